@@ -1,0 +1,37 @@
+// Package history keeps the samples that nodes send, rolls them up, and answers
+// what a GPU did and who used how much.
+package history
+
+import "time"
+
+// A Key names a GPU over time: by UUID, or by "index:N" where the driver gives none.
+type Key struct {
+	Host string
+	GPU  string
+}
+
+// Recent is what the board needs to know about the past.
+type Recent struct {
+	GPUs  map[Key]GPU
+	Users []User
+	// FreeMean2h, FreeMean24h and FreeMean1w are the mean numbers of GPUs that nobody used.
+	FreeMean2h, FreeMean24h, FreeMean1w *float64
+}
+
+// A GPU is the recent past of one GPU.
+type GPU struct {
+	// Utilization is the last 24 hours in 96 steps of 15 minutes, oldest first,
+	// in %; nil is a step without samples: unknown, not idle.
+	Utilization []*float64
+	// IdleSince is when the mean utilization fell under the idle threshold and
+	// has stayed there since; zero when it has not, or when less than the idle
+	// window is known.
+	IdleSince time.Time
+}
+
+// A User is the recent use of one person: mean numbers of GPUs held, counted in
+// fractions of each GPU by share of its used memory; nil where too little is known.
+type User struct {
+	Name                    string
+	Mean2h, Mean24h, Mean1w *float64
+}

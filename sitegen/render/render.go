@@ -1,0 +1,40 @@
+// Package render is the pure half of the site: a Board becomes the bytes of
+// every file. It reads no clock and no disk.
+package render
+
+import (
+	"time"
+
+	"gpuboard/board"
+)
+
+// An Input is everything that one generation shows.
+type Input struct {
+	Board *board.Board
+	Site  Site
+	// Notice is the Markdown of notice.md, "" for none.
+	Notice string
+	// HostNotes is the Markdown of hosts/<h>.md by host name.
+	HostNotes map[string]string
+}
+
+// Site is what the configuration says about the site itself.
+type Site struct {
+	Title    string // of every page, default "GPU board"
+	Lab      string // beside it, "" for none
+	Lang     string // of the templates' words, default "en"
+	Zone     *time.Location
+	Version  string // of the generator
+	BaseURL  string // where the site is published, "" when not said; only feeds need it
+	Interval time.Duration
+	// CommentsPath is where people edit the bookings, as they would type it.
+	CommentsPath string
+	// BookCommand is how they book on the command line, "" for plain gpuboard.
+	BookCommand string
+}
+
+// A File is one file of the site.
+type File struct {
+	Path    string // slash-separated, relative to the site
+	Content []byte
+}

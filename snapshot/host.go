@@ -1,0 +1,52 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ErrHost is wrapped by every error of [ParseHost].
+var ErrHost = errors.New("not a host name")
+
+var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+
+// Suffixes that the site's own files carry beside the directories that are
+// named after hosts.
+var siteSuffixes = []string{".gz", ".html", ".ics", ".json", ".txt"}
+
+// ParseHost returns the canonical (lower-case) form of a host name, or an error
+// that says what is wrong with it. Every name that becomes a file name, a URL
+// or an id has been through here once: names come from Consul, where anybody
+// may register `../../etc/cron.d/x`, and from nodes.
+//
+// The rule is RFC 1123's: labels of letters, digits and inner hyphens, at most
+// 63 long, 253 in all.
+func ParseHost(s string) (string, error) {
+	name := strings.ToLower(s)
+	switch {
+	case name == "":
+		return "", fmt.Errorf("%w: it is empty", ErrHost)
+	case len(name) > 253:
+		return "", fmt.Errorf("%w: it is %d characters long, and 253 is the most", ErrHost, len(name))
+	case !hostName.MatchString(name):
+		return "", fmt.Errorf("%w: %s: letters, digits, inner hyphens and dots only", ErrHost, strconv.QuoteToASCII(clip(s, 80)))
+	}
+	for _, suffix := range siteSuffixes {
+		if strings.HasSuffix(name, suffix) {
+			return "", fmt.Errorf("%w: %q ends in %q, which names a kind of file in the site", ErrHost, name, suffix)
+		}
+	}
+	return name, nil
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "..."
+}

@@ -1,0 +1,31 @@
+package snapshot
+
+import "time"
+
+// What a reader accepts from a node. Everything in a drop was written by
+// somebody else's machine, so every size has a name and a bound.
+const (
+	MaxFileBytes    = 1 << 20 // a file in a drop, as it lies there
+	MaxDecodedBytes = 4 << 20 // the same, decompressed
+	MaxDepth        = 32      // nesting of JSON
+	MaxGPUs         = 64      // per host
+	MaxProcesses    = 4096    // per host
+	MaxMIGDevices   = 16      // per GPU; NVIDIA's own limit is 7
+	MaxChildren     = 16      // per dead process
+	MaxDisks        = 32
+	MaxDiskUsers    = 256
+	MaxInterfaces   = 32
+	MaxAddrs        = 16 // per interface
+	MaxErrors       = 64
+	MaxSamples      = 4096 // per file
+	MaxDropEntries  = 512  // directory entries looked at per drop
+	MaxTextBytes    = 512  // a message, a reason
+	MaxNameBytes    = 128  // a user, a GPU's name, a path
+	MaxProgramBytes = 64   // a program
+)
+
+// BundleWindow is how far back the samples in latest.json.gz reach.
+const BundleWindow = 15 * time.Minute
+
+// HourRetention is how long hour files are kept, on the node and on the web host.
+const HourRetention = 48 * time.Hour

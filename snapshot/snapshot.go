@@ -1,0 +1,274 @@
+// Package snapshot is the contract between a node and the web host: what one
+// host looked like at one moment, how that is written down, and how much of it
+// is believed.
+//
+// Data and health are separate. A pointer that is nil means "not known", never
+// zero; an empty list means "looked, and there was none". What could not be
+// read is named in [Snapshot.Errors].
+package snapshot
+
+import "time"
+
+// Schema is the number of the format that this package writes. A reader
+// accepts its own number and older ones, and fields that it does not know;
+// a larger number is refused, because its meaning may have changed.
+const Schema = 1
+
+// A Snapshot is one host at one moment.
+type Snapshot struct {
+	Schema int `json:"schema"`
+	// Host is the node's name as [ParseHost] returns it. The web host goes by
+	// the drop's directory, never by this field; a difference is shown.
+	Host string `json:"host"`
+	// BootID is the kernel's random boot id. With Seq it names a snapshot for
+	// ever: (BootID, Seq) is what duplicates are dropped by.
+	BootID string `json:"boot_id"`
+	// Seq counts snapshots since the boot, from 1.
+	Seq         uint64 `json:"seq"`
+	CollectedAt Time   `json:"collected_at"`
+	// Collector is the version of the program that collected.
+	Collector string `json:"collector_version"`
+	// IntervalSeconds is how often this node means to collect; 0 for a single run.
+	IntervalSeconds int `json:"interval_seconds"`
+	// DriverVersion and CUDAVersion are nvidia-smi's, "" when not told.
+	DriverVersion string    `json:"driver_version,omitempty"`
+	CUDAVersion   string    `json:"cuda_version,omitempty"`
+	Node          Node      `json:"node"`
+	GPUs          []GPU     `json:"gpus"`
+	Processes     []Process `json:"processes"`
+	// Errors says what could not be read, in words. It is empty when all went well.
+	Errors []Problem `json:"errors"`
+}
+
+// Node is the host around the GPUs.
+type Node struct {
+	UptimeSeconds *int64      `json:"uptime_seconds"`
+	Cores         *int        `json:"cores"`
+	Load1         *float64    `json:"load1"`
+	Load5         *float64    `json:"load5"`
+	Load15        *float64    `json:"load15"`
+	MemoryTotal   *int64      `json:"memory_total_mib"`
+	MemoryUsed    *int64      `json:"memory_used_mib"` // total less available
+	Disks         []Disk      `json:"disks,omitempty"`
+	DiskUsers     []DiskUser  `json:"disk_users,omitempty"`
+	Interfaces    []Interface `json:"interfaces,omitempty"`
+	Kernel        string      `json:"kernel,omitempty"`
+	OS            string      `json:"os,omitempty"`
+}
+
+// A Disk is one local file system.
+type Disk struct {
+	Mount string `json:"mount"`
+	Total int64  `json:"total_mib"`
+	Used  int64  `json:"used_mib"`
+}
+
+// A DiskUser is what one user keeps below one directory, when the node
+// measures that.
+type DiskUser struct {
+	Path string `json:"path"`
+	User string `json:"user"`
+	Used int64  `json:"used_mib"`
+}
+
+// An Interface is one network interface that is up, with its addresses.
+type Interface struct {
+	Name  string   `json:"name"`
+	Addrs []string `json:"addrs"`
+}
+
+// Health says what the driver thinks of a GPU. It is a fact of its own: a
+// healthy GPU may lack every reading, and a lost one may still show stale ones.
+type Health string
+
+// The values of Health.
+const (
+	HealthOK      Health = "ok"
+	HealthLost    Health = "lost"    // fell off the bus, or its handle cannot be had
+	HealthError   Health = "error"   // there, and the driver reports an error (reset required, ERR!)
+	HealthUnknown Health = "unknown" // it could not be asked
+)
+
+// A GPU is one device as nvidia-smi lists it. Units are nvidia-smi's: MiB, %,
+// °C, W, MHz.
+type GPU struct {
+	Index             int         `json:"index"`
+	UUID              string      `json:"uuid,omitempty"`
+	PCIBusID          string      `json:"pci_bus_id,omitempty"`
+	Name              string      `json:"name,omitempty"`
+	MemoryTotal       *int64      `json:"memory_total_mib"`
+	MemoryUsed        *int64      `json:"memory_used_mib"`
+	MemoryFree        *int64      `json:"memory_free_mib"`
+	UtilizationGPU    *int        `json:"utilization_gpu_percent"`
+	UtilizationMemory *int        `json:"utilization_memory_percent"`
+	Temperature       *int        `json:"temperature_celsius"`
+	PowerDraw         *float64    `json:"power_draw_watts"`
+	PowerLimit        *float64    `json:"power_limit_watts"`
+	Fan               *int        `json:"fan_percent"`
+	ClockSM           *int        `json:"clock_sm_mhz"`
+	ClockMemory       *int        `json:"clock_memory_mhz"`
+	PState            string      `json:"pstate,omitempty"`
+	ThrottleReasons   []string    `json:"throttle_reasons,omitempty"` // those active, nvidia-smi's names without their prefix
+	ECC               *ECC        `json:"ecc,omitempty"`
+	RetiredPages      *int        `json:"retired_pages,omitempty"`
+	RemappedRows      *Remapped   `json:"remapped_rows,omitempty"`
+	MIGMode           string      `json:"mig_mode,omitempty"` // enabled, disabled, or "" where there is no MIG
+	MIGDevices        []MIGDevice `json:"mig_devices,omitempty"`
+	Health            Health      `json:"health"`
+	HealthReason      string      `json:"health_reason,omitempty"` // the driver's own words
+}
+
+// ECC is the error correction of a GPU's memory, counted since the last reset
+// (volatile) and over its life (aggregate).
+type ECC struct {
+	Mode                 string `json:"mode,omitempty"` // enabled or disabled
+	CorrectedVolatile    *int64 `json:"corrected_volatile"`
+	UncorrectedVolatile  *int64 `json:"uncorrected_volatile"`
+	CorrectedAggregate   *int64 `json:"corrected_aggregate"`
+	UncorrectedAggregate *int64 `json:"uncorrected_aggregate"`
+}
+
+// Remapped is the row remapper of Ampere and later.
+type Remapped struct {
+	Correctable   *int  `json:"correctable"`
+	Uncorrectable *int  `json:"uncorrectable"`
+	Pending       *bool `json:"pending"`
+	Failure       *bool `json:"failure"`
+}
+
+// A MIGDevice is one instance of a partitioned GPU.
+type MIGDevice struct {
+	Index             int    `json:"index"`
+	GPUInstanceID     int    `json:"gpu_instance_id"`
+	ComputeInstanceID int    `json:"compute_instance_id"`
+	UUID              string `json:"uuid,omitempty"`
+	Profile           string `json:"profile,omitempty"` // as nvidia-smi -L has it: 1g.10gb
+	MemoryTotal       *int64 `json:"memory_total_mib"`
+	MemoryUsed        *int64 `json:"memory_used_mib"`
+}
+
+// ProcessType is nvidia-smi's letter: what a process does with a GPU.
+type ProcessType string
+
+// The values of ProcessType.
+const (
+	Compute         ProcessType = "C"
+	Graphics        ProcessType = "G"
+	ComputeGraphics ProcessType = "C+G"
+)
+
+// Computes reports whether the process counts as using the GPU for computing.
+// Graphics alone (a display server) does not; a letter that nobody knows does,
+// because showing a busy GPU as free is the worse mistake.
+func (t ProcessType) Computes() bool { return t != Graphics }
+
+// A Process is one process on one GPU. A process on two GPUs is two of these.
+type Process struct {
+	GPU     int         `json:"gpu"` // index of the GPU
+	GPUUUID string      `json:"gpu_uuid,omitempty"`
+	PID     int         `json:"pid"`
+	Type    ProcessType `json:"type"`
+	// User is the login name, whole; the uid in digits when it has no name; ""
+	// when the process is gone or could not be looked up.
+	User string `json:"user,omitempty"`
+	UID  *int64 `json:"uid"`
+	// Program is the base name of the program, or of the script that an
+	// interpreter runs. Arguments are never collected.
+	Program    string `json:"program,omitempty"`
+	StartedAt  *Time  `json:"started_at"`
+	UsedMemory *int64 `json:"used_memory_mib"`
+	// Alive is false when ps does not know the pid, knows it as a zombie, or
+	// knows under it a process that is younger than the reading; nil when ps
+	// could not be asked.
+	Alive             *bool  `json:"alive"`
+	Container         string `json:"container,omitempty"` // short id of the container it runs in
+	GPUInstanceID     *int   `json:"gpu_instance_id,omitempty"`
+	ComputeInstanceID *int   `json:"compute_instance_id,omitempty"`
+	// Children are the living processes whose parent or process group is a pid
+	// that is gone: what has to be ended to free the memory.
+	Children []Child `json:"children,omitempty"`
+}
+
+// A Child is a living process left behind by a dead one.
+type Child struct {
+	PID     int    `json:"pid"`
+	User    string `json:"user,omitempty"`
+	Program string `json:"program,omitempty"`
+}
+
+// A Problem is one thing that could not be read, reached or believed. Code is
+// stable and meant for programs ("smi:timeout"); Message is for people. The
+// other fields say where, as far as that is known.
+type Problem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Host    string `json:"host,omitempty"`
+	GPU     *int   `json:"gpu,omitempty"`
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Col     int    `json:"col,omitempty"`
+}
+
+// Where renders the place of a problem: "comments.json:12:3", "gpu03 #2", "gpu03" or "".
+func (p Problem) Where() string {
+	switch {
+	case p.File != "" && p.Line > 0:
+		return p.File + ":" + itoa(p.Line) + ":" + itoa(p.Col)
+	case p.File != "":
+		return p.File
+	case p.Host != "" && p.GPU != nil:
+		return p.Host + " #" + itoa(*p.GPU)
+	default:
+		return p.Host
+	}
+}
+
+// Time is a moment in UTC at a resolution of one millisecond, written as RFC 3339.
+type Time struct{ time.Time }
+
+// A Sample is the compact record that history is made of: one host at one
+// moment, without what does not change and without names of programs.
+type Sample struct {
+	Seq  uint64
+	At   time.Time
+	GPUs []GPUSample
+}
+
+// A GPUSample is one GPU in a [Sample]. UUID may be "" where the driver gives
+// none; then Index names the GPU.
+type GPUSample struct {
+	Index       int
+	UUID        string
+	Utilization *int     // %
+	MemoryUsed  *int64   // MiB
+	Temperature *int     // °C
+	Power       *float64 // W
+	// Users is who held memory, in order of their names. It is nil when the
+	// processes could not be read, and empty when there were none.
+	Users []UserMemory
+}
+
+// UserMemory is how much of a GPU's memory the compute processes of one user
+// held, in MiB. User is "" for processes without a known owner.
+type UserMemory struct {
+	User   string
+	Memory int64
+}
+
+// A Bundle is the content of latest.json.gz: the newest full snapshot and the
+// samples of the last [BundleWindow], oldest first, the snapshot's own last.
+type Bundle struct {
+	Host     string
+	BootID   string
+	Snapshot *Snapshot
+	Samples  []Sample
+}
+
+// An Hour is the content of an hour file: all samples of one boot within one
+// UTC hour, in order of Seq.
+type Hour struct {
+	Host    string
+	BootID  string
+	Start   time.Time
+	Samples []Sample
+}

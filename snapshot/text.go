@@ -1,0 +1,74 @@
+package snapshot
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text makes a string from a node, a person or another program safe to print
+// anywhere: valid UTF-8, without control, line-separating or direction-changing
+// characters (each becomes a visible escape such as \x1b or \u202e), and at
+// most max bytes long; what was cut is marked with an ellipsis.
+//
+// Escaping for HTML, ICS or CSV is still the business of whoever writes those.
+func Text(s string, max int) string {
+	if plain(s) && len(s) <= max {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		var piece string
+		switch {
+		case r == utf8.RuneError && n == 1:
+			piece = fmt.Sprintf(`\x%02x`, s[i])
+		case hidden(r) && r < 0x100:
+			piece = fmt.Sprintf(`\x%02x`, r)
+		case hidden(r) && r < 0x10000:
+			piece = fmt.Sprintf(`\u%04x`, r)
+		case hidden(r):
+			piece = fmt.Sprintf(`\U%08x`, r)
+		default:
+			piece = s[i : i+n]
+		}
+		if b.Len()+len(piece) > max-len("…") && b.Len()+len(piece)+len(s)-i-n > max {
+			b.WriteString("…")
+			break
+		}
+		b.WriteString(piece)
+		i += n
+	}
+	return b.String()
+}
+
+func plain(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x20 || s[i] >= 0x7f {
+			return textual(s)
+		}
+	}
+	return true
+}
+
+func textual(s string) bool {
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 || hidden(r) {
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
+// hidden reports characters that a terminal obeys or an eye cannot see:
+// C0 and C1 controls, format characters (bidi overrides, zero width), line and
+// paragraph separators, surrogates and private use.
+func hidden(r rune) bool {
+	if r == ' ' {
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Cs, unicode.Co)
+}
