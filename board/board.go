@@ -128,6 +128,9 @@ type Host struct {
 	Free        int
 	// Models sums the card's GPUs up: "8 × H100 80 GB".
 	Models []Model
+
+	// dataFresh tells, for a host in maintenance, whether its news is.
+	dataFresh bool
 }
 
 // A GPU is one row.

@@ -1,0 +1,142 @@
+package board
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gpuboard/booking"
+	"gpuboard/snapshot"
+)
+
+// book sets the bookings of one row: the one in force, others at the same
+// time, the next, and from or until when the GPU is free.
+func (m *merger) book(g *GPU, host string) {
+	for _, b := range m.active(host, g.Index, g.UUID, m.Now) {
+		shown := m.shown(b)
+		switch {
+		case g.Booking == nil:
+			g.Booking = &shown
+		case g.Booking.Kind == string(booking.Maintenance) || b.Kind != booking.Maintenance:
+			g.Others = append(g.Others, shown)
+		default: // maintenance comes first
+			g.Others = append(g.Others, *g.Booking)
+			g.Booking = &shown
+		}
+	}
+	var coming []booking.Booking
+	for _, b := range m.byHost[host] {
+		if b.Target.Covers(g.Index, g.UUID) && b.From.After(m.Now) {
+			coming = append(coming, b)
+		}
+	}
+	slices.SortStableFunc(coming, func(x, y booking.Booking) int { return x.From.Compare(y.From) })
+	if len(coming) > 0 {
+		next := m.shown(coming[0])
+		g.Next = &next
+		if g.State == Free {
+			g.FreeUntil = coming[0].From
+		}
+	}
+	if g.Booking != nil && g.State != Free {
+		g.FreeFrom = freeFrom(append(m.active(host, g.Index, g.UUID, m.Now), coming...))
+	}
+}
+
+// freeFrom follows bookings that touch each other, by start, to the end of the
+// last; zero when one of them is open-ended.
+func freeFrom(chain []booking.Booking) time.Time {
+	var end time.Time
+	for i, b := range chain {
+		if i > 0 && b.From.After(end) {
+			break
+		}
+		if b.Until.IsZero() {
+			return time.Time{}
+		}
+		end = latest(end, b.Until)
+	}
+	return end
+}
+
+func (m *merger) shown(b booking.Booking) Booking {
+	s := Booking{
+		ID: b.ID, Host: b.Host, UUID: b.Target.UUID, Name: b.Name, From: b.From, Until: b.Until,
+		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, Line: b.Line,
+		Active:  b.ActiveAt(m.Now),
+		Expired: !b.Until.IsZero() && !m.Now.Before(b.Until),
+	}
+	if !b.Target.All && b.Target.UUID == "" {
+		s.GPUs = []int{b.Target.Index}
+	}
+	return s
+}
+
+// bookings lists what the bookings page shows, by start, and resolves UUIDs to
+// indices where the host is known.
+func (m *merger) bookings(hosts []Host) []Booking {
+	index := map[string]int{}
+	for _, h := range hosts {
+		for _, g := range h.GPUs {
+			if g.UUID != "" {
+				index[h.Name+"/"+g.UUID] = g.Index
+			}
+		}
+	}
+	var list []Booking
+	for _, b := range m.Calendar.Bookings {
+		s := m.shown(b)
+		if s.Expired && m.Now.Sub(s.Until) > m.set.ShowExpired {
+			continue
+		}
+		if i, ok := index[s.Host+"/"+s.UUID]; ok {
+			s.GPUs = []int{i}
+		}
+		list = append(list, s)
+	}
+	slices.SortStableFunc(list, func(x, y Booking) int {
+		if c := x.From.Compare(y.From); c != 0 {
+			return c
+		}
+		return NaturalCompare(x.Host, y.Host)
+	})
+	return list
+}
+
+// strayBookings names the bookings that are for no host or GPU on the board.
+// A host whose GPUs are not known yet is given the benefit of the doubt.
+func (m *merger) strayBookings(hosts []Host) []snapshot.Problem {
+	byName := map[string]*Host{}
+	for i := range hosts {
+		byName[hosts[i].Name] = &hosts[i]
+	}
+	var problems []snapshot.Problem
+	for _, b := range m.Calendar.Bookings {
+		if !b.Until.IsZero() && !m.Now.Before(b.Until) {
+			continue // over: of no consequence
+		}
+		h := byName[b.Host]
+		p := snapshot.Problem{File: m.Calendar.File, Line: b.Line, Col: b.Col, Host: b.Host}
+		switch {
+		case h == nil:
+			p.Code = "booking:unknown-host"
+			p.Message = fmt.Sprintf("%s books %q, which is no host of this board; write its name as the board shows it", b.Name, b.Host)
+		case len(h.GPUs) > 0 && !covered(h, b.Target):
+			p.Code = "booking:unknown-gpu"
+			p.Message = fmt.Sprintf("%s books a GPU that %s does not have (it lists %d)", b.Name, b.Host, len(h.GPUs))
+		default:
+			continue
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+func covered(h *Host, t booking.Target) bool {
+	return slices.ContainsFunc(h.GPUs, func(g GPU) bool {
+		if t.Covers(g.Index, g.UUID) {
+			return true
+		}
+		return slices.ContainsFunc(g.MIGDevices, func(d snapshot.MIGDevice) bool { return t.UUID != "" && t.UUID == d.UUID })
+	})
+}

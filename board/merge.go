@@ -1,0 +1,311 @@
+package board
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/booking"
+	"gpuboard/history"
+	"gpuboard/inventory"
+	"gpuboard/snapshot"
+)
+
+// Merge makes the Board of one moment. It is a pure function: equal inputs make
+// equal boards, and the inputs are not changed. One bad host, GPU or booking
+// degrades itself and nothing else.
+//
+// The second result is what to hand to the next call as Input.Marks.
+func Merge(in Input) (*Board, Marks) {
+	m := merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent}
+	if m.Person == nil {
+		m.Person = func(name string) string { return name }
+	}
+	if m.Calendar == nil {
+		m.Calendar = &booking.Calendar{}
+	}
+	if m.recent == nil {
+		m.recent = &history.Recent{}
+	}
+	m.byHost = map[string][]booking.Booking{}
+	for _, b := range m.Calendar.Bookings {
+		m.byHost[b.Host] = append(m.byHost[b.Host], b)
+	}
+
+	b := &Board{
+		GeneratedAt:   in.Now,
+		Interval:      in.Interval,
+		InventoryAsOf: in.InventoryAsOf,
+		Demo:          in.Demo,
+		Problems:      slices.Clone(in.Problems),
+	}
+	for _, h := range in.Hosts {
+		b.Hosts = append(b.Hosts, m.host(h))
+	}
+	slices.SortStableFunc(b.Hosts, func(x, y Host) int {
+		if c := NaturalCompare(x.Group, y.Group); c != 0 {
+			return c
+		}
+		return NaturalCompare(x.Name, y.Name)
+	})
+
+	marks := Marks{}
+	for i := range b.Hosts {
+		m.remember(&b.Hosts[i], marks)
+		for _, p := range b.Hosts[i].Problems {
+			p.Host = b.Hosts[i].Name
+			b.Problems = append(b.Problems, p)
+		}
+	}
+	b.Problems = append(b.Problems, m.Calendar.Problems...)
+	b.Problems = append(b.Problems, m.strayBookings(b.Hosts)...)
+	if m.Calendar.Broken {
+		b.BookingsStaleSince = m.Calendar.LastGood
+	}
+	b.Bookings = m.bookings(b.Hosts)
+	b.Totals = totals(b.Hosts)
+	b.Models = models(b.Hosts)
+	b.FreeNow = freeNow(b.Hosts)
+	b.NextFree = nextFree(b.Hosts)
+	b.Users = m.users(b.Hosts)
+	return b, marks
+}
+
+type merger struct {
+	Input
+	set    Settings
+	recent *history.Recent
+	byHost map[string][]booking.Booking
+}
+
+// host makes one card.
+func (m *merger) host(inv inventory.Host) Host {
+	h := Host{
+		Name: inv.Name, Title: inv.Title, Group: inv.Group, Owner: inv.Owner, Note: inv.Note,
+		Address: inv.Address, Datacenter: inv.Datacenter, Tags: inv.Tags,
+		Check: string(inv.Check), GoneSince: inv.GoneSince,
+	}
+	if h.Address == "" {
+		h.Address = h.Name
+	}
+	report := m.Reports[inv.Name]
+	h.Problems = slices.Clone(report.Problems)
+	snap := report.Snapshot
+	h.State = m.hostState(&h, inv, report)
+	if inv.CheckOutput != "" && inv.Check != inventory.Passing {
+		h.problem("consul:"+string(inv.Check), inv.CheckOutput)
+	}
+	if snap == nil {
+		m.missing(&h, inv)
+		m.finish(&h)
+		return h
+	}
+	h.SnapshotAt = snap.CollectedAt.Time
+	h.Interval = time.Duration(snap.IntervalSeconds) * time.Second
+	h.Driver, h.CUDA = snap.DriverVersion, snap.CUDAVersion
+	h.Problems = append(h.Problems, snap.Errors...)
+
+	fresh := h.fresh()
+	if fresh {
+		h.Node = snap.Node
+	}
+	procs := map[int][]snapshot.Process{}
+	for _, p := range snap.Processes {
+		procs[p.GPU] = append(procs[p.GPU], p)
+	}
+	for _, sg := range snap.GPUs {
+		h.GPUs = append(h.GPUs, m.gpu(&h, inv, sg, procs[sg.Index], fresh))
+	}
+	m.missing(&h, inv)
+	m.finish(&h)
+	return h
+}
+
+// fresh reports whether the host's last snapshot speaks about now.
+func (h *Host) fresh() bool {
+	return h.State == Up || h.State == Maintenance && h.dataFresh
+}
+
+// hostState decides how a host's news arrives, and says what is wrong with its clock.
+func (m *merger) hostState(h *Host, inv inventory.Host, r Report) HostState {
+	state := m.newsState(h, inv, r)
+	h.dataFresh = state == Up
+	if inv.Maintenance || inv.Check == inventory.Maintenance {
+		return Maintenance
+	}
+	return state
+}
+
+func (m *merger) newsState(h *Host, inv inventory.Host, r Report) HostState {
+	if r.Snapshot == nil {
+		if inv.Check == inventory.Critical {
+			return Down
+		}
+		return Never
+	}
+	age := m.Now.Sub(r.Snapshot.CollectedAt.Time)
+	limit := m.set.staleAfter(time.Duration(r.Snapshot.IntervalSeconds) * time.Second)
+	switch {
+	case age < -m.set.ClockTolerance:
+		// A moment that has not come yet proves nothing: never fresh.
+		h.ClockOffset = -age
+		h.problem("clock:ahead", "the node's clock is "+Span(-age)+" ahead of the web host's; set it (timedatectl, chrony)")
+		return Stale
+	case !r.SeenAt.IsZero() && r.SeenAt.Sub(r.Snapshot.CollectedAt.Time) > limit && m.Now.Sub(r.SeenAt) < limit:
+		// It came in just now, and says that it is old: either a backlog after
+		// an outage or a clock that is behind. Old it is in both cases.
+		h.ClockOffset = -r.SeenAt.Sub(r.Snapshot.CollectedAt.Time)
+		h.problem("clock:behind", "its news arrived just now and is "+Span(-h.ClockOffset)+" old: the node's clock is behind, or it was cut off until now")
+		return Stale
+	case age <= limit:
+		return Up
+	case age > m.set.DownAfter || inv.Check == inventory.Critical:
+		return Down
+	default:
+		return Stale
+	}
+}
+
+func (h *Host) problem(code, message string) {
+	h.Problems = append(h.Problems, snapshot.Problem{Code: code, Message: message, Host: h.Name})
+}
+
+// missing adds a lost row for each GPU that the inventory expects and the
+// driver does not list. A host that was never heard of shows none: nothing is
+// known about its GPUs.
+func (m *merger) missing(h *Host, inv inventory.Host) {
+	if inv.ExpectedGPUs <= len(h.GPUs) || h.State == Never {
+		return
+	}
+	want := min(inv.ExpectedGPUs, snapshot.MaxGPUs)
+	next := 0
+	for _, g := range h.GPUs {
+		next = max(next, g.Index+1)
+	}
+	have := len(h.GPUs)
+	for i := have; i < want; i++ {
+		g := GPU{Missing: true, State: Lost, Reason: "missing"}
+		g.Index, g.Health = next+i-have, snapshot.HealthLost
+		if h.State == Maintenance {
+			g.State = Drained
+		} else if !h.fresh() {
+			g.State = Unknown
+		}
+		h.GPUs = append(h.GPUs, g)
+	}
+	if h.State == Up {
+		h.problem("gpu:missing", "the inventory expects "+itoa(inv.ExpectedGPUs)+" GPUs and the driver lists "+itoa(have))
+	}
+}
+
+// finish sums the card up.
+func (m *merger) finish(h *Host) {
+	for _, g := range h.GPUs {
+		if g.State == Free {
+			h.Free++
+		}
+	}
+	h.Models = models([]Host{*h})
+}
+
+// remember sets Since on every GPU, from what was remembered and what is now
+// known, and leaves marks for the next generation.
+func (m *merger) remember(h *Host, marks Marks) {
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		key := MarkKey(h.Name, g)
+		old, known := m.Marks[key]
+		switch {
+		case known && old.State == g.State && !old.Since.After(m.Now):
+			g.Since = earliest(old.Since, g.Since)
+		case g.Since.IsZero() && known:
+			g.Since = m.Now // it changed just now
+		}
+		if !g.Since.IsZero() {
+			marks[key] = Mark{State: g.State, Since: g.Since}
+		} else {
+			marks[key] = Mark{State: g.State, Since: m.Now}
+		}
+		if g.State == Booked && g.Booking != nil {
+			from := latest(g.Since, g.Booking.From)
+			g.NoShow = !from.IsZero() && m.Now.Sub(from) >= m.set.NoShow
+		}
+	}
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// Span writes a duration in its two largest units: "2 h 30 min", "3 d 4 h", "45 s".
+func Span(d time.Duration) string {
+	d = d.Round(time.Second)
+	if d < 0 {
+		d = -d
+	}
+	units := []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
+	for i, u := range units {
+		if d < u.size {
+			continue
+		}
+		s := itoa(int(d/u.size)) + " " + u.name
+		if i+1 < len(units) {
+			if rest := d % u.size / units[i+1].size; rest > 0 {
+				s += " " + itoa(int(rest)) + " " + units[i+1].name
+			}
+		}
+		return s
+	}
+	return "0 s"
+}
+
+// NaturalCompare orders names as people do: gpu2 before gpu10, without regard to case.
+func NaturalCompare(a, b string) int {
+	x, y := strings.ToLower(a), strings.ToLower(b)
+	for x != "" && y != "" {
+		dx, dy := digits(x), digits(y)
+		if dx > 0 && dy > 0 {
+			nx, ny := strings.TrimLeft(x[:dx], "0"), strings.TrimLeft(y[:dy], "0")
+			if len(nx) != len(ny) {
+				return len(nx) - len(ny)
+			}
+			if c := strings.Compare(nx, ny); c != 0 {
+				return c
+			}
+			x, y = x[dx:], y[dy:]
+			continue
+		}
+		if x[0] != y[0] {
+			return int(x[0]) - int(y[0])
+		}
+		x, y = x[1:], y[1:]
+	}
+	if c := len(x) - len(y); c != 0 {
+		return c
+	}
+	return strings.Compare(a, b)
+}
+
+func digits(s string) int {
+	n := 0
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,475 @@
+package board_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/booking"
+	"gpuboard/history"
+	"gpuboard/inventory"
+	"gpuboard/snapshot"
+)
+
+var now = time.Date(2026, 11, 20, 10, 42, 0, 0, time.UTC)
+
+// A scene is one host with one GPU: the smallest board that can go wrong.
+type scene struct {
+	age     time.Duration
+	inv     inventory.Host
+	gpu     snapshot.GPU
+	procs   []snapshot.Process
+	booked  []booking.Booking
+	never   bool
+	recent  *history.Recent
+	marks   board.Marks
+	person  func(string) string
+	seenAt  time.Time
+	errors  []snapshot.Problem
+	setting board.Settings
+}
+
+func (s scene) merge() (*board.Board, board.Marks) {
+	s.inv.Name = "gpu01"
+	in := board.Input{
+		Now: now, Interval: 20 * time.Second, Hosts: []inventory.Host{s.inv},
+		Calendar: &booking.Calendar{File: "comments.json", Bookings: s.booked},
+		Reports:  map[string]board.Report{}, Recent: s.recent, Marks: s.marks, Person: s.person, Settings: s.setting,
+	}
+	if !s.never {
+		in.Reports["gpu01"] = board.Report{SeenAt: s.seenAt, Snapshot: &snapshot.Snapshot{
+			Host: "gpu01", CollectedAt: snapshot.Time{Time: now.Add(-s.age)}, IntervalSeconds: 20,
+			GPUs: []snapshot.GPU{s.gpu}, Processes: s.procs, Errors: s.errors,
+		}}
+	}
+	return board.Merge(in)
+}
+
+func (s scene) row(t *testing.T) (board.Host, board.GPU) {
+	t.Helper()
+	b, _ := s.merge()
+	if len(b.Hosts) != 1 || len(b.Hosts[0].GPUs) == 0 {
+		t.Fatalf("want one host with a GPU, have %+v", b.Hosts)
+	}
+	return b.Hosts[0], b.Hosts[0].GPUs[0]
+}
+
+func a100() snapshot.GPU {
+	return snapshot.GPU{
+		UUID: "GPU-1", Name: "NVIDIA A100-SXM4-40GB", Health: snapshot.HealthOK,
+		MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(4)), UtilizationGPU: new(0),
+	}
+}
+
+func proc(user string, typ snapshot.ProcessType, memory int64) snapshot.Process {
+	started := snapshot.Time{Time: now.Add(-3 * time.Hour)}
+	return snapshot.Process{PID: 100 + len(user), User: user, Type: typ, Program: "train.py", UsedMemory: &memory, Alive: new(true), StartedAt: &started}
+}
+
+func gone(memory int64) snapshot.Process {
+	return snapshot.Process{PID: 48112, Type: snapshot.Compute, UsedMemory: &memory, Alive: new(false)}
+}
+
+func by(name string, kind booking.Kind) booking.Booking {
+	return booking.Booking{Host: "gpu01", Name: name, Kind: kind, From: now.Add(-time.Hour), Until: now.Add(time.Hour), Line: 3, Col: 7}
+}
+
+// TestEveryCombination walks through every combination of the facts that decide
+// a state, and holds the answer against the sentence that defines that state.
+// The sentences are written here anew, so that the code is not its own judge.
+func TestEveryCombination(t *testing.T) {
+	type facts struct {
+		fresh, invMaint, bookMaint bool
+		health                     snapshot.Health
+		booker                     string // "" for no booking
+		users                      []string
+		dead, highMemory           bool
+	}
+	sentence := map[board.State]func(facts) bool{
+		board.Drained: func(f facts) bool { return f.invMaint || f.bookMaint },
+		board.Unknown: func(f facts) bool { return !f.fresh || f.health == snapshot.HealthUnknown },
+		board.Lost: func(f facts) bool {
+			return f.fresh && (f.health == snapshot.HealthLost || f.health == snapshot.HealthError)
+		},
+		board.Contested: func(f facts) bool {
+			return f.booker != "" && slices.ContainsFunc(f.users, func(u string) bool { return u != f.booker })
+		},
+		board.InUse: func(f facts) bool {
+			return f.booker != "" && len(f.users) > 0 && !slices.ContainsFunc(f.users, func(u string) bool { return u != f.booker })
+		},
+		board.Busy:   func(f facts) bool { return f.booker == "" && len(f.users) > 0 },
+		board.Stuck:  func(f facts) bool { return len(f.users) == 0 && f.highMemory },
+		board.Booked: func(f facts) bool { return f.booker != "" && len(f.users) == 0 && !f.highMemory },
+		board.Free:   func(f facts) bool { return f.booker == "" && len(f.users) == 0 && !f.highMemory },
+	}
+	seen := map[board.State]int{}
+	bools := []bool{false, true}
+	for _, fresh := range bools {
+		for _, invMaint := range bools {
+			for _, bookMaint := range bools {
+				for _, health := range []snapshot.Health{snapshot.HealthOK, snapshot.HealthLost, snapshot.HealthError, snapshot.HealthUnknown} {
+					for _, booker := range []string{"", "eva"} {
+						for _, users := range [][]string{nil, {"eva"}, {"jun"}, {"eva", "jun"}} {
+							for _, dead := range bools {
+								for _, high := range bools {
+									f := facts{fresh, invMaint, bookMaint, health, booker, users, dead, high}
+									got := stateOf(t, f.fresh, f.invMaint, f.bookMaint, f.health, f.booker, f.users, f.dead, f.highMemory)
+									seen[got]++
+									if !sentence[got](f) {
+										t.Errorf("%+v: state %s, whose definition does not hold", f, got)
+									}
+									// The order of deciding: what is drained, unknown or lost is nothing else.
+									for _, first := range []board.State{board.Drained, board.Unknown, board.Lost} {
+										if sentence[first](f) {
+											if got != first {
+												t.Errorf("%+v: state %s, want %s", f, got, first)
+											}
+											break
+										}
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, s := range board.States() {
+		if seen[s] == 0 {
+			t.Errorf("no combination gives state %s", s)
+		}
+	}
+	if len(seen) != len(board.States()) {
+		t.Errorf("states that are not in the vocabulary: %v", seen)
+	}
+}
+
+func stateOf(t *testing.T, fresh, invMaint, bookMaint bool, health snapshot.Health, booker string, users []string, dead, high bool) board.State {
+	t.Helper()
+	s := scene{gpu: a100(), inv: inventory.Host{Maintenance: invMaint}}
+	s.gpu.Health = health
+	if !fresh {
+		s.age = time.Hour
+	}
+	if bookMaint {
+		s.booked = append(s.booked, by("ops", booking.Maintenance))
+	}
+	if booker != "" {
+		s.booked = append(s.booked, by(booker, booking.Reserved))
+	}
+	for _, u := range users {
+		s.procs = append(s.procs, proc(u, snapshot.Compute, 1000))
+	}
+	if dead {
+		s.procs = append(s.procs, gone(9000))
+	}
+	if high {
+		s.gpu.MemoryUsed = new(int64(20000))
+	}
+	_, g := s.row(t)
+	return g.State
+}
+
+func TestStateOfOneGPU(t *testing.T) {
+	with := func(change func(*snapshot.GPU)) snapshot.GPU { g := a100(); change(&g); return g }
+	used := func(mib int64) snapshot.GPU { return with(func(g *snapshot.GPU) { g.MemoryUsed = &mib }) }
+	for _, tt := range []struct {
+		name   string
+		scene  scene
+		want   board.State
+		reason string
+	}{
+		{"display server alone is free", scene{gpu: used(600), procs: []snapshot.Process{proc("root", snapshot.Graphics, 400)}}, board.Free, ""},
+		{"memory beyond the display server's is stuck", scene{gpu: used(5000), procs: []snapshot.Process{proc("root", snapshot.Graphics, 400)}}, board.Stuck, board.ReasonUnowned},
+		{"graphics that also computes is use", scene{gpu: used(600), procs: []snapshot.Process{proc("lea", snapshot.ComputeGraphics, 400)}}, board.Busy, ""},
+		{"at the threshold still free", scene{gpu: used(819)}, board.Free, ""},
+		{"beyond the threshold stuck", scene{gpu: used(820)}, board.Stuck, board.ReasonUnowned},
+		{"dead process that let go of its memory", scene{gpu: a100(), procs: []snapshot.Process{gone(9000)}}, board.Free, ""},
+		{"dead process that did not", scene{gpu: used(9000), procs: []snapshot.Process{gone(9000)}}, board.Stuck, board.ReasonDead},
+		{"booked and stuck is of no use to the booker", scene{gpu: used(9000), booked: []booking.Booking{by("eva", booking.Reserved)}}, board.Stuck, board.ReasonUnowned},
+		{"nothing listed and yet it computes", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = new(int64(9000)), new(80) })}, board.Busy, board.ReasonUtilization},
+		{"no reading and no process is not idleness", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = nil, nil })}, board.Unknown, board.ReasonUnreadable},
+		{"a process is use even without readings", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = nil, nil }), procs: []snapshot.Process{proc("lea", snapshot.Compute, 1)}}, board.Busy, ""},
+		{"unified memory has no total and is free by utilization", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.MemoryTotal = nil, nil })}, board.Free, ""},
+		{"a user whom nobody knows is not somebody else", scene{gpu: used(9000), booked: []booking.Booking{by("eva", booking.Reserved)}, procs: []snapshot.Process{{PID: 7, Type: snapshot.Compute}}}, board.InUse, ""},
+		{"the case of a name does not matter", scene{gpu: used(9000), booked: []booking.Booking{by("Eva", booking.Reserved)}, procs: []snapshot.Process{proc("eva", snapshot.Compute, 1)}}, board.InUse, ""},
+		{"MPS serves others", scene{gpu: a100(), procs: []snapshot.Process{{PID: 9, Type: snapshot.Compute, Program: "nvidia-cuda-mps-server", User: "root", Alive: new(true)}}}, board.Free, ""},
+		{"a booking that has just ended", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Name: "eva", Kind: booking.Reserved, Until: now}}}, board.Free, ""},
+		{"a booking that begins now", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Name: "eva", Kind: booking.Reserved, From: now}}}, board.Booked, ""},
+		{"a booking by UUID of another card", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{UUID: "GPU-2", Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Free, ""},
+		{"a booking by this UUID", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{UUID: "GPU-1", Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Booked, ""},
+		{"the whole host", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{All: true, Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Booked, ""},
+		{"Consul's maintenance mode", scene{gpu: a100(), inv: inventory.Host{Check: inventory.Maintenance}}, board.Drained, board.ReasonHost},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, g := tt.scene.row(t)
+			if g.State != tt.want || g.Reason != tt.reason {
+				t.Errorf("state %s (%s), want %s (%s)", g.State, g.Reason, tt.want, tt.reason)
+			}
+		})
+	}
+}
+
+func TestAliasesMakeOnePerson(t *testing.T) {
+	s := scene{gpu: a100(), booked: []booking.Booking{by("Eva Marsh", booking.Reserved)}, procs: []snapshot.Process{proc("emarsh", snapshot.Compute, 9000)}}
+	if _, g := s.row(t); g.State != board.Contested {
+		t.Errorf("without aliases: %s, want contested", g.State)
+	}
+	s.person = func(n string) string {
+		if n == "emarsh" {
+			return "Eva Marsh"
+		}
+		return n
+	}
+	if _, g := s.row(t); g.State != board.InUse {
+		t.Errorf("with aliases: %s, want in-use", g.State)
+	}
+}
+
+func TestStaleAtTheLimit(t *testing.T) {
+	limit := time.Minute // three intervals of 20 s
+	for _, tt := range []struct {
+		age  time.Duration
+		inv  inventory.Host
+		want board.HostState
+	}{
+		{limit - time.Second, inventory.Host{}, board.Up},
+		{limit, inventory.Host{}, board.Up},
+		{limit + time.Second, inventory.Host{}, board.Stale},
+		{limit + time.Second, inventory.Host{Check: inventory.Critical}, board.Down},
+		{0, inventory.Host{Check: inventory.Critical}, board.Up},
+		{24*time.Hour + time.Second, inventory.Host{}, board.Down},
+		{-time.Minute, inventory.Host{}, board.Up},
+		{-time.Minute - time.Second, inventory.Host{}, board.Stale},
+		{-10 * 365 * 24 * time.Hour, inventory.Host{}, board.Stale},
+		{time.Hour, inventory.Host{Maintenance: true}, board.Maintenance},
+	} {
+		h, g := scene{gpu: a100(), age: tt.age, inv: tt.inv}.row(t)
+		if h.State != tt.want {
+			t.Errorf("age %v, check %q: %s, want %s", tt.age, tt.inv.Check, h.State, tt.want)
+		}
+		if old := tt.want != board.Up; old && (g.MemoryUsed != nil || g.State == board.Free) {
+			t.Errorf("age %v: an old reading is shown as live: %+v", tt.age, g)
+		}
+	}
+}
+
+func TestOldNewsKeepsWhatWasLastSeen(t *testing.T) {
+	h, g := scene{gpu: a100(), age: time.Hour, procs: []snapshot.Process{proc("tomas", snapshot.Compute, 9000)}}.row(t)
+	if g.State != board.Unknown || g.Reason != board.ReasonStale {
+		t.Errorf("state %s (%s), want unknown (stale)", g.State, g.Reason)
+	}
+	if g.Last == nil || g.Last.State != board.Busy || fmt.Sprint(g.Last.Users) != "[tomas]" || !g.Last.At.Equal(h.SnapshotAt) {
+		t.Errorf("last seen %+v, want busy by tomas at %v", g.Last, h.SnapshotAt)
+	}
+	if len(g.Processes) != 0 || h.Node.Cores != nil {
+		t.Errorf("processes or host readings of an hour ago are shown as live")
+	}
+	if g.Name == "" || g.MemoryTotal == nil {
+		t.Errorf("what the card is was forgotten")
+	}
+}
+
+func TestClockBehindIsSaid(t *testing.T) {
+	h, _ := scene{gpu: a100(), age: time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
+	if h.State != board.Stale || h.ClockOffset >= 0 || !hasCode(h.Problems, "clock:behind") {
+		t.Errorf("state %s, offset %v, problems %v; want stale, about -1h, clock:behind", h.State, h.ClockOffset, h.Problems)
+	}
+}
+
+func TestNeverHeardOf(t *testing.T) {
+	b, _ := scene{never: true, inv: inventory.Host{ExpectedGPUs: 8}}.merge()
+	if h := b.Hosts[0]; h.State != board.Never || len(h.GPUs) != 0 {
+		t.Errorf("state %s with %d GPUs, want never with none", h.State, len(h.GPUs))
+	}
+	b, _ = scene{never: true, inv: inventory.Host{Check: inventory.Critical}}.merge()
+	if h := b.Hosts[0]; h.State != board.Down {
+		t.Errorf("critical and silent: %s, want down", h.State)
+	}
+}
+
+func TestExpectedGPUIsMissing(t *testing.T) {
+	b, _ := scene{gpu: a100(), inv: inventory.Host{ExpectedGPUs: 3}}.merge()
+	h := b.Hosts[0]
+	if len(h.GPUs) != 3 || !h.GPUs[2].Missing || h.GPUs[2].State != board.Lost || h.GPUs[2].Index != 2 {
+		t.Fatalf("rows %+v, want two lost ones behind the first", h.GPUs)
+	}
+	if !hasCode(b.Problems, "gpu:missing") {
+		t.Errorf("problems %v, want gpu:missing", b.Problems)
+	}
+}
+
+func TestFreeFromAndUntil(t *testing.T) {
+	at := func(h int) time.Time { return now.Add(time.Duration(h) * time.Hour) }
+	book := func(from, until int) booking.Booking {
+		b := booking.Booking{Host: "gpu01", Name: "eva", Kind: booking.Reserved, From: at(from)}
+		if until != 0 {
+			b.Until = at(until)
+		}
+		return b
+	}
+	for _, tt := range []struct {
+		name            string
+		booked          []booking.Booking
+		from, until     time.Time
+		next, nextEmpty bool
+	}{
+		{"one", []booking.Booking{book(-1, 2)}, at(2), time.Time{}, false, true},
+		{"touching ones are one", []booking.Booking{book(-1, 2), book(2, 5)}, at(5), time.Time{}, true, false},
+		{"overlapping ones are one", []booking.Booking{book(-1, 4), book(2, 3), book(4, 6)}, at(6), time.Time{}, true, false},
+		{"a gap ends it", []booking.Booking{book(-1, 2), book(3, 5)}, at(2), time.Time{}, true, false},
+		{"open-ended never ends", []booking.Booking{book(-1, 0)}, time.Time{}, time.Time{}, false, true},
+		{"open-ended follows", []booking.Booking{book(-1, 2), book(1, 0)}, time.Time{}, time.Time{}, true, false},
+		{"free until the next", []booking.Booking{book(3, 5)}, time.Time{}, at(3), true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, g := scene{gpu: a100(), booked: tt.booked}.row(t)
+			if !g.FreeFrom.Equal(tt.from) || !g.FreeUntil.Equal(tt.until) {
+				t.Errorf("free from %v until %v, want %v and %v", g.FreeFrom, g.FreeUntil, tt.from, tt.until)
+			}
+			if (g.Next != nil) != tt.next {
+				t.Errorf("next booking %v", g.Next)
+			}
+		})
+	}
+}
+
+func TestIdleNeedsAWindowAndAHolder(t *testing.T) {
+	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour)}}}
+	_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
+	if g.State != board.Busy || g.IdleFor != 3*time.Hour {
+		t.Errorf("%s, idle for %v; want busy, idle for the 3 h that sam has held it", g.State, g.IdleFor)
+	}
+	_, g = scene{gpu: a100(), procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
+	if g.IdleFor != 0 {
+		t.Errorf("one reading of 0 %% made it idle for %v", g.IdleFor)
+	}
+	_, g = scene{gpu: a100(), recent: recent}.row(t)
+	if g.State != board.Free || g.IdleFor != 0 || !g.Since.Equal(now.Add(-5*time.Hour)) {
+		t.Errorf("%s since %v, idle for %v; want free since 5 h, and idle for nobody", g.State, g.Since, g.IdleFor)
+	}
+}
+
+func TestNoShow(t *testing.T) {
+	early := by("ada", booking.Reserved)
+	early.From = now.Add(-11 * time.Hour)
+	s := scene{gpu: a100(), booked: []booking.Booking{early}}
+	s.marks = board.Marks{"gpu01/GPU-1": {State: board.Booked, Since: now.Add(-3 * time.Hour)}}
+	if _, g := s.row(t); !g.NoShow || !g.Since.Equal(now.Add(-3*time.Hour)) {
+		t.Errorf("no-show %v since %v, want one since 3 h", g.NoShow, g.Since)
+	}
+	s.marks = board.Marks{"gpu01/GPU-1": {State: board.InUse, Since: now.Add(-3 * time.Hour)}}
+	if _, g := s.row(t); g.NoShow || !g.Since.Equal(now) {
+		t.Errorf("no-show %v since %v, want none: it was in use a moment ago", g.NoShow, g.Since)
+	}
+}
+
+func TestMarksCarryOn(t *testing.T) {
+	s := scene{gpu: a100()}
+	_, marks := s.merge()
+	first := marks["gpu01/GPU-1"]
+	if first.State != board.Free || !first.Since.Equal(now) {
+		t.Fatalf("mark %+v, want free since now", first)
+	}
+	s.marks = board.Marks{"gpu01/GPU-1": {State: board.Free, Since: now.Add(-time.Hour)}}
+	b, marks := s.merge()
+	if g := b.Hosts[0].GPUs[0]; !g.Since.Equal(now.Add(-time.Hour)) || !marks["gpu01/GPU-1"].Since.Equal(g.Since) {
+		t.Errorf("since %v, mark %+v; want an hour ago in both", g.Since, marks["gpu01/GPU-1"])
+	}
+	s.marks = board.Marks{"gpu01/GPU-1": {State: board.Free, Since: now.Add(time.Hour)}}
+	if b, _ := s.merge(); b.Hosts[0].GPUs[0].Since.After(now) {
+		t.Errorf("a mark from the future was believed")
+	}
+}
+
+func TestUsersShareByMemory(t *testing.T) {
+	s := scene{gpu: a100(), procs: []snapshot.Process{
+		proc("mira", snapshot.Compute, 30000), proc("tom", snapshot.Compute, 10000), proc("root", snapshot.Graphics, 50), gone(10),
+	}, booked: []booking.Booking{by("mira", booking.Reserved)}}
+	s.procs[1].PID = 9
+	b, _ := s.merge()
+	if len(b.Users) != 2 {
+		t.Fatalf("users %+v, want mira and tom", b.Users)
+	}
+	mira, tom := b.Users[0], b.Users[1]
+	if mira.Name != "mira" || mira.Used != 0.75 || mira.Reserved != 1 || mira.Memory != 30000 {
+		t.Errorf("mira %+v", mira)
+	}
+	if tom.Used != 0.25 || tom.Reserved != 0 || len(tom.Where) != 1 || tom.Where[0].GPUs[0] != 0 {
+		t.Errorf("tom %+v", tom)
+	}
+}
+
+func TestStrayBookingsAreNamed(t *testing.T) {
+	elsewhere := by("eva", booking.Reserved)
+	elsewhere.Host = "gpu99"
+	ninth := by("eva", booking.Reserved)
+	ninth.Target.Index = 9
+	past := elsewhere
+	past.Until = now.Add(-time.Hour)
+	b, _ := scene{gpu: a100(), booked: []booking.Booking{elsewhere, ninth, past}}.merge()
+	if len(b.Problems) != 2 || b.Problems[0].Code != "booking:unknown-host" || b.Problems[1].Code != "booking:unknown-gpu" {
+		t.Fatalf("problems %+v", b.Problems)
+	}
+	if b.Problems[0].Where() != "comments.json:3:7" {
+		t.Errorf("where %q", b.Problems[0].Where())
+	}
+	if len(b.Bookings) != 3 {
+		t.Errorf("%d bookings are shown, want all three: none is dropped silently", len(b.Bookings))
+	}
+}
+
+func TestOneBadHostLeavesTheOthersAlone(t *testing.T) {
+	in := board.Input{Now: now, Hosts: []inventory.Host{{Name: "good"}, {Name: "bad"}}, Reports: map[string]board.Report{
+		"good": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100()}}},
+		"bad":  {Problems: []snapshot.Problem{{Code: "bad:parse", Message: "cut off"}}},
+	}}
+	b, _ := board.Merge(in)
+	alone, _ := board.Merge(board.Input{Now: now, Hosts: in.Hosts[:1], Reports: in.Reports})
+	if got, want := fmt.Sprintf("%+v", b.Hosts[1]), fmt.Sprintf("%+v", alone.Hosts[0]); b.Hosts[1].Name != "good" || b.Hosts[1].State != board.Up || len(got) == 0 || len(got) != len(want) {
+		t.Errorf("the good host differs beside a bad one:\n%s\n%s", got, want)
+	}
+	if !hasCode(b.Problems, "bad:parse") || b.Hosts[0].State != board.Never {
+		t.Errorf("bad host: %s, problems %v", b.Hosts[0].State, b.Problems)
+	}
+}
+
+func TestTotalsCountEveryGPUOnce(t *testing.T) {
+	b, _ := scene{gpu: a100(), inv: inventory.Host{ExpectedGPUs: 4}}.merge()
+	sum := 0
+	for _, n := range b.Totals.ByState {
+		sum += n
+	}
+	if sum != b.Totals.GPUs || b.Totals.GPUs != 4 || b.Totals.Free() != 1 {
+		t.Errorf("totals %+v", b.Totals)
+	}
+	if len(b.FreeNow) != 1 || len(b.Models) != 1 || b.Models[0].Name != "A100-SXM4-40GB" || b.Models[0].Free != 1 {
+		t.Errorf("free %+v, models %+v", b.FreeNow, b.Models)
+	}
+}
+
+func TestNaturalCompare(t *testing.T) {
+	names := []string{"gpu10", "gpu2", "GPU1", "gpu02a", "atlas", "gpu", ""}
+	slices.SortFunc(names, board.NaturalCompare)
+	if got := fmt.Sprint(names); got != "[ atlas gpu GPU1 gpu2 gpu02a gpu10]" {
+		t.Errorf("order %s", got)
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 45 * time.Second: "45 s", 150 * time.Minute: "2 h 30 min", 36 * time.Hour: "1 d 12 h",
+		-time.Hour: "1 h", 13 * 24 * time.Hour: "13 d", time.Hour + time.Second: "1 h",
+	} {
+		if got := board.Span(d); got != want {
+			t.Errorf("Span(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func hasCode(problems []snapshot.Problem, code string) bool {
+	return slices.ContainsFunc(problems, func(p snapshot.Problem) bool { return p.Code == code })
+}

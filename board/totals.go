@@ -1,0 +1,196 @@
+package board
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuboard/booking"
+	"gpuboard/history"
+)
+
+func totals(hosts []Host) Totals {
+	t := Totals{ByState: map[State]int{}, ByHost: map[HostState]int{}}
+	for _, h := range hosts {
+		t.Hosts++
+		t.ByHost[h.State]++
+		for _, g := range h.GPUs {
+			t.GPUs++
+			t.ByState[g.State]++
+			if g.IdleFor > 0 {
+				t.HeldIdle++
+			}
+		}
+	}
+	return t
+}
+
+// models counts GPUs by name and memory; those with most free come first.
+func models(hosts []Host) []Model {
+	type key struct {
+		name   string
+		memory int64
+	}
+	found := map[key]*Model{}
+	for _, h := range hosts {
+		for _, g := range h.GPUs {
+			if g.Missing {
+				continue
+			}
+			k := key{name: g.Name}
+			if g.MemoryTotal != nil {
+				k.memory = *g.MemoryTotal
+			}
+			model := found[k]
+			if model == nil {
+				model = &Model{Name: g.ShortName, FullName: g.Name, MemoryTotal: g.MemoryTotal}
+				found[k] = model
+			}
+			model.Total++
+			if g.State == Free {
+				model.Free++
+			}
+		}
+	}
+	list := make([]Model, 0, len(found))
+	for _, model := range found {
+		list = append(list, *model)
+	}
+	slices.SortFunc(list, func(x, y Model) int {
+		return cmp.Or(y.Free-x.Free, cmp.Compare(memoryMiB(y.MemoryTotal), memoryMiB(x.MemoryTotal)), NaturalCompare(x.FullName, y.FullName))
+	})
+	return list
+}
+
+func memoryMiB(p *int64) int64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+// freeNow lists the free GPUs, largest memory first, then model, host and index.
+func freeNow(hosts []Host) []FreeGPU {
+	var list []FreeGPU
+	for _, h := range hosts {
+		for _, g := range h.GPUs {
+			if g.State == Free {
+				list = append(list, FreeGPU{Host: h.Name, Title: h.Title, GPU: g.Index, Model: g.ShortName, Memory: g.MemoryTotal, Until: g.FreeUntil})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(x, y FreeGPU) int {
+		return cmp.Or(cmp.Compare(memoryMiB(y.Memory), memoryMiB(x.Memory)), NaturalCompare(x.Model, y.Model))
+	})
+	return list
+}
+
+// nextFree is the GPU whose bookings end first.
+func nextFree(hosts []Host) *FreeGPU {
+	var next *FreeGPU
+	for _, h := range hosts {
+		for _, g := range h.GPUs {
+			switch g.State {
+			case Booked, InUse, Contested:
+			default:
+				continue
+			}
+			if g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.From) {
+				continue
+			}
+			next = &FreeGPU{Host: h.Name, Title: h.Title, GPU: g.Index, Model: g.ShortName, Memory: g.MemoryTotal, From: g.FreeFrom, By: g.Booking.Name}
+		}
+	}
+	return next
+}
+
+// users sums up who holds what, over all hosts.
+func (m *merger) users(hosts []Host) []User {
+	found := map[string]*User{}
+	user := func(name string) *User {
+		key := strings.ToLower(name)
+		if found[key] == nil {
+			found[key] = &User{Name: name}
+		}
+		return found[key]
+	}
+	for _, h := range hosts {
+		for _, g := range h.GPUs {
+			if g.Booking != nil && g.Booking.Kind != string(booking.Maintenance) {
+				user(g.Booking.Name).Reserved++
+			}
+			m.countUse(&h, &g, user)
+		}
+	}
+	for _, past := range m.recent.Users {
+		addMeans(user(past.Name), past)
+	}
+	list := make([]User, 0, len(found))
+	for _, u := range found {
+		list = append(list, *u)
+	}
+	slices.SortFunc(list, func(x, y User) int {
+		return cmp.Or(cmp.Compare(weight(y), weight(x)), NaturalCompare(x.Name, y.Name))
+	})
+	return list
+}
+
+// weight orders the table "who to ask": bookings and present use first, then
+// what somebody has been using lately.
+func weight(u User) float64 {
+	w := float64(u.Reserved) + 1.5*u.Used
+	if u.Mean2h != nil {
+		w += 0.15 * *u.Mean2h
+	}
+	return w
+}
+
+func addMeans(u *User, past history.User) {
+	u.Mean2h, u.Mean24h, u.Mean1w = past.Mean2h, past.Mean24h, past.Mean1w
+}
+
+// countUse shares one GPU out among those who compute on it, by memory; in
+// equal parts where the driver does not tell memory.
+func (m *merger) countUse(h *Host, g *GPU, user func(string) *User) {
+	use := m.use(g)
+	if len(use.people) == 0 {
+		return
+	}
+	total := int64(0)
+	byPerson := map[string]int64{}
+	procs := map[string]int{}
+	for _, p := range use.living {
+		if p.Person != "" {
+			total += memoryOf(p)
+			byPerson[p.Person] += memoryOf(p)
+			procs[p.Person]++
+		}
+	}
+	for _, person := range use.people {
+		u := user(person)
+		if total > 0 {
+			u.Used += float64(byPerson[person]) / float64(total)
+		} else {
+			u.Used += 1 / float64(len(use.people))
+		}
+		u.Memory += byPerson[person]
+		u.Processes += procs[person]
+		if g.IdleFor > 0 {
+			u.IdleGPUs++
+		}
+		if n := len(u.Where); n > 0 && u.Where[n-1].Host == h.Name {
+			u.Where[n-1].GPUs = append(u.Where[n-1].GPUs, g.Index)
+		} else {
+			u.Where = append(u.Where, UserHost{Host: h.Name, GPUs: []int{g.Index}})
+		}
+	}
+}
+
+// Age is how old a host's news is at a moment; zero when it never had any.
+func (h *Host) Age(now time.Time) time.Duration {
+	if h.SnapshotAt.IsZero() {
+		return 0
+	}
+	return now.Sub(h.SnapshotAt)
+}
