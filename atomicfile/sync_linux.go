@@ -1,0 +1,23 @@
+package atomicfile
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// syncFS writes back the whole file system that root is on. done is false
+// where that cannot be asked for.
+func syncFS(root *os.Root) (done bool, err error) {
+	d, err := root.Open(".")
+	if err != nil {
+		return true, err
+	}
+	defer d.Close()
+	err = unix.Syncfs(int(d.Fd()))
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		return false, nil
+	}
+	return true, err
+}

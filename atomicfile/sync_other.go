@@ -1,0 +1,8 @@
+//go:build !linux
+
+package atomicfile
+
+import "os"
+
+// syncFS has nothing to call here: files are synced one by one.
+func syncFS(*os.Root) (done bool, err error) { return false, nil }
