@@ -40,8 +40,8 @@ func (t Target) Covers(index int, uuid string) bool {
 
 // A Booking is one entry of comments.json.
 type Booking struct {
-	// ID is the entry's own id, or one made from host, target, from and until,
-	// so that every booking can be named.
+	// ID is the entry's own id, or one made from host, target, name, from and
+	// until, so that every booking can be named.
 	ID      string
 	Host    string // as snapshot.ParseHost returns it
 	Target  Target
@@ -71,10 +71,13 @@ type Calendar struct {
 	// Problems names each thing in the file that could not be used, or that
 	// contradicts something else, with its line and column.
 	Problems []snapshot.Problem
+	// File is the file's name as problems cite it: comments.json.
+	File string
 	// Encoding is how the file was written: "utf-8" or "windows-1252".
 	Encoding string
-	// Broken is true when the file as a whole could not be read and Bookings
-	// are those of the last good one, which is from LastGood.
+	// Broken is true when the file is not well-formed. LastGood is then when
+	// the content was read that stands in for what could not be; zero when all
+	// bookings are those of the file as it is.
 	Broken   bool
 	LastGood time.Time
 }

@@ -1,0 +1,111 @@
+package booking
+
+import (
+	"fmt"
+	"time"
+)
+
+// A date is a day of the calendar, and a wall a time of day on a clock there.
+// Neither is a moment before a zone is added.
+type date struct {
+	year  int
+	month time.Month
+	day   int
+}
+
+type wall struct{ hour, min, sec int }
+
+func dateOf(t time.Time) date {
+	y, m, d := t.Date()
+	return date{y, m, d}
+}
+
+func (d date) plus(days int) date {
+	return dateOf(time.Date(d.year, d.month, d.day+days, 12, 0, 0, 0, time.UTC))
+}
+
+func (d date) String() string { return fmt.Sprintf("%04d-%02d-%02d", d.year, int(d.month), d.day) }
+
+func (w wall) String() string {
+	if w.sec != 0 {
+		return fmt.Sprintf("%02d:%02d:%02d", w.hour, w.min, w.sec)
+	}
+	return fmt.Sprintf("%02d:%02d", w.hour, w.min)
+}
+
+// moments returns the moments at which clocks in the zone show this: one, none
+// (they jump over it) or two, earlier first (they show it again).
+func moments(d date, w wall, zone *time.Location) []time.Time {
+	asUTC := time.Date(d.year, d.month, d.day, w.hour, w.min, w.sec, 0, time.UTC)
+	var found []time.Time
+	for _, probe := range []time.Duration{-36 * time.Hour, 0, 36 * time.Hour} {
+		_, offset := asUTC.Add(probe).In(zone).Zone()
+		t := asUTC.Add(-time.Duration(offset) * time.Second).In(zone)
+		if dateOf(t) != d || t.Hour() != w.hour || t.Minute() != w.min || t.Second() != w.sec {
+			continue
+		}
+		switch {
+		case len(found) == 0:
+			found = append(found, t)
+		case len(found) == 1 && t.Before(found[0]):
+			found = []time.Time{t, found[0]}
+		case len(found) == 1 && t.After(found[0]):
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// resolve finds the moment at which clocks in the zone show a time. What does
+// not exist is refused with its neighbours; of two moments an end takes the
+// later one and a beginning the earlier, so that nobody's time is cut, and the
+// note says so. abbreviation, when not "", chooses between them.
+func resolve(d date, w wall, zone *time.Location, abbreviation string, end bool) (t time.Time, note string, err error) {
+	found := moments(d, w, zone)
+	if abbreviation != "" {
+		for _, t := range found {
+			if name, _ := t.Zone(); name == abbreviation {
+				return t, "", nil
+			}
+		}
+		if len(found) > 0 {
+			name, _ := found[0].Zone()
+			return time.Time{}, "", fmt.Errorf("the zone is %s at that time, not %s: leave it out, or write an offset like +01:00", name, abbreviation)
+		}
+	}
+	switch len(found) {
+	case 0:
+		after := gapEnd(d, w, zone)
+		before := after.Add(-time.Minute)
+		return time.Time{}, "", fmt.Errorf("%s %s does not exist in %s, because clocks go forward then: write %s or %s",
+			d, w, zone, before.Format("15:04"), after.Format("15:04"))
+	case 1:
+		return found[0], "", nil
+	}
+	chosen, which := found[0], "first"
+	if end {
+		chosen, which = found[1], "second"
+	}
+	first, _ := found[0].Zone()
+	second, _ := found[1].Zone()
+	return chosen, fmt.Sprintf("%s %s comes twice in %s, because clocks go back then (%s, then %s): the %s is taken; write the zone behind it to choose",
+		d, w, zone, first, second, which), nil
+}
+
+// gapEnd is the moment at which clocks jump over a time that does not exist.
+func gapEnd(d date, w wall, zone *time.Location) time.Time {
+	asUTC := time.Date(d.year, d.month, d.day, w.hour, w.min, w.sec, 0, time.UTC)
+	_, offset := asUTC.Add(-36 * time.Hour).In(zone).Zone()
+	// With the old offset the time lies behind the jump, and at most as far as it is wide.
+	start, _ := asUTC.Add(-time.Duration(offset) * time.Second).In(zone).ZoneBounds()
+	return start
+}
+
+// startOfDay is the first moment of a day; where clocks jump over midnight,
+// that is when they land.
+func startOfDay(d date, zone *time.Location) time.Time {
+	if found := moments(d, wall{}, zone); len(found) > 0 {
+		return found[0]
+	}
+	return gapEnd(d, wall{}, zone)
+}

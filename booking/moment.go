@@ -1,0 +1,334 @@
+package booking
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const forms = `write "2026-11-20 18:00", "20.11.2026 18:00", "fri 18:00", "18:00" or "2d 6h"`
+
+var (
+	isoTime = regexp.MustCompile(`^(\d{4})-(\d{1,2})-(\d{1,2})(?:(?: +|T)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
+	dotTime = regexp.MustCompile(`^(\d{1,2})\.(\d{1,2})\.(\d{4})(?: +(\d{1,2}):(\d{2})(?::(\d{2}))?)?$`)
+	dayTime = regexp.MustCompile(`^([a-z]+)(?: +(.+))?$`)
+	clock   = regexp.MustCompile(`^(\d{1,2}):(\d{2})$`)
+	slashes = regexp.MustCompile(`^\d+/\d+(/\d+)?\b`)
+)
+
+// parseAbsolute reads a moment that means the same whenever it is read:
+// YYYY-MM-DD or D.M.YYYY, with or without a time, which may carry a zone. A day
+// alone is its end when end is true, else its beginning. The note is not ""
+// when the time was ambiguous.
+func parseAbsolute(s string, zone *time.Location, end bool) (t time.Time, note string, err error) {
+	s = strings.TrimSpace(s)
+	var year, month, day, rest = "", "", "", []string(nil)
+	if m := isoTime.FindStringSubmatch(s); m != nil {
+		year, month, day, rest = m[1], m[2], m[3], m[4:]
+	} else if m := dotTime.FindStringSubmatch(s); m != nil {
+		year, month, day, rest = m[3], m[2], m[1], append(m[4:], "")
+	} else {
+		return time.Time{}, "", notUnderstood(s)
+	}
+	d := date{atoi(year), time.Month(atoi(month)), atoi(day)}
+	switch {
+	case d.year < MinYear || d.year > MaxYear:
+		return time.Time{}, "", fmt.Errorf("%s: the year has to be from %d to %d; leave the end out for a booking that does not end", quote(s), MinYear, MaxYear)
+	case d.month < 1 || d.month > 12:
+		return time.Time{}, "", fmt.Errorf("%s: there is no month %d; a date is year-month-day or day.month.year", quote(s), int(d.month))
+	case d.plus(0) != d:
+		return time.Time{}, "", fmt.Errorf("%s: %s has %d days", quote(s), d.month, date{d.year, d.month + 1, 0}.plus(0).day)
+	}
+	if rest[0] == "" {
+		if end {
+			return startOfDay(d.plus(1), zone), "", nil
+		}
+		return startOfDay(d, zone), "", nil
+	}
+	w := wall{atoi(rest[0]), atoi(rest[1]), atoi(rest[2])}
+	if err := w.valid(s); err != nil {
+		return time.Time{}, "", err
+	}
+	switch offset := rest[3]; {
+	case offset == "":
+		return resolve(d, w, zone, "", end)
+	case offset == "Z" || offset == "UTC" || offset == "GMT" && zone.String() != "Europe/London":
+		return resolve(d, w, time.UTC, "", end)
+	case offset[0] == '+' || offset[0] == '-':
+		digits := strings.Replace(offset[1:], ":", "", 1)
+		hours, minutes := atoi(digits[:2]), atoi(digits[2:])
+		if hours > 14 || minutes > 59 {
+			return time.Time{}, "", fmt.Errorf("%s: there is no offset %s", quote(s), offset)
+		}
+		seconds := hours*3600 + minutes*60
+		if offset[0] == '-' {
+			seconds = -seconds
+		}
+		return resolve(d, w, time.FixedZone(offset, seconds), "", end)
+	default:
+		return resolve(d, w, zone, offset, end)
+	}
+}
+
+func (w wall) valid(s string) error {
+	if w.hour == 24 && w.min == 0 && w.sec == 0 {
+		return fmt.Errorf("%s: write 24:00 as 00:00 of the next day", quote(s))
+	}
+	if w.hour > 23 || w.min > 59 || w.sec > 59 {
+		return fmt.Errorf("%s: there is no time of day %s", quote(s), w)
+	}
+	return nil
+}
+
+func notUnderstood(s string) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("the time is empty: %s", forms)
+	case slashes.MatchString(s):
+		return fmt.Errorf("%s: with slashes, some read day/month and some month/day: write year-month-day, as in 2026-11-20", quote(s))
+	}
+	return fmt.Errorf("%s is no date that is understood: %s", quote(s), forms)
+}
+
+// atoi is for what a pattern has already found to be a few digits, or nothing.
+func atoi(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
+
+// relative reports whether a text would be understood, if one knew when it was written.
+func relative(s string) bool {
+	s = strings.ToLower(strings.TrimSpace(s))
+	if _, _, err := parseSpan(s); err == nil {
+		return true
+	}
+	m := dayTime.FindStringSubmatch(s)
+	return clock.MatchString(s) || m != nil && (dayWord(m[1]) || m[1] == "noon" || m[1] == "midnight" || m[1] == "now")
+}
+
+func dayWord(s string) bool {
+	_, ok := weekday(s)
+	return ok || s == "today" || s == "tomorrow"
+}
+
+func weekday(s string) (time.Weekday, bool) {
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		if full := strings.ToLower(day.String()); s == full || s == full[:3] {
+			return day, true
+		}
+	}
+	return 0, false
+}
+
+// ParseMoment reads when something begins: a date and time, "today", "fri
+// 18:00", "18:00", "noon", "midnight", "now", or a length of time from now
+// ("2d 6h"). A day alone means its beginning, and "today" means now. What is
+// said with a weekday or a time alone is always still to come; "today 09:00"
+// is refused once it is over. The note, when not "", says what was assumed.
+func ParseMoment(s string, now time.Time, zone *time.Location) (t time.Time, note string, err error) {
+	return parseMoment(s, now, zone, false)
+}
+
+// ParseUntil reads when something ends that begins at from: all that
+// [ParseMoment] reads, where a day alone means its end, and a length of time
+// counts from the beginning, in days as the calendar has them. An end that is
+// not after from, or not after now, is refused.
+func ParseUntil(s string, from, now time.Time, zone *time.Location) (t time.Time, note string, err error) {
+	if from.IsZero() {
+		from = now
+	}
+	if days, rest, spanErr := parseSpan(s); spanErr == nil {
+		t = after(from, days, rest, zone)
+	} else if t, note, err = parseMoment(s, now, zone, true); err != nil {
+		return time.Time{}, "", err
+	}
+	switch {
+	case t.Year() > MaxYear:
+		return time.Time{}, "", fmt.Errorf("%s ends after the year %d", quote(s), MaxYear)
+	case !t.After(now):
+		return time.Time{}, "", fmt.Errorf("%s is over: it was %s", quote(s), t.In(zone).Format("Mon 2 Jan 2006 15:04 MST"))
+	case !t.After(from):
+		return time.Time{}, "", fmt.Errorf("%s is before the beginning, %s", quote(s), from.In(zone).Format("Mon 2 Jan 2006 15:04 MST"))
+	}
+	return t, note, nil
+}
+
+// after adds calendar days, then hours and minutes. Two days from Saturday
+// 18:00 are Monday 18:00, whatever the clocks did in between.
+func after(from time.Time, days int, rest time.Duration, zone *time.Location) time.Time {
+	if days == 0 {
+		return from.Add(rest)
+	}
+	from = from.In(zone)
+	return from.AddDate(0, 0, days).Add(rest)
+}
+
+func parseMoment(s string, now time.Time, zone *time.Location, end bool) (time.Time, string, error) {
+	s = strings.TrimSpace(s)
+	if len(s) > 100 {
+		return time.Time{}, "", notUnderstood(s)
+	}
+	if isoTime.MatchString(s) || dotTime.MatchString(s) {
+		return parseAbsolute(s, zone, end)
+	}
+	now = now.In(zone)
+	today := dateOf(now)
+	word := strings.ToLower(s)
+	if days, rest, err := parseSpan(word); err == nil {
+		return after(now, days, rest, zone), "", nil
+	}
+	if word == "now" {
+		return now, "", nil
+	}
+	if w, ok := timeOfDay(word, true); ok {
+		if err := w.valid(s); err != nil {
+			return time.Time{}, "", err
+		}
+		t, note, err := resolve(today, w, zone, "", end)
+		if err == nil && t.After(now) {
+			return t, note, nil
+		}
+		if err != nil && gapEnd(today, w, zone).After(now) {
+			return t, note, err
+		}
+		t, note, err = resolve(today.plus(1), w, zone, "", end)
+		if err == nil && note == "" && word != "midnight" {
+			note = fmt.Sprintf("%s is over for today: tomorrow is meant", w)
+		}
+		return t, note, err
+	}
+	m := dayTime.FindStringSubmatch(word)
+	if m == nil || !dayWord(m[1]) {
+		return time.Time{}, "", notUnderstood(s)
+	}
+	return named(s, m[1], m[2], now, end)
+}
+
+// named reads today, tomorrow or a weekday, with or without a time.
+func named(s, word, at string, now time.Time, end bool) (time.Time, string, error) {
+	zone, today := now.Location(), dateOf(now)
+	d, weekly := today, false
+	if word == "tomorrow" {
+		d = today.plus(1)
+	} else if day, ok := weekday(word); ok {
+		weekly = true
+		d = today.plus((int(day) - int(now.Weekday()) + 7) % 7)
+	}
+	find := func(d date) (time.Time, string, error) {
+		switch {
+		case at != "":
+			w, _ := timeOfDay(at, false)
+			return resolve(d, w, zone, "", end)
+		case end:
+			return startOfDay(d.plus(1), zone), "", nil
+		}
+		return startOfDay(d, zone), "", nil
+	}
+	if at == "midnight" {
+		return time.Time{}, "", fmt.Errorf("%s: some mean the beginning of the day and some its end: write the date with 00:00", quote(s))
+	}
+	if at != "" {
+		w, ok := timeOfDay(at, false)
+		if !ok {
+			return time.Time{}, "", notUnderstood(s)
+		}
+		if err := w.valid(s); err != nil {
+			return time.Time{}, "", err
+		}
+	}
+	t, note, err := find(d)
+	switch {
+	case err != nil || t.After(now):
+		return t, note, err
+	case weekly:
+		return find(d.plus(7))
+	case at == "":
+		return now, "", nil // from today on
+	}
+	return time.Time{}, "", fmt.Errorf("%s is over: it is %s", quote(s), now.Format("15:04"))
+}
+
+func timeOfDay(s string, alone bool) (wall, bool) {
+	switch m := clock.FindStringSubmatch(s); {
+	case m != nil:
+		return wall{hour: atoi(m[1]), min: atoi(m[2])}, true
+	case s == "noon":
+		return wall{hour: 12}, true
+	case s == "midnight" && alone:
+		return wall{}, true
+	}
+	return wall{}, false
+}
+
+// maxSpan keeps lengths of time far from overflow.
+const maxSpanDays = 3660
+
+var errSpan = errors.New(`not a length of time: write "2d 6h", "45m" or "1w"`)
+
+// parseSpan reads weeks, days, hours and minutes, each at most once and in this
+// order: "2w3d6h30m", "2d 6h", "+1d". Days stay days, because they are not
+// always 24 hours long.
+func parseSpan(s string) (days int, rest time.Duration, err error) {
+	s = strings.TrimSpace(strings.TrimPrefix(strings.ToLower(strings.TrimSpace(s)), "+"))
+	if s == "" || len(s) > 40 {
+		return 0, 0, errSpan
+	}
+	order := "wdhm"
+	for s != "" {
+		digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
+		if digits == 0 || digits > 5 {
+			return 0, 0, errSpan
+		}
+		n := atoi(s[:digits])
+		s = strings.TrimLeft(s[digits:], " ")
+		unit := len(s) - len(strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz"))
+		letter := unitLetter(s[:unit])
+		at := strings.IndexByte(order, letter)
+		if letter == 0 || at < 0 {
+			return 0, 0, errSpan
+		}
+		order = order[at+1:]
+		switch letter {
+		case 'w':
+			days += 7 * n
+		case 'd':
+			days += n
+		case 'h':
+			rest += time.Duration(n) * time.Hour
+		case 'm':
+			rest += time.Duration(n) * time.Minute
+		}
+		s = strings.TrimLeft(s[unit:], " ")
+	}
+	if days == 0 && rest == 0 || days > maxSpanDays {
+		return 0, 0, fmt.Errorf("a length of time is from 1m to %dd", maxSpanDays)
+	}
+	return days, rest, nil
+}
+
+func unitLetter(s string) byte {
+	switch s {
+	case "w", "week", "weeks":
+		return 'w'
+	case "d", "day", "days":
+		return 'd'
+	case "h", "hour", "hours":
+		return 'h'
+	case "m", "min", "minute", "minutes":
+		return 'm'
+	}
+	return 0
+}
+
+// ParseDuration reads a length of time: "2w3d6h30m", "2d 6h", "45min". A day
+// counts as 24 hours here; [ParseUntil] counts days of the calendar.
+func ParseDuration(s string) (time.Duration, error) {
+	days, rest, err := parseSpan(s)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", quote(s), err)
+	}
+	return time.Duration(days)*24*time.Hour + rest, nil
+}

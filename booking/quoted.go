@@ -1,0 +1,124 @@
+package booking
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// curly returns the length of a typographic quotation mark at the cursor; 0
+// when there is none. Word processors and chat programs put them in.
+func (c *scanner) curly() int {
+	for _, q := range []string{"“", "”", "„", "‘", "’", "«", "»"} {
+		if strings.HasPrefix(c.s[c.i:], q) {
+			return len(q)
+		}
+	}
+	return 0
+}
+
+// quoted reads a text in quotes of whatever sort; all but straight double
+// quotes are reported.
+func (c *scanner) quoted() *node {
+	n := c.new('"')
+	closing := `"`
+	switch size := c.curly(); {
+	case size > 0:
+		c.fail(c.i, "these are typographic quotes: write straight double quotes \"")
+		closing = "“”‘’«»\""
+		c.i += size
+	case c.peek() == '\'':
+		c.fail(c.i, "texts stand in double quotes \", not in single ones")
+		closing = "'"
+		c.i++
+	default:
+		c.i++
+	}
+	begin, plain := c.i, true
+	var b strings.Builder
+	keep := func(upTo int) {
+		if plain {
+			plain = false
+			b.WriteString(c.s[begin:upTo])
+		}
+	}
+	for {
+		if c.i >= len(c.s) || c.s[c.i] == '\n' || c.s[c.i] == '\r' {
+			c.endless(n, begin)
+			return n
+		}
+		r, size := utf8.DecodeRuneInString(c.s[c.i:])
+		switch {
+		case strings.ContainsRune(closing, r) && !(r == utf8.RuneError && size == 1):
+			n.str = b.String()
+			if plain {
+				n.str = c.s[begin:c.i]
+			}
+			c.i += size
+			n.end = int32(c.i)
+			return n
+		case r == '\\':
+			keep(c.i)
+			c.escape(&b)
+			continue
+		case r < 0x20:
+			c.fail(c.i, "there is a tab or a control character in this text: write a space")
+			keep(c.i)
+			b.WriteByte(' ')
+			c.i++
+			continue
+		case !plain:
+			b.WriteString(c.s[c.i : c.i+size])
+		}
+		c.i += size
+	}
+}
+
+// endless handles a text whose closing quote is not on its line.
+func (c *scanner) endless(n *node, begin int) {
+	text := strings.TrimRight(c.s[begin:c.i], " \t")
+	text = strings.TrimRight(text, ",") // the comma behind the missing quote, most likely
+	c.fail(int(n.start), "the closing quote of this text is missing: it has to be on the same line")
+	c.i = begin + len(text)
+	n.str, n.end, n.bad = text, int32(c.i), true
+	c.spoil()
+}
+
+// escape reads one backslash and what belongs to it.
+func (c *scanner) escape(b *strings.Builder) {
+	rest := c.s[c.i:]
+	if len(rest) >= 2 {
+		if k := strings.IndexByte(`"\/bfnrt`, rest[1]); k >= 0 {
+			b.WriteByte("\"\\/\b\f\n\r\t"[k])
+			c.i += 2
+			return
+		}
+		if r, ok := hex4(rest); ok {
+			c.i += 6
+			if utf16.IsSurrogate(r) {
+				if low, ok := hex4(c.s[c.i:]); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
+					r = utf16.DecodeRune(r, low)
+					c.i += 6
+				} else {
+					r = utf8.RuneError
+				}
+			}
+			b.WriteRune(r)
+			return
+		}
+	}
+	c.fail(c.i, `a backslash in a text is written twice: \\`)
+	b.WriteByte('\\')
+	c.i++
+}
+
+func hex4(s string) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(s[2:6], 16, 16)
+	return rune(v), err == nil
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
