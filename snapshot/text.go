@@ -14,34 +14,41 @@ import (
 //
 // Escaping for HTML, ICS or CSV is still the business of whoever writes those.
 func Text(s string, max int) string {
-	if plain(s) && len(s) <= max {
+	if len(s) <= max && plain(s) {
 		return s
 	}
 	var b strings.Builder
-	for i := 0; i < len(s); {
+	fits := 0 // how much of b leaves room for the ellipsis
+	for i := 0; i < len(s) && b.Len() <= max; {
 		r, n := utf8.DecodeRuneInString(s[i:])
-		var piece string
 		switch {
 		case r == utf8.RuneError && n == 1:
-			piece = fmt.Sprintf(`\x%02x`, s[i])
+			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case hidden(r) && r < 0x100:
-			piece = fmt.Sprintf(`\x%02x`, r)
+			fmt.Fprintf(&b, `\x%02x`, r)
 		case hidden(r) && r < 0x10000:
-			piece = fmt.Sprintf(`\u%04x`, r)
+			fmt.Fprintf(&b, `\u%04x`, r)
 		case hidden(r):
-			piece = fmt.Sprintf(`\U%08x`, r)
+			fmt.Fprintf(&b, `\U%08x`, r)
 		default:
-			piece = s[i : i+n]
+			b.WriteString(s[i : i+n])
 		}
-		if b.Len()+len(piece) > max-len("…") && b.Len()+len(piece)+len(s)-i-n > max {
-			b.WriteString("…")
-			break
+		if b.Len() <= max-len(ellipsis) {
+			fits = b.Len()
 		}
-		b.WriteString(piece)
 		i += n
 	}
-	return b.String()
+	switch {
+	case b.Len() <= max:
+		return b.String()
+	case max < len(ellipsis):
+		return ""
+	default:
+		return b.String()[:fits] + ellipsis
+	}
 }
+
+const ellipsis = "…"
 
 func plain(s string) bool {
 	for i := 0; i < len(s); i++ {

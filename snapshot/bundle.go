@@ -1,0 +1,267 @@
+package snapshot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// bundle is latest.json.gz as it is written: gzip of one JSON document.
+// Checksum is "sha256:" and the sum, in hex, of the bytes of snapshot followed
+// by those of samples, as they stand in the document.
+type bundle struct {
+	Schema   int            `json:"schema"`
+	Host     string         `json:"host"`
+	BootID   string         `json:"boot_id"`
+	FirstSeq uint64         `json:"first_seq"`
+	LastSeq  uint64         `json:"last_seq"`
+	Checksum string         `json:"checksum"`
+	Snapshot jsontext.Value `json:"snapshot"`
+	Samples  jsontext.Value `json:"samples"`
+}
+
+// hourHeader is the first line of an hour file. Checksum is over all bytes
+// after that line; each of those lines is an array of blocks (see block).
+type hourHeader struct {
+	Schema   int    `json:"schema"`
+	Host     string `json:"host"`
+	BootID   string `json:"boot_id"`
+	Hour     Time   `json:"hour"`
+	FirstSeq uint64 `json:"first_seq"`
+	LastSeq  uint64 `json:"last_seq"`
+	Count    int    `json:"count"`
+	Checksum string `json:"checksum"`
+}
+
+// samplesPerLine keeps the lines of an hour file short enough to look at.
+const samplesPerLine = 512
+
+// lenient is how a reader takes what nodes write: unknown fields pass, names
+// match by case, a name said twice is refused, and bytes that are no UTF-8
+// become visible later in Text.
+var lenient = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.RejectUnknownMembers(false))
+
+// EncodeBundle returns the content of latest.json.gz.
+func EncodeBundle(b *Bundle) ([]byte, error) { return new(Encoder).Bundle(b) }
+
+// EncodeHour returns the content of an hour file.
+func EncodeHour(h *Hour) ([]byte, error) { return new(Encoder).Hour(h) }
+
+// DecodeBundle reads latest.json.gz. Whatever is wrong with it as a file is a
+// [DecodeError]; readings that cannot be are taken as unknown, and told in the
+// snapshot's Errors.
+func DecodeBundle(r io.Reader) (*Bundle, error) { return new(Decoder).Bundle(r) }
+
+// DecodeHour reads an hour file. Whatever is wrong with it is a [DecodeError].
+func DecodeHour(r io.Reader) (*Hour, error) { return new(Decoder).Hour(r) }
+
+// Bundle is [EncodeBundle] with the encoder's memory.
+func (e *Encoder) Bundle(b *Bundle) ([]byte, error) {
+	if b.Snapshot == nil {
+		return nil, fmt.Errorf("encoding bundle of %s: it has no snapshot", b.Host)
+	}
+	s := *b.Snapshot
+	s.Schema, s.Host, s.BootID = Schema, b.Host, b.BootID
+	snap, err := json.Marshal(&s)
+	if err != nil {
+		return nil, fmt.Errorf("encoding snapshot of %s: %w", b.Host, err)
+	}
+	samples, err := EncodeSamples(b.Samples)
+	if err != nil {
+		return nil, fmt.Errorf("encoding samples of %s: %w", b.Host, err)
+	}
+	first := s.Seq
+	if len(b.Samples) > 0 {
+		first = b.Samples[0].Seq
+	}
+	head, err := json.Marshal(bundle{
+		Schema: Schema, Host: b.Host, BootID: b.BootID, FirstSeq: first, LastSeq: s.Seq,
+		Checksum: checksum(snap, samples), Snapshot: snap, Samples: samples,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding bundle of %s: %w", b.Host, err)
+	}
+	return e.compress(head)
+}
+
+// Hour is [EncodeHour] with the encoder's memory.
+func (e *Encoder) Hour(h *Hour) ([]byte, error) {
+	if len(h.Samples) == 0 {
+		return nil, fmt.Errorf("encoding an hour of %s: it has no samples", h.Host)
+	}
+	if len(h.Samples) > MaxSamples {
+		return nil, refuse(BadTooMany, "an hour of %d samples, and %d is the most", len(h.Samples), MaxSamples)
+	}
+	var lines []byte
+	for rest := h.Samples; len(rest) > 0; {
+		n := min(len(rest), samplesPerLine)
+		line, err := EncodeSamples(rest[:n])
+		if err != nil {
+			return nil, fmt.Errorf("encoding an hour of %s: %w", h.Host, err)
+		}
+		lines = append(append(lines, line...), '\n')
+		rest = rest[n:]
+	}
+	head, err := json.Marshal(hourHeader{
+		Schema: Schema, Host: h.Host, BootID: h.BootID, Hour: TimeOf(h.Start.Truncate(time.Hour)),
+		FirstSeq: h.Samples[0].Seq, LastSeq: h.Samples[len(h.Samples)-1].Seq,
+		Count: len(h.Samples), Checksum: checksum(lines),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding an hour of %s: %w", h.Host, err)
+	}
+	return e.compress(head, []byte{'\n'}, lines)
+}
+
+// Bundle is [DecodeBundle] with the decoder's memory.
+func (d *Decoder) Bundle(r io.Reader) (*Bundle, error) {
+	data, err := d.expand(r)
+	if err != nil {
+		return nil, err
+	}
+	end, err := document(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(data[end:])) > 0 {
+		return nil, refuse(BadTrailing, "something follows the document")
+	}
+	var head bundle
+	if err := jsonv2.Unmarshal(data[:end], &head, lenient); err != nil {
+		return nil, parseError(data[:end], err)
+	}
+	b := &Bundle{}
+	if b.Host, b.BootID, err = identity(head.Schema, head.Host, head.BootID); err != nil {
+		return nil, err
+	}
+	if got := checksum(head.Snapshot, head.Samples); got != head.Checksum {
+		return nil, refuse(BadChecksum, "the checksum says %s, the content %s", clip(Text(head.Checksum, MaxNameBytes), 15), clip(got, 15))
+	}
+	snap := &Snapshot{}
+	if err := jsonv2.Unmarshal(head.Snapshot, snap, lenient); err != nil {
+		return nil, refuse(BadParse, "reading the snapshot: %w", err)
+	}
+	switch {
+	case snap.Host != head.Host || snap.BootID != head.BootID || snap.Seq != head.LastSeq:
+		return nil, refuse(BadParse, "the snapshot is not the one that the bundle names")
+	case snap.Seq < 1 || snap.Seq > maxSeq:
+		return nil, refuse(BadParse, "the snapshot's number is %d", snap.Seq)
+	case snap.CollectedAt.IsZero():
+		return nil, refuse(BadTime, "the snapshot does not say when it was collected")
+	}
+	samples, bad, err := decodeBlocks(nil, head.Samples)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(samples); n > 0 && (samples[0].Seq != head.FirstSeq || samples[n-1].Seq > head.LastSeq) {
+		return nil, refuse(BadParse, "the samples are not those that the bundle names")
+	}
+	snap.Host, snap.BootID = b.Host, b.BootID
+	found := snap.Validate()
+	if bad > 0 {
+		found = append(found, Problem{Code: BadRange, Message: fmt.Sprintf("%d readings of earlier samples cannot be", bad)})
+	}
+	snap.Errors = append(snap.Errors, found...)
+	b.Snapshot, b.Samples = snap, samples
+	return b, nil
+}
+
+// Hour is [DecodeHour] with the decoder's memory.
+func (d *Decoder) Hour(r io.Reader) (*Hour, error) {
+	data, err := d.expand(r)
+	if err != nil {
+		return nil, err
+	}
+	first, lines, ok := bytes.Cut(data, []byte{'\n'})
+	if _, err := document(first); err != nil {
+		return nil, err
+	}
+	var head hourHeader
+	if err := jsonv2.Unmarshal(first, &head, lenient); err != nil {
+		return nil, parseError(first, err)
+	}
+	if !ok {
+		return nil, refuse(BadParse, "nothing follows the first line")
+	}
+	h := &Hour{Start: head.Hour.Time}
+	if h.Host, h.BootID, err = identity(head.Schema, head.Host, head.BootID); err != nil {
+		return nil, err
+	}
+	if h.Start.IsZero() || !h.Start.Equal(h.Start.Truncate(time.Hour)) {
+		return nil, refuse(BadTime, "it does not say which hour it is of")
+	}
+	if got := checksum(lines); got != head.Checksum {
+		return nil, refuse(BadChecksum, "the checksum says %s, the content %s", clip(Text(head.Checksum, MaxNameBytes), 15), clip(got, 15))
+	}
+	for len(lines) > 0 {
+		var line []byte
+		if line, lines, ok = bytes.Cut(lines, []byte{'\n'}); !ok {
+			return nil, refuse(BadParse, "the last line has no end")
+		}
+		if _, err := document(line); err != nil {
+			return nil, err
+		}
+		if h.Samples, _, err = decodeBlocks(h.Samples, line); err != nil {
+			return nil, err
+		}
+	}
+	n := len(h.Samples)
+	if n == 0 || n != head.Count || h.Samples[0].Seq != head.FirstSeq || h.Samples[n-1].Seq != head.LastSeq {
+		return nil, refuse(BadParse, "the samples are not those that the first line names")
+	}
+	return h, nil
+}
+
+// identity checks what the head of every file says about its origin.
+func identity(schema int, host, boot string) (string, string, error) {
+	switch {
+	case schema > Schema:
+		return "", "", refuse(BadSchema, "it has schema %d, and this version reads up to %d: update this side first", schema, Schema)
+	case schema < 1:
+		return "", "", refuse(BadSchema, "it does not say its schema")
+	}
+	name, err := ParseHost(host)
+	if err != nil {
+		return "", "", &DecodeError{Code: BadHost, Err: err}
+	}
+	if !ValidBoot(boot) {
+		return "", "", refuse(BadParse, "the boot id is %q", clip(Text(boot, MaxNameBytes), 40))
+	}
+	return name, boot, nil
+}
+
+// ValidBoot reports whether s may be a boot id: 1 to 64 letters, digits and hyphens.
+func ValidBoot(s string) bool {
+	return len(s) > 0 && len(s) <= 64 && strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-')
+	}) < 0
+}
+
+// parseError looks for a schema number in a document that does not fit: a newer
+// one explains why.
+func parseError(data []byte, err error) error {
+	var head struct {
+		Schema int `json:"schema"`
+	}
+	if jsonv2.Unmarshal(data, &head, lenient) == nil && head.Schema > Schema {
+		return refuse(BadSchema, "it has schema %d, and this version reads up to %d: update this side first", head.Schema, Schema)
+	}
+	return refuse(BadParse, "reading the document: %w", err)
+}
+
+func checksum(parts ...[]byte) string {
+	var sum hash.Hash = sha256.New()
+	for _, p := range parts {
+		sum.Write(p)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+}

@@ -1,0 +1,69 @@
+package snapshot
+
+import (
+	"math"
+	"sort"
+)
+
+// ErrProcesses is the code, in [Snapshot.Errors], of processes that could not
+// be read. A nil list of processes means the same.
+const ErrProcesses = "smi:processes"
+
+// ProcessesKnown reports whether the list of processes is all there were. When
+// it is not, a GPU without processes may still be in use.
+func (s *Snapshot) ProcessesKnown() bool {
+	if s.Processes == nil {
+		return false
+	}
+	for _, e := range s.Errors {
+		if e.Code == ErrProcesses {
+			return false
+		}
+	}
+	return true
+}
+
+// Sample returns the compact record of s. Users counts compute processes only
+// (see [ProcessType.Computes]), a process without a known size as 0 MiB; it is
+// nil on every GPU unless [Snapshot.ProcessesKnown].
+func (s *Snapshot) Sample() Sample {
+	sample := Sample{Seq: s.Seq, At: TimeOf(s.CollectedAt.Time).Time}
+	if s.GPUs == nil {
+		return sample
+	}
+	sample.GPUs = make([]GPUSample, len(s.GPUs))
+	held := map[int]map[string]int64{}
+	if s.ProcessesKnown() {
+		for _, g := range s.GPUs {
+			held[g.Index] = map[string]int64{}
+		}
+		for _, p := range s.Processes {
+			if users := held[p.GPU]; users != nil && p.Type.Computes() {
+				users[p.User] += value(p.UsedMemory)
+			}
+		}
+	}
+	for i, g := range s.GPUs {
+		to := &sample.GPUs[i]
+		*to = GPUSample{Index: g.Index, UUID: g.UUID, Utilization: g.UtilizationGPU, MemoryUsed: g.MemoryUsed, Temperature: g.Temperature}
+		if g.PowerDraw != nil {
+			watts := math.Round(*g.PowerDraw*10) / 10 // what a file keeps of it
+			to.Power = &watts
+		}
+		if users := held[g.Index]; users != nil {
+			to.Users = make([]UserMemory, 0, len(users))
+			for name, memory := range users {
+				to.Users = append(to.Users, UserMemory{User: name, Memory: memory})
+			}
+			sort.Slice(to.Users, func(i, j int) bool { return to.Users[i].User < to.Users[j].User })
+		}
+	}
+	return sample
+}
+
+func value(p *int64) int64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}

@@ -1,0 +1,243 @@
+package snapshot
+
+import "fmt"
+
+// What a reading can be. Beyond is a broken driver or a lie, and is taken as
+// unknown: the bounds are generous, for a wrong "unknown" hides a GPU.
+const (
+	maxIndex   = 1 << 20
+	maxMiB     = 1 << 32 // 4 PiB
+	maxPercent = 100
+	maxFan     = 250 // fans may be driven beyond their rating
+	minCelsius = -100
+	maxCelsius = 300
+	maxWatts   = 100_000
+	maxMHz     = 100_000
+	maxCount   = 1 << 53 // error counters; what a JSON number holds exactly
+	maxCores   = 1 << 20
+	maxLoad    = 1e7
+	maxSeconds = 1 << 40
+)
+
+// Validate makes s fit to be shown and kept: texts safe and short, lists no
+// longer than the limits, readings that cannot be unknown. It returns what it
+// had to change, and does not touch Schema, Host, BootID, Seq and CollectedAt.
+func (s *Snapshot) Validate() []Problem {
+	v := &validator{}
+	text(&s.Collector, MaxNameBytes)
+	text(&s.DriverVersion, MaxNameBytes)
+	text(&s.CUDAVersion, MaxNameBytes)
+	if s.IntervalSeconds < 0 || s.IntervalSeconds > 7*24*3600 {
+		v.add(BadRange, "interval_seconds is %d", s.IntervalSeconds)
+		s.IntervalSeconds = 0
+	}
+	v.node(&s.Node)
+	s.GPUs = v.unique(limit(v, s.GPUs, MaxGPUs, "gpus"))
+	for i := range s.GPUs {
+		v.gpu = &s.GPUs[i].Index
+		v.device(&s.GPUs[i])
+	}
+	v.gpu = nil
+	s.Processes = limit(v, s.Processes, MaxProcesses, "processes")
+	kept := s.Processes[:0]
+	for i := range s.Processes {
+		if v.process(&s.Processes[i]) {
+			kept = append(kept, s.Processes[i])
+		}
+	}
+	s.Processes = kept
+	s.Errors = limit(v, s.Errors, MaxErrors, "errors")
+	for i := range s.Errors {
+		e := &s.Errors[i]
+		text(&e.Code, MaxProgramBytes)
+		text(&e.Message, MaxTextBytes)
+		text(&e.File, MaxNameBytes)
+		text(&e.Host, MaxNameBytes)
+		e.Line, e.Col = max(e.Line, 0), max(e.Col, 0)
+	}
+	if v.more > 0 {
+		v.found = append(v.found, Problem{Code: BadTooMany, Message: fmt.Sprintf("problems: +%d more", v.more)})
+	}
+	return v.found
+}
+
+// validator gathers what was wrong; gpu is the device being looked at.
+type validator struct {
+	found []Problem
+	more  int
+	gpu   *int
+}
+
+func (v *validator) add(code, format string, args ...any) {
+	if len(v.found) >= MaxErrors {
+		v.more++
+		return
+	}
+	p := Problem{Code: code, Message: fmt.Sprintf(format, args...)}
+	if v.gpu != nil {
+		index := *v.gpu
+		p.GPU = &index
+	}
+	v.found = append(v.found, p)
+}
+
+func text(s *string, max int) { *s = Text(*s, max) }
+
+// limit cuts a list to its limit and says how much that left out.
+func limit[T any](v *validator, list []T, max int, what string) []T {
+	if len(list) <= max {
+		return list
+	}
+	v.add(BadTooMany, "%s: +%d more", what, len(list)-max)
+	return list[:max]
+}
+
+// within makes a reading unknown that is not between low and high.
+func within[T int | int64 | float64](v *validator, p **T, low, high T, what string) {
+	if *p != nil && !(**p >= low && **p <= high) { // NaN is not, either
+		v.add(BadRange, "%s is %v", what, **p)
+		*p = nil
+	}
+}
+
+func (v *validator) node(n *Node) {
+	within(v, &n.UptimeSeconds, 0, maxSeconds, "uptime_seconds")
+	within(v, &n.Cores, 0, maxCores, "cores")
+	within(v, &n.Load1, 0, maxLoad, "load1")
+	within(v, &n.Load5, 0, maxLoad, "load5")
+	within(v, &n.Load15, 0, maxLoad, "load15")
+	v.memory(&n.MemoryTotal, &n.MemoryUsed)
+	text(&n.Kernel, MaxNameBytes)
+	text(&n.OS, MaxNameBytes)
+	n.Disks = limit(v, n.Disks, MaxDisks, "disks")
+	disks := n.Disks[:0]
+	for _, d := range n.Disks {
+		text(&d.Mount, MaxNameBytes)
+		if d.Total < 0 || d.Total > maxMiB || d.Used < 0 || d.Used > d.Total {
+			v.add(BadRange, "disk %s is %d of %d MiB full", d.Mount, d.Used, d.Total)
+			continue
+		}
+		disks = append(disks, d)
+	}
+	n.Disks = disks
+	n.DiskUsers = limit(v, n.DiskUsers, MaxDiskUsers, "disk_users")
+	users := n.DiskUsers[:0]
+	for _, u := range n.DiskUsers {
+		text(&u.Path, MaxNameBytes)
+		text(&u.User, MaxNameBytes)
+		if u.Used < 0 || u.Used > maxMiB {
+			v.add(BadRange, "%s keeps %d MiB in %s", u.User, u.Used, u.Path)
+			continue
+		}
+		users = append(users, u)
+	}
+	n.DiskUsers = users
+	n.Interfaces = limit(v, n.Interfaces, MaxInterfaces, "interfaces")
+	for i := range n.Interfaces {
+		face := &n.Interfaces[i]
+		text(&face.Name, MaxProgramBytes)
+		face.Addrs = limit(v, face.Addrs, MaxAddrs, "addrs")
+		for j := range face.Addrs {
+			text(&face.Addrs[j], MaxProgramBytes)
+		}
+	}
+}
+
+// memory checks a total and what is used of it.
+func (v *validator) memory(total, used **int64) {
+	within(v, total, 0, maxMiB, "memory_total_mib")
+	within(v, used, 0, maxMiB, "memory_used_mib")
+	if *total != nil && *used != nil && **used > **total {
+		v.add(BadRange, "memory_used_mib is %d of %d", **used, **total)
+		*used = nil
+	}
+}
+
+// unique leaves out GPUs with an index that was there already, or that cannot be.
+func (v *validator) unique(gpus []GPU) []GPU {
+	seen := make(map[int]bool, len(gpus))
+	kept := gpus[:0]
+	for _, g := range gpus {
+		switch {
+		case g.Index < 0 || g.Index > maxIndex:
+			v.add(BadRange, "the index of a GPU is %d", g.Index)
+		case seen[g.Index]:
+			v.add(BadRepeated, "GPU %d is listed twice", g.Index)
+		default:
+			seen[g.Index] = true
+			kept = append(kept, g)
+		}
+	}
+	return kept
+}
+
+func (v *validator) device(g *GPU) {
+	text(&g.UUID, MaxNameBytes)
+	text(&g.PCIBusID, MaxProgramBytes)
+	text(&g.Name, MaxNameBytes)
+	text(&g.PState, MaxProgramBytes)
+	text(&g.MIGMode, MaxProgramBytes)
+	text(&g.HealthReason, MaxTextBytes)
+	v.memory(&g.MemoryTotal, &g.MemoryUsed)
+	within(v, &g.MemoryFree, 0, maxMiB, "memory_free_mib")
+	within(v, &g.UtilizationGPU, 0, maxPercent, "utilization_gpu_percent")
+	within(v, &g.UtilizationMemory, 0, maxPercent, "utilization_memory_percent")
+	within(v, &g.Temperature, minCelsius, maxCelsius, "temperature_celsius")
+	within(v, &g.PowerDraw, 0, maxWatts, "power_draw_watts")
+	within(v, &g.PowerLimit, 0, maxWatts, "power_limit_watts")
+	within(v, &g.Fan, 0, maxFan, "fan_percent")
+	within(v, &g.ClockSM, 0, maxMHz, "clock_sm_mhz")
+	within(v, &g.ClockMemory, 0, maxMHz, "clock_memory_mhz")
+	within(v, &g.RetiredPages, 0, maxIndex, "retired_pages")
+	g.ThrottleReasons = limit(v, g.ThrottleReasons, MaxErrors, "throttle_reasons")
+	for i := range g.ThrottleReasons {
+		text(&g.ThrottleReasons[i], MaxProgramBytes)
+	}
+	if e := g.ECC; e != nil {
+		text(&e.Mode, MaxProgramBytes)
+		within(v, &e.CorrectedVolatile, 0, maxCount, "corrected_volatile")
+		within(v, &e.UncorrectedVolatile, 0, maxCount, "uncorrected_volatile")
+		within(v, &e.CorrectedAggregate, 0, maxCount, "corrected_aggregate")
+		within(v, &e.UncorrectedAggregate, 0, maxCount, "uncorrected_aggregate")
+	}
+	if r := g.RemappedRows; r != nil {
+		within(v, &r.Correctable, 0, maxIndex, "remapped_rows correctable")
+		within(v, &r.Uncorrectable, 0, maxIndex, "remapped_rows uncorrectable")
+	}
+	g.MIGDevices = limit(v, g.MIGDevices, MaxMIGDevices, "mig_devices")
+	for i := range g.MIGDevices {
+		m := &g.MIGDevices[i]
+		text(&m.UUID, MaxNameBytes)
+		text(&m.Profile, MaxProgramBytes)
+		v.memory(&m.MemoryTotal, &m.MemoryUsed)
+	}
+	switch g.Health {
+	case HealthOK, HealthLost, HealthError, HealthUnknown:
+	default:
+		if g.Health != "" {
+			v.add(BadRange, "health is %q", Text(string(g.Health), MaxProgramBytes))
+		}
+		g.Health = HealthUnknown
+	}
+}
+
+// process reports whether there is anything to keep.
+func (v *validator) process(p *Process) bool {
+	if p.PID < 0 || p.PID > 1<<31 || p.GPU < 0 || p.GPU > maxIndex {
+		v.add(BadRange, "a process has pid %d on GPU %d", p.PID, p.GPU)
+		return false
+	}
+	text(&p.GPUUUID, MaxNameBytes)
+	text(&p.User, MaxNameBytes)
+	text(&p.Program, MaxProgramBytes)
+	text(&p.Container, MaxProgramBytes)
+	p.Type = ProcessType(Text(string(p.Type), MaxProgramBytes))
+	within(v, &p.UID, 0, 1<<32-1, "uid")
+	within(v, &p.UsedMemory, 0, maxMiB, "used_memory_mib")
+	p.Children = limit(v, p.Children, MaxChildren, "children")
+	for i := range p.Children {
+		text(&p.Children[i].User, MaxNameBytes)
+		text(&p.Children[i].Program, MaxProgramBytes)
+	}
+	return true
+}
