@@ -1,0 +1,58 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sort"
+
+	"gpuboard/snapshot"
+)
+
+// list returns at most limit entries of a directory, sorted, and whether there are more.
+func list(root *os.Root, name string, limit int) (entries []fs.DirEntry, more bool, err error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	entries, err = f.ReadDir(limit + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, err
+	}
+	if len(entries) > limit {
+		entries, more = entries[:limit], true
+	}
+	sort.Slice(entries, func(i, j int) bool { return entries[i].Name() < entries[j].Name() })
+	return entries, more, nil
+}
+
+func kindOrFile(mode fs.FileMode) string {
+	if mode.IsRegular() {
+		return "file"
+	}
+	return kind(mode)
+}
+
+// problemList keeps what nodes can provoke from becoming a flood.
+type problemList struct {
+	list []snapshot.Problem
+	more int
+}
+
+func (p *problemList) add(code, host, format string, args ...any) {
+	if len(p.list) >= snapshot.MaxErrors {
+		p.more++
+		return
+	}
+	p.list = append(p.list, snapshot.Problem{Code: code, Host: host, Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)})
+}
+
+func (p *problemList) done() []snapshot.Problem {
+	if p.more > 0 {
+		p.list = append(p.list, snapshot.Problem{Code: snapshot.BadTooMany, Message: fmt.Sprintf("problems with drops: +%d more", p.more)})
+	}
+	return p.list
+}
