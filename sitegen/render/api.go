@@ -1,0 +1,235 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/snapshot"
+)
+
+// APISchemaVersion is the number that every JSON file under api/v1 carries.
+// Fields are only ever added under one number; readers ignore what they do not know.
+const APISchemaVersion = 1
+
+// Data renders everything that is not a page: JSON, text, metrics, calendars,
+// badges and the shapes of the systems that gpuboard replaces. It is pure:
+// equal inputs give equal bytes in equal order. The files of a host do not
+// depend on when they were generated, so a host without news is not rewritten.
+func Data(in Input) ([]File, error) {
+	b := in.Board
+	hosts := make([][]byte, len(b.Hosts))
+	size := 0
+	for i := range b.Hosts {
+		hosts[i] = apiHostFields(&b.Hosts[i], b.GeneratedAt)
+		size += len(hosts[i]) + 4
+	}
+	files := make([]File, 0, 4*len(b.Hosts)+2*len(b.Users)+32)
+	add := func(path string, content []byte) {
+		files = append(files, File{Path: path, Content: content})
+	}
+
+	add("api/v1/board.json", apiBoard(in, hosts, size))
+	add("api/v1/free.json", apiFree(in))
+	add("api/v1/hosts.json", apiHosts(in))
+	add("api/v1/users.json", apiUsers(in))
+	add("api/v1/bookings.json", apiBookings(in))
+	add("health.json", healthFile(in))
+
+	byHost := make(map[string][]*board.Booking, len(b.Hosts))
+	for i := range b.Bookings {
+		byHost[b.Bookings[i].Host] = append(byHost[b.Bookings[i].Host], &b.Bookings[i])
+	}
+	for i := range b.Hosts {
+		add("api/v1/hosts/"+b.Hosts[i].Name+".json", apiHostFile(&b.Hosts[i], hosts[i], byHost[b.Hosts[i].Name]))
+	}
+	schemas, err := apiSchemas()
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, schemas...)
+	texts, err := textFiles(in)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, texts...)
+	add("metrics.txt", metricsFile(in))
+	calendars, err := icsFiles(in, byHost)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, calendars...)
+	files = append(files, badgeFiles(in)...)
+	files = append(files, compatFiles(in)...)
+	apiSort(files)
+	return files, nil
+}
+
+// Generation names one generation: a page and the JSON beside it carry the same
+// one exactly when they were made from the same board. It is a digest of the
+// moment and of what every host, GPU and booking was then.
+func Generation(b *board.Board) string {
+	buf := make([]byte, 0, 64*len(b.Hosts)+64)
+	buf = apiTime(buf, b.GeneratedAt)
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		buf = append(append(append(append(buf, '\n'), h.Name...), '\t'), h.State...)
+		buf = apiTime(append(buf, '\t'), h.SnapshotAt)
+		for j := range h.GPUs {
+			buf = append(append(buf, '\t'), h.GPUs[j].State...)
+		}
+	}
+	for i := range b.Bookings {
+		buf = append(append(buf, '\n'), b.Bookings[i].ID...)
+		buf = apiTime(append(buf, '\t'), b.Bookings[i].Until)
+	}
+	sum := sha256.Sum256(buf)
+	return hex.EncodeToString(sum[:8])
+}
+
+// apiHeader starts a file that belongs to one generation. The next generation
+// is expected one interval later; a reader that finds that moment long past
+// knows that the generator has stopped.
+func apiHeader(in Input, e *apiEnc) {
+	b := in.Board
+	e.open('{')
+	e.int("schema_version", APISchemaVersion)
+	e.str("generation", Generation(b))
+	e.time("generated_at", b.GeneratedAt)
+	e.int64("generated_at_unix", b.GeneratedAt.Unix())
+	e.time("next_generation_expected_at", apiNext(in))
+}
+
+func apiNext(in Input) time.Time {
+	every := in.Board.Interval
+	if every <= 0 {
+		every = in.Site.Interval
+	}
+	if every <= 0 {
+		return time.Time{}
+	}
+	return in.Board.GeneratedAt.Add(every)
+}
+
+func (e *apiEnc) end() []byte {
+	e.close('}')
+	return append(e.b, '\n')
+}
+
+// apiBoard is the whole board, one host a line.
+func apiBoard(in Input, hosts [][]byte, size int) []byte {
+	b := in.Board
+	e := &apiEnc{b: make([]byte, 0, size+4096)}
+	apiHeader(in, e)
+	e.str("title", in.Site.Title)
+	e.strNull("lab", in.Site.Lab)
+	e.bool("demo", b.Demo)
+	e.time("inventory_as_of", b.InventoryAsOf)
+	e.time("bookings_stale_since", b.BookingsStaleSince)
+	apiTotals(e, b)
+	apiModels(e, b.Models)
+	apiProblems(e, b.Problems)
+	e.array("hosts")
+	for i, h := range hosts {
+		if i > 0 {
+			e.b = append(e.b, ',')
+		}
+		e.b = append(e.b, '\n', '{')
+		e.b = append(append(e.b, h...), '}')
+	}
+	e.b = append(e.b, '\n')
+	e.close(']')
+	return e.end()
+}
+
+func apiTotals(e *apiEnc, b *board.Board) {
+	e.object("totals")
+	e.int("gpus", b.Totals.GPUs)
+	e.int("free", b.Totals.Free())
+	e.int("held_idle", b.Totals.HeldIdle)
+	e.object("by_state")
+	for _, s := range board.States() {
+		e.int(string(s), b.Totals.ByState[s])
+	}
+	e.close('}')
+	e.int("hosts", b.Totals.Hosts)
+	e.object("by_host_state")
+	for _, s := range []board.HostState{board.Up, board.Stale, board.Down, board.Never, board.Maintenance} {
+		e.int(string(s), b.Totals.ByHost[s])
+	}
+	e.close('}')
+	e.close('}')
+}
+
+func apiModels(e *apiEnc, models []board.Model) {
+	e.array("models")
+	for i := range models {
+		m := &models[i]
+		e.elem()
+		e.str("name", m.Name)
+		e.strNull("full_name", m.FullName)
+		e.int64Ptr("memory_total_mib", m.MemoryTotal)
+		e.int("total", m.Total)
+		e.int("free", m.Free)
+		e.close('}')
+	}
+	e.close(']')
+}
+
+func apiProblems(e *apiEnc, problems []snapshot.Problem) {
+	e.array("problems")
+	for i := range problems {
+		apiProblem(e, &problems[i])
+	}
+	e.close(']')
+}
+
+func apiProblem(e *apiEnc, p *snapshot.Problem) {
+	e.elem()
+	e.str("code", p.Code)
+	e.str("message", p.Message)
+	e.strNull("where", p.Where())
+	e.strNull("host", p.Host)
+	e.intPtr("gpu", p.GPU)
+	e.close('}')
+}
+
+// apiHostFile is one host with what only its own page shows.
+func apiHostFile(h *board.Host, fields []byte, bookings []*board.Booking) []byte {
+	e := &apiEnc{b: make([]byte, 0, len(fields)+96*4*len(h.GPUs)+256)}
+	e.open('{')
+	e.int("schema_version", APISchemaVersion)
+	e.b = append(append(e.b, ','), fields...)
+	e.array("bookings")
+	for _, bk := range bookings {
+		e.sep()
+		apiBooking(e, bk)
+	}
+	e.close(']')
+	e.array("utilization_24h_percent")
+	for i := range h.GPUs {
+		e.elem()
+		e.int("gpu", h.GPUs[i].Index)
+		e.array("steps")
+		for _, u := range h.GPUs[i].Utilization {
+			e.sep()
+			if u == nil {
+				e.b = append(e.b, "null"...)
+			} else {
+				e.b = strconv.AppendInt(e.b, int64(*u+0.5), 10)
+			}
+		}
+		e.close(']')
+		e.close('}')
+	}
+	e.close(']')
+	return e.end()
+}
+
+func apiSort(files []File) {
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+}

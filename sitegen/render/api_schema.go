@@ -1,0 +1,27 @@
+package render
+
+import (
+	"embed"
+	"fmt"
+)
+
+//go:embed schema/*.json
+var apiSchemaFS embed.FS
+
+// apiSchemas are the JSON Schemas (draft 2020-12) of the files beside them.
+// They name what is always there; a file may have more.
+func apiSchemas() ([]File, error) {
+	entries, err := apiSchemaFS.ReadDir("schema")
+	if err != nil {
+		return nil, fmt.Errorf("listing the schemas: %w", err)
+	}
+	var files []File
+	for _, entry := range entries {
+		content, err := apiSchemaFS.ReadFile("schema/" + entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading schema %s: %w", entry.Name(), err)
+		}
+		files = append(files, File{Path: "api/v1/schema/" + entry.Name(), Content: content})
+	}
+	return files, nil
+}
