@@ -1,0 +1,217 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+)
+
+// Reason codes of an [Error]. They are stable: logs, health.json and tests use them.
+const (
+	CodeTarget        = "publish:target"      // the target cannot be understood
+	CodeFileName      = "publish:file-name"   // the spool offers a name no drop takes
+	CodeTooLarge      = "publish:too-large"   // a file is larger than a drop takes
+	CodeSpool         = "publish:spool"       // the spool could not be read or marked
+	CodeCancelled     = "publish:cancelled"   // the caller gave up
+	CodeLocal         = "local:write"         // the local drop could not be written
+	CodeLocalDir      = "local:directory"     // the local drop directory is not usable
+	CodeConfig        = "ssh:config"          // ssh_config says something we cannot do
+	CodeResolve       = "ssh:resolve"         // the host name has no address
+	CodeRefused       = "ssh:refused"         // nothing listens there
+	CodeTimeout       = "ssh:timeout"         // no answer within the budget
+	CodeLost          = "ssh:lost"            // the connection broke
+	CodeHandshake     = "ssh:handshake"       // the peer does not speak SSH as we know it
+	CodeAlgorithm     = "ssh:algorithm"       // no common algorithm
+	CodeAuth          = "ssh:auth"            // the server takes none of our keys
+	CodeNoKey         = "ssh:no-key"          // there is no key to offer
+	CodeKeyMode       = "ssh:key-mode"        // others may read the private key
+	CodeKeyPassphrase = "ssh:key-passphrase"  // the key is locked and no agent holds it
+	CodeKeyUnreadable = "ssh:key-unreadable"  // the key file is missing or no key
+	CodeHostUnknown   = "ssh:hostkey-unknown" // known_hosts has no key for the server
+	CodeHostChanged   = "ssh:hostkey-changed" // known_hosts has another key for it
+	CodeHostRevoked   = "ssh:hostkey-revoked" // known_hosts marks the key as revoked
+	CodeKnownHosts    = "ssh:known-hosts"     // known_hosts cannot be read
+	CodeNoSFTP        = "ssh:no-sftp"         // logged in, but no SFTP session
+	CodeNoPosixRename = "ssh:no-posix-rename" // the server cannot replace a file atomically
+	CodeRemoteDir     = "remote:directory"    // the drop directory does not exist
+	CodeRemoteDenied  = "remote:permission"   // the server denies a request we need
+	CodeRemoteTemp    = "remote:temp-gone"    // somebody removed our temporary file
+	CodeRemoteFailure = "remote:failure"      // the server says only "failure"
+	CodeRemoteSpace   = "remote:nospace"      // the server's disk is full
+	CodeRemoteInodes  = "remote:noinode"      // the server's disk has no inode left
+)
+
+type kind int
+
+const (
+	kindTemporary kind = iota // later it may work by itself
+	kindConfig                // somebody must change a file or a server
+)
+
+// Error is what [Publisher.Publish] and [New] return: a stable code, whether
+// time alone can mend it, and the next command to type.
+type Error struct {
+	Code string
+	Err  error
+	kind kind
+	hint string
+	// again says that a new connection within the same push makes sense.
+	again bool
+}
+
+// Error is the message without the code.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Hint is the next thing to do, in one or two lines, or empty.
+func (e *Error) Hint() string { return e.hint }
+
+// Temporary reports that the same push may succeed later without anybody's
+// doing: exit code 75. Otherwise something must be changed: exit code 2.
+func (e *Error) Temporary() bool { return e.kind == kindTemporary }
+
+// Code is the reason code of err, or empty when it carries none.
+func Code(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+func configError(code, hint string, err error) *Error {
+	return &Error{Code: code, kind: kindConfig, hint: hint, Err: err}
+}
+
+// transportError sorts what dialing, shaking hands and waiting for replies return.
+func (p *Publisher) transportError(ctx context.Context, timedOut bool, doing string, err error) *Error {
+	var typed *Error
+	if errors.As(err, &typed) {
+		return typed
+	}
+	wrapped := fmt.Errorf("%s: %w", doing, err)
+	var dns *net.DNSError
+	var algorithm *ssh.AlgorithmNegotiationError
+	var open *ssh.OpenChannelError
+	text := err.Error()
+	switch {
+	case errors.Is(context.Cause(ctx), context.Canceled):
+		return &Error{Code: CodeCancelled, Err: wrapped}
+	case timedOut || isTimeout(err) || ctx.Err() != nil:
+		return &Error{Code: CodeTimeout, again: true, Err: fmt.Errorf("%s: no answer in time: %w", doing, err),
+			hint: "see whether the server answers at all: sftp " + p.sftpArgs()}
+	case errors.As(err, &dns):
+		return &Error{Code: CodeResolve, again: dns.IsTemporary, Err: wrapped,
+			hint: "check the name: getent hosts " + dns.Name}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return &Error{Code: CodeRefused, again: true, Err: wrapped,
+			hint: "see whether sshd runs and listens there: sftp " + p.sftpArgs()}
+	case errors.As(err, &algorithm):
+		return configError(CodeAlgorithm, "compare with: ssh -vv "+p.sshArgs()+"  (a server that offers only SHA-1 signatures needs an update)", wrapped)
+	case strings.Contains(text, "unable to authenticate"):
+		return configError(CodeAuth, "add the public key to the account's authorized_keys on the server, then try: sftp "+p.sftpArgs(), wrapped)
+	case errors.As(err, &open), strings.Contains(text, "in response to channel open"),
+		strings.Contains(text, "subsystem request failed"):
+		return configError(CodeNoSFTP, "on the server, look at sshd's log; a chroot directory and all its parents must belong to root and not be writable by group or others, and Subsystem sftp must be set", wrapped)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE), errors.Is(err, sftp.ErrSSHFxConnectionLost), errors.Is(err, net.ErrClosed),
+		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), strings.Contains(text, "EOF"),
+		strings.Contains(text, "connection reset"), strings.Contains(text, "disconnect"):
+		return &Error{Code: CodeLost, again: true, Err: wrapped,
+			hint: "when many nodes push at once, raise MaxStartups in the server's sshd_config"}
+	}
+	return &Error{Code: CodeHandshake, again: true, Err: wrapped, hint: "compare with: sftp -v " + p.sftpArgs()}
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n) && n.Timeout()
+}
+
+// status reports that the server answered, so the connection itself works.
+func status(err error) bool {
+	var s *sftp.StatusError
+	if errors.As(err, &s) {
+		return s.FxCode() != sftp.ErrSSHFxConnectionLost && s.FxCode() != sftp.ErrSSHFxNoConnection
+	}
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)
+}
+
+// remoteError sorts what the server answered to one request.
+func (p *Publisher) remoteError(step, name string, err error) *Error {
+	wrapped := fmt.Errorf("%s %s: %w", step, name, err)
+	dir := p.opts.Target.Dir
+	if dir == "" {
+		dir = "the account's start directory"
+	}
+	var s *sftp.StatusError
+	switch {
+	case errors.Is(err, os.ErrNotExist) && step == stepRename:
+		return &Error{Code: CodeRemoteTemp, again: true, Err: wrapped,
+			hint: "another publisher of this host, or a sweeper, removed the temporary file"}
+	case errors.Is(err, os.ErrNotExist):
+		return configError(CodeRemoteDir, "create "+dir+" on the server, writable by the node's account", wrapped)
+	case errors.Is(err, os.ErrPermission), errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxOpUnsupported:
+		return configError(CodeRemoteDenied, "on the server, make "+dir+" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath", wrapped)
+	}
+	return &Error{Code: CodeRemoteFailure, Err: wrapped,
+		hint: "the server does not say why; look at free space, quota and a read-only file system there: df -h; df -i"}
+}
+
+// sftpArgs is what to type after sftp to get the connection that we make.
+func (p *Publisher) sftpArgs() string {
+	t := p.opts.Target
+	args := p.keyArgs()
+	if t.Port != 0 {
+		args += fmt.Sprintf("-P %d ", t.Port)
+	}
+	return args + p.destination()
+}
+
+func (p *Publisher) sshArgs() string {
+	t := p.opts.Target
+	args := p.keyArgs()
+	if t.Port != 0 {
+		args += fmt.Sprintf("-p %d ", t.Port)
+	}
+	return args + p.destination()
+}
+
+func (p *Publisher) keyArgs() string {
+	var b strings.Builder
+	for _, key := range p.opts.Identity {
+		b.WriteString("-i " + shellWord(key) + " ")
+	}
+	if len(p.opts.KnownHosts) > 0 {
+		b.WriteString("-o UserKnownHostsFile=" + shellWord(strings.Join(p.opts.KnownHosts, " ")) + " ")
+	}
+	return b.String()
+}
+
+func (p *Publisher) destination() string {
+	if p.opts.Target.User != "" {
+		return p.opts.Target.User + "@" + p.opts.Target.Host
+	}
+	return p.opts.Target.Host
+}
+
+// shellWord quotes s when a shell would read it as more than one plain word.
+func shellWord(s string) string {
+	plain := s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@+~,", r)
+	})
+	if plain {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,167 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gpuboard/internal/sshtest"
+)
+
+// shelf is a spool in memory.
+type shelf struct {
+	mu    sync.Mutex
+	files map[string][]byte
+	given []string
+	sick  map[string]error // names that cannot be read
+}
+
+func newShelf(names ...string) *shelf {
+	s := &shelf{files: map[string][]byte{}}
+	for _, name := range names {
+		s.files[name] = []byte("content of " + name)
+	}
+	return s
+}
+
+func (s *shelf) set(name string, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files[name] = data
+}
+
+func (s *shelf) Pending(string) ([]File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var files []File
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		files = append(files, File{Name: name, Size: int64(len(s.files[name]))})
+	}
+	return files, nil
+}
+
+func (s *shelf) Read(f File) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.sick[f.Name]; err != nil {
+		return nil, err
+	}
+	return s.files[f.Name], nil
+}
+
+func (s *shelf) Delivered(_ string, f File) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.given = append(s.given, f.Name)
+	delete(s.files, f.Name)
+	return nil
+}
+
+// toServer are the options for a server of the harness, at another address if
+// a proxy stands before it.
+func toServer(t testing.TB, s *sshtest.Server, port int) Options {
+	t.Helper()
+	known := s.KnownHosts
+	if port != s.Port {
+		raw, err := os.ReadFile(s.KnownHosts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known = filepath.Join(t.TempDir(), "known_hosts")
+		text := strings.ReplaceAll(string(raw), fmt.Sprintf("]:%d ", s.Port), fmt.Sprintf("]:%d ", port))
+		if err := os.WriteFile(known, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Options{
+		Target:      Target{Scheme: "sftp", User: s.User, Host: s.Host, Port: port},
+		Identity:    []string{s.Key},
+		KnownHosts:  []string{known},
+		ConfigFiles: []string{},
+		StateDir:    t.TempDir(),
+	}
+}
+
+func open(t testing.TB, o Options) *Publisher {
+	t.Helper()
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func publish(t testing.TB, p *Publisher, src Source) Report {
+	t.Helper()
+	r, err := p.Publish(context.Background(), src)
+	if err != nil {
+		var e *Error
+		errors.As(err, &e)
+		t.Fatalf("publishing: %v (code %s, hint %s)", err, Code(err), e.Hint())
+	}
+	return r
+}
+
+// refused publishes, expects the code, and returns the error.
+func refused(t testing.TB, p *Publisher, src Source, code string) *Error {
+	t.Helper()
+	_, err := p.Publish(context.Background(), src)
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("publishing: got %v, want an error with code %s", err, code)
+	}
+	if e.Code != code {
+		t.Fatalf("publishing: got code %s (%v), want %s", e.Code, err, code)
+	}
+	return e
+}
+
+// content is what a drop holds, by name.
+func content(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, entry := range entries {
+		raw, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[entry.Name()] = string(raw)
+	}
+	return got
+}
+
+// eventually waits for something that another process or goroutine brings about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// ours counts goroutines that run this package's or its libraries' connections.
+func ours() int {
+	buffer := make([]byte, 4<<20)
+	count := 0
+	for _, g := range strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n") {
+		if strings.Contains(g, "golang.org/x/crypto/ssh.") || strings.Contains(g, "pkg/sftp.") || strings.Contains(g, "publisher.(*Publisher).keepAlive") {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,198 @@
+package publisher
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+)
+
+const (
+	maxKnownHostsBytes = 16 << 20
+	maxGarbageLines    = 200
+)
+
+// hostKeys answers which keys a server may show. There is no way to connect
+// without it.
+type hostKeys struct {
+	db       *knownhosts.HostKeyDB // nil: no file exists
+	addTo    string                // the file that a hint tells to add to
+	origin   map[string]string     // cleaned copy → the file it stands for
+	warnings []string
+}
+
+// loadHostKeys reads every file that exists. A line that cannot be read is
+// reported and skipped: one bad line must not lock all servers out, and it can
+// only ever withhold trust.
+func loadHostKeys(s settings) (*hostKeys, error) {
+	h := &hostKeys{origin: map[string]string{}}
+	if len(s.userKnown) > 0 {
+		h.addTo = s.userKnown[0]
+	} else {
+		h.addTo = "~/.ssh/known_hosts"
+	}
+	var files []string
+	for _, name := range append(append([]string{}, s.userKnown...), s.globalKnown...) {
+		info, err := os.Stat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, configError(CodeKnownHosts, "make it readable: ls -l "+shellWord(name), fmt.Errorf("reading known host keys: %w", err))
+		case !info.Mode().IsRegular() && name != os.DevNull:
+			return nil, configError(CodeKnownHosts, "name a file: --known-hosts FILE", fmt.Errorf("reading known host keys: %s is not a file", name))
+		case info.Size() > maxKnownHostsBytes:
+			return nil, configError(CodeKnownHosts, "name a smaller file: --known-hosts FILE", fmt.Errorf("reading known host keys: %s is larger than %d bytes", name, maxKnownHostsBytes))
+		}
+		files = append(files, name)
+	}
+	if len(files) == 0 {
+		return h, nil
+	}
+	db, err := knownhosts.NewDB(files...)
+	if err != nil {
+		db, err = h.withoutGarbage(files)
+	}
+	if err != nil {
+		return nil, configError(CodeKnownHosts, "look at the line named above", fmt.Errorf("reading known host keys: %w", err))
+	}
+	h.db = db
+	return h, nil
+}
+
+var lineOf = regexp.MustCompile(`^knownhosts: (.*):(\d+): (.*)$`)
+
+// withoutGarbage blanks, in private copies, each line the parser stumbles
+// over; numbering stays, so later messages still name the right line.
+func (h *hostKeys) withoutGarbage(files []string) (*knownhosts.HostKeyDB, error) {
+	dir, err := os.MkdirTemp("", "gpuboard-known-hosts-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	copies := make([]string, len(files))
+	lines := make([][][]byte, len(files))
+	at := map[string]int{}
+	for i, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		copies[i] = filepath.Join(dir, strconv.Itoa(i))
+		lines[i] = bytes.Split(raw, []byte("\n"))
+		at[copies[i]] = i
+		h.origin[copies[i]] = name
+		for n, line := range lines[i] {
+			if len(line) >= 64<<10 { // longer than the parser's own buffer
+				lines[i][n] = nil
+				h.warn(name, n+1, "the line is too long")
+			}
+		}
+		if err := os.WriteFile(copies[i], bytes.Join(lines[i], []byte("\n")), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	for range maxGarbageLines {
+		db, err := knownhosts.NewDB(copies...)
+		if err == nil {
+			return db, nil
+		}
+		match := lineOf.FindStringSubmatch(err.Error())
+		if match == nil {
+			return nil, err
+		}
+		i, ok := at[match[1]]
+		n, convErr := strconv.Atoi(match[2])
+		if !ok || convErr != nil || n < 1 || n > len(lines[i]) || len(lines[i][n-1]) == 0 {
+			return nil, err
+		}
+		lines[i][n-1] = nil
+		h.warn(files[i], n, match[3])
+		if err := os.WriteFile(copies[i], bytes.Join(lines[i], []byte("\n")), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("more than %d lines are not host keys", maxGarbageLines)
+}
+
+func (h *hostKeys) warn(file string, line int, why string) {
+	h.warnings = append(h.warnings, fmt.Sprintf("%s:%d: not a host key, skipped: %s", file, line, cut(why, 120)))
+}
+
+// algorithms are those for which a key is known, so that a server with several
+// keys shows one that we can check; nil when none is known. A known RSA key
+// stands for its SHA-2 signatures, never for SHA-1.
+func (h *hostKeys) algorithms(s settings) []string {
+	if h.db == nil {
+		return nil
+	}
+	return slices.DeleteFunc(h.db.HostKeyAlgorithms(s.keyAddr()), func(a string) bool {
+		return a == ssh.KeyAlgoRSA || a == ssh.CertAlgoRSAv01
+	})
+}
+
+// check is the host key callback of one hop.
+func (h *hostKeys) check(s settings, _ string, remote net.Addr, key ssh.PublicKey) error {
+	print := ssh.FingerprintSHA256(key)
+	where := h.addTo
+	refused := func(code, hint, format string, args ...any) error {
+		return configError(code, hint, fmt.Errorf("checking the host key of %s: %w", s.addr(), fmt.Errorf(format, args...)))
+	}
+	unknown := func() error {
+		return refused(CodeHostUnknown, h.scanHint(s, print),
+			"no key of it is known (%s); it shows a %s key, %s", where, key.Type(), print)
+	}
+	if h.db == nil {
+		return unknown()
+	}
+	err := h.db.HostKeyCallback()(s.keyAddr(), remote, key)
+	var revoked *xknownhosts.RevokedError
+	var mismatch *xknownhosts.KeyError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &revoked):
+		return refused(CodeHostRevoked, "ask whoever runs the server for its new key; do not connect",
+			"the key %s is revoked in %s:%d", print, h.name(revoked.Revoked.Filename), revoked.Revoked.Line)
+	case knownhosts.IsHostUnknown(err):
+		return unknown()
+	case errors.As(err, &mismatch) && len(mismatch.Want) > 0:
+		known := mismatch.Want[0]
+		file := h.name(known.Filename)
+		return refused(CodeHostChanged,
+			fmt.Sprintf("ask whoever runs the server whether its key is now %s; if so: ssh-keygen -f %s -R %s; %s",
+				print, shellWord(file), shellWord(xknownhosts.Normalize(s.keyAddr())), h.scanCommand(s)),
+			"it shows %s, but %s:%d has %s: the server was reinstalled, or somebody is in between", print, file, known.Line, ssh.FingerprintSHA256(known.Key))
+	}
+	return refused(CodeHostUnknown, h.scanHint(s, print), "%w", err)
+}
+
+func (h *hostKeys) name(file string) string {
+	if original, ok := h.origin[file]; ok {
+		return original
+	}
+	return file
+}
+
+func (h *hostKeys) scanCommand(s settings) string {
+	command := fmt.Sprintf("ssh-keyscan -p %d %s", s.port, shellWord(s.host))
+	if s.hostKeyAlias != "" {
+		command += " | sed " + shellWord("s/^[^# ]*/"+s.hostKeyAlias+"/")
+	}
+	return command + " >> " + shellWord(h.addTo)
+}
+
+func (h *hostKeys) scanHint(s settings, fingerprint string) string {
+	return h.scanCommand(s) + "  (then compare with the server's own: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub; shown here: " + strings.TrimSpace(fingerprint) + ")"
+}

@@ -1,0 +1,160 @@
+package publisher
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+const (
+	maxKeyBytes  = 64 << 10
+	agentTimeout = 5 * time.Second
+)
+
+// identities are the keys to offer to one hop.
+type identities struct {
+	signers  []ssh.Signer
+	problems []*Error // why a key that was named is not among them
+	agent    net.Conn
+}
+
+func (i *identities) close() {
+	if i.agent != nil {
+		i.agent.Close()
+	}
+}
+
+// loadIdentities asks the agent first, then reads key files, as ssh does.
+func loadIdentities(s settings) (*identities, error) {
+	ids := &identities{}
+	var held []ssh.Signer
+	if s.agent != "" {
+		held = ids.ask(s.agent)
+	}
+	var fromFiles []ssh.Signer
+	var named []ssh.PublicKey
+	for _, name := range s.identity {
+		signer, public, err := readKey(name)
+		if public != nil {
+			named = append(named, public)
+		}
+		switch {
+		case err == nil:
+			fromFiles = append(fromFiles, signer)
+		case holds(held, public):
+			// Locked here and open in the agent: the ordinary way.
+		case err.Code == CodeKeyUnreadable && errors.Is(err, fs.ErrNotExist) && !s.explicitKeys:
+			// ssh's own list of default names; most do not exist.
+		default:
+			ids.problems = append(ids.problems, err)
+		}
+	}
+	for _, signer := range held {
+		if !s.identitiesOnly || contains(named, signer.PublicKey()) {
+			ids.signers = append(ids.signers, signer)
+		}
+	}
+	for _, signer := range fromFiles {
+		if !holds(ids.signers, signer.PublicKey()) {
+			ids.signers = append(ids.signers, signer)
+		}
+	}
+	if len(ids.signers) > 0 {
+		return ids, nil
+	}
+	ids.close()
+	if len(ids.problems) > 0 {
+		return nil, ids.problems[0]
+	}
+	return nil, configError(CodeNoKey, "make one: ssh-keygen -t ed25519 -N '' -f ~/.ssh/id_ed25519, and put its .pub into the account's authorized_keys; or name one: --identity FILE",
+		fmt.Errorf("logging in to %s: no private key found and no agent holds one", s.addr()))
+}
+
+func (i *identities) ask(socket string) []ssh.Signer {
+	conn, err := net.DialTimeout("unix", socket, agentTimeout)
+	if err != nil {
+		return nil // a stale socket in the environment is no reason to fail
+	}
+	conn.SetDeadline(time.Now().Add(agentTimeout))
+	signers, err := agent.NewClient(conn).Signers()
+	if err != nil {
+		conn.Close()
+		return nil
+	}
+	i.agent = conn
+	return signers
+}
+
+// readKey returns the signer of a key file, or why not, and in either case the
+// public half where it can be known.
+func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
+	public := readPublic(name + ".pub")
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, public, configError(CodeKeyUnreadable, "name the private key: --identity FILE", fmt.Errorf("reading key: %w", err))
+	}
+	if own, ok := info.Sys().(*syscall.Stat_t); ok && int(own.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
+		return nil, public, configError(CodeKeyMode, "chmod 600 "+shellWord(name),
+			fmt.Errorf("reading key %s: mode %04o lets others read it", name, info.Mode().Perm()))
+	}
+	raw, err := readBounded(name, maxKeyBytes)
+	if err != nil {
+		return nil, public, configError(CodeKeyUnreadable, "name the private key: --identity FILE", fmt.Errorf("reading key: %w", err))
+	}
+	signer, err := ssh.ParsePrivateKey(raw)
+	var locked *ssh.PassphraseMissingError
+	if errors.As(err, &locked) {
+		if locked.PublicKey != nil {
+			public = locked.PublicKey
+		}
+		return nil, public, configError(CodeKeyPassphrase, "ssh-add "+shellWord(name)+", or use a key without a passphrase for this one account: --identity FILE",
+			fmt.Errorf("reading key %s: it has a passphrase, and no agent holds it", name))
+	}
+	if err != nil {
+		return nil, public, configError(CodeKeyUnreadable, "check it: ssh-keygen -y -f "+shellWord(name), fmt.Errorf("reading key %s: %w", name, err))
+	}
+	if cert, ok := readPublic(name + "-cert.pub").(*ssh.Certificate); ok && bytes.Equal(cert.Key.Marshal(), signer.PublicKey().Marshal()) {
+		if certified, err := ssh.NewCertSigner(cert, signer); err == nil {
+			signer = certified
+		}
+	}
+	return signer, signer.PublicKey(), nil
+}
+
+func readPublic(name string) ssh.PublicKey {
+	raw, err := readBounded(name, maxKeyBytes)
+	if err != nil {
+		return nil
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(raw)
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
+func holds(signers []ssh.Signer, key ssh.PublicKey) bool {
+	for _, signer := range signers {
+		if key != nil && bytes.Equal(signer.PublicKey().Marshal(), key.Marshal()) {
+			return true
+		}
+	}
+	return false
+}
+
+func contains(keys []ssh.PublicKey, key ssh.PublicKey) bool {
+	for _, k := range keys {
+		if bytes.Equal(k.Marshal(), key.Marshal()) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,242 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	handshakeTimeout  = 10 * time.Second
+	keepaliveInterval = 15 * time.Second
+	keepaliveTimeout  = 10 * time.Second
+)
+
+// link is one SFTP session and the TCP connection under it. Every operation on
+// it is bounded by a deadline on that connection, the only thing that ends a
+// call into pkg/sftp when a server stops answering; and it is ended by closing
+// that connection first, because a polite close waits for the peer.
+type link struct {
+	base     *meter
+	hops     []*ssh.Client // jump hosts first, the server last
+	sftp     *sftp.Client
+	fsync    bool
+	statvfs  bool
+	temp     string // the name of the temporary, used by this link alone
+	dirty    bool   // the temporary may exist on the server
+	warnings []string
+	done     chan struct{} // closed by drop
+}
+
+// meter counts bytes and remembers that a deadline passed: pkg/sftp reports
+// only "connection lost" for that.
+type meter struct {
+	net.Conn
+	up, down atomic.Int64
+	timedOut atomic.Bool
+}
+
+func (m *meter) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	m.down.Add(int64(n))
+	m.note(err)
+	return n, err
+}
+
+func (m *meter) Write(b []byte) (int, error) {
+	n, err := m.Conn.Write(b)
+	m.up.Add(int64(n))
+	m.note(err)
+	return n, err
+}
+
+func (m *meter) note(err error) {
+	if err != nil && isTimeout(err) {
+		m.timedOut.Store(true)
+	}
+}
+
+// dial makes a link, over jump hosts if there are any. ctx carries the budget
+// of the whole push.
+func (p *Publisher) dial(ctx context.Context) (_ *link, err error) {
+	route, err := p.route(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shake := handshakeTimeout
+	for _, hop := range route {
+		if hop.connectTimeout > 0 {
+			shake = min(shake, hop.connectTimeout)
+		}
+	}
+	deadline := time.Now().Add(shake)
+	if end, ok := ctx.Deadline(); ok && end.Before(deadline) {
+		deadline = end
+	}
+	dialCtx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(dialCtx, "tcp", route[0].addr())
+	if err != nil {
+		return nil, p.transportError(ctx, false, "connecting to "+route[0].addr(), err)
+	}
+	l := &link{base: &meter{Conn: conn}, done: make(chan struct{}), temp: newTempName()}
+	// Before the handshake: against a stopped sshd the kernel accepts the
+	// connection, and nothing else ends the wait for the banner.
+	l.base.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { l.base.Close() })
+	defer stop()
+	defer func() {
+		if err != nil {
+			l.drop()
+		}
+	}()
+
+	var through net.Conn = l.base
+	for i, hop := range route {
+		client, err := p.shake(through, hop, l)
+		if err != nil {
+			return nil, p.transportError(ctx, l.base.timedOut.Load(), "logging in to "+hop.addr(), err)
+		}
+		l.hops = append(l.hops, client)
+		if i+1 < len(route) {
+			next := route[i+1].addr()
+			if through, err = client.DialContext(dialCtx, "tcp", next); err != nil {
+				return nil, p.transportError(ctx, l.base.timedOut.Load(), "connecting to "+next+" through "+hop.addr(), err)
+			}
+		}
+	}
+	l.sftp, err = sftp.NewClient(l.hops[len(l.hops)-1])
+	if err != nil {
+		return nil, p.transportError(ctx, l.base.timedOut.Load(), "opening an SFTP session on "+p.opts.Target.Host, err)
+	}
+	if err := l.extensions(p.opts.Target.Host); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// extensions refuses a server on which a file cannot be replaced atomically:
+// remove and rename leaves a gap in which readers find nothing, and plain
+// rename does not replace.
+func (l *link) extensions(host string) error {
+	if _, ok := l.sftp.HasExtension("posix-rename@openssh.com"); !ok {
+		return configError(CodeNoPosixRename,
+			"use OpenSSH's internal-sftp or `gpuboard receive` on the server, and do not deny posix-rename there",
+			fmt.Errorf("opening an SFTP session on %s: it does not offer posix-rename@openssh.com, without which readers would see a file missing or torn", host))
+	}
+	_, l.fsync = l.sftp.HasExtension("fsync@openssh.com")
+	_, l.statvfs = l.sftp.HasExtension("statvfs@openssh.com")
+	return nil
+}
+
+func (p *Publisher) shake(conn net.Conn, hop settings, l *link) (*ssh.Client, error) {
+	keys, err := loadHostKeys(hop)
+	if err != nil {
+		return nil, err
+	}
+	l.warnings = append(l.warnings, keys.warnings...)
+	ids, err := loadIdentities(hop)
+	if err != nil {
+		return nil, err
+	}
+	defer ids.close()
+	var refused error // the library wraps what the callback returns in its own words
+	config := &ssh.ClientConfig{
+		User: hop.user,
+		Auth: []ssh.AuthMethod{ssh.PublicKeys(ids.signers...)},
+		HostKeyCallback: func(name string, remote net.Addr, key ssh.PublicKey) error {
+			refused = keys.check(hop, name, l.base.RemoteAddr(), key)
+			return refused
+		},
+		HostKeyAlgorithms: keys.algorithms(hop),
+		ClientVersion:     "SSH-2.0-gpuboard",
+	}
+	c, channels, requests, err := ssh.NewClientConn(conn, hop.keyAddr(), config)
+	if err == nil {
+		return ssh.NewClient(c, channels, requests), nil
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	var algorithm *ssh.AlgorithmNegotiationError
+	if errors.As(err, &algorithm) && algorithm.What == "host key" && modern(algorithm.RequestedAlgorithms) {
+		return nil, configError(CodeHostUnknown, keys.scanCommand(hop),
+			fmt.Errorf("checking the host key of %s: the server has no key of the kind that known_hosts holds: %w", hop.addr(), err))
+	}
+	if len(ids.problems) > 0 && !errors.Is(err, io.EOF) {
+		if e := p.transportError(context.Background(), l.base.timedOut.Load(), "logging in to "+hop.addr(), err); e.Code == CodeAuth {
+			// The key that would have worked is probably the one we could not use.
+			first := ids.problems[0]
+			return nil, &Error{Code: first.Code, kind: kindConfig, hint: first.hint, Err: fmt.Errorf("%w; and %w", e.Err, first.Err)}
+		}
+	}
+	return nil, err
+}
+
+// modern reports that a server could sign with something better than SHA-1.
+func modern(algorithms []string) bool {
+	return slices.ContainsFunc(algorithms, func(a string) bool { return a != ssh.KeyAlgoRSA && a != ssh.InsecureKeyAlgoDSA })
+}
+
+// drop ends the link at once and for good. It never waits for the peer.
+func (l *link) drop() {
+	select {
+	case <-l.done:
+		return
+	default:
+		close(l.done)
+	}
+	l.base.Close()
+	if l.sftp != nil {
+		l.sftp.Close()
+	}
+	for i := len(l.hops) - 1; i >= 0; i-- {
+		l.hops[i].Close()
+	}
+}
+
+// arm gives the next request its time: a share of the budget, so that a kept
+// connection that died leaves time to dial anew.
+func (l *link) arm(end time.Time, share time.Duration) {
+	deadline := time.Now().Add(share)
+	if end.Before(deadline) {
+		deadline = end
+	}
+	l.base.SetDeadline(deadline)
+}
+
+// keepAlive asks the idle connection now and then whether the server is there,
+// which also keeps the entry in a NAT box alive.
+func (p *Publisher) keepAlive(l *link) {
+	ticker := time.NewTicker(p.opts.keepalive)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.done:
+			return
+		case <-ticker.C:
+		}
+		if !p.mu.TryLock() {
+			continue // a push is under way; it finds out by itself
+		}
+		if p.link == l {
+			l.base.SetDeadline(time.Now().Add(keepaliveTimeout))
+			_, _, err := l.hops[len(l.hops)-1].SendRequest("keepalive@openssh.com", true, nil)
+			if err != nil {
+				l.drop()
+				p.link = nil
+			} else {
+				l.base.SetDeadline(time.Time{})
+			}
+		}
+		p.mu.Unlock()
+	}
+}

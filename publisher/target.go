@@ -1,0 +1,153 @@
+package publisher
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Target is where a host's files go.
+type Target struct {
+	Scheme string // "sftp" or "file"
+	User   string // sftp only; empty: what ssh would use
+	Host   string // sftp only; a host name, an address, or an alias of ssh_config
+	Port   int    // sftp only; 0: what ssh would use
+	// Dir is, for sftp, the drop directory of this host on the server; empty
+	// means the directory in which the server starts the session, which is what
+	// a locked-down account is given. For file it is the data directory, under
+	// which drop/<host>/ is made.
+	Dir string
+}
+
+// ParseTarget reads sftp://user@host:port/dir, sftp://alias/dir or file:///dir.
+// An sftp path is absolute on the server, except that no path, "/" and "/~/dir"
+// start where the server starts the session. The error is an [*Error] with the
+// code "publish:target" and a hint with the corrected form.
+func ParseTarget(s string) (Target, error) {
+	bad := func(hint, format string, args ...any) (Target, error) {
+		return Target{}, &Error{
+			Code: CodeTarget, kind: kindConfig, hint: hint,
+			Err: fmt.Errorf("reading target %s: %w", strconv.QuoteToASCII(cut(s, 200)), fmt.Errorf(format, args...)),
+		}
+	}
+	const forms = "write sftp://user@host:port/dir, sftp://alias/dir or file:///dir"
+	if len(s) > 2048 {
+		return bad(forms, "it is %d bytes long, and 2048 is the most", len(s))
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+		return bad(forms, "it holds a control character")
+	}
+	if !strings.Contains(s, "://") {
+		if strings.HasPrefix(s, "/") {
+			return bad("write file://"+s, "it has no scheme")
+		}
+		if host, dir, ok := strings.Cut(s, ":"); ok && host != "" {
+			return bad("write sftp://"+host+"/"+strings.TrimPrefix(dir, "/"), "it has no scheme")
+		}
+		return bad(forms, "it has no scheme")
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return bad(forms, "%s", strings.TrimPrefix(err.Error(), "parse "))
+	}
+	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return bad(forms, "a target has no ?query and no #fragment")
+	}
+	if strings.ContainsFunc(u.Path, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+		return bad(forms, "its path holds a control character")
+	}
+	switch u.Scheme {
+	case "file":
+		switch {
+		case u.Host != "" && u.Host != "localhost" || u.User != nil:
+			return bad("write three slashes: file:///"+strings.TrimPrefix(u.Host+u.Path, "/"), "a file target names no host")
+		case u.Path == "":
+			return bad("write file:///dir", "it names no directory")
+		}
+		return Target{Scheme: "file", Dir: filepath.Clean(u.Path)}, nil
+	case "sftp":
+	default:
+		return bad(forms, "scheme %q is neither sftp nor file", u.Scheme)
+	}
+	t := Target{Scheme: "sftp", Host: u.Hostname()}
+	if u.User != nil {
+		if _, has := u.User.Password(); has {
+			return bad("leave the password out and use a key (--identity FILE)", "a password in a target would be seen by everyone who lists processes")
+		}
+		t.User = u.User.Username()
+		if t.User == "" || strings.HasPrefix(t.User, "-") || strings.ContainsAny(t.User, " \t\r\n") {
+			return bad(forms, "%q is not a user name", t.User)
+		}
+	}
+	// A leading hyphen would be read as an option by ssh -G.
+	if t.Host == "" || strings.HasPrefix(t.Host, "-") || strings.ContainsAny(t.Host, " \t\r\n/'\"`$\\;&<>|(){}") {
+		return bad(forms, "%q is not a host name, an address or an alias", t.Host)
+	}
+	if p := u.Port(); p != "" {
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 1 || n > 65535 {
+			return bad(forms, "%q is not a port from 1 to 65535", p)
+		}
+		t.Port = n
+	} else if strings.HasSuffix(u.Host, ":") {
+		return bad(forms, "a colon with no port behind it")
+	}
+	switch {
+	case u.Path == "" || u.Path == "/" || u.Path == "/~" || u.Path == "/~/":
+	case strings.HasPrefix(u.Path, "/~/"):
+		t.Dir = path.Clean(strings.TrimLeft(strings.TrimPrefix(u.Path, "/~/"), "/"))
+		if t.Dir == "." {
+			t.Dir = ""
+		}
+	default:
+		if t.Dir = path.Clean(u.Path); t.Dir == "/" {
+			t.Dir = ""
+		}
+	}
+	return t, nil
+}
+
+// String is the target as a URL that [ParseTarget] reads back.
+func (t Target) String() string {
+	if t.Scheme == "file" {
+		return (&url.URL{Scheme: "file", Path: t.Dir}).String()
+	}
+	u := url.URL{Scheme: "sftp", Host: t.Host}
+	if strings.Contains(t.Host, ":") {
+		u.Host = "[" + t.Host + "]"
+	}
+	if t.Port != 0 {
+		u.Host = net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+	}
+	if t.User != "" {
+		u.User = url.User(t.User)
+	}
+	switch {
+	case t.Dir == "":
+	case strings.HasPrefix(t.Dir, "/"):
+		u.Path = t.Dir
+	default:
+		u.Path = "/~/" + t.Dir
+	}
+	return u.String()
+}
+
+// in joins a file name to the drop directory on the server. A bare name is
+// resolved by the server where the session starts, without a round trip.
+func (t Target) in(name string) string {
+	if t.Dir == "" {
+		return name
+	}
+	return path.Join(t.Dir, name)
+}
+
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "..."
+}
