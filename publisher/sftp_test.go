@@ -162,7 +162,7 @@ func TestReadersNeverSeeATornFile(t *testing.T) {
 		t.Fatal("the check for wholeness does not work")
 	}
 
-	const enough, replaced = 10_000, 150
+	const enough, replaced = 10_000, 60
 	var reads, torn, missing atomic.Int64
 	var done atomic.Bool
 	var readers sync.WaitGroup

@@ -1,0 +1,333 @@
+package dropbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pkg/sftp"
+)
+
+const (
+	latestName  = "latest.json.gz"
+	hourKept    = 48 * time.Hour
+	tempKept    = 10 * time.Minute
+	maxAhead    = 26 * time.Hour // an hour file from further in the future would outlive its time
+	maxTemps    = 4              // at once in one session
+	maxHandles  = 16             // opened and not closed, in one session
+	maxListed   = 4096           // directory entries looked at
+	hourPattern = "20060102T15"
+)
+
+var (
+	tempName = regexp.MustCompile(`^\.tmp-[A-Za-z0-9._-]{1,120}$`)
+	hourName = regexp.MustCompile(`^hour-(\d{8}T\d{2})-[A-Za-z0-9-]{1,64}\.jsonl\.gz$`)
+)
+
+// session is one connection's hold on its host's drop. It is the handler of
+// each of the four kinds of requests and denies all that is not needed to put
+// a file into place.
+type session struct {
+	root   *os.Root
+	limits Limits
+	now    func() time.Time
+
+	handles atomic.Int64 // the SFTP library remembers each until it is closed
+
+	mu    sync.Mutex
+	taken bool
+	temps map[string]*upload // made in this session, not renamed yet
+}
+
+func openDrop(drops *os.Root, host string, limits Limits, now func() time.Time) (*session, error) {
+	if err := drops.Mkdir(host, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if info, err := drops.Lstat(host); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a directory of its own", host)
+	}
+	root, err := drops.OpenRoot(host)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{root: root, limits: limits, now: now, temps: map[string]*upload{}}
+	if _, _, err := s.sweep(); err != nil {
+		root.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// close removes what the session began and did not finish.
+func (s *session) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, u := range s.temps {
+		u.abandon()
+		s.root.Remove(name)
+	}
+	s.temps = nil
+	s.root.Close()
+}
+
+func (s *session) take() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken {
+		return false
+	}
+	s.taken = true
+	return true
+}
+
+func (s *session) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken = false
+}
+
+func (s *session) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.temps) > 0
+}
+
+// sweep removes temporaries that nobody will finish and hours past their time,
+// and returns what is left. A host's file for hours says its own hour; mtimes
+// are only asked about temporaries, which nobody reads.
+func (s *session) sweep() (files int, size int64, err error) {
+	dir, err := s.root.Open(".")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(maxListed)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, 0, err
+	}
+	now := s.now()
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil {
+			continue
+		}
+		name := entry.Name()
+		old := tempName.MatchString(name) && now.Sub(info.ModTime()) > tempKept
+		if hour, ok := hourOf(name); ok && now.Sub(hour.Add(time.Hour)) > hourKept {
+			old = true
+		}
+		if old && s.root.Remove(name) == nil {
+			continue
+		}
+		files++
+		size += info.Size()
+	}
+	return files, size, nil
+}
+
+func hourOf(name string) (time.Time, bool) {
+	match := hourName.FindStringSubmatch(name)
+	if match == nil {
+		return time.Time{}, false
+	}
+	hour, err := time.Parse(hourPattern, match[1])
+	return hour, err == nil
+}
+
+// plain turns a request's path into a name in the drop. There are no directories.
+func plain(p string) (string, bool) {
+	name := strings.TrimPrefix(path.Clean("/"+p), "/")
+	return name, name != "" && !strings.Contains(name, "/")
+}
+
+// Fileread denies.
+func (s *session) Fileread(*sftp.Request) (io.ReaderAt, error) { return nil, os.ErrPermission }
+
+// Filelist denies listing and looking.
+func (s *session) Filelist(*sftp.Request) (sftp.ListerAt, error) { return nil, os.ErrPermission }
+
+// Filewrite creates a temporary. Files under their real name are never opened,
+// so what a reader finds there was renamed into place.
+func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
+	name, ok := plain(r.Filepath)
+	flags := r.Pflags()
+	if !ok || !tempName.MatchString(name) || !flags.Creat || !flags.Excl || flags.Append || flags.Read {
+		return nil, os.ErrPermission
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.temps == nil || len(s.temps) >= maxTemps || s.handles.Load() >= maxHandles {
+		return nil, sftp.ErrSSHFxFailure
+	}
+	files, size, err := s.sweep()
+	if err != nil {
+		return nil, sftp.ErrSSHFxFailure
+	}
+	if files >= s.limits.DropFiles || size >= s.limits.DropBytes {
+		return nil, sftp.ErrSSHFxFailure
+	}
+	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, sftp.ErrSSHFxFailure // no path, no errno: the client needs neither
+	}
+	u := &upload{file: f, most: min(s.limits.FileBytes, s.limits.DropBytes-size), handles: &s.handles}
+	s.temps[name] = u
+	s.handles.Add(1)
+	return u, nil
+}
+
+// Filecmd allows remove, and only of temporaries.
+func (s *session) Filecmd(r *sftp.Request) error {
+	name, ok := plain(r.Filepath)
+	if r.Method != "Remove" || !ok || !tempName.MatchString(name) {
+		return os.ErrPermission
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.root.Remove(name)
+	if u := s.temps[name]; u != nil && err == nil {
+		u.abandon()
+		delete(s.temps, name)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return os.ErrNotExist
+	}
+	return sftp.ErrSSHFxFailure
+}
+
+// PosixRename puts a finished temporary of this session into its place. One
+// that was not closed, or whose closing failed, is not finished.
+func (s *session) PosixRename(r *sftp.Request) error {
+	from, ok := plain(r.Filepath)
+	to, ok2 := plain(r.Target)
+	if !ok || !ok2 || !tempName.MatchString(from) || !s.final(to) {
+		return os.ErrPermission
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.temps[from]
+	if u == nil {
+		return os.ErrNotExist
+	}
+	if !u.finished() {
+		return sftp.ErrSSHFxFailure
+	}
+	if err := s.root.Rename(from, to); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			delete(s.temps, from)
+			return os.ErrNotExist
+		}
+		return sftp.ErrSSHFxFailure
+	}
+	delete(s.temps, from)
+	dir, err := s.root.Open(".")
+	if err != nil {
+		return sftp.ErrSSHFxFailure
+	}
+	defer dir.Close()
+	if dir.Sync() != nil {
+		return sftp.ErrSSHFxFailure
+	}
+	return nil
+}
+
+func (s *session) final(name string) bool {
+	if name == latestName {
+		return true
+	}
+	hour, ok := hourOf(name)
+	now := s.now()
+	return ok && hour.Sub(now) <= maxAhead && now.Sub(hour.Add(time.Hour)) <= hourKept
+}
+
+// upload is a temporary being written.
+type upload struct {
+	handles *atomic.Int64
+
+	mu       sync.Mutex
+	file     *os.File
+	most     int64
+	failed   bool
+	released bool // the client closed its handle
+	closed   bool // the file is closed
+	whole    bool
+}
+
+var errTooLarge = errors.New("the file is too large")
+
+// WriteAt checks the offset before anything is written: one byte at 8 TiB
+// would make a file of that length.
+func (u *upload) WriteAt(b []byte, offset int64) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return 0, os.ErrClosed
+	}
+	if offset < 0 || offset > u.most || int64(len(b)) > u.most-offset {
+		u.failed = true
+		return 0, errTooLarge
+	}
+	n, err := u.file.WriteAt(b, offset)
+	if err != nil {
+		u.failed = true
+		return n, sftp.ErrSSHFxFailure
+	}
+	return n, nil
+}
+
+// Close brings the content to the disk. The client's fsync request is not
+// needed for that, and this server does not offer it.
+func (u *upload) Close() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.released {
+		u.released = true
+		u.handles.Add(-1)
+	}
+	if u.closed {
+		return nil
+	}
+	u.closed = true
+	err := u.file.Sync()
+	if closeErr := u.file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil || u.failed {
+		return sftp.ErrSSHFxFailure
+	}
+	u.whole = true
+	return nil
+}
+
+// TransferError marks what a lost connection left half-written.
+func (u *upload) TransferError(error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.failed = true
+}
+
+func (u *upload) abandon() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.closed {
+		u.closed = true
+		u.file.Close()
+	}
+}
+
+func (u *upload) finished() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.closed && u.whole && !u.failed
+}

@@ -1,0 +1,385 @@
+package dropbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/sshtest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+)
+
+// box is a running server and the keys of its nodes.
+type box struct {
+	addr, data, keys string
+	host             ssh.PublicKey
+	stop             func() error
+}
+
+var testNow = time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
+
+func start(t *testing.T, limits Limits, hosts ...string) *box {
+	t.Helper()
+	b := &box{data: t.TempDir(), keys: t.TempDir()}
+	for _, host := range hosts {
+		sshtest.WriteKey(t, filepath.Join(b.keys, host), "ed25519", "")
+	}
+	listening := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- Serve(ctx, Options{
+			Data: b.data, Keys: b.keys, HostKey: filepath.Join(b.data, "host_key"), Listen: "127.0.0.1:0", Limits: limits,
+			Now: func() time.Time { return testNow },
+			OnListen: func(addr net.Addr, key ssh.PublicKey) {
+				b.addr, b.host = addr.String(), key
+				close(listening)
+			},
+		})
+	}()
+	var result error
+	ended := false
+	b.stop = func() error {
+		cancel()
+		if !ended {
+			result, ended = <-done, true
+		}
+		return result
+	}
+	select {
+	case <-listening:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.stop(); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return b
+}
+
+func (b *box) login(t *testing.T, key string) (*ssh.Client, error) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(b.keys, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.ParsePrivateKey(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := ssh.Dial("tcp", b.addr, &ssh.ClientConfig{User: "anybody", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
+		HostKeyCallback: ssh.FixedHostKey(b.host), Timeout: 10 * time.Second})
+	if err == nil {
+		t.Cleanup(func() { client.Close() })
+	}
+	return client, err
+}
+
+func (b *box) open(t *testing.T, host string) *sftp.Client {
+	t.Helper()
+	client, err := b.login(t, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := sftp.NewClient(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (b *box) drop(host string) string { return filepath.Join(b.data, "drop", host) }
+
+func put(c *sftp.Client, temp, name string, data []byte) error {
+	f, err := c.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	if _, err := f.Write(data); err != nil {
+		f.Close()
+		return fmt.Errorf("write: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	if err := c.PosixRename(temp, name); err != nil {
+		return fmt.Errorf("rename: %w", err)
+	}
+	return nil
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{}
+	for _, entry := range entries {
+		got = append(got, entry.Name())
+	}
+	return got
+}
+
+func TestPutAndReplace(t *testing.T) {
+	b := start(t, Limits{}, "gpu01", "gpu02")
+	c := b.open(t, "gpu01")
+	for _, data := range []string{"one", strings.Repeat("two", 100_000), ""} {
+		if err := put(c, ".tmp-1", latestName, []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(b.drop("gpu01"), latestName))
+		if err != nil || string(got) != data {
+			t.Fatalf("the drop holds %d bytes (%v), want %d", len(got), err, len(data))
+		}
+	}
+	if err := put(c, "/.tmp-2", "/hour-20261120T05-b1.jsonl.gz", []byte("hour")); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"hour-20261120T05-b1.jsonl.gz", latestName}, names(t, b.drop("gpu01"))); diff != "" {
+		t.Errorf("the drop (-want +got):\n%s", diff)
+	}
+	if info, err := os.Stat(filepath.Join(b.data, "host_key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("host key: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestANodeCanDoNothingElse(t *testing.T) {
+	b := start(t, Limits{}, "gpu01", "gpu02")
+	if err := put(b.open(t, "gpu02"), ".tmp-1", latestName, []byte("of gpu02")); err != nil {
+		t.Fatal(err)
+	}
+	client, err := b.login(t, "gpu01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := sftp.NewClient(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := put(c, ".tmp-1", latestName, []byte("of gpu01")); err != nil {
+		t.Fatal(err)
+	}
+	openWith := func(name string, flags int) error {
+		f, err := c.OpenFile(name, flags)
+		if err == nil {
+			f.Close()
+		}
+		return err
+	}
+	const create = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	for what, try := range map[string]func() error{
+		"read own file":          func() error { return openWith(latestName, os.O_RDONLY) },
+		"read a sibling's":       func() error { return openWith("../gpu02/"+latestName, os.O_RDONLY) },
+		"open the final name":    func() error { return openWith(latestName, create) },
+		"truncate the final":     func() error { return openWith(latestName, os.O_WRONLY|os.O_TRUNC) },
+		"create without excl":    func() error { return openWith(".tmp-9", os.O_WRONLY|os.O_CREATE) },
+		"append":                 func() error { return openWith(".tmp-9", create|os.O_APPEND) },
+		"create and read":        func() error { return openWith(".tmp-9", os.O_RDWR|os.O_CREATE|os.O_EXCL) },
+		"create in a sibling's":  func() error { return openWith("../gpu02/.tmp-9", create) },
+		"create in a sibling /":  func() error { return openWith("/gpu02/.tmp-9", create) },
+		"create a page":          func() error { return openWith("index.html", create) },
+		"create .htaccess":       func() error { return openWith(".htaccess", create) },
+		"rename to a page":       func() error { return put(c, ".tmp-a", "index.html", nil) },
+		"rename to a sibling":    func() error { return put(c, ".tmp-b", "../gpu02/"+latestName, nil) },
+		"rename to a bad hour":   func() error { return put(c, ".tmp-c", "hour-20261399T05-b1.jsonl.gz", nil) },
+		"rename to a far hour":   func() error { return put(c, ".tmp-d", "hour-20301120T05-b1.jsonl.gz", nil) },
+		"rename to an old hour":  func() error { return put(c, ".tmp-d2", "hour-20261101T05-b1.jsonl.gz", nil) },
+		"rename the final away":  func() error { return c.PosixRename(latestName, ".tmp-e") },
+		"rename what is not":     func() error { return c.PosixRename(".tmp-f", latestName) },
+		"plain rename":           func() error { return c.Rename(latestName, ".tmp-g") },
+		"remove the final":       func() error { return c.Remove(latestName) },
+		"remove a sibling's":     func() error { return c.Remove("../gpu02/" + latestName) },
+		"list":                   func() error { _, err := c.ReadDir("."); return err },
+		"stat":                   func() error { _, err := c.Stat(latestName); return err },
+		"lstat":                  func() error { _, err := c.Lstat(latestName); return err },
+		"symbolic link":          func() error { return c.Symlink("/etc/passwd", ".tmp-h") },
+		"hard link":              func() error { return c.Link(latestName, ".tmp-i") },
+		"read link":              func() error { _, err := c.ReadLink(latestName); return err },
+		"make a directory":       func() error { return c.Mkdir("sub") },
+		"remove a directory":     func() error { return c.RemoveDirectory(".") },
+		"change the mode":        func() error { return c.Chmod(latestName, 0o777) },
+		"change the time":        func() error { return c.Chtimes(latestName, testNow, testNow) },
+		"change the length":      func() error { return c.Truncate(latestName, 1<<40) },
+		"ask about free space":   func() error { _, err := c.StatVFS("."); return err },
+		"a second SFTP session":  func() error { _, err := sftp.NewClient(client); return err },
+		"forward a port":         func() error { _, err := client.Dial("tcp", b.addr); return err },
+		"listen through the box": func() error { _, err := client.Listen("tcp", "127.0.0.1:0"); return err },
+	} {
+		if err := try(); err == nil {
+			t.Errorf("%s: allowed", what)
+		}
+	}
+	other, err := b.login(t, "gpu01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := other.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := session.Output("id"); err == nil {
+		t.Errorf("a command ran: %s", out)
+	}
+	other.Close()
+	client.Close()
+	for host, want := range map[string]string{"gpu01": "of gpu01", "gpu02": "of gpu02"} {
+		got, err := os.ReadFile(filepath.Join(b.drop(host), latestName))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", host, got, err)
+		}
+	}
+	eventually(t, "what was begun is gone", func() bool {
+		return cmp.Equal(names(t, b.drop("gpu01")), []string{latestName}) && cmp.Equal(names(t, b.drop("gpu02")), []string{latestName})
+	})
+}
+
+func TestSizesAndCounts(t *testing.T) {
+	b := start(t, Limits{FileBytes: 1000, DropBytes: 2500, DropFiles: 4}, "gpu01")
+	c := b.open(t, "gpu01")
+	if err := put(c, ".tmp-1", latestName, bytes.Repeat([]byte("x"), 1001)); err == nil {
+		t.Error("a file over the limit was taken")
+	}
+	f, err := c.OpenFile(".tmp-2", os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("x"), 8<<40); err == nil {
+		t.Error("a byte at 8 TiB was taken")
+	}
+	if err := f.Close(); err == nil {
+		t.Error("closing after a refused write succeeds")
+	}
+	if err := c.PosixRename(".tmp-2", latestName); err == nil {
+		t.Error("a file with a refused write was renamed into place")
+	}
+	for _, temp := range []string{".tmp-1", ".tmp-2"} {
+		if err := c.Remove(temp); err != nil {
+			t.Errorf("removing %s: %v", temp, err)
+		}
+	}
+	// An open file is not a finished one.
+	if f, err = c.OpenFile(".tmp-3", os.O_WRONLY|os.O_CREATE|os.O_EXCL); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.PosixRename(".tmp-3", latestName); err == nil {
+		t.Error("an open file was renamed into place")
+	}
+	f.Close()
+	if err := c.Remove(".tmp-3"); err != nil {
+		t.Fatal(err)
+	}
+	var last error
+	taken := 0
+	for n := 0; n < 10 && last == nil; n++ {
+		if last = put(c, ".tmp-4", fmt.Sprintf("hour-20261120T%02d-b1.jsonl.gz", n%7), make([]byte, 900-n)); last == nil {
+			taken++
+		}
+	}
+	if taken < 2 || taken > 4 {
+		t.Errorf("%d files of 900 bytes fit into 2500 bytes", taken)
+	}
+	// Handles that are never closed are bounded.
+	c2 := b.open(t, "gpu01")
+	for _, name := range names(t, b.drop("gpu01")) {
+		os.Remove(filepath.Join(b.drop("gpu01"), name))
+	}
+	opened := 0
+	for n := range 100 {
+		if _, err := c2.OpenFile(".tmp-h", os.O_WRONLY|os.O_CREATE|os.O_EXCL); err != nil {
+			break
+		}
+		opened = n + 1
+		c2.Remove(".tmp-h")
+	}
+	if opened == 0 || opened > maxHandles {
+		t.Errorf("%d handles open at once, want at most %d", opened, maxHandles)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	b := start(t, Limits{}, "gpu01")
+	dir := b.drop("gpu01")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, age := range map[string]time.Duration{
+		".tmp-old": 11 * time.Minute, ".tmp-new": 9 * time.Minute,
+		"hour-20261118T05-b1.jsonl.gz": 0, "hour-20261118T06-b1.jsonl.gz": 0, "hour-20261120T05-b1.jsonl.gz": 99 * time.Hour,
+		"notes.txt": 99 * time.Hour,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, testNow.Add(-age), testNow.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.open(t, "gpu01")
+	want := []string{".tmp-new", "hour-20261118T06-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz", "notes.txt"}
+	if diff := cmp.Diff(want, names(t, dir)); diff != "" {
+		t.Errorf("after the sweep (-want +got):\n%s", diff)
+	}
+}
+
+func TestALostConnectionLeavesNothing(t *testing.T) {
+	b := start(t, Limits{}, "gpu01")
+	client, err := b.login(t, "gpu01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := sftp.NewClient(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.OpenFile(".tmp-1", os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("half")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{".tmp-1"}, names(t, b.drop("gpu01"))); diff != "" {
+		t.Fatalf("while writing (-want +got):\n%s", diff)
+	}
+	client.Close()
+	eventually(t, "the temporary is gone", func() bool { return len(names(t, b.drop("gpu01"))) == 0 })
+}
+
+func TestASymlinkedDropIsRefused(t *testing.T) {
+	b := start(t, Limits{}, "gpu01", "gpu02")
+	if err := os.MkdirAll(b.drop("gpu02"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("gpu02", b.drop("gpu01")); err != nil {
+		t.Fatal(err)
+	}
+	client, err := b.login(t, "gpu01")
+	if err == nil {
+		_, err = sftp.NewClient(client)
+	}
+	if err == nil {
+		t.Error("gpu01 was let into the drop of gpu02")
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}

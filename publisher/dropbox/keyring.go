@@ -1,0 +1,272 @@
+package dropbox
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	maxHosts        = 10_000
+	maxKeyFileBytes = 16 << 10
+	maxKeysBytes    = 16 << 20
+	reloadAfter     = 5 * time.Second
+)
+
+// keyring maps public keys to hosts. A key that stands for two hosts stands for
+// neither: either could write as the other.
+type keyring struct {
+	dir, file string
+	now       func() time.Time
+	log       *slog.Logger
+
+	mu     sync.Mutex
+	hosts  map[string]string // marshalled key → host
+	read   time.Time
+	report string // the problems as they were last logged
+}
+
+func newKeyring(dir, file string, now func() time.Time, log *slog.Logger) *keyring {
+	return &keyring{dir: dir, file: file, now: now, log: log}
+}
+
+// check loads the keys for the first time and insists that there is one.
+func (k *keyring) check() error {
+	if k.dir == "" && k.file == "" {
+		return errors.New("reading the nodes' keys: neither a directory nor a file of keys is named")
+	}
+	hosts, problems := k.load()
+	if len(hosts) == 0 {
+		return fmt.Errorf("reading the nodes' keys: %w", errors.Join(append(problems, errors.New("no key of any host found: put gpu01.pub into the directory of keys"))...))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.install(hosts, problems)
+	return nil
+}
+
+// host returns whose key it is.
+func (k *keyring) host(key ssh.PublicKey) (string, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if age := k.now().Sub(k.read); age >= reloadAfter || age < 0 {
+		k.install(k.load())
+	}
+	host, ok := k.hosts[string(key.Marshal())]
+	return host, ok
+}
+
+func (k *keyring) install(hosts map[string]string, problems []error) {
+	k.hosts, k.read = hosts, k.now()
+	report := ""
+	if len(problems) > 0 {
+		report = errors.Join(problems...).Error()
+	}
+	if report != k.report {
+		for _, problem := range problems {
+			k.log.Warn("reading the nodes' keys", "problem", problem.Error())
+		}
+		k.report = report
+	}
+}
+
+// load reads both sources. What cannot be read is reported and left out, which
+// locks one host out and not the others.
+func (k *keyring) load() (map[string]string, []error) {
+	hosts := map[string]string{}
+	var problems []error
+	shared := map[string]bool{}
+	add := func(where, host string, key ssh.PublicKey) {
+		if !hostDirectory(host) {
+			problems = append(problems, fmt.Errorf("%s: %q is not a host name", where, host))
+			return
+		}
+		id := string(key.Marshal())
+		if other, ok := hosts[id]; ok && other != host {
+			problems = append(problems, fmt.Errorf("%s: the key of %s is also that of %s; neither may log in: give each host its own", where, host, other))
+			shared[id] = true
+			return
+		}
+		if len(hosts) >= maxHosts {
+			problems = append(problems, fmt.Errorf("%s: more than %d keys", where, maxHosts))
+			return
+		}
+		hosts[id] = host
+	}
+	if k.dir != "" {
+		entries, err := os.ReadDir(k.dir)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		for _, entry := range entries {
+			host, ok := strings.CutSuffix(entry.Name(), ".pub")
+			if !ok || strings.HasPrefix(host, ".") {
+				continue
+			}
+			name := filepath.Join(k.dir, entry.Name())
+			raw, err := readRegular(name, maxKeyFileBytes)
+			if err != nil {
+				problems = append(problems, err)
+				continue
+			}
+			problems = append(problems, eachKey(name, raw, func(key ssh.PublicKey, _ []string) error {
+				add(name, host, key)
+				return nil
+			})...)
+		}
+	}
+	if k.file != "" {
+		raw, err := readRegular(k.file, maxKeysBytes)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		problems = append(problems, eachKey(k.file, raw, func(key ssh.PublicKey, options []string) error {
+			host, err := hostOption(options)
+			if err == nil {
+				add(k.file, host, key)
+			}
+			return err
+		})...)
+	}
+	for id := range shared {
+		delete(hosts, id)
+	}
+	return hosts, problems
+}
+
+func eachKey(name string, raw []byte, use func(ssh.PublicKey, []string) error) (problems []error) {
+	lines := bufio.NewScanner(bytes.NewReader(raw))
+	lines.Buffer(nil, maxKeyFileBytes)
+	for n := 1; lines.Scan(); n++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		key, _, options, _, err := ssh.ParseAuthorizedKey(line)
+		if err == nil {
+			err = use(key, options)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s:%d: %w", name, n, err))
+		}
+	}
+	if err := lines.Err(); err != nil {
+		problems = append(problems, fmt.Errorf("%s: %w", name, err))
+	}
+	return problems
+}
+
+// hostOption reads host="gpu01". Another option is an error: whoever wrote
+// from="…" there must not believe that it is obeyed.
+func hostOption(options []string) (string, error) {
+	host := ""
+	for _, option := range options {
+		name, value, ok := strings.Cut(option, "=")
+		if !ok || !strings.EqualFold(name, "host") || host != "" {
+			return "", fmt.Errorf("option %q is not known here; write host=\"gpu01\" before the key", option)
+		}
+		host = strings.Trim(value, `"`)
+	}
+	if host == "" {
+		return "", errors.New(`write host="gpu01" before the key`)
+	}
+	return host, nil
+}
+
+// hostDirectory reports that a name is safe as a directory: labels of lower-case
+// letters, digits and hyphens with dots between them.
+func hostDirectory(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
+			strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func readRegular(name string, limit int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, fmt.Errorf("reading %s: not a regular file of at most %d bytes", name, limit)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// hostKey reads the server's key or makes it. A key that others can read is
+// refused, as sshd does.
+func hostKey(name string) (ssh.Signer, error) {
+	if name == "" {
+		return nil, errors.New("reading the host key: no file is named")
+	}
+	raw, err := readRegular(name, maxKeyFileBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		raw, err = makeHostKey(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the host key: %w", err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("reading the host key: others can read %s: chmod 600 it", name)
+	}
+	signer, err := ssh.ParsePrivateKey(raw)
+	if err != nil {
+		return nil, fmt.Errorf("reading the host key %s: %w", name, err)
+	}
+	return signer, nil
+}
+
+// makeHostKey creates the file once: O_EXCL leaves the key of another process
+// that was faster, and a half-written file is removed.
+func makeHostKey(name string) (_ []byte, err error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(private, "gpuboard receive")
+	if err != nil {
+		return nil, err
+	}
+	raw := pem.EncodeToMemory(block)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(name)
+		}
+	}()
+	if _, err = f.Write(raw); err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return raw, err
+}

@@ -1,0 +1,208 @@
+package dropbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/sshtest"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/ssh"
+)
+
+func TestStrangersAreRefusedAndSlowedDown(t *testing.T) {
+	b := start(t, Limits{AuthFailures: 3, AuthWindow: time.Hour}, "gpu01")
+	sshtest.WriteKey(t, filepath.Join(b.keys, "stranger"), "ed25519", "")
+	os.Remove(filepath.Join(b.keys, "stranger.pub"))
+	for n := range 3 {
+		if _, err := b.login(t, "stranger"); err == nil || !strings.Contains(err.Error(), "unable to authenticate") {
+			t.Fatalf("login %d: got %v", n, err)
+		}
+	}
+	// The server notes a failure after the client has seen it.
+	eventually(t, "the address is turned away", func() bool {
+		_, err := b.login(t, "gpu01")
+		return err != nil
+	})
+}
+
+func TestLimitsOfConnections(t *testing.T) {
+	t.Run("per host", func(t *testing.T) {
+		b := start(t, Limits{PerHost: 2}, "gpu01", "gpu02")
+		b.open(t, "gpu01")
+		b.open(t, "gpu01")
+		client, err := b.login(t, "gpu01")
+		if err == nil {
+			_, _, err = client.SendRequest("x", true, nil)
+		}
+		if err == nil {
+			t.Error("a third connection was let in")
+		}
+		b.open(t, "gpu02")
+	})
+	t.Run("per address", func(t *testing.T) {
+		b := start(t, Limits{PerSource: 1}, "gpu01")
+		b.open(t, "gpu01")
+		if _, err := b.login(t, "gpu01"); err == nil {
+			t.Error("a second connection was let in")
+		}
+	})
+	t.Run("silence before login", func(t *testing.T) {
+		b := start(t, Limits{HandshakeTimeout: 50 * time.Millisecond}, "gpu01")
+		ended(t, b.addr)
+	})
+	t.Run("silence after login", func(t *testing.T) {
+		b := start(t, Limits{IdleTimeout: 100 * time.Millisecond}, "gpu01")
+		client, err := b.login(t, "gpu01")
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.Wait() // returns when the server hangs up; the test's own time limit is the alarm
+	})
+	t.Run("handshakes at once", func(t *testing.T) {
+		b := start(t, Limits{Handshakes: 1}, "gpu01")
+		conn, err := net.Dial("tcp", b.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAtLeast(conn, make([]byte, 4), 4); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.login(t, "gpu01"); err == nil {
+			t.Error("a second login at once was let in")
+		}
+		conn.Close()
+		eventually(t, "there is room again", func() bool {
+			_, err := b.login(t, "gpu01")
+			return err == nil
+		})
+	})
+}
+
+// ended waits until the server hangs up on a client that says nothing.
+func ended(t *testing.T, addr string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the server does not hang up")
+	}
+}
+
+func TestKeyring(t *testing.T) {
+	dir := t.TempDir()
+	keys := map[string]ssh.PublicKey{}
+	line := func(name string) string {
+		keys[name] = sshtest.WriteKey(t, filepath.Join(t.TempDir(), name), "ed25519", "")
+		return string(ssh.MarshalAuthorizedKey(keys[name]))
+	}
+	a, b, shared := line("a"), line("b"), line("shared")
+	file := filepath.Join(dir, "authorized")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("gpu01.pub", "# a comment\n"+a)
+	write("gpu02.pub", shared)
+	write("gpu03.pub", "not a key\n")
+	write("..x.pub", b)
+	write("GPU04.pub", b)
+	write("authorized", fmt.Sprintf("host=\"gpu05\" %shost=\"gpu06\" %s%shost=\"../x\" %sfrom=\"1.2.3.4\",host=\"gpu07\" %s", b, shared, line("bare"), line("escape"), line("from")))
+	now := testNow
+	ring := newKeyring(dir, file, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	if err := ring.check(); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for name, key := range keys {
+		if host, ok := ring.host(key); ok {
+			got[name] = host
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"a": "gpu01", "b": "gpu05"}, got); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	_, problems := ring.load()
+	if len(problems) != 6 {
+		t.Errorf("%d problems, want 6: %v", len(problems), problems)
+	}
+	// A key that is taken away stops working.
+	os.Remove(filepath.Join(dir, "gpu01.pub"))
+	now = now.Add(reloadAfter)
+	if host, ok := ring.host(keys["a"]); ok {
+		t.Errorf("a removed key still stands for %s", host)
+	}
+}
+
+func TestStartRefusals(t *testing.T) {
+	keys := t.TempDir()
+	sshtest.WriteKey(t, filepath.Join(keys, "gpu01"), "ed25519", "")
+	open := filepath.Join(t.TempDir(), "open_key")
+	sshtest.WriteKey(t, open, "ed25519", "")
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(t.TempDir(), "host_key")
+	for name, o := range map[string]Options{
+		"no keys named":        {Data: t.TempDir(), HostKey: fresh},
+		"no key there":         {Data: t.TempDir(), HostKey: fresh, Keys: t.TempDir()},
+		"no data directory":    {Data: filepath.Join(t.TempDir(), "absent"), HostKey: fresh, Keys: keys},
+		"host key for all":     {Data: t.TempDir(), HostKey: open, Keys: keys},
+		"no host key named":    {Data: t.TempDir(), Keys: keys},
+		"not an address":       {Data: t.TempDir(), HostKey: fresh, Keys: keys, Listen: "127.0.0.1:99999"},
+		"host key not a key":   {Data: t.TempDir(), HostKey: filepath.Join(keys, "gpu01.pub"), Keys: keys},
+		"host key a directory": {Data: t.TempDir(), HostKey: keys, Keys: keys},
+	} {
+		if err := Serve(context.Background(), o); err == nil {
+			t.Errorf("%s: started", name)
+		}
+	}
+}
+
+func FuzzAuthorizedKeys(f *testing.F) {
+	f.Add("host=\"gpu01\" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKZd3l3VQkJyPKcLWjYPYfTt5rjIuH8+z0xQ5rY0p0aB x\n")
+	f.Add("# nothing\n\nhost= x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "keys")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		hosts, _ := newKeyring("", file, time.Now, slog.New(slog.DiscardHandler)).load()
+		for _, host := range hosts {
+			if !hostDirectory(host) || filepath.Base(host) != host || strings.HasPrefix(host, ".") {
+				t.Errorf("a key stands for %q", host)
+			}
+		}
+	})
+}
+
+func FuzzDropName(f *testing.F) {
+	for _, s := range []string{"latest.json.gz", "../x", "/.tmp-1", ".tmp-..", "hour-20261120T05-b1.jsonl.gz", "a/../.tmp-1", "\x00"} {
+		f.Add(s)
+	}
+	s := &session{now: func() time.Time { return testNow }}
+	f.Fuzz(func(t *testing.T, p string) {
+		name, ok := plain(p)
+		if ok && (tempName.MatchString(name) || s.final(name)) {
+			if name != filepath.Base(name) || name == "." || name == ".." || strings.ContainsAny(name, "/\x00\n") {
+				t.Errorf("%q becomes the name %q", p, name)
+			}
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package dropbox
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+)
+
+const writeTimeout = 30 * time.Second
+
+// errKey is all that a stranger learns.
+var errKey = errors.New("unknown key")
+
+const hostExtension = "host"
+
+func (s *server) serverConfig(signer ssh.Signer) *ssh.ServerConfig {
+	config := &ssh.ServerConfig{
+		MaxAuthTries:  6,
+		ServerVersion: "SSH-2.0-gpuboard",
+		// The key alone says who it is; the user name may be anything.
+		PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			host, ok := s.keys.host(key)
+			if !ok {
+				s.log.Info("refusing a key", "from", meta.RemoteAddr().String(), "key", ssh.FingerprintSHA256(key))
+				return nil, errKey
+			}
+			return &ssh.Permissions{Extensions: map[string]string{hostExtension: host}}, nil
+		},
+	}
+	config.AddHostKey(signer)
+	return config
+}
+
+// impatient ends a connection whose client says nothing, or takes nothing, for too long.
+// Until the login is over the deadline for the whole login stands instead.
+type impatient struct {
+	net.Conn
+	idle atomic.Int64 // nanoseconds; zero: not logged in
+}
+
+func (c *impatient) Read(b []byte) (int, error) {
+	if idle := c.idle.Load(); idle > 0 {
+		c.Conn.SetReadDeadline(time.Now().Add(time.Duration(idle)))
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *impatient) Write(b []byte) (int, error) {
+	if c.idle.Load() > 0 {
+		c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	}
+	return c.Conn.Write(b)
+}
+
+// handle serves one connection from login to end.
+func (s *server) handle(raw net.Conn) {
+	from := source(raw.RemoteAddr())
+	s.track(raw, nil)
+	defer s.untrack(raw)
+
+	raw.SetDeadline(time.Now().Add(s.limits.HandshakeTimeout))
+	conn := &impatient{Conn: raw}
+	client, channels, requests, err := ssh.NewServerConn(conn, s.config)
+	s.gate.shaken(from, err == nil || !failedLogin(err))
+	if err != nil {
+		s.log.Debug("logging a node in", "from", from, "err", err)
+		return
+	}
+	defer client.Close()
+	host := client.Permissions.Extensions[hostExtension]
+	leave, ok := s.gate.enterHost(host)
+	if !ok {
+		s.log.Warn("turning a node away: too many connections of this host", "host", host, "from", from)
+		return
+	}
+	defer leave()
+	drop, err := openDrop(s.data, host, s.limits, s.opts.Now)
+	if err != nil {
+		s.log.Error("opening the drop", "host", host, "err", err)
+		return
+	}
+	defer drop.close()
+	s.track(raw, drop)
+	conn.idle.Store(int64(s.limits.IdleTimeout))
+	// The reader of the connection waits already, under the deadline of the login.
+	raw.SetWriteDeadline(time.Now().Add(writeTimeout))
+	raw.SetReadDeadline(time.Now().Add(s.limits.IdleTimeout))
+	go ssh.DiscardRequests(requests)
+	s.channels(channels, drop, host)
+}
+
+// channels serves one SFTP session at a time and refuses everything else:
+// shells, commands, forwarding.
+func (s *server) channels(channels <-chan ssh.NewChannel, drop *session, host string) {
+	for offered := range channels {
+		if offered.ChannelType() != "session" {
+			offered.Reject(ssh.UnknownChannelType, "only SFTP is served here")
+			continue
+		}
+		if !drop.take() {
+			offered.Reject(ssh.ResourceShortage, "one session at a time")
+			continue
+		}
+		channel, requests, err := offered.Accept()
+		if err != nil {
+			return
+		}
+		s.all.Go(func() {
+			defer drop.release()
+			defer channel.Close()
+			if waitForSFTP(requests) {
+				server := sftp.NewRequestServer(channel, sftp.Handlers{FileGet: drop, FilePut: drop, FileCmd: drop, FileList: drop})
+				err := server.Serve()
+				server.Close()
+				s.log.Debug("SFTP session ended", "host", host, "err", err)
+			}
+		})
+	}
+}
+
+// waitForSFTP answers the requests on a channel, and reports that SFTP was asked for.
+func waitForSFTP(requests <-chan *ssh.Request) bool {
+	for request := range requests {
+		ok := request.Type == "subsystem" && len(request.Payload) == 8 && string(request.Payload[4:]) == "sftp"
+		if request.WantReply {
+			request.Reply(ok, nil)
+		}
+		if ok {
+			go ssh.DiscardRequests(requests)
+			return true
+		}
+	}
+	return false
+}
+
+// failedLogin tells a wrong key from a line that broke: only the first counts
+// against an address, behind which many nodes may be.
+func failedLogin(err error) bool {
+	var auth *ssh.ServerAuthError
+	return errors.As(err, &auth)
+}
+
+func (s *server) track(conn net.Conn, drop *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns[conn] = drop
+}
+
+func (s *server) untrack(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, conn)
+}
