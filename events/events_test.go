@@ -1,0 +1,248 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/snapshot"
+)
+
+var start = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
+
+// scene is a board of one host with one GPU, and what a test changes of it.
+func scene(at time.Time, change func(*board.Board, *board.Host, *board.GPU)) *board.Board {
+	g := board.GPU{State: board.Free}
+	g.UUID = "GPU-1"
+	b := &board.Board{GeneratedAt: at, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: at.Add(-10 * time.Second), GPUs: []board.GPU{g}}}}
+	if change != nil {
+		change(b, &b.Hosts[0], &b.Hosts[0].GPUs[0])
+	}
+	return b
+}
+
+type change = func(*board.Board, *board.Host, *board.GPU)
+
+func state(s board.State, people ...string) change {
+	return func(_ *board.Board, _ *board.Host, g *board.GPU) {
+		g.State = s
+		for _, p := range people {
+			g.Processes = append(g.Processes, board.Process{Person: p, Process: snapshot.Process{Type: snapshot.Compute}})
+		}
+	}
+}
+
+func silent(s board.HostState, since time.Duration) change {
+	return func(b *board.Board, h *board.Host, g *board.GPU) {
+		h.State, h.SnapshotAt, g.State = s, start.Add(since), board.Unknown
+		g.Processes = nil
+	}
+}
+
+func booking(from, until time.Duration) change {
+	return func(b *board.Board, h *board.Host, g *board.GPU) {
+		bk := board.Booking{ID: "b1", Host: "atlas", GPUs: []int{0}, Name: "mira", From: start.Add(from)}
+		if until != 0 {
+			bk.Until = start.Add(until)
+		}
+		b.Bookings = []board.Booking{bk}
+	}
+}
+
+// step is one generation: when, what the board is then, and what is to happen.
+type step struct {
+	after time.Duration
+	change
+	want string // kinds, in order
+}
+
+func TestDiff(t *testing.T) {
+	const h, m = time.Hour, time.Minute
+	noShow := func(b *board.Board, host *board.Host, g *board.GPU) {
+		booking(-3*h, 9*h)(b, host, g)
+		g.State, g.NoShow, g.Booking = board.Booked, true, &b.Bookings[0]
+	}
+	for name, steps := range map[string][]step{
+		"the first board is no news": {{0, state(board.Lost), ""}, {m, state(board.Lost), ""}},
+		"host goes and comes": {
+			{0, nil, ""}, {10 * m, silent(board.Stale, 0), "host-stale"}, {11 * m, silent(board.Stale, 0), ""},
+			{40 * m, silent(board.Down, 0), "host-down"}, {50 * m, silent(board.Down, 0), ""}, {h, nil, "host-up"}, {h + m, nil, ""},
+		},
+		"a backlog after an outage is not being back": {
+			{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}, {h + m, silent(board.Stale, 30*m), ""}, {h + 2*m, nil, "host-up"},
+		},
+		"straight to down": {{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}},
+		"maintenance is no alarm": {
+			{0, nil, ""}, {m, silent(board.Maintenance, 0), ""}, {9 * h, nil, ""},
+		},
+		"host appears and leaves": {
+			{0, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, ""}, {m, nil, "host-new"},
+			{2 * m, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, "host-gone"}, {3 * m, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, ""},
+		},
+		"gpu lost, silent, back": {
+			{0, nil, ""}, {m, state(board.Lost), "gpu-lost"}, {2 * m, state(board.Lost), ""},
+			{h, silent(board.Stale, 2*m), "host-stale"}, {2 * h, state(board.Lost), "host-up"}, {2*h + m, nil, "gpu-back"},
+		},
+		"gpu vanishes from the list": {
+			{0, twoGPUs, ""}, {m, nil, "gpu-lost"}, {2 * m, nil, ""}, {3 * m, twoGPUs, "gpu-back"}, {4 * m, twoGPUs, ""},
+		},
+		"a driver that lists nothing lost nothing": {
+			{0, nil, ""}, {m, func(_ *board.Board, host *board.Host, _ *board.GPU) { host.GPUs = nil }, ""}, {2 * m, nil, ""},
+		},
+		"an expected gpu that never was is not lost again": {
+			{0, nil, ""}, {m, func(_ *board.Board, host *board.Host, _ *board.GPU) {
+				host.GPUs = append(host.GPUs, board.GPU{Missing: true, State: board.Lost})
+			}, ""},
+		},
+		"stuck": {{0, state(board.Busy, "kai"), ""}, {m, state(board.Stuck), "gpu-stuck"}, {2 * m, state(board.Stuck), ""}},
+		"freed after a long use": {
+			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Busy, "mira"), ""}, {7*h + m, nil, ""}, {7*h + 4*m, nil, ""},
+			{7*h + 7*m, nil, "gpu-freed"}, {8 * h, nil, ""},
+		},
+		"freed after a short use": {{0, nil, ""}, {m, state(board.Busy, "mira"), ""}, {h, nil, ""}, {2 * h, nil, ""}},
+		"a gap within a sweep": {
+			{0, state(board.Busy, "mira"), ""}, {7 * h, nil, ""}, {7*h + 2*m, state(board.Busy, "mira"), ""}, {7*h + 4*m, nil, ""}, {7*h + 10*m, nil, "gpu-freed"},
+		},
+		"released to somebody's booking": {
+			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Booked), ""}, {30 * h, nil, ""}, {31 * h, nil, ""},
+		},
+		"a booking from start to end": {
+			{0, booking(h, 4*h), ""}, {h, booking(h, 4*h), "booking-start"}, {h + m, booking(h, 4*h), ""}, {3*h + m, booking(h, 4*h), "booking-ending"},
+			{3*h + 2*m, booking(h, 4*h), ""}, {4 * h, booking(h, 4*h), "booking-end"}, {4*h + m, booking(h, 4*h), ""},
+		},
+		"extended": {
+			{0, booking(-h, 30*m), ""}, {10 * m, booking(-h, 8*h), ""}, {7*h + m, booking(-h, 8*h), "booking-ending"}, {8 * h, booking(-h, 8*h), "booking-end"},
+		},
+		"open-ended":           {{0, nil, ""}, {m, booking(-h, 0), "booking-start"}, {90 * h, booking(-h, 0), ""}},
+		"over when first seen": {{0, nil, ""}, {m, booking(-9*h, -h), ""}, {2 * m, booking(-9*h, -h), ""}},
+		"missed as a whole":    {{0, booking(h, 2*h), ""}, {9 * h, booking(h, 2*h), "booking-end"}},
+		"no-show":              {{0, booking(-3*h, 9*h), ""}, {m, noShow, "booking-noshow"}, {2 * m, noShow, ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mem Memory
+			ids := map[string]bool{}
+			for _, s := range steps {
+				now := scene(start.Add(s.after), s.change)
+				got, next := Diff(mem, now)
+				if k := kinds(got); k != s.want {
+					t.Errorf("after %v: %q, want %q", s.after, k, s.want)
+				}
+				for _, e := range got {
+					if ids[e.ID] {
+						t.Errorf("%s for the second time", e.ID)
+					}
+					ids[e.ID] = true
+					if e.Summary == "" || e.At.IsZero() || e.At.After(now.GeneratedAt) {
+						t.Errorf("event %+v", e)
+					}
+				}
+				// A run that died before it could remember finds the same causes a little later.
+				later := scene(start.Add(s.after+20*time.Second), s.change)
+				again, _ := Diff(mem, later)
+				for _, e := range got {
+					if !slices.ContainsFunc(again, func(a Event) bool { return a.ID == e.ID }) {
+						t.Errorf("after a crash %s has another id: %+v", e.ID, again)
+					}
+				}
+				mem = roundTrip(t, next)
+			}
+		})
+	}
+}
+
+func twoGPUs(_ *board.Board, h *board.Host, _ *board.GPU) {
+	g := board.GPU{State: board.Free}
+	g.Index, g.UUID = 1, "GPU-2"
+	h.GPUs = append(h.GPUs, g)
+}
+
+func kinds(list []Event) string {
+	var k []string
+	for _, e := range list {
+		k = append(k, string(e.Kind))
+	}
+	return strings.Join(k, " ")
+}
+
+// roundTrip is what a state file does to a memory.
+func roundTrip(t *testing.T, m Memory) Memory {
+	t.Helper()
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Memory
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	var mem Memory
+	sizes := []int{}
+	for day := range 200 {
+		b := scene(start.Add(time.Duration(day)*24*time.Hour), func(b *board.Board, h *board.Host, g *board.GPU) {
+			g.UUID = fmt.Sprint("GPU-", day) // a node that makes up a new card each day
+			h.Name = fmt.Sprint("host", day%3)
+			for i := range 50 {
+				b.Bookings = append(b.Bookings, board.Booking{ID: fmt.Sprint(day, "-", i), Host: h.Name, From: start})
+			}
+		})
+		_, mem = Diff(mem, b)
+		out, err := json.Marshal(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, len(out))
+	}
+	if sizes[199] > 3*sizes[20] {
+		t.Errorf("the memory grew from %d to %d bytes", sizes[20], sizes[199])
+	}
+	if len(mem.Bookings) != 50 || len(mem.Hosts) != 1 {
+		t.Errorf("%d bookings and %d hosts are remembered", len(mem.Bookings), len(mem.Hosts))
+	}
+
+	flood := scene(start, func(b *board.Board, h *board.Host, g *board.GPU) {
+		for i := range MaxBookings + 100 {
+			b.Bookings = append(b.Bookings, board.Booking{ID: fmt.Sprint(i)})
+		}
+	})
+	if _, mem := Diff(Memory{}, flood); len(mem.Bookings) != MaxBookings {
+		t.Errorf("%d bookings are remembered", len(mem.Bookings))
+	}
+}
+
+func TestEventsAreSafeToPrint(t *testing.T) {
+	_, mem := Diff(Memory{}, scene(start, nil))
+	got, _ := Diff(mem, scene(start.Add(time.Minute), func(b *board.Board, h *board.Host, g *board.GPU) {
+		g.State, g.HealthReason = board.Lost, "\x1b[2J\u202e"+strings.Repeat("x", 9000)
+		b.Bookings = []board.Booking{{ID: "\x1b]0;x\x07", Name: "\n\x9b\xff", Host: "atlas"}}
+	}))
+	if len(got) != 2 {
+		t.Fatalf("events %+v", got)
+	}
+	for _, e := range got {
+		for _, s := range append(e.Users, e.ID, e.Summary) {
+			if s != snapshot.Text(s, snapshot.MaxTextBytes) {
+				t.Errorf("%q", s)
+			}
+		}
+	}
+}
+
+func TestKeep(t *testing.T) {
+	var log []Event
+	for i := range 3 * MaxLog {
+		e := Event{ID: fmt.Sprint(i), At: start.Add(time.Duration(i) * time.Second)}
+		log = Keep(log, []Event{e, e})
+		log = Keep(log, []Event{e})
+	}
+	if len(log) != MaxLog || log[MaxLog-1].ID != fmt.Sprint(3*MaxLog-1) || log[0].ID != fmt.Sprint(2*MaxLog) {
+		t.Errorf("%d events, from %s to %s", len(log), log[0].ID, log[len(log)-1].ID)
+	}
+}

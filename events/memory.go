@@ -1,0 +1,203 @@
+package events
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/snapshot"
+)
+
+// MemorySchema is the number of the format of [Memory]. A memory of another
+// number is forgotten: the next board is then the first.
+const MemorySchema = 1
+
+// Bounds of a Memory. It holds what is on the board and, for a while, GPUs that
+// left it; nothing in it grows with time.
+const (
+	MaxBookings = 20000
+	// MaxVanished is how many GPUs of one host are remembered that it lists no more.
+	MaxVanished = snapshot.MaxGPUs
+	// VanishedFor is how long one that came back is still greeted.
+	VanishedFor = 30 * 24 * time.Hour
+	maxUsers    = 16
+)
+
+// Memory is what [Diff] needs to know of earlier boards. It is plain JSON, and
+// the zero value remembers nothing.
+type Memory struct {
+	Schema   int                      `json:"schema"`
+	At       time.Time                `json:"at"`
+	Hosts    map[string]HostMemory    `json:"hosts"`
+	GPUs     map[string]GPUMemory     `json:"gpus"` // by host/uuid, or host/#index
+	Bookings map[string]BookingMemory `json:"bookings"`
+}
+
+// HostMemory is what was last announced of a host.
+type HostMemory struct {
+	State    board.HostState `json:"state"`
+	LastNews time.Time       `json:"last_news"`
+}
+
+// GPUMemory is what was last known of a GPU. News that a host does not send
+// changes nothing in it.
+type GPUMemory struct {
+	Index int         `json:"index"`
+	State board.State `json:"state"`
+	// Since is the snapshot that first showed this state.
+	Since time.Time `json:"since"`
+	// UsedSince is when the use began that is going on, or that has just ended.
+	UsedSince time.Time `json:"used_since"`
+	Users     []string  `json:"users,omitempty"`
+	Vanished  bool      `json:"vanished,omitempty"` // the driver lists it no more
+}
+
+// BookingMemory is what was announced of a booking.
+type BookingMemory struct {
+	Until   time.Time `json:"until"`
+	Started bool      `json:"started,omitempty"`
+	Ending  bool      `json:"ending,omitempty"`
+	Ended   bool      `json:"ended,omitempty"`
+	NoShow  bool      `json:"no_show,omitempty"`
+}
+
+func gpuKey(host string, g *board.GPU) string {
+	if g.UUID != "" {
+		return host + "/" + snapshot.Text(g.UUID, snapshot.MaxNameBytes)
+	}
+	return host + "/#" + strconv.Itoa(g.Index)
+}
+
+// used reports whether somebody works on, or blocks, a GPU in this state.
+func used(s board.State) bool {
+	return s == board.Busy || s == board.InUse || s == board.Contested || s == board.Stuck
+}
+
+// gpus compares the GPUs of a host. While there is no news they stay what they were.
+func (d *diff) gpus(h *board.Host) {
+	fresh := h.State == board.Up
+	seen := map[string]bool{}
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		if g.Missing {
+			continue // a place that is empty; what was there is found below
+		}
+		key := gpuKey(h.Name, g)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		was, known := d.prev.GPUs[key]
+		if !fresh || g.State == board.Unknown || g.State == board.Drained {
+			if known {
+				d.next.GPUs[key] = was
+			}
+			continue
+		}
+		d.next.GPUs[key] = d.gpu(h, g, was, known)
+	}
+	d.vanished(h, seen, fresh)
+}
+
+// gpu compares one GPU that there is news of.
+func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMemory {
+	index := g.Index
+	is := GPUMemory{Index: index, State: g.State, Since: h.SnapshotAt, UsedSince: was.UsedSince, Users: was.Users}
+	if known && was.State == g.State && !was.Vanished {
+		is.Since = was.Since
+	}
+	say := func(kind Kind, cause time.Time, users []string, summary string) {
+		d.emit(Event{Kind: kind, Host: h.Name, GPU: &index, UUID: g.UUID, At: h.SnapshotAt, Users: users,
+			Summary: name(h, g) + " " + summary}, cause)
+	}
+	lost := known && (was.State == board.Lost || was.Vanished)
+	switch {
+	case g.State == board.Lost && known && !lost:
+		why := g.HealthReason
+		if why == "" {
+			why = "the driver reports an error"
+		}
+		say(GPULost, was.Since, users(g, was.Users), "is lost: "+why)
+	case g.State != board.Lost && lost:
+		say(GPUBack, was.Since, nil, "is back")
+	}
+	if g.State == board.Stuck && known && was.State != board.Stuck {
+		say(GPUStuck, was.Since, users(g, was.Users), "holds memory that no living process owns")
+	}
+
+	switch {
+	case used(g.State):
+		if is.UsedSince.IsZero() {
+			is.UsedSince = h.SnapshotAt
+			if !g.Since.IsZero() && g.Since.Before(is.UsedSince) {
+				is.UsedSince = g.Since
+			}
+		}
+		if now := users(g, nil); len(now) > 0 {
+			is.Users = now
+		}
+	case g.State == board.Free && !is.UsedSince.IsZero():
+		if h.SnapshotAt.Sub(is.Since) < SettledAfter {
+			break
+		}
+		if span := is.Since.Sub(is.UsedSince); span >= LongUse {
+			who := ""
+			if len(is.Users) > 0 {
+				who = ", used by " + strings.Join(is.Users, ", ")
+			}
+			say(GPUFreed, is.Since, is.Users, "is free after "+board.Span(span.Truncate(time.Minute))+who)
+		}
+		is.UsedSince, is.Users = time.Time{}, nil
+	case g.State != board.Free:
+		is.UsedSince, is.Users = time.Time{}, nil
+	}
+	return is
+}
+
+// vanished finds GPUs that a host listed before and lists no more.
+func (d *diff) vanished(h *board.Host, seen map[string]bool, fresh bool) {
+	keys := slices.DeleteFunc(d.listed[h.Name], func(key string) bool { return seen[key] })
+	slices.Sort(keys)
+	for i, key := range keys {
+		was := d.prev.GPUs[key]
+		if i >= MaxVanished || was.Vanished && d.now.GeneratedAt.Sub(was.Since) > VanishedFor {
+			continue
+		}
+		// An empty list is a driver that does not answer, not that many losses.
+		if fresh && !was.Vanished && len(seen) > 0 {
+			index := was.Index
+			if was.State != board.Lost {
+				e := Event{Kind: GPULost, Host: h.Name, GPU: &index, At: h.SnapshotAt, Users: was.Users,
+					Summary: h.Name + " GPU " + strconv.Itoa(index) + " is lost: the driver does not list it any more"}
+				if uuid := strings.TrimPrefix(key, h.Name+"/"); !strings.HasPrefix(uuid, "#") {
+					e.UUID = uuid
+				}
+				d.emit(e, was.Since)
+			}
+			was.Vanished, was.Since = true, h.SnapshotAt
+		}
+		d.next.GPUs[key] = was
+	}
+}
+
+// users are the people on a GPU, each once, in order; before when nobody is listed.
+func users(g *board.GPU, before []string) []string {
+	var list []string
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		who := p.Person
+		if who == "" {
+			who = p.User
+		}
+		if who != "" && p.Type.Computes() && !slices.Contains(list, who) && len(list) < maxUsers {
+			list = append(list, snapshot.Text(who, snapshot.MaxNameBytes))
+		}
+	}
+	if len(list) == 0 {
+		return before
+	}
+	slices.Sort(list)
+	return list
+}
