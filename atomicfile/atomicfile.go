@@ -168,15 +168,15 @@ func IsTemp(name string) bool {
 func stage(root *os.Root, rel string, data []byte, perm fs.FileMode, durable bool) (temp string, err error) {
 	dir, name := path.Split(rel)
 	// A name may be as long as the file system allows; the temporary one has to fit too.
-	temp = dir + tempPrefix + name[:min(len(name), 200)] + "-" + rand.Text()
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	unfinished := dir + tempPrefix + name[:min(len(name), 200)] + "-" + rand.Text()
+	f, err := root.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return "", err
 	}
 	defer func() {
 		if err != nil {
 			f.Close() // the second Close of a closed file does nothing
-			root.Remove(temp)
+			root.Remove(unfinished)
 		}
 	}()
 	if _, err = f.Write(data); err != nil {
@@ -193,7 +193,7 @@ func stage(root *os.Root, rel string, data []byte, perm fs.FileMode, durable boo
 	if err = f.Close(); err != nil {
 		return "", err
 	}
-	return temp, nil
+	return unfinished, nil
 }
 
 // equal reports whether a regular file with these bytes is there, and sets its
