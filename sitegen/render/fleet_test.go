@@ -132,7 +132,7 @@ func testFleet() Input {
 	boreas := host("boreas", "Room 1", h100, gpu(h100, 0, board.Drained, 0, 0), gpu(h100, 1, board.Drained, 0, 0), gpu(h100, 2, board.Drained, 8100, 3))
 	boreas.State, boreas.Check, boreas.Note = board.Maintenance, "maintenance", "new power supply"
 	for i := range boreas.GPUs {
-		boreas.GPUs[i].Reason = "host-maintenance"
+		boreas.GPUs[i].Reason = board.ReasonHost
 		b := booked("boreas", nil, "ops", at(0, -3, 0), at(0, 8, 18), "power supply")
 		b.Kind = "maintenance"
 		boreas.GPUs[i].Booking = b
@@ -174,10 +174,10 @@ func testFleet() Input {
 	europa.GPUs[0].Utilization = day(20, 2, -1, 40, 97, 98)
 	g = &europa.GPUs[1]
 	process(g, 48112, "kai", "", 32200, time.Time{})
-	g.Processes[0].Alive, g.Processes[0].StartedAt, g.Reason = ptr(false), nil, "dead-process"
+	g.Processes[0].Alive, g.Processes[0].StartedAt, g.Reason = ptr(false), nil, board.ReasonDead
 	g.Processes[0].Children = []snapshot.Child{{PID: 48130, User: "kai", Program: "python3"}, {PID: 48131, User: "kai", Program: "python3"}}
 	lost := &europa.GPUs[2]
-	*lost = board.GPU{ShortName: a100.name, State: board.Lost, Reason: "health-lost"}
+	*lost = board.GPU{ShortName: a100.name, State: board.Lost, Reason: board.ReasonLost}
 	lost.Index, lost.Name, lost.Health, lost.HealthReason = 2, a100.full(), snapshot.HealthLost, "GPU is lost.  Reboot the system to recover this GPU"
 	g = &europa.GPUs[3]
 	g.Booking, g.IdleFor, g.NoShow, g.FreeFrom = booked("europa", []int{3}, "ada", at(0, -13, -42), at(0, 6, 18), "demo"), 11*time.Hour, true, at(0, 6, 18)
@@ -187,7 +187,7 @@ func testFleet() Input {
 	fornax := host("fornax", "Room 2", rtx4090, gpu(rtx4090, 0, board.Unknown, 21000, 92), gpu(rtx4090, 1, board.Unknown, 0, 0))
 	fornax.State, fornax.Check, fornax.SnapshotAt = board.Stale, "critical", at(0, -3, -2)
 	for i := range fornax.GPUs {
-		fornax.GPUs[i].Reason = "host-stale"
+		fornax.GPUs[i].Reason = board.ReasonStale
 		fornax.GPUs[i].Last = &board.LastSeen{State: board.Free, At: at(0, -3, -2)}
 	}
 	fornax.GPUs[0].Last.State, fornax.GPUs[0].Last.Users = board.Busy, []string{"tomas"}
@@ -201,7 +201,7 @@ func testFleet() Input {
 
 	helios := host("helios", "Room 2", rtx3090, gpu(rtx3090, 0, board.Unknown, 0, 0))
 	helios.ClockOffset, helios.State = 62*time.Minute, board.Stale
-	helios.GPUs[0].Reason = "clock"
+	helios.GPUs[0].Reason = board.ReasonStale
 	icarus := host("icarus", "Room 2", rtx3090)
 	icarus.State, icarus.SnapshotAt, icarus.Check, icarus.Models, icarus.Driver = board.Never, time.Time{}, "critical", nil, ""
 
@@ -346,7 +346,7 @@ func staleFleet() Input {
 		for j := range h.GPUs {
 			g := &h.GPUs[j]
 			g.Last = &board.LastSeen{State: g.State, At: h.SnapshotAt}
-			g.State, g.Reason, g.Processes, g.Utilization = board.Unknown, "host-stale", nil, nil
+			g.State, g.Reason, g.Processes, g.Utilization = board.Unknown, board.ReasonStale, nil, nil
 		}
 	}
 	in.Board.NextFree = nil

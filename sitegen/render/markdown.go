@@ -1,0 +1,91 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// markdownLimit bounds a notice: longer text is cut, on a line.
+const markdownLimit = 64 << 10
+
+// markdown renders what people wrote. It is the only place that makes HTML
+// which is not escaped again, so it lets through little: no HTML of theirs, no
+// images (they would call foreign servers), no headings that outrank the page's
+// own, and links only to http, https, mailto and within the site.
+func markdown(source string) (template.HTML, error) {
+	if strings.TrimSpace(source) == "" {
+		return "", nil
+	}
+	source = strings.ToValidUTF8(source, "\uFFFD")
+	if len(source) > markdownLimit {
+		cut := source[:markdownLimit]
+		source = strings.ToValidUTF8(cut[:strings.LastIndexByte(cut, '\n')+1], "")
+	}
+	md := goldmark.New(
+		goldmark.WithExtensions(extension.Table, extension.Strikethrough),
+		goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
+	)
+	var out bytes.Buffer
+	if err := md.Convert([]byte(source), &out); err != nil {
+		return "", fmt.Errorf("rendering markdown: %w", err)
+	}
+	return template.HTML(out.String()), nil
+}
+
+// tame takes out of a document what has no place on the board.
+type tame struct{}
+
+// Transform implements parser.ASTTransformer.
+func (tame) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
+	var drop []ast.Node
+	// The walk never fails: the visitor returns no error.
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Image, *ast.RawHTML, *ast.HTMLBlock:
+			drop = append(drop, n)
+			return ast.WalkSkipChildren, nil
+		case *ast.Heading:
+			n.Level = min(6, n.Level+2)
+		case *ast.Link:
+			if !harmless(string(n.Destination)) {
+				n.Destination = []byte("#")
+			}
+			n.SetAttributeString("rel", []byte("nofollow noopener"))
+		case *ast.AutoLink:
+			if !harmless(string(n.URL(reader.Source()))) {
+				drop = append(drop, n)
+			}
+			n.SetAttributeString("rel", []byte("nofollow noopener"))
+		}
+		return ast.WalkContinue, nil
+	})
+	for _, n := range drop {
+		n.Parent().RemoveChild(n.Parent(), n)
+	}
+}
+
+// harmless reports whether a link may lead there: a known scheme, or none and
+// not another host ("//…").
+func harmless(destination string) bool {
+	d := strings.ToLower(destination)
+	for _, scheme := range []string{"https://", "http://", "mailto:"} {
+		if strings.HasPrefix(d, scheme) {
+			return true
+		}
+	}
+	slash, colon := strings.IndexAny(d, "/?#"), strings.IndexAny(d, ":&%\\")
+	local := colon < 0 || slash >= 0 && slash < colon
+	return local && !strings.HasPrefix(d, "//") && !strings.ContainsAny(d, "\\")
+}

@@ -1,0 +1,222 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuboard/board"
+)
+
+// The templates: one a page, and the parts that they share.
+var pageTemplates = [...]string{
+	"base.html", "parts.html", "host-card.html",
+	"index.html", "host.html", "user.html", "bookings.html", "about.html", "kiosk.html",
+}
+
+// Pages renders everything that a browser shows: pages, script, style, icons.
+// The files come in the order in which they should be published: what a page
+// refers to before the page, index.html last. tmpl holds the templates (see
+// package templates); an error in one of them names its file and line.
+//
+// A host's page depends on that host alone, never on the moment of the
+// generation, so that it stays byte for byte the same while there is no news.
+func Pages(in Input, tmpl fs.FS) ([]File, error) {
+	in.Site = in.Site.withDefaults()
+	w, err := readWords(tmpl, in.Site.Zone)
+	if err != nil {
+		return nil, err
+	}
+	a, err := readAssets(tmpl)
+	if err != nil {
+		return nil, err
+	}
+	set, err := parsePages(tmpl, w)
+	if err != nil {
+		return nil, err
+	}
+	v := newView(in, w, a)
+	b := in.Board
+	files := slices.Grow(a.files, len(b.Hosts)+len(v.people)+5)
+	var out bytes.Buffer
+	render := func(path, name string, data any) error {
+		out.Reset()
+		if err := set.ExecuteTemplate(&out, name, data); err != nil {
+			return fmt.Errorf("rendering %s: %w", path, err)
+		}
+		files = append(files, File{Path: path, Content: bytes.Clone(out.Bytes())})
+		return nil
+	}
+
+	for i := range b.Hosts {
+		data, err := v.hostPage(&b.Hosts[i])
+		if err != nil {
+			return nil, err
+		}
+		if err := render("hosts/"+b.Hosts[i].Name+"/index.html", "host.html", data); err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range v.userPages() {
+		if err := render("users/"+u.Dir+"/index.html", "user.html", u); err != nil {
+			return nil, err
+		}
+	}
+	index, err := v.indexPage()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []struct {
+		path, name string
+		data       any
+	}{
+		{"about/index.html", "about.html", v.aboutPage()},
+		{"bookings/index.html", "bookings.html", v.bookingsPage()},
+		{"kiosk/index.html", "kiosk.html", v.kioskPage(index)},
+		{"index.html", "index.html", index},
+	} {
+		if err := render(p.path, p.name, p.data); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+func (s Site) withDefaults() Site {
+	if s.Title == "" {
+		s.Title = "GPU board"
+	}
+	if s.Lang == "" {
+		s.Lang = "en"
+	}
+	if s.Zone == nil {
+		s.Zone = time.UTC
+	}
+	if s.BookCommand == "" {
+		s.BookCommand = "gpuboard"
+	}
+	if s.CommentsPath == "" {
+		s.CommentsPath = "comments.json"
+	}
+	return s
+}
+
+func parsePages(tmpl fs.FS, w *words) (*template.Template, error) {
+	set := template.New("").Funcs(template.FuncMap{
+		"t":      func(key any, args ...any) (string, error) { return w.say(fmt.Sprint(key), args...) },
+		"n":      w.count,
+		"length": w.length,
+	})
+	for _, name := range pageTemplates {
+		b, err := fs.ReadFile(tmpl, name)
+		if err != nil {
+			return nil, fmt.Errorf("reading templates: %w", err)
+		}
+		if _, err := set.New(name).Parse(string(b)); err != nil {
+			return nil, fmt.Errorf("parsing templates: %w", err)
+		}
+	}
+	return set, nil
+}
+
+func newView(in Input, w *words, a assets) *view {
+	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}}
+	person := func(name string) {
+		if name != "" && v.people[name] == "" {
+			v.people[name] = UserPath(name)
+		}
+	}
+	for _, u := range in.Board.Users {
+		person(u.Name)
+	}
+	for i := range in.Board.Bookings {
+		person(in.Board.Bookings[i].Name)
+	}
+	for i := range in.Board.Hosts {
+		h := &in.Board.Hosts[i]
+		v.hosts[h.Name] = true
+		for j := range h.GPUs {
+			g := &h.GPUs[j]
+			for k := range g.Processes {
+				person(g.Processes[k].Person)
+			}
+			for _, b := range []*board.Booking{g.Booking, g.Next} {
+				if b != nil {
+					person(b.Name)
+				}
+			}
+			for k := range g.Others {
+				person(g.Others[k].Name)
+			}
+		}
+	}
+	return v
+}
+
+// A hostPage is hosts/<h>/index.html.
+type hostPage struct {
+	page
+	Host   *hostView
+	Kernel string
+	OS     string
+	Uptime string
+	Net    []factView
+	Disk   []factView
+	Where  []factView
+}
+
+func (v *view) hostPage(h *board.Host) (*hostPage, error) {
+	hv, err := v.host(h, whole, h.SnapshotAt, "../../")
+	if err != nil {
+		return nil, err
+	}
+	hp := &hostPage{
+		page: v.page("host", "../../", h.SnapshotAt, max(h.Interval, v.in.Site.Interval, v.in.Board.Interval)),
+		Host: hv, Kernel: clean(h.Node.Kernel), OS: clean(h.Node.OS),
+	}
+	if h.Node.UptimeSeconds != nil {
+		hp.Uptime = v.words.length(time.Duration(*h.Node.UptimeSeconds) * time.Second)
+	}
+	for _, i := range h.Node.Interfaces {
+		hp.Net = append(hp.Net, factView{clean(i.Name), clean(strings.Join(i.Addrs, ", "))})
+	}
+	for _, u := range h.Node.DiskUsers {
+		hp.Disk = append(hp.Disk, factView{clean(u.User) + " · " + clean(u.Path), gib(u.Used) + " GiB"})
+	}
+	if h.Datacenter != "" {
+		hp.Where = append(hp.Where, factView{"datacenter", clean(h.Datacenter)})
+	}
+	return hp, nil
+}
+
+// An aboutPage is about/index.html.
+type aboutPage struct {
+	page
+	Comments, Command string
+	Stale             int
+	Example           string // a host, for the lines to copy
+}
+
+func (v *view) aboutPage() *aboutPage {
+	p := &aboutPage{
+		page:     v.page("about", "../", time.Time{}, v.interval()),
+		Comments: clean(v.in.Site.CommentsPath), Command: clean(v.in.Site.BookCommand), Example: "gpu01",
+	}
+	if len(v.in.Board.Hosts) > 0 {
+		p.Example = v.in.Board.Hosts[0].Name
+	}
+	return p
+}
+
+func (v *view) interval() time.Duration {
+	for _, d := range []time.Duration{v.in.Board.Interval, v.in.Site.Interval} {
+		if d > 0 {
+			return d
+		}
+	}
+	return time.Minute
+}

@@ -1,0 +1,137 @@
+package render
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpuboard/board"
+)
+
+// facts lists what else is known about a GPU, for its host's page.
+func (v *view) facts(g *board.GPU) []factView {
+	var f []factView
+	add := func(name, value string) {
+		if value != "" {
+			f = append(f, factView{name, clean(value)})
+		}
+	}
+	add("uuid", g.UUID)
+	add("pci", g.PCIBusID)
+	add("product", g.Name)
+	if g.PowerLimit != nil {
+		add("power", fmt.Sprintf("%.0f W", *g.PowerLimit))
+	}
+	add("memory-load", number(g.UtilizationMemory, " %"))
+	add("fan", number(g.Fan, " %"))
+	if sm, mem := number(g.ClockSM, " MHz"), number(g.ClockMemory, " MHz"); sm != "" || mem != "" {
+		add("clocks", strings.Trim(sm+" · "+mem, " ·"))
+	}
+	add("pstate", g.PState)
+	add("throttle", strings.Join(g.ThrottleReasons, ", "))
+	add("mig", g.MIGMode)
+	if e := g.ECC; e != nil {
+		add("ecc", strings.TrimSpace(e.Mode+" "+counts(e.CorrectedVolatile, e.UncorrectedVolatile)))
+		add("ecc-life", counts(e.CorrectedAggregate, e.UncorrectedAggregate))
+	}
+	add("retired", number(g.RetiredPages, ""))
+	if m := g.RemappedRows; m != nil {
+		text := strings.Trim(number(m.Correctable, "")+" / "+number(m.Uncorrectable, ""), " /")
+		if m.Pending != nil && *m.Pending {
+			text += " · pending"
+		}
+		if m.Failure != nil && *m.Failure {
+			text += " · failure"
+		}
+		add("remapped", text)
+	}
+	return f
+}
+
+func number(n *int, unit string) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n) + unit
+}
+
+// counts is corrected / uncorrected.
+func counts(corrected, uncorrected *int64) string {
+	one := func(n *int64) string {
+		if n == nil {
+			return "–"
+		}
+		return strconv.FormatInt(*n, 10)
+	}
+	if corrected == nil && uncorrected == nil {
+		return ""
+	}
+	return one(corrected) + " / " + one(uncorrected)
+}
+
+// A meterView is one little bar in a card's header.
+type meterView struct {
+	Key   string // cpu, ram, disk
+	Name  string // of a disk
+	Text  string // "34 %"
+	Width string // of 46
+	Over  bool   // worth a look: work waits, or hardly anything is left
+	More  string // "21.8 / 64", "306 / 503 GiB"
+}
+
+const meterWidth = 46
+
+// meters are the host's CPU, RAM and disks; full lists every disk, else the
+// fullest stands for all.
+func meters(h *board.Host, full bool) []meterView {
+	var out []meterView
+	add := func(key, name, more string, share float64) {
+		if math.IsNaN(share) || math.IsInf(share, 0) || share < 0 {
+			return
+		}
+		out = append(out, meterView{
+			Key: key, Name: name, More: more, Over: share > 0.9,
+			Text:  strconv.Itoa(int(math.Round(100 * min(share, 99)))),
+			Width: strconv.FormatFloat(math.Round(meterWidth*min(1, share)*10)/10, 'f', -1, 64),
+		})
+	}
+	n := &h.Node
+	if n.Load1 != nil && n.Cores != nil && *n.Cores > 0 {
+		add("cpu", "", fmt.Sprintf("%.1f / %d", *n.Load1, *n.Cores), *n.Load1/float64(*n.Cores))
+	}
+	if n.MemoryUsed != nil && n.MemoryTotal != nil && *n.MemoryTotal > 0 {
+		add("ram", "", fmt.Sprintf("%d / %d GiB", *n.MemoryUsed/1024, *n.MemoryTotal/1024), float64(*n.MemoryUsed)/float64(*n.MemoryTotal))
+	}
+	disks := slices.Clone(n.Disks)
+	slices.SortStableFunc(disks, func(x, y disk) int { return compareFloats(fill(y), fill(x)) })
+	for i, d := range disks {
+		if d.Total > 0 && (full || i == 0) {
+			add("disk", clean(d.Mount), fmt.Sprintf("%d / %d GiB", d.Used/1024, d.Total/1024), fill(d))
+		}
+	}
+	return out
+}
+
+// What follows the family in a product's name: the form factor, the memory.
+var variant = regexp.MustCompile(`[- ](SXM\d?|PCIE|PCIe|NVL|HBM\d?e?|\d+ ?GB)\b.*$`)
+
+// modelName is a GPU's family and memory: "H100 80 GB" of "H100 80GB HBM3". The
+// memory is the reading's, rounded, as cards are sold.
+func modelName(short string, memory *int64) string {
+	name := family(short)
+	if memory == nil {
+		return name
+	}
+	return strings.TrimSpace(name + " " + strconv.Itoa(int(math.Round(float64(*memory)/1024))) + " GB")
+}
+
+func family(short string) string {
+	name := clean(strings.TrimSpace(short))
+	if cut := variant.ReplaceAllString(name, ""); cut != "" {
+		return cut
+	}
+	return name
+}

@@ -1,0 +1,336 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/board"
+)
+
+// An indexPage is index.html.
+type indexPage struct {
+	page
+	Free, GPUs  int
+	FreeModels  string // "2 × H100, 1 × RTX 3090"
+	Next        *nextView
+	StaleHosts  int
+	Silent      []string // their names, the first few
+	SilentMore  int
+	LostGPUs    int
+	HeldIdle    int
+	States      []stateCount
+	Share       []shareView // the same as a bar of 100 units
+	Problems    []problemView
+	Serious     bool // one of them is an error
+	Worst       string
+	Notice      template.HTML
+	Cards       []cardView
+	CardsMore   int
+	Groups      []groupView
+	Filter      bool
+	Dense       bool
+	People      []askView
+	PeopleMore  int
+	FreeAsk     *askView
+	Means       bool // history knows how it was
+	AsOf        *moment
+	BookingsOf  *moment
+	Comments    string
+	Command     string
+	Models      []modelView
+	KioskStates []stateCount
+}
+
+type nextView struct {
+	Where, Href, Model, By string
+	At                     *moment
+}
+
+type stateCount struct {
+	State board.State
+	Count int
+}
+
+type shareView struct {
+	State board.State
+	X, W  string
+}
+
+type modelView struct {
+	Name        string
+	Free, Total int
+	Title       string
+}
+
+// A cardView is one host's free GPUs of one model.
+type cardView struct {
+	Where, GPUs, Href, Model string
+	Count                    int
+	Until                    *moment
+	SSH                      string
+}
+
+type groupView struct {
+	Name  string
+	Hosts []*hostView
+}
+
+// An askView is one line of "who to ask".
+type askView struct {
+	Name, Href, Reserved, Used, Mean2h, Mean24h, Mean1w string
+	Trend2h, Trend24h, Trend1w                          string // up, down or ""
+	Idle                                                int
+	Where                                               []whereView
+	WhereMore                                           int
+}
+
+type whereView struct{ Text, Href string }
+
+const (
+	maxCards  = 24 // of "free now"; the rest is below
+	maxAsk    = 50
+	maxSilent = 6
+	maxWhere  = 4
+)
+
+func (v *view) indexPage() (*indexPage, error) {
+	b := v.in.Board
+	p := &indexPage{
+		page: v.page("index", "", b.GeneratedAt, v.interval()),
+		Free: b.Totals.Free(), GPUs: b.Totals.GPUs, HeldIdle: b.Totals.HeldIdle,
+		LostGPUs: b.Totals.ByState[board.Lost], FreeModels: freeModels(b.Models),
+		Filter: len(b.Hosts) > 2, Dense: len(b.Hosts) > usualHosts,
+		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
+		Comments: clean(v.in.Site.CommentsPath), Command: clean(v.in.Site.BookCommand),
+	}
+	if p.Free == 0 {
+		p.Icon = "favicon-none.svg"
+	}
+	if f := b.NextFree; f != nil {
+		p.Next = &nextView{
+			Where: f.Host + " " + strconv.Itoa(f.GPU), Href: "#" + v.rowID(f.Host, f.GPU),
+			Model: modelName(f.Model, f.Memory), By: clean(f.By), At: v.words.near(f.From, b.GeneratedAt),
+		}
+	}
+	var err error
+	if p.Notice, err = markdown(v.in.Notice); err != nil {
+		return nil, fmt.Errorf("reading the notice: %w", err)
+	}
+	for _, problem := range b.Problems {
+		p.Problems = append(p.Problems, v.problem(problem, "", true))
+	}
+	slices.SortStableFunc(p.Problems, func(x, y problemView) int { return cmp.Compare(x.Severity, y.Severity) })
+	p.Serious = len(p.Problems) > 0 && p.Problems[0].Severity == "error"
+	p.count(b)
+	for _, m := range b.Models {
+		p.Models = append(p.Models, modelView{modelName(m.Name, m.MemoryTotal), m.Free, m.Total, clean(m.FullName)})
+	}
+	p.Cards = v.cards(b.FreeNow)
+	if n := len(p.Cards); n > maxCards {
+		p.Cards, p.CardsMore = p.Cards[:maxCards], n-maxCards
+	}
+	for i := range b.Hosts {
+		if err := v.addHost(p, &b.Hosts[i]); err != nil {
+			return nil, err
+		}
+	}
+	v.ask(p)
+	return p, nil
+}
+
+func (v *view) addHost(p *indexPage, h *board.Host) error {
+	d := usual
+	if p.Dense {
+		d = brief
+	}
+	hv, err := v.host(h, d, v.in.Board.GeneratedAt, "")
+	if err != nil {
+		return err
+	}
+	if n := len(p.Groups); n == 0 || p.Groups[n-1].Name != hv.Group {
+		p.Groups = append(p.Groups, groupView{Name: hv.Group})
+	}
+	g := &p.Groups[len(p.Groups)-1]
+	g.Hosts = append(g.Hosts, hv)
+	if hv.Old {
+		p.StaleHosts++
+		if len(p.Silent) < maxSilent {
+			p.Silent = append(p.Silent, hv.Name)
+		} else {
+			p.SilentMore++
+		}
+	}
+	return nil
+}
+
+// count fills in how many GPUs are in each state, as numbers and as a bar.
+func (p *indexPage) count(b *board.Board) {
+	x := 0.0
+	for _, s := range board.States() {
+		n := b.Totals.ByState[s]
+		if n == 0 {
+			continue
+		}
+		p.States = append(p.States, stateCount{s, n})
+		w := float64(n) / float64(max(1, b.Totals.GPUs))
+		p.Share = append(p.Share, shareView{s, percent(x), percent(w)})
+		x += w
+	}
+}
+
+// freeModels says what is free: by family, and by memory too where one family
+// comes in two sizes.
+func freeModels(models []board.Model) string {
+	sizes := map[string]int{}
+	for _, m := range models {
+		if m.Free > 0 {
+			sizes[family(m.Name)]++
+		}
+	}
+	var parts []string
+	for _, m := range models {
+		if m.Free == 0 {
+			continue
+		}
+		name := family(m.Name)
+		if sizes[name] > 1 {
+			name = modelName(m.Name, m.MemoryTotal)
+		}
+		if len(parts) == 4 {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%d × %s", m.Free, name))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// cards puts the free GPUs of one host, model and end together.
+func (v *view) cards(free []board.FreeGPU) []cardView {
+	type key struct {
+		host, model string
+		until       time.Time
+	}
+	index, gpus := map[key]int{}, [][]int{}
+	var cards []cardView
+	address := map[string]string{}
+	for i := range v.in.Board.Hosts {
+		h := &v.in.Board.Hosts[i]
+		if address[h.Name] = h.Name; shellWord(h.Address) {
+			address[h.Name] = h.Address
+		}
+	}
+	for _, f := range free {
+		k := key{f.Host, modelName(f.Model, f.Memory), f.Until}
+		i, ok := index[k]
+		if !ok {
+			i = len(cards)
+			index[k], gpus = i, append(gpus, nil)
+			where := f.Host
+			if t := clean(f.Title); t != "" {
+				where = t
+			}
+			cards = append(cards, cardView{
+				Where: where, Href: "#" + v.rowID(f.Host, f.GPU), Model: k.model,
+				Until: v.words.near(f.Until, v.in.Board.GeneratedAt), SSH: address[f.Host],
+			})
+		}
+		gpus[i] = append(gpus[i], f.GPU)
+		cards[i].Count++
+	}
+	for i := range cards {
+		cards[i].GPUs = joinInts(gpus[i], ",")
+	}
+	return cards
+}
+
+func joinInts(list []int, sep string) string {
+	s := make([]string, len(list))
+	for i, n := range list {
+		s[i] = strconv.Itoa(n)
+	}
+	return strings.Join(s, sep)
+}
+
+// ask fills in "who to ask": the free GPUs first, then people by what they
+// hold: reserved, half again what they use, a little of what they used lately.
+func (v *view) ask(p *indexPage) {
+	b := v.in.Board
+	reserved := 0
+	people := slices.Clone(b.Users)
+	for _, u := range people {
+		reserved += u.Reserved
+		p.Means = p.Means || u.Mean2h != nil || u.Mean24h != nil || u.Mean1w != nil
+	}
+	weight := func(u *board.User) float64 {
+		w := float64(u.Reserved) + 1.5*u.Used
+		if u.Mean2h != nil {
+			w += 0.15 * *u.Mean2h
+		}
+		return w
+	}
+	slices.SortStableFunc(people, func(x, y board.User) int {
+		return cmp.Or(compareFloats(weight(&y), weight(&x)), cmp.Compare(x.Name, y.Name))
+	})
+	in := &v.in
+	p.Means = p.Means || in.FreeMean2h != nil || in.FreeMean24h != nil || in.FreeMean1w != nil
+	p.FreeAsk = &askView{Reserved: strconv.Itoa(max(0, p.GPUs-reserved)), Used: strconv.Itoa(p.Free)}
+	p.FreeAsk.means(float64(p.Free), in.FreeMean2h, in.FreeMean24h, in.FreeMean1w)
+	for i := range people {
+		u := &people[i]
+		if len(p.People) == maxAsk {
+			p.PeopleMore = len(people) - maxAsk
+			break
+		}
+		a := askView{Name: clean(u.Name), Href: v.userHref("", u.Name), Used: fraction(u.Used), Idle: u.IdleGPUs}
+		if u.Reserved > 0 {
+			a.Reserved = strconv.Itoa(u.Reserved)
+		}
+		a.means(u.Used, u.Mean2h, u.Mean24h, u.Mean1w)
+		for _, w := range u.Where {
+			if len(a.Where) == maxWhere {
+				a.WhereMore = len(u.Where) - maxWhere
+				break
+			}
+			a.Where = append(a.Where, whereView{w.Host + " " + joinInts(w.GPUs, ", "), "#" + w.Host})
+		}
+		p.People = append(p.People, a)
+	}
+}
+
+// means fills in the past, each with an arrow where the present is well away from it.
+func (a *askView) means(now float64, h2, h24, w1 *float64) {
+	for _, m := range []struct {
+		mean        *float64
+		text, trend *string
+	}{{h2, &a.Mean2h, &a.Trend2h}, {h24, &a.Mean24h, &a.Trend24h}, {w1, &a.Mean1w, &a.Trend1w}} {
+		if m.mean == nil {
+			continue
+		}
+		*m.text = fraction(*m.mean)
+		switch {
+		case *m.mean > now+0.1:
+			*m.trend = "down"
+		case *m.mean < now-0.1:
+			*m.trend = "up"
+		}
+	}
+}
+
+func fraction(f float64) string {
+	return strconv.FormatFloat(math.Round(f*10)/10, 'f', 1, 64)
+}
+
+// kioskPage is the front page for a screen on a wall.
+func (v *view) kioskPage(index *indexPage) *indexPage {
+	p := *index
+	p.page = v.page("kiosk", "../", v.in.Board.GeneratedAt, v.interval())
+	p.KioskStates = p.States
+	return &p
+}

@@ -1,0 +1,376 @@
+package render
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/snapshot"
+)
+
+// A rowView is one GPU as a row of a table.
+type rowView struct {
+	ID, Index string
+	State     board.State
+	Model     string // where a card has more than one
+	GiB       int    // for the filter
+	Users     string // for the filter, lower case, each between bars
+	Used      string
+	Total     string
+	BarText   string // the bar in words
+	Bars      []segment
+	Util      string
+	Spark     string
+	SparkText string
+	Heat      string
+	Reason    string
+	Driver    string // the driver's own words about a lost GPU
+	Who       *personView
+	More      []personView // the other people, by memory
+	Others    int          // processes beyond the one that is named
+	Processes []processView
+	MIG       []migView
+	Idle      string
+	NoShow    bool
+	Booking   *slotView
+	Not       string // who is on it, though somebody else booked it
+	Also      []slotView
+	Next      *slotView
+	Free      *moment // free from
+	Last      *lastView
+	Details   bool // processes and instances are listed
+	UUID      string
+	Facts     []factView
+}
+
+type personView struct {
+	Name, Href, Program string
+	Since               *moment
+}
+
+type processView struct {
+	PID       int
+	Person    string
+	Href      string
+	Login     string // where it is not the person
+	Program   string
+	Type      string
+	Memory    string
+	Share     string
+	Since     *moment
+	Container string
+	Instance  string
+	Dead      bool
+	Kill      string // pids of the children left behind, space-separated
+	Children  string
+}
+
+type migView struct {
+	Index             int
+	Profile, UUID     string
+	Used, Total, Bars string
+}
+
+// A slotView is a booking as a row mentions it.
+type slotView struct {
+	Name, Href  string
+	From, Until *moment
+	Open        bool
+	Comment     string
+	Maintenance bool
+}
+
+type lastView struct {
+	State board.State
+	Users string
+	At    *moment
+}
+
+type factView struct{ Name, Value string }
+
+// detail is how much of a GPU a page shows.
+type detail int
+
+const (
+	brief detail = iota // thousands of rows on one page
+	usual               // a row with its chart and its processes
+	whole               // a host's own page
+)
+
+// row makes one row. ref is the moment beside which times are named, root leads
+// to the site's root.
+func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.Time, root string) rowView {
+	r := rowView{
+		ID: v.rowID(h.Name, g.Index), Index: strconv.Itoa(g.Index), State: g.State,
+		Users: v.usersOf(g), UUID: clean(g.UUID),
+	}
+	if mixed {
+		r.Model = modelName(g.ShortName, g.MemoryTotal)
+	}
+	v.readings(&r, g, d)
+	if g.Reason != "" && (g.State == board.Lost || g.State == board.Unknown || g.State == board.Drained || g.State == board.Stuck || g.Reason == board.ReasonUtilization) {
+		r.Reason = v.words.or("reason."+g.Reason, clean(g.Reason))
+	}
+	if g.State == board.Lost {
+		r.Driver = clean(g.HealthReason)
+	}
+	if g.IdleFor > 0 {
+		r.Idle = v.words.length(g.IdleFor)
+		r.NoShow = g.NoShow
+	}
+	if g.Last != nil {
+		r.Last = &lastView{State: g.Last.State, Users: clean(strings.Join(g.Last.Users, ", ")), At: v.words.near(g.Last.At, ref)}
+	}
+	v.whoIsOn(&r, g, d, ref, root)
+	v.bookings(&r, g, ref, root)
+	if d == whole {
+		r.Facts = v.facts(g)
+	}
+	return r
+}
+
+// readings fills in the numbers and their charts.
+func (v *view) readings(r *rowView, g *board.GPU, d detail) {
+	if g.MemoryTotal != nil {
+		r.GiB = int(math.Round(float64(*g.MemoryTotal) / 1024))
+		r.Total = strconv.Itoa(r.GiB)
+	}
+	if g.MemoryUsed != nil {
+		r.Used = gib(*g.MemoryUsed)
+		if total := g.MemoryTotal; total != nil && *total > 0 {
+			share := float64(*g.MemoryUsed) / float64(*total)
+			if d == brief {
+				r.Bars = segments(share, nil)
+			} else {
+				r.Bars, r.BarText = v.memoryBar(g, share)
+			}
+		}
+	}
+	if g.UtilizationGPU != nil {
+		r.Util = strconv.Itoa(*g.UtilizationGPU)
+	}
+	if d != brief && g.Utilization != nil {
+		if path, mean, highest, known := sparkline(g.Utilization); known {
+			r.Spark, r.SparkText = path, fmt.Sprintf(v.words.or("spark", "%d, %d"), mean, highest)
+		}
+	}
+	heat := make([]string, 0, 2)
+	if g.Temperature != nil {
+		heat = append(heat, strconv.Itoa(*g.Temperature)+" °C")
+	}
+	if g.PowerDraw != nil {
+		heat = append(heat, strconv.FormatFloat(math.Round(*g.PowerDraw), 'f', 0, 64)+" W")
+	}
+	r.Heat = strings.Join(heat, " · ")
+}
+
+// memoryBar divides the used memory among people, the largest first.
+func (v *view) memoryBar(g *board.GPU, share float64) ([]segment, string) {
+	people, shares := sharesOf(g)
+	text := fmt.Sprintf("%.0f %%", 100*share)
+	for i, p := range people {
+		if p != "" {
+			text += fmt.Sprintf(", %s %.0f %%", clean(p), 100*shares[i])
+		}
+	}
+	return segments(share, shares), text
+}
+
+func sharesOf(g *board.GPU) (people []string, shares []float64) {
+	type part struct {
+		person string
+		share  float64
+	}
+	var parts []part
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		if p.Share == nil {
+			continue
+		}
+		k := slices.IndexFunc(parts, func(x part) bool { return x.person == p.Person })
+		if k < 0 {
+			k, parts = len(parts), append(parts, part{person: p.Person})
+		}
+		parts[k].share += *p.Share
+	}
+	slices.SortStableFunc(parts, func(x, y part) int { return compareFloats(y.share, x.share) })
+	for _, p := range parts {
+		people, shares = append(people, p.person), append(shares, p.share)
+	}
+	return people, shares
+}
+
+func compareFloats(x, y float64) int {
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+// whoIsOn fills in who is on the GPU: the one with the most memory by name, the
+// others behind "+2 more", and the processes where there is room for them.
+func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root string) {
+	if len(g.Processes) == 0 && len(g.MIGDevices) == 0 {
+		return
+	}
+	order := make([]*board.Process, 0, len(g.Processes))
+	for i := range g.Processes {
+		order = append(order, &g.Processes[i])
+	}
+	slices.SortStableFunc(order, func(x, y *board.Process) int {
+		if c := boolFirst(x.Type.Computes(), y.Type.Computes()); c != 0 {
+			return c
+		}
+		return compareFloats(memory(y), memory(x))
+	})
+	var seen []string
+	for _, p := range order {
+		if p.Person == "" || slices.Contains(seen, p.Person) || dead(p) && g.State == board.Stuck {
+			continue
+		}
+		seen = append(seen, p.Person)
+		who := personView{Name: clean(p.Person), Href: v.userHref(root, p.Person), Program: program(p)}
+		if p.StartedAt != nil {
+			who.Since = v.words.near(p.StartedAt.Time, ref)
+		}
+		if r.Who == nil {
+			if who.Since == nil {
+				who.Since = v.words.near(g.Since, ref)
+			}
+			r.Who = &who
+		} else {
+			r.More = append(r.More, who)
+		}
+	}
+	r.Others = len(order)
+	if r.Who != nil {
+		r.Others--
+	}
+	if d == brief {
+		return
+	}
+	r.Details = len(order) > 0 || len(g.MIGDevices) > 0
+	for _, p := range order {
+		r.Processes = append(r.Processes, v.process(p, ref, root))
+	}
+	for _, m := range g.MIGDevices {
+		mv := migView{Index: m.Index, Profile: clean(m.Profile), UUID: clean(m.UUID)}
+		if m.MemoryUsed != nil {
+			mv.Used = gib(*m.MemoryUsed)
+		}
+		if m.MemoryTotal != nil {
+			mv.Total = gib(*m.MemoryTotal)
+		}
+		r.MIG = append(r.MIG, mv)
+	}
+}
+
+func (v *view) process(p *board.Process, ref time.Time, root string) processView {
+	pv := processView{
+		PID: p.PID, Person: clean(p.Person), Href: v.userHref(root, p.Person), Program: program(p),
+		Type: clean(string(p.Type)), Container: clean(p.Container), Dead: dead(p),
+	}
+	if p.User != p.Person {
+		pv.Login = clean(p.User)
+	}
+	if p.UsedMemory != nil {
+		pv.Memory = gib(*p.UsedMemory)
+	}
+	if p.Share != nil {
+		pv.Share = strconv.Itoa(int(math.Round(100 * *p.Share)))
+	}
+	if p.StartedAt != nil {
+		pv.Since = v.words.near(p.StartedAt.Time, ref)
+	}
+	if p.GPUInstanceID != nil {
+		pv.Instance = strconv.Itoa(*p.GPUInstanceID)
+	}
+	var pids, names []string
+	for _, c := range p.Children {
+		pids = append(pids, strconv.Itoa(c.PID))
+		if name := strings.TrimSpace(c.User + " " + c.Program); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	pv.Kill, pv.Children = strings.Join(pids, " "), clean(strings.Join(names, ", "))
+	return pv
+}
+
+// bookings fills in the reservation: the one in force, its trouble, and the next.
+func (v *view) bookings(r *rowView, g *board.GPU, ref time.Time, root string) {
+	if g.Booking != nil {
+		r.Booking = v.slot(g.Booking, ref, root)
+	}
+	if g.Next != nil {
+		r.Next = v.slot(g.Next, ref, root)
+	}
+	for i := range g.Others {
+		r.Also = append(r.Also, *v.slot(&g.Others[i], ref, root))
+	}
+	if g.State == board.Contested {
+		var others []string
+		for i := range g.Processes {
+			p := &g.Processes[i]
+			if p.Person != "" && p.Type.Computes() && !dead(p) && !holds(g, p.Person) && !slices.Contains(others, p.Person) {
+				others = append(others, p.Person)
+			}
+		}
+		r.Not = clean(strings.Join(others, ", "))
+	}
+}
+
+func holds(g *board.GPU, person string) bool {
+	if g.Booking != nil && strings.EqualFold(g.Booking.Name, person) {
+		return true
+	}
+	return slices.ContainsFunc(g.Others, func(b board.Booking) bool { return strings.EqualFold(b.Name, person) })
+}
+
+func (v *view) slot(b *board.Booking, ref time.Time, root string) *slotView {
+	return &slotView{
+		Name: clean(b.Name), Href: v.userHref(root, b.Name),
+		From: v.words.near(b.From, ref), Until: v.words.near(b.Until, ref), Open: b.Until.IsZero(),
+		Comment: clean(b.Comment), Maintenance: b.Kind == "maintenance",
+	}
+}
+
+func dead(p *board.Process) bool { return p.Alive != nil && !*p.Alive }
+
+func memory(p *board.Process) float64 {
+	if p.UsedMemory == nil {
+		return 0
+	}
+	return float64(*p.UsedMemory)
+}
+
+func boolFirst(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
+}
+
+// program is what runs, for people: its name, or the container's where the name
+// is not known.
+func program(p *board.Process) string {
+	if p.Program == "" {
+		return ""
+	}
+	return clean(p.Program)
+}
+
+// gib says MiB in GiB, with one decimal.
+func gib(mib int64) string { return strconv.FormatFloat(float64(mib)/1024, 'f', 1, 64) }
+
+// clean makes a name or a sentence of somebody's safe to look at.
+func clean(s string) string { return snapshot.Text(s, snapshot.MaxTextBytes) }

@@ -1,0 +1,236 @@
+package render
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/snapshot"
+)
+
+type disk = snapshot.Disk
+
+func fill(d disk) float64 {
+	if d.Total <= 0 {
+		return 0
+	}
+	return float64(d.Used) / float64(d.Total)
+}
+
+// Above these numbers of hosts the front page leaves things to the hosts' own
+// pages, so that it stays light: charts and processes, then meters.
+const (
+	usualHosts = 60
+	denseHosts = 200
+)
+
+// A view is what all pages of one generation share.
+type view struct {
+	in     Input
+	words  *words
+	hosts  map[string]bool
+	people map[string]string // name → directory below users/
+	assets assets
+}
+
+// A page is what every page's frame needs.
+type page struct {
+	Kind       string // index, host, user, bookings, about, kiosk
+	Root       string // leads to the site's root: "" or "../" or "../../"
+	Lang       string
+	Title, Lab string
+	Version    string
+	CSS, JS    string
+	Icon       string
+	Zone       string
+	Built      *moment // the moment that the page shows
+	Interval   int     // seconds until the next is due
+	Demo       bool
+	Legend     []board.State
+}
+
+func (v *view) page(kind, root string, built time.Time, interval time.Duration) page {
+	s := v.in.Site
+	p := page{
+		Kind: kind, Root: root, Lang: s.Lang, Title: clean(s.Title), Lab: clean(s.Lab), Version: clean(s.Version),
+		CSS: root + v.assets.css, JS: root + v.assets.js, Icon: root + "favicon.svg",
+		Demo: v.in.Board.Demo, Legend: board.States(), Zone: v.words.zone.String(),
+		Interval: int(interval / time.Second),
+	}
+	if !built.IsZero() {
+		p.Built = v.words.full(built)
+		p.Zone, _ = built.In(v.words.zone).Zone()
+	}
+	return p
+}
+
+// A hostView is one card.
+type hostView struct {
+	ID, Name, Title, Href string
+	State                 board.HostState
+	Old                   bool // its values are not live
+	SSH                   string
+	Owner, Note, Check    string
+	Group                 string
+	Models                string
+	Filter                string // the one model of the card, for the filter
+	Driver, CUDA          string
+	Seen                  *moment
+	Interval              int
+	Ahead                 bool   // the node's clock is ahead
+	Clock                 string // by so much; "" when it is right
+	Meters                []meterView
+	Tags                  []string
+	TagList               string // for the filter, each between bars
+	Problems              []problemView
+	Rows                  []rowView
+	Glyphs                []glyph
+	GlyphWidth            int
+	Free                  int
+	Total                 int
+	Usual                 bool // with charts and processes
+	Mixed                 bool // more than one model
+	NoteHTML              template.HTML
+	Gone                  *moment
+}
+
+// A glyph is one GPU in the strip of all.
+type glyph struct {
+	State board.State
+	X     int
+}
+
+const glyphStep = 15
+
+type problemView struct {
+	Code, Message, Where, Href string
+	Severity                   string // error, warning
+}
+
+func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostView, error) {
+	hv := &hostView{
+		ID: h.Name, Name: h.Name, Title: h.Name, Href: root + "hosts/" + h.Name + "/index.html",
+		State: h.State, Old: h.State != board.Up && h.State != board.Maintenance,
+		SSH: h.Name, Owner: clean(h.Owner), Note: clean(h.Note), Group: clean(h.Group),
+		Driver: clean(h.Driver), CUDA: clean(h.CUDA), Interval: int(h.Interval / time.Second),
+		Free: h.Free, Total: len(h.GPUs), Usual: d != brief, Seen: v.words.near(h.SnapshotAt, ref),
+	}
+	if t := clean(h.Title); t != "" {
+		hv.Title = t
+	}
+	if shellWord(h.Address) {
+		hv.SSH = h.Address
+	}
+	if h.Check != "" && h.Check != "passing" {
+		hv.Check = v.words.or("check."+h.Check, clean(h.Check))
+	}
+	if h.ClockOffset != 0 {
+		hv.Ahead, hv.Clock = h.ClockOffset > 0, v.words.length(h.ClockOffset.Abs())
+	}
+	if !h.GoneSince.IsZero() {
+		hv.Gone = v.words.near(h.GoneSince, ref)
+	}
+	var models []string
+	for _, m := range h.Models {
+		models = append(models, fmt.Sprintf("%d × %s", m.Total, modelName(m.Name, m.MemoryTotal)))
+	}
+	hv.Models, hv.Mixed = strings.Join(models, " · "), len(h.Models) > 1
+	if len(h.Models) == 1 {
+		hv.Filter = modelName(h.Models[0].Name, h.Models[0].MemoryTotal)
+	}
+	if d != brief {
+		hv.Meters = meters(h, d == whole)
+	}
+	for _, tag := range h.Tags {
+		hv.Tags = append(hv.Tags, clean(tag))
+	}
+	if len(hv.Tags) > 0 {
+		hv.TagList = "|" + strings.ToLower(strings.Join(hv.Tags, "|")) + "|"
+	}
+	for _, p := range h.Problems {
+		hv.Problems = append(hv.Problems, v.problem(p, root, false))
+	}
+	hv.Rows = make([]rowView, 0, len(h.GPUs))
+	hv.Glyphs = make([]glyph, 0, len(h.GPUs))
+	for i := range h.GPUs {
+		hv.Rows = append(hv.Rows, v.row(h, &h.GPUs[i], hv.Mixed, d, ref, root))
+		hv.Glyphs = append(hv.Glyphs, glyph{h.GPUs[i].State, i * glyphStep})
+	}
+	hv.GlyphWidth = max(0, len(hv.Glyphs)*glyphStep-3)
+	if d == whole {
+		var err error
+		if hv.NoteHTML, err = markdown(v.in.HostNotes[h.Name]); err != nil {
+			return nil, fmt.Errorf("reading the note on %s: %w", h.Name, err)
+		}
+	}
+	return hv, nil
+}
+
+// shellWord reports whether a foreign string may stand behind ssh in a line
+// that people copy into a shell.
+func shellWord(s string) bool {
+	if s == "" || s[0] == '-' {
+		return false
+	}
+	for _, r := range s {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_:@", r)) {
+			return false
+		}
+	}
+	return len(s) <= 253
+}
+
+// problem makes one line of the error banner. Serious is what makes the whole
+// page less than it seems: no hosts, no bookings, a host's data refused.
+func (v *view) problem(p snapshot.Problem, root string, link bool) problemView {
+	pv := problemView{Code: clean(p.Code), Message: clean(p.Message), Where: clean(p.Where()), Severity: "warning"}
+	area, what, _ := strings.Cut(p.Code, ":")
+	if area == "discovery" || area == "bad" || area == "identity" || what == "broken" || what == "unreadable" {
+		pv.Severity = "error"
+	}
+	if link && v.hosts[p.Host] {
+		pv.Href = root + "hosts/" + p.Host + "/index.html"
+	}
+	return pv
+}
+
+// rowID names a GPU's row. A host may be called like another host's row; an
+// underscore, which no host name has, keeps the two apart.
+func (v *view) rowID(host string, index int) string {
+	id := host + "-" + strconv.Itoa(index)
+	if v.hosts[id] {
+		id = host + "_" + strconv.Itoa(index)
+	}
+	return id
+}
+
+func (v *view) userHref(root, name string) string {
+	if dir, ok := v.people[name]; ok {
+		return root + "users/" + dir + "/index.html"
+	}
+	return ""
+}
+
+// usersOf is everybody with a stake in a GPU, for the filter.
+func (v *view) usersOf(g *board.GPU) string {
+	var names []string
+	add := func(name string) {
+		if name = strings.ToLower(clean(name)); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for i := range g.Processes {
+		add(g.Processes[i].Person)
+	}
+	if g.Booking != nil {
+		add(g.Booking.Name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "|" + strings.Join(names, "|") + "|"
+}

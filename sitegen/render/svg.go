@@ -1,0 +1,104 @@
+package render
+
+import (
+	"math"
+	"strconv"
+)
+
+// Charts are attributes of SVG, made here as numbers: a strict
+// Content-Security-Policy forbids inline styles, and SVG does not need them.
+
+const (
+	sparkSteps  = 48 // of the 24 hours that are drawn; half an hour each
+	sparkHeight = 20
+)
+
+// sparkline draws steps of utilization as an area: one step is two units wide,
+// 100 % is the full height, and a step without readings is a gap down to
+// nothing, not a zero (a zero still has its own thin line). The path uses
+// relative moves because they repeat, and what repeats compresses.
+func sparkline(steps []*float64) (path string, mean, highest int, known bool) {
+	width := (len(steps) + sparkSteps - 1) / sparkSteps
+	if width == 0 {
+		return "", 0, 0, false
+	}
+	b := make([]byte, 0, 256)
+	sum, n, top := 0.0, 0, 0.0
+	drawing, height := false, 0
+	for i := 0; i < len(steps); i += width {
+		part, k := 0.0, 0
+		for _, v := range steps[i:min(i+width, len(steps))] {
+			if v == nil || math.IsNaN(*v) {
+				continue
+			}
+			value := min(100, max(0, *v))
+			part, k = part+value, k+1
+			top = max(top, value)
+		}
+		if k == 0 {
+			if drawing {
+				b = append(b, 'V')
+				b = strconv.AppendInt(b, sparkHeight+1, 10)
+				b = append(b, 'z')
+				drawing = false
+			}
+			continue
+		}
+		sum, n = sum+part, n+k
+		h := 1 + int(math.Round(part/float64(k)*(sparkHeight-1)/100))
+		if !drawing {
+			b = append(b, 'M')
+			b = strconv.AppendInt(b, int64(2*i/width), 10)
+			b = append(b, ' ')
+			b = strconv.AppendInt(b, sparkHeight+1, 10)
+			drawing, height = true, 0
+		}
+		if h != height {
+			b = append(b, 'v')
+			b = strconv.AppendInt(b, int64(height-h), 10)
+			height = h
+		}
+		b = append(b, 'h', '2')
+	}
+	if drawing {
+		b = append(b, 'V')
+		b = strconv.AppendInt(b, sparkHeight+1, 10)
+		b = append(b, 'z')
+	}
+	if n == 0 {
+		return "", 0, 0, false
+	}
+	return string(b), int(math.Round(sum / float64(n))), int(math.Round(top)), true
+}
+
+// A segment is a part of a bar that is 100 units long.
+type segment struct {
+	X, W  string
+	Shade string // a, b, c in turn; "x" for what nobody is known to hold
+}
+
+// segments lays shares (0 to 1) side by side up to the whole that is used.
+func segments(used float64, shares []float64) []segment {
+	used = min(1, max(0, used))
+	if used == 0 || math.IsNaN(used) {
+		return nil
+	}
+	var out []segment
+	x := 0.0
+	for i, share := range shares {
+		w := min(share, used-x)
+		if w <= 0.004 || math.IsNaN(w) {
+			continue
+		}
+		out = append(out, segment{X: percent(x), W: percent(w), Shade: string("abc"[i%3])})
+		x += w
+	}
+	if rest := used - x; rest > 0.004 {
+		out = append(out, segment{X: percent(x), W: percent(rest), Shade: "x"})
+	}
+	return out
+}
+
+func percent(share float64) string {
+	return strconv.FormatFloat(math.Round(share*1000)/10, 'f', -1, 64)
+}
