@@ -28,6 +28,7 @@ const (
 	notePrefix  = "push-"
 	maxRemovals = 16             // leftovers removed in one push
 	noteKept    = 48 * time.Hour // after that the server's own sweeper has been there
+	nobody      = 0              // the process of a push that failed
 )
 
 func newTempName() string {
@@ -48,8 +49,24 @@ func newNotes(dir string, target Target, budget time.Duration) notes {
 	return notes{dir: dir, prefix: notePrefix + hex.EncodeToString(sum[:6]) + "-", busy: 2 * budget}
 }
 
-func (n notes) path(temp string) string {
-	return filepath.Join(n.dir, n.prefix+strings.TrimPrefix(temp, tempPrefix)+"-"+strconv.Itoa(os.Getpid()))
+func (n notes) path(temp string) string { return n.pathFor(temp, os.Getpid()) }
+
+func (n notes) pathFor(temp string, pid int) string {
+	return filepath.Join(n.dir, n.prefix+strings.TrimPrefix(temp, tempPrefix)+"-"+strconv.Itoa(pid))
+}
+
+// abandon rewrites the note of a push that failed, so that the next one does not
+// take it for one under way. It returns the note's new path.
+func (n notes) abandon(temp string) string {
+	path := n.pathFor(temp, nobody)
+	if n.dir == "" {
+		return path
+	}
+	if f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		f.Close()
+		os.Remove(n.path(temp))
+	}
+	return path
 }
 
 // write leaves the note; without it a kill would leave an unknown temporary, so
@@ -109,6 +126,9 @@ func (n notes) dead(now time.Time) map[string]string {
 }
 
 func alive(pid int) bool {
+	if pid <= nobody {
+		return false
+	}
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
 }

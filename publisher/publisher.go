@@ -173,7 +173,7 @@ func (p *Publisher) hangUp() {
 		return
 	}
 	if p.link.dirty {
-		p.leftovers[p.link.temp] = p.notes.path(p.link.temp)
+		p.leftovers[p.link.temp] = p.notes.abandon(p.link.temp)
 	}
 	p.link.drop()
 	p.link = nil

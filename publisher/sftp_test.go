@@ -40,6 +40,9 @@ func TestConformance(t *testing.T) {
 			s := sshtest.Start(t, sshtest.Options{Command: "internal-sftp -P fsync"})
 			return toServer(t, s, s.Port), s.Dir
 		},
+		"gpuboard receive": func(t *testing.T) (Options, string) {
+			return receiver(t)
+		},
 		"local": func(t *testing.T) (Options, string) {
 			return localOptions(t)
 		},
