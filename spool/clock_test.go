@@ -1,0 +1,164 @@
+package spool
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+)
+
+func hourNames(t *testing.T, dir string) []string {
+	t.Helper()
+	var names []string
+	for name, h := range hours(t, dir) {
+		names = append(names, name+" "+seqs(h.Samples))
+	}
+	sort.Strings(names)
+	return names
+}
+
+func wantHours(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	if got := hourNames(t, dir); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("sealed hours:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestRebootSealsTheOldBoot(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	add(t, s, bootA, noon)
+	add(t, s, bootA, noon.Add(time.Minute))
+	s.Close()
+	s = open(t, dir)
+	if sn := add(t, s, bootB, noon.Add(2*time.Minute)); sn.Seq != 1 {
+		t.Errorf("a new boot begins with %d, want 1", sn.Seq)
+	}
+	wantHours(t, dir, "hour-20261120T12-aaaaaaaa.jsonl.gz 1 2")
+	if b := latest(t, dir); b.BootID != bootB || seqs(b.Samples) != "1" {
+		t.Errorf("the bundle is of %s with samples %s", b.BootID, seqs(b.Samples))
+	}
+	// A boot that comes back (a copied disk, a test) goes on where it was, even
+	// when nothing but its hour is left.
+	if sn := add(t, s, bootA, noon.Add(3*time.Minute)); sn.Seq != 3 {
+		t.Errorf("the first boot goes on with %d, want 3", sn.Seq)
+	}
+	s.Close()
+	s = open(t, dir)
+	if sn := add(t, s, bootB, noon.Add(4*time.Minute)); sn.Seq != 2 {
+		t.Errorf("after a restart the second boot goes on with %d, want 2", sn.Seq)
+	}
+}
+
+func TestClockGoesBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	add(t, s, bootA, noon.Add(59*time.Minute))
+	add(t, s, bootA, noon.Add(61*time.Minute))
+	add(t, s, bootA, noon.Add(58*time.Minute)) // into an hour that is sealed
+	if b := latest(t, dir); b.Snapshot.Seq != 3 || !b.Snapshot.CollectedAt.Equal(noon.Add(58*time.Minute)) {
+		t.Errorf("the bundle is number %d of %v", b.Snapshot.Seq, b.Snapshot.CollectedAt)
+	}
+	add(t, s, bootA, noon.Add(2*time.Hour))
+	wantHours(t, dir, "hour-20261120T12-aaaaaaaa.2.jsonl.gz 3", "hour-20261120T12-aaaaaaaa.jsonl.gz 1", "hour-20261120T13-aaaaaaaa.jsonl.gz 2")
+	for i := range 40 { // a clock that cannot make up its mind
+		add(t, s, bootA, noon.Add(time.Duration(3+i%2)*time.Hour))
+	}
+	if n := len(hours(t, dir)); n > 4+2*maxVariants {
+		t.Errorf("%d hour files", n)
+	}
+	if s.Stats().DroppedSamples == 0 {
+		t.Error("samples that found no file are not counted")
+	}
+}
+
+func TestAgeAndCaps(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir, WithLimits(1<<20, 10))
+	for i := range 10_000 {
+		if i > 30 && i < 9_970 {
+			continue // the link was down for long, and so was the node
+		}
+		add(t, s, bootA, noon.Add(time.Duration(i)*time.Hour))
+		if n := len(hours(t, dir)); n > 10 {
+			t.Fatalf("%d hours are kept, and 10 is the bound", n)
+		}
+	}
+	st := s.Stats()
+	if st.Added != 61 || st.Sealed != 60 || st.Dropped+st.Expired != 50 || st.Expired == 0 || st.Dropped == 0 || st.LastSeq != 61 {
+		t.Errorf("counts are %+v", st)
+	}
+	s.Close()
+	s = open(t, dir, WithLimits(1000, 100))
+	add(t, s, bootA, noon.Add(10_001*time.Hour))
+	total := int64(0)
+	for name := range hours(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += info.Size()
+	}
+	if total > 1000 {
+		t.Errorf("%d bytes are kept, and 1000 is the bound", total)
+	}
+}
+
+func TestTornJournal(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	for i := range 3 {
+		add(t, s, bootA, noon.Add(time.Duration(i)*time.Minute))
+	}
+	s.Close()
+	path := filepath.Join(dir, journalName(noon, bootA))
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		data string
+		want string
+	}{
+		{"a torn line", string(whole) + `{"host":"gp`, "1 2 3 4"},
+		{"a line of zeros", string(whole) + strings.Repeat("\x00", 100) + "\n", "1 2 3 4"},
+		{"a line twice", string(whole) + strings.SplitAfter(string(whole), "\n")[2], "1 2 3 4"},
+		{"a changed reading", strings.Replace(string(whole), "1000", "1001", 1), "2 3 4"},
+		{"nothing", "", "4"},
+	} {
+		if err := os.WriteFile(path, []byte(test.data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		work := filepath.Join(t.TempDir(), "spool")
+		if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(work, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, work)
+		if sn := add(t, s, bootA, noon.Add(5*time.Minute)); sn.Seq != 4 {
+			t.Errorf("%s: number %d, want 4", test.name, sn.Seq)
+		}
+		add(t, s, bootA, noon.Add(time.Hour))
+		if got := fmt.Sprint(hourNames(t, work)); got != "[hour-20261120T12-aaaaaaaa.jsonl.gz "+test.want+"]" {
+			t.Errorf("%s: %s, want samples %s", test.name, got, test.want)
+		}
+	}
+}
+
+func TestWithoutBootID(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	a := add(t, s, "", noon)
+	b := add(t, s, "", noon.Add(time.Minute))
+	s.Close()
+	c := add(t, open(t, dir), "", noon.Add(2*time.Minute))
+	if a.BootID == "" || a.BootID != b.BootID || b.Seq != 2 || c.BootID == a.BootID {
+		t.Errorf("stand-ins for the boot id: %q %d, %q %d, %q %d", a.BootID, a.Seq, b.BootID, b.Seq, c.BootID, c.Seq)
+	}
+}
