@@ -1,0 +1,144 @@
+package spool
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func pending(t *testing.T, s *Spool, target string) ([]File, string) {
+	t.Helper()
+	files, err := s.Pending(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(strings.TrimPrefix(f.Name, "hour-20261120"), "-aaaaaaaa.jsonl.gz"))
+	}
+	return files, strings.Join(names, " ")
+}
+
+func TestPending(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	writer, s := open(t, dir), open(t, dir)
+	if _, got := pending(t, s, "a"); got != "" {
+		t.Errorf("an empty spool has pending %s", got)
+	}
+	for i := range 4 {
+		add(t, writer, bootA, noon.Add(time.Duration(i)*time.Hour))
+	}
+	files, got := pending(t, s, "a")
+	if want := "latest.json.gz T14 T13 T12"; got != want {
+		t.Fatalf("pending is %s, want %s", got, want)
+	}
+	for _, f := range files {
+		data, err := s.Read(f)
+		if err != nil || FileOf(f.Name, data) != f {
+			t.Errorf("read %+v as %+v, %v", f, FileOf(f.Name, data), err)
+		}
+	}
+	deliver := func(f File) {
+		t.Helper()
+		if err := s.Delivered("a", f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deliver(files[0])
+	deliver(files[2])
+	if _, got := pending(t, open(t, dir), "a"); got != "T14 T12" {
+		t.Errorf("after two deliveries, in another process, pending is %s", got)
+	}
+	if _, got := pending(t, s, "b"); got != "latest.json.gz T14 T13 T12" {
+		t.Errorf("another target misses %s", got)
+	}
+	add(t, writer, bootA, noon.Add(3*time.Hour+time.Minute))
+	if _, got := pending(t, s, "a"); got != "latest.json.gz T14 T12" {
+		t.Errorf("after a new snapshot pending is %s", got)
+	}
+	// What was read is older than what is there: it stays pending.
+	deliver(files[0])
+	if _, got := pending(t, s, "a"); got != "latest.json.gz T14 T12" {
+		t.Errorf("after the delivery of an old snapshot pending is %s", got)
+	}
+	// Hours go by: what is forgotten in the spool is forgotten here.
+	if err := os.Remove(filepath.Join(dir, files[2].Name)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(files[2]); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("reading what is gone: %v", err)
+	}
+	deliver(files[1])
+	if n := len(s.delivered("a").Files); n != 2 {
+		t.Errorf("%d deliveries are remembered, want 2", n)
+	}
+	// A broken memory sends again; it stops nothing.
+	if err := os.WriteFile(s.stateFile("a"), []byte(`{"target":"a","fil`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, got := pending(t, s, "a"); got != "latest.json.gz T14 T12" {
+		t.Errorf("with a broken memory pending is %s", got)
+	}
+	for _, name := range []string{"../secret", ".lock", "", "/etc/passwd", ".journal-20261120T12-a"} {
+		if _, err := s.Read(File{Name: name}); err == nil {
+			t.Errorf("%q can be read", name)
+		}
+		if err := s.Delivered("a", File{Name: name}); err == nil {
+			t.Errorf("%q can be delivered", name)
+		}
+	}
+}
+
+func TestOpenRefusesWhatOthersCanWrite(t *testing.T) {
+	base := t.TempDir()
+	real := filepath.Join(base, "real")
+	if err := os.Mkdir(real, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(base, "link")
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(link); !errors.Is(err, ErrNotPrivate) {
+		t.Errorf("a symlink: %v", err)
+	}
+	if _, err := Open(link + "/"); !errors.Is(err, ErrNotPrivate) {
+		t.Errorf("a symlink with a slash: %v", err)
+	}
+	if err := os.Chmod(real, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(real); !errors.Is(err, ErrNotPrivate) {
+		t.Errorf("mode 777: %v", err)
+	}
+	if err := os.Chmod(real, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(base, "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{lockName, LatestName, journalName(noon, bootA)} {
+		if err := os.RemoveAll(filepath.Join(real, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(secret, filepath.Join(real, name)); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, real)
+		if err := s.Add(snap(bootA, noon)); err == nil {
+			t.Errorf("a symlink at %s was taken", name)
+		}
+		s.Close()
+		if data, err := os.ReadFile(secret); err != nil || string(data) != "secret" {
+			t.Errorf("with a symlink at %s the file behind it is %q, %v", name, data, err)
+		}
+		if err := os.Remove(filepath.Join(real, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
