@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"gpuboard/internal/sshtest"
+	"gpuboard/spool"
 )
 
 // shelf is a spool in memory.
@@ -65,6 +67,8 @@ func (s *shelf) Delivered(_ string, f File) error {
 	delete(s.files, f.Name)
 	return nil
 }
+
+var _ Source = (*spool.Spool)(nil)
 
 // toServer are the options for a server of the harness, at another address if
 // a proxy stands before it.
@@ -165,3 +169,5 @@ func ours() int {
 	}
 	return count
 }
+
+func pemOf(block *pem.Block) []byte { return pem.EncodeToMemory(block) }

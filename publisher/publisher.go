@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"gpuboard/spool"
 
 	"github.com/cenkalti/backoff/v5"
 )
@@ -36,23 +39,22 @@ const (
 	// server less than dialing for each push.
 	KeepBelow = 30 * time.Second
 	// LatestName is the file that is replaced at each push and always sent first.
-	LatestName = "latest.json.gz"
+	LatestName = spool.LatestName
 )
 
 // File is one file that waits in a spool.
-type File struct {
-	Name   string // its name in the drop
-	Size   int64  // bytes
-	Digest string // identifies the content; opaque here, handed back in Delivered
-}
+type File = spool.File
 
-// Source is what Publish reads from. Publish calls it from one goroutine.
+// Source is what Publish reads from: a [*spool.Spool]. Publish calls it from
+// the goroutine of its caller.
 type Source interface {
 	// Pending lists what target has not been given yet, in any order.
 	Pending(target string) ([]File, error)
-	// Read returns the whole content.
+	// Read returns the whole content. It may be newer than the File says. An
+	// error that wraps [fs.ErrNotExist] means that the file need not be sent any more.
 	Read(File) ([]byte, error)
-	// Delivered is called once the file stands in the drop under its name.
+	// Delivered is called once the file stands in the drop under its name; f
+	// describes what was sent.
 	Delivered(target string, f File) error
 }
 
@@ -217,7 +219,7 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	if err == nil {
 		err = errors.Join(left.problems...)
 	}
-	r.Waiting = len(files) - len(r.Delivered)
+	r.Waiting = len(files) - len(r.Delivered) - left.gone
 	if err != nil {
 		return r, p.finish(err)
 	}
@@ -321,6 +323,7 @@ type queue struct {
 	files    []File
 	report   *Report
 	problems []error // files that were skipped
+	gone     int     // files that left the spool meanwhile
 }
 
 // drain delivers file by file. It stops at the first error of put, with that
@@ -333,6 +336,11 @@ func (q *queue) drain(ctx context.Context, put func(name string, data []byte) er
 		}
 		f := q.files[0]
 		data, err := q.src.Read(f)
+		if errors.Is(err, fs.ErrNotExist) {
+			q.files = q.files[1:]
+			q.gone++
+			continue
+		}
 		if err != nil {
 			err = &Error{Code: CodeSpool, Err: fmt.Errorf("reading %s from the spool: %w", cut(f.Name, 80), err)}
 		} else {
@@ -347,6 +355,7 @@ func (q *queue) drain(ctx context.Context, put func(name string, data []byte) er
 			return err
 		}
 		q.files = q.files[1:]
+		f = spool.FileOf(f.Name, data)
 		q.report.Delivered = append(q.report.Delivered, f)
 		q.report.Bytes += int64(len(data))
 		if err := q.src.Delivered(q.target, f); err != nil {

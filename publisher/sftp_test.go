@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"gpuboard/internal/sshtest"
+	"gpuboard/spool"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -99,6 +100,12 @@ func conform(t *testing.T, o Options, dir string) {
 	src.sick = map[string]error{LatestName: os.ErrPermission}
 	if _, err := p.Publish(context.Background(), src); Code(err) != CodeSpool {
 		t.Errorf("unreadable file: got %v", err)
+	}
+	// One that left the spool meanwhile is no error.
+	src = newShelf(LatestName, "hour-20261120T03-b1.jsonl.gz")
+	src.sick = map[string]error{"hour-20261120T03-b1.jsonl.gz": os.ErrNotExist}
+	if r := publish(t, p, src); r.Waiting != 0 || len(r.Delivered) != 1 || r.Delivered[0] != spool.FileOf(LatestName, []byte("content of "+LatestName)) {
+		t.Errorf("vanished file: %+v", r)
 	}
 	names := content(t, dir)
 	for _, name := range []string{LatestName, "hour-20261120T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz", "hour-20261120T07-b1.jsonl.gz"} {

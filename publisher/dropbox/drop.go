@@ -29,7 +29,7 @@ const (
 
 var (
 	tempName = regexp.MustCompile(`^\.tmp-[A-Za-z0-9._-]{1,120}$`)
-	hourName = regexp.MustCompile(`^hour-(\d{8}T\d{2})-[A-Za-z0-9-]{1,64}\.jsonl\.gz$`)
+	hourName = regexp.MustCompile(`^hour-(\d{8}T\d{2})-[A-Za-z0-9-]{1,64}(\.[2-9])?\.jsonl\.gz$`)
 )
 
 // session is one connection's hold on its host's drop. It is the handler of

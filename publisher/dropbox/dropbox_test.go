@@ -144,10 +144,10 @@ func TestPutAndReplace(t *testing.T) {
 			t.Fatalf("the drop holds %d bytes (%v), want %d", len(got), err, len(data))
 		}
 	}
-	if err := put(c, "/.tmp-2", "/hour-20261120T05-b1.jsonl.gz", []byte("hour")); err != nil {
+	if err := put(c, "/.tmp-2", "/hour-20261120T05-b1.2.jsonl.gz", []byte("hour")); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"hour-20261120T05-b1.jsonl.gz", latestName}, names(t, b.drop("gpu01"))); diff != "" {
+	if diff := cmp.Diff([]string{"hour-20261120T05-b1.2.jsonl.gz", latestName}, names(t, b.drop("gpu01"))); diff != "" {
 		t.Errorf("the drop (-want +got):\n%s", diff)
 	}
 	if info, err := os.Stat(filepath.Join(b.data, "host_key")); err != nil || info.Mode().Perm() != 0o600 {

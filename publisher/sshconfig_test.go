@@ -1,0 +1,222 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/sshtest"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+func sampleConfig(home string) string {
+	return fmt.Sprintf(`Host board
+  HostName %%h.example
+  User drop
+  Port 2222
+  IdentityFile ~/.ssh/%%n_key
+  IdentityFile %[1]s/second
+  IdentitiesOnly yes
+  HostKeyAlias board-key
+  UserKnownHostsFile %[1]s/.ssh/a %[1]s/.ssh/b
+  ConnectTimeout 7
+  ProxyJump hop1,ops@hop2:2200
+Host *
+  User everybody
+`, home)
+}
+
+func TestSettings(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("SSH_AUTH_SOCK", "/agent")
+	file := writeFile(t, filepath.Join(home, "config"), sampleConfig(home))
+	want := settings{alias: "board", host: "board.example", user: "drop", port: 2222,
+		identity: []string{home + "/.ssh/board_key", home + "/second"}, identitiesOnly: true, agent: "/agent",
+		jump: "hop1,ops@hop2:2200", hostKeyAlias: "board-key", userKnown: []string{home + "/.ssh/a", home + "/.ssh/b"},
+		globalKnown: []string{"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"}, connectTimeout: 7 * time.Second}
+	readers := map[string]func(t *testing.T) Options{
+		"files": func(t *testing.T) Options { return Options{ConfigFiles: []string{file}} },
+		"ssh -G": func(t *testing.T) Options {
+			ssh := sshtest.Require(t, "ssh")
+			return Options{ResolveConfig: func(ctx context.Context, host string) ([]byte, error) {
+				return exec.CommandContext(ctx, ssh, "-G", "-F", file, "--", host).Output()
+			}}
+		},
+		"files when ssh fails": func(t *testing.T) Options {
+			return Options{ConfigFiles: []string{file}, ResolveConfig: func(context.Context, string) ([]byte, error) { return nil, errors.New("no ssh") }}
+		},
+	}
+	for name, reader := range readers {
+		t.Run(name, func(t *testing.T) {
+			o := reader(t)
+			o.Target = Target{Scheme: "sftp", Host: "board"}
+			p := open(t, o)
+			got, err := p.settings(t.Context(), "board", "", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(settings{})); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
+			}
+			// What the target and the flags say wins.
+			p.opts.Identity, p.opts.KnownHosts = []string{"~/mine"}, []string{"/known"}
+			got, err = p.settings(t.Context(), "board", "me", 22)
+			if err != nil || got.user != "me" || got.port != 22 || !cmp.Equal(got.identity, []string{home + "/mine"}) ||
+				!cmp.Equal(got.userKnown, []string{"/known"}) || got.globalKnown != nil {
+				t.Errorf("with flags: %+v, %v", got, err)
+			}
+			route, err := p.route(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var hops []string
+			for _, hop := range route {
+				hops = append(hops, hop.user+"@"+hop.addr())
+			}
+			if diff := cmp.Diff([]string{"everybody@hop1:22", "ops@hop2:2200", "drop@board.example:2222"}, hops); diff != "" {
+				t.Errorf("route (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for name, text := range map[string]string{
+		"proxy command": "Host board\n ProxyCommand nc %h %p\n",
+		"circle":        "Host board\n ProxyJump other\nHost other\n ProxyJump board\n",
+		"bad jump":      "Host board\n ProxyJump -x\n",
+		"bad port":      "Host board\n Port 99999\n",
+		"bad match":     "Match user x\n Port 1\n",
+	} {
+		o := Options{Target: Target{Scheme: "sftp", Host: "board"}, ConfigFiles: []string{writeFile(t, filepath.Join(t.TempDir(), "c"), text)}}
+		if _, err := open(t, o).route(t.Context()); Code(err) != CodeConfig {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func FuzzResolvedConfig(f *testing.F) {
+	f.Add("hostname x\nport 22\nidentityfile ~/.ssh/%h\nproxyjump a,b\n")
+	f.Add("identityfile ${A${B}}%\nuserknownhostsfile none\nconnecttimeout -1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := New(Options{Target: Target{Scheme: "sftp", Host: "h"}, ConfigFiles: []string{},
+			ResolveConfig: func(context.Context, string) ([]byte, error) { return []byte(text), nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := p.settings(context.Background(), "h", "", 0)
+		if err == nil && (s.port < 1 || s.port > 65535 || len(s.identity) > maxIdentityFiles || s.connectTimeout < 0) {
+			t.Errorf("%q: %+v", text, s)
+		}
+	})
+}
+
+func TestAgent(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	raw, err := os.ReadFile(s.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := ssh.ParseRawPrivateKey(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := agent.NewKeyring()
+	if err := ring.Add(agent.AddedKey{PrivateKey: private}); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "agent") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go agent.ServeAgent(ring, conn)
+		}
+	}()
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("SSH_AUTH_SOCK", socket)
+
+	t.Run("alone", func(t *testing.T) {
+		o := toServer(t, s, s.Port)
+		o.Identity = nil
+		publish(t, open(t, o), newShelf(LatestName))
+	})
+	t.Run("for a key with a passphrase", func(t *testing.T) {
+		// The file is locked and the agent holds the very key.
+		block, err := ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte("words"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		locked := writeFile(t, filepath.Join(t.TempDir(), "locked"), string(pemOf(block)))
+		o := toServer(t, s, s.Port)
+		o.Identity = []string{locked}
+		publish(t, open(t, o), newShelf(LatestName))
+	})
+	t.Run("not for a key that was not named", func(t *testing.T) {
+		o := toServer(t, s, s.Port)
+		o.Identity = []string{filepath.Join(t.TempDir(), "other")}
+		sshtest.WriteKey(t, o.Identity[0], "ed25519", "")
+		refused(t, open(t, o), newShelf(LatestName), CodeAuth)
+	})
+	t.Run("stale socket", func(t *testing.T) {
+		t.Setenv("SSH_AUTH_SOCK", filepath.Join(dir, "gone"))
+		publish(t, open(t, toServer(t, s, s.Port)), newShelf(LatestName))
+	})
+}
+
+func TestProxyJump(t *testing.T) {
+	last, jump := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown}), sshtest.Start(t, sshtest.Options{})
+	options := func(t *testing.T, known ...string) Options {
+		t.Setenv("SSH_AUTH_SOCK", "")
+		config := fmt.Sprintf("Host last\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n HostKeyAlias the-last\n ProxyJump jump\nHost jump\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n",
+			last.Host, last.Port, last.Key, known[0], jump.Host, jump.Port, jump.Key, known[1])
+		return Options{Target: Target{Scheme: "sftp", User: last.User, Host: "last"}, Budget: 10 * time.Second,
+			ConfigFiles: []string{writeFile(t, filepath.Join(t.TempDir(), "config"), config)}}
+	}
+	alias := writeFile(t, filepath.Join(t.TempDir(), "known"), "the-last "+string(ssh.MarshalAuthorizedKey(last.Public["ed25519"])))
+
+	p := open(t, options(t, alias, jump.KnownHosts))
+	publish(t, p, newShelf(LatestName))
+	if len(content(t, last.Dir)) != 1 {
+		t.Error("nothing arrived")
+	}
+	p.Close()
+	eventually(t, "no goroutine is left", func() bool { return ours() == 0 })
+
+	// Each hop's key is checked.
+	e := refused(t, open(t, options(t, alias, alias)), newShelf(LatestName), CodeHostUnknown)
+	if !strings.Contains(e.Error(), jump.Addr) {
+		t.Errorf("the message does not name the jump host: %v", e)
+	}
+	e = refused(t, open(t, options(t, jump.KnownHosts, jump.KnownHosts)), newShelf(LatestName), CodeHostUnknown)
+	if !strings.Contains(e.Error(), last.Addr) || !strings.Contains(e.Hint(), "the-last") {
+		t.Errorf("message %v, hint %s", e, e.Hint())
+	}
+
+	// A last hop that does not answer, and one that is not there.
+	thaw := last.Freeze(last.PID())
+	o := options(t, alias, jump.KnownHosts)
+	o.Budget = testBudget
+	within(t, open(t, o), newShelf(LatestName), CodeTimeout)
+	thaw()
+}

@@ -1,0 +1,139 @@
+package publisher
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseTarget(t *testing.T) {
+	for in, want := range map[string]Target{
+		"sftp://u@web:2222/in":        {Scheme: "sftp", User: "u", Host: "web", Port: 2222, Dir: "/in"},
+		"sftp://web":                  {Scheme: "sftp", Host: "web"},
+		"sftp://web/":                 {Scheme: "sftp", Host: "web"},
+		"sftp://web/~/drop/x":         {Scheme: "sftp", Host: "web", Dir: "drop/x"},
+		"sftp://web/~/../x":           {Scheme: "sftp", Host: "web", Dir: "../x"},
+		"sftp://my_alias/a//b/../c":   {Scheme: "sftp", Host: "my_alias", Dir: "/a/c"},
+		"sftp://[::1]:2222/in":        {Scheme: "sftp", Host: "::1", Port: 2222, Dir: "/in"},
+		"sftp://web/with%20space":     {Scheme: "sftp", Host: "web", Dir: "/with space"},
+		"file:///srv/data":            {Scheme: "file", Dir: "/srv/data"},
+		"file://localhost/srv/data/":  {Scheme: "file", Dir: "/srv/data"},
+		"file:///srv/with%20space/x/": {Scheme: "file", Dir: "/srv/with space/x"},
+	} {
+		got, err := ParseTarget(in)
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", in, diff)
+		}
+	}
+	for in, hint := range map[string]string{
+		"":                           "sftp://",
+		"/srv/data":                  "file:///srv/data",
+		"u@web:/in":                  "sftp://u@web/in",
+		"web:in":                     "sftp://web/in",
+		"http://web/in":              "sftp://",
+		"ssh://web/in":               "sftp://",
+		"sftp:///in":                 "sftp://",
+		"sftp://u:secret@web/in":     "key",
+		"sftp://web:0/in":            "sftp://",
+		"sftp://web:65536/in":        "sftp://",
+		"sftp://web:/in":             "sftp://",
+		"sftp://web/in?x=1":          "sftp://",
+		"sftp://web/in#x":            "sftp://",
+		"sftp://-oProxyCommand=x/in": "sftp://",
+		"sftp://-l@web/in":           "sftp://",
+		"sftp://web/a%0ab":           "sftp://",
+		"sftp://web/\x1b[2J":         "sftp://",
+		"sftp://w%24(id)/in":         "sftp://",
+		"file://srv/data":            "file:///srv/data",
+		"file://":                    "file:///dir",
+		"sftp://web/" + strings.Repeat("x", 4096): "sftp://",
+	} {
+		_, err := ParseTarget(in)
+		e, ok := err.(*Error) //nolint:errorlint // the very type is the contract
+		if !ok || e.Code != CodeTarget || e.Temporary() || !strings.Contains(e.Hint(), hint) {
+			t.Errorf("%q: got %v", in, err)
+			continue
+		}
+		if strings.Contains(e.Error(), "\x1b") || strings.ContainsRune(e.Error(), '\n') {
+			t.Errorf("%q: the message carries control characters: %q", in, e.Error())
+		}
+	}
+}
+
+func FuzzParseTarget(f *testing.F) {
+	for _, s := range []string{"sftp://u@web:2222/in", "file:///x", "sftp://[::1]/~/x", "sftp://a%2fb/x", "u@h:/x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		target, err := ParseTarget(s)
+		if err != nil {
+			if Code(err) != CodeTarget {
+				t.Errorf("%q: error without its code: %v", s, err)
+			}
+			return
+		}
+		if strings.HasPrefix(target.Host, "-") || strings.HasPrefix(target.User, "-") || strings.ContainsAny(target.Host+target.User+target.Dir, "\x00\n\r") {
+			t.Errorf("%q: %+v", s, target)
+		}
+		again, err := ParseTarget(target.String())
+		if err != nil || again != target {
+			t.Errorf("%q: %+v is written %q and read back as %+v, %v", s, target, target.String(), again, err)
+		}
+	})
+}
+
+func TestPhaseIsEvenAndStable(t *testing.T) {
+	const hosts, buckets, interval = 1000, 60, time.Minute
+	var count [buckets]int
+	for n := range hosts {
+		name := "gpu" + string(rune('a'+n%26)) + "-" + strings.Repeat("0", n%3) + time.Duration(n).String()
+		p := Phase(name, interval)
+		if p < 0 || p >= interval || p != Phase(name, interval) {
+			t.Fatalf("%s: %v", name, p)
+		}
+		count[p*buckets/interval]++
+	}
+	chi, most := 0.0, 0
+	for _, n := range count {
+		d := float64(n) - hosts/float64(buckets)
+		chi += d * d / (hosts / float64(buckets))
+		most = max(most, n)
+	}
+	// 59 degrees of freedom: 87.2 is exceeded by chance once in a hundred.
+	if chi > 87.2 || most > 40 {
+		t.Errorf("chi-square %.1f, fullest second %d", chi, most)
+	}
+	// A new version must not move all hosts at once.
+	if got := Phase("gpu01", time.Minute); got != phaseOfGPU01 {
+		t.Errorf("phase of gpu01 = %d, want %d", got, phaseOfGPU01)
+	}
+	if Phase("gpu01", 0) != 0 {
+		t.Error("no interval, but a phase")
+	}
+}
+
+const phaseOfGPU01 = 50069888602 * time.Nanosecond
+
+func TestFullJitter(t *testing.T) {
+	j := &fullJitter{base: 100, cap: 1000}
+	bound := time.Duration(100)
+	for n := range 70 {
+		if d := j.NextBackOff(); d < 0 || d > min(bound, 1000) {
+			t.Fatalf("try %d: %d is not within %d", n, d, bound)
+		}
+		bound = min(bound*2, 1000)
+	}
+	j.Reset()
+	for range 50 {
+		j.Reset()
+		if d := j.NextBackOff(); d > 100 {
+			t.Fatalf("after a reset: %d", d)
+		}
+	}
+}
