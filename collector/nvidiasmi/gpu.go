@@ -1,0 +1,299 @@
+package nvidiasmi
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpuboard/snapshot"
+)
+
+// What can be true. A value beyond is shown as not known, and said.
+const (
+	maxMemory  = 1 << 24 // MiB: 16 TiB
+	maxCelsius = 250
+	minCelsius = -60
+	maxWatts   = 20000
+	maxMHz     = 20000
+	maxPercent = 100
+	maxCount   = 1 << 53
+	maxPID     = 1 << 30
+)
+
+// measure reads one leaf. ok is false when there is no value; what is strange
+// about it has then been said.
+func (p *parser) measure(gpu int, path, text string, low, high float64) (v float64, ok bool) {
+	v, unit, how := parseNumber(text)
+	if how == number && strings.Contains(path, "memory_usage") || how == number && strings.Contains(path, "used_memory") {
+		if v, ok = mebibytes(v, unit); !ok {
+			how = unknown
+		}
+	}
+	switch {
+	case how == absent:
+		return 0, false
+	case how == unknown:
+		token := snapshot.Text(text, 64)
+		p.once("token "+path+" "+token, "smi:unknown-token",
+			fmt.Sprintf("nvidia-smi says %q for %s; shown as not known", token, path), gpu)
+		return 0, false
+	case how == outside || v < low || v > high:
+		p.once("range "+path, "smi:range",
+			fmt.Sprintf("nvidia-smi says %q for %s, which cannot be; shown as not known", snapshot.Text(text, 64), path), gpu)
+		return 0, false
+	}
+	return v, true
+}
+
+func (p *parser) integer(gpu int, b *block, path string, low, high float64) *int {
+	if v, ok := p.measure(gpu, path, b.leaves[path], low, high); ok {
+		n := int(math.Round(v))
+		return &n
+	}
+	return nil
+}
+
+func (p *parser) amount(gpu int, path, text string, high float64) *int64 {
+	if v, ok := p.measure(gpu, path, text, 0, high); ok {
+		n := int64(math.Round(v))
+		return &n
+	}
+	return nil
+}
+
+// first returns the first of these leaves that is a number.
+func (p *parser) first(gpu int, b *block, high float64, paths ...string) *float64 {
+	for _, path := range paths {
+		if v, ok := p.measure(gpu, path, b.leaves[path], 0, high); ok {
+			return &v
+		}
+	}
+	return nil
+}
+
+// gpu makes a GPU of a block.
+func (p *parser) gpu(index int, b *block) snapshot.GPU {
+	name := func(path string) string {
+		if s := b.leaves[path]; !absence(s) {
+			return snapshot.Text(s, snapshot.MaxNameBytes)
+		}
+		return ""
+	}
+	g := snapshot.GPU{
+		Index: index, UUID: name("uuid"), PCIBusID: name("pci/pci_bus_id"), Name: name("product_name"),
+		UtilizationGPU:    p.integer(index, b, "utilization/gpu_util", 0, maxPercent),
+		UtilizationMemory: p.integer(index, b, "utilization/memory_util", 0, maxPercent),
+		Temperature:       p.integer(index, b, "temperature/gpu_temp", minCelsius, maxCelsius),
+		ClockSM:           p.integer(index, b, "clocks/sm_clock", 0, maxMHz),
+		ClockMemory:       p.integer(index, b, "clocks/mem_clock", 0, maxMHz),
+		ThrottleReasons:   p.throttle(b),
+		MIGMode:           p.mode(index, "mig_mode/current_mig", b),
+		Health:            snapshot.HealthOK,
+	}
+	if g.PCIBusID == "" {
+		g.PCIBusID = snapshot.Text(b.id, snapshot.MaxNameBytes)
+	}
+	// NVML gives the fan as a part of its rated noise and may go beyond 100 %.
+	if g.Fan = p.integer(index, b, "fan_speed", 0, 255); g.Fan != nil {
+		*g.Fan = min(*g.Fan, maxPercent)
+	}
+	p.memory(&g, b)
+	// From 535 the block is gpu_power_readings, from 570 the value is an average
+	// and an instant, of which either may be N/A.
+	g.PowerDraw = p.first(index, b, maxWatts, "gpu_power_readings/power_draw", "power_readings/power_draw",
+		"gpu_power_readings/average_power_draw", "gpu_power_readings/instant_power_draw",
+		"power_readings/average_power_draw", "power_readings/instant_power_draw")
+	g.PowerLimit = p.first(index, b, maxWatts, "gpu_power_readings/current_power_limit", "gpu_power_readings/power_limit",
+		"power_readings/power_limit", "power_readings/current_power_limit",
+		"power_readings/enforced_power_limit", "gpu_power_readings/enforced_power_limit")
+	p.pstate(&g, b)
+	g.ECC = p.ecc(index, b)
+	g.RetiredPages = p.sum(index, b, "retired_pages/multiple_single_bit_retirement/retired_count",
+		"retired_pages/double_bit_retirement/retired_count")
+	g.RemappedRows = p.remapped(index, b)
+	p.health(&g, b)
+	p.migDevices(&g, b)
+	return g
+}
+
+func (p *parser) memory(g *snapshot.GPU, b *block) {
+	read := func(name string) *int64 {
+		path := "fb_memory_usage/" + name
+		return p.amount(g.Index, path, b.leaves[path], maxMemory)
+	}
+	g.MemoryTotal, g.MemoryUsed, g.MemoryFree = read("total"), read("used"), read("free")
+	for name, part := range map[string]**int64{"used": &g.MemoryUsed, "free": &g.MemoryFree} {
+		if *part != nil && g.MemoryTotal != nil && **part > *g.MemoryTotal {
+			p.once("range memory "+name, "smi:range", fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as not known",
+				**part, name, *g.MemoryTotal), g.Index)
+			*part = nil
+		}
+	}
+}
+
+func (p *parser) pstate(g *snapshot.GPU, b *block) {
+	for _, path := range []string{"performance_state", "gpu_power_readings/power_state", "power_readings/power_state"} {
+		switch s := b.leaves[path]; {
+		case pstate(s):
+			g.PState = s
+			return
+		case !absence(s):
+			p.once("token "+path+s, "smi:unknown-token",
+				fmt.Sprintf("nvidia-smi says %q for %s; shown as not known", snapshot.Text(s, 64), path), g.Index)
+		}
+	}
+}
+
+func (p *parser) throttle(b *block) []string {
+	var active []string
+	for _, reason := range b.throttle {
+		if len(active) < snapshot.MaxTextBytes/16 && !slices.Contains(active, reason) {
+			active = append(active, snapshot.Text(reason, snapshot.MaxNameBytes))
+		}
+	}
+	return active
+}
+
+// mode reads Enabled, Disabled, or that there is no such thing.
+func (p *parser) mode(gpu int, path string, b *block) string {
+	switch s := b.leaves[path]; {
+	case strings.EqualFold(s, "Enabled"):
+		return "enabled"
+	case strings.EqualFold(s, "Disabled"):
+		return "disabled"
+	case !absence(s):
+		p.once("token "+path+s, "smi:unknown-token",
+			fmt.Sprintf("nvidia-smi says %q for %s; shown as not known", snapshot.Text(s, 64), path), gpu)
+	}
+	return ""
+}
+
+// sum adds up those leaves that are numbers; nil when none is.
+func (p *parser) sum(gpu int, b *block, paths ...string) *int {
+	var total *int
+	for _, path := range paths {
+		if n := p.integer(gpu, b, path, 0, 1<<30); n != nil {
+			if total == nil {
+				total = new(int)
+			}
+			*total += *n
+		}
+	}
+	return total
+}
+
+// ecc reads the counters in either shape: single_bit and double_bit of the
+// cards before Turing, sram and dram of those since.
+func (p *parser) ecc(gpu int, b *block) *snapshot.ECC {
+	count := func(period, old string, since ...string) *int64 {
+		path := "ecc_errors/" + period + "/" + old + "/total"
+		if n := p.amount(gpu, path, b.leaves[path], maxCount); n != nil {
+			return n
+		}
+		var total *int64
+		for _, name := range since {
+			path := "ecc_errors/" + period + "/" + name
+			if n := p.amount(gpu, path, b.leaves[path], maxCount); n != nil {
+				if total == nil {
+					total = new(int64)
+				}
+				*total += *n
+			}
+		}
+		return total
+	}
+	corrected := []string{"sram_correctable", "dram_correctable"}
+	uncorrected := []string{"sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable"}
+	e := snapshot.ECC{
+		Mode:                 p.mode(gpu, "ecc_mode/current_ecc", b),
+		CorrectedVolatile:    count("volatile", "single_bit", corrected...),
+		UncorrectedVolatile:  count("volatile", "double_bit", uncorrected...),
+		CorrectedAggregate:   count("aggregate", "single_bit", corrected...),
+		UncorrectedAggregate: count("aggregate", "double_bit", uncorrected...),
+	}
+	if e == (snapshot.ECC{}) {
+		return nil
+	}
+	return &e
+}
+
+func (p *parser) remapped(gpu int, b *block) *snapshot.Remapped {
+	yes := func(path string) *bool {
+		s := b.leaves[path]
+		v := strings.EqualFold(s, "Yes")
+		if v || strings.EqualFold(s, "No") {
+			return &v
+		}
+		return nil
+	}
+	r := snapshot.Remapped{
+		Correctable:   p.integer(gpu, b, "remapped_rows/remapped_row_corr", 0, 1<<30),
+		Uncorrectable: p.integer(gpu, b, "remapped_rows/remapped_row_unc", 0, 1<<30),
+		Pending:       yes("remapped_rows/remapped_row_pending"),
+		Failure:       yes("remapped_rows/remapped_row_failure"),
+	}
+	if r == (snapshot.Remapped{}) {
+		return nil
+	}
+	return &r
+}
+
+// health decides what the driver thinks of the GPU. The words "Unknown Error"
+// count where they stand for memory or temperature; elsewhere a laptop's power
+// reading says as much while all is well.
+func (p *parser) health(g *snapshot.GPU, b *block) {
+	for _, path := range []string{"fb_memory_usage/total", "fb_memory_usage/used", "temperature/gpu_temp"} {
+		if s := b.leaves[path]; b.fault == "" && strings.EqualFold(bare(s), "Unknown Error") {
+			b.fault = bare(s)
+		}
+	}
+	if b.fault == "" && strings.EqualFold(b.leaves["gpu_reset_status/reset_required"], "Yes") {
+		b.fault = "GPU requires reset"
+	}
+	if action := b.leaves["gpu_recovery_action"]; b.fault == "" && !absence(action) {
+		b.fault = "recovery action: " + action
+	}
+	switch {
+	case b.lost != "":
+		g.Health, g.HealthReason = snapshot.HealthLost, snapshot.Text(b.lost, snapshot.MaxTextBytes)
+		// Beside "GPU is lost" stand numbers from before; they are not news.
+		g.UtilizationGPU, g.UtilizationMemory, g.Temperature, g.Fan = nil, nil, nil, nil
+		g.MemoryUsed, g.MemoryFree, g.PowerDraw, g.ClockSM, g.ClockMemory = nil, nil, nil, nil, nil
+		g.PState, g.ThrottleReasons = "", nil
+		p.problem("gpu:lost", fmt.Sprintf("the driver has lost GPU %d (%s): %s; the node may have to be rebooted", g.Index, g.PCIBusID, b.lost), &g.Index)
+	case b.fault != "":
+		g.Health, g.HealthReason = snapshot.HealthError, snapshot.Text(b.fault, snapshot.MaxTextBytes)
+		p.problem("gpu:error", fmt.Sprintf("the driver reports an error for GPU %d (%s): %s", g.Index, g.PCIBusID, b.fault), &g.Index)
+	}
+}
+
+func (p *parser) migDevices(g *snapshot.GPU, b *block) {
+	for i, m := range b.migs {
+		if i >= snapshot.MaxMIGDevices {
+			p.once("mig limit", "smi:limit", fmt.Sprintf("+%d more MIG devices on GPU %d", len(b.migs)-i, g.Index), g.Index)
+			return
+		}
+		d := snapshot.MIGDevice{
+			Index: small(m.index, i), GPUInstanceID: small(m.gpuInstance, 0), ComputeInstanceID: small(m.compInstance, 0),
+			MemoryTotal: p.amount(g.Index, "mig_device/fb_memory_usage/total", m.total, maxMemory),
+			MemoryUsed:  p.amount(g.Index, "mig_device/fb_memory_usage/used", m.used, maxMemory),
+		}
+		if d.MemoryTotal != nil && d.MemoryUsed != nil && *d.MemoryUsed > *d.MemoryTotal {
+			p.once("range mig", "smi:range", "nvidia-smi says that a MIG device uses more memory than it has; shown as not known", g.Index)
+			d.MemoryUsed = nil
+		}
+		if !absence(m.uuid) {
+			d.UUID = snapshot.Text(m.uuid, snapshot.MaxNameBytes)
+		}
+		g.MIGDevices = append(g.MIGDevices, d)
+	}
+}
+
+func small(s string, otherwise int) int {
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < 1<<16 {
+		return n
+	}
+	return otherwise
+}

@@ -1,0 +1,83 @@
+package nvidiasmi
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gpuboard/snapshot"
+)
+
+// ListArgs are the arguments that make nvidia-smi write what [ParseList] reads.
+func ListArgs() []string { return []string{"-L"} }
+
+// A Listed is one MIG device in `nvidia-smi -L`, which unlike the XML gives
+// UUIDs and profiles.
+type Listed struct {
+	GPU     int    // index of its GPU
+	GPUUUID string // "" when not told
+	Device  int    // index within the GPU
+	Profile string // 1g.10gb
+	UUID    string
+}
+
+var (
+	listGPU = regexp.MustCompile(`^GPU (\d{1,3}): .*\(UUID: ([^()\s]{1,128})\)\s*$`)
+	listMIG = regexp.MustCompile(`^\s+MIG (\S{1,64})\s+Device\s+(\d{1,3}): \(UUID: ([^()\s]{1,128})\)\s*$`)
+)
+
+// ParseList reads `nvidia-smi -L`. Lines that it does not know are passed over.
+func ParseList(out []byte) []Listed {
+	if len(out) > MaxOutputBytes {
+		out = out[:MaxOutputBytes]
+	}
+	var list []Listed
+	gpu, uuid := -1, ""
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimRight(line, "\r\n")
+		if m := listGPU.FindStringSubmatch(line); m != nil {
+			gpu, _ = strconv.Atoi(m[1])
+			uuid = m[2]
+		} else if m := listMIG.FindStringSubmatch(line); m != nil && gpu >= 0 && len(list) < snapshot.MaxGPUs*snapshot.MaxMIGDevices {
+			device, _ := strconv.Atoi(m[2])
+			list = append(list, Listed{GPU: gpu, GPUUUID: uuid, Device: device,
+				Profile: snapshot.Text(m[1], snapshot.MaxNameBytes), UUID: snapshot.Text(m[3], snapshot.MaxNameBytes)})
+		}
+	}
+	return list
+}
+
+// NeedsList reports whether a GPU has MIG devices whose UUID or profile is not known.
+func NeedsList(gpus []snapshot.GPU) bool {
+	for _, g := range gpus {
+		for _, d := range g.MIGDevices {
+			if d.UUID == "" || d.Profile == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Label writes what the list says about MIG devices into the GPUs, and reports
+// whether every device was found in it.
+func Label(gpus []snapshot.GPU, list []Listed) bool {
+	all := true
+	for i := range gpus {
+		for j := range gpus[i].MIGDevices {
+			all = label(&gpus[i], &gpus[i].MIGDevices[j], list) && all
+		}
+	}
+	return all
+}
+
+func label(g *snapshot.GPU, d *snapshot.MIGDevice, list []Listed) bool {
+	for _, l := range list {
+		sameGPU := l.GPUUUID == g.UUID || g.UUID == "" && l.GPU == g.Index
+		if sameGPU && l.Device == d.Index {
+			d.UUID, d.Profile = l.UUID, l.Profile
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,237 @@
+package nvidiasmi
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpuboard/snapshot"
+)
+
+// A handle is a GPU that nvidia-smi names only to say that it cannot be had.
+type handle struct {
+	index  int // -1 when not told
+	busID  string
+	reason string
+}
+
+var (
+	// "GPU 0000:05:00.0: GPU is lost.  Reboot ..." of old, "GPU0: 0000:24:00.0: ..." of late.
+	handleLine = regexp.MustCompile(`(?i)unable to determine the device handle for gpu\s*(?:(\d{1,3})\s*:\s*)?([0-9a-f]{4,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-9a-f])\s*:\s*(.*)$`)
+	noDevices  = regexp.MustCompile(`(?i)^no devices were found`)
+	busAddress = regexp.MustCompile(`[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]`)
+)
+
+// reading makes the result of all that was collected.
+func (p *parser) reading(doc document) Reading {
+	rest := p.handleLines()
+	places := p.places()
+	r := Reading{Driver: version(p.driver), CUDA: version(p.cuda), Notes: strings.Join(rest, "\n")}
+	if r.Driver == "" {
+		r.Driver = version(p.kmd)
+	}
+	switch {
+	case doc.found && (doc.whole || len(places) > 0) || len(places) > 0:
+		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
+	case slices.ContainsFunc(rest, noDevices.MatchString):
+		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
+	}
+	var beyond int
+	for i, place := range places {
+		if place.block == nil {
+			g := snapshot.GPU{Index: i, PCIBusID: place.handle.busID, Health: snapshot.HealthLost,
+				HealthReason: snapshot.Text(place.handle.reason, snapshot.MaxTextBytes)}
+			r.GPUs = append(r.GPUs, g)
+			p.problem("gpu:lost", fmt.Sprintf("nvidia-smi cannot reach GPU %d (%s): %s", i, g.PCIBusID, place.handle.reason), &i)
+			continue
+		}
+		g := p.gpu(i, place.block)
+		r.GPUs = append(r.GPUs, g)
+		more := p.processes(&r, g, place.block)
+		beyond += more
+	}
+	if p.beyond > 0 {
+		p.problem("smi:limit", fmt.Sprintf("+%d more GPUs; %d is the most", p.beyond, snapshot.MaxGPUs), nil)
+	}
+	if beyond > 0 {
+		p.problem("smi:limit", fmt.Sprintf("+%d more processes; %d is the most", beyond, snapshot.MaxProcesses), nil)
+	}
+	p.complete(doc, len(places)+p.beyond)
+	for _, line := range rest {
+		p.warning(line, r.GPUs)
+	}
+	r.Problems = p.problems
+	return r
+}
+
+// version drops what some drivers write in place of a version.
+func version(s string) string {
+	if absence(s) || strings.Contains(s, "eprecated") {
+		return ""
+	}
+	return s
+}
+
+// handleLines takes the lines about GPUs without a handle out of the notes.
+func (p *parser) handleLines() []string {
+	var rest []string
+	for _, line := range p.notes {
+		m := handleLine.FindStringSubmatch(line)
+		if m == nil {
+			rest = append(rest, line)
+			continue
+		}
+		h := handle{index: -1, busID: strings.ToUpper(m[2]), reason: m[3]}
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			h.index = n
+		}
+		same := func(other handle) bool { return normalBusID(other.busID) == normalBusID(h.busID) }
+		if !slices.ContainsFunc(p.handles, same) && len(p.handles) < snapshot.MaxGPUs {
+			p.handles = append(p.handles, h)
+		}
+	}
+	return rest
+}
+
+// A place is one position in the list of GPUs.
+type place struct {
+	block  *block
+	handle handle
+}
+
+func (pl place) busID() string {
+	if pl.block == nil {
+		return normalBusID(pl.handle.busID)
+	}
+	if pl.block.id != "" {
+		return normalBusID(pl.block.id)
+	}
+	return normalBusID(pl.block.leaves["pci/pci_bus_id"])
+}
+
+// places puts the GPUs that have a block and those that have only a line in
+// one list, so that a GPU keeps its index while another one is lost.
+func (p *parser) places() []place {
+	var list []place
+	for _, b := range p.blocks {
+		list = append(list, place{block: b})
+	}
+	sorted := slices.IsSortedFunc(list, func(a, b place) int { return strings.Compare(a.busID(), b.busID()) })
+	slices.SortStableFunc(p.handles, func(a, b handle) int { return a.index - b.index })
+	for _, h := range p.handles {
+		lost := place{handle: h}
+		if i := slices.IndexFunc(list, func(pl place) bool { return pl.busID() == lost.busID() }); i >= 0 {
+			if b := list[i].block; b != nil && b.lost == "" {
+				b.lost = h.reason
+			}
+			continue
+		}
+		at := len(list)
+		switch {
+		case h.index >= 0:
+			at = min(h.index, len(list))
+		case sorted: // nvidia-smi lists in PCI order
+			for at > 0 && list[at-1].busID() > lost.busID() {
+				at--
+			}
+		}
+		if len(list) < snapshot.MaxGPUs {
+			list = slices.Insert(list, at, lost)
+		} else {
+			p.beyond++
+		}
+	}
+	return list
+}
+
+// processes appends the processes of one GPU and returns how many were too many.
+func (p *parser) processes(r *Reading, g snapshot.GPU, b *block) (beyond int) {
+	switch {
+	case !b.listed && g.Health == snapshot.HealthOK:
+		p.once("no processes", "smi:processes", "nvidia-smi does not list processes here: who uses the GPU is not known", g.Index)
+	case len(b.procs) == 0 && b.processes != "" && g.Health == snapshot.HealthOK:
+		p.once("processes "+b.processes, "smi:processes",
+			fmt.Sprintf("nvidia-smi lists no processes (%s): who uses the GPU is not known", snapshot.Text(b.processes, 64)), g.Index)
+	}
+	for _, proc := range b.procs {
+		pid, err := strconv.Atoi(proc.pid)
+		if err != nil || pid < 1 || pid > maxPID {
+			p.once("pid", "smi:unknown-token", fmt.Sprintf("nvidia-smi lists a process with the pid %q; it is left out", snapshot.Text(proc.pid, 32)), g.Index)
+			continue
+		}
+		if len(r.Processes) >= snapshot.MaxProcesses {
+			beyond++
+			continue
+		}
+		entry := snapshot.Process{
+			GPU: g.Index, GPUUUID: g.UUID, PID: pid, Type: processType(proc.kind),
+			Program:           snapshot.Text(BaseName(proc.name), snapshot.MaxProgramBytes),
+			UsedMemory:        p.amount(g.Index, "processes/process_info/used_memory", proc.memory, maxMemory),
+			GPUInstanceID:     instance(proc.gpuInstance),
+			ComputeInstanceID: instance(proc.compInstance),
+		}
+		r.Processes = append(r.Processes, entry)
+	}
+	return beyond + b.moreProcs
+}
+
+// processType keeps letters that are new (MPS has M and M+C); anything else is
+// no letter, and an unknown one counts as computing.
+func processType(s string) snapshot.ProcessType {
+	if len(s) > 8 || absence(s) {
+		return ""
+	}
+	for _, part := range strings.Split(s, "+") {
+		if len(part) != 1 || part[0] < 'A' || part[0] > 'Z' {
+			return ""
+		}
+	}
+	return snapshot.ProcessType(s)
+}
+
+func instance(s string) *int {
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < 1<<16 {
+		return &n
+	}
+	return nil
+}
+
+// complete says whether the document has what it promised.
+func (p *parser) complete(doc document, found int) {
+	attached, err := strconv.Atoi(p.attached)
+	switch {
+	case !doc.found:
+	case !doc.whole || p.partial > 0 || len(p.stack) > 0:
+		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi's output is cut short: %d GPUs are there whole", found), nil)
+	case err == nil && attached > found:
+		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
+	}
+	if doc.cut {
+		p.problem("smi:truncated", "the last of several documents is cut short; the one before it counts", nil)
+	}
+	if p.damage > 0 && doc.whole && p.partial == 0 {
+		p.problem("smi:malformed", fmt.Sprintf("nvidia-smi's XML is damaged at byte %d; some readings may be missing", p.damage-1), nil)
+	}
+}
+
+// warning passes on a line that stands beside the XML, with the GPU it names.
+func (p *parser) warning(line string, gpus []snapshot.GPU) {
+	if !strings.HasPrefix(strings.ToUpper(line), "WARNING") {
+		return
+	}
+	var gpu *int
+	if id := busAddress.FindString(line); id != "" {
+		for i := range gpus {
+			if normalBusID(gpus[i].PCIBusID) == normalBusID(id) {
+				gpu = &gpus[i].Index
+			}
+		}
+	}
+	code := "smi:warning"
+	if strings.Contains(strings.ToLower(line), "inforom is corrupted") {
+		code = "smi:inforom"
+	}
+	p.problem(code, "nvidia-smi says: "+line, gpu)
+}

@@ -1,0 +1,196 @@
+package nvidiasmi
+
+import (
+	"bytes"
+	"html"
+)
+
+// The scanner below reads the small part of XML that nvidia-smi writes. It is
+// not encoding/xml for two reasons: it has to go on after damage (a process
+// name with a bare "<", bytes that are no UTF-8, a document that is cut), and
+// it has to cost nothing, because a node pays for it all day long.
+
+const (
+	maxDepth = 32
+	maxName  = 128
+	maxTag   = 1024
+)
+
+type kind uint8
+
+const (
+	kindText kind = iota
+	kindOpen
+	kindClose
+	kindEmpty // <name/>
+)
+
+// A token is one piece of the input; its slices point into it.
+type token struct {
+	kind kind
+	name []byte // of a tag
+	attr []byte // what follows the name inside an opening tag
+	text []byte
+	at   int
+}
+
+type scanner struct {
+	in  []byte
+	pos int
+}
+
+// next returns the next token; false at the end. A tag that the end of the
+// input cuts in two is swallowed.
+func (s *scanner) next() (token, bool) {
+	for s.pos < len(s.in) {
+		rest := s.in[s.pos:]
+		if rest[0] != '<' {
+			return s.takeText(rest), true
+		}
+		switch {
+		case bytes.HasPrefix(rest, []byte("<!--")):
+			s.skipPast(rest, "-->")
+		case bytes.HasPrefix(rest, []byte("<?")):
+			s.skipPast(rest, "?>")
+		case bytes.HasPrefix(rest, []byte("<![CDATA[")):
+			at, start := s.pos, s.pos+len("<![CDATA[")
+			s.skipPast(rest, "]]>")
+			end := max(start, s.pos-len("]]>"))
+			return token{kind: kindText, text: s.in[start:end], at: at}, true
+		case bytes.HasPrefix(rest, []byte("<!DOCTYPE")):
+			s.skipDoctype(rest)
+		default:
+			t, n, ok := tag(rest)
+			switch {
+			case ok:
+				t.at = s.pos
+				s.pos += n
+				return t, true
+			case n < 0: // cut short
+				s.pos = len(s.in)
+			default:
+				return s.takeText(rest), true
+			}
+		}
+	}
+	return token{}, false
+}
+
+// takeText takes everything up to the next "<" after the first byte, which may
+// itself be a "<" that begins no tag.
+func (s *scanner) takeText(rest []byte) token {
+	n := bytes.IndexByte(rest[1:], '<')
+	if n < 0 {
+		n = len(rest) - 1
+	}
+	t := token{kind: kindText, text: rest[:n+1], at: s.pos}
+	s.pos += n + 1
+	return t
+}
+
+func (s *scanner) skipPast(rest []byte, end string) {
+	if n := bytes.Index(rest, []byte(end)); n >= 0 {
+		s.pos += n + len(end)
+	} else {
+		s.pos = len(s.in)
+	}
+}
+
+// skipDoctype skips a DOCTYPE, with the whole DTD inside it where there is one
+// (drivers before 375 embed it under some options).
+func (s *scanner) skipDoctype(rest []byte) {
+	bracket, end := bytes.IndexByte(rest, '['), bytes.IndexByte(rest, '>')
+	if bracket >= 0 && bracket < end {
+		if n := bytes.Index(rest, []byte("]>")); n >= 0 {
+			s.pos += n + len("]>")
+			return
+		}
+		end = -1
+	}
+	if end < 0 {
+		s.pos = len(s.in)
+		return
+	}
+	s.pos += end + 1
+}
+
+// tag reads one tag at the start of b. n is its length, 0 when b begins no
+// tag, and -1 when the input ends inside it.
+func tag(b []byte) (t token, n int, ok bool) {
+	i := 1
+	t.kind = kindOpen
+	if i < len(b) && b[i] == '/' {
+		t.kind = kindClose
+		i++
+	}
+	start := i
+	for i < len(b) && nameByte(b[i], i == start) {
+		i++
+	}
+	switch {
+	case i == len(b):
+		return t, -1, false
+	case i == start || i-start > maxName:
+		return t, 0, false
+	}
+	t.name = b[start:i]
+	if c := b[i]; c != '>' && c != '/' && !space(c) {
+		return t, 0, false
+	}
+	window := b[i:min(len(b), i+maxTag)]
+	switch end := bytes.IndexAny(window, "<>"); {
+	case end >= 0 && window[end] == '>':
+		t.attr = window[:end]
+		if t.kind == kindOpen && len(t.attr) > 0 && t.attr[len(t.attr)-1] == '/' {
+			t.kind = kindEmpty
+			t.attr = t.attr[:len(t.attr)-1]
+		}
+		return t, i + end + 1, true
+	case end < 0 && len(window) < maxTag:
+		return t, -1, false
+	}
+	return t, 0, false
+}
+
+func nameByte(c byte, first bool) bool {
+	switch {
+	case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_':
+		return true
+	default:
+		return !first && (c >= '0' && c <= '9' || c == '-' || c == '.' || c == ':')
+	}
+}
+
+func space(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// attribute returns the value of one attribute, "" when it is not there.
+func attribute(attrs []byte, name string) string {
+	for rest := attrs; ; {
+		n := bytes.Index(rest, []byte(name))
+		if n < 0 {
+			return ""
+		}
+		before := n == 0 || space(rest[n-1])
+		rest = bytes.TrimLeft(rest[n+len(name):], " \t\r\n")
+		if !before || len(rest) < 2 || rest[0] != '=' {
+			continue
+		}
+		value := bytes.TrimLeft(rest[1:], " \t\r\n")
+		if len(value) < 2 || value[0] != '"' && value[0] != '\'' {
+			continue
+		}
+		end := bytes.IndexByte(value[1:], value[0])
+		if end < 0 {
+			return ""
+		}
+		return unescape(value[1 : 1+end])
+	}
+}
+
+func unescape(b []byte) string {
+	b = bytes.TrimSpace(b)
+	if bytes.IndexByte(b, '&') < 0 {
+		return string(b)
+	}
+	return html.UnescapeString(string(b))
+}

@@ -1,0 +1,138 @@
+package nvidiasmi
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// What the text of a leaf turned out to be.
+type reading uint8
+
+const (
+	number  reading = iota
+	absent          // one of the driver's ways to say that there is no value
+	outside         // a number that cannot be true
+	unknown         // none of these
+)
+
+// The driver's words for "no value", lower case and without brackets: those
+// nvidia-smi writes itself, and NVML's error strings, which it passes on.
+func absence(s string) bool {
+	switch strings.ToLower(bare(s)) {
+	case "", "-", "n/a", "na", "none", "null", "no data", "err!", "error", "unknown",
+		"not supported", "unsupported", "not available", "not found", "function not found", "not active",
+		"unknown error", "gpu is lost", "gpu requires reset", "insufficient permissions",
+		"requested functionality has been deprecated", "deprecated",
+		"uninitialized", "invalid argument", "insufficient size", "insufficient external power",
+		"driver not loaded", "driver is not loaded", "timeout", "interrupt request", "nvml shared library not found",
+		"corrupted inforom", "operating system call failed", "in use by another client", "insufficient memory",
+		"insufficient resources", "vgpu ecc operation is not supported", "not ready", "system is not in ready state",
+		"invalid state", "reset required", "gpu access blocked by the operating system", "redacted":
+		return true
+	}
+	return false
+}
+
+// bare takes the brackets off a token: some versions write [N/A], some N/A.
+func bare(s string) string {
+	s = strings.TrimSpace(s)
+	if len(s) >= 2 && s[0] == '[' && s[len(s)-1] == ']' {
+		return strings.TrimSpace(s[1 : len(s)-1])
+	}
+	return s
+}
+
+// parseNumber reads "81920 MiB", "67.03 W", "-8 C", "16x" or "0". The unit is
+// what follows the digits. A comma stands for the point where a locale does so.
+func parseNumber(s string) (float64, string, reading) {
+	if absence(s) {
+		return 0, "", absent
+	}
+	s = bare(s)
+	digits, unit, _ := strings.Cut(s, " ")
+	if digits == s {
+		end := strings.LastIndexAny(s, "0123456789.")
+		digits, unit = s[:end+1], s[end+1:]
+		if end < 0 {
+			digits, unit = s, ""
+		}
+	}
+	if strings.Count(digits, ",") == 1 && !strings.Contains(digits, ".") {
+		digits = strings.Replace(digits, ",", ".", 1)
+	}
+	v, err := strconv.ParseFloat(digits, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && (math.IsNaN(v) || math.IsInf(v, 0)):
+		return 0, "", outside
+	case err != nil || strings.ContainsAny(digits, "xX_"): // no hexadecimal
+		return 0, "", unknown
+	}
+	return v, strings.TrimSpace(unit), number
+}
+
+// mebibytes brings an amount of memory to MiB. Old drivers write MB and mean MiB.
+func mebibytes(v float64, unit string) (float64, bool) {
+	switch strings.ToLower(unit) {
+	case "mib", "mb", "":
+		return v, true
+	case "b", "bytes":
+		return math.Floor(v / (1 << 20)), true
+	case "kib", "kb":
+		return math.Floor(v / (1 << 10)), true
+	case "gib", "gb":
+		return v * (1 << 10), true
+	case "tib", "tb":
+		return v * (1 << 20), true
+	}
+	return 0, false
+}
+
+// pstate accepts P0 to P15, the way NVML counts them.
+func pstate(s string) bool {
+	if len(s) < 2 || len(s) > 3 || s[0] != 'P' {
+		return false
+	}
+	n, err := strconv.Atoi(s[1:])
+	return err == nil && n >= 0 && n <= 32
+}
+
+// normalBusID makes the spellings of one PCI address equal: the domain has 4
+// digits in old drivers and 8 in newer ones, and either case occurs.
+func normalBusID(s string) string {
+	s = strings.ToLower(strings.TrimSpace(s))
+	domain, rest, ok := strings.Cut(s, ":")
+	if !ok {
+		return s
+	}
+	for len(domain) < 8 {
+		domain = "0" + domain
+	}
+	return domain + ":" + rest
+}
+
+// BaseName is the base name of the program in a process_name, which on some
+// drivers is the program's path and on others the whole command line. Only the
+// first word is believed to be the program: what follows may be a secret.
+func BaseName(s string) string {
+	s = strings.TrimSpace(s)
+	if strings.HasPrefix(s, "[") || strings.EqualFold(s, "N/A") || strings.EqualFold(s, "Insufficient Permissions") {
+		return ""
+	}
+	if len(s) > 2 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {
+		// Windows: a path with blanks ends in .exe, or nowhere that could be known.
+		end := strings.Index(strings.ToLower(s), ".exe")
+		if end < 0 {
+			return ""
+		}
+		s = s[:end+len(".exe")]
+		return s[strings.LastIndexAny(s, `\/`)+1:]
+	}
+	word, _, _ := strings.Cut(s, " ")
+	word = word[strings.LastIndexByte(word, '/')+1:]
+	if strings.HasPrefix(word, "--") || strings.Contains(word, "=") {
+		return ""
+	}
+	return strings.TrimSuffix(word, ":")
+}
