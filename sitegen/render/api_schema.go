@@ -3,13 +3,16 @@ package render
 import (
 	"embed"
 	"fmt"
+
+	"gpuboard/snapshot"
 )
 
 //go:embed schema/*.json
 var apiSchemaFS embed.FS
 
 // apiSchemas are the JSON Schemas (draft 2020-12) of the files beside them.
-// They name what is always there; a file may have more.
+// They name what is always there; a file may have more. Beside them stands the
+// schema of what a node sends.
 func apiSchemas() ([]File, error) {
 	entries, err := apiSchemaFS.ReadDir("schema")
 	if err != nil {
@@ -23,5 +26,5 @@ func apiSchemas() ([]File, error) {
 		}
 		files = append(files, File{Path: "api/v1/schema/" + entry.Name(), Content: content})
 	}
-	return files, nil
+	return append(files, File{Path: "api/v1/schema/snapshot.json", Content: snapshot.SchemaJSON()}), nil
 }

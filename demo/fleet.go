@@ -1,0 +1,225 @@
+// Package demo is a fleet that does not exist: hosts, people, jobs and faults
+// that move, with the truth known. The demonstration shows it, and tests of
+// history and of scale measure themselves against it.
+//
+// Everything is a function of the seed, the start and the moment asked for:
+// moments may be asked for in any order and any number of times, before the
+// start as well as after it, and give the same answer.
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Interval is how often a node of the fleet collects.
+const Interval = 20 * time.Second
+
+// A Host is what an inventory would say of one machine.
+type Host struct {
+	Name  string
+	Group string
+	Owner string
+	Note  string
+	GPUs  int // how many there should be
+}
+
+// A Fleet is safe for concurrent use: it holds no state.
+type Fleet struct {
+	seed     uint64
+	start    time.Time
+	machines []*machine
+}
+
+type machine struct {
+	Host
+	seed     uint64
+	cores    int
+	memory   int64 // MiB
+	driver   string
+	cuda     string
+	address  string
+	scratch  int64 // MiB
+	silences []span
+	gpus     []*device
+}
+
+// A device is one GPU, with a lane for each thing that may run on it at once.
+type device struct {
+	card
+	index   int
+	uuid    string
+	bus     string
+	lost    span // the driver does not have it
+	mig     []instance
+	lanes   []*lane
+	desktop bool // a display server runs on it
+}
+
+// A card is a model, as nvidia-smi reports it.
+type card struct {
+	name     string
+	memory   int64   // MiB
+	watts    float64 // limit
+	idle     float64 // W
+	cool     int     // °C when idle
+	hot      int     // °C at full load
+	sm, mem  int     // MHz at full load
+	ecc, mig bool
+	fan      bool
+}
+
+func h100() card {
+	return card{"NVIDIA H100 80GB HBM3", 81559, 700, 72, 31, 66, 1980, 2619, true, true, false}
+}
+func a100() card {
+	return card{"NVIDIA A100-SXM4-40GB", 40960, 400, 54, 32, 68, 1410, 1215, true, true, false}
+}
+func a6000() card {
+	return card{"NVIDIA RTX A6000", 49140, 300, 22, 34, 79, 1800, 7600, true, false, true}
+}
+func rtx4090() card {
+	return card{"NVIDIA GeForce RTX 4090", 24564, 450, 19, 33, 71, 2520, 10251, false, false, true}
+}
+func rtx3090() card {
+	return card{"NVIDIA GeForce RTX 3090", 24576, 350, 24, 35, 76, 1695, 9501, false, false, true}
+}
+
+// An instance is one MIG slice of a card.
+type instance struct {
+	profile string
+	gi, ci  int
+	memory  int64
+	uuid    string
+}
+
+// A span is from its beginning up to its end; a zero end never comes.
+type span struct{ from, until time.Time }
+
+func (s span) has(t time.Time) bool {
+	return !s.from.IsZero() && !t.Before(s.from) && (s.until.IsZero() || t.Before(s.until))
+}
+
+func (s span) overlaps(o span) bool {
+	return (s.until.IsZero() || o.from.Before(s.until)) && (o.until.IsZero() || s.from.Before(o.until))
+}
+
+// New returns the fleet of the demonstration: seven hosts of a small lab. start
+// is the moment at which somebody opens the page. Then, and for as long as
+// anybody looks on, there is at least one GPU in every state that a board knows
+// once [Fleet.Comments] is read with it; before it, there are weeks of history.
+func New(seed int64, start time.Time) *Fleet {
+	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
+	f.add(Host{Name: "atlas", Group: "Room 1", Owner: "vision", Note: "GPUs 0-3 are for deadlines"}, 8, h100(), 128, "580.82.07", "13.0")
+	f.add(Host{Name: "boreas", Group: "Room 1", Owner: "vision"}, 4, a100(), 64, "570.172.08", "12.8")
+	f.add(Host{Name: "ceres", Group: "Room 1", Owner: "language", Note: "GPU 2 is cut into MIG instances"}, 4, a100(), 64, "570.172.08", "12.8")
+	f.add(Host{Name: "dione", Group: "Room 2", Owner: "language"}, 8, a6000(), 96, "575.64.03", "12.9")
+	f.add(Host{Name: "europa", Group: "Room 2", Owner: "robotics"}, 4, a100(), 64, "570.172.08", "12.8")
+	f.add(Host{Name: "fornax", Group: "Room 2", Owner: "robotics"}, 4, rtx4090(), 32, "580.82.07", "13.0")
+	f.add(Host{Name: "gaia", Group: "Room 2", Note: "the old one below the window"}, 2, rtx3090(), 24, "550.163.01", "12.4")
+	f.script()
+	return f
+}
+
+// NewLarge returns a fleet of so many hosts with 8 GPUs each and no faults, for
+// measuring.
+func NewLarge(seed int64, start time.Time, hosts int) *Fleet {
+	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
+	cards := []card{h100(), a100(), a6000(), rtx4090()}
+	for i := range hosts {
+		f.add(Host{Name: fmt.Sprintf("gpu%04d", i), Group: fmt.Sprintf("Rack %d", i/20+1)}, 8, cards[i%len(cards)], 128, "580.82.07", "13.0")
+	}
+	return f
+}
+
+func (f *Fleet) add(h Host, gpus int, c card, cores int, driver, cuda string) {
+	n := len(f.machines)
+	h.GPUs = gpus
+	m := &machine{
+		Host: h, seed: mix(f.seed, uint64(n)+1), cores: cores, memory: int64(cores) * 8192, driver: driver, cuda: cuda,
+		address: fmt.Sprintf("10.20.%d.%d", n/200, 11+n%200), scratch: 7_600_000,
+	}
+	for i := range gpus {
+		seed := mix(m.seed, uint64(i)+100)
+		d := &device{card: c, index: i, uuid: uuid("GPU", seed), bus: fmt.Sprintf("00000000:%02X:00.0", 0x07+0x0b*i)}
+		d.lanes = []*lane{{seed: mix(seed, 1), capacity: c.memory * 92 / 100}}
+		m.gpus = append(m.gpus, d)
+	}
+	f.machines = append(f.machines, m)
+}
+
+// Hosts returns the hosts in order of their names.
+func (f *Fleet) Hosts() []Host {
+	list := make([]Host, len(f.machines))
+	for i, m := range f.machines {
+		list[i] = m.Host
+	}
+	return list
+}
+
+func (f *Fleet) machine(host string) *machine {
+	i, ok := slices.BinarySearchFunc(f.machines, host, func(m *machine, name string) int {
+		switch {
+		case m.Name < name:
+			return -1
+		case m.Name > name:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return nil
+	}
+	return f.machines[i]
+}
+
+// Silent reports whether a host sends nothing at this moment. fornax falls
+// silent three hours before the start, comes back twenty minutes after it, and
+// then is silent for a quarter of an hour every two hours.
+func (f *Fleet) Silent(host string, now time.Time) bool {
+	m := f.machine(host)
+	return m != nil && !f.lastNews(m, now).Equal(tick(m, now))
+}
+
+// tick is the last moment at or before t at which a node collected. Nodes do
+// not collect all at once.
+func tick(m *machine, t time.Time) time.Time {
+	phase := time.Duration(m.seed%20000) * time.Millisecond
+	return t.UTC().Add(-phase).Truncate(Interval).Add(phase)
+}
+
+// lastNews is when the newest snapshot that left the host was collected.
+func (f *Fleet) lastNews(m *machine, now time.Time) time.Time {
+	at := tick(m, now)
+	for _, s := range m.silences {
+		if s.has(at) {
+			return tick(m, s.from.Add(-time.Millisecond))
+		}
+	}
+	if len(m.silences) > 0 {
+		// The daily trouble: the last quarter of every two hours after the start.
+		if since := at.Sub(f.start); since > 0 && since%(2*time.Hour) >= 105*time.Minute {
+			return tick(m, at.Add(-(since%(2*time.Hour) - 105*time.Minute)).Add(-time.Millisecond))
+		}
+	}
+	return at
+}
+
+// mix makes a number from two that looks like none of them (splitmix64).
+func mix(a, b uint64) uint64 {
+	z := a + 0x9e3779b97f4a7c15*(b+1)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// unit is mix as a fraction from 0 up to 1.
+func unit(a, b uint64) float64 { return float64(mix(a, b)>>11) / (1 << 53) }
+
+func uuid(prefix string, seed uint64) string {
+	a, b := mix(seed, 11), mix(seed, 12)
+	return fmt.Sprintf("%s-%08x-%04x-4%03x-%04x-%012x", prefix, uint32(a), uint16(a>>32), uint16(a>>48)&0xfff, uint16(b>>48)&0x3fff|0x8000, b&0xffffffffffff)
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,85 @@
+package demo
+
+import (
+	"fmt"
+	"time"
+)
+
+// container is the short id of one.
+func container(seed uint64) string { return fmt.Sprintf("%012x", mix(seed, 10)&0xffffffffffff) }
+
+// script fixes what the demonstration is to show around its start; what nobody
+// fixed stays random. Together with the bookings of [Fleet.Comments] there is
+// something in every state.
+func (f *Fleet) script() {
+	const h = time.Hour
+	// on lets a job run on a GPU from so long after the start, for good.
+	on := func(host string, gpu int, from time.Duration, user, program string, s shape, memory int64) *job {
+		l := f.machine(host).gpus[gpu].lanes[0]
+		j := &job{span: span{from: f.start.Add(from)}, user: user, program: program, shape: s, memory: memory, seed: mix(l.seed, 77)}
+		l.script = append(l.script, scripted{j.span, j})
+		return j
+	}
+	empty := func(host string, from time.Duration, gpus ...int) {
+		for _, g := range gpus {
+			for _, l := range f.machine(host).gpus[g].lanes {
+				l.script = append(l.script, scripted{span: span{from: f.start.Add(from)}})
+			}
+		}
+	}
+
+	for g := range 3 {
+		on("atlas", g, -50*h+time.Duration(g)*time.Second, "mira", "train.py", steady, 72900-int64(g)*64)
+	}
+	on("atlas", 3, -100*time.Minute, "jun", "eval.py", bursts, 67600)
+	empty("atlas", -5*h, 4, 5)
+	on("atlas", 7, -19*h, "sam", "jupyter", held, 58300)
+
+	empty("boreas", -h, 0, 1, 2, 3)
+
+	empty("ceres", -6*h, 0)
+	f.slice("ceres", 2)
+	on("ceres", 2, -9*24*h, "kai", "serve", serving, 14900).container = container(f.seed)
+
+	for g := range 2 {
+		on("dione", g, -27*h+time.Duration(g)*time.Second, "tomas", "pretrain.py", steady, 44100)
+	}
+	f.share("dione", 6)
+
+	on("europa", 0, -11*h, "noor", "sweep.py", sweep, 38200)
+	europa := f.machine("europa")
+	end := f.start.Add(-9 * h)
+	stuck := europa.gpus[1].lanes[0]
+	crashed := &job{span: span{f.start.Add(-31 * h), end}, user: "kai", program: "train.py", shape: steady, memory: 32200, seed: mix(stuck.seed, 77)}
+	left := &job{span: span{from: end}, shape: dead, memory: 32200, seed: crashed.seed}
+	stuck.script = append(stuck.script, scripted{crashed.span, crashed}, scripted{left.span, left})
+	europa.gpus[2].lost = span{from: f.start.Add(-26 * h)}
+	empty("europa", -26*h, 2)
+	empty("europa", -14*h, 3)
+
+	f.machine("fornax").silences = []span{{f.start.Add(-3 * h), f.start.Add(20 * time.Minute)}}
+
+	f.machine("gaia").gpus[0].desktop = true
+	on("gaia", 0, -50*time.Minute, "lea", "render.py", steady, 20900)
+}
+
+// slice cuts a GPU into three MIG instances with a lane each.
+func (f *Fleet) slice(host string, gpu int) {
+	d := f.machine(host).gpus[gpu]
+	seed := d.lanes[0].seed
+	d.lanes = nil
+	for i, s := range []struct {
+		profile string
+		memory  int64
+	}{{"3g.20gb", 20096}, {"2g.10gb", 9984}, {"1g.5gb", 4864}} {
+		d.mig = append(d.mig, instance{profile: s.profile, gi: i + 1, memory: s.memory, uuid: uuid("MIG", mix(seed, uint64(i)+40))})
+		d.lanes = append(d.lanes, &lane{seed: mix(seed, uint64(i)+50), capacity: s.memory * 90 / 100, instance: i})
+	}
+}
+
+// share lets two jobs run on a GPU at once, each on half of its memory.
+func (f *Fleet) share(host string, gpu int) {
+	d := f.machine(host).gpus[gpu]
+	seed := d.lanes[0].seed
+	d.lanes = []*lane{{seed: mix(seed, 60), capacity: d.memory * 46 / 100}, {seed: mix(seed, 61), capacity: d.memory * 46 / 100}}
+}

@@ -1,0 +1,114 @@
+package demo
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Use is one person's use of one GPU, as it was, whether or not the node
+// could tell anybody.
+type Use struct {
+	Host        string
+	GPU         int
+	User        string // "" for memory that a dead process left behind
+	Program     string
+	From, Until time.Time // within the span that was asked for
+	Memory      int64     // MiB, the same all the time
+	// Idle is true when it did nothing with the GPU from beginning to end.
+	Idle bool
+}
+
+// Truth returns every use within a span, in order of host, GPU, start and user.
+func (f *Fleet) Truth(from, until time.Time) []Use {
+	var list []Use
+	s := span{from.UTC(), until.UTC()}
+	for _, m := range f.machines {
+		for _, d := range m.gpus {
+			for _, l := range d.lanes {
+				for _, j := range l.between(s) {
+					u := Use{
+						Host: m.Name, GPU: d.index, User: j.user, Program: j.program, From: j.from, Until: j.until,
+						Memory: j.memory, Idle: j.shape == held || j.shape == dead,
+					}
+					if u.From.Before(s.from) {
+						u.From = s.from
+					}
+					if u.Until.IsZero() || u.Until.After(s.until) {
+						u.Until = s.until
+					}
+					list = append(list, u)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Use) int {
+		if c := strings.Compare(a.Host, b.Host); c != 0 {
+			return c
+		}
+		if a.GPU != b.GPU {
+			return a.GPU - b.GPU
+		}
+		if c := a.From.Compare(b.From); c != 0 {
+			return c
+		}
+		return strings.Compare(a.User, b.User)
+	})
+	return list
+}
+
+// MeanUsed returns the mean number of GPUs that each person used within a span.
+// A GPU that several share at a moment counts for each by share of their memory.
+func (f *Fleet) MeanUsed(from, until time.Time) map[string]float64 {
+	uses := f.Truth(from, until)
+	mean := map[string]float64{}
+	for start := 0; start < len(uses); {
+		end := start + 1
+		for end < len(uses) && uses[end].Host == uses[start].Host && uses[end].GPU == uses[start].GPU {
+			end++
+		}
+		addShares(mean, uses[start:end])
+		start = end
+	}
+	for user := range mean {
+		mean[user] /= until.Sub(from).Seconds()
+	}
+	return mean
+}
+
+// addShares adds, for each user of one GPU, the seconds times the share.
+func addShares(sum map[string]float64, uses []Use) {
+	var edges []time.Time
+	for _, u := range uses {
+		edges = append(edges, u.From, u.Until)
+	}
+	slices.SortFunc(edges, time.Time.Compare)
+	for i := 1; i < len(edges); i++ {
+		a, b := edges[i-1], edges[i]
+		total := int64(0)
+		for _, u := range uses {
+			if !u.From.After(a) && !u.Until.Before(b) {
+				total += u.Memory
+			}
+		}
+		for _, u := range uses {
+			if !u.From.After(a) && !u.Until.Before(b) && total > 0 {
+				sum[u.User] += b.Sub(a).Seconds() * float64(u.Memory) / float64(total)
+			}
+		}
+	}
+}
+
+// Utilization returns what a GPU does at a moment, in %; false where the driver
+// cannot tell (a lost or partitioned GPU, or none of that name).
+func (f *Fleet) Utilization(host string, gpu int, at time.Time) (int, bool) {
+	m := f.machine(host)
+	if m == nil || gpu < 0 || gpu >= len(m.gpus) {
+		return 0, false
+	}
+	s := f.snapshot(m, at.UTC())
+	if v := s.GPUs[gpu].UtilizationGPU; v != nil {
+		return *v, true
+	}
+	return 0, false
+}
