@@ -36,11 +36,16 @@ type Drops struct {
 	cache map[string]cached
 }
 
+// cached is what Latest said of a host while its files looked like that.
 type cached struct {
-	mark   mark
+	outer, inner mark // zero where there is none
+	found
+	err error
+}
+
+type found struct {
 	bundle *snapshot.Bundle
 	info   Info
-	err    error
 }
 
 // Info is about the file that a bundle came from. Size and ModTime serve
@@ -148,9 +153,44 @@ func (d *Drops) Hosts() ([]string, []snapshot.Problem) {
 // wraps a [snapshot.DecodeError]: bad:foreign for another host's bundle,
 // bad:notregular, bad:toolarge, bad:parse and so on.
 func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
+	if err := validHost(host); err != nil {
+		return nil, Info{}, fmt.Errorf("reading snapshot: %w", err)
+	}
+	// A glance tells whether anything changed. It may go through symlinks, for
+	// nothing is believed of it but that these are the files that were read.
+	now := cached{outer: d.glance(host, LatestName), inner: d.glance(host, inner+"/"+LatestName)}
+	d.mu.Lock()
+	before, ok := d.cache[host]
+	d.mu.Unlock()
+	if ok && before.outer == now.outer && before.inner == now.inner {
+		return before.bundle, before.info, before.err
+	}
+	now.found, now.err = d.latest(host)
+	if now.err != nil {
+		now.bundle, now.err = nil, fmt.Errorf("reading snapshot of %s: %w", host, now.err)
+	}
+	d.mu.Lock()
+	if now.outer == (mark{}) && now.inner == (mark{}) {
+		delete(d.cache, host)
+	} else {
+		d.cache[host] = now
+	}
+	d.mu.Unlock()
+	return now.bundle, now.info, now.err
+}
+
+func (d *Drops) glance(host, name string) mark {
+	info, err := os.Lstat(d.dir + "/" + host + "/" + name)
+	if err != nil {
+		return mark{}
+	}
+	return markOf(info)
+}
+
+func (d *Drops) latest(host string) (found, error) {
 	root, err := d.drop(host)
 	if err != nil {
-		return nil, Info{}, fmt.Errorf("reading snapshot of %s: %w", host, err)
+		return found{}, err
 	}
 	defer root.Close()
 	best, err := d.latestIn(root, host, LatestName)
@@ -162,43 +202,25 @@ func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
 	case nestedErr == nil && (err != nil || nested.bundle.Snapshot.CollectedAt.After(best.bundle.Snapshot.CollectedAt.Time)):
 		best, err = nested, nil
 	}
-	if err != nil {
-		return nil, best.info, fmt.Errorf("reading snapshot of %s: %w", host, err)
-	}
-	return best.bundle, best.info, nil
+	return best, err
 }
 
-func (d *Drops) latestIn(root *os.Root, host, name string) (cached, error) {
+func (d *Drops) latestIn(root *os.Root, host, name string) (found, error) {
 	if err := checkInner(root, name); err != nil {
-		return cached{}, err
-	}
-	key := host + "/" + name
-	if info, err := lookRegular(root, name, snapshot.MaxFileBytes); err != nil {
-		return cached{}, err
-	} else if c, ok := d.lookup(key); ok && c.mark == markOf(info) {
-		return c, c.err
+		return found{}, err
 	}
 	data, info, err := d.read(root, name)
 	if err != nil {
-		return cached{}, err
+		return found{}, err
 	}
-	c := cached{mark: markOf(info), info: Info{Digest: digest(data), Size: info.Size(), ModTime: info.ModTime()}}
-	c.bundle, c.err = decode(d, data, (*snapshot.Decoder).Bundle)
-	if c.err == nil && c.bundle.Host != host {
-		c.err = foreign(host, c.bundle.Host)
-		c.bundle = nil
+	f := found{info: Info{Digest: digest(data), Size: info.Size(), ModTime: info.ModTime()}}
+	if f.bundle, err = decode(d, data, (*snapshot.Decoder).Bundle); err != nil {
+		return f, err
 	}
-	d.mu.Lock()
-	d.cache[key] = c
-	d.mu.Unlock()
-	return c, c.err
-}
-
-func (d *Drops) lookup(key string) (cached, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c, ok := d.cache[key]
-	return c, ok
+	if f.bundle.Host != host {
+		return f, foreign(host, f.bundle.Host)
+	}
+	return f, nil
 }
 
 // Hours lists the hour files of host by their names, oldest first. Other names
@@ -305,8 +327,8 @@ func (d *Drops) readHour(f HourFile) (*snapshot.Hour, error) {
 
 // drop opens the directory of one host.
 func (d *Drops) drop(host string) (*os.Root, error) {
-	if name, err := snapshot.ParseHost(host); err != nil || name != host {
-		return nil, refuse(snapshot.BadHost, "%q is no host name", snapshot.Text(host, snapshot.MaxNameBytes))
+	if err := validHost(host); err != nil {
+		return nil, err
 	}
 	d.mu.Lock()
 	parent := d.root
@@ -317,39 +339,7 @@ func (d *Drops) drop(host string) (*os.Root, error) {
 	return openDir(parent, host)
 }
 
-// openDir opens a directory that is one, not a symlink to one: within the drops
-// a symlink could only lead to another host's.
-func openDir(parent *os.Root, name string) (*os.Root, error) {
-	if err := isDir(parent, name); err != nil {
-		return nil, err
-	}
-	root, err := parent.OpenRoot(name)
-	if err != nil {
-		return nil, unreadable(err)
-	}
-	return root, nil
-}
-
-func isDir(root *os.Root, name string) error {
-	info, err := root.Lstat(name)
-	if err != nil {
-		return unreadable(err)
-	}
-	if !info.IsDir() {
-		return refuse(badNotRegular, "%s is a %s, and should be a directory", name, kindOrFile(info.Mode()))
-	}
-	return nil
-}
-
-// checkInner makes sure that a name in the inner directory goes through a directory.
-func checkInner(root *os.Root, name string) error {
-	if !strings.HasPrefix(name, inner+"/") {
-		return nil
-	}
-	return isDir(root, inner)
-}
-
-// read tries twice: the first time a new file may have been renamed over the
+// read tries more than once: the first time a new file may have been renamed over the
 // old one in the instant between looking and opening.
 func (d *Drops) read(root *os.Root, name string) ([]byte, fs.FileInfo, error) {
 	var data []byte

@@ -7,9 +7,49 @@ import (
 	"io/fs"
 	"os"
 	"sort"
+	"strings"
 
 	"gpuboard/snapshot"
 )
+
+func validHost(host string) error {
+	if name, err := snapshot.ParseHost(host); err != nil || name != host {
+		return refuse(snapshot.BadHost, "%q is no host name", snapshot.Text(host, snapshot.MaxNameBytes))
+	}
+	return nil
+}
+
+// openDir opens a directory that is one, not a symlink to one: within the drops
+// a symlink could only lead to another host's.
+func openDir(parent *os.Root, name string) (*os.Root, error) {
+	if err := isDir(parent, name); err != nil {
+		return nil, err
+	}
+	root, err := parent.OpenRoot(name)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return root, nil
+}
+
+func isDir(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return unreadable(err)
+	}
+	if !info.IsDir() {
+		return refuse(badNotRegular, "%s is a %s, and should be a directory", name, kindOrFile(info.Mode()))
+	}
+	return nil
+}
+
+// checkInner makes sure that a name in the inner directory goes through a directory.
+func checkInner(root *os.Root, name string) error {
+	if !strings.HasPrefix(name, inner+"/") {
+		return nil
+	}
+	return isDir(root, inner)
+}
 
 // list returns at most limit entries of a directory, sorted, and whether there are more.
 func list(root *os.Root, name string, limit int) (entries []fs.DirEntry, more bool, err error) {
