@@ -17,7 +17,6 @@ import (
 	"gpuboard/internal/sshtest"
 	"gpuboard/publisher/dropbox"
 
-	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
@@ -25,17 +24,23 @@ import (
 func receiver(t testing.TB) (Options, string) {
 	t.Helper()
 	keys, data := t.TempDir(), t.TempDir()
-	sshtest.WriteKey(t, filepath.Join(keys, "gpu01"), "ed25519", "")
+	public, err := GenerateKey(filepath.Join(keys, "gpu01"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(keys, "gpu01.pub"), public+"\n")
+	if _, err := GenerateKey(filepath.Join(keys, "gpu01")); !errors.Is(err, os.ErrExist) {
+		t.Fatalf("a second key over the first: %v", err)
+	}
 	o := Options{Target: Target{Scheme: "sftp", User: "gpu01"}, Identity: []string{filepath.Join(keys, "gpu01")},
-		KnownHosts: []string{filepath.Join(data, "known_hosts")}, ConfigFiles: []string{}, StateDir: t.TempDir()}
+		KnownHosts: []string{filepath.Join(data, "known_hosts")}, ConfigFiles: []string{}, StateDir: filepath.Join(t.TempDir(), "made", "here")}
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, done := make(chan string), make(chan error, 1)
 	go func() {
 		done <- dropbox.Serve(ctx, dropbox.Options{Data: data, Keys: keys, HostKey: filepath.Join(data, "host_key"), Listen: "127.0.0.1:0",
-			OnListen: func(addr net.Addr, key ssh.PublicKey) {
+			OnListen: func(addr net.Addr, key string) {
 				o.Target.Host, o.Target.Port = "127.0.0.1", addr.(*net.TCPAddr).Port
-				line := knownhosts.Line([]string{addr.String()}, key) + "\n"
-				listening <- line
+				listening <- knownhosts.Normalize(addr.String()) + " " + key + "\n"
 			},
 			Now: func() time.Time { return time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC) },
 		})

@@ -76,6 +76,11 @@ func (n notes) write(temp string) error {
 		return nil
 	}
 	f, err := os.OpenFile(n.path(temp), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = os.MkdirAll(n.dir, 0o700); err == nil {
+			f, err = os.OpenFile(n.path(temp), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		}
+	}
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}

@@ -76,7 +76,8 @@ type Options struct {
 	ResolveConfig func(ctx context.Context, host string) ([]byte, error)
 	// ConfigFiles default to ~/.ssh/config and /etc/ssh/ssh_config.
 	ConfigFiles []string
-	// StateDir is a local directory, private to this user, in which a push under
+	// StateDir is a local directory, private to this user and made when it is
+	// missing, in which a push under
 	// way is noted, so that the next one can remove what a killed one left on the
 	// server. Empty: leftovers wait for the server's own sweeper.
 	StateDir string

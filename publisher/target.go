@@ -3,6 +3,7 @@ package publisher
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -86,6 +87,11 @@ func ParseTarget(s string) (Target, error) {
 	// A leading hyphen would be read as an option by ssh -G.
 	if t.Host == "" || strings.HasPrefix(t.Host, "-") || strings.ContainsAny(t.Host, " \t\r\n/'\"`$\\;&<>|(){}") {
 		return bad(forms, "%q is not a host name, an address or an alias", t.Host)
+	}
+	if strings.Contains(t.Host, ":") {
+		if addr, err := netip.ParseAddr(t.Host); err != nil || addr.Zone() != "" || !strings.HasPrefix(u.Host, "[") {
+			return bad(forms, "%q is not an address; write an IPv6 address in brackets", t.Host)
+		}
 	}
 	if p := u.Port(); p != "" {
 		n, err := strconv.Atoi(p)

@@ -49,6 +49,8 @@ func TestParseTarget(t *testing.T) {
 		"sftp://-l@web/in":           "sftp://",
 		"sftp://web/a%0ab":           "sftp://",
 		"sftp://web/\x1b[2J":         "sftp://",
+		"sftp://::1/in":              "brackets",
+		"sftp://[:]:1/in":            "sftp://",
 		"sftp://w%24(id)/in":         "sftp://",
 		"file://srv/data":            "file:///srv/data",
 		"file://":                    "file:///dir",
@@ -56,7 +58,7 @@ func TestParseTarget(t *testing.T) {
 	} {
 		_, err := ParseTarget(in)
 		e, ok := err.(*Error) //nolint:errorlint // the very type is the contract
-		if !ok || e.Code != CodeTarget || e.Temporary() || !strings.Contains(e.Hint(), hint) {
+		if !ok || e.Code != CodeTarget || e.Temporary() || !strings.Contains(e.Hint()+e.Error(), hint) {
 			t.Errorf("%q: got %v", in, err)
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,8 +58,9 @@ type Options struct {
 	HostKey string
 	Listen  string // address; default 127.0.0.1:2222
 	Limits  Limits
-	// OnListen is called once, when connections are accepted.
-	OnListen func(net.Addr, ssh.PublicKey)
+	// OnListen is called once, when connections are accepted, with the server's
+	// public key as it stands in known_hosts, such as "ssh-ed25519 AAAA…".
+	OnListen func(addr net.Addr, publicKey string)
 	Log      *slog.Logger
 	Now      func() time.Time // default the system clock
 }
@@ -94,7 +96,7 @@ func Serve(ctx context.Context, o Options) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
 	if s.opts.OnListen != nil {
-		s.opts.OnListen(listener.Addr(), s.public)
+		s.opts.OnListen(listener.Addr(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.public))))
 	}
 	err = s.accept(ctx, listener)
 	s.shutDown()

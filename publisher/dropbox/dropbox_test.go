@@ -40,8 +40,9 @@ func start(t *testing.T, limits Limits, hosts ...string) *box {
 		done <- Serve(ctx, Options{
 			Data: b.data, Keys: b.keys, HostKey: filepath.Join(b.data, "host_key"), Listen: "127.0.0.1:0", Limits: limits,
 			Now: func() time.Time { return testNow },
-			OnListen: func(addr net.Addr, key ssh.PublicKey) {
-				b.addr, b.host = addr.String(), key
+			OnListen: func(addr net.Addr, key string) {
+				b.addr = addr.String()
+				b.host, _, _, _, _ = ssh.ParseAuthorizedKey([]byte(key))
 				close(listening)
 			},
 		})
