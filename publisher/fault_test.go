@@ -24,11 +24,9 @@ import (
 func receiver(t testing.TB) (Options, string) {
 	t.Helper()
 	keys, data := t.TempDir(), t.TempDir()
-	public, err := GenerateKey(filepath.Join(keys, "gpu01"))
-	if err != nil {
+	if _, err := GenerateKey(filepath.Join(keys, "gpu01")); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(keys, "gpu01.pub"), public+"\n")
 	if _, err := GenerateKey(filepath.Join(keys, "gpu01")); !errors.Is(err, os.ErrExist) {
 		t.Fatalf("a second key over the first: %v", err)
 	}
