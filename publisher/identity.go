@@ -2,14 +2,11 @@ package publisher
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
@@ -160,43 +157,4 @@ func contains(keys []ssh.PublicKey, key ssh.PublicKey) bool {
 		}
 	}
 	return false
-}
-
-// GenerateKey makes an Ed25519 key pair without a passphrase, writes the private
-// half to a new file with mode 0600 and the public half beside it to path.pub,
-// and returns the latter as the line for authorized_keys, without a newline. A
-// private key that exists is left alone and is an error that wraps [fs.ErrExist].
-func GenerateKey(path string) (public string, err error) {
-	pub, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		return "", fmt.Errorf("making a key: %w", err)
-	}
-	block, err := ssh.MarshalPrivateKey(private, "gpuboard")
-	if err != nil {
-		return "", fmt.Errorf("making a key: %w", err)
-	}
-	key, err := ssh.NewPublicKey(pub)
-	if err != nil {
-		return "", fmt.Errorf("making a key: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return "", fmt.Errorf("writing a key: %w", err)
-	}
-	_, err = f.Write(pem.EncodeToMemory(block))
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	line := ssh.MarshalAuthorizedKey(key)
-	if err == nil {
-		err = os.WriteFile(path+".pub", line, 0o644)
-	}
-	if err != nil {
-		os.Remove(path) // half a key would be in the way of the next attempt
-		return "", fmt.Errorf("writing a key: %w", err)
-	}
-	return strings.TrimSpace(string(line)), nil
 }

@@ -2,50 +2,49 @@ package publisher
 
 import (
 	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/pem"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
 )
 
-// GenerateKey makes an ed25519 key pair without a passphrase, as ssh-keygen
-// does: the private half in the new file path, mode 0600, the public one in
-// path.pub. It returns the public line, and replaces no key that exists.
+// GenerateKey makes an Ed25519 key pair without a passphrase, writes the private
+// half to a new file with mode 0600 and the public half beside it to path.pub,
+// and returns the latter as the line for authorized_keys, without a newline. A
+// private key that exists is left alone and is an error that wraps [fs.ErrExist].
 func GenerateKey(path string) (public string, err error) {
-	pub, private, err := ed25519.GenerateKey(rand.Reader)
+	pub, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return "", fmt.Errorf("making a key: %w", err)
 	}
-	comment := filepath.Base(path)
-	block, err := ssh.MarshalPrivateKey(private, comment)
+	block, err := ssh.MarshalPrivateKey(private, "gpuboard")
 	if err != nil {
 		return "", fmt.Errorf("making a key: %w", err)
 	}
-	sshPub, err := ssh.NewPublicKey(pub)
+	key, err := ssh.NewPublicKey(pub)
 	if err != nil {
 		return "", fmt.Errorf("making a key: %w", err)
 	}
-	public = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(sshPub))) + " " + comment
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", fmt.Errorf("writing a key: %w", err)
 	}
-	if _, err = f.Write(pem.EncodeToMemory(block)); err == nil {
+	_, err = f.Write(pem.EncodeToMemory(block))
+	if err == nil {
 		err = f.Sync()
 	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
+	line := ssh.MarshalAuthorizedKey(key)
 	if err == nil {
-		err = os.WriteFile(path+".pub", []byte(public+"\n"), 0o644)
+		err = os.WriteFile(path+".pub", line, 0o644)
 	}
 	if err != nil {
-		os.Remove(path) // half a key is worse than none
+		os.Remove(path) // half a key would be in the way of the next attempt
 		return "", fmt.Errorf("writing a key: %w", err)
 	}
-	return public, nil
+	return strings.TrimSpace(string(line)), nil
 }
