@@ -31,7 +31,7 @@ func ParseHost(s string) (string, error) {
 		return "", fmt.Errorf("%w: it is empty", ErrHost)
 	case len(name) > 253:
 		return "", fmt.Errorf("%w: it is %d characters long, and 253 is the most", ErrHost, len(name))
-	case !hostName.MatchString(name):
+	case len(name) != len(s) || !hostName.MatchString(name): // the Kelvin sign's lower case is a plain k
 		return "", fmt.Errorf("%w: %s: letters, digits, inner hyphens and dots only", ErrHost, strconv.QuoteToASCII(clip(s, 80)))
 	}
 	for _, suffix := range siteSuffixes {
