@@ -10,21 +10,21 @@ import (
 	"testing"
 )
 
-// shape is a JSON value with every scalar replaced by its kind, and lists by
+// compatKinds is a JSON value with every scalar replaced by its kind, and lists by
 // their first element: what a program that reads it relies on.
-func shape(v any) any {
+func compatKinds(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		m := map[string]any{}
 		for k, member := range v {
-			m[k] = shape(member)
+			m[k] = compatKinds(member)
 		}
 		return m
 	case []any:
 		if len(v) == 0 {
 			return []any{}
 		}
-		return []any{shape(v[0])}
+		return []any{compatKinds(v[0])}
 	default:
 		return fmt.Sprintf("%T", v)
 	}
@@ -41,11 +41,11 @@ func compatRead(t testing.TB, content []byte) any {
 
 func compatShape(t testing.TB, name string, got any, want string) {
 	t.Helper()
-	a, err := json.Marshal(shape(got))
+	a, err := json.Marshal(compatKinds(got))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := json.Marshal(shape(compatRead(t, []byte(want))))
+	b, err := json.Marshal(compatKinds(compatRead(t, []byte(want))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,10 +92,19 @@ type textPage struct {
 	width int
 	more  string // marks what was cut
 	dash  string // stands for what is not known
+	// digits is how many the largest number of MiB has, and five at least.
+	digits int
 }
 
 func newTextPage(b *board.Board, opt TextOptions) *textPage {
-	t := &textPage{b: b, opt: opt, width: max(opt.Width, 60), more: "…", dash: "–"}
+	t := &textPage{b: b, opt: opt, width: max(opt.Width, 60), more: "…", dash: "–", digits: 5}
+	for i := range b.Hosts {
+		for j := range b.Hosts[i].GPUs {
+			if m := b.Hosts[i].GPUs[j].MemoryTotal; m != nil && *m > 99999 {
+				t.digits = 7 // up to 9 TiB
+			}
+		}
+	}
 	if opt.Width == 0 {
 		t.width = 80
 	}
@@ -174,7 +183,7 @@ func (t *textPage) headline() {
 	t.line(color, s)
 	stamp := "as of " + t.b.GeneratedAt.In(t.opt.Zone).Format("2006-01-02 15:04:05 MST")
 	if t.b.Demo {
-		stamp += ", a demonstration: none of this exists"
+		stamp += " (demo)"
 	}
 	if f := t.b.NextFree; f != nil && !f.From.IsZero() {
 		stamp += fmt.Sprintf("; next: %s %d at %s", t.safe(f.Host), f.GPU, t.moment(f.From))
@@ -185,7 +194,7 @@ func (t *textPage) headline() {
 // model is a short name with its memory, once: "H100 80 GB".
 func (t *textPage) model(name string, mib *int64) string {
 	name = t.safe(name)
-	if mib == nil || strings.HasSuffix(name, "GB") {
+	if mib == nil || strings.Contains(name, "GB") {
 		return name
 	}
 	return name + " " + strconv.FormatInt((*mib+512)/1024, 10) + " GB"

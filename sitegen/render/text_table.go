@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,30 +20,47 @@ type textColumn struct {
 // since when, with what and the reservation.
 const textWide = 140
 
+// columns are as wide as the board needs, and what is left is for the state:
+// a fleet of short names has room for long models.
 func (t *textPage) columns() []textColumn {
+	host, gpu := 4, 8
+	for i := range t.b.Hosts {
+		h := &t.b.Hosts[i]
+		host = max(host, textWidth(t.safe(h.Name)))
+		for j := range h.GPUs {
+			gpu = max(gpu, textWidth(t.gpuName(&h.GPUs[j])))
+		}
+	}
 	if t.width < textWide {
-		fixed := 15 + 6 + 6
-		rest := t.width - 7 - fixed
-		host, gpu := rest/4, rest/3-1
+		memory := 2*t.digits + 3
+		rest := t.width - 7 - memory - 6 - 6
+		host = min(host, rest/4)
+		gpu = min(gpu, rest-host-min(22, rest/2))
 		return []textColumn{
-			{"host", host, false}, {"gpu", gpu, false}, {"memory usage", 15, true},
+			{"host", host, false}, {"gpu", gpu, false}, {"memory usage", memory, true},
 			{"volat.", 6, true}, {"temp.", 6, true}, {"state", rest - host - gpu, false},
 		}
 	}
-	rest := t.width - 11 - (18 + 24 + 17 + 8 + 7 + 12)
-	who, since := rest/5, 12
-	program := rest / 4
+	host, gpu = min(max(host, 18), 24), min(max(gpu, 24), 28)
+	rest := t.width - 11 - (host + gpu + 17 + 8 + 7 + 12)
+	who, since := rest/4, 12
+	program := (rest - who - since) / 3
 	return []textColumn{
-		{"host", 18, false}, {"gpu", 24, false}, {"memory usage", 17, true},
+		{"host", host, false}, {"gpu", gpu, false}, {"memory usage", 17, true},
 		{"volat.", 8, true}, {"temp.", 7, true}, {"state", 12, false}, {"who", who, false},
 		{"since", since, false}, {"program", program, false}, {"reservation", rest - who - since - program, false},
 	}
+}
+
+func (t *textPage) gpuName(g *board.GPU) string {
+	return " " + strconv.Itoa(g.Index) + ":" + t.safe(g.ShortName)
 }
 
 // table is the overview: one row for each GPU, one for each host that is not up.
 func (t *textPage) table() {
 	t.headline()
 	cols := t.columns()
+	body := slices.Clone(cols)
 	t.rule(cols)
 	header := make([]string, len(cols))
 	for i, c := range cols {
@@ -50,7 +68,7 @@ func (t *textPage) table() {
 		cols[i].right = false
 	}
 	t.row(cols, header, nil)
-	cols = t.columns()
+	cols = body
 	t.rule(cols)
 	any := false
 	for i := range t.b.Hosts {
@@ -134,8 +152,8 @@ func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
 	}
 	cells := []string{
 		host,
-		" " + strconv.Itoa(g.Index) + ":" + t.safe(g.ShortName),
-		t.number64(g.MemoryUsed, 6) + " / " + t.number64(g.MemoryTotal, 6),
+		t.gpuName(g),
+		t.number64(g.MemoryUsed, t.digits) + " / " + t.number64(g.MemoryTotal, t.digits),
 		t.number(g.UtilizationGPU) + " %",
 		t.number(g.Temperature) + degree,
 	}

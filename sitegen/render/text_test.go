@@ -23,7 +23,7 @@ func textObeyed(r rune) bool {
 	return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-func textOf(t testing.TB, b *board.Board, opt TextOptions) string {
+func textStatus(t testing.TB, b *board.Board, opt TextOptions) string {
 	t.Helper()
 	var buf bytes.Buffer
 	if err := Status(&buf, b, opt); err != nil {
@@ -48,7 +48,7 @@ func TestStatusGoldens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := testFleet()
 			opt.Zone = in.Site.Zone
-			got := textOf(t, in.Board, opt)
+			got := textStatus(t, in.Board, opt)
 			file := filepath.Join("testdata", "text", name)
 			if *textUpdate {
 				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -109,7 +109,7 @@ func TestStatusHoldsItsWidth(t *testing.T) {
 		for _, width := range []int{60, 79, 80, 139, 140, 200} {
 			for bits := range 8 {
 				opt := TextOptions{Width: width, Color: bits&1 > 0, ASCII: bits&2 > 0, Detail: bits&4 > 0}
-				textCheck(t, textOf(t, in.Board, opt), opt)
+				textCheck(t, textStatus(t, in.Board, opt), opt)
 			}
 		}
 	}
@@ -117,8 +117,8 @@ func TestStatusHoldsItsWidth(t *testing.T) {
 
 func TestColorChangesNoWord(t *testing.T) {
 	for _, detail := range []bool{false, true} {
-		plain := textOf(t, testFleet().Board, TextOptions{Detail: detail})
-		colored := textOf(t, testFleet().Board, TextOptions{Detail: detail, Color: true})
+		plain := textStatus(t, testFleet().Board, TextOptions{Detail: detail})
+		colored := textStatus(t, testFleet().Board, TextOptions{Detail: detail, Color: true})
 		if textColors.ReplaceAllString(colored, "") != plain {
 			t.Error("the coloured text says something else than the plain one")
 		}
@@ -129,7 +129,7 @@ func TestColorChangesNoWord(t *testing.T) {
 }
 
 func TestStatusFirstLineIsTheHeadline(t *testing.T) {
-	first, _, _ := strings.Cut(textOf(t, testFleet().Board, TextOptions{ASCII: true}), "\n")
+	first, _, _ := strings.Cut(textStatus(t, testFleet().Board, TextOptions{ASCII: true}), "\n")
 	if want := "5 of 32 GPUs free: 2 x H100 80 GB, 2 x A100 40 GB, 1 x RTX 3090 24 GB"; first != want {
 		t.Errorf("headline %q, want %q", first, want)
 	}
@@ -148,7 +148,7 @@ func TestStatusFilters(t *testing.T) {
 		{"a model", TextOptions{Model: "a100"}, []string{"|ceres", "|dione"}, []string{"|atlas", "|gaia"}},
 		{"nothing", TextOptions{User: "nobody"}, []string{"nothing to show"}, []string{"|atlas"}},
 	} {
-		_, table, _ := strings.Cut(textOf(t, testFleet().Board, c.opt), "+--")
+		_, table, _ := strings.Cut(textStatus(t, testFleet().Board, c.opt), "+--")
 		table, _, _ = strings.Cut(table, "\n! ")
 		for _, s := range c.has {
 			if !strings.Contains(table, s) {
@@ -206,6 +206,6 @@ func FuzzStatus(f *testing.F) {
 		in := apiHostile(testFleet(), s)
 		in.Board.Hosts = in.Board.Hosts[:5]
 		opt := TextOptions{Width: width, Color: bits&1 > 0, ASCII: bits&2 > 0, Detail: bits&4 > 0}
-		textCheck(t, textOf(t, in.Board, opt), opt)
+		textCheck(t, textStatus(t, in.Board, opt), opt)
 	})
 }
