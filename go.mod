@@ -58,3 +58,5 @@ require (
 	modernc.org/sqlite v1.60.1
 	pgregory.net/rapid v1.3.0
 )
+
+require golang.org/x/tools v0.51.0 // indirect

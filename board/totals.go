@@ -124,7 +124,9 @@ func (m *merger) users(hosts []Host) []User {
 		}
 	}
 	for _, past := range m.recent.Users {
-		addMeans(user(past.Name), past)
+		if past.Name != "" {
+			addMeans(user(m.Person(past.Name)), past)
+		}
 	}
 	list := make([]User, 0, len(found))
 	for _, u := range found {
@@ -146,8 +148,21 @@ func weight(u User) float64 {
 	return w
 }
 
+// addMeans adds the past of one Unix user to that of the person behind it, who
+// may have several.
 func addMeans(u *User, past history.User) {
-	u.Mean2h, u.Mean24h, u.Mean1w = past.Mean2h, past.Mean24h, past.Mean1w
+	for _, m := range []struct {
+		sum **float64
+		add *float64
+	}{{&u.Mean2h, past.Mean2h}, {&u.Mean24h, past.Mean24h}, {&u.Mean1w, past.Mean1w}} {
+		switch {
+		case m.add == nil:
+		case *m.sum == nil:
+			*m.sum = new(*m.add)
+		default:
+			*m.sum = new(**m.sum + *m.add)
+		}
+	}
 }
 
 // countUse shares one GPU out among those who compute on it, by memory; in

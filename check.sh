@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# The whole gate: formatting, vet, staticcheck, every test with the race
+# detector, known vulnerabilities. It installs what the tests need when it runs
+# as root on Debian, and says what to install when it does not.
+#
+#   ./check.sh          everything
+#   ./check.sh --long   the same, and 30 s of fuzzing for each parser
+#   ./check.sh ./board  one package
+set -euo pipefail
+cd "$(dirname "$0")"
+
+long=false
+packages=()
+for arg in "$@"; do
+	case $arg in
+	--long) long=true ;;
+	-*) echo "check.sh: unknown option $arg" >&2; exit 2 ;;
+	*) packages+=("$arg") ;;
+	esac
+done
+[ ${#packages[@]} -gt 0 ] || packages=(./...)
+
+say() { printf '\n== %s\n' "$*"; }
+
+# What the tests use, and the Debian package it comes in.
+declare -A need=(
+	[sshd]=openssh-server [ssh]=openssh-client [nginx]=nginx-light [chromium]=chromium
+	[cron]=cron [ps]=procps [strace]=strace [sqlite3]=sqlite3
+)
+export PATH="$PATH:/usr/sbin:/sbin"
+missing=()
+for program in "${!need[@]}"; do
+	command -v "$program" >/dev/null 2>&1 || missing+=("${need[$program]}")
+done
+[ -n "$(find /usr/share/fonts -name '*.ttf' -print -quit 2>/dev/null)" ] || missing+=(fonts-dejavu-core)
+if [ ${#missing[@]} -gt 0 ]; then
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		say "installing ${missing[*]}"
+		apt-get update -qq
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+	else
+		echo "check.sh: some tests will be skipped; to run them all: sudo apt-get install ${missing[*]}" >&2
+	fi
+fi
+# In CI a test that cannot run has failed.
+if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
+	export GPUBOARD_REQUIRE_ALL=1
+fi
+
+say "gofmt"
+unformatted=$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l)
+if [ -n "$unformatted" ]; then
+	echo "$unformatted"
+	echo "check.sh: run gofmt -w on these" >&2
+	exit 1
+fi
+
+say "go vet"
+go vet "${packages[@]}"
+
+say "staticcheck"
+go tool -modfile=tools/go.mod staticcheck "${packages[@]}"
+
+say "go test -race"
+go test -race -timeout 30m "${packages[@]}"
+
+if $long; then
+	say "fuzzing, 30 s each"
+	go list "${packages[@]}" | while read -r package; do
+		go test -list '^Fuzz' "$package" | grep '^Fuzz' | while read -r target; do
+			echo "$package $target"
+			go test -run '^$' -fuzz "^$target\$" -fuzztime 30s "$package"
+		done
+	done
+fi
+
+say "govulncheck"
+# The database is a file server; without it there is nothing to check against.
+if go tool -modfile=tools/go.mod govulncheck "${packages[@]}" >/tmp/govulncheck.$$ 2>&1; then
+	tail -n 3 /tmp/govulncheck.$$
+elif grep -qE 'vuln\.go\.dev|fetching vulnerabilities|dial tcp|no such host' /tmp/govulncheck.$$; then
+	echo "not checked: the vulnerability database cannot be reached from here"
+else
+	cat /tmp/govulncheck.$$
+	rm -f /tmp/govulncheck.$$
+	exit 1
+fi
+rm -f /tmp/govulncheck.$$
+
+say "all is well"

@@ -1,0 +1,210 @@
+// Package cli is the command line: one file per command, where flags become
+// options, the rooms are introduced to each other, and results become exit codes.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuboard/snapshot"
+)
+
+// The exit codes, the same for every command.
+const (
+	exitOK       = 0
+	exitError    = 1
+	exitUsage    = 2  // usage or configuration
+	exitDegraded = 3  // done, and something is not well
+	exitNoMatch  = 5  // nothing matches what was asked for
+	exitTempFail = 75 // try again: a lock is held, or a failure will pass
+)
+
+// A failure is an error that knows its exit code and what to type next.
+type failure struct {
+	code int
+	err  error
+	hint string
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// fail makes an error with an exit code; hint may be "".
+func fail(code int, err error, hint string) error { return &failure{code: code, err: err, hint: hint} }
+
+func usagef(hint, format string, args ...any) error {
+	return fail(exitUsage, fmt.Errorf(format, args...), hint)
+}
+
+// silent ends a command with a code after it has said everything itself.
+type silent int
+
+func (s silent) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// app is what every command has at hand. Nothing below reads a clock, a stream
+// or the environment of its own accord.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	now            func() time.Time
+	getenv         func(string) string
+	args           []string
+}
+
+// Main runs the program and returns its exit code. args are without the
+// program's name.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once, as if nobody had asked for the first.
+	go func() { <-ctx.Done(); stop() }()
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now, getenv: os.Getenv, args: args}
+	return a.run(ctx)
+}
+
+func (a *app) run(ctx context.Context) int {
+	root := a.root()
+	root.SetArgs(a.args)
+	err := root.ExecuteContext(ctx)
+	return a.report(err)
+}
+
+// report says what went wrong and picks the exit code.
+func (a *app) report(err error) int {
+	var quiet silent
+	var f *failure
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &quiet):
+		return int(quiet)
+	case errors.As(err, &f):
+	default:
+		f = classify(err)
+	}
+	fmt.Fprintf(a.stderr, "gpuboard: error: %s\n", printable(f.err.Error()))
+	if f.hint != "" {
+		fmt.Fprintf(a.stderr, "gpuboard: hint: %s\n", printable(f.hint))
+	}
+	return f.code
+}
+
+// hinter is implemented by errors of the rooms that know what to do next.
+type hinter interface{ Hint() string }
+
+// temporary is implemented by errors that may pass by themselves.
+type temporary interface{ Temporary() bool }
+
+// classify finds the exit code of an error that does not carry one.
+func classify(err error) *failure {
+	f := &failure{code: exitError, err: err}
+	var h hinter
+	if errors.As(err, &h) {
+		f.hint = h.Hint()
+	}
+	var t temporary
+	switch {
+	case errors.As(err, &t):
+		f.code = exitTempFail
+		if !t.Temporary() {
+			f.code = exitUsage // somebody has to change something
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		f.code = exitTempFail
+	case errors.Is(err, context.Canceled):
+		f.code, f.err = exitTempFail, errors.New("interrupted")
+	case isUsage(err):
+		f.code, f.hint = exitUsage, "gpuboard --help lists the commands, gpuboard COMMAND --help its flags"
+	}
+	return f
+}
+
+// isUsage recognises what cobra and pflag report without a type of its own.
+func isUsage(err error) bool {
+	for _, prefix := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires ", "flag needs", "invalid argument", "required flag", "bad flag syntax"} {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// printable keeps line breaks of our own, and nothing else that a terminal obeys.
+func printable(s string) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = snapshot.Text(strings.ReplaceAll(line, "\t", "    "), 4096)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// complain writes one line about something that is not well, without ending anything.
+func (a *app) complain(p snapshot.Problem) {
+	where := p.Where()
+	if where != "" {
+		where += ": "
+	}
+	fmt.Fprintf(a.stderr, "gpuboard: %s%s [%s]\n", printable(where), printable(p.Message), printable(p.Code))
+}
+
+// The groups in which help lists the commands.
+const (
+	groupNode  = "node"
+	groupWeb   = "web"
+	groupUse   = "people"
+	groupSetup = "setup"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "gpuboard",
+		Short:         "a static page of who uses which GPU, and which is free",
+		SilenceErrors: true, SilenceUsage: true,
+		Version: version(),
+	}
+	root.SetVersionTemplate("gpuboard {{.Version}}\n")
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.AddGroup(
+		&cobra.Group{ID: groupNode, Title: "On a GPU node:"},
+		&cobra.Group{ID: groupWeb, Title: "On the web host:"},
+		&cobra.Group{ID: groupUse, Title: "For people:"},
+		&cobra.Group{ID: groupSetup, Title: "Setting up:"},
+	)
+	root.SetHelpCommandGroupID(groupSetup)
+	root.SetCompletionCommandGroupID(groupSetup)
+	root.PersistentFlags().String("config", "", "the configuration `FILE` (GPUBOARD_CONFIG; default ./gpuboard.yml, then /etc/gpuboard/gpuboard.yml)")
+	for _, c := range a.commands() {
+		root.AddCommand(c)
+	}
+	return root
+}
+
+// commands is the explicit list of everything the program can do.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.collectCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
+		a.generateCommand(), a.serveCommand(), a.receiveCommand(),
+		a.demoCommand(), a.versionCommand(),
+	}
+}
+
+const exitStatus = `
+EXIT STATUS
+  0   done
+  1   error
+  2   usage or configuration
+  3   done, and something is not well: see stderr
+  5   nothing matches what was asked for
+  75  try again: a lock is held by a live run, or a failure will pass
+`

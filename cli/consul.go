@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"strings"
+
+	"gpuboard/inventory"
+)
+
+// consul makes the question to Consul. Where Consul is, the token and TLS are
+// in Consul's own environment variables.
+func (a *app) consul(cfg *config) (*inventory.Consul, error) {
+	o := inventory.ConsulOptions{
+		Service: cfg.string("consul.service"),
+		Tags:    cfg.list("consul.tags"),
+		Filter:  cfg.string("consul.filter"),
+	}
+	for _, dc := range cfg.list("consul.datacenters") {
+		if dc == "all" {
+			dc = "*"
+		}
+		o.Datacenters = append(o.Datacenters, dc)
+	}
+	for _, pair := range cfg.list("consul.node_meta") {
+		k, v, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, usagef("", "consul.node_meta from %s: %q is not KEY=VALUE", cfg.origin["consul.node_meta"], pair)
+		}
+		if o.NodeMeta == nil {
+			o.NodeMeta = map[string]string{}
+		}
+		o.NodeMeta[k] = v
+	}
+	c, err := inventory.NewConsul(o)
+	if err != nil {
+		return nil, fail(exitUsage, err, "")
+	}
+	return c, nil
+}

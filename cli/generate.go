@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuboard/board"
+	"gpuboard/history"
+	"gpuboard/inventory"
+	"gpuboard/sitegen"
+	"gpuboard/sitegen/render"
+	"gpuboard/snapshot"
+	"gpuboard/spool"
+)
+
+// webKeys are the settings of everything that makes a site.
+func webKeys() []string {
+	return []string{
+		"data", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
+		"consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters", "consul.node_meta",
+		"title", "lab", "timezone", "base_url",
+		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired",
+		"idle_window", "idle_percent", "no_history", "history.raw", "history.five_minutes", "history.hourly",
+	}
+}
+
+func (a *app) generateCommand() *cobra.Command {
+	var watch, verbose bool
+	var at string
+	c := &cobra.Command{
+		Use: "generate", Short: "write the site from snapshots, bookings and the inventory", GroupID: groupWeb, Args: cobra.NoArgs,
+		Long: "generate makes one generation of the site, or with --watch one after another. Files whose\n" +
+			"bytes are the same are not touched. It is silent when all is well; what is not well is on\n" +
+			"the page, in health.json and on stderr, and the exit code is 3.\n" + exitStatus,
+		Example: "  gpuboard generate --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard generate --watch --interval 20s",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load(c)
+			if err != nil {
+				return err
+			}
+			now := a.now
+			if at != "" {
+				t, err := time.Parse(time.RFC3339, at)
+				if err != nil {
+					return usagef("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
+				}
+				now = func() time.Time { return t }
+			}
+			g, err := a.generator(cfg, false)
+			if err != nil {
+				return err
+			}
+			if watch {
+				return a.watch(c.Context(), g, cfg.duration("interval"), now)
+			}
+			report, err := g.Generate(c.Context(), now().UTC())
+			if err != nil {
+				return generateError(err)
+			}
+			if verbose {
+				fmt.Fprintf(a.stderr, "gpuboard: %d hosts, %d of %d GPUs free; %d files written, %d unchanged, %d removed\n",
+					report.Board.Totals.Hosts, report.Board.Totals.Free(), report.Board.Totals.GPUs, report.Written, report.Same, report.Removed)
+			}
+			if !report.Degraded() {
+				return nil
+			}
+			for _, p := range report.Board.Problems {
+				a.complain(p)
+			}
+			return silent(exitDegraded)
+		},
+	}
+	a.flags(c, webKeys()...)
+	c.Flags().BoolVar(&watch, "watch", false, "go on, and make a generation every interval")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what was done")
+	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339), to look back or ahead")
+	return c
+}
+
+// generateError gives the errors of a generation their exit codes.
+func generateError(err error) error {
+	switch {
+	case errors.Is(err, sitegen.ErrLocked):
+		return fail(exitTempFail, err, "")
+	case errors.Is(err, os.ErrPermission):
+		return fail(exitError, err, "the user who runs this must own the site and state directories")
+	case errors.Is(err, context.Canceled):
+		return fail(exitTempFail, errors.New("interrupted"), "")
+	}
+	return fail(exitTempFail, err, "the site is as it was before")
+}
+
+// watch makes generations until the context ends. A generation that fails is
+// said, and the next one tried: the disk may have room again.
+func (a *app) watch(ctx context.Context, g *sitegen.Generator, every time.Duration, now func() time.Time) error {
+	tick := time.NewTicker(max(every, time.Second))
+	defer tick.Stop()
+	said := map[string]bool{}
+	for {
+		report, err := g.Generate(ctx, now().UTC())
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			a.sayOnce(said, "generate", err.Error())
+		default:
+			a.sayNew(said, report.Board)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// sayNew writes the problems that were not there a generation ago.
+func (a *app) sayNew(said map[string]bool, b *board.Board) {
+	now := map[string]bool{}
+	for _, p := range b.Problems {
+		k := p.Code + "\x00" + p.Where()
+		now[k] = true
+		if !said[k] {
+			a.complain(p)
+		}
+	}
+	clear(said)
+	for k := range now {
+		said[k] = true
+	}
+}
+
+func (a *app) sayOnce(said map[string]bool, k, message string) {
+	if !said[k+message] {
+		fmt.Fprintf(a.stderr, "gpuboard: %s\n", printable(message))
+	}
+	said[k+message] = true
+}
+
+// generator introduces the rooms of the web host to each other.
+func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
+	zone, err := cfg.zone()
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(cfg.string("data")); err != nil || !info.IsDir() {
+		return nil, fail(exitUsage, fmt.Errorf("there is no data directory %s", cfg.string("data")), "make it (mkdir -p "+filepath.Join(cfg.string("data"), "drop")+"), or name another with --data")
+	}
+	resolve, err := a.inventory(cfg)
+	if err != nil {
+		return nil, err
+	}
+	past, err := a.history(cfg)
+	if err != nil {
+		return nil, err
+	}
+	g, err := sitegen.New(sitegen.Options{
+		History: past, IdleWindow: cfg.duration("idle_window"), IdlePercent: cfg.number("idle_percent"),
+		Data: cfg.string("data"), Site: cfg.string("site"), State: cfg.string("state"),
+		Comments: cfg.string("comments"), Aliases: cfg.string("aliases"), Templates: cfg.string("templates"),
+		Inventory: resolve,
+		Settings: board.Settings{
+			StaleAfter: cfg.duration("stale_after"), DownAfter: cfg.duration("down_after"), ClockTolerance: cfg.duration("clock_tolerance"),
+			FreeMemoryMiB: int64(cfg.number("free_memory_mib")), FreeMemoryPercent: cfg.number("free_memory_percent"),
+			NoShow: cfg.duration("no_show_after"), ShowExpired: cfg.duration("show_expired"), ShortNames: cfg.shortNames,
+		},
+		About: render.Site{
+			Title: cfg.string("title"), Lab: cfg.string("lab"), Lang: "en", Zone: zone, Version: version(), BaseURL: cfg.string("base_url"),
+			Interval: cfg.duration("interval"), CommentsPath: commentsPath(cfg), BookCommand: "gpuboard",
+		},
+		Demo: demo,
+	})
+	if err != nil {
+		return nil, fail(exitUsage, err, "")
+	}
+	return g, nil
+}
+
+func commentsPath(cfg *config) string {
+	if path := cfg.string("comments"); path != "" {
+		return path
+	}
+	return filepath.Join(cfg.string("data"), "comments.json")
+}
+
+// inventory wires the sources that are configured to the keeper of the last
+// known answer.
+func (a *app) inventory(cfg *config) (func(context.Context, time.Time) inventory.Inventory, error) {
+	entries := cfg.hosts
+	if !strings.HasPrefix(cfg.origin["hosts"], cfg.path+":") || cfg.path == "" {
+		entries = nil // a flag or a variable names them anew
+		for _, name := range cfg.list("hosts") {
+			entries = append(entries, inventory.Entry{Name: name})
+		}
+	}
+	listed, problems := inventory.List(entries)
+	for _, p := range problems {
+		return nil, usagef("", "hosts from %s: %s", cfg.origin["hosts"], p.Message)
+	}
+	k := &inventory.Keeper{StateFile: filepath.Join(cfg.string("state"), "inventory.json"), List: listed, AcceptShrink: cfg.bool("accept_shrink")}
+
+	sources := cfg.list("hosts_from")
+	use := func(source string, configured bool) bool {
+		if len(sources) == 0 {
+			return configured
+		}
+		for _, s := range sources {
+			if s == source {
+				return true
+			}
+		}
+		return false
+	}
+	for _, s := range sources {
+		switch s {
+		case "consul", "list", "drops":
+		default:
+			return nil, usagef("", "hosts_from from %s: %q is not a source; there are consul, list and drops", cfg.origin["hosts_from"], s)
+		}
+	}
+	if !use("list", true) {
+		k.List = nil
+	}
+	if use("consul", cfg.bool("consul.enabled") || a.getenv("CONSUL_HTTP_ADDR") != "") {
+		consul, err := a.consul(cfg)
+		if err != nil {
+			return nil, err
+		}
+		k.Consul = consul
+	}
+	if use("drops", true) {
+		k.Drops = inventory.AskerFunc(func(context.Context) (inventory.Answer, error) { return dropHosts(cfg.string("data")) })
+	}
+	return k.Resolve, nil
+}
+
+// dropHosts lists the hosts that have a drop.
+func dropHosts(data string) (inventory.Answer, error) {
+	d, err := spool.OpenDrops(data)
+	if errors.Is(err, os.ErrNotExist) {
+		return inventory.Answer{}, nil // nobody has sent anything yet
+	}
+	if err != nil {
+		return inventory.Answer{}, err
+	}
+	defer d.Close()
+	names, problems := d.Hosts()
+	hosts, more := inventory.Drops(names)
+	return inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}, nil
+}
+
+// history opens the store of samples in the state directory. Without it there
+// is a board all the same, so what is wrong with it is only said.
+func (a *app) history(cfg *config) (*history.Store, error) {
+	if cfg.bool("no_history") {
+		return nil, nil
+	}
+	dir := cfg.string("state")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fail(exitUsage, fmt.Errorf("making the state directory: %w", err), "give a directory of your own with --state DIR")
+	}
+	store, err := history.Open(context.Background(), filepath.Join(dir, "history.db"), a.now(), history.Options{
+		Raw: cfg.duration("history.raw"), Five: cfg.duration("history.five_minutes"), Hourly: cfg.duration("history.hourly"),
+	})
+	if err != nil {
+		a.complain(snapshot.Problem{Code: "history:unreadable", Message: err.Error()})
+		return nil, nil
+	}
+	return store, nil
+}

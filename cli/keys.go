@@ -1,0 +1,60 @@
+package cli
+
+// keys is every setting there is, in the order in which the reference lists
+// them. Names that scripts rely on stay as they are.
+func keys() []key {
+	return []key{
+		// On a node.
+		{"host", "", text, "NAME", "NAME of this node (default: the short host name, in lower case)"},
+		{"spool", "", text, "DIR", "DIR where snapshots wait for the publisher"},
+		{"nvidia_smi", "nvidia-smi", text, "PATH", "PATH of the nvidia-smi to run"},
+		{"ps", "ps", text, "PATH", "PATH of the ps to run"},
+		{"every", "20s", duration, "DURATION", "DURATION between two snapshots, at least 2s"},
+		{"nvidia_smi_timeout", "10s", duration, "DURATION", "how long nvidia-smi may take"},
+		{"to", "", text, "URL", "URL of the drop: sftp://user@host:port/path of this host's own directory, or file:///dir of a data directory"},
+		{"identity", "", list, "FILE", "private key FILE for SFTP, as in ssh -i (several: separated by commas)"},
+		{"known_hosts", "", list, "FILE", "known_hosts FILE to check the server by (default: as ssh does)"},
+		{"push_timeout", "20s", duration, "DURATION", "how long one push may take"},
+		// On the web host.
+		{"data", "data", text, "DIR", "data DIR: comments.json, drop/, notice.md, hosts/"},
+		{"site", "site", text, "DIR", "DIR the site is written to, and a web server serves"},
+		{"state", "", text, "DIR", "DIR of what the generator remembers"},
+		{"comments", "", text, "FILE", "bookings FILE (default: comments.json in the data directory)"},
+		{"aliases", "", text, "FILE", "FILE of other names of people (default: aliases.csv in the data directory)"},
+		{"templates", "", text, "DIR", "DIR of templates laid over the built-in ones"},
+		{"interval", "20s", duration, "DURATION", "DURATION between two generations of --watch, and what pages call on time"},
+		{"hosts_from", "", list, "SOURCES", "SOURCES of the inventory: consul,list,drops (default: all that are configured, and drops)"},
+		{"hosts", "", list, "NAMES", "NAMES of the hosts that should exist (in the file also with title, group, owner, note, gpus, address)"},
+		{"accept_shrink", "false", boolean, "", "believe a list of hosts that is much shorter than the last one"},
+		{"listen", "127.0.0.1:8080", text, "ADDR", "ADDR to listen on"},
+		{"keys", "", text, "DIR", "DIR of the nodes' public keys, HOST.pub each (default: keys in the state directory)"},
+		{"host_key", "", text, "FILE", "the drop box's own private key FILE, made on first use (default: in the state directory)"},
+		// Consul. Address, token and TLS come from Consul's own environment variables.
+		{"consul.enabled", "false", boolean, "", "ask Consul for the hosts"},
+		{"consul.service", "gpuboard", text, "NAME", "NAME of the service that nodes register"},
+		{"consul.tags", "", list, "TAGS", "TAGS a service must all have"},
+		{"consul.filter", "", text, "EXPR", "EXPR to select services by, in Consul's filter language"},
+		{"consul.datacenters", "", list, "NAMES", "NAMES of datacenters to ask, or all (default: the agent's own)"},
+		{"consul.node_meta", "", list, "KEY=VALUE", "KEY=VALUE pairs that a node must have"},
+		// History.
+		{"no_history", "false", boolean, "", "keep no history"},
+		{"history.raw", "168h", duration, "DURATION", "how long samples are kept as they came"},
+		{"history.five_minutes", "840h", duration, "DURATION", "how long means of five minutes are kept"},
+		{"history.hourly", "9600h", duration, "DURATION", "how long means of an hour are kept"},
+		// What the pages say.
+		{"title", "GPU board", text, "TEXT", "TEXT at the top of every page"},
+		{"lab", "", text, "TEXT", "TEXT beside the title: whose GPUs these are"},
+		{"timezone", "", text, "ZONE", "ZONE in which pages show times and bookings are read, such as Europe/Paris (default: the machine's)"},
+		{"base_url", "", text, "URL", "URL where the site can be seen; feeds and calendars need it"},
+		// What counts as what.
+		{"stale_after", "", duration, "DURATION", "age at which a snapshot is old (default: three of the node's intervals, at least 1m)"},
+		{"down_after", "24h", duration, "DURATION", "age at which a host counts as down"},
+		{"clock_tolerance", "1m", duration, "DURATION", "how far a node's clock may be ahead"},
+		{"free_memory_mib", "500", number, "MIB", "MIB of memory in use up to which a GPU is free"},
+		{"free_memory_percent", "2", number, "PERCENT", "the same in PERCENT of its memory; the larger counts"},
+		{"no_show_after", "2h", duration, "DURATION", "how long a booked GPU may idle before that is said"},
+		{"idle_window", "30m", duration, "DURATION", "DURATION over which a GPU that is held must be idle to be called so"},
+		{"idle_percent", "5", number, "PERCENT", "mean utilization in PERCENT below which it is idle"},
+		{"show_expired", "48h", duration, "DURATION", "how long an expired booking is shown"},
+	}
+}

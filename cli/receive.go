@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"gpuboard/publisher/dropbox"
+)
+
+func (a *app) receiveCommand() *cobra.Command {
+	var authorized string
+	c := &cobra.Command{
+		Use: "receive", Short: "take snapshots over SFTP, where there is no sshd for it", GroupID: groupWeb, Args: cobra.NoArgs,
+		Long: "receive is the built-in drop box: an SFTP server that only takes the files of nodes. Each\n" +
+			"node has a key of its own, HOST.pub in the directory of keys, and can write its own drop\n" +
+			"and nothing else. It needs no root and no account per node.\n" + exitStatus,
+		Example: "  ssh-keygen -t ed25519 -f gpu01 -N '' && mv gpu01.pub keys/\n  gpuboard receive --data /srv/gpuboard/data --keys keys --listen :2222",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load(c)
+			if err != nil {
+				return err
+			}
+			keys := cfg.string("keys")
+			if keys == "" && authorized == "" {
+				keys = filepath.Join(cfg.string("state"), "keys")
+			}
+			hostKey := cfg.string("host_key")
+			if hostKey == "" {
+				hostKey = filepath.Join(cfg.string("state"), "receive_host_key")
+			}
+			listen := cfg.string("listen")
+			if cfg.origin["listen"] == "default" {
+				listen = "127.0.0.1:2222" // 8080 is the web server's
+			}
+			err = dropbox.Serve(c.Context(), dropbox.Options{
+				Data: cfg.string("data"), Keys: keys, AuthorizedKeys: authorized, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
+				OnListen: func(addr net.Addr, key string) {
+					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; nodes need this line in known_hosts:\n%s\n", addr, knownHostsLine(addr, key))
+				},
+			})
+			if err != nil {
+				return fail(exitUsage, err, "gpuboard receive --help shows how to make a node's key")
+			}
+			return nil
+		},
+	}
+	a.flags(c, "data", "state", "keys", "host_key", "listen")
+	c.Flags().StringVar(&authorized, "authorized-keys", "", "a `FILE` with a line host=\"NAME\" KEY for each node, beside or instead of --keys")
+	return c
+}
+
+// knownHostsLine is what a node has to know about this server. An address that
+// listens everywhere is left for the reader to fill in.
+func knownHostsLine(addr net.Addr, key string) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return key
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "WEBHOST"
+	}
+	return fmt.Sprintf("[%s]:%s %s", host, port, key)
+}

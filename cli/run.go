@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/spf13/cobra"
+
+	"gpuboard/collector"
+	"gpuboard/publisher"
+	"gpuboard/snapshot"
+	"gpuboard/spool"
+)
+
+// minEvery is the shortest interval: nvidia-smi itself takes about a second on
+// a node with many GPUs.
+const minEvery = 2 * time.Second
+
+func (a *app) runCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "run", Short: "collect and publish for ever (check starts this)", GroupID: groupNode, Args: cobra.NoArgs,
+		Long: "run takes a snapshot at every interval and pushes it. Nodes start at different moments\n" +
+			"within the interval, so that a thousand of them do not call at once. One run per spool:\n" +
+			"a second one exits with 75.\n" + exitStatus,
+		Example: "  gpuboard run --to sftp://n-gpu01@web.example.org/in\n  gpuboard run --every 1m --to file:///srv/gpuboard/data",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load(c)
+			if err != nil {
+				return err
+			}
+			every := cfg.duration("every")
+			if every < minEvery {
+				return usagef("", "every from %s: %v is less than %v", cfg.origin["every"], every, minEvery)
+			}
+			l, err := a.newLoop(cfg, every)
+			if err != nil {
+				return err
+			}
+			defer l.close()
+			return l.run(c.Context())
+		},
+	}
+	a.flags(c, nodeKeys()...)
+	return c
+}
+
+// loop is the node's side, kept alive.
+type loop struct {
+	app       *app
+	dir, host string
+	every     time.Duration
+	lock      *flock.Flock
+	spool     *spool.Spool
+	collector *collector.Collector
+	publisher *publisher.Publisher // nil: only collect
+	said      map[string]bool
+	beat      heartbeat
+}
+
+func (a *app) newLoop(cfg *config, every time.Duration) (*loop, error) {
+	host, err := a.host(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openSpool(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{app: a, dir: cfg.string("spool"), host: host, every: every, spool: s, said: map[string]bool{}}
+	l.lock = flock.New(filepath.Join(l.dir, loopLock))
+	held, err := l.lock.TryLock()
+	if err != nil {
+		return nil, fail(exitUsage, fmt.Errorf("taking the loop's lock: %w", err), "")
+	}
+	if !held {
+		return nil, fail(exitTempFail, errors.New("a loop runs for this spool already"), "gpuboard check says which, gpuboard check kill ends it")
+	}
+	l.collector = a.collector(cfg, host, every)
+	if cfg.string("to") != "" {
+		if l.publisher, err = a.publisher(cfg, every <= publisher.KeepBelow); err != nil {
+			return nil, errors.Join(err, l.lock.Unlock())
+		}
+	}
+	pid := os.Getpid()
+	l.beat = heartbeat{PID: pid, Start: startTime(pid), Host: host, Every: every, Started: a.now().UTC(), Version: version()}
+	return l, nil
+}
+
+func (l *loop) close() {
+	if l.publisher != nil {
+		_ = l.publisher.Close()
+	}
+	_ = l.spool.Close()
+	_ = l.lock.Unlock()
+}
+
+// run works until the context ends. The first cycle is at once, so that a
+// restarted node is back on the page; the others keep to the host's own moment
+// within the interval.
+func (l *loop) run(ctx context.Context) error {
+	phase := publisher.Phase(l.host, l.every)
+	for {
+		if err := l.cycleWatched(ctx); err != nil {
+			return err
+		}
+		if pause(ctx, untilNext(l.app.now(), l.every, phase)) != nil {
+			return nil // asked to end: a clean one
+		}
+	}
+}
+
+// untilNext is how long to wait for the next moment that lies phase after a
+// multiple of every. A cycle that took longer than the interval skips, and
+// never piles up.
+func untilNext(now time.Time, every, phase time.Duration) time.Duration {
+	since := time.Duration((now.UnixNano() - int64(phase)) % int64(every))
+	if since < 0 {
+		since += every
+	}
+	return every - since
+}
+
+// cycleWatched is one cycle under a watchdog: whatever hangs in spite of its
+// own budget must not keep the lock for ever. Cron's check starts a new loop.
+func (l *loop) cycleWatched(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.cycle(ctx)
+	}()
+	watchdog := time.NewTimer(2*l.every + 30*time.Second)
+	defer watchdog.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-watchdog.C:
+		return fail(exitTempFail, fmt.Errorf("one cycle took longer than %v", 2*l.every+30*time.Second), "gpuboard check starts the loop again")
+	}
+}
+
+func (l *loop) cycle(ctx context.Context) {
+	snap, err := l.collector.Collect(ctx)
+	if err == nil {
+		err = l.spool.Add(snap)
+	}
+	l.say("collecting", err)
+	l.beat.Beat = l.app.now().UTC()
+	l.say("heartbeat", writeBeat(l.dir, l.beat))
+	if l.publisher == nil || ctx.Err() != nil {
+		return
+	}
+	_, err = l.publisher.Publish(ctx, l.spool)
+	l.say("publishing", err)
+}
+
+// say writes what went wrong once, and once more that it is well again: a log
+// that repeats itself every 20 s is read by nobody.
+func (l *loop) say(what string, err error) {
+	switch {
+	case err == nil && l.said[what]:
+		fmt.Fprintf(l.app.stderr, "gpuboard: %s %s: well again\n", l.app.now().UTC().Format(time.RFC3339), what)
+	case err != nil && !errors.Is(err, context.Canceled) && !l.said[what]:
+		fmt.Fprintf(l.app.stderr, "gpuboard: %s %s: %s\n", l.app.now().UTC().Format(time.RFC3339), what, printable(snapshot.Text(err.Error(), 2000)))
+		if hint := classify(err).hint; hint != "" {
+			fmt.Fprintf(l.app.stderr, "gpuboard: hint: %s\n", printable(hint))
+		}
+	}
+	l.said[what] = err != nil
+}

@@ -1,0 +1,208 @@
+// Package serve is the built-in web server: the site as any web server would
+// show it, with the views that a query string asks for.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+	"time"
+)
+
+// Options are what a Server needs to know.
+type Options struct {
+	// Site is the directory to serve.
+	Site string
+	// Log gets one line for each request that failed on our side.
+	Log *slog.Logger
+}
+
+// policy is the site's Content-Security-Policy as a header, which can do what
+// the pages' own cannot: keep them out of other sites' frames.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Handler serves the site. Directories show their index.html and are never
+// listed; names that begin with a dot, symlinks that lead out of the site, and
+// what is not a regular file do not exist.
+func Handler(o Options) (http.Handler, error) {
+	root, err := os.OpenRoot(o.Site)
+	if err != nil {
+		return nil, fmt.Errorf("opening the site: %w", err)
+	}
+	s := &server{root: root, log: o.Log}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	return s, nil
+}
+
+// Run serves on a listener until the context ends, then lets requests that are
+// under way finish for a moment.
+func Run(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      60 * time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		err := srv.Shutdown(grace)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = srv.Close() // somebody reads slowly; they have had their time
+		}
+		stopped <- err
+	})
+	err := srv.Serve(l)
+	if errors.Is(err, http.ErrServerClosed) && !stop() {
+		return <-stopped
+	}
+	return fmt.Errorf("serving: %w", err)
+}
+
+type server struct {
+	root *os.Root
+	log  *slog.Logger
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	name := path.Clean("/" + r.URL.Path)[1:]
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(part, ".") {
+			http.NotFound(w, r)
+			return
+		}
+	}
+	if name == "" {
+		name = "."
+	}
+	if info, err := s.root.Stat(name); err == nil && info.IsDir() {
+		if !strings.HasSuffix(r.URL.Path, "/") {
+			// Relative, so that it holds behind any proxy and under any path.
+			target := path.Base(r.URL.Path) + "/"
+			if r.URL.RawQuery != "" {
+				target += "?" + r.URL.RawQuery
+			}
+			h.Set("Location", target)
+			w.WriteHeader(http.StatusMovedPermanently)
+			return
+		}
+		name = path.Join(name, view(name, r))
+	}
+	s.file(w, r, name)
+}
+
+// view picks the file that a directory shows: the page, or a text for terminals.
+func view(dir string, r *http.Request) string {
+	q := r.URL.Query()
+	term := isTrue(q.Get("term")) || !q.Has("term") && strings.HasPrefix(r.UserAgent(), "curl/")
+	if dir != "." || !term {
+		return "index.html"
+	}
+	name := "status"
+	if isTrue(q.Get("detail")) {
+		name = "detail"
+	}
+	if isTrue(q.Get("ansi")) {
+		return name + ".ansi"
+	}
+	return name + ".txt"
+}
+
+// isTrue reads a switch of a query: "false" and "0" mean no.
+func isTrue(s string) bool {
+	switch strings.ToLower(s) {
+	case "", "0", "false", "no", "off":
+		return false
+	}
+	return true
+}
+
+// file sends one file, compressed if the client takes that and the twin is there.
+func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
+	h := w.Header()
+	if strings.HasPrefix(name, "assets/") {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	} else {
+		h.Set("Cache-Control", "no-cache")
+	}
+	h.Set("Vary", "Accept-Encoding, User-Agent")
+	contentType, known := types[path.Ext(name)]
+	if !known {
+		http.NotFound(w, r)
+		return
+	}
+	h.Set("Content-Type", contentType)
+
+	sent := name
+	f, info, err := s.open(name)
+	if err == nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && r.Header.Get("Range") == "" {
+		if twin, twinInfo, err := s.open(name + ".gz"); err == nil {
+			f.Close()
+			f, info, sent = twin, twinInfo, name+".gz"
+			h.Set("Content-Encoding", "gzip")
+		}
+	}
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.log.Error("serving a file", "file", name, "error", err)
+		}
+		http.NotFound(w, r)
+		return
+	}
+	defer f.Close()
+	// Two generations can share second and size: the nanoseconds tell them apart.
+	h.Set("ETag", fmt.Sprintf(`"%x-%x%s"`, info.ModTime().UnixNano(), info.Size(), strings.TrimPrefix(path.Ext(sent), path.Ext(name))))
+	http.ServeContent(w, r, "", time.Time{}, f)
+}
+
+func (s *server) open(name string) (*os.File, fs.FileInfo, error) {
+	f, err := s.root.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// types are the media types of all files that a site has; nothing else is sent.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".json": "application/json",
+	".txt":  "text/plain; charset=utf-8",
+	".ansi": "text/plain; charset=utf-8",
+	".svg":  "image/svg+xml",
+	".ics":  "text/calendar; charset=utf-8",
+	".atom": "application/atom+xml; charset=utf-8",
+	".csv":  "text/csv; charset=utf-8",
+	".png":  "image/png",
+}

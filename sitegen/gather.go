@@ -1,0 +1,148 @@
+package sitegen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/booking"
+	"gpuboard/snapshot"
+	"gpuboard/spool"
+)
+
+// drops is where snapshots arrive, as far as a generation needs it.
+type drops interface {
+	Hosts() ([]string, []snapshot.Problem)
+	Latest(host string) (*snapshot.Bundle, spool.Info, error)
+	Hours(host string) ([]spool.HourFile, []snapshot.Problem)
+	ReadHour(spool.HourFile) (*snapshot.Hour, error)
+}
+
+// gather reads everything that a board is made from. Only what makes a board
+// impossible is an error; the rest are problems on it.
+func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in board.Input, err error) {
+	in = board.Input{Now: now, Interval: g.opt.About.Interval, Settings: g.opt.Settings, Demo: g.opt.Demo, Marks: mem.Marks, Problems: mem.problems}
+	if g.drops == nil {
+		d, err := spool.OpenDrops(g.opt.Data)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return in, fmt.Errorf("opening the drops: %w", err)
+		}
+		if err == nil {
+			g.drops = d
+		}
+	}
+	inv := g.opt.Inventory(ctx, now)
+	in.Hosts = inv.Hosts
+	in.Problems = append(in.Problems, inv.Problems...)
+	if inv.AsOf.Before(now.Add(-time.Minute)) {
+		in.InventoryAsOf = inv.AsOf
+	}
+
+	aliases, problems := g.aliases()
+	in.Problems = append(in.Problems, problems...)
+	in.Person = aliases.Canonical
+	in.Calendar, err = booking.Load(g.opt.Comments, g.opt.State, g.opt.About.Zone, booking.Options{Aliases: aliases, Now: now})
+	if err != nil {
+		in.Problems = append(in.Problems, snapshot.Problem{Code: "state:unwritable", Message: err.Error()})
+	}
+
+	names := make([]string, 0, len(in.Hosts))
+	for _, h := range in.Hosts {
+		names = append(names, h.Name)
+	}
+	in.Reports = g.reports(ctx, names, now, mem)
+	recent, problems := g.past(ctx, now, names, mem)
+	in.Recent = recent
+	in.Problems = append(in.Problems, problems...)
+	return in, ctx.Err()
+}
+
+// reports reads the drops of these hosts, several at a time. A drop that is
+// not well costs its own host its news, and nobody else anything.
+func (g *Generator) reports(ctx context.Context, names []string, now time.Time, mem *memory) map[string]board.Report {
+	reports := make(map[string]board.Report, len(names))
+	if g.drops == nil {
+		return reports
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	work := make(chan string)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for name := range work {
+				r := g.report(name, now, mem)
+				mu.Lock()
+				reports[name] = r
+				mu.Unlock()
+			}
+		})
+	}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- name
+	}
+	close(work)
+	wg.Wait()
+	return reports
+}
+
+// report reads one drop. When its content is no good, the last good snapshot
+// stands in, which ages as it should.
+func (g *Generator) report(name string, now time.Time, mem *memory) (r board.Report) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			// A defect of ours that one host's data found must not take the others along.
+			r.Problems = append(r.Problems, snapshot.Problem{Code: "bad:internal", Message: fmt.Sprintf("reading it failed inside gpuboard: %v", fault)})
+		}
+	}()
+	bundle, _, err := g.drops.Latest(name)
+	switch {
+	case err == nil:
+		r.Snapshot = bundle.Snapshot
+		r.SeenAt = mem.see(name, bundle.Snapshot, now)
+		mem.keep(name, bundle)
+	case errors.Is(err, fs.ErrNotExist):
+		r.Snapshot = mem.lastGood(name)
+	default:
+		r.Snapshot = mem.lastGood(name)
+		r.Problems = []snapshot.Problem{{Code: code(err), Message: err.Error()}}
+	}
+	return r
+}
+
+// code is the reason code of a drop that cannot be read.
+func code(err error) string {
+	if c := snapshot.CodeOf(err); c != "" {
+		return c
+	}
+	return "bad:unreadable"
+}
+
+// readBounded reads a regular file of at most max bytes.
+func readBounded(path string, max int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case info.Size() > max:
+		return nil, fmt.Errorf("%s has %d bytes, and %d are the most", path, info.Size(), max)
+	}
+	return io.ReadAll(io.LimitReader(f, max))
+}

@@ -1,0 +1,205 @@
+// Package sitegen is one generation of the site: gather what the drops, the
+// bookings and the inventory say, merge it into a board, render every file, and
+// write those that changed.
+package sitegen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/spf13/afero"
+
+	"gpuboard/atomicfile"
+	"gpuboard/board"
+	"gpuboard/booking"
+	"gpuboard/history"
+	"gpuboard/inventory"
+	"gpuboard/sitegen/render"
+	"gpuboard/snapshot"
+	"gpuboard/templates"
+)
+
+// Options are what a Generator needs to know.
+type Options struct {
+	// Data, Site and State are the three directories: what comes in, what is
+	// published, and what is remembered between two generations. Data must not
+	// lie inside Site.
+	Data, Site, State string
+	// Comments and Aliases are files elsewhere than in Data; "" for
+	// comments.json and aliases.csv there.
+	Comments, Aliases string
+	// Templates is the directory of a site's own templates, "" for none.
+	Templates string
+	// Inventory answers which hosts should exist.
+	Inventory func(ctx context.Context, now time.Time) inventory.Inventory
+	// History is the store of samples, nil for none.
+	History *history.Store
+	// IdleWindow and IdlePercent say when a GPU that is held counts as idle: its
+	// mean utilization (%) over the window is below. Defaults 30 min and 5.
+	IdleWindow  time.Duration
+	IdlePercent float64
+	// Settings are the numbers behind the states.
+	Settings board.Settings
+	// About is what the configuration says about the site itself.
+	About render.Site
+	// Demo marks every page as a demonstration.
+	Demo bool
+}
+
+// A Generator makes one generation after another.
+type Generator struct {
+	opt   Options
+	drops drops
+}
+
+// ErrLocked is returned when another live generation holds the state directory.
+var ErrLocked = errors.New("another generation is at work")
+
+// A Report is what one generation did.
+type Report struct {
+	Board *board.Board
+	// Written, Same and Removed count the files of the site.
+	Written, Same, Removed int
+}
+
+// Degraded reports whether something that the site shows is not well.
+func (r Report) Degraded() bool { return r.Board != nil && len(r.Board.Problems) > 0 }
+
+// New makes the directories that are missing and refuses what can never work.
+func New(o Options) (*Generator, error) {
+	for _, dir := range []*string{&o.Data, &o.Site, &o.State} {
+		abs, err := filepath.Abs(*dir)
+		if err != nil {
+			return nil, fmt.Errorf("finding %s: %w", *dir, err)
+		}
+		*dir = abs
+	}
+	if within(o.Site, o.Data) || within(o.Site, o.State) {
+		return nil, fmt.Errorf("%s is served to everybody: the data and state directories must lie outside it", o.Site)
+	}
+	if err := atomicfile.MkdirAll(o.Site, 0o755); err != nil {
+		return nil, fmt.Errorf("making the site directory: %w", err)
+	}
+	if err := os.MkdirAll(o.State, 0o700); err != nil {
+		return nil, fmt.Errorf("making the state directory: %w", err)
+	}
+	if o.Comments == "" {
+		o.Comments = filepath.Join(o.Data, "comments.json")
+	}
+	if o.Aliases == "" {
+		o.Aliases = filepath.Join(o.Data, "aliases.csv")
+	}
+	if o.IdleWindow <= 0 {
+		o.IdleWindow = 30 * time.Minute
+	}
+	if o.IdlePercent <= 0 {
+		o.IdlePercent = 5
+	}
+	if o.About.Zone == nil {
+		o.About.Zone = time.UTC
+	}
+	return &Generator{opt: o}, nil
+}
+
+// within reports whether path is dir or lies below it.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !filepath.IsAbs(rel) && (len(rel) < 3 || rel[:3] != "../")
+}
+
+// Generate makes one generation as of now. A host, a booking or a source that
+// is not well is in the report's board; an error means that the site is as it
+// was before.
+func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error) {
+	lock := flock.New(filepath.Join(g.opt.State, "generate.lock"))
+	held, err := lock.TryLock()
+	if err != nil {
+		return Report{}, fmt.Errorf("taking the lock: %w", err)
+	}
+	if !held {
+		return Report{}, ErrLocked
+	}
+	defer lock.Unlock()
+
+	mem := g.recall(now)
+	in, err := g.gather(ctx, now, mem)
+	if err != nil {
+		return Report{}, err
+	}
+	b, marks := board.Merge(in)
+	files, err := g.render(b, in.Recent)
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := g.write(files, now)
+	if err != nil {
+		return Report{}, err
+	}
+	report.Board = b
+	mem.Marks = marks
+	if err := g.remember(mem); err != nil {
+		return report, err
+	}
+	return report, nil
+}
+
+// render makes the bytes of every file.
+func (g *Generator) render(b *board.Board, past *history.Recent) ([]render.File, error) {
+	in := render.Input{Board: b, Site: g.opt.About, HostNotes: map[string]string{}}
+	if past != nil {
+		in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = past.FreeMean2h, past.FreeMean24h, past.FreeMean1w
+	}
+	in.Notice = g.markdown("notice.md", b)
+	for _, h := range b.Hosts {
+		if note := g.markdown(filepath.Join("hosts", h.Name+".md"), b); note != "" {
+			in.HostNotes[h.Name] = note
+		}
+	}
+	tmpl := templates.Files()
+	if g.opt.Templates != "" {
+		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), g.opt.Templates))
+	}
+	pages, err := render.Pages(in, tmpl)
+	if err != nil {
+		return nil, fmt.Errorf("rendering the pages: %w", err)
+	}
+	data, err := render.Data(in)
+	if err != nil {
+		return nil, fmt.Errorf("rendering the data files: %w", err)
+	}
+	return append(data, pages...), nil
+}
+
+// maxMarkdownBytes bounds a notice or a note on a host.
+const maxMarkdownBytes = 64 << 10
+
+// markdown reads a Markdown file of the data directory, "" if there is none.
+// What cannot be read is a problem on the board, and no more than that.
+func (g *Generator) markdown(name string, b *board.Board) string {
+	data, err := readBounded(filepath.Join(g.opt.Data, name), maxMarkdownBytes)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			b.Problems = append(b.Problems, snapshot.Problem{Code: "note:unreadable", File: filepath.ToSlash(name), Message: err.Error()})
+		}
+		return ""
+	}
+	return string(data)
+}
+
+// aliases reads which names mean the same person.
+func (g *Generator) aliases() (booking.Aliases, []snapshot.Problem) {
+	data, err := readBounded(g.opt.Aliases, 1<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, []snapshot.Problem{{Code: "aliases:unreadable", File: "aliases.csv", Message: err.Error()}}
+	}
+	return booking.ParseAliases(data)
+}

@@ -1,0 +1,155 @@
+package sitegen
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuboard/atomicfile"
+	"gpuboard/sitegen/render"
+)
+
+// manifest is what this program has put into the site, so that it removes its
+// own files and nobody else's.
+type manifest struct {
+	Files []string `json:"files"`
+	// Assets are those of the generation before: a page that a browser loaded a
+	// moment ago still asks for them.
+	Assets []string `json:"assets"`
+}
+
+// write puts the files in place: what pages need before the pages, the index
+// last, each compressed twin before its file, and nothing that is the same.
+func (g *Generator) write(files []render.File, now time.Time) (r Report, err error) {
+	if _, err := atomicfile.Sweep(g.opt.Site, 10*time.Minute, now); err != nil {
+		return r, fmt.Errorf("sweeping leftovers from the site: %w", err)
+	}
+	slices.SortStableFunc(files, func(a, b render.File) int { return rank(a.Path) - rank(b.Path) })
+
+	batch, err := atomicfile.NewBatch(g.opt.Site)
+	if err != nil {
+		return r, err
+	}
+	defer batch.Abort()
+	pack := newPacker(files, g.opt.Site)
+	var have []string
+	for i, f := range files {
+		twin, err := pack.twin(i)
+		if err != nil {
+			return r, err
+		}
+		if twin != nil {
+			if err := batch.Add(f.Path+".gz", twin, 0o644); err != nil {
+				return r, err
+			}
+		}
+		if compressible(f.Path) {
+			have = append(have, f.Path+".gz")
+		}
+		if err := batch.Add(f.Path, f.Content, 0o644); err != nil {
+			return r, err
+		}
+		have = append(have, f.Path)
+	}
+
+	old := g.readManifest()
+	next := manifest{Files: have}
+	slices.Sort(next.Files)
+	for _, name := range old.Files {
+		if _, found := slices.BinarySearch(next.Files, name); found {
+			continue
+		}
+		if strings.HasPrefix(name, "assets/") {
+			next.Assets = append(next.Assets, name)
+			continue
+		}
+		if err := batch.Remove(name); err != nil {
+			return r, err
+		}
+		r.Removed++
+	}
+	for _, name := range old.Assets {
+		if _, found := slices.BinarySearch(next.Files, name); !found {
+			if err := batch.Remove(name); err != nil {
+				return r, err
+			}
+			r.Removed++
+		}
+	}
+	// The manifest comes first: a name in it without a file does no harm, a file
+	// that nobody remembers stays for ever.
+	if err := g.writeManifest(manifest{Files: union(old.Files, next.Files), Assets: old.Assets}); err != nil {
+		return r, err
+	}
+	if err := batch.Commit(); err != nil {
+		return r, fmt.Errorf("writing the site: %w", err)
+	}
+	r.Written, r.Same = batch.Written, batch.Skipped
+	g.removeEmpty(old.Files, next.Files)
+	return r, g.writeManifest(next)
+}
+
+// rank orders the files of a generation: assets, then what programs read, then
+// pages, and last the page that links to everything.
+func rank(name string) int {
+	switch {
+	case strings.HasPrefix(name, "assets/"):
+		return 0
+	case name == "index.html":
+		return 3
+	case strings.HasSuffix(name, ".html"):
+		return 2
+	default:
+		return 1
+	}
+}
+
+func (g *Generator) readManifest() manifest {
+	var m manifest
+	data, err := readBounded(filepath.Join(g.opt.State, manifestFile), maxMemoryBytes)
+	if err != nil || json.Unmarshal(data, &m) != nil {
+		return manifest{}
+	}
+	// It only ever names files below the site.
+	ours := func(name string) bool { return !filepath.IsLocal(filepath.FromSlash(name)) }
+	m.Files = slices.DeleteFunc(m.Files, ours)
+	m.Assets = slices.DeleteFunc(m.Assets, ours)
+	return m
+}
+
+func (g *Generator) writeManifest(m manifest) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	if _, err := atomicfile.Write(filepath.Join(g.opt.State, manifestFile), data, 0o600); err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	return nil
+}
+
+func union(a, b []string) []string {
+	all := append(slices.Clone(a), b...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// removeEmpty takes away directories that held only what is gone now.
+func (g *Generator) removeEmpty(old, next []string) {
+	for _, name := range old {
+		if _, found := slices.BinarySearch(next, name); found {
+			continue
+		}
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			// Remove refuses a directory that holds anything: that is the check.
+			if os.Remove(filepath.Join(g.opt.Site, filepath.FromSlash(dir))) != nil {
+				break
+			}
+		}
+	}
+}
