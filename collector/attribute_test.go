@@ -1,0 +1,140 @@
+package collector
+
+import (
+	"testing"
+	"time"
+
+	"gpuboard/collector/ps"
+	"gpuboard/snapshot"
+)
+
+func at(seconds float64) time.Time {
+	return time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// nvidia-smi is asked at 100 s, ps at 101 s.
+func TestAttribution(t *testing.T) {
+	anna := ps.Process{PID: 10, PPID: 1, PGID: 10, UID: 1001, Elapsed: 60, State: 'S', User: "anna", Program: "train.py"}
+	with := func(change func(*ps.Process)) ps.Process { p := anna; change(&p); return p }
+	exact := func(start float64) func(int) (time.Time, bool) {
+		return func(int) (time.Time, bool) { return at(start), true }
+	}
+	for _, c := range []struct {
+		name    string
+		table   []ps.Process
+		began   func(int) (time.Time, bool)
+		partial bool
+		alive   string
+		user    string
+		started bool
+	}{
+		{"alive", []ps.Process{anna}, nil, false, "true", "anna", true},
+		{"gone", []ps.Process{{PID: 11}}, nil, false, "false", "", false},
+		{"gone, or in what was not read", []ps.Process{{PID: 11}}, nil, true, "nil", "", false},
+		{"ps could not be asked", nil, nil, false, "nil", "", false},
+		{"zombie keeps its owner", []ps.Process{with(func(p *ps.Process) { p.State = 'Z' })}, nil, false, "false", "anna", false},
+		{"pid given out again", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(100.5), false, "false", "", false},
+		{"started just before", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(99.9), false, "true", "anna", true},
+		{"started in the same tick", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(100.01), false, "true", "anna", true},
+		{"old enough by whole seconds", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 1 })}, nil, false, "true", "anna", true},
+		{"too close to tell", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, func(int) (time.Time, bool) { return time.Time{}, false }, false, "nil", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			list := []snapshot.Process{{PID: 10, Program: "python"}}
+			attribution{table: c.table, partial: c.partial, asked: at(100), looked: at(101), began: c.began}.apply(list)
+			p := list[0]
+			alive := "nil"
+			if p.Alive != nil {
+				alive = map[bool]string{true: "true", false: "false"}[*p.Alive]
+			}
+			if alive != c.alive || p.User != c.user || (p.UID != nil) != (c.user != "") || (p.StartedAt != nil) != c.started {
+				t.Errorf("alive %s, %+v", alive, p)
+			}
+			if c.user == "" && p.Program != "python" {
+				t.Errorf("another process's program: %q", p.Program)
+			}
+		})
+	}
+	// Without the exact start, and with a slow nvidia-smi, whole seconds decide.
+	list := []snapshot.Process{{PID: 10}}
+	attribution{table: []ps.Process{with(func(p *ps.Process) { p.Elapsed = 1 })}, asked: at(100), looked: at(105)}.apply(list)
+	if list[0].Alive == nil || *list[0].Alive || list[0].User != "" {
+		t.Errorf("%+v", list[0])
+	}
+}
+
+func TestStartsDoNotJitter(t *testing.T) {
+	list := []snapshot.Process{{PID: 10}}
+	known := map[int]start{}
+	var first time.Time
+	for i, elapsed := range []int64{60, 81, 99, 120} { // truly 20 apart
+		looked := at(float64(100 + 20*i))
+		attribution{table: []ps.Process{{PID: 10, UID: 7, Elapsed: elapsed, State: 'S', User: "u"}}, asked: looked, looked: looked, known: known}.apply(list)
+		if i == 0 {
+			first = list[0].StartedAt.Time
+		} else if !list[0].StartedAt.Equal(first) {
+			t.Errorf("reading %d: %s, before %s", i, list[0].StartedAt, first)
+		}
+		known = starts(list)
+	}
+	for name, p := range map[string]ps.Process{
+		"another owner": {PID: 10, UID: 8, Elapsed: 141, State: 'S', User: "v"},
+		"another start": {PID: 10, UID: 7, Elapsed: 5, State: 'S', User: "u"},
+	} {
+		attribution{table: []ps.Process{p}, asked: at(180), looked: at(180), known: known}.apply(list)
+		if list[0].StartedAt.Equal(first) {
+			t.Errorf("%s keeps the start", name)
+		}
+	}
+}
+
+func TestChildrenOfTheGone(t *testing.T) {
+	table := []ps.Process{
+		{PID: 20, PPID: 10, PGID: 20, State: 'S', User: "a", Program: "by-parent"},
+		{PID: 21, PPID: 1, PGID: 10, State: 'R', User: "b", Program: "by-group"},
+		{PID: 22, PPID: 10, PGID: 10, State: 'R', User: "c", Program: "by-both"},
+		{PID: 23, PPID: 10, PGID: 10, State: 'Z', User: "d", Program: "zombie"},
+		{PID: 24, PPID: 1, PGID: 24, State: 'S', User: "e", Program: "another"},
+		{PID: 30, PPID: 1, PGID: 30, State: 'S', Elapsed: 0, User: "f", Program: "new-owner-of-the-pid"},
+		{PID: 31, PPID: 30, PGID: 30, State: 'S', User: "f", Program: "its-child"},
+	}
+	list := []snapshot.Process{{GPU: 0, PID: 10}, {GPU: 1, PID: 10}, {PID: 30}, {PID: 24}}
+	attribution{table: table, asked: at(100), looked: at(105), began: func(int) (time.Time, bool) { return at(104), true }}.apply(list[:3])
+	for _, p := range list[:2] {
+		if len(p.Children) != 3 || p.Children[0].Program != "by-parent" || p.Children[1].User != "b" || p.Children[2].PID != 22 {
+			t.Errorf("%+v", p.Children)
+		}
+	}
+	if list[2].Children != nil || list[2].User != "" {
+		t.Errorf("a pid that was given out again has children: %+v", list[2])
+	}
+	var many []ps.Process
+	for i := range 50 {
+		many = append(many, ps.Process{PID: 100 + i, PPID: 10, PGID: 10, State: 'S'})
+	}
+	attribution{table: many, asked: at(1), looked: at(1)}.apply(list[:1])
+	if len(list[0].Children) != snapshot.MaxChildren {
+		t.Errorf("%d children", len(list[0].Children))
+	}
+}
+
+func TestParseCgroup(t *testing.T) {
+	id := "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for text, want := range map[string]string{
+		"0::/system.slice/docker-" + id + ".scope\n":                                    "0123456789ab",
+		"12:cpu:/docker/" + id + "\n11:x:/\n":                                           "0123456789ab",
+		"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope\n":      "0123456789ab",
+		"1:name=systemd:/kubepods/besteffort/pod-1/" + id + "\n":                        "0123456789ab",
+		"0::/machine.slice/libpod-" + id + ".scope/container\n":                         "0123456789ab",
+		"0::/user.slice/user-1000.slice/user@1000.service/user.slice/crio-" + id + "\n": "0123456789ab",
+		"0::/lxc/web-1/init.scope\n":                                                    "web-1",
+		"0::/lxc.payload.web-1\n":                                                       "web-1",
+		"0::/user.slice/user-1000.slice/session-3.scope\n":                              "",
+		"0::/system.slice/docker-" + id[:20] + ".scope\n":                               "",
+		"": "", "garbage": "", "0::/\n": "",
+	} {
+		if got := parseCgroup(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

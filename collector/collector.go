@@ -1,0 +1,363 @@
+// Package collector reads this node once and returns a Snapshot: GPUs and
+// their processes from nvidia-smi, who owns those from ps, and the host around
+// them from /proc.
+//
+// Whatever a node may show (no driver, a lost GPU, a program that hangs) is a
+// Snapshot that says so in Errors. No call takes longer than its budget, and a
+// program that cannot be ended is never started a second time beside itself.
+package collector
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"gpuboard/collector/hostinfo"
+	"gpuboard/collector/nvidiasmi"
+	"gpuboard/collector/ps"
+	"gpuboard/snapshot"
+)
+
+// The budgets of one reading, where [Options] name none.
+const (
+	DefaultSMIBudget = 10 * time.Second
+	DefaultPSBudget  = 5 * time.Second
+	hostBudget       = 2 * time.Second
+)
+
+// Options say what to read and how. The zero value reads this machine.
+type Options struct {
+	// Host is the node's name as [snapshot.ParseHost] returns it.
+	Host string
+	// Version is that of the program, for the snapshot.
+	Version string
+	// Interval is how often Collect is going to be called; 0 for once.
+	Interval time.Duration
+	// NvidiaSMI and PS are the programs: paths, or names to look for.
+	// Default nvidia-smi and ps.
+	NvidiaSMI, PS string
+	// SMIBudget and PSBudget bound one run of each.
+	SMIBudget, PSBudget time.Duration
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+	// ProcRoot and EtcRoot are /proc and /etc if "".
+	ProcRoot, EtcRoot string
+	// StateFile is where a program that hangs is noted, so that a later process
+	// does not start another; "" for nowhere.
+	StateFile string
+}
+
+// A Collector reads one node. It remembers between readings what makes the
+// next one steadier, so a loop keeps one. It is safe for use by several
+// goroutines, which take turns.
+type Collector struct {
+	opts Options
+
+	mu      sync.Mutex
+	stuck   *hung
+	known   map[int]start
+	mig     []nvidiasmi.Listed
+	migKey  string
+	waiting chan hostinfo.Info // a reading of the host that has not come back
+}
+
+// New returns a Collector.
+func New(opts Options) *Collector {
+	set(&opts.NvidiaSMI, "nvidia-smi")
+	set(&opts.PS, "ps")
+	set(&opts.ProcRoot, "/proc")
+	set(&opts.EtcRoot, "/etc")
+	set(&opts.SMIBudget, DefaultSMIBudget)
+	set(&opts.PSBudget, DefaultPSBudget)
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	return &Collector{opts: opts}
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Collect reads the node. Seq is left 0 for the spool to give. The error is
+// ctx's, when that ended before the reading did, and nothing else.
+func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	asked := c.opts.Now()
+	s := &snapshot.Snapshot{
+		Schema: snapshot.Schema, Host: c.opts.Host,
+		CollectedAt:     snapshot.Time{Time: asked.UTC().Truncate(time.Millisecond)},
+		Collector:       snapshot.Text(c.opts.Version, snapshot.MaxNameBytes),
+		IntervalSeconds: int(c.opts.Interval / time.Second),
+		Errors:          []snapshot.Problem{},
+	}
+	about := c.startHost()
+	c.gpus(ctx, s)
+	if len(s.Processes) > 0 && ctx.Err() == nil {
+		c.owners(ctx, s, asked)
+	}
+	c.finishHost(ctx, s, about)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("reading this node: %w", context.Cause(ctx))
+	}
+	c.known = starts(s.Processes)
+	s.Errors = bound(s.Errors)
+	return s, nil
+}
+
+// bound keeps one problem of each kind and place, and as many as fit.
+func bound(all []snapshot.Problem) []snapshot.Problem {
+	kept := []snapshot.Problem{}
+	type place struct {
+		code, message string
+		gpu           int
+	}
+	seen := map[place]bool{}
+	more := 0
+	for _, p := range all {
+		at := place{p.Code, p.Message, -1}
+		if p.GPU != nil {
+			at = place{p.Code, "", *p.GPU}
+			if p.Code == "smi:unknown-token" || p.Code == "smi:range" {
+				at.message = p.Message
+			}
+		}
+		switch {
+		case seen[at]:
+		case len(kept) >= snapshot.MaxErrors-1:
+			more++
+		default:
+			seen[at] = true
+			kept = append(kept, p)
+		}
+	}
+	if more > 0 {
+		kept = append(kept, snapshot.Problem{Code: "host:limit", Message: fmt.Sprintf("+%d more problems", more)})
+	}
+	return kept
+}
+
+func (c *Collector) startHost() chan hostinfo.Info {
+	if c.waiting != nil {
+		select {
+		case <-c.waiting: // the late one has come back; take a new reading
+		default:
+			return c.waiting
+		}
+	}
+	about := make(chan hostinfo.Info, 1)
+	roots := hostinfo.Roots{Proc: c.opts.ProcRoot, Etc: c.opts.EtcRoot}
+	go func() { about <- hostinfo.Read(roots) }()
+	return about
+}
+
+func (c *Collector) finishHost(ctx context.Context, s *snapshot.Snapshot, about chan hostinfo.Info) {
+	timer := time.NewTimer(hostBudget)
+	defer timer.Stop()
+	select {
+	case info := <-about:
+		c.waiting = nil
+		s.BootID, s.Node = info.BootID, info.Node
+		s.Errors = append(s.Errors, info.Problems...)
+	case <-timer.C:
+		c.waiting = about
+		s.Errors = append(s.Errors, snapshot.Problem{Code: "host:timeout",
+			Message: fmt.Sprintf("the node's own state could not be read within %s: does one of its disks hang?", hostBudget)})
+	case <-ctx.Done():
+		c.waiting = about
+	}
+}
+
+// gpus runs nvidia-smi and puts what it says into the snapshot.
+func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
+	add := func(p ...snapshot.Problem) { s.Errors = append(s.Errors, p...) }
+	boot := bootID(c.opts.ProcRoot)
+	if h := c.stillHung(boot); h != nil {
+		add(snapshot.Problem{Code: "gpu:hung", Message: fmt.Sprintf(
+			"nvidia-smi (pid %d) has hung since %s and cannot be ended; another one is not started before it is gone. The driver is stuck: see `dmesg`, and reboot the node",
+			h.PID, h.Since)})
+		return
+	}
+	program, err := resolve(c.opts.NvidiaSMI)
+	if err != nil {
+		add(missing("smi", "nvidia-smi", err, "install the NVIDIA driver, or name the program with --nvidia-smi"))
+		return
+	}
+	r := execute(ctx, program, nvidiasmi.Args(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes+1)
+	if r.err != nil {
+		if ctx.Err() == nil {
+			add(missing("smi", "nvidia-smi", r.err, "see --nvidia-smi"))
+		}
+		c.noteHung(s, r, boot)
+		return
+	}
+	reading := nvidiasmi.Parse(r.stdout, r.stderr)
+	s.DriverVersion, s.CUDAVersion = reading.Driver, reading.CUDA
+	s.GPUs, s.Processes = reading.GPUs, reading.Processes
+	add(explain(r, reading, c.opts.SMIBudget)...)
+	add(reading.Problems...)
+	c.noteHung(s, r, boot)
+	if r.hung == 0 && !r.timedOut {
+		c.labelMIG(ctx, program, s)
+	}
+}
+
+// explain says why nvidia-smi did not do what was wanted of it.
+func explain(r run, reading nvidiasmi.Reading, budget time.Duration) []snapshot.Problem {
+	text := reading.Notes
+	switch {
+	case r.hung != 0:
+		return nil // noteHung says so
+	case r.timedOut:
+		return []snapshot.Problem{{Code: "smi:timeout", Message: fmt.Sprintf(
+			"nvidia-smi did not answer within %s and was ended: enable persistence mode (`nvidia-smi -pm 1`), and see `dmesg`", budget)}}
+	case r.exit != 0 || len(reading.GPUs) == 0:
+		if p, ok := nvidiasmi.Explain(r.exit, text); ok {
+			return []snapshot.Problem{p}
+		}
+	}
+	if reading.GPUs != nil {
+		return nil
+	}
+	if len(bytes.TrimSpace(r.stdout)) == 0 {
+		return []snapshot.Problem{{Code: "smi:empty", Message: "nvidia-smi wrote nothing"}}
+	}
+	for _, p := range reading.Problems {
+		if p.Code == "smi:truncated" {
+			return nil
+		}
+	}
+	return []snapshot.Problem{{Code: "smi:parse", Message: snapshot.Text(
+		"nvidia-smi did not write XML: "+text, snapshot.MaxTextBytes)}}
+}
+
+func missing(area, name string, err error, hint string) snapshot.Problem {
+	code := area + ":missing"
+	if errors.Is(err, os.ErrPermission) {
+		code = area + ":permission"
+	}
+	return snapshot.Problem{Code: code, Message: snapshot.Text(
+		fmt.Sprintf("%s cannot be started: %v: %s", name, err, hint), snapshot.MaxTextBytes)}
+}
+
+// noteHung remembers an nvidia-smi that could not be ended.
+func (c *Collector) noteHung(s *snapshot.Snapshot, r run, boot string) {
+	if r.hung == 0 {
+		return
+	}
+	_, started, _ := procStat(c.opts.ProcRoot, r.hung)
+	h := hung{PID: r.hung, Started: started, BootID: boot, Since: c.opts.Now().UTC().Format(time.RFC3339)}
+	c.stuck = &h
+	message := fmt.Sprintf("nvidia-smi (pid %d) did not answer within %s and cannot be ended: the driver is stuck; see `dmesg`, and reboot the node", r.hung, c.opts.SMIBudget)
+	if err := writeHung(c.opts.StateFile, h); err != nil {
+		message += " (" + err.Error() + ")"
+	}
+	s.Errors = append(s.Errors, snapshot.Problem{Code: "gpu:hung", Message: snapshot.Text(message, snapshot.MaxTextBytes)})
+}
+
+// stillHung returns the program that hangs, if it is still there.
+func (c *Collector) stillHung(boot string) *hung {
+	h := c.stuck
+	if h == nil {
+		h = readHung(c.opts.StateFile)
+	}
+	if h == nil {
+		return nil
+	}
+	if h.alive(c.opts.ProcRoot, boot) {
+		c.stuck = h
+		return h
+	}
+	c.stuck = nil
+	removeHung(c.opts.StateFile)
+	return nil
+}
+
+// labelMIG asks for the UUIDs and profiles of MIG devices, which the XML does
+// not have; once per layout, because a layout that changes gets new numbers.
+func (c *Collector) labelMIG(ctx context.Context, program string, s *snapshot.Snapshot) {
+	if !nvidiasmi.NeedsList(s.GPUs) {
+		return
+	}
+	key := layout(s.GPUs)
+	if key != c.migKey || !nvidiasmi.Label(s.GPUs, c.mig) {
+		r := execute(ctx, program, nvidiasmi.ListArgs(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes)
+		list := nvidiasmi.ParseList(r.stdout)
+		c.noteHung(s, r, bootID(c.opts.ProcRoot))
+		if nvidiasmi.Label(s.GPUs, list) {
+			c.mig, c.migKey = list, key
+			return
+		}
+		s.Errors = append(s.Errors, snapshot.Problem{Code: "smi:mig-list", Message: snapshot.Text(fmt.Sprintf(
+			"`nvidia-smi -L` (exit status %d) does not name every MIG device; their UUIDs are not known", r.exit), snapshot.MaxTextBytes)})
+	}
+}
+
+func layout(gpus []snapshot.GPU) string {
+	var b bytes.Buffer
+	for _, g := range gpus {
+		for _, d := range g.MIGDevices {
+			fmt.Fprintf(&b, "%s/%d/%d/%d ", g.UUID, d.Index, d.GPUInstanceID, d.ComputeInstanceID)
+		}
+	}
+	return b.String()
+}
+
+// owners runs ps and joins it to the processes of the snapshot.
+func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time.Time) {
+	add := func(p ...snapshot.Problem) { s.Errors = append(s.Errors, p...) }
+	program, err := resolve(c.opts.PS)
+	if err != nil {
+		add(missing("ps", "ps", err, "install procps, or name the program with --ps"))
+		return
+	}
+	looked := c.opts.Now()
+	r := execute(ctx, program, ps.Args(), environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
+	switch {
+	case r.err != nil && ctx.Err() != nil:
+		return
+	case r.err != nil:
+		add(missing("ps", "ps", r.err, "see --ps"))
+		return
+	case r.timedOut:
+		add(snapshot.Problem{Code: "ps:timeout", Message: fmt.Sprintf(
+			"ps did not answer within %s and was ended; who owns the processes is not known", c.opts.PSBudget)})
+		return
+	}
+	table, problems := ps.Parse(r.stdout)
+	add(problems...)
+	if len(table) == 0 || r.exit != 0 {
+		line, _, _ := bytes.Cut(bytes.TrimSpace(r.stderr), []byte{'\n'})
+		add(snapshot.Problem{Code: "ps:failed", Message: snapshot.Text(fmt.Sprintf(
+			"ps failed (exit status %d); who owns the processes is not known: %s", r.exit, line), snapshot.MaxTextBytes)})
+		return
+	}
+	attribution{
+		table: table, partial: len(problems) > 0, asked: asked, looked: looked,
+		began: c.began(c.opts.Now()), known: c.known,
+	}.apply(s.Processes)
+	containers(c.opts.ProcRoot, s.Processes)
+}
+
+// began returns a function that tells exactly when a process started.
+func (c *Collector) began(now time.Time) func(int) (time.Time, bool) {
+	up, ok := bootClock()
+	if !ok {
+		return nil
+	}
+	return func(pid int) (time.Time, bool) {
+		_, ticks, ok := procStat(c.opts.ProcRoot, pid)
+		if !ok || ticks > 1<<50 {
+			return time.Time{}, false
+		}
+		return now.Add(-(up - time.Duration(ticks)*(time.Second/ticksPerSecond))), true
+	}
+}

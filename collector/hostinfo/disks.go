@@ -1,0 +1,134 @@
+package hostinfo
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpuboard/snapshot"
+)
+
+// A mount is one line of /proc/self/mountinfo.
+type mount struct {
+	device string // major:minor
+	point  string
+	kind   string
+	source string
+}
+
+// local are the file systems that lie on a disk of this machine. Asking any
+// other how full it is may wait for a server that is gone, for ever.
+func local(kind string) bool {
+	switch kind {
+	case "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "reiser4", "bcachefs",
+		"ufs", "nilfs2", "ntfs", "ntfs3", "vfat", "exfat", "hfsplus":
+		return true
+	}
+	return false
+}
+
+// parseMounts reads mountinfo: "36 35 98:0 /sub /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw".
+// It keeps one line per device, that with the shortest path: the others are
+// bind mounts, containers' overlays and subvolumes of the same space.
+func parseMounts(b []byte) []mount {
+	var list []mount
+	for line := range strings.Lines(string(b)) {
+		before, after, ok := strings.Cut(strings.TrimRight(line, "\n"), " - ")
+		left, right := strings.Fields(before), strings.Fields(after)
+		if !ok || len(left) < 6 || len(right) < 2 {
+			continue
+		}
+		m := mount{device: left[2], point: octal(left[4]), kind: right[0], source: octal(right[1])}
+		if !local(m.kind) || hidden(m.point) {
+			continue
+		}
+		same := func(other mount) bool {
+			return other.device == m.device || other.source == m.source && strings.HasPrefix(m.source, "/dev/")
+		}
+		switch i := slices.IndexFunc(list, same); {
+		case i < 0:
+			list = append(list, m)
+		case len(m.point) < len(list[i].point):
+			list[i] = m
+		}
+	}
+	slices.SortStableFunc(list, func(a, b mount) int { return strings.Compare(a.point, b.point) })
+	return list
+}
+
+// hidden are mounts that are no place to keep anything.
+func hidden(point string) bool {
+	if strings.Contains(point, "/containers/storage/") || strings.Contains(point, "/kubelet/pods/") {
+		return true
+	}
+	for _, prefix := range []string{"/snap/", "/var/snap/", "/var/lib/snapd/", "/var/lib/docker/", "/run/", "/proc/", "/sys/", "/dev/", "/boot", "/etc/"} {
+		if strings.HasPrefix(point, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// octal undoes what the kernel does to blanks and backslashes in paths: \040.
+func octal(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) && digit(s[i+1]) && digit(s[i+2]) && digit(s[i+3]) {
+			b.WriteByte((s[i+1]-'0')<<6 | (s[i+2]-'0')<<3 | (s[i+3] - '0'))
+			i += 3
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '7' }
+
+func (r *reader) disks(mounts []mount) {
+	more, failed, first := 0, 0, ""
+	for _, m := range mounts {
+		if len(r.info.Node.Disks) >= snapshot.MaxDisks {
+			more++
+			continue
+		}
+		total, used, err := r.roots.Usage(m.point)
+		if err != nil {
+			if failed++; failed == 1 {
+				first = err.Error()
+			}
+			continue
+		}
+		if total > 0 {
+			r.info.Node.Disks = append(r.info.Node.Disks, snapshot.Disk{
+				Mount: snapshot.Text(path.Clean(m.point), snapshot.MaxNameBytes), Total: total, Used: used})
+		}
+	}
+	if failed > 0 {
+		r.problem("disks", fmt.Sprintf("%d of them: %s", failed, first))
+	}
+	if more > 0 {
+		r.info.Problems = append(r.info.Problems, snapshot.Problem{Code: "host:limit",
+			Message: fmt.Sprintf("+%d more disks; %d is the most", more, snapshot.MaxDisks)})
+	}
+}
+
+// statfs returns MiB. Used is what files take, so blocks kept for root count
+// as neither used nor free, as in df.
+func statfs(point string) (total, used int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(point, &st); err != nil {
+		return 0, 0, fmt.Errorf("measuring %s: %w", point, err)
+	}
+	block := uint64(max(st.Bsize, 1))
+	if st.Bfree > st.Blocks {
+		return 0, 0, fmt.Errorf("measuring %s: more is free than there is", point)
+	}
+	return int64(st.Blocks * block >> 20), int64((st.Blocks - st.Bfree) * block >> 20), nil
+}

@@ -1,0 +1,271 @@
+// Package hostinfo is the host around the GPUs: boot id, uptime, load, memory,
+// local disks and addresses, read from /proc and the kernel.
+//
+// Each source fails by itself: what cannot be read stays unknown, and a problem
+// says which and why.
+package hostinfo
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"gpuboard/snapshot"
+)
+
+// maxFile bounds what is read of any file below /proc.
+const maxFile = 1 << 20
+
+// Roots say where to read. The zero value is the real machine.
+type Roots struct {
+	Proc string // "/proc"
+	Etc  string // "/etc", for os-release
+	// Usage tells how large and how used a file system is; statfs if nil.
+	Usage func(mount string) (total, used int64, err error)
+	// Interfaces lists the network interfaces; the kernel's if nil.
+	Interfaces func() ([]net.Interface, error)
+}
+
+// An Info is what could be read.
+type Info struct {
+	BootID   string
+	Node     snapshot.Node
+	Problems []snapshot.Problem
+}
+
+type reader struct {
+	roots Roots
+	info  Info
+}
+
+// Read reads everything. It takes no longer than the local kernel takes: no
+// file system is touched that another machine could stall.
+func Read(roots Roots) Info {
+	if roots.Proc == "" {
+		roots.Proc = "/proc"
+	}
+	if roots.Etc == "" {
+		roots.Etc = "/etc"
+	}
+	if roots.Usage == nil {
+		roots.Usage = statfs
+	}
+	if roots.Interfaces == nil {
+		roots.Interfaces = net.Interfaces
+	}
+	r := &reader{roots: roots}
+	n := &r.info.Node
+	r.file("boot id", "sys/kernel/random/boot_id", func(b []byte) (ok bool) {
+		r.info.BootID, ok = parseBootID(b)
+		return ok
+	})
+	r.file("uptime", "uptime", func(b []byte) (ok bool) { n.UptimeSeconds, ok = parseUptime(b); return ok })
+	r.file("load", "loadavg", func(b []byte) (ok bool) { n.Load1, n.Load5, n.Load15, ok = parseLoad(b); return ok })
+	r.file("memory", "meminfo", func(b []byte) (ok bool) { n.MemoryTotal, n.MemoryUsed, ok = parseMemory(b); return ok })
+	r.file("cores", "stat", func(b []byte) (ok bool) { n.Cores, ok = parseCores(b); return ok })
+	r.file("kernel", "sys/kernel/osrelease", func(b []byte) bool {
+		n.Kernel = snapshot.Text(string(bytes.TrimSpace(b)), snapshot.MaxNameBytes)
+		return n.Kernel != ""
+	})
+	r.operatingSystem()
+	r.file("disks", "self/mountinfo", func(b []byte) bool {
+		r.disks(parseMounts(b))
+		return true
+	})
+	r.interfaces()
+	return r.info
+}
+
+func (r *reader) problem(what, message string) {
+	r.info.Problems = append(r.info.Problems, snapshot.Problem{
+		Code:    "host:" + strings.ReplaceAll(what, " ", "-"),
+		Message: snapshot.Text("the node's "+what+" cannot be read: "+message, snapshot.MaxTextBytes),
+	})
+}
+
+func (r *reader) file(what, name string, parse func([]byte) bool) {
+	text, err := readBounded(filepath.Join(r.roots.Proc, name))
+	switch {
+	case err != nil:
+		r.problem(what, err.Error())
+	case !parse(text):
+		r.problem(what, name+" is not as expected")
+	}
+}
+
+func readBounded(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
+
+func parseBootID(b []byte) (string, bool) {
+	id := strings.ToLower(string(bytes.TrimSpace(b)))
+	if len(id) < 8 || len(id) > 64 || strings.Trim(id, "0123456789abcdef-") != "" {
+		return "", false
+	}
+	return id, true
+}
+
+// parseUptime reads "12345.67 54321.00".
+func parseUptime(b []byte) (*int64, bool) {
+	v, ok := number(b, 0)
+	if !ok || v > 1e10 {
+		return nil, false
+	}
+	seconds := int64(v)
+	return &seconds, true
+}
+
+// parseLoad reads "0.42 0.50 0.61 2/345 6789".
+func parseLoad(b []byte) (one, five, fifteen *float64, ok bool) {
+	var loads [3]float64
+	for i := range loads {
+		if loads[i], ok = number(b, i); !ok {
+			return nil, nil, nil, false
+		}
+	}
+	return &loads[0], &loads[1], &loads[2], true
+}
+
+func number(b []byte, field int) (float64, bool) {
+	fields := bytes.Fields(b)
+	if field >= len(fields) {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(string(fields[field]), 64)
+	return v, err == nil && v >= 0 && v < 1e12
+}
+
+// parseMemory reads /proc/meminfo. Kernels before 3.14 have no MemAvailable;
+// there it is made of what can be given back.
+func parseMemory(b []byte) (total, used *int64, ok bool) {
+	kib := map[string]int64{}
+	for line := range strings.Lines(string(b)) {
+		name, rest, found := strings.Cut(line, ":")
+		fields := strings.Fields(rest)
+		if !found || len(fields) == 0 {
+			continue
+		}
+		if v, err := strconv.ParseInt(fields[0], 10, 64); err == nil && v >= 0 && v < 1<<50 {
+			kib[name] = v
+		}
+	}
+	all, ok := kib["MemTotal"]
+	if !ok {
+		return nil, nil, false
+	}
+	mib := all >> 10
+	total = &mib
+	available, told := kib["MemAvailable"]
+	if free, old := kib["MemFree"]; !told && old {
+		available, told = free+kib["Buffers"]+kib["Cached"], true
+	}
+	if !told || available > all {
+		return total, nil, true
+	}
+	taken := (all - available) >> 10
+	return total, &taken, true
+}
+
+// parseCores counts the processors that are on, in /proc/stat.
+func parseCores(b []byte) (*int, bool) {
+	n := 0
+	for line := range bytes.Lines(b) {
+		if len(line) > 3 && bytes.HasPrefix(line, []byte("cpu")) && line[3] >= '0' && line[3] <= '9' {
+			n++
+		}
+	}
+	return &n, n > 0
+}
+
+func (r *reader) operatingSystem() {
+	text, err := readBounded(filepath.Join(r.roots.Etc, "os-release"))
+	if err != nil {
+		r.problem("operating system", err.Error())
+		return
+	}
+	r.info.Node.OS = parseOSRelease(text)
+}
+
+// parseOSRelease returns PRETTY_NAME, or NAME with VERSION.
+func parseOSRelease(b []byte) string {
+	values := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if !ok {
+			continue
+		}
+		if unquoted, err := strconv.Unquote(value); err == nil {
+			value = unquoted
+		}
+		values[name] = strings.Trim(value, "'")
+	}
+	name := values["PRETTY_NAME"]
+	if name == "" {
+		name = strings.TrimSpace(values["NAME"] + " " + values["VERSION"])
+	}
+	return snapshot.Text(name, snapshot.MaxNameBytes)
+}
+
+func (r *reader) interfaces() {
+	all, err := r.roots.Interfaces()
+	if err != nil {
+		r.problem("interfaces", err.Error())
+		return
+	}
+	more := 0
+	for _, i := range all {
+		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 || virtual(i.Name) {
+			continue
+		}
+		addrs := addresses(&i)
+		if len(addrs) == 0 {
+			continue
+		}
+		if len(r.info.Node.Interfaces) >= snapshot.MaxInterfaces {
+			more++
+			continue
+		}
+		r.info.Node.Interfaces = append(r.info.Node.Interfaces,
+			snapshot.Interface{Name: snapshot.Text(i.Name, snapshot.MaxNameBytes), Addrs: addrs})
+	}
+	if more > 0 {
+		r.info.Problems = append(r.info.Problems, snapshot.Problem{Code: "host:limit",
+			Message: fmt.Sprintf("+%d more interfaces; %d is the most", more, snapshot.MaxInterfaces)})
+	}
+}
+
+// virtual are the interfaces of containers and virtual machines, of which a
+// node may have hundreds, and at which nobody can reach it.
+func virtual(name string) bool {
+	for _, prefix := range []string{"docker", "veth", "br-", "virbr", "vnet", "cni", "flannel", "cali", "lxc", "lxdbr", "podman", "tap", "kube-", "nodelocaldns"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func addresses(i *net.Interface) []string {
+	all, err := i.Addrs()
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, a := range all {
+		ip, ok := a.(*net.IPNet)
+		if ok && !ip.IP.IsLinkLocalUnicast() && !ip.IP.IsLoopback() && len(list) < snapshot.MaxAddrs {
+			list = append(list, ip.IP.String())
+		}
+	}
+	return list
+}

@@ -1,0 +1,131 @@
+package collector
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A hung is an nvidia-smi that could not be ended. While it lives, another one
+// would only join it: the driver's lock that it waits for is everybody's.
+type hung struct {
+	PID int `json:"pid"`
+	// Started is the process's start in clock ticks since the boot, by which it
+	// differs from another one that gets its pid later.
+	Started uint64 `json:"started_ticks"`
+	BootID  string `json:"boot_id"`
+	Since   string `json:"since"` // RFC 3339
+}
+
+const maxStateFile = 4 << 10
+
+// readHung reads the note of an earlier process of ours; nil when there is none
+// that can be read.
+func readHung(file string) *hung {
+	if file == "" {
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxStateFile))
+	var h hung
+	if err != nil || json.Unmarshal(text, &h) != nil || h.PID < 2 {
+		return nil
+	}
+	return &h
+}
+
+// writeHung leaves the note. It is written in place: a torn one reads as none,
+// and costs at most one more program that hangs.
+func writeHung(file string, h hung) error {
+	if file == "" {
+		return nil
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		return fmt.Errorf("noting a program that hangs: %w", err)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("noting a program that hangs: %w", err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("noting a program that hangs: %w", err)
+	}
+	return nil
+}
+
+func removeHung(file string) {
+	if file != "" {
+		_ = os.Remove(file)
+	}
+}
+
+// alive reports whether that very process is still there.
+func (h hung) alive(procRoot, bootID string) bool {
+	if h.BootID != "" && bootID != "" && h.BootID != bootID {
+		return false
+	}
+	state, started, ok := procStat(procRoot, h.PID)
+	if !ok {
+		// No /proc to ask (hidepid): a pid that answers is taken for it.
+		err := syscall.Kill(h.PID, 0)
+		return (err == nil || errors.Is(err, syscall.EPERM)) && !exists(procRoot)
+	}
+	return state != 'Z' && state != 'X' && (h.Started == 0 || started == h.Started)
+}
+
+func exists(procRoot string) bool {
+	_, err := os.Stat(filepath.Join(procRoot, "self", "stat"))
+	return err == nil
+}
+
+// procStat reads the state and the start, in clock ticks since the boot, of a process.
+func procStat(procRoot string, pid int) (state byte, started uint64, ok bool) {
+	text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, 0, false
+	}
+	return parseStat(text)
+}
+
+// parseStat reads a line of /proc/PID/stat. The name in it may hold anything,
+// so the fields are counted from the last parenthesis.
+func parseStat(text []byte) (state byte, started uint64, ok bool) {
+	end := bytes.LastIndexByte(text, ')')
+	if end < 0 {
+		return 0, 0, false
+	}
+	fields := bytes.Fields(text[end+1:])
+	if len(fields) < 20 || len(fields[0]) != 1 {
+		return 0, 0, false
+	}
+	started, err := strconv.ParseUint(string(fields[19]), 10, 64)
+	return fields[0][0], started, err == nil
+}
+
+// ticksPerSecond is USER_HZ, which Linux fixes at 100 for what it shows in /proc.
+const ticksPerSecond = 100
+
+// bootClock is how long the system has been up, sleep included: the clock that
+// process starts are told in. /proc/uptime is not it: containers change that.
+func bootClock() (time.Duration, bool) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0, false
+	}
+	return time.Duration(ts.Nano()), true
+}

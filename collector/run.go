@@ -1,0 +1,173 @@
+package collector
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	maxStderr = 64 << 10
+	// killGrace is how long a killed program may take to go before it is left
+	// alone: one that hangs in the kernel does not even hear SIGKILL.
+	killGrace = time.Second
+	// pipeGrace is how long a grandchild may hold the output open after the
+	// program itself has ended.
+	pipeGrace = 500 * time.Millisecond
+)
+
+// A run is one bounded run of a program.
+type run struct {
+	stdout, stderr []byte
+	cut            bool // there was more on stdout than is kept
+	exit           int  // exit status; the signal's number, negative, when one ended it
+	timedOut       bool
+	// hung is the pid of a program that could not be ended, 0 otherwise.
+	hung int
+	// err says why it could not be started, or that the caller's context ended.
+	err error
+}
+
+// execute runs a program in a process group of its own, with nothing on its
+// standard input and the given environment, and returns at the latest after
+// budget + killGrace, whatever the program does.
+func execute(ctx context.Context, program string, args, env []string, budget time.Duration, maxStdout int) run {
+	out, errs := &buffer{max: maxStdout}, &buffer{max: maxStderr}
+	cmd := exec.Command(program, args...)
+	cmd.Env, cmd.Dir = env, "/"
+	cmd.Stdout, cmd.Stderr = out, errs
+	cmd.WaitDelay = pipeGrace
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return run{err: fmt.Errorf("starting %s: %w", program, err)}
+	}
+	pid := cmd.Process.Pid
+	done := make(chan error, 1)
+	// Wait has a goroutine to itself: for a program in state D it never returns.
+	go func() { done <- cmd.Wait() }()
+
+	timer := time.NewTimer(budget)
+	defer timer.Stop()
+	var r run
+	var err error
+	select {
+	case err = <-done:
+	case <-timer.C:
+		r.timedOut = true
+		err = end(cmd.Process, done, &r)
+	case <-ctx.Done():
+		r.err = fmt.Errorf("running %s: %w", program, context.Cause(ctx))
+		err = end(cmd.Process, done, &r)
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		// A grandchild had the output. The group is still there, so its number is ours.
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+	}
+	var status *exec.ExitError
+	if errors.As(err, &status) {
+		r.exit = status.ExitCode()
+		if ws, ok := status.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			r.exit = -int(ws.Signal())
+		}
+	}
+	r.stdout, r.cut = out.take()
+	r.stderr, _ = errs.take()
+	return r
+}
+
+// end kills a program with its group, and gives up on it after killGrace.
+func end(p *os.Process, done <-chan error, r *run) error {
+	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
+	_ = p.Kill() // for one that has left its group
+	grace := time.NewTimer(killGrace)
+	defer grace.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-grace.C:
+		r.hung = p.Pid
+		return nil
+	}
+}
+
+// A buffer keeps the first max bytes and lets the rest go, so that a program
+// that writes too much is not held up by it.
+type buffer struct {
+	mu  sync.Mutex
+	b   bytes.Buffer
+	max int
+	cut bool
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	room := b.max - b.b.Len()
+	if room < len(p) {
+		b.cut = true
+	}
+	b.b.Write(p[:min(room, len(p))])
+	return len(p), nil
+}
+
+// take returns a copy: a program that was given up may still be writing.
+func (b *buffer) take() ([]byte, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.b.Bytes()), b.cut
+}
+
+// Where drivers put nvidia-smi when PATH does not lead there (cron's is short).
+func programDirs() []string {
+	return []string{"/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/opt/bin",
+		"/usr/local/nvidia/bin", "/usr/lib/wsl/lib", "/run/current-system/sw/bin"}
+}
+
+// resolve finds the absolute path of a program. A name with a slash is a path;
+// any other is looked for in PATH and then in the usual places, and never in
+// the working directory.
+func resolve(name string) (string, error) {
+	if strings.ContainsRune(name, '/') {
+		full, err := filepath.Abs(name)
+		if err != nil {
+			return "", fmt.Errorf("finding %s: %w", name, err)
+		}
+		if _, err := exec.LookPath(full); err != nil {
+			return "", fmt.Errorf("finding %s: %w", name, err)
+		}
+		return full, nil
+	}
+	if full, err := exec.LookPath(name); err == nil && filepath.IsAbs(full) {
+		return full, nil
+	}
+	for _, dir := range programDirs() {
+		full := filepath.Join(dir, name)
+		if _, err := exec.LookPath(full); err == nil {
+			return full, nil
+		}
+	}
+	return "", fmt.Errorf("finding %s: not in PATH and not in %s", name, strings.Join(programDirs(), ", "))
+}
+
+// environment is what the programs see of ours: PATH, and LD_LIBRARY_PATH,
+// because in containers, on NixOS and under WSL the driver's library is found
+// by it. Tokens, HOME, LD_PRELOAD and the locale stay behind. What begins with
+// GPUBOARD_FAKE_ is for the stand-ins of tests and demonstrations.
+func environment(own ...string) []string {
+	env := own
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if name == "PATH" || name == "LD_LIBRARY_PATH" || strings.HasPrefix(name, "GPUBOARD_FAKE_") {
+			env = append(env, entry)
+		}
+	}
+	return env
+}

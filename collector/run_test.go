@@ -1,0 +1,186 @@
+package collector
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpuboard/collector/nvidiasmi"
+)
+
+// slack is for a machine that is busy; none of these tests measures speed.
+const slack = 10 * time.Second
+
+func TestAProgramThatHangsIsEnded(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "cut-535.xml"))
+	t.Setenv("GPUBOARD_FAKE_SMI_LOG", log)
+	t.Setenv("GPUBOARD_FAKE_SMI_HANG", "1")
+	began := time.Now()
+	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), SMIBudget: time.Second}))
+	if took := time.Since(began); took > time.Second+killGrace+slack {
+		t.Errorf("it took %s", took)
+	}
+	if !has(s, "smi:timeout") || has(s, "gpu:hung") || len(s.GPUs) != 1 {
+		t.Errorf("%s, %d GPUs", problems(s), len(s.GPUs))
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(text), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Errorf("process %d is still there", pid)
+	}
+}
+
+func TestAGrandchildThatHoldsTheOutput(t *testing.T) {
+	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
+	t.Setenv("GPUBOARD_FAKE_SMI_ORPHAN", "1")
+	began := time.Now()
+	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
+	if took := time.Since(began); took > pipeGrace+slack {
+		t.Errorf("it took %s", took)
+	}
+	if len(s.GPUs) != 8 || len(s.Errors) != 0 {
+		t.Errorf("%d GPUs, %s", len(s.GPUs), problems(s))
+	}
+}
+
+func TestOutputWithoutEnd(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out")
+	if err := os.WriteFile(file, bytes.Repeat([]byte("<x>y</x>\n"), nvidiasmi.MaxOutputBytes/8), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GPUBOARD_FAKE_SMI", file)
+	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
+	if !has(s, "smi:limit") {
+		t.Errorf("%s", problems(s))
+	}
+	r := execute(context.Background(), fake(t, "nvidia-smi"), nil, environment(), slack, 1000)
+	if len(r.stdout) != 1000 || !r.cut || r.exit != 0 {
+		t.Errorf("%d bytes, cut %v, exit %d, %v", len(r.stdout), r.cut, r.exit, r.err)
+	}
+}
+
+// freezer makes a cgroup in which a process is in state D, as one that waits
+// for a driver that is stuck.
+func freezer(t *testing.T) (dir string, thaw func()) {
+	t.Helper()
+	dir = fmt.Sprintf("/sys/fs/cgroup/freezer/gpuboard-test-%d", os.Getpid())
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no freezer to hang a process in: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "freezer.state")); err != nil {
+		_ = os.Remove(dir)
+		t.Skipf("no freezer to hang a process in: %v", err)
+	}
+	thaw = func() { _ = os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0o600) }
+	t.Cleanup(func() {
+		thaw()
+		for range 100 {
+			if os.Remove(dir) == nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	return dir, thaw
+}
+
+func TestAProgramThatCannotBeEndedIsNotStartedAgain(t *testing.T) {
+	dir, thaw := freezer(t)
+	log, state := filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "hung.json")
+	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
+	t.Setenv("GPUBOARD_FAKE_SMI_LOG", log)
+	t.Setenv("GPUBOARD_FAKE_SMI_FREEZE", dir)
+	opts := Options{NvidiaSMI: fake(t, "nvidia-smi"), SMIBudget: time.Second, StateFile: state}
+	c := New(opts)
+	for i := range 3 {
+		began := time.Now()
+		s := collect(t, c)
+		if took := time.Since(began); took > opts.SMIBudget+killGrace+slack {
+			t.Errorf("reading %d took %s", i, took)
+		}
+		if problems(s) != "gpu:hung" && i > 0 || !has(s, "gpu:hung") || s.Node.Load1 == nil {
+			t.Errorf("reading %d: %s", i, problems(s))
+		}
+	}
+	// Another process of ours, an hour later, knows it by the note.
+	for range 3 {
+		if s := collect(t, New(opts)); problems(s) != "gpu:hung" || s.GPUs != nil {
+			t.Errorf("%s", problems(s))
+		}
+	}
+	text, _ := os.ReadFile(log)
+	if n := strings.Count(string(text), "\n"); n != 1 {
+		t.Errorf("nvidia-smi was started %d times", n)
+	}
+	// The driver comes back: the killed program goes, and the next one runs.
+	thaw()
+	t.Setenv("GPUBOARD_FAKE_SMI_FREEZE", "")
+	deadline := time.Now().Add(slack)
+	for {
+		s := collect(t, c)
+		if len(s.GPUs) == 8 && len(s.Errors) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still %s", problems(s))
+		}
+	}
+	if _, err := os.Stat(state); err == nil {
+		t.Error("the note is still there")
+	}
+}
+
+func TestANoteThatIsNotTrueIsNotBelieved(t *testing.T) {
+	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
+	smi := fake(t, "nvidia-smi")
+	_, started, ok := procStat("/proc", os.Getpid())
+	if !ok {
+		t.Skip("no /proc")
+	}
+	boot := bootID("/proc")
+	for name, text := range map[string]string{
+		"garbage":       "{",
+		"another start": fmt.Sprintf(`{"pid":%d,"started_ticks":%d,"boot_id":%q}`, os.Getpid(), started+1, boot),
+		"another boot":  fmt.Sprintf(`{"pid":%d,"started_ticks":%d,"boot_id":"x"}`, os.Getpid(), started),
+		"gone":          fmt.Sprintf(`{"pid":4194300,"started_ticks":1,"boot_id":%q}`, boot),
+	} {
+		file := filepath.Join(t.TempDir(), "hung.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s := collect(t, New(Options{NvidiaSMI: smi, StateFile: file})); len(s.GPUs) != 8 {
+			t.Errorf("%s: %s", name, problems(s))
+		}
+	}
+	// And one that is true is.
+	file := filepath.Join(t.TempDir(), "hung.json")
+	if err := writeHung(file, hung{PID: os.Getpid(), Started: started, BootID: boot, Since: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if s := collect(t, New(Options{NvidiaSMI: smi, StateFile: file})); !has(s, "gpu:hung") {
+		t.Errorf("%s", problems(s))
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	rest := strings.Repeat(" 1", 18) + " 4711" + strings.Repeat(" 2", 30)
+	for text, want := range map[string]bool{"17 (a) b) (c) D" + rest: true, "17 (a\n) R" + rest: true, "17 (a) D 1": false, "": false, "17 a D" + rest: false} {
+		_, started, ok := parseStat([]byte(text))
+		if ok != want || ok && started != 4711 {
+			t.Errorf("%q: %d %v", text, started, ok)
+		}
+	}
+}
