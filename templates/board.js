@@ -134,6 +134,8 @@
   };
   var bars = function (s) { return (s || "").split("|").filter(Boolean); };
   var modelOf = function (row, host) { return row.dataset.m || host.dataset.m || ""; };
+  var memoryOf = function (row, host) { return row.dataset.g || host.dataset.g || 0; };
+  var usersOf = function (row) { return all(".p", row).map(function (p) { return p.textContent; }); };
   var chooser = function (name, any, list, label) {
     if (list.length < 2 && !filter[name]) { return; }
     var s = make("select");
@@ -157,19 +159,19 @@
       hosts.forEach(function (h) { add(h.dataset.m); });
       rows.forEach(function (r) { add(r.dataset.m); });
     }));
-    chooser("mem", W.anymemory, values(function (add) { rows.forEach(function (r) { add(r.dataset.g !== "0" && r.dataset.g); }); })
+    chooser("mem", W.anymemory, values(function (add) { all("[data-g]").forEach(function (r) { add(r.dataset.g !== "0" && r.dataset.g); }); })
       .sort(function (a, b) { return a - b; }), function (v) { return "≥ " + v + " GiB"; });
-    chooser("user", W.anyuser, values(function (add) { rows.forEach(function (r) { bars(r.dataset.u).forEach(add); }); }));
+    chooser("user", W.anyuser, values(function (add) { rows.forEach(function (r) { usersOf(r).forEach(add); }); }));
     chooser("tag", W.anytag, values(function (add) { hosts.forEach(function (h) { bars(h.dataset.tags).forEach(add); }); }));
     var q = make("input");
     q.type = "search";
-    q.placeholder = "/";
-    q.setAttribute("aria-label", "/");
+    q.placeholder = W.search + "  /";
+    q.setAttribute("aria-label", W.search);
     q.value = filter.q;
     q.addEventListener("input", function () { filter.q = q.value; apply(); });
     controls.q = q;
     box.appendChild(q);
-    box.appendChild(make("span", "sp"));
+    box.appendChild(make("span", "gap"));
     var fold = make("button", "", W.foldall);
     fold.type = "button";
     fold.addEventListener("click", function () {
@@ -184,13 +186,13 @@
     var box = $("_filters");
     if (!box) { return; }
     var q = filter.q.trim().toLowerCase(), shown = 0, total = 0, narrowed = q || filter.model || filter.mem || filter.user || filter.tag;
-    var user = filter.user && "|" + filter.user + "|", tag = filter.tag && "|" + filter.tag.toLowerCase() + "|";
+    var tag = filter.tag && "|" + filter.tag.toLowerCase() + "|";
     all(".host").forEach(function (h) {
       var tags = h.dataset.tags || "", head = q && h.querySelector("header").textContent.toLowerCase().indexOf(q) >= 0, left = 0;
       var rows = all(".r", h);
       rows.forEach(function (r) {
         var ok = (!filter.free || r.classList.contains("free")) && (!filter.model || modelOf(r, h) === filter.model) &&
-          (!filter.mem || +r.dataset.g >= +filter.mem) && (!user || (r.dataset.u || "").indexOf(user) >= 0) &&
+          (!filter.mem || +memoryOf(r, h) >= +filter.mem) && (!filter.user || usersOf(r).indexOf(filter.user) >= 0) &&
           (!tag || tags.indexOf(tag) >= 0) && (!q || head || r.textContent.toLowerCase().indexOf(q) >= 0);
         if (r.hidden === ok) { r.hidden = !ok; }
         left += ok;
@@ -309,7 +311,7 @@
     if (data.built === root.dataset.built || doc.querySelector("dialog[open],form:focus-within")) { return; }
     if (active && /^(INPUT|SELECT|TEXTAREA)$/.test(active.tagName) && active.type !== "checkbox") { return; }
     var main = $("_main"), next = doc.importNode(fresh.getElementById("_main"), true);
-    var free = all(".chip.free").length, x = scrollX, y = scrollY, focus = active && where(active);
+    var free = all(".r.free").length, x = scrollX, y = scrollY, focus = active && where(active);
     var open = all("details[open]", main).map(where), shut = all("details:not([open])", main).map(where);
     main.parentNode.replaceChild(next, main);
     root.dataset.built = data.built;
@@ -324,7 +326,7 @@
     state(shut, false);
     if (focus && find(focus)) { find(focus).focus({ preventScroll: true }); }
     scrollTo(x, y);
-    var count = all(".chip.free").length;
+    var count = all(".r.free").length;
     if (count !== free && kind === "index" && !level) { tell("vh", say(W.nowfree, count)); }
   };
   // A place in the page that survives its renewal: the nearest id, and which of

@@ -185,7 +185,7 @@ func TestShots(t *testing.T) {
 		before        string
 	}{
 		{"light", rich + "/index.html", 1280, 0, false, ""},
-		{"dark", rich + "/index.html", 1280, 0, true, ""},
+		{"dark", rich + "/index.html", 1280, 1700, true, ""},
 		{"open", rich + "/index.html", 1280, 1500, false, "document.querySelectorAll('.w details').forEach(d => d.open = true)"},
 		{"phone", rich + "/index.html", 390, 2600, false, ""},
 		{"two", small + "/index.html", 1280, 0, false, ""},

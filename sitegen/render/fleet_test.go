@@ -188,6 +188,7 @@ func testFleet() Input {
 	fornax.State, fornax.Check, fornax.SnapshotAt = board.Stale, "critical", at(0, -3, -2)
 	for i := range fornax.GPUs {
 		fornax.GPUs[i].Reason = board.ReasonStale
+		forget(&fornax.GPUs[i])
 		fornax.GPUs[i].Last = &board.LastSeen{State: board.Free, At: at(0, -3, -2)}
 	}
 	fornax.GPUs[0].Last.State, fornax.GPUs[0].Last.Users = board.Busy, []string{"tomas"}
@@ -202,6 +203,7 @@ func testFleet() Input {
 	helios := host("helios", "Room 2", rtx3090, gpu(rtx3090, 0, board.Unknown, 0, 0))
 	helios.ClockOffset, helios.State = 62*time.Minute, board.Stale
 	helios.GPUs[0].Reason = board.ReasonStale
+	forget(&helios.GPUs[0])
 	icarus := host("icarus", "Room 2", rtx3090)
 	icarus.State, icarus.SnapshotAt, icarus.Check, icarus.Models, icarus.Driver = board.Never, time.Time{}, "critical", nil, ""
 
@@ -346,10 +348,17 @@ func staleFleet() Input {
 		for j := range h.GPUs {
 			g := &h.GPUs[j]
 			g.Last = &board.LastSeen{State: g.State, At: h.SnapshotAt}
-			g.State, g.Reason, g.Processes, g.Utilization = board.Unknown, board.ReasonStale, nil, nil
+			g.State, g.Reason = board.Unknown, board.ReasonStale
+			forget(g)
 		}
 	}
 	in.Board.NextFree = nil
 	finish(in.Board)
 	return in
+}
+
+// forget takes away what nobody may still believe, as a merge does.
+func forget(g *board.GPU) {
+	g.MemoryUsed, g.MemoryFree, g.UtilizationGPU, g.Temperature, g.PowerDraw = nil, nil, nil, nil, nil
+	g.Processes, g.Utilization, g.IdleFor, g.NoShow, g.FreeFrom = nil, nil, 0, false, time.Time{}
 }

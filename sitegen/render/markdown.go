@@ -57,7 +57,7 @@ func (tame) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
 			drop = append(drop, n)
 			return ast.WalkSkipChildren, nil
 		case *ast.Heading:
-			n.Level = min(6, n.Level+2)
+			n.Level = min(6, max(3, n.Level+1)) // below the page's own h1 and h2
 		case *ast.Link:
 			if !harmless(string(n.Destination)) {
 				n.Destination = []byte("#")

@@ -116,7 +116,11 @@ func parsePages(tmpl fs.FS, w *words) (*template.Template, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading templates: %w", err)
 		}
-		if _, err := set.New(name).Parse(string(b)); err != nil {
+		text, err := w.fill(name, string(b))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := set.New(name).Parse(text); err != nil {
 			return nil, fmt.Errorf("parsing templates: %w", err)
 		}
 	}
@@ -188,7 +192,7 @@ func (v *view) hostPage(h *board.Host) (*hostPage, error) {
 		hp.Disk = append(hp.Disk, factView{clean(u.User) + " · " + clean(u.Path), gib(u.Used) + " GiB"})
 	}
 	if h.Datacenter != "" {
-		hp.Where = append(hp.Where, factView{"datacenter", clean(h.Datacenter)})
+		hp.Where = append(hp.Where, factView{v.words.or("fact.datacenter", "datacenter"), clean(h.Datacenter)})
 	}
 	return hp, nil
 }

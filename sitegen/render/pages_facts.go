@@ -16,7 +16,7 @@ func (v *view) facts(g *board.GPU) []factView {
 	var f []factView
 	add := func(name, value string) {
 		if value != "" {
-			f = append(f, factView{name, clean(value)})
+			f = append(f, factView{v.words.or("fact."+name, name), clean(value)})
 		}
 	}
 	add("uuid", g.UUID)
@@ -125,7 +125,7 @@ func modelName(short string, memory *int64) string {
 	if memory == nil {
 		return name
 	}
-	return strings.TrimSpace(name + " " + strconv.Itoa(int(math.Round(float64(*memory)/1024))) + " GB")
+	return strings.TrimSpace(name + " " + strconv.Itoa(wholeGiB(memory)) + " GB")
 }
 
 func family(short string) string {

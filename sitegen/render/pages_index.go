@@ -27,11 +27,10 @@ type indexPage struct {
 	States      []stateCount
 	Share       []shareView // the same as a bar of 100 units
 	Problems    []problemView
-	Serious     bool // one of them is an error
-	Worst       string
 	Notice      template.HTML
 	Cards       []cardView
-	CardsMore   int
+	Piles       []pileView // instead of cards, when there are many
+	Map         bool       // there is room for a sign a GPU
 	Groups      []groupView
 	Filter      bool
 	Dense       bool
@@ -81,6 +80,14 @@ type groupView struct {
 	Hosts []*hostView
 }
 
+// A pileView is all that is free of one model.
+type pileView struct {
+	Model string
+	Count int
+	Cards []cardView
+	More  int
+}
+
 // An askView is one line of "who to ask".
 type askView struct {
 	Name, Href, Reserved, Used, Mean2h, Mean24h, Mean1w string
@@ -93,7 +100,8 @@ type askView struct {
 type whereView struct{ Text, Href string }
 
 const (
-	maxCards  = 24 // of "free now"; the rest is below
+	maxCards  = 12 // of "free now"; more are piled up by model
+	maxPile   = 30
 	maxAsk    = 50
 	maxSilent = 6
 	maxWhere  = 4
@@ -105,7 +113,7 @@ func (v *view) indexPage() (*indexPage, error) {
 		page: v.page("index", "", b.GeneratedAt, v.interval()),
 		Free: b.Totals.Free(), GPUs: b.Totals.GPUs, HeldIdle: b.Totals.HeldIdle,
 		LostGPUs: b.Totals.ByState[board.Lost], FreeModels: freeModels(b.Models),
-		Filter: len(b.Hosts) > 2, Dense: len(b.Hosts) > usualHosts,
+		Filter: len(b.Hosts) > 2, Dense: len(b.Hosts) > usualHosts, Map: len(b.Hosts) <= denseHosts,
 		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 		Comments: clean(v.in.Site.CommentsPath), Command: clean(v.in.Site.BookCommand),
 	}
@@ -126,14 +134,13 @@ func (v *view) indexPage() (*indexPage, error) {
 		p.Problems = append(p.Problems, v.problem(problem, "", true))
 	}
 	slices.SortStableFunc(p.Problems, func(x, y problemView) int { return cmp.Compare(x.Severity, y.Severity) })
-	p.Serious = len(p.Problems) > 0 && p.Problems[0].Severity == "error"
 	p.count(b)
 	for _, m := range b.Models {
 		p.Models = append(p.Models, modelView{modelName(m.Name, m.MemoryTotal), m.Free, m.Total, clean(m.FullName)})
 	}
 	p.Cards = v.cards(b.FreeNow)
-	if n := len(p.Cards); n > maxCards {
-		p.Cards, p.CardsMore = p.Cards[:maxCards], n-maxCards
+	if len(p.Cards) > maxCards {
+		p.Piles, p.Cards = pile(p.Cards), nil
 	}
 	for i := range b.Hosts {
 		if err := v.addHost(p, &b.Hosts[i]); err != nil {
@@ -152,6 +159,11 @@ func (v *view) addHost(p *indexPage, h *board.Host) error {
 	hv, err := v.host(h, d, v.in.Board.GeneratedAt, "")
 	if err != nil {
 		return err
+	}
+	if hv.Huge = !p.Map; hv.Huge {
+		for i := range hv.Rows {
+			hv.Rows[i].Huge = true
+		}
 	}
 	if n := len(p.Groups); n == 0 || p.Groups[n-1].Name != hv.Group {
 		p.Groups = append(p.Groups, groupView{Name: hv.Group})
@@ -184,6 +196,11 @@ func (p *indexPage) count(b *board.Board) {
 	}
 }
 
+// times is "2 × H100", which never breaks over a line.
+func times(n int, what string) string {
+	return strings.ReplaceAll(fmt.Sprintf("%d × %s", n, what), " ", "\u00a0")
+}
+
 // freeModels says what is free: by family, and by memory too where one family
 // comes in two sizes.
 func freeModels(models []board.Model) string {
@@ -206,7 +223,7 @@ func freeModels(models []board.Model) string {
 			parts = append(parts, "…")
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%d × %s", m.Free, name))
+		parts = append(parts, times(m.Free, name))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -248,6 +265,27 @@ func (v *view) cards(free []board.FreeGPU) []cardView {
 		cards[i].GPUs = joinInts(gpus[i], ",")
 	}
 	return cards
+}
+
+// pile sorts cards by model, in the order in which the models come up.
+func pile(cards []cardView) []pileView {
+	index := map[string]int{}
+	var piles []pileView
+	for _, c := range cards {
+		i, ok := index[c.Model]
+		if !ok {
+			i = len(piles)
+			index[c.Model], piles = i, append(piles, pileView{Model: c.Model})
+		}
+		p := &piles[i]
+		p.Count += c.Count
+		if len(p.Cards) == maxPile {
+			p.More++
+			continue
+		}
+		p.Cards = append(p.Cards, c)
+	}
+	return piles
 }
 
 func joinInts(list []int, sep string) string {

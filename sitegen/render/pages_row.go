@@ -17,8 +17,7 @@ type rowView struct {
 	ID, Index string
 	State     board.State
 	Model     string // where a card has more than one
-	GiB       int    // for the filter
-	Users     string // for the filter, lower case, each between bars
+	GiB       int    // for the filter, too
 	Used      string
 	Total     string
 	BarText   string // the bar in words
@@ -27,6 +26,7 @@ type rowView struct {
 	Spark     string
 	SparkText string
 	Heat      string
+	Huge      bool // on a page that has no room for it
 	Reason    string
 	Driver    string // the driver's own words about a lost GPU
 	Who       *personView
@@ -43,7 +43,6 @@ type rowView struct {
 	Free      *moment // free from
 	Last      *lastView
 	Details   bool // processes and instances are listed
-	UUID      string
 	Facts     []factView
 }
 
@@ -106,7 +105,6 @@ const (
 func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.Time, root string) rowView {
 	r := rowView{
 		ID: v.rowID(h.Name, g.Index), Index: strconv.Itoa(g.Index), State: g.State,
-		Users: v.usersOf(g), UUID: clean(g.UUID),
 	}
 	if mixed {
 		r.Model = modelName(g.ShortName, g.MemoryTotal)
@@ -136,7 +134,7 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 // readings fills in the numbers and their charts.
 func (v *view) readings(r *rowView, g *board.GPU, d detail) {
 	if g.MemoryTotal != nil {
-		r.GiB = int(math.Round(float64(*g.MemoryTotal) / 1024))
+		r.GiB = wholeGiB(g.MemoryTotal)
 		r.Total = strconv.Itoa(r.GiB)
 	}
 	if g.MemoryUsed != nil {
@@ -367,6 +365,14 @@ func program(p *board.Process) string {
 		return ""
 	}
 	return clean(p.Program)
+}
+
+// wholeGiB is a memory size as cards are sold; 0 when it is not known.
+func wholeGiB(mib *int64) int {
+	if mib == nil {
+		return 0
+	}
+	return int(math.Round(float64(*mib) / 1024))
 }
 
 // gib says MiB in GiB, with one decimal.

@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"html/template"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,7 +49,6 @@ type page struct {
 	Built      *moment // the moment that the page shows
 	Interval   int     // seconds until the next is due
 	Demo       bool
-	Legend     []board.State
 }
 
 func (v *view) page(kind, root string, built time.Time, interval time.Duration) page {
@@ -58,7 +56,7 @@ func (v *view) page(kind, root string, built time.Time, interval time.Duration) 
 	p := page{
 		Kind: kind, Root: root, Lang: s.Lang, Title: clean(s.Title), Lab: clean(s.Lab), Version: clean(s.Version),
 		CSS: root + v.assets.css, JS: root + v.assets.js, Icon: root + "favicon.svg",
-		Demo: v.in.Board.Demo, Legend: board.States(), Zone: v.words.zone.String(),
+		Demo: v.in.Board.Demo, Zone: v.words.zone.String(),
 		Interval: int(interval / time.Second),
 	}
 	if !built.IsZero() {
@@ -94,6 +92,8 @@ type hostView struct {
 	Total                 int
 	Usual                 bool // with charts and processes
 	Mixed                 bool // more than one model
+	GiB                   int  // of the one model
+	Huge                  bool // the page has room for hardly anything
 	NoteHTML              template.HTML
 	Gone                  *moment
 }
@@ -125,7 +125,7 @@ func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostV
 	if shellWord(h.Address) {
 		hv.SSH = h.Address
 	}
-	if h.Check != "" && h.Check != "passing" {
+	if h.Check != "" && h.Check != "passing" && h.Check != string(h.State) {
 		hv.Check = v.words.or("check."+h.Check, clean(h.Check))
 	}
 	if h.ClockOffset != 0 {
@@ -141,6 +141,7 @@ func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostV
 	hv.Models, hv.Mixed = strings.Join(models, " · "), len(h.Models) > 1
 	if len(h.Models) == 1 {
 		hv.Filter = modelName(h.Models[0].Name, h.Models[0].MemoryTotal)
+		hv.GiB = wholeGiB(h.Models[0].MemoryTotal)
 	}
 	if d != brief {
 		hv.Meters = meters(h, d == whole)
@@ -213,24 +214,4 @@ func (v *view) userHref(root, name string) string {
 		return root + "users/" + dir + "/index.html"
 	}
 	return ""
-}
-
-// usersOf is everybody with a stake in a GPU, for the filter.
-func (v *view) usersOf(g *board.GPU) string {
-	var names []string
-	add := func(name string) {
-		if name = strings.ToLower(clean(name)); name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for i := range g.Processes {
-		add(g.Processes[i].Person)
-	}
-	if g.Booking != nil {
-		add(g.Booking.Name)
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "|" + strings.Join(names, "|") + "|"
 }

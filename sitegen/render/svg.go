@@ -17,6 +17,8 @@ const (
 // 100 % is the full height, and a step without readings is a gap down to
 // nothing, not a zero (a zero still has its own thin line). The path uses
 // relative moves because they repeat, and what repeats compresses.
+//
+// Heights come in ten steps: more is not seen at this size, and costs bytes.
 func sparkline(steps []*float64) (path string, mean, highest int, known bool) {
 	width := (len(steps) + sparkSteps - 1) / sparkSteps
 	if width == 0 {
@@ -45,7 +47,7 @@ func sparkline(steps []*float64) (path string, mean, highest int, known bool) {
 			continue
 		}
 		sum, n = sum+part, n+k
-		h := 1 + int(math.Round(part/float64(k)*(sparkHeight-1)/100))
+		h := 1 + 2*int(math.Round(part/float64(k)*(sparkHeight/2-0.5)/100))
 		if !drawing {
 			b = append(b, 'M')
 			b = strconv.AppendInt(b, int64(2*i/width), 10)

@@ -3,8 +3,10 @@ package render
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"io/fs"
 	"math"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -45,6 +47,23 @@ func (w *words) say(key string, args ...any) (string, error) {
 		return s, nil
 	}
 	return fmt.Sprintf(s, args...), nil
+}
+
+var fixedWord = regexp.MustCompile(`\{\{t "([^"]*)"\}\}`)
+
+// fill puts the words in the place of every {{t "key"}} of a template, once for
+// all pages: most words of a page are of this kind.
+func (w *words) fill(name, text string) (string, error) {
+	var missing error
+	text = fixedWord.ReplaceAllStringFunc(text, func(call string) string {
+		s, err := w.say(call[len(`{{t "`) : len(call)-len(`"}}`)])
+		if err != nil && missing == nil {
+			line := 1 + strings.Count(text[:strings.Index(text, call)], "\n")
+			missing = fmt.Errorf("parsing templates: %s:%d: %w", name, line, err)
+		}
+		return strings.ReplaceAll(html.EscapeString(s), "{", "&#123;")
+	})
+	return text, missing
 }
 
 // or is say for codes that other packages may add to: an unknown one is shown as it is.

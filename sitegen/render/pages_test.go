@@ -1,0 +1,506 @@
+package render
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"gpuboard/board"
+	"gpuboard/templates"
+)
+
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'"
+
+// What the other half of this package writes beside the pages.
+var otherFiles = regexp.MustCompile(`^(api/v1/(board|free|hosts|users|bookings)\.json|api/v1/hosts/[^/]+\.json|(status|detail)\.(txt|ansi)|metrics\.txt|bookings\.ics|hosts/[^/]+\.ics|users/[^/]+\.ics|feed\.atom|health\.json)$`)
+
+func fleets() map[string]Input {
+	demo := bigFleet(3)
+	demo.Board.Demo = true
+	return map[string]Input{
+		"rich":  testFleet(),
+		"stale": staleFleet(),
+		"empty": {Board: &board.Board{GeneratedAt: fleetNow}},
+		"dense": bigFleet(usualHosts + 1),
+		"huge":  bigFleet(denseHosts + 1),
+		"demo":  demo,
+		"bare":  {Board: &board.Board{GeneratedAt: fleetNow, Hosts: []board.Host{{Name: "a", State: board.Up, GPUs: []board.GPU{{State: board.Free}}}, {Name: "a-0", State: board.Down}}}},
+	}
+}
+
+func parse(t testing.TB, f File) *html.Node {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(f.Content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func attr(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func elements(doc *html.Node) []*html.Node {
+	var list []*html.Node
+	for n := range doc.Descendants() {
+		if n.Type == html.ElementNode {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func htmlFiles(files []File) []File {
+	return slices.DeleteFunc(slices.Clone(files), func(f File) bool { return !strings.HasSuffix(f.Path, ".html") })
+}
+
+func TestPagesAreSound(t *testing.T) {
+	for name, in := range fleets() {
+		t.Run(name, func(t *testing.T) {
+			files := pages(t, in)
+			if last := files[len(files)-1].Path; last != "index.html" {
+				t.Errorf("the last file is %s: it would refer to what is not there yet", last)
+			}
+			have := map[string]map[string]bool{} // path → ids
+			for _, f := range files {
+				if have[f.Path] != nil {
+					t.Errorf("%s is written twice", f.Path)
+				}
+				have[f.Path] = map[string]bool{}
+			}
+			list := htmlFiles(files)
+			docs := make([]*html.Node, len(list))
+			for i, f := range list {
+				docs[i] = parse(t, f)
+				sound(t, f.Path, docs[i], have[f.Path])
+			}
+			for i, f := range list {
+				links(t, f.Path, docs[i], have)
+			}
+		})
+	}
+}
+
+// sound checks one page by itself, and gathers its ids.
+func sound(t *testing.T, file string, doc *html.Node, ids map[string]bool) {
+	t.Helper()
+	count := map[string]int{}
+	level := 0
+	secure := false
+	for _, n := range elements(doc) {
+		if n.Namespace == "" {
+			count[n.Data]++
+		}
+		for _, a := range n.Attr {
+			if a.Key == "style" || strings.HasPrefix(a.Key, "on") || a.Key == "srcdoc" {
+				t.Errorf("%s: <%s %s=%q>: the policy forbids it", file, n.Data, a.Key, a.Val)
+			}
+			if a.Key == "id" {
+				if ids[a.Val] {
+					t.Errorf("%s: the id %q is there twice", file, a.Val)
+				}
+				ids[a.Val] = true
+			}
+		}
+		switch n.Data {
+		case "style", "form", "iframe", "object", "embed", "base":
+			t.Errorf("%s: a <%s> has no place on the board", file, n.Data)
+		case "script":
+			if attr(n, "src") == "" || n.FirstChild != nil {
+				t.Errorf("%s: there is an inline script", file)
+			}
+		case "meta":
+			secure = secure || attr(n, "http-equiv") == "Content-Security-Policy" && attr(n, "content") == policy
+			if attr(n, "http-equiv") == "refresh" && file != "kiosk/index.html" {
+				t.Errorf("%s renews itself by meta refresh", file)
+			}
+		case "table":
+			if n.FirstChild == nil || n.FirstChild.Data != "caption" {
+				t.Errorf("%s: a table has no caption", file)
+			}
+		case "th":
+			if attr(n, "scope") == "" {
+				t.Errorf("%s: a table heading has no scope", file)
+			}
+		case "h1", "h2", "h3", "h4":
+			if l := int(n.Data[1] - '0'); l > level+1 {
+				t.Errorf("%s: <%s> follows a heading of level %d", file, n.Data, level)
+			} else {
+				level = l
+			}
+		case "svg":
+			if attr(n, "role") == "img" && attr(n, "aria-label") == "" && file != "about/index.html" {
+				t.Errorf("%s: a chart has no words", file)
+			}
+		}
+	}
+	if !secure {
+		t.Errorf("%s carries no Content-Security-Policy", file)
+	}
+	for _, once := range []string{"h1", "main", "title"} {
+		if count[once] != 1 {
+			t.Errorf("%s has %d <%s>", file, count[once], once)
+		}
+	}
+	for n := range doc.Descendants() {
+		if n.Type == html.ElementNode && n.Data == "html" && attr(n, "lang") != "en" {
+			t.Errorf("%s does not say its language", file)
+		}
+	}
+	for _, n := range elements(doc) {
+		if ref := attr(n, "aria-labelledby"); ref != "" && !ids[ref] {
+			t.Errorf("%s: nothing has the id %q that names a section", file, ref)
+		}
+	}
+}
+
+// links checks that every link is relative and leads to a file and a place that exist.
+func links(t *testing.T, file string, doc *html.Node, have map[string]map[string]bool) {
+	t.Helper()
+	for _, n := range elements(doc) {
+		for _, key := range []string{"href", "src"} {
+			target := attr(n, key)
+			if target == "" || n.Parent != nil && hasClass(n, "notice") {
+				continue
+			}
+			u, err := url.Parse(target)
+			if err != nil || u.Scheme != "" || u.Host != "" || strings.HasPrefix(target, "/") {
+				if attr(n, "rel") == "nofollow noopener" {
+					continue // somebody's own, in a notice
+				}
+				t.Errorf("%s: %q is not relative", file, target)
+				continue
+			}
+			to := file
+			if u.Path != "" {
+				to = path.Join(path.Dir(file), u.Path)
+			}
+			ids, ok := have[to]
+			switch {
+			case !ok && !otherFiles.MatchString(to):
+				t.Errorf("%s: %q leads to %s, which is not there", file, target, to)
+			case ok && u.Fragment != "" && !ids[u.Fragment]:
+				t.Errorf("%s: %q leads to a place that is not there", file, target)
+			}
+		}
+	}
+}
+
+func hasClass(n *html.Node, class string) bool {
+	return slices.Contains(strings.Fields(attr(n, "class")), class)
+}
+
+func TestHostPageIgnoresTheMoment(t *testing.T) {
+	before, after := testFleet(), testFleet()
+	after.Board.GeneratedAt = after.Board.GeneratedAt.Add(40 * time.Second)
+	a, b := pages(t, before), pages(t, after)
+	for i := range a {
+		same := bytes.Equal(a[i].Content, b[i].Content)
+		moves := slices.Contains([]string{"index.html", "kiosk/index.html", "bookings/index.html"}, a[i].Path)
+		if same == moves {
+			t.Errorf("%s: the same bytes 40 s later: %t", a[i].Path, same)
+		}
+	}
+}
+
+func TestHeadline(t *testing.T) {
+	none := testFleet()
+	for i := range none.Board.Hosts {
+		for j := range none.Board.Hosts[i].GPUs {
+			if g := &none.Board.Hosts[i].GPUs[j]; g.State == board.Free {
+				g.State = board.Busy
+			}
+		}
+	}
+	finish(none.Board)
+	for _, c := range []struct {
+		name, title, h1 string
+		in              Input
+	}{
+		{"some", "5 free · GPU board", "5 of 32 GPUs free 2 × H100, 2 × A100, 1 × RTX 3090", testFleet()},
+		{"none", "0 free · GPU board", "None free. Next: europa 3, Fri 17:00 (booked by ada)", none},
+		{"nothing", "0 free · GPU board", "No GPUs yet. No host has reported one.", Input{Board: &board.Board{GeneratedAt: fleetNow}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files := pages(t, c.in)
+			doc := parse(t, files[len(files)-1])
+			for n, want := range map[string]string{"title": c.title, "h1": c.h1} {
+				if got := textOf(find(doc, n)); got != want {
+					t.Errorf("<%s> is %q, want %q", n, got, want)
+				}
+			}
+		})
+	}
+}
+
+func find(doc *html.Node, name string) *html.Node {
+	for _, n := range elements(doc) {
+		if n.Data == name {
+			return n
+		}
+	}
+	return nil
+}
+
+func byID(doc *html.Node, id string) *html.Node {
+	for _, n := range elements(doc) {
+		if attr(n, "id") == id {
+			return n
+		}
+	}
+	return nil
+}
+
+// textOf is what a reader sees: text without what only screen readers get.
+func textOf(n *html.Node) string {
+	if n == nil {
+		return ""
+	}
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+func TestRows(t *testing.T) {
+	files := pages(t, testFleet())
+	doc := parse(t, files[len(files)-1])
+	for id, want := range map[string][]string{
+		"atlas-0":  {"in use", "71.2 / 80 GiB", "97 %", "mira train.py", "since Wed 09:12", "2 processes", "until Sat 18:00"},
+		"atlas-2":  {"busy", "tomas finetune.py", ", lea, noor", "3 processes", "50640"},
+		"atlas-3":  {"contested", "jun eval.py", "eva", "not jun", "from Mon 10:42 ada"},
+		"atlas-4":  {"free", "from Sat 18:00 eva"},
+		"atlas-7":  {"busy", "sam jupyter", "idle 19 h"},
+		"ceres-2":  {"busy", "3 MIG instances", "3g.20gb"},
+		"dione-0":  {"no end given"},
+		"europa-1": {"stuck", "no living process owns this memory", "48112", "this process is gone", "kill 48130 48131"},
+		"europa-2": {"lost", "the driver lost it", "Reboot the system", "–"},
+		"europa-3": {"booked", "no-show 11 h", "and jun", "idle 11 h"},
+		"boreas-0": {"maintenance", "host out of service"},
+		"fornax-0": {"unknown", "no news from this host", "last seen Fri 07:40: busy, tomas"},
+		"helios":   {"clock 1 h ahead", "stale"},
+		"icarus":   {"never reported", "Nothing has come from this host yet"},
+		"europa":   {"CPU", "129 %", "smi:partial"},
+	} {
+		got := textOf(byID(doc, id))
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s says %q, which has no %q", id, got, w)
+			}
+		}
+	}
+	if strings.Contains(textOf(byID(doc, "fornax")), "20.5") {
+		t.Error("a stale host shows old numbers")
+	}
+	for _, n := range elements(doc) {
+		if n.Data == "time" && attr(n, "datetime") == "" {
+			t.Error("a time has no machine-readable form")
+		}
+	}
+	if strings.Contains(textOf(find(doc, "main")), " ago") {
+		t.Error("the page itself says how long ago something was; it would lie as soon as the generator stops")
+	}
+}
+
+func TestRowIDsStayApart(t *testing.T) {
+	in := fleets()["bare"] // host a with GPU 0, beside a host a-0
+	files := pages(t, in)
+	if byID(parse(t, files[len(files)-1]), "a_0") == nil {
+		t.Error("the row of a's GPU 0 should be a_0, because a host is called a-0")
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	for hosts, limit := range map[int]int{4: 10 << 10, 40: 50 << 10, 100: 60 << 10, 1000: 200 << 10} {
+		files := pages(t, bigFleet(hosts))
+		if n := zipped(t, files[len(files)-1].Content); n > limit {
+			t.Errorf("the front page of %d hosts is %d KiB gzipped, and %d KiB is the most", hosts, n>>10, limit>>10)
+		} else {
+			t.Logf("%d hosts: %.1f KiB gzipped, %d KiB plain", hosts, float64(n)/1024, len(files[len(files)-1].Content)>>10)
+		}
+	}
+	for _, f := range pages(t, testFleet()) {
+		if strings.HasPrefix(f.Path, "assets/") {
+			if n := zipped(t, f.Content); n > 10<<10 {
+				t.Errorf("%s is %d bytes gzipped", f.Path, n)
+			}
+		}
+	}
+}
+
+func zipped(t testing.TB, b []byte) int {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Len()
+}
+
+func TestTemplateErrorsNameFileAndLine(t *testing.T) {
+	for name, c := range map[string]struct{ file, text, want string }{
+		"syntax":  {"index.html", "<h1>\n{{if}}\n</h1>", "index.html:2"},
+		"field":   {"host.html", "\n\n{{.NoSuchThing}}", "host.html:3"},
+		"word":    {"about.html", "\n{{t \"no such word\"}}", "about.html:2"},
+		"words":   {"words.json", "{", "words.json"},
+		"missing": {"base.html", "", "no such template"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own := fstest.MapFS{}
+			err := fs.WalkDir(templates.Files(), ".", func(p string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				b, err := fs.ReadFile(templates.Files(), p)
+				own[p] = &fstest.MapFile{Data: b}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			own[c.file] = &fstest.MapFile{Data: []byte(c.text)}
+			if _, err := Pages(testFleet(), own); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v, and should name %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestUserPath(t *testing.T) {
+	for name, want := range map[string]string{
+		"mira": "mira", "j.doe-2_x": "j.doe-2_x", "": "~e3b0c44298fc",
+	} {
+		if got := UserPath(name); got != want {
+			t.Errorf("UserPath(%q) = %q, want %q", name, got, want)
+		}
+	}
+	seen := map[string]string{}
+	for _, name := range []string{"Mira", "mira", "MIRA", "..", ".", "a/b", "a\\b", "a b", "a.ics", "x.html", "é", "日本", "~mira", strings.Repeat("x", 65), "mira~0123", "con.", "-x", "a\x00b", "../../etc/passwd"} {
+		p := UserPath(name)
+		if !regexp.MustCompile(`^[a-z0-9._~-]{1,80}$`).MatchString(p) || strings.HasPrefix(p, ".") || strings.HasSuffix(p, ".ics") || strings.HasSuffix(p, ".html") {
+			t.Errorf("UserPath(%q) = %q is no safe name for a directory", name, p)
+		}
+		if before, ok := seen[p]; ok {
+			t.Errorf("%q and %q share %q", before, name, p)
+		}
+		seen[p] = name
+	}
+}
+
+func TestSparkline(t *testing.T) {
+	gap := []*float64{ptr(0.0), ptr(100.0), nil, ptr(50.0)}
+	path, mean, highest, known := sparkline(gap)
+	if path != "M0 21v-1h2v-20h2V21zM6 21v-11h2V21z" || mean != 50 || highest != 100 || !known {
+		t.Errorf("sparkline = %q, mean %d, highest %d, known %t", path, mean, highest, known)
+	}
+	if n := strings.Count(path, "M"); n != 2 {
+		t.Errorf("%q has %d areas: a gap must stay a gap", path, n)
+	}
+	if _, _, _, known := sparkline(make([]*float64, 96)); known {
+		t.Error("96 gaps are drawn as something")
+	}
+}
+
+func TestMarkdownIsTame(t *testing.T) {
+	for source, want := range map[string]string{
+		"**hi** <b>raw</b>":                   "<p><strong>hi</strong> raw</p>\n",
+		"<script>alert(1)</script>":           "",
+		"# Top":                               "<h3>Top</h3>\n",
+		"![x](https://evil.example/p.png)":    "<p></p>\n",
+		"[x](javascript:alert(1))":            `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](JaVaScRiPt:alert(1))":            `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](//evil.example)":                 `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](java&Tab;script:alert(1))":       `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](/\\evil.example)":                `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](bookings/index.html)":            `<p><a href="bookings/index.html" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](https://example.org/?a=1&b=2:3)": `<p><a href="https://example.org/?a=1&amp;b=2:3" rel="nofollow noopener">x</a></p>` + "\n",
+		"a\xffb":                              "<p>a\uFFFDb</p>\n",
+		"":                                    "",
+	} {
+		got, err := markdown(source)
+		if err != nil || string(got) != want {
+			t.Errorf("markdown(%q) = %q, %v; want %q", source, got, err, want)
+		}
+	}
+	long, err := markdown(strings.Repeat("a line\n", markdownLimit))
+	if err != nil || len(long) > 2*markdownLimit {
+		t.Errorf("a notice without end makes %d bytes, %v", len(long), err)
+	}
+}
+
+func FuzzMarkdown(f *testing.F) {
+	for _, s := range []string{"# a\n<img src=x onerror=y>", "[a](javascript:b)", "<a:b>", "`x`", "| a |\n|--|\n| b |", "![a](b)", "[a]: //x\n[a]"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		out, err := markdown(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := html.Parse(strings.NewReader(string(out)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range elements(doc) {
+			if slices.Contains([]string{"img", "script", "iframe", "h1", "h2", "style", "form"}, n.Data) {
+				t.Errorf("%q becomes %q", s, out)
+			}
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "href" && !harmless(a.Val) {
+					t.Errorf("%q becomes %q", s, out)
+				}
+			}
+		}
+	})
+}
+
+func TestModelName(t *testing.T) {
+	for short, want := range map[string]string{
+		"H100 80GB HBM3": "H100 80 GB", "A100-SXM4-80GB": "A100 80 GB", "A100-PCIE-40GB": "A100 80 GB",
+		"RTX 3090": "RTX 3090 80 GB", "": "80 GB", "H100 NVL": "H100 80 GB", "RTX A6000": "RTX A6000 80 GB",
+	} {
+		if got := modelName(short, ptr(int64(81559))); got != want {
+			t.Errorf("modelName(%q) = %q, want %q", short, got, want)
+		}
+	}
+}
+
+func BenchmarkPages(b *testing.B) {
+	for _, hosts := range []int{10, 100, 1000} {
+		in := bigFleet(hosts)
+		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := Pages(in, templates.Files()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
