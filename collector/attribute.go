@@ -19,6 +19,9 @@ type attribution struct {
 	partial bool
 	// asked is when nvidia-smi was started, looked when ps was.
 	asked, looked time.Time
+	// exists tells whether the kernel knows a pid that the table lacks: with
+	// hidepid on /proc, ps does not see other people's processes. Nil for no.
+	exists func(pid int) bool
 	// began tells exactly when a process started, if that can be had.
 	began func(pid int) (time.Time, bool)
 	// known is what the reading before said of starts, by pid.
@@ -31,10 +34,11 @@ type start struct {
 }
 
 // apply fills in owner, program, start and life of every process, and the
-// living children of those that are gone.
-func (a attribution) apply(list []snapshot.Process) {
+// living children of those that are gone. It returns how many there are that
+// ps does not show, although they exist.
+func (a attribution) apply(list []snapshot.Process) (unseen int) {
 	if a.table == nil {
-		return
+		return 0
 	}
 	byPID := make(map[int]*ps.Process, len(a.table))
 	for i := range a.table {
@@ -46,6 +50,10 @@ func (a attribution) apply(list []snapshot.Process) {
 		entry := byPID[p.PID]
 		if entry == nil && a.partial {
 			continue // it may be in the part that was not read
+		}
+		if entry == nil && a.exists != nil && a.exists(p.PID) {
+			unseen++
+			continue
 		}
 		a.one(p, entry)
 		// Under a pid that was given out again, children are the new process's.
@@ -59,6 +67,7 @@ func (a attribution) apply(list []snapshot.Process) {
 			list[i].Children = gone[list[i].PID]
 		}
 	}
+	return unseen
 }
 
 // one is the rule for a single process. entry is ps's line for its pid.

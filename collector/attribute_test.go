@@ -63,6 +63,17 @@ func TestAttribution(t *testing.T) {
 	}
 }
 
+func TestAProcessThatPSDoesNotShowIsNotGone(t *testing.T) {
+	list := []snapshot.Process{{PID: 10}, {PID: 11}}
+	unseen := attribution{table: []ps.Process{{PID: 1}}, exists: func(pid int) bool { return pid == 10 }}.apply(list)
+	if unseen != 1 || list[0].Alive != nil || list[1].Alive == nil || *list[1].Alive {
+		t.Errorf("%d unseen, %+v", unseen, list)
+	}
+	if !exists(1) || exists(1<<22+1) {
+		t.Error("the kernel was misunderstood")
+	}
+}
+
 func TestStartsDoNotJitter(t *testing.T) {
 	list := []snapshot.Process{{PID: 10}}
 	known := map[int]start{}

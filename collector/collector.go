@@ -340,10 +340,14 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 			"ps failed (exit status %d); who owns the processes is not known: %s", r.exit, line), snapshot.MaxTextBytes)})
 		return
 	}
-	attribution{
+	unseen := attribution{
 		table: table, partial: len(problems) > 0, asked: asked, looked: looked,
-		began: c.began(c.opts.Now()), known: c.known,
+		exists: exists, began: c.began(c.opts.Now()), known: c.known,
 	}.apply(s.Processes)
+	if unseen > 0 {
+		add(snapshot.Problem{Code: "ps:hidden", Message: fmt.Sprintf(
+			"ps does not show %d processes that exist: /proc is mounted with hidepid; put this account into the group of its gid= option", unseen)})
+	}
 	containers(c.opts.ProcRoot, s.Processes)
 }
 

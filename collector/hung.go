@@ -81,14 +81,19 @@ func (h hung) alive(procRoot, bootID string) bool {
 	}
 	state, started, ok := procStat(procRoot, h.PID)
 	if !ok {
-		// No /proc to ask (hidepid): a pid that answers is taken for it.
-		err := syscall.Kill(h.PID, 0)
-		return (err == nil || errors.Is(err, syscall.EPERM)) && !exists(procRoot)
+		// No /proc to ask: a pid that answers is taken for it.
+		return exists(h.PID) && !readable(procRoot)
 	}
 	return state != 'Z' && state != 'X' && (h.Started == 0 || started == h.Started)
 }
 
-func exists(procRoot string) bool {
+// exists reports whether the kernel has a process of this pid, whoever owns it.
+func exists(pid int) bool {
+	err := syscall.Kill(pid, 0)
+	return err == nil || errors.Is(err, syscall.EPERM)
+}
+
+func readable(procRoot string) bool {
 	_, err := os.Stat(filepath.Join(procRoot, "self", "stat"))
 	return err == nil
 }

@@ -43,6 +43,15 @@ func TestAProgramThatHangsIsEnded(t *testing.T) {
 	}
 }
 
+func TestAProgramThatLeavesItsGroupIsEnded(t *testing.T) {
+	t.Setenv("GPUBOARD_FAKE_SMI_LEAVE", "1")
+	t.Setenv("GPUBOARD_FAKE_SMI_HANG", "1")
+	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), SMIBudget: time.Second}))
+	if !has(s, "smi:timeout") || has(s, "gpu:hung") {
+		t.Errorf("%s", problems(s))
+	}
+}
+
 func TestAGrandchildThatHoldsTheOutput(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
 	t.Setenv("GPUBOARD_FAKE_SMI_ORPHAN", "1")

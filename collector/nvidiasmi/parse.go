@@ -29,7 +29,7 @@ type Reading struct {
 	GPUs []snapshot.GPU
 	// Processes carry what nvidia-smi knows: GPU, pid, type, memory, MIG
 	// instance, and in Program the base name that nvidia-smi gives. It is nil
-	// where GPUs is.
+	// when no GPU has a list of processes: nobody knows who uses them.
 	Processes []snapshot.Process
 	Problems  []snapshot.Problem
 	// Notes is the text around the XML, for [Explain].

@@ -324,8 +324,8 @@ func TestProcessesThatCannotBeListedAreNotNone(t *testing.T) {
 	gpu := `<nvidia_smi_log><gpu id="00000000:01:00.0">%s</gpu></nvidia_smi_log>`
 	for elements, want := range map[string]bool{"<processes>N/A</processes>": true, "": true, "<processes>\n\t</processes>": false, "<processes/>": false} {
 		r := Parse(fmt.Appendf(nil, gpu, elements), nil)
-		if hasProblem(r, "smi:processes") != want {
-			t.Errorf("%q: %v", elements, r.Problems)
+		if hasProblem(r, "smi:processes") != want || (r.Processes == nil) != want {
+			t.Errorf("%q: %v %v", elements, r.Processes, r.Problems)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package nvidiasmi
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -38,7 +39,7 @@ func (p *parser) reading(doc document) Reading {
 	case slices.ContainsFunc(rest, noDevices.MatchString):
 		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
 	}
-	var beyond int
+	beyond, listed := 0, len(places) == 0
 	for i, place := range places {
 		if place.block == nil {
 			g := snapshot.GPU{Index: i, PCIBusID: place.handle.busID, Health: snapshot.HealthLost,
@@ -49,8 +50,12 @@ func (p *parser) reading(doc document) Reading {
 		}
 		g := p.gpu(i, place.block)
 		r.GPUs = append(r.GPUs, g)
-		more := p.processes(&r, g, place.block)
+		more, told := p.processes(&r, g, place.block)
 		beyond += more
+		listed = listed || told
+	}
+	if !listed {
+		r.Processes = nil
 	}
 	if p.beyond > 0 {
 		p.problem("smi:limit", fmt.Sprintf("+%d more GPUs; %d is the most", p.beyond, snapshot.MaxGPUs), nil)
@@ -146,14 +151,13 @@ func (p *parser) places() []place {
 	return list
 }
 
-// processes appends the processes of one GPU and returns how many were too many.
-func (p *parser) processes(r *Reading, g snapshot.GPU, b *block) (beyond int) {
-	switch {
-	case !b.listed && g.Health == snapshot.HealthOK:
-		p.once("no processes", "smi:processes", "nvidia-smi does not list processes here: who uses the GPU is not known", g.Index)
-	case len(b.procs) == 0 && b.processes != "" && g.Health == snapshot.HealthOK:
-		p.once("processes "+b.processes, "smi:processes",
-			fmt.Sprintf("nvidia-smi lists no processes (%s): who uses the GPU is not known", snapshot.Text(b.processes, 64)), g.Index)
+// processes appends the processes of one GPU. beyond is how many were too many,
+// told whether there is a list at all, be it an empty one.
+func (p *parser) processes(r *Reading, g snapshot.GPU, b *block) (beyond int, told bool) {
+	told = b.listed && (len(b.procs) > 0 || b.processes == "")
+	if !told && g.Health == snapshot.HealthOK {
+		p.problem("smi:processes", fmt.Sprintf("nvidia-smi does not list the processes of GPU %d (%s): who uses it is not known",
+			g.Index, snapshot.Text(cmp.Or(b.processes, "nothing"), 64)), &g.Index)
 	}
 	for _, proc := range b.procs {
 		pid, err := strconv.Atoi(proc.pid)
@@ -174,7 +178,7 @@ func (p *parser) processes(r *Reading, g snapshot.GPU, b *block) (beyond int) {
 		}
 		r.Processes = append(r.Processes, entry)
 	}
-	return beyond + b.moreProcs
+	return beyond + b.moreProcs, told
 }
 
 // processType keeps letters that are new (MPS has M and M+C); anything else is

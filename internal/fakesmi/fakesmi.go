@@ -9,6 +9,7 @@
 //	GPUBOARD_FAKE_SMI_EXIT    exit status
 //	GPUBOARD_FAKE_SMI_DELAY   how long to wait before the first byte (Go duration)
 //	GPUBOARD_FAKE_SMI_HANG    if set, never end, and ignore SIGTERM
+//	GPUBOARD_FAKE_SMI_LEAVE   if set, leave the process group it was put in
 //	GPUBOARD_FAKE_SMI_FREEZE  a freezer cgroup (v1) to join, where not even SIGKILL ends it
 //	GPUBOARD_FAKE_SMI_ORPHAN  if set, leave a child behind that holds standard output
 //	GPUBOARD_FAKE_SMI_LOG     a file that gets a line for each start
@@ -68,6 +69,11 @@ func Play(prefix, file string, args []string, stdout, stderr io.Writer) int {
 		if err := orphan.Start(); err != nil {
 			fmt.Fprintln(stderr, err)
 			return 99
+		}
+	}
+	if option("LEAVE") != "" {
+		if group, err := syscall.Getpgid(os.Getppid()); err == nil {
+			_ = syscall.Setpgid(0, group)
 		}
 	}
 	if dir := option("FREEZE"); dir != "" {
