@@ -99,14 +99,15 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 		{"nothing like it", "zzzzzzzz: 1\n", `there is no setting "zzzzzzzz"` + "\n"},
 		{"bad duration", "every: soon\n", `:1:8: every: "soon" is not a duration; write it as 20s, 5m or 24h`},
 		{"negative duration", "every: -1s\n", `"-1s" is not a duration`},
-		{"twice", "lab: a\nlab: b\n", "set twice"},
+		{"twice", "lab: a\nlab: b\n", `:2:1: mapping key "lab" already defined`},
+		{"twice, spelt apart", "no_history: true\nno-history: true\n", "no_history is set twice"},
 		{"list for one value", "title: [a]\n", "takes one value, not a list"},
 		{"section for one value", "title:\n  a: b\n", "takes a plain value"},
 		{"not a mapping", "- a\n", "lines of the form key: value"},
 		{"bad host", "hosts: [../x]\n", "not a host name"},
 		{"bad host field", "hosts:\n  - name: a\n    gpu: 3\n", `a host has no "gpu"; did you mean "gpus"?`},
 		{"bad gpus", "hosts:\n  - name: a\n    gpus: many\n", `"many" is not a number of GPUs`},
-		{"not YAML", "a: [\n", "gpuboard.yml"},
+		{"not YAML", "lab: [\n", "gpuboard.yml:1:"},
 		{"not a boolean", "accept_shrink: perhaps\n", `"perhaps" is neither true nor false`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

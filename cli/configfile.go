@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
@@ -36,11 +37,15 @@ func (c *config) readFile(path string, required bool) error {
 		return usagef("", "%s: %d bytes are too many for a configuration", path, len(data))
 	}
 	c.path = path
+	r := configReader{config: c, path: path, lines: strings.Split(string(data), "\n")}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
+		var syntax yaml.Error
+		if errors.As(err, &syntax) && syntax.GetToken() != nil {
+			return r.errorAt(syntax.GetToken(), "%s", syntax.GetMessage())
+		}
 		return fail(exitUsage, fmt.Errorf("%s: %w", path, err), "")
 	}
-	r := configReader{config: c, path: path, lines: strings.Split(string(data), "\n")}
 	for _, doc := range file.Docs {
 		if doc.Body == nil {
 			continue

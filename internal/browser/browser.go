@@ -1,0 +1,141 @@
+// Package browser is a real Chromium for tests: it opens pages of this machine
+// and answers what a visitor would see.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"gpuboard/internal/sshtest"
+)
+
+// A Browser is one Chromium with one tab.
+type Browser struct {
+	Ctx context.Context // for actions of chromedp
+
+	t        testing.TB
+	mu       sync.Mutex
+	console  []string
+	requests []string
+}
+
+// within bounds one action.
+const within = 30 * time.Second
+
+// Start starts a headless Chromium with a window of this size, which ends with
+// the test. Without a Chromium the test skips, or fails when
+// GPUBOARD_REQUIRE_ALL is 1.
+func Start(t testing.TB, width, height int) *Browser {
+	t.Helper()
+	path := sshtest.Require(t, "chromium")
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height))
+	for _, flag := range []string{"disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "hide-scrollbars"} {
+		options = append(options, chromedp.Flag(flag, true))
+	}
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	b := &Browser{Ctx: ctx, t: t}
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *Browser) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		b.console = append(b.console, string(e.Type))
+	case *runtime.EventExceptionThrown:
+		b.console = append(b.console, e.ExceptionDetails.Text+" "+fmt.Sprint(e.ExceptionDetails.Exception))
+	case *log.EventEntryAdded:
+		b.console = append(b.console, e.Entry.Text)
+	case *network.EventRequestWillBeSent:
+		b.requests = append(b.requests, e.Request.URL)
+	}
+}
+
+// Open opens a page and waits until it has loaded.
+func (b *Browser) Open(url string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Navigate(url)); err != nil {
+		b.t.Fatalf("opening %s: %v", url, err)
+	}
+}
+
+// Eval runs an expression in the page and returns its value.
+func Eval[T any](b *Browser, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("evaluating %s: %v", expression, err)
+	}
+	return v
+}
+
+// Text is what the page says in the element that a selector finds, as a visitor
+// reads it; "" where there is none.
+func (b *Browser) Text(selector string) string {
+	b.t.Helper()
+	return Eval[string](b, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
+}
+
+// Screenshot writes the whole page as a PNG file.
+func (b *Browser) Screenshot(path string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err == nil {
+		err = os.WriteFile(path, png, 0o644)
+	}
+	if err != nil {
+		b.t.Fatalf("taking a screenshot: %v", err)
+	}
+}
+
+// Console returns what was written on the console so far: messages, errors,
+// and what the browser refused for the sake of the page's policy.
+func (b *Browser) Console() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]string(nil), b.console...)
+}
+
+// Foreign returns the requests so far that did not go to base.
+func (b *Browser) Foreign(base string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for _, url := range b.requests {
+		if !strings.HasPrefix(url, base) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "about:") {
+			out = append(out, url)
+		}
+	}
+	return out
+}
