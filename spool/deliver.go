@@ -8,7 +8,6 @@ import (
 	"sort"
 
 	"gpuboard/atomicfile"
-	"gpuboard/snapshot"
 )
 
 // A File is one file of the spool that can be delivered.
@@ -17,6 +16,9 @@ type File struct {
 	Size   int64
 	Digest string // SHA-256 in hex; hour files never change
 }
+
+// maxObsolete is how many files are remembered that only the target still has.
+const maxObsolete = 128
 
 // delivered is what one target has, by name: the digest that it was sent.
 type delivered struct {
@@ -89,21 +91,57 @@ func (s *Spool) Delivered(target string, f File) error {
 		return fmt.Errorf("remembering the delivery of %q: no such kind of file", f.Name)
 	}
 	has := s.delivered(target)
-	for name := range has.Files {
-		// What is not in the spool any more needs no remembering.
-		if _, err := os.Lstat(filepath.Join(s.dir, name)); gone(err) {
+	// A target that nobody tidies is not remembered for ever.
+	if old := s.obsolete(has); len(old) > maxObsolete {
+		for _, name := range old[:len(old)-maxObsolete] {
 			delete(has.Files, name)
 		}
 	}
 	has.Files[f.Name] = f.Digest
+	if err := s.remember(has); err != nil {
+		return fmt.Errorf("remembering the delivery of %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// Obsolete returns the hours that target was sent and the spool holds no more,
+// oldest first. A publisher may remove them there, where nobody else has the
+// right to, and then call [Spool.Withdrawn].
+func (s *Spool) Obsolete(target string) []string { return s.obsolete(s.delivered(target)) }
+
+func (s *Spool) obsolete(has delivered) []string {
+	var old []string
+	for name := range has.Files {
+		if !hourName.MatchString(name) {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(s.dir, name)); gone(err) {
+			old = append(old, name)
+		}
+	}
+	sort.Strings(old)
+	return old
+}
+
+// Withdrawn forgets that target ever had these files.
+func (s *Spool) Withdrawn(target string, names ...string) error {
+	has := s.delivered(target)
+	for _, name := range names {
+		delete(has.Files, name)
+	}
+	if err := s.remember(has); err != nil {
+		return fmt.Errorf("forgetting %d deliveries: %w", len(names), err)
+	}
+	return nil
+}
+
+func (s *Spool) remember(has delivered) error {
 	data, err := json.Marshal(has)
 	if err != nil {
 		return err
 	}
-	if _, err := atomicfile.Write(s.stateFile(target), data, filePerm); err != nil {
-		return fmt.Errorf("remembering the delivery of %s: %w", f.Name, err)
-	}
-	return nil
+	_, err = atomicfile.Write(s.stateFile(has.Target), data, filePerm)
+	return err
 }
 
 // delivered reads what target has. A state file that is missing or broken only
@@ -111,11 +149,11 @@ func (s *Spool) Delivered(target string, f File) error {
 func (s *Spool) delivered(target string) delivered {
 	var has delivered
 	if data, err := s.read(filepath.Base(s.stateFile(target))); err == nil {
-		if json.Unmarshal(data, &has) != nil || has.Target != snapshot.Text(target, snapshot.MaxTextBytes) {
+		if json.Unmarshal(data, &has) != nil || has.Target != target {
 			has = delivered{}
 		}
 	}
-	has.Target = snapshot.Text(target, snapshot.MaxTextBytes)
+	has.Target = target
 	if has.Files == nil {
 		has.Files = map[string]string{}
 	}

@@ -73,8 +73,14 @@ func TestPending(t *testing.T) {
 		t.Errorf("reading what is gone: %v", err)
 	}
 	deliver(files[1])
-	if n := len(s.delivered("a").Files); n != 2 {
-		t.Errorf("%d deliveries are remembered, want 2", n)
+	if old := s.Obsolete("a"); len(old) != 1 || old[0] != files[2].Name {
+		t.Errorf("obsolete is %v, want %s", old, files[2].Name)
+	}
+	if err := s.Withdrawn("a", files[2].Name); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.delivered("a").Files); n != 2 || len(s.Obsolete("a")) != 0 {
+		t.Errorf("%d deliveries are remembered, want 2, and obsolete is %v", n, s.Obsolete("a"))
 	}
 	// A broken memory sends again; it stops nothing.
 	if err := os.WriteFile(s.stateFile("a"), []byte(`{"target":"a","fil`), 0o600); err != nil {
@@ -90,6 +96,19 @@ func TestPending(t *testing.T) {
 		if err := s.Delivered("a", File{Name: name}); err == nil {
 			t.Errorf("%q can be delivered", name)
 		}
+	}
+}
+
+func TestDeliveriesAreNotRememberedForEver(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "spool"))
+	for i := range 3 * maxObsolete {
+		if err := s.Delivered("a", File{Name: variant(noon.Add(time.Duration(i)*time.Hour), bootA, 1), Digest: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := s.Obsolete("a")
+	if len(old) != maxObsolete+1 || old[maxObsolete] != variant(noon.Add((3*maxObsolete-1)*time.Hour), bootA, 1) {
+		t.Errorf("%d are remembered, the last %s", len(old), old[len(old)-1])
 	}
 }
 
