@@ -148,6 +148,9 @@ func (r *reading) hostProblem(code string, n *node, s slot, message string) {
 
 // document reads the outermost object: hosts.
 func (r *reading) document() {
+	if r.root.kind == '[' && len(r.root.items) == 0 {
+		return // what PHP writes for an object with nothing in it
+	}
 	if r.root.kind != '{' {
 		r.problem("booking:type", int(r.root.start), `the bookings are an object: { "host": [ … ] }`)
 		r.cal.Broken, r.lost = true, true
@@ -300,6 +303,10 @@ func compareTargets(a, b Target) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 }
 
+func compareBookings(a, b Booking) int {
+	return cmp.Or(strings.Compare(a.Host, b.Host), compareTargets(a.Target, b.Target), a.From.Compare(b.From))
+}
+
 // slot reads one entry, or a list of them.
 func (r *reading) slot(s slot, n *node) {
 	r.slots[s] = n
@@ -329,9 +336,7 @@ func (r *reading) slot(s slot, n *node) {
 
 // finish orders the bookings, names those without an id, and looks for overlaps.
 func (r *reading) finish() {
-	slices.SortStableFunc(r.found, func(a, b found) int {
-		return cmp.Or(strings.Compare(a.Host, b.Host), compareTargets(a.Target, b.Target), a.From.Compare(b.From))
-	})
+	slices.SortStableFunc(r.found, func(a, b found) int { return compareBookings(a.Booking, b.Booking) })
 	for i := range r.found {
 		b := &r.found[i].Booking
 		if b.ID == "" {
@@ -346,18 +351,21 @@ func (r *reading) finish() {
 		}
 		r.ids[b.ID] = i
 	}
+	same := map[string]int{} // how many equal entries there were so far
 	for i := range r.found {
 		b := &r.found[i].Booking
-		if b.ID == "" {
-			b.ID = derivedID(*b)
-			for n := 2; ; n++ {
-				if _, taken := r.ids[b.ID]; !taken {
-					break
-				}
-				b.ID = derivedID(*b) + "-" + strconv.Itoa(n)
-			}
-			r.ids[b.ID] = i
+		if b.ID != "" {
+			continue
 		}
+		derived := derivedID(*b)
+		b.ID = derived
+		for taken := true; taken; {
+			if same[derived]++; same[derived] > 1 {
+				b.ID = derived + "-" + strconv.Itoa(same[derived])
+			}
+			_, taken = r.ids[b.ID]
+		}
+		r.ids[b.ID] = i
 	}
 	r.cal.Bookings = make([]Booking, len(r.found))
 	for i, f := range r.found {

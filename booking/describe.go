@@ -1,0 +1,70 @@
+package booking
+
+import (
+	"fmt"
+	"time"
+)
+
+// Describe puts a booking's time into words for the one who makes it:
+// "Sat 21 Nov 18:00 → Mon 23 Nov 18:00 CET (2 d)". A zero from is now, a zero
+// until has no end. The year is named where it is not that of now.
+func Describe(from, until, now time.Time, zone *time.Location) string {
+	if from.IsZero() {
+		from = now
+	}
+	from, until, now = from.In(zone), until.In(zone), now.In(zone)
+	layout := func(t time.Time) string {
+		if t.Year() != now.Year() {
+			return t.Format("Mon 2 Jan 2006 15:04")
+		}
+		return t.Format("Mon 2 Jan 15:04")
+	}
+	first, _ := from.Zone()
+	if until.IsZero() {
+		return layout(from) + " " + first + " → open end"
+	}
+	last, _ := until.Zone()
+	begin := layout(from)
+	if first != last {
+		begin += " " + first
+	}
+	return fmt.Sprintf("%s → %s %s (%s)", begin, layout(until), last, span(from, until))
+}
+
+// span is the length between two moments in the same zone, with days counted as
+// the calendar does: across a change of clocks a day has 23 or 25 hours.
+func span(from, until time.Time) string {
+	days := int(until.Sub(from) / (24 * time.Hour))
+	for days > 0 && from.AddDate(0, 0, days).After(until) {
+		days--
+	}
+	for !from.AddDate(0, 0, days+1).After(until) {
+		days++
+	}
+	return twoUnits(days, until.Sub(from.AddDate(0, 0, days)))
+}
+
+// Length puts a length of time into words, in its two largest units: "2 d 6 h",
+// "45 min", "less than 1 min". A day is 24 hours; the sign is dropped.
+func Length(d time.Duration) string {
+	d = d.Abs()
+	days := d / (24 * time.Hour)
+	return twoUnits(int(days), d-days*24*time.Hour)
+}
+
+func twoUnits(days int, rest time.Duration) string {
+	hours, minutes := int(rest/time.Hour), int(rest%time.Hour/time.Minute)
+	switch {
+	case days > 0 && hours > 0:
+		return fmt.Sprintf("%d d %d h", days, hours)
+	case days > 0:
+		return fmt.Sprintf("%d d", days)
+	case hours > 0 && minutes > 0:
+		return fmt.Sprintf("%d h %d min", hours, minutes)
+	case hours > 0:
+		return fmt.Sprintf("%d h", hours)
+	case minutes > 0:
+		return fmt.Sprintf("%d min", minutes)
+	}
+	return "less than 1 min"
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package booking
+
+import "errors"
+
+func swap(a, b string) error { return errors.ErrUnsupported }
