@@ -73,7 +73,7 @@ func TestDiff(t *testing.T) {
 			{40 * m, silent(board.Down, 0), "host-down"}, {50 * m, silent(board.Down, 0), ""}, {h, nil, "host-up"}, {h + m, nil, ""},
 		},
 		"a backlog after an outage is not being back": {
-			{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}, {h + m, silent(board.Stale, 30*m), ""}, {h + 2*m, nil, "host-up"},
+			{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}, {h + m, silent(board.Stale, 30*m), ""}, {2 * h, silent(board.Down, 30*m), ""}, {3 * h, nil, "host-up"},
 		},
 		"straight to down": {{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}},
 		"maintenance is no alarm": {
@@ -86,6 +86,12 @@ func TestDiff(t *testing.T) {
 		"gpu lost, silent, back": {
 			{0, nil, ""}, {m, state(board.Lost), "gpu-lost"}, {2 * m, state(board.Lost), ""},
 			{h, silent(board.Stale, 2*m), "host-stale"}, {2 * h, state(board.Lost), "host-up"}, {2*h + m, nil, "gpu-back"},
+		},
+		"a gpu that cannot be asked stays what it was": {
+			{0, state(board.Lost), ""}, {m, state(board.Unknown), ""}, {2 * m, state(board.Lost), ""}, {3 * m, state(board.Drained), ""}, {4 * m, nil, "gpu-back"},
+		},
+		"drained while it is used": {
+			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Drained), ""}, {8 * h, state(board.Busy, "mira"), ""}, {9 * h, nil, ""}, {9*h + 6*m, nil, "gpu-freed"},
 		},
 		"gpu vanishes from the list": {
 			{0, twoGPUs, ""}, {m, nil, "gpu-lost"}, {2 * m, nil, ""}, {3 * m, twoGPUs, "gpu-back"}, {4 * m, twoGPUs, ""},
@@ -188,7 +194,9 @@ func TestMemoryIsBounded(t *testing.T) {
 	for day := range 200 {
 		b := scene(start.Add(time.Duration(day)*24*time.Hour), func(b *board.Board, h *board.Host, g *board.GPU) {
 			g.UUID = fmt.Sprint("GPU-", day) // a node that makes up a new card each day
-			h.Name = fmt.Sprint("host", day%3)
+			if day > 190 {
+				h.Name = fmt.Sprint("host", day)
+			}
 			for i := range 50 {
 				b.Bookings = append(b.Bookings, board.Booking{ID: fmt.Sprint(day, "-", i), Host: h.Name, From: start})
 			}
@@ -199,9 +207,12 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		sizes = append(sizes, len(out))
+		if len(mem.GPUs) > 32 {
+			t.Fatalf("day %d: %d GPUs are remembered", day, len(mem.GPUs))
+		}
 	}
-	if sizes[199] > 3*sizes[20] {
-		t.Errorf("the memory grew from %d to %d bytes", sizes[20], sizes[199])
+	if slices.Max(sizes) > 3*sizes[20] {
+		t.Errorf("the memory grew from %d to %d bytes", sizes[20], slices.Max(sizes))
 	}
 	if len(mem.Bookings) != 50 || len(mem.Hosts) != 1 {
 		t.Errorf("%d bookings and %d hosts are remembered", len(mem.Bookings), len(mem.Hosts))

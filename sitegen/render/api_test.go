@@ -313,6 +313,8 @@ func TestHostileTextReachesNoFile(t *testing.T) {
 
 func TestHealthTellsEveryProblemOnce(t *testing.T) {
 	in := testFleet()
+	// The merge lists a host's problems with the host and with the board.
+	in.Board.Problems = append(in.Board.Problems, in.Board.Hosts[4].Problems...)
 	var doc struct {
 		Status   string
 		Count    int            `json:"problem_count"`
@@ -366,4 +368,24 @@ func BenchmarkData(b *testing.B) {
 			b.SetBytes(size)
 		})
 	}
+}
+
+// Every string comes back as the safe text that it stands for.
+func FuzzQuote(f *testing.F) {
+	for _, s := range []string{"", "plain", apiEvil, "\u2028", "\xed\xa0\x80", "<!--"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		quoted := apiQuote(nil, s)
+		var back string
+		if err := json.Unmarshal(quoted, &back); err != nil {
+			t.Fatalf("%q becomes %s: %v", s, quoted, err)
+		}
+		if want := snapshot.Text(s, apiTextMax); back != want {
+			t.Fatalf("%q comes back as %q, want %q", s, back, want)
+		}
+		if bytes.ContainsAny(quoted, "<>&\n") {
+			t.Fatalf("%s is not safe within a page", quoted)
+		}
+	})
 }
