@@ -94,7 +94,7 @@ func (a *app) checkAlive(ctx context.Context, cfg *config, flags []string) error
 	if held, err := loopHeld(dir); err != nil {
 		return err
 	} else if held {
-		beat, err := a.waitForBeat(ctx, dir)
+		beat, err := a.waitForBeat(ctx, dir, 0)
 		if err == nil && a.now().Sub(beat.Beat) <= beatLimit(beat.Every) {
 			fmt.Fprintf(a.stdout, "Running %s (pid %d)\n", beat.Host, beat.PID)
 			return nil
@@ -112,9 +112,9 @@ func (a *app) checkAlive(ctx context.Context, cfg *config, flags []string) error
 	if err != nil {
 		return err
 	}
-	beat, err := a.waitForBeat(ctx, dir)
+	beat, err := a.waitForBeat(ctx, dir, pid)
 	if err != nil || beat.PID != pid {
-		return fail(exitError, fmt.Errorf("starting the loop: it did not come up within %v", startWait),
+		return fail(exitError, errors.New("starting the loop: it did not come up"),
 			"read "+filepath.Join(dir, loopLog)+", or run it in the foreground: gpuboard run")
 	}
 	fmt.Fprintf(a.stdout, "%s %s (pid %d)\n", word, beat.Host, beat.PID)
@@ -197,14 +197,17 @@ func loopHeld(dir string) (bool, error) {
 	return true, nil
 }
 
-func (a *app) waitForBeat(ctx context.Context, dir string) (heartbeat, error) {
+// waitForBeat waits for the first heartbeat, as long as the process pid, if
+// that is not 0, is alive.
+func (a *app) waitForBeat(ctx context.Context, dir string, pid int) (heartbeat, error) {
 	deadline := a.now().Add(startWait)
 	for {
+		ended := pid != 0 && !alive(pid)
 		beat, err := readBeat(dir)
 		if err == nil {
 			return beat, nil
 		}
-		if !a.now().Before(deadline) {
+		if ended || !a.now().Before(deadline) {
 			return heartbeat{}, err
 		}
 		if err := pause(ctx, 20*time.Millisecond); err != nil {

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,5 +15,23 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gpuboard":   func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 		"nvidia-smi": fakesmi.Main,
+	})
+}
+
+// TestScripts runs the program as a person would: one script per command, what
+// goes wrong first.
+func TestScripts(t *testing.T) {
+	captures, err := filepath.Abs("../collector/nvidiasmi/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("CAPTURES", captures)
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "xdg"))
+			env.Setenv("HOME", env.WorkDir)
+			return nil
+		},
 	})
 }
