@@ -68,7 +68,7 @@ func TestBrowserFilters(t *testing.T) {
 	b.do(t, chromedp.Navigate(site+"index.html?user=tomas&mem=40"))
 	expect(t, b, visibleRows, "4")
 	b.do(t, chromedp.Navigate(site+"index.html?q=sweep"))
-	expect(t, b, visibleRows, "2")
+	expect(t, b, visibleRows, "1")
 	expect(t, b, `document.getElementById("_nomatch").textContent`, "1 of 32 GPUs match")
 	b.do(t, chromedp.Navigate(site+"index.html?model=RTX+3090+24+GB&free=1"))
 	expect(t, b, visibleRows, "1")

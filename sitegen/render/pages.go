@@ -40,6 +40,7 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		return nil, err
 	}
 	v := newView(in, w, a)
+	v.style = styleOf(tmpl, in)
 	b := in.Board
 	files := slices.Grow(a.files, len(b.Hosts)+len(v.people)+5)
 	var out bytes.Buffer
@@ -52,21 +53,19 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		return nil
 	}
 
+	done, err := v.renderHosts(set)
+	if err != nil {
+		return nil, err
+	}
 	for i := range b.Hosts {
-		data, err := v.hostPage(&b.Hosts[i])
-		if err != nil {
-			return nil, err
-		}
-		if err := render("hosts/"+b.Hosts[i].Name+"/index.html", "host.html", data); err != nil {
-			return nil, err
-		}
+		files = append(files, File{Path: "hosts/" + b.Hosts[i].Name + "/index.html", Content: done[i].page})
 	}
 	for _, u := range v.userPages() {
 		if err := render("users/"+u.Dir+"/index.html", "user.html", u); err != nil {
 			return nil, err
 		}
 	}
-	index, err := v.indexPage()
+	index, err := v.indexPage(done)
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +82,8 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 			return nil, err
 		}
 	}
+	last := &files[len(files)-1]
+	last.Content = splice(last.Content, index.cards)
 	return files, nil
 }
 
@@ -174,7 +175,7 @@ type hostPage struct {
 }
 
 func (v *view) hostPage(h *board.Host) (*hostPage, error) {
-	hv, err := v.host(h, whole, h.SnapshotAt, "../../")
+	hv, err := v.host(h, whole, v.ref(h), "../../")
 	if err != nil {
 		return nil, err
 	}

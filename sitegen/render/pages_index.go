@@ -44,6 +44,7 @@ type indexPage struct {
 	Command     string
 	Models      []modelView
 	KioskStates []stateCount
+	cards       [][]byte // of the hosts, which are put in at last
 }
 
 type nextView struct {
@@ -107,7 +108,7 @@ const (
 	maxWhere  = 4
 )
 
-func (v *view) indexPage() (*indexPage, error) {
+func (v *view) indexPage(done []*rendered) (*indexPage, error) {
 	b := v.in.Board
 	p := &indexPage{
 		page: v.page("index", "", b.GeneratedAt, v.interval()),
@@ -143,28 +144,15 @@ func (v *view) indexPage() (*indexPage, error) {
 		p.Piles, p.Cards = pile(p.Cards), nil
 	}
 	for i := range b.Hosts {
-		if err := v.addHost(p, &b.Hosts[i]); err != nil {
-			return nil, err
-		}
+		p.addHost(done[i])
 	}
 	v.ask(p)
 	return p, nil
 }
 
-func (v *view) addHost(p *indexPage, h *board.Host) error {
-	d := usual
-	if p.Dense {
-		d = brief
-	}
-	hv, err := v.host(h, d, v.in.Board.GeneratedAt, "")
-	if err != nil {
-		return err
-	}
-	if hv.Huge = !p.Map; hv.Huge {
-		for i := range hv.Rows {
-			hv.Rows[i].Huge = true
-		}
-	}
+func (p *indexPage) addHost(r *rendered) {
+	hv := r.view
+	p.cards = append(p.cards, r.card)
 	if n := len(p.Groups); n == 0 || p.Groups[n-1].Name != hv.Group {
 		p.Groups = append(p.Groups, groupView{Name: hv.Group})
 	}
@@ -178,7 +166,6 @@ func (v *view) addHost(p *indexPage, h *board.Host) error {
 			p.SilentMore++
 		}
 	}
-	return nil
 }
 
 // count fills in how many GPUs are in each state, as numbers and as a bar.

@@ -16,10 +16,14 @@ type userPage struct {
 	Ask       *askView
 	GiB       string
 	Holds     []heldView
+	HoldsMore int
 	Bookings  []bookingView
 	Means     bool
 	newest    time.Time // of the readings that the page shows
 }
+
+// maxHolds is how many GPUs one person's page lists.
+const maxHolds = 100
 
 // A heldView is a GPU in which a person has a stake.
 type heldView struct {
@@ -84,13 +88,21 @@ func (v *view) hold(pages map[string]*userPage, h *board.Host, g *board.GPU) {
 	}
 	const root = "../../"
 	ref := v.in.Board.GeneratedAt
-	row := v.row(h, g, true, brief, ref, root)
+	var row *rowView
 	for _, name := range stakes {
 		p := pages[name]
 		if p == nil {
 			continue
 		}
-		held := heldView{Host: h.Name, HostHref: root + "hosts/" + h.Name + "/index.html", Row: row}
+		if len(p.Holds) == maxHolds {
+			p.HoldsMore++
+			continue
+		}
+		if row == nil {
+			made := v.row(h, g, true, brief, ref, root)
+			row = &made
+		}
+		held := heldView{Host: h.Name, HostHref: root + "hosts/" + h.Name + "/index.html", Row: *row}
 		for i := range g.Processes {
 			if g.Processes[i].Person == name {
 				held.Mine = append(held.Mine, v.process(&g.Processes[i], ref, root))

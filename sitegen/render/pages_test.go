@@ -492,6 +492,62 @@ func TestModelName(t *testing.T) {
 	}
 }
 
+func TestCacheChangesNothing(t *testing.T) {
+	cache := &Cache{}
+	render := func(in Input) map[string]string {
+		in.Cache = cache
+		byPath := map[string]string{}
+		for _, f := range pages(t, in) {
+			byPath[f.Path] = string(f.Content)
+		}
+		return byPath
+	}
+	check := func(name string, in Input) {
+		t.Helper()
+		got := render(in)
+		for _, f := range pages(t, in) {
+			if got[f.Path] != string(f.Content) {
+				t.Errorf("%s: %s differs with a cache: %s", name, f.Path, firstDifference(string(f.Content), got[f.Path]))
+			}
+		}
+	}
+	check("first", testFleet())
+	if len(cache.hosts) != 9 {
+		t.Fatalf("the cache holds %d hosts", len(cache.hosts))
+	}
+	kept := cache.hosts["dione"]
+	in := testFleet()
+	in.Board.GeneratedAt = in.Board.GeneratedAt.Add(time.Minute)
+	in.Board.Hosts[0].GPUs[7].IdleFor += time.Minute
+	in.Board.Hosts[6].GPUs[1].Utilization[90] = ptr(99.0)
+	*in.Board.Hosts[4].GPUs[0].UtilizationGPU = 3
+	check("news", in)
+	if cache.hosts["dione"] != kept {
+		t.Error("dione was rendered again, and nothing is new there")
+	}
+	in = testFleet()
+	in.HostNotes["dione"] = "new"
+	check("a note", in)
+	in.Site.Lab = "Other"
+	check("another site", in)
+	in.Board.Hosts = append(in.Board.Hosts, board.Host{Name: "atlas-0", State: board.Never})
+	check("a name that takes an id", in)
+	check("fewer", fleets()["bare"])
+	if len(cache.hosts) != 2 {
+		t.Errorf("the cache keeps %d hosts, and there are 2", len(cache.hosts))
+	}
+}
+
+func BenchmarkPagesCached(b *testing.B) {
+	in := bigFleet(1000)
+	in.Cache = &Cache{}
+	for b.Loop() {
+		if _, err := Pages(in, templates.Files()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkPages(b *testing.B) {
 	for _, hosts := range []int{10, 100, 1000} {
 		in := bigFleet(hosts)

@@ -34,6 +34,7 @@ type view struct {
 	hosts  map[string]bool
 	people map[string]string // name → directory below users/
 	assets assets
+	style  [32]byte // of everything that all hosts share
 }
 
 // A page is what every page's frame needs.
@@ -96,6 +97,23 @@ type hostView struct {
 	Huge                  bool // the page has room for hardly anything
 	NoteHTML              template.HTML
 	Gone                  *moment
+}
+
+// ref is the moment beside which a host's times are named: its own, so that its
+// card stays the same while there is no news of it.
+func (v *view) ref(h *board.Host) time.Time {
+	if h.SnapshotAt.IsZero() {
+		return v.in.Board.GeneratedAt
+	}
+	return h.SnapshotAt
+}
+
+// detail is how much of a host the front page shows.
+func (v *view) detail() detail {
+	if len(v.in.Board.Hosts) > usualHosts {
+		return brief
+	}
+	return usual
 }
 
 // A glyph is one GPU in the strip of all.
@@ -202,12 +220,14 @@ func (v *view) problem(p snapshot.Problem, root string, link bool) problemView {
 // rowID names a GPU's row. A host may be called like another host's row; an
 // underscore, which no host name has, keeps the two apart.
 func (v *view) rowID(host string, index int) string {
-	id := host + "-" + strconv.Itoa(index)
+	id := v.plainRowID(host, index)
 	if v.hosts[id] {
 		id = host + "_" + strconv.Itoa(index)
 	}
 	return id
 }
+
+func (v *view) plainRowID(host string, index int) string { return host + "-" + strconv.Itoa(index) }
 
 func (v *view) userHref(root, name string) string {
 	if dir, ok := v.people[name]; ok {

@@ -19,6 +19,9 @@ type Input struct {
 	// FreeMean2h, FreeMean24h and FreeMean1w are the mean numbers of GPUs that
 	// nobody used, as history knows them; nil where it does not.
 	FreeMean2h, FreeMean24h, FreeMean1w *float64
+	// Cache keeps what does not change from one generation to the next; nil
+	// renders everything anew. It serves one call of [Pages] at a time.
+	Cache *Cache
 }
 
 // Site is what the configuration says about the site itself.

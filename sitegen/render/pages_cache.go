@@ -1,0 +1,184 @@
+package render
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gpuboard/board"
+)
+
+// A Cache remembers what each host looked like at the last generation and what
+// was made of it. In a fleet where little happens, nearly all of a generation
+// is found there. The zero value is ready to use.
+type Cache struct {
+	style [32]byte
+	hosts map[string]*rendered
+}
+
+// rendered is all that depends on one host alone.
+type rendered struct {
+	host   board.Host // as it was, less what is compared apart
+	util   [][]*float64
+	note   string
+	shared bool      // an id of its rows was taken by another host
+	view   *hostView // for the front page
+	card   []byte
+	page   []byte
+}
+
+// styleOf is a digest of what all hosts' cards share: the templates, the site's
+// settings, and how much room there is.
+func styleOf(tmpl fs.FS, in Input) [32]byte {
+	sum := sha256.New()
+	for _, name := range append(pageTemplates[:], "words.json", "board.css", "board.js") {
+		b, err := fs.ReadFile(tmpl, name)
+		fmt.Fprintf(sum, "%s %d %v\n%s", name, len(b), err, b)
+	}
+	zone := in.Site.Zone.String()
+	site := in.Site
+	site.Zone = nil
+	n := len(in.Board.Hosts)
+	fmt.Fprintf(sum, "%+v %s %s %t %t %t", site, zone, in.Board.Interval, in.Board.Demo, n > usualHosts, n > denseHosts)
+	return [32]byte(sum.Sum(nil))
+}
+
+// renderHosts makes the page and the card of every host, in the board's order,
+// with as many hands as there are processors.
+func (v *view) renderHosts(set *template.Template) ([]*rendered, error) {
+	hosts := v.in.Board.Hosts
+	cache := v.in.Cache
+	if cache == nil || cache.style != v.style {
+		old := cache
+		cache = &Cache{style: v.style}
+		if old != nil {
+			*old = *cache
+			cache = old
+		}
+	}
+	done := make([]*rendered, len(hosts))
+	errs := make([]error, len(hosts))
+	var next atomic.Int64
+	var hands sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(hosts)) {
+		hands.Go(func() {
+			var out bytes.Buffer
+			for i := int(next.Add(1)) - 1; i < len(hosts); i = int(next.Add(1)) - 1 {
+				done[i], errs[i] = v.renderHost(set, &hosts[i], cache.hosts[hosts[i].Name], &out)
+			}
+		})
+	}
+	hands.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	cache.hosts = make(map[string]*rendered, len(hosts))
+	for _, r := range done {
+		cache.hosts[r.host.Name] = r
+	}
+	return done, nil
+}
+
+func (v *view) renderHost(set *template.Template, h *board.Host, before *rendered, out *bytes.Buffer) (*rendered, error) {
+	now := v.comparable(h)
+	if before != nil && now.same(before) {
+		return before, nil
+	}
+	execute := func(name string, data any) ([]byte, error) {
+		out.Reset()
+		if err := set.ExecuteTemplate(out, name, data); err != nil {
+			return nil, fmt.Errorf("rendering host %s: %w", h.Name, err)
+		}
+		return bytes.Clone(out.Bytes()), nil
+	}
+	var err error
+	if now.view, err = v.host(h, v.detail(), v.ref(h), ""); err != nil {
+		return nil, err
+	}
+	if now.view.Huge = len(v.in.Board.Hosts) > denseHosts; now.view.Huge {
+		for i := range now.view.Rows {
+			now.view.Rows[i].Huge = true
+		}
+	}
+	if now.card, err = execute("host-card", now.view); err != nil {
+		return nil, err
+	}
+	now.view.Rows = nil // they are in the card
+	page, err := v.hostPage(h)
+	if err != nil {
+		return nil, err
+	}
+	now.page, err = execute("host.html", page)
+	return now, err
+}
+
+// comparable takes from a host what may differ without being seen, so that the
+// rest can be compared: idle times are shown in whole units.
+func (v *view) comparable(h *board.Host) *rendered {
+	r := &rendered{host: *h, note: v.in.HostNotes[h.Name]}
+	r.host.GPUs = slices.Clone(h.GPUs)
+	r.util = make([][]*float64, len(h.GPUs))
+	for i := range r.host.GPUs {
+		g := &r.host.GPUs[i]
+		r.shared = r.shared || v.hosts[v.plainRowID(h.Name, g.Index)]
+		r.util[i], g.Utilization = g.Utilization, nil
+		g.IdleFor = wholeUnits(g.IdleFor)
+	}
+	if h.SnapshotAt.IsZero() {
+		// Its times are named beside the generation's; a day makes the difference.
+		r.host.SnapshotAt = v.in.Board.GeneratedAt.Truncate(24 * time.Hour)
+	}
+	return r
+}
+
+// same reports whether two hosts look alike. Most of their bytes are the charts,
+// and comparing those by reflection would cost more than all the rest.
+func (r *rendered) same(s *rendered) bool {
+	return r.note == s.note && r.shared == s.shared &&
+		slices.EqualFunc(r.util, s.util, func(x, y []*float64) bool {
+			return slices.EqualFunc(x, y, func(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b })
+		}) && reflect.DeepEqual(r.host, s.host)
+}
+
+// wholeUnits cuts a duration to what words.length says of it.
+func wholeUnits(d time.Duration) time.Duration {
+	switch {
+	case d >= 48*time.Hour:
+		return d.Truncate(24 * time.Hour)
+	case d >= time.Hour:
+		return d.Truncate(time.Hour)
+	case d >= time.Minute:
+		return d.Truncate(time.Minute)
+	}
+	return d.Truncate(time.Second)
+}
+
+// splice puts each host's card where the front page left a slot for it. A slot
+// cannot come from anywhere else: text never becomes a tag.
+func splice(frame []byte, cards [][]byte) []byte {
+	slot := []byte("<slot></slot>")
+	size := len(frame)
+	for _, c := range cards {
+		size += len(c)
+	}
+	out := make([]byte, 0, size)
+	for _, c := range cards {
+		before, after, found := bytes.Cut(frame, slot)
+		if !found {
+			break
+		}
+		out = append(append(out, before...), c...)
+		frame = after
+	}
+	return append(out, frame...)
+}
