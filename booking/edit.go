@@ -46,6 +46,9 @@ func Add(data []byte, zone *time.Location, bookings ...Booking) ([]byte, []Booki
 		if err != nil {
 			return nil, nil, fmt.Errorf("adding a booking: %w", err)
 		}
+		if _, taken := r.ids[b.ID]; taken && b.ID != "" {
+			return nil, nil, fmt.Errorf("adding a booking: %w: the id %s is taken", ErrInvalid, quote(b.ID))
+		}
 		next, err := r.apply(r.add(b))
 		if err != nil {
 			return nil, nil, fmt.Errorf("adding a booking: %w", err)

@@ -171,6 +171,9 @@ func (r *reading) add(b Booking) ([]splice, error) {
 
 // joined puts splices in order and makes one of those at the same place.
 func joined(splices []splice) []splice {
+	if len(splices) == 0 {
+		return nil
+	}
 	sort.SliceStable(splices, func(i, j int) bool { return splices[i].start < splices[j].start })
 	out := splices[:1]
 	for _, s := range splices[1:] {

@@ -45,6 +45,9 @@ func (r *reading) remove(gone map[*node]bool) []splice {
 // removeItems takes elements out of a list together with their commas, and the
 // lines that would be left empty.
 func (r *reading) removeItems(n *node, gone map[*node]bool) []splice {
+	if len(n.items) == 0 {
+		return nil
+	}
 	var splices []splice
 	kept := -1
 	for i, it := range n.items {
