@@ -2,7 +2,10 @@
 // what a GPU did and who used how much.
 package history
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // A Key names a GPU over time: by UUID, or by "index:N" where the driver gives none.
 type Key struct {
@@ -35,3 +38,6 @@ type User struct {
 	Name                    string
 	Mean2h, Mean24h, Mean1w *float64
 }
+
+// IndexKey is the [Key].GPU of a GPU that has no UUID.
+func IndexKey(index int) string { return "index:" + strconv.Itoa(index) }

@@ -1,0 +1,151 @@
+package history
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// errBlob is wrapped by every error about the inside of a blob.
+var errBlob = errors.New("damaged record")
+
+// maxBlob bounds what a blob may decompress to.
+const maxBlob = 32 << 20
+
+// A packer compresses and decompresses blobs. Its methods may be used from
+// several goroutines.
+type packer struct {
+	enc *zstd.Encoder
+	dec *zstd.Decoder
+}
+
+func newPacker() (*packer, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, fmt.Errorf("making an encoder: %w", err)
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlob))
+	if err != nil {
+		return nil, fmt.Errorf("making a decoder: %w", err)
+	}
+	return &packer{enc, dec}, nil
+}
+
+func (p *packer) pack(raw []byte) []byte { return p.enc.EncodeAll(raw, nil) }
+
+func (p *packer) unpack(data, into []byte) ([]byte, error) {
+	raw, err := p.dec.DecodeAll(data, into[:0])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBlob, err)
+	}
+	return raw, nil
+}
+
+// A reader takes numbers out of bytes that may be damaged. The first thing
+// that is wrong sticks, and everything after it reads as zero.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) fail(what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", errBlob, what)
+		r.b = nil
+	}
+}
+
+func (r *reader) uvarint() uint64 {
+	if len(r.b) > 0 && r.b[0] < 0x80 {
+		v := r.b[0]
+		r.b = r.b[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.fail("it ends early")
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	u := r.uvarint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+func (r *reader) fixed64() uint64 {
+	if len(r.b) < 8 {
+		r.fail("it ends early")
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(r.b)
+	r.b = r.b[8:]
+	return v
+}
+
+func (r *reader) byte() byte {
+	if len(r.b) == 0 {
+		r.fail("it ends early")
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
+
+// bytes returns the next n bytes without copying them.
+func (r *reader) bytes(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.fail("it ends early")
+		return nil
+	}
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}
+
+// count reads a number of things, of which there are at most limit.
+func (r *reader) count(limit int) int {
+	v := r.uvarint()
+	if v > uint64(limit) {
+		r.fail("a count is too large")
+		return 0
+	}
+	return int(v)
+}
+
+func (r *reader) end() error {
+	if r.err == nil && len(r.b) > 0 {
+		r.fail("there is more than there should be")
+	}
+	return r.err
+}
+
+// appendDeltas writes a column as differences, the first from zero.
+func appendDeltas(b []byte, col []int64) []byte {
+	var last int64
+	for _, v := range col {
+		d := v - last
+		u := uint64(d<<1) ^ uint64(d>>63)
+		if u < 0x80 {
+			b = append(b, byte(u))
+		} else {
+			b = binary.AppendUvarint(b, u)
+		}
+		last = v
+	}
+	return b
+}
+
+func (r *reader) deltas(col []int64) {
+	var last int64
+	for i := range col {
+		last += r.varint()
+		col[i] = last
+	}
+}

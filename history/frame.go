@@ -1,0 +1,226 @@
+package history
+
+import (
+	"encoding/binary"
+	"sort"
+)
+
+const frameVersion = 1
+
+// The kinds of columns in a frame.
+const (
+	kindHost = 'h'
+	kindGPU  = 'g'
+	kindUser = 'u'
+)
+
+// A frame is a table of buckets by time: the fields of the host, of each GPU
+// and of each user, one number a slot. What nobody saw is zero everywhere.
+type frame struct {
+	slots int
+	rows  []frameRow // by kind and id
+}
+
+type frameRow struct {
+	kind byte
+	id   uint32
+	cols [][]int64 // nil for a column of zeros, or one not asked for
+}
+
+func fieldsOf(kind byte) int {
+	switch kind {
+	case kindHost:
+		return hFields
+	case kindGPU:
+		return gFields
+	case kindUser:
+		return uFields
+	default:
+		return 0
+	}
+}
+
+func isMax(kind byte, field int) bool {
+	return kind == kindGPU && (field == gUtilMax || field == gTempMax || field == gPowerMax)
+}
+
+// row returns the row of a kind and id, and makes it.
+func (f *frame) row(kind byte, id uint32) *frameRow {
+	i := sort.Search(len(f.rows), func(i int) bool {
+		r := &f.rows[i]
+		return r.kind > kind || r.kind == kind && r.id >= id
+	})
+	if i == len(f.rows) || f.rows[i].kind != kind || f.rows[i].id != id {
+		f.rows = append(f.rows, frameRow{})
+		copy(f.rows[i+1:], f.rows[i:])
+		f.rows[i] = frameRow{kind: kind, id: id, cols: make([][]int64, fieldsOf(kind))}
+	}
+	return &f.rows[i]
+}
+
+func (f *frame) set(kind byte, id uint32, slot int, v []int64) {
+	row := f.row(kind, id)
+	for field, x := range v {
+		if row.cols[field] == nil {
+			if x == 0 {
+				continue
+			}
+			row.cols[field] = make([]int64, f.slots)
+		}
+		row.cols[field][slot] = x
+	}
+}
+
+// clear forgets the slots [from, to).
+func (f *frame) clear(from, to int) {
+	for i := range f.rows {
+		for _, col := range f.rows[i].cols {
+			if col != nil {
+				clear(col[from:to])
+			}
+		}
+	}
+}
+
+// put replaces the slots from start on by buckets.
+func (f *frame) put(start int, bs []bucket) {
+	f.clear(start, start+len(bs))
+	for i := range bs {
+		b := &bs[i]
+		if b.v[hCover] == 0 && b.v[hSamples] == 0 {
+			continue
+		}
+		f.set(kindHost, 0, start+i, b.v[:])
+		for j := range b.gpus {
+			f.set(kindGPU, b.gpus[j].gpu, start+i, b.gpus[j].v[:])
+		}
+		for j := range b.users {
+			f.set(kindUser, b.users[j].user, start+i, b.users[j].v[:])
+		}
+	}
+}
+
+// fold sums every n slots into one; maxima stay maxima.
+func (f *frame) fold(n int) *frame {
+	out := &frame{slots: f.slots / n, rows: make([]frameRow, len(f.rows))}
+	for i := range f.rows {
+		from := &f.rows[i]
+		to := frameRow{kind: from.kind, id: from.id, cols: make([][]int64, len(from.cols))}
+		for field, col := range from.cols {
+			if col == nil {
+				continue
+			}
+			sum := make([]int64, out.slots)
+			for s := range sum {
+				for _, v := range col[s*n : s*n+n] {
+					if isMax(from.kind, field) {
+						sum[s] = max(sum[s], v)
+					} else {
+						sum[s] += v
+					}
+				}
+			}
+			to.cols[field] = sum
+		}
+		out.rows[i] = to
+	}
+	return out
+}
+
+// at is one number; 0 where there is none.
+func (r *frameRow) at(field, slot int) int64 {
+	if r.cols[field] == nil {
+		return 0
+	}
+	return r.cols[field][slot]
+}
+
+// encode writes the rows that hold anything: kind, id, and per field the length
+// of its column in bytes (0 for nothing but zeros) and the column as differences.
+func (f *frame) encode() []byte {
+	b := append(make([]byte, 0, 16+len(f.rows)*f.slots*8), frameVersion)
+	b = binary.AppendUvarint(b, uint64(f.slots))
+	var col []byte
+	for i := range f.rows {
+		row := &f.rows[i]
+		start := len(b)
+		b = append(b, row.kind)
+		b = binary.AppendUvarint(b, uint64(row.id))
+		some := false
+		for _, c := range row.cols {
+			if c == nil || allZero(c) {
+				b = append(b, 0)
+				continue
+			}
+			some = true
+			col = appendDeltas(col[:0], c)
+			b = binary.AppendUvarint(b, uint64(len(col)))
+			b = append(b, col...)
+		}
+		if !some {
+			b = b[:start]
+		}
+	}
+	return b
+}
+
+func allZero(col []int64) bool {
+	for _, v := range col {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// A wanted says which columns to decode; nil is all of them.
+type wanted func(kind byte, field int) bool
+
+func decodeFrame(data []byte, slots int, want wanted) (*frame, error) {
+	r := &reader{b: data}
+	if r.byte() != frameVersion {
+		r.fail("its version is not known")
+	}
+	if r.count(fivesADay) != slots {
+		r.fail("it has another number of buckets")
+	}
+	f := &frame{slots: slots}
+	for len(r.b) > 0 && r.err == nil {
+		kind, id := r.byte(), r.uvarint()
+		n := fieldsOf(kind)
+		if n == 0 || id > maxUserNames {
+			r.fail("a row of nothing known")
+			break
+		}
+		if k := len(f.rows); k > 0 && (f.rows[k-1].kind > kind || f.rows[k-1].kind == kind && f.rows[k-1].id >= uint32(id)) {
+			r.fail("rows out of order")
+			break
+		}
+		row := frameRow{kind: kind, id: uint32(id), cols: make([][]int64, n)}
+		for field := range row.cols {
+			size := r.uvarint()
+			if size == 0 {
+				continue
+			}
+			in := r.bytes(size)
+			if want != nil && !want(kind, field) || r.err != nil {
+				continue
+			}
+			if size < uint64(slots) {
+				r.fail("a column is too short")
+				break
+			}
+			c := &reader{b: in}
+			row.cols[field] = make([]int64, slots)
+			c.deltas(row.cols[field])
+			if err := c.end(); err != nil {
+				r.fail("a column does not end where it should")
+			}
+		}
+		f.rows = append(f.rows, row)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return f, nil
+}

@@ -1,0 +1,122 @@
+package history
+
+import (
+	"gpuboard/snapshot"
+)
+
+// Bounds of a host's dictionary. A node that makes up names loses only its own
+// detail: further GPUs are left out, further users are the nameless one.
+const (
+	maxGPUNames  = 1024
+	maxUserNames = 4096
+)
+
+// names is a dictionary of one host: numbers from 0 in order of appearance.
+type names struct {
+	text  []string
+	ids   map[string]uint32
+	limit int
+	saved int // how many are in the database
+}
+
+func newNames(limit int) names { return names{ids: map[string]uint32{}, limit: limit} }
+
+// id returns the number of a name, and gives it one. It is false, and 0, when
+// the dictionary is full; number 0 of the users is "", nobody known.
+func (n *names) id(name string) (uint32, bool) {
+	if id, ok := n.ids[name]; ok {
+		return id, true
+	}
+	name = snapshot.Text(name, snapshot.MaxNameBytes)
+	if id, ok := n.ids[name]; ok {
+		return id, true
+	}
+	if len(n.text) >= n.limit {
+		return 0, false
+	}
+	id := uint32(len(n.text))
+	n.text = append(n.text, name)
+	n.ids[name] = id
+	return id, true
+}
+
+func (n *names) name(id uint32) string {
+	if int(id) < len(n.text) {
+		return n.text[id]
+	}
+	return ""
+}
+
+// A host is what the store keeps in memory of one host.
+type host struct {
+	id     int64 // 0 until it is in the database
+	name   string
+	gpus   names
+	users  names
+	marks  marks
+	lastAt int64 // ms; the newest sample
+	// flushed is the last row of the journal whose samples are in chunk and day.
+	flushed int64
+	// recent holds, in order, every sample since memFrom, and those not flushed.
+	recent  []reading
+	memFrom int64
+	// firstRow and firstAt are the oldest journal row that is not flushed, and
+	// when it came; 0 when there is none.
+	firstRow int64
+	firstAt  int64
+	pendLo   int64 // ms; what is pending lies within [pendLo, pendHi]
+	pendHi   int64
+	urgent   bool // something late came, and memory may not hold what is around it
+	// board is what Recent needs, kept between calls; nil when it has to be read.
+	board *boardHost
+}
+
+func newHost(name string) *host {
+	h := &host{name: name, gpus: newNames(maxGPUNames), users: newNames(maxUserNames), marks: marks{}}
+	h.users.id("")
+	return h
+}
+
+// take adds a reading that came with a row of the journal.
+func (h *host) take(r reading) {
+	h.lastAt = max(h.lastAt, r.at)
+	i := len(h.recent)
+	for i > 0 && before(&r, &h.recent[i-1]) {
+		i--
+	}
+	h.recent = append(h.recent, reading{})
+	copy(h.recent[i+1:], h.recent[i:])
+	h.recent[i] = r
+	if h.board != nil {
+		h.board.touch(r.at)
+	}
+}
+
+// pend notes that a reading of the given row and time is not flushed yet.
+func (h *host) pend(row, rowAt, at int64) {
+	if h.firstRow == 0 {
+		h.firstRow, h.firstAt, h.pendLo, h.pendHi = row, rowAt, at, at
+		return
+	}
+	h.pendLo, h.pendHi = min(h.pendLo, at), max(h.pendHi, at)
+}
+
+func (h *host) pending() bool { return h.firstRow != 0 }
+
+// trim forgets flushed readings older than keep ms before the newest.
+func (h *host) trim(keep int64) {
+	cut := h.lastAt - keep
+	n := 0
+	for n < len(h.recent) && h.recent[n].at < cut && h.recent[n].row <= h.flushed {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	h.memFrom = max(h.memFrom, h.recent[n-1].at+1)
+	if n > len(h.recent)/2 || n > 64 {
+		h.recent = append([]reading(nil), h.recent[n:]...)
+		return
+	}
+	h.recent = h.recent[n:]
+}

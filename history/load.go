@@ -1,0 +1,204 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// idBits is how many bits of the ids of chunk and day are the host's.
+const (
+	idBits   = 20
+	maxHosts = 1<<idBits - 1
+)
+
+func blobID(unit, hostID int64) int64 { return unit<<idBits | hostID }
+
+// forget drops everything in memory; the next call reads it again.
+func (s *Store) forget() {
+	s.loaded = false
+	s.hosts, s.byID = nil, nil
+}
+
+// ensure makes memory agree with the database: it is read when it never was,
+// and again when somebody else wrote.
+func (s *Store) ensure(ctx context.Context, q querier) error {
+	epoch, err := getMeta(ctx, q, "epoch")
+	if err != nil {
+		return fmt.Errorf("reading the epoch: %w", err)
+	}
+	if s.loaded && epoch == s.epoch {
+		return nil
+	}
+	s.forget()
+	if err := s.read(ctx, q, epoch); err != nil {
+		return err
+	}
+	return nil
+}
+
+// load reads memory in one view of the database.
+func (s *Store) load(ctx context.Context) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	return s.ensure(ctx, tx)
+}
+
+func (s *Store) read(ctx context.Context, q querier, epoch int64) error {
+	s.hosts, s.byID = map[string]*host{}, map[int64]*host{}
+	s.lastAt, s.epoch, s.badBlobs = 0, epoch, 0
+	var err error
+	if s.pruned, err = getMeta(ctx, q, "pruned_hour"); err != nil {
+		return err
+	}
+	rebuilt, err := getMeta(ctx, q, "rebuilt_at")
+	if err != nil {
+		return err
+	}
+	s.rebuilt = time.Time{}
+	if rebuilt != 0 {
+		s.rebuilt = time.UnixMilli(rebuilt).UTC()
+	}
+	memFrom, err := getMeta(ctx, q, "journal_from")
+	if err != nil {
+		return err
+	}
+	if err := s.readHosts(ctx, q, memFrom); err != nil {
+		return fmt.Errorf("reading hosts: %w", err)
+	}
+	if err := s.readNames(ctx, q); err != nil {
+		return fmt.Errorf("reading names: %w", err)
+	}
+	if err := s.replay(ctx, q); err != nil {
+		return fmt.Errorf("reading the journal: %w", err)
+	}
+	for _, h := range s.hosts {
+		h.trim(keepInMemory)
+	}
+	s.loaded = true
+	return nil
+}
+
+func (s *Store) readHosts(ctx context.Context, q querier, memFrom int64) error {
+	rows, err := q.QueryContext(ctx, "select id, name, flushed, last_at, marks from host")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, flushed, last int64
+		var name string
+		var raw sql.RawBytes
+		if err := rows.Scan(&id, &name, &flushed, &last, &raw); err != nil {
+			return err
+		}
+		h := newHost(name)
+		h.id, h.flushed, h.lastAt, h.memFrom = id, flushed, last, memFrom
+		if len(raw) > 0 {
+			if h.marks, err = decodeMarks(raw); err != nil {
+				s.badBlobs++
+				h.marks = marks{}
+			}
+		}
+		s.hosts[name], s.byID[id] = h, h
+		s.lastAt = max(s.lastAt, last)
+	}
+	return rows.Err()
+}
+
+func (s *Store) readNames(ctx context.Context, q querier) error {
+	rows, err := q.QueryContext(ctx, "select host_id, kind, id, text from name order by host_id, kind, id")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var hostID, id int64
+		var kind, text string
+		if err := rows.Scan(&hostID, &kind, &id, &text); err != nil {
+			return err
+		}
+		h := s.byID[hostID]
+		if h == nil {
+			continue
+		}
+		n := &h.gpus
+		if kind == "user" {
+			n = &h.users
+		}
+		if id == int64(len(n.text)) {
+			n.text = append(n.text, text)
+			n.ids[text] = uint32(id)
+		}
+		n.saved = len(n.text)
+	}
+	return rows.Err()
+}
+
+func (s *Store) replay(ctx context.Context, q querier) error {
+	rows, err := q.QueryContext(ctx, "select id, at, entries from journal order by id")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	s.journal = 0
+	for rows.Next() {
+		var id, at int64
+		var blob sql.RawBytes
+		if err := rows.Scan(&id, &at, &blob); err != nil {
+			return err
+		}
+		if s.journal == 0 {
+			s.journal = id
+		}
+		if err := s.replayRow(id, at, blob); err != nil {
+			s.badBlobs++
+		}
+	}
+	return rows.Err()
+}
+
+func (s *Store) replayRow(id, at int64, blob []byte) error {
+	raw, err := s.pack.unpack(blob, s.scratch)
+	if err != nil {
+		return err
+	}
+	s.scratch = raw
+	return readEntries(raw, func(hostID int64, rs []reading) {
+		h := s.byID[hostID]
+		if h == nil {
+			return
+		}
+		for _, r := range rs {
+			r.row = id
+			if id > h.flushed {
+				h.marks.add(r.boot, r.seq, r.at)
+				h.pend(id, at, r.at)
+			}
+			h.take(r)
+			s.lastAt = max(s.lastAt, r.at)
+		}
+	})
+}
+
+// readEntries walks a row of the journal: host, length, chunk, again and again.
+func readEntries(raw []byte, visit func(hostID int64, rs []reading)) error {
+	r := &reader{b: raw}
+	for len(r.b) > 0 && r.err == nil {
+		id := r.uvarint()
+		body := r.bytes(r.uvarint())
+		if r.err != nil {
+			break
+		}
+		rs, err := decodeChunk(body)
+		if err != nil {
+			return err
+		}
+		visit(int64(id), rs)
+	}
+	return r.err
+}

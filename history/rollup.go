@@ -1,0 +1,284 @@
+package history
+
+// How long a sample stands for what it saw. A gap is unknown, never idle: a
+// sample counts until the next one, and at most 2.5 intervals, where the
+// interval is the distance to its nearer neighbour (those further than maxHold
+// are none), at most maxInterval; a sample alone counts as one of loneInterval.
+// So what a sample counts depends on its neighbours within maxHold alone, and a
+// late one changes nothing further away than twice that.
+const (
+	loneInterval = 20_000  // ms
+	maxInterval  = 120_000 // ms
+	maxHold      = 300_000 // ms; 2.5 * maxInterval
+)
+
+const (
+	fiveMinutes = 300_000   // ms
+	hourMS      = 3_600_000 // ms
+	dayMS       = 24 * hourMS
+	fivesADay   = 288
+	fivesAnHour = 12
+)
+
+// hold is how long rs[i] stands, in ms.
+func hold(rs []reading, i int) int64 {
+	at := rs[i].at
+	next := int64(maxHold + 1)
+	if i+1 < len(rs) {
+		next = rs[i+1].at - at
+	}
+	interval := int64(0)
+	if next <= maxHold {
+		interval = next
+	}
+	if i > 0 {
+		if d := at - rs[i-1].at; d <= maxHold && d > 0 && (interval == 0 || d < interval) {
+			interval = d
+		}
+	}
+	if interval == 0 {
+		interval = loneInterval
+	}
+	return min(next, min(interval, maxInterval)*5/2)
+}
+
+// The fields of a roll-up. Times are seconds, and what is multiplied by time is
+// multiplied by seconds; while a bucket is being added up they are milliseconds.
+const (
+	gSamples = iota
+	gKnown
+	gUtil
+	gUtilKnown
+	gUtilMax
+	gMem
+	gMemKnown
+	gTemp
+	gTempKnown
+	gTempMax
+	gEnergy
+	gPowerKnown
+	gPowerMax
+	gProcKnown
+	gHeld
+	gIdle
+	gFields
+)
+
+const (
+	uHeld   = iota // tenths of a second
+	uUtil          // % * s
+	uIdle          // tenths of a second
+	uMem           // MiB * s
+	uEnergy        // J
+	uFields
+)
+
+const (
+	hSamples   = iota
+	hCover     // seconds that samples vouch for
+	hProcCover // of these: with the processes known
+	hFree      // GPU-seconds in which nobody held a GPU
+	hFields
+)
+
+type gpuBucket struct {
+	gpu uint32
+	v   [gFields]int64
+	// users holds microseconds by share of memory until the bucket is closed.
+	users []userBucket
+}
+
+type userBucket struct {
+	user uint32
+	v    [uFields]int64
+}
+
+type bucket struct {
+	v     [hFields]int64
+	gpus  []gpuBucket
+	users []userBucket
+}
+
+func (b *bucket) gpu(id uint32, hint int) *gpuBucket {
+	if hint < len(b.gpus) && b.gpus[hint].gpu == id {
+		return &b.gpus[hint]
+	}
+	i := 0
+	for i < len(b.gpus) && b.gpus[i].gpu < id {
+		i++
+	}
+	if i == len(b.gpus) || b.gpus[i].gpu != id {
+		b.gpus = append(b.gpus, gpuBucket{})
+		copy(b.gpus[i+1:], b.gpus[i:])
+		b.gpus[i] = gpuBucket{gpu: id}
+	}
+	return &b.gpus[i]
+}
+
+func user(us *[]userBucket, id uint32) *userBucket {
+	s := *us
+	i := 0
+	for i < len(s) && s[i].user < id {
+		i++
+	}
+	if i == len(s) || s[i].user != id {
+		s = append(s, userBucket{})
+		copy(s[i+1:], s[i:])
+		s[i] = userBucket{user: id}
+		*us = s
+	}
+	return &s[i]
+}
+
+// rollup adds sorted readings up into n buckets of width ms from the moment
+// from. The readings must reach from 2*maxHold before the first bucket to
+// maxHold after the last; then the result depends on nothing else, in
+// particular not on when and how the samples came. All sums are of integers, so
+// that no order of adding changes them.
+func rollup(rs []reading, from, width int64, n int, idlePercent int64) []bucket {
+	out := make([]bucket, n)
+	to := from + int64(n)*width
+	for i := range rs {
+		r := &rs[i]
+		if r.at >= to {
+			break
+		}
+		end := min(r.at+hold(rs, i), to)
+		if r.at >= from {
+			b := &out[(r.at-from)/width]
+			if b.gpus == nil {
+				b.gpus = make([]gpuBucket, 0, len(r.gpus))
+			}
+			b.v[hSamples]++
+			for k := range r.gpus {
+				b.gpu(r.gpus[k].gpu, k).v[gSamples]++
+			}
+		}
+		for at := max(r.at, from); at < end; {
+			slot := (at - from) / width
+			stop := min(end, from+(slot+1)*width)
+			if out[slot].gpus == nil {
+				out[slot].gpus = make([]gpuBucket, 0, len(r.gpus))
+			}
+			out[slot].add(r, stop-at)
+			at = stop
+		}
+	}
+	for i := range out {
+		out[i].close(idlePercent)
+	}
+	return out
+}
+
+// add counts what r saw for ms milliseconds.
+func (b *bucket) add(r *reading, ms int64) {
+	b.v[hCover] += ms
+	procs := false
+	for k := range r.gpus {
+		g := &r.gpus[k]
+		a := b.gpu(g.gpu, k)
+		a.v[gKnown] += ms
+		if g.util >= 0 {
+			a.v[gUtil] += int64(g.util) * ms
+			a.v[gUtilKnown] += ms
+			a.v[gUtilMax] = max(a.v[gUtilMax], int64(g.util))
+		}
+		if g.mem >= 0 {
+			a.v[gMem] += int64(g.mem) * ms
+			a.v[gMemKnown] += ms
+		}
+		if g.temp >= 0 {
+			a.v[gTemp] += int64(g.temp) * ms
+			a.v[gTempKnown] += ms
+			a.v[gTempMax] = max(a.v[gTempMax], int64(g.temp))
+		}
+		if g.power >= 0 {
+			a.v[gEnergy] += int64(g.power) * ms
+			a.v[gPowerKnown] += ms
+			a.v[gPowerMax] = max(a.v[gPowerMax], int64(g.power))
+		}
+		if g.users == nil {
+			continue
+		}
+		procs = true
+		a.v[gProcKnown] += ms
+		if len(g.users) == 0 {
+			b.v[hFree] += ms
+			continue
+		}
+		a.v[gHeld] += ms
+		a.share(g, ms)
+	}
+	if procs {
+		b.v[hProcCover] += ms
+	}
+}
+
+// share divides a held GPU among those who hold it, by memory; equally when
+// nobody's memory is known.
+func (a *gpuBucket) share(g *gpuReading, ms int64) {
+	var total int64
+	for _, u := range g.users {
+		total += int64(u.mem)
+	}
+	for _, u := range g.users {
+		us := ms * 1000
+		if total > 0 {
+			us = us * int64(u.mem) / total
+		} else {
+			us /= int64(len(g.users))
+		}
+		t := user(&a.users, u.user)
+		t.v[uHeld] += us
+		if g.util > 0 {
+			t.v[uUtil] += us * int64(g.util)
+		}
+		if g.power > 0 {
+			t.v[uEnergy] += us * int64(g.power)
+		}
+		t.v[uMem] += int64(u.mem) * ms
+	}
+}
+
+// close turns the sums into the units of the fields. Idleness is decided here,
+// by the mean of the bucket: one sample is not idleness.
+func (b *bucket) close(idlePercent int64) {
+	for i := range b.gpus {
+		g := &b.gpus[i]
+		idle := g.v[gUtilKnown] > 0 && g.v[gUtil] < idlePercent*g.v[gUtilKnown]
+		if idle {
+			g.v[gIdle] = g.v[gHeld]
+		}
+		for j := range g.users {
+			from := &g.users[j]
+			if idle {
+				from.v[uIdle] = from.v[uHeld]
+			}
+			to := user(&b.users, from.user)
+			for f := range to.v {
+				to.v[f] += from.v[f]
+			}
+		}
+		g.users = nil
+		for f := range g.v {
+			switch f {
+			case gSamples, gUtilMax, gTempMax, gPowerMax:
+			default:
+				g.v[f] = (g.v[f] + 500) / 1000
+			}
+		}
+	}
+	for i := range b.users {
+		v := &b.users[i].v
+		v[uHeld] = (v[uHeld] + 50_000) / 100_000
+		v[uIdle] = (v[uIdle] + 50_000) / 100_000
+		v[uUtil] = (v[uUtil] + 500_000) / 1_000_000
+		v[uEnergy] = (v[uEnergy] + 500_000) / 1_000_000
+		v[uMem] = (v[uMem] + 500) / 1000
+	}
+	for f := range b.v {
+		if f != hSamples {
+			b.v[f] = (b.v[f] + 500) / 1000
+		}
+	}
+}

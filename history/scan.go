@@ -1,0 +1,220 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sort"
+	"time"
+)
+
+// maxSteps bounds what one query may ask for.
+const maxSteps = 100_000
+
+// Steps returns the bounds of equal steps from from up to and including to.
+func Steps(from, to time.Time, step time.Duration) []time.Time {
+	var out []time.Time
+	if step <= 0 {
+		return nil
+	}
+	for t := from; !t.After(to) && len(out) <= maxSteps; t = t.Add(step) {
+		out = append(out, t)
+	}
+	return out
+}
+
+// Days returns the local midnights from the day of from up to the end of the
+// day that to lies in, in the given zone: bounds of days that are 23, 24 or 25
+// hours long.
+func Days(from, to time.Time, zone *time.Location) []time.Time {
+	y, m, d := from.In(zone).Date()
+	var out []time.Time
+	for i := 0; len(out) <= maxSteps; i++ {
+		t := time.Date(y, m, d+i, 0, 0, 0, 0, zone)
+		out = append(out, t)
+		if !t.Before(to) && i > 0 {
+			break
+		}
+	}
+	return out
+}
+
+// bounds checks the instants between which a query adds up.
+func bounds(ts []time.Time) ([]int64, error) {
+	if len(ts) < 2 || len(ts) > maxSteps+1 {
+		return nil, fmt.Errorf("querying history: %d bounds, and 2 to %d are possible", len(ts), maxSteps+1)
+	}
+	out := make([]int64, len(ts))
+	for i, t := range ts {
+		out[i] = t.UnixMilli()
+		if i > 0 && out[i] <= out[i-1] {
+			return nil, fmt.Errorf("querying history: %s does not come after %s", t, ts[i-1])
+		}
+	}
+	return out, nil
+}
+
+// spread calls visit for every step that the bucket [at, at+width) overlaps,
+// with the part of the bucket that lies in it.
+func spread(bs []int64, at, width int64, visit func(step int, part float64)) {
+	i := sort.Search(len(bs), func(i int) bool { return bs[i] > at }) - 1
+	for i = max(i, 0); i < len(bs)-1 && bs[i] < at+width; i++ {
+		overlap := min(bs[i+1], at+width) - max(bs[i], at)
+		if overlap > 0 {
+			visit(i, float64(overlap)/float64(width))
+		}
+	}
+}
+
+// view runs a query on one view of the database, with memory in agreement.
+func (s *Store) view(ctx context.Context, what string, fn func(q querier) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := func() error {
+		if s.db == nil {
+			return errClosed
+		}
+		tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := s.ensure(ctx, tx); err != nil {
+			return err
+		}
+		return fn(tx)
+	}()
+	if err != nil {
+		if damaged(err) {
+			s.suspect = err // the next writer, who knows the time, sets it aside
+		}
+		return fmt.Errorf("reading history for %s: %w", what, err)
+	}
+	return nil
+}
+
+// A table is the roll-ups of one host on one day, as fine as was needed.
+type table struct {
+	*frame
+	start int64 // ms
+	width int64 // ms of a slot
+}
+
+// fine reports whether the bounds that lie in a day need more than its hours.
+func fine(bs []int64, day int64) bool {
+	i := sort.Search(len(bs), func(i int) bool { return bs[i] > day*dayMS })
+	for ; i < len(bs) && bs[i] < (day+1)*dayMS; i++ {
+		if bs[i]%hourMS != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// pendingOn reports whether what is pending of h can change a day.
+func (h *host) pendingOn(day int64) bool {
+	return h.pending() && h.pendLo-maxHold < (day+1)*dayMS && h.pendHi+2*maxHold >= day*dayMS
+}
+
+// tables visits the roll-ups of the host, or of every host when h is nil, for
+// every day that the bounds touch, what is pending included.
+func (s *Store) tables(ctx context.Context, q querier, h *host, bs []int64, want wanted, visit func(h *host, t table)) error {
+	for day := floorDiv(bs[0], dayMS); day*dayMS < bs[len(bs)-1]; day++ {
+		if err := s.tablesOf(ctx, q, h, day, fine(bs, day), want, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, fine bool, want wanted, visit func(h *host, t table)) error {
+	seen := map[*host]bool{}
+	show := func(h *host, d *dayRoll) error {
+		if h.pendingOn(day) {
+			if err := s.overlay(ctx, q, h, day, d); err != nil {
+				return err
+			}
+		}
+		if fine && d.five != nil {
+			visit(h, table{d.five, day * dayMS, fiveMinutes})
+		} else {
+			visit(h, table{d.hourly(), day * dayMS, hourMS})
+		}
+		return nil
+	}
+	lo, hi := blobID(day, 0), blobID(day, maxHosts)
+	needFive := fine
+	if only != nil {
+		lo, hi = blobID(day, only.id), blobID(day, only.id)
+		needFive = fine || only.pendingOn(day)
+	} else {
+		for _, h := range s.hosts {
+			needFive = needFive || h.pendingOn(day)
+		}
+	}
+	query := "select id, null, hours from day where id between ? and ?"
+	if needFive {
+		query = "select id, five, hours from day where id between ? and ?"
+	}
+	rows, err := q.QueryContext(ctx, query, lo, hi)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var five, hours sql.RawBytes
+		if err := rows.Scan(&id, &five, &hours); err != nil {
+			return err
+		}
+		h := s.byID[id&maxHosts]
+		if h == nil {
+			continue
+		}
+		seen[h] = true
+		d := &dayRoll{}
+		if five != nil && (fine || h.pendingOn(day)) {
+			d.five = s.unpackFrame(five, fivesADay, want)
+		} else {
+			d.hours = s.unpackFrame(hours, 24, want)
+		}
+		if err := show(h, d); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, h := range s.hosts {
+		if !seen[h] && h.pendingOn(day) && (only == nil || only == h) {
+			if err := show(h, &dayRoll{five: &frame{slots: fivesADay}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// overlay adds up anew, in memory, what is pending can have changed on a day.
+func (s *Store) overlay(ctx context.Context, q querier, h *host, day int64, d *dayRoll) error {
+	lo := max(floorDiv(h.pendLo-maxHold, fiveMinutes), day*fivesADay)
+	hi := min(floorDiv(h.pendHi+2*maxHold, fiveMinutes), day*fivesADay+fivesADay-1)
+	if d.five == nil || lo > hi {
+		return nil
+	}
+	bs, err := s.buckets(ctx, q, h, lo, hi)
+	if err != nil {
+		return err
+	}
+	d.put(int(lo-day*fivesADay), bs)
+	return nil
+}
+
+// buckets adds up the fives numbered lo to hi since 1970 from the samples.
+func (s *Store) buckets(ctx context.Context, q querier, h *host, lo, hi int64) ([]bucket, error) {
+	rs, err := s.readings(ctx, q, h, lo*fiveMinutes-2*maxHold, (hi+1)*fiveMinutes+maxHold, nil)
+	if err != nil {
+		return nil, err
+	}
+	return rollup(rs, lo*fiveMinutes, fiveMinutes, int(hi-lo+1), int64(s.opts.IdlePercent)), nil
+}
