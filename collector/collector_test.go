@@ -287,7 +287,11 @@ func TestWithoutPSNobodyIsDead(t *testing.T) {
 			if c.ps == "" {
 				c.ps = fake(t, "ps")
 			}
-			s := withPS(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), PS: c.ps, PSBudget: 300 * time.Millisecond}))
+			budget := time.Minute
+			if c.want == "ps:timeout" {
+				budget = 300 * time.Millisecond
+			}
+			s := withPS(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), PS: c.ps, PSBudget: budget}))
 			if problems(s) != c.want || len(s.Processes) != 1 {
 				t.Fatalf("%s: %+v", problems(s), s.Processes)
 			}

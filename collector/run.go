@@ -42,7 +42,7 @@ type run struct {
 func execute(ctx context.Context, program string, args, env []string, budget time.Duration, maxStdout int) run {
 	out, errs := &buffer{max: maxStdout}, &buffer{max: maxStderr}
 	cmd := exec.Command(program, args...)
-	cmd.Env, cmd.Dir = env, "/"
+	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = out, errs
 	cmd.WaitDelay = pipeGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

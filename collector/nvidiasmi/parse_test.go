@@ -190,6 +190,7 @@ func TestALostGPUWithoutABlockKeepsItsPlace(t *testing.T) {
 		{"named with its index, before", "Unable to determine the device handle for GPU0: 0000:00:1E.0: GPU is lost.  Reboot the system to recover this GPU\n" + fmt.Sprintf(two, ""), "", 0},
 		{"old spelling, by PCI order", fmt.Sprintf(two, "\nUnable to determine the device handle for GPU 0000:21:00.0: GPU is lost.  Reboot the system to recover this GPU\n"), "", 1},
 		{"unknown error, after", fmt.Sprintf(two, "") + "\nUnable to determine the device handle for GPU 0000:81:00.0: Unknown Error\n", "", 2},
+		{"without a blank", "Unable to determine the device handle for GPU0000:21:00.0: Unknown Error\n" + fmt.Sprintf(two, ""), "", 1},
 		{"on standard error", fmt.Sprintf(two, ""), "Unable to determine the device handle for GPU 0000:21:00.0: Unknown Error\n", 1},
 	} {
 		r := Parse([]byte(c.out), []byte(c.beside))

@@ -19,8 +19,9 @@ type handle struct {
 }
 
 var (
-	// "GPU 0000:05:00.0: GPU is lost.  Reboot ..." of old, "GPU0: 0000:24:00.0: ..." of late.
-	handleLine = regexp.MustCompile(`(?i)unable to determine the device handle for gpu\s*(?:(\d{1,3})\s*:\s*)?([0-9a-f]{4,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-9a-f])\s*:\s*(.*)$`)
+	// "GPU 0000:05:00.0: GPU is lost.  Reboot ..." of old, "GPU0000:05:00.0: Unknown
+	// Error" from about 520, "GPU0: 0000:24:00.0: ..." of late.
+	handleLine = regexp.MustCompile(`(?i)unable to (?:determine|detect) the device handle for gpu\s*(?:(\d{1,3})\s*:\s*)?([0-9a-f]{1,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-9a-f])\s*:\s*(.*)$`)
 	noDevices  = regexp.MustCompile(`(?i)^no devices were found`)
 	busAddress = regexp.MustCompile(`[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]`)
 )
