@@ -271,15 +271,27 @@ func TestRoundTripsAndBytes(t *testing.T) {
 }
 
 func TestManyNodesAtOnce(t *testing.T) {
-	// Stock MaxStartups: the server turns a good part of them away at first.
 	s := sshtest.Start(t, sshtest.Options{})
-	const nodes = 50
+	manyAtOnce(t, s, 50)
+}
+
+func BenchmarkTwoHundredNodesAtOnce(b *testing.B) {
+	s := sshtest.Start(b, sshtest.Options{})
+	for b.Loop() {
+		manyAtOnce(b, s, 200)
+	}
+}
+
+// manyAtOnce lets nodes push at the same instant. With the stock MaxStartups the
+// server turns a good part of them away at first.
+func manyAtOnce(t testing.TB, s *sshtest.Server, nodes int) {
+	t.Helper()
 	var arrived, again atomic.Int64
 	var all sync.WaitGroup
 	for n := range nodes {
 		o := toServer(t, s, s.Port)
-		o.Target.Dir = filepath.Join(s.Dir, fmt.Sprintf("n%02d", n))
-		if err := os.Mkdir(o.Target.Dir, 0o755); err != nil {
+		o.Target.Dir = filepath.Join(s.Dir, fmt.Sprintf("n%03d", n))
+		if err := os.MkdirAll(o.Target.Dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		p := open(t, o)

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -145,4 +146,42 @@ func TestKeys(t *testing.T) {
 		o.Identity = []string{stranger, loose, s.Key}
 		publish(t, open(t, o), newShelf(LatestName))
 	})
+}
+
+func TestHostCertificate(t *testing.T) {
+	dir := t.TempDir()
+	authority := sshtest.WriteKey(t, filepath.Join(dir, "authority"), "ed25519", "")
+	raw, err := os.ReadFile(filepath.Join(dir, "authority"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.ParsePrivateKey(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := filepath.Join(dir, "host-cert.pub")
+	for name, c := range map[string]struct{ principal, code string }{
+		"for this host": {"127.0.0.1", ""},
+		"for another":   {"elsewhere.example", CodeHostUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// sshd wants the certificate at its start, and the key exists only after it.
+			s := sshtest.Start(t, sshtest.Options{Config: "HostCertificate " + certificate + "\n"})
+			cert := &ssh.Certificate{Key: s.Public["ed25519"], CertType: ssh.HostCert, ValidPrincipals: []string{c.principal}, ValidBefore: ssh.CertTimeInfinity}
+			if err := cert.SignCert(rand.Reader, signer); err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, certificate, string(ssh.MarshalAuthorizedKey(cert)))
+			s.Stop()
+			s.Restart()
+			o := toServer(t, s, s.Port)
+			o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), fmt.Sprintf("@cert-authority [127.0.0.1]:%d %s", s.Port, ssh.MarshalAuthorizedKey(authority)))}
+			p := open(t, o)
+			if c.code == "" {
+				publish(t, p, newShelf(LatestName))
+				return
+			}
+			refused(t, p, newShelf(LatestName), c.code)
+		})
+	}
 }

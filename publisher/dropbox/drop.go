@@ -21,9 +21,10 @@ const (
 	hourKept    = 48 * time.Hour
 	tempKept    = 10 * time.Minute
 	maxAhead    = 26 * time.Hour // an hour file from further in the future would outlive its time
-	maxTemps    = 4              // at once in one session
-	maxHandles  = 16             // opened and not closed, in one session
-	maxListed   = 4096           // directory entries looked at
+	replyTime   = 200 * time.Millisecond
+	maxTemps    = 4    // at once in one session
+	maxHandles  = 16   // opened and not closed, in one session
+	maxListed   = 4096 // directory entries looked at
 	hourPattern = "20060102T15"
 )
 
@@ -45,6 +46,7 @@ type session struct {
 	mu    sync.Mutex
 	taken bool
 	temps map[string]*upload // made in this session, not renamed yet
+	put   time.Time          // when the last one was renamed
 }
 
 func openDrop(drops *os.Root, host string, limits Limits, now func() time.Time) (*session, error) {
@@ -94,10 +96,12 @@ func (s *session) release() {
 	s.taken = false
 }
 
+// busy reports an upload under way, or one whose good end the client may not
+// have heard of yet.
 func (s *session) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.temps) > 0
+	return len(s.temps) > 0 || time.Since(s.put) < replyTime
 }
 
 // sweep removes temporaries that nobody will finish and hours past their time,
@@ -231,6 +235,7 @@ func (s *session) PosixRename(r *sftp.Request) error {
 		return sftp.ErrSSHFxFailure
 	}
 	delete(s.temps, from)
+	s.put = time.Now()
 	dir, err := s.root.Open(".")
 	if err != nil {
 		return sftp.ErrSSHFxFailure

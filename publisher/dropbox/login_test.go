@@ -206,3 +206,39 @@ func FuzzDropName(f *testing.F) {
 		}
 	})
 }
+
+func TestStopLetsAnUploadFinish(t *testing.T) {
+	b := start(t, Limits{Grace: time.Minute}, "gpu01", "gpu02")
+	c, idle := b.open(t, "gpu01"), b.open(t, "gpu02")
+	f, err := c.OpenFile(".tmp-1", os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error)
+	go func() { stopped <- b.stop() }()
+	eventually(t, "no new connection is taken", func() bool {
+		conn, err := net.Dial("tcp", b.addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+	if _, err := f.Write([]byte("the last words")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.PosixRename(".tmp-1", latestName); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(b.drop("gpu01"), latestName)); err != nil || string(got) != "the last words" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := idle.OpenFile(".tmp-2", os.O_WRONLY|os.O_CREATE|os.O_EXCL); err == nil {
+		t.Error("an idle session outlives the server")
+	}
+}

@@ -1,0 +1,142 @@
+package publisher
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpuboard/internal/sshtest"
+)
+
+// TestKilledPush is run by the test that kills it.
+func TestKilledPush(t *testing.T) {
+	spec := os.Getenv("PUBLISHER_TEST_PUSH")
+	if spec == "" {
+		return
+	}
+	part := strings.Split(spec, "|")
+	target, err := ParseTarget(part[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := newShelf()
+	src.set(LatestName, sealed(7))
+	publish(t, open(t, Options{Target: target, Identity: []string{part[1]}, KnownHosts: []string{part[2]}, StateDir: part[3], ConfigFiles: []string{}}), src)
+}
+
+func TestKilledPushIsCleanedUpByTheNext(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown})
+	proxy := sshtest.NewProxy(t, s.Addr)
+	o := toServer(t, s, proxy.Port)
+	src := newShelf()
+	src.set(LatestName, []byte("before"))
+	publish(t, open(t, o), src)
+
+	proxy.SetDelay(20 * time.Millisecond) // so that there is a middle to be killed in
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-test.run=^TestKilledPush$")
+	cmd.Env = append(os.Environ(), "PUBLISHER_TEST_PUSH="+strings.Join([]string{o.Target.String(), o.Identity[0], o.KnownHosts[0], o.StateDir}, "|"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	temporaries := func() int {
+		found, _ := filepath.Glob(filepath.Join(s.Dir, tempPrefix+"*"))
+		return len(found)
+	}
+	eventually(t, "the push is under way", func() bool { return temporaries() == 1 })
+	cmd.Process.Signal(syscall.SIGKILL)
+	cmd.Wait()
+	if got := content(t, s.Dir); got[LatestName] != "before" || len(got) != 2 {
+		t.Fatalf("after the kill the drop holds %d files, latest %q", len(got), got[LatestName])
+	}
+	proxy.SetDelay(0)
+	src.set(LatestName, []byte("after"))
+	publish(t, open(t, o), src)
+	if got := content(t, s.Dir); got[LatestName] != "after" || len(got) != 1 {
+		t.Errorf("after the next push the drop holds %v", got)
+	}
+	if left := content(t, o.StateDir); len(left) != 0 {
+		t.Errorf("notes left behind: %v", left)
+	}
+}
+
+func TestTwoPublishersOfOneHost(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown})
+	o := toServer(t, s, s.Port)
+	o.Keep = true
+	done := make(chan error, 2)
+	for n := range 2 {
+		p := open(t, o)
+		go func() {
+			src := newShelf()
+			for i := range 40 {
+				src.set(LatestName, sealed(1000*n+i))
+				if _, err := p.Publish(context.Background(), src); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for left := 2; left > 0; {
+		select {
+		case err := <-done:
+			if left--; err != nil {
+				t.Error(err)
+			}
+		default:
+			if data, err := os.ReadFile(filepath.Join(s.Dir, LatestName)); err == nil && !whole(data) {
+				t.Fatal("torn")
+			}
+		}
+	}
+	if got := content(t, s.Dir); len(got) != 1 {
+		t.Errorf("the drop holds %d files", len(got))
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	for _, c := range []struct {
+		name, options, command, code string
+		size                         int
+	}{
+		{"space, and the server tells", "size=256k", "internal-sftp", CodeRemoteSpace, 900 << 10},
+		{"space, and the server does not", "size=256k", sshtest.LockedDown, CodeRemoteFailure, 900 << 10},
+		{"inodes", "size=1m,nr_inodes=2", "internal-sftp", CodeRemoteInodes, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sshtest.RequireRoot(t)
+			dir := t.TempDir()
+			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, c.options); err != nil {
+				sshtest.Skip(t, fmt.Sprintf("mounting a small file system: %v", err))
+			}
+			t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+			s := sshtest.Start(t, sshtest.Options{Command: c.command, Dir: dir})
+			p := open(t, toServer(t, s, s.Port))
+			src := newShelf(LatestName)
+			if c.code != CodeRemoteInodes {
+				publish(t, p, src)
+			} else if err := os.WriteFile(filepath.Join(dir, LatestName), []byte("content of "+LatestName), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			src.set(LatestName, bytes.Repeat([]byte("x"), c.size))
+			if e := refused(t, p, src, c.code); !e.Temporary() || e.Hint() == "" {
+				t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
+			}
+			if got := content(t, dir); len(got) != 1 || got[LatestName] != "content of "+LatestName {
+				t.Errorf("the drop holds %d files", len(got))
+			}
+		})
+	}
+}
