@@ -1,0 +1,109 @@
+package render
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+func TestUserPath(t *testing.T) {
+	for name, want := range map[string]string{
+		"mira": "mira", "j.doe-2_x": "j.doe-2_x", "": "~e3b0c44298fc",
+	} {
+		if got := UserPath(name); got != want {
+			t.Errorf("UserPath(%q) = %q, want %q", name, got, want)
+		}
+	}
+	seen := map[string]string{}
+	for _, name := range []string{"Mira", "mira", "MIRA", "..", ".", "a/b", "a\\b", "a b", "a.ics", "x.html", "é", "日本", "~mira", strings.Repeat("x", 65), "mira~0123", "con.", "-x", "a\x00b", "../../etc/passwd"} {
+		p := UserPath(name)
+		if !regexp.MustCompile(`^[a-z0-9._~-]{1,80}$`).MatchString(p) || strings.HasPrefix(p, ".") || strings.HasSuffix(p, ".ics") || strings.HasSuffix(p, ".html") {
+			t.Errorf("UserPath(%q) = %q is no safe name for a directory", name, p)
+		}
+		if before, ok := seen[p]; ok {
+			t.Errorf("%q and %q share %q", before, name, p)
+		}
+		seen[p] = name
+	}
+}
+
+func TestSparkline(t *testing.T) {
+	gap := []*float64{ptr(0.0), ptr(100.0), nil, ptr(50.0)}
+	path, mean, highest, known := sparkline(gap)
+	if path != "M0 21v-1h2v-20h2V21zM6 21v-11h2V21z" || mean != 50 || highest != 100 || !known {
+		t.Errorf("sparkline = %q, mean %d, highest %d, known %t", path, mean, highest, known)
+	}
+	if n := strings.Count(path, "M"); n != 2 {
+		t.Errorf("%q has %d areas: a gap must stay a gap", path, n)
+	}
+	if _, _, _, known := sparkline(make([]*float64, 96)); known {
+		t.Error("96 gaps are drawn as something")
+	}
+}
+
+func TestMarkdownIsTame(t *testing.T) {
+	for source, want := range map[string]string{
+		"**hi** <b>raw</b>":                   "<p><strong>hi</strong> raw</p>\n",
+		"<script>alert(1)</script>":           "",
+		"# Top":                               "<h3>Top</h3>\n",
+		"![x](https://evil.example/p.png)":    "<p></p>\n",
+		"[x](javascript:alert(1))":            `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](JaVaScRiPt:alert(1))":            `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](//evil.example)":                 `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](java&Tab;script:alert(1))":       `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](/\\evil.example)":                `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](bookings/index.html)":            `<p><a href="bookings/index.html" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](https://example.org/?a=1&b=2:3)": `<p><a href="https://example.org/?a=1&amp;b=2:3" rel="nofollow noopener">x</a></p>` + "\n",
+		"a\xffb":                              "<p>a\uFFFDb</p>\n",
+		"":                                    "",
+	} {
+		got, err := markdown(source)
+		if err != nil || string(got) != want {
+			t.Errorf("markdown(%q) = %q, %v; want %q", source, got, err, want)
+		}
+	}
+	long, err := markdown(strings.Repeat("a line\n", markdownLimit))
+	if err != nil || len(long) > 2*markdownLimit {
+		t.Errorf("a notice without end makes %d bytes, %v", len(long), err)
+	}
+}
+
+func FuzzMarkdown(f *testing.F) {
+	for _, s := range []string{"# a\n<img src=x onerror=y>", "[a](javascript:b)", "<a:b>", "`x`", "| a |\n|--|\n| b |", "![a](b)", "[a]: //x\n[a]"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		out, err := markdown(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := html.Parse(strings.NewReader(string(out)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range elements(doc) {
+			if slices.Contains([]string{"img", "script", "iframe", "h1", "h2", "style", "form"}, n.Data) {
+				t.Errorf("%q becomes %q", s, out)
+			}
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "href" && !harmless(a.Val) {
+					t.Errorf("%q becomes %q", s, out)
+				}
+			}
+		}
+	})
+}
+
+func TestModelName(t *testing.T) {
+	for short, want := range map[string]string{
+		"H100 80GB HBM3": "H100 80 GB", "A100-SXM4-80GB": "A100 80 GB", "A100-PCIE-40GB": "A100 80 GB",
+		"RTX 3090": "RTX 3090 80 GB", "": "80 GB", "H100 NVL": "H100 80 GB", "RTX A6000": "RTX A6000 80 GB",
+	} {
+		if got := modelName(short, ptr(int64(81559))); got != want {
+			t.Errorf("modelName(%q) = %q, want %q", short, got, want)
+		}
+	}
+}
