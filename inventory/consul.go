@@ -200,16 +200,23 @@ func (c *Consul) service(ctx context.Context, client *api.Client, q *api.QueryOp
 	if err != nil {
 		return reply{err: err}
 	}
-	// Consul writes [] for none. null, and entries that lack their halves, are
-	// something else that happens to be JSON.
-	if entries == nil {
-		return reply{err: errNotConsul}
+	if entries, err = wholeEntries(entries); err != nil {
+		return reply{err: err}
 	}
-	whole := slices.DeleteFunc(entries, func(e *api.ServiceEntry) bool { return e == nil || e.Node == nil || e.Service == nil })
-	if len(entries) > 0 && len(whole) == 0 {
-		return reply{err: errNotConsul}
+	return reply{entries: entries, meta: meta}
+}
+
+// wholeEntries leaves out entries that lack a half. Consul writes [] for none:
+// null, and a list without one whole entry, are something else that happens to
+// be JSON.
+func wholeEntries(entries []*api.ServiceEntry) ([]*api.ServiceEntry, error) {
+	whole := slices.DeleteFunc(slices.Clone(entries), func(e *api.ServiceEntry) bool {
+		return e == nil || e.Node == nil || e.Service == nil
+	})
+	if entries == nil || len(entries) > 0 && len(whole) == 0 {
+		return nil, errNotConsul
 	}
-	return reply{entries: whole, meta: meta}
+	return whole, nil
 }
 
 func (c *Consul) query(datacenter string) *api.QueryOptions {

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/consul/api"
 
 	"gpuboard/snapshot"
 )
@@ -71,6 +74,9 @@ func TestConsulMisbehaves(t *testing.T) {
 			m := inv.Problems[0].Message
 			if !strings.Contains(m, "3 h ago") || strings.Contains(m, "sesame") || snapshot.Text(m, snapshot.MaxTextBytes) != m {
 				t.Errorf("message: %q", m)
+			}
+			if tt.name == "endless" && !strings.Contains(m, "longer than") {
+				t.Errorf("it was read until the timeout: %q", m)
 			}
 		})
 	}
@@ -171,5 +177,67 @@ func TestConsulNamesTooMany(t *testing.T) {
 	a := ask(t, newConsul(t, ConsulOptions{Address: server.URL, Timeout: time.Minute}))
 	if len(a.Hosts) != MaxHosts || !slices.Equal(codes(a.Problems), []string{"discovery:too-many"}) {
 		t.Errorf("%d hosts, %v", len(a.Hosts), a.Problems)
+	}
+}
+
+func FuzzConsulAnswer(f *testing.F) {
+	f.Add(`[{"Node":{"Node":"GPU01","Datacenter":"dc1","Meta":{"rack":"r"}},"Service":{"ID":"gpuboard","Tags":["a",""],"Meta":{"gpus":"8",
+		"ssh_host":"::1","ssh_port":"2222","maintenance":"why","title":"<b>\u202e"}},"Checks":[null,{"CheckID":"_node_maintenance","Notes":"n"},
+		{"CheckID":"serfHealth","Status":"odd","Output":"o\n"}]},{"Node":{"Node":"../x"},"Service":{}},{"Node":{"Node":"gpu01"},"Service":{}}]`)
+	f.Add(`[]`)
+	f.Add(`null`)
+	f.Add(`[null]`)
+	f.Fuzz(func(t *testing.T, data string) {
+		var entries []*api.ServiceEntry
+		if json.Unmarshal([]byte(data), &entries) != nil {
+			return
+		}
+		whole, err := wholeEntries(entries)
+		if err != nil {
+			return
+		}
+		hosts, problems := hostsOf([]part{{"dc1", whole}})
+		if len(whole) > 0 && len(hosts)+len(problems) == 0 {
+			t.Fatal("entries, and neither a host nor a word about them")
+		}
+		safe := func(texts ...string) {
+			for _, text := range texts {
+				if snapshot.Text(text, snapshot.MaxTextBytes) != text {
+					t.Fatalf("not safe to print: %q", text)
+				}
+			}
+		}
+		for i, h := range hosts {
+			if name, err := snapshot.ParseHost(h.Name); err != nil || name != h.Name || i > 0 && hosts[i-1].Name >= h.Name {
+				t.Fatalf("host %q: %v", h.Name, err)
+			}
+			if h.Check == "" || h.Check == Passing && h.CheckOutput != "" || h.Check == Maintenance && !h.Maintenance || len(h.Tags) > MaxTags {
+				t.Fatalf("host %+v", h)
+			}
+			if a := strings.TrimPrefix(h.Address, "-p "); strings.HasPrefix(a, "-") || strings.ContainsAny(a, ";&|$`'\"\\<>()") {
+				t.Fatalf("address %q", h.Address)
+			}
+			safe(append(h.Tags, h.Title, h.Group, h.Owner, h.Note, h.Address, h.Datacenter, h.CheckOutput, h.MaintenanceReason)...)
+		}
+		for _, p := range problems {
+			safe(p.Message)
+		}
+	})
+}
+
+func TestConsulSocket(t *testing.T) {
+	noEnvironment(t)
+	path := filepath.Join(t.TempDir(), "s") // short: sockets have 108 bytes
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `[{"Node":{"Node":"gpu01"},"Service":{"ID":"gpuboard"}}]`)
+	})}
+	go server.Serve(l)
+	defer server.Close()
+	if a := ask(t, newConsul(t, ConsulOptions{Address: "unix://" + path})); len(a.Hosts) != 1 {
+		t.Errorf("%+v", a)
 	}
 }

@@ -57,9 +57,14 @@ type Host struct {
 // An Inventory is one answer to the question which hosts exist.
 type Inventory struct {
 	Hosts []Host // by name
-	// Problems says what went wrong while asking: a source that did not answer
-	// ("discovery:unreachable"), answered with nothing ("discovery:empty"), or
-	// with far fewer than before ("discovery:shrunk"), names that were refused.
+	// Problems says what went wrong while asking. A source did not answer
+	// ("discovery:unreachable"), named nobody ("discovery:empty") or far fewer
+	// than before ("discovery:shrunk"), answered from old knowledge
+	// ("discovery:stale-read") or left hosts out for lack of permission
+	// ("discovery:filtered"); names were refused ("discovery:bad-name"), given
+	// twice ("discovery:duplicate") or too many ("discovery:too-many"); a field
+	// made no sense ("discovery:bad-meta", "discovery:bad-list"); or the memory
+	// of the last answer failed ("discovery:state").
 	Problems []snapshot.Problem
 	// AsOf is when the oldest answer that is part of this one was given; it is
 	// in the past when a last known answer stands in.

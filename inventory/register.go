@@ -176,15 +176,8 @@ func register(ctx context.Context, client *api.Client, want *api.AgentServiceReg
 	if have != nil && check != nil && same(have, check, want) {
 		return nil
 	}
-	service := *want
-	if check != nil {
-		// A new registration starts as critical: without this, a node would
-		// look broken from a change of its notes until its next push.
-		withState := *want.Check
-		withState.Status = check.Status
-		service.Check = &withState
-	}
-	return client.Agent().ServiceRegisterOpts(&service, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx))
+	// The agent keeps the state of a check that it knows already.
+	return client.Agent().ServiceRegisterOpts(want, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx))
 }
 
 func same(have *api.AgentService, check *api.AgentCheck, want *api.AgentServiceRegistration) bool {

@@ -103,8 +103,8 @@ func (w *watch) ask(ctx context.Context, c *Consul) bool {
 		index = nextIndex(w.index, r.meta.LastIndex)
 		if w.index != 0 && r.meta.LastIndex != w.index {
 			// A question that waits is only the alarm. Its answer may come from
-			// the agent's own view of the events, which keeps a node that was
-			// registered as GPU01 and deregistered as gpu01.
+			// the agent's own view of the events, which keeps a host that left
+			// when its node was registered under two spellings, GPU01 and gpu01.
 			r = c.service(ctx, client, c.query(w.datacenter))
 		}
 	}

@@ -17,7 +17,9 @@ import (
 
 func testWatch(t *testing.T, agent *consultest.Agent) {
 	admin := agent.Admin()
-	enter(t, admin, "watched", "Watched1", nil)
+	// For Consul these are one node.
+	enter(t, admin, "another", "WATCHED1", nil)
+	enter(t, admin, "watched", "watched1", nil)
 	c := newConsul(t, ConsulOptions{Address: agent.Address, Service: "watched"})
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := make(chan Change, 16)
@@ -42,7 +44,7 @@ func testWatch(t *testing.T, agent *consultest.Agent) {
 	enter(t, admin, "watched", "gpu02", nil, &api.HealthCheck{CheckID: "gpuboard-collect", Status: "passing", ServiceID: "watched", Output: "8 GPUs, 2 free"})
 	enter(t, admin, "watched", "gpu02", nil, &api.HealthCheck{CheckID: "gpuboard-collect", Status: "critical", ServiceID: "watched", Output: "no push"})
 	next("a critical check")
-	leave(t, admin, "watched", "watched1") // for Consul the same node
+	leave(t, admin, "watched", "watched1")
 	next("a host that left")
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
