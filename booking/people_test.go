@@ -1,0 +1,127 @@
+package booking
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAliases(t *testing.T) {
+	aliases, found := ParseAliases([]byte("\xef\xbb\xbf# login, other, who\r\nalovelace,ada.l+,Ada\r\n\r\nghopper,Grace # of compilers\r\nlonely\r\nghopper,Gracie\r\nzo\u00eb,Zo\u00eb\r\n"))
+	for in, want := range map[string]string{"ALovelace": "Ada", "ada.l": "Ada", "ada.l+": "Ada", " ada ": "Ada", "ghopper": "Gracie", "alan": "alan", "ZOË": "Zoë"} {
+		if got := aliases.Canonical(in); got != want {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+	}
+	if len(found) != 2 || found[0].Line != 5 || found[1].Line != 6 || !strings.Contains(found[1].Message, `was "Grace" in line 4`) {
+		t.Errorf("problems:\n%s", problems(found))
+	}
+	if got := (Aliases)(nil).Canonical("x"); got != "x" {
+		t.Errorf("no aliases made %q", got)
+	}
+	latin, _ := ParseAliases([]byte("zo\xeb,Zo\xeb"))
+	if got := latin.Canonical("zoë"); got != "Zoë" {
+		t.Errorf("Latin-1: %q", got)
+	}
+}
+
+func TestAliasesInBookings(t *testing.T) {
+	aliases, _ := ParseAliases([]byte("alovelace,Ada"))
+	c := Parse("c", []byte(`{"a": [[{"name": "ALovelace", "date": "2026-12-01"}, {"name": "ada"}]]}`), paris(t), Options{Aliases: aliases})
+	if len(c.Bookings) != 2 || c.Bookings[0].Name != "Ada" || c.Bookings[0].Written != "ALovelace" || c.Bookings[1].Name != "Ada" {
+		t.Errorf("%+v", c.Bookings)
+	}
+	if len(c.Problems) != 0 {
+		t.Errorf("one person under two names overlaps with herself:\n%s", problems(c.Problems))
+	}
+}
+
+func TestConflicts(t *testing.T) {
+	c := Parse("c", []byte(`{"a": {
+		"0": [{"name": "x", "date": "2026-12-01 10:00", "id": "x0"}, {"name": "me", "from": "2026-12-02", "id": "me0"}],
+		"GPU-aa": {"name": "y", "from": "2026-12-01 10:00", "date": "2026-12-05", "id": "ya"},
+		"*": {"kind": "maintenance", "from": "2027-01-01", "date": "2027-01-01", "id": "m"}},
+		"b": [{"name": "z"}]}`), paris(t), Options{})
+	if c.Broken || len(c.Bookings) != 5 {
+		t.Fatalf("problems:\n%s", problems(c.Problems))
+	}
+	resolve := func(host, uuid string) (int, bool) { return 1, host == "a" && uuid == "GPU-aa" }
+	for _, tc := range []struct {
+		name   string
+		wanted Booking
+		want   string
+	}{
+		{"touching ends", Booking{Host: "a", Target: Target{Index: 0}, Name: "new", From: at(t, "2026-12-01 10:00"), Until: at(t, "2026-12-02")}, ""},
+		{"a second inside", Booking{Host: "a", Target: Target{Index: 0}, Name: "new", From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, "x0"},
+		{"one's own", Booking{Host: "a", Target: Target{Index: 0}, Name: "ME", From: at(t, "2026-12-03"), Until: at(t, "2026-12-09")}, ""},
+		{"UUID and index", Booking{Host: "a", Target: Target{Index: 1}, Name: "new", Until: at(t, "2026-12-02")}, "ya"},
+		{"another GPU", Booking{Host: "a", Target: Target{Index: 2}, Name: "new", Until: at(t, "2026-12-02")}, ""},
+		{"whole host, for ever", Booking{Host: "a", Target: Target{All: true}, Name: "new"}, "x0 ya me0 m"},
+		{"maintenance, even one's own time", Booking{Host: "a", Target: Target{Index: 7}, Name: "me", From: at(t, "2027-01-01 12:00"), Until: at(t, "2027-02-01")}, "m"},
+		{"itself", Booking{ID: "x0", Host: "a", Target: Target{Index: 0}, Name: "new", Until: at(t, "2026-12-01")}, ""},
+	} {
+		var ids []string
+		for _, b := range Conflicts(c, tc.wanted, resolve) {
+			ids = append(ids, b.ID)
+		}
+		if got := strings.Join(ids, " "); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	now := at(t, friday)
+	c := Parse("c", []byte(`{"a": {"0": {"name": "me", "date": "2026-11-22"}, "1": {"name": "me", "from": "2026-11-25"}, "2": {"name": "me", "date": "2026-11-19"}, "3": {"name": "you"}}}`), paris(t), Options{})
+	l := Limits{MaxGPUs: 2, MaxDuration: 48 * time.Hour, MaxAhead: 30 * 24 * time.Hour}
+	b := func(host string, index int, from, until string) Booking {
+		b := Booking{Host: host, Target: Target{Index: index, All: index < 0}, Name: "Me", From: at(t, from)}
+		if until != "" {
+			b.Until = at(t, until)
+		}
+		return b
+	}
+	eight := func(string) int { return 8 }
+	for _, tc := range []struct {
+		name   string
+		wanted []Booking
+		want   string
+	}{
+		{"fine", []Booking{b("a", 4, friday, "2026-11-22 10:30")}, ""},
+		{"one too many", []Booking{b("a", 4, friday, "2026-11-21"), b("a", 5, friday, "2026-11-21")}, "3 GPUs"},
+		{"when the first is over", []Booking{b("a", 4, "2026-11-23", "2026-11-24"), b("a", 5, "2026-11-23", "2026-11-24")}, ""},
+		{"whole host", []Booking{b("b", -1, "2026-11-23", "2026-11-24")}, "8 GPUs"},
+		{"too long", []Booking{b("a", 4, friday, "2026-11-22 10:31")}, "2 d"},
+		{"open end", []Booking{b("a", 4, friday, "")}, "without an end"},
+		{"too far ahead", []Booking{b("a", 4, "2026-12-25", "2026-12-26")}, "ahead"},
+		{"maintenance", []Booking{{Host: "a", Target: Target{All: true}, Name: "me", Kind: Maintenance}}, ""},
+	} {
+		err := l.Check(c, tc.wanted, now, eight)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+	if err := (Limits{}).Check(c, []Booking{b("a", -1, friday, "")}, now, eight); err != nil {
+		t.Errorf("no limits: %v", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	c := Parse("comments.json", []byte(`{"gpu01": [{}, {"name": "x"}, {"name": "y", "date": "2018-01-01"}], "gpu02.example.org": [{"name": "x"}],
+		"gpu04": [{"name": "x"}], "gpu03": {"GPU-aa": {"name": "x"}, "GPU-bb": {"name": "x"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`), paris(t), Options{})
+	got := problems(Check(c, map[string]KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8}, "gpu03": {UUIDs: []string{"GPU-aa"}}, "gpu05": {}}, at(t, friday)))
+	want := []string{
+		`1:16 booking:unknown-gpu "x" books GPU 1 of "gpu01", which has 1, counted from 0`,
+		`1:91 booking:unknown-host "x" books the host "gpu02.example.org", which does not exist: did you mean "gpu02"?`,
+		`2:74 booking:unknown-gpu "x" books GPU-bb, which is not in "gpu03": it may have been moved or replaced`,
+		`2:13 booking:unknown-host "x" books the host "gpu04", which does not exist: did you mean "gpu01"?`,
+	}
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("no %q among\n%s", w, got)
+		}
+	}
+	if n := strings.Count(got, "\n") + 1; n != len(want) {
+		t.Errorf("%d problems:\n%s", n, got)
+	}
+}
