@@ -57,13 +57,8 @@ func free(s *snapshot.Snapshot, i Info, maxUsedPercent float64) bool {
 		return *i.MemoryUsedPercent <= maxUsedPercent
 	}
 	// Unified memory (GB10, Orin): nvidia-smi has no numbers, but it does list processes.
-	if s.Processes == nil {
+	if !s.ProcessesKnown() {
 		return false
-	}
-	for _, p := range s.Errors {
-		if p.Code == "smi:processes" {
-			return false
-		}
 	}
 	for _, p := range s.Processes {
 		if p.GPU == i.Index && p.Type.Computes() {

@@ -94,7 +94,7 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	asked := c.opts.Now()
 	s := &snapshot.Snapshot{
 		Schema: snapshot.Schema, Host: c.opts.Host,
-		CollectedAt:     snapshot.Time{Time: asked.UTC().Truncate(time.Millisecond)},
+		CollectedAt:     snapshot.TimeOf(asked),
 		Collector:       snapshot.Text(c.opts.Version, snapshot.MaxNameBytes),
 		IntervalSeconds: int(c.opts.Interval / time.Second),
 		Errors:          []snapshot.Problem{},

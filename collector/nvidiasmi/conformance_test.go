@@ -352,7 +352,7 @@ func checkSane(t *testing.T, r Reading) {
 		inside("total", g.MemoryTotal, 0, maxMemory)
 		inside("utilization", g.UtilizationGPU, 0, 100)
 		inside("memory utilization", g.UtilizationMemory, 0, 100)
-		inside("fan", g.Fan, 0, 100)
+		inside("fan", g.Fan, 0, maxFan)
 		inside("temperature", g.Temperature, minCelsius, maxCelsius)
 		inside("power", g.PowerDraw, 0, maxWatts)
 		inside("limit", g.PowerLimit, 0, maxWatts)
@@ -372,6 +372,10 @@ func checkSane(t *testing.T, r Reading) {
 			t.Errorf("process %+v", p)
 		}
 		inside("used memory", p.UsedMemory, 0, maxMemory)
+	}
+	// And what the reader of a drop would change, he should not have to.
+	if found := (&snapshot.Snapshot{GPUs: slices.Clone(r.GPUs), Processes: slices.Clone(r.Processes), Errors: slices.Clone(r.Problems)}).Validate(); len(found) > 0 {
+		t.Errorf("%v", found)
 	}
 	for _, p := range r.Problems {
 		if p.Code == "" || p.Message == "" || len(p.Message) > snapshot.MaxTextBytes || snapshot.Text(p.Message, snapshot.MaxTextBytes) != p.Message {

@@ -18,7 +18,9 @@ const (
 	maxWatts   = 20000
 	maxMHz     = 20000
 	maxPercent = 100
-	maxCount   = 1 << 53
+	maxFan     = 250 // a part of the rated noise, which a fan may exceed
+	maxCount   = 1 << 50
+	maxPages   = 1 << 19
 	maxPID     = 1 << 30
 )
 
@@ -95,10 +97,7 @@ func (p *parser) gpu(index int, b *block) snapshot.GPU {
 	if g.PCIBusID == "" {
 		g.PCIBusID = snapshot.Text(b.id, snapshot.MaxNameBytes)
 	}
-	// NVML gives the fan as a part of its rated noise and may go beyond 100 %.
-	if g.Fan = p.integer(index, b, "fan_speed", 0, 255); g.Fan != nil {
-		*g.Fan = min(*g.Fan, maxPercent)
-	}
+	g.Fan = p.integer(index, b, "fan_speed", 0, maxFan)
 	p.memory(&g, b)
 	// From 535 the block is gpu_power_readings, from 570 the value is an average
 	// and an instant, of which either may be N/A.
@@ -174,7 +173,7 @@ func (p *parser) mode(gpu int, path string, b *block) string {
 func (p *parser) sum(gpu int, b *block, paths ...string) *int {
 	var total *int
 	for _, path := range paths {
-		if n := p.integer(gpu, b, path, 0, 1<<30); n != nil {
+		if n := p.integer(gpu, b, path, 0, maxPages); n != nil {
 			if total == nil {
 				total = new(int)
 			}
@@ -229,8 +228,8 @@ func (p *parser) remapped(gpu int, b *block) *snapshot.Remapped {
 		return nil
 	}
 	r := snapshot.Remapped{
-		Correctable:   p.integer(gpu, b, "remapped_rows/remapped_row_corr", 0, 1<<30),
-		Uncorrectable: p.integer(gpu, b, "remapped_rows/remapped_row_unc", 0, 1<<30),
+		Correctable:   p.integer(gpu, b, "remapped_rows/remapped_row_corr", 0, maxPages),
+		Uncorrectable: p.integer(gpu, b, "remapped_rows/remapped_row_unc", 0, maxPages),
 		Pending:       yes("remapped_rows/remapped_row_pending"),
 		Failure:       yes("remapped_rows/remapped_row_failure"),
 	}

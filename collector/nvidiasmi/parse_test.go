@@ -135,7 +135,7 @@ func TestUnitsAndCommas(t *testing.T) {
 	r := Parse(one("<fb_memory_usage><total>2 GiB</total><used>512 MB</used></fb_memory_usage><gpu_power_readings><power_draw>67,03 W</power_draw></gpu_power_readings>"+
 		"<temperature><gpu_temp>-8 C</gpu_temp></temperature><fan_speed>104 %</fan_speed>"), nil)
 	g := r.GPUs[0]
-	if *g.MemoryTotal != 2048 || *g.MemoryUsed != 512 || *g.PowerDraw != 67.03 || *g.Temperature != -8 || *g.Fan != 100 {
+	if *g.MemoryTotal != 2048 || *g.MemoryUsed != 512 || *g.PowerDraw != 67.03 || *g.Temperature != -8 || *g.Fan != 104 {
 		t.Errorf("%+v", g)
 	}
 	if len(r.Problems) != 0 {

@@ -157,7 +157,7 @@ func (p *parser) places() []place {
 func (p *parser) processes(r *Reading, g snapshot.GPU, b *block) (beyond int, told bool) {
 	told = b.listed && (len(b.procs) > 0 || b.processes == "")
 	if !told && g.Health == snapshot.HealthOK {
-		p.problem("smi:processes", fmt.Sprintf("nvidia-smi does not list the processes of GPU %d (%s): who uses it is not known",
+		p.problem(snapshot.ErrProcesses, fmt.Sprintf("nvidia-smi does not list the processes of GPU %d (%s): who uses it is not known",
 			g.Index, snapshot.Text(cmp.Or(b.processes, "nothing"), 64)), &g.Index)
 	}
 	for _, proc := range b.procs {
