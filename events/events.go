@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gpuboard/board"
-	"gpuboard/snapshot"
 )
 
 // Kind is what happened. The words are stable: hooks and filters go by them.
@@ -132,17 +131,17 @@ func (d *diff) emit(e Event, cause time.Time) {
 	case e.GPU != nil:
 		place += "/" + strconv.Itoa(*e.GPU)
 	}
-	e.ID = snapshot.Text(string(e.Kind)+"/"+place+"/"+stamp(cause), snapshot.MaxTextBytes)
+	e.ID = safe(string(e.Kind)+"/"+place+"/"+stamp(cause), maxText)
 	if e.At.IsZero() {
 		e.At = d.now.GeneratedAt
 	}
 	e.At = e.At.UTC()
-	e.Summary = snapshot.Text(e.Summary, snapshot.MaxTextBytes)
-	safe := make([]string, len(e.Users))
+	e.Summary = safe(e.Summary, maxText)
+	users := make([]string, len(e.Users))
 	for i, who := range e.Users {
-		safe[i] = snapshot.Text(who, snapshot.MaxNameBytes)
+		users[i] = safe(who, maxName)
 	}
-	e.Users = safe
+	e.Users = users
 	d.events = append(d.events, e)
 }
 

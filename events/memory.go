@@ -5,9 +5,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"gpuboard/board"
-	"gpuboard/snapshot"
 )
 
 // MemorySchema is the number of the format of [Memory]. A memory of another
@@ -19,10 +20,12 @@ const MemorySchema = 1
 const (
 	MaxBookings = 20000
 	// MaxVanished is how many GPUs of one host are remembered that it lists no more.
-	MaxVanished = snapshot.MaxGPUs
+	MaxVanished = 64
 	// VanishedFor is how long one that came back is still greeted.
 	VanishedFor = 30 * 24 * time.Hour
 	maxUsers    = 16
+	maxText     = 512 // bytes of a summary or an id
+	maxName     = 128 // bytes of a name
 )
 
 // Memory is what [Diff] needs to know of earlier boards. It is plain JSON, and
@@ -65,7 +68,7 @@ type BookingMemory struct {
 
 func gpuKey(host string, g *board.GPU) string {
 	if g.UUID != "" {
-		return host + "/" + snapshot.Text(g.UUID, snapshot.MaxNameBytes)
+		return host + "/" + safe(g.UUID, maxName)
 	}
 	return host + "/#" + strconv.Itoa(g.Index)
 }
@@ -192,7 +195,7 @@ func users(g *board.GPU, before []string) []string {
 			who = p.User
 		}
 		if who != "" && p.Type.Computes() && !slices.Contains(list, who) && len(list) < maxUsers {
-			list = append(list, snapshot.Text(who, snapshot.MaxNameBytes))
+			list = append(list, safe(who, maxName))
 		}
 	}
 	if len(list) == 0 {
@@ -200,4 +203,21 @@ func users(g *board.GPU, before []string) []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// safe makes a text of somebody else fit to print anywhere and to keep: what a
+// terminal would obey or an eye would not see becomes a visible escape.
+func safe(s string, most int) string {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		s = strconv.QuoteToGraphic(s)
+		s = s[1 : len(s)-1]
+	}
+	if len(s) <= most {
+		return s
+	}
+	most -= len("…")
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
 }
