@@ -175,6 +175,30 @@ func TestBlackHole(t *testing.T) {
 			t.Errorf("report = %+v", r)
 		}
 	})
+	t.Run("closing while a keepalive waits", func(t *testing.T) {
+		s := sshtest.Start(t, sshtest.Options{})
+		o := toServer(t, s, s.Port)
+		o.Keep, o.keepalive, o.Budget = true, time.Millisecond, time.Hour
+		p := open(t, o)
+		publish(t, p, newShelf(LatestName))
+		s.Freeze(s.Sessions()...)
+		eventually(t, "a keepalive waits", func() bool {
+			for range 20 { // the lock is held all along, not for the moment of an answer
+				if p.mu.TryLock() {
+					p.mu.Unlock()
+					return false
+				}
+				time.Sleep(time.Millisecond)
+			}
+			return true
+		})
+		begin := time.Now()
+		p.Close()
+		if took := time.Since(begin); took > keepaliveTimeout/2 {
+			t.Errorf("Close took %v", took)
+		}
+		eventually(t, "no goroutine is left", func() bool { return ours() == 0 })
+	})
 	t.Run("idle connection", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		o := toServer(t, s, s.Port)

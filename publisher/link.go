@@ -228,8 +228,10 @@ func (p *Publisher) keepAlive(l *link) {
 			continue // a push is under way; it finds out by itself
 		}
 		if p.link == l {
-			l.base.SetDeadline(time.Now().Add(keepaliveTimeout))
+			l.base.SetDeadline(time.Now().Add(min(keepaliveTimeout, p.opts.Budget/4)))
+			stop := context.AfterFunc(p.life, func() { l.base.Close() })
 			_, _, err := l.hops[len(l.hops)-1].SendRequest("keepalive@openssh.com", true, nil)
+			stop()
 			if err != nil {
 				l.drop()
 				p.link = nil

@@ -187,12 +187,13 @@ func (p *Publisher) hangUp() {
 // again within the budget; refused keys, unknown servers and denied requests
 // are not. An error is an [*Error].
 func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	var r Report
+	// The budget begins before the wait for a push or a keepalive under way.
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Budget)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.life.Err() != nil {
 		return r, &Error{Code: CodeCancelled, Err: errors.New("publishing: the publisher is closed")}
 	}
@@ -292,6 +293,9 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 		r.Dialed++
 		p.link = l
 		for _, warning := range l.warnings {
+			if slices.Contains(r.Warnings, warning) {
+				continue // from an earlier attempt
+			}
 			r.Warnings = append(r.Warnings, warning)
 			p.opts.Log.Warn("reading known hosts", "problem", warning)
 		}

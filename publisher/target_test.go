@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -57,8 +58,8 @@ func TestParseTarget(t *testing.T) {
 		"sftp://web/" + strings.Repeat("x", 4096): "sftp://",
 	} {
 		_, err := ParseTarget(in)
-		e, ok := err.(*Error) //nolint:errorlint // the very type is the contract
-		if !ok || e.Code != CodeTarget || e.Temporary() || !strings.Contains(e.Hint()+e.Error(), hint) {
+		var e *Error
+		if !errors.As(err, &e) || e.Code != CodeTarget || e.Temporary() || !strings.Contains(e.Hint()+e.Error(), hint) {
 			t.Errorf("%q: got %v", in, err)
 			continue
 		}
