@@ -196,6 +196,7 @@ func TestShots(t *testing.T) {
 		{"user", rich + "/users/mira/index.html", 1280, 0, false, ""},
 		{"bookings", rich + "/bookings/index.html", 1280, 0, false, ""},
 		{"bookings-dark-phone", rich + "/bookings/index.html", 390, 0, true, ""},
+		{"print", rich + "/index.html", 900, 1400, false, ""},
 		{"about", rich + "/about/index.html", 1280, 0, false, ""},
 		{"kiosk", rich + "/kiosk/index.html", 1920, 1080, true, ""},
 	} {
@@ -207,6 +208,9 @@ func TestShots(t *testing.T) {
 			height = 1000
 		}
 		b.dark(t, shot.dark)
+		if shot.name == "print" {
+			call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+		}
 		b.do(t, chromedp.EmulateViewport(shot.width, height), chromedp.Navigate("file://"+shot.url))
 		if shot.before != "" {
 			b.eval(t, shot.before)

@@ -76,6 +76,7 @@ func counts(corrected, uncorrected *int64) string {
 type meterView struct {
 	Key   string // cpu, ram, disk
 	Name  string // of a disk
+	Label string // its name again, where more than one is shown
 	Text  string // "34 %"
 	Width string // of 46
 	Over  bool   // worth a look: work waits, or hardly anything is left
@@ -110,6 +111,9 @@ func meters(h *board.Host, full bool) []meterView {
 	for i, d := range disks {
 		if d.Total > 0 && (full || i == 0) {
 			add("disk", clean(d.Mount), fmt.Sprintf("%d / %d GiB", d.Used/1024, d.Total/1024), fill(d))
+			if len(disks) > 1 && full && len(out) > 0 {
+				out[len(out)-1].Label = clean(d.Mount)
+			}
 		}
 	}
 	return out

@@ -313,7 +313,10 @@ func (v *view) ask(p *indexPage) {
 			p.PeopleMore = len(people) - maxAsk
 			break
 		}
-		a := askView{Name: clean(u.Name), Href: v.userHref("", u.Name), Used: fraction(u.Used), Idle: u.IdleGPUs}
+		a := askView{Name: clean(u.Name), Href: v.userHref("", u.Name), Idle: u.IdleGPUs}
+		if u.Used > 0 {
+			a.Used = fraction(u.Used)
+		}
 		if u.Reserved > 0 {
 			a.Reserved = strconv.Itoa(u.Reserved)
 		}
