@@ -340,13 +340,21 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 			"ps failed (exit status %d); who owns the processes is not known: %s", r.exit, line), snapshot.MaxTextBytes)})
 		return
 	}
+	there, hidden := exists, snapshot.Problem{Code: "ps:hidden",
+		Message: "ps does not show %d processes that exist: /proc is mounted with hidepid; put this account into the group of its gid= option"}
+	if contained(c.opts.ProcRoot) {
+		// The pids are the host's, and here they are nobody's or somebody else's.
+		there = func(int) bool { return true }
+		hidden = snapshot.Problem{Code: "ps:namespace",
+			Message: "ps does not show %d processes that nvidia-smi lists: this collector runs in a container; give it the host's pids (docker run --pid=host)"}
+	}
 	unseen := attribution{
 		table: table, partial: len(problems) > 0, asked: asked, looked: looked,
-		exists: exists, began: c.began(c.opts.Now()), known: c.known,
+		exists: there, began: c.began(c.opts.Now()), known: c.known,
 	}.apply(s.Processes)
 	if unseen > 0 {
-		add(snapshot.Problem{Code: "ps:hidden", Message: fmt.Sprintf(
-			"ps does not show %d processes that exist: /proc is mounted with hidepid; put this account into the group of its gid= option", unseen)})
+		hidden.Message = fmt.Sprintf(hidden.Message, unseen)
+		add(hidden)
 	}
 	containers(c.opts.ProcRoot, s.Processes)
 }

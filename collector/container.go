@@ -77,3 +77,13 @@ func readSmall(name string, limit int64) string {
 func bootID(procRoot string) string {
 	return strings.TrimSpace(readSmall(filepath.Join(procRoot, "sys/kernel/random/boot_id"), 64))
 }
+
+// hostPIDs is the name of the pid namespace that the kernel starts with; its
+// number is part of the kernel's interface.
+const hostPIDs = "pid:[4026531836]"
+
+// contained reports whether this process sees other pids than the host does.
+func contained(procRoot string) bool {
+	name, err := os.Readlink(filepath.Join(procRoot, "self/ns/pid"))
+	return err == nil && name != hostPIDs
+}
