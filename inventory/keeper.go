@@ -61,7 +61,7 @@ func (k *Keeper) Resolve(ctx context.Context, now time.Time) Inventory {
 	last, err := readState(k.StateFile, now)
 	if err != nil {
 		inv.Problems = append(inv.Problems, snapshot.Problem{Code: "discovery:state",
-			Message: fmt.Sprintf("the last known hosts cannot be read, and are forgotten: %v", err)})
+			Message: snapshot.Text(fmt.Sprintf("the last known hosts cannot be read, and are forgotten: %v", err), snapshot.MaxTextBytes)})
 	}
 	next := maps.Clone(last)
 	parts := [][]Host{k.List}
