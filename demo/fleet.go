@@ -106,9 +106,10 @@ func (s span) overlaps(o span) bool {
 }
 
 // New returns the fleet of the demonstration: seven hosts of a small lab. start
-// is the moment at which somebody opens the page. Then, and for as long as
-// anybody looks on, there is at least one GPU in every state that a board knows
-// once [Fleet.Comments] is read with it; before it, there are weeks of history.
+// is the moment at which somebody opens the page. Then, and later whenever one
+// host is silent (see [Fleet.Silent]), there is at least one GPU in every state
+// that a board knows, once [Fleet.Comments] is read with it; before it, there
+// are weeks of history.
 func New(seed int64, start time.Time) *Fleet {
 	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
 	f.add(Host{Name: "atlas", Group: "Room 1", Owner: "vision", Note: "GPUs 0-3 are for deadlines"}, 8, h100(), 128, "580.82.07", "13.0")

@@ -125,7 +125,7 @@ func apiBoard(in Input, hosts [][]byte, size int) []byte {
 	b := in.Board
 	e := &apiEnc{b: make([]byte, 0, size+4096)}
 	apiHeader(in, e)
-	e.str("title", in.Site.Title)
+	e.str("title", textFirst(in.Site.Title, "GPU board"))
 	e.strNull("lab", in.Site.Lab)
 	e.bool("demo", b.Demo)
 	e.time("inventory_as_of", b.InventoryAsOf)

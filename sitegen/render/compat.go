@@ -16,11 +16,13 @@ import (
 //	compat/get-status.json        {"Nodes": […]}, numbers as numbers
 //	compat/gpu_status/<h>.json    one agent: {"hostname", "gpus": […]}
 //	compat/cluster_status.json    a list of those
+//	compat/gpu_info.json          by host, the list of that system's library
 //
 // A reading that is not known is null in all of them.
 func compatFiles(in Input) []File {
 	b := in.Board
-	states, nodes, cluster := &apiEnc{}, &apiEnc{}, &apiEnc{}
+	states, nodes, cluster, info := &apiEnc{}, &apiEnc{}, &apiEnc{}, &apiEnc{}
+	info.open('{')
 	states.open('{')
 	nodes.open('{')
 	nodes.array("Nodes")
@@ -38,6 +40,8 @@ func compatFiles(in Input) []File {
 
 		compatNode(nodes, h, in.Site.Zone)
 
+		compatInfo(info, h)
+
 		agent := &apiEnc{}
 		compatAgent(agent, h)
 		cluster.sep()
@@ -48,6 +52,7 @@ func compatFiles(in Input) []File {
 	cluster.close(']')
 	return append(files,
 		File{Path: "states/index.json", Content: states.end()},
+		File{Path: "compat/gpu_info.json", Content: info.end()},
 		File{Path: "compat/get-status.json", Content: nodes.end()},
 		File{Path: "compat/cluster_status.json", Content: append(cluster.b, '\n')})
 }
@@ -279,4 +284,31 @@ func compatAgentGPU(e *apiEnc, g *board.GPU) {
 	e.intPtr("temperature", g.Temperature)
 	e.strNull("cmd", cmd)
 	e.close('}')
+}
+
+// compatInfo is one member of compat/gpu_info.json:
+//
+//	"host": [{index, mem_total, mem_used, mem_used_percent, type, uuid}]
+//
+// index is a string there, and memory a number of MiB. A GPU whose memory is
+// not known is left out: that shape has no word for it.
+func compatInfo(e *apiEnc, h *board.Host) {
+	e.sep()
+	e.b = append(apiQuote(e.b, h.Name), ':')
+	e.open('[')
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		if g.State == board.Unknown || g.MemoryTotal == nil || g.MemoryUsed == nil || *g.MemoryTotal <= 0 {
+			continue
+		}
+		e.elem()
+		e.str("index", strconv.Itoa(g.Index))
+		e.int64("mem_total", *g.MemoryTotal)
+		e.int64("mem_used", *g.MemoryUsed)
+		e.float("mem_used_percent", 100*float64(*g.MemoryUsed)/float64(*g.MemoryTotal))
+		e.str("type", g.Name)
+		e.str("uuid", g.UUID)
+		e.close('}')
+	}
+	e.close(']')
 }

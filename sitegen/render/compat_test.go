@@ -132,6 +132,19 @@ func TestAgentShape(t *testing.T) {
 	}
 }
 
+func TestInfoShape(t *testing.T) {
+	in := testFleet()
+	in.Board.Hosts[5].GPUs[0].MemoryUsed, in.Board.Hosts[5].GPUs[0].MemoryTotal = ptr(int64(1)), ptr(int64(2))
+	info := compatRead(t, apiData(t, in)["compat/gpu_info.json"]).(map[string]any)
+	compatShape(t, "atlas", info["atlas"], `[{"index": "0", "mem_total": 8119, "mem_used": 7881, "mem_used_percent": 97.06, "type": "x", "uuid": "GPU-"}]`)
+	if n := len(info["europa"].([]any)); n != 3 {
+		t.Errorf("europa has %d GPUs; the lost one has no memory to tell", n)
+	}
+	if n := len(info["fornax"].([]any)); n != 0 {
+		t.Errorf("a silent host has %d", n)
+	}
+}
+
 func TestBadgesAreWellFormed(t *testing.T) {
 	for name, in := range map[string]Input{"fleet": testFleet(), "hostile": apiHostile(testFleet(), apiEvil)} {
 		found := 0
