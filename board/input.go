@@ -121,8 +121,11 @@ type Marks map[string]Mark
 
 // A Mark is one remembered state.
 type Mark struct {
-	State State     `json:"state"`
-	Since time.Time `json:"since"`
+	State State `json:"state"`
+	// Since is when the state began, zero when that was before anybody looked.
+	Since time.Time `json:"since,omitzero"`
+	// Seen is when it was first seen.
+	Seen time.Time `json:"seen"`
 }
 
 // MarkKey names a GPU over time: by UUID where it has one, else by its index.

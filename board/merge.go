@@ -215,21 +215,20 @@ func (m *merger) remember(h *Host, marks Marks) {
 	for i := range h.GPUs {
 		g := &h.GPUs[i]
 		key := MarkKey(h.Name, g)
-		old, known := m.Marks[key]
-		switch {
-		case known && old.State == g.State && !old.Since.After(m.Now):
-			g.Since = earliest(old.Since, g.Since)
-		case g.Since.IsZero() && known:
-			g.Since = m.Now // it changed just now
+		mark := Mark{State: g.State, Since: g.Since, Seen: m.Now}
+		switch old, known := m.Marks[key]; {
+		case known && old.State == g.State && !old.Since.After(m.Now) && !old.Seen.After(m.Now):
+			mark.Since, mark.Seen = earliest(old.Since, g.Since), old.Seen
+		case known && g.Since.IsZero():
+			mark.Since = m.Now // it changed just now
 		}
-		if !g.Since.IsZero() {
-			marks[key] = Mark{State: g.State, Since: g.Since}
-		} else {
-			marks[key] = Mark{State: g.State, Since: m.Now}
-		}
+		g.Since = mark.Since
+		marks[key] = mark
 		if g.State == Booked && g.Booking != nil {
-			from := latest(g.Since, g.Booking.From)
-			g.NoShow = !from.IsZero() && m.Now.Sub(from) >= m.set.NoShow
+			// Idle for as long as it was seen so, or as history knows; not for as
+			// long as nobody looked.
+			idle := latest(earliest(mark.Seen, mark.Since), g.Booking.From)
+			g.NoShow = m.Now.Sub(idle) >= m.set.NoShow
 		}
 	}
 }

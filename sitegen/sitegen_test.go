@@ -1,0 +1,454 @@
+package sitegen_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/demo"
+	"gpuboard/inventory"
+	"gpuboard/sitegen"
+	"gpuboard/sitegen/render"
+	"gpuboard/snapshot"
+)
+
+var start = time.Date(2026, 11, 20, 10, 42, 0, 0, time.UTC)
+
+// lab is a data directory with the demonstration's fleet in it.
+type lab struct {
+	t     *testing.T
+	dir   string
+	fleet *demo.Fleet
+	hosts []string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{t: t, dir: t.TempDir(), fleet: demo.New(1, start)}
+	for _, h := range l.fleet.Hosts() {
+		l.hosts = append(l.hosts, h.Name)
+	}
+	l.write("data/comments.json", string(l.fleet.Comments(start)))
+	l.push(start, l.hosts...)
+	return l
+}
+
+func (l *lab) path(name string) string { return filepath.Join(l.dir, filepath.FromSlash(name)) }
+
+func (l *lab) write(name, content string) {
+	l.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(l.path(name)), 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.WriteFile(l.path(name), []byte(content), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// push puts what hosts know at a moment into their drops.
+func (l *lab) push(at time.Time, hosts ...string) {
+	l.t.Helper()
+	for _, host := range hosts {
+		s := l.fleet.Snapshot(host, at)
+		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		l.write("data/drop/"+host+"/latest.json.gz", string(raw))
+	}
+}
+
+func (l *lab) options() sitegen.Options {
+	hosts := make([]inventory.Host, 0, len(l.hosts))
+	for _, name := range l.hosts {
+		hosts = append(hosts, inventory.Host{Name: name})
+	}
+	return sitegen.Options{
+		Data: l.path("data"), Site: l.path("site"), State: l.path("state"),
+		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+			return inventory.Inventory{Hosts: hosts, AsOf: now}
+		},
+		About: render.Site{Title: "GPU board", Zone: time.UTC, Version: "test", Interval: 20 * time.Second},
+	}
+}
+
+func (l *lab) generate(at time.Time, change ...func(*sitegen.Options)) sitegen.Report {
+	l.t.Helper()
+	o := l.options()
+	for _, f := range change {
+		f(&o)
+	}
+	g, err := sitegen.New(o)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	r, err := g.Generate(context.Background(), at)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return r
+}
+
+// site is every file of the site.
+func (l *lab) site() map[string]string {
+	l.t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(l.path("site"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(l.path("site"), path)
+		files[filepath.ToSlash(rel)] = string(data)
+		return err
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return files
+}
+
+func hostOf(b *board.Board, name string) board.Host {
+	for _, h := range b.Hosts {
+		if h.Name == name {
+			return h
+		}
+	}
+	return board.Host{}
+}
+
+func TestNothingNewWritesNothing(t *testing.T) {
+	l := newLab(t)
+	first := l.generate(start)
+	if first.Written == 0 || first.Same != 0 {
+		t.Fatalf("first generation: %+v", first)
+	}
+	before := l.site()
+	if again := l.generate(start); again.Written != 0 || again.Removed != 0 || again.Same == 0 {
+		t.Errorf("the same again wrote %d files and removed %d", again.Written, again.Removed)
+	}
+	if !maps.Equal(before, l.site()) {
+		t.Error("the same again changed the site")
+	}
+}
+
+func TestOneHostsNewsChangesNoOtherHostsFiles(t *testing.T) {
+	l := newLab(t)
+	l.generate(start)
+	before := l.site()
+	l.push(start.Add(20*time.Second), "atlas")
+	l.generate(start.Add(20 * time.Second))
+	changed := 0
+	for name, content := range l.site() {
+		if content == before[name] {
+			continue
+		}
+		changed++
+		if strings.HasPrefix(name, "hosts/") && !strings.HasPrefix(name, "hosts/atlas") ||
+			strings.HasPrefix(name, "api/v1/hosts/") && !strings.HasPrefix(name, "api/v1/hosts/atlas") {
+			t.Errorf("%s changed, and only atlas had news", name)
+		}
+	}
+	if changed == 0 {
+		t.Error("atlas had news, and nothing changed")
+	}
+}
+
+func TestEveryTwinIsItsFileCompressed(t *testing.T) {
+	l := newLab(t)
+	l.generate(start)
+	// Somebody restored an old twin: a web server would go on sending it.
+	if err := os.WriteFile(l.path("site/index.html.gz"), compressed(t, "an old page"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l.generate(start)
+	twins := 0
+	site := l.site()
+	for name, content := range site {
+		plain, ok := strings.CutSuffix(name, ".gz")
+		if !ok {
+			continue
+		}
+		twins++
+		r, err := gzip.NewReader(strings.NewReader(content))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, err := io.ReadAll(r); err != nil || string(got) != site[plain] {
+			t.Errorf("%s is not %s compressed (%v)", name, plain, err)
+		}
+	}
+	if twins < 10 {
+		t.Errorf("only %d files have a twin", twins)
+	}
+}
+
+func compressed(t *testing.T, s string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(s)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestGarbageKeepsLastGoodAcrossRestarts(t *testing.T) {
+	l := newLab(t)
+	good := hostOf(l.generate(start).Board, "atlas")
+	for name, garbage := range map[string]string{"empty": "", "cut": "\x1f\x8b\x08", "text": "hello", "foreign": ""} {
+		t.Run(name, func(t *testing.T) {
+			if name == "foreign" {
+				raw, err := os.ReadFile(l.path("data/drop/boreas/latest.json.gz"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				garbage = string(raw)
+			}
+			l.write("data/drop/atlas/latest.json.gz", garbage)
+			// A new Generator: what it knows, it knows from the state directory.
+			b := l.generate(start.Add(10 * time.Second)).Board
+			h := hostOf(b, "atlas")
+			if len(h.GPUs) != len(good.GPUs) || !h.SnapshotAt.Equal(good.SnapshotAt) {
+				t.Errorf("%d GPUs as of %v, want the last good %d as of %v", len(h.GPUs), h.SnapshotAt, len(good.GPUs), good.SnapshotAt)
+			}
+			if !slices.ContainsFunc(h.Problems, func(p snapshot.Problem) bool { return strings.HasPrefix(p.Code, "bad:") }) {
+				t.Errorf("problems %v, want one that says what is bad", h.Problems)
+			}
+			// And it ages: garbage is not news.
+			if late := hostOf(l.generate(start.Add(10*time.Minute)).Board, "atlas"); late.State != board.Stale {
+				t.Errorf("ten minutes later it is %s", late.State)
+			}
+			if other := hostOf(b, "boreas"); other.State != board.Maintenance && other.State != board.Up {
+				t.Errorf("boreas is %s because of atlas", other.State)
+			}
+		})
+	}
+}
+
+func TestGoneHostTakesItsFilesAlong(t *testing.T) {
+	l := newLab(t)
+	l.generate(start)
+	l.write("site/theirs.html", "somebody else's")
+	l.write("site/hosts/gaia/theirs.html", "somebody else's")
+	if _, there := l.site()["hosts/europa/index.html"]; !there {
+		t.Fatal("europa has no page")
+	}
+	r := l.generate(start, func(o *sitegen.Options) {
+		o.Inventory = func(_ context.Context, now time.Time) inventory.Inventory {
+			return inventory.Inventory{Hosts: []inventory.Host{{Name: "atlas"}}, AsOf: now}
+		}
+	})
+	if r.Removed == 0 {
+		t.Error("nothing was removed")
+	}
+	site := l.site()
+	for name := range site {
+		if strings.Contains(name, "europa") {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	if site["theirs.html"] == "" || site["hosts/gaia/theirs.html"] == "" {
+		t.Error("a file that is not ours is gone")
+	}
+	if _, err := os.Stat(l.path("site/hosts/europa")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty directory is left: %v", err)
+	}
+}
+
+func TestBrokenTemplateKeepsTheOldSite(t *testing.T) {
+	l := newLab(t)
+	l.generate(start)
+	before := l.site()
+	for _, broken := range []string{
+		"{{template \"start\" .}}\n<p>{{.NoSuchField}}</p>\n", // found when it is executed
+		"{{template \"start\" .}}\n<p>{{.Free}</p>\n",         // found when it is parsed
+	} {
+		l.write("templates/index.html", broken)
+		g, err := sitegen.New(func() sitegen.Options { o := l.options(); o.Templates = l.path("templates"); return o }())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Generate(context.Background(), start.Add(time.Minute)); err == nil {
+			t.Fatal("a template that cannot work made a site")
+		} else if !strings.Contains(err.Error(), "index.html:2") {
+			t.Errorf("error %q does not name file and line", err)
+		}
+		if !maps.Equal(before, l.site()) {
+			t.Error("the old site did not stay as it was")
+		}
+	}
+	l.write("templates/index.html", "{{template \"start\" .}}<title>ours</title>{{template \"top\" .}}<p>our own page</p>")
+	l.generate(start.Add(time.Minute), func(o *sitegen.Options) { o.Templates = l.path("templates") })
+	if !strings.Contains(l.site()["index.html"], "our own page") {
+		t.Error("a template of the site's own is not used")
+	}
+}
+
+func TestOneGenerationAtATime(t *testing.T) {
+	l := newLab(t)
+	o := l.options()
+	inside, ask := make(chan struct{}), o.Inventory
+	release := make(chan struct{})
+	o.Inventory = func(ctx context.Context, now time.Time) inventory.Inventory {
+		close(inside)
+		<-release
+		return ask(ctx, now)
+	}
+	slow, err := sitegen.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { _, err := slow.Generate(context.Background(), start); done <- err }()
+	<-inside
+	second, err := sitegen.New(l.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Generate(context.Background(), start); !errors.Is(err, sitegen.ErrLocked) {
+		t.Errorf("a second generation at the same time: %v, want ErrLocked", err)
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := second.Generate(context.Background(), start); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+func TestPrivateDirectoriesStayOutsideTheSite(t *testing.T) {
+	dir := t.TempDir()
+	for _, o := range []sitegen.Options{
+		{Data: filepath.Join(dir, "site", "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state")},
+		{Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "site", "x", "state")},
+		{Data: filepath.Join(dir, "one"), Site: filepath.Join(dir, "one"), State: filepath.Join(dir, "state")},
+	} {
+		if _, err := sitegen.New(o); err == nil {
+			t.Errorf("data %s and state %s inside site %s were accepted", o.Data, o.State, o.Site)
+		}
+	}
+	if _, err := sitegen.New(sitegen.Options{Data: filepath.Join(dir, "site-data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "..state")}); err != nil {
+		t.Errorf("names that only begin alike were refused: %v", err)
+	}
+}
+
+func TestLostMemoryIsSaidAndSurvived(t *testing.T) {
+	l := newLab(t)
+	l.generate(start)
+	l.write("state/memory.json", "{not json")
+	l.write("state/lastgood.tar", "garbage")
+	l.write("state/manifest.json", `{"files":["../../etc/passwd","index.html"]}`)
+	r := l.generate(start.Add(time.Second))
+	if !slices.ContainsFunc(r.Board.Problems, func(p snapshot.Problem) bool { return p.Code == "state:forgotten" }) {
+		t.Errorf("problems %v, want state:forgotten", r.Board.Problems)
+	}
+	if _, ok := l.site()["index.html"]; !ok {
+		t.Error("there is no index")
+	}
+}
+
+func TestNoticeAndHostNotes(t *testing.T) {
+	l := newLab(t)
+	l.write("data/notice.md", "**Power** is off <script>alert(1)</script>")
+	l.write("data/hosts/atlas.md", "the *loud* one")
+	l.generate(start)
+	site := l.site()
+	if !strings.Contains(site["index.html"], "<strong>Power</strong>") || strings.Contains(site["index.html"], "alert(1)</script>") {
+		t.Error("the notice is not on the page as Markdown without HTML")
+	}
+	if !strings.Contains(site["hosts/atlas/index.html"], "<em>loud</em>") {
+		t.Error("the note on atlas is not on its page")
+	}
+	if err := os.Remove(l.path("data/notice.md")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(l.path("data/notice.md"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := l.generate(start)
+	if !slices.ContainsFunc(r.Board.Problems, func(p snapshot.Problem) bool { return p.Code == "note:unreadable" }) {
+		t.Errorf("problems %v, want note:unreadable", r.Board.Problems)
+	}
+}
+
+func BenchmarkGenerate(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run("all-new/"+itoa(n), func(b *testing.B) { benchGenerate(b, n, true) })
+		b.Run("nothing-new/"+itoa(n), func(b *testing.B) { benchGenerate(b, n, false) })
+	}
+}
+
+func itoa(n int) string {
+	return map[int]string{10: "10-hosts", 100: "100-hosts", 1000: "1000-hosts"}[n]
+}
+
+func benchGenerate(b *testing.B, n int, news bool) {
+	dir := b.TempDir()
+	fleet := demo.NewLarge(1, start, n)
+	var hosts []inventory.Host
+	for _, h := range fleet.Hosts() {
+		hosts = append(hosts, inventory.Host{Name: h.Name, Group: h.Group})
+	}
+	push := func(at time.Time) {
+		for _, h := range hosts {
+			s := fleet.Snapshot(h.Name, at)
+			raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: h.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			drop := filepath.Join(dir, "data", "drop", h.Name)
+			if err := os.MkdirAll(drop, 0o755); err != nil {
+				b.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(drop, "latest.json.gz"), raw, 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	push(start)
+	g, err := sitegen.New(sitegen.Options{
+		Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state"),
+		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+			return inventory.Inventory{Hosts: hosts, AsOf: now}
+		},
+		About: render.Site{Title: "GPU board", Zone: time.UTC, Interval: 20 * time.Second},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	at := start
+	if _, err := g.Generate(context.Background(), at); err != nil {
+		b.Fatal(err)
+	}
+	written := 0
+	for b.Loop() {
+		if news {
+			b.StopTimer()
+			at = at.Add(20 * time.Second)
+			push(at)
+			b.StartTimer()
+		}
+		r, err := g.Generate(context.Background(), at)
+		if err != nil {
+			b.Fatal(err)
+		}
+		written = r.Written
+	}
+	b.ReportMetric(float64(written), "files")
+}
