@@ -295,7 +295,8 @@ func (r *reading) apply(splices []splice, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := hujson.Parse([]byte(changed.text)); err != nil {
+	// hujson wants an end of line behind every comment, the last one too.
+	if _, err := hujson.Parse([]byte(changed.text + "\n")); err != nil {
 		return nil, fmt.Errorf("checking the changed file: %w", err)
 	}
 	return out, nil

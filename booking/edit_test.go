@@ -66,6 +66,7 @@ func TestAdd(t *testing.T) {
 		{"the hour that comes twice", `{"a": [{"name": "y"}]}`, gpu("a", 1, "x", time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)),
 			`{"a": [{"name": "y"}, { "name": "x", "date": "2026-10-25T00:30:00Z" }]}`},
 		{"Latin-1", "{\"a\": [{\"name\": \"Zo\xeb\"}]} // \xe9t\xe9\n", gpu("a", 1, "Noël", time.Time{}), "{\"a\": [{\"name\": \"Zo\xeb\"}, { \"name\": \"No\xebl\" }]} // \xe9t\xe9\n"},
+		{"comment at the very end", "{\"a\": [{\"name\": \"y\"}]} // bye", gpu("a", 1, "x", time.Time{}), "{\"a\": [{\"name\": \"y\"}, { \"name\": \"x\" }]} // bye"},
 		{"mark of UTF-8", "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}]}", gpu("a", 1, "Noël", time.Time{}), "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}, { \"name\": \"Noël\" }]}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -315,6 +315,12 @@ func TestHostileFiles(t *testing.T) {
 			t.Errorf("%d problems", len(c.Problems))
 		}
 	})
+	t.Run("many mistakes in one text", func(t *testing.T) {
+		c := Parse("c", []byte("{\"a\":[{\"name\":\""+strings.Repeat("\t", 2*maxErrors)+"\"}]}"), zone, Options{})
+		if !c.Broken || len(c.Problems) != MaxProblems+1 {
+			t.Errorf("%d problems", len(c.Problems))
+		}
+	})
 	t.Run("many overlaps", func(t *testing.T) {
 		var b strings.Builder
 		for i := range 20_000 {

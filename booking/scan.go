@@ -68,14 +68,13 @@ func (c *scanner) spoilAll() {
 	}
 }
 
-// halt gives up on the rest of the file.
+// halt gives up on the rest of the file: the next skip goes to its end.
 func (c *scanner) halt(off int, message string) {
 	if !c.halted {
 		c.halted = true
 		c.fail(off, message)
 	}
 	c.spoilAll()
-	c.i = len(c.s)
 }
 
 // document reads the whole text. It returns nil when there is no value at all.
@@ -103,6 +102,10 @@ func (c *scanner) peek() byte {
 // skip passes white space and comments.
 func (c *scanner) skip() {
 	for c.i < len(c.s) {
+		if c.halted {
+			c.i = len(c.s)
+			return
+		}
 		switch ch := c.s[c.i]; {
 		case ch == ' ' || ch == '\t' || ch == '\n' || ch == '\r':
 			c.i++
@@ -112,7 +115,7 @@ func (c *scanner) skip() {
 			n := strings.Index(c.s[c.i+2:], "*/")
 			if n < 0 {
 				c.halt(c.i, "this comment is never closed: write */ where it ends")
-				return
+				continue
 			}
 			c.i += n + 4
 		case ch == '#':

@@ -13,7 +13,7 @@ func wellFormed(t *testing.T, r *reading) {
 	if r.src == nil || r.src.skipped > 0 || r.root == nil {
 		return
 	}
-	_, err := hujson.Parse([]byte(r.src.text))
+	_, err := hujson.Parse([]byte(r.src.text + "\n"))
 	if (err == nil) != (r.syntax == 0) {
 		t.Errorf("hujson says %v, and we found %d mistakes in %q:\n%s", err, r.syntax, r.src.text, problems(r.cal.Problems))
 	}
