@@ -50,8 +50,11 @@ func TestBrowserFromDisk(t *testing.T) {
 		expect(t, b, `document.documentElement.classList.contains("js")`, "true")
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 	}
-	b.do(t, chromedp.EmulateViewport(320, 640), chromedp.Navigate("file://"+dir+"/index.html"))
-	expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
+	b.do(t, chromedp.EmulateViewport(320, 640))
+	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html"} {
+		b.do(t, chromedp.Navigate("file://"+dir+"/"+page))
+		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
+	}
 	b.quiet(t, "file://"+dir)
 }
 

@@ -18,6 +18,7 @@ type indexPage struct {
 	page
 	Free, GPUs  int
 	FreeModels  string // "2 × H100, 1 × RTX 3090"
+	Blind       bool   // nothing at all is known of any GPU
 	Next        *nextView
 	StaleHosts  int
 	Silent      []string // their names, the first few
@@ -118,7 +119,10 @@ func (v *view) indexPage(done []*rendered) (*indexPage, error) {
 		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 		Comments: clean(v.in.Site.CommentsPath), Command: clean(v.in.Site.BookCommand),
 	}
-	if p.Free == 0 {
+	p.Blind = p.GPUs > 0 && b.Totals.ByState[board.Unknown] == p.GPUs
+	if p.Blind {
+		p.Icon = "favicon-old.svg"
+	} else if p.Free == 0 {
 		p.Icon = "favicon-none.svg"
 	}
 	if f := b.NextFree; f != nil {

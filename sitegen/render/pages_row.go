@@ -122,6 +122,9 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 	}
 	if g.Last != nil {
 		r.Last = &lastView{State: g.Last.State, Users: clean(strings.Join(g.Last.Users, ", ")), At: v.words.near(g.Last.At, ref)}
+		if g.Reason == board.ReasonStale {
+			r.Reason = "" // the card says it already
+		}
 	}
 	v.whoIsOn(&r, g, d, ref, root)
 	v.bookings(&r, g, ref, root)

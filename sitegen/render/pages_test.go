@@ -234,6 +234,7 @@ func TestHeadline(t *testing.T) {
 	}{
 		{"some", "5 free · GPU board", "5 of 32 GPUs free 2 × H100, 2 × A100, 1 × RTX 3090", testFleet()},
 		{"none", "0 free · GPU board", "None free. Next: europa 3, Fri 17:00 (booked by ada)", none},
+		{"silence", "? free · GPU board", "Nothing is known. No host has sent news.", staleFleet()},
 		{"nothing", "0 free · GPU board", "No GPUs yet. No host has reported one.", Input{Board: &board.Board{GeneratedAt: fleetNow}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -295,7 +296,7 @@ func TestRows(t *testing.T) {
 		"europa-2": {"lost", "the driver lost it", "Reboot the system", "–"},
 		"europa-3": {"booked", "no-show 11 h", "and jun", "idle 11 h"},
 		"boreas-0": {"maintenance", "host out of service"},
-		"fornax-0": {"unknown", "no news from this host", "last seen Fri 07:40: busy, tomas"},
+		"fornax-0": {"unknown", "last seen Fri 07:40: busy, tomas"},
 		"helios":   {"clock 1 h ahead", "stale"},
 		"icarus":   {"never reported", "Nothing has come from this host yet"},
 		"europa":   {"CPU", "129 %", "smi:partial"},

@@ -161,7 +161,7 @@ func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostV
 		hv.Filter = modelName(h.Models[0].Name, h.Models[0].MemoryTotal)
 		hv.GiB = wholeGiB(h.Models[0].MemoryTotal)
 	}
-	if d != brief {
+	if d != brief && !hv.Old { // a load of hours ago says nothing
 		hv.Meters = meters(h, d == whole)
 	}
 	for _, tag := range h.Tags {
