@@ -13,7 +13,9 @@ type Resolver func(host, uuid string) (index int, ok bool)
 
 // Conflicts returns the bookings that stand in the way of a wanted one: those
 // of other people, and any maintenance, that share a GPU and a stretch of time
-// with it. An entry with the wanted one's ID is itself, and no conflict.
+// with it. An entry with the wanted one's ID is itself, and no conflict. A
+// wanted booking that begins now has to say so in From, or those that are over
+// stand in its way too.
 func Conflicts(cal *Calendar, wanted Booking, resolve Resolver) []Booking {
 	var found []Booking
 	for _, b := range cal.Bookings {
