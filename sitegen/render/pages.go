@@ -35,12 +35,12 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := parsePages(tmpl, w)
+	v := newView(in, w, a)
+	v.style = styleOf(tmpl, in)
+	set, err := v.templates(tmpl)
 	if err != nil {
 		return nil, err
 	}
-	v := newView(in, w, a)
-	v.style = styleOf(tmpl, in)
 	b := in.Board
 	files := slices.Grow(a.files, len(b.Hosts)+len(v.people)+5)
 	var out bytes.Buffer

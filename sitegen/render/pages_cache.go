@@ -21,6 +21,7 @@ import (
 // is found there. The zero value is ready to use.
 type Cache struct {
 	style [32]byte
+	set   *template.Template
 	hosts map[string]*rendered
 }
 
@@ -51,19 +52,27 @@ func styleOf(tmpl fs.FS, in Input) [32]byte {
 	return [32]byte(sum.Sum(nil))
 }
 
+// templates parses the templates, unless the cache has them already. A cache
+// that was filled under other circumstances is emptied.
+func (v *view) templates(tmpl fs.FS) (*template.Template, error) {
+	if v.in.Cache == nil {
+		v.in.Cache = &Cache{}
+	}
+	if c := v.in.Cache; c.set != nil && c.style == v.style {
+		return c.set, nil
+	}
+	set, err := parsePages(tmpl, v.words)
+	if err != nil {
+		return nil, err
+	}
+	*v.in.Cache = Cache{style: v.style, set: set}
+	return set, nil
+}
+
 // renderHosts makes the page and the card of every host, in the board's order,
 // with as many hands as there are processors.
 func (v *view) renderHosts(set *template.Template) ([]*rendered, error) {
-	hosts := v.in.Board.Hosts
-	cache := v.in.Cache
-	if cache == nil || cache.style != v.style {
-		old := cache
-		cache = &Cache{style: v.style}
-		if old != nil {
-			*old = *cache
-			cache = old
-		}
-	}
+	hosts, cache := v.in.Board.Hosts, v.in.Cache
 	done := make([]*rendered, len(hosts))
 	errs := make([]error, len(hosts))
 	var next atomic.Int64
