@@ -213,7 +213,9 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	if len(batch) > 0 {
 		if p.opts.Target.Scheme == "file" {
 			r.Attempts = 1
-			err = left.drain(ctx, p.putLocal())
+			if err = left.drain(ctx, p.putLocal()); err == nil {
+				err = p.tidy(src, p.removeLocal)
+			}
 		} else {
 			err = p.push(ctx, left, &r)
 		}
@@ -310,6 +312,11 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 		return &Error{Code: CodeSpool, Err: err}
 	}
 	err := left.drain(ctx, func(name string, data []byte) error { return p.put(ctx, l, name, data) })
+	if err == nil {
+		stop := context.AfterFunc(ctx, func() { l.base.Close() })
+		err = p.tidy(left.src, p.removeRemote(ctx, l))
+		stop()
+	}
 	r.Synced = l.fsync
 	r.BytesUp, r.BytesDown = l.base.up.Load(), l.base.down.Load()
 	if !l.dirty {
