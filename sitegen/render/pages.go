@@ -128,6 +128,8 @@ func parsePages(tmpl fs.FS, w *words) (*template.Template, error) {
 	return set, nil
 }
 
+// newView gathers who has a page: everybody among the board's users and in its
+// bookings, which is everybody who has a calendar.
 func newView(in Input, w *words, a assets) *view {
 	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}}
 	person := func(name string) {
@@ -142,22 +144,7 @@ func newView(in Input, w *words, a assets) *view {
 		person(in.Board.Bookings[i].Name)
 	}
 	for i := range in.Board.Hosts {
-		h := &in.Board.Hosts[i]
-		v.hosts[h.Name] = true
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
-			for k := range g.Processes {
-				person(g.Processes[k].Person)
-			}
-			for _, b := range []*board.Booking{g.Booking, g.Next} {
-				if b != nil {
-					person(b.Name)
-				}
-			}
-			for k := range g.Others {
-				person(g.Others[k].Name)
-			}
-		}
+		v.hosts[in.Board.Hosts[i].Name] = true
 	}
 	return v
 }
