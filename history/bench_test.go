@@ -182,6 +182,13 @@ func BenchmarkRecent(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	for range 60 { // and an hour of ticks, as cron would give them
+		at = at.Add(time.Minute)
+		seq++
+		if _, err := s.IngestAll(ctx, at, tick(r, 1000, seq, at)); err != nil {
+			b.Fatal(err)
+		}
+	}
 	if _, err := s.Recent(ctx, at, 30*time.Minute, 5); err != nil {
 		b.Fatal(err)
 	}

@@ -258,23 +258,31 @@ func (r *reader) gpu(rs []reading, id uint32, expect, budget int) int {
 		rs[i].gpus = append(rs[i].gpus, gpuReading{gpu: id})
 		gs[k] = &rs[i].gpus[len(rs[i].gpus)-1]
 	}
-	r.column(gs, 101, func(g *gpuReading, v int64) { g.util = int16(v) })
-	r.column(gs, 301+tempShift, func(g *gpuReading, v int64) { g.temp = int16(v) })
-	r.column(gs, maxMemory+1, func(g *gpuReading, v int64) { g.mem = int32(v) })
-	r.column(gs, maxPower+1, func(g *gpuReading, v int64) { g.power = int32(v) })
+	var cols [4][]int64
+	slab := make([]int64, 4*len(gs))
+	for i, limit := range [4]int64{101, 301 + tempShift, maxMemory + 1, maxPower + 1} {
+		cols[i] = slab[i*len(gs) : (i+1)*len(gs)]
+		r.column(cols[i], limit)
+	}
+	if r.err != nil {
+		return 0
+	}
+	for k, g := range gs {
+		g.util, g.temp = int16(cols[0][k]-1), int16(cols[1][k]-1)
+		g.mem, g.power = int32(cols[2][k]-1), int32(cols[3][k]-1)
+	}
 	r.userSets(gs)
 	return budget
 }
 
-func (r *reader) column(gs []*gpuReading, limit int64, set func(*gpuReading, int64)) {
-	var last int64
-	for _, g := range gs {
-		last += r.varint()
-		if last < 0 || last > limit {
+// column reads one value for each of gs, plus one, into col.
+func (r *reader) column(col []int64, limit int64) {
+	r.deltas(col)
+	for _, v := range col {
+		if v < 0 || v > limit {
 			r.fail("a value is out of range")
 			return
 		}
-		set(g, last-1)
 	}
 }
 

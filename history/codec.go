@@ -142,10 +142,49 @@ func appendDeltas(b []byte, col []int64) []byte {
 	return b
 }
 
+// deltas reads a column; most of it is single bytes, and it is where the time goes.
 func (r *reader) deltas(col []int64) {
 	var last int64
-	for i := range col {
-		last += r.varint()
-		col[i] = last
+	i := 0
+	for k := range col {
+		if i >= len(r.b) {
+			r.fail("it ends early")
+			return
+		}
+		u := uint64(r.b[i])
+		if u < 0x80 {
+			i++
+		} else {
+			var n int
+			if u, n = binary.Uvarint(r.b[i:]); n <= 0 {
+				r.fail("it ends early")
+				return
+			}
+			i += n
+		}
+		last += int64(u>>1) ^ -int64(u&1)
+		col[k] = last
 	}
+	r.b = r.b[i:]
 }
+
+// A columnPool lends columns to frames that are looked at and forgotten; nil
+// makes new ones.
+type columnPool struct {
+	cols [][]int64
+	used int
+}
+
+func (p *columnPool) next(n int) []int64 {
+	if p == nil {
+		return make([]int64, n)
+	}
+	if p.used == len(p.cols) {
+		p.cols = append(p.cols, make([]int64, fivesADay))
+	}
+	p.used++
+	return p.cols[p.used-1][:n]
+}
+
+// reset takes all columns back.
+func (p *columnPool) reset() { p.used = 0 }

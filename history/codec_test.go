@@ -107,12 +107,12 @@ func FuzzFrame(f *testing.F) {
 		f.Add(d.encode())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d, err := decodeFrame(data, 24, nil)
+		d, err := decodeFrame(data, 24, nil, nil)
 		if err != nil {
 			return
 		}
 		first := d.encode()
-		again, err := decodeFrame(first, 24, nil)
+		again, err := decodeFrame(first, 24, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

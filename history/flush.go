@@ -128,7 +128,7 @@ func (s *Store) rollupHours(ctx context.Context, w *work, h *host, affected map[
 		days[day] = append(days[day], hour)
 	}
 	for day, hours := range days {
-		d, err := s.day(ctx, w, h, day, nil)
+		d, err := s.day(ctx, w, h, day)
 		if err != nil {
 			return err
 		}
@@ -170,8 +170,8 @@ func (d *dayRoll) hourly() *frame {
 }
 
 // day reads the roll-ups of a day as they are on disk; one that is not there is
-// empty. With onlyHours, the fives are not decoded.
-func (s *Store) day(ctx context.Context, q querier, h *host, day int64, want wanted) (*dayRoll, error) {
+// empty.
+func (s *Store) day(ctx context.Context, q querier, h *host, day int64) (*dayRoll, error) {
 	var five, hours []byte
 	err := q.QueryRowContext(ctx, "select five, hours from day where id=?", blobID(day, h.id)).Scan(&five, &hours)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -179,14 +179,14 @@ func (s *Store) day(ctx context.Context, q querier, h *host, day int64, want wan
 	}
 	d := &dayRoll{}
 	if five != nil || hours == nil {
-		d.five = s.unpackFrame(five, fivesADay, want)
+		d.five = s.unpackFrame(five, fivesADay, nil, nil)
 	} else {
-		d.hours = s.unpackFrame(hours, 24, want)
+		d.hours = s.unpackFrame(hours, 24, nil, nil)
 	}
 	return d, nil
 }
 
-func (s *Store) unpackFrame(blob []byte, slots int, want wanted) *frame {
+func (s *Store) unpackFrame(blob []byte, slots int, want wanted, pool *columnPool) *frame {
 	if blob == nil {
 		return &frame{slots: slots}
 	}
@@ -194,7 +194,7 @@ func (s *Store) unpackFrame(blob []byte, slots int, want wanted) *frame {
 	if err == nil {
 		s.scratch = raw
 		var f *frame
-		if f, err = decodeFrame(raw, slots, want); err == nil {
+		if f, err = decodeFrame(raw, slots, want, pool); err == nil {
 			return f
 		}
 	}

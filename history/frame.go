@@ -19,6 +19,7 @@ const (
 type frame struct {
 	slots int
 	rows  []frameRow // by kind and id
+	want  wanted     // what is looked at; nothing else is kept
 }
 
 type frameRow struct {
@@ -62,7 +63,7 @@ func (f *frame) set(kind byte, id uint32, slot int, v []int64) {
 	row := f.row(kind, id)
 	for field, x := range v {
 		if row.cols[field] == nil {
-			if x == 0 {
+			if x == 0 || f.want != nil && !f.want(kind, field) {
 				continue
 			}
 			row.cols[field] = make([]int64, f.slots)
@@ -176,7 +177,7 @@ func allZero(col []int64) bool {
 // A wanted says which columns to decode; nil is all of them.
 type wanted func(kind byte, field int) bool
 
-func decodeFrame(data []byte, slots int, want wanted) (*frame, error) {
+func decodeFrame(data []byte, slots int, want wanted, pool *columnPool) (*frame, error) {
 	r := &reader{b: data}
 	if r.byte() != frameVersion {
 		r.fail("its version is not known")
@@ -184,7 +185,7 @@ func decodeFrame(data []byte, slots int, want wanted) (*frame, error) {
 	if r.count(fivesADay) != slots {
 		r.fail("it has another number of buckets")
 	}
-	f := &frame{slots: slots}
+	f := &frame{slots: slots, want: want}
 	for len(r.b) > 0 && r.err == nil {
 		kind, id := r.byte(), r.uvarint()
 		n := fieldsOf(kind)
@@ -211,7 +212,7 @@ func decodeFrame(data []byte, slots int, want wanted) (*frame, error) {
 				break
 			}
 			c := &reader{b: in}
-			row.cols[field] = make([]int64, slots)
+			row.cols[field] = pool.next(slots)
 			c.deltas(row.cols[field])
 			if err := c.end(); err != nil {
 				r.fail("a column does not end where it should")

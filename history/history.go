@@ -1,5 +1,17 @@
 // Package history keeps the samples that nodes send, rolls them up, and answers
 // what a GPU did and who used how much.
+//
+// A [Store] is one SQLite file. Samples come in at the pace of the fleet
+// ([Store.IngestAll]), wait in a journal for half an hour, and then lie in chunks
+// of an hour, column by column; roll-ups of five minutes and of an hour outlive
+// them. Every answer is a function of the set of samples alone: order,
+// repetition, batches and restarts change nothing. A gap is unknown and never
+// idle: nil in a series, and left out of means and sums.
+//
+// Times are UTC; a day of a zone is between two instants ([Days]), so it may
+// have 23 or 25 hours. Losing the history never harms the live board: a damaged
+// file is set aside, a full disk is a problem in [Store.Problems], and a nil
+// *Store or *Recent knows nothing.
 package history
 
 import (

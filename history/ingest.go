@@ -272,7 +272,7 @@ func (s *Store) due(now time.Time) []*host {
 		}
 		age := nowMS - h.firstAt
 		switch {
-		case h.urgent, len(h.recent) > maxWaiting:
+		case h.urgent, len(h.recent) > maxWaiting, age >= 2*flushAfter.Milliseconds():
 			at = append(at, h)
 		case age >= flushAfter.Milliseconds() || age < -maxFuture.Milliseconds():
 			wait = append(wait, h)

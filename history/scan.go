@@ -9,15 +9,16 @@ import (
 )
 
 // maxSteps bounds what one query may ask for.
-const maxSteps = 100_000
+const maxSteps = 20_000
 
-// Steps returns the bounds of equal steps from from up to and including to.
+// Steps returns the bounds of equal steps from from up to and including to; of
+// more than a query may have (20,000), just enough for it to be refused.
 func Steps(from, to time.Time, step time.Duration) []time.Time {
 	var out []time.Time
 	if step <= 0 {
 		return nil
 	}
-	for t := from; !t.After(to) && len(out) <= maxSteps; t = t.Add(step) {
+	for t := from; !t.After(to) && len(out) <= maxSteps+1; t = t.Add(step) {
 		out = append(out, t)
 	}
 	return out
@@ -29,7 +30,7 @@ func Steps(from, to time.Time, step time.Duration) []time.Time {
 func Days(from, to time.Time, zone *time.Location) []time.Time {
 	y, m, d := from.In(zone).Date()
 	var out []time.Time
-	for i := 0; len(out) <= maxSteps; i++ {
+	for i := 0; len(out) <= maxSteps+1; i++ {
 		t := time.Date(y, m, d+i, 0, 0, 0, 0, zone)
 		out = append(out, t)
 		if !t.Before(to) && i > 0 {
@@ -161,7 +162,9 @@ func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, 
 		return err
 	}
 	defer rows.Close()
+	pool := &columnPool{}
 	for rows.Next() {
+		pool.reset()
 		var id int64
 		var five, hours sql.RawBytes
 		if err := rows.Scan(&id, &five, &hours); err != nil {
@@ -174,9 +177,9 @@ func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, 
 		seen[h] = true
 		d := &dayRoll{}
 		if five != nil && (fine || h.pendingOn(day)) {
-			d.five = s.unpackFrame(five, fivesADay, want)
+			d.five = s.unpackFrame(five, fivesADay, want, pool)
 		} else {
-			d.hours = s.unpackFrame(hours, 24, want)
+			d.hours = s.unpackFrame(hours, 24, want, pool)
 		}
 		if err := show(h, d); err != nil {
 			return err

@@ -115,7 +115,6 @@ func (s *Store) HostSeries(ctx context.Context, name string, metric Metric, from
 			return nil
 		}
 		want := func(kind byte, field int) bool { return kind == kindGPU && (field == sum || field == known) }
-		// Hours do for long steps; the fives of old days are gone anyway.
 		return s.tables(ctx, q, h, bs, want, func(_ *host, t table) {
 			for i := range t.rows {
 				row := &t.rows[i]

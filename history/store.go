@@ -114,6 +114,9 @@ func Open(ctx context.Context, path string, now time.Time, opts Options) (*Store
 		if s.db != nil {
 			s.db.Close()
 		}
+		if noSpace(err) {
+			err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+		}
 		return nil, fmt.Errorf("opening history %s: %w", path, err)
 	}
 	return s, nil
@@ -240,7 +243,10 @@ func (s *Store) prepare(ctx context.Context, now time.Time) error {
 	if pages <= smallPages {
 		return nil
 	}
-	return setMeta(ctx, s.db, "checked_at", now.UnixMilli())
+	if err := setMeta(ctx, s.db, "checked_at", now.UnixMilli()); err != nil && !noSpace(err) {
+		return err // on a full disk, what is there can still be read
+	}
+	return nil
 }
 
 // A querier is the database or a transaction on it.
