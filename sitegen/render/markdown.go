@@ -14,6 +14,9 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
+// safeHTML is what only this file makes: HTML that templates do not escape again.
+type safeHTML = template.HTML
+
 // markdownLimit bounds a notice: longer text is cut, on a line.
 const markdownLimit = 64 << 10
 
@@ -21,7 +24,7 @@ const markdownLimit = 64 << 10
 // which is not escaped again, so it lets through little: no HTML of theirs, no
 // images (they would call foreign servers), no headings that outrank the page's
 // own, and links only to http, https, mailto and within the site.
-func markdown(source string) (template.HTML, error) {
+func markdown(source string) (safeHTML, error) {
 	if strings.TrimSpace(source) == "" {
 		return "", nil
 	}
@@ -38,7 +41,7 @@ func markdown(source string) (template.HTML, error) {
 	if err := md.Convert([]byte(source), &out); err != nil {
 		return "", fmt.Errorf("rendering markdown: %w", err)
 	}
-	return template.HTML(out.String()), nil
+	return safeHTML(out.String()), nil
 }
 
 // tame takes out of a document what has no place on the board.

@@ -3,7 +3,6 @@ package render
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strconv"
@@ -28,7 +27,7 @@ type indexPage struct {
 	States      []stateCount
 	Share       []shareView // the same as a bar of 100 units
 	Problems    []problemView
-	Notice      template.HTML
+	Notice      safeHTML
 	Cards       []cardView
 	Piles       []pileView // instead of cards, when there are many
 	Map         bool       // there is room for a sign a GPU

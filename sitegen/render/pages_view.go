@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"html/template"
 	"strconv"
 	"strings"
 	"time"
@@ -95,7 +94,7 @@ type hostView struct {
 	Mixed                 bool // more than one model
 	GiB                   int  // of the one model
 	Huge                  bool // the page has room for hardly anything
-	NoteHTML              template.HTML
+	NoteHTML              safeHTML
 	Gone                  *moment
 }
 
