@@ -1,0 +1,189 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// How long a hook that failed is left alone: firstPause, twice that after each
+// further failure, at most maxPause.
+const (
+	firstPause = 30 * time.Second
+	maxPause   = time.Hour
+)
+
+// A refusal is an answer that says no, or later.
+type refusal struct {
+	err       error
+	permanent bool          // the same message will be refused again
+	after     time.Duration // when the other side wants to be asked again; 0 when it did not say
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+// Deliver sends what waits, to all hooks side by side and to each in order,
+// within [Budget], and returns the hooks that are not well. What could not be
+// sent stays for a later call.
+func (c *Carrier) Deliver(ctx context.Context, now time.Time) []Trouble {
+	box, err := c.load()
+	if err != nil {
+		return []Trouble{{Err: err}}
+	}
+	var due []*Hook
+	for i := range c.opt.Hooks {
+		h := &c.opt.Hooks[i]
+		if q := box.Hooks[h.Name]; q != nil && len(q.Pending) > 0 && q.isDue(now) && q.tokens(h, now) > 0 {
+			q.Began = now
+			due = append(due, h)
+		}
+	}
+	if len(due) > 0 {
+		if err := c.save(box); err != nil {
+			return []Trouble{{Err: fmt.Errorf("nothing is sent: %w", err)}}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, Budget)
+	defer cancel()
+	var wg sync.WaitGroup
+	var unsaved error
+	for _, h := range due {
+		wg.Go(func() {
+			if err := c.serve(ctx, h, box, now); err != nil {
+				c.mu.Lock()
+				unsaved = err
+				c.mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	var list []Trouble
+	if unsaved != nil {
+		list = append(list, Trouble{Err: unsaved})
+	}
+	for _, h := range c.opt.Hooks {
+		if q := box.Hooks[h.Name]; q != nil && q.Tries > 0 {
+			list = append(list, q.trouble(h.Name))
+		}
+	}
+	return list
+}
+
+// isDue reports whether the pause after a failure is over. A pause that is
+// longer than any comes from a clock that was wrong.
+func (q *queue) isDue(now time.Time) bool {
+	return !now.Before(q.Next) || q.Next.Sub(now) > maxPause
+}
+
+// tokens is how many messages the hook may still get in this minute.
+func (q *queue) tokens(h *Hook, now time.Time) int {
+	q.Sent = slices.DeleteFunc(q.Sent, func(t time.Time) bool { return now.Sub(t) >= time.Minute || t.After(now.Add(time.Minute)) })
+	return h.PerMinute - len(q.Sent)
+}
+
+// serve sends one hook what waits for it. The error is that of the outbox; the
+// hook's own is kept in its queue.
+func (c *Carrier) serve(ctx context.Context, h *Hook, box *outbox, now time.Time) error {
+	c.mu.Lock()
+	q := box.Hooks[h.Name]
+	c.mu.Unlock()
+	for {
+		c.mu.Lock()
+		m, n := c.next(h, q, now)
+		c.mu.Unlock()
+		if n == 0 || ctx.Err() != nil {
+			return nil
+		}
+		err := c.send(ctx, h, m)
+		if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+			return nil // we were told to end; that says nothing about the hook
+		}
+		c.mu.Lock()
+		if err != nil {
+			q.failed(err, now)
+		} else {
+			q.Pending = slices.Clone(q.Pending[n:])
+			q.Sent = append(q.Sent, now)
+			q.Tries, q.Next, q.Error, q.Refused, q.Dropped = 0, time.Time{}, "", false, 0
+		}
+		saved := c.save(box)
+		c.mu.Unlock()
+		if saved != nil || err != nil {
+			return saved
+		}
+	}
+}
+
+// next makes the next message for a hook, and says how many items it carries;
+// 0 for none that may be sent now. More than the rate allows become one.
+func (c *Carrier) next(h *Hook, q *queue, now time.Time) (message, int) {
+	tokens := q.tokens(h, now)
+	if len(q.Pending) == 0 || tokens <= 0 {
+		return message{}, 0
+	}
+	first := q.Pending[0]
+	if first.Event == nil {
+		return c.summaryMessage(h, first, q.Dropped, now), 1
+	}
+	n := 1
+	if len(q.Pending) > tokens {
+		for n < len(q.Pending) && n < maxTogether && q.Pending[n].Event != nil {
+			n++
+		}
+	}
+	return c.eventMessage(h, q.Pending[:n], q.Dropped, now), n
+}
+
+func (q *queue) failed(err error, now time.Time) {
+	pause := maxPause
+	if q.Tries < 10 {
+		pause = min(firstPause<<q.Tries, maxPause)
+	}
+	q.Tries++
+	q.Refused = false
+	var r *refusal
+	if errors.As(err, &r) {
+		q.Refused = r.permanent
+		pause = min(max(pause, r.after), maxPause)
+	}
+	q.Next = now.Add(pause)
+	q.Error = printable(err.Error(), 300)
+}
+
+// send makes one attempt.
+func (c *Carrier) send(ctx context.Context, h *Hook, m message) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			// A defect of ours that one hook found must not cost the others theirs.
+			err = fmt.Errorf("sending failed inside gpuboard: %v", fault)
+		}
+	}()
+	switch h.Kind {
+	case Webhook:
+		return c.post(ctx, h, m)
+	case Mail:
+		return c.mail(ctx, h, m)
+	default:
+		return c.run(ctx, h, m)
+	}
+}
+
+// printable keeps what a terminal can show of another program's words.
+func printable(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\ufffd' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	s = strings.TrimSpace(s)
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,94 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"mime/quotedprintable"
+	"net/mail"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// mail hands a message to sendmail, which reads the recipients from it.
+func (c *Carrier) mail(ctx context.Context, h *Hook, m message) error {
+	data, err := letter(h, m)
+	if err != nil {
+		return fmt.Errorf("writing the mail: %w", err)
+	}
+	return execute(ctx, []string{h.Sendmail, "-t", "-i"}, data, nil)
+}
+
+// letter is the message as RFC 5322 wants it, with the line ends of this
+// system, as sendmail does. Sent twice, it has the same Message-ID.
+func letter(h *Hook, m message) ([]byte, error) {
+	from, err := mail.ParseAddress(h.From)
+	if err != nil {
+		return nil, err
+	}
+	var to []string
+	for _, a := range h.To {
+		addr, err := mail.ParseAddress(a)
+		if err != nil {
+			return nil, err
+		}
+		to = append(to, addr.String())
+	}
+	_, domain, _ := strings.Cut(from.Address, "@")
+	var b bytes.Buffer
+	header := func(name, value string) { fmt.Fprintf(&b, "%s: %s\n", name, value) }
+	header("From", from.String())
+	header("To", strings.Join(to, ",\n "))
+	header("Subject", subject(m.subject()))
+	header("Date", m.At.Format(time.RFC1123Z))
+	id := sha256.Sum256([]byte(h.Name + "\n" + m.ID))
+	header("Message-ID", fmt.Sprintf("<%x@%s>", id[:16], domain))
+	header("MIME-Version", "1.0")
+	header("Content-Type", "text/plain; charset=utf-8")
+	header("Content-Transfer-Encoding", "quoted-printable")
+	// Replies of machines to machines never end (RFC 3834).
+	header("Auto-Submitted", "auto-generated")
+	header("X-Gpuboard-Event", m.Kind)
+	b.WriteByte('\n')
+	text := m.Text
+	if m.Kind != "several" && m.Kind != "daily-summary" && m.Kind != "test" {
+		text += "\n\nat " + m.At.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	if m.URL != "" {
+		text += "\n\n" + m.URL
+	}
+	w := quotedprintable.NewWriter(&b)
+	if _, err := w.Write([]byte(text + "\n")); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return bytes.ReplaceAll(b.Bytes(), []byte("\r\n"), []byte("\n")), nil
+}
+
+// subject encodes and folds a subject line (RFC 2047, RFC 5322): nothing that
+// anybody wrote can end it, and no line of it is longer than 78 characters.
+func subject(s string) string {
+	const most, plain, chunk = 180, 65, 39 // runes; bytes left in clear; bytes of an encoded word
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most]) + "…"
+	}
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) <= plain && !strings.Contains(s, "=?") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return s
+	}
+	var words []string
+	for len(s) > 0 {
+		n := min(len(s), chunk)
+		for n < len(s) && !utf8.RuneStart(s[n]) {
+			n-- // a word holds whole characters
+		}
+		words = append(words, "=?utf-8?b?"+base64.StdEncoding.EncodeToString([]byte(s[:n]))+"?=")
+		s = s[n:]
+	}
+	return strings.Join(words, "\n ")
+}

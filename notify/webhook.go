@@ -1,0 +1,188 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxAnswerBytes is how much of an answer is read; what is in it hardly matters.
+const maxAnswerBytes = 16 << 10
+
+// newClient is an HTTP client that verifies TLS, keeps no connections and
+// follows a redirect only to the same server and as the same request: another
+// one would be handed what is said here, and a POST that becomes a GET looks
+// delivered and is not.
+func newClient(transport http.RoundTripper) *http.Client {
+	if transport == nil {
+		transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSHandshakeTimeout: Budget,
+			MaxResponseHeaderBytes: maxAnswerBytes, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		}
+	}
+	return &http.Client{
+		Transport: transport,
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			first := via[0]
+			switch {
+			case req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme:
+				return &refusal{err: errors.New("it redirects to another server, which is not followed"), permanent: true}
+			case req.Method != first.Method:
+				return &refusal{err: errors.New("it redirects in a way that drops the message"), permanent: true}
+			case len(via) > 3:
+				return &refusal{err: errors.New("it redirects in circles"), permanent: true}
+			}
+			return nil
+		},
+	}
+}
+
+// post sends a message to a webhook. No error holds the URL's path: whoever
+// knows it may write there.
+func (c *Carrier) post(ctx context.Context, h *Hook, m message) error {
+	body, err := h.body(m)
+	if err != nil {
+		return fmt.Errorf("making the message: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("making the request: the url cannot be used")
+	}
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	req.Header.Set("User-Agent", "gpuboard")
+	req.Header.Set("Idempotency-Key", headerValue(m.ID))
+	answer, err := c.client.Do(req)
+	if err != nil {
+		if outer, ok := errors.AsType[*url.Error](err); ok {
+			err = outer.Err // the outer one repeats the whole URL
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)
+		}
+		return fmt.Errorf("posting to %s: %w", withoutSecret(h.URL), err)
+	}
+	defer answer.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswerBytes)) // the status has decided
+	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
+		return nil
+	}
+	r := &refusal{err: fmt.Errorf("posting to %s: it answered %d%s", withoutSecret(h.URL), answer.StatusCode, reason(said))}
+	switch code := answer.StatusCode; {
+	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
+		if s, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && s > 0 {
+			r.after = min(time.Duration(min(s, 1<<20))*time.Second, maxPause)
+		}
+	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooEarly:
+		r.permanent = true
+	}
+	return r
+}
+
+// reason is what an answer says, where it is a single word such as Slack's
+// "invalid_token". Anything longer may repeat the request.
+func reason(said []byte) string {
+	word := strings.TrimSpace(string(said))
+	if word == "" || len(word) > 40 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		return ""
+	}
+	return ", " + word
+}
+
+// body is a message in the words of the other side.
+func (h *Hook) body(m message) ([]byte, error) {
+	var doc any
+	switch h.Format {
+	case JSON:
+		doc = m
+	case Teams:
+		doc = teamsCard(m)
+	case Mattermost:
+		text := escapeMarkdown(m.Text)
+		if m.Title != "" {
+			text = "**" + escapeMarkdown(m.Title) + "**: " + text
+		}
+		doc = map[string]string{"text": withLink(strings.ReplaceAll(text, "\n", "  \n"), m.URL)}
+	default:
+		text := escapeSlack(m.Text)
+		if m.Title != "" {
+			text = "*" + escapeSlack(m.Title) + "*: " + text
+		}
+		doc = map[string]string{"text": withLink(text, m.URL)}
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(doc); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+func withLink(text, link string) string {
+	if link == "" {
+		return text
+	}
+	return text + "\n" + link
+}
+
+// escapeSlack writes the three characters that Slack's text gives a meaning;
+// with them goes every way to mention people.
+func escapeSlack(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
+}
+
+// escapeMarkdown takes the meaning from what people wrote: names and comments
+// come from anybody who can book, and "@all" would ring every phone. A word
+// joiner behind the @ cannot be seen, and ends the mention.
+func escapeMarkdown(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strings.ContainsRune("\\`*_{}[]()<>#+!|~&", r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+		if r == '@' {
+			b.WriteRune('\u2060')
+		}
+	}
+	return b.String()
+}
+
+// teamsCard is an Adaptive Card in the envelope that a Teams workflow takes.
+func teamsCard(m message) any {
+	type object = map[string]any
+	var blocks []object
+	if m.Title != "" {
+		blocks = append(blocks, object{"type": "TextBlock", "text": escapeMarkdown(m.Title), "weight": "Bolder", "wrap": true})
+	}
+	for line := range strings.SplitSeq(m.Text, "\n") {
+		blocks = append(blocks, object{"type": "TextBlock", "text": escapeMarkdown(line), "wrap": true, "spacing": "Small"})
+	}
+	card := object{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": blocks}
+	if m.URL != "" {
+		card["actions"] = []object{{"type": "Action.OpenUrl", "title": "GPU board", "url": m.URL}}
+	}
+	return object{"type": "message", "attachments": []object{{
+		"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": nil, "content": card,
+	}}}
+}
+
+// withoutSecret is a URL as it may be printed: the server, and no more.
+func withoutSecret(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return "the webhook"
+	}
+	return u.Scheme + "://" + u.Host + "/…"
+}
+
+func headerValue(s string) string { return strconv.QuoteToASCII(s) }
