@@ -107,26 +107,44 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusMovedPermanently)
 			return
 		}
-		name = path.Join(name, view(name, r))
+		name = s.index(name, r)
 	}
 	s.file(w, r, name)
 }
 
-// view picks the file that a directory shows: the page, or a text for terminals.
-func view(dir string, r *http.Request) string {
+// index is the file that a directory shows: the first of its views that is there.
+func (s *server) index(dir string, r *http.Request) string {
+	views := view(dir, r)
+	for _, name := range views {
+		if info, err := s.root.Stat(name); err == nil && info.Mode().IsRegular() {
+			return name
+		}
+	}
+	return views[len(views)-1]
+}
+
+// view lists the files that a directory may show, best first: a text for
+// terminals where that is asked for, the page, or the JSON. curl gets the text
+// without asking, but not under states/, where programs expect JSON.
+func view(dir string, r *http.Request) []string {
+	views := []string{path.Join(dir, "index.html"), path.Join(dir, "index.json")}
 	q := r.URL.Query()
-	term := isTrue(q.Get("term")) || !q.Has("term") && strings.HasPrefix(r.UserAgent(), "curl/")
-	if dir != "." || !term {
-		return "index.html"
-	}
-	name := "status"
-	if isTrue(q.Get("detail")) {
-		name = "detail"
-	}
+	asked := isTrue(q.Get("term"))
+	curl := !q.Has("term") && strings.HasPrefix(r.UserAgent(), "curl/")
+	extension := ".txt"
 	if isTrue(q.Get("ansi")) {
-		return name + ".ansi"
+		extension = ".ansi"
 	}
-	return name + ".txt"
+	parent, host := path.Split(dir)
+	switch {
+	case dir == "." && (asked || curl) && isTrue(q.Get("detail")):
+		return append([]string{"detail" + extension}, views...)
+	case dir == "." && (asked || curl):
+		return append([]string{"status" + extension}, views...)
+	case parent == "hosts/" && (asked || curl), parent == "states/" && asked:
+		return append([]string{"hosts/" + host + "/status" + extension}, views...)
+	}
+	return views
 }
 
 // isTrue reads a switch of a query: "false" and "0" mean no.
@@ -151,6 +169,9 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 	if !known {
 		http.NotFound(w, r)
 		return
+	}
+	if name == "metrics.txt" {
+		contentType = "text/plain; version=0.0.4; charset=utf-8" // what a Prometheus expects to be told
 	}
 	h.Set("Content-Type", contentType)
 

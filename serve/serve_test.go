@@ -49,7 +49,8 @@ func get(h http.Handler, target string, header ...string) *httptest.ResponseReco
 
 var plain = map[string]string{
 	"index.html": "the page", "status.txt": "the text", "status.ansi": "in colour", "detail.txt": "all of it",
-	"hosts/atlas/index.html": "atlas", "assets/board.12.css": "p{}", "health.json": "{}", ".tmp-index.html-1": "half a pa", "secret.key": "k",
+	"hosts/atlas/index.html": "atlas", "hosts/boreas/index.html": "boreas", "hosts/boreas/status.txt": "boreas in text", "hosts/boreas/status.ansi": "boreas in colour",
+	"states/index.json": "[]", "states/boreas/index.json": "{}", "assets/board.12.css": "p{}", "health.json": "{}", "metrics.txt": "", ".tmp-index.html-1": "half a pa", "secret.key": "k",
 }
 
 func TestWhatIsServed(t *testing.T) {
@@ -74,6 +75,16 @@ func TestWhatIsServed(t *testing.T) {
 		{"/?term=true&detail=true", 200, "all of it"},
 		{"/?term=1&ansi=1", 200, "in colour"},
 		{"/?term=false", 200, "the page"},
+		{"/hosts/boreas/", 200, "boreas"},
+		{"/hosts/boreas/?term=true", 200, "boreas in text"},
+		{"/hosts/boreas/?term=true&detail=true&ansi=true", 200, "boreas in colour"},
+		{"/hosts/atlas/?term=true", 200, "atlas"},
+		{"/states/", 200, "[]"},
+		{"/states/?term=true", 200, "[]"},
+		{"/states/boreas/", 200, "{}"},
+		{"/states/boreas/?term=true", 200, "boreas in text"},
+		{"/states/boreas/?term=0", 200, "{}"},
+		{"/states/nobody/?term=true", 404, ""},
 		{"/nothing", 404, ""},
 		{"/empty/", 404, ""},
 		{"/hosts/", 404, ""},
@@ -101,6 +112,12 @@ func TestCurlGetsText(t *testing.T) {
 	}
 	if w := get(h, "/?term=false", "User-Agent", "curl/7.88.1"); w.Body.String() != "the page" {
 		t.Errorf("curl that asks for the page gets %q", w.Body)
+	}
+	if w := get(h, "/hosts/boreas/", "User-Agent", "curl/7.88.1"); w.Body.String() != "boreas in text" {
+		t.Errorf("curl gets %q of a host", w.Body)
+	}
+	if w := get(h, "/states/boreas/", "User-Agent", "curl/7.88.1"); w.Body.String() != "{}" || w.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("curl gets %q under states, where programs want JSON", w.Body)
 	}
 	if w := get(h, "/hosts/atlas/", "User-Agent", "curl/7.88.1"); w.Body.String() != "atlas" {
 		t.Errorf("a page without a text gives curl %q", w.Body)
@@ -163,6 +180,9 @@ func TestHeaders(t *testing.T) {
 		if !strings.Contains(w.Header().Get(name), want) {
 			t.Errorf("%s is %q, want %q in it", name, w.Header().Get(name), want)
 		}
+	}
+	if got := get(h, "/metrics.txt").Header().Get("Content-Type"); got != "text/plain; version=0.0.4; charset=utf-8" {
+		t.Errorf("metrics.txt is %q", got)
 	}
 	if got := get(h, "/assets/board.12.css").Header().Get("Cache-Control"); !strings.Contains(got, "immutable") {
 		t.Errorf("an asset named by its content has Cache-Control %q", got)

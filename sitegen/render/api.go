@@ -57,6 +57,7 @@ func Data(in Input) ([]File, error) {
 		return nil, err
 	}
 	files = append(files, texts...)
+	files = append(files, textHostFiles(in)...)
 	add("metrics.txt", metricsFile(in))
 	calendars, err := icsFiles(in, byHost)
 	if err != nil {

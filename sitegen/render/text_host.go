@@ -1,0 +1,47 @@
+package render
+
+import (
+	"fmt"
+	"time"
+
+	"gpuboard/board"
+)
+
+// textHostFiles are the views for curl of one host each: hosts/<h>/status.txt
+// and the same in colour, with a box for each GPU. Like everything that belongs
+// to one host they do not tell when they were generated: times are told as of
+// the host's own snapshot, so a host without news is not rewritten.
+func textHostFiles(in Input) []File {
+	files := make([]File, 0, 2*len(in.Board.Hosts))
+	for i := range in.Board.Hosts {
+		h := &in.Board.Hosts[i]
+		colored := textHost(h, in.Board.GeneratedAt, in.Site.Zone)
+		files = append(files,
+			File{Path: "hosts/" + h.Name + "/status.ansi", Content: colored},
+			File{Path: "hosts/" + h.Name + "/status.txt", Content: textWithoutColor(colored)})
+	}
+	return files
+}
+
+// textHost is one host with a box for each GPU.
+func textHost(h *board.Host, generatedAt time.Time, zone *time.Location) []byte {
+	t := newTextPage(&board.Board{GeneratedAt: h.SnapshotAt}, TextOptions{Detail: true, Color: true, Zone: zone})
+	color := "1;32"
+	if h.Free == 0 {
+		color = "1;33"
+	}
+	headline := fmt.Sprintf("%s: %d of %d GPUs free", t.safe(h.Name), h.Free, len(h.GPUs))
+	if silence := t.silence(h); silence != "" {
+		headline += ", " + silence
+	}
+	t.line(color, headline)
+	t.detailHost(h)
+	for i := range h.GPUs {
+		g := h.GPUs[i]
+		if since := apiIdleSince(&g, generatedAt); !since.IsZero() {
+			g.IdleFor = max(0, h.SnapshotAt.Sub(since))
+		}
+		t.detailGPU(h, &g)
+	}
+	return t.buf.Bytes()
+}
