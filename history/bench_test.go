@@ -60,7 +60,7 @@ func BenchmarkIngestTick(b *testing.B) {
 		at = at.Add(20 * time.Second)
 		return tick(r, 1000, seq, at)
 	}
-	for range 95 { // until samples begin to go into chunks
+	for range 65 { // until samples begin to go into chunks
 		if _, err := s.IngestAll(context.Background(), at, step()); err != nil {
 			b.Fatal(err)
 		}

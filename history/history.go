@@ -2,7 +2,7 @@
 // what a GPU did and who used how much.
 //
 // A [Store] is one SQLite file. Samples come in at the pace of the fleet
-// ([Store.IngestAll]), wait in a journal for half an hour, and then lie in chunks
+// ([Store.IngestAll]), wait in a journal for twenty minutes, and then lie in chunks
 // of an hour, column by column; roll-ups of five minutes and of an hour outlive
 // them. Every answer is a function of the set of samples alone: order,
 // repetition, batches and restarts change nothing. A gap is unknown and never

@@ -16,12 +16,12 @@ const (
 	maxFuture = 5 * time.Minute
 	// flushAfter is how long samples wait in the journal before they go into
 	// chunks and roll-ups; queries see them at once all the same.
-	flushAfter = 30 * time.Minute
+	flushAfter = 20 * time.Minute
 	// keepInMemory reaches back far enough to add up the current quarter of an
 	// hour without reading a chunk.
-	keepInMemory = int64(35 * time.Minute / time.Millisecond)
+	keepInMemory = int64(30 * time.Minute / time.Millisecond)
 	// keepJournal is the same for a process that has just begun.
-	keepJournal = int64(40 * time.Minute / time.Millisecond)
+	keepJournal = int64(35 * time.Minute / time.Millisecond)
 	// maxWaiting bounds the samples of one host that wait.
 	maxWaiting = 2048
 	// pruneSlack is how long chunks outlive the age at which samples are refused,
@@ -284,7 +284,7 @@ func (s *Store) due(now time.Time) []*host {
 		}
 		return wait[i].id < wait[j].id
 	})
-	return append(at, wait[:min(len(wait), 4+len(s.hosts)/45)]...)
+	return append(at, wait[:min(len(wait), 8+len(s.hosts)/30)]...)
 }
 
 // sweepJournal deletes rows whose samples are all in chunks, and which no
