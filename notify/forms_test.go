@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"mime"
@@ -212,5 +213,25 @@ func TestOutcomesHideSecrets(t *testing.T) {
 	wantIDs(t, r, "test/20261120T060000Z")
 	if _, err := os.Stat(c.opt.Outbox); err == nil {
 		t.Error("a test left something in the outbox")
+	}
+}
+
+// What a hook's program started ends with it when its time is over.
+func TestNothingIsLeftRunning(t *testing.T) {
+	dir := t.TempDir()
+	c := carrier(t, dir, Hook{Name: "c", Kind: Command, Command: []string{"sh", "-c", "sleep 600 & echo $! > " + dir + "/pid; wait"}})
+	accept(t, c, start, event(1))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if got := c.Deliver(ctx, start); len(got) != 1 {
+		t.Fatalf("trouble %+v", got)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(raw)) + "/stat")
+	if err == nil && !strings.Contains(string(stat), ") Z ") { // a zombie waits for init, and is dead
+		t.Errorf("still running: %s", stat)
 	}
 }
