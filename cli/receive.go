@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ func (a *app) receiveCommand() *cobra.Command {
 			hostKey := cfg.string("host_key")
 			if hostKey == "" {
 				hostKey = filepath.Join(cfg.string("state"), "receive_host_key")
+			}
+			if err := os.MkdirAll(filepath.Dir(hostKey), 0o700); err != nil {
+				return fail(exitUsage, fmt.Errorf("making a place for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR")
 			}
 			listen := cfg.string("listen")
 			if cfg.origin["listen"] == "default" {

@@ -56,6 +56,9 @@ type Options struct {
 type Generator struct {
 	opt   Options
 	drops drops
+	// What did not change since the last generation of this process is not
+	// rendered again; the lock lets one generation at a time use it.
+	cache render.Cache
 }
 
 // ErrLocked is returned when another live generation holds the state directory.
@@ -151,7 +154,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 
 // render makes the bytes of every file.
 func (g *Generator) render(b *board.Board, past *history.Recent) ([]render.File, error) {
-	in := render.Input{Board: b, Site: g.opt.About, HostNotes: map[string]string{}}
+	in := render.Input{Board: b, Site: g.opt.About, HostNotes: map[string]string{}, Cache: &g.cache}
 	if past != nil {
 		in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = past.FreeMean2h, past.FreeMean24h, past.FreeMean1w
 	}
