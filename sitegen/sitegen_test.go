@@ -165,6 +165,30 @@ func TestOneHostsNewsChangesNoOtherHostsFiles(t *testing.T) {
 	}
 }
 
+// TestPageAndDataAreOfOneGeneration: whoever has both can tell that they belong together.
+func TestPageAndDataAreOfOneGeneration(t *testing.T) {
+	l := newLab(t)
+	last := ""
+	for i := range 3 {
+		l.generate(start.Add(time.Duration(i) * 20 * time.Second))
+		site := l.site()
+		_, after, _ := strings.Cut(site["api/v1/board.json"], `"generation":"`)
+		id, _, _ := strings.Cut(after, `"`)
+		if id == "" || id == last {
+			t.Fatalf("generation %d has the id %q, the one before %q", i, id, last)
+		}
+		last = id
+		for _, name := range []string{"index.html", "bookings/index.html"} {
+			if !strings.Contains(site[name], `data-generation="`+id+`"`) {
+				t.Errorf("%s is not of generation %s", name, id)
+			}
+		}
+		if strings.Contains(site["hosts/atlas/index.html"], "data-generation") {
+			t.Error("the page of one host changes with every generation")
+		}
+	}
+}
+
 func TestEveryTwinIsItsFileCompressed(t *testing.T) {
 	l := newLab(t)
 	l.generate(start)

@@ -131,7 +131,7 @@ func parsePages(tmpl fs.FS, w *words) (*template.Template, error) {
 // newView gathers who has a page: everybody among the board's users and in its
 // bookings, which is everybody who has a calendar.
 func newView(in Input, w *words, a assets) *view {
-	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}}
+	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}, generation: Generation(in.Board)}
 	person := func(name string) {
 		if name != "" && v.people[name] == "" {
 			v.people[name] = UserPath(name)

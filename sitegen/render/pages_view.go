@@ -34,6 +34,8 @@ type view struct {
 	people map[string]string // name → directory below users/
 	assets assets
 	style  [32]byte // of everything that all hosts share
+	// generation is Generation of the board.
+	generation string
 }
 
 // A page is what every page's frame needs.
@@ -47,6 +49,7 @@ type page struct {
 	Icon       string
 	Zone       string
 	Built      *moment // the moment that the page shows
+	Generation string  // the id that page and JSON of one generation share; "" on pages of one host
 	Interval   int     // seconds until the next is due
 	Demo       bool
 }
@@ -58,6 +61,10 @@ func (v *view) page(kind, root string, built time.Time, interval time.Duration) 
 		CSS: root + v.assets.css, JS: root + v.assets.js, Icon: root + "favicon.svg",
 		Demo: v.in.Board.Demo, Zone: v.words.zone.String(),
 		Interval: int(interval / time.Second),
+	}
+	switch kind {
+	case "index", "bookings", "kiosk":
+		p.Generation = v.generation
 	}
 	if !built.IsZero() {
 		p.Built = v.words.full(built)
