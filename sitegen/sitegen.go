@@ -18,6 +18,7 @@ import (
 	"gpuboard/atomicfile"
 	"gpuboard/board"
 	"gpuboard/booking"
+	"gpuboard/events"
 	"gpuboard/history"
 	"gpuboard/inventory"
 	"gpuboard/sitegen/render"
@@ -50,6 +51,11 @@ type Options struct {
 	About render.Site
 	// Demo marks every page as a demonstration.
 	Demo bool
+	// Announcer carries out what happened; nil for a feed and nothing else.
+	Announcer Announcer
+	// Pretend is for a generation at a moment that is not now: it finds no
+	// events, remembers none and tells nobody.
+	Pretend bool
 }
 
 // A Generator makes one generation after another.
@@ -136,7 +142,8 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 		return Report{}, err
 	}
 	b, marks := board.Merge(in)
-	files, err := g.render(b, in.Recent)
+	happened := g.news(b, now)
+	files, err := g.render(b, in.Recent, happened.Log)
 	if err != nil {
 		return Report{}, err
 	}
@@ -149,11 +156,15 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	if err := g.remember(mem); err != nil {
 		return report, err
 	}
+	if err := g.rememberNews(happened); err != nil {
+		return report, err
+	}
+	g.announce(ctx, b, now)
 	return report, nil
 }
 
 // render makes the bytes of every file.
-func (g *Generator) render(b *board.Board, past *history.Recent) ([]render.File, error) {
+func (g *Generator) render(b *board.Board, past *history.Recent, log []events.Event) ([]render.File, error) {
 	in := render.Input{Board: b, Site: g.opt.About, HostNotes: map[string]string{}, Cache: &g.cache}
 	if past != nil {
 		in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = past.FreeMean2h, past.FreeMean24h, past.FreeMean1w
@@ -176,7 +187,11 @@ func (g *Generator) render(b *board.Board, past *history.Recent) ([]render.File,
 	if err != nil {
 		return nil, fmt.Errorf("rendering the data files: %w", err)
 	}
-	return append(data, pages...), nil
+	feed, err := render.Feed(in, log)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(data, pages...), feed), nil
 }
 
 // maxMarkdownBytes bounds a notice or a note on a host.

@@ -1,0 +1,107 @@
+package sitegen
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/events"
+	"gpuboard/snapshot"
+)
+
+// How much of each thing a daily summary names.
+const (
+	summaryHosts  = 20
+	summaryPeople = 5
+	summaryIll    = 10
+)
+
+// summary is the state of the whole board in a few lines, for the daily
+// message: what is free, who uses most, what is not well, what happened.
+func summary(b *board.Board, log []events.Event, zone *time.Location) string {
+	t := b.Totals
+	first := fmt.Sprintf("%d of %s free on %s", t.Free(), count(t.GPUs, "GPU is", "GPUs are"), count(t.Hosts, "host", "hosts"))
+	for _, s := range []board.State{board.Booked, board.Stuck, board.Lost} {
+		if n := t.ByState[s]; n > 0 {
+			first += fmt.Sprintf(", %d %s", n, s)
+		}
+	}
+	if t.HeldIdle > 0 {
+		first += fmt.Sprintf(", %d held and idle", t.HeldIdle)
+	}
+	lines := []string{first}
+	add := func(name string, items []string, most int, sep string) {
+		if len(items) == 0 {
+			return
+		}
+		if more := len(items) - most; more > 0 {
+			items = append(items[:most:most], fmt.Sprintf("and %d more", more))
+		}
+		lines = append(lines, name+": "+strings.Join(items, sep))
+	}
+
+	var models, free, people, ill, happened []string
+	for _, m := range b.Models {
+		models = append(models, fmt.Sprintf("%s %d of %d", cmp.Or(m.Name, "unknown"), m.Free, m.Total))
+	}
+	add("Free by model", models, summaryHosts, ", ")
+	for _, h := range b.Hosts {
+		var list []string
+		lost := 0
+		for _, g := range h.GPUs {
+			switch g.State {
+			case board.Free:
+				list = append(list, strconv.Itoa(g.Index))
+			case board.Lost:
+				lost++
+			}
+		}
+		if len(list) > 0 {
+			free = append(free, h.Name+" "+strings.Join(list, ","))
+		}
+		switch {
+		case (h.State == board.Stale || h.State == board.Down) && !h.SnapshotAt.IsZero():
+			ill = append(ill, fmt.Sprintf("%s is %s since %s", h.Name, h.State, h.SnapshotAt.In(zone).Format("2006-01-02 15:04 MST")))
+		case h.State == board.Down || h.State == board.Never:
+			ill = append(ill, h.Name+" has sent nothing yet")
+		case lost > 0:
+			ill = append(ill, h.Name+" has lost "+count(lost, "GPU", "GPUs"))
+		}
+	}
+	add("Free now", free, summaryHosts, "; ")
+	users := slices.Clone(b.Users)
+	slices.SortStableFunc(users, func(x, y board.User) int { return cmp.Compare(y.Used, x.Used) })
+	for _, u := range users {
+		if u.Used > 0 {
+			people = append(people, fmt.Sprintf("%s %.1f", u.Name, u.Used))
+		}
+	}
+	add("GPUs in use by", people, summaryPeople, ", ")
+	add("Not well", ill, summaryIll, "; ")
+	kinds := map[events.Kind]int{}
+	for _, e := range log {
+		if b.GeneratedAt.Sub(e.At) < 24*time.Hour {
+			kinds[e.Kind]++
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		happened = append(happened, fmt.Sprintf("%d %s", kinds[k], k))
+	}
+	add("In the last 24 h", happened, summaryHosts, ", ")
+	for i := range lines {
+		lines[i] = snapshot.Text(lines[i], 2*snapshot.MaxTextBytes)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
