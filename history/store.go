@@ -105,6 +105,10 @@ func Open(ctx context.Context, path string, now time.Time, opts Options) (*Store
 	if err != nil {
 		return nil, err
 	}
+	// The driver takes a URI, in which the first part of a relative path would be a host.
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, fmt.Errorf("opening history: %w", err)
+	}
 	s := &Store{path: path, opts: opts.withDefaults(), pack: pack}
 	err = s.connect(ctx, now)
 	if damaged(err) {
