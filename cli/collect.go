@@ -15,7 +15,9 @@ import (
 
 // nodeKeys are the settings of everything that runs on a node.
 func nodeKeys() []string {
-	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "every", "to", "identity", "known_hosts", "push_timeout"}
+	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "every", "to", "identity", "known_hosts", "push_timeout",
+		"register.enabled", "register.title", "register.group", "register.owner", "register.notes", "register.tags",
+		"register.ssh_host", "register.gpus", "register.ttl", "consul.service"}
 }
 
 func (a *app) collectCommand() *cobra.Command {

@@ -46,7 +46,16 @@ const (
 	list // separated by commas
 )
 
-func (k key) flag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(k.name) }
+func (k key) flag() string {
+	switch k.name {
+	// What switches a whole way of working on goes by one word.
+	case "register.enabled":
+		return "register"
+	case "consul.leader":
+		return "leader"
+	}
+	return strings.NewReplacer(".", "-", "_", "-").Replace(k.name)
+}
 
 func (k key) env() string {
 	return "GPUBOARD_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.name))

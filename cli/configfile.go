@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -97,8 +98,8 @@ func (r *configReader) section(prefix string, node ast.Node) error {
 
 func (r *configReader) entry(name string, v *ast.MappingValueNode) error {
 	switch {
-	case name == "consul":
-		return r.section("consul.", v.Value)
+	case isSection(name):
+		return r.section(name+".", v.Value)
 	case name == "short_names":
 		return r.names(v.Value)
 	case name == "hosts" && v.Value.Type() == ast.SequenceType:
@@ -123,6 +124,11 @@ func (r *configReader) entry(name string, v *ast.MappingValueNode) error {
 		known = append(known, k.name)
 	}
 	return r.errorAt(v.Key.GetToken(), "there is no setting %q%s", name, didYouMean(name, known))
+}
+
+// isSection reports whether a setting is called NAME.something.
+func isSection(name string) bool {
+	return slices.ContainsFunc(keys(), func(k key) bool { return strings.HasPrefix(k.name, name+".") })
 }
 
 // scalar reads a value as the text that a flag would carry.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ func webKeys() []string {
 	return []string{
 		"data", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
 		"consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters", "consul.node_meta",
+		"consul.leader", "consul.leader_key",
 		"title", "lab", "timezone", "base_url",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired",
 		"idle_window", "idle_percent", "no_history", "history.raw", "history.five_minutes", "history.hourly",
@@ -53,20 +55,22 @@ func (a *app) generateCommand() *cobra.Command {
 				}
 				now = func() time.Time { return t }
 			}
+			if cfg.bool("consul.leader") && !watch {
+				return usagef("add --watch; where cron runs generate, run it on one host alone", "consul.leader from %s: only a generator that goes on can lead", cfg.origin["consul.leader"])
+			}
 			g, err := a.generator(cfg, false)
 			if err != nil {
 				return err
 			}
 			if watch {
-				return a.watch(c.Context(), g, cfg.duration("interval"), now)
+				return a.watch(c.Context(), cfg, g, now, verbose)
 			}
 			report, err := g.Generate(c.Context(), now().UTC())
 			if err != nil {
 				return generateError(err)
 			}
 			if verbose {
-				fmt.Fprintf(a.stderr, "gpuboard: %d hosts, %d of %d GPUs free; %d files written, %d unchanged, %d removed\n",
-					report.Board.Totals.Hosts, report.Board.Totals.Free(), report.Board.Totals.GPUs, report.Written, report.Same, report.Removed)
+				a.sayDone(report)
 			}
 			if !report.Degraded() {
 				return nil
@@ -78,7 +82,7 @@ func (a *app) generateCommand() *cobra.Command {
 		},
 	}
 	a.flags(c, webKeys()...)
-	c.Flags().BoolVar(&watch, "watch", false, "go on, and make a generation every interval")
+	c.Flags().BoolVar(&watch, "watch", false, "go on: make a generation whenever something changes, and every interval")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what was done")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339), to look back or ahead")
 	return c
@@ -97,51 +101,10 @@ func generateError(err error) error {
 	return fail(exitTempFail, err, "the site is as it was before")
 }
 
-// watch makes generations until the context ends. A generation that fails is
-// said, and the next one tried: the disk may have room again.
-func (a *app) watch(ctx context.Context, g *sitegen.Generator, every time.Duration, now func() time.Time) error {
-	tick := time.NewTicker(max(every, time.Second))
-	defer tick.Stop()
-	said := map[string]bool{}
-	for {
-		report, err := g.Generate(ctx, now().UTC())
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			a.sayOnce(said, "generate", err.Error())
-		default:
-			a.sayNew(said, report.Board)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// sayNew writes the problems that were not there a generation ago.
-func (a *app) sayNew(said map[string]bool, b *board.Board) {
-	now := map[string]bool{}
-	for _, p := range b.Problems {
-		k := p.Code + "\x00" + p.Where()
-		now[k] = true
-		if !said[k] {
-			a.complain(p)
-		}
-	}
-	clear(said)
-	for k := range now {
-		said[k] = true
-	}
-}
-
-func (a *app) sayOnce(said map[string]bool, k, message string) {
-	if !said[k+message] {
-		fmt.Fprintf(a.stderr, "gpuboard: %s\n", printable(message))
-	}
-	said[k+message] = true
+// sayDone says what a generation did.
+func (a *app) sayDone(report sitegen.Report) {
+	fmt.Fprintf(a.stderr, "gpuboard: %d hosts, %d of %d GPUs free; %d files written, %d unchanged, %d removed\n",
+		report.Board.Totals.Hosts, report.Board.Totals.Free(), report.Board.Totals.GPUs, report.Written, report.Same, report.Removed)
 }
 
 // generator introduces the rooms of the web host to each other.
@@ -166,11 +129,7 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 		Data: cfg.string("data"), Site: cfg.string("site"), State: cfg.string("state"),
 		Comments: cfg.string("comments"), Aliases: cfg.string("aliases"), Templates: cfg.string("templates"),
 		Inventory: resolve,
-		Settings: board.Settings{
-			StaleAfter: cfg.duration("stale_after"), DownAfter: cfg.duration("down_after"), ClockTolerance: cfg.duration("clock_tolerance"),
-			FreeMemoryMiB: int64(cfg.number("free_memory_mib")), FreeMemoryPercent: cfg.number("free_memory_percent"),
-			NoShow: cfg.duration("no_show_after"), ShowExpired: cfg.duration("show_expired"), ShortNames: cfg.shortNames,
-		},
+		Settings:  settings(cfg),
 		About: render.Site{
 			Title: cfg.string("title"), Lab: cfg.string("lab"), Lang: "en", Zone: zone, Version: version(), BaseURL: cfg.string("base_url"),
 			Interval: cfg.duration("interval"), CommentsPath: commentsPath(cfg), BookCommand: "gpuboard",
@@ -181,6 +140,15 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 		return nil, fail(exitUsage, err, "")
 	}
 	return g, nil
+}
+
+// settings are the numbers behind the states.
+func settings(cfg *config) board.Settings {
+	return board.Settings{
+		StaleAfter: cfg.duration("stale_after"), DownAfter: cfg.duration("down_after"), ClockTolerance: cfg.duration("clock_tolerance"),
+		FreeMemoryMiB: int64(cfg.number("free_memory_mib")), FreeMemoryPercent: cfg.number("free_memory_percent"),
+		NoShow: cfg.duration("no_show_after"), ShowExpired: cfg.duration("show_expired"), ShortNames: cfg.shortNames,
+	}
 }
 
 func commentsPath(cfg *config) string {
@@ -207,17 +175,7 @@ func (a *app) inventory(cfg *config) (func(context.Context, time.Time) inventory
 	k := &inventory.Keeper{StateFile: filepath.Join(cfg.string("state"), "inventory.json"), List: listed, AcceptShrink: cfg.bool("accept_shrink")}
 
 	sources := cfg.list("hosts_from")
-	use := func(source string, configured bool) bool {
-		if len(sources) == 0 {
-			return configured
-		}
-		for _, s := range sources {
-			if s == source {
-				return true
-			}
-		}
-		return false
-	}
+	use := func(source string) bool { return len(sources) == 0 || slices.Contains(sources, source) }
 	for _, s := range sources {
 		switch s {
 		case "consul", "list", "drops":
@@ -225,20 +183,28 @@ func (a *app) inventory(cfg *config) (func(context.Context, time.Time) inventory
 			return nil, usagef("", "hosts_from from %s: %q is not a source; there are consul, list and drops", cfg.origin["hosts_from"], s)
 		}
 	}
-	if !use("list", true) {
+	if !use("list") {
 		k.List = nil
 	}
-	if use("consul", cfg.bool("consul.enabled") || a.getenv("CONSUL_HTTP_ADDR") != "") {
+	if a.asksConsul(cfg) {
 		consul, err := a.consul(cfg)
 		if err != nil {
 			return nil, err
 		}
 		k.Consul = consul
 	}
-	if use("drops", true) {
+	if use("drops") {
 		k.Drops = inventory.AskerFunc(func(context.Context) (inventory.Answer, error) { return dropHosts(cfg.string("data")) })
 	}
 	return k.Resolve, nil
+}
+
+// asksConsul reports whether Consul is one of the sources of the inventory.
+func (a *app) asksConsul(cfg *config) bool {
+	if sources := cfg.list("hosts_from"); len(sources) > 0 {
+		return slices.Contains(sources, "consul")
+	}
+	return cfg.bool("consul.enabled") || a.getenv("CONSUL_HTTP_ADDR") != ""
 }
 
 // dropHosts lists the hosts that have a drop.

@@ -15,6 +15,16 @@ func keys() []key {
 		{"identity", "", list, "FILE", "private key FILE for SFTP, as in ssh -i (several: separated by commas)"},
 		{"known_hosts", "", list, "FILE", "known_hosts FILE to check the server by (default: as ssh does)"},
 		{"push_timeout", "20s", duration, "DURATION", "how long one push may take"},
+		// What a node tells Consul of itself.
+		{"register.enabled", "false", boolean, "", "register this node with its Consul agent, and report every push to it"},
+		{"register.title", "", text, "TEXT", "TEXT that the board shows instead of the node's name"},
+		{"register.group", "", text, "NAME", "NAME of the rack, room or team"},
+		{"register.owner", "", text, "NAME", "NAME of whose node it is"},
+		{"register.notes", "", text, "TEXT", "TEXT of one line that the board shows beside the node"},
+		{"register.tags", "", list, "TAGS", "TAGS of the service in Consul"},
+		{"register.ssh_host", "", text, "HOST", "HOST, or HOST:PORT, to type behind ssh where that is not the node's name"},
+		{"register.gpus", "", number, "NUMBER", "NUMBER of GPUs that there should be (default: as many as nvidia-smi shows)"},
+		{"register.ttl", "10m", duration, "DURATION", "how long Consul waits for a push before it calls the node critical"},
 		// On the web host.
 		{"data", "data", text, "DIR", "data DIR: comments.json, drop/, notice.md, hosts/"},
 		{"site", "site", text, "DIR", "DIR the site is written to, and a web server serves"},
@@ -36,6 +46,8 @@ func keys() []key {
 		{"consul.filter", "", text, "EXPR", "EXPR to select services by, in Consul's filter language"},
 		{"consul.datacenters", "", list, "NAMES", "NAMES of datacenters to ask, or all (default: the agent's own)"},
 		{"consul.node_meta", "", list, "KEY=VALUE", "KEY=VALUE pairs that a node must have"},
+		{"consul.leader", "false", boolean, "", "stand for election in Consul, and generate only while leading (with --watch)"},
+		{"consul.leader_key", "gpuboard/leader", text, "KEY", "KEY in Consul that the generators of one site compete for"},
 		// History.
 		{"no_history", "false", boolean, "", "keep no history"},
 		{"history.raw", "168h", duration, "DURATION", "how long samples are kept as they came"},

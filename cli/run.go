@@ -42,7 +42,15 @@ func (a *app) runCommand() *cobra.Command {
 				return err
 			}
 			defer l.close()
-			return l.run(c.Context())
+			err = l.run(c.Context())
+			if l.herald != nil {
+				why := "the collector was stopped"
+				if err != nil {
+					why = "the collector ended: " + err.Error()
+				}
+				l.herald.stop(why)
+			}
+			return err
 		},
 	}
 	a.flags(c, nodeKeys()...)
@@ -51,15 +59,15 @@ func (a *app) runCommand() *cobra.Command {
 
 // loop is the node's side, kept alive.
 type loop struct {
-	app       *app
 	dir, host string
 	every     time.Duration
 	lock      *flock.Flock
 	spool     *spool.Spool
 	collector *collector.Collector
 	publisher *publisher.Publisher // nil: only collect
-	said      map[string]bool
-	beat      heartbeat
+	herald    *herald              // nil: Consul is not told
+	voice
+	beat heartbeat
 }
 
 func (a *app) newLoop(cfg *config, every time.Duration) (*loop, error) {
@@ -71,7 +79,7 @@ func (a *app) newLoop(cfg *config, every time.Duration) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{app: a, dir: cfg.string("spool"), host: host, every: every, spool: s, said: map[string]bool{}}
+	l := &loop{dir: cfg.string("spool"), host: host, every: every, spool: s, voice: newVoice(a)}
 	l.lock = flock.New(filepath.Join(l.dir, loopLock))
 	held, err := l.lock.TryLock()
 	if err != nil {
@@ -85,6 +93,12 @@ func (a *app) newLoop(cfg *config, every time.Duration) (*loop, error) {
 		if l.publisher, err = a.publisher(cfg, every <= publisher.KeepBelow); err != nil {
 			return nil, errors.Join(err, l.lock.Unlock())
 		}
+	}
+	if cfg.bool("register.enabled") {
+		if l.herald, err = a.newHerald(cfg); err != nil {
+			return nil, errors.Join(err, l.lock.Unlock())
+		}
+		l.herald.start()
 	}
 	pid := os.Getpid()
 	l.beat = heartbeat{PID: pid, Start: startTime(pid), Host: host, Every: every, Started: a.now().UTC(), Version: version()}
@@ -144,31 +158,42 @@ func (l *loop) cycleWatched(ctx context.Context) error {
 }
 
 func (l *loop) cycle(ctx context.Context) {
-	snap, err := l.collector.Collect(ctx)
-	if err == nil {
-		err = l.spool.Add(snap)
+	var n news
+	n.snap, n.collect = l.collector.Collect(ctx)
+	if n.collect == nil {
+		n.collect = l.spool.Add(n.snap)
 	}
-	l.say("collecting", err)
+	l.say("collecting", n.collect)
 	l.beat.Beat = l.app.now().UTC()
 	l.say("heartbeat", writeBeat(l.dir, l.beat))
-	if l.publisher == nil || ctx.Err() != nil {
-		return
+	if l.publisher != nil && ctx.Err() == nil {
+		_, n.push = l.publisher.Publish(ctx, l.spool)
+		l.say("publishing", n.push)
 	}
-	_, err = l.publisher.Publish(ctx, l.spool)
-	l.say("publishing", err)
+	if l.herald != nil && ctx.Err() == nil {
+		l.herald.hear(n)
+	}
 }
+
+// A voice says things on stderr, each of them once.
+type voice struct {
+	app  *app
+	said map[string]bool // what is wrong, as far as it has been said
+}
+
+func newVoice(a *app) voice { return voice{app: a, said: map[string]bool{}} }
 
 // say writes what went wrong once, and once more that it is well again: a log
 // that repeats itself every 20 s is read by nobody.
-func (l *loop) say(what string, err error) {
+func (v voice) say(what string, err error) {
 	switch {
-	case err == nil && l.said[what]:
-		fmt.Fprintf(l.app.stderr, "gpuboard: %s %s: well again\n", l.app.now().UTC().Format(time.RFC3339), what)
-	case err != nil && !errors.Is(err, context.Canceled) && !l.said[what]:
-		fmt.Fprintf(l.app.stderr, "gpuboard: %s %s: %s\n", l.app.now().UTC().Format(time.RFC3339), what, printable(snapshot.Text(err.Error(), 2000)))
+	case err == nil && v.said[what]:
+		fmt.Fprintf(v.app.stderr, "gpuboard: %s %s: well again\n", v.app.now().UTC().Format(time.RFC3339), what)
+	case err != nil && !errors.Is(err, context.Canceled) && !v.said[what]:
+		fmt.Fprintf(v.app.stderr, "gpuboard: %s %s: %s\n", v.app.now().UTC().Format(time.RFC3339), what, printable(snapshot.Text(err.Error(), 2000)))
 		if hint := classify(err).hint; hint != "" {
-			fmt.Fprintf(l.app.stderr, "gpuboard: hint: %s\n", printable(hint))
+			fmt.Fprintf(v.app.stderr, "gpuboard: hint: %s\n", printable(hint))
 		}
 	}
-	l.said[what] = err != nil
+	v.said[what] = err != nil
 }

@@ -34,7 +34,17 @@ type Leader struct {
 	session string
 	until   atomic.Pointer[time.Time] // the hold is certain until then; nil for none
 	stood   bool                      // what Run last told
+	last    atomic.Pointer[Standing]
 }
+
+// Standing is how a candidate's last attempt went.
+type Standing struct {
+	Holder string // who leads, in its own words; "" for nobody
+	Err    error  // why that is not known; nil when it is
+}
+
+// Standing tells how the last attempt went; nil before the first one.
+func (l *Leader) Standing() *Standing { return l.last.Load() }
 
 // NewLeader makes a candidate for the key (DefaultLeaderKey when ""). It does
 // not stand before [Leader.Run].
@@ -97,6 +107,7 @@ func (l *Leader) step(ctx context.Context) {
 	// session earlier than a TTL after that.
 	sent := time.Now()
 	held, lost := false, false
+	holder := ""
 	err := l.consul.do(ctx, "standing for election in Consul", func(ctx context.Context, client *api.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, leaderTTL/3)
 		defer cancel()
@@ -129,10 +140,14 @@ func (l *Leader) step(ctx context.Context) {
 			held, _, err = client.KV().Acquire(&api.KVPair{Key: l.key, Value: []byte(l.name), Session: l.session}, w)
 		} else {
 			held = pair.Session == l.session
+			holder = line(string(pair.Value), snapshot.MaxNameBytes)
 		}
 		lost = lost || err == nil && !held
 		return err
 	})
+	if ctx.Err() == nil {
+		l.last.Store(&Standing{Holder: holder, Err: err})
+	}
 	switch {
 	case err == nil && held:
 		until := sent.Add(leaderTTL)

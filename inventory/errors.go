@@ -1,0 +1,24 @@
+package inventory
+
+import "net/http"
+
+// Temporary reports whether it may help to try again: always, unless Consul
+// itself answered that it will not do what was asked.
+func (e *consulError) Temporary() bool {
+	return !e.refused() && !isStatus(e.err, http.StatusBadRequest)
+}
+
+// Hint says what to look at next.
+func (e *consulError) Hint() string {
+	switch {
+	case e.refused():
+		return "the token may not do that: deploy/consul has the policies, and CONSUL_HTTP_TOKEN_FILE names the file that holds the token"
+	case isStatus(e.err, http.StatusBadRequest):
+		return ""
+	}
+	return "does the Consul agent run, and does CONSUL_HTTP_ADDR say where? (127.0.0.1:8500 unless it is set)"
+}
+
+func (e *consulError) refused() bool {
+	return isStatus(e.err, http.StatusForbidden) || isStatus(e.err, http.StatusUnauthorized)
+}
