@@ -467,6 +467,17 @@ func TestTotalsCountEveryGPUOnce(t *testing.T) {
 	}
 }
 
+func TestLostCardIsNoModelOfItsOwn(t *testing.T) {
+	lost := a100()
+	lost.Index, lost.UUID, lost.Health, lost.MemoryTotal = 1, "GPU-2", snapshot.HealthLost, nil
+	b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{
+		"gpu01": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100(), lost}}},
+	}})
+	if m := b.Hosts[0].Models; len(m) != 1 || m[0].Total != 2 || m[0].Free != 1 || m[0].MemoryTotal == nil {
+		t.Errorf("models %+v, want one of two cards", m)
+	}
+}
+
 func TestNaturalCompare(t *testing.T) {
 	names := []string{"gpu10", "gpu2", "GPU1", "gpu02a", "atlas", "gpu", ""}
 	slices.SortFunc(names, board.NaturalCompare)

@@ -33,6 +33,7 @@ func models(hosts []Host) []Model {
 		memory int64
 	}
 	found := map[key]*Model{}
+	sizes := map[string][]int64{} // by name, those that are told
 	for _, h := range hosts {
 		for _, g := range h.GPUs {
 			if g.Missing {
@@ -46,6 +47,9 @@ func models(hosts []Host) []Model {
 			if model == nil {
 				model = &Model{Name: g.ShortName, FullName: g.Name, MemoryTotal: g.MemoryTotal}
 				found[k] = model
+				if k.memory > 0 {
+					sizes[k.name] = append(sizes[k.name], k.memory)
+				}
 			}
 			model.Total++
 			if g.State == Free {
@@ -54,6 +58,14 @@ func models(hosts []Host) []Model {
 		}
 	}
 	list := make([]Model, 0, len(found))
+	for k, model := range found {
+		if same := sizes[k.name]; k.memory == 0 && len(same) == 1 {
+			// A lost card tells no memory. It is one of those, not a kind of its own.
+			found[key{k.name, same[0]}].Total += model.Total
+			found[key{k.name, same[0]}].Free += model.Free
+			delete(found, k)
+		}
+	}
 	for _, model := range found {
 		list = append(list, *model)
 	}
