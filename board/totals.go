@@ -129,8 +129,8 @@ func (m *merger) users(hosts []Host) []User {
 	}
 	for _, h := range hosts {
 		for _, g := range h.GPUs {
-			if g.Booking != nil && g.Booking.Kind != string(booking.Maintenance) {
-				user(g.Booking.Name).Reserved++
+			for _, name := range bookers(&g) {
+				user(name).Reserved++
 			}
 			m.countUse(&h, &g, user)
 		}
@@ -148,6 +148,20 @@ func (m *merger) users(hosts []Host) []User {
 		return cmp.Or(cmp.Compare(weight(y), weight(x)), NaturalCompare(x.Name, y.Name))
 	})
 	return list
+}
+
+// bookers are the people whose bookings are in force on a GPU, each once.
+func bookers(g *GPU) []string {
+	var names []string
+	if g.Booking == nil {
+		return nil
+	}
+	for _, b := range append([]Booking{*g.Booking}, g.Others...) {
+		if b.Kind != string(booking.Maintenance) && !containsFold(names, b.Name) {
+			names = append(names, b.Name)
+		}
+	}
+	return names
 }
 
 // weight orders the table "who to ask": bookings and present use first, then
