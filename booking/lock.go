@@ -73,44 +73,71 @@ func AcquireLock(ctx context.Context, dir LockDir, name, owner string, pause fun
 }
 
 // breakStale takes away a lock that is too old, or is gone by now, and reports
-// whether it is worth trying at once. Many may see the same old lock; moving it
-// to a name of one's own is what only one of them can do. Who moves a lock that
-// was made anew in the meantime puts it back.
-func breakStale(dir LockDir, name, token string) (bool, error) {
-	seen, err := dir.ReadFile(name)
+// whether it is worth trying at once. Many may see the same old lock; whoever
+// makes the file beside it has the right to break it, and looks once more
+// whether it still is that lock.
+func breakStale(dir LockDir, name, token string) (again bool, err error) {
+	seen, old, err := tooOld(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("reading the lock %s: %w", name, err)
+	if err != nil || !old {
+		return false, err
 	}
-	age, err := dir.Age(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading the age of the lock %s: %w", name, err)
-	}
-	if age <= LockTimeout {
+	right := name + ".break"
+	err = dir.Create(right, []byte(token+"\n"))
+	if errors.Is(err, fs.ErrExist) {
+		if _, old, err := tooOld(dir, right); err == nil && old {
+			_ = dir.Remove(right) // whoever had the right is dead, too
+		}
 		return false, nil
 	}
+	if err != nil {
+		return false, fmt.Errorf("breaking the lock %s: %w", name, err)
+	}
+	defer func() {
+		if removeErr := dir.Remove(right); err == nil && removeErr != nil && !errors.Is(removeErr, fs.ErrNotExist) {
+			err = fmt.Errorf("breaking the lock %s: %w", name, removeErr)
+		}
+	}()
+	if now, err := dir.ReadFile(name); err != nil || string(now) != string(seen) {
+		return true, nil
+	}
+	return true, takeAway(dir, name, token, seen)
+}
+
+// tooOld reads a lock and reports whether its holder counts as dead.
+func tooOld(dir LockDir, name string) (content []byte, old bool, err error) {
+	content, err = dir.ReadFile(name)
+	if err != nil {
+		return nil, false, fmt.Errorf("reading the lock %s: %w", name, err)
+	}
+	age, err := dir.Age(name)
+	if err != nil {
+		return nil, false, fmt.Errorf("reading the age of the lock %s: %w", name, err)
+	}
+	return content, age > LockTimeout, nil
+}
+
+// takeAway moves the lock to a name of one's own before it is deleted: should
+// its holder have let go of it at the last moment, and somebody have made a new
+// one, that one is put back.
+func takeAway(dir LockDir, name, token string, seen []byte) error {
 	mine := name + "." + token
 	if err := dir.Rename(name, mine); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return true, nil
+			return nil
 		}
-		return false, fmt.Errorf("breaking the lock %s: %w", name, err)
+		return fmt.Errorf("breaking the lock %s: %w", name, err)
 	}
 	moved, err := dir.ReadFile(mine)
-	if err == nil && string(moved) != string(seen) {
-		if err := dir.PutBack(mine, name); err == nil {
-			return false, nil
-		}
+	if err == nil && string(moved) != string(seen) && dir.PutBack(mine, name) == nil {
+		return nil
 	}
 	if err := dir.Remove(mine); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("breaking the lock %s: %w", name, err)
+		return fmt.Errorf("breaking the lock %s: %w", name, err)
 	}
-	return true, nil
+	return nil
 }
 
 func tokenOf(content []byte) string {

@@ -1,0 +1,465 @@
+package remotefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpuboard/booking"
+	"gpuboard/internal/sshtest"
+	"gpuboard/publisher"
+)
+
+// TestMain lets the test binary be a program that books and is killed at a
+// step of its choice.
+func TestMain(m *testing.M) {
+	if at := os.Getenv("REMOTEFILE_TEST_DIE_AT"); at != "" {
+		port, _ := strconv.Atoi(os.Getenv("REMOTEFILE_TEST_PORT"))
+		f, err := New(Options{Owner: "victim", Now: time.Now, Server: publisher.Options{
+			Target:   publisher.Target{Scheme: "sftp", User: os.Getenv("REMOTEFILE_TEST_USER"), Host: "127.0.0.1", Port: port, Dir: os.Getenv("REMOTEFILE_TEST_FILE")},
+			Identity: []string{os.Getenv("REMOTEFILE_TEST_KEY")}, KnownHosts: []string{os.Getenv("REMOTEFILE_TEST_KNOWN")}, ConfigFiles: []string{},
+		}})
+		if err == nil {
+			f.step = func(what string) {
+				if what == at {
+					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				}
+			}
+			err = book(context.Background(), f, "victim", 0)
+		}
+		fmt.Fprintln(os.Stderr, "still alive:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func options(s *sshtest.Server, file string) Options {
+	return Options{Owner: "tester", Now: time.Now, Server: publisher.Options{
+		Target:   publisher.Target{Scheme: "sftp", User: s.User, Host: s.Host, Port: s.Port, Dir: file},
+		Identity: []string{s.Key}, KnownHosts: []string{s.KnownHosts}, ConfigFiles: []string{},
+	}}
+}
+
+func open(t testing.TB, s *sshtest.Server, file string) *File {
+	t.Helper()
+	f, err := New(options(s, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func book(ctx context.Context, store booking.Place, name string, n int) error {
+	return booking.Update(ctx, store, func(data []byte) ([]byte, error) {
+		next, _, err := booking.Add(data, time.UTC, booking.Booking{Host: "a", Target: booking.Target{Index: n % 8}, Name: name, Comment: fmt.Sprintf("%s-%d", name, n)})
+		return next, err
+	})
+}
+
+// comments are those of all bookings in the file, in order; the file must be whole.
+func comments(t testing.TB, file string) []string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := booking.Parse(file, data, time.UTC, booking.Options{})
+	if c.Broken {
+		t.Fatalf("the file is broken: %v\n%s", c.Problems, data)
+	}
+	var all []string
+	for _, b := range c.Bookings {
+		all = append(all, b.Comment)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// names are the files in a directory, less the one that keeps the last content.
+func names(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".previous") {
+			all = append(all, e.Name())
+		}
+	}
+	return all
+}
+
+func write(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	for _, tc := range []struct{ name, file, code string }{
+		{"no such directory", filepath.Join(s.Dir, "none", "comments.json"), publisher.CodeRemoteDir},
+		{"a directory", s.Dir, publisher.CodeRemoteDenied},
+	} {
+		err := book(context.Background(), open(t, s, tc.file), "x", 0)
+		if publisher.Code(err) != tc.code {
+			t.Errorf("%s: %v, want code %s", tc.name, err, tc.code)
+		}
+	}
+	if _, err := New(options(s, "")); err == nil {
+		t.Error("a target without a path was taken")
+	}
+	o := options(s, filepath.Join(s.Dir, "comments.json"))
+	o.Server.KnownHosts = []string{filepath.Join(t.TempDir(), "none")}
+	f, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := book(context.Background(), f, "x", 0); publisher.Code(err) != publisher.CodeHostUnknown {
+		t.Errorf("a server nobody knows: %v, want code %s", err, publisher.CodeHostUnknown)
+	}
+	if got := names(t, s.Dir); len(got) != 0 {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
+func TestServerWithoutPosixRenameIsRefused(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{Command: "internal-sftp -P posix-rename"})
+	file := filepath.Join(s.Dir, "comments.json")
+	write(t, file, "{}")
+	err := book(context.Background(), open(t, s, file), "x", 0)
+	if publisher.Code(err) != publisher.CodeNoPosixRename {
+		t.Fatalf("got %v, want code %s", err, publisher.CodeNoPosixRename)
+	}
+	if got := names(t, s.Dir); !slices.Equal(got, []string{"comments.json"}) {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
+func TestFileTooLargeIsRefused(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	file := filepath.Join(s.Dir, "comments.json")
+	write(t, file, "{}"+strings.Repeat(" ", booking.MaxFileBytes))
+	if err := book(context.Background(), open(t, s, file), "x", 0); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Fatalf("got %v, want that it is too large", err)
+	}
+}
+
+func TestKeepsModeLinkCommentsAndPrevious(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	before := "// ours\r\n{\r\n  \"a\": [ { \"name\": \"ada\", \"comment\": \"first\" } ], // stays\r\n}\r\n"
+	real, link := filepath.Join(s.Dir, "real.json"), filepath.Join(s.Dir, "comments.json")
+	write(t, real, before)
+	if err := os.Chmod(real, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real.json", link); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, s, link)
+	for n := range 2 {
+		if err := book(context.Background(), f, "x", n+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if to, err := os.Readlink(link); err != nil || to != "real.json" {
+		t.Errorf("the link became %q, %v", to, err)
+	}
+	if info, err := os.Stat(real); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if got := comments(t, real); !slices.Equal(got, []string{"first", "x-1", "x-2"}) {
+		t.Errorf("bookings %v", got)
+	}
+	data, err := os.ReadFile(real)
+	if err != nil || !strings.HasPrefix(string(data), "// ours\r\n{\r\n") || !strings.Contains(string(data), "// stays\r\n") {
+		t.Errorf("what people wrote is gone: %q", data)
+	}
+	if previous, err := os.ReadFile(filepath.Join(s.Dir, ".real.json.previous")); err != nil || strings.Contains(string(previous), "x-2") || !strings.Contains(string(previous), "x-1") {
+		t.Errorf("previous content %q, %v", previous, err)
+	}
+	if got := names(t, s.Dir); !slices.Equal(got, []string{"comments.json", "real.json"}) {
+		t.Errorf("left behind: %v", got)
+	}
+	// A path without a slash starts where the session does.
+	if err := book(context.Background(), open(t, s, "other.json"), "y", 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := comments(t, filepath.Join(s.Dir, "other.json")); !slices.Equal(got, []string{"y-0"}) {
+		t.Errorf("bookings %v", got)
+	}
+}
+
+func TestKeepsOwner(t *testing.T) {
+	sshtest.RequireRoot(t)
+	s := sshtest.Start(t, sshtest.Options{})
+	file := filepath.Join(s.Dir, "comments.json")
+	write(t, file, "{}")
+	if err := os.Chown(file, 1234, 4321); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o664); err != nil {
+		t.Fatal(err)
+	}
+	if err := book(context.Background(), open(t, s, file), "x", 0); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := info.Sys().(*syscall.Stat_t); st.Uid != 1234 || st.Gid != 4321 || info.Mode().Perm() != 0o664 {
+		t.Errorf("owner %d:%d, mode %v", st.Uid, st.Gid, info.Mode())
+	}
+}
+
+func TestEightEditorsOverSFTPLoseNothing(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	file := filepath.Join(s.Dir, "comments.json")
+	var wg sync.WaitGroup
+	for i := range 8 {
+		f := open(t, s, file)
+		wg.Go(func() {
+			for n := range 25 {
+				if err := book(context.Background(), f, fmt.Sprintf("u%d", i), n); err != nil {
+					t.Errorf("editor %d, booking %d: %v", i, n, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := slices.Compact(comments(t, file)); len(got) != 200 {
+		t.Errorf("%d bookings, want 200", len(got))
+	}
+	if got := names(t, s.Dir); !slices.Equal(got, []string{"comments.json"}) {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
+// Somebody with an editor saves while a program books, once at each step: both
+// are in the file afterwards.
+func TestHandEditAtEveryStep(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	const theirs = `{"b": [{"name": "hand", "comment": "hand"}]}`
+	inPlace := func(t *testing.T, file string) { write(t, file, theirs) }
+	byRename := func(t *testing.T, file string) {
+		write(t, file+".swp", theirs)
+		if err := os.Rename(file+".swp", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		step, how, before string
+		save              func(*testing.T, string)
+	}{
+		{"stage", "in place", "{}", inPlace}, {"stage", "by rename", "{}", byRename},
+		{"staged", "in place", "{}", inPlace}, {"staged", "by rename", "{}", byRename},
+		{"replace", "in place", "{}", inPlace},
+		{"replaced", "in place", "{}", func(t *testing.T, file string) {
+			// Whoever opened the file before it was replaced writes into what was
+			// replaced; here before it is compared.
+			kept, err := filepath.Glob(filepath.Join(filepath.Dir(file), ".*.was-*"))
+			if err != nil || len(kept) != 1 {
+				t.Fatalf("second names: %v, %v", kept, err)
+			}
+			write(t, kept[0], theirs)
+		}},
+		{"staged", "anew", "", inPlace}, {"replace", "anew", "", inPlace},
+	} {
+		t.Run(tc.step+" "+tc.how, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "comments.json")
+			if tc.before != "" {
+				write(t, file, tc.before)
+			}
+			f := open(t, s, file)
+			saved := false
+			f.step = func(what string) {
+				if what == tc.step && !saved {
+					saved = true
+					tc.save(t, file)
+				}
+			}
+			if err := book(context.Background(), f, "x", 0); err != nil {
+				t.Fatal(err)
+			}
+			if got := comments(t, file); !saved || !slices.Equal(got, []string{"hand", "x-0"}) {
+				t.Errorf("saved %v, bookings %v", saved, got)
+			}
+			if got := names(t, dir); !slices.Equal(got, []string{"comments.json"}) {
+				t.Errorf("left behind: %v", got)
+			}
+		})
+	}
+}
+
+// A program that is killed at any step leaves a whole file, and a lock that
+// others respect for 30 seconds and then break; what it left is swept away.
+func TestKilledAtEveryStep(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		at     string
+		booked bool // the victim's booking is in the file
+	}{{"locked", false}, {"stage", false}, {"staged", false}, {"replace", false}, {"replaced", true}, {"unlock", true}} {
+		t.Run(tc.at, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "comments.json")
+			write(t, file, `{"b": [{"name": "old", "comment": "old"}]}`)
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), "REMOTEFILE_TEST_DIE_AT="+tc.at, "REMOTEFILE_TEST_FILE="+file, "REMOTEFILE_TEST_USER="+s.User,
+				"REMOTEFILE_TEST_PORT="+strconv.Itoa(s.Port), "REMOTEFILE_TEST_KEY="+s.Key, "REMOTEFILE_TEST_KNOWN="+s.KnownHosts)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+				t.Fatalf("it was not killed: %v\n%s", err, out)
+			}
+			want := []string{"old"}
+			if tc.booked {
+				want = append(want, "victim-0")
+			}
+			if got := comments(t, file); !slices.Equal(got, want) {
+				t.Fatalf("after the kill: %v, want %v", got, want)
+			}
+
+			f := open(t, s, file)
+			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+			defer cancel()
+			if err := book(ctx, f, "early", 0); !errors.Is(err, booking.ErrLocked) || !strings.Contains(err.Error(), "victim") {
+				t.Fatalf("within 30 s: %v, want that the victim holds the lock", err)
+			}
+			age(t, filepath.Join(dir, ".comments.json.lock"))
+			if err := book(context.Background(), f, "next", 0); err != nil {
+				t.Fatal(err)
+			}
+			if got := comments(t, file); !slices.Equal(got, slices.Sorted(slices.Values(append(want, "next-0")))) {
+				t.Errorf("afterwards: %v", got)
+			}
+			if got := names(t, dir); !slices.Equal(got, []string{"comments.json"}) {
+				t.Errorf("left behind: %v", got)
+			}
+		})
+	}
+}
+
+func age(t *testing.T, file string) {
+	t.Helper()
+	old := time.Now().Add(-booking.LockTimeout - 3*time.Second)
+	if err := os.Chtimes(file, old, old); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Many wait for a lock whose holder is dead: one of them at a time has it.
+func TestOldLockIsBrokenByOne(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	file := filepath.Join(s.Dir, "comments.json")
+	write(t, file, "{}")
+	write(t, filepath.Join(s.Dir, ".comments.json.lock"), "token\nthe dead\n")
+	age(t, filepath.Join(s.Dir, ".comments.json.lock"))
+	var inside, most atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 6 {
+		f := open(t, s, file)
+		wg.Go(func() {
+			unlock, err := f.Lock(context.Background())
+			if err != nil {
+				t.Errorf("waiter %d: %v", i, err)
+				return
+			}
+			if n := inside.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			// Long enough for others to look at the lock a few times.
+			_, _, err = f.Read(context.Background())
+			inside.Add(-1)
+			if err := errors.Join(err, unlock()); err != nil {
+				t.Errorf("waiter %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d held the lock at the same time", most.Load())
+	}
+	if got := names(t, s.Dir); !slices.Equal(got, []string{"comments.json"}) {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
+// Whoever slept until the lock was broken does not write any more.
+func TestSleeperLosesTheLock(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	file := filepath.Join(s.Dir, "comments.json")
+	write(t, file, "{}")
+	sleeper, other := open(t, s, file), open(t, s, file)
+	slept := false
+	sleeper.step = func(what string) {
+		if what == "staged" && !slept {
+			slept = true
+			age(t, filepath.Join(s.Dir, ".comments.json.lock"))
+			if err := book(context.Background(), other, "awake", 0); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := book(context.Background(), sleeper, "asleep", 0); !errors.Is(err, booking.ErrLocked) {
+		t.Errorf("got %v, want that the lock was broken", err)
+	}
+	if got := comments(t, file); !slices.Equal(got, []string{"awake-0"}) {
+		t.Errorf("bookings %v", got)
+	}
+}
+
+// A line that is cut at any byte leaves a whole file, and the change either is
+// in it or is not.
+func TestLineCut(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	p := sshtest.NewProxy(t, s.Addr)
+	known, err := os.ReadFile(s.KnownHosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	knownHere := filepath.Join(t.TempDir(), "known_hosts")
+	write(t, knownHere, strings.ReplaceAll(string(known), fmt.Sprintf("]:%d ", s.Port), fmt.Sprintf("]:%d ", p.Port)))
+	for _, bytes := range []int64{2800, 3400, 4000, 4600, 5200} {
+		file := filepath.Join(t.TempDir(), "comments.json")
+		write(t, file, `{"b": [{"name": "old", "comment": "old"}]}`)
+		o := options(s, file)
+		o.Server.Target.Port, o.Server.KnownHosts = p.Port, []string{knownHere}
+		f, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.CutAfter(bytes)
+		err = book(context.Background(), f, "x", 0)
+		p.CutAfter(-1)
+		f.Close()
+		got := comments(t, file)
+		if !slices.Contains(got, "old") || err == nil && !slices.Contains(got, "x-0") || slices.Contains(got, "x-0") && len(got) != 2 {
+			t.Errorf("cut after %d bytes (%v): %v", bytes, err, got)
+		}
+	}
+}

@@ -1,0 +1,317 @@
+package publisher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/pkg/sftp"
+)
+
+// A Session is one SFTP connection for a few requests about single files, made
+// with the same care as a push: the server's key is checked, posix-rename is
+// required, and every request has a deadline.
+//
+// What the server answers is an [*Error] around it, so that [errors.Is] finds
+// [fs.ErrNotExist] and [fs.ErrPermission]. After an error of the connection the
+// session is of no more use; [Session.Usable] tells. One goroutine at a time
+// may call its methods.
+type Session struct {
+	p *Publisher
+	l *link
+}
+
+// Dial connects. Options.Target names the server; its directory is not used.
+// Options.Budget bounds each request that comes with a context without a deadline.
+func Dial(ctx context.Context, o Options) (*Session, error) {
+	p, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Target.Scheme != "sftp" {
+		return nil, configError(CodeTarget, "write sftp://user@host/path", fmt.Errorf("connecting to %s: not an SFTP target", o.Target))
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Budget)
+	defer cancel()
+	l, err := p.dial(ctx)
+	if err != nil {
+		p.end()
+		return nil, err
+	}
+	for _, warning := range l.warnings {
+		p.opts.Log.Warn("reading known hosts", "problem", warning)
+	}
+	return &Session{p, l}, nil
+}
+
+// Close ends the session. It does not wait for the server.
+func (s *Session) Close() error {
+	s.p.end()
+	s.l.drop()
+	return nil
+}
+
+// Usable reports whether requests may still be answered.
+func (s *Session) Usable() bool {
+	select {
+	case <-s.l.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// request makes one or more requests, each armed with a deadline of its own,
+// and sorts what came of them.
+func (s *Session) request(ctx context.Context, doing, name string, f func(arm func()) error) error {
+	end, ok := ctx.Deadline()
+	if !ok {
+		end = time.Now().Add(s.p.opts.Budget)
+	}
+	stop := context.AfterFunc(ctx, func() { s.l.base.Close() })
+	defer stop()
+	arm := func() { s.l.arm(end, s.p.opts.Budget) }
+	arm()
+	err := f(arm)
+	var own *Error
+	switch {
+	case err != nil && !errors.As(err, &own) && !errors.Is(err, errShortWrite) && !status(err):
+		err = s.p.transportError(ctx, s.l.base.timedOut.Load(), doing+" "+name, err)
+		s.l.drop()
+		return err
+	}
+	s.l.base.SetDeadline(time.Time{}) // a deadline that passes between requests would end the session
+	if err == nil || own != nil || errors.Is(err, errShortWrite) {
+		return err
+	}
+	wrapped := fmt.Errorf("%s %s: %w", doing, name, err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return configError(CodeRemoteDir, "look at the path: sftp "+s.p.sftpArgs(), wrapped)
+	case errors.Is(err, fs.ErrPermission):
+		return configError(CodeRemoteDenied, "on the server, let the account read and write there, and allow it these requests: realpath, stat, lstat, open, read, write, close, setstat, fsync, rename, posix-rename, hardlink, remove, opendir, readdir", wrapped)
+	}
+	return &Error{Code: CodeRemoteFailure, Err: wrapped,
+		hint: "the server does not say why; look at free space, quota and a read-only file system there: df -h; df -i"}
+}
+
+// RealPath is the path without links, as the server resolves it.
+func (s *Session) RealPath(ctx context.Context, name string) (real string, err error) {
+	err = s.request(ctx, "resolving", name, func(func()) (err error) {
+		real, err = s.l.sftp.RealPath(name)
+		return err
+	})
+	return real, err
+}
+
+// Stat describes what a name stands for; links are followed.
+func (s *Session) Stat(ctx context.Context, name string) (info fs.FileInfo, err error) {
+	err = s.request(ctx, "looking at", name, func(func()) (err error) {
+		info, err = s.l.sftp.Stat(name)
+		return err
+	})
+	return info, err
+}
+
+// Names lists a directory.
+func (s *Session) Names(ctx context.Context, dir string) (infos []fs.FileInfo, err error) {
+	err = s.request(ctx, "listing", dir, func(func()) (err error) {
+		infos, err = s.l.sftp.ReadDirContext(ctx, dir)
+		return err
+	})
+	return infos, err
+}
+
+// Read returns what a regular file holds, of a longer one the first limit
+// bytes, and never nil without an error.
+func (s *Session) Read(ctx context.Context, name string, limit int64) (data []byte, info fs.FileInfo, err error) {
+	err = s.request(ctx, "reading", name, func(arm func()) error {
+		// Before it is opened: to open a FIFO would be to wait for its other end.
+		if info, err = s.l.sftp.Stat(name); err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return configError(CodeRemoteDenied, "", fmt.Errorf("reading %s: it is not a regular file", name))
+		}
+		arm()
+		file, err := s.l.sftp.Open(name)
+		if err != nil {
+			return err
+		}
+		arm()
+		var content bytes.Buffer
+		content.Grow(int(min(max(info.Size(), 0), limit)) + bytes.MinRead) // one round trip for most files
+		_, err = content.ReadFrom(io.LimitReader(armed{file, arm}, limit))
+		data = content.Bytes()
+		arm()
+		return errors.Join(err, file.Close())
+	})
+	if err == nil && data == nil {
+		data = []byte{}
+	}
+	return data, info, err
+}
+
+// armed gives each piece of a long read its own deadline.
+type armed struct {
+	io.Reader
+	arm func()
+}
+
+func (a armed) Read(b []byte) (int, error) {
+	a.arm()
+	return a.Reader.Read(b)
+}
+
+// Create makes a file that must not exist yet, with all of its content, synced
+// to the server's disk where it offers that. An error that wraps [fs.ErrExist]
+// means that the name is taken. After any other error nothing is left of it,
+// unless the connection broke.
+func (s *Session) Create(ctx context.Context, name string, data []byte, mode fs.FileMode) error {
+	for try := 1; ; try++ {
+		made, err := s.create(ctx, name, data, mode)
+		switch {
+		case err == nil || !s.Usable():
+			return err
+		case made:
+			_ = s.Remove(ctx, name)
+			return err
+		case Code(err) != CodeRemoteFailure:
+			return err
+		}
+		// OpenSSH says no more than "failure" about a name that is taken. When it
+		// is free again by the time of the question, the answer was about that too.
+		_, statErr := s.lstat(ctx, name)
+		if statErr == nil {
+			return fmt.Errorf("making %s: %w", name, fs.ErrExist)
+		}
+		if !errors.Is(statErr, fs.ErrNotExist) || try == createTries {
+			return err
+		}
+	}
+}
+
+const createTries = 8
+
+func (s *Session) create(ctx context.Context, name string, data []byte, mode fs.FileMode) (made bool, err error) {
+	err = s.request(ctx, "making", name, func(arm func()) error {
+		file, err := s.l.sftp.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+		if err != nil {
+			return err
+		}
+		made = true
+		open := true
+		defer func() {
+			if open {
+				arm()
+				file.Close()
+			}
+		}()
+		arm()
+		if err := file.Chmod(mode.Perm()); err != nil && !status(err) {
+			return err // one who may not change modes keeps what the server gave
+		}
+		for done := 0; done < len(data); {
+			arm()
+			piece := data[done:min(done+writePiece, len(data))]
+			n, err := file.Write(piece)
+			if err != nil {
+				return err
+			}
+			if n != len(piece) {
+				return fmt.Errorf("making %s: %d of %d bytes taken: %w", name, n, len(piece), errShortWrite)
+			}
+			done += n
+		}
+		if s.l.fsync {
+			arm()
+			if err := file.Sync(); err != nil {
+				return err
+			}
+		}
+		arm()
+		open = false
+		return file.Close()
+	})
+	return made, err
+}
+
+func (s *Session) lstat(ctx context.Context, name string) (info fs.FileInfo, err error) {
+	err = s.request(ctx, "looking at", name, func(func()) (err error) {
+		info, err = s.l.sftp.Lstat(name)
+		return err
+	})
+	return info, err
+}
+
+func ownerOf(info fs.FileInfo) (uid, gid int, ok bool) {
+	stat, ok := info.Sys().(*sftp.FileStat)
+	if !ok {
+		return 0, 0, false
+	}
+	return int(stat.UID), int(stat.GID), true
+}
+
+// KeepOwner gives a file the owner and group of another as far as the server
+// lets the account.
+func (s *Session) KeepOwner(ctx context.Context, name string, like fs.FileInfo) error {
+	uid, gid, ok := ownerOf(like)
+	if !ok {
+		return nil
+	}
+	have, err := s.Stat(ctx, name)
+	if err != nil {
+		return err
+	}
+	mine, group, ok := ownerOf(have)
+	if !ok || mine == uid && group == gid {
+		return nil
+	}
+	err = s.request(ctx, "giving away", name, func(arm func()) error {
+		if s.l.sftp.Chown(name, uid, gid) != nil {
+			arm()
+			if err := s.l.sftp.Chown(name, mine, gid); err != nil && !status(err) {
+				return err // who is no member of the group leaves his own
+			}
+		}
+		arm()
+		if err := s.l.sftp.Chmod(name, like.Mode().Perm()); err != nil && !status(err) {
+			return err // a change of owner may have cleared bits
+		}
+		return nil
+	})
+	return err
+}
+
+// Replace moves a file over another in one step.
+func (s *Session) Replace(ctx context.Context, from, to string) error {
+	return s.request(ctx, "moving "+from+" to", to, func(func()) error { return s.l.sftp.PosixRename(from, to) })
+}
+
+// Move moves a file to a name that must not be taken.
+func (s *Session) Move(ctx context.Context, from, to string) error {
+	return s.request(ctx, "moving "+from+" to", to, func(func()) error { return s.l.sftp.Rename(from, to) })
+}
+
+// Link gives a file a second name; false when the server has no way to.
+func (s *Session) Link(ctx context.Context, from, to string) (bool, error) {
+	if _, ok := s.l.sftp.HasExtension("hardlink@openssh.com"); !ok {
+		return false, nil
+	}
+	err := s.request(ctx, "linking "+from+" to", to, func(func()) error { return s.l.sftp.Link(from, to) })
+	return err == nil, err
+}
+
+// Remove deletes a file. One that is not there is no error.
+func (s *Session) Remove(ctx context.Context, name string) error {
+	err := s.request(ctx, "removing", name, func(func()) error { return s.l.sftp.Remove(name) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
