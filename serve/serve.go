@@ -20,8 +20,15 @@ import (
 type Options struct {
 	// Site is the directory to serve.
 	Site string
-	// Log gets one line for each request that failed on our side.
+	// Log gets one line for each request that failed on our side, for each
+	// booking, and for each attempt to come in.
 	Log *slog.Logger
+	// Auth knows people; nil when nobody has to say who they are.
+	Auth *Auth
+	// Private asks for a login before anything is shown.
+	Private bool
+	// Booking makes the form below book/ work; nil for a site that is only read.
+	Booking *BookingOptions
 }
 
 // policy is the site's Content-Security-Policy as a header, which can do what
@@ -36,9 +43,17 @@ func Handler(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the site: %w", err)
 	}
-	s := &server{root: root, log: o.Log}
+	s := &server{root: root, log: o.Log, auth: o.Auth, private: o.Private}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.auth == nil && (o.Private || o.Booking != nil) {
+		return nil, errors.Join(errors.New("setting up the server: nobody can log in"), root.Close())
+	}
+	if o.Booking != nil {
+		if s.desk, err = newDesk(*o.Booking, s, root); err != nil {
+			return nil, errors.Join(fmt.Errorf("setting up the booking form: %w", err), root.Close())
+		}
 	}
 	return s, nil
 }
@@ -72,8 +87,11 @@ func Run(ctx context.Context, l net.Listener, h http.Handler) error {
 }
 
 type server struct {
-	root *os.Root
-	log  *slog.Logger
+	root    *os.Root
+	log     *slog.Logger
+	auth    *Auth
+	private bool
+	desk    *desk
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -81,12 +99,24 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
+	if s.private && s.auth.who(w, r) == "" {
+		return
+	}
+	name := path.Clean("/" + r.URL.Path)[1:]
+	if below, ok := strings.CutPrefix(name+"/", "book/"); ok && s.desk != nil {
+		if r.URL.Path == "/book" {
+			h.Set("Location", "book/")
+			w.WriteHeader(http.StatusMovedPermanently)
+			return
+		}
+		s.desk.serve(w, r, strings.TrimSuffix(below, "/"))
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	name := path.Clean("/" + r.URL.Path)[1:]
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(part, ".") {
 			http.NotFound(w, r)
@@ -160,7 +190,7 @@ func isTrue(s string) bool {
 func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 	h := w.Header()
 	if strings.HasPrefix(name, "assets/") {
-		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		h.Set("Cache-Control", "max-age=31536000, immutable")
 	} else {
 		h.Set("Cache-Control", "no-cache")
 	}

@@ -14,7 +14,7 @@ import (
 
 // The templates: one a page, and the parts that they share.
 var pageTemplates = [...]string{
-	"base.html", "parts.html", "host-card.html",
+	"base.html", "parts.html", "host-card.html", "book.html",
 	"index.html", "host.html", "user.html", "bookings.html", "about.html", "kiosk.html",
 }
 

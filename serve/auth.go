@@ -1,0 +1,179 @@
+package serve
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An Auth knows who somebody is: by name and password, or because a proxy that
+// is trusted says so.
+type Auth struct {
+	passwords *passwords
+	header    string
+	proxies   []netip.Prefix
+	log       *slog.Logger
+	failures  *limiter
+}
+
+// AuthOptions say how people are known. At least one of Passwords and Header
+// has to be there.
+type AuthOptions struct {
+	// Passwords is a file of htpasswd with bcrypt.
+	Passwords string
+	// Header is the name of the header in which a proxy says who it is, such as
+	// X-Remote-User.
+	Header string
+	// Proxies are the addresses that are believed, in Header and in
+	// X-Forwarded-For. What anybody else says there does not count.
+	Proxies []netip.Prefix
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// A name may be tried wrong so often at once, and then again after each pause.
+const (
+	loginBurst = 10
+	loginPause = 10 * time.Second
+)
+
+// NewAuth reads the password file. Lines that cannot be used are an error.
+func NewAuth(o AuthOptions) (*Auth, error) {
+	a := &Auth{header: o.Header, proxies: o.Proxies, log: o.Log, failures: newLimiter(o.Now, loginBurst, loginPause)}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if o.Passwords == "" && o.Header == "" {
+		return nil, fmt.Errorf("setting up the login: there is neither a password file nor the header of a proxy")
+	}
+	if o.Passwords != "" {
+		p, err := openPasswords(o.Passwords, o.Now, a.log)
+		if err != nil {
+			return nil, fmt.Errorf("setting up the login: %w", err)
+		}
+		a.passwords = p
+	}
+	return a, nil
+}
+
+// ParseProxies reads addresses and networks: "127.0.0.1", "10.0.0.0/8", "::1".
+func ParseProxies(list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range list {
+		if p, err := netip.ParsePrefix(s); err == nil {
+			out = append(out, p.Masked())
+			continue
+		}
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", s)
+		}
+		a = a.Unmap()
+		out = append(out, netip.PrefixFrom(a, a.BitLen()))
+	}
+	return out, nil
+}
+
+// who says who made a request. "" means that the request was answered: it has
+// to log in, or may not come in at all.
+func (a *Auth) who(w http.ResponseWriter, r *http.Request) string {
+	remote, proxied := a.peer(r)
+	if values := r.Header.Values(a.header); a.header != "" && len(values) > 0 {
+		switch {
+		case !proxied:
+			// Somebody talks past the proxy. They may still have a password.
+			a.log.Warn("a name from an address that is not trusted", "address", remote, "header", a.header)
+		case len(values) == 1 && goodName(values[0]):
+			return values[0]
+		default:
+			http.Error(w, "the proxy does not say clearly who you are", http.StatusForbidden)
+			return ""
+		}
+	}
+	if a.passwords == nil {
+		http.Error(w, "you have to come through the proxy that knows who you are", http.StatusForbidden)
+		return ""
+	}
+	return a.login(w, r)
+}
+
+// login checks name and password.
+func (a *Auth) login(w http.ResponseWriter, r *http.Request) string {
+	name, password, given := r.BasicAuth()
+	if given && goodName(name) {
+		c, recently := a.passwords.find(name, password)
+		if recently {
+			return name
+		}
+		// Counted before it is tried, so that a thousand at once are not let in.
+		keys := []string{"at " + addressKey(a.client(r)), "as " + name}
+		if wait := a.failures.take(keys...); wait > 0 {
+			later(w, wait)
+			http.Error(w, "too many wrong passwords: wait a little", http.StatusTooManyRequests)
+			return ""
+		}
+		if a.passwords.matches(c, password) {
+			a.failures.giveBack(keys...)
+			return name
+		}
+		a.log.Warn("a wrong password", "address", a.client(r), "name", name)
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="gpuboard", charset="UTF-8"`)
+	http.Error(w, "a name and a password are needed here", http.StatusUnauthorized)
+	return ""
+}
+
+func later(w http.ResponseWriter, wait time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+}
+
+// peer is the address that a request came from, and whether that is a proxy
+// that is trusted.
+func (a *Auth) peer(r *http.Request) (netip.Addr, bool) {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	addr := at.Addr().Unmap().WithZone("")
+	return addr, a.trusted(addr)
+}
+
+func (a *Auth) trusted(addr netip.Addr) bool {
+	for _, p := range a.proxies {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// client is the address of whoever asks: that of the connection, or what the
+// last proxy that is trusted saw.
+func (a *Auth) client(r *http.Request) netip.Addr {
+	addr, proxied := a.peer(r)
+	if !proxied {
+		return addr
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			break
+		}
+		addr = hop.Unmap().WithZone("")
+		if !a.trusted(addr) {
+			break
+		}
+	}
+	return addr
+}
+
+// secure reports whether the visitor's own connection is encrypted.
+func (a *Auth) secure(r *http.Request) bool {
+	_, proxied := a.peer(r)
+	return r.TLS != nil || proxied && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+}

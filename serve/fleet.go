@@ -1,0 +1,113 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+
+	"gpuboard/booking"
+)
+
+// boardFile is where the site says which hosts and GPUs there are.
+const (
+	boardFile     = "api/v1/board.json"
+	maxBoardBytes = 256 << 20
+)
+
+// A fleet is what the board of the last generation says about hosts: enough to
+// know what can be booked.
+type fleet struct {
+	Hosts  []fleetHost `json:"hosts"`
+	byName map[string]*fleetHost
+}
+
+type fleetHost struct {
+	Name  string     `json:"name"`
+	Title string     `json:"title"`
+	State string     `json:"state"`
+	GPUs  []fleetGPU `json:"gpus"`
+}
+
+type fleetGPU struct {
+	Index  int     `json:"index"`
+	UUID   *string `json:"uuid"`
+	Name   *string `json:"name"`
+	State  string  `json:"state"`
+	Memory *int64  `json:"memory_total_mib"`
+}
+
+// resolve tells the index of a GPU by its UUID, for booking.Conflicts.
+func (f *fleet) resolve(host, uuid string) (int, bool) {
+	if h := f.byName[host]; h != nil {
+		for i := range h.GPUs {
+			if u := h.GPUs[i].UUID; u != nil && strings.EqualFold(*u, uuid) {
+				return h.GPUs[i].Index, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// gpus is how many GPUs a host has, for booking.Limits.
+func (f *fleet) gpus(host string) int {
+	if h := f.byName[host]; h != nil {
+		return len(h.GPUs)
+	}
+	return 0
+}
+
+// target finds what a path names: a GPU by its index, or "all" of them.
+func (f *fleet) target(host, gpu string) (h *fleetHost, g *fleetGPU, t booking.Target, ok bool) {
+	h = f.byName[host]
+	if h == nil {
+		return nil, nil, t, false
+	}
+	if gpu == "all" {
+		return h, nil, booking.Target{All: true, Index: -1}, true
+	}
+	for i := range h.GPUs {
+		if g := &h.GPUs[i]; fmt.Sprint(g.Index) == gpu {
+			return h, g, booking.Target{Index: g.Index}, true
+		}
+	}
+	return nil, nil, t, false
+}
+
+// fleetFile reads the board again when there is a new generation.
+type fleetFile struct {
+	root *os.Root
+
+	mu    sync.Mutex
+	info  fs.FileInfo
+	fleet *fleet
+}
+
+func (f *fleetFile) read() (*fleet, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	file, err := f.root.Open(boardFile)
+	if err != nil {
+		return nil, fmt.Errorf("opening the board: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("opening the board: %w", err)
+	}
+	if f.fleet != nil && os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size() {
+		return f.fleet, nil
+	}
+	next := &fleet{byName: map[string]*fleetHost{}}
+	if err := json.NewDecoder(io.LimitReader(file, maxBoardBytes)).Decode(next); err != nil {
+		return nil, fmt.Errorf("reading the board: %w", err)
+	}
+	for i := range next.Hosts {
+		next.byName[next.Hosts[i].Name] = &next.Hosts[i]
+	}
+	f.fleet, f.info = next, info
+	return next, nil
+}

@@ -1,0 +1,213 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// What is read of a password file.
+const (
+	maxPasswordFile = 1 << 20
+	maxUserBytes    = 128
+	maxCost         = 15 // of bcrypt: more takes seconds for each login
+)
+
+// passwords is a password file as htpasswd makes it, with bcrypt alone: the
+// other kinds that htpasswd knows are guessed in hours. It is read again when
+// it changes.
+type passwords struct {
+	path string
+	now  func() time.Time
+	log  *slog.Logger
+	key  []byte        // of seen
+	busy chan struct{} // bcrypt is dear, and strangers ask for it
+
+	mu      sync.Mutex
+	stamp   string // of the file as it was read
+	trouble string // with it, as it was said last
+	bad     error  // lines of it
+	hashes  map[string]string
+	dummy   string // for names that are not there, so that time does not tell
+	// seen holds what was found to be right, because a browser sends the
+	// password with every request.
+	seen map[[32]byte]time.Time
+}
+
+const (
+	seenFor = 10 * time.Minute
+	maxSeen = 1000
+)
+
+// openPasswords reads a password file. A line that cannot be used is an error
+// here, where somebody is looking.
+func openPasswords(path string, now func() time.Time, log *slog.Logger) (*passwords, error) {
+	p := &passwords{path: path, now: now, log: log, key: make([]byte, 32), busy: make(chan struct{}, 2), seen: map[[32]byte]time.Time{}}
+	if _, err := rand.Read(p.key); err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	if err := p.read(); err != nil {
+		return nil, err
+	}
+	if len(p.hashes) == 0 {
+		return nil, fmt.Errorf("reading %s: it names nobody", path)
+	}
+	return p, nil
+}
+
+// read takes in the file if it is another than before. What is wrong with
+// single lines is an error, and the other lines count all the same.
+func (p *passwords) read() error {
+	f, err := os.Open(p.path)
+	if err != nil {
+		return fmt.Errorf("opening the passwords: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("opening the passwords: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("opening the passwords: %s is no regular file", p.path)
+	}
+	stamp := fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+	if stamp == p.stamp {
+		return p.bad
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxPasswordFile+1))
+	if err != nil {
+		return fmt.Errorf("reading the passwords: %w", err)
+	}
+	if len(data) > maxPasswordFile {
+		return fmt.Errorf("reading %s: it is larger than %d KiB", p.path, maxPasswordFile>>10)
+	}
+	p.stamp = stamp
+	p.hashes, p.bad = parsePasswords(p.path, data)
+	p.dummy = ""
+	for _, hash := range p.hashes {
+		p.dummy = hash
+		break
+	}
+	return p.bad
+}
+
+// parsePasswords reads the lines NAME:HASH, and says by line what is wrong.
+func parsePasswords(path string, data []byte) (map[string]string, error) {
+	hashes := map[string]string{}
+	var wrong []error
+	n := 0
+	for line := range bytes.Lines(data) {
+		n++
+		text := strings.TrimRight(string(line), "\r\n")
+		if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		say := func(format string, args ...any) {
+			wrong = append(wrong, fmt.Errorf("%s:%d: "+format, append([]any{path, n}, args...)...))
+		}
+		name, hash, ok := strings.Cut(text, ":")
+		hash, _, _ = strings.Cut(hash, ":")
+		hash = strings.TrimSpace(hash)
+		if !ok || !goodName(name) {
+			say("this is no NAME:HASH")
+			continue
+		}
+		if _, twice := hashes[name]; twice {
+			say("%s stands here a second time", name)
+			continue
+		}
+		cost, err := bcrypt.Cost([]byte(hash))
+		switch {
+		case err != nil || len(hash) != 60 || !strings.HasPrefix(hash, "$2"):
+			say("the password of %s is kept as %s, and bcrypt is the only kind that is safe: make it again with htpasswd -B", name, kindOf(hash))
+		case cost > maxCost:
+			say("the password of %s has the cost %d, and every login would take seconds: make it again with htpasswd -B -C 10", name, cost)
+		default:
+			hashes[name] = hash
+		}
+	}
+	return hashes, errors.Join(wrong...)
+}
+
+// kindOf names what htpasswd calls the kinds that it makes.
+func kindOf(hash string) string {
+	switch {
+	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "$1$"):
+		return "MD5"
+	case strings.HasPrefix(hash, "{SHA}"):
+		return "SHA-1"
+	case strings.HasPrefix(hash, "$5$"), strings.HasPrefix(hash, "$6$"):
+		return "SHA-2 crypt"
+	case strings.HasPrefix(hash, "$2"):
+		return "bcrypt cut short"
+	case len(hash) == 13:
+		return "DES crypt"
+	}
+	return "plain text, or something unknown"
+}
+
+// A candidate is what a login is compared with.
+type candidate struct {
+	hash string
+	real bool // it is that of the name, and not there to take time alone
+	mark [32]byte
+}
+
+// find returns the hash for a name, and whether this very password was found to
+// be right a moment ago.
+func (p *passwords) find(name, password string) (c candidate, recently bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	trouble := ""
+	if err := p.read(); err != nil {
+		trouble = err.Error()
+		if trouble != p.trouble {
+			p.log.Error("reading the passwords again", "error", err)
+		}
+	}
+	p.trouble = trouble
+	c.hash = p.dummy
+	if hash, ok := p.hashes[name]; ok {
+		c.hash, c.real = hash, true
+	}
+	mac := hmac.New(sha256.New, p.key)
+	fmt.Fprintf(mac, "%d %s %s %s", len(name), name, c.hash, password)
+	copy(c.mark[:], mac.Sum(nil))
+	until, seen := p.seen[c.mark]
+	return c, seen && c.real && p.now().Before(until)
+}
+
+// matches compares, which takes the tenth of a second that bcrypt is meant to take.
+func (p *passwords) matches(c candidate, password string) bool {
+	p.busy <- struct{}{}
+	err := bcrypt.CompareHashAndPassword([]byte(c.hash), []byte(password))
+	<-p.busy
+	if err != nil || !c.real {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.seen) >= maxSeen {
+		clear(p.seen)
+	}
+	p.seen[c.mark] = p.now().Add(seenFor)
+	return true
+}
+
+// goodName reports whether a name that somebody logs in with is one: a line of
+// text without blanks at its ends.
+func goodName(name string) bool {
+	return name != "" && len(name) <= maxUserBytes && strings.TrimSpace(name) == name &&
+		strings.ToValidUTF8(name, "") == name && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })
+}
