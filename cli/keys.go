@@ -58,6 +58,14 @@ func keys() []key {
 		{"lab", "", text, "TEXT", "TEXT beside the title: whose GPUs these are"},
 		{"timezone", "", text, "ZONE", "ZONE in which pages show times and bookings are read, such as Europe/Paris (default: the machine's)"},
 		{"base_url", "", text, "URL", "URL where the site can be seen; feeds and calendars need it"},
+		// For people.
+		{"site_url", "", text, "URL", "URL of the site that status and wait read, and that list and available ask for bookings"},
+		{"site_timeout", "5s", duration, "DURATION", "how long the site may take to answer"},
+		{"users", "full", text, "HOW", "HOW people are named: full, initials, hash or none"},
+		{"commands", "program", text, "WHAT", "WHAT is said of processes: program or none"},
+		{"public_out", "", text, "DIR", "DIR for a second, masked site from the same run"},
+		{"public_users", "none", text, "HOW", "HOW people are named on the public site"},
+		{"public_commands", "none", text, "WHAT", "WHAT is said of processes on the public site"},
 		// What counts as what.
 		{"stale_after", "", duration, "DURATION", "age at which a snapshot is old (default: three of the node's intervals, at least 1m)"},
 		{"down_after", "24h", duration, "DURATION", "age at which a host counts as down"},

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"gpuboard/sitegen/render"
+)
+
+func (a *app) listCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "list", Short: "the GPUs of this node: which are free, and who uses the others", GroupID: groupUse, Args: cobra.NoArgs,
+		Long: "list asks this node's driver now and shows each GPU: [ ] free, [~] taken, [!] in trouble,\n" +
+			"with who uses it, since when and with what. Where a site is configured (site_url, or a data\n" +
+			"directory here) it knows of the bookings too. --json prints the shape of the site's\n" +
+			"api/v1/hosts/HOST.json.\n" + exitStatus,
+		Example: "  gpuboard list\n  gpuboard list --json | jq '.gpus[] | select(.state == \"free\") | .index'",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load(c)
+			if err != nil {
+				return err
+			}
+			look, err := a.look(cfg)
+			if err != nil {
+				return err
+			}
+			b, _, err := a.thisNode(c.Context(), cfg, boardSettings(cfg))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				_, err = a.stdout.Write(render.HostJSON(b, &b.Hosts[0]))
+			} else if len(b.Hosts[0].GPUs) > 0 {
+				look.Width = a.width(1000) // what a pipe gets is not cut
+				err = render.List(a.stdout, b, look)
+			}
+			if err != nil {
+				return fmt.Errorf("writing the list: %w", err)
+			}
+			for _, p := range b.Problems {
+				a.complain(p)
+			}
+			if err := unread(b); err != nil {
+				return err
+			}
+			if len(b.Problems) > 0 {
+				return silent(exitDegraded)
+			}
+			return nil
+		},
+	}
+	a.flags(c, hereKeys()...)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}

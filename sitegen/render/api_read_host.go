@@ -1,0 +1,250 @@
+package render
+
+import (
+	"slices"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/snapshot"
+)
+
+// What the decoder fills in. The fields of GPUs, processes and nodes carry the
+// same names in a snapshot and in the API, so those types serve for both.
+type (
+	readDocument struct {
+		Schema             int           `json:"schema_version"`
+		Generation         string        `json:"generation"`
+		GeneratedAt        time.Time     `json:"generated_at"`
+		Next               time.Time     `json:"next_generation_expected_at"`
+		Title              string        `json:"title"`
+		Lab                string        `json:"lab"`
+		Demo               bool          `json:"demo"`
+		InventoryAsOf      time.Time     `json:"inventory_as_of"`
+		BookingsStaleSince time.Time     `json:"bookings_stale_since"`
+		Models             []readModel   `json:"models"`
+		Problems           []readProblem `json:"problems"`
+		Hosts              []readHost    `json:"hosts"`
+	}
+	readHost struct {
+		Name        string        `json:"name"`
+		Title       string        `json:"title"`
+		Group       string        `json:"group"`
+		Owner       string        `json:"owner"`
+		Note        string        `json:"note"`
+		Address     string        `json:"address"`
+		Datacenter  string        `json:"datacenter"`
+		Tags        []string      `json:"tags"`
+		State       string        `json:"state"`
+		Check       string        `json:"check"`
+		SnapshotAt  time.Time     `json:"snapshot_at"`
+		ClockOffset float64       `json:"clock_offset_seconds"`
+		GoneSince   time.Time     `json:"gone_since"`
+		Interval    int64         `json:"interval_seconds"`
+		Driver      string        `json:"driver_version"`
+		CUDA        string        `json:"cuda_version"`
+		Models      []readModel   `json:"models"`
+		Problems    []readProblem `json:"problems"`
+		Node        snapshot.Node `json:"node"`
+		GPUs        []readGPU     `json:"gpus"`
+		Bookings    []readBooking `json:"bookings"` // in the host's own file
+	}
+	readGPU struct {
+		snapshot.GPU
+		ShortName string        `json:"short_name"`
+		State     string        `json:"state"`
+		Reason    string        `json:"reason"`
+		Missing   bool          `json:"missing"`
+		Processes []readProcess `json:"processes"`
+		Booking   *readBooking  `json:"booking"`
+		Next      *readBooking  `json:"next_booking"`
+		Others    []readBooking `json:"other_bookings"`
+		Since     time.Time     `json:"since"`
+		IdleSince time.Time     `json:"idle_since"`
+		NoShow    bool          `json:"no_show"`
+		FreeFrom  time.Time     `json:"free_from"`
+		FreeUntil time.Time     `json:"free_until"`
+		Last      *struct {
+			State string    `json:"state"`
+			Users []string  `json:"users"`
+			At    time.Time `json:"at"`
+		} `json:"last_seen"`
+	}
+	readProcess struct {
+		snapshot.Process
+		Person string   `json:"person"`
+		Share  *float64 `json:"share"`
+	}
+	readBooking struct {
+		ID      string    `json:"id"`
+		Host    string    `json:"host"`
+		GPUs    []int     `json:"gpus"`
+		UUID    string    `json:"uuid"`
+		Name    string    `json:"name"`
+		From    time.Time `json:"from"`
+		Until   time.Time `json:"until"`
+		Comment string    `json:"comment"`
+		Kind    string    `json:"kind"`
+		By      string    `json:"by"`
+		Active  bool      `json:"active"`
+		Expired bool      `json:"expired"`
+		Forced  bool      `json:"forced"`
+	}
+	readModel struct {
+		Name     string `json:"name"`
+		FullName string `json:"full_name"`
+		Memory   *int64 `json:"memory_total_mib"`
+		Total    int    `json:"total"`
+		Free     int    `json:"free"`
+	}
+	readProblem struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Where   string `json:"where"`
+		Host    string `json:"host"`
+		GPU     *int   `json:"gpu"`
+	}
+)
+
+// host makes a card of it; false when its name is none.
+func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
+	name, err := snapshot.ParseHost(r.Name)
+	if err != nil {
+		return board.Host{}, false
+	}
+	h := board.Host{
+		Name: name, Title: readName(r.Title), Group: readName(r.Group), Owner: readName(r.Owner),
+		Note: readText(r.Note), Address: readText(r.Address), Datacenter: readName(r.Datacenter),
+		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt), GoneSince: readable(r.GoneSince),
+		Problems: readProblems(r.Problems), Models: readModels(r.Models),
+	}
+	for _, tag := range r.Tags[:min(len(r.Tags), snapshot.MaxErrors)] {
+		h.Tags = append(h.Tags, readName(tag))
+	}
+	switch h.State {
+	case board.Up, board.Stale, board.Down, board.Never, board.Maintenance:
+	default:
+		h.State = board.Stale // a word that nobody knows says nothing about now
+	}
+	if r.ClockOffset > -1e9 && r.ClockOffset < 1e9 {
+		h.ClockOffset = time.Duration(r.ClockOffset * float64(time.Second))
+	}
+	if r.Interval > 0 && r.Interval < 7*24*3600 {
+		h.Interval = time.Duration(r.Interval) * time.Second
+	}
+	r.rows(&h, generatedAt)
+	return h, true
+}
+
+// rows reads the GPUs. Their readings go through the same check as those that
+// come from a node.
+func (r *readHost) rows(h *board.Host, generatedAt time.Time) {
+	s := snapshot.Snapshot{Node: r.Node, DriverVersion: r.Driver, CUDAVersion: r.CUDA}
+	seen := map[int]bool{}
+	var from []*readGPU
+	var people []*readProcess
+	for i := range r.GPUs {
+		g := &r.GPUs[i]
+		if g.Index < 0 || g.Index > 1<<20 || seen[g.Index] || len(from) == snapshot.MaxGPUs {
+			continue
+		}
+		seen[g.Index] = true
+		from = append(from, g)
+		s.GPUs = append(s.GPUs, g.GPU)
+		for j := range g.Processes {
+			p := &g.Processes[j]
+			if p.PID < 0 || p.PID > 1<<31 || len(people) == snapshot.MaxProcesses {
+				continue
+			}
+			p.GPU, p.GPUUUID = g.Index, g.UUID
+			people = append(people, p)
+			s.Processes = append(s.Processes, p.Process)
+		}
+	}
+	s.Validate() // takes nothing away: the lists fit, and each index is there once
+	h.Node, h.Driver, h.CUDA = s.Node, s.DriverVersion, s.CUDAVersion
+	next := 0
+	for i, g := range from {
+		row := g.row(s.GPUs[i], generatedAt)
+		for ; next < len(people) && people[next].GPU == row.Index; next++ {
+			p := board.Process{Process: s.Processes[next], Person: readName(people[next].Person)}
+			if share := people[next].Share; share != nil && *share >= 0 && *share <= 1 {
+				p.Share = share
+			}
+			row.Processes = append(row.Processes, p)
+		}
+		h.GPUs = append(h.GPUs, row)
+	}
+}
+
+func (r *readGPU) row(checked snapshot.GPU, generatedAt time.Time) board.GPU {
+	g := board.GPU{
+		GPU: checked, ShortName: readName(r.ShortName), State: readState(r.State), Reason: readName(r.Reason), Missing: r.Missing,
+		Since: readable(r.Since), NoShow: r.NoShow, FreeFrom: readable(r.FreeFrom), FreeUntil: readable(r.FreeUntil),
+	}
+	if at := readable(r.IdleSince); !at.IsZero() && at.Before(generatedAt) {
+		g.IdleFor = generatedAt.Sub(at)
+	}
+	if r.Booking != nil {
+		g.Booking = new(r.Booking.booking())
+	}
+	if r.Next != nil {
+		g.Next = new(r.Next.booking())
+	}
+	for i := range r.Others[:min(len(r.Others), snapshot.MaxErrors)] {
+		g.Others = append(g.Others, r.Others[i].booking())
+	}
+	if r.Last != nil {
+		g.Last = &board.LastSeen{State: readState(r.Last.State), At: readable(r.Last.At)}
+		for _, u := range r.Last.Users[:min(len(r.Last.Users), snapshot.MaxErrors)] {
+			g.Last.Users = append(g.Last.Users, readName(u))
+		}
+	}
+	return g
+}
+
+func readState(s string) board.State {
+	if state := board.State(s); slices.Contains(board.States(), state) {
+		return state
+	}
+	return board.Unknown
+}
+
+func (r *readBooking) booking() board.Booking {
+	b := board.Booking{
+		ID: readName(r.ID), Host: readText(r.Host), UUID: readName(r.UUID), Name: readName(r.Name),
+		From: readable(r.From), Until: readable(r.Until), Comment: snapshot.Text(r.Comment, apiTextMax), Kind: readName(r.Kind), By: readName(r.By),
+		Active: r.Active, Expired: r.Expired, Forced: r.Forced,
+	}
+	for _, i := range r.GPUs[:min(len(r.GPUs), snapshot.MaxGPUs)] {
+		b.GPUs = append(b.GPUs, i)
+	}
+	return b
+}
+
+func readModels(list []readModel) []board.Model {
+	var models []board.Model
+	for _, m := range list[:min(len(list), MaxBoardHosts)] {
+		if m.Memory != nil && (*m.Memory < 0 || *m.Memory > 1<<32) {
+			m.Memory = nil
+		}
+		models = append(models, board.Model{Name: readName(m.Name), FullName: readName(m.FullName), MemoryTotal: m.Memory, Total: max(m.Total, 0), Free: max(m.Free, 0)})
+	}
+	return models
+}
+
+// readProblems reads the list of what is not well. Where a problem is stands
+// there in words, which is all that anybody shows of it.
+func readProblems(list []readProblem) []snapshot.Problem {
+	var problems []snapshot.Problem
+	for _, r := range list[:min(len(list), maxProblems)] {
+		p := snapshot.Problem{Code: readName(r.Code), Message: snapshot.Text(r.Message, apiTextMax), Host: readText(r.Host), GPU: r.GPU}
+		if where := readText(r.Where); where != p.Where() {
+			p.File = where
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+func readName(s string) string { return snapshot.Text(s, snapshot.MaxNameBytes) }
+func readText(s string) string { return snapshot.Text(s, snapshot.MaxTextBytes) }

@@ -1,0 +1,358 @@
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/snapshot"
+)
+
+// List writes the GPUs of a board as one plain table, as somebody wants it who
+// sits at that node: a mark for each ("[ ]" free, "[~]" taken, "[!]" trouble),
+// its readings, and who uses it since when with what. Below stands in words
+// what a mark cannot say. Ages are as of the board, which therefore is to be one
+// made just now. Of the options Width, Color, ASCII and Zone count; nothing is
+// cut that fits. It returns the writer's error.
+func List(w io.Writer, b *board.Board, opt TextOptions) error {
+	t := newTextPage(b, opt)
+	cols, rows := t.listTable(true)
+	if listWidth(cols) > t.width {
+		cols, rows = t.listTable(false)
+		listShrink(cols, t.width)
+	}
+	t.listRow(cols, nil, board.Free)
+	rule := make([]string, len(cols))
+	for i, c := range cols {
+		rule[i] = strings.Repeat("-", c.width)
+	}
+	t.listRow(cols, rule, board.Free)
+	n := 0
+	for i := range b.Hosts {
+		for j := range b.Hosts[i].GPUs {
+			t.listRow(cols, rows[n], b.Hosts[i].GPUs[j].State)
+			n++
+		}
+	}
+	for i := range b.Hosts {
+		for j := range b.Hosts[i].GPUs {
+			g := &b.Hosts[i].GPUs[j]
+			if why := t.why(g); why != "" && g.State != board.Busy {
+				t.line("", "gpu "+strconv.Itoa(g.Index)+": "+why)
+			}
+		}
+	}
+	_, err := w.Write(t.buf.Bytes())
+	return err
+}
+
+// Why says in one line, without line feed and safe for a terminal, what stands
+// in the way of using a GPU now, or from when on something will: "busy: anna
+// (train.py), since 2 days". It is "" for one that is free for as long as is known.
+func Why(b *board.Board, g *board.GPU, opt TextOptions) string {
+	return newTextPage(b, opt).why(g)
+}
+
+// A listColumn is one column of [List]; least is how narrow it may become.
+type listColumn struct {
+	title        string
+	width, least int
+	right        bool
+}
+
+func (t *textPage) listTable(wide bool) ([]listColumn, [][]string) {
+	cols := []listColumn{
+		{title: "", right: true}, {title: "status", least: 3}, {title: "type", least: 8}, {title: "util.", right: true}, {title: "mem", right: true},
+		{title: "temp.", right: true}, {title: "MHz", right: true}, {title: "users", least: 5}, {title: "since", least: 5}, {title: "pids", least: 5}, {title: "cmd", least: 4},
+	}
+	if !wide {
+		cols[1].title = ""
+	}
+	var rows [][]string
+	for i := range t.b.Hosts {
+		for j := range t.b.Hosts[i].GPUs {
+			rows = append(rows, t.listCells(&t.b.Hosts[i].GPUs[j], wide))
+		}
+	}
+	for i := range cols {
+		cols[i].width = textWidth(cols[i].title)
+		for _, row := range rows {
+			cols[i].width = max(cols[i].width, textWidth(row[i]))
+		}
+		if cols[i].least == 0 {
+			cols[i].least = cols[i].width
+		}
+	}
+	return cols, rows
+}
+
+func listWidth(cols []listColumn) int {
+	n := 2 * (len(cols) - 1)
+	for _, c := range cols {
+		n += c.width
+	}
+	return n
+}
+
+// listShrink takes from the widest of the columns that may give, until all fits
+// or none may give any more.
+func listShrink(cols []listColumn, width int) {
+	for listWidth(cols) > width {
+		widest := -1
+		for i, c := range cols {
+			if c.width > c.least && (widest < 0 || c.width > cols[widest].width) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		cols[widest].width--
+	}
+}
+
+// listRow writes a row, nil for the titles. Nothing is wider than the page, and
+// no blank ends a line.
+func (t *textPage) listRow(cols []listColumn, cells []string, s board.State) {
+	var line bytes.Buffer
+	room := t.width
+	for i, c := range cols {
+		cell := c.title
+		if cells != nil {
+			cell = cells[i]
+		}
+		pad := textPad
+		if c.right {
+			pad = textRight
+		}
+		if i > 0 {
+			line.WriteString("  ")
+			room -= 2
+		}
+		width := min(c.width, max(room, 0))
+		cell = pad(cell, width, t.more)
+		room -= width
+		if i == 1 && cells != nil && strings.HasPrefix(cell, "[") {
+			cell = t.paint(textColor(s), strings.TrimRight(cell, " ")) + strings.Repeat(" ", len(cell)-len(strings.TrimRight(cell, " ")))
+		}
+		line.WriteString(cell)
+	}
+	t.buf.Write(bytes.TrimRight(line.Bytes(), " "))
+	t.buf.WriteByte('\n')
+}
+
+// listMark is the state in three characters.
+func listMark(s board.State) string {
+	switch s {
+	case board.Free:
+		return "[ ]"
+	case board.Stuck, board.Lost, board.Unknown:
+		return "[!]"
+	default:
+		return "[~]"
+	}
+}
+
+func (t *textPage) listCells(g *board.GPU, wide bool) []string {
+	status, since := listMark(g.State), ""
+	if wide && g.State != board.Free {
+		status += " " + string(g.State)
+	}
+	switch g.State {
+	case board.Busy, board.InUse, board.Contested:
+		if !g.Since.IsZero() {
+			since = Ago(t.b.GeneratedAt.Sub(g.Since))
+			if !wide {
+				since = short(t.b.GeneratedAt.Sub(g.Since))
+			}
+		}
+	}
+	return []string{
+		strconv.Itoa(g.Index), status, t.safe(textFirst(g.ShortName, g.Name)),
+		t.number(g.UtilizationGPU) + " %", t.listMemory(g.MemoryUsed, g.MemoryTotal), t.number(g.Temperature), t.number(g.ClockSM),
+		t.listUsers(g), since, t.listPIDs(g), t.programs(g),
+	}
+}
+
+// listMemory is "20.0/24G", in GiB as the vendor's names of cards mean it.
+func (t *textPage) listMemory(used, total *int64) string {
+	u, all := t.dash, t.dash
+	if used != nil {
+		u = strconv.FormatFloat(float64(*used)/1024, 'f', 1, 64)
+	}
+	if total != nil {
+		all = strconv.FormatInt((*total+512)/1024, 10)
+	}
+	return u + "/" + all + "G"
+}
+
+// listUsers is who uses it; "?" when somebody must, and nobody knows who.
+func (t *textPage) listUsers(g *board.GPU) string {
+	if people := t.people(g); people != "" || g.State != board.Stuck && g.Reason != board.ReasonUtilization {
+		return people
+	}
+	return "?"
+}
+
+func (t *textPage) listPIDs(g *board.GPU) string {
+	var pids []string
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		if pid := strconv.Itoa(p.PID); p.Type.Computes() && !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return strings.Join(pids, ",")
+}
+
+func (t *textPage) why(g *board.GPU) string {
+	s := string(g.State)
+	b := g.Booking
+	switch g.State {
+	case board.Free:
+		if g.Next == nil || g.FreeUntil.IsZero() {
+			return ""
+		}
+		return "free until " + t.moment(g.FreeUntil) + ", then booked by " + t.safe(g.Next.Name)
+	case board.Busy, board.InUse, board.Contested:
+		if users := t.listUsers(g); users != "" {
+			s += ": " + users
+		}
+		if programs := t.programs(g); programs != "" {
+			s += " (" + programs + ")"
+		}
+		if !g.Since.IsZero() {
+			s += ", for " + Span(t.b.GeneratedAt.Sub(g.Since))
+		}
+		if g.Reason == board.ReasonUtilization {
+			s += ": it computes, and no process is listed"
+		}
+	case board.Stuck:
+		s += ": " + t.stuck(g)
+	case board.Lost, board.Unknown:
+		reason := t.safe(g.HealthReason)
+		if reason == "" {
+			reason = listReason(g.Reason)
+		}
+		return s + ": " + reason
+	case board.Drained:
+		if b == nil {
+			return s + ": the host is out of service"
+		}
+	}
+	if b == nil {
+		return s
+	}
+	until := "with no end"
+	if !b.Until.IsZero() {
+		until = "until " + t.moment(b.Until)
+	}
+	s += "; booked by " + t.safe(b.Name) + " " + until
+	if g.State == board.Booked || g.State == board.Drained {
+		s = strings.Replace(s, string(board.Booked)+"; booked", "booked", 1)
+	}
+	if b.Comment != "" {
+		s += " (" + t.safe(b.Comment) + ")"
+	}
+	return s
+}
+
+// stuck says what holds the memory of a GPU that nobody uses, and what would
+// have to be ended to free it.
+func (t *textPage) stuck(g *board.GPU) string {
+	var gone, children []string
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		if p.Alive == nil || *p.Alive {
+			continue
+		}
+		gone = append(gone, strconv.Itoa(p.PID))
+		for _, c := range p.Children {
+			children = append(children, strconv.Itoa(c.PID)+" ("+t.safe(textFirst(c.User, "?"))+")")
+		}
+	}
+	s := "memory is in use, and no process is listed"
+	if len(gone) > 0 {
+		s = "its memory belongs to pid " + strings.Join(gone, ",") + ", which is gone"
+	}
+	if len(children) > 0 {
+		s += "; end what it left behind: " + strings.Join(children, ", ")
+	}
+	return s
+}
+
+// listReason has words for the codes of package board.
+func listReason(code string) string {
+	switch code {
+	case board.ReasonStale:
+		return "no news from this host"
+	case board.ReasonUnasked:
+		return "the driver could not be asked about it"
+	case board.ReasonLost:
+		return "the driver lost it"
+	case board.ReasonMissing:
+		return "expected, and not there"
+	case board.ReasonUnreadable:
+		return "not enough can be read to tell"
+	default:
+		return snapshot.Text(textFirst(code, "nothing is known about it"), snapshot.MaxNameBytes)
+	}
+}
+
+// Ago says in words how long something has been: "2 days ago", rounded down.
+func Ago(d time.Duration) string {
+	for _, u := range agoUnits() {
+		if n := int(d / u.size); n == 1 {
+			return "1 " + u.name + " ago"
+		} else if n > 1 {
+			return fmt.Sprintf("%d %ss ago", n, u.name)
+		}
+	}
+	return "just now"
+}
+
+// Span is a length of time in its largest unit, rounded down: "2 days".
+func Span(d time.Duration) string {
+	if s, ok := strings.CutSuffix(Ago(d), " ago"); ok {
+		return s
+	}
+	return "a moment"
+}
+
+// short is "2 d", for where there is little room.
+func short(d time.Duration) string {
+	for _, u := range agoUnits() {
+		if n := int(d / u.size); n > 0 {
+			return strconv.Itoa(n) + " " + u.short
+		}
+	}
+	return "now"
+}
+
+type agoUnit struct {
+	size        time.Duration
+	name, short string
+}
+
+func agoUnits() []agoUnit {
+	const day = 24 * time.Hour
+	return []agoUnit{
+		{365 * day, "year", "y"}, {day, "day", "d"}, {time.Hour, "hour", "h"}, {time.Minute, "minute", "min"}, {time.Second, "second", "s"},
+	}
+}
+
+// Shown returns the GPUs of a host that the filters of the options let through,
+// and whether [Status] shows the host at all.
+func Shown(h *board.Host, opt TextOptions) (gpus []board.GPU, shown bool) {
+	t := &textPage{opt: opt}
+	found, shown := t.hostShown(h)
+	for _, g := range found {
+		gpus = append(gpus, *g)
+	}
+	return gpus, shown
+}
