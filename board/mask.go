@@ -71,6 +71,12 @@ func (b *Board) Mask(p Privacy) *Board {
 	return &out
 }
 
+// Name is how a person is called.
+func (p Privacy) Name(s string) string {
+	m := masker{Privacy: p, people: p.Users != "" && p.Users != UsersFull}
+	return m.name(s)
+}
+
 type masker struct {
 	Privacy
 	people, programs bool

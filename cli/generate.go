@@ -27,7 +27,7 @@ func webKeys() []string {
 		"data", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
 		"consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters", "consul.node_meta",
 		"consul.leader", "consul.leader_key",
-		"title", "lab", "timezone", "base_url",
+		"title", "lab", "timezone", "base_url", "users", "commands", "public_out", "public_users", "public_commands",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired",
 		"idle_window", "idle_percent", "no_history", "history.raw", "history.five_minutes", "history.hourly",
 	}
@@ -124,7 +124,16 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 	if err != nil {
 		return nil, err
 	}
+	private, err := privacy(cfg, "users", "commands")
+	if err != nil {
+		return nil, err
+	}
+	public, err := privacy(cfg, "public_users", "public_commands")
+	if err != nil {
+		return nil, err
+	}
 	g, err := sitegen.New(sitegen.Options{
+		Privacy: private, Public: cfg.string("public_out"), PublicPrivacy: public,
 		History: past, IdleWindow: cfg.duration("idle_window"), IdlePercent: cfg.number("idle_percent"),
 		Data: cfg.string("data"), Site: cfg.string("site"), State: cfg.string("state"),
 		Comments: cfg.string("comments"), Aliases: cfg.string("aliases"), Templates: cfg.string("templates"),
@@ -240,4 +249,20 @@ func (a *app) history(cfg *config) (*history.Store, error) {
 		return nil, nil
 	}
 	return store, nil
+}
+
+// privacy reads how much of people a site shows.
+func privacy(cfg *config, users, commands string) (board.Privacy, error) {
+	p := board.Privacy{Users: board.UserPrivacy(cfg.string(users)), Programs: board.ProgramPrivacy(cfg.string(commands))}
+	switch p.Users {
+	case board.UsersFull, board.UsersInitials, board.UsersHash, board.UsersNone:
+	default:
+		return p, usagef("", "%s from %s: %q is none of full, initials, hash, none", users, cfg.origin[users], p.Users)
+	}
+	switch p.Programs {
+	case board.ProgramsShown, board.ProgramsHidden:
+	default:
+		return p, usagef("", "%s from %s: %q is neither program nor none", commands, cfg.origin[commands], p.Programs)
+	}
+	return p, nil
 }

@@ -13,17 +13,13 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/spf13/afero"
 
-	"gpuboard/atomicfile"
 	"gpuboard/board"
 	"gpuboard/booking"
-	"gpuboard/events"
 	"gpuboard/history"
 	"gpuboard/inventory"
 	"gpuboard/sitegen/render"
 	"gpuboard/snapshot"
-	"gpuboard/templates"
 )
 
 // Options are what a Generator needs to know.
@@ -51,6 +47,12 @@ type Options struct {
 	About render.Site
 	// Demo marks every page as a demonstration.
 	Demo bool
+	// Privacy is how much of people the site shows. Its salt is made here.
+	Privacy board.Privacy
+	// Public is where a second site is written from the same generation, with
+	// PublicPrivacy; "" for none.
+	Public        string
+	PublicPrivacy board.Privacy
 	// Announcer carries out what happened; nil for a feed and nothing else.
 	Announcer Announcer
 	// Pretend is for a generation at a moment that is not now: it finds no
@@ -62,9 +64,7 @@ type Options struct {
 type Generator struct {
 	opt   Options
 	drops drops
-	// What did not change since the last generation of this process is not
-	// rendered again; the lock lets one generation at a time use it.
-	cache render.Cache
+	views []*view
 }
 
 // ErrLocked is returned when another live generation holds the state directory.
@@ -82,21 +82,22 @@ func (r Report) Degraded() bool { return r.Board != nil && len(r.Board.Problems)
 
 // New makes the directories that are missing and refuses what can never work.
 func New(o Options) (*Generator, error) {
-	for _, dir := range []*string{&o.Data, &o.Site, &o.State} {
+	for _, dir := range []*string{&o.Data, &o.Site, &o.State, &o.Public} {
+		if *dir == "" {
+			continue
+		}
 		abs, err := filepath.Abs(*dir)
 		if err != nil {
 			return nil, fmt.Errorf("finding %s: %w", *dir, err)
 		}
 		*dir = abs
 	}
-	if within(o.Site, o.Data) || within(o.Site, o.State) {
-		return nil, fmt.Errorf("%s is served to everybody: the data and state directories must lie outside it", o.Site)
-	}
-	if err := atomicfile.MkdirAll(o.Site, 0o755); err != nil {
-		return nil, fmt.Errorf("making the site directory: %w", err)
-	}
 	if err := os.MkdirAll(o.State, 0o700); err != nil {
 		return nil, fmt.Errorf("making the state directory: %w", err)
+	}
+	views, err := newViews(&o)
+	if err != nil {
+		return nil, err
 	}
 	if o.Comments == "" {
 		o.Comments = filepath.Join(o.Data, "comments.json")
@@ -113,7 +114,7 @@ func New(o Options) (*Generator, error) {
 	if o.About.Zone == nil {
 		o.About.Zone = time.UTC
 	}
-	return &Generator{opt: o}, nil
+	return &Generator{opt: o, views: views}, nil
 }
 
 // within reports whether path is dir or lies below it.
@@ -143,11 +144,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	}
 	b, marks := board.Merge(in)
 	happened := g.news(b, now)
-	files, err := g.render(b, in.Recent, happened.Log)
-	if err != nil {
-		return Report{}, err
-	}
-	report, err := g.write(files, now)
+	report, err := g.publish(b, in.Recent, happened.Log, now)
 	if err != nil {
 		return Report{}, err
 	}
@@ -161,37 +158,6 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	}
 	g.announce(ctx, b, now)
 	return report, nil
-}
-
-// render makes the bytes of every file.
-func (g *Generator) render(b *board.Board, past *history.Recent, log []events.Event) ([]render.File, error) {
-	in := render.Input{Board: b, Site: g.opt.About, HostNotes: map[string]string{}, Cache: &g.cache}
-	if past != nil {
-		in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = past.FreeMean2h, past.FreeMean24h, past.FreeMean1w
-	}
-	in.Notice = g.markdown("notice.md", b)
-	for _, h := range b.Hosts {
-		if note := g.markdown(filepath.Join("hosts", h.Name+".md"), b); note != "" {
-			in.HostNotes[h.Name] = note
-		}
-	}
-	tmpl := templates.Files()
-	if g.opt.Templates != "" {
-		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), g.opt.Templates))
-	}
-	pages, err := render.Pages(in, tmpl)
-	if err != nil {
-		return nil, fmt.Errorf("rendering the pages: %w", err)
-	}
-	data, err := render.Data(in)
-	if err != nil {
-		return nil, fmt.Errorf("rendering the data files: %w", err)
-	}
-	feed, err := render.Feed(in, log)
-	if err != nil {
-		return nil, err
-	}
-	return append(append(data, pages...), feed), nil
 }
 
 // maxMarkdownBytes bounds a notice or a note on a host.

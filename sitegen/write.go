@@ -25,18 +25,18 @@ type manifest struct {
 
 // write puts the files in place: what pages need before the pages, the index
 // last, each compressed twin before its file, and nothing that is the same.
-func (g *Generator) write(files []render.File, now time.Time) (r Report, err error) {
-	if _, err := atomicfile.Sweep(g.opt.Site, 10*time.Minute, now); err != nil {
+func (v *view) write(files []render.File, now time.Time) (r Report, err error) {
+	if _, err := atomicfile.Sweep(v.dir, 10*time.Minute, now); err != nil {
 		return r, fmt.Errorf("sweeping leftovers from the site: %w", err)
 	}
 	slices.SortStableFunc(files, func(a, b render.File) int { return rank(a.Path) - rank(b.Path) })
 
-	batch, err := atomicfile.NewBatch(g.opt.Site)
+	batch, err := atomicfile.NewBatch(v.dir)
 	if err != nil {
 		return r, err
 	}
 	defer batch.Abort()
-	pack := newPacker(files, g.opt.Site)
+	pack := newPacker(files, v.dir)
 	var have []string
 	for i, f := range files {
 		twin, err := pack.twin(i)
@@ -57,7 +57,7 @@ func (g *Generator) write(files []render.File, now time.Time) (r Report, err err
 		have = append(have, f.Path)
 	}
 
-	old := g.readManifest()
+	old := v.readManifest()
 	next := manifest{Files: have}
 	slices.Sort(next.Files)
 	for _, name := range old.Files {
@@ -83,15 +83,15 @@ func (g *Generator) write(files []render.File, now time.Time) (r Report, err err
 	}
 	// The manifest comes first: a name in it without a file does no harm, a file
 	// that nobody remembers stays for ever.
-	if err := g.writeManifest(manifest{Files: union(old.Files, next.Files), Assets: old.Assets}); err != nil {
+	if err := v.writeManifest(manifest{Files: union(old.Files, next.Files), Assets: old.Assets}); err != nil {
 		return r, err
 	}
 	if err := batch.Commit(); err != nil {
 		return r, fmt.Errorf("writing the site: %w", err)
 	}
 	r.Written, r.Same = batch.Written, batch.Skipped
-	g.removeEmpty(old.Files, next.Files)
-	return r, g.writeManifest(next)
+	v.removeEmpty(old.Files, next.Files)
+	return r, v.writeManifest(next)
 }
 
 // rank orders the files of a generation: assets, then what programs read, then
@@ -109,9 +109,9 @@ func rank(name string) int {
 	}
 }
 
-func (g *Generator) readManifest() manifest {
+func (v *view) readManifest() manifest {
 	var m manifest
-	data, err := readBounded(filepath.Join(g.opt.State, manifestFile), maxMemoryBytes)
+	data, err := readBounded(v.manifest, maxMemoryBytes)
 	if err != nil || json.Unmarshal(data, &m) != nil {
 		return manifest{}
 	}
@@ -122,12 +122,12 @@ func (g *Generator) readManifest() manifest {
 	return m
 }
 
-func (g *Generator) writeManifest(m manifest) error {
+func (v *view) writeManifest(m manifest) error {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
-	if _, err := atomicfile.Write(filepath.Join(g.opt.State, manifestFile), data, 0o600); err != nil {
+	if _, err := atomicfile.Write(v.manifest, data, 0o600); err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	return nil
@@ -140,14 +140,14 @@ func union(a, b []string) []string {
 }
 
 // removeEmpty takes away directories that held only what is gone now.
-func (g *Generator) removeEmpty(old, next []string) {
+func (v *view) removeEmpty(old, next []string) {
 	for _, name := range old {
 		if _, found := slices.BinarySearch(next, name); found {
 			continue
 		}
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 			// Remove refuses a directory that holds anything: that is the check.
-			if os.Remove(filepath.Join(g.opt.Site, filepath.FromSlash(dir))) != nil {
+			if os.Remove(filepath.Join(v.dir, filepath.FromSlash(dir))) != nil {
 				break
 			}
 		}

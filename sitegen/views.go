@@ -1,0 +1,187 @@
+package sitegen
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"gpuboard/atomicfile"
+	"gpuboard/board"
+	"gpuboard/events"
+	"gpuboard/history"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+// A view is one site that a generation writes.
+type view struct {
+	dir      string
+	manifest string // file that lists what we put into dir
+	privacy  board.Privacy
+	// What did not change since the last generation of this process is not
+	// rendered again; the lock lets one generation at a time use it.
+	cache render.Cache
+}
+
+// newViews lays out the sites of a generation: the one, and the public one
+// beside it, if there is to be one.
+func newViews(o *Options) ([]*view, error) {
+	salt, err := siteSalt(filepath.Join(o.State, saltFile))
+	if err != nil {
+		return nil, err
+	}
+	views := []*view{{dir: o.Site, manifest: filepath.Join(o.State, manifestFile), privacy: o.Privacy}}
+	if o.Public != "" {
+		if within(o.Site, o.Public) || within(o.Public, o.Site) {
+			return nil, fmt.Errorf("the public site %s and the site %s must not lie within each other", o.Public, o.Site)
+		}
+		views = append(views, &view{dir: o.Public, manifest: filepath.Join(o.State, publicManifestFile), privacy: o.PublicPrivacy})
+	}
+	for _, v := range views {
+		if within(v.dir, o.Data) || within(v.dir, o.State) {
+			return nil, fmt.Errorf("%s is served to everybody: the data and state directories must lie outside it", v.dir)
+		}
+		v.privacy.Salt = salt
+		if err := atomicfile.MkdirAll(v.dir, 0o755); err != nil {
+			return nil, fmt.Errorf("making the site directory: %w", err)
+		}
+	}
+	return views, nil
+}
+
+// Files of the state directory that belong to views.
+const (
+	publicManifestFile = "manifest-public.json"
+	saltFile           = "salt" // of the names that stand for people
+)
+
+// siteSalt reads the salt, and makes one the first time: names that stand for
+// people stay the same from one generation to the next.
+func siteSalt(path string) ([]byte, error) {
+	salt, err := readBounded(path, 64)
+	if err == nil && len(salt) >= 16 {
+		return salt, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the salt of names: %w", err)
+	}
+	salt = make([]byte, 32)
+	if _, err := rand.Read(salt); err != nil {
+		return nil, fmt.Errorf("making a salt for names: %w", err)
+	}
+	if _, err := atomicfile.Write(path, salt, 0o600); err != nil {
+		return nil, fmt.Errorf("keeping the salt of names: %w", err)
+	}
+	return salt, nil
+}
+
+// publish renders and writes every view. All are rendered before the first is
+// written, so that a template that cannot work changes nothing.
+func (g *Generator) publish(b *board.Board, past *history.Recent, log []events.Event, now time.Time) (Report, error) {
+	notice, notes := g.notes(b)
+	sites := make([][]render.File, len(g.views))
+	for i, v := range g.views {
+		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, Cache: &v.cache}
+		if past != nil {
+			in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = past.FreeMean2h, past.FreeMean24h, past.FreeMean1w
+		}
+		files, err := g.render(in, v.maskEvents(log, b))
+		if err != nil {
+			return Report{}, err
+		}
+		sites[i] = files
+	}
+	var total Report
+	for i, v := range g.views {
+		r, err := v.write(sites[i], now)
+		if err != nil {
+			return Report{}, err
+		}
+		total.Written += r.Written
+		total.Same += r.Same
+		total.Removed += r.Removed
+	}
+	return total, nil
+}
+
+// notes reads the Markdown that stands on every site.
+func (g *Generator) notes(b *board.Board) (notice string, hosts map[string]string) {
+	hosts = map[string]string{}
+	notice = g.markdown("notice.md", b)
+	for _, h := range b.Hosts {
+		if note := g.markdown(filepath.Join("hosts", h.Name+".md"), b); note != "" {
+			hosts[h.Name] = note
+		}
+	}
+	return notice, hosts
+}
+
+// render makes the bytes of every file.
+func (g *Generator) render(in render.Input, log []events.Event) ([]render.File, error) {
+	tmpl := templates.Files()
+	if g.opt.Templates != "" {
+		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), g.opt.Templates))
+	}
+	pages, err := render.Pages(in, tmpl)
+	if err != nil {
+		return nil, fmt.Errorf("rendering the pages: %w", err)
+	}
+	data, err := render.Data(in)
+	if err != nil {
+		return nil, fmt.Errorf("rendering the data files: %w", err)
+	}
+	feed, err := render.Feed(in, log)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(data, pages...), feed), nil
+}
+
+// maskEvents replaces the people in what happened, as the board does.
+func (v *view) maskEvents(log []events.Event, b *board.Board) []events.Event {
+	if v.privacy.Users == "" || v.privacy.Users == board.UsersFull {
+		return log
+	}
+	people := map[string]bool{}
+	for _, u := range b.Users {
+		people[u.Name] = true
+	}
+	for _, bk := range b.Bookings {
+		people[bk.Name] = true
+	}
+	for _, e := range log {
+		for _, u := range e.Users {
+			people[u] = true
+		}
+	}
+	delete(people, "")
+	names := make([]string, 0, len(people))
+	for name := range people {
+		names = append(names, name)
+	}
+	// The longest first: "eva" must not eat into "evan".
+	slices.SortFunc(names, func(x, y string) int { return cmp.Or(len(y)-len(x), strings.Compare(x, y)) })
+	pairs := make([]string, 0, 2*len(names))
+	for _, name := range names {
+		pairs = append(pairs, name, v.privacy.Name(name))
+	}
+	replace := strings.NewReplacer(pairs...)
+	out := make([]events.Event, len(log))
+	for i, e := range log {
+		users := make([]string, len(e.Users))
+		for j, u := range e.Users {
+			users[j] = v.privacy.Name(u)
+		}
+		e.Users, e.Summary = slices.Compact(users), replace.Replace(e.Summary)
+		out[i] = e
+	}
+	return out
+}
