@@ -95,7 +95,7 @@ func (d *desk) serve(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	host, gpu, isForm := strings.Cut(name, "/")
 	isHome := name == "" || name == "index.html"
-	if !isHome && (!isForm || r.URL.Path != "/book/"+name) {
+	if !isHome && (!isForm || r.URL.EscapedPath() != "/book/"+name) {
 		http.NotFound(w, r)
 		return
 	}
@@ -189,16 +189,12 @@ func (d *desk) show(w http.ResponseWriter, r *http.Request, p *place, status int
 		d.fail(w, "reading the bookings", err)
 		return
 	}
-	cal := p.read(data)
 	nobodys := booking.Booking{Host: p.form.Host, Target: p.target, Name: "\x00", From: p.now}
-	for _, b := range booking.Conflicts(cal, nobodys, p.fleet.resolve) {
+	for _, b := range booking.Conflicts(p.read(data), nobodys, p.fleet.resolve) {
 		p.form.Standing = append(p.form.Standing, line(b, p.changer))
 	}
-	if data != nil && cal.Broken && p.form.Say == "" {
-		p.form.Say = "broken"
-		if len(cal.Problems) > 0 {
-			p.form.Detail = cal.Problems[0].Where() + ": " + cal.Problems[0].Message
-		}
+	if err := p.broken(data); err != nil && p.form.Say == "" {
+		p.form.Say, p.form.Detail = "broken", mistake(err)
 	}
 	p.form.Token = d.guard.token(w, r, p.me, d.auth.secure(r))
 	page, err := d.Pages.Form(p.form)

@@ -35,6 +35,21 @@ func (c *changer) read(data []byte) *booking.Calendar {
 	return booking.Parse("comments.json", data, c.zone, booking.Options{Aliases: c.aliases, Now: c.now})
 }
 
+// calendar reads bookings that are to be changed, which needs a file without mistakes.
+func (c *changer) calendar(data []byte) (*booking.Calendar, error) {
+	if err := c.broken(data); err != nil {
+		return nil, err
+	}
+	return c.read(data), nil
+}
+
+// broken says what is wrong with a file that cannot be changed: taking nothing
+// out of it fails as every change would.
+func (c *changer) broken(data []byte) error {
+	_, _, err := booking.Prune(data, c.zone, time.Time{})
+	return err
+}
+
 // mine reports whether a person may change a booking: it is theirs, or they
 // made it for somebody else.
 func mine(me string, b booking.Booking, aliases booking.Aliases) bool {
@@ -46,7 +61,10 @@ func (c *changer) book(data []byte, want booking.Booking) ([]byte, error) {
 	if want.From.Before(c.now) {
 		want.From = c.now
 	}
-	cal := c.read(data)
+	cal, err := c.calendar(data)
+	if err != nil {
+		return nil, err
+	}
 	if clashes := booking.Conflicts(cal, want, c.fleet.resolve); len(clashes) > 0 {
 		return nil, &refusal{status: http.StatusConflict, say: "conflict", clashes: clashes}
 	}
@@ -79,7 +97,10 @@ func (c *changer) find(cal *booking.Calendar, id string) (booking.Booking, error
 
 // extend moves the end of a booking. A length of time counts from its present end.
 func (c *changer) extend(data []byte, id, until string) ([]byte, error) {
-	cal := c.read(data)
+	cal, err := c.calendar(data)
+	if err != nil {
+		return nil, err
+	}
 	b, err := c.find(cal, id)
 	if err != nil {
 		return nil, err
@@ -121,7 +142,11 @@ func (c *changer) extend(data []byte, id, until string) ([]byte, error) {
 
 // release ends a booking now, or takes out one that has not begun.
 func (c *changer) release(data []byte, id string) ([]byte, error) {
-	if _, err := c.find(c.read(data), id); err != nil {
+	cal, err := c.calendar(data)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.find(cal, id); err != nil {
 		return nil, err
 	}
 	next, _, err := booking.Release(data, c.zone, id, c.now)
@@ -136,7 +161,7 @@ func refused(err error) (*refusal, bool) {
 	switch {
 	case errors.As(err, &r):
 	case errors.Is(err, booking.ErrBroken):
-		r = &refusal{status: http.StatusConflict, say: "broken", detail: err.Error()}
+		r = &refusal{status: http.StatusConflict, say: "broken", detail: mistake(err)}
 	case errors.Is(err, booking.ErrNotFound):
 		r = &refusal{status: http.StatusConflict, say: "gone"}
 	case errors.Is(err, booking.ErrOver):
@@ -151,4 +176,13 @@ func refused(err error) (*refusal, bool) {
 		return nil, false
 	}
 	return r, true
+}
+
+// mistake is what ErrBroken says beyond itself: where the mistake is.
+func mistake(err error) string {
+	_, where, found := strings.Cut(err.Error(), booking.ErrBroken.Error()+": ")
+	if !found {
+		return err.Error()
+	}
+	return where
 }
