@@ -61,6 +61,12 @@ go vet "${packages[@]}"
 say "staticcheck"
 go tool -modfile=tools/go.mod staticcheck "${packages[@]}"
 
+if [ "${GPUBOARD_REQUIRE_ALL:-}" = 1 ] && [ -z "${GPUBOARD_CONSUL:-}" ]; then
+	say "Consul, which the first time takes minutes that no test should wait for"
+	GPUBOARD_CONSUL=$(tools/consul/build.sh)
+	export GPUBOARD_CONSUL
+fi
+
 say "go test -race"
 go test -race -timeout 30m "${packages[@]}"
 
