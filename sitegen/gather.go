@@ -14,6 +14,7 @@ import (
 
 	"gpuboard/board"
 	"gpuboard/booking"
+	"gpuboard/legacy"
 	"gpuboard/snapshot"
 	"gpuboard/spool"
 )
@@ -39,6 +40,10 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 			g.drops = d
 		}
 	}
+	if g.drops == nil {
+		g.drops = noDrops{}
+		defer func() { g.drops = nil }() // they may be there the next time
+	}
 	inv := g.opt.Inventory(ctx, now)
 	in.Hosts = inv.Hosts
 	in.Problems = append(in.Problems, inv.Problems...)
@@ -58,7 +63,9 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	for _, h := range in.Hosts {
 		names = append(names, h.Name)
 	}
-	in.Reports = g.reports(ctx, names, now, mem)
+	older, problems := g.older(now)
+	in.Problems = append(in.Problems, problems...)
+	in.Reports = g.reports(ctx, names, now, mem, older)
 	recent, problems := g.past(ctx, now, names, mem)
 	in.Recent = recent
 	in.Problems = append(in.Problems, problems...)
@@ -67,18 +74,15 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 
 // reports reads the drops of these hosts, several at a time. A drop that is
 // not well costs its own host its news, and nobody else anything.
-func (g *Generator) reports(ctx context.Context, names []string, now time.Time, mem *memory) map[string]board.Report {
+func (g *Generator) reports(ctx context.Context, names []string, now time.Time, mem *memory, older map[string]legacy.Host) map[string]board.Report {
 	reports := make(map[string]board.Report, len(names))
-	if g.drops == nil {
-		return reports
-	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	work := make(chan string)
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for name := range work {
-				r := g.report(name, now, mem)
+				r := g.report(name, now, mem, older)
 				mu.Lock()
 				reports[name] = r
 				mu.Unlock()
@@ -97,8 +101,9 @@ func (g *Generator) reports(ctx context.Context, names []string, now time.Time, 
 }
 
 // report reads one drop. When its content is no good, the last good snapshot
-// stands in, which ages as it should.
-func (g *Generator) report(name string, now time.Time, mem *memory) (r board.Report) {
+// stands in, which ages as it should. A host without a drop may be one of the
+// older scripts'.
+func (g *Generator) report(name string, now time.Time, mem *memory, older map[string]legacy.Host) (r board.Report) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			// A defect of ours that one host's data found must not take the others along.
@@ -112,6 +117,9 @@ func (g *Generator) report(name string, now time.Time, mem *memory) (r board.Rep
 		r.SeenAt = mem.see(name, bundle.Snapshot, now)
 		mem.keep(name, bundle)
 	case errors.Is(err, fs.ErrNotExist):
+		if old, there := older[name]; there {
+			return olderReport(old, now, mem)
+		}
 		r.Snapshot = mem.lastGood(name)
 	default:
 		r.Snapshot = mem.lastGood(name)

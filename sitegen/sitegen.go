@@ -53,6 +53,11 @@ type Options struct {
 	// PublicPrivacy; "" for none.
 	Public        string
 	PublicPrivacy board.Privacy
+	// Legacy is a directory that the older scripts write to: "" for Data, if
+	// their files are in it, and NoLegacy for none. LegacyZone is where the times
+	// in it are; nil for the site's zone.
+	Legacy     string
+	LegacyZone *time.Location
 	// Announcer carries out what happened; nil for a feed and nothing else.
 	Announcer Announcer
 	// Pretend is for a generation at a moment that is not now: it finds no
