@@ -35,9 +35,21 @@ func foldName(name string) string {
 	return strings.ToLower(strings.TrimRight(strings.TrimSpace(name), "+"))
 }
 
+// namesIn splits a line at its commas.
+func namesIn(line string) (names []string) {
+	for _, name := range strings.FieldsFunc(line, func(r rune) bool { return r == ',' || r == ';' }) {
+		name = strings.TrimFunc(name, func(r rune) bool { return unicode.IsSpace(r) || r == '"' })
+		if name != "" {
+			names = append(names, snapshot.Text(name, MaxNameBytes))
+		}
+	}
+	return names
+}
+
 // ParseAliases reads aliases.csv: on each line the names that one person goes
 // by, separated by commas, the last of them the canonical one. "#" begins a
-// comment. Problems carry the line.
+// comment, and a line that begins with "@" is a team (see [ParseTeams]).
+// Problems carry the line.
 func ParseAliases(data []byte) (Aliases, []snapshot.Problem) {
 	const file = "aliases.csv"
 	var problems []snapshot.Problem
@@ -59,13 +71,10 @@ func ParseAliases(data []byte) (Aliases, []snapshot.Problem) {
 	where := map[string]int{}
 	for i, line := range strings.Split(src.text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
-		var names []string
-		for _, name := range strings.FieldsFunc(line, func(r rune) bool { return r == ',' || r == ';' }) {
-			name = strings.TrimFunc(name, func(r rune) bool { return unicode.IsSpace(r) || r == '"' })
-			if name != "" {
-				names = append(names, snapshot.Text(name, MaxNameBytes))
-			}
+		if isTeam(line) {
+			continue
 		}
+		names := namesIn(line)
 		switch {
 		case len(names) == 0:
 			continue
