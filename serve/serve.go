@@ -218,6 +218,7 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.log.Error("serving a file", "file", name, "error", err)
 		}
+		h.Set("Cache-Control", "no-cache") // what is missing now may be there in a second
 		http.NotFound(w, r)
 		return
 	}

@@ -187,6 +187,9 @@ func TestHeaders(t *testing.T) {
 	if got := get(h, "/assets/board.12.css").Header().Get("Cache-Control"); !strings.Contains(got, "immutable") {
 		t.Errorf("an asset named by its content has Cache-Control %q", got)
 	}
+	if got := get(h, "/assets/gone.00.css").Header().Get("Cache-Control"); got != "no-cache" {
+		t.Errorf("an asset that is not there has Cache-Control %q", got)
+	}
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x"))
 	p := httptest.NewRecorder()
 	h.ServeHTTP(p, r)
