@@ -196,7 +196,7 @@ func (a *app) commands() []*cobra.Command {
 		a.collectCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
 		a.registerCommand(), a.deregisterCommand(),
 		a.generateCommand(), a.serveCommand(), a.receiveCommand(),
-		a.demoCommand(), a.versionCommand(),
+		a.demoCommand(), a.doctorCommand(), a.versionCommand(),
 	}
 }
 
