@@ -42,7 +42,8 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		return nil, err
 	}
 	b := in.Board
-	files := slices.Grow(a.files, len(b.Hosts)+len(v.people)+5)
+	files := slices.Grow(a.files, len(b.Hosts)+len(v.people)+7)
+	files = append(files, File{Path: "book/capabilities.json", Content: []byte(capabilities)})
 	var out bytes.Buffer
 	render := func(path, name string, data any) error {
 		out.Reset()
@@ -74,6 +75,7 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		data       any
 	}{
 		{"about/index.html", "about.html", v.aboutPage()},
+		{"book/index.html", "book-plain", v.plainPage()},
 		{"bookings/index.html", "bookings.html", v.bookingsPage()},
 		{"kiosk/index.html", "kiosk.html", v.kioskPage(index)},
 		{"index.html", "index.html", index},
@@ -131,7 +133,7 @@ func parsePages(tmpl fs.FS, w *words) (*template.Template, error) {
 // newView gathers who has a page: everybody among the board's users and in its
 // bookings, which is everybody who has a calendar.
 func newView(in Input, w *words, a assets) *view {
-	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}, generation: Generation(in.Board)}
+	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}, generation: Generation(in.Board), due: dueBookings(in.Board)}
 	person := func(name string) {
 		if name != "" && v.people[name] == "" {
 			v.people[name] = UserPath(name)

@@ -29,6 +29,8 @@ type Cache struct {
 type rendered struct {
 	host   board.Host // as it was, less what is compared apart
 	util   [][]*float64
+	due    []board.Booking // of its GPUs
+	soon   []bool          // which of those end soon
 	note   string
 	shared bool      // an id of its rows was taken by another host
 	view   *hostView // for the front page
@@ -48,7 +50,7 @@ func styleOf(tmpl fs.FS, in Input) [32]byte {
 	site := in.Site
 	site.Zone = nil
 	n := len(in.Board.Hosts)
-	fmt.Fprintf(sum, "%+v %s %s %t %t %t", site, zone, in.Board.Interval, in.Board.Demo, n > usualHosts, n > denseHosts)
+	fmt.Fprintf(sum, "%+v %s %s %t %t %t %t", site, zone, in.Board.Interval, in.Board.Demo, n > panelHosts, n > usualHosts, n > denseHosts)
 	return [32]byte(sum.Sum(nil))
 }
 
@@ -134,7 +136,10 @@ func (v *view) renderHost(set *template.Template, h *board.Host, before *rendere
 // comparable takes from a host what may differ without being seen, so that the
 // rest can be compared: idle times are shown in whole units.
 func (v *view) comparable(h *board.Host) *rendered {
-	r := &rendered{host: *h, note: v.in.HostNotes[h.Name]}
+	r := &rendered{host: *h, note: v.in.HostNotes[h.Name], due: v.due[h.Name]}
+	for i := range r.due {
+		r.soon = append(r.soon, v.soon(&r.due[i]))
+	}
 	r.host.GPUs = slices.Clone(h.GPUs)
 	r.util = make([][]*float64, len(h.GPUs))
 	for i := range r.host.GPUs {
@@ -153,7 +158,7 @@ func (v *view) comparable(h *board.Host) *rendered {
 // same reports whether two hosts look alike. Most of their bytes are the charts,
 // and comparing those by reflection would cost more than all the rest.
 func (r *rendered) same(s *rendered) bool {
-	return r.note == s.note && r.shared == s.shared &&
+	return r.note == s.note && r.shared == s.shared && slices.Equal(r.soon, s.soon) && reflect.DeepEqual(r.due, s.due) &&
 		slices.EqualFunc(r.util, s.util, func(x, y []*float64) bool {
 			return slices.EqualFunc(x, y, func(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b })
 		}) && reflect.DeepEqual(r.host, s.host)

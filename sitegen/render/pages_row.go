@@ -43,6 +43,7 @@ type rowView struct {
 	Free      *moment // free from
 	Last      *lastView
 	Details   bool // processes and instances are listed
+	Panel     *panelView
 	Facts     []factView
 }
 
@@ -81,6 +82,7 @@ type slotView struct {
 	Open        bool
 	Comment     string
 	Maintenance bool
+	Soon        bool // it ends within endsSoon
 }
 
 type lastView struct {
@@ -128,6 +130,9 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 	}
 	v.whoIsOn(&r, g, d, ref, root)
 	v.bookings(&r, g, ref, root)
+	if d == whole || d == usual && len(v.in.Board.Hosts) <= panelHosts {
+		r.Panel = v.panel(h, g, ref, root)
+	}
 	if d == whole {
 		r.Facts = v.facts(g)
 	}
@@ -338,7 +343,7 @@ func (v *view) slot(b *board.Booking, ref time.Time, root string) *slotView {
 	return &slotView{
 		Name: clean(b.Name), Href: v.userHref(root, b.Name),
 		From: v.words.near(b.From, ref), Until: v.words.near(b.Until, ref), Open: b.Until.IsZero(),
-		Comment: clean(b.Comment), Maintenance: b.Kind == "maintenance",
+		Comment: clean(b.Comment), Maintenance: b.Kind == "maintenance", Soon: v.soon(b),
 	}
 }
 

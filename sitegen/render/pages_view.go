@@ -22,6 +22,7 @@ func fill(d disk) float64 {
 // Above these numbers of hosts the front page leaves things to the hosts' own
 // pages, so that it stays light: charts and processes, then meters.
 const (
+	panelHosts = 16 // the front page has the panels for booking
 	usualHosts = 60
 	denseHosts = 200
 )
@@ -31,7 +32,8 @@ type view struct {
 	in     Input
 	words  *words
 	hosts  map[string]bool
-	people map[string]string // name → directory below users/
+	people map[string]string          // name → directory below users/
+	due    map[string][]board.Booking // of each host, those that are not over
 	assets assets
 	style  [32]byte // of everything that all hosts share
 	// generation is Generation of the board.

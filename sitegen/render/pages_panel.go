@@ -1,0 +1,119 @@
+package render
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"gpuboard/board"
+)
+
+// endsSoon is how long before its end a booking is said to end soon: time
+// enough to ask for more, or to be ready for the next.
+const endsSoon = time.Hour
+
+// A panelView is how to book one GPU: what to type and what to paste, which the
+// script fits to what somebody wants and holds against the bookings in it.
+type panelView struct {
+	Href    string // of the form, or of what to do without one
+	Command string
+	JSON    string
+	Due     []dueView
+}
+
+// A dueView is a booking as the script reads it.
+type dueView struct {
+	Name, From, Until string // the times in ISO, "" for open
+}
+
+func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *panelView {
+	p := v.howToBook(h.Name, g.Index, ref, root)
+	for i := range v.due[h.Name] {
+		b := &v.due[h.Name][i]
+		if !covers(b, g) {
+			continue
+		}
+		d := dueView{Name: clean(b.Name)}
+		if m := v.words.near(b.From, ref); m != nil {
+			d.From = m.ISO
+		}
+		if m := v.words.near(b.Until, ref); m != nil {
+			d.Until = m.ISO
+		}
+		p.Due = append(p.Due, d)
+	}
+	return p
+}
+
+// howToBook is what to type and to paste, with an example of a time.
+func (v *view) howToBook(host string, gpu int, ref time.Time, root string) *panelView {
+	index := strconv.Itoa(gpu)
+	// A day in full, so that the page stays the same until tomorrow.
+	date := ref.In(v.words.zone).AddDate(0, 0, 2).Format(time.DateOnly)
+	return &panelView{
+		Href:    root + "book/index.html",
+		Command: clean(v.in.Site.BookCommand) + " book " + host + ":" + index + " --for 2d --name NAME",
+		JSON:    quoted(host) + ": { " + quoted(index) + `: { "name": "NAME", "date": ` + quoted(date) + `, "comment": "" } }`,
+	}
+}
+
+// A plainPage is book/index.html where no server answers for it.
+type plainPage struct {
+	page
+	Comments string
+	Panel    *panelView
+}
+
+func (v *view) plainPage() *plainPage {
+	host, gpu := "gpu01", 0
+	if hosts := v.in.Board.Hosts; len(hosts) > 0 {
+		host = hosts[0].Name
+		if len(hosts[0].GPUs) > 0 {
+			gpu = hosts[0].GPUs[0].Index
+		}
+	}
+	return &plainPage{
+		page:     v.page("about", "../", time.Time{}, v.interval()),
+		Comments: clean(v.in.Site.CommentsPath), Panel: v.howToBook(host, gpu, v.in.Board.GeneratedAt, "../"),
+	}
+}
+
+// capabilities is book/capabilities.json where no server answers for it: the
+// script asks it before it offers a form.
+const capabilities = "{\"booking\": false}\n"
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s) // a string always can be
+	return string(b)
+}
+
+// covers reports whether a booking is for this GPU.
+func covers(b *board.Booking, g *board.GPU) bool {
+	if b.UUID != "" {
+		return b.UUID == g.UUID || slices.Contains(b.GPUs, g.Index)
+	}
+	return len(b.GPUs) == 0 || slices.Contains(b.GPUs, g.Index)
+}
+
+// soon reports whether a booking that is in force ends soon.
+func (v *view) soon(b *board.Booking) bool {
+	return b.Active && !b.Until.IsZero() && b.Until.Sub(v.in.Board.GeneratedAt) < endsSoon
+}
+
+// dueBookings are the bookings of each host that are not over, by start.
+func dueBookings(b *board.Board) map[string][]board.Booking {
+	due := map[string][]board.Booking{}
+	for _, bk := range b.Bookings {
+		if bk.Expired {
+			continue
+		}
+		bk.Line = 0 // moves with every edit of the file, and is not shown
+		due[bk.Host] = append(due[bk.Host], bk)
+	}
+	for _, list := range due {
+		slices.SortStableFunc(list, func(x, y board.Booking) int { return cmp.Or(x.From.Compare(y.From), cmp.Compare(x.ID, y.ID)) })
+	}
+	return due
+}
