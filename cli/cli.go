@@ -194,7 +194,7 @@ func (a *app) root() *cobra.Command {
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.collectCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
-		a.registerCommand(), a.deregisterCommand(),
+		a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
 		a.generateCommand(), a.serveCommand(), a.receiveCommand(),
 		a.demoCommand(), a.doctorCommand(), a.versionCommand(),
 	}

@@ -23,6 +23,8 @@ type config struct {
 	// What a list of strings cannot say, from the file alone.
 	hosts      []inventory.Entry
 	shortNames map[string]string
+	hooks      []hookEntry
+	pretend    bool   // --now was given
 	path       string // of the file that was read; "" for none
 }
 

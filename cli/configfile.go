@@ -69,7 +69,7 @@ func (r *configReader) errorAt(t *token.Token, format string, args ...any) error
 	line, col := t.Position.Line, t.Position.Column
 	message := fmt.Sprintf("%s:%d:%d: %s", r.path, line, col, fmt.Sprintf(format, args...))
 	if line >= 1 && line <= len(r.lines) {
-		message += fmt.Sprintf("\n    %s\n    %s^", r.lines[line-1], strings.Repeat(" ", max(col-1, 0)))
+		message += fmt.Sprintf("\n    %s\n    %s^", withoutURLPaths(r.lines[line-1]), strings.Repeat(" ", max(col-1, 0)))
 	}
 	return fail(exitUsage, errors.New(message), "")
 }
@@ -102,6 +102,8 @@ func (r *configReader) entry(name string, v *ast.MappingValueNode) error {
 		return r.section(name+".", v.Value)
 	case name == "short_names":
 		return r.names(v.Value)
+	case name == "notify":
+		return r.notifyList(v.Value)
 	case name == "hosts" && v.Value.Type() == ast.SequenceType:
 		return r.hostList(v.Value.(*ast.SequenceNode))
 	}
@@ -119,7 +121,7 @@ func (r *configReader) entry(name string, v *ast.MappingValueNode) error {
 		r.values[name], r.origin[name] = value, fmt.Sprintf("%s:%d", r.path, v.Key.GetToken().Position.Line)
 		return nil
 	}
-	known := []string{"consul", "short_names"}
+	known := []string{"consul", "short_names", "notify"}
 	for _, k := range keys() {
 		known = append(known, k.name)
 	}

@@ -29,7 +29,7 @@ func webKeys() []string {
 		"consul.leader", "consul.leader_key",
 		"title", "lab", "timezone", "base_url", "users", "commands", "public_out", "public_users", "public_commands",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired",
-		"idle_window", "idle_percent", "no_history", "history.raw", "history.five_minutes", "history.hourly",
+		"legacy", "legacy_zone", "idle_window", "idle_percent", "no_history", "history.raw", "history.five_minutes", "history.hourly",
 	}
 }
 
@@ -54,6 +54,7 @@ func (a *app) generateCommand() *cobra.Command {
 					return usagef("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
 				}
 				now = func() time.Time { return t }
+				cfg.pretend = true
 			}
 			if cfg.bool("consul.leader") && !watch {
 				return usagef("add --watch; where cron runs generate, run it on one host alone", "consul.leader from %s: only a generator that goes on can lead", cfg.origin["consul.leader"])
@@ -132,7 +133,18 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 	if err != nil {
 		return nil, err
 	}
+	legacyZone, err := cfg.legacyZone()
+	if err != nil {
+		return nil, err
+	}
+	var hooks sitegen.Announcer
+	if !demo { // what happens in it happened to nobody
+		if hooks, err = a.announcer(cfg); err != nil {
+			return nil, err
+		}
+	}
 	g, err := sitegen.New(sitegen.Options{
+		Announcer: hooks, Pretend: cfg.pretend, Legacy: cfg.string("legacy"), LegacyZone: legacyZone,
 		Privacy: private, Public: cfg.string("public_out"), PublicPrivacy: public,
 		History: past, IdleWindow: cfg.duration("idle_window"), IdlePercent: cfg.number("idle_percent"),
 		Data: cfg.string("data"), Site: cfg.string("site"), State: cfg.string("state"),
@@ -203,7 +215,7 @@ func (a *app) inventory(cfg *config) (func(context.Context, time.Time) inventory
 		k.Consul = consul
 	}
 	if use("drops") {
-		k.Drops = inventory.AskerFunc(func(context.Context) (inventory.Answer, error) { return dropHosts(cfg.string("data")) })
+		k.Drops = inventory.AskerFunc(func(context.Context) (inventory.Answer, error) { return dropHosts(cfg, cfg.string("data")) })
 	}
 	return k.Resolve, nil
 }
@@ -216,11 +228,11 @@ func (a *app) asksConsul(cfg *config) bool {
 	return cfg.bool("consul.enabled") || a.getenv("CONSUL_HTTP_ADDR") != ""
 }
 
-// dropHosts lists the hosts that have a drop.
-func dropHosts(data string) (inventory.Answer, error) {
+// dropHosts lists the hosts that have a drop, or files of the older scripts.
+func dropHosts(cfg *config, data string) (inventory.Answer, error) {
 	d, err := spool.OpenDrops(data)
 	if errors.Is(err, os.ErrNotExist) {
-		return inventory.Answer{}, nil // nobody has sent anything yet
+		return withOlder(inventory.Answer{}, cfg, data) // nobody has sent anything yet
 	}
 	if err != nil {
 		return inventory.Answer{}, err
@@ -228,7 +240,7 @@ func dropHosts(data string) (inventory.Answer, error) {
 	defer d.Close()
 	names, problems := d.Hosts()
 	hosts, more := inventory.Drops(names)
-	return inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}, nil
+	return withOlder(inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}, cfg, data)
 }
 
 // history opens the store of samples in the state directory. Without it there

@@ -30,6 +30,8 @@ func keys() []key {
 		{"site", "site", text, "DIR", "DIR the site is written to, and a web server serves"},
 		{"state", "", text, "DIR", "DIR of what the generator remembers"},
 		{"comments", "", text, "FILE", "bookings FILE (default: comments.json in the data directory)"},
+		{"legacy", "", text, "DIR", "DIR that the older GPU Monitor's scripts write to (default: the data directory, if their files are in it; none for never)"},
+		{"legacy_zone", "", text, "ZONE", "ZONE that the clocks of those nodes show (default: the site's)"},
 		{"aliases", "", text, "FILE", "FILE of other names of people (default: aliases.csv in the data directory)"},
 		{"templates", "", text, "DIR", "DIR of templates laid over the built-in ones"},
 		{"interval", "20s", duration, "DURATION", "DURATION between two generations of --watch, and what pages call on time"},

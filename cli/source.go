@@ -315,7 +315,7 @@ func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Bo
 		return nil, err
 	}
 	listed, _ := inventory.List(cfg.hosts)
-	keeper := inventory.Keeper{List: listed, Drops: inventory.AskerFunc(func(context.Context) (inventory.Answer, error) { return dropHosts(dir) })}
+	keeper := inventory.Keeper{List: listed, Drops: inventory.AskerFunc(func(context.Context) (inventory.Answer, error) { return dropHosts(cfg, dir) })}
 	now := a.now().UTC()
 	hosts := keeper.Resolve(ctx, now)
 	aliases, problems := a.aliases(cfg, dir)
@@ -336,12 +336,15 @@ func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Bo
 		return nil, fail(exitError, fmt.Errorf("opening the drops: %w", err), "")
 	}
 	defer drops.Close()
+	older := olderSnapshots(cfg, dir, now)
 	for _, h := range hosts.Hosts {
 		var r board.Report
 		bundle, _, err := drops.Latest(h.Name)
 		switch {
 		case err == nil:
 			r.Snapshot = bundle.Snapshot
+		case errors.Is(err, fs.ErrNotExist) && older[h.Name].Snapshot != nil:
+			r.Snapshot = older[h.Name].Snapshot
 		case !errors.Is(err, fs.ErrNotExist):
 			r.Problems = []snapshot.Problem{{Code: codeOf(err, "bad:unreadable"), Message: err.Error()}}
 		}

@@ -210,11 +210,14 @@ func (r *reader) clock(at, written time.Time) {
 	quarter := ahead.Round(15 * time.Minute)
 	switch {
 	case ahead > time.Minute:
-		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("its newest line is %s in the future if it is meant in %s; the node is in another zone, or its clock is wrong (legacy_zone says which zone the nodes are in)", ahead.Round(time.Minute), r.zone))
+		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("its newest line is %s in the future if it is meant in %s; the node is in another zone, or its clock is wrong (legacy_zone says which zone the nodes are in)", span(ahead.Round(time.Minute)), r.zone))
 	case quarter != 0 && (ahead-quarter).Abs() < 90*time.Second && !written.IsZero() && r.now.Sub(written).Abs() < 2*time.Minute:
-		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("it was written just now, and its newest line is almost exactly %s old if it is meant in %s: the node is in another zone (legacy_zone says which)", (-quarter), r.zone))
+		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("it was written just now, and its newest line is almost exactly %s old if it is meant in %s: the node is in another zone (legacy_zone says which)", span(-quarter), r.zone))
 	}
 }
+
+// span is a whole number of minutes as Go writes it, without its seconds.
+func span(d time.Duration) string { return strings.TrimSuffix(d.String(), "0s") }
 
 // reader reads the files of one host, and notes what it could not use.
 type reader struct {
