@@ -22,6 +22,7 @@ type Batch struct {
 	Written, Skipped int
 
 	root    *os.Root
+	spares  *spares // nil without
 	staged  []staged
 	removed []string
 	known   map[string]bool // directories that are there
@@ -30,7 +31,13 @@ type Batch struct {
 	done    bool
 }
 
-type staged struct{ temp, rel string }
+// staged is one file that waits for Commit: under a temporary name, or in its
+// spare when temp is "".
+type staged struct {
+	temp, rel string
+	data      []byte
+	perm      fs.FileMode
+}
 
 // NewBatch starts a batch below dir, which must exist.
 func NewBatch(dir string) (*Batch, error) {
@@ -73,14 +80,44 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 		b.Skipped++
 		return nil
 	}
-	temp, err := stage(b.root, rel, data, perm, false)
+	temp, err := b.stage(rel, data, perm)
 	if err != nil {
 		return err
 	}
-	b.staged = append(b.staged, staged{temp, rel})
+	b.staged = append(b.staged, staged{temp, rel, data, perm})
 	b.touched[dir] = true
 	b.Written++
 	return nil
+}
+
+// stage puts data into the spare of a file that is there, else into a new
+// temporary one, whose name it returns.
+func (b *Batch) stage(rel string, data []byte, perm fs.FileMode) (temp string, err error) {
+	if b.spares != nil {
+		if _, err := b.root.Lstat(rel); err == nil {
+			if done, err := b.spares.stage(rel, data, perm); done || err != nil {
+				return "", err
+			}
+		}
+	}
+	return stage(b.root, rel, data, perm, false)
+}
+
+// replace makes one staged file visible.
+func (b *Batch) replace(s staged) error {
+	if s.temp != "" {
+		return b.root.Rename(s.temp, s.rel)
+	}
+	err := b.spares.exchange(b, s.rel)
+	if err == nil {
+		return nil
+	}
+	// A file system that cannot exchange, or a file that vanished meanwhile.
+	temp, err := stage(b.root, s.rel, s.data, s.perm, true)
+	if err != nil {
+		return err
+	}
+	return b.root.Rename(temp, s.rel)
 }
 
 // Remove lets Commit remove the file rel after all renames. That it is not
@@ -140,8 +177,7 @@ func (b *Batch) Commit() (err error) {
 		}
 	}
 	for len(b.staged) > 0 {
-		next := b.staged[0]
-		if err := b.root.Rename(next.temp, next.rel); err != nil {
+		if err := b.replace(b.staged[0]); err != nil {
 			return fmt.Errorf("renaming into place: %w", err)
 		}
 		b.staged = b.staged[1:]
@@ -156,6 +192,9 @@ func (b *Batch) Commit() (err error) {
 		}
 		if err != nil {
 			return fmt.Errorf("removing: %w", err)
+		}
+		if err := b.spares.forget(rel); err != nil {
+			return fmt.Errorf("removing a spare: %w", err)
 		}
 		b.touched[path.Dir(rel)] = true
 		if info.IsDir() {
@@ -182,6 +221,12 @@ func (b *Batch) sync() error {
 		return err
 	}
 	for _, s := range b.staged {
+		if s.temp == "" {
+			if err := b.spares.sync(s.rel); err != nil {
+				return err
+			}
+			continue
+		}
 		f, err := b.root.Open(s.temp)
 		if err != nil {
 			return err
@@ -206,10 +251,13 @@ func (b *Batch) Abort() error {
 	b.done = true
 	var errs []error
 	for _, s := range b.staged {
+		if s.temp == "" {
+			continue
+		}
 		if err := b.root.Remove(s.temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
 	b.staged = nil
-	return errors.Join(append(errs, b.root.Close())...)
+	return errors.Join(append(errs, b.spares.close(), b.root.Close())...)
 }

@@ -25,6 +25,7 @@ import (
 type view struct {
 	dir      string
 	manifest string // file that lists what we put into dir
+	spares   string // directory of spare files, see atomicfile.Batch.SpareIn
 	privacy  board.Privacy
 	// What did not change since the last generation of this process is not
 	// rendered again; the lock lets one generation at a time use it.
@@ -38,12 +39,12 @@ func newViews(o *Options) ([]*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	views := []*view{{dir: o.Site, manifest: filepath.Join(o.State, manifestFile), privacy: o.Privacy}}
+	views := []*view{{dir: o.Site, manifest: filepath.Join(o.State, manifestFile), spares: filepath.Join(o.State, "spares"), privacy: o.Privacy}}
 	if o.Public != "" {
 		if within(o.Site, o.Public) || within(o.Public, o.Site) {
 			return nil, fmt.Errorf("the public site %s and the site %s must not lie within each other", o.Public, o.Site)
 		}
-		views = append(views, &view{dir: o.Public, manifest: filepath.Join(o.State, publicManifestFile), privacy: o.PublicPrivacy})
+		views = append(views, &view{dir: o.Public, manifest: filepath.Join(o.State, publicManifestFile), spares: filepath.Join(o.State, "spares-public"), privacy: o.PublicPrivacy})
 	}
 	for _, v := range views {
 		if within(v.dir, o.Data) || within(v.dir, o.State) {
@@ -85,13 +86,16 @@ func siteSalt(path string) ([]byte, error) {
 
 // publish renders and writes every view. All are rendered before the first is
 // written, so that a template that cannot work changes nothing.
-func (g *Generator) publish(b *board.Board, past *history.Recent, log []events.Event, now time.Time) (Report, error) {
+func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render.History, log []events.Event, now time.Time) (Report, error) {
 	notice, notes := g.notes(b)
 	sites := make([][]render.File, len(g.views))
 	for i, v := range g.views {
-		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, Cache: &v.cache}
-		if past != nil {
-			in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = past.FreeMean2h, past.FreeMean24h, past.FreeMean1w
+		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Cache: &v.cache}
+		if v.privacy.Users != "" && v.privacy.Users != board.UsersFull {
+			in.History = past.Mask(v.privacy.Name)
+		}
+		if recent != nil {
+			in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = recent.FreeMean2h, recent.FreeMean24h, recent.FreeMean1w
 		}
 		files, err := g.render(in, v.maskEvents(log, b))
 		if err != nil {

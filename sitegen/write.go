@@ -36,6 +36,9 @@ func (v *view) write(files []render.File, now time.Time) (r Report, err error) {
 		return r, err
 	}
 	defer batch.Abort()
+	if err := batch.SpareIn(v.spares); err != nil {
+		return r, err
+	}
 	pack := newPacker(files, v.dir)
 	var have []string
 	for i, f := range files {

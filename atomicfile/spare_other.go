@@ -1,0 +1,24 @@
+//go:build !linux
+
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+)
+
+// spares exist on Linux alone.
+type spares struct{}
+
+// SpareIn does nothing here: there is no call that exchanges two files.
+func (b *Batch) SpareIn(string) error { return nil }
+
+func (s *spares) close() error { return nil }
+
+func (s *spares) stage(string, []byte, fs.FileMode) (bool, error) { return false, nil }
+
+func (s *spares) sync(string) error { return errors.ErrUnsupported }
+
+func (s *spares) exchange(*Batch, string) error { return errors.ErrUnsupported }
+
+func (s *spares) forget(string) error { return nil }
