@@ -8,6 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"gpuboard/cli"
+	"gpuboard/internal/fakeps"
 	"gpuboard/internal/fakesmi"
 )
 
@@ -15,6 +16,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gpuboard":   func() { os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 		"nvidia-smi": fakesmi.Main,
+		"fake-ps":    fakeps.Main, // not called ps, so that other scripts have the real one
 	})
 }
 
@@ -25,10 +27,15 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	node, err := filepath.Abs("testdata/node")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("CAPTURES", captures)
+			env.Setenv("NODE", node)
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "xdg"))
 			env.Setenv("HOME", env.WorkDir)
 			return nil

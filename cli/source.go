@@ -232,13 +232,18 @@ func (s *source) fetch(ctx context.Context, path, etag string) (body io.ReadClos
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return nil, "", fail(exitUsage, answer, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as site_url, in a file that only you can read")
 	case code == http.StatusNotFound || code == http.StatusGone:
-		return nil, "", fail(exitUsage, fmt.Errorf("%w: %w", answer, fs.ErrNotExist), "give the address of the site's front page")
+		return nil, "", fail(exitUsage, notThere{answer}, "give the address of the site's front page")
 	case code >= 500 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:
 		return nil, "", fail(exitTempFail, answer, "")
 	default:
 		return nil, "", fail(exitError, answer, "")
 	}
 }
+
+// notThere is an answer that means the same as a missing file.
+type notThere struct{ error }
+
+func (notThere) Is(target error) bool { return target == fs.ErrNotExist }
 
 // asking makes an error of a failed request without what the library puts in
 // front, which repeats the address.
@@ -324,7 +329,7 @@ func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Bo
 		Person: aliases.Canonical, Settings: boardSettings(cfg), Problems: append(hosts.Problems, problems...),
 	}
 	comments := cfg.string("comments")
-	if comments == "" {
+	if comments == "" || strings.Contains(comments, "://") {
 		comments = filepath.Join(dir, "comments.json")
 	}
 	in.Calendar, err = booking.Load(comments, "", zone, booking.Options{Aliases: aliases, Now: now})

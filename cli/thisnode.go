@@ -87,10 +87,14 @@ func (a *app) thisNode(ctx context.Context, cfg *config, settings board.Settings
 // anything; where they cannot be had, that is a problem to be said.
 func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, opt booking.Options, zone *time.Location) (*booking.Calendar, bool, []snapshot.Problem) {
 	comments := cfg.string("comments")
-	if comments == "" && data != "" {
+	if strings.Contains(comments, "://") {
+		comments = "" // elsewhere: the site has what is in it
+	}
+	named := comments != ""
+	if !named && data != "" {
 		comments = filepath.Join(data, "comments.json")
 	}
-	if comments != "" && (cfg.string("comments") != "" || isFile(comments)) {
+	if comments != "" && (named || isFile(comments)) {
 		cal, err := booking.Load(comments, "", zone, opt)
 		if err == nil {
 			return cal, false, nil

@@ -181,15 +181,21 @@ func (v *vigil) say(s string) {
 	}
 }
 
-// enough is the answer, or nil: GPUs of one host if one has them all, that with
-// the fewest to spare, so that larger gaps stay for those who need them.
+// enough is the answer, or nil: GPUs of one host if one has them all. Without a
+// preference that is the host with the fewest to spare, so that larger gaps stay
+// for those who need them.
 func (v *vigil) enough(b *board.Board, mine func(string) bool) []openGPU {
 	open := v.wanted.choose(b, mine)
 	n := v.wanted.limit
 	var best []openGPU
-	for i := range b.Hosts {
-		here := slices.DeleteFunc(slices.Clone(open), func(o openGPU) bool { return o.host != &b.Hosts[i] })
-		if len(here) >= n && (best == nil || len(here) < len(best)) {
+	tried := map[*board.Host]bool{}
+	for _, o := range open {
+		if tried[o.host] {
+			continue
+		}
+		tried[o.host] = true
+		here := slices.DeleteFunc(slices.Clone(open), func(other openGPU) bool { return other.host != o.host })
+		if len(here) >= n && (best == nil || v.wanted.order == "index" && len(here) < len(best)) {
 			best = here
 		}
 	}

@@ -42,13 +42,38 @@ func List(w io.Writer, b *board.Board, opt TextOptions) error {
 	for i := range b.Hosts {
 		for j := range b.Hosts[i].GPUs {
 			g := &b.Hosts[i].GPUs[j]
-			if why := t.why(g); why != "" && g.State != board.Busy {
-				t.line("", "gpu "+strconv.Itoa(g.Index)+": "+why)
+			why := t.why(g)
+			switch g.State {
+			case board.Busy: // the table has it all
+				why = ""
+			case board.InUse:
+				why = t.booked(g)
+			}
+			if why != "" {
+				t.wrapped("gpu " + strconv.Itoa(g.Index) + ": " + why)
 			}
 		}
 	}
 	_, err := w.Write(t.buf.Bytes())
 	return err
+}
+
+// wrapped writes a sentence in as many lines as it takes, all but the first
+// set in; a word that is wider than the page is cut.
+func (t *textPage) wrapped(s string) {
+	line := ""
+	for word := range strings.FieldsSeq(s) {
+		switch {
+		case line == "":
+			line = word
+		case textWidth(line)+1+textWidth(word) <= t.width:
+			line += " " + word
+		default:
+			t.line("", line)
+			line = "    " + word
+		}
+	}
+	t.line("", line)
 }
 
 // Why says in one line, without line feed and safe for a terminal, what stands
@@ -193,6 +218,9 @@ func (t *textPage) listMemory(used, total *int64) string {
 
 // listUsers is who uses it; "?" when somebody must, and nobody knows who.
 func (t *textPage) listUsers(g *board.GPU) string {
+	if g.State == board.Free || g.State == board.Booked {
+		return "" // what draws the screen is nobody
+	}
 	if people := t.people(g); people != "" || g.State != board.Stuck && g.Reason != board.ReasonUtilization {
 		return people
 	}
@@ -212,7 +240,6 @@ func (t *textPage) listPIDs(g *board.GPU) string {
 
 func (t *textPage) why(g *board.GPU) string {
 	s := string(g.State)
-	b := g.Booking
 	switch g.State {
 	case board.Free:
 		if g.Next == nil || g.FreeUntil.IsZero() {
@@ -241,20 +268,31 @@ func (t *textPage) why(g *board.GPU) string {
 		}
 		return s + ": " + reason
 	case board.Drained:
-		if b == nil {
+		if g.Booking == nil {
 			return s + ": the host is out of service"
 		}
 	}
-	if b == nil {
+	switch booked := t.booked(g); {
+	case booked == "":
 		return s
+	case g.State == board.Booked:
+		return booked
+	default:
+		return s + "; " + booked
 	}
-	until := "with no end"
-	if !b.Until.IsZero() {
-		until = "until " + t.moment(b.Until)
+}
+
+// booked says who has booked a GPU, until when and what for; "" for nobody.
+func (t *textPage) booked(g *board.GPU) string {
+	b := g.Booking
+	if b == nil {
+		return ""
 	}
-	s += "; booked by " + t.safe(b.Name) + " " + until
-	if g.State == board.Booked || g.State == board.Drained {
-		s = strings.Replace(s, string(board.Booked)+"; booked", "booked", 1)
+	s := "booked by " + t.safe(b.Name)
+	if b.Until.IsZero() {
+		s += " with no end"
+	} else {
+		s += " until " + t.moment(b.Until)
 	}
 	if b.Comment != "" {
 		s += " (" + t.safe(b.Comment) + ")"

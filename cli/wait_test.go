@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A watcher is a stderr that calls back with each line.
+type watcher struct {
+	mu   sync.Mutex
+	all  bytes.Buffer
+	line func(string)
+}
+
+func (w *watcher) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	w.all.Write(p)
+	w.mu.Unlock()
+	w.line(string(p))
+	return len(p), nil
+}
+
+// waitFor runs wait; line is called with each line it says.
+func waitFor(t testing.TB, ctx context.Context, now func() time.Time, line func(string), args ...string) ran {
+	t.Helper()
+	var stdout bytes.Buffer
+	w := &watcher{line: line}
+	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: w, now: now, args: append([]string{"wait", "--every", "100ms", "--user", "zoe"}, args...),
+		getenv: func(name string) string {
+			return map[string]string{"GPUBOARD_TIMEZONE": "UTC", "HOME": "/nonexistent"}[name]
+		}}
+	code := a.run(ctx)
+	return ran{code, stdout.String(), w.all.String()}
+}
+
+func fixed() time.Time { return siteNow }
+
+// It waits until there are enough, says meanwhile for what, and each thing once.
+func TestWaitUntilThereAreEnough(t *testing.T) {
+	dir := t.TempDir()
+	testSite{busy: []string{"gpu01:0"}, comments: `{"gpu01": {"1": {"name": "eva", "date": "2026-11-20 18:00"}}}`}.write(t, dir)
+	step := 0
+	got := waitFor(t, t.Context(), fixed, func(line string) {
+		step++
+		switch {
+		case strings.Contains(line, "0 can be used; next by its booking: gpu01:1 Fri 18:00 (eva)"):
+			testSite{busy: []string{"gpu01:0"}}.write(t, dir) // eva has given hers back
+		case strings.Contains(line, "1 can be used (gpu01:1)"):
+			// A board that is being replaced by garbage for a moment is not the end.
+			if err := os.WriteFile(filepath.Join(dir, boardFile), []byte("<html>"), 0o644); err != nil {
+				t.Error(err)
+			}
+		case strings.Contains(line, "that is no board"):
+			testSite{at: siteNow.Add(-time.Hour)}.write(t, dir) // all free, an hour ago
+		case strings.Contains(line, "the board is 1 h old, and not to be believed"):
+			testSite{}.write(t, dir)
+		default:
+			t.Errorf("it says %q", line)
+		}
+	}, "--from", dir, "--gpus", "2", "--model", "a100")
+	if got.code != 0 || got.stdout != "gpu01:0,gpu01:1\n" || step != 4 {
+		t.Errorf("after %d steps: %+v", step, got)
+	}
+}
+
+func TestWaitEnds(t *testing.T) {
+	dir := t.TempDir()
+	testSite{busy: []string{"gpu01:0"}}.write(t, dir)
+	quiet := func(string) {}
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{[]string{"--gpus", "1"}, 0, "gpu01:1\n", ""},
+		{[]string{"--host", "gpu01"}, 0, "gpu01:1\n", ""},
+		{[]string{"--gpus", "2"}, 0, "gpu01:1,gpu02:0\n", ""},
+		{[]string{"--gpus", "2", "--order", "memory", "--json"}, 0, "", ""},
+		{[]string{"--gpus", "1", "--min-memory", "40G", "--format", "uuids"}, 0, "GPU-gpu01-1\n", "on gpu01"},
+		{[]string{"--gpus", "1", "--format", "env", "--model", "3090"}, 0, "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0\n", "on gpu02"},
+		{[]string{"--gpus", "2", "--same-host", "--timeout", "250ms"}, exitNoMatch, "", "error: no 2 GPUs on one host within 250ms"},
+		{[]string{"--gpus", "2", "--model", "a100", "--timeout", "250ms"}, exitNoMatch, "", "waiting for 2 GPUs like a100; 1 can be used (gpu01:1)"},
+		{[]string{"--gpus", "4"}, exitNoMatch, "", "there will never be 4 GPUs: the board has 3"},
+		{[]string{"--gpus", "3", "--same-host"}, exitNoMatch, "", "there will never be 3 GPUs on one host: no host has more than 2"},
+		{[]string{"--model", "h100"}, exitNoMatch, "", "there will never be 1 GPU like h100: the board has 0"},
+		{[]string{"--gpus", "0"}, exitUsage, "", "--gpus: at least 1"},
+		{[]string{"--timeout", "-1s"}, exitUsage, "", "no time to wait"},
+		{[]string{"--format", "csv"}, exitUsage, "", "none of host:index"},
+		{[]string{"--host", "../x"}, exitUsage, "", "--host: not a host name"},
+	} {
+		got := waitFor(t, t.Context(), fixed, quiet, append([]string{"--from", dir}, c.args...)...)
+		if got.code != c.code || c.stdout != "" && got.stdout != c.stdout || c.code != 0 && got.stdout != "" || !strings.Contains(got.stderr, c.stderr) {
+			t.Errorf("%v: want %d, %q; got %+v", c.args, c.code, c.stdout, got)
+		}
+	}
+	// Of a host with two and one with one, the one is taken, unless there is a preference.
+	testSite{}.write(t, dir)
+	for order, want := range map[string]string{"index": "gpu02:0\n", "memory": "gpu01:0\n", "power": "gpu01:0\n"} {
+		if got := waitFor(t, t.Context(), fixed, quiet, "--from", dir, "--order", order); got.stdout != want {
+			t.Errorf("by %s: %+v", order, got)
+		}
+	}
+	// A host that was never heard of may have them one day.
+	testSite{silent: []string{"gpu02"}}.write(t, dir)
+	if got := waitFor(t, t.Context(), fixed, quiet, "--from", dir, "--gpus", "3", "--timeout", "50ms"); got.code != exitNoMatch || !strings.Contains(got.stderr, "within 50ms") {
+		t.Errorf("%+v", got)
+	}
+	// Ctrl-C ends it, and is not "there are none".
+	ctx, cancel := context.WithCancel(t.Context())
+	if got := waitFor(t, ctx, fixed, func(string) { cancel() }, "--from", dir, "--gpus", "3"); got.code != exitTempFail || !strings.Contains(got.stderr, "interrupted") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// One's own booking is no reason to wait, somebody else's on top of it is.
+func TestWaitKnowsWhoseBookingItIs(t *testing.T) {
+	dir := t.TempDir()
+	zoe := `{"gpu01": {"0": {"name": "Zoe", "date": "2026-11-20 18:00"}, "1": [{"name": "zoe", "date": "2026-11-20 18:00"}, {"name": "eva", "date": "2026-11-20 19:00"}]}}`
+	testSite{busy: []string{"gpu02:0"}, comments: zoe}.write(t, dir)
+	got := waitFor(t, t.Context(), fixed, func(string) {}, "--from", dir)
+	if got.code != 0 || got.stdout != "gpu01:0\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := waitFor(t, t.Context(), fixed, func(string) {}, "--from", dir, "--gpus", "2", "--timeout", "50ms"); got.code != exitNoMatch {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A site is asked whether anything is new, and not for all of it every time.
+func TestASiteIsAskedWhatIsNew(t *testing.T) {
+	files := testSite{}.files(t)
+	whole, same := 0, 0
+	site := serveSite(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"g1"`)
+		if r.Header.Get("If-None-Match") == `"g1"` {
+			same++
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		whole++
+		_, _ = w.Write(files[boardFile])
+	})
+	a := &app{now: fixed, getenv: func(string) string { return "" }}
+	s := &source{a: a, cfg: &config{values: map[string]string{"site_timeout": "2s"}}}
+	if err := s.at(site); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		p, err := s.read(t.Context())
+		if err != nil || p.Board.Totals.GPUs != 3 {
+			t.Fatalf("%v, %v", p, err)
+		}
+	}
+	if whole != 1 || same != 2 {
+		t.Errorf("%d whole answers, %d times nothing new", whole, same)
+	}
+}
