@@ -70,6 +70,8 @@ type Generator struct {
 	opt   Options
 	drops drops
 	views []*view
+	// charts is what was read from history, which changes more slowly than the board.
+	charts *charts
 }
 
 // ErrLocked is returned when another live generation holds the state directory.
@@ -149,7 +151,9 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	}
 	b, marks := board.Merge(in)
 	happened := g.news(b, now)
-	report, err := g.publish(b, in.Recent, happened.Log, now)
+	past, problems := g.history(ctx, now, b, in.Person)
+	b.Problems = append(b.Problems, problems...)
+	report, err := g.publish(b, in.Recent, past, happened.Log, now)
 	if err != nil {
 		return Report{}, err
 	}

@@ -15,7 +15,7 @@ import (
 // The templates: one a page, and the parts that they share.
 var pageTemplates = [...]string{
 	"base.html", "parts.html", "host-card.html", "book.html",
-	"index.html", "host.html", "user.html", "bookings.html", "about.html", "kiosk.html",
+	"chart.html", "history.html", "index.html", "host.html", "user.html", "bookings.html", "about.html", "kiosk.html",
 }
 
 // Pages renders everything that a browser shows: pages, script, style, icons.
@@ -60,6 +60,9 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 	}
 	for i := range b.Hosts {
 		files = append(files, File{Path: "hosts/" + b.Hosts[i].Name + "/index.html", Content: done[i].page})
+		if done[i].beside != nil {
+			files = append(files, File{Path: "hosts/" + b.Hosts[i].Name + "/history/index.html", Content: done[i].beside})
+		}
 	}
 	for _, u := range v.userPages() {
 		if err := render("users/"+u.Dir+"/index.html", "user.html", u); err != nil {
@@ -77,6 +80,7 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		{"about/index.html", "about.html", v.aboutPage()},
 		{"book/index.html", "book-plain", v.plainPage()},
 		{"bookings/index.html", "bookings.html", v.bookingsPage()},
+		{"history/index.html", "history.html", v.historyPage()},
 		{"kiosk/index.html", "kiosk.html", v.kioskPage(index)},
 		{"index.html", "index.html", index},
 	} {
@@ -161,6 +165,8 @@ type hostPage struct {
 	Net    []factView
 	Disk   []factView
 	Where  []factView
+	Past   bool // there is a history
+	Charts bool // and it stands on this page
 }
 
 func (v *view) hostPage(h *board.Host) (*hostPage, error) {
@@ -172,6 +178,8 @@ func (v *view) hostPage(h *board.Host) (*hostPage, error) {
 		page: v.page("host", "../../", h.SnapshotAt, max(h.Interval, v.in.Site.Interval, v.in.Board.Interval)),
 		Host: hv, Kernel: clean(h.Node.Kernel), OS: clean(h.Node.OS),
 	}
+	hp.Past = v.in.History != nil
+	hp.Charts = hp.Past && len(v.in.Board.Hosts) <= pastHosts
 	if h.Node.UptimeSeconds != nil {
 		hp.Uptime = v.words.length(time.Duration(*h.Node.UptimeSeconds) * time.Second)
 	}

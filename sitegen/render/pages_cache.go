@@ -36,6 +36,9 @@ type rendered struct {
 	view   *hostView // for the front page
 	card   []byte
 	page   []byte
+	past   pastInput
+	charts []byte
+	beside []byte // the page of the charts, where they have one of their own
 }
 
 // styleOf is a digest of what all hosts' cards share: the templates, the site's
@@ -50,7 +53,7 @@ func styleOf(tmpl fs.FS, in Input) [32]byte {
 	site := in.Site
 	site.Zone = nil
 	n := len(in.Board.Hosts)
-	fmt.Fprintf(sum, "%+v %s %s %t %t %t %t", site, zone, in.Board.Interval, in.Board.Demo, n > panelHosts, n > usualHosts, n > denseHosts)
+	fmt.Fprintf(sum, "%+v %s %s %t %t %t %t %t", site, zone, in.Board.Interval, in.Board.Demo, n > panelHosts, n > usualHosts, n > denseHosts, in.History == nil)
 	return [32]byte(sum.Sum(nil))
 }
 
@@ -75,6 +78,7 @@ func (v *view) templates(tmpl fs.FS) (*template.Template, error) {
 // with as many hands as there are processors.
 func (v *view) renderHosts(set *template.Template) ([]*rendered, error) {
 	hosts, cache := v.in.Board.Hosts, v.in.Cache
+	v.booked = bookedByHost(v.in.Board)
 	done := make([]*rendered, len(hosts))
 	errs := make([]error, len(hosts))
 	var next atomic.Int64
@@ -129,14 +133,24 @@ func (v *view) renderHost(set *template.Template, h *board.Host, before *rendere
 	if err != nil {
 		return nil, err
 	}
-	now.page, err = execute("host.html", page)
-	return now, err
+	if now.page, err = execute("host.html", page); err != nil {
+		return nil, err
+	}
+	if before != nil && now.past.same(&before.past) {
+		now.charts, now.beside = before.charts, before.beside
+	} else if err := v.renderPast(now, page, execute); err != nil {
+		return nil, err
+	}
+	if page.Charts {
+		now.page = splice(now.page, [][]byte{now.charts})
+	}
+	return now, nil
 }
 
 // comparable takes from a host what may differ without being seen, so that the
 // rest can be compared: idle times are shown in whole units.
 func (v *view) comparable(h *board.Host) *rendered {
-	r := &rendered{host: *h, note: v.in.HostNotes[h.Name], due: v.due[h.Name]}
+	r := &rendered{host: *h, note: v.in.HostNotes[h.Name], due: v.due[h.Name], past: v.pastOf(h)}
 	for i := range r.due {
 		r.soon = append(r.soon, v.soon(&r.due[i]))
 	}
@@ -158,7 +172,7 @@ func (v *view) comparable(h *board.Host) *rendered {
 // same reports whether two hosts look alike. Most of their bytes are the charts,
 // and comparing those by reflection would cost more than all the rest.
 func (r *rendered) same(s *rendered) bool {
-	return r.note == s.note && r.shared == s.shared && slices.Equal(r.soon, s.soon) && reflect.DeepEqual(r.due, s.due) &&
+	return r.note == s.note && r.shared == s.shared && r.past.same(&s.past) && slices.Equal(r.soon, s.soon) && reflect.DeepEqual(r.due, s.due) &&
 		slices.EqualFunc(r.util, s.util, func(x, y []*float64) bool {
 			return slices.EqualFunc(x, y, func(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b })
 		}) && reflect.DeepEqual(r.host, s.host)

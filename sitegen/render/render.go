@@ -19,6 +19,8 @@ type Input struct {
 	// FreeMean2h, FreeMean24h and FreeMean1w are the mean numbers of GPUs that
 	// nobody used, as history knows them; nil where it does not.
 	FreeMean2h, FreeMean24h, FreeMean1w *float64
+	// History is the past in charts and sums; nil when none is kept.
+	History *History
 	// Cache keeps what does not change from one generation to the next; nil
 	// renders everything anew. It serves one call of [Pages] at a time.
 	Cache *Cache
@@ -37,6 +39,8 @@ type Site struct {
 	CommentsPath string
 	// BookCommand is how they book on the command line, "" for plain gpuboard.
 	BookCommand string
+	// Energy says what a kilowatt-hour costs.
+	Energy Energy
 }
 
 // A File is one file of the site.

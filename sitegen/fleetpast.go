@@ -1,0 +1,491 @@
+package sitegen
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"gpuboard/atomicfile"
+	"gpuboard/board"
+	"gpuboard/history"
+	"gpuboard/sitegen/render"
+)
+
+const (
+	fleetName = pastDir + "/fleet.json"
+	dayName   = "2006-01-02T15Z" // of the beginning of a day, in UTC
+	// lateBy is how long after its end a day can still change: what nodes could
+	// not send is kept for 48 h.
+	lateBy = 50 * time.Hour
+	// hostDays is how many days of hosts one generation adds up that were never
+	// added up before.
+	hostDays = 4000
+)
+
+// fleetFile is the view of the fleet as it is kept.
+type fleetFile struct {
+	Zone string            `json:"zone"`
+	Done time.Time         `json:"done"`
+	Past *render.FleetPast `json:"past"`
+	More bool              `json:"more"` // days are left to be added up
+}
+
+// A dayPast is one day of the site's zone, of 23, 24 or 25 hours, added up.
+type dayPast struct {
+	Start time.Time             `json:"start"`
+	End   time.Time             `json:"end"`
+	Done  time.Time             `json:"done"`
+	Hours []render.FleetStep    `json:"hours"`
+	Free  map[string][]*float64 `json:"free"` // by model, a number for each hour
+	Users []history.UserTotal   `json:"users"`
+	Hosts []history.HostTotal   `json:"hosts"`
+}
+
+// fleetEvery is how long the view of the fleet stays as it is.
+func fleetEvery(hosts int) time.Duration {
+	if hosts > 100 {
+		return 3 * lookEvery
+	}
+	return lookEvery
+}
+
+// fleetPast renews the view of the fleet when it is due. Days that are over and
+// complete are added up once, and kept.
+func (g *Generator) fleetPast(ctx context.Context, now time.Time, b *board.Board, person func(string) string, batch *atomicfile.Batch) error {
+	zone := g.opt.About.Zone
+	if g.charts.fleet == nil {
+		f := &fleetFile{}
+		if data, err := readBounded(filepath.Join(g.opt.State, fleetName), maxPastBytes); err == nil && json.Unmarshal(data, f) == nil && f.Zone == zone.String() && f.Past != nil && f.Past.Sound() {
+			g.charts.fleet = f
+		}
+	}
+	every := fleetEvery(len(b.Hosts))
+	if f := g.charts.fleet; f != nil && !f.More && !f.Done.After(now) && now.Sub(f.Done) < every && f.Done.Truncate(every).Equal(now.Truncate(every)) {
+		return nil
+	}
+	days, more, err := g.daysPast(ctx, now, b, batch)
+	if err != nil {
+		return err
+	}
+	past, err := g.sumUp(ctx, now, b, person, days)
+	if err != nil {
+		return err
+	}
+	g.charts.fleet = &fleetFile{Zone: zone.String(), Done: now, Past: past, More: more}
+	data, err := json.Marshal(g.charts.fleet)
+	if err != nil {
+		return fmt.Errorf("keeping the past of the fleet: %w", err)
+	}
+	if err := batch.Add(fleetName, data, 0o600); err != nil {
+		return err
+	}
+	return g.sweepPast(now.AddDate(0, 0, -370), batch)
+}
+
+// modelsOf gives the model of each GPU that the board shows.
+func modelsOf(b *board.Board) func(history.Key) string {
+	models := map[history.Key]string{}
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		for j := range h.GPUs {
+			key := h.GPUs[j].UUID
+			if key == "" {
+				key = history.IndexKey(h.GPUs[j].Index)
+			}
+			models[history.Key{Host: h.Name, GPU: key}] = h.GPUs[j].ShortName
+		}
+	}
+	return func(k history.Key) string { return models[k] }
+}
+
+// daysPast returns the days of the last year up to today, oldest first. more is
+// true when some are left for the next generation.
+func (g *Generator) daysPast(ctx context.Context, now time.Time, b *board.Board, batch *atomicfile.Batch) (days []*dayPast, more bool, err error) {
+	oldest, err := g.opt.History.Oldest(ctx)
+	if err != nil || oldest.IsZero() {
+		return nil, false, err
+	}
+	zone := g.opt.About.Zone
+	ends := history.Days(now.In(zone).AddDate(0, 0, -364), now, zone)
+	room := max(1, hostDays/max(len(b.Hosts), 1))
+	class := modelsOf(b)
+	for i := len(ends) - 2; i >= 0; i-- {
+		start, end := ends[i], ends[i+1]
+		if !end.After(oldest) {
+			break
+		}
+		d := g.charts.days[start.Unix()]
+		if d == nil {
+			d = g.loadDay(start, end)
+		}
+		if d != nil && !d.due(now) {
+			g.charts.days[start.Unix()] = d
+			days = append(days, d)
+			continue
+		}
+		if d == nil && room == 0 {
+			more = true
+			break // the rest is older still
+		}
+		if d == nil {
+			room--
+		}
+		if d, err = g.dayPast(ctx, start, end, now, class); err != nil {
+			return nil, false, err
+		}
+		g.charts.days[start.Unix()] = d
+		days = append(days, d)
+		data, err := json.Marshal(d)
+		if err != nil {
+			return nil, false, fmt.Errorf("keeping a day: %w", err)
+		}
+		if err := batch.Add(dayFile(start), data, 0o600); err != nil {
+			return nil, false, err
+		}
+	}
+	slices.Reverse(days)
+	return days, more, nil
+}
+
+func dayFile(start time.Time) string {
+	return pastDir + "/day-" + start.UTC().Format(dayName) + ".json"
+}
+
+// due reports whether a day may look different by now.
+func (d *dayPast) due(now time.Time) bool {
+	switch {
+	case !now.After(d.Done):
+		return now.Before(d.Done) // a clock that went back
+	case !d.Done.Before(d.End.Add(lateBy)):
+		return false // complete
+	case d.Done.Before(d.End):
+		return true // it was not over
+	case now.After(d.End.Add(lateBy)):
+		return true // for the last time
+	default:
+		return now.Sub(d.Done) >= time.Hour
+	}
+}
+
+func (g *Generator) loadDay(start, end time.Time) *dayPast {
+	data, err := readBounded(filepath.Join(g.opt.State, dayFile(start)), maxPastBytes)
+	d := &dayPast{}
+	if err != nil || json.Unmarshal(data, d) != nil || !d.Start.Equal(start) || !d.End.Equal(end) || len(d.Hours) != hoursIn(start, end) {
+		return nil
+	}
+	for _, free := range d.Free {
+		if len(free) != len(d.Hours) {
+			return nil
+		}
+	}
+	return d
+}
+
+func hoursIn(start, end time.Time) int {
+	return int((end.Sub(start) + time.Hour - 1) / time.Hour)
+}
+
+// hoursOf are the bounds of the hours of a day; the last is short where a zone
+// changes by half an hour.
+func hoursOf(start, end time.Time) []time.Time {
+	at := history.Steps(start, end, time.Hour)
+	if last := at[len(at)-1]; last.Before(end) {
+		at = append(at, end)
+	}
+	return at
+}
+
+func (g *Generator) dayPast(ctx context.Context, start, end, now time.Time, class func(history.Key) string) (*dayPast, error) {
+	d := &dayPast{Start: start.UTC(), End: end.UTC(), Done: now}
+	var err error
+	if d.Hours, d.Free, err = g.fleetSteps(ctx, hoursOf(start, end), class); err != nil {
+		return nil, err
+	}
+	to := end
+	if now.Before(end) && now.After(start) {
+		to = now
+	}
+	if d.Users, err = g.opt.History.UserTotals(ctx, start, to); err != nil {
+		return nil, err
+	}
+	d.Hosts, err = g.opt.History.HostTotals(ctx, start, to)
+	return d, err
+}
+
+// fleetSteps is the fleet between instants.
+func (g *Generator) fleetSteps(ctx context.Context, at []time.Time, class func(history.Key) string) ([]render.FleetStep, map[string][]*float64, error) {
+	series, err := g.opt.History.FleetSeries(ctx, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	steps := make([]render.FleetStep, len(series))
+	for i, s := range series {
+		steps[i] = render.FleetStep{Reported: s.GPUs, Held: s.Held, Free: s.Free, Utilization: s.Utilization, Watts: s.Watts}
+	}
+	classes, err := g.opt.History.FleetClasses(ctx, at, class)
+	if err != nil {
+		return nil, nil, err
+	}
+	free := make(map[string][]*float64, len(classes))
+	for name, list := range classes {
+		free[name] = make([]*float64, len(list))
+		for i := range list {
+			free[name][i] = list[i].Free
+		}
+	}
+	return steps, free, nil
+}
+
+// sumUp makes the view of the fleet from its days.
+func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, person func(string) string, days []*dayPast) (*render.FleetPast, error) {
+	past := &render.FleetPast{AsOf: now}
+	if len(days) > 0 {
+		past.Since = days[0].Start
+	}
+	const quarter = 15 * time.Minute
+	end := now.Truncate(quarter)
+	at := history.Steps(end.Add(-24*time.Hour), end, quarter)
+	steps, free, err := g.fleetSteps(ctx, at, modelsOf(b))
+	if err != nil {
+		return nil, err
+	}
+	past.Spans[0] = render.FleetSpan{At: at, Steps: steps, Free: free, Coverage: g.chartCoverage(b)}
+
+	zone := g.opt.About.Zone
+	all := history.Days(now.In(zone).AddDate(0, 0, -364), now, zone)
+	for i, n := range []int{8, 30, 365} {
+		fold := []int{1, 6, 25}[i] // hours
+		first := all[max(0, len(all)-1-n)]
+		if i == 0 {
+			first = now.Truncate(time.Hour).Add(-167 * time.Hour)
+		}
+		past.Spans[i+1] = foldDays(days, all[max(0, len(all)-1-n):], first, now, fold)
+		past.Spans[i+1].Coverage = coverageOf(days, all[max(0, len(all)-1-[]int{7, 30, 365}[i])], now, b)
+	}
+	teams := g.teams()
+	for i, n := range []int{1, 7, 30, 365} {
+		past.Windows[i] = window(days, all[max(0, len(all)-1-n)], now, b, person, teams)
+	}
+	past.Heat = heat(days, all[max(0, len(all)-31)], now, g.opt.About.Zone)
+	return past, nil
+}
+
+// chartCoverage is that of the last day, as the charts of the hosts have it.
+func (g *Generator) chartCoverage(b *board.Board) float64 {
+	sum, n := 0.0, 0
+	for i := range b.Hosts {
+		if c := g.charts.hosts[b.Hosts[i].Name]; c != nil && c.Past != nil {
+			sum, n = sum+c.Past.Spans[0].Coverage, n+1
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}
+
+// foldDays makes steps of so many hours, which begin anew at every midnight. A
+// day that nobody has seen is unknown.
+func foldDays(days []*dayPast, midnights []time.Time, first, now time.Time, fold int) render.FleetSpan {
+	known := map[int64]*dayPast{}
+	models := map[string]bool{}
+	for _, d := range days {
+		known[d.Start.Unix()] = d
+		for name := range d.Free {
+			models[name] = true
+		}
+	}
+	span := render.FleetSpan{Free: map[string][]*float64{}}
+	var last time.Time
+	for i := range midnights[:len(midnights)-1] {
+		start, end := midnights[i], midnights[i+1]
+		d := known[start.Unix()]
+		at := hoursOf(start, end)
+		for h := 0; h < len(at)-1; h += fold {
+			to := min(h+fold, len(at)-1)
+			if at[h].Before(first) || !at[h].Before(now) {
+				continue
+			}
+			span.At = append(span.At, at[h].UTC())
+			var step render.FleetStep
+			if d != nil {
+				step = meanStep(d.Hours[h:to])
+			}
+			span.Steps = append(span.Steps, step)
+			for name := range models {
+				var v *float64
+				if d != nil && d.Free[name] != nil {
+					v = mean(d.Free[name][h:to])
+				}
+				span.Free[name] = append(span.Free[name], v)
+			}
+			last = at[to]
+		}
+	}
+	if len(span.At) > 0 {
+		span.At = append(span.At, last.UTC())
+	}
+	return span
+}
+
+func meanStep(hours []render.FleetStep) render.FleetStep {
+	pick := func(get func(*render.FleetStep) *float64) *float64 {
+		list := make([]*float64, len(hours))
+		for i := range hours {
+			list[i] = get(&hours[i])
+		}
+		return mean(list)
+	}
+	return render.FleetStep{
+		Reported:    pick(func(s *render.FleetStep) *float64 { return s.Reported }),
+		Held:        pick(func(s *render.FleetStep) *float64 { return s.Held }),
+		Free:        pick(func(s *render.FleetStep) *float64 { return s.Free }),
+		Utilization: pick(func(s *render.FleetStep) *float64 { return s.Utilization }),
+		Watts:       pick(func(s *render.FleetStep) *float64 { return s.Watts }),
+	}
+}
+
+// mean is that of what is known; nil when nothing is.
+func mean(list []*float64) *float64 {
+	sum, n := 0.0, 0
+	for _, v := range list {
+		if v != nil {
+			sum, n = sum+*v, n+1
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	sum /= float64(n)
+	return &sum
+}
+
+// window adds days up from a midnight on.
+func window(days []*dayPast, from, now time.Time, b *board.Board, person func(string) string, teams map[string][]string) render.Window {
+	w := render.Window{From: from.UTC(), To: now.UTC(), Coverage: coverageOf(days, from, now, b)}
+	users, hosts := map[string]render.Use{}, map[string]*render.PastHost{}
+	use := func(u history.Usage) render.Use {
+		return render.Use{GPUHours: u.GPUHours, Utilization: u.Utilization, IdleHours: u.IdleHours, EnergyKWh: u.EnergyKWh}
+	}
+	length := now.Sub(from).Seconds()
+	for _, d := range days {
+		if d.Start.Before(from) {
+			continue
+		}
+		for i := range d.Users {
+			name := d.Users[i].Name
+			if name != "" {
+				name = person(name)
+			}
+			users[name] = users[name].Add(use(d.Users[i].Usage))
+		}
+		part := lived(d, now)
+		for i := range d.Hosts {
+			t := &d.Hosts[i]
+			h := hosts[t.Host]
+			if h == nil {
+				h = &render.PastHost{Name: t.Host}
+				hosts[t.Host] = h
+			}
+			sum := use(t.Usage)
+			sum.EnergyKWh = t.TotalEnergyKWh
+			h.Use = h.Use.Add(sum)
+			h.FreeHours, h.KnownHours = h.FreeHours+t.FreeHours, h.KnownHours+t.KnownHours
+			h.Coverage += t.Coverage * part / length
+		}
+	}
+	w.Users = render.UsersOf(users)
+	for name, members := range teams {
+		team := render.UserPast{Name: name}
+		for _, member := range members {
+			team.Use = team.Use.Add(users[member])
+		}
+		w.Teams = append(w.Teams, team)
+	}
+	slices.SortFunc(w.Teams, func(x, y render.UserPast) int { return cmp.Compare(x.Name, y.Name) })
+	for _, h := range hosts {
+		h.Coverage = min(h.Coverage, 1)
+		w.Hosts = append(w.Hosts, *h)
+	}
+	slices.SortFunc(w.Hosts, func(x, y render.PastHost) int { return cmp.Compare(x.Name, y.Name) })
+	return w
+}
+
+// lived is how much of a day has been, in seconds, when it was added up.
+func lived(d *dayPast, now time.Time) float64 {
+	end := d.End
+	for _, t := range []time.Time{d.Done, now} {
+		if t.Before(end) {
+			end = t
+		}
+	}
+	return max(0, end.Sub(d.Start).Seconds())
+}
+
+// coverageOf is what was seen of all hosts since from: those that are expected
+// now, and those that were there then.
+func coverageOf(days []*dayPast, from, now time.Time, b *board.Board) float64 {
+	hosts := map[string]bool{}
+	for i := range b.Hosts {
+		hosts[b.Hosts[i].Name] = true
+	}
+	sum := 0.0
+	for _, d := range days {
+		if d.Start.Before(from) {
+			continue
+		}
+		part := lived(d, now)
+		for i := range d.Hosts {
+			hosts[d.Hosts[i].Host] = true
+			sum += d.Hosts[i].Coverage * part
+		}
+	}
+	if len(hosts) == 0 || !now.After(from) {
+		return 0
+	}
+	return min(1, sum/float64(len(hosts))/now.Sub(from).Seconds())
+}
+
+// heat sums the hours up by weekday and hour of the site's clock.
+func heat(days []*dayPast, from, now time.Time, zone *time.Location) (cells [7][24]render.HeatHour) {
+	type sum struct{ held, known, util, utilKnown float64 }
+	var sums [7][24]sum
+	for _, d := range days {
+		if d.Start.Before(from) {
+			continue
+		}
+		at := hoursOf(d.Start, d.End)
+		for i, s := range d.Hours {
+			if !at[i].Before(now) {
+				break
+			}
+			l := at[i].In(zone)
+			c := &sums[l.Weekday()][l.Hour()]
+			part := at[i+1].Sub(at[i]).Hours()
+			if s.Held != nil && s.Free != nil {
+				c.held, c.known = c.held+*s.Held*part, c.known+(*s.Held+*s.Free)*part
+			}
+			if s.Utilization != nil && s.Reported != nil {
+				c.util, c.utilKnown = c.util+*s.Utilization**s.Reported*part, c.utilKnown+*s.Reported*part
+			}
+		}
+	}
+	for d := range sums {
+		for h, s := range sums[d] {
+			cells[d][h].KnownHours = s.known
+			if s.known > 0 {
+				v := 100 * s.held / s.known
+				cells[d][h].Held = &v
+			}
+			if s.utilKnown > 0 {
+				v := s.util / s.utilKnown
+				cells[d][h].Utilization = &v
+			}
+		}
+	}
+	return cells
+}

@@ -1,0 +1,220 @@
+package render
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// A History is what pages and data files show of the past. It is made at its
+// own pace, and equal values give equal bytes.
+type History struct {
+	// Hosts are the charts by name of host; one that is missing has none yet.
+	Hosts map[string]*HostPast
+	// Fleet is nil until it has been added up for the first time.
+	Fleet *FleetPast
+}
+
+// PastLengths are how far back the four charts reach, PastSteps how many equal
+// steps each has.
+func PastLengths() [4]time.Duration {
+	const day = 24 * time.Hour
+	return [4]time.Duration{day, 7 * day, 30 * day, 365 * day}
+}
+
+// PastSteps is the number of steps of each chart of a host.
+func PastSteps() [4]int { return [4]int{96, 84, 60, 73} }
+
+// Names of the four, in addresses and data files.
+var spanNames = [4]string{"24h", "7d", "30d", "1y"}
+
+// The metrics of a [PastGPU], in its order.
+const (
+	PastUtilization = iota // %
+	PastMemory             // units of PastMemoryUnit MiB
+	PastTemperature        // °C
+	PastPower              // W
+	PastHeld               // % of the time in which somebody held memory
+	PastMetrics
+)
+
+// PastMemoryUnit is one unit of memory in a [PastGPU], in MiB.
+const PastMemoryUnit = 16
+
+// PastUnknown stands where nothing is known.
+const PastUnknown = math.MinInt16
+
+// A HostPast is the past of one host; it is never changed once it is made.
+type HostPast struct {
+	Spans [4]PastSpan
+	// Fives is the last hour in steps of five minutes.
+	Fives PastSpan
+}
+
+// A PastSpan is one chart: from From on, as many steps as its lists are long.
+type PastSpan struct {
+	From     time.Time
+	Step     time.Duration
+	Coverage float64            // 0 to 1: of the samples that should have come
+	GPUs     map[string]PastGPU // by key of history
+}
+
+// A PastGPU is a mean for each step, by metric.
+type PastGPU [PastMetrics][]int16
+
+// Len is the number of steps.
+func (s *PastSpan) Len() int {
+	for _, g := range s.GPUs {
+		return len(g[PastUtilization])
+	}
+	return 0
+}
+
+// To is the end of the last step.
+func (s *PastSpan) To() time.Time { return s.From.Add(time.Duration(s.Len()) * s.Step) }
+
+// A FleetPast is the past of the fleet.
+type FleetPast struct {
+	AsOf time.Time
+	// Since is the beginning of the first day that is known.
+	Since   time.Time
+	Spans   [4]FleetSpan
+	Windows [4]Window // today, and the days up to today: 7, 30, 365
+	// Heat is how busy each hour of the week was in the last 30 days, by the
+	// site's clock, [time.Weekday][hour].
+	Heat [7][24]HeatHour
+}
+
+// A FleetSpan is the fleet between instants, a step each.
+type FleetSpan struct {
+	At       []time.Time // one more than steps
+	Steps    []FleetStep
+	Coverage float64
+	// Free are the GPUs that nobody used, by model.
+	Free map[string][]*float64
+}
+
+// A FleetStep is the fleet in one step; nil where nothing is known.
+type FleetStep struct {
+	Reported    *float64 `json:"reported"` // mean number of GPUs
+	Held        *float64 `json:"held"`
+	Free        *float64 `json:"free"`
+	Utilization *float64 `json:"utilization"` // %
+	Watts       *float64 `json:"watts"`
+}
+
+// A HeatHour is one hour of the week.
+type HeatHour struct {
+	Held        *float64 `json:"held"`        // % of the GPUs of which that is known
+	Utilization *float64 `json:"utilization"` // %
+	KnownHours  float64  `json:"known_hours"` // GPU-hours behind it
+}
+
+// A Window is who used how much in some whole days up to now.
+type Window struct {
+	From, To time.Time
+	Users    []UserPast // most GPU-hours first
+	Teams    []UserPast // by name; a person may be in several
+	Hosts    []PastHost // by name
+	// Coverage is 0 to 1: of the samples that should have come from all hosts.
+	Coverage float64
+}
+
+// Use is what was used.
+type Use struct {
+	GPUHours    float64
+	Utilization *float64 // mean while held, %
+	IdleHours   float64  // of GPUHours
+	EnergyKWh   float64
+}
+
+// A UserPast is what one person used; "" stands for processes of nobody known.
+type UserPast struct {
+	Name string
+	Use
+}
+
+// A PastHost is how much a host was used. EnergyKWh is that of all its GPUs.
+type PastHost struct {
+	Name string
+	Use
+	FreeHours, KnownHours float64
+	Coverage              float64
+}
+
+// windowNames are the windows in addresses and data files.
+var windowNames = [4]string{"today", "7d", "30d", "1y"}
+
+// Energy is what a kilowatt-hour stands for; zero is not told.
+type Energy struct {
+	Price    float64 // per kWh
+	Currency string
+	CO2Grams float64 // per kWh
+}
+
+// Mask returns the same past with other names of people. Those who come to have
+// one name become one; teams, from which people could be told, are left out.
+func (h *History) Mask(name func(string) string) *History {
+	if h == nil || h.Fleet == nil {
+		return h
+	}
+	fleet := *h.Fleet
+	for i := range fleet.Windows {
+		w := &fleet.Windows[i]
+		w.Teams = nil
+		sums := map[string]Use{}
+		for _, u := range w.Users {
+			if u.Name != "" {
+				u.Name = name(u.Name)
+			}
+			sums[u.Name] = sums[u.Name].Add(u.Use)
+		}
+		w.Users = UsersOf(sums)
+	}
+	return &History{Hosts: h.Hosts, Fleet: &fleet}
+}
+
+// UsersOf lists people by what they used, most GPU-hours first.
+func UsersOf(sums map[string]Use) []UserPast {
+	users := make([]UserPast, 0, len(sums))
+	for name, u := range sums {
+		users = append(users, UserPast{Name: name, Use: u})
+	}
+	slices.SortFunc(users, func(x, y UserPast) int {
+		return cmp.Or(cmp.Compare(y.GPUHours, x.GPUHours), cmp.Compare(x.Name, y.Name))
+	})
+	return users
+}
+
+// Add is the sum of two uses; the mean is weighed by the hours behind it.
+func (u Use) Add(v Use) Use {
+	sum, hours := 0.0, 0.0
+	for _, x := range []Use{u, v} {
+		if x.Utilization != nil {
+			sum, hours = sum+*x.Utilization*x.GPUHours, hours+x.GPUHours
+		}
+	}
+	out := Use{GPUHours: u.GPUHours + v.GPUHours, IdleHours: u.IdleHours + v.IdleHours, EnergyKWh: u.EnergyKWh + v.EnergyKWh}
+	if hours > 0 {
+		mean := sum / hours
+		out.Utilization = &mean
+	}
+	return out
+}
+
+// Sound reports whether all lists are as long as drawing them needs; what was
+// kept in a file may have been cut.
+func (p *FleetPast) Sound() bool {
+	for _, s := range p.Spans {
+		if len(s.Steps) > 0 && len(s.At) != len(s.Steps)+1 {
+			return false
+		}
+		for _, free := range s.Free {
+			if len(free) != len(s.Steps) {
+				return false
+			}
+		}
+	}
+	return true
+}

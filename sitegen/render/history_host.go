@@ -1,0 +1,322 @@
+package render
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/history"
+)
+
+// pastHosts is the number of hosts up to which a host's charts stand on its own
+// page, with their values as a table. Beyond it they have a page beside it, so
+// that what changes every few seconds stays small.
+const pastHosts = usualHosts
+
+// pastInput is all that the charts of a host depend on.
+type pastInput struct {
+	past   *HostPast
+	gpus   []pastGPU
+	booked []bookedSpan
+}
+
+type pastGPU struct {
+	index  int
+	key    string
+	memory int64 // MiB; 0 when not known
+	watts  float64
+}
+
+type bookedSpan struct {
+	gpu         int // -1 for all
+	from, until int64
+}
+
+func (p *pastInput) same(q *pastInput) bool {
+	return p.past == q.past && slices.Equal(p.gpus, q.gpus) && slices.Equal(p.booked, q.booked)
+}
+
+// pastOf gathers what the charts of a host are made from.
+func (v *view) pastOf(h *board.Host) pastInput {
+	var in pastInput
+	if v.in.History == nil {
+		return in
+	}
+	in.past = v.in.History.Hosts[h.Name]
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		p := pastGPU{index: g.Index, key: g.UUID}
+		if p.key == "" {
+			p.key = history.IndexKey(g.Index)
+		}
+		if g.MemoryTotal != nil {
+			p.memory = *g.MemoryTotal
+		}
+		if g.PowerLimit != nil {
+			p.watts = *g.PowerLimit
+		}
+		in.gpus = append(in.gpus, p)
+	}
+	for _, b := range v.booked[h.Name] {
+		span := bookedSpan{gpu: -1, from: b.From.Unix(), until: b.Until.Unix()}
+		if b.Until.IsZero() {
+			span.until = math.MaxInt64
+		}
+		if b.From.IsZero() {
+			span.from = math.MinInt64
+		}
+		if len(b.GPUs) == 0 {
+			in.booked = append(in.booked, span)
+		}
+		for _, span.gpu = range b.GPUs {
+			in.booked = append(in.booked, span)
+		}
+	}
+	return in
+}
+
+// A pastView is the charts of one host.
+type pastView struct {
+	Tabs []pastTab
+	JSON string
+}
+
+type pastTab struct {
+	ID       string
+	Name     string
+	Coverage string
+	From     int64 // Unix
+	Step     int   // seconds
+	Until    *moment
+	Ticks    []tick
+	Rows     []pastRow
+	Lines    []pastLine // the values of utilization, by time
+}
+
+type pastRow struct {
+	GPU    int
+	Charts [4]chartView
+	Mean   string // of utilization
+	Held   string // % of the time known
+}
+
+type pastLine struct {
+	Text  string
+	Cells []string
+}
+
+// metric describes one of the four charts of a GPU.
+func (g *pastGPU) metric(m int, values []float64) (top float64, unit string) {
+	highest := 0.0
+	for _, v := range values {
+		if v > highest {
+			highest = v
+		}
+	}
+	switch m {
+	case PastMemory:
+		if g.memory > 0 {
+			return float64(g.memory) / 1024, "GiB"
+		}
+		return highest, "GiB"
+	case PastTemperature:
+		return 100, "°C"
+	case PastPower:
+		if g.watts > 0 {
+			return g.watts, "W"
+		}
+		return highest, "W"
+	default:
+		return 100, "%"
+	}
+}
+
+// Values returns one metric in its unit (%, GiB, °C, W, %); NaN is not known.
+func (g PastGPU) Values(metric int) []float64 {
+	out := make([]float64, len(g[metric]))
+	for i, v := range g[metric] {
+		switch {
+		case v == PastUnknown:
+			out[i] = math.NaN()
+		case metric == PastMemory:
+			out[i] = float64(v) * PastMemoryUnit / 1024
+		default:
+			out[i] = float64(v)
+		}
+	}
+	return out
+}
+
+func (v *view) past(in *pastInput, json string, table bool) (*pastView, error) {
+	out := &pastView{JSON: json}
+	if in.past == nil {
+		return out, nil
+	}
+	names := [4]string{"past.utilization", "past.memory", "past.temperature", "past.power"}
+	for i := range in.past.Spans {
+		span := &in.past.Spans[i]
+		n := PastSteps()[i]
+		tab := pastTab{
+			ID: spanNames[i], Name: v.words.or("past.span."+spanNames[i], spanNames[i]), Coverage: partOf(span.Coverage),
+			From: span.From.Unix(), Step: int(span.Step / time.Second),
+			Until: v.words.near(span.From.Add(time.Duration(n)*span.Step), span.From.Add(PastLengths()[i])),
+			Ticks: v.words.ticks(span.From, span.From.Add(time.Duration(n)*span.Step)),
+		}
+		var columns [][]float64
+		for j := range in.gpus {
+			g := &in.gpus[j]
+			gpu, known := span.GPUs[g.key]
+			row := pastRow{GPU: g.index}
+			for m := range row.Charts {
+				values := slices.Repeat([]float64{math.NaN()}, n)
+				if known {
+					values = gpu.Values(m)
+				}
+				top, unit := g.metric(m, values)
+				c := chart(values, top, unit)
+				what, err := v.words.say(names[m])
+				if err != nil {
+					return nil, err
+				}
+				gaps := 0
+				for _, x := range values {
+					if math.IsNaN(x) {
+						gaps++
+					}
+				}
+				if c.Mean == "" {
+					c.Text, err = v.words.say("past.none", g.index, what, tab.Name)
+				} else {
+					c.Text, err = v.words.say("past.chart", g.index, what, tab.Name, c.Mean+" "+unit, c.Most+" "+unit, partOf(float64(gaps)/float64(n)))
+				}
+				if err != nil {
+					return nil, err
+				}
+				if m == PastUtilization {
+					row.Mean = c.Mean
+					c.Class = "wide"
+					if i < 2 {
+						c.Booked = bookedPath(in.booked, g.index, span, n)
+					}
+					columns = append(columns, values)
+				}
+				row.Charts[m] = c
+			}
+			if known {
+				row.Held = digits(meanOf(gpu.Values(PastHeld)))
+			}
+			tab.Rows = append(tab.Rows, row)
+		}
+		if table {
+			tab.Lines = v.lines(span.From, span.Step, columns)
+		}
+		out.Tabs = append(out.Tabs, tab)
+	}
+	return out, nil
+}
+
+func meanOf(values []float64) float64 {
+	sum, n := 0.0, 0
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			sum, n = sum+v, n+1
+		}
+	}
+	return sum / float64(n)
+}
+
+// lines lays lists side by side, the newest step first; steps of which nothing
+// is known at the beginning are left out.
+func (v *view) lines(from time.Time, step time.Duration, columns [][]float64) []pastLine {
+	var out []pastLine
+	if len(columns) == 0 {
+		return nil
+	}
+	first := -1
+	for i := range columns[0] {
+		some := false
+		for _, c := range columns {
+			some = some || !math.IsNaN(c[i])
+		}
+		if some && first < 0 {
+			first = i
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	for i := len(columns[0]) - 1; i >= first; i-- {
+		at := from.Add(time.Duration(i) * step).In(v.words.zone)
+		line := pastLine{Text: v.words.date(at) + " " + at.Format("15:04"), Cells: make([]string, len(columns))}
+		for j, c := range columns {
+			line.Cells[j] = digits(math.Round(c[i]))
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// bookedPath draws the spans in which a GPU was booked.
+func bookedPath(booked []bookedSpan, gpu int, span *PastSpan, n int) string {
+	var out []byte
+	step, from := span.Step.Seconds(), float64(span.From.Unix())
+	for _, b := range booked {
+		if b.gpu >= 0 && b.gpu != gpu {
+			continue
+		}
+		x := max(0, (float64(b.from)-from)/step)
+		end := min(float64(n), (float64(b.until)-from)/step)
+		x, end = math.Round(x*10)/10, math.Round(end*10)/10
+		if end > x {
+			out = box(out, x, math.Round((end-x)*10)/10)
+		}
+	}
+	return string(out)
+}
+
+// bookedByHost sorts the bookings that are shown by host.
+func bookedByHost(b *board.Board) map[string][]*board.Booking {
+	booked := map[string][]*board.Booking{}
+	for i := range b.Bookings {
+		booked[b.Bookings[i].Host] = append(booked[b.Bookings[i].Host], &b.Bookings[i])
+	}
+	return booked
+}
+
+// renderPast makes the charts of a host, and their own page where they have one.
+func (v *view) renderPast(r *rendered, host *hostPage, execute func(name string, data any) ([]byte, error)) error {
+	if !host.Past {
+		return nil
+	}
+	json := "../../api/v1/hosts/" + r.host.Name + "/history.json"
+	if !host.Charts {
+		json = "../" + json
+	}
+	past, err := v.past(&r.past, json, host.Charts)
+	if err != nil {
+		return err
+	}
+	if r.charts, err = execute("host-charts", past); err != nil || host.Charts {
+		return err
+	}
+	beside := &pastPage{Name: host.Host.Name, Heading: host.Host.Title}
+	at := time.Time{}
+	if r.past.past != nil {
+		at = r.past.past.Spans[0].To()
+	}
+	beside.page = v.page("host-history", "../../../", at, chartsDue)
+	frame, err := execute("host-history", beside)
+	r.beside = splice(frame, [][]byte{r.charts})
+	r.charts = nil
+	return err
+}
+
+// chartsDue is how long the page of a host's charts may stay as it is.
+const chartsDue = 30 * time.Minute
+
+// A pastPage is hosts/<h>/history/index.html, where there are many hosts.
+type pastPage struct {
+	page
+	Name, Heading string
+}

@@ -1,0 +1,149 @@
+package render
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/history"
+)
+
+// nowRows lists what somebody should look at now, the longest first.
+func (v *view) nowRows(p *historyPage) {
+	type found struct {
+		row  nowView
+		time time.Duration
+	}
+	var idle, noShow, stuck []found
+	b := v.in.Board
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		for j := range h.GPUs {
+			g := &h.GPUs[j]
+			row := nowView{Where: h.Name + " " + strconv.Itoa(g.Index), Href: "../hosts/" + h.Name + "/index.html#" + v.rowID(h.Name, g.Index)}
+			if g.MemoryUsed != nil {
+				row.Memory = gib(*g.MemoryUsed) + " GiB"
+			}
+			owner := func(name string) {
+				if name != "" && !slices.ContainsFunc(row.Who, func(w personView) bool { return w.Name == clean(name) }) {
+					row.Who = append(row.Who, personView{Name: clean(name), Href: v.userHref("../", name)})
+				}
+			}
+			row.Since = v.words.near(g.Since, b.GeneratedAt)
+			switch {
+			case g.State == board.Stuck:
+				stuck = append(stuck, found{row, b.GeneratedAt.Sub(g.Since)})
+			case g.NoShow && g.Booking != nil:
+				owner(g.Booking.Name)
+				row.For = v.words.length(g.IdleFor)
+				noShow = append(noShow, found{row, g.IdleFor})
+			case g.IdleFor > 0 && (g.State == board.Busy || g.State == board.InUse || g.State == board.Contested):
+				for k := range g.Processes {
+					if g.Processes[k].Type.Computes() {
+						owner(g.Processes[k].Person)
+					}
+				}
+				row.For = v.words.length(g.IdleFor)
+				idle = append(idle, found{row, g.IdleFor})
+			}
+		}
+	}
+	list := func(from []found) (rows []nowView) {
+		slices.SortStableFunc(from, func(x, y found) int { return cmp.Compare(y.time, x.time) })
+		for i, f := range from {
+			if i == maxNowRows {
+				p.NowMore += len(from) - i
+				break
+			}
+			rows = append(rows, f.row)
+		}
+		return rows
+	}
+	p.Idle, p.NoShows, p.Stuck = list(idle), list(noShow), list(stuck)
+}
+
+// UnusedBooking is how much of a booking so far nobody held the GPU.
+type UnusedBooking struct {
+	Booking      *board.Booking
+	GPU          int
+	Past         time.Duration // of the booking, within the last seven days
+	Known, Spare time.Duration // of that: known, and not held
+}
+
+// UnusedBookings compares bookings that have begun with what their GPUs did in
+// the last seven days, the most unused time first.
+func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
+	if h == nil {
+		return nil
+	}
+	hosts := map[string]*board.Host{}
+	for i := range b.Hosts {
+		hosts[b.Hosts[i].Name] = &b.Hosts[i]
+	}
+	var out []UnusedBooking
+	for i := range b.Bookings {
+		bk := &b.Bookings[i]
+		host, past := hosts[bk.Host], h.Hosts[bk.Host]
+		if host == nil || past == nil || bk.Kind == "maintenance" {
+			continue
+		}
+		span := &past.Spans[1]
+		for j := range host.GPUs {
+			g := &host.GPUs[j]
+			if len(bk.GPUs) > 0 && !slices.Contains(bk.GPUs, g.Index) {
+				continue
+			}
+			key := g.UUID
+			if key == "" {
+				key = history.IndexKey(g.Index)
+			}
+			u := UnusedBooking{Booking: bk, GPU: g.Index}
+			gpu, seen := span.GPUs[key]
+			for k := range PastSteps()[1] {
+				at := span.From.Add(time.Duration(k) * span.Step)
+				end := at.Add(span.Step)
+				from := at
+				if bk.From.After(from) {
+					from = bk.From
+				}
+				for _, t := range []time.Time{bk.Until, b.GeneratedAt} {
+					if !t.IsZero() && t.Before(end) {
+						end = t
+					}
+				}
+				if !from.Before(end) {
+					continue
+				}
+				length := end.Sub(from)
+				u.Past += length
+				if seen && gpu[PastHeld][k] != PastUnknown {
+					u.Known += length
+					u.Spare += length * time.Duration(100-min(100, gpu[PastHeld][k])) / 100
+				}
+			}
+			if u.Past > 0 {
+				out = append(out, u)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(x, y UnusedBooking) int { return cmp.Compare(y.Spare, x.Spare) })
+	return out
+}
+
+func (v *view) unused() (rows []unusedView) {
+	for _, u := range UnusedBookings(v.in.Board, v.in.History) {
+		if len(rows) == maxNowRows || u.Spare < 30*time.Minute {
+			break
+		}
+		rows = append(rows, unusedView{
+			Where: u.Booking.Host + " " + strconv.Itoa(u.GPU), Href: "../hosts/" + u.Booking.Host + "/index.html#" + v.rowID(u.Booking.Host, u.GPU),
+			Name: clean(u.Booking.Name), NameHref: v.userHref("../", u.Booking.Name),
+			From: v.words.near(u.Booking.From, v.in.Board.GeneratedAt), Until: v.words.near(u.Booking.Until, v.in.Board.GeneratedAt),
+			Booked: digits(u.Past.Hours()), Unused: digits(u.Spare.Hours()), Part: partOf(float64(u.Spare) / float64(u.Known)),
+			Unknown: digits((u.Past - u.Known).Hours()),
+		})
+	}
+	return rows
+}
