@@ -23,10 +23,13 @@ func (b *builder) kind() string {
 // including is one line for each of the shipped files in use.
 func (b *builder) including(line, extension string) string {
 	all := fmt.Sprintf(line, b.kind()+extension)
-	if b.o.Book {
-		all = fmt.Sprintf(line, "book"+extension) + all
+	switch {
+	case !b.o.Book:
+		return all
+	case b.name == "lighttpd": // where the last word counts
+		return all + fmt.Sprintf(line, "book"+extension)
 	}
-	return all
+	return fmt.Sprintf(line, "book"+extension) + all
 }
 
 func (b *builder) nginx() *exec.Cmd {
