@@ -196,6 +196,8 @@ func (a *app) commands() []*cobra.Command {
 		a.collectCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
 		a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
 		a.generateCommand(), a.serveCommand(), a.receiveCommand(),
+		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(),
+		a.bookCommand(), a.releaseCommand(), a.bookingsCommand(),
 		a.demoCommand(), a.doctorCommand(), a.versionCommand(),
 	}
 }

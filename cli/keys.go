@@ -50,6 +50,18 @@ func keys() []key {
 		{"consul.node_meta", "", list, "KEY=VALUE", "KEY=VALUE pairs that a node must have"},
 		{"consul.leader", "false", boolean, "", "stand for election in Consul, and generate only while leading (with --watch)"},
 		{"consul.leader_key", "gpuboard/leader", text, "KEY", "KEY in Consul that the generators of one site compete for"},
+		// Bookings.
+		{"booking.name", "", text, "NAME", "NAME to book under (default: your login name)"},
+		{"booking.default_duration", "1d", text, "LENGTH", "LENGTH of a booking when nothing else is said, such as 1d or 8h; none: it has to be said"},
+		{"booking.max_duration", "", text, "LENGTH", "LENGTH that one booking may have at most, such as 7d"},
+		{"booking.max_gpus", "", number, "NUMBER", "NUMBER of GPUs that one person may have booked at the same time"},
+		// The built-in web server.
+		{"booking.form", "false", boolean, "", "let people book in the browser (serve --booking)"},
+		{"booking.for_others", "false", boolean, "", "let people book for others in the browser; who did it is recorded"},
+		{"password", "", text, "FILE", "htpasswd FILE, with bcrypt, of those who may log in"},
+		{"private", "false", boolean, "", "show nothing to anybody who has not logged in"},
+		{"auth_header", "", text, "NAME", "NAME of the header in which a proxy says who it is, such as X-Remote-User"},
+		{"trusted_proxy", "127.0.0.0/8,::1", list, "ADDRS", "ADDRS of the proxies that are believed, in that header and in X-Forwarded-For"},
 		// History.
 		{"no_history", "false", boolean, "", "keep no history"},
 		{"history.raw", "168h", duration, "DURATION", "how long samples are kept as they came"},

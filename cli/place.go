@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuboard/board"
+	"gpuboard/booking"
+	"gpuboard/publisher"
+	"gpuboard/publisher/remotefile"
+	"gpuboard/snapshot"
+)
+
+// bookingKeys are the settings of everything that changes bookings.
+func bookingKeys() []string {
+	return []string{"data", "site", "comments", "aliases", "timezone", "site_url", "site_timeout", "identity", "known_hosts",
+		"booking.name", "booking.default_duration", "booking.max_duration", "booking.max_gpus"}
+}
+
+// A desk is where one person changes bookings: the file, wherever it lies, and
+// what has to be known to change it well.
+type desk struct {
+	app     *app
+	store   booking.Store
+	beside  func(name string) booking.Place // another file in the same directory
+	name    string                          // of the file, as messages call it
+	zone    *time.Location
+	now     time.Time
+	aliases booking.Aliases
+	limits  booking.Limits
+	length  string // booking.default_duration
+	login   string // who runs this, canonical
+	me      string // who is acted for, canonical
+	written string // the same as it was given
+	close   func() error
+}
+
+// desk opens the bookings. name is that of --name, "" for oneself; at that of
+// --now, "" for now.
+func (a *app) desk(c *cobra.Command, cfg *config, name, at string) (*desk, error) {
+	zone, err := cfg.zone()
+	if err != nil {
+		return nil, err
+	}
+	d := &desk{app: a, zone: zone, now: a.now(), length: cfg.string("booking.default_duration"), close: func() error { return nil }}
+	if at != "" {
+		if d.now, err = time.Parse(time.RFC3339, at); err != nil {
+			return nil, usagef("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
+		}
+	}
+	d.now = d.now.In(zone)
+	if d.limits, err = bookingLimits(cfg); err != nil {
+		return nil, err
+	}
+	login := cfg.string("booking.name")
+	if login == "" {
+		login = a.bookingUser()
+	}
+	host, _ := os.Hostname()
+	owner := snapshot.Text(fmt.Sprintf("%s on %s (pid %d)", login, host, os.Getpid()), snapshot.MaxNameBytes)
+	var problems []snapshot.Problem
+	if path := commentsPath(cfg); strings.Contains(path, "://") {
+		problems, err = d.openRemote(c.Context(), cfg, path, owner)
+	} else {
+		problems, err = d.openLocal(cfg, path, owner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range problems {
+		a.complain(p)
+	}
+	d.login = d.aliases.Canonical(login)
+	d.me, d.written = d.login, d.login
+	if name = strings.TrimSpace(name); name != "" {
+		d.me, d.written = d.aliases.Canonical(name), name
+	}
+	return d, nil
+}
+
+// bookingUser is who runs this; with sudo, the one who typed it.
+func (a *app) bookingUser() string {
+	if name := a.getenv("SUDO_USER"); name != "" && os.Geteuid() == 0 {
+		return name
+	}
+	return a.unixUser()
+}
+
+func (d *desk) openLocal(cfg *config, path, owner string) ([]snapshot.Problem, error) {
+	if dir := filepath.Dir(path); !isDir(dir) {
+		return nil, usagef("on the web host: --data DIR or --comments FILE; elsewhere: --comments sftp://user@host/path/comments.json, or comments in gpuboard.yml",
+			"there are no bookings here: no directory %s", dir)
+	}
+	d.store, d.name = booking.LocalStore(path, owner, d.app.now), path
+	d.beside = func(name string) booking.Place {
+		return booking.LocalStore(filepath.Join(filepath.Dir(path), name), owner, d.app.now)
+	}
+	var problems []snapshot.Problem
+	d.aliases, problems = d.app.aliases(cfg, filepath.Dir(path))
+	return problems, nil
+}
+
+func (d *desk) openRemote(ctx context.Context, cfg *config, address, owner string) ([]snapshot.Problem, error) {
+	target, err := publisher.ParseTarget(address)
+	if err != nil {
+		return nil, err
+	}
+	file, err := remotefile.New(remotefile.Options{Owner: owner, Now: d.app.now, Server: publisher.Options{
+		Target: target, Identity: cfg.list("identity"), KnownHosts: cfg.list("known_hosts"),
+		ResolveConfig: func(ctx context.Context, host string) ([]byte, error) { return sshConfig(ctx, host) },
+		Log:           d.app.log(),
+	}})
+	if err != nil {
+		return nil, fail(exitUsage, err, "for instance --comments sftp://web.example.org/srv/gpuboard/data/comments.json")
+	}
+	d.store, d.name, d.close = file, target.String(), file.Close
+	d.beside = func(name string) booking.Place { return file.Beside(name) }
+	if cfg.string("aliases") != "" {
+		var problems []snapshot.Problem
+		d.aliases, problems = d.app.aliases(cfg, "")
+		return problems, nil
+	}
+	data, _, err := file.Beside("aliases.csv").Read(ctx)
+	if err != nil {
+		return nil, d.failed(fmt.Errorf("reading aliases.csv beside the bookings: %w", err))
+	}
+	if data == nil {
+		return nil, nil
+	}
+	var problems []snapshot.Problem
+	d.aliases, problems = booking.ParseAliases(data)
+	return problems, nil
+}
+
+// bookingLimits reads the settings that bound what one person may book.
+func bookingLimits(cfg *config) (booking.Limits, error) {
+	l := booking.Limits{MaxGPUs: int(cfg.number("booking.max_gpus"))}
+	for _, name := range []string{"booking.max_duration", "booking.default_duration"} {
+		s := cfg.string(name)
+		if s == "" || s == "none" {
+			continue
+		}
+		length, err := booking.ParseDuration(s)
+		if err != nil {
+			return l, usagef("for instance 7d or 36h", "%s from %s: %w", name, cfg.origin[name], err)
+		}
+		if name == "booking.max_duration" {
+			l.MaxDuration = length
+		}
+	}
+	return l, nil
+}
+
+// parse reads the bookings as they stand in data.
+func (d *desk) parse(data []byte) *booking.Calendar {
+	return booking.Parse("comments.json", data, d.zone, booking.Options{Aliases: d.aliases, Now: d.now})
+}
+
+// mine reports whether a booking is theirs to change: it is their own, or they
+// made it for somebody else.
+func (d *desk) mine(b booking.Booking) bool {
+	return strings.EqualFold(b.Name, d.me) || b.By != "" && strings.EqualFold(d.aliases.Canonical(b.By), d.me)
+}
+
+// when puts the time of a booking into words.
+func (d *desk) when(b booking.Booking) string {
+	return booking.Describe(b.From, b.Until, d.now, d.zone)
+}
+
+// failed gives the errors of changing bookings their exit codes and hints.
+func (d *desk) failed(err error) error {
+	var f *failure
+	var encoding *booking.EncodingError
+	switch {
+	case err == nil || errors.As(err, &f):
+		return err
+	case errors.Is(err, booking.ErrBroken):
+		return fail(exitError, err, "gpuboard bookings lists what has to be mended by hand, by line and column")
+	case errors.Is(err, booking.ErrLocked):
+		return fail(exitTempFail, err, "try again in a moment; the lock of a program that died counts for 30 s")
+	case errors.Is(err, booking.ErrChanged):
+		return fail(exitTempFail, err, "try again")
+	case errors.Is(err, booking.ErrInvalid):
+		return fail(exitUsage, err, "")
+	case errors.As(err, &encoding):
+		return fail(exitError, err, "for instance: iconv -f WINDOWS-1252 -t UTF-8")
+	case publisher.Code(err) != "":
+		return err
+	case errors.Is(err, fs.ErrPermission):
+		return fail(exitError, err, "you have to be allowed to write the file and its directory; or book over SFTP with --comments sftp://…")
+	}
+	return err
+}
+
+// A knownFleet is what the board says about hosts, for commands that can do
+// without.
+type knownFleet struct {
+	board *board.Board
+	hosts map[string]booking.KnownHost
+}
+
+// fleet reads the board. Without one the fleet knows nothing; why is said when
+// somebody named a board to read.
+func (d *desk) fleet(ctx context.Context, cfg *config) (*knownFleet, error) {
+	f := &knownFleet{}
+	s, err := d.app.source(cfg, "")
+	if err != nil {
+		return f, err
+	}
+	p, err := s.read(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.board, f.hosts = p.Board, map[string]booking.KnownHost{}
+	for i := range p.Board.Hosts {
+		h := &p.Board.Hosts[i]
+		var known booking.KnownHost
+		for j := range h.GPUs {
+			known.GPUs = max(known.GPUs, h.GPUs[j].Index+1)
+			if h.GPUs[j].UUID != "" {
+				known.UUIDs = append(known.UUIDs, h.GPUs[j].UUID)
+			}
+		}
+		for j := range h.GPUs {
+			for _, m := range h.GPUs[j].MIGDevices {
+				known.UUIDs = append(known.UUIDs, m.UUID)
+			}
+		}
+		f.hosts[h.Name] = known
+	}
+	return f, nil
+}
+
+// resolve tells the index of a GPU by its UUID, for booking.Conflicts.
+func (f *knownFleet) resolve(host, uuid string) (int, bool) {
+	if f.board == nil {
+		return 0, false
+	}
+	for i := range f.board.Hosts {
+		if h := &f.board.Hosts[i]; h.Name == host {
+			for j := range h.GPUs {
+				if strings.EqualFold(h.GPUs[j].UUID, uuid) {
+					return h.GPUs[j].Index, true
+				}
+			}
+		}
+	}
+	return 0, false
+}
+
+// gpus is how many GPUs a host has, for booking.Limits.
+func (f *knownFleet) gpus(host string) int { return f.hosts[host].GPUs }
