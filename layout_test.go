@@ -42,6 +42,7 @@ var rooms = map[string][]string{
 	"serve":                {"booking", "board", "sitegen/render"},
 	"demo":                 {"snapshot"},
 	"templates":            {},
+	"deploy":               {},
 }
 
 // doors are packages of the outside world that only these rooms may touch.
