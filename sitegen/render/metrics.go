@@ -104,7 +104,7 @@ func (m *metricsSet) models(b *board.Board) {
 	}
 	for _, name := range apiKeys(total) {
 		m.add("gpuboard_gpus_free", "Free GPUs by model, net of bookings.", float64(free[name]), "model", name)
-		m.add("gpuboard_gpus_total", "GPUs by model.", float64(total[name]), "model", name)
+		m.add("gpuboard_gpus_known", "GPUs by model, whatever their state.", float64(total[name]), "model", name)
 	}
 }
 
@@ -125,7 +125,7 @@ func (m *metricsSet) problems(problems []snapshot.Problem) {
 	for i := range problems {
 		counts[problems[i].Code]++
 	}
-	m.add("gpuboard_problem_count", "Problems of this generation; health.json has them in words.", float64(len(problems)))
+	m.add("gpuboard_health_problems", "Problems of this generation; health.json has them in words.", float64(len(problems)))
 	for _, code := range apiKeys(counts) {
 		m.add("gpuboard_problems", "Problems of this generation by code.", float64(counts[code]), "code", code)
 	}
