@@ -14,6 +14,7 @@ import (
 // TestProxies puts each web server in front of another, for everything and for
 // the booking form alone.
 func TestProxies(t *testing.T) {
+	t.Parallel()
 	s := newWebSite(t)
 	if err := s.generate(webStart); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 // TestWebServers holds the configuration that is shipped for each web server to
 // one table: as a host of its own and under a path, open and with a password.
 func TestWebServers(t *testing.T) {
+	t.Parallel()
 	s := newWebSite(t)
 	if err := s.generate(webStart); err != nil {
 		t.Fatal(err)
