@@ -6,20 +6,32 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 
+	"gpuboard/booking"
 	"gpuboard/serve"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 func (a *app) serveCommand() *cobra.Command {
+	var form bool
 	c := &cobra.Command{
 		Use: "serve", Short: "serve the site, where there is no other web server", GroupID: groupWeb, Args: cobra.NoArgs,
-		Long: "serve is a small web server for the site that generate writes. It serves files alone and\n" +
-			"listens on this machine alone, unless told otherwise: access control is the business of\n" +
-			"a web server in front of it.\n" + exitStatus,
-		Example: "  gpuboard serve --site /srv/gpuboard/site\n  gpuboard serve --listen :8080",
+		Long: "serve is a small web server for the site that generate writes. It listens on this machine\n" +
+			"alone, unless told otherwise. With --booking people book, extend and release below book/;\n" +
+			"who they are is known from --password, a file made with htpasswd -B, or from a proxy in\n" +
+			"front, by --auth-header. With --private nobody sees anything without that. It speaks plain\n" +
+			"HTTP: where passwords travel over a network, put a web server with TLS in front.\n" +
+			"What somebody books is on the page when generate has run again.\n" + exitStatus,
+		Example: "  gpuboard serve --site /srv/gpuboard/site\n  gpuboard serve --listen :8080\n" +
+			"  gpuboard serve --booking --password /etc/gpuboard/users --data /srv/gpuboard/data --site /srv/gpuboard/site",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load(c)
 			if err != nil {
@@ -28,15 +40,104 @@ func (a *app) serveCommand() *cobra.Command {
 			if _, err := os.Stat(cfg.string("site")); err != nil {
 				return fail(exitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.string("site"))
 			}
-			h, err := serve.Handler(serve.Options{Site: cfg.string("site"), Log: a.log()})
+			o, err := a.serveOptions(cfg, form || cfg.bool("booking.form"))
+			if err != nil {
+				return err
+			}
+			h, err := serve.Handler(o)
 			if err != nil {
 				return err
 			}
 			return a.listenAndServe(c.Context(), cfg.string("listen"), h)
 		},
 	}
-	a.flags(c, "site", "listen")
+	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "timezone", "title", "lab",
+		"password", "private", "auth_header", "trusted_proxy", "booking.for_others", "booking.max_duration", "booking.max_gpus")
+	c.Flags().BoolVar(&form, "booking", false, "let people book in the browser (booking.form in the file)")
 	return c
+}
+
+// serveOptions says what the settings mean for the server, and refuses those
+// that contradict each other.
+func (a *app) serveOptions(cfg *config, form bool) (serve.Options, error) {
+	o := serve.Options{Site: cfg.string("site"), Log: a.log(), Private: cfg.bool("private")}
+	known := cfg.string("password") != "" || cfg.string("auth_header") != ""
+	const how = "--password FILE, made with: htpasswd -cB FILE NAME; or --auth-header NAME behind a proxy that logs people in"
+	switch {
+	case form && !known:
+		return o, usagef(how, "--booking has to know who people are")
+	case o.Private && !known:
+		return o, usagef(how, "--private has to know who people are")
+	case known && !form && !o.Private:
+		return o, usagef("add --booking, --private, or both", "somebody can log in, and nothing asks for it")
+	case !known:
+		return o, nil
+	}
+	proxies, err := serve.ParseProxies(cfg.list("trusted_proxy"))
+	if err != nil {
+		return o, usagef("", "trusted_proxy from %s: %w", cfg.origin["trusted_proxy"], err)
+	}
+	o.Auth, err = serve.NewAuth(serve.AuthOptions{
+		Passwords: cfg.string("password"), Header: cfg.string("auth_header"), Proxies: proxies, Now: a.now, Log: o.Log,
+	})
+	if err != nil {
+		return o, fail(exitUsage, err, "people are added with: htpasswd -B FILE NAME")
+	}
+	if cfg.string("password") != "" && !loopback(cfg.string("listen")) {
+		fmt.Fprintln(a.stderr, "gpuboard: passwords travel in the clear over the network: put a web server with TLS in front, and listen on 127.0.0.1")
+	}
+	if form {
+		o.Booking, err = a.bookingForm(cfg)
+	}
+	return o, err
+}
+
+// bookingForm is the form with everything that it needs.
+func (a *app) bookingForm(cfg *config) (*serve.BookingOptions, error) {
+	zone, err := cfg.zone()
+	if err != nil {
+		return nil, err
+	}
+	limits, err := bookingLimits(cfg)
+	if err != nil {
+		return nil, err
+	}
+	path := commentsPath(cfg)
+	if strings.Contains(path, "://") {
+		return nil, usagef("run serve on the web host", "--booking needs the bookings on this machine, and comments is %s", path)
+	}
+	if dir := filepath.Dir(path); !isDir(dir) {
+		return nil, usagef("name another with --data or --comments", "there is no directory %s for the bookings", dir)
+	}
+	tmpl := templates.Files()
+	if own := cfg.string("templates"); own != "" {
+		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), own))
+	}
+	pages, err := render.NewBookPages(render.Site{Title: cfg.string("title"), Lab: cfg.string("lab"), Zone: zone, Version: version()}, tmpl)
+	if err != nil {
+		return nil, fail(exitUsage, err, "")
+	}
+	aliases := func() booking.Aliases {
+		known, problems := a.aliases(cfg, cfg.string("data"))
+		if known == nil && len(problems) > 0 {
+			a.complain(problems[0])
+		}
+		return known
+	}
+	return &serve.BookingOptions{
+		Store: booking.LocalStore(path, "the booking form", a.now), Zone: zone, Aliases: aliases, Limits: limits,
+		ForOthers: cfg.bool("booking.for_others"), Interval: cfg.duration("interval"), Pages: pages, Now: a.now,
+	}, nil
+}
+
+// loopback reports whether an address to listen on is reached from this machine alone.
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // listenAndServe says where it listens, on stderr, and serves until the end.

@@ -296,8 +296,10 @@
       timer = setTimeout(refresh, saved && Date.parse(root.dataset.built) < saved - skew ? 2000 : 1000 * Math.max(5, root.dataset.interval || 60) * (1 + Math.random() / 5));
     }
   };
+  // Without a name and password that somebody opened the page with: fetch refuses those.
+  var here = function (path) { return new URL(path || location.pathname, location.origin + location.pathname).href; };
   var refresh = function () {
-    fetch(location.pathname, { cache: "no-cache", credentials: "same-origin" }).then(function (r) {
+    fetch(here(""), { cache: "no-cache", credentials: "same-origin" }).then(function (r) {
       var date = Date.parse(r.headers.get("Date"));
       if (date) { skew = Math.abs(Date.now() - date) > 60000 ? Date.now() - date : 0; }
       return r.ok ? r.text() : "";
@@ -418,7 +420,7 @@
     compose(panel);
     if (hasForm === null && location.protocol !== "file:") {
       hasForm = false;
-      fetch(root.dataset.root + "book/capabilities.json", { cache: "no-cache", credentials: "same-origin" }).then(function (r) {
+      fetch(here(root.dataset.root + "book/capabilities.json"), { cache: "no-cache", credentials: "same-origin" }).then(function (r) {
         return r.ok ? r.json() : {};
       }).then(function (able) {
         hasForm = able.booking === true;
@@ -440,8 +442,8 @@
       if (panel) { panel.open = true; }
     }
   };
-  // After a booking: until a generation has it.
-  var saved = /[?&]saved=1/.test(location.search) ? Date.now() : 0;
+  // After a booking: until a generation has it, which tells its time in seconds.
+  var saved = /[?&]saved=1/.test(location.search) ? 1000 * Math.floor(Date.now() / 1000) : 0;
 
   // The value of a chart under the pointer, read back from its shape.
   var tip = null;
