@@ -141,6 +141,10 @@ func TestParse(t *testing.T) {
 		{"readings that cannot be", map[string]string{gpusFile: "0, GPU-1, A100, 50000, 40960, 500, 1, 40, 2026/11/20 11:42:00.000\n"}, "bad:range bad:range", func(s *snapshot.Snapshot) bool { return s.GPUs[0].MemoryUsed == nil && s.GPUs[0].UtilizationGPU == nil }},
 		{"the last process has ended", map[string]string{processesFile: "2026/11/20 11:40:20.000, GPU-1, 90, python, 11\n"}, "", func(s *snapshot.Snapshot) bool { return len(s.Processes) == 0 }},
 		{"one of two has ended", map[string]string{processesFile: "2026/11/20 11:41:40.000, GPU-1, 90, python, 12\n2026/11/20 11:42:00.000, GPU-1, 90, python, 11\n"}, "", func(s *snapshot.Snapshot) bool { return len(s.Processes) == 1 && s.Processes[0].PID == 11 }},
+		{"a process in two lines of one moment", map[string]string{processesFile: "2026/11/20 11:42:00.000, GPU-1, 90, python, 11\n2026/11/20 11:42:01.000, GPU-1, 95, python, 11\n"}, "", func(s *snapshot.Snapshot) bool {
+			return len(s.Processes) == 1 && *s.Processes[0].UsedMemory == 95
+		}},
+		{"lines out of order", map[string]string{gpusFile: row + "0, GPU-1, A100, 7, 40960, 5, 1, 40, 2026/11/20 11:41:40.000\n"}, "", func(s *snapshot.Snapshot) bool { return *s.GPUs[0].MemoryUsed == 100 }},
 		{"nobody to ask about processes", map[string]string{processesFile: "-"}, "legacy:processes", func(s *snapshot.Snapshot) bool { return len(s.Processes) == 0 }},
 		{"ps was not asked", map[string]string{usersFile: "-"}, "legacy:users", func(s *snapshot.Snapshot) bool { return s.Processes[0].Alive == nil && s.Processes[0].User == "" }},
 		{"ps does not know the pid", map[string]string{usersFile: "{\"11\": [12, 13]}\n12 kai Fri Nov 20 09:00:00 2026\n"}, "", func(s *snapshot.Snapshot) bool {

@@ -137,6 +137,9 @@ func TestNewsReachFeedAndAnnouncer(t *testing.T) {
 	if len(c.accepted) != n {
 		t.Errorf("told again: %+v", c.accepted[n:])
 	}
+	if quiet := l.feed(); len(quiet.Entries) != len(first) || quiet.Updated != same.Updated {
+		t.Errorf("a generation without news left %d entries of %d", len(quiet.Entries), len(first))
+	}
 }
 
 // What could not be accepted is handed in again, and not forgotten.
