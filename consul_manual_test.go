@@ -56,24 +56,23 @@ func testManual(h *house) {
 	shown := false
 	for _, block := range blocks {
 		script := string(block[1])
-		c := command(script)
 		if !strings.HasPrefix(script, "# runs until it is stopped") {
-			out, err := c.CombinedOutput()
+			out, err := command(script).CombinedOutput()
 			output.Write(out)
 			if err != nil {
 				t.Fatalf("%v, from\n%s\n%s", err, script, out)
 			}
 		} else {
-			c = command(strings.Replace(script, "gpuboard generate", "exec gpuboard generate", 1))
 			h.must(os.RemoveAll(h.site))
-			c.Stdout, c.Stderr = &output, &output
-			h.must(c.Start())
+			p := h.startCommand(command(strings.Replace(script, "gpuboard generate", "exec gpuboard generate", 1)))
 			h.shows("gpu01", func(b boardJSON) bool {
 				return slices.Equal(hostNames(b), []string{"gpu01"}) && b.Hosts[0].State == "up"
 			})
 			shown = true
-			h.must(c.Process.Signal(syscall.SIGTERM))
-			h.must(c.Wait())
+			if code := p.end(syscall.SIGTERM); code != 0 {
+				t.Errorf("exit %d, from\n%s\n%s", code, script, p)
+			}
+			output.WriteString(p.String())
 		}
 	}
 	if !shown {
@@ -100,7 +99,6 @@ func testManual(h *house) {
 	// A token that may not: no use in trying again, and not a trace of it.
 	canary := "11111111-2222-3333-4444-canary000000"
 	for _, args := range []string{"register --host gpu01", "deregister --host gpu01",
-		"run --host gpu01 --register --to file:///srv/gpuboard/data & sleep 3; kill $!; wait",
 		"generate --data /srv/gpuboard/data --site /srv/gpuboard/site --state /srv/gpuboard/state --hosts-from consul"} {
 		c := command("export CONSUL_HTTP_TOKEN=" + canary + "\ngpuboard " + args)
 		out, err := c.CombinedOutput()
@@ -112,6 +110,12 @@ func testManual(h *house) {
 			t.Errorf("gpuboard %s with a wrong token: exit %d\n%s", args, code, out)
 		}
 	}
+	loop := h.startCommand(command("export CONSUL_HTTP_TOKEN=" + canary + "\nexec gpuboard run --host gpu01 --register --to file:///srv/gpuboard/data"))
+	h.says(loop, "403")
+	if code := loop.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("with a wrong token the loop exits with %d:\n%s", code, loop)
+	}
+	output.WriteString(loop.String())
 	secrets := [][]byte{[]byte(canary), []byte(consultest.ManagementToken)}
 	for _, file := range []string{"node.token", "web.token"} {
 		token, err := os.ReadFile(filepath.Join(h.dir, "etc/gpuboard", file))

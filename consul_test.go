@@ -90,8 +90,14 @@ func (p *process) String() string {
 
 func (h *house) start(args ...string) *process {
 	h.t.Helper()
-	p := &process{Cmd: exec.Command(h.program, args...), done: make(chan struct{})}
-	p.Env = append(os.Environ(), "CONSUL_HTTP_ADDR="+h.consul.Address, "HOME="+h.dir)
+	c := exec.Command(h.program, args...)
+	c.Env = append(os.Environ(), "CONSUL_HTTP_ADDR="+h.consul.Address, "HOME="+h.dir)
+	return h.startCommand(c)
+}
+
+func (h *house) startCommand(c *exec.Cmd) *process {
+	h.t.Helper()
+	p := &process{Cmd: c, done: make(chan struct{})}
 	p.Stdout, p.Stderr = p, p
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	h.must(p.Start())
@@ -258,6 +264,16 @@ func testNode(h *house) {
 	state(api.HealthPassing, "8 GPUs, 8 free")
 	killed.end(syscall.SIGKILL)
 	state(api.HealthCritical, "TTL")
+
+	// A node whose driver fails can be registered; nobody knows how many GPUs to expect.
+	h.write("broken", "")
+	if out := h.run(3, register...); !strings.Contains(out, "driver") {
+		t.Errorf("with a driver that fails, register says %q", out)
+	}
+	service, _, err = local().Service("gpuboard", nil)
+	if err != nil || service.Meta["gpus"] != "" || service.Meta["title"] != "Box 1" {
+		t.Errorf("with a driver that fails: %+v, %v", service, err)
+	}
 
 	for range 2 {
 		if out := h.run(0, node("deregister", "--host", "gpu01")[:3]...); out != "" {
