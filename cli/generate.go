@@ -117,6 +117,9 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 	if info, err := os.Stat(cfg.string("data")); err != nil || !info.IsDir() {
 		return nil, fail(exitUsage, fmt.Errorf("there is no data directory %s", cfg.string("data")), "make it (mkdir -p "+filepath.Join(cfg.string("data"), "drop")+"), or name another with --data")
 	}
+	if path := commentsPath(cfg); strings.Contains(path, "://") {
+		return nil, usagef("name the file on this machine with --comments FILE", "the site is made where the bookings are, and comments from %s is %s", cfg.origin["comments"], path)
+	}
 	resolve, err := a.inventory(cfg)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func keys() []key {
 		{"data", "data", text, "DIR", "data DIR: comments.json, drop/, notice.md, hosts/"},
 		{"site", "site", text, "DIR", "DIR the site is written to, and a web server serves"},
 		{"state", "", text, "DIR", "DIR of what the generator remembers"},
-		{"comments", "", text, "FILE", "bookings FILE (default: comments.json in the data directory)"},
+		{"comments", "", text, "FILE", "bookings FILE (default: comments.json in the data directory); book, release and bookings also take sftp://user@host/path"},
 		{"legacy", "", text, "DIR", "DIR that the older GPU Monitor's scripts write to (default: the data directory, if their files are in it; none for never)"},
 		{"legacy_zone", "", text, "ZONE", "ZONE that the clocks of those nodes show (default: the site's)"},
 		{"aliases", "", text, "FILE", "FILE of other names of people (default: aliases.csv in the data directory)"},

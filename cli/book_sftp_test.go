@@ -1,0 +1,250 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"gpuboard/cli"
+	"gpuboard/internal/sshtest"
+)
+
+// A counterOverSFTP is where people book whose bookings lie on a real server.
+type counterOverSFTP struct {
+	t      testing.TB
+	server *sshtest.Server
+	file   string
+}
+
+func newCounterOverSFTP(t *testing.T) *counterOverSFTP {
+	t.Helper()
+	server := sshtest.Start(t, sshtest.Options{})
+	t.Setenv("GPUBOARD_TIMEZONE", "Europe/Paris")
+	t.Setenv("GPUBOARD_CONFIG", "")
+	t.Setenv("GPUBOARD_BOOKING_NAME", "ada")
+	t.Setenv("GPUBOARD_IDENTITY", server.Key)
+	t.Setenv("GPUBOARD_KNOWN_HOSTS", server.KnownHosts)
+	t.Setenv("GPUBOARD_COMMENTS", fmt.Sprintf("sftp://%s@%s/~/comments.json", server.User, server.Addr))
+	t.Setenv("GPUBOARD_DATA", filepath.Join(t.TempDir(), "none"))
+	return &counterOverSFTP{t, server, filepath.Join(server.Dir, "comments.json")}
+}
+
+// run runs the program in this process and expects its exit code.
+func (c *counterOverSFTP) run(code int, args ...string) (stdout, stderr string) {
+	c.t.Helper()
+	var out, problems bytes.Buffer
+	if got := cli.Main(args, strings.NewReader(""), &out, &problems); got != code {
+		c.t.Errorf("gpuboard %s: exit %d, want %d\n%s%s", strings.Join(args, " "), got, code, out.String(), problems.String())
+	}
+	return out.String(), problems.String()
+}
+
+func (c *counterOverSFTP) read() string {
+	c.t.Helper()
+	data, err := os.ReadFile(c.file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (c *counterOverSFTP) write(name string, data []byte) {
+	c.t.Helper()
+	if err := os.WriteFile(filepath.Join(c.server.Dir, name), data, 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestBookingOverSFTP(t *testing.T) {
+	c := newCounterOverSFTP(t)
+	const now = "--now=2026-11-20T10:42:00Z"
+
+	// What cannot work, and the code that says whether to try again.
+	if _, stderr := c.run(2, "book", "gpu01:0", "--comments", fmt.Sprintf("sftp://%s@%s/no/such/comments.json", c.server.User, c.server.Addr)); !strings.Contains(stderr, "hint: look at the path") {
+		t.Errorf("no such directory: %s", stderr)
+	}
+	if _, stderr := c.run(2, "book", "gpu01:0", "--comments", "sftp://127.0.0.1"); !strings.Contains(stderr, "names no file") {
+		t.Errorf("no path: %s", stderr)
+	}
+	if _, stderr := c.run(2, "book", "gpu01:0", "--known-hosts", filepath.Join(t.TempDir(), "none")); !strings.Contains(stderr, "host key") {
+		t.Errorf("unknown server: %s", stderr)
+	}
+	c.run(75, "book", "gpu01:0", "--comments", "sftp://127.0.0.1:1/comments.json")
+
+	example, err := os.ReadFile("../data/comments.json.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.write("comments.json", example)
+	c.write("aliases.csv", []byte("adal,ada\n"))
+
+	if _, stderr := c.run(1, "book", "gpu01:0", "--name", "bob", now); !strings.Contains(stderr, "gpu01:0 is booked by ada") {
+		t.Errorf("a conflict: %s", stderr)
+	}
+	if out, _ := c.run(0, "book", "gpu01:1", "--for", "2d", "--dry-run", now); !strings.Contains(out, `+       "date": "2026-11-22 11:42"`) || c.read() != string(example) {
+		t.Errorf("dry run: %s", out)
+	}
+	out, stderr := c.run(0, "book", "gpu01:1", "--for", "2d", now)
+	if !strings.HasPrefix(out, "gpu01:1 booked for ada: Fri 20 Nov 11:42 → Sun 22 Nov 11:42 CET (2 d) [") || stderr != "" {
+		t.Errorf("booked: %q, %q", out, stderr)
+	}
+	onlyAdded(t, string(example), c.read(), "{},                               // GPU 1: nobody")
+
+	// The alias beside the file is known: adal is ada.
+	c.run(0, "book", "--extend", "gpu01:1", "--for", "1d", "--name", "adal", now)
+	if out, _ := c.run(0, "bookings", "--mine", now); !strings.Contains(out, "Mon 23 Nov 11:42 CET") || strings.Contains(out, "grace  ") {
+		t.Errorf("listed: %s", out)
+	}
+	c.run(1, "release", "gpu01:1", "--name", "bob", now)
+	c.run(0, "release", "gpu01:1", "--name", "adal", "--now=2026-11-20T11:42:00Z")
+	if !strings.Contains(c.read(), `"date": "2026-11-20 12:42"`) {
+		t.Errorf("released:\n%s", c.read())
+	}
+	if out, _ := c.run(0, "bookings", "--prune", "--now=2026-12-31T00:00:00Z"); !strings.HasPrefix(out, "moved 5 bookings that ended before Tue 1 Dec 2026 01:00 CET") {
+		t.Errorf("pruned: %s", out)
+	}
+	archive, err := os.ReadFile(filepath.Join(c.server.Dir, "comments.archive.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(archive)) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("the archive has a line that is no JSON: %s", line)
+		}
+	}
+	if strings.Contains(c.read(), "long over") || !strings.Contains(string(archive), "long over") {
+		t.Errorf("pruned:\n%s\n%s", c.read(), archive)
+	}
+
+	entries, err := os.ReadDir(c.server.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".previous") {
+			t.Errorf("left behind: %s", name)
+		}
+	}
+}
+
+// onlyAdded checks that every line of before is in after, in order, but for one.
+func onlyAdded(t *testing.T, before, after, but string) {
+	t.Helper()
+	rest := strings.Split(after, "\n")
+	for _, line := range strings.Split(before, "\n") {
+		if strings.TrimSpace(line) == strings.TrimSpace(but) {
+			continue
+		}
+		i := 0
+		for i < len(rest) && rest[i] != line {
+			i++
+		}
+		if i == len(rest) {
+			t.Fatalf("the line %q is gone from\n%s", line, after)
+		}
+		rest = rest[i+1:]
+	}
+}
+
+// Many want the same GPU at the same moment: one of them gets it, whether the
+// bookings lie here or elsewhere.
+func TestOneOfManyGetsTheGPU(t *testing.T) {
+	c := newCounterOverSFTP(t)
+	local := filepath.Join(t.TempDir(), "comments.json")
+	for _, where := range []string{local, os.Getenv("GPUBOARD_COMMENTS")} {
+		var won, lost atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				var out, problems bytes.Buffer
+				args := []string{"book", "gpu01:0", "--for", "1d", "--name", fmt.Sprintf("u%d", i), "--comments", where}
+				switch code := cli.Main(args, strings.NewReader(""), &out, &problems); {
+				case code == 0:
+					won.Add(1)
+				case code == 1 && strings.Contains(problems.String(), "is booked by u"):
+					lost.Add(1)
+				default:
+					t.Errorf("exit %d: %s", code, problems.String())
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 || lost.Load() != 5 {
+			t.Errorf("%s: %d got it and %d were refused", where, won.Load(), lost.Load())
+		}
+	}
+	if got := strings.Count(c.read(), `"name": "u`); got != 1 {
+		t.Errorf("%d bookings in the file, want one", got)
+	}
+}
+
+func TestLatin1StaysLatin1(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "comments.json")
+	before := "{\n  \"gpu01\": [ { \"name\": \"P\xe8re\", \"date\": \"2020-01-01\" } ]\n}\n"
+	if err := os.WriteFile(file, []byte(before), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GPUBOARD_BOOKING_NAME", "zoë")
+	book := func(comment string) (int, string) {
+		var out, problems bytes.Buffer
+		code := cli.Main([]string{"book", "gpu01:1", "--for", "1d", "--comment", comment, "--comments", file}, strings.NewReader(""), &out, &problems)
+		return code, problems.String()
+	}
+	if code, stderr := book("日本"); code != 1 || !strings.Contains(stderr, "iconv") {
+		t.Errorf("a character that is not in Latin-1: exit %d, %s", code, stderr)
+	}
+	if code, stderr := book("für später"); code != 0 {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || !bytes.Contains(data, []byte("P\xe8re")) || !bytes.Contains(data, []byte("f\xfcr sp\xe4ter")) || !bytes.Contains(data, []byte("zo\xeb")) {
+		t.Errorf("the encoding changed: %q, %v", data, err)
+	}
+}
+
+// Every command of docs/bookings.md is run by a script, word for word, or here
+// when it needs a server.
+func TestDocumentedCommandsAreRun(t *testing.T) {
+	doc, err := os.ReadFile("../docs/bookings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile("testdata/script/docs_bookings.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCounterOverSFTP(t)
+	c.write("comments.json", []byte("{}\n"))
+	commands := regexp.MustCompile(`(?m)^(?:    |\$ )?(gpuboard .*)$`).FindAllSubmatch(doc, -1)
+	if len(commands) < 10 {
+		t.Fatalf("only %d commands found", len(commands))
+	}
+	remote := 0
+	for _, m := range commands {
+		command := string(m[1])
+		if address := regexp.MustCompile(`sftp://\S+`).FindString(command); address != "" {
+			remote++
+			var args []string
+			for _, word := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(command, -1)[1:] {
+				args = append(args, strings.Trim(strings.ReplaceAll(word, address, os.Getenv("GPUBOARD_COMMENTS")), `"`))
+			}
+			c.run(0, args...)
+			continue
+		}
+		// A script quotes with single quotes where a shell has double ones.
+		if !strings.Contains(string(script), "exec "+strings.ReplaceAll(command, `"`, `'`)+"\n") {
+			t.Errorf("docs/bookings.md says %q, and no script runs it", command)
+		}
+	}
+	if remote == 0 {
+		t.Error("docs/bookings.md does not say how to book over SFTP")
+	}
+}
