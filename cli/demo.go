@@ -99,7 +99,7 @@ func (a *app) demo(ctx context.Context, cfg *config, listen string) (err error) 
 		return err
 	}
 
-	fmt.Fprintln(a.stderr, "gpuboard: making up a day of history")
+	fmt.Fprintln(a.stderr, "gpuboard: making up a month of history")
 	if err := a.demoHistory(ctx, cfg, fleet, now); err != nil {
 		return err
 	}
@@ -246,31 +246,47 @@ func (a *app) demoNode(ctx context.Context, dir string, n demoNode, drop net.Add
 	}
 }
 
-// demoPast is how much history the demonstration begins with, and demoStep how
-// far its samples are apart.
+// The demonstration begins with a month of history: samples lie demoFar apart
+// in it, and demoNear in the last day.
 const (
-	demoPast = 26 * time.Hour
-	demoStep = time.Minute
+	demoPast = 31 * 24 * time.Hour
+	demoDay  = 26 * time.Hour
+	demoFar  = 5 * time.Minute
+	demoNear = time.Minute
 )
 
-// demoHistory puts the fleet's last day into the history, as if the generator
+// demoHistory puts the fleet's last month into the history, as if the generator
 // had been running all the while.
 func (a *app) demoHistory(ctx context.Context, cfg *config, fleet *demo.Fleet, now time.Time) error {
-	store, err := a.history(cfg)
-	if err != nil || store == nil {
+	if cfg.bool("no_history") {
+		return nil
+	}
+	if err := os.MkdirAll(cfg.string("state"), 0o700); err != nil {
+		return err
+	}
+	// All of it is taken in at once, and so must not count as too old.
+	store, err := history.Open(ctx, filepath.Join(cfg.string("state"), "history.db"), now, history.Options{Raw: demoPast + 24*time.Hour})
+	if err != nil {
 		return err
 	}
 	defer store.Close()
 	var batches []history.Batch
 	for _, h := range fleet.Hosts() {
 		b := history.Batch{Host: h.Name}
-		for at := now.Add(-demoPast); at.Before(now.Add(-demoStep)); at = at.Add(demoStep) {
+		step := demoFar
+		for at := now.Add(-demoPast).Truncate(demoFar); at.Before(now.Add(-demoNear)); at = at.Add(step) {
+			if now.Sub(at) <= demoDay {
+				step = demoNear
+			}
 			if fleet.Silent(h.Name, at) {
 				continue
 			}
 			s := fleet.Snapshot(h.Name, at)
 			// A boot of its own: the nodes' spools begin to count anew.
-			b.Boot = "before-" + s.BootID
+			if boot := "before-" + s.BootID; boot != b.Boot {
+				batches = append(batches, b)
+				b = history.Batch{Host: h.Name, Boot: boot}
+			}
 			b.Samples = append(b.Samples, s.Sample())
 		}
 		batches = append(batches, b)

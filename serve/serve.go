@@ -139,6 +139,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		name = s.index(name, r)
 	}
+	if s.states(w, r, name) {
+		return
+	}
 	s.file(w, r, name)
 }
 

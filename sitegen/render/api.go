@@ -66,6 +66,7 @@ func Data(in Input) ([]File, error) {
 	files = append(files, calendars...)
 	files = append(files, badgeFiles(in)...)
 	files = append(files, compatFiles(in)...)
+	files = append(files, historyFiles(in)...)
 	apiSort(files)
 	return files, nil
 }

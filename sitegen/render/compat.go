@@ -32,7 +32,7 @@ func compatFiles(in Input) []File {
 		h := &b.Hosts[i]
 		one := &apiEnc{}
 		one.open('{')
-		compatStates(one, h, in.Site.Zone)
+		compatStates(one, h, in.Site.Zone, in.History)
 		fields := append([]byte(nil), one.b[1:]...)
 		states.sep()
 		states.b = append(states.b, fields...)
@@ -91,8 +91,10 @@ func compatText[N int | int64](e *apiEnc, key string, v *N) {
 //	total_memory, used_memory, uuid}}, "timestamp": YYYYMMDDhhmmss}], "ip_address", "status"}
 //
 // Every value in gpu_data is a string. A host without news has an empty
-// gpu_data and the time of its last news; "data" holds the newest snapshot.
-func compatStates(e *apiEnc, h *board.Host, zone *time.Location) {
+// gpu_data and the time of its last news. "data" ascends: what history knows of
+// the hour before, in means of five minutes and without processes, and at the
+// end the newest snapshot.
+func compatStates(e *apiEnc, h *board.Host, zone *time.Location, past *History) {
 	zone = compatZone(zone)
 	at := h.SnapshotAt.In(zone)
 	e.sep()
@@ -100,6 +102,9 @@ func compatStates(e *apiEnc, h *board.Host, zone *time.Location) {
 	e.open('{')
 	e.array("data")
 	if !h.SnapshotAt.IsZero() {
+		if past != nil && past.Hosts[h.Name] != nil {
+			compatPast(e, h, &past.Hosts[h.Name].Fives, zone)
+		}
 		e.elem()
 		e.object("gpu_data")
 		for i := range h.GPUs {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gpuboard/board"
-	"gpuboard/history"
 )
 
 // pastHosts is the number of hosts up to which a host's charts stand on its own
@@ -46,10 +45,7 @@ func (v *view) pastOf(h *board.Host) pastInput {
 	in.past = v.in.History.Hosts[h.Name]
 	for i := range h.GPUs {
 		g := &h.GPUs[i]
-		p := pastGPU{index: g.Index, key: g.UUID}
-		if p.key == "" {
-			p.key = history.IndexKey(g.Index)
-		}
+		p := pastGPU{index: g.Index, key: pastKey(g)}
 		if g.MemoryTotal != nil {
 			p.memory = *g.MemoryTotal
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gpuboard/board"
-	"gpuboard/history"
 )
 
 // nowRows lists what somebody should look at now, the longest first.
@@ -37,8 +36,14 @@ func (v *view) nowRows(p *historyPage) {
 				stuck = append(stuck, found{row, b.GeneratedAt.Sub(g.Since)})
 			case g.NoShow && g.Booking != nil:
 				owner(g.Booking.Name)
-				row.For = v.words.length(g.IdleFor)
-				noShow = append(noShow, found{row, g.IdleFor})
+				spare := g.IdleFor
+				if spare == 0 && !g.Since.IsZero() {
+					spare = b.GeneratedAt.Sub(g.Since)
+				}
+				if spare > 0 {
+					row.For = v.words.length(spare)
+				}
+				noShow = append(noShow, found{row, spare})
 			case g.IdleFor > 0 && (g.State == board.Busy || g.State == board.InUse || g.State == board.Contested):
 				for k := range g.Processes {
 					if g.Processes[k].Type.Computes() {
@@ -95,12 +100,8 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 			if len(bk.GPUs) > 0 && !slices.Contains(bk.GPUs, g.Index) {
 				continue
 			}
-			key := g.UUID
-			if key == "" {
-				key = history.IndexKey(g.Index)
-			}
 			u := UnusedBooking{Booking: bk, GPU: g.Index}
-			gpu, seen := span.GPUs[key]
+			gpu, seen := span.GPUs[pastKey(g)]
 			for k := range PastSteps()[1] {
 				at := span.From.Add(time.Duration(k) * span.Step)
 				end := at.Add(span.Step)

@@ -290,6 +290,37 @@ func (v *view) useView(name, href string, u Use, most float64) useView {
 	return out
 }
 
+// pastUse gives each person's page what the person used.
+func (v *view) pastUse(pages map[string]*userPage) {
+	if v.in.History == nil || v.in.History.Fleet == nil {
+		return
+	}
+	f, energy := v.in.History.Fleet, v.in.Site.Energy
+	for _, p := range pages {
+		p.Money, p.CO2, p.Coin = energy.Price > 0, energy.CO2Grams > 0, clean(energy.Currency)
+	}
+	for i := range f.Windows {
+		w := &f.Windows[i]
+		known := 0.0
+		for j := range w.Hosts {
+			known += w.Hosts[j].KnownHours
+		}
+		frame := windowView{ID: windowNames[i], Name: v.words.or("past.window."+windowNames[i], windowNames[i]), Coverage: partOf(w.Coverage), Since: v.words.near(w.From, w.To)}
+		for j := range w.Users {
+			p := pages[w.Users[j].Name]
+			if p == nil {
+				continue
+			}
+			line, use := frame, v.useView(w.Users[j].Name, "", w.Users[j].Use, 0)
+			if known > 0 {
+				use.Share = partOf(w.Users[j].GPUHours / known)
+			}
+			line.Users = []useView{use}
+			p.Use = append(p.Use, line)
+		}
+	}
+}
+
 // A heatView is the week by the hour.
 type heatView struct {
 	Days     []heatDay // from Monday

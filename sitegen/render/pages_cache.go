@@ -23,6 +23,7 @@ type Cache struct {
 	style [32]byte
 	set   *template.Template
 	hosts map[string]*rendered
+	json  map[string]hostJSON
 }
 
 // rendered is all that depends on one host alone.
@@ -70,7 +71,7 @@ func (v *view) templates(tmpl fs.FS) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	*v.in.Cache = Cache{style: v.style, set: set}
+	*v.in.Cache = Cache{style: v.style, set: set, json: v.in.Cache.json}
 	return set, nil
 }
 

@@ -19,6 +19,10 @@ type userPage struct {
 	HoldsMore int
 	Bookings  []bookingView
 	Means     bool
+	Use       []windowView // of this person alone: the first of Users
+	Money     bool
+	CO2       bool
+	Coin      string
 	newest    time.Time // of the readings that the page shows
 }
 
@@ -62,6 +66,7 @@ func (v *view) userPages() []*userPage {
 			p.Bookings = append(p.Bookings, v.booking(&b.Bookings[i], "../../"))
 		}
 	}
+	v.pastUse(pages)
 	for _, p := range list {
 		if !p.newest.IsZero() {
 			p.Built = v.words.full(p.newest)

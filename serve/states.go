@@ -1,0 +1,56 @@
+package serve
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// maxStates bounds a file whose lists are to be cut.
+const maxStates = 64 << 20
+
+// states answers states/…?fetch_num=N: the same file, with the newest N points
+// of each host. It reports whether it did; anything else is for the file as it is.
+func (s *server) states(w http.ResponseWriter, r *http.Request, name string) bool {
+	if path.Base(name) != "index.json" || !strings.HasPrefix(name, "states/") || !r.URL.Query().Has("fetch_num") {
+		return false
+	}
+	n, err := strconv.Atoi(r.URL.Query().Get("fetch_num"))
+	if err != nil || n < 1 {
+		http.Error(w, "fetch_num is a number from 1 on", http.StatusBadRequest)
+		return true
+	}
+	f, _, err := s.open(name)
+	if err != nil {
+		return false // which says so as for every file
+	}
+	defer f.Close()
+	hosts := map[string]map[string]json.RawMessage{}
+	if json.NewDecoder(io.LimitReader(f, maxStates)).Decode(&hosts) != nil {
+		return false
+	}
+	for _, host := range hosts {
+		var points []json.RawMessage
+		if json.Unmarshal(host["data"], &points) != nil || len(points) <= n {
+			continue
+		}
+		if host["data"], err = json.Marshal(points[len(points)-n:]); err != nil {
+			return false
+		}
+	}
+	body, err := json.Marshal(hosts)
+	if err != nil {
+		return false
+	}
+	h := w.Header()
+	h.Set("Content-Type", types[".json"])
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(append(body, '\n')) // whoever went away does not wait for it
+	}
+	return true
+}
