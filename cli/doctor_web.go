@@ -49,6 +49,8 @@ func (d *doctor) web(ctx context.Context) {
 	}
 	d.private(site)
 	d.overlay()
+	d.hooks()
+	d.older(data)
 	if d.app.asksConsul(d.cfg) {
 		if answer, ok := d.askConsul(ctx); ok && len(answer.Hosts) == 0 {
 			d.bad("discovery:empty", "gpuboard register on the nodes; deploy/consul/acl-generator.hcl has the policy that the token needs",

@@ -39,6 +39,8 @@ const (
 	// line of a process, and than the newest line of a GPU.
 	processGap = 5 * time.Second
 	processAge = 90 * time.Second
+	// maxZones is how far apart two zones can be.
+	maxZones = 26 * time.Hour
 	// tailGPUs is how many lines of GPUs the scripts keep.
 	tailGPUs = 20
 )
@@ -211,7 +213,7 @@ func (r *reader) clock(at, written time.Time) {
 	switch {
 	case ahead > time.Minute:
 		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("its newest line is %s in the future if it is meant in %s; the node is in another zone, or its clock is wrong (legacy_zone says which zone the nodes are in)", span(ahead.Round(time.Minute)), r.zone))
-	case quarter != 0 && (ahead-quarter).Abs() < 90*time.Second && !written.IsZero() && r.now.Sub(written).Abs() < 2*time.Minute:
+	case quarter != 0 && quarter > -maxZones && (ahead-quarter).Abs() < 90*time.Second && !written.IsZero() && r.now.Sub(written).Abs() < 2*time.Minute:
 		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("it was written just now, and its newest line is almost exactly %s old if it is meant in %s: the node is in another zone (legacy_zone says which)", span(-quarter), r.zone))
 	}
 }

@@ -207,9 +207,14 @@ func TestZones(t *testing.T) {
 		{"the right one", paris(t), 5 * time.Second, false},
 		{"the node is west of the site", tokyo, 5 * time.Second, true},
 		{"the node is east of the site", time.UTC, 5 * time.Second, true},
+		{"a file of last month that was copied just now", nil, 5 * time.Second, false},
 		{"just old", tokyo, 30 * time.Minute, false},
 	} {
-		s, _ := parse("gpu01", scene(nil), tc.zone, now, now.Add(-tc.written))
+		at := now
+		if tc.zone == nil {
+			tc.zone, at = paris(t), now.Add(30*24*time.Hour)
+		}
+		s, _ := parse("gpu01", scene(nil), tc.zone, at, at.Add(-tc.written))
 		if got := slices.Contains(codes(s.Errors), "clock:zone"); got != tc.zoned {
 			t.Errorf("%s: %+v", tc.name, s.Errors)
 		}
