@@ -64,7 +64,10 @@ func (g *Generator) news(b *board.Board, now time.Time) *news {
 	log := events.Keep(n.Log, fresh)
 	if g.opt.Announcer != nil {
 		b.Problems = append(b.Problems, g.opt.Announcer.Troubles()...)
-		if err := g.opt.Announcer.Accept(fresh, func() string { return summary(b, log, g.opt.About.Zone) }, now); err != nil {
+		// Who may not read a name on the site is not told it in a chat either.
+		site := g.views[0]
+		text := func() string { return summary(b.Mask(site.privacy), log, g.opt.About.Zone) }
+		if err := g.opt.Announcer.Accept(site.maskEvents(fresh, b), text, now); err != nil {
 			b.Problems = append(b.Problems, snapshot.Problem{Code: "notify:unwritable", Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes)})
 			n.kept = true
 			return &n

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/board"
 	"gpuboard/events"
 	"gpuboard/notify"
 	"gpuboard/sitegen"
@@ -194,6 +195,32 @@ func TestATornNewsFileIsSaid(t *testing.T) {
 	}
 	if n := len(l.feed().Entries); n != 0 {
 		t.Errorf("%d events after everything was forgotten", n)
+	}
+}
+
+// Hooks are told no name that the site does not show.
+func TestNewsKeepPeoplesNames(t *testing.T) {
+	l := newLab(t)
+	c := &crier{}
+	o := l.options()
+	o.Announcer = c
+	o.Privacy = board.Privacy{Users: board.UsersNone}
+	l.write("data/comments.json", "{}")
+	l.once(o, start)
+	l.write("data/comments.json", `{"`+l.hosts[0]+`": [{"name": "zacharias", "date": "2026-11-21 12:00"}]}`)
+	r := l.once(o, start.Add(20*time.Second))
+	if !slices.ContainsFunc(r.Board.Bookings, func(b board.Booking) bool { return b.Name == "zacharias" }) || kindsOf(c.accepted)["booking-start"] != 1 {
+		t.Fatalf("events %+v", c.accepted)
+	}
+	for _, e := range c.accepted {
+		if strings.Contains(e.Summary+strings.Join(e.Users, ","), "zacharias") {
+			t.Errorf("event %+v", e)
+		}
+	}
+	for _, u := range r.Board.Users {
+		if u.Used > 0 && strings.Contains(c.summary, " "+u.Name+" ") {
+			t.Errorf("the summary names %s: %q", u.Name, c.summary)
+		}
 	}
 }
 

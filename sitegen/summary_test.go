@@ -1,0 +1,58 @@
+package sitegen
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/events"
+	"gpuboard/snapshot"
+)
+
+func TestSummary(t *testing.T) {
+	at := time.Date(2026, 11, 20, 10, 42, 0, 0, time.UTC)
+	gpu := func(index int, s board.State) board.GPU {
+		g := board.GPU{State: s}
+		g.Index = index
+		return g
+	}
+	b := &board.Board{
+		GeneratedAt: at,
+		Hosts: []board.Host{
+			{Name: "atlas", State: board.Up, GPUs: []board.GPU{gpu(0, board.Free), gpu(1, board.Lost), gpu(2, board.Free)}},
+			{Name: "borg", State: board.Down, SnapshotAt: at.Add(-48 * time.Hour)},
+			{Name: "new", State: board.Never},
+		},
+		Totals: board.Totals{GPUs: 3, Hosts: 3, HeldIdle: 1, ByState: map[board.State]int{board.Free: 2, board.Lost: 1}},
+		Models: []board.Model{{Name: "A100", Total: 3, Free: 2}},
+		Users:  []board.User{{Name: "kai", Used: 1}, {Name: "mira", Used: 2.5}, {Name: "eva"}},
+	}
+	log := []events.Event{{Kind: events.GPULost, At: at.Add(-time.Hour)}, {Kind: events.HostDown, At: at.Add(-47 * time.Hour)}, {Kind: events.GPULost, At: at.Add(-2 * time.Hour)}}
+	want := `2 of 3 GPUs are free on 3 hosts, 1 lost, 1 held and idle
+Free by model: A100 2 of 3
+Free now: atlas 0,2
+GPUs in use by: mira 2.5, kai 1.0
+Not well: atlas has lost 1 GPU; borg is down since 2026-11-18 10:42 UTC; new has sent nothing yet
+In the last 24 h: 2 gpu-lost`
+	if got := summary(b, log, time.UTC); got != want {
+		t.Errorf("summary\n%s\nwant\n%s", got, want)
+	}
+
+	// A cluster of any size, with names of any kind, fits into a message.
+	for i := range 3000 {
+		b.Hosts = append(b.Hosts, board.Host{Name: fmt.Sprint("host", i), State: board.Down, GPUs: []board.GPU{gpu(0, board.Free)}})
+		b.Users = append(b.Users, board.User{Name: strings.Repeat("\x1b[2J", 30), Used: 9})
+		b.Models = append(b.Models, board.Model{Name: strings.Repeat("A", 120)})
+	}
+	got := summary(b, log, time.UTC)
+	if len(got) > 6500 || !strings.Contains(got, "and 2981 more") {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
+	for line := range strings.SplitSeq(got, "\n") {
+		if line != snapshot.Text(line, len(line)) {
+			t.Errorf("not safe to print: %q", line)
+		}
+	}
+}
