@@ -132,6 +132,7 @@ type bookingView struct {
 	Maintenance    bool
 	Active         bool
 	Expired        bool
+	Soon           bool // it ends within endsSoon
 	Forced         bool
 	Line           int
 }
@@ -141,7 +142,7 @@ func (v *view) booking(b *board.Booking, root string) bookingView {
 		Host: clean(b.Host), GPUs: joinInts(b.GPUs, ", "), Name: clean(b.Name), Href: v.userHref(root, b.Name),
 		From: v.words.near(b.From, v.in.Board.GeneratedAt), Until: v.words.near(b.Until, v.in.Board.GeneratedAt), Open: b.Until.IsZero(),
 		Comment: clean(b.Comment), Maintenance: b.Kind == "maintenance",
-		Active: b.Active, Expired: b.Expired, Forced: b.Forced, Line: b.Line,
+		Active: b.Active, Expired: b.Expired, Soon: v.soon(b), Forced: b.Forced, Line: b.Line,
 	}
 	if b.UUID != "" && bv.GPUs == "" {
 		bv.GPUs = clean(b.UUID)
