@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gpuboard/snapshot"
@@ -109,33 +111,56 @@ func Read(dir string, now time.Time, zone *time.Location) (Data, error) {
 	}
 	defer d.root.Close()
 	data, prefixes := d.hosts()
-	for name, prefix := range prefixes {
-		h := data.Hosts[name]
-		files := map[string][]byte{}
-		var written time.Time
-		var problems []snapshot.Problem
-		for _, suffix := range hostFiles() {
-			raw, modified, err := d.read(prefix + suffix)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				problems = append(problems, snapshot.Problem{Code: "legacy:unreadable", Host: name, File: prefix + suffix, Message: err.Error()})
+	names := slices.Sorted(maps.Keys(prefixes))
+	read := make([]Host, len(names))
+	var wg sync.WaitGroup
+	next := make(chan int, len(names))
+	for i := range names {
+		next <- i
+	}
+	close(next)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range next {
+				read[i] = d.host(data.Hosts[names[i]], prefixes[names[i]], now, zone)
 			}
-			if err != nil {
-				continue
-			}
-			files[suffix] = raw
-			if suffix == gpusFile {
-				written = modified
-			}
-		}
-		h.Snapshot, h.Problems = parse(name, files, zone, now, written)
-		if h.Snapshot != nil {
-			h.Snapshot.Errors = append(h.Snapshot.Errors, problems...)
-		} else {
-			h.Problems = append(h.Problems, problems...)
-		}
-		data.Hosts[name] = h
+		})
+	}
+	wg.Wait()
+	for _, h := range read {
+		data.Hosts[h.Name] = h
 	}
 	return data, nil
+}
+
+// host reads the files of one host.
+func (d *dir) host(h Host, prefix string, now time.Time, zone *time.Location) Host {
+	files := map[string][]byte{}
+	var written time.Time
+	var problems []snapshot.Problem
+	for _, suffix := range hostFiles() {
+		if _, there := slices.BinarySearch(d.names, prefix+suffix); !there {
+			continue
+		}
+		raw, modified, err := d.read(prefix + suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			problems = append(problems, snapshot.Problem{Code: "legacy:unreadable", Host: h.Name, File: prefix + suffix, Message: err.Error()})
+		}
+		if err != nil {
+			continue
+		}
+		files[suffix] = raw
+		if suffix == gpusFile {
+			written = modified
+		}
+	}
+	h.Snapshot, h.Problems = parse(h.Name, files, zone, now, written)
+	if h.Snapshot != nil {
+		h.Snapshot.Errors = append(h.Snapshot.Errors, problems...)
+	} else {
+		h.Problems = append(h.Problems, problems...)
+	}
+	return h
 }
 
 // hosts finds the hosts, and what their files begin with.
