@@ -1,0 +1,87 @@
+package sitegen_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/sitegen"
+)
+
+// TestPublicSiteNamesNobody: whoever is named on the one site is on no file of the other.
+func TestPublicSiteNamesNobody(t *testing.T) {
+	l := newLab(t)
+	hide := func(o *sitegen.Options) {
+		o.Public, o.PublicPrivacy = l.path("public"), board.Privacy{Users: board.UsersHash, Programs: board.ProgramsHidden}
+	}
+	l.generate(start.Add(-time.Hour), hide)
+	l.push(start, l.hosts...)
+	b := l.generate(start, hide).Board
+	var names []string
+	for _, u := range b.Users {
+		names = append(names, u.Name)
+	}
+	for _, k := range b.Bookings {
+		names = append(names, k.Name, k.Comment)
+	}
+	names = append(names, "train.py", "jupyter")
+	if len(names) < 12 {
+		t.Fatalf("only %q to look for", names)
+	}
+	files, found := 0, map[string]bool{}
+	for dir, masked := range map[string]bool{l.path("site"): false, l.path("public"): true} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.Contains(path, "/assets/") || strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, "/schema") {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			files++
+			for _, name := range names {
+				if name == "" || !containsWord(string(data)+" "+path, name) {
+					continue
+				}
+				found[name] = true
+				if masked && !strings.Contains(path, "/about/") { // where commands are explained by example
+					t.Errorf("%s names %q", path, name)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files < 50 || len(found) < 10 {
+		t.Errorf("looked at %d files and found only %v on the full site: the test proves nothing", files, found)
+	}
+}
+
+// containsWord finds a name that is not part of a longer word.
+func containsWord(s, word string) bool {
+	for rest := s; ; {
+		i := strings.Index(rest, word)
+		if i < 0 {
+			return false
+		}
+		before, after := byte(' '), byte(' ')
+		if i > 0 {
+			before = rest[i-1]
+		}
+		if end := i + len(word); end < len(rest) {
+			after = rest[end]
+		}
+		if !isLetter(before) && !isLetter(after) {
+			return true
+		}
+		rest = rest[i+len(word):]
+	}
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80 }
