@@ -158,6 +158,7 @@ func TestStatusAsksASite(t *testing.T) {
 			}
 		}
 	}
+	turns := 0
 	released := make(chan struct{})
 	t.Cleanup(func() { close(released) })
 	stall := func(r *http.Request) {
@@ -224,7 +225,12 @@ func TestStatusAsksASite(t *testing.T) {
 			}
 			plain(w, r)
 		}, stdout: `^2 of 3`},
-		{name: "in circles", site: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, code: exitTempFail, stderr: `redirects in circles`},
+		{name: "in circles", site: func(w http.ResponseWriter, r *http.Request) {
+			if turns++; turns > 5 {
+				t.Error("it goes on turning")
+			}
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+		}, code: exitTempFail, stderr: `redirects in circles`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := ask(t, siteNow.Add(5*time.Second), append([]string{"status", "--from", serveSite(t, c.site) + c.path}, c.args...)...)

@@ -88,6 +88,7 @@ func TestWaitEnds(t *testing.T) {
 		{[]string{"--gpus", "1", "--format", "env", "--model", "3090"}, 0, "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0\n", "on gpu02"},
 		{[]string{"--gpus", "2", "--same-host", "--timeout", "250ms"}, exitNoMatch, "", "error: no 2 GPUs on one host within 250ms"},
 		{[]string{"--gpus", "2", "--model", "a100", "--timeout", "250ms"}, exitNoMatch, "", "waiting for 2 GPUs like a100; 1 can be used (gpu01:1)"},
+		{[]string{"--gpus", "2", "--format", "indices", "--timeout", "50ms"}, exitNoMatch, "", "no 2 GPUs on one host"}, // an index alone names no host
 		{[]string{"--gpus", "4"}, exitNoMatch, "", "there will never be 4 GPUs: the board has 3"},
 		{[]string{"--gpus", "3", "--same-host"}, exitNoMatch, "", "there will never be 3 GPUs on one host: no host has more than 2"},
 		{[]string{"--model", "h100"}, exitNoMatch, "", "there will never be 1 GPU like h100: the board has 0"},
@@ -99,6 +100,9 @@ func TestWaitEnds(t *testing.T) {
 		got := waitFor(t, t.Context(), fixed, quiet, append([]string{"--from", dir}, c.args...)...)
 		if got.code != c.code || c.stdout != "" && got.stdout != c.stdout || c.code != 0 && got.stdout != "" || !strings.Contains(got.stderr, c.stderr) {
 			t.Errorf("%v: want %d, %q; got %+v", c.args, c.code, c.stdout, got)
+		}
+		if strings.Count(got.stderr, "waiting for") > 1 {
+			t.Errorf("%v: it says the same again: %s", c.args, got.stderr)
 		}
 	}
 	// Of a host with two and one with one, the one is taken, unless there is a preference.

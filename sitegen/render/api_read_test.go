@@ -79,6 +79,9 @@ func TestAHostReadBackIsTheSame(t *testing.T) {
 		if err != nil || len(again.GPUs) != len(h.GPUs) || again.State != h.State || again.Free != h.Free {
 			t.Errorf("%s: %d GPUs, %s, %d free, %v", h.Name, len(again.GPUs), again.State, again.Free, err)
 		}
+		if errs := schemaErrors(t, published(t, in, "api/v1/schema/host.json"), HostJSON(in.Board, h)); len(errs) > 0 {
+			t.Errorf("%s: %v", h.Name, errs)
+		}
 		n := 0
 		for _, bk := range in.Board.Bookings {
 			if bk.Host == h.Name {

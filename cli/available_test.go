@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"gpuboard/board"
+	"gpuboard/booking"
+	"gpuboard/snapshot"
+)
+
+// An amount of memory is what the box of a card says.
+func TestMebibytes(t *testing.T) {
+	for s, want := range map[string]int64{
+		"40G": 38146, "80GB": 76293, "40Gi": 40960, "40GiB": 40960, " 24 g ": 22888, "500M": 476, "500MiB": 500, "0.5Gi": 512, "0G": 0,
+	} {
+		if got, err := mebibytes(s); err != nil || got != want {
+			t.Errorf("%q: %d, %v; want %d", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "40", "G", "-1G", "x40G", "1e300G", "NaNG", "InfG", "40T"} {
+		if got, err := mebibytes(s); err == nil {
+			t.Errorf("%q was read as %d", s, got)
+		}
+	}
+	for name, mib := range map[string]int64{"80G": 81559, "40G": 40536, "24G": 23028, "48G": 46068, "16G": 15360} { // as H100, A100, A10, L40S and T4 report it
+		w := wanted{}
+		w.memory, _ = mebibytes(name)
+		if g := (board.GPU{GPU: snapshot.GPU{MemoryTotal: &mib}}); !w.fits(&board.Host{}, &g) {
+			t.Errorf("a card of %s with %d MiB is none", name, mib)
+		}
+	}
+	if w := (wanted{memory: 1}); w.fits(&board.Host{}, &board.GPU{}) {
+		t.Error("memory that nobody knows is enough")
+	}
+}
+
+// A shell sees what is printed, and nothing in it may be more than a name.
+func TestDevicesAreSafeInAShell(t *testing.T) {
+	gpu := func(uuid string, mig ...string) *board.GPU {
+		g := &board.GPU{GPU: snapshot.GPU{Index: 3, UUID: uuid}}
+		for _, m := range mig {
+			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{UUID: m})
+		}
+		return g
+	}
+	for _, c := range []struct {
+		gpu  *board.GPU
+		want string
+	}{
+		{gpu("GPU-0a1b-2c"), "GPU-0a1b-2c"}, {gpu(""), "3"}, {gpu("GPU-$(reboot)"), "3"}, {gpu("GPU-1 X=2"), "3"}, {gpu("a,b"), "3"}, {gpu("GPU-é"), "3"},
+		{gpu("GPU-1", "MIG-GPU-1/7/0", "MIG-2"), "MIG-GPU-1/7/0"}, {gpu("GPU-1", ""), "GPU-1"}, {gpu("GPU-1", "`x`"), "3"},
+	} {
+		if got := deviceID(c.gpu); got != c.want {
+			t.Errorf("%q: %q, want %q", c.gpu.UUID, got, c.want)
+		}
+	}
+}
+
+func TestOpenTo(t *testing.T) {
+	eva := mine("Eva", booking.Aliases{"eva": "Eva Lind", "elind": "Eva Lind"})
+	by := func(name string) *board.Booking { return &board.Booking{Name: name} }
+	for _, c := range []struct {
+		name string
+		gpu  board.GPU
+		want bool
+	}{
+		{"free", board.GPU{State: board.Free}, true},
+		{"one's own", board.GPU{State: board.Booked, Booking: by("eva lind")}, true},
+		{"one's own by another login", board.GPU{State: board.Booked, Booking: by("elind")}, true},
+		{"somebody else's", board.GPU{State: board.Booked, Booking: by("bob")}, false},
+		{"one's own twice", board.GPU{State: board.Booked, Booking: by("eva"), Others: []board.Booking{*by("Eva Lind")}}, true},
+		{"also somebody else's", board.GPU{State: board.Booked, Booking: by("eva"), Others: []board.Booking{*by("bob")}}, false},
+		{"booked by nobody", board.GPU{State: board.Booked}, false},
+	} {
+		if got := openTo(&c.gpu, eva); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	for _, s := range board.States() {
+		if open := openTo(&board.GPU{State: s, Booking: by("eva")}, eva); open != (s == board.Free || s == board.Booked) {
+			t.Errorf("%s with a booking of one's own: %v", s, open)
+		}
+	}
+}
+
+func TestWhatStdoutIs(t *testing.T) {
+	for _, c := range []struct {
+		env             string
+		colors, unicode bool
+		width           int
+	}{
+		{"", false, true, 80},
+		{"CLICOLOR_FORCE=1", true, true, 80},
+		{"CLICOLOR_FORCE=0", false, true, 80},
+		{"CLICOLOR_FORCE=1 NO_COLOR=1", false, true, 80},
+		{"CLICOLOR_FORCE=1 TERM=dumb", true, true, 80},
+		{"COLUMNS=132 LANG=C", false, false, 132},
+		{"COLUMNS=-1 LANG=de_DE.UTF-8", false, true, 80},
+		{"COLUMNS=999999 LC_ALL=C LANG=de_DE.UTF-8", false, false, 1000},
+		{"LC_CTYPE=en_US.utf8 LANG=C", false, true, 80},
+	} {
+		a := &app{stdout: &strings.Builder{}, getenv: func(name string) string {
+			for pair := range strings.FieldsSeq(c.env) {
+				if k, v, _ := strings.Cut(pair, "="); k == name {
+					return v
+				}
+			}
+			return ""
+		}}
+		if a.colors() != c.colors || a.unicode() != c.unicode || a.width(80) != c.width {
+			t.Errorf("%s: colours %v, unicode %v, %d columns", c.env, a.colors(), a.unicode(), a.width(80))
+		}
+	}
+}
