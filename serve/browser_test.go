@@ -270,8 +270,8 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 		}
 		// An hour before somebody else's turn, and an hour too long.
 		for _, tt := range []struct{ gpu, name, end, says string }{
-			{"2", "eva", "29h", "Free for that time"}, {"2", "eva", "31h", "Not free: sam has it"}, {"2", "SAM", "31h", "Free for that time"},
-			{"1", "eva", "1h", "Not free: Kai has it"}, {"1", "kai", "1h", "Free for that time"}, {"0", "eva", "whenever", "Until when?"}, {"0", "eva", "2020-01-01", "Until when?"},
+			{"2", "eva", "29h", "Nobody else has booked it until"}, {"2", "eva", "31h", "Not free: sam has it"}, {"2", "SAM", "31h", "Nobody else has booked it until"},
+			{"1", "eva", "1h", "Not free: Kai has it"}, {"1", "kai", "1h", "Nobody else has booked it until"}, {"0", "eva", "whenever", "Until when?"}, {"0", "eva", "2020-01-01", "Until when?"},
 		} {
 			if says, _, _ := panel(tt.gpu, tt.name, tt.end, ""); !strings.HasPrefix(says, tt.says) {
 				t.Errorf("%s: GPU %s, %s, %s: it says %q, want %q", page, tt.gpu, tt.name, tt.end, says, tt.says)
