@@ -49,6 +49,23 @@ func TestPrometheusFiles(t *testing.T) {
 	promtool(t, "", "test", "rules", "alerts_test.yml")
 }
 
+// TestAlertsAreDocumented compares the table of alerts with the rules.
+func TestAlertsAreDocumented(t *testing.T) {
+	names := map[string]string{}
+	for file, line := range map[string]string{"deploy/prometheus/alerts.yml": `(?m)- alert: (\S+)$`, "docs/metrics.md": "(?m)^\\| `(Gpuboard\\w+)` \\|"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(line).FindAllStringSubmatch(string(data), -1) {
+			names[file] += m[1] + "\n"
+		}
+	}
+	if rules := names["deploy/prometheus/alerts.yml"]; rules == "" || rules != names["docs/metrics.md"] {
+		t.Errorf("the alerts are\n%sand docs/metrics.md has\n%s", rules, names["docs/metrics.md"])
+	}
+}
+
 // TestMetricNames looks for metrics that are spoken of and do not exist, and in
 // the page about them for those that exist and are not spoken of.
 func TestMetricNames(t *testing.T) {
@@ -62,9 +79,7 @@ func TestMetricNames(t *testing.T) {
 	}
 	for _, name := range []string{"deploy/prometheus/alerts.yml", "deploy/prometheus/alerts_test.yml", "deploy/grafana/gpuboard.json", "docs/metrics.md", "README.md"} {
 		data, err := os.ReadFile(name)
-		if os.IsNotExist(err) {
-			continue
-		} else if err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
 		used := metricUse.FindAllString(string(data), -1)
@@ -95,8 +110,8 @@ type grafana struct {
 	Templating struct{ List []struct{ Name string } }
 }
 
-// TestDashboard puts every question of the dashboard to a Prometheus that has
-// scraped a site through a web server.
+// TestDashboard puts every question of the dashboard and of the documentation to
+// a Prometheus that has scraped a site through a web server.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("deploy/grafana/gpuboard.json")
@@ -118,6 +133,20 @@ func TestDashboard(t *testing.T) {
 	p := webtest.StartPrometheus(t, "deploy", site)
 	if n, want := p.Query(`{__name__=~"gpuboard_.*"}`), strings.Count(s.file("metrics.txt"), "\n")-2*len(s.metrics()); n != want {
 		t.Errorf("Prometheus has %d series of %d", n, want)
+	}
+	doc, err := os.ReadFile("docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	questions := regexp.MustCompile("(?m)^\\| [^|]*\\? \\| `(.*)` \\|$").FindAllSubmatch(doc, -1)
+	for _, q := range questions {
+		// Some look for what a good fleet does not have, or at a week that was not.
+		if n := p.Query(string(q[1])); n == 0 && !strings.ContainsAny(string(q[1]), ">[") {
+			t.Errorf("docs/metrics.md asks for nothing: %s", q[1])
+		}
+	}
+	if len(questions) < 5 {
+		t.Errorf("docs/metrics.md has %d questions", len(questions))
 	}
 	taken, ids := map[[2]int]string{}, map[int]bool{}
 	for _, panel := range d.Panels {

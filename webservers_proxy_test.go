@@ -41,7 +41,7 @@ func TestProxies(t *testing.T) {
 				seen := func(method, target, body string) string {
 					return fmt.Sprintf("%s %s host=%s for=127.0.0.1 user=\"\" proto=\"http\" agent=%s body=%s", method, target, host, curl, body)
 				}
-				forged := []string{"User-Agent", curl, "X-Forwarded-For", "10.0.0.1", "X-Remote-User", "root", "X-Forwarded-Proto", "https"}
+				forged := []string{"User-Agent", curl, "Authorization", "Basic cm9vdDpyb290", "X-Forwarded-For", "10.0.0.1", "X-Remote-User", "root", "X-Forwarded-Proto", "https"}
 				if got := mustAsk(t, w.URL+"book/atlas/0?edit=a%2Fb", forged...); got.body != seen("GET", "/book/atlas/0?edit=a%2Fb", "") {
 					t.Errorf("the form came as\n%s, want\n%s", got.body, seen("GET", "/book/atlas/0?edit=a%2Fb", ""))
 				} else if policy := got.header.Values("Content-Security-Policy"); len(policy) != 1 || policy[0] != "form-action 'self'" {
@@ -62,5 +62,17 @@ func TestProxies(t *testing.T) {
 				}
 			})
 		}
+		if name == "lighttpd" {
+			continue // which cannot pass a name on
+		}
+		t.Run(name+"/who", func(t *testing.T) {
+			w := webtest.Start(t, name, webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu", Upstream: address, Book: true, Password: true})
+			if got := mustAsk(t, w.URL+"book/", ":user", webtest.Password, "X-Remote-User", "root"); !strings.Contains(got.body, fmt.Sprintf("user=%q", webtest.User)) {
+				t.Errorf("who has logged in at the web server is not passed on: %d %s", got.code, got.body)
+			}
+			if got := mustAsk(t, w.URL+"book/", "X-Remote-User", "root"); got.code != http.StatusUnauthorized {
+				t.Errorf("who has not is let through: %d %s", got.code, got.body)
+			}
+		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gpuboard/demo"
+	"gpuboard/history"
 	"gpuboard/internal/webtest"
 	"gpuboard/inventory"
 	"gpuboard/sitegen"
@@ -43,8 +44,18 @@ func newWebSite(t testing.TB) *webSite {
 		hosts = append(hosts, inventory.Host{Name: h.Name, Group: h.Group})
 	}
 	s.write(filepath.Join(s.data, "comments.json"), s.fleet.Comments(webStart))
+	past, err := history.Open(t.Context(), filepath.Join(root, "history.db"), webStart, history.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := past.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	gen, err := sitegen.New(sitegen.Options{
-		Data: s.data, Site: s.dir, State: filepath.Join(root, "state"),
+		History: past,
+		Data:    s.data, Site: s.dir, State: filepath.Join(root, "state"),
 		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
 			return inventory.Inventory{Hosts: hosts, AsOf: now}
 		},
