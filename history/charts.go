@@ -7,10 +7,17 @@ import (
 	"time"
 )
 
+// enough reports whether so many seconds of a step (ms) are worth a mean: a
+// fifth of it, or ten minutes. The last sample before an outage stands for a
+// little longer than it was true; that must not fill an hour.
+func enough(known float64, step int64) bool {
+	return known > 0 && known*1000 >= float64(min(step/5, 600_000))
+}
+
 // HostMeans is what [Store.HostSeries] gives for several metrics between any
 // instants ([Steps]), from one reading: by [Key].GPU, a list for each metric,
-// a mean for each step, and NaN where nothing is known. coverage is the part of
-// the whole time, 0 to 1, for which samples of the host vouch.
+// a mean for each step, and NaN where too little is known ([enough]). coverage
+// is the part of the whole time, 0 to 1, for which samples of the host vouch.
 func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metrics ...Metric) (means map[string][][]float64, coverage float64, err error) {
 	out := map[string][][]float64{}
 	bs, err := bounds(at)
@@ -81,7 +88,7 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 				lists[m] = make([]float64, len(bs)-1)
 				for i, c := range cells[m] {
 					switch {
-					case c.known <= 0:
+					case !enough(c.known, bs[i+1]-bs[i]):
 						lists[m][i] = math.NaN()
 					case isMax(kindGPU, sum):
 						lists[m][i] = c.peak*scale + shift
@@ -103,8 +110,8 @@ type ClassStep struct {
 }
 
 // FleetClasses describes the GPUs of the fleet by class, such as their model,
-// between the instants in at. GPUs of the class "" are left out. Hosts that
-// were silent for part of a step count with what they said in the rest.
+// between the instants in at. GPUs of the class "" are left out. GPUs that were
+// not seen for part of a step count with what they were in the rest, if that is enough.
 func (s *Store) FleetClasses(ctx context.Context, at []time.Time, class func(Key) string) (map[string][]ClassStep, error) {
 	out := map[string][]ClassStep{}
 	bs, err := bounds(at)
@@ -164,7 +171,7 @@ func (s *Store) FleetClasses(ctx context.Context, at []time.Time, class func(Key
 			out[classes[g]] = steps
 		}
 		for i, c := range cells[g] {
-			if c.known > 0 {
+			if enough(c.known, bs[i+1]-bs[i]) {
 				held := min(c.held/c.known, 1)
 				plus(&steps[i].Held, held)
 				plus(&steps[i].Free, 1-held)

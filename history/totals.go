@@ -189,7 +189,8 @@ func (s *Store) HostTotals(ctx context.Context, from, to time.Time) ([]HostTotal
 }
 
 // A FleetStep is the whole fleet in one step; nil where nothing is known. Hosts
-// that were silent for part of a step count with what they said in the rest.
+// that were silent for part of a step count with what they said in the rest, if
+// that is a fifth of the step or ten minutes.
 type FleetStep struct {
 	From, To    time.Time
 	GPUs        *float64 // mean number that reported
@@ -251,16 +252,18 @@ func (s *Store) FleetSeries(ctx context.Context, at []time.Time) ([]FleetStep, e
 		var util, known float64
 		for _, h := range hosts {
 			c := &all[h][i]
-			if c.cover > 0 {
+			if enough(c.cover, bs[i+1]-bs[i]) {
 				f.Hosts++
 				plus(&f.GPUs, c.gpus/c.cover)
 				plus(&f.Watts, c.energy/c.cover)
 			}
-			if c.proc > 0 {
+			if enough(c.proc, bs[i+1]-bs[i]) {
 				plus(&f.Held, c.held/c.proc)
 				plus(&f.Free, c.free/c.proc)
 			}
-			util, known = util+c.util, known+c.utilKnown
+			if enough(c.cover, bs[i+1]-bs[i]) {
+				util, known = util+c.util, known+c.utilKnown
+			}
 		}
 		if known > 0 {
 			plus(&f.Utilization, util/known)

@@ -27,12 +27,16 @@ func compatFiles(in Input) []File {
 	nodes.open('{')
 	nodes.array("Nodes")
 	cluster.open('[')
+	past := in.History
+	if len(b.Hosts) > pastHosts {
+		past = nil // an hour of a thousand hosts would be 35 MB with every news
+	}
 	var files []File
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
 		one := &apiEnc{}
 		one.open('{')
-		compatStates(one, h, in.Site.Zone, in.History)
+		compatStates(one, h, in.Site.Zone, past)
 		fields := append([]byte(nil), one.b[1:]...)
 		states.sep()
 		states.b = append(states.b, fields...)

@@ -1,0 +1,479 @@
+package sitegen_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gpuboard/demo"
+	"gpuboard/history"
+	"gpuboard/inventory"
+	"gpuboard/sitegen"
+	"gpuboard/sitegen/render"
+	"gpuboard/snapshot"
+)
+
+// A pastLab is a fleet whose nodes push through their drops while a generator
+// runs, and beside it what was truly so, added up on its own.
+type pastLab struct {
+	t     *testing.T
+	dir   string
+	fleet *demo.Fleet
+	hosts []inventory.Host
+	zone  *time.Location
+	store *history.Store
+	seq   uint64
+	boot  string
+
+	uses  []demo.Use
+	users map[string]float64 // GPU-hours
+	host  map[string]*hostTruth
+	hours map[time.Time]*hourTruth
+}
+
+type hostTruth struct{ known, energy float64 } // hours, kWh
+
+type hourTruth struct{ util, utilN, held, heldN float64 }
+
+const pastStep = time.Minute
+
+func newPastLab(t *testing.T, zone string, from, until time.Time, names ...string) *pastLab {
+	t.Helper()
+	z, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Skip("no time zones here: ", err)
+	}
+	l := &pastLab{t: t, dir: t.TempDir(), fleet: demo.New(3, from.Add(-90*24*time.Hour)), zone: z, boot: "11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa",
+		users: map[string]float64{}, host: map[string]*hostTruth{}, hours: map[time.Time]*hourTruth{}}
+	for _, name := range names {
+		l.hosts = append(l.hosts, inventory.Host{Name: name})
+		l.host[name] = &hostTruth{}
+	}
+	l.uses = l.fleet.Truth(from, until)
+	if err := os.MkdirAll(filepath.Join(l.dir, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if l.store, err = history.Open(t.Context(), filepath.Join(l.dir, "state", "history.db"), from, history.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.store.Close() })
+	return l
+}
+
+func (l *pastLab) generator() *sitegen.Generator {
+	l.t.Helper()
+	g, err := sitegen.New(sitegen.Options{
+		Data: filepath.Join(l.dir, "data"), Site: filepath.Join(l.dir, "site"), State: filepath.Join(l.dir, "state"), History: l.store,
+		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+			return inventory.Inventory{Hosts: l.hosts, AsOf: now}
+		},
+		About: render.Site{Zone: l.zone, Interval: 20 * time.Second, Energy: render.Energy{Price: 0.25, Currency: "EUR", CO2Grams: 60}},
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return g
+}
+
+func (l *pastLab) write(name string, content []byte, err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	path := filepath.Join(l.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// collect makes the samples of a host from from up to until, and adds the truth
+// of that time up. wrong is how far the node's clock is off.
+func (l *pastLab) collect(host string, from, until time.Time, wrong time.Duration) (samples []snapshot.Sample, last *snapshot.Snapshot) {
+	truth, part := l.host[host], pastStep.Hours()
+	for at := from; at.Before(until); at = at.Add(pastStep) {
+		l.seq++
+		s := l.fleet.Collected(host, at)
+		s.Seq, s.BootID, s.CollectedAt = l.seq, l.boot, snapshot.TimeOf(at.Add(wrong))
+		samples, last = append(samples, s.Sample()), s
+		told := at.Add(wrong)
+		if told.Before(from) {
+			continue // of this time it has told before
+		}
+		hour := l.hours[told.Truncate(time.Hour)]
+		if hour == nil {
+			hour = &hourTruth{}
+			l.hours[told.Truncate(time.Hour)] = hour
+		}
+		truth.known += part
+		for i := range s.GPUs {
+			if v := s.GPUs[i].UtilizationGPU; v != nil {
+				hour.util, hour.utilN = hour.util+float64(*v), hour.utilN+1
+			}
+			if v := s.GPUs[i].PowerDraw; v != nil {
+				truth.energy += *v * part / 1000
+			}
+			hour.heldN++
+			hour.held += l.hold(host, s.GPUs[i].Index, at, part)
+		}
+	}
+	return samples, last
+}
+
+// hold adds to the users of a GPU what they held for a part of an hour, as the
+// simulation says and not as a node reported it.
+func (l *pastLab) hold(host string, gpu int, at time.Time, part float64) float64 {
+	total, n := 0.0, 0
+	for _, u := range l.uses {
+		if u.Host == host && u.GPU == gpu && !u.From.After(at) && u.Until.After(at) {
+			total, n = total+float64(u.Memory), n+1
+		}
+	}
+	for _, u := range l.uses {
+		if u.Host == host && u.GPU == gpu && !u.From.After(at) && u.Until.After(at) && total > 0 {
+			l.users[u.User] += part * float64(u.Memory) / total
+		}
+	}
+	return min(1, float64(n))
+}
+
+// push puts samples into the drop of a host, the newest with all there is.
+func (l *pastLab) push(host string, samples []snapshot.Sample, last *snapshot.Snapshot) {
+	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: l.boot, Snapshot: last, Samples: samples})
+	l.write("data/drop/"+host+"/latest.json.gz", raw, err)
+}
+
+func (l *pastLab) generate(g *sitegen.Generator, now time.Time) {
+	l.t.Helper()
+	if _, err := g.Generate(l.t.Context(), now); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *pastLab) read(name string, into any) {
+	l.t.Helper()
+	data, err := os.ReadFile(filepath.Join(l.dir, "site", filepath.FromSlash(name)))
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *pastLab) near(what string, got, want, slack float64) {
+	l.t.Helper()
+	if math.IsNaN(got) || math.Abs(got-want) > slack {
+		l.t.Errorf("%s: %.3f, and it was %.3f (within %.3f)", what, got, want, slack)
+	}
+}
+
+type useJSON struct {
+	Name        string
+	GPUHours    float64  `json:"gpu_hours"`
+	Utilization *float64 `json:"utilization_percent"`
+	Energy      float64  `json:"energy_kwh"`
+	Cost        float64  `json:"cost"`
+	CO2         float64  `json:"co2_kg"`
+	Free        float64  `json:"free_hours"`
+	Known       float64  `json:"known_gpu_hours"`
+	Coverage    float64  `json:"coverage"`
+}
+
+type windowsJSON struct {
+	Windows []struct {
+		Name         string
+		From         time.Time
+		Coverage     float64
+		Users, Hosts []useJSON
+	}
+}
+
+type fleetJSON struct {
+	Spans []struct {
+		Name        string
+		Bounds      []time.Time
+		Reported    []*float64 `json:"gpus_reported"`
+		Held        []*float64 `json:"gpus_held"`
+		Free        []*float64 `json:"gpus_not_held"`
+		Utilization []*float64 `json:"utilization_percent"`
+		Models      []struct {
+			Name string
+			Free []*float64 `json:"not_held"`
+		}
+	}
+	Week []struct {
+		Weekday, Hour int
+		Known         float64 `json:"known_gpu_hours"`
+		Held          *float64
+	}
+}
+
+// TestThePastIsWhatTrulyWas runs two days of three hosts through drops and
+// generations: one falls silent for good for four hours, one is cut off for
+// three and delivers later, the clock of one is wrong for an hour, and for one
+// hour nobody says anything. Everything that the site publishes is held against
+// the simulation. Tolerances: 1 % of hours, and what one sample stands for
+// beyond the end of an outage.
+func TestThePastIsWhatTrulyWas(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2026, 10, 24, 10, 0, 0, 0, time.UTC)
+	end := from.Add(48 * time.Hour)
+	l := newPastLab(t, "Europe/Paris", from, end, "atlas", "boreas", "dione")
+	g := l.generator()
+	hours := func(a, b int) (time.Time, time.Time) {
+		return from.Add(time.Duration(a) * time.Hour), from.Add(time.Duration(b) * time.Hour)
+	}
+	in := func(at time.Time, a, b int) bool {
+		x, y := hours(a, b)
+		return !at.Before(x) && at.Before(y)
+	}
+	const round = 2 * time.Hour
+	for at := from; at.Before(end); at = at.Add(round) {
+		for _, h := range l.hosts {
+			if h.Name == "boreas" && in(at, 10, 14) || in(at, 30, 32) {
+				continue // the silence of one, and of all
+			}
+			wrong := time.Duration(0)
+			if h.Name == "atlas" && in(at, 20, 22) {
+				wrong = -40 * time.Minute // over what it has said already
+			}
+			if h.Name == "dione" && in(at, 36, 40) {
+				for part := at; part.Before(at.Add(round)); part = part.Add(time.Hour) {
+					samples, _ := l.collect(h.Name, part, part.Add(time.Hour), 0)
+					raw, err := snapshot.EncodeHour(&snapshot.Hour{Host: h.Name, BootID: l.boot, Start: part, Samples: samples})
+					l.write("late/hour-"+part.Format("20060102T15")+"-"+l.boot[:8]+".jsonl.gz", raw, err)
+				}
+				continue
+			}
+			samples, last := l.collect(h.Name, at, at.Add(round), wrong)
+			l.push(h.Name, samples, last)
+		}
+		if at.Equal(from.Add(40 * time.Hour)) { // the link is back
+			files, err := filepath.Glob(filepath.Join(l.dir, "late", "*"))
+			if err != nil || len(files) != 4 {
+				t.Fatal(files, err)
+			}
+			for _, f := range files {
+				if err := os.Rename(f, filepath.Join(l.dir, "data", "drop", "dione", filepath.Base(f))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if at.Equal(from.Add(24 * time.Hour)) {
+			g = l.generator() // another process goes on
+		}
+		l.generate(g, at.Add(round))
+	}
+	l.generate(g, end.Add(6*time.Minute)) // the turn of every host has come
+
+	var users, hosts windowsJSON
+	l.read("api/v1/history/users.json", &users)
+	l.read("api/v1/history/hosts.json", &hosts)
+	var week = users.Windows[1]
+	if week.Name != "7d" {
+		t.Fatalf("windows are %+v", users.Windows)
+	}
+	seen := map[string]bool{}
+	for _, u := range week.Users {
+		seen[u.Name] = true
+		l.near("GPU-hours of "+u.Name, u.GPUHours, l.users[u.Name], 0.01*l.users[u.Name]+0.3)
+		l.near("cost of "+u.Name, u.Cost, 0.25*u.Energy, 0.001)
+		l.near("CO2 of "+u.Name, u.CO2, 0.06*u.Energy, 0.001)
+	}
+	for name, hours := range l.users {
+		if hours > 0.5 && !seen[name] {
+			t.Errorf("%q used %.1f GPU-hours and is not listed", name, hours)
+		}
+	}
+	gpus := map[string]float64{"atlas": 8, "boreas": 4, "dione": 8}
+	length := end.Add(6 * time.Minute).Sub(week.From).Hours()
+	known := 0.0
+	for _, h := range hosts.Windows[1].Hosts {
+		truth := l.host[h.Name]
+		slack := 0.01 * truth.known
+		l.near("hours known of "+h.Name, h.Known/gpus[h.Name], truth.known, slack)
+		l.near("energy of "+h.Name, h.Energy, truth.energy, 0.01*truth.energy+slack*gpus[h.Name]*0.7)
+		l.near("held and free of "+h.Name, h.GPUHours+h.Free, h.Known, 0.02*h.Known)
+		l.near("coverage of "+h.Name, h.Coverage, truth.known/length, slack/length+0.01)
+		known += truth.known
+	}
+	l.near("coverage of all", week.Coverage, known/3/length, 0.03)
+
+	var fleet fleetJSON
+	l.read("api/v1/history/fleet.json", &fleet)
+	span := fleet.Spans[1]
+	checked, gaps := 0, 0
+	for i := range span.Held {
+		hour := l.hours[span.Bounds[i].UTC()]
+		switch {
+		case hour == nil:
+			if span.Held[i] != nil || span.Utilization[i] != nil || span.Free[i] != nil {
+				t.Errorf("%v: nobody said anything, and it is shown as %v held", span.Bounds[i], *span.Held[i])
+			}
+			gaps++
+		case in(span.Bounds[i], 19, 23) || span.Held[i] == nil:
+			// the clock of atlas is wrong
+			if span.Held[i] == nil {
+				t.Errorf("%v is unknown", span.Bounds[i])
+			}
+		default:
+			checked++
+			l.near(fmt.Sprint("utilization at ", span.Bounds[i]), *span.Utilization[i], hour.util/hour.utilN, 1)
+			reported := hour.heldN / 60
+			l.near(fmt.Sprint("GPUs that reported at ", span.Bounds[i]), *span.Reported[i], reported, 0.5)
+			l.near(fmt.Sprint("GPUs held at ", span.Bounds[i]), *span.Held[i], hour.held/hour.heldN*reported, 0.6)
+			sum := 0.0
+			for _, m := range span.Models {
+				if m.Free[i] != nil {
+					sum += *m.Free[i]
+				}
+			}
+			l.near(fmt.Sprint("free GPUs by model at ", span.Bounds[i]), sum, *span.Free[i], 0.3)
+		}
+	}
+	if checked < 40 || gaps < 2 {
+		t.Errorf("%d hours are compared and %d are unknown", checked, gaps)
+	}
+	year := fleet.Spans[3]
+	long := false
+	for i := range year.Held {
+		long = long || year.Bounds[i+1].Sub(year.Bounds[i]) == 25*time.Hour
+	}
+	if !long {
+		t.Error("the day on which summer time ended does not have 25 hours")
+	}
+
+	var boreas struct {
+		Spans []struct {
+			Name string
+			From time.Time
+			Step int `json:"step_seconds"`
+			GPUs []struct {
+				Utilization []*int `json:"utilization_percent"`
+				Held        []*int `json:"held_percent"`
+			}
+		}
+	}
+	l.read("api/v1/hosts/boreas/history.json", &boreas)
+	if len(boreas.Spans) != 4 || len(boreas.Spans[1].GPUs) != 4 {
+		t.Fatalf("boreas has %+v", boreas)
+	}
+	for i, v := range boreas.Spans[1].GPUs[0].Utilization {
+		at := boreas.Spans[1].From.Add(time.Duration(i*boreas.Spans[1].Step) * time.Second)
+		silent := at.Before(from) || in(at, 10, 14) || in(at, 30, 32) || !at.Before(end)
+		if at.Truncate(2*time.Hour).Equal(at) && silent != (v == nil) {
+			t.Errorf("boreas at %v is %v, and silent: %v", at, v, silent)
+		}
+	}
+}
+
+// TestDaysOfTheSite counts a GPU that somebody holds without a break on the days
+// on which summer time begins and ends.
+func TestDaysOfTheSite(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		day   time.Time // midnight in Paris
+		hours float64
+		hour  int // that is missing, or there twice
+	}{
+		{time.Date(2026, 3, 28, 23, 0, 0, 0, time.UTC), 23, 2},
+		{time.Date(2026, 10, 24, 22, 0, 0, 0, time.UTC), 25, 2},
+		{time.Date(2026, 6, 10, 22, 0, 0, 0, time.UTC), 24, 2},
+	} {
+		t.Run(c.day.Format("2006-01-02"), func(t *testing.T) {
+			from, end := c.day.Add(-30*time.Hour), c.day.Add(30*time.Hour)
+			l := newPastLab(t, "Europe/Paris", from, end, "gaia")
+			busy, watts, memory := 60, 300.0, int64(20000)
+			batch := history.Batch{Host: "gaia", Boot: l.boot}
+			for at := from; at.Before(end); at = at.Add(2 * time.Minute) {
+				l.seq++
+				batch.Samples = append(batch.Samples, snapshot.Sample{Seq: l.seq, At: at, GPUs: []snapshot.GPUSample{{
+					Index: 0, UUID: "GPU-1", Utilization: &busy, Power: &watts, MemoryUsed: &memory, Users: []snapshot.UserMemory{{User: "ada", Memory: memory}},
+				}}})
+			}
+			if _, err := l.store.IngestAll(t.Context(), end, []history.Batch{batch}); err != nil {
+				t.Fatal(err)
+			}
+			l.push("gaia", nil, l.fleet.Collected("gaia", end))
+			l.generate(l.generator(), end)
+			var fleet fleetJSON
+			l.read("api/v1/history/fleet.json", &fleet)
+			found := false
+			for i, s := range fleet.Spans[3].Held {
+				if fleet.Spans[3].Bounds[i].Equal(c.day) {
+					found = true
+					l.near("length of the day", fleet.Spans[3].Bounds[i+1].Sub(c.day).Hours(), c.hours, 0)
+					l.near("held", *s, 1, 0.001)
+				}
+			}
+			if !found {
+				t.Errorf("no day begins at %v: %v", c.day, fleet.Spans[3].Bounds)
+			}
+			known := 0.0
+			for _, w := range fleet.Week {
+				if at := c.day.In(l.zone); w.Weekday == int(at.Weekday()) {
+					known += w.Known
+					if w.Hour == c.hour {
+						l.near("hours from two to three o'clock", w.Known, c.hours-23, 0.01)
+					}
+				}
+			}
+			l.near("hours of the day in the week", known, c.hours, 0.01)
+			var users windowsJSON
+			l.read("api/v1/history/users.json", &users)
+			l.near("today", users.Windows[0].Users[0].GPUHours, end.Sub(c.day).Hours()-c.hours, 0.05)
+			l.near("energy", users.Windows[1].Users[0].Energy, 60*0.3, 0.1)
+			l.near("utilization", *users.Windows[1].Users[0].Utilization, 60, 0.1)
+		})
+	}
+}
+
+// TestChartsStayBetweenTheirTurns looks at what is written when nothing is due.
+func TestChartsStayBetweenTheirTurns(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	l := newPastLab(t, "UTC", from, from.Add(3*time.Hour), "atlas")
+	samples, last := l.collect("atlas", from, from.Add(2*time.Hour), 0)
+	l.push("atlas", samples, last)
+	now := from.Add(2 * time.Hour).Add(time.Minute)
+	g := l.generator()
+	l.generate(g, now)
+	page := filepath.Join(l.dir, "site", "hosts", "atlas", "index.html")
+	before, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, other := range []*sitegen.Generator{g, l.generator()} {
+		r, err := other.Generate(t.Context(), now.Add(time.Duration(20*(i+1))*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadFile(page)
+		if err != nil || string(after) != string(before) {
+			t.Errorf("the page of a host without news has changed (generator %d, %d files written)", i, r.Written)
+		}
+	}
+	// A file that was cut or forged costs its content and nothing else.
+	for _, name := range []string{"host-atlas.gob", "fleet.json"} {
+		l.write("state/past/"+name, []byte("{\"past\":{\"Spans\":[{\"At\":[],\"Steps\":[{}]}]}}"), nil)
+	}
+	l.generate(l.generator(), now.Add(time.Minute))
+	after, err := os.ReadFile(page)
+	if err != nil || string(after) != string(before) {
+		t.Error("damage in what is kept of the charts shows on the page")
+	}
+	// A host that is gone leaves nothing behind.
+	l.hosts = []inventory.Host{{Name: "boreas"}}
+	l.generate(g, now.Add(2*time.Minute))
+	if _, err := os.Stat(filepath.Join(l.dir, "state", "past", "host-atlas.gob")); !os.IsNotExist(err) {
+		t.Errorf("the charts of a host that is gone are still there: %v", err)
+	}
+}
