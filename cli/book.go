@@ -150,7 +150,6 @@ type outcome struct {
 	before, after []byte
 	done          []booking.Booking // as they read in the file
 	over          []booking.Booking // standing bookings that were overruled
-	freed         []booking.Booking // of release: the stretches that were given back
 }
 
 func (m *bookingMaker) book(ctx context.Context, args []string) error {

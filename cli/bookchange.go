@@ -153,7 +153,7 @@ func (m *bookingMaker) change(ctx context.Context, edit func([]byte) (outcome, e
 	for _, n := range m.notes {
 		fmt.Fprintf(m.app.stderr, "gpuboard: note: %s\n", printable(n))
 	}
-	return m.tell(verb, out, m.request.asJSON, m.request.dryRun)
+	return m.tell(verb, out, nil, m.request.asJSON, m.request.dryRun)
 }
 
 // apply makes a change under the lock, or with dry only reads. The outcome is
@@ -174,8 +174,9 @@ func (d *desk) apply(ctx context.Context, dry bool, edit func([]byte) (outcome, 
 }
 
 // tell prints what was done: a line for each stretch of time, or JSON, and with
-// dry the lines of the file that would change.
-func (d *desk) tell(verb string, out outcome, asJSON, dry bool) error {
+// dry the lines of the file that would change. freed, when not nil, are the
+// stretches that were given back, which say more than what is left.
+func (d *desk) tell(verb string, out outcome, freed []booking.Booking, asJSON, dry bool) error {
 	if asJSON {
 		doc := struct {
 			Schema   int           `json:"schema_version"`
@@ -197,8 +198,8 @@ func (d *desk) tell(verb string, out outcome, asJSON, dry bool) error {
 		}
 	}
 	list := out.done
-	if out.freed != nil {
-		list = out.freed
+	if freed != nil {
+		list = freed
 	}
 	for len(list) > 0 {
 		n := 1
@@ -210,7 +211,7 @@ func (d *desk) tell(verb string, out outcome, asJSON, dry bool) error {
 			ids = append(ids, b.ID)
 		}
 		what, given := verb, ""
-		if out.freed != nil {
+		if freed != nil {
 			given = " given back"
 		}
 		if list[0].Kind == booking.Maintenance {

@@ -32,11 +32,15 @@ func (a *app) releaseCommand() *cobra.Command {
 				return err
 			}
 			defer d.close()
-			out, err := d.apply(c.Context(), dryRun, func(data []byte) (outcome, error) { return d.release(data, args, force) })
+			var freed []booking.Booking
+			out, err := d.apply(c.Context(), dryRun, func(data []byte) (out outcome, err error) {
+				out, freed, err = d.release(data, args, force)
+				return out, err
+			})
 			if err != nil {
 				return d.failed(err)
 			}
-			return d.tell("released", out, asJSON, dryRun)
+			return d.tell("released", out, freed, asJSON, dryRun)
 		},
 	}
 	a.flags(c, bookingKeys()...)
@@ -50,14 +54,15 @@ func (a *app) releaseCommand() *cobra.Command {
 	return c
 }
 
-// release ends what the arguments name.
-func (d *desk) release(data []byte, args []string, force bool) (outcome, error) {
-	out := outcome{before: data, after: data}
+// release ends what the arguments name, and returns the stretches of time that
+// are given back by that.
+func (d *desk) release(data []byte, args []string, force bool) (out outcome, freed []booking.Booking, err error) {
+	out = outcome{before: data, after: data}
 	seen := map[string]bool{}
 	for _, arg := range args {
 		found, err := d.find(d.parse(out.before), arg, force, true)
 		if err != nil {
-			return out, err
+			return out, nil, err
 		}
 		for _, b := range found {
 			if seen[b.ID] {
@@ -66,7 +71,7 @@ func (d *desk) release(data []byte, args []string, force bool) (outcome, error) 
 			seen[b.ID] = true
 			next, was, err := booking.Release(out.after, d.zone, b.ID, d.now)
 			if err != nil {
-				return out, err
+				return out, nil, err
 			}
 			was.Name = b.Name
 			out.after, out.done = next, append(out.done, was)
@@ -75,10 +80,10 @@ func (d *desk) release(data []byte, args []string, force bool) (outcome, error) 
 			if back.From.Before(d.now) {
 				back.From = d.now
 			}
-			out.freed = append(out.freed, back)
+			freed = append(freed, back)
 		}
 	}
-	return out, nil
+	return out, freed, nil
 }
 
 // find returns the bookings that an argument of release or --extend names: an
