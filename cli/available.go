@@ -53,7 +53,7 @@ func (a *app) availableCommand() *cobra.Command {
 				return err
 			}
 			if w.user == "" {
-				w.user = a.unixUser()
+				w.user = a.bookingName(cfg)
 			}
 			open := w.choose(b, mine(w.user, aliases))
 			enough := len(open) >= max(w.limit, 1)
@@ -106,7 +106,7 @@ type wanted struct {
 func (w *wanted) flags(c *cobra.Command) {
 	c.Flags().StringVar(&w.minMemory, "min-memory", "", "only GPUs with at least this `MEMORY`, such as 40G as vendors count, or 40Gi")
 	c.Flags().StringVar(&w.order, "order", "index", "`ORDER` of preference: index, memory (most free first) or power (highest limit first)")
-	c.Flags().StringVar(&w.user, "user", "", "the `NAME` you book under (default: your login name)")
+	c.Flags().StringVar(&w.user, "user", "", "the `NAME` you book under (default: booking.name, else your login name)")
 	_ = c.RegisterFlagCompletionFunc("order", cobra.FixedCompletions([]string{"index", "memory", "power"}, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -24,7 +24,7 @@ const (
 
 func (a *app) waitCommand() *cobra.Command {
 	w := wanted{limit: 1}
-	var from string
+	var from, book string
 	var every, timeout time.Duration
 	var oneHost, asJSON bool
 	c := &cobra.Command{
@@ -32,8 +32,10 @@ func (a *app) waitCommand() *cobra.Command {
 		Long: "wait looks at the board again and again until as many GPUs as are wanted can be used at the\n" +
 			"same time: free ones, and those that you have booked and nobody uses. It takes them on one\n" +
 			"host if any host has them all. It prints them as host:index, separated by commas, and says\n" +
-			"meanwhile on stderr what it waits for. It does not hold them: book them, or be quick.\n" + exitStatus,
+			"meanwhile on stderr what it waits for. With --book it books them before it prints them;\n" +
+			"without, it does not hold them, and somebody else may be quicker.\n" + exitStatus,
 		Example: "  gpuboard wait --gpus 2 --model a100 --timeout 8h\n" +
+			"  gpuboard wait --gpus 1 --min-memory 40G --book 8h\n" +
 			"  gpus=$(gpuboard wait --host gpu01 --format indices) && ssh gpu01 CUDA_VISIBLE_DEVICES=$gpus ./train.sh",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load(c)
@@ -68,6 +70,11 @@ func (a *app) waitCommand() *cobra.Command {
 			}
 			// What is not a place in the whole cluster has to be on one host.
 			v := &vigil{app: a, source: s, wanted: &w, look: look, every: max(every, least), oneHost: oneHost || w.shape != "host:index"}
+			if c.Flags().Changed("book") {
+				if v.claim, err = a.claim(c, cfg, book, w.user); err != nil {
+					return err
+				}
+			}
 			open, err := v.keep(c.Context(), cfg, timeout)
 			if err != nil {
 				return err
@@ -92,7 +99,7 @@ func (a *app) waitCommand() *cobra.Command {
 			return err
 		},
 	}
-	a.flags(c, sourceKeys()...)
+	a.flags(c, append(sourceKeys(), "identity", "known_hosts")...)
 	sourceFlag(c, &from)
 	w.flags(c)
 	c.Flags().IntVar(&w.limit, "gpus", 1, "how `MANY` GPUs")
@@ -101,6 +108,7 @@ func (a *app) waitCommand() *cobra.Command {
 	c.Flags().BoolVar(&oneHost, "same-host", false, "all of them on one host")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `DURATION`, with exit code 5 (default: never)")
 	c.Flags().DurationVar(&every, "every", 30*time.Second, "`DURATION` between two looks, at least 2s for a site elsewhere")
+	c.Flags().StringVar(&book, "book", "", "book them from then on for this `LENGTH`, such as 8h")
 	c.Flags().StringVar(&w.shape, "format", "host:index", "`FORMAT`: host:index, or of one host indices, uuids or env")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"host:index", "indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
@@ -116,6 +124,7 @@ type vigil struct {
 	look    render.TextOptions
 	every   time.Duration
 	oneHost bool
+	claim   *claim // nil to book nothing
 	said    string
 }
 
@@ -127,7 +136,7 @@ func (v *vigil) keep(ctx context.Context, cfg *config, timeout time.Duration) ([
 		v.app.complain(p)
 	}
 	if v.wanted.user == "" {
-		v.wanted.user = v.app.unixUser()
+		v.wanted.user = v.app.bookingName(cfg)
 	}
 	me := mine(v.wanted.user, aliases)
 	waiting := ctx
@@ -151,18 +160,40 @@ func (v *vigil) keep(ctx context.Context, cfg *config, timeout time.Duration) ([
 			age, _ := v.app.age(p.Board)
 			v.say(fmt.Sprintf("the board is %s old, and not to be believed", board.Span(age)))
 		default:
-			if open := v.enough(p.Board, me); open != nil {
-				return open, nil
+			done, open, err := v.try(ctx, p.Board, me)
+			if done || err != nil {
+				return open, err
 			}
-			if err := v.never(p.Board); err != nil {
-				return nil, err
-			}
-			v.say(v.progress(p.Board, me))
 		}
 		if err := pause(waiting, v.every); err != nil {
 			return nil, v.over(ctx, timeout)
 		}
 	}
+}
+
+// try is one look at a board that can be believed: done when there are enough
+// and, where that is wanted, they are booked.
+func (v *vigil) try(ctx context.Context, b *board.Board, mine func(string) bool) (done bool, open []openGPU, err error) {
+	if open = v.enough(b, mine); open == nil {
+		if err := v.never(b); err != nil {
+			return false, nil, err
+		}
+		v.say(v.progress(b, mine))
+		return false, nil, nil
+	}
+	if v.claim == nil {
+		return true, open, nil
+	}
+	// Not under the time limit: what is half-way through is seen through.
+	err = v.claim.book(ctx, b, open)
+	switch {
+	case err == nil:
+		return true, open, nil
+	case again(err) && ctx.Err() == nil:
+		v.say(err.Error())
+		return false, nil, nil
+	}
+	return false, nil, err
 }
 
 // over is why the vigil ends without GPUs: somebody ended it, or time is up.
@@ -181,11 +212,20 @@ func (v *vigil) say(s string) {
 	}
 }
 
+// open are the GPUs that would do, and, where that is wanted, can be booked.
+func (v *vigil) open(b *board.Board, mine func(string) bool) []openGPU {
+	open := v.wanted.choose(b, mine)
+	if v.claim == nil {
+		return open
+	}
+	return slices.DeleteFunc(open, func(o openGPU) bool { return !v.claim.takes(o.gpu, v.app.now()) })
+}
+
 // enough is the answer, or nil: GPUs of one host if one has them all. Without a
 // preference that is the host with the fewest to spare, so that larger gaps stay
 // for those who need them.
 func (v *vigil) enough(b *board.Board, mine func(string) bool) []openGPU {
-	open := v.wanted.choose(b, mine)
+	open := v.open(b, mine)
 	n := v.wanted.limit
 	var best []openGPU
 	tried := map[*board.Host]bool{}
@@ -255,7 +295,7 @@ func (v *vigil) goal() string {
 
 // progress says how far it is and who is going to be free next.
 func (v *vigil) progress(b *board.Board, mine func(string) bool) string {
-	open := v.wanted.choose(b, mine)
+	open := v.open(b, mine)
 	s := fmt.Sprintf("waiting for %s; %d can be used", v.goal(), len(open))
 	if n := len(open); n > 0 && n <= 4 {
 		var names []string
