@@ -30,6 +30,7 @@ func webKeys() []string {
 		"title", "lab", "timezone", "base_url", "users", "commands", "public_out", "public_users", "public_commands",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired",
 		"legacy", "legacy_zone", "idle_window", "idle_percent", "no_history", "history.raw", "history.five_minutes", "history.hourly",
+		"energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
 	}
 }
 
@@ -157,6 +158,7 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 		About: render.Site{
 			Title: cfg.string("title"), Lab: cfg.string("lab"), Lang: "en", Zone: zone, Version: version(), BaseURL: cfg.string("base_url"),
 			Interval: cfg.duration("interval"), CommentsPath: commentsPath(cfg), BookCommand: "gpuboard",
+			Energy: render.Energy{Price: cfg.number("energy.price_per_kwh"), Currency: cfg.string("energy.currency"), CO2Grams: cfg.number("energy.co2_grams_per_kwh")},
 		},
 		Demo: demo,
 	})

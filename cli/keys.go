@@ -56,7 +56,7 @@ func keys() []key {
 		{"booking.max_duration", "", text, "LENGTH", "LENGTH that one booking may have at most, such as 7d"},
 		{"booking.max_gpus", "", number, "NUMBER", "NUMBER of GPUs that one person may have booked at the same time"},
 		// The built-in web server.
-		{"booking.form", "false", boolean, "", "let people book in the browser (serve --booking)"},
+		{"booking.form", "false", boolean, "", "let people book in the browser; --booking for short"},
 		{"booking.for_others", "false", boolean, "", "let people book for others in the browser; who did it is recorded"},
 		{"password", "", text, "FILE", "htpasswd FILE, with bcrypt, of those who may log in"},
 		{"private", "false", boolean, "", "show nothing to anybody who has not logged in"},
@@ -67,6 +67,9 @@ func keys() []key {
 		{"history.raw", "168h", duration, "DURATION", "how long samples are kept as they came"},
 		{"history.five_minutes", "840h", duration, "DURATION", "how long means of five minutes are kept"},
 		{"history.hourly", "9600h", duration, "DURATION", "how long means of an hour are kept"},
+		{"energy.price_per_kwh", "0", number, "PRICE", "PRICE of a kilowatt-hour; 0 shows no cost"},
+		{"energy.currency", "", text, "NAME", "NAME of the currency of that price, such as EUR"},
+		{"energy.co2_grams_per_kwh", "0", number, "GRAMS", "GRAMS of CO2 that a kilowatt-hour stands for; 0 shows none"},
 		// What the pages say.
 		{"title", "GPU board", text, "TEXT", "TEXT at the top of every page"},
 		{"lab", "", text, "TEXT", "TEXT beside the title: whose GPUs these are"},
