@@ -49,6 +49,7 @@ var rooms = map[string][]string{
 var doors = map[string][]string{
 	"os/exec":                         {"collector", "notify", "cli"},
 	"golang.org/x/crypto/ssh":         {"publisher", "publisher/dropbox"},
+	"golang.org/x/crypto/bcrypt":      {"serve"},
 	"github.com/pkg/sftp":             {"publisher", "publisher/dropbox"},
 	"github.com/hashicorp/consul/api": {"inventory"},
 	"github.com/yuin/goldmark":        {"sitegen/render"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gpuboard/booking"
 	"gpuboard/serve"
@@ -21,7 +22,6 @@ import (
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	var form bool
 	c := &cobra.Command{
 		Use: "serve", Short: "serve the site, where there is no other web server", GroupID: groupWeb, Args: cobra.NoArgs,
 		Long: "serve is a small web server for the site that generate writes. It listens on this machine\n" +
@@ -40,7 +40,7 @@ func (a *app) serveCommand() *cobra.Command {
 			if _, err := os.Stat(cfg.string("site")); err != nil {
 				return fail(exitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.string("site"))
 			}
-			o, err := a.serveOptions(cfg, form || cfg.bool("booking.form"))
+			o, err := a.serveOptions(cfg)
 			if err != nil {
 				return err
 			}
@@ -52,14 +52,21 @@ func (a *app) serveCommand() *cobra.Command {
 		},
 	}
 	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "timezone", "title", "lab",
-		"password", "private", "auth_header", "trusted_proxy", "booking.for_others", "booking.max_duration", "booking.max_gpus")
-	c.Flags().BoolVar(&form, "booking", false, "let people book in the browser (booking.form in the file)")
+		"password", "private", "auth_header", "trusted_proxy", "booking.form", "booking.for_others", "booking.max_duration", "booking.max_gpus")
+	// In the file "booking" is a section, so the setting has a longer name.
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "booking" {
+			name = "booking-form"
+		}
+		return pflag.NormalizedName(name)
+	})
 	return c
 }
 
 // serveOptions says what the settings mean for the server, and refuses those
 // that contradict each other.
-func (a *app) serveOptions(cfg *config, form bool) (serve.Options, error) {
+func (a *app) serveOptions(cfg *config) (serve.Options, error) {
+	form := cfg.bool("booking.form")
 	o := serve.Options{Site: cfg.string("site"), Log: a.log(), Private: cfg.bool("private")}
 	known := cfg.string("password") != "" || cfg.string("auth_header") != ""
 	const how = "--password FILE, made with: htpasswd -cB FILE NAME; or --auth-header NAME behind a proxy that logs people in"
