@@ -46,10 +46,7 @@ func (a *app) availableCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, p := range b.Problems {
-				a.complain(p)
-			}
-			if err := unread(b); err != nil {
+			if err := a.told(b, unread(b)); err != nil {
 				return err
 			}
 			if w.user == "" {

@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"gpuboard/board"
 	"gpuboard/booking"
@@ -110,6 +114,46 @@ func TestWhatStdoutIs(t *testing.T) {
 		}}
 		if a.colors() != c.colors || a.unicode() != c.unicode || a.width(80) != c.width {
 			t.Errorf("%s: colours %v, unicode %v, %d columns", c.env, a.colors(), a.unicode(), a.width(80))
+		}
+	}
+}
+
+// The bookings of a node come from its site, and what is wrong with that is said.
+func TestANodeAsksItsSiteForBookings(t *testing.T) {
+	files := testSite{comments: `{"gpu01": {"*": {"name": "eva", "date": "2026-11-21 10:00"}, "1": {"name": "ops", "date": "2026-11-22 10:00", "kind": "maintenance"}}, "gpu02": {"GPU-gpu02-0": {"name": "bob", "date": "2026-11-21 10:00"}}}`}.files(t)
+	site := serveSite(t, func(w http.ResponseWriter, r *http.Request) {
+		content, ok := files[strings.TrimPrefix(r.URL.Path, "/")]
+		if !ok {
+			http.NotFound(w, r)
+		}
+		_, _ = w.Write(content)
+	})
+	broken := serveSite(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") })
+	for _, c := range []struct {
+		site, host string
+		age        time.Duration
+		want       string
+		problem    string
+	}{
+		{site, "gpu01", 0, "* eva booking, 1 ops maintenance", ""},
+		{site, "gpu02", 15 * time.Minute, "GPU-gpu02-0 bob booking", ""},
+		{site, "gpu02", 16 * time.Minute, "GPU-gpu02-0 bob booking", "site:stale"},
+		{site, "gpu03", 0, "", "site:unknown-host"},
+		{broken, "gpu01", 0, "", "site:unreachable"},
+		{"gpu.example.org", "gpu01", 0, "", "site:unreachable"},
+		{"", "gpu01", 0, "", ""},
+	} {
+		a := &app{now: func() time.Time { return siteNow.Add(c.age) }, getenv: func(string) string { return "" }}
+		cfg := &config{values: map[string]string{"site_timeout": "2s", "site_url": c.site, "site": t.TempDir()}}
+		cal, _, problems := a.bookingsHere(t.Context(), cfg, c.host, "", booking.Options{}, time.UTC)
+		var got []string
+		if cal != nil {
+			for _, b := range cal.Bookings {
+				got = append(got, fmt.Sprintf("%s %s %s", b.Target, b.Name, b.Kind))
+			}
+		}
+		if strings.Join(got, ", ") != c.want || (len(problems) > 0) != (c.problem != "") || len(problems) > 0 && problems[0].Code != c.problem {
+			t.Errorf("%s of %s: %v, %v", c.host, c.site, got, problems)
 		}
 	}
 }

@@ -39,10 +39,7 @@ func (a *app) listCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("writing the list: %w", err)
 			}
-			for _, p := range b.Problems {
-				a.complain(p)
-			}
-			if err := unread(b); err != nil {
+			if err := a.told(b, unread(b)); err != nil {
 				return err
 			}
 			if len(b.Problems) > 0 {

@@ -456,39 +456,3 @@ func TestWhereABoardIsRead(t *testing.T) {
 		t.Errorf("completion: %q", got.stdout)
 	}
 }
-
-// The bookings of a node come from its site, and what is wrong with that is said.
-func TestANodeAsksItsSiteForBookings(t *testing.T) {
-	files := testSite{comments: `{"gpu01": {"*": {"name": "eva", "date": "2026-11-21 10:00"}, "1": {"name": "ops", "date": "2026-11-22 10:00", "kind": "maintenance"}}, "gpu02": {"GPU-gpu02-0": {"name": "bob", "date": "2026-11-21 10:00"}}}`}.files(t)
-	site := serveSite(t, func(w http.ResponseWriter, r *http.Request) {
-		content, ok := files[strings.TrimPrefix(r.URL.Path, "/")]
-		if !ok {
-			http.NotFound(w, r)
-		}
-		_, _ = w.Write(content)
-	})
-	broken := serveSite(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") })
-	for _, c := range []struct {
-		site, host, want, problem string
-	}{
-		{site, "gpu01", "* eva booking, 1 ops maintenance", ""},
-		{site, "gpu02", "GPU-gpu02-0 bob booking", ""},
-		{site, "gpu03", "", "site:unknown-host"},
-		{broken, "gpu01", "", "site:unreachable"},
-		{"gpu.example.org", "gpu01", "", "site:unreachable"},
-		{"", "gpu01", "", ""},
-	} {
-		a := &app{now: fixed, getenv: func(string) string { return "" }}
-		cfg := &config{values: map[string]string{"site_timeout": "2s", "site_url": c.site, "site": t.TempDir()}}
-		cal, _, problems := a.bookingsHere(t.Context(), cfg, c.host, "", booking.Options{}, time.UTC)
-		var got []string
-		if cal != nil {
-			for _, b := range cal.Bookings {
-				got = append(got, fmt.Sprintf("%s %s %s", b.Target, b.Name, b.Kind))
-			}
-		}
-		if strings.Join(got, ", ") != c.want || (len(problems) > 0) != (c.problem != "") || len(problems) > 0 && problems[0].Code != c.problem {
-			t.Errorf("%s of %s: %v, %v", c.host, c.site, got, problems)
-		}
-	}
-}

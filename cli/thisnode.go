@@ -82,6 +82,10 @@ func (a *app) thisNode(ctx context.Context, cfg *config, settings board.Settings
 	return b, aliases, nil
 }
 
+// siteSilence is for how long a site may have had no news of this node, which
+// sends some every few seconds, before its bookings are called old too.
+const siteSilence = 15 * time.Minute
+
 // bookingsHere are the bookings for this host: from comments.json where that
 // lies here, else from the site. Where neither is configured nobody has booked
 // anything; where they cannot be had, that is a problem to be said.
@@ -118,7 +122,12 @@ func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, 
 	case err != nil:
 		return nil, false, []snapshot.Problem{{Code: "site:unreachable", Message: "the bookings are not known: " + err.Error()}}
 	}
-	return calendarOf(host, bookings), h.State == board.Maintenance, nil
+	var problems []snapshot.Problem
+	if age := a.now().Sub(h.SnapshotAt); !h.SnapshotAt.IsZero() && age > siteSilence {
+		problems = append(problems, snapshot.Problem{Code: "site:stale", Message: fmt.Sprintf(
+			"%s last had news of this host %s ago; if its generator has stopped, bookings made since are not known", s.name, board.Span(age))})
+	}
+	return calendarOf(host, bookings), h.State == board.Maintenance, problems
 }
 
 // calendarOf makes a calendar of what a site shows.
@@ -184,6 +193,17 @@ func openTo(g *board.GPU, mine func(string) bool) bool {
 		return true
 	}
 	return false
+}
+
+// told says what is not well on a node, but for what the error says itself,
+// and returns that.
+func (a *app) told(b *board.Board, err error) error {
+	for _, p := range b.Problems {
+		if err == nil || !strings.HasSuffix(err.Error(), p.Message) {
+			a.complain(p)
+		}
+	}
+	return err
 }
 
 // unread is the error of a node whose GPUs could not be asked; nil when they
