@@ -36,7 +36,7 @@ func apiDoc(t *testing.T) string {
 // TestAPIExamples holds each example of the documentation to the schema that
 // the site publishes for that file, and so does it with the file itself.
 func TestAPIExamples(t *testing.T) {
-	s := newWebSite(t)
+	s := newWebSite(t, withPast(t))
 	if err := s.generate(webStart); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func properties(schema any) []string {
 // TestAPIFilesAreDocumented compares the table of files with a generated site,
 // in both directions.
 func TestAPIFilesAreDocumented(t *testing.T) {
-	s := newWebSite(t)
+	s := newWebSite(t, withPast(t))
 	if err := s.generate(webStart); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type webSite struct {
 	gen   *sitegen.Generator
 }
 
-func newWebSite(t testing.TB) *webSite {
+func newWebSite(t testing.TB, change ...func(*sitegen.Options)) *webSite {
 	t.Helper()
 	root := webtest.Dir(t)
 	s := &webSite{t: t, dir: filepath.Join(root, "site"), data: filepath.Join(root, "data"), fleet: demo.New(1, webStart)}
@@ -44,28 +44,38 @@ func newWebSite(t testing.TB) *webSite {
 		hosts = append(hosts, inventory.Host{Name: h.Name, Group: h.Group})
 	}
 	s.write(filepath.Join(s.data, "comments.json"), s.fleet.Comments(webStart))
-	past, err := history.Open(t.Context(), filepath.Join(root, "history.db"), webStart, history.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := past.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	gen, err := sitegen.New(sitegen.Options{
-		History: past,
-		Data:    s.data, Site: s.dir, State: filepath.Join(root, "state"),
+	o := sitegen.Options{
+		Data: s.data, Site: s.dir, State: filepath.Join(root, "state"),
 		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
 			return inventory.Inventory{Hosts: hosts, AsOf: now}
 		},
 		About: render.Site{Title: "GPU board", Zone: time.UTC, Version: "1.0", Interval: 20 * time.Second, BaseURL: "https://gpu.example.org/"},
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	gen, err := sitegen.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.gen = gen
 	return s
+}
+
+// withPast gives a site a history.
+func withPast(t testing.TB) func(*sitegen.Options) {
+	return func(o *sitegen.Options) {
+		past, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), webStart, history.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := past.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		o.History = past
+	}
 }
 
 func (s *webSite) write(path string, content []byte) {
