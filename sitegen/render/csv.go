@@ -12,7 +12,7 @@ import (
 // with one of these for a formula, and would run it (OWASP, "CSV injection"). A
 // quotation mark before it makes it a text.
 func csvText(s string) string {
-	s = clean(s)
+	s = strings.TrimSpace(clean(s))
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
 	}

@@ -165,9 +165,13 @@ func (v *view) fleetTab(i int, s *FleetSpan) fleetTab {
 	row("past.power", "kW", watts, most/1000)
 	columns := [][]float64{held, util, watts}
 	t.Heads = []string{v.words.or("past.inuse", ""), v.words.or("past.utilization", "") + ", %", v.words.or("past.power", "") + ", kW"}
-	total := map[string]int{}
+	total, called := map[string]int{}, map[string]string{}
 	for _, m := range v.in.Board.Models {
 		total[m.Name] += m.Total
+		called[m.Name] = clean(m.Name)
+		if total[m.Name] == m.Total { // else the same name stands for two sizes
+			called[m.Name] = modelName(m.Name, m.MemoryTotal)
+		}
 	}
 	for _, name := range apiKeys(s.Free) {
 		values, top := make([]float64, len(s.Free[name])), float64(total[name])
@@ -175,7 +179,7 @@ func (v *view) fleetTab(i int, s *FleetSpan) fleetTab {
 			values[j] = known(x)
 			top = math.Max(top, zeroed(values[j]))
 		}
-		label := strings.Replace(v.words.or("past.free", "%s free"), "%s", clean(name), 1)
+		label := strings.Replace(v.words.or("past.free", "%s free"), "%s", cmp.Or(called[name], clean(name)), 1)
 		row(label, "GPUs", values, top)
 		columns, t.Heads = append(columns, values), append(t.Heads, label)
 	}

@@ -1,0 +1,50 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+)
+
+func TestFetchNum(t *testing.T) {
+	all := `{"a":{"data":[{"timestamp":1},{"timestamp":2},{"timestamp":3}],"ip_address":"10.0.0.1","status":"running"},"b":{"data":[],"ip_address":null,"status":"down"}}`
+	_, h := site(t, map[string]string{"index.html": "x", "states/index.json": all, "states/a/index.json": all, "states/odd/index.json": "[1"})
+	for _, c := range []struct {
+		target string
+		code   int
+		first  int // timestamp of a's first point
+		points int
+	}{
+		{"/states/?fetch_num=2", 200, 2, 2},
+		{"/states/a/?fetch_num=1", 200, 3, 1},
+		{"/states/index.json?fetch_num=99", 200, 1, 3},
+		{"/states/", 200, 1, 3},
+		{"/states/?fetch_num=0", 400, 0, 0},
+		{"/states/?fetch_num=-1", 400, 0, 0},
+		{"/states/?fetch_num=all", 400, 0, 0},
+		{"/states/?fetch_num=99999999999999999999", 400, 0, 0},
+		{"/states/none/?fetch_num=2", 404, 0, 0},
+	} {
+		w := get(h, c.target)
+		if w.Code != c.code {
+			t.Errorf("%s: status %d, want %d", c.target, w.Code, c.code)
+		}
+		if c.code != http.StatusOK {
+			continue
+		}
+		var got map[string]struct {
+			Data   []struct{ Timestamp int }
+			Status string
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+			t.Errorf("%s: %v", c.target, err)
+			continue
+		}
+		if a := got["a"]; len(a.Data) != c.points || a.Data[0].Timestamp != c.first || a.Status != "running" || got["b"].Status != "down" {
+			t.Errorf("%s: %s", c.target, w.Body)
+		}
+	}
+	if w := get(h, "/states/odd/?fetch_num=1"); w.Code != 200 || w.Body.String() != "[1" {
+		t.Errorf("a file that is not as it should be is not sent as it is: %d %s", w.Code, w.Body)
+	}
+}
