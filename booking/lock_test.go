@@ -14,6 +14,7 @@ type shelf struct {
 	files  map[string]string
 	ages   map[string]time.Duration
 	before func(s *shelf, request, name string)
+	moves  int // of the lock
 }
 
 func (s *shelf) act(request, name string) {
@@ -53,6 +54,9 @@ func (s *shelf) Rename(from, to string) error {
 	content, ok := s.files[from]
 	if !ok {
 		return fs.ErrNotExist
+	}
+	if from == "lock" {
+		s.moves++
 	}
 	s.files[to], s.ages[to] = content, s.ages[from]
 	delete(s.files, from)
@@ -97,6 +101,9 @@ func TestFreshLockIsNotBroken(t *testing.T) {
 			}
 			if len(s.files) != 1 || s.files["lock"] != "new\nthe living\n" {
 				t.Errorf("files %q, want the new lock alone", s.files)
+			}
+			if tc.request == "create" && s.moves != 0 {
+				t.Error("the new lock was away for a moment, in which its holder had none")
 			}
 		})
 	}

@@ -244,8 +244,12 @@ func clocksChange(b booking.Booking, now time.Time, zone *time.Location) string 
 	case after < before:
 		way = "back"
 	}
-	hours := b.Until.Sub(from).Round(time.Minute).String()
-	return fmt.Sprintf("clocks go %s in between: it lasts %s", way, strings.TrimSuffix(strings.TrimSuffix(hours, "0s"), "0m"))
+	length := b.Until.Sub(from).Round(time.Minute)
+	words := fmt.Sprintf("%d h", int(length.Hours()))
+	if minutes := int(length.Minutes()) % 60; minutes != 0 {
+		words += fmt.Sprintf(" %d min", minutes)
+	}
+	return fmt.Sprintf("clocks go %s in between: it lasts %s", way, words)
 }
 
 // A bookingJSON is a booking as commands print it.
