@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -264,6 +265,39 @@ func checkPassword(t *testing.T, url string) {
 			}
 			if a := mustAsk(t, url+target, "Accept-Encoding", encoding, ":user", webtest.Password); a.code != http.StatusOK {
 				t.Errorf("/%s with the password: %d", target, a.code)
+			}
+		}
+	}
+}
+
+// docEdit is how docs/webservers.md tells people to fill in the capitals.
+var docEdit = regexp.MustCompile(`sed -i '(.*)' /etc/(?:nginx|apache2|caddy|lighttpd)/gpuboard/\*\.(\w+)`)
+
+// TestWebServerRecipes edits the shipped files as the documentation says, and
+// looks for words in capitals that it forgets.
+func TestWebServerRecipes(t *testing.T) {
+	doc, err := os.ReadFile("docs/webservers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	edits := docEdit.FindAllStringSubmatch(string(doc), -1)
+	if len(edits) != len(webtest.Servers()) {
+		t.Fatalf("docs/webservers.md edits %d times, want once for each of %q", len(edits), webtest.Servers())
+	}
+	for i, server := range []string{"nginx", "apache", "caddy", "lighttpd"} {
+		files, err := filepath.Glob(filepath.Join("deploy", server, "*."+edits[i][2]))
+		if err != nil || len(files) < 5 {
+			t.Fatalf("%s has the files %q (%v)", server, files, err)
+		}
+		for _, file := range files {
+			out, err := exec.Command("sed", edits[i][1], file).Output()
+			if err != nil {
+				t.Fatalf("editing %s: %v", file, err)
+			}
+			for line := range strings.Lines(string(out)) {
+				if !strings.HasPrefix(strings.TrimSpace(line), "#") && regexp.MustCompile(`SITE_DIR|URL_PATH`).MatchString(line) {
+					t.Errorf("%s, edited as the documentation says: %s", file, line)
+				}
 			}
 		}
 	}
