@@ -38,7 +38,7 @@ func StartPrometheus(t testing.TB, deploy string, site *Server) *Prometheus {
 	c := exec.Command(program, "--config.file="+b.path("gpuboard/scrape.yml"), "--storage.tsdb.path="+b.path("data"),
 		"--web.listen-address="+b.listen(), "--log.level=warn")
 	c.Env = append(os.Environ(), "GOMAXPROCS=1")
-	b.run(c)
+	must(t, b.run(c))
 	deadline := time.After(answersWithin)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

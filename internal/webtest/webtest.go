@@ -78,23 +78,17 @@ func Dir(t testing.TB) string {
 // the test.
 func Start(t testing.TB, name string, o Options) *Server {
 	t.Helper()
-	b := &builder{t: t, o: o, dir: Dir(t), port: sshtest.FreePort(t), name: name}
-	b.url = "http://127.0.0.1:" + strconv.Itoa(b.port)
-	var command *exec.Cmd
-	switch name {
-	case "nginx":
-		command = b.nginx()
-	case "apache":
-		command = b.apache()
-	case "caddy":
-		command = b.caddy()
-	case "lighttpd":
-		command = b.lighttpd()
-	default:
-		t.Fatalf("there is no server %q", name)
+	// A port that was free a moment ago may be taken: try others.
+	var err error
+	for range 3 {
+		b := &builder{t: t, o: o, dir: Dir(t), port: sshtest.FreePort(t), name: name}
+		b.url = "http://127.0.0.1:" + strconv.Itoa(b.port)
+		if err = b.run(b.command()); err == nil {
+			return &Server{URL: b.url + o.Path + "/", Host: b.url}
+		}
 	}
-	b.run(command)
-	return &Server{URL: b.url + o.Path + "/", Host: b.url}
+	t.Fatal(err)
+	return nil
 }
 
 // A builder makes the directory that one server runs in.
@@ -105,6 +99,21 @@ type builder struct {
 	dir  string
 	port int
 	url  string
+}
+
+func (b *builder) command() *exec.Cmd {
+	switch b.name {
+	case "nginx":
+		return b.nginx()
+	case "apache":
+		return b.apache()
+	case "caddy":
+		return b.caddy()
+	case "lighttpd":
+		return b.lighttpd()
+	}
+	b.t.Fatalf("there is no server %q", b.name)
+	return nil
 }
 
 func must(t testing.TB, err error) {
@@ -186,8 +195,9 @@ func (b *builder) output(program string, args ...string) string {
 	return string(out)
 }
 
-// run starts the server and waits until it answers.
-func (b *builder) run(c *exec.Cmd) {
+// run starts the server and waits until it answers; the error is one that has
+// ended instead.
+func (b *builder) run(c *exec.Cmd) error {
 	b.t.Helper()
 	log, err := os.Create(b.path("output.log"))
 	must(b.t, err)
@@ -215,12 +225,12 @@ func (b *builder) run(c *exec.Cmd) {
 		resp, err := client.Get(b.url + b.o.Path + "/")
 		if err == nil {
 			resp.Body.Close()
-			return
+			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ended:
-			b.t.Fatalf("%s ended:\n%s", b.name, b.logs())
+			return fmt.Errorf("%s ended:\n%s", b.name, b.logs())
 		case <-give:
 			b.t.Fatalf("%s does not answer (%v):\n%s", b.name, err, b.logs())
 		}
