@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"gpuboard/demo"
+	"gpuboard/history"
 	"gpuboard/internal/browser"
 	"gpuboard/internal/sshtest"
 	"gpuboard/inventory"
@@ -28,10 +29,7 @@ import (
 func TestPagesHaveNoBarriers(t *testing.T) {
 	axe := axeCore(t)
 	site := demoSite(t)
-	pages := []string{"index.html", "hosts/atlas/index.html", "hosts/europa/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html"}
-	if _, err := os.Stat(filepath.Join(site, "history", "index.html")); err == nil {
-		pages = append(pages, "history/index.html")
-	}
+	pages := []string{"index.html", "hosts/atlas/index.html", "hosts/europa/index.html", "users/mira/index.html", "bookings/index.html", "history/index.html", "about/index.html", "kiosk/index.html"}
 	b := browser.Start(t, 1280, 1000)
 	for _, page := range pages {
 		if _, err := os.Stat(filepath.Join(site, page)); err != nil {
@@ -187,10 +185,11 @@ func demoSite(t *testing.T) string {
 		}
 		write("drop/"+h.Name+"/latest.json.gz", raw)
 	}
+	store := demoPast(t, filepath.Join(dir, "state"), fleet, now)
 	write("comments.json", fleet.Comments(now))
 	write("notice.md", fleet.Notice())
 	g, err := sitegen.New(sitegen.Options{
-		Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state"), Demo: true,
+		Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state"), Demo: true, History: store,
 		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
 			return inventory.Inventory{Hosts: hosts, AsOf: now}
 		},
@@ -203,4 +202,31 @@ func demoSite(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "site")
+}
+
+// demoPast is a store with the last eight hours of a fleet.
+func demoPast(t *testing.T, state string, fleet *demo.Fleet, now time.Time) *history.Store {
+	t.Helper()
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	store, err := history.Open(t.Context(), filepath.Join(state, "history.db"), now, history.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	var batches []history.Batch
+	for _, h := range fleet.Hosts() {
+		batch := history.Batch{Host: h.Name, Boot: "before"}
+		for at := now.Add(-8 * time.Hour); at.Before(now.Add(-time.Minute)); at = at.Add(2 * time.Minute) {
+			if !fleet.Silent(h.Name, at) {
+				batch.Samples = append(batch.Samples, fleet.Snapshot(h.Name, at).Sample())
+			}
+		}
+		batches = append(batches, batch)
+	}
+	if _, err := store.IngestAll(t.Context(), now, batches); err != nil {
+		t.Fatal(err)
+	}
+	return store
 }
