@@ -350,6 +350,8 @@ func (a *askView) means(now float64, h2, h24, w1 *float64) {
 			*m.trend = "down"
 		case *m.mean < now-0.1:
 			*m.trend = "up"
+		default:
+			*m.trend = "same"
 		}
 	}
 }
