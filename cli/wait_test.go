@@ -167,3 +167,42 @@ func TestASiteIsAskedWhatIsNew(t *testing.T) {
 		t.Errorf("%d whole answers, %d times nothing new", whole, same)
 	}
 }
+
+// What nobody can mend by waiting ends it at the first look; later the same is
+// the site being made anew.
+func TestAVigilOutlivesItsSite(t *testing.T) {
+	files, free := testSite{busy: []string{"gpu01", "gpu02:0"}}.files(t), testSite{}.files(t)
+	asked := 0
+	site := serveSite(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		switch asked {
+		case 1:
+			_, _ = w.Write(files[boardFile])
+		case 2:
+			http.NotFound(w, r)
+		case 3:
+			w.WriteHeader(http.StatusBadGateway)
+		default:
+			_, _ = w.Write(free[boardFile])
+		}
+	})
+	cfg := &config{values: map[string]string{"site_timeout": "2s"}}
+	var said bytes.Buffer
+	a := &app{stderr: &said, now: fixed, getenv: func(string) string { return "" }}
+	look := func() ([]openGPU, error) {
+		s := &source{a: a, cfg: cfg}
+		if err := s.at(site); err != nil {
+			t.Fatal(err)
+		}
+		v := &vigil{app: a, source: s, wanted: &wanted{limit: 3, user: "zoe", order: "index"}, every: time.Millisecond}
+		v.look.Zone = time.UTC
+		return v.keep(t.Context(), cfg, 10*time.Second)
+	}
+	if open, err := look(); err != nil || len(open) != 3 || asked != 4 || !strings.Contains(said.String(), "404 Not Found") || !strings.Contains(said.String(), "502 Bad Gateway") {
+		t.Errorf("after %d looks: %v, %v\n%s", asked, open, err, said.String())
+	}
+	asked = 1 // the first answer is the 404
+	if _, err := look(); err == nil || asked != 2 {
+		t.Errorf("after %d looks: %v", asked, err)
+	}
+}

@@ -165,6 +165,18 @@ func TestAgo(t *testing.T) {
 	}
 }
 
+// A process that stands there twice, as on two instances of one GPU, and a
+// person with two processes are one each.
+func TestListNamesEachOnce(t *testing.T) {
+	b := oneNode(t, "gaia")
+	g := &b.Hosts[0].GPUs[0]
+	g.Processes = append(g.Processes, g.Processes[0], g.Processes[0])
+	g.Processes[len(g.Processes)-1].PID++
+	if s := listText(t, b, TextOptions{Width: 200}); !strings.Contains(s, "  991,992  ") || strings.Contains(s, "lea,lea") || strings.Contains(s, "render,render") {
+		t.Error(s)
+	}
+}
+
 func TestListReturnsTheWritersError(t *testing.T) {
 	if err := List(brokenPipe{}, testFleet().Board, TextOptions{}); !errors.Is(err, errPipe) {
 		t.Errorf("got %v", err)
