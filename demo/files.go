@@ -54,7 +54,7 @@ func (f *Fleet) Comments(now time.Time) []byte {
 
 // Aliases returns the aliases.csv of the lab.
 func (f *Fleet) Aliases() []byte {
-	return []byte("# other names, and at the end the one that is shown\nTomas B.,tbrandt,tomas\nEva K.,ekoenig,eva\n")
+	return []byte("# other names, and at the end the one that is shown\nTomas B.,tbrandt,tomas\nEva K.,ekoenig,eva\n@vision: mira, eva, jun\n@language: tomas, noor, sam\n@robotics: ada, kai, lea\n")
 }
 
 // Notice returns the notice.md of the lab.

@@ -194,5 +194,7 @@ func (g *Generator) aliases() (booking.Aliases, []snapshot.Problem) {
 	if err != nil {
 		return nil, []snapshot.Problem{{Code: "aliases:unreadable", File: "aliases.csv", Message: err.Error()}}
 	}
-	return booking.ParseAliases(data)
+	aliases, problems := booking.ParseAliases(data)
+	_, more := booking.ParseTeams(data)
+	return aliases, append(problems, more...)
 }
