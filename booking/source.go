@@ -84,14 +84,6 @@ func (s *source) position(off int) (line, col int) {
 	return line, col
 }
 
-// rawOffset is where the character at an offset in text begins in the file.
-func (s *source) rawOffset(off int) int {
-	if s.encoding == Windows1252 {
-		return s.skipped + utf8.RuneCountInString(s.text[:off])
-	}
-	return s.skipped + off
-}
-
 // encode turns text into the bytes of the file's encoding.
 func (s *source) encode(text string) ([]byte, error) {
 	if s.encoding != Windows1252 {

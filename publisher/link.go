@@ -181,9 +181,10 @@ func (p *Publisher) shake(conn net.Conn, hop settings, l *link) (*ssh.Client, er
 	return nil, err
 }
 
-// modern reports that a server could sign with something better than SHA-1.
+// modern reports that a server could sign with something better than SHA-1,
+// which is all that "ssh-rsa" and "ssh-dss" (RFC 4253, 6.6) know.
 func modern(algorithms []string) bool {
-	return slices.ContainsFunc(algorithms, func(a string) bool { return a != ssh.KeyAlgoRSA && a != ssh.InsecureKeyAlgoDSA })
+	return slices.ContainsFunc(algorithms, func(a string) bool { return a != ssh.KeyAlgoRSA && a != "ssh-dss" })
 }
 
 // drop ends the link at once and for good. It never waits for the peer.

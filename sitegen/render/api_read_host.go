@@ -215,9 +215,7 @@ func (r *readBooking) booking() board.Booking {
 		From: readable(r.From), Until: readable(r.Until), Comment: snapshot.Text(r.Comment, apiTextMax), Kind: readName(r.Kind), By: readName(r.By),
 		Active: r.Active, Expired: r.Expired, Forced: r.Forced,
 	}
-	for _, i := range r.GPUs[:min(len(r.GPUs), snapshot.MaxGPUs)] {
-		b.GPUs = append(b.GPUs, i)
-	}
+	b.GPUs = append(b.GPUs, r.GPUs[:min(len(r.GPUs), snapshot.MaxGPUs)]...)
 	return b
 }
 
