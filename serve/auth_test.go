@@ -198,6 +198,20 @@ func TestGuessingIsSlow(t *testing.T) {
 	}
 }
 
+func TestRightPasswordsAreNotCounted(t *testing.T) {
+	c := newCounter(t)
+	// The clock stands, so nothing that was counted is forgiven.
+	users := filepath.Join(filepath.Dir(filepath.Dir(c.comments)), "users")
+	for i := range 12 {
+		c.write(users, strings.Repeat("#\n", i)+"eva:"+hashed(t, fmt.Sprint(i))+"\n")
+		r := httptest.NewRequest(http.MethodGet, "/book/", nil)
+		r.SetBasicAuth("eva", fmt.Sprint(i))
+		if w := c.do(r); w.Code != 200 {
+			t.Fatalf("the right password for the %dth time: %d", i, w.Code)
+		}
+	}
+}
+
 func TestTheProxyNamesPeople(t *testing.T) {
 	header := func(_ *serve.Options, a *serve.AuthOptions) {
 		a.Passwords, a.Header, a.Proxies = "", "X-Remote-User", proxies(t, "127.0.0.0/8", "::1", "198.51.100.1")

@@ -73,6 +73,9 @@ func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	if strings.Contains(body, "<b>mine") {
 		t.Error("a comment is markup")
 	}
+	if w := c.post("eva", "/book/atlas/1", "action", "book", "from", "2026-11-19 10:00", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "is over") {
+		t.Errorf("from yesterday on: %d", w.Code)
+	}
 	// Beside it, and after it, there is room.
 	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "3d"); w.Code != 303 {
 		t.Errorf("the GPU beside it: %d\n%s", w.Code, w.Body)
@@ -154,6 +157,10 @@ func TestNames(t *testing.T) {
 		if b := c.bookings()[gpu]; b.Name != tt.want || b.By != tt.by {
 			t.Errorf("for %s: booked for %q by %q", tt.name, b.Name, b.By)
 		}
+	}
+	c.write(c.comments, `{"atlas": [{"name": "Login7", "id": "by-hand", "date": "2026-12-01"}]}`)
+	if w := c.post("login7", "/book/atlas/0", "action", "release", "id", "by-hand"); w.Code != 303 {
+		t.Errorf("letting go of what stands under another name of the same person: %d\n%s", w.Code, w.Body)
 	}
 	if w := c.post("login7", "/book/dione/all", "action", "book", "until", "1d", "name", "  "); w.Code != 422 {
 		t.Errorf("for nobody: %d", w.Code)

@@ -269,10 +269,14 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 			return l.page.Text(row + gpu + " .says"), codes[0], codes[1]
 		}
 		// An hour before somebody else's turn, and an hour too long.
-		for _, tt := range []struct{ gpu, name, end, says string }{
+		cases := []struct{ gpu, name, end, says string }{
 			{"2", "eva", "29h", "Nobody else has booked it until"}, {"2", "eva", "31h", "Not free: sam has it"}, {"2", "SAM", "31h", "Nobody else has booked it until"},
 			{"1", "eva", "1h", "Not free: Kai has it"}, {"1", "kai", "1h", "Nobody else has booked it until"}, {"0", "eva", "whenever", "Until when?"}, {"0", "eva", "2020-01-01", "Until when?"},
-		} {
+		}
+		if page != "index.html" {
+			cases = cases[1:2] // it is the same script
+		}
+		for _, tt := range cases {
 			if says, _, _ := panel(tt.gpu, tt.name, tt.end, ""); !strings.HasPrefix(says, tt.says) {
 				t.Errorf("%s: GPU %s, %s, %s: it says %q, want %q", page, tt.gpu, tt.name, tt.end, says, tt.says)
 			}

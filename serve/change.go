@@ -130,9 +130,7 @@ func (c *changer) extend(data []byte, id, until string) ([]byte, error) {
 		if clashes := booking.Conflicts(cal, more, c.fleet.resolve); len(clashes) > 0 {
 			return nil, &refusal{status: http.StatusConflict, say: "conflict", clashes: clashes}
 		}
-		whole := want
-		whole.From = b.From
-		if err := c.limits.Check(cal, []booking.Booking{whole}, c.now, c.fleet.gpus); err != nil {
+		if err := c.limits.Check(cal, []booking.Booking{want}, c.now, c.fleet.gpus); err != nil {
 			return nil, &refusal{status: http.StatusUnprocessableEntity, say: "limit", detail: err.Error(), field: "end"}
 		}
 	}

@@ -70,8 +70,14 @@ func TestForgedForms(t *testing.T) {
 			}
 		})
 	}
+	// Two people at one browser: the cookie stays, the token is the first one's.
+	r := c.form("mira", "/book/atlas/0", "action", "book", "until", "1d", "token", c.token["eva"])
+	r.Header.Set("Cookie", c.cookie["eva"])
+	if w := c.do(r); w.Code != 403 || c.file() != "" {
+		t.Errorf("the token of whoever was logged in before: %d", w.Code)
+	}
 	// Asking for a page never saves.
-	r := c.form("eva", "/book/atlas/0?action=book&until=1d&token="+url.QueryEscape(c.token["eva"]))
+	r = c.form("eva", "/book/atlas/0?action=book&until=1d&token="+url.QueryEscape(c.token["eva"]))
 	r.Method = http.MethodGet
 	if w := c.do(r); w.Code != 200 || c.file() != "" {
 		t.Errorf("GET: %d, and the file is %q", w.Code, c.file())

@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+func TestLimiterForgetsStrangers(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	l := newLimiter(func() time.Time { return now }, 2, time.Minute)
+	for i := range 3 * maxKeys {
+		l.take(fmt.Sprint("stranger", i))
+	}
+	if len(l.used) > maxKeys {
+		t.Errorf("%d keys are remembered, and %d is the most", len(l.used), maxKeys)
+	}
+	// Those who have done nothing for long go first.
+	now = now.Add(time.Hour)
+	l.take("eva")
+	l.take("eva")
+	for i := range maxKeys / 2 {
+		l.take(fmt.Sprint("newcomer", i))
+	}
+	if wait := l.take("eva"); wait != time.Minute {
+		t.Errorf("the third time at once has to wait %v, want 1m", wait)
+	}
+	if wait := l.take("mira", "eva"); wait != time.Minute || l.take("mira") != 0 || l.take("mira") != 0 {
+		t.Error("a refusal for one key counts for another")
+	}
+}
+
+func TestOneMachineIsOneKey(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"192.0.2.1", "::ffff:192.0.2.1", true}, {"192.0.2.1", "192.0.2.2", false},
+		{"2001:db8::1", "2001:db8::ffff:1", true}, {"2001:db8::1", "2001:db8:0:1::1", false}, {"fe80::1%eth0", "fe80::1%eth1", true},
+	} {
+		a, b := addressKey(netip.MustParseAddr(tt.a)), addressKey(netip.MustParseAddr(tt.b))
+		if (a == b) != tt.same {
+			t.Errorf("%s is %s, %s is %s", tt.a, a, tt.b, b)
+		}
+	}
+	if addressKey(netip.Addr{}) == "" {
+		t.Error("no address has no key")
+	}
+}
+
+func FuzzPasswords(f *testing.F) {
+	f.Add("eva:$2y$05$" + strings.Repeat("a", 53) + "\n")
+	f.Add("# nobody\r\neva:{SHA}x\n:x\neva")
+	f.Add("a:$2a$31$" + strings.Repeat("a", 53))
+	f.Fuzz(func(t *testing.T, text string) {
+		hashes, err := parsePasswords("users", []byte(text))
+		for name, hash := range hashes {
+			if cost, err := bcrypt.Cost([]byte(hash)); err != nil || cost > maxCost || len(hash) != 60 {
+				t.Errorf("%q has the hash %q", name, hash)
+			}
+			if !goodName(name) || strings.ContainsAny(name, ":\n\r") || !strings.Contains(text, name+":") {
+				t.Errorf("the name %q", name)
+			}
+		}
+		used := 0
+		for line := range strings.Lines(text) {
+			if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" && line[0] != '#' {
+				used++
+			}
+		}
+		if err == nil && len(hashes) != used {
+			t.Errorf("%d lines make %d people, and nothing is wrong", used, len(hashes))
+		}
+	})
+}
