@@ -162,6 +162,9 @@ func (m *bookingMaker) book(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if r.gpus == 0 {
+		m.inUse(wants)
+	}
 	return m.change(ctx, func(data []byte) (outcome, error) {
 		cal, wants := m.parse(data), wants
 		if r.gpus > 0 {

@@ -248,3 +248,56 @@ func TestDocumentedCommandsAreRun(t *testing.T) {
 		t.Error("docs/bookings.md does not say how to book over SFTP")
 	}
 }
+
+// What cannot be meant is refused with exit code 2 before anything is written.
+func TestBookRefusesWhatCannotBeMeant(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("GPUBOARD_CONFIG", "")
+	t.Setenv("GPUBOARD_TIMEZONE", "UTC")
+	t.Setenv("GPUBOARD_BOOKING_NAME", "ada")
+	t.Setenv("GPUBOARD_COMMENTS", filepath.Join(dir, "comments.json"))
+	t.Setenv("GPUBOARD_DATA", dir)
+	t.Setenv("GPUBOARD_SITE", dir)
+	for _, tc := range []struct {
+		args, want string
+		env        string
+	}{
+		{args: "gpu01:0 --until 11/12", want: "with slashes, some read day/month"},
+		{args: "gpu01:0 --until 2019-01-01", want: "is over"},
+		{args: "gpu01:0 --from 2019-01-01 --for 1d", want: "hint: leave --from out"},
+		{args: "gpu01:0 --from 2099-01-02 --until 2099-01-01", want: "before the beginning"},
+		{args: "gpu01:0 --for 0d", want: "a length of time is from 1m"},
+		{args: "gpu01:x --for 1d", want: "names no GPU"},
+		{args: "gpu01:0,, --for 1d", want: "names no GPU"},
+		{args: "gpu01:3-1 --for 1d", want: "no range of GPUs"},
+		{args: "../etc:0 --for 1d", want: "../etc"},
+		{args: "gpu01:0 --kind party", want: "neither booking nor maintenance"},
+		{args: "gpu01:0 --model a100", want: "go with --gpus"},
+		{args: "--gpus 0", want: "at least 1"},
+		{args: "--gpus 1 --min-memory lots", want: "is no amount of memory"},
+		{args: "--extend gpu01:0", want: "how long"},
+		{args: "--extend gpu01:0 --for 1d gpu02", want: "takes --for or --until"},
+		{args: "--extend gpu01:0 --for 1d --kind maintenance", want: "takes --for or --until"},
+		{args: "gpu01:0 --now yesterday", want: "RFC 3339"},
+		{args: "gpu01:0 --timezone Mars/Olympus", want: "is not a time zone"},
+		{args: "gpu01:0", env: "GPUBOARD_BOOKING_DEFAULT_DURATION=soon", want: "booking.default_duration from GPUBOARD_BOOKING_DEFAULT_DURATION"},
+		{args: "gpu01:0", env: "GPUBOARD_BOOKING_MAX_DURATION=-1d", want: "booking.max_duration from"},
+		{args: "gpu01:0 --for 1d --name " + strings.Repeat("x", 200), want: "its name is 200 bytes long"},
+		{args: "gpu01:0 --for 1d --comment " + strings.Repeat("x", 3000), want: "its comment is 3000 bytes long"},
+	} {
+		if name, value, ok := strings.Cut(tc.env, "="); ok {
+			t.Setenv(name, value)
+		}
+		var out, problems bytes.Buffer
+		code := cli.Main(append([]string{"book"}, strings.Fields(tc.args)...), strings.NewReader(""), &out, &problems)
+		if name, _, ok := strings.Cut(tc.env, "="); ok {
+			t.Setenv(name, "")
+		}
+		if code != 2 || !strings.Contains(problems.String(), tc.want) || out.Len() > 0 {
+			t.Errorf("book %s: exit %d, want 2 and %q\n%s%s", tc.args, code, tc.want, out.String(), problems.String())
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "comments.json")); !os.IsNotExist(err) {
+		t.Errorf("a file was made: %v", err)
+	}
+}

@@ -10,7 +10,11 @@ import (
 
 	"gpuboard/board"
 	"gpuboard/booking"
+	"gpuboard/sitegen/render"
 )
+
+// staleBoard is the age at which a board is no news any more.
+const staleBoard = 10 * time.Minute
 
 // choose picks free GPUs: those that the board calls free, when the booking
 // begins now, and that nobody has booked until its end. All on one host if that
@@ -22,6 +26,9 @@ func (m *bookingMaker) choose(cal *booking.Calendar, among []booking.Booking, fr
 		r.pick.hosts = append(r.pick.hosts, b.Host)
 	}
 	now := !from.After(m.now)
+	if age := m.now.Sub(m.fleet.board.GeneratedAt); now && age > staleBoard {
+		m.note("the board was made " + booking.Length(age) + " ago: what it calls free may be in use by now")
+	}
 	type hostWith struct {
 		name string
 		free []booking.Booking
@@ -91,7 +98,7 @@ func (m *bookingMaker) extend(ctx context.Context) error {
 		if err != nil {
 			return out, err
 		}
-		for _, b := range found {
+		for _, b := range slices.Backward(found) { // as in release
 			if b.Until.IsZero() && r.length != "" {
 				return out, usagef("--until TIME gives it one", "%s has no end that could be moved by %s", placeOf(b), r.length)
 			}
@@ -113,6 +120,7 @@ func (m *bookingMaker) extend(ctx context.Context) error {
 			}
 			out.after, out.done, out.over = next, append(out.done, changed), append(out.over, over...)
 		}
+		slices.Reverse(out.done)
 		return out, nil
 	}, "extended")
 }
@@ -136,6 +144,34 @@ func (m *bookingMaker) extendable(cal *booking.Calendar, b booking.Booking, unti
 		return nil, fail(exitError, err, "")
 	}
 	return over, nil
+}
+
+// inUse notes who uses what is about to be booked from now on, booked or not.
+func (m *bookingMaker) inUse(wants []booking.Booking) {
+	if m.fleet.board == nil {
+		return
+	}
+	const most = 8
+	for _, w := range wants {
+		if w.From.After(m.now) {
+			continue
+		}
+		for i := range m.fleet.board.Hosts {
+			h := &m.fleet.board.Hosts[i]
+			if h.Name != w.Host {
+				continue
+			}
+			for j := range h.GPUs {
+				g := &h.GPUs[j]
+				switch g.State {
+				case board.Busy, board.Stuck, board.Lost:
+					if w.Target.Covers(g.Index, g.UUID) && len(m.notes) < most {
+						m.note(fmt.Sprintf("%s:%d is %s", h.Name, g.Index, render.Why(m.fleet.board, g, render.TextOptions{Width: 200, Zone: m.zone})))
+					}
+				}
+			}
+		}
+	}
 }
 
 // change makes the change, or shows it, and says what came of it.

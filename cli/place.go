@@ -104,7 +104,11 @@ func (d *desk) openLocal(cfg *config, path, owner string) ([]snapshot.Problem, e
 		return booking.LocalStore(filepath.Join(filepath.Dir(path), name), owner, d.app.now)
 	}
 	var problems []snapshot.Problem
-	d.aliases, problems = d.app.aliases(cfg, filepath.Dir(path))
+	dir := filepath.Dir(path)
+	if data := cfg.string("data"); isDir(data) && !isFile(filepath.Join(dir, "aliases.csv")) {
+		dir = data
+	}
+	d.aliases, problems = d.app.aliases(cfg, dir)
 	return problems, nil
 }
 

@@ -64,7 +64,7 @@ func TestPruneKilledAtAnyMoment(t *testing.T) {
 		return cmd
 	}
 	between := 0
-	for i := range 12 {
+	for i := range 6 {
 		if err := errors.Join(os.WriteFile(file, []byte(text.String()), 0o644), os.RemoveAll(archive)); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestPruneKilledAtAnyMoment(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(10+5*i) * time.Millisecond) // the moment of the kill is what is tried
+		time.Sleep(time.Duration(12+10*i) * time.Millisecond) // the moment of the kill is what is tried
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		have, moved := inFile(), inArchive()

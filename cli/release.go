@@ -64,7 +64,9 @@ func (d *desk) release(data []byte, args []string, force bool) (out outcome, fre
 		if err != nil {
 			return out, nil, err
 		}
-		for _, b := range found {
+		// From the last on: of equal entries the ids count up, and what is left of
+		// them is counted anew.
+		for _, b := range slices.Backward(found) {
 			if seen[b.ID] {
 				continue
 			}
@@ -83,6 +85,8 @@ func (d *desk) release(data []byte, args []string, force bool) (out outcome, fre
 			freed = append(freed, back)
 		}
 	}
+	slices.Reverse(out.done)
+	slices.Reverse(freed)
 	return out, freed, nil
 }
 
