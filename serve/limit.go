@@ -73,18 +73,19 @@ func (l *limiter) present(key string, now time.Time) usage {
 	return u
 }
 
-// forget drops the keys that have done nothing for long, or anyone.
+// forget makes room for many more, so that it is not called for each: first go
+// the keys that have done nothing for long, then those that did something once,
+// then anyone.
 func (l *limiter) forget(now time.Time) {
-	for key := range l.used {
-		if l.present(key, now).n == 0 {
-			delete(l.used, key)
+	for _, most := range []float64{0, 1, float64(l.burst)} {
+		for key := range l.used {
+			if len(l.used) <= maxKeys/2 {
+				return
+			}
+			if l.present(key, now).n <= most {
+				delete(l.used, key)
+			}
 		}
-	}
-	for key := range l.used {
-		if len(l.used) < maxKeys {
-			return
-		}
-		delete(l.used, key)
 	}
 }
 
