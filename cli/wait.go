@@ -148,7 +148,7 @@ func (v *vigil) keep(ctx context.Context, cfg *config, timeout time.Duration) ([
 	for first := true; ; first = false {
 		p, err := v.source.read(waiting)
 		switch {
-		case waiting.Err() != nil:
+		case err != nil && waiting.Err() != nil:
 			return nil, v.over(ctx, timeout)
 		case err != nil:
 			var f *failure
