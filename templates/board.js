@@ -495,6 +495,10 @@
     }
   });
 
+  // An address may name one of several lengths of time.
+  var named = location.hash && $(location.hash.slice(1));
+  if (named && named.type === "radio") { named.checked = true; }
+
   var dress = function () {
     copies();
     panels();

@@ -25,6 +25,9 @@ func TestBrowserPast(t *testing.T) {
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
 	b.do(t, chromedp.Navigate("file://"+dir+"/hosts/atlas/index.html"))
 	expect(t, b, shownPanes, "0")
+	expect(t, b, hover+`(0.999).split(" · ").pop()`, "84 %")
+	b.do(t, chromedp.Navigate("file://"+dir+"/hosts/atlas/history/index.html#_span0"))
+	expect(t, b, shownPanes, "0")
 	expect(t, b, hover+`(0.001).split(" · ").pop()`, "37 %")
 	expect(t, b, hover+`(0.999).split(" · ").pop()`, "84 %")
 	expect(t, b, hover+`(0.42).split(" · ").pop()`, "unknown")
@@ -35,14 +38,14 @@ func TestBrowserPast(t *testing.T) {
 	expect(t, b, shownPanes, "15") // seven days of the fleet, and of its people
 	for _, width := range []int64{1280, 320} {
 		b.do(t, chromedp.EmulateViewport(width, 900))
-		for _, page := range []string{"history/index.html", "hosts/atlas/index.html", "users/mira/index.html"} {
+		for _, page := range []string{"history/index.html", "hosts/atlas/index.html", "hosts/atlas/history/index.html", "users/mira/index.html"} {
 			b.do(t, chromedp.Navigate("file://"+dir+"/"+page))
 			expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 		}
 	}
 	// Nothing of this needs the script.
 	call(t, b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	b.do(t, chromedp.Navigate("file://"+dir+"/hosts/atlas/index.html"), chromedp.Click("label[for=_span3]"))
+	b.do(t, chromedp.Navigate("file://"+dir+"/hosts/atlas/history/index.html"), chromedp.Click("label[for=_span3]"))
 	call(t, b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: false})
 	expect(t, b, shownPanes, "3")
 	b.quiet(t, "file://"+dir)

@@ -8,9 +8,8 @@ import (
 	"gpuboard/board"
 )
 
-// pastHosts is the number of hosts up to which a host's charts stand on its own
-// page, with their values as a table. Beyond it they have a page beside it, so
-// that what changes every few seconds stays small.
+// pastHosts is the number of hosts up to which the charts of the last day stand
+// on a host's own page, and the values of all as tables on the page beside it.
 const pastHosts = usualHosts
 
 // pastInput is all that the charts of a host depend on.
@@ -280,20 +279,18 @@ func bookedByHost(b *board.Board) map[string][]*board.Booking {
 	return booked
 }
 
-// renderPast makes the charts of a host, and their own page where they have one.
+// renderPast makes the charts of a host: those of a day for its own page, where
+// there is room, and all of them for the page beside it.
 func (v *view) renderPast(r *rendered, host *hostPage, execute func(name string, data any) ([]byte, error)) error {
 	if !host.Past {
 		return nil
 	}
-	json := "../../api/v1/hosts/" + r.host.Name + "/history.json"
-	if !host.Charts {
-		json = "../" + json
-	}
-	past, err := v.past(&r.past, json, host.Charts)
+	past, err := v.past(&r.past, "../../../api/v1/hosts/"+r.host.Name+"/history.json", host.Charts)
 	if err != nil {
 		return err
 	}
-	if r.charts, err = execute("host-charts", past); err != nil || host.Charts {
+	all, err := execute("host-charts", past)
+	if err != nil {
 		return err
 	}
 	beside := &pastPage{Name: host.Host.Name, Heading: host.Host.Title}
@@ -303,15 +300,23 @@ func (v *view) renderPast(r *rendered, host *hostPage, execute func(name string,
 	}
 	beside.page = v.page("host-history", "../../../", at, chartsDue)
 	frame, err := execute("host-history", beside)
-	r.beside = splice(frame, [][]byte{r.charts})
-	r.charts = nil
+	if err != nil {
+		return err
+	}
+	r.beside = splice(frame, [][]byte{all})
+	if host.Charts {
+		if len(past.Tabs) > 0 {
+			past.Tabs[0].Lines = nil // what changes with every push stays small
+		}
+		r.charts, err = execute("host-day", past)
+	}
 	return err
 }
 
 // chartsDue is how long the page of a host's charts may stay as it is.
 const chartsDue = 30 * time.Minute
 
-// A pastPage is hosts/<h>/history/index.html, where there are many hosts.
+// A pastPage is hosts/<h>/history/index.html.
 type pastPage struct {
 	page
 	Name, Heading string

@@ -139,33 +139,36 @@ func TestPastOnPages(t *testing.T) {
 
 func TestPastOfAHost(t *testing.T) {
 	in := remembered(testFleet())
-	doc := parse(t, fileOf(t, pages(t, in), "hosts/atlas/index.html"))
-	charts, booked, spoken := 0, 0, 0
-	for _, n := range elements(doc) {
-		if n.Data == "svg" && hasClass(n, "ch") {
-			charts++
-			if attr(n, "role") == "img" && strings.Contains(attr(n, "aria-label"), "unknown") {
-				spoken++
+	files := pages(t, in)
+	for path, want := range map[string]struct{ charts, booked int }{
+		// GPUs 0, 1 and 3 are booked now, which the two shorter ones show.
+		"hosts/atlas/index.html":         {4 * 8, 3},
+		"hosts/atlas/history/index.html": {4 * 4 * 8, 6},
+	} {
+		doc := parse(t, fileOf(t, files, path))
+		charts, booked, spoken := 0, 0, 0
+		for _, n := range elements(doc) {
+			if n.Data == "svg" && hasClass(n, "ch") {
+				charts++
+				if attr(n, "role") == "img" && strings.Contains(attr(n, "aria-label"), "unknown") {
+					spoken++
+				}
+			}
+			if n.Data == "path" && hasClass(n, "bd") {
+				booked++
 			}
 		}
-		if n.Data == "path" && hasClass(n, "bd") {
-			booked++
+		if charts != want.charts || spoken != charts || booked != want.booked {
+			t.Errorf("%s: %d charts, %d of them in words, %d with a booking; want %d and %d", path, charts, spoken, booked, want.charts, want.booked)
+		}
+		if !strings.Contains(textOf(doc), "seen 90 %") {
+			t.Errorf("%s does not say how much was seen", path)
 		}
 	}
-	if charts != 4*4*8 || spoken != charts {
-		t.Errorf("%d charts, %d of them in words; want 128", charts, spoken)
-	}
-	// GPUs 0, 1 and 3 are booked now, on two of the four lengths.
-	if booked != 6 {
-		t.Errorf("%d charts show a booking, want 6", booked)
-	}
 	gpu := in.History.Hosts["atlas"].Spans[0].GPUs[pastKey(&in.Board.Hosts[0].GPUs[0])]
-	text := textOf(doc)
-	if !strings.Contains(text, "seen 90 %") {
-		t.Error("the page does not say how much was seen")
-	}
+	numbers := string(fileOf(t, files, "hosts/atlas/history/index.html").Content)
 	for _, v := range []int16{gpu[PastUtilization][0], gpu[PastUtilization][95]} {
-		if !strings.Contains(string(fileOf(t, pages(t, in), "hosts/atlas/index.html").Content), "<td>"+strconv.Itoa(int(v))) {
+		if !strings.Contains(numbers, "<td>"+strconv.Itoa(int(v))) {
 			t.Errorf("%d is not among the numbers", v)
 		}
 	}

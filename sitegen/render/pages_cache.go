@@ -39,7 +39,7 @@ type rendered struct {
 	page   []byte
 	past   pastInput
 	charts []byte
-	beside []byte // the page of the charts, where they have one of their own
+	beside []byte // the page of all charts
 }
 
 // styleOf is a digest of what all hosts' cards share: the templates, the site's
