@@ -66,7 +66,7 @@ func (a *app) availableCommand() *cobra.Command {
 				return fmt.Errorf("writing the answer: %w", err)
 			}
 			if enough {
-				a.warnOfBookings(open, aliases.Canonical(w.user), look)
+				a.warnOfBookings(open, mine(w.user, aliases), look)
 				return nil
 			}
 			for _, line := range w.refusals(b, open, look) {
@@ -254,14 +254,12 @@ func deviceID(g *board.GPU) string {
 }
 
 // warnOfBookings says until when the chosen GPUs are free, where somebody else
-// is to have them soon.
-func (a *app) warnOfBookings(open []openGPU, me string, look render.TextOptions) {
+// is to have them within a day.
+func (a *app) warnOfBookings(open []openGPU, mine func(string) bool, look render.TextOptions) {
 	for _, o := range open {
-		next := o.gpu.Next
-		if next == nil || strings.EqualFold(next.Name, me) || next.From.Sub(a.now()) > 24*time.Hour {
-			continue
+		if next := o.gpu.Next; next != nil && !mine(next.Name) && next.From.Sub(a.now()) <= 24*time.Hour {
+			fmt.Fprintf(a.stderr, "gpuboard: %s is booked by %s from %s\n", o, printable(next.Name), next.From.In(look.Zone).Format("Mon 15:04"))
 		}
-		fmt.Fprintf(a.stderr, "gpuboard: gpu %d is booked by %s from %s\n", o.gpu.Index, printable(next.Name), next.From.In(look.Zone).Format("Mon 15:04"))
 	}
 }
 

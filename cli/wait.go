@@ -79,6 +79,7 @@ func (a *app) waitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.warnOfBookings(open, v.mine, look)
 			if asJSON {
 				type place struct {
 					Host  string `json:"host"`
@@ -124,7 +125,8 @@ type vigil struct {
 	look    render.TextOptions
 	every   time.Duration
 	oneHost bool
-	claim   *claim // nil to book nothing
+	claim   *claim            // nil to book nothing
+	mine    func(string) bool // set by keep
 	said    string
 }
 
@@ -138,7 +140,8 @@ func (v *vigil) keep(ctx context.Context, cfg *config, timeout time.Duration) ([
 	if v.wanted.user == "" {
 		v.wanted.user = v.app.bookingName(cfg)
 	}
-	me := mine(v.wanted.user, aliases)
+	v.mine = mine(v.wanted.user, aliases)
+	me := v.mine
 	waiting := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc

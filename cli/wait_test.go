@@ -138,6 +138,17 @@ func TestWaitKnowsWhoseBookingItIs(t *testing.T) {
 	}
 }
 
+// Whoever takes a GPU is told when somebody else is to have it, if that is soon.
+func TestASoonBookingIsTold(t *testing.T) {
+	dir := t.TempDir()
+	testSite{comments: `{"gpu01": {"0": {"name": "eva", "from": "2026-11-21 09:00", "date": "2026-11-22 10:00"}, "1": {"name": "eva", "from": "2026-11-21 10:00", "date": "2026-11-22 10:00"}},
+"gpu02": {"0": {"name": "zoe", "from": "2026-11-20 12:00", "date": "2026-11-22 10:00"}}}`}.write(t, dir)
+	got := waitFor(t, t.Context(), fixed, func(string) {}, "--from", dir, "--gpus", "3")
+	if got.code != 0 || got.stderr != "gpuboard: gpu01:0 is booked by eva from Sat 09:00\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A site is asked whether anything is new, and not for all of it every time.
 func TestASiteIsAskedWhatIsNew(t *testing.T) {
 	files := testSite{}.files(t)

@@ -241,3 +241,22 @@ func FuzzReadBoard(f *testing.F) {
 		_, _ = io.Copy(io.Discard, &buf)
 	})
 }
+
+func BenchmarkReadBoard(b *testing.B) {
+	now := time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)
+	fleet := demo.NewLarge(1, now, 1000)
+	in := board.Input{Now: now, Interval: demo.Interval, Reports: map[string]board.Report{}}
+	for _, h := range fleet.Hosts() {
+		in.Hosts = append(in.Hosts, inventory.Host{Name: h.Name, ExpectedGPUs: h.GPUs})
+		in.Reports[h.Name] = board.Report{Snapshot: fleet.Snapshot(h.Name, now)}
+	}
+	merged, _ := board.Merge(in)
+	doc := published(b, Input{Board: merged}, "api/v1/board.json")
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ReadBoard(bytes.NewReader(doc)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
