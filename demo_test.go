@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDemo is the first of the README's two commands: it prints an address,
+// shows a fleet in every state there, says that it is a demonstration, and
+// leaves nothing behind.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "gpuboard")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, out)
+	}
+	temp := t.TempDir()
+	c := exec.Command(program, "demo", "--listen", "127.0.0.1:0", "--nvidia-smi", "no-such-program")
+	c.Env = append(os.Environ(), "TMPDIR="+temp, "HOME="+t.TempDir())
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	var stderr strings.Builder
+	c.Stderr = &stderr
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
+	lines := bufio.NewScanner(stdout)
+	if !lines.Scan() {
+		_ = c.Wait()
+		t.Fatalf("it prints no address; stderr:\n%s", &stderr)
+	}
+	url := strings.TrimSpace(lines.Text())
+	if !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Fatalf("the address is %q", url)
+	}
+
+	page := fetch(t, url)
+	for _, want := range []string{"does not exist", "atlas", "fornax"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	var board boardJSON
+	if err := json.Unmarshal([]byte(fetch(t, url+"api/v1/board.json")), &board); err != nil {
+		t.Fatal(err)
+	}
+	states := map[string]int{}
+	for _, h := range board.Hosts {
+		for _, g := range h.GPUs {
+			states[g.State]++
+		}
+	}
+	for _, want := range []string{"free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance", "unknown"} {
+		if states[want] == 0 {
+			t.Errorf("no GPU is %s: %v", want, states)
+		}
+	}
+
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, stdout); ended <- c.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("Ctrl-C ends it with %v; stderr:\n%s", err, &stderr)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("Ctrl-C does not end it")
+	}
+	if left, _ := os.ReadDir(temp); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s", resp.Status)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+	return string(body)
+}
