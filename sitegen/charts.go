@@ -71,8 +71,10 @@ func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, 
 	}
 	unreadable(g.hostsPast(ctx, now, b, batch))
 	unreadable(g.fleetPast(ctx, now, b, person, batch))
-	if err := batch.Commit(); err != nil {
-		problems = append(problems, snapshot.Problem{Code: "state:unwritable", Message: err.Error()})
+	if !g.opt.Pretend { // what was not seen now is not kept for those who look now
+		if err := batch.Commit(); err != nil {
+			problems = append(problems, snapshot.Problem{Code: "state:unwritable", Message: err.Error()})
+		}
 	}
 
 	past := &render.History{Hosts: make(map[string]*render.HostPast, len(b.Hosts))}

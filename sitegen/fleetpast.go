@@ -21,9 +21,11 @@ const (
 	// lateBy is how long after its end a day can still change: what nodes could
 	// not send is kept for 48 h.
 	lateBy = 50 * time.Hour
+	// minStep is how old a step must be to be worth a mean.
+	minStep = 10 * time.Minute
 	// hostDays is how many days of hosts one generation adds up that were never
 	// added up before.
-	hostDays = 4000
+	hostDays = 2000
 )
 
 // fleetFile is the view of the fleet as it is kept.
@@ -307,7 +309,7 @@ func foldDays(days []*dayPast, midnights []time.Time, first, now time.Time, fold
 		at := hoursOf(start, end)
 		for h := 0; h < len(at)-1; h += fold {
 			to := min(h+fold, len(at)-1)
-			if at[h].Before(first) || !at[h].Before(now) {
+			if at[h].Before(first) || now.Sub(at[h]) < minStep {
 				continue
 			}
 			span.At = append(span.At, at[h].UTC())

@@ -253,8 +253,16 @@ func (v *view) window(i int, w *Window) windowView {
 		}
 		out.Users = append(out.Users, u)
 	}
+	most = 0
 	for j := range w.Teams {
-		out.Teams = append(out.Teams, v.useView(w.Teams[j].Name, "", w.Teams[j].Use, most))
+		most = max(most, w.Teams[j].GPUHours)
+	}
+	for j := range w.Teams {
+		line := v.useView(w.Teams[j].Name, "", w.Teams[j].Use, most)
+		if knownHours > 0 {
+			line.Share = partOf(min(1, w.Teams[j].GPUHours/knownHours))
+		}
+		out.Teams = append(out.Teams, line)
 	}
 	for j := range w.Hosts {
 		if j == maxPastHosts {
