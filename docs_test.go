@@ -255,3 +255,37 @@ func TestShellCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestCodesAreExplained holds the table of codes to what the program says: each
+// code of doctor's has its row, and each row is of a code that there is.
+func TestCodesAreExplained(t *testing.T) {
+	page, err := os.ReadFile("docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours, code strings.Builder
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		text, err := os.ReadFile(s.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(text)
+		if strings.HasPrefix(s.path, "cli/doctor") {
+			ours.Write(text)
+		}
+	}
+	for _, m := range regexp.MustCompile(`d\.bad\("([a-z]+:[a-z-]+)"`).FindAllStringSubmatch(ours.String(), -1) {
+		if !bytes.Contains(page, []byte("`"+m[1]+"`")) {
+			t.Errorf("docs/troubleshooting.md does not explain %s", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile("`([a-z]+)(:[a-z-]+)`").FindAllStringSubmatch(string(page), -1) {
+		whole := strings.Contains(code.String(), `"`+m[1]+m[2]+`"`)
+		if made := strings.Contains(ours.String(), `+"`+m[2]+`"`) && strings.Contains(ours.String(), `"`+m[1]+`"`); !whole && !made {
+			t.Errorf("docs/troubleshooting.md explains %s%s, which nothing says", m[1], m[2])
+		}
+	}
+}

@@ -37,7 +37,11 @@ func (d *doctor) node(ctx context.Context) {
 		d.drop(ctx, host)
 		d.registered(ctx, host)
 	}
-	if url := d.cfg.string("base_url"); url != "" {
+	url := d.cfg.string("site_url")
+	if !strings.HasPrefix(url, "http") {
+		url = d.cfg.string("base_url")
+	}
+	if url != "" {
 		sent := d.app.now()
 		if resp, err := get(ctx, url, nil); err != nil {
 			d.note("clock:unknown", "", "the clock cannot be compared: %v", err)
@@ -46,7 +50,7 @@ func (d *doctor) node(ctx context.Context) {
 			d.clockBy(resp.Header.Get("Date"), sent, d.app.now())
 		}
 	} else {
-		d.note("clock:unknown", "set base_url: in the configuration", "there is no base_url to compare the clock by")
+		d.note("clock:unknown", "set site_url: in the configuration", "there is no site_url to compare the clock by")
 	}
 }
 

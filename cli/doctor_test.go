@@ -200,7 +200,7 @@ func TestDoctorNamesWhatIsWrongWithANode(t *testing.T) {
 				w.Header().Set("Date", time.Now().Add(-90*time.Minute).UTC().Format(http.TimeFormat))
 			}))
 			b.t.Cleanup(web.Close)
-			b.with("--base-url", web.URL)
+			b.env["GPUBOARD_SITE_URL"] = web.URL
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func (d *doctor) private(site string) {
 		return // there is no site, which is said already
 	}
 	well := true
-	for _, name := range []string{"data", "state", "keys", "host_key", "comments"} {
+	for _, name := range []string{"data", "state", "keys", "host_key", "comments", "password"} {
 		path := d.cfg.string(name)
 		if path == "" {
 			continue

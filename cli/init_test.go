@@ -31,7 +31,7 @@ func readText(t *testing.T, path string) string {
 	return string(data)
 }
 
-var commented = regexp.MustCompile(`^( *)#([a-z_]+: .*)$`)
+var commented = regexp.MustCompile(`^( *)#([a-z0-9_]+: .*)$`)
 
 func TestEverySettingOfTheSampleCanBeUncommented(t *testing.T) {
 	seen := map[string]bool{}
@@ -42,7 +42,7 @@ func TestEverySettingOfTheSampleCanBeUncommented(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s, as written: %v", side, err)
 		}
-		head := strings.Split(text, "\n# Hosts with more")[0]
+		head := strings.Split(text, "\n# Hosts with more")[0] + "\n"
 		lines := strings.Split(head, "\n")
 		all := strings.Clone(head)
 		for i, line := range lines {

@@ -20,7 +20,8 @@ func (a *app) sampleConfig(side string, set map[string]string) string {
 		"# (--title) more than both. \"gpuboard doctor %s\" says what is in force.\n", what, side)
 	section := ""
 	for _, k := range sectioned(keys()) {
-		if slices.Contains(nodeKeys(), k.name) != (side == sideNode) && k.name != "consul.service" {
+		both := k.name == "consul.service" || k.name == "site_url" // people ask on nodes, too
+		if slices.Contains(nodeKeys(), k.name) != (side == sideNode) && !both {
 			continue
 		}
 		name, indent := k.name, ""
