@@ -215,7 +215,10 @@ func shellWord(s string) bool {
 // problem makes one line of the error banner. Serious is what makes the whole
 // page less than it seems: no hosts, no bookings, a host's data refused.
 func (v *view) problem(p snapshot.Problem, root string, link bool) problemView {
-	pv := problemView{Code: clean(p.Code), Message: clean(p.Message), Where: clean(p.Where()), Severity: "warning"}
+	// A site in another language has words of its own for a code; %s in them
+	// stands for what this one says.
+	message := strings.ReplaceAll(v.words.or("code."+p.Code, "%s"), "%s", p.Message)
+	pv := problemView{Code: clean(p.Code), Message: clean(message), Where: clean(p.Where()), Severity: "warning"}
 	area, what, _ := strings.Cut(p.Code, ":")
 	if area == "discovery" || area == "bad" || area == "identity" || what == "broken" || what == "unreadable" {
 		pv.Severity = "error"

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"gpuboard/templates"
 )
 
 // words is words.json: everything that the pages say and that Go must put
@@ -20,14 +22,19 @@ type words struct {
 	zone     *time.Location
 }
 
+// readWords reads the built-in list with the site's own laid over it, word by
+// word: a site names what it wants different, and goes on working when the next
+// version of the program brings new words.
 func readWords(tmpl fs.FS, zone *time.Location) (*words, error) {
-	b, err := fs.ReadFile(tmpl, "words.json")
-	if err != nil {
-		return nil, fmt.Errorf("reading templates: %w", err)
-	}
 	w := &words{zone: zone}
-	if err := json.Unmarshal(b, &w.list); err != nil {
-		return nil, fmt.Errorf("reading words.json: %w", err)
+	for _, from := range []fs.FS{templates.Files(), tmpl} {
+		b, err := fs.ReadFile(from, "words.json")
+		if err != nil {
+			return nil, fmt.Errorf("reading templates: %w", err)
+		}
+		if err := json.Unmarshal(b, &w.list); err != nil {
+			return nil, fmt.Errorf("reading words.json: %w", err)
+		}
 	}
 	w.weekdays, w.months = strings.Fields(w.list["weekdays"]), strings.Fields(w.list["months"])
 	if len(w.weekdays) != 7 || len(w.months) != 12 {
