@@ -137,3 +137,31 @@ func TestEndsSoon(t *testing.T) {
 		}
 	}
 }
+
+// TestFreeFrom: where bookings follow upon each other, the end of the first one
+// is not when the GPU is free.
+func TestFreeFrom(t *testing.T) {
+	now := fleetNow
+	b := board.Booking{ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: now.Add(-time.Hour), Until: now.Add(24 * time.Hour), Active: true}
+	for _, tt := range []struct {
+		freeFrom time.Time
+		want     string
+	}{
+		{b.Until, ""}, {time.Time{}, ""}, {now.Add(48 * time.Hour), now.Add(48 * time.Hour).UTC().Format("2006-01-02T15:04:05Z")},
+	} {
+		in := Input{Board: &board.Board{GeneratedAt: now, Bookings: []board.Booking{b}, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{
+			{State: board.Booked, Booking: &b, FreeFrom: tt.freeFrom},
+		}}}}}
+		got := ""
+		for _, n := range elements(parse(t, pageAt(t, pages(t, in), "hosts/atlas/index.html"))) {
+			if n.Data == "span" && strings.HasPrefix(textOf(n), "free from") {
+				for d := range n.Descendants() {
+					got += attr(d, "datetime")
+				}
+			}
+		}
+		if got != tt.want {
+			t.Errorf("free from %v: the row says %q, want %q", tt.freeFrom, got, tt.want)
+		}
+	}
+}

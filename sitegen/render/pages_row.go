@@ -40,7 +40,7 @@ type rowView struct {
 	Not       string // who is on it, though somebody else booked it
 	Also      []slotView
 	Next      *slotView
-	Free      *moment // free from
+	Free      *moment // free from, where that is not the end of the booking
 	Last      *lastView
 	Details   bool // processes and instances are listed
 	Panel     *panelView
@@ -316,6 +316,9 @@ func (v *view) bookings(r *rowView, g *board.GPU, ref time.Time, root string) {
 	}
 	if g.Next != nil {
 		r.Next = v.slot(g.Next, ref, root)
+	}
+	if g.Booking != nil && !g.FreeFrom.Equal(g.Booking.Until) {
+		r.Free = v.words.near(g.FreeFrom, ref)
 	}
 	for i := range g.Others {
 		r.Also = append(r.Also, *v.slot(&g.Others[i], ref, root))
