@@ -451,8 +451,12 @@ func TestChartsStayBetweenTheirTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept, err := os.ReadFile(filepath.Join(l.dir, "state", "past", "host-atlas.gob"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, other := range []*sitegen.Generator{g, l.generator()} {
-		r, err := other.Generate(t.Context(), now.Add(time.Duration(20*(i+1))*time.Second))
+		r, err := other.Generate(t.Context(), now.Add(time.Duration(i+1)*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,6 +464,9 @@ func TestChartsStayBetweenTheirTurns(t *testing.T) {
 		if err != nil || string(after) != string(before) {
 			t.Errorf("the page of a host without news has changed (generator %d, %d files written)", i, r.Written)
 		}
+	}
+	if again, err := os.ReadFile(filepath.Join(l.dir, "state", "past", "host-atlas.gob")); err != nil || string(again) != string(kept) {
+		t.Errorf("history was read again before the host's turn came (%v)", err)
 	}
 	// A file that was cut or forged costs its content and nothing else.
 	for _, name := range []string{"host-atlas.gob", "fleet.json"} {
@@ -475,5 +482,41 @@ func TestChartsStayBetweenTheirTurns(t *testing.T) {
 	l.generate(g, now.Add(2*time.Minute))
 	if _, err := os.Stat(filepath.Join(l.dir, "state", "past", "host-atlas.gob")); !os.IsNotExist(err) {
 		t.Errorf("the charts of a host that is gone are still there: %v", err)
+	}
+}
+
+// TestLateSamplesReachTheirDay delivers half of a day after the day was added up.
+func TestLateSamplesReachTheirDay(t *testing.T) {
+	t.Parallel()
+	day := time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
+	for _, after := range []time.Duration{3 * time.Hour, 70 * time.Hour} {
+		l := newPastLab(t, "UTC", day, day.Add(24*time.Hour), "gaia")
+		memory := int64(20000)
+		part := func(from, until time.Duration) history.Batch {
+			batch := history.Batch{Host: "gaia", Boot: l.boot}
+			for at := day.Add(from); at.Before(day.Add(until)); at = at.Add(2 * time.Minute) {
+				l.seq++
+				batch.Samples = append(batch.Samples, snapshot.Sample{Seq: l.seq, At: at, GPUs: []snapshot.GPUSample{{
+					UUID: "GPU-1", MemoryUsed: &memory, Users: []snapshot.UserMemory{{User: "ada", Memory: memory}},
+				}}})
+			}
+			return batch
+		}
+		take := func(now time.Time, b history.Batch) {
+			if _, err := l.store.IngestAll(t.Context(), now, []history.Batch{b}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := day.Add(24 * time.Hour)
+		take(end, part(0, 12*time.Hour))
+		g := l.generator()
+		l.generate(g, end.Add(time.Hour))
+		var users windowsJSON
+		l.read("api/v1/history/users.json", &users)
+		l.near("half of the day", users.Windows[1].Users[0].GPUHours, 12, 0.1)
+		take(end.Add(2*time.Hour), part(12*time.Hour, 24*time.Hour))
+		l.generate(g, end.Add(after))
+		l.read("api/v1/history/users.json", &users)
+		l.near(fmt.Sprint("all of the day, ", after, " after it"), users.Windows[1].Users[0].GPUHours, 24, 0.1)
 	}
 }

@@ -406,7 +406,17 @@ func TestStatesAscend(t *testing.T) {
 	if err := json.Unmarshal(files["states/index.json"], &states); err != nil {
 		t.Fatal(err)
 	}
-	data := states["atlas"].Data
+	early := remembered(testFleet())
+	early.Board.Hosts[0].SnapshotAt = fleetNow.Truncate(5 * time.Minute).Add(-26 * time.Minute)
+	before := states["atlas"].Data
+	if err := json.Unmarshal(apiData(t, early)["states/index.json"], &states); err != nil {
+		t.Fatal(err)
+	}
+	// Of the six points up to half past, one lies in the gap; nothing follows the newest snapshot.
+	if n := len(states["atlas"].Data); n != 6 {
+		t.Errorf("%d points up to an old snapshot", n)
+	}
+	data := before
 	// Twelve points, of which one (5) lies in the gap, and the newest.
 	if len(data) != 12 {
 		t.Fatalf("%d points", len(data))
