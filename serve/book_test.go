@@ -261,3 +261,29 @@ func TestAnEditByHandAtTheSameMoment(t *testing.T) {
 		t.Errorf("%d\n%s", w.Code, c.file())
 	}
 }
+
+func TestWholeMinutes(t *testing.T) {
+	c := newCounter(t)
+	c.later(22 * time.Second)
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "2h"); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	b := c.bookings()[0]
+	if got := b.From.Format("15:04:05") + " " + b.Until.Format("15:04:05"); got != "10:00:00 12:00:00" {
+		t.Errorf("booked at 10:00:22 it is %s", got)
+	}
+	// Let go of and taken within a minute, the one follows right upon the other.
+	if w := c.post("eva", "/book/atlas/0", "action", "release", "id", b.ID); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	c.later(10 * time.Second)
+	for _, user := range []string{"mira", "eva"} {
+		if w := c.post(user, "/book/atlas/0", "action", "book", "until", "2h"); user == "mira" && w.Code != 303 || user == "eva" && w.Code != 409 {
+			t.Errorf("%s: %d\n%s", user, w.Code, w.Body)
+		}
+	}
+	cal := booking.Parse("comments.json", []byte(c.file()), time.UTC, booking.Options{})
+	if len(cal.Bookings) != 2 || len(cal.Problems) > 0 || !cal.Bookings[1].From.Equal(c.now()) {
+		t.Errorf("%v\n%s", cal.Problems, c.file())
+	}
+}

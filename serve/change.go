@@ -58,12 +58,12 @@ func mine(me string, b booking.Booking, aliases booking.Aliases) bool {
 
 // book adds a booking, unless somebody is in the way. A zero From is now.
 func (c *changer) book(data []byte, want booking.Booking) ([]byte, error) {
-	if want.From.Before(c.now) {
-		want.From = c.now
-	}
 	cal, err := c.calendar(data)
 	if err != nil {
 		return nil, err
+	}
+	if want.From.Before(c.now) {
+		want.From = c.begin(cal, want)
 	}
 	if clashes := booking.Conflicts(cal, want, c.fleet.resolve); len(clashes) > 0 {
 		return nil, &refusal{status: http.StatusConflict, say: "conflict", clashes: clashes}
@@ -79,6 +79,16 @@ func (c *changer) book(data []byte, want booking.Booking) ([]byte, error) {
 	}
 	next, _, err := booking.Add(data, c.zone, want)
 	return next, err
+}
+
+// begin is now, in whole minutes, because the file is for people; to the second
+// where somebody has let go of the GPU within this minute.
+func (c *changer) begin(cal *booking.Calendar, want booking.Booking) time.Time {
+	want.Name, want.From = want.Name+"\x00", c.now.Truncate(time.Minute)
+	if len(booking.Conflicts(cal, want, c.fleet.resolve)) > 0 {
+		return c.now.Truncate(time.Second)
+	}
+	return want.From
 }
 
 // find looks for a booking of the person's among those of a target.
@@ -110,7 +120,7 @@ func (c *changer) extend(data []byte, id, until string) ([]byte, error) {
 		from = b.Until
 	}
 	if from.Before(c.now) {
-		from = c.now
+		from = c.now.Truncate(time.Minute)
 	}
 	end, _, err := booking.ParseUntil(until, from, c.now, c.zone)
 	if err != nil {

@@ -38,7 +38,11 @@ func (d *desk) wanted(p *place) (booking.Booking, error) {
 		}
 		want.From = t
 	}
-	until, note, err := booking.ParseUntil(strings.TrimSpace(f.Until), want.From, p.now, p.zone)
+	begin := want.From
+	if begin.IsZero() {
+		begin = p.now.Truncate(time.Minute)
+	}
+	until, note, err := booking.ParseUntil(strings.TrimSpace(f.Until), begin, p.now, p.zone)
 	if err != nil {
 		return want, unclear(err, "until")
 	}
