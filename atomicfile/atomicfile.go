@@ -49,8 +49,8 @@ func Write(path string, data []byte, perm fs.FileMode) (changed bool, err error)
 		return false, fmt.Errorf("writing %s: %w", path, err)
 	}
 	defer root.Close()
-	same, err := equal(root, name, data, perm)
-	if err != nil || same {
+	found, err := look(root, name, data, perm, nil)
+	if err != nil || found == same {
 		return false, wrap("writing", path, err)
 	}
 	temp, err := stage(root, name, data, perm, true)
@@ -196,34 +196,53 @@ func stage(root *os.Root, rel string, data []byte, perm fs.FileMode, durable boo
 	return unfinished, nil
 }
 
-// equal reports whether a regular file with these bytes is there, and sets its
-// mode right if so.
-func equal(root *os.Root, rel string, data []byte, perm fs.FileMode) (bool, error) {
+// What look finds at a name.
+const (
+	absent = iota
+	different
+	same
+)
+
+// look tells whether a regular file with these bytes is there, and sets its
+// mode right if so. What known remembers of the file spares reading it.
+func look(root *os.Root, rel string, data []byte, perm fs.FileMode, known *knownFile) (found int, err error) {
+	defer func() {
+		if found != same {
+			known.differs() // until it is written
+		}
+	}()
 	info, err := root.Lstat(rel)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return absent, nil
 	}
 	if err != nil {
-		return false, err
+		return absent, err
 	}
 	if !info.Mode().IsRegular() {
-		return false, fmt.Errorf("%w: it is a %s", ErrNotRegular, kind(info.Mode()))
+		return absent, fmt.Errorf("%w: it is a %s", ErrNotRegular, kind(info.Mode()))
 	}
 	if info.Size() != int64(len(data)) {
-		return false, nil
+		return different, nil
+	}
+	if known.same(info, data) && info.Mode().Perm() == perm.Perm() {
+		return same, nil
 	}
 	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return false, nil // unreadable is not equal; whether it may be replaced is the directory's affair
+		return different, nil // unreadable is not equal; whether it may be replaced is the directory's affair
 	}
 	defer f.Close()
-	if same, err := sameBytes(f, data); err != nil || !same {
-		return false, nil
+	if info, err = f.Stat(); err != nil {
+		return different, nil
+	}
+	if equal, err := sameBytes(f, data); err != nil || !equal {
+		return different, nil
 	}
 	if info.Mode().Perm() != perm.Perm() {
-		return true, f.Chmod(perm)
+		return same, f.Chmod(perm)
 	}
-	return true, nil
+	known.found(info, data)
+	return same, nil
 }
 
 func sameBytes(r io.Reader, data []byte) (bool, error) {

@@ -22,17 +22,19 @@ type Batch struct {
 	Written, Skipped int
 
 	root    *os.Root
+	folder  folder  // the directory in which the last file was
 	spares  *spares // nil without
+	known   *Known  // nil without
 	staged  []staged
 	removed []string
-	known   map[string]bool // directories that are there
+	made    map[string]bool // directories that are there
 	touched map[string]bool // directories whose names changed
 	err     error           // the first error of Add; Commit refuses after it
 	done    bool
 }
 
-// staged is one file that waits for Commit: under a temporary name, or in its
-// spare when temp is "".
+// staged is one file that waits for Commit: under a temporary name in its own
+// directory, or in its spare when temp is "".
 type staged struct {
 	temp, rel string
 	data      []byte
@@ -45,7 +47,7 @@ func NewBatch(dir string) (*Batch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting to write below %s: %w", dir, err)
 	}
-	return &Batch{root: root, known: map[string]bool{".": true}, touched: map[string]bool{}}, nil
+	return &Batch{root: root, made: map[string]bool{".": true}, touched: map[string]bool{}}, nil
 }
 
 // Add stages data as the file rel, unless the file holds those bytes already.
@@ -72,15 +74,26 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 	if err := b.mkdirAll(dir); err != nil {
 		return err
 	}
-	same, err := equal(b.root, rel, data, perm)
+	in, err := b.within(dir)
 	if err != nil {
 		return err
 	}
-	if same {
+	found, err := look(in.root, path.Base(rel), data, perm, b.known.file(rel))
+	if err != nil {
+		return err
+	}
+	if found == same {
 		b.Skipped++
 		return nil
 	}
-	temp, err := b.stage(rel, data, perm)
+	temp := ""
+	if found == absent || b.spares == nil {
+		temp, err = stage(in.root, path.Base(rel), data, perm, false)
+	} else if done, spareErr := b.spares.stage(rel, data, perm); !done || spareErr != nil {
+		if err = spareErr; err == nil {
+			temp, err = stage(in.root, path.Base(rel), data, perm, false)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -90,34 +103,72 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 	return nil
 }
 
-// stage puts data into the spare of a file that is there, else into a new
-// temporary one, whose name it returns.
-func (b *Batch) stage(rel string, data []byte, perm fs.FileMode) (temp string, err error) {
-	if b.spares != nil {
-		if _, err := b.root.Lstat(rel); err == nil {
-			if done, err := b.spares.stage(rel, data, perm); done || err != nil {
-				return "", err
-			}
-		}
+// A folder is a directory of the batch, kept open while the files come from it:
+// through the root, every operation opens all directories above a file anew.
+type folder struct {
+	rel  string
+	root *os.Root
+	fd   *os.File // the same, for what os.Root cannot do
+}
+
+// within opens a directory of the batch, and closes the one before it.
+func (b *Batch) within(rel string) (*folder, error) {
+	if b.folder.root != nil && b.folder.rel == rel {
+		return &b.folder, nil
 	}
-	return stage(b.root, rel, data, perm, false)
+	if err := b.folder.close(); err != nil {
+		return nil, err
+	}
+	root, err := b.root.OpenRoot(rel)
+	if err != nil {
+		return nil, err
+	}
+	b.folder = folder{rel: rel, root: root}
+	return &b.folder, nil
+}
+
+// descriptor is the directory as a file.
+func (f *folder) descriptor() (*os.File, error) {
+	if f.fd == nil {
+		fd, err := f.root.Open(".")
+		if err != nil {
+			return nil, err
+		}
+		f.fd = fd
+	}
+	return f.fd, nil
+}
+
+func (f *folder) close() (err error) {
+	if f.fd != nil {
+		err = f.fd.Close()
+	}
+	if f.root != nil {
+		err = errors.Join(err, f.root.Close())
+	}
+	*f = folder{}
+	return err
 }
 
 // replace makes one staged file visible.
 func (b *Batch) replace(s staged) error {
-	if s.temp != "" {
-		return b.root.Rename(s.temp, s.rel)
-	}
-	err := b.spares.exchange(b, s.rel)
-	if err == nil {
-		return nil
-	}
-	// A file system that cannot exchange, or a file that vanished meanwhile.
-	temp, err := stage(b.root, s.rel, s.data, s.perm, true)
+	dir, base := path.Dir(s.rel), path.Base(s.rel)
+	in, err := b.within(dir)
 	if err != nil {
 		return err
 	}
-	return b.root.Rename(temp, s.rel)
+	if s.temp != "" {
+		return in.root.Rename(s.temp, base)
+	}
+	if b.spares.exchange(in, s.rel) == nil {
+		return nil
+	}
+	// A file system that cannot exchange, or a file that vanished meanwhile.
+	temp, err := stage(in.root, base, s.data, s.perm, true)
+	if err != nil {
+		return err
+	}
+	return in.root.Rename(temp, base)
 }
 
 // Remove lets Commit remove the file rel after all renames. That it is not
@@ -126,6 +177,7 @@ func (b *Batch) Remove(rel string) error {
 	if b.done || !fs.ValidPath(rel) || rel == "." {
 		return fmt.Errorf("removing %s: %w", rel, fs.ErrInvalid)
 	}
+	b.known.forget(rel)
 	b.removed = append(b.removed, rel)
 	return nil
 }
@@ -133,7 +185,7 @@ func (b *Batch) Remove(rel string) error {
 // mkdirAll makes the directories of rel one by one, so that each gets its mode
 // and none is a symlink.
 func (b *Batch) mkdirAll(rel string) error {
-	if b.known[rel] {
+	if b.made[rel] {
 		return nil
 	}
 	parent := path.Dir(rel)
@@ -155,7 +207,7 @@ func (b *Batch) mkdirAll(rel string) error {
 	case err != nil:
 		return err
 	}
-	b.known[rel] = true
+	b.made[rel] = true
 	return nil
 }
 
@@ -180,6 +232,7 @@ func (b *Batch) Commit() (err error) {
 		if err := b.replace(b.staged[0]); err != nil {
 			return fmt.Errorf("renaming into place: %w", err)
 		}
+		b.known.file(b.staged[0].rel).wrote(b.staged[0].data)
 		b.staged = b.staged[1:]
 	}
 	for _, rel := range b.removed {
@@ -199,6 +252,20 @@ func (b *Batch) Commit() (err error) {
 		b.touched[path.Dir(rel)] = true
 		if info.IsDir() {
 			delete(b.touched, rel)
+		}
+	}
+	return b.syncDirs()
+}
+
+// manyDirs is how many directories cost more one by one than the whole file
+// system at once, which has just been written back.
+const manyDirs = 16
+
+// syncDirs makes the names in the directories durable that changed.
+func (b *Batch) syncDirs() error {
+	if len(b.touched) > manyDirs {
+		if done, err := syncFS(b.root); done {
+			return wrap("making", "directories durable", err)
 		}
 	}
 	dirs := make([]string, 0, len(b.touched))
@@ -227,7 +294,7 @@ func (b *Batch) sync() error {
 			}
 			continue
 		}
-		f, err := b.root.Open(s.temp)
+		f, err := b.root.Open(path.Join(path.Dir(s.rel), s.temp))
 		if err != nil {
 			return err
 		}
@@ -254,10 +321,10 @@ func (b *Batch) Abort() error {
 		if s.temp == "" {
 			continue
 		}
-		if err := b.root.Remove(s.temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := b.root.Remove(path.Join(path.Dir(s.rel), s.temp)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
 	b.staged = nil
-	return errors.Join(append(errs, b.spares.close(), b.root.Close())...)
+	return errors.Join(append(errs, b.folder.close(), b.spares.close(), b.root.Close())...)
 }

@@ -131,13 +131,13 @@ func (s *spares) sync(rel string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// exchange makes the spare visible under rel, and what was there the spare.
-func (s *spares) exchange(b *Batch, rel string) error {
-	dir, err := b.root.Open(path.Dir(rel))
+// exchange makes the spare of rel visible in its directory, and what was there
+// the spare.
+func (s *spares) exchange(in *folder, rel string) error {
+	dir, err := in.descriptor()
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
 	err = unix.Renameat2(int(s.fd.Fd()), spareName(rel), int(dir.Fd()), path.Base(rel), unix.RENAME_EXCHANGE)
 	if err != nil {
 		return &os.LinkError{Op: "renameat2", Old: "spare", New: rel, Err: err}

@@ -19,6 +19,6 @@ func (s *spares) stage(string, []byte, fs.FileMode) (bool, error) { return false
 
 func (s *spares) sync(string) error { return errors.ErrUnsupported }
 
-func (s *spares) exchange(*Batch, string) error { return errors.ErrUnsupported }
+func (s *spares) exchange(*folder, string) error { return errors.ErrUnsupported }
 
 func (s *spares) forget(string) error { return nil }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,10 +61,15 @@ func benchGenerate(b *testing.B, n int, news bool) {
 		b.Fatal(err)
 	}
 	at := start
-	if _, err := g.Generate(context.Background(), at); err != nil {
-		b.Fatal(err)
+	for range 3 { // until every file has its spare
+		at = at.Add(20 * time.Second)
+		push(at)
+		if _, err := g.Generate(context.Background(), at); err != nil {
+			b.Fatal(err)
+		}
 	}
 	written := 0
+	var least, all time.Duration
 	for b.Loop() {
 		if news {
 			b.StopTimer()
@@ -71,11 +77,28 @@ func benchGenerate(b *testing.B, n int, news bool) {
 			push(at)
 			b.StartTimer()
 		}
+		before := processorTime(b)
 		r, err := g.Generate(context.Background(), at)
 		if err != nil {
 			b.Fatal(err)
 		}
+		used := processorTime(b) - before
+		if all += used; least == 0 || used < least {
+			least = used
+		}
 		written = r.Written
 	}
 	b.ReportMetric(float64(written), "files")
+	b.ReportMetric(float64(all.Microseconds())/1000/float64(b.N), "cpu-ms/op")
+	b.ReportMetric(float64(least.Microseconds())/1000, "cpu-ms-least")
+}
+
+// processorTime is what this process has used, user and system: on a machine
+// that others use too, it says more than the clock.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

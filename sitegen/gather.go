@@ -110,12 +110,12 @@ func (g *Generator) report(name string, now time.Time, mem *memory, older map[st
 			r.Problems = append(r.Problems, snapshot.Problem{Code: "bad:internal", Message: fmt.Sprintf("reading it failed inside gpuboard: %v", fault)})
 		}
 	}()
-	bundle, _, err := g.drops.Latest(name)
+	bundle, info, err := g.drops.Latest(name)
 	switch {
 	case err == nil:
 		r.Snapshot = bundle.Snapshot
 		r.SeenAt = mem.see(name, bundle.Snapshot, now)
-		mem.keep(name, bundle)
+		mem.keep(name, bundle, info.Raw)
 	case errors.Is(err, fs.ErrNotExist):
 		if old, there := older[name]; there {
 			return olderReport(old, now, mem)

@@ -39,15 +39,34 @@ type memory struct {
 	Seen  map[string]seen `json:"seen"`
 	// Hours is which hour files of each host history has taken in.
 	Hours map[string]*hours `json:"hours"`
+	// By is which process wrote it: who finds another's knows that the site may
+	// be another's too.
+	By string `json:"by"`
 
 	problems []snapshot.Problem
 	dir      string
 
 	mu     sync.Mutex
-	good   map[string]*snapshot.Bundle // of this generation
-	old    map[string]*snapshot.Bundle // read from lastGoodFile when first needed
+	good   map[string]bundle // of this generation
+	old    map[string]bundle // read from lastGoodFile when first needed
 	loaded bool
 	stale  bool // good differs from what the file holds
+}
+
+// bundle is what a host last sent that could be read, and the bytes of it, nil
+// where it did not come as a bundle. The zero value is none.
+type bundle struct {
+	*snapshot.Bundle
+	raw []byte
+}
+
+// encoded is the bundle as a file. What nodes sent is kept as it came: encoding
+// a thousand of them anew was the dearest part of a generation.
+func (b bundle) encoded() ([]byte, error) {
+	if b.raw != nil {
+		return b.raw, nil
+	}
+	return snapshot.EncodeBundle(&snapshot.Bundle{Host: b.Host, BootID: b.BootID, Snapshot: b.Snapshot})
 }
 
 // seen is when a snapshot was first seen here, by our own clock.
@@ -67,7 +86,7 @@ type hours struct {
 // recall reads what the last generation left. What cannot be read is
 // forgotten, and said.
 func (g *Generator) recall(time.Time) *memory {
-	mem := &memory{dir: g.opt.State, good: map[string]*snapshot.Bundle{}}
+	mem := &memory{dir: g.opt.State, good: map[string]bundle{}}
 	data, err := readBounded(filepath.Join(g.opt.State, memoryFile), maxMemoryBytes)
 	if err == nil {
 		err = json.Unmarshal(data, mem)
@@ -77,6 +96,12 @@ func (g *Generator) recall(time.Time) *memory {
 		mem.problems = append(mem.problems, snapshot.Problem{Code: "state:forgotten", File: memoryFile,
 			Message: fmt.Sprintf("what the last generation remembered cannot be read: %v", err)})
 	}
+	if mem.By != g.name {
+		for _, v := range g.views {
+			v.checked = time.Time{}
+		}
+	}
+	mem.By = g.name
 	if mem.Seen == nil {
 		mem.Seen = map[string]seen{}
 	}
@@ -103,10 +128,10 @@ func (m *memory) see(host string, s *snapshot.Snapshot, now time.Time) time.Time
 	return mark.At
 }
 
-func (m *memory) keep(host string, b *snapshot.Bundle) {
+func (m *memory) keep(host string, b *snapshot.Bundle, raw []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.good[host] = b
+	m.good[host] = bundle{b, raw}
 }
 
 // lastGood is the newest good snapshot of a host from earlier generations, nil for none.
@@ -115,7 +140,7 @@ func (m *memory) lastGood(host string) *snapshot.Snapshot {
 	defer m.mu.Unlock()
 	m.loadOld()
 	b := m.old[host]
-	if b == nil {
+	if b.Bundle == nil {
 		return nil
 	}
 	m.good[host] = b
@@ -128,7 +153,7 @@ func (m *memory) loadOld() {
 	if m.loaded {
 		return
 	}
-	m.loaded, m.old = true, map[string]*snapshot.Bundle{}
+	m.loaded, m.old = true, map[string]bundle{}
 	data, err := readBounded(filepath.Join(m.dir, lastGoodFile), maxLastGoodBytes)
 	if err != nil {
 		return
@@ -139,8 +164,13 @@ func (m *memory) loadOld() {
 			return
 		}
 		name := strings.TrimSuffix(h.Name, "/latest.json.gz")
-		if b, err := snapshot.DecodeBundle(io.LimitReader(r, snapshot.MaxFileBytes)); err == nil {
-			m.old[name] = b
+		raw, err := io.ReadAll(io.LimitReader(r, snapshot.MaxFileBytes))
+		if err != nil {
+			return
+		}
+		if b, err := snapshot.DecodeBundle(bytes.NewReader(raw)); err == nil {
+			b.Samples = nil // history has them
+			m.old[name] = bundle{b, raw}
 		}
 	}
 }
@@ -148,7 +178,7 @@ func (m *memory) loadOld() {
 // remember writes memory down for the next generation.
 func (g *Generator) remember(m *memory) error {
 	for host := range m.Seen {
-		if m.good[host] == nil {
+		if m.good[host].Bundle == nil {
 			delete(m.Seen, host)
 			delete(m.Hours, host)
 		}
@@ -171,7 +201,7 @@ func (g *Generator) remember(m *memory) error {
 	}
 	slices.Sort(names)
 	for _, host := range names {
-		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: m.good[host].Host, BootID: m.good[host].BootID, Snapshot: m.good[host].Snapshot})
+		raw, err := m.good[host].encoded()
 		if err != nil {
 			continue // it was good enough to show, and is not worth failing for
 		}

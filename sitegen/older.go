@@ -52,7 +52,7 @@ func olderReport(old legacy.Host, now time.Time, mem *memory) board.Report {
 		return board.Report{Snapshot: mem.lastGood(old.Name), Problems: old.Problems}
 	}
 	s := old.Snapshot
-	mem.keep(old.Name, &snapshot.Bundle{Host: old.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+	mem.keep(old.Name, &snapshot.Bundle{Host: old.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}}, nil)
 	return board.Report{Snapshot: s, SeenAt: mem.see(old.Name, s, now)}
 }
 

@@ -3,6 +3,7 @@ package sitegen
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -10,7 +11,9 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"strings"
 
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 
 	"gpuboard/sitegen/render"
@@ -20,8 +23,15 @@ import (
 // 3 % of level 9 at half the price.
 const gzipLevel = 6
 
-// compressible reports whether a file gets a compressed twin beside it.
+// compressible reports whether a file gets a compressed twin beside it. The
+// views of one host that are for curl and for programs of other systems get
+// none: they are a few kB, whoever fetches them does not ask for gzip, and a
+// third of all files of a large site would be their twins.
 func compressible(name string) bool {
+	if base := path.Base(name); strings.HasPrefix(name, "hosts/") && strings.HasPrefix(base, "status.") ||
+		strings.HasPrefix(name, "compat/gpu_status/") || strings.HasPrefix(name, "states/") && strings.Count(name, "/") == 2 {
+		return false
+	}
 	switch path.Ext(name) {
 	case ".html", ".css", ".js", ".json", ".txt", ".ansi", ".svg", ".ics", ".atom", ".csv":
 		return true
@@ -32,6 +42,7 @@ func compressible(name string) bool {
 // packer compresses files on all cores while others are written.
 type packer struct {
 	files   []render.File
+	pieces  *pieces
 	results []result
 	ready   []chan struct{}
 }
@@ -41,8 +52,9 @@ type result struct {
 	err  error
 }
 
-func newPacker(files []render.File, site string) *packer {
-	p := &packer{files: files, results: make([]result, len(files)), ready: make([]chan struct{}, len(files))}
+func newPacker(files []render.File, site string, kept *pieces) *packer {
+	kept.begin()
+	p := &packer{files: files, pieces: kept, results: make([]result, len(files)), ready: make([]chan struct{}, len(files))}
 	for i := range p.ready {
 		p.ready[i] = make(chan struct{})
 	}
@@ -53,15 +65,16 @@ func newPacker(files []render.File, site string) *packer {
 	close(next)
 	for range runtime.GOMAXPROCS(0) {
 		go func() {
-			// One writer for all files of a worker: making one costs more than a page.
-			w, err := gzip.NewWriterLevel(io.Discard, gzipLevel)
+			// One writer of each kind for all files of a worker: making one costs more
+			// than a page.
+			whole, err1 := gzip.NewWriterLevel(io.Discard, gzipLevel)
+			part, err2 := newFlate()
+			err := errors.Join(err1, err2)
 			for i := range next {
-				if err != nil {
-					p.results[i] = result{err: err}
-					close(p.ready[i])
-					continue
+				p.results[i] = result{err: err}
+				if err == nil {
+					p.results[i] = p.pack(whole, part, files[i], site)
 				}
-				p.results[i] = pack(w, files[i], site)
 				close(p.ready[i])
 			}
 		}()
@@ -75,9 +88,18 @@ func (p *packer) twin(i int) ([]byte, error) {
 	return p.results[i].twin, p.results[i].err
 }
 
-func pack(w *gzip.Writer, f render.File, site string) result {
+func (p *packer) pack(w *gzip.Writer, part *flate.Writer, f render.File, site string) result {
 	if !compressible(f.Path) || matches(filepath.Join(site, filepath.FromSlash(f.Path)+".gz"), f.Content) {
 		return result{}
+	}
+	// Pieces know nothing of each other and are a few per cent to a third larger:
+	// for programs on the same network, not for what people wait for.
+	if len(f.Content) >= piecesFrom && path.Ext(f.Path) != ".html" {
+		twin, err := p.pieces.gzip(part, f.Content)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", f.Path, err)
+		}
+		return result{twin: twin, err: err}
 	}
 	var buf bytes.Buffer
 	w.Reset(&buf)

@@ -26,7 +26,7 @@ func (g *Generator) past(ctx context.Context, now time.Time, hosts []string, mem
 	var problems []snapshot.Problem
 	taken := map[string][]string{} // by host, the names of hours among the batches
 	for _, host := range hosts {
-		if b := mem.good[host]; b != nil && len(b.Samples) > 0 {
+		if b := mem.good[host]; b.Bundle != nil && len(b.Samples) > 0 {
 			batches = append(batches, history.Batch{Host: host, Boot: b.BootID, Samples: b.Samples})
 		}
 		more, names, bad := g.finishedHours(host, now, mem)

@@ -5,6 +5,7 @@ package sitegen
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,6 +71,7 @@ type Generator struct {
 	opt   Options
 	drops drops
 	views []*view
+	name  string // of this process among all that write here
 	// charts is what was read from history, which changes more slowly than the board.
 	charts *charts
 }
@@ -121,7 +123,7 @@ func New(o Options) (*Generator, error) {
 	if o.About.Zone == nil {
 		o.About.Zone = time.UTC
 	}
-	return &Generator{opt: o, views: views}, nil
+	return &Generator{opt: o, views: views, name: rand.Text()}, nil
 }
 
 // within reports whether path is dir or lies below it.

@@ -30,6 +30,12 @@ type view struct {
 	// What did not change since the last generation of this process is not
 	// rendered again; the lock lets one generation at a time use it.
 	cache render.Cache
+	// What this process left in the site, and when it last looked whether that
+	// is still so.
+	known   atomicfile.Known
+	checked time.Time
+	listed  manifest // as it was last written
+	pieces  pieces   // of large files, compressed
 }
 
 // newViews lays out the sites of a generation: the one, and the public one

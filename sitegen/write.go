@@ -23,25 +23,47 @@ type manifest struct {
 	Assets []string `json:"assets"`
 }
 
+// checkEvery is how often a generator that goes on looks at all files of the
+// site. In between it relies on what it wrote itself: what somebody else
+// deleted or changed there is put right at the next look.
+const checkEvery = time.Minute
+
 // write puts the files in place: what pages need before the pages, the index
 // last, each compressed twin before its file, and nothing that is the same.
 func (v *view) write(files []render.File, now time.Time) (r Report, err error) {
-	if _, err := atomicfile.Sweep(v.dir, 10*time.Minute, now); err != nil {
-		return r, fmt.Errorf("sweeping leftovers from the site: %w", err)
+	clock := time.Now() // now may be pretended
+	check := clock.Sub(v.checked) >= checkEvery || clock.Before(v.checked)
+	if check {
+		v.checked = time.Time{} // until all of it is done
+		if _, err := atomicfile.Sweep(v.dir, 10*time.Minute, now); err != nil {
+			return r, fmt.Errorf("sweeping leftovers from the site: %w", err)
+		}
 	}
 	slices.SortStableFunc(files, func(a, b render.File) int { return rank(a.Path) - rank(b.Path) })
+	have := make([]string, 0, 2*len(files))
+	changed := make([]render.File, 0, len(files))
+	for _, f := range files {
+		have = append(have, f.Path)
+		if compressible(f.Path) {
+			have = append(have, f.Path+".gz")
+		}
+		if check || !v.known.Holds(f.Path, f.Content) {
+			changed = append(changed, f)
+		}
+	}
+	slices.Sort(have)
 
 	batch, err := atomicfile.NewBatch(v.dir)
 	if err != nil {
 		return r, err
 	}
 	defer batch.Abort()
+	batch.Remember(&v.known)
 	if err := batch.SpareIn(v.spares); err != nil {
 		return r, err
 	}
-	pack := newPacker(files, v.dir)
-	var have []string
-	for i, f := range files {
+	pack := newPacker(changed, v.dir, &v.pieces)
+	for i, f := range changed {
 		twin, err := pack.twin(i)
 		if err != nil {
 			return r, err
@@ -51,18 +73,16 @@ func (v *view) write(files []render.File, now time.Time) (r Report, err error) {
 				return r, err
 			}
 		}
-		if compressible(f.Path) {
-			have = append(have, f.Path+".gz")
-		}
 		if err := batch.Add(f.Path, f.Content, 0o644); err != nil {
 			return r, err
 		}
-		have = append(have, f.Path)
 	}
 
-	old := v.readManifest()
+	old := v.listed
+	if check || old.Files == nil {
+		old = v.readManifest()
+	}
 	next := manifest{Files: have}
-	slices.Sort(next.Files)
 	for _, name := range old.Files {
 		if _, found := slices.BinarySearch(next.Files, name); found {
 			continue
@@ -84,17 +104,30 @@ func (v *view) write(files []render.File, now time.Time) (r Report, err error) {
 			r.Removed++
 		}
 	}
-	// The manifest comes first: a name in it without a file does no harm, a file
-	// that nobody remembers stays for ever.
-	if err := v.writeManifest(manifest{Files: union(old.Files, next.Files), Assets: old.Assets}); err != nil {
-		return r, err
+	listed := !slices.Equal(old.Files, next.Files) || !slices.Equal(old.Assets, next.Assets)
+	if listed {
+		// The manifest comes first: a name in it without a file does no harm, a file
+		// that nobody remembers stays for ever.
+		v.listed = manifest{}
+		if err := v.writeManifest(manifest{Files: union(old.Files, next.Files), Assets: old.Assets}); err != nil {
+			return r, err
+		}
 	}
 	if err := batch.Commit(); err != nil {
 		return r, fmt.Errorf("writing the site: %w", err)
 	}
-	r.Written, r.Same = batch.Written, batch.Skipped
-	v.removeEmpty(old.Files, next.Files)
-	return r, v.writeManifest(next)
+	r.Written, r.Same = batch.Written, len(have)-batch.Written
+	if listed {
+		v.removeEmpty(old.Files, next.Files)
+		if err := v.writeManifest(next); err != nil {
+			return r, err
+		}
+	}
+	v.listed = next
+	if check {
+		v.checked = clock
+	}
+	return r, nil
 }
 
 // rank orders the files of a generation: assets, then what programs read, then

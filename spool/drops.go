@@ -54,6 +54,7 @@ type Info struct {
 	Digest  string // SHA-256 of the file in hex: the generation
 	Size    int64
 	ModTime time.Time
+	Raw     []byte // the file itself, as it was read: read-only
 }
 
 // An HourFile is one finished hour of one boot of a host, as its name has it.
@@ -167,7 +168,7 @@ func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
 	}
 	now.found, now.err = d.latest(host)
 	if now.err != nil {
-		now.bundle, now.err = nil, fmt.Errorf("reading snapshot of %s: %w", host, now.err)
+		now.bundle, now.info.Raw, now.err = nil, nil, fmt.Errorf("reading snapshot of %s: %w", host, now.err)
 	}
 	d.mu.Lock()
 	if now.outer == (mark{}) && now.inner == (mark{}) {
@@ -213,7 +214,7 @@ func (d *Drops) latestIn(root *os.Root, host, name string) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	f := found{info: Info{Digest: digest(data), Size: info.Size(), ModTime: info.ModTime()}}
+	f := found{info: Info{Digest: digest(data), Size: info.Size(), ModTime: info.ModTime(), Raw: data}}
 	if f.bundle, err = decode(d, data, (*snapshot.Decoder).Bundle); err != nil {
 		return f, err
 	}

@@ -1,0 +1,127 @@
+package atomicfile
+
+import (
+	"hash/maphash"
+	"io/fs"
+	"syscall"
+	"time"
+)
+
+// A Known remembers from one batch to the next what the files below one
+// directory held.
+//
+// A file that nobody touched is recognized by its inode, size and times, and
+// not read again to find that it is the same. Whoever changes a file, by
+// whatever means, changes the time that the file system keeps of that, which
+// nobody can set: the next batch reads it and puts it right. [Known.Holds] goes
+// further and does not look at all; when that is good enough is the caller's
+// decision.
+//
+// The zero value is ready to use. It is for one batch at a time.
+type Known struct {
+	files map[string]*knownFile
+	seed  maphash.Seed
+	// settled is how old a change must be before its time is relied upon, 0 for
+	// two seconds: a second change at once might leave the same time behind.
+	settled time.Duration
+}
+
+// knownFile is what one file held: a sum of it, and what it looked like, which
+// is the zero mark where nobody looked.
+type knownFile struct {
+	of   *Known
+	held bool
+	sum  uint64
+	mark mark
+}
+
+// mark tells one state of a file from another without reading it.
+type mark struct {
+	dev, inode        uint64
+	size              int64
+	modified, changed time.Time
+}
+
+// Remember lets the batch use and extend what k knows of the files below the
+// batch's directory.
+func (b *Batch) Remember(k *Known) {
+	k.start()
+	b.known = k
+}
+
+func (k *Known) start() {
+	if k.files == nil {
+		k.files, k.seed = map[string]*knownFile{}, maphash.MakeSeed()
+	}
+	if k.settled == 0 {
+		k.settled = 2 * time.Second
+	}
+}
+
+// Holds reports whether data is what a batch found in the file rel, or wrote
+// there, when it last had to do with it. It does not look at the file.
+func (k *Known) Holds(rel string, data []byte) bool {
+	k.start()
+	f := k.files[rel]
+	return f != nil && f.held && f.sum == maphash.Bytes(k.seed, data)
+}
+
+func (k *Known) file(rel string) *knownFile {
+	if k == nil {
+		return nil
+	}
+	f := k.files[rel]
+	if f == nil {
+		f = &knownFile{of: k}
+		k.files[rel] = f
+	}
+	return f
+}
+
+func (k *Known) forget(rel string) {
+	if k != nil {
+		delete(k.files, rel)
+	}
+}
+
+// same reports whether the file that looks like info is known to hold data.
+func (f *knownFile) same(info fs.FileInfo, data []byte) bool {
+	return f != nil && f.held && f.mark != (mark{}) && f.mark == markOf(info) && f.sum == maphash.Bytes(f.of.seed, data)
+}
+
+// found remembers that the file that looked like info before it was read held
+// data.
+func (f *knownFile) found(info fs.FileInfo, data []byte) {
+	if f == nil {
+		return
+	}
+	f.held, f.sum, f.mark = true, maphash.Bytes(f.of.seed, data), mark{}
+	if m := markOf(info); !m.changed.IsZero() && time.Since(m.changed) > f.of.settled {
+		f.mark = m
+	}
+}
+
+// wrote remembers that the file holds data now. What it looks like is found
+// out by whoever needs it.
+func (f *knownFile) wrote(data []byte) {
+	if f != nil {
+		f.held, f.sum, f.mark = true, maphash.Bytes(f.of.seed, data), mark{}
+	}
+}
+
+// differs forgets what the file held.
+func (f *knownFile) differs() {
+	if f != nil {
+		f.held, f.mark = false, mark{}
+	}
+}
+
+// markOf has no change time where the system tells none; such a mark is not
+// relied upon.
+func markOf(info fs.FileInfo) mark {
+	sys, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return mark{}
+	}
+	return mark{dev: uint64(sys.Dev), inode: sys.Ino, size: info.Size(), modified: info.ModTime(), changed: changeTime(sys)}
+}

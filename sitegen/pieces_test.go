@@ -1,0 +1,104 @@
+package sitegen
+
+import (
+	"bytes"
+	stdgzip "compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+)
+
+// board is a file of so many lines, each as long as a host's.
+func boardFile(lines int) [][]byte {
+	r := rand.New(rand.NewPCG(1, 2))
+	out := make([][]byte, lines)
+	for i := range out {
+		line := fmt.Appendf(nil, `{"name":"gpu%04d"`, i)
+		for range 200 {
+			line = fmt.Appendf(line, `,"utilization_gpu_percent":%d`, r.IntN(100))
+		}
+		out[i] = append(line, "}\n"...)
+	}
+	return out
+}
+
+func unzip(t *testing.T, file []byte) []byte {
+	t.Helper()
+	r, err := stdgzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Multistream(false) // browsers read one member and no more
+	content, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func TestPiecesAreOneGzipFile(t *testing.T) {
+	w, err := newFlate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := boardFile(300)
+	var p pieces
+	for name, content := range map[string][]byte{
+		"empty": {}, "one byte": {'a'}, "a board": bytes.Join(lines, nil),
+		"one long line":      bytes.Repeat([]byte("no line ends here "), 60_000),
+		"only line ends":     bytes.Repeat([]byte{'\n'}, 1<<20),
+		"as long as a piece": bytes.Repeat([]byte("0123456\n"), pieceLeast/8),
+	} {
+		for round := range 2 { // the second one from what is kept
+			p.begin()
+			file, err := p.gzip(w, content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(unzip(t, file), content) {
+				t.Errorf("%s, round %d: it comes back changed", name, round)
+			}
+		}
+	}
+}
+
+func TestPiecesOfWhatChangedAloneAreMade(t *testing.T) {
+	w, err := newFlate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := boardFile(600)
+	var p pieces
+	made := func() (fresh, all int) {
+		p.begin()
+		content := bytes.Join(lines, nil)
+		file, err := p.gzip(w, content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(unzip(t, file), content) {
+			t.Fatal("it comes back changed")
+		}
+		for key := range p.now {
+			if _, kept := p.kept[key]; !kept {
+				fresh++
+			}
+		}
+		return fresh, len(p.now)
+	}
+	if fresh, all := made(); fresh != all || all < 20 {
+		t.Errorf("at first %d of %d pieces were made", fresh, all)
+	}
+	if fresh, _ := made(); fresh != 0 {
+		t.Errorf("%d pieces of an equal file were made again", fresh)
+	}
+	lines[300] = []byte("{\"name\":\"gpu0300\",\"state\":\"down\"}\n")
+	if fresh, all := made(); fresh == 0 || fresh > all/4 {
+		t.Errorf("one line changed, and %d of %d pieces were made again", fresh, all)
+	}
+	lines = append([][]byte{[]byte("a line at the top\n")}, lines...)
+	if fresh, all := made(); fresh == 0 || fresh > all/4 {
+		t.Errorf("one line more at the top, and %d of %d pieces were made again", fresh, all)
+	}
+}
