@@ -1,0 +1,216 @@
+package sitegen_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gpuboard/demo"
+	"gpuboard/history"
+	"gpuboard/inventory"
+	"gpuboard/sitegen"
+	"gpuboard/sitegen/render"
+	"gpuboard/snapshot"
+)
+
+// A pastLab is a fleet whose nodes push through their drops while a generator
+// runs, and beside it what was truly so, added up on its own.
+type pastLab struct {
+	t     *testing.T
+	dir   string
+	fleet *demo.Fleet
+	hosts []inventory.Host
+	zone  *time.Location
+	store *history.Store
+	seq   uint64
+	boot  string
+
+	uses  []demo.Use
+	users map[string]float64 // GPU-hours
+	host  map[string]*hostTruth
+	hours map[time.Time]*hourTruth
+}
+
+type hostTruth struct{ known, energy float64 } // hours, kWh
+
+type hourTruth struct{ util, utilN, held, heldN float64 }
+
+const pastStep = time.Minute
+
+func newPastLab(t *testing.T, zone string, from, until time.Time, names ...string) *pastLab {
+	t.Helper()
+	z, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Skip("no time zones here: ", err)
+	}
+	l := &pastLab{t: t, dir: t.TempDir(), fleet: demo.New(3, from.Add(-90*24*time.Hour)), zone: z, boot: "11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa",
+		users: map[string]float64{}, host: map[string]*hostTruth{}, hours: map[time.Time]*hourTruth{}}
+	for _, name := range names {
+		l.hosts = append(l.hosts, inventory.Host{Name: name})
+		l.host[name] = &hostTruth{}
+	}
+	l.uses = l.fleet.Truth(from, until)
+	if err := os.MkdirAll(filepath.Join(l.dir, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if l.store, err = history.Open(t.Context(), filepath.Join(l.dir, "state", "history.db"), from, history.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.store.Close() })
+	return l
+}
+
+func (l *pastLab) generator() *sitegen.Generator {
+	l.t.Helper()
+	g, err := sitegen.New(sitegen.Options{
+		Data: filepath.Join(l.dir, "data"), Site: filepath.Join(l.dir, "site"), State: filepath.Join(l.dir, "state"), History: l.store,
+		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+			return inventory.Inventory{Hosts: l.hosts, AsOf: now}
+		},
+		About: render.Site{Zone: l.zone, Interval: 20 * time.Second, Energy: render.Energy{Price: 0.25, Currency: "EUR", CO2Grams: 60}},
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return g
+}
+
+func (l *pastLab) write(name string, content []byte, err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	path := filepath.Join(l.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// collect makes the samples of a host from from up to until, and adds the truth
+// of that time up. wrong is how far the node's clock is off.
+func (l *pastLab) collect(host string, from, until time.Time, wrong time.Duration) (samples []snapshot.Sample, last *snapshot.Snapshot) {
+	truth, part := l.host[host], pastStep.Hours()
+	for at := from; at.Before(until); at = at.Add(pastStep) {
+		l.seq++
+		s := l.fleet.Collected(host, at)
+		s.Seq, s.BootID, s.CollectedAt = l.seq, l.boot, snapshot.TimeOf(at.Add(wrong))
+		samples, last = append(samples, s.Sample()), s
+		told := at.Add(wrong)
+		if told.Before(from) {
+			continue // of this time it has told before
+		}
+		hour := l.hours[told.Truncate(time.Hour)]
+		if hour == nil {
+			hour = &hourTruth{}
+			l.hours[told.Truncate(time.Hour)] = hour
+		}
+		truth.known += part
+		for i := range s.GPUs {
+			if v := s.GPUs[i].UtilizationGPU; v != nil {
+				hour.util, hour.utilN = hour.util+float64(*v), hour.utilN+1
+			}
+			if v := s.GPUs[i].PowerDraw; v != nil {
+				truth.energy += *v * part / 1000
+			}
+			hour.heldN++
+			hour.held += l.hold(host, s.GPUs[i].Index, at, part)
+		}
+	}
+	return samples, last
+}
+
+// hold adds to the users of a GPU what they held for a part of an hour, as the
+// simulation says and not as a node reported it.
+func (l *pastLab) hold(host string, gpu int, at time.Time, part float64) float64 {
+	total, n := 0.0, 0
+	for _, u := range l.uses {
+		if u.Host == host && u.GPU == gpu && !u.From.After(at) && u.Until.After(at) {
+			total, n = total+float64(u.Memory), n+1
+		}
+	}
+	for _, u := range l.uses {
+		if u.Host == host && u.GPU == gpu && !u.From.After(at) && u.Until.After(at) && total > 0 {
+			l.users[u.User] += part * float64(u.Memory) / total
+		}
+	}
+	return min(1, float64(n))
+}
+
+// push puts samples into the drop of a host, the newest with all there is.
+func (l *pastLab) push(host string, samples []snapshot.Sample, last *snapshot.Snapshot) {
+	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: l.boot, Snapshot: last, Samples: samples})
+	l.write("data/drop/"+host+"/latest.json.gz", raw, err)
+}
+
+func (l *pastLab) generate(g *sitegen.Generator, now time.Time) {
+	l.t.Helper()
+	if _, err := g.Generate(l.t.Context(), now); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *pastLab) read(name string, into any) {
+	l.t.Helper()
+	data, err := os.ReadFile(filepath.Join(l.dir, "site", filepath.FromSlash(name)))
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *pastLab) near(what string, got, want, slack float64) {
+	l.t.Helper()
+	if math.IsNaN(got) || math.Abs(got-want) > slack {
+		l.t.Errorf("%s: %.3f, and it was %.3f (within %.3f)", what, got, want, slack)
+	}
+}
+
+type useJSON struct {
+	Name        string
+	GPUHours    float64  `json:"gpu_hours"`
+	Utilization *float64 `json:"utilization_percent"`
+	Energy      float64  `json:"energy_kwh"`
+	Cost        float64  `json:"cost"`
+	CO2         float64  `json:"co2_kg"`
+	Free        float64  `json:"free_hours"`
+	Known       float64  `json:"known_gpu_hours"`
+	Coverage    float64  `json:"coverage"`
+}
+
+type windowsJSON struct {
+	Windows []struct {
+		Name         string
+		From         time.Time
+		Coverage     float64
+		Users, Hosts []useJSON
+	}
+}
+
+type fleetJSON struct {
+	Spans []struct {
+		Name        string
+		Bounds      []time.Time
+		Reported    []*float64 `json:"gpus_reported"`
+		Held        []*float64 `json:"gpus_held"`
+		Free        []*float64 `json:"gpus_not_held"`
+		Utilization []*float64 `json:"utilization_percent"`
+		Models      []struct {
+			Name string
+			Free []*float64 `json:"not_held"`
+		}
+	}
+	Week []struct {
+		Weekday, Hour int
+		Known         float64 `json:"known_gpu_hours"`
+		Held          *float64
+	}
+}
