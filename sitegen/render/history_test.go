@@ -113,7 +113,7 @@ func TestPastOnPages(t *testing.T) {
 	unknown.History = &History{}
 	young := testFleet()
 	young.History = &History{Fleet: &FleetPast{AsOf: fleetNow}}
-	for name, in := range map[string]Input{"rich": remembered(testFleet()), "dense": remembered(bigFleet(pastHosts + 1)), "unknown": unknown, "young": young, "stale": remembered(staleFleet())} {
+	for name, in := range map[string]Input{"rich": remembered(testFleet()), "dense": remembered(bigFleet(pastHosts + 1)), "huge": remembered(bigFleet(denseHosts + 1)), "unknown": unknown, "young": young, "stale": remembered(staleFleet())} {
 		t.Run(name, func(t *testing.T) {
 			files := pages(t, in)
 			data, err := Data(in)
@@ -163,6 +163,13 @@ func TestPastOfAHost(t *testing.T) {
 		}
 		if !strings.Contains(textOf(doc), "seen 90 %") {
 			t.Errorf("%s does not say how much was seen", path)
+		}
+	}
+	for hosts, want := range map[int]int{pastHosts + 1: 4 * 4 * 8, denseHosts + 1: 4 * 8} {
+		many := remembered(bigFleet(hosts))
+		page := fileOf(t, pages(t, many), "hosts/"+many.Board.Hosts[0].Name+"/history/index.html")
+		if n := strings.Count(string(page.Content), `<svg class="ch`); n != want {
+			t.Errorf("%d charts of one of %d hosts, want %d", n, hosts, want)
 		}
 	}
 	gpu := in.History.Hosts["atlas"].Spans[0].GPUs[pastKey(&in.Board.Hosts[0].GPUs[0])]

@@ -13,6 +13,7 @@ const chartBase = 2
 // A chartView is one chart: a step is one unit wide, and the top is Top.
 type chartView struct {
 	Class  string
+	Bare   bool   // without the shape: only its numbers are shown
 	Text   string // the whole in words
 	N      int
 	Path   string // M x, v and h in turn; the script reads the values back from it
