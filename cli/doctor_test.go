@@ -188,6 +188,11 @@ func TestDoctorNamesWhatIsWrongWithANode(t *testing.T) {
 		{name: "nobody listens", code: "ssh:refused", words: "sshd", spoil: func(_ *bed, s *sshtest.Server) { s.Stop() }},
 		{name: "no posix-rename", code: "ssh:no-posix-rename", words: "internal-sftp", o: sshtest.Options{Command: "internal-sftp -p open,close,write,fsync,remove,realpath"}},
 		{name: "may not open", code: "remote:permission", words: "posix-rename", o: sshtest.Options{Command: "internal-sftp -p close,write,fsync,posix-rename,remove,realpath"}},
+		{name: "the server's disk is full", code: "remote:failure", words: "df -h", spoil: func(b *bed, _ *sshtest.Server) {
+			sshtest.RequireRoot(b.t)
+			b.mount("drop/gpu01", "size=4k")
+			b.write("drop/gpu01/full", strings.Repeat("x", 4096))
+		}},
 		{name: "no such drop", code: "remote:directory", words: "to:", spoil: func(b *bed, s *sshtest.Server) {
 			b.with("--to", fmt.Sprintf("sftp://%s@%s/nowhere/in", s.User, s.Addr))
 		}},

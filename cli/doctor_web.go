@@ -106,7 +106,7 @@ func (d *doctor) private(site string) {
 	well := true
 	for _, name := range []string{"data", "state", "keys", "host_key", "comments", "password"} {
 		path := d.cfg.string(name)
-		if path == "" {
+		if path == "" || strings.Contains(path, "://") {
 			continue
 		}
 		if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -150,6 +150,10 @@ func (d *doctor) bookings(data, state string) {
 	zone, err := d.cfg.zone()
 	if err != nil {
 		d.bad("config:timezone", "timedatectl list-timezones", "%v", err)
+		return
+	}
+	if strings.Contains(path, "://") {
+		d.note("booking:remote", "gpuboard bookings", "%s is on another machine; the web host needs a file of its own", path)
 		return
 	}
 	dir := filepath.Dir(path)

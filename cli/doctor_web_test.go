@@ -27,8 +27,23 @@ func webBed(t *testing.T) *bed {
 	b.write("data/aliases.csv", "adal,ada\n")
 	b.deliver("gpu01", "gpu01")
 	b.do(b.generate()...)
-	b.args = []string{"web", "--data", b.path("data"), "--site", b.path("site"), "--state", b.path("state"), "--timezone", "UTC"}
+	b.look()
 	return b
+}
+
+// look has doctor look at this bed.
+func (b *bed) look() {
+	b.args = []string{"web", "--data", b.path("data"), "--site", b.path("site"), "--state", b.path("state"), "--timezone", "UTC"}
+}
+
+// again is a copy of a bed, which costs less than a new one.
+func (b *bed) again(t *testing.T) *bed {
+	t.Helper()
+	c := &bed{t: t, dir: t.TempDir(), env: map[string]string{"USER": "tester"}, now: time.Now}
+	c.env["HOME"] = c.dir
+	c.must(os.CopyFS(c.dir, os.DirFS(b.dir)))
+	c.look()
+	return c
 }
 
 // deliver puts news of a host into a drop.
@@ -57,6 +72,8 @@ func (b *bed) serve(change func(w http.ResponseWriter, r *http.Request) (done bo
 }
 
 func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
+	well := webBed(t)
+	well.again(t).wantWell()
 	for _, test := range []struct {
 		name, code, words string
 		root              bool
@@ -72,7 +89,7 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 			b.must(os.Symlink(b.path("site/data"), b.path("data")))
 		}},
 		{name: "keys served", code: "paths:served", words: "set keys:", spoil: func(b *bed) { b.env["GPUBOARD_KEYS"] = b.path("site/keys") }},
-		{name: "a mount in the site", code: "paths:mount", words: "umount", root: true, spoil: func(b *bed) { b.mount("site/hosts") }},
+		{name: "a mount in the site", code: "paths:mount", words: "umount", root: true, spoil: func(b *bed) { b.mount("site/hosts", "") }},
 		{name: "comments.json", code: "booking:syntax", words: "comments.json:1:", spoil: func(b *bed) { b.write("data/comments.json", "{]") }},
 		{name: "an alias of two", code: "booking:alias", words: "aliases.csv", spoil: func(b *bed) { b.write("data/aliases.csv", "a,b\na,c\n") }},
 		{name: "a template", code: "templates:parse", words: "base.html", spoil: func(b *bed) {
@@ -130,8 +147,7 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 			if test.root {
 				sshtest.RequireRoot(t)
 			}
-			b := webBed(t)
-			b.wantWell()
+			b := well.again(t)
 			test.spoil(b)
 			b.wantNamed(test.code, test.words)
 		})
@@ -139,12 +155,12 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 }
 
 // mount puts another file system below the bed.
-func (b *bed) mount(name string) {
+func (b *bed) mount(name, options string) {
 	b.t.Helper()
-	if err := syscall.Mount("none", b.path(name), "tmpfs", 0, ""); err != nil {
+	if err := syscall.Mount("none", b.path(name), "tmpfs", 0, options); err != nil {
 		sshtest.Skip(b.t, "no file system can be mounted here: "+err.Error())
 	}
-	b.t.Cleanup(func() { _ = syscall.Unmount(b.path(name), 0) })
+	b.t.Cleanup(func() { _ = syscall.Unmount(b.path(name), syscall.MNT_DETACH) })
 }
 
 func TestDoctorFindsAServedSiteWell(t *testing.T) {
