@@ -198,7 +198,7 @@ func (a *app) commands() []*cobra.Command {
 		a.generateCommand(), a.serveCommand(), a.receiveCommand(),
 		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(),
 		a.bookCommand(), a.releaseCommand(), a.bookingsCommand(),
-		a.demoCommand(), a.doctorCommand(), a.initCommand(), a.versionCommand(),
+		a.demoCommand(), a.initCommand(), a.doctorCommand(), a.versionCommand(),
 	}
 }
 
