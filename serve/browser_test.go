@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"gpuboard/booking"
@@ -201,6 +202,10 @@ func TestBrowserBooks(t *testing.T) {
 	l.do(chromedp.Click(row + " .bkp summary"))
 	l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row))
 	l.fill(row+" .wish label:nth-child(1) input", "mira")
+	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .bkp a").textContent === "book it here"`, row))
+	if search := browser.Eval[string](l.page, `location.search`); search != "" {
+		t.Errorf("the address keeps %q, so that loading it again would say once more that something is saved", search)
+	}
 	if says := l.page.Text(row + " .says"); !strings.Contains(says, "Not free: eva has it") {
 		t.Errorf("the panel says %q", says)
 	}
@@ -254,6 +259,10 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 		l.hosts[0].Name, until.Format("2006-01-02 15:04"), until.Format("2006-01-02 15:04"), until.Add(time.Hour).Format("2006-01-02 15:04")))
 	l.generate()
 	row := "#" + l.hosts[0].Name + "-"
+	// A zone that is behind, and not by whole hours.
+	if _, err := chromedp.Call(l.page.Ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "America/St_Johns"}); err != nil {
+		t.Fatal(err)
+	}
 	for _, page := range []string{"index.html", "hosts/" + l.hosts[0].Name + "/index.html"} {
 		l.page.Open("file://" + l.path("site/"+page))
 		panel := func(gpu, name, end, comment string) (says, command, entry string) {
@@ -280,6 +289,13 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 			if says, _, _ := panel(tt.gpu, tt.name, tt.end, ""); !strings.HasPrefix(says, tt.says) {
 				t.Errorf("%s: GPU %s, %s, %s: it says %q, want %q", page, tt.gpu, tt.name, tt.end, says, tt.says)
 			}
+		}
+		// On a page that is older than the end of a booking.
+		panel("1", "eva", "1h", "")
+		browser.Eval[bool](l.page, fmt.Sprintf(`(document.querySelector("%s .bkp i").dataset.u = "2020-01-01T00:00:00Z", true)`, row+"1"))
+		l.fill(row+"1 .wish label:nth-child(2) input", "2h")
+		if says := l.page.Text(row + "1 .says"); !strings.HasPrefix(says, "Nobody else") {
+			t.Errorf("%s: a booking that is over is in the way: %q", page, says)
 		}
 		// What is to be pasted means what was typed, and so does what a shell makes of the command.
 		name, comment := `Eva O'Neil`, `"$(reboot)" \ ¼ <b>`

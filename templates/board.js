@@ -509,6 +509,7 @@
     age();
   };
   readURL();
+  if (saved) { writeURL(); }
   if ($("_tools")) {
     if (online) {
       pauseButton = tool(function () { paused = !paused; faces(); schedule(); });
