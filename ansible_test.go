@@ -74,7 +74,7 @@ gpuboard_account: "gpbt-a-{{ gpuboard_host }}"
 	}
 	play := func() string {
 		t.Helper()
-		return mustRun(t, dir, []string{"ANSIBLE_NOCOLOR=1", "ANSIBLE_LOCAL_TEMP=" + dir + "/tmp", "ANSIBLE_REMOTE_TEMP=" + dir + "/tmp", "HOME=" + dir, "LC_ALL=C.UTF-8"},
+		return mustRun(t, dir, []string{"ANSIBLE_NOCOLOR=1", "ANSIBLE_PIPELINING=1", "ANSIBLE_LOCAL_TEMP=" + dir + "/tmp", "ANSIBLE_REMOTE_TEMP=" + dir + "/tmp", "HOME=" + dir, "LC_ALL=C.UTF-8"},
 			ansible, "-i", inventory, "-e", "@"+vars, mustAbs(t, "deploy/ansible/site.yml"))
 	}
 	first := play()

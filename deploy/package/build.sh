@@ -26,7 +26,7 @@ export SOURCE_DATE_EPOCH
 mkdir -p "$dist"
 rm -rf "$dist/man" "$dist/completions" "$dist"/*.deb "$dist"/*.rpm
 day=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d 2>/dev/null || date -u -r "$SOURCE_DATE_EPOCH" +%Y-%m-%d)
-go run ./internal/manpage "$dist" "$version" "$day"
+go run -trimpath -buildvcs=false ./internal/manpage "$dist" "$version" "$day"
 gzip -9n "$dist"/man/*.1
 
 # What the container needs beside the program, where this machine has it.
