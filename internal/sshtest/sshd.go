@@ -189,13 +189,44 @@ func (s *Server) Stop() {
 		return
 	}
 	pid := s.cmd.Process.Pid
-	syscall.Kill(pid, syscall.SIGSTOP) // no new children while they are counted
-	for _, child := range descendants(pid) {
+	// Whoever is stopped has no more children: stop them all before the first is
+	// killed, or one that is being born meanwhile outlives the test.
+	syscall.Kill(pid, syscall.SIGSTOP)
+	stopped := map[int]bool{}
+	for again := true; again; {
+		again = false
+		for _, child := range descendants(pid) {
+			if !stopped[child] {
+				syscall.Kill(child, syscall.SIGSTOP)
+				stopped[child], again = true, true
+			}
+		}
+	}
+	for child := range stopped {
 		syscall.Kill(child, syscall.SIGKILL)
 	}
 	syscall.Kill(pid, syscall.SIGKILL)
 	<-s.waited
+	// A killed process may still be in the middle of a write.
+	for child := range stopped {
+		for range 500 {
+			if syscall.Kill(child, 0) != nil || zombie(child) {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	s.cmd = nil
+}
+
+// zombie reports a process that has ended and waits to be collected.
+func zombie(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return true
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	return len(fields) > 0 && fields[0] == "Z"
 }
 
 // PID is the listener's.
@@ -210,7 +241,8 @@ func (s *Server) SFTP() []int {
 	return slices.DeleteFunc(slices.Clone(all), func(pid int) bool { return len(descendants(pid)) > 0 })
 }
 
-// Freeze stops processes until the test ends or thaw is called.
+// Freeze stops processes until thaw is called. Those that still are when the
+// server is stopped are killed as they stand.
 func (s *Server) Freeze(pids ...int) (thaw func()) {
 	s.t.Helper()
 	if len(pids) == 0 {
@@ -227,7 +259,6 @@ func (s *Server) Freeze(pids ...int) (thaw func()) {
 			}
 		})
 	}
-	s.t.Cleanup(thaw)
 	return thaw
 }
 
