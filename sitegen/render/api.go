@@ -22,10 +22,11 @@ const APISchemaVersion = 1
 // depend on when they were generated, so a host without news is not rewritten.
 func Data(in Input) ([]File, error) {
 	b := in.Board
+	made := hostDatas(in)
 	hosts := make([][]byte, len(b.Hosts))
 	size := 0
 	for i := range b.Hosts {
-		hosts[i] = apiHostFields(&b.Hosts[i], b.GeneratedAt)
+		hosts[i] = made[i].fields
 		size += len(hosts[i]) + 4
 	}
 	files := make([]File, 0, 4*len(b.Hosts)+2*len(b.Users)+32)
@@ -57,7 +58,7 @@ func Data(in Input) ([]File, error) {
 		return nil, err
 	}
 	files = append(files, texts...)
-	files = append(files, textHostFiles(in)...)
+	files = append(files, textHostFiles(made)...)
 	add("metrics.txt", metricsFile(in))
 	calendars, err := icsFiles(in, byHost)
 	if err != nil {
@@ -65,7 +66,7 @@ func Data(in Input) ([]File, error) {
 	}
 	files = append(files, calendars...)
 	files = append(files, badgeFiles(in)...)
-	files = append(files, compatFiles(in)...)
+	files = append(files, compatFiles(in, made)...)
 	files = append(files, historyFiles(in)...)
 	apiSort(files)
 	return files, nil

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ import (
 //	compat/gpu_info.json          by host, the list of that system's library
 //
 // A reading that is not known is null in all of them.
-func compatFiles(in Input) []File {
+func compatFiles(in Input, made []*hostData) []File {
 	b := in.Board
 	states, nodes, cluster, info := &apiEnc{}, &apiEnc{}, &apiEnc{}, &apiEnc{}
 	info.open('{')
@@ -42,15 +43,10 @@ func compatFiles(in Input) []File {
 		states.b = append(states.b, fields...)
 		files = append(files, File{Path: "states/" + h.Name + "/index.json", Content: one.end()})
 
-		compatNode(nodes, h, in.Site.Zone)
-
-		compatInfo(info, h)
-
-		agent := &apiEnc{}
-		compatAgent(agent, h)
-		cluster.sep()
-		cluster.b = append(cluster.b, agent.b...)
-		files = append(files, File{Path: "compat/gpu_status/" + h.Name + ".json", Content: append(agent.b, '\n')})
+		nodes.raw(made[i].node)
+		info.raw(made[i].info)
+		cluster.raw(made[i].agent)
+		files = append(files, File{Path: "compat/gpu_status/" + h.Name + ".json", Content: append(slices.Clone(made[i].agent), '\n')})
 	}
 	nodes.close(']')
 	cluster.close(']')

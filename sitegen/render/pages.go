@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -45,12 +46,21 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 	files := slices.Grow(a.files, len(b.Hosts)+len(v.people)+7)
 	files = append(files, File{Path: "book/capabilities.json", Content: []byte(capabilities)})
 	var out bytes.Buffer
+	before := v.in.Cache.pages
+	v.in.Cache.pages = make(map[string]renderedPage, len(before))
 	render := func(path, name string, data any) error {
+		if old, ok := before[path]; ok && reflect.DeepEqual(old.data, data) {
+			v.in.Cache.pages[path] = old
+			files = append(files, File{Path: path, Content: old.content})
+			return nil
+		}
 		out.Reset()
 		if err := set.ExecuteTemplate(&out, name, data); err != nil {
 			return fmt.Errorf("rendering %s: %w", path, err)
 		}
-		files = append(files, File{Path: path, Content: bytes.Clone(out.Bytes())})
+		made := renderedPage{data, bytes.Clone(out.Bytes())}
+		v.in.Cache.pages[path] = made
+		files = append(files, File{Path: path, Content: made.content})
 		return nil
 	}
 

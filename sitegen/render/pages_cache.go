@@ -24,6 +24,14 @@ type Cache struct {
 	set   *template.Template
 	hosts map[string]*rendered
 	json  map[string]hostJSON
+	data  map[string]*hostData
+	pages map[string]renderedPage // that belong to no host
+}
+
+// renderedPage is a page and what it was made from.
+type renderedPage struct {
+	data    any
+	content []byte
 }
 
 // rendered is all that depends on one host alone.
@@ -71,7 +79,7 @@ func (v *view) templates(tmpl fs.FS) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	*v.in.Cache = Cache{style: v.style, set: set, json: v.in.Cache.json}
+	*v.in.Cache = Cache{style: v.style, set: set, json: v.in.Cache.json, data: v.in.Cache.data}
 	return set, nil
 }
 
@@ -174,9 +182,11 @@ func (v *view) comparable(h *board.Host) *rendered {
 // and comparing those by reflection would cost more than all the rest.
 func (r *rendered) same(s *rendered) bool {
 	return r.note == s.note && r.shared == s.shared && r.past.same(&s.past) && slices.Equal(r.soon, s.soon) && reflect.DeepEqual(r.due, s.due) &&
-		slices.EqualFunc(r.util, s.util, func(x, y []*float64) bool {
-			return slices.EqualFunc(x, y, func(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b })
-		}) && reflect.DeepEqual(r.host, s.host)
+		slices.EqualFunc(r.util, s.util, sameValues) && reflect.DeepEqual(r.host, s.host)
+}
+
+func sameValues(x, y []*float64) bool {
+	return slices.EqualFunc(x, y, func(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b })
 }
 
 // wholeUnits cuts a duration to what words.length says of it.

@@ -11,14 +11,12 @@ import (
 // and the same in colour, with a box for each GPU. Like everything that belongs
 // to one host they do not tell when they were generated: times are told as of
 // the host's own snapshot, so a host without news is not rewritten.
-func textHostFiles(in Input) []File {
-	files := make([]File, 0, 2*len(in.Board.Hosts))
-	for i := range in.Board.Hosts {
-		h := &in.Board.Hosts[i]
-		colored := textHost(h, in.Board.GeneratedAt, in.Site.Zone)
+func textHostFiles(made []*hostData) []File {
+	files := make([]File, 0, 2*len(made))
+	for _, d := range made {
 		files = append(files,
-			File{Path: "hosts/" + h.Name + "/status.ansi", Content: colored},
-			File{Path: "hosts/" + h.Name + "/status.txt", Content: textWithoutColor(colored)})
+			File{Path: "hosts/" + d.host.Name + "/status.ansi", Content: d.colored},
+			File{Path: "hosts/" + d.host.Name + "/status.txt", Content: d.plain})
 	}
 	return files
 }

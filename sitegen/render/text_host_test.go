@@ -11,7 +11,7 @@ import (
 // textHosts are the texts of all hosts by path.
 func textHosts(in Input) map[string]string {
 	all := map[string]string{}
-	for _, f := range textHostFiles(in) {
+	for _, f := range textHostFiles(hostDatas(in)) {
 		all[f.Path] = string(f.Content)
 	}
 	return all

@@ -1,0 +1,139 @@
+package render
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+// nudges calls f once for each value that can be reached from v, while that
+// value is changed.
+func nudges(v reflect.Value, path string, f func(path string)) {
+	if at, ok := v.Interface().(time.Time); ok {
+		v.Set(reflect.ValueOf(at.Add(time.Hour)))
+		f(path)
+		v.Set(reflect.ValueOf(at))
+		return
+	}
+	old := reflect.New(v.Type()).Elem()
+	old.Set(v)
+	changed := func() { f(path); v.Set(old) }
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(v.String() + "x")
+		changed()
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+		changed()
+	case reflect.Int, reflect.Int64:
+		v.SetInt(v.Int() + int64(time.Minute))
+		changed()
+	case reflect.Uint64:
+		v.SetUint(v.Uint() + 1)
+		changed()
+	case reflect.Float64:
+		v.SetFloat(v.Float() + 1)
+		changed()
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+			changed()
+			return
+		}
+		nudges(v.Elem(), path, f)
+		v.Set(reflect.Zero(v.Type()))
+		changed()
+	case reflect.Slice:
+		if v.Len() > 0 {
+			nudges(v.Index(0), path+"[0]", f)
+			v.Set(v.Slice(0, v.Len()-1))
+			changed()
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				nudges(v.Field(i), path+"."+v.Type().Field(i).Name, f)
+			}
+		}
+	}
+}
+
+// Whatever changes in a host, its files with a cache are those without one.
+func TestDataCacheChangesNothing(t *testing.T) {
+	zone := testFleet().Site.Zone
+	fleet := func() Input {
+		in := testFleet()
+		in.Site.Zone = zone // a generator has the same one all its life
+		return in
+	}
+	in := fleet()
+	cache := &Cache{}
+	files := func(in Input) []File {
+		out, err := Data(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	in.Cache = cache
+	files(in)
+	first := cache.data
+	in = fleet()
+	in.Cache = cache
+	files(in)
+	for name, d := range cache.data {
+		if d != first[name] {
+			t.Errorf("%s was encoded again, and nothing is new there", name)
+		}
+	}
+	in = fleet()
+	seen := 0
+	check := func(path string) {
+		seen++
+		cached := in
+		cached.Cache = cache
+		got, want := files(cached), files(in)
+		for i := range want {
+			if string(got[i].Content) != string(want[i].Content) {
+				t.Fatalf("after a change of %s, %s is another with a cache: %s", path, want[i].Path, firstDifference(string(want[i].Content), string(got[i].Content)))
+			}
+		}
+	}
+	check("nothing")
+	// A new board each time: what the cache keeps belongs to the one before.
+	for target, found := 0, true; found; target++ {
+		in, found = fleet(), false
+		in.Cache = cache
+		files(in) // the cache is of what it was before
+		in = fleet()
+		n := 0
+		nudges(reflect.ValueOf(&in.Board.Hosts[0]).Elem(), in.Board.Hosts[0].Name, func(path string) {
+			if found = found || n == target; n == target {
+				check(path)
+			}
+			n++
+		})
+	}
+	if seen < 100 {
+		t.Errorf("only %d values were changed", seen)
+	}
+	in = fleet()
+	check("nothing")
+	in.Site.Zone = time.FixedZone("there", 3600)
+	check("the zone")
+	in = fleet()
+	check("nothing")
+	kept := cache.data["dione"]
+	in.Board.GeneratedAt = in.Board.GeneratedAt.Add(time.Minute)
+	for i := range in.Board.Hosts {
+		for j := range in.Board.Hosts[i].GPUs {
+			if g := &in.Board.Hosts[i].GPUs[j]; g.IdleFor > 0 {
+				g.IdleFor += time.Minute // idle since the same moment
+			}
+		}
+	}
+	check("the time of the generation")
+	if kept == nil || cache.data["dione"] != kept {
+		t.Error("a host without news was encoded again")
+	}
+}
