@@ -10,9 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // A hung is an nvidia-smi that could not be ended. While it lives, another one
@@ -124,13 +121,3 @@ func parseStat(text []byte) (state byte, started uint64, ok bool) {
 
 // ticksPerSecond is USER_HZ, which Linux fixes at 100 for what it shows in /proc.
 const ticksPerSecond = 100
-
-// bootClock is how long the system has been up, sleep included: the clock that
-// process starts are told in. /proc/uptime is not it: containers change that.
-func bootClock() (time.Duration, bool) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0, false
-	}
-	return time.Duration(ts.Nano()), true
-}

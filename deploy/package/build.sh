@@ -21,7 +21,7 @@ version=${VERSION:-$(git describe --tags --exact-match 2>/dev/null || echo "0.0.
 version=${version#v}
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
-[ $# -gt 0 ] || set -- linux/amd64 linux/arm64 linux/ppc64le
+[ $# -gt 0 ] || set -- linux/amd64 linux/arm64 linux/ppc64le darwin/amd64 darwin/arm64
 
 mkdir -p "$dist"
 rm -rf "$dist/man" "$dist/completions" "$dist"/*.deb "$dist"/*.rpm

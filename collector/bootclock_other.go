@@ -1,0 +1,8 @@
+//go:build !linux
+
+package collector
+
+import "time"
+
+// bootClock is not known where there is no /proc to compare it with.
+func bootClock() (time.Duration, bool) { return 0, false }
