@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -138,4 +139,22 @@ func (b *Browser) Foreign(base string) []string {
 		}
 	}
 	return out
+}
+
+// Clip writes the top of the page, of this size in CSS pixels, as a PNG file.
+func (b *Browser) Clip(path string, width, height int64) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	beyond := true
+	shot, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
+		Format: "png", CaptureBeyondViewport: &beyond,
+		Clip: &page.Viewport{Width: float64(width), Height: float64(height), Scale: 1},
+	})
+	if err == nil {
+		err = os.WriteFile(path, []byte(shot.Data), 0o644)
+	}
+	if err != nil {
+		b.t.Fatalf("taking a picture: %v", err)
+	}
 }
