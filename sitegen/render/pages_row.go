@@ -33,6 +33,7 @@ type rowView struct {
 	More      []personView // the other people, by memory
 	Others    int          // processes beyond the one that is named
 	Processes []processView
+	Only      int // the pid of the one process, where the row names it wholly
 	MIG       []migView
 	Idle      string
 	NoShow    bool
@@ -263,6 +264,9 @@ func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root s
 		return
 	}
 	r.Details = len(order) > 0 || len(g.MIGDevices) > 0
+	if p := order; len(p) == 1 && len(g.MIGDevices) == 0 && r.Who != nil && p[0].Type == snapshot.Compute && !dead(p[0]) {
+		r.Only = p[0].PID
+	}
 	for _, p := range order {
 		r.Processes = append(r.Processes, v.process(p, ref, root))
 	}
