@@ -68,11 +68,17 @@ func newPacker(files []render.File, site string, kept *pieces) *packer {
 			// One writer of each kind for all files of a worker: making one costs more
 			// than a page.
 			whole, err1 := gzip.NewWriterLevel(io.Discard, gzipLevel)
+			front, err3 := gzip.NewWriterLevel(io.Discard, gzip.BestCompression)
 			part, err2 := newFlate()
-			err := errors.Join(err1, err2)
+			err := errors.Join(err1, err2, err3)
 			for i := range next {
 				p.results[i] = result{err: err}
-				if err == nil {
+				switch {
+				case err != nil:
+				case files[i].Path == "index.html":
+					// The page that everybody loads, again and again.
+					p.results[i] = p.pack(front, part, files[i], site)
+				default:
 					p.results[i] = p.pack(whole, part, files[i], site)
 				}
 				close(p.ready[i])
@@ -85,7 +91,9 @@ func newPacker(files []render.File, site string, kept *pieces) *packer {
 // twin waits for the compressed form of file i; nil when nothing is to be written.
 func (p *packer) twin(i int) ([]byte, error) {
 	<-p.ready[i]
-	return p.results[i].twin, p.results[i].err
+	r := p.results[i]
+	p.results[i] = result{} // the batch has it now
+	return r.twin, r.err
 }
 
 func (p *packer) pack(w *gzip.Writer, part *flate.Writer, f render.File, site string) result {

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gpuboard/internal/sshtest"
+)
+
+// fakeSMI is an nvidia-smi that answers at once: 8 GPUs with two processes
+// each. Each start leaves a line in its log, so that cycles can be counted.
+func (s *suite) fakeSMI() (path, log string, err error) {
+	idle, err := os.ReadFile("collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
+	if err != nil {
+		return "", "", err
+	}
+	process := fmt.Sprintf("<process_info><gpu_instance_id>N/A</gpu_instance_id><compute_instance_id>N/A</compute_instance_id><pid>%d</pid><type>C</type><process_name>python</process_name><used_memory>9000 MiB</used_memory></process_info>\n", os.Getpid())
+	busy := strings.ReplaceAll(string(idle), "</processes>", process+strings.ReplaceAll(process, fmt.Sprint(os.Getpid()), "1")+"</processes>")
+	if strings.Count(busy, "<pid>") != 16 {
+		return "", "", fmt.Errorf("the capture has no 8 lists of processes")
+	}
+	xml := filepath.Join(s.dir, "busy.xml")
+	if err := os.WriteFile(xml, []byte(busy), 0o644); err != nil {
+		return "", "", err
+	}
+	path, log = filepath.Join(s.dir, "nvidia-smi"), filepath.Join(s.dir, "nvidia-smi.log")
+	script := fmt.Sprintf("#!/bin/sh\necho started >>%s\nexec cat %s\n", log, xml)
+	return path, log, os.WriteFile(path, []byte(script), 0o755)
+}
+
+// psAlone is what ps costs as the collector calls it.
+func psAlone() (float64, error) {
+	return leastProgram(9, "ps", "-A", "--cols", "4096", "-o", "pid:10=", "-o", "ppid:10=", "-o", "pgid:10=", "-o", "uid:11=", "-o", "etimes:12=", "-o", "user:32=", "-o", "stat:8=", "-o", "args=")
+}
+
+// oneShot is what cron would start: collect, publish over a fresh connection,
+// and what people type.
+func (s *suite) oneShot() error {
+	smi, _, err := s.fakeSMI()
+	if err != nil {
+		return err
+	}
+	smiAlone, err := leastProgram(9, smi)
+	if err != nil {
+		return err
+	}
+	ps, err := psAlone()
+	if err != nil {
+		return err
+	}
+	version, err := leastProgram(9, s.program, "version")
+	if err != nil {
+		return err
+	}
+	others := []beside{{"the fake nvidia-smi alone", smiAlone}, {"ps alone", ps}, {"starting gpuboard (version)", version}}
+	spool := filepath.Join(s.dir, "spool")
+	collect := []string{"collect", "--nvidia-smi", smi, "--spool", spool, "--host", "gpu01"}
+	var list, mib []float64
+	for range s.times(20) {
+		u, _, err := program(nil, s.program, "list", "--nvidia-smi", smi, "--comments", filepath.Join(s.dir, "none.json"))
+		if err != nil {
+			return err
+		}
+		list = append(list, max(0, u.ms()-smiAlone))
+	}
+	s.add(row{id: "L1", what: "gpuboard list beyond nvidia-smi, ps included", unit: "ms", values: list, target: 10, least: true, besides: others[1:]})
+	return s.with(func(h *harness) error {
+		server := sshtest.Start(h, sshtest.Options{Command: sshtest.LockedDown})
+		publish := []string{"publish", "--spool", spool, "--host", "gpu01", "--to", fmt.Sprintf("sftp://%s@%s/", server.User, server.Addr),
+			"--identity", server.Key, "--known-hosts", server.KnownHosts}
+		var both []float64
+		for range s.times(20) {
+			a, _, err := program([]int{3}, s.program, collect...)
+			if err != nil {
+				return err
+			}
+			b, _, err := program(nil, s.program, publish...)
+			if err != nil {
+				return err
+			}
+			both, mib = append(both, a.ms()+b.ms()), append(mib, float64(max(a.peak, b.peak))/(1<<20))
+		}
+		scp, err := exec.LookPath("scp")
+		if err == nil {
+			cost, err := leastProgram(5, scp, append(sshOptions(server), "-P", fmt.Sprint(server.Port), smi, server.User+"@127.0.0.1:x")...)
+			if err != nil {
+				s.note("scp to the same server: %v", err)
+			} else {
+				others = append(others, beside{"scp of one file, client alone", cost})
+			}
+		}
+		s.add(row{id: "C1", what: "gpuboard collect and gpuboard publish, fresh connection, all children", unit: "ms", values: both, target: 10, least: true, besides: others})
+		s.note("C1: half of it is starting gpuboard twice, which is one program for everything: reading its %s MiB of code into memory is most of what it has resident. Where that matters, gpuboard run starts once and keeps its connection (C2).", number(sizeMiB(s.program)))
+		s.add(row{id: "C1", what: "memory of either", unit: "MiB", values: mib, target: 16, least: true})
+		return nil
+	})
+}
+
+func sshOptions(server *sshtest.Server) []string {
+	return []string{"-q", "-i", server.Key, "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-F", "none"}
+}
+
+// loop is gpuboard run with its connection kept, without and with many more
+// processes on the node.
+func (s *suite) loop() error {
+	return s.with(func(h *harness) error {
+		server := sshtest.Start(h, sshtest.Options{Command: sshtest.LockedDown})
+		smi, log, err := s.fakeSMI()
+		if err != nil {
+			return err
+		}
+		smiAlone, err := leastProgram(9, smi)
+		if err != nil {
+			return err
+		}
+		before, err := psAlone()
+		if err != nil {
+			return err
+		}
+		few, mib, err := s.runs(server, smi, log)
+		if err != nil {
+			return err
+		}
+		s.add(row{id: "C2", what: "one cycle of gpuboard run, connection kept, its children included", unit: "ms", values: []float64{few}, target: 5,
+			besides: []beside{{"the fake nvidia-smi alone", smiAlone}, {"ps alone", before}}})
+		s.add(row{id: "C2", what: "its resident memory", unit: "MiB", values: []float64{mib}, target: 16})
+		for range 1000 {
+			sleeper := exec.Command("sleep", "600")
+			if err := sleeper.Start(); err != nil {
+				return err
+			}
+			h.Cleanup(func() {
+				_ = sleeper.Process.Kill()
+				_ = sleeper.Wait()
+			})
+		}
+		after, err := psAlone()
+		if err != nil {
+			return err
+		}
+		many, _, err := s.runs(server, smi, log)
+		if err != nil {
+			return err
+		}
+		s.add(row{id: "C3", what: "the same with 1,000 more processes, beyond what ps itself costs more", unit: "ms more", values: []float64{max(0, many-few-(after-before))}, target: 1,
+			besides: []beside{{"ps alone, with them", after}, {"a cycle, with them", many}}})
+		return nil
+	})
+}
+
+// runs lets the loop go on for a while: processor time of a cycle in ms, and
+// memory in MiB.
+func (s *suite) runs(server *sshtest.Server, smi, log string) (ms, mib float64, err error) {
+	cycles := s.times(16)
+	cmd := exec.Command(s.program, "run", "--every", "2s", "--host", "gpu01", "--nvidia-smi", smi, "--spool", filepath.Join(s.dir, "spool-loop"),
+		"--to", fmt.Sprintf("sftp://%s@%s/", server.User, server.Addr), "--identity", server.Key, "--known-hosts", server.KnownHosts)
+	if err := cmd.Start(); err != nil {
+		return 0, 0, err
+	}
+	defer func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	}()
+	pid := cmd.Process.Pid
+	at := func(start int) (time.Duration, int, error) {
+		for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			if n := started(log); n >= start {
+				_, children := reaped(pid)
+				return spent(pid) + children, n, nil
+			}
+		}
+		return 0, 0, fmt.Errorf("gpuboard run does not collect")
+	}
+	from, first, err := at(started(log) + 3) // the connection stands
+	if err != nil {
+		return 0, 0, err
+	}
+	to, last, err := at(first + cycles)
+	if err != nil {
+		return 0, 0, err
+	}
+	return float64((to - from).Microseconds()) / 1000 / float64(last-first), float64(peak(pid)) / (1 << 20), nil
+}
+
+// started counts the starts of the fake nvidia-smi.
+func started(log string) int {
+	data, err := os.ReadFile(log)
+	if err != nil {
+		return 0
+	}
+	return strings.Count(string(data), "\n")
+}
+
+func sizeMiB(path string) float64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return float64(info.Size()) / (1 << 20)
+}

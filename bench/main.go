@@ -1,0 +1,142 @@
+// Command bench measures what gpuboard costs, beside what the same work costs
+// otherwise on the same machine in the same run, and writes a report.
+//
+//	go run ./bench                    everything, bench/REPORT.md and bench/report.svg
+//	go run ./bench -quick             smaller fleets, fewer runs
+//	go run ./bench -large             the growth to 5,000 hosts as well
+//	go run ./bench -only G1,G2 -out - some of it, to standard output
+//
+// It counts processor time, user and system, of all processes that take part:
+// on a machine that others use too, it says more than the clock.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A suite is one run of the bench.
+type suite struct {
+	dir     string // for everything, removed at the end
+	program string // gpuboard
+	quick   bool
+	large   bool
+	only    []string
+	rows    []row
+	notes   []string
+	fleets  map[int]*fleet
+}
+
+func main() {
+	quick := flag.Bool("quick", false, "smaller fleets and fewer runs")
+	large := flag.Bool("large", false, "let the fleet grow to 5,000 hosts, which takes a while")
+	only := flag.String("only", "", "the measures to take, such as G1,C2")
+	out := flag.String("out", "bench", "the directory of REPORT.md and report.svg, or - for standard output")
+	program := flag.String("program", "", "the gpuboard to measure (default: built from this directory)")
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "gpuboard-bench-")
+	if err != nil {
+		fail(err)
+	}
+	s := &suite{dir: dir, quick: *quick, large: *large, program: *program, fleets: map[int]*fleet{}}
+	if *only != "" {
+		s.only = strings.Split(strings.ToUpper(*only), ",")
+	}
+	err = s.run()
+	if err == nil {
+		err = s.write(*out)
+	}
+	if removeErr := os.RemoveAll(dir); err == nil {
+		err = removeErr
+	}
+	if err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	os.Exit(1)
+}
+
+// A part takes one or several measures.
+type part struct {
+	ids  string // that it answers for
+	take func(*suite) error
+}
+
+func (s *suite) run() error {
+	if s.program == "" {
+		s.program = filepath.Join(s.dir, "gpuboard")
+		say("building gpuboard")
+		if out, err := exec.Command("go", "build", "-trimpath", "-o", s.program, ".").CombinedOutput(); err != nil {
+			return fmt.Errorf("building gpuboard: %w\n%s", err, out)
+		}
+	}
+	program, err := filepath.Abs(s.program)
+	if err != nil {
+		return err
+	}
+	s.program = program
+	for _, p := range []part{
+		{"C1 L1", (*suite).oneShot}, {"C2 C3", (*suite).loop}, {"P1 P2", (*suite).pushes},
+		{"G4", (*suite).small}, {"G1 G2 G5", (*suite).cycles}, {"G1", (*suite).process}, {"G3", (*suite).growth},
+		{"W1", (*suite).weights}, {"S1", (*suite).views},
+		{"H1", (*suite).historyBytes}, {"H2", (*suite).historyIngest}, {"H3", (*suite).historyCharts},
+	} {
+		ids := strings.Fields(p.ids)
+		if len(s.only) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(s.only, id) }) {
+			continue
+		}
+		say("measuring %s", strings.Join(ids, ", "))
+		start := time.Now()
+		// One measure that cannot be taken must not cost the others.
+		if err := p.take(s); err != nil {
+			for _, id := range ids {
+				s.add(row{id: id, what: "not measured: " + err.Error()})
+			}
+		}
+		say("  %s took %s", p.ids, time.Since(start).Round(time.Second))
+	}
+	return nil
+}
+
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
+
+// fleet makes the data of so many hosts, once.
+func (s *suite) fleet(hosts int) (*fleet, error) {
+	if f := s.fleets[hosts]; f != nil {
+		return f, nil
+	}
+	say("  making a fleet of %d hosts", hosts)
+	f, err := newFleet(filepath.Join(s.dir, fmt.Sprint("fleet-", hosts)), hosts, true)
+	if err != nil {
+		return nil, fmt.Errorf("making a fleet: %w", err)
+	}
+	s.fleets[hosts] = f
+	return f, nil
+}
+
+// big is the number of hosts that the targets are told for.
+func (s *suite) big() int {
+	if s.quick {
+		return 200
+	}
+	return 1000
+}
+
+// times is how often something is repeated.
+func (s *suite) times(usually int) int {
+	if s.quick {
+		return max(3, usually/4)
+	}
+	return usually
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gpuboard/history"
+	"gpuboard/snapshot"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// tick is a sample of each host: 8 GPUs whose utilization and power tremble
+// while a job runs, half of them idle.
+func tick(r *rand.Rand, hosts int, seq uint64, at time.Time) []history.Batch {
+	out := make([]history.Batch, hosts)
+	for host := range out {
+		s := snapshot.Sample{Seq: seq, At: at.Add(time.Duration(r.IntN(50)) * time.Millisecond)}
+		for gpu := range 8 {
+			utilization, memory, temperature, power := 0, int64(4), 31, 61.5+float64(r.IntN(8))/10
+			g := snapshot.GPUSample{Index: gpu, UUID: fmt.Sprintf("GPU-%08x-0000-0000-0000-%012x", host, gpu), Users: []snapshot.UserMemory{}}
+			if (host+gpu)%2 == 0 {
+				utilization, memory, temperature, power = 88+r.IntN(12), 20000+100*int64((host*7+gpu)%50), 64+r.IntN(2), 380+r.Float64()*30
+				g.Users = append(g.Users, snapshot.UserMemory{User: fmt.Sprintf("user%02d", (host+gpu/2)%40), Memory: memory})
+			}
+			g.Utilization, g.MemoryUsed, g.Temperature, g.Power = &utilization, &memory, &temperature, &power
+			s.GPUs = append(s.GPUs, g)
+		}
+		out[host] = history.Batch{Host: fmt.Sprintf("gpu%04d", host), Boot: fmt.Sprintf("boot-%d", host), Samples: []snapshot.Sample{s}}
+	}
+	return out
+}
+
+// historyBytes keeps a day and more of samples, 20 s apart.
+func (s *suite) historyBytes() error {
+	ctx := context.Background()
+	path := filepath.Join(s.dir, "bytes.db")
+	hosts, ticks := 20, 3*60*48
+	if s.quick {
+		hosts, ticks = 10, 3*60*26
+	}
+	store, err := history.Open(ctx, path, noon, history.Options{})
+	if err != nil {
+		return err
+	}
+	r, at := rand.New(rand.NewPCG(1, 2)), noon
+	for n := 0; n < ticks; n += 6 {
+		var all []history.Batch
+		for k := range 6 {
+			at = at.Add(every)
+			all = append(all, tick(r, hosts, uint64(n+k+1), at)...)
+		}
+		if _, err := store.IngestAll(ctx, at, all); err != nil {
+			return err
+		}
+	}
+	if err := store.Close(); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	values := float64(hosts * ticks * 8 * 6)
+	s.add(row{id: "H1", what: fmt.Sprintf("the file of %d hosts' samples, roll-ups and indexes included", hosts), unit: "bytes a value", values: []float64{float64(info.Size()) / values}, target: 0.35})
+	return nil
+}
+
+// historyIngest takes in one tick of the fleet, durably, with everything that
+// follows from it.
+func (s *suite) historyIngest() error {
+	ctx := context.Background()
+	store, err := history.Open(ctx, filepath.Join(s.dir, "ingest.db"), noon, history.Options{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	r, at := rand.New(rand.NewPCG(1, 2)), noon
+	hosts := s.big()
+	var sum float64
+	var ms []float64
+	for n := range 65 + s.times(60) {
+		at = at.Add(every)
+		batch := tick(r, hosts, uint64(n+1), at)
+		u, err := mine(func() error { _, err := store.IngestAll(ctx, at, batch); return err })
+		if err != nil {
+			return err
+		}
+		if n >= 65 { // from here on samples go into chunks, as they always will
+			ms, sum = append(ms, u.ms()), sum+u.ms()
+		}
+	}
+	mean := sum / float64(len(ms))
+	s.add(row{id: "H2", what: fmt.Sprintf("one tick of %d hosts, mean of %d", hosts, len(ms)), unit: "ms", values: []float64{mean}, target: 30 * float64(hosts) / 1000})
+	return nil
+}
+
+// historyCharts reads what a host's charts are drawn from.
+func (s *suite) historyCharts() error {
+	ctx := context.Background()
+	store, err := history.Open(ctx, filepath.Join(s.dir, "charts.db"), noon, history.Options{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	r, at, seq := rand.New(rand.NewPCG(1, 2)), noon, uint64(0)
+	fill := func(days int, apart time.Duration) error {
+		for range days * 24 {
+			var b history.Batch
+			for end := at.Add(time.Hour); at.Before(end); at = at.Add(apart) {
+				seq++
+				t := tick(r, 1, seq, at)[0]
+				b.Host, b.Boot, b.Samples = t.Host, t.Boot, append(b.Samples, t.Samples...)
+			}
+			if _, err := store.IngestAll(ctx, at, []history.Batch{b}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := fill(362, 10*time.Minute); err != nil {
+		return err
+	}
+	if err := fill(3, every); err != nil {
+		return err
+	}
+	for _, q := range []struct {
+		name         string
+		length, step time.Duration
+		target       float64
+	}{{"24 h", 24 * time.Hour, 5 * time.Minute, 4}, {"30 d", 30 * 24 * time.Hour, time.Hour, 10}, {"1 y", 365 * 24 * time.Hour, 24 * time.Hour, 10}} {
+		var ms []float64
+		for range s.times(12) {
+			u, err := mine(func() error {
+				_, err := store.HostSeries(ctx, "gpu0000", history.Utilization, at.Add(-q.length), at, q.step)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			ms = append(ms, u.ms())
+		}
+		s.add(row{id: "H3", what: q.name + " of one host", unit: "ms", values: ms, target: q.target, least: true})
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import "fmt"
+
+// generate runs the program once, as cron would.
+func (s *suite) generate(f *fleet) (use, error) {
+	u, _, err := program([]int{3}, s.program, "generate", "--data", f.path("data"), "--site", f.path("site"), "--state", f.path("state"), "--timezone", "UTC",
+		"--now", f.at.Format("2006-01-02T15:04:05Z"))
+	return u, err
+}
+
+// process is a cycle of everything in a process of its own, and its memory.
+func (s *suite) process() error {
+	f, err := s.fleet(s.big())
+	if err != nil {
+		return err
+	}
+	var ms, mib, again []float64
+	for range s.times(5) {
+		if err := f.push(f.names); err != nil {
+			return err
+		}
+		u, err := s.generate(f)
+		if err != nil {
+			return err
+		}
+		ms, mib = append(ms, u.ms()), append(mib, float64(u.peak)/(1<<20))
+		if u, err = s.generate(f); err != nil {
+			return err
+		}
+		again = append(again, u.ms())
+	}
+	hosts := len(f.names)
+	s.add(row{id: "G1", what: fmt.Sprintf("the same by gpuboard generate, a process for each of %d hosts' news", hosts), unit: "ms", values: ms, least: true})
+	s.note("A process for each generation renders, compresses and compares everything anew; generate --watch keeps what it can, which is why docs/scale.md tells large sites to use it. A site's files are all in memory before the first is written, which is what its memory is.")
+	s.add(row{id: "G1", what: "its memory", unit: "MiB", values: mib, target: 150, least: true})
+	s.add(row{id: "G2", what: "gpuboard generate where nothing changed", unit: "ms", values: again, least: true})
+	return nil
+}
+
+// small is the whole process for labs.
+func (s *suite) small() error {
+	for hosts, target := range map[int]float64{10: 12, 100: 60} {
+		f, err := s.fleet(hosts)
+		if err != nil {
+			return err
+		}
+		var ms []float64
+		for range s.times(12) {
+			if err := f.push(f.names); err != nil {
+				return err
+			}
+			u, err := s.generate(f)
+			if err != nil {
+				return err
+			}
+			ms = append(ms, u.ms())
+		}
+		_, _, err = program(nil, s.program, "version")
+		if err != nil {
+			return err
+		}
+		u, err := leastProgram(5, s.program, "version")
+		if err != nil {
+			return err
+		}
+		s.add(row{id: "G4", what: fmt.Sprintf("gpuboard generate, %d hosts, all with news", hosts), unit: "ms", values: ms, target: target, least: true, besides: []beside{{"starting gpuboard (version)", u}}})
+	}
+	return nil
+}
+
+func leastProgram(times int, name string, args ...string) (float64, error) {
+	best := 0.0
+	for n := range times {
+		u, _, err := program(nil, name, args...)
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 || u.ms() < best {
+			best = u.ms()
+		}
+	}
+	return best, nil
+}
+
+// growth is five times as many hosts.
+func (s *suite) growth() error {
+	few, many := 200, 1000
+	switch {
+	case s.large:
+		few, many = 1000, 5000
+	case s.quick:
+		few, many = 40, 200
+	}
+	var ms, mib [2]float64
+	for i, hosts := range []int{few, many} {
+		f, err := s.fleet(hosts)
+		if err != nil {
+			return err
+		}
+		for n := range 4 {
+			if err := f.push(f.names); err != nil {
+				return err
+			}
+			u, err := s.generate(f)
+			if err != nil {
+				return err
+			}
+			if n == 0 || u.ms() < ms[i] {
+				ms[i] = u.ms()
+			}
+			mib[i] = max(mib[i], float64(u.peak)/(1<<20))
+		}
+	}
+	s.add(row{id: "G3", what: fmt.Sprintf("processor time, from %d to %d hosts (%s to %s ms)", few, many, number(ms[0]), number(ms[1])), unit: "times", values: []float64{ms[1] / ms[0]}, target: 5.5})
+	s.add(row{id: "G3", what: fmt.Sprintf("memory, from %d to %d hosts (%s to %s MiB)", few, many, number(mib[0]), number(mib[1])), unit: "times", values: []float64{mib[1] / mib[0]}, target: 5})
+	return nil
+}

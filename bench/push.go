@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gpuboard/internal/sshtest"
+	"gpuboard/publisher"
+	"gpuboard/spool"
+)
+
+// one is a spool that always holds one bundle.
+type one []byte
+
+func (o one) Pending(string) ([]publisher.File, error) {
+	return []publisher.File{{Name: spool.LatestName, Size: int64(len(o))}}, nil
+}
+func (o one) Read(publisher.File) ([]byte, error)    { return o, nil }
+func (o one) Delivered(string, publisher.File) error { return nil }
+
+// pushes is what a push costs the server, over a kept and over a fresh
+// connection, and what scp costs it.
+func (s *suite) pushes() error {
+	f, err := s.fleet(10)
+	if err != nil {
+		return err
+	}
+	bundle, err := os.ReadFile(f.path("data", "drop", f.names[0], "latest.json.gz"))
+	if err != nil {
+		return err
+	}
+	return s.with(func(h *harness) error {
+		server := sshtest.Start(h, sshtest.Options{Command: sshtest.LockedDown})
+		proxy := sshtest.NewProxy(h, server.Addr)
+		known, err := os.ReadFile(server.KnownHosts)
+		if err != nil {
+			return err
+		}
+		hosts := filepath.Join(s.dir, "known_hosts")
+		if err := os.WriteFile(hosts, []byte(strings.ReplaceAll(string(known), fmt.Sprintf("]:%d ", server.Port), fmt.Sprintf("]:%d ", proxy.Port))), 0o600); err != nil {
+			return err
+		}
+		target, err := publisher.ParseTarget(fmt.Sprintf("sftp://%s@127.0.0.1:%d/", server.User, proxy.Port))
+		if err != nil {
+			return err
+		}
+		empty := filepath.Join(s.dir, "ssh_config") // no settings of whoever runs this
+		if err := os.WriteFile(empty, nil, 0o600); err != nil {
+			return err
+		}
+		o := publisher.Options{Target: target, Host: "gpu01", Keep: true, Identity: []string{server.Key}, KnownHosts: []string{hosts}, StateDir: filepath.Join(s.dir, "pushes"), ConfigFiles: []string{empty}}
+		if err := s.kept(o, proxy, server, one(bundle)); err != nil {
+			return err
+		}
+		plain := sshtest.Start(h, sshtest.Options{}) // scp asks for more than a node may
+		return s.fresh(o, proxy, server, one(bundle), plain, sshtest.NewProxy(h, plain.Addr))
+	})
+}
+
+func (s *suite) kept(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.Server, bundle one) error {
+	p, err := publisher.New(o)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	for range 3 {
+		if _, err := p.Publish(context.Background(), bundle); err != nil {
+			return err
+		}
+	}
+	const each = 50
+	var ms, turns, up []float64
+	for range s.times(8) {
+		proxy.Reset()
+		before := spent(server.Sessions()...)
+		for range each {
+			if _, err := p.Publish(context.Background(), bundle); err != nil {
+				return err
+			}
+		}
+		ms = append(ms, float64((spent(server.Sessions()...)-before).Microseconds())/1000/each)
+		bytes, _, round := proxy.Counted()
+		turns, up = append(turns, float64(round)/each), append(up, float64(bytes)/each/1024)
+	}
+	s.add(row{id: "P1", what: "a push of 8 GPUs over a kept connection, on the server", unit: "ms", values: ms, target: 0.5, least: true})
+	s.add(row{id: "P1", what: "its round trips", unit: "", values: turns, target: 6})
+	s.add(row{id: "P1", what: "its bytes up", unit: "KiB", values: up, target: 4})
+	return nil
+}
+
+// fresh counts the sessions of the server after they have ended.
+func (s *suite) fresh(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.Server, bundle one, plain *sshtest.Server, plainProxy *sshtest.Proxy) error {
+	o.Keep = false
+	p, err := publisher.New(o)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	const each = 20
+	batch := func(server *sshtest.Server, proxy *sshtest.Proxy, push func() error) (ms, turns, kib float64, err error) {
+		proxy.Reset()
+		_, before := reaped(server.PID())
+		for range each {
+			if err := push(); err != nil {
+				return 0, 0, 0, err
+			}
+		}
+		for end := time.Now().Add(20 * time.Second); len(server.Sessions()) > 0 && time.Now().Before(end); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		_, after := reaped(server.PID())
+		up, down, round := proxy.Counted()
+		return float64((after - before).Microseconds()) / 1000 / each, float64(round) / each, float64(up+down) / each / 1024, nil
+	}
+	var ms, turns, kib []float64
+	for range s.times(8) {
+		m, t, k, err := batch(server, proxy, func() error { _, err := p.Publish(context.Background(), bundle); return err })
+		if err != nil {
+			return err
+		}
+		ms, turns, kib = append(ms, m), append(turns, t), append(kib, k)
+	}
+	var besides, besideTurns, besideBytes []beside
+	file := filepath.Join(s.dir, "bundle")
+	if err := os.WriteFile(file, bundle, 0o644); err != nil {
+		return err
+	}
+	if scp, err := exec.LookPath("scp"); err == nil {
+		m, t, k, err := batch(plain, plainProxy, func() error {
+			args := append(sshOptions(plain), "-P", fmt.Sprint(plainProxy.Port), file, plain.User+"@127.0.0.1:")
+			_, _, err := program(nil, scp, args...)
+			return err
+		})
+		if err != nil {
+			s.note("scp beside P2: %v", err)
+		} else {
+			besides, besideTurns, besideBytes = []beside{{"scp of the same bytes", m}}, []beside{{"scp", t}}, []beside{{"scp", k}}
+		}
+	}
+	s.add(row{id: "P2", what: "a push over a fresh connection, on the server", unit: "ms", values: ms, target: 14, least: true, besides: besides})
+	s.add(row{id: "P2", what: "its round trips", values: turns, besides: besideTurns})
+	s.add(row{id: "P2", what: "its bytes both ways", unit: "KiB", values: kib, target: 8, besides: besideBytes})
+	return nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestVerdict(t *testing.T) {
+	for name, c := range map[string]struct {
+		r    row
+		want string
+	}{
+		"least below":    {row{values: []float64{40, 60, 90}, target: 50, least: true}, "met"},
+		"median above":   {row{values: []float64{40, 60, 90}, target: 50}, "**1.2 times**"},
+		"at the target":  {row{values: []float64{50}, target: 50}, "met"},
+		"without target": {row{values: []float64{50}}, ""},
+		"not measured":   {row{target: 50}, ""},
+	} {
+		if got := c.r.verdict(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestNumbersKeepThreeDigits(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.0123: "0.0123", 5: "5", 10: "10.0", 41.26: "41.3", 1234.5: "1234", 0.5: "0.5"} {
+		if got := number(v); got != want {
+			t.Errorf("number(%v) = %q, want %q", v, got, want)
+		}
+	}
+}
+
+// A measure that was not taken is in the report all the same, and foreign text
+// breaks neither the table nor the plot.
+func TestReportIsWhole(t *testing.T) {
+	s := &suite{}
+	s.add(row{id: "X1", what: "this | that <&>", unit: "ms", values: []float64{3, 1, 2}, target: 1, least: true, besides: []beside{{"scp", 4}}})
+	s.add(row{id: "X2", what: "not measured: no\nprogram"})
+	dir := t.TempDir()
+	if err := s.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	report, err := os.ReadFile(filepath.Join(dir, "REPORT.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| X1 | this / that <&> | 1 | 2 | 3 | ms | 1 | met | scp: 4 (ratio 0.25) |\n", "| X2 | not measured: no program |"} {
+		if !strings.Contains(string(report), want) {
+			t.Errorf("the report lacks %q:\n%s", want, report)
+		}
+	}
+	plot, err := os.Open(filepath.Join(dir, "report.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plot.Close()
+	bars := 0
+	for d := xml.NewDecoder(plot); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("the plot is no XML: %v", err)
+		}
+		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "rect" {
+			bars++
+		}
+	}
+	if bars != 2 { // the ground, and one result
+		t.Errorf("%d rectangles in the plot, want 2", bars)
+	}
+}
+
+func TestAHarnessThatFailsIsAnError(t *testing.T) {
+	s := &suite{dir: t.TempDir()}
+	var order []string
+	err := s.with(func(h *harness) error {
+		h.Cleanup(func() { order = append(order, "first") })
+		h.Cleanup(func() { order = append(order, "second") })
+		h.Skip("there is no sshd")
+		return nil
+	})
+	if err == nil || err.Error() != "there is no sshd" {
+		t.Errorf("error %v, want the reason", err)
+	}
+	if strings.Join(order, " ") != "second first" {
+		t.Errorf("cleaned up in the order %v", order)
+	}
+	if err := s.with(func(*harness) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}
