@@ -172,7 +172,7 @@ func TestShots(t *testing.T) {
 	}
 	only := os.Getenv("GPUBOARD_SHOTS_ONLY")
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
-	rich, big, stale := siteDir(t, testFleet()), siteDir(t, bigFleet(200)), siteDir(t, staleFleet())
+	rich, mid, big, stale := siteDir(t, testFleet()), siteDir(t, bigFleet(40)), siteDir(t, bigFleet(200)), siteDir(t, staleFleet())
 	two := testFleet()
 	two.Board.Hosts, two.Board.Problems, two.Notice = two.Board.Hosts[4:6], nil, ""
 	two.Board.Bookings, two.Board.NextFree = nil, nil
@@ -189,6 +189,7 @@ func TestShots(t *testing.T) {
 		{"open", rich + "/index.html", 1280, 1500, false, "document.querySelectorAll('.w details').forEach(d => d.open = true)"},
 		{"phone", rich + "/index.html", 390, 2600, false, ""},
 		{"two", small + "/index.html", 1280, 0, false, ""},
+		{"mid", mid + "/index.html#gpu003", 1280, 1000, false, ""},
 		{"big", big + "/index.html", 1280, 2200, false, ""},
 		{"stale", stale + "/index.html", 1280, 1500, false, ""},
 		{"host", rich + "/hosts/atlas/index.html", 1280, 0, false, "document.querySelector('.each').open = true"},

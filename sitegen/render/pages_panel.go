@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gpuboard/board"
@@ -26,6 +27,47 @@ type panelView struct {
 // A dueView is a booking as the script reads it.
 type dueView struct {
 	Name, From, Until string // the times in ISO, "" for open
+}
+
+// bookings fills in the reservation: the one in force, its trouble, and the next.
+func (v *view) bookings(r *rowView, g *board.GPU, ref time.Time, root string) {
+	if g.Booking != nil {
+		r.Booking = v.slot(g.Booking, ref, root)
+	}
+	if g.Next != nil {
+		r.Next = v.slot(g.Next, ref, root)
+	}
+	if g.Booking != nil && !g.FreeFrom.Equal(g.Booking.Until) {
+		r.Free = v.words.near(g.FreeFrom, ref)
+	}
+	for i := range g.Others {
+		r.Also = append(r.Also, *v.slot(&g.Others[i], ref, root))
+	}
+	if g.State == board.Contested {
+		var others []string
+		for i := range g.Processes {
+			p := &g.Processes[i]
+			if p.Person != "" && p.Type.Computes() && !dead(p) && !holds(g, p.Person) && !slices.Contains(others, p.Person) {
+				others = append(others, p.Person)
+			}
+		}
+		r.Not = clean(strings.Join(others, ", "))
+	}
+}
+
+func holds(g *board.GPU, person string) bool {
+	if g.Booking != nil && strings.EqualFold(g.Booking.Name, person) {
+		return true
+	}
+	return slices.ContainsFunc(g.Others, func(b board.Booking) bool { return strings.EqualFold(b.Name, person) })
+}
+
+func (v *view) slot(b *board.Booking, ref time.Time, root string) *slotView {
+	return &slotView{
+		Name: clean(b.Name), Href: v.userHref(root, b.Name),
+		From: v.words.near(b.From, ref), Until: v.words.near(b.Until, ref), Open: b.Until.IsZero(),
+		Comment: clean(b.Comment), Maintenance: b.Kind == "maintenance", Soon: v.soon(b),
+	}
 }
 
 func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *panelView {

@@ -32,14 +32,14 @@ func TestUserPath(t *testing.T) {
 
 func TestSparkline(t *testing.T) {
 	gap := []*float64{ptr(0.0), ptr(100.0), nil, ptr(50.0)}
-	path, mean, highest, known := sparkline(gap)
+	path, mean, highest, known := sparkline(gap, fineSpark())
 	if path != "M0 21v-1h2v-20h2V21zM6 21v-11h2V21z" || mean != 50 || highest != 100 || !known {
 		t.Errorf("sparkline = %q, mean %d, highest %d, known %t", path, mean, highest, known)
 	}
 	if n := strings.Count(path, "M"); n != 2 {
 		t.Errorf("%q has %d areas: a gap must stay a gap", path, n)
 	}
-	if _, _, _, known := sparkline(make([]*float64, 96)); known {
+	if _, _, _, known := sparkline(make([]*float64, 96), fineSpark()); known {
 		t.Error("96 gaps are drawn as something")
 	}
 }

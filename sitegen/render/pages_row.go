@@ -14,38 +14,39 @@ import (
 
 // A rowView is one GPU as a row of a table.
 type rowView struct {
-	ID, Index string
-	State     board.State
-	Model     string // where a card has more than one
-	GiB       int    // for the filter, too
-	Used      string
-	Total     string
-	BarText   string // the bar in words
-	Bars      []segment
-	Util      string
-	Spark     string
-	SparkText string
-	Heat      string
-	Huge      bool // on a page that has no room for it
-	Reason    string
-	Driver    string // the driver's own words about a lost GPU
-	Who       *personView
-	More      []personView // the other people, by memory
-	Others    int          // processes beyond the one that is named
-	Processes []processView
-	Only      int // the pid of the one process, where the row names it wholly
-	MIG       []migView
-	Idle      string
-	NoShow    bool
-	Booking   *slotView
-	Not       string // who is on it, though somebody else booked it
-	Also      []slotView
-	Next      *slotView
-	Free      *moment // free from, where that is not the end of the booking
-	Last      *lastView
-	Details   bool // processes and instances are listed
-	Panel     *panelView
-	Facts     []factView
+	ID, Index   string
+	State       board.State
+	Model       string // where a card has more than one
+	GiB         int    // for the filter, too
+	Used        string
+	Total       string
+	BarText     string // the bar in words
+	Bars        []segment
+	Util        string
+	Spark       string
+	SparkText   string
+	SparkHeight int
+	Heat        string
+	Huge        bool // on a page that has no room for it
+	Reason      string
+	Driver      string // the driver's own words about a lost GPU
+	Who         *personView
+	More        []personView // the other people, by memory
+	Others      int          // processes beyond the one that is named
+	Processes   []processView
+	Only        int // the pid of the one process, where the row names it wholly
+	MIG         []migView
+	Idle        string
+	NoShow      bool
+	Booking     *slotView
+	Not         string // who is on it, though somebody else booked it
+	Also        []slotView
+	Next        *slotView
+	Free        *moment // free from, where that is not the end of the booking
+	Last        *lastView
+	Details     bool // processes and instances are listed
+	Panel       *panelView
+	Facts       []factView
 }
 
 type personView struct {
@@ -103,6 +104,9 @@ const (
 	whole               // a host's own page
 )
 
+// crowded reports whether a page has so many rows that each must be brief.
+func (v *view) crowded(d detail) bool { return d == usual && len(v.in.Board.Hosts) > panelHosts }
+
 // row makes one row. ref is the moment beside which times are named, root leads
 // to the site's root.
 func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.Time, root string) rowView {
@@ -131,13 +135,42 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 	}
 	v.whoIsOn(&r, g, d, ref, root)
 	v.bookings(&r, g, ref, root)
-	if d == whole || d == usual && len(v.in.Board.Hosts) <= panelHosts {
+	if d != brief && !v.crowded(d) {
 		r.Panel = v.panel(h, g, ref, root)
 	}
 	if d == whole {
 		r.Facts = v.facts(g)
 	}
+	if v.crowded(d) {
+		r.plainTimes()
+	}
 	return r
+}
+
+// plainTimes leaves the times to people: for machines they cost as much as the
+// bars, and board.json has them.
+func (r *rowView) plainTimes() {
+	slots := slices.Clone(r.Also)
+	for _, s := range []*slotView{r.Booking, r.Next} {
+		if s != nil {
+			slots = append(slots, *s)
+		}
+	}
+	times := []*moment{r.Free}
+	for _, s := range slots {
+		times = append(times, s.From, s.Until)
+	}
+	if r.Who != nil {
+		times = append(times, r.Who.Since)
+	}
+	if r.Last != nil {
+		times = append(times, r.Last.At)
+	}
+	for _, m := range times {
+		if m != nil {
+			m.ISO = ""
+		}
+	}
 }
 
 // readings fills in the numbers and their charts.
@@ -154,6 +187,9 @@ func (v *view) readings(r *rowView, g *board.GPU, d detail) {
 				r.Bars = segments(share, nil)
 			} else {
 				r.Bars, r.BarText = v.memoryBar(g, share)
+				if d != whole {
+					r.BarText = "" // the numbers and the people stand beside it
+				}
 			}
 		}
 	}
@@ -161,8 +197,12 @@ func (v *view) readings(r *rowView, g *board.GPU, d detail) {
 		r.Util = strconv.Itoa(*g.UtilizationGPU)
 	}
 	if d != brief && g.Utilization != nil {
-		if path, mean, highest, known := sparkline(g.Utilization); known {
-			r.Spark, r.SparkText = path, fmt.Sprintf(v.words.or("spark", "%d, %d"), mean, highest)
+		grain := fineSpark()
+		if v.crowded(d) {
+			grain = coarseSpark()
+		}
+		if path, mean, highest, known := sparkline(g.Utilization, grain); known {
+			r.Spark, r.SparkHeight, r.SparkText = path, grain.height(), fmt.Sprintf(v.words.or("spark", "%d, %d"), mean, highest)
 		}
 	}
 	heat := make([]string, 0, 2)
@@ -268,7 +308,11 @@ func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root s
 		r.Only = p[0].PID
 	}
 	for _, p := range order {
-		r.Processes = append(r.Processes, v.process(p, ref, root))
+		pv := v.process(p, ref, root)
+		if v.crowded(d) {
+			pv.Share, pv.Since = "", nil // the host's own page has them
+		}
+		r.Processes = append(r.Processes, pv)
 	}
 	for _, m := range g.MIGDevices {
 		mv := migView{Index: m.Index, Profile: clean(m.Profile), UUID: clean(m.UUID)}
@@ -311,47 +355,6 @@ func (v *view) process(p *board.Process, ref time.Time, root string) processView
 	}
 	pv.Kill, pv.Children = strings.Join(pids, " "), clean(strings.Join(names, ", "))
 	return pv
-}
-
-// bookings fills in the reservation: the one in force, its trouble, and the next.
-func (v *view) bookings(r *rowView, g *board.GPU, ref time.Time, root string) {
-	if g.Booking != nil {
-		r.Booking = v.slot(g.Booking, ref, root)
-	}
-	if g.Next != nil {
-		r.Next = v.slot(g.Next, ref, root)
-	}
-	if g.Booking != nil && !g.FreeFrom.Equal(g.Booking.Until) {
-		r.Free = v.words.near(g.FreeFrom, ref)
-	}
-	for i := range g.Others {
-		r.Also = append(r.Also, *v.slot(&g.Others[i], ref, root))
-	}
-	if g.State == board.Contested {
-		var others []string
-		for i := range g.Processes {
-			p := &g.Processes[i]
-			if p.Person != "" && p.Type.Computes() && !dead(p) && !holds(g, p.Person) && !slices.Contains(others, p.Person) {
-				others = append(others, p.Person)
-			}
-		}
-		r.Not = clean(strings.Join(others, ", "))
-	}
-}
-
-func holds(g *board.GPU, person string) bool {
-	if g.Booking != nil && strings.EqualFold(g.Booking.Name, person) {
-		return true
-	}
-	return slices.ContainsFunc(g.Others, func(b board.Booking) bool { return strings.EqualFold(b.Name, person) })
-}
-
-func (v *view) slot(b *board.Booking, ref time.Time, root string) *slotView {
-	return &slotView{
-		Name: clean(b.Name), Href: v.userHref(root, b.Name),
-		From: v.words.near(b.From, ref), Until: v.words.near(b.Until, ref), Open: b.Until.IsZero(),
-		Comment: clean(b.Comment), Maintenance: b.Kind == "maintenance", Soon: v.soon(b),
-	}
 }
 
 func dead(p *board.Process) bool { return p.Alive != nil && !*p.Alive }

@@ -22,7 +22,7 @@ func fill(d disk) float64 {
 // Above these numbers of hosts the front page leaves things to the hosts' own
 // pages, so that it stays light: charts and processes, then meters.
 const (
-	panelHosts = 16 // the front page has the panels for booking
+	panelHosts = 16 // the front page has the panels for booking, and fine charts
 	usualHosts = 60
 	denseHosts = 200
 )

@@ -8,19 +8,30 @@ import (
 // Charts are attributes of SVG, made here as numbers: a strict
 // Content-Security-Policy forbids inline styles, and SVG does not need them.
 
-const (
-	sparkSteps  = 48 // of the 24 hours that are drawn; half an hour each
-	sparkHeight = 20
-)
+// A sparkGrain is how finely the last 24 hours are drawn, in a picture that is
+// 96 units wide. It decides most of the front page's size: noise does not
+// compress, whatever it is written in.
+type sparkGrain struct {
+	steps  int // of the 24 hours
+	levels int // of the height: more is not seen at this size
+	unit   int // the height of a level
+}
 
-// sparkline draws steps of utilization as an area: one step is two units wide,
-// 100 % is the full height, and a step without readings is a gap down to
-// nothing, not a zero (a zero still has its own thin line). The path uses
+// fineSpark is half an hour to the step.
+func fineSpark() sparkGrain { return sparkGrain{48, 10, 2} }
+
+// coarseSpark is an hour to the step, for a page with many rows.
+func coarseSpark() sparkGrain { return sparkGrain{24, 7, 3} }
+
+// height of the picture: a zero has a thin line of its own below the levels.
+func (s sparkGrain) height() int { return s.levels*s.unit + 1 }
+
+// sparkline draws steps of utilization as an area: 100 % is the full height, and
+// a step without readings is a gap down to nothing, not a zero. The path uses
 // relative moves because they repeat, and what repeats compresses.
-//
-// Heights come in ten steps: more is not seen at this size, and costs bytes.
-func sparkline(steps []*float64) (path string, mean, highest int, known bool) {
-	width := (len(steps) + sparkSteps - 1) / sparkSteps
+func sparkline(steps []*float64, grain sparkGrain) (path string, mean, highest int, known bool) {
+	width := (len(steps) + grain.steps - 1) / grain.steps
+	wide, base := int64(96/grain.steps), int64(grain.height())
 	if width == 0 {
 		return "", 0, 0, false
 	}
@@ -40,19 +51,19 @@ func sparkline(steps []*float64) (path string, mean, highest int, known bool) {
 		if k == 0 {
 			if drawing {
 				b = append(b, 'V')
-				b = strconv.AppendInt(b, sparkHeight+1, 10)
+				b = strconv.AppendInt(b, base, 10)
 				b = append(b, 'z')
 				drawing = false
 			}
 			continue
 		}
 		sum, n = sum+part, n+k
-		h := 1 + 2*int(math.Round(part/float64(k)*(sparkHeight/2-0.5)/100))
+		h := 1 + grain.unit*int(math.Round(part/float64(k)*(float64(grain.levels)-0.5)/100))
 		if !drawing {
 			b = append(b, 'M')
-			b = strconv.AppendInt(b, int64(2*i/width), 10)
+			b = strconv.AppendInt(b, wide*int64(i/width), 10)
 			b = append(b, ' ')
-			b = strconv.AppendInt(b, sparkHeight+1, 10)
+			b = strconv.AppendInt(b, base, 10)
 			drawing, height = true, 0
 		}
 		if h != height {
@@ -60,11 +71,11 @@ func sparkline(steps []*float64) (path string, mean, highest int, known bool) {
 			b = strconv.AppendInt(b, int64(height-h), 10)
 			height = h
 		}
-		b = append(b, 'h', '2')
+		b = strconv.AppendInt(append(b, 'h'), wide, 10)
 	}
 	if drawing {
 		b = append(b, 'V')
-		b = strconv.AppendInt(b, sparkHeight+1, 10)
+		b = strconv.AppendInt(b, base, 10)
 		b = append(b, 'z')
 	}
 	if n == 0 {
