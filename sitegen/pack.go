@@ -11,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
@@ -23,15 +22,8 @@ import (
 // 3 % of level 9 at half the price.
 const gzipLevel = 6
 
-// compressible reports whether a file gets a compressed twin beside it. The
-// views of one host that are for curl and for programs of other systems get
-// none: they are a few kB, whoever fetches them does not ask for gzip, and a
-// third of all files of a large site would be their twins.
+// compressible reports whether a file gets a compressed twin beside it.
 func compressible(name string) bool {
-	if base := path.Base(name); strings.HasPrefix(name, "hosts/") && strings.HasPrefix(base, "status.") ||
-		strings.HasPrefix(name, "compat/gpu_status/") || strings.HasPrefix(name, "states/") && strings.Count(name, "/") == 2 {
-		return false
-	}
 	switch path.Ext(name) {
 	case ".html", ".css", ".js", ".json", ".txt", ".ansi", ".svg", ".ics", ".atom", ".csv":
 		return true
