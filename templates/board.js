@@ -42,7 +42,7 @@
     if (s < 172800) { return W.hour.replace("%d", Math.floor(s / 3600)); }
     return W.day.replace("%d", Math.floor(s / 86400));
   };
-  var heading = null, level = "";
+  var heading = null, level = "", help = false;
   var tell = function (cls, text) {
     var box = $("_state"), p = box.firstChild;
     if (!text) { if (p) { box.removeChild(p); } return; }
@@ -60,7 +60,7 @@
       if (!e.title) { e.title = e.textContent; }
       e.textContent = ms < -60000 ? e.title : say(W.ago, length(ms));
     });
-    if (!root.dataset.built) { return; }
+    if (!root.dataset.built) { tell("", help ? W.help : ""); return; }
     var built = Date.parse(root.dataset.built), ms = now() - built, step = 1000 * (root.dataset.interval || 60);
     var mark = $("_age"), h1 = doc.querySelector("h1 .big");
     var next = ms > 10 * step ? "dead" : ms > 2.5 * step ? "late" : "";
@@ -78,27 +78,20 @@
     } else if (ms < -60000) {
       tell("", say(W.clock, length(-ms)));
     } else {
-      tell("", next === "late" ? say(W.late, length(ms)) : saved && built < saved - skew ? say(W.saved, root.dataset.interval) : "");
+      tell("", help ? W.help : next === "late" ? say(W.late, length(ms)) : saved && built < saved - skew ? say(W.saved, root.dataset.interval) : "");
     }
     level = next;
   };
 
   // Copying.
-  var copy = function (text, button) {
-    var done = function () {
-      button.textContent = W.copied;
-      button.classList.add("ok");
-      setTimeout(function () { button.textContent = W.copy; button.classList.remove("ok"); }, 1600);
-    };
+  var copy = function (code, done) {
+    var select = function () { getSelection().selectAllChildren(code); };
     if (navigator.clipboard && window.isSecureContext) {
-      navigator.clipboard.writeText(text).then(done, function () { select(button); });
+      navigator.clipboard.writeText(code.textContent).then(done, select);
     } else {
-      select(button);
+      select();
       if (doc.execCommand("copy")) { done(); }
     }
-  };
-  var select = function (button) {
-    getSelection().selectAllChildren(button.previousSibling);
   };
   var copies = function () {
     all("code.copy").forEach(function (code) {
@@ -109,7 +102,13 @@
       code.parentNode.replaceChild(line, code);
       line.appendChild(code);
       line.appendChild(button);
-      button.addEventListener("click", function () { copy(code.textContent, button); });
+      button.addEventListener("click", function () {
+        copy(code, function () {
+          button.textContent = W.copied;
+          button.classList.add("ok");
+          setTimeout(function () { button.textContent = W.copy; button.classList.remove("ok"); }, 1600);
+        });
+      });
     });
   };
 
@@ -235,6 +234,7 @@
   };
 
   // Sorting of the lists of people.
+  var sorted = null;
   var sorting = function () {
     all("table.sortable").forEach(function (t) {
       all("thead th", t).forEach(function (th, i) {
@@ -242,18 +242,20 @@
         b.type = "button";
         th.textContent = "";
         th.appendChild(b);
-        b.addEventListener("click", function () {
-          var down = th.getAttribute("aria-sort") !== "descending", body = t.tBodies[0];
+        var sort = function (down) {
+          var body = t.tBodies[0], numbers = th.classList.contains("n");
+          sorted = { column: i, down: down };
           all("th", t.tHead).forEach(function (x) { x.removeAttribute("aria-sort"); });
           th.setAttribute("aria-sort", down ? "descending" : "ascending");
           all("tr:not(.first)", body).map(function (r) {
             var text = r.cells[i].textContent.trim(), number = parseFloat(text);
-            return { row: r, key: isNaN(number) ? text.toLowerCase() : number };
+            return { row: r, key: !numbers ? text.toLowerCase() : isNaN(number) ? -1 : number };
           }).sort(function (a, b) {
-            var x = a.key === "" ? -1 : a.key, y = b.key === "" ? -1 : b.key;
-            return (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1);
+            return (a.key < b.key ? -1 : a.key > b.key ? 1 : 0) * (down ? -1 : 1);
           }).forEach(function (x) { body.appendChild(x.row); });
-        });
+        };
+        b.addEventListener("click", function () { sort(th.getAttribute("aria-sort") !== "descending"); });
+        if (sorted && sorted.column === i) { sort(sorted.down); }
       });
     });
   };
@@ -470,8 +472,9 @@
 
   // Keys. Never in a field, never with a modifier, and they can be turned off.
   var hop = function (step) {
-    var hosts = all(".host:not([hidden])"), line = scrollY + 24, at = -1;
-    hosts.forEach(function (h, i) { if (h.getBoundingClientRect().top + scrollY <= line) { at = i; } });
+    var hosts = all(".host:not([hidden])").filter(function (h) { return h.offsetParent; }), focus = (doc.activeElement || doc.body).closest(".host"), at = hosts.indexOf(focus);
+    // The last hosts cannot come to the top of the window: the focus goes before the place.
+    if (at < 0) { hosts.forEach(function (h, i) { if (h.getBoundingClientRect().top <= 24) { at = i; } }); }
     var h = hosts[Math.max(0, Math.min(hosts.length - 1, at + step))];
     if (h) { h.scrollIntoView(); h.querySelector("h3 a").focus({ preventScroll: true }); }
   };
@@ -480,7 +483,7 @@
       if (e.key === "Escape" && e.target === controls.q) { controls.q.value = filter.q = ""; apply(); controls.q.blur(); }
       return;
     }
-    var near = e.target.closest && e.target.closest(".host,li");
+    var near = e.target.closest && e.target.closest(".host,.now li");
     switch (e.key) {
       case "/": if (controls.q) { controls.q.focus(); e.preventDefault(); } break;
       case "f": if (controls.free) { controls.free.click(); } break;
@@ -488,10 +491,17 @@
       case "k": hop(-1); break;
       case "t": turn(); break;
       case "c":
-        var id = near && near.id, line = near && near.querySelector("button.cpy") || all(".now button.cpy").filter(function (b) { return !id || b.previousSibling.textContent === "ssh " + id; })[0];
-        if (line) { line.click(); }
+        // Of the host or the card that has the focus, or of the first free one.
+        var ssh = near && near.dataset.ssh, line = near && !ssh ? near.querySelector("button.cpy") : doc.querySelector(".now button.cpy,.fresh button.cpy");
+        if (ssh) {
+          var code = doc.body.appendChild(make("code", "vh", "ssh " + ssh));
+          copy(code, function () { code.remove(); tell("", W.copied + ": " + code.textContent); });
+        } else if (line) {
+          line.click();
+        }
         break;
-      case "?": tell("", $("_state").textContent === W.help ? "" : W.help); break;
+      case "?": help = !help; age(); break;
+      case "Escape": help = false; age(); break;
     }
   });
 
