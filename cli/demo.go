@@ -65,7 +65,7 @@ func (a *app) demo(ctx context.Context, cfg *config, listen string) (err error) 
 	if err != nil {
 		return fmt.Errorf("making a temporary directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, removeAll(dir)) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
@@ -303,4 +303,16 @@ func (a *app) watchDemo(ctx context.Context, g *sitegen.Generator) error {
 		}
 	}
 	return nil
+}
+
+// removeAll removes a directory in which a last write may still be under way:
+// what was told to end has ended, but not what it had asked the system for.
+func removeAll(dir string) error {
+	for range 40 {
+		if os.RemoveAll(dir) == nil {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return os.RemoveAll(dir)
 }
