@@ -307,8 +307,8 @@
       return r.ok ? r.text() : "";
     }).then(function (text) {
       var fresh = text && new DOMParser().parseFromString(text, "text/html");
+      age(); // before the news, which it would take away
       if (fresh && fresh.getElementById("_main")) { renew(fresh); }
-      age();
     }).catch(function () { age(); }).then(schedule);
   };
   var renew = function (fresh) {

@@ -1,9 +1,8 @@
 package render
 
 import (
+	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,13 +37,14 @@ const (
 func TestBrowserKeys(t *testing.T) {
 	site := serve(t, keysSite(t))
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
-	b.do(t, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(site+"index.html"))
-
-	// Every host is reached one after the other, also those that are too near
-	// the foot of the page to come to the top of the window.
-	for _, want := range []string{"atlas", "boreas", "ceres", "dione", "europa", "fornax", "gaia", "helios", "icarus", "icarus"} {
-		b.press(t, "j")
-		expect(t, b, focused, want)
+	// Every host is reached one after the other, also those that cannot come to
+	// the top of a tall window.
+	for _, height := range []int64{4000, 900} {
+		b.do(t, chromedp.EmulateViewport(1280, height), chromedp.Navigate(site+"index.html"))
+		for _, want := range []string{"atlas", "boreas", "ceres", "dione", "europa", "fornax", "gaia", "helios", "icarus", "icarus"} {
+			b.press(t, "j")
+			expect(t, b, focused, want)
+		}
 	}
 	b.press(t, "k")
 	expect(t, b, focused, "helios")
@@ -209,13 +209,7 @@ func TestBrowserSorts(t *testing.T) {
 	// Renewing the page keeps the order, folds and all.
 	next := testFleet()
 	next.Board.GeneratedAt = fleetNow.Add(time.Minute)
-	for _, f := range pages(t, next) {
-		if f.Path == "index.html" {
-			if err := os.WriteFile(filepath.Join(dir, f.Path), f.Content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	rewriteIndex(t, dir, next)
 	b.eval(t, `document.querySelector("#atlas button.fold").click()`)
 	b.renewed(t)
 	expect(t, b, sorted, "reserved descending")
@@ -230,7 +224,9 @@ func TestBrowserSorts(t *testing.T) {
 // renewed waits until the page has renewed itself, as after a return to it.
 func (b *browser) renewed(t testing.TB) {
 	t.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`new Promise(done => {
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[string](`new Promise(done => {
 		new MutationObserver(() => done("")).observe(document.documentElement, {attributes: true, attributeFilter: ["data-built"]});
 		document.dispatchEvent(new Event("visibilitychange"));
 	}).then(() => "")`, chromedp.EvalAwaitPromise)); err != nil {

@@ -1,0 +1,126 @@
+package render
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"gpuboard/board"
+)
+
+// TestBrowserFitsANarrowWindow: 320 pixels are what is left of 1280 when
+// somebody reads at 400 %. No kind of page may then be wider than the window.
+func TestBrowserFitsANarrowWindow(t *testing.T) {
+	rich, many := siteDir(t, remembered(testFleet())), siteDir(t, remembered(thin(bigFleet(pastHosts+1))))
+	b := openBrowser(t, fleetNow.Add(14*time.Second))
+	b.do(t, chromedp.EmulateViewport(320, 640))
+	for _, page := range []string{
+		rich + "/index.html", rich + "/hosts/atlas/index.html", rich + "/hosts/icarus/index.html", rich + "/hosts/atlas/history/index.html", rich + "/history/index.html",
+		rich + "/users/mira/index.html", rich + "/bookings/index.html", rich + "/book/index.html", rich + "/about/index.html", rich + "/kiosk/index.html",
+		many + "/index.html", many + "/history/index.html", many + "/hosts/gpu000/index.html", many + "/hosts/gpu000/history/index.html", many + "/bookings/index.html",
+	} {
+		b.do(t, chromedp.Navigate("file://"+page))
+		b.eval(t, `document.querySelectorAll("details").forEach(d => d.open = true)`)
+		if got := b.eval(t, `document.documentElement.scrollWidth`); got != "320" {
+			t.Errorf("%s is %s pixels wide", strings.TrimPrefix(strings.TrimPrefix(page, rich), many), got)
+		}
+	}
+	b.quiet(t, "file://")
+}
+
+// overlaps are the rows in which the word that opens a panel lies upon other
+// words, or outside its cell.
+const overlaps = `[...document.querySelectorAll("td.k")].filter(k => {
+	const s = k.querySelector(".bkp > summary, .bka");
+	if (!s || !k.offsetParent) { return false; }
+	const a = s.getBoundingClientRect(), c = k.getBoundingClientRect();
+	const words = document.createTreeWalker(k, NodeFilter.SHOW_TEXT);
+	let bad = a.left < c.left || a.right > c.right + 1 || a.top < c.top || a.bottom > c.bottom + 1;
+	for (let w; (w = words.nextNode());) {
+		if (s.contains(w) || !w.textContent.trim()) { continue; }
+		const r = document.createRange();
+		r.selectNodeContents(w);
+		for (const b of r.getClientRects()) {
+			bad = bad || b.left < a.right && b.right > a.left && b.top + 3 < a.bottom && b.bottom - 3 > a.top;
+		}
+	}
+	return bad;
+}).map(k => k.parentNode.id).join(" ")`
+
+func TestBrowserBookLiesOnNothing(t *testing.T) {
+	in := testFleet()
+	long := in.Board.Hosts[0].GPUs[0].Booking
+	long.Name, long.Comment = "somebody-with-an-uncommonly-long-name", strings.Repeat("ReallyLongWord", 6)
+	rich, mid := siteDir(t, in), siteDir(t, bigFleet(panelHosts+1))
+	b := openBrowser(t, fleetNow.Add(14*time.Second))
+	for page, widths := range map[string][]int64{
+		rich + "/index.html": {1920, 1280, 1100, 1021, 1020, 641, 640, 320}, rich + "/hosts/atlas/index.html": {1280, 1021}, mid + "/index.html": {1280, 1021, 640},
+	} {
+		for _, width := range widths {
+			b.do(t, chromedp.EmulateViewport(width, 900), chromedp.Navigate("file://"+page))
+			expect(t, b, overlaps, "")
+			expect(t, b, `document.querySelectorAll(".bkp > summary, .bka").length > 7`, "true")
+			b.eval(t, `document.querySelectorAll(".bkp").forEach(d => d.open = true)`)
+			expect(t, b, overlaps, "")
+		}
+	}
+	// The panel comes after the booking for whoever hears or tabs through it.
+	b.do(t, chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+rich+"/index.html"))
+	expect(t, b, `document.querySelector("#atlas-3 .k").lastElementChild.className`, "bkp")
+	expect(t, b, `document.querySelector("#atlas-3 .bkp > summary").getBoundingClientRect().top - document.querySelector("#atlas-3 .k .p").getBoundingClientRect().top < 12`, "true")
+	b.quiet(t, "file://")
+}
+
+// TestBrowserSpeaks: what a screen reader is told.
+func TestBrowserSpeaks(t *testing.T) {
+	in := testFleet()
+	in.Board.GeneratedAt = time.Now().Add(-5 * time.Second)
+	dir := siteDir(t, in)
+	site := serve(t, dir)
+	b := openBrowser(t, time.Time{})
+	b.do(t, chromedp.Navigate(site+"index.html"))
+	words := map[string]string{}
+	for _, s := range []string{"free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance", "unknown"} {
+		words[s] = strings.ReplaceAll(s, "-", " ")
+		expect(t, b, `[...document.querySelectorAll(".r.`+s+`")].filter(r => r.querySelector("td.s").textContent.trim() !== "`+words[s]+`").length`, "0")
+		expect(t, b, `document.querySelectorAll(".r.`+s+`").length > 0`, "true")
+	}
+	expect(t, b, `[...document.querySelectorAll("table")].filter(t => !t.caption || !t.caption.textContent.trim()).length`, "0")
+	expect(t, b, `[...document.querySelectorAll(".r")].filter(r => r.cells[0].tagName !== "TH" || r.cells[0].scope !== "row").length`, "0")
+	expect(t, b, `[...document.querySelectorAll("svg")].filter(s => s.getAttribute("aria-hidden") !== "true" && !(s.getAttribute("role") === "img" && s.getAttribute("aria-label"))).length`, "0")
+	// One polite place for news; nothing is in it until there is some.
+	const live = `[...document.querySelectorAll("[role=status],[role=alert],[aria-live]")].map(e => e.id + " " + e.getAttribute("role") + " " + (e.getAttribute("aria-live") || "")).join().trim()`
+	expect(t, b, live, "_state status")
+	expect(t, b, `document.getElementById("_main").contains(document.getElementById("_state"))`, "false")
+	expect(t, b, banner, "")
+	// What is said, and only when there is another number of free GPUs.
+	for i, want := range []string{"", "4 GPUs free now", ""} {
+		next := testFleet()
+		if i > 0 {
+			next.Board.Hosts[0].GPUs[5].State = board.Busy
+			finish(next.Board)
+		}
+		next.Board.GeneratedAt = in.Board.GeneratedAt.Add(time.Duration(i+1) * time.Second)
+		rewriteIndex(t, dir, next)
+		b.renewed(t)
+		expect(t, b, banner, want)
+	}
+	b.quiet(t, site)
+}
+
+// rewriteIndex publishes the front page anew.
+func rewriteIndex(t testing.TB, dir string, in Input) {
+	t.Helper()
+	files, path := pages(t, in), filepath.Join(dir, "index.html")
+	if err := os.WriteFile(path, files[len(files)-1].Content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// HTTP tells files apart by the second in which they were written, and never goes back.
+	if err := os.Chtimes(path, time.Time{}, in.Board.GeneratedAt.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+}
