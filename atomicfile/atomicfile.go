@@ -219,7 +219,7 @@ func look(root *os.Root, rel string, data []byte, perm fs.FileMode, known *known
 		return absent, err
 	}
 	if !info.Mode().IsRegular() {
-		return absent, fmt.Errorf("%w: it is a %s", ErrNotRegular, kind(info.Mode()))
+		return absent, fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))
 	}
 	if info.Size() != int64(len(data)) {
 		return different, nil
@@ -276,7 +276,9 @@ func syncDir(root *os.Root, rel string) error {
 	return nil
 }
 
-func kind(mode fs.FileMode) string {
+// Kind names what is in the place of a regular file: directory, symlink, FIFO,
+// socket or device.
+func Kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
 		return "directory"

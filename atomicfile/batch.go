@@ -195,7 +195,7 @@ func (b *Batch) mkdirAll(rel string) error {
 	info, err := b.root.Lstat(rel)
 	switch {
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("making directory %s: a %s is in its place: %w", rel, kind(info.Mode()), ErrNotRegular)
+		return fmt.Errorf("making directory %s: a %s is in its place: %w", rel, Kind(info.Mode()), ErrNotRegular)
 	case errors.Is(err, fs.ErrNotExist):
 		if err := b.root.Mkdir(rel, 0o755); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"gpuboard/atomicfile"
 	"gpuboard/snapshot"
 )
 
@@ -272,7 +273,7 @@ func (d *Drops) Hours(host string) ([]HourFile, []snapshot.Problem) {
 			// Looking closer is left to ReadHour: most of these files have been read
 			// long ago, and a thousand drops hold fifty thousand of them.
 			if !e.Type().IsRegular() {
-				problems.add(badNotRegular, host, "%s is a %s", name, kind(e.Type()))
+				problems.add(badNotRegular, host, "%s is a %s", name, atomicfile.Kind(e.Type()))
 				continue
 			}
 			hours = append(hours, HourFile{Host: host, Name: name, Start: start, Boot: match[2]})

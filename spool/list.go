@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"gpuboard/atomicfile"
 	"gpuboard/snapshot"
 )
 
@@ -73,7 +74,7 @@ func kindOrFile(mode fs.FileMode) string {
 	if mode.IsRegular() {
 		return "file"
 	}
-	return kind(mode)
+	return atomicfile.Kind(mode)
 }
 
 // problemList keeps what nodes can provoke from becoming a flood.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpuboard/atomicfile"
 	"gpuboard/snapshot"
 )
 
@@ -56,7 +57,7 @@ func lookRegular(root *os.Root, name string, limit int64) (fs.FileInfo, error) {
 		return nil, unreadable(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, refuse(badNotRegular, "%s is a %s", name, kind(info.Mode()))
+		return nil, refuse(badNotRegular, "%s is a %s", name, atomicfile.Kind(info.Mode()))
 	}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Nlink > 1 {
 		return nil, refuse(badNotRegular, "%s has %d names", name, sys.Nlink)
@@ -112,19 +113,4 @@ func unreadable(err error) error {
 
 func refuse(code, format string, args ...any) error {
 	return &snapshot.DecodeError{Code: code, Err: fmt.Errorf(format, args...)}
-}
-
-func kind(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "directory"
-	case mode&fs.ModeSymlink != 0:
-		return "symlink"
-	case mode&fs.ModeNamedPipe != 0:
-		return "FIFO"
-	case mode&fs.ModeSocket != 0:
-		return "socket"
-	default:
-		return "device"
-	}
 }
