@@ -70,7 +70,7 @@ type loop struct {
 	beat heartbeat
 }
 
-func (a *app) newLoop(cfg *config, every time.Duration) (*loop, error) {
+func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
 	host, err := a.host(cfg)
 	if err != nil {
 		return nil, err
@@ -79,8 +79,14 @@ func (a *app) newLoop(cfg *config, every time.Duration) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{dir: cfg.string("spool"), host: host, every: every, spool: s, voice: newVoice(a)}
+	l = &loop{dir: cfg.string("spool"), host: host, every: every, spool: s, voice: newVoice(a)}
 	l.lock = flock.New(filepath.Join(l.dir, loopLock))
+	opened := l
+	defer func() {
+		if err != nil {
+			opened.close()
+		}
+	}()
 	held, err := l.lock.TryLock()
 	if err != nil {
 		return nil, fail(exitUsage, fmt.Errorf("taking the loop's lock: %w", err), "")
@@ -91,12 +97,12 @@ func (a *app) newLoop(cfg *config, every time.Duration) (*loop, error) {
 	l.collector = a.collector(cfg, host, every)
 	if cfg.string("to") != "" {
 		if l.publisher, err = a.publisher(cfg, every <= publisher.KeepBelow); err != nil {
-			return nil, errors.Join(err, l.lock.Unlock())
+			return nil, err
 		}
 	}
 	if cfg.bool("register.enabled") {
 		if l.herald, err = a.newHerald(cfg); err != nil {
-			return nil, errors.Join(err, l.lock.Unlock())
+			return nil, err
 		}
 		l.herald.start()
 	}
