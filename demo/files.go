@@ -38,7 +38,7 @@ func (f *Fleet) Comments(now time.Time) []byte {
 	line(`    "*": {"kind": "maintenance", "name": "ops", "from": "%s", "date": "%s", "comment": "new power supply"},`, in(-2), in(34))
 	line(`  },`)
 	line(`  "dione": {`)
-	line(`    "0": {"name": "Tomas B.", "comment": "until it has converged"}, // no end`)
+	line(`    "0": {"name": "Tomas B.", "comment": "until it has *converged*, see [the log](https://wiki.example.org/run-12)"}, // no end`)
 	line(`    "1": {"name": "Tomas B.", "comment": "until it has converged"},`)
 	line(`    "7": {"name": "lea", "from": "%s", "date": "%s", "comment": "course, done"},`, in(-60), in(-20))
 	line(`  },`)

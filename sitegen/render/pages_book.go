@@ -117,6 +117,7 @@ type bookPage struct {
 
 type bookLineView struct {
 	BookLine
+	Comment     safeHTML // hides BookLine's, which is as it was typed
 	Where       string
 	From, Until *moment
 	Open        bool
@@ -185,7 +186,7 @@ func (p *BookPages) line(l BookLine, now time.Time) bookLineView {
 		gpu = l.Target
 	}
 	v := bookLineView{BookLine: l, Where: p.where(l.Host, gpu), From: p.words.near(l.From, now), Until: p.words.near(l.Until, now), Open: l.Until.IsZero()}
-	v.Name, v.Comment, v.By = clean(l.Name), clean(l.Comment), clean(l.By)
+	v.Name, v.Comment, v.By = clean(l.Name), remark(l.Comment), clean(l.By)
 	if strings.EqualFold(l.By, l.Name) {
 		v.By = ""
 	}

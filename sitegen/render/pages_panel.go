@@ -66,7 +66,7 @@ func (v *view) slot(b *board.Booking, ref time.Time, root string) *slotView {
 	return &slotView{
 		Name: clean(b.Name), Href: v.userHref(root, b.Name),
 		From: v.words.near(b.From, ref), Until: v.words.near(b.Until, ref), Open: b.Until.IsZero(),
-		Comment: clean(b.Comment), Maintenance: b.Kind == "maintenance", Soon: v.soon(b),
+		Comment: remark(b.Comment), Maintenance: b.Kind == "maintenance", Soon: v.soon(b),
 	}
 }
 

@@ -128,7 +128,7 @@ type bookingView struct {
 	By             string
 	From, Until    *moment
 	Open           bool
-	Comment        string
+	Comment        safeHTML
 	Maintenance    bool
 	Active         bool
 	Expired        bool
@@ -141,7 +141,7 @@ func (v *view) booking(b *board.Booking, root string) bookingView {
 	bv := bookingView{
 		Host: clean(b.Host), GPUs: joinInts(b.GPUs, ", "), Name: clean(b.Name), Href: v.userHref(root, b.Name),
 		From: v.words.near(b.From, v.in.Board.GeneratedAt), Until: v.words.near(b.Until, v.in.Board.GeneratedAt), Open: b.Until.IsZero(),
-		Comment: clean(b.Comment), Maintenance: b.Kind == "maintenance",
+		Comment: remark(b.Comment), Maintenance: b.Kind == "maintenance",
 		Active: b.Active, Expired: b.Expired, Soon: v.soon(b), Forced: b.Forced, Line: b.Line,
 	}
 	if b.UUID != "" && bv.GPUs == "" {

@@ -82,7 +82,7 @@ type slotView struct {
 	Name, Href  string
 	From, Until *moment
 	Open        bool
-	Comment     string
+	Comment     safeHTML
 	Maintenance bool
 	Soon        bool // it ends within endsSoon
 }
