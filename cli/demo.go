@@ -26,7 +26,8 @@ import (
 	"gpuboard/spool"
 )
 
-// demoEvery is the interval of the demonstration: short, so that one sees it move.
+// demoEvery is how often the demonstration generates, and asks its nodes for
+// news: short, so that one sees it move.
 const demoEvery = 5 * time.Second
 
 func (a *app) demoCommand() *cobra.Command {
@@ -157,7 +158,7 @@ func (a *app) demo(ctx context.Context, cfg *config, listen string) (err error) 
 		return fail(exitError, fmt.Errorf("listening: %w", err), "choose another address with --listen")
 	}
 	fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
-	fmt.Fprintf(a.stderr, "gpuboard: %d nodes push every %v over SFTP to %s; open the address above, Ctrl-C ends the demo\n", len(nodes), demoEvery, drop)
+	fmt.Fprintf(a.stderr, "gpuboard: %d nodes push over SFTP to %s, each every %v; the pages follow every %v. Open the address above, Ctrl-C ends the demo\n", len(nodes), drop, demo.Interval, demoEvery)
 	run(func() error { return serve.Run(ctx, l, h) })
 	<-ctx.Done()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
