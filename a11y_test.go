@@ -29,7 +29,7 @@ import (
 func TestPagesHaveNoBarriers(t *testing.T) {
 	axe := axeCore(t)
 	site := demoSite(t)
-	pages := []string{"index.html", "hosts/atlas/index.html", "hosts/europa/index.html", "users/mira/index.html", "bookings/index.html", "book/index.html", "history/index.html", "about/index.html", "kiosk/index.html"}
+	pages := []string{"index.html", "hosts/atlas/index.html", "hosts/europa/index.html", "users/mira/index.html", "bookings/index.html", "book/index.html", "history/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/troubleshooting/index.html"}
 	b := browser.Start(t, 1280, 1000)
 	for _, page := range pages {
 		if _, err := os.Stat(filepath.Join(site, page)); err != nil {

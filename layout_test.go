@@ -38,10 +38,11 @@ var rooms = map[string][]string{
 	"events":               {"board"},
 	"notify":               {"events", "atomicfile"},
 	"sitegen":              {"spool", "legacy", "inventory", "booking", "history", "board", "events", "templates", "atomicfile", "snapshot", "sitegen/render"},
-	"sitegen/render":       {"board", "events", "history", "snapshot", "templates"},
+	"sitegen/render":       {"board", "docs", "events", "history", "snapshot", "templates"},
 	"serve":                {"booking", "board", "sitegen/render"},
 	"demo":                 {"snapshot"},
 	"templates":            {},
+	"docs":                 {},
 	"deploy":               {},
 }
 

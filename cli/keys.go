@@ -83,6 +83,8 @@ func keys() []key {
 		{"public_out", "", text, "DIR", "DIR for a second, masked site from the same run"},
 		{"public_users", "none", text, "HOW", "HOW people are named on the public site"},
 		{"public_commands", "none", text, "WHAT", "WHAT is said of processes on the public site"},
+		{"no_help", "false", boolean, "", "leave the documentation out of the site"},
+		{"public_help", "false", boolean, "", "put the documentation into the public site, too"},
 		// What counts as what.
 		{"stale_after", "", duration, "DURATION", "age at which a snapshot is old (default: three of the node's intervals, at least 1m)"},
 		{"down_after", "24h", duration, "DURATION", "age at which a host counts as down"},

@@ -46,6 +46,9 @@ type Options struct {
 	Settings board.Settings
 	// About is what the configuration says about the site itself.
 	About render.Site
+	// NoHelp leaves the documentation out of the site, and PublicHelp puts it into
+	// the public one.
+	NoHelp, PublicHelp bool
 	// Demo marks every page as a demonstration.
 	Demo bool
 	// Privacy is how much of people the site shows. Its salt is made here.

@@ -27,6 +27,7 @@ type view struct {
 	manifest string // file that lists what we put into dir
 	spares   string // directory of spare files, see atomicfile.Batch.SpareIn
 	privacy  board.Privacy
+	help     bool // the documentation is part of it
 	// What did not change since the last generation of this process is not
 	// rendered again; the lock lets one generation at a time use it.
 	cache render.Cache
@@ -45,12 +46,12 @@ func newViews(o *Options) ([]*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	views := []*view{{dir: o.Site, manifest: filepath.Join(o.State, manifestFile), spares: filepath.Join(o.State, "spares"), privacy: o.Privacy}}
+	views := []*view{{dir: o.Site, manifest: filepath.Join(o.State, manifestFile), spares: filepath.Join(o.State, "spares"), privacy: o.Privacy, help: !o.NoHelp}}
 	if o.Public != "" {
 		if within(o.Site, o.Public) || within(o.Public, o.Site) {
 			return nil, fmt.Errorf("the public site %s and the site %s must not lie within each other", o.Public, o.Site)
 		}
-		views = append(views, &view{dir: o.Public, manifest: filepath.Join(o.State, publicManifestFile), spares: filepath.Join(o.State, "spares-public"), privacy: o.PublicPrivacy})
+		views = append(views, &view{dir: o.Public, manifest: filepath.Join(o.State, publicManifestFile), spares: filepath.Join(o.State, "spares-public"), privacy: o.PublicPrivacy, help: o.PublicHelp})
 	}
 	for _, v := range views {
 		if within(v.dir, o.Data) || within(v.dir, o.State) {
@@ -96,7 +97,7 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 	notice, notes := g.notes(b)
 	sites := make([][]render.File, len(g.views))
 	for i, v := range g.views {
-		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Cache: &v.cache}
+		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Help: v.help, Cache: &v.cache}
 		if v.privacy.Users != "" && v.privacy.Users != board.UsersFull {
 			in.History = past.Mask(v.privacy.Name)
 		}

@@ -43,15 +43,15 @@ const (
 )
 
 func TestBrowserFromDisk(t *testing.T) {
-	dir := siteDir(t, testFleet())
+	dir := siteDir(t, withHelp(testFleet()))
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
-	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html"} {
+	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/api/index.html"} {
 		b.do(t, chromedp.Navigate("file://"+dir+"/"+page))
 		expect(t, b, `document.documentElement.classList.contains("js")`, "true")
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 	}
 	b.do(t, chromedp.EmulateViewport(320, 640))
-	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html"} {
+	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "help/index.html", "help/troubleshooting/index.html", "help/commands/index.html", "help/api/index.html"} {
 		b.do(t, chromedp.Navigate("file://"+dir+"/"+page))
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 	}

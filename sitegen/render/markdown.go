@@ -37,8 +37,13 @@ func markdown(source string) (safeHTML, error) {
 		goldmark.WithExtensions(extension.Table, extension.Strikethrough),
 		goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
 	)
+	return convert(md, []byte(source))
+}
+
+// convert makes HTML of Markdown. What md lets through is not escaped again.
+func convert(md goldmark.Markdown, source []byte) (safeHTML, error) {
 	var out bytes.Buffer
-	if err := md.Convert([]byte(source), &out); err != nil {
+	if err := md.Convert(source, &out); err != nil {
 		return "", fmt.Errorf("rendering markdown: %w", err)
 	}
 	return safeHTML(out.String()), nil

@@ -17,6 +17,7 @@ import (
 var pageTemplates = [...]string{
 	"base.html", "parts.html", "host-card.html", "book.html",
 	"chart.html", "history.html", "index.html", "host.html", "user.html", "bookings.html", "about.html", "kiosk.html",
+	"help.html",
 }
 
 // Pages renders everything that a browser shows: pages, script, style, icons.
@@ -64,6 +65,9 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		return nil
 	}
 
+	if err := v.readHelp(set); err != nil {
+		return nil, err
+	}
 	done, err := v.renderHosts(set)
 	if err != nil {
 		return nil, err
@@ -78,6 +82,9 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		if err := render("users/"+u.Dir+"/index.html", "user.html", u); err != nil {
 			return nil, err
 		}
+	}
+	if v.in.Help {
+		files = append(files, v.in.Cache.help.files...)
 	}
 	index, err := v.indexPage(done)
 	if err != nil {

@@ -26,6 +26,7 @@ type Cache struct {
 	json  map[string]hostJSON
 	data  map[string]*hostData
 	pages map[string]renderedPage // that belong to no host
+	help  *help
 }
 
 // renderedPage is a page and what it was made from.
@@ -62,7 +63,7 @@ func styleOf(tmpl fs.FS, in Input) [32]byte {
 	site := in.Site
 	site.Zone = nil
 	n := len(in.Board.Hosts)
-	fmt.Fprintf(sum, "%+v %s %s %t %t %t %t %t", site, zone, in.Board.Interval, in.Board.Demo, n > panelHosts, n > usualHosts, n > denseHosts, in.History == nil)
+	fmt.Fprintf(sum, "%+v %t %s %s %t %t %t %t %t", site, in.Help, zone, in.Board.Interval, in.Board.Demo, n > panelHosts, n > usualHosts, n > denseHosts, in.History == nil)
 	return [32]byte(sum.Sum(nil))
 }
 

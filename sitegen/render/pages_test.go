@@ -23,7 +23,7 @@ func fleets() map[string]Input {
 	demo := bigFleet(3)
 	demo.Board.Demo = true
 	return map[string]Input{
-		"rich":  testFleet(),
+		"rich":  withHelp(testFleet()),
 		"stale": staleFleet(),
 		"empty": {Board: &board.Board{GeneratedAt: fleetNow}},
 		"dense": bigFleet(usualHosts + 1),

@@ -55,6 +55,7 @@ type page struct {
 	Generation string  // the id that page and JSON of one generation share; "" on pages of one host
 	Interval   int     // seconds until the next is due
 	Demo       bool
+	Help       bool // the site has the documentation
 }
 
 func (v *view) page(kind, root string, built time.Time, interval time.Duration) page {
@@ -62,7 +63,7 @@ func (v *view) page(kind, root string, built time.Time, interval time.Duration) 
 	p := page{
 		Kind: kind, Root: root, Lang: s.Lang, Title: clean(s.Title), Lab: clean(s.Lab), Version: clean(s.Version),
 		CSS: root + v.assets.css, JS: root + v.assets.js, Icon: root + "favicon.svg",
-		Demo: v.in.Board.Demo, Zone: v.words.zone.String(),
+		Demo: v.in.Board.Demo, Help: v.in.Help, Zone: v.words.zone.String(),
 		Interval: int(interval / time.Second),
 	}
 	switch kind {
@@ -135,6 +136,7 @@ const glyphStep = 15
 
 type problemView struct {
 	Code, Message, Where, Href string
+	Help                       string // where the code is explained, "" for nowhere
 	Severity                   string // error, warning
 }
 
@@ -218,7 +220,7 @@ func (v *view) problem(p snapshot.Problem, root string, link bool) problemView {
 	// A site in another language has words of its own for a code; %s in them
 	// stands for what this one says.
 	message := strings.ReplaceAll(v.words.or("code."+p.Code, "%s"), "%s", p.Message)
-	pv := problemView{Code: clean(p.Code), Message: clean(message), Where: clean(p.Where()), Severity: "warning"}
+	pv := problemView{Code: clean(p.Code), Message: clean(message), Where: clean(p.Where()), Help: v.explained(p.Code, root), Severity: "warning"}
 	area, what, _ := strings.Cut(p.Code, ":")
 	if area == "discovery" || area == "bad" || area == "identity" || what == "broken" || what == "unreadable" {
 		pv.Severity = "error"

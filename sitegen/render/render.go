@@ -21,6 +21,8 @@ type Input struct {
 	FreeMean2h, FreeMean24h, FreeMean1w *float64
 	// History is the past in charts and sums; nil when none is kept.
 	History *History
+	// Help puts the documentation into the site, below help/.
+	Help bool
 	// Cache keeps what does not change from one generation to the next; nil
 	// renders everything anew. It serves one call of [Pages] at a time.
 	Cache *Cache
