@@ -160,7 +160,7 @@
       rows.forEach(function (r) { add(r.dataset.m); });
     }));
     chooser("mem", W.anymemory, values(function (add) { all("[data-g]").forEach(function (r) { add(r.dataset.g !== "0" && r.dataset.g); }); })
-      .sort(function (a, b) { return a - b; }), function (v) { return "≥ " + v + " GiB"; });
+      .sort(function (a, b) { return a - b; }), function (v) { return "≥ " + v + " " + W.gib; });
     chooser("user", W.anyuser, values(function (add) { rows.forEach(function (r) { usersOf(r).forEach(add); }); }));
     chooser("tag", W.anytag, values(function (add) { hosts.forEach(function (h) { bars(h.dataset.tags).forEach(add); }); }));
     var q = make("input");
@@ -392,8 +392,8 @@
     says.className = clash ? "says bad" : "says d";
     says.textContent = clash ? say(W.booktaken, clash.n, (clash.f && Date.parse(clash.f) > from ? brief(clash.f) + " " : "") + "– " + (clash.u ? brief(clash.u) : W.bookopen)) : say(W.bookfree, brief(end));
     codes[0].textContent = codes[0].textContent.split(" book ")[0] + " book " + host + ":" + gpu +
-      (/-\d/.test(text) ? " --until " + shell(stamp(end)) : " --for " + shell(text)) + " --name " + shell(name || "NAME") + (note ? " --comment " + shell(note) : "");
-    codes[1].textContent = JSON.stringify(host) + ": { " + JSON.stringify(gpu) + ': { "name": ' + JSON.stringify(name || "NAME") +
+      (/-\d/.test(text) ? " --until " + shell(stamp(end)) : " --for " + shell(text)) + " --name " + shell(name || W.booknoname) + (note ? " --comment " + shell(note) : "");
+    codes[1].textContent = JSON.stringify(host) + ": { " + JSON.stringify(gpu) + ': { "name": ' + JSON.stringify(name || W.booknoname) +
       ', "date": ' + JSON.stringify(stamp(end)) + (note ? ', "comment": ' + JSON.stringify(note) : "") + " } }";
   };
   var furnish = function (panel) {

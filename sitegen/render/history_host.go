@@ -102,7 +102,7 @@ type pastLine struct {
 }
 
 // metric describes one of the four charts of a GPU.
-func (g *pastGPU) metric(m int, values []float64) (top float64, unit string) {
+func (w *words) metric(g *pastGPU, m int, values []float64) (top float64, unit string) {
 	highest := 0.0
 	for _, v := range values {
 		if v > highest {
@@ -112,18 +112,18 @@ func (g *pastGPU) metric(m int, values []float64) (top float64, unit string) {
 	switch m {
 	case PastMemory:
 		if g.memory > 0 {
-			return float64(g.memory) / 1024, "GiB"
+			return float64(g.memory) / 1024, w.list["sign.gib"]
 		}
-		return highest, "GiB"
+		return highest, w.list["sign.gib"]
 	case PastTemperature:
-		return 100, "°C"
+		return 100, w.list["sign.celsius"]
 	case PastPower:
 		if g.watts > 0 {
-			return g.watts, "W"
+			return g.watts, w.list["sign.watt"]
 		}
-		return highest, "W"
+		return highest, w.list["sign.watt"]
 	default:
-		return 100, "%"
+		return 100, w.list["sign.percent"]
 	}
 }
 
@@ -153,7 +153,7 @@ func (v *view) past(in *pastInput, json string, table bool) (*pastView, error) {
 		span := &in.past.Spans[i]
 		n := PastSteps()[i]
 		tab := pastTab{
-			ID: spanNames[i], Name: v.words.or("past.span."+spanNames[i], spanNames[i]), Coverage: partOf(span.Coverage),
+			ID: spanNames[i], Name: v.words.list["past.span."+spanNames[i]], Coverage: partOf(span.Coverage),
 			From: span.From.Unix(), Step: int(span.Step / time.Second),
 			Until: v.words.near(span.From.Add(time.Duration(n)*span.Step), span.From.Add(PastLengths()[i])),
 			Ticks: v.words.ticks(span.From, span.From.Add(time.Duration(n)*span.Step)),
@@ -168,7 +168,7 @@ func (v *view) past(in *pastInput, json string, table bool) (*pastView, error) {
 				if known {
 					values = gpu.Values(m)
 				}
-				top, unit := g.metric(m, values)
+				top, unit := v.words.metric(g, m, values)
 				c := chart(values, top, unit)
 				what, err := v.words.say(names[m])
 				if err != nil {

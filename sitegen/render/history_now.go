@@ -23,7 +23,7 @@ func (v *view) nowRows(p *historyPage) {
 			g := &h.GPUs[j]
 			row := nowView{Where: h.Name + " " + strconv.Itoa(g.Index), Href: "../hosts/" + h.Name + "/index.html#" + v.rowID(h.Name, g.Index)}
 			if g.MemoryUsed != nil {
-				row.Memory = gib(*g.MemoryUsed) + " GiB"
+				row.Memory = v.words.quantity(gib(*g.MemoryUsed), "gib")
 			}
 			owner := func(name string) {
 				if name != "" && !slices.ContainsFunc(row.Who, func(w personView) bool { return w.Name == clean(name) }) {

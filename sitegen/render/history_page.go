@@ -126,7 +126,7 @@ func (v *view) historyPage() *historyPage {
 const fleetDue = 15 * time.Minute
 
 func (v *view) fleetTab(i int, s *FleetSpan) fleetTab {
-	t := fleetTab{ID: spanNames[i], Name: v.words.or("past.span."+spanNames[i], spanNames[i]), Coverage: partOf(s.Coverage)}
+	t := fleetTab{ID: spanNames[i], Name: v.words.list["past.span."+spanNames[i]], Coverage: partOf(s.Coverage)}
 	if len(s.Steps) == 0 {
 		return t
 	}
@@ -144,8 +144,8 @@ func (v *view) fleetTab(i int, s *FleetSpan) fleetTab {
 	row := func(name, unit string, values []float64, top float64) {
 		c := chart(values, top, unit)
 		c.Class = "wide"
-		c.Text = v.words.or(name, name) + ", " + t.Name + ": ⌀ " + cmp.Or(c.Mean, "–") + " " + unit + ", ≤ " + cmp.Or(c.Most, "–") + " " + unit
-		r := fleetRow{Name: v.words.or(name, name), Chart: c}
+		c.Text = name + ", " + t.Name + ": ⌀ " + cmp.Or(c.Mean, "–") + " " + unit + ", ≤ " + cmp.Or(c.Most, "–") + " " + unit
+		r := fleetRow{Name: name, Chart: c}
 		for i := len(values) - 1; i >= 0 && r.Now == ""; i-- {
 			if !math.IsNaN(values[i]) {
 				r.Now = digits(values[i])
@@ -153,24 +153,25 @@ func (v *view) fleetTab(i int, s *FleetSpan) fleetTab {
 		}
 		t.Rows = append(t.Rows, r)
 	}
+	say := func(key string) string { return v.words.list[key] }
 	held, _ := column(func(f *FleetStep) *float64 { return f.Held })
 	_, all := column(func(f *FleetStep) *float64 { return f.Reported })
-	row("past.inuse", "GPUs", held, all)
+	row(say("past.inuse"), say("sign.gpus"), held, all)
 	util, _ := column(func(f *FleetStep) *float64 { return f.Utilization })
-	row("past.utilization", "%", util, 100)
+	row(say("past.utilization"), say("sign.percent"), util, 100)
 	watts, most := column(func(f *FleetStep) *float64 { return f.Watts })
 	for j := range watts {
 		watts[j] /= 1000
 	}
-	row("past.power", "kW", watts, most/1000)
+	row(say("past.power"), say("sign.kilowatt"), watts, most/1000)
 	columns := [][]float64{held, util, watts}
-	t.Heads = []string{v.words.or("past.inuse", ""), v.words.or("past.utilization", "") + ", %", v.words.or("past.power", "") + ", kW"}
+	t.Heads = []string{say("past.inuse"), say("past.utilization") + ", " + say("sign.percent"), say("past.power") + ", " + say("sign.kilowatt")}
 	total, called := map[string]int{}, map[string]string{}
 	for _, m := range v.in.Board.Models {
 		total[m.Name] += m.Total
 		called[m.Name] = clean(m.Name)
 		if total[m.Name] == m.Total { // else the same name stands for two sizes
-			called[m.Name] = modelName(m.Name, m.MemoryTotal)
+			called[m.Name] = v.words.model(m.Name, m.MemoryTotal)
 		}
 	}
 	for _, name := range apiKeys(s.Free) {
@@ -179,8 +180,8 @@ func (v *view) fleetTab(i int, s *FleetSpan) fleetTab {
 			values[j] = known(x)
 			top = math.Max(top, zeroed(values[j]))
 		}
-		label := strings.Replace(v.words.or("past.free", "%s free"), "%s", cmp.Or(called[name], clean(name)), 1)
-		row(label, "GPUs", values, top)
+		label := strings.Replace(say("past.free"), "%s", cmp.Or(called[name], clean(name)), 1)
+		row(label, say("sign.gpus"), values, top)
 		columns, t.Heads = append(columns, values), append(t.Heads, label)
 	}
 	for j := len(s.Steps) - 1; j >= 0; j-- {
@@ -226,7 +227,7 @@ func zeroed(v float64) float64 {
 }
 
 func (v *view) window(i int, w *Window) windowView {
-	out := windowView{ID: windowNames[i], Name: v.words.or("past.window."+windowNames[i], windowNames[i]), Coverage: partOf(w.Coverage), Since: v.words.near(w.From, w.To)}
+	out := windowView{ID: windowNames[i], Name: v.words.list["past.window."+windowNames[i]], Coverage: partOf(w.Coverage), Since: v.words.near(w.From, w.To)}
 	var all Use
 	knownHours := 0.0
 	most := 0.0
@@ -317,7 +318,7 @@ func (v *view) pastUse(pages map[string]*userPage) {
 		for j := range w.Hosts {
 			known += w.Hosts[j].KnownHours
 		}
-		frame := windowView{ID: windowNames[i], Name: v.words.or("past.window."+windowNames[i], windowNames[i]), Coverage: partOf(w.Coverage), Since: v.words.near(w.From, w.To)}
+		frame := windowView{ID: windowNames[i], Name: v.words.list["past.window."+windowNames[i]], Coverage: partOf(w.Coverage), Since: v.words.near(w.From, w.To)}
 		for j := range w.Users {
 			p := pages[w.Users[j].Name]
 			if p == nil {

@@ -204,10 +204,10 @@ func (v *view) hostPage(h *board.Host) (*hostPage, error) {
 		hp.Net = append(hp.Net, factView{clean(i.Name), clean(strings.Join(i.Addrs, ", "))})
 	}
 	for _, u := range h.Node.DiskUsers {
-		hp.Disk = append(hp.Disk, factView{clean(u.User) + " · " + clean(u.Path), gib(u.Used) + " GiB"})
+		hp.Disk = append(hp.Disk, factView{clean(u.User) + " · " + clean(u.Path), v.words.quantity(gib(u.Used), "gib")})
 	}
 	if h.Datacenter != "" {
-		hp.Where = append(hp.Where, factView{v.words.or("fact.datacenter", "datacenter"), clean(h.Datacenter)})
+		hp.Where = append(hp.Where, factView{v.words.list["fact.datacenter"], clean(h.Datacenter)})
 	}
 	return hp, nil
 }

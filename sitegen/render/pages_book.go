@@ -112,7 +112,8 @@ type bookPage struct {
 	Lines []bookLineView
 	Clash []bookLineView
 	Mine  []bookLineView
-	Wait  int // seconds until it is on the board
+	Wait  int     // seconds until it is on the board
+	Asked *moment // the end that was asked about, in words of the site's
 }
 
 type bookLineView struct {
@@ -141,6 +142,9 @@ func (p *BookPages) Form(f BookForm) ([]byte, error) {
 			v.Typed, v.Wrong = f.End, f.Say != ""
 		}
 		d.Lines = append(d.Lines, v)
+	}
+	if asked, err := time.Parse(time.RFC3339, f.Sure); err == nil && f.Say == "sure" {
+		d.Asked = p.words.near(asked, f.Now)
 	}
 	for _, l := range f.Clashes {
 		d.Clash = append(d.Clash, p.line(l, f.Now))
@@ -175,7 +179,7 @@ func (p *BookPages) page(root, assets string) bookPage {
 
 func (p *BookPages) where(host, gpu string) string {
 	if gpu == "all" || gpu == "*" {
-		return clean(host) + p.words.or("book.all", ", all GPUs")
+		return clean(host) + p.words.list["book.all"]
 	}
 	return clean(host) + " " + clean(gpu)
 }

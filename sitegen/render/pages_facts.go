@@ -14,20 +14,21 @@ import (
 // facts lists what else is known about a GPU, for its host's page.
 func (v *view) facts(g *board.GPU) []factView {
 	var f []factView
+	w := v.words
 	add := func(name, value string) {
 		if value != "" {
-			f = append(f, factView{v.words.or("fact."+name, name), clean(value)})
+			f = append(f, factView{w.list["fact."+name], clean(value)})
 		}
 	}
 	add("uuid", g.UUID)
 	add("pci", g.PCIBusID)
 	add("product", g.Name)
 	if g.PowerLimit != nil {
-		add("power", fmt.Sprintf("%.0f W", *g.PowerLimit))
+		add("power", w.quantity(fmt.Sprintf("%.0f", *g.PowerLimit), "watt"))
 	}
-	add("memory-load", number(g.UtilizationMemory, " %"))
-	add("fan", number(g.Fan, " %"))
-	if sm, mem := number(g.ClockSM, " MHz"), number(g.ClockMemory, " MHz"); sm != "" || mem != "" {
+	add("memory-load", w.number(g.UtilizationMemory, "percent"))
+	add("fan", w.number(g.Fan, "percent"))
+	if sm, mem := w.number(g.ClockSM, "megahertz"), w.number(g.ClockMemory, "megahertz"); sm != "" || mem != "" {
 		add("clocks", strings.Trim(sm+" · "+mem, " ·"))
 	}
 	add("pstate", g.PState)
@@ -37,25 +38,30 @@ func (v *view) facts(g *board.GPU) []factView {
 		add("ecc", strings.TrimSpace(e.Mode+" "+counts(e.CorrectedVolatile, e.UncorrectedVolatile)))
 		add("ecc-life", counts(e.CorrectedAggregate, e.UncorrectedAggregate))
 	}
-	add("retired", number(g.RetiredPages, ""))
+	add("retired", w.number(g.RetiredPages, ""))
 	if m := g.RemappedRows; m != nil {
-		text := strings.Trim(number(m.Correctable, "")+" / "+number(m.Uncorrectable, ""), " /")
+		text := strings.Trim(w.number(m.Correctable, "")+" / "+w.number(m.Uncorrectable, ""), " /")
 		if m.Pending != nil && *m.Pending {
-			text += " · pending"
+			text += " · " + w.list["fact.pending"]
 		}
 		if m.Failure != nil && *m.Failure {
-			text += " · failure"
+			text += " · " + w.list["fact.failure"]
 		}
 		add("remapped", text)
 	}
 	return f
 }
 
-func number(n *int, unit string) string {
-	if n == nil {
+// number is a reading with its unit, or without where unit is ""; "" when it is
+// not known.
+func (w *words) number(n *int, unit string) string {
+	switch {
+	case n == nil:
 		return ""
+	case unit == "":
+		return strconv.Itoa(*n)
 	}
-	return strconv.Itoa(*n) + unit
+	return w.quantity(strconv.Itoa(*n), unit)
 }
 
 // counts is corrected / uncorrected.
@@ -87,7 +93,7 @@ const meterWidth = 46
 
 // meters are the host's CPU, RAM and disks; full lists every disk, else the
 // fullest stands for all.
-func meters(h *board.Host, full bool) []meterView {
+func (w *words) meters(h *board.Host, full bool) []meterView {
 	var out []meterView
 	add := func(key, name, more string, share float64) {
 		if math.IsNaN(share) || math.IsInf(share, 0) || share < 0 {
@@ -104,13 +110,13 @@ func meters(h *board.Host, full bool) []meterView {
 		add("cpu", "", fmt.Sprintf("%.1f / %d", *n.Load1, *n.Cores), *n.Load1/float64(*n.Cores))
 	}
 	if n.MemoryUsed != nil && n.MemoryTotal != nil && *n.MemoryTotal > 0 {
-		add("ram", "", fmt.Sprintf("%d / %d GiB", *n.MemoryUsed/1024, *n.MemoryTotal/1024), float64(*n.MemoryUsed)/float64(*n.MemoryTotal))
+		add("ram", "", w.quantity(fmt.Sprintf("%d / %d", *n.MemoryUsed/1024, *n.MemoryTotal/1024), "gib"), float64(*n.MemoryUsed)/float64(*n.MemoryTotal))
 	}
 	disks := slices.Clone(n.Disks)
 	slices.SortStableFunc(disks, func(x, y disk) int { return compareFloats(fill(y), fill(x)) })
 	for i, d := range disks {
 		if d.Total > 0 && (full || i == 0) {
-			add("disk", clean(d.Mount), fmt.Sprintf("%d / %d GiB", d.Used/1024, d.Total/1024), fill(d))
+			add("disk", clean(d.Mount), w.quantity(fmt.Sprintf("%d / %d", d.Used/1024, d.Total/1024), "gib"), fill(d))
 			if len(disks) > 1 && full && len(out) > 0 {
 				out[len(out)-1].Label = clean(d.Mount)
 			}
@@ -122,14 +128,14 @@ func meters(h *board.Host, full bool) []meterView {
 // What follows the family in a product's name: the form factor, the memory.
 var variant = regexp.MustCompile(`[- ](SXM\d?|PCIE|PCIe|NVL|HBM\d?e?|\d+ ?GB)\b.*$`)
 
-// modelName is a GPU's family and memory: "H100 80 GB" of "H100 80GB HBM3". The
+// model is a GPU's family and memory: "H100 80 GB" of "H100 80GB HBM3". The
 // memory is the reading's, rounded, as cards are sold.
-func modelName(short string, memory *int64) string {
+func (w *words) model(short string, memory *int64) string {
 	name := family(short)
 	if memory == nil {
 		return name
 	}
-	return strings.TrimSpace(name + " " + strconv.Itoa(wholeGiB(memory)) + " GB")
+	return strings.TrimSpace(name + " " + w.quantity(strconv.Itoa(wholeGiB(memory)), "gb"))
 }
 
 func family(short string) string {

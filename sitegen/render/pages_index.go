@@ -113,7 +113,7 @@ func (v *view) indexPage(done []*rendered) (*indexPage, error) {
 	p := &indexPage{
 		page: v.page("index", "", b.GeneratedAt, v.interval()),
 		Free: b.Totals.Free(), GPUs: b.Totals.GPUs, HeldIdle: b.Totals.HeldIdle,
-		LostGPUs: b.Totals.ByState[board.Lost], FreeModels: freeModels(b.Models),
+		LostGPUs: b.Totals.ByState[board.Lost], FreeModels: v.freeModels(b.Models),
 		Filter: len(b.Hosts) > 2, Dense: len(b.Hosts) > usualHosts, Map: len(b.Hosts) <= denseHosts,
 		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 		Comments: clean(v.in.Site.CommentsPath), Command: clean(v.in.Site.BookCommand),
@@ -127,20 +127,21 @@ func (v *view) indexPage(done []*rendered) (*indexPage, error) {
 	if f := b.NextFree; f != nil {
 		p.Next = &nextView{
 			Where: f.Host + " " + strconv.Itoa(f.GPU), Href: "#" + v.rowID(f.Host, f.GPU),
-			Model: modelName(f.Model, f.Memory), By: clean(f.By), At: v.words.near(f.From, b.GeneratedAt),
+			Model: v.words.model(f.Model, f.Memory), By: clean(f.By), At: v.words.near(f.From, b.GeneratedAt),
 		}
 	}
 	var err error
 	if p.Notice, err = markdown(v.in.Notice); err != nil {
 		return nil, fmt.Errorf("reading the notice: %w", err)
 	}
+	hosts := hostsByName(b)
 	for _, problem := range b.Problems {
-		p.Problems = append(p.Problems, v.problem(problem, "", true))
+		p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], "", true, false))
 	}
 	slices.SortStableFunc(p.Problems, func(x, y problemView) int { return cmp.Compare(x.Severity, y.Severity) })
 	p.count(b)
 	for _, m := range b.Models {
-		p.Models = append(p.Models, modelView{modelName(m.Name, m.MemoryTotal), m.Free, m.Total, clean(m.FullName)})
+		p.Models = append(p.Models, modelView{v.words.model(m.Name, m.MemoryTotal), m.Free, m.Total, clean(m.FullName)})
 	}
 	p.Cards = v.cards(b.FreeNow)
 	if len(p.Cards) > maxCards {
@@ -193,7 +194,7 @@ func times(n int, what string) string {
 
 // freeModels says what is free: by family, and by memory too where one family
 // comes in two sizes.
-func freeModels(models []board.Model) string {
+func (v *view) freeModels(models []board.Model) string {
 	sizes := map[string]int{}
 	for _, m := range models {
 		if m.Free > 0 {
@@ -207,7 +208,7 @@ func freeModels(models []board.Model) string {
 		}
 		name := family(m.Name)
 		if sizes[name] > 1 {
-			name = modelName(m.Name, m.MemoryTotal)
+			name = v.words.model(m.Name, m.MemoryTotal)
 		}
 		if len(parts) == 4 {
 			parts = append(parts, "…")
@@ -234,7 +235,7 @@ func (v *view) cards(free []board.FreeGPU) []cardView {
 		}
 	}
 	for _, f := range free {
-		k := key{f.Host, modelName(f.Model, f.Memory), f.Until}
+		k := key{f.Host, v.words.model(f.Model, f.Memory), f.Until}
 		i, ok := index[k]
 		if !ok {
 			i = len(cards)

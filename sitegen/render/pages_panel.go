@@ -91,13 +91,13 @@ func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *p
 
 // howToBook is what to type and to paste, with an example of a time.
 func (v *view) howToBook(host string, gpu int, ref time.Time, root string) *panelView {
-	index := strconv.Itoa(gpu)
+	index, name := strconv.Itoa(gpu), v.words.list["book.noname"]
 	// A day in full, so that the page stays the same until tomorrow.
 	date := ref.In(v.words.zone).AddDate(0, 0, 2).Format(time.DateOnly)
 	return &panelView{
 		Href:    root + "book/index.html",
-		Command: clean(v.in.Site.BookCommand) + " book " + host + ":" + index + " --for 2d --name NAME",
-		JSON:    quoted(host) + ": { " + quoted(index) + `: { "name": "NAME", "date": ` + quoted(date) + `, "comment": "" } }`,
+		Command: clean(v.in.Site.BookCommand) + " book " + host + ":" + index + " --for 2d --name " + name,
+		JSON:    quoted(host) + ": { " + quoted(index) + `: { "name": ` + quoted(name) + `, "date": ` + quoted(date) + `, "comment": "" } }`,
 	}
 }
 

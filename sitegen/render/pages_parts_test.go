@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
+
+	"gpuboard/templates"
 )
 
 func TestUserPath(t *testing.T) {
@@ -110,13 +113,23 @@ func leadsAway(href string) bool {
 	return strings.HasPrefix(h, "//") || scheme.MatchString(h)
 }
 
+func englishWords(t testing.TB) *words {
+	t.Helper()
+	w, err := readWords(templates.Files(), time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 func TestModelName(t *testing.T) {
+	w := englishWords(t)
 	for short, want := range map[string]string{
 		"H100 80GB HBM3": "H100 80 GB", "A100-SXM4-80GB": "A100 80 GB", "A100-PCIE-40GB": "A100 80 GB",
 		"RTX 3090": "RTX 3090 80 GB", "": "80 GB", "H100 NVL": "H100 80 GB", "RTX A6000": "RTX A6000 80 GB",
 	} {
-		if got := modelName(short, ptr(int64(81559))); got != want {
-			t.Errorf("modelName(%q) = %q, want %q", short, got, want)
+		if got := w.model(short, ptr(int64(81559))); got != want {
+			t.Errorf("model(%q) = %q, want %q", short, got, want)
 		}
 	}
 }

@@ -188,9 +188,10 @@ func (v *view) bookingsPage() *bookingsPage {
 		Comments: clean(v.in.Site.CommentsPath), Command: clean(v.in.Site.BookCommand),
 		Timeline: v.timeline(), Count: len(b.Bookings),
 	}
+	hosts := hostsByName(b)
 	for _, problem := range b.Problems {
 		if strings.HasPrefix(problem.Code, "booking:") || problem.Line > 0 {
-			p.Problems = append(p.Problems, v.problem(problem, root, true))
+			p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], root, true, true))
 		}
 	}
 	order := make([]*board.Booking, len(b.Bookings))

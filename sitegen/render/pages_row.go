@@ -114,7 +114,7 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 		ID: v.rowID(h.Name, g.Index), Index: strconv.Itoa(g.Index), State: g.State,
 	}
 	if mixed {
-		r.Model = modelName(g.ShortName, g.MemoryTotal)
+		r.Model = v.words.model(g.ShortName, g.MemoryTotal)
 	}
 	v.readings(&r, g, d)
 	if g.Reason != "" && (g.State == board.Lost || g.State == board.Unknown || g.State == board.Drained || g.State == board.Stuck || g.Reason == board.ReasonUtilization) {
@@ -202,15 +202,15 @@ func (v *view) readings(r *rowView, g *board.GPU, d detail) {
 			grain = coarseSpark()
 		}
 		if path, mean, highest, known := sparkline(g.Utilization, grain); known {
-			r.Spark, r.SparkHeight, r.SparkText = path, grain.height(), fmt.Sprintf(v.words.or("spark", "%d, %d"), mean, highest)
+			r.Spark, r.SparkHeight, r.SparkText = path, grain.height(), fmt.Sprintf(v.words.list["spark"], mean, highest)
 		}
 	}
 	heat := make([]string, 0, 2)
 	if g.Temperature != nil {
-		heat = append(heat, strconv.Itoa(*g.Temperature)+" °C")
+		heat = append(heat, v.words.quantity(strconv.Itoa(*g.Temperature), "celsius"))
 	}
 	if g.PowerDraw != nil {
-		heat = append(heat, strconv.FormatFloat(math.Round(*g.PowerDraw), 'f', 0, 64)+" W")
+		heat = append(heat, v.words.quantity(strconv.FormatFloat(math.Round(*g.PowerDraw), 'f', 0, 64), "watt"))
 	}
 	r.Heat = strings.Join(heat, " · ")
 }

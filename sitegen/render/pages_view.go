@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -134,9 +135,13 @@ type glyph struct {
 
 const glyphStep = 15
 
+// A problemView is one line of the error banner: a sentence of the site's, and
+// behind it what the program said.
 type problemView struct {
 	Code, Message, Where, Href string
 	Help                       string // where the code is explained, "" for nowhere
+	Detail                     string // "" where the sentence says all of it
+	Open                       bool   // there is room for the detail
 	Severity                   string // error, warning
 }
 
@@ -165,15 +170,15 @@ func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostV
 	}
 	var models []string
 	for _, m := range h.Models {
-		models = append(models, fmt.Sprintf("%d × %s", m.Total, modelName(m.Name, m.MemoryTotal)))
+		models = append(models, fmt.Sprintf("%d × %s", m.Total, v.words.model(m.Name, m.MemoryTotal)))
 	}
 	hv.Models, hv.Mixed = strings.Join(models, " · "), len(h.Models) > 1
 	if len(h.Models) == 1 {
-		hv.Filter = modelName(h.Models[0].Name, h.Models[0].MemoryTotal)
+		hv.Filter = v.words.model(h.Models[0].Name, h.Models[0].MemoryTotal)
 		hv.GiB = wholeGiB(h.Models[0].MemoryTotal)
 	}
 	if d != brief && !hv.Old { // a load of hours ago says nothing
-		hv.Meters = meters(h, d == whole)
+		hv.Meters = v.words.meters(h, d == whole)
 	}
 	for _, tag := range h.Tags {
 		hv.Tags = append(hv.Tags, clean(tag))
@@ -182,7 +187,7 @@ func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostV
 		hv.TagList = "|" + strings.ToLower(strings.Join(hv.Tags, "|")) + "|"
 	}
 	for _, p := range h.Problems {
-		hv.Problems = append(hv.Problems, v.problem(p, root, false))
+		hv.Problems = append(hv.Problems, v.problem(p, h, root, false, d == whole))
 	}
 	hv.Rows = make([]rowView, 0, len(h.GPUs))
 	hv.Glyphs = make([]glyph, 0, len(h.GPUs))
@@ -215,12 +220,16 @@ func shellWord(s string) bool {
 }
 
 // problem makes one line of the error banner. Serious is what makes the whole
-// page less than it seems: no hosts, no bookings, a host's data refused.
-func (v *view) problem(p snapshot.Problem, root string, link bool) problemView {
-	// A site in another language has words of its own for a code; %s in them
-	// stands for what this one says.
-	message := strings.ReplaceAll(v.words.or("code."+p.Code, "%s"), "%s", p.Message)
-	pv := problemView{Code: clean(p.Code), Message: clean(message), Where: clean(p.Where()), Help: v.explained(p.Code, root), Severity: "warning"}
+// page less than it seems: no hosts, no bookings, a host's data refused. h is
+// the host that it is about, or nil.
+func (v *view) problem(p snapshot.Problem, h *board.Host, root string, link, open bool) problemView {
+	pv := problemView{
+		Code: clean(p.Code), Message: clean(v.sentence(&p, h)), Where: clean(p.Where()),
+		Help: v.explained(p.Code, root), Severity: "warning", Open: open,
+	}
+	if detail := clean(p.Message); detail != pv.Message {
+		pv.Detail = detail
+	}
 	area, what, _ := strings.Cut(p.Code, ":")
 	if area == "discovery" || area == "bad" || area == "identity" || what == "broken" || what == "unreadable" {
 		pv.Severity = "error"
@@ -229,6 +238,51 @@ func (v *view) problem(p snapshot.Problem, root string, link bool) problemView {
 		pv.Href = root + "hosts/" + p.Host + "/index.html"
 	}
 	return pv
+}
+
+// sentence is what the site says of a problem, in its own words. They may name
+// {host}, {gpu}, {file}, {line} and {column}; of the host {time} of its last news,
+// {clock} by which its clock is off, {interval} and {gpus} that it has; and
+// {message}, the program's own words. What is not known of these is a dash.
+func (v *view) sentence(p *snapshot.Problem, h *board.Host) string {
+	s, ok := v.words.list["code."+p.Code]
+	if !ok { // of a newer collector
+		s = v.words.list["code"]
+	}
+	if !strings.Contains(s, "{") {
+		return s
+	}
+	const unknown = "–"
+	places := []string{"{host}", cmp.Or(p.Host, unknown), "{file}", cmp.Or(p.File, unknown), "{message}", p.Message}
+	number := func(place string, n int, known bool) {
+		text := unknown
+		if known {
+			text = strconv.Itoa(n)
+		}
+		places = append(places, place, text)
+	}
+	gpu := 0
+	if p.GPU != nil {
+		gpu = *p.GPU
+	}
+	number("{gpu}", gpu, p.GPU != nil)
+	number("{line}", p.Line, p.Line > 0)
+	number("{column}", p.Col, p.Col > 0)
+	time, clock, interval := unknown, unknown, unknown
+	if h != nil {
+		if m := v.words.near(h.SnapshotAt, v.ref(h)); m != nil {
+			time = m.Text
+		}
+		if h.ClockOffset != 0 {
+			clock = v.words.length(h.ClockOffset.Abs())
+		}
+		if h.Interval > 0 {
+			interval = v.words.length(h.Interval)
+		}
+		number("{gpus}", len(h.GPUs), true)
+	}
+	places = append(places, "{time}", time, "{clock}", clock, "{interval}", interval, "{gpus}", unknown)
+	return strings.NewReplacer(places...).Replace(s)
 }
 
 // rowID names a GPU's row. A host may be called like another host's row; an
@@ -248,4 +302,12 @@ func (v *view) userHref(root, name string) string {
 		return root + "users/" + dir + "/index.html"
 	}
 	return ""
+}
+
+func hostsByName(b *board.Board) map[string]*board.Host {
+	hosts := make(map[string]*board.Host, len(b.Hosts))
+	for i := range b.Hosts {
+		hosts[b.Hosts[i].Name] = &b.Hosts[i]
+	}
+	return hosts
 }

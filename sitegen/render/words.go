@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,8 +20,12 @@ type words struct {
 	list     map[string]string
 	weekdays []string // from Sunday
 	months   []string // from January
+	dates    map[string]pattern
 	zone     *time.Location
 }
+
+// dateNames are the patterns of times, and what each may consist of.
+var dateNames = [...]string{"date.day", "date.near", "date.week", "date.far", "date.full"}
 
 // readWords reads the built-in list with the site's own laid over it, word by
 // word: a site names what it wants different, and goes on working when the next
@@ -40,6 +45,14 @@ func readWords(tmpl fs.FS, zone *time.Location) (*words, error) {
 	if len(w.weekdays) != 7 || len(w.months) != 12 {
 		return nil, fmt.Errorf("reading words.json: there are %d weekdays and %d months", len(w.weekdays), len(w.months))
 	}
+	w.dates = make(map[string]pattern, len(dateNames))
+	for _, name := range dateNames {
+		p, err := parsePattern(w.list[name])
+		if err != nil {
+			return nil, fmt.Errorf("reading words.json: %q: %w", name, err)
+		}
+		w.dates[name] = p
+	}
 	return w, nil
 }
 
@@ -58,7 +71,7 @@ func (w *words) say(key string, args ...any) (string, error) {
 
 var fixedWord = regexp.MustCompile(`\{\{t "([^"]*)"\}\}`)
 
-// fill puts the words in the place of every {{t "key"}} of a template, once for
+// fill puts the words in the place of every {{t "…"}} of a template, once for
 // all pages: most words of a page are of this kind.
 func (w *words) fill(name, text string) (string, error) {
 	var missing error
@@ -101,8 +114,11 @@ func (w *words) length(d time.Duration) string {
 	case d >= time.Minute:
 		n, unit = int(d/time.Minute), "min"
 	}
-	return fmt.Sprintf(w.or("unit."+unit, "%d "+unit), n)
+	return fmt.Sprintf(w.list["unit."+unit], n)
 }
+
+// quantity is a number with the sign of its unit behind it: "21.5 GiB".
+func (w *words) quantity(number, unit string) string { return number + " " + w.list["sign."+unit] }
 
 // A moment is a time as a page shows it and as a program reads it.
 type moment struct{ ISO, Text string }
@@ -115,10 +131,7 @@ func (w *words) moment(t time.Time, text string) *moment {
 }
 
 // full is a moment to the second, with day and zone: "Fri 20 Nov, 10:42:10 CET".
-func (w *words) full(t time.Time) *moment {
-	l := t.In(w.zone)
-	return w.moment(t, w.date(l)+", "+l.Format("15:04:05 MST"))
-}
+func (w *words) full(t time.Time) *moment { return w.moment(t, w.time("date.full", t.In(w.zone))) }
 
 // near is a moment as briefly as it is still plain beside ref: with the weekday
 // within a week, with the date beyond, with the year beyond half a year. It
@@ -126,20 +139,73 @@ func (w *words) full(t time.Time) *moment {
 func (w *words) near(t, ref time.Time) *moment {
 	l := t.In(w.zone)
 	far := time.Duration(math.Abs(float64(t.Sub(ref))))
-	clock := l.Format("15:04")
 	switch {
 	case t.IsZero():
 		return nil
 	case far < 6*24*time.Hour:
-		return w.moment(t, w.weekdays[l.Weekday()]+" "+clock)
+		return w.moment(t, w.time("date.week", l))
 	case far < 180*24*time.Hour:
-		return w.moment(t, w.date(l)+" "+clock)
+		return w.moment(t, w.time("date.near", l))
 	default:
-		return w.moment(t, fmt.Sprintf("%d %s %d", l.Day(), w.months[l.Month()-1], l.Year()))
+		return w.moment(t, w.time("date.far", l))
 	}
 }
 
 // date is "Fri 20 Nov" of a time already in the zone.
-func (w *words) date(l time.Time) string {
-	return fmt.Sprintf("%s %d %s", w.weekdays[l.Weekday()], l.Day(), w.months[l.Month()-1])
+func (w *words) date(l time.Time) string { return w.time("date.day", l) }
+
+// time writes a time, already in the zone, as one of dateNames says.
+func (w *words) time(name string, l time.Time) string {
+	b := make([]byte, 0, 32)
+	for _, p := range w.dates[name] {
+		switch p.place {
+		case "":
+			b = append(b, p.text...)
+		case "weekday":
+			b = append(b, w.weekdays[l.Weekday()]...)
+		case "day":
+			b = strconv.AppendInt(b, int64(l.Day()), 10)
+		case "month":
+			b = append(b, w.months[l.Month()-1]...)
+		case "year":
+			b = strconv.AppendInt(b, int64(l.Year()), 10)
+		case "time":
+			b = l.AppendFormat(b, "15:04")
+		case "seconds":
+			b = l.AppendFormat(b, "05")
+		case "zone":
+			b = l.AppendFormat(b, "MST")
+		}
+	}
+	return string(b)
+}
+
+// A pattern is a text with named places, such as "{weekday} {time}".
+type pattern []piece
+
+// A piece is a text, or the name of a place.
+type piece struct{ text, place string }
+
+func parsePattern(s string) (pattern, error) {
+	var p pattern
+	for s != "" {
+		text, rest, found := strings.Cut(s, "{")
+		if text != "" {
+			p = append(p, piece{text: text})
+		}
+		if !found {
+			break
+		}
+		place, after, closed := strings.Cut(rest, "}")
+		switch place {
+		case "weekday", "day", "month", "year", "time", "seconds", "zone":
+		default:
+			closed = false
+		}
+		if !closed {
+			return nil, fmt.Errorf("{%s is none of {weekday} {day} {month} {year} {time} {seconds} {zone}", rest)
+		}
+		p, s = append(p, piece{place: place}), after
+	}
+	return p, nil
 }
