@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -326,13 +327,13 @@ func TestBrokenTemplateKeepsTheOldSite(t *testing.T) {
 // TestWordsOfASite: a site changes single words, those for faults among them.
 func TestWordsOfASite(t *testing.T) {
 	l := newLab(t)
-	l.write("templates/words.json", `{"free": "frei", "code.booking:date": "Kein Datum (%s)"}`)
+	l.write("templates/words.json", `{"free": "frei", "code.booking:date": "Kein Datum in Zeile {line}"}`)
 	l.generate(start, func(o *sitegen.Options) { o.Templates = l.path("templates") })
 	site := l.site()
 	if index := site["index.html"]; !strings.Contains(index, ">frei<") || strings.Contains(index, ">free<") || !strings.Contains(index, ">busy<") {
 		t.Error("the index does not say frei for free, and busy for busy as before")
 	}
-	if !strings.Contains(site["index.html"], "Kein Datum (") {
+	if !regexp.MustCompile(`Kein Datum in Zeile \d`).MatchString(site["index.html"]) {
 		t.Error("the fault is not told in the site's words")
 	}
 	if !strings.Contains(site["api/v1/board.json"], `"state":"free"`) {
