@@ -56,6 +56,7 @@ type doctor struct {
 	proc     string // /proc
 	euid     int
 	findings []finding
+	mounts   map[string]bool // by path; nil until somebody asks
 }
 
 func (d *doctor) add(state, code, mend, format string, args ...any) {
@@ -283,8 +284,7 @@ func (d *doctor) room(what, dir string) {
 // replaced by renaming a temporary beside it, and what is mounted cannot be
 // renamed over.
 func (d *doctor) oneFileSystem(ctx context.Context, what, dir string, depth int) {
-	base, ok := deviceOf(dir)
-	if !ok || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return
 	}
 	entries, err := os.ReadDir(dir)
@@ -293,7 +293,7 @@ func (d *doctor) oneFileSystem(ctx context.Context, what, dir string, depth int)
 	}
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		if dev, ok := deviceOf(path); ok && dev != base {
+		if d.isMounted(path) {
 			d.bad("paths:mount", "umount "+word(path), "%s lies on another file system than %s (%s): files there cannot be replaced in one step", path, dir, what)
 		} else if entry.IsDir() && depth > 1 {
 			d.oneFileSystem(ctx, what, path, depth-1)

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -20,18 +22,28 @@ func diskFree(path string) (bytes, inodes uint64, err error) {
 	return uint64(s.Bavail) * uint64(s.Bsize), inodes, nil
 }
 
-// deviceOf is the file system that a path lies on; a link is not followed.
-func deviceOf(path string) (uint64, bool) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return 0, false
+// isMounted reports whether something is mounted exactly at a path. Numbers of
+// devices do not tell: a file that is mounted may come from the same disk, and
+// in an overlay files and directories have different ones.
+func (d *doctor) isMounted(path string) bool {
+	if d.mounts == nil {
+		d.mounts = map[string]bool{}
+		text, _ := os.ReadFile(filepath.Join(d.proc, "self", "mountinfo")) // Linux has it
+		for line := range strings.Lines(string(text)) {
+			if fields := strings.Fields(line); len(fields) > 4 {
+				d.mounts[mountEscapes.Replace(fields[4])] = true
+			}
+		}
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err == nil {
+		parent, err = filepath.Abs(parent)
 	}
-	return uint64(stat.Dev), true
+	return err == nil && d.mounts[filepath.Join(parent, filepath.Base(path))]
 }
+
+// mountEscapes are the four characters that the kernel writes as numbers there.
+var mountEscapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // ownerUID is who owns a file; -1 where that is not known.
 func ownerUID(info os.FileInfo) int {

@@ -169,10 +169,8 @@ func (d *doctor) bookings(data, state string) {
 		d.bad("booking:unreadable", "ls -l "+word(path), "%v", err)
 		return
 	}
-	if file, ok := deviceOf(path); ok {
-		if parent, ok := deviceOf(dir); ok && file != parent {
-			d.bad("paths:mount", "mount the directory "+word(dir)+" and not the one file", "%s is mounted by itself: bookings cannot be replaced in one step", path)
-		}
+	if d.isMounted(path) {
+		d.bad("paths:mount", "mount the directory "+word(dir)+" and not the one file", "%s is mounted by itself: bookings cannot be replaced in one step", path)
 	}
 	calendar := booking.Parse(filepath.Base(path), text, zone, booking.Options{Aliases: aliases, Now: d.app.now()})
 	for _, p := range calendar.Problems {

@@ -90,6 +90,13 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 		}},
 		{name: "keys served", code: "paths:served", words: "set keys:", spoil: func(b *bed) { b.env["GPUBOARD_KEYS"] = b.path("site/keys") }},
 		{name: "a mount in the site", code: "paths:mount", words: "umount", root: true, spoil: func(b *bed) { b.mount("site/hosts", "") }},
+		{name: "bookings mounted by themselves", code: "paths:mount", words: "mount the directory", root: true, spoil: func(b *bed) {
+			// From the same file system, as into a container.
+			if err := syscall.Mount(b.path("data/comments.json"), b.path("data/comments.json"), "", syscall.MS_BIND, ""); err != nil {
+				sshtest.Skip(b.t, "nothing can be mounted here: "+err.Error())
+			}
+			b.t.Cleanup(func() { _ = syscall.Unmount(b.path("data/comments.json"), syscall.MNT_DETACH) })
+		}},
 		{name: "comments.json", code: "booking:syntax", words: "comments.json:1:", spoil: func(b *bed) { b.write("data/comments.json", "{]") }},
 		{name: "an alias of two", code: "booking:alias", words: "aliases.csv", spoil: func(b *bed) { b.write("data/aliases.csv", "a,b\na,c\n") }},
 		{name: "a template", code: "templates:parse", words: "base.html", spoil: func(b *bed) {
