@@ -43,6 +43,10 @@ func (a *app) receiveCommand() *cobra.Command {
 				Data: cfg.string("data"), Keys: keys, AuthorizedKeys: authorized, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
 				OnListen: func(addr net.Addr, key string) {
 					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; nodes need this line in known_hosts:\n%s\n", addr, knownHostsLine(addr, key))
+					// Whoever prepared the directory for sshd made it root's.
+					if drops := filepath.Join(cfg.string("data"), "drop"); !writable(drops) {
+						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: chown %d %s\n", drops, os.Geteuid(), word(drops))
+					}
 				},
 			})
 			if err != nil {
