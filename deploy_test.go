@@ -154,6 +154,13 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	mustRun(t, other, append(env, "DIST="+second, "PACKAGES=deb"), "deploy/package/build.sh", "linux/amd64")
+	// The next version, with another configuration file.
+	next := t.TempDir()
+	config := filepath.Join(other, "deploy/package/gpuboard.yml")
+	if err := os.WriteFile(config, []byte(mustReadFile(t, config)+"# Of 1.2.4.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, other, append(env, "VERSION=1.2.4", "DIST="+next), "deploy/package/build.sh", "linux/amd64")
 	sums, again := mustReadFile(t, first+"/SHA256SUMS"), mustReadFile(t, second+"/SHA256SUMS")
 	sums = regexp.MustCompile(`(?m)^.*\.rpm\n`).ReplaceAllString(sums, "") // once is enough of it
 	if sums != again || strings.Count(sums, "\n") != 2 {
@@ -163,7 +170,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("the program holds the path of where it was built, %v", err)
 	}
 
-	t.Run("deb", func(t *testing.T) { installs(t, dpkg, first, cache) })
+	t.Run("deb", func(t *testing.T) { installs(t, dpkg, first, next) })
 	t.Run("rpm", func(t *testing.T) {
 		rpm := sshtest.Require(t, "rpm")
 		list := mustRun(t, first, nil, rpm, "-qp", "--nosignature", "--qf", "[%{FILENAMES} %{FILEFLAGS}\n]", "gpuboard-1.2.3-1.x86_64.rpm")
@@ -174,10 +181,11 @@ func TestRelease(t *testing.T) {
 		}
 	})
 	t.Run("container", func(t *testing.T) { container(t, first) })
+	t.Run("systemd", func(t *testing.T) { onAMachine(t, first, next) })
 }
 
 // installs walks through the life of a deb on a machine with nothing but procps.
-func installs(t *testing.T, dpkg, dist, cache string) {
+func installs(t *testing.T, dpkg, dist, next string) {
 	root := t.TempDir()
 	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "etc"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
@@ -220,13 +228,10 @@ func installs(t *testing.T, dpkg, dist, cache string) {
 	if err := os.WriteFile(config, []byte("title: Ours\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	nfpm, err := filepath.Glob(cache + "/nfpm-*")
-	if err != nil || len(nfpm) == 0 {
-		t.Fatal(nfpm, err)
+	do("--force-confold", "--install", next+"/gpuboard_1.2.4_amd64.deb")
+	if v := version(); v != "gpuboard 1.2.4\n" {
+		t.Errorf("upgraded: %s", v)
 	}
-	mustRun(t, ".", []string{"GPUBOARD_DIST=" + dist, "GPUBOARD_ARCH=amd64", "GPUBOARD_VERSION=1.2.4", "SOURCE_DATE_EPOCH=1795000000"},
-		nfpm[0], "package", "--config", "deploy/package/nfpm.yaml", "--packager", "deb", "--target", dist+"/")
-	do("--install", "gpuboard_1.2.4_amd64.deb")
 	if got := mustReadFile(t, config); got != "title: Ours\n" {
 		t.Errorf("after the upgrade the configuration is\n%s", got)
 	}

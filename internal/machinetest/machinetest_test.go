@@ -1,0 +1,33 @@
+package machinetest
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestMachine: systemd runs it, what is written there stays there, and two of
+// them can share a network.
+func TestMachine(t *testing.T) {
+	m := Boot(t, Options{})
+	if out := m.Run("systemctl", "is-system-running", "--wait"); strings.TrimSpace(out) != "running" {
+		t.Errorf("it is %s", out)
+	}
+	if got := m.Run("cat", "/proc/1/comm"); got != "systemd\n" {
+		t.Errorf("process 1 is %s", got)
+	}
+	m.Write("/etc/machinetest", "there", 0o600)
+	if got := m.Run("cat", "/etc/machinetest"); got != "there" {
+		t.Errorf("it reads %q", got)
+	}
+	if _, err := os.Stat("/etc/machinetest"); err == nil {
+		t.Fatal("what the machine writes is here")
+	}
+	second := Boot(t, Options{Beside: m})
+	if m.Run("readlink", "/proc/self/ns/net") != second.Run("readlink", "/proc/self/ns/net") || m.Run("readlink", "/proc/self/ns/mnt") == second.Run("readlink", "/proc/self/ns/mnt") {
+		t.Error("they share the wrong things")
+	}
+	if got := second.Read("/etc/machinetest"); got != "" {
+		t.Errorf("the second reads what the first wrote: %q", got)
+	}
+}
