@@ -29,6 +29,7 @@ var rooms = map[string][]string{
 	"spool":                {"snapshot", "atomicfile"},
 	"publisher":            {"spool"},
 	"publisher/dropbox":    {"spool", "publisher"},
+	"publisher/mirror":     {"snapshot", "spool", "atomicfile", "publisher"},
 	"publisher/remotefile": {"snapshot", "booking", "publisher"},
 	"inventory":            {"snapshot", "atomicfile"},
 	"booking":              {"snapshot", "atomicfile"},

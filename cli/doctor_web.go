@@ -36,6 +36,7 @@ func (d *doctor) web(ctx context.Context) {
 		d.room("the data directory", data)
 		d.drops(data)
 	}
+	d.roots(ctx)
 	d.bookings(data, state)
 	if d.directory("site", site, "gpuboard generate --data "+word(data)+" --site "+word(site), true) {
 		d.oneFileSystem(ctx, "the site", site, 4)

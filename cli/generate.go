@@ -24,7 +24,7 @@ import (
 // webKeys are the settings of everything that makes a site.
 func webKeys() []string {
 	return []string{
-		"data", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
+		"data", "roots", "roots_timeout", "identity", "known_hosts", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
 		"consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters", "consul.node_meta",
 		"consul.leader", "consul.leader_key",
 		"title", "lab", "timezone", "base_url", "users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
@@ -64,6 +64,7 @@ func (a *app) generateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			defer g.Close()
 			if watch {
 				return a.watch(c.Context(), cfg, g, now, verbose)
 			}
@@ -121,7 +122,11 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 	if path := commentsPath(cfg); strings.Contains(path, "://") {
 		return nil, usagef("name the file on this machine with --comments FILE", "the site is made where the bookings are, and comments from %s is %s", cfg.origin["comments"], path)
 	}
-	resolve, err := a.inventory(cfg)
+	roots, err := a.roots(cfg)
+	if err != nil {
+		return nil, err
+	}
+	resolve, err := a.inventory(cfg, roots)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +152,12 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 			return nil, err
 		}
 	}
+	var drops sitegen.Roots
+	if roots != nil { // a nil pointer in an interface is not nil
+		drops = roots
+	}
 	g, err := sitegen.New(sitegen.Options{
+		Drops:     drops,
 		Announcer: hooks, Pretend: cfg.pretend, Legacy: cfg.string("legacy"), LegacyZone: legacyZone,
 		NoHelp: cfg.bool("no_help"), PublicHelp: cfg.bool("public_help"), Privacy: private, Public: cfg.string("public_out"), PublicPrivacy: public,
 		History: past, IdleWindow: cfg.duration("idle_window"), IdlePercent: cfg.number("idle_percent"),
@@ -186,7 +196,7 @@ func commentsPath(cfg *config) string {
 
 // inventory wires the sources that are configured to the keeper of the last
 // known answer.
-func (a *app) inventory(cfg *config) (func(context.Context, time.Time) inventory.Inventory, error) {
+func (a *app) inventory(cfg *config, roots *spool.Roots) (func(context.Context, time.Time) inventory.Inventory, error) {
 	entries := cfg.hosts
 	if !strings.HasPrefix(cfg.origin["hosts"], cfg.path+":") || cfg.path == "" {
 		entries = nil // a flag or a variable names them anew
@@ -220,7 +230,14 @@ func (a *app) inventory(cfg *config) (func(context.Context, time.Time) inventory
 		k.Consul = consul
 	}
 	if use("drops") {
-		k.Drops = inventory.AskerFunc(func(context.Context) (inventory.Answer, error) { return dropHosts(cfg, cfg.string("data")) })
+		k.Drops = inventory.AskerFunc(func(context.Context) (inventory.Answer, error) {
+			if roots == nil {
+				return dropHosts(cfg, cfg.string("data"))
+			}
+			names, problems := roots.Hosts()
+			hosts, more := inventory.Drops(names)
+			return withOlder(inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}, cfg, cfg.string("data"))
+		})
 	}
 	return k.Resolve, nil
 }

@@ -42,11 +42,20 @@ type meter struct {
 	net.Conn
 	up, down atomic.Int64
 	timedOut atomic.Bool
+	limit    atomic.Int64 // of down, beyond which the connection ends; 0: none
+	tooMuch  atomic.Bool  // it did
 }
+
+var errTooMuch = errors.New("the server sends too much")
 
 func (m *meter) Read(b []byte) (int, error) {
 	n, err := m.Conn.Read(b)
-	m.down.Add(int64(n))
+	down := m.down.Add(int64(n))
+	if limit := m.limit.Load(); limit > 0 && down > limit {
+		m.tooMuch.Store(true)
+		m.Close()
+		return 0, errTooMuch
+	}
 	m.note(err)
 	return n, err
 }
@@ -117,7 +126,7 @@ func (p *Publisher) dial(ctx context.Context) (_ *link, err error) {
 	if err != nil {
 		return nil, p.transportError(ctx, l.base.timedOut.Load(), "opening an SFTP session on "+p.opts.Target.Host, err)
 	}
-	if err := l.extensions(p.opts.Target.Host); err != nil {
+	if err := l.extensions(p.opts.Target.Host); err != nil && !p.opts.readOnly {
 		return nil, err
 	}
 	return l, nil

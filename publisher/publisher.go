@@ -87,6 +87,7 @@ type Options struct {
 	Log *slog.Logger
 
 	retryBase, retryCap, keepalive time.Duration
+	readOnly                       bool // nothing is going to be replaced
 }
 
 // Report says what one Publish did, also when it returned an error.

@@ -19,18 +19,31 @@ import (
 	"gpuboard/spool"
 )
 
-// drops is where snapshots arrive, as far as a generation needs it.
-type drops interface {
+// Drops is where snapshots arrive, as far as a generation needs it.
+type Drops interface {
 	Hosts() ([]string, []snapshot.Problem)
 	Latest(host string) (*snapshot.Bundle, spool.Info, error)
 	Hours(host string) ([]spool.HourFile, []snapshot.Problem)
 	ReadHour(spool.HourFile) (*snapshot.Hour, error)
 }
 
+// Roots are drops in more than one place. Look is called once in a generation,
+// before the others and before the inventory is asked, and says which places
+// could not be read.
+type Roots interface {
+	Drops
+	Look(ctx context.Context, now time.Time) []snapshot.Problem
+	Close() error
+}
+
 // gather reads everything that a board is made from. Only what makes a board
 // impossible is an error; the rest are problems on it.
 func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in board.Input, err error) {
 	in = board.Input{Now: now, Interval: g.opt.About.Interval, Settings: g.opt.Settings, Demo: g.opt.Demo, Marks: mem.Marks, Problems: mem.problems}
+	if g.opt.Drops != nil {
+		g.drops = g.opt.Drops
+		in.Problems = append(in.Problems, g.opt.Drops.Look(ctx, now)...)
+	}
 	if g.drops == nil {
 		d, err := spool.OpenDrops(g.opt.Data)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

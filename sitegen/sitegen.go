@@ -29,6 +29,8 @@ type Options struct {
 	// published, and what is remembered between two generations. Data must not
 	// lie inside Site.
 	Data, Site, State string
+	// Drops is where snapshots are read from; nil for the directory drop below Data.
+	Drops Roots
 	// Comments and Aliases are files elsewhere than in Data; "" for
 	// comments.json and aliases.csv there.
 	Comments, Aliases string
@@ -72,7 +74,7 @@ type Options struct {
 // A Generator makes one generation after another.
 type Generator struct {
 	opt   Options
-	drops drops
+	drops Drops
 	views []*view
 	name  string // of this process among all that write here
 	// charts is what was read from history, which changes more slowly than the board.
@@ -172,6 +174,14 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	}
 	g.announce(ctx, b, now)
 	return report, nil
+}
+
+// Close gives up what the generator keeps from one generation to the next.
+func (g *Generator) Close() error {
+	if g.opt.Drops == nil {
+		return nil
+	}
+	return g.opt.Drops.Close()
 }
 
 // maxMarkdownBytes bounds a notice or a note on a host.

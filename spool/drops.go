@@ -98,6 +98,18 @@ func (d *Drops) Close() error {
 	return d.root.Close()
 }
 
+// stands reports whether these are still the drops that info describes: another
+// directory may have taken their place.
+func (d *Drops) stands(info fs.FileInfo) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.root == nil {
+		return false
+	}
+	own, err := d.root.Stat(".")
+	return err == nil && os.SameFile(own, info)
+}
+
 // Hosts returns the names of the hosts that have a drop, sorted. What is there
 // and is no drop comes back as problems; names that begin with a dot are nobody's
 // business.
