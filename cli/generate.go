@@ -17,7 +17,6 @@ import (
 	"gpuboard/inventory"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
-	"gpuboard/snapshot"
 	"gpuboard/spool"
 )
 
@@ -130,10 +129,6 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	past, err := a.history(cfg)
-	if err != nil {
-		return nil, err
-	}
 	private, err := privacy(cfg, "users", "commands")
 	if err != nil {
 		return nil, err
@@ -160,7 +155,7 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 		Drops:     drops,
 		Announcer: hooks, Pretend: cfg.pretend, Legacy: cfg.string("legacy"), LegacyZone: legacyZone,
 		NoHelp: cfg.bool("no_help"), PublicHelp: cfg.bool("public_help"), Privacy: private, Public: cfg.string("public_out"), PublicPrivacy: public,
-		History: past, IdleWindow: cfg.duration("idle_window"), IdlePercent: cfg.number("idle_percent"),
+		OpenHistory: a.history(cfg), IdleWindow: cfg.duration("idle_window"), IdlePercent: cfg.number("idle_percent"),
 		Data: cfg.string("data"), Site: cfg.string("site"), State: cfg.string("state"),
 		Comments: cfg.string("comments"), Aliases: cfg.string("aliases"), Templates: cfg.string("templates"),
 		Inventory: resolve,
@@ -265,24 +260,18 @@ func dropHosts(cfg *config, data string) (inventory.Answer, error) {
 	return withOlder(inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}, cfg, data)
 }
 
-// history opens the store of samples in the state directory. Without it there
-// is a board all the same, so what is wrong with it is only said.
-func (a *app) history(cfg *config) (*history.Store, error) {
+// history returns how to open the store of samples in the state directory, nil
+// for none. Without it there is a board all the same, so what is wrong with it
+// is only said, on the board.
+func (a *app) history(cfg *config) func(context.Context, time.Time) (*history.Store, error) {
 	if cfg.bool("no_history") {
-		return nil, nil
+		return nil
 	}
-	dir := cfg.string("state")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fail(exitUsage, fmt.Errorf("making the state directory: %w", err), "give a directory of your own with --state DIR")
+	return func(ctx context.Context, _ time.Time) (*history.Store, error) {
+		return history.Open(ctx, filepath.Join(cfg.string("state"), "history.db"), a.now(), history.Options{
+			Raw: cfg.duration("history.raw"), Five: cfg.duration("history.five_minutes"), Hourly: cfg.duration("history.hourly"),
+		})
 	}
-	store, err := history.Open(context.Background(), filepath.Join(dir, "history.db"), a.now(), history.Options{
-		Raw: cfg.duration("history.raw"), Five: cfg.duration("history.five_minutes"), Hourly: cfg.duration("history.hourly"),
-	})
-	if err != nil {
-		a.complain(snapshot.Problem{Code: "history:unreadable", Message: err.Error()})
-		return nil, nil
-	}
-	return store, nil
 }
 
 // privacy reads how much of people a site shows.

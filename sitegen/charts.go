@@ -51,11 +51,14 @@ type hostCharts struct {
 // history makes what the pages show of the past. A generation reads the charts
 // of a few hosts only: of those whose turn it is, and of few even then.
 func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, person func(string) string) (*render.History, []snapshot.Problem) {
-	if g.opt.History == nil {
+	if g.opt.History == nil && g.opt.OpenHistory == nil {
 		return nil, nil
 	}
 	if g.charts == nil {
 		g.charts = &charts{hosts: map[string]*hostCharts{}, days: map[int64]*dayPast{}}
+	}
+	if g.opt.History == nil {
+		return g.keptPast(b), nil
 	}
 	batch, err := atomicfile.NewBatch(g.opt.State)
 	if err != nil {
@@ -77,6 +80,23 @@ func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, 
 		}
 	}
 
+	return g.drawn(b), problems
+}
+
+// keptPast is what was drawn last, while history cannot be opened: its pages
+// stay as they are.
+func (g *Generator) keptPast(b *board.Board) *render.History {
+	for i := range b.Hosts {
+		if name := b.Hosts[i].Name; g.charts.hosts[name] == nil {
+			g.charts.hosts[name] = g.loadCharts(name)
+		}
+	}
+	g.loadFleet()
+	return g.drawn(b)
+}
+
+// drawn is what there is to show now.
+func (g *Generator) drawn(b *board.Board) *render.History {
 	past := &render.History{Hosts: make(map[string]*render.HostPast, len(b.Hosts))}
 	for i := range b.Hosts {
 		if c := g.charts.hosts[b.Hosts[i].Name]; c != nil && c.Past != nil {
@@ -86,7 +106,7 @@ func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, 
 	if g.charts.fleet != nil {
 		past.Fleet = g.charts.fleet.Past
 	}
-	return past, problems
+	return past
 }
 
 // hostsPast renews the charts whose turn it is, the oldest first.

@@ -59,12 +59,7 @@ func fleetEvery(hosts int) time.Duration {
 // complete are added up once, and kept.
 func (g *Generator) fleetPast(ctx context.Context, now time.Time, b *board.Board, person func(string) string, batch *atomicfile.Batch) error {
 	zone := g.opt.About.Zone
-	if g.charts.fleet == nil {
-		f := &fleetFile{}
-		if data, err := readBounded(filepath.Join(g.opt.State, fleetName), maxPastBytes); err == nil && json.Unmarshal(data, f) == nil && f.Zone == zone.String() && f.Past != nil && f.Past.Sound() {
-			g.charts.fleet = f
-		}
-	}
+	g.loadFleet()
 	every := fleetEvery(len(b.Hosts))
 	if f := g.charts.fleet; f != nil && !f.More && !f.Done.After(now) && now.Sub(f.Done) < every && f.Done.Truncate(every).Equal(now.Truncate(every)) {
 		return nil
@@ -86,6 +81,17 @@ func (g *Generator) fleetPast(ctx context.Context, now time.Time, b *board.Board
 		return err
 	}
 	return g.sweepPast(now.AddDate(0, 0, -370), batch)
+}
+
+// loadFleet reads what an earlier process kept, unless it is at hand already.
+func (g *Generator) loadFleet() {
+	if g.charts.fleet != nil {
+		return
+	}
+	f := &fleetFile{}
+	if data, err := readBounded(filepath.Join(g.opt.State, fleetName), maxPastBytes); err == nil && json.Unmarshal(data, f) == nil && f.Zone == g.opt.About.Zone.String() && f.Past != nil && f.Past.Sound() {
+		g.charts.fleet = f
+	}
 }
 
 // modelsOf gives the model of each GPU that the board shows.

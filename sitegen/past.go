@@ -16,6 +16,23 @@ import (
 // matter after an outage, so a host's turn comes every few minutes.
 const lookEvery = 5 * time.Minute
 
+// openHistory opens history if that is still to be done. A disk that was full or
+// a database that was held may be well by now, so it is tried every time.
+func (g *Generator) openHistory(ctx context.Context, now time.Time) []snapshot.Problem {
+	if g.opt.History != nil || g.opt.OpenHistory == nil {
+		return nil
+	}
+	store, err := g.opt.OpenHistory(ctx, now)
+	switch {
+	case errors.Is(err, history.ErrNoSpace):
+		return []snapshot.Problem{{Code: "history:nospace", Message: err.Error()}}
+	case err != nil:
+		return []snapshot.Problem{{Code: "history:unreadable", Message: err.Error()}}
+	}
+	g.opt.History = store
+	return nil
+}
+
 // past gives history what arrived and asks it what the board shows. History may
 // be missing, new or damaged: the board of now does not depend on it.
 func (g *Generator) past(ctx context.Context, now time.Time, hosts []string, mem *memory) (*history.Recent, []snapshot.Problem) {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -38,8 +39,10 @@ type Options struct {
 	Templates string
 	// Inventory answers which hosts should exist.
 	Inventory func(ctx context.Context, now time.Time) inventory.Inventory
-	// History is the store of samples, nil for none.
-	History *history.Store
+	// History is the store of samples, nil for none. Where it could not be opened
+	// OpenHistory, when not nil, is called in each generation until it can.
+	History     *history.Store
+	OpenHistory func(ctx context.Context, now time.Time) (*history.Store, error)
 	// IdleWindow and IdlePercent say when a GPU that is held counts as idle: its
 	// mean utilization (%) over the window is below. Defaults 30 min and 5.
 	IdleWindow  time.Duration
@@ -79,6 +82,9 @@ type Generator struct {
 	name  string // of this process among all that write here
 	// charts is what was read from history, which changes more slowly than the board.
 	charts *charts
+	// When leftovers were last looked for, and what was wrong with them.
+	swept     time.Time
+	leftovers []snapshot.Problem
 }
 
 // ErrLocked is returned when another live generation holds the state directory.
@@ -152,6 +158,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	defer lock.Unlock()
 
 	mem := g.recall(now)
+	unopened := g.openHistory(ctx, now)
 	in, err := g.gather(ctx, now, mem)
 	if err != nil {
 		return Report{}, err
@@ -159,8 +166,8 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	b, marks := board.Merge(in)
 	happened := g.news(b, now)
 	past, problems := g.history(ctx, now, b, in.Person)
-	b.Problems = append(b.Problems, problems...)
-	report, err := g.publish(b, in.Recent, past, happened.Log, now)
+	b.Problems = slices.Concat(b.Problems, unopened, problems, g.sweep(now))
+	report, err := g.publish(b, in.Recent, past, happened.Log)
 	if err != nil {
 		return Report{}, err
 	}

@@ -93,7 +93,7 @@ func siteSalt(path string) ([]byte, error) {
 
 // publish renders and writes every view. All are rendered before the first is
 // written, so that a template that cannot work changes nothing.
-func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render.History, log []events.Event, now time.Time) (Report, error) {
+func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render.History, log []events.Event) (Report, error) {
 	notice, notes := g.notes(b)
 	sites := make([][]render.File, len(g.views))
 	for i, v := range g.views {
@@ -112,7 +112,7 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 	}
 	var total Report
 	for i, v := range g.views {
-		r, err := v.write(sites[i], now)
+		r, err := v.write(sites[i])
 		if err != nil {
 			return Report{}, err
 		}

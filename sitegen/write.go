@@ -30,14 +30,11 @@ const checkEvery = time.Minute
 
 // write puts the files in place: what pages need before the pages, the index
 // last, each compressed twin before its file, and nothing that is the same.
-func (v *view) write(files []render.File, now time.Time) (r Report, err error) {
-	clock := time.Now() // now may be pretended
+func (v *view) write(files []render.File) (r Report, err error) {
+	clock := time.Now()
 	check := clock.Sub(v.checked) >= checkEvery || clock.Before(v.checked)
 	if check {
 		v.checked = time.Time{} // until all of it is done
-		if _, err := atomicfile.Sweep(v.dir, 10*time.Minute, now); err != nil {
-			return r, fmt.Errorf("sweeping leftovers from the site: %w", err)
-		}
 	}
 	slices.SortStableFunc(files, func(a, b render.File) int { return rank(a.Path) - rank(b.Path) })
 	have := make([]string, 0, 2*len(files))

@@ -1,0 +1,108 @@
+package sitegen_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/history"
+	"gpuboard/sitegen"
+	"gpuboard/snapshot"
+)
+
+// TestLeftoversAreSwept: what a killed generator left goes with the next one,
+// wherever it lies, and the files of people who use the same directories stay.
+func TestLeftoversAreSwept(t *testing.T) {
+	l := newLab(t)
+	const tail = "-AAAAAAAAAAAAAAAAAAAAAAAAAA"
+	left := []string{"state/.tmp-memory.json" + tail, "state/past/.tmp-fleet.json" + tail, "state/spares/.tmp-x" + tail, "site/hosts/.tmp-index.html" + tail}
+	stay := []string{"state/.tmp-young" + tail, "site/.tmp-notes", "site/.htaccess"}
+	for _, name := range append(slices.Clone(left), stay...) {
+		l.write(name, "half")
+		if name == stay[0] {
+			continue
+		}
+		if err := os.Chtimes(l.path(name), start.Add(-time.Hour), start.Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes(l.path(stay[0]), start, start); err != nil {
+		t.Fatal(err)
+	}
+	l.generate(start)
+	for _, name := range left {
+		if _, err := os.Lstat(l.path(name)); err == nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	for _, name := range stay {
+		if _, err := os.Lstat(l.path(name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestHistoryThatCannotBeOpened: it is said, the pages of the past stay as they
+// were, and it is tried again in each generation.
+func TestHistoryThatCannotBeOpened(t *testing.T) {
+	l := newLab(t)
+	path := filepath.Join(t.TempDir(), "history.db")
+	var refusal error
+	open := func(ctx context.Context, now time.Time) (*history.Store, error) {
+		if refusal != nil {
+			return nil, refusal
+		}
+		s, err := history.Open(ctx, path, now, history.Options{})
+		if err == nil {
+			t.Cleanup(func() { s.Close() })
+		}
+		return s, err
+	}
+	with := func(o *sitegen.Options) { o.OpenHistory = open }
+	about := func(r sitegen.Report) (codes []string) {
+		for _, p := range r.Board.Problems {
+			if strings.HasPrefix(p.Code, "history:") {
+				codes = append(codes, p.Code)
+			}
+		}
+		return codes
+	}
+	if codes := about(l.generate(start, with)); codes != nil {
+		t.Fatalf("problems %v", codes)
+	}
+	const page = "api/v1/history/hosts.json"
+	before := l.site()[page]
+	if before == "" {
+		t.Fatal("there is no past to lose")
+	}
+	for code, err := range map[string]error{"history:unreadable": errors.New("no"), "history:nospace": history.ErrNoSpace} {
+		refusal = err
+		if codes := about(l.generate(start, with)); !slices.Equal(codes, []string{code}) {
+			t.Errorf("problems %v, want %s", codes, code)
+		}
+		if now := l.site()[page]; now != before {
+			t.Errorf("%s while history cannot be opened: %d bytes, and %d before", page, len(now), len(before))
+		}
+	}
+	// The same generator goes on when it can.
+	o := l.options()
+	with(&o)
+	g, err := sitegen.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false} {
+		if !want {
+			refusal = nil
+		}
+		r, err := g.Generate(context.Background(), start.Add(time.Duration(i+1)*20*time.Second))
+		if err != nil || slices.ContainsFunc(r.Board.Problems, func(p snapshot.Problem) bool { return strings.HasPrefix(p.Code, "history:") }) != want {
+			t.Errorf("generation %d: %v, %v", i, err, r.Board.Problems)
+		}
+	}
+}
