@@ -41,7 +41,6 @@ func newWebhost(t *testing.T, dir string) *webhost {
 		t.Fatalf("building: %v\n%s", err, out)
 	}
 	w.write("data/comments.json", []byte("{}"))
-	w.push("atlas", "boreas")
 	return w
 }
 
@@ -70,16 +69,26 @@ func (w *webhost) push(hosts ...string) {
 	}
 }
 
-// args are those of one generation as of now.
+// args are those of one generation as of w.now, present those of one as of the
+// clock's now, which remembers and announces what happened.
 func (w *webhost) args(more ...string) []string {
-	return append([]string{"generate", "--data", w.path("data"), "--site", w.path("site"), "--state", w.path("state"),
-		"--timezone", "UTC", "--now", w.now.Format(time.RFC3339)}, more...)
+	return append(w.present("--now", w.now.Format(time.RFC3339)), more...)
+}
+
+func (w *webhost) present(more ...string) []string {
+	return append([]string{"generate", "--data", w.path("data"), "--site", w.path("site"), "--state", w.path("state"), "--timezone", "UTC"}, more...)
 }
 
 // generate runs one generation and returns its exit code and what it said.
 func (w *webhost) generate(more ...string) (int, string) {
 	w.t.Helper()
-	c := exec.Command(w.program, w.args(more...)...)
+	return w.do(w.args(more...)...)
+}
+
+// do runs the program.
+func (w *webhost) do(args ...string) (int, string) {
+	w.t.Helper()
+	c := exec.Command(w.program, args...)
 	out, err := c.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -143,6 +152,7 @@ func (w *webhost) oracle(when string) map[string][]byte {
 func TestGenerateKilledAnywhere(t *testing.T) {
 	strace := sshtest.Require(t, "strace")
 	w := newWebhost(t, t.TempDir())
+	w.push("atlas", "boreas")
 	if code, out := w.generate(); code != 0 {
 		t.Fatalf("exit %d: %s", code, out)
 	}
@@ -212,6 +222,7 @@ func TestGenerateOnAFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	w := newWebhost(t, dir)
+	w.push("atlas", "boreas")
 	if code, out := w.generate(); code != 0 {
 		t.Fatalf("exit %d: %s", code, out)
 	}
@@ -255,6 +266,7 @@ func TestGenerateOnAFullDisk(t *testing.T) {
 // and the site is whole.
 func TestFiftyGenerators(t *testing.T) {
 	w := newWebhost(t, t.TempDir())
+	w.push("atlas", "boreas")
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	codes := map[int]int{}
@@ -280,6 +292,7 @@ func TestFiftyGenerators(t *testing.T) {
 // own drop, the other hosts' files come out byte for byte as without it.
 func TestHostileDropsHarmNobodyElse(t *testing.T) {
 	w := newWebhost(t, t.TempDir())
+	w.push("atlas", "boreas")
 	if code, out := w.generate("--hosts", "atlas,boreas,evil"); code != 0 {
 		t.Fatalf("exit %d: %s", code, out)
 	}
