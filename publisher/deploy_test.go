@@ -43,81 +43,27 @@ func TestShippedConfigurationIsValid(t *testing.T) {
 	}
 }
 
-// node is an account made as the shipped configuration tells.
-type node struct{ account, drop, key string }
-
-// accounts makes a drop tree and node accounts, and removes them afterwards.
-func accounts(t *testing.T, group string, hosts ...string) (root string, nodes []node) {
-	t.Helper()
-	sshtest.RequireRoot(t)
-	run := func(name string, args ...string) {
-		t.Helper()
-		if out, err := exec.Command(sshtest.Require(t, name), args...).CombinedOutput(); err != nil {
-			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-		}
-	}
-	// Not in the test's own directory: every directory above a chroot must be
-	// writable by root alone, and /tmp is not.
-	root, err := os.MkdirTemp("/srv", "gpbt-")
-	if err != nil {
-		sshtest.Skip(t, err.Error())
-	}
-	t.Cleanup(func() { os.RemoveAll(root) })
-	if err := os.Chmod(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	run("groupadd", group)
-	t.Cleanup(func() { exec.Command("groupdel", group).Run() })
-	for n, host := range hosts {
-		account := fmt.Sprintf("gpbt-n%d", n+1)
-		drop := filepath.Join(root, "drop", host)
-		if err := os.MkdirAll(filepath.Join(drop, "in"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		run("useradd", "-M", "-d", drop, "-s", "/usr/sbin/nologin", "-p", "*", "-G", group, account)
-		t.Cleanup(func() { exec.Command("userdel", account).Run() })
-		run("chown", account, filepath.Join(drop, "in"))
-		run("chmod", "2750", filepath.Join(drop, "in"))
-		key := filepath.Join(t.TempDir(), "id")
-		public := sshtest.WriteKey(t, key, "ed25519", "")
-		if err := os.MkdirAll(filepath.Join(root, "keys"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		writeFile(t, filepath.Join(root, "keys", account), string(ssh.MarshalAuthorizedKey(public)))
-		if err := os.Chmod(filepath.Join(root, "keys", account), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		nodes = append(nodes, node{account, filepath.Join(drop, "in"), key})
-	}
-	return root, nodes
-}
-
 func TestShippedConfigurationIsolatesNodes(t *testing.T) {
-	raw, err := os.ReadFile(shippedConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const group = "gpbt-drop"
-	root, nodes := accounts(t, group, "gpu01", "gpu02")
-	config := strings.NewReplacer("Match Group gpudrop", "Match Group "+group, "/etc/ssh/gpudrop/", root+"/keys/").Replace(string(raw))
-	s := sshtest.Start(t, sshtest.Options{Config: config})
+	door := sshtest.Accounts(t, "gpu01", "gpu02")
+	nodes := door.Nodes
+	s := sshtest.Start(t, sshtest.Options{Config: door.ShippedConfig(t, "..")})
 	for _, n := range nodes {
 		o := toServer(t, s, s.Port)
-		o.Target.User, o.Identity = n.account, []string{n.key}
+		o.Target.User, o.Identity = n.Name, []string{n.Key}
 		p := open(t, o)
 		src := newShelf(LatestName, "hour-20261120T05-b1.jsonl.gz")
 		publish(t, p, src)
-		src.set(LatestName, []byte("of "+n.account))
+		src.set(LatestName, []byte("of "+n.Name))
 		publish(t, p, src)
-		if got := content(t, n.drop); got[LatestName] != "of "+n.account || len(got) != 2 {
-			t.Fatalf("%s: the drop holds %v", n.account, got)
+		if got := content(t, n.Drop); got[LatestName] != "of "+n.Name || len(got) != 2 {
+			t.Fatalf("%s: the drop holds %v", n.Name, got)
 		}
-		if info, err := os.Stat(filepath.Join(n.drop, LatestName)); err != nil || info.Mode().Perm() != 0o640 {
+		if info, err := os.Stat(filepath.Join(n.Drop, LatestName)); err != nil || info.Mode().Perm() != 0o640 {
 			t.Errorf("mode %v, %v: the generator's group must be able to read, others not", info.Mode(), err)
 		}
 	}
 
-	raw, err = os.ReadFile(nodes[0].key)
+	raw, err := os.ReadFile(nodes[0].Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +71,7 @@ func TestShippedConfigurationIsolatesNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := ssh.Dial("tcp", s.Addr, &ssh.ClientConfig{User: nodes[0].account, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
+	client, err := ssh.Dial("tcp", s.Addr, &ssh.ClientConfig{User: nodes[0].Name, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
 		HostKeyCallback: ssh.FixedHostKey(s.Public["ed25519"])})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +93,7 @@ func TestShippedConfigurationIsolatesNodes(t *testing.T) {
 		return err
 	}
 	for what, try := range map[string]func() error{
-		"write a sibling's":         func() error { return create(nodes[1].drop + "/x") },
+		"write a sibling's":         func() error { return create(nodes[1].Drop + "/x") },
 		"write a sibling's, dots":   func() error { return create("../../gpu02/in/x") },
 		"write beside the drop":     func() error { return create("/x") },
 		"rename to a sibling's":     func() error { return c.PosixRename(LatestName, "../../gpu02/in/"+LatestName) },
@@ -171,7 +117,7 @@ func TestShippedConfigurationIsolatesNodes(t *testing.T) {
 	c.Close()
 
 	// A shell or a command: the forced SFTP server answers instead, if anything does.
-	shell, err := ssh.Dial("tcp", s.Addr, &ssh.ClientConfig{User: nodes[0].account, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
+	shell, err := ssh.Dial("tcp", s.Addr, &ssh.ClientConfig{User: nodes[0].Name, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
 		HostKeyCallback: ssh.FixedHostKey(s.Public["ed25519"])})
 	if err != nil {
 		t.Fatal(err)
@@ -185,12 +131,12 @@ func TestShippedConfigurationIsolatesNodes(t *testing.T) {
 	if out, err := session.Output("id"); err == nil || strings.Contains(string(out), "uid=") {
 		t.Errorf("a command ran: %q, %v", out, err)
 	}
-	if diff := cmp.Diff([]string{"in"}, entriesOf(t, filepath.Dir(nodes[0].drop))); diff != "" {
+	if diff := cmp.Diff([]string{"in"}, entriesOf(t, filepath.Dir(nodes[0].Drop))); diff != "" {
 		t.Errorf("above the drop (-want +got):\n%s", diff)
 	}
 	for _, n := range nodes {
-		if got := content(t, n.drop); got[LatestName] != "of "+n.account || len(got) != 2 {
-			t.Errorf("%s: afterwards the drop holds %v", n.account, got)
+		if got := content(t, n.Drop); got[LatestName] != "of "+n.Name || len(got) != 2 {
+			t.Errorf("%s: afterwards the drop holds %v", n.Name, got)
 		}
 	}
 }
@@ -209,19 +155,14 @@ func entriesOf(t *testing.T, dir string) []string {
 }
 
 func TestDropDirectoryThatOthersMayWrite(t *testing.T) {
-	raw, err := os.ReadFile(shippedConfig)
-	if err != nil {
+	door := sshtest.Accounts(t, "gpu01")
+	nodes := door.Nodes
+	if err := os.Chmod(filepath.Dir(nodes[0].Drop), 0o775); err != nil {
 		t.Fatal(err)
 	}
-	const group = "gpbt-drop"
-	root, nodes := accounts(t, group, "gpu01")
-	if err := os.Chmod(filepath.Dir(nodes[0].drop), 0o775); err != nil {
-		t.Fatal(err)
-	}
-	config := strings.NewReplacer("Match Group gpudrop", "Match Group "+group, "/etc/ssh/gpudrop/", root+"/keys/").Replace(string(raw))
-	s := sshtest.Start(t, sshtest.Options{Config: config})
+	s := sshtest.Start(t, sshtest.Options{Config: door.ShippedConfig(t, "..")})
 	o := toServer(t, s, s.Port)
-	o.Target.User, o.Identity = nodes[0].account, []string{nodes[0].key}
+	o.Target.User, o.Identity = nodes[0].Name, []string{nodes[0].Key}
 	o.Budget = testBudget
 	if e := refused(t, open(t, o), newShelf(LatestName), CodeNoSFTP); !strings.Contains(e.Hint(), "chroot") {
 		t.Errorf("hint %q", e.Hint())
