@@ -34,16 +34,21 @@ func long() bool { return os.Getenv("GPUBOARD_LONG") == "1" }
 // publisher on its schedule. Then the web host alone starts again, under all
 // the connections that were kept.
 func TestAllArriveAfterAReboot(t *testing.T) {
-	nodes, processes := 200, 10
-	if long() {
-		nodes, processes = 1000, 20
+	reboots := func(nodes, processes int, sshd string) func(t *testing.T) {
+		return func(t *testing.T) {
+			f := newReboot(t, nodes, processes, sshd)
+			f.everybody("after everybody's reboot")
+			f.s.Stop()
+			f.s.Restart()
+			f.at = f.at.Add(rebootEvery)
+			f.everybody("after the web host's reboot")
+		}
 	}
-	f := newReboot(t, nodes, processes)
-	f.everybody("after everybody's reboot")
-	f.s.Stop()
-	f.s.Restart()
-	f.at = f.at.Add(20 * time.Second)
-	f.everybody("after the web host's reboot")
+	t.Run("200", reboots(200, 10, ""))
+	if long() {
+		t.Run("1000", reboots(1000, 20, ""))
+		t.Run("1000 from one address that can be punished", reboots(1000, 20, sshtest.Punishing(t, ".")))
+	}
 }
 
 // reboot is a fleet and the door it knocks at.
@@ -71,7 +76,7 @@ const (
 	outage      = 3                // hours that the web host was away
 )
 
-func newReboot(t *testing.T, nodes, processes int) *reboot {
+func newReboot(t *testing.T, nodes, processes int, sshd string) *reboot {
 	t.Helper()
 	f := &reboot{t: t, at: time.Now().UTC().Truncate(time.Second)}
 	f.fleet = demo.NewLarge(1, f.at, nodes)
@@ -84,7 +89,7 @@ func newReboot(t *testing.T, nodes, processes int) *reboot {
 			account = append(account, line)
 		}
 	}
-	f.s = sshtest.Start(t, sshtest.Options{Config: strings.Join(account, "")})
+	f.s = sshtest.Start(t, sshtest.Options{Config: strings.Join(account, ""), Program: sshd})
 	for _, h := range f.fleet.Hosts()[:nodes] {
 		f.nodes = append(f.nodes, f.node(h.Name))
 	}

@@ -28,6 +28,8 @@ const (
 	CodeRefused       = "ssh:refused"         // nothing listens there
 	CodeTimeout       = "ssh:timeout"         // no answer within the budget
 	CodeLost          = "ssh:lost"            // the connection broke
+	CodeBusy          = "ssh:busy"            // the server has too many logins under way
+	CodePenalty       = "ssh:penalty"         // the server turns this address away for a while
 	CodeHandshake     = "ssh:handshake"       // the peer does not speak SSH as we know it
 	CodeAlgorithm     = "ssh:algorithm"       // no common algorithm
 	CodeAuth          = "ssh:auth"            // the server takes none of our keys
@@ -65,6 +67,9 @@ type Error struct {
 	hint string
 	// again says that a new connection within the same push makes sense.
 	again bool
+	// shut says that the server has seen us fail, and will each time until
+	// somebody changes something.
+	shut bool
 }
 
 // Error is the message without the code.

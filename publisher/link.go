@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -44,12 +45,16 @@ type meter struct {
 	timedOut atomic.Bool
 	limit    atomic.Int64 // of down, beyond which the connection ends; 0: none
 	tooMuch  atomic.Bool  // it did
+	greeting [64]byte     // what was read first
 }
 
 var errTooMuch = errors.New("the server sends too much")
 
 func (m *meter) Read(b []byte) (int, error) {
 	n, err := m.Conn.Read(b)
+	if seen := m.down.Load(); seen < int64(len(m.greeting)) {
+		copy(m.greeting[seen:], b[:n])
+	}
 	down := m.down.Add(int64(n))
 	if limit := m.limit.Load(); limit > 0 && down > limit {
 		m.tooMuch.Store(true)
@@ -73,6 +78,21 @@ func (m *meter) note(err error) {
 	}
 }
 
+// turnedAway makes something better of a connection that was lost before the
+// handshake: sshd says in plain text why it does not even begin one.
+func (l *link) turnedAway(e *Error) {
+	if e.Code != CodeLost || len(l.hops) > 0 || l.base.down.Load() > int64(len(l.base.greeting)) {
+		return // behind a jump host the first words are not the server's; and a handshake says more than this
+	}
+	switch greeting := string(l.base.greeting[:]); {
+	case strings.HasPrefix(greeting, "Not allowed at this time"):
+		e.Code = CodePenalty
+		e.hint = "too many logins from this address have failed; when many nodes share it, exempt it in the server's sshd_config: PerSourcePenaltyExemptList"
+	case strings.HasPrefix(greeting, "Exceeded MaxStartups"):
+		e.Code = CodeBusy
+	}
+}
+
 // dial makes a link, over jump hosts if there are any. ctx carries the budget
 // of the whole push.
 func (p *Publisher) dial(ctx context.Context) (_ *link, err error) {
@@ -92,6 +112,15 @@ func (p *Publisher) dial(ctx context.Context) (_ *link, err error) {
 	}
 	dialCtx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
+	// Before the first knock: a connection that offers no key is held against the
+	// address it came from.
+	keys := make([]keyring, len(route))
+	for i, hop := range route {
+		if err := keys[i].load(hop); err != nil {
+			return nil, err
+		}
+		defer keys[i].ids.close()
+	}
 	conn, err := (&net.Dialer{}).DialContext(dialCtx, "tcp", route[0].addr())
 	if err != nil {
 		return nil, p.transportError(ctx, false, "connecting to "+route[0].addr(), err)
@@ -110,9 +139,12 @@ func (p *Publisher) dial(ctx context.Context) (_ *link, err error) {
 
 	var through net.Conn = l.base
 	for i, hop := range route {
-		client, err := p.shake(through, hop, l)
+		client, err := p.shake(through, hop, &keys[i], l)
 		if err != nil {
-			return nil, p.transportError(ctx, l.base.timedOut.Load(), "logging in to "+hop.addr(), err)
+			failed := p.transportError(ctx, l.base.timedOut.Load(), "logging in to "+hop.addr(), err)
+			failed.shut = failed.kind == kindConfig
+			l.turnedAway(failed)
+			return nil, failed
 		}
 		l.hops = append(l.hops, client)
 		if i+1 < len(route) {
@@ -146,17 +178,23 @@ func (l *link) extensions(host string) error {
 	return nil
 }
 
-func (p *Publisher) shake(conn net.Conn, hop settings, l *link) (*ssh.Client, error) {
-	keys, err := loadHostKeys(hop)
-	if err != nil {
-		return nil, err
+// keyring is what one hop is recognised by, and what we show it.
+type keyring struct {
+	hosts *hostKeys
+	ids   *identities
+}
+
+func (k *keyring) load(hop settings) (err error) {
+	if k.hosts, err = loadHostKeys(hop); err != nil {
+		return err
 	}
+	k.ids, err = loadIdentities(hop)
+	return err
+}
+
+func (p *Publisher) shake(conn net.Conn, hop settings, ring *keyring, l *link) (*ssh.Client, error) {
+	keys, ids := ring.hosts, ring.ids
 	l.warnings = append(l.warnings, keys.warnings...)
-	ids, err := loadIdentities(hop)
-	if err != nil {
-		return nil, err
-	}
-	defer ids.close()
 	var refused error // the library wraps what the callback returns in its own words
 	config := &ssh.ClientConfig{
 		User: hop.user,

@@ -88,6 +88,7 @@ type Options struct {
 
 	retryBase, retryCap, keepalive time.Duration
 	readOnly                       bool // nothing is going to be replaced
+	clock                          func() time.Time
 }
 
 // Report says what one Publish did, also when it returned an error.
@@ -112,6 +113,7 @@ type Publisher struct {
 	end    context.CancelFunc
 
 	mu        sync.Mutex
+	hold      hold
 	link      *link             // kept connection, or nil
 	leftovers map[string]string // temporary on the server → note
 }
@@ -151,6 +153,9 @@ func New(o Options) (*Publisher, error) {
 	setDefault(&o.retryBase, 500*time.Millisecond)
 	setDefault(&o.retryCap, 8*time.Second)
 	setDefault(&o.keepalive, keepaliveInterval)
+	if o.clock == nil {
+		o.clock = time.Now
+	}
 	p := &Publisher{opts: o, target: o.Target.String(), leftovers: map[string]string{}}
 	p.notes = newNotes(o.StateDir, o.Target, o.Budget)
 	p.life, p.end = context.WithCancel(context.Background())
@@ -186,7 +191,9 @@ func (p *Publisher) hangUp() {
 // Publish delivers what waits in src: the latest file first, then finished ones
 // from the newest to the oldest. Lost connections and busy servers are tried
 // again within the budget; refused keys, unknown servers and denied requests
-// are not. An error is an [*Error].
+// are not. Where the door was shut in a way that somebody has to mend, Publish
+// stays away from it for a while and returns the same error. An error is an
+// [*Error].
 func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	var r Report
 	// The budget begins before the wait for a push or a keepalive under way.
@@ -212,7 +219,9 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	left := &queue{src: src, target: p.target, files: batch, report: &r}
 
 	if len(batch) > 0 {
-		if p.opts.Target.Scheme == "file" {
+		if refused := p.hold.refusal(p.opts.clock()); refused != nil {
+			err = refused
+		} else if p.opts.Target.Scheme == "file" {
 			r.Attempts = 1
 			if err = left.drain(ctx, p.putLocal()); err == nil {
 				err = p.tidy(src, p.removeLocal)
@@ -290,7 +299,9 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 	l := p.link
 	if l == nil {
 		var err error
-		if l, err = p.dial(ctx); err != nil {
+		l, err = p.dial(ctx)
+		p.hold.learn(err, p.opts.clock())
+		if err != nil {
 			return err
 		}
 		r.Dialed++

@@ -81,7 +81,7 @@ func TestHostKeys(t *testing.T) {
 				}
 			}
 			// No retry, and nothing sent: one connection, no login.
-			if r, _ := p.Publish(t.Context(), newShelf(LatestName)); r.Attempts != 1 {
+			if r, _ := open(t, o).Publish(t.Context(), newShelf(LatestName)); r.Attempts != 1 {
 				t.Errorf("%d attempts", r.Attempts)
 			}
 		})
@@ -136,7 +136,7 @@ func TestKeys(t *testing.T) {
 			if e.Temporary() || e.Hint() == "" || !strings.Contains(e.Error(), c.text) {
 				t.Errorf("temporary %v, hint %q, message %q", e.Temporary(), e.Hint(), e)
 			}
-			if r, _ := p.Publish(t.Context(), newShelf(LatestName)); r.Attempts != 1 {
+			if r, _ := open(t, o).Publish(t.Context(), newShelf(LatestName)); r.Attempts != 1 {
 				t.Errorf("%d attempts with a key that cannot work", r.Attempts)
 			}
 		})

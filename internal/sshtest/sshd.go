@@ -60,12 +60,39 @@ func Skip(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
+// Punishing returns an sshd that has PerSourcePenalties, which came with OpenSSH
+// 9.8: the one that GPUBOARD_SSHD names, the machine's own, or the one that
+// tools/openssh/build.sh built. dir is the repository's root.
+func Punishing(t testing.TB, dir string) string {
+	t.Helper()
+	candidates, _ := filepath.Glob(filepath.Join(dir, ".cache", "openssh-*", "sshd"))
+	if own, err := exec.LookPath("/usr/sbin/sshd"); err == nil {
+		candidates = append(candidates, own)
+	}
+	if named := os.Getenv("GPUBOARD_SSHD"); named != "" {
+		candidates = []string{named}
+	}
+	for _, program := range candidates {
+		program, err := filepath.Abs(program)
+		must(t, err)
+		var major, minor int
+		out, _ := exec.Command(program, "-V").CombinedOutput() // older ones do not know the option, and say their version all the same
+		_, after, _ := strings.Cut(string(out), "OpenSSH_")
+		if n, _ := fmt.Sscanf(after, "%d.%d", &major, &minor); n == 2 && major*100+minor >= 908 {
+			return program
+		}
+	}
+	Skip(t, "there is no OpenSSH 9.8 or later: tools/openssh/build.sh builds one")
+	return ""
+}
+
 // Options of [Start]; the zero value is a stock server with one ed25519 host key.
 type Options struct {
 	HostKeys []string // "ed25519", "rsa"
 	Command  string   // ForceCommand; empty: Subsystem sftp internal-sftp
 	Config   string   // further lines, at the end
 	Dir      string   // where the session starts; default a fresh directory
+	Program  string   // the sshd to run; default the machine's own
 }
 
 // Server is a running sshd.
@@ -91,7 +118,10 @@ type Server struct {
 // Start runs sshd with key authentication for the current user.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	program := Require(t, "sshd")
+	program := o.Program
+	if program == "" {
+		program = Require(t, "sshd")
+	}
 	root := t.TempDir()
 	me, err := user.Current()
 	must(t, err)
@@ -135,6 +165,13 @@ LogLevel VERBOSE
 		fmt.Fprintf(&config, "Subsystem sftp internal-sftp\nForceCommand %s -d %s\n", o.Command, s.Dir)
 	} else {
 		fmt.Fprintf(&config, "Subsystem sftp internal-sftp -d %s\n", s.Dir)
+	}
+	// What is not installed looks for its other halves where it would be.
+	for option, half := range map[string]string{"SshdSessionPath": "sshd-session", "SshdAuthPath": "sshd-auth"} {
+		half = filepath.Join(filepath.Dir(program), half)
+		if _, err := os.Stat(half); err == nil {
+			fmt.Fprintf(&config, "%s %s\n", option, half)
+		}
 	}
 	config.WriteString(o.Config)
 	file := filepath.Join(root, "sshd_config")

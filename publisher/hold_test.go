@@ -1,0 +1,302 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gpuboard/internal/sshtest"
+)
+
+func TestHold(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	shut := configError(CodeAuth, "", errors.New("no"))
+	shut.shut = true
+	lost := &Error{Code: CodeLost, Err: errors.New("lost")}
+	var h hold
+	h.learn(lost, now)
+	if err := h.refusal(now); err != nil {
+		t.Errorf("after a lost connection: %v", err)
+	}
+	for n, want := range []time.Duration{30, 60, 120, 240, 300, 300} {
+		h.learn(shut, now)
+		want *= time.Second
+		if h.refusal(now.Add(want-time.Second)) != error(shut) || h.refusal(now.Add(want)) != nil {
+			t.Errorf("refusal %d holds for %v, want %v", n+1, h.length, want)
+		}
+		if h.refusal(now.Add(-time.Hour)) != nil {
+			t.Error("the clock was set back, and the door stays shut")
+		}
+		now = now.Add(want)
+	}
+	h.learn(lost, now) // the server is away: that says nothing about the key
+	h.learn(shut, now)
+	if h.length != longHold {
+		t.Errorf("after a lost connection in between: %v", h.length)
+	}
+	h.learn(nil, now)
+	if h.refusal(now) != nil || h.length != 0 {
+		t.Errorf("after a login: %+v", h)
+	}
+}
+
+// countDoor passes connections on, and counts them.
+func countDoor(t *testing.T, s *sshtest.Server) (port int, count *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := sshtest.NewProxy(t, s.Addr)
+	count = &atomic.Int64{}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			count.Add(1)
+			onward, err := net.Dial("tcp", proxy.Addr)
+			if err != nil {
+				c.Close()
+				continue
+			}
+			all.Go(func() { pipe(c, onward) })
+			all.Go(func() { pipe(onward, c) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); proxy.Close(); all.Wait() })
+	return l.Addr().(*net.TCPAddr).Port, count
+}
+
+func pipe(from, to net.Conn) {
+	defer from.Close()
+	defer to.Close()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// TestAShutDoorIsLeftAlone: what somebody has to mend first is knocked at less
+// and less often, and what can be seen to fail from here is not knocked at.
+func TestAShutDoorIsLeftAlone(t *testing.T) {
+	s := sshtest.Start(t, sshtest.Options{})
+	stranger := filepath.Join(t.TempDir(), "stranger")
+	sshtest.WriteKey(t, stranger, "ed25519", "")
+	open644 := filepath.Join(t.TempDir(), "open")
+	sshtest.WriteKey(t, open644, "ed25519", "")
+	if err := os.Chmod(open644, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, code string
+		spoil      func(o *Options)
+		knocks     int64 // in an hour of pushes every 20 s
+	}{
+		{"a key that is refused", CodeAuth, func(o *Options) { o.Identity = []string{stranger} }, 15},
+		{"a server that is unknown", CodeHostUnknown, func(o *Options) {
+			o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), "")}
+		}, 15},
+		{"a key that others may read", CodeKeyMode, func(o *Options) { o.Identity = []string{open644} }, 0},
+		{"no key", CodeKeyUnreadable, func(o *Options) { o.Identity = []string{stranger + "-not"} }, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			port, count := countDoor(t, s)
+			o := toServer(t, s, port)
+			test.spoil(&o)
+			now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+			o.clock = func() time.Time { return now }
+			p := open(t, o)
+			src := newShelf(LatestName)
+			for range 180 {
+				refused(t, p, src, test.code)
+				now = now.Add(20 * time.Second)
+			}
+			if got := count.Load(); got != test.knocks {
+				t.Errorf("%d connections in an hour, want %d", got, test.knocks)
+			}
+		})
+	}
+	t.Run("mended", func(t *testing.T) {
+		o := toServer(t, s, s.Port)
+		o.Identity = []string{stranger}
+		now := time.Now()
+		o.clock = func() time.Time { return now }
+		p := open(t, o)
+		src := newShelf(LatestName)
+		refused(t, p, src, CodeAuth)
+		public, err := os.ReadFile(stranger + ".pub")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(filepath.Join(s.Root, "authorized"), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(f, "%s", public)
+		f.Close()
+		refused(t, p, src, CodeAuth) // not yet
+		now = now.Add(firstHold)
+		publish(t, p, src)
+	})
+}
+
+// TestWhySSHDHangsUp: sshd says in plain text why it does not even begin.
+func TestWhySSHDHangsUp(t *testing.T) {
+	for said, want := range map[string]string{
+		"Not allowed at this time\r\n": CodePenalty,
+		"Exceeded MaxStartups\r\n":     CodeBusy,
+		"Welcome to the machine\r\n":   CodeLost,
+		"":                             CodeLost,
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = c.Read(make([]byte, 64)) // else closing would be a reset, which may overtake the words
+				fmt.Fprint(c, said)
+				c.Close()
+			}
+		})
+		key := filepath.Join(t.TempDir(), "key")
+		sshtest.WriteKey(t, key, "ed25519", "")
+		p := open(t, Options{Target: Target{Scheme: "sftp", User: "x", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port},
+			Identity: []string{key}, ConfigFiles: []string{}, Budget: 300 * time.Millisecond})
+		_, err = p.Publish(t.Context(), newShelf(LatestName))
+		var e *Error
+		if !errors.As(err, &e) || e.Code != want || !e.Temporary() {
+			t.Errorf("%q: %v (%s), want %s", said, err, Code(err), want)
+		} else if want == CodePenalty && !strings.Contains(e.Hint(), "PerSourcePenaltyExemptList") {
+			t.Errorf("hint %q", e.Hint())
+		}
+		l.Close()
+		all.Wait()
+	}
+}
+
+// TestPunishedAddress: some nodes behind one address have the wrong key, and
+// sshd locks the address out. They stop asking; so the others get in as soon as
+// the penalty is over, and those who are in notice nothing. Where the address
+// is exempt nobody is turned away.
+func TestPunishedAddress(t *testing.T) {
+	program := sshtest.Punishing(t, "..")
+	// A fifth of the defaults, which are 5 s and 15 s, for a fifth of the waiting.
+	penalties := "PerSourcePenalties authfail:1s min:3s\n"
+	if os.Getenv("GPUBOARD_LONG") == "1" {
+		penalties = ""
+	}
+	for _, exempt := range []bool{false, true} {
+		t.Run(map[bool]string{false: "punished", true: "exempt"}[exempt], func(t *testing.T) {
+			config := penalties
+			if exempt {
+				config += "PerSourcePenaltyExemptList 127.0.0.0/8\n"
+			}
+			s := sshtest.Start(t, sshtest.Options{Program: program, Config: config})
+			inside := toServer(t, s, s.Port)
+			inside.Keep = true
+			kept, src := open(t, inside), newShelf(LatestName)
+			publish(t, kept, src)
+
+			stranger := filepath.Join(t.TempDir(), "stranger")
+			sshtest.WriteKey(t, stranger, "ed25519", "")
+			var offenders []*Publisher
+			var together sync.WaitGroup
+			for range 5 {
+				o := toServer(t, s, s.Port)
+				o.Identity = []string{stranger}
+				p := open(t, o)
+				together.Go(func() { // before the first of them is punished
+					if _, err := p.Publish(t.Context(), newShelf(LatestName)); Code(err) != CodeAuth {
+						t.Errorf("an offender: %v (%s)", err, Code(err))
+					}
+				})
+				offenders = append(offenders, p)
+			}
+			together.Wait()
+			again := func() {
+				for _, p := range offenders {
+					refused(t, p, newShelf(LatestName), CodeAuth)
+				}
+			}
+
+			var all sync.WaitGroup
+			var turnedAway atomic.Int64
+			for n := range 5 {
+				o := toServer(t, s, s.Port)
+				o.Budget = time.Second
+				o.Target.Dir = filepath.Join(s.Dir, fmt.Sprint(n))
+				if err := os.Mkdir(o.Target.Dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				p := open(t, o)
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					for { // as the loop does, cycle after cycle
+						_, err := p.Publish(ctx, newShelf(LatestName))
+						if err == nil {
+							return
+						}
+						turnedAway.Add(1)
+						if code := Code(err); code != CodePenalty && code != CodeLost || ctx.Err() != nil {
+							t.Errorf("node %d: %v (%s)", n, err, code)
+							return
+						}
+					}
+				})
+			}
+			done := make(chan struct{})
+			go func() { all.Wait(); close(done) }()
+			for waiting := true; waiting; {
+				again()
+				src.set(LatestName, []byte("still here"))
+				if r := publish(t, kept, src); r.Dialed != 0 {
+					t.Errorf("a kept connection was made anew: %+v", r)
+				}
+				select {
+				case <-done:
+					waiting = false
+				case <-time.After(200 * time.Millisecond): // the pace of the cycles, not a wait for anything
+				}
+			}
+			if got := turnedAway.Load(); exempt != (got == 0) {
+				t.Errorf("%d pushes found the address locked out; exempt: %v", got, exempt)
+			}
+			log, err := os.ReadFile(s.Log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(log), "Failed publickey"); n != 0 && n != 5 {
+				t.Errorf("the wrong key was shown %d times, want once by each", n)
+			}
+			if n := strings.Count(string(log), "Connection closed by authenticating user"); n != 5 {
+				t.Errorf("%d logins failed, want one by each offender", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Builds an OpenSSH server that punishes addresses (9.8 and later), for the tests
+# of it where the machine's own is older, and prints its path.
+#
+# The source is Debian's, fetched with apt's own downloader and known by its sum.
+# It needs cc, make, libssl-dev and zlib1g-dev, is built once, into
+# ${GPUBOARD_CACHE:-.cache} of this repository, and appears there whole or not at all.
+set -eu
+
+version=10.0p1
+sum=021a2e709a0edf4250b1256bd5a9e500411a90dddabea830ed59cef90eb9d85c
+url=http://deb.debian.org/debian/pool/main/o/openssh/openssh_$version.orig.tar.gz
+
+cache=${GPUBOARD_CACHE:-$(cd "$(dirname "$0")/../.." && pwd)/.cache}
+out=$cache/openssh-$version
+mkdir -p "$cache"
+exec 9>"$cache/openssh.lock"
+flock 9
+if [ ! -x "$out/sshd" ]; then
+	work=$(mktemp -d "$cache/.openssh.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	trap 'exit 1' HUP INT TERM
+	/usr/lib/apt/apt-helper download-file "$url" "$work/source.tar.gz" "SHA256:$sum" >&2
+	mkdir "$work/source" "$work/out"
+	tar -xzf "$work/source.tar.gz" -C "$work/source" --strip-components=1
+	(
+		cd "$work/source"
+		./configure --with-privsep-path=/run/sshd --without-pam --disable-pkcs11 --disable-security-key >"$work/log" 2>&1 &&
+			make -j2 sshd sshd-session sshd-auth sftp-server >>"$work/log" 2>&1
+	) || { tail -n 20 "$work/log" >&2; exit 1; }
+	(cd "$work/source" && cp sshd sshd-session sshd-auth sftp-server "$work/out/")
+	mv "$work/out" "$out"
+fi
+echo "$out/sshd"
