@@ -56,7 +56,7 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 			return nil
 		}
 		out.Reset()
-		if err := set.ExecuteTemplate(&out, name, data); err != nil {
+		if err := set.execute(&out, name, data); err != nil {
 			return fmt.Errorf("rendering %s: %w", path, err)
 		}
 		made := renderedPage{data, bytes.Clone(out.Bytes())}
@@ -129,12 +129,13 @@ func (s Site) withDefaults() Site {
 	return s
 }
 
-func parsePages(tmpl fs.FS, w *words) (*template.Template, error) {
-	set := template.New("").Funcs(template.FuncMap{
+func parsePages(tmpl fs.FS, w *words) (*press, error) {
+	funcs := template.FuncMap{
 		"t":      func(key any, args ...any) (string, error) { return w.say(fmt.Sprint(key), args...) },
 		"n":      w.count,
 		"length": w.length,
-	})
+	}
+	set := template.New("").Funcs(funcs)
 	for _, name := range pageTemplates {
 		b, err := fs.ReadFile(tmpl, name)
 		if err != nil {
@@ -148,7 +149,7 @@ func parsePages(tmpl fs.FS, w *words) (*template.Template, error) {
 			return nil, fmt.Errorf("parsing templates: %w", err)
 		}
 	}
-	return set, nil
+	return newPress(set, funcs), nil
 }
 
 // newView gathers who has a page: everybody among the board's users and in its

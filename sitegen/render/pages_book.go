@@ -33,7 +33,7 @@ func NewBookPages(site Site, tmpl fs.FS) (*BookPages, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &BookPages{site: site, words: w, set: set, assets: a}, nil
+	return &BookPages{site: site, words: w, set: set.set, assets: a}, nil
 }
 
 // Assets are the files that these pages refer to, as book/assets/NAME. They are

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"reflect"
 	"runtime"
@@ -21,7 +20,7 @@ import (
 // is found there. The zero value is ready to use.
 type Cache struct {
 	style [32]byte
-	set   *template.Template
+	set   *press
 	hosts map[string]*rendered
 	json  map[string]hostJSON
 	data  map[string]*hostData
@@ -69,7 +68,7 @@ func styleOf(tmpl fs.FS, in Input) [32]byte {
 
 // templates parses the templates, unless the cache has them already. A cache
 // that was filled under other circumstances is emptied.
-func (v *view) templates(tmpl fs.FS) (*template.Template, error) {
+func (v *view) templates(tmpl fs.FS) (*press, error) {
 	if v.in.Cache == nil {
 		v.in.Cache = &Cache{}
 	}
@@ -86,7 +85,7 @@ func (v *view) templates(tmpl fs.FS) (*template.Template, error) {
 
 // renderHosts makes the page and the card of every host, in the board's order,
 // with as many hands as there are processors.
-func (v *view) renderHosts(set *template.Template) ([]*rendered, error) {
+func (v *view) renderHosts(set *press) ([]*rendered, error) {
 	hosts, cache := v.in.Board.Hosts, v.in.Cache
 	v.booked = bookedByHost(v.in.Board)
 	done := make([]*rendered, len(hosts))
@@ -114,14 +113,14 @@ func (v *view) renderHosts(set *template.Template) ([]*rendered, error) {
 	return done, nil
 }
 
-func (v *view) renderHost(set *template.Template, h *board.Host, before *rendered, out *bytes.Buffer) (*rendered, error) {
+func (v *view) renderHost(set *press, h *board.Host, before *rendered, out *bytes.Buffer) (*rendered, error) {
 	now := v.comparable(h)
 	if before != nil && now.same(before) {
 		return before, nil
 	}
 	execute := func(name string, data any) ([]byte, error) {
 		out.Reset()
-		if err := set.ExecuteTemplate(out, name, data); err != nil {
+		if err := set.execute(out, name, data); err != nil {
 			return nil, fmt.Errorf("rendering host %s: %w", h.Name, err)
 		}
 		return bytes.Clone(out.Bytes()), nil
