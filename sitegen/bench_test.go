@@ -2,93 +2,202 @@ package sitegen_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"gpuboard/demo"
+	"gpuboard/history"
 	"gpuboard/inventory"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
 	"gpuboard/snapshot"
 )
 
+// every is how often a node of a yard pushes.
+const every = 20 * time.Second
+
+// A yard is a fleet with 8 GPUs a host, bookings for three in ten of them, and
+// a generator that goes on. It is what benchmarks and long tests share.
+type yard struct {
+	tb    testing.TB
+	dir   string
+	fleet *demo.Fleet
+	names []string
+	hosts []inventory.Host
+	store *history.Store // nil without history
+	at    time.Time
+	enc   snapshot.Encoder
+	g     *sitegen.Generator
+}
+
+// newYard makes one of n hosts; past gives them a day of samples, ten minutes
+// apart, and lets the generator draw them.
+func newYard(tb testing.TB, n int, past bool) *yard {
+	tb.Helper()
+	y := &yard{tb: tb, dir: tb.TempDir(), fleet: demo.NewLarge(1, start, n), at: start}
+	for _, h := range y.fleet.Hosts() {
+		y.names = append(y.names, h.Name)
+		y.hosts = append(y.hosts, inventory.Host{Name: h.Name, Group: h.Group})
+		y.must(os.MkdirAll(y.path("data", "drop", h.Name), 0o755))
+	}
+	y.must(os.MkdirAll(y.path("state"), 0o700))
+	y.book()
+	if past {
+		y.remember()
+	}
+	y.g = y.generator("site", "state")
+	return y
+}
+
+func (y *yard) must(err error) {
+	y.tb.Helper()
+	if err != nil {
+		y.tb.Fatal(err)
+	}
+}
+
+func (y *yard) path(elem ...string) string { return filepath.Join(append([]string{y.dir}, elem...)...) }
+
+// generator makes one of the yard's data that writes elsewhere.
+func (y *yard) generator(site, state string) *sitegen.Generator {
+	y.tb.Helper()
+	g, err := sitegen.New(sitegen.Options{
+		Data: y.path("data"), Site: y.path(site), State: y.path(state), History: y.store,
+		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+			return inventory.Inventory{Hosts: y.hosts, AsOf: now}
+		},
+		About: render.Site{Title: "GPU board", Zone: time.UTC, Interval: every},
+	})
+	y.must(err)
+	return g
+}
+
+func (y *yard) book() {
+	r := rand.New(rand.NewPCG(1, 2))
+	all := map[string]map[string]any{}
+	for _, name := range y.names {
+		all[name] = map[string]any{}
+		for gpu := range 8 {
+			if r.IntN(10) < 3 {
+				all[name][strconv.Itoa(gpu)] = map[string]string{
+					"name": fmt.Sprintf("user%02d", r.IntN(40)), "comment": "training",
+					"date": y.at.Add(time.Duration(2+r.IntN(60)) * time.Hour).Format("2006-01-02 15:04"),
+				}
+			}
+		}
+	}
+	data, err := json.MarshalIndent(all, "", " ")
+	y.must(err)
+	y.must(os.WriteFile(y.path("data", "comments.json"), data, 0o644))
+}
+
+func (y *yard) remember() {
+	ctx := context.Background()
+	var err error
+	y.store, err = history.Open(ctx, y.path("state", "history.db"), y.at, history.Options{})
+	y.must(err)
+	y.tb.Cleanup(func() { y.store.Close() })
+	for hour := 24; hour > 0; hour-- {
+		from := y.at.Add(-time.Duration(hour) * time.Hour)
+		var batches []history.Batch
+		for _, name := range y.names {
+			s := y.fleet.Snapshot(name, from)
+			b := history.Batch{Host: name, Boot: s.BootID}
+			for step := range 6 {
+				sample := s.Sample()
+				sample.Seq, sample.At = uint64((24-hour)*6+step+1), from.Add(time.Duration(step)*10*time.Minute)
+				b.Samples = append(b.Samples, sample)
+			}
+			batches = append(batches, b)
+		}
+		_, err := y.store.IngestAll(ctx, from.Add(time.Hour), batches)
+		y.must(err)
+	}
+}
+
+// push lets these hosts report some time after the last time.
+func (y *yard) push(wait time.Duration, names []string) {
+	y.tb.Helper()
+	y.at = y.at.Add(wait)
+	for _, name := range names {
+		s := y.fleet.Snapshot(name, y.at)
+		raw, err := y.enc.Bundle(&snapshot.Bundle{Host: name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		y.must(err)
+		temp := y.path("data", "drop", name, ".new")
+		y.must(os.WriteFile(temp, raw, 0o644))
+		y.must(os.Rename(temp, y.path("data", "drop", name, "latest.json.gz")))
+	}
+}
+
+func (y *yard) generate() sitegen.Report {
+	y.tb.Helper()
+	r, err := y.g.Generate(context.Background(), y.at)
+	y.must(err)
+	return r
+}
+
+// BenchmarkGenerate is one generation of a process that goes on: with news of
+// all hosts, of one in a hundred, of none while the clock goes on; and "once",
+// that of a process of its own. With history, as everybody has it.
 func BenchmarkGenerate(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
-		b.Run("all-new/"+itoa(n), func(b *testing.B) { benchGenerate(b, n, true) })
-		b.Run("nothing-new/"+itoa(n), func(b *testing.B) { benchGenerate(b, n, false) })
+		for _, news := range []string{"all", "some", "none", "once"} {
+			b.Run(fmt.Sprintf("%s/%d-hosts", news, n), func(b *testing.B) { benchGenerate(b, n, news) })
+		}
 	}
 }
 
-func itoa(n int) string {
-	return map[int]string{10: "10-hosts", 100: "100-hosts", 1000: "1000-hosts"}[n]
-}
-
-func benchGenerate(b *testing.B, n int, news bool) {
-	dir := b.TempDir()
-	fleet := demo.NewLarge(1, start, n)
-	var hosts []inventory.Host
-	for _, h := range fleet.Hosts() {
-		hosts = append(hosts, inventory.Host{Name: h.Name, Group: h.Group})
-	}
-	push := func(at time.Time) {
-		for _, h := range hosts {
-			s := fleet.Snapshot(h.Name, at)
-			raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: h.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
-			if err != nil {
-				b.Fatal(err)
-			}
-			drop := filepath.Join(dir, "data", "drop", h.Name)
-			if err := os.MkdirAll(drop, 0o755); err != nil {
-				b.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(drop, "latest.json.gz"), raw, 0o644); err != nil {
-				b.Fatal(err)
-			}
+func benchGenerate(b *testing.B, n int, news string) {
+	y := newYard(b, n, true)
+	names, wait := y.names, every
+	y.push(wait, names)
+	before := processorTime(b)
+	y.generate()
+	b.ReportMetric(float64((processorTime(b) - before).Milliseconds()), "first-cpu-ms")
+	for range 70 { // until every file has its spare, and all charts are drawn
+		y.push(time.Second, nil)
+		y.generate()
+		if news == "all" || news == "once" {
+			break
 		}
 	}
-	push(start)
-	g, err := sitegen.New(sitegen.Options{
-		Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state"),
-		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
-			return inventory.Inventory{Hosts: hosts, AsOf: now}
-		},
-		About: render.Site{Title: "GPU board", Zone: time.UTC, Interval: 20 * time.Second},
-	})
-	if err != nil {
-		b.Fatal(err)
+	for range 2 {
+		y.push(wait, names)
+		y.generate()
 	}
-	at := start
-	for range 3 { // until every file has its spare
-		at = at.Add(20 * time.Second)
-		push(at)
-		if _, err := g.Generate(context.Background(), at); err != nil {
-			b.Fatal(err)
-		}
+	switch news {
+	case "some":
+		names, wait = names[:max(1, n/100)], time.Second
+	case "none":
+		names, wait = nil, time.Second
 	}
-	written := 0
 	var least, all time.Duration
+	var files int
+	b.ReportAllocs()
 	for b.Loop() {
-		if news {
-			b.StopTimer()
-			at = at.Add(20 * time.Second)
-			push(at)
-			b.StartTimer()
+		b.StopTimer()
+		y.push(wait, names)
+		if news == "once" {
+			y.g = y.generator("site", "state")
 		}
+		runtime.GC()
+		b.StartTimer()
 		before := processorTime(b)
-		r, err := g.Generate(context.Background(), at)
-		if err != nil {
-			b.Fatal(err)
-		}
+		files = y.generate().Written
 		used := processorTime(b) - before
 		if all += used; least == 0 || used < least {
 			least = used
 		}
-		written = r.Written
 	}
-	b.ReportMetric(float64(written), "files")
+	b.ReportMetric(float64(files), "files")
 	b.ReportMetric(float64(all.Microseconds())/1000/float64(b.N), "cpu-ms/op")
 	b.ReportMetric(float64(least.Microseconds())/1000, "cpu-ms-least")
 }
