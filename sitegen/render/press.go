@@ -238,7 +238,7 @@ func printed(v *value, names []string, escape func([]byte, string) []byte, pipe 
 		return func(p *printing, dot reflect.Value) { p.out = escape(p.out, v.text(p, dot)) }, nil
 	}
 	switch k := v.typ.Kind(); {
-	case v.typ == reflect.TypeFor[template.HTML]() && len(names) == 1 && names[0] == htmlEscaper:
+	case v.typ == reflect.TypeFor[safeHTML]() && len(names) == 1 && names[0] == htmlEscaper:
 		return func(p *printing, dot reflect.Value) { p.out = append(p.out, v.eval(p, dot).String()...) }, nil
 	case v.typ.PkgPath() == "html/template", v.typ.NumMethod() > 0, reflect.PointerTo(v.typ).NumMethod() > 0:
 	case k == reflect.String:
