@@ -3,7 +3,6 @@ package render
 import (
 	"bytes"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"strings"
 	"time"
@@ -40,7 +39,7 @@ type helpGroup struct {
 type helpLine struct{ Href, Title, About string }
 
 // readHelp makes the pages of the documentation, unless the cache has them.
-func (v *view) readHelp(set *template.Template) error {
+func (v *view) readHelp(set *press) error {
 	if !v.in.Help || v.in.Cache.help != nil {
 		return nil
 	}
@@ -52,13 +51,13 @@ func (v *view) readHelp(set *template.Template) error {
 	return nil
 }
 
-func (v *view) makeHelp(set *template.Template, files fs.FS, pages []docs.Page) (*help, error) {
+func (v *view) makeHelp(set *press, files fs.FS, pages []docs.Page) (*help, error) {
 	made := &help{codes: map[string]string{}}
 	index := helpIndex{page: v.page("help", "../", time.Time{}, v.interval())}
 	var out bytes.Buffer
 	render := func(path, name string, data any) error {
 		out.Reset()
-		if err := set.ExecuteTemplate(&out, name, data); err != nil {
+		if err := set.execute(&out, name, data); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		made.files = append(made.files, File{Path: path, Content: bytes.Clone(out.Bytes())})
