@@ -1,0 +1,95 @@
+package publisher
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/sshtest"
+)
+
+// TestVanishedClients: the machines of ten nodes lose their power. Nobody says
+// goodbye to the server, and none of its sessions stays for ever; nor do logins
+// that were never finished.
+func TestVanishedClients(t *testing.T) {
+	door := sshtest.Accounts(t, "gpu01")
+	config := door.ShippedConfig(t, "..")
+	seconds := func(key string) int {
+		m := regexp.MustCompile(`(?m)^\s*` + key + ` (\d+)$`).FindStringSubmatch(config)
+		if m == nil {
+			t.Fatalf("the shipped configuration does not set %s", key)
+		}
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if after := seconds("ClientAliveInterval") * seconds("ClientAliveCountMax"); after < 1 || after > 60 || seconds("LoginGraceTime") > 60 {
+		t.Errorf("a node that vanished is forgotten after %d s, and a login after %d s; 60 is the most", after, seconds("LoginGraceTime"))
+	}
+	wait := 20 * time.Second
+	if os.Getenv("GPUBOARD_LONG") == "1" {
+		wait = 90 * time.Second
+	} else { // the same, sooner
+		config = strings.NewReplacer("ClientAliveInterval 15", "ClientAliveInterval 1", "LoginGraceTime 20", "LoginGraceTime 2").Replace(config)
+	}
+	s := sshtest.Start(t, sshtest.Options{Config: config})
+	proxy := sshtest.NewProxy(t, s.Addr)
+	var all []*Publisher
+	for range 10 {
+		o := toServer(t, s, proxy.Port)
+		o.Target.User, o.Identity, o.Keep = door.Nodes[0].Name, []string{door.Nodes[0].Key}, true
+		o.keepalive, o.Budget = 100*time.Millisecond, testBudget
+		p := open(t, o)
+		publish(t, p, newShelf(LatestName))
+		all = append(all, p)
+	}
+	if n := len(s.SFTP()); n != 10 {
+		t.Fatalf("%d sessions, want 10", n)
+	}
+	for range 10 { // and these never begin to log in
+		c, err := net.Dial("tcp", s.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	proxy.BlackHole()
+	begin := time.Now()
+	for len(s.Sessions()) > 0 {
+		if time.Since(begin) > wait {
+			t.Fatalf("%d processes of sshd are left after %v", len(s.Sessions()), wait)
+		}
+		time.Sleep(20 * time.Millisecond) // polling for processes
+	}
+	t.Logf("all sessions were over %v after the nodes had vanished", time.Since(begin).Round(100*time.Millisecond))
+	// To the nodes it is the server that vanished: they notice by themselves too.
+	eventually(t, "no node holds a dead connection", func() bool {
+		for _, p := range all {
+			p.mu.Lock()
+			held := p.link != nil
+			p.mu.Unlock()
+			if held {
+				return false
+			}
+		}
+		return ours() == 0
+	})
+	proxy.Heal()
+	for n, p := range all {
+		src := newShelf()
+		src.set(LatestName, []byte{byte('0' + n)})
+		if r := publish(t, p, src); r.Dialed != 1 {
+			t.Errorf("node %d: %+v", n, r)
+		}
+	}
+	if got := content(t, filepath.Clean(door.Nodes[0].Drop)); got[LatestName] != "9" || len(got) != 1 {
+		t.Errorf("the drop holds %v", got)
+	}
+}
