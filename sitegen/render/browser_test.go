@@ -157,9 +157,15 @@ func (b *browser) eval(t testing.TB, script string) string {
 	return v
 }
 
+// serve serves a directory under a path, by a clock that agrees with the fleets':
+// pages go by the server's when it differs from the device's.
 func serve(t testing.TB, dir string) string {
 	t.Helper()
-	server := httptest.NewServer(http.StripPrefix("/any/where", http.FileServer(http.Dir(dir))))
+	files := http.StripPrefix("/any/where", http.FileServer(http.Dir(dir)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", fleetNow.Add(14*time.Second).Format(http.TimeFormat))
+		files.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	return server.URL + "/any/where/"
 }

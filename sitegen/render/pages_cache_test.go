@@ -13,7 +13,7 @@ import (
 )
 
 func TestBudgets(t *testing.T) {
-	for hosts, limit := range map[int]int{4: 10 << 10, 40: 34 << 10, 100: 60 << 10, 1000: 200 << 10} {
+	for hosts, limit := range map[int]int{4: 10 << 10, 40: 30 << 10, 100: 60 << 10, 1000: 200 << 10} {
 		files := pages(t, bigFleet(hosts))
 		if n := zipped(t, files[len(files)-1].Content); n > limit {
 			t.Errorf("the front page of %d hosts is %d KiB gzipped, and %d KiB is the most", hosts, n>>10, limit>>10)

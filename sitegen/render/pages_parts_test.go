@@ -36,7 +36,7 @@ func TestUserPath(t *testing.T) {
 func TestSparkline(t *testing.T) {
 	gap := []*float64{ptr(0.0), ptr(100.0), nil, ptr(50.0)}
 	path, mean, highest, known := sparkline(gap, fineSpark())
-	if path != "M0 21v-1h2v-20h2V21zM6 21v-11h2V21z" || mean != 50 || highest != 100 || !known {
+	if path != "M0 10h1v-10h1V10zM3 10v-5h1V10z" || mean != 50 || highest != 100 || !known {
 		t.Errorf("sparkline = %q, mean %d, highest %d, known %t", path, mean, highest, known)
 	}
 	if n := strings.Count(path, "M"); n != 2 {

@@ -14,39 +14,40 @@ import (
 
 // A rowView is one GPU as a row of a table.
 type rowView struct {
-	ID, Index   string
-	State       board.State
-	Model       string // where a card has more than one
-	GiB         int    // for the filter, too
-	Used        string
-	Total       string
-	BarText     string // the bar in words
-	Bars        []segment
-	Util        string
-	Spark       string
-	SparkText   string
-	SparkHeight int
-	Heat        string
-	Huge        bool // on a page that has no room for it
-	Reason      string
-	Driver      string // the driver's own words about a lost GPU
-	Who         *personView
-	More        []personView // the other people, by memory
-	Others      int          // processes beyond the one that is named
-	Processes   []processView
-	Only        int // the pid of the one process, where the row names it wholly
-	MIG         []migView
-	Idle        string
-	NoShow      bool
-	Booking     *slotView
-	Not         string // who is on it, though somebody else booked it
-	Also        []slotView
-	Next        *slotView
-	Free        *moment // free from, where that is not the end of the booking
-	Last        *lastView
-	Details     bool // processes and instances are listed
-	Panel       *panelView
-	Facts       []factView
+	ID, Index string
+	State     board.State
+	Model     string // where a card has more than one
+	GiB       int    // for the filter, too
+	Used      string
+	Total     string
+	BarText   string // the bar in words
+	Bars      []segment
+	Util      string
+	Spark     string
+	SparkText string
+	SparkBox  string
+	Heat      string
+	Huge      bool // on a page that has no room for it
+	Crowded   bool // on a page of many rows: what is said elsewhere, too, is left out
+	Reason    string
+	Driver    string // the driver's own words about a lost GPU
+	Who       *personView
+	More      []personView // the other people, by memory
+	Others    int          // processes beyond the one that is named
+	Processes []processView
+	Only      int // the pid of the one process, where the row names it wholly
+	MIG       []migView
+	Idle      string
+	NoShow    bool
+	Booking   *slotView
+	Not       string // who is on it, though somebody else booked it
+	Also      []slotView
+	Next      *slotView
+	Free      *moment // free from, where that is not the end of the booking
+	Last      *lastView
+	Details   bool // processes and instances are listed
+	Panel     *panelView
+	Facts     []factView
 }
 
 type personView struct {
@@ -59,6 +60,7 @@ type processView struct {
 	Person    string
 	Href      string
 	Login     string // where it is not the person
+	Same      bool   // the row says whose it is
 	Program   string
 	Type      string
 	Memory    string
@@ -141,7 +143,7 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 	if d == whole {
 		r.Facts = v.facts(g)
 	}
-	if v.crowded(d) {
+	if r.Crowded = v.crowded(d); r.Crowded {
 		r.plainTimes()
 	}
 	return r
@@ -202,7 +204,7 @@ func (v *view) readings(r *rowView, g *board.GPU, d detail) {
 			grain = coarseSpark()
 		}
 		if path, mean, highest, known := sparkline(g.Utilization, grain); known {
-			r.Spark, r.SparkHeight, r.SparkText = path, grain.height(), fmt.Sprintf(v.words.list["spark"], mean, highest)
+			r.Spark, r.SparkBox, r.SparkText = path, grain.box(), fmt.Sprintf(v.words.list["spark"], mean, highest)
 		}
 	}
 	heat := make([]string, 0, 2)
@@ -309,6 +311,7 @@ func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root s
 	}
 	for _, p := range order {
 		pv := v.process(p, ref, root)
+		pv.Same = d != whole && r.Who != nil && len(r.More) == 0 && pv.Person == r.Who.Name && pv.Login == "" && !pv.Dead
 		if v.crowded(d) {
 			pv.Share, pv.Since = "", nil // the host's own page has them
 		}

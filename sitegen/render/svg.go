@@ -8,30 +8,29 @@ import (
 // Charts are attributes of SVG, made here as numbers: a strict
 // Content-Security-Policy forbids inline styles, and SVG does not need them.
 
-// A sparkGrain is how finely the last 24 hours are drawn, in a picture that is
-// 96 units wide. It decides most of the front page's size: noise does not
-// compress, whatever it is written in.
+// A sparkGrain is how finely the last 24 hours are drawn, in units of which one
+// is a step wide and one a level high. It decides most of the front page's size:
+// noise does not compress, whatever it is written in.
 type sparkGrain struct {
 	steps  int // of the 24 hours
 	levels int // of the height: more is not seen at this size
-	unit   int // the height of a level
 }
 
 // fineSpark is half an hour to the step.
-func fineSpark() sparkGrain { return sparkGrain{48, 10, 2} }
+func fineSpark() sparkGrain { return sparkGrain{48, 10} }
 
 // coarseSpark is an hour to the step, for a page with many rows.
-func coarseSpark() sparkGrain { return sparkGrain{24, 7, 3} }
+func coarseSpark() sparkGrain { return sparkGrain{24, 7} }
 
-// height of the picture: a zero has a thin line of its own below the levels.
-func (s sparkGrain) height() int { return s.levels*s.unit + 1 }
+// box is the size of the picture, as a viewBox says it.
+func (s sparkGrain) box() string { return strconv.Itoa(s.steps) + " " + strconv.Itoa(s.levels) }
 
-// sparkline draws steps of utilization as an area: 100 % is the full height, and
-// a step without readings is a gap down to nothing, not a zero. The path uses
-// relative moves because they repeat, and what repeats compresses.
+// sparkline draws steps of utilization as an area with an outline: 100 % is the
+// full height, a zero is the outline alone, and a step without readings is a gap.
+// The path uses relative moves because they repeat, and what repeats compresses.
 func sparkline(steps []*float64, grain sparkGrain) (path string, mean, highest int, known bool) {
 	width := (len(steps) + grain.steps - 1) / grain.steps
-	wide, base := int64(96/grain.steps), int64(grain.height())
+	base := int64(grain.levels)
 	if width == 0 {
 		return "", 0, 0, false
 	}
@@ -58,10 +57,10 @@ func sparkline(steps []*float64, grain sparkGrain) (path string, mean, highest i
 			continue
 		}
 		sum, n = sum+part, n+k
-		h := 1 + grain.unit*int(math.Round(part/float64(k)*(float64(grain.levels)-0.5)/100))
+		h := int(math.Round(part / float64(k) * float64(grain.levels) / 100))
 		if !drawing {
 			b = append(b, 'M')
-			b = strconv.AppendInt(b, wide*int64(i/width), 10)
+			b = strconv.AppendInt(b, int64(i/width), 10)
 			b = append(b, ' ')
 			b = strconv.AppendInt(b, base, 10)
 			drawing, height = true, 0
@@ -71,7 +70,7 @@ func sparkline(steps []*float64, grain sparkGrain) (path string, mean, highest i
 			b = strconv.AppendInt(b, int64(height-h), 10)
 			height = h
 		}
-		b = strconv.AppendInt(append(b, 'h'), wide, 10)
+		b = append(b, "h1"...)
 	}
 	if drawing {
 		b = append(b, 'V')
@@ -90,25 +89,29 @@ type segment struct {
 	Shade string // a, b, c in turn; "x" for what nobody is known to hold
 }
 
-// segments lays shares (0 to 1) side by side up to the whole that is used.
+// segments lays shares (0 to 1) side by side up to the whole that is used, in
+// parts of one per cent: a bar is about 130 pixels long.
 func segments(used float64, shares []float64) []segment {
-	used = min(1, max(0, used))
-	if used == 0 || math.IsNaN(used) {
+	if math.IsNaN(used) {
 		return nil
 	}
+	whole := int(math.Round(100 * min(1, max(0, used))))
 	var out []segment
-	x := 0.0
-	for i, share := range shares {
-		w := min(share, used-x)
-		if w <= 0.004 || math.IsNaN(w) {
-			continue
+	add := func(x, end int, shade string) int {
+		if end <= x {
+			return x
 		}
-		out = append(out, segment{X: percent(x), W: percent(w), Shade: string("abc"[i%3])})
-		x += w
+		out = append(out, segment{X: strconv.Itoa(x), W: strconv.Itoa(end - x), Shade: shade})
+		return end
 	}
-	if rest := used - x; rest > 0.004 {
-		out = append(out, segment{X: percent(x), W: percent(rest), Shade: "x"})
+	x, sum := 0, 0.0
+	for i, share := range shares {
+		if !math.IsNaN(share) {
+			sum += max(0, share)
+			x = add(x, min(whole, int(math.Round(100*min(1, sum)))), string("abc"[i%3]))
+		}
 	}
+	add(x, whole, "x")
 	return out
 }
 
