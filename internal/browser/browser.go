@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -104,6 +105,80 @@ func Eval[T any](b *Browser, expression string) T {
 func (b *Browser) Text(selector string) string {
 	b.t.Helper()
 	return Eval[string](b, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
+}
+
+// Value is what an expression of the page comes to, as a string.
+func (b *Browser) Value(expression string) string {
+	b.t.Helper()
+	return Eval[string](b, "String("+expression+")")
+}
+
+// Do runs actions of chromedp.
+func (b *Browser) Do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Call gives the browser a command of its protocol.
+func Call[P, R any](b *Browser, command cdp.Command[P, R], params P) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, command, params); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Clock makes every page that is opened from now on believe that it is then.
+func (b *Browser) Clock(then time.Time) {
+	b.t.Helper()
+	Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: fmt.Sprintf("Date.now = () => %d", then.UnixMilli()),
+	})
+}
+
+// Media tells pages what their visitor prefers, as pairs of a CSS media feature
+// and its value: "prefers-color-scheme", "dark". What is not named is as usual.
+func (b *Browser) Media(pairs ...string) {
+	b.t.Helper()
+	var features []*emulation.MediaFeature
+	for i := 0; i+1 < len(pairs); i += 2 {
+		features = append(features, &emulation.MediaFeature{Name: pairs[i], Value: pairs[i+1]})
+	}
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
+}
+
+// Size makes the window so large, in CSS pixels.
+func (b *Browser) Size(width, height int64) {
+	b.t.Helper()
+	Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
+}
+
+// Scripts says whether pages that are opened from now on may run scripts.
+func (b *Browser) Scripts(yes bool) {
+	b.t.Helper()
+	Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !yes})
+}
+
+// Quiet fails the test if something was written on the console, or asked for
+// beyond base, or if nothing was asked for at all, which would prove nothing.
+func (b *Browser) Quiet(base string) {
+	b.t.Helper()
+	if lines := b.Console(); len(lines) > 0 {
+		b.t.Errorf("the console says %q", lines)
+	}
+	if foreign := b.Foreign(base); len(foreign) > 0 {
+		b.t.Errorf("not of the site, and asked for: %q", foreign)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.requests) == 0 {
+		b.t.Error("nothing was asked for: the test sees no requests")
+	}
 }
 
 // Screenshot writes the whole page as a PNG file.

@@ -8,15 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"gpuboard/internal/browser"
 )
 
 // press types keys as a person does.
-func (b *browser) press(t testing.TB, keys string) {
+func pressKeys(t testing.TB, b *browser.Browser, keys string) {
 	t.Helper()
-	b.do(t, chromedp.KeyEvent(keys))
+	b.Do(chromedp.KeyEvent(keys))
 }
 
 // keysSite is a site in which one host has an address of its own.
@@ -35,102 +36,102 @@ const (
 )
 
 func TestBrowserKeys(t *testing.T) {
-	site := serve(t, keysSite(t))
+	site := serve(t, keysSite(t), fleetNow.Add(14*time.Second))
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
 	// Every host is reached one after the other, also those that cannot come to
 	// the top of a tall window.
 	for _, height := range []int64{4000, 900} {
-		b.do(t, chromedp.EmulateViewport(1280, height), chromedp.Navigate(site+"index.html"))
+		b.Do(chromedp.EmulateViewport(1280, height), chromedp.Navigate(site+"index.html"))
 		for _, want := range []string{"atlas", "boreas", "ceres", "dione", "europa", "fornax", "gaia", "helios", "icarus", "icarus"} {
-			b.press(t, "j")
+			pressKeys(t, b, "j")
 			expect(t, b, focused, want)
 		}
 	}
-	b.press(t, "k")
+	pressKeys(t, b, "k")
 	expect(t, b, focused, "helios")
-	b.eval(t, `document.activeElement.blur(), scrollTo(0, document.getElementById("dione").offsetTop)`)
-	b.press(t, "j")
+	b.Value(`document.activeElement.blur(), scrollTo(0, document.getElementById("dione").offsetTop)`)
+	pressKeys(t, b, "j")
 	expect(t, b, focused, "europa")
-	b.press(t, "k")
-	b.press(t, "k")
+	pressKeys(t, b, "k")
+	pressKeys(t, b, "k")
 	expect(t, b, focused, "ceres")
-	b.do(t, chromedp.Navigate(site+"index.html?tag=nvlink"))
-	b.press(t, "jjj")
+	b.Do(chromedp.Navigate(site + "index.html?tag=nvlink"))
+	pressKeys(t, b, "jjj")
 	expect(t, b, focused, "atlas") // the others are filtered away
 
 	// The help stays until it is taken away.
-	b.do(t, chromedp.Navigate(site+"index.html"))
-	b.press(t, "?")
-	expect(t, b, banner, b.eval(t, `document.getElementById("_words").dataset.help`))
-	b.eval(t, `(window.fetch = () => new Promise(() => {}), document.dispatchEvent(new Event("visibilitychange")))`) // the ages are told anew
+	b.Do(chromedp.Navigate(site + "index.html"))
+	pressKeys(t, b, "?")
+	expect(t, b, banner, b.Value(`document.getElementById("_words").dataset.help`))
+	b.Value(`(window.fetch = () => new Promise(() => {}), document.dispatchEvent(new Event("visibilitychange")))`) // the ages are told anew
 	expect(t, b, banner+` !== ""`, "true")
-	b.press(t, "?")
+	pressKeys(t, b, "?")
 	expect(t, b, banner, "")
-	b.press(t, "?")
-	b.press(t, kb.Escape)
+	pressKeys(t, b, "?")
+	pressKeys(t, b, kb.Escape)
 	expect(t, b, banner, "")
 
 	// No key is bound in a field, or together with a modifier.
-	b.press(t, "/")
+	pressKeys(t, b, "/")
 	expect(t, b, `document.activeElement.type`, "search")
-	b.eval(t, `document.activeElement.value = ""`) // a person's key is one event, and this one's letter comes apart
-	b.press(t, "fjkct?/")
+	b.Value(`document.activeElement.value = ""`) // a person's key is one event, and this one's letter comes apart
+	pressKeys(t, b, "fjkct?/")
 	expect(t, b, `document.activeElement.value`, "fjkct?/")
 	expect(t, b, `document.getElementById("_onlyfree").checked || document.documentElement.dataset.theme !== undefined`, "false")
 	expect(t, b, banner, "")
-	b.press(t, kb.Escape)
+	pressKeys(t, b, kb.Escape)
 	expect(t, b, `document.querySelector("[type=search]").value + location.search`, "")
-	b.do(t, chromedp.KeyEvent("f", chromedp.KeyModifiers(2)))
+	b.Do(chromedp.KeyEvent("f", chromedp.KeyModifiers(2)))
 	expect(t, b, `document.getElementById("_onlyfree").checked`, "false")
 
 	// Single keys can be turned off, and stay off.
-	b.eval(t, `document.querySelector('#_tools [aria-label="Keys on"]').click()`)
-	b.press(t, "ft?")
-	b.do(t, chromedp.Navigate(site+"index.html"))
-	b.press(t, "ft?")
+	b.Value(`document.querySelector('#_tools [aria-label="Keys on"]').click()`)
+	pressKeys(t, b, "ft?")
+	b.Do(chromedp.Navigate(site + "index.html"))
+	pressKeys(t, b, "ft?")
 	expect(t, b, `document.getElementById("_onlyfree").checked || document.documentElement.dataset.theme !== undefined`, "false")
 	expect(t, b, banner, "")
-	b.eval(t, `document.querySelector('#_tools [aria-label="Keys off"]').click()`)
-	b.press(t, "f")
+	b.Value(`document.querySelector('#_tools [aria-label="Keys off"]').click()`)
+	pressKeys(t, b, "f")
 	expect(t, b, `document.getElementById("_onlyfree").checked`, "true")
-	b.quiet(t, site)
+	b.Quiet(site)
 }
 
 func TestBrowserCopies(t *testing.T) {
-	site := serve(t, keysSite(t))
+	site := serve(t, keysSite(t), fleetNow.Add(14*time.Second))
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
 	for name, spy := range map[string]string{"clipboard": spyClipboard, "selection": noClipboard} {
 		t.Run(name, func(t *testing.T) {
-			b.do(t, chromedp.Navigate(site+"index.html"))
-			b.eval(t, spy)
+			b.Do(chromedp.Navigate(site + "index.html"))
+			b.Value(spy)
 			copied := func(want string) {
 				t.Helper()
 				expect(t, b, "copied", want)
-				b.eval(t, `copied = ""`)
+				b.Value(`copied = ""`)
 			}
-			b.press(t, "c")
+			pressKeys(t, b, "c")
 			copied("ssh atlas")
-			b.press(t, "jc")
+			pressKeys(t, b, "jc")
 			copied("ssh atlas")
-			b.press(t, "jjc")
+			pressKeys(t, b, "jjc")
 			copied("ssh ceres.example.org") // its address, not its name
 			expect(t, b, banner, "copied: ssh ceres.example.org")
-			b.press(t, "jc")
+			pressKeys(t, b, "jc")
 			copied("ssh dione") // which has nothing free, and so no card
-			b.eval(t, `document.querySelectorAll(".now .where")[3].focus()`)
-			b.press(t, "c")
+			b.Value(`document.querySelectorAll(".now .where")[3].focus()`)
+			pressKeys(t, b, "c")
 			copied("ssh gaia")
-			b.do(t, chromedp.Click(".now li:first-child .line + .line button"))
+			b.Do(chromedp.Click(".now li:first-child .line + .line button"))
 			copied("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=4")
 			expect(t, b, `document.querySelector(".now li:first-child .line + .line button").textContent`, "copied")
 			expect(t, b, `document.querySelector(".now button").getAttribute("aria-label")`, "copy ssh atlas")
-			b.do(t, chromedp.Navigate(site+"hosts/ceres/index.html"))
-			b.eval(t, spy)
-			b.press(t, "c")
+			b.Do(chromedp.Navigate(site + "hosts/ceres/index.html"))
+			b.Value(spy)
+			pressKeys(t, b, "c")
 			copied("ssh ceres.example.org")
 		})
 	}
-	b.quiet(t, site)
+	b.Quiet(site)
 }
 
 // tabStop is the element with the focus: where it stands in the document, and
@@ -148,20 +149,20 @@ func TestBrowserTabReachesEverything(t *testing.T) {
 	dir := keysSite(t)
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
 	for _, page := range []string{"index.html", "hosts/ceres/index.html", "hosts/ceres/history/index.html", "history/index.html", "bookings/index.html", "about/index.html"} {
-		b.do(t, chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+dir+"/"+page))
+		b.Do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+dir+"/"+page))
 		expect(t, b, `document.querySelectorAll("[tabindex]:not([tabindex='0']):not([tabindex='-1'])").length`, "0")
-		n, err := strconv.Atoi(b.eval(t, tabStops))
+		n, err := strconv.Atoi(b.Value(tabStops))
 		if err != nil || n < 12 {
 			t.Fatalf("%s has %d stops, %v", page, n, err)
 		}
 		for i := range n {
-			b.press(t, kb.Tab)
+			pressKeys(t, b, kb.Tab)
 			var stop struct {
 				At   int
 				Seen bool
 				What string
 			}
-			if err := json.Unmarshal([]byte(b.eval(t, tabStop)), &stop); err != nil {
+			if err := json.Unmarshal([]byte(b.Value(tabStop)), &stop); err != nil {
 				t.Fatal(err)
 			}
 			if stop.At != i {
@@ -172,24 +173,24 @@ func TestBrowserTabReachesEverything(t *testing.T) {
 			}
 		}
 	}
-	b.quiet(t, "file://"+dir)
+	b.Quiet("file://" + dir)
 }
 
 func TestBrowserSorts(t *testing.T) {
 	dir := keysSite(t)
-	site := serve(t, dir)
-	b := openBrowser(t, time.Time{})
-	b.do(t, chromedp.Navigate(site+"index.html"))
+	site := serve(t, dir, fleetNow.Add(14*time.Second))
+	b := openBrowser(t, fleetNow.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "index.html"))
 	const (
 		people = `[...document.querySelectorAll(".sortable tbody tr:not(.first) th")].map(t => t.textContent.trim()).join(" ")`
 		sorted = `[...document.querySelectorAll(".sortable th[aria-sort]")].map(t => t.textContent + " " + t.getAttribute("aria-sort")).join()`
 		first  = `document.querySelector(".sortable tbody tr").className`
 	)
-	before := b.eval(t, people)
+	before := b.Value(people)
 	expect(t, b, sorted, "")
 	button := func(i int) {
-		b.eval(t, `document.querySelectorAll(".sortable th button")[`+strconv.Itoa(i)+`].focus()`)
-		b.press(t, kb.Enter)
+		b.Value(`document.querySelectorAll(".sortable th button")[` + strconv.Itoa(i) + `].focus()`)
+		pressKeys(t, b, kb.Enter)
 	}
 	button(0)
 	expect(t, b, sorted, "person descending")
@@ -197,34 +198,34 @@ func TestBrowserSorts(t *testing.T) {
 	button(0)
 	expect(t, b, sorted, "person ascending")
 	expect(t, b, people, "ada eva jun kai lea mira noor sam tomas")
-	b.do(t, chromedp.Navigate(site+"index.html"))
+	b.Do(chromedp.Navigate(site + "index.html"))
 	button(1)
 	expect(t, b, sorted, "reserved descending")
-	if got := b.eval(t, people); got == before || !strings.HasPrefix(got, "mira ada") {
+	if got := b.Value(people); got == before || !strings.HasPrefix(got, "mira ada") {
 		t.Errorf("by reserved GPUs: %s", got)
 	}
 	expect(t, b, first, "first") // the free ones stay on top
-	order := b.eval(t, people)
+	order := b.Value(people)
 
 	// Renewing the page keeps the order, folds and all.
 	next := testFleet()
 	next.Board.GeneratedAt = fleetNow.Add(time.Minute)
 	rewriteIndex(t, dir, next)
-	b.eval(t, `document.querySelector("#atlas button.fold").click()`)
-	b.renewed(t)
+	b.Value(`document.querySelector("#atlas button.fold").click()`)
+	renewed(t, b)
 	expect(t, b, sorted, "reserved descending")
 	expect(t, b, people, order)
 	expect(t, b, `[...document.querySelectorAll(".folded")].map(h => h.id).join()`, "atlas")
 	expect(t, b, `document.querySelector("#atlas button.fold").getAttribute("aria-expanded")`, "false")
 	// The same number is free: nobody is interrupted to hear it again.
 	expect(t, b, `document.querySelector("#_state .vh") === null`, "true")
-	b.quiet(t, site)
+	b.Quiet(site)
 }
 
 // renewed waits until the page has renewed itself, as after a return to it.
-func (b *browser) renewed(t testing.TB) {
+func renewed(t testing.TB, b *browser.Browser) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(b.Ctx, time.Minute)
 	defer cancel()
 	if _, err := chromedp.Run(ctx, chromedp.Evaluate[string](`new Promise(done => {
 		new MutationObserver(() => done("")).observe(document.documentElement, {attributes: true, attributeFilter: ["data-built"]});
@@ -235,36 +236,36 @@ func (b *browser) renewed(t testing.TB) {
 }
 
 func TestBrowserPauses(t *testing.T) {
-	site := serve(t, keysSite(t))
+	site := serve(t, keysSite(t), fleetNow.Add(14*time.Second))
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
-	b.do(t, chromedp.Navigate(site+"index.html"))
-	b.eval(t, `(window.asked = 0, window.fetch = () => { asked++; return new Promise(() => {}); })`)
+	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`(window.asked = 0, window.fetch = () => { asked++; return new Promise(() => {}); })`)
 	back := `document.dispatchEvent(new Event("visibilitychange"))`
-	b.eval(t, `document.querySelector('#_tools [aria-label="Pause updates"]').focus()`)
-	b.press(t, kb.Enter)
+	b.Value(`document.querySelector('#_tools [aria-label="Pause updates"]').focus()`)
+	pressKeys(t, b, kb.Enter)
 	expect(t, b, `document.activeElement.getAttribute("aria-label")`, "Resume updates")
-	b.eval(t, back)
+	b.Value(back)
 	expect(t, b, "asked", "0")
-	b.press(t, kb.Enter)
-	b.eval(t, back)
+	pressKeys(t, b, kb.Enter)
+	b.Value(back)
 	expect(t, b, "asked", "1")
-	b.quiet(t, site)
+	b.Quiet(site)
 }
 
 func TestBrowserRestoresTheView(t *testing.T) {
-	site := serve(t, keysSite(t))
+	site := serve(t, keysSite(t), fleetNow.Add(14*time.Second))
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
-	b.do(t, chromedp.Navigate(site+"index.html?tag=nvlink&mem=40&user=mira&free=1&q=atlas&model=H100+80+GB"))
+	b.Do(chromedp.Navigate(site + "index.html?tag=nvlink&mem=40&user=mira&free=1&q=atlas&model=H100+80+GB"))
 	expect(t, b, `[...document.querySelectorAll("#_filters select")].map(s => s.value).join()`, "H100 80 GB,40,mira,nvlink")
 	expect(t, b, `document.getElementById("_onlyfree").checked + document.querySelector("[type=search]").value`, "trueatlas")
 	expect(t, b, visibleRows, "0")
-	b.do(t, chromedp.Navigate(site+"index.html?tag=nvlink"))
+	b.Do(chromedp.Navigate(site + "index.html?tag=nvlink"))
 	expect(t, b, visibleRows, "8")
 	expect(t, b, `location.search`, "?tag=nvlink")
-	b.eval(t, `(s => { s.value = ""; s.dispatchEvent(new Event("change")); })(document.querySelector('[aria-label="any tag"]'))`)
+	b.Value(`(s => { s.value = ""; s.dispatchEvent(new Event("change")); })(document.querySelector('[aria-label="any tag"]'))`)
 	expect(t, b, visibleRows, "32")
 	expect(t, b, `location.search`, "")
-	b.quiet(t, site)
+	b.Quiet(site)
 }
 
 // TestBrowserForcedColors: with the system's few colours, each state still has
@@ -272,17 +273,17 @@ func TestBrowserRestoresTheView(t *testing.T) {
 func TestBrowserForcedColors(t *testing.T) {
 	dir := keysSite(t)
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
-	call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "forced-colors", Value: "active"}}})
-	b.do(t, chromedp.Navigate("file://"+dir+"/index.html"))
+	b.Media("forced-colors", "active")
+	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
 	expect(t, b, `matchMedia("(forced-colors: active)").matches`, "true")
 	const style = `(sel => { const s = getComputedStyle(document.querySelector(sel)); return [s.color, s.backgroundColor, s.borderTopStyle].join(" | "); })`
-	free, busy := b.eval(t, style+`(".r .chip.free")`), b.eval(t, style+`(".r .chip.busy")`)
+	free, busy := b.Value(style+`(".r .chip.free")`), b.Value(style+`(".r .chip.busy")`)
 	if free == busy || strings.HasSuffix(busy, "none") {
 		t.Errorf("free looks like %s, busy like %s", free, busy)
 	}
 	expect(t, b, `[...document.querySelectorAll(".chip")].filter(c => { const s = getComputedStyle(c); return s.color === s.backgroundColor || !c.textContent.trim(); }).length`, "0")
 	expect(t, b, `getComputedStyle(document.querySelector(".b rect")).fill !== getComputedStyle(document.querySelector(".b")).backgroundColor`, "true")
-	b.press(t, kb.Tab)
+	pressKeys(t, b, kb.Tab)
 	expect(t, b, `getComputedStyle(document.activeElement).outlineStyle`, "solid")
-	b.quiet(t, "file://"+dir)
+	b.Quiet("file://" + dir)
 }

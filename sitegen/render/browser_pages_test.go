@@ -1,37 +1,18 @@
 package render
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"gpuboard/internal/browser"
 )
 
-// quiet fails if the browser complained, or asked for anything beyond the site.
-func (b *browser) quiet(t *testing.T, site string) {
+func expect(t *testing.T, b *browser.Browser, script, want string) {
 	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.console) > 0 {
-		t.Errorf("the console says %q", b.console)
-	}
-	if len(b.requests) == 0 {
-		t.Error("nothing was asked for: the test sees no requests")
-	}
-	for _, r := range b.requests {
-		if !strings.HasPrefix(r, site) && !strings.HasPrefix(r, "data:") {
-			t.Errorf("%s was asked for, which is not of the site", r)
-		}
-	}
-}
-
-func expect(t *testing.T, b *browser, script, want string) {
-	t.Helper()
-	if got := b.eval(t, script); got != want {
+	if got := b.Value(script); got != want {
 		t.Errorf("%s is %q, want %q", script, got, want)
 	}
 }
@@ -46,64 +27,64 @@ func TestBrowserFromDisk(t *testing.T) {
 	dir := siteDir(t, withHelp(testFleet()))
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
 	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/api/index.html"} {
-		b.do(t, chromedp.Navigate("file://"+dir+"/"+page))
+		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
 		expect(t, b, `document.documentElement.classList.contains("js")`, "true")
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 	}
-	b.do(t, chromedp.EmulateViewport(320, 640))
+	b.Do(chromedp.EmulateViewport(320, 640))
 	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "help/index.html", "help/troubleshooting/index.html", "help/commands/index.html", "help/api/index.html"} {
-		b.do(t, chromedp.Navigate("file://"+dir+"/"+page))
+		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
 		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 	}
-	b.quiet(t, "file://"+dir)
+	b.Quiet("file://" + dir)
 }
 
 func TestBrowserFilters(t *testing.T) {
-	site := serve(t, siteDir(t, testFleet()))
+	site := serve(t, siteDir(t, testFleet()), fleetNow.Add(14*time.Second))
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
-	b.do(t, chromedp.Navigate(site+"index.html"))
+	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, `document.getElementById("_age").textContent`, ", 14 s ago")
 	expect(t, b, banner, "")
 	expect(t, b, visibleRows, "32")
-	b.eval(t, `document.getElementById("_onlyfree").click()`)
+	b.Value(`document.getElementById("_onlyfree").click()`)
 	expect(t, b, visibleRows, "5")
 	expect(t, b, `location.search`, "?free=1")
-	b.do(t, chromedp.Navigate(site+"index.html?user=tomas&mem=40"))
+	b.Do(chromedp.Navigate(site + "index.html?user=tomas&mem=40"))
 	expect(t, b, visibleRows, "4")
-	b.do(t, chromedp.Navigate(site+"index.html?q=sweep"))
+	b.Do(chromedp.Navigate(site + "index.html?q=sweep"))
 	expect(t, b, visibleRows, "1")
 	expect(t, b, `document.getElementById("_nomatch").textContent`, "1 of 32 GPUs match")
-	b.do(t, chromedp.Navigate(site+"index.html?model=RTX+3090+24+GB&free=1"))
+	b.Do(chromedp.Navigate(site + "index.html?model=RTX+3090+24+GB&free=1"))
 	expect(t, b, visibleRows, "1")
 
-	b.do(t, chromedp.Navigate(site+"index.html"))
-	b.eval(t, `dispatchEvent(new Event("x")), document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "f", bubbles: true}))`)
+	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`dispatchEvent(new Event("x")), document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "f", bubbles: true}))`)
 	expect(t, b, visibleRows, "5")
-	b.eval(t, `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "/", bubbles: true, cancelable: true}))`)
+	b.Value(`document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "/", bubbles: true, cancelable: true}))`)
 	expect(t, b, `document.activeElement.type`, "search")
-	b.eval(t, `document.activeElement.blur()`)
-	b.eval(t, `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "t", bubbles: true}))`)
+	b.Value(`document.activeElement.blur()`)
+	b.Value(`document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "t", bubbles: true}))`)
 	expect(t, b, `document.documentElement.dataset.theme`, "light")
-	b.do(t, chromedp.Navigate(site+"index.html"))
+	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, `document.documentElement.dataset.theme`, "light")
-	b.eval(t, `document.querySelector("#atlas button.fold").click()`)
+	b.Value(`document.querySelector("#atlas button.fold").click()`)
 	expect(t, b, visibleRows, "24")
-	b.do(t, chromedp.Navigate(site+"index.html"))
+	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, visibleRows, "24")
-	b.quiet(t, site)
+	b.Quiet(site)
 }
 
 func TestBrowserWithoutScript(t *testing.T) {
 	dir := siteDir(t, testFleet())
 	b := openBrowser(t, time.Time{})
-	call(t, b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	b.do(t, chromedp.Navigate("file://"+dir+"/index.html"))
+	b.Scripts(false)
+	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
 	expect(t, b, visibleRows, "32")
 	expect(t, b, `document.querySelector("#atlas .age").textContent`, "Fri 10:41")
-	b.do(t, chromedp.Click(chromedp.CSS("#_onlyfree")))
+	b.Do(chromedp.Click(chromedp.CSS("#_onlyfree")))
 	expect(t, b, visibleRows, "5")
 	expect(t, b, `[...document.querySelectorAll(".host")].filter(h => h.offsetParent !== null).length`, "3")
-	b.quiet(t, "file://"+dir)
+	b.Quiet("file://" + dir)
 }
 
 func TestBrowserNoticesADeadGenerator(t *testing.T) {
@@ -120,10 +101,10 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := openBrowser(t, fleetNow.Add(c.age))
-			b.dark(t, false)
-			b.do(t, chromedp.Navigate("file://"+dir+"/index.html"))
+			b.Media("prefers-color-scheme", "light")
+			b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
 			for script, want := range map[string]string{banner: c.banner, `document.querySelector("h1").textContent.trim()`: c.h1, `document.title`: c.title} {
-				if got := b.eval(t, script); !strings.HasPrefix(strings.ReplaceAll(got, "\u00a0", " "), want) && (script != banner || want == "" || !strings.Contains(got, want)) {
+				if got := b.Value(script); !strings.HasPrefix(strings.ReplaceAll(got, "\u00a0", " "), want) && (script != banner || want == "" || !strings.Contains(got, want)) {
 					t.Errorf("%s is %q, want %q", script, got, want)
 				}
 			}
@@ -139,26 +120,20 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 func TestBrowserRenewsInPlace(t *testing.T) {
 	in := testFleet()
 	dir := siteDir(t, in)
-	site := serve(t, dir)
-	b := openBrowser(t, time.Time{})
-	b.do(t, chromedp.Navigate(site+"index.html?q=a"))
-	b.eval(t, `document.querySelector("#atlas-0 details").open = true, document.querySelector("#dione h3 a").focus(), scrollTo(0, 700)`)
+	site := serve(t, dir, fleetNow.Add(14*time.Second))
+	b := openBrowser(t, fleetNow.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "index.html?q=a"))
+	b.Value(`document.querySelector("#atlas-0 details").open = true, document.querySelector("#dione h3 a").focus(), scrollTo(0, 700)`)
 	next := testFleet()
 	g := &next.Board.Hosts[0].GPUs[5]
 	*g = next.Board.Hosts[0].GPUs[2]
 	g.Index = 5
 	finish(next.Board)
 	next.Board.GeneratedAt = fleetNow.Add(time.Minute)
-	for _, f := range pages(t, next) {
-		if f.Path == "index.html" {
-			if err := os.WriteFile(filepath.Join(dir, "index.html"), f.Content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	before := b.eval(t, "scrollY")
+	rewriteIndex(t, dir, next)
+	before := b.Value("scrollY")
 	// Coming back to the tab renews at once.
-	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`new Promise(done => {
+	v, err := chromedp.Run(b.Ctx, chromedp.Evaluate[string](`new Promise(done => {
 		new MutationObserver(() => done(document.title)).observe(document.querySelector("title"), {childList: true});
 		document.dispatchEvent(new Event("visibilitychange"));
 	})`, chromedp.EvalAwaitPromise))
@@ -170,5 +145,5 @@ func TestBrowserRenewsInPlace(t *testing.T) {
 	expect(t, b, `document.activeElement.textContent`, "dione")
 	expect(t, b, `document.querySelector("[type=search]").value`, "a")
 	expect(t, b, "scrollY", before)
-	b.quiet(t, site)
+	b.Quiet(site)
 }

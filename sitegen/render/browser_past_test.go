@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
@@ -23,30 +22,30 @@ func TestBrowserPast(t *testing.T) {
 	atlas[PastUtilization][0], atlas[PastUtilization][95] = 37, 84
 	dir := siteDir(t, in)
 	b := openBrowser(t, fleetNow.Add(14*time.Second))
-	b.do(t, chromedp.Navigate("file://"+dir+"/hosts/atlas/index.html"))
+	b.Do(chromedp.Navigate("file://" + dir + "/hosts/atlas/index.html"))
 	expect(t, b, shownPanes, "0")
 	expect(t, b, hover+`(0.999).split(" · ").pop()`, "84 %")
-	b.do(t, chromedp.Navigate("file://"+dir+"/hosts/atlas/history/index.html#_span0"))
+	b.Do(chromedp.Navigate("file://" + dir + "/hosts/atlas/history/index.html#_span0"))
 	expect(t, b, shownPanes, "0")
 	expect(t, b, hover+`(0.001).split(" · ").pop()`, "37 %")
 	expect(t, b, hover+`(0.999).split(" · ").pop()`, "84 %")
 	expect(t, b, hover+`(0.42).split(" · ").pop()`, "unknown")
 	expect(t, b, `(document.dispatchEvent(new PointerEvent("pointermove")), document.querySelector(".tip").hidden)`, "true")
-	b.do(t, chromedp.Click("label[for=_span1]"))
+	b.Do(chromedp.Click("label[for=_span1]"))
 	expect(t, b, shownPanes, "1")
-	b.do(t, chromedp.Navigate("file://"+dir+"/history/index.html"))
+	b.Do(chromedp.Navigate("file://" + dir + "/history/index.html"))
 	expect(t, b, shownPanes, "15") // seven days of the fleet, and of its people
 	for _, width := range []int64{1280, 320} {
-		b.do(t, chromedp.EmulateViewport(width, 900))
+		b.Do(chromedp.EmulateViewport(width, 900))
 		for _, page := range []string{"history/index.html", "hosts/atlas/index.html", "hosts/atlas/history/index.html", "users/mira/index.html"} {
-			b.do(t, chromedp.Navigate("file://"+dir+"/"+page))
+			b.Do(chromedp.Navigate("file://" + dir + "/" + page))
 			expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
 		}
 	}
 	// Nothing of this needs the script.
-	call(t, b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	b.do(t, chromedp.Navigate("file://"+dir+"/hosts/atlas/history/index.html"), chromedp.Click("label[for=_span3]"))
-	call(t, b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: false})
+	b.Scripts(false)
+	b.Do(chromedp.Navigate("file://"+dir+"/hosts/atlas/history/index.html"), chromedp.Click("label[for=_span3]"))
+	b.Scripts(true)
 	expect(t, b, shownPanes, "3")
-	b.quiet(t, "file://"+dir)
+	b.Quiet("file://" + dir)
 }
