@@ -37,6 +37,17 @@ const tempPrefix = ".tmp-"
 // an error the old file is still there, whole; only when the error is about the
 // directory's last fsync is changed true beside it.
 func Write(path string, data []byte, perm fs.FileMode) (changed bool, err error) {
+	return write(path, data, perm, true)
+}
+
+// Note is Write for what may be lost when the power fails, such as a heartbeat:
+// readers see the old file or the new one, whole, but the disk is not waited
+// for. After a power failure the file may be the old one, empty or absent.
+func Note(path string, data []byte, perm fs.FileMode) (changed bool, err error) {
+	return write(path, data, perm, false)
+}
+
+func write(path string, data []byte, perm fs.FileMode, durable bool) (changed bool, err error) {
 	dir, name := filepath.Split(path)
 	if name == "" || name == "." || name == ".." {
 		return false, fmt.Errorf("writing %q: no file is named", path)
@@ -53,13 +64,16 @@ func Write(path string, data []byte, perm fs.FileMode) (changed bool, err error)
 	if err != nil || found == same {
 		return false, wrap("writing", path, err)
 	}
-	temp, err := stage(root, name, data, perm, true)
+	temp, err := stage(root, name, data, perm, durable)
 	if err != nil {
 		return false, wrap("writing", path, err)
 	}
 	if err := root.Rename(temp, name); err != nil {
 		root.Remove(temp)
 		return false, wrap("writing", path, err)
+	}
+	if !durable {
+		return true, nil
 	}
 	return true, wrap("writing", path, syncDir(root, "."))
 }

@@ -435,3 +435,26 @@ func TestNoTornReads(t *testing.T) {
 		t.Error("writing in place passes the same check, so the check is worth nothing")
 	}
 }
+
+func TestNote(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "beat.json")
+	for i, want := range []bool{true, false, true} {
+		text := []string{"one", "one", "two"}[i]
+		changed, err := Note(path, []byte(text), 0o600)
+		if err != nil || changed != want || content(t, path) != text {
+			t.Errorf("%s: changed %v, %v, the file holds %q", text, changed, err, content(t, path))
+		}
+	}
+	if n := temps(t, filepath.Dir(path)); n != 0 {
+		t.Errorf("%d temporary files are left", n)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Note(path, []byte("x"), 0o600); !errors.Is(err, ErrNotRegular) {
+		t.Errorf("%v, want that a link is refused", err)
+	}
+}

@@ -6,17 +6,22 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
 const forms = `write "2026-11-20 18:00", "20.11.2026 18:00", "fri 18:00", "18:00" or "2d 6h"`
 
 var (
-	isoTime = regexp.MustCompile(`^(\d{4})-(\d{1,2})-(\d{1,2})(?:(?: +|T)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
-	dotTime = regexp.MustCompile(`^(\d{1,2})\.(\d{1,2})\.(\d{4})(?: +(\d{1,2}):(\d{2})(?::(\d{2}))?)?$`)
-	dayTime = regexp.MustCompile(`^([a-z]+)(?: +(.+))?$`)
-	clock   = regexp.MustCompile(`^(\d{1,2}):(\d{2})$`)
-	slashes = regexp.MustCompile(`^\d+/\d+(/\d+)?\b`)
+	isoTime = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(\d{4})-(\d{1,2})-(\d{1,2})(?:(?: +|T)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
+	})
+	dotTime = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(\d{1,2})\.(\d{1,2})\.(\d{4})(?: +(\d{1,2}):(\d{2})(?::(\d{2}))?)?$`)
+	})
+	dayTime = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+)(?: +(.+))?$`) })
+	clock   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{1,2}):(\d{2})$`) })
+	slashes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+/\d+(/\d+)?\b`) })
 )
 
 // parseAbsolute reads a moment that means the same whenever it is read:
@@ -26,9 +31,9 @@ var (
 func parseAbsolute(s string, zone *time.Location, end bool) (t time.Time, note string, err error) {
 	s = strings.TrimSpace(s)
 	var year, month, day, rest = "", "", "", []string(nil)
-	if m := isoTime.FindStringSubmatch(s); m != nil {
+	if m := isoTime().FindStringSubmatch(s); m != nil {
 		year, month, day, rest = m[1], m[2], m[3], m[4:]
-	} else if m := dotTime.FindStringSubmatch(s); m != nil {
+	} else if m := dotTime().FindStringSubmatch(s); m != nil {
 		year, month, day, rest = m[3], m[2], m[1], append(m[4:], "")
 	} else {
 		return time.Time{}, "", notUnderstood(s)
@@ -87,7 +92,7 @@ func notUnderstood(s string) error {
 	switch {
 	case s == "":
 		return fmt.Errorf("the time is empty: %s", forms)
-	case slashes.MatchString(s):
+	case slashes().MatchString(s):
 		return fmt.Errorf("%s: with slashes, some read day/month and some month/day: write year-month-day, as in 2026-11-20", quote(s))
 	}
 	return fmt.Errorf("%s is no date that is understood: %s", quote(s), forms)
@@ -105,8 +110,8 @@ func relative(s string) bool {
 	if _, _, err := parseSpan(s); err == nil {
 		return true
 	}
-	m := dayTime.FindStringSubmatch(s)
-	return clock.MatchString(s) || m != nil && (dayWord(m[1]) || m[1] == "noon" || m[1] == "midnight" || m[1] == "now")
+	m := dayTime().FindStringSubmatch(s)
+	return clock().MatchString(s) || m != nil && (dayWord(m[1]) || m[1] == "noon" || m[1] == "midnight" || m[1] == "now")
 }
 
 func dayWord(s string) bool {
@@ -171,7 +176,7 @@ func parseMoment(s string, now time.Time, zone *time.Location, end bool) (time.T
 	if len(s) > 100 {
 		return time.Time{}, "", notUnderstood(s)
 	}
-	if isoTime.MatchString(s) || dotTime.MatchString(s) {
+	if isoTime().MatchString(s) || dotTime().MatchString(s) {
 		return parseAbsolute(s, zone, end)
 	}
 	now = now.In(zone)
@@ -200,7 +205,7 @@ func parseMoment(s string, now time.Time, zone *time.Location, end bool) (time.T
 		}
 		return t, note, err
 	}
-	m := dayTime.FindStringSubmatch(word)
+	m := dayTime().FindStringSubmatch(word)
 	if m == nil || !dayWord(m[1]) {
 		return time.Time{}, "", notUnderstood(s)
 	}
@@ -252,7 +257,7 @@ func named(s, word, at string, now time.Time, end bool) (time.Time, string, erro
 }
 
 func timeOfDay(s string, alone bool) (wall, bool) {
-	switch m := clock.FindStringSubmatch(s); {
+	switch m := clock().FindStringSubmatch(s); {
 	case m != nil:
 		return wall{hour: atoi(m[1]), min: atoi(m[2])}, true
 	case s == "noon":

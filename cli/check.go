@@ -233,7 +233,7 @@ func writeBeat(dir string, beat heartbeat) error {
 	if err != nil {
 		return err
 	}
-	_, err = atomicfile.Write(filepath.Join(dir, loopBeat), append(data, '\n'), 0o600)
+	_, err = atomicfile.Note(filepath.Join(dir, loopBeat), append(data, '\n'), 0o600) // no power, no loop
 	return err
 }
 

@@ -184,21 +184,46 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommandGroupID(groupSetup)
 	root.SetCompletionCommandGroupID(groupSetup)
 	root.PersistentFlags().String("config", "", "the configuration `FILE` (GPUBOARD_CONFIG; default ./gpuboard.yml, then /etc/gpuboard/gpuboard.yml)")
-	for _, c := range a.commands() {
-		root.AddCommand(c)
+	for _, make := range a.wanted() {
+		root.AddCommand(make())
 	}
 	return root
 }
 
+// wanted are the commands that this run can need: the one that it names, or
+// all. A node starts the program for every snapshot, and to make all commands
+// with all their flags would be a third of what that costs.
+func (a *app) wanted() []func() *cobra.Command {
+	all := a.commands()
+	if len(a.args) > 0 {
+		for _, c := range all {
+			if c.name == a.args[0] {
+				return []func() *cobra.Command{c.make}
+			}
+		}
+	}
+	var makes []func() *cobra.Command
+	for _, c := range all {
+		makes = append(makes, c.make)
+	}
+	return makes
+}
+
+// A verb is a command by its name.
+type verb struct {
+	name string
+	make func() *cobra.Command
+}
+
 // commands is the explicit list of everything the program can do.
-func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{
-		a.collectCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(),
-		a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
-		a.generateCommand(), a.serveCommand(), a.receiveCommand(),
-		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(),
-		a.bookCommand(), a.releaseCommand(), a.bookingsCommand(),
-		a.demoCommand(), a.initCommand(), a.doctorCommand(), a.versionCommand(),
+func (a *app) commands() []verb {
+	return []verb{
+		{"collect", a.collectCommand}, {"publish", a.publishCommand}, {"run", a.runCommand}, {"check", a.checkCommand},
+		{"register", a.registerCommand}, {"deregister", a.deregisterCommand}, {"notify", a.notifyCommand},
+		{"generate", a.generateCommand}, {"serve", a.serveCommand}, {"receive", a.receiveCommand},
+		{"list", a.listCommand}, {"available", a.availableCommand}, {"status", a.statusCommand}, {"wait", a.waitCommand},
+		{"book", a.bookCommand}, {"release", a.releaseCommand}, {"bookings", a.bookingsCommand},
+		{"demo", a.demoCommand}, {"init", a.initCommand}, {"doctor", a.doctorCommand}, {"version", a.versionCommand},
 	}
 }
 

@@ -56,11 +56,11 @@ func (k key) flag() string {
 	case "consul.leader":
 		return "leader"
 	}
-	return strings.NewReplacer(".", "-", "_", "-").Replace(k.name)
+	return strings.ReplaceAll(strings.ReplaceAll(k.name, ".", "-"), "_", "-")
 }
 
 func (k key) env() string {
-	return "GPUBOARD_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.name))
+	return "GPUBOARD_" + strings.ToUpper(strings.ReplaceAll(strings.ReplaceAll(k.name, ".", "_"), "-", "_"))
 }
 
 // check returns what is wrong with a value, or nil.
@@ -90,8 +90,9 @@ func (k key) check(s string) error {
 
 // flags declares the flags of the named keys on a command.
 func (a *app) flags(c *cobra.Command, names ...string) {
+	all := keys() // which makes a table each time
 	for _, name := range names {
-		k := mustKey(name)
+		k := among(all, name)
 		usage := k.help
 		if k.arg != "" {
 			usage = strings.Replace(usage, k.arg, "`"+k.arg+"`", 1)
@@ -109,11 +110,15 @@ func (a *app) flags(c *cobra.Command, names ...string) {
 
 // mustKey finds a key that the program itself names.
 func mustKey(name string) key {
-	i := slices.IndexFunc(keys(), func(k key) bool { return k.name == name })
+	return among(keys(), name)
+}
+
+func among(all []key, name string) key {
+	i := slices.IndexFunc(all, func(k key) bool { return k.name == name })
 	if i < 0 {
 		panic("gpuboard/cli: no setting is called " + name)
 	}
-	return keys()[i]
+	return all[i]
 }
 
 // defaultOf is the default of a key, which for some depends on who runs the program.
@@ -200,7 +205,13 @@ func (a *app) configPath(c *cobra.Command) (path string, required bool) {
 	return "", false
 }
 
-func (c *config) string(name string) string { return c.values[mustKey(name).name] }
+func (c *config) string(name string) string {
+	value, known := c.values[name]
+	if !known {
+		return c.values[mustKey(name).name]
+	}
+	return value
+}
 
 // duration is the value of a key of that kind; "" is 0. load has checked it.
 func (c *config) duration(name string) time.Duration {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -106,7 +107,7 @@ func (r *configReader) completeHook(h *hookEntry, seen map[string]bool, at *toke
 	return nil
 }
 
-var hookName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var hookName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`) })
 
 func (r *configReader) hookField(h *hookEntry, field string, v *ast.MappingValueNode) error {
 	at := v.Value.GetToken()
@@ -114,7 +115,7 @@ func (r *configReader) hookField(h *hookEntry, field string, v *ast.MappingValue
 	var err error
 	switch field {
 	case "name":
-		if h.Name, err = one(); err == nil && !hookName.MatchString(h.Name) {
+		if h.Name, err = one(); err == nil && !hookName().MatchString(h.Name) {
 			return r.errorAt(at, "name: letters, digits, and - _ . within")
 		}
 	case "webhook":
@@ -213,8 +214,8 @@ func (r *configReader) strings(name string, node ast.Node) ([]string, error) {
 	return list, nil
 }
 
-var urlPath = regexp.MustCompile(`(https?://[^/\s"']*)/[^\s"']+`)
+var urlPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(https?://[^/\s"']*)/[^\s"']+`) })
 
 // withoutURLPaths hides what is secret in a line that is quoted: whoever knows
 // a webhook's address may write there.
-func withoutURLPaths(line string) string { return urlPath.ReplaceAllString(line, "$1/…") }
+func withoutURLPaths(line string) string { return urlPath().ReplaceAllString(line, "$1/…") }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"gpuboard/publisher"
@@ -142,7 +143,7 @@ func copyName(r otherRoot) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-var copyNames = regexp.MustCompile(`^[0-9a-f]{16}$`)
+var copyNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{16}$`) })
 
 // forgetCopies removes copies of roots that are not read any more.
 func forgetCopies(dir string, kept map[string]bool) error {
@@ -154,7 +155,7 @@ func forgetCopies(dir string, kept map[string]bool) error {
 		return fmt.Errorf("looking at copies of drops: %w", err)
 	}
 	for _, e := range entries {
-		if copyNames.MatchString(e.Name()) && !kept[e.Name()] {
+		if copyNames().MatchString(e.Name()) && !kept[e.Name()] {
 			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 				return fmt.Errorf("removing a copy of drops: %w", err)
 			}

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,12 +58,15 @@ type Options struct {
 type Collector struct {
 	opts Options
 
-	mu      sync.Mutex
-	stuck   *hung
-	known   map[int]start
-	mig     []nvidiasmi.Listed
-	migKey  string
-	waiting chan hostinfo.Info // a reading of the host that has not come back
+	mu    sync.Mutex
+	stuck *hung
+	known map[int]start
+	// wholeTable: some process was gone the last time. noQuick: this ps cannot
+	// tell of single ones.
+	wholeTable, noQuick bool
+	mig                 []nvidiasmi.Listed
+	migKey              string
+	waiting             chan hostinfo.Info // a reading of the host that has not come back
 }
 
 // New returns a Collector.
@@ -320,7 +324,22 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 		return
 	}
 	looked := c.opts.Now()
-	r := execute(ctx, program, ps.Args(), environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
+	var table []ps.Process
+	var problems []snapshot.Problem
+	var r run
+	// Most of the time all processes are alive, and then it takes no more to know
+	// whose they are. Who is behind one that is gone, only the whole table tells.
+	if pids := distinct(s.Processes); !c.wholeTable && !c.noQuick && len(pids) <= maxQuick {
+		r = execute(ctx, program, ps.ArgsOf(pids), environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
+		table, problems = ps.Parse(r.stdout)
+		c.noQuick = r.exit != 0 && len(r.stderr) > 0
+	}
+	if r.err == nil && !r.timedOut && !(r.exit == 0 && len(problems) == 0 && allAlive(s.Processes, table)) {
+		looked = c.opts.Now()
+		r = execute(ctx, program, ps.Args(), environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
+		table, problems = ps.Parse(r.stdout)
+		c.wholeTable = !allAlive(s.Processes, table)
+	}
 	switch {
 	case r.err != nil && ctx.Err() != nil:
 		return
@@ -332,7 +351,6 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 			"ps did not answer within %s and was ended; who owns the processes is not known", c.opts.PSBudget)})
 		return
 	}
-	table, problems := ps.Parse(r.stdout)
 	add(problems...)
 	if len(table) == 0 || r.exit != 0 {
 		line, _, _ := bytes.Cut(bytes.TrimSpace(r.stderr), []byte{'\n'})
@@ -357,6 +375,33 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 		add(hidden)
 	}
 	containers(c.opts.ProcRoot, s.Processes)
+}
+
+// maxQuick is how many processes are asked for by name.
+const maxQuick = 512
+
+// distinct are the pids of processes, each once: one may be on several GPUs.
+func distinct(list []snapshot.Process) []int {
+	var pids []int
+	for _, p := range list {
+		pids = append(pids, p.PID)
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
+}
+
+// allAlive reports whether ps shows each process, and none that has ended.
+func allAlive(list []snapshot.Process, table []ps.Process) bool {
+	alive := make(map[int]bool, len(table))
+	for _, p := range table {
+		alive[p.PID] = !p.Zombie()
+	}
+	for _, p := range list {
+		if !alive[p.PID] {
+			return false
+		}
+	}
+	return true
 }
 
 // began returns a function that tells exactly when a process started.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuboard/snapshot"
 )
@@ -18,8 +19,10 @@ const (
 
 var (
 	// Docker, containerd, CRI-O and podman name a cgroup after 64 hex digits.
-	hexContainer = regexp.MustCompile(`(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
-	lxcContainer = regexp.MustCompile(`/lxc(?:\.payload\.|/)([A-Za-z0-9][A-Za-z0-9_.-]{0,62})(?:/|$)`)
+	hexContainer = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[/:-])([0-9a-f]{64})(?:\.scope)?(?:/|$)`) })
+	lxcContainer = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`/lxc(?:\.payload\.|/)([A-Za-z0-9][A-Za-z0-9_.-]{0,62})(?:/|$)`)
+	})
 )
 
 // parseCgroup returns the short id of the container that /proc/PID/cgroup
@@ -32,10 +35,10 @@ func parseCgroup(text string) string {
 		if !ok {
 			continue
 		}
-		if m := hexContainer.FindStringSubmatch(path); m != nil {
+		if m := hexContainer().FindStringSubmatch(path); m != nil {
 			return m[1][:12]
 		}
-		if m := lxcContainer.FindStringSubmatch(path); m != nil {
+		if m := lxcContainer().FindStringSubmatch(path); m != nil {
 			return snapshot.Text(m[1], snapshot.MaxNameBytes)
 		}
 	}

@@ -200,7 +200,7 @@ func isStatus(err error, code int) bool {
 	return errors.As(err, &status) && status.Code == code
 }
 
-var metaKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var metaKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]+$`) })
 
 // registration writes a registration down within Consul's limits.
 func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, []snapshot.Problem) {
@@ -220,7 +220,7 @@ func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, 
 		switch {
 		case safe == "":
 			return
-		case !metaKey.MatchString(key) || len(key) > maxMetaKey:
+		case !metaKey().MatchString(key) || len(key) > maxMetaKey:
 			cut("the meta key %s is left out: Consul takes up to %d letters, digits, hyphens and underscores", quote(key), maxMetaKey)
 			return
 		case len(meta) >= maxMetaPairs:

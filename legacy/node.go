@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuboard/snapshot"
 )
@@ -130,11 +131,13 @@ func decimal(s string) *float64 {
 }
 
 // up finds the parts of uptime's "up 12 days,  3:04" or "up 5 min".
-var up = regexp.MustCompile(`\bup +(?:([0-9]{1,6}) days?, *)?(?:([0-9]{1,2}):([0-9]{2})|([0-9]{1,3}) mins?|([0-9]{1,3}) secs?)?`)
+var up = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\bup +(?:([0-9]{1,6}) days?, *)?(?:([0-9]{1,2}):([0-9]{2})|([0-9]{1,3}) mins?|([0-9]{1,3}) secs?)?`)
+})
 
 // uptime is in seconds.
 func uptime(line string) *int64 {
-	m := up.FindStringSubmatch(line)
+	m := up().FindStringSubmatch(line)
 	if m == nil || strings.Join(m[1:], "") == "" {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
@@ -71,7 +72,7 @@ func loadHostKeys(s settings) (*hostKeys, error) {
 	return h, nil
 }
 
-var lineOf = regexp.MustCompile(`^knownhosts: (.*):(\d+): (.*)$`)
+var lineOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^knownhosts: (.*):(\d+): (.*)$`) })
 
 // withoutGarbage blanks, in private copies, each line the parser stumbles
 // over; numbering stays, so later messages still name the right line.
@@ -108,7 +109,7 @@ func (h *hostKeys) withoutGarbage(files []string) (*knownhosts.HostKeyDB, error)
 		if err == nil {
 			return db, nil
 		}
-		match := lineOf.FindStringSubmatch(err.Error())
+		match := lineOf().FindStringSubmatch(err.Error())
 		if match == nil {
 			return nil, err
 		}

@@ -3,15 +3,12 @@ package snapshot
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
 
 // ErrHost is wrapped by every error of [ParseHost].
 var ErrHost = errors.New("not a host name")
-
-var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 
 // Suffixes that the site's own files carry beside the directories that are
 // named after hosts.
@@ -31,7 +28,7 @@ func ParseHost(s string) (string, error) {
 		return "", fmt.Errorf("%w: it is empty", ErrHost)
 	case len(name) > 253:
 		return "", fmt.Errorf("%w: it is %d characters long, and 253 is the most", ErrHost, len(name))
-	case len(name) != len(s) || !hostName.MatchString(name): // the Kelvin sign's lower case is a plain k
+	case len(name) != len(s) || !labels(name): // the Kelvin sign's lower case is a plain k
 		return "", fmt.Errorf("%w: %s: letters, digits, inner hyphens and dots only", ErrHost, strconv.QuoteToASCII(clip(s, 80)))
 	}
 	for _, suffix := range siteSuffixes {
@@ -40,6 +37,21 @@ func ParseHost(s string) (string, error) {
 		}
 	}
 	return name, nil
+}
+
+// labels reports whether a name in lower case is labels with dots between them.
+func labels(name string) bool {
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for _, c := range []byte(label) {
+			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -140,7 +140,7 @@ func (s *Spool) remember(has delivered) error {
 	if err != nil {
 		return err
 	}
-	_, err = atomicfile.Write(s.stateFile(has.Target), data, filePerm)
+	_, err = atomicfile.Note(s.stateFile(has.Target), data, filePerm) // lost, it costs a delivery of what was delivered
 	return err
 }
 

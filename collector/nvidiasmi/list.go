@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuboard/snapshot"
 )
@@ -22,8 +23,10 @@ type Listed struct {
 }
 
 var (
-	listGPU = regexp.MustCompile(`^GPU (\d{1,3}): .*\(UUID: ([^()\s]{1,128})\)\s*$`)
-	listMIG = regexp.MustCompile(`^\s+MIG (\S{1,64})\s+Device\s+(\d{1,3}): \(UUID: ([^()\s]{1,128})\)\s*$`)
+	listGPU = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^GPU (\d{1,3}): .*\(UUID: ([^()\s]{1,128})\)\s*$`) })
+	listMIG = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\s+MIG (\S{1,64})\s+Device\s+(\d{1,3}): \(UUID: ([^()\s]{1,128})\)\s*$`)
+	})
 )
 
 // ParseList reads `nvidia-smi -L`. Lines that it does not know are passed over.
@@ -35,10 +38,10 @@ func ParseList(out []byte) []Listed {
 	gpu, uuid := -1, ""
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimRight(line, "\r\n")
-		if m := listGPU.FindStringSubmatch(line); m != nil {
+		if m := listGPU().FindStringSubmatch(line); m != nil {
 			gpu, _ = strconv.Atoi(m[1])
 			uuid = m[2]
-		} else if m := listMIG.FindStringSubmatch(line); m != nil && gpu >= 0 && len(list) < snapshot.MaxGPUs*snapshot.MaxMIGDevices {
+		} else if m := listMIG().FindStringSubmatch(line); m != nil && gpu >= 0 && len(list) < snapshot.MaxGPUs*snapshot.MaxMIGDevices {
 			device, _ := strconv.Atoi(m[2])
 			list = append(list, Listed{GPU: gpu, GPUUUID: uuid, Device: device,
 				Profile: snapshot.Text(m[1], snapshot.MaxNameBytes), UUID: snapshot.Text(m[3], snapshot.MaxNameBytes)})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuboard/snapshot"
 )
@@ -21,9 +22,13 @@ type handle struct {
 var (
 	// "GPU 0000:05:00.0: GPU is lost.  Reboot ..." of old, "GPU0000:05:00.0: Unknown
 	// Error" from about 520, "GPU0: 0000:24:00.0: ..." of late.
-	handleLine = regexp.MustCompile(`(?i)unable to (?:determine|detect) the device handle for gpu\s*(?:(\d{1,3})\s*:\s*)?([0-9a-f]{1,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-9a-f])\s*:\s*(.*)$`)
-	noDevices  = regexp.MustCompile(`(?i)^no devices were found`)
-	busAddress = regexp.MustCompile(`[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]`)
+	handleLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)unable to (?:determine|detect) the device handle for gpu\s*(?:(\d{1,3})\s*:\s*)?([0-9a-f]{1,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-9a-f])\s*:\s*(.*)$`)
+	})
+	noDevices  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^no devices were found`) })
+	busAddress = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]`)
+	})
 )
 
 // reading makes the result of all that was collected.
@@ -37,7 +42,7 @@ func (p *parser) reading(doc document) Reading {
 	switch {
 	case doc.found && (doc.whole || len(places) > 0) || len(places) > 0:
 		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
-	case slices.ContainsFunc(rest, noDevices.MatchString):
+	case len(rest) > 0 && slices.ContainsFunc(rest, noDevices().MatchString):
 		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
 	}
 	beyond, listed := 0, len(places) == 0
@@ -84,7 +89,7 @@ func version(s string) string {
 func (p *parser) handleLines() []string {
 	var rest []string
 	for _, line := range p.notes {
-		m := handleLine.FindStringSubmatch(line)
+		m := handleLine().FindStringSubmatch(line)
 		if m == nil {
 			rest = append(rest, line)
 			continue
@@ -227,7 +232,7 @@ func (p *parser) warning(line string, gpus []snapshot.GPU) {
 		return
 	}
 	var gpu *int
-	if id := busAddress.FindString(line); id != "" {
+	if id := busAddress().FindString(line); id != "" {
 		for i := range gpus {
 			if normalBusID(gpus[i].PCIBusID) == normalBusID(id) {
 				gpu = &gpus[i].Index

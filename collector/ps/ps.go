@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"gpuboard/snapshot"
@@ -26,12 +27,26 @@ const (
 // Args are the arguments that make ps write what [Parse] reads. The user
 // stands between two columns of known shape, so that it may hold blanks; its
 // width is the most that ps knows names to have, so that none is cut to "name+".
-func Args() []string {
-	return []string{
-		"-A", "--cols", strconv.Itoa(columns),
-		"-o", "pid:10=", "-o", "ppid:10=", "-o", "pgid:10=", "-o", "uid:11=", "-o", "etimes:12=",
-		"-o", "user:" + strconv.Itoa(userWidth) + "=", "-o", "stat:8=", "-o", "args=",
+func Args() []string { return args("-A") }
+
+// ArgsOf are the arguments for these processes alone, which costs nothing for
+// all the others: -q is procps' quick mode, of 3.3.10 (2014) and later. It says
+// nothing of pids that are nobody's.
+func ArgsOf(pids []int) []string {
+	var list strings.Builder
+	for i, pid := range pids {
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		list.WriteString(strconv.Itoa(pid))
 	}
+	return args("-q", list.String())
+}
+
+func args(which ...string) []string {
+	return append(which, "--cols", strconv.Itoa(columns),
+		"-o", "pid:10=", "-o", "ppid:10=", "-o", "pgid:10=", "-o", "uid:11=", "-o", "etimes:12=",
+		"-o", "user:"+strconv.Itoa(userWidth)+"=", "-o", "stat:8=", "-o", "args=")
 }
 
 // Env is the environment in which ps writes what [Parse] reads: in UTC and

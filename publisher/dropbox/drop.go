@@ -29,8 +29,10 @@ const (
 )
 
 var (
-	tempName = regexp.MustCompile(`^\.tmp-[A-Za-z0-9._-]{1,120}$`)
-	hourName = regexp.MustCompile(`^hour-(\d{8}T\d{2})-[A-Za-z0-9-]{1,64}(\.[2-9])?\.jsonl\.gz$`)
+	tempName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.tmp-[A-Za-z0-9._-]{1,120}$`) })
+	hourName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^hour-(\d{8}T\d{2})-[A-Za-z0-9-]{1,64}(\.[2-9])?\.jsonl\.gz$`)
+	})
 )
 
 // session is one connection's hold on its host's drop. It is the handler of
@@ -124,7 +126,7 @@ func (s *session) sweep() (files int, size int64, err error) {
 			continue
 		}
 		name := entry.Name()
-		old := tempName.MatchString(name) && now.Sub(info.ModTime()) > tempKept
+		old := tempName().MatchString(name) && now.Sub(info.ModTime()) > tempKept
 		if hour, ok := hourOf(name); ok && now.Sub(hour.Add(time.Hour)) > hourKept {
 			old = true
 		}
@@ -138,7 +140,7 @@ func (s *session) sweep() (files int, size int64, err error) {
 }
 
 func hourOf(name string) (time.Time, bool) {
-	match := hourName.FindStringSubmatch(name)
+	match := hourName().FindStringSubmatch(name)
 	if match == nil {
 		return time.Time{}, false
 	}
@@ -163,7 +165,7 @@ func (s *session) Filelist(*sftp.Request) (sftp.ListerAt, error) { return nil, o
 func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	name, ok := plain(r.Filepath)
 	flags := r.Pflags()
-	if !ok || !tempName.MatchString(name) || !flags.Creat || !flags.Excl || flags.Append || flags.Read {
+	if !ok || !tempName().MatchString(name) || !flags.Creat || !flags.Excl || flags.Append || flags.Read {
 		return nil, os.ErrPermission
 	}
 	s.mu.Lock()
@@ -191,7 +193,7 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 // Filecmd allows remove, and only of temporaries.
 func (s *session) Filecmd(r *sftp.Request) error {
 	name, ok := plain(r.Filepath)
-	if r.Method != "Remove" || !ok || !tempName.MatchString(name) {
+	if r.Method != "Remove" || !ok || !tempName().MatchString(name) {
 		return os.ErrPermission
 	}
 	s.mu.Lock()
@@ -215,7 +217,7 @@ func (s *session) Filecmd(r *sftp.Request) error {
 func (s *session) PosixRename(r *sftp.Request) error {
 	from, ok := plain(r.Filepath)
 	to, ok2 := plain(r.Target)
-	if !ok || !ok2 || !tempName.MatchString(from) || !s.final(to) {
+	if !ok || !ok2 || !tempName().MatchString(from) || !s.final(to) {
 		return os.ErrPermission
 	}
 	s.mu.Lock()
