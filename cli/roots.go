@@ -176,15 +176,12 @@ func (d *doctor) roots(ctx context.Context) {
 			d.remoteRoot(ctx, r)
 			continue
 		}
-		before := len(d.findings)
+		if info, err := os.Stat(filepath.Join(r.dir, "drop")); err != nil || !info.IsDir() {
+			d.bad("root:unreachable", "mount "+word(r.dir)+", or correct roots: in the configuration", "there is no directory drop in %s", r.dir)
+			continue
+		}
 		if d.directory("root", r.dir, "mount it, or correct roots: in the configuration", false) {
 			d.drops(r.dir)
-		}
-		for i := range d.findings[before:] {
-			f := &d.findings[before+i]
-			if f.State == foundBad && (f.Code == "root:missing" || f.Code == "root:unreadable" || f.Code == "root:not-a-directory" || f.Code == "drop:missing") {
-				f.Code = "root:unreachable"
-			}
 		}
 	}
 }

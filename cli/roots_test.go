@@ -121,7 +121,7 @@ func TestDoctorLooksAtEachRoot(t *testing.T) {
 		return b
 	}
 	with(web.again(t), mounted+","+address).wantWell()
-	with(web.again(t), web.path("nowhere")).wantNamed("root:unreachable", "mount it")
+	with(web.again(t), web.path("nowhere")).wantNamed("root:unreachable", "mount ")
 	with(web.again(t), web.path("spool-gpu01")).wantNamed("root:unreachable", "drop")
 	with(web.again(t), "http://x.example/data").wantNamed("config:roots", "roots:")
 	with(web.again(t), address+"/none").wantNamed("remote:directory", "sftp ")
