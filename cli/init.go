@@ -20,24 +20,37 @@ import (
 )
 
 func (a *app) initCommand() *cobra.Command {
-	var host, to string
+	var host, to, from string
 	c := &cobra.Command{
 		Use: "init web|node DIR", Short: "write a configuration, and the files that start it, into a directory", GroupID: groupSetup, Args: cobra.ExactArgs(2),
 		Long: "init fills a directory with what a web host or a node begins with: a configuration in which\n" +
 			"every setting stands with its default, and under setup/ a crontab, systemd units and what\n" +
 			"sshd, nginx or Consul need, with this machine's paths and name in them. It installs\n" +
-			"nothing, and a file that is there already stays as it is. Then it says what to type next.\n" + exitStatus,
-		Example: "  gpuboard init web /srv/gpuboard --host gpus.example.org\n  gpuboard init node /etc/gpuboard --host gpu01 --to sftp://n-gpu01@gpus.example.org/in",
+			"nothing, and a file that is there already stays as it is. Then it says what to type next.\n" +
+			"With --from, the hosts come from another board's list: hosts.txt, config.yml,\n" +
+			"nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for\n" +
+			"/states/, /get-status or /cluster_status.\n" + exitStatus,
+		Example: "  gpuboard init web /srv/gpuboard --host gpus.example.org\n  gpuboard init web /srv/gpuboard --from hosts.txt\n  gpuboard init node /etc/gpuboard --host gpu01 --to sftp://n-gpu01@gpus.example.org/in",
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := a.newSetup(args[0], args[1], host, to)
 			if err != nil {
 				return err
+			}
+			if from != "" {
+				if s.side != sideWeb {
+					return usagef("gpuboard init web DIR --from FILE", "a node has no list of hosts: --from is for the web host")
+				}
+				if s.older, err = readOlder(from, s.host); err != nil {
+					return err
+				}
+				s.from = from
 			}
 			return s.write()
 		},
 	}
 	c.Flags().StringVar(&host, "host", "", "`NAME` of this machine: as the board is to call a node, or as nodes reach the web host (default: its own)")
 	c.Flags().StringVar(&to, "to", "", "`URL` of the drop that a node pushes to, such as sftp://n-gpu01@web.example.org/in")
+	c.Flags().StringVar(&from, "from", "", "`FILE` in which another board lists its hosts")
 	return c
 }
 
@@ -47,6 +60,8 @@ type setup struct {
 	side, dir, host, to string
 	exe                 string
 	user, group         string // whom the units run as
+	older               *older // another board's hosts, nil for none
+	from                string // the file that they are from
 }
 
 func (a *app) newSetup(side, dir, host, to string) (*setup, error) {
@@ -124,6 +139,15 @@ func (s *setup) write() error {
 			return err
 		}
 	}
+	if o := s.older; o != nil {
+		fmt.Fprintf(s.app.stdout, "\n%d hosts from %s\n", len(o.hosts), s.from)
+		if len(o.unnamed) > 0 {
+			fmt.Fprintf(s.app.stdout, "%d addresses without a name: say what those nodes call themselves, at the end of %s\n", len(o.unnamed), filepath.Join(s.dir, "gpuboard.yml"))
+		}
+		for _, reason := range o.refused {
+			fmt.Fprintf(s.app.stdout, "left out: %s\n", reason)
+		}
+	}
 	_, err = fmt.Fprint(s.app.stdout, "\n", s.next())
 	return err
 }
@@ -161,7 +185,7 @@ func sorted[T any](m map[string]T) []string {
 
 // files is every file of a side, by name.
 func (s *setup) files() (map[string]string, error) {
-	files := map[string]string{"gpuboard.yml": s.app.sampleConfig(s.side, s.settings())}
+	files := map[string]string{"gpuboard.yml": s.app.sampleConfig(s.side, s.settings(), s.hosts())}
 	adapt := map[string]func(string) string{"systemd": s.unit}
 	units := []string{"gpuboard-node.service", "gpuboard-collect.service", "gpuboard-collect.timer"}
 	config := filepath.Join(s.dir, "gpuboard.yml")
@@ -206,11 +230,23 @@ func (s *setup) files() (map[string]string, error) {
 	return files, nil
 }
 
+// hosts is the part of the configuration that another board's list makes, "" for none.
+func (s *setup) hosts() string {
+	if s.older == nil {
+		return ""
+	}
+	return s.older.config(filepath.Base(s.from))
+}
+
 // settings are what this site has decided: the paths below the directory.
 func (s *setup) settings() map[string]string {
 	at := func(name string) string { return filepath.Join(s.dir, name) }
 	if s.side == sideWeb {
-		return map[string]string{"data": at("data"), "site": at("site"), "state": at("state")}
+		set := map[string]string{"data": at("data"), "site": at("site"), "state": at("state")}
+		if s.older != nil && s.older.listen != "" {
+			set["listen"] = s.older.listen
+		}
+		return set
 	}
 	set := map[string]string{"host": s.host, "spool": at("spool"), "identity": at("id_ed25519"), "known_hosts": at("known_hosts")}
 	if s.to != "" {

@@ -8,8 +8,9 @@ import (
 )
 
 // sampleConfig is a configuration in which every setting of a side stands with
-// its default behind a #, and those of set without one.
-func (a *app) sampleConfig(side string, set map[string]string) string {
+// its default behind a #, and those of set without one. hosts is the part that
+// lists them, "" for an example.
+func (a *app) sampleConfig(side string, set map[string]string, hosts string) string {
 	var b strings.Builder
 	what := "a GPU node"
 	if side == sideWeb {
@@ -44,7 +45,8 @@ func (a *app) sampleConfig(side string, set map[string]string) string {
 		fmt.Fprintf(&b, "%s%s%s: %s\n", indent, mark, name, yamlScalar(value))
 	}
 	if side == sideWeb {
-		b.WriteString(`
+		if hosts == "" {
+			hosts = `
 # Hosts with more than a name, instead of the line above:
 #hosts:
 #  - name: gpu01
@@ -55,7 +57,9 @@ func (a *app) sampleConfig(side string, set map[string]string) string {
 #    gpus: 8
 #    address: gpu01.example.org
 #  - gpu02
-
+`
+		}
+		b.WriteString(hosts + `
 # How the pages call a GPU, by NVIDIA's name for it.
 #short_names:
 #  NVIDIA A100-SXM4-80GB: A100

@@ -27,6 +27,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	older, err := filepath.Abs("testdata/older")
+	if err != nil {
+		t.Fatal(err)
+	}
 	node, err := filepath.Abs("testdata/node")
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +40,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("CAPTURES", captures)
 			env.Setenv("NODE", node)
+			env.Setenv("OLDER", older)
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "xdg"))
 			env.Setenv("HOME", env.WorkDir)
 			return nil
