@@ -25,34 +25,101 @@ import (
 )
 
 // TestPagesHaveNoBarriers lets axe-core look at every kind of page, light and
-// dark, narrow and wide, in a real Chromium.
+// dark, narrow and wide, in a real Chromium, and then looks itself at what axe
+// does not: the system's colours alone, and 400 % zoom.
 func TestPagesHaveNoBarriers(t *testing.T) {
 	axe := axeCore(t)
 	site := demoSite(t)
-	pages := []string{"index.html", "hosts/atlas/index.html", "hosts/europa/index.html", "users/mira/index.html", "bookings/index.html", "book/index.html", "history/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/troubleshooting/index.html"}
+	pages := []string{
+		"index.html", "hosts/atlas/index.html", "hosts/europa/index.html", "hosts/atlas/history/index.html", "users/mira/index.html",
+		"bookings/index.html", "book/index.html", "history/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/troubleshooting/index.html",
+	}
 	b := browser.Start(t, 1280, 1000)
 	for _, page := range pages {
 		if _, err := os.Stat(filepath.Join(site, page)); err != nil {
 			t.Errorf("there is no page %s", page)
 			continue
 		}
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{360, 1280} {
-				t.Run(fmt.Sprintf("%s %s %d", page, scheme, width), func(t *testing.T) {
-					emulate(t, b, scheme, width)
-					b.Open("file://" + filepath.Join(site, page))
-					for _, v := range violations(t, b, axe) {
-						if v.ID == "meta-refresh" && strings.HasPrefix(page, "kiosk/") {
-							continue // a wall screen has nobody who could be interrupted
-						}
-						t.Errorf("%s (%s): %s\n    %s", v.ID, v.Impact, v.Help, strings.Join(v.where(), "\n    "))
+		b.Media()
+		b.Size(1280, 900)
+		b.Open("file://" + filepath.Join(site, page))
+		b.Do(chromedp.Evaluate[chromedp.Void](axe)) // once: it is longer than all pages
+		for _, look := range []struct {
+			scheme string
+			width  int64
+		}{{"light", 1280}, {"dark", 1280}, {"dark", 360}, {"light", 360}, {"light", 320}} {
+			t.Run(fmt.Sprintf("%s %s %d", page, look.scheme, look.width), func(t *testing.T) {
+				emulate(t, b, look.scheme, look.width)
+				for _, v := range violations(t, b) {
+					if v.ID == "meta-refresh" && strings.HasPrefix(page, "kiosk/") {
+						continue // a wall screen has nobody who could be interrupted
 					}
-				})
-			}
+					t.Errorf("%s (%s): %s\n    %s", v.ID, v.Impact, v.Help, strings.Join(v.where(), "\n    "))
+				}
+			})
 		}
+		t.Run(page+" 400 %", func(t *testing.T) { zoomed(t, b) })
+		t.Run(page+" forced colours", func(t *testing.T) { forced(t, b) })
 	}
 	if lines := b.Console(); len(lines) > 0 {
 		t.Errorf("the console says %q", lines)
+	}
+}
+
+// zoomed looks at the page as a window of 1280 by 1024 shows it at 400 %: it is
+// read by scrolling down alone, nothing stands in the way, and what has the focus
+// is in sight.
+func zoomed(t *testing.T, b *browser.Browser) {
+	t.Helper()
+	b.Media()
+	browser.Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 320, Height: 256, DeviceScaleFactor: 4})
+	for what, script := range map[string]string{
+		"is wider than the window":   `document.documentElement.scrollWidth > 320 ? document.documentElement.scrollWidth : ""`,
+		"stays in front of the rest": `[...document.body.querySelectorAll("*")].filter(e => /fixed|sticky/.test(getComputedStyle(e).position) && e.offsetHeight > 0).map(e => e.outerHTML.slice(0, 80)).join("\n")`,
+		"is out of sight with the focus": `[...document.querySelectorAll("a[href],button,input,select,summary,[tabindex='0']")].filter(e => e.offsetParent && e.checkVisibility()).slice(0, 25).filter(e => {
+			e.focus();
+			const r = e.getBoundingClientRect(), s = getComputedStyle(e);
+			return s.clipPath === "none" && s.opacity !== "0" && (r.bottom < 0 || r.top > innerHeight || r.right < 0 || r.left > innerWidth);
+		}).map(e => e.outerHTML.slice(0, 80)).join("\n")`,
+	} {
+		if found := b.Value(script); found != "" {
+			t.Errorf("at 400 %% %s: %s", what, found)
+		}
+	}
+}
+
+// forced looks at the page in the system's few colours: states, bars and charts
+// are there, words can be read, what is chosen and what has the focus is marked.
+func forced(t *testing.T, b *browser.Browser) {
+	t.Helper()
+	b.Media("forced-colors", "active")
+	b.Size(1280, 900)
+	if b.Value(`matchMedia("(forced-colors: active)").matches`) != "true" {
+		t.Fatal("the browser does not force its colours")
+	}
+	const all = `[...document.body.querySelectorAll("*")].filter(e => e.checkVisibility())`
+	for what, script := range map[string]string{
+		"cannot be read": all + `.filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())).filter(e => {
+			const s = getComputedStyle(e);
+			return s.color === s.backgroundColor || s.fill === s.backgroundColor && e.namespaceURI.endsWith("svg");
+		})`,
+		"has no outline": all + `.filter(e => e.matches(".chip,.b,.me,.share,button,.badge.bad")).filter(e => getComputedStyle(e).borderTopStyle === "none" && !e.closest(".tools") && !e.matches(".fold,th button"))`,
+		"is not drawn": all + `.filter(e => e.matches(".b rect,.me rect,.sp path,.val,.hb rect")).filter(e => {
+			const paper = document.createElement("i");
+			paper.style.color = "Canvas";
+			e.ownerDocument.body.append(paper);
+			const canvas = getComputedStyle(paper).color;
+			paper.remove();
+			const s = getComputedStyle(e);
+			return s.fill === canvas || s.fillOpacity === "0";
+		})`,
+	} {
+		if found := b.Value(script + `.slice(0, 3).map(e => e.outerHTML.slice(0, 120)).join("\n")`); found != "" {
+			t.Errorf("in forced colours %s: %s", what, found)
+		}
+	}
+	if style := b.Value(`(() => { const e = document.querySelector("a[href]:not(.skip)"); e.focus({focusVisible: true}); return getComputedStyle(e).outlineStyle; })()`); style != "solid" {
+		t.Errorf("in forced colours the focus is %s", style)
 	}
 }
 
@@ -66,8 +133,9 @@ func TestAxeFindsABarrier(t *testing.T) {
 	}
 	b := browser.Start(t, 1280, 1000)
 	b.Open("file://" + path)
+	b.Do(chromedp.Evaluate[chromedp.Void](axe))
 	found := map[string]bool{}
-	for _, v := range violations(t, b, axe) {
+	for _, v := range violations(t, b) {
 		found[v.ID] = true
 	}
 	if !found["image-alt"] || !found["color-contrast"] {
@@ -94,13 +162,11 @@ func (v violation) where() []string {
 	return list
 }
 
-func violations(t *testing.T, b *browser.Browser, axe string) []violation {
+// violations are what axe-core, which is in the page already, finds fault with.
+func violations(t *testing.T, b *browser.Browser) []violation {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.Ctx, time.Minute)
 	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.Evaluate[chromedp.Void](axe)); err != nil {
-		t.Fatal(err)
-	}
 	out, err := chromedp.Run(ctx, chromedp.Evaluate[string](
 		`axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], preload: false}).then(r => JSON.stringify(r.violations))`, chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -115,15 +181,8 @@ func violations(t *testing.T, b *browser.Browser, axe string) []violation {
 
 func emulate(t *testing.T, b *browser.Browser, scheme string, width int64) {
 	t.Helper()
-	_, err := chromedp.Call(b.Ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-	})
-	if err == nil {
-		_, err = chromedp.Call(b.Ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.Media("prefers-color-scheme", scheme)
+	b.Size(width, 900)
 }
 
 // axeCore is the script of axe-core, as tools/axe pins it.

@@ -60,6 +60,10 @@ func Start(t testing.TB, width, height int) *Browser {
 	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
 		t.Fatal(err)
 	}
+	// Else nothing has the focus of a window that nobody sees.
+	if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
