@@ -95,6 +95,13 @@ func (s *suite) cycles() error {
 	if err != nil {
 		return err
 	}
+	if _, found := s.peer("hugo", "making pages"); found {
+		cost, err := s.hugo(f)
+		if err != nil {
+			return err
+		}
+		floor = append(floor, beside{"hugo, a page with a table a host and an index, HTML alone", cost})
+	}
 	hosts := len(f.names)
 	scale := float64(hosts) / 1000
 	s.add(row{id: "G1", what: fmt.Sprintf("a cycle where all of %d hosts have news (%d files)", hosts, files), unit: "ms", values: append([]float64(nil), all[3:]...), target: 500 * scale, least: true, besides: floor})

@@ -3,7 +3,6 @@
 //
 //	go run ./bench                    everything, bench/REPORT.md and bench/report.svg
 //	go run ./bench -quick             smaller fleets, fewer runs
-//	go run ./bench -large             the growth to 5,000 hosts as well
 //	go run ./bench -only G1,G2 -out - some of it, to standard output
 //
 // It counts processor time, user and system, of all processes that take part:
@@ -25,17 +24,18 @@ import (
 type suite struct {
 	dir     string // for everything, removed at the end
 	program string // gpuboard
+	remarks string // a file with what people know about the numbers, for the end of the report
 	quick   bool
-	large   bool
 	only    []string
 	rows    []row
 	notes   []string
 	fleets  map[int]*fleet
+	// rrdFetch is what rrdtool takes for a day of a host, ms; 0 for not known.
+	rrdFetch float64
 }
 
 func main() {
 	quick := flag.Bool("quick", false, "smaller fleets and fewer runs")
-	large := flag.Bool("large", false, "let the fleet grow to 5,000 hosts, which takes a while")
 	only := flag.String("only", "", "the measures to take, such as G1,C2")
 	out := flag.String("out", "bench", "the directory of REPORT.md and report.svg, or - for standard output")
 	program := flag.String("program", "", "the gpuboard to measure (default: built from this directory)")
@@ -44,7 +44,7 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
-	s := &suite{dir: dir, quick: *quick, large: *large, program: *program, fleets: map[int]*fleet{}}
+	s := &suite{dir: dir, remarks: filepath.Join("bench", "NOTES.md"), quick: *quick, program: *program, fleets: map[int]*fleet{}}
 	if *only != "" {
 		s.only = strings.Split(strings.ToUpper(*only), ",")
 	}
@@ -84,17 +84,19 @@ func (s *suite) run() error {
 		return err
 	}
 	s.program = program
-	for _, p := range []part{
+	parts := []part{
 		{"C1 L1", (*suite).oneShot}, {"C2 C3", (*suite).loop}, {"P1 P2", (*suite).pushes},
 		{"G4", (*suite).small}, {"G1 G2 G5", (*suite).cycles}, {"G1", (*suite).process}, {"G3", (*suite).growth},
 		{"W1", (*suite).weights}, {"S1", (*suite).views},
 		{"H1", (*suite).historyBytes}, {"H2", (*suite).historyIngest}, {"H3", (*suite).historyCharts},
-	} {
+	}
+	began := time.Now()
+	for n, p := range parts {
 		ids := strings.Fields(p.ids)
 		if len(s.only) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(s.only, id) }) {
 			continue
 		}
-		say("measuring %s", strings.Join(ids, ", "))
+		say("[%d/%d, after %s] measuring %s", n+1, len(parts), time.Since(began).Round(time.Second), strings.Join(ids, ", "))
 		start := time.Now()
 		// One measure that cannot be taken must not cost the others.
 		if err := p.take(s); err != nil {
@@ -123,6 +125,14 @@ func (s *suite) fleet(hosts int) (*fleet, error) {
 	}
 	s.fleets[hosts] = f
 	return f, nil
+}
+
+// forget gives back the disk that a fleet takes.
+func (s *suite) forget(hosts int) {
+	if f := s.fleets[hosts]; f != nil {
+		_ = os.RemoveAll(f.dir)
+		delete(s.fleets, hosts)
+	}
 }
 
 // big is the number of hosts that the targets are told for.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -107,10 +109,17 @@ func (s *suite) write(out string) error {
 	}
 	b.WriteString("\n![results against targets](report.svg)\n")
 	if len(s.notes) > 0 {
-		b.WriteString("\n## Notes\n\n")
+		b.WriteString("\n## Notes of this run\n\n")
 		for _, n := range s.notes {
 			fmt.Fprintf(&b, "- %s\n", n)
 		}
+	}
+	notes, err := os.ReadFile(s.remarks)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(notes) > 0 {
+		fmt.Fprintf(&b, "\n%s", notes)
 	}
 	if out == "-" {
 		_, err := os.Stdout.WriteString(b.String())

@@ -77,6 +77,43 @@ func TestReportIsWhole(t *testing.T) {
 	}
 }
 
+// TestRemarksSurvive: what people wrote about the numbers is in the next report, too.
+func TestRemarksSurvive(t *testing.T) {
+	dir := t.TempDir()
+	s := &suite{remarks: filepath.Join(dir, "NOTES.md")}
+	for _, remarks := range []string{"", "## What people know\n\n- it was a Friday\n"} {
+		if remarks != "" {
+			if err := os.WriteFile(s.remarks, []byte(remarks), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := s.write(dir); err != nil {
+				t.Fatal(err)
+			}
+			report, err := os.ReadFile(filepath.Join(dir, "REPORT.md"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(report), "it was a Friday"); n != strings.Count(remarks, "Friday") || !strings.HasSuffix(string(report), remarks) {
+				t.Errorf("the report says it %d times:\n%s", n, report)
+			}
+		}
+	}
+	if kept, err := os.ReadFile(s.remarks); err != nil || !strings.Contains(string(kept), "Friday") {
+		t.Errorf("the remarks are %q, %v", kept, err)
+	}
+}
+
+func TestARateIsReadOfBothPrograms(t *testing.T) {
+	for out, want := range map[string]string{"  Latency 1ms\nRequests/sec:  31234.56\nTransfer/sec: 4MB\n": "31234.56", "Requests per second:    812.40 [#/sec] (mean)\n": "812.40"} {
+		m := perSecond.FindStringSubmatch(out)
+		if m == nil || m[1] != want {
+			t.Errorf("%q: %q, want %s", out, m, want)
+		}
+	}
+}
+
 func TestAHarnessThatFailsIsAnError(t *testing.T) {
 	s := &suite{dir: t.TempDir()}
 	var order []string

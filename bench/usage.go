@@ -92,13 +92,16 @@ func program(fine []int, name string, args ...string) (use, []byte, error) {
 }
 
 // peak is the most memory that a living process had, in bytes; 0 for none.
-func peak(pid int) int64 {
+func peak(pid int) int64 { return inStatus(pid, "VmHWM:") }
+
+// inStatus is a size in the status of a living process, in bytes; 0 for none.
+func inStatus(pid int, name string) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if rest, ok := strings.CutPrefix(line, name); ok {
 			n, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 			return n << 10
 		}

@@ -162,6 +162,12 @@ http { types { text/html html; } access_log off; keepalive_requests 1000000; sen
 			}
 			s.add(row{id: "S1", what: kind.what, unit: "ms", values: ms, target: kind.target, least: true})
 		}
+		with, rate, err := load(url, 3*time.Second)
+		if err != nil {
+			s.note("pages a second: %v", err)
+			return nil
+		}
+		s.add(row{id: "S1", what: fmt.Sprintf("front pages of %d hosts a second, one nginx worker, asked by %s on the same machine", len(f.names), with), unit: "pages/s", values: []float64{rate}})
 		return nil
 	})
 }

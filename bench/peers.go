@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file has the programs of others that do a part of the same work, for
+// whoever has them installed. One that is missing leaves a note.
+
+// peer finds a program, or notes what is not compared.
+func (s *suite) peer(name, what string) (string, bool) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		s.note("%s is not installed: %s is not compared with it.", name, what)
+		return "", false
+	}
+	return path, true
+}
+
+// rrd is rrdtool with what a host has: 8 GPUs with 6 values each, every 20
+// seconds, a day as they came and means beyond. It returns the processor time of
+// one update, and of fetching 24 hours for charts, in ms.
+func (s *suite) rrd() (update, fetch float64, err error) {
+	rrdtool, err := exec.LookPath("rrdtool")
+	if err != nil {
+		return 0, 0, err
+	}
+	const series, step, day = 48, 20, 86400
+	file, start := filepath.Join(s.dir, "host.rrd"), noon.Unix()
+	create := []string{"create", file, "--step", fmt.Sprint(step), "--start", fmt.Sprint(start)}
+	for n := range series {
+		create = append(create, fmt.Sprintf("DS:v%d:GAUGE:60:0:U", n))
+	}
+	create = append(create, fmt.Sprintf("RRA:AVERAGE:0.5:1:%d", 7*day/step), fmt.Sprintf("RRA:AVERAGE:0.5:15:%d", 35*day/300), fmt.Sprintf("RRA:AVERAGE:0.5:180:%d", 400*24))
+	if _, _, err := program(nil, rrdtool, create...); err != nil {
+		return 0, 0, err
+	}
+	at := start
+	line := func() string {
+		at += step
+		return strconv.FormatInt(at, 10) + strings.Repeat(":"+strconv.FormatInt(at/step%100, 10), series)
+	}
+	for range day / step / 240 {
+		args := []string{"update", file}
+		for range 240 {
+			args = append(args, line())
+		}
+		if _, _, err := program(nil, rrdtool, args...); err != nil {
+			return 0, 0, err
+		}
+	}
+	for n := range 9 {
+		u, _, err := program(nil, rrdtool, "update", file, line())
+		if err != nil {
+			return 0, 0, err
+		}
+		if n == 0 || u.ms() < update {
+			update = u.ms()
+		}
+	}
+	fetch, err = leastProgram(9, rrdtool, "fetch", file, "AVERAGE", "--start", fmt.Sprint(at-day), "--end", fmt.Sprint(at), "--resolution", "300")
+	return update, fetch, err
+}
+
+// hugo builds a page with a table for each host, and a list of them: the HTML
+// alone, without data to read, cards, JSON, text, calendars or .gz files.
+func (s *suite) hugo(f *fleet) (float64, error) {
+	hugo, err := exec.LookPath("hugo")
+	if err != nil {
+		return 0, err
+	}
+	dir := filepath.Join(s.dir, "hugo")
+	files := map[string]string{
+		"config.toml":                  "baseURL = \"http://gpus.example/\"\ndisableKinds = [\"taxonomy\", \"term\", \"RSS\", \"sitemap\"]\n",
+		"layouts/_default/single.html": `<!doctype html><title>{{.Title}}</title><h1>{{.Title}}</h1><table>{{range .Params.gpus}}<tr><th>{{.index}}<td>{{.name}}<td>{{.used}}<td>{{.utilization}}<td>{{.user}}{{end}}</table>`,
+		"layouts/index.html":           `<!doctype html><title>GPUs</title><table>{{range .Site.RegularPages}}<tr><th><a href="{{.RelPermalink}}">{{.Title}}</a>{{range .Params.gpus}}<td>{{.user}}{{end}}{{end}}</table>`,
+	}
+	for _, name := range f.names {
+		var page strings.Builder
+		fmt.Fprintf(&page, "{\"title\": %q, \"gpus\": [", name)
+		for i, g := range f.Snapshot(name, f.at).GPUs {
+			if i > 0 {
+				page.WriteByte(',')
+			}
+			used := int64(0)
+			if g.MemoryUsed != nil {
+				used = *g.MemoryUsed
+			}
+			fmt.Fprintf(&page, `{"index": %d, "name": %q, "used": %d, "utilization": %d, "user": "user%02d"}`, g.Index, g.Name, used, i, i)
+		}
+		page.WriteString("]}\n")
+		files["content/hosts/"+name+".md"] = page.String()
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return 0, err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return 0, err
+		}
+	}
+	return leastProgram(3, hugo, "--source", dir, "--destination", filepath.Join(dir, "public"), "--quiet")
+}
+
+var perSecond = regexp.MustCompile(`Requests(?:/sec:| per second:)\s+([0-9.]+)`)
+
+// load asks a web server for a page as fast as it answers, with 16 at a time:
+// pages a second.
+func load(url string, length time.Duration) (with string, rate float64, err error) {
+	var out []byte
+	if wrk, found := exec.LookPath("wrk"); found == nil {
+		with = "wrk"
+		_, out, err = program(nil, wrk, "-t1", "-c16", fmt.Sprintf("-d%ds", int(length.Seconds())), "-H", "Accept-Encoding: gzip", url)
+	} else if ab, found := exec.LookPath("ab"); found == nil {
+		with = "ab"
+		_, out, err = program(nil, ab, "-k", "-q", "-c16", "-t", fmt.Sprint(int(length.Seconds())), "-n", "10000000", "-H", "Accept-Encoding: gzip", url)
+	} else {
+		return "", 0, fmt.Errorf("neither wrk nor ab is installed")
+	}
+	if err != nil {
+		return with, 0, err
+	}
+	m := perSecond.FindSubmatch(out)
+	if m == nil {
+		return with, 0, fmt.Errorf("%s says no rate: %s", with, bytes.TrimSpace(out))
+	}
+	rate, err = strconv.ParseFloat(string(m[1]), 64)
+	return with, rate, err
+}
