@@ -140,3 +140,31 @@ func TestFullDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestNotesEndWithTheirTemporaries: a push over a connection that had died
+// leaves a note of a temporary that never was. The next connection finds that
+// out, also where the account may do nothing but write.
+func TestNotesEndWithTheirTemporaries(t *testing.T) {
+	for name, command := range map[string]string{"stock": "", "locked down": sshtest.LockedDown} {
+		t.Run(name, func(t *testing.T) {
+			s := sshtest.Start(t, sshtest.Options{Command: command})
+			o := toServer(t, s, s.Port)
+			o.Keep, o.retryBase, o.retryCap = true, time.Millisecond, 5*time.Millisecond
+			p := open(t, o)
+			for n := range 4 {
+				src := newShelf()
+				src.set(LatestName, []byte{byte('0' + n)})
+				publish(t, p, src)
+				s.Stop()
+				s.Restart()
+			}
+			publish(t, p, newShelf(LatestName))
+			if left := content(t, o.StateDir); len(left) > 0 {
+				t.Errorf("notes left behind: %v", left)
+			}
+			if left := content(t, s.Dir); len(left) != 1 {
+				t.Errorf("the drop holds %v", left)
+			}
+		})
+	}
+}

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path"
 	"time"
-
-	"github.com/pkg/sftp"
 )
 
 // Steps of one upload, as they are named in errors.
@@ -124,9 +122,30 @@ func (p *Publisher) explain(l *link, failed *Error, size int) {
 
 // remove deletes a temporary, and reports whether it is surely gone.
 func (p *Publisher) remove(l *link, end time.Time, temp string) bool {
+	return p.unlink(l, end, temp) == nil
+}
+
+// unlink deletes a file of ours on the server. It returns nil, too, when there
+// is none.
+func (p *Publisher) unlink(l *link, end time.Time, name string) error {
+	name = p.opts.Target.in(name)
 	l.arm(end, p.opts.Budget/2)
-	err := l.sftp.Remove(p.opts.Target.in(temp))
-	return err == nil || errors.Is(err, fs.ErrNotExist)
+	err := l.sftp.Remove(name)
+	if errors.Is(err, fs.ErrPermission) {
+		// The library looks whether it was a directory, and where it may not look
+		// that is the answer, whatever the first one was. Opening tells.
+		l.arm(end, p.opts.Budget/2)
+		file, there := l.sftp.OpenFile(name, os.O_WRONLY)
+		if there == nil {
+			file.Close()
+		} else if errors.Is(there, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // sweep removes the temporaries of pushes that died.
@@ -140,14 +159,12 @@ func (p *Publisher) sweep(ctx context.Context, l *link) error {
 		}
 	}
 	for temp, note := range p.leftovers {
-		l.arm(end, p.opts.Budget/2)
-		err := l.sftp.Remove(p.opts.Target.in(temp))
+		err := p.unlink(l, end, temp)
 		if err != nil && !status(err) {
 			return p.transportError(ctx, l.base.timedOut.Load(), "removing a leftover temporary file", err)
 		}
 		delete(p.leftovers, temp)
-		var s *sftp.StatusError
-		if err == nil || errors.Is(err, fs.ErrNotExist) || errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxNoSuchFile {
+		if err == nil {
 			p.notes.forget(note)
 		}
 	}
