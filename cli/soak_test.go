@@ -194,7 +194,7 @@ func TestSoakOfANode(t *testing.T) {
 		}
 		server := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown, Dir: drop})
 		s.between = func(n int) {
-			if n%500 == 80 {
+			if n%(s.cycles/12) == 3 {
 				server.Stop()
 				server.Restart()
 			}
@@ -244,7 +244,7 @@ func TestSoakOfANode(t *testing.T) {
 		stop := start()
 		defer func() { stop() }()
 		s.between = func(n int) {
-			if n%500 == 80 {
+			if n%(s.cycles/12) == 3 {
 				stop()
 				stop = start()
 			}
