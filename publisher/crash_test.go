@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -167,4 +169,33 @@ func TestNotesEndWithTheirTemporaries(t *testing.T) {
 			}
 		})
 	}
+	t.Run("drop box", func(t *testing.T) {
+		o, drop := receiver(t)
+		proxy := sshtest.NewProxy(t, net.JoinHostPort(o.Target.Host, strconv.Itoa(o.Target.Port)))
+		raw, err := os.ReadFile(o.KnownHosts[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), strings.ReplaceAll(string(raw), fmt.Sprintf("]:%d ", o.Target.Port), fmt.Sprintf("]:%d ", proxy.Port)))}
+		o.Target.Port = proxy.Port
+		o.Keep, o.retryBase, o.retryCap = true, time.Millisecond, 5*time.Millisecond
+		p := open(t, o)
+		for range 4 {
+			publish(t, p, newShelf(LatestName))
+			proxy.CutAfter(0)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			if _, err := p.Publish(ctx, newShelf(LatestName)); err == nil {
+				t.Error("the line was not cut")
+			}
+			cancel()
+			proxy.CutAfter(-1)
+		}
+		publish(t, p, newShelf(LatestName))
+		if left := content(t, o.StateDir); len(left) > 0 {
+			t.Errorf("notes left behind: %v", left)
+		}
+		if left := content(t, drop); len(left) != 1 {
+			t.Errorf("the drop holds %v", left)
+		}
+	})
 }

@@ -155,18 +155,25 @@ func plain(p string) (string, bool) {
 }
 
 // Fileread denies.
-func (s *session) Fileread(*sftp.Request) (io.ReaderAt, error) { return nil, os.ErrPermission }
+func (s *session) Fileread(*sftp.Request) (io.ReaderAt, error) { return nil, sftp.ErrSSHFxPermissionDenied }
 
 // Filelist denies listing and looking.
-func (s *session) Filelist(*sftp.Request) (sftp.ListerAt, error) { return nil, os.ErrPermission }
+func (s *session) Filelist(*sftp.Request) (sftp.ListerAt, error) { return nil, sftp.ErrSSHFxPermissionDenied }
 
 // Filewrite creates a temporary. Files under their real name are never opened,
 // so what a reader finds there was renamed into place.
 func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	name, ok := plain(r.Filepath)
 	flags := r.Pflags()
+	if ok && tempName().MatchString(name) && !flags.Creat {
+		// A node may not look. This is how it learns that a temporary is gone, as
+		// it does of sshd; so it need not remember it any longer.
+		if _, err := s.root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return nil, os.ErrNotExist
+		}
+	}
 	if !ok || !tempName().MatchString(name) || !flags.Creat || !flags.Excl || flags.Append || flags.Read {
-		return nil, os.ErrPermission
+		return nil, sftp.ErrSSHFxPermissionDenied
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +201,7 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 func (s *session) Filecmd(r *sftp.Request) error {
 	name, ok := plain(r.Filepath)
 	if r.Method != "Remove" || !ok || !tempName().MatchString(name) {
-		return os.ErrPermission
+		return sftp.ErrSSHFxPermissionDenied
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +225,7 @@ func (s *session) PosixRename(r *sftp.Request) error {
 	from, ok := plain(r.Filepath)
 	to, ok2 := plain(r.Target)
 	if !ok || !ok2 || !tempName().MatchString(from) || !s.final(to) {
-		return os.ErrPermission
+		return sftp.ErrSSHFxPermissionDenied
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
