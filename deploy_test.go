@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,7 +154,12 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mustRun(t, other, append(env, "DIST="+second, "PACKAGES=deb"), "deploy/package/build.sh", "linux/amd64")
+	// Another place, and somebody else's habits.
+	elsewhere := append(slices.Clone(env), "DIST="+second, "PACKAGES=deb", "GOFLAGS=-tags=netgo -gcflags=all=-N", "GOAMD64=v3", "TZ=Pacific/Auckland", "LC_ALL=C.UTF-8")
+	if long() {
+		elsewhere = append(elsewhere, "GOCACHE="+t.TempDir()) // nothing that was compiled there either; this takes minutes
+	}
+	mustRun(t, other, elsewhere, "/bin/sh", "-c", "umask 077; exec deploy/package/build.sh linux/amd64")
 	// The next version, with another configuration file.
 	next := t.TempDir()
 	config := filepath.Join(other, "deploy/package/gpuboard.yml")
@@ -163,7 +169,7 @@ func TestRelease(t *testing.T) {
 	mustRun(t, other, append(env, "VERSION=1.2.4", "DIST="+next), "deploy/package/build.sh", "linux/amd64")
 	sums, again := mustReadFile(t, first+"/SHA256SUMS"), mustReadFile(t, second+"/SHA256SUMS")
 	sums = regexp.MustCompile(`(?m)^.*\.rpm\n`).ReplaceAllString(sums, "") // once is enough of it
-	if sums != again || strings.Count(sums, "\n") != 2 {
+	if sums != again || strings.Count(sums, "\n") != 3 || !strings.Contains(sums, " linux-amd64/gpuboard.cdx.json\n") {
 		t.Errorf("built twice:\n%sand\n%s", sums, again)
 	}
 	if program, err := os.ReadFile(first + "/linux-amd64/gpuboard"); err != nil || bytes.Contains(program, []byte(here+"/")) {
@@ -174,7 +180,7 @@ func TestRelease(t *testing.T) {
 	t.Run("rpm", func(t *testing.T) {
 		rpm := sshtest.Require(t, "rpm")
 		list := mustRun(t, first, nil, rpm, "-qp", "--nosignature", "--qf", "[%{FILENAMES} %{FILEFLAGS}\n]", "gpuboard-1.2.3-1.x86_64.rpm")
-		for _, want := range []string{"/usr/bin/gpuboard 0", "/etc/gpuboard/gpuboard.yml 17", "/usr/share/man/man1/gpuboard-run.1.gz", "/usr/share/zsh/site-functions/_gpuboard"} {
+		for _, want := range []string{"/usr/bin/gpuboard 0", "/etc/gpuboard/gpuboard.yml 17", "/usr/share/man/man1/gpuboard-run.1.gz", "/usr/share/zsh/site-functions/_gpuboard", "/usr/share/doc/gpuboard/gpuboard.cdx.json 0"} {
 			if !strings.Contains(list, want) { // 17: config, noreplace
 				t.Errorf("the rpm lacks %q:\n%s", want, list)
 			}
@@ -210,7 +216,7 @@ func installs(t *testing.T, dpkg, dist, next string) {
 		t.Error("there is no account")
 	}
 	for _, path := range []string{"/usr/share/man/man1/gpuboard.1.gz", "/usr/share/bash-completion/completions/gpuboard", "/usr/share/zsh/vendor-completions/_gpuboard",
-		"/usr/share/fish/vendor_completions.d/gpuboard.fish", "/usr/lib/systemd/system/gpuboard-node.service", "/var/lib/gpuboard"} {
+		"/usr/share/fish/vendor_completions.d/gpuboard.fish", "/usr/lib/systemd/system/gpuboard-node.service", "/var/lib/gpuboard", "/usr/share/doc/gpuboard/gpuboard.cdx.json"} {
 		if _, err := os.Stat(root + path); err != nil {
 			t.Error(err)
 		}

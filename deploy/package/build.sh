@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds a release: static binaries, manual pages, completions, deb and rpm, and
-# a list of checksums.
+# Builds a release: static binaries, for each a list of what is linked in (SBOM,
+# CycloneDX), manual pages, completions, deb and rpm, and a list of checksums.
 #
 #   deploy/package/build.sh                    everything, into dist/
 #   deploy/package/build.sh linux/amd64        one target
@@ -21,6 +21,9 @@ version=${VERSION:-$(git describe --tags --exact-match 2>/dev/null || echo "0.0.
 version=${version#v}
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
+# What somebody has set for their own builds is not part of a release.
+export GOFLAGS=-mod=readonly GOWORK=off GOAMD64=v1 GOARM64=v8.0 GOPPC64=power8 LC_ALL=C TZ=UTC
+umask 022
 [ $# -gt 0 ] || set -- linux/amd64 linux/arm64 linux/ppc64le darwin/amd64 darwin/arm64
 
 mkdir -p "$dist"
@@ -40,6 +43,7 @@ for target in "$@"; do
 	mkdir -p "$dist/$os-$arch"
 	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -buildvcs=false \
 		-ldflags "-s -w -buildid= -X gpuboard/cli.release=$version" -o "$dist/$os-$arch/gpuboard" .
+	go run -trimpath -buildvcs=false ./internal/sbom "$dist/$os-$arch/gpuboard" "$version" docs/licences.md >"$dist/$os-$arch/gpuboard.cdx.json"
 	[ "$os" = linux ] && [ -n "$packages" ] || continue
 	nfpm=$(deploy/package/nfpm.sh)
 	for kind in $packages; do
@@ -49,4 +53,4 @@ for target in "$@"; do
 done
 
 cd "$dist"
-find . -type f \( -name gpuboard -o -name '*.deb' -o -name '*.rpm' \) | LC_ALL=C sort | sed 's|^\./||' | xargs sha256sum >SHA256SUMS
+find . -type f \( -name gpuboard -o -name '*.cdx.json' -o -name '*.deb' -o -name '*.rpm' \) | LC_ALL=C sort | sed 's|^\./||' | xargs sha256sum >SHA256SUMS
