@@ -9,8 +9,17 @@ import (
 	"github.com/spf13/afero"
 )
 
-//go:embed *.html *.css *.js *.json *.svg *.txt
+//go:embed *.html *.css *.json *.svg *.txt script/*.js
 var embedded embed.FS
+
+// Script returns the names of the parts of the one script, in their order: each
+// sees what those before it have named, and only start runs when all are there.
+func Script() []string {
+	return []string{
+		"script/page.js", "script/time.js", "script/copy.js", "script/filter.js", "script/sort.js", "script/tools.js",
+		"script/renew.js", "script/book.js", "script/chart.js", "script/keys.js", "script/start.js",
+	}
+}
 
 // Files returns the templates as they were built in.
 func Files() fs.FS { return embedded }

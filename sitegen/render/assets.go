@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+
+	"gpuboard/templates"
 )
 
 // assets are the files that pages refer to; those with a hash in their name
@@ -16,37 +18,41 @@ type assets struct {
 
 func readAssets(tmpl fs.FS) (assets, error) {
 	var a assets
-	add := func(source, path string) error {
-		b, err := fs.ReadFile(tmpl, source)
-		if err != nil {
-			return fmt.Errorf("reading templates: %w", err)
-		}
-		if path == "" {
-			sum := sha256.Sum256(b)
-			name, ext, _ := cutLast(source, '.')
-			path = "assets/" + name + "." + hex.EncodeToString(sum[:6]) + "." + ext
-		}
-		a.files = append(a.files, File{Path: path, Content: b})
-		return nil
+	hashed := func(ext string, content []byte) {
+		sum := sha256.Sum256(content)
+		a.files = append(a.files, File{Path: "assets/board." + hex.EncodeToString(sum[:6]) + "." + ext, Content: content})
 	}
-	for _, x := range []struct{ source, path string }{
-		{"board.css", ""}, {"board.js", ""},
-		{"favicon.svg", "favicon.svg"}, {"favicon-none.svg", "favicon-none.svg"}, {"favicon-old.svg", "favicon-old.svg"},
-		{"robots.txt", "robots.txt"},
-	} {
-		if err := add(x.source, x.path); err != nil {
-			return assets{}, err
+	css, err := fs.ReadFile(tmpl, "board.css")
+	if err != nil {
+		return a, fmt.Errorf("reading templates: %w", err)
+	}
+	js, err := script(tmpl)
+	if err != nil {
+		return a, err
+	}
+	hashed("css", css)
+	hashed("js", js)
+	for _, name := range []string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"} {
+		b, err := fs.ReadFile(tmpl, name)
+		if err != nil {
+			return a, fmt.Errorf("reading templates: %w", err)
 		}
+		a.files = append(a.files, File{Path: name, Content: b})
 	}
 	a.css, a.js = a.files[0].Path, a.files[1].Path
 	return a, nil
 }
 
-func cutLast(s string, sep byte) (before, after string, found bool) {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == sep {
-			return s[:i], s[i+1:], true
+// script puts the one script together from its parts, inside of one function, so
+// that its names are nobody else's.
+func script(tmpl fs.FS) ([]byte, error) {
+	b := []byte("\"use strict\";\n(function () {\n")
+	for _, name := range templates.Script() {
+		part, err := fs.ReadFile(tmpl, name)
+		if err != nil {
+			return nil, fmt.Errorf("reading templates: %w", err)
 		}
+		b = append(append(b, part...), '\n')
 	}
-	return s, "", false
+	return append(b, "})();\n"...), nil
 }

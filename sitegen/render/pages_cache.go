@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gpuboard/board"
+	"gpuboard/templates"
 )
 
 // A Cache remembers what each host looked like at the last generation and what
@@ -54,7 +55,7 @@ type rendered struct {
 // settings, and how much room there is.
 func styleOf(tmpl fs.FS, in Input) [32]byte {
 	sum := sha256.New()
-	for _, name := range append(pageTemplates[:], "words.json", "board.css", "board.js") {
+	for _, name := range slices.Concat(pageTemplates[:], []string{"words.json", "board.css"}, templates.Script()) {
 		b, err := fs.ReadFile(tmpl, name)
 		fmt.Fprintf(sum, "%s %d %v\n%s", name, len(b), err, b)
 	}

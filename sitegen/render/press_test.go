@@ -198,7 +198,7 @@ func TestOverlaidTemplatesArePressed(t *testing.T) {
 		own[name] = &fstest.MapFile{Data: text.Bytes()}
 	}
 	own["host-card.html"].Data = []byte(strings.Replace(string(own["host-card.html"].Data), "<section class=\"host", "<section title=\"{{.Owner}}\" class=\"host", 1))
-	for _, name := range []string{"words.json", "board.css", "board.js", "favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"} {
+	for _, name := range append([]string{"words.json", "board.css", "favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"}, templates.Script()...) {
 		b, err := templates.Files().Open(name)
 		if err != nil {
 			t.Fatal(err)
