@@ -1,12 +1,14 @@
 package booking
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"gpuboard/atomicfile"
@@ -20,19 +22,18 @@ const LastGoodName = "comments.last-good.json"
 // well-formed, or cannot be read, the last content that was stands in for those
 // hosts and GPUs that are affected, as kept in the directory stateDir, "" for
 // none; opts.Now also is the moment of this reading. A file that does not exist
-// is no problem: nobody has booked anything. A directory that does not exist is.
+// is no problem: nobody has booked anything. A directory that does not exist is,
+// and so is a file that a program took away, to change it, and died: what it
+// held counts as long as nothing stands at its name.
 //
 // The calendar is never nil. The error is only about keeping the copy.
 func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, error) {
-	data, info, err := readRegular(path)
+	data, info, from, err := readStanding(path)
 	copyAt := filepath.Join(stateDir, LastGoodName)
-	if errors.Is(err, fs.ErrNotExist) {
-		// An editor that saves by unlinking and making anew leaves a gap.
-		data, info, err = readRegular(path)
-	}
 	var r *reading
 	if err == nil {
 		r = read(path, data, zone, opts)
+		r.besides(path, from)
 		if !r.cal.Broken {
 			if stateDir == "" {
 				return r.cal, nil
@@ -57,6 +58,63 @@ func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, 
 	}
 	r.standIn(read(path, good, zone, opts), goodInfo.ModTime())
 	return r.cal, nil
+}
+
+// readStanding reads the file, or what was taken away from its name; from is
+// where that lies.
+func readStanding(path string) (data []byte, info fs.FileInfo, from string, err error) {
+	path = behindLinks(path)
+	data, info, from, err = NewKeeper(&localDir{dir: filepath.Dir(path), swap: swap}, filepath.Base(path)).standing(context.Background())
+	if err == nil && data == nil {
+		err = fmt.Errorf("reading %s: %w", path, fs.ErrNotExist)
+	}
+	return data, info, from, err
+}
+
+// ReadStanding reads comments.json at path as Load does. From is "", or the name
+// of the file in the same directory that what it holds was taken away to by a
+// program that died.
+func ReadStanding(path string) (data []byte, from string, err error) {
+	data, _, from, err = readStanding(path)
+	return data, from, err
+}
+
+// besides names the files beside this one that somebody has to look at: from,
+// if that is not empty, and what two people saved at the same moment.
+func (r *reading) besides(path, from string) {
+	if from != "" {
+		r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: "booking:taken", File: r.name, Message: snapshot.Text(
+			"a program died while it changed the file: what it held is in "+from+" and counts; the next booking puts it back", snapshot.MaxTextBytes)})
+	}
+	for _, name := range Saved(path) {
+		r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: "booking:saved", File: r.name, Message: snapshot.Text(
+			"somebody saved the file while another change was made, and that is in "+name+": bring over what is missing, and remove it", snapshot.MaxTextBytes)})
+	}
+}
+
+// Saved lists what somebody has to look at beside the bookings, because it was
+// saved and could not stand beside something else: the names of files in the
+// same directory.
+func Saved(path string) []string {
+	path = behindLinks(path)
+	var saved []string
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil // said where the directory is needed
+	}
+	base := filepath.Base(path)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), base+savedMark) {
+			saved = append(saved, e.Name())
+		}
+		if was, ok := previousOf(base, e.Name()); ok {
+			data, _, err := readRegular(filepath.Join(filepath.Dir(path), e.Name()))
+			if err == nil && fingerprint(data) != was {
+				saved = append(saved, e.Name())
+			}
+		}
+	}
+	return saved
 }
 
 func isDir(path string) bool {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -23,17 +22,37 @@ import (
 //
 // Three dot files come to lie beside it: the lock, which is gone when nobody
 // changes anything; an empty one for flock(2), which the kernel releases when
-// its holder dies; and what the file held before its last change.
+// its holder dies; and what the file held before its last change. A program that
+// dies leaves more, see [Keeper.Recover].
 // now is the machine's clock. It may be used by several goroutines.
 func LocalStore(path, owner string, now func() time.Time) Store {
 	return newLocal(path, owner, now)
 }
 
 func newLocal(path, owner string, now func() time.Time) *local {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // replace the file, not the link to it
+	path = behindLinks(path) // replace the file, not the link to it
+	return &local{
+		path: path, owner: owner, now: now, turn: make(chan struct{}, 1),
+		file: NewKeeper(&localDir{dir: filepath.Dir(path), swap: swap}, filepath.Base(path)),
 	}
-	return &local{path: path, owner: owner, now: now, turn: make(chan struct{}, 1)}
+}
+
+// behindLinks is where a file lies, or would, that links lead to.
+func behindLinks(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	for range 8 { // the file is not there, and links to it may be
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return path
 }
 
 type local struct {
@@ -41,11 +60,9 @@ type local struct {
 	owner string
 	now   func() time.Time
 	turn  chan struct{} // holds one element while the lock is ours
+	file  *Keeper
 	mu    sync.Mutex
 	held  func() bool // whether the lock is still ours; nil without one
-	// between, when not nil, is called between staging and exchanging, so that
-	// a test can be an editor that saves at the worst moment.
-	between func()
 }
 
 var _ Store = (*local)(nil)
@@ -58,14 +75,30 @@ func (l *local) Read(ctx context.Context) ([]byte, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
-	data, _, err := readRegular(l.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, Version(nil), nil
+	return l.file.Read(ctx)
+}
+
+func (l *local) ReplaceIf(ctx context.Context, version string, data []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, "", err
+	err := l.file.ReplaceIf(ctx, version, data, l.stillHeld)
+	return errors.Join(err, syncDir(filepath.Dir(l.path)))
+}
+
+// Recover implements [Beside].
+func (l *local) Recover(ctx context.Context) error { return l.file.Recover(ctx) }
+
+// stillHeld is the last look before the file changes: whoever was asleep for
+// long may have lost the lock.
+func (l *local) stillHeld() error {
+	l.mu.Lock()
+	held := l.held
+	l.mu.Unlock()
+	if held != nil && !held() {
+		return fmt.Errorf("replacing %s: %w: the lock was broken", l.path, ErrLocked)
 	}
-	return data, Version(data), nil
+	return nil
 }
 
 // readRegular reads a regular file up to the bound, without ever waiting for a
@@ -91,107 +124,6 @@ func readRegular(path string) ([]byte, fs.FileInfo, error) {
 		data = []byte{}
 	}
 	return data, info, nil
-}
-
-func (l *local) ReplaceIf(ctx context.Context, version string, data []byte) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	held := l.held
-	l.mu.Unlock()
-	if held != nil && !held() {
-		return fmt.Errorf("replacing %s: %w: the lock was broken", l.path, ErrLocked)
-	}
-	current, info, err := readRegular(l.path)
-	mode := fs.FileMode(0o664)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		current = nil
-	case err != nil:
-		return err
-	default:
-		mode = info.Mode().Perm()
-	}
-	if Version(current) != version {
-		return fmt.Errorf("replacing %s: %w", l.path, ErrChanged)
-	}
-	other := l.beside(".previous")
-	if _, err := atomicfile.Write(other, data, mode); err != nil {
-		return err
-	}
-	if info != nil {
-		keepOwner(other, info)
-	}
-	if l.between != nil {
-		l.between()
-	}
-	if current == nil {
-		err = l.create(other)
-	} else {
-		err = l.exchange(other, version, data, mode)
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(l.path))
-}
-
-// create gives the staged file its name, unless the name is taken by now.
-func (l *local) create(staged string) error {
-	err := os.Link(staged, l.path)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("making %s: %w", l.path, ErrChanged)
-	}
-	if err != nil {
-		return err
-	}
-	return os.Remove(staged)
-}
-
-// exchange swaps the staged file and the one in place in one step. Checking
-// before a rename would leave a moment in which an editor's save is
-// overwritten; here whatever was in place is at hand afterwards, and goes back
-// if it is not what was read.
-func (l *local) exchange(staged, version string, data []byte, mode fs.FileMode) error {
-	err := swap(staged, l.path)
-	if errors.Is(err, errors.ErrUnsupported) {
-		current, _, err := readRegular(l.path)
-		if err != nil || Version(current) != version {
-			return fmt.Errorf("replacing %s: %w", l.path, ErrChanged)
-		}
-		_, err = atomicfile.Write(l.path, data, mode)
-		return err
-	}
-	if err != nil {
-		return fmt.Errorf("replacing %s: %w", l.path, err)
-	}
-	if old, _, err := readRegular(staged); err == nil && Version(old) == version {
-		return nil
-	}
-	// Somebody saved the file after it was read. What they saved goes back; if
-	// that pushes out something that is not ours, they saved once more meanwhile,
-	// and that is what has to stay.
-	for range 2 {
-		if err := swap(staged, l.path); err != nil {
-			return fmt.Errorf("putting back what somebody saved in %s (it is in %s): %w", l.path, staged, err)
-		}
-		if out, _, err := readRegular(staged); err == nil && Version(out) == Version(data) {
-			break
-		}
-	}
-	return fmt.Errorf("replacing %s: %w", l.path, ErrChanged)
-}
-
-// keepOwner gives the new file the owner and group of the old one, as far as
-// one may.
-func keepOwner(path string, old fs.FileInfo) {
-	if st, ok := old.Sys().(*syscall.Stat_t); ok {
-		if os.Lchown(path, int(st.Uid), int(st.Gid)) != nil {
-			_ = os.Lchown(path, -1, int(st.Gid)) // who is no member of the group leaves his own
-		}
-		_ = os.Chmod(path, old.Mode().Perm()) // a change of owner may have cleared bits
-	}
 }
 
 func syncDir(dir string) error {
@@ -229,11 +161,17 @@ func (l *local) Lock(ctx context.Context) (unlock func() error, err error) {
 		var letGo func() error
 		held, letGo, err = AcquireLock(ctx, dir, name, l.owner, pause)
 		if err == nil {
-			l.setHeld(held)
-			return func() error {
-				l.setHeld(nil)
-				return errors.Join(letGo(), release())
-			}, nil
+			if err = l.file.Recover(ctx); err == nil {
+				l.setHeld(held)
+				return func() error {
+					l.setHeld(nil)
+					if l.file.Stuck() {
+						return release()
+					}
+					return errors.Join(letGo(), release())
+				}, nil
+			}
+			err = errors.Join(fmt.Errorf("putting in order what a program left that died: %w", err), letGo())
 		}
 	} else if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %s has been locked by %s", ErrLocked, name, holder(dir, name))
@@ -251,16 +189,7 @@ func (l *local) setHeld(held func() bool) {
 // lockPause is how long to wait between two looks at a lock.
 const lockPause = 20 * time.Millisecond
 
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(lockPause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
+func pause(ctx context.Context) error { return sleep(ctx, lockPause) }
 
 // lockDir is a LockDir on this machine.
 type lockDir struct {

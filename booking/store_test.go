@@ -152,12 +152,12 @@ func TestHandEditAtTheWorstMoment(t *testing.T) {
 			}
 			store := newLocal(file, "me", time.Now)
 			saved := false
-			store.between = func() {
+			store.file.dir = &worstMoment{store.file.dir, func() {
 				if !saved {
 					saved = true
 					tc.save(t, file)
 				}
-			}
+			}}
 			if err := Update(context.Background(), store, add); err != nil {
 				t.Fatal(err)
 			}
@@ -170,6 +170,23 @@ func TestHandEditAtTheWorstMoment(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A worstMoment is a directory in which somebody saves right before the file is
+// touched.
+type worstMoment struct {
+	Dir
+	save func()
+}
+
+func (d *worstMoment) Exchange(ctx context.Context, name, taken, staged string) (took, put error) {
+	d.save()
+	return d.Dir.Exchange(ctx, name, taken, staged)
+}
+
+func (d *worstMoment) Put(ctx context.Context, from, to string) error {
+	d.save()
+	return d.Dir.Put(ctx, from, to)
 }
 
 func TestReplaceKeepsModeAndWhatWasThere(t *testing.T) {
@@ -191,8 +208,12 @@ func TestReplaceKeepsModeAndWhatWasThere(t *testing.T) {
 	if link, err := os.Readlink(file); err != nil || link != "real.json" {
 		t.Errorf("the link became %q, %v", link, err)
 	}
-	if previous, err := os.ReadFile(filepath.Join(dir, ".real.json.previous")); err != nil || string(previous) != "{}" {
-		t.Errorf("previous content %q, %v", previous, err)
+	previous, err := filepath.Glob(filepath.Join(dir, ".real.json.previous-*"))
+	if err != nil || len(previous) != 1 {
+		t.Fatalf("previous contents: %v, %v", previous, err)
+	}
+	if data, err := os.ReadFile(previous[0]); err != nil || string(data) != "{}" {
+		t.Errorf("previous content %q, %v", data, err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, ".real.json.lock")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the lock is still there: %v", err)
@@ -246,19 +267,19 @@ func TestKilledHolder(t *testing.T) {
 	}
 	_ = cmd.Wait()
 
-	change := func(later time.Duration) error {
-		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	change := func(later, budget time.Duration) error {
+		ctx, cancel := context.WithTimeout(context.Background(), budget)
 		defer cancel()
 		clock := func() time.Time { return time.Now().Add(later) }
 		return Update(ctx, LocalStore(file, "next", clock), func([]byte) ([]byte, error) { return []byte(`{"a": []}`), nil })
 	}
-	if err := change(0); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "sleeper") {
+	if err := change(0, 200*time.Millisecond); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "sleeper") {
 		t.Errorf("while the lock is young: %v", err)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "{}" {
 		t.Errorf("the file is %q, %v", data, err)
 	}
-	if err := change(LockTimeout + time.Second); err != nil {
+	if err := change(LockTimeout+time.Second, updateBudget); err != nil {
 		t.Errorf("when the lock is old: %v", err)
 	}
 }

@@ -78,6 +78,9 @@ func (d *desk) archive(ctx context.Context, old []booking.Booking) (name string,
 	for n := 1; ; n++ {
 		name = archiveName(n)
 		place := d.beside(name)
+		if err := place.Recover(ctx); err != nil { // the lock of the bookings holds for it, too
+			return name, fmt.Errorf("putting %s in order: %w", name, err)
+		}
 		for try := 0; ; try++ {
 			data, version, err := place.Read(ctx)
 			if err != nil {

@@ -161,7 +161,14 @@ func (d *doctor) bookings(data, state string) {
 	if _, err := os.Stat(dir); err != nil {
 		return // said as the data directory that is missing
 	}
-	text, err = os.ReadFile(path)
+	text, from, err := booking.ReadStanding(path)
+	if from != "" {
+		d.recover(path, from)
+	}
+	for _, name := range booking.Saved(path) {
+		d.bad("booking:saved", "diff "+word(filepath.Join(dir, name))+" "+word(path),
+			"somebody saved %s while another change was made, and that is in %s: bring over what is missing, and remove it", path, name)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		d.note("booking:none", "gpuboard init web shows a comments.json to begin with", "there is no %s: nobody has booked anything", path)
 		return
@@ -181,6 +188,23 @@ func (d *doctor) bookings(data, state string) {
 		d.ok("booking:ok", "%s holds %d bookings, and every line is understood", path, len(calendar.Bookings))
 	}
 }
+
+// recover puts the bookings back that a program took away and died. It takes the
+// lock as every program does, so one that is at work is not disturbed.
+func (d *doctor) recover(path, from string) {
+	ctx, cancel := context.WithTimeout(context.Background(), doctorPatience)
+	defer cancel()
+	unlock, err := booking.LocalStore(path, "gpuboard doctor", d.app.now).Lock(ctx)
+	if err != nil {
+		d.bad("booking:taken", "gpuboard doctor", "a program died while it changed %s, or is about it: what the file held is in %s and counts (%v); when the lock is 30 s old, this or the next booking puts it back", path, from, err)
+		return
+	}
+	_ = unlock() // the lock is nobody's any more by the time that somebody misses it
+	d.note("booking:taken", "gpuboard bookings", "a program died while it changed %s: what the file held was in %s, and is in its place again", path, from)
+}
+
+// doctorPatience is how long one waits for a program that changes the bookings.
+const doctorPatience = 2 * time.Second
 
 // placed is a problem with its file, line and column before it.
 func placed(p snapshot.Problem) string {

@@ -30,8 +30,8 @@ func bookingKeys() []string {
 type desk struct {
 	app     *app
 	store   booking.Store
-	beside  func(name string) booking.Place // another file in the same directory
-	name    string                          // of the file, as messages call it
+	beside  func(name string) booking.Beside // another file in the same directory
+	name    string                           // of the file, as messages call it
 	zone    *time.Location
 	now     time.Time
 	aliases booking.Aliases
@@ -100,7 +100,7 @@ func (d *desk) openLocal(cfg *config, path, owner string) ([]snapshot.Problem, e
 			"there are no bookings here: no directory %s", dir)
 	}
 	d.store, d.name = booking.LocalStore(path, owner, d.app.now), path
-	d.beside = func(name string) booking.Place {
+	d.beside = func(name string) booking.Beside {
 		return booking.LocalStore(filepath.Join(filepath.Dir(path), name), owner, d.app.now)
 	}
 	var problems []snapshot.Problem
@@ -126,7 +126,7 @@ func (d *desk) openRemote(ctx context.Context, cfg *config, address, owner strin
 		return nil, fail(exitUsage, err, "for instance --comments sftp://web.example.org/srv/gpuboard/data/comments.json")
 	}
 	d.store, d.name, d.close = file, target.String(), file.Close
-	d.beside = func(name string) booking.Place { return file.Beside(name) }
+	d.beside = func(name string) booking.Beside { return file.Beside(name) }
 	if cfg.string("aliases") != "" {
 		var problems []snapshot.Problem
 		d.aliases, problems = d.app.aliases(cfg, "")
@@ -183,6 +183,7 @@ func (d *desk) when(b booking.Booking) string {
 func (d *desk) failed(err error) error {
 	var f *failure
 	var encoding *booking.EncodingError
+	var kept *booking.KeptError
 	switch {
 	case err == nil || errors.As(err, &f):
 		return err
@@ -190,8 +191,10 @@ func (d *desk) failed(err error) error {
 		return fail(exitError, err, "gpuboard bookings lists what has to be mended by hand, by line and column")
 	case errors.Is(err, booking.ErrLocked):
 		return fail(exitTempFail, err, "try again in a moment; the lock of a program that died counts for 30 s")
-	case errors.Is(err, booking.ErrChanged):
-		return fail(exitTempFail, err, "try again")
+	case errors.As(err, &kept):
+		return fail(exitError, err, "bring over what is missing, remove "+strings.Join(kept.Files, " ")+", and book again")
+	case errors.Is(err, booking.ErrChanged), errors.Is(err, booking.ErrUnsure):
+		return fail(exitTempFail, err, "look with gpuboard bookings --mine whether it was done, and try again")
 	case errors.Is(err, booking.ErrInvalid):
 		return fail(exitUsage, err, "")
 	case errors.As(err, &encoding):

@@ -43,6 +43,7 @@ const (
 	CodeKnownHosts    = "ssh:known-hosts"     // known_hosts cannot be read
 	CodeNoSFTP        = "ssh:no-sftp"         // logged in, but no SFTP session
 	CodeNoPosixRename = "ssh:no-posix-rename" // the server cannot replace a file atomically
+	CodeOverwrites    = "ssh:overwrites"      // the server cannot refuse a name that is taken
 	CodeRemoteDir     = "remote:directory"    // the drop directory does not exist
 	CodeRemoteDenied  = "remote:permission"   // the server denies a request we need
 	CodeRemoteTemp    = "remote:temp-gone"    // somebody removed our temporary file

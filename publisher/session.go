@@ -89,6 +89,11 @@ func (s *Session) request(ctx context.Context, doing, name string, f func(arm fu
 	if err == nil || own != nil || errors.Is(err, errShortWrite) {
 		return err
 	}
+	return s.answered(doing, name, err)
+}
+
+// answered sorts what the server said to a request.
+func (s *Session) answered(doing, name string, err error) error {
 	wrapped := fmt.Errorf("%s %s: %w", doing, name, err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -298,13 +303,104 @@ func (s *Session) Move(ctx context.Context, from, to string) error {
 	return s.request(ctx, "moving "+from+" to", to, func(func()) error { return s.l.sftp.Rename(from, to) })
 }
 
-// Link gives a file a second name; false when the server has no way to.
-func (s *Session) Link(ctx context.Context, from, to string) (bool, error) {
-	if _, ok := s.l.sftp.HasExtension("hardlink@openssh.com"); !ok {
-		return false, nil
+// Link gives a file a second name, which must not be taken. The error wraps
+// [errors.ErrUnsupported] when the server has no such request.
+func (s *Session) Link(ctx context.Context, from, to string) error {
+	if !s.l.hardlink {
+		return fmt.Errorf("linking %s to %s: %w", from, to, errors.ErrUnsupported)
 	}
-	err := s.request(ctx, "linking "+from+" to", to, func(func()) error { return s.l.sftp.Link(from, to) })
-	return err == nil, err
+	return s.request(ctx, "linking "+from+" to", to, func(func()) error { return s.l.sftp.Link(from, to) })
+}
+
+// put gives a file a name that must not be taken, by a link or by the plain
+// rename, which on OpenSSH is a link and a removal.
+func (s *Session) put(from, to string) error {
+	if s.l.hardlink {
+		return s.l.sftp.Link(from, to)
+	}
+	return s.l.sftp.Rename(from, to)
+}
+
+// Put gives a file a name that must not be taken; the error then wraps
+// [fs.ErrExist]. Its old name may stay as well.
+func (s *Session) Put(ctx context.Context, from, to string) error {
+	err := s.request(ctx, "moving "+from+" to", to, func(func()) error { return s.put(from, to) })
+	return s.taken(ctx, to, err)
+}
+
+// taken looks whether a name was refused because it is taken, which OpenSSH
+// calls a failure like any other.
+func (s *Session) taken(ctx context.Context, name string, err error) error {
+	if Code(err) != CodeRemoteFailure {
+		return err
+	}
+	if _, statErr := s.lstat(ctx, name); statErr == nil {
+		return fmt.Errorf("%w: %w", fs.ErrExist, err)
+	}
+	return err
+}
+
+// Exchange moves name to aside, and gives staged that name as Put does, with
+// nothing in between: the two requests go out together, and are heard together
+// or not at all. It tells what came of each.
+func (s *Session) Exchange(ctx context.Context, name, aside, staged string) (took, put error) {
+	err := s.request(ctx, "exchanging", name, func(func()) error {
+		took, put = s.l.out.pair(
+			func() error { return s.l.sftp.PosixRename(name, aside) },
+			func() error { return s.put(staged, name) })
+		for _, err := range []error{took, put} {
+			if err != nil && !status(err) {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err, err
+	}
+	if took != nil {
+		took = s.answered("moving "+name+" to", aside, took)
+	}
+	if put != nil {
+		put = s.taken(ctx, name, s.answered("moving "+staged+" to", name, put))
+	}
+	return took, put
+}
+
+// Careful finds out, once, whether the server refuses to give a file a name that
+// is taken; staged is a file of the caller's own. Without that, and with nothing
+// but the promise of the protocol's draft, what stands there could be lost.
+func (s *Session) Careful(ctx context.Context, staged string) error {
+	if s.l.careful {
+		return nil
+	}
+	probe := staged + ".probe"
+	var err error
+	if s.l.hardlink {
+		err = s.Link(ctx, staged, probe)
+	} else {
+		err = s.Create(ctx, probe, nil, 0o600)
+	}
+	if err != nil {
+		if s.l.hardlink && s.Usable() {
+			return configError(CodeOverwrites, "let the account make hard links there (hardlink@openssh.com), on a file system that has them; or book on the web host itself",
+				fmt.Errorf("%w: without hard links somebody's save could be overwritten", err))
+		}
+		return err
+	}
+	again := s.request(ctx, "moving "+probe+" to", staged, func(func()) error { return s.put(probe, staged) })
+	if !s.Usable() {
+		return again
+	}
+	if err := s.Remove(ctx, probe); err != nil {
+		return err
+	}
+	if again == nil {
+		return configError(CodeOverwrites, "use OpenSSH's internal-sftp on the server, or book on the web host itself",
+			fmt.Errorf("giving %s a name that is taken: the server does not refuse it, so somebody's save could be overwritten", probe))
+	}
+	s.l.careful = true
+	return nil
 }
 
 // Remove deletes a file. One that is not there is no error.

@@ -2,14 +2,11 @@ package remotefile
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"math/rand/v2"
-	"path"
 	"sync"
 	"time"
 
-	"gpuboard/booking"
 	"gpuboard/publisher"
 )
 
@@ -78,19 +75,6 @@ func wait(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// read returns nil for a file that is not there in a directory that is.
-func (l *line) read(ctx context.Context, name string) (data []byte, info fs.FileInfo, err error) {
-	err = l.with(ctx, func(s *publisher.Session) (err error) {
-		data, info, err = s.Read(ctx, name, booking.MaxFileBytes+1)
-		if errors.Is(err, fs.ErrNotExist) {
-			data, info = nil, nil
-			_, err = s.Stat(ctx, path.Dir(name))
-		}
-		return err
-	})
-	return data, info, err
-}
-
 func (l *line) stat(ctx context.Context, name string) (info fs.FileInfo, err error) {
 	err = l.with(ctx, func(s *publisher.Session) (err error) { info, err = s.Stat(ctx, name); return err })
 	return info, err
@@ -110,19 +94,6 @@ func (l *line) move(ctx context.Context, from, to string) error {
 
 func (l *line) remove(ctx context.Context, name string) error {
 	return l.with(ctx, func(s *publisher.Session) error { return s.Remove(ctx, name) })
-}
-
-// link reports whether the file has its second name now. Not to have it costs
-// no more than the safety net.
-func (l *line) link(ctx context.Context, from, to string) (linked bool, err error) {
-	err = l.with(ctx, func(s *publisher.Session) error {
-		var err error
-		if linked, err = s.Link(ctx, from, to); err != nil && s.Usable() {
-			return nil
-		}
-		return err
-	})
-	return linked, err
 }
 
 // resolve follows links, so that a link to the file stays one.

@@ -38,9 +38,10 @@ func (f *File) Lock(ctx context.Context) (unlock func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	lock := path.Base(beside(name, ".lock"))
 	dir := &lockDir{f: f, ctx: ctx, dir: path.Dir(name)}
 	f.touch("lock")
-	held, letGo, err := booking.AcquireLock(ctx, dir, path.Base(beside(name, ".lock")), f.owner,
+	held, letGo, err := booking.AcquireLock(ctx, dir, lock, f.owner,
 		func(ctx context.Context) error { return wait(ctx, lockPause) })
 	if err != nil {
 		if dir.seen != nil && !errors.Is(err, booking.ErrLocked) && (ctx.Err() != nil || publisher.Code(err) == publisher.CodeTimeout) {
@@ -53,10 +54,16 @@ func (f *File) Lock(ctx context.Context) (unlock func() error, err error) {
 	if dir.broke {
 		f.sweep(ctx, name)
 	}
+	if err := f.keeper.Recover(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("putting in order what a program left that died while it changed %s: %w", f.given, err), letGo())
+	}
 	f.setHeld(held)
 	return func() error {
 		f.setHeld(nil)
 		defer func() { <-f.turn }()
+		if f.keeper.Stuck() {
+			return nil // the lock stays until somebody breaks it, and recovers
+		}
 		// The time for the change may be spent, and the lock has to go all the same.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockBudget)
 		defer cancel()
@@ -72,10 +79,9 @@ func (f *File) setHeld(held func() bool) {
 	f.mu.Unlock()
 }
 
-// sweep removes what a program left behind that died with the lock in its
-// hands. Only the holder of the lock makes such files, so they are nobody's;
-// and one who was only asleep finds nothing to rename any more. What holds
-// another content than the file becomes the previous one.
+// sweep removes what those left behind who died at the lock, or while an older
+// version of this program changed the file for them: they kept what they had
+// replaced under another name.
 func (f *File) sweep(ctx context.Context, name string) {
 	base := path.Base(name)
 	_ = f.line.with(ctx, func(s *publisher.Session) error {
@@ -83,21 +89,13 @@ func (f *File) sweep(ctx context.Context, name string) {
 		if err != nil {
 			return err // an account that may not list leaves it to those who may
 		}
-		now, _, err := s.Read(ctx, name, booking.MaxFileBytes+1)
-		if err != nil {
-			return err
-		}
 		for _, info := range infos {
 			full := path.Join(path.Dir(name), info.Name())
 			switch {
-			case strings.HasPrefix(info.Name(), "."+base+".new-"), strings.HasPrefix(info.Name(), "."+base+".clock-"):
+			case strings.HasPrefix(info.Name(), "."+base+".clock-"):
 				_ = s.Remove(ctx, full)
 			case strings.HasPrefix(info.Name(), "."+base+".was-"):
-				if was, _, err := s.Read(ctx, full, booking.MaxFileBytes+1); err == nil && booking.Version(was) == booking.Version(now) {
-					_ = s.Remove(ctx, full)
-				} else {
-					_ = s.Replace(ctx, full, beside(name, ".previous"))
-				}
+				_ = s.Replace(ctx, full, beside(name, ".previous"))
 			case strings.HasPrefix(info.Name(), "."+base+".lock.") && f.now().Sub(info.ModTime()) > asideKept:
 				_ = s.Remove(ctx, full)
 			}

@@ -2,20 +2,15 @@
 // programs and people change.
 //
 // It is a [booking.Store]: programs take turns by a lock file beside it, and
-// nobody's save is overwritten knowingly. SFTP has no request that replaces a
-// file only if it is still the one that was read. So what is in place is read
-// again when the replacement lies ready, and kept under a second name while the
-// replacement takes its place: who saved into the file in between finds their
-// text put back. What remains is an editor that moves a new file into place
-// between these two requests, a moment of one round trip.
+// nobody's save is ever replaced. SFTP has no request that exchanges two files,
+// nor one that replaces a file only if it is still the one that was read. So what
+// is in place is taken away, and the new content put where nothing is, by two
+// requests that the server hears together; see [booking.Keeper] for the rest.
 package remotefile
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"sync"
 	"time"
@@ -45,13 +40,16 @@ type File struct {
 	now   func() time.Time
 	turn  chan struct{} // holds one element while the lock is ours
 
-	mu   sync.Mutex
-	real string      // where links lead; "" before the first request
-	held func() bool // whether the lock is still ours; nil without one
+	mu     sync.Mutex
+	real   string // where links lead; "" before the first request
+	keeper *booking.Keeper
+	held   func() bool // whether the lock is still ours; nil without one
 
-	// step, when not nil, is called before each request that changes something,
-	// so that a test can be somebody else at the worst moment, or die.
+	// step and wrap, when not nil, let a test be somebody else at the worst
+	// moment, or die: step is called at locking and unlocking, and wrap sees
+	// each request about the file.
 	step func(what string)
+	wrap func(booking.Dir) booking.Dir
 }
 
 var _ booking.Store = (*File)(nil)
@@ -89,7 +87,11 @@ func (f *File) path(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		f.real = real
+		var d booking.Dir = dir{f.line, path.Dir(real)}
+		if f.wrap != nil {
+			d = f.wrap(d)
+		}
+		f.real, f.keeper = real, booking.NewKeeper(d, path.Base(real))
 	}
 	return f.real, nil
 }
@@ -107,15 +109,10 @@ func beside(name, suffix string) string {
 
 // Read implements [booking.Place].
 func (f *File) Read(ctx context.Context) (data []byte, version string, err error) {
-	name, err := f.path(ctx)
-	if err != nil {
+	if _, err := f.path(ctx); err != nil {
 		return nil, "", err
 	}
-	data, _, err = f.line.read(ctx, name)
-	if err != nil {
-		return nil, "", err
-	}
-	return data, booking.Version(data), nil
+	return f.keeper.Read(ctx)
 }
 
 // ReplaceIf implements [booking.Place]. The file keeps its mode, and its owner
@@ -125,44 +122,16 @@ func (f *File) ReplaceIf(ctx context.Context, version string, data []byte) (err 
 	if err != nil {
 		return err
 	}
-	token := rand.Text()
-	temp, kept := beside(name, ".new-"+token), beside(name, ".was-"+token)
-	defer func() {
-		if err != nil && !errors.Is(err, errKept) {
-			if f.line.remove(ctx, temp) == nil {
-				_ = f.line.remove(ctx, kept)
-			}
-		}
-	}()
-	current, info, err := f.line.read(ctx, name)
-	if err != nil {
-		return err
-	}
-	if booking.Version(current) != version {
-		return changed(name)
-	}
-	mode := fs.FileMode(0o664)
-	if info != nil {
-		mode = info.Mode().Perm()
-	}
-	f.touch("stage")
-	if err := f.line.create(ctx, temp, data, mode); err != nil {
-		return err
-	}
-	if info == nil {
-		return f.appear(ctx, temp, name)
-	}
-	if err := f.line.with(ctx, func(s *publisher.Session) error { return s.KeepOwner(ctx, temp, info) }); err != nil {
-		return err
-	}
-	return f.replace(ctx, name, temp, kept, version, data)
+	return f.keeper.ReplaceIf(ctx, version, data, func() error { return f.stillHeld(name) })
 }
 
-func changed(name string) error { return fmt.Errorf("replacing %s: %w", name, booking.ErrChanged) }
-
-// errKept marks an error after which what somebody wrote is only in the file
-// that the error names.
-var errKept = errors.New("it could not be put back")
+// Recover implements [booking.Beside].
+func (f *File) Recover(ctx context.Context) error {
+	if _, err := f.path(ctx); err != nil {
+		return err
+	}
+	return f.keeper.Recover(ctx)
+}
 
 // stillHeld is the last look before the file changes: whoever was asleep for
 // long may have lost the lock.
@@ -174,71 +143,4 @@ func (f *File) stillHeld(name string) error {
 		return fmt.Errorf("replacing %s: %w: the lock was broken", name, booking.ErrLocked)
 	}
 	return nil
-}
-
-// appear gives a first content its name, unless the name is taken by now.
-func (f *File) appear(ctx context.Context, temp, name string) error {
-	f.touch("staged")
-	if err := f.stillHeld(name); err != nil {
-		return err
-	}
-	f.touch("replace")
-	err := f.line.move(ctx, temp, name)
-	if err == nil {
-		f.touch("replaced")
-		return nil
-	}
-	if _, statErr := f.line.stat(ctx, name); statErr == nil {
-		return changed(name)
-	}
-	return err
-}
-
-// replace gives new content its name if the file still is the one that was read.
-func (f *File) replace(ctx context.Context, name, temp, kept, version string, data []byte) error {
-	f.touch("staged")
-	if err := f.stillHeld(name); err != nil {
-		return err
-	}
-	linked, err := f.line.link(ctx, name, kept)
-	if err != nil {
-		return err
-	}
-	current, _, err := f.line.read(ctx, name)
-	if err != nil {
-		return err
-	}
-	if booking.Version(current) != version {
-		return changed(name)
-	}
-	f.touch("replace")
-	if err := f.line.replace(ctx, temp, name); err != nil {
-		return err
-	}
-	f.touch("replaced")
-	if !linked {
-		return nil
-	}
-	was, _, err := f.line.read(ctx, kept)
-	if err == nil && booking.Version(was) == version {
-		// As on the web host itself, what the file held before stays beside it.
-		_ = f.line.replace(ctx, kept, beside(name, ".previous"))
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("comparing what was replaced (it is in %s): %w; %w", kept, err, errKept)
-	}
-	// Somebody saved into the file after it was compared, and what they saved is
-	// under the second name. It goes back, unless they saved once more since.
-	now, _, err := f.line.read(ctx, name)
-	if err != nil {
-		return fmt.Errorf("putting back what somebody saved (it is in %s): %w; %w", kept, err, errKept)
-	}
-	if booking.Version(now) != booking.Version(data) {
-		return changed(name)
-	}
-	if err := f.line.replace(ctx, kept, name); err != nil {
-		return fmt.Errorf("putting back what somebody saved (it is in %s): %w; %w", kept, err, errKept)
-	}
-	return changed(name)
 }

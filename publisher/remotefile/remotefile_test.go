@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -32,15 +31,23 @@ func TestMain(m *testing.M) {
 			Identity: []string{os.Getenv("REMOTEFILE_TEST_KEY")}, KnownHosts: []string{os.Getenv("REMOTEFILE_TEST_KNOWN")}, ConfigFiles: []string{},
 		}})
 		if err == nil {
+			n := 0
+			die := func(what string) {
+				if n++; what == at || strconv.Itoa(n) == at {
+					fmt.Println(what)
+					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				}
+			}
+			f.wrap = func(d booking.Dir) booking.Dir { return &watched{d, die} }
 			f.step = func(what string) {
 				if what == at {
-					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+					die(what)
 				}
 			}
 			err = book(context.Background(), f, "victim", 0)
 		}
-		fmt.Fprintln(os.Stderr, "still alive:", err)
-		os.Exit(1)
+		fmt.Println("done", err)
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -91,7 +98,7 @@ func comments(t testing.TB, file string) []string {
 	return all
 }
 
-// names are the files in a directory, less the one that keeps the last content.
+// names are the files in a directory, less those that keep the last content.
 func names(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -100,7 +107,7 @@ func names(t testing.TB, dir string) []string {
 	}
 	var all []string
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".previous") {
+		if !strings.Contains(e.Name(), ".previous-") {
 			all = append(all, e.Name())
 		}
 	}
@@ -153,8 +160,12 @@ func TestKeepsModeLinkCommentsAndPrevious(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(data), "// ours\r\n{\r\n") || !strings.Contains(string(data), "// stays\r\n") {
 		t.Errorf("what people wrote is gone: %q", data)
 	}
-	if previous, err := os.ReadFile(filepath.Join(s.Dir, ".real.json.previous")); err != nil || strings.Contains(string(previous), "x-2") || !strings.Contains(string(previous), "x-1") {
-		t.Errorf("previous content %q, %v", previous, err)
+	previous, err := filepath.Glob(filepath.Join(s.Dir, ".real.json.previous-*"))
+	if err != nil || len(previous) != 1 {
+		t.Fatalf("previous contents: %v, %v", previous, err)
+	}
+	if data, err := os.ReadFile(previous[0]); err != nil || strings.Contains(string(data), "x-2") || !strings.Contains(string(data), "x-1") {
+		t.Errorf("previous content %q, %v", data, err)
 	}
 	if got := names(t, s.Dir); !slices.Equal(got, []string{"comments.json", "real.json"}) {
 		t.Errorf("left behind: %v", got)
@@ -188,138 +199,6 @@ func TestKeepsOwner(t *testing.T) {
 	}
 	if st := info.Sys().(*syscall.Stat_t); st.Uid != 1234 || st.Gid != 4321 || info.Mode().Perm() != 0o664 {
 		t.Errorf("owner %d:%d, mode %v", st.Uid, st.Gid, info.Mode())
-	}
-}
-
-func TestEightEditorsOverSFTPLoseNothing(t *testing.T) {
-	s := sshtest.Start(t, sshtest.Options{})
-	file := filepath.Join(s.Dir, "comments.json")
-	var wg sync.WaitGroup
-	for i := range 8 {
-		f := open(t, s, file)
-		wg.Go(func() {
-			for n := range 25 {
-				if err := book(context.Background(), f, fmt.Sprintf("u%d", i), n); err != nil {
-					t.Errorf("editor %d, booking %d: %v", i, n, err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if got := slices.Compact(comments(t, file)); len(got) != 200 {
-		t.Errorf("%d bookings, want 200", len(got))
-	}
-	if got := names(t, s.Dir); !slices.Equal(got, []string{"comments.json"}) {
-		t.Errorf("left behind: %v", got)
-	}
-}
-
-// Somebody with an editor saves while a program books, once at each step: both
-// are in the file afterwards.
-func TestHandEditAtEveryStep(t *testing.T) {
-	s := sshtest.Start(t, sshtest.Options{})
-	const theirs = `{"b": [{"name": "hand", "comment": "hand"}]}`
-	inPlace := func(t *testing.T, file string) { write(t, file, theirs) }
-	byRename := func(t *testing.T, file string) {
-		write(t, file+".swp", theirs)
-		if err := os.Rename(file+".swp", file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, tc := range []struct {
-		step, how, before string
-		save              func(*testing.T, string)
-	}{
-		{"stage", "in place", "{}", inPlace}, {"stage", "by rename", "{}", byRename},
-		{"staged", "in place", "{}", inPlace}, {"staged", "by rename", "{}", byRename},
-		{"replace", "in place", "{}", inPlace},
-		{"replaced", "in place", "{}", func(t *testing.T, file string) {
-			// Whoever opened the file before it was replaced writes into what was
-			// replaced; here before it is compared.
-			kept, err := filepath.Glob(filepath.Join(filepath.Dir(file), ".*.was-*"))
-			if err != nil || len(kept) != 1 {
-				t.Fatalf("second names: %v, %v", kept, err)
-			}
-			write(t, kept[0], theirs)
-		}},
-		{"staged", "anew", "", inPlace}, {"replace", "anew", "", inPlace},
-	} {
-		t.Run(tc.step+" "+tc.how, func(t *testing.T) {
-			dir := t.TempDir()
-			file := filepath.Join(dir, "comments.json")
-			if tc.before != "" {
-				write(t, file, tc.before)
-			}
-			f := open(t, s, file)
-			saved := false
-			f.step = func(what string) {
-				if what == tc.step && !saved {
-					saved = true
-					tc.save(t, file)
-				}
-			}
-			if err := book(context.Background(), f, "x", 0); err != nil {
-				t.Fatal(err)
-			}
-			if got := comments(t, file); !saved || !slices.Equal(got, []string{"hand", "x-0"}) {
-				t.Errorf("saved %v, bookings %v", saved, got)
-			}
-			if got := names(t, dir); !slices.Equal(got, []string{"comments.json"}) {
-				t.Errorf("left behind: %v", got)
-			}
-		})
-	}
-}
-
-// A program that is killed at any step leaves a whole file, and a lock that
-// others respect for 30 seconds and then break; what it left is swept away.
-func TestKilledAtEveryStep(t *testing.T) {
-	s := sshtest.Start(t, sshtest.Options{})
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tc := range []struct {
-		at     string
-		booked bool // the victim's booking is in the file
-	}{{"locked", false}, {"stage", false}, {"staged", false}, {"replace", false}, {"replaced", true}, {"unlock", true}} {
-		t.Run(tc.at, func(t *testing.T) {
-			dir := t.TempDir()
-			file := filepath.Join(dir, "comments.json")
-			write(t, file, `{"b": [{"name": "old", "comment": "old"}]}`)
-			cmd := exec.Command(self)
-			cmd.Env = append(os.Environ(), "REMOTEFILE_TEST_DIE_AT="+tc.at, "REMOTEFILE_TEST_FILE="+file, "REMOTEFILE_TEST_USER="+s.User,
-				"REMOTEFILE_TEST_PORT="+strconv.Itoa(s.Port), "REMOTEFILE_TEST_KEY="+s.Key, "REMOTEFILE_TEST_KNOWN="+s.KnownHosts)
-			out, err := cmd.CombinedOutput()
-			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("it was not killed: %v\n%s", err, out)
-			}
-			want := []string{"old"}
-			if tc.booked {
-				want = append(want, "victim-0")
-			}
-			if got := comments(t, file); !slices.Equal(got, want) {
-				t.Fatalf("after the kill: %v, want %v", got, want)
-			}
-
-			f := open(t, s, file)
-			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-			defer cancel()
-			if err := book(ctx, f, "early", 0); !errors.Is(err, booking.ErrLocked) || !strings.Contains(err.Error(), "victim") {
-				t.Fatalf("within 30 s: %v, want that the victim holds the lock", err)
-			}
-			age(t, filepath.Join(dir, ".comments.json.lock"))
-			if err := book(context.Background(), f, "next", 0); err != nil {
-				t.Fatal(err)
-			}
-			if got := comments(t, file); !slices.Equal(got, slices.Sorted(slices.Values(append(want, "next-0")))) {
-				t.Errorf("afterwards: %v", got)
-			}
-			if got := names(t, dir); !slices.Equal(got, []string{"comments.json"}) {
-				t.Errorf("left behind: %v", got)
-			}
-		})
 	}
 }
 
@@ -375,15 +254,15 @@ func TestSleeperLosesTheLock(t *testing.T) {
 	write(t, file, "{}")
 	sleeper, other := open(t, s, file), open(t, s, file)
 	slept := false
-	sleeper.step = func(what string) {
-		if what == "staged" && !slept {
+	sleeper.wrap = watch(func(what string) {
+		if what == "stage" && !slept {
 			slept = true
 			age(t, filepath.Join(s.Dir, ".comments.json.lock"))
 			if err := book(context.Background(), other, "awake", 0); err != nil {
 				t.Error(err)
 			}
 		}
-	}
+	})
 	if err := book(context.Background(), sleeper, "asleep", 0); !errors.Is(err, booking.ErrLocked) {
 		t.Errorf("got %v, want that the lock was broken", err)
 	}

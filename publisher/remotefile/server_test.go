@@ -94,12 +94,12 @@ func TestFrugalServer(t *testing.T) {
 	write(t, file, "{}")
 	f := open(t, s, file)
 	saved := false
-	f.step = func(what string) {
-		if what == "staged" && !saved {
+	f.wrap = watch(func(what string) {
+		if what == "take" && !saved {
 			saved = true
 			write(t, file, `{"b": [{"name": "hand", "comment": "hand"}]}`)
 		}
-	}
+	})
 	if err := book(context.Background(), f, "x", 0); err != nil {
 		t.Fatal(err)
 	}
