@@ -57,6 +57,7 @@ type doctor struct {
 	euid     int
 	findings []finding
 	mounts   map[string]bool // by path; nil until somebody asks
+	config   string          // as --config named it
 }
 
 func (d *doctor) add(state, code, mend, format string, args ...any) {
@@ -69,6 +70,15 @@ func (d *doctor) note(code, mend, format string, args ...any) {
 }
 func (d *doctor) bad(code, mend, format string, args ...any) {
 	d.add(foundBad, code, mend, format, args...)
+}
+
+// own is a command of this program for what is being looked at: to be typed as
+// it stands, it has to name the configuration that doctor was given.
+func (d *doctor) own(command string) string {
+	if d.config != "" {
+		command += " --config " + word(d.config)
+	}
+	return "gpuboard " + command
 }
 
 const (
@@ -100,6 +110,9 @@ func (a *app) doctorCommand() *cobra.Command {
 				sides = args
 			}
 			d := &doctor{app: a, cfg: cfg, proc: "/proc", euid: os.Geteuid()}
+			if f := c.Flags().Lookup("config"); f != nil && f.Changed {
+				d.config = f.Value.String()
+			}
 			d.configFile()
 			for _, side := range sides {
 				switch side {

@@ -12,7 +12,7 @@ import (
 
 // hooks looks at what is to hear of changes, without sending anything.
 func (d *doctor) hooks() {
-	const mend = "gpuboard notify --test"
+	mend := d.own("notify --test")
 	carrier, err := d.app.carrier(d.cfg)
 	if err != nil {
 		d.bad("notify:config", "see docs/notify.md", "%v", err)

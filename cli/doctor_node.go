@@ -169,7 +169,7 @@ func (d *doctor) me() string {
 func (d *doctor) spool(ctx context.Context) {
 	dir := d.cfg.string("spool")
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		d.note("spool:missing", "gpuboard collect", "the spool %s is not there yet; collect and run make it", dir)
+		d.note("spool:missing", d.own("collect"), "the spool %s is not there yet; collect and run make it", dir)
 		return
 	}
 	s, err := spool.Open(dir)
@@ -192,7 +192,7 @@ func (d *doctor) spool(ctx context.Context) {
 // loop looks for the loop, or for what collect leaves when cron calls it.
 func (d *doctor) loop(host string) {
 	dir, now := d.cfg.string("spool"), d.app.now()
-	start := "gpuboard check " + host
+	start := d.own("check " + host)
 	held, err := loopHeld(dir)
 	if err != nil {
 		d.bad("loop:unknown", start, "%v", err)
@@ -206,7 +206,7 @@ func (d *doctor) loop(host string) {
 		case age > beatLimit(beat.Every):
 			d.bad("loop:hangs", start, "the loop (pid %d) holds its lock and has been silent for %v", beat.PID, age.Round(time.Second))
 		case beat.Version != version():
-			d.bad("loop:old-version", "gpuboard check kill; "+start, "the loop (pid %d) is still version %s", beat.PID, beat.Version)
+			d.bad("loop:old-version", d.own("check kill")+"; "+start, "the loop (pid %d) is still version %s", beat.PID, beat.Version)
 		default:
 			d.ok("loop:ok", "the loop (pid %d) beat %v ago", beat.PID, max(age, 0).Round(time.Second))
 		}
@@ -303,7 +303,7 @@ func (d *doctor) complain(err error, code, mend string) {
 // registered asks Consul whether it knows this node.
 func (d *doctor) registered(ctx context.Context, host string) {
 	if !d.cfg.bool("register.enabled") {
-		d.note("register:off", "gpuboard check "+host+" --register", "this node does not register with Consul")
+		d.note("register:off", d.own("check "+host+" --register"), "this node does not register with Consul")
 		return
 	}
 	answer, ok := d.askConsul(ctx)
@@ -315,13 +315,13 @@ func (d *doctor) registered(ctx context.Context, host string) {
 			continue
 		}
 		if h.Check == inventory.Critical {
-			d.bad("register:critical", "gpuboard check "+host, "Consul knows %s and takes it for dead: %s", host, h.CheckOutput)
+			d.bad("register:critical", d.own("check "+host), "Consul knows %s and takes it for dead: %s", host, h.CheckOutput)
 		} else {
 			d.ok("register:ok", "Consul knows %s (%s)", host, h.Check)
 		}
 		return
 	}
-	d.bad("register:missing", "gpuboard register", "Consul knows %d hosts, and %s is not among them", len(answer.Hosts), host)
+	d.bad("register:missing", d.own("register"), "Consul knows %d hosts, and %s is not among them", len(answer.Hosts), host)
 }
 
 // askConsul asks which hosts there are, and tells when that does not work.

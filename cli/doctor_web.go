@@ -38,12 +38,12 @@ func (d *doctor) web(ctx context.Context) {
 	}
 	d.roots(ctx)
 	d.bookings(data, state)
-	if d.directory("site", site, "gpuboard generate --data "+word(data)+" --site "+word(site), true) {
+	if d.directory("site", site, d.own("generate --data "+word(data)+" --site "+word(site)), true) {
 		d.oneFileSystem(ctx, "the site", site, 4)
 		d.room("the site", site)
 		d.generation(site)
 	}
-	if d.directory("state", state, "gpuboard generate --state "+word(state), true) {
+	if d.directory("state", state, d.own("generate --state "+word(state)), true) {
 		d.oneFileSystem(ctx, "the state directory", state, 1)
 		d.room("the state directory", state)
 		d.remembered(state)
@@ -60,7 +60,7 @@ func (d *doctor) web(ctx context.Context) {
 			d.ok("discovery:ok", "Consul names %d hosts", len(answer.Hosts))
 		}
 	} else {
-		d.note("discovery:off", "gpuboard doctor web --consul-enabled", "Consul is not asked; hosts are those listed, and those that send")
+		d.note("discovery:off", d.own("doctor web --consul-enabled"), "Consul is not asked; hosts are those listed, and those that send")
 	}
 	d.published(ctx, site)
 }
@@ -154,7 +154,7 @@ func (d *doctor) bookings(data, state string) {
 		return
 	}
 	if strings.Contains(path, "://") {
-		d.note("booking:remote", "gpuboard bookings", "%s is on another machine; the web host needs a file of its own", path)
+		d.note("booking:remote", d.own("bookings"), "%s is on another machine; the web host needs a file of its own", path)
 		return
 	}
 	dir := filepath.Dir(path)
@@ -218,7 +218,7 @@ func placed(p snapshot.Problem) string {
 func (d *doctor) generation(site string) {
 	text, err := os.ReadFile(filepath.Join(site, "health.json"))
 	if err != nil {
-		d.bad("site:never", "gpuboard generate", "no generation has been made: %v", err)
+		d.bad("site:never", d.own("generate"), "no generation has been made: %v", err)
 		return
 	}
 	var health struct {
@@ -226,12 +226,12 @@ func (d *doctor) generation(site string) {
 		ProblemCount int       `json:"problem_count"`
 	}
 	if err := json.Unmarshal(text, &health); err != nil || health.GeneratedAt.IsZero() {
-		d.bad("site:damaged", "gpuboard generate", "%s is not gpuboard's: %v", filepath.Join(site, "health.json"), err)
+		d.bad("site:damaged", d.own("generate"), "%s is not gpuboard's: %v", filepath.Join(site, "health.json"), err)
 		return
 	}
 	age := d.app.now().Sub(health.GeneratedAt)
 	if limit := max(3*d.cfg.duration("interval"), 3*time.Minute); age > limit {
-		d.bad("site:old", "gpuboard generate -v; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
+		d.bad("site:old", d.own("generate -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
 		return
 	}
 	d.ok("site:fresh", "the last generation is %v old, with %d problems on it", max(age, 0).Round(time.Second), health.ProblemCount)
@@ -271,7 +271,7 @@ func (d *doctor) remembered(state string) {
 	// To open it as the generator does would set a damaged one aside.
 	head := make([]byte, 16)
 	if _, err := io.ReadFull(f, head); err != nil || string(head) != "SQLite format 3\x00" {
-		d.bad("history:damaged", "gpuboard generate    (sets it aside and begins anew)", "%s is not a history", db)
+		d.bad("history:damaged", d.own("generate")+"    (sets it aside and begins anew)", "%s is not a history", db)
 		return
 	}
 	d.ok("history:ok", "%s can be opened", db)
@@ -352,7 +352,7 @@ func (d *doctor) compare(url, kind string, resp *http.Response, body, want []byt
 			return // a generation came in between
 		}
 		if packed != "" {
-			d.bad("web:gzip", "gpuboard generate    (writes the .gz again), or turn gzip_static off", "%s is not what %s holds: the web server has an old .gz, or a cache", what, file)
+			d.bad("web:gzip", d.own("generate")+"    (writes the .gz again), or turn gzip_static off", "%s is not what %s holds: the web server has an old .gz, or a cache", what, file)
 			return
 		}
 		d.bad("web:different", "point the web server at this site, and let nothing cache it", "%s is not what %s holds", what, file)

@@ -125,7 +125,7 @@ func (s *setup) write() error {
 	}
 	dirs := map[string]os.FileMode{"setup": 0o755}
 	if s.side == sideWeb {
-		dirs["data/drop"], dirs["site"], dirs["state"] = 0o755, 0o755, 0o700
+		dirs["data/drop"], dirs["site"], dirs["state"], dirs["state/keys"] = 0o755, 0o755, 0o700, 0o700
 	} else {
 		dirs["spool"] = 0o700
 	}
@@ -165,7 +165,9 @@ func (s *setup) put(name, content string) error {
 	}
 	if err == nil {
 		_, err = f.WriteString(content)
-		err = errors.Join(err, f.Close())
+		if err = errors.Join(err, f.Close()); err != nil {
+			_ = os.Remove(path) // half of it would be kept the next time
+		}
 	}
 	if err != nil {
 		return fail(exitError, fmt.Errorf("writing a file: %w", err), "")
@@ -347,7 +349,7 @@ func (s *setup) next() string {
 	}
 	s.own(&b, "data/comments.json", "site", "state")
 	step("the first, empty site", s.exe+" generate -v"+config)
-	step("a door for the nodes: with root, "+at("setup/sshd/gpuboard.conf")+" says how; without, a key for each node and",
+	step("a door for the nodes: with root, "+at("setup/sshd/gpuboard.conf")+" says how; without, put each node's public key into "+at("state/keys")+" as HOST.pub, and",
 		s.exe+" receive --listen :2222"+config)
 	step("a web server: "+at("setup/nginx")+", or the built-in one", s.exe+" serve --listen :8080"+config)
 	step("what is in force, and whether it works", s.exe+" doctor web"+config)

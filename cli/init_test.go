@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"gpuboard/booking"
+	"gpuboard/internal/consultest"
 	"gpuboard/internal/sshtest"
 )
 
@@ -101,6 +104,86 @@ func TestInitKeepsWhatIsThere(t *testing.T) {
 	}
 	if !strings.Contains(out, "kept   "+dir+"/gpuboard.yml\n") || !strings.Contains(out, "wrote  "+dir+"/setup/cron\n") {
 		t.Errorf("said\n%s", out)
+	}
+}
+
+// TestInitsAtOnce: two administrators with one idea. Every file is written by
+// one of them, whole.
+func TestInitsAtOnce(t *testing.T) {
+	b := newBed(t)
+	outs := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range outs {
+		all.Go(func() {
+			out, errs, code := b.run("init", "web", b.path("web"))
+			if code != exitOK {
+				t.Errorf("exit %d\n%s", code, errs)
+			}
+			outs[i] = out
+		})
+	}
+	all.Wait()
+	wrote := map[string]int{}
+	for _, out := range outs {
+		for line := range strings.Lines(out) {
+			if path, ok := strings.CutPrefix(line, "wrote  "); ok {
+				wrote[strings.TrimSpace(path)]++
+			}
+		}
+	}
+	_, alone := initialised(t, sideWeb)
+	n := 0
+	err := filepath.WalkDir(alone, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		n++
+		there := b.path("web", strings.TrimPrefix(path, alone))
+		if want := strings.ReplaceAll(readText(t, path), alone, b.path("web")); readText(t, there) != want {
+			t.Errorf("%s is not whole", there)
+		}
+		if wrote[there] != 1 {
+			t.Errorf("%s was written %d times", there, wrote[there])
+		}
+		return nil
+	})
+	if err != nil || n != len(wrote) || n < 10 {
+		t.Errorf("%d files, and %d written: %v", n, len(wrote), err)
+	}
+}
+
+// TestInitFollowsNoLinks: a name that is a link is taken, wherever it leads.
+func TestInitFollowsNoLinks(t *testing.T) {
+	b := newBed(t)
+	b.write("elsewhere", "theirs\n")
+	b.must(os.MkdirAll(b.path("web/data"), 0o755))
+	b.must(os.Symlink(b.path("elsewhere"), b.path("web/gpuboard.yml")))
+	b.must(os.Symlink(b.path("nowhere"), b.path("web/data/comments.json")))
+	out, errs, code := b.run("init", "web", b.path("web"))
+	if code != exitOK || strings.Count(out, "kept   ") != 2 {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if readText(t, b.path("elsewhere")) != "theirs\n" {
+		t.Error("it wrote through the link")
+	}
+	if _, err := os.Lstat(b.path("nowhere")); err == nil {
+		t.Error("it made what the link leads to")
+	}
+}
+
+// TestInitOnAFullDisk leaves no half of a file, which would be kept the next time.
+func TestInitOnAFullDisk(t *testing.T) {
+	sshtest.RequireRoot(t)
+	b := newBed(t)
+	b.must(os.Mkdir(b.path("web"), 0o755))
+	b.mount("web", "size=16k")
+	if _, errs, code := b.run("init", "web", b.path("web")); code != exitError || !strings.Contains(errs, "no space left") {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
+	b.must(syscall.Mount("none", b.path("web"), "tmpfs", syscall.MS_REMOUNT, "size=1m"))
+	b.do("init", "web", b.path("web"))
+	if text := readText(t, b.path("web/gpuboard.yml")); !strings.HasSuffix(text, "#  NVIDIA A100-SXM4-80GB: A100\n") {
+		t.Errorf("the configuration ends with %q", text[max(0, len(text)-100):])
 	}
 }
 
@@ -216,6 +299,27 @@ func TestInitFilesAreAccepted(t *testing.T) {
 			"fastcgi_temp_path %[1]s;\nuwsgi_temp_path %[1]s;\nscgi_temp_path %[1]s;\ninclude gpuboard/http.conf;\ninclude gpuboard/host.conf;\n}\n", b.dir))
 		if out, err := exec.Command(program, "-t", "-c", b.path("nginx.conf"), "-p", b.dir).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("consul", func(t *testing.T) {
+		// The agent reads a directory of files, of which this is one.
+		program := consultest.Program(t)
+		b.write("consul/base.json", `{"data_dir": "`+b.path("consul-data")+`", "bind_addr": "127.0.0.1"}`)
+		b.write("consul/gpuboard.json", readText(t, node+"/setup/consul/gpuboard.json"))
+		if out, err := exec.Command(program, "validate", b.path("consul")).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("cron", func(t *testing.T) {
+		program := sshtest.Require(t, "crontab")
+		for _, dir := range []string{web, node} {
+			if out, err := exec.Command(program, "-n", dir+"/setup/cron").CombinedOutput(); err != nil || strings.Contains(string(out), "rror") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			// A % would begin the command's standard input.
+			if text := readText(t, dir+"/setup/cron"); strings.Contains(text, "%") {
+				t.Errorf("it holds a percent sign:\n%s", text)
+			}
 		}
 	})
 }

@@ -50,7 +50,7 @@ func (a *app) receiveCommand() *cobra.Command {
 				},
 			})
 			if err != nil {
-				return fail(exitUsage, err, "gpuboard receive --help shows how to make a node's key")
+				return fail(exitUsage, err, "a node's public key is "+filepath.Join(keys, "HOST.pub")+"; gpuboard receive --help shows how to make one")
 			}
 			return nil
 		},
