@@ -292,6 +292,9 @@ func (d *doctor) complain(err error, code, mend string) {
 	if code == publisher.CodeRemoteDir {
 		mend = "on the server, make the directory that to: names, writable by the node's account"
 	}
+	if names := d.cfg.list("identity"); errors.Is(err, fs.ErrNotExist) && code == publisher.CodeKeyUnreadable && len(names) == 1 {
+		mend = "ssh-keygen -q -t ed25519 -N '' -f " + word(names[0]) + "    (and bring " + names[0] + ".pub to the web host)"
+	}
 	if code == publisher.CodeLost && strings.Contains(err.Error(), "opening an SFTP session") {
 		// The key was taken: what ends a session behind that is the server's own setting.
 		code = publisher.CodeNoSFTP
