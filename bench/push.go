@@ -37,12 +37,8 @@ func (s *suite) pushes() error {
 	return s.with(func(h *harness) error {
 		server := sshtest.Start(h, sshtest.Options{Command: sshtest.LockedDown})
 		proxy := sshtest.NewProxy(h, server.Addr)
-		known, err := os.ReadFile(server.KnownHosts)
-		if err != nil {
-			return err
-		}
 		hosts := filepath.Join(s.dir, "known_hosts")
-		if err := os.WriteFile(hosts, []byte(strings.ReplaceAll(string(known), fmt.Sprintf("]:%d ", server.Port), fmt.Sprintf("]:%d ", proxy.Port))), 0o600); err != nil {
+		if err := rewriteKnown(server, proxy, hosts); err != nil {
 			return err
 		}
 		target, err := publisher.ParseTarget(fmt.Sprintf("sftp://%s@127.0.0.1:%d/", server.User, proxy.Port))
@@ -60,6 +56,15 @@ func (s *suite) pushes() error {
 		plain := sshtest.Start(h, sshtest.Options{}) // scp asks for more than a node may
 		return s.fresh(o, proxy, server, one(bundle), plain, sshtest.NewProxy(h, plain.Addr))
 	})
+}
+
+// rewriteKnown writes known_hosts of a server as it is reached through a proxy.
+func rewriteKnown(server *sshtest.Server, proxy *sshtest.Proxy, file string) error {
+	known, err := os.ReadFile(server.KnownHosts)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(strings.ReplaceAll(string(known), fmt.Sprintf("]:%d ", server.Port), fmt.Sprintf("]:%d ", proxy.Port))), 0o600)
 }
 
 func (s *suite) kept(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.Server, bundle one) error {
