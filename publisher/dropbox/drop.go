@@ -155,10 +155,14 @@ func plain(p string) (string, bool) {
 }
 
 // Fileread denies.
-func (s *session) Fileread(*sftp.Request) (io.ReaderAt, error) { return nil, sftp.ErrSSHFxPermissionDenied }
+func (s *session) Fileread(*sftp.Request) (io.ReaderAt, error) {
+	return nil, sftp.ErrSSHFxPermissionDenied
+}
 
 // Filelist denies listing and looking.
-func (s *session) Filelist(*sftp.Request) (sftp.ListerAt, error) { return nil, sftp.ErrSSHFxPermissionDenied }
+func (s *session) Filelist(*sftp.Request) (sftp.ListerAt, error) {
+	return nil, sftp.ErrSSHFxPermissionDenied
+}
 
 // Filewrite creates a temporary. Files under their real name are never opened,
 // so what a reader finds there was renamed into place.

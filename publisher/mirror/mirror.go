@@ -32,7 +32,7 @@ const (
 	maxListingBytes = 16 << 20  // the listing of all drops
 	maxRefreshBytes = 256 << 20 // everything else; what is left comes with the next refresh
 	maxHours        = 160       // hour files per host: 48 h, with boots
-	maxHourBytes    = 4 << 30   // hour files of one root; the oldest are not fetched
+	maxHourBytes    = 4 << 30   // hour files of one root; older ones are not fetched then
 	atOnce          = 64        // requests under way
 	listEvery       = 5 * time.Minute
 	settled         = 2 * time.Second // SFTP tells times in whole seconds
@@ -66,6 +66,7 @@ type Stats struct {
 type Mirror struct {
 	o     Options
 	hosts map[string]*host
+	most  int64 // maxHourBytes, but for tests
 	// newest is the newest modification time that the server has told: its clock
 	// shows at least that.
 	newest time.Time
@@ -79,7 +80,8 @@ type Mirror struct {
 type host struct {
 	places []place // where a latest file was, at the last listing
 	listed time.Time
-	hours  []remoteFile
+	hours  []remoteFile // of that listing, until they are fetched
+	kept   int64        // bytes of hour files in the copy
 }
 
 // A place is a directory that a node may write to: the drop, or "in" in it.
@@ -109,7 +111,7 @@ func New(o Options) (*Mirror, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Mirror{o: o, hosts: map[string]*host{}}, nil
+	return &Mirror{o: o, hosts: map[string]*host{}, most: maxHourBytes}, nil
 }
 
 // Close ends the connection, and a refresh under way.

@@ -182,6 +182,31 @@ func TestAHostileServerIsHeldOff(t *testing.T) {
 	}
 }
 
+func TestHoursAreBoundedInAll(t *testing.T) {
+	f := newFar(t)
+	old := noon.Add(-time.Hour)
+	f.m.Allow(3 << 20)
+	mib := strings.Repeat("x", 1<<20)
+	for _, host := range []string{"gpu01", "gpu02"} {
+		for _, hour := range []string{"08", "09", "10"} {
+			f.put(host+"/hour-20261120T"+hour+"-aaaaaaaa.jsonl.gz", mib, old)
+		}
+	}
+	f.refresh(3, snapshot.BadTooMany) // the newest, of all hosts
+	for _, name := range []string{"gpu01/hour-20261120T10-aaaaaaaa.jsonl.gz", "gpu02/hour-20261120T10-aaaaaaaa.jsonl.gz"} {
+		if _, err := os.Stat(filepath.Join(f.copied, "drop", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	// What was fetched before counts, also where it is not listed again.
+	f.now = f.now.Add(time.Minute)
+	f.put("gpu03/hour-20261120T11-aaaaaaaa.jsonl.gz", mib, old)
+	f.refresh(0, snapshot.BadTooMany)
+	f.begin()
+	f.m.Allow(5 << 20)
+	f.refresh(2, snapshot.BadTooMany)
+}
+
 func TestAServerThatIsAwayLeavesTheCopy(t *testing.T) {
 	f := newFar(t)
 	f.put("gpu01/latest.json.gz", "one", noon.Add(-time.Hour))

@@ -333,27 +333,35 @@ func (w *work) hours(ctx context.Context, names []string) error {
 	var total int64
 	var missing []remoteFile
 	for _, name := range names {
-		hours := w.m.hosts[name].hours
+		h := w.m.hosts[name]
+		hours := h.hours
+		if hours != nil {
+			h.kept = 0
+		}
 		slices.SortFunc(hours, func(a, b remoteFile) int { return strings.Compare(path.Base(b.rel), path.Base(a.rel)) })
 		for i, f := range hours {
 			if i >= maxHours || !fetchable(f.info) {
 				continue
 			}
 			if local, err := os.Lstat(w.local(f.rel)); err == nil && same(local, f.info) {
-				total += f.info.Size()
+				h.kept += f.info.Size()
 				continue
 			}
 			missing = append(missing, f)
 		}
-		w.m.hosts[name].hours = nil // until it is listed again
+		h.hours = nil // until it is listed again
+		total += h.kept
 	}
 	slices.SortFunc(missing, func(a, b remoteFile) int { return strings.Compare(path.Base(b.rel), path.Base(a.rel)) })
 	byName := map[string]remoteFile{}
 	var order []string
 	for _, f := range missing {
-		if total += f.info.Size(); total > maxHourBytes {
+		if total += f.info.Size(); total > w.m.most {
+			w.problem(snapshot.BadTooMany, "", "finished hours have more than %d MiB; older ones are not fetched", w.m.most>>20)
 			break
 		}
+		name, _, _ := strings.Cut(f.rel, "/")
+		w.m.hosts[name].kept += f.info.Size()
 		byName[f.rel] = f
 		order = append(order, f.rel)
 	}
