@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -91,6 +92,9 @@ func (a *app) report(err error) int {
 	default:
 		f = classify(err)
 	}
+	if hint, passing := passes(f.err); passing && (f.code != exitTempFail || f.hint == "") {
+		f = &failure{exitTempFail, f.err, hint}
+	}
 	fmt.Fprintf(a.stderr, "gpuboard: error: %s\n", printable(f.err.Error()))
 	if f.hint != "" {
 		fmt.Fprintf(a.stderr, "gpuboard: hint: %s\n", printable(f.hint))
@@ -101,8 +105,13 @@ func (a *app) report(err error) int {
 // hinter is implemented by errors of the rooms that know what to do next.
 type hinter interface{ Hint() string }
 
-// temporary is implemented by errors that may pass by themselves.
-type temporary interface{ Temporary() bool }
+// temporary is implemented by errors of the rooms that may pass by themselves.
+// It asks for a hint, too, because the system's own error numbers have such a
+// method and mean another thing.
+type temporary interface {
+	hinter
+	Temporary() bool
+}
 
 // classify finds the exit code of an error that does not carry one.
 func classify(err error) *failure {
@@ -126,6 +135,23 @@ func classify(err error) *failure {
 		f.code, f.hint = exitUsage, "gpuboard --help lists the commands, gpuboard COMMAND --help its flags"
 	}
 	return f
+}
+
+// passes recognises what a disk says that is full, failing or locked against
+// writing: nothing is wrong with the command, and the same one may work later.
+func passes(err error) (hint string, passing bool) {
+	is := func(numbers ...syscall.Errno) bool {
+		return slices.ContainsFunc(numbers, func(e syscall.Errno) bool { return errors.Is(err, e) })
+	}
+	switch {
+	case is(syscall.ENOSPC, syscall.EDQUOT):
+		return "look at: df -h; df -i; quota", true
+	case is(syscall.EROFS):
+		return "the file system is mounted read-only, as after an error of the disk; look at: mount; dmesg", true
+	case is(syscall.EIO, syscall.ESTALE):
+		return "the disk or the file server fails; look at: dmesg", true
+	}
+	return "", false
 }
 
 // isUsage recognises what cobra and pflag report without a type of its own.

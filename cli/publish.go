@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,6 +69,7 @@ func (a *app) publisher(cfg *config, keep bool) (*publisher.Publisher, error) {
 		ResolveConfig: func(ctx context.Context, host string) ([]byte, error) { return sshConfig(ctx, host) },
 		StateDir:      filepath.Join(cfg.string("spool"), "push"),
 		WriteFile:     writeDrop,
+		Sweep:         a.sweepDrop,
 		Log:           a.log(),
 	})
 }
@@ -76,5 +78,12 @@ func (a *app) publisher(cfg *config, keep bool) (*publisher.Publisher, error) {
 // be another user, reads it.
 func writeDrop(path string, data []byte) error {
 	_, err := atomicfile.Write(path, data, fs.FileMode(0o644))
+	return err
+}
+
+// sweepDrop removes what a killed publisher left in a local drop. The server's
+// side of a remote one is remembered by the publisher itself.
+func (a *app) sweepDrop(dir string) error {
+	_, err := atomicfile.Sweep(dir, 10*time.Minute, a.now())
 	return err
 }

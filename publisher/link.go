@@ -46,6 +46,7 @@ type meter struct {
 	net.Conn
 	up, down atomic.Int64
 	timedOut atomic.Bool
+	broke    atomic.Bool  // a write failed
 	limit    atomic.Int64 // of down, beyond which the connection ends; 0: none
 	tooMuch  atomic.Bool  // it did
 	greeting [64]byte     // what was read first
@@ -72,6 +73,11 @@ func (m *meter) Write(b []byte) (int, error) {
 	n, err := m.Conn.Write(b)
 	m.up.Add(int64(n))
 	m.note(err)
+	if err != nil {
+		// The SSH library waits for the answer all the same, until the deadline.
+		m.broke.Store(true)
+		m.Close()
+	}
 	return n, err
 }
 
@@ -159,7 +165,12 @@ func (p *Publisher) dial(ctx context.Context) (_ *link, err error) {
 	}
 	l.sftp, l.out, err = openSFTP(l.hops[len(l.hops)-1])
 	if err != nil {
-		return nil, p.transportError(ctx, l.base.timedOut.Load(), "opening an SFTP session on "+p.opts.Target.Host, err)
+		doing := "opening an SFTP session on " + p.opts.Target.Host
+		if l.base.broke.Load() {
+			// What the SSH library says then reads as if the server denied a session.
+			return nil, &Error{Code: CodeLost, again: true, Err: fmt.Errorf("%s: the connection broke: %w", doing, err)}
+		}
+		return nil, p.transportError(ctx, l.base.timedOut.Load(), doing, err)
 	}
 	if err := l.extensions(p.opts.Target.Host); err != nil && !p.opts.readOnly {
 		return nil, err

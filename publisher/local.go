@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // putLocal returns the writer for a file target. It makes drop/<host>/ beneath
@@ -18,6 +19,11 @@ func (p *Publisher) putLocal() func(name string, data []byte) error {
 		if !ready {
 			if err := p.makeDrop(); err != nil {
 				return err
+			}
+			if p.opts.Sweep != nil {
+				if err := p.opts.Sweep(drop); err != nil {
+					p.opts.Log.Warn("sweeping the drop", "dir", drop, "err", err) // it harms nobody
+				}
 			}
 			ready = true
 		}
@@ -34,21 +40,32 @@ func (p *Publisher) makeDrop() error {
 		if err == nil {
 			err = fmt.Errorf("%s is not a directory", dir)
 		}
-		return configError(CodeLocalDir, "create it: mkdir -p "+shellWord(dir), fmt.Errorf("opening the data directory: %w", err))
+		return dropError("create it: mkdir -p "+shellWord(dir), fmt.Errorf("opening the data directory: %w", err))
 	}
 	for _, name := range []string{"drop", filepath.Join("drop", p.opts.Host)} {
 		full := filepath.Join(dir, name)
 		if err := os.Mkdir(full, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return configError(CodeLocalDir, "look at: ls -ld "+shellWord(filepath.Dir(full)), fmt.Errorf("creating the drop: %w", err))
+			return dropError("look at: ls -ld "+shellWord(filepath.Dir(full)), fmt.Errorf("creating the drop: %w", err))
 		}
 		// A link planted here would send one host's files into another's drop.
 		info, err := os.Lstat(full)
 		if err != nil {
-			return configError(CodeLocalDir, "", fmt.Errorf("looking at the drop: %w", err))
+			return dropError("", fmt.Errorf("looking at the drop: %w", err))
 		}
 		if !info.IsDir() {
 			return configError(CodeLocalDir, "remove it: rm "+shellWord(full), fmt.Errorf("looking at the drop: %s is not a directory of its own", full))
 		}
 	}
 	return nil
+}
+
+// dropError sorts what is wrong with the directory of a local drop: a full or a
+// failing disk may be well by itself later, all else is somebody's to mend.
+func dropError(hint string, err error) *Error {
+	for _, passing := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ESTALE} {
+		if errors.Is(err, passing) {
+			return &Error{Code: CodeLocal, Err: err, hint: hint}
+		}
+	}
+	return configError(CodeLocalDir, hint, err)
 }

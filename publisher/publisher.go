@@ -83,6 +83,8 @@ type Options struct {
 	StateDir string
 	// WriteFile replaces a local file atomically; a file target needs it.
 	WriteFile func(path string, data []byte) error
+	// Sweep removes from a local drop what a killed writer left there; nil: nobody does.
+	Sweep func(dir string) error
 	// Log takes details at debug level and skipped known_hosts lines as warnings; default: none.
 	Log *slog.Logger
 
