@@ -35,7 +35,7 @@ type Call struct {
 func (c Call) String() string { return c.Name + " " + c.On }
 
 // random matches what differs between two runs in the names of files.
-var random = regexp.MustCompile(`[A-Z2-7]{26}|[0-9a-f]{20}-[0-9]+|[0-9a-f]{20}|\[[0-9]+\]`)
+var random = regexp.MustCompile(`[A-Z2-7]{26}|[0-9a-f]{12,}|-[0-9]+\b|\[[0-9]+\]`)
 
 // kind is the call without what differs from run to run.
 func (c Call) kind() string { return random.ReplaceAllString(c.String(), "*") }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/booking"
+	"gpuboard/internal/faulttest"
+	"gpuboard/internal/sshtest"
+)
+
+// people is a file that people wrote, in their own way.
+const people = `{ // our bookings
+  "atlas": {"1": {"name": "bob", "date": "2099-01-01 12:00", "comment": "the long run"},},
+  /* keep */ "boreas": []
+}
+`
+
+// bookings reads comments.json and returns who has booked what. It has to be
+// well-formed, with what people wrote still in it.
+func bookings(t testing.TB, when, file string) []string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Errorf("%s: %v", when, err)
+		return nil
+	}
+	if len(data) < len(people) || !strings.Contains(string(data), "/* keep */") || !strings.HasPrefix(string(data), "{ // our bookings") {
+		t.Errorf("%s: comments.json is %q", when, data)
+	}
+	cal := booking.Parse(filepath.Base(file), data, time.UTC, booking.Options{})
+	if cal.Broken || len(cal.Problems) > 0 {
+		t.Errorf("%s: comments.json: %v", when, cal.Problems)
+	}
+	var who []string
+	for _, b := range cal.Bookings {
+		who = append(who, fmt.Sprintf("%s:%d %s", b.Host, b.Target.Index, b.Name))
+	}
+	slices.Sort(who)
+	return who
+}
+
+// makingABooking is the scene of somebody who books atlas:0. where are the flags
+// that lead to the file.
+func makingABooking(t *testing.T, program, dir string, choose func(faulttest.Call) bool, where ...string) faulttest.Scene {
+	data := filepath.Join(dir, "data")
+	file := filepath.Join(data, "comments.json")
+	putFile(t, file, []byte(people), 0o664)
+	args := func(gpu, name string) []string {
+		return append([]string{"book", "atlas:" + gpu, "--until", "2099-02-02 12:00", "--name", name, "--timezone", "UTC"}, where...)
+	}
+	before := bookings(t, "before", file)
+	s := faulttest.Scene{Dir: dir, Program: program, Args: args("0", "eva"), Choose: choose}
+	s.Check = func(t testing.TB, r faulttest.Run) {
+		sane(t, r, 0, 75)
+		said := r.String()
+		with := append([]string{"atlas:0 eva"}, before...)
+		now := bookings(t, said, file)
+		made := slices.Equal(now, with)
+		if !made && (r.Exit == 0 || !slices.Equal(now, before)) {
+			t.Errorf("%s: exit %d, and the bookings are %q: %s", said, r.Exit, now, r.Said)
+		}
+		if r.Exit == 0 && !strings.Contains(r.Said, "booked for eva") && strings.HasPrefix(r.Hit.On, "/") {
+			t.Errorf("%s: exit 0, and said %q", said, r.Said)
+		}
+		// A lock that a dead program holds is broken when it is old.
+		age(t, data)
+		if code, out := ran(t, program, args("2", "kim")...); code != 0 {
+			t.Errorf("%s: the next booking: exit %d: %s", said, code, out)
+		}
+		want := append(slices.Clone(now), "atlas:2 kim")
+		slices.Sort(want)
+		if now := bookings(t, said+", and the next", file); !slices.Equal(now, want) {
+			t.Errorf("%s: after the next booking there are %q, want %q", said, now, want)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o664 {
+			t.Errorf("%s: comments.json: %v, %v", said, info.Mode(), err)
+		}
+		entries, err := os.ReadDir(data)
+		for _, e := range entries {
+			switch e.Name() {
+			case "comments.json", ".comments.json.previous", ".comments.json.flock":
+			default:
+				t.Errorf("%s: left behind: %s", said, e.Name())
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	return s
+}
+
+func TestBookAtEverySystemCall(t *testing.T) {
+	faulttest.Require(t)
+	program := builtProgram(t)
+	report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {
+		return makingABooking(t, program, dir, below(dir, true), "--data", filepath.Join(dir, "data"))
+	}, faulttest.Killed, faulttest.Broken, faulttest.NoSpace, faulttest.Full)
+	if report.Calls < 10 {
+		t.Errorf("only %d calls: that is no booking", report.Calls)
+	}
+}
+
+// bookingOverSFTP is the same from another machine; command is what the server runs.
+func bookingOverSFTP(t *testing.T, program, dir, command string) faulttest.Scene {
+	server := sshtest.Start(t, sshtest.Options{Command: command, Dir: filepath.Join(dir, "data")})
+	s := makingABooking(t, program, dir, func(c faulttest.Call) bool {
+		return c.Name == "write" && strings.HasPrefix(c.On, "socket:")
+	}, "--comments", fmt.Sprintf("sftp://%s@%s%s", server.User, server.Addr, filepath.Join(dir, "data", "comments.json")),
+		"--identity", server.Key, "--known-hosts", server.KnownHosts)
+	s.Settled = func() { settled(t, server) }
+	return s
+}
+
+// Where the file lies on a server, what changes it are the requests, and each
+// of them is a write to the connection.
+func TestBookOverSFTPAtEverySystemCall(t *testing.T) {
+	faulttest.Require(t)
+	program := builtProgram(t)
+	report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {
+		return bookingOverSFTP(t, program, dir, "internal-sftp")
+	}, faulttest.Killed, faulttest.Broken)
+	if report.Calls < 30 {
+		t.Errorf("only %d calls: that is no booking", report.Calls)
+	}
+}
