@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -162,6 +163,7 @@ func (l *local) Lock(ctx context.Context) (unlock func() error, err error) {
 		held, letGo, err = AcquireLock(ctx, dir, name, l.owner, pause)
 		if err == nil {
 			if err = l.file.Recover(ctx); err == nil {
+				l.sweep()
 				l.setHeld(held)
 				return func() error {
 					l.setHeld(nil)
@@ -179,6 +181,28 @@ func (l *local) Lock(ctx context.Context) (unlock func() error, err error) {
 	_ = release()
 	return nil, fmt.Errorf("locking %s: %w", l.path, err)
 }
+
+// sweep removes what a program left that was killed while it wrote a file that
+// it was going to stage, or while it broke a lock. Who holds the lock is the only
+// one to make such files.
+func (l *local) sweep() {
+	dir, base := filepath.Dir(l.path), filepath.Base(l.path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // they harm nobody
+	}
+	for _, e := range entries {
+		name := e.Name()
+		ours := atomicfile.IsTemp(name) && strings.HasPrefix(name, ".tmp-."+base+".") || strings.HasPrefix(name, "."+base+".lock.")
+		if info, err := e.Info(); ours && err == nil && info.Mode().IsRegular() && l.now().Sub(info.ModTime()) > leftAfter {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+	}
+}
+
+// leftAfter is the age at which such a file is surely nobody's: a program that
+// was asleep for so long has lost the lock.
+const leftAfter = 2 * LockTimeout
 
 func (l *local) setHeld(held func() bool) {
 	l.mu.Lock()
