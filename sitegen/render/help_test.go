@@ -212,11 +212,11 @@ func TestCodesLeadToTheHelp(t *testing.T) {
 // TestHelpOfAnotherTemplate names the page at fault.
 func TestHelpOfAnotherTemplate(t *testing.T) {
 	own := fstest.MapFS{}
-	names, err := fs.Glob(templates.Files(), "*")
+	names, err := fs.Glob(templates.Files(), "*.*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
+	for _, name := range append(names, templates.Script()...) {
 		b, err := fs.ReadFile(templates.Files(), name)
 		if err != nil {
 			t.Fatal(err)

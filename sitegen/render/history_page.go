@@ -355,7 +355,7 @@ type heatCell struct {
 }
 
 func (v *view) heatView(f *FleetPast) *heatView {
-	out := &heatView{Zone: v.words.zone.String(), Coverage: partOf(f.Spans[2].Coverage)}
+	out := &heatView{Zone: v.words.zoneName(f.AsOf), Coverage: partOf(f.Spans[2].Coverage)}
 	for i := range 7 {
 		wd := time.Weekday((i + 1) % 7)
 		d := heatDay{Name: v.words.weekdays[wd], Y: i * 18}

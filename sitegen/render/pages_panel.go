@@ -33,6 +33,7 @@ type dueView struct {
 func (v *view) bookings(r *rowView, g *board.GPU, ref time.Time, root string) {
 	if g.Booking != nil {
 		r.Booking = v.slot(g.Booking, ref, root)
+		r.Booking.Maintenance = r.Booking.Maintenance && g.State != board.Drained // which says it already
 	}
 	if g.Next != nil {
 		r.Next = v.slot(g.Next, ref, root)

@@ -133,3 +133,17 @@ func TestModelName(t *testing.T) {
 		}
 	}
 }
+
+func TestZoneName(t *testing.T) {
+	paris, err := time.LoadLocation("Europe/Paris")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := englishWords(t)
+	for zone, want := range map[*time.Location]string{time.UTC: "UTC", paris: "Europe/Paris", time.Local: at(0, 0, 0).In(time.Local).Format("MST")} {
+		w.zone = zone
+		if got := w.zoneName(at(0, 0, 0)); got != want {
+			t.Errorf("%s is called %q, want %q", zone, got, want)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func (v *view) page(kind, root string, built time.Time, interval time.Duration) 
 	p := page{
 		Kind: kind, Root: root, Lang: s.Lang, Title: clean(s.Title), Lab: clean(s.Lab), Version: clean(s.Version),
 		CSS: root + v.assets.css, JS: root + v.assets.js, Icon: root + "favicon.svg",
-		Demo: v.in.Board.Demo, Help: v.in.Help, Zone: v.words.zone.String(),
+		Demo: v.in.Board.Demo, Help: v.in.Help, Zone: v.words.zoneName(v.in.Board.GeneratedAt),
 		Interval: int(interval / time.Second),
 	}
 	switch kind {

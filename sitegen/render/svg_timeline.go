@@ -23,7 +23,8 @@ type timeline struct {
 	More int // rows left out
 }
 
-type tick struct{ X, Text string }
+// A tick is a mark on an axis; Short is for a narrow screen, where it is needed.
+type tick struct{ X, Text, Short string }
 
 type lane struct {
 	Label, Href string
@@ -74,7 +75,7 @@ func (v *view) timeline() *timeline {
 
 	t := &timeline{}
 	for m := firstMidnight(from, v.words.zone); m.Before(to); m = m.AddDate(0, 0, 1) {
-		t.Days = append(t.Days, tick{X: percent(at(m)), Text: v.words.date(m)})
+		t.Days = append(t.Days, tick{X: percent(at(m)), Text: v.words.date(m), Short: v.words.weekdays[m.Weekday()]})
 	}
 	for i, k := range keys {
 		if i == timelineRows {

@@ -151,6 +151,16 @@ func (w *words) near(t, ref time.Time) *moment {
 	}
 }
 
+// zoneName is what people call the zone. That of the machine has no name of its
+// own, so it goes by the letters that it has at a time.
+func (w *words) zoneName(at time.Time) string {
+	if w.zone == time.Local {
+		name, _ := at.In(w.zone).Zone()
+		return name
+	}
+	return w.zone.String()
+}
+
 // date is "Fri 20 Nov" of a time already in the zone.
 func (w *words) date(l time.Time) string { return w.time("date.day", l) }
 
