@@ -27,7 +27,7 @@ declare -A need=(
 	[sshd]=openssh-server [ssh]=openssh-client [nginx]=nginx-light [chromium]=chromium
 	[cron]=cron [ps]=procps [strace]=strace [sqlite3]=sqlite3
 	[apache2]=apache2 [htpasswd]=apache2-utils [caddy]=caddy [lighttpd]=lighttpd [promtool]=prometheus
-	[systemd-analyze]=systemd [groff]=groff-base [rpm]=rpm [ansible-playbook]=ansible-core [curl]=curl [jq]=jq
+	[systemd-analyze]=systemd [groff]=groff-base [rpm]=rpm [logrotate]=logrotate [ansible-playbook]=ansible-core [curl]=curl [jq]=jq
 )
 export PATH="$PATH:/usr/sbin:/sbin"
 missing=()

@@ -307,6 +307,15 @@ func onTime(t *testing.T, m *machinetest.Machine) {
 		}
 	}
 	m.Run("systemctl", "start", "gpuboard-node.service", "gpuboard-watch.service")
+
+	// The log of a loop by cron would be rotated as the account, in a directory
+	// that is not root's.
+	if _, err := exec.LookPath("logrotate"); err == nil {
+		m.Write("/var/lib/gpuboard/spool/run.log", "old\n", 0o600)
+		m.Run("chown", "gpuboard:", "/var/lib/gpuboard/spool/run.log")
+		m.Run("logrotate", "--force", "--state", "/root/rotated", "/etc/logrotate.d/gpuboard")
+		stays(t, m, "/var/lib/gpuboard/spool/run.log.1.gz", true)
+	}
 }
 
 // gone checks what a removed package leaves.

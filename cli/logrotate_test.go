@@ -1,0 +1,72 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/sshtest"
+)
+
+// TestLogIsRotated: a loop goes on writing to its log after logrotate was there.
+func TestLogIsRotated(t *testing.T) {
+	program := sshtest.Require(t, "logrotate")
+	t.Parallel()
+	capture, err := filepath.Abs("../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shipped, err := os.ReadFile("../deploy/logrotate/gpuboard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &beginner{t: t, dir: t.TempDir()}
+	b.env = append(os.Environ(), "HOME="+b.dir, "GPUBOARD_SPOOL="+b.dir+"/spool", "GPUBOARD_TO=file://"+b.dir+"/data", "GPUBOARD_EVERY=2s", "GPUBOARD_FAKE_SMI="+capture)
+	log := b.dir + "/spool/run.log"
+	until := func(what string) []byte {
+		t.Helper()
+		deadline := time.Now().Add(60 * time.Second)
+		for {
+			text, _ := os.ReadFile(log)
+			if bytes.Contains(text, []byte(what)) {
+				return text
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the log has no %q:\n%s", what, text)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	t.Cleanup(func() { b.types("gpuboard check kill") })
+	if out, code := b.types("gpuboard check gpu01"); code != 0 {
+		t.Fatal(out)
+	}
+	until("publishing: ") // there is no data directory
+
+	own := strings.Replace(string(shipped), "/var/lib/gpuboard/spool/run.log", log, 1)
+	if own = strings.Replace(own, "\tsu gpuboard gpuboard\n", "", 1); own == string(shipped) {
+		t.Fatal("the file is not what this test knows")
+	}
+	if err := os.WriteFile(b.dir+"/conf", []byte(own), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(program, "--force", "--state", b.dir+"/state", b.dir+"/conf").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if old, err := os.ReadFile(log + ".1.gz"); err != nil || len(old) < 20 {
+		t.Errorf("set aside: %d bytes, %v", len(old), err)
+	}
+	if err := os.Mkdir(b.dir+"/data", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if text := until("well again"); !bytes.HasPrefix(text, []byte("gpuboard: ")) || bytes.Contains(text, []byte("opening the data")) {
+		t.Errorf("after that it begins with %q", text[:min(len(text), 80)])
+	}
+	if out, code := b.types("gpuboard doctor node --host gpu01 --json"); code != 0 {
+		t.Errorf("what was set aside disturbs the spool:\n%s", out)
+	}
+}
