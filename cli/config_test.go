@@ -68,6 +68,7 @@ hosts:
     title: The big one
     gpus: 8
     maintenance: new fans
+    note:
 identity: [a, b]
 consul:
   service: gpus

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -38,6 +40,7 @@ func (c *config) readFile(path string, required bool) error {
 		return usagef("", "%s: %d bytes are too many for a configuration", path, len(data))
 	}
 	c.path = path
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin with it
 	r := configReader{config: c, path: path, lines: strings.Split(string(data), "\n")}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
@@ -45,7 +48,7 @@ func (c *config) readFile(path string, required bool) error {
 		if errors.As(err, &syntax) && syntax.GetToken() != nil {
 			return r.errorAt(syntax.GetToken(), "%s", syntax.GetMessage())
 		}
-		return fail(exitUsage, fmt.Errorf("%s: %w", path, err), "")
+		return fail(exitUsage, fmt.Errorf("%s:1:1: %s", path, snapshot.Text(err.Error(), maxComplaint)), "")
 	}
 	for _, doc := range file.Docs {
 		if doc.Body == nil {
@@ -67,11 +70,35 @@ type configReader struct {
 // errorAt points at a place in the file, with the line and a caret below it.
 func (r *configReader) errorAt(t *token.Token, format string, args ...any) error {
 	line, col := t.Position.Line, t.Position.Column
-	message := fmt.Sprintf("%s:%d:%d: %s", r.path, line, col, fmt.Sprintf(format, args...))
+	message := fmt.Sprintf("%s:%d:%d: %s", r.path, line, col, snapshot.Text(fmt.Sprintf(format, args...), maxComplaint))
 	if line >= 1 && line <= len(r.lines) {
-		message += fmt.Sprintf("\n    %s\n    %s^", withoutURLPaths(r.lines[line-1]), strings.Repeat(" ", max(col-1, 0)))
+		shown, at := pointedAt(r.lines[line-1], col-1)
+		message += fmt.Sprintf("\n    %s\n    %s^", shown, strings.Repeat(" ", at))
 	}
 	return fail(exitUsage, errors.New(message), "")
+}
+
+// What is shown of a configuration that is wrong: bytes of the complaint, and
+// characters of the line.
+const (
+	maxComplaint = 500
+	maxShown     = 100
+)
+
+// pointedAt is a line as it may be shown, and which of its characters to point
+// at: what hides secrets and what shortens it move the place.
+func pointedAt(line string, at int) (string, int) {
+	letters := []rune(strings.TrimRight(line, "\r"))
+	at = min(max(at, 0), len(letters))
+	before, shown := []rune(withoutURLPaths(string(letters[:at]))), []rune(withoutURLPaths(string(letters)))
+	at = min(len(before), len(shown))
+	if first := at - maxShown/2; first > 0 && len(shown) > maxShown {
+		shown, at = append([]rune("…"), shown[first:]...), at-first+1
+	}
+	if len(shown) > maxShown {
+		shown = append(shown[:maxShown:maxShown], '…')
+	}
+	return string(shown), at
 }
 
 func (r *configReader) section(prefix string, node ast.Node) error {
@@ -201,7 +228,11 @@ func (r *configReader) hostList(node *ast.SequenceNode) error {
 
 func (r *configReader) hostField(h *inventory.Entry, v *ast.MappingValueNode) error {
 	value := v.Value.GetToken().Value
-	switch name := v.Key.GetToken().Value; name {
+	name := v.Key.GetToken().Value
+	if _, plain := v.Value.(ast.ScalarNode); !plain {
+		return r.errorAt(v.Value.GetToken(), "%s takes a plain value", name)
+	}
+	switch name {
 	case "name":
 	case "title":
 		h.Title = value
@@ -216,9 +247,11 @@ func (r *configReader) hostField(h *inventory.Entry, v *ast.MappingValueNode) er
 	case "maintenance":
 		h.Maintenance = value
 	case "gpus":
-		if _, err := fmt.Sscanf(value, "%d", &h.GPUs); err != nil || h.GPUs < 0 || h.GPUs > snapshot.MaxGPUs {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 || n > snapshot.MaxGPUs {
 			return r.errorAt(v.Value.GetToken(), "gpus: %q is not a number of GPUs", value)
 		}
+		h.GPUs = n
 	default:
 		return r.errorAt(v.Key.GetToken(), "a host has no %q%s", name, didYouMean(name, []string{"name", "title", "group", "owner", "note", "address", "gpus", "maintenance"}))
 	}
@@ -249,22 +282,29 @@ func didYouMean(name string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// editDistance is Levenshtein's: how many letters to add, drop or change.
+// editDistance is how many letters to add, drop or change, or neighbours to
+// exchange, to make b of a. What is far longer than any name is just far.
 func editDistance(a, b string) int {
+	if len(a) > 200 {
+		return len(a)
+	}
+	var before, last []int
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
+		before, last, row = last, row, make([]int, len(b)+1)
 		row[0] = i
 		for j := 1; j <= len(b); j++ {
-			cost := diagonal
+			cost := last[j-1]
 			if a[i-1] != b[j-1] {
 				cost++
 			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
+			row[j] = min(cost, last[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
 		}
 	}
 	return row[len(b)]

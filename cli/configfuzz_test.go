@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestEverySlipIsRecognised misspells each setting, one letter at a time, and
+// expects the caret below the first letter and the right name behind it.
+func TestEverySlipIsRecognised(t *testing.T) {
+	for _, k := range keys() {
+		section, name, nested := strings.Cut(k.name, ".")
+		if !nested {
+			section, name = "", section
+		}
+		if len(name) < 3 {
+			continue
+		}
+		slips := map[string]string{
+			"a letter too few": name[:1] + name[2:], "a letter too many": name + name[len(name)-1:], "another letter": "x" + name[1:],
+			"two letters exchanged": name[:1] + name[2:3] + name[1:2] + name[3:],
+		}
+		for what, slip := range slips {
+			if slip == name || known(k.name, slip) {
+				continue
+			}
+			file, line, indent := slip+": 1\n", "1", ""
+			if nested {
+				file, line, indent = section+":\n  "+file, "2", "  "
+			}
+			_, err := try(t, "# first\n"+file, nil)
+			if err == nil {
+				t.Errorf("%s, with %s (%s), is accepted", k.name, what, slip)
+				continue
+			}
+			message := err.Error()
+			if !strings.Contains(message, `did you mean "`+k.name+`"?`) {
+				t.Errorf("%s, with %s:\n%s", k.name, what, message)
+			}
+			if want := "\n    " + indent + slip + ": 1\n    " + indent + "^"; !strings.HasSuffix(message, want) {
+				t.Errorf("%s (line %s), with %s, is shown as\n%s", k.name, line, what, message)
+			}
+		}
+	}
+}
+
+// known reports whether a slip makes another setting, or one as near.
+func known(name, slip string) bool {
+	if head, _, ok := strings.Cut(name, "."); ok {
+		slip = head + "." + slip
+	}
+	for _, k := range keys() {
+		if k.name != name && editDistance(k.name, slip) <= editDistance(name, slip) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestCaretStandsBelowWhatItMeans(t *testing.T) {
+	for _, tt := range []struct{ file, below string }{
+		{"every: soon\n", "soon"},
+		{"consul:\n    enabled:   perhaps\n", "perhaps"},
+		{"lab: \"Tübingen\"\nevery: später\n", "später"},
+		{"consul: {service: gpus, enabled: perhaps}\n", "perhaps"},
+		{"consul: {service: \"Größe\", enabled: perhaps}\n", "perhaps"},
+		{"hosts:\n  - name: a\n    gpus: 8x\n", "8x"},
+		{"hosts:\n  - name: a\n    title: {a: b}\n", "{"},
+		{"consul: {service: https://a.example/b/c, enabled: perhaps}\n", "perhaps"},
+		{"\ufeffevery: soon\n", "soon"},
+		{"lab: x\r\nevery: soon\r\n", "soon"},
+	} {
+		_, err := try(t, tt.file, nil)
+		if err == nil {
+			t.Errorf("%q is accepted", tt.file)
+			continue
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) < 3 {
+			t.Errorf("%q: there is no caret:\n%v", tt.file, err)
+			continue
+		}
+		shown, caret := lines[len(lines)-2], lines[len(lines)-1]
+		at := utf8.RuneCountInString(strings.TrimSuffix(caret, "^"))
+		if runes := []rune(shown); at > len(runes) || !strings.HasPrefix(string(runes[at:]), tt.below) {
+			t.Errorf("%q: the caret is not below %s:\n%v", tt.file, tt.below, err)
+		}
+	}
+}
+
+var place = regexp.MustCompile(`gpuboard\.yml:\d+:\d+: `)
+
+// FuzzConfiguration: any file is either understood or refused at a place in it,
+// in a message that fits a terminal.
+func FuzzConfiguration(f *testing.F) {
+	for _, seed := range []string{
+		"title: x\n", "every: soon\n", "consul:\n  servise: x\n", "hosts:\n  - name: a\n    gpus: 8\n", "notify:\n  - webhook: https://a.example/x\n    events: [host-*]\n",
+		"short_names: {A: B}\n", "- a\n", "a: [\n", "<<: *x\n", "x: &a {b: *a}\n", "? a\n: b\n", "title: !!binary aGk=\n", "title: |\n  many\n  lines\n", "---\n---\ntitle: x\n", "\x00", "%YAML 1.2\n---\nlab: x\n",
+		strings.Repeat("x", 5000) + ": 1\n", strings.Repeat("[", 3000),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, file string) {
+		if strings.TrimSpace(file) == "" {
+			return
+		}
+		_, err := try(t, file, nil)
+		if err == nil {
+			return
+		}
+		var refused *failure
+		if !errors.As(err, &refused) || refused.code != exitUsage {
+			t.Fatalf("%q: %v", file, err)
+		}
+		if message := err.Error(); !place.MatchString(message) || len(message) > 4000 {
+			t.Fatalf("%q: %d bytes of message, without a place: %.300s", file, len(message), message)
+		}
+	})
+}
