@@ -107,13 +107,16 @@ var saveFolds = function () {
 };
 var folds = function () {
   if (kind !== "index") { return; }
-  var folded = (keep("folded") || "").split(" ");
+  var folded = (keep("folded") || "").split(" "), signs = {};
+  // A folded host still shows its GPUs, as the strip of all does.
+  all(".strip a").forEach(function (a) { signs[a.hash] = a.lastElementChild; });
   all(".host").forEach(function (h) {
     var b = make("button", "fold"), head = h.querySelector("header");
     b.type = "button";
     b.setAttribute("aria-label", say(W.fold, h.id));
     b.addEventListener("click", function () { setFold(h, !h.classList.contains("folded")); saveFolds(); });
     head.insertBefore(b, head.firstChild);
+    if (signs["#" + h.id]) { head.insertBefore(signs["#" + h.id].cloneNode(true), head.querySelector(".meters")); }
     setFold(h, folded.indexOf(h.id) >= 0);
   });
   saveFolds();
