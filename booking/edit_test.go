@@ -351,3 +351,40 @@ func TestAddToTheExampleFile(t *testing.T) {
 		t.Errorf("got\n%s", after)
 	}
 }
+
+// Where a host or a GPU is there twice, each entry counts, and each can be changed.
+func TestEditsWhereAHostIsThereTwice(t *testing.T) {
+	zone := paris(t)
+	const before = `{
+  "a": [ { "name": "first", "id": "one" }, {} ],
+  "b": { "0": { "name": "third", "id": "three" }, "0": { "name": "fourth", "id": "four" } },
+  "a": { "1": { "name": "second", "id": "two" }, "7": [] }
+}
+`
+	now := at(t, "2026-11-20 10:30")
+	data := []byte(before)
+	for _, target := range []int{0, 1, 2, 7} {
+		for _, host := range []string{"a", "b"} {
+			next, added, err := Add(data, zone, Booking{Host: host, Target: Target{Index: target}, Name: "new"})
+			if err != nil || added[0].Host != host || added[0].Target.Index != target {
+				t.Fatalf("adding to %s %d: %v, %v\n%s", host, target, added, err, data)
+			}
+			data = next
+		}
+	}
+	for _, id := range []string{"one", "two", "three", "four"} {
+		next, released, err := Release(data, zone, id, now)
+		if err != nil || released.ID != id || !released.Until.Equal(now) {
+			t.Fatalf("releasing %s: %v, %v", id, released, err)
+		}
+		data = next
+	}
+	next, old, err := Prune(data, zone, now.Add(time.Hour))
+	if err != nil || len(old) != 4 {
+		t.Fatalf("pruned %v, %v", old, err)
+	}
+	c := Parse("c", next, zone, Options{})
+	if len(c.Bookings) != 8 {
+		t.Errorf("%d bookings are left, want the 8 that were added\n%s", len(c.Bookings), next)
+	}
+}

@@ -136,7 +136,7 @@ func (r *reading) entryFields(s slot, n *node) map[string]*node {
 		}
 	}
 	value := make(map[string]*node, len(n.items))
-	for key, i := range r.lastOf(n, keys, "field") {
+	for key, i := range r.lastOf(n, keys, "field", "only the last one counts") {
 		value[key] = n.items[i].val
 	}
 	return value

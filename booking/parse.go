@@ -165,18 +165,20 @@ func (r *reading) document() {
 		}
 		keys[i] = host
 	}
-	last := r.lastOf(r.root, keys, "host")
+	r.lastOf(r.root, keys, "host", "other programs see only the last one, so put them together")
 	for i, it := range r.root.items {
-		if keys[i] != "" && last[keys[i]] == i {
+		if keys[i] != "" {
 			r.hosts[keys[i]] = it.val
 			r.host(keys[i], it.val)
 		}
 	}
 }
 
-// lastOf says which item counts for each key: the last, as in every JSON
-// reader. Earlier ones are reported.
-func (r *reading) lastOf(n *node, keys []string, what string) map[string]int {
+// lastOf says which item is the last for each key, the one that counts for every
+// JSON reader, and reports the earlier ones. Here the entries of a host or GPU
+// that is there twice all count: what one person wrote is not to vanish because
+// another one did not see it.
+func (r *reading) lastOf(n *node, keys []string, what, hint string) map[string]int {
 	last := make(map[string]int, len(keys))
 	for i, key := range keys {
 		if key == "" {
@@ -185,7 +187,7 @@ func (r *reading) lastOf(n *node, keys []string, what string) map[string]int {
 		if first, twice := last[key]; twice {
 			line, _ := r.src.position(int(n.items[i].key.start))
 			r.problem("booking:duplicate", int(n.items[first].key.start),
-				fmt.Sprintf("the %s %s is here and again in line %d, and only the last one counts: put them together", what, quote(key), line))
+				fmt.Sprintf("the %s %s is here and again in line %d: %s", what, quote(key), line, hint))
 		}
 		last[key] = i
 	}
@@ -231,9 +233,9 @@ func (r *reading) dictionary(host string, n *node) {
 		}
 		targets[i], keys[i] = target, target.String()
 	}
-	last := r.lastOf(n, keys, "GPU")
+	r.lastOf(n, keys, "GPU", "other programs see only the last one, so make them one list [ … ] of entries")
 	for i, it := range n.items {
-		if keys[i] != "" && last[keys[i]] == i {
+		if keys[i] != "" {
 			r.slot(slot{host, targets[i]}, it.val)
 		}
 	}

@@ -182,8 +182,8 @@ func TestMistakes(t *testing.T) {
 		{"NUL", "{\x00}", "", []string{"1:1 booking:encoding: NUL"}, true},
 		{"too deep", strings.Repeat("[", 10001), "", []string{"1:33 booking:syntax: nested too deep", "1:1 booking:type: an object"}, true},
 
-		{"host twice", "{\"a\": [{\"name\": \"x\"}],\n\"A\": [{\"name\": \"y\"}]}", "a/0 y -..-", []string{"1:2 booking:duplicate: line 2, and only the last one counts"}, false},
-		{"GPU twice", `{"a": {"0": {"name": "x"}, "0": {"name": "y"}}}`, "a/0 y -..-", []string{"1:8 booking:duplicate"}, false},
+		{"host twice", "{\"a\": [{\"name\": \"x\"}],\n\"A\": [{\"name\": \"y\"}]}", "a/0 x -..-\na/0 y -..-", []string{"1:2 booking:duplicate: line 2: other programs see only the last one", "2:7 booking:overlap"}, false},
+		{"GPU twice", `{"a": {"0": {"name": "x"}, "0": {"name": "y"}}}`, "a/0 x -..-\na/0 y -..-", []string{"1:8 booking:duplicate: one list", "1:33 booking:overlap"}, false},
 		{"field twice", `{"a": [{"name": "x", "name": "y"}]}`, "a/0 y -..-", []string{"1:9 booking:duplicate"}, false},
 		{"unknown field", `{"a": [{"name": "x", "coment": "c"}]}`, "a/0 x -..-", []string{"1:22 booking:field: did you mean \"comment\"?"}, false},
 		{"field of another tool", `{"a": [{"name": "x", "until": "2026-12-01"}]}`, "a/0 x -..-", []string{"1:22 booking:field: did you mean \"date\"?"}, false},

@@ -239,6 +239,22 @@ func TestBrowserBooks(t *testing.T) {
 	if k := l.page.Text(row + " .k"); strings.Contains(k, "eva") {
 		t.Errorf("released, and the row says %q", k)
 	}
+
+	// One that has not begun leaves no trace.
+	open("eva")
+	l.fill("#_from", "tomorrow 9:00")
+	l.fill("#_until", "1d")
+	l.do(chromedp.Click("#_form button"))
+	l.until("the way back", `location.pathname === "/"`)
+	if all := l.bookings(); len(all) != 2 || !all[1].From.After(time.Now()) || all[1].Until.Sub(all[1].From).Round(2*time.Hour) != 24*time.Hour {
+		t.Fatalf("bookings %+v", all)
+	}
+	open("eva")
+	l.do(chromedp.Click(`.standing button[value=release]`))
+	l.until("the way back", `location.pathname === "/"`)
+	if all := l.bookings(); len(all) != 1 || all[0].Until.After(time.Now()) {
+		t.Fatalf("deleted before it began, and there are %+v", all)
+	}
 	if data, err := os.ReadFile(l.path("data/comments.json")); err != nil || !strings.Contains(string(data), "// nobody yet") {
 		t.Errorf("the comment in the file is gone: %v\n%s", err, data)
 	}
