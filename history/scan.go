@@ -117,10 +117,41 @@ func (h *host) pendingOn(day int64) bool {
 	return h.pending() && h.pendLo-maxHold < (day+1)*dayMS && h.pendHi+2*maxHold >= day*dayMS
 }
 
+// pendingOn is the same of one host, or of any when only is nil.
+func (s *Store) pendingOn(only *host, day int64) bool {
+	if only != nil {
+		return only.pendingOn(day)
+	}
+	for _, h := range s.hosts {
+		if h.pendingOn(day) {
+			return true
+		}
+	}
+	return false
+}
+
+// keptDays are the first and the last day of which there are roll-ups; the last
+// is before the first where there are none.
+func keptDays(ctx context.Context, q querier) (first, last int64, err error) {
+	var lo, hi sql.NullInt64
+	err = q.QueryRowContext(ctx, "select (select min(id) from day), (select max(id) from day)").Scan(&lo, &hi)
+	if err != nil || !lo.Valid {
+		return 1, 0, err
+	}
+	return lo.Int64 >> idBits, hi.Int64 >> idBits, nil
+}
+
 // tables visits the roll-ups of the host, or of every host when h is nil, for
 // every day that the bounds touch, what is pending included.
 func (s *Store) tables(ctx context.Context, q querier, h *host, bs []int64, want wanted, visit func(h *host, t table)) error {
+	first, last, err := keptDays(ctx, q)
+	if err != nil {
+		return err
+	}
 	for day := floorDiv(bs[0], dayMS); day*dayMS < bs[len(bs)-1]; day++ {
+		if (day < first || day > last) && !s.pendingOn(h, day) {
+			continue // a store that is young has few days of a year
+		}
 		if err := s.tablesOf(ctx, q, h, day, fine(bs, day), want, visit); err != nil {
 			return err
 		}
@@ -149,9 +180,7 @@ func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, 
 		lo, hi = blobID(day, only.id), blobID(day, only.id)
 		needFive = fine || only.pendingOn(day)
 	} else {
-		for _, h := range s.hosts {
-			needFive = needFive || h.pendingOn(day)
-		}
+		needFive = fine || s.pendingOn(nil, day)
 	}
 	query := "select id, null, hours from day where id between ? and ?"
 	if needFive {
@@ -188,8 +217,12 @@ func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, 
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	for _, h := range s.hosts {
-		if !seen[h] && h.pendingOn(day) && (only == nil || only == h) {
+	others := s.hosts
+	if only != nil {
+		others = map[string]*host{only.name: only}
+	}
+	for _, h := range others {
+		if !seen[h] && h.pendingOn(day) {
 			if err := show(h, &dayRoll{five: &frame{slots: fivesADay}}); err != nil {
 				return err
 			}
