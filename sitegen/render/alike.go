@@ -12,8 +12,8 @@ import (
 // nearly everything does of a host without news, is not looked into.
 //
 // Where it differs from reflect.DeepEqual it says so of more: times in different
-// zones, though they may be the same instant, and 0 and -0. A nil list and an
-// empty one are alike, and a number that is none is like itself.
+// zones, though they may be the same instant, and 0 and -0. A number that is none
+// is like itself.
 type alike[T any] struct{ compare comparer }
 
 // A comparer compares two values of one type by their addresses.
@@ -93,6 +93,9 @@ func compareLists(size uintptr, elem comparer) comparer {
 		p, q := unsafe.Pointer(unsafe.SliceData(x)), unsafe.Pointer(unsafe.SliceData(y))
 		if p == q {
 			return true
+		}
+		if p == nil || q == nil {
+			return false // a list that is empty is not one that is not there
 		}
 		for i := range x {
 			if !elem(unsafe.Add(p, uintptr(i)*size), unsafe.Add(q, uintptr(i)*size)) {

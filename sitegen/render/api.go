@@ -22,14 +22,21 @@ const APISchemaVersion = 1
 // depend on when they were generated, so a host without news is not rewritten.
 func Data(in Input) ([]File, error) {
 	b := in.Board
-	made := hostDatas(in)
+	byHost := make(map[string][]*board.Booking, len(b.Hosts))
+	for i := range b.Bookings {
+		byHost[b.Bookings[i].Host] = append(byHost[b.Bookings[i].Host], &b.Bookings[i])
+	}
+	made, err := hostDatas(in, byHost)
+	if err != nil {
+		return nil, err
+	}
 	hosts := make([][]byte, len(b.Hosts))
 	size := 0
 	for i := range b.Hosts {
 		hosts[i] = made[i].fields
 		size += len(hosts[i]) + 4
 	}
-	files := make([]File, 0, 4*len(b.Hosts)+2*len(b.Users)+32)
+	files := make([]File, 0, 7*len(b.Hosts)+2*len(b.Users)+64)
 	add := func(path string, content []byte) {
 		files = append(files, File{Path: path, Content: content})
 	}
@@ -41,26 +48,18 @@ func Data(in Input) ([]File, error) {
 	add("api/v1/bookings.json", apiBookings(in))
 	add("health.json", healthFile(in))
 
-	byHost := make(map[string][]*board.Booking, len(b.Hosts))
-	for i := range b.Bookings {
-		byHost[b.Bookings[i].Host] = append(byHost[b.Bookings[i].Host], &b.Bookings[i])
-	}
 	for i := range b.Hosts {
-		add("api/v1/hosts/"+b.Hosts[i].Name+".json", apiHostFile(&b.Hosts[i], hosts[i], byHost[b.Hosts[i].Name]))
+		add("api/v1/hosts/"+b.Hosts[i].Name+".json", made[i].file)
 	}
 	schemas, err := apiSchemas()
 	if err != nil {
 		return nil, err
 	}
 	files = append(files, schemas...)
-	texts, err := textFiles(in)
-	if err != nil {
-		return nil, err
-	}
-	files = append(files, texts...)
+	files = append(files, textFiles(in, made)...)
 	files = append(files, textHostFiles(made)...)
 	add("metrics.txt", metricsFile(in))
-	calendars, err := icsFiles(in, byHost)
+	calendars, err := icsFiles(in, made)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,30 +22,30 @@ import (
 func compatFiles(in Input, made []*hostData) []File {
 	b := in.Board
 	states, nodes, cluster, info := &apiEnc{}, &apiEnc{}, &apiEnc{}, &apiEnc{}
+	var sizes [4]int
+	for _, d := range made {
+		for i, part := range [][]byte{d.states, d.node, d.agent, d.info} {
+			sizes[i] += len(part) + 1
+		}
+	}
+	for i, e := range []*apiEnc{states, nodes, cluster, info} {
+		e.b = make([]byte, 0, sizes[i]+64)
+	}
 	info.open('{')
 	states.open('{')
 	nodes.open('{')
 	nodes.array("Nodes")
 	cluster.open('[')
-	past := in.History
-	if len(b.Hosts) > pastHosts {
-		past = nil // an hour of a thousand hosts would be 35 MB with every news
-	}
-	var files []File
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		one := &apiEnc{}
-		one.open('{')
-		compatStates(one, h, in.Site.Zone, past)
-		fields := append([]byte(nil), one.b[1:]...)
-		states.sep()
-		states.b = append(states.b, fields...)
-		files = append(files, File{Path: "states/" + h.Name + "/index.json", Content: one.end()})
-
-		nodes.raw(made[i].node)
-		info.raw(made[i].info)
-		cluster.raw(made[i].agent)
-		files = append(files, File{Path: "compat/gpu_status/" + h.Name + ".json", Content: append(slices.Clone(made[i].agent), '\n')})
+	files := make([]File, 0, 2*len(made)+4)
+	for i, d := range made {
+		name := b.Hosts[i].Name
+		states.raw(d.states)
+		nodes.raw(d.node)
+		info.raw(d.info)
+		cluster.raw(d.agent)
+		files = append(files,
+			File{Path: "states/" + name + "/index.json", Content: d.stateFile},
+			File{Path: "compat/gpu_status/" + name + ".json", Content: d.agentFile})
 	}
 	nodes.close(']')
 	cluster.close(']')

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,12 +18,9 @@ import (
 // icsFiles are the calendars: all bookings, those of each host, and those of
 // each person who uses or has booked anything. A calendar without bookings is
 // published all the same, so that subscribing to it works before the first.
-func icsFiles(in Input, byHost map[string][]*board.Booking) ([]File, error) {
+func icsFiles(in Input, made []*hostData) ([]File, error) {
 	b := in.Board
-	title := in.Site.Title
-	if title == "" {
-		title = "GPU board"
-	}
+	title := icsTitle(in)
 	byUser := map[string][]*board.Booking{}
 	for i := range b.Users {
 		byUser[b.Users[i].Name] = nil
@@ -35,7 +33,7 @@ func icsFiles(in Input, byHost map[string][]*board.Booking) ([]File, error) {
 	}
 	delete(byUser, "")
 
-	var files []File
+	files := make([]File, 0, len(made)+len(byUser)+1)
 	add := func(path, name string, bookings []*board.Booking) error {
 		content, err := icsCalendar(name, bookings, b.GeneratedAt)
 		if err != nil {
@@ -47,11 +45,8 @@ func icsFiles(in Input, byHost map[string][]*board.Booking) ([]File, error) {
 	if err := add("bookings.ics", title+": bookings", all); err != nil {
 		return nil, err
 	}
-	for i := range b.Hosts {
-		name := b.Hosts[i].Name
-		if err := add("hosts/"+name+".ics", title+": "+name, byHost[name]); err != nil {
-			return nil, err
-		}
+	for _, d := range made {
+		files = append(files, File{Path: "hosts/" + d.host.Name + ".ics", Content: d.calendar})
 	}
 	for _, name := range apiKeys(byUser) {
 		if err := add("users/"+UserPath(name)+".ics", title+": "+name, byUser[name]); err != nil {
@@ -60,6 +55,8 @@ func icsFiles(in Input, byHost map[string][]*board.Booking) ([]File, error) {
 	}
 	return files, nil
 }
+
+func icsTitle(in Input) string { return cmp.Or(in.Site.Title, "GPU board") }
 
 // icsCalendar writes bookings as events. UIDs and stamps come from the booking
 // alone: an unchanged booking is an unchanged event, and one that is extended

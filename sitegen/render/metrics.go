@@ -77,7 +77,11 @@ func metricsLabel(s string) string {
 }
 
 func (m *metricsSet) bytes() []byte {
-	var out []byte
+	size := 0
+	for _, f := range m.families {
+		size += len(f.samples) + 256
+	}
+	out := make([]byte, 0, size)
 	for _, name := range apiKeys(m.families) {
 		f := m.families[name]
 		out = fmt.Appendf(out, "# HELP %s %s\n# TYPE %s gauge\n", name, f.help, name)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
-	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -37,8 +36,7 @@ type renderedPage struct {
 
 // rendered is all that depends on one host alone.
 type rendered struct {
-	host   board.Host // as it was, less what is compared apart
-	util   [][]*float64
+	host   board.Host      // as it was
 	due    []board.Booking // of its GPUs
 	soon   []bool          // which of those end soon
 	note   string
@@ -88,7 +86,7 @@ func (v *view) templates(tmpl fs.FS) (*press, error) {
 // with as many hands as there are processors.
 func (v *view) renderHosts(set *press) ([]*rendered, error) {
 	hosts, cache := v.in.Board.Hosts, v.in.Cache
-	v.booked = bookedByHost(v.in.Board)
+	v.booked, v.like = bookedByHost(v.in.Board), newLikeness()
 	done := make([]*rendered, len(hosts))
 	errs := make([]error, len(hosts))
 	var next atomic.Int64
@@ -116,7 +114,7 @@ func (v *view) renderHosts(set *press) ([]*rendered, error) {
 
 func (v *view) renderHost(set *press, h *board.Host, before *rendered, out *bytes.Buffer) (*rendered, error) {
 	now := v.comparable(h)
-	if before != nil && now.same(before) {
+	if before != nil && v.like.same(now, before) {
 		return before, nil
 	}
 	execute := func(name string, data any) ([]byte, error) {
@@ -157,20 +155,14 @@ func (v *view) renderHost(set *press, h *board.Host, before *rendered, out *byte
 	return now, nil
 }
 
-// comparable takes from a host what may differ without being seen, so that the
-// rest can be compared: idle times are shown in whole units.
+// comparable is a host as it is now, and what else its card and its page show.
 func (v *view) comparable(h *board.Host) *rendered {
 	r := &rendered{host: *h, note: v.in.HostNotes[h.Name], due: v.due[h.Name], past: v.pastOf(h)}
 	for i := range r.due {
 		r.soon = append(r.soon, v.soon(&r.due[i]))
 	}
-	r.host.GPUs = slices.Clone(h.GPUs)
-	r.util = make([][]*float64, len(h.GPUs))
-	for i := range r.host.GPUs {
-		g := &r.host.GPUs[i]
-		r.shared = r.shared || v.hosts[v.plainRowID(h.Name, g.Index)]
-		r.util[i], g.Utilization = g.Utilization, nil
-		g.IdleFor = wholeUnits(g.IdleFor)
+	for i := range h.GPUs {
+		r.shared = r.shared || v.hosts[v.plainRowID(h.Name, h.GPUs[i].Index)]
 	}
 	if h.SnapshotAt.IsZero() {
 		// Its times are named beside the generation's; a day makes the difference.
@@ -179,15 +171,35 @@ func (v *view) comparable(h *board.Host) *rendered {
 	return r
 }
 
-// same reports whether two hosts look alike. Most of their bytes are the charts,
-// and comparing those by reflection would cost more than all the rest.
-func (r *rendered) same(s *rendered) bool {
-	return r.note == s.note && r.shared == s.shared && r.past.same(&s.past) && slices.Equal(r.soon, s.soon) && reflect.DeepEqual(r.due, s.due) &&
-		slices.EqualFunc(r.util, s.util, sameValues) && reflect.DeepEqual(r.host, s.host)
+// likeness compares hosts. What is deep in it is settled once a generation.
+type likeness struct {
+	hosts    alike[board.Host]
+	gpus     alike[board.GPU]
+	bookings alike[board.Booking]
 }
 
-func sameValues(x, y []*float64) bool {
-	return slices.EqualFunc(x, y, func(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b })
+func newLikeness() *likeness {
+	return &likeness{newAlike[board.Host](), newAlike[board.GPU](), newAlike[board.Booking]()}
+}
+
+// same reports whether two hosts look alike. Idle times are shown in whole units.
+func (l *likeness) same(r, s *rendered) bool {
+	if r.note != s.note || r.shared != s.shared || !r.past.same(&s.past) || !slices.Equal(r.soon, s.soon) || !l.bookings.lists(r.due, s.due) || len(r.host.GPUs) != len(s.host.GPUs) {
+		return false
+	}
+	x, y := r.host, s.host
+	x.GPUs, y.GPUs = nil, nil
+	if !l.hosts.same(&x, &y) {
+		return false
+	}
+	for i := range r.host.GPUs {
+		g, old := r.host.GPUs[i], s.host.GPUs[i]
+		g.IdleFor, old.IdleFor = wholeUnits(g.IdleFor), wholeUnits(old.IdleFor)
+		if !l.gpus.same(&g, &old) {
+			return false
+		}
+	}
+	return true
 }
 
 // wholeUnits cuts a duration to what words.length says of it.

@@ -31,21 +31,52 @@ type TextOptions struct {
 // say, whatever the board holds, and no byte of it is a control character but
 // the line feeds and, with Color, the colours. It returns the writer's error.
 func Status(w io.Writer, b *board.Board, opt TextOptions) error {
+	_, err := w.Write(statusText(b, opt, nil))
+	return err
+}
+
+// statusText is the same; of hosts in kept, what was written before is taken if
+// it still holds.
+func statusText(b *board.Board, opt TextOptions, kept []*textKept) []byte {
 	t := newTextPage(b, opt)
+	t.kept = kept
 	if opt.Detail {
 		t.detail()
 	} else {
 		t.table()
 	}
-	_, err := w.Write(t.buf.Bytes())
-	return err
+	return t.buf.Bytes()
+}
+
+// textKept is what a text says of one host, as of a generation.
+type textKept struct {
+	text      []byte
+	at, until time.Time
+	layout    string // the widths of the columns, and what else the whole board decides
+}
+
+// each writes the part of host i: what is kept of it, or anew.
+func (t *textPage) each(i int, layout string, write func()) {
+	if t.kept == nil {
+		write()
+		return
+	}
+	k, now := t.kept[i], t.b.GeneratedAt
+	if k.text != nil && k.layout == layout && !now.Before(k.at) && (now.Equal(k.at) || k.until.IsZero() || now.Before(k.until)) {
+		t.buf.Write(k.text)
+		return
+	}
+	from := t.buf.Len()
+	t.until = time.Time{}
+	write()
+	*k = textKept{bytes.Clone(t.buf.Bytes()[from:]), now, t.until, layout}
 }
 
 // textFiles are the views for curl: status in ASCII, detail with boxes, and
 // both in colour.
-func textFiles(in Input) ([]File, error) {
+func textFiles(in Input, made []*hostData) []File {
 	var files []File
-	for _, v := range []struct {
+	for n, v := range []struct {
 		path string
 		opt  TextOptions
 	}{
@@ -54,16 +85,16 @@ func textFiles(in Input) ([]File, error) {
 		{"detail.ansi", TextOptions{Detail: true, Color: true}},
 	} {
 		v.opt.Zone = in.Site.Zone
-		var buf bytes.Buffer
-		if err := Status(&buf, in.Board, v.opt); err != nil {
-			return nil, fmt.Errorf("writing %s: %w", v.path, err)
+		kept := make([]*textKept, len(made))
+		for i := range made {
+			kept[i] = &made[i].texts[n]
 		}
-		files = append(files, File{Path: v.path, Content: buf.Bytes()})
+		files = append(files, File{Path: v.path, Content: statusText(in.Board, v.opt, kept)})
 	}
 	// The boxes are the longest text of a site; taking the colours out is much
 	// cheaper than drawing them twice.
 	plain := textWithoutColor(files[len(files)-1].Content)
-	return append(files, File{Path: "detail.txt", Content: plain}), nil
+	return append(files, File{Path: "detail.txt", Content: plain})
 }
 
 // textWithoutColor removes what paint put in. Nothing else in a text begins
@@ -90,8 +121,11 @@ type textPage struct {
 	opt   TextOptions
 	buf   bytes.Buffer
 	width int
-	more  string // marks what was cut
-	dash  string // stands for what is not known
+	kept  []*textKept // of the hosts, in the board's order; nil for none
+	more  string      // marks what was cut
+	dash  string      // stands for what is not known
+	// until is when the text may begin to say something else of the same board.
+	until time.Time
 	// digits is how many the largest number of MiB has, and five at least.
 	digits int
 }
@@ -108,6 +142,7 @@ func newTextPage(b *board.Board, opt TextOptions) *textPage {
 	if opt.Width == 0 {
 		t.width = 80
 	}
+	t.buf.Grow(1 << 10)
 	if opt.ASCII {
 		t.more, t.dash = "~", "-"
 	}
@@ -152,6 +187,10 @@ func (t *textPage) line(color, s string) {
 // moment is short where it can be: today's carry no date.
 func (t *textPage) moment(at time.Time) string {
 	at, now := at.In(t.opt.Zone), t.b.GeneratedAt.In(t.opt.Zone)
+	t.expires(time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, t.opt.Zone))
+	for _, far := range []time.Duration{-6 * 24 * time.Hour, 6 * 24 * time.Hour} {
+		t.expires(at.Add(far))
+	}
 	switch {
 	case at.Year() == now.Year() && at.YearDay() == now.YearDay():
 		return at.Format("15:04")
@@ -160,6 +199,25 @@ func (t *textPage) moment(at time.Time) string {
 	default:
 		return at.Format("2006-01-02")
 	}
+}
+
+// expires notes that at this moment, if it is to come, what was written last may
+// read differently.
+func (t *textPage) expires(at time.Time) {
+	if !at.Before(t.b.GeneratedAt) && (t.until.IsZero() || at.Before(t.until)) {
+		t.until = at
+	}
+}
+
+// span is how long a GPU has been idle, in words.
+func (t *textPage) span(d time.Duration) string {
+	step := time.Second // as long as the seconds are told
+	if d >= time.Hour {
+		step = time.Minute
+	}
+	// Half a second less, because a span is rounded to seconds.
+	t.expires(t.b.GeneratedAt.Add(step - (d+time.Second/2)%step))
+	return board.Span(d)
 }
 
 // headline answers the first question in one line: how many are free, and of

@@ -11,7 +11,11 @@ import (
 // textHosts are the texts of all hosts by path.
 func textHosts(in Input) map[string]string {
 	all := map[string]string{}
-	for _, f := range textHostFiles(hostDatas(in)) {
+	made, err := hostDatas(in, nil)
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range textHostFiles(made) {
 		all[f.Path] = string(f.Content)
 	}
 	return all

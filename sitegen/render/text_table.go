@@ -70,7 +70,7 @@ func (t *textPage) table() {
 	t.row(cols, header, nil)
 	cols = body
 	t.rule(cols)
-	any := false
+	any, layout := false, fmt.Sprint(cols, t.digits)
 	for i := range t.b.Hosts {
 		h := &t.b.Hosts[i]
 		gpus, shown := t.hostShown(h)
@@ -78,26 +78,31 @@ func (t *textPage) table() {
 			continue
 		}
 		any = true
-		name := t.safe(h.Name)
-		if silence := t.silence(h); silence != "" {
-			t.hostRow(cols, name, silence+t.countGPUs(gpus))
-			if h.State != board.Maintenance {
-				continue
-			}
-			name = ""
-		} else if len(gpus) == 0 {
-			t.hostRow(cols, name, "no GPUs")
-		}
-		for _, g := range gpus {
-			t.gpuRow(cols, name, g)
-			name = ""
-		}
+		t.each(i, layout, func() { t.tableHost(cols, h, gpus) })
 	}
 	if !any {
 		t.hostRow(cols, t.dash, "nothing to show")
 	}
 	t.rule(cols)
 	t.notes()
+}
+
+// tableHost is the rows of one host.
+func (t *textPage) tableHost(cols []textColumn, h *board.Host, gpus []*board.GPU) {
+	name := t.safe(h.Name)
+	if silence := t.silence(h); silence != "" {
+		t.hostRow(cols, name, silence+t.countGPUs(gpus))
+		if h.State != board.Maintenance {
+			return
+		}
+		name = ""
+	} else if len(gpus) == 0 {
+		t.hostRow(cols, name, "no GPUs")
+	}
+	for _, g := range gpus {
+		t.gpuRow(cols, name, g)
+		name = ""
+	}
 }
 
 func (t *textPage) countGPUs(gpus []*board.GPU) string {
@@ -170,7 +175,7 @@ func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
 	}
 	who := t.people(g)
 	if g.IdleFor > 0 && who != "" {
-		who += " (idle " + board.Span(g.IdleFor) + ")"
+		who += " (idle " + t.span(g.IdleFor) + ")"
 	}
 	cells = append(cells, " "+string(g.State), " "+who, since, " "+t.programs(g), " "+t.reservation(g))
 	t.row(cols, cells, append(colors, "", "", "", ""))
@@ -219,7 +224,7 @@ func (t *textPage) stateWords(g *board.GPU) string {
 		}
 	}
 	if g.IdleFor > 0 {
-		s += " idle " + board.Span(g.IdleFor)
+		s += " idle " + t.span(g.IdleFor)
 	}
 	return s
 }
