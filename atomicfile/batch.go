@@ -25,6 +25,7 @@ type Batch struct {
 	folder  folder  // the directory in which the last file was
 	spares  *spares // nil without
 	known   *Known  // nil without
+	trust   bool    // see Trust
 	staged  []staged
 	removed []string
 	made    map[string]bool // directories that are there
@@ -71,6 +72,13 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 		return fmt.Errorf("%w: it is not a clean relative path", fs.ErrInvalid)
 	}
 	dir := path.Dir(rel)
+	if known := b.known.file(rel); b.trust && b.spares != nil && known.holdsOther(data) {
+		if done, err := b.spares.stage(rel, data, perm); done || err != nil {
+			known.differs() // until it is visible
+			b.stage(staged{"", rel, data, perm})
+			return err
+		}
+	}
 	if err := b.mkdirAll(dir); err != nil {
 		return err
 	}
@@ -97,10 +105,14 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	b.staged = append(b.staged, staged{temp, rel, data, perm})
-	b.touched[dir] = true
-	b.Written++
+	b.stage(staged{temp, rel, data, perm})
 	return nil
+}
+
+func (b *Batch) stage(s staged) {
+	b.staged = append(b.staged, s)
+	b.touched[path.Dir(s.rel)] = true
+	b.Written++
 }
 
 // A folder is a directory of the batch, kept open while the files come from it:
@@ -154,6 +166,12 @@ func (f *folder) close() (err error) {
 func (b *Batch) replace(s staged) error {
 	dir, base := path.Dir(s.rel), path.Base(s.rel)
 	in, err := b.within(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Somebody took the directory away, and nobody had to look.
+		if err = b.mkdirAll(dir); err == nil {
+			in, err = b.within(dir)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"syscall"
 	"time"
+	"weak"
 )
 
 // A Known remembers from one batch to the next what the files below one
@@ -16,6 +17,9 @@ import (
 // nobody can set: the next batch reads it and puts it right. [Known.Holds] goes
 // further and does not look at all; when that is good enough is the caller's
 // decision.
+//
+// What was written once and is handed in again, the very same bytes in memory, is
+// recognized without a sum of them: nobody may change what a batch was given.
 //
 // The zero value is ready to use. It is for one batch at a time.
 type Known struct {
@@ -33,7 +37,42 @@ type knownFile struct {
 	held bool
 	sum  uint64
 	mark mark
+	// last is where the bytes were in memory that it last had to do with. They are
+	// not kept for this, and nothing else will ever be found there.
+	last weak.Pointer[byte]
+	size int
 }
+
+// is reports whether data is known to be what the file holds; where the bytes
+// are not those of the last time, by their sum.
+func (f *knownFile) is(data []byte) bool {
+	if f == nil || !f.held {
+		return false
+	}
+	if len(data) > 0 && len(data) == f.size && f.last == weak.Make(&data[0]) {
+		return true
+	}
+	if f.sum != maphash.Bytes(f.of.seed, data) {
+		return false
+	}
+	f.remember(data)
+	return true
+}
+
+func (f *knownFile) remember(data []byte) {
+	f.size = len(data)
+	if f.size > 0 {
+		f.last = weak.Make(&data[0])
+	}
+}
+
+// holdsOther reports whether the file is known to hold something else.
+func (f *knownFile) holdsOther(data []byte) bool { return f != nil && f.held && !f.is(data) }
+
+// Trust lets the batch replace a file that is known to hold something else
+// without looking at it. Whatever is in its place then is found by the next batch
+// that does not trust.
+func (b *Batch) Trust() { b.trust = true }
 
 // mark tells one state of a file from another without reading it.
 type mark struct {
@@ -62,8 +101,7 @@ func (k *Known) start() {
 // there, when it last had to do with it. It does not look at the file.
 func (k *Known) Holds(rel string, data []byte) bool {
 	k.start()
-	f := k.files[rel]
-	return f != nil && f.held && f.sum == maphash.Bytes(k.seed, data)
+	return k.files[rel].is(data)
 }
 
 func (k *Known) file(rel string) *knownFile {
@@ -86,7 +124,7 @@ func (k *Known) forget(rel string) {
 
 // same reports whether the file that looks like info is known to hold data.
 func (f *knownFile) same(info fs.FileInfo, data []byte) bool {
-	return f != nil && f.held && f.mark != (mark{}) && f.mark == markOf(info) && f.sum == maphash.Bytes(f.of.seed, data)
+	return f != nil && f.held && f.mark != (mark{}) && f.mark == markOf(info) && f.is(data)
 }
 
 // found remembers that the file that looked like info before it was read held
@@ -96,6 +134,7 @@ func (f *knownFile) found(info fs.FileInfo, data []byte) {
 		return
 	}
 	f.held, f.sum, f.mark = true, maphash.Bytes(f.of.seed, data), mark{}
+	f.remember(data)
 	if m := markOf(info); !m.changed.IsZero() && time.Since(m.changed) > f.of.settled {
 		f.mark = m
 	}
@@ -106,6 +145,7 @@ func (f *knownFile) found(info fs.FileInfo, data []byte) {
 func (f *knownFile) wrote(data []byte) {
 	if f != nil {
 		f.held, f.sum, f.mark = true, maphash.Bytes(f.of.seed, data), mark{}
+		f.remember(data)
 	}
 }
 

@@ -35,6 +35,7 @@ func compressible(name string) bool {
 type packer struct {
 	files   []render.File
 	pieces  *pieces
+	look    bool // whether a twin on disk may be right already
 	results []result
 	ready   []chan struct{}
 }
@@ -44,9 +45,9 @@ type result struct {
 	err  error
 }
 
-func newPacker(files []render.File, site string, kept *pieces) *packer {
+func newPacker(files []render.File, site string, kept *pieces, look bool) *packer {
 	kept.begin()
-	p := &packer{files: files, pieces: kept, results: make([]result, len(files)), ready: make([]chan struct{}, len(files))}
+	p := &packer{files: files, pieces: kept, look: look, results: make([]result, len(files)), ready: make([]chan struct{}, len(files))}
 	for i := range p.ready {
 		p.ready[i] = make(chan struct{})
 	}
@@ -89,7 +90,7 @@ func (p *packer) twin(i int) ([]byte, error) {
 }
 
 func (p *packer) pack(w *gzip.Writer, part *flate.Writer, f render.File, site string) result {
-	if !compressible(f.Path) || matches(filepath.Join(site, filepath.FromSlash(f.Path)+".gz"), f.Content) {
+	if !compressible(f.Path) || p.look && matches(filepath.Join(site, filepath.FromSlash(f.Path)+".gz"), f.Content) {
 		return result{}
 	}
 	// Pieces know nothing of each other and are a few per cent to a third larger:

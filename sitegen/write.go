@@ -59,7 +59,10 @@ func (v *view) write(files []render.File) (r Report, err error) {
 	if err := batch.SpareIn(v.spares); err != nil {
 		return r, err
 	}
-	pack := newPacker(changed, v.dir, &v.pieces)
+	if !check {
+		batch.Trust()
+	}
+	pack := newPacker(changed, v.dir, &v.pieces, check)
 	for i, f := range changed {
 		twin, err := pack.twin(i)
 		if err != nil {
@@ -111,6 +114,7 @@ func (v *view) write(files []render.File) (r Report, err error) {
 		}
 	}
 	if err := batch.Commit(); err != nil {
+		v.checked = time.Time{} // something is not as it was left
 		return r, fmt.Errorf("writing the site: %w", err)
 	}
 	r.Written, r.Same = batch.Written, len(have)-batch.Written
