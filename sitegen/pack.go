@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 
 	"gpuboard/sitegen/render"
@@ -61,16 +60,20 @@ func newPacker(files []render.File, site string, kept *pieces, look bool) *packe
 			// One writer of each kind for all files of a worker: making one costs more
 			// than a page.
 			whole, err1 := gzip.NewWriterLevel(io.Discard, gzipLevel)
-			front, err3 := gzip.NewWriterLevel(io.Discard, gzip.BestCompression)
-			part, err2 := newFlate()
-			err := errors.Join(err1, err2, err3)
+			part, err2 := newPieceWriter(gzipLevel)
+			var front *pieceWriter
+			err := errors.Join(err1, err2)
 			for i := range next {
-				p.results[i] = result{err: err}
 				switch {
 				case err != nil:
+					p.results[i] = result{err: err}
 				case files[i].Path == "index.html":
 					// The page that everybody loads, again and again.
-					p.results[i] = p.pack(front, part, files[i], site)
+					if front, err = newPieceWriter(gzip.BestCompression); err != nil {
+						p.results[i] = result{err: err}
+						break
+					}
+					p.results[i] = p.pack(whole, front, files[i], site)
 				default:
 					p.results[i] = p.pack(whole, part, files[i], site)
 				}
@@ -89,13 +92,11 @@ func (p *packer) twin(i int) ([]byte, error) {
 	return r.twin, r.err
 }
 
-func (p *packer) pack(w *gzip.Writer, part *flate.Writer, f render.File, site string) result {
+func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f render.File, site string) result {
 	if !compressible(f.Path) || p.look && matches(filepath.Join(site, filepath.FromSlash(f.Path)+".gz"), f.Content) {
 		return result{}
 	}
-	// Pieces know nothing of each other and are a few per cent to a third larger:
-	// for programs on the same network, not for what people wait for.
-	if len(f.Content) >= piecesFrom && path.Ext(f.Path) != ".html" {
+	if len(f.Content) >= piecesFrom || part.level != gzipLevel {
 		twin, err := p.pieces.gzip(part, f.Content)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", f.Path, err)

@@ -14,30 +14,42 @@ import (
 
 // Bounds of a piece, in bytes, and from which size on a file is made of them.
 const (
-	pieceLeast = 48 << 10
-	pieceMost  = 256 << 10
-	piecesFrom = 256 << 10
+	pieceLeast = 24 << 10
+	pieceMost  = 192 << 10
+	piecesFrom = 128 << 10
 )
+
+// pieceWindow is how far back a piece refers to what stands before it, which is
+// as far as the format lets it (RFC 1951, 2).
+const pieceWindow = 32 << 10
 
 // pieces compresses large files piece by piece, and keeps what it made for the
 // next generation: the whole board changes with every generation, but hardly
 // any of its lines do. A file is cut behind lines that are chosen by what is
 // in them, so that a line more or less moves only the cuts beside it. Each
-// piece is compressed by itself and ends on a byte, so pieces stand in one
-// stream like any other blocks (RFC 1951, 3.2.4). The zero value is ready to
-// use, by one generation at a time.
+// piece ends on a byte, so pieces stand in one stream like any other blocks
+// (RFC 1951, 3.2.4). It is compressed as if all before it had been, and so hardly
+// less well than in one go; that makes it a piece of the window before it, too.
+// The zero value is ready to use, by one generation at a time.
 type pieces struct {
 	mu        sync.Mutex
 	seed      maphash.Seed
 	kept, now map[pieceKey][]byte
 }
 
-// pieceKey is a piece by its content. Two sums, because a wrong piece would be
-// a wrong page.
+// pieceKey is a piece by its content and the window before it. Two sums, because
+// a wrong piece would be a wrong page.
 type pieceKey struct {
-	sum uint64
-	crc uint32
-	len int
+	sum         uint64
+	crc         uint32
+	window, len int
+	level       int
+}
+
+// A pieceWriter compresses pieces at one level.
+type pieceWriter struct {
+	*flate.Writer
+	level int
 }
 
 // begin starts a generation: what the last one did not use is forgotten.
@@ -49,22 +61,26 @@ func (p *pieces) begin() {
 }
 
 // gzip returns content as a gzip file.
-func (p *pieces) gzip(w *flate.Writer, content []byte) ([]byte, error) {
-	var out bytes.Buffer
-	out.Write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255}) // no name, no time, whatever system
-	for rest := content; len(rest) > 0; {
-		n := p.cut(rest)
-		piece, err := p.piece(w, rest[:n])
+func (p *pieces) gzip(w *pieceWriter, content []byte) ([]byte, error) {
+	var parts [][]byte
+	size := 64
+	for at := 0; at < len(content); {
+		n := p.cut(content[at:])
+		packed, err := p.piece(w, content[max(0, at-pieceWindow):at+n], min(at, pieceWindow))
 		if err != nil {
 			return nil, err
 		}
-		out.Write(piece)
-		rest = rest[n:]
+		parts = append(parts, packed)
+		size += len(packed)
+		at += n
 	}
-	out.Write([]byte{1, 0, 0, 0xff, 0xff}) // an empty block, the last one
-	end := binary.LittleEndian.AppendUint32(nil, crc32.ChecksumIEEE(content))
-	out.Write(binary.LittleEndian.AppendUint32(end, uint32(len(content))))
-	return out.Bytes(), nil
+	out := append(make([]byte, 0, size), 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255) // no name, no time, whatever system
+	for _, part := range parts {
+		out = append(out, part...)
+	}
+	out = append(out, 1, 0, 0, 0xff, 0xff) // an empty block, the last one
+	out = binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(content))
+	return binary.LittleEndian.AppendUint32(out, uint32(len(content))), nil
 }
 
 // cut returns the length of the first piece.
@@ -77,8 +93,8 @@ func (p *pieces) cut(content []byte) int {
 		if line == 0 {
 			break
 		}
-		// One line in eight ends a piece.
-		if at+line <= pieceMost && maphash.Bytes(p.seed, content[at:at+line])%8 == 0 {
+		// One line in four ends a piece.
+		if at+line <= pieceMost && maphash.Bytes(p.seed, content[at:at+line])%4 == 0 {
 			return at + line
 		}
 		at += line
@@ -86,8 +102,9 @@ func (p *pieces) cut(content []byte) int {
 	return min(len(content), pieceMost)
 }
 
-func (p *pieces) piece(w *flate.Writer, content []byte) ([]byte, error) {
-	key := pieceKey{maphash.Bytes(p.seed, content), crc32.ChecksumIEEE(content), len(content)}
+// piece compresses what stands in content behind the window.
+func (p *pieces) piece(w *pieceWriter, content []byte, window int) ([]byte, error) {
+	key := pieceKey{maphash.Bytes(p.seed, content), crc32.ChecksumIEEE(content[window:]), window, len(content) - window, w.level}
 	p.mu.Lock()
 	packed, found := p.kept[key]
 	if found {
@@ -98,18 +115,22 @@ func (p *pieces) piece(w *flate.Writer, content []byte) ([]byte, error) {
 		return packed, nil
 	}
 	var buf bytes.Buffer
-	w.Reset(&buf)
-	if _, err := w.Write(content); err != nil {
+	w.ResetDict(&buf, content[:window])
+	if _, err := w.Write(content[window:]); err != nil {
 		return nil, fmt.Errorf("compressing: %w", err)
 	}
 	if err := w.Flush(); err != nil {
 		return nil, fmt.Errorf("compressing: %w", err)
 	}
+	packed = bytes.Clone(buf.Bytes())
 	p.mu.Lock()
-	p.now[key] = buf.Bytes()
+	p.now[key] = packed
 	p.mu.Unlock()
-	return buf.Bytes(), nil
+	return packed, nil
 }
 
-// newFlate makes the writer for pieces: one for all files of a worker.
-func newFlate() (*flate.Writer, error) { return flate.NewWriter(io.Discard, gzipLevel) }
+// newPieceWriter makes the writer for pieces: one for all files of a worker.
+func newPieceWriter(level int) (*pieceWriter, error) {
+	w, err := flate.NewWriter(io.Discard, level)
+	return &pieceWriter{w, level}, err
+}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // board is a file of so many lines, each as long as a host's.
@@ -38,12 +40,16 @@ func unzip(t *testing.T, file []byte) []byte {
 }
 
 func TestPiecesAreOneGzipFile(t *testing.T) {
-	w, err := newFlate()
+	w, err := newPieceWriter(gzipLevel)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := boardFile(300)
 	var p pieces
+	best, err := newPieceWriter(9)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, content := range map[string][]byte{
 		"empty": {}, "one byte": {'a'}, "a board": bytes.Join(lines, nil),
 		"one long line":      bytes.Repeat([]byte("no line ends here "), 60_000),
@@ -59,12 +65,19 @@ func TestPiecesAreOneGzipFile(t *testing.T) {
 			if !bytes.Equal(unzip(t, file), content) {
 				t.Errorf("%s, round %d: it comes back changed", name, round)
 			}
+			small, err := p.gzip(best, content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(unzip(t, small), content) {
+				t.Errorf("%s, round %d: at the best level it comes back changed", name, round)
+			}
 		}
 	}
 }
 
 func TestPiecesOfWhatChangedAloneAreMade(t *testing.T) {
-	w, err := newFlate()
+	w, err := newPieceWriter(gzipLevel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,5 +113,36 @@ func TestPiecesOfWhatChangedAloneAreMade(t *testing.T) {
 	lines = append([][]byte{[]byte("a line at the top\n")}, lines...)
 	if fresh, all := made(); fresh == 0 || fresh > all/4 {
 		t.Errorf("one line more at the top, and %d of %d pieces were made again", fresh, all)
+	}
+}
+
+// TestPiecesAreHardlyLarger holds a file of pieces against the same in one go.
+func TestPiecesAreHardlyLarger(t *testing.T) {
+	content := bytes.Join(boardFile(600), nil)
+	for level, most := range map[int]float64{gzipLevel: 1.03, gzip.BestCompression: 1.03} {
+		w, err := newPieceWriter(level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p pieces
+		p.begin()
+		file, err := p.gzip(w, content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var whole bytes.Buffer
+		z, err := gzip.NewWriterLevel(&whole, level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := z.Write(content); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := float64(len(file)) / float64(whole.Len()); got > most {
+			t.Errorf("at level %d pieces take %.3f times as much", level, got)
+		}
 	}
 }
