@@ -143,6 +143,7 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, warmt
 	if util > 98 && *g.PowerDraw > 0.95*d.watts {
 		g.ThrottleReasons = []string{"sw_power_cap"}
 	}
+	g.PCIeWidth, g.PCIeWidthMax = ptr(16), ptr(16)
 	if d.fan {
 		g.Fan = ptr(30 + int(warmth*0.5))
 	}

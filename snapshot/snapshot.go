@@ -105,6 +105,8 @@ type GPU struct {
 	PowerDraw         *float64    `json:"power_draw_watts"`
 	PowerLimit        *float64    `json:"power_limit_watts"`
 	Fan               *int        `json:"fan_percent"`
+	PCIeWidth         *int        `json:"pcie_width,omitempty"`     // lanes of the PCIe link now
+	PCIeWidthMax      *int        `json:"pcie_width_max,omitempty"` // lanes that GPU and slot can have
 	ClockSM           *int        `json:"clock_sm_mhz"`
 	ClockMemory       *int        `json:"clock_memory_mhz"`
 	PState            string      `json:"pstate,omitempty"`

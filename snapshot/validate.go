@@ -8,6 +8,7 @@ const (
 	maxIndex   = 1 << 20
 	maxMiB     = 1 << 32 // 4 PiB
 	maxPercent = 100
+	maxLanes   = 64  // twice what PCIe knows
 	maxFan     = 250 // fans may be driven beyond their rating
 	minCelsius = -100
 	maxCelsius = 300
@@ -186,6 +187,8 @@ func (v *validator) device(g *GPU) {
 	within(v, &g.PowerDraw, 0, maxWatts, "power_draw_watts")
 	within(v, &g.PowerLimit, 0, maxWatts, "power_limit_watts")
 	within(v, &g.Fan, 0, maxFan, "fan_percent")
+	within(v, &g.PCIeWidth, 0, maxLanes, "pcie_width")
+	within(v, &g.PCIeWidthMax, 0, maxLanes, "pcie_width_max")
 	within(v, &g.ClockSM, 0, maxMHz, "clock_sm_mhz")
 	within(v, &g.ClockMemory, 0, maxMHz, "clock_memory_mhz")
 	within(v, &g.RetiredPages, 0, maxIndex, "retired_pages")

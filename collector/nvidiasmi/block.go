@@ -40,6 +40,7 @@ func wanted(path string) bool {
 	switch path {
 	case "product_name", "uuid", "fan_speed", "performance_state", "gpu_recovery_action",
 		"mig_mode/current_mig", "ecc_mode/current_ecc", "pci/pci_bus_id",
+		"pci/pci_gpu_link_info/link_widths/current_link_width", "pci/pci_gpu_link_info/link_widths/max_link_width",
 		"fb_memory_usage/total", "fb_memory_usage/used", "fb_memory_usage/free",
 		"utilization/gpu_util", "utilization/memory_util", "temperature/gpu_temp",
 		"clocks/sm_clock", "clocks/mem_clock", "clocks/graphics_clock",

@@ -35,6 +35,7 @@ type seen struct {
 	total, used, free       string
 	gpuUtil, memUtil, temp  string
 	power, limit, fan       string
+	lanes, lanesMax         string
 	smClock, memClock       string
 	pids, memories, letters []string
 	lost                    bool
@@ -96,6 +97,10 @@ func scanLines(text string) (driver string, gpus []*seen) {
 			set(&g.pstate)
 		case "gpu/fan_speed":
 			set(&g.fan)
+		case "link_widths/current_link_width":
+			set(&g.lanes)
+		case "link_widths/max_link_width":
+			set(&g.lanesMax)
 		case "fb_memory_usage/total", "fb_memory_usage/used", "fb_memory_usage/free":
 			if slices.Contains(section, "mig_device") {
 				continue
@@ -201,6 +206,7 @@ func checkGPU(t *testing.T, r Reading, i int, w *seen) {
 		{"memory total", w.total, g.MemoryTotal, false}, {"memory used", w.used, g.MemoryUsed, true}, {"memory free", w.free, g.MemoryFree, true},
 		{"utilization", w.gpuUtil, g.UtilizationGPU, true}, {"memory utilization", w.memUtil, g.UtilizationMemory, true},
 		{"temperature", w.temp, g.Temperature, true}, {"power", w.power, g.PowerDraw, true}, {"limit", w.limit, g.PowerLimit, false},
+		{"lanes", strings.TrimSuffix(w.lanes, "x"), g.PCIeWidth, true}, {"lanes at most", strings.TrimSuffix(w.lanesMax, "x"), g.PCIeWidthMax, false},
 		{"fan", w.fan, g.Fan, true}, {"sm clock", w.smClock, g.ClockSM, true}, {"memory clock", w.memClock, g.ClockMemory, true},
 	}
 	for _, c := range checks {

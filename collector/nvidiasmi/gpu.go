@@ -18,6 +18,7 @@ const (
 	maxWatts   = 20000
 	maxMHz     = 20000
 	maxPercent = 100
+	maxLanes   = 64  // twice what PCIe knows
 	maxFan     = 250 // a part of the rated noise, which a fan may exceed
 	maxCount   = 1 << 50
 	maxPages   = 1 << 19
@@ -98,6 +99,8 @@ func (p *parser) gpu(index int, b *block) snapshot.GPU {
 		g.PCIBusID = snapshot.Text(b.id, snapshot.MaxNameBytes)
 	}
 	g.Fan = p.integer(index, b, "fan_speed", 0, maxFan)
+	g.PCIeWidth = p.lanes(index, b, "current_link_width")
+	g.PCIeWidthMax = p.lanes(index, b, "max_link_width")
 	p.memory(&g, b)
 	// From 535 the block is gpu_power_readings, from 570 the value is an average
 	// and an instant, of which either may be N/A.
@@ -115,6 +118,17 @@ func (p *parser) gpu(index int, b *block) snapshot.GPU {
 	p.health(&g, b)
 	p.migDevices(&g, b)
 	return g
+}
+
+// lanes reads the width of the PCIe link: "16x".
+func (p *parser) lanes(gpu int, b *block, name string) *int {
+	path := "pci/pci_gpu_link_info/link_widths/" + name
+	text := b.leaves[path]
+	if v, ok := p.measure(gpu, path, strings.TrimSuffix(text, "x"), 0, maxLanes); ok {
+		n := int(v)
+		return &n
+	}
+	return nil
 }
 
 func (p *parser) memory(g *snapshot.GPU, b *block) {
@@ -258,7 +272,7 @@ func (p *parser) health(g *snapshot.GPU, b *block) {
 	case b.lost != "":
 		g.Health, g.HealthReason = snapshot.HealthLost, snapshot.Text(b.lost, snapshot.MaxTextBytes)
 		// Beside "GPU is lost" stand numbers from before; they are not news.
-		g.UtilizationGPU, g.UtilizationMemory, g.Temperature, g.Fan = nil, nil, nil, nil
+		g.UtilizationGPU, g.UtilizationMemory, g.Temperature, g.Fan, g.PCIeWidth = nil, nil, nil, nil, nil
 		g.MemoryUsed, g.MemoryFree, g.PowerDraw, g.ClockSM, g.ClockMemory = nil, nil, nil, nil, nil
 		g.PState, g.ThrottleReasons = "", nil
 		p.problem("gpu:lost", fmt.Sprintf("the driver has lost GPU %d (%s): %s; the node may have to be rebooted", g.Index, g.PCIBusID, b.lost), &g.Index)

@@ -123,6 +123,8 @@ func apiGPU(e *apiEnc, g *board.GPU, idleSince, snapshotAt time.Time) {
 	e.floatPtr("power_draw_watts", g.PowerDraw)
 	e.floatPtr("power_limit_watts", g.PowerLimit)
 	e.intPtr("fan_percent", g.Fan)
+	e.intPtr("pcie_width", g.PCIeWidth)
+	e.intPtr("pcie_width_max", g.PCIeWidthMax)
 	e.intPtr("clock_sm_mhz", g.ClockSM)
 	e.intPtr("clock_memory_mhz", g.ClockMemory)
 	e.strNull("pstate", g.PState)

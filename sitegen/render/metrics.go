@@ -182,6 +182,12 @@ func (m *metricsSet) gpu(h *board.Host, g *board.GPU) {
 	if g.PowerLimit != nil {
 		one("gpuboard_gpu_power_limit_watts", "Power that it may draw.", *g.PowerLimit)
 	}
+	if g.PCIeWidth != nil {
+		one("gpuboard_gpu_pcie_lanes", "Lanes of the PCIe link now.", float64(*g.PCIeWidth))
+	}
+	if g.PCIeWidthMax != nil {
+		one("gpuboard_gpu_pcie_lanes_max", "Lanes that the GPU can have where it is.", float64(*g.PCIeWidthMax))
+	}
 	if g.State != board.Lost {
 		one("gpuboard_gpu_processes", "Processes on the GPU.", float64(len(g.Processes)))
 		one("gpuboard_gpu_idle_seconds", "For how long it has been held and idle; 0 when it is not.", float64(int64(g.IdleFor.Seconds())))

@@ -104,6 +104,7 @@ func metricsLabels(t testing.TB, line int, s string) string {
 func TestMetrics(t *testing.T) {
 	in := testFleet()
 	in.Board.Hosts[5].GPUs[0].UtilizationGPU = ptr(50) // of fornax, when it was last heard of
+	in.Board.Hosts[0].GPUs[1].PCIeWidth, in.Board.Hosts[0].GPUs[1].PCIeWidthMax = ptr(8), ptr(16)
 	text := string(apiData(t, in)["metrics.txt"])
 	got := metricsParse(t, text)
 	for key, want := range map[string]float64{
@@ -120,6 +121,8 @@ func TestMetrics(t *testing.T) {
 		"gpuboard_gpu_booked{host=ceres}{gpu=0}":                 0,
 		"gpuboard_gpu_idle_seconds{host=atlas}{gpu=7}":           19 * 3600,
 		"gpuboard_gpu_processes{host=atlas}{gpu=2}":              3,
+		"gpuboard_gpu_pcie_lanes{host=atlas}{gpu=1}":             8,
+		"gpuboard_gpu_pcie_lanes_max{host=atlas}{gpu=1}":         16,
 		"gpuboard_problems{code=smi:partial}":                    1,
 		"gpuboard_user_gpus_reserved{user=ada}":                  2,
 	} {

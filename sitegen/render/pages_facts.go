@@ -28,6 +28,7 @@ func (v *view) facts(g *board.GPU) []factView {
 	}
 	add("memory-load", w.number(g.UtilizationMemory, "percent"))
 	add("fan", w.number(g.Fan, "percent"))
+	add("link", strings.Trim(w.number(g.PCIeWidth, "")+" / "+w.number(g.PCIeWidthMax, ""), " /"))
 	if sm, mem := w.number(g.ClockSM, "megahertz"), w.number(g.ClockMemory, "megahertz"); sm != "" || mem != "" {
 		add("clocks", strings.Trim(sm+" · "+mem, " ·"))
 	}

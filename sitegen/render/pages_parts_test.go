@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/net/html"
 
+	"gpuboard/board"
+	"gpuboard/snapshot"
 	"gpuboard/templates"
 )
 
@@ -144,6 +146,22 @@ func TestZoneName(t *testing.T) {
 		w.zone = zone
 		if got := w.zoneName(at(0, 0, 0)); got != want {
 			t.Errorf("%s is called %q, want %q", zone, got, want)
+		}
+	}
+}
+
+// TestFactsOfTheLink: lanes now and at most, or what is known of the two.
+func TestFactsOfTheLink(t *testing.T) {
+	v := &view{words: &words{list: map[string]string{"fact.link": "link"}}}
+	for want, g := range map[string]snapshot.GPU{"8 / 16": {PCIeWidth: ptr(8), PCIeWidthMax: ptr(16)}, "16": {PCIeWidthMax: ptr(16)}, "": {}} {
+		got := ""
+		for _, f := range v.facts(&board.GPU{GPU: g}) {
+			if f.Name == "link" {
+				got = f.Value
+			}
+		}
+		if got != want {
+			t.Errorf("%v/%v is %q, want %q", g.PCIeWidth, g.PCIeWidthMax, got, want)
 		}
 	}
 }

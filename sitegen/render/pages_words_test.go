@@ -173,6 +173,7 @@ func foreignFleets(t testing.TB) map[string]Input {
 	g := &every.Board.Hosts[0].GPUs[0]
 	g.PState, g.MIGMode, g.ThrottleReasons = "P0", "enabled", []string{"power cap"}
 	g.Fan, g.UtilizationMemory, g.ClockSM, g.ClockMemory, g.RetiredPages = ptr(30), ptr(20), ptr(1980), ptr(2619), ptr(0)
+	g.PCIeWidth, g.PCIeWidthMax = ptr(8), ptr(16)
 	g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: ptr(int64(1))}
 	g.RemappedRows = &snapshot.Remapped{Correctable: ptr(1), Pending: ptr(true), Failure: ptr(true)}
 	for i, reason := range []string{board.ReasonHost, board.ReasonBooking, board.ReasonStale, board.ReasonUnasked, board.ReasonLost, board.ReasonMissing, board.ReasonDead, board.ReasonUnowned, board.ReasonUtilization, board.ReasonUnreadable} {
