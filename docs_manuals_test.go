@@ -149,6 +149,8 @@ func reasons() [][2]string {
 		{"gpu-check.sh", "it is the older board's own"},
 		{"chown gpuboard:", "the account is made by the package: TestDirectoriesAndAccounts"},
 		{"--roots /mnt/", "TestGenerateReadsRootsHereAndElsewhere has such roots"},
+		{"bench/against.sh", "it measures two commits for minutes"},
+		{"go run ./bench", "it measures everything for minutes"},
 		{"VERSION=", "TestRelease runs it"},
 	}
 }

@@ -109,7 +109,7 @@ func newSandbox(t *testing.T, program string) *sandbox {
 	s.shim("curl", `for a; do case $a in eva|mira) a=$a:secret;; esac; set -- "$@" "$a"; shift; done; exec /usr/bin/curl -fsS "$@"`)
 	s.sshd = sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown, Dir: s.path("srv/gpuboard/data/drop/gpu01/in")})
 	s.env = append(os.Environ(), "PATH="+s.path("bin")+":"+os.Getenv("PATH"), "HOME="+s.path("home"), "TMPDIR="+t.TempDir(), "USER=eva", "EDITOR=true",
-		"GPUBOARD_IDENTITY="+s.sshd.Key, "GPUBOARD_KNOWN_HOSTS="+s.sshd.KnownHosts, "GPUBOARD_SPOOL="+s.path("var/lib/gpuboard/spool"),
+		"GPUBOARD_IDENTITY="+s.sshd.Key, "GPUBOARD_KNOWN_HOSTS="+s.sshd.KnownHosts, "GPUBOARD_SPOOL="+s.path("var/lib/gpuboard/spool"), "GPUBOARD_STATE="+s.path("srv/gpuboard/state"),
 		"GPUBOARD_BOOKING_NAME=eva", "GPUBOARD_TIMEZONE=Europe/Paris", "GPUBOARD_EVERY=2s", "XDG_STATE_HOME="+s.path("home/state"), "CONSUL_HTTP_ADDR=127.0.0.1:1")
 	t.Cleanup(func() {
 		_, _ = s.shell("gpuboard check kill")
@@ -394,6 +394,6 @@ func commandsOf(t *testing.T, page string, block []string) []string {
 }
 
 var (
-	startsCommand = regexp.MustCompile(`^([A-Za-z_]+=(\$\(.*\)|\S*) |[a-z]+=\$\(|\()?(gpuboard|go|mkdir|echo|cat|cp|sed|sudo|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|\./check\.sh|/SCRIPT\S+|python)( |$)`)
+	startsCommand = regexp.MustCompile(`^([A-Za-z_]+=(\$\(.*\)|\S*) |[a-z]+=\$\(|\()?(gpuboard|go|mkdir|echo|cat|cp|sed|sudo|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|/SCRIPT\S+|python)( |$)`)
 	hereDocument  = regexp.MustCompile(`<<'?([A-Z]+)'?$`)
 )
