@@ -2,118 +2,148 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"gpuboard/internal/machinetest"
 	"gpuboard/internal/sshtest"
 )
 
-// TestAnsible runs the playbook on this machine, as web host and as node, below
-// a root of each one's own but with real accounts: the first run makes a board
-// to which the node can push, the second changes nothing.
+// TestAnsible runs the playbook over ssh against two machines: a web host that
+// has GPUs of its own, with systemd and nginx, and a node with cron. The first
+// run makes a board of both, the second changes nothing, and later ones restart
+// what a change concerns and nothing else.
 func TestAnsible(t *testing.T) {
-	sshtest.RequireRoot(t)
 	ansible := sshtest.Require(t, "ansible-playbook")
+	for _, program := range []string{"ssh", "sshd", "nginx", "cron"} {
+		sshtest.Require(t, program)
+	}
 	if testing.Short() {
-		t.Skip("it takes half a minute")
+		t.Skip("it takes a minute")
 	}
 	dir := t.TempDir()
-	board, err := os.MkdirTemp("/srv", "gpbt-ansible-")
-	if err != nil {
-		sshtest.Skip(t, err.Error())
+	sshtest.WriteKey(t, dir+"/key", "ed25519", "")
+	web := machinetest.Boot(t, machinetest.Options{})
+	node := machinetest.Boot(t, machinetest.Options{Beside: web})
+	for port, m := range map[string]*machinetest.Machine{"22": web, "2022": node} {
+		// As on any machine: keys of its own, and the administrator's.
+		m.Run("sh", "-c", "rm -f /etc/ssh/ssh_host_*; ssh-keygen -A")
+		m.Write("/etc/ssh/sshd_config.d/port.conf", "Port "+port+"\n", 0o644)
+		m.Write("/root/.ssh/authorized_keys", mustReadFile(t, dir+"/key.pub"), 0o600)
+		m.Write("/usr/share/gpus.xml", mustReadFile(t, "collector/nvidiasmi/testdata/idle-8x-a100-550.xml"), 0o644)
+		m.Write("/usr/bin/nvidia-smi", "#!/bin/sh\nexec cat /usr/share/gpus.xml\n", 0o755)
+		m.Run("systemctl", "start", "ssh.service")
 	}
-	t.Cleanup(func() {
-		os.RemoveAll(board)
-		for _, name := range []string{"gpbt-a-gpu01", "gpbt-ansible"} {
-			_ = exec.Command("userdel", name).Run()
-			_ = exec.Command("groupdel", name).Run()
-		}
-		_ = exec.Command("groupdel", "gpbt-adrop").Run()
-	})
-	// The node's account must be able to walk to its key, and sshd to trust the way to its drop.
-	roots := filepath.Join(board, "roots")
-	if err := os.Chmod(board, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	web.Run("systemctl", "start", "nginx.service")
+
 	program := filepath.Join(dir, "gpuboard")
-	mustRun(t, ".", nil, "go", "build", "-o", program, ".")
-	sshd := sshtest.Start(t, sshtest.Options{Config: "Include " + roots + "/web/etc/ssh/sshd_config.d/*.conf\n"})
-	for _, sub := range []string{"web/etc/cron.d", "web/etc/nginx/conf.d", "gpu01/etc/cron.d"} {
-		if err := os.MkdirAll(filepath.Join(roots, sub), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	inventory := filepath.Join(dir, "inventory")
-	text := fmt.Sprintf(`[webserver]
-web gpuboard_root=%[1]s/web
-[gpunodes]
-gpu01 gpuboard_root=%[1]s/gpu01
-`, roots)
-	settings := fmt.Sprintf(`ansible_connection: local
+	mustRun(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-o", program, ".")
+	files := map[string]string{
+		"inventory": "[webserver]\nweb gpuboard_binary=" + program + " ansible_host=127.0.0.1\n[gpunodes]\nweb\ngpu01 gpuboard_binary=" + program + " ansible_host=127.0.0.1 ansible_port=2022 gpuboard_start=cron\n",
+		// ansible may only ask the machines themselves.
+		"vars.yml": fmt.Sprintf(`ansible_user: root
 ansible_python_interpreter: /usr/bin/python3
-gpuboard_binary: %[1]s/gpuboard
-gpuboard_start: cron
+ansible_ssh_private_key_file: %[1]s/key
+ansible_ssh_common_args: -F none -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile=%[1]s/known
 gpuboard_nginx: true
 gpuboard_web: 127.0.0.1
-gpuboard_ssh_port: %[2]d
-gpuboard_host_key: %[3]s/host_ed25519.pub
-gpuboard_dir: %[4]s
-gpuboard_user: gpbt-ansible
-gpuboard_drop_group: gpbt-adrop
-gpuboard_account: "gpbt-a-{{ gpuboard_host }}"
-`, dir, sshd.Port, sshd.Root, board)
-	vars := filepath.Join(dir, "vars.yml")
-	for path, content := range map[string]string{inventory: text, vars: settings} {
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+gpuboard_site_name: gpus.example.org
+`, dir),
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	play := func() string {
+	recap := regexp.MustCompile(`(?m)^(gpu01|web) +: ok=\d+ +changed=(\d+) .*failed=0`)
+	// play returns what it says, and which hosts it changed.
+	play := func(extra ...string) (out, changed string) {
 		t.Helper()
-		return mustRun(t, dir, []string{"ANSIBLE_NOCOLOR=1", "ANSIBLE_PIPELINING=1", "ANSIBLE_LOCAL_TEMP=" + dir + "/tmp", "ANSIBLE_REMOTE_TEMP=" + dir + "/tmp", "HOME=" + dir, "LC_ALL=C.UTF-8"},
-			ansible, "-i", inventory, "-e", "@"+vars, mustAbs(t, "deploy/ansible/site.yml"))
+		c := web.OnItsNetwork(append([]string{ansible, "-i", dir + "/inventory", "-e", "@" + dir + "/vars.yml", mustAbs(t, "deploy/ansible/site.yml")}, extra...)...)
+		c.Env = append(os.Environ(), "ANSIBLE_NOCOLOR=1", "ANSIBLE_PIPELINING=1", "ANSIBLE_LOCAL_TEMP="+dir+"/tmp", "ANSIBLE_SSH_CONTROL_PATH_DIR="+dir+"/cp", "ANSIBLE_SSH_ARGS=-C -o ControlMaster=auto -o ControlPersist=10s", "HOME="+dir, "LC_ALL=C.UTF-8")
+		// ssh's connections outlive it for a while, and would hold a pipe open.
+		log, err := os.Create(dir + "/log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		c.Stdout, c.Stderr = log, log
+		err = c.Run()
+		text := mustReadFile(t, log.Name())
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		hosts := recap.FindAllStringSubmatch(text, -1)
+		if len(hosts) != 2 {
+			t.Fatalf("it speaks of %d hosts:\n%s", len(hosts), text)
+		}
+		for _, h := range hosts {
+			if h[2] != "0" {
+				changed += h[1] + " "
+			}
+		}
+		return text, changed
 	}
-	first := play()
-	if !regexp.MustCompile(`(?m)^gpu01 +: ok=\d+ +changed=[1-9]`).MatchString(first) {
-		t.Errorf("the first run:\n%s", first)
+	if out, changed := play(); changed != "gpu01 web " {
+		t.Errorf("the first run changes %s:\n%s", changed, out)
 	}
-	second := play()
-	if n := len(regexp.MustCompile(`(?m)^(gpu01|web) +: ok=\d+ +changed=0 .*failed=0`).FindAllString(second, -1)); n != 2 {
-		t.Errorf("the second run changes something:\n%s", second)
+	web.Until("a board of both", func() bool { return boardOn(web).up("gpu01") && boardOn(web).up("web") })
+
+	// nginx shows it, with what its snippets say.
+	req, _ := http.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)
+	req.Host = "gpus.example.org"
+	resp, err := web.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if page, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(page), "gpu01") || resp.Header.Get("Content-Security-Policy") == "" {
+		t.Errorf("nginx says %s, %v:\n%s", resp.Status, err, page)
+	}
+	for _, test := range []struct {
+		m    *machinetest.Machine
+		side string
+		file string
+	}{{web, "web", "web"}, {web, "node", "gpuboard"}, {node, "node", "gpuboard"}} {
+		out, _ := test.m.Try("runuser", "-u", "gpuboard", "--", "gpuboard", "doctor", test.side, "--config", "/etc/gpuboard/"+test.file+".yml")
+		if strings.Contains(out, "BAD") || !strings.Contains(out, "All is well") {
+			t.Errorf("doctor %s:\n%s", test.side, out)
+		}
+	}
+	if line := strings.Fields(node.Read("/etc/cron.d/gpuboard")); len(line) < 8 || line[5] != "gpuboard" || line[6] != "/usr/bin/gpuboard" {
+		t.Errorf("the crontab is %q", line)
 	}
 
-	// What it made is a board: sshd lets the node in, and its snapshot arrives.
-	sshd.Stop()
-	sshd.Restart()
-	node, web := roots+"/gpu01/etc/gpuboard/gpuboard.yml", roots+"/web/etc/gpuboard/gpuboard.yml"
-	env := []string{"GPUBOARD_PS=ps", "GPUBOARD_NVIDIA_SMI=" + dir + "/none", "HOME=" + dir}
-	mustRun(t, dir, env, program, "collect", "--config", node)
-	mustRun(t, dir, env, program, "publish", "--config", node)
-	latest := board + "/data/drop/gpu01/in/latest.json.gz"
-	if info, err := os.Stat(latest); err != nil || info.Mode().Perm() != 0o640 {
-		t.Fatalf("in the drop: %v, %v", info, err)
+	// Of what runs, a run restarts what a change concerns: the web host gets
+	// another program and title, the node another interval.
+	type running struct{ watch, collector, cron string }
+	now := func() running {
+		loop := strings.TrimSpace(node.Run("pgrep", "-o", "-u", "gpuboard", "-f", "gpuboard run"))
+		return running{web.Property("gpuboard-watch.service", "MainPID"), web.Property("gpuboard-node.service", "MainPID"), loop}
 	}
-	c := exec.Command(program, "doctor", "web", "--config", web)
-	out, _ := c.CombinedOutput()
-	for _, want := range []string{"the news of gpu01 is", "[booking:ok]", "[paths:ok]"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("doctor does not say %q:\n%s", want, out)
-		}
+	was := now()
+	if out, changed := play(); changed != "" || now() != was {
+		t.Errorf("the second run changes %s, and %+v into %+v:\n%s", changed, was, now(), out)
 	}
-	if strings.Contains(string(out), "chroot") {
-		t.Errorf("the modes are not what sshd asks for:\n%s", out)
+	mustRun(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags", "-X gpuboard/cli.release=9.9.9", "-o", program+"-next", ".")
+	hosts := strings.Replace(files["inventory"], program, program+"-next gpuboard_web_settings=\"{'title': 'Ours'}\"", 1)
+	hosts = strings.Replace(hosts, "=cron", "=cron gpuboard_node_settings=\"{'every': '2s'}\"", 1)
+	if err := os.WriteFile(dir+"/inventory", []byte(hosts), 0o644); err != nil {
+		t.Fatal(err)
 	}
-	for _, cron := range []string{"/web/etc/cron.d/gpuboard", "/gpu01/etc/cron.d/gpuboard"} {
-		line := mustReadFile(t, roots+cron)
-		fields := strings.Fields(line)
-		if len(fields) < 8 || fields[5] != "gpbt-ansible" || fields[6] != "/usr/bin/gpuboard" {
-			t.Errorf("%s: %q", cron, line)
-		}
+	play()
+	if is := now(); is.watch == was.watch || is.collector == was.collector || is.cron == was.cron {
+		t.Errorf("the program and the interval changed: %+v, and was %+v", is, was)
 	}
+	web.Until("a board by the new program", func() bool {
+		return boardOn(web).up("gpu01") && boardOn(web).up("web") && strings.Contains(web.Read("/srv/gpuboard/site/index.html"), "9.9.9") &&
+			strings.Contains(web.Read("/srv/gpuboard/site/index.html"), "Ours")
+	})
 }
 
 func mustAbs(t *testing.T, path string) string {

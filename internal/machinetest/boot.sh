@@ -25,7 +25,9 @@ mount -t tmpfs tmpfs dev/shm
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 mount -t tmpfs -o mode=755 tmpfs run
-# No service of this machine is a service of that one.
+# No service of this machine is a service of that one, and nobody has run
+# gpuboard there yet.
+rm -rf etc/gpuboard etc/cron.d/gpuboard* var/lib/gpuboard srv/gpuboard
 rm -rf etc/systemd/system/*.wants usr/sbin/policy-rc.d
 : >etc/machine-id
 ip link set lo up

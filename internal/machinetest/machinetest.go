@@ -78,12 +78,23 @@ func Boot(t testing.TB, o Options) *Machine {
 	// In its group before it makes namespaces, so that the group is its root.
 	c := exec.Command("sh", append([]string{"-c", `echo $$ >"$0"/cgroup.procs && exec "$@"`, group}, run...)...)
 	c.Stdout, c.Stderr = m.console, m.console
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := c.Start(); err != nil {
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		defer close(ended)
+		// The signal comes when the thread that started it ends, and Go ends
+		// threads: this one waits.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.Start()
+		started <- err
+		if err == nil {
+			_ = c.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() { _ = c.Wait(); close(ended) }()
 	t.Cleanup(func() {
 		if m.pid != 0 {
 			_ = syscall.Kill(m.pid, syscall.SIGKILL) // and with it everything in it
@@ -102,6 +113,7 @@ func Boot(t testing.TB, o Options) *Machine {
 		if m.pid == 0 {
 			m.pid = childNamed(c.Process.Pid, "systemd")
 		} else if out, err := m.Try("systemctl", "is-active", "basic.target"); err == nil {
+			m.Run("systemctl", "start", "systemd-user-sessions.service") // now people may log in
 			return m
 		} else if time.Now().After(deadline) {
 			t.Fatalf("the machine does not come up: %s\n%s", out, m.console)
@@ -131,6 +143,11 @@ func (m *Machine) Command(args ...string) *exec.Cmd {
 	c := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(m.pid), "--all", "--wd=/", "--"}, args...)...)
 	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
 	return c
+}
+
+// OnItsNetwork is a command of this machine that can reach what listens on the other.
+func (m *Machine) OnItsNetwork(args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", m.pid), "--"}, args...)...)
 }
 
 // Path is where a file of the machine is on this one.
@@ -167,7 +184,7 @@ func (m *Machine) Until(what string, so func() bool) {
 	deadline := time.Now().Add(30 * time.Second)
 	for !so() {
 		if time.Now().After(deadline) {
-			journal, _ := m.Try("journalctl", "--no-pager", "--lines=60", "--output=short")
+			journal, _ := m.Try("journalctl", "--no-pager", "--lines=250", "--output=short")
 			m.t.Fatalf("%s does not come about:\n%s", what, journal)
 		}
 		time.Sleep(50 * time.Millisecond)
