@@ -181,7 +181,7 @@ func (m *Machine) Read(name string) string {
 // about, the journal tells why.
 func (m *Machine) Until(what string, so func() bool) {
 	m.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !so() {
 		if time.Now().After(deadline) {
 			journal, _ := m.Try("journalctl", "--no-pager", "--lines=250", "--output=short")
