@@ -22,11 +22,13 @@ import (
 const minEvery = 2 * time.Second
 
 func (a *app) runCommand() *cobra.Command {
+	var once bool
 	c := &cobra.Command{
 		Use: "run", Short: "collect and publish for ever (check starts this)", GroupID: groupNode, Args: cobra.NoArgs,
 		Long: "run takes a snapshot at every interval and pushes it. Nodes start at different moments\n" +
 			"within the interval, so that a thousand of them do not call at once. One run per spool:\n" +
-			"a second one exits with 75.\n" + exitStatus,
+			"a second one exits with 75. With --once it ends after one snapshot and one push, which costs\n" +
+			"less than collect and publish; --every then tells how often that is done.\n" + exitStatus,
 		Example: "  gpuboard run --to sftp://n-gpu01@web.example.org/in\n  gpuboard run --every 1m --to file:///srv/gpuboard/data",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load(c)
@@ -37,11 +39,20 @@ func (a *app) runCommand() *cobra.Command {
 			if every < minEvery {
 				return usagef("", "every from %s: %v is less than %v", cfg.origin["every"], every, minEvery)
 			}
+			if once && cfg.origin["every"] == "default" {
+				every = 0 // nobody has said when the next one is
+			}
 			l, err := a.newLoop(cfg, every)
 			if err != nil {
 				return err
 			}
 			defer l.close()
+			if once {
+				return l.once(c.Context())
+			}
+			if l.herald != nil {
+				l.herald.start()
+			}
 			err = l.run(c.Context())
 			if l.herald != nil {
 				why := "the collector was stopped"
@@ -54,6 +65,7 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	a.flags(c, nodeKeys()...)
+	c.Flags().BoolVar(&once, "once", false, "take one snapshot, push it and end (for cron, where nothing may stay)")
 	return c
 }
 
@@ -96,7 +108,7 @@ func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
 	}
 	l.collector = a.collector(cfg, host, every)
 	if cfg.string("to") != "" {
-		if l.publisher, err = a.publisher(cfg, every <= publisher.KeepBelow); err != nil {
+		if l.publisher, err = a.publisher(cfg, every > 0 && every <= publisher.KeepBelow); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +116,6 @@ func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
 		if l.herald, err = a.newHerald(cfg); err != nil {
 			return nil, err
 		}
-		l.herald.start()
 	}
 	pid := os.Getpid()
 	l.beat = heartbeat{PID: pid, Start: startTime(pid), Host: host, Every: every, Started: a.now().UTC(), Version: version()}
@@ -179,6 +190,32 @@ func (l *loop) cycle(ctx context.Context) {
 	if l.herald != nil && ctx.Err() == nil {
 		l.herald.hear(n)
 	}
+}
+
+// once is one cycle of a process that ends with it: what went wrong is its
+// error, and nothing is left running.
+func (l *loop) once(ctx context.Context) error {
+	var n news
+	n.snap, n.collect = l.collector.Collect(ctx)
+	if n.collect == nil {
+		n.collect = spoolError(l.spool.Add(n.snap))
+	}
+	if l.publisher != nil && ctx.Err() == nil { // also what waits from before
+		_, n.push = l.publisher.Publish(ctx, l.spool)
+	}
+	var told error
+	if l.herald != nil && ctx.Err() == nil {
+		if told = l.herald.tell(ctx, n); told != nil {
+			told = fail(exitTempFail, fmt.Errorf("telling Consul: %w", told), classify(told).hint)
+		}
+	}
+	switch {
+	case n.collect != nil:
+		return n.collect
+	case n.push != nil:
+		return n.push
+	}
+	return told
 }
 
 // A voice says things on stderr, each of them once.
