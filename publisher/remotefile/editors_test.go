@@ -214,7 +214,7 @@ func TestKilledBeforeAnyRequest(t *testing.T) {
 		}
 		f := newFile(line, file, "next", time.Now)
 		if seen == 1 {
-			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // a look or two at the lock
 			if err := book(ctx, f, "early", 0); !errors.Is(err, booking.ErrLocked) || !strings.Contains(err.Error(), "victim") {
 				t.Fatalf("within 30 s: %v, want that the victim holds the lock", err)
 			}
@@ -262,7 +262,9 @@ func TestEightEditorsOverSFTPLoseNothing(t *testing.T) {
 				if err != nil {
 					t.Errorf("editor %d, booking %d: %v", i, n, err)
 				}
-				booked <- true
+				if n%2 == 0 {
+					booked <- true
+				}
 			}
 		})
 	}
