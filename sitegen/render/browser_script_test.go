@@ -11,6 +11,9 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+
+	"gpuboard/internal/browser"
 	"gpuboard/templates"
 )
 
@@ -85,7 +88,7 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 	}
 	const latin = `(() => {
 		const out = [], other = "code,pre,samp,script,style,[lang=en]";
-		const look = (what, text) => { if (/[A-Za-z]/.test(text)) { out.push(what + ": " + text.trim()); } };
+		const look = (what, text) => { if (/[A-Za-z]/.test(text.replace(/\b(UTC|GMT)/, ""))) { out.push(what + ": " + text.trim()); } };
 		look("title", document.title);
 		const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 		while (walk.nextNode()) { if (!walk.currentNode.parentElement.closest(other)) { look("text", walk.currentNode.data); } }
@@ -121,5 +124,25 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 		if found := b.Value(latin); found != "" {
 			t.Errorf("%s at %s says\n%s", c.page, c.clock.Format(time.TimeOnly), found)
 		}
+	}
+}
+
+// TestBrowserTellsTheViewersTime: who is in another zone than the site reads each
+// time in their own, too.
+func TestBrowserTellsTheViewersTime(t *testing.T) {
+	dir := siteDir(t, testFleet())
+	for zone, want := range map[string]string{"Asia/Tokyo": "18:42", "Europe/Paris": ""} {
+		b := openBrowser(t, fleetNow.Add(14*time.Second))
+		browser.Call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
+		b.Open("file://" + dir + "/index.html")
+		title, note := b.Value(`document.getElementById("_built").title`), b.Value(`(document.getElementById("_zone") || {}).textContent || ""`)
+		if want == "" && title+note != "" || !strings.Contains(title, want) || !strings.Contains(note, want) {
+			t.Errorf("in %s the moment of the page says %q, and the foot %q", zone, title, note)
+		}
+		if want != "" {
+			// atlas 0 is booked until Sat 18:00 of the site.
+			expect(t, b, `document.querySelector("#atlas-0 .k time").title.includes("02:00")`, "true")
+		}
+		b.Quiet("file://" + dir)
 	}
 }

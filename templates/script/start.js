@@ -9,6 +9,7 @@ var dress = function () {
   buildFilters();
   apply();
   sorting();
+  zones();
   age();
 };
 readURL();

@@ -49,3 +49,15 @@ var age = function () {
   }
   level = next;
 };
+
+// Times are the site's. To a viewer whose clock shows another, each says its own, too.
+var zones = function () {
+  var built = $("_built"), at = built && new Date(built.dateTime), clock = { hour: "2-digit", minute: "2-digit", hour12: false };
+  if (!at || built.textContent.indexOf(at.toLocaleTimeString("en-GB", clock)) >= 0) { return; }
+  var own = new Intl.DateTimeFormat(root.lang, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false, timeZoneName: "short" });
+  all("time[datetime]:not([data-seen])").forEach(function (e) { e.title = own.format(new Date(e.dateTime)); });
+  var foot = doc.querySelector(".foot .small");
+  if (foot && !$("_zone")) {
+    foot.appendChild(make("span", "", " " + say(W.zone, own.format(at)))).id = "_zone";
+  }
+};
