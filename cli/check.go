@@ -81,12 +81,12 @@ func (a *app) checkCommand() *cobra.Command {
 func (a *app) checkAlive(ctx context.Context, cfg *config, flags []string) error {
 	dir := cfg.string("spool")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fail(exitUsage, fmt.Errorf("making the spool: %w", err), "give a directory of your own with --spool DIR")
+		return because("spool:unusable", fail(exitUsage, fmt.Errorf("making the spool: %w", err), "give a directory of your own with --spool DIR"))
 	}
 	// One check at a time: two crontabs must not start two loops.
 	one := flock.New(filepath.Join(dir, "check.lock"))
 	if held, err := one.TryLock(); err != nil || !held {
-		return fail(exitTempFail, errors.New("another check of this node is at work"), "")
+		return because("check:busy", fail(exitTempFail, errors.New("another check of this node is at work"), ""))
 	}
 	defer one.Unlock()
 
@@ -114,8 +114,8 @@ func (a *app) checkAlive(ctx context.Context, cfg *config, flags []string) error
 	}
 	beat, err := a.waitForBeat(ctx, dir, pid)
 	if err != nil || beat.PID != pid {
-		return fail(exitError, errors.New("starting the loop: it did not come up"),
-			"read "+filepath.Join(dir, loopLog)+", or run it in the foreground: gpuboard run")
+		return because("loop:not-started", fail(exitError, errors.New("starting the loop: it did not come up"),
+			"read "+filepath.Join(dir, loopLog)+", or run it in the foreground: gpuboard run"))
 	}
 	fmt.Fprintf(a.stdout, "%s %s (pid %d)\n", word, beat.Host, beat.PID)
 	return nil
@@ -147,10 +147,10 @@ func (a *app) checkKill(ctx context.Context, cfg *config) error {
 func (a *app) stop(ctx context.Context, dir string) error {
 	beat, err := readBeat(dir)
 	if err != nil {
-		return fail(exitError, fmt.Errorf("stopping the loop: %w", err), "find it by its open file: fuser "+filepath.Join(dir, loopLock))
+		return because("loop:not-stopped", fail(exitError, fmt.Errorf("stopping the loop: %w", err), "find it by its open file: fuser "+filepath.Join(dir, loopLock)))
 	}
 	if beat.Start != "" && startTime(beat.PID) != beat.Start {
-		return fail(exitError, fmt.Errorf("stopping the loop: pid %d is another process by now", beat.PID), "find it by its open file: fuser "+filepath.Join(dir, loopLock))
+		return because("loop:not-stopped", fail(exitError, fmt.Errorf("stopping the loop: pid %d is another process by now", beat.PID), "find it by its open file: fuser "+filepath.Join(dir, loopLock)))
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		// The loop leads a session of its own when check started it; one that a
@@ -176,8 +176,8 @@ func (a *app) stop(ctx context.Context, dir string) error {
 			}
 		}
 	}
-	return fail(exitTempFail, fmt.Errorf("stopping the loop: pid %d does not end, not even by SIGKILL", beat.PID),
-		"it waits for the driver in the kernel; nvidia-smi may be stuck, and only a reboot helps then")
+	return because("loop:not-stopped", fail(exitTempFail, fmt.Errorf("stopping the loop: pid %d does not end, not even by SIGKILL", beat.PID),
+		"it waits for the driver in the kernel; nvidia-smi may be stuck, and only a reboot helps then"))
 }
 
 // loopHeld reports whether a live process holds the loop's lock.

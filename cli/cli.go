@@ -95,7 +95,7 @@ func (a *app) report(err error) int {
 	if hint, passing := passes(f.err); passing && (f.code != exitTempFail || f.hint == "") {
 		f = &failure{exitTempFail, f.err, hint}
 	}
-	fmt.Fprintf(a.stderr, "gpuboard: error: %s\n", printable(f.err.Error()))
+	fmt.Fprintf(a.stderr, "gpuboard: error: %s\n", coded(printable(f.err.Error()), reason(err)))
 	if f.hint != "" {
 		fmt.Fprintf(a.stderr, "gpuboard: hint: %s\n", printable(f.hint))
 	}

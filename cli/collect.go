@@ -79,7 +79,7 @@ func (a *app) collector(cfg *config, host string, every time.Duration) *collecto
 func openSpool(cfg *config) (*spool.Spool, error) {
 	s, err := spool.Open(cfg.string("spool"))
 	if err != nil {
-		return nil, fail(exitUsage, err, "give a directory of your own with --spool DIR")
+		return nil, because("spool:unusable", fail(exitUsage, err, "give a directory of your own with --spool DIR"))
 	}
 	return s, nil
 }
@@ -87,10 +87,10 @@ func openSpool(cfg *config) (*spool.Spool, error) {
 // spoolError gives the errors of the spool their exit codes.
 func spoolError(err error) error {
 	if errors.Is(err, spool.ErrLocked) {
-		return fail(exitTempFail, errors.New("the loop of this node is collecting already"), "gpuboard check kill ends it; a node needs the loop or collect, not both")
+		return because("loop:busy", fail(exitTempFail, errors.New("the loop of this node is collecting already"), "gpuboard check kill ends it; a node needs the loop or collect, not both"))
 	}
 	if err != nil {
-		return fail(exitTempFail, fmt.Errorf("spooling the snapshot: %w", err), "")
+		return because("spool:unwritable", fail(exitTempFail, fmt.Errorf("spooling the snapshot: %w", err), ""))
 	}
 	return nil
 }

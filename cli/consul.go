@@ -14,7 +14,7 @@ func (a *app) consul(cfg *config) (*inventory.Consul, error) {
 	}
 	c, err := inventory.NewConsul(o)
 	if err != nil {
-		return nil, fail(exitUsage, err, "")
+		return nil, because("consul:config", fail(exitUsage, err, ""))
 	}
 	return c, nil
 }

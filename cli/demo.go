@@ -155,7 +155,7 @@ func (a *app) demo(ctx context.Context, cfg *config, listen string) (err error) 
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return fail(exitError, fmt.Errorf("listening: %w", err), "choose another address with --listen")
+		return because("listen:address", fail(exitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
 	}
 	fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
 	fmt.Fprintf(a.stderr, "gpuboard: %d nodes push over SFTP to %s, each every %v; the pages follow every %v. Open the address above, Ctrl-C ends the demo\n", len(nodes), drop, demo.Interval, demoEvery)

@@ -94,13 +94,13 @@ func (a *app) generateCommand() *cobra.Command {
 func generateError(err error) error {
 	switch {
 	case errors.Is(err, sitegen.ErrLocked):
-		return fail(exitTempFail, err, "")
+		return because("state:in-use", fail(exitTempFail, err, ""))
 	case errors.Is(err, os.ErrPermission):
-		return fail(exitError, err, "the user who runs this must own the site and state directories")
+		return because("file:permission", fail(exitError, err, "the user who runs this must own the site and state directories"))
 	case errors.Is(err, context.Canceled):
 		return fail(exitTempFail, errors.New("interrupted"), "")
 	}
-	return fail(exitTempFail, err, "the site is as it was before")
+	return because("site:failed", fail(exitTempFail, err, "the site is as it was before"))
 }
 
 // sayDone says what a generation did.
@@ -116,7 +116,7 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 		return nil, err
 	}
 	if info, err := os.Stat(cfg.string("data")); err != nil || !info.IsDir() {
-		return nil, fail(exitUsage, fmt.Errorf("there is no data directory %s", cfg.string("data")), "make it (mkdir -p "+filepath.Join(cfg.string("data"), "drop")+"), or name another with --data")
+		return nil, because("data:missing", fail(exitUsage, fmt.Errorf("there is no data directory %s", cfg.string("data")), "make it (mkdir -p "+filepath.Join(cfg.string("data"), "drop")+"), or name another with --data"))
 	}
 	if path := commentsPath(cfg); strings.Contains(path, "://") {
 		return nil, usagef("name the file on this machine with --comments FILE", "the site is made where the bookings are, and comments from %s is %s", cfg.origin["comments"], path)
@@ -168,7 +168,7 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 		Demo: demo,
 	})
 	if err != nil {
-		return nil, fail(exitUsage, err, "")
+		return nil, because("site:failed", fail(exitUsage, err, ""))
 	}
 	return g, nil
 }

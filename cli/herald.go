@@ -72,7 +72,7 @@ func (h *herald) start() {
 				if ctx.Err() != nil {
 					return
 				}
-				h.say("telling Consul", err)
+				h.say("telling Consul", "register:failed", err)
 			case <-ctx.Done():
 				return
 			}
@@ -102,7 +102,7 @@ func (h *herald) stop(why string) {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	if err := h.registrar.Fail(ctx, why); err != nil && !notRegistered(err) {
-		h.say("telling Consul", err)
+		h.say("telling Consul", "register:failed", err)
 	}
 }
 

@@ -130,7 +130,7 @@ func (a *app) carrier(cfg *config) (*notify.Carrier, error) {
 	for _, h := range cfg.hooks {
 		if h.urlFile != "" {
 			if h.URL, err = readSecret(h.urlFile); err != nil {
-				return nil, fail(exitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.origin, h.Name, err), "")
+				return nil, because("notify:config", fail(exitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.origin, h.Name, err), ""))
 			}
 		}
 		if h.Kind == notify.Mail && h.From == "" {
@@ -140,7 +140,7 @@ func (a *app) carrier(cfg *config) (*notify.Carrier, error) {
 	}
 	c, err := notify.New(o)
 	if err != nil {
-		return nil, fail(exitUsage, fmt.Errorf("notify: %w", err), "")
+		return nil, because("notify:config", fail(exitUsage, fmt.Errorf("notify: %w", err), ""))
 	}
 	return c, nil
 }

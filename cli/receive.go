@@ -33,7 +33,7 @@ func (a *app) receiveCommand() *cobra.Command {
 				hostKey = filepath.Join(cfg.string("state"), "receive_host_key")
 			}
 			if err := os.MkdirAll(filepath.Dir(hostKey), 0o700); err != nil {
-				return fail(exitUsage, fmt.Errorf("making a place for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR")
+				return because("state:unwritable", fail(exitUsage, fmt.Errorf("making a place for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR"))
 			}
 			listen := cfg.string("listen")
 			if cfg.origin["listen"] == "default" {
@@ -50,7 +50,7 @@ func (a *app) receiveCommand() *cobra.Command {
 				},
 			})
 			if err != nil {
-				return fail(exitUsage, err, "a node's public key is "+filepath.Join(keys, "HOST.pub")+"; gpuboard receive --help shows how to make one")
+				return because("receive:start", fail(exitUsage, err, "a node's public key is "+filepath.Join(keys, "HOST.pub")+"; gpuboard receive --help shows how to make one"))
 			}
 			return nil
 		},

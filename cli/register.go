@@ -138,7 +138,7 @@ func newRegistrar(cfg *config) (*inventory.Registrar, error) {
 	}
 	r, err := inventory.NewRegistrar(o)
 	if err != nil {
-		return nil, fail(exitUsage, err, "")
+		return nil, because("consul:config", fail(exitUsage, err, ""))
 	}
 	return r, nil
 }

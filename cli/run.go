@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,10 +102,10 @@ func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
 	}()
 	held, err := l.lock.TryLock()
 	if err != nil {
-		return nil, fail(exitUsage, fmt.Errorf("taking the loop's lock: %w", err), "")
+		return nil, because("spool:unusable", fail(exitUsage, fmt.Errorf("taking the loop's lock: %w", err), ""))
 	}
 	if !held {
-		return nil, fail(exitTempFail, errors.New("a loop runs for this spool already"), "gpuboard check says which, gpuboard check kill ends it")
+		return nil, because("loop:busy", fail(exitTempFail, errors.New("a loop runs for this spool already"), "gpuboard check says which, gpuboard check kill ends it"))
 	}
 	l.collector = a.collector(cfg, host, every)
 	if cfg.string("to") != "" {
@@ -170,7 +171,7 @@ func (l *loop) cycleWatched(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-watchdog.C:
-		return fail(exitTempFail, fmt.Errorf("one cycle took longer than %v", 2*l.every+30*time.Second), "gpuboard check starts the loop again")
+		return because("loop:hangs", fail(exitTempFail, fmt.Errorf("one cycle took longer than %v", 2*l.every+30*time.Second), "gpuboard check starts the loop again"))
 	}
 }
 
@@ -180,12 +181,12 @@ func (l *loop) cycle(ctx context.Context) {
 	if n.collect == nil {
 		n.collect = l.spool.Add(n.snap)
 	}
-	l.say("collecting", n.collect)
+	l.say("collecting", "spool:unwritable", n.collect)
 	l.beat.Beat = l.app.now().UTC()
-	l.say("heartbeat", writeBeat(l.dir, l.beat))
+	l.say("heartbeat", "spool:unwritable", writeBeat(l.dir, l.beat))
 	if l.publisher != nil && ctx.Err() == nil {
 		_, n.push = l.publisher.Publish(ctx, l.spool)
-		l.say("publishing", n.push)
+		l.say("publishing", publisher.CodeLost, n.push)
 	}
 	if l.herald != nil && ctx.Err() == nil {
 		l.herald.hear(n)
@@ -227,13 +228,14 @@ type voice struct {
 func newVoice(a *app) voice { return voice{app: a, said: map[string]bool{}} }
 
 // say writes what went wrong once, and once more that it is well again: a log
-// that repeats itself every 20 s is read by nobody.
-func (v voice) say(what string, err error) {
+// that repeats itself every 20 s is read by nobody. The code is for an error
+// that carries none.
+func (v voice) say(what, code string, err error) {
 	switch {
 	case err == nil && v.said[what]:
 		fmt.Fprintf(v.app.stderr, "gpuboard: %s %s: well again\n", v.app.now().UTC().Format(time.RFC3339), what)
 	case err != nil && !errors.Is(err, context.Canceled) && !v.said[what]:
-		fmt.Fprintf(v.app.stderr, "gpuboard: %s %s: %s\n", v.app.now().UTC().Format(time.RFC3339), what, printable(snapshot.Text(err.Error(), 2000)))
+		fmt.Fprintf(v.app.stderr, "gpuboard: %s %s: %s\n", v.app.now().UTC().Format(time.RFC3339), what, coded(printable(snapshot.Text(err.Error(), 2000)), cmp.Or(reason(err), code)))
 		if hint := classify(err).hint; hint != "" {
 			fmt.Fprintf(v.app.stderr, "gpuboard: hint: %s\n", printable(hint))
 		}

@@ -38,7 +38,7 @@ func (a *app) serveCommand() *cobra.Command {
 				return err
 			}
 			if _, err := os.Stat(cfg.string("site")); err != nil {
-				return fail(exitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.string("site"))
+				return because("site:missing", fail(exitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.string("site")))
 			}
 			o, err := a.serveOptions(cfg)
 			if err != nil {
@@ -88,7 +88,7 @@ func (a *app) serveOptions(cfg *config) (serve.Options, error) {
 		Passwords: cfg.string("password"), Header: cfg.string("auth_header"), Proxies: proxies, Now: a.now, Log: o.Log,
 	})
 	if err != nil {
-		return o, fail(exitUsage, err, "people are added with: htpasswd -B FILE NAME")
+		return o, because("serve:password", fail(exitUsage, err, "people are added with: htpasswd -B FILE NAME"))
 	}
 	if cfg.string("password") != "" && !loopback(cfg.string("listen")) {
 		fmt.Fprintln(a.stderr, "gpuboard: passwords travel in the clear over the network: put a web server with TLS in front, and listen on 127.0.0.1")
@@ -122,7 +122,7 @@ func (a *app) bookingForm(cfg *config) (*serve.BookingOptions, error) {
 	}
 	pages, err := render.NewBookPages(render.Site{Title: cfg.string("title"), Lab: cfg.string("lab"), Zone: zone, Version: version()}, tmpl)
 	if err != nil {
-		return nil, fail(exitUsage, err, "")
+		return nil, because("templates:parse", fail(exitUsage, err, ""))
 	}
 	aliases := func() booking.Aliases {
 		known, problems := a.aliases(cfg, cfg.string("data"))
@@ -151,7 +151,7 @@ func loopback(listen string) bool {
 func (a *app) listenAndServe(ctx context.Context, addr string, h http.Handler) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return fail(exitError, fmt.Errorf("listening: %w", err), "choose another address with --listen")
+		return because("listen:address", fail(exitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
 	}
 	fmt.Fprintf(a.stderr, "gpuboard: serving http://%s/\n", l.Addr())
 	return serve.Run(ctx, l, h)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,7 +106,9 @@ func (w *watch) generate(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil: // asked to end, or not leading any more
 	case err != nil:
-		w.say("generate\x00"+err.Error(), func() { fmt.Fprintf(w.app.stderr, "gpuboard: %s\n", printable(err.Error())) })
+		w.say("generate\x00"+err.Error(), func() {
+			fmt.Fprintf(w.app.stderr, "gpuboard: %s\n", coded(printable(err.Error()), cmp.Or(reason(err), "site:failed")))
+		})
 	default:
 		w.sayNew(report.Board)
 		if w.verbose {

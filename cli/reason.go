@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"gpuboard/publisher"
+	"gpuboard/sitegen"
+	"gpuboard/snapshot"
+	"gpuboard/spool"
+)
+
+// because gives an error the stable code under which docs/troubleshooting.md
+// explains it, for when it carries none that says more.
+func because(code string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &reasoned{code, err}
+}
+
+type reasoned struct {
+	code string
+	err  error
+}
+
+func (r *reasoned) Error() string { return r.err.Error() }
+func (r *reasoned) Unwrap() error { return r.err }
+
+// causes are what the system and the rooms say without a code of their own.
+func causes() []struct {
+	is   error
+	code string
+} {
+	return []struct {
+		is   error
+		code string
+	}{
+		{spool.ErrLocked, "loop:busy"}, {spool.ErrNotPrivate, "spool:not-private"}, {sitegen.ErrLocked, "state:in-use"},
+		{syscall.ENOSPC, "disk:space"}, {syscall.EDQUOT, "disk:quota"}, {syscall.EROFS, "disk:readonly"}, {syscall.EIO, "disk:io"},
+		{syscall.EMFILE, "limits:files"}, {syscall.ENFILE, "limits:files"}, {syscall.ENOMEM, "limits:memory"},
+		{syscall.EADDRINUSE, "listen:in-use"}, {syscall.EADDRNOTAVAIL, "listen:address"},
+		{fs.ErrPermission, "file:permission"},
+	}
+}
+
+// reason is the code of an error: the one that says most. It is "" for what was
+// typed wrong, which the message says, for "no match", which is an answer, and
+// for an end that somebody asked for.
+func reason(err error) string {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return ""
+	}
+	if code := publisher.Code(err); code != "" {
+		return code
+	}
+	if code := snapshot.CodeOf(err); code != "" {
+		return code
+	}
+	for _, c := range causes() {
+		if errors.Is(err, c.is) {
+			return c.code
+		}
+	}
+	var r *reasoned
+	if errors.As(err, &r) {
+		return r.code
+	}
+	return ""
+}
+
+// coded is an error's message with its code behind it, as every line of a log
+// has them that says what is not well.
+func coded(message, code string) string {
+	if code == "" {
+		return message
+	}
+	return message + " [" + code + "]"
+}
