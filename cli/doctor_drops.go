@@ -119,7 +119,7 @@ func (d *doctor) dropNews(all *spool.Drops, host, drop string) {
 	case err != nil:
 		code := snapshot.CodeOf(err)
 		if code == "" {
-			code = "drop:damaged"
+			code = "bad:unreadable"
 		}
 		mend := "gpuboard doctor node    (on " + host + ")"
 		if code == snapshot.BadForeign {
