@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -222,49 +221,6 @@ func TestShellCommands(t *testing.T) {
 	} {
 		if got := shellCommands(line); !slices.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("%s is %q, want %q", line, got, want)
-		}
-	}
-}
-
-// TestCodesAreExplained holds docs/troubleshooting.md to what the program says:
-// every code that it can say is explained there, and nothing else is.
-func TestCodesAreExplained(t *testing.T) {
-	page, err := os.ReadFile("docs/troubleshooting.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	notCodes := []string{"host:index"} // a value of --format
-	var ours, code strings.Builder
-	said := 0
-	for _, s := range sources(t) {
-		if s.test || strings.HasPrefix(s.room, "internal/") || s.room == "bench" {
-			continue
-		}
-		text, err := os.ReadFile(s.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		code.Write(text)
-		if strings.HasPrefix(s.path, "cli/doctor") {
-			ours.Write(text)
-		}
-		for _, m := range regexp.MustCompile(`"([a-z]+:[a-z-]+)"`).FindAllSubmatch(text, -1) {
-			if strings.HasSuffix(string(m[1]), ":ok") || slices.Contains(notCodes, string(m[1])) {
-				continue
-			}
-			said++
-			if !bytes.Contains(page, []byte("`"+string(m[1])+"`")) {
-				t.Errorf("docs/troubleshooting.md does not explain %s, of %s", m[1], s.path)
-			}
-		}
-	}
-	if said < 300 {
-		t.Errorf("only %d codes were found", said)
-	}
-	for _, m := range regexp.MustCompile("`([a-z]+)(:[a-z-]+)`").FindAllStringSubmatch(string(page), -1) {
-		whole := strings.Contains(code.String(), `"`+m[1]+m[2]+`"`)
-		if made := strings.Contains(ours.String(), `+"`+m[2]+`"`) && strings.Contains(ours.String(), `"`+m[1]+`"`); !whole && !made {
-			t.Errorf("docs/troubleshooting.md explains %s%s, which nothing says", m[1], m[2])
 		}
 	}
 }

@@ -388,3 +388,10 @@ func TestSpan(t *testing.T) {
 func hasCode(problems []snapshot.Problem, code string) bool {
 	return slices.ContainsFunc(problems, func(p snapshot.Problem) bool { return p.Code == code })
 }
+
+func TestClockAheadIsSaid(t *testing.T) {
+	h, _ := scene{gpu: a100(), age: -time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
+	if h.State != board.Stale || h.ClockOffset <= 0 || !hasCode(h.Problems, "clock:ahead") {
+		t.Errorf("state %s, offset %v, problems %v; want stale, about +1h, clock:ahead", h.State, h.ClockOffset, h.Problems)
+	}
+}

@@ -258,7 +258,7 @@ func (d *doctor) drop(ctx context.Context, host string) {
 		ResolveConfig: func(ctx context.Context, host string) ([]byte, error) { return sshConfig(ctx, host) },
 	})
 	if err != nil {
-		d.complain(err, "ssh:failed", "")
+		d.complain(err, publisher.CodeLost, "")
 		return
 	}
 	defer session.Close()

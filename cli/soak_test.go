@@ -305,7 +305,7 @@ func TestSoakOfAWebHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := s.config(a, "generate", "--config", s.path("gpuboard.yml"), "--data", s.path("data"), "--site", s.path("site"), "--state", s.path("state"), "--timezone", "UTC",
-		"--history-raw", "6h", "--history-five-minutes", "12h", "--history-hourly", "48h")
+		"--history-raw", "6h", "--history-five-minutes", "12h", "--history-hourly", "24h")
 	g, err := a.generator(cfg, false)
 	if err != nil {
 		t.Fatal(err)
@@ -354,8 +354,10 @@ func TestSoakOfAWebHost(t *testing.T) {
 		}
 	}
 	s.dirs = []string{s.path("site"), s.path("state")}
-	if !long() {
-		s.warm, s.cycles = 100, 150 // history forgets in large steps
+	if long() {
+		s.step, s.warm = 20*time.Second, 4800 // the default interval, for two days and a bit
+	} else {
+		s.warm, s.cycles = 40, 70
 	}
 	written := 0
 	s.run(func() {
