@@ -78,7 +78,7 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 		{"ssh:known-hosts", "--known-hosts FILE", func(b *bed) {
 			b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.key(), "--known-hosts", b.path("spool"))
 		}},
-		{"ssh:key-unreadable", "--identity FILE", func(b *bed) { b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.path("none")) }},
+		{"ssh:key-unreadable", "ssh-keygen", func(b *bed) { b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.path("none")) }},
 		{"ssh:key-passphrase", "ssh-add", func(b *bed) {
 			sshtest.WriteKey(b.t, b.path("locked"), "ed25519", "secret")
 			b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.path("locked"))

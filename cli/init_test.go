@@ -177,7 +177,7 @@ func TestInitOnAFullDisk(t *testing.T) {
 	b := newBed(t)
 	b.must(os.Mkdir(b.path("web"), 0o755))
 	b.mount("web", "size=16k")
-	if _, errs, code := b.run("init", "web", b.path("web")); code != exitError || !strings.Contains(errs, "no space left") {
+	if _, errs, code := b.run("init", "web", b.path("web")); code != exitTempFail || !strings.Contains(errs, "no space left on device [disk:space]") {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
 	b.must(syscall.Mount("none", b.path("web"), "tmpfs", syscall.MS_REMOUNT, "size=1m"))

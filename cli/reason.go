@@ -39,7 +39,7 @@ func causes() []struct {
 		code string
 	}{
 		{spool.ErrLocked, "loop:busy"}, {spool.ErrNotPrivate, "spool:not-private"}, {sitegen.ErrLocked, "state:in-use"},
-		{syscall.ENOSPC, "disk:space"}, {syscall.EDQUOT, "disk:quota"}, {syscall.EROFS, "disk:readonly"}, {syscall.EIO, "disk:io"},
+		{syscall.ENOSPC, "disk:space"}, {syscall.EDQUOT, "disk:quota"}, {syscall.EROFS, "disk:readonly"}, {syscall.EIO, "disk:io"}, {syscall.ESTALE, "disk:io"},
 		{syscall.EMFILE, "limits:files"}, {syscall.ENFILE, "limits:files"}, {syscall.ENOMEM, "limits:memory"},
 		{syscall.EADDRINUSE, "listen:in-use"}, {syscall.EADDRNOTAVAIL, "listen:address"},
 		{fs.ErrPermission, "file:permission"},
