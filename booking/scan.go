@@ -179,26 +179,43 @@ func (c *scanner) value() *node {
 	}
 }
 
-// object reads up to and with the closing brace.
-func (c *scanner) object(n *node) {
+// between passes what may stand before a member or an element of a node and is
+// none. It reports whether the node has ended: by its bracket, by one of the
+// other sort, or for want of any.
+func (c *scanner) between(n *node) (ended bool) {
+	own, other, around, more := byte('}'), byte(']'), byte('['), ""
+	if n.kind == '[' {
+		own, other, around, more = ']', '}', '{', ", or write {} for a GPU without a booking"
+	}
 	for {
 		c.skip()
 		switch ch := c.peek(); {
 		case c.i >= len(c.s):
 			c.unclosed(n)
-			return
-		case ch == '}':
+			return true
+		case ch == own:
 			c.i++
-			return
-		case ch == ']':
-			if c.mismatch(n, '[') {
-				return
+			return true
+		case ch == other:
+			c.fail(c.i, "the "+string(n.kind)+" opened at "+c.at(n)+" has to be closed with "+string(own)+" before this "+string(other))
+			n.bad = true
+			if !c.enclosed(around) {
+				c.i++ // nothing that it could close: it was meant for this one
 			}
-			continue
+			return true
 		case ch == ',':
-			c.fail(c.i, "there is a comma too many here: delete it")
+			c.fail(c.i, "there is a comma too many here: delete it"+more)
 			c.i++
-			continue
+		default:
+			return false
+		}
+	}
+}
+
+// object reads up to and with the closing brace.
+func (c *scanner) object(n *node) {
+	for !c.between(n) {
+		switch ch := c.peek(); {
 		case ch == '{' && len(c.open) > 1 && c.open[len(c.open)-2].kind == '[':
 			c.fail(c.i, "the { opened at "+c.at(n)+" is not closed before this one: put a } in front")
 			n.bad, c.resumed = true, true
@@ -208,16 +225,14 @@ func (c *scanner) object(n *node) {
 			n.bad = true
 			c.value()
 			c.comma(nil)
-			continue
-		}
-		if !c.member(n) {
-			continue
+		default:
+			c.member(n)
 		}
 	}
 }
 
 // member reads `key: value` and the comma behind it.
-func (c *scanner) member(n *node) bool {
+func (c *scanner) member(n *node) {
 	c.resumed = false
 	var key *node
 	if ch := c.peek(); ch == '"' || ch == '\'' || c.curly() > 0 {
@@ -237,7 +252,7 @@ func (c *scanner) member(n *node) bool {
 		if strings.IndexByte(",}]\x00", c.peek()) >= 0 {
 			n.bad = true
 			c.comma(nil)
-			return false
+			return
 		}
 	}
 	c.skip()
@@ -251,30 +266,11 @@ func (c *scanner) member(n *node) bool {
 	}
 	c.comma(&it)
 	n.items = append(n.items, it)
-	return true
 }
 
 // list reads up to and with the closing bracket.
 func (c *scanner) list(n *node) {
-	for {
-		c.skip()
-		switch ch := c.peek(); {
-		case c.i >= len(c.s):
-			c.unclosed(n)
-			return
-		case ch == ']':
-			c.i++
-			return
-		case ch == '}':
-			if c.mismatch(n, '{') {
-				return
-			}
-			continue
-		case ch == ',':
-			c.fail(c.i, "there is a comma too many here: delete it, or write {} for a GPU without a booking")
-			c.i++
-			continue
-		}
+	for !c.between(n) {
 		c.resumed = false
 		it := item{val: c.value(), comma: -1}
 		before := c.i
@@ -313,21 +309,6 @@ func (c *scanner) comma(it *item) {
 	default:
 		c.fail(end, "a comma is missing here")
 	}
-}
-
-// mismatch handles a closing bracket of the other sort. It reports whether the
-// node is closed by it.
-func (c *scanner) mismatch(n *node, other byte) bool {
-	want, got := "}", "]"
-	if n.kind == '[' {
-		want, got = "]", "}"
-	}
-	c.fail(c.i, "the "+string(n.kind)+" opened at "+c.at(n)+" has to be closed with "+want+" before this "+got)
-	n.bad = true
-	if !c.enclosed(other) {
-		c.i++ // nothing that it could close: it was meant for this one
-	}
-	return true
 }
 
 // enclosed reports whether a bracket of this sort is open around the innermost.
