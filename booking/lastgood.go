@@ -87,9 +87,15 @@ func (r *reading) besides(path, from string) {
 			"a program died while it changed the file: what it held is in "+from+" and counts; the next booking puts it back", snapshot.MaxTextBytes)})
 	}
 	for _, name := range Saved(path) {
-		r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: "booking:saved", File: r.name, Message: snapshot.Text(
-			"somebody saved the file while another change was made, and that is in "+name+": bring over what is missing, and remove it", snapshot.MaxTextBytes)})
+		r.cal.Problems = append(r.cal.Problems, SavedProblem(r.name, name))
 	}
+}
+
+// SavedProblem is what there is to say about one of the files of [Saved], beside
+// the bookings at path.
+func SavedProblem(path, saved string) snapshot.Problem {
+	return snapshot.Problem{Code: "booking:saved", File: filepath.Base(path), Message: snapshot.Text(
+		"somebody saved the file while another change was made, and that is in "+saved+": bring over what is missing, and remove it", snapshot.MaxTextBytes)}
 }
 
 // Saved lists what somebody has to look at beside the bookings, because it was

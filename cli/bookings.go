@@ -63,7 +63,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 			if err := new(bookRequest).board(a, cfg, err); err != nil {
 				return err
 			}
-			problems := cal.Problems
+			problems := slices.Concat(cal.Problems, d.saved())
 			if len(fleet.hosts) > 0 {
 				problems = append(problems, booking.Check(cal, fleet.hosts, d.now)...)
 			}
@@ -102,6 +102,19 @@ func (a *app) bookingsCommand() *cobra.Command {
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
 	return c
+}
+
+// saved names what somebody has to look at beside the file, where that is to be
+// seen from here; the board does so in any case.
+func (d *desk) saved() []snapshot.Problem {
+	if strings.Contains(d.name, "://") {
+		return nil
+	}
+	var problems []snapshot.Problem
+	for _, name := range booking.Saved(d.name) {
+		problems = append(problems, booking.SavedProblem(d.name, name))
+	}
+	return problems
 }
 
 // published prints a file as the site has it, for these bookings alone.
