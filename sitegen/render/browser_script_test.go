@@ -104,6 +104,7 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 		document.querySelectorAll("button:not(.fold):not(.cpy)").forEach(b => b.click());
 		document.dispatchEvent(new KeyboardEvent("keydown", {key: "?"}));
 	})()`
+	b := openBrowser(t, time.Time{})
 	for _, c := range []struct {
 		page, use, saw string
 		clock          time.Time
@@ -115,7 +116,7 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 		{"index.html", "0", `document.querySelectorAll("#_state p").length === 1`, fleetNow.Add(-3 * time.Hour)},
 		{"history/index.html", `document.querySelector("svg.ch").dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: 300, clientY: 10}))`, `!!document.querySelector(".tip").textContent`, fleetNow.Add(14 * time.Second)},
 	} {
-		b := openBrowser(t, c.clock)
+		b.Clock(c.clock)
 		b.Open("file://" + dir + "/" + c.page)
 		b.Value(c.use)
 		if got := b.Value(c.saw); got != "true" {
@@ -131,8 +132,8 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 // time in their own, too.
 func TestBrowserTellsTheViewersTime(t *testing.T) {
 	dir := siteDir(t, testFleet())
+	b := openBrowser(t, fleetNow.Add(14*time.Second))
 	for zone, want := range map[string]string{"Asia/Tokyo": "18:42", "Europe/Paris": ""} {
-		b := openBrowser(t, fleetNow.Add(14*time.Second))
 		browser.Call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
 		b.Open("file://" + dir + "/index.html")
 		title, note := b.Value(`document.getElementById("_built").title`), b.Value(`(document.getElementById("_zone") || {}).textContent || ""`)
@@ -143,6 +144,6 @@ func TestBrowserTellsTheViewersTime(t *testing.T) {
 			// atlas 0 is booked until Sat 18:00 of the site.
 			expect(t, b, `document.querySelector("#atlas-0 .k time").title.includes("02:00")`, "true")
 		}
-		b.Quiet("file://" + dir)
 	}
+	b.Quiet("file://" + dir)
 }
