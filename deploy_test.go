@@ -172,6 +172,7 @@ func TestRelease(t *testing.T) {
 	if sums != again || strings.Count(sums, "\n") != 3 || !strings.Contains(sums, " linux-amd64/gpuboard.cdx.json\n") {
 		t.Errorf("built twice:\n%sand\n%s", sums, again)
 	}
+	mustRun(t, second, nil, "sha256sum", "-c", "--ignore-missing", first+"/SHA256SUMS")
 	if program, err := os.ReadFile(first + "/linux-amd64/gpuboard"); err != nil || bytes.Contains(program, []byte(here+"/")) {
 		t.Errorf("the program holds the path of where it was built, %v", err)
 	}

@@ -152,6 +152,7 @@ func reasons() [][2]string {
 		{"bench/against.sh", "it measures two commits for minutes"},
 		{"go run ./bench", "it measures everything for minutes"},
 		{"VERSION=", "TestRelease runs it"},
+		{"sha256sum -c --ignore-missing", "TestRelease compares two releases so"},
 	}
 }
 
