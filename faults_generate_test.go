@@ -152,6 +152,7 @@ func generation(t *testing.T, dir string) faulttest.Scene {
 // TestGenerateAtEverySystemCall kills the generator at each system call that
 // changes a file, and lets each of them fail in three ways.
 func TestGenerateAtEverySystemCall(t *testing.T) {
+	t.Parallel() // beside those that mostly wait
 	faulttest.Require(t)
 	report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene { return generation(t, dir) },
 		faulttest.Killed, faulttest.Broken, faulttest.Full)

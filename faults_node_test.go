@@ -184,6 +184,7 @@ func collecting(t *testing.T, program, dir string) faulttest.Scene {
 }
 
 func TestCollectAtEverySystemCall(t *testing.T) {
+	t.Parallel() // beside those that mostly wait
 	faulttest.Require(t)
 	program := builtProgram(t)
 	report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene { return collecting(t, program, dir) },
@@ -255,6 +256,7 @@ func publishing(t *testing.T, program, dir, drop string, to []string) faulttest.
 }
 
 func TestPublishAtEverySystemCall(t *testing.T) {
+	t.Parallel() // beside those that mostly wait
 	faulttest.Require(t)
 	program := builtProgram(t)
 	report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {
@@ -290,6 +292,7 @@ func settled(t testing.TB, server *sshtest.Server) {
 }
 
 func TestPublishOverSFTPAtEverySystemCall(t *testing.T) {
+	t.Parallel() // beside those that mostly wait
 	faulttest.Require(t)
 	program := builtProgram(t)
 	report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {

@@ -16,6 +16,7 @@ import (
 // is full or broken, while a node pushes and while somebody books. That process
 // has one thread, so strace can count for it.
 func TestServerAtEverySystemCall(t *testing.T) {
+	t.Parallel() // beside those that mostly wait
 	strace, server := sshtest.Require(t, "strace"), sshtest.Require(t, "sftp-server")
 	program := builtProgram(t)
 	for name, stage := range map[string]func(dir, command string) faulttest.Scene{

@@ -81,6 +81,7 @@ type loop struct {
 	herald    *herald              // nil: Consul is not told
 	voice
 	beat heartbeat
+	slow error // that the last cycle lasted longer than the interval
 }
 
 func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
@@ -137,14 +138,31 @@ func (l *loop) close() {
 func (l *loop) run(ctx context.Context) error {
 	phase := publisher.Phase(l.host, l.every)
 	for {
+		began := l.app.now()
 		if err := l.cycleWatched(ctx); err != nil {
 			return err
+		}
+		if ctx.Err() == nil { // else it was cut short
+			l.slow = slowCycle(l.app.now().Sub(began), l.every)
+			l.say("pace", l.slow)
 		}
 		if pause(ctx, untilNext(l.app.now(), l.every, phase)) != nil {
 			return nil // asked to end: a clean one
 		}
 	}
 }
+
+// slowCycle says that a cycle lasted longer than the interval, nil when it did
+// not. The moments that it missed are left out, so nothing piles up; but the node
+// is seen less often than its configuration says.
+func slowCycle(took, every time.Duration) error {
+	if took <= every {
+		return nil
+	}
+	return fmt.Errorf("a cycle took %v, and one begins every %v: moments left out: %d [%s]", took.Round(100*time.Millisecond), every, took/every, codeSlow)
+}
+
+const codeSlow = "loop:slow"
 
 // untilNext is how long to wait for the next moment that lies phase after a
 // multiple of every. A cycle that took longer than the interval skips, and
@@ -179,6 +197,9 @@ func (l *loop) cycle(ctx context.Context) {
 	var n news
 	n.snap, n.collect = l.collector.Collect(ctx)
 	if n.collect == nil {
+		if l.slow != nil {
+			n.snap.Errors = append(n.snap.Errors, snapshot.Problem{Code: codeSlow, Message: l.slow.Error()})
+		}
 		n.collect = l.spool.Add(n.snap)
 	}
 	l.say("collecting", "spool:unwritable", n.collect)

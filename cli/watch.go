@@ -11,6 +11,7 @@ import (
 	"gpuboard/board"
 	"gpuboard/inventory"
 	"gpuboard/sitegen"
+	"gpuboard/snapshot"
 )
 
 // A watch makes one generation after another: when somebody changed something,
@@ -24,6 +25,7 @@ type watch struct {
 	rescan    func()     // looks for directories that are new
 	verbose   bool
 	problems  map[string]bool // that have been said
+	slow      bool            // the last generation lasted longer than the interval
 }
 
 // watch makes generations until the context ends. A generation that fails is
@@ -88,6 +90,7 @@ func (w *watch) run(ctx context.Context) error {
 			return nil
 		}
 		w.pace.end(w.app.now(), err != nil)
+		w.sayPace(w.app.now().Sub(now))
 		if now.Sub(scanned) >= w.pace.every {
 			scanned = now
 			w.rescan()
@@ -116,6 +119,16 @@ func (w *watch) generate(ctx context.Context) error {
 		}
 	}
 	return errors.Join(err, ctx.Err())
+}
+
+// sayPace says once that generations last longer than the interval. The next
+// begins when one has ended, so nothing piles up.
+func (w *watch) sayPace(took time.Duration) {
+	slow := took > w.pace.every
+	if slow && !w.slow {
+		w.app.complain(snapshot.Problem{Code: "generate:slow", Message: fmt.Sprintf("a generation took %v, and one is to begin every %v; the page changes less often", took.Round(100*time.Millisecond), w.pace.every)})
+	}
+	w.slow = slow
 }
 
 // say calls f unless it has been called for this.
