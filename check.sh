@@ -5,7 +5,8 @@
 #
 #   ./check.sh          everything
 #   ./check.sh --long   the same, and 30 s of fuzzing for each parser, a thousand nodes at
-#                       once, 10,000 cycles of each loop: an hour or two
+#                       once, 10,000 cycles of each loop, faults of calls that only read:
+#                       an hour or two
 #   ./check.sh ./board  one package
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -98,6 +99,10 @@ if [ "${GPUBOARD_REQUIRE_ALL:-}" = 1 ] && [ -z "${GPUBOARD_SSHD:-}" ] && ! punis
 	say "an OpenSSH server of today"
 	GPUBOARD_SSHD=$(tools/openssh/build.sh)
 	export GPUBOARD_SSHD
+fi
+
+if $long; then
+	export GPUBOARD_ALL_CALLS=1
 fi
 
 say "go test -race"

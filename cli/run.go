@@ -144,7 +144,7 @@ func (l *loop) run(ctx context.Context) error {
 		}
 		if ctx.Err() == nil { // else it was cut short
 			l.slow = slowCycle(l.app.now().Sub(began), l.every)
-			l.say("pace", l.slow)
+			l.say("pace", codeSlow, l.slow)
 		}
 		if pause(ctx, untilNext(l.app.now(), l.every, phase)) != nil {
 			return nil // asked to end: a clean one
@@ -159,7 +159,7 @@ func slowCycle(took, every time.Duration) error {
 	if took <= every {
 		return nil
 	}
-	return fmt.Errorf("a cycle took %v, and one begins every %v: moments left out: %d [%s]", took.Round(100*time.Millisecond), every, took/every, codeSlow)
+	return fmt.Errorf("a cycle took %v, and one begins every %v: moments left out: %d", took.Round(100*time.Millisecond), every, took/every)
 }
 
 const codeSlow = "loop:slow"
