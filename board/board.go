@@ -198,7 +198,9 @@ type Booking struct {
 	Active  bool
 	Expired bool
 	Forced  bool
-	Line    int
+	// Where it stands: the file, and the entry's line and column, from 1.
+	File      string
+	Line, Col int
 }
 
 // A User is one person over all hosts, now.

@@ -62,7 +62,7 @@ func freeFrom(chain []booking.Booking) time.Time {
 func (m *merger) shown(b booking.Booking) Booking {
 	s := Booking{
 		ID: b.ID, Host: b.Host, UUID: b.Target.UUID, Name: b.Name, From: b.From, Until: b.Until,
-		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, Line: b.Line,
+		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, File: m.Calendar.File, Line: b.Line, Col: b.Col,
 		Active:  b.ActiveAt(m.Now),
 		Expired: !b.Until.IsZero() && !m.Now.Before(b.Until),
 	}

@@ -3,6 +3,7 @@ package render
 import (
 	"strconv"
 
+	"gpuboard/board"
 	"gpuboard/snapshot"
 )
 
@@ -36,7 +37,27 @@ func healthFile(in Input) []byte {
 	}
 	e.close('}')
 	apiProblems(e, problems)
+	apiOver(e, b.Bookings)
 	return e.end()
+}
+
+// apiOver lists the bookings that are over and still shown. They are no problem,
+// but whoever wonders why an entry has no effect finds it here with its place.
+func apiOver(e *apiEnc, bookings []board.Booking) {
+	e.array("bookings_over")
+	for i := range bookings {
+		bk := &bookings[i]
+		if !bk.Expired {
+			continue
+		}
+		e.elem()
+		e.str("where", snapshot.Problem{File: bk.File, Line: bk.Line, Col: bk.Col}.Where())
+		e.str("host", bk.Host)
+		e.str("name", bk.Name)
+		e.time("until", bk.Until)
+		e.close('}')
+	}
+	e.close(']')
 }
 
 // healthProblems is the board's own list and then those of each host that are
