@@ -279,7 +279,9 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 		p.hangUp() // after any error: never reuse what may be out of step
 		p.opts.Log.Debug("push attempt", "target", p.target, "attempt", r.Attempts, "code", Code(err), "err", err)
 		// A budget that ends in the middle of a retry says less than what went before.
-		if last == nil || ctx.Err() == nil {
+		// Its own timer may be a moment later than the connection's.
+		end, bounded := ctx.Deadline()
+		if last == nil || ctx.Err() == nil && !(bounded && !time.Now().Before(end)) {
 			last = err
 		}
 		var e *Error
