@@ -128,3 +128,23 @@ func rewriteIndex(t testing.TB, dir string, in Input) {
 		t.Fatal(err)
 	}
 }
+
+// TestBrowserCellsStayApart: on a narrow screen, where a row is a grid, no state,
+// number or name lies over another.
+func TestBrowserCellsStayApart(t *testing.T) {
+	dir := siteDir(t, remembered(testFleet()))
+	b := openBrowser(t, fleetNow.Add(14*time.Second))
+	for _, page := range []string{"index.html", "users/mira/index.html", "hosts/europa/index.html", "bookings/index.html"} {
+		for _, width := range []int64{320, 390, 640, 641} {
+			b.Size(width, 900)
+			b.Open("file://" + dir + "/" + page)
+			found := b.Value(`[...document.querySelectorAll("tr")].filter(r => {
+				const boxes = [...r.querySelectorAll(".chip,.ml,.v,.i.wide a,.w>.p,.k>.p,.tag")].filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect());
+				return boxes.some((x, i) => boxes.slice(i + 1).some(y => x.left < y.right - 1 && y.left < x.right - 1 && x.top < y.bottom - 1 && y.top < x.bottom - 1));
+			}).slice(0, 2).map(r => r.textContent.trim().slice(0, 60)).join("\n")`)
+			if found != "" {
+				t.Errorf("%s at %d px: things lie over each other in %q", page, width, found)
+			}
+		}
+	}
+}
