@@ -38,7 +38,7 @@ type Batch struct {
 // directory, or in its spare when temp is "".
 type staged struct {
 	temp, rel string
-	data      []byte
+	sum       contentSum // of what it holds, for Known
 	perm      fs.FileMode
 }
 
@@ -75,7 +75,7 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 	if known := b.known.file(rel); b.trust && b.spares != nil && known.holdsOther(data) {
 		if done, err := b.spares.stage(rel, data, perm); done || err != nil {
 			known.differs() // until it is visible
-			b.stage(staged{"", rel, data, perm})
+			b.stage(staged{"", rel, known.sumOf(data), perm})
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	b.stage(staged{temp, rel, data, perm})
+	b.stage(staged{temp, rel, b.known.file(rel).sumOf(data), perm})
 	return nil
 }
 
@@ -182,7 +182,11 @@ func (b *Batch) replace(s staged) error {
 		return nil
 	}
 	// A file system that cannot exchange, or a file that vanished meanwhile.
-	temp, err := stage(in.root, base, s.data, s.perm, true)
+	data, err := b.spares.read(s.rel)
+	if err != nil {
+		return err
+	}
+	temp, err := stage(in.root, base, data, s.perm, true)
 	if err != nil {
 		return err
 	}
@@ -250,7 +254,7 @@ func (b *Batch) Commit() (err error) {
 		if err := b.replace(b.staged[0]); err != nil {
 			return fmt.Errorf("renaming into place: %w", err)
 		}
-		b.known.file(b.staged[0].rel).wrote(b.staged[0].data)
+		b.known.file(b.staged[0].rel).wrote(b.staged[0].sum)
 		b.staged = b.staged[1:]
 	}
 	for _, rel := range b.removed {

@@ -35,12 +35,8 @@ type Known struct {
 type knownFile struct {
 	of   *Known
 	held bool
-	sum  uint64
 	mark mark
-	// last is where the bytes were in memory that it last had to do with. They are
-	// not kept for this, and nothing else will ever be found there.
-	last weak.Pointer[byte]
-	size int
+	contentSum
 }
 
 // is reports whether data is known to be what the file holds; where the bytes
@@ -52,18 +48,12 @@ func (f *knownFile) is(data []byte) bool {
 	if len(data) > 0 && len(data) == f.size && f.last == weak.Make(&data[0]) {
 		return true
 	}
-	if f.sum != maphash.Bytes(f.of.seed, data) {
+	now := f.sumOf(data)
+	if f.sum != now.sum {
 		return false
 	}
-	f.remember(data)
+	f.contentSum = now
 	return true
-}
-
-func (f *knownFile) remember(data []byte) {
-	f.size = len(data)
-	if f.size > 0 {
-		f.last = weak.Make(&data[0])
-	}
 }
 
 // holdsOther reports whether the file is known to hold something else.
@@ -133,19 +123,37 @@ func (f *knownFile) found(info fs.FileInfo, data []byte) {
 	if f == nil {
 		return
 	}
-	f.held, f.sum, f.mark = true, maphash.Bytes(f.of.seed, data), mark{}
-	f.remember(data)
+	f.wrote(f.sumOf(data))
 	if m := markOf(info); !m.changed.IsZero() && time.Since(m.changed) > f.of.settled {
 		f.mark = m
 	}
 }
 
-// wrote remembers that the file holds data now. What it looks like is found
-// out by whoever needs it.
-func (f *knownFile) wrote(data []byte) {
+// contentSum is what a Known keeps of bytes; the bytes themselves may go.
+type contentSum struct {
+	sum uint64
+	// last is where the bytes were in memory. They are not kept for this, and
+	// nothing else will ever be found there.
+	last weak.Pointer[byte]
+	size int
+}
+
+func (f *knownFile) sumOf(data []byte) contentSum {
+	if f == nil {
+		return contentSum{}
+	}
+	c := contentSum{sum: maphash.Bytes(f.of.seed, data), size: len(data)}
+	if c.size > 0 {
+		c.last = weak.Make(&data[0])
+	}
+	return c
+}
+
+// wrote remembers what the file holds now. What it looks like is found out by
+// whoever needs it.
+func (f *knownFile) wrote(c contentSum) {
 	if f != nil {
-		f.held, f.sum, f.mark = true, maphash.Bytes(f.of.seed, data), mark{}
-		f.remember(data)
+		f.held, f.contentSum, f.mark = true, c, mark{}
 	}
 }
 

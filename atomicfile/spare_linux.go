@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -120,6 +121,16 @@ func (s *spares) stage(rel string, data []byte, perm fs.FileMode) (ok bool, err 
 		}
 	}
 	return true, nil
+}
+
+// read returns what is in the spare of rel.
+func (s *spares) read(rel string) ([]byte, error) {
+	f, err := s.root.OpenFile(spareName(rel), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // sync makes one spare durable, where the whole file system cannot be asked.

@@ -19,6 +19,8 @@ func (s *spares) stage(string, []byte, fs.FileMode) (bool, error) { return false
 
 func (s *spares) sync(string) error { return errors.ErrUnsupported }
 
+func (s *spares) read(string) ([]byte, error) { return nil, errors.ErrUnsupported }
+
 func (s *spares) exchange(*folder, string) error { return errors.ErrUnsupported }
 
 func (s *spares) forget(string) error { return nil }

@@ -25,6 +25,7 @@ type config struct {
 	shortNames map[string]string
 	hooks      []hookEntry
 	pretend    bool   // --now was given
+	once       bool   // one generation, and the process ends
 	path       string // of the file that was read; "" for none
 }
 

@@ -59,6 +59,7 @@ func (a *app) generateCommand() *cobra.Command {
 			if cfg.bool("consul.leader") && !watch {
 				return usagef("add --watch; where cron runs generate, run it on one host alone", "consul.leader from %s: only a generator that goes on can lead", cfg.origin["consul.leader"])
 			}
+			cfg.once = !watch
 			g, err := a.generator(cfg, false)
 			if err != nil {
 				return err
@@ -153,7 +154,7 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 	}
 	g, err := sitegen.New(sitegen.Options{
 		Drops:     drops,
-		Announcer: hooks, Pretend: cfg.pretend, Legacy: cfg.string("legacy"), LegacyZone: legacyZone,
+		Announcer: hooks, Pretend: cfg.pretend, Once: cfg.once, Legacy: cfg.string("legacy"), LegacyZone: legacyZone,
 		NoHelp: cfg.bool("no_help"), PublicHelp: cfg.bool("public_help"), Privacy: private, Public: cfg.string("public_out"), PublicPrivacy: public,
 		OpenHistory: a.history(cfg), IdleWindow: cfg.duration("idle_window"), IdlePercent: cfg.number("idle_percent"),
 		Data: cfg.string("data"), Site: cfg.string("site"), State: cfg.string("state"),

@@ -37,24 +37,37 @@ type packer struct {
 	look    bool // whether a twin on disk may be right already
 	results []result
 	ready   []chan struct{}
+	ahead   chan struct{} // holds as many as are done and not yet taken
 }
+
+// packAhead is how many files are compressed before the first of them is
+// written: enough to keep all hands busy, and little memory.
+const packAhead = 64
 
 type result struct {
 	twin []byte // nil when the one on disk is right, or none is wanted
 	err  error
 }
 
-func newPacker(files []render.File, site string, kept *pieces, look bool) *packer {
+func newPacker(files []render.File, site string, kept *pieces, look bool, stop <-chan struct{}) *packer {
 	kept.begin()
 	p := &packer{files: files, pieces: kept, look: look, results: make([]result, len(files)), ready: make([]chan struct{}, len(files))}
 	for i := range p.ready {
 		p.ready[i] = make(chan struct{})
 	}
-	next := make(chan int, len(files))
-	for i := range files {
-		next <- i
-	}
-	close(next)
+	p.ahead = make(chan struct{}, packAhead)
+	next := make(chan int)
+	go func() {
+		defer close(next)
+		for i := range files {
+			select {
+			case p.ahead <- struct{}{}:
+				next <- i
+			case <-stop:
+				return
+			}
+		}
+	}()
 	for range runtime.GOMAXPROCS(0) {
 		go func() {
 			// One writer of each kind for all files of a worker: making one costs more
@@ -88,7 +101,8 @@ func newPacker(files []render.File, site string, kept *pieces, look bool) *packe
 func (p *packer) twin(i int) ([]byte, error) {
 	<-p.ready[i]
 	r := p.results[i]
-	p.results[i] = result{} // the batch has it now
+	p.results[i] = result{} // it is on its way to the disk
+	<-p.ahead
 	return r.twin, r.err
 }
 
@@ -111,7 +125,7 @@ func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f render.File, site str
 	if err := w.Close(); err != nil {
 		return result{err: fmt.Errorf("compressing %s: %w", f.Path, err)}
 	}
-	return result{twin: buf.Bytes()}
+	return result{twin: bytes.Clone(buf.Bytes())}
 }
 
 // matches reports whether the compressed twin on disk is of these bytes, by the

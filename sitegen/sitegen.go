@@ -72,6 +72,9 @@ type Options struct {
 	// Pretend is for a generation at a moment that is not now: it finds no
 	// events, remembers none and tells nobody.
 	Pretend bool
+	// Once is for a process that makes one generation: it keeps nothing in memory
+	// for the next.
+	Once bool
 }
 
 // A Generator makes one generation after another.

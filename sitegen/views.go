@@ -98,6 +98,9 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 	sites := make([][]render.File, len(g.views))
 	for i, v := range g.views {
 		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Help: v.help, Cache: &v.cache}
+		if g.opt.Once {
+			in.Cache = nil
+		}
 		if v.privacy.Users != "" && v.privacy.Users != board.UsersFull {
 			in.History = past.Mask(v.privacy.Name)
 		}

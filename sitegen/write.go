@@ -48,6 +48,9 @@ func (v *view) write(files []render.File) (r Report, err error) {
 			changed = append(changed, f)
 		}
 	}
+	for i := range files {
+		files[i].Content = nil // held by what is to be written, and by caches
+	}
 	slices.Sort(have)
 
 	batch, err := atomicfile.NewBatch(v.dir)
@@ -62,7 +65,9 @@ func (v *view) write(files []render.File) (r Report, err error) {
 	if !check {
 		batch.Trust()
 	}
-	pack := newPacker(changed, v.dir, &v.pieces, check)
+	stop := make(chan struct{})
+	defer close(stop) // nobody waits for what is left
+	pack := newPacker(changed, v.dir, &v.pieces, check, stop)
 	for i, f := range changed {
 		twin, err := pack.twin(i)
 		if err != nil {
@@ -76,6 +81,7 @@ func (v *view) write(files []render.File) (r Report, err error) {
 		if err := batch.Add(f.Path, f.Content, 0o644); err != nil {
 			return r, err
 		}
+		changed[i].Content = nil // a process that makes one generation has no more use for it
 	}
 
 	old := v.listed

@@ -137,3 +137,41 @@ func TestDataCacheChangesNothing(t *testing.T) {
 		t.Error("a host without news was encoded again")
 	}
 }
+
+// As time goes on, what is kept of a host is told only as long as it would be
+// told again: idle times grow, days end, and "Mon 15:04" becomes a date.
+func TestDataCacheAsTimeGoesOn(t *testing.T) {
+	zone := testFleet().Site.Zone
+	cache := &Cache{}
+	passed := time.Duration(0)
+	for step, wait := range []time.Duration{
+		0, time.Second, time.Second, 400 * time.Millisecond, 200 * time.Millisecond, 20 * time.Second, time.Minute, 59 * time.Second, 25 * time.Minute,
+		time.Hour, 6 * time.Hour, 13 * time.Hour, 24 * time.Hour, 5 * 24 * time.Hour, 24 * time.Hour, 23 * time.Hour, time.Hour, -time.Minute, 40 * 24 * time.Hour,
+	} {
+		passed += wait
+		in := testFleet()
+		in.Site.Zone = zone
+		in.Board.GeneratedAt = in.Board.GeneratedAt.Add(passed)
+		for i := range in.Board.Hosts {
+			for j := range in.Board.Hosts[i].GPUs {
+				if g := &in.Board.Hosts[i].GPUs[j]; g.IdleFor > 0 {
+					g.IdleFor += passed
+				}
+			}
+		}
+		want, err := Data(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Cache = cache
+		got, err := Data(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if string(got[i].Content) != string(want[i].Content) {
+				t.Errorf("step %d, after %s: %s is another with a cache: %s", step, passed, want[i].Path, firstDifference(string(want[i].Content), string(got[i].Content)))
+			}
+		}
+	}
+}
