@@ -238,6 +238,12 @@ func TestPunishedAddress(t *testing.T) {
 				offenders = append(offenders, p)
 			}
 			together.Wait()
+			if !exempt {
+				eventually(t, "the address is locked out", func() bool {
+					log, err := os.ReadFile(s.Log)
+					return err == nil && strings.Contains(string(log), "activating ")
+				})
+			}
 			again := func() {
 				for _, p := range offenders {
 					refused(t, p, newShelf(LatestName), CodeAuth)
