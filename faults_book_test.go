@@ -109,7 +109,7 @@ func TestBookAtEverySystemCall(t *testing.T) {
 	program := builtProgram(t)
 	for _, dead := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lock of a dead program %v", dead), func(t *testing.T) {
-			report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {
+			report := everyCall(t, func(dir string) faulttest.Scene {
 				s := makingABooking(t, program, dir, below(dir, true), "--data", filepath.Join(dir, "data"))
 				if dead {
 					putFile(t, filepath.Join(dir, "data", ".comments.json.lock"), []byte("token\nthe dead\n"), 0o644)

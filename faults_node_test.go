@@ -187,7 +187,7 @@ func TestCollectAtEverySystemCall(t *testing.T) {
 	t.Parallel() // beside those that mostly wait
 	faulttest.Require(t)
 	program := builtProgram(t)
-	report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene { return collecting(t, program, dir) },
+	report := everyCall(t, func(dir string) faulttest.Scene { return collecting(t, program, dir) },
 		faulttest.Killed, faulttest.Broken, faulttest.NoSpace, faulttest.Full)
 	if report.Calls < 15 {
 		t.Errorf("only %d calls: that is no collection", report.Calls)
@@ -259,7 +259,7 @@ func TestPublishAtEverySystemCall(t *testing.T) {
 	t.Parallel() // beside those that mostly wait
 	faulttest.Require(t)
 	program := builtProgram(t)
-	report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {
+	report := everyCall(t, func(dir string) faulttest.Scene {
 		return publishing(t, program, dir, filepath.Join(dir, "data/drop/gpu01"), []string{"--to", "file://" + filepath.Join(dir, "data")})
 	}, faulttest.Killed, faulttest.Broken, faulttest.NoSpace, faulttest.Full)
 	if report.Calls < 10 {

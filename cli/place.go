@@ -95,7 +95,12 @@ func (a *app) bookingUser() string {
 }
 
 func (d *desk) openLocal(cfg *config, path, owner string) ([]snapshot.Problem, error) {
-	if dir := filepath.Dir(path); !isDir(dir) {
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	if _, passing := passes(err); passing {
+		return nil, fmt.Errorf("looking for the bookings: %w", err)
+	}
+	if err != nil || !info.IsDir() {
 		return nil, usagef("on the web host: --data DIR or --comments FILE; elsewhere: --comments sftp://user@host/path/comments.json, or comments in gpuboard.yml",
 			"there are no bookings here: no directory %s", dir)
 	}
@@ -104,7 +109,6 @@ func (d *desk) openLocal(cfg *config, path, owner string) ([]snapshot.Problem, e
 		return booking.LocalStore(filepath.Join(filepath.Dir(path), name), owner, d.app.now)
 	}
 	var problems []snapshot.Problem
-	dir := filepath.Dir(path)
 	if data := cfg.string("data"); isDir(data) && !isFile(filepath.Join(dir, "aliases.csv")) {
 		dir = data
 	}

@@ -2,10 +2,13 @@ package spool
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sort"
+
+	"golang.org/x/sys/unix"
 
 	"gpuboard/atomicfile"
 )
@@ -30,7 +33,10 @@ type delivered struct {
 // changed, then the hours, newest first. Any process that can read the spool
 // may ask, while another adds.
 func (s *Spool) Pending(target string) ([]File, error) {
-	has := s.delivered(target)
+	has, err := s.delivered(target)
+	if err != nil {
+		return nil, fmt.Errorf("reading what was delivered: %w", err)
+	}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return nil, fmt.Errorf("listing spool: %w", err)
@@ -90,7 +96,10 @@ func (s *Spool) Delivered(target string, f File) error {
 	if f.Name != LatestName && !hourName.MatchString(f.Name) {
 		return fmt.Errorf("remembering the delivery of %q: no such kind of file", f.Name)
 	}
-	has := s.delivered(target)
+	has, err := s.delivered(target)
+	if err != nil {
+		return fmt.Errorf("remembering the delivery of %s: %w", f.Name, err)
+	}
 	// A target that nobody tidies is not remembered for ever.
 	if old := s.obsolete(has); len(old) > maxObsolete {
 		for _, name := range old[:len(old)-maxObsolete] {
@@ -107,7 +116,13 @@ func (s *Spool) Delivered(target string, f File) error {
 // Obsolete returns the hours that target was sent and the spool holds no more,
 // oldest first. A publisher may remove them there, where nobody else has the
 // right to, and then call [Spool.Withdrawn].
-func (s *Spool) Obsolete(target string) []string { return s.obsolete(s.delivered(target)) }
+func (s *Spool) Obsolete(target string) []string {
+	has, err := s.delivered(target)
+	if err != nil {
+		return nil // at another time
+	}
+	return s.obsolete(has)
+}
 
 func (s *Spool) obsolete(has delivered) []string {
 	var old []string
@@ -125,7 +140,10 @@ func (s *Spool) obsolete(has delivered) []string {
 
 // Withdrawn forgets that target ever had these files.
 func (s *Spool) Withdrawn(target string, names ...string) error {
-	has := s.delivered(target)
+	has, err := s.delivered(target)
+	if err != nil {
+		return fmt.Errorf("forgetting %d deliveries: %w", len(names), err)
+	}
 	for _, name := range names {
 		delete(has.Files, name)
 	}
@@ -145,19 +163,23 @@ func (s *Spool) remember(has delivered) error {
 }
 
 // delivered reads what target has. A state file that is missing or broken only
-// means that files are sent once more, which does no harm.
-func (s *Spool) delivered(target string) delivered {
+// means that files are sent once more, which does no harm. One that a disk does
+// not give now is an error: what was sent would be forgotten, and never be
+// removed there.
+func (s *Spool) delivered(target string) (delivered, error) {
 	var has delivered
-	if data, err := s.read(filepath.Base(s.stateFile(target))); err == nil {
-		if json.Unmarshal(data, &has) != nil || has.Target != target {
-			has = delivered{}
-		}
+	data, err := s.read(filepath.Base(s.stateFile(target)))
+	switch {
+	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE):
+		return has, err
+	case err != nil, json.Unmarshal(data, &has) != nil, has.Target != target:
+		has = delivered{}
 	}
 	has.Target = target
 	if has.Files == nil {
 		has.Files = map[string]string{}
 	}
-	return has
+	return has, nil
 }
 
 func (s *Spool) stateFile(target string) string {

@@ -79,8 +79,8 @@ func TestPending(t *testing.T) {
 	if err := s.Withdrawn("a", files[2].Name); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(s.delivered("a").Files); n != 2 || len(s.Obsolete("a")) != 0 {
-		t.Errorf("%d deliveries are remembered, want 2, and obsolete is %v", n, s.Obsolete("a"))
+	if has, err := s.delivered("a"); err != nil || len(has.Files) != 2 || len(s.Obsolete("a")) != 0 {
+		t.Errorf("deliveries are remembered: %v, %v, want 2, and obsolete is %v", has.Files, err, s.Obsolete("a"))
 	}
 	// A broken memory sends again; it stops nothing.
 	if err := os.WriteFile(s.stateFile("a"), []byte(`{"target":"a","fil`), 0o600); err != nil {

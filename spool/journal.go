@@ -65,9 +65,10 @@ func openJournal(dir, name string, hour time.Time) (j *journal, lost int, err er
 	if err := j.openFile(dir); err != nil {
 		return nil, 0, err
 	}
+	opened := j // the result is nil beside an error
 	defer func() {
 		if err != nil {
-			j.close()
+			opened.close()
 		}
 	}()
 	info, err := j.file.Stat()
