@@ -142,7 +142,7 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 		}},
 		{"ssh:refused", exitTempFail, func(b *bed) []string {
 			b.do("collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool"))
-			return []string{"publish", "--host", "gpu01", "--spool", b.path("spool"), "--to", "sftp://x@127.0.0.1:1", "--identity", b.key(), "--push-timeout", "300ms"}
+			return []string{"publish", "--host", "gpu01", "--spool", b.path("spool"), "--to", "sftp://x@127.0.0.1:1", "--identity", b.key(), "--push-timeout", "3s"}
 		}},
 	} {
 		t.Run(test.code, func(t *testing.T) {
@@ -204,4 +204,16 @@ func TestDoctorNamesAnOpenRoot(t *testing.T) {
 	b.must(os.Chmod(b.path("second"), 0o777))
 	b.with("--roots", b.path("second"))
 	b.wantNamed("root:open", "chmod o-w")
+}
+
+// TestASlowGeneratorSaysSoOnce: when it begins to be slow, and when it is so again.
+func TestASlowGeneratorSaysSoOnce(t *testing.T) {
+	var log bytes.Buffer
+	w := &watch{app: &app{stderr: &log}, pace: newPace(20 * time.Second)}
+	for _, took := range []time.Duration{time.Second, 30 * time.Second, 40 * time.Second, time.Second, 21 * time.Second} {
+		w.sayPace(took)
+	}
+	if got := strings.Count(log.String(), "[generate:slow]\n"); got != 2 {
+		t.Errorf("said %d times, want 2:\n%s", got, log.String())
+	}
 }
