@@ -25,6 +25,7 @@ type suite struct {
 	dir     string // for everything, removed at the end
 	program string // gpuboard
 	remarks string // a file with what people know about the numbers, for the end of the report
+	busy    string // the load average when it began
 	quick   bool
 	only    []string
 	rows    []row
@@ -44,7 +45,7 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
-	s := &suite{dir: dir, remarks: filepath.Join("bench", "NOTES.md"), quick: *quick, program: *program, fleets: map[int]*fleet{}}
+	s := &suite{dir: dir, busy: busy(), remarks: filepath.Join("bench", "NOTES.md"), quick: *quick, program: *program, fleets: map[int]*fleet{}}
 	if *only != "" {
 		s.only = strings.Split(strings.ToUpper(*only), ",")
 	}

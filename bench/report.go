@@ -85,6 +85,9 @@ func (s *suite) write(out string) error {
 		size = "quick"
 	}
 	fmt.Fprintf(&b, "# What it costs\n\nWritten by `go run ./bench` (%s) on %s: %d processors, %s, %s.\n\n", size, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS+"/"+runtime.GOARCH, runtime.Version())
+	if s.busy != "" {
+		fmt.Fprintf(&b, "Processes that wanted a processor (load average) when it began, and when it ended: %s, %s.\n\n", s.busy, busy())
+	}
 	b.WriteString("Milliseconds are processor time, user and system, of all processes that take part. What else the\nmachine did at the time makes them larger and never smaller, so the least of several runs is held\nagainst the target. \"Beside it\" was measured in the same run.\n\n")
 	b.WriteString("| # | measure | least | median | most | unit | target | reached | beside it |\n|---|---|---:|---:|---:|---|---:|---|---|\n")
 	for _, r := range s.rows {

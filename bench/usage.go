@@ -109,6 +109,16 @@ func inStatus(pid int, name string) int64 {
 	return 0
 }
 
+// busy is how many processes wanted a processor in the last minute, on average.
+func busy() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(data), " ")
+	return first
+}
+
 // spent is the processor time of all threads of living processes, to the
 // nanosecond.
 func spent(pids ...int) time.Duration {
