@@ -9,7 +9,10 @@ set -eu
 
 version=10.0p1
 sum=021a2e709a0edf4250b1256bd5a9e500411a90dddabea830ed59cef90eb9d85c
-url=http://deb.debian.org/debian/pool/main/o/openssh/openssh_$version.orig.tar.gz
+# From the archive that this machine installs from: the first one of apt's that
+# has a main section.
+site=$(apt-get indextargets --format '$(SITE) $(COMPONENT)' 'Created-By: Packages' | sed -n 's/ main$//p' | head -n 1)
+url=$site/pool/main/o/openssh/openssh_$version.orig.tar.gz
 
 cache=${GPUBOARD_CACHE:-$(cd "$(dirname "$0")/../.." && pwd)/.cache}
 out=$cache/openssh-$version
