@@ -175,15 +175,11 @@ func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, 
 		return nil
 	}
 	lo, hi := blobID(day, 0), blobID(day, maxHosts)
-	needFive := fine
 	if only != nil {
 		lo, hi = blobID(day, only.id), blobID(day, only.id)
-		needFive = fine || only.pendingOn(day)
-	} else {
-		needFive = fine || s.pendingOn(nil, day)
 	}
 	query := "select id, null, hours from day where id between ? and ?"
-	if needFive {
+	if fine || s.pendingOn(only, day) {
 		query = "select id, five, hours from day where id between ? and ?"
 	}
 	rows, err := q.QueryContext(ctx, query, lo, hi)
