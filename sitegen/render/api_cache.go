@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -37,19 +38,16 @@ type hostData struct {
 
 // A dataMaker makes the data of hosts, or finds that it is what it was.
 type dataMaker struct {
-	in       Input
-	past     *History // for the shapes in states/; nil for none
-	byHost   map[string][]*board.Booking
-	hosts    alike[board.Host]
-	gpus     alike[board.GPU]
-	bookings alike[board.Booking]
+	in     Input
+	past   *History // for the shapes in states/; nil for none
+	byHost map[string][]*board.Booking
 }
 
 // hostDatas makes the data of every host, in the board's order, with as many
 // hands as there are processors.
 func hostDatas(in Input, byHost map[string][]*board.Booking) ([]*hostData, error) {
 	b := in.Board
-	m := &dataMaker{in: in, past: in.History, byHost: byHost, hosts: newAlike[board.Host](), gpus: newAlike[board.GPU](), bookings: newAlike[board.Booking]()}
+	m := &dataMaker{in: in, past: in.History, byHost: byHost}
 	if len(b.Hosts) > pastHosts {
 		m.past = nil // an hour of a thousand hosts would be 35 MB with every news
 	}
@@ -66,7 +64,7 @@ func hostDatas(in Input, byHost map[string][]*board.Booking) ([]*hostData, error
 			for i := int(next.Add(1)) - 1; i < len(b.Hosts); i = int(next.Add(1)) - 1 {
 				h := &b.Hosts[i]
 				made[i] = m.key(h)
-				if old := before[h.Name]; old != nil && m.same(made[i], old) {
+				if old := before[h.Name]; old != nil && made[i].same(old) {
 					made[i] = old
 					continue
 				}
@@ -104,19 +102,19 @@ func (m *dataMaker) key(h *board.Host) *hostData {
 	return d
 }
 
-func (m *dataMaker) same(d, e *hostData) bool {
+func (d *hostData) same(e *hostData) bool {
 	if d.zone != e.zone || d.title != e.title || d.past != e.past || !d.day.Equal(e.day) || len(d.host.GPUs) != len(e.host.GPUs) || !slices.EqualFunc(d.since, e.since, time.Time.Equal) {
 		return false
 	}
 	x, y := d.host, e.host
 	x.GPUs, y.GPUs = nil, nil
-	if !m.hosts.same(&x, &y) || !m.bookings.lists(d.bookings, e.bookings) {
+	if !reflect.DeepEqual(&x, &y) || !reflect.DeepEqual(d.bookings, e.bookings) {
 		return false
 	}
 	for i := range d.host.GPUs {
 		g, old := d.host.GPUs[i], e.host.GPUs[i]
 		g.IdleFor, old.IdleFor = 0, 0
-		if !m.gpus.same(&g, &old) {
+		if !reflect.DeepEqual(&g, &old) {
 			return false
 		}
 	}

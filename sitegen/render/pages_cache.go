@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -86,7 +87,7 @@ func (v *view) templates(tmpl fs.FS) (*press, error) {
 // with as many hands as there are processors.
 func (v *view) renderHosts(set *press) ([]*rendered, error) {
 	hosts, cache := v.in.Board.Hosts, v.in.Cache
-	v.booked, v.like = bookedByHost(v.in.Board), newLikeness()
+	v.booked = bookedByHost(v.in.Board)
 	done := make([]*rendered, len(hosts))
 	errs := make([]error, len(hosts))
 	var next atomic.Int64
@@ -114,7 +115,7 @@ func (v *view) renderHosts(set *press) ([]*rendered, error) {
 
 func (v *view) renderHost(set *press, h *board.Host, before *rendered, out *bytes.Buffer) (*rendered, error) {
 	now := v.comparable(h)
-	if before != nil && v.like.same(now, before) {
+	if before != nil && now.same(before) {
 		return before, nil
 	}
 	execute := func(name string, data any) ([]byte, error) {
@@ -171,31 +172,20 @@ func (v *view) comparable(h *board.Host) *rendered {
 	return r
 }
 
-// likeness compares hosts. What is deep in it is settled once a generation.
-type likeness struct {
-	hosts    alike[board.Host]
-	gpus     alike[board.GPU]
-	bookings alike[board.Booking]
-}
-
-func newLikeness() *likeness {
-	return &likeness{newAlike[board.Host](), newAlike[board.GPU](), newAlike[board.Booking]()}
-}
-
 // same reports whether two hosts look alike. Idle times are shown in whole units.
-func (l *likeness) same(r, s *rendered) bool {
-	if r.note != s.note || r.shared != s.shared || !r.past.same(&s.past) || !slices.Equal(r.soon, s.soon) || !l.bookings.lists(r.due, s.due) || len(r.host.GPUs) != len(s.host.GPUs) {
+func (r *rendered) same(s *rendered) bool {
+	if r.note != s.note || r.shared != s.shared || !r.past.same(&s.past) || !slices.Equal(r.soon, s.soon) || !reflect.DeepEqual(r.due, s.due) || len(r.host.GPUs) != len(s.host.GPUs) {
 		return false
 	}
 	x, y := r.host, s.host
 	x.GPUs, y.GPUs = nil, nil
-	if !l.hosts.same(&x, &y) {
+	if !reflect.DeepEqual(&x, &y) {
 		return false
 	}
 	for i := range r.host.GPUs {
 		g, old := r.host.GPUs[i], s.host.GPUs[i]
 		g.IdleFor, old.IdleFor = wholeUnits(g.IdleFor), wholeUnits(old.IdleFor)
-		if !l.gpus.same(&g, &old) {
+		if !reflect.DeepEqual(&g, &old) {
 			return false
 		}
 	}

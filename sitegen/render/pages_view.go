@@ -36,7 +36,6 @@ type view struct {
 	people map[string]string          // name → directory below users/
 	due    map[string][]board.Booking // of each host, those that are not over
 	booked map[string][]*board.Booking
-	like   *likeness
 	assets assets
 	style  [32]byte // of everything that all hosts share
 	// generation is Generation of the board.
