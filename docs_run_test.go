@@ -394,6 +394,6 @@ func commandsOf(t *testing.T, page string, block []string) []string {
 }
 
 var (
-	startsCommand = regexp.MustCompile(`^([A-Za-z_]+=(\$\(.*\)|\S*) |[a-z]+=\$\(|\()?(gpuboard|go|mkdir|echo|cat|cp|sed|sudo|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|/SCRIPT\S+|python)( |$)`)
+	startsCommand = regexp.MustCompile(`^([A-Za-z_]+=(\$\(.*\)|\S*) |[a-z]+=\$\(|\()?(gpuboard|go|cd|mkdir|echo|cat|cp|sed|sudo|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|/SCRIPT\S+|python)( |$)`)
 	hereDocument  = regexp.MustCompile(`<<'?([A-Z]+)'?$`)
 )
