@@ -152,7 +152,7 @@ func TestWatchFollowsARootThatDies(t *testing.T) {
 	go func() {
 		a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, now: time.Now,
 			getenv: func(k string) string { return b.env[k] },
-			args: b.generate("--watch", "--interval", "1s", "--no-history", "--roots-timeout", "2s", "--identity", server.Key, "--known-hosts", server.KnownHosts,
+			args: b.generate("--watch", "--interval", "1s", "--roots-timeout", "2s", "--identity", server.Key, "--known-hosts", server.KnownHosts,
 				"--roots", fmt.Sprintf("sftp://%s@%s%s", server.User, server.Addr, far))}
 		done <- a.run(ctx)
 	}()
@@ -183,5 +183,8 @@ func TestWatchFollowsARootThatDies(t *testing.T) {
 	cancel()
 	if code := <-done; code != exitOK {
 		t.Errorf("exit %d", code)
+	}
+	if files, err := filepath.Glob(b.path("state/history.db*")); err != nil || len(files) != 1 {
+		t.Errorf("its history is in %q, want it closed and in one file (%v)", files, err)
 	}
 }

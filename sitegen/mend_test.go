@@ -106,3 +106,55 @@ func TestHistoryThatCannotBeOpened(t *testing.T) {
 		}
 	}
 }
+
+// TestHistoryIsClosed: what a generator took into a history that it opened itself
+// lies in one file when it is closed, which is all that a backup may copy; the
+// history of somebody else stays open.
+func TestHistoryIsClosed(t *testing.T) {
+	l := newLab(t)
+	open := func(path string) *history.Store {
+		s, err := history.Open(context.Background(), path, start, history.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	run := func(change func(*sitegen.Options)) {
+		o := l.options()
+		change(&o)
+		g, err := sitegen.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Generate(context.Background(), start); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := g.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const path = "state/history.db"
+	run(func(o *sitegen.Options) {
+		o.OpenHistory = func(context.Context, time.Time) (*history.Store, error) { return open(l.path(path)), nil }
+	})
+	if left, err := filepath.Glob(l.path(path + "-*")); err != nil || len(left) > 0 {
+		t.Errorf("beside the history lie %q (%v)", left, err)
+	}
+	data, err := os.ReadFile(l.path(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.write("copy/history.db", string(data))
+	if oldest, err := open(l.path("copy/history.db")).Oldest(context.Background()); err != nil || !oldest.Equal(start.Truncate(24*time.Hour)) {
+		t.Errorf("a copy of the file begins at %v, want the day of %v (%v)", oldest, start, err)
+	}
+
+	theirs := open(l.path("theirs.db"))
+	run(func(o *sitegen.Options) { o.History = theirs })
+	if _, err := theirs.Oldest(context.Background()); err != nil {
+		t.Errorf("a history that was given is of no more use: %v", err)
+	}
+}

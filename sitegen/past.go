@@ -29,7 +29,7 @@ func (g *Generator) openHistory(ctx context.Context, now time.Time) []snapshot.P
 	case err != nil:
 		return []snapshot.Problem{{Code: "history:unreadable", Message: err.Error()}}
 	}
-	g.opt.History = store
+	g.opt.History, g.opened = store, store
 	return nil
 }
 

@@ -40,7 +40,8 @@ type Options struct {
 	// Inventory answers which hosts should exist.
 	Inventory func(ctx context.Context, now time.Time) inventory.Inventory
 	// History is the store of samples, nil for none. Where it could not be opened
-	// OpenHistory, when not nil, is called in each generation until it can.
+	// OpenHistory, when not nil, is called in each generation until it can; what it
+	// opened is closed by [Generator.Close].
 	History     *history.Store
 	OpenHistory func(ctx context.Context, now time.Time) (*history.Store, error)
 	// IdleWindow and IdlePercent say when a GPU that is held counts as idle: its
@@ -83,6 +84,8 @@ type Generator struct {
 	drops Drops
 	views []*view
 	name  string // of this process among all that write here
+	// opened is the history that this generator opened itself.
+	opened *history.Store
 	// charts is what was read from history, which changes more slowly than the board.
 	charts *charts
 	// When leftovers were last looked for, and what was wrong with them.
@@ -186,12 +189,15 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	return report, nil
 }
 
-// Close gives up what the generator keeps from one generation to the next.
+// Close gives up what the generator keeps from one generation to the next. It
+// closes the history that the generator opened, so that all of it lies in one
+// file, and the next process has no journal to read.
 func (g *Generator) Close() error {
-	if g.opt.Drops == nil {
-		return nil
+	err := g.opened.Close()
+	if g.opt.Drops != nil {
+		err = errors.Join(err, g.opt.Drops.Close())
 	}
-	return g.opt.Drops.Close()
+	return err
 }
 
 // maxMarkdownBytes bounds a notice or a note on a host.
