@@ -96,10 +96,11 @@ func siteSalt(path string) ([]byte, error) {
 func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render.History, log []events.Event) (Report, error) {
 	notice, notes := g.notes(b)
 	sites := make([][]render.File, len(g.views))
+	kept := g.keptHelp()
 	for i, v := range g.views {
 		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Help: v.help, Cache: &v.cache}
 		if g.opt.Once {
-			in.Cache = nil
+			in.Cache, in.Kept = nil, kept
 		}
 		if v.privacy.Users != "" && v.privacy.Users != board.UsersFull {
 			in.History = past.Mask(v.privacy.Name)
@@ -112,6 +113,9 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 			return Report{}, err
 		}
 		sites[i] = files
+	}
+	if err := g.keepHelp(kept); err != nil {
+		return Report{}, err
 	}
 	var total Report
 	for i, v := range g.views {

@@ -38,9 +38,13 @@ type helpGroup struct {
 
 type helpLine struct{ Href, Title, About string }
 
-// readHelp makes the pages of the documentation, unless the cache has them.
+// readHelp makes the pages of the documentation, unless this process or an
+// earlier one has made them already.
 func (v *view) readHelp(set *press) error {
 	if !v.in.Help || v.in.Cache.help != nil {
+		return nil
+	}
+	if v.in.Cache.help = v.in.Kept.open(v.style); v.in.Cache.help != nil {
 		return nil
 	}
 	made, err := v.makeHelp(set, docs.Files(), docs.Pages())
@@ -48,7 +52,7 @@ func (v *view) readHelp(set *press) error {
 		return fmt.Errorf("rendering the help: %w", err)
 	}
 	v.in.Cache.help = made
-	return nil
+	return v.in.Kept.keep(v.style, made)
 }
 
 func (v *view) makeHelp(set *press, files fs.FS, pages []docs.Page) (*help, error) {

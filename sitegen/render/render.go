@@ -26,6 +26,8 @@ type Input struct {
 	// Cache keeps what does not change from one generation to the next; nil
 	// renders everything anew. It serves one call of [Pages] at a time.
 	Cache *Cache
+	// Kept is what an earlier process kept of the help; nil makes it anew.
+	Kept *Kept
 }
 
 // Site is what the configuration says about the site itself.
