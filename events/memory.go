@@ -1,6 +1,7 @@
 package events
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,22 @@ type BookingMemory struct {
 	Ending  bool      `json:"ending,omitempty"`
 	Ended   bool      `json:"ended,omitempty"`
 	NoShow  bool      `json:"no_show,omitempty"`
+}
+
+// Same reports whether two memories make the same of any board: of when they
+// are alone nothing follows but the id of a host that is new.
+func (m Memory) Same(o Memory) bool {
+	return m.Schema == o.Schema && m.At.IsZero() == o.At.IsZero() &&
+		maps.EqualFunc(m.Hosts, o.Hosts, func(x, y HostMemory) bool {
+			return x.State == y.State && x.LastNews.Equal(y.LastNews)
+		}) &&
+		maps.EqualFunc(m.GPUs, o.GPUs, func(x, y GPUMemory) bool {
+			return x.Index == y.Index && x.State == y.State && x.Since.Equal(y.Since) && x.UsedSince.Equal(y.UsedSince) &&
+				x.Vanished == y.Vanished && slices.Equal(x.Users, y.Users)
+		}) &&
+		maps.EqualFunc(m.Bookings, o.Bookings, func(x, y BookingMemory) bool {
+			return x.Until.Equal(y.Until) && x.Started == y.Started && x.Ending == y.Ending && x.Ended == y.Ended && x.NoShow == y.NoShow
+		})
 }
 
 func gpuKey(host string, g *board.GPU) string {

@@ -1,6 +1,7 @@
 package sitegen
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -165,5 +166,8 @@ func readBounded(path string, max int64) ([]byte, error) {
 	case info.Size() > max:
 		return nil, fmt.Errorf("%s has %d bytes, and %d are the most", path, info.Size(), max)
 	}
-	return io.ReadAll(io.LimitReader(f, max))
+	var out bytes.Buffer
+	out.Grow(int(info.Size()) + bytes.MinRead)
+	_, err = out.ReadFrom(io.LimitReader(f, max))
+	return out.Bytes(), err
 }

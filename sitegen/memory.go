@@ -43,6 +43,8 @@ type memory struct {
 	// be another's too.
 	By string `json:"by"`
 
+	written []byte // what it was written down as
+
 	problems []snapshot.Problem
 	dir      string
 
@@ -87,8 +89,13 @@ type hours struct {
 // forgotten, and said.
 func (g *Generator) recall(time.Time) *memory {
 	mem := &memory{dir: g.opt.State, good: map[string]bundle{}}
+	left := g.left
+	g.left = nil // this generation changes it, and may fail
 	data, err := readBounded(filepath.Join(g.opt.State, memoryFile), maxMemoryBytes)
-	if err == nil {
+	switch {
+	case err == nil && left != nil && bytes.Equal(data, left.written):
+		mem.Marks, mem.Seen, mem.Hours, mem.By = left.Marks, left.Seen, left.Hours, left.By
+	case err == nil:
 		err = json.Unmarshal(data, mem)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -190,6 +197,7 @@ func (g *Generator) remember(m *memory) error {
 	if _, err := atomicfile.Write(filepath.Join(g.opt.State, memoryFile), data, 0o600); err != nil {
 		return fmt.Errorf("remembering: %w", err)
 	}
+	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Hours: m.Hours, By: m.By, written: data}
 	if !m.stale {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package sitegen
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,8 @@ type news struct {
 	Memory events.Memory  `json:"memory"`
 	Log    []events.Event `json:"log"`
 
-	kept bool // what is in the file is to stay as it is
+	written []byte // what it was written down as
+	kept    bool   // what is in the file is to stay as it is
 }
 
 // news compares the board with the ones before it. An event is accepted for
@@ -48,8 +50,13 @@ type news struct {
 func (g *Generator) news(b *board.Board, now time.Time) *news {
 	var n news
 	data, err := readBounded(filepath.Join(g.opt.State, newsFile), maxMemoryBytes)
-	if err == nil {
-		err = json.Unmarshal(data, &n)
+	switch {
+	case err == nil && g.told != nil && bytes.Equal(data, g.told.written):
+		n = *g.told
+	case err == nil:
+		if err = json.Unmarshal(data, &n); err == nil {
+			g.told = &news{Memory: n.Memory, Log: n.Log, written: data}
+		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n = news{}
@@ -73,7 +80,8 @@ func (g *Generator) news(b *board.Board, now time.Time) *news {
 			return &n
 		}
 	}
-	return &news{Memory: next, Log: log}
+	same := len(data) > 0 && err == nil && len(fresh) == 0 && next.Same(n.Memory)
+	return &news{Memory: next, Log: log, kept: same}
 }
 
 // rememberNews writes down what the next board is compared with.
@@ -81,6 +89,7 @@ func (g *Generator) rememberNews(n *news) error {
 	if n.kept {
 		return nil
 	}
+	g.told = nil
 	data, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("remembering what happened: %w", err)
@@ -88,6 +97,7 @@ func (g *Generator) rememberNews(n *news) error {
 	if _, err := atomicfile.Write(filepath.Join(g.opt.State, newsFile), data, 0o600); err != nil {
 		return fmt.Errorf("remembering what happened: %w", err)
 	}
+	n.written, g.told = data, n
 	return nil
 }
 

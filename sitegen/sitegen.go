@@ -88,6 +88,10 @@ type Generator struct {
 	opened *history.Store
 	// charts is what was read from history, which changes more slowly than the board.
 	charts *charts
+	// What the last generation wrote down, which is not decoded again as long as
+	// the files hold it.
+	left *memory
+	told *news
 	// When leftovers were last looked for, and what was wrong with them.
 	swept     time.Time
 	leftovers []snapshot.Problem
@@ -163,6 +167,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	}
 	defer lock.Unlock()
 
+	now = now.Round(0) // what is remembered is of the clock on the wall, as in a file
 	mem := g.recall(now)
 	unopened := g.openHistory(ctx, now)
 	in, err := g.gather(ctx, now, mem)
