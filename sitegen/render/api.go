@@ -58,7 +58,7 @@ func Data(in Input) ([]File, error) {
 	files = append(files, schemas...)
 	files = append(files, textFiles(in, made)...)
 	files = append(files, textHostFiles(made)...)
-	add("metrics.txt", metricsFile(in))
+	add("metrics.txt", metricsFile(in, made))
 	calendars, err := icsFiles(in, made)
 	if err != nil {
 		return nil, err

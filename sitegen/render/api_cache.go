@@ -3,11 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
-	"reflect"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"gpuboard/board"
@@ -17,7 +13,7 @@ import (
 // generated: in a fleet where little happens, nearly all of it is found in the
 // cache.
 type hostData struct {
-	host     board.Host  // as it was; some of it is compared apart or stands in no part
+	host     *board.Host // see Cache.unchanged
 	since    []time.Time // when each GPU fell idle
 	zone     *time.Location
 	title    string          // of the site, which calendars bear
@@ -32,6 +28,7 @@ type hostData struct {
 	agentFile         []byte
 	states, stateFile []byte // the same in states/
 	calendar          []byte
+	metrics           []*metricsFamily
 	// texts are its parts of status.txt, status.ansi and detail.ansi.
 	texts [3]textKept
 }
@@ -57,22 +54,16 @@ func hostDatas(in Input, byHost map[string][]*board.Booking) ([]*hostData, error
 	}
 	made := make([]*hostData, len(b.Hosts))
 	errs := make([]error, len(b.Hosts))
-	var next atomic.Int64
-	var hands sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(b.Hosts)) {
-		hands.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(b.Hosts); i = int(next.Add(1)) - 1 {
-				h := &b.Hosts[i]
-				made[i] = m.key(h)
-				if old := before[h.Name]; old != nil && made[i].same(old) {
-					made[i] = old
-					continue
-				}
-				errs[i] = m.render(made[i], h)
-			}
-		})
-	}
-	hands.Wait()
+	alike := in.Cache.unchanged(b)
+	eachOf(len(b.Hosts), func(i int) {
+		h := &b.Hosts[i]
+		made[i] = m.key(h, alike[i])
+		if old := before[h.Name]; old != nil && made[i].same(old) {
+			made[i] = old
+			return
+		}
+		errs[i] = m.render(made[i], h)
+	})
 	if in.Cache != nil {
 		in.Cache.data = make(map[string]*hostData, len(made))
 		for _, d := range made {
@@ -84,8 +75,8 @@ func hostDatas(in Input, byHost map[string][]*board.Booking) ([]*hostData, error
 
 // key takes from a host what makes its data. How long a GPU has been idle grows
 // with every generation; since when does not.
-func (m *dataMaker) key(h *board.Host) *hostData {
-	d := &hostData{host: *h, zone: m.in.Site.Zone, title: icsTitle(m.in), since: make([]time.Time, len(h.GPUs))}
+func (m *dataMaker) key(h, alike *board.Host) *hostData {
+	d := &hostData{host: alike, zone: m.in.Site.Zone, title: icsTitle(m.in), since: make([]time.Time, len(h.GPUs))}
 	for i := range h.GPUs {
 		d.since[i] = apiIdleSince(&h.GPUs[i], m.in.Board.GeneratedAt)
 	}
@@ -103,22 +94,8 @@ func (m *dataMaker) key(h *board.Host) *hostData {
 }
 
 func (d *hostData) same(e *hostData) bool {
-	if d.zone != e.zone || d.title != e.title || d.past != e.past || !d.day.Equal(e.day) || len(d.host.GPUs) != len(e.host.GPUs) || !slices.EqualFunc(d.since, e.since, time.Time.Equal) {
-		return false
-	}
-	x, y := d.host, e.host
-	x.GPUs, y.GPUs = nil, nil
-	if !reflect.DeepEqual(&x, &y) || !reflect.DeepEqual(d.bookings, e.bookings) {
-		return false
-	}
-	for i := range d.host.GPUs {
-		g, old := d.host.GPUs[i], e.host.GPUs[i]
-		g.IdleFor, old.IdleFor = 0, 0
-		if !reflect.DeepEqual(&g, &old) {
-			return false
-		}
-	}
-	return true
+	return d.host == e.host && d.zone == e.zone && d.title == e.title && d.past == e.past && d.day.Equal(e.day) &&
+		slices.EqualFunc(d.since, e.since, time.Time.Equal) && equal(d.bookings, e.bookings)
 }
 
 func (m *dataMaker) render(d *hostData, h *board.Host) (err error) {
@@ -141,6 +118,7 @@ func (m *dataMaker) render(d *hostData, h *board.Host) (err error) {
 	one.open('{')
 	one.raw(d.states)
 	d.stateFile = one.end()
+	d.metrics = metricsHost(h)
 	d.calendar, err = icsCalendar(d.title+": "+h.Name, m.byHost[h.Name], at)
 	if err != nil {
 		return fmt.Errorf("writing the calendar of %s: %w", h.Name, err)

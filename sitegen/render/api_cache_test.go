@@ -102,7 +102,7 @@ func TestDataCacheChangesNothing(t *testing.T) {
 	check("nothing")
 	// A new board each time: what the cache keeps belongs to the one before.
 	for target, found := 0, true; found; target++ {
-		in, found = fleet(), false
+		in, found, cache = fleet(), false, &Cache{}
 		in.Cache = cache
 		files(in) // the cache is of what it was before
 		in = fleet()

@@ -40,14 +40,25 @@ func historyFiles(in Input) []File {
 	}
 	in.Cache.json = made
 	if f := in.History.Fleet; f != nil {
-		files = append(files,
-			File{Path: "api/v1/history/users.json", Content: apiPastUsers(in, f)},
-			File{Path: "api/v1/history/hosts.json", Content: apiPastHosts(in, f)},
-			File{Path: "api/v1/history/fleet.json", Content: apiPastFleet(in, f)},
-			File{Path: "api/v1/history/users.csv", Content: csvUsers(in, f)},
-			File{Path: "api/v1/history/hosts.csv", Content: csvHosts(in, f)})
+		if old := in.Cache.past; old.of != f || old.site != in.Site {
+			in.Cache.past = fleetFiles{f, in.Site, []File{
+				{Path: "api/v1/history/users.json", Content: apiPastUsers(in, f)},
+				{Path: "api/v1/history/hosts.json", Content: apiPastHosts(in, f)},
+				{Path: "api/v1/history/users.csv", Content: csvUsers(in, f)},
+				{Path: "api/v1/history/hosts.csv", Content: csvHosts(in, f)},
+			}}
+		}
+		files = append(files, in.Cache.past.files...)
+		files = append(files, File{Path: "api/v1/history/fleet.json", Content: apiPastFleet(in, f)})
 	}
 	return files
+}
+
+// fleetFiles are the files that are made of the past of the fleet alone.
+type fleetFiles struct {
+	of    *FleetPast
+	site  Site
+	files []File
 }
 
 // hostJSON is the history.json of a host as it was made last.

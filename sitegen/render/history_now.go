@@ -2,6 +2,7 @@ package render
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -102,22 +103,22 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 			}
 			u := UnusedBooking{Booking: bk, GPU: g.Index}
 			gpu, seen := span.GPUs[pastKey(g)]
+			// All of it counted from the beginning of the chart.
+			start, stop := time.Duration(0), time.Duration(math.MaxInt64)
+			if !bk.From.IsZero() {
+				start = bk.From.Sub(span.From)
+			}
+			for _, t := range []time.Time{bk.Until, b.GeneratedAt} {
+				if !t.IsZero() {
+					stop = max(0, min(stop, t.Sub(span.From)))
+				}
+			}
 			for k := range PastSteps()[1] {
-				at := span.From.Add(time.Duration(k) * span.Step)
-				end := at.Add(span.Step)
-				from := at
-				if bk.From.After(from) {
-					from = bk.From
-				}
-				for _, t := range []time.Time{bk.Until, b.GeneratedAt} {
-					if !t.IsZero() && t.Before(end) {
-						end = t
-					}
-				}
-				if !from.Before(end) {
+				at := time.Duration(k) * span.Step
+				length := min(at+span.Step, stop) - max(at, start)
+				if length <= 0 {
 					continue
 				}
-				length := end.Sub(from)
 				u.Past += length
 				if seen && gpu[PastHeld][k] != PastUnknown {
 					u.Known += length

@@ -19,8 +19,41 @@ import (
 // each person who uses or has booked anything. A calendar without bookings is
 // published all the same, so that subscribing to it works before the first.
 func icsFiles(in Input, made []*hostData) ([]File, error) {
+	shared, err := icsShared(in)
+	if err != nil {
+		return nil, err
+	}
+	files := slices.Grow(slices.Clone(shared), len(made))
+	for _, d := range made {
+		files = append(files, File{Path: "hosts/" + d.host.Name + ".ics", Content: d.calendar})
+	}
+	return files, nil
+}
+
+// sharedCalendars are the calendars that belong to no host, and what they were
+// made from.
+type sharedCalendars struct {
+	title    string
+	day      time.Time // of the generation: a calendar may begin with it
+	users    []string
+	bookings []board.Booking
+	files    []File
+}
+
+func icsShared(in Input) ([]File, error) {
 	b := in.Board
 	title := icsTitle(in)
+	now := sharedCalendars{title: title, day: b.GeneratedAt.UTC().Truncate(24 * time.Hour), bookings: b.Bookings}
+	for i := range b.Users {
+		now.users = append(now.users, b.Users[i].Name)
+	}
+	slices.Sort(now.users) // they come by what they use, which makes no difference here
+	if in.Cache == nil {
+		in.Cache = &Cache{}
+	}
+	if old := in.Cache.calendars; old.title == title && old.day.Equal(now.day) && slices.Equal(old.users, now.users) && equal(old.bookings, now.bookings) {
+		return old.files, nil
+	}
 	byUser := map[string][]*board.Booking{}
 	for i := range b.Users {
 		byUser[b.Users[i].Name] = nil
@@ -33,7 +66,7 @@ func icsFiles(in Input, made []*hostData) ([]File, error) {
 	}
 	delete(byUser, "")
 
-	files := make([]File, 0, len(made)+len(byUser)+1)
+	files := make([]File, 0, len(byUser)+1)
 	add := func(path, name string, bookings []*board.Booking) error {
 		content, err := icsCalendar(name, bookings, b.GeneratedAt)
 		if err != nil {
@@ -45,14 +78,13 @@ func icsFiles(in Input, made []*hostData) ([]File, error) {
 	if err := add("bookings.ics", title+": bookings", all); err != nil {
 		return nil, err
 	}
-	for _, d := range made {
-		files = append(files, File{Path: "hosts/" + d.host.Name + ".ics", Content: d.calendar})
-	}
 	for _, name := range apiKeys(byUser) {
 		if err := add("users/"+UserPath(name)+".ics", title+": "+name, byUser[name]); err != nil {
 			return nil, err
 		}
 	}
+	now.files = files
+	in.Cache.calendars = now
 	return files, nil
 }
 

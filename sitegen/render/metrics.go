@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // metrics of its own), base units only, and neither pids nor programs, which
 // would make a new series of every job. What is not known has no sample.
 // The same file may be dropped in node_exporter's textfile directory.
-func metricsFile(in Input) []byte {
+func metricsFile(in Input, made []*hostData) []byte {
 	m := &metricsSet{families: map[string]*metricsFamily{}}
 	b := in.Board
 	m.add("gpuboard_build_info", "The generator, by its version.", 1, "version", in.Site.Version)
@@ -25,7 +26,11 @@ func metricsFile(in Input) []byte {
 	m.users(b)
 	m.problems(healthProblems(in))
 	for i := range b.Hosts {
-		m.host(&b.Hosts[i])
+		for _, part := range made[i].metrics {
+			f := m.family(part.name, part.help)
+			f.hosts = append(f.hosts, part.samples)
+		}
+		m.idle(&b.Hosts[i])
 	}
 	return m.bytes()
 }
@@ -33,6 +38,7 @@ func metricsFile(in Input) []byte {
 type metricsFamily struct {
 	name, help string
 	samples    []byte
+	hosts      [][]byte // samples of hosts, kept from before
 }
 
 type metricsSet struct {
@@ -40,13 +46,18 @@ type metricsSet struct {
 	labels   []byte
 }
 
-// add appends one sample of a gauge; labels are names and values in turn.
-func (m *metricsSet) add(name, help string, value float64, labels ...string) {
+func (m *metricsSet) family(name, help string) *metricsFamily {
 	f := m.families[name]
 	if f == nil {
 		f = &metricsFamily{name: name, help: help}
 		m.families[name] = f
 	}
+	return f
+}
+
+// add appends one sample of a gauge; labels are names and values in turn.
+func (m *metricsSet) add(name, help string, value float64, labels ...string) {
+	f := m.family(name, help)
 	m.labels = m.labels[:0]
 	for i := 0; i+1 < len(labels); i += 2 {
 		if i > 0 {
@@ -80,12 +91,18 @@ func (m *metricsSet) bytes() []byte {
 	size := 0
 	for _, f := range m.families {
 		size += len(f.samples) + 256
+		for _, part := range f.hosts {
+			size += len(part)
+		}
 	}
 	out := make([]byte, 0, size)
 	for _, name := range apiKeys(m.families) {
 		f := m.families[name]
 		out = fmt.Appendf(out, "# HELP %s %s\n# TYPE %s gauge\n", name, f.help, name)
 		out = append(out, f.samples...)
+		for _, part := range f.hosts {
+			out = append(out, part...)
+		}
 	}
 	return out
 }
@@ -135,20 +152,40 @@ func (m *metricsSet) problems(problems []snapshot.Problem) {
 	}
 }
 
-func (m *metricsSet) host(h *board.Host) {
+// metricsHost is all of a host that does not change while it has no news.
+func metricsHost(h *board.Host) []*metricsFamily {
+	m := &metricsSet{families: map[string]*metricsFamily{}}
 	m.add("gpuboard_host_state", "1 for the state that the host is in.", 1, "host", h.Name, "state", string(h.State))
 	if !h.SnapshotAt.IsZero() {
 		m.add("gpuboard_snapshot_timestamp_seconds", "When the newest good snapshot of the host was collected.",
 			float64(h.SnapshotAt.UnixMilli())/1000, "host", h.Name)
 	}
-	// A second sample with the same labels would void the whole scrape.
-	seen := make(map[int]bool, len(h.GPUs))
+	metricsGPUs(h, func(g *board.GPU) { m.gpu(h, g) })
+	return slices.Collect(maps.Values(m.families))
+}
+
+// metricsGPUs calls do for each GPU: a second sample with the same labels would
+// void the whole scrape.
+func metricsGPUs(h *board.Host, do func(*board.GPU)) {
+each:
 	for i := range h.GPUs {
-		if g := &h.GPUs[i]; !seen[g.Index] {
-			seen[g.Index] = true
-			m.gpu(h, g)
+		for j := range i {
+			if h.GPUs[j].Index == h.GPUs[i].Index {
+				continue each
+			}
 		}
+		do(&h.GPUs[i])
 	}
+}
+
+// idle is what grows with every generation.
+func (m *metricsSet) idle(h *board.Host) {
+	metricsGPUs(h, func(g *board.GPU) {
+		if g.State != board.Unknown && g.State != board.Lost {
+			m.add("gpuboard_gpu_idle_seconds", "For how long it has been held and idle; 0 when it is not.", float64(int64(g.IdleFor.Seconds())),
+				"host", h.Name, "gpu", strconv.Itoa(g.Index))
+		}
+	})
 }
 
 func (m *metricsSet) gpu(h *board.Host, g *board.GPU) {
@@ -190,7 +227,6 @@ func (m *metricsSet) gpu(h *board.Host, g *board.GPU) {
 	}
 	if g.State != board.Lost {
 		one("gpuboard_gpu_processes", "Processes on the GPU.", float64(len(g.Processes)))
-		one("gpuboard_gpu_idle_seconds", "For how long it has been held and idle; 0 when it is not.", float64(int64(g.IdleFor.Seconds())))
 	}
 }
 

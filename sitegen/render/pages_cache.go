@@ -5,11 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
-	"reflect"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gpuboard/board"
@@ -18,15 +15,21 @@ import (
 
 // A Cache remembers what each host looked like at the last generation and what
 // was made of it. In a fleet where little happens, nearly all of a generation
-// is found there. The zero value is ready to use.
+// is found there, as long as nobody changes a board that was rendered. The zero
+// value is ready to use.
 type Cache struct {
 	style [32]byte
+	first *board.Host            // of the board that alike is of, until it was asked for again
+	alike map[string]*board.Host // see unchanged
 	set   *press
 	hosts map[string]*rendered
 	json  map[string]hostJSON
 	data  map[string]*hostData
 	pages map[string]renderedPage // that belong to no host
 	help  *help
+
+	calendars sharedCalendars
+	past      fleetFiles
 }
 
 // renderedPage is a page and what it was made from.
@@ -37,7 +40,9 @@ type renderedPage struct {
 
 // rendered is all that depends on one host alone.
 type rendered struct {
-	host   board.Host      // as it was
+	host   *board.Host     // see Cache.unchanged
+	idle   []time.Duration // how long its GPUs were idle, as far as it is told
+	day    time.Time       // of the generation, where the host has no news
 	due    []board.Booking // of its GPUs
 	soon   []bool          // which of those end soon
 	note   string
@@ -72,14 +77,15 @@ func (v *view) templates(tmpl fs.FS) (*press, error) {
 	if v.in.Cache == nil {
 		v.in.Cache = &Cache{}
 	}
-	if c := v.in.Cache; c.set != nil && c.style == v.style {
+	c := v.in.Cache
+	if c.set != nil && c.style == v.style {
 		return c.set, nil
 	}
 	set, err := parsePages(tmpl, v.words)
 	if err != nil {
 		return nil, err
 	}
-	*v.in.Cache = Cache{style: v.style, set: set, json: v.in.Cache.json, data: v.in.Cache.data}
+	*c = Cache{style: v.style, set: set, first: c.first, alike: c.alike, json: c.json, data: c.data, calendars: c.calendars, past: c.past}
 	return set, nil
 }
 
@@ -88,19 +94,15 @@ func (v *view) templates(tmpl fs.FS) (*press, error) {
 func (v *view) renderHosts(set *press) ([]*rendered, error) {
 	hosts, cache := v.in.Board.Hosts, v.in.Cache
 	v.booked = bookedByHost(v.in.Board)
+	alike := cache.unchanged(v.in.Board)
 	done := make([]*rendered, len(hosts))
 	errs := make([]error, len(hosts))
-	var next atomic.Int64
-	var hands sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(hosts)) {
-		hands.Go(func() {
-			var out bytes.Buffer
-			for i := int(next.Add(1)) - 1; i < len(hosts); i = int(next.Add(1)) - 1 {
-				done[i], errs[i] = v.renderHost(set, &hosts[i], cache.hosts[hosts[i].Name], &out)
-			}
-		})
-	}
-	hands.Wait()
+	buffers := sync.Pool{New: func() any { return &bytes.Buffer{} }}
+	eachOf(len(hosts), func(i int) {
+		out := buffers.Get().(*bytes.Buffer)
+		done[i], errs[i] = v.renderHost(set, &hosts[i], alike[i], cache.hosts[hosts[i].Name], out)
+		buffers.Put(out)
+	})
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -113,8 +115,8 @@ func (v *view) renderHosts(set *press) ([]*rendered, error) {
 	return done, nil
 }
 
-func (v *view) renderHost(set *press, h *board.Host, before *rendered, out *bytes.Buffer) (*rendered, error) {
-	now := v.comparable(h)
+func (v *view) renderHost(set *press, h, alike *board.Host, before *rendered, out *bytes.Buffer) (*rendered, error) {
+	now := v.comparable(h, alike)
 	if before != nil && now.same(before) {
 		return before, nil
 	}
@@ -157,39 +159,26 @@ func (v *view) renderHost(set *press, h *board.Host, before *rendered, out *byte
 }
 
 // comparable is a host as it is now, and what else its card and its page show.
-func (v *view) comparable(h *board.Host) *rendered {
-	r := &rendered{host: *h, note: v.in.HostNotes[h.Name], due: v.due[h.Name], past: v.pastOf(h)}
+func (v *view) comparable(h, alike *board.Host) *rendered {
+	r := &rendered{host: alike, note: v.in.HostNotes[h.Name], due: v.due[h.Name], past: v.pastOf(h), idle: make([]time.Duration, len(h.GPUs))}
 	for i := range r.due {
 		r.soon = append(r.soon, v.soon(&r.due[i]))
 	}
 	for i := range h.GPUs {
 		r.shared = r.shared || v.hosts[v.plainRowID(h.Name, h.GPUs[i].Index)]
+		r.idle[i] = wholeUnits(h.GPUs[i].IdleFor)
 	}
 	if h.SnapshotAt.IsZero() {
 		// Its times are named beside the generation's; a day makes the difference.
-		r.host.SnapshotAt = v.in.Board.GeneratedAt.Truncate(24 * time.Hour)
+		r.day = v.in.Board.GeneratedAt.Truncate(24 * time.Hour)
 	}
 	return r
 }
 
 // same reports whether two hosts look alike. Idle times are shown in whole units.
 func (r *rendered) same(s *rendered) bool {
-	if r.note != s.note || r.shared != s.shared || !r.past.same(&s.past) || !slices.Equal(r.soon, s.soon) || !reflect.DeepEqual(r.due, s.due) || len(r.host.GPUs) != len(s.host.GPUs) {
-		return false
-	}
-	x, y := r.host, s.host
-	x.GPUs, y.GPUs = nil, nil
-	if !reflect.DeepEqual(&x, &y) {
-		return false
-	}
-	for i := range r.host.GPUs {
-		g, old := r.host.GPUs[i], s.host.GPUs[i]
-		g.IdleFor, old.IdleFor = wholeUnits(g.IdleFor), wholeUnits(old.IdleFor)
-		if !reflect.DeepEqual(&g, &old) {
-			return false
-		}
-	}
-	return true
+	return r.host == s.host && r.note == s.note && r.shared == s.shared && r.day.Equal(s.day) && slices.Equal(r.idle, s.idle) &&
+		slices.Equal(r.soon, s.soon) && r.past.same(&s.past) && equal(r.due, s.due)
 }
 
 // wholeUnits cuts a duration to what words.length says of it.

@@ -40,6 +40,11 @@ func Status(w io.Writer, b *board.Board, opt TextOptions) error {
 func statusText(b *board.Board, opt TextOptions, kept []*textKept) []byte {
 	t := newTextPage(b, opt)
 	t.kept = kept
+	size := 0
+	for _, k := range kept {
+		size += len(k.text) + len(k.text)/64 // some grow
+	}
+	t.buf.Grow(size + 4096)
 	if opt.Detail {
 		t.detail()
 	} else {

@@ -1,0 +1,109 @@
+package render
+
+import (
+	"reflect"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"gpuboard/board"
+)
+
+// unchanged returns for each host of a board one that is equal to it, but for
+// how long its GPUs have been idle, which grows with every generation. It is the
+// same one as long as nothing changes: so pages and data find out by a pointer,
+// after one comparison for all of them. c may be nil.
+func (c *Cache) unchanged(b *board.Board) []*board.Host {
+	hosts := make([]*board.Host, len(b.Hosts))
+	if len(hosts) == 0 {
+		return hosts
+	}
+	if c == nil {
+		c = &Cache{}
+	}
+	same := c.first == &b.Hosts[0] && len(c.alike) == len(hosts)
+	eachOf(len(hosts), func(i int) {
+		h := &b.Hosts[i]
+		hosts[i] = c.alike[h.Name]
+		if hosts[i] == nil || !same && !sameHost(h, hosts[i]) {
+			made := *h // not a part of the board, which would stay for it
+			hosts[i] = &made
+		}
+	})
+	c.first = &b.Hosts[0]
+	if same {
+		c.first = nil // so that the board can go
+	}
+	c.alike = make(map[string]*board.Host, len(hosts))
+	for _, h := range hosts {
+		c.alike[h.Name] = h
+	}
+	return hosts
+}
+
+func sameHost(h, old *board.Host) bool {
+	if len(h.GPUs) != len(old.GPUs) {
+		return false
+	}
+	for i := range h.GPUs {
+		g, before := &h.GPUs[i], &old.GPUs[i]
+		if g.IdleFor != before.IdleFor {
+			made := *g
+			made.IdleFor, g = before.IdleFor, &made
+		}
+		if !equal(g, before) {
+			return false
+		}
+	}
+	x, y := *h, *old
+	x.GPUs, y.GPUs = nil, nil
+	return equal(&x, &y)
+}
+
+// equal is reflect.DeepEqual for values that hold no pointer to themselves: not
+// looking out for those makes it several times as fast.
+func equal[T any](x, y T) bool { return equalValues(reflect.ValueOf(x), reflect.ValueOf(y)) }
+
+func equalValues(x, y reflect.Value) bool {
+	switch x.Kind() {
+	case reflect.Pointer:
+		return x.Pointer() == y.Pointer() || !x.IsNil() && !y.IsNil() && equalValues(x.Elem(), y.Elem())
+	case reflect.Slice:
+		if x.Len() != y.Len() || x.IsNil() != y.IsNil() {
+			return false
+		}
+		if x.Pointer() == y.Pointer() {
+			return true
+		}
+		for i := range x.Len() {
+			if !equalValues(x.Index(i), y.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Struct:
+		for i := range x.NumField() {
+			if !equalValues(x.Field(i), y.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Map, reflect.Interface, reflect.Func:
+		return reflect.DeepEqual(x.Interface(), y.Interface())
+	}
+	return x.Equal(y)
+}
+
+// eachOf calls do for every number below n, with as many hands as there are processors.
+func eachOf(n int, do func(i int)) {
+	var next atomic.Int64
+	var hands sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n) {
+		hands.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	hands.Wait()
+}
