@@ -88,7 +88,7 @@ func (f *frame) put(start int, bs []bucket) {
 	f.clear(start, start+len(bs))
 	for i := range bs {
 		b := &bs[i]
-		if b.v[hCover] == 0 && b.v[hSamples] == 0 {
+		if b.nothing() {
 			continue
 		}
 		f.set(kindHost, 0, start+i, b.v[:])

@@ -250,3 +250,20 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 		t.Errorf("%d hosts are remembered (%v)", hosts, err)
 	}
 }
+
+// What rounds to nothing in a frame is nothing in memory either: a third of a
+// second of four free GPUs once was a GPU-second until the next restart.
+func TestFractionOfASecondIsNothing(t *testing.T) {
+	free := []gpuReading{{gpu: 0, users: []userMemory{}}, {gpu: 1, users: []userMemory{}}, {gpu: 2, users: []userMemory{}}, {gpu: 3, users: []userMemory{}}}
+	for _, test := range []struct {
+		ms   int64
+		free int64
+	}{{300, 0}, {499, 0}, {500, 2}, {2000, 8}} {
+		var b bucket
+		b.add(&reading{gpus: free}, test.ms)
+		b.close(5)
+		if b.v[hFree] != test.free || (len(b.gpus) == 0) != (test.free == 0) {
+			t.Errorf("%d ms of four free GPUs are %d GPU-seconds of %d GPUs", test.ms, b.v[hFree], len(b.gpus))
+		}
+	}
+}

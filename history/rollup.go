@@ -281,4 +281,12 @@ func (b *bucket) close(idlePercent int64) {
 			b.v[f] = (b.v[f] + 500) / 1000
 		}
 	}
+	// A frame has no place for what rounds to nothing, though the GPUs of a
+	// fraction of a second may add up to one.
+	if b.nothing() {
+		*b = bucket{}
+	}
 }
+
+// nothing reports whether a closed bucket has neither a sample nor a second.
+func (b *bucket) nothing() bool { return b.v[hCover] == 0 && b.v[hSamples] == 0 }
