@@ -86,7 +86,7 @@ func (s *Store) view(ctx context.Context, what string, fn func(q querier) error)
 		return fn(tx)
 	}()
 	if err != nil {
-		if damaged(err) {
+		if s.damaged(err) {
 			s.suspect = err // the next writer, who knows the time, sets it aside
 		}
 		return fmt.Errorf("reading history for %s: %w", what, err)

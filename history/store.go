@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -111,7 +112,14 @@ func Open(ctx context.Context, path string, now time.Time, opts Options) (*Store
 	}
 	s := &Store{path: path, opts: opts.withDefaults(), pack: pack}
 	err = s.connect(ctx, now)
-	if damaged(err) {
+	if s.damaged(err) { // a read that failed looks like damage, too: look again
+		if s.db != nil {
+			s.db.Close() // it failed already
+			s.db = nil
+		}
+		err = s.connect(ctx, now)
+	}
+	if s.damaged(err) {
 		err = s.rebuild(ctx, now)
 	}
 	if err != nil {
@@ -298,7 +306,7 @@ func sqliteCode(err error) int {
 }
 
 // damaged reports errors that come from the content of the file, which no
-// second try will mend.
+// second try will mend, or from a read that failed.
 func damaged(err error) bool {
 	code := sqliteCode(err)
 	switch {
@@ -309,6 +317,29 @@ func damaged(err error) bool {
 	default:
 		return code == codeReadIO || code == codeShortRead || code == codeCorruptFS
 	}
+}
+
+// damaged reports whether an error says that the file of the store is damaged.
+// A read that failed (SQLite takes the disk's own error for a file system that is
+// damaged) may be a disk that stumbled: only when the file cannot be read to its
+// end either is it beyond help.
+func (s *Store) damaged(err error) bool {
+	if code := sqliteCode(err); code == codeReadIO || code == codeCorruptFS {
+		return !readable(s.path) || !readable(s.path+"-wal")
+	}
+	return damaged(err)
+}
+
+// readable reports whether a file can be read to its end. One that is not there
+// has nothing that could not.
+func readable(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	defer f.Close()
+	_, err = io.Copy(io.Discard, f)
+	return err == nil
 }
 
 func noSpace(err error) bool { return sqliteCode(err)&0xff == codeFull }
@@ -368,7 +399,7 @@ func (s *Store) settle(ctx context.Context, now time.Time, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case damaged(err):
+	case s.damaged(err):
 		if again := s.rebuild(ctx, now); again != nil {
 			return fmt.Errorf("rebuilding history after %q: %w", err, again)
 		}
