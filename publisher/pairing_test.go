@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 )
@@ -10,6 +11,7 @@ type sink struct {
 	pieces [][]byte
 	broken error
 	closed bool
+	wrote  func(b []byte) // may be nil
 }
 
 func (s *sink) Write(b []byte) (int, error) {
@@ -17,6 +19,9 @@ func (s *sink) Write(b []byte) (int, error) {
 		return 0, s.broken
 	}
 	s.pieces = append(s.pieces, append([]byte{}, b...))
+	if s.wrote != nil {
+		s.wrote(b)
+	}
 	return len(b), nil
 }
 
@@ -34,15 +39,20 @@ func request(t *testing.T, p *pairing, body string) {
 }
 
 func TestTwoRequestsGoOutAsOne(t *testing.T) {
-	out := &sink{}
+	// As on a real line, nobody is answered before the request has been sent.
+	answer := make(chan error, 1)
+	out := &sink{wrote: func(b []byte) {
+		if bytes.Contains(b, []byte("first")) {
+			answer <- nil
+		}
+	}}
 	p := &pairing{WriteCloser: out, whole: make(chan struct{}, 2)}
-	answer := make(chan error, 2)
 	refused := errors.New("refused")
 	for range 50 {
 		out.pieces = nil
 		request(t, p, "before")
 		one, two := p.pair(
-			func() error { request(t, p, "first"); answer <- nil; return <-answer },
+			func() error { request(t, p, "first"); return <-answer },
 			func() error { request(t, p, "second"); return refused })
 		if one != nil || two != refused {
 			t.Fatalf("the answers are %v and %v", one, two)
