@@ -118,7 +118,7 @@ func generation(t *testing.T, dir string) faulttest.Scene {
 		}
 		for name := range before {
 			if now[name] == nil && after[name] != nil {
-				t.Errorf("%s: %s is missing", said, name)
+				t.Errorf("%s: %s is missing: exit %d: %s", said, name, r.Exit, r.Said)
 			}
 		}
 		if r.Exit == 0 && (!new || len(now) != len(after)) {
@@ -142,7 +142,10 @@ func generation(t *testing.T, dir string) faulttest.Scene {
 		}
 		healed := w.oracle(said + ", and healed")
 		for name, data := range after {
-			if !bytes.Equal(healed[name], data) {
+			// A host that could not be read was unknown for once, and since when it is
+			// what it is, is true.
+			told := !r.Hit.Changes && strings.Contains(r.Hit.On, "/data/drop")
+			if healed[name] == nil || !told && !bytes.Equal(healed[name], data) {
 				t.Errorf("%s: the next run's %s is not what it is without a fault", said, name)
 			}
 		}

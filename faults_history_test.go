@@ -37,3 +37,21 @@ func TestHistoryOutlivesAFailedRead(t *testing.T) {
 		t.Errorf("only %d calls: that is no history", report.Calls)
 	}
 }
+
+// TestGenerateAtEveryRead lets each system call fail by which a generation reads
+// anything but its history.
+func TestGenerateAtEveryRead(t *testing.T) {
+	if !allCalls() {
+		t.Skip("GPUBOARD_ALL_CALLS=1 lets reads fail, too: they are many")
+	}
+	t.Parallel()
+	faulttest.Require(t)
+	faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {
+		s := generation(t, dir)
+		s.Reads = true
+		s.Choose = func(c faulttest.Call) bool {
+			return below(dir, false)(c) && !strings.Contains(filepath.Base(c.On), "history.db")
+		}
+		return s
+	}, faulttest.Broken)
+}

@@ -116,7 +116,11 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(cfg.string("data")); err != nil || !info.IsDir() {
+	info, err := os.Stat(cfg.string("data"))
+	if hint, passing := passes(err); passing {
+		return nil, because("data:unreadable", fail(exitTempFail, fmt.Errorf("looking at the data directory: %w", err), hint))
+	}
+	if err != nil || !info.IsDir() {
 		return nil, because("data:missing", fail(exitUsage, fmt.Errorf("there is no data directory %s", cfg.string("data")), "make it (mkdir -p "+filepath.Join(cfg.string("data"), "drop")+"), or name another with --data"))
 	}
 	if path := commentsPath(cfg); strings.Contains(path, "://") {

@@ -62,7 +62,7 @@ func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, 
 	}
 	batch, err := atomicfile.NewBatch(g.opt.State)
 	if err != nil {
-		return nil, []snapshot.Problem{{Code: "state:unwritable", Message: err.Error()}}
+		return g.keptPast(b), []snapshot.Problem{{Code: "state:unwritable", Message: err.Error()}}
 	}
 	defer batch.Abort()
 
