@@ -17,7 +17,7 @@ import (
 	"gpuboard/demo"
 	"gpuboard/history"
 	"gpuboard/internal/browser"
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 	"gpuboard/inventory"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
@@ -195,7 +195,7 @@ func axeCore(t *testing.T) string {
 	dir := filepath.Join(cache, "axe")
 	script := filepath.Join(dir, "node_modules", "axe-core", "axe.min.js")
 	if _, err := os.Stat(script); err != nil {
-		npm := sshtest.Require(t, "npm")
+		npm := need.Program(t, "npm")
 		want, err := os.ReadFile("tools/axe/package.json")
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func axeCore(t *testing.T) string {
 		c := exec.Command(npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock")
 		c.Dir = dir
 		if out, err := c.CombinedOutput(); err != nil {
-			sshtest.Skip(t, fmt.Sprintf("axe-core cannot be installed: %v\n%s", err, out))
+			need.Skip(t, fmt.Sprintf("axe-core cannot be installed: %v\n%s", err, out))
 		}
 	}
 	data, err := os.ReadFile(script)

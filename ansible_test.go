@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gpuboard/internal/machinetest"
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -19,9 +20,9 @@ import (
 // run makes a board of both, the second changes nothing, and later ones restart
 // what a change concerns and nothing else.
 func TestAnsible(t *testing.T) {
-	ansible := sshtest.Require(t, "ansible-playbook")
+	ansible := need.Program(t, "ansible-playbook")
 	for _, program := range []string{"ssh", "sshd", "nginx", "cron"} {
-		sshtest.Require(t, program)
+		need.Program(t, program)
 	}
 	if testing.Short() {
 		t.Skip("it takes a minute")

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 )
 
 // TestCronExample installs the blocks of cron.example, with only the names in
@@ -18,12 +18,12 @@ import (
 // mount namespace of its own so that the machine's crontabs are not touched.
 // cron wakes once a minute, so the test mostly waits.
 func TestCronExample(t *testing.T) {
-	sshtest.RequireRoot(t)
+	need.Root(t)
 	if testing.Short() {
 		t.Skip("it takes three minutes of waiting for cron")
 	}
-	cron := sshtest.Require(t, "cron")
-	unshare := sshtest.Require(t, "unshare")
+	cron := need.Program(t, "cron")
+	unshare := need.Program(t, "unshare")
 	t.Parallel()
 
 	h := newHouse(t)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 )
 
 func mustRun(t *testing.T, dir string, env []string, name string, args ...string) string {
@@ -36,7 +36,7 @@ func mustReadFile(t *testing.T, path string) string {
 
 // TestUnitsAreAccepted has systemd read the units, and rate how much they may do.
 func TestUnitsAreAccepted(t *testing.T) {
-	program := sshtest.Require(t, "systemd-analyze")
+	program := need.Program(t, "systemd-analyze")
 	dir := t.TempDir()
 	// Only a program that is there is one that systemd accepts.
 	here := filepath.Join(dir, "gpuboard")
@@ -86,8 +86,8 @@ func TestUnitsAreAccepted(t *testing.T) {
 
 // TestDirectoriesAndAccounts has systemd make them below another root.
 func TestDirectoriesAndAccounts(t *testing.T) {
-	sshtest.RequireRoot(t)
-	sysusers, tmpfiles := sshtest.Require(t, "systemd-sysusers"), sshtest.Require(t, "systemd-tmpfiles")
+	need.Root(t)
+	sysusers, tmpfiles := need.Program(t, "systemd-sysusers"), need.Program(t, "systemd-tmpfiles")
 	root := t.TempDir()
 	for from, to := range map[string]string{
 		"gpuboard.sysusers": "usr/lib/sysusers.d/gpuboard.conf", "gpuboard.tmpfiles": "usr/lib/tmpfiles.d/gpuboard.conf", "gpuboard-web.tmpfiles": "etc/tmpfiles.d/gpuboard-web.conf",
@@ -120,9 +120,9 @@ func TestDirectoriesAndAccounts(t *testing.T) {
 // TestRelease builds a release twice, in two places, and installs, upgrades and
 // removes its deb below a root of its own.
 func TestRelease(t *testing.T) {
-	sshtest.RequireRoot(t)
-	dpkg := sshtest.Require(t, "dpkg")
-	sshtest.Require(t, "systemd-sysusers")
+	need.Root(t)
+	dpkg := need.Program(t, "dpkg")
+	need.Program(t, "systemd-sysusers")
 	here, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestRelease(t *testing.T) {
 	if cache == "" {
 		cache = filepath.Join(here, ".cache")
 	}
-	if found, _ := filepath.Glob(cache + "/nfpm-*"); len(found) == 0 && os.Getenv("GPUBOARD_REQUIRE_ALL") != "1" {
+	if found, _ := filepath.Glob(cache + "/nfpm-*"); len(found) == 0 && !need.All() {
 		t.Skip("nfpm is not built yet: deploy/package/nfpm.sh does that, in a minute or two")
 	}
 	env := []string{"VERSION=1.2.3", "SOURCE_DATE_EPOCH=1795000000", "GPUBOARD_CACHE=" + cache}
@@ -179,7 +179,7 @@ func TestRelease(t *testing.T) {
 
 	t.Run("deb", func(t *testing.T) { installs(t, dpkg, first, next) })
 	t.Run("rpm", func(t *testing.T) {
-		rpm := sshtest.Require(t, "rpm")
+		rpm := need.Program(t, "rpm")
 		list := mustRun(t, first, nil, rpm, "-qp", "--nosignature", "--qf", "[%{FILENAMES} %{FILEFLAGS}\n]", "gpuboard-1.2.3-1.x86_64.rpm")
 		for _, want := range []string{"/usr/bin/gpuboard 0", "/etc/gpuboard/gpuboard.yml 17", "/usr/share/man/man1/gpuboard-run.1.gz", "/usr/share/zsh/site-functions/_gpuboard", "/usr/share/doc/gpuboard/gpuboard.cdx.json 0"} {
 			if !strings.Contains(list, want) { // 17: config, noreplace

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 	"gpuboard/serve"
 )
@@ -30,7 +31,7 @@ func TestShownCommandsWork(t *testing.T) {
 		t.Skip("it types three hundred commands")
 	}
 	for _, name := range []string{"curl", "jq", "htpasswd", "ansible-inventory", "ssh-keygen"} {
-		sshtest.Require(t, name)
+		need.Program(t, name)
 	}
 	program := filepath.Join(t.TempDir(), "gpuboard")
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"gpuboard/internal/browser"
 	"gpuboard/internal/consultest"
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -265,7 +266,7 @@ func (h *house) board() boardJSON {
 // nginx serves the site and returns its URL.
 func (h *house) nginx() string {
 	h.t.Helper()
-	program := sshtest.Require(h.t, "nginx")
+	program := need.Program(h.t, "nginx")
 	port := sshtest.FreePort(h.t)
 	h.write("nginx.conf", fmt.Sprintf(`
 daemon off;

@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"gpuboard/internal/faulttest"
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 )
 
 // TestNoInodesAndReadOnly: on a disk without a free inode, and on one that is
 // mounted read-only, each command says so and exits with 75, what was there
 // stays, and the next run mends all of it.
 func TestNoInodesAndReadOnly(t *testing.T) {
-	sshtest.RequireRoot(t)
+	need.Root(t)
 	faulttest.Require(t)
 	program := builtProgram(t)
 	for name, stage := range map[string]func(dir string) faulttest.Scene{
@@ -33,7 +33,7 @@ func TestNoInodesAndReadOnly(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, read-only %v", name, readOnly), func(t *testing.T) {
 				disk := t.TempDir()
 				if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64m,nr_inodes=2000"); err != nil {
-					sshtest.Skip(t, fmt.Sprintf("mounting a small disk: %v", err))
+					need.Skip(t, fmt.Sprintf("mounting a small disk: %v", err))
 				}
 				t.Cleanup(func() {
 					if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {

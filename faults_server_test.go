@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gpuboard/internal/faulttest"
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -17,7 +18,7 @@ import (
 // has one thread, so strace can count for it.
 func TestServerAtEverySystemCall(t *testing.T) {
 	t.Parallel() // beside those that mostly wait
-	strace, server := sshtest.Require(t, "strace"), sshtest.Require(t, "sftp-server")
+	strace, server := need.Program(t, "strace"), need.Program(t, "sftp-server")
 	program := builtProgram(t)
 	for name, stage := range map[string]func(dir, command string) faulttest.Scene{
 		"publish": func(dir, command string) faulttest.Scene { return overSFTP(t, program, dir, command) },

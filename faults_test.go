@@ -19,7 +19,7 @@ import (
 
 	"gpuboard/atomicfile"
 	"gpuboard/demo"
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 	"gpuboard/snapshot"
 )
 
@@ -149,11 +149,11 @@ func (w *webhost) oracle(when string) map[string][]byte {
 // TestGenerateOnAFullDisk: the old generation stays as it was, the exit code
 // says to try again, and trying again works once there is room.
 func TestGenerateOnAFullDisk(t *testing.T) {
-	sshtest.RequireRoot(t)
-	mount := sshtest.Require(t, "mount")
+	need.Root(t)
+	mount := need.Program(t, "mount")
 	dir := t.TempDir()
 	if out, err := exec.Command(mount, "-t", "tmpfs", "-o", "size=24m", "none", dir).CombinedOutput(); err != nil {
-		sshtest.Skip(t, fmt.Sprintf("mounting a small disk: %v: %s", err, out))
+		need.Skip(t, fmt.Sprintf("mounting a small disk: %v: %s", err, out))
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	w := newWebhost(t, dir)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 	"gpuboard/internal/webtest"
 )
 
@@ -31,7 +31,7 @@ func (s *webSite) metrics() []string {
 // promtool runs promtool in the directory of the alerts.
 func promtool(t *testing.T, stdin string, args ...string) {
 	t.Helper()
-	c := exec.Command(sshtest.Require(t, "promtool"), args...)
+	c := exec.Command(need.Program(t, "promtool"), args...)
 	c.Dir, c.Stdin = filepath.Join("deploy", "prometheus"), strings.NewReader(stdin)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)

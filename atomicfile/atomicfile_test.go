@@ -17,16 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// need says that a test cannot run here: that is a skip on somebody's laptop,
-// and a failure where everything was to be there.
-func need(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("GPUBOARD_REQUIRE_ALL") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 // temps counts what unfinished writes left.
 func temps(t *testing.T, dir string) (n int) {
 	t.Helper()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpuboard/internal/need"
 )
 
 // TestMain lets the test binary stand in for a program that writes, so that
@@ -41,10 +43,7 @@ func TestMain(m *testing.M) {
 // straced runs the writer under strace and returns what it traced and said.
 func straced(t *testing.T, do, dir string, options ...string) (trace []string, stderr string, err error) {
 	t.Helper()
-	strace, lookErr := exec.LookPath("strace")
-	if lookErr != nil {
-		need(t, "strace is not installed")
-	}
+	strace := need.Program(t, "strace")
 	out := filepath.Join(t.TempDir(), "trace")
 	args := append([]string{"-f", "-y", "-o", out}, options...)
 	cmd := exec.Command(strace, append(args, os.Args[0])...)
@@ -54,7 +53,7 @@ func straced(t *testing.T, do, dir string, options ...string) (trace []string, s
 	err = cmd.Run()
 	data, readErr := os.ReadFile(out)
 	if readErr != nil {
-		need(t, "strace cannot trace here: "+said.String())
+		need.Skip(t, "strace cannot trace here: "+said.String())
 	}
 	return strings.Split(string(data), "\n"), said.String(), err
 }
@@ -175,12 +174,10 @@ func TestKilledAnywhere(t *testing.T) {
 }
 
 func TestFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		need(t, "mounting a small file system takes root")
-	}
+	need.Root(t)
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		need(t, "mounting a small file system: "+err.Error())
+		need.Skip(t, "mounting a small file system: "+err.Error())
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {

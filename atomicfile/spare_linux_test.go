@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"gpuboard/internal/need"
 )
 
 // generation writes one file with a batch that keeps spares.
@@ -189,11 +191,11 @@ func TestSparesOnAnotherFileSystem(t *testing.T) {
 	var here, there syscall.Stat_t
 	dir := t.TempDir()
 	if err := errors.Join(syscall.Stat(dir, &here), syscall.Stat(elsewhere, &there)); err != nil || here.Dev == there.Dev {
-		t.Skip("there is no second file system at hand")
+		need.Skip(t, "there is no second file system at hand")
 	}
 	spares, err := os.MkdirTemp(elsewhere, "gpuboard-spares-")
 	if err != nil {
-		t.Skip("the second file system cannot be written")
+		need.Skip(t, "the second file system cannot be written")
 	}
 	defer os.RemoveAll(spares)
 	for n := range 3 {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -84,7 +85,7 @@ func (s *suite) views() error {
 		return err
 	}
 	return s.with(func(h *harness) error {
-		nginx := sshtest.Require(h, "nginx")
+		nginx := need.Program(h, "nginx")
 		dir, port := h.TempDir(), sshtest.FreePort(h)
 		// As root it serves as another user, who has to get this far.
 		for path := f.path("site"); path != filepath.Dir(s.dir); path = filepath.Dir(path) {

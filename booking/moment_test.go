@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpuboard/internal/need"
 )
 
 // Friday, half past ten.
@@ -100,13 +102,6 @@ func TestUntilCountsFromTheBeginning(t *testing.T) {
 
 func TestClockChanges(t *testing.T) {
 	now := at(t, friday)
-	load := func(name string) *time.Location {
-		zone, err := time.LoadLocation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return zone
-	}
 	for _, tc := range []struct {
 		zone, in string
 		end      bool
@@ -128,7 +123,7 @@ func TestClockChanges(t *testing.T) {
 		{"Africa/Cairo", "2026-04-24 00:30", true, "!write 23:59 or 01:00", ""},
 		{"Pacific/Kiritimati", "2026-12-31", true, "2026-12-31T10:00:00Z", ""},
 	} {
-		got, note, err := parseMoment(tc.in, now, load(tc.zone), tc.end)
+		got, note, err := parseMoment(tc.in, now, need.Zone(t, tc.zone), tc.end)
 		if part, fails := strings.CutPrefix(tc.want, "!"); fails {
 			if err == nil || !strings.Contains(err.Error(), part) {
 				t.Errorf("%s %s: %v, %v", tc.zone, tc.in, got, err)

@@ -7,16 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/snapshot"
 )
 
 func paris(t testing.TB) *time.Location {
 	t.Helper()
-	zone, err := time.LoadLocation("Europe/Paris")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return zone
+	return need.Zone(t, "Europe/Paris")
 }
 
 // brief is a booking in one line.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -91,8 +92,8 @@ func (b *beginner) follow(line string, by map[string]func()) []string {
 // host and then on a node, by nothing but what doctor and init print.
 func TestDoctorsAdvice(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	sshtest.Require(t, "ssh-keygen")
-	sshtest.Require(t, "ssh-keyscan")
+	need.Program(t, "ssh-keygen")
+	need.Program(t, "ssh-keyscan")
 	capture, err := filepath.Abs("../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
 	if err != nil {
 		t.Fatal(err)

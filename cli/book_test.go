@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gpuboard/booking"
+	"gpuboard/internal/need"
 	"gpuboard/snapshot"
 )
 
@@ -129,10 +130,7 @@ func TestCells(t *testing.T) {
 }
 
 func TestClocksChange(t *testing.T) {
-	zone, err := time.LoadLocation("Europe/Paris")
-	if err != nil {
-		t.Skip("there is no time zone database: ", err)
-	}
+	zone := need.Zone(t, "Europe/Paris")
 	at := func(s string) time.Time {
 		moment, err := time.ParseInLocation("2006-01-02 15:04", s, zone)
 		if err != nil {

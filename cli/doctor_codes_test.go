@@ -13,6 +13,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -31,7 +32,7 @@ func plainNode(t *testing.T) *bed {
 // readOnly puts a file system below the bed that nobody can write to.
 func (b *bed) readOnly(name string) {
 	b.t.Helper()
-	sshtest.RequireRoot(b.t)
+	need.Root(b.t)
 	b.mount(name, "mode=700")
 	b.must(syscall.Mount("none", b.path(name), "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 }
@@ -64,8 +65,8 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 		}},
 		{"spool:unusable", "--spool DIR", func(b *bed) { b.with("--spool", b.path("nvidia-smi")) }},
 		{"spool:unwritable", "chown", func(b *bed) { b.readOnly("spool") }},
-		{"disk:space", "df -h", func(b *bed) { sshtest.RequireRoot(b.t); b.mount("spool", "mode=700,size=1m") }},
-		{"disk:inodes", "df -i", func(b *bed) { sshtest.RequireRoot(b.t); b.mount("spool", "mode=700,nr_inodes=20") }},
+		{"disk:space", "df -h", func(b *bed) { need.Root(b.t); b.mount("spool", "mode=700,size=1m") }},
+		{"disk:inodes", "df -i", func(b *bed) { need.Root(b.t); b.mount("spool", "mode=700,nr_inodes=20") }},
 		{"loop:no-heartbeat", "gpuboard check gpu01", func(b *bed) { b.hold("spool/" + loopLock) }},
 		{"loop:unknown", "gpuboard check gpu01", func(b *bed) { b.must(os.Mkdir(b.path("spool", loopLock), 0o755)) }},
 		{"loop:old-version", "gpuboard check kill", func(b *bed) {
@@ -154,7 +155,7 @@ func TestDoctorNamesEveryCauseOnAWebHost(t *testing.T) {
 			b.write("data/drop", "a file")
 		}},
 		{"drop:never", "gpuboard doctor node", func(b *bed) {
-			sshtest.RequireRoot(b.t)
+			need.Root(b.t)
 			b.must(os.Mkdir(b.path("data/drop/gpu09"), 0o755))
 			b.must(os.Chown(b.path("data/drop/gpu09"), 33, 33)) // root's own would have to be a chroot
 		}},

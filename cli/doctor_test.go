@@ -16,6 +16,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -189,7 +190,7 @@ func TestDoctorNamesWhatIsWrongWithANode(t *testing.T) {
 		{name: "no posix-rename", code: "ssh:no-posix-rename", words: "internal-sftp", o: sshtest.Options{Command: "internal-sftp -p open,close,write,fsync,remove,realpath"}},
 		{name: "may not open", code: "remote:permission", words: "posix-rename", o: sshtest.Options{Command: "internal-sftp -p close,write,fsync,posix-rename,remove,realpath"}},
 		{name: "the server's disk is full", code: "remote:failure", words: "df -h", spoil: func(b *bed, _ *sshtest.Server) {
-			sshtest.RequireRoot(b.t)
+			need.Root(b.t)
 			b.mount("drop/gpu01", "size=4k")
 			b.write("drop/gpu01/full", strings.Repeat("x", 4096))
 		}},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gpuboard/internal/consultest"
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -93,7 +94,7 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 		{name: "bookings mounted by themselves", code: "paths:mount", words: "mount the directory", root: true, spoil: func(b *bed) {
 			// From the same file system, as into a container.
 			if err := syscall.Mount(b.path("data/comments.json"), b.path("data/comments.json"), "", syscall.MS_BIND, ""); err != nil {
-				sshtest.Skip(b.t, "nothing can be mounted here: "+err.Error())
+				need.Skip(b.t, "nothing can be mounted here: "+err.Error())
 			}
 			b.t.Cleanup(func() { _ = syscall.Unmount(b.path("data/comments.json"), syscall.MNT_DETACH) })
 		}},
@@ -152,7 +153,7 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.root {
-				sshtest.RequireRoot(t)
+				need.Root(t)
 			}
 			b := well.again(t)
 			test.spoil(b)
@@ -165,7 +166,7 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 func (b *bed) mount(name, options string) {
 	b.t.Helper()
 	if err := syscall.Mount("none", b.path(name), "tmpfs", 0, options); err != nil {
-		sshtest.Skip(b.t, "no file system can be mounted here: "+err.Error())
+		need.Skip(b.t, "no file system can be mounted here: "+err.Error())
 	}
 	b.t.Cleanup(func() { _ = syscall.Unmount(b.path(name), syscall.MNT_DETACH) })
 }
@@ -190,7 +191,7 @@ func TestDoctorFindsAServedSiteWell(t *testing.T) {
 // TestDoctorAgreesWithSSHD spoils each thing that sshd asks of a chroot, sees
 // the node refused, and the cause named on the web host.
 func TestDoctorAgreesWithSSHD(t *testing.T) {
-	sshtest.RequireRoot(t)
+	need.Root(t)
 	for _, test := range []struct {
 		name, code, words, node string
 		spoil                   func(drop string) error
@@ -209,7 +210,7 @@ func TestDoctorAgreesWithSSHD(t *testing.T) {
 			// Not below /tmp: everything above a chroot must be root's alone.
 			root, err := os.MkdirTemp("/srv", "gpbt-doctor-")
 			if err != nil {
-				sshtest.Skip(t, err.Error())
+				need.Skip(t, err.Error())
 			}
 			t.Cleanup(func() { os.RemoveAll(root) })
 			drop := filepath.Join(root, "data", "drop", "gpu01")

@@ -14,6 +14,7 @@ import (
 
 	"gpuboard/booking"
 	"gpuboard/internal/consultest"
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -173,7 +174,7 @@ func TestInitFollowsNoLinks(t *testing.T) {
 
 // TestInitOnAFullDisk leaves no half of a file, which would be kept the next time.
 func TestInitOnAFullDisk(t *testing.T) {
-	sshtest.RequireRoot(t)
+	need.Root(t)
 	b := newBed(t)
 	b.must(os.Mkdir(b.path("web"), 0o755))
 	b.mount("web", "size=16k")
@@ -268,7 +269,7 @@ func TestInitFilesAreAccepted(t *testing.T) {
 	node := b.path("node")
 	b.do("init", "node", node, "--host", "gpu01")
 	t.Run("systemd", func(t *testing.T) {
-		program := sshtest.Require(t, "systemd-analyze")
+		program := need.Program(t, "systemd-analyze")
 		var units []string
 		for _, dir := range []string{web, node} {
 			more, err := filepath.Glob(dir + "/setup/systemd/*")
@@ -282,7 +283,7 @@ func TestInitFilesAreAccepted(t *testing.T) {
 		}
 	})
 	t.Run("sshd", func(t *testing.T) {
-		program := sshtest.Require(t, "sshd")
+		program := need.Program(t, "sshd")
 		if os.Getuid() == 0 {
 			b.must(os.MkdirAll("/run/sshd", 0o755))
 		}
@@ -293,7 +294,7 @@ func TestInitFilesAreAccepted(t *testing.T) {
 		}
 	})
 	t.Run("nginx", func(t *testing.T) {
-		program := sshtest.Require(t, "nginx")
+		program := need.Program(t, "nginx")
 		b.must(os.Symlink(web+"/setup/nginx", b.path("gpuboard"))) // what includes call it
 		b.write("nginx.conf", fmt.Sprintf("pid %[1]s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\nclient_body_temp_path %[1]s;\nproxy_temp_path %[1]s;\n"+
 			"fastcgi_temp_path %[1]s;\nuwsgi_temp_path %[1]s;\nscgi_temp_path %[1]s;\ninclude gpuboard/http.conf;\ninclude gpuboard/host.conf;\n}\n", b.dir))
@@ -311,7 +312,7 @@ func TestInitFilesAreAccepted(t *testing.T) {
 		}
 	})
 	t.Run("cron", func(t *testing.T) {
-		program := sshtest.Require(t, "crontab")
+		program := need.Program(t, "crontab")
 		for _, dir := range []string{web, node} {
 			if out, err := exec.Command(program, "-n", dir+"/setup/cron").CombinedOutput(); err != nil || strings.Contains(string(out), "rror") {
 				t.Errorf("%v\n%s", err, out)

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 )
 
 // TestLogIsRotated: a loop goes on writing to its log after logrotate was there.
 func TestLogIsRotated(t *testing.T) {
-	program := sshtest.Require(t, "logrotate")
+	program := need.Program(t, "logrotate")
 	t.Parallel()
 	capture, err := filepath.Abs("../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 	"gpuboard/notify"
 	"gpuboard/publisher"
 	"gpuboard/snapshot"
@@ -91,7 +91,7 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}
 		}},
 		{"disk:space", exitTempFail, func(b *bed) []string {
-			sshtest.RequireRoot(b.t)
+			need.Root(b.t)
 			b.must(os.Mkdir(b.path("spool"), 0o700))
 			b.mount("spool", "mode=700,size=4k")
 			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}

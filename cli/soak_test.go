@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"gpuboard/demo"
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 	"gpuboard/publisher"
 	"gpuboard/publisher/dropbox"
@@ -112,7 +113,7 @@ func (s *soak) level() level {
 	l.heap, l.goroutines = int64(mem.HeapAlloc), runtime.NumGoroutine()
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		sshtest.Skip(s.t, err.Error())
+		need.Skip(s.t, err.Error())
 	}
 	l.fds = len(fds)
 	for _, dir := range s.dirs {

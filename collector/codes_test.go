@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 
 	"gpuboard/collector/hostinfo"
+	"gpuboard/internal/need"
 	"gpuboard/snapshot"
 )
 
@@ -21,10 +21,7 @@ func TestPSThatHidesProcesses(t *testing.T) {
 	}
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "new-595.xml"))
 	t.Setenv("GPUBOARD_FAKE_SMI_PIDS", strconv.Itoa(os.Getpid()))
-	real, err := exec.LookPath("ps")
-	if err != nil {
-		t.Skip(err)
-	}
+	real := need.Program(t, "ps")
 	blind := filepath.Join(t.TempDir(), "ps")
 	script := fmt.Sprintf("#!/bin/sh\n%s \"$@\" | /usr/bin/env grep -v '^ *%d '\nexit 0\n", real, os.Getpid())
 	if err := os.WriteFile(blind, []byte(script), 0o755); err != nil {

@@ -3,23 +3,18 @@ package collector
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"gpuboard/internal/need"
 )
 
 // loggedPS is the real ps, which notes how it is asked. before is run first.
 func loggedPS(t *testing.T, before string) (program string, asked func() string) {
 	t.Helper()
-	real, err := exec.LookPath("ps")
-	if err != nil {
-		if os.Getenv("GPUBOARD_REQUIRE_ALL") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("no ps here")
-	}
+	real := need.Program(t, "ps")
 	dir := t.TempDir()
 	program, log := filepath.Join(dir, "ps"), filepath.Join(dir, "log")
 	script := fmt.Sprintf("#!/bin/sh\nprintf '%%s ' \"$1\" >>%s\n%s\nexec %s \"$@\"\n", log, before, real)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gpuboard/collector/nvidiasmi"
+	"gpuboard/internal/need"
 )
 
 const (
@@ -163,7 +164,7 @@ func TestANoteThatIsNotTrueIsNotBelieved(t *testing.T) {
 	smi := fake(t, "nvidia-smi")
 	_, started, ok := procStat("/proc", os.Getpid())
 	if !ok {
-		t.Skip("no /proc")
+		need.Skip(t, "no /proc")
 	}
 	boot := bootID("/proc")
 	for name, text := range map[string]string{

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/snapshot"
 )
 
@@ -196,10 +197,7 @@ func TestDaysOf23And25Hours(t *testing.T) {
 		{"America/St_Johns", time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), 25},
 	} {
 		t.Run(c.zone+c.day.Format(" 2006-01-02"), func(t *testing.T) {
-			zone, err := time.LoadLocation(c.zone)
-			if err != nil {
-				t.Skip("no time zones here: ", err)
-			}
+			zone := need.Zone(t, c.zone)
 			s := open(t, Options{})
 			from := c.day.Add(-36 * time.Hour)
 			tr := &truth{host: "gpu1", gpus: 2, every: time.Minute, from: from, to: from.Add(4 * 24 * time.Hour),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpuboard/internal/need"
 	"gpuboard/snapshot"
 )
 
@@ -21,11 +22,7 @@ var now = time.Date(2026, 11, 20, 10, 42, 10, 0, time.UTC)
 
 func paris(t testing.TB) *time.Location {
 	t.Helper()
-	zone, err := time.LoadLocation("Europe/Paris")
-	if err != nil {
-		t.Skip("no zone data: ", err)
-	}
-	return zone
+	return need.Zone(t, "Europe/Paris")
 }
 
 func codes(list []snapshot.Problem) (out []string) {
@@ -194,10 +191,7 @@ func twentyGPUs() string {
 }
 
 func TestZones(t *testing.T) {
-	tokyo, err := time.LoadLocation("Asia/Tokyo")
-	if err != nil {
-		t.Skip("no zone data: ", err)
-	}
+	tokyo := need.Zone(t, "Asia/Tokyo")
 	for _, tc := range []struct {
 		name    string
 		zone    *time.Location

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"gpuboard/internal/need"
 )
 
 // days runs a generation every step from one local moment to another, each in
@@ -35,10 +37,7 @@ func days(t *testing.T, zone *time.Location, daily string, from, to time.Time, s
 }
 
 func TestDailyOnceADay(t *testing.T) {
-	paris, err := time.LoadLocation("Europe/Paris")
-	if err != nil {
-		t.Skip("no zone data: ", err)
-	}
+	paris := need.Zone(t, "Europe/Paris")
 	day := func(month time.Month, day, hour, min int) time.Time {
 		return time.Date(2026, month, day, hour, min, 0, 0, paris)
 	}

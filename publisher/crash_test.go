@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -118,10 +119,10 @@ func TestFullDisk(t *testing.T) {
 		{"inodes", "size=1m,nr_inodes=2", "internal-sftp", CodeRemoteInodes, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			sshtest.RequireRoot(t)
+			need.Root(t)
 			dir := t.TempDir()
 			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, c.options); err != nil {
-				sshtest.Skip(t, fmt.Sprintf("mounting a small file system: %v", err))
+				need.Skip(t, fmt.Sprintf("mounting a small file system: %v", err))
 			}
 			t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 			s := sshtest.Start(t, sshtest.Options{Command: c.command, Dir: dir})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,7 @@ import (
 const shippedConfig = "../deploy/sshd/gpuboard.conf"
 
 func TestShippedConfigurationIsValid(t *testing.T) {
-	sshd := sshtest.Require(t, "sshd")
+	sshd := need.Program(t, "sshd")
 	conf, err := filepath.Abs(shippedConfig)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,7 +49,7 @@ func TestSettings(t *testing.T) {
 	readers := map[string]func(t *testing.T) Options{
 		"files": func(t *testing.T) Options { return Options{ConfigFiles: []string{file}} },
 		"ssh -G": func(t *testing.T) Options {
-			ssh := sshtest.Require(t, "ssh")
+			ssh := need.Program(t, "ssh")
 			return Options{ResolveConfig: func(ctx context.Context, host string) ([]byte, error) {
 				return exec.CommandContext(ctx, ssh, "-G", "-F", file, "--", host).Output()
 			}}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/serve"
 )
 
@@ -70,13 +71,7 @@ func TestPasswordFiles(t *testing.T) {
 // TestTheRealHtpasswd holds what the documentation tells people to type against
 // the program itself.
 func TestTheRealHtpasswd(t *testing.T) {
-	program, err := exec.LookPath("htpasswd")
-	if err != nil {
-		if os.Getenv("GPUBOARD_REQUIRE_ALL") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("htpasswd is not installed")
-	}
+	program := need.Program(t, "htpasswd")
 	path := filepath.Join(t.TempDir(), "users")
 	for _, args := range [][]string{{"-cBbC", "5", path, "eva", "good: pass"}, {"-BbC", "5", path, "mira", "pässwörd"}} {
 		if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"gpuboard/history"
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 	"gpuboard/sitegen"
 	"gpuboard/snapshot"
 	"gpuboard/spool"
@@ -82,12 +82,12 @@ func TestHistoryThatTakesNothing(t *testing.T) {
 
 // TestLeftoversThatStay: what cannot be swept is said, and harms nothing.
 func TestLeftoversThatStay(t *testing.T) {
-	sshtest.RequireRoot(t)
+	need.Root(t)
 	l := newLab(t)
 	l.write("state/kept/x", "")
 	kept := l.path("state/kept")
 	if err := syscall.Mount("none", kept, "tmpfs", 0, ""); err != nil {
-		sshtest.Skip(t, "no file system can be mounted here: "+err.Error())
+		need.Skip(t, "no file system can be mounted here: "+err.Error())
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(kept, syscall.MNT_DETACH) })
 	left := "state/kept/.tmp-x-" + strings.Repeat("A", 26)

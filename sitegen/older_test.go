@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpuboard/board"
+	"gpuboard/internal/need"
 	"gpuboard/inventory"
 	"gpuboard/sitegen"
 	"gpuboard/snapshot"
@@ -20,10 +21,7 @@ import (
 // all, and a generator that has just been pointed at it.
 func olderLab(t *testing.T) (*lab, sitegen.Options) {
 	t.Helper()
-	zone, err := time.LoadLocation("Europe/Paris")
-	if err != nil {
-		t.Skip("no zone data: ", err)
-	}
+	zone := need.Zone(t, "Europe/Paris")
 	l := &lab{t: t, dir: t.TempDir(), hosts: []string{"atlas", "borg", "cygnus", "delta"}}
 	files, err := filepath.Glob("../legacy/testdata/old/*")
 	if err != nil || len(files) == 0 {

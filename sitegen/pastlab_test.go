@@ -11,6 +11,7 @@ import (
 
 	"gpuboard/demo"
 	"gpuboard/history"
+	"gpuboard/internal/need"
 	"gpuboard/inventory"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
@@ -43,10 +44,7 @@ const pastStep = time.Minute
 
 func newPastLab(t *testing.T, zone string, from, until time.Time, names ...string) *pastLab {
 	t.Helper()
-	z, err := time.LoadLocation(zone)
-	if err != nil {
-		t.Skip("no time zones here: ", err)
-	}
+	z := need.Zone(t, zone)
 	l := &pastLab{t: t, dir: t.TempDir(), fleet: demo.New(3, from.Add(-90*24*time.Hour)), zone: z, boot: "11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa",
 		users: map[string]float64{}, host: map[string]*hostTruth{}, hours: map[time.Time]*hourTruth{}}
 	for _, name := range names {
@@ -57,6 +55,7 @@ func newPastLab(t *testing.T, zone string, from, until time.Time, names ...strin
 	if err := os.MkdirAll(filepath.Join(l.dir, "state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	var err error
 	if l.store, err = history.Open(t.Context(), filepath.Join(l.dir, "state", "history.db"), from, history.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/snapshot"
 )
 
@@ -47,16 +48,6 @@ func collect(dir string) int {
 		}
 		fmt.Println(sn.Seq)
 	}
-}
-
-// need says that a test cannot run here: that is a skip on somebody's laptop,
-// and a failure where everything was to be there.
-func need(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("GPUBOARD_REQUIRE_ALL") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 func collector(dir string, start time.Time, command ...string) *exec.Cmd {
@@ -145,10 +136,7 @@ func TestKilledWhileRunning(t *testing.T) {
 
 // The same at every system call that changes something.
 func TestKilledAtEverySystemCall(t *testing.T) {
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		need(t, "strace is not installed")
-	}
+	strace := need.Program(t, "strace")
 	for _, call := range []string{"write", "fsync", "renameat", "unlinkat", "ftruncate"} {
 		dir := filepath.Join(t.TempDir(), "spool")
 		seen := ledger{}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gpuboard/internal/need"
 )
 
 // line is a row as procps 4.0 prints it: the user padded by bytes.
@@ -133,13 +135,7 @@ func TestProgram(t *testing.T) {
 // Against the ps of this machine: everything that the arguments ask for comes
 // back as asked, with a name of its own and in the time that it says.
 func TestTheRealPS(t *testing.T) {
-	program, err := exec.LookPath("ps")
-	if err != nil {
-		if os.Getenv("GPUBOARD_REQUIRE_ALL") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("no ps here")
-	}
+	program := need.Program(t, "ps")
 	child := exec.Command("sleep", "600", "--")
 	child.Args = []string{"/opt/x/worker one", "600"}
 	if err := child.Start(); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 )
 
 // A Browser is one Chromium with one tab.
@@ -36,11 +36,10 @@ type Browser struct {
 const within = 30 * time.Second
 
 // Start starts a headless Chromium with a window of this size, which ends with
-// the test. Without a Chromium the test skips, or fails when
-// GPUBOARD_REQUIRE_ALL is 1.
+// the test. It needs a Chromium.
 func Start(t testing.TB, width, height int) *Browser {
 	t.Helper()
-	path := sshtest.Require(t, "chromium")
+	path := need.Program(t, "chromium")
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height))
 	for _, flag := range []string{"disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "hide-scrollbars"} {

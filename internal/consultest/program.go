@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"gpuboard/internal/need"
 )
 
 var pinned = regexp.MustCompile(`(?m)^\s*github\.com/hashicorp/consul v([0-9.]+)`)
@@ -28,7 +30,7 @@ func Program(t testing.TB) string {
 	if path, err := cached(root); err == nil {
 		return path
 	}
-	if os.Getenv("GPUBOARD_REQUIRE_ALL") != "1" {
+	if !need.All() {
 		t.Skip("needs a Consul: set GPUBOARD_CONSUL to one, or run tools/consul/build.sh once")
 	}
 	cmd := exec.Command(filepath.Join(root, "tools", "consul", "build.sh"))

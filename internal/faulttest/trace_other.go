@@ -7,13 +7,13 @@ import (
 	"os"
 	"testing"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 )
 
 // Require skips, or fails, a test that has to trace.
 func Require(t testing.TB) {
 	t.Helper()
-	sshtest.Skip(t, "tracing system calls is done for Linux on amd64")
+	need.Skip(t, "tracing system calls is done for Linux on amd64")
 }
 
 func (s Scene) trace(Fault, int, *os.File) (Run, error) {

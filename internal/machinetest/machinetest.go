@@ -26,7 +26,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 )
 
 //go:embed boot.sh
@@ -48,17 +48,17 @@ type Options struct {
 }
 
 // Boot starts a machine, and stops it when the test ends. The test is skipped
-// where the programs are missing, as by sshtest.Require, and also, with a
+// where the programs are missing, as by need.Program, and also, with a
 // reason, where the kernel lets even root make no machine: nobody can mend
 // that by installing something.
 func Boot(t testing.TB, o Options) *Machine {
 	t.Helper()
-	sshtest.RequireRoot(t)
-	unshare, systemd := sshtest.Require(t, "unshare"), "/lib/systemd/systemd"
-	sshtest.Require(t, "nsenter")
-	sshtest.Require(t, "ip")
+	need.Root(t)
+	unshare, systemd := need.Program(t, "unshare"), "/lib/systemd/systemd"
+	need.Program(t, "nsenter")
+	need.Program(t, "ip")
 	if _, err := os.Stat(systemd); err != nil {
-		sshtest.Skip(t, "there is no systemd here")
+		need.Skip(t, "there is no systemd here")
 	}
 	group := controlGroup(t)
 	flags := []string{"--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--cgroup"}

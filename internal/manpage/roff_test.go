@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 )
 
 // TestPagesRead has every page formatted and checked by groff.
 func TestPagesRead(t *testing.T) {
-	groff := sshtest.Require(t, "groff")
+	groff := need.Program(t, "groff")
 	dir := t.TempDir()
 	if err := write(dir, "1.2.3", "2026-11-20"); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"gpuboard/internal/need"
 )
 
 // ShippedConfig is what deploy/sshd brings, with the group and the keys of
@@ -35,13 +37,13 @@ type Door struct {
 // ends. It needs root.
 func Accounts(t testing.TB, hosts ...string) Door {
 	t.Helper()
-	RequireRoot(t)
+	need.Root(t)
 	d := Door{Group: fmt.Sprintf("gpbt-%d", os.Getpid())}
 	// Not in the test's own directory: every directory above a chroot must be
 	// writable by root alone, and /tmp is not.
 	root, err := os.MkdirTemp("/srv", "gpbt-")
 	if err != nil {
-		Skip(t, err.Error())
+		need.Skip(t, err.Error())
 	}
 	d.Root = root
 	t.Cleanup(func() { os.RemoveAll(root) })
@@ -72,7 +74,7 @@ func Accounts(t testing.TB, hosts ...string) Door {
 // work on the same files, which these programs lock without waiting.
 func administer(t testing.TB, name string, args ...string) {
 	t.Helper()
-	program := Require(t, name)
+	program := need.Program(t, name)
 	for tries := 0; ; tries++ {
 		out, err := exec.Command(program, args...).CombinedOutput()
 		if err == nil {

@@ -25,40 +25,12 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"gpuboard/internal/need"
 )
 
 // LockedDown is the request list of a write-only account.
 const LockedDown = "internal-sftp -p open,close,write,fsync,posix-rename,remove,realpath"
-
-// Require returns the path of a program. Without it the test is skipped, or
-// fails when GPUBOARD_REQUIRE_ALL=1 says that nothing may be skipped.
-func Require(t testing.TB, program string) string {
-	t.Helper()
-	for _, name := range []string{program, "/usr/sbin/" + program, "/usr/lib/openssh/" + program, "/usr/libexec/openssh/" + program, "/usr/lib/ssh/" + program} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	Skip(t, program+" is not installed")
-	return ""
-}
-
-// RequireRoot skips, or fails, a test that needs root.
-func RequireRoot(t testing.TB) {
-	t.Helper()
-	if os.Getuid() != 0 {
-		Skip(t, "this test makes accounts or mounts, which needs root")
-	}
-}
-
-// Skip skips the test, unless nothing may be skipped.
-func Skip(t testing.TB, reason string) {
-	t.Helper()
-	if os.Getenv("GPUBOARD_REQUIRE_ALL") == "1" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
-}
 
 // Punishing returns an sshd that has PerSourcePenalties, which came with OpenSSH
 // 9.8: the one that GPUBOARD_SSHD names, the machine's own, or the one that
@@ -85,7 +57,7 @@ func Punishing(t testing.TB, dir string) string {
 			return program
 		}
 	}
-	Skip(t, "there is no OpenSSH 9.8 or later: tools/openssh/build.sh builds one")
+	need.Skip(t, "there is no OpenSSH 9.8 or later: tools/openssh/build.sh builds one")
 	return ""
 }
 
@@ -123,7 +95,7 @@ func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	program := o.Program
 	if program == "" {
-		program = Require(t, "sshd")
+		program = need.Program(t, "sshd")
 	}
 	root := t.TempDir()
 	me, err := user.Current()

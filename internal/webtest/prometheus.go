@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -27,7 +28,7 @@ type Prometheus struct {
 // site every second here, and waits until the first scrape was good.
 func StartPrometheus(t testing.TB, deploy string, site *Server) *Prometheus {
 	t.Helper()
-	program := sshtest.Require(t, "prometheus")
+	program := need.Program(t, "prometheus")
 	b := &builder{t: t, dir: Dir(t), port: sshtest.FreePort(t), name: "prometheus", o: Options{Deploy: deploy}}
 	b.o.Path = strings.TrimSuffix(strings.TrimPrefix(site.URL, site.Host), "/")
 	b.shipped()

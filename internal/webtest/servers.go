@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/need"
 )
 
 // kind is which of the shipped files is in use.
@@ -33,7 +33,7 @@ func (b *builder) including(line, extension string) string {
 }
 
 func (b *builder) nginx() *exec.Cmd {
-	program := sshtest.Require(b.t, "nginx")
+	program := need.Program(b.t, "nginx")
 	b.shipped()
 	b.edit("host.conf", "listen      80;", "listen "+b.listen()+";", "listen      [::]:80;", "")
 	server := "include gpuboard/host.conf;"
@@ -59,7 +59,7 @@ http {
 }
 
 func (b *builder) apache() *exec.Cmd {
-	program := sshtest.Require(b.t, "apache2")
+	program := need.Program(b.t, "apache2")
 	b.shipped()
 	account := ""
 	if os.Getuid() == 0 {
@@ -100,7 +100,7 @@ GracefulShutdownTimeout 1
 }
 
 func (b *builder) caddy() *exec.Cmd {
-	program := sshtest.Require(b.t, "caddy")
+	program := need.Program(b.t, "caddy")
 	b.shipped()
 	site := fmt.Sprintf("http://%s {\n%s\thandle {\n\t\trespond 404\n\t}\n}\n", b.listen(), b.including("\timport gpuboard/%s\n", ".caddy"))
 	if b.kind() == "host" {
@@ -114,9 +114,9 @@ func (b *builder) caddy() *exec.Cmd {
 }
 
 func (b *builder) lighttpd() *exec.Cmd {
-	program := sshtest.Require(b.t, "lighttpd")
+	program := need.Program(b.t, "lighttpd")
 	if _, err := os.Stat("/usr/lib/lighttpd/mod_deflate.so"); err != nil {
-		sshtest.Skip(b.t, "lighttpd has no mod_deflate")
+		need.Skip(b.t, "lighttpd has no mod_deflate")
 	}
 	b.shipped()
 	account := ""

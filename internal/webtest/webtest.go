@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
 
@@ -188,7 +189,7 @@ func (b *builder) edit(name string, pairs ...string) {
 
 func (b *builder) output(program string, args ...string) string {
 	b.t.Helper()
-	out, err := exec.Command(sshtest.Require(b.t, program), args...).Output()
+	out, err := exec.Command(need.Program(b.t, program), args...).Output()
 	if err != nil {
 		b.t.Fatalf("running %s: %v", program, err)
 	}

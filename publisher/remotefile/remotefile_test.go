@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gpuboard/booking"
+	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 	"gpuboard/publisher"
 )
@@ -180,7 +181,7 @@ func TestKeepsModeLinkCommentsAndPrevious(t *testing.T) {
 }
 
 func TestKeepsOwner(t *testing.T) {
-	sshtest.RequireRoot(t)
+	need.Root(t)
 	s := sshtest.Start(t, sshtest.Options{})
 	file := filepath.Join(s.Dir, "comments.json")
 	write(t, file, "{}")

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 
 	"gpuboard/board"
+	"gpuboard/internal/need"
 	"gpuboard/snapshot"
 	"gpuboard/templates"
 )
@@ -137,10 +138,7 @@ func TestModelName(t *testing.T) {
 }
 
 func TestZoneName(t *testing.T) {
-	paris, err := time.LoadLocation("Europe/Paris")
-	if err != nil {
-		t.Fatal(err)
-	}
+	paris := need.Zone(t, "Europe/Paris")
 	w := englishWords(t)
 	for zone, want := range map[*time.Location]string{time.UTC: "UTC", paris: "Europe/Paris", time.Local: at(0, 0, 0).In(time.Local).Format("MST")} {
 		w.zone = zone
