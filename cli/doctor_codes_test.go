@@ -37,6 +37,12 @@ func (b *bed) readOnly(name string) {
 	b.must(syscall.Mount("none", b.path(name), "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 }
 
+// directory puts a directory where a file is.
+func (b *bed) directory(name string) {
+	b.must(os.Remove(b.path(name)))
+	b.must(os.Mkdir(b.path(name), 0o755))
+}
+
 // hold takes a lock as another process would.
 func (b *bed) hold(name string) {
 	b.t.Helper()
@@ -164,23 +170,11 @@ func TestDoctorNamesEveryCauseOnAWebHost(t *testing.T) {
 			b.must(os.Symlink("/etc/passwd", b.path("data/drop/gpu01/latest.json.gz")))
 		}},
 		{"bad:empty", "gpu01", func(b *bed) { b.write("data/drop/gpu01/latest.json.gz", "") }},
-		{"aliases:unreadable", "ls -l", func(b *bed) {
-			b.must(os.Remove(b.path("data/aliases.csv")))
-			b.must(os.Mkdir(b.path("data/aliases.csv"), 0o755))
-		}},
-		{"booking:unreadable", "ls -l", func(b *bed) {
-			b.must(os.Remove(b.path("data/comments.json")))
-			b.must(os.Mkdir(b.path("data/comments.json"), 0o755))
-		}},
+		{"aliases:unreadable", "ls -l", func(b *bed) { b.directory("data/aliases.csv") }},
+		{"booking:unreadable", "ls -l", func(b *bed) { b.directory("data/comments.json") }},
 		{"config:timezone", "timedatectl", func(b *bed) { b.with("--timezone", "Nowhere/City") }},
-		{"history:unreadable", "chown", func(b *bed) {
-			b.must(os.Remove(b.path("state/history.db")))
-			b.must(os.Mkdir(b.path("state/history.db"), 0o755))
-		}},
-		{"state:lock", "ls -l", func(b *bed) {
-			b.must(os.RemoveAll(b.path("state/generate.lock")))
-			b.must(os.Mkdir(b.path("state/generate.lock"), 0o755))
-		}},
+		{"history:unreadable", "chown", func(b *bed) { b.directory("state/history.db") }},
+		{"state:lock", "ls -l", func(b *bed) { b.directory("state/generate.lock") }},
 		{"legacy:zone", "migration-001", func(b *bed) {
 			b.must(os.Mkdir(b.path("older"), 0o755))
 			b.with("--legacy", b.path("older"), "--legacy-zone", "Nowhere/City")

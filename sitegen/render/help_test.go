@@ -81,7 +81,7 @@ func TestHelpLosesNothing(t *testing.T) {
 		var code strings.Builder
 		for _, n := range elements(root) {
 			if n.Data == "pre" {
-				code.WriteString(textWhole(n) + "\n")
+				code.WriteString(contentOf(n) + "\n")
 			}
 		}
 		for _, line := range indented.FindAllString(string(source), -1) {
@@ -95,16 +95,6 @@ func TestHelpLosesNothing(t *testing.T) {
 			}
 		}
 	}
-}
-
-func textWhole(n *html.Node) string {
-	var b strings.Builder
-	for d := range n.Descendants() {
-		if d.Type == html.TextNode {
-			b.WriteString(d.Data)
-		}
-	}
-	return b.String()
 }
 
 func TestHelpMarkdown(t *testing.T) {

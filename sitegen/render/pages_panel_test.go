@@ -11,27 +11,6 @@ import (
 	"gpuboard/booking"
 )
 
-func pageAt(t *testing.T, files []File, path string) File {
-	t.Helper()
-	for _, f := range files {
-		if f.Path == path {
-			return f
-		}
-	}
-	t.Fatalf("there is no %s", path)
-	return File{}
-}
-
-func contentOf(n *html.Node) string {
-	var b strings.Builder
-	for d := range n.Descendants() {
-		if d.Type == html.TextNode {
-			b.WriteString(d.Data)
-		}
-	}
-	return b.String()
-}
-
 // TestPanelsWithoutJavaScript: what stands in the panels can be typed and pasted.
 func TestPanelsWithoutJavaScript(t *testing.T) {
 	in := testFleet()
@@ -39,7 +18,7 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 	panels := 0
 	for _, h := range in.Board.Hosts {
 		rows := 0
-		for _, n := range elements(parse(t, pageAt(t, files, "hosts/"+h.Name+"/index.html"))) {
+		for _, n := range elements(parse(t, fileOf(t, files, "hosts/"+h.Name+"/index.html"))) {
 			if n.Data != "details" || attr(n, "class") != "bkp" {
 				continue
 			}
@@ -69,7 +48,7 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 	if front := pages(t, bigFleet(panelHosts+1)); strings.Contains(string(front[len(front)-1].Content), `class="bkp"`) {
 		t.Error("with more hosts there is no room for the panels on the front page")
 	}
-	if got := string(pageAt(t, files, "book/capabilities.json").Content); got != "{\"booking\": false}\n" {
+	if got := string(fileOf(t, files, "book/capabilities.json").Content); got != "{\"booking\": false}\n" {
 		t.Errorf("plain files say that they can %s", got)
 	}
 }
@@ -98,7 +77,7 @@ func TestPanelsKnowAllBookings(t *testing.T) {
 	stamp := func(h int) string { return at(h).UTC().Format("2006-01-02T15:04:05Z") }
 	kai := `k"ai ` + stamp(7) + " "
 	want := "mira " + stamp(5) + " " + stamp(6) + "\n" + kai + "\nsam  " + stamp(3) + "\n" + kai
-	if got := due(pageAt(t, pages(t, in), "hosts/atlas/index.html")); got != want {
+	if got := due(fileOf(t, pages(t, in), "hosts/atlas/index.html")); got != want {
 		t.Errorf("the panels know\n%s\nwant\n%s", got, want)
 	}
 	// A booking that is far ahead is in the panel of the next generation, though
@@ -106,7 +85,7 @@ func TestPanelsKnowAllBookings(t *testing.T) {
 	in.Cache = &Cache{}
 	pages(t, in)
 	in.Board.Bookings = append(in.Board.Bookings, board.Booking{ID: "f", Host: "atlas", GPUs: []int{1}, Name: "lea", From: at(50), Until: at(60)})
-	if got := due(pageAt(t, pages(t, in), "hosts/atlas/index.html")); !strings.Contains(got, "lea") {
+	if got := due(fileOf(t, pages(t, in), "hosts/atlas/index.html")); !strings.Contains(got, "lea") {
 		t.Errorf("a new booking is not in the panel:\n%s", got)
 	}
 }
@@ -153,7 +132,7 @@ func TestFreeFrom(t *testing.T) {
 			{State: board.Booked, Booking: &b, FreeFrom: tt.freeFrom},
 		}}}}}
 		got := ""
-		for _, n := range elements(parse(t, pageAt(t, pages(t, in), "hosts/atlas/index.html"))) {
+		for _, n := range elements(parse(t, fileOf(t, pages(t, in), "hosts/atlas/index.html"))) {
 			if n.Data == "span" && strings.HasPrefix(textOf(n), "free from") {
 				for d := range n.Descendants() {
 					got += attr(d, "datetime")

@@ -270,18 +270,23 @@ func byID(doc *html.Node, id string) *html.Node {
 	return nil
 }
 
-// textOf is what a reader sees: text without what only screen readers get.
+// textOf is what a reader sees: on one line, as a browser folds it.
 func textOf(n *html.Node) string {
 	if n == nil {
 		return ""
 	}
+	return strings.Join(strings.Fields(contentOf(n)), " ")
+}
+
+// contentOf is all text within an element, to the letter.
+func contentOf(n *html.Node) string {
 	var b strings.Builder
 	for d := range n.Descendants() {
 		if d.Type == html.TextNode {
 			b.WriteString(d.Data)
 		}
 	}
-	return strings.Join(strings.Fields(b.String()), " ")
+	return b.String()
 }
 
 func TestRows(t *testing.T) {

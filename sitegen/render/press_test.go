@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
-	"strings"
+	"io/fs"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -186,29 +187,14 @@ func FuzzPressEscapes(f *testing.F) {
 // TestOverlaidTemplatesArePressed: a site's own template is as fast as ours.
 func TestOverlaidTemplatesArePressed(t *testing.T) {
 	own := fstest.MapFS{}
-	for _, name := range pageTemplates {
-		b, err := templates.Files().Open(name)
+	for _, name := range slices.Concat(pageTemplates[:], templates.Script(), []string{"words.json", "board.css", "favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"}) {
+		text, err := fs.ReadFile(templates.Files(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var text bytes.Buffer
-		if _, err := text.ReadFrom(b); err != nil {
-			t.Fatal(err)
-		}
-		own[name] = &fstest.MapFile{Data: text.Bytes()}
+		own[name] = &fstest.MapFile{Data: text}
 	}
-	own["host-card.html"].Data = []byte(strings.Replace(string(own["host-card.html"].Data), "<section class=\"host", "<section title=\"{{.Owner}}\" class=\"host", 1))
-	for _, name := range append([]string{"words.json", "board.css", "favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"}, templates.Script()...) {
-		b, err := templates.Files().Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var text bytes.Buffer
-		if _, err := text.ReadFrom(b); err != nil {
-			t.Fatal(err)
-		}
-		own[name] = &fstest.MapFile{Data: text.Bytes()}
-	}
+	own["host-card.html"].Data = bytes.Replace(own["host-card.html"].Data, []byte("<section class=\"host"), []byte("<section title=\"{{.Owner}}\" class=\"host"), 1)
 	in := testFleet()
 	in.Cache = &Cache{}
 	files, err := Pages(in, own)
