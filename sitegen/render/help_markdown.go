@@ -59,23 +59,15 @@ type manual struct {
 // Transform implements parser.ASTTransformer.
 func (m manual) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
 	source := reader.Source()
-	var drop, unlink []ast.Node
+	var unlink []ast.Node
 	above := "" // the heading that names a table
-	// The walk never fails: the visitor returns no error.
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
+	prune(doc, func(n ast.Node) (keep bool) {
 		switch n := n.(type) {
-		case *ast.Image, *ast.RawHTML, *ast.HTMLBlock:
-			drop = append(drop, n)
-			return ast.WalkSkipChildren, nil
 		case *ast.Heading:
 			above = plainText(n, source)
 			if n.Level == 1 && m.doc.Heading == "" {
 				m.doc.Heading = above
-				drop = append(drop, n)
-				return ast.WalkSkipChildren, nil
+				return false
 			}
 			n.Level = max(2, n.Level)
 			m.heading(n, above)
@@ -98,16 +90,10 @@ func (m manual) Transform(doc *ast.Document, reader text.Reader, _ parser.Contex
 				n.AppendChild(n, ast.NewString([]byte(html.EscapeString(title))))
 			}
 		}
-		return ast.WalkContinue, nil
+		return true
 	})
-	for _, n := range drop {
-		n.Parent().RemoveChild(n.Parent(), n)
-	}
 	for _, n := range unlink {
-		for n.FirstChild() != nil {
-			n.Parent().InsertBefore(n.Parent(), n, n.FirstChild())
-		}
-		n.Parent().RemoveChild(n.Parent(), n)
+		unwrap(n)
 	}
 }
 

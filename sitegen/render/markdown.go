@@ -54,16 +54,8 @@ type tame struct{}
 
 // Transform implements parser.ASTTransformer.
 func (tame) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
-	var drop []ast.Node
-	// The walk never fails: the visitor returns no error.
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
+	prune(doc, func(n ast.Node) (keep bool) {
 		switch n := n.(type) {
-		case *ast.Image, *ast.RawHTML, *ast.HTMLBlock:
-			drop = append(drop, n)
-			return ast.WalkSkipChildren, nil
 		case *ast.Heading:
 			n.Level = min(6, max(3, n.Level+1)) // below the page's own h1 and h2
 		case *ast.Link:
@@ -72,16 +64,44 @@ func (tame) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
 			}
 			n.SetAttributeString("rel", []byte("nofollow noopener"))
 		case *ast.AutoLink:
-			if !harmless(string(n.URL(reader.Source()))) {
-				drop = append(drop, n)
-			}
 			n.SetAttributeString("rel", []byte("nofollow noopener"))
+			return harmless(string(n.URL(reader.Source())))
 		}
-		return ast.WalkContinue, nil
+		return true
+	})
+}
+
+// prune shows every part of a document to keep, and takes out those that it does
+// not keep, with all that is in them. Pictures and HTML it never keeps.
+func prune(doc *ast.Document, keep func(ast.Node) bool) {
+	var drop []ast.Node
+	// The walk never fails: the visitor returns no error.
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n.(type) {
+		case *ast.Image, *ast.RawHTML, *ast.HTMLBlock:
+		default:
+			if keep(n) {
+				return ast.WalkContinue, nil
+			}
+		}
+		drop = append(drop, n)
+		return ast.WalkSkipChildren, nil
 	})
 	for _, n := range drop {
 		n.Parent().RemoveChild(n.Parent(), n)
 	}
+}
+
+// unwrap leaves of a part what is in it.
+func unwrap(n ast.Node) {
+	parent := n.Parent()
+	for c := n.FirstChild(); c != nil; c = n.FirstChild() {
+		parent.InsertBefore(parent, n, c) // moves it out
+	}
+	parent.RemoveChild(parent, n)
 }
 
 // harmless reports whether a link may lead there: a known scheme, or none and

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"bytes"
 	"html/template"
 	"strings"
 	"sync"
@@ -24,13 +23,13 @@ func remark(comment string) safeHTML {
 	if !strings.ContainsAny(comment, "*_`[]<>~\\&") && !strings.Contains(comment, "://") && !strings.Contains(comment, "www.") {
 		return safeHTML(template.HTMLEscapeString(comment))
 	}
-	var out bytes.Buffer
-	if err := oneLine().Convert([]byte(comment), &out); err != nil {
+	shown, err := convert(oneLine(), []byte(comment))
+	if err != nil {
 		// A buffer takes everything, so this is a text that goldmark has no
 		// renderer for; it is still worth reading.
 		return safeHTML(template.HTMLEscapeString(comment))
 	}
-	return safeHTML(out.String())
+	return shown
 }
 
 // oneLine is Markdown without blocks and without HTML. It is made once: goldmark
@@ -81,14 +80,10 @@ func (plainer) Transform(doc *ast.Document, reader text.Reader, _ parser.Context
 		return ast.WalkContinue, nil
 	})
 	for _, n := range undo {
-		parent := n.Parent()
 		if a, ok := n.(*ast.AutoLink); ok {
-			parent.InsertBefore(parent, n, ast.NewString(a.Label(reader.Source())))
+			n.Parent().InsertBefore(n.Parent(), n, ast.NewString(a.Label(reader.Source())))
 		}
-		for c := n.FirstChild(); c != nil; c = n.FirstChild() {
-			parent.InsertBefore(parent, n, c) // moves it out
-		}
-		parent.RemoveChild(parent, n)
+		unwrap(n)
 	}
 }
 
