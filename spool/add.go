@@ -111,6 +111,7 @@ func (s *Spool) seal(now time.Time, boot string) error {
 }
 
 func (s *Spool) sealOne(j *journal) error {
+	s.stats.DroppedSamples += j.decode()
 	data, err := s.enc.Hour(&snapshot.Hour{Host: j.host, BootID: j.boot, Start: j.hour, Samples: j.samples})
 	if snapshot.CodeOf(err) == snapshot.BadTooLarge && len(j.samples) > 1 {
 		// Half the hour is better than none, and what a reader refuses is none.

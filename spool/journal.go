@@ -23,12 +23,18 @@ import (
 //
 // It is not fsynced. What a kill leaves is in the page cache, and after a crash
 // of the machine the boot id is another, so no number is given twice.
+//
+// A process that takes one snapshot has no use for the samples of those before
+// it, so they are read when the hour is sealed.
 type journal struct {
 	name    string
 	host    string
 	boot    string
 	hour    time.Time
+	earlier []byte // whole lines of an earlier process
 	samples []snapshot.Sample
+	last    uint64 // the number of the newest sample
+	lines   int
 	file    *os.File
 	size    int64 // bytes of whole lines
 }
@@ -58,12 +64,12 @@ func parseJournalName(name string) (hour time.Time, ok bool) {
 	return hour, err == nil && rest[len(hourStamp)] == '-' && snapshot.ValidBoot(rest[len(hourStamp)+1:])
 }
 
-// openJournal reads a journal and cuts off what is no whole line. lost counts
-// lines that cannot be read.
-func openJournal(dir, name string, hour time.Time) (j *journal, lost int, err error) {
+// openJournal reads a journal up to its newest sample, and cuts off what is no
+// whole line. Without any sample last is 0.
+func openJournal(dir, name string, hour time.Time) (j *journal, err error) {
 	j = &journal{name: name, hour: hour, boot: name[len(".journal-")+len(hourStamp)+1:]}
 	if err := j.openFile(dir); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	opened := j // the result is nil beside an error
 	defer func() {
@@ -73,32 +79,47 @@ func openJournal(dir, name string, hour time.Time) (j *journal, lost int, err er
 	}()
 	info, err := j.file.Stat()
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	data := make([]byte, min(info.Size(), maxJournal))
 	if _, err := j.file.ReadAt(data, 0); err != nil && len(data) > 0 {
-		return nil, 0, fmt.Errorf("reading %s: %w", name, err)
+		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	for {
-		text, rest, ok := bytes.Cut(data, []byte{'\n'})
-		if !ok {
-			break
+	j.earlier = data[:bytes.LastIndexByte(data, '\n')+1]
+	j.lines, j.size = bytes.Count(j.earlier, []byte{'\n'}), int64(len(j.earlier))
+	if j.size < info.Size() {
+		if err := j.file.Truncate(j.size); err != nil {
+			return nil, fmt.Errorf("mending %s: %w", name, err)
 		}
-		j.size += int64(len(text)) + 1
-		data = rest
-		sample, host, ok := readLine(text, j.boot)
-		if !ok || len(j.samples) > 0 && sample.Seq <= j.samples[len(j.samples)-1].Seq {
+	}
+	// Numbers rise, so the last line that can be read has the newest.
+	for rest := j.earlier; len(rest) > 0 && j.last == 0; {
+		start := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
+		if sample, host, ok := readLine(rest[start:], j.boot); ok {
+			j.host, j.last = host, sample.Seq
+		}
+		rest = rest[:start]
+	}
+	return j, nil
+}
+
+// decode adds the samples of an earlier process to those of this one, and counts
+// lines that cannot be read.
+func (j *journal) decode() (lost int) {
+	if len(j.earlier) == 0 {
+		return 0
+	}
+	var samples []snapshot.Sample
+	for text := range bytes.Lines(j.earlier) {
+		sample, _, ok := readLine(text, j.boot)
+		if !ok || len(samples) > 0 && sample.Seq <= samples[len(samples)-1].Seq {
 			lost++
 			continue
 		}
-		j.host, j.samples = host, append(j.samples, sample)
+		samples = append(samples, sample)
 	}
-	if j.size < info.Size() {
-		if err := j.file.Truncate(j.size); err != nil {
-			return nil, 0, fmt.Errorf("mending %s: %w", name, err)
-		}
-	}
-	return j, lost, nil
+	j.samples, j.earlier = append(samples, j.samples...), nil
+	return lost
 }
 
 func readLine(text []byte, boot string) (sample snapshot.Sample, host string, ok bool) {
@@ -135,10 +156,11 @@ func (j *journal) openFile(dir string) (err error) {
 // full; the file is cut back to whole lines then.
 func (j *journal) add(dir, host string, sample snapshot.Sample) error {
 	j.host = host
-	if len(j.samples) >= snapshot.MaxSamples {
+	if j.lines >= snapshot.MaxSamples {
 		return fmt.Errorf("journaling: an hour has more than %d samples", snapshot.MaxSamples)
 	}
-	j.samples = append(j.samples, sample)
+	j.samples, j.last = append(j.samples, sample), sample.Seq
+	j.lines++
 	samples, err := snapshot.EncodeSamples([]snapshot.Sample{sample})
 	if err != nil {
 		return err

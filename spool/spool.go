@@ -184,19 +184,19 @@ func (s *Spool) load() error {
 	}
 	for _, name := range names {
 		if hour, ok := parseJournalName(name); ok {
-			j, lost, err := openJournal(s.dir, name, hour)
+			j, err := openJournal(s.dir, name, hour)
 			if err != nil {
 				return err
 			}
-			s.stats.DroppedSamples += lost
-			if len(j.samples) == 0 {
+			if j.last == 0 {
+				s.stats.DroppedSamples += j.lines
 				if err := errors.Join(j.close(), os.Remove(filepath.Join(s.dir, name))); err != nil {
 					return err
 				}
 				continue
 			}
 			s.open = append(s.open, j)
-			s.saw(j.boot, j.samples[len(j.samples)-1].Seq)
+			s.saw(j.boot, j.last)
 		}
 	}
 	// The last number of a boot is in its journal, its bundle or its newest hour;
