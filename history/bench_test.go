@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -39,6 +40,14 @@ func cpu() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// heap is what the program keeps in memory.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func tick(r *rand.Rand, hosts int, seq uint64, at time.Time) []Batch {
@@ -161,6 +170,7 @@ func BenchmarkQueries(b *testing.B) {
 func BenchmarkRecent(b *testing.B) {
 	ctx := context.Background()
 	path := filepath.Join(b.TempDir(), "history.db")
+	before := heap()
 	s := openAt(b, path, t0, Options{})
 	r := rand.New(rand.NewPCG(5, 6))
 	at, seq := t0, uint64(0)
@@ -182,8 +192,8 @@ func BenchmarkRecent(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	for range 60 { // and an hour of ticks, as cron would give them
-		at = at.Add(time.Minute)
+	for range 180 { // and an hour of ticks
+		at = at.Add(20 * time.Second)
 		seq++
 		if _, err := s.IngestAll(ctx, at, tick(r, 1000, seq, at)); err != nil {
 			b.Fatal(err)
@@ -192,6 +202,7 @@ func BenchmarkRecent(b *testing.B) {
 	if _, err := s.Recent(ctx, at, 30*time.Minute, 5); err != nil {
 		b.Fatal(err)
 	}
+	kept := float64(heap()-before) / 1000 / 1024
 	b.Run("warm", func(b *testing.B) {
 		var used time.Duration
 		for b.Loop() {
@@ -202,6 +213,19 @@ func BenchmarkRecent(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.StartTimer()
+			before := cpu()
+			if _, err := s.Recent(ctx, at, 30*time.Minute, 5); err != nil {
+				b.Fatal(err)
+			}
+			used += cpu() - before
+		}
+		b.ReportMetric(kept, "KiB/host")
+		b.ReportMetric(float64(used.Microseconds())/1000/float64(b.N), "cpu-ms/op")
+	})
+	b.Run("idle", func(b *testing.B) {
+		var used time.Duration
+		for b.Loop() {
+			at = at.Add(time.Second)
 			before := cpu()
 			if _, err := s.Recent(ctx, at, 30*time.Minute, 5); err != nil {
 				b.Fatal(err)

@@ -16,27 +16,47 @@ type boardHost struct {
 	five int64 // number since 1970 of slot 0
 	hour int64
 	// What was touched since the last refresh, ms.
-	lo, hi int64
-	proc   [boardFives]uint16
-	free   [boardFives]int32
-	hproc  [boardHours]int32
-	hfree  [boardHours]int32
-	gpus   []boardGPU // by number
-	users  map[uint32]*boardUser
+	lo, hi     int64
+	proc, free tally
+	gpus       []boardGPU // by number
+	users      map[uint32]*tally
+	means      *hostMeans // nil when they are to be worked out
+}
+
+// A tally is what one thing added up to.
+type tally struct{ fives, hours runs }
+
+// set replaces a five and returns what it was.
+func (t *tally) set(five, hour int, v int64) (was int32) {
+	if was = t.fives.set(five, int32(v)); int64(was) != v {
+		t.hours.set(hour, t.hours.at(hour)+int32(v)-was)
+	}
+	return was
+}
+
+func (t *tally) shift(fives, hours int) {
+	t.fives.drop(fives)
+	t.hours.drop(hours)
 }
 
 type boardGPU struct {
-	util, known   [boardFives]uint16
-	hutil, hknown [boardHours]int32
-	steps         []*float64 // the spark, shared with callers and never changed
-	stepsFrom     int64
-	stale         bool
-	some          bool
+	util  [boardFives]uint16
+	hutil [boardHours]int32
+	known tally
+	some  bool
+	stale bool       // what follows is of other numbers
+	steps []*float64 // the spark, shared with callers and never changed
+	five  int64      // of which the spark is
+	idle  idleness
 }
 
-type boardUser struct {
-	held  [boardFives]int32
-	hheld [boardHours]int32
+// An idleness is since when a GPU has been idle, ms, 0 for never, and what that
+// was asked for.
+type idleness struct {
+	five      int64
+	window    time.Duration
+	threshold float64
+	since     int64
 }
 
 func (g *boardGPU) empty() bool { return !g.some }
@@ -73,7 +93,7 @@ func (s *Store) loadBoards(ctx context.Context, q querier, hosts []*host, now in
 	for _, h := range hosts {
 		if b := h.board; b == nil || five < b.five || five-b.five > boardFives/2 ||
 			b.lo <= b.hi && floorDiv(b.lo-maxHold, fiveMinutes) < five {
-			h.board = &boardHost{five: five, hour: hour, lo: 1, users: map[uint32]*boardUser{}}
+			h.board = &boardHost{five: five, hour: hour, lo: 1, users: map[uint32]*tally{}}
 			load[h] = true
 		}
 	}
@@ -121,6 +141,7 @@ func (s *Store) refresh(ctx context.Context, q querier, h *host, now int64) erro
 	for i := range bs {
 		b.replace(lo+int64(i), &bs[i])
 	}
+	b.means = nil
 	// What lies after the last slot is touched still.
 	b.lo, b.hi = 1, 0
 	if h.lastAt+2*maxHold >= (b.five+boardFives)*fiveMinutes {
@@ -131,36 +152,22 @@ func (s *Store) refresh(ctx context.Context, q querier, h *host, now int64) erro
 
 // shift moves the windows on.
 func (b *boardHost) shift(fives, hours int) {
-	if fives > 0 {
-		b.five += int64(fives)
-		move(b.proc[:], fives)
-		move(b.free[:], fives)
+	if fives <= 0 && hours <= 0 {
+		return
 	}
-	if hours > 0 {
-		b.hour += int64(hours)
-		move(b.hproc[:], hours)
-		move(b.hfree[:], hours)
-	}
+	b.five += int64(fives)
+	b.hour += int64(hours)
+	b.proc.shift(fives, hours)
+	b.free.shift(fives, hours)
 	for i := range b.gpus {
 		g := &b.gpus[i]
-		if fives > 0 {
-			move(g.util[:], fives)
-			move(g.known[:], fives)
-		}
-		if hours > 0 {
-			move(g.hutil[:], hours)
-			move(g.hknown[:], hours)
-		}
+		move(g.util[:], fives)
+		move(g.hutil[:], hours)
+		g.known.shift(fives, hours)
 	}
 	for id, u := range b.users {
-		if fives > 0 {
-			move(u.held[:], fives)
-		}
-		if hours > 0 {
-			move(u.hheld[:], hours)
-			if u.hheld == ([boardHours]int32{}) {
-				delete(b.users, id)
-			}
+		if u.shift(fives, hours); u.hours.sum(0, boardHours) == 0 {
+			delete(b.users, id)
 		}
 	}
 }
@@ -178,9 +185,9 @@ func (b *boardHost) gpu(id uint32) *boardGPU {
 	return &b.gpus[id]
 }
 
-func (b *boardHost) user(id uint32) *boardUser {
+func (b *boardHost) user(id uint32) *tally {
 	if b.users[id] == nil {
-		b.users[id] = &boardUser{}
+		b.users[id] = &tally{}
 	}
 	return b.users[id]
 }
@@ -195,55 +202,37 @@ func (b *boardHost) load(t table) {
 	}
 	first := max(0, -hour*perHour)
 	last := min(t.slots, (boardHours-hour)*perHour)
-	each := func(col []int64, do func(v int64, five, hour int)) {
-		if col == nil {
-			return
-		}
-		for slot := first; slot < last; slot++ {
-			if v := col[slot]; v != 0 {
-				do(v, five+slot, hour+slot/perHour)
+	each := func(col []int64, inFive, inHour func(i int, v int64)) {
+		for slot := first; slot < last && col != nil; {
+			sum, n := int64(0), slot/perHour
+			for ; slot < last && slot/perHour == n; slot++ {
+				v := col[slot]
+				if sum += v; v != 0 && five+slot >= 0 && five+slot < boardFives {
+					inFive(five+slot, v)
+				}
+			}
+			if sum != 0 {
+				inHour(hour+n, sum)
 			}
 		}
 	}
-	inFives := func(i int) bool { return i >= 0 && i < boardFives }
+	count := func(col []int64, t *tally) {
+		each(col, func(i int, v int64) { t.fives.set(i, int32(v)) }, func(i int, v int64) { t.hours.set(i, int32(v)) })
+	}
 	for i := range t.rows {
 		switch r := &t.rows[i]; r.kind {
 		case kindHost:
-			each(r.cols[hProcCover], func(v int64, five, hour int) {
-				b.hproc[hour] += int32(v)
-				if inFives(five) {
-					b.proc[five] = uint16(v)
-				}
-			})
-			each(r.cols[hFree], func(v int64, five, hour int) {
-				b.hfree[hour] += int32(v)
-				if inFives(five) {
-					b.free[five] = int32(v)
-				}
-			})
+			count(r.cols[hProcCover], &b.proc)
+			count(r.cols[hFree], &b.free)
 		case kindGPU:
 			g := b.gpu(r.id)
 			g.stale, g.some = true, g.some || first < last
-			each(r.cols[gUtil], func(v int64, five, hour int) {
-				g.hutil[hour] += int32(v)
-				if inFives(five) {
-					g.util[five] = uint16(v)
-				}
-			})
-			each(r.cols[gUtilKnown], func(v int64, five, hour int) {
-				g.hknown[hour] += int32(v)
-				if inFives(five) {
-					g.known[five] = uint16(v)
-				}
-			})
+			each(r.cols[gUtil], func(i int, v int64) { g.util[i] = uint16(v) }, func(i int, v int64) { g.hutil[i] = int32(v) })
+			count(r.cols[gUtilKnown], &g.known)
 		case kindUser:
-			each(r.cols[uHeld], func(v int64, five, hour int) {
-				u := b.user(r.id)
-				u.hheld[hour] += int32(v)
-				if inFives(five) {
-					u.held[five] = int32(v)
-				}
-			})
+			if col := r.cols[uHeld]; col != nil && first < last && !allZero(col[first:last]) {
+				count(col, b.user(r.id))
+			}
 		}
 	}
 }
@@ -251,21 +240,19 @@ func (b *boardHost) load(t table) {
 // replace puts a five that was added up anew in place of the old one, in the
 // hours too.
 func (b *boardHost) replace(n int64, x *bucket) {
-	i, hour := n-b.five, floorDiv(n, fivesAnHour)-b.hour
+	i, hour := int(n-b.five), int(floorDiv(n, fivesAnHour)-b.hour)
 	if i < 0 || i >= boardFives || hour < 0 || hour >= boardHours {
 		return
 	}
-	b.hproc[hour] += int32(x.v[hProcCover]) - int32(b.proc[i])
-	b.hfree[hour] += int32(x.v[hFree]) - b.free[i]
-	b.proc[i], b.free[i] = uint16(x.v[hProcCover]), int32(x.v[hFree])
-	for _, u := range b.users {
-		u.hheld[hour] -= u.held[i]
-		u.held[i] = 0
+	b.proc.set(i, hour, x.v[hProcCover])
+	b.free.set(i, hour, x.v[hFree])
+	for id, u := range b.users {
+		if !x.has(id) {
+			u.set(i, hour, 0)
+		}
 	}
 	for j := range x.users {
-		u := b.user(x.users[j].user)
-		u.held[i] = int32(x.users[j].v[uHeld])
-		u.hheld[hour] += u.held[i]
+		b.user(x.users[j].user).set(i, hour, x.users[j].v[uHeld])
 	}
 	for j := range x.gpus {
 		b.gpu(x.gpus[j].gpu).some = true
@@ -280,26 +267,54 @@ func (b *boardHost) replace(n int64, x *bucket) {
 		if k < len(x.gpus) && int(x.gpus[k].gpu) == id {
 			util, known = x.gpus[k].v[gUtil], x.gpus[k].v[gUtilKnown]
 		}
-		g.hutil[hour] += int32(util) - int32(g.util[i])
-		g.hknown[hour] += int32(known) - int32(g.known[i])
-		if g.util[i] != uint16(util) || g.known[i] != uint16(known) {
-			g.util[i], g.known[i], g.stale = uint16(util), uint16(known), true
+		was := g.known.set(i, hour, known)
+		if g.util[i] != uint16(util) || int64(was) != known {
+			g.hutil[hour] += int32(util) - int32(g.util[i])
+			g.util[i], g.stale = uint16(util), true
 		}
 	}
 }
 
-// spark returns the 96 steps; a list that was handed out is never changed.
-func (b *boardHost) spark(id int) []*float64 {
-	g := &b.gpus[id]
-	if g.steps != nil && !g.stale && g.stepsFrom == b.five {
-		return g.steps
+// has reports whether a user held anything.
+func (b *bucket) has(id uint32) bool {
+	for i := range b.users {
+		if b.users[i].user == id {
+			return true
+		}
 	}
+	return false
+}
+
+// recent is what is known of a GPU. Both halves are kept until the numbers
+// behind them are others.
+func (b *boardHost) recent(id int, now time.Time, window time.Duration, threshold float64) GPU {
+	g := &b.gpus[id]
+	five := floorDiv(now.UnixMilli(), fiveMinutes)
+	asked := idleness{five: five, window: window, threshold: threshold, since: g.idle.since}
+	if g.steps == nil || g.stale || g.five != b.five || g.idle != asked {
+		var known [boardFives]int32
+		g.known.fives.into(known[:])
+		if g.steps == nil || g.stale || g.five != b.five {
+			g.spark(b.five, &known)
+		}
+		asked.since = b.idleSince(g, &known, int(five-b.five), window, threshold)
+		g.idle, g.stale = asked, false
+	}
+	out := GPU{Utilization: g.steps}
+	if since := time.UnixMilli(g.idle.since).UTC(); g.idle.since != 0 && now.Sub(since) >= window {
+		out.IdleSince = since
+	}
+	return out
+}
+
+// spark makes the 96 steps; a list that was handed out is never changed.
+func (g *boardGPU) spark(five int64, seconds *[boardFives]int32) {
 	steps := make([]*float64, SparkSteps)
-	moved := int(b.five-g.stepsFrom) / 3
+	moved := int(five-g.five) / 3
 	for q := range steps {
 		var util, known int
 		for i := (q + 1) * 3; i < (q+2)*3; i++ {
-			util, known = util+int(g.util[i]), known+int(g.known[i])
+			util, known = util+int(g.util[i]), known+int(seconds[i])
 		}
 		if known == 0 {
 			continue
@@ -309,52 +324,53 @@ func (b *boardHost) spark(id int) []*float64 {
 			steps[q] = g.steps[o]
 			continue
 		}
+		if q > 0 && steps[q-1] != nil && *steps[q-1] == v {
+			steps[q] = steps[q-1]
+			continue
+		}
 		steps[q] = &v
 	}
-	g.steps, g.stepsFrom, g.stale = steps, b.five, false
-	return steps
+	g.steps, g.five = steps, five
 }
 
-// idleSince walks back from now over means of the idle window for as long as
-// they are under the threshold. It knows five minutes of the last day, and
-// hours of the last week.
-func (b *boardHost) idleSince(id int, now time.Time, window time.Duration, threshold float64) time.Time {
-	g := &b.gpus[id]
+// idleSince walks back from the present, the slot last, over means of the idle
+// window for as long as they are under the threshold. It knows five minutes of
+// the last day, and hours of the last week.
+func (b *boardHost) idleSince(g *boardGPU, seconds *[boardFives]int32, last int, window time.Duration, threshold float64) int64 {
 	k := int((window.Milliseconds() + fiveMinutes - 1) / fiveMinutes)
-	last := int(floorDiv(now.UnixMilli(), fiveMinutes) - b.five)
 	if k < 1 || last-k < 0 || last >= boardFives {
-		return time.Time{}
+		return 0
 	}
 	var util, known float64
 	for i := last - k; i <= last; i++ {
-		util, known = util+float64(g.util[i]), known+float64(g.known[i])
+		util, known = util+float64(g.util[i]), known+float64(seconds[i])
 	}
 	if known < 0.8*window.Seconds() || util >= threshold*known {
-		return time.Time{}
+		return 0
 	}
 	first := last - k
-	util, known = util-float64(g.util[last]), known-float64(g.known[last])
+	util, known = util-float64(g.util[last]), known-float64(seconds[last])
 	for first > 0 { // the window [first-1, first-1+k)
 		util += float64(g.util[first-1]) - float64(g.util[first-1+k])
-		known += float64(g.known[first-1]) - float64(g.known[first-1+k])
+		known += float64(seconds[first-1]) - float64(seconds[first-1+k])
 		if known < float64(k)*fiveMinutes/2000 || util >= threshold*known {
 			break
 		}
 		first--
 	}
 	if first > 0 {
-		for first < last && (g.known[first] == 0 || float64(g.util[first]) >= threshold*float64(g.known[first])) {
+		for first < last && (seconds[first] == 0 || float64(g.util[first]) >= threshold*float64(seconds[first])) {
 			first++
 		}
-		start := time.UnixMilli((b.five + int64(first)) * fiveMinutes).UTC()
-		if now.Sub(start) < window {
-			return time.Time{}
-		}
-		return start
+		return (b.five + int64(first)) * fiveMinutes
 	}
-	hour := floorDiv(b.five, fivesAnHour) - b.hour
-	for hour > 0 && g.hknown[hour-1] >= 1800 && float64(g.hutil[hour-1]) < threshold*float64(g.hknown[hour-1]) {
+	hour := int(floorDiv(b.five, fivesAnHour) - b.hour)
+	for hour > 0 {
+		known := g.known.hours.at(hour - 1)
+		if known < 1800 || float64(g.hutil[hour-1]) >= threshold*float64(known) {
+			break
+		}
 		hour--
 	}
-	return time.UnixMilli(min((b.hour+hour)*hourMS, b.five*fiveMinutes)).UTC()
+	return min((b.hour+int64(hour))*hourMS, b.five*fiveMinutes)
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"math"
 	"sort"
 	"time"
 )
@@ -62,9 +63,9 @@ func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Durat
 				if only != nil && !only[key] || b.gpus[id].empty() {
 					continue
 				}
-				out.GPUs[key] = GPU{Utilization: b.spark(id), IdleSince: b.idleSince(id, now, idleWindow, idleThreshold)}
+				out.GPUs[key] = b.recent(id, now, idleWindow, idleThreshold)
 			}
-			means.add(h, now.UnixMilli())
+			means.add(h.meansOf(now.UnixMilli()))
 		}
 		return nil
 	})
@@ -80,61 +81,88 @@ func (r *Recent) GPU(k Key) GPU {
 	return r.GPUs[k]
 }
 
-// means adds up the three windows over hosts.
-type means struct {
-	users map[string]*[3]float64
-	free  [3]float64
-	some  [3]bool
+// windows are the last 2 h, day and week.
+const windows = 3
+
+// hostMeans are the means of one host, with NaN where too little is known.
+type hostMeans struct {
+	five  int64 // up to which
+	free  [windows]float64
+	users []userMeans
 }
 
-func newMeans() *means { return &means{users: map[string]*[3]float64{}} }
+type userMeans struct {
+	name string
+	held [windows]float64
+}
 
-func (m *means) add(h *host, now int64) {
+// meansOf are those up to now. They are kept until a sample comes, or the next five.
+func (h *host) meansOf(now int64) *hostMeans {
 	b := h.board
-	last := int(min(max(floorDiv(now, fiveMinutes)-b.five, 0), boardFives-1))
-	hour := int(min(max(floorDiv(now, hourMS)-b.hour, 0), boardHours-1))
-	fives := [2]int{max(last-23, 0), max(last-287, 0)}
-	hours := max(hour-167, 0)
-	length := [3]float64{2 * 3600, 24 * 3600, 7 * 24 * 3600}
-	var proc, free [3]float64
-	for w, from := range fives {
-		for i := from; i <= last; i++ {
-			proc[w] += float64(b.proc[i])
-			free[w] += float64(b.free[i])
+	if five := floorDiv(now, fiveMinutes); b.means == nil || b.means.five != five {
+		b.means = h.workOut(five, floorDiv(now, hourMS))
+	}
+	return b.means
+}
+
+func (h *host) workOut(five, hour int64) *hostMeans {
+	b := h.board
+	last := int(min(max(five-b.five, 0), boardFives-1))
+	end := int(min(max(hour-b.hour, 0), boardHours-1))
+	sum := func(t *tally) [windows]float64 {
+		return [windows]float64{
+			float64(t.fives.sum(last-23, last+1)), float64(t.fives.sum(last-287, last+1)), float64(t.hours.sum(end-167, end+1)),
 		}
 	}
-	for i := hours; i <= hour; i++ {
-		proc[2] += float64(b.hproc[i])
-		free[2] += float64(b.hfree[i])
-	}
-	for w := range proc {
-		if proc[w] >= minKnown*length[w] {
-			m.some[w] = true
-			m.free[w] += free[w] / proc[w]
+	known, free := sum(&b.proc), sum(&b.free)
+	for w, length := range [windows]float64{2 * 3600, 24 * 3600, 7 * 24 * 3600} {
+		if known[w] < minKnown*length {
+			known[w] = math.NaN()
 		}
+	}
+	m := &hostMeans{five: five}
+	for w := range free {
+		m.free[w] = free[w] / known[w]
 	}
 	for id, u := range b.users {
-		name := h.users.name(id)
-		if name == "" {
+		one := userMeans{name: h.users.name(id), held: sum(u)}
+		if one.name == "" {
 			continue
 		}
-		sums := m.users[name]
+		for w := range one.held {
+			one.held[w] = one.held[w] / 10 / known[w]
+		}
+		m.users = append(m.users, one)
+	}
+	return m
+}
+
+// means adds up the three windows over hosts.
+type means struct {
+	users map[string]*[windows]float64
+	free  [windows]float64
+	some  [windows]bool
+}
+
+func newMeans() *means { return &means{users: map[string]*[windows]float64{}} }
+
+func (m *means) add(h *hostMeans) {
+	for w, free := range h.free {
+		if !math.IsNaN(free) {
+			m.some[w] = true
+			m.free[w] += free
+		}
+	}
+	for i := range h.users {
+		u := &h.users[i]
+		sums := m.users[u.name]
 		if sums == nil {
-			sums = &[3]float64{}
-			m.users[name] = sums
+			sums = &[windows]float64{}
+			m.users[u.name] = sums
 		}
-		var held [3]float64
-		for w, from := range fives {
-			for i := from; i <= last; i++ {
-				held[w] += float64(u.held[i])
-			}
-		}
-		for i := hours; i <= hour; i++ {
-			held[2] += float64(u.hheld[i])
-		}
-		for w := range held {
-			if proc[w] >= minKnown*length[w] {
-				sums[w] += held[w] / 10 / proc[w]
+		for w, held := range u.held {
+			if !math.IsNaN(held) {
+				sums[w] += held
 			}
 		}
 	}
