@@ -117,11 +117,11 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 		return nil, err
 	}
 	info, err := os.Stat(cfg.string("data"))
-	if hint, passing := passes(err); passing {
-		return nil, because("data:unreadable", fail(exitTempFail, fmt.Errorf("looking at the data directory: %w", err), hint))
-	}
-	if err != nil || !info.IsDir() {
+	switch {
+	case errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir():
 		return nil, because("data:missing", fail(exitUsage, fmt.Errorf("there is no data directory %s", cfg.string("data")), "make it (mkdir -p "+filepath.Join(cfg.string("data"), "drop")+"), or name another with --data"))
+	case err != nil:
+		return nil, because("data:unreadable", fail(exitUsage, fmt.Errorf("looking at the data directory: %w", err), "look at: namei -l "+word(cfg.string("data"))))
 	}
 	if path := commentsPath(cfg); strings.Contains(path, "://") {
 		return nil, usagef("name the file on this machine with --comments FILE", "the site is made where the bookings are, and comments from %s is %s", cfg.origin["comments"], path)

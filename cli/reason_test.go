@@ -97,6 +97,10 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}
 		}},
 		{"data:missing", exitUsage, func(b *bed) []string { return b.generate() }},
+		{"data:unreadable", exitUsage, func(b *bed) []string {
+			b.write("data", "a file")
+			return b.generate("--data", b.path("data/below"))
+		}},
 		{"state:in-use", exitTempFail, func(b *bed) []string {
 			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
 			b.write("state/generate.lock", "")
