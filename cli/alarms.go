@@ -140,7 +140,7 @@ func (al *alarms) watchDrop(dir string) {
 	if strings.HasPrefix(filepath.Base(dir), ".") {
 		return
 	}
-	for _, dir := range []string{dir, filepath.Join(dir, "in")} {
+	for _, dir := range []string{dir, filepath.Join(dir, spool.InnerName)} {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
 			al.watch(dir)
 		}
@@ -199,7 +199,7 @@ func (al *alarms) see(e fsnotify.Event) {
 		al.watchDrop(e.Name)
 		al.changed(pushed)
 	case filepath.Dir(dir) == al.dropDir || filepath.Dir(filepath.Dir(dir)) == al.dropDir:
-		if name == "in" {
+		if name == spool.InnerName {
 			al.watchDrop(dir)
 			al.changed(pushed)
 		}

@@ -52,7 +52,7 @@ func (d *doctor) dropModes(drop string, said map[string]bool) {
 	if err != nil || !info.IsDir() {
 		return // Hosts has told
 	}
-	in := filepath.Join(drop, "in")
+	in := filepath.Join(drop, spool.InnerName)
 	inInfo, inErr := os.Lstat(in)
 	_, sentErr := os.Lstat(filepath.Join(drop, spool.LatestName))
 	if inErr != nil && (ownerUID(info) != 0 || sentErr == nil) {

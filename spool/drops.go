@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -22,9 +23,9 @@ import (
 // host's own, but with a shared account any node can make directories there.
 const maxHosts = 20_000
 
-// inner is the directory within a drop that a chrooted node writes to: the
+// InnerName is the directory within a drop that a chrooted node writes to: the
 // drop itself has to be root's then.
-const inner = "in"
+const InnerName = "in"
 
 // Drops reads what nodes delivered to the web host. It needs no right to write,
 // and is for any number of goroutines.
@@ -126,13 +127,19 @@ func (d *Drops) Hosts() ([]string, []snapshot.Problem) {
 	if root == nil {
 		return nil, nil
 	}
-	entries, more, err := list(root, ".", maxHosts)
+	entries, _, err := list(root, ".", maxHosts+1)
 	if err != nil {
 		return nil, []snapshot.Problem{{Code: badUnreadable, Message: fmt.Sprintf("listing the drops: %v", err)}}
 	}
-	var hosts []string
+	return HostsAmong(entries)
+}
+
+// HostsAmong is [Drops.Hosts] of a directory of drops that somebody else has
+// listed; it sorts the entries.
+func HostsAmong(entries []fs.DirEntry) (hosts []string, _ []snapshot.Problem) {
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	problems := &problemList{}
-	for _, e := range entries {
+	for _, e := range entries[:min(len(entries), maxHosts)] {
 		name := e.Name()
 		if strings.HasPrefix(name, ".") {
 			continue
@@ -152,10 +159,9 @@ func (d *Drops) Hosts() ([]string, []snapshot.Problem) {
 		}
 		hosts = append(hosts, host)
 	}
-	if more {
+	if len(entries) > maxHosts {
 		problems.add(snapshot.BadTooMany, "", "more than %d entries in the directory of drops; the rest is left out", maxHosts)
 	}
-	sort.Strings(hosts)
 	return hosts, problems.done()
 }
 
@@ -172,7 +178,7 @@ func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
 	}
 	// A glance tells whether anything changed. It may go through symlinks, for
 	// nothing is believed of it but that these are the files that were read.
-	now := cached{outer: d.glance(host, LatestName), inner: d.glance(host, inner+"/"+LatestName)}
+	now := cached{outer: d.glance(host, LatestName), inner: d.glance(host, InnerName+"/"+LatestName)}
 	d.mu.Lock()
 	before, ok := d.cache[host]
 	d.mu.Unlock()
@@ -208,7 +214,7 @@ func (d *Drops) latest(host string) (found, error) {
 	}
 	defer root.Close()
 	best, err := d.latestIn(root, host, LatestName)
-	nested, nestedErr := d.latestIn(root, host, inner+"/"+LatestName)
+	nested, nestedErr := d.latestIn(root, host, InnerName+"/"+LatestName)
 	switch {
 	case gone(nestedErr):
 	case gone(err):
@@ -253,7 +259,7 @@ func (d *Drops) Hours(host string) ([]HourFile, []snapshot.Problem) {
 	}
 	defer root.Close()
 	var hours []HourFile
-	for _, dir := range []string{".", inner} {
+	for _, dir := range []string{".", InnerName} {
 		if err := checkInner(root, dir+"/x"); err != nil {
 			if !gone(err) {
 				problems.add(codeOf(err), host, "%v", err)
@@ -312,7 +318,7 @@ func (d *Drops) ReadHour(f HourFile) (*snapshot.Hour, error) {
 }
 
 func (d *Drops) readHour(f HourFile) (*snapshot.Hour, error) {
-	if !hourName.MatchString(strings.TrimPrefix(f.Name, inner+"/")) {
+	if !hourName.MatchString(strings.TrimPrefix(f.Name, InnerName+"/")) {
 		return nil, refuse(badName, "it is no hour file")
 	}
 	root, err := d.drop(f.Host)

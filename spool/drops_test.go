@@ -348,7 +348,7 @@ func TestInnerDropThatIsASymlink(t *testing.T) {
 	if err := os.Mkdir(drop, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("../gpu02", filepath.Join(drop, inner)); err != nil {
+	if err := os.Symlink("../gpu02", filepath.Join(drop, InnerName)); err != nil {
 		t.Fatal(err)
 	}
 	d := drops(t, data)

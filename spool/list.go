@@ -46,10 +46,10 @@ func isDir(root *os.Root, name string) error {
 
 // checkInner makes sure that a name in the inner directory goes through a directory.
 func checkInner(root *os.Root, name string) error {
-	if !strings.HasPrefix(name, inner+"/") {
+	if !strings.HasPrefix(name, InnerName+"/") {
 		return nil
 	}
-	return isDir(root, inner)
+	return isDir(root, InnerName)
 }
 
 // list returns at most limit entries of a directory, sorted, and whether there are more.

@@ -28,7 +28,6 @@ import (
 
 // Bounds of one refresh and of a copy.
 const (
-	maxHosts        = 20_000
 	maxListingBytes = 16 << 20  // the listing of all drops
 	maxRefreshBytes = 256 << 20 // everything else; what is left comes with the next refresh
 	maxHours        = 160       // hour files per host: 48 h, with boots
@@ -37,9 +36,6 @@ const (
 	listEvery       = 5 * time.Minute
 	settled         = 2 * time.Second // SFTP tells times in whole seconds
 )
-
-// inner is the directory within a drop that a chrooted node writes to.
-const inner = "in"
 
 // Options say what is copied, and where to.
 type Options struct {

@@ -47,30 +47,18 @@ func (w *work) problem(code, host, format string, args ...any) {
 }
 
 // names are the drops among the entries of their directory, sorted.
-func (w *work) names(entries []fs.FileInfo) []string {
-	var names []string
-	for _, e := range entries {
-		name := e.Name()
-		shown := snapshot.Text(name, snapshot.MaxNameBytes)
-		if strings.HasPrefix(name, ".") {
-			continue
-		}
-		if host, err := snapshot.ParseHost(name); err != nil || host != name {
-			w.problem("bad:name", "", "drop/%s is left out: it is not named like a host", shown)
-			continue
-		}
-		if !e.IsDir() {
-			w.problem("bad:notregular", "", "drop/%s is a %s, and a drop is a directory", shown, kindOf(e))
-			continue
-		}
-		names = append(names, name)
-		w.clock(e.ModTime()) // of the last push, where a node writes to the drop itself
+func (w *work) names(infos []fs.FileInfo) []string {
+	entries := make([]fs.DirEntry, len(infos))
+	for i, info := range infos {
+		entries[i] = fs.FileInfoToDirEntry(info)
 	}
-	slices.Sort(names)
+	names, problems := spool.HostsAmong(entries)
+	w.problems = problems
 	names = slices.Compact(names)
-	if len(names) > maxHosts {
-		w.problem(snapshot.BadTooMany, "", "more than %d drops; the rest is left out", maxHosts)
-		names = names[:maxHosts]
+	for _, info := range infos {
+		if _, drop := slices.BinarySearch(names, info.Name()); drop {
+			w.clock(info.ModTime()) // of the last push, where a node writes to the drop itself
+		}
 	}
 	for _, name := range names {
 		if w.m.hosts[name] == nil {
@@ -140,9 +128,9 @@ func (w *work) host(ctx context.Context, name string) error {
 func (w *work) list(ctx context.Context, name string, h *host) error {
 	before := h.places
 	h.places, h.hours = nil, nil
-	for _, dir := range []string{"", inner} {
-		if dir == inner {
-			info, err := w.r.Lstat(ctx, w.at(path.Join(name, inner)))
+	for _, dir := range []string{"", spool.InnerName} {
+		if dir == spool.InnerName {
+			info, err := w.r.Lstat(ctx, w.at(path.Join(name, spool.InnerName)))
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
@@ -309,14 +297,14 @@ func (w *work) prune(name string, h *host) error {
 	for _, f := range h.hours {
 		there[f.rel] = true
 	}
-	for _, dir := range []string{name, path.Join(name, inner)} {
+	for _, dir := range []string{name, path.Join(name, spool.InnerName)} {
 		entries, err := os.ReadDir(w.local(dir))
 		if err != nil {
 			continue // there is none
 		}
 		for _, e := range entries {
 			rel := path.Join(dir, e.Name())
-			if there[rel] || rel == path.Join(name, inner) || strings.HasPrefix(e.Name(), ".") {
+			if there[rel] || rel == path.Join(name, spool.InnerName) || strings.HasPrefix(e.Name(), ".") {
 				continue
 			}
 			if err := os.Remove(w.local(rel)); err != nil {
