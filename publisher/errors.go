@@ -170,8 +170,22 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 	case errors.Is(err, os.ErrPermission), errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxOpUnsupported:
 		return configError(CodeRemoteDenied, "on the server, make "+dir+" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath", wrapped)
 	}
-	return &Error{Code: CodeRemoteFailure, Err: wrapped,
-		hint: "the server does not say why; look at free space, quota and a read-only file system there: df -h; df -i"}
+	return &Error{Code: CodeRemoteFailure, Err: wrapped, hint: hintFailure}
+}
+
+const hintFailure = "the server does not say why; look at free space, quota and a read-only file system there: df -h; df -i"
+
+// answered sorts what a server said to a request about one file; may is what the
+// account has to be let do.
+func (p *Publisher) answered(doing, name string, err error, may string) *Error {
+	wrapped := fmt.Errorf("%s %s: %w", doing, name, err)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return configError(CodeRemoteDir, "look at the path: sftp "+p.sftpArgs(), wrapped)
+	case errors.Is(err, os.ErrPermission):
+		return configError(CodeRemoteDenied, "on the server, let the account "+may, wrapped)
+	}
+	return &Error{Code: CodeRemoteFailure, Err: wrapped}
 }
 
 // sftpArgs is what to type after sftp to get the connection that we make.

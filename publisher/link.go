@@ -251,18 +251,26 @@ func modern(algorithms []string) bool {
 
 // drop ends the link at once and for good. It never waits for the peer.
 func (l *link) drop() {
-	select {
-	case <-l.done:
+	if !l.usable() {
 		return
-	default:
-		close(l.done)
 	}
+	close(l.done)
 	l.base.Close()
 	if l.sftp != nil {
 		l.sftp.Close()
 	}
 	for i := len(l.hops) - 1; i >= 0; i-- {
 		l.hops[i].Close()
+	}
+}
+
+// usable reports whether requests may still be answered.
+func (l *link) usable() bool {
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
 	}
 }
 

@@ -42,7 +42,7 @@ func (r *Reader) Close() error {
 func (r *Reader) drop() { r.once.Do(r.l.drop) }
 
 // Usable reports whether requests may still be answered.
-func (r *Reader) Usable() bool { return (&Session{r.p, r.l}).Usable() }
+func (r *Reader) Usable() bool { return r.l.usable() }
 
 // Warnings are lines of known_hosts that could not be read, and the like.
 func (r *Reader) Warnings() []string { return r.l.warnings }
@@ -81,14 +81,7 @@ func (r *Reader) failed(ctx context.Context, doing, name string, err error) erro
 		r.drop()
 		return err
 	}
-	wrapped := fmt.Errorf("%s %s: %w", doing, name, err)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return configError(CodeRemoteDir, "look at the path: sftp "+r.p.sftpArgs(), wrapped)
-	case errors.Is(err, fs.ErrPermission):
-		return configError(CodeRemoteDenied, "on the server, let the account read there, and allow it these requests: open, read, close, lstat, fstat, opendir, readdir, realpath", wrapped)
-	}
-	return &Error{Code: CodeRemoteFailure, Err: wrapped}
+	return r.p.answered(doing, name, err, "read there, and allow it these requests: open, read, close, lstat, fstat, opendir, readdir, realpath")
 }
 
 // List lists a directory. Entries are described as they are: links are not followed.

@@ -57,14 +57,7 @@ func (s *Session) Close() error {
 }
 
 // Usable reports whether requests may still be answered.
-func (s *Session) Usable() bool {
-	select {
-	case <-s.l.done:
-		return false
-	default:
-		return true
-	}
-}
+func (s *Session) Usable() bool { return s.l.usable() }
 
 // request makes one or more requests, each armed with a deadline of its own,
 // and sorts what came of them.
@@ -79,8 +72,7 @@ func (s *Session) request(ctx context.Context, doing, name string, f func(arm fu
 	arm()
 	err := f(arm)
 	var own *Error
-	switch {
-	case err != nil && !errors.As(err, &own) && !errors.Is(err, errShortWrite) && !status(err):
+	if err != nil && !errors.As(err, &own) && !errors.Is(err, errShortWrite) && !status(err) {
 		err = s.p.transportError(ctx, s.l.base.timedOut.Load(), doing+" "+name, err)
 		s.l.drop()
 		return err
@@ -94,15 +86,11 @@ func (s *Session) request(ctx context.Context, doing, name string, f func(arm fu
 
 // answered sorts what the server said to a request.
 func (s *Session) answered(doing, name string, err error) error {
-	wrapped := fmt.Errorf("%s %s: %w", doing, name, err)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return configError(CodeRemoteDir, "look at the path: sftp "+s.p.sftpArgs(), wrapped)
-	case errors.Is(err, fs.ErrPermission):
-		return configError(CodeRemoteDenied, "on the server, let the account read and write there, and allow it these requests: realpath, stat, lstat, open, read, write, close, setstat, fsync, rename, posix-rename, hardlink, remove, opendir, readdir", wrapped)
+	failed := s.p.answered(doing, name, err, "read and write there, and allow it these requests: realpath, stat, lstat, open, read, write, close, setstat, fsync, rename, posix-rename, hardlink, remove, opendir, readdir")
+	if failed.Code == CodeRemoteFailure {
+		failed.hint = hintFailure
 	}
-	return &Error{Code: CodeRemoteFailure, Err: wrapped,
-		hint: "the server does not say why; look at free space, quota and a read-only file system there: df -h; df -i"}
+	return failed
 }
 
 // RealPath is the path without links, as the server resolves it.
