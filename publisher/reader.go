@@ -58,7 +58,10 @@ func (r *Reader) Begin(ctx context.Context, maxBytes int64) (end func()) {
 	r.l.base.SetDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { r.l.base.Close() })
 	return func() {
-		stop()
+		if !stop() { // the connection is being closed, although all may have been answered
+			r.drop()
+			return
+		}
 		r.l.base.limit.Store(0)
 		r.l.base.SetDeadline(time.Time{})
 	}

@@ -67,7 +67,11 @@ func (s *Session) request(ctx context.Context, doing, name string, f func(arm fu
 		end = time.Now().Add(s.p.opts.Budget)
 	}
 	stop := context.AfterFunc(ctx, func() { s.l.base.Close() })
-	defer stop()
+	defer func() {
+		if !stop() { // the connection is being closed, although this request may have been answered
+			s.l.drop()
+		}
+	}()
 	arm := func() { s.l.arm(end, s.p.opts.Budget) }
 	arm()
 	err := f(arm)
