@@ -31,10 +31,7 @@ const within = 60 * time.Second
 
 // TestConsulForReal runs the program itself against real Consul agents.
 func TestConsulForReal(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "gpuboard")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
+	program := builtProgram(t)
 	shared := consultest.Start(t, consultest.Options{})
 	tests := func(t *testing.T) {
 		t.Run("a node", func(t *testing.T) {

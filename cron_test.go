@@ -38,7 +38,7 @@ func TestCronExample(t *testing.T) {
 		return everyMinute(t, r.Replace(line))
 	}
 	head := strings.Join([]string{
-		"PATH=" + h.dir + ":/usr/bin:/bin", "SHELL=/bin/sh", `MAILTO=""`,
+		"PATH=" + filepath.Dir(h.program) + ":/usr/bin:/bin", "SHELL=/bin/sh", `MAILTO=""`,
 		"GPUBOARD_NVIDIA_SMI=" + h.smi, "GPUBOARD_IDENTITY=" + h.sshd.Key, "GPUBOARD_KNOWN_HOSTS=" + h.sshd.KnownHosts, "GPUBOARD_EVERY=2s",
 	}, "\n") + "\n"
 	loop := head + "GPUBOARD_SPOOL=" + filepath.Join(h.dir, "spool-gpu01") + "\n"

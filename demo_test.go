@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,10 +19,7 @@ import (
 // leaves nothing behind.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "gpuboard")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
+	program := builtProgram(t)
 	temp := t.TempDir()
 	c := exec.Command(program, "demo", "--listen", "127.0.0.1:0", "--nvidia-smi", "no-such-program")
 	c.Env = append(os.Environ(), "TMPDIR="+temp, "HOME="+t.TempDir())

@@ -33,10 +33,7 @@ func TestShownCommandsWork(t *testing.T) {
 	for _, name := range []string{"curl", "jq", "htpasswd", "ansible-inventory", "ssh-keygen"} {
 		need.Program(t, name)
 	}
-	program := filepath.Join(t.TempDir(), "gpuboard")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
+	program := builtProgram(t)
 	known, found := manuals(), 0
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil {

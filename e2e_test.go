@@ -144,11 +144,7 @@ func newHouse(t *testing.T) *house {
 	me, err := user.Current()
 	h.must(err)
 	h.user = me.Username
-	h.program = filepath.Join(h.dir, "gpuboard")
-	build := exec.Command("go", "build", "-o", h.program, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
+	h.program = builtProgram(t)
 
 	// A job whose name ps sees as somebody's training run.
 	h.write("train.py", "sleep 300\n")

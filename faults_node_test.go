@@ -18,16 +18,6 @@ import (
 	"gpuboard/spool"
 )
 
-// builtProgram is the real program, built for one test.
-func builtProgram(t testing.TB) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "gpuboard")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
-	return program
-}
-
 // ran runs a program and returns its exit code and what it said.
 func ran(t testing.TB, program string, args ...string) (int, string) {
 	t.Helper()

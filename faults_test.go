@@ -34,12 +34,8 @@ type webhost struct {
 
 func newWebhost(t *testing.T, dir string) *webhost {
 	t.Helper()
-	w := &webhost{t: t, dir: dir, now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
+	w := &webhost{t: t, dir: dir, program: builtProgram(t), now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
 	w.fleet = demo.New(1, w.now)
-	w.program = filepath.Join(t.TempDir(), "gpuboard")
-	if out, err := exec.Command("go", "build", "-o", w.program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
 	w.write("data/comments.json", []byte("{}"))
 	return w
 }

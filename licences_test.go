@@ -3,18 +3,13 @@ package main
 import (
 	"debug/buildinfo"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
 // TestLicencesAreListed compares docs/licences.md with what is linked in.
 func TestLicencesAreListed(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "gpuboard")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
+	program := builtProgram(t)
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)

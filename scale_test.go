@@ -93,10 +93,7 @@ func newReboot(t *testing.T, nodes, processes int, sshd string) *reboot {
 	for _, h := range f.fleet.Hosts()[:nodes] {
 		f.nodes = append(f.nodes, f.node(h.Name))
 	}
-	program := filepath.Join(t.TempDir(), "gpuboard")
-	if processes > 0 {
-		mustRun(t, ".", nil, "go", "build", "-o", program, ".")
-	}
+	program := builtProgram(t)
 	capture, err := filepath.Abs("collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
 	if err != nil {
 		t.Fatal(err)
