@@ -292,6 +292,10 @@ func (v *view) renderPast(r *rendered, host *hostPage, execute func(name string,
 	if err != nil {
 		return err
 	}
+	if host.Charts && r.past.past == nil { // a page beside it would have nothing to add, and no link
+		r.charts, err = execute("host-day", past)
+		return err
+	}
 	all, err := execute("host-charts", past)
 	if err != nil {
 		return err

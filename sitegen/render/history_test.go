@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/html"
-
 	"gpuboard/board"
 )
 
@@ -123,26 +121,7 @@ func TestPastOnPages(t *testing.T) {
 	young := testFleet()
 	young.History = &History{Fleet: &FleetPast{AsOf: fleetNow}}
 	for name, in := range map[string]Input{"rich": remembered(testFleet()), "dense": remembered(thin(bigFleet(pastHosts + 1))), "unknown": unknown, "young": young, "stale": remembered(staleFleet())} {
-		t.Run(name, func(t *testing.T) {
-			files := pages(t, in)
-			data, err := Data(in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			have := map[string]map[string]bool{"feed.atom": {}}
-			for _, f := range append(slices.Clone(files), data...) {
-				have[f.Path] = map[string]bool{}
-			}
-			var docs []*html.Node
-			list := htmlFiles(files)
-			for _, f := range list {
-				docs = append(docs, parse(t, f))
-				sound(t, f.Path, docs[len(docs)-1], have[f.Path])
-			}
-			for i, f := range list {
-				links(t, f.Path, docs[i], have)
-			}
-		})
+		t.Run(name, func(t *testing.T) { wholeSite(t, in) })
 	}
 }
 

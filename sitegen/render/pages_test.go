@@ -67,35 +67,60 @@ func htmlFiles(files []File) []File {
 
 func TestPagesAreSound(t *testing.T) {
 	for name, in := range fleets() {
-		t.Run(name, func(t *testing.T) {
-			files := pages(t, in)
-			if last := files[len(files)-1].Path; last != "index.html" {
-				t.Errorf("the last file is %s: it would refer to what is not there yet", last)
+		t.Run(name, func(t *testing.T) { wholeSite(t, in) })
+	}
+}
+
+// wholeSite checks every page of a site, by itself and as one of many.
+func wholeSite(t *testing.T, in Input) {
+	t.Helper()
+	files := pages(t, in)
+	if last := files[len(files)-1].Path; last != "index.html" {
+		t.Errorf("the last file is %s: it would refer to what is not there yet", last)
+	}
+	have := map[string]map[string]bool{} // path → ids
+	for _, f := range files {
+		if have[f.Path] != nil {
+			t.Errorf("%s is written twice", f.Path)
+		}
+		have[f.Path] = map[string]bool{}
+	}
+	data, err := Data(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range append(data, File{Path: "feed.atom"}) {
+		have[f.Path] = map[string]bool{}
+	}
+	list := htmlFiles(files)
+	docs := make([]*html.Node, len(list))
+	for i, f := range list {
+		docs[i] = parse(t, f)
+		sound(t, f.Path, docs[i], have[f.Path])
+	}
+	leads := map[string][]string{}
+	for i, f := range list {
+		leads[f.Path] = links(t, f.Path, docs[i], have)
+	}
+	reached(t, leads)
+}
+
+// reached checks that clicks lead from the front page to every page.
+func reached(t *testing.T, leads map[string][]string) {
+	t.Helper()
+	seen := map[string]bool{"index.html": true}
+	for todo := []string{"index.html"}; len(todo) > 0; todo = todo[1:] {
+		for _, to := range leads[todo[0]] {
+			if !seen[to] {
+				seen[to] = true
+				todo = append(todo, to)
 			}
-			have := map[string]map[string]bool{} // path → ids
-			for _, f := range files {
-				if have[f.Path] != nil {
-					t.Errorf("%s is written twice", f.Path)
-				}
-				have[f.Path] = map[string]bool{}
-			}
-			data, err := Data(in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range append(data, File{Path: "feed.atom"}) {
-				have[f.Path] = map[string]bool{}
-			}
-			list := htmlFiles(files)
-			docs := make([]*html.Node, len(list))
-			for i, f := range list {
-				docs[i] = parse(t, f)
-				sound(t, f.Path, docs[i], have[f.Path])
-			}
-			for i, f := range list {
-				links(t, f.Path, docs[i], have)
-			}
-		})
+		}
+	}
+	for page := range leads {
+		if !seen[page] {
+			t.Errorf("no click leads from the front page to %s", page)
+		}
 	}
 }
 
@@ -172,8 +197,9 @@ func sound(t *testing.T, file string, doc *html.Node, ids map[string]bool) {
 	}
 }
 
-// links checks that every link is relative and leads to a file and a place that exist.
-func links(t *testing.T, file string, doc *html.Node, have map[string]map[string]bool) {
+// links checks that every link is relative and leads to a file and a place that
+// exist, and returns the files that somebody may click to.
+func links(t *testing.T, file string, doc *html.Node, have map[string]map[string]bool) (to []string) {
 	t.Helper()
 	for _, n := range elements(doc) {
 		for _, key := range []string{"href", "src"} {
@@ -189,19 +215,22 @@ func links(t *testing.T, file string, doc *html.Node, have map[string]map[string
 				t.Errorf("%s: %q is not relative", file, target)
 				continue
 			}
-			to := file
+			leads := file
 			if u.Path != "" {
-				to = path.Join(path.Dir(file), u.Path)
+				leads = path.Join(path.Dir(file), u.Path)
 			}
-			ids, ok := have[to]
+			ids, ok := have[leads]
 			switch {
 			case !ok:
-				t.Errorf("%s: %q leads to %s, which is not there", file, target, to)
+				t.Errorf("%s: %q leads to %s, which is not there", file, target, leads)
 			case u.Fragment != "" && !ids[u.Fragment]:
 				t.Errorf("%s: %q leads to a place that is not there", file, target)
+			case n.Data == "a":
+				to = append(to, leads)
 			}
 		}
 	}
+	return to
 }
 
 func hasClass(n *html.Node, class string) bool {
