@@ -3,8 +3,7 @@
 # of it where the machine's own is older, and prints its path.
 #
 # The source is Debian's, fetched with apt's own downloader and known by its sum.
-# It needs cc, make, libssl-dev and zlib1g-dev, is built once, into
-# ${GPUBOARD_CACHE:-.cache} of this repository, and appears there whole or not at all.
+# It needs cc, make, libssl-dev and zlib1g-dev, and is built once.
 set -eu
 
 version=10.0p1
@@ -14,15 +13,10 @@ sum=021a2e709a0edf4250b1256bd5a9e500411a90dddabea830ed59cef90eb9d85c
 site=$(apt-get indextargets --format '$(SITE) $(COMPONENT)' 'Created-By: Packages' | sed -n 's/ main$//p' | head -n 1)
 url=$site/pool/main/o/openssh/openssh_$version.orig.tar.gz
 
-cache=${GPUBOARD_CACHE:-$(cd "$(dirname "$0")/../.." && pwd)/.cache}
-out=$cache/openssh-$version
-mkdir -p "$cache"
-exec 9>"$cache/openssh.lock"
-flock 9
-if [ ! -x "$out/sshd" ]; then
-	work=$(mktemp -d "$cache/.openssh.XXXXXX")
-	trap 'rm -rf "$work"' EXIT
-	trap 'exit 1' HUP INT TERM
+root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$root/tools/once.sh"
+
+build() {
 	/usr/lib/apt/apt-helper download-file "$url" "$work/source.tar.gz" "SHA256:$sum" >&2
 	mkdir "$work/source" "$work/out"
 	tar -xzf "$work/source.tar.gz" -C "$work/source" --strip-components=1
@@ -32,6 +26,7 @@ if [ ! -x "$out/sshd" ]; then
 			make -j2 sshd sshd-session sshd-auth sftp-server >>"$work/log" 2>&1
 	) || { tail -n 20 "$work/log" >&2; exit 1; }
 	(cd "$work/source" && cp sshd sshd-session sshd-auth sftp-server "$work/out/")
-	mv "$work/out" "$out"
-fi
+}
+
+once openssh "$version"
 echo "$out/sshd"
