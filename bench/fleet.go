@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
 
 	"gpuboard/demo"
 	"gpuboard/history"
+	"gpuboard/internal/fleettest"
 	"gpuboard/snapshot"
 )
 
@@ -41,7 +39,11 @@ func newFleet(dir string, hosts int, past bool) (*fleet, error) {
 	if err := os.MkdirAll(f.path("state"), 0o700); err != nil {
 		return nil, err
 	}
-	if err := f.book(); err != nil {
+	comments, err := fleettest.Comments(f.Fleet, f.at)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(f.path("data", "comments.json"), comments, 0o644); err != nil {
 		return nil, err
 	}
 	if past {
@@ -56,29 +58,7 @@ func (f *fleet) path(elem ...string) string {
 	return filepath.Join(append([]string{f.dir}, elem...)...)
 }
 
-// book writes comments.json: three GPUs in ten are booked for some hours.
-func (f *fleet) book() error {
-	r := rand.New(rand.NewPCG(1, 2))
-	all := map[string]map[string]any{}
-	for _, name := range f.names {
-		all[name] = map[string]any{}
-		for gpu := range 8 {
-			if r.IntN(10) < 3 {
-				all[name][fmt.Sprint(gpu)] = map[string]string{
-					"name": fmt.Sprintf("user%02d", r.IntN(40)), "comment": "training",
-					"date": f.at.Add(time.Duration(2+r.IntN(60)) * time.Hour).Format("2006-01-02 15:04"),
-				}
-			}
-		}
-	}
-	data, err := json.MarshalIndent(all, "", " ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(f.path("data", "comments.json"), data, 0o644)
-}
-
-// remember gives every host a day of samples, ten minutes apart.
+// remember gives the hosts their last day.
 func (f *fleet) remember() error {
 	ctx := context.Background()
 	store, err := history.Open(ctx, f.path("state", "history.db"), f.at, history.Options{})
@@ -86,25 +66,8 @@ func (f *fleet) remember() error {
 		return err
 	}
 	defer store.Close()
-	for hour := 24; hour > 0; hour-- {
-		from := f.at.Add(-time.Duration(hour) * time.Hour)
-		var batches []history.Batch
-		for _, name := range f.names {
-			s := f.Snapshot(name, from)
-			b := history.Batch{Host: name, Boot: s.BootID}
-			for step := range 6 {
-				sample := s.Sample()
-				sample.Seq, sample.At = uint64((24-hour)*6+step+1), from.Add(time.Duration(step)*10*time.Minute)
-				b.Samples = append(b.Samples, sample)
-			}
-			batches = append(batches, b)
-		}
-		if _, err := store.IngestAll(ctx, from.Add(time.Hour), batches); err != nil {
-			return err
-		}
-	}
-	f.seq = 24 * 6
-	return nil
+	f.seq = fleettest.Samples
+	return fleettest.Remember(ctx, store, f.Fleet, f.at)
 }
 
 // push lets these hosts report, one interval after the last time.

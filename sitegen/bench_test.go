@@ -2,19 +2,17 @@ package sitegen_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
 	"gpuboard/demo"
 	"gpuboard/history"
+	"gpuboard/internal/fleettest"
 	"gpuboard/inventory"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
@@ -81,46 +79,19 @@ func (y *yard) generator(site, state string) *sitegen.Generator {
 }
 
 func (y *yard) book() {
-	r := rand.New(rand.NewPCG(1, 2))
-	all := map[string]map[string]any{}
-	for _, name := range y.names {
-		all[name] = map[string]any{}
-		for gpu := range 8 {
-			if r.IntN(10) < 3 {
-				all[name][strconv.Itoa(gpu)] = map[string]string{
-					"name": fmt.Sprintf("user%02d", r.IntN(40)), "comment": "training",
-					"date": y.at.Add(time.Duration(2+r.IntN(60)) * time.Hour).Format("2006-01-02 15:04"),
-				}
-			}
-		}
-	}
-	data, err := json.MarshalIndent(all, "", " ")
+	comments, err := fleettest.Comments(y.fleet, y.at)
 	y.must(err)
-	y.must(os.WriteFile(y.path("data", "comments.json"), data, 0o644))
+	y.must(os.WriteFile(y.path("data", "comments.json"), comments, 0o644))
 }
 
+// remember opens the history, and gives the hosts their last day.
 func (y *yard) remember() {
 	ctx := context.Background()
 	var err error
 	y.store, err = history.Open(ctx, y.path("state", "history.db"), y.at, history.Options{})
 	y.must(err)
 	y.tb.Cleanup(func() { y.store.Close() })
-	for hour := 24; hour > 0; hour-- {
-		from := y.at.Add(-time.Duration(hour) * time.Hour)
-		var batches []history.Batch
-		for _, name := range y.names {
-			s := y.fleet.Snapshot(name, from)
-			b := history.Batch{Host: name, Boot: s.BootID}
-			for step := range 6 {
-				sample := s.Sample()
-				sample.Seq, sample.At = uint64((24-hour)*6+step+1), from.Add(time.Duration(step)*10*time.Minute)
-				b.Samples = append(b.Samples, sample)
-			}
-			batches = append(batches, b)
-		}
-		_, err := y.store.IngestAll(ctx, from.Add(time.Hour), batches)
-		y.must(err)
-	}
+	y.must(fleettest.Remember(ctx, y.store, y.fleet, y.at))
 }
 
 // push lets these hosts report some time after the last time.
