@@ -4,11 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"reflect"
-	"syscall"
 	"time"
 
 	"gpuboard/atomicfile"
@@ -73,7 +70,7 @@ var errForgotten = errors.New("what was on its way is forgotten")
 // load reads the outbox. It is never nil, and empty after an error.
 func (c *Carrier) load() (*outbox, error) {
 	box := &outbox{Schema: outboxSchema, Hooks: map[string]*queue{}}
-	data, err := readBounded(c.opt.Outbox)
+	data, err := atomicfile.Read(c.opt.Outbox, maxOutbox)
 	if errors.Is(err, fs.ErrNotExist) {
 		return box, nil
 	}
@@ -120,19 +117,3 @@ func (b *outbox) clone() *outbox {
 }
 
 func (b *outbox) equal(o *outbox) bool { return reflect.DeepEqual(b, o) }
-
-func readBounded(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular() || info.Size() > maxOutbox:
-		return nil, fmt.Errorf("%s is not a file of at most %d bytes", path, maxOutbox)
-	}
-	return io.ReadAll(io.LimitReader(f, maxOutbox))
-}

@@ -161,7 +161,7 @@ func chartFile(host string) string { return pastDir + "/host-" + host + ".gob" }
 // loadCharts reads what an earlier process kept; what cannot be read is made anew.
 func (g *Generator) loadCharts(host string) *hostCharts {
 	c := &hostCharts{}
-	data, err := readBounded(filepath.Join(g.opt.State, chartFile(host)), maxPastBytes)
+	data, err := atomicfile.Read(filepath.Join(g.opt.State, chartFile(host)), maxPastBytes)
 	if err != nil || gob.NewDecoder(bytes.NewReader(data)).Decode(c) != nil || !sound(c.Past) {
 		return &hostCharts{}
 	}
@@ -254,7 +254,7 @@ func (g *Generator) pastSpan(ctx context.Context, host string, from time.Time, s
 // teams are the members of each team; what is wrong with the file is said
 // where the aliases in it are read.
 func (g *Generator) teams() map[string][]string {
-	data, err := readBounded(g.opt.Aliases, 1<<20)
+	data, err := atomicfile.Read(g.opt.Aliases, 1<<20)
 	if err != nil {
 		return nil
 	}

@@ -89,7 +89,7 @@ func (g *Generator) loadFleet() {
 		return
 	}
 	f := &fleetFile{}
-	if data, err := readBounded(filepath.Join(g.opt.State, fleetName), maxPastBytes); err == nil && json.Unmarshal(data, f) == nil && f.Zone == g.opt.About.Zone.String() && f.Past != nil && f.Past.Sound() {
+	if data, err := atomicfile.Read(filepath.Join(g.opt.State, fleetName), maxPastBytes); err == nil && json.Unmarshal(data, f) == nil && f.Zone == g.opt.About.Zone.String() && f.Past != nil && f.Past.Sound() {
 		g.charts.fleet = f
 	}
 }
@@ -180,7 +180,7 @@ func (d *dayPast) due(now time.Time) bool {
 }
 
 func (g *Generator) loadDay(start, end time.Time) *dayPast {
-	data, err := readBounded(filepath.Join(g.opt.State, dayFile(start)), maxPastBytes)
+	data, err := atomicfile.Read(filepath.Join(g.opt.State, dayFile(start)), maxPastBytes)
 	d := &dayPast{}
 	if err != nil || json.Unmarshal(data, d) != nil || !d.Start.Equal(start) || !d.End.Equal(end) || len(d.Hours) != hoursIn(start, end) {
 		return nil

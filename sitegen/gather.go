@@ -1,16 +1,12 @@
 package sitegen
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
 	"gpuboard/board"
@@ -148,26 +144,4 @@ func code(err error) string {
 		return c
 	}
 	return "bad:unreadable"
-}
-
-// readBounded reads a regular file of at most max bytes.
-func readBounded(path string, max int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	case info.Size() > max:
-		return nil, fmt.Errorf("%s has %d bytes, and %d are the most", path, info.Size(), max)
-	}
-	var out bytes.Buffer
-	out.Grow(int(info.Size()) + bytes.MinRead)
-	_, err = out.ReadFrom(io.LimitReader(f, max))
-	return out.Bytes(), err
 }

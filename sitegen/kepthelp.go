@@ -29,7 +29,7 @@ func (g *Generator) keptHelp() *render.Kept {
 		return nil
 	}
 	// What cannot be read is made anew.
-	data, _ := readBounded(filepath.Join(g.opt.State, helpFile), maxPastBytes)
+	data, _ := atomicfile.Read(filepath.Join(g.opt.State, helpFile), maxPastBytes)
 	return &render.Kept{Program: fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano()), Data: data}
 }
 

@@ -91,7 +91,7 @@ func (g *Generator) recall(time.Time) *memory {
 	mem := &memory{dir: g.opt.State, good: map[string]bundle{}}
 	left := g.left
 	g.left = nil // this generation changes it, and may fail
-	data, err := readBounded(filepath.Join(g.opt.State, memoryFile), maxMemoryBytes)
+	data, err := atomicfile.Read(filepath.Join(g.opt.State, memoryFile), maxMemoryBytes)
 	switch {
 	case err == nil && left != nil && bytes.Equal(data, left.written):
 		mem.Marks, mem.Seen, mem.Hours, mem.By = left.Marks, left.Seen, left.Hours, left.By
@@ -161,7 +161,7 @@ func (m *memory) loadOld() {
 		return
 	}
 	m.loaded, m.old = true, map[string]bundle{}
-	data, err := readBounded(filepath.Join(m.dir, lastGoodFile), maxLastGoodBytes)
+	data, err := atomicfile.Read(filepath.Join(m.dir, lastGoodFile), maxLastGoodBytes)
 	if err != nil {
 		return
 	}

@@ -49,7 +49,7 @@ type news struct {
 // next generation finds it again, under the same id.
 func (g *Generator) news(b *board.Board, now time.Time) *news {
 	var n news
-	data, err := readBounded(filepath.Join(g.opt.State, newsFile), maxMemoryBytes)
+	data, err := atomicfile.Read(filepath.Join(g.opt.State, newsFile), maxMemoryBytes)
 	switch {
 	case err == nil && g.told != nil && bytes.Equal(data, g.told.written):
 		n = *g.told

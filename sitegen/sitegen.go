@@ -16,6 +16,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"gpuboard/atomicfile"
 	"gpuboard/board"
 	"gpuboard/booking"
 	"gpuboard/history"
@@ -211,7 +212,7 @@ const maxMarkdownBytes = 64 << 10
 // markdown reads a Markdown file of the data directory, "" if there is none.
 // What cannot be read is a problem on the board, and no more than that.
 func (g *Generator) markdown(name string, b *board.Board) string {
-	data, err := readBounded(filepath.Join(g.opt.Data, name), maxMarkdownBytes)
+	data, err := atomicfile.Read(filepath.Join(g.opt.Data, name), maxMarkdownBytes)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			b.Problems = append(b.Problems, snapshot.Problem{Code: "note:unreadable", File: filepath.ToSlash(name), Message: err.Error()})
@@ -223,7 +224,7 @@ func (g *Generator) markdown(name string, b *board.Board) string {
 
 // aliases reads which names mean the same person.
 func (g *Generator) aliases() (booking.Aliases, []snapshot.Problem) {
-	data, err := readBounded(g.opt.Aliases, 1<<20)
+	data, err := atomicfile.Read(g.opt.Aliases, 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -74,7 +74,7 @@ const (
 // siteSalt reads the salt, and makes one the first time: names that stand for
 // people stay the same from one generation to the next.
 func siteSalt(path string) ([]byte, error) {
-	salt, err := readBounded(path, 64)
+	salt, err := atomicfile.Read(path, 64)
 	if err == nil && len(salt) >= 16 {
 		return salt, nil
 	}

@@ -154,7 +154,7 @@ func rank(name string) int {
 
 func (v *view) readManifest() manifest {
 	var m manifest
-	data, err := readBounded(v.manifest, maxMemoryBytes)
+	data, err := atomicfile.Read(v.manifest, maxMemoryBytes)
 	if err != nil || json.Unmarshal(data, &m) != nil {
 		return manifest{}
 	}

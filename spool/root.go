@@ -281,11 +281,7 @@ func recallRoots(file string) map[string][]string {
 	if file == "" {
 		return remembered
 	}
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxRootsBytes {
-		return remembered
-	}
-	data, err := os.ReadFile(file)
+	data, err := atomicfile.Read(file, maxRootsBytes)
 	if err != nil || json.Unmarshal(data, &remembered) != nil {
 		return map[string][]string{}
 	}

@@ -1,0 +1,30 @@
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	fifo, file := filepath.Join(dir, "fifo"), filepath.Join(dir, "file")
+	if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.WriteFile(file, []byte("four"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{filepath.Join(dir, "none"): fs.ErrNotExist, fifo: ErrNotRegular, dir: ErrNotRegular} {
+		if data, err := Read(path, 10); !errors.Is(err, want) || data != nil {
+			t.Errorf("%s: %q, %v; want %v", path, data, err, want)
+		}
+	}
+	if data, err := Read(file, 3); err == nil || data != nil {
+		t.Errorf("a file of 4 bytes, of which 3 are the most: %q, %v", data, err)
+	}
+	if data, err := Read(file, 4); string(data) != "four" || err != nil {
+		t.Errorf("a file of 4 bytes: %q, %v", data, err)
+	}
+}
