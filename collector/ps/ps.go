@@ -51,8 +51,9 @@ func args(which ...string) []string {
 
 // Env is the environment in which ps writes what [Parse] reads: in UTC and
 // with user names whole (in the C locale, each byte beyond ASCII becomes "?"),
-// and without COLUMNS, which would cut lines.
-func Env() []string { return []string{"TZ=UTC", "LC_ALL=C.UTF-8"} }
+// and without COLUMNS, which would cut lines. The rest of a locale would be a
+// dozen files that ps reads for nothing at each start.
+func Env() []string { return []string{"TZ=UTC", "LC_CTYPE=C.UTF-8"} }
 
 // A Process is one line of ps.
 type Process struct {
