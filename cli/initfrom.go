@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 
@@ -44,11 +45,11 @@ func readOlder(path, self string) (*older, error) {
 	switch text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))); {
 	case len(text) > 0 && (text[0] == '{' || text[0] == '[' && json.Valid(text)):
 		err = o.json(text)
-	case agentsList.Match(text):
+	case agentsList().Match(text):
 		o.agents(text, self)
-	case inventoryGroup.Match(text):
+	case inventoryGroup().Match(text):
 		o.inventory(string(text))
-	case yamlHosts.Match(text):
+	case yamlHosts().Match(text):
 		err = o.yaml(text)
 	default:
 		for line := range strings.Lines(string(text)) {
@@ -167,19 +168,19 @@ func (o *older) json(text []byte) error {
 }
 
 var (
-	agentsList     = regexp.MustCompile(`(?m)^\s*AGENTS\s*=\s*\[`)
-	quotedWord     = regexp.MustCompile(`'([^']*)'|"([^"]*)"`)
-	inventoryGroup = regexp.MustCompile(`(?m)^\[(rpcservers|gpunodes)\]\s*$`)
-	yamlHosts      = regexp.MustCompile(`(?m)^hosts:`)
+	agentsList     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*AGENTS\s*=\s*\[`) })
+	quotedWord     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'([^']*)'|"([^"]*)"`) })
+	inventoryGroup = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\[(rpcservers|gpunodes)\]\s*$`) })
+	yamlHosts      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^hosts:`) })
 )
 
 // agents reads AGENTS = ['self', 'http://node02:1080'] out of a Python file.
 func (o *older) agents(text []byte, self string) {
-	_, list, _ := bytes.Cut(text, agentsList.Find(text))
+	_, list, _ := bytes.Cut(text, agentsList().Find(text))
 	for line := range bytes.Lines(list) {
 		line, _, _ = bytes.Cut(line, []byte("#"))
 		line, _, last := bytes.Cut(line, []byte("]"))
-		for _, m := range quotedWord.FindAllSubmatch(line, -1) {
+		for _, m := range quotedWord().FindAllSubmatch(line, -1) {
 			word := string(m[1]) + string(m[2])
 			if word == "self" {
 				word = self
@@ -201,7 +202,7 @@ func (o *older) inventory(text string) {
 		switch {
 		case len(fields) == 0:
 		case strings.HasPrefix(fields[0], "["):
-			inside = inventoryGroup.MatchString(fields[0])
+			inside = inventoryGroup().MatchString(fields[0])
 		case inside:
 			address := ""
 			for _, f := range fields[1:] {

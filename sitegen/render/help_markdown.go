@@ -6,6 +6,7 @@ import (
 	"html"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -111,7 +112,7 @@ func (m manual) heading(n *ast.Heading, words string) {
 }
 
 // helpCode is a reason code, or all of an area: `bad:…`.
-var helpCode = regexp.MustCompile(`^([a-z]+):([a-z-]+|…)$`)
+var helpCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+):([a-z-]+|…)$`) })
 
 // cell gives each reason code in the first cell of a row a name that a link can
 // lead to.
@@ -124,7 +125,7 @@ func (m manual) cell(n *tables.TableCell, source []byte) {
 		if !ok {
 			continue
 		}
-		code := helpCode.FindStringSubmatch(plainText(span, source))
+		code := helpCode().FindStringSubmatch(plainText(span, source))
 		if code == nil {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuboard/board"
 )
@@ -127,7 +128,7 @@ func (w *words) meters(h *board.Host, full bool) []meterView {
 }
 
 // What follows the family in a product's name: the form factor, the memory.
-var variant = regexp.MustCompile(`[- ](SXM\d?|PCIE|PCIe|NVL|HBM\d?e?|\d+ ?GB)\b.*$`)
+var variant = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[- ](SXM\d?|PCIE|PCIe|NVL|HBM\d?e?|\d+ ?GB)\b.*$`) })
 
 // model is a GPU's family and memory: "H100 80 GB" of "H100 80GB HBM3". The
 // memory is the reading's, rounded, as cards are sold.
@@ -141,7 +142,7 @@ func (w *words) model(short string, memory *int64) string {
 
 func family(short string) string {
 	name := clean(strings.TrimSpace(short))
-	if cut := variant.ReplaceAllString(name, ""); cut != "" {
+	if cut := variant().ReplaceAllString(name, ""); cut != "" {
 		return cut
 	}
 	return name

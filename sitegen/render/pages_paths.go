@@ -5,9 +5,10 @@ import (
 	"encoding/hex"
 	"regexp"
 	"strings"
+	"sync"
 )
 
-var plainUser = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+var plainUser = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`) })
 
 // UserPath returns the name of a person's directory below users/, and of the
 // person's calendar there (plus ".ics"). Plain login names stand for
@@ -16,7 +17,7 @@ var plainUser = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 // hash of the whole name, so that two people never share a path and nobody can
 // choose somebody else's.
 func UserPath(name string) string {
-	if plainUser.MatchString(name) && !fileLike(name) {
+	if plainUser().MatchString(name) && !fileLike(name) {
 		return name
 	}
 	var slug strings.Builder

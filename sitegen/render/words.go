@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"gpuboard/templates"
@@ -69,13 +70,13 @@ func (w *words) say(key string, args ...any) (string, error) {
 	return fmt.Sprintf(s, args...), nil
 }
 
-var fixedWord = regexp.MustCompile(`\{\{t "([^"]*)"\}\}`)
+var fixedWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{t "([^"]*)"\}\}`) })
 
 // fill puts the words in the place of every {{t "…"}} of a template, once for
 // all pages: most words of a page are of this kind.
 func (w *words) fill(name, text string) (string, error) {
 	var missing error
-	text = fixedWord.ReplaceAllStringFunc(text, func(call string) string {
+	text = fixedWord().ReplaceAllStringFunc(text, func(call string) string {
 		s, err := w.say(call[len(`{{t "`) : len(call)-len(`"}}`)])
 		if err != nil && missing == nil {
 			line := 1 + strings.Count(text[:strings.Index(text, call)], "\n")
