@@ -1,6 +1,9 @@
 package nvidiasmi
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // A block is one <gpu> element: the text of the leaves that are wanted, by path.
 type block struct {
@@ -36,8 +39,11 @@ const (
 	maxMIGsRead    = 64
 )
 
-func wanted(path string) bool {
-	switch path {
+// leavesOfGPU is somewhat more than the leaves that are kept of one GPU.
+const leavesOfGPU = 48
+
+func wanted(path []byte) bool {
+	switch string(path) {
 	case "product_name", "uuid", "fan_speed", "performance_state", "gpu_recovery_action",
 		"mig_mode/current_mig", "ecc_mode/current_ecc", "pci/pci_bus_id",
 		"pci/pci_gpu_link_info/link_widths/current_link_width", "pci/pci_gpu_link_info/link_widths/max_link_width",
@@ -51,13 +57,13 @@ func wanted(path string) bool {
 		"remapped_rows/remapped_row_pending", "remapped_rows/remapped_row_failure":
 		return true
 	}
-	return strings.HasPrefix(path, "power_readings/") || strings.HasPrefix(path, "gpu_power_readings/") ||
-		strings.HasPrefix(path, "ecc_errors/volatile/") || strings.HasPrefix(path, "ecc_errors/aggregate/")
+	return bytes.HasPrefix(path, []byte("power_readings/")) || bytes.HasPrefix(path, []byte("gpu_power_readings/")) ||
+		bytes.HasPrefix(path, []byte("ecc_errors/volatile/")) || bytes.HasPrefix(path, []byte("ecc_errors/aggregate/"))
 }
 
 // begin is called where an element opens.
-func (b *block) begin(path string) {
-	switch path {
+func (b *block) begin(path []byte) {
+	switch string(path) {
 	case "processes":
 		b.listed = true
 	case "processes/process_info":
@@ -74,8 +80,8 @@ func (b *block) begin(path string) {
 }
 
 // end is called where an element closes.
-func (b *block) end(path string) {
-	switch path {
+func (b *block) end(path []byte) {
+	switch string(path) {
 	case "processes/process_info":
 		b.inProc = false
 	case "mig_devices/mig_device":
@@ -85,33 +91,34 @@ func (b *block) end(path string) {
 
 // leaf takes the text of an element without children.
 func (b *block) leaf(path, text []byte) {
-	at := string(path)
-	if rest, ok := strings.CutPrefix(at, "processes"); ok && (rest == "" || rest[0] == '/') {
+	if rest, ok := bytes.CutPrefix(path, []byte("processes")); ok && (len(rest) == 0 || rest[0] == '/') {
 		// A process chooses its own name, so no word in here is the driver's.
-		b.processLeaf(rest, unescape(text))
+		b.processLeaf(rest, text)
 		return
 	}
-	if strings.HasPrefix(at, "accounted_processes") {
+	if bytes.HasPrefix(path, []byte("accounted_processes")) {
 		return
 	}
-	if rest, ok := strings.CutPrefix(at, "mig_devices/mig_device/"); ok {
-		b.migLeaf(rest, unescape(text))
+	if rest, ok := bytes.CutPrefix(path, []byte("mig_devices/mig_device/")); ok {
+		b.migLeaf(rest, text)
 		return
 	}
 	if len(text) >= 4 && (text[0] == '[' || text[0] == 'G' || text[0] == 'E') {
 		b.word(unescape(text))
 	}
-	for _, prefix := range []string{"clocks_throttle_reasons/clocks_throttle_reason_", "clocks_event_reasons/clocks_event_reason_"} {
-		if reason, ok := strings.CutPrefix(at, prefix); ok {
-			if string(text) == "Active" {
-				b.throttle = append(b.throttle, reason)
-			}
-			return
-		}
+	reason, ok := bytes.CutPrefix(path, []byte("clocks_throttle_reasons/clocks_throttle_reason_"))
+	if !ok {
+		reason, ok = bytes.CutPrefix(path, []byte("clocks_event_reasons/clocks_event_reason_"))
 	}
-	if wanted(at) {
-		if _, twice := b.leaves[at]; !twice {
-			b.leaves[at] = unescape(text)
+	if ok {
+		if string(text) == "Active" {
+			b.throttle = append(b.throttle, string(reason))
+		}
+		return
+	}
+	if wanted(path) {
+		if _, twice := b.leaves[string(path)]; !twice {
+			b.leaves[string(path)] = unescape(text)
 		}
 	}
 }
@@ -126,11 +133,11 @@ func (b *block) word(s string) {
 	}
 }
 
-func (b *block) processLeaf(rest, text string) {
-	name, ok := strings.CutPrefix(rest, "/process_info/")
+func (b *block) processLeaf(rest, text []byte) {
+	name, ok := bytes.CutPrefix(rest, []byte("/process_info/"))
 	if !ok {
-		if rest == "" {
-			b.processes = text
+		if len(rest) == 0 {
+			b.processes = unescape(text)
 		}
 		return
 	}
@@ -138,39 +145,39 @@ func (b *block) processLeaf(rest, text string) {
 		return
 	}
 	p := &b.procs[len(b.procs)-1]
-	switch name {
+	switch string(name) {
 	case "pid":
-		p.pid = text
+		p.pid = unescape(text)
 	case "type":
-		p.kind = text
+		p.kind = unescape(text)
 	case "process_name":
-		p.name = text
+		p.name = unescape(text)
 	case "used_memory":
-		p.memory = text
+		p.memory = unescape(text)
 	case "gpu_instance_id":
-		p.gpuInstance = text
+		p.gpuInstance = unescape(text)
 	case "compute_instance_id":
-		p.compInstance = text
+		p.compInstance = unescape(text)
 	}
 }
 
-func (b *block) migLeaf(name, text string) {
+func (b *block) migLeaf(name, text []byte) {
 	if !b.inMIG {
 		return
 	}
 	m := &b.migs[len(b.migs)-1]
-	switch name {
+	switch string(name) {
 	case "index":
-		m.index = text
+		m.index = unescape(text)
 	case "gpu_instance_id":
-		m.gpuInstance = text
+		m.gpuInstance = unescape(text)
 	case "compute_instance_id":
-		m.compInstance = text
+		m.compInstance = unescape(text)
 	case "uuid":
-		m.uuid = text
+		m.uuid = unescape(text)
 	case "fb_memory_usage/total":
-		m.total = text
+		m.total = unescape(text)
 	case "fb_memory_usage/used":
-		m.used = text
+		m.used = unescape(text)
 	}
 }

@@ -195,7 +195,7 @@ func (p *parser) open(t token) {
 		}
 		p.stack = p.stack[:min(len(p.stack), 1)]
 		p.path, p.deeper = p.path[:0], 0
-		p.cur = &block{id: attribute(t.attr, "id"), leaves: map[string]string{}}
+		p.cur = &block{id: attribute(t.attr, "id"), leaves: make(map[string]string, leavesOfGPU)}
 		p.base = len(p.stack)
 		p.stack = append(p.stack, frame{name: t.name, content: p.scan.pos})
 		return
@@ -225,7 +225,7 @@ func (p *parser) open(t token) {
 			p.path = append(p.path, '/')
 		}
 		p.path = append(p.path, t.name...)
-		p.cur.begin(string(p.path))
+		p.cur.begin(p.path)
 	}
 	p.stack = append(p.stack, frame{name: t.name, content: p.scan.pos, path: before})
 }
@@ -264,7 +264,7 @@ func (p *parser) close(t token) {
 		if !f.parent {
 			p.cur.leaf(p.path, p.text(f, t))
 		}
-		p.cur.end(string(p.path))
+		p.cur.end(p.path)
 		p.path = p.path[:f.path]
 	}
 }
