@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"time"
 
+	"gpuboard/atomicfile"
 	"gpuboard/snapshot"
 )
 
@@ -57,22 +56,10 @@ func readState(path string, now time.Time) (state, error) {
 	if path == "" {
 		return state{}, nil
 	}
-	info, err := os.Stat(path)
+	data, err := atomicfile.Read(path, maxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return state{}, nil
 	}
-	if err != nil {
-		return state{}, fmt.Errorf("reading the state: %w", err)
-	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait for ever
-		return state{}, fmt.Errorf("reading %s: not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return state{}, fmt.Errorf("reading the state: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxStateBytes+1))
 	if err != nil {
 		return state{}, fmt.Errorf("reading the state: %w", err)
 	}
@@ -86,9 +73,6 @@ func readState(path string, now time.Time) (state, error) {
 // decodeState believes the file as little as it would believe Consul: it may
 // have been cut, edited, or written before a clock was set back.
 func decodeState(data []byte, now time.Time) (state, error) {
-	if len(data) > maxStateBytes {
-		return nil, fmt.Errorf("it is longer than %d MiB", maxStateBytes>>20)
-	}
 	var f stateFile
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("it is not whole: %w", err)
