@@ -3,8 +3,6 @@ package render
 import (
 	"bytes"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,8 +11,6 @@ import (
 	"gpuboard/board"
 	"gpuboard/snapshot"
 )
-
-var listUpdate = flag.Bool("update-list", false, "write the golden lists anew")
 
 func listText(t testing.TB, b *board.Board, opt TextOptions) string {
 	t.Helper()
@@ -56,22 +52,7 @@ func TestListGoldens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.opt.Zone = testFleet().Site.Zone
 			got := listText(t, oneNode(t, c.host), c.opt)
-			file := filepath.Join("testdata", "list", name)
-			if *listUpdate {
-				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("%s differs; -update-list writes it anew\n%s", file, got)
-			}
+			golden(t, filepath.Join("testdata", "list", name), got)
 		})
 	}
 }

@@ -49,23 +49,28 @@ func TestStatusGoldens(t *testing.T) {
 			in := testFleet()
 			opt.Zone = in.Site.Zone
 			got := textStatus(t, in.Board, opt)
-			file := filepath.Join("testdata", "text", name)
-			if *textUpdate {
-				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("%s differs; -update-text writes it anew\n%s", file, got)
-			}
+			golden(t, filepath.Join("testdata", "text", name), got)
 		})
+	}
+}
+
+// golden compares a text with the file that holds it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *textUpdate {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; -update-text writes it anew\n%s", file, got)
 	}
 }
 
