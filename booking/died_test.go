@@ -207,3 +207,28 @@ func (p *filledLater) Read(ctx context.Context) ([]byte, string, error) {
 	p.read()
 	return p.Store.Read(ctx)
 }
+
+// TestWhoLostTheLockChangesNothing: the lock was broken while its holder slept.
+func TestWhoLostTheLockChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "comments.json")
+	if err := os.WriteFile(path, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	k := NewKeeper(&localDir{dir: dir, swap: swap}, "comments.json")
+	k.Locked(func() bool { return false })
+	if err := k.ReplaceIf(context.Background(), Version([]byte("{}")), []byte("[]")); !errors.Is(err, ErrLocked) {
+		t.Errorf("got %v, want ErrLocked", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	if data, err := os.ReadFile(path); string(data) != "{}" {
+		t.Errorf("the file is %q, %v", data, err)
+	}
+	k.Locked(nil)
+	if err := k.ReplaceIf(context.Background(), Version([]byte("{}")), []byte("[]")); err != nil {
+		t.Error(err)
+	}
+}

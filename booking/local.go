@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -62,8 +61,6 @@ type local struct {
 	now   func() time.Time
 	turn  chan struct{} // holds one element while the lock is ours
 	file  *Keeper
-	mu    sync.Mutex
-	held  func() bool // whether the lock is still ours; nil without one
 }
 
 var _ Store = (*local)(nil)
@@ -83,24 +80,12 @@ func (l *local) ReplaceIf(ctx context.Context, version string, data []byte) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := l.file.ReplaceIf(ctx, version, data, l.stillHeld)
+	err := l.file.ReplaceIf(ctx, version, data)
 	return errors.Join(err, syncDir(filepath.Dir(l.path)))
 }
 
 // Recover implements [Beside].
 func (l *local) Recover(ctx context.Context) error { return l.file.Recover(ctx) }
-
-// stillHeld is the last look before the file changes: whoever was asleep for
-// long may have lost the lock.
-func (l *local) stillHeld() error {
-	l.mu.Lock()
-	held := l.held
-	l.mu.Unlock()
-	if held != nil && !held() {
-		return fmt.Errorf("replacing %s: %w: the lock was broken", l.path, ErrLocked)
-	}
-	return nil
-}
 
 // readRegular reads a regular file up to the bound, without ever waiting for a
 // FIFO that somebody put there.
@@ -164,9 +149,9 @@ func (l *local) Lock(ctx context.Context) (unlock func() error, err error) {
 		if err == nil {
 			if err = l.file.Recover(ctx); err == nil {
 				l.sweep()
-				l.setHeld(held)
+				l.file.Locked(held)
 				return func() error {
-					l.setHeld(nil)
+					l.file.Locked(nil)
 					if l.file.Stuck() {
 						return release()
 					}
@@ -203,12 +188,6 @@ func (l *local) sweep() {
 // leftAfter is the age at which such a file is surely nobody's: a program that
 // was asleep for so long has lost the lock.
 const leftAfter = 2 * LockTimeout
-
-func (l *local) setHeld(held func() bool) {
-	l.mu.Lock()
-	l.held = held
-	l.mu.Unlock()
-}
 
 // lockPause is how long to wait between two looks at a lock.
 const lockPause = 20 * time.Millisecond

@@ -16,10 +16,6 @@ import (
 // when the lock of the dead has been broken.
 type modelStore struct{ *Keeper }
 
-func (s modelStore) ReplaceIf(ctx context.Context, version string, data []byte) error {
-	return s.Keeper.ReplaceIf(ctx, version, data, func() error { return nil })
-}
-
 func (s modelStore) Lock(ctx context.Context) (func() error, error) {
 	return func() error { return nil }, s.Recover(ctx)
 }

@@ -52,13 +52,35 @@ type Keeper struct {
 	pause time.Duration // between two looks at a file that is being exchanged
 
 	mu       sync.Mutex
-	previous []string // what the file held before the last change, as found by Recover
+	held     func() bool // see Locked
+	previous []string    // what the file held before the last change, as found by Recover
 	stuck    bool
 }
+
+var _ Beside = (*Keeper)(nil)
 
 // NewKeeper returns the Keeper of the file of this name.
 func NewKeeper(dir Dir, name string) *Keeper {
 	return &Keeper{dir: dir, name: name, pause: standingPause}
+}
+
+// Locked has ReplaceIf ask held, right before the file is touched, whether the
+// lock is still the caller's, who may have been asleep for long. Nil: there is none.
+func (k *Keeper) Locked(held func() bool) {
+	k.mu.Lock()
+	k.held = held
+	k.mu.Unlock()
+}
+
+// stillHeld is the last look before the file changes.
+func (k *Keeper) stillHeld() error {
+	k.mu.Lock()
+	held := k.held
+	k.mu.Unlock()
+	if held != nil && !held() {
+		return fmt.Errorf("replacing %s: %w: the lock was broken", k.name, ErrLocked)
+	}
+	return nil
 }
 
 // Stuck reports, once, that a change could not be finished. The lock has to stay
@@ -81,8 +103,7 @@ func (k *Keeper) Read(ctx context.Context) (data []byte, version string, err err
 	return data, Version(data), nil
 }
 
-// ReplaceIf is that of [Place]. Held is asked right before the file is touched,
-// and stops everything by an error.
+// ReplaceIf is that of [Place].
 //
 // What stands at the name is never replaced. It is taken away under a name of
 // its own, and the new content is put where nothing is: so whatever an editor
@@ -90,8 +111,8 @@ func (k *Keeper) Read(ctx context.Context) (data []byte, version string, err err
 // nobody's way. Only then is what was taken compared with what the change was
 // made upon. If somebody's save is among it, that goes back into place, and the
 // caller has to make the change anew; see [settling].
-func (k *Keeper) ReplaceIf(ctx context.Context, version string, data []byte, held func() error) error {
-	settled, err := k.replace(ctx, version, data, held)
+func (k *Keeper) ReplaceIf(ctx context.Context, version string, data []byte) error {
+	settled, err := k.replace(ctx, version, data)
 	if !settled {
 		k.mu.Lock()
 		k.stuck = true
@@ -100,7 +121,7 @@ func (k *Keeper) ReplaceIf(ctx context.Context, version string, data []byte, hel
 	return err
 }
 
-func (k *Keeper) replace(ctx context.Context, version string, data []byte, held func() error) (settled bool, err error) {
+func (k *Keeper) replace(ctx context.Context, version string, data []byte) (settled bool, err error) {
 	dir, name := k.dir, k.name
 	current, info, err := readOrNil(ctx, dir, name)
 	if err != nil {
@@ -117,7 +138,7 @@ func (k *Keeper) replace(ctx context.Context, version string, data []byte, held 
 	if err := dir.Stage(ctx, staged, data, info); err != nil {
 		return true, err
 	}
-	if err := held(); err != nil {
+	if err := k.stillHeld(); err != nil {
 		_ = dir.Remove(ctx, staged)
 		return true, err
 	}
@@ -126,9 +147,10 @@ func (k *Keeper) replace(ctx context.Context, version string, data []byte, held 
 	}
 	t := newTurn(name, fingerprint(current), fingerprint(data))
 	took, put := dir.Exchange(ctx, name, t.taken, staged)
+	s := k.settling([]turn{t})
+	s.placed = put == nil
 	k.mu.Lock()
-	s := &settling{dir: dir, name: name, turns: []turn{t}, own: map[string]bool{t.ours: true}, placed: put == nil, previous: k.previous}
-	k.previous = nil
+	s.previous, k.previous = k.previous, nil
 	k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleBudget)
 	defer cancel()

@@ -41,6 +41,16 @@ type settling struct {
 	previous []string // what the file held before the last change
 }
 
+func (k *Keeper) settling(turns []turn) *settling {
+	s := &settling{dir: k.dir, name: k.name, turns: turns, own: map[string]bool{}}
+	for _, t := range turns {
+		if t.ours != nobodys {
+			s.own[t.ours] = true
+		}
+	}
+	return s
+}
+
 // A find is a file that was taken, and what it holds; nil for what cannot be read.
 type find struct {
 	turn

@@ -96,7 +96,8 @@ func (k *Keeper) Recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &settling{dir: k.dir, name: k.name, own: map[string]bool{}, recovering: true}
+	var turns []turn
+	var previous []string
 	for _, file := range slices.Sorted(slices.Values(names)) {
 		if strings.HasPrefix(file, "."+k.name+stagedMark) {
 			if err := k.dir.Remove(ctx, file); err != nil {
@@ -107,23 +108,23 @@ func (k *Keeper) Recover(ctx context.Context) error {
 			data, _, err := k.dir.Read(ctx, file)
 			switch {
 			case err == nil && fingerprint(data) == base:
-				s.previous = append(s.previous, file)
+				previous = append(previous, file)
 			case err == nil:
-				s.turns = append(s.turns, turn{taken: file, base: base, ours: nobodys})
+				turns = append(turns, turn{taken: file, base: base, ours: nobodys})
 			case !unreadable(err) && !errors.Is(err, fs.ErrNotExist):
 				return err
 			}
 		}
 		if file == "."+k.name+".previous" { // as versions before 1.0 had it
-			s.previous = append(s.previous, file)
+			previous = append(previous, file)
 		}
 		if t, ok := turnOf(k.name, file); ok {
-			s.turns = append(s.turns, t)
-			s.own[t.ours] = true
+			turns = append(turns, t)
 		}
 	}
-	delete(s.own, nobodys)
-	if len(s.turns) > 0 {
+	s := k.settling(turns)
+	s.previous, s.recovering = previous, true
+	if len(turns) > 0 {
 		err = s.run(ctx)
 	}
 	k.mu.Lock()
@@ -158,12 +159,7 @@ func (k *Keeper) standing(ctx context.Context) (data []byte, info fs.FileInfo, f
 			}
 			continue
 		}
-		s := &settling{dir: dir, name: name, turns: turns, own: map[string]bool{}}
-		for _, t := range turns {
-			s.own[t.ours] = true
-		}
-		delete(s.own, nobodys)
-		hands, bases, err := s.look(ctx)
+		hands, bases, err := k.settling(turns).look(ctx)
 		if err != nil {
 			return nil, nil, "", err
 		}

@@ -57,9 +57,9 @@ func (f *File) Lock(ctx context.Context) (unlock func() error, err error) {
 	if err := f.keeper.Recover(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("putting in order what a program left that died while it changed %s: %w", f.given, err), letGo())
 	}
-	f.setHeld(held)
+	f.keeper.Locked(held)
 	return func() error {
-		f.setHeld(nil)
+		f.keeper.Locked(nil)
 		defer func() { <-f.turn }()
 		if f.keeper.Stuck() {
 			return nil // the lock stays until somebody breaks it, and recovers
@@ -71,12 +71,6 @@ func (f *File) Lock(ctx context.Context) (unlock func() error, err error) {
 		f.touch("unlock")
 		return letGo()
 	}, nil
-}
-
-func (f *File) setHeld(held func() bool) {
-	f.mu.Lock()
-	f.held = held
-	f.mu.Unlock()
 }
 
 // sweep removes what those left behind who died at the lock, or while an older

@@ -43,7 +43,6 @@ type File struct {
 	mu     sync.Mutex
 	real   string // where links lead; "" before the first request
 	keeper *booking.Keeper
-	held   func() bool // whether the lock is still ours; nil without one
 
 	// step and wrap, when not nil, let a test be somebody else at the worst
 	// moment, or die: step is called at locking and unlocking, and wrap sees
@@ -117,12 +116,11 @@ func (f *File) Read(ctx context.Context) (data []byte, version string, err error
 
 // ReplaceIf implements [booking.Place]. The file keeps its mode, and its owner
 // and group as far as the server lets the account.
-func (f *File) ReplaceIf(ctx context.Context, version string, data []byte) (err error) {
-	name, err := f.path(ctx)
-	if err != nil {
+func (f *File) ReplaceIf(ctx context.Context, version string, data []byte) error {
+	if _, err := f.path(ctx); err != nil {
 		return err
 	}
-	return f.keeper.ReplaceIf(ctx, version, data, func() error { return f.stillHeld(name) })
+	return f.keeper.ReplaceIf(ctx, version, data)
 }
 
 // Recover implements [booking.Beside].
@@ -131,16 +129,4 @@ func (f *File) Recover(ctx context.Context) error {
 		return err
 	}
 	return f.keeper.Recover(ctx)
-}
-
-// stillHeld is the last look before the file changes: whoever was asleep for
-// long may have lost the lock.
-func (f *File) stillHeld(name string) error {
-	f.mu.Lock()
-	held := f.held
-	f.mu.Unlock()
-	if held != nil && !held() {
-		return fmt.Errorf("replacing %s: %w: the lock was broken", name, booking.ErrLocked)
-	}
-	return nil
 }
