@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -136,23 +135,6 @@ func classify(err error) *failure {
 		f.code, f.hint = exitUsage, "gpuboard --help lists the commands, gpuboard COMMAND --help its flags"
 	}
 	return f
-}
-
-// passes recognises what a disk says that is full, failing or locked against
-// writing: nothing is wrong with the command, and the same one may work later.
-func passes(err error) (hint string, passing bool) {
-	is := func(numbers ...syscall.Errno) bool {
-		return slices.ContainsFunc(numbers, func(e syscall.Errno) bool { return errors.Is(err, e) })
-	}
-	switch {
-	case is(syscall.ENOSPC, syscall.EDQUOT):
-		return "look at: df -h; df -i; quota", true
-	case is(syscall.EROFS):
-		return "the file system is mounted read-only, as after an error of the disk; look at: mount; dmesg", true
-	case is(syscall.EIO, syscall.ESTALE):
-		return "the disk or the file server fails; look at: dmesg", true
-	}
-	return "", false
 }
 
 // isUsage recognises what cobra and pflag report without a type of its own.

@@ -235,8 +235,7 @@ func (a *app) inventory(cfg *config, roots *spool.Roots) (func(context.Context, 
 				return dropHosts(cfg, cfg.string("data"))
 			}
 			names, problems := roots.Hosts()
-			hosts, more := inventory.Drops(names)
-			return withOlder(inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}, cfg, cfg.string("data"))
+			return withOlder(names, problems, cfg, cfg.string("data"))
 		})
 	}
 	return k.Resolve, nil
@@ -254,15 +253,14 @@ func (a *app) asksConsul(cfg *config) bool {
 func dropHosts(cfg *config, data string) (inventory.Answer, error) {
 	d, err := spool.OpenDrops(data)
 	if errors.Is(err, os.ErrNotExist) {
-		return withOlder(inventory.Answer{}, cfg, data) // nobody has sent anything yet
+		return withOlder(nil, nil, cfg, data) // nobody has sent anything yet
 	}
 	if err != nil {
 		return inventory.Answer{}, err
 	}
 	defer d.Close()
 	names, problems := d.Hosts()
-	hosts, more := inventory.Drops(names)
-	return withOlder(inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}, cfg, data)
+	return withOlder(names, problems, cfg, data)
 }
 
 // history returns how to open the store of samples in the state directory, nil

@@ -27,8 +27,11 @@ func (c *config) legacyZone() (*time.Location, error) {
 	return zone, nil
 }
 
-// withOlder adds the hosts of the older scripts to those that have a drop.
-func withOlder(answer inventory.Answer, cfg *config, data string) (inventory.Answer, error) {
+// withOlder answers with the hosts that have a drop, by their names, and those of
+// the older scripts.
+func withOlder(names []string, problems []snapshot.Problem, cfg *config, data string) (inventory.Answer, error) {
+	hosts, more := inventory.Drops(names)
+	answer := inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}
 	dir := sitegen.LegacyDir(cfg.string("legacy"), data)
 	if dir == "" {
 		return answer, nil
@@ -43,13 +46,12 @@ func withOlder(answer inventory.Answer, cfg *config, data string) (inventory.Ans
 		have[h.Name] = true
 		describe(h, found.Hosts[h.Name])
 	}
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(found.Hosts)), func(name string) bool { return have[name] })
-	hosts, problems := inventory.Drops(names)
+	hosts, more = inventory.Drops(slices.DeleteFunc(slices.Sorted(maps.Keys(found.Hosts)), func(name string) bool { return have[name] }))
 	for i := range hosts {
 		describe(&hosts[i], found.Hosts[hosts[i].Name])
 	}
 	answer.Hosts = append(answer.Hosts, hosts...)
-	answer.Problems = append(answer.Problems, problems...)
+	answer.Problems = append(answer.Problems, more...)
 	return answer, nil
 }
 

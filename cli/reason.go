@@ -29,21 +29,36 @@ type reasoned struct {
 func (r *reasoned) Error() string { return r.err.Error() }
 func (r *reasoned) Unwrap() error { return r.err }
 
-// causes are what the system and the rooms say without a code of their own.
-func causes() []struct {
+// A cause is what the system and the rooms say without a code of their own.
+type cause struct {
 	is   error
 	code string
-} {
-	return []struct {
-		is   error
-		code string
-	}{
-		{spool.ErrLocked, "loop:busy"}, {spool.ErrNotPrivate, "spool:not-private"}, {sitegen.ErrLocked, "state:in-use"},
-		{syscall.ENOSPC, "disk:space"}, {syscall.EDQUOT, "disk:quota"}, {syscall.EROFS, "disk:readonly"}, {syscall.EIO, "disk:io"}, {syscall.ESTALE, "disk:io"},
-		{syscall.EMFILE, "limits:files"}, {syscall.ENFILE, "limits:files"}, {syscall.ENOMEM, "limits:memory"},
-		{syscall.EADDRINUSE, "listen:in-use"}, {syscall.EADDRNOTAVAIL, "listen:address"},
-		{fs.ErrPermission, "file:permission"},
+	// hint is for what a disk says that is full, failing or locked against
+	// writing: nothing is wrong with the command, and the same one may work later.
+	hint string
+}
+
+func causes() []cause {
+	const full, failing = "look at: df -h; df -i; quota", "the disk or the file server fails; look at: dmesg"
+	return []cause{
+		{spool.ErrLocked, "loop:busy", ""}, {spool.ErrNotPrivate, "spool:not-private", ""}, {sitegen.ErrLocked, "state:in-use", ""},
+		{syscall.ENOSPC, "disk:space", full}, {syscall.EDQUOT, "disk:quota", full},
+		{syscall.EROFS, "disk:readonly", "the file system is mounted read-only, as after an error of the disk; look at: mount; dmesg"},
+		{syscall.EIO, "disk:io", failing}, {syscall.ESTALE, "disk:io", failing},
+		{syscall.EMFILE, "limits:files", ""}, {syscall.ENFILE, "limits:files", ""}, {syscall.ENOMEM, "limits:memory", ""},
+		{syscall.EADDRINUSE, "listen:in-use", ""}, {syscall.EADDRNOTAVAIL, "listen:address", ""},
+		{fs.ErrPermission, "file:permission", ""},
 	}
+}
+
+// passes recognises an error that may pass by itself.
+func passes(err error) (hint string, passing bool) {
+	for _, c := range causes() {
+		if c.hint != "" && errors.Is(err, c.is) {
+			return c.hint, true
+		}
+	}
+	return "", false
 }
 
 // reason is the code of an error: the one that says most. It is "" for what was

@@ -211,32 +211,24 @@ func (d *doctor) remoteRoot(ctx context.Context, r otherRoot) {
 	defer reader.Close()
 	defer reader.Begin(ctx, 64<<20)()
 	drop := joinRemote(dir, "drop")
-	entries, err := reader.List(ctx, drop)
+	infos, err := reader.List(ctx, drop)
 	if err != nil {
 		bad(err)
 		return
 	}
-	hosts := 0
-	for _, e := range entries {
-		if _, err := snapshot.ParseHost(e.Name()); err != nil || !e.IsDir() {
-			continue
-		}
-		hosts++
-		if hosts > 1 {
-			continue
-		}
-		for _, name := range []string{spool.LatestName, "in/" + spool.LatestName} {
-			path := joinRemote(drop, e.Name()+"/"+name)
+	hosts, _ := spool.HostsAmong(infos)
+	for _, host := range hosts[:min(1, len(hosts))] {
+		for _, name := range []string{spool.LatestName, spool.InnerName + "/" + spool.LatestName} {
+			path := joinRemote(drop, host+"/"+name)
 			if info, err := reader.Lstat(ctx, path); err == nil && info.Mode().IsRegular() {
-				_, _, err = reader.Read(ctx, path, snapshot.MaxFileBytes)
-				if err != nil {
+				if _, _, err := reader.Read(ctx, path, snapshot.MaxFileBytes); err != nil {
 					bad(err)
 					return
 				}
 			}
 		}
 	}
-	d.ok("root:ok", "%s answers, and has %d drops", r.name, hosts)
+	d.ok("root:ok", "%s answers, and has %d drops", r.name, len(hosts))
 }
 
 // joinRemote joins names on a server; no directory is where the session starts.

@@ -131,12 +131,20 @@ func (d *Drops) Hosts() ([]string, []snapshot.Problem) {
 	if err != nil {
 		return nil, []snapshot.Problem{{Code: badUnreadable, Message: fmt.Sprintf("listing the drops: %v", err)}}
 	}
-	return HostsAmong(entries)
+	return hostsAmong(entries)
 }
 
 // HostsAmong is [Drops.Hosts] of a directory of drops that somebody else has
-// listed; it sorts the entries.
-func HostsAmong(entries []fs.DirEntry) (hosts []string, _ []snapshot.Problem) {
+// listed.
+func HostsAmong(infos []fs.FileInfo) ([]string, []snapshot.Problem) {
+	entries := make([]fs.DirEntry, len(infos))
+	for i, info := range infos {
+		entries[i] = fs.FileInfoToDirEntry(info)
+	}
+	return hostsAmong(entries)
+}
+
+func hostsAmong(entries []fs.DirEntry) (hosts []string, _ []snapshot.Problem) {
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	problems := &problemList{}
 	for _, e := range entries[:min(len(entries), maxHosts)] {

@@ -48,11 +48,7 @@ func (w *work) problem(code, host, format string, args ...any) {
 
 // names are the drops among the entries of their directory, sorted.
 func (w *work) names(infos []fs.FileInfo) []string {
-	entries := make([]fs.DirEntry, len(infos))
-	for i, info := range infos {
-		entries[i] = fs.FileInfoToDirEntry(info)
-	}
-	names, problems := spool.HostsAmong(entries)
+	names, problems := spool.HostsAmong(infos)
 	w.problems = problems
 	names = slices.Compact(names)
 	for _, info := range infos {
