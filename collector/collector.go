@@ -183,8 +183,7 @@ func (c *Collector) finishHost(ctx context.Context, s *snapshot.Snapshot, about 
 // gpus runs nvidia-smi and puts what it says into the snapshot.
 func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	add := func(p ...snapshot.Problem) { s.Errors = append(s.Errors, p...) }
-	boot := bootID(c.opts.ProcRoot)
-	if h := c.stillHung(boot); h != nil {
+	if h := c.stillHung(); h != nil {
 		add(snapshot.Problem{Code: "gpu:hung", Message: fmt.Sprintf(
 			"nvidia-smi (pid %d) has hung since %s and cannot be ended; another one is not started before it is gone. The driver is stuck: see `dmesg`, and reboot the node",
 			h.PID, h.Since)})
@@ -200,7 +199,7 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 		if ctx.Err() == nil {
 			add(missing("smi", "nvidia-smi", r.err, "see --nvidia-smi"))
 		}
-		c.noteHung(s, r, boot)
+		c.noteHung(s, r)
 		return
 	}
 	reading := nvidiasmi.Parse(r.stdout, r.stderr)
@@ -208,7 +207,7 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	s.GPUs, s.Processes = reading.GPUs, reading.Processes
 	add(explain(r, reading, c.opts.SMIBudget)...)
 	add(reading.Problems...)
-	c.noteHung(s, r, boot)
+	c.noteHung(s, r)
 	if r.hung == 0 && !r.timedOut {
 		c.labelMIG(ctx, program, s)
 	}
@@ -253,12 +252,12 @@ func missing(area, name string, err error, hint string) snapshot.Problem {
 }
 
 // noteHung remembers an nvidia-smi that could not be ended.
-func (c *Collector) noteHung(s *snapshot.Snapshot, r run, boot string) {
+func (c *Collector) noteHung(s *snapshot.Snapshot, r run) {
 	if r.hung == 0 {
 		return
 	}
 	_, started, _ := procStat(c.opts.ProcRoot, r.hung)
-	h := hung{PID: r.hung, Started: started, BootID: boot, Since: c.opts.Now().UTC().Format(time.RFC3339)}
+	h := hung{PID: r.hung, Started: started, BootID: bootID(c.opts.ProcRoot), Since: c.opts.Now().UTC().Format(time.RFC3339)}
 	c.stuck = &h
 	message := fmt.Sprintf("nvidia-smi (pid %d) did not answer within %s and cannot be ended: the driver is stuck; see `dmesg`, and reboot the node", r.hung, c.opts.SMIBudget)
 	if err := writeHung(c.opts.StateFile, h); err != nil {
@@ -268,7 +267,7 @@ func (c *Collector) noteHung(s *snapshot.Snapshot, r run, boot string) {
 }
 
 // stillHung returns the program that hangs, if it is still there.
-func (c *Collector) stillHung(boot string) *hung {
+func (c *Collector) stillHung() *hung {
 	h := c.stuck
 	if h == nil {
 		h = readHung(c.opts.StateFile)
@@ -276,7 +275,7 @@ func (c *Collector) stillHung(boot string) *hung {
 	if h == nil {
 		return nil
 	}
-	if h.alive(c.opts.ProcRoot, boot) {
+	if h.alive(c.opts.ProcRoot, bootID(c.opts.ProcRoot)) {
 		c.stuck = h
 		return h
 	}
@@ -295,7 +294,7 @@ func (c *Collector) labelMIG(ctx context.Context, program string, s *snapshot.Sn
 	if key != c.migKey || !nvidiasmi.Label(s.GPUs, c.mig) {
 		r := execute(ctx, program, nvidiasmi.ListArgs(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes)
 		list := nvidiasmi.ParseList(r.stdout)
-		c.noteHung(s, r, bootID(c.opts.ProcRoot))
+		c.noteHung(s, r)
 		if nvidiasmi.Label(s.GPUs, list) {
 			c.mig, c.migKey = list, key
 			return

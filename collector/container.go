@@ -35,11 +35,16 @@ func parseCgroup(text string) string {
 		if !ok {
 			continue
 		}
-		if m := hexContainer().FindStringSubmatch(path); m != nil {
-			return m[1][:12]
+		// Patterns cost the most where they find nothing, which is nearly everywhere.
+		if len(path) >= 64 {
+			if m := hexContainer().FindStringSubmatch(path); m != nil {
+				return m[1][:12]
+			}
 		}
-		if m := lxcContainer().FindStringSubmatch(path); m != nil {
-			return snapshot.Text(m[1], snapshot.MaxNameBytes)
+		if strings.Contains(path, "/lxc") {
+			if m := lxcContainer().FindStringSubmatch(path); m != nil {
+				return snapshot.Text(m[1], snapshot.MaxNameBytes)
+			}
 		}
 	}
 	return ""
