@@ -213,23 +213,12 @@ func (s *Session) create(ctx context.Context, name string, data []byte, mode fs.
 		if err := file.Chmod(mode.Perm()); err != nil && !status(err) {
 			return err // one who may not change modes keeps what the server gave
 		}
-		for done := 0; done < len(data); {
-			arm()
-			piece := data[done:min(done+writePiece, len(data))]
-			n, err := file.Write(piece)
-			if err != nil {
-				return err
-			}
-			if n != len(piece) {
-				return fmt.Errorf("making %s: %d of %d bytes taken: %w", name, n, len(piece), errShortWrite)
-			}
-			done += n
+		err = s.l.fill(file, data, func(string) { arm() })
+		if errors.Is(err, errShortWrite) {
+			return fmt.Errorf("making %s: %w", name, err)
 		}
-		if s.l.fsync {
-			arm()
-			if err := file.Sync(); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 		arm()
 		open = false

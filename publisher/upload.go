@@ -8,6 +8,8 @@ import (
 	"os"
 	"path"
 	"time"
+
+	"github.com/pkg/sftp"
 )
 
 // Steps of one upload, as they are named in errors.
@@ -45,25 +47,8 @@ func (p *Publisher) put(ctx context.Context, l *link, name string, data []byte) 
 				file.Close()
 			}
 		}()
-		arm(stepWrite)
-		// Piece by piece, each with its own deadline: a slow line is not a dead one.
-		for done := 0; done < len(data); {
-			piece := data[done:min(done+writePiece, len(data))]
-			n, err := file.Write(piece)
-			if err != nil {
-				return err
-			}
-			if n != len(piece) {
-				return fmt.Errorf("%d of %d bytes taken: %w", n, len(piece), errShortWrite)
-			}
-			done += n
-			arm(stepWrite)
-		}
-		if l.fsync {
-			arm(stepSync)
-			if err := file.Sync(); err != nil {
-				return err
-			}
+		if err := l.fill(file, data, arm); err != nil {
+			return err
 		}
 		arm(stepClose)
 		open = false
@@ -92,6 +77,28 @@ func (p *Publisher) put(ctx context.Context, l *link, name string, data []byte) 
 		l.dirty = false
 	}
 	return failed
+}
+
+// fill writes all of a new file, to the disk where the server offers that; arm
+// gives each request its time. Piece by piece, because a slow line is not a dead one.
+func (l *link) fill(file *sftp.File, data []byte, arm func(step string)) error {
+	for done := 0; done < len(data); {
+		arm(stepWrite)
+		piece := data[done:min(done+writePiece, len(data))]
+		n, err := file.Write(piece)
+		if err != nil {
+			return err
+		}
+		if n != len(piece) {
+			return fmt.Errorf("%d of %d bytes taken: %w", n, len(piece), errShortWrite)
+		}
+		done += n
+	}
+	if !l.fsync {
+		return nil
+	}
+	arm(stepSync)
+	return file.Sync()
 }
 
 var errShortWrite = errors.New("the server took less than it was given")
