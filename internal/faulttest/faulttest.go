@@ -8,6 +8,7 @@ package faulttest
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,15 +115,8 @@ func (s Scene) Run(t testing.TB, f Fault, at int) Run {
 	defer read.Close()
 	said := make(chan string, 1)
 	go func() {
-		var all []byte
-		buf := make([]byte, 4096)
-		for {
-			n, err := read.Read(buf)
-			if all = append(all, buf[:n]...); err != nil {
-				said <- string(all)
-				return
-			}
-		}
+		all, _ := io.ReadAll(read) // also what came until nobody waited any more
+		said <- string(all)
 	}()
 	r, err := s.trace(f, at, write)
 	write.Close()
