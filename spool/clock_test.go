@@ -77,7 +77,8 @@ func TestClockGoesBack(t *testing.T) {
 
 func TestAgeAndCaps(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
-	s := open(t, dir, WithLimits(1<<20, 10))
+	s := open(t, dir)
+	s.maxBytes, s.maxFiles = 1<<20, 10
 	for i := range 10_000 {
 		if i > 30 && i < 9_970 {
 			continue // the link was down for long, and so was the node
@@ -92,7 +93,8 @@ func TestAgeAndCaps(t *testing.T) {
 		t.Errorf("counts are %+v", st)
 	}
 	s.Close()
-	s = open(t, dir, WithLimits(1000, 100))
+	s = open(t, dir)
+	s.maxBytes, s.maxFiles = 1000, 100
 	add(t, s, bootA, noon.Add(10_001*time.Hour))
 	total := int64(0)
 	for name := range hours(t, dir) {

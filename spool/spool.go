@@ -38,7 +38,7 @@ const (
 	filePerm  = 0o600
 	hourStamp = "20060102T15"
 
-	// Bounds of what waits for delivery, when nothing else is asked for.
+	// Bounds of what waits for delivery.
 	defaultMaxBytes = 64 << 20
 	defaultMaxFiles = 256
 
@@ -65,7 +65,7 @@ var ErrNotPrivate = errors.New("the spool is not a directory of our own")
 // A Spool is the node's side. It is for one goroutine.
 type Spool struct {
 	dir      string
-	maxBytes int64
+	maxBytes int64 // of what waits for delivery; the oldest hours go first
 	maxFiles int
 	stats    Stats
 
@@ -89,20 +89,11 @@ type Stats struct {
 	LastSeq        uint64 // of the newest snapshot
 }
 
-// An Option changes a bound of a [Spool].
-type Option func(*Spool)
-
-// WithLimits bounds what waits for delivery; the oldest hours go first.
-// The default is 64 MiB in 256 files.
-func WithLimits(bytes int64, files int) Option {
-	return func(s *Spool) { s.maxBytes, s.maxFiles = bytes, files }
-}
-
 // Open opens the spool in dir, and makes it (mode 0700) if it is missing. Nobody
 // else may be able to write there: a symlink, another user's directory and one
 // writable for others are refused with [ErrNotPrivate]. Opening takes no lock;
 // a publisher reads while a collector writes.
-func Open(dir string, options ...Option) (*Spool, error) {
+func Open(dir string) (*Spool, error) {
 	if err := atomicfile.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
 		return nil, fmt.Errorf("opening spool: %w", err)
 	}
@@ -121,11 +112,7 @@ func Open(dir string, options ...Option) (*Spool, error) {
 	case known && owner != os.Geteuid() && os.Geteuid() != 0:
 		return nil, fmt.Errorf("opening spool %s: %w: it belongs to uid %d", dir, ErrNotPrivate, owner)
 	}
-	s := &Spool{dir: dir, maxBytes: defaultMaxBytes, maxFiles: defaultMaxFiles, session: strings.ToLower(rand.Text())}
-	for _, option := range options {
-		option(s)
-	}
-	return s, nil
+	return &Spool{dir: dir, maxBytes: defaultMaxBytes, maxFiles: defaultMaxFiles, session: strings.ToLower(rand.Text())}, nil
 }
 
 // Dir returns the directory of the spool.

@@ -35,9 +35,9 @@ func snap(boot string, at time.Time) *snapshot.Snapshot {
 	}
 }
 
-func open(t *testing.T, dir string, options ...Option) *Spool {
+func open(t *testing.T, dir string) *Spool {
 	t.Helper()
-	s, err := Open(dir, options...)
+	s, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,18 +40,9 @@ type Published struct {
 	Generation string // as the site named it
 }
 
-// ReadBoard reads api/v1/board.json. Fields that it does not know pass; texts
+// ReadPublished reads api/v1/board.json. Fields that it does not know pass; texts
 // are made safe, readings that cannot be become unknown, and so do states that
 // nobody knows. The error wraps [ErrSchema], [ErrNotBoard] or the reader's own.
-func ReadBoard(r io.Reader) (*board.Board, error) {
-	p, err := ReadPublished(r)
-	if err != nil {
-		return nil, err
-	}
-	return p.Board, nil
-}
-
-// ReadPublished is [ReadBoard] with what the file says about its site.
 func ReadPublished(r io.Reader) (*Published, error) {
 	var doc readDocument
 	if err := readJSON(r, &doc, &doc.Schema); err != nil {

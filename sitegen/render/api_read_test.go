@@ -156,17 +156,17 @@ func TestWhatIsNoBoardIsRefused(t *testing.T) {
 		{"too many hosts", `{"schema_version":1,"generated_at":"2026-11-20T09:42:10Z","hosts":[{}` + strings.Repeat(",{}", MaxBoardHosts) + `]}`, ErrNotBoard},
 		{"too large", `{"schema_version":1,"title":"` + strings.Repeat("x", MaxBoardBytes) + `"}`, ErrNotBoard},
 	} {
-		if b, err := ReadBoard(strings.NewReader(c.doc)); b != nil || !errors.Is(err, c.want) {
+		if b, err := ReadPublished(strings.NewReader(c.doc)); b != nil || !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	if _, err := ReadBoard(iotest.ErrReader(errPipe)); !errors.Is(err, errPipe) {
+	if _, err := ReadPublished(iotest.ErrReader(errPipe)); !errors.Is(err, errPipe) {
 		t.Errorf("the reader's own error became %v", err)
 	}
 	if _, _, err := ReadHost(strings.NewReader(`{"schema_version":1,"name":"../x"}`)); !errors.Is(err, ErrNotBoard) {
 		t.Errorf("a bad name of a host: %v", err)
 	}
-	if b, err := ReadBoard(strings.NewReader(replace(`"hosts":[`, `"future":{"a":[1]},"hosts":[`))); err != nil || len(b.Hosts) == 0 {
+	if b, err := ReadPublished(strings.NewReader(replace(`"hosts":[`, `"future":{"a":[1]},"hosts":[`))); err != nil || len(b.Board.Hosts) == 0 {
 		t.Errorf("a field that nobody knows: %v", err)
 	}
 }
@@ -255,7 +255,7 @@ func BenchmarkReadBoard(b *testing.B) {
 	b.SetBytes(int64(len(doc)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ReadBoard(bytes.NewReader(doc)); err != nil {
+		if _, err := ReadPublished(bytes.NewReader(doc)); err != nil {
 			b.Fatal(err)
 		}
 	}
