@@ -118,16 +118,10 @@ func TestShots(t *testing.T) {
 		if shot.before != "" {
 			b.Value(shot.before)
 		}
-		take := chromedp.CaptureScreenshot()
-		if shot.height == 0 {
-			take = chromedp.FullScreenshot(100)
-		}
-		png, err := chromedp.Run(b.Ctx, take)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(to, shot.name+".png"), png, 0o644); err != nil {
-			t.Fatal(err)
+		if file := filepath.Join(to, shot.name+".png"); shot.height == 0 {
+			b.Screenshot(file)
+		} else {
+			b.Clip(file, shot.width, shot.height)
 		}
 	}
 	b.Quiet("file://")
