@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
@@ -21,8 +19,8 @@ import (
 
 	"gpuboard/internal/browser"
 	"gpuboard/internal/consultest"
-	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
+	"gpuboard/internal/webtest"
 )
 
 // TestTheWholeHouse runs the main job with nothing but real parts: an sshd with
@@ -259,51 +257,15 @@ func (h *house) board() boardJSON {
 	return b
 }
 
-// nginx serves the site and returns its URL.
+// nginx serves the site with the shipped configuration and returns its URL.
 func (h *house) nginx() string {
 	h.t.Helper()
-	program := need.Program(h.t, "nginx")
-	port := sshtest.FreePort(h.t)
-	h.write("nginx.conf", fmt.Sprintf(`
-daemon off;
-pid %[1]s/nginx.pid;
-error_log %[1]s/nginx.log;
-worker_processes 1;
-events {}
-http {
-  include /etc/nginx/mime.types;
-  access_log off;
-  client_body_temp_path %[1]s/nginx-body; proxy_temp_path %[1]s/nginx-proxy;
-  fastcgi_temp_path %[1]s/nginx-fcgi; uwsgi_temp_path %[1]s/nginx-uwsgi; scgi_temp_path %[1]s/nginx-scgi;
-  server { listen 127.0.0.1:%[2]d; root %[3]s; charset utf-8; add_header Cache-Control no-cache; }
-}
-`, h.dir, port, h.site))
 	// nginx drops root; its workers must be able to walk to the site.
 	for dir := h.site; dir != filepath.Dir(h.dir) && dir != "/"; dir = filepath.Dir(dir) {
 		h.must(os.Chmod(dir, 0o755))
 	}
 	h.must(os.Chmod(filepath.Dir(h.dir), 0o755))
-	c := exec.Command(program, "-c", filepath.Join(h.dir, "nginx.conf"), "-p", h.dir)
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	h.must(c.Start())
-	h.t.Cleanup(func() { _ = c.Process.Signal(syscall.SIGTERM); _ = c.Wait() })
-	url := "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	deadline := time.Now().Add(15 * time.Second)
-	for {
-		resp, err := http.Get(url + "/index.html")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return url
-			}
-			err = errors.New(resp.Status)
-		}
-		if time.Now().After(deadline) {
-			log, _ := os.ReadFile(filepath.Join(h.dir, "nginx.log"))
-			h.t.Fatalf("nginx does not serve the site: %v\n%s", err, log)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	return webtest.Start(h.t, "nginx", webtest.Options{Deploy: "deploy", Site: h.site}).Host
 }
 
 // children are the processes that a process started.
