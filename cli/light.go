@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -19,4 +20,26 @@ func light(args []string) {
 	if args[0] != "run" || slices.Contains(args, "--once") {
 		debug.SetGCPercent(400)
 	}
+}
+
+// patience is how much memory a process that is over in a moment takes before it
+// looks for garbage.
+const patience = 64 << 20
+
+// unhurried suits the runtime to one generation. That of a small fleet is over
+// before its garbage would matter, and looking for it all the while was a fifth
+// of it. A large one looks as ever from the first time on. Who has set GOGC or
+// GOMEMLIMIT knows better.
+func unhurried() {
+	percent := debug.SetGCPercent(100)
+	if percent != 100 || debug.SetMemoryLimit(-1) != math.MaxInt64 {
+		debug.SetGCPercent(percent)
+		return
+	}
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(patience)
+	runtime.AddCleanup(&struct{ first *int }{}, func(int) {
+		debug.SetGCPercent(100)
+		debug.SetMemoryLimit(math.MaxInt64)
+	}, 0)
 }
