@@ -1,10 +1,12 @@
 package booking
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,11 +30,24 @@ const LastGoodName = "comments.last-good.json"
 //
 // The calendar is never nil. The error is only about keeping the copy.
 func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, error) {
+	return new(Loader).Load(path, stateDir, zone, opts)
+}
+
+// A Loader loads the same file again and again, and parses it when something in
+// it may have become different. The zero value is ready. Calendars that it
+// returned share their bookings: they are to be read only.
+type Loader struct {
+	last *reading // well-formed; nil for none
+	data []byte   // that it is of
+}
+
+// Load is the function of this name.
+func (l *Loader) Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, error) {
 	data, info, from, err := readStanding(path)
 	copyAt := filepath.Join(stateDir, LastGoodName)
 	var r *reading
 	if err == nil {
-		r = read(path, data, zone, opts)
+		r = l.read(path, data, zone, opts)
 		r.besides(path, from)
 		if !r.cal.Broken {
 			if stateDir == "" {
@@ -58,6 +73,36 @@ func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, 
 	}
 	r.standIn(read(path, good, zone, opts), goodInfo.ModTime())
 	return r.cal, nil
+}
+
+// read is a reading that has become the caller's as far as its list of problems.
+func (l *Loader) read(path string, data []byte, zone *time.Location, opts Options) *reading {
+	if l.last == nil || !bytes.Equal(data, l.data) || !l.last.holds(path, zone, opts) {
+		l.last, l.data = nil, nil
+		r := read(path, data, zone, opts)
+		if r.cal.Broken {
+			return r
+		}
+		l.last, l.data = &reading{name: r.name, zone: r.zone, opts: opts, cal: r.cal}, data
+	}
+	cal := *l.last.cal
+	cal.Problems = slices.Clip(cal.Problems)
+	return &reading{name: l.last.name, cal: &cal}
+}
+
+// holds reports whether the same bytes read now would come out the same. What is
+// over by then is the only thing that the clock changes.
+func (r *reading) holds(path string, zone *time.Location, opts Options) bool {
+	if zone == nil {
+		zone = time.UTC
+	}
+	if r.name != filepath.Base(path) || r.zone != zone || !maps.Equal(r.opts.Aliases, opts.Aliases) ||
+		r.opts.Now.IsZero() != opts.Now.IsZero() || opts.Now.Before(r.opts.Now) {
+		return false
+	}
+	return !slices.ContainsFunc(r.cal.Bookings, func(b Booking) bool {
+		return b.Until.After(r.opts.Now) && !b.Until.After(opts.Now)
+	})
 }
 
 // readStanding reads the file, or what was taken away from its name; from is

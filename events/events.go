@@ -70,7 +70,7 @@ type Event struct {
 func Diff(prev Memory, now *board.Board) ([]Event, Memory) {
 	d := &diff{now: now, prev: prev, listed: map[string][]string{}, next: Memory{
 		Schema: MemorySchema, At: now.GeneratedAt,
-		Hosts: make(map[string]HostMemory, len(now.Hosts)), GPUs: map[string]GPUMemory{}, Bookings: map[string]BookingMemory{},
+		Hosts: make(map[string]HostMemory, len(now.Hosts)), GPUs: make(map[string]GPUMemory, len(prev.GPUs)), Bookings: make(map[string]BookingMemory, len(prev.Bookings)),
 	}}
 	d.first = prev.At.IsZero() || prev.Schema != MemorySchema
 	if d.first {

@@ -222,9 +222,22 @@ func users(g *board.GPU, before []string) []string {
 	return list
 }
 
+// plain reports whether a text is printable ASCII, as names are.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // safe makes a text of somebody else fit to print anywhere and to keep: what a
 // terminal would obey or an eye would not see becomes a visible escape.
 func safe(s string, most int) string {
+	if plain(s) && len(s) <= most {
+		return s
+	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		s = strconv.QuoteToGraphic(s)
 		s = s[1 : len(s)-1]

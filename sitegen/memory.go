@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,6 +45,8 @@ type memory struct {
 	By string `json:"by"`
 
 	written []byte // what it was written down as
+	marks   []byte // Marks as they are in it, of the map that was
+	was     board.Marks
 
 	problems []snapshot.Problem
 	dir      string
@@ -95,6 +98,7 @@ func (g *Generator) recall(time.Time) *memory {
 	switch {
 	case err == nil && left != nil && bytes.Equal(data, left.written):
 		mem.Marks, mem.Seen, mem.Hours, mem.By = left.Marks, left.Seen, left.Hours, left.By
+		mem.was, mem.marks = left.Marks, left.marks
 	case err == nil:
 		err = json.Unmarshal(data, mem)
 	}
@@ -182,6 +186,25 @@ func (m *memory) loadOld() {
 	}
 }
 
+// encode is memory as JSON. Marks are nearly all of it, and seldom change.
+func (m *memory) encode() ([]byte, error) {
+	var err error
+	if m.marks == nil || !maps.Equal(m.Marks, m.was) {
+		if m.marks, err = json.Marshal(m.Marks); err != nil {
+			return nil, err
+		}
+	}
+	rest, err := json.Marshal(struct {
+		Seen  map[string]seen   `json:"seen"`
+		Hours map[string]*hours `json:"hours"`
+		By    string            `json:"by"`
+	}{m.Seen, m.Hours, m.By})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]byte(`{"marks":`), m.marks, []byte(","), rest[1:]), nil
+}
+
 // remember writes memory down for the next generation.
 func (g *Generator) remember(m *memory) error {
 	for host := range m.Seen {
@@ -190,14 +213,14 @@ func (g *Generator) remember(m *memory) error {
 			delete(m.Hours, host)
 		}
 	}
-	data, err := json.Marshal(m)
+	data, err := m.encode()
 	if err != nil {
 		return fmt.Errorf("remembering: %w", err)
 	}
 	if _, err := atomicfile.Write(filepath.Join(g.opt.State, memoryFile), data, 0o600); err != nil {
 		return fmt.Errorf("remembering: %w", err)
 	}
-	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Hours: m.Hours, By: m.By, written: data}
+	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Hours: m.Hours, By: m.By, written: data, marks: m.marks}
 	if !m.stale {
 		return nil
 	}

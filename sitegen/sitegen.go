@@ -93,6 +93,8 @@ type Generator struct {
 	// the files hold it.
 	left *memory
 	told *news
+	// bookings are those of the last generation, for as long as they hold.
+	bookings booking.Loader
 	// When leftovers were last looked for, and what was wrong with them.
 	swept     time.Time
 	leftovers []snapshot.Problem
