@@ -13,10 +13,9 @@ const (
 
 // A boardHost is the last day in fives and the last week in hours of one host.
 type boardHost struct {
-	five int64 // number since 1970 of slot 0
-	hour int64
-	// What was touched since the last refresh, ms.
-	lo, hi     int64
+	five       int64 // number since 1970 of slot 0
+	hour       int64
+	lo, hi     int64 // ms; what changed since the last refresh
 	proc, free tally
 	gpus       []boardGPU // by number
 	users      map[uint32]*tally
@@ -61,12 +60,12 @@ type idleness struct {
 
 func (g *boardGPU) empty() bool { return !g.some }
 
-func (b *boardHost) touch(at int64) {
+func (b *boardHost) touch(from, to int64) {
 	if b.lo > b.hi {
-		b.lo, b.hi = at, at
+		b.lo, b.hi = from, to
 		return
 	}
-	b.lo, b.hi = min(b.lo, at), max(b.hi, at)
+	b.lo, b.hi = min(b.lo, from), max(b.hi, to)
 }
 
 func boardWant(kind byte, f int) bool {
@@ -92,7 +91,7 @@ func (s *Store) loadBoards(ctx context.Context, q querier, hosts []*host, now in
 	load := map[*host]bool{}
 	for _, h := range hosts {
 		if b := h.board; b == nil || five < b.five || five-b.five > boardFives/2 ||
-			b.lo <= b.hi && floorDiv(b.lo-maxHold, fiveMinutes) < five {
+			b.lo <= b.hi && floorDiv(b.lo, fiveMinutes) < five {
 			h.board = &boardHost{five: five, hour: hour, lo: 1, users: map[uint32]*tally{}}
 			load[h] = true
 		}
@@ -129,11 +128,11 @@ func (s *Store) refresh(ctx context.Context, q querier, h *host, now int64) erro
 	if b.lo > b.hi {
 		return nil
 	}
-	lo, hi := floorDiv(b.lo-maxHold, fiveMinutes), floorDiv(b.hi+2*maxHold, fiveMinutes)
-	hi = min(hi, b.five+boardFives-1)
+	lo, hi := floorDiv(b.lo, fiveMinutes), min(floorDiv(b.hi, fiveMinutes), b.five+boardFives-1)
 	if lo > hi {
 		return nil
 	}
+	h.reopen(lo*fiveMinutes - maxHold) // the next sample will need it again
 	bs, err := s.buckets(ctx, q, h, lo, hi)
 	if err != nil {
 		return err
@@ -142,11 +141,8 @@ func (s *Store) refresh(ctx context.Context, q querier, h *host, now int64) erro
 		b.replace(lo+int64(i), &bs[i])
 	}
 	b.means = nil
-	// What lies after the last slot is touched still.
-	b.lo, b.hi = 1, 0
-	if h.lastAt+2*maxHold >= (b.five+boardFives)*fiveMinutes {
-		b.touch(h.lastAt)
-	}
+	// What lies after the last slot is still to come.
+	b.lo, b.hi = (b.five+boardFives)*fiveMinutes, h.lastAt+maxHold
 	return nil
 }
 

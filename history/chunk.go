@@ -166,6 +166,37 @@ func sameUsers(a, b []userMemory) bool {
 // returns is sorted, within every bound, and encodes again.
 func decodeChunk(data []byte) ([]reading, error) {
 	r := &reader{b: data}
+	rs := r.heads()
+	// A reading takes its GPUs from one slab, sized by what the bytes could hold.
+	count := r.count(maxGPUNames)
+	budget := len(r.b) / 4
+	gpu := int64(-1)
+	for range count {
+		id := r.uvarint()
+		if r.err == nil && (id > maxGPUNames || int64(id) <= gpu) {
+			r.fail("GPUs out of order")
+		}
+		gpu = int64(id)
+		budget = r.gpu(rs, uint32(id), count, budget)
+		if r.err != nil {
+			break
+		}
+	}
+	if err := r.end(); err != nil {
+		return nil, err
+	}
+	return rs, nil
+}
+
+// decodeHeads is decodeChunk without the GPUs, of which it finds out nothing.
+func decodeHeads(data []byte) ([]reading, error) {
+	r := &reader{b: data}
+	rs := r.heads()
+	return rs, r.err
+}
+
+// heads reads what says when samples came and of what.
+func (r *reader) heads() []reading {
 	if r.byte() != chunkVersion {
 		r.fail("its version is not known")
 	}
@@ -199,25 +230,7 @@ func decodeChunk(data []byte) ([]reading, error) {
 			r.fail("samples out of order")
 		}
 	}
-	// A reading takes its GPUs from one slab, sized by what the bytes could hold.
-	count := r.count(maxGPUNames)
-	budget := len(r.b) / 4
-	gpu := int64(-1)
-	for range count {
-		id := r.uvarint()
-		if r.err == nil && (id > maxGPUNames || int64(id) <= gpu) {
-			r.fail("GPUs out of order")
-		}
-		gpu = int64(id)
-		budget = r.gpu(rs, uint32(id), count, budget)
-		if r.err != nil {
-			break
-		}
-	}
-	if err := r.end(); err != nil {
-		return nil, err
-	}
-	return rs, nil
+	return rs
 }
 
 // gpu reads one GPU's columns into rs.

@@ -43,7 +43,7 @@ type hourCache map[int64][]reading
 
 // readings returns every sample of the host with from <= at < to, in order.
 func (s *Store) readings(ctx context.Context, q querier, h *host, from, to int64, cache hourCache) ([]reading, error) {
-	recent := between(h.recent, from, to)
+	recent := h.between(from, to)
 	if from >= h.memFrom {
 		return recent, nil
 	}
@@ -94,11 +94,9 @@ func (s *Store) flush(ctx context.Context, w *work, h *host) error {
 		return w.do(ctx, "insert into chunk(id,samples,data) values(?,?,?) on conflict(id) do update set samples=excluded.samples, data=excluded.data",
 			blobID(hour, h.id), len(all), s.pack.pack(encodeChunk(all)))
 	}
-	for i := range h.recent {
-		r := &h.recent[i]
-		if r.row <= h.flushed {
-			continue
-		}
+	waiting := h.unflushed()
+	for i := range waiting {
+		r := &waiting[i]
 		if len(part) > 0 && floorDiv(part[0].at, hourMS) != floorDiv(r.at, hourMS) {
 			if err := save(); err != nil {
 				return err

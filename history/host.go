@@ -57,7 +57,9 @@ type host struct {
 	lastAt int64 // ms; the newest sample
 	// flushed is the last row of the journal whose samples are in chunk and day.
 	flushed int64
-	// recent holds, in order, every sample since memFrom, and those not flushed.
+	// sealed and then recent hold, in order, every sample since memFrom, and those
+	// not flushed.
+	sealed  []sealed
 	recent  []reading
 	memFrom int64
 	// firstRow and firstAt are the oldest journal row that is not flushed, and
@@ -77,21 +79,6 @@ func newHost(name string) *host {
 	return h
 }
 
-// take adds a reading that came with a row of the journal.
-func (h *host) take(r reading) {
-	h.lastAt = max(h.lastAt, r.at)
-	i := len(h.recent)
-	for i > 0 && before(&r, &h.recent[i-1]) {
-		i--
-	}
-	h.recent = append(h.recent, reading{})
-	copy(h.recent[i+1:], h.recent[i:])
-	h.recent[i] = r
-	if h.board != nil {
-		h.board.touch(r.at)
-	}
-}
-
 // pend notes that a reading of the given row and time is not flushed yet.
 func (h *host) pend(row, rowAt, at int64) {
 	if h.firstRow == 0 {
@@ -102,21 +89,3 @@ func (h *host) pend(row, rowAt, at int64) {
 }
 
 func (h *host) pending() bool { return h.firstRow != 0 }
-
-// trim forgets flushed readings older than keep ms before the newest.
-func (h *host) trim(keep int64) {
-	cut := h.lastAt - keep
-	n := 0
-	for n < len(h.recent) && h.recent[n].at < cut && h.recent[n].row <= h.flushed {
-		n++
-	}
-	if n == 0 {
-		return
-	}
-	h.memFrom = max(h.memFrom, h.recent[n-1].at+1)
-	if n > len(h.recent)/2 || n > 64 {
-		h.recent = append([]reading(nil), h.recent[n:]...)
-		return
-	}
-	h.recent = h.recent[n:]
-}

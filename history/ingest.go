@@ -210,6 +210,7 @@ func (s *Store) accept(ctx context.Context, w *work, now time.Time, row int64, b
 			h.take(r)
 			s.lastAt = max(s.lastAt, r.at)
 		}
+		h.seal()
 		body := encodeChunk(fresh)
 		entries = binary.AppendUvarint(entries, uint64(h.id))
 		entries = binary.AppendUvarint(entries, uint64(len(body)))
@@ -272,7 +273,7 @@ func (s *Store) due(now time.Time) []*host {
 		}
 		age := nowMS - h.firstAt
 		switch {
-		case h.urgent, len(h.recent) > maxWaiting, age >= 2*flushAfter.Milliseconds():
+		case h.urgent, h.waiting() > maxWaiting, age >= 2*flushAfter.Milliseconds():
 			at = append(at, h)
 		case age >= flushAfter.Milliseconds() || age < -maxFuture.Milliseconds():
 			wait = append(wait, h)

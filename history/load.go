@@ -168,25 +168,30 @@ func (s *Store) replayRow(id, at int64, blob []byte) error {
 		return err
 	}
 	s.scratch = raw
-	return readEntries(raw, func(hostID int64, rs []reading) {
+	return readEntries(raw, func(hostID int64, body []byte) error {
 		h := s.byID[hostID]
 		if h == nil {
-			return
+			return nil
 		}
-		for _, r := range rs {
-			r.row = id
+		heads, err := decodeHeads(body)
+		if err != nil || len(heads) == 0 {
+			return err
+		}
+		for i := range heads {
+			r := &heads[i]
 			if id > h.flushed {
 				h.marks.add(r.boot, r.seq, r.at)
 				h.pend(id, at, r.at)
 			}
-			h.take(r)
 			s.lastAt = max(s.lastAt, r.at)
 		}
+		h.hold(body, heads, id)
+		return nil
 	})
 }
 
 // readEntries walks a row of the journal: host, length, chunk, again and again.
-func readEntries(raw []byte, visit func(hostID int64, rs []reading)) error {
+func readEntries(raw []byte, visit func(hostID int64, body []byte) error) error {
 	r := &reader{b: raw}
 	for len(r.b) > 0 && r.err == nil {
 		id := r.uvarint()
@@ -194,11 +199,9 @@ func readEntries(raw []byte, visit func(hostID int64, rs []reading)) error {
 		if r.err != nil {
 			break
 		}
-		rs, err := decodeChunk(body)
-		if err != nil {
+		if err := visit(int64(id), body); err != nil {
 			return err
 		}
-		visit(int64(id), rs)
 	}
 	return r.err
 }

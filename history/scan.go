@@ -244,9 +244,12 @@ func (s *Store) overlay(ctx context.Context, q querier, h *host, day int64, d *d
 
 // buckets adds up the fives numbered lo to hi since 1970 from the samples.
 func (s *Store) buckets(ctx context.Context, q querier, h *host, lo, hi int64) ([]bucket, error) {
-	rs, err := s.readings(ctx, q, h, lo*fiveMinutes-2*maxHold, (hi+1)*fiveMinutes+maxHold, nil)
-	if err != nil {
-		return nil, err
+	rs, open := h.around(lo*fiveMinutes, (hi+1)*fiveMinutes)
+	if !open {
+		var err error
+		if rs, err = s.readings(ctx, q, h, lo*fiveMinutes-2*maxHold, (hi+1)*fiveMinutes+maxHold, nil); err != nil {
+			return nil, err
+		}
 	}
 	return rollup(rs, lo*fiveMinutes, fiveMinutes, int(hi-lo+1), int64(s.opts.IdlePercent)), nil
 }
