@@ -126,7 +126,7 @@ func (h *host) workOut(five, hour int64) *hostMeans {
 	}
 	for id, u := range b.users {
 		one := userMeans{name: h.users.name(id), held: sum(u)}
-		if one.name == "" {
+		if one.name == "" || u.hours.sum(0, boardHours) == 0 {
 			continue
 		}
 		for w := range one.held {
