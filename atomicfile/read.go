@@ -4,27 +4,39 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// Read returns what a regular file of at most limit bytes holds. It waits for
-// nobody: a FIFO is refused, as everything is that is not regular, with an error
-// that wraps [ErrNotRegular].
-func Read(path string, limit int64) ([]byte, error) {
+// Open opens a regular file to read it, and says how it is described. It waits
+// for nobody: a FIFO is refused, as everything is that is not regular, with an
+// error that wraps [ErrNotRegular].
+func Open(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("reading %s: %w: it is a %s", path, ErrNotRegular, Kind(info.Mode()))
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// Read returns what a file of at most limit bytes holds; see [Open].
+func Read(path string, limit int64) ([]byte, error) {
+	f, info, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("reading %s: %w: it is a %s", path, ErrNotRegular, Kind(info.Mode()))
-	case info.Size() > limit:
+	if info.Size() > limit {
 		return nil, fmt.Errorf("reading %s: it has %d bytes, and %d are the most", path, info.Size(), limit)
 	}
 	var out bytes.Buffer

@@ -87,21 +87,13 @@ func (l *local) ReplaceIf(ctx context.Context, version string, data []byte) erro
 // Recover implements [Beside].
 func (l *local) Recover(ctx context.Context) error { return l.file.Recover(ctx) }
 
-// readRegular reads a regular file up to the bound, without ever waiting for a
-// FIFO that somebody put there.
+// readRegular reads a regular file up to the bound.
 func readRegular(path string) ([]byte, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, info, err := atomicfile.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("reading %s: %w", path, atomicfile.ErrNotRegular)
-	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
 	if err != nil {
 		return nil, nil, err

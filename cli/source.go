@@ -13,11 +13,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/atomicfile"
 	"gpuboard/board"
 	"gpuboard/booking"
 	"gpuboard/inventory"
@@ -146,7 +146,7 @@ func (s *source) read(ctx context.Context) (*render.Published, error) {
 	case s.site != nil:
 		return s.fetchBoard(ctx)
 	case s.file != "":
-		f, err := openRegular(s.file)
+		f, _, err := atomicfile.Open(s.file)
 		if err != nil {
 			return nil, fail(exitTempFail, fmt.Errorf("reading the board: %w", err), "")
 		}
@@ -183,7 +183,7 @@ func (s *source) fetchBoard(ctx context.Context) (*render.Published, error) {
 func (s *source) host(ctx context.Context, name string) (*board.Host, []board.Booking, error) {
 	path := hostsDir + "/" + name + ".json"
 	if s.site == nil {
-		f, err := openRegular(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(s.file))), path))
+		f, _, err := atomicfile.Open(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(s.file))), path))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -385,7 +385,7 @@ func (a *app) aliases(cfg *config, data string) (booking.Aliases, []snapshot.Pro
 		}
 		path = filepath.Join(data, "aliases.csv")
 	}
-	f, err := openRegular(path)
+	f, _, err := atomicfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) && cfg.string("aliases") == "" {
 		return nil, nil
 	}
@@ -398,19 +398,6 @@ func (a *app) aliases(cfg *config, data string) (booking.Aliases, []snapshot.Pro
 		return nil, []snapshot.Problem{{Code: "aliases:unreadable", File: "aliases.csv", Message: err.Error()}}
 	}
 	return booking.ParseAliases(content)
-}
-
-// openRegular opens a regular file, and never waits for a FIFO.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		f.Close()
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	return f, nil
 }
 
 func isFile(path string) bool {
