@@ -169,7 +169,7 @@ func (d *Decoder) Bundle(r io.Reader) (*Bundle, error) {
 	if n := len(samples); n > 0 && (samples[0].Seq != head.FirstSeq || samples[n-1].Seq > head.LastSeq) {
 		return nil, refuse(BadParse, "the samples are not those that the bundle names")
 	}
-	snap.Host, snap.BootID = b.Host, b.BootID
+	snap.Schema, snap.Host, snap.BootID = head.Schema, b.Host, b.BootID
 	found := snap.Validate()
 	if bad > 0 {
 		found = append(found, Problem{Code: BadRange, Message: fmt.Sprintf("%d readings of earlier samples cannot be", bad)})

@@ -19,6 +19,7 @@ func FuzzDecodeBundle(f *testing.F) {
 	f.Add(whole, false)
 	f.Add(unzipped(f, forgedGPU(`"utilization_gpu_percent":105,"name":"\u202e"`)), true)
 	f.Add(unzipped(f, forge(forgedHead, forgedSnap, `[{"seq":[1],"at":[1763616000000],"gpus":[{"index":0}],"utilization_percent":[[null]],"memory_used_mib":[[-5]],"temperature_celsius":[[3]],"power_draw_dw":[[77]],"users":["a"],"held":[[0,1,0,5]]}]`)), true)
+	f.Add(unzipped(f, forge(forgedHead, strings.Replace(forgedSnap, `"schema":1,`, "", 1), "[]")), true)
 	f.Fuzz(func(t *testing.T, data []byte, plain bool) {
 		if plain {
 			// Past the checksum, or the fuzzer would never get beyond it.
