@@ -38,7 +38,7 @@ func TestBookingHasNoBarriers(t *testing.T) {
 		}
 	}
 	for _, f := range pages.Assets() {
-		write("assets/"+filepath.Base(f.Path), f.Content, nil)
+		write("assets/"+filepath.Base(f.Path), f.Bytes(), nil)
 	}
 	lines := []render.BookLine{
 		{ID: "a", Host: "atlas", Target: "0", GPU: "0", Name: "eva", From: now.Add(-time.Hour), Until: now.Add(time.Hour), Comment: "mine", Active: true, Mine: true},

@@ -9,11 +9,9 @@
 package atomicfile
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -60,11 +58,11 @@ func write(path string, data []byte, perm fs.FileMode, durable bool) (changed bo
 		return false, fmt.Errorf("writing %s: %w", path, err)
 	}
 	defer root.Close()
-	found, err := look(root, name, data, perm, nil)
+	found, err := look(root, name, parts{data}, perm, nil)
 	if err != nil || found == same {
 		return false, wrap("writing", path, err)
 	}
-	temp, err := stage(root, name, data, perm, durable)
+	temp, err := stage(root, name, parts{data}, perm, durable)
 	if err != nil {
 		return false, wrap("writing", path, err)
 	}
@@ -179,7 +177,7 @@ func IsTemp(name string) bool {
 
 // stage writes data into a new temporary file beside rel and returns its name.
 // With durable it is fsynced; without, the caller syncs the file system later.
-func stage(root *os.Root, rel string, data []byte, perm fs.FileMode, durable bool) (temp string, err error) {
+func stage(root *os.Root, rel string, data parts, perm fs.FileMode, durable bool) (temp string, err error) {
 	dir, name := path.Split(rel)
 	// A name may be as long as the file system allows; the temporary one has to fit too.
 	unfinished := dir + tempPrefix + name[:min(len(name), 200)] + "-" + rand.Text()
@@ -193,7 +191,7 @@ func stage(root *os.Root, rel string, data []byte, perm fs.FileMode, durable boo
 			root.Remove(unfinished)
 		}
 	}()
-	if _, err = f.Write(data); err != nil {
+	if err = data.writeTo(f); err != nil {
 		return "", err
 	}
 	if err = f.Chmod(perm); err != nil {
@@ -219,7 +217,7 @@ const (
 
 // look tells whether a regular file with these bytes is there, and sets its
 // mode right if so. What known remembers of the file spares reading it.
-func look(root *os.Root, rel string, data []byte, perm fs.FileMode, known *knownFile) (found int, err error) {
+func look(root *os.Root, rel string, data parts, perm fs.FileMode, known *knownFile) (found int, err error) {
 	defer func() {
 		if found != same {
 			known.differs() // until it is written
@@ -235,7 +233,7 @@ func look(root *os.Root, rel string, data []byte, perm fs.FileMode, known *known
 	if !info.Mode().IsRegular() {
 		return absent, fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))
 	}
-	if info.Size() != int64(len(data)) {
+	if info.Size() != int64(data.size()) {
 		return different, nil
 	}
 	if known.same(info, data) && info.Mode().Perm() == perm.Perm() {
@@ -249,7 +247,7 @@ func look(root *os.Root, rel string, data []byte, perm fs.FileMode, known *known
 	if info, err = f.Stat(); err != nil {
 		return different, nil
 	}
-	if equal, err := sameBytes(f, data); err != nil || !equal {
+	if equal, err := data.isRead(f); err != nil || !equal {
 		return different, nil
 	}
 	if info.Mode().Perm() != perm.Perm() {
@@ -257,23 +255,6 @@ func look(root *os.Root, rel string, data []byte, perm fs.FileMode, known *known
 	}
 	known.found(info, data)
 	return same, nil
-}
-
-func sameBytes(r io.Reader, data []byte) (bool, error) {
-	buf := make([]byte, min(len(data)+1, 64<<10))
-	for {
-		n, err := r.Read(buf)
-		if n > len(data) || !bytes.Equal(buf[:n], data[:n]) {
-			return false, nil
-		}
-		data = data[n:]
-		if err == io.EOF {
-			return len(data) == 0, nil
-		}
-		if err != nil {
-			return false, err
-		}
-	}
 }
 
 // syncDir makes the names in a directory durable. File systems that cannot

@@ -55,14 +55,19 @@ func NewBatch(dir string) (*Batch, error) {
 // Missing directories are made with mode 0755. After an error the batch can
 // only be aborted.
 func (b *Batch) Add(rel string, data []byte, perm fs.FileMode) error {
-	if err := b.add(rel, data, perm); err != nil {
+	return b.AddParts(rel, [][]byte{data}, perm)
+}
+
+// AddParts is [Batch.Add] of a file whose content is in parts.
+func (b *Batch) AddParts(rel string, parts [][]byte, perm fs.FileMode) error {
+	if err := b.add(rel, parts, perm); err != nil {
 		b.err = fmt.Errorf("staging %s: %w", rel, err)
 		return b.err
 	}
 	return nil
 }
 
-func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
+func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
 	switch {
 	case b.done:
 		return fs.ErrClosed
@@ -186,7 +191,7 @@ func (b *Batch) replace(s staged) error {
 	if err != nil {
 		return err
 	}
-	temp, err := stage(in.root, base, data, s.perm, true)
+	temp, err := stage(in.root, base, parts{data}, s.perm, true)
 	if err != nil {
 		return err
 	}

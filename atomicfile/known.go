@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"syscall"
 	"time"
-	"weak"
 )
 
 // A Known remembers from one batch to the next what the files below one
@@ -37,19 +36,20 @@ type knownFile struct {
 	held bool
 	mark mark
 	contentSum
+	asked contentSum // the last one that was added up, which may be asked for again
 }
 
 // is reports whether data is known to be what the file holds; where the bytes
 // are not those of the last time, by their sum.
-func (f *knownFile) is(data []byte) bool {
+func (f *knownFile) is(data parts) bool {
 	if f == nil || !f.held {
 		return false
 	}
-	if len(data) > 0 && len(data) == f.size && f.last == weak.Make(&data[0]) {
+	if data.isAt(f.contentSum) {
 		return true
 	}
 	now := f.sumOf(data)
-	if f.sum != now.sum {
+	if f.sum != now.sum || f.size != now.size {
 		return false
 	}
 	f.contentSum = now
@@ -57,7 +57,7 @@ func (f *knownFile) is(data []byte) bool {
 }
 
 // holdsOther reports whether the file is known to hold something else.
-func (f *knownFile) holdsOther(data []byte) bool { return f != nil && f.held && !f.is(data) }
+func (f *knownFile) holdsOther(data parts) bool { return f != nil && f.held && !f.is(data) }
 
 // Trust lets the batch replace a file that is known to hold something else
 // without looking at it. Whatever is in its place then is found by the next batch
@@ -87,11 +87,11 @@ func (k *Known) start() {
 	}
 }
 
-// Holds reports whether data is what a batch found in the file rel, or wrote
-// there, when it last had to do with it. It does not look at the file.
-func (k *Known) Holds(rel string, data []byte) bool {
+// Holds reports whether these parts are what a batch found in the file rel, or
+// wrote there, when it last had to do with it. It does not look at the file.
+func (k *Known) Holds(rel string, parts ...[]byte) bool {
 	k.start()
-	return k.files[rel].is(data)
+	return k.files[rel].is(parts)
 }
 
 func (k *Known) file(rel string) *knownFile {
@@ -113,13 +113,13 @@ func (k *Known) forget(rel string) {
 }
 
 // same reports whether the file that looks like info is known to hold data.
-func (f *knownFile) same(info fs.FileInfo, data []byte) bool {
+func (f *knownFile) same(info fs.FileInfo, data parts) bool {
 	return f != nil && f.held && f.mark != (mark{}) && f.mark == markOf(info) && f.is(data)
 }
 
 // found remembers that the file that looked like info before it was read held
 // data.
-func (f *knownFile) found(info fs.FileInfo, data []byte) {
+func (f *knownFile) found(info fs.FileInfo, data parts) {
 	if f == nil {
 		return
 	}
@@ -129,24 +129,14 @@ func (f *knownFile) found(info fs.FileInfo, data []byte) {
 	}
 }
 
-// contentSum is what a Known keeps of bytes; the bytes themselves may go.
-type contentSum struct {
-	sum uint64
-	// last is where the bytes were in memory. They are not kept for this, and
-	// nothing else will ever be found there.
-	last weak.Pointer[byte]
-	size int
-}
-
-func (f *knownFile) sumOf(data []byte) contentSum {
+func (f *knownFile) sumOf(data parts) contentSum {
 	if f == nil {
 		return contentSum{}
 	}
-	c := contentSum{sum: maphash.Bytes(f.of.seed, data), size: len(data)}
-	if c.size > 0 {
-		c.last = weak.Make(&data[0])
+	if !data.isAt(f.asked) {
+		f.asked = data.sum(f.of.seed)
 	}
-	return c
+	return f.asked
 }
 
 // wrote remembers what the file holds now. What it looks like is found out by

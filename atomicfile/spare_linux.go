@@ -84,7 +84,7 @@ func spareName(rel string) string {
 
 // stage writes data into the spare of rel. It reports false when there is to be
 // a new file instead; an error means that the disk took no more.
-func (s *spares) stage(rel string, data []byte, perm fs.FileMode) (ok bool, err error) {
+func (s *spares) stage(rel string, data parts, perm fs.FileMode) (ok bool, err error) {
 	f, err := s.root.OpenFile(spareName(rel), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return false, nil
@@ -107,11 +107,11 @@ func (s *spares) stage(rel string, data []byte, perm fs.FileMode) (ok bool, err 
 	}
 	// The lease ends with the file. Whoever could open it in between knows its
 	// name, and the directory is ours alone.
-	if _, err := f.WriteAt(data, 0); err != nil {
+	if err := data.writeTo(io.NewOffsetWriter(f, 0)); err != nil {
 		return false, err
 	}
-	if info.Size() > int64(len(data)) {
-		if err := f.Truncate(int64(len(data))); err != nil {
+	if size := int64(data.size()); info.Size() > size {
+		if err := f.Truncate(size); err != nil {
 			return false, err
 		}
 	}

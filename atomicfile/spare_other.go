@@ -15,7 +15,7 @@ func (b *Batch) SpareIn(string) error { return nil }
 
 func (s *spares) close() error { return nil }
 
-func (s *spares) stage(string, []byte, fs.FileMode) (bool, error) { return false, nil }
+func (s *spares) stage(string, parts, fs.FileMode) (bool, error) { return false, nil }
 
 func (s *spares) sync(string) error { return errors.ErrUnsupported }
 

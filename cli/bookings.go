@@ -139,7 +139,7 @@ func (d *desk) published(path string, list []booking.Booking, problems []snapsho
 	if i < 0 {
 		return fmt.Errorf("there is no %s", path)
 	}
-	_, err = d.app.stdout.Write(files[i].Content)
+	_, err = d.app.stdout.Write(files[i].Bytes())
 	return err
 }
 

@@ -78,7 +78,7 @@ func (s testSite) files(t testing.TB) map[string][]byte {
 	}
 	m := map[string][]byte{}
 	for _, f := range files {
-		m[f.Path] = f.Content
+		m[f.Path] = f.Bytes()
 	}
 	return m
 }

@@ -148,7 +148,7 @@ func (d *desk) public(w http.ResponseWriter, r *http.Request, name string) bool 
 	w.Header().Set("Content-Type", types[path.Ext(name)])
 	if isAsset {
 		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
-		content = asset.Content
+		content = asset.Bytes()
 	}
 	_, _ = w.Write(content) // who is gone misses nothing
 	return true

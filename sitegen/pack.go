@@ -107,11 +107,11 @@ func (p *packer) twin(i int) ([]byte, error) {
 }
 
 func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f render.File, site string) result {
-	if !compressible(f.Path) || p.look && matches(filepath.Join(site, filepath.FromSlash(f.Path)+".gz"), f.Content) {
+	if !compressible(f.Path) || p.look && matches(filepath.Join(site, filepath.FromSlash(f.Path)+".gz"), f.Parts) {
 		return result{}
 	}
-	if len(f.Content) >= piecesFrom || part.level != gzipLevel {
-		twin, err := p.pieces.gzip(part, f.Content)
+	if sizeOf(f.Parts) >= piecesFrom || part.level != gzipLevel {
+		twin, err := p.pieces.gzip(part, f.Parts)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", f.Path, err)
 		}
@@ -119,8 +119,10 @@ func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f render.File, site str
 	}
 	var buf bytes.Buffer
 	w.Reset(&buf)
-	if _, err := w.Write(f.Content); err != nil {
-		return result{err: fmt.Errorf("compressing %s: %w", f.Path, err)}
+	for _, part := range f.Parts {
+		if _, err := w.Write(part); err != nil {
+			return result{err: fmt.Errorf("compressing %s: %w", f.Path, err)}
+		}
 	}
 	if err := w.Close(); err != nil {
 		return result{err: fmt.Errorf("compressing %s: %w", f.Path, err)}
@@ -131,7 +133,7 @@ func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f render.File, site str
 // matches reports whether the compressed twin on disk is of these bytes, by the
 // checksum and the length that gzip keeps at the end (RFC 1952, 2.3.1). Web
 // servers never compare the two, so every generation does.
-func matches(name string, content []byte) bool {
+func matches(name string, content [][]byte) bool {
 	f, err := os.Open(name)
 	if err != nil {
 		return false
@@ -145,6 +147,20 @@ func matches(name string, content []byte) bool {
 	if _, err := f.ReadAt(end[:], info.Size()-8); err != nil {
 		return false
 	}
-	return binary.LittleEndian.Uint32(end[:4]) == crc32.ChecksumIEEE(content) &&
-		binary.LittleEndian.Uint32(end[4:]) == uint32(len(content))
+	return binary.LittleEndian.Uint32(end[4:]) == uint32(sizeOf(content)) &&
+		binary.LittleEndian.Uint32(end[:4]) == checksum(content)
+}
+
+func sizeOf(parts [][]byte) (n int) {
+	for _, part := range parts {
+		n += len(part)
+	}
+	return n
+}
+
+func checksum(parts [][]byte) (crc uint32) {
+	for _, part := range parts {
+		crc = crc32.Update(crc, crc32.IEEETable, part)
+	}
+	return crc
 }

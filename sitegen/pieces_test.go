@@ -58,14 +58,14 @@ func TestPiecesAreOneGzipFile(t *testing.T) {
 	} {
 		for round := range 2 { // the second one from what is kept
 			p.begin()
-			file, err := p.gzip(w, content)
+			file, err := p.gzip(w, [][]byte{content})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(unzip(t, file), content) {
 				t.Errorf("%s, round %d: it comes back changed", name, round)
 			}
-			small, err := p.gzip(best, content)
+			small, err := p.gzip(best, [][]byte{content})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func TestPiecesOfWhatChangedAloneAreMade(t *testing.T) {
 	made := func() (fresh, all int) {
 		p.begin()
 		content := bytes.Join(lines, nil)
-		file, err := p.gzip(w, content)
+		file, err := p.gzip(w, [][]byte{content})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,6 +116,53 @@ func TestPiecesOfWhatChangedAloneAreMade(t *testing.T) {
 	}
 }
 
+// A file in parts is cut where its parts end, and only what changed is made
+// again, with the pieces that have it in their window.
+func TestPiecesOfPartsThatStay(t *testing.T) {
+	w, err := newPieceWriter(gzipLevel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := [][]byte{[]byte("the time\n")}
+	for _, line := range boardFile(600) {
+		parts = append(parts, line, []byte(",\n"))
+	}
+	var p pieces
+	made := func() (fresh, all int) {
+		p.begin()
+		file, err := p.gzip(w, parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(unzip(t, file), bytes.Join(parts, nil)) {
+			t.Fatal("it comes back changed")
+		}
+		for key := range p.now {
+			if _, kept := p.kept[key]; !kept {
+				fresh++
+			}
+		}
+		return fresh, len(p.now)
+	}
+	if fresh, all := made(); fresh != all || all < 20 {
+		t.Errorf("at first %d of %d pieces were made", fresh, all)
+	}
+	for _, step := range []struct {
+		name   string
+		change func()
+	}{
+		{"the first part changed", func() { parts[0] = []byte("another time\n") }},
+		{"a part in the middle changed", func() { parts[501] = []byte("{\"state\":\"down\"}\n") }},
+		{"two parts were exchanged", func() { parts[701], parts[703] = parts[703], parts[701] }},
+		{"a part came at the top", func() { parts = append([][]byte{[]byte("news\n")}, parts...) }},
+	} {
+		step.change()
+		if fresh, all := made(); fresh == 0 || fresh > all/5 {
+			t.Errorf("%s, and %d of %d pieces were made again", step.name, fresh, all)
+		}
+	}
+}
+
 // TestPiecesAreHardlyLarger holds a file of pieces against the same in one go.
 func TestPiecesAreHardlyLarger(t *testing.T) {
 	content := bytes.Join(boardFile(600), nil)
@@ -126,7 +173,7 @@ func TestPiecesAreHardlyLarger(t *testing.T) {
 		}
 		var p pieces
 		p.begin()
-		file, err := p.gzip(w, content)
+		file, err := p.gzip(w, [][]byte{content})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -148,6 +148,7 @@ func (g *Generator) render(in render.Input, log []events.Event) ([]render.File, 
 	if g.opt.Templates != "" {
 		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), g.opt.Templates))
 	}
+	in.Generation = render.Generation(in.Board)
 	pages, err := render.Pages(in, tmpl)
 	if err != nil {
 		return nil, fmt.Errorf("rendering the pages: %w", err)

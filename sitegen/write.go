@@ -44,12 +44,12 @@ func (v *view) write(files []render.File) (r Report, err error) {
 		if compressible(f.Path) {
 			have = append(have, f.Path+".gz")
 		}
-		if check || !v.known.Holds(f.Path, f.Content) {
+		if check || !v.known.Holds(f.Path, f.Parts...) {
 			changed = append(changed, f)
 		}
 	}
 	for i := range files {
-		files[i].Content = nil // held by what is to be written, and by caches
+		files[i].Parts = nil // held by what is to be written, and by caches
 	}
 	slices.Sort(have)
 
@@ -78,10 +78,10 @@ func (v *view) write(files []render.File) (r Report, err error) {
 				return r, err
 			}
 		}
-		if err := batch.Add(f.Path, f.Content, 0o644); err != nil {
+		if err := batch.AddParts(f.Path, f.Parts, 0o644); err != nil {
 			return r, err
 		}
-		changed[i].Content = nil // a process that makes one generation has no more use for it
+		changed[i].Parts = nil // a process that makes one generation has no more use for it
 	}
 
 	old := v.listed

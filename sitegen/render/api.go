@@ -30,18 +30,16 @@ func Data(in Input) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	hosts := make([][]byte, len(b.Hosts))
-	size := 0
-	for i := range b.Hosts {
-		hosts[i] = made[i].fields
-		size += len(hosts[i]) + 4
-	}
 	files := make([]File, 0, 7*len(b.Hosts)+2*len(b.Users)+64)
 	add := func(path string, content []byte) {
-		files = append(files, File{Path: path, Content: content})
+		files = append(files, newFile(path, content))
 	}
 
-	add("api/v1/board.json", apiBoard(in, hosts, size))
+	hosts := make([][]byte, len(made))
+	for i := range made {
+		hosts[i] = made[i].fields
+	}
+	files = append(files, newFile("api/v1/board.json", apiBoard(in, hosts)...))
 	add("api/v1/free.json", apiFree(in))
 	add("api/v1/hosts.json", apiHosts(in))
 	add("api/v1/users.json", apiUsers(in))
@@ -58,7 +56,7 @@ func Data(in Input) ([]File, error) {
 	files = append(files, schemas...)
 	files = append(files, textFiles(in, made)...)
 	files = append(files, textHostFiles(made)...)
-	add("metrics.txt", metricsFile(in, made))
+	files = append(files, newFile("metrics.txt", metricsFile(in, made)...))
 	calendars, err := icsFiles(in, made)
 	if err != nil {
 		return nil, err
@@ -93,6 +91,13 @@ func Generation(b *board.Board) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+func (in *Input) generation() string {
+	if in.Generation != "" {
+		return in.Generation
+	}
+	return Generation(in.Board)
+}
+
 // apiHeader starts a file that belongs to one generation. The next generation
 // is expected one interval later; a reader that finds that moment long past
 // knows that the generator has stopped.
@@ -100,7 +105,7 @@ func apiHeader(in Input, e *apiEnc) {
 	b := in.Board
 	e.open('{')
 	e.int("schema_version", APISchemaVersion)
-	e.str("generation", Generation(b))
+	e.str("generation", in.generation())
 	e.time("generated_at", b.GeneratedAt)
 	e.int64("generated_at_unix", b.GeneratedAt.Unix())
 	e.time("next_generation_expected_at", apiNext(in))
@@ -122,10 +127,10 @@ func (e *apiEnc) end() []byte {
 	return append(e.b, '\n')
 }
 
-// apiBoard is the whole board, one host a line.
-func apiBoard(in Input, hosts [][]byte, size int) []byte {
+// apiBoard is the whole board, one host a line, in parts.
+func apiBoard(in Input, hosts [][]byte) [][]byte {
 	b := in.Board
-	e := &apiEnc{b: make([]byte, 0, size+4096)}
+	e := &apiEnc{}
 	apiHeader(in, e)
 	e.str("title", textFirst(in.Site.Title, "GPU board"))
 	e.strNull("lab", in.Site.Lab)
@@ -136,16 +141,24 @@ func apiBoard(in Input, hosts [][]byte, size int) []byte {
 	apiModels(e, b.Models)
 	apiProblems(e, b.Problems)
 	e.array("hosts")
-	for i, h := range hosts {
-		if i > 0 {
-			e.b = append(e.b, ',')
-		}
-		e.b = append(e.b, '\n', '{')
-		e.b = append(append(e.b, h...), '}')
+	if len(hosts) == 0 {
+		return [][]byte{e.b, []byte("\n]}\n")}
 	}
-	e.b = append(e.b, '\n')
-	e.close(']')
-	return e.end()
+	return apiParts(append(e.b, "\n{"...), hosts, "},\n{", "}\n]}\n")
+}
+
+// apiParts are a file of parts that were made before, with something between
+// them and at the end.
+func apiParts(start []byte, made [][]byte, between, end string) [][]byte {
+	parts := append(make([][]byte, 0, 2*len(made)+1), start)
+	sep := []byte(between)
+	for i, part := range made {
+		if i > 0 {
+			parts = append(parts, sep)
+		}
+		parts = append(parts, part)
+	}
+	return append(parts, []byte(end))
 }
 
 func apiTotals(e *apiEnc, b *board.Board) {

@@ -94,8 +94,8 @@ func TestDataCacheChangesNothing(t *testing.T) {
 		cached.Cache = cache
 		got, want := files(cached), files(in)
 		for i := range want {
-			if string(got[i].Content) != string(want[i].Content) {
-				t.Fatalf("after a change of %s, %s is another with a cache: %s", path, want[i].Path, firstDifference(string(want[i].Content), string(got[i].Content)))
+			if string(got[i].Bytes()) != string(want[i].Bytes()) {
+				t.Fatalf("after a change of %s, %s is another with a cache: %s", path, want[i].Path, firstDifference(string(want[i].Bytes()), string(got[i].Bytes())))
 			}
 		}
 	}
@@ -169,8 +169,8 @@ func TestDataCacheAsTimeGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range want {
-			if string(got[i].Content) != string(want[i].Content) {
-				t.Errorf("step %d, after %s: %s is another with a cache: %s", step, passed, want[i].Path, firstDifference(string(want[i].Content), string(got[i].Content)))
+			if string(got[i].Bytes()) != string(want[i].Bytes()) {
+				t.Errorf("step %d, after %s: %s is another with a cache: %s", step, passed, want[i].Path, firstDifference(string(want[i].Bytes()), string(got[i].Bytes())))
 			}
 		}
 	}

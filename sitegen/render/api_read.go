@@ -106,17 +106,12 @@ func ReadHost(r io.Reader) (*board.Host, []board.Booking, error) {
 func (p *Published) JSON() []byte {
 	b := p.Board
 	hosts := make([][]byte, len(b.Hosts))
-	size := 0
 	for i := range b.Hosts {
 		hosts[i] = apiHostFields(&b.Hosts[i], b.GeneratedAt)
-		size += len(hosts[i]) + 4
-	}
-	doc := apiBoard(Input{Board: b, Site: Site{Title: p.Title, Lab: p.Lab}}, hosts, size)
-	if p.Generation == "" {
-		return doc
 	}
 	// The digest is over more than was read back, so the site's own stands.
-	return bytes.Replace(doc, []byte(Generation(b)), []byte(p.Generation), 1)
+	in := Input{Board: b, Site: Site{Title: p.Title, Lab: p.Lab}, Generation: p.Generation}
+	return bytes.Join(apiBoard(in, hosts), nil)
 }
 
 // HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,

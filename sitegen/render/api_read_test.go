@@ -29,7 +29,7 @@ func published(t testing.TB, in Input, path string) []byte {
 	}
 	for _, f := range files {
 		if f.Path == path {
-			return f.Content
+			return f.Bytes()
 		}
 	}
 	t.Fatalf("there is no %s", path)

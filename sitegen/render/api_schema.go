@@ -24,7 +24,7 @@ func apiSchemas() ([]File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading schema %s: %w", entry.Name(), err)
 		}
-		files = append(files, File{Path: "api/v1/schema/" + entry.Name(), Content: content})
+		files = append(files, newFile("api/v1/schema/"+entry.Name(), content))
 	}
-	return append(files, File{Path: "api/v1/schema/snapshot.json", Content: snapshot.SchemaJSON()}), nil
+	return append(files, newFile("api/v1/schema/snapshot.json", snapshot.SchemaJSON())), nil
 }

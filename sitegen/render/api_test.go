@@ -34,7 +34,7 @@ func apiData(t testing.TB, in Input) map[string][]byte {
 		if f.Path != path.Clean(f.Path) || strings.HasPrefix(f.Path, "/") || strings.HasPrefix(f.Path, "..") {
 			t.Errorf("%q is not a path within the site", f.Path)
 		}
-		byPath[f.Path] = f.Content
+		byPath[f.Path] = f.Bytes()
 	}
 	return byPath
 }
@@ -277,7 +277,7 @@ func TestDataIsDeterministic(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range want {
-			if got[i].Path != want[i].Path || !bytes.Equal(got[i].Content, want[i].Content) {
+			if got[i].Path != want[i].Path || !bytes.Equal(got[i].Bytes(), want[i].Bytes()) {
 				t.Fatalf("%s differs between two runs", want[i].Path)
 			}
 		}
@@ -362,7 +362,7 @@ func BenchmarkData(b *testing.B) {
 				}
 				size = 0
 				for _, f := range files {
-					size += int64(len(f.Content))
+					size += int64(len(f.Bytes()))
 				}
 			}
 			b.SetBytes(size)

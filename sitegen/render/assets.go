@@ -20,7 +20,7 @@ func readAssets(tmpl fs.FS) (assets, error) {
 	var a assets
 	hashed := func(ext string, content []byte) {
 		sum := sha256.Sum256(content)
-		a.files = append(a.files, File{Path: "assets/board." + hex.EncodeToString(sum[:6]) + "." + ext, Content: content})
+		a.files = append(a.files, newFile("assets/board."+hex.EncodeToString(sum[:6])+"."+ext, content))
 	}
 	css, err := fs.ReadFile(tmpl, "board.css")
 	if err != nil {
@@ -37,7 +37,7 @@ func readAssets(tmpl fs.FS) (assets, error) {
 		if err != nil {
 			return a, fmt.Errorf("reading templates: %w", err)
 		}
-		a.files = append(a.files, File{Path: name, Content: b})
+		a.files = append(a.files, newFile(name, b))
 	}
 	a.css, a.js = a.files[0].Path, a.files[1].Path
 	return a, nil

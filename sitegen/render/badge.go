@@ -14,7 +14,7 @@ import (
 // own, so they work as an image anywhere.
 func badgeFiles(in Input) []File {
 	b := in.Board
-	files := []File{{Path: "badges/free.svg", Content: badge("free GPUs", b.Totals.Free(), b.Totals.GPUs)}}
+	files := []File{newFile("badges/free.svg", badge("free GPUs", b.Totals.Free(), b.Totals.GPUs))}
 	total, free := map[string]int{}, map[string]int{}
 	for i := range b.Models {
 		total[b.Models[i].Name] += b.Models[i].Total
@@ -27,7 +27,7 @@ func badgeFiles(in Input) []File {
 			continue
 		}
 		taken[slug] = true
-		files = append(files, File{Path: "badges/free-" + slug + ".svg", Content: badge("free "+name, free[name], total[name])})
+		files = append(files, newFile("badges/free-"+slug+".svg", badge("free "+name, free[name], total[name])))
 	}
 	return files
 }

@@ -82,7 +82,7 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, f.Content, 0o644); err != nil {
+		if err := os.WriteFile(path, f.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,39 +21,20 @@ import (
 // A reading that is not known is null in all of them.
 func compatFiles(in Input, made []*hostData) []File {
 	b := in.Board
-	states, nodes, cluster, info := &apiEnc{}, &apiEnc{}, &apiEnc{}, &apiEnc{}
-	var sizes [4]int
-	for _, d := range made {
-		for i, part := range [][]byte{d.states, d.node, d.agent, d.info} {
-			sizes[i] += len(part) + 1
-		}
-	}
-	for i, e := range []*apiEnc{states, nodes, cluster, info} {
-		e.b = make([]byte, 0, sizes[i]+64)
-	}
-	info.open('{')
-	states.open('{')
-	nodes.open('{')
-	nodes.array("Nodes")
-	cluster.open('[')
+	states, nodes, cluster, info := make([][]byte, len(made)), make([][]byte, len(made)), make([][]byte, len(made)), make([][]byte, len(made))
 	files := make([]File, 0, 2*len(made)+4)
 	for i, d := range made {
 		name := b.Hosts[i].Name
-		states.raw(d.states)
-		nodes.raw(d.node)
-		info.raw(d.info)
-		cluster.raw(d.agent)
+		states[i], nodes[i], cluster[i], info[i] = d.states, d.node, d.agent, d.info
 		files = append(files,
-			File{Path: "states/" + name + "/index.json", Content: d.stateFile},
-			File{Path: "compat/gpu_status/" + name + ".json", Content: d.agentFile})
+			newFile("states/"+name+"/index.json", d.stateFile),
+			newFile("compat/gpu_status/"+name+".json", d.agentFile))
 	}
-	nodes.close(']')
-	cluster.close(']')
 	return append(files,
-		File{Path: "states/index.json", Content: states.end()},
-		File{Path: "compat/gpu_info.json", Content: info.end()},
-		File{Path: "compat/get-status.json", Content: nodes.end()},
-		File{Path: "compat/cluster_status.json", Content: append(cluster.b, '\n')})
+		newFile("states/index.json", apiParts([]byte("{"), states, ",", "}\n")...),
+		newFile("compat/gpu_info.json", apiParts([]byte("{"), info, ",", "}\n")...),
+		newFile("compat/get-status.json", apiParts([]byte(`{"Nodes":[`), nodes, ",", "]}\n")...),
+		newFile("compat/cluster_status.json", apiParts([]byte("["), cluster, ",", "]\n")...))
 }
 
 func compatZone(zone *time.Location) *time.Location {

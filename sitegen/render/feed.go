@@ -82,7 +82,7 @@ func Feed(in Input, log []events.Event) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("writing the feed: %w", err)
 	}
-	return File{Path: "feed.atom", Content: append([]byte(xml.Header), append(body, '\n')...)}, nil
+	return newFile("feed.atom", append([]byte(xml.Header), append(body, '\n')...)), nil
 }
 
 // feedID makes a name-based UUID: Atom wants an IRI that never changes, and a

@@ -64,7 +64,7 @@ func (v *view) makeHelp(set *press, files fs.FS, pages []docs.Page) (*help, erro
 		if err := set.execute(&out, name, data); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		made.files = append(made.files, File{Path: path, Content: bytes.Clone(out.Bytes())})
+		made.files = append(made.files, newFile(path, bytes.Clone(out.Bytes())))
 		return nil
 	}
 	titles := map[string]string{}

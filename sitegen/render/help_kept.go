@@ -57,7 +57,7 @@ func (k *Kept) keep(style [32]byte, made *help) error {
 // differs says that they are damaged, or not what would be made now.
 func (k *Kept) seal(style [32]byte, payload []byte) [sha256.Size]byte {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "help 1 %q %x\n", k.Program, style)
+	fmt.Fprintf(sum, "help 2 %q %x\n", k.Program, style)
 	sum.Write(payload)
 	return [sha256.Size]byte(sum.Sum(nil))
 }

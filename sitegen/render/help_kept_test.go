@@ -25,7 +25,7 @@ func TestHelpIsKept(t *testing.T) {
 	if !first.Made {
 		t.Fatal("nothing was kept")
 	}
-	same := func(a, b File) bool { return a.Path == b.Path && bytes.Equal(a.Content, b.Content) }
+	same := func(a, b File) bool { return a.Path == b.Path && bytes.Equal(a.Bytes(), b.Bytes()) }
 	again := &Kept{Program: "one", Data: first.Data}
 	if got := run(in, again); again.Made || !slices.EqualFunc(got, fresh, same) {
 		t.Errorf("made anew: %t; or the site is another one", again.Made)
@@ -52,7 +52,7 @@ func TestHelpIsKept(t *testing.T) {
 	}
 	style := [32]byte{1}
 	small := &Kept{Program: "one"}
-	if err := small.keep(style, &help{files: []File{{"help/x/index.html", []byte("<p>words")}}, codes: map[string]string{"a": "b"}}); err != nil {
+	if err := small.keep(style, &help{files: []File{{"help/x/index.html", [][]byte{[]byte("<p>words")}}}, codes: map[string]string{"a": "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	if small.open(style) == nil || small.open([32]byte{2}) != nil {

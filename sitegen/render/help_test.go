@@ -148,7 +148,7 @@ func TestHelpIsMadeOnce(t *testing.T) {
 	}
 	in.Help = false
 	for _, f := range pages(t, in) {
-		if strings.HasPrefix(f.Path, "help/") || bytes.Contains(f.Content, []byte("help/index.html")) {
+		if strings.HasPrefix(f.Path, "help/") || bytes.Contains(f.Bytes(), []byte("help/index.html")) {
 			t.Errorf("%s, and this site has no help", f.Path)
 		}
 	}
@@ -157,7 +157,7 @@ func TestHelpIsMadeOnce(t *testing.T) {
 func fileAt(files []File, path string) []byte {
 	for _, f := range files {
 		if f.Path == path {
-			return f.Content
+			return f.Bytes()
 		}
 	}
 	return nil
@@ -182,7 +182,7 @@ func TestCodesLeadToTheHelp(t *testing.T) {
 		"bookings/index.html":     {"booking:date": "../help/troubleshooting/index.html#code-booking-date"},
 	} {
 		got := map[string]string{}
-		for _, n := range elements(parse(t, File{Content: fileAt(files, path)})) {
+		for _, n := range elements(parse(t, newFile("", fileAt(files, path)))) {
 			if n.Data != "code" || n.Parent.Data != "li" {
 				continue
 			}

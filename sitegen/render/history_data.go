@@ -36,20 +36,20 @@ func historyFiles(in Input) []File {
 			before = hostJSON{of: now, all: all, content: apiHostHistory(h.Name, &now, all)}
 		}
 		made[h.Name] = before
-		files = append(files, File{Path: "api/v1/hosts/" + h.Name + "/history.json", Content: before.content})
+		files = append(files, newFile("api/v1/hosts/"+h.Name+"/history.json", before.content))
 	}
 	in.Cache.json = made
 	if f := in.History.Fleet; f != nil {
 		if old := in.Cache.past; old.of != f || old.site != in.Site {
 			in.Cache.past = fleetFiles{f, in.Site, []File{
-				{Path: "api/v1/history/users.json", Content: apiPastUsers(in, f)},
-				{Path: "api/v1/history/hosts.json", Content: apiPastHosts(in, f)},
-				{Path: "api/v1/history/users.csv", Content: csvUsers(in, f)},
-				{Path: "api/v1/history/hosts.csv", Content: csvHosts(in, f)},
+				newFile("api/v1/history/users.json", apiPastUsers(in, f)),
+				newFile("api/v1/history/hosts.json", apiPastHosts(in, f)),
+				newFile("api/v1/history/users.csv", csvUsers(in, f)),
+				newFile("api/v1/history/hosts.csv", csvHosts(in, f)),
 			}}
 		}
 		files = append(files, in.Cache.past.files...)
-		files = append(files, File{Path: "api/v1/history/fleet.json", Content: apiPastFleet(in, f)})
+		files = append(files, newFile("api/v1/history/fleet.json", apiPastFleet(in, f)))
 	}
 	return files
 }

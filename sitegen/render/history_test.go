@@ -156,12 +156,12 @@ func TestPastOfAHost(t *testing.T) {
 	for hosts, want := range map[int]int{pastHosts + 1: 4 * 4, denseHosts + 1: 4} {
 		many := remembered(thin(bigFleet(hosts)))
 		page := fileOf(t, pages(t, many), "hosts/"+many.Board.Hosts[0].Name+"/history/index.html")
-		if n := strings.Count(string(page.Content), `<svg class="ch`); n != want {
+		if n := strings.Count(string(page.Bytes()), `<svg class="ch`); n != want {
 			t.Errorf("%d charts of one of %d hosts, want %d", n, hosts, want)
 		}
 	}
 	gpu := in.History.Hosts["atlas"].Spans[0].GPUs[pastKey(&in.Board.Hosts[0].GPUs[0])]
-	numbers := string(fileOf(t, files, "hosts/atlas/history/index.html").Content)
+	numbers := string(fileOf(t, files, "hosts/atlas/history/index.html").Bytes())
 	for _, v := range []int16{gpu[PastUtilization][0], gpu[PastUtilization][95]} {
 		if !strings.Contains(numbers, "<td>"+strconv.Itoa(int(v))) {
 			t.Errorf("%d is not among the numbers", v)
@@ -255,7 +255,7 @@ func TestHostileNamesInThePast(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			if strings.HasPrefix(f.Path, "api/v1/history/") && strings.HasSuffix(f.Path, ".json") && !json.Valid(f.Content) {
+			if strings.HasPrefix(f.Path, "api/v1/history/") && strings.HasSuffix(f.Path, ".json") && !json.Valid(f.Bytes()) {
 				t.Errorf("%.60q breaks %s", x, f.Path)
 			}
 		}
@@ -301,7 +301,7 @@ func TestFormulasInCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"api/v1/history/users.csv", "api/v1/history/hosts.csv"} {
-		lines, err := csv.NewReader(bytes.NewReader(fileOf(t, data, path).Content)).ReadAll()
+		lines, err := csv.NewReader(bytes.NewReader(fileOf(t, data, path).Bytes())).ReadAll()
 		if err != nil || len(lines) < 10 {
 			t.Fatalf("%s: %d lines, %v", path, len(lines), err)
 		}
@@ -442,17 +442,17 @@ func TestCachedPastIsTheSame(t *testing.T) {
 	next.History = &History{Hosts: map[string]*HostPast{"atlas": &charts}, Fleet: in.History.Fleet}
 	charts.Spans[0].Coverage = 0.5
 	second := fileOf(t, pages(t, next), "hosts/atlas/index.html")
-	if bytes.Equal(first.Content, second.Content) || !strings.Contains(textOf(parse(t, second)), "seen 50 %") {
+	if bytes.Equal(first.Bytes(), second.Bytes()) || !strings.Contains(textOf(parse(t, second)), "seen 50 %") {
 		t.Error("new charts are not on the page")
 	}
 	next.Cache = nil
-	if fresh := fileOf(t, pages(t, next), "hosts/atlas/index.html"); !bytes.Equal(fresh.Content, second.Content) {
+	if fresh := fileOf(t, pages(t, next), "hosts/atlas/index.html"); !bytes.Equal(fresh.Bytes(), second.Bytes()) {
 		t.Error("the cache makes another page")
 	}
 	b := *in.Board
 	b.Bookings = append(slices.Clone(b.Bookings), *booked("atlas", []int{6}, "eva", fleetNow.Add(-5*time.Hour), fleetNow, ""))
 	next.Board, next.Cache = &b, in.Cache
-	if third := fileOf(t, pages(t, next), "hosts/atlas/index.html"); bytes.Equal(third.Content, second.Content) {
+	if third := fileOf(t, pages(t, next), "hosts/atlas/index.html"); bytes.Equal(third.Bytes(), second.Bytes()) {
 		t.Error("a booking is not behind the curve")
 	}
 }

@@ -25,7 +25,7 @@ func icsFiles(in Input, made []*hostData) ([]File, error) {
 	}
 	files := slices.Grow(slices.Clone(shared), len(made))
 	for _, d := range made {
-		files = append(files, File{Path: "hosts/" + d.host.Name + ".ics", Content: d.calendar})
+		files = append(files, newFile("hosts/"+d.host.Name+".ics", d.calendar))
 	}
 	return files, nil
 }
@@ -72,7 +72,7 @@ func icsShared(in Input) ([]File, error) {
 		if err != nil {
 			return fmt.Errorf("writing %s: %w", path, err)
 		}
-		files = append(files, File{Path: path, Content: content})
+		files = append(files, newFile(path, content))
 		return nil
 	}
 	if err := add("bookings.ics", title+": bookings", all); err != nil {

@@ -16,7 +16,7 @@ import (
 // metrics of its own), base units only, and neither pids nor programs, which
 // would make a new series of every job. What is not known has no sample.
 // The same file may be dropped in node_exporter's textfile directory.
-func metricsFile(in Input, made []*hostData) []byte {
+func metricsFile(in Input, made []*hostData) [][]byte {
 	m := &metricsSet{families: map[string]*metricsFamily{}}
 	b := in.Board
 	m.add("gpuboard_build_info", "The generator, by its version.", 1, "version", in.Site.Version)
@@ -25,20 +25,46 @@ func metricsFile(in Input, made []*hostData) []byte {
 	m.models(b)
 	m.users(b)
 	m.problems(healthProblems(in))
+	for name, f := range metricsOfHosts(in.Cache, made) {
+		m.family(name, f.help).hosts = f.samples
+	}
 	for i := range b.Hosts {
-		for _, part := range made[i].metrics {
-			f := m.family(part.name, part.help)
-			f.hosts = append(f.hosts, part.samples)
-		}
 		m.idle(&b.Hosts[i])
 	}
-	return m.bytes()
+	return m.parts()
+}
+
+// hostMetrics are the families of all hosts, as long as none has news.
+type hostMetrics struct {
+	made     []*hostData
+	families map[string]*metricsFamily
+}
+
+// metricsOfHosts puts together what stands of each host under a name. c may be nil.
+func metricsOfHosts(c *Cache, made []*hostData) map[string]*metricsFamily {
+	if c != nil && c.metrics.families != nil && slices.Equal(c.metrics.made, made) {
+		return c.metrics.families
+	}
+	m := &metricsSet{families: map[string]*metricsFamily{}}
+	for _, d := range made {
+		for _, part := range d.metrics {
+			f := m.family(part.name, part.help)
+			if f.samples == nil {
+				f.samples = make([]byte, 0, len(made)*(len(part.samples)+16))
+			}
+			f.samples = append(f.samples, part.samples...)
+		}
+	}
+	if c != nil {
+		c.metrics = hostMetrics{made, m.families}
+	}
+	return m.families
 }
 
 type metricsFamily struct {
 	name, help string
 	samples    []byte
-	hosts      [][]byte // samples of hosts, kept from before
+	hosts      []byte // samples of hosts, kept from before
 }
 
 type metricsSet struct {
@@ -87,24 +113,14 @@ func metricsLabel(s string) string {
 	return s
 }
 
-func (m *metricsSet) bytes() []byte {
-	size := 0
-	for _, f := range m.families {
-		size += len(f.samples) + 256
-		for _, part := range f.hosts {
-			size += len(part)
-		}
-	}
-	out := make([]byte, 0, size)
+func (m *metricsSet) parts() [][]byte {
+	parts := make([][]byte, 0, 2*len(m.families))
 	for _, name := range apiKeys(m.families) {
 		f := m.families[name]
-		out = fmt.Appendf(out, "# HELP %s %s\n# TYPE %s gauge\n", name, f.help, name)
-		out = append(out, f.samples...)
-		for _, part := range f.hosts {
-			out = append(out, part...)
-		}
+		head := fmt.Appendf(nil, "# HELP %s %s\n# TYPE %s gauge\n", name, f.help, name)
+		parts = append(parts, append(head, f.samples...), f.hosts)
 	}
-	return out
+	return parts
 }
 
 func (m *metricsSet) totals(b *board.Board) {

@@ -45,14 +45,14 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 	}
 	b := in.Board
 	files := slices.Grow(a.files, len(b.Hosts)+len(v.people)+7)
-	files = append(files, File{Path: "book/capabilities.json", Content: []byte(capabilities)})
+	files = append(files, newFile("book/capabilities.json", []byte(capabilities)))
 	var out bytes.Buffer
 	before := v.in.Cache.pages
 	v.in.Cache.pages = make(map[string]renderedPage, len(before))
 	render := func(path, name string, data any) error {
 		if old, ok := before[path]; ok && reflect.DeepEqual(old.data, data) {
 			v.in.Cache.pages[path] = old
-			files = append(files, File{Path: path, Content: old.content})
+			files = append(files, newFile(path, old.content))
 			return nil
 		}
 		out.Reset()
@@ -61,7 +61,7 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		}
 		made := renderedPage{data, bytes.Clone(out.Bytes())}
 		v.in.Cache.pages[path] = made
-		files = append(files, File{Path: path, Content: made.content})
+		files = append(files, newFile(path, made.content))
 		return nil
 	}
 
@@ -73,9 +73,9 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		return nil, err
 	}
 	for i := range b.Hosts {
-		files = append(files, File{Path: "hosts/" + b.Hosts[i].Name + "/index.html", Content: done[i].page})
+		files = append(files, newFile("hosts/"+b.Hosts[i].Name+"/index.html", done[i].page...))
 		if done[i].beside != nil {
-			files = append(files, File{Path: "hosts/" + b.Hosts[i].Name + "/history/index.html", Content: done[i].beside})
+			files = append(files, newFile("hosts/"+b.Hosts[i].Name+"/history/index.html", done[i].beside...))
 		}
 	}
 	for _, u := range v.userPages() {
@@ -106,7 +106,7 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		}
 	}
 	last := &files[len(files)-1]
-	last.Content = splice(last.Content, index.cards)
+	last.Parts = splice(last.Parts[0], index.cards...)
 	return files, nil
 }
 
@@ -155,7 +155,7 @@ func parsePages(tmpl fs.FS, w *words) (*press, error) {
 // newView gathers who has a page: everybody among the board's users and in its
 // bookings, which is everybody who has a calendar.
 func newView(in Input, w *words, a assets) *view {
-	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}, generation: Generation(in.Board), due: dueBookings(in.Board)}
+	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}, generation: in.generation(), due: dueBookings(in.Board)}
 	person := func(name string) {
 		if name != "" && v.people[name] == "" {
 			v.people[name] = UserPath(name)

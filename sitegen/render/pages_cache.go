@@ -30,6 +30,7 @@ type Cache struct {
 
 	calendars sharedCalendars
 	past      fleetFiles
+	metrics   hostMetrics
 }
 
 // renderedPage is a page and what it was made from.
@@ -49,10 +50,10 @@ type rendered struct {
 	shared bool      // an id of its rows was taken by another host
 	view   *hostView // for the front page
 	card   []byte
-	page   []byte
+	page   [][]byte
 	past   pastInput
 	charts []byte
-	beside []byte // the page of all charts
+	beside [][]byte // the page of all charts
 }
 
 // styleOf is a digest of what all hosts' cards share: the templates, the site's
@@ -85,7 +86,7 @@ func (v *view) templates(tmpl fs.FS) (*press, error) {
 	if err != nil {
 		return nil, err
 	}
-	*c = Cache{style: v.style, set: set, first: c.first, alike: c.alike, json: c.json, data: c.data, calendars: c.calendars, past: c.past}
+	*c = Cache{style: v.style, set: set, first: c.first, alike: c.alike, json: c.json, data: c.data, calendars: c.calendars, past: c.past, metrics: c.metrics}
 	return set, nil
 }
 
@@ -144,7 +145,8 @@ func (v *view) renderHost(set *press, h, alike *board.Host, before *rendered, ou
 	if err != nil {
 		return nil, err
 	}
-	if now.page, err = execute("host.html", page); err != nil {
+	frame, err := execute("host.html", page)
+	if err != nil {
 		return nil, err
 	}
 	if before != nil && now.past.same(&before.past) {
@@ -152,8 +154,9 @@ func (v *view) renderHost(set *press, h, alike *board.Host, before *rendered, ou
 	} else if err := v.renderPast(now, page, execute); err != nil {
 		return nil, err
 	}
+	now.page = [][]byte{frame}
 	if page.Charts {
-		now.page = splice(now.page, [][]byte{now.charts})
+		now.page = splice(frame, now.charts)
 	}
 	return now, nil
 }
@@ -194,22 +197,18 @@ func wholeUnits(d time.Duration) time.Duration {
 	return d.Truncate(time.Second)
 }
 
-// splice puts each host's card where the front page left a slot for it. A slot
-// cannot come from anywhere else: text never becomes a tag.
-func splice(frame []byte, cards [][]byte) []byte {
+// splice returns the parts of a page: each card comes where the page left a slot
+// for it. A slot cannot come from anywhere else: text never becomes a tag.
+func splice(frame []byte, cards ...[]byte) [][]byte {
 	slot := []byte("<slot></slot>")
-	size := len(frame)
-	for _, c := range cards {
-		size += len(c)
-	}
-	out := make([]byte, 0, size)
+	parts := make([][]byte, 0, 2*len(cards)+1)
 	for _, c := range cards {
 		before, after, found := bytes.Cut(frame, slot)
 		if !found {
 			break
 		}
-		out = append(append(out, before...), c...)
+		parts = append(parts, before, c)
 		frame = after
 	}
-	return append(out, frame...)
+	return append(parts, frame)
 }

@@ -15,15 +15,15 @@ import (
 func TestBudgets(t *testing.T) {
 	for hosts, limit := range map[int]int{4: 10 << 10, 40: 30 << 10, 100: 60 << 10, 1000: 200 << 10} {
 		files := pages(t, bigFleet(hosts))
-		if n := zipped(t, files[len(files)-1].Content); n > limit {
+		if n := zipped(t, files[len(files)-1].Bytes()); n > limit {
 			t.Errorf("the front page of %d hosts is %d KiB gzipped, and %d KiB is the most", hosts, n>>10, limit>>10)
 		} else {
-			t.Logf("%d hosts: %.1f KiB gzipped, %d KiB plain", hosts, float64(n)/1024, len(files[len(files)-1].Content)>>10)
+			t.Logf("%d hosts: %.1f KiB gzipped, %d KiB plain", hosts, float64(n)/1024, len(files[len(files)-1].Bytes())>>10)
 		}
 	}
 	for _, f := range pages(t, testFleet()) {
 		if strings.HasPrefix(f.Path, "assets/") {
-			if n := zipped(t, f.Content); n > 10<<10 {
+			if n := zipped(t, f.Bytes()); n > 10<<10 {
 				t.Errorf("%s is %d bytes gzipped", f.Path, n)
 			}
 		}
@@ -52,7 +52,7 @@ func TestCacheChangesNothing(t *testing.T) {
 		in.Cache = cache
 		byPath := map[string]string{}
 		for _, f := range pages(t, in) {
-			byPath[f.Path] = string(f.Content)
+			byPath[f.Path] = string(f.Bytes())
 		}
 		return byPath
 	}
@@ -60,8 +60,8 @@ func TestCacheChangesNothing(t *testing.T) {
 		t.Helper()
 		got := render(in)
 		for _, f := range pages(t, in) {
-			if got[f.Path] != string(f.Content) {
-				t.Errorf("%s: %s differs with a cache: %s", name, f.Path, firstDifference(string(f.Content), got[f.Path]))
+			if got[f.Path] != string(f.Bytes()) {
+				t.Errorf("%s: %s differs with a cache: %s", name, f.Path, firstDifference(string(f.Bytes()), got[f.Path]))
 			}
 		}
 	}

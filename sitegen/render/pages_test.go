@@ -35,7 +35,7 @@ func fleets() map[string]Input {
 
 func parse(t testing.TB, f File) *html.Node {
 	t.Helper()
-	doc, err := html.Parse(bytes.NewReader(f.Content))
+	doc, err := html.Parse(bytes.NewReader(f.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestHostPageIgnoresTheMoment(t *testing.T) {
 	after.Board.GeneratedAt = after.Board.GeneratedAt.Add(40 * time.Second)
 	a, b := pages(t, before), pages(t, after)
 	for i := range a {
-		same := bytes.Equal(a[i].Content, b[i].Content)
+		same := bytes.Equal(a[i].Bytes(), b[i].Bytes())
 		moves := slices.Contains([]string{"index.html", "kiosk/index.html", "bookings/index.html"}, a[i].Path)
 		if same == moves {
 			t.Errorf("%s: the same bytes 40 s later: %t", a[i].Path, same)

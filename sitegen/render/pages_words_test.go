@@ -216,7 +216,7 @@ func TestWordsStandInTheTemplatesAlone(t *testing.T) {
 	}
 	for path, content := range bookForms(t, tmpl) {
 		kinds["book "+path] = true
-		latinWords(t, path, parse(t, File{Content: content}))
+		latinWords(t, path, parse(t, newFile("", content)))
 	}
 	for _, kind := range []string{"index.html", "hosts", "users", "bookings", "history", "about", "kiosk", "book", "book form", "book home"} {
 		if !kinds[kind] {

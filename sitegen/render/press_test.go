@@ -49,8 +49,8 @@ func TestPressIsHTMLTemplate(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range plain {
-				if !bytes.Equal(pressed[i].Content, plain[i].Content) {
-					t.Errorf("%s differs: %s", plain[i].Path, firstDifference(string(pressed[i].Content), string(plain[i].Content)))
+				if !bytes.Equal(pressed[i].Bytes(), plain[i].Bytes()) {
+					t.Errorf("%s differs: %s", plain[i].Path, firstDifference(string(pressed[i].Bytes()), string(plain[i].Bytes())))
 				}
 			}
 		})
@@ -201,7 +201,7 @@ func TestOverlaidTemplatesArePressed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(fileOf(t, files, "index.html").Content, []byte(`<section title="`)) {
+	if !bytes.Contains(fileOf(t, files, "index.html").Bytes(), []byte(`<section title="`)) {
 		t.Error("the site's own template is not used")
 	}
 	for key, s := range in.Cache.set.sheets {

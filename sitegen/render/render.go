@@ -3,6 +3,7 @@
 package render
 
 import (
+	"bytes"
 	"time"
 
 	"gpuboard/board"
@@ -12,6 +13,8 @@ import (
 type Input struct {
 	Board *board.Board
 	Site  Site
+	// Generation is the board's [Generation], "" to make it.
+	Generation string
 	// Notice is the Markdown of notice.md, "" for none.
 	Notice string
 	// HostNotes is the Markdown of hosts/<h>.md by host name.
@@ -49,6 +52,18 @@ type Site struct {
 
 // A File is one file of the site.
 type File struct {
-	Path    string // slash-separated, relative to the site
-	Content []byte
+	Path string // slash-separated, relative to the site
+	// Parts are the content, one after the other. Many of them are kept and shared,
+	// so nobody may change them.
+	Parts [][]byte
+}
+
+func newFile(path string, parts ...[]byte) File { return File{path, parts} }
+
+// Bytes is the content in one.
+func (f File) Bytes() []byte {
+	if len(f.Parts) == 1 {
+		return f.Parts[0]
+	}
+	return bytes.Join(f.Parts, nil)
 }

@@ -31,31 +31,55 @@ type TextOptions struct {
 // say, whatever the board holds, and no byte of it is a control character but
 // the line feeds and, with Color, the colours. It returns the writer's error.
 func Status(w io.Writer, b *board.Board, opt TextOptions) error {
-	_, err := w.Write(statusText(b, opt, nil))
-	return err
+	for _, part := range statusText(b, opt, nil).parts {
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// statusText is the same; of hosts in kept, what was written before is taken if
-// it still holds.
-func statusText(b *board.Board, opt TextOptions, kept []*textKept) []byte {
+// statusText is the same as a page in parts; of hosts in kept, what was written
+// before is taken if it still holds.
+func statusText(b *board.Board, opt TextOptions, kept []*textKept) *textPage {
 	t := newTextPage(b, opt)
 	t.kept = kept
-	size := 0
-	for _, k := range kept {
-		size += len(k.text) + len(k.text)/64 // some grow
-	}
-	t.buf.Grow(size + 4096)
 	if opt.Detail {
 		t.detail()
 	} else {
 		t.table()
 	}
-	return t.buf.Bytes()
+	t.part()
+	return t
+}
+
+// part ends a part of a text.
+func (t *textPage) part() {
+	if t.buf.Len() > 0 {
+		t.add(t.made())
+	}
+}
+
+// made takes what was written, with colours and without.
+func (t *textPage) made() (text, plain []byte) {
+	text = bytes.Clone(t.buf.Bytes())
+	t.buf.Reset()
+	if t.opt.Detail && t.kept != nil {
+		// The boxes are the longest text of a site; taking the colours out is much
+		// cheaper than drawing them twice.
+		plain = textWithoutColor(text)
+	}
+	return text, plain
+}
+
+func (t *textPage) add(text, plain []byte) {
+	t.parts, t.plain = append(t.parts, text), append(t.plain, plain)
 }
 
 // textKept is what a text says of one host, as of a generation.
 type textKept struct {
 	text      []byte
+	plain     []byte // without colours, of the texts with boxes
 	at, until time.Time
 	layout    string // the widths of the columns, and what else the whole board decides
 }
@@ -66,15 +90,17 @@ func (t *textPage) each(i int, layout string, write func()) {
 		write()
 		return
 	}
+	t.part()
 	k, now := t.kept[i], t.b.GeneratedAt
 	if k.text != nil && k.layout == layout && !now.Before(k.at) && (now.Equal(k.at) || k.until.IsZero() || now.Before(k.until)) {
-		t.buf.Write(k.text)
+		t.add(k.text, k.plain)
 		return
 	}
-	from := t.buf.Len()
 	t.until = time.Time{}
 	write()
-	*k = textKept{bytes.Clone(t.buf.Bytes()[from:]), now, t.until, layout}
+	text, plain := t.made()
+	*k = textKept{text, plain, now, t.until, layout}
+	t.add(text, plain)
 }
 
 // textFiles are the views for curl: status in ASCII, detail with boxes, and
@@ -94,12 +120,13 @@ func textFiles(in Input, made []*hostData) []File {
 		for i := range made {
 			kept[i] = &made[i].texts[n]
 		}
-		files = append(files, File{Path: v.path, Content: statusText(in.Board, v.opt, kept)})
+		text := statusText(in.Board, v.opt, kept)
+		files = append(files, newFile(v.path, text.parts...))
+		if v.opt.Detail {
+			files = append(files, newFile("detail.txt", text.plain...))
+		}
 	}
-	// The boxes are the longest text of a site; taking the colours out is much
-	// cheaper than drawing them twice.
-	plain := textWithoutColor(files[len(files)-1].Content)
-	return append(files, File{Path: "detail.txt", Content: plain})
+	return files
 }
 
 // textWithoutColor removes what paint put in. Nothing else in a text begins
@@ -124,6 +151,8 @@ func textWithoutColor(s []byte) []byte {
 type textPage struct {
 	b     *board.Board
 	opt   TextOptions
+	parts [][]byte // that are done
+	plain [][]byte // the same without colours
 	buf   bytes.Buffer
 	width int
 	kept  []*textKept // of the hosts, in the board's order; nil for none

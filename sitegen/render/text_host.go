@@ -15,8 +15,8 @@ func textHostFiles(made []*hostData) []File {
 	files := make([]File, 0, 2*len(made))
 	for _, d := range made {
 		files = append(files,
-			File{Path: "hosts/" + d.host.Name + "/status.ansi", Content: d.colored},
-			File{Path: "hosts/" + d.host.Name + "/status.txt", Content: d.plain})
+			newFile("hosts/"+d.host.Name+"/status.ansi", d.colored),
+			newFile("hosts/"+d.host.Name+"/status.txt", d.plain))
 	}
 	return files
 }

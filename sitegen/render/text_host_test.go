@@ -16,7 +16,7 @@ func textHosts(in Input) map[string]string {
 		panic(err)
 	}
 	for _, f := range textHostFiles(made) {
-		all[f.Path] = string(f.Content)
+		all[f.Path] = string(f.Bytes())
 	}
 	return all
 }
