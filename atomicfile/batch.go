@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"sort"
 )
 
@@ -22,10 +23,10 @@ type Batch struct {
 	Written, Skipped int
 
 	root    *os.Root
-	folder  folder  // the directory in which the last file was
-	spares  *spares // nil without
-	known   *Known  // nil without
-	trust   bool    // see Trust
+	folders []*folder // in which files were of late, the last one first
+	spares  *spares   // nil without
+	known   *Known    // nil without
+	trust   bool      // see Trust
 	staged  []staged
 	removed []string
 	made    map[string]bool // directories that are there
@@ -128,20 +129,32 @@ type folder struct {
 	fd   *os.File // the same, for what os.Root cannot do
 }
 
-// within opens a directory of the batch, and closes the one before it.
+// openFolders is how many are kept open: what belongs together may lie in several.
+const openFolders = 8
+
+// within opens a directory of the batch, and closes the one that was needed
+// longest ago.
 func (b *Batch) within(rel string) (*folder, error) {
-	if b.folder.root != nil && b.folder.rel == rel {
-		return &b.folder, nil
+	for i, f := range b.folders {
+		if f.rel == rel {
+			copy(b.folders[1:], b.folders[:i])
+			b.folders[0] = f
+			return f, nil
+		}
 	}
-	if err := b.folder.close(); err != nil {
-		return nil, err
+	if last := len(b.folders) - 1; last+1 == openFolders {
+		if err := b.folders[last].close(); err != nil {
+			return nil, err
+		}
+		b.folders = b.folders[:last]
 	}
 	root, err := b.root.OpenRoot(rel)
 	if err != nil {
 		return nil, err
 	}
-	b.folder = folder{rel: rel, root: root}
-	return &b.folder, nil
+	f := &folder{rel: rel, root: root}
+	b.folders = slices.Insert(b.folders, 0, f)
+	return f, nil
 }
 
 // descriptor is the directory as a file.
@@ -207,6 +220,12 @@ func (b *Batch) Remove(rel string) error {
 	b.known.forget(rel)
 	b.removed = append(b.removed, rel)
 	return nil
+}
+
+// Order lets Commit rename the files in another order than they were added in,
+// except those of which compare says 0.
+func (b *Batch) Order(compare func(rel, other string) int) {
+	slices.SortStableFunc(b.staged, func(x, y staged) int { return compare(x.rel, y.rel) })
 }
 
 // mkdirAll makes the directories of rel one by one, so that each gets its mode
@@ -353,5 +372,9 @@ func (b *Batch) Abort() error {
 		}
 	}
 	b.staged = nil
-	return errors.Join(append(errs, b.folder.close(), b.spares.close(), b.root.Close())...)
+	for _, f := range b.folders {
+		errs = append(errs, f.close())
+	}
+	b.folders = nil
+	return errors.Join(append(errs, b.spares.close(), b.root.Close())...)
 }

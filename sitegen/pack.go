@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -30,110 +31,109 @@ func compressible(name string) bool {
 	return false
 }
 
-// packer compresses files on all cores while others are written.
+// packer compresses files on all cores while others are made and written.
 type packer struct {
-	files   []render.File
-	pieces  *pieces
-	look    bool // whether a twin on disk may be right already
-	results []result
-	ready   []chan struct{}
-	ahead   chan struct{} // holds as many as are done and not yet taken
+	pieces *pieces
+	look   bool // whether a twin on disk may be right already
+	site   string
+	jobs   chan *packing
+	hands  sync.WaitGroup
+}
+
+// packing is one file, which is packed once ready is closed.
+type packing struct {
+	render.File
+	ready chan struct{}
+	twin  []byte // nil when the one on disk is right, or none is wanted
+	err   error
 }
 
 // packAhead is how many files are compressed before the first of them is
 // written: enough to keep all hands busy, and little memory.
 const packAhead = 64
 
-type result struct {
-	twin []byte // nil when the one on disk is right, or none is wanted
-	err  error
-}
-
-func newPacker(files []render.File, site string, kept *pieces, look bool, stop <-chan struct{}) *packer {
+func newPacker(site string, kept *pieces, look bool) *packer {
 	kept.begin()
-	p := &packer{files: files, pieces: kept, look: look, results: make([]result, len(files)), ready: make([]chan struct{}, len(files))}
-	for i := range p.ready {
-		p.ready[i] = make(chan struct{})
-	}
-	p.ahead = make(chan struct{}, packAhead)
-	next := make(chan int)
-	go func() {
-		defer close(next)
-		for i := range files {
-			select {
-			case p.ahead <- struct{}{}:
-				next <- i
-			case <-stop:
-				return
-			}
-		}
-	}()
+	p := &packer{pieces: kept, look: look, site: site, jobs: make(chan *packing, packAhead)}
 	for range runtime.GOMAXPROCS(0) {
-		go func() {
+		p.hands.Go(func() {
 			// One writer of each kind for all files of a worker: making one costs more
 			// than a page.
 			whole, err1 := gzip.NewWriterLevel(io.Discard, gzipLevel)
 			part, err2 := newPieceWriter(gzipLevel)
 			var front *pieceWriter
 			err := errors.Join(err1, err2)
-			for i := range next {
+			for f := range p.jobs {
 				switch {
 				case err != nil:
-					p.results[i] = result{err: err}
-				case files[i].Path == "index.html":
+					f.err = err
+				case f.Path == "index.html":
 					// The page that everybody loads, again and again.
 					if front, err = newPieceWriter(gzip.BestCompression); err != nil {
-						p.results[i] = result{err: err}
+						f.err = err
 						break
 					}
-					p.results[i] = p.pack(whole, front, files[i], site)
+					f.twin, f.err = p.pack(whole, front, f.File)
 				default:
-					p.results[i] = p.pack(whole, part, files[i], site)
+					f.twin, f.err = p.pack(whole, part, f.File)
 				}
-				close(p.ready[i])
+				close(f.ready)
 			}
-		}()
+		})
 	}
 	return p
 }
 
-// twin waits for the compressed form of file i; nil when nothing is to be written.
-func (p *packer) twin(i int) ([]byte, error) {
-	<-p.ready[i]
-	r := p.results[i]
-	p.results[i] = result{} // it is on its way to the disk
-	<-p.ahead
-	return r.twin, r.err
+// start lets a file be packed.
+func (p *packer) start(f render.File) *packing {
+	job := &packing{File: f, ready: make(chan struct{})}
+	p.jobs <- job
+	return job
 }
 
-func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f render.File, site string) result {
-	if !compressible(f.Path) || p.look && matches(filepath.Join(site, filepath.FromSlash(f.Path)+".gz"), f.Parts) {
-		return result{}
+// close waits until all hands are idle.
+func (p *packer) close() {
+	close(p.jobs)
+	p.hands.Wait()
+}
+
+func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f render.File) (twin []byte, err error) {
+	if !compressible(f.Path) || p.look && matches(filepath.Join(p.site, filepath.FromSlash(f.Path)+".gz"), plainOf(f.Parts)) {
+		return nil, nil
 	}
 	if sizeOf(f.Parts) >= piecesFrom || part.level != gzipLevel {
-		twin, err := p.pieces.gzip(part, f.Parts)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", f.Path, err)
+		if twin, err = p.pieces.gzip(part, f.Parts); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
-		return result{twin: twin, err: err}
+		return twin, nil
 	}
 	var buf bytes.Buffer
 	w.Reset(&buf)
 	for _, part := range f.Parts {
 		if _, err := w.Write(part); err != nil {
-			return result{err: fmt.Errorf("compressing %s: %w", f.Path, err)}
+			return nil, fmt.Errorf("compressing %s: %w", f.Path, err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		return result{err: fmt.Errorf("compressing %s: %w", f.Path, err)}
+		return nil, fmt.Errorf("compressing %s: %w", f.Path, err)
 	}
-	return result{twin: bytes.Clone(buf.Bytes())}
+	return bytes.Clone(buf.Bytes()), nil
 }
 
-// matches reports whether the compressed twin on disk is of these bytes, by the
-// checksum and the length that gzip keeps at the end (RFC 1952, 2.3.1). Web
-// servers never compare the two, so every generation does.
-func matches(name string, content [][]byte) bool {
+// plain is what a compressed twin says of its file: the checksum and the length
+// that gzip keeps at the end (RFC 1952, 2.3.1).
+type plain struct{ crc, size uint32 }
+
+func plainOf(parts [][]byte) plain { return plain{checksum(parts), uint32(sizeOf(parts))} }
+
+// plainOfTwin reads it from the last 8 bytes of a twin.
+func plainOfTwin(end []byte) plain {
+	return plain{binary.LittleEndian.Uint32(end[:4]), binary.LittleEndian.Uint32(end[4:])}
+}
+
+// matches reports whether the twin on disk is of such a file. Web servers never
+// compare the two, so every generator does.
+func matches(name string, want plain) bool {
 	f, err := os.Open(name)
 	if err != nil {
 		return false
@@ -147,8 +147,7 @@ func matches(name string, content [][]byte) bool {
 	if _, err := f.ReadAt(end[:], info.Size()-8); err != nil {
 		return false
 	}
-	return binary.LittleEndian.Uint32(end[4:]) == uint32(sizeOf(content)) &&
-		binary.LittleEndian.Uint32(end[:4]) == checksum(content)
+	return plainOfTwin(end[:]) == want
 }
 
 func sizeOf(parts [][]byte) (n int) {

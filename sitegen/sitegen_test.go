@@ -102,15 +102,17 @@ func (l *lab) generate(at time.Time, change ...func(*sitegen.Options)) sitegen.R
 }
 
 // site is every file of the site.
-func (l *lab) site() map[string]string {
+func (l *lab) site() map[string]string { return l.siteAt("site") }
+
+func (l *lab) siteAt(dir string) map[string]string {
 	l.t.Helper()
 	files := map[string]string{}
-	err := filepath.WalkDir(l.path("site"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(l.path(dir), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		rel, _ := filepath.Rel(l.path("site"), path)
+		rel, _ := filepath.Rel(l.path(dir), path)
 		files[filepath.ToSlash(rel)] = string(data)
 		return err
 	})

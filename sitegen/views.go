@@ -37,6 +37,7 @@ type view struct {
 	checked time.Time
 	listed  manifest // as it was last written
 	pieces  pieces   // of large files, compressed
+	twins   map[string]plain
 }
 
 // newViews lays out the sites of a generation: the one, and the public one
@@ -91,13 +92,18 @@ func siteSalt(path string) ([]byte, error) {
 	return salt, nil
 }
 
-// publish renders and writes every view. All are rendered before the first is
-// written, so that a template that cannot work changes nothing.
-func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render.History, log []events.Event) (Report, error) {
+// publish renders and writes every view. All are rendered and staged before the
+// first becomes visible, so that a template that cannot work changes nothing.
+func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render.History, log []events.Event) (total Report, err error) {
 	notice, notes := g.notes(b)
-	sites := make([][]render.File, len(g.views))
 	kept := g.keptHelp()
-	for i, v := range g.views {
+	writings := make([]*writing, 0, len(g.views))
+	defer func() {
+		for _, w := range writings {
+			err = errors.Join(err, w.abort())
+		}
+	}()
+	for _, v := range g.views {
 		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Help: v.help, Cache: &v.cache}
 		if g.opt.Once {
 			in.Cache, in.Kept = nil, kept
@@ -108,18 +114,17 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 		if recent != nil {
 			in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = recent.FreeMean2h, recent.FreeMean24h, recent.FreeMean1w
 		}
-		files, err := g.render(in, v.maskEvents(log, b))
+		w, err := g.stage(v, in, v.maskEvents(log, b))
 		if err != nil {
 			return Report{}, err
 		}
-		sites[i] = files
+		writings = append(writings, w)
 	}
 	if err := g.keepHelp(kept); err != nil {
 		return Report{}, err
 	}
-	var total Report
-	for i, v := range g.views {
-		r, err := v.write(sites[i])
+	for _, w := range writings {
+		r, err := w.commit()
 		if err != nil {
 			return Report{}, err
 		}
@@ -142,26 +147,47 @@ func (g *Generator) notes(b *board.Board) (notice string, hosts map[string]strin
 	return notice, hosts
 }
 
-// render makes the bytes of every file.
-func (g *Generator) render(in render.Input, log []events.Event) ([]render.File, error) {
+// stage renders a view and stages what is new in it. Where a file without news is
+// not as it was left, all of the view is made again.
+func (g *Generator) stage(v *view, in render.Input, log []events.Event) (*writing, error) {
+	for again := false; ; again = true {
+		w, err := v.begin()
+		if err != nil {
+			return nil, err
+		}
+		in.Emit = w.add
+		if err = g.render(in, log); err == nil {
+			return w, nil
+		}
+		if w.err != nil {
+			err = w.err
+		}
+		err = errors.Join(err, w.abort())
+		if again || !errors.Is(err, errForgotten) {
+			return nil, err
+		}
+		v.cache, v.checked = render.Cache{}, time.Time{}
+	}
+}
+
+// render makes every file.
+func (g *Generator) render(in render.Input, log []events.Event) error {
 	tmpl := templates.Files()
 	if g.opt.Templates != "" {
 		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), g.opt.Templates))
 	}
 	in.Generation = render.Generation(in.Board)
-	pages, err := render.Pages(in, tmpl)
-	if err != nil {
-		return nil, fmt.Errorf("rendering the pages: %w", err)
+	if _, err := render.Pages(in, tmpl); err != nil {
+		return fmt.Errorf("rendering the pages: %w", err)
 	}
-	data, err := render.Data(in)
-	if err != nil {
-		return nil, fmt.Errorf("rendering the data files: %w", err)
+	if _, err := render.Data(in); err != nil {
+		return fmt.Errorf("rendering the data files: %w", err)
 	}
 	feed, err := render.Feed(in, log)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return append(append(data, pages...), feed), nil
+	return in.Emit(feed)
 }
 
 // maskEvents replaces the people in what happened, as the board does.

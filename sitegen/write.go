@@ -1,7 +1,9 @@
 package sitegen
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -28,67 +30,146 @@ type manifest struct {
 // deleted or changed there is put right at the next look.
 const checkEvery = time.Minute
 
-// write puts the files in place: what pages need before the pages, the index
-// last, each compressed twin before its file, and nothing that is the same.
-func (v *view) write(files []render.File) (r Report, err error) {
-	clock := time.Now()
-	check := clock.Sub(v.checked) >= checkEvery || clock.Before(v.checked)
-	if check {
-		v.checked = time.Time{} // until all of it is done
-	}
-	slices.SortStableFunc(files, func(a, b render.File) int { return rank(a.Path) - rank(b.Path) })
-	have := make([]string, 0, 2*len(files))
-	changed := make([]render.File, 0, len(files))
-	for _, f := range files {
-		have = append(have, f.Path)
-		if compressible(f.Path) {
-			have = append(have, f.Path+".gz")
-		}
-		if check || !v.known.Holds(f.Path, f.Parts...) {
-			changed = append(changed, f)
-		}
-	}
-	for i := range files {
-		files[i].Parts = nil // held by what is to be written, and by caches
-	}
-	slices.Sort(have)
+// A writing is one view being written: files are compressed and staged as they
+// are made, and become visible all together.
+type writing struct {
+	v       *view
+	check   bool      // whether to look at every file
+	checked time.Time // when that was done, once this is
+	batch   *atomicfile.Batch
+	pack    *packer
+	waiting []*packing // in the order in which they came
+	have    []string
+	closed  bool
+	err     error // the first one of add
+}
 
+// errForgotten is that a file is not as this process left it, and not at hand.
+var errForgotten = errors.New("a file of the site is not what it was, and is to be made again")
+
+// begin starts to write. It ends with commit or abort.
+func (v *view) begin() (*writing, error) {
+	clock := time.Now()
+	w := &writing{v: v, checked: v.checked}
+	if clock.Sub(v.checked) >= checkEvery || clock.Before(v.checked) {
+		w.check, w.checked = true, clock
+	}
+	v.checked = time.Time{} // until all of it is done
+	if v.twins == nil {
+		v.twins = map[string]plain{}
+	}
 	batch, err := atomicfile.NewBatch(v.dir)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	defer batch.Abort()
+	w.batch = batch
 	batch.Remember(&v.known)
 	if err := batch.SpareIn(v.spares); err != nil {
-		return r, err
+		return nil, errors.Join(err, batch.Abort())
 	}
-	if !check {
+	if !w.check {
 		batch.Trust()
 	}
-	stop := make(chan struct{})
-	defer close(stop) // nobody waits for what is left
-	pack := newPacker(changed, v.dir, &v.pieces, check, stop)
-	for i, f := range changed {
-		twin, err := pack.twin(i)
-		if err != nil {
-			return r, err
-		}
-		if twin != nil {
-			if err := batch.Add(f.Path+".gz", twin, 0o644); err != nil {
-				return r, err
-			}
-		}
-		if err := batch.AddParts(f.Path, f.Parts, 0o644); err != nil {
-			return r, err
-		}
-		changed[i].Parts = nil // a process that makes one generation has no more use for it
+	w.pack = newPacker(v.dir, &v.pieces, w.check)
+	return w, nil
+}
+
+// add takes one file of the site. It returns errForgotten for one that came
+// without its content and is needed.
+func (w *writing) add(f render.File) error {
+	if w.err == nil {
+		w.err = w.take(f)
 	}
+	return w.err
+}
+
+func (w *writing) take(f render.File) error {
+	w.have = append(w.have, f.Path)
+	if compressible(f.Path) {
+		w.have = append(w.have, f.Path+".gz")
+	}
+	if f.Same {
+		return w.keep(f.Path)
+	}
+	if !w.check && w.v.known.Holds(f.Path, f.Parts...) {
+		return nil
+	}
+	w.waiting = append(w.waiting, w.pack.start(f))
+	if len(w.waiting) >= packAhead {
+		return w.stage()
+	}
+	return nil
+}
+
+// keep leaves a file and its twin as they are, if that is what they are.
+func (w *writing) keep(name string) error {
+	if !w.check {
+		return nil // all that was staged became visible
+	}
+	same, err := w.batch.Keep(name, 0o644)
+	if err != nil {
+		return err
+	}
+	if same && compressible(name) {
+		twin, known := w.v.twins[name]
+		same = known && matches(filepath.Join(w.v.dir, filepath.FromSlash(name)+".gz"), twin)
+	}
+	if !same {
+		return errForgotten
+	}
+	return nil
+}
+
+// stage takes the file that came first of those that wait: its compressed twin,
+// and then the file.
+func (w *writing) stage() error {
+	f := w.waiting[0]
+	w.waiting = w.waiting[1:]
+	<-f.ready
+	if f.err != nil {
+		return f.err
+	}
+	if f.twin != nil {
+		if err := w.batch.Add(f.Path+".gz", f.twin, 0o644); err != nil {
+			return err
+		}
+		w.v.twins[f.Path] = plainOfTwin(f.twin[len(f.twin)-8:])
+	} else if compressible(f.Path) {
+		w.v.twins[f.Path] = plainOf(f.Parts) // it is right already
+	}
+	return w.batch.AddParts(f.Path, f.Parts, 0o644)
+}
+
+// abort gives up what is not visible yet. After commit it does nothing.
+func (w *writing) abort() error {
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	w.pack.close()
+	return w.batch.Abort()
+}
+
+// commit puts the files in place: what pages need before the pages, the index
+// last, each compressed twin before its file, and nothing that is the same.
+func (w *writing) commit() (r Report, err error) {
+	defer func() { err = errors.Join(err, w.abort()) }()
+	v := w.v
+	for len(w.waiting) > 0 {
+		if err := w.stage(); err != nil {
+			return r, err
+		}
+	}
+	w.batch.Order(func(a, b string) int {
+		return cmp.Or(rank(a)-rank(b), strings.Compare(path.Dir(a), path.Dir(b)))
+	})
+	slices.Sort(w.have)
 
 	old := v.listed
-	if check || old.Files == nil {
+	if w.check || old.Files == nil {
 		old = v.readManifest()
 	}
-	next := manifest{Files: have}
+	next := manifest{Files: w.have}
 	for _, name := range old.Files {
 		if _, found := slices.BinarySearch(next.Files, name); found {
 			continue
@@ -97,14 +178,14 @@ func (v *view) write(files []render.File) (r Report, err error) {
 			next.Assets = append(next.Assets, name)
 			continue
 		}
-		if err := batch.Remove(name); err != nil {
+		if err := w.remove(name); err != nil {
 			return r, err
 		}
 		r.Removed++
 	}
 	for _, name := range old.Assets {
 		if _, found := slices.BinarySearch(next.Files, name); !found {
-			if err := batch.Remove(name); err != nil {
+			if err := w.remove(name); err != nil {
 				return r, err
 			}
 			r.Removed++
@@ -119,27 +200,29 @@ func (v *view) write(files []render.File) (r Report, err error) {
 			return r, err
 		}
 	}
-	if err := batch.Commit(); err != nil {
-		v.checked = time.Time{} // something is not as it was left
+	if err := w.batch.Commit(); err != nil {
 		return r, fmt.Errorf("writing the site: %w", err)
 	}
-	r.Written, r.Same = batch.Written, len(have)-batch.Written
+	r.Written, r.Same = w.batch.Written, len(w.have)-w.batch.Written
 	if listed {
 		v.removeEmpty(old.Files, next.Files)
 		if err := v.writeManifest(next); err != nil {
 			return r, err
 		}
 	}
-	v.listed = next
-	if check {
-		v.checked = clock
-	}
+	v.listed, v.checked = next, w.checked
 	return r, nil
+}
+
+func (w *writing) remove(name string) error {
+	delete(w.v.twins, name)
+	return w.batch.Remove(name)
 }
 
 // rank orders the files of a generation: assets, then what programs read, then
 // pages, and last the page that links to everything.
 func rank(name string) int {
+	name = strings.TrimSuffix(name, ".gz")
 	switch {
 	case strings.HasPrefix(name, "assets/"):
 		return 0

@@ -26,47 +26,40 @@ func Data(in Input) ([]File, error) {
 	for i := range b.Bookings {
 		byHost[b.Bookings[i].Host] = append(byHost[b.Bookings[i].Host], &b.Bookings[i])
 	}
-	made, err := hostDatas(in, byHost)
+	out := &sink{emit: in.Emit}
+	made, err := hostDatas(in, byHost, out)
 	if err != nil {
 		return nil, err
 	}
-	files := make([]File, 0, 7*len(b.Hosts)+2*len(b.Users)+64)
-	add := func(path string, content []byte) {
-		files = append(files, newFile(path, content))
-	}
-
 	hosts := make([][]byte, len(made))
 	for i := range made {
 		hosts[i] = made[i].fields
 	}
-	files = append(files, newFile("api/v1/board.json", apiBoard(in, hosts)...))
-	add("api/v1/free.json", apiFree(in))
-	add("api/v1/hosts.json", apiHosts(in))
-	add("api/v1/users.json", apiUsers(in))
-	add("api/v1/bookings.json", apiBookings(in))
-	add("health.json", healthFile(in))
-
-	for i := range b.Hosts {
-		add("api/v1/hosts/"+b.Hosts[i].Name+".json", made[i].file)
+	files := []File{
+		newFile("api/v1/board.json", apiBoard(in, hosts)...),
+		newFile("api/v1/free.json", apiFree(in)),
+		newFile("api/v1/hosts.json", apiHosts(in)),
+		newFile("api/v1/users.json", apiUsers(in)),
+		newFile("api/v1/bookings.json", apiBookings(in)),
+		newFile("health.json", healthFile(in)),
+		newFile("metrics.txt", metricsFile(in, made)...),
 	}
 	schemas, err := apiSchemas()
 	if err != nil {
 		return nil, err
 	}
-	files = append(files, schemas...)
-	files = append(files, textFiles(in, made)...)
-	files = append(files, textHostFiles(made)...)
-	files = append(files, newFile("metrics.txt", metricsFile(in, made)...))
-	calendars, err := icsFiles(in, made)
+	calendars, err := icsShared(in)
 	if err != nil {
 		return nil, err
 	}
-	files = append(files, calendars...)
-	files = append(files, badgeFiles(in)...)
-	files = append(files, compatFiles(in, made)...)
-	files = append(files, historyFiles(in)...)
-	apiSort(files)
-	return files, nil
+	for _, more := range [][]File{schemas, textFiles(in, made), calendars, badgeFiles(in), compatFiles(made), historyFiles(in)} {
+		files = append(files, more...)
+	}
+	if err := out.put(files...); err != nil {
+		return nil, err
+	}
+	apiSort(out.files)
+	return out.files, nil
 }
 
 // Generation names one generation: a page and the JSON beside it carry the same

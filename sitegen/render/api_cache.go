@@ -1,7 +1,6 @@
 package render
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,13 +20,10 @@ type hostData struct {
 	past     *HostPast       // of which the shapes in states/ show an hour; nil where they do not
 	day      time.Time       // of the generation: a calendar may begin with it
 
+	own               []File
 	fields            []byte // of board.json and of the host's own file
-	file              []byte // its own file
-	colored, plain    []byte // its status.ansi and status.txt
 	node, info, agent []byte // its part of the shapes in compat/
-	agentFile         []byte
-	states, stateFile []byte // the same in states/
-	calendar          []byte
+	states            []byte // the same in states/
 	metrics           []*metricsFamily
 	// texts are its parts of status.txt, status.ansi and detail.ansi.
 	texts [3]textKept
@@ -41,8 +37,8 @@ type dataMaker struct {
 }
 
 // hostDatas makes the data of every host, in the board's order, with as many
-// hands as there are processors.
-func hostDatas(in Input, byHost map[string][]*board.Booking) ([]*hostData, error) {
+// hands as there are processors. Their files go into out.
+func hostDatas(in Input, byHost map[string][]*board.Booking, out *sink) ([]*hostData, error) {
 	b := in.Board
 	m := &dataMaker{in: in, past: in.History, byHost: byHost}
 	if len(b.Hosts) > pastHosts {
@@ -55,7 +51,7 @@ func hostDatas(in Input, byHost map[string][]*board.Booking) ([]*hostData, error
 	made := make([]*hostData, len(b.Hosts))
 	errs := make([]error, len(b.Hosts))
 	alike := in.Cache.unchanged(b)
-	eachOf(len(b.Hosts), func(i int) {
+	err := inTurn(len(b.Hosts), func(i int) {
 		h := &b.Hosts[i]
 		made[i] = m.key(h, alike[i])
 		if old := before[h.Name]; old != nil && made[i].same(old) {
@@ -63,14 +59,22 @@ func hostDatas(in Input, byHost map[string][]*board.Booking) ([]*hostData, error
 			return
 		}
 		errs[i] = m.render(made[i], h)
+	}, func(i int) error {
+		if errs[i] != nil {
+			return errs[i]
+		}
+		return out.putOwn(made[i].own, made[i] != before[b.Hosts[i].Name])
 	})
+	if err != nil {
+		return nil, err
+	}
 	if in.Cache != nil {
 		in.Cache.data = make(map[string]*hostData, len(made))
 		for _, d := range made {
 			in.Cache.data[d.host.Name] = d
 		}
 	}
-	return made, errors.Join(errs...)
+	return made, nil
 }
 
 // key takes from a host what makes its data. How long a GPU has been idle grows
@@ -98,12 +102,10 @@ func (d *hostData) same(e *hostData) bool {
 		slices.EqualFunc(d.since, e.since, time.Time.Equal) && equal(d.bookings, e.bookings)
 }
 
-func (m *dataMaker) render(d *hostData, h *board.Host) (err error) {
+func (m *dataMaker) render(d *hostData, h *board.Host) error {
 	at := m.in.Board.GeneratedAt
 	d.fields = apiHostFields(h, at)
-	d.file = apiHostFile(h, d.fields, m.byHost[h.Name])
-	d.colored = textHost(h, at, d.zone)
-	d.plain = textWithoutColor(d.colored)
+	colored := textHost(h, at, d.zone)
 	part := func(write func(*apiEnc)) []byte {
 		e := &apiEnc{}
 		write(e)
@@ -112,16 +114,22 @@ func (m *dataMaker) render(d *hostData, h *board.Host) (err error) {
 	d.node = part(func(e *apiEnc) { compatNode(e, h, d.zone) })
 	d.info = part(func(e *apiEnc) { compatInfo(e, h) })
 	d.agent = part(func(e *apiEnc) { compatAgent(e, h) })
-	d.agentFile = append(slices.Clone(d.agent), '\n')
 	d.states = part(func(e *apiEnc) { compatStates(e, h, d.zone, m.past) })
 	one := &apiEnc{}
 	one.open('{')
 	one.raw(d.states)
-	d.stateFile = one.end()
 	d.metrics = metricsHost(h)
-	d.calendar, err = icsCalendar(d.title+": "+h.Name, m.byHost[h.Name], at)
+	calendar, err := icsCalendar(d.title+": "+h.Name, m.byHost[h.Name], at)
 	if err != nil {
 		return fmt.Errorf("writing the calendar of %s: %w", h.Name, err)
+	}
+	d.own = []File{
+		newFile("api/v1/hosts/"+h.Name+".json", apiHostFile(h, d.fields, m.byHost[h.Name])),
+		newFile("hosts/"+h.Name+"/status.ansi", colored),
+		newFile("hosts/"+h.Name+"/status.txt", textWithoutColor(colored)),
+		newFile("hosts/"+h.Name+".ics", calendar),
+		newFile("states/"+h.Name+"/index.json", one.end()),
+		newFile("compat/gpu_status/"+h.Name+".json", append(slices.Clone(d.agent), '\n')),
 	}
 	return nil
 }

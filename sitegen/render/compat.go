@@ -19,22 +19,17 @@ import (
 //	compat/gpu_info.json          by host, the list of that system's library
 //
 // A reading that is not known is null in all of them.
-func compatFiles(in Input, made []*hostData) []File {
-	b := in.Board
+func compatFiles(made []*hostData) []File {
 	states, nodes, cluster, info := make([][]byte, len(made)), make([][]byte, len(made)), make([][]byte, len(made)), make([][]byte, len(made))
-	files := make([]File, 0, 2*len(made)+4)
 	for i, d := range made {
-		name := b.Hosts[i].Name
 		states[i], nodes[i], cluster[i], info[i] = d.states, d.node, d.agent, d.info
-		files = append(files,
-			newFile("states/"+name+"/index.json", d.stateFile),
-			newFile("compat/gpu_status/"+name+".json", d.agentFile))
 	}
-	return append(files,
+	return []File{
 		newFile("states/index.json", apiParts([]byte("{"), states, ",", "}\n")...),
 		newFile("compat/gpu_info.json", apiParts([]byte("{"), info, ",", "}\n")...),
 		newFile("compat/get-status.json", apiParts([]byte(`{"Nodes":[`), nodes, ",", "]}\n")...),
-		newFile("compat/cluster_status.json", apiParts([]byte("["), cluster, ",", "]\n")...))
+		newFile("compat/cluster_status.json", apiParts([]byte("["), cluster, ",", "]\n")...),
+	}
 }
 
 func compatZone(zone *time.Location) *time.Location {

@@ -52,7 +52,7 @@ func TestHelpIsKept(t *testing.T) {
 	}
 	style := [32]byte{1}
 	small := &Kept{Program: "one"}
-	if err := small.keep(style, &help{files: []File{{"help/x/index.html", [][]byte{[]byte("<p>words")}}}, codes: map[string]string{"a": "b"}}); err != nil {
+	if err := small.keep(style, &help{files: []File{newFile("help/x/index.html", []byte("<p>words"))}, codes: map[string]string{"a": "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	if small.open(style) == nil || small.open([32]byte{2}) != nil {

@@ -310,7 +310,7 @@ func (v *view) renderPast(r *rendered, host *hostPage, execute func(name string,
 	if err != nil {
 		return err
 	}
-	r.beside = splice(frame, all)
+	r.beside = []File{newFile("hosts/"+r.host.Name+"/history/index.html", splice(frame, all)...)}
 	if host.Charts {
 		if len(past.Tabs) > 0 {
 			past.Tabs[0].Lines = nil // what changes with every push stays small

@@ -15,21 +15,6 @@ import (
 	"gpuboard/snapshot"
 )
 
-// icsFiles are the calendars: all bookings, those of each host, and those of
-// each person who uses or has booked anything. A calendar without bookings is
-// published all the same, so that subscribing to it works before the first.
-func icsFiles(in Input, made []*hostData) ([]File, error) {
-	shared, err := icsShared(in)
-	if err != nil {
-		return nil, err
-	}
-	files := slices.Grow(slices.Clone(shared), len(made))
-	for _, d := range made {
-		files = append(files, newFile("hosts/"+d.host.Name+".ics", d.calendar))
-	}
-	return files, nil
-}
-
 // sharedCalendars are the calendars that belong to no host, and what they were
 // made from.
 type sharedCalendars struct {
@@ -40,6 +25,9 @@ type sharedCalendars struct {
 	files    []File
 }
 
+// icsShared are the calendars of all bookings and of each person who uses or has
+// booked anything. A calendar without bookings is published all the same, so that
+// subscribing to it works before the first.
 func icsShared(in Input) ([]File, error) {
 	b := in.Board
 	title := icsTitle(in)

@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"io/fs"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,48 +42,48 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := in.Board
-	files := slices.Grow(a.files, len(b.Hosts)+len(v.people)+7)
-	files = append(files, newFile("book/capabilities.json", []byte(capabilities)))
-	var out bytes.Buffer
+	out := &sink{emit: in.Emit}
+	if err := out.put(append(a.files, newFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
 	before := v.in.Cache.pages
 	v.in.Cache.pages = make(map[string]renderedPage, len(before))
-	render := func(path, name string, data any) error {
+	render := func(path, name string, data any) ([]byte, error) {
 		if old, ok := before[path]; ok && reflect.DeepEqual(old.data, data) {
 			v.in.Cache.pages[path] = old
-			files = append(files, newFile(path, old.content))
-			return nil
+			return old.content, nil
 		}
-		out.Reset()
-		if err := set.execute(&out, name, data); err != nil {
-			return fmt.Errorf("rendering %s: %w", path, err)
+		buf.Reset()
+		if err := set.execute(&buf, name, data); err != nil {
+			return nil, fmt.Errorf("rendering %s: %w", path, err)
 		}
-		made := renderedPage{data, bytes.Clone(out.Bytes())}
+		made := renderedPage{data, bytes.Clone(buf.Bytes())}
 		v.in.Cache.pages[path] = made
-		files = append(files, newFile(path, made.content))
-		return nil
+		return made.content, nil
 	}
 
 	if err := v.readHelp(set); err != nil {
 		return nil, err
 	}
-	done, err := v.renderHosts(set)
+	done, err := v.renderHosts(set, out)
 	if err != nil {
 		return nil, err
 	}
-	for i := range b.Hosts {
-		files = append(files, newFile("hosts/"+b.Hosts[i].Name+"/index.html", done[i].page...))
-		if done[i].beside != nil {
-			files = append(files, newFile("hosts/"+b.Hosts[i].Name+"/history/index.html", done[i].beside...))
-		}
-	}
 	for _, u := range v.userPages() {
-		if err := render("users/"+u.Dir+"/index.html", "user.html", u); err != nil {
+		path := "users/" + u.Dir + "/index.html"
+		content, err := render(path, "user.html", u)
+		if err != nil {
+			return nil, err
+		}
+		if err := out.put(newFile(path, content)); err != nil {
 			return nil, err
 		}
 	}
 	if v.in.Help {
-		files = append(files, v.in.Cache.help.files...)
+		if err := out.put(v.in.Cache.help.files...); err != nil {
+			return nil, err
+		}
 	}
 	index, err := v.indexPage(done)
 	if err != nil {
@@ -101,13 +100,19 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 		{"kiosk/index.html", "kiosk.html", v.kioskPage(index)},
 		{"index.html", "index.html", index},
 	} {
-		if err := render(p.path, p.name, p.data); err != nil {
+		content, err := render(p.path, p.name, p.data)
+		if err != nil {
+			return nil, err
+		}
+		page := newFile(p.path, content)
+		if p.path == "index.html" {
+			page.Parts = splice(content, index.cards...)
+		}
+		if err := out.put(page); err != nil {
 			return nil, err
 		}
 	}
-	last := &files[len(files)-1]
-	last.Parts = splice(last.Parts[0], index.cards...)
-	return files, nil
+	return out.files, nil
 }
 
 func (s Site) withDefaults() Site {

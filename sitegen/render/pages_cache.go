@@ -50,10 +50,10 @@ type rendered struct {
 	shared bool      // an id of its rows was taken by another host
 	view   *hostView // for the front page
 	card   []byte
-	page   [][]byte
+	page   []File // its own
 	past   pastInput
 	charts []byte
-	beside [][]byte // the page of all charts
+	beside []File // the page of all charts, where there is one
 }
 
 // styleOf is a digest of what all hosts' cards share: the templates, the site's
@@ -92,22 +92,30 @@ func (v *view) templates(tmpl fs.FS) (*press, error) {
 
 // renderHosts makes the page and the card of every host, in the board's order,
 // with as many hands as there are processors.
-func (v *view) renderHosts(set *press) ([]*rendered, error) {
+// Their files go into out.
+func (v *view) renderHosts(set *press, out *sink) ([]*rendered, error) {
 	hosts, cache := v.in.Board.Hosts, v.in.Cache
 	v.booked = bookedByHost(v.in.Board)
 	alike := cache.unchanged(v.in.Board)
 	done := make([]*rendered, len(hosts))
 	errs := make([]error, len(hosts))
 	buffers := sync.Pool{New: func() any { return &bytes.Buffer{} }}
-	eachOf(len(hosts), func(i int) {
-		out := buffers.Get().(*bytes.Buffer)
-		done[i], errs[i] = v.renderHost(set, &hosts[i], alike[i], cache.hosts[hosts[i].Name], out)
-		buffers.Put(out)
-	})
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
+	err := inTurn(len(hosts), func(i int) {
+		buf := buffers.Get().(*bytes.Buffer)
+		done[i], errs[i] = v.renderHost(set, &hosts[i], alike[i], cache.hosts[hosts[i].Name], buf)
+		buffers.Put(buf)
+	}, func(i int) error {
+		if errs[i] != nil {
+			return errs[i]
 		}
+		before := cache.hosts[hosts[i].Name]
+		if err := out.putOwn(done[i].page, done[i] != before); err != nil {
+			return err
+		}
+		return out.putOwn(done[i].beside, before == nil || !done[i].past.same(&before.past))
+	})
+	if err != nil {
+		return nil, err
 	}
 	cache.hosts = make(map[string]*rendered, len(hosts))
 	for _, r := range done {
@@ -154,10 +162,11 @@ func (v *view) renderHost(set *press, h, alike *board.Host, before *rendered, ou
 	} else if err := v.renderPast(now, page, execute); err != nil {
 		return nil, err
 	}
-	now.page = [][]byte{frame}
+	parts := [][]byte{frame}
 	if page.Charts {
-		now.page = splice(frame, now.charts)
+		parts = splice(frame, now.charts)
 	}
+	now.page = []File{newFile("hosts/"+h.Name+"/index.html", parts...)}
 	return now, nil
 }
 

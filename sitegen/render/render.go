@@ -31,6 +31,11 @@ type Input struct {
 	Cache *Cache
 	// Kept is what an earlier process kept of the help; nil makes it anew.
 	Kept *Kept
+	// Emit takes each file as soon as it is made, one after the other in an order
+	// that stays; [Pages] and [Data] return none then. What belongs to one host
+	// is not kept by the cache, so that a site need not be in memory: a host without
+	// news comes as files that are Same. An error of Emit is returned.
+	Emit func(File) error
 }
 
 // Site is what the configuration says about the site itself.
@@ -56,9 +61,12 @@ type File struct {
 	// Parts are the content, one after the other. Many of them are kept and shared,
 	// so nobody may change them.
 	Parts [][]byte
+	// Same says that the content is that of the last call with the same cache; it
+	// is not at hand. Only Emit gets to see such a file.
+	Same bool
 }
 
-func newFile(path string, parts ...[]byte) File { return File{path, parts} }
+func newFile(path string, parts ...[]byte) File { return File{Path: path, Parts: parts} }
 
 // Bytes is the content in one.
 func (f File) Bytes() []byte {
@@ -66,4 +74,42 @@ func (f File) Bytes() []byte {
 		return f.Parts[0]
 	}
 	return bytes.Join(f.Parts, nil)
+}
+
+// A sink is where files go.
+type sink struct {
+	emit  func(File) error
+	files []File // without emit
+}
+
+func (s *sink) put(files ...File) error {
+	if s.emit == nil {
+		s.files = append(s.files, files...)
+		return nil
+	}
+	for _, f := range files {
+		if err := s.emit(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putOwn hands out what belongs to one host. The files of fresh are new, and
+// with emit they are forgotten: what is left is their names.
+func (s *sink) putOwn(own []File, fresh bool) error {
+	if s.emit == nil {
+		return s.put(own...)
+	}
+	for i := range own {
+		f := own[i]
+		own[i] = File{Path: f.Path, Same: true}
+		if !fresh {
+			f = own[i]
+		}
+		if err := s.emit(f); err != nil {
+			return err
+		}
+	}
+	return nil
 }

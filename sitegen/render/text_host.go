@@ -7,21 +7,10 @@ import (
 	"gpuboard/board"
 )
 
-// textHostFiles are the views for curl of one host each: hosts/<h>/status.txt
-// and the same in colour, with a box for each GPU. Like everything that belongs
-// to one host they do not tell when they were generated: times are told as of
-// the host's own snapshot, so a host without news is not rewritten.
-func textHostFiles(made []*hostData) []File {
-	files := make([]File, 0, 2*len(made))
-	for _, d := range made {
-		files = append(files,
-			newFile("hosts/"+d.host.Name+"/status.ansi", d.colored),
-			newFile("hosts/"+d.host.Name+"/status.txt", d.plain))
-	}
-	return files
-}
-
-// textHost is one host with a box for each GPU.
+// textHost is the view for curl of one host: hosts/<h>/status.ansi, with a box
+// for each GPU, and without colours status.txt. Like everything that belongs to
+// one host it does not tell when it was generated: times are told as of the
+// host's own snapshot, so a host without news is not rewritten.
 func textHost(h *board.Host, generatedAt time.Time, zone *time.Location) []byte {
 	t := newTextPage(&board.Board{GeneratedAt: h.SnapshotAt}, TextOptions{Detail: true, Color: true, Zone: zone})
 	color := "1;32"

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -10,13 +11,15 @@ import (
 
 // textHosts are the texts of all hosts by path.
 func textHosts(in Input) map[string]string {
-	all := map[string]string{}
-	made, err := hostDatas(in, nil)
+	files, err := Data(in)
 	if err != nil {
 		panic(err)
 	}
-	for _, f := range textHostFiles(made) {
-		all[f.Path] = string(f.Bytes())
+	all := map[string]string{}
+	for _, f := range files {
+		if dir, name := path.Split(f.Path); strings.HasPrefix(dir, "hosts/") && strings.HasPrefix(name, "status.") {
+			all[f.Path] = string(f.Bytes())
+		}
 	}
 	return all
 }

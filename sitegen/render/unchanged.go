@@ -94,6 +94,32 @@ func equalValues(x, y reflect.Value) bool {
 	return x.Equal(y)
 }
 
+// inTurn calls do for every number below n as eachOf does, and take for one after
+// the other as soon as they are done. After an error of take it calls nothing more.
+func inTurn(n int, do func(i int), take func(i int) error) (err error) {
+	var mu sync.Mutex
+	turn, moved := 0, sync.NewCond(&mu)
+	eachOf(n, func(i int) {
+		mu.Lock()
+		failed := err != nil
+		mu.Unlock()
+		if !failed {
+			do(i)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for turn < i {
+			moved.Wait()
+		}
+		if err == nil {
+			err = take(i)
+		}
+		turn++
+		moved.Broadcast()
+	})
+	return err
+}
+
 // eachOf calls do for every number below n, with as many hands as there are processors.
 func eachOf(n int, do func(i int)) {
 	var next atomic.Int64

@@ -1,0 +1,80 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuboard/templates"
+)
+
+// Files that are handed out one by one are those of a call that returns them, in
+// the same order each time; what belongs to a host without news comes without
+// its content, and an error ends it.
+func TestEmit(t *testing.T) {
+	in := bigFleet(30)
+	want := map[string][]byte{}
+	files, err := Data(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range append(files, pages(t, in)...) {
+		want[f.Path] = f.Bytes()
+	}
+	in.Cache = &Cache{}
+	run := func(emit func(File) error) error {
+		in.Emit = emit
+		if files, err := Pages(in, templates.Files()); err != nil || len(files) > 0 {
+			return err
+		}
+		files, err := Data(in)
+		if len(files) > 0 {
+			t.Errorf("%d files are returned, too", len(files))
+		}
+		return err
+	}
+	var orders [3][]string
+	for round := range orders {
+		got, same := map[string][]byte{}, 0
+		if err := run(func(f File) error {
+			orders[round] = append(orders[round], f.Path)
+			if f.Same {
+				same++
+				if f.Parts != nil || !strings.Contains(f.Path, "gpu") {
+					t.Errorf("round %d: %s comes as one without news, with %d parts", round, f.Path, len(f.Parts))
+				}
+				return nil
+			}
+			got[f.Path] = f.Bytes()
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if wantSame := 7 * len(in.Board.Hosts); round > 0 && same < wantSame || round == 0 && same > 0 {
+			t.Errorf("round %d: %d files come without their content, of %d hosts", round, same, len(in.Board.Hosts))
+		}
+		if len(orders[round]) != len(want) || !slices.Equal(orders[round], orders[0]) {
+			t.Errorf("round %d: %d files, want %d in the order of the first", round, len(orders[round]), len(want))
+		}
+		for path, content := range got {
+			if !bytes.Equal(content, want[path]) {
+				t.Errorf("round %d: %s is another", round, path)
+			}
+		}
+	}
+	full := errors.New("the disk is full")
+	for _, at := range []int{0, len(orders[0]) / 3, len(orders[0]) - 1} {
+		n := 0
+		err := run(func(File) error {
+			if n++; n > at {
+				return full
+			}
+			return nil
+		})
+		if !errors.Is(err, full) || n != at+1 {
+			t.Errorf("after an error at file %d: %v, after %d files", at, err, n)
+		}
+	}
+}
