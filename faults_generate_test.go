@@ -117,6 +117,9 @@ func generation(t *testing.T, dir string) faulttest.Scene {
 			}
 		}
 		for name := range before {
+			if strings.HasPrefix(name, "users/") && r.Exit == 3 && strings.Contains(r.Said, "[history:") {
+				continue // who has nothing now has a page because of the past alone
+			}
 			if now[name] == nil && after[name] != nil {
 				t.Errorf("%s: %s is missing: exit %d: %s", said, name, r.Exit, r.Said)
 			}
