@@ -40,7 +40,7 @@ func (s *suite) process() error {
 	}
 	hosts := len(f.names)
 	s.add(row{id: "G1", what: fmt.Sprintf("the same by gpuboard generate, a process for each of %d hosts' news", hosts), unit: "ms", values: ms, least: true})
-	s.note("A process for each generation renders, compresses and compares everything anew; generate --watch keeps what it can, which is why docs/scale.md tells large sites to use it. A site's files are all in memory before the first is written, which is what its memory is.")
+	s.note("A process for each generation renders, compresses and compares everything anew; generate --watch keeps what it can, which is why docs/scale.md tells large sites to use it. Files are staged as they are made; what its memory is are history, what is common to all files of a host, and the garbage of half a second.")
 	s.add(row{id: "G1", what: "its memory", unit: "MiB", values: mib, target: 150, least: true})
 	s.add(row{id: "G2", what: "gpuboard generate where nothing changed", unit: "ms", values: again, least: true})
 	return nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"math"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -12,12 +13,15 @@ import (
 // there, which was a tenth of a cycle of the loop. A process that is over in a
 // moment takes 16 MiB before it looks for garbage (that is where 400 % begin)
 // instead of 4: both together were a tenth of `run --once`. The loop stays small.
+// Who has set GOMAXPROCS or GOGC knows better.
 func light(args []string) {
 	if len(args) == 0 || !slices.Contains([]string{"run", "collect", "publish", "list", "available"}, args[0]) {
 		return
 	}
-	runtime.GOMAXPROCS(1)
-	if args[0] != "run" || slices.Contains(args, "--once") {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
+	}
+	if os.Getenv("GOGC") == "" && (args[0] != "run" || slices.Contains(args, "--once")) {
 		debug.SetGCPercent(400)
 	}
 }
