@@ -92,7 +92,8 @@ func (s *Store) loadBoards(ctx context.Context, q querier, hosts []*host, now in
 	for _, h := range hosts {
 		if b := h.board; b == nil || five < b.five || five-b.five > boardFives/2 ||
 			b.lo <= b.hi && floorDiv(b.lo, fiveMinutes) < five {
-			h.board = &boardHost{five: five, hour: hour, lo: 1, users: map[uint32]*tally{}}
+			h.board = &boardHost{five: five, hour: hour, users: map[uint32]*tally{}}
+			h.board.settle(h.lastAt)
 			load[h] = true
 		}
 	}
@@ -141,9 +142,14 @@ func (s *Store) refresh(ctx context.Context, q querier, h *host, now int64) erro
 		b.replace(lo+int64(i), &bs[i])
 	}
 	b.means = nil
-	// What lies after the last slot is still to come.
-	b.lo, b.hi = (b.five+boardFives)*fiveMinutes, h.lastAt+maxHold
+	b.settle(h.lastAt)
 	return nil
+}
+
+// settle notes that all is counted but what the newest sample stands for after
+// the last slot.
+func (b *boardHost) settle(lastAt int64) {
+	b.lo, b.hi = (b.five+boardFives)*fiveMinutes, lastAt+maxHold
 }
 
 // shift moves the windows on.

@@ -34,7 +34,7 @@ func TestRecentIsCold(t *testing.T) {
 		wait := rapid.SampledFrom([]int{5, 20, 20, 20, 20, 60, 130, 290, 310, 900})
 		late := rapid.SampledFrom([]int{0, 0, 0, 0, 0, 7, 150, 400, 2000, 5000})
 		at, seq := t0.Add(24*time.Hour), uint64(0)
-		for range rapid.IntRange(1, 12).Draw(t, "generations") {
+		for range rapid.IntRange(1, 8).Draw(t, "generations") {
 			var samples []snapshot.Sample
 			for range rapid.IntRange(0, 40).Draw(t, "samples") {
 				seq++
