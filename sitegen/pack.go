@@ -36,7 +36,7 @@ type packer struct {
 	pieces *pieces
 	look   bool // whether a twin on disk may be right already
 	site   string
-	jobs   chan *packing
+	jobs   chan []*packing
 	hands  sync.WaitGroup
 }
 
@@ -48,47 +48,49 @@ type packing struct {
 	err   error
 }
 
-// packAhead is how many files are compressed before the first of them is
-// written: enough to keep all hands busy, and little memory.
-const packAhead = 64
+// Files are compressed packTogether at a time, because waking a hand up costs as
+// much as a small one; packAhead is how many there are at most before the first
+// of them is written, which keeps all hands busy in little memory.
+const (
+	packTogether = 32
+	packAhead    = 128
+)
 
 func newPacker(site string, kept *pieces, look bool) *packer {
 	kept.begin()
-	p := &packer{pieces: kept, look: look, site: site, jobs: make(chan *packing, packAhead)}
+	p := &packer{pieces: kept, look: look, site: site, jobs: make(chan []*packing, packAhead/packTogether)}
 	for range runtime.GOMAXPROCS(0) {
 		p.hands.Go(func() {
 			// One writer of each kind for all files of a worker: making one costs more
 			// than a page.
 			whole, err1 := gzip.NewWriterLevel(io.Discard, gzipLevel)
 			part, err2 := newPieceWriter(gzipLevel)
-			var front *pieceWriter
 			err := errors.Join(err1, err2)
-			for f := range p.jobs {
-				switch {
-				case err != nil:
-					f.err = err
-				case f.Path == "index.html":
-					// The page that everybody loads, again and again.
-					if front, err = newPieceWriter(gzip.BestCompression); err != nil {
-						f.err = err
-						break
+			for job := range p.jobs {
+				for _, f := range job {
+					writer := part
+					if f.Path == "index.html" && err == nil {
+						// The page that everybody loads, again and again.
+						writer, err = newPieceWriter(gzip.BestCompression)
 					}
-					f.twin, f.err = p.pack(whole, front, f.File)
-				default:
-					f.twin, f.err = p.pack(whole, part, f.File)
+					if f.err = err; err == nil {
+						f.twin, f.err = p.pack(whole, writer, f.File)
+					}
 				}
-				close(f.ready)
+				close(job[0].ready)
 			}
 		})
 	}
 	return p
 }
 
-// start lets a file be packed.
-func (p *packer) start(f render.File) *packing {
-	job := &packing{File: f, ready: make(chan struct{})}
+// start lets files be packed, which are ready all together.
+func (p *packer) start(job []*packing) {
+	ready := make(chan struct{})
+	for _, f := range job {
+		f.ready = ready
+	}
 	p.jobs <- job
-	return job
 }
 
 // close waits until all hands are idle.

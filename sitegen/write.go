@@ -38,7 +38,8 @@ type writing struct {
 	checked time.Time // when that was done, once this is
 	batch   *atomicfile.Batch
 	pack    *packer
-	waiting []*packing // in the order in which they came
+	coming  []*packing // to be packed together
+	waiting []*packing // for being packed, in the order in which they came
 	have    []string
 	closed  bool
 	err     error // the first one of add
@@ -94,11 +95,22 @@ func (w *writing) take(f render.File) error {
 	if !w.check && w.v.known.Holds(f.Path, f.Parts...) {
 		return nil
 	}
-	w.waiting = append(w.waiting, w.pack.start(f))
-	if len(w.waiting) >= packAhead {
-		return w.stage()
+	if w.coming = append(w.coming, &packing{File: f}); len(w.coming) < packTogether {
+		return nil
 	}
-	return nil
+	w.start()
+	if len(w.waiting) < packAhead {
+		return nil
+	}
+	return w.stage(packTogether)
+}
+
+// start lets those that came be packed.
+func (w *writing) start() {
+	if len(w.coming) > 0 {
+		w.pack.start(w.coming)
+		w.waiting, w.coming = append(w.waiting, w.coming...), nil
+	}
 }
 
 // keep leaves a file and its twin as they are, if that is what they are.
@@ -120,11 +132,19 @@ func (w *writing) keep(name string) error {
 	return nil
 }
 
-// stage takes the file that came first of those that wait: its compressed twin,
-// and then the file.
-func (w *writing) stage() error {
-	f := w.waiting[0]
-	w.waiting = w.waiting[1:]
+// stage takes so many of those that wait, those that came first.
+func (w *writing) stage(files int) error {
+	for _, f := range w.waiting[:files] {
+		if err := w.stageFile(f); err != nil {
+			return err
+		}
+	}
+	w.waiting = slices.Delete(w.waiting, 0, files)
+	return nil
+}
+
+// stageFile takes a compressed twin, and then the file.
+func (w *writing) stageFile(f *packing) error {
 	<-f.ready
 	if f.err != nil {
 		return f.err
@@ -155,10 +175,9 @@ func (w *writing) abort() error {
 func (w *writing) commit() (r Report, err error) {
 	defer func() { err = errors.Join(err, w.abort()) }()
 	v := w.v
-	for len(w.waiting) > 0 {
-		if err := w.stage(); err != nil {
-			return r, err
-		}
+	w.start()
+	if err := w.stage(len(w.waiting)); err != nil {
+		return r, err
 	}
 	w.batch.Order(func(a, b string) int {
 		return cmp.Or(rank(a)-rank(b), strings.Compare(path.Dir(a), path.Dir(b)))
