@@ -50,6 +50,7 @@ type memory struct {
 
 	problems []snapshot.Problem
 	dir      string
+	unread   bool // the file is there, and could not be read
 
 	mu     sync.Mutex
 	good   map[string]bundle // of this generation
@@ -95,6 +96,7 @@ func (g *Generator) recall(time.Time) *memory {
 	left := g.left
 	g.left = nil // this generation changes it, and may fail
 	data, err := atomicfile.Read(filepath.Join(g.opt.State, memoryFile), maxMemoryBytes)
+	mem.unread = err != nil && !errors.Is(err, fs.ErrNotExist)
 	switch {
 	case err == nil && left != nil && bytes.Equal(data, left.written):
 		mem.Marks, mem.Seen, mem.Hours, mem.By = left.Marks, left.Seen, left.Hours, left.By
@@ -205,6 +207,26 @@ func (m *memory) encode() ([]byte, error) {
 	return slices.Concat([]byte(`{"marks":`), m.marks, []byte(","), rest[1:]), nil
 }
 
+// writeMemory replaces the file, unless it could not be read for a moment: what it
+// holds is worth more than what is known without it.
+func (g *Generator) writeMemory(m *memory) error {
+	path := filepath.Join(g.opt.State, memoryFile)
+	if m.unread {
+		if _, err := atomicfile.Read(path, maxMemoryBytes); err == nil {
+			return nil
+		}
+	}
+	data, err := m.encode()
+	if err != nil {
+		return err
+	}
+	if _, err := atomicfile.Write(path, data, 0o600); err != nil {
+		return err
+	}
+	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Hours: m.Hours, By: m.By, written: data, marks: m.marks}
+	return nil
+}
+
 // remember writes memory down for the next generation.
 func (g *Generator) remember(m *memory) error {
 	for host := range m.Seen {
@@ -213,14 +235,9 @@ func (g *Generator) remember(m *memory) error {
 			delete(m.Hours, host)
 		}
 	}
-	data, err := m.encode()
-	if err != nil {
+	if err := g.writeMemory(m); err != nil {
 		return fmt.Errorf("remembering: %w", err)
 	}
-	if _, err := atomicfile.Write(filepath.Join(g.opt.State, memoryFile), data, 0o600); err != nil {
-		return fmt.Errorf("remembering: %w", err)
-	}
-	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Hours: m.Hours, By: m.By, written: data, marks: m.marks}
 	if !m.stale {
 		return nil
 	}

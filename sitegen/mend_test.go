@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpuboard/history"
+	"gpuboard/inventory"
 	"gpuboard/sitegen"
 	"gpuboard/snapshot"
 )
@@ -156,5 +157,52 @@ func TestHistoryIsClosed(t *testing.T) {
 	run(func(o *sitegen.Options) { o.History = theirs })
 	if _, err := theirs.Oldest(context.Background()); err != nil {
 		t.Errorf("a history that was given is of no more use: %v", err)
+	}
+}
+
+// TestMemoryOutlivesAFailedRead: what could not be read once is not given up for it.
+func TestMemoryOutlivesAFailedRead(t *testing.T) {
+	l := newLab(t)
+	l.generate(start)
+	before, err := os.ReadFile(l.path("state/memory.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(r sitegen.Report) bool {
+		return slices.ContainsFunc(r.Board.Problems, func(p snapshot.Problem) bool { return p.Code == "state:forgotten" })
+	}
+	l.swapForADirectory("state/memory.json")
+	r := l.generate(start.Add(time.Second), func(o *sitegen.Options) {
+		ask := o.Inventory
+		o.Inventory = func(ctx context.Context, now time.Time) inventory.Inventory {
+			l.swapForADirectory("state/memory.json") // it can be read again
+			return ask(ctx, now)
+		}
+	})
+	if after, err := os.ReadFile(l.path("state/memory.json")); err != nil || string(after) != string(before) || !said(r) {
+		t.Errorf("after a failed read %d bytes are left of %d (%v), said %t", len(after), len(before), err, said(r))
+	}
+	l.write("state/memory.json", "{")
+	if r := l.generate(start.Add(2 * time.Second)); !said(r) {
+		t.Error("nothing is said of a damaged memory")
+	}
+	if r := l.generate(start.Add(3 * time.Second)); said(r) {
+		t.Error("a damaged memory is not replaced")
+	}
+}
+
+// swapForADirectory puts a directory in the place of a file, and the file back.
+func (l *lab) swapForADirectory(name string) {
+	l.t.Helper()
+	aside, path := l.path("aside"), l.path(name)
+	if _, err := os.Lstat(aside); err == nil {
+		l.remove(name)
+		if err := os.Rename(aside, path); err != nil {
+			l.t.Fatal(err)
+		}
+		return
+	}
+	if err := errors.Join(os.Rename(path, aside), os.Mkdir(path, 0o755)); err != nil {
+		l.t.Fatal(err)
 	}
 }
