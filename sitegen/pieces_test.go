@@ -76,6 +76,25 @@ func TestPiecesAreOneGzipFile(t *testing.T) {
 	}
 }
 
+// next is a generation of one file: how many of its pieces were made anew.
+func (p *pieces) next(t *testing.T, w *pieceWriter, content ...[]byte) (fresh, all int) {
+	t.Helper()
+	p.begin()
+	file, err := p.gzip(w, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(unzip(t, file), bytes.Join(content, nil)) {
+		t.Fatal("it comes back changed")
+	}
+	for key := range p.now {
+		if _, kept := p.kept[key]; !kept {
+			fresh++
+		}
+	}
+	return fresh, len(p.now)
+}
+
 func TestPiecesOfWhatChangedAloneAreMade(t *testing.T) {
 	w, err := newPieceWriter(gzipLevel)
 	if err != nil {
@@ -83,23 +102,7 @@ func TestPiecesOfWhatChangedAloneAreMade(t *testing.T) {
 	}
 	lines := boardFile(600)
 	var p pieces
-	made := func() (fresh, all int) {
-		p.begin()
-		content := bytes.Join(lines, nil)
-		file, err := p.gzip(w, [][]byte{content})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(unzip(t, file), content) {
-			t.Fatal("it comes back changed")
-		}
-		for key := range p.now {
-			if _, kept := p.kept[key]; !kept {
-				fresh++
-			}
-		}
-		return fresh, len(p.now)
-	}
+	made := func() (fresh, all int) { return p.next(t, w, bytes.Join(lines, nil)) }
 	if fresh, all := made(); fresh != all || all < 20 {
 		t.Errorf("at first %d of %d pieces were made", fresh, all)
 	}
@@ -128,22 +131,7 @@ func TestPiecesOfPartsThatStay(t *testing.T) {
 		parts = append(parts, line, []byte(",\n"))
 	}
 	var p pieces
-	made := func() (fresh, all int) {
-		p.begin()
-		file, err := p.gzip(w, parts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(unzip(t, file), bytes.Join(parts, nil)) {
-			t.Fatal("it comes back changed")
-		}
-		for key := range p.now {
-			if _, kept := p.kept[key]; !kept {
-				fresh++
-			}
-		}
-		return fresh, len(p.now)
-	}
+	made := func() (fresh, all int) { return p.next(t, w, parts...) }
 	if fresh, all := made(); fresh != all || all < 20 {
 		t.Errorf("at first %d of %d pieces were made", fresh, all)
 	}

@@ -48,7 +48,7 @@ type writing struct {
 // errForgotten is that a file is not as this process left it, and not at hand.
 var errForgotten = errors.New("a file of the site is not what it was, and is to be made again")
 
-// begin starts to write. It ends with commit or abort.
+// begin starts to write. It ends with abort, after commit or without.
 func (v *view) begin() (*writing, error) {
 	clock := time.Now()
 	w := &writing{v: v, checked: v.checked}
@@ -160,7 +160,7 @@ func (w *writing) stageFile(f *packing) error {
 	return w.batch.AddParts(f.Path, f.Parts, 0o644)
 }
 
-// abort gives up what is not visible yet. After commit it does nothing.
+// abort gives up what is not visible yet, which after commit is nothing.
 func (w *writing) abort() error {
 	if w.closed {
 		return nil
@@ -173,7 +173,6 @@ func (w *writing) abort() error {
 // commit puts the files in place: what pages need before the pages, the index
 // last, each compressed twin before its file, and nothing that is the same.
 func (w *writing) commit() (r Report, err error) {
-	defer func() { err = errors.Join(err, w.abort()) }()
 	v := w.v
 	w.start()
 	if err := w.stage(len(w.waiting)); err != nil {

@@ -49,20 +49,16 @@ func hostDatas(in Input, byHost map[string][]*board.Booking, out *sink) ([]*host
 		before = in.Cache.data
 	}
 	made := make([]*hostData, len(b.Hosts))
-	errs := make([]error, len(b.Hosts))
 	alike := in.Cache.unchanged(b)
-	err := inTurn(len(b.Hosts), func(i int) {
+	err := inTurn(len(b.Hosts), func(i int) error {
 		h := &b.Hosts[i]
 		made[i] = m.key(h, alike[i])
 		if old := before[h.Name]; old != nil && made[i].same(old) {
 			made[i] = old
-			return
+			return nil
 		}
-		errs[i] = m.render(made[i], h)
+		return m.render(made[i], h)
 	}, func(i int) error {
-		if errs[i] != nil {
-			return errs[i]
-		}
 		return out.putOwn(made[i].own, made[i] != before[b.Hosts[i].Name])
 	})
 	if err != nil {

@@ -98,16 +98,13 @@ func (v *view) renderHosts(set *press, out *sink) ([]*rendered, error) {
 	v.booked = bookedByHost(v.in.Board)
 	alike := cache.unchanged(v.in.Board)
 	done := make([]*rendered, len(hosts))
-	errs := make([]error, len(hosts))
 	buffers := sync.Pool{New: func() any { return &bytes.Buffer{} }}
-	err := inTurn(len(hosts), func(i int) {
+	err := inTurn(len(hosts), func(i int) (err error) {
 		buf := buffers.Get().(*bytes.Buffer)
-		done[i], errs[i] = v.renderHost(set, &hosts[i], alike[i], cache.hosts[hosts[i].Name], buf)
+		done[i], err = v.renderHost(set, &hosts[i], alike[i], cache.hosts[hosts[i].Name], buf)
 		buffers.Put(buf)
+		return err
 	}, func(i int) error {
-		if errs[i] != nil {
-			return errs[i]
-		}
 		before := cache.hosts[hosts[i].Name]
 		if err := out.putOwn(done[i].page, done[i] != before); err != nil {
 			return err

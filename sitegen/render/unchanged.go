@@ -95,21 +95,24 @@ func equalValues(x, y reflect.Value) bool {
 }
 
 // inTurn calls do for every number below n as eachOf does, and take for one after
-// the other as soon as they are done. After an error of take it calls nothing more.
-func inTurn(n int, do func(i int), take func(i int) error) (err error) {
+// the other as soon as they are done. After an error of either, no more is taken.
+func inTurn(n int, do, take func(i int) error) (err error) {
 	var mu sync.Mutex
 	turn, moved := 0, sync.NewCond(&mu)
 	eachOf(n, func(i int) {
 		mu.Lock()
-		failed := err != nil
+		done := err
 		mu.Unlock()
-		if !failed {
-			do(i)
+		if done == nil {
+			done = do(i)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		for turn < i {
 			moved.Wait()
+		}
+		if err == nil {
+			err = done
 		}
 		if err == nil {
 			err = take(i)
