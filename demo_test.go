@@ -67,6 +67,22 @@ func TestDemo(t *testing.T) {
 		}
 	}
 
+	// What it shows for booking books there, and not in whatever directory one is.
+	plain := fetch(t, url+"about/index.html")
+	_, shown, found := strings.Cut(plain, "GPUBOARD_COMMENTS=")
+	file, _, whole := strings.Cut(shown, " gpuboard book ")
+	if !found || !whole {
+		t.Fatalf("no command for booking in the demonstration:\n%s", plain)
+	}
+	book := exec.Command(program, "book", "ceres:0", "--for", "2d", "--name", "visitor")
+	book.Dir, book.Env = t.TempDir(), append(c.Env, "GPUBOARD_COMMENTS="+file)
+	if out, err := book.CombinedOutput(); err != nil {
+		t.Errorf("booking: %v: %s", err, out)
+	}
+	if data, err := os.ReadFile(file); err != nil || !strings.HasPrefix(file, temp) || !strings.Contains(string(data), "visitor") {
+		t.Errorf("%s has no such booking (%v)", file, err)
+	}
+
 	if err := c.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 		Settings:  settings(cfg),
 		About: render.Site{
 			Title: cfg.string("title"), Lab: cfg.string("lab"), Lang: "en", Zone: zone, Version: version(), BaseURL: cfg.string("base_url"),
-			Interval: cfg.duration("interval"), CommentsPath: commentsPath(cfg), BookCommand: "gpuboard",
+			Interval: cfg.duration("interval"), CommentsPath: commentsPath(cfg), BookCommand: bookCommand(cfg, demo),
 			Energy: render.Energy{Price: cfg.number("energy.price_per_kwh"), Currency: cfg.string("energy.currency"), CO2Grams: cfg.number("energy.co2_grams_per_kwh")},
 		},
 		Demo: demo,
@@ -194,6 +194,15 @@ func commentsPath(cfg *config) string {
 		return path
 	}
 	return filepath.Join(cfg.string("data"), "comments.json")
+}
+
+// bookCommand is what people type before "book". A demonstration's bookings lie
+// where nobody's configuration looks for them.
+func bookCommand(cfg *config, demo bool) string {
+	if demo {
+		return "GPUBOARD_COMMENTS=" + word(commentsPath(cfg)) + " gpuboard"
+	}
+	return "gpuboard"
 }
 
 // inventory wires the sources that are configured to the keeper of the last
