@@ -60,6 +60,7 @@ type setup struct {
 	side, dir, host, to string
 	exe                 string
 	user, group         string // whom the units run as
+	root                bool   // root sets it up, for that account
 	older               *older // another board's hosts, nil for none
 	from                string // the file that they are from
 }
@@ -107,7 +108,7 @@ func (a *app) newSetup(side, dir, host, to string) (*setup, error) {
 	default:
 		return nil, usagef("gpuboard init web DIR, or gpuboard init node DIR", "there is no side %q", side)
 	}
-	if os.Geteuid() != 0 {
+	if s.root = os.Geteuid() == 0; !s.root {
 		me, err := user.Current()
 		if err != nil {
 			return nil, fmt.Errorf("finding who runs this: %w", err)
@@ -199,7 +200,7 @@ func (s *setup) files() (map[string]string, error) {
 		adapt["nginx"] = func(text string) string {
 			return strings.NewReplacer("HOST_NAME", s.host, "SITE_DIR", filepath.Join(s.dir, "site"), "/srv/gpuboard", s.dir).Replace(text)
 		}
-		files["data/comments.json"] = sampleComments
+		files[s.comments()] = sampleComments
 		files["setup/cron"] = "# The web host: one generation a minute, silent when all is well. Add it with\n" +
 			"#   (crontab -l; cat " + s.dir + "/setup/cron) | crontab -\n" +
 			"* * * * * " + s.exe + " generate --config " + config + "\n"
@@ -245,6 +246,9 @@ func (s *setup) settings() map[string]string {
 	at := func(name string) string { return filepath.Join(s.dir, name) }
 	if s.side == sideWeb {
 		set := map[string]string{"data": at("data"), "site": at("site"), "state": at("state")}
+		if s.comments() != usualComments {
+			set["comments"] = at(s.comments())
+		}
 		if s.older != nil && s.older.listen != "" {
 			set["listen"] = s.older.listen
 		}
@@ -255,6 +259,20 @@ func (s *setup) settings() map[string]string {
 		set["to"] = s.to
 	}
 	return set
+}
+
+// usualComments is where bookings lie when nothing else is said.
+const usualComments = "data/comments.json"
+
+// comments is where the bookings lie. Whoever books must be able to write the
+// directory, and sshd wants everything above a node's drop to be root's: where
+// root sets up a web host for another account, they get a directory of their own,
+// unless there are bookings already.
+func (s *setup) comments() string {
+	if _, err := os.Lstat(filepath.Join(s.dir, usualComments)); err == nil || !s.root {
+		return usualComments
+	}
+	return "bookings/comments.json"
 }
 
 // unit fills in a systemd unit: the program, its configuration, who runs it,
@@ -347,7 +365,11 @@ func (s *setup) next() string {
 		step("from now on: by cron, or with the unit in "+at("setup/systemd"), "(crontab -l; cat "+at("setup/cron")+") | crontab -")
 		return b.String()
 	}
-	s.own(&b, "data/comments.json", "site", "state")
+	bookings := s.comments()
+	if bookings != usualComments { // else all of data/ would go with it
+		bookings = path.Dir(bookings)
+	}
+	s.own(&b, bookings, "site", "state")
 	step("the first, empty site", s.exe+" generate -v"+config)
 	step("a door for the nodes: with root, "+at("setup/sshd/gpuboard.conf")+" says how; without, put each node's public key into "+at("state/keys")+" as HOST.pub, and",
 		s.exe+" receive --listen :2222"+config)
@@ -359,7 +381,7 @@ func (s *setup) next() string {
 
 // own says how the directories become those of the account that units run as.
 func (s *setup) own(b *strings.Builder, names ...string) {
-	if os.Geteuid() != 0 {
+	if !s.root {
 		return
 	}
 	for i, name := range names {

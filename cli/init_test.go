@@ -26,6 +26,11 @@ func initialised(t *testing.T, side string, flags ...string) (*bed, string) {
 	return b, dir
 }
 
+// sample is where init puts the bookings of a web host.
+func sample(dir string) string {
+	return filepath.Join(dir, (&setup{dir: dir, root: os.Geteuid() == 0}).comments())
+}
+
 func readText(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -157,9 +162,10 @@ func TestInitsAtOnce(t *testing.T) {
 func TestInitFollowsNoLinks(t *testing.T) {
 	b := newBed(t)
 	b.write("elsewhere", "theirs\n")
-	b.must(os.MkdirAll(b.path("web/data"), 0o755))
+	comments := sample(b.path("web"))
+	b.must(os.MkdirAll(filepath.Dir(comments), 0o755))
 	b.must(os.Symlink(b.path("elsewhere"), b.path("web/gpuboard.yml")))
-	b.must(os.Symlink(b.path("nowhere"), b.path("web/data/comments.json")))
+	b.must(os.Symlink(b.path("nowhere"), comments))
 	out, errs, code := b.run("init", "web", b.path("web"))
 	if code != exitOK || strings.Count(out, "kept   ") != 2 {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
@@ -212,6 +218,38 @@ func TestInitRefuses(t *testing.T) {
 	}
 }
 
+// TestInitForOneself: who sets up a web host for themselves has all of it in one
+// place; what root sets up is tried as another account by the program's own tests.
+func TestInitForOneself(t *testing.T) {
+	s := setup{app: &app{}, side: sideWeb, dir: "/home/eva/gpuboard", host: "gpus.example.org", exe: "/usr/bin/gpuboard", user: "eva", group: "eva"}
+	files, err := s.files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files["data/comments.json"] != sampleComments || strings.Contains(files["gpuboard.yml"], "\ncomments:") {
+		t.Errorf("the bookings lie elsewhere:\n%s", files["gpuboard.yml"])
+	}
+	if next := s.next(); strings.Contains(next, "chown") {
+		t.Errorf("it tells others than root to give files away:\n%s", next)
+	}
+}
+
+// TestInitBesideBookings: bookings that are there go on counting, whoever runs it.
+func TestInitBesideBookings(t *testing.T) {
+	b := newBed(t)
+	b.write("web/data/comments.json", `{"gpu01": [{"name": "ada", "date": "2099-01-01"}]}`)
+	for _, root := range []bool{true, false} {
+		s := setup{app: &app{}, side: sideWeb, dir: b.path("web"), root: root}
+		if c := s.settings()["comments"]; c != "" || s.comments() != usualComments {
+			t.Errorf("root: %t, and the bookings lie in %s, with %q in the configuration", root, s.comments(), c)
+		}
+	}
+	b.do("init", "web", b.path("web"))
+	if _, err := os.Lstat(b.path("web/bookings")); err == nil {
+		t.Error("a second file of bookings was made")
+	}
+}
+
 func TestInitFillsInThisSite(t *testing.T) {
 	_, web := initialised(t, sideWeb, "--host", "gpus.example.org")
 	_, node := initialised(t, sideNode, "--host", "gpu07", "--to", "sftp://n-gpu07@gpus.example.org:2222/in")
@@ -251,7 +289,7 @@ func TestInitFillsInThisSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := readText(t, web+"/data/comments.json")
+	text := readText(t, sample(web))
 	if c := booking.Parse("comments.json", []byte(text), time.UTC, booking.Options{}); len(c.Bookings) != 0 || len(c.Problems) != 0 {
 		t.Errorf("the sample of comments.json: %d bookings, %v", len(c.Bookings), c.Problems)
 	}
