@@ -70,7 +70,7 @@ type Totals struct {
 	ByState map[State]int
 	Hosts   int
 	ByHost  map[HostState]int
-	// HeldIdle counts those in use or busy that idle (IdleFor > 0).
+	// HeldIdle counts those in use or busy that idle ([GPU.IdleSince]).
 	HeldIdle int
 }
 
@@ -151,9 +151,10 @@ type GPU struct {
 	Others []Booking
 	// Since is when the present state began, as far as history reaches; zero when unknown.
 	Since time.Time
-	// IdleFor is how long it has been held with a mean utilization under the
-	// idle threshold; zero when it is not, or when that is not known.
-	IdleFor time.Duration
+	// IdleSince is since when it has been held with a mean utilization under the
+	// idle threshold, before the board's GeneratedAt; zero when it is not, or when
+	// that is not known.
+	IdleSince time.Time
 	// NoShow is true when it has been booked and idle for longer than Thresholds.NoShow.
 	NoShow bool
 	// FreeFrom is when it comes free by its bookings; zero when it is free, or
@@ -165,6 +166,15 @@ type GPU struct {
 	Utilization []*float64
 	// Last is what was last seen there, on a host whose news is too old to show.
 	Last *LastSeen
+}
+
+// IdleFor is how long it has been held and idle at a moment, mostly the board's
+// GeneratedAt; zero when it is not.
+func (g *GPU) IdleFor(at time.Time) time.Duration {
+	if g.IdleSince.IsZero() {
+		return 0
+	}
+	return max(0, at.Sub(g.IdleSince))
 }
 
 // LastSeen is the state of a GPU when it was last known.

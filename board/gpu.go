@@ -187,7 +187,9 @@ func (m *merger) past(g *GPU, host string, u use) {
 		}
 		if !recent.IdleSince.IsZero() {
 			// Idle only since somebody has been holding it.
-			g.IdleFor = m.Now.Sub(latest(recent.IdleSince, g.Since))
+			if since := latest(recent.IdleSince, g.Since); since.Before(m.Now) {
+				g.IdleSince = since
+			}
 		}
 		if g.State != Busy && g.Booking != nil {
 			g.Since = latest(g.Since, g.Booking.From)

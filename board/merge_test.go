@@ -305,16 +305,16 @@ func TestExpectedGPUIsMissing(t *testing.T) {
 func TestIdleNeedsAWindowAndAHolder(t *testing.T) {
 	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour)}}}
 	_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
-	if g.State != board.Busy || g.IdleFor != 3*time.Hour {
-		t.Errorf("%s, idle for %v; want busy, idle for the 3 h that sam has held it", g.State, g.IdleFor)
+	if g.State != board.Busy || g.IdleFor(now) != 3*time.Hour {
+		t.Errorf("%s, idle for %v; want busy, idle for the 3 h that sam has held it", g.State, g.IdleFor(now))
 	}
 	_, g = scene{gpu: a100(), procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
-	if g.IdleFor != 0 {
-		t.Errorf("one reading of 0 %% made it idle for %v", g.IdleFor)
+	if !g.IdleSince.IsZero() {
+		t.Errorf("one reading of 0 %% made it idle since %v", g.IdleSince)
 	}
 	_, g = scene{gpu: a100(), recent: recent}.row(t)
-	if g.State != board.Free || g.IdleFor != 0 || !g.Since.Equal(now.Add(-5*time.Hour)) {
-		t.Errorf("%s since %v, idle for %v; want free since 5 h, and idle for nobody", g.State, g.Since, g.IdleFor)
+	if g.State != board.Free || !g.IdleSince.IsZero() || !g.Since.Equal(now.Add(-5*time.Hour)) {
+		t.Errorf("%s since %v, idle since %v; want free since 5 h, and idle for nobody", g.State, g.Since, g.IdleSince)
 	}
 }
 

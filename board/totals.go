@@ -18,7 +18,7 @@ func totals(hosts []Host) Totals {
 		for _, g := range h.GPUs {
 			t.GPUs++
 			t.ByState[g.State]++
-			if g.IdleFor > 0 {
+			if !g.IdleSince.IsZero() {
 				t.HeldIdle++
 			}
 		}
@@ -217,7 +217,7 @@ func (m *merger) countUse(h *Host, g *GPU, user func(string) *User) {
 		}
 		u.Memory += byPerson[person]
 		u.Processes += procs[person]
-		if g.IdleFor > 0 {
+		if !g.IdleSince.IsZero() {
 			u.IdleGPUs++
 		}
 		if n := len(u.Where); n > 0 && u.Where[n-1].Host == h.Name {

@@ -227,14 +227,14 @@ func writeCSV(w io.Writer, b *board.Board) error {
 			_ = out.Write(append(head, make([]string, 17)...))
 		}
 		for j := range h.GPUs {
-			_ = out.Write(append(slices.Clone(head), csvGPU(&h.GPUs[j])...))
+			_ = out.Write(append(slices.Clone(head), csvGPU(&h.GPUs[j], b.GeneratedAt)...))
 		}
 	}
 	out.Flush()
 	return out.Error()
 }
 
-func csvGPU(g *board.GPU) []string {
+func csvGPU(g *board.GPU, now time.Time) []string {
 	var users, programs []string
 	for i := range g.Processes {
 		p := &g.Processes[i]
@@ -250,8 +250,8 @@ func csvGPU(g *board.GPU) []string {
 		}
 	}
 	idle, bookedBy, bookedUntil, watts := "", "", "", ""
-	if g.IdleFor > 0 {
-		idle = strconv.FormatInt(int64(g.IdleFor/time.Second), 10)
+	if d := g.IdleFor(now); d > 0 {
+		idle = strconv.FormatInt(int64(d/time.Second), 10)
 	}
 	if g.Booking != nil {
 		bookedBy, bookedUntil = cell(g.Booking.Name), moment(g.Booking.Until)

@@ -13,7 +13,6 @@ import (
 // cache.
 type hostData struct {
 	host     *board.Host // see Cache.unchanged
-	since    []time.Time // when each GPU fell idle
 	zone     *time.Location
 	title    string          // of the site, which calendars bear
 	bookings []board.Booking // of the host
@@ -73,13 +72,9 @@ func hostDatas(in Input, byHost map[string][]*board.Booking, out *sink) ([]*host
 	return made, nil
 }
 
-// key takes from a host what makes its data. How long a GPU has been idle grows
-// with every generation; since when does not.
+// key takes from a host what makes its data.
 func (m *dataMaker) key(h, alike *board.Host) *hostData {
-	d := &hostData{host: alike, zone: m.in.Site.Zone, title: icsTitle(m.in), since: make([]time.Time, len(h.GPUs))}
-	for i := range h.GPUs {
-		d.since[i] = apiIdleSince(&h.GPUs[i], m.in.Board.GeneratedAt)
-	}
+	d := &hostData{host: alike, zone: m.in.Site.Zone, title: icsTitle(m.in)}
 	d.day = m.in.Board.GeneratedAt.UTC().Truncate(24 * time.Hour)
 	if bs := m.byHost[h.Name]; len(bs) > 0 {
 		d.bookings = make([]board.Booking, len(bs))
@@ -95,13 +90,13 @@ func (m *dataMaker) key(h, alike *board.Host) *hostData {
 
 func (d *hostData) same(e *hostData) bool {
 	return d.host == e.host && d.zone == e.zone && d.title == e.title && d.past == e.past && d.day.Equal(e.day) &&
-		slices.EqualFunc(d.since, e.since, time.Time.Equal) && equal(d.bookings, e.bookings)
+		equal(d.bookings, e.bookings)
 }
 
 func (m *dataMaker) render(d *hostData, h *board.Host) error {
 	at := m.in.Board.GeneratedAt
-	d.fields = apiHostFields(h, at)
-	colored := textHost(h, at, d.zone)
+	d.fields = apiHostFields(h)
+	colored := textHost(h, d.zone)
 	part := func(write func(*apiEnc)) []byte {
 		e := &apiEnc{}
 		write(e)

@@ -11,7 +11,7 @@ import (
 // apiHostFields is one host without the braces around it, so that the same
 // bytes stand in board.json and in the host's own file. Nothing in it depends
 // on when the site was generated: a time span is told as of the snapshot.
-func apiHostFields(h *board.Host, generatedAt time.Time) []byte {
+func apiHostFields(h *board.Host) []byte {
 	size := 1024
 	for i := range h.GPUs {
 		size += 1024 + 320*len(h.GPUs[i].Processes)
@@ -21,7 +21,7 @@ func apiHostFields(h *board.Host, generatedAt time.Time) []byte {
 	apiNode(e, h)
 	e.array("gpus")
 	for i := range h.GPUs {
-		apiGPU(e, &h.GPUs[i], apiIdleSince(&h.GPUs[i], generatedAt), h.SnapshotAt)
+		apiGPU(e, &h.GPUs[i], h.SnapshotAt)
 	}
 	e.close(']')
 	return e.b
@@ -94,15 +94,7 @@ func apiNode(e *apiEnc, h *board.Host) {
 	e.close('}')
 }
 
-// apiIdleSince is when a held GPU fell idle; zero when it is not.
-func apiIdleSince(g *board.GPU, generatedAt time.Time) time.Time {
-	if g.IdleFor <= 0 {
-		return time.Time{}
-	}
-	return generatedAt.Add(-g.IdleFor)
-}
-
-func apiGPU(e *apiEnc, g *board.GPU, idleSince, snapshotAt time.Time) {
+func apiGPU(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
 	e.elem()
 	e.int("index", g.Index)
 	e.strNull("uuid", g.UUID)
@@ -152,11 +144,11 @@ func apiGPU(e *apiEnc, g *board.GPU, idleSince, snapshotAt time.Time) {
 	}
 	e.close(']')
 	e.time("since", g.Since)
-	e.time("idle_since", idleSince)
-	if idleSince.IsZero() || snapshotAt.IsZero() {
+	e.time("idle_since", g.IdleSince)
+	if g.IdleSince.IsZero() || snapshotAt.IsZero() {
 		e.null("idle_for_seconds")
 	} else {
-		e.int64("idle_for_seconds", max(0, int64(snapshotAt.Sub(idleSince).Seconds())))
+		e.int64("idle_for_seconds", int64(g.IdleFor(snapshotAt).Seconds()))
 	}
 	e.bool("no_show", g.NoShow)
 	e.time("free_from", g.FreeFrom)

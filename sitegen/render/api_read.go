@@ -107,7 +107,7 @@ func (p *Published) JSON() []byte {
 	b := p.Board
 	hosts := make([][]byte, len(b.Hosts))
 	for i := range b.Hosts {
-		hosts[i] = apiHostFields(&b.Hosts[i], b.GeneratedAt)
+		hosts[i] = apiHostFields(&b.Hosts[i])
 	}
 	// The digest is over more than was read back, so the site's own stands.
 	in := Input{Board: b, Site: Site{Title: p.Title, Lab: p.Lab}, Generation: p.Generation}
@@ -123,7 +123,7 @@ func HostJSON(b *board.Board, h *board.Host) []byte {
 			bookings = append(bookings, &b.Bookings[i])
 		}
 	}
-	return apiHostFile(h, apiHostFields(h, b.GeneratedAt), bookings)
+	return apiHostFile(h, apiHostFields(h), bookings)
 }
 
 // Count sets a board's totals, and what is free now and next, from its hosts,
@@ -146,7 +146,7 @@ func Count(b *board.Board) {
 			g := &h.GPUs[j]
 			t.GPUs++
 			t.ByState[g.State]++
-			if g.IdleFor > 0 {
+			if !g.IdleSince.IsZero() {
 				t.HeldIdle++
 			}
 			f := board.FreeGPU{Host: h.Name, Title: h.Title, GPU: g.Index, Model: g.ShortName, Memory: g.MemoryTotal}

@@ -182,7 +182,7 @@ func (r *readGPU) row(checked snapshot.GPU, generatedAt time.Time) board.GPU {
 		Since: readable(r.Since), NoShow: r.NoShow, FreeFrom: readable(r.FreeFrom), FreeUntil: readable(r.FreeUntil),
 	}
 	if at := readable(r.IdleSince); !at.IsZero() && at.Before(generatedAt) {
-		g.IdleFor = generatedAt.Sub(at)
+		g.IdleSince = at
 	}
 	if r.Booking != nil {
 		g.Booking = new(r.Booking.booking())

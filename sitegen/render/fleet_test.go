@@ -126,7 +126,7 @@ func testFleet() Input {
 	g.Utilization = day(7, 40, 45, 20, 60, 35)
 	g = &atlas.GPUs[7]
 	process(g, 51990, "sam", "jupyter", 79800, at(-5, 0, 0))
-	g.IdleFor, g.Utilization = 19*time.Hour, day(8, 3, 92, 0, 0, 0)
+	g.IdleSince, g.Utilization = fleetNow.Add(-19*time.Hour), day(8, 3, 92, 0, 0, 0)
 	atlas.Models[0].Free = 2
 
 	boreas := host("boreas", "Room 1", h100, gpu(h100, 0, board.Drained, 0, 0), gpu(h100, 1, board.Drained, 0, 0), gpu(h100, 2, board.Drained, 8100, 3))
@@ -180,7 +180,7 @@ func testFleet() Input {
 	*lost = board.GPU{ShortName: a100.name, State: board.Lost, Reason: board.ReasonLost}
 	lost.Index, lost.Name, lost.Health, lost.HealthReason = 2, a100.full(), snapshot.HealthLost, "GPU is lost.  Reboot the system to recover this GPU"
 	g = &europa.GPUs[3]
-	g.Booking, g.IdleFor, g.NoShow, g.FreeFrom = booked("europa", []int{3}, "ada", at(0, -13, -42), at(0, 6, 18), "demo"), 11*time.Hour, true, at(0, 6, 18)
+	g.Booking, g.IdleSince, g.NoShow, g.FreeFrom = booked("europa", []int{3}, "ada", at(0, -13, -42), at(0, 6, 18), "demo"), fleetNow.Add(-11*time.Hour), true, at(0, 6, 18)
 	g.Others = []board.Booking{*booked("europa", []int{3}, "jun", at(0, -2, 0), at(1, 0, 0), "")}
 	europa.Problems = []snapshot.Problem{{Code: "smi:partial", Message: "GPU 2 could not be read", Host: "europa", GPU: ptr(2)}}
 
@@ -262,7 +262,7 @@ func finish(b *board.Board) {
 				b.Models[k].Free++
 				b.FreeNow = append(b.FreeNow, board.FreeGPU{Host: h.Name, Title: h.Title, GPU: g.Index, Model: g.ShortName, Memory: g.MemoryTotal, Until: g.FreeUntil})
 			}
-			if g.IdleFor > 0 && g.Booking == nil {
+			if !g.IdleSince.IsZero() && g.Booking == nil {
 				b.Totals.HeldIdle++
 			}
 			for _, bk := range []*board.Booking{g.Booking, g.Next} {
@@ -285,7 +285,7 @@ func finish(b *board.Board) {
 				u.Processes++
 				u.Used += *p.Share
 				u.Memory += *p.UsedMemory
-				if g.IdleFor > 0 {
+				if !g.IdleSince.IsZero() {
 					u.IdleGPUs++
 				}
 				if n := len(u.Where); n == 0 || u.Where[n-1].Host != h.Name {
@@ -360,5 +360,5 @@ func staleFleet() Input {
 // forget takes away what nobody may still believe, as a merge does.
 func forget(g *board.GPU) {
 	g.MemoryUsed, g.MemoryFree, g.UtilizationGPU, g.Temperature, g.PowerDraw = nil, nil, nil, nil, nil
-	g.Processes, g.Utilization, g.IdleFor, g.NoShow, g.FreeFrom = nil, nil, 0, false, time.Time{}
+	g.Processes, g.Utilization, g.IdleSince, g.NoShow, g.FreeFrom = nil, nil, time.Time{}, false, time.Time{}
 }

@@ -37,7 +37,7 @@ func (v *view) nowRows(p *historyPage) {
 				stuck = append(stuck, found{row, b.GeneratedAt.Sub(g.Since)})
 			case g.NoShow && g.Booking != nil:
 				owner(g.Booking.Name)
-				spare := g.IdleFor
+				spare := g.IdleFor(b.GeneratedAt)
 				if spare == 0 && !g.Since.IsZero() {
 					spare = b.GeneratedAt.Sub(g.Since)
 				}
@@ -45,14 +45,15 @@ func (v *view) nowRows(p *historyPage) {
 					row.For = v.words.length(spare)
 				}
 				noShow = append(noShow, found{row, spare})
-			case g.IdleFor > 0 && (g.State == board.Busy || g.State == board.InUse || g.State == board.Contested):
+			case !g.IdleSince.IsZero() && (g.State == board.Busy || g.State == board.InUse || g.State == board.Contested):
 				for k := range g.Processes {
 					if g.Processes[k].Type.Computes() {
 						owner(g.Processes[k].Person)
 					}
 				}
-				row.For = v.words.length(g.IdleFor)
-				idle = append(idle, found{row, g.IdleFor})
+				spare := g.IdleFor(b.GeneratedAt)
+				row.For = v.words.length(spare)
+				idle = append(idle, found{row, spare})
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gpuboard/board"
 	"gpuboard/snapshot"
@@ -29,7 +30,7 @@ func metricsFile(in Input, made []*hostData) [][]byte {
 		m.family(name, f.help).hosts = f.samples
 	}
 	for i := range b.Hosts {
-		m.idle(&b.Hosts[i])
+		m.idle(&b.Hosts[i], b.GeneratedAt)
 	}
 	return m.parts()
 }
@@ -195,10 +196,10 @@ each:
 }
 
 // idle is what grows with every generation.
-func (m *metricsSet) idle(h *board.Host) {
+func (m *metricsSet) idle(h *board.Host, now time.Time) {
 	metricsGPUs(h, func(g *board.GPU) {
 		if g.State != board.Unknown && g.State != board.Lost {
-			m.add("gpuboard_gpu_idle_seconds", "For how long it has been held and idle; 0 when it is not.", float64(int64(g.IdleFor.Seconds())),
+			m.add("gpuboard_gpu_idle_seconds", "For how long it has been held and idle; 0 when it is not.", float64(int64(g.IdleFor(now).Seconds())),
 				"host", h.Name, "gpu", strconv.Itoa(g.Index))
 		}
 	})

@@ -175,7 +175,7 @@ func (v *view) comparable(h, alike *board.Host) *rendered {
 	}
 	for i := range h.GPUs {
 		r.shared = r.shared || v.hosts[v.plainRowID(h.Name, h.GPUs[i].Index)]
-		r.idle[i] = wholeUnits(h.GPUs[i].IdleFor)
+		r.idle[i] = wholeUnits(h.GPUs[i].IdleFor(v.in.Board.GeneratedAt))
 	}
 	if h.SnapshotAt.IsZero() {
 		// Its times are named beside the generation's; a day makes the difference.

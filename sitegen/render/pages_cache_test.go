@@ -72,7 +72,6 @@ func TestCacheChangesNothing(t *testing.T) {
 	kept := cache.hosts["dione"]
 	in := testFleet()
 	in.Board.GeneratedAt = in.Board.GeneratedAt.Add(time.Minute)
-	in.Board.Hosts[0].GPUs[7].IdleFor += time.Minute
 	in.Board.Hosts[6].GPUs[1].Utilization[90] = ptr(99.0)
 	*in.Board.Hosts[4].GPUs[0].UtilizationGPU = 3
 	check("news", in)

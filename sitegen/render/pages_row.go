@@ -125,8 +125,8 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 	if g.State == board.Lost {
 		r.Driver = clean(g.HealthReason)
 	}
-	if g.IdleFor > 0 {
-		r.Idle = v.words.length(g.IdleFor)
+	if d := g.IdleFor(v.in.Board.GeneratedAt); d > 0 {
+		r.Idle = v.words.length(d)
 		r.NoShow = g.NoShow
 	}
 	if g.Last != nil {

@@ -11,7 +11,7 @@ import (
 // for each GPU, and without colours status.txt. Like everything that belongs to
 // one host it does not tell when it was generated: times are told as of the
 // host's own snapshot, so a host without news is not rewritten.
-func textHost(h *board.Host, generatedAt time.Time, zone *time.Location) []byte {
+func textHost(h *board.Host, zone *time.Location) []byte {
 	t := newTextPage(&board.Board{GeneratedAt: h.SnapshotAt}, TextOptions{Detail: true, Color: true, Zone: zone})
 	color := "1;32"
 	if h.Free == 0 {
@@ -24,11 +24,7 @@ func textHost(h *board.Host, generatedAt time.Time, zone *time.Location) []byte 
 	t.line(color, headline)
 	t.detailHost(h)
 	for i := range h.GPUs {
-		g := h.GPUs[i]
-		if since := apiIdleSince(&g, generatedAt); !since.IsZero() {
-			g.IdleFor = max(0, h.SnapshotAt.Sub(since))
-		}
-		t.detailGPU(h, &g)
+		t.detailGPU(h, &h.GPUs[i])
 	}
 	return t.buf.Bytes()
 }

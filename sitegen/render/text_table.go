@@ -174,8 +174,8 @@ func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
 		since = " " + t.moment(g.Since)
 	}
 	who := t.people(g)
-	if g.IdleFor > 0 && who != "" {
-		who += " (idle " + t.span(g.IdleFor) + ")"
+	if d := g.IdleFor(t.b.GeneratedAt); d > 0 && who != "" {
+		who += " (idle " + t.span(d) + ")"
 	}
 	cells = append(cells, " "+string(g.State), " "+who, since, " "+t.programs(g), " "+t.reservation(g))
 	t.row(cols, cells, append(colors, "", "", "", ""))
@@ -223,8 +223,8 @@ func (t *textPage) stateWords(g *board.GPU) string {
 			s += " " + people
 		}
 	}
-	if g.IdleFor > 0 {
-		s += " idle " + t.span(g.IdleFor)
+	if d := g.IdleFor(t.b.GeneratedAt); d > 0 {
+		s += " idle " + t.span(d)
 	}
 	return s
 }

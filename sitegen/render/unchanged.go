@@ -9,10 +9,9 @@ import (
 	"gpuboard/board"
 )
 
-// unchanged returns for each host of a board one that is equal to it, but for
-// how long its GPUs have been idle, which grows with every generation. It is the
-// same one as long as nothing changes: so pages and data find out by a pointer,
-// after one comparison for all of them. c may be nil.
+// unchanged returns for each host of a board one that is equal to it, and the same
+// one as long as nothing changes: so pages and data find out by a pointer, after
+// one comparison for all of them. c may be nil.
 func (c *Cache) unchanged(b *board.Board) []*board.Host {
 	hosts := make([]*board.Host, len(b.Hosts))
 	if len(hosts) == 0 {
@@ -25,7 +24,7 @@ func (c *Cache) unchanged(b *board.Board) []*board.Host {
 	eachOf(len(hosts), func(i int) {
 		h := &b.Hosts[i]
 		hosts[i] = c.alike[h.Name]
-		if hosts[i] == nil || !same && !sameHost(h, hosts[i]) {
+		if hosts[i] == nil || !same && !equal(h, hosts[i]) {
 			made := *h // not a part of the board, which would stay for it
 			hosts[i] = &made
 		}
@@ -39,25 +38,6 @@ func (c *Cache) unchanged(b *board.Board) []*board.Host {
 		c.alike[h.Name] = h
 	}
 	return hosts
-}
-
-func sameHost(h, old *board.Host) bool {
-	if len(h.GPUs) != len(old.GPUs) {
-		return false
-	}
-	for i := range h.GPUs {
-		g, before := &h.GPUs[i], &old.GPUs[i]
-		if g.IdleFor != before.IdleFor {
-			made := *g
-			made.IdleFor, g = before.IdleFor, &made
-		}
-		if !equal(g, before) {
-			return false
-		}
-	}
-	x, y := *h, *old
-	x.GPUs, y.GPUs = nil, nil
-	return equal(&x, &y)
 }
 
 // equal is reflect.DeepEqual for values that hold no pointer to themselves: not
