@@ -16,7 +16,7 @@ var embedded embed.FS
 // sees what those before it have named, and only start runs when all are there.
 func Script() []string {
 	return []string{
-		"script/page.js", "script/time.js", "script/copy.js", "script/filter.js", "script/sort.js", "script/tools.js",
+		"script/words.js", "script/page.js", "script/time.js", "script/copy.js", "script/filter.js", "script/sort.js", "script/tools.js",
 		"script/renew.js", "script/book.js", "script/chart.js", "script/keys.js", "script/start.js",
 	}
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -16,7 +17,7 @@ type assets struct {
 	files   []File
 }
 
-func readAssets(tmpl fs.FS) (assets, error) {
+func readAssets(tmpl fs.FS, w *words) (assets, error) {
 	var a assets
 	hashed := func(ext string, content []byte) {
 		sum := sha256.Sum256(content)
@@ -30,8 +31,11 @@ func readAssets(tmpl fs.FS) (assets, error) {
 	if err != nil {
 		return a, err
 	}
+	if js, err = w.fillScript(js); err != nil {
+		return a, err
+	}
 	hashed("css", css)
-	hashed("js", js)
+	hashed("js", slim(js))
 	for _, name := range []string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"} {
 		b, err := fs.ReadFile(tmpl, name)
 		if err != nil {
@@ -41,6 +45,26 @@ func readAssets(tmpl fs.FS) (assets, error) {
 	}
 	a.css, a.js = a.files[0].Path, a.files[1].Path
 	return a, nil
+}
+
+// slim leaves out what only readers of the source need: the space before a line,
+// and lines that are a comment. A script in which a line may begin within a text or
+// a comment is left as it is.
+func slim(js []byte) []byte {
+	if bytes.IndexByte(js, '`') >= 0 || bytes.Contains(js, []byte("\\\n")) {
+		return js
+	}
+	out := make([]byte, 0, len(js))
+	for line := range bytes.Lines(js) {
+		if open := bytes.LastIndex(line, []byte("/*")); open >= 0 && !bytes.Contains(line[open:], []byte("*/")) {
+			return js
+		}
+		line = bytes.TrimLeft(line, " \t")
+		if !bytes.HasPrefix(line, []byte("//")) && len(bytes.TrimSpace(line)) > 0 {
+			out = append(out, line...)
+		}
+	}
+	return out
 }
 
 // script puts the one script together from its parts, inside of one function, so

@@ -62,7 +62,7 @@ func TestBrowserKeys(t *testing.T) {
 	// The help stays until it is taken away.
 	b.Do(chromedp.Navigate(site + "index.html"))
 	pressKeys(t, b, "?")
-	expect(t, b, banner, b.Value(`document.getElementById("_words").dataset.help`))
+	expect(t, b, banner, englishWords(t).list["js.help"])
 	b.Value(`(window.fetch = () => new Promise(() => {}), document.dispatchEvent(new Event("visibilitychange")))`) // the ages are told anew
 	expect(t, b, banner+` !== ""`, "true")
 	pressKeys(t, b, "?")

@@ -50,6 +50,35 @@ func TestScriptIsItsParts(t *testing.T) {
 	}
 }
 
+// TestScriptIsSlim: what is sent to browsers has no comments, and the words of the
+// site; what might change by that is sent as it is.
+func TestScriptIsSlim(t *testing.T) {
+	for _, c := range []struct{ js, want string }{
+		{"a();\n  b(); // c\n\n\t// d\n// e\n f(); /* g */\n", "a();\nb(); // c\nf(); /* g */\n"},
+		{"var s = `\n  // not a comment\n`;\n", ""},
+		{"  /*\n  // a\n  */ b();\n", ""},
+		{"  c(); /* d */ /*\n// e */ f();\n", ""},
+		{"var s = 'a\\\n  // b';\n", ""},
+	} {
+		want := c.want
+		if want == "" {
+			want = c.js
+		}
+		if got := string(slim([]byte(c.js))); got != want {
+			t.Errorf("%q became %q, want %q", c.js, got, want)
+		}
+	}
+	w := englishWords(t)
+	w.list["js.copy"] = `a "b" </script> '\`
+	got, err := w.fillScript([]byte(`x = '{{t "js.copy"}}';`))
+	if want := `x = "a \"b\" \u003c/script\u003e '\\";`; err != nil || string(got) != want {
+		t.Errorf("the words are %s (%v), want %s", got, err, want)
+	}
+	if _, err := w.fillScript([]byte(`x = '{{t "js.missing"}}';`)); err == nil || !strings.Contains(err.Error(), "js.missing") {
+		t.Errorf("a word is missing, and the error is %v", err)
+	}
+}
+
 // TestBrowserReadsEveryPart: each part is a whole program text by itself, so that
 // it can be read, and replaced, by itself.
 func TestBrowserReadsEveryPart(t *testing.T) {

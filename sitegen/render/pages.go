@@ -32,7 +32,7 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := readAssets(tmpl)
+	a, err := readAssets(tmpl, w)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func NewBookPages(site Site, tmpl fs.FS) (*BookPages, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := readAssets(tmpl)
+	a, err := readAssets(tmpl, w)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package render
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,51 @@ func TestSparkline(t *testing.T) {
 	}
 	if _, _, _, known := sparkline(make([]*float64, 96), fineSpark()); known {
 		t.Error("96 gaps are drawn as something")
+	}
+}
+
+// TestOneProcessIsSaidOnce: what the row of a GPU says of its one process is not
+// listed below it again, and all else is; a host's own page lists all.
+func TestOneProcessIsSaidOnce(t *testing.T) {
+	in := Input{Board: &board.Board{GeneratedAt: fleetNow, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: fleetNow}}}}
+	want := []string{
+		"", "40.0 GiB, 50 %", "40.0 GiB, 50 % · container c1", "40.0 GiB, 50 % · eva (tom)", "40.0 GiB, 50 % · MIG 3",
+	}
+	for i := range want {
+		g := board.GPU{State: board.Busy}
+		g.Index, g.MemoryUsed, g.MemoryTotal = i, ptr(int64(40960)), ptr(int64(81920))
+		process(&g, 700+i, "eva", "train.py", 40960, fleetNow.Add(-time.Hour))
+		p := &g.Processes[0]
+		p.Share = ptr(0.5)
+		switch i {
+		case 1:
+			g.MemoryUsed = ptr(int64(43000))
+		case 2:
+			p.Container = "c1"
+		case 3:
+			p.User = "tom"
+		case 4:
+			p.GPUInstanceID = ptr(3)
+		}
+		in.Board.Hosts[0].GPUs = append(in.Board.Hosts[0].GPUs, g)
+	}
+	files := pages(t, in)
+	front, own := parse(t, files[len(files)-1]), parse(t, fileOf(t, files, "hosts/atlas/index.html"))
+	listed := func(doc *html.Node, i int) string {
+		for _, n := range elements(byID(doc, "atlas-"+strconv.Itoa(i))) {
+			if n.Data == "ul" && hasClass(n, "ps") {
+				return textOf(n)
+			}
+		}
+		return ""
+	}
+	for i, w := range want {
+		if row := textOf(byID(front, "atlas-"+strconv.Itoa(i))); listed(front, i) != w || strings.Count(row, "70"+strconv.Itoa(i)) != 1 || strings.Count(row, "train.py") != 1 {
+			t.Errorf("GPU %d: below %q is %q, want %q", i, row, listed(front, i), w)
+		}
+		if got := listed(own, i); !strings.HasPrefix(got, "70"+strconv.Itoa(i)+" 40.0 GiB, 50 % · eva") || !strings.Contains(got, "train.py · since Fri 08:42") {
+			t.Errorf("GPU %d: the host's page lists %q", i, got)
+		}
 	}
 }
 

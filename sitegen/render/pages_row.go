@@ -61,6 +61,7 @@ type processView struct {
 	Href      string
 	Login     string // where it is not the person
 	Same      bool   // the row says whose it is
+	Told      bool   // and its pid and its program
 	Program   string
 	Type      string
 	Memory    string
@@ -139,6 +140,9 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 	v.bookings(&r, g, ref, root)
 	if d != brief && !v.crowded(d) {
 		r.Panel = v.panel(h, g, ref, root)
+		if d != whole {
+			r.Panel.JSON = "" // the script puts it in
+		}
 	}
 	if d == whole {
 		r.Facts = v.facts(g)
@@ -287,7 +291,7 @@ func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root s
 		seen = append(seen, p.Person)
 		who := personView{Name: clean(p.Person), Href: v.userHref(root, p.Person), Program: program(p)}
 		if p.StartedAt != nil {
-			who.Since = v.words.near(p.StartedAt.Time, ref)
+			who.Since = v.words.near(p.StartedAt.Time, ref).toMinute()
 		}
 		if r.Who == nil {
 			if who.Since == nil {
@@ -309,11 +313,19 @@ func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root s
 	if p := order; len(p) == 1 && len(g.MIGDevices) == 0 && r.Who != nil && p[0].Type == snapshot.Compute && !dead(p[0]) {
 		r.Only = p[0].PID
 	}
+	// What the row says is not said again below it.
+	said := r.Only != 0 && d != whole
 	for _, p := range order {
 		pv := v.process(p, ref, root)
 		pv.Same = d != whole && r.Who != nil && len(r.More) == 0 && pv.Person == r.Who.Name && pv.Login == "" && !pv.Dead
 		if v.crowded(d) {
 			pv.Share, pv.Since = "", nil // the host's own page has them
+		}
+		if said {
+			if pv.Since, pv.Told = nil, true; pv.Memory == r.Used && pv.Same && pv.Container == "" && pv.Instance == "" {
+				r.Details = false
+				continue
+			}
 		}
 		r.Processes = append(r.Processes, pv)
 	}

@@ -213,6 +213,11 @@ func TestWordsStandInTheTemplatesAlone(t *testing.T) {
 			kinds[kindOf(f.Path)] = true
 			latinWords(t, name+" "+f.Path, parse(t, f))
 		}
+		for _, f := range files {
+			if strings.HasSuffix(f.Path, ".js") {
+				latinScript(t, f)
+			}
+		}
 	}
 	for path, content := range bookForms(t, tmpl) {
 		kinds["book "+path] = true
@@ -221,6 +226,21 @@ func TestWordsStandInTheTemplatesAlone(t *testing.T) {
 	for _, kind := range []string{"index.html", "hosts", "users", "bookings", "history", "about", "kiosk", "book", "book form", "book home"} {
 		if !kinds[kind] {
 			t.Errorf("no page of kind %q was looked at, only %v", kind, kinds)
+		}
+	}
+}
+
+// latinScript looks at the words of the script, which stand at its beginning.
+func latinScript(t *testing.T, f File) {
+	t.Helper()
+	words, _, _ := strings.Cut(string(f.Bytes()), "\n};")
+	list := regexp.MustCompile(`"(?:[^"\\]|\\.)*"[,\n]`).FindAllString(words+"\n", -1)
+	if len(list) < 30 {
+		t.Errorf("%s has %d words", f.Path, len(list))
+	}
+	for _, word := range list {
+		if latin.MatchString(verbatim.ReplaceAllString(word, "")) {
+			t.Errorf("%s: %s", f.Path, word)
 		}
 	}
 }
@@ -284,7 +304,7 @@ func latinWords(t *testing.T, page string, n *html.Node) {
 		}
 		for _, a := range n.Attr {
 			heard := slices.Contains([]string{"aria-label", "title", "placeholder", "alt", "data-unit", "data-m", "data-tags", "data-n"}, a.Key)
-			if (heard || attr(n, "id") == "_words" && strings.HasPrefix(a.Key, "data-")) && latin.MatchString(verbatim.ReplaceAllString(a.Val, "")) {
+			if heard && latin.MatchString(verbatim.ReplaceAllString(a.Val, "")) {
 				t.Errorf("%s: %s=%q", page, a.Key, a.Val)
 			}
 		}
@@ -307,6 +327,7 @@ func TestEveryWordIsThere(t *testing.T) {
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)
 	}
+	names = append(names, "script/words.js")
 	n := 0
 	check := func(name string, text []byte) {
 		for _, m := range asked.FindAllStringSubmatch(string(text), -1) {

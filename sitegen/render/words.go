@@ -87,6 +87,21 @@ func (w *words) fill(name, text string) (string, error) {
 	return text, missing
 }
 
+var scriptWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'\{\{t "([^"]*)"\}\}'`) })
+
+// fillScript puts the words in the place of every '{{t "…"}}' of the script.
+func (w *words) fillScript(js []byte) ([]byte, error) {
+	var missing error
+	js = scriptWord().ReplaceAllFunc(js, func(call []byte) []byte {
+		s, err := w.say(string(call[len(`'{{t "`) : len(call)-len(`"}}'`)]))
+		if err != nil && missing == nil {
+			missing = fmt.Errorf("making the script: %w", err)
+		}
+		return []byte(quoted(s))
+	})
+	return js, missing
+}
+
 // or is say for codes that other packages may add to: an unknown one is shown as it is.
 func (w *words) or(key, fallback string) string {
 	if s, ok := w.list[key]; ok {
@@ -129,6 +144,14 @@ func (w *words) moment(t time.Time, text string) *moment {
 		return nil
 	}
 	return &moment{ISO: t.UTC().Format("2006-01-02T15:04:05Z"), Text: text}
+}
+
+// toMinute is the moment without its seconds, which nobody is shown.
+func (m *moment) toMinute() *moment {
+	if m != nil {
+		m.ISO = m.ISO[:len("2006-01-02T15:04")] + "Z"
+	}
+	return m
 }
 
 // full is a moment to the second, with day and zone: "Fri 20 Nov, 10:42:10 CET".

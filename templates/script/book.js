@@ -64,6 +64,11 @@ var furnish = function (panel) {
     label.appendChild(input);
     box.appendChild(label);
   });
+  // Without the script, the page that the link leads to says what to paste.
+  if (all("code", panel).length < 2) {
+    panel.insertBefore(make("p"), panel.lastElementChild).appendChild(make("code", "copy"));
+    copies();
+  }
   panel.insertBefore(box, panel.querySelector("p"));
   panel.insertBefore(says, box.nextSibling);
 };

@@ -1,7 +1,7 @@
 // Everything on the page can be read without the script. It ages the times by
 // the viewer's clock, says so when the board has stopped, and filters, folds,
-// sorts, copies and renews in place. Its words come from the page, in W.
-var doc = document, root = doc.documentElement, W = doc.getElementById("_words").dataset;
+// sorts, copies and renews in place. Its words are in W.
+var doc = document, root = doc.documentElement;
 var $ = function (id) { return doc.getElementById(id); };
 var all = function (sel, from) { return Array.prototype.slice.call((from || doc).querySelectorAll(sel)); };
 var say = function (words, x, y) { return words.replace("{}", x).replace("{}", y); };
