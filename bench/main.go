@@ -26,6 +26,8 @@ type suite struct {
 	program string // gpuboard
 	remarks string // a file with what people know about the numbers, for the end of the report
 	busy    string // the load average when it began
+	before  []pace // how fast the machine was when it began
+	after   []pace // and when it ended
 	quick   bool
 	only    []string
 	rows    []row
@@ -93,6 +95,9 @@ func (s *suite) run() error {
 		{"W1", (*suite).weights}, {"S1", (*suite).views},
 		{"H1", (*suite).historyBytes}, {"H2", (*suite).historyIngest}, {"H3", (*suite).historyCharts},
 	}
+	if s.before, err = s.paces(); err != nil {
+		return fmt.Errorf("seeing how fast this machine is: %w", err)
+	}
 	began := time.Now()
 	for n, p := range parts {
 		ids := strings.Fields(p.ids)
@@ -108,6 +113,9 @@ func (s *suite) run() error {
 			}
 		}
 		say("  %s took %s", p.ids, time.Since(start).Round(time.Second))
+	}
+	if s.after, err = s.paces(); err != nil {
+		return fmt.Errorf("seeing how fast this machine is: %w", err)
 	}
 	return nil
 }

@@ -27,6 +27,46 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// A target that is missed in milliseconds may be met as a ratio, and the other
+// way round: each is judged by itself.
+func TestATargetAsARatio(t *testing.T) {
+	slow := row{values: []float64{20, 30}, target: 10, least: true}
+	for name, c := range map[string]struct {
+		r    row
+		o    rival
+		want string
+	}{
+		"all is slower":      {slow, rival{"probe", 18, 8}, "probe: 18.0, when the target was set 8; asked 1.25 of it, reached 1.11: met"},
+		"only we are slower": {slow, rival{"probe", 8, 8}, "probe: 8, when the target was set 8; asked 1.25 of it, reached 2.5: **2.0 times**"},
+		"by the median":      {row{values: []float64{1, 30, 31}, target: 10}, rival{"probe", 10, 10}, "probe: 10.0, when the target was set 10.0; asked 1 of it, reached 3: **3.0 times**"},
+		"nothing was told":   {slow, rival{"probe", 10, 0}, "probe: 10.0 (ratio 2)"},
+		"no target":          {row{values: []float64{20}}, rival{"probe", 10, 5}, "probe: 10.0 (ratio 2)"},
+		"not measured":       {slow, rival{"probe", 0, 8}, ""},
+	} {
+		if got := c.r.ratio(c.o); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestPacesAreOfTheMachine: all kinds of work take time, and only the bench's own directory is written to.
+func TestPacesAreOfTheMachine(t *testing.T) {
+	s := &suite{dir: t.TempDir(), program: "/bin/true"}
+	all, err := s.paces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if len(p.ms) != 7 || p.ms[6] <= 0 || p.ms[0] > p.ms[6] {
+			t.Errorf("%s took %v", p.what, p.ms)
+		}
+	}
+	s.program = filepath.Join(s.dir, "missing")
+	if _, err := s.paces(); err == nil {
+		t.Error("a program that is not there was started")
+	}
+}
+
 func TestNumbersKeepThreeDigits(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.0123: "0.0123", 5: "5", 10: "10.0", 41.26: "41.3", 1234.5: "1234", 0.5: "0.5"} {
 		if got := number(v); got != want {
@@ -38,8 +78,9 @@ func TestNumbersKeepThreeDigits(t *testing.T) {
 // A measure that was not taken is in the report all the same, and foreign text
 // breaks neither the table nor the plot.
 func TestReportIsWhole(t *testing.T) {
-	s := &suite{}
-	s.add(row{id: "X1", what: "this | that <&>", unit: "ms", values: []float64{3, 1, 2}, target: 1, least: true, besides: []beside{{"scp", 4}}})
+	s := &suite{before: []pace{{"fixed | work", []float64{1, 2, 3}}}}
+	s.add(row{id: "X1", what: "this | that <&>", unit: "ms", values: []float64{3, 1, 2}, target: 1, least: true, besides: []beside{{"scp", 4}},
+		rivals: []rival{{"probe | its", 2, 0.5}}})
 	s.add(row{id: "X2", what: "not measured: no\nprogram"})
 	dir := t.TempDir()
 	if err := s.write(dir); err != nil {
@@ -49,7 +90,8 @@ func TestReportIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| X1 | this / that <&> | 1 | 2 | 3 | ms | 1 | met | scp: 4 (ratio 0.25) |\n", "| X2 | not measured: no program |"} {
+	for _, want := range []string{"| X1 | this / that <&> | 1 | 2 | 3 | ms | 1 | met | probe / its: 2, when the target was set 0.5; asked 2 of it, reached 0.5: met | scp: 4 (ratio 0.25) |\n",
+		"| X2 | not measured: no program |", "| fixed / work | 1, 2 | unknown |\n"} {
 		if !strings.Contains(string(report), want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
 		}

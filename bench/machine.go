@@ -1,0 +1,107 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// This file says how fast the machine is, by work that is always the same, so
+// that two reports can be compared.
+
+// A pace is what one kind of fixed work took, in ms, from least to most.
+type pace struct {
+	what string
+	ms   []float64
+}
+
+// paces takes the times of all kinds of fixed work, which is below a second.
+func (s *suite) paces() ([]pace, error) {
+	block := make([]byte, 1<<20)
+	files := filepath.Join(s.dir, "paces")
+	if err := os.MkdirAll(files, 0o755); err != nil {
+		return nil, err
+	}
+	start := func(n int, name string, args ...string) func() (float64, error) {
+		return func() (float64, error) {
+			sum := 0.0
+			for range n {
+				u, _, err := program(nil, name, args...)
+				if err != nil {
+					return 0, err
+				}
+				sum += u.ms()
+			}
+			return sum / float64(n), nil
+		}
+	}
+	inside := func(f func() error) func() (float64, error) {
+		return func() (float64, error) {
+			u, err := mine(f)
+			return u.ms(), err
+		}
+	}
+	var all []pace
+	for _, work := range []struct {
+		what string
+		take func() (float64, error)
+	}{
+		{"SHA-256 of 32 MiB", inside(func() error {
+			h := sha256.New()
+			for range 32 {
+				h.Write(block)
+			}
+			h.Sum(nil)
+			return nil
+		})},
+		{"starting /bin/true", start(5, "/bin/true")},
+		{"starting gpuboard (version)", start(1, s.program, "version")},
+		{"writing 1,000 files of 4 KiB over old ones", inside(func() error {
+			for n := range 1000 {
+				if err := os.WriteFile(filepath.Join(files, fmt.Sprint(n)), block[:4096], 0o644); err != nil {
+					return err
+				}
+			}
+			return nil
+		})},
+	} {
+		p := pace{what: work.what}
+		for n := range 8 {
+			ms, err := work.take()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", work.what, err)
+			}
+			if n > 0 { // the first makes files, and fills caches
+				p.ms = append(p.ms, ms)
+			}
+		}
+		slices.Sort(p.ms)
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// pacesTold is a table of how fast the machine was before and after; "" where
+// neither is known.
+func pacesTold(before, after []pace) string {
+	if len(before) == 0 {
+		return ""
+	}
+	told := func(all []pace, n int) string {
+		if n >= len(all) {
+			return "unknown"
+		}
+		ms := all[n].ms
+		return number(ms[0]) + ", " + number(ms[len(ms)/2])
+	}
+	var b strings.Builder
+	b.WriteString("How fast this machine was, by work that is the same in every report; ms, least and median of 7. Compare\nthe rows of two reports in the ratio of these.\n\n| fixed work | when it began | when it ended |\n|---|---:|---:|\n")
+	for n, p := range before {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", cell(p.what), told(before, n), told(after, n))
+	}
+	b.WriteString("\n")
+	return b.String()
+}
