@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,14 +73,26 @@ func (s *suite) oneShot() error {
 		}
 		list = append(list, max(0, u.ms()-smiAlone))
 	}
-	s.add(row{id: "L1", what: "gpuboard list beyond nvidia-smi, ps included", unit: "ms", values: list, target: 10, least: true, besides: others[1:]})
+	var rivals []rival
+	if gpustat, found := s.peer("gpustat", "gpuboard list"); found {
+		if cost, err := leastProgram(5, gpustat, "--json"); err != nil {
+			s.note("gpustat beside L1: %v", err)
+		} else {
+			rivals = []rival{{"gpustat --json", cost, 66}}
+		}
+	}
+	s.add(row{id: "L1", what: "gpuboard list beyond nvidia-smi, ps included", unit: "ms", values: list, target: 10, least: true, rivals: rivals, besides: others[1:]})
 	return s.with(func(h *harness) error {
 		server := sshtest.Start(h, sshtest.Options{Command: sshtest.LockedDown})
 		to := fmt.Sprintf("sftp://%s@%s/", server.User, server.Addr)
 		once := append([]string{"run", "--once", "--to", to, "--identity", server.Key, "--known-hosts", server.KnownHosts}, collect[1:]...)
 		publish := []string{"publish", "--spool", spool, "--host", "gpu01", "--to", to,
 			"--identity", server.Key, "--known-hosts", server.KnownHosts}
-		var both, single []float64
+		minimal, err := s.probe(server, smi)
+		if err != nil {
+			return err
+		}
+		var both, single, probed, small []float64
 		for range s.times(20) {
 			a, _, err := program([]int{3}, s.program, collect...)
 			if err != nil {
@@ -93,23 +106,56 @@ func (s *suite) oneShot() error {
 			if err != nil {
 				return err
 			}
-			single = append(single, c.ms())
-			both, mib = append(both, a.ms()+b.ms()), append(mib, float64(max(a.peak, b.peak))/(1<<20))
-		}
-		scp, err := exec.LookPath("scp")
-		if err == nil {
-			cost, err := leastProgram(5, scp, append(sshOptions(server), "-P", fmt.Sprint(server.Port), smi, server.User+"@127.0.0.1:x")...)
+			d, _, err := program(nil, minimal[0], minimal[1:]...)
 			if err != nil {
-				s.note("scp to the same server: %v", err)
-			} else {
-				others = append(others, beside{"scp of one file, client alone", cost})
+				return err
 			}
+			single, probed = append(single, c.ms()), append(probed, d.ms())
+			both, mib, small = append(both, a.ms()+b.ms()), append(mib, float64(max(a.peak, b.peak))/(1<<20)), append(small, float64(d.peak)/(1<<20))
 		}
-		s.add(row{id: "C1", what: "gpuboard run --once: collect and publish, fresh connection, all children", unit: "ms", values: single, target: 10, least: true, besides: others})
+		others, counts := s.copied(h, server, smi, others)
+		probe := "a minimal Go program, the same work and nothing else"
+		s.add(row{id: "C1", what: "gpuboard run --once: collect and publish, fresh connection, all children", unit: "ms", values: single, target: 10, least: true,
+			rivals: []rival{{probe, slices.Min(probed), 8.4}}, besides: others})
 		s.add(row{id: "C1", what: "gpuboard collect and gpuboard publish, likewise", unit: "ms", values: both, least: true})
-		s.add(row{id: "C1", what: "memory of either", unit: "MiB", values: mib, target: 16, least: true})
+		s.add(row{id: "C1", what: "memory of either", unit: "MiB", values: mib, target: 16, least: true, rivals: []rival{{probe, slices.Min(small), 6}}})
+		n, err := s.programs([]int{3}, append([]string{s.program}, once...))
+		if err != nil {
+			s.note("programs started are not counted: %v", err)
+			return nil
+		}
+		s.add(row{id: "C1", what: "programs started by run --once, itself among them", values: []float64{n}, target: 4, besides: counts})
 		return nil
 	})
+}
+
+// copied adds what scp costs, and a script with it; and how many programs that starts.
+func (s *suite) copied(h *harness, server *sshtest.Server, smi string, others []beside) (costs, programs []beside) {
+	scp, err := exec.LookPath("scp")
+	if err != nil {
+		s.note("scp is not installed: pushes are not compared with it.")
+		return others, nil
+	}
+	cost, err := leastProgram(5, scp, append(sshOptions(server), "-P", fmt.Sprint(server.Port), smi, server.User+"@127.0.0.1:x")...)
+	if err != nil {
+		s.note("scp to the same server: %v", err)
+	} else {
+		others = append(others, beside{"scp of one file, client alone", cost})
+	}
+	plain := sshtest.Start(h, sshtest.Options{}) // scp of several files asks for more than a node may
+	command, err := s.scripted(plain, smi)
+	if err == nil {
+		cost, err = leastProgram(5, command[0], command[1:]...)
+	}
+	if err != nil {
+		s.note("a script beside C1: %v", err)
+		return others, nil
+	}
+	others = append(others, beside{"a shell script with scp of six files", cost})
+	if n, err := s.programs(nil, command); err == nil {
+		programs = []beside{{"the script", n}}
+	}
+	return others, programs
 }
 
 func sshOptions(server *sshtest.Server) []string {
@@ -133,14 +179,39 @@ func (s *suite) loop() error {
 		if err != nil {
 			return err
 		}
-		few, mib, own, err := s.runs(server, smi, log)
+		keeps := func() *exec.Cmd {
+			return exec.Command(s.program, "run", "--every", "2s", "--host", "gpu01", "--nvidia-smi", smi, "--spool", filepath.Join(s.dir, "spool-loop"),
+				"--to", fmt.Sprintf("sftp://%s@%s/", server.User, server.Addr), "--identity", server.Key, "--known-hosts", server.KnownHosts)
+		}
+		few, mib, own, err := s.runs(keeps(), log)
 		if err != nil {
 			return err
 		}
+		minimal, err := s.probe(server, smi, "-every", "2s")
+		if err != nil {
+			return err
+		}
+		probed, probedMiB, probedOwn, err := s.runs(exec.Command(minimal[0], minimal[1:]...), log)
+		if err != nil {
+			return err
+		}
+		scripted := func() float64 {
+			command, err := s.scripted(sshtest.Start(h, sshtest.Options{}), smi)
+			if err != nil {
+				return 0
+			}
+			cost, err := leastProgram(5, command[0], command[1:]...)
+			if err != nil {
+				s.note("a script beside C3: %v", err)
+			}
+			return cost
+		}
+		before := scripted()
 		s.add(row{id: "C2", what: "one cycle of gpuboard run, connection kept, its children included", unit: "ms", values: []float64{few}, target: 5,
+			rivals:  []rival{{"a minimal Go program that keeps its connection, in place of an exporter", probed, 3.8}},
 			besides: []beside{{"the fake nvidia-smi alone", smiAlone}, {"ps alone, of the processes on GPUs", one}, {"ps alone, of all", all}}})
-		s.add(row{id: "C2", what: "its resident memory, with what it has read of its own file", unit: "MiB", values: []float64{mib}, target: 16})
-		s.add(row{id: "C2", what: "what of it is its own", unit: "MiB", values: []float64{own}})
+		s.add(row{id: "C2", what: "its resident memory, with what it has read of its own file", unit: "MiB", values: []float64{mib}, target: 16, besides: []beside{{"the minimal Go program's", probedMiB}}})
+		s.add(row{id: "C2", what: "what of it is its own", unit: "MiB", values: []float64{own}, besides: []beside{{"the minimal Go program's", probedOwn}}})
 		for range 1000 {
 			sleeper := exec.Command("sleep", "600")
 			if err := sleeper.Start(); err != nil {
@@ -155,22 +226,21 @@ func (s *suite) loop() error {
 		if err != nil {
 			return err
 		}
-		many, _, _, err := s.runs(server, smi, log)
+		many, _, _, err := s.runs(keeps(), log)
 		if err != nil {
 			return err
 		}
 		s.add(row{id: "C3", what: "what 1,000 more processes add to a cycle, ps included", unit: "ms more", values: []float64{max(0, many-few)}, target: 1,
+			rivals:  []rival{{"a shell script with scp, likewise", max(0, scripted()-before), 59}},
 			besides: []beside{{"ps alone, of all, with them", all}, {"ps alone, of the processes on GPUs, with them", one}, {"a cycle, with them", many}}})
 		return nil
 	})
 }
 
-// runs lets the loop go on for a while: processor time of a cycle in ms, memory
-// in MiB, and how much of that no file backs.
-func (s *suite) runs(server *sshtest.Server, smi, log string) (ms, mib, own float64, err error) {
+// runs lets a loop go on for a while: processor time of a cycle in ms, memory in
+// MiB, and how much of that no file backs.
+func (s *suite) runs(cmd *exec.Cmd, log string) (ms, mib, own float64, err error) {
 	cycles := s.times(16)
-	cmd := exec.Command(s.program, "run", "--every", "2s", "--host", "gpu01", "--nvidia-smi", smi, "--spool", filepath.Join(s.dir, "spool-loop"),
-		"--to", fmt.Sprintf("sftp://%s@%s/", server.User, server.Addr), "--identity", server.Key, "--known-hosts", server.KnownHosts)
 	if err := cmd.Start(); err != nil {
 		return 0, 0, 0, err
 	}
@@ -186,7 +256,7 @@ func (s *suite) runs(server *sshtest.Server, smi, log string) (ms, mib, own floa
 				return spent(pid) + children, n, nil
 			}
 		}
-		return 0, 0, fmt.Errorf("gpuboard run does not collect")
+		return 0, 0, fmt.Errorf("%s does not collect", filepath.Base(cmd.Path))
 	}
 	from, first, err := at(started(log) + 3) // the connection stands
 	if err != nil {

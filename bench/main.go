@@ -13,7 +13,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,6 +32,8 @@ type suite struct {
 	rows    []row
 	notes   []string
 	fleets  map[int]*fleet
+	// leastProbe is the built bench/probe, "" for not yet.
+	leastProbe string
 	// rrdFetch is what rrdtool takes for a day of a host, ms; 0 for not known.
 	rrdFetch float64
 }
@@ -76,13 +77,11 @@ type part struct {
 
 func (s *suite) run() error {
 	if s.program == "" {
-		s.program = filepath.Join(s.dir, "gpuboard")
-		say("building gpuboard")
-		build := exec.Command("go", "build", "-trimpath", "-o", s.program, ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as releases are made
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("building gpuboard: %w\n%s", err, out)
+		built, err := s.build("gpuboard", ".")
+		if err != nil {
+			return err
 		}
+		s.program = built
 	}
 	program, err := filepath.Abs(s.program)
 	if err != nil {

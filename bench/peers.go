@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -135,30 +133,4 @@ func (s *suite) rsync(f *fleet, server *sshtest.Server) (float64, error) {
 		}
 	}
 	return best, nil
-}
-
-var perSecond = regexp.MustCompile(`Requests(?:/sec:| per second:)\s+([0-9.]+)`)
-
-// load asks a web server for a page as fast as it answers, with 16 at a time:
-// pages a second.
-func load(url string, length time.Duration) (with string, rate float64, err error) {
-	var out []byte
-	if wrk, found := exec.LookPath("wrk"); found == nil {
-		with = "wrk"
-		_, out, err = program(nil, wrk, "-t1", "-c16", fmt.Sprintf("-d%ds", int(length.Seconds())), "-H", "Accept-Encoding: gzip", url)
-	} else if ab, found := exec.LookPath("ab"); found == nil {
-		with = "ab"
-		_, out, err = program(nil, ab, "-k", "-q", "-c16", "-t", fmt.Sprint(int(length.Seconds())), "-n", "10000000", "-H", "Accept-Encoding: gzip", url)
-	} else {
-		return "", 0, fmt.Errorf("neither wrk nor ab is installed")
-	}
-	if err != nil {
-		return with, 0, err
-	}
-	m := perSecond.FindSubmatch(out)
-	if m == nil {
-		return with, 0, fmt.Errorf("%s says no rate: %s", with, bytes.TrimSpace(out))
-	}
-	rate, err = strconv.ParseFloat(string(m[1]), 64)
-	return with, rate, err
 }

@@ -148,11 +148,31 @@ func TestRemarksSurvive(t *testing.T) {
 }
 
 func TestARateIsReadOfBothPrograms(t *testing.T) {
-	for out, want := range map[string]string{"  Latency 1ms\nRequests/sec:  31234.56\nTransfer/sec: 4MB\n": "31234.56", "Requests per second:    812.40 [#/sec] (mean)\n": "812.40"} {
-		m := perSecond.FindStringSubmatch(out)
-		if m == nil || m[1] != want {
-			t.Errorf("%q: %q, want %s", out, m, want)
+	for out, want := range map[string][2]float64{
+		"  62511 requests in 2.00s, 1MB read\nRequests/sec:  31234.56\nTransfer/sec: 4MB\n":                       {31234.56, 62511},
+		"Complete requests:      812\nFailed requests:        0\nRequests per second:    812.40 [#/sec] (mean)\n": {812.40, 812},
+	} {
+		if rate, count, err := rates([]byte(out)); err != nil || rate != want[0] || count != want[1] {
+			t.Errorf("%q: %v of %v, %v, want %v", out, rate, count, err, want)
 		}
+	}
+	for _, out := range []string{"", "unable to connect", "Requests/sec: 5\n", "0 requests in 1.00s\nRequests/sec: 0.00\n"} {
+		if rate, count, err := rates([]byte(out)); err == nil {
+			t.Errorf("%q: %v of %v, want an error", out, rate, count)
+		}
+	}
+}
+
+func TestProgramsAreCountedOnce(t *testing.T) {
+	trace := `101 execve("/bin/sh", ["sh"], 0x7ffd /* 9 vars */) = 0
+101 execve("/bin/cat", ["cat", "a file = 0"], 0x7ffd /* 9 vars */) = 0
+102 execve("/sbin/ps", ["ps"], 0x7ffd /* 9 vars */) = -1 ENOENT (No such file or directory)
+102 execve("/bin/ps", ["ps"], 0x7ffd /* 9 vars */ <unfinished ...>
+103 execve("/bin/missing", ["missing"], 0x7ffd /* 9 vars */) = -1 ENOENT (No such file or directory)
+102 <... execve resumed>) = 0
+`
+	if got := executed(trace); got != 2 {
+		t.Errorf("%d programs, want the shell that became cat, and ps", got)
 	}
 }
 

@@ -53,6 +53,8 @@ type Server struct {
 	URL string
 	// Host is the address alone, with the scheme and without a slash.
 	Host string
+	// PID is its first process, whose children may be the ones that serve.
+	PID int
 }
 
 // Servers are the names of the servers that Start knows.
@@ -84,8 +86,9 @@ func Start(t testing.TB, name string, o Options) *Server {
 	for range 3 {
 		b := &builder{t: t, o: o, dir: Dir(t), port: sshtest.FreePort(t), name: name}
 		b.url = "http://127.0.0.1:" + strconv.Itoa(b.port)
-		if err = b.run(b.command()); err == nil {
-			return &Server{URL: b.url + o.Path + "/", Host: b.url}
+		c := b.command()
+		if err = b.run(c); err == nil {
+			return &Server{URL: b.url + o.Path + "/", Host: b.url, PID: c.Process.Pid}
 		}
 	}
 	t.Fatal(err)
