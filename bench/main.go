@@ -34,6 +34,7 @@ type suite struct {
 	fleets  map[int]*fleet
 	// leastProbe is the built bench/probe, "" for not yet.
 	leastProbe string
+	hugo       hugoCosts
 	// rrdFetch is what rrdtool takes for a day of a host, ms; 0 for not known.
 	rrdFetch float64
 }

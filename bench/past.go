@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"gpuboard/history"
 	"gpuboard/snapshot"
 )
@@ -47,16 +49,29 @@ func (s *suite) historyBytes() error {
 	if err != nil {
 		return err
 	}
+	others, err := s.others()
+	if err != nil {
+		return err
+	}
 	r, at := rand.New(rand.NewPCG(1, 2)), noon
 	for n := 0; n < ticks; n += 6 {
 		var all []history.Batch
+		var few []moment // of some hosts: their bytes do not depend on how many there are
 		for k := range 6 {
 			at = at.Add(every)
-			all = append(all, tick(r, hosts, uint64(n+k+1), at)...)
+			batches := tick(r, hosts, uint64(n+k+1), at)
+			all, few = append(all, batches...), append(few, moment{at, batches[:5]})
 		}
 		if _, err := store.IngestAll(ctx, at, all); err != nil {
 			return err
 		}
+		if err := others.keep(ctx, few...); err != nil {
+			return err
+		}
+	}
+	rivals, besides, err := others.sizes()
+	if err != nil {
+		return err
 	}
 	if err := store.Close(); err != nil {
 		return err
@@ -66,7 +81,7 @@ func (s *suite) historyBytes() error {
 		return err
 	}
 	values := float64(hosts * ticks * 8 * 6)
-	s.add(row{id: "H1", what: fmt.Sprintf("the file of %d hosts' samples, roll-ups and indexes included", hosts), unit: "bytes a value", values: []float64{float64(info.Size()) / values}, target: 0.35})
+	s.add(row{id: "H1", what: fmt.Sprintf("the file of %d hosts' samples, roll-ups and indexes included", hosts), unit: "bytes a value", values: []float64{float64(info.Size()) / values}, target: 0.35, rivals: rivals, besides: besides})
 	return nil
 }
 
@@ -81,7 +96,17 @@ func (s *suite) historyIngest() error {
 	defer store.Close()
 	r, at := rand.New(rand.NewPCG(1, 2)), noon
 	hosts := s.big()
-	var sum float64
+	rows, err := newTable(filepath.Join(s.dir, "ticks.db"))
+	if err != nil {
+		return err
+	}
+	defer rows.close()
+	file, err := s.plainFile("ticks")
+	if err != nil {
+		return err
+	}
+	defer file.f.Close()
+	var sum, inRows, appended float64
 	var ms []float64
 	for n := range 65 + s.times(60) {
 		at = at.Add(every)
@@ -93,8 +118,18 @@ func (s *suite) historyIngest() error {
 		if n >= 65 { // from here on samples go into chunks, as they always will
 			ms, sum = append(ms, u.ms()), sum+u.ms()
 		}
+		if u, err = mine(func() error { return rows.insert(ctx, moment{at, batch}) }); err != nil {
+			return err
+		}
+		inRows += u.ms()
+		if u, err = mine(func() error { return file.insert(at, batch) }); err != nil {
+			return err
+		}
+		appended += u.ms()
 	}
 	mean := sum / float64(len(ms))
+	count := float64(65 + len(ms))
+	scale := float64(hosts) / 1000
 	var besides []beside
 	if _, found := s.peer("rrdtool", "history"); found {
 		update, fetch, err := s.rrd()
@@ -104,7 +139,9 @@ func (s *suite) historyIngest() error {
 		s.rrdFetch = fetch
 		besides = []beside{{"rrdtool update of one host, a process", update}, {fmt.Sprintf("as many for %d hosts", hosts), update * float64(hosts)}}
 	}
-	s.add(row{id: "H2", what: fmt.Sprintf("one tick of %d hosts, mean of %d", hosts, len(ms)), unit: "ms", values: []float64{mean}, target: 30 * float64(hosts) / 1000, besides: besides})
+	s.add(row{id: "H2", what: fmt.Sprintf("one tick of %d hosts, mean of %d", hosts, len(ms)), unit: "ms", values: []float64{mean}, target: 30 * scale,
+		rivals:  []rival{{"rows of SQLite, one for each GPU", inRows / count, 28 * scale}, {"appending them to a file as JSON", appended / count, 2.9 * scale}},
+		besides: besides})
 	return nil
 }
 
@@ -117,13 +154,26 @@ func (s *suite) historyCharts() error {
 	}
 	defer store.Close()
 	r, at, seq := rand.New(rand.NewPCG(1, 2)), noon, uint64(0)
+	others, err := s.others()
+	if err != nil {
+		return err
+	}
+	defer others.rows.close()
 	fill := func(days int, apart time.Duration) error {
-		for range days * 24 {
+		for n := range days * 24 {
 			var b history.Batch
+			var hour []moment
 			for end := at.Add(time.Hour); at.Before(end); at = at.Add(apart) {
 				seq++
 				t := tick(r, 1, seq, at)[0]
 				b.Host, b.Boot, b.Samples = t.Host, t.Boot, append(b.Samples, t.Samples...)
+				hour = append(hour, moment{at, []history.Batch{t}})
+			}
+			if apart == every && n >= (days-1)*24 { // others have the last day alone
+				if err := others.keep(ctx, hour...); err != nil {
+					return err
+				}
+				others.seal()
 			}
 			if _, err := store.IngestAll(ctx, at, []history.Batch{b}); err != nil {
 				return err
@@ -153,11 +203,37 @@ func (s *suite) historyCharts() error {
 			}
 			ms = append(ms, u.ms())
 		}
+		var rivals []rival
 		var besides []beside
-		if q.name == "24 h" && s.rrdFetch > 0 {
-			besides = []beside{{"rrdtool fetch of 48 series, a process", s.rrdFetch}}
+		if q.name == "24 h" {
+			if rivals, besides, err = s.days(ctx, others, at); err != nil {
+				return err
+			}
 		}
-		s.add(row{id: "H3", what: q.name + " of one host", unit: "ms", values: ms, target: q.target, least: true, besides: besides})
+		s.add(row{id: "H3", what: q.name + " of one host", unit: "ms", values: ms, target: q.target, least: true, rivals: rivals, besides: besides})
 	}
 	return nil
+}
+
+// days is what the same day of one host takes from what others keep.
+func (s *suite) days(ctx context.Context, o *others, to time.Time) ([]rival, []beside, error) {
+	const day, step = 24 * time.Hour, 5 * time.Minute
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer dec.Close()
+	rows, err := least(s.times(12), func() error { _, err := o.rows.series(ctx, 0, to.Add(-day), to, step); return err })
+	if err != nil {
+		return nil, nil, err
+	}
+	lines, err := least(s.times(12), func() error { _, err := o.lines.series(dec, to.Add(-day), to, step); return err })
+	if err != nil {
+		return nil, nil, err
+	}
+	rivals := []rival{{"rows of SQLite", rows, 30}}
+	if s.rrdFetch > 0 {
+		rivals = append(rivals, rival{"rrdtool fetch of 48 series, a process", s.rrdFetch, 31})
+	}
+	return rivals, []beside{{"lines of JSON, zstd an hour", lines}}, nil
 }

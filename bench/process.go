@@ -39,10 +39,14 @@ func (s *suite) process() error {
 		again = append(again, u.ms())
 	}
 	hosts := len(f.names)
-	s.add(row{id: "G1", what: fmt.Sprintf("the same by gpuboard generate, a process for each of %d hosts' news", hosts), unit: "ms", values: ms, least: true})
+	hugo, err := s.hugos(f)
+	if err != nil {
+		return err
+	}
+	s.add(row{id: "G1", what: fmt.Sprintf("the same by gpuboard generate, a process for each of %d hosts' news", hosts), unit: "ms", values: ms, least: true, rivals: []rival{{"hugo", hugo.cold, 0}}})
 	s.note("A process for each generation renders, compresses and compares everything anew; generate --watch keeps what it can, which is why docs/scale.md tells large sites to use it. Files are staged as they are made; what its memory is are history, what is common to all files of a host, and the garbage of half a second.")
-	s.add(row{id: "G1", what: "its memory", unit: "MiB", values: mib, target: 150, least: true})
-	s.add(row{id: "G2", what: "gpuboard generate where nothing changed", unit: "ms", values: again, least: true})
+	s.add(row{id: "G1", what: "its memory", unit: "MiB", values: mib, target: 150, least: true, rivals: []rival{{"hugo's", hugo.mib, 118}}})
+	s.add(row{id: "G2", what: "gpuboard generate where nothing changed", unit: "ms", values: again, least: true, rivals: []rival{{"hugo, its site built again, unchanged", hugo.same, 0}}})
 	return nil
 }
 
