@@ -195,8 +195,15 @@ func (s *suite) loop() error {
 		if err != nil {
 			return err
 		}
+		plain := sshtest.Start(h, sshtest.Options{})
+		besides := []beside{{"the fake nvidia-smi alone", smiAlone}, {"ps alone, of the processes on GPUs", one}, {"ps alone, of all", all}}
+		if cost, err := s.keptSCP(h, plain, smi); err != nil {
+			s.note("scp beside C2: %v", err)
+		} else {
+			besides = append(besides, beside{"scp of one file over a kept connection, client alone", cost})
+		}
 		scripted := func() float64 {
-			command, err := s.scripted(sshtest.Start(h, sshtest.Options{}), smi)
+			command, err := s.scripted(plain, smi)
 			if err != nil {
 				return 0
 			}
@@ -209,7 +216,7 @@ func (s *suite) loop() error {
 		before := scripted()
 		s.add(row{id: "C2", what: "one cycle of gpuboard run, connection kept, its children included", unit: "ms", values: []float64{few}, target: 5,
 			rivals:  []rival{{"a minimal Go program that keeps its connection, in place of an exporter", probed, 3.8}},
-			besides: []beside{{"the fake nvidia-smi alone", smiAlone}, {"ps alone, of the processes on GPUs", one}, {"ps alone, of all", all}}})
+			besides: besides})
 		s.add(row{id: "C2", what: "its resident memory, with what it has read of its own file", unit: "MiB", values: []float64{mib}, target: 16, besides: []beside{{"the minimal Go program's", probedMiB}}})
 		s.add(row{id: "C2", what: "what of it is its own", unit: "MiB", values: []float64{own}, besides: []beside{{"the minimal Go program's", probedOwn}}})
 		for range 1000 {

@@ -103,7 +103,7 @@ func (s *suite) cycles() error {
 	}
 	s.add(row{id: "G1", what: fmt.Sprintf("a cycle where all of %d hosts have news (%d files)", hosts, files), unit: "ms", values: append([]float64(nil), all[3:]...), target: 500 * scale, least: true, rivals: rivals, besides: besides})
 	s.add(row{id: "G5", what: "the last cycle in a row against the 4th", unit: "times", values: []float64{all[len(all)-1] / all[3]}, target: 1.2,
-		rivals: []rival{{"temporary files and renames, a page for each host", renamed, 3}}})
+		besides: []beside{{"temporary files and renames, a page for each host, likewise", renamed}}})
 	// A second apart: hosts that are silent for longer are stale, which is news.
 	// At first charts are still due, which are read for a few hosts at a time. All
 	// report in between: hosts that are silent for longer are stale, which is news.

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"gpuboard/internal/sshtest"
 )
@@ -66,6 +67,29 @@ func (s *suite) scripted(server *sshtest.Server, smi string) ([]string, error) {
 	}
 	args := append([]string{path, smi, filepath.Join(s.dir, "scripted")}, sshOptions(server)...)
 	return append(args, "-P", fmt.Sprint(server.Port), "gpus", "processes", "users", "disks", "memory", "load", server.User+"@127.0.0.1:"), nil
+}
+
+// keptSCP is what scp costs a node, in ms, over a connection that ssh keeps.
+func (s *suite) keptSCP(h *harness, server *sshtest.Server, file string) (float64, error) {
+	control := filepath.Join(s.dir, "control")
+	at := append(sshOptions(server), "-o", "ControlPath="+control)
+	master := exec.Command("ssh", append(append([]string{}, at...), "-p", fmt.Sprint(server.Port), "-o", "ControlMaster=yes", "-N", server.User+"@127.0.0.1")...)
+	if err := master.Start(); err != nil {
+		return 0, err
+	}
+	h.Cleanup(func() {
+		_ = master.Process.Kill()
+		_ = master.Wait()
+	})
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(control); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			return 0, fmt.Errorf("ssh keeps no connection")
+		}
+	}
+	return leastProgram(9, "scp", append(at, "-P", fmt.Sprint(server.Port), file, server.User+"@127.0.0.1:x")...)
 }
 
 // programs counts the processes that execute something while a command runs:

@@ -50,11 +50,12 @@ func (s *suite) pushes() error {
 			return err
 		}
 		o := publisher.Options{Target: target, Host: "gpu01", Keep: true, Identity: []string{server.Key}, KnownHosts: []string{hosts}, StateDir: filepath.Join(s.dir, "pushes"), ConfigFiles: []string{empty}}
-		if err := s.kept(o, proxy, server, one(bundle)); err != nil {
+		plain := sshtest.Start(h, sshtest.Options{}) // scp asks for more than a node may
+		scp := s.scp(plain, sshtest.NewProxy(h, plain.Addr), bundle)
+		if err := s.kept(o, proxy, server, one(bundle), scp); err != nil {
 			return err
 		}
-		plain := sshtest.Start(h, sshtest.Options{}) // scp asks for more than a node may
-		return s.fresh(o, proxy, server, one(bundle), plain, sshtest.NewProxy(h, plain.Addr))
+		return s.fresh(o, proxy, server, one(bundle), scp)
 	})
 }
 
@@ -67,7 +68,59 @@ func rewriteKnown(server *sshtest.Server, proxy *sshtest.Proxy, file string) err
 	return os.WriteFile(file, []byte(strings.ReplaceAll(string(known), fmt.Sprintf("]:%d ", server.Port), fmt.Sprintf("]:%d ", proxy.Port))), 0o600)
 }
 
-func (s *suite) kept(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.Server, bundle one) error {
+// A toll is what pushes cost a server and the line, each.
+type toll struct {
+	ms, turns, up, both float64 // up and both ways in KiB
+}
+
+// A batch is so many pushes that are counted together.
+const batch = 20
+
+// sessions counts a batch of pushes over connections of their own, of which the
+// server knows what they cost when they have ended.
+func sessions(server *sshtest.Server, proxy *sshtest.Proxy, push func() error) (toll, error) {
+	proxy.Reset()
+	_, before := reaped(server.PID())
+	for range batch {
+		if err := push(); err != nil {
+			return toll{}, err
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); len(server.Sessions()) > 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	_, after := reaped(server.PID())
+	up, down, round := proxy.Counted()
+	return toll{float64((after - before).Microseconds()) / 1000 / batch, float64(round) / batch, float64(up) / batch / 1024, float64(up+down) / batch / 1024}, nil
+}
+
+// scp is what it costs to bring the same bytes by scp; nothing where it cannot.
+func (s *suite) scp(server *sshtest.Server, proxy *sshtest.Proxy, bundle one) toll {
+	file := filepath.Join(s.dir, "bundle")
+	scp, err := exec.LookPath("scp")
+	if err == nil {
+		err = os.WriteFile(file, bundle, 0o644)
+	}
+	var best toll
+	for n := 0; n < 3 && err == nil; n++ {
+		var t toll
+		t, err = sessions(server, proxy, func() error {
+			args := append(sshOptions(server), "-P", fmt.Sprint(proxy.Port), file, server.User+"@127.0.0.1:")
+			_, _, err := program(nil, scp, args...)
+			return err
+		})
+		if n == 0 || t.ms < best.ms {
+			best = t
+		}
+	}
+	if err != nil {
+		s.note("scp beside P1 and P2: %v", err)
+		return toll{}
+	}
+	return best
+}
+
+func (s *suite) kept(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.Server, bundle one, scp toll) error {
 	p, err := publisher.New(o)
 	if err != nil {
 		return err
@@ -92,63 +145,30 @@ func (s *suite) kept(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.
 		bytes, _, round := proxy.Counted()
 		turns, up = append(turns, float64(round)/each), append(up, float64(bytes)/each/1024)
 	}
-	s.add(row{id: "P1", what: "a push of 8 GPUs over a kept connection, on the server", unit: "ms", values: ms, target: 0.5, least: true})
-	s.add(row{id: "P1", what: "its round trips", unit: "", values: turns, target: 6})
-	s.add(row{id: "P1", what: "its bytes up", unit: "KiB", values: up, target: 4})
+	s.add(row{id: "P1", what: "a push of 8 GPUs over a kept connection, on the server", unit: "ms", values: ms, target: 0.5, least: true, rivals: []rival{{"scp of the same bytes", scp.ms, 21}}})
+	s.add(row{id: "P1", what: "its round trips", unit: "", values: turns, target: 6, besides: []beside{{"scp", scp.turns}}})
+	s.add(row{id: "P1", what: "its bytes up", unit: "KiB", values: up, target: 4, besides: []beside{{"scp", scp.up}}})
 	return nil
 }
 
 // fresh counts the sessions of the server after they have ended.
-func (s *suite) fresh(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.Server, bundle one, plain *sshtest.Server, plainProxy *sshtest.Proxy) error {
+func (s *suite) fresh(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.Server, bundle one, scp toll) error {
 	o.Keep = false
 	p, err := publisher.New(o)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	const each = 20
-	batch := func(server *sshtest.Server, proxy *sshtest.Proxy, push func() error) (ms, turns, kib float64, err error) {
-		proxy.Reset()
-		_, before := reaped(server.PID())
-		for range each {
-			if err := push(); err != nil {
-				return 0, 0, 0, err
-			}
-		}
-		for end := time.Now().Add(20 * time.Second); len(server.Sessions()) > 0 && time.Now().Before(end); {
-			time.Sleep(5 * time.Millisecond)
-		}
-		_, after := reaped(server.PID())
-		up, down, round := proxy.Counted()
-		return float64((after - before).Microseconds()) / 1000 / each, float64(round) / each, float64(up+down) / each / 1024, nil
-	}
 	var ms, turns, kib []float64
 	for range s.times(8) {
-		m, t, k, err := batch(server, proxy, func() error { _, err := p.Publish(context.Background(), bundle); return err })
+		t, err := sessions(server, proxy, func() error { _, err := p.Publish(context.Background(), bundle); return err })
 		if err != nil {
 			return err
 		}
-		ms, turns, kib = append(ms, m), append(turns, t), append(kib, k)
+		ms, turns, kib = append(ms, t.ms), append(turns, t.turns), append(kib, t.both)
 	}
-	var besides, besideTurns, besideBytes []beside
-	file := filepath.Join(s.dir, "bundle")
-	if err := os.WriteFile(file, bundle, 0o644); err != nil {
-		return err
-	}
-	if scp, err := exec.LookPath("scp"); err == nil {
-		m, t, k, err := batch(plain, plainProxy, func() error {
-			args := append(sshOptions(plain), "-P", fmt.Sprint(plainProxy.Port), file, plain.User+"@127.0.0.1:")
-			_, _, err := program(nil, scp, args...)
-			return err
-		})
-		if err != nil {
-			s.note("scp beside P2: %v", err)
-		} else {
-			besides, besideTurns, besideBytes = []beside{{"scp of the same bytes", m}}, []beside{{"scp", t}}, []beside{{"scp", k}}
-		}
-	}
-	s.add(row{id: "P2", what: "a push over a fresh connection, on the server", unit: "ms", values: ms, target: 14, least: true, besides: besides})
-	s.add(row{id: "P2", what: "its round trips", values: turns, besides: besideTurns})
-	s.add(row{id: "P2", what: "its bytes both ways", unit: "KiB", values: kib, target: 8, besides: besideBytes})
+	s.add(row{id: "P2", what: "a push over a fresh connection, on the server", unit: "ms", values: ms, target: 14, least: true, rivals: []rival{{"scp of the same bytes", scp.ms, 21}}})
+	s.add(row{id: "P2", what: "its round trips", values: turns, besides: []beside{{"scp", scp.turns}}})
+	s.add(row{id: "P2", what: "its bytes both ways", unit: "KiB", values: kib, target: 8, besides: []beside{{"scp", scp.both}}})
 	return nil
 }
