@@ -12,8 +12,9 @@ import (
 // book sets the bookings of one row: the one in force, others at the same
 // time, the next, and from or until when the GPU is free.
 func (m *merger) book(g *GPU, host string) {
-	for _, b := range m.active(host, g.Index, g.UUID, m.Now) {
-		shown := m.shown(b)
+	active := m.active(host, g.Index, g.UUID, m.clock)
+	for _, b := range active {
+		shown := m.shown(&b, m.clock)
 		switch {
 		case g.Booking == nil:
 			g.Booking = &shown
@@ -26,20 +27,20 @@ func (m *merger) book(g *GPU, host string) {
 	}
 	var coming []booking.Booking
 	for _, b := range m.byHost[host] {
-		if b.Target.Covers(g.Index, g.UUID) && b.From.After(m.Now) {
+		if b.Target.Covers(g.Index, g.UUID) && !m.clock.reached(b.From) {
 			coming = append(coming, b)
 		}
 	}
 	slices.SortStableFunc(coming, func(x, y booking.Booking) int { return x.From.Compare(y.From) })
 	if len(coming) > 0 {
-		next := m.shown(coming[0])
+		next := m.shown(&coming[0], m.clock)
 		g.Next = &next
 		if g.State == Free {
 			g.FreeUntil = coming[0].From
 		}
 	}
 	if g.Booking != nil && g.State != Free {
-		g.FreeFrom = freeFrom(append(m.active(host, g.Index, g.UUID, m.Now), coming...))
+		g.FreeFrom = freeFrom(append(active, coming...))
 	}
 }
 
@@ -59,12 +60,12 @@ func freeFrom(chain []booking.Booking) time.Time {
 	return end
 }
 
-func (m *merger) shown(b booking.Booking) Booking {
+func (m *merger) shown(b *booking.Booking, at *clock) Booking {
 	s := Booking{
 		ID: b.ID, Host: b.Host, UUID: b.Target.UUID, Name: b.Name, From: b.From, Until: b.Until,
 		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, File: m.Calendar.File, Line: b.Line, Col: b.Col,
-		Active:  b.ActiveAt(m.Now),
-		Expired: !b.Until.IsZero() && !m.Now.Before(b.Until),
+		Active:  at.active(b),
+		Expired: at.over(b),
 	}
 	if !b.Target.All && b.Target.UUID == "" {
 		s.GPUs = []int{b.Target.Index}
@@ -75,22 +76,25 @@ func (m *merger) shown(b booking.Booking) Booking {
 // bookings lists what the bookings page shows, by start, and resolves UUIDs to
 // indices where the host is known.
 func (m *merger) bookings(hosts []Host) []Booking {
-	index := map[string]int{}
-	for _, h := range hosts {
-		for _, g := range h.GPUs {
-			if g.UUID != "" {
-				index[h.Name+"/"+g.UUID] = g.Index
-			}
-		}
-	}
+	var byName map[string]*Host
 	var list []Booking
-	for _, b := range m.Calendar.Bookings {
-		s := m.shown(b)
-		if s.Expired && m.Now.Sub(s.Until) > m.set.ShowExpired {
+	for i := range m.Calendar.Bookings {
+		b := &m.Calendar.Bookings[i]
+		s := m.shown(b, m.clock)
+		if s.Expired && m.clock.passed(s.Until.Add(m.set.ShowExpired)) {
 			continue
 		}
-		if i, ok := index[s.Host+"/"+s.UUID]; ok {
-			s.GPUs = []int{i}
+		if s.UUID != "" {
+			if byName == nil {
+				byName = hostsByName(hosts)
+			}
+			if h := byName[s.Host]; h != nil {
+				for j := range h.GPUs {
+					if h.GPUs[j].UUID == s.UUID {
+						s.GPUs = []int{h.GPUs[j].Index}
+					}
+				}
+			}
 		}
 		list = append(list, s)
 	}
@@ -106,13 +110,11 @@ func (m *merger) bookings(hosts []Host) []Booking {
 // strayBookings names the bookings that are for no host or GPU on the board.
 // A host whose GPUs are not known yet is given the benefit of the doubt.
 func (m *merger) strayBookings(hosts []Host) []snapshot.Problem {
-	byName := map[string]*Host{}
-	for i := range hosts {
-		byName[hosts[i].Name] = &hosts[i]
-	}
+	byName := hostsByName(hosts)
 	var problems []snapshot.Problem
-	for _, b := range m.Calendar.Bookings {
-		if !b.Until.IsZero() && !m.Now.Before(b.Until) {
+	for i := range m.Calendar.Bookings {
+		b := &m.Calendar.Bookings[i]
+		if m.clock.over(b) {
 			continue // over: of no consequence
 		}
 		h := byName[b.Host]
@@ -130,6 +132,14 @@ func (m *merger) strayBookings(hosts []Host) []snapshot.Problem {
 		problems = append(problems, p)
 	}
 	return problems
+}
+
+func hostsByName(hosts []Host) map[string]*Host {
+	byName := make(map[string]*Host, len(hosts))
+	for i := range hosts {
+		byName[hosts[i].Name] = &hosts[i]
+	}
+	return byName
 }
 
 func covered(h *Host, t booking.Target) bool {

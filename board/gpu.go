@@ -3,7 +3,6 @@ package board
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"gpuboard/booking"
 	"gpuboard/history"
@@ -33,9 +32,9 @@ const busyUtilization = 5
 func (m *merger) gpu(h *Host, inv inventory.Host, sg snapshot.GPU, procs []snapshot.Process, fresh bool) GPU {
 	g := GPU{GPU: sg, ShortName: m.shortName(sg.Name)}
 	g.Processes = m.processes(sg, procs)
-	at := m.Now
+	at := m.clock
 	if !fresh {
-		at = h.SnapshotAt
+		at = &clock{now: h.SnapshotAt}
 	}
 	use := m.use(&g)
 	state, reason := m.state(&g, h.Name, use, at)
@@ -106,7 +105,7 @@ func (m *merger) use(g *GPU) use {
 
 // state decides what a GPU is at a moment, from its readings and the bookings.
 // Staleness and maintenance are decided by the caller.
-func (m *merger) state(g *GPU, host string, u use, at time.Time) (State, string) {
+func (m *merger) state(g *GPU, host string, u use, at *clock) (State, string) {
 	switch {
 	case g.Health == snapshot.HealthLost || g.Health == snapshot.HealthError:
 		return Lost, ReasonLost
@@ -154,7 +153,7 @@ func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
 	if h.State == Maintenance {
 		return true, ReasonHost
 	}
-	for _, b := range m.active(h.Name, g.Index, g.UUID, m.Now) {
+	for _, b := range m.active(h.Name, g.Index, g.UUID, m.clock) {
 		if b.Kind == booking.Maintenance {
 			return true, ReasonBooking
 		}
@@ -163,10 +162,10 @@ func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
 }
 
 // active returns the bookings in force for one GPU, by start.
-func (m *merger) active(host string, index int, uuid string, at time.Time) []booking.Booking {
+func (m *merger) active(host string, index int, uuid string, at *clock) []booking.Booking {
 	var found []booking.Booking
 	for _, b := range m.byHost[host] {
-		if b.Target.Covers(index, uuid) && b.ActiveAt(at) {
+		if b.Target.Covers(index, uuid) && at.active(&b) {
 			found = append(found, b)
 		}
 	}
@@ -181,13 +180,13 @@ func (m *merger) past(g *GPU, host string, u use) {
 	switch g.State {
 	case InUse, Busy, Contested:
 		for _, p := range u.living {
-			if p.StartedAt != nil && !p.StartedAt.After(m.Now) {
+			if p.StartedAt != nil && m.clock.reached(p.StartedAt.Time) {
 				g.Since = earliest(g.Since, p.StartedAt.Time)
 			}
 		}
 		if !recent.IdleSince.IsZero() {
 			// Idle only since somebody has been holding it.
-			if since := latest(recent.IdleSince, g.Since); since.Before(m.Now) {
+			if since := latest(recent.IdleSince, g.Since); m.clock.passed(since) {
 				g.IdleSince = since
 			}
 		}
@@ -209,7 +208,7 @@ func (m *merger) processes(g snapshot.GPU, procs []snapshot.Process) []Process {
 	for _, p := range procs {
 		bp := Process{Process: p}
 		if p.User != "" {
-			bp.Person = m.Person(p.User)
+			bp.Person = m.person(p.User)
 		}
 		if p.UsedMemory != nil && g.MemoryTotal != nil && *g.MemoryTotal > 0 {
 			share := min(float64(*p.UsedMemory)/float64(*g.MemoryTotal), 1)

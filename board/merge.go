@@ -17,66 +17,17 @@ import (
 // degrades itself and nothing else.
 //
 // The second result is what to hand to the next call as Input.Marks.
-func Merge(in Input) (*Board, Marks) {
-	m := merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent}
-	if m.Person == nil {
-		m.Person = func(name string) string { return name }
-	}
-	if m.Calendar == nil {
-		m.Calendar = &booking.Calendar{}
-	}
-	if m.recent == nil {
-		m.recent = &history.Recent{}
-	}
-	m.byHost = map[string][]booking.Booking{}
-	for _, b := range m.Calendar.Bookings {
-		m.byHost[b.Host] = append(m.byHost[b.Host], b)
-	}
+func Merge(in Input) (*Board, Marks) { return new(Merger).Merge(in) }
 
-	b := &Board{
-		GeneratedAt:   in.Now,
-		Interval:      in.Interval,
-		InventoryAsOf: in.InventoryAsOf,
-		Demo:          in.Demo,
-		Problems:      slices.Clone(in.Problems),
-	}
-	for _, h := range in.Hosts {
-		b.Hosts = append(b.Hosts, m.host(h))
-	}
-	slices.SortStableFunc(b.Hosts, func(x, y Host) int {
-		if c := NaturalCompare(x.Group, y.Group); c != 0 {
-			return c
-		}
-		return NaturalCompare(x.Name, y.Name)
-	})
-
-	marks := Marks{}
-	for i := range b.Hosts {
-		m.remember(&b.Hosts[i], marks)
-		for _, p := range b.Hosts[i].Problems {
-			p.Host = b.Hosts[i].Name
-			b.Problems = append(b.Problems, p)
-		}
-	}
-	b.Problems = append(b.Problems, m.Calendar.Problems...)
-	b.Problems = append(b.Problems, m.strayBookings(b.Hosts)...)
-	if m.Calendar.Broken {
-		b.BookingsStaleSince = m.Calendar.LastGood
-	}
-	b.Bookings = m.bookings(b.Hosts)
-	b.Totals = totals(b.Hosts)
-	b.Models = models(b.Hosts)
-	b.FreeNow = freeNow(b.Hosts)
-	b.NextFree = nextFree(b.Hosts)
-	b.Users = m.users(b.Hosts)
-	return b, marks
-}
-
+// A merger is one merge.
 type merger struct {
 	Input
 	set    Settings
 	recent *history.Recent
 	byHost map[string][]booking.Booking
+	clock  *clock // of what is being made
+	kept   *Merger
+	nth    int // of the marks that came in, if the Merger made them
 }
 
 // host makes one card.
@@ -144,23 +95,23 @@ func (m *merger) newsState(h *Host, inv inventory.Host, r Report) HostState {
 		}
 		return Never
 	}
-	age := m.Now.Sub(r.Snapshot.CollectedAt.Time)
+	collected := r.Snapshot.CollectedAt.Time
 	limit := m.set.staleAfter(time.Duration(r.Snapshot.IntervalSeconds) * time.Second)
 	switch {
-	case age < -m.set.ClockTolerance:
+	case !m.clock.reached(collected.Add(-m.set.ClockTolerance)):
 		// A moment that has not come yet proves nothing: never fresh.
-		h.ClockOffset = -age
-		h.problem("clock:ahead", "the node's clock is "+Span(-age)+" ahead of the web host's; set it (timedatectl, chrony)")
+		h.ClockOffset = collected.Sub(m.clock.tell())
+		h.problem("clock:ahead", "the node's clock is "+Span(h.ClockOffset)+" ahead of the web host's; set it (timedatectl, chrony)")
 		return Stale
-	case !r.SeenAt.IsZero() && r.SeenAt.Sub(r.Snapshot.CollectedAt.Time) > limit && m.Now.Sub(r.SeenAt) < limit:
+	case !r.SeenAt.IsZero() && r.SeenAt.Sub(collected) > limit && !m.clock.reached(r.SeenAt.Add(limit)):
 		// It came in just now, and says that it is old: either a backlog after
 		// an outage or a clock that is behind. Old it is in both cases.
-		h.ClockOffset = -r.SeenAt.Sub(r.Snapshot.CollectedAt.Time)
+		h.ClockOffset = -r.SeenAt.Sub(collected)
 		h.problem("clock:behind", "its news arrived just now and is "+Span(-h.ClockOffset)+" old: the node's clock is behind, or it was cut off until now")
 		return Stale
-	case age <= limit:
+	case !m.clock.passed(collected.Add(limit)):
 		return Up
-	case age > m.set.DownAfter || inv.Check == inventory.Critical:
+	case m.clock.passed(collected.Add(m.set.DownAfter)) || inv.Check == inventory.Critical:
 		return Down
 	default:
 		return Stale
@@ -209,26 +160,28 @@ func (m *merger) finish(h *Host) {
 	h.Models = models([]Host{*h})
 }
 
-// remember sets Since on every GPU, from what was remembered and what is now
-// known, and leaves marks for the next generation.
-func (m *merger) remember(h *Host, marks Marks) {
-	for i := range h.GPUs {
-		g := &h.GPUs[i]
-		key := MarkKey(h.Name, g)
-		mark := Mark{State: g.State, Since: g.Since, Seen: m.Now}
-		switch old, known := m.Marks[key]; {
-		case known && old.State == g.State && !old.Since.After(m.Now) && !old.Seen.After(m.Now):
+// remember sets Since on every GPU of a card, from what was remembered and what is
+// now known, and the marks for the next generation.
+func (m *merger) remember(c *card) {
+	for i := range c.host.GPUs {
+		g := &c.host.GPUs[i]
+		mark := Mark{State: g.State, Since: g.Since}
+		switch old, known := c.rows[i].mark, c.rows[i].known; {
+		case known && old.State == g.State && m.clock.reached(old.Since) && m.clock.reached(old.Seen):
 			mark.Since, mark.Seen = earliest(old.Since, g.Since), old.Seen
 		case known && g.Since.IsZero():
-			mark.Since = m.Now // it changed just now
+			mark.Seen = m.clock.tell()
+			mark.Since = mark.Seen // it changed just now
+		default:
+			mark.Seen = m.clock.tell()
 		}
 		g.Since = mark.Since
-		marks[key] = mark
+		c.marks = append(c.marks, mark)
 		if g.State == Booked && g.Booking != nil {
 			// Idle for as long as it was seen so, or as history knows; not for as
 			// long as nobody looked.
 			idle := latest(earliest(mark.Seen, mark.Since), g.Booking.From)
-			g.NoShow = m.Now.Sub(idle) >= m.set.NoShow
+			g.NoShow = m.clock.reached(idle.Add(m.set.NoShow))
 		}
 	}
 }

@@ -117,27 +117,51 @@ func nextFree(hosts []Host) *FreeGPU {
 	return next
 }
 
-// users sums up who holds what, over all hosts.
-func (m *merger) users(hosts []Host) []User {
-	found := map[string]*User{}
-	user := func(name string) *User {
-		key := strings.ToLower(name)
-		if found[key] == nil {
-			found[key] = &User{Name: name}
+// A claim is one person's part in one GPU, by a booking or by use.
+type claim struct {
+	person, key string // the name, and in small letters
+	gpu         int
+	booked      bool
+	used        float64
+	memory      int64
+	processes   int
+	idle        bool
+}
+
+// claims are those of a host, by GPU.
+func (m *merger) claims(h *Host) []claim {
+	var list []claim
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		for _, name := range bookers(g) {
+			list = append(list, claim{person: name, key: strings.ToLower(name), booked: true})
 		}
-		return found[key]
+		list = m.claimUse(list, g)
 	}
-	for _, h := range hosts {
-		for _, g := range h.GPUs {
-			for _, name := range bookers(&g) {
-				user(name).Reserved++
-			}
-			m.countUse(&h, &g, user)
+	return list
+}
+
+// users sums up who holds what, over all hosts.
+func (m *merger) users(cards []*card, order []int) []User {
+	found := map[string]*User{}
+	user := func(name, key string) *User {
+		u := found[key]
+		if u == nil {
+			u = &User{Name: name}
+			found[key] = u
+		}
+		return u
+	}
+	for _, at := range order {
+		c := cards[at]
+		for i := range c.claims {
+			c.claims[i].add(user(c.claims[i].person, c.claims[i].key), c.host.Name)
 		}
 	}
 	for _, past := range m.recent.Users {
 		if past.Name != "" {
-			addMeans(user(m.Person(past.Name)), past)
+			name := m.person(past.Name)
+			addMeans(user(name, strings.ToLower(name)), past)
 		}
 	}
 	list := make([]User, 0, len(found))
@@ -191,12 +215,12 @@ func addMeans(u *User, past history.User) {
 	}
 }
 
-// countUse shares one GPU out among those who compute on it, by memory; in
+// claimUse shares one GPU out among those who compute on it, by memory; in
 // equal parts where the driver does not tell memory.
-func (m *merger) countUse(h *Host, g *GPU, user func(string) *User) {
+func (m *merger) claimUse(list []claim, g *GPU) []claim {
 	use := m.use(g)
 	if len(use.people) == 0 {
-		return
+		return list
 	}
 	total := int64(0)
 	byPerson := map[string]int64{}
@@ -209,22 +233,34 @@ func (m *merger) countUse(h *Host, g *GPU, user func(string) *User) {
 		}
 	}
 	for _, person := range use.people {
-		u := user(person)
+		c := claim{
+			person: person, key: strings.ToLower(person), gpu: g.Index, used: 1 / float64(len(use.people)),
+			memory: byPerson[person], processes: procs[person], idle: !g.IdleSince.IsZero(),
+		}
 		if total > 0 {
-			u.Used += float64(byPerson[person]) / float64(total)
-		} else {
-			u.Used += 1 / float64(len(use.people))
+			c.used = float64(byPerson[person]) / float64(total)
 		}
-		u.Memory += byPerson[person]
-		u.Processes += procs[person]
-		if !g.IdleSince.IsZero() {
-			u.IdleGPUs++
-		}
-		if n := len(u.Where); n > 0 && u.Where[n-1].Host == h.Name {
-			u.Where[n-1].GPUs = append(u.Where[n-1].GPUs, g.Index)
-		} else {
-			u.Where = append(u.Where, UserHost{Host: h.Name, GPUs: []int{g.Index}})
-		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// add counts the claim, on this host, for the one whose it is.
+func (c *claim) add(u *User, host string) {
+	if c.booked {
+		u.Reserved++
+		return
+	}
+	u.Used += c.used
+	u.Memory += c.memory
+	u.Processes += c.processes
+	if c.idle {
+		u.IdleGPUs++
+	}
+	if n := len(u.Where); n > 0 && u.Where[n-1].Host == host {
+		u.Where[n-1].GPUs = append(u.Where[n-1].GPUs, c.gpu)
+	} else {
+		u.Where = append(u.Where, UserHost{Host: host, GPUs: []int{c.gpu}})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -188,10 +189,15 @@ func (m *memory) loadOld() {
 	}
 }
 
+// sameMarks is maps.Equal, for maps that nobody changes and that mostly are one.
+func sameMarks(x, y board.Marks) bool {
+	return reflect.ValueOf(x).Pointer() == reflect.ValueOf(y).Pointer() || maps.Equal(x, y)
+}
+
 // encode is memory as JSON. Marks are nearly all of it, and seldom change.
 func (m *memory) encode() ([]byte, error) {
 	var err error
-	if m.marks == nil || !maps.Equal(m.Marks, m.was) {
+	if m.marks == nil || !sameMarks(m.Marks, m.was) {
 		if m.marks, err = json.Marshal(m.Marks); err != nil {
 			return nil, err
 		}

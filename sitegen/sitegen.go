@@ -95,6 +95,7 @@ type Generator struct {
 	told *news
 	// bookings are those of the last generation, for as long as they hold.
 	bookings booking.Loader
+	merger   board.Merger
 	// When leftovers were last looked for, and what was wrong with them.
 	swept     time.Time
 	leftovers []snapshot.Problem
@@ -177,7 +178,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	if err != nil {
 		return Report{}, err
 	}
-	b, marks := board.Merge(in)
+	b, marks := g.merger.Merge(in)
 	happened := g.news(b, now)
 	past, problems := g.history(ctx, now, b, in.Person)
 	b.Problems = slices.Concat(b.Problems, unopened, problems, g.sweep(now))

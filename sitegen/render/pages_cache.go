@@ -19,8 +19,7 @@ import (
 // value is ready to use.
 type Cache struct {
 	style [32]byte
-	first *board.Host            // of the board that alike is of, until it was asked for again
-	alike map[string]*board.Host // see unchanged
+	alike alike
 	set   *press
 	hosts map[string]*rendered
 	json  map[string]hostJSON
@@ -86,7 +85,7 @@ func (v *view) templates(tmpl fs.FS) (*press, error) {
 	if err != nil {
 		return nil, err
 	}
-	*c = Cache{style: v.style, set: set, first: c.first, alike: c.alike, json: c.json, data: c.data, calendars: c.calendars, past: c.past, metrics: c.metrics}
+	*c = Cache{style: v.style, set: set, alike: c.alike, json: c.json, data: c.data, calendars: c.calendars, past: c.past, metrics: c.metrics}
 	return set, nil
 }
 

@@ -5,38 +5,48 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"gpuboard/board"
 )
+
+// alike are the hosts of a board as they were when each was last another.
+type alike struct {
+	// first tells, without keeping the board, whether the hosts are still those
+	// that list is of: boards of one [board.Merger] share theirs.
+	first  weak.Pointer[board.Host]
+	list   []*board.Host // in the board's order
+	byName map[string]*board.Host
+}
 
 // unchanged returns for each host of a board one that is equal to it, and the same
 // one as long as nothing changes: so pages and data find out by a pointer, after
 // one comparison for all of them. c may be nil.
 func (c *Cache) unchanged(b *board.Board) []*board.Host {
-	hosts := make([]*board.Host, len(b.Hosts))
-	if len(hosts) == 0 {
-		return hosts
+	if len(b.Hosts) == 0 {
+		return nil
 	}
 	if c == nil {
 		c = &Cache{}
 	}
-	same := c.first == &b.Hosts[0] && len(c.alike) == len(hosts)
+	first := weak.Make(&b.Hosts[0])
+	if first == c.alike.first && len(c.alike.list) == len(b.Hosts) {
+		return c.alike.list
+	}
+	hosts := make([]*board.Host, len(b.Hosts))
 	eachOf(len(hosts), func(i int) {
 		h := &b.Hosts[i]
-		hosts[i] = c.alike[h.Name]
-		if hosts[i] == nil || !same && !equal(h, hosts[i]) {
+		hosts[i] = c.alike.byName[h.Name]
+		if hosts[i] == nil || !equal(h, hosts[i]) {
 			made := *h // not a part of the board, which would stay for it
 			hosts[i] = &made
 		}
 	})
-	c.first = &b.Hosts[0]
-	if same {
-		c.first = nil // so that the board can go
-	}
-	c.alike = make(map[string]*board.Host, len(hosts))
+	byName := make(map[string]*board.Host, len(hosts))
 	for _, h := range hosts {
-		c.alike[h.Name] = h
+		byName[h.Name] = h
 	}
+	c.alike = alike{first, hosts, byName}
 	return hosts
 }
 
