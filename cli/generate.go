@@ -283,7 +283,7 @@ func (a *app) history(cfg *config) func(context.Context, time.Time) (*history.St
 	}
 	return func(ctx context.Context, _ time.Time) (*history.Store, error) {
 		return history.Open(ctx, filepath.Join(cfg.string("state"), "history.db"), a.now(), history.Options{
-			Raw: cfg.duration("history.raw"), Five: cfg.duration("history.five_minutes"), Hourly: cfg.duration("history.hourly"),
+			Raw: cfg.duration("history.raw"), Five: cfg.duration("history.five_minutes"), Hourly: cfg.duration("history.hourly"), Once: cfg.once,
 		})
 	}
 }

@@ -47,6 +47,7 @@ type boardGPU struct {
 	steps []*float64 // the spark, shared with callers and never changed
 	five  int64      // of which the spark is
 	idle  idleness
+	shown GPU // as Recent last gave it
 }
 
 // An idleness is since when a GPU has been idle, ms, 0 for never, and what that
@@ -84,35 +85,28 @@ func boardFrom(now int64) (five, hour int64) {
 	return (floorDiv(now, 3*fiveMinutes) - SparkSteps) * 3, floorDiv(now, hourMS) - boardHours + 1
 }
 
-// loadBoards reads the week of the hosts whose board is not in memory, or
-// cannot be brought up to date there.
+// loadBoards reads the week of those among the hosts, in order of their ids,
+// whose board is not in memory, or cannot be brought up to date there.
 func (s *Store) loadBoards(ctx context.Context, q querier, hosts []*host, now int64) error {
 	five, hour := boardFrom(now)
-	load := map[*host]bool{}
+	var load []*host
 	for _, h := range hosts {
 		if b := h.board; b == nil || five < b.five || five-b.five > boardFives/2 ||
 			b.lo <= b.hi && floorDiv(b.lo, fiveMinutes) < five {
 			h.board = &boardHost{five: five, hour: hour, users: map[uint32]*tally{}}
 			h.board.settle(h.lastAt)
-			load[h] = true
+			load = append(load, h)
 		}
 	}
 	if len(load) == 0 {
 		return nil
 	}
-	only := (*host)(nil)
-	if len(load) == 1 {
-		for only = range load {
-		}
-	}
 	for day := floorDiv(hour, 24); day <= floorDiv(now+maxFuture.Milliseconds(), dayMS); day++ {
-		err := s.tablesOf(ctx, q, only, day, day >= floorDiv(five, fivesADay), boardWant, func(h *host, t table) {
-			if load[h] {
-				h.board.load(t)
-			}
+		err := s.tablesOf(ctx, q, load, day, day >= floorDiv(five, fivesADay), boardWant, func(h *host, t table) {
+			h.board.load(t)
 		})
 		if err != nil {
-			for h := range load {
+			for _, h := range load {
 				h.board = nil
 			}
 			return fmt.Errorf("reading the week: %w", err)
@@ -309,10 +303,14 @@ func (b *boardHost) recent(id int, now time.Time, window time.Duration, threshol
 	return out
 }
 
-// spark makes the 96 steps; a list that was handed out is never changed.
+// spark makes the 96 steps; a list that was handed out is never changed. What is
+// in both lists is the same number, and those that are new lie in one piece.
 func (g *boardGPU) spark(five int64, seconds *[boardFives]int32) {
 	steps := make([]*float64, SparkSteps)
 	moved := int(five-g.five) / 3
+	var fresh [SparkSteps]float64
+	var at [SparkSteps]int8 // which of them a step is, from 1
+	n := int8(0)
 	for q := range steps {
 		var util, known int
 		for i := (q + 1) * 3; i < (q+2)*3; i++ {
@@ -322,15 +320,22 @@ func (g *boardGPU) spark(five int64, seconds *[boardFives]int32) {
 			continue
 		}
 		v := float64(util) / float64(known)
-		if o := q + moved; g.steps != nil && o >= 0 && o < SparkSteps && g.steps[o] != nil && *g.steps[o] == v {
+		switch o := q + moved; {
+		case g.steps != nil && o >= 0 && o < SparkSteps && g.steps[o] != nil && *g.steps[o] == v:
 			steps[q] = g.steps[o]
-			continue
+		case n > 0 && fresh[n-1] == v:
+			at[q] = n
+		default:
+			fresh[n] = v
+			n++
+			at[q] = n
 		}
-		if q > 0 && steps[q-1] != nil && *steps[q-1] == v {
-			steps[q] = steps[q-1]
-			continue
+	}
+	list := append([]float64(nil), fresh[:n]...)
+	for q, k := range at {
+		if k > 0 {
+			steps[q] = &list[k-1]
 		}
-		steps[q] = &v
 	}
 	g.steps, g.five = steps, five
 }

@@ -186,5 +186,14 @@ func (p *columnPool) next(n int) []int64 {
 	return p.cols[p.used-1][:n]
 }
 
-// reset takes all columns back.
-func (p *columnPool) reset() { p.used = 0 }
+// reset takes all columns back. What a host of thousands of users needed once is
+// not kept for the others.
+func (p *columnPool) reset() {
+	if len(p.cols) > maxPooled {
+		p.cols = nil
+	}
+	p.used = 0
+}
+
+// maxPooled is how many columns are kept, of 2.3 KB each.
+const maxPooled = 1024

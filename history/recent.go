@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
+	"strings"
 	"time"
 )
 
@@ -20,7 +22,10 @@ const (
 const minKnown = 0.1
 
 // Recent sums up the recent past as of now, for the GPUs asked for, or for all
-// of them. It is kept in memory between calls, so that a call costs what is new.
+// of them. It is kept in memory between calls, so that a call costs what is new;
+// with [Options].Once it is not. The Utilization of a GPU is the same list for as
+// long as nothing came for it and no quarter of an hour began, and GPUs the same
+// map when all of them are the same. Nobody changes either.
 //
 // A user's mean over a window (2 h, 24 h, a week up to now) is the mean number
 // of GPUs held over the time that is known, host by host: a silent hour of a
@@ -43,34 +48,90 @@ func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Durat
 			only[k] = true
 		}
 	}
-	means := newMeans()
 	err := s.view(ctx, "the board", func(q querier) error {
 		hosts := make([]*host, 0, len(s.hosts))
 		for _, h := range s.hosts {
 			hosts = append(hosts, h)
 		}
-		sort.Slice(hosts, func(i, j int) bool { return hosts[i].name < hosts[j].name })
-		if err := s.loadBoards(ctx, q, hosts, now.UnixMilli()); err != nil {
-			return err
+		slices.SortFunc(hosts, byNumber)
+		atOnce := max(1, len(hosts))
+		if s.opts.Once {
+			atOnce = weeksAtOnce
 		}
-		for _, h := range hosts {
-			if err := s.refresh(ctx, q, h, now.UnixMilli()); err != nil {
-				return fmt.Errorf("reading the week of %s: %w", h.name, err)
+		fill := only != nil || s.opts.Once || s.recent == nil
+		n, changed := 0, false
+		sums := make([]*hostMeans, 0, len(hosts))
+		for part := range slices.Chunk(hosts, atOnce) {
+			if err := s.loadBoards(ctx, q, part, now.UnixMilli()); err != nil {
+				return err
 			}
-			b := h.board
-			for id := range b.gpus {
-				key := Key{h.name, h.gpus.name(uint32(id))}
-				if only != nil && !only[key] || b.gpus[id].empty() {
-					continue
+			for _, h := range part {
+				if err := s.refresh(ctx, q, h, now.UnixMilli()); err != nil {
+					return fmt.Errorf("reading the week of %s: %w", h.name, err)
 				}
-				out.GPUs[key] = b.recent(id, now, idleWindow, idleThreshold)
+				b := h.board
+				for id := range b.gpus {
+					key := Key{h.name, h.gpus.name(uint32(id))}
+					if only != nil && !only[key] || b.gpus[id].empty() {
+						continue
+					}
+					v := b.recent(id, now, idleWindow, idleThreshold)
+					if fill {
+						out.GPUs[key] = v
+					}
+					if shown := &b.gpus[id].shown; only == nil && !v.same(shown) {
+						*shown, changed = v, true
+					}
+					n++
+				}
+				sums = append(sums, h.meansOf(now.UnixMilli()))
+				if s.opts.Once {
+					h.board = nil
+				}
 			}
-			means.add(h.meansOf(now.UnixMilli()))
 		}
+		switch {
+		case fill:
+		case !changed && n == len(s.recent):
+			out.GPUs = s.recent
+		default:
+			out.GPUs = shown(hosts, n)
+		}
+		if only == nil && !s.opts.Once {
+			s.recent = out.GPUs
+		}
+		// In one order, so that sums are the same every time.
+		slices.SortFunc(sums, func(a, b *hostMeans) int { return strings.Compare(a.host, b.host) })
+		means := newMeans()
+		for _, m := range sums {
+			means.add(m)
+		}
+		means.into(out)
 		return nil
 	})
-	means.into(out)
 	return out, err
+}
+
+// weeksAtOnce is of how many hosts a process has the week in memory that asks once.
+const weeksAtOnce = 64
+
+// shown is what these hosts' boards gave last.
+func shown(hosts []*host, n int) map[Key]GPU {
+	all := make(map[Key]GPU, n)
+	for _, h := range hosts {
+		for id := range h.board.gpus {
+			if g := &h.board.gpus[id]; !g.empty() {
+				all[Key{h.name, h.gpus.name(uint32(id))}] = g.shown
+			}
+		}
+	}
+	return all
+}
+
+// same reports whether both are what one and the same list and moment say: a
+// list that was handed out is never changed.
+func (g *GPU) same(o *GPU) bool {
+	return len(g.Utilization) == len(o.Utilization) && (len(g.Utilization) == 0 || &g.Utilization[0] == &o.Utilization[0]) && g.IdleSince.Equal(o.IdleSince)
 }
 
 // GPU is what is known of one GPU; the zero GPU when nothing is. It works on nil.
@@ -86,6 +147,7 @@ const windows = 3
 
 // hostMeans are the means of one host, with NaN where too little is known.
 type hostMeans struct {
+	host  string
 	five  int64 // up to which
 	free  [windows]float64
 	users []userMeans
@@ -120,7 +182,7 @@ func (h *host) workOut(five, hour int64) *hostMeans {
 			known[w] = math.NaN()
 		}
 	}
-	m := &hostMeans{five: five}
+	m := &hostMeans{host: h.name, five: five}
 	for w := range free {
 		m.free[w] = free[w] / known[w]
 	}

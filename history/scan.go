@@ -1,9 +1,11 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 )
@@ -117,10 +119,10 @@ func (h *host) pendingOn(day int64) bool {
 	return h.pending() && h.pendLo-maxHold < (day+1)*dayMS && h.pendHi+2*maxHold >= day*dayMS
 }
 
-// pendingOn is the same of one host, or of any when only is nil.
-func (s *Store) pendingOn(only *host, day int64) bool {
+// pendingOn is the same of some hosts, or of any when only is nil.
+func (s *Store) pendingOn(only []*host, day int64) bool {
 	if only != nil {
-		return only.pendingOn(day)
+		return slices.ContainsFunc(only, func(h *host) bool { return h.pendingOn(day) })
 	}
 	for _, h := range s.hosts {
 		if h.pendingOn(day) {
@@ -148,18 +150,24 @@ func (s *Store) tables(ctx context.Context, q querier, h *host, bs []int64, want
 	if err != nil {
 		return err
 	}
+	var only []*host
+	if h != nil {
+		only = []*host{h}
+	}
 	for day := floorDiv(bs[0], dayMS); day*dayMS < bs[len(bs)-1]; day++ {
-		if (day < first || day > last) && !s.pendingOn(h, day) {
+		if (day < first || day > last) && !s.pendingOn(only, day) {
 			continue // a store that is young has few days of a year
 		}
-		if err := s.tablesOf(ctx, q, h, day, fine(bs, day), want, visit); err != nil {
+		if err := s.tablesOf(ctx, q, only, day, fine(bs, day), want, visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, fine bool, want wanted, visit func(h *host, t table)) error {
+// tablesOf visits the roll-ups of one day: of these hosts, in order of their ids,
+// or of all when only is nil.
+func (s *Store) tablesOf(ctx context.Context, q querier, only []*host, day int64, fine bool, want wanted, visit func(h *host, t table)) error {
 	seen := map[*host]bool{}
 	show := func(h *host, d *dayRoll) error {
 		if h.pendingOn(day) {
@@ -176,7 +184,7 @@ func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, 
 	}
 	lo, hi := blobID(day, 0), blobID(day, maxHosts)
 	if only != nil {
-		lo, hi = blobID(day, only.id), blobID(day, only.id)
+		lo, hi = blobID(day, only[0].id), blobID(day, only[len(only)-1].id)
 	}
 	query := "select id, null, hours from day where id between ? and ?"
 	if fine || s.pendingOn(only, day) {
@@ -187,7 +195,7 @@ func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, 
 		return err
 	}
 	defer rows.Close()
-	pool := &columnPool{}
+	pool := &s.columns
 	for rows.Next() {
 		pool.reset()
 		var id int64
@@ -196,7 +204,7 @@ func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, 
 			return err
 		}
 		h := s.byID[id&maxHosts]
-		if h == nil {
+		if h == nil || only != nil && !among(only, h) {
 			continue
 		}
 		seen[h] = true
@@ -213,18 +221,34 @@ func (s *Store) tablesOf(ctx context.Context, q querier, only *host, day int64, 
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	others := s.hosts
-	if only != nil {
-		others = map[string]*host{only.name: only}
+	unseen := func(h *host) error {
+		if seen[h] || !h.pendingOn(day) {
+			return nil
+		}
+		return show(h, &dayRoll{five: &frame{slots: fivesADay}})
 	}
-	for _, h := range others {
-		if !seen[h] && h.pendingOn(day) {
-			if err := show(h, &dayRoll{five: &frame{slots: fivesADay}}); err != nil {
+	if only != nil {
+		for _, h := range only {
+			if err := unseen(h); err != nil {
 				return err
 			}
 		}
+		return nil
+	}
+	for _, h := range s.hosts {
+		if err := unseen(h); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// byNumber is the order of hosts in a table.
+func byNumber(a, b *host) int { return cmp.Compare(a.id, b.id) }
+
+func among(hosts []*host, h *host) bool {
+	_, found := slices.BinarySearchFunc(hosts, h, byNumber)
+	return found
 }
 
 // overlay adds up anew, in memory, what is pending can have changed on a day.

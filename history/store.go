@@ -48,6 +48,9 @@ type Options struct {
 	IdlePercent int
 	// MaxBytes bounds the database file; 0 for no bound but the disk's.
 	MaxBytes int64
+	// Once is for a process that calls [Store.Recent] once: it reads the week of
+	// some hosts at a time, and keeps none of it.
+	Once bool
 }
 
 func (o Options) withDefaults() Options {
@@ -94,6 +97,8 @@ type Store struct {
 	suspect  error // damage that a query met
 	badBlobs int
 	scratch  []byte
+	columns  columnPool
+	recent   map[Key]GPU // as Recent last gave all of them; never changed
 }
 
 // Open opens the history at path, and makes it when it is not there. A file
