@@ -85,8 +85,10 @@ type Generator struct {
 	drops Drops
 	views []*view
 	name  string // of this process among all that write here
-	// opened is the history that this generator opened itself.
+	// opened is the history that this generator opened itself, and closed what
+	// came of closing it.
 	opened *history.Store
+	closed error
 	// charts is what was read from history, which changes more slowly than the board.
 	charts *charts
 	// What the last generation wrote down, which is not decoded again as long as
@@ -181,6 +183,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	b, marks := g.merger.Merge(in)
 	happened := g.news(b, now)
 	past, problems := g.history(ctx, now, b, in.Person)
+	g.asked()
 	b.Problems = slices.Concat(b.Problems, unopened, problems, g.sweep(now))
 	report, err := g.publish(b, in.Recent, past, happened.Log)
 	if err != nil {
@@ -202,7 +205,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 // closes the history that the generator opened, so that all of it lies in one
 // file, and the next process has no journal to read.
 func (g *Generator) Close() error {
-	err := g.opened.Close()
+	err := errors.Join(g.closed, g.opened.Close())
 	if g.opt.Drops != nil {
 		err = errors.Join(err, g.opt.Drops.Close())
 	}
