@@ -35,7 +35,8 @@ func Data(in Input) ([]File, error) {
 	for i := range made {
 		hosts[i] = made[i].fields
 	}
-	files := []File{
+	// Each is handed on before the next is made, so that few are in memory.
+	err = out.put(
 		newFile("api/v1/board.json", apiBoard(in, hosts)...),
 		newFile("api/v1/free.json", apiFree(in)),
 		newFile("api/v1/hosts.json", apiHosts(in)),
@@ -43,6 +44,9 @@ func Data(in Input) ([]File, error) {
 		newFile("api/v1/bookings.json", apiBookings(in)),
 		newFile("health.json", healthFile(in)),
 		newFile("metrics.txt", metricsFile(in, made)...),
+	)
+	if err != nil {
+		return nil, err
 	}
 	schemas, err := apiSchemas()
 	if err != nil {
@@ -52,10 +56,15 @@ func Data(in Input) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, more := range [][]File{schemas, textFiles(in, made), calendars, badgeFiles(in), compatFiles(made), historyFiles(in)} {
-		files = append(files, more...)
+	for _, more := range []func() []File{
+		func() []File { return schemas }, func() []File { return textFiles(in, made) }, func() []File { return calendars },
+		func() []File { return badgeFiles(in) }, func() []File { return compatFiles(made) },
+	} {
+		if err := out.put(more()...); err != nil {
+			return nil, err
+		}
 	}
-	if err := out.put(files...); err != nil {
+	if err := historyFiles(in, out); err != nil {
 		return nil, err
 	}
 	apiSort(out.files)

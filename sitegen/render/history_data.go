@@ -13,11 +13,12 @@ import (
 //	api/v1/hosts/<h>/history.json       the charts of a host
 //
 // Coverage stands beside everything that was added up, from 0 to 1.
-func historyFiles(in Input) []File {
+//
+// They go into out, each host's as it is made.
+func historyFiles(in Input, out *sink) error {
 	if in.History == nil {
 		return nil
 	}
-	var files []File
 	if in.Cache == nil {
 		in.Cache = &Cache{}
 	}
@@ -32,26 +33,32 @@ func historyFiles(in Input) []File {
 		v := &view{in: in}
 		now := v.pastOf(h)
 		before := in.Cache.json[h.Name]
-		if !now.same(&before.of) || before.all != all {
-			before = hostJSON{of: now, all: all, content: apiHostHistory(h.Name, &now, all)}
+		fresh := before.own == nil || !now.same(&before.of) || before.all != all
+		if fresh {
+			before = hostJSON{of: now, all: all, own: []File{newFile("api/v1/hosts/"+h.Name+"/history.json", apiHostHistory(h.Name, &now, all))}}
 		}
 		made[h.Name] = before
-		files = append(files, newFile("api/v1/hosts/"+h.Name+"/history.json", before.content))
+		if err := out.putOwn(before.own, fresh); err != nil {
+			return err
+		}
 	}
 	in.Cache.json = made
-	if f := in.History.Fleet; f != nil {
-		if old := in.Cache.past; old.of != f || old.site != in.Site {
-			in.Cache.past = fleetFiles{f, in.Site, []File{
-				newFile("api/v1/history/users.json", apiPastUsers(in, f)),
-				newFile("api/v1/history/hosts.json", apiPastHosts(in, f)),
-				newFile("api/v1/history/users.csv", csvUsers(in, f)),
-				newFile("api/v1/history/hosts.csv", csvHosts(in, f)),
-			}}
-		}
-		files = append(files, in.Cache.past.files...)
-		files = append(files, newFile("api/v1/history/fleet.json", apiPastFleet(in, f)))
+	f := in.History.Fleet
+	if f == nil {
+		return nil
 	}
-	return files
+	if old := in.Cache.past; old.of != f || old.site != in.Site {
+		in.Cache.past = fleetFiles{f, in.Site, []File{
+			newFile("api/v1/history/users.json", apiPastUsers(in, f)),
+			newFile("api/v1/history/hosts.json", apiPastHosts(in, f)),
+			newFile("api/v1/history/users.csv", csvUsers(in, f)),
+			newFile("api/v1/history/hosts.csv", csvHosts(in, f)),
+		}}
+	}
+	if err := out.put(in.Cache.past.files...); err != nil {
+		return err
+	}
+	return out.put(newFile("api/v1/history/fleet.json", apiPastFleet(in, f)))
 }
 
 // fleetFiles are the files that are made of the past of the fleet alone.
@@ -63,9 +70,9 @@ type fleetFiles struct {
 
 // hostJSON is the history.json of a host as it was made last.
 type hostJSON struct {
-	of      pastInput
-	all     bool
-	content []byte
+	of  pastInput
+	all bool
+	own []File
 }
 
 func apiHostHistory(name string, in *pastInput, all bool) []byte {
