@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -86,6 +89,55 @@ func everyCall(t *testing.T, stage func(dir string) faulttest.Scene, faults ...f
 	return report
 }
 
+// twinned gives files of the site a compressed twin each, as versions did that
+// compressed short ones, too.
+func (w *webhost) twinned(names ...string) {
+	w.t.Helper()
+	const manifest = "state/manifest.json"
+	data, err := os.ReadFile(w.path(manifest))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	listed := map[string][]string{}
+	if err := json.Unmarshal(data, &listed); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(w.path("site/" + name))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var twin bytes.Buffer
+		z := gzip.NewWriter(&twin)
+		if _, err := z.Write(data); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			w.t.Fatal(err)
+		}
+		w.write("site/"+name+".gz", twin.Bytes())
+		listed["files"] = append(listed["files"], name+".gz")
+	}
+	slices.Sort(listed["files"])
+	if data, err = json.Marshal(listed); err != nil {
+		w.t.Fatal(err)
+	}
+	w.write(manifest, data)
+}
+
+func unpacked(t testing.TB, twin []byte) []byte {
+	r, err := gzip.NewReader(bytes.NewReader(twin))
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Error(err)
+	}
+	return data
+}
+
 // generation is the scene of a generation that replaces another one.
 func generation(t *testing.T, dir string) faulttest.Scene {
 	w := newWebhost(t, dir)
@@ -94,6 +146,7 @@ func generation(t *testing.T, dir string) faulttest.Scene {
 	if code, out := w.do(w.present()...); code != 0 {
 		t.Fatalf("exit %d: %s", code, out)
 	}
+	w.twinned("status.txt", "bookings.ics", "hosts/atlas/status.ansi")
 	before := w.oracle("before")
 	// At a moment that is the same for each run, so that each comes out the same;
 	// and ahead of the clock, so that what a killed run leaves is old in the next.
@@ -114,6 +167,12 @@ func generation(t *testing.T, dir string) faulttest.Scene {
 				if !bytes.Equal(data, before[name]) && r.Exit != 3 {
 					t.Errorf("%s: %s is neither the old nor the new one", said, name)
 				}
+			}
+		}
+		for name, twin := range now {
+			// A web server sends the twin, whatever the file holds.
+			if file, ok := strings.CutSuffix(name, ".gz"); ok && now[file] != nil && len(now[file]) < 4<<10 && !bytes.Equal(unpacked(t, twin), now[file]) {
+				t.Errorf("%s: %s is not what %s holds", said, name, file)
 			}
 		}
 		for name := range before {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,6 +52,9 @@ func TestNoTornReads(t *testing.T) {
 			for _, name := range []string{name, name + ".gz"} {
 				path := filepath.Join(s.dir, filepath.FromSlash(name))
 				data, err := os.ReadFile(path)
+				if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(name, ".gz") {
+					continue // too short for a twin
+				}
 				if err != nil {
 					return err
 				}

@@ -222,6 +222,41 @@ func TestBatch(t *testing.T) {
 	}
 }
 
+// TestRemovedFirst lets the first rename fail: what was to be gone before it is
+// gone, and what was to go after the last one is still there.
+func TestRemovedFirst(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"first", "last"} {
+		if _, err := Write(filepath.Join(dir, name), []byte("old"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := NewBatch(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.Add("new", []byte("new"), 0o644), b.Remove("last"), b.RemoveFirst("first"), b.RemoveFirst("never/was")); err != nil {
+		t.Fatal(err)
+	}
+	unfinished, err := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
+	if err != nil || len(unfinished) != 1 {
+		t.Fatalf("%q, %v", unfinished, err)
+	}
+	if err := os.Remove(unfinished[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Commit(); err == nil {
+		t.Error("nothing went wrong")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "last" {
+		t.Errorf("left are %v, %v", entries, err)
+	}
+	if err := b.RemoveFirst("more"); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
 func TestModesWhateverTheUmask(t *testing.T) {
 	for _, mask := range []int{0o077, 0} {
 		old := unix.Umask(mask)

@@ -28,7 +28,8 @@ type Batch struct {
 	known   *Known    // nil without
 	trust   bool      // see Trust
 	staged  []staged
-	removed []string
+	first   []string        // to be removed before the first rename
+	removed []string        // and after the last one
 	made    map[string]bool // directories that are there
 	touched map[string]bool // directories whose names changed
 	err     error           // the first error of Add; Commit refuses after it
@@ -214,11 +215,21 @@ func (b *Batch) replace(s staged) error {
 // Remove lets Commit remove the file rel after all renames. That it is not
 // there is no error.
 func (b *Batch) Remove(rel string) error {
+	return b.remove(&b.removed, rel)
+}
+
+// RemoveFirst is Remove before all renames, and once what is staged is durable:
+// for what must not be seen beside the new files.
+func (b *Batch) RemoveFirst(rel string) error {
+	return b.remove(&b.first, rel)
+}
+
+func (b *Batch) remove(list *[]string, rel string) error {
 	if b.done || !fs.ValidPath(rel) || rel == "." {
 		return fmt.Errorf("removing %s: %w", rel, fs.ErrInvalid)
 	}
 	b.known.forget(rel)
-	b.removed = append(b.removed, rel)
+	*list = append(*list, rel)
 	return nil
 }
 
@@ -257,8 +268,9 @@ func (b *Batch) mkdirAll(rel string) error {
 	return nil
 }
 
-// Commit makes everything staged durable, renames it into place in the order
-// added, removes what [Batch.Remove] named and makes the directories durable.
+// Commit makes everything staged durable, removes what [Batch.RemoveFirst] named,
+// renames what is staged into place in the order added, removes what
+// [Batch.Remove] named and makes the directories durable.
 // When the sync fails, nothing visible has changed. An error from a rename
 // stops the batch there; what was renamed before it stays.
 func (b *Batch) Commit() (err error) {
@@ -274,6 +286,9 @@ func (b *Batch) Commit() (err error) {
 			return fmt.Errorf("making %d files durable: %w", len(b.staged), err)
 		}
 	}
+	if err := b.removeAll(b.first); err != nil {
+		return err
+	}
 	for len(b.staged) > 0 {
 		if err := b.replace(b.staged[0]); err != nil {
 			return fmt.Errorf("renaming into place: %w", err)
@@ -281,7 +296,14 @@ func (b *Batch) Commit() (err error) {
 		b.known.file(b.staged[0].rel).wrote(b.staged[0].sum)
 		b.staged = b.staged[1:]
 	}
-	for _, rel := range b.removed {
+	if err := b.removeAll(b.removed); err != nil {
+		return err
+	}
+	return b.syncDirs()
+}
+
+func (b *Batch) removeAll(names []string) error {
+	for _, rel := range names {
 		info, err := b.root.Lstat(rel)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -300,7 +322,7 @@ func (b *Batch) Commit() (err error) {
 			delete(b.touched, rel)
 		}
 	}
-	return b.syncDirs()
+	return nil
 }
 
 // manyDirs is how many directories cost more one by one than the whole file

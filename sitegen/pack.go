@@ -22,8 +22,20 @@ import (
 // 3 % of level 9 at half the price.
 const gzipLevel = 6
 
-// compressible reports whether a file gets a compressed twin beside it.
-func compressible(name string) bool {
+// twinFrom is how long a file is at least that gets a compressed twin, in bytes:
+// a shorter one is one block on disk and three packets on the wire, and so would
+// its twin be another block.
+const twinFrom = 4 << 10
+
+// worthTwin reports whether a file gets a compressed twin beside it. What is in
+// colour is for terminals: curl and wget take nothing compressed unless told to.
+func worthTwin(name string, size int) bool {
+	return size >= twinFrom && mayHaveTwin(name) && path.Ext(name) != ".ansi"
+}
+
+// mayHaveTwin reports whether a file of this name can have one: it may have been
+// longer, or written by a version that compressed everything.
+func mayHaveTwin(name string) bool {
 	switch path.Ext(name) {
 	case ".html", ".css", ".js", ".json", ".txt", ".ansi", ".svg", ".ics", ".atom", ".csv":
 		return true
@@ -33,11 +45,10 @@ func compressible(name string) bool {
 
 // packer compresses files on all cores while others are made and written.
 type packer struct {
-	pieces *pieces
-	look   bool // whether a twin on disk may be right already
-	site   string
-	jobs   chan []*packing
-	hands  sync.WaitGroup
+	v     *view
+	look  bool // whether a twin on disk may be right already
+	jobs  chan []*packing
+	hands sync.WaitGroup
 }
 
 // packing is one file, which is packed once ready is closed.
@@ -45,6 +56,7 @@ type packing struct {
 	render.File
 	ready chan struct{}
 	twin  []byte // nil when the one on disk is right, or none is wanted
+	right plain  // of the file, when the one on disk is right
 	err   error
 }
 
@@ -56,9 +68,9 @@ const (
 	packAhead    = 128
 )
 
-func newPacker(site string, kept *pieces, look bool) *packer {
-	kept.begin()
-	p := &packer{pieces: kept, look: look, site: site, jobs: make(chan []*packing, packAhead/packTogether)}
+func newPacker(v *view, look bool) *packer {
+	v.pieces.begin()
+	p := &packer{v: v, look: look, jobs: make(chan []*packing, packAhead/packTogether)}
 	for range runtime.GOMAXPROCS(0) {
 		p.hands.Go(func() {
 			// One writer of each kind for all files of a worker: making one costs more
@@ -74,7 +86,7 @@ func newPacker(site string, kept *pieces, look bool) *packer {
 						writer, err = newPieceWriter(gzip.BestCompression)
 					}
 					if f.err = err; err == nil {
-						f.twin, f.err = p.pack(whole, writer, f.File)
+						f.err = p.pack(whole, writer, f)
 					}
 				}
 				close(job[0].ready)
@@ -99,27 +111,43 @@ func (p *packer) close() {
 	p.hands.Wait()
 }
 
-func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f render.File) (twin []byte, err error) {
-	if !compressible(f.Path) || p.look && matches(filepath.Join(p.site, filepath.FromSlash(f.Path)+".gz"), plainOf(f.Parts)) {
-		return nil, nil
+// pack makes the twin of a file, if it is to have one.
+func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f *packing) (err error) {
+	size := sizeOf(f.Parts)
+	if !worthTwin(f.Path, size) {
+		return nil
 	}
-	if sizeOf(f.Parts) >= piecesFrom || part.level != gzipLevel {
-		if twin, err = p.pieces.gzip(part, f.Parts); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Path, err)
+	if p.look && p.sameSize(f.Path, size) {
+		if is := plainOf(f.Parts); matches(p.v.twinOf(f.Path), is) {
+			f.right = is
+			return nil
 		}
-		return twin, nil
+	}
+	if size >= piecesFrom || part.level != gzipLevel {
+		if f.twin, err = p.v.pieces.gzip(part, f.Parts); err != nil {
+			return fmt.Errorf("%s: %w", f.Path, err)
+		}
+		return nil
 	}
 	var buf bytes.Buffer
 	w.Reset(&buf)
 	for _, part := range f.Parts {
 		if _, err := w.Write(part); err != nil {
-			return nil, fmt.Errorf("compressing %s: %w", f.Path, err)
+			return fmt.Errorf("compressing %s: %w", f.Path, err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("compressing %s: %w", f.Path, err)
+		return fmt.Errorf("compressing %s: %w", f.Path, err)
 	}
-	return bytes.Clone(buf.Bytes()), nil
+	f.twin = bytes.Clone(buf.Bytes())
+	return nil
+}
+
+// sameSize reports whether a file of the site is of a size. Of another one it is
+// made anew, and so is its twin, without a look at it.
+func (p *packer) sameSize(name string, size int) bool {
+	info, err := os.Lstat(filepath.Join(p.v.dir, filepath.FromSlash(name)))
+	return err == nil && info.Size() == int64(size)
 }
 
 // plain is what a compressed twin says of its file: the checksum and the length

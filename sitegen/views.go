@@ -35,9 +35,14 @@ type view struct {
 	// is still so.
 	known   atomicfile.Known
 	checked time.Time
-	listed  manifest // as it was last written
-	pieces  pieces   // of large files, compressed
-	twins   map[string]plain
+	listed  manifest         // as it was last written
+	pieces  pieces           // of large files, compressed
+	twins   map[string]plain // of the files that have one
+}
+
+// twinOf is where the compressed twin of a file lies.
+func (v *view) twinOf(name string) string {
+	return filepath.Join(v.dir, filepath.FromSlash(name)+".gz")
 }
 
 // newViews lays out the sites of a generation: the one, and the public one

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -71,7 +72,7 @@ func (v *view) begin() (*writing, error) {
 	if !w.check {
 		batch.Trust()
 	}
-	w.pack = newPacker(v.dir, &v.pieces, w.check)
+	w.pack = newPacker(v, w.check)
 	return w, nil
 }
 
@@ -86,7 +87,11 @@ func (w *writing) add(f render.File) error {
 
 func (w *writing) take(f render.File) error {
 	w.have = append(w.have, f.Path)
-	if compressible(f.Path) {
+	_, twin := w.v.twins[f.Path]
+	if !f.Same {
+		twin = worthTwin(f.Path, sizeOf(f.Parts))
+	}
+	if twin {
 		w.have = append(w.have, f.Path+".gz")
 	}
 	if f.Same {
@@ -122,14 +127,27 @@ func (w *writing) keep(name string) error {
 	if err != nil {
 		return err
 	}
-	if same && compressible(name) {
-		twin, known := w.v.twins[name]
-		same = known && matches(filepath.Join(w.v.dir, filepath.FromSlash(name)+".gz"), twin)
-	}
-	if !same {
+	want, twin := w.v.twins[name]
+	if !same || twin && !matches(w.v.twinOf(name), want) {
 		return errForgotten
 	}
+	if !twin {
+		return w.alone(name)
+	}
 	return nil
+}
+
+// alone removes what lies in the place of a twin that a file does not have: web
+// servers would send it, whatever it holds. What the manifest names is removed
+// without a look.
+func (w *writing) alone(name string) error {
+	if !w.check || !mayHaveTwin(name) {
+		return nil
+	}
+	if _, err := os.Lstat(w.v.twinOf(name)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return w.remove(name + ".gz")
 }
 
 // stage takes so many of those that wait, those that came first.
@@ -149,13 +167,19 @@ func (w *writing) stageFile(f *packing) error {
 	if f.err != nil {
 		return f.err
 	}
-	if f.twin != nil {
+	switch {
+	case f.twin != nil:
 		if err := w.batch.Add(f.Path+".gz", f.twin, 0o644); err != nil {
 			return err
 		}
 		w.v.twins[f.Path] = plainOfTwin(f.twin[len(f.twin)-8:])
-	} else if compressible(f.Path) {
-		w.v.twins[f.Path] = plainOf(f.Parts) // it is right already
+	case f.right != (plain{}):
+		w.v.twins[f.Path] = f.right
+	default:
+		if err := w.alone(f.Path); err != nil {
+			return err
+		}
+		delete(w.v.twins, f.Path)
 	}
 	return w.batch.AddParts(f.Path, f.Parts, 0o644)
 }
@@ -171,7 +195,8 @@ func (w *writing) abort() error {
 }
 
 // commit puts the files in place: what pages need before the pages, the index
-// last, each compressed twin before its file, and nothing that is the same.
+// last, each compressed twin before its file, and nothing that is the same. Before
+// all of them go the twins of files that have none any more.
 func (w *writing) commit() (r Report, err error) {
 	v := w.v
 	w.start()
@@ -232,8 +257,14 @@ func (w *writing) commit() (r Report, err error) {
 	return r, nil
 }
 
+// remove takes a file away that the site has no more: a twin before the first new
+// file becomes visible, because it would be sent in the place of it, and others
+// after the last one, which may have led there.
 func (w *writing) remove(name string) error {
-	delete(w.v.twins, name)
+	if file, twin := strings.CutSuffix(name, ".gz"); twin {
+		delete(w.v.twins, file)
+		return w.batch.RemoveFirst(name)
+	}
 	return w.batch.Remove(name)
 }
 

@@ -98,3 +98,95 @@ func TestGeneratorsThatTakeTurns(t *testing.T) {
 		}
 	}
 }
+
+// TestTwinsComeAndGo lets a file be long and short in turn: for a short one a web
+// server must find no twin, whoever left it there and whether anybody knows of it.
+func TestTwinsComeAndGo(t *testing.T) {
+	for name, process := range map[string]func(v *view){
+		"one that goes on":            func(*view) {},
+		"one that looks":              func(v *view) { v.checked = time.Time{} },
+		"one each":                    func(v *view) { *v = view{dir: v.dir, manifest: v.manifest, spares: v.spares} },
+		"one each, without a listing": func(v *view) { os.Remove(v.manifest); *v = view{dir: v.dir, manifest: v.manifest, spares: v.spares} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json"), spares: filepath.Join(dir, "spares")}
+			if err := os.Mkdir(v.dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for round, size := range []int{twinFrom, twinFrom - 1, twinFrom - 2, twinFrom + 1, 1} {
+				content := bytes.Repeat([]byte{byte('a' + round)}, size)
+				writeSite(t, v, render.File{Path: "a.json", Parts: [][]byte{content}}, render.File{Path: "a.ansi", Parts: [][]byte{content}})
+				wantTwin(t, v, "a.json", size >= twinFrom)
+				wantTwin(t, v, "a.ansi", false)
+				process(v)
+			}
+		})
+	}
+}
+
+// TestTwinsOfOthersGo: what lies in the place of a twin that is not ours goes at
+// the next look, beside a file that is new and beside one that stays.
+func TestTwinsOfOthersGo(t *testing.T) {
+	dir := t.TempDir()
+	v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json"), spares: filepath.Join(dir, "spares")}
+	if err := os.Mkdir(v.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := render.File{Path: "a.json", Parts: [][]byte{[]byte("{}")}}
+	writeSite(t, v, file)
+	for _, same := range []bool{false, true} {
+		if err := os.WriteFile(v.twinOf(file.Path), []byte("an old one"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		v.checked = time.Time{} // a minute passes
+		if file.Same = same; same {
+			file.Parts = nil
+		}
+		writeSite(t, v, file)
+		wantTwin(t, v, file.Path, false)
+	}
+}
+
+func writeSite(t *testing.T, v *view, files ...render.File) {
+	t.Helper()
+	w, err := v.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if err := w.add(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.abort(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantTwin wants a twin of a file that is its file compressed, or none, and then
+// no spare of it either.
+func wantTwin(t *testing.T, v *view, name string, want bool) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(v.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin, err := os.ReadFile(v.twinOf(name))
+	switch {
+	case (err == nil) != want:
+		t.Errorf("%s has %d bytes, and a twin: %t (%v)", name, len(content), err == nil, err)
+	case want && !bytes.Equal(unzip(t, twin), content):
+		t.Errorf("the twin of %s is not of it", name)
+	}
+	spares, err := os.ReadDir(v.spares)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(spares) > 3 || !want && len(spares) > 2 {
+		t.Errorf("%d spares of two files", len(spares))
+	}
+}
