@@ -183,7 +183,7 @@ func (s *suite) loop() error {
 			return exec.Command(s.program, "run", "--every", "2s", "--host", "gpu01", "--nvidia-smi", smi, "--spool", filepath.Join(s.dir, "spool-loop"),
 				"--to", fmt.Sprintf("sftp://%s@%s/", server.User, server.Addr), "--identity", server.Key, "--known-hosts", server.KnownHosts)
 		}
-		few, mib, own, err := s.runs(keeps(), log)
+		few, err := s.runs(keeps(), log)
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (s *suite) loop() error {
 		if err != nil {
 			return err
 		}
-		probed, probedMiB, probedOwn, err := s.runs(exec.Command(minimal[0], minimal[1:]...), log)
+		probed, err := s.runs(exec.Command(minimal[0], minimal[1:]...), log)
 		if err != nil {
 			return err
 		}
@@ -214,11 +214,12 @@ func (s *suite) loop() error {
 			return cost
 		}
 		before := scripted()
-		s.add(row{id: "C2", what: "one cycle of gpuboard run, connection kept, its children included", unit: "ms", values: []float64{few}, target: 5,
-			rivals:  []rival{{"a minimal Go program that keeps its connection, in place of an exporter", probed, 3.8}},
+		s.add(row{id: "C2", what: "one cycle of gpuboard run, connection kept, its children included", unit: "ms", values: []float64{few.ms}, target: 5,
+			rivals:  []rival{{"a minimal Go program that keeps its connection, in place of an exporter", probed.ms, 3.8}},
 			besides: besides})
-		s.add(row{id: "C2", what: "its resident memory, with what it has read of its own file", unit: "MiB", values: []float64{mib}, target: 16, besides: []beside{{"the minimal Go program's", probedMiB}}})
-		s.add(row{id: "C2", what: "what of it is its own", unit: "MiB", values: []float64{own}, besides: []beside{{"the minimal Go program's", probedOwn}}})
+		s.add(row{id: "C2", what: "what of it is its own, without children", unit: "ms", values: []float64{few.self}, besides: []beside{{"the minimal Go program's", probed.self}}})
+		s.add(row{id: "C2", what: "its resident memory, with what it has read of its own file", unit: "MiB", values: []float64{few.mib}, target: 16, besides: []beside{{"the minimal Go program's", probed.mib}}})
+		s.add(row{id: "C2", what: "what of that no file backs", unit: "MiB", values: []float64{few.own}, besides: []beside{{"the minimal Go program's", probed.own}}})
 		for range 1000 {
 			sleeper := exec.Command("sleep", "600")
 			if err := sleeper.Start(); err != nil {
@@ -233,47 +234,52 @@ func (s *suite) loop() error {
 		if err != nil {
 			return err
 		}
-		many, _, _, err := s.runs(keeps(), log)
+		many, err := s.runs(keeps(), log)
 		if err != nil {
 			return err
 		}
-		s.add(row{id: "C3", what: "what 1,000 more processes add to a cycle, ps included", unit: "ms more", values: []float64{max(0, many-few)}, target: 1,
+		s.add(row{id: "C3", what: "what 1,000 more processes add to a cycle, ps included", unit: "ms more", values: []float64{max(0, many.ms-few.ms)}, target: 1,
 			rivals:  []rival{{"a shell script with scp, likewise", max(0, scripted()-before), 59}},
-			besides: []beside{{"ps alone, of all, with them", all}, {"ps alone, of the processes on GPUs, with them", one}, {"a cycle, with them", many}}})
+			besides: []beside{{"ps alone, of all, with them", all}, {"ps alone, of the processes on GPUs, with them", one}, {"a cycle, with them", many.ms}}})
 		return nil
 	})
 }
 
-// runs lets a loop go on for a while: processor time of a cycle in ms, memory in
-// MiB, and how much of that no file backs.
-func (s *suite) runs(cmd *exec.Cmd, log string) (ms, mib, own float64, err error) {
+// A looped is what a loop costs a node: processor time of a cycle in ms, of
+// that its own without its children, memory in MiB, and how much of it no file backs.
+type looped struct{ ms, self, mib, own float64 }
+
+// runs lets a loop go on for a while.
+func (s *suite) runs(cmd *exec.Cmd, log string) (looped, error) {
 	cycles := s.times(16)
 	if err := cmd.Start(); err != nil {
-		return 0, 0, 0, err
+		return looped{}, err
 	}
 	defer func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 	}()
 	pid := cmd.Process.Pid
-	at := func(start int) (time.Duration, int, error) {
+	at := func(start int) (self, children time.Duration, n int, err error) {
 		for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			if n := started(log); n >= start {
 				_, children := reaped(pid)
-				return spent(pid) + children, n, nil
+				return spent(pid), children, n, nil
 			}
 		}
-		return 0, 0, fmt.Errorf("%s does not collect", filepath.Base(cmd.Path))
+		return 0, 0, 0, fmt.Errorf("%s does not collect", filepath.Base(cmd.Path))
 	}
-	from, first, err := at(started(log) + 3) // the connection stands
+	self, children, first, err := at(started(log) + 3) // the connection stands
 	if err != nil {
-		return 0, 0, 0, err
+		return looped{}, err
 	}
-	to, last, err := at(first + cycles)
+	selfThen, childrenThen, last, err := at(first + cycles)
 	if err != nil {
-		return 0, 0, 0, err
+		return looped{}, err
 	}
-	return float64((to - from).Microseconds()) / 1000 / float64(last-first), float64(peak(pid)) / (1 << 20), float64(inStatus(pid, "RssAnon:")) / (1 << 20), nil
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 / float64(last-first) }
+	mine := each(selfThen - self)
+	return looped{mine + each(childrenThen-children), mine, float64(peak(pid)) / (1 << 20), float64(inStatus(pid, "RssAnon:")) / (1 << 20)}, nil
 }
 
 // started counts the starts of the fake nvidia-smi.

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	fast "github.com/klauspost/compress/gzip"
+	"golang.org/x/sys/unix"
 
 	"gpuboard/snapshot"
 )
@@ -131,56 +135,100 @@ func floors(f *fleet) (rivals []rival, besides []beside, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	pack, err := least(1, func() error {
-		w := gzip.NewWriter(&bytes.Buffer{})
-		for name, content := range all {
-			if _, twin := all[name+".gz"]; !twin {
-				continue
-			}
-			w.Reset(&bytes.Buffer{})
-			if _, err := w.Write(content); err != nil {
-				return err
-			}
-			if err := w.Close(); err != nil {
-				return err
-			}
+	var packs []float64
+	for _, w := range []packer{gzip.NewWriter(io.Discard), fast.NewWriter(io.Discard)} {
+		cost, err := least(1, func() error { return packAll(w, all) })
+		if err != nil {
+			return nil, nil, err
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
+		packs = append(packs, cost)
 	}
 	template, err := bareTemplate(f)
 	if err != nil {
 		return nil, nil, err
 	}
 	return []rival{{"reading the inputs and writing a page for each host in place, 7.8 KB and no more", floor, 32 * float64(len(f.names)) / 1000}},
-		[]beside{{"reading the inputs and writing the same bytes in place", inPlace}, {"likewise, each file emptied first", emptied}, {"compress/gzip of the same files", pack}, {"bare html/template, one table a host", template}}, nil
+		[]beside{{"reading the inputs and writing the same bytes in place", inPlace}, {"likewise, each file emptied first", emptied}, {"compress/gzip of the same files", packs[0]}, {"klauspost/compress/gzip of them", packs[1]}, {"bare html/template, one table a host", template}}, nil
 }
 
-// renames is what the usual way of replacing files does in a row of cycles: what
-// the last of them costs, against the 4th.
-func renames(f *fleet, cycles int) (float64, error) {
+// A packer is a gzip.Writer of either library.
+type packer interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}
+
+// packAll compresses what a site has compressed.
+func packAll(w packer, all map[string][]byte) error {
+	for name, content := range all {
+		if _, twin := all[name+".gz"]; !twin {
+			continue
+		}
+		w.Reset(&bytes.Buffer{})
+		if _, err := w.Write(content); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaced is what ways of replacing files cost, a page for each host: in a row
+// of cycles by temporary files and renames, which is the usual way, the last of
+// them against the 4th; and what else there is.
+func replaced(f *fleet, cycles int) (ms []float64, last float64, besides []beside, err error) {
 	c, err := newCopied(f.path("renamed"), bareSite(len(f.names)))
 	if err != nil {
-		return 0, err
+		return nil, 0, nil, err
 	}
-	var ms []float64
+	renamed := func(path string, content []byte) error {
+		if err := os.WriteFile(path+".new", content, 0o644); err != nil {
+			return err
+		}
+		return os.Rename(path+".new", path)
+	}
 	for range cycles {
-		u, err := mine(func() error {
-			return c.write(func(path string, content []byte) error {
-				if err := os.WriteFile(path+".new", content, 0o644); err != nil {
-					return err
-				}
-				return os.Rename(path+".new", path)
-			})
-		})
+		u, err := mine(func() error { return c.write(renamed) })
 		if err != nil {
-			return 0, err
+			return nil, 0, nil, err
 		}
 		ms = append(ms, u.ms())
 	}
-	return ms[len(ms)-1] / ms[3], nil
+	last = ms[len(ms)-1] / ms[3]
+	for _, way := range []struct {
+		what string
+		one  func(path string, content []byte) error
+	}{
+		{"in place", overwrite},
+		{"synced each, and renamed", func(path string, content []byte) error {
+			f, err := os.Create(path + ".new")
+			if err != nil {
+				return err
+			}
+			_, err = f.Write(content)
+			if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		}},
+		{"exchanged with spares that lie beside", func(path string, content []byte) error {
+			if err := overwrite(path+".spare", content); err != nil {
+				return err
+			}
+			return unix.Renameat2(unix.AT_FDCWD, path+".spare", unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
+		}},
+	} {
+		if err := c.write(way.one); err != nil { // makes the spares
+			return nil, 0, nil, err
+		}
+		cost, err := least(3, func() error { return c.write(way.one) })
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		besides = append(besides, beside{way.what, cost})
+	}
+	return ms[3:], last, besides, nil
 }
 
 // changes are the files that a generation wrote: those that differ in their

@@ -6,7 +6,9 @@
 //	go run ./bench -only G1,G2 -out - some of it, to standard output
 //
 // It counts processor time, user and system, of all processes that take part:
-// on a machine that others use too, it says more than the clock.
+// on a machine that others use too, it says more than the clock. It needs Linux,
+// whose /proc tells it; what else it compares with is used where it is installed,
+// and missed in a note where not.
 package main
 
 import (
@@ -35,8 +37,9 @@ type suite struct {
 	// leastProbe is the built bench/probe, "" for not yet.
 	leastProbe string
 	hugo       hugoCosts
-	// rrdFetch is what rrdtool takes for a day of a host, ms; 0 for not known.
-	rrdFetch float64
+	// rrdFetch is what rrdtool takes for a day of a host, and rrdGraph for a chart
+	// of one of its series, ms; 0 for not known.
+	rrdFetch, rrdGraph float64
 }
 
 func main() {

@@ -132,11 +132,11 @@ func (s *suite) historyIngest() error {
 	scale := float64(hosts) / 1000
 	var besides []beside
 	if _, found := s.peer("rrdtool", "history"); found {
-		update, fetch, err := s.rrd()
+		update, fetch, graph, err := s.rrd()
 		if err != nil {
 			return err
 		}
-		s.rrdFetch = fetch
+		s.rrdFetch, s.rrdGraph = fetch, graph
 		besides = []beside{{"rrdtool update of one host, a process", update}, {fmt.Sprintf("as many for %d hosts", hosts), update * float64(hosts)}}
 	}
 	s.add(row{id: "H2", what: fmt.Sprintf("one tick of %d hosts, mean of %d", hosts, len(ms)), unit: "ms", values: []float64{mean}, target: 30 * scale,
@@ -235,5 +235,9 @@ func (s *suite) days(ctx context.Context, o *others, to time.Time) ([]rival, []b
 	if s.rrdFetch > 0 {
 		rivals = append(rivals, rival{"rrdtool fetch of 48 series, a process", s.rrdFetch, 31})
 	}
-	return rivals, []beside{{"lines of JSON, zstd an hour", lines}}, nil
+	besides := []beside{{"lines of JSON, zstd an hour", lines}}
+	if s.rrdGraph > 0 {
+		besides = append(besides, beside{"rrdtool graph of one series, a process", s.rrdGraph})
+	}
+	return rivals, besides, nil
 }

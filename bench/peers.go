@@ -27,11 +27,11 @@ func (s *suite) peer(name, what string) (string, bool) {
 
 // rrd is rrdtool with what a host has: 8 GPUs with 6 values each, every 20
 // seconds, a day as they came and means beyond. It returns the processor time of
-// one update, and of fetching 24 hours for charts, in ms.
-func (s *suite) rrd() (update, fetch float64, err error) {
+// one update, of fetching 24 hours for charts, and of drawing one, in ms.
+func (s *suite) rrd() (update, fetch, graph float64, err error) {
 	rrdtool, err := exec.LookPath("rrdtool")
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	const series, step, day = 48, 20, 86400
 	file, start := filepath.Join(s.dir, "host.rrd"), noon.Unix()
@@ -41,7 +41,7 @@ func (s *suite) rrd() (update, fetch float64, err error) {
 	}
 	create = append(create, fmt.Sprintf("RRA:AVERAGE:0.5:1:%d", 7*day/step), fmt.Sprintf("RRA:AVERAGE:0.5:15:%d", 35*day/300), fmt.Sprintf("RRA:AVERAGE:0.5:180:%d", 400*24))
 	if _, _, err := program(nil, rrdtool, create...); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	at := start
 	line := func() string {
@@ -54,20 +54,24 @@ func (s *suite) rrd() (update, fetch float64, err error) {
 			args = append(args, line())
 		}
 		if _, _, err := program(nil, rrdtool, args...); err != nil {
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
 	}
 	for n := range 9 {
 		u, _, err := program(nil, rrdtool, "update", file, line())
 		if err != nil {
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
 		if n == 0 || u.ms() < update {
 			update = u.ms()
 		}
 	}
 	fetch, err = leastProgram(9, rrdtool, "fetch", file, "AVERAGE", "--start", fmt.Sprint(at-day), "--end", fmt.Sprint(at), "--resolution", "300")
-	return update, fetch, err
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	graph, err = leastProgram(5, rrdtool, "graph", filepath.Join(s.dir, "host.png"), "--start", fmt.Sprint(at-day), "--end", fmt.Sprint(at), "DEF:v="+file+":v0:AVERAGE", "LINE1:v#000000:v")
+	return update, fetch, graph, err
 }
 
 // hugoCosts are processor times in ms, and memory in MiB; 0 where there is no Hugo.
