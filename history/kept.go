@@ -63,7 +63,6 @@ func (h *host) hold(body []byte, heads []reading, row int64) {
 	for _, r := range k.open() {
 		h.take(r)
 	}
-	h.seal()
 }
 
 // reopen opens what is sealed and not older than from.

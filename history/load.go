@@ -78,6 +78,7 @@ func (s *Store) read(ctx context.Context, q querier, epoch int64) error {
 	}
 	for _, h := range s.hosts {
 		h.trim(keepInMemory)
+		h.seal() // what had to be sorted in
 	}
 	s.loaded = true
 	return nil
