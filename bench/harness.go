@@ -49,6 +49,9 @@ func (h *harness) Fatalf(format string, args ...any) {
 	h.stop(fmt.Sprintf(format, args...))
 }
 
+// Errorf is for what goes wrong beside a measure, such as a file that stays behind.
+func (h *harness) Errorf(format string, args ...any) { say("  "+format, args...) }
+
 func (h *harness) stop(reason string) {
 	h.reason = reason
 	runtime.Goexit()

@@ -4,6 +4,8 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,6 +161,34 @@ func TestARateIsReadOfBothPrograms(t *testing.T) {
 	for _, out := range []string{"", "unable to connect", "Requests/sec: 5\n", "0 requests in 1.00s\nRequests/sec: 0.00\n"} {
 		if rate, count, err := rates([]byte(out)); err == nil {
 			t.Errorf("%q: %v of %v, want an error", out, rate, count)
+		}
+	}
+}
+
+// A page counts only where the server answers as it was asked: what is not there
+// would be cheap.
+func TestOnlyTheAskedPageCounts(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		switch {
+		case r.URL.Path != "/":
+			http.NotFound(w, r)
+		case r.Header.Get("If-None-Match") == `"1"`:
+			w.WriteHeader(http.StatusNotModified)
+		}
+	}))
+	defer server.Close()
+	for name, c := range map[string]struct {
+		p    page
+		good bool
+	}{
+		"whole":                  {page{url: server.URL + "/"}, true},
+		"not modified":           {page{url: server.URL + "/", etag: `"1"`}, true},
+		"missing":                {page{url: server.URL + "/none"}, false},
+		"modified in the middle": {page{url: server.URL + "/", etag: `"0"`}, false},
+	} {
+		if _, err := c.p.apart(1, 1); (err == nil) != c.good {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -134,11 +134,19 @@ func (p page) get(client *http.Client) (code int, etag string, err error) {
 func (p page) apart(each, times int) ([]float64, error) {
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	defer client.CloseIdleConnections()
+	want := http.StatusOK
+	if p.etag != "" {
+		want = http.StatusNotModified
+	}
 	var ms []float64
 	for range times {
 		before := spent(p.worker)
 		for range each {
-			if _, _, err := p.get(client); err != nil {
+			code, _, err := p.get(client)
+			if err == nil && code != want {
+				err = fmt.Errorf("%s answers %d, not %d", p.url, code, want)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
