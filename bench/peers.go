@@ -86,6 +86,8 @@ type hugoCosts struct {
 const hugoRow = `<tr class="gpu state-busy" id="gpu-{{.index}}"><th scope="row"><a href="#gpu-{{.index}}">GPU {{.index}}</a>
 <td class="name">{{.name}}<td class="memory"><meter min="0" max="81920" value="{{.used}}" title="{{.used}} MiB of 81920 MiB">{{.used}} MiB</meter> <span class="number">{{.used}} MiB of 81920 MiB</span>
 <td class="utilization"><meter min="0" max="100" value="{{.utilization}}" title="{{.utilization}} %">{{.utilization}} %</meter> <span class="number">{{.utilization}} %</span>
+<td class="temperature"><span class="number">61 °C</span>
+<td class="power"><meter min="0" max="400" value="250" title="250 W of 400 W">250 W</meter> <span class="number">250 W of 400 W</span>
 <td class="user"><a class="person" href="/people/{{.user}}/" title="All that {{.user}} has on these machines">{{.user}}</a>
 <td class="process"><code>python train.py --user {{.user}} --device {{.index}}</code> <span class="since">for 3 hours</span>
 <td class="process"><code>python evaluate.py --user {{.user}} --device {{.index}}</code> <span class="since">for 2 hours</span>
