@@ -71,16 +71,20 @@ type BookingMemory struct {
 // are alone nothing follows but the id of a host that is new.
 func (m Memory) Same(o Memory) bool {
 	return m.Schema == o.Schema && m.At.IsZero() == o.At.IsZero() &&
-		maps.EqualFunc(m.Hosts, o.Hosts, func(x, y HostMemory) bool {
-			return x.State == y.State && x.LastNews.Equal(y.LastNews)
-		}) &&
-		maps.EqualFunc(m.GPUs, o.GPUs, func(x, y GPUMemory) bool {
-			return x.Index == y.Index && x.State == y.State && x.Since.Equal(y.Since) && x.UsedSince.Equal(y.UsedSince) &&
-				x.Vanished == y.Vanished && slices.Equal(x.Users, y.Users)
-		}) &&
+		(sameMap(m.Hosts, o.Hosts) || maps.EqualFunc(m.Hosts, o.Hosts, HostMemory.same)) &&
+		(sameMap(m.GPUs, o.GPUs) || maps.EqualFunc(m.GPUs, o.GPUs, GPUMemory.same)) &&
 		maps.EqualFunc(m.Bookings, o.Bookings, func(x, y BookingMemory) bool {
 			return x.Until.Equal(y.Until) && x.Started == y.Started && x.Ending == y.Ending && x.Ended == y.Ended && x.NoShow == y.NoShow
 		})
+}
+
+func (m HostMemory) same(o HostMemory) bool {
+	return m.State == o.State && m.LastNews.Equal(o.LastNews)
+}
+
+func (m GPUMemory) same(o GPUMemory) bool {
+	return m.Index == o.Index && m.State == o.State && m.Since.Equal(o.Since) && m.UsedSince.Equal(o.UsedSince) &&
+		m.Vanished == o.Vanished && slices.Equal(m.Users, o.Users)
 }
 
 func gpuKey(host string, g *board.GPU) string {
@@ -93,6 +97,12 @@ func gpuKey(host string, g *board.GPU) string {
 // used reports whether somebody works on, or blocks, a GPU in this state.
 func used(s board.State) bool {
 	return s == board.Busy || s == board.InUse || s == board.Contested || s == board.Stuck
+}
+
+// put remembers a GPU of the host that is looked at.
+func (d *diff) put(key string, is GPUMemory) {
+	d.next.GPUs[key] = is
+	d.keys = append(d.keys, key)
 }
 
 // gpus compares the GPUs of a host. While there is no news they stay what they were.
@@ -112,11 +122,11 @@ func (d *diff) gpus(h *board.Host) {
 		was, known := d.prev.GPUs[key]
 		if !fresh || g.State == board.Unknown || g.State == board.Drained {
 			if known {
-				d.next.GPUs[key] = was
+				d.put(key, was)
 			}
 			continue
 		}
-		d.next.GPUs[key] = d.gpu(h, g, was, known)
+		d.put(key, d.gpu(h, g, was, known))
 	}
 	d.vanished(h, seen, fresh)
 }
@@ -178,7 +188,12 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 
 // vanished finds GPUs that a host listed before and lists no more.
 func (d *diff) vanished(h *board.Host, seen map[string]bool, fresh bool) {
-	keys := slices.DeleteFunc(d.listed[h.Name], func(key string) bool { return seen[key] })
+	var keys []string
+	for _, key := range d.listed[h.Name] {
+		if !seen[key] {
+			keys = append(keys, key)
+		}
+	}
 	slices.Sort(keys)
 	for i, key := range keys {
 		was := d.prev.GPUs[key]
@@ -198,7 +213,7 @@ func (d *diff) vanished(h *board.Host, seen map[string]bool, fresh bool) {
 			}
 			was.Vanished, was.Since = true, h.SnapshotAt
 		}
-		d.next.GPUs[key] = was
+		d.put(key, was)
 	}
 }
 

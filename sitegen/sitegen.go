@@ -19,6 +19,7 @@ import (
 	"gpuboard/atomicfile"
 	"gpuboard/board"
 	"gpuboard/booking"
+	"gpuboard/events"
 	"gpuboard/history"
 	"gpuboard/inventory"
 	"gpuboard/sitegen/render"
@@ -98,6 +99,7 @@ type Generator struct {
 	// bookings are those of the last generation, for as long as they hold.
 	bookings booking.Loader
 	merger   board.Merger
+	differ   events.Differ
 	// When leftovers were last looked for, and what was wrong with them.
 	swept     time.Time
 	leftovers []snapshot.Problem
