@@ -28,6 +28,8 @@ type Merger struct {
 	order  []int   // of them, in the board's
 	marks  Marks
 	nth    int // of these marks
+	recent map[history.Key]history.GPU
+	heard  int // the number of this map
 	sums   *sums
 	listed *listed
 	users  []User
@@ -49,6 +51,7 @@ type card struct {
 	claims []claim
 	marks  []Mark // of its GPUs
 	agrees int    // the number of the marks in which those of the rows stand
+	heard  int    // the same of history
 }
 
 // A row is what is known of one GPU besides what its host and the calendar say.
@@ -177,7 +180,11 @@ func (k *Merger) begin(in Input) *merger {
 		}
 	}
 	if others || k.people == nil || m.Calendar.File != k.file || !reflect.DeepEqual(m.set, k.set) {
-		*k = Merger{set: m.set.clone(), file: m.Calendar.File, people: map[string]string{}, nth: k.nth}
+		*k = Merger{set: m.set.clone(), file: m.Calendar.File, people: map[string]string{}, nth: k.nth, heard: k.heard}
+	}
+	if k.heard == 0 || !sameMap(m.recent.GPUs, k.recent) {
+		k.recent = m.recent.GPUs
+		k.heard++
 	}
 	if k.byHost == nil || !sameSlice(k.booked, m.Calendar.Bookings) {
 		k.booked, k.listed = m.Calendar.Bookings, nil
@@ -187,7 +194,7 @@ func (k *Merger) begin(in Input) *merger {
 		}
 	}
 	m.byHost = k.byHost
-	if reflect.ValueOf(in.Marks).Pointer() == reflect.ValueOf(k.marks).Pointer() {
+	if sameMap(in.Marks, k.marks) {
 		m.nth = k.nth
 	}
 	return m
@@ -206,7 +213,7 @@ func (m *merger) person(user string) string {
 // card makes the card of a host.
 func (m *merger) card(inv *inventory.Host) *card {
 	m.clock = &clock{now: m.clock.now}
-	c := &card{entry: *inv, report: m.Reports[inv.Name], booked: m.byHost[inv.Name]}
+	c := &card{heard: m.kept.heard, entry: *inv, report: m.Reports[inv.Name], booked: m.byHost[inv.Name]}
 	c.entry.Tags, c.entry.Sources, c.report.Problems = slices.Clone(inv.Tags), nil, slices.Clone(c.report.Problems)
 	c.host = m.host(c.entry)
 	c.host.GPUs, c.host.Problems = slices.Clip(c.host.GPUs), slices.Clip(c.host.Problems)
@@ -240,12 +247,13 @@ func (m *merger) holds(c *card, inv *inventory.Host) bool {
 		}
 		c.booked = booked
 	}
-	for i := range c.rows {
+	for i := 0; c.heard != m.kept.heard && i < len(c.rows); i++ {
 		r := &c.rows[i]
 		if past := m.recent.GPUs[r.key]; past.IdleSince != r.past.IdleSince || !sameSlice(past.Utilization, r.past.Utilization) {
 			return false
 		}
 	}
+	c.heard = m.kept.heard
 	if m.nth > 0 && c.agrees == m.nth {
 		return true
 	}
@@ -265,6 +273,11 @@ func sameEntry(x, y *inventory.Host) bool {
 		x.Address == y.Address && x.Datacenter == y.Datacenter && x.ExpectedGPUs == y.ExpectedGPUs && x.Check == y.Check &&
 		x.CheckOutput == y.CheckOutput && x.Maintenance == y.Maintenance && x.MaintenanceReason == y.MaintenanceReason &&
 		x.GoneSince == y.GoneSince && slices.Equal(x.Tags, y.Tags) && (x.Tags == nil) == (y.Tags == nil)
+}
+
+// sameMap reports whether two maps are one, which nobody changes.
+func sameMap[M ~map[K]V, K comparable, V any](x, y M) bool {
+	return reflect.ValueOf(x).Pointer() == reflect.ValueOf(y).Pointer()
 }
 
 // sameSlice reports whether two slices are one, which nobody changes.
