@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,8 @@ func TestPublicSiteNamesNobody(t *testing.T) {
 	if len(names) < 12 {
 		t.Fatalf("only %q to look for", names)
 	}
+	// What stands for a person may happen to begin like a name: "user-ada567e1".
+	masks := regexp.MustCompile(`user-[0-9a-f]{8}`)
 	files, found := 0, map[string]bool{}
 	for dir, masked := range map[string]bool{l.path("site"): false, l.path("public"): true} {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -43,8 +46,9 @@ func TestPublicSiteNamesNobody(t *testing.T) {
 				return err
 			}
 			files++
+			text := masks.ReplaceAllString(string(data)+" "+path, "masked")
 			for _, name := range names {
-				if name == "" || !containsWord(string(data)+" "+path, name) {
+				if name == "" || !containsWord(text, name) {
 					continue
 				}
 				found[name] = true
