@@ -1,16 +1,14 @@
 package sitegen
 
 import (
-	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -18,9 +16,25 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-// gzipLevel is what a page is compressed with: on these files level 6 is within
-// 3 % of level 9 at half the price.
-const gzipLevel = 6
+// Levels of compression. Level 6 is within 3 % of level 9 on most files at half the
+// price. What belongs to one host is made anew whenever the host has news, and seldom
+// read: level 1 costs half of 6 there, for 600 bytes more a page. The front page
+// is what everybody loads, again and again.
+const (
+	gzipLevel = 6
+	hostLevel = 1
+	bestLevel = gzip.BestCompression
+)
+
+func levelOf(name string) int {
+	switch {
+	case strings.HasPrefix(name, "hosts/") || strings.HasPrefix(name, "api/v1/hosts/"):
+		return hostLevel
+	case name == "index.html":
+		return bestLevel
+	}
+	return gzipLevel
+}
 
 // twinFrom is how long a file is at least that gets a compressed twin, in bytes:
 // a shorter one is one block on disk and three packets on the wire, and so would
@@ -72,25 +86,15 @@ func newPacker(v *view, look bool) *packer {
 	v.pieces.begin()
 	p := &packer{v: v, look: look, jobs: make(chan []*packing, packAhead/packTogether)}
 	for range runtime.GOMAXPROCS(0) {
+		w := v.compressors.take()
 		p.hands.Go(func() {
-			// One writer of each kind for all files of a worker: making one costs more
-			// than a page.
-			whole, err1 := gzip.NewWriterLevel(io.Discard, gzipLevel)
-			part, err2 := newPieceWriter(gzipLevel)
-			err := errors.Join(err1, err2)
 			for job := range p.jobs {
 				for _, f := range job {
-					writer := part
-					if f.Path == "index.html" && err == nil {
-						// The page that everybody loads, again and again.
-						writer, err = newPieceWriter(gzip.BestCompression)
-					}
-					if f.err = err; err == nil {
-						f.err = p.pack(whole, writer, f)
-					}
+					f.err = p.pack(w, f)
 				}
 				close(job[0].ready)
 			}
+			v.compressors.give(w)
 		})
 	}
 	return p
@@ -112,7 +116,7 @@ func (p *packer) close() {
 }
 
 // pack makes the twin of a file, if it is to have one.
-func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f *packing) (err error) {
+func (p *packer) pack(w *compressors, f *packing) (err error) {
 	size := sizeOf(f.Parts)
 	if !worthTwin(f.Path, size) {
 		return nil
@@ -123,23 +127,14 @@ func (p *packer) pack(w *gzip.Writer, part *pieceWriter, f *packing) (err error)
 			return nil
 		}
 	}
-	if size >= piecesFrom || part.level != gzipLevel {
-		if f.twin, err = p.v.pieces.gzip(part, f.Parts); err != nil {
-			return fmt.Errorf("%s: %w", f.Path, err)
-		}
-		return nil
+	if level := levelOf(f.Path); size >= piecesFrom || level == bestLevel {
+		f.twin, err = w.inPieces(&p.v.pieces, level, f.Parts)
+	} else {
+		f.twin, err = w.whole(level, f.Parts)
 	}
-	var buf bytes.Buffer
-	w.Reset(&buf)
-	for _, part := range f.Parts {
-		if _, err := w.Write(part); err != nil {
-			return fmt.Errorf("compressing %s: %w", f.Path, err)
-		}
-	}
-	if err := w.Close(); err != nil {
+	if err != nil {
 		return fmt.Errorf("compressing %s: %w", f.Path, err)
 	}
-	f.twin = bytes.Clone(buf.Bytes())
 	return nil
 }
 

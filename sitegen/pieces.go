@@ -3,7 +3,6 @@ package sitegen
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"hash/maphash"
 	"io"
 	"sync"
@@ -57,6 +56,7 @@ type pieceWriter struct {
 	*flate.Writer
 	level        int
 	window, made bytes.Buffer // used again for each piece
+	upTo         int          // the chunk of the file before which it stands, 0 for none
 }
 
 // begin starts a generation: what the last one did not use is forgotten.
@@ -70,6 +70,7 @@ func (p *pieces) begin() {
 // gzip returns the gzip file of a content in parts.
 func (p *pieces) gzip(w *pieceWriter, content [][]byte) ([]byte, error) {
 	chunks := p.chunks(content)
+	w.upTo = 0
 	var made [][]byte
 	size := 64
 	for at := 0; at < len(chunks); {
@@ -165,22 +166,26 @@ func (p *pieces) piece(w *pieceWriter, chunks []chunk, from int) ([]byte, error)
 	if found {
 		return packed, nil
 	}
-	w.window.Reset()
-	for _, c := range chunks[first:from] {
-		more := min(len(c.bytes), max(0, window-pieceWindow))
-		w.window.Write(c.bytes[more:])
-		window -= more
-	}
 	w.made.Reset()
-	w.ResetDict(&w.made, w.window.Bytes())
+	// What it made last is the window still, if the piece before was new, too.
+	if from == 0 || w.upTo != from {
+		w.window.Reset()
+		for _, c := range chunks[first:from] {
+			more := min(len(c.bytes), max(0, window-pieceWindow))
+			w.window.Write(c.bytes[more:])
+			window -= more
+		}
+		w.ResetDict(&w.made, w.window.Bytes())
+	}
 	for _, c := range chunks[from:] {
 		if _, err := w.Write(c.bytes); err != nil {
-			return nil, fmt.Errorf("compressing: %w", err)
+			return nil, err
 		}
 	}
 	if err := w.Flush(); err != nil {
-		return nil, fmt.Errorf("compressing: %w", err)
+		return nil, err
 	}
+	w.upTo = len(chunks)
 	packed = bytes.Clone(w.made.Bytes())
 	p.mu.Lock()
 	p.now[key] = packed
@@ -198,7 +203,7 @@ func (p *pieces) sum(chunks []chunk) uint64 {
 	return maphash.Bytes(p.seed, all)
 }
 
-// newPieceWriter makes the writer for pieces: one for all files of a worker.
+// newPieceWriter makes a writer for pieces.
 func newPieceWriter(level int) (*pieceWriter, error) {
 	w, err := flate.NewWriter(io.Discard, level)
 	return &pieceWriter{Writer: w, level: level}, err

@@ -33,11 +33,12 @@ type view struct {
 	cache render.Cache
 	// What this process left in the site, and when it last looked whether that
 	// is still so.
-	known   atomicfile.Known
-	checked time.Time
-	listed  manifest         // as it was last written
-	pieces  pieces           // of large files, compressed
-	twins   map[string]plain // of the files that have one
+	known       atomicfile.Known
+	checked     time.Time
+	listed      manifest // as it was last written
+	pieces      pieces   // of large files, compressed
+	compressors compressorPool
+	twins       map[string]plain // of the files that have one
 }
 
 // twinOf is where the compressed twin of a file lies.
