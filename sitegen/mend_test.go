@@ -48,6 +48,46 @@ func TestLeftoversAreSwept(t *testing.T) {
 	}
 }
 
+// TestLeftoversOfProcessesThatMakeOneGeneration: one of them looks each ten
+// minutes, whatever the clock did.
+func TestLeftoversOfProcessesThatMakeOneGeneration(t *testing.T) {
+	l := newLab(t)
+	const left, mark = "site/hosts/.tmp-index.html-AAAAAAAAAAAAAAAAAAAAAAAAAA", "state/.swept"
+	generate := func(when string, gone bool) {
+		t.Helper()
+		l.write(left, "half")
+		if err := os.Chtimes(l.path(left), start.Add(-time.Hour), start.Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		l.generate(start, func(o *sitegen.Options) { o.Once = true })
+		if _, err := os.Lstat(l.path(left)); (err != nil) != gone {
+			t.Errorf("%s: it is gone: %t, want %t", when, err != nil, gone)
+		}
+	}
+	markAt := func(at time.Time) {
+		t.Helper()
+		if err := os.Chtimes(l.path(mark), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	generate("the first one", true)
+	generate("the next one", false)
+	markAt(time.Now().Add(-9 * time.Minute))
+	generate("nine minutes later", false)
+	markAt(time.Now().Add(-11 * time.Minute))
+	generate("eleven minutes later", true)
+	generate("the one after that", false)
+	markAt(time.Now().Add(time.Hour))
+	generate("after the clock was set back", true)
+	l.remove(mark)
+	generate("without a mark", true)
+	l.remove(mark)
+	l.generate(start) // one that goes on leaves no mark
+	if _, err := os.Lstat(l.path(mark)); err == nil {
+		t.Error("a generator that goes on left a mark")
+	}
+}
+
 // TestHistoryThatCannotBeOpened: it is said, the pages of the past stay as they
 // were, and it is tried again in each generation.
 func TestHistoryThatCannotBeOpened(t *testing.T) {
