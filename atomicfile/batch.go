@@ -82,7 +82,7 @@ func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
 	if known := b.known.file(rel); b.trust && b.spares != nil && known.holdsOther(data) {
 		if done, err := b.spares.stage(rel, data, perm); done || err != nil {
 			known.differs() // until it is visible
-			b.stage(staged{"", rel, known.sumOf(data), perm})
+			b.stage(staged{"", rel, known.sumToWrite(data), perm})
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	b.stage(staged{temp, rel, b.known.file(rel).sumOf(data), perm})
+	b.stage(staged{temp, rel, b.known.file(rel).sumToWrite(data), perm})
 	return nil
 }
 

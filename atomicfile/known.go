@@ -54,8 +54,11 @@ func (f *knownFile) is(data parts) bool {
 	if data.isAt(f.contentSum) {
 		return true
 	}
+	if start := data.start(f.of.seed); f.size != start.size || f.head != start.head {
+		return false
+	}
 	now := f.sumOf(data)
-	if f.sum != now.sum || f.size != now.size {
+	if !f.whole || f.sum != now.sum {
 		return false
 	}
 	f.contentSum = now
@@ -122,6 +125,9 @@ func (b *Batch) Keep(rel string, perm fs.FileMode) (bool, error) {
 	if known.mark != (mark{}) && known.mark == markOf(info) {
 		return true, nil
 	}
+	if !known.whole {
+		return false, nil
+	}
 	f, err := in.root.OpenFile(base, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false, nil
@@ -183,10 +189,20 @@ func (f *knownFile) sumOf(data parts) contentSum {
 	if f == nil {
 		return contentSum{}
 	}
-	if !data.isAt(f.asked) {
+	if !f.asked.whole || !data.isAt(f.asked) {
 		f.asked = data.sum(f.of.seed)
 	}
 	return f.asked
+}
+
+// sumToWrite is what to remember of data that is written: of what is large no more
+// than its head, unless it was added up to be compared. If the next one begins in
+// the same way it is taken for another, written, and added up then.
+func (f *knownFile) sumToWrite(data parts) contentSum {
+	if f == nil || data.size() < headFrom || f.asked.whole && data.isAt(f.asked) {
+		return f.sumOf(data)
+	}
+	return data.start(f.of.seed)
 }
 
 // wrote remembers what the file holds now. What it looks like is found out by

@@ -162,3 +162,45 @@ func TestKnownIsWhatWasCommitted(t *testing.T) {
 		t.Error("a removed file is known")
 	}
 }
+
+// TestLargeContentIsKnownByItsHead: what begins in another way is another content
+// without being added up; what only ends in another way is found to be one, and
+// what is the same is written once more at most.
+func TestLargeContentIsKnownByItsHead(t *testing.T) {
+	dir := t.TempDir()
+	var known Known
+	large := func(first, last byte) []byte {
+		data := bytes.Repeat([]byte{'x'}, headFrom)
+		data[0], data[len(data)-1] = first, last
+		return data
+	}
+	for i, step := range []struct {
+		first, last byte
+		written     int
+	}{{'a', 'a', 1}, {'b', 'a', 1}, {'b', 'b', 1}, {'b', 'b', 0}, {'b', 'c', 1}, {'b', 'c', 0}, {'a', 'a', 1}, {'a', 'a', 1}, {'a', 'a', 0}} {
+		b, err := NewBatch(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Remember(&known)
+		if err := b.SpareIn(filepath.Join(dir, "spares")); err != nil {
+			t.Fatal(err)
+		}
+		b.Trust()
+		data := large(step.first, step.last)
+		if known.Holds("page", data) != (step.written == 0) {
+			t.Errorf("step %d: held: %t", i, step.written != 0)
+		}
+		if step.written > 0 {
+			if err := b.Add("page", data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if got := content(t, filepath.Join(dir, "page")); got != string(data) || b.Written != step.written {
+			t.Errorf("step %d: %d written, and the file is right: %t", i, b.Written, got == string(data))
+		}
+	}
+}

@@ -18,23 +18,6 @@ func (c parts) size() (n int) {
 	return n
 }
 
-// gathered is how much of small parts is written at once.
-const gathered = 128 << 10
-
-func (c parts) writeTo(w io.Writer) error {
-	if len(c) == 1 {
-		_, err := w.Write(c[0])
-		return err
-	}
-	buf := bufio.NewWriterSize(w, min(c.size(), gathered))
-	for _, part := range c {
-		if _, err := buf.Write(part); err != nil {
-			return err
-		}
-	}
-	return buf.Flush()
-}
-
 // isRead reports whether r holds these bytes and no more.
 func (c parts) isRead(r io.Reader) (bool, error) {
 	buf := make([]byte, min(c.size()+1, 64<<10))
@@ -62,36 +45,66 @@ func (c parts) isRead(r io.Reader) (bool, error) {
 
 // contentSum is what a Known keeps of bytes; the bytes themselves may go.
 type contentSum struct {
-	sum  uint64
+	place
+	head, sum uint64
+	whole     bool // there is a sum, and not the head alone
+}
+
+// place is where bytes were in memory: one part by its first byte, more by the
+// list of them. They are not kept for this, and nothing else will ever be found
+// there.
+type place struct {
 	size int
-	// Where the bytes were in memory: one part by its first byte, more by the list
-	// of them. They are not kept for this, and nothing else will ever be found there.
 	one  weak.Pointer[byte]
 	list weak.Pointer[[]byte]
 }
 
-// at is a sum without the sum.
-func (c parts) at() (s contentSum) {
-	s.size = c.size()
+func (c parts) place() (p place) {
+	p.size = c.size()
 	switch {
-	case s.size == 0:
+	case p.size == 0:
 	case len(c) == 1:
-		s.one = weak.Make(&c[0][0])
+		p.one = weak.Make(&c[0][0])
 	default:
-		s.list = weak.Make(&c[0])
+		p.list = weak.Make(&c[0])
 	}
-	return s
+	return p
 }
 
 // isAt reports whether these bytes are the very ones of s.
-func (c parts) isAt(s contentSum) bool {
-	here := c.at()
-	here.sum = s.sum
-	return here.size > 0 && here == s
+func (c parts) isAt(s contentSum) bool { return s.size > 0 && c.place() == s.place }
+
+// Of a content of headFrom bytes and more the first headBytes have a sum of their
+// own: what changes with every generation tells its time at the top, and so need
+// not be added up as a whole to be told from the last one.
+const (
+	headFrom  = 128 << 10
+	headBytes = 16 << 10
+)
+
+// start is the sum of the head alone, 0 of what is short.
+func (c parts) start(seed maphash.Seed) contentSum {
+	s := contentSum{place: c.place()}
+	if s.size < headFrom {
+		return s
+	}
+	var h maphash.Hash
+	h.SetSeed(seed)
+	left := headBytes
+	for _, part := range c {
+		n := min(left, len(part))
+		h.Write(part[:n])
+		if left -= n; left == 0 {
+			break
+		}
+	}
+	s.head = h.Sum64()
+	return s
 }
 
 func (c parts) sum(seed maphash.Seed) contentSum {
-	s := c.at()
+	s := c.start(seed)
+	s.whole = true
 	if len(c) == 1 {
 		s.sum = maphash.Bytes(seed, c[0])
 		return s

@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"bytes"
+	"errors"
 	"hash/maphash"
 	"os"
 	"path/filepath"
@@ -19,9 +20,21 @@ func TestPartsAreOneContent(t *testing.T) {
 	if a, b := one.sum(seed), many.sum(seed); a.sum != b.sum || a.size != b.size || a.size != len(whole) {
 		t.Errorf("in parts it has sum %x of %d bytes, in one %x of %d", b.sum, b.size, a.sum, a.size)
 	}
-	var out bytes.Buffer
-	if err := many.writeTo(&out); err != nil || !bytes.Equal(out.Bytes(), whole) {
-		t.Errorf("written it is another (%v)", err)
+	var crumbs parts // more than the kernel takes at once
+	for at := 0; at < len(whole); at += 100 {
+		crumbs = append(crumbs, whole[at:at+100])
+	}
+	for _, c := range []parts{one, many, crumbs, {nil, nil}} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(c.writeTo(f), f.Close()); err != nil {
+			t.Errorf("writing %d parts: %v", len(c), err)
+		}
+		if out, err := os.ReadFile(f.Name()); err != nil || !bytes.Equal(out, bytes.Join(c, nil)) {
+			t.Errorf("%d parts: written it is another (%v)", len(c), err)
+		}
 	}
 	for _, c := range []parts{one, many} {
 		for name, file := range map[string][]byte{

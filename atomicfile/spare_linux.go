@@ -107,7 +107,7 @@ func (s *spares) stage(rel string, data parts, perm fs.FileMode) (ok bool, err e
 	}
 	// The lease ends with the file. Whoever could open it in between knows its
 	// name, and the directory is ours alone.
-	if err := data.writeTo(io.NewOffsetWriter(f, 0)); err != nil {
+	if err := data.writeTo(f); err != nil {
 		return false, err
 	}
 	if size := int64(data.size()); info.Size() > size {
