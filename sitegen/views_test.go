@@ -88,7 +88,4 @@ func containsWord(s, word string) bool {
 	}
 }
 
-// isLetter counts digits in: the number in the place of a name may end in "ada".
-func isLetter(c byte) bool {
-	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c >= 0x80
-}
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80 }
