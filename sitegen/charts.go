@@ -1,11 +1,8 @@
 package sitegen
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/gob"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -128,8 +125,10 @@ func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board
 	for name := range g.charts.hosts {
 		if !here[name] {
 			delete(g.charts.hosts, name)
-			if err := batch.Remove(chartFile(name)); err != nil {
-				return err
+			for _, file := range []string{chartFile(name), strings.TrimSuffix(chartFile(name), chartSuffix) + olderSuffix} {
+				if err := batch.Remove(file); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -145,44 +144,11 @@ func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board
 			return err
 		}
 		g.charts.hosts[name] = next
-		var out bytes.Buffer
-		if err := gob.NewEncoder(&out).Encode(next); err != nil {
-			return fmt.Errorf("keeping the charts of %s: %w", name, err)
-		}
-		if err := batch.Add(chartFile(name), out.Bytes(), 0o600); err != nil {
+		if err := batch.Add(chartFile(name), next.encode(), 0o600); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func chartFile(host string) string { return pastDir + "/host-" + host + ".gob" }
-
-// loadCharts reads what an earlier process kept; what cannot be read is made anew.
-func (g *Generator) loadCharts(host string) *hostCharts {
-	c := &hostCharts{}
-	data, err := atomicfile.Read(filepath.Join(g.opt.State, chartFile(host)), maxPastBytes)
-	if err != nil || gob.NewDecoder(bytes.NewReader(data)).Decode(c) != nil || !sound(c.Past) {
-		return &hostCharts{}
-	}
-	return c
-}
-
-// sound reports whether all lists of a chart are of one length, as drawing them needs.
-func sound(p *render.HostPast) bool {
-	if p == nil {
-		return false
-	}
-	for _, s := range append(p.Spans[:], p.Fives) {
-		for _, gpu := range s.GPUs {
-			for _, list := range gpu {
-				if len(list) != s.Len() || s.Step <= 0 {
-					return false
-				}
-			}
-		}
-	}
-	return true
 }
 
 // hostPast reads the charts of one host that are due. One of which little is
@@ -228,11 +194,12 @@ func (g *Generator) pastSpan(ctx context.Context, host string, from time.Time, s
 		coverage *= float64(length) / float64(past) // what is to come is not missing
 	}
 	span.Coverage = min(coverage, 1)
+	slab := make([]int16, len(means)*render.PastMetrics*n) // one piece instead of forty
 	for key, lists := range means {
 		var gpu render.PastGPU
 		some := false
 		for m := range gpu {
-			gpu[m] = make([]int16, n)
+			gpu[m], slab = slab[:n:n], slab[n:]
 			for i, v := range lists[m] {
 				if m == render.PastMemory {
 					v /= render.PastMemoryUnit
@@ -272,6 +239,9 @@ func (g *Generator) sweepPast(before time.Time, batch *atomicfile.Batch) error {
 	entries, err := os.ReadDir(filepath.Join(g.opt.State, pastDir))
 	if err != nil {
 		return nil // there is nothing to sweep
+	}
+	if err := sweepOlder(entries, batch); err != nil {
+		return err
 	}
 	for _, e := range entries {
 		name, ok := strings.CutPrefix(e.Name(), "day-")

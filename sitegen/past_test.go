@@ -248,7 +248,7 @@ func TestChartsStayBetweenTheirTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := os.ReadFile(filepath.Join(l.dir, "state", "past", "host-atlas.gob"))
+	kept, err := os.ReadFile(filepath.Join(l.dir, "state", "past", "host-atlas.charts"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,11 +262,11 @@ func TestChartsStayBetweenTheirTurns(t *testing.T) {
 			t.Errorf("the page of a host without news has changed (generator %d, %d files written)", i, r.Written)
 		}
 	}
-	if again, err := os.ReadFile(filepath.Join(l.dir, "state", "past", "host-atlas.gob")); err != nil || string(again) != string(kept) {
+	if again, err := os.ReadFile(filepath.Join(l.dir, "state", "past", "host-atlas.charts")); err != nil || string(again) != string(kept) {
 		t.Errorf("history was read again before the host's turn came (%v)", err)
 	}
 	// A file that was cut or forged costs its content and nothing else.
-	for _, name := range []string{"host-atlas.gob", "fleet.json"} {
+	for _, name := range []string{"host-atlas.charts", "fleet.json"} {
 		l.write("state/past/"+name, []byte("{\"past\":{\"Spans\":[{\"At\":[],\"Steps\":[{}]}]}}"), nil)
 	}
 	l.generate(l.generator(), now.Add(time.Minute))
@@ -277,7 +277,7 @@ func TestChartsStayBetweenTheirTurns(t *testing.T) {
 	// A host that is gone leaves nothing behind.
 	l.hosts = []inventory.Host{{Name: "boreas"}}
 	l.generate(g, now.Add(2*time.Minute))
-	if _, err := os.Stat(filepath.Join(l.dir, "state", "past", "host-atlas.gob")); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(l.dir, "state", "past", "host-atlas.charts")); !os.IsNotExist(err) {
 		t.Errorf("the charts of a host that is gone are still there: %v", err)
 	}
 }
