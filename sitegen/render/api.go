@@ -64,7 +64,7 @@ func Data(in Input) ([]File, error) {
 			return nil, err
 		}
 	}
-	if err := historyFiles(in, out); err != nil {
+	if err := historyFiles(in, made, out); err != nil {
 		return nil, err
 	}
 	apiSort(out.files)

@@ -17,6 +17,9 @@ type assets struct {
 	files   []File
 }
 
+// otherAssets are those that have their own names.
+var otherAssets = [...]string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"}
+
 func readAssets(tmpl fs.FS, w *words) (assets, error) {
 	var a assets
 	hashed := func(ext string, content []byte) {
@@ -36,7 +39,7 @@ func readAssets(tmpl fs.FS, w *words) (assets, error) {
 	}
 	hashed("css", css)
 	hashed("js", slim(js))
-	for _, name := range []string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"} {
+	for _, name := range otherAssets {
 		b, err := fs.ReadFile(tmpl, name)
 		if err != nil {
 			return a, fmt.Errorf("reading templates: %w", err)

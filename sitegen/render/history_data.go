@@ -3,6 +3,8 @@ package render
 import (
 	"strconv"
 	"time"
+
+	"gpuboard/board"
 )
 
 // historyFiles are the past for programs:
@@ -15,7 +17,7 @@ import (
 // Coverage stands beside everything that was added up, from 0 to 1.
 //
 // They go into out, each host's as it is made.
-func historyFiles(in Input, out *sink) error {
+func historyFiles(in Input, hosts []*hostData, out *sink) error {
 	if in.History == nil {
 		return nil
 	}
@@ -30,12 +32,15 @@ func historyFiles(in Input, out *sink) error {
 		if past == nil {
 			continue
 		}
-		v := &view{in: in}
-		now := v.pastOf(h)
 		before := in.Cache.json[h.Name]
-		fresh := before.own == nil || !now.same(&before.of) || before.all != all
-		if fresh {
-			before = hostJSON{of: now, all: all, own: []File{newFile("api/v1/hosts/"+h.Name+"/history.json", apiHostHistory(h.Name, &now, all))}}
+		fresh := false
+		if before.own == nil || before.host != hosts[i].host || before.of.past != past || before.all != all {
+			v := &view{in: in}
+			now := v.pastOf(h)
+			if fresh = before.own == nil || !now.same(&before.of) || before.all != all; fresh {
+				before = hostJSON{of: now, all: all, own: []File{newFile("api/v1/hosts/"+h.Name+"/history.json", apiHostHistory(h.Name, &now, all))}}
+			}
+			before.host = hosts[i].host
 		}
 		made[h.Name] = before
 		if err := out.putOwn(before.own, fresh); err != nil {
@@ -48,7 +53,7 @@ func historyFiles(in Input, out *sink) error {
 		return nil
 	}
 	if old := in.Cache.past; old.of != f || old.site != in.Site {
-		in.Cache.past = fleetFiles{f, in.Site, []File{
+		in.Cache.past = fleetFiles{f, in.Site, apiPastFleet(in, f), []File{
 			newFile("api/v1/history/users.json", apiPastUsers(in, f)),
 			newFile("api/v1/history/hosts.json", apiPastHosts(in, f)),
 			newFile("api/v1/history/users.csv", csvUsers(in, f)),
@@ -58,21 +63,23 @@ func historyFiles(in Input, out *sink) error {
 	if err := out.put(in.Cache.past.files...); err != nil {
 		return err
 	}
-	return out.put(newFile("api/v1/history/fleet.json", apiPastFleet(in, f)))
+	return out.put(newFile("api/v1/history/fleet.json", in.Cache.past.fleet, apiUnused(in)))
 }
 
 // fleetFiles are the files that are made of the past of the fleet alone.
 type fleetFiles struct {
 	of    *FleetPast
 	site  Site
+	fleet []byte // the beginning of fleet.json
 	files []File
 }
 
 // hostJSON is the history.json of a host as it was made last.
 type hostJSON struct {
-	of  pastInput
-	all bool
-	own []File
+	host *board.Host // see Cache.unchanged
+	of   pastInput
+	all  bool
+	own  []File
 }
 
 func apiHostHistory(name string, in *pastInput, all bool) []byte {
@@ -227,6 +234,7 @@ func apiPastHosts(in Input, f *FleetPast) []byte {
 	})
 }
 
+// apiPastFleet is fleet.json up to what [apiUnused] adds.
 func apiPastFleet(in Input, f *FleetPast) []byte {
 	e := apiPastHeader(in, f)
 	list := func(key string, n int, at func(i int) *float64) {
@@ -284,13 +292,13 @@ func apiPastFleet(in Input, f *FleetPast) []byte {
 		}
 	}
 	e.close(']')
-	apiUnused(e, in)
-	return e.end()
+	return e.b
 }
 
-// apiUnused lists booked time that nobody used. It moves with the view of the
-// fleet, not with every generation.
-func apiUnused(e *apiEnc, in Input) {
+// apiUnused is the end of fleet.json, which lists booked time that nobody used. It
+// moves with the view of the fleet, not with every generation.
+func apiUnused(in Input) []byte {
+	e := &apiEnc{comma: true}
 	b := *in.Board
 	if in.History.Fleet.AsOf.Before(b.GeneratedAt) {
 		b.GeneratedAt = in.History.Fleet.AsOf
@@ -309,4 +317,5 @@ func apiUnused(e *apiEnc, in Input) {
 		e.close('}')
 	}
 	e.close(']')
+	return e.end()
 }

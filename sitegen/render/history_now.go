@@ -22,6 +22,10 @@ func (v *view) nowRows(p *historyPage) {
 		h := &b.Hosts[i]
 		for j := range h.GPUs {
 			g := &h.GPUs[j]
+			heldIdle := !g.IdleSince.IsZero() && (g.State == board.Busy || g.State == board.InUse || g.State == board.Contested)
+			if g.State != board.Stuck && !(g.NoShow && g.Booking != nil) && !heldIdle {
+				continue
+			}
 			row := nowView{Where: h.Name + " " + strconv.Itoa(g.Index), Href: "../hosts/" + h.Name + "/index.html#" + v.rowID(h.Name, g.Index)}
 			if g.MemoryUsed != nil {
 				row.Memory = v.words.quantity(gib(*g.MemoryUsed), "gib")
@@ -45,7 +49,7 @@ func (v *view) nowRows(p *historyPage) {
 					row.For = v.words.length(spare)
 				}
 				noShow = append(noShow, found{row, spare})
-			case !g.IdleSince.IsZero() && (g.State == board.Busy || g.State == board.InUse || g.State == board.Contested):
+			default:
 				for k := range g.Processes {
 					if g.Processes[k].Type.Computes() {
 						owner(g.Processes[k].Person)
@@ -89,7 +93,7 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 	for i := range b.Hosts {
 		hosts[b.Hosts[i].Name] = &b.Hosts[i]
 	}
-	var out []UnusedBooking
+	out := make([]UnusedBooking, 0, len(b.Bookings))
 	for i := range b.Bookings {
 		bk := &b.Bookings[i]
 		host, past := hosts[bk.Host], h.Hosts[bk.Host]
@@ -114,18 +118,11 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 					stop = max(0, min(stop, t.Sub(span.From)))
 				}
 			}
-			for k := range PastSteps()[1] {
-				at := time.Duration(k) * span.Step
-				length := min(at+span.Step, stop) - max(at, start)
-				if length <= 0 {
-					continue
-				}
-				u.Past += length
-				if seen && gpu[PastHeld][k] != PastUnknown {
-					u.Known += length
-					u.Spare += length * time.Duration(100-min(100, gpu[PastHeld][k])) / 100
-				}
+			var held []int16
+			if seen {
+				held = gpu[PastHeld]
 			}
+			u.count(held, span.Step, start, stop)
 			if u.Past > 0 {
 				out = append(out, u)
 			}
@@ -133,6 +130,37 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 	}
 	slices.SortStableFunc(out, func(x, y UnusedBooking) int { return cmp.Compare(y.Spare, x.Spare) })
 	return out
+}
+
+// count adds up what is known of a GPU between two moments, both counted from the
+// beginning of its chart, which has a step for each value of held; nil where nothing
+// is known.
+func (u *UnusedBooking) count(held []int16, step, start, stop time.Duration) {
+	end := min(stop, time.Duration(PastSteps()[1])*step)
+	start = max(0, start)
+	if end <= start {
+		return
+	}
+	u.Past = end - start
+	part := func(k, length time.Duration) {
+		if h := held[k]; h != PastUnknown {
+			u.Known += length
+			u.Spare += length * time.Duration(100-min(100, h)) / 100
+		}
+	}
+	first, last := start/step, min(end/step, time.Duration(len(held))) // of the whole steps
+	if first*step < start {
+		if first < time.Duration(len(held)) {
+			part(first, min(first*step+step, end)-start)
+		}
+		first++
+	}
+	for k := first; k < last; k++ {
+		part(k, step)
+	}
+	if last >= first && last*step < end && last < time.Duration(len(held)) {
+		part(last, end-last*step)
+	}
 }
 
 func (v *view) unused() (rows []unusedView) {

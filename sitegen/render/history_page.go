@@ -110,14 +110,9 @@ func (v *view) historyPage() *historyPage {
 	p.Known = true
 	p.Built, p.Interval = v.words.full(f.AsOf), int(fleetDue/time.Second)
 	p.Since = v.words.near(f.Since, f.AsOf.AddDate(0, 0, -20))
-	for i := range f.Spans {
-		p.Tabs = append(p.Tabs, v.fleetTab(i, &f.Spans[i]))
-	}
-	for i := range f.Windows {
-		p.Windows = append(p.Windows, v.window(i, &f.Windows[i]))
-	}
+	k := v.ground().pastOf(v, f)
+	p.Tabs, p.Windows, p.Heat = k.tabs, k.windows, k.heat
 	p.Week = &p.Windows[1]
-	p.Heat = v.heatView(f)
 	p.Unused = v.unused()
 	return p
 }
@@ -303,15 +298,12 @@ func (v *view) useView(name, href string, u Use, most float64) useView {
 	return out
 }
 
-// pastUse gives each person's page what the person used.
-func (v *view) pastUse(pages map[string]*userPage) {
-	if v.in.History == nil || v.in.History.Fleet == nil {
-		return
+// pastUse is what each person used, for the person's page.
+func (v *view) pastUse(f *FleetPast) map[string][]windowView {
+	if f == nil {
+		return nil
 	}
-	f, energy := v.in.History.Fleet, v.in.Site.Energy
-	for _, p := range pages {
-		p.Money, p.CO2, p.Coin = energy.Price > 0, energy.CO2Grams > 0, clean(energy.Currency)
-	}
+	uses := map[string][]windowView{}
 	for i := range f.Windows {
 		w := &f.Windows[i]
 		known := 0.0
@@ -320,18 +312,15 @@ func (v *view) pastUse(pages map[string]*userPage) {
 		}
 		frame := windowView{ID: windowNames[i], Name: v.words.list["past.window."+windowNames[i]], Coverage: partOf(w.Coverage), Since: v.words.near(w.From, w.To)}
 		for j := range w.Users {
-			p := pages[w.Users[j].Name]
-			if p == nil {
-				continue
-			}
 			line, use := frame, v.useView(w.Users[j].Name, "", w.Users[j].Use, 0)
 			if known > 0 {
 				use.Share = partOf(w.Users[j].GPUHours / known)
 			}
 			line.Users = []useView{use}
-			p.Use = append(p.Use, line)
+			uses[w.Users[j].Name] = append(uses[w.Users[j].Name], line)
 		}
 	}
+	return uses
 }
 
 // A heatView is the week by the hour.

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io/fs"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,22 +29,29 @@ var pageTemplates = [...]string{
 // generation, so that it stays byte for byte the same while there is no news.
 func Pages(in Input, tmpl fs.FS) ([]File, error) {
 	in.Site = in.Site.withDefaults()
-	w, err := readWords(tmpl, in.Site.Zone)
-	if err != nil {
-		return nil, err
-	}
-	a, err := readAssets(tmpl, w)
-	if err != nil {
-		return nil, err
+	style := styleOf(tmpl, in)
+	var w *words
+	var a assets
+	var err error
+	if c := in.Cache; c != nil && c.words != nil && c.style == style && c.words.zone == in.Site.Zone {
+		w, a = c.words, c.files
+	} else {
+		if w, err = readWords(tmpl, in.Site.Zone); err != nil {
+			return nil, err
+		}
+		if a, err = readAssets(tmpl, w); err != nil {
+			return nil, err
+		}
 	}
 	v := newView(in, w, a)
-	v.style = styleOf(tmpl, in)
+	v.style = style
 	set, err := v.templates(tmpl)
 	if err != nil {
 		return nil, err
 	}
+	v.due = v.in.Cache.dueBookings(in.Board)
 	out := &sink{emit: in.Emit}
-	if err := out.put(append(a.files, newFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
+	if err := out.put(append(slices.Clip(a.files), newFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
 		return nil, err
 	}
 	var buf bytes.Buffer
@@ -70,15 +78,8 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range v.userPages() {
-		path := "users/" + u.Dir + "/index.html"
-		content, err := render(path, "user.html", u)
-		if err != nil {
-			return nil, err
-		}
-		if err := out.put(newFile(path, content)); err != nil {
-			return nil, err
-		}
+	if err := v.userPages(set, done, out); err != nil {
+		return nil, err
 	}
 	if v.in.Help {
 		if err := out.put(v.in.Cache.help.files...); err != nil {
@@ -89,13 +90,18 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
+	bookings := v.bookingsPage()
+	lists, err := v.bookingLists(set, bookings)
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range []struct {
 		path, name string
 		data       any
 	}{
 		{"about/index.html", "about.html", v.aboutPage()},
 		{"book/index.html", "book-plain", v.plainPage()},
-		{"bookings/index.html", "bookings.html", v.bookingsPage()},
+		{"bookings/index.html", "bookings.html", bookings},
 		{"history/index.html", "history.html", v.historyPage()},
 		{"kiosk/index.html", "kiosk.html", v.kioskPage(index)},
 		{"index.html", "index.html", index},
@@ -105,8 +111,11 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 			return nil, err
 		}
 		page := newFile(p.path, content)
-		if p.path == "index.html" {
+		switch p.path {
+		case "index.html":
 			page.Parts = splice(content, index.cards...)
+		case "bookings/index.html":
+			page.Parts = splice(content, lists)
 		}
 		if err := out.put(page); err != nil {
 			return nil, err
@@ -160,7 +169,7 @@ func parsePages(tmpl fs.FS, w *words) (*press, error) {
 // newView gathers who has a page: everybody among the board's users and in its
 // bookings, which is everybody who has a calendar.
 func newView(in Input, w *words, a assets) *view {
-	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}, generation: in.generation(), due: dueBookings(in.Board)}
+	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}, generation: in.generation()}
 	person := func(name string) {
 		if name != "" && v.people[name] == "" {
 			v.people[name] = UserPath(name)

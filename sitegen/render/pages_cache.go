@@ -25,6 +25,10 @@ type Cache struct {
 	json  map[string]hostJSON
 	data  map[string]*hostData
 	pages map[string]renderedPage // that belong to no host
+	kept  *kept                   // what those of people and of bookings are made of
+	due   keptDue
+	words *words
+	files assets
 	help  *help
 
 	calendars sharedCalendars
@@ -46,7 +50,7 @@ type rendered struct {
 	due    []board.Booking // of its GPUs
 	soon   []bool          // which of those end soon
 	note   string
-	shared bool      // an id of its rows was taken by another host
+	shared []int     // rows of which another host took the id
 	view   *hostView // for the front page
 	card   []byte
 	page   []File // its own
@@ -59,7 +63,7 @@ type rendered struct {
 // settings, and how much room there is.
 func styleOf(tmpl fs.FS, in Input) [32]byte {
 	sum := sha256.New()
-	for _, name := range slices.Concat(pageTemplates[:], []string{"words.json", "board.css"}, templates.Script()) {
+	for _, name := range slices.Concat(pageTemplates[:], []string{"words.json", "board.css"}, otherAssets[:], templates.Script()) {
 		b, err := fs.ReadFile(tmpl, name)
 		fmt.Fprintf(sum, "%s %d %v\n%s", name, len(b), err, b)
 	}
@@ -85,7 +89,7 @@ func (v *view) templates(tmpl fs.FS) (*press, error) {
 	if err != nil {
 		return nil, err
 	}
-	*c = Cache{style: v.style, set: set, alike: c.alike, json: c.json, data: c.data, calendars: c.calendars, past: c.past, metrics: c.metrics}
+	*c = Cache{style: v.style, set: set, words: v.words, files: v.assets, alike: c.alike, json: c.json, data: c.data, calendars: c.calendars, past: c.past, metrics: c.metrics}
 	return set, nil
 }
 
@@ -173,7 +177,9 @@ func (v *view) comparable(h, alike *board.Host) *rendered {
 		r.soon = append(r.soon, v.soon(&r.due[i]))
 	}
 	for i := range h.GPUs {
-		r.shared = r.shared || v.hosts[v.plainRowID(h.Name, h.GPUs[i].Index)]
+		if v.hosts[v.plainRowID(h.Name, h.GPUs[i].Index)] {
+			r.shared = append(r.shared, i)
+		}
 		r.idle[i] = wholeUnits(h.GPUs[i].IdleFor(v.in.Board.GeneratedAt))
 	}
 	if h.SnapshotAt.IsZero() {
@@ -185,7 +191,7 @@ func (v *view) comparable(h, alike *board.Host) *rendered {
 
 // same reports whether two hosts look alike. Idle times are shown in whole units.
 func (r *rendered) same(s *rendered) bool {
-	return r.host == s.host && r.note == s.note && r.shared == s.shared && r.day.Equal(s.day) && slices.Equal(r.idle, s.idle) &&
+	return r.host == s.host && r.note == s.note && slices.Equal(r.shared, s.shared) && r.day.Equal(s.day) && slices.Equal(r.idle, s.idle) &&
 		slices.Equal(r.soon, s.soon) && r.past.same(&s.past) && equal(r.due, s.due)
 }
 

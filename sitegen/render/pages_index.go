@@ -143,7 +143,7 @@ func (v *view) indexPage(done []*rendered) (*indexPage, error) {
 	for _, m := range b.Models {
 		p.Models = append(p.Models, modelView{v.words.model(m.Name, m.MemoryTotal), m.Free, m.Total, clean(m.FullName)})
 	}
-	p.Cards = v.cards(b.FreeNow)
+	p.Cards = v.cards(b.FreeNow, hosts)
 	if len(p.Cards) > maxCards {
 		p.Piles, p.Cards = pile(p.Cards), nil
 	}
@@ -220,22 +220,32 @@ func (v *view) freeModels(models []board.Model) string {
 }
 
 // cards puts the free GPUs of one host, model and end together.
-func (v *view) cards(free []board.FreeGPU) []cardView {
+func (v *view) cards(free []board.FreeGPU, hosts map[string]*board.Host) []cardView {
 	type key struct {
 		host, model string
 		until       time.Time
 	}
 	index, gpus := map[key]int{}, [][]int{}
 	var cards []cardView
-	address := map[string]string{}
-	for i := range v.in.Board.Hosts {
-		h := &v.in.Board.Hosts[i]
-		if address[h.Name] = h.Name; shellWord(h.Address) {
-			address[h.Name] = h.Address
-		}
+	type product struct {
+		name   string
+		known  bool
+		memory int64
 	}
-	for _, f := range free {
-		k := key{f.Host, v.words.model(f.Model, f.Memory), f.Until}
+	models := map[product]string{}
+	model := func(f *board.FreeGPU) string {
+		p := product{name: f.Model}
+		if f.Memory != nil {
+			p.known, p.memory = true, *f.Memory
+		}
+		if _, known := models[p]; !known {
+			models[p] = v.words.model(f.Model, f.Memory)
+		}
+		return models[p]
+	}
+	for i := range free {
+		f := &free[i]
+		k := key{f.Host, model(f), f.Until}
 		i, ok := index[k]
 		if !ok {
 			i = len(cards)
@@ -246,7 +256,7 @@ func (v *view) cards(free []board.FreeGPU) []cardView {
 			}
 			cards = append(cards, cardView{
 				Where: where, Href: "#" + v.rowID(f.Host, f.GPU), Model: k.model,
-				Until: v.words.near(f.Until, v.in.Board.GeneratedAt), SSH: address[f.Host],
+				Until: v.words.near(f.Until, v.in.Board.GeneratedAt), SSH: address(hosts[f.Host]),
 			})
 		}
 		gpus[i] = append(gpus[i], f.GPU)
@@ -256,6 +266,17 @@ func (v *view) cards(free []board.FreeGPU) []cardView {
 		cards[i].GPUs = joinInts(gpus[i], ",")
 	}
 	return cards
+}
+
+// address is what stands behind ssh for a host.
+func address(h *board.Host) string {
+	switch {
+	case h == nil:
+		return ""
+	case shellWord(h.Address):
+		return h.Address
+	}
+	return h.Name
 }
 
 // pile sorts cards by model, in the order in which the models come up.

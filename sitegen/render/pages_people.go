@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ type userPage struct {
 	Name, Dir string
 	Ask       *askView
 	GiB       string
-	Holds     []heldView
+	Holds     []*heldView
 	HoldsMore int
 	Bookings  []bookingView
 	Means     bool
@@ -23,7 +24,6 @@ type userPage struct {
 	Money     bool
 	CO2       bool
 	Coin      string
-	newest    time.Time // of the readings that the page shows
 }
 
 // maxHolds is how many GPUs one person's page lists.
@@ -36,88 +36,23 @@ type heldView struct {
 	Mine           []processView
 }
 
-// userPages makes one page for everybody who is named anywhere.
-func (v *view) userPages() []*userPage {
-	b := v.in.Board
-	pages := make(map[string]*userPage, len(v.people))
-	list := make([]*userPage, 0, len(v.people))
-	for name, dir := range v.people {
-		u := &userPage{page: v.page("user", "../../", time.Time{}, v.interval()), Name: clean(name), Dir: dir}
-		pages[name] = u
-		list = append(list, u)
+// userPage is the page of one person.
+func (v *view) userPage(k *kept, name string, u *keptUser, user *board.User) *userPage {
+	p := &userPage{page: k.base, Name: clean(name), Dir: v.people[name], Holds: u.holds, HoldsMore: u.more, Bookings: u.bookings, Use: u.use}
+	if user != nil {
+		a := &askView{Used: fraction(user.Used), Idle: user.IdleGPUs, Reserved: strconv.Itoa(user.Reserved)}
+		a.means(user.Used, user.Mean2h, user.Mean24h, user.Mean1w)
+		p.Ask, p.GiB = a, gib(user.Memory)
+		p.Means = user.Mean2h != nil || user.Mean24h != nil || user.Mean1w != nil
 	}
-	slices.SortFunc(list, func(x, y *userPage) int { return cmp.Compare(x.Dir, y.Dir) })
-	for i := range b.Users {
-		u := &b.Users[i]
-		if p := pages[u.Name]; p != nil {
-			a := &askView{Used: fraction(u.Used), Idle: u.IdleGPUs, Reserved: joinInts([]int{u.Reserved}, "")}
-			a.means(u.Used, u.Mean2h, u.Mean24h, u.Mean1w)
-			p.Ask, p.GiB = a, gib(u.Memory)
-			p.Means = u.Mean2h != nil || u.Mean24h != nil || u.Mean1w != nil
-		}
+	if v.in.History != nil && v.in.History.Fleet != nil {
+		energy := v.in.Site.Energy
+		p.Money, p.CO2, p.Coin = energy.Price > 0, energy.CO2Grams > 0, clean(energy.Currency)
 	}
-	for i := range b.Hosts {
-		for j := range b.Hosts[i].GPUs {
-			v.hold(pages, &b.Hosts[i], &b.Hosts[i].GPUs[j])
-		}
+	if !u.newest.IsZero() {
+		p.Built = v.words.full(u.newest)
 	}
-	for i := range b.Bookings {
-		if p := pages[b.Bookings[i].Name]; p != nil {
-			p.Bookings = append(p.Bookings, v.booking(&b.Bookings[i], "../../"))
-		}
-	}
-	v.pastUse(pages)
-	for _, p := range list {
-		if !p.newest.IsZero() {
-			p.Built = v.words.full(p.newest)
-		}
-	}
-	return list
-}
-
-func (v *view) hold(pages map[string]*userPage, h *board.Host, g *board.GPU) {
-	var stakes []string
-	add := func(name string) {
-		if name != "" && !slices.Contains(stakes, name) {
-			stakes = append(stakes, name)
-		}
-	}
-	for i := range g.Processes {
-		add(g.Processes[i].Person)
-	}
-	if g.Booking != nil {
-		add(g.Booking.Name)
-	}
-	if len(stakes) == 0 {
-		return
-	}
-	const root = "../../"
-	ref := v.in.Board.GeneratedAt
-	var row *rowView
-	for _, name := range stakes {
-		p := pages[name]
-		if p == nil {
-			continue
-		}
-		if len(p.Holds) == maxHolds {
-			p.HoldsMore++
-			continue
-		}
-		if row == nil {
-			made := v.row(h, g, true, brief, ref, root)
-			row = &made
-		}
-		held := heldView{Host: h.Name, HostHref: root + "hosts/" + h.Name + "/index.html", Row: *row}
-		for i := range g.Processes {
-			if g.Processes[i].Person == name {
-				held.Mine = append(held.Mine, v.process(&g.Processes[i], ref, root))
-			}
-		}
-		p.Holds = append(p.Holds, held)
-		if h.SnapshotAt.After(p.newest) {
-			p.newest = h.SnapshotAt
-		}
-	}
+	return p
 }
 
 // A bookingView is one line of the bookings.
@@ -194,6 +129,15 @@ func (v *view) bookingsPage() *bookingsPage {
 			p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], root, true, true))
 		}
 	}
+	kept := v.ground().bookingsOf(v)
+	p.Hosts, p.People = kept.hosts, kept.people
+	return p
+}
+
+// listBookings lists all bookings by host, and by person.
+func (v *view) listBookings() (hosts []bookedHost, people []bookedPerson) {
+	const root = "../"
+	b := v.in.Board
 	order := make([]*board.Booking, len(b.Bookings))
 	for i := range b.Bookings {
 		order[i] = &b.Bookings[i]
@@ -204,22 +148,22 @@ func (v *view) bookingsPage() *bookingsPage {
 	slices.SortStableFunc(order, func(x, y *board.Booking) int { return cmp.Or(cmp.Compare(x.Host, y.Host), start(x, y)) })
 	for _, bk := range order {
 		bv := v.booking(bk, root)
-		if n := len(p.Hosts); n == 0 || p.Hosts[n-1].Name != bv.Host {
-			p.Hosts = append(p.Hosts, bookedHost{Name: bv.Host, Href: bv.HostHref})
+		if n := len(hosts); n == 0 || hosts[n-1].Name != bv.Host {
+			hosts = append(hosts, bookedHost{Name: bv.Host, Href: bv.HostHref})
 		}
-		h := &p.Hosts[len(p.Hosts)-1]
+		h := &hosts[len(hosts)-1]
 		h.Bookings = append(h.Bookings, bv)
 	}
 	slices.SortStableFunc(order, func(x, y *board.Booking) int { return cmp.Or(cmp.Compare(x.Name, y.Name), start(x, y)) })
 	for _, bk := range order {
 		bv := v.booking(bk, root)
-		if n := len(p.People); n == 0 || p.People[n-1].Name != bv.Name {
-			p.People = append(p.People, bookedPerson{Name: bv.Name, Href: bv.Href})
+		if n := len(people); n == 0 || people[n-1].Name != bv.Name {
+			people = append(people, bookedPerson{Name: bv.Name, Href: bv.Href})
 		}
-		who := &p.People[len(p.People)-1]
+		who := &people[len(people)-1]
 		who.Bookings = append(who.Bookings, bv)
 	}
-	return p
+	return hosts, people
 }
 
 // firstMidnight is the first midnight in the zone that is not before t.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html"
 	"io/fs"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ type words struct {
 	months   []string // from January
 	dates    map[string]pattern
 	zone     *time.Location
+	clock    *clock // notes until when what is said stands; nil where nobody asks
 }
 
 // dateNames are the patterns of times, and what each may consist of.
@@ -121,14 +121,18 @@ func (w *words) count(n int, key string) (string, error) {
 // length says a duration in its largest whole unit, rounded down, so that "3 h"
 // is never less than three hours.
 func (w *words) length(d time.Duration) string {
-	n, unit := int(d/time.Second), "s"
+	one, unit := time.Second, "s"
 	switch {
 	case d >= 48*time.Hour:
-		n, unit = int(d/(24*time.Hour)), "d"
+		one, unit = 24*time.Hour, "d"
 	case d >= time.Hour:
-		n, unit = int(d/time.Hour), "h"
+		one, unit = time.Hour, "h"
 	case d >= time.Minute:
-		n, unit = int(d/time.Minute), "min"
+		one, unit = time.Minute, "min"
+	}
+	n := int(d / one)
+	if w.clock != nil {
+		w.clock.ends(w.clock.now.Add(time.Duration(n+1)*one - d)) // if it grows with the time
 	}
 	return fmt.Sprintf(w.list["unit."+unit], n)
 }
@@ -161,14 +165,20 @@ func (w *words) full(t time.Time) *moment { return w.moment(t, w.time("date.full
 // within a week, with the date beyond, with the year beyond half a year. It
 // never says "today": the page may be read tomorrow.
 func (w *words) near(t, ref time.Time) *moment {
+	const week, halfYear = 6 * 24 * time.Hour, 180 * 24 * time.Hour
 	l := t.In(w.zone)
-	far := time.Duration(math.Abs(float64(t.Sub(ref))))
+	far := t.Sub(ref).Abs()
+	if w.clock != nil && !t.IsZero() {
+		for _, edge := range []time.Duration{-halfYear + 1, -week + 1, week, halfYear} {
+			w.clock.ends(t.Add(edge))
+		}
+	}
 	switch {
 	case t.IsZero():
 		return nil
-	case far < 6*24*time.Hour:
+	case far < week:
 		return w.moment(t, w.time("date.week", l))
-	case far < 180*24*time.Hour:
+	case far < halfYear:
 		return w.moment(t, w.time("date.near", l))
 	default:
 		return w.moment(t, w.time("date.far", l))
