@@ -149,6 +149,12 @@ func (p *packer) sameSize(name string, size int) bool {
 // that gzip keeps at the end (RFC 1952, 2.3.1).
 type plain struct{ crc, size uint32 }
 
+// twin is a compressed twin that this process left beside a file.
+type twin struct {
+	plain
+	name string
+}
+
 func plainOf(parts [][]byte) plain { return plain{checksum(parts), uint32(sizeOf(parts))} }
 
 // plainOfTwin reads it from the last 8 bytes of a twin.

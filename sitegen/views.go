@@ -36,9 +36,10 @@ type view struct {
 	known       atomicfile.Known
 	checked     time.Time
 	listed      manifest // as it was last written
+	had         []string // its files in the order in which they came
 	pieces      pieces   // of large files, compressed
 	compressors compressorPool
-	twins       map[string]plain // of the files that have one
+	twins       map[string]twin // of the files that have one
 }
 
 // twinOf is where the compressed twin of a file lies.

@@ -58,7 +58,7 @@ func (v *view) begin() (*writing, error) {
 	}
 	v.checked = time.Time{} // until all of it is done
 	if v.twins == nil {
-		v.twins = map[string]plain{}
+		v.twins = map[string]twin{}
 	}
 	batch, err := atomicfile.NewBatch(v.dir)
 	if err != nil {
@@ -87,12 +87,15 @@ func (w *writing) add(f render.File) error {
 
 func (w *writing) take(f render.File) error {
 	w.have = append(w.have, f.Path)
-	_, twin := w.v.twins[f.Path]
+	left, has := w.v.twins[f.Path]
 	if !f.Same {
-		twin = worthTwin(f.Path, sizeOf(f.Parts))
+		has = worthTwin(f.Path, sizeOf(f.Parts))
 	}
-	if twin {
-		w.have = append(w.have, f.Path+".gz")
+	if has {
+		if left.name == "" {
+			left.name = f.Path + ".gz"
+		}
+		w.have = append(w.have, left.name)
 	}
 	if f.Same {
 		return w.keep(f.Path)
@@ -127,11 +130,11 @@ func (w *writing) keep(name string) error {
 	if err != nil {
 		return err
 	}
-	want, twin := w.v.twins[name]
-	if !same || twin && !matches(w.v.twinOf(name), want) {
+	left, has := w.v.twins[name]
+	if !same || has && !matches(w.v.twinOf(name), left.plain) {
 		return errForgotten
 	}
-	if !twin {
+	if !has {
 		return w.alone(name)
 	}
 	return nil
@@ -169,12 +172,13 @@ func (w *writing) stageFile(f *packing) error {
 	}
 	switch {
 	case f.twin != nil:
-		if err := w.batch.Add(f.Path+".gz", f.twin, 0o644); err != nil {
+		name := f.Path + ".gz"
+		if err := w.batch.Add(name, f.twin, 0o644); err != nil {
 			return err
 		}
-		w.v.twins[f.Path] = plainOfTwin(f.twin[len(f.twin)-8:])
+		w.v.twins[f.Path] = twin{plainOfTwin(f.twin[len(f.twin)-8:]), name}
 	case f.right != (plain{}):
-		w.v.twins[f.Path] = f.right
+		w.v.twins[f.Path] = twin{f.right, f.Path + ".gz"}
 	default:
 		if err := w.alone(f.Path); err != nil {
 			return err
@@ -198,7 +202,6 @@ func (w *writing) abort() error {
 // last, each compressed twin before its file, and nothing that is the same. Before
 // all of them go the twins of files that have none any more.
 func (w *writing) commit() (r Report, err error) {
-	v := w.v
 	w.start()
 	if err := w.stage(len(w.waiting)); err != nil {
 		return r, err
@@ -206,6 +209,33 @@ func (w *writing) commit() (r Report, err error) {
 	w.batch.Order(func(a, b string) int {
 		return cmp.Or(rank(a)-rank(b), strings.Compare(path.Dir(a), path.Dir(b)))
 	})
+	v := w.v
+	if !w.check && v.listed.Files != nil && len(v.listed.Assets) == 0 && slices.Equal(w.have, v.had) {
+		err = w.show() // nothing to list, and nothing to remove
+	} else {
+		r.Removed, err = w.list()
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Written, r.Same = w.batch.Written, len(w.have)-w.batch.Written
+	v.checked = w.checked
+	return r, nil
+}
+
+// show makes everything visible that was staged.
+func (w *writing) show() error {
+	if err := w.batch.Commit(); err != nil {
+		return fmt.Errorf("writing the site: %w", err)
+	}
+	return nil
+}
+
+// list is show where the site may consist of other files than before. It removes
+// those that it has no more, and says how many.
+func (w *writing) list() (removed int, err error) {
+	v := w.v
+	had := slices.Clone(w.have)
 	slices.Sort(w.have)
 
 	old := v.listed
@@ -222,16 +252,16 @@ func (w *writing) commit() (r Report, err error) {
 			continue
 		}
 		if err := w.remove(name); err != nil {
-			return r, err
+			return removed, err
 		}
-		r.Removed++
+		removed++
 	}
 	for _, name := range old.Assets {
 		if _, found := slices.BinarySearch(next.Files, name); !found {
 			if err := w.remove(name); err != nil {
-				return r, err
+				return removed, err
 			}
-			r.Removed++
+			removed++
 		}
 	}
 	listed := !slices.Equal(old.Files, next.Files) || !slices.Equal(old.Assets, next.Assets)
@@ -240,21 +270,20 @@ func (w *writing) commit() (r Report, err error) {
 		// that nobody remembers stays for ever.
 		v.listed = manifest{}
 		if err := v.writeManifest(manifest{Files: union(old.Files, next.Files), Assets: old.Assets}); err != nil {
-			return r, err
+			return removed, err
 		}
 	}
-	if err := w.batch.Commit(); err != nil {
-		return r, fmt.Errorf("writing the site: %w", err)
+	if err := w.show(); err != nil {
+		return removed, err
 	}
-	r.Written, r.Same = w.batch.Written, len(w.have)-w.batch.Written
 	if listed {
 		v.removeEmpty(old.Files, next.Files)
 		if err := v.writeManifest(next); err != nil {
-			return r, err
+			return removed, err
 		}
 	}
-	v.listed, v.checked = next, w.checked
-	return r, nil
+	v.listed, v.had = next, had
+	return removed, nil
 }
 
 // remove takes a file away that the site has no more: a twin before the first new

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -145,6 +146,50 @@ func TestTwinsOfOthersGo(t *testing.T) {
 		}
 		writeSite(t, v, file)
 		wantTwin(t, v, file.Path, false)
+	}
+}
+
+// TestFilesComeAndGo: a generator that goes on removes what a generation has no
+// more, an asset one generation later, and lists what there is, whatever it takes
+// from the last one.
+func TestFilesComeAndGo(t *testing.T) {
+	dir := t.TempDir()
+	v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json"), spares: filepath.Join(dir, "spares")}
+	if err := os.Mkdir(v.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	both, one, other := []string{"a.txt", "hosts/b.txt", "assets/x.1.js"}, []string{"a.txt", "assets/x.1.js"}, []string{"c.txt", "a.txt", "assets/x.2.js"}
+	for round, names := range [][]string{both, both, one, one, both, other, other, other, both, both} {
+		var files []render.File
+		for _, name := range names {
+			files = append(files, render.File{Path: name, Parts: [][]byte{{byte('0' + round)}}})
+		}
+		want := names
+		if round == 5 || round == 8 {
+			old := "assets/x.1.js" // of which pages were loaded a moment ago
+			if round == 8 {
+				old = "assets/x.2.js"
+			}
+			want = append(slices.Clone(names), old)
+		}
+		writeSite(t, v, files...)
+		var have []string
+		err := filepath.WalkDir(v.dir, func(path string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				rel, _ := filepath.Rel(v.dir, path)
+				have = append(have, rel)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(want)
+		slices.Sort(have)
+		listed := v.readManifest()
+		if !slices.Equal(have, want) || !slices.Equal(union(listed.Files, listed.Assets), want) {
+			t.Errorf("generation %d: %q are there and %q listed, want %q", round, have, listed, want)
+		}
 	}
 }
 
