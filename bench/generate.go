@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpuboard/history"
+	"gpuboard/internal/fleettest"
 	"gpuboard/inventory"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
@@ -122,7 +123,7 @@ func (s *suite) cycles() error {
 		return err
 	}
 	for range s.times(8) {
-		ms, err := cycle(time.Second, f.names[:max(1, hosts/100)])
+		ms, err := cycle(time.Second, fleettest.WithNews(f.Fleet, f.names, f.at, time.Second, max(1, hosts/100)))
 		if err != nil {
 			return err
 		}
