@@ -16,14 +16,8 @@ import (
 // how long scripts take until all is loaded, and how many elements there are.
 func (s *suite) browsed() error {
 	for _, hosts := range []int{4, 40, 100, s.big()} {
-		f, err := s.fleet(hosts)
+		f, err := s.visitable(hosts)
 		if err != nil {
-			return err
-		}
-		if _, err := s.generate(f); err != nil {
-			return err
-		}
-		if err := readable(f.path("site"), s.dir); err != nil {
 			return err
 		}
 		if err := s.with(func(h *harness) error { return s.opened(h, f) }); err != nil {

@@ -75,6 +75,18 @@ http { types { text/html html; } access_log off; keepalive_requests 1000000; sen
 	return pages[0], pages[1], pages[2], pages[3], nil
 }
 
+// visitable is a fleet with a site that a web server can read.
+func (s *suite) visitable(hosts int) (*fleet, error) {
+	f, err := s.fleet(hosts)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.generate(f); err != nil {
+		return nil, err
+	}
+	return f, readable(f.path("site"), s.dir)
+}
+
 // readable lets everybody reach a folder: as root nginx serves as another user.
 func readable(folder, top string) error {
 	for ; folder != filepath.Dir(top); folder = filepath.Dir(folder) {
@@ -224,14 +236,8 @@ func rates(out []byte) (rate, count float64, err error) {
 // views is what a web server pays for a visitor: by the shipped configuration,
 // and by a bare one beside it.
 func (s *suite) views() error {
-	f, err := s.fleet(s.big())
+	f, err := s.visitable(s.big())
 	if err != nil {
-		return err
-	}
-	if _, err := s.generate(f); err != nil {
-		return err
-	}
-	if err := readable(f.path("site"), s.dir); err != nil {
 		return err
 	}
 	return s.with(func(h *harness) error {
