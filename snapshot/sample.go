@@ -23,9 +23,14 @@ func (s *Snapshot) ProcessesKnown() bool {
 	return true
 }
 
+// ProcessesKnownOf reports whether the list of processes has all of one GPU.
+func (s *Snapshot) ProcessesKnownOf(g *GPU) bool {
+	return s.ProcessesKnown() && g.ProcessesUnknown == ""
+}
+
 // Sample returns the compact record of s. Users counts compute processes only
 // (see [ProcessType.Computes]), a process without a known size as 0 MiB; it is
-// nil on every GPU unless [Snapshot.ProcessesKnown].
+// nil on every GPU unless [Snapshot.ProcessesKnownOf] it.
 func (s *Snapshot) Sample() Sample {
 	sample := Sample{Seq: s.Seq, At: TimeOf(s.CollectedAt.Time).Time}
 	if s.GPUs == nil {
@@ -34,8 +39,10 @@ func (s *Snapshot) Sample() Sample {
 	sample.GPUs = make([]GPUSample, len(s.GPUs))
 	held := map[int]map[string]int64{}
 	if s.ProcessesKnown() {
-		for _, g := range s.GPUs {
-			held[g.Index] = map[string]int64{}
+		for i := range s.GPUs {
+			if g := &s.GPUs[i]; s.ProcessesKnownOf(g) {
+				held[g.Index] = map[string]int64{}
+			}
 		}
 		for _, p := range s.Processes {
 			if users := held[p.GPU]; users != nil && p.Type.Computes() {

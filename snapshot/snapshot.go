@@ -31,11 +31,15 @@ type Snapshot struct {
 	// IntervalSeconds is how often this node means to collect; 0 for a single run.
 	IntervalSeconds int `json:"interval_seconds"`
 	// DriverVersion and CUDAVersion are nvidia-smi's, "" when not told.
-	DriverVersion string    `json:"driver_version,omitempty"`
-	CUDAVersion   string    `json:"cuda_version,omitempty"`
-	Node          Node      `json:"node"`
-	GPUs          []GPU     `json:"gpus"`
-	Processes     []Process `json:"processes"`
+	DriverVersion string `json:"driver_version,omitempty"`
+	CUDAVersion   string `json:"cuda_version,omitempty"`
+	Node          Node   `json:"node"`
+	GPUs          []GPU  `json:"gpus"`
+	// GPUsComplete is true when the driver answered in full, so that GPUs are all
+	// that it has and one that is not among them is gone. When it is false,
+	// nothing is known about GPUs that are not listed.
+	GPUsComplete bool      `json:"gpus_complete,omitempty"`
+	Processes    []Process `json:"processes"`
 	// Errors says what could not be read, in words. It is empty when all went well.
 	Errors []Problem `json:"errors"`
 }
@@ -116,8 +120,12 @@ type GPU struct {
 	RemappedRows      *Remapped   `json:"remapped_rows,omitempty"`
 	MIGMode           string      `json:"mig_mode,omitempty"` // enabled, disabled, or "" where there is no MIG
 	MIGDevices        []MIGDevice `json:"mig_devices,omitempty"`
-	Health            Health      `json:"health"`
-	HealthReason      string      `json:"health_reason,omitempty"` // the driver's own words
+	// ProcessesUnknown says why the processes of this GPU are not known, in
+	// nvidia-smi's words where it has any ("N/A", "Insufficient Permissions").
+	// "" means that they are all in [Snapshot.Processes].
+	ProcessesUnknown string `json:"processes_unknown,omitempty"`
+	Health           Health `json:"health"`
+	HealthReason     string `json:"health_reason,omitempty"` // the driver's own words
 }
 
 // ECC is the error correction of a GPU's memory, counted since the last reset

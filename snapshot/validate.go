@@ -179,6 +179,7 @@ func (v *validator) device(g *GPU) {
 	text(&g.PState, MaxProgramBytes)
 	text(&g.MIGMode, MaxProgramBytes)
 	text(&g.HealthReason, MaxTextBytes)
+	text(&g.ProcessesUnknown, MaxNameBytes)
 	v.memory(&g.MemoryTotal, &g.MemoryUsed)
 	within(v, &g.MemoryFree, 0, maxMiB, "memory_free_mib")
 	within(v, &g.UtilizationGPU, 0, maxPercent, "utilization_gpu_percent")
