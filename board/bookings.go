@@ -12,9 +12,9 @@ import (
 // book sets the bookings of one row: the one in force, others at the same
 // time, the next, and from or until when the GPU is free.
 func (m *merger) book(g *GPU, host string) {
-	active := m.active(host, g.Index, g.UUID, m.clock)
+	active := m.active(host, g.Index, g.UUID, m.Now)
 	for _, b := range active {
-		shown := m.shown(&b, m.clock)
+		shown := m.shown(&b)
 		switch {
 		case g.Booking == nil:
 			g.Booking = &shown
@@ -27,13 +27,13 @@ func (m *merger) book(g *GPU, host string) {
 	}
 	var coming []booking.Booking
 	for _, b := range m.byHost[host] {
-		if b.Target.Covers(g.Index, g.UUID) && !m.clock.reached(b.From) {
+		if b.Target.Covers(g.Index, g.UUID) && b.From.After(m.Now) {
 			coming = append(coming, b)
 		}
 	}
 	slices.SortStableFunc(coming, func(x, y booking.Booking) int { return x.From.Compare(y.From) })
 	if len(coming) > 0 {
-		next := m.shown(&coming[0], m.clock)
+		next := m.shown(&coming[0])
 		g.Next = &next
 		if g.State == Free {
 			g.FreeUntil = coming[0].From
@@ -60,12 +60,18 @@ func freeFrom(chain []booking.Booking) time.Time {
 	return end
 }
 
-func (m *merger) shown(b *booking.Booking, at *clock) Booking {
+// inForce reports whether a booking has begun and not ended.
+func inForce(b *booking.Booking, at time.Time) bool { return !b.From.After(at) && !over(b, at) }
+
+// over reports whether a booking has ended.
+func over(b *booking.Booking, at time.Time) bool { return !b.Until.IsZero() && !b.Until.After(at) }
+
+func (m *merger) shown(b *booking.Booking) Booking {
 	s := Booking{
 		ID: b.ID, Host: b.Host, UUID: b.Target.UUID, Name: b.Name, From: b.From, Until: b.Until,
 		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, File: m.Calendar.File, Line: b.Line, Col: b.Col,
-		Active:  at.active(b),
-		Expired: at.over(b),
+		Active:  inForce(b, m.Now),
+		Expired: over(b, m.Now),
 	}
 	if !b.Target.All && b.Target.UUID == "" {
 		s.GPUs = []int{b.Target.Index}
@@ -80,8 +86,8 @@ func (m *merger) bookings(hosts []Host) []Booking {
 	var list []Booking
 	for i := range m.Calendar.Bookings {
 		b := &m.Calendar.Bookings[i]
-		s := m.shown(b, m.clock)
-		if s.Expired && m.clock.passed(s.Until.Add(m.set.ShowExpired)) {
+		s := m.shown(b)
+		if s.Expired && s.Until.Add(m.set.ShowExpired).Before(m.Now) {
 			continue
 		}
 		if s.UUID != "" {
@@ -114,7 +120,7 @@ func (m *merger) strayBookings(hosts []Host) []snapshot.Problem {
 	var problems []snapshot.Problem
 	for i := range m.Calendar.Bookings {
 		b := &m.Calendar.Bookings[i]
-		if m.clock.over(b) {
+		if over(b, m.Now) {
 			continue // over: of no consequence
 		}
 		h := byName[b.Host]

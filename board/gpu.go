@@ -3,6 +3,7 @@ package board
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"gpuboard/booking"
 	"gpuboard/history"
@@ -32,9 +33,9 @@ const busyUtilization = 5
 func (m *merger) gpu(h *Host, inv inventory.Host, sg snapshot.GPU, procs []snapshot.Process, fresh bool) GPU {
 	g := GPU{GPU: sg, ShortName: m.shortName(sg.Name)}
 	g.Processes = m.processes(sg, procs)
-	at := m.clock
+	at := m.Now
 	if !fresh {
-		at = &clock{now: h.SnapshotAt}
+		at = h.SnapshotAt
 	}
 	use := m.use(&g)
 	state, reason := m.state(&g, h.Name, use, at)
@@ -105,7 +106,7 @@ func (m *merger) use(g *GPU) use {
 
 // state decides what a GPU is at a moment, from its readings and the bookings.
 // Staleness and maintenance are decided by the caller.
-func (m *merger) state(g *GPU, host string, u use, at *clock) (State, string) {
+func (m *merger) state(g *GPU, host string, u use, at time.Time) (State, string) {
 	switch {
 	case g.Health == snapshot.HealthLost || g.Health == snapshot.HealthError:
 		return Lost, ReasonLost
@@ -153,7 +154,7 @@ func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
 	if h.State == Maintenance {
 		return true, ReasonHost
 	}
-	for _, b := range m.active(h.Name, g.Index, g.UUID, m.clock) {
+	for _, b := range m.active(h.Name, g.Index, g.UUID, m.Now) {
 		if b.Kind == booking.Maintenance {
 			return true, ReasonBooking
 		}
@@ -162,10 +163,10 @@ func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
 }
 
 // active returns the bookings in force for one GPU, by start.
-func (m *merger) active(host string, index int, uuid string, at *clock) []booking.Booking {
+func (m *merger) active(host string, index int, uuid string, at time.Time) []booking.Booking {
 	var found []booking.Booking
 	for _, b := range m.byHost[host] {
-		if b.Target.Covers(index, uuid) && at.active(&b) {
+		if b.Target.Covers(index, uuid) && inForce(&b, at) {
 			found = append(found, b)
 		}
 	}
@@ -180,13 +181,13 @@ func (m *merger) past(g *GPU, host string, u use) {
 	switch g.State {
 	case InUse, Busy, Contested:
 		for _, p := range u.living {
-			if p.StartedAt != nil && m.clock.reached(p.StartedAt.Time) {
+			if p.StartedAt != nil && !p.StartedAt.After(m.Now) {
 				g.Since = earliest(g.Since, p.StartedAt.Time)
 			}
 		}
 		if !recent.IdleSince.IsZero() {
 			// Idle only since somebody has been holding it.
-			if since := latest(recent.IdleSince, g.Since); m.clock.passed(since) {
+			if since := latest(recent.IdleSince, g.Since); since.Before(m.Now) {
 				g.IdleSince = since
 			}
 		}

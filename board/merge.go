@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,45 @@ import (
 // degrades itself and nothing else.
 //
 // The second result is what to hand to the next call as Input.Marks.
-func Merge(in Input) (*Board, Marks) { return new(Merger).Merge(in) }
+func Merge(in Input) (*Board, Marks) {
+	m := newMerger(in)
+	var hosts []Host
+	marks := Marks{}
+	for _, inv := range in.Hosts {
+		h := m.host(inv)
+		m.remember(&h, marks)
+		hosts = append(hosts, h)
+	}
+	slices.SortStableFunc(hosts, func(x, y Host) int {
+		return cmp.Or(NaturalCompare(x.Group, y.Group), NaturalCompare(x.Name, y.Name))
+	})
+	b := &Board{
+		GeneratedAt:   m.Now,
+		Interval:      m.Interval,
+		InventoryAsOf: m.InventoryAsOf,
+		Demo:          m.Demo,
+		Problems:      slices.Clone(m.Problems),
+		Hosts:         hosts,
+		Totals:        totals(hosts),
+		Models:        models(hosts),
+		FreeNow:       freeNow(hosts),
+		NextFree:      nextFree(hosts),
+		Users:         m.users(hosts),
+		Bookings:      m.bookings(hosts),
+	}
+	for i := range hosts {
+		for _, p := range hosts[i].Problems {
+			p.Host = hosts[i].Name
+			b.Problems = append(b.Problems, p)
+		}
+	}
+	b.Problems = append(b.Problems, m.Calendar.Problems...)
+	b.Problems = append(b.Problems, m.strayBookings(hosts)...)
+	if m.Calendar.Broken {
+		b.BookingsStaleSince = m.Calendar.LastGood
+	}
+	return b, marks
+}
 
 // A merger is one merge.
 type merger struct {
@@ -25,9 +64,35 @@ type merger struct {
 	set    Settings
 	recent *history.Recent
 	byHost map[string][]booking.Booking
-	clock  *clock // of what is being made
-	kept   *Merger
-	nth    int // of the marks that came in, if the Merger made them
+	people map[string]string // what Person answered; it may be slow
+}
+
+func newMerger(in Input) *merger {
+	m := &merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent, byHost: map[string][]booking.Booking{}, people: map[string]string{}}
+	m.Now = in.Now.Round(0) // the time of day, without the process's own monotonic reading
+	if m.Person == nil {
+		m.Person = func(name string) string { return name }
+	}
+	if m.Calendar == nil {
+		m.Calendar = &booking.Calendar{}
+	}
+	if m.recent == nil {
+		m.recent = &history.Recent{}
+	}
+	for _, b := range m.Calendar.Bookings {
+		m.byHost[b.Host] = append(m.byHost[b.Host], b)
+	}
+	return m
+}
+
+// person is who is behind a Unix user.
+func (m *merger) person(user string) string {
+	who, known := m.people[user]
+	if !known {
+		who = m.Person(user)
+		m.people[user] = who
+	}
+	return who
 }
 
 // host makes one card.
@@ -98,20 +163,20 @@ func (m *merger) newsState(h *Host, inv inventory.Host, r Report) HostState {
 	collected := r.Snapshot.CollectedAt.Time
 	limit := m.set.staleAfter(time.Duration(r.Snapshot.IntervalSeconds) * time.Second)
 	switch {
-	case !m.clock.reached(collected.Add(-m.set.ClockTolerance)):
+	case collected.Add(-m.set.ClockTolerance).After(m.Now):
 		// A moment that has not come yet proves nothing: never fresh.
-		h.ClockOffset = collected.Sub(m.clock.tell())
+		h.ClockOffset = collected.Sub(m.Now)
 		h.problem("clock:ahead", "the node's clock is "+Span(h.ClockOffset)+" ahead of the web host's; set it (timedatectl, chrony)")
 		return Stale
-	case !r.SeenAt.IsZero() && r.SeenAt.Sub(collected) > limit && !m.clock.reached(r.SeenAt.Add(limit)):
+	case !r.SeenAt.IsZero() && r.SeenAt.Sub(collected) > limit && r.SeenAt.Add(limit).After(m.Now):
 		// It came in just now, and says that it is old: either a backlog after
 		// an outage or a clock that is behind. Old it is in both cases.
 		h.ClockOffset = -r.SeenAt.Sub(collected)
 		h.problem("clock:behind", "its news arrived just now and is "+Span(-h.ClockOffset)+" old: the node's clock is behind, or it was cut off until now")
 		return Stale
-	case !m.clock.passed(collected.Add(limit)):
+	case !collected.Add(limit).Before(m.Now):
 		return Up
-	case m.clock.passed(collected.Add(m.set.DownAfter)) || inv.Check == inventory.Critical:
+	case collected.Add(m.set.DownAfter).Before(m.Now) || inv.Check == inventory.Critical:
 		return Down
 	default:
 		return Stale
@@ -160,28 +225,26 @@ func (m *merger) finish(h *Host) {
 	h.Models = models([]Host{*h})
 }
 
-// remember sets Since on every GPU of a card, from what was remembered and what is
-// now known, and the marks for the next generation.
-func (m *merger) remember(c *card) {
-	for i := range c.host.GPUs {
-		g := &c.host.GPUs[i]
-		mark := Mark{State: g.State, Since: g.Since}
-		switch old, known := c.rows[i].mark, c.rows[i].known; {
-		case known && old.State == g.State && m.clock.reached(old.Since) && m.clock.reached(old.Seen):
+// remember sets Since on every GPU of a host, from what was remembered and what is
+// now known, and adds the marks for the next generation.
+func (m *merger) remember(h *Host, marks Marks) {
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		key := MarkKey(h.Name, g)
+		mark := Mark{State: g.State, Since: g.Since, Seen: m.Now}
+		switch old, known := m.Marks[key]; {
+		case known && old.State == g.State && !old.Since.After(m.Now) && !old.Seen.After(m.Now):
 			mark.Since, mark.Seen = earliest(old.Since, g.Since), old.Seen
 		case known && g.Since.IsZero():
-			mark.Seen = m.clock.tell()
-			mark.Since = mark.Seen // it changed just now
-		default:
-			mark.Seen = m.clock.tell()
+			mark.Since = m.Now // it changed just now
 		}
 		g.Since = mark.Since
-		c.marks = append(c.marks, mark)
+		marks[key] = mark
 		if g.State == Booked && g.Booking != nil {
 			// Idle for as long as it was seen so, or as history knows; not for as
 			// long as nobody looked.
 			idle := latest(earliest(mark.Seen, mark.Since), g.Booking.From)
-			g.NoShow = m.clock.reached(idle.Add(m.set.NoShow))
+			g.NoShow = !idle.Add(m.set.NoShow).After(m.Now)
 		}
 	}
 }

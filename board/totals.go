@@ -117,34 +117,11 @@ func nextFree(hosts []Host) *FreeGPU {
 	return next
 }
 
-// A claim is one person's part in one GPU, by a booking or by use.
-type claim struct {
-	person, key string // the name, and in small letters
-	gpu         int
-	booked      bool
-	used        float64
-	memory      int64
-	processes   int
-	idle        bool
-}
-
-// claims are those of a host, by GPU.
-func (m *merger) claims(h *Host) []claim {
-	var list []claim
-	for i := range h.GPUs {
-		g := &h.GPUs[i]
-		for _, name := range bookers(g) {
-			list = append(list, claim{person: name, key: strings.ToLower(name), booked: true})
-		}
-		list = m.claimUse(list, g)
-	}
-	return list
-}
-
 // users sums up who holds what, over all hosts.
-func (m *merger) users(cards []*card, order []int) []User {
+func (m *merger) users(hosts []Host) []User {
 	found := map[string]*User{}
-	user := func(name, key string) *User {
+	user := func(name string) *User {
+		key := strings.ToLower(name)
 		u := found[key]
 		if u == nil {
 			u = &User{Name: name}
@@ -152,16 +129,19 @@ func (m *merger) users(cards []*card, order []int) []User {
 		}
 		return u
 	}
-	for _, at := range order {
-		c := cards[at]
-		for i := range c.claims {
-			c.claims[i].add(user(c.claims[i].person, c.claims[i].key), c.host.Name)
+	for i := range hosts {
+		h := &hosts[i]
+		for j := range h.GPUs {
+			g := &h.GPUs[j]
+			for _, name := range bookers(g) {
+				user(name).Reserved++
+			}
+			m.addUse(user, h.Name, g)
 		}
 	}
 	for _, past := range m.recent.Users {
 		if past.Name != "" {
-			name := m.person(past.Name)
-			addMeans(user(name, strings.ToLower(name)), past)
+			addMeans(user(m.person(past.Name)), past)
 		}
 	}
 	list := make([]User, 0, len(found))
@@ -215,13 +195,10 @@ func addMeans(u *User, past history.User) {
 	}
 }
 
-// claimUse shares one GPU out among those who compute on it, by memory; in
-// equal parts where the driver does not tell memory.
-func (m *merger) claimUse(list []claim, g *GPU) []claim {
+// addUse shares one GPU out among those who compute on it, by memory; in equal
+// parts where the driver does not tell memory.
+func (m *merger) addUse(user func(string) *User, host string, g *GPU) {
 	use := m.use(g)
-	if len(use.people) == 0 {
-		return list
-	}
 	total := int64(0)
 	byPerson := map[string]int64{}
 	procs := map[string]int{}
@@ -233,34 +210,22 @@ func (m *merger) claimUse(list []claim, g *GPU) []claim {
 		}
 	}
 	for _, person := range use.people {
-		c := claim{
-			person: person, key: strings.ToLower(person), gpu: g.Index, used: 1 / float64(len(use.people)),
-			memory: byPerson[person], processes: procs[person], idle: !g.IdleSince.IsZero(),
-		}
+		u := user(person)
 		if total > 0 {
-			c.used = float64(byPerson[person]) / float64(total)
+			u.Used += float64(byPerson[person]) / float64(total)
+		} else {
+			u.Used += 1 / float64(len(use.people))
 		}
-		list = append(list, c)
-	}
-	return list
-}
-
-// add counts the claim, on this host, for the one whose it is.
-func (c *claim) add(u *User, host string) {
-	if c.booked {
-		u.Reserved++
-		return
-	}
-	u.Used += c.used
-	u.Memory += c.memory
-	u.Processes += c.processes
-	if c.idle {
-		u.IdleGPUs++
-	}
-	if n := len(u.Where); n > 0 && u.Where[n-1].Host == host {
-		u.Where[n-1].GPUs = append(u.Where[n-1].GPUs, c.gpu)
-	} else {
-		u.Where = append(u.Where, UserHost{Host: host, GPUs: []int{c.gpu}})
+		u.Memory += byPerson[person]
+		u.Processes += procs[person]
+		if !g.IdleSince.IsZero() {
+			u.IdleGPUs++
+		}
+		if n := len(u.Where); n > 0 && u.Where[n-1].Host == host {
+			u.Where[n-1].GPUs = append(u.Where[n-1].GPUs, g.Index)
+		} else {
+			u.Where = append(u.Where, UserHost{Host: host, GPUs: []int{g.Index}})
+		}
 	}
 }
 

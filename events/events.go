@@ -68,39 +68,23 @@ type Event struct {
 // the zero Memory it returns no events: nothing is news to somebody who sees a
 // board for the first time.
 func Diff(prev Memory, now *board.Board) ([]Event, Memory) {
-	d := newDiff(prev, now)
-	d.whole()
-	return d.finish()
-}
-
-func newDiff(prev Memory, now *board.Board) *diff {
 	d := &diff{now: now, prev: prev, listed: map[string][]string{}, next: Memory{
 		Schema: MemorySchema, At: now.GeneratedAt,
-		Hosts: map[string]HostMemory{}, GPUs: map[string]GPUMemory{}, Bookings: make(map[string]BookingMemory, len(prev.Bookings)),
+		Hosts: make(map[string]HostMemory, len(now.Hosts)), GPUs: make(map[string]GPUMemory, len(prev.GPUs)),
+		Bookings: make(map[string]BookingMemory, len(prev.Bookings)),
 	}}
 	d.first = prev.At.IsZero() || prev.Schema != MemorySchema
 	if d.first {
 		d.prev = Memory{}
 	}
-	return d
-}
-
-// whole looks at all hosts.
-func (d *diff) whole() {
-	d.next.Hosts, d.next.GPUs = make(map[string]HostMemory, len(d.now.Hosts)), make(map[string]GPUMemory, len(d.prev.GPUs))
 	for key := range d.prev.GPUs {
 		host, _, _ := strings.Cut(key, "/") // no host name holds a slash
 		d.listed[host] = append(d.listed[host], key)
 	}
-	d.looked = make([]looked, len(d.now.Hosts))
-	for i := range d.now.Hosts {
-		d.look(i)
+	for i := range now.Hosts {
+		d.host(&now.Hosts[i])
 	}
 	d.gone()
-}
-
-// finish goes through the bookings, and puts what happened in order.
-func (d *diff) finish() ([]Event, Memory) {
 	d.bookings()
 	slices.SortFunc(d.events, func(a, b Event) int {
 		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.ID, b.ID))
@@ -132,10 +116,6 @@ type diff struct {
 	first  bool
 	listed map[string][]string // keys of prev.GPUs by host
 	events []Event
-
-	looked []looked // what came of each host
-	keys   []string // of next.GPUs, of the host that is looked at
-	left   bool     // a host is gone
 }
 
 // emit completes an event with its id: kind, place, and the moment of the cause.
@@ -210,7 +190,6 @@ func (d *diff) host(h *board.Host) {
 func (d *diff) gone() {
 	for name, was := range d.prev.Hosts {
 		if _, still := d.next.Hosts[name]; !still {
-			d.left = true
 			d.emit(Event{Kind: HostGone, Host: name, Summary: name + " is no longer on the board"}, was.LastNews)
 		}
 	}

@@ -67,12 +67,12 @@ type BookingMemory struct {
 	NoShow  bool      `json:"no_show,omitempty"`
 }
 
-// Same reports whether two memories make the same of any board: of when they
-// are alone nothing follows but the id of a host that is new.
+// Same reports whether both memories yield the same events for any board. At is
+// ignored: it affects only the IDs of new hosts' events.
 func (m Memory) Same(o Memory) bool {
 	return m.Schema == o.Schema && m.At.IsZero() == o.At.IsZero() &&
-		(sameMap(m.Hosts, o.Hosts) || maps.EqualFunc(m.Hosts, o.Hosts, HostMemory.same)) &&
-		(sameMap(m.GPUs, o.GPUs) || maps.EqualFunc(m.GPUs, o.GPUs, GPUMemory.same)) &&
+		maps.EqualFunc(m.Hosts, o.Hosts, HostMemory.same) &&
+		maps.EqualFunc(m.GPUs, o.GPUs, GPUMemory.same) &&
 		maps.EqualFunc(m.Bookings, o.Bookings, func(x, y BookingMemory) bool {
 			return x.Until.Equal(y.Until) && x.Started == y.Started && x.Ending == y.Ending && x.Ended == y.Ended && x.NoShow == y.NoShow
 		})
@@ -99,12 +99,6 @@ func used(s board.State) bool {
 	return s == board.Busy || s == board.InUse || s == board.Contested || s == board.Stuck
 }
 
-// put remembers a GPU of the host that is looked at.
-func (d *diff) put(key string, is GPUMemory) {
-	d.next.GPUs[key] = is
-	d.keys = append(d.keys, key)
-}
-
 // gpus compares the GPUs of a host. While there is no news they stay what they were.
 func (d *diff) gpus(h *board.Host) {
 	fresh := h.State == board.Up
@@ -122,11 +116,11 @@ func (d *diff) gpus(h *board.Host) {
 		was, known := d.prev.GPUs[key]
 		if !fresh || g.State == board.Unknown || g.State == board.Drained {
 			if known {
-				d.put(key, was)
+				d.next.GPUs[key] = was
 			}
 			continue
 		}
-		d.put(key, d.gpu(h, g, was, known))
+		d.next.GPUs[key] = d.gpu(h, g, was, known)
 	}
 	d.vanished(h, seen, fresh)
 }
@@ -213,7 +207,7 @@ func (d *diff) vanished(h *board.Host, seen map[string]bool, fresh bool) {
 			}
 			was.Vanished, was.Since = true, h.SnapshotAt
 		}
-		d.put(key, was)
+		d.next.GPUs[key] = was
 	}
 }
 

@@ -67,7 +67,7 @@ func (g *Generator) news(b *board.Board, now time.Time) *news {
 		n.kept = true
 		return &n
 	}
-	fresh, next := g.differ.Diff(n.Memory, b)
+	fresh, next := events.Diff(n.Memory, b)
 	log := events.Keep(n.Log, fresh)
 	if g.opt.Announcer != nil {
 		b.Problems = append(b.Problems, g.opt.Announcer.Troubles()...)

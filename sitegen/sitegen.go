@@ -19,7 +19,6 @@ import (
 	"gpuboard/atomicfile"
 	"gpuboard/board"
 	"gpuboard/booking"
-	"gpuboard/events"
 	"gpuboard/history"
 	"gpuboard/inventory"
 	"gpuboard/sitegen/render"
@@ -98,8 +97,6 @@ type Generator struct {
 	told *news
 	// bookings are those of the last generation, for as long as they hold.
 	bookings booking.Loader
-	merger   board.Merger
-	differ   events.Differ
 	// When leftovers were last looked for, and what was wrong with them.
 	swept     time.Time
 	leftovers []snapshot.Problem
@@ -182,7 +179,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	if err != nil {
 		return Report{}, err
 	}
-	b, marks := g.merger.Merge(in)
+	b, marks := board.Merge(in)
 	happened := g.news(b, now)
 	past, problems := g.history(ctx, now, b, in.Person)
 	g.asked()

@@ -5,17 +5,12 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"weak"
 
 	"gpuboard/board"
 )
 
 // alike are the hosts of a board as they were when each was last another.
 type alike struct {
-	// first tells, without keeping the board, whether the hosts are still those
-	// that list is of: boards of one [board.Merger] share theirs.
-	first  weak.Pointer[board.Host]
-	list   []*board.Host // in the board's order
 	byName map[string]*board.Host
 }
 
@@ -28,10 +23,6 @@ func (c *Cache) unchanged(b *board.Board) []*board.Host {
 	}
 	if c == nil {
 		c = &Cache{}
-	}
-	first := weak.Make(&b.Hosts[0])
-	if first == c.alike.first && len(c.alike.list) == len(b.Hosts) {
-		return c.alike.list
 	}
 	hosts := make([]*board.Host, len(b.Hosts))
 	eachOf(len(hosts), func(i int) {
@@ -46,7 +37,7 @@ func (c *Cache) unchanged(b *board.Board) []*board.Host {
 	for _, h := range hosts {
 		byName[h.Name] = h
 	}
-	c.alike = alike{first, hosts, byName}
+	c.alike = alike{byName}
 	return hosts
 }
 
