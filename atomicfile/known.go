@@ -1,16 +1,10 @@
 package atomicfile
 
 import (
-	"errors"
 	"hash/maphash"
-	"io"
 	"io/fs"
-	"os"
-	"path"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // A Known remembers from one batch to the next what the files below one
@@ -101,48 +95,6 @@ func (k *Known) start() {
 func (k *Known) Holds(rel string, parts ...[]byte) bool {
 	k.start()
 	return k.files[rel].is(parts)
-}
-
-// Keep reports whether the file rel, with these permission bits, still holds what
-// is known of it, for a file whose content is not at hand.
-func (b *Batch) Keep(rel string, perm fs.FileMode) (bool, error) {
-	known := b.known.file(rel)
-	if known == nil || !known.held || !fs.ValidPath(rel) {
-		return false, nil
-	}
-	in, err := b.within(path.Dir(rel))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	base := path.Base(rel)
-	info, err := in.root.Lstat(base)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != perm.Perm() || info.Size() != int64(known.size) {
-		return false, nil
-	}
-	if known.mark != (mark{}) && known.mark == markOf(info) {
-		return true, nil
-	}
-	if !known.whole {
-		return false, nil
-	}
-	f, err := in.root.OpenFile(base, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false, nil
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return false, nil
-	}
-	var sum maphash.Hash
-	sum.SetSeed(known.of.seed)
-	if n, err := io.Copy(&sum, io.LimitReader(f, int64(known.size)+1)); err != nil || n != int64(known.size) || sum.Sum64() != known.sum {
-		return false, nil
-	}
-	known.looksLike(info)
-	return true, nil
 }
 
 func (k *Known) file(rel string) *knownFile {

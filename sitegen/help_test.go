@@ -77,58 +77,6 @@ func TestPublicSiteHasHelpWhenAsked(t *testing.T) {
 	}
 }
 
-// TestHelpOutlivesTheProcess: a process that makes one generation finds the help
-// that the last one kept, puts right what somebody did to its pages on the site,
-// and believes nothing that is damaged.
-func TestHelpOutlivesTheProcess(t *testing.T) {
-	l := newLab(t)
-	once := func(o *sitegen.Options) { o.Once, o.Public, o.PublicHelp = true, l.path("public"), true }
-	l.generate(start, once)
-	want := l.site()
-	const kept = "state/help.gob"
-	made := modTime(t, l.path(kept))
-	os.Remove(l.path("site/help/bookings/index.html"))
-	os.Remove(l.path("site/help/index.html.gz"))
-	l.write("site/help/api/index.html", "theirs")
-	l.write("site/help/scale/index.html.gz", "theirs")
-	l.generate(start, once)
-	if now := modTime(t, l.path(kept)); !now.Equal(made) {
-		t.Error("the help was made again")
-	}
-	check := func(when string) {
-		t.Helper()
-		now := l.site()
-		for path, content := range want {
-			if strings.HasPrefix(path, "help/") && now[path] != content {
-				t.Errorf("%s: %s is not what it was", when, path)
-			}
-		}
-	}
-	check("after somebody was there")
-
-	for when, spoil := range map[string]func(data []byte) []byte{
-		"damaged": func(data []byte) []byte { data[len(data)/2] ^= 1; return data },
-		"cut off": func(data []byte) []byte { return data[:len(data)/3] },
-		"empty":   func([]byte) []byte { return nil },
-	} {
-		data, err := os.ReadFile(l.path(kept))
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.write(kept, string(spoil(data)))
-		spoilt := modTime(t, l.path(kept))
-		l.generate(start, once)
-		if now := modTime(t, l.path(kept)); now.Equal(spoilt) {
-			t.Errorf("%s: it was used", when)
-		}
-		check(when)
-	}
-	l.generate(start, once, func(o *sitegen.Options) { o.About.Title = "Other" })
-	if !strings.Contains(l.site()["help/index.html"], "Other") {
-		t.Error("the help keeps the old title of the site")
-	}
-}
-
 func modTime(t *testing.T, path string) time.Time {
 	t.Helper()
 	info, err := os.Stat(path)

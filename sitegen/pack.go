@@ -70,7 +70,7 @@ type packing struct {
 	render.File
 	ready chan struct{}
 	twin  []byte // nil when the one on disk is right, or none is wanted
-	right plain  // of the file, when the one on disk is right
+	right bool   // the one on disk is
 	err   error
 }
 
@@ -122,8 +122,7 @@ func (p *packer) pack(w *compressors, f *packing) (err error) {
 		return nil
 	}
 	if p.look && p.sameSize(f.Path, size) {
-		if is := plainOf(f.Parts); matches(p.v.twinOf(f.Path), is) {
-			f.right = is
+		if f.right = matches(p.v.twinOf(f.Path), plainOf(f.Parts)); f.right {
 			return nil
 		}
 	}
@@ -148,12 +147,6 @@ func (p *packer) sameSize(name string, size int) bool {
 // plain is what a compressed twin says of its file: the checksum and the length
 // that gzip keeps at the end (RFC 1952, 2.3.1).
 type plain struct{ crc, size uint32 }
-
-// twin is a compressed twin that this process left beside a file.
-type twin struct {
-	plain
-	name string
-}
 
 func plainOf(parts [][]byte) plain { return plain{checksum(parts), uint32(sizeOf(parts))} }
 

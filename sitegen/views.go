@@ -28,9 +28,6 @@ type view struct {
 	spares   string // directory of spare files, see atomicfile.Batch.SpareIn
 	privacy  board.Privacy
 	help     bool // the documentation is part of it
-	// What did not change since the last generation of this process is not
-	// rendered again; the lock lets one generation at a time use it.
-	cache render.Cache
 	// What this process left in the site, and when it last looked whether that
 	// is still so.
 	known       atomicfile.Known
@@ -39,7 +36,6 @@ type view struct {
 	had         []string // its files in the order in which they came
 	pieces      pieces   // of large files, compressed
 	compressors compressorPool
-	twins       map[string]twin // of the files that have one
 }
 
 // twinOf is where the compressed twin of a file lies.
@@ -103,7 +99,6 @@ func siteSalt(path string) ([]byte, error) {
 // first becomes visible, so that a template that cannot work changes nothing.
 func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render.History, log []events.Event) (total Report, err error) {
 	notice, notes := g.notes(b)
-	kept := g.keptHelp()
 	writings := make([]*writing, 0, len(g.views))
 	defer func() {
 		for _, w := range writings {
@@ -111,10 +106,7 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 		}
 	}()
 	for _, v := range g.views {
-		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Help: v.help, Cache: &v.cache}
-		if g.opt.Once {
-			in.Cache, in.Kept = nil, kept
-		}
+		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Help: v.help}
 		if v.privacy.Users != "" && v.privacy.Users != board.UsersFull {
 			in.History = past.Mask(v.privacy.Name)
 		}
@@ -126,9 +118,6 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 			return Report{}, err
 		}
 		writings = append(writings, w)
-	}
-	if err := g.keepHelp(kept); err != nil {
-		return Report{}, err
 	}
 	for _, w := range writings {
 		r, err := w.commit()
@@ -154,27 +143,17 @@ func (g *Generator) notes(b *board.Board) (notice string, hosts map[string]strin
 	return notice, hosts
 }
 
-// stage renders a view and stages what is new in it. Where a file without news is
-// not as it was left, all of the view is made again.
+// stage renders a view and stages what is new in it.
 func (g *Generator) stage(v *view, in render.Input, log []events.Event) (*writing, error) {
-	for again := false; ; again = true {
-		w, err := v.begin()
-		if err != nil {
-			return nil, err
-		}
-		in.Emit = w.add
-		if err = g.render(in, log); err == nil {
-			return w, nil
-		}
-		if w.err != nil {
-			err = w.err
-		}
-		err = errors.Join(err, w.abort())
-		if again || !errors.Is(err, errForgotten) {
-			return nil, err
-		}
-		v.cache, v.checked = render.Cache{}, time.Time{}
+	w, err := v.begin()
+	if err != nil {
+		return nil, err
 	}
+	in.Emit = w.add
+	if err := g.render(in, log); err != nil {
+		return nil, errors.Join(err, w.abort())
+	}
+	return w, nil
 }
 
 // render makes every file.

@@ -43,11 +43,7 @@ type writing struct {
 	waiting []*packing // for being packed, in the order in which they came
 	have    []string
 	closed  bool
-	err     error // the first one of add
 }
-
-// errForgotten is that a file is not as this process left it, and not at hand.
-var errForgotten = errors.New("a file of the site is not what it was, and is to be made again")
 
 // begin starts to write. It ends with abort, after commit or without.
 func (v *view) begin() (*writing, error) {
@@ -57,9 +53,6 @@ func (v *view) begin() (*writing, error) {
 		w.check, w.checked = true, clock
 	}
 	v.checked = time.Time{} // until all of it is done
-	if v.twins == nil {
-		v.twins = map[string]twin{}
-	}
 	batch, err := atomicfile.NewBatch(v.dir)
 	if err != nil {
 		return nil, err
@@ -76,29 +69,11 @@ func (v *view) begin() (*writing, error) {
 	return w, nil
 }
 
-// add takes one file of the site. It returns errForgotten for one that came
-// without its content and is needed.
+// add takes one file of the site.
 func (w *writing) add(f render.File) error {
-	if w.err == nil {
-		w.err = w.take(f)
-	}
-	return w.err
-}
-
-func (w *writing) take(f render.File) error {
 	w.have = append(w.have, f.Path)
-	left, has := w.v.twins[f.Path]
-	if !f.Same {
-		has = worthTwin(f.Path, sizeOf(f.Parts))
-	}
-	if has {
-		if left.name == "" {
-			left.name = f.Path + ".gz"
-		}
-		w.have = append(w.have, left.name)
-	}
-	if f.Same {
-		return w.keep(f.Path)
+	if worthTwin(f.Path, sizeOf(f.Parts)) {
+		w.have = append(w.have, f.Path+".gz")
 	}
 	if !w.check && w.v.known.Holds(f.Path, f.Parts...) {
 		return nil
@@ -119,25 +94,6 @@ func (w *writing) start() {
 		w.pack.start(w.coming)
 		w.waiting, w.coming = append(w.waiting, w.coming...), nil
 	}
-}
-
-// keep leaves a file and its twin as they are, if that is what they are.
-func (w *writing) keep(name string) error {
-	if !w.check {
-		return nil // all that was staged became visible
-	}
-	same, err := w.batch.Keep(name, 0o644)
-	if err != nil {
-		return err
-	}
-	left, has := w.v.twins[name]
-	if !same || has && !matches(w.v.twinOf(name), left.plain) {
-		return errForgotten
-	}
-	if !has {
-		return w.alone(name)
-	}
-	return nil
 }
 
 // alone removes what lies in the place of a twin that a file does not have: web
@@ -172,18 +128,14 @@ func (w *writing) stageFile(f *packing) error {
 	}
 	switch {
 	case f.twin != nil:
-		name := f.Path + ".gz"
-		if err := w.batch.Add(name, f.twin, 0o644); err != nil {
+		if err := w.batch.Add(f.Path+".gz", f.twin, 0o644); err != nil {
 			return err
 		}
-		w.v.twins[f.Path] = twin{plainOfTwin(f.twin[len(f.twin)-8:]), name}
-	case f.right != (plain{}):
-		w.v.twins[f.Path] = twin{f.right, f.Path + ".gz"}
+	case f.right:
 	default:
 		if err := w.alone(f.Path); err != nil {
 			return err
 		}
-		delete(w.v.twins, f.Path)
 	}
 	return w.batch.AddParts(f.Path, f.Parts, 0o644)
 }
@@ -290,8 +242,7 @@ func (w *writing) list() (removed int, err error) {
 // file becomes visible, because it would be sent in the place of it, and others
 // after the last one, which may have led there.
 func (w *writing) remove(name string) error {
-	if file, twin := strings.CutSuffix(name, ".gz"); twin {
-		delete(w.v.twins, file)
+	if strings.HasSuffix(name, ".gz") {
 		return w.batch.RemoveFirst(name)
 	}
 	return w.batch.Remove(name)

@@ -57,14 +57,14 @@ func Data(in Input) ([]File, error) {
 		return nil, err
 	}
 	for _, more := range []func() []File{
-		func() []File { return schemas }, func() []File { return textFiles(in, made) }, func() []File { return calendars },
+		func() []File { return schemas }, func() []File { return textFiles(in) }, func() []File { return calendars },
 		func() []File { return badgeFiles(in) }, func() []File { return compatFiles(made) },
 	} {
 		if err := out.put(more()...); err != nil {
 			return nil, err
 		}
 	}
-	if err := historyFiles(in, made, out); err != nil {
+	if err := historyFiles(in, out); err != nil {
 		return nil, err
 	}
 	apiSort(out.files)

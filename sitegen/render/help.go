@@ -11,7 +11,7 @@ import (
 )
 
 // help is the documentation as pages of the site. It depends on the program and
-// on how the site looks, never on the fleet: it is made once and kept.
+// on how the site looks, never on the fleet.
 type help struct {
 	files []File
 	codes map[string]string // area:what, and area alone, by where it is explained
@@ -38,23 +38,7 @@ type helpGroup struct {
 
 type helpLine struct{ Href, Title, About string }
 
-// readHelp makes the pages of the documentation, unless this process or an
-// earlier one has made them already.
-func (v *view) readHelp(set *press) error {
-	if !v.in.Help || v.in.Cache.help != nil {
-		return nil
-	}
-	if v.in.Cache.help = v.in.Kept.open(v.style); v.in.Cache.help != nil {
-		return nil
-	}
-	made, err := v.makeHelp(set, docs.Files(), docs.Pages())
-	if err != nil {
-		return fmt.Errorf("rendering the help: %w", err)
-	}
-	v.in.Cache.help = made
-	return v.in.Kept.keep(v.style, made)
-}
-
+// makeHelp renders the documentation as pages of the site.
 func (v *view) makeHelp(set *press, files fs.FS, pages []docs.Page) (*help, error) {
 	made := &help{codes: map[string]string{}}
 	index := helpIndex{page: v.page("help", "../", time.Time{}, v.interval())}
@@ -102,12 +86,12 @@ func (v *view) makeHelp(set *press, files fs.FS, pages []docs.Page) (*help, erro
 
 // explained is where the site explains a code, "" if it does not.
 func (v *view) explained(code, root string) string {
-	if v.in.Cache == nil || v.in.Cache.help == nil {
+	if v.help == nil {
 		return ""
 	}
 	area, what, _ := strings.Cut(code, ":")
 	for _, key := range []string{area + "-" + what, area} {
-		if path, ok := v.in.Cache.help.codes[key]; ok {
+		if path, ok := v.help.codes[key]; ok {
 			return root + path
 		}
 	}

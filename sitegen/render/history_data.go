@@ -3,8 +3,6 @@ package render
 import (
 	"strconv"
 	"time"
-
-	"gpuboard/board"
 )
 
 // historyFiles are the past for programs:
@@ -17,69 +15,33 @@ import (
 // Coverage stands beside everything that was added up, from 0 to 1.
 //
 // They go into out, each host's as it is made.
-func historyFiles(in Input, hosts []*hostData, out *sink) error {
+func historyFiles(in Input, out *sink) error {
 	if in.History == nil {
 		return nil
 	}
-	if in.Cache == nil {
-		in.Cache = &Cache{}
-	}
 	all := len(in.Board.Hosts) <= pastHosts
-	made := make(map[string]hostJSON, len(in.Board.Hosts))
+	v := &view{in: in, booked: bookedByHost(in.Board)}
 	for i := range in.Board.Hosts {
 		h := &in.Board.Hosts[i]
-		past := in.History.Hosts[h.Name]
-		if past == nil {
+		if in.History.Hosts[h.Name] == nil {
 			continue
 		}
-		before := in.Cache.json[h.Name]
-		fresh := false
-		if before.own == nil || before.host != hosts[i].host || before.of.past != past || before.all != all {
-			v := &view{in: in}
-			now := v.pastOf(h)
-			if fresh = before.own == nil || !now.same(&before.of) || before.all != all; fresh {
-				before = hostJSON{of: now, all: all, own: []File{newFile("api/v1/hosts/"+h.Name+"/history.json", apiHostHistory(h.Name, &now, all))}}
-			}
-			before.host = hosts[i].host
-		}
-		made[h.Name] = before
-		if err := out.putOwn(before.own, fresh); err != nil {
+		past := v.pastOf(h)
+		if err := out.put(newFile("api/v1/hosts/"+h.Name+"/history.json", apiHostHistory(h.Name, &past, all))); err != nil {
 			return err
 		}
 	}
-	in.Cache.json = made
 	f := in.History.Fleet
 	if f == nil {
 		return nil
 	}
-	if old := in.Cache.past; old.of != f || old.site != in.Site {
-		in.Cache.past = fleetFiles{f, in.Site, apiPastFleet(in, f), []File{
-			newFile("api/v1/history/users.json", apiPastUsers(in, f)),
-			newFile("api/v1/history/hosts.json", apiPastHosts(in, f)),
-			newFile("api/v1/history/users.csv", csvUsers(in, f)),
-			newFile("api/v1/history/hosts.csv", csvHosts(in, f)),
-		}}
-	}
-	if err := out.put(in.Cache.past.files...); err != nil {
-		return err
-	}
-	return out.put(newFile("api/v1/history/fleet.json", in.Cache.past.fleet, apiUnused(in)))
-}
-
-// fleetFiles are the files that are made of the past of the fleet alone.
-type fleetFiles struct {
-	of    *FleetPast
-	site  Site
-	fleet []byte // the beginning of fleet.json
-	files []File
-}
-
-// hostJSON is the history.json of a host as it was made last.
-type hostJSON struct {
-	host *board.Host // see Cache.unchanged
-	of   pastInput
-	all  bool
-	own  []File
+	return out.put(
+		newFile("api/v1/history/users.json", apiPastUsers(in, f)),
+		newFile("api/v1/history/hosts.json", apiPastHosts(in, f)),
+		newFile("api/v1/history/users.csv", csvUsers(in, f)),
+		newFile("api/v1/history/hosts.csv", csvHosts(in, f)),
+		newFile("api/v1/history/fleet.json", apiPastFleet(in, f), apiUnused(in)),
+	)
 }
 
 func apiHostHistory(name string, in *pastInput, all bool) []byte {

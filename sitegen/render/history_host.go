@@ -31,10 +31,6 @@ type bookedSpan struct {
 	from, until int64
 }
 
-func (p *pastInput) same(q *pastInput) bool {
-	return p.past == q.past && slices.Equal(p.gpus, q.gpus) && slices.Equal(p.booked, q.booked)
-}
-
 // pastOf gathers what the charts of a host are made from.
 func (v *view) pastOf(h *board.Host) pastInput {
 	var in pastInput
@@ -310,7 +306,7 @@ func (v *view) renderPast(r *rendered, host *hostPage, execute func(name string,
 	if err != nil {
 		return err
 	}
-	r.beside = []File{newFile("hosts/"+r.host.Name+"/history/index.html", splice(frame, all)...)}
+	r.files = []File{newFile("hosts/"+r.host.Name+"/history/index.html", splice(frame, all)...)}
 	if host.Charts {
 		if len(past.Tabs) > 0 {
 			past.Tabs[0].Lines = nil // what changes with every push stays small

@@ -110,8 +110,13 @@ func (v *view) historyPage() *historyPage {
 	p.Known = true
 	p.Built, p.Interval = v.words.full(f.AsOf), int(fleetDue/time.Second)
 	p.Since = v.words.near(f.Since, f.AsOf.AddDate(0, 0, -20))
-	k := v.ground().pastOf(v, f)
-	p.Tabs, p.Windows, p.Heat = k.tabs, k.windows, k.heat
+	for i := range f.Spans {
+		p.Tabs = append(p.Tabs, v.fleetTab(i, &f.Spans[i]))
+	}
+	for i := range f.Windows {
+		p.Windows = append(p.Windows, v.window(i, &f.Windows[i]))
+	}
+	p.Heat = v.heatView(f)
 	p.Week = &p.Windows[1]
 	p.Unused = v.unused()
 	return p

@@ -15,33 +15,12 @@ import (
 	"gpuboard/snapshot"
 )
 
-// sharedCalendars are the calendars that belong to no host, and what they were
-// made from.
-type sharedCalendars struct {
-	title    string
-	day      time.Time // of the generation: a calendar may begin with it
-	users    []string
-	bookings []board.Booking
-	files    []File
-}
-
 // icsShared are the calendars of all bookings and of each person who uses or has
 // booked anything. A calendar without bookings is published all the same, so that
 // subscribing to it works before the first.
 func icsShared(in Input) ([]File, error) {
 	b := in.Board
 	title := icsTitle(in)
-	now := sharedCalendars{title: title, day: b.GeneratedAt.UTC().Truncate(24 * time.Hour), bookings: b.Bookings}
-	for i := range b.Users {
-		now.users = append(now.users, b.Users[i].Name)
-	}
-	slices.Sort(now.users) // they come by what they use, which makes no difference here
-	if in.Cache == nil {
-		in.Cache = &Cache{}
-	}
-	if old := in.Cache.calendars; old.title == title && old.day.Equal(now.day) && slices.Equal(old.users, now.users) && equal(old.bookings, now.bookings) {
-		return old.files, nil
-	}
 	byUser := map[string][]*board.Booking{}
 	for i := range b.Users {
 		byUser[b.Users[i].Name] = nil
@@ -71,8 +50,6 @@ func icsShared(in Input) ([]File, error) {
 			return nil, err
 		}
 	}
-	now.files = files
-	in.Cache.calendars = now
 	return files, nil
 }
 

@@ -26,7 +26,7 @@ func metricsFile(in Input, made []*hostData) [][]byte {
 	m.models(b)
 	m.users(b)
 	m.problems(healthProblems(in))
-	for name, f := range metricsOfHosts(in.Cache, made) {
+	for name, f := range metricsOfHosts(made) {
 		m.family(name, f.help).hosts = f.samples
 	}
 	for i := range b.Hosts {
@@ -35,17 +35,8 @@ func metricsFile(in Input, made []*hostData) [][]byte {
 	return m.parts()
 }
 
-// hostMetrics are the families of all hosts, as long as none has news.
-type hostMetrics struct {
-	made     []*hostData
-	families map[string]*metricsFamily
-}
-
-// metricsOfHosts puts together what stands of each host under a name. c may be nil.
-func metricsOfHosts(c *Cache, made []*hostData) map[string]*metricsFamily {
-	if c != nil && c.metrics.families != nil && slices.Equal(c.metrics.made, made) {
-		return c.metrics.families
-	}
+// metricsOfHosts joins the samples of all hosts by the name of the metric.
+func metricsOfHosts(made []*hostData) map[string]*metricsFamily {
 	m := &metricsSet{families: map[string]*metricsFamily{}}
 	for _, d := range made {
 		for _, part := range d.metrics {
@@ -56,16 +47,13 @@ func metricsOfHosts(c *Cache, made []*hostData) map[string]*metricsFamily {
 			f.samples = append(f.samples, part.samples...)
 		}
 	}
-	if c != nil {
-		c.metrics = hostMetrics{made, m.families}
-	}
 	return m.families
 }
 
 type metricsFamily struct {
 	name, help string
 	samples    []byte
-	hosts      []byte // samples of hosts, kept from before
+	hosts      []byte // samples of hosts
 }
 
 type metricsSet struct {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"gpuboard/board"
+	"gpuboard/docs"
 )
 
 // The templates: one a page, and the parts that they share.
@@ -27,71 +27,55 @@ var pageTemplates = [...]string{
 //
 // A host's page depends on that host alone, never on the moment of the
 // generation, so that it stays byte for byte the same while there is no news.
-func Pages(in Input, tmpl fs.FS) ([]File, error) {
+func Pages(in Input, tmpl fs.FS) ([]File, error) { return renderPages(in, tmpl, parsePages) }
+
+func renderPages(in Input, tmpl fs.FS, parse func(fs.FS, *words) (*press, error)) ([]File, error) {
 	in.Site = in.Site.withDefaults()
-	style := styleOf(tmpl, in)
-	var w *words
-	var a assets
-	var err error
-	if c := in.Cache; c != nil && c.words != nil && c.style == style && c.words.zone == in.Site.Zone {
-		w, a = c.words, c.files
-	} else {
-		if w, err = readWords(tmpl, in.Site.Zone); err != nil {
-			return nil, err
-		}
-		if a, err = readAssets(tmpl, w); err != nil {
-			return nil, err
-		}
-	}
-	v := newView(in, w, a)
-	v.style = style
-	set, err := v.templates(tmpl)
+	w, err := readWords(tmpl, in.Site.Zone)
 	if err != nil {
 		return nil, err
 	}
-	v.due = v.in.Cache.dueBookings(in.Board)
+	a, err := readAssets(tmpl, w)
+	if err != nil {
+		return nil, err
+	}
+	set, err := parse(tmpl, w)
+	if err != nil {
+		return nil, err
+	}
+	v := newView(in, w, a)
+	v.due, v.booked = dueBookings(in.Board), bookedByHost(in.Board)
 	out := &sink{emit: in.Emit}
 	if err := out.put(append(slices.Clip(a.files), newFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
 		return nil, err
 	}
 	var buf bytes.Buffer
-	before := v.in.Cache.pages
-	v.in.Cache.pages = make(map[string]renderedPage, len(before))
 	render := func(path, name string, data any) ([]byte, error) {
-		if old, ok := before[path]; ok && reflect.DeepEqual(old.data, data) {
-			v.in.Cache.pages[path] = old
-			return old.content, nil
-		}
 		buf.Reset()
 		if err := set.execute(&buf, name, data); err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", path, err)
 		}
-		made := renderedPage{data, bytes.Clone(buf.Bytes())}
-		v.in.Cache.pages[path] = made
-		return made.content, nil
+		return bytes.Clone(buf.Bytes()), nil
 	}
 
-	if err := v.readHelp(set); err != nil {
-		return nil, err
+	if v.in.Help {
+		if v.help, err = v.makeHelp(set, docs.Files(), docs.Pages()); err != nil {
+			return nil, fmt.Errorf("rendering the help: %w", err)
+		}
 	}
 	done, err := v.renderHosts(set, out)
 	if err != nil {
 		return nil, err
 	}
-	if err := v.userPages(set, done, out); err != nil {
+	if err := v.userPages(set, out); err != nil {
 		return nil, err
 	}
 	if v.in.Help {
-		if err := out.put(v.in.Cache.help.files...); err != nil {
+		if err := out.put(v.help.files...); err != nil {
 			return nil, err
 		}
 	}
 	index, err := v.indexPage(done)
-	if err != nil {
-		return nil, err
-	}
-	bookings := v.bookingsPage()
-	lists, err := v.bookingLists(set, bookings)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +85,7 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 	}{
 		{"about/index.html", "about.html", v.aboutPage()},
 		{"book/index.html", "book-plain", v.plainPage()},
-		{"bookings/index.html", "bookings.html", bookings},
+		{"bookings/index.html", "bookings.html", v.bookingsPage()},
 		{"history/index.html", "history.html", v.historyPage()},
 		{"kiosk/index.html", "kiosk.html", v.kioskPage(index)},
 		{"index.html", "index.html", index},
@@ -111,11 +95,8 @@ func Pages(in Input, tmpl fs.FS) ([]File, error) {
 			return nil, err
 		}
 		page := newFile(p.path, content)
-		switch p.path {
-		case "index.html":
+		if p.path == "index.html" {
 			page.Parts = splice(content, index.cards...)
-		case "bookings/index.html":
-			page.Parts = splice(content, lists)
 		}
 		if err := out.put(page); err != nil {
 			return nil, err

@@ -142,9 +142,6 @@ func covers(b *board.Booking, g *board.GPU) bool {
 
 // soon reports whether a booking that is in force ends soon.
 func (v *view) soon(b *board.Booking) bool {
-	if c := v.words.clock; c != nil && b.Active && !b.Until.IsZero() {
-		c.ends(b.Until.Add(-endsSoon + 1))
-	}
 	return b.Active && !b.Until.IsZero() && b.Until.Sub(v.in.Board.GeneratedAt) < endsSoon
 }
 

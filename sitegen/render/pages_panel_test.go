@@ -82,7 +82,6 @@ func TestPanelsKnowAllBookings(t *testing.T) {
 	}
 	// A booking that is far ahead is in the panel of the next generation, though
 	// nothing else is new.
-	in.Cache = &Cache{}
 	pages(t, in)
 	in.Board.Bookings = append(in.Board.Bookings, board.Booking{ID: "f", Host: "atlas", GPUs: []int{1}, Name: "lea", From: at(50), Until: at(60)})
 	if got := due(fileOf(t, pages(t, in), "hosts/atlas/index.html")); !strings.Contains(got, "lea") {
@@ -92,7 +91,7 @@ func TestPanelsKnowAllBookings(t *testing.T) {
 
 func TestEndsSoon(t *testing.T) {
 	now := fleetNow
-	in := Input{Cache: &Cache{}, Board: &board.Board{GeneratedAt: now, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{{State: board.Booked}}}}}}
+	in := Input{Board: &board.Board{GeneratedAt: now, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{{State: board.Booked}}}}}}
 	b := board.Booking{ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: now.Add(-time.Hour), Until: now.Add(61 * time.Minute), Active: true}
 	in.Board.Bookings, in.Board.Hosts[0].GPUs[0].Booking = []board.Booking{b}, &b
 	soon := func() map[string]bool {

@@ -1,7 +1,10 @@
 package render
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +19,7 @@ type userPage struct {
 	Name, Dir string
 	Ask       *askView
 	GiB       string
-	Holds     []*heldView
+	Holds     []heldView
 	HoldsMore int
 	Bookings  []bookingView
 	Means     bool
@@ -36,9 +39,115 @@ type heldView struct {
 	Mine           []processView
 }
 
-// userPage is the page of one person.
-func (v *view) userPage(k *kept, name string, u *keptUser, user *board.User) *userPage {
-	p := &userPage{page: k.base, Name: clean(name), Dir: v.people[name], Holds: u.holds, HoldsMore: u.more, Bookings: u.bookings, Use: u.use}
+// holdings are the GPUs of one person: those that the person computes on or has
+// booked now.
+type holdings struct {
+	held   []heldView // the first of them
+	more   int        // how many others there are
+	newest time.Time  // snapshot among them
+}
+
+// holdings gathers what everybody holds. Each GPU is looked at once, however many
+// people are on it.
+func (v *view) holdings() map[string]*holdings {
+	const root = "../../"
+	all := make(map[string]*holdings, len(v.people))
+	for name := range v.people {
+		all[name] = &holdings{}
+	}
+	now := v.in.Board.GeneratedAt
+	for i := range v.in.Board.Hosts {
+		h := &v.in.Board.Hosts[i]
+		for j := range h.GPUs {
+			g := &h.GPUs[j]
+			people, mine := peopleOn(g)
+			if len(people) == 0 {
+				continue
+			}
+			row := v.row(h, g, true, brief, now, root)
+			for _, name := range people {
+				u := all[name]
+				if u == nil {
+					continue
+				}
+				if len(u.held) == maxHolds {
+					u.more++
+					continue
+				}
+				held := heldView{Host: h.Name, HostHref: root + "hosts/" + h.Name + "/index.html", Row: row}
+				for _, p := range mine[name] {
+					held.Mine = append(held.Mine, v.process(p, now, root))
+				}
+				u.held = append(u.held, held)
+				if h.SnapshotAt.After(u.newest) {
+					u.newest = h.SnapshotAt
+				}
+			}
+		}
+	}
+	return all
+}
+
+// peopleOn lists who computes on a GPU or has booked it, and the processes of each.
+func peopleOn(g *board.GPU) (people []string, mine map[string][]*board.Process) {
+	mine = map[string][]*board.Process{}
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		if p.Person == "" {
+			continue
+		}
+		if mine[p.Person] == nil {
+			people = append(people, p.Person)
+		}
+		mine[p.Person] = append(mine[p.Person], p)
+	}
+	if g.Booking != nil && mine[g.Booking.Name] == nil {
+		people = append(people, g.Booking.Name)
+	}
+	return people, mine
+}
+
+// userPages renders one page for everybody who is named anywhere, in the order of
+// their paths.
+func (v *view) userPages(set *press, out *sink) error {
+	b := v.in.Board
+	users := make(map[string]*board.User, len(b.Users))
+	for i := range b.Users {
+		users[b.Users[i].Name] = &b.Users[i]
+	}
+	bookings := map[string][]bookingView{}
+	for i := range b.Bookings {
+		name := b.Bookings[i].Name
+		bookings[name] = append(bookings[name], v.booking(&b.Bookings[i], "../../"))
+	}
+	var uses map[string][]windowView
+	if v.in.History != nil {
+		uses = v.pastUse(v.in.History.Fleet)
+	}
+	held := v.holdings()
+	names := slices.SortedFunc(maps.Keys(v.people), func(x, y string) int { return strings.Compare(v.people[x], v.people[y]) })
+	var buf bytes.Buffer
+	for _, name := range names {
+		path := "users/" + v.people[name] + "/index.html"
+		page := v.userPage(name, users[name], held[name])
+		page.Bookings, page.Use = bookings[name], uses[name]
+		buf.Reset()
+		if err := set.execute(&buf, "user.html", page); err != nil {
+			return fmt.Errorf("rendering %s: %w", path, err)
+		}
+		if err := out.put(newFile(path, bytes.Clone(buf.Bytes()))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// userPage is the page of one person; user is nil for somebody who holds nothing.
+func (v *view) userPage(name string, user *board.User, held *holdings) *userPage {
+	p := &userPage{
+		page: v.page("user", "../../", time.Time{}, v.interval()), Name: clean(name), Dir: v.people[name],
+		Holds: held.held, HoldsMore: held.more,
+	}
 	if user != nil {
 		a := &askView{Used: fraction(user.Used), Idle: user.IdleGPUs, Reserved: strconv.Itoa(user.Reserved)}
 		a.means(user.Used, user.Mean2h, user.Mean24h, user.Mean1w)
@@ -49,8 +158,8 @@ func (v *view) userPage(k *kept, name string, u *keptUser, user *board.User) *us
 		energy := v.in.Site.Energy
 		p.Money, p.CO2, p.Coin = energy.Price > 0, energy.CO2Grams > 0, clean(energy.Currency)
 	}
-	if !u.newest.IsZero() {
-		p.Built = v.words.full(u.newest)
+	if !held.newest.IsZero() {
+		p.Built = v.words.full(held.newest)
 	}
 	return p
 }
@@ -129,8 +238,7 @@ func (v *view) bookingsPage() *bookingsPage {
 			p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], root, true, true))
 		}
 	}
-	kept := v.ground().bookingsOf(v)
-	p.Hosts, p.People = kept.hosts, kept.people
+	p.Hosts, p.People = v.listBookings()
 	return p
 }
 

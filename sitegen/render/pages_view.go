@@ -37,7 +37,7 @@ type view struct {
 	due    map[string][]board.Booking // of each host, those that are not over
 	booked map[string][]*board.Booking
 	assets assets
-	style  [32]byte // of everything that all hosts share
+	help   *help // nil where the site has no documentation
 	// generation is Generation of the board.
 	generation string
 }

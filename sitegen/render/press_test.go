@@ -12,13 +12,24 @@ import (
 	"gpuboard/templates"
 )
 
-// unpressed is the same cache with all templates left to html/template.
-func unpressed(c *Cache) *Cache {
-	p := newPress(c.set.set, c.set.funcs)
-	for key := range c.set.sheets {
-		p.sheets[key] = &sheet{}
+// pagesBy renders pages and returns the templates, too. With a press given, all
+// of its templates are left to html/template.
+func pagesBy(t *testing.T, in Input, tmpl fs.FS, pressed *press) ([]File, *press) {
+	t.Helper()
+	var set *press
+	files, err := renderPages(in, tmpl, func(tmpl fs.FS, w *words) (*press, error) {
+		var err error
+		if set, err = parsePages(tmpl, w); err == nil && pressed != nil {
+			for key := range pressed.sheets {
+				set.sheets[key] = &sheet{}
+			}
+		}
+		return set, err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return &Cache{style: c.style, set: p}
+	return files, set
 }
 
 // TestPressIsHTMLTemplate holds every page of every fleet, hostile text among
@@ -33,21 +44,13 @@ func TestPressIsHTMLTemplate(t *testing.T) {
 	}
 	for name, in := range inputs {
 		t.Run(name, func(t *testing.T) {
-			in.Cache = &Cache{}
-			pressed, err := Pages(in, templates.Files())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for key, s := range in.Cache.set.sheets {
+			pressed, set := pagesBy(t, in, templates.Files(), nil)
+			for key, s := range set.sheets {
 				if s.run == nil {
 					t.Errorf("%s is left to html/template", key.name)
 				}
 			}
-			in.Cache = unpressed(in.Cache)
-			plain, err := Pages(in, templates.Files())
-			if err != nil {
-				t.Fatal(err)
-			}
+			plain, _ := pagesBy(t, in, templates.Files(), set)
 			for i := range plain {
 				if !bytes.Equal(pressed[i].Bytes(), plain[i].Bytes()) {
 					t.Errorf("%s differs: %s", plain[i].Path, firstDifference(string(pressed[i].Bytes()), string(plain[i].Bytes())))
@@ -195,16 +198,11 @@ func TestOverlaidTemplatesArePressed(t *testing.T) {
 		own[name] = &fstest.MapFile{Data: text}
 	}
 	own["host-card.html"].Data = bytes.Replace(own["host-card.html"].Data, []byte("<section class=\"host"), []byte("<section title=\"{{.Owner}}\" class=\"host"), 1)
-	in := testFleet()
-	in.Cache = &Cache{}
-	files, err := Pages(in, own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files, set := pagesBy(t, testFleet(), own, nil)
 	if !bytes.Contains(fileOf(t, files, "index.html").Bytes(), []byte(`<section title="`)) {
 		t.Error("the site's own template is not used")
 	}
-	for key, s := range in.Cache.set.sheets {
+	for key, s := range set.sheets {
 		if key.name == "host-card" && s.run == nil {
 			t.Error("the site's own template is left to html/template")
 		}

@@ -26,15 +26,9 @@ type Input struct {
 	History *History
 	// Help puts the documentation into the site, below help/.
 	Help bool
-	// Cache keeps what does not change from one generation to the next; nil
-	// renders everything anew. It serves one call of [Pages] at a time.
-	Cache *Cache
-	// Kept is what an earlier process kept of the help; nil makes it anew.
-	Kept *Kept
-	// Emit takes each file as soon as it is made, one after the other in an order
-	// that stays; [Pages] and [Data] return none then. What belongs to one host
-	// is not kept by the cache, so that a site need not be in memory: a host without
-	// news comes as files that are Same. An error of Emit is returned.
+	// Emit takes each file as soon as it is rendered, in the same order every time,
+	// so that a site need not be in memory; [Pages] and [Data] return none then. An
+	// error of Emit is returned.
 	Emit func(File) error
 }
 
@@ -58,12 +52,9 @@ type Site struct {
 // A File is one file of the site.
 type File struct {
 	Path string // slash-separated, relative to the site
-	// Parts are the content, one after the other. Many of them are kept and shared,
-	// so nobody may change them.
+	// Parts are the content, one after the other. Files share parts, so nobody may
+	// change them.
 	Parts [][]byte
-	// Same says that the content is that of the last call with the same cache; it
-	// is not at hand. Only Emit gets to see such a file.
-	Same bool
 }
 
 func newFile(path string, parts ...[]byte) File { return File{Path: path, Parts: parts} }
@@ -88,25 +79,6 @@ func (s *sink) put(files ...File) error {
 		return nil
 	}
 	for _, f := range files {
-		if err := s.emit(f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// putOwn hands out what belongs to one host. The files of fresh are new, and
-// with emit they are forgotten: what is left is their names.
-func (s *sink) putOwn(own []File, fresh bool) error {
-	if s.emit == nil {
-		return s.put(own...)
-	}
-	for i := range own {
-		f := own[i]
-		own[i] = File{Path: f.Path, Same: true}
-		if !fresh {
-			f = own[i]
-		}
 		if err := s.emit(f); err != nil {
 			return err
 		}

@@ -31,102 +31,33 @@ type TextOptions struct {
 // say, whatever the board holds, and no byte of it is a control character but
 // the line feeds and, with Color, the colours. It returns the writer's error.
 func Status(w io.Writer, b *board.Board, opt TextOptions) error {
-	for _, part := range statusText(b, opt, nil).parts {
-		if _, err := w.Write(part); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := w.Write(statusText(b, opt))
+	return err
 }
 
-// statusText is the same as a page in parts; of hosts in kept, what was written
-// before is taken if it still holds.
-func statusText(b *board.Board, opt TextOptions, kept []*textKept) *textPage {
+// statusText is the same in memory.
+func statusText(b *board.Board, opt TextOptions) []byte {
 	t := newTextPage(b, opt)
-	t.kept = kept
 	if opt.Detail {
 		t.detail()
 	} else {
 		t.table()
 	}
-	t.part()
-	return t
-}
-
-// part ends a part of a text.
-func (t *textPage) part() {
-	if t.buf.Len() > 0 {
-		t.add(t.made())
-	}
-}
-
-// made takes what was written, with colours and without.
-func (t *textPage) made() (text, plain []byte) {
-	text = bytes.Clone(t.buf.Bytes())
-	t.buf.Reset()
-	if t.opt.Detail && t.kept != nil {
-		// The boxes are the longest text of a site; taking the colours out is much
-		// cheaper than drawing them twice.
-		plain = textWithoutColor(text)
-	}
-	return text, plain
-}
-
-func (t *textPage) add(text, plain []byte) {
-	t.parts, t.plain = append(t.parts, text), append(t.plain, plain)
-}
-
-// textKept is what a text says of one host, as of a generation.
-type textKept struct {
-	text      []byte
-	plain     []byte // without colours, of the texts with boxes
-	at, until time.Time
-	layout    string // the widths of the columns, and what else the whole board decides
-}
-
-// each writes the part of host i: what is kept of it, or anew.
-func (t *textPage) each(i int, layout string, write func()) {
-	if t.kept == nil {
-		write()
-		return
-	}
-	t.part()
-	k, now := t.kept[i], t.b.GeneratedAt
-	if k.text != nil && k.layout == layout && !now.Before(k.at) && (now.Equal(k.at) || k.until.IsZero() || now.Before(k.until)) {
-		t.add(k.text, k.plain)
-		return
-	}
-	t.until = time.Time{}
-	write()
-	text, plain := t.made()
-	*k = textKept{text, plain, now, t.until, layout}
-	t.add(text, plain)
+	return t.buf.Bytes()
 }
 
 // textFiles are the views for curl: status in ASCII, detail with boxes, and
 // both in colour.
-func textFiles(in Input, made []*hostData) []File {
-	var files []File
-	for n, v := range []struct {
-		path string
-		opt  TextOptions
-	}{
-		{"status.txt", TextOptions{ASCII: true}},
-		{"status.ansi", TextOptions{Color: true}},
-		{"detail.ansi", TextOptions{Detail: true, Color: true}},
-	} {
-		v.opt.Zone = in.Site.Zone
-		kept := make([]*textKept, len(made))
-		for i := range made {
-			kept[i] = &made[i].texts[n]
-		}
-		text := statusText(in.Board, v.opt, kept)
-		files = append(files, newFile(v.path, text.parts...))
-		if v.opt.Detail {
-			files = append(files, newFile("detail.txt", text.plain...))
-		}
+func textFiles(in Input) []File {
+	zone := in.Site.Zone
+	detail := statusText(in.Board, TextOptions{Detail: true, Color: true, Zone: zone})
+	return []File{
+		newFile("status.txt", statusText(in.Board, TextOptions{ASCII: true, Zone: zone})),
+		newFile("status.ansi", statusText(in.Board, TextOptions{Color: true, Zone: zone})),
+		newFile("detail.ansi", detail),
+		// Removing the colours is much cheaper than drawing the boxes twice.
+		newFile("detail.txt", textWithoutColor(detail)),
 	}
-	return files
 }
 
 // textWithoutColor removes what paint put in. Nothing else in a text begins
@@ -151,15 +82,10 @@ func textWithoutColor(s []byte) []byte {
 type textPage struct {
 	b     *board.Board
 	opt   TextOptions
-	parts [][]byte // that are done
-	plain [][]byte // the same without colours
 	buf   bytes.Buffer
 	width int
-	kept  []*textKept // of the hosts, in the board's order; nil for none
-	more  string      // marks what was cut
-	dash  string      // stands for what is not known
-	// until is when the text may begin to say something else of the same board.
-	until time.Time
+	more  string // marks what was cut
+	dash  string // stands for what is not known
 	// digits is how many the largest number of MiB has, and five at least.
 	digits int
 }
@@ -221,10 +147,6 @@ func (t *textPage) line(color, s string) {
 // moment is short where it can be: today's carry no date.
 func (t *textPage) moment(at time.Time) string {
 	at, now := at.In(t.opt.Zone), t.b.GeneratedAt.In(t.opt.Zone)
-	t.expires(time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, t.opt.Zone))
-	for _, far := range []time.Duration{-6 * 24 * time.Hour, 6 * 24 * time.Hour} {
-		t.expires(at.Add(far))
-	}
 	switch {
 	case at.Year() == now.Year() && at.YearDay() == now.YearDay():
 		return at.Format("15:04")
@@ -233,25 +155,6 @@ func (t *textPage) moment(at time.Time) string {
 	default:
 		return at.Format("2006-01-02")
 	}
-}
-
-// expires notes that at this moment, if it is to come, what was written last may
-// read differently.
-func (t *textPage) expires(at time.Time) {
-	if !at.Before(t.b.GeneratedAt) && (t.until.IsZero() || at.Before(t.until)) {
-		t.until = at
-	}
-}
-
-// span is how long a GPU has been idle, in words.
-func (t *textPage) span(d time.Duration) string {
-	step := time.Second // as long as the seconds are told
-	if d >= time.Hour {
-		step = time.Minute
-	}
-	// Half a second less, because a span is rounded to seconds.
-	t.expires(t.b.GeneratedAt.Add(step - (d+time.Second/2)%step))
-	return board.Span(d)
 }
 
 // headline answers the first question in one line: how many are free, and of

@@ -29,13 +29,11 @@ func (t *textPage) detail() {
 			continue
 		}
 		any = true
-		t.each(i, "", func() {
-			t.detailHost(h)
-			for _, g := range gpus {
-				t.detailGPU(h, g)
-			}
-			t.line("", strings.Repeat("_", t.width))
-		})
+		t.detailHost(h)
+		for _, g := range gpus {
+			t.detailGPU(h, g)
+		}
+		t.line("", strings.Repeat("_", t.width))
 	}
 	if !any {
 		t.line("", "nothing to show")

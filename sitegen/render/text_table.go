@@ -70,7 +70,7 @@ func (t *textPage) table() {
 	t.row(cols, header, nil)
 	cols = body
 	t.rule(cols)
-	any, layout := false, fmt.Sprint(cols, t.digits)
+	any := false
 	for i := range t.b.Hosts {
 		h := &t.b.Hosts[i]
 		gpus, shown := t.hostShown(h)
@@ -78,7 +78,7 @@ func (t *textPage) table() {
 			continue
 		}
 		any = true
-		t.each(i, layout, func() { t.tableHost(cols, h, gpus) })
+		t.tableHost(cols, h, gpus)
 	}
 	if !any {
 		t.hostRow(cols, t.dash, "nothing to show")
@@ -175,7 +175,7 @@ func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
 	}
 	who := t.people(g)
 	if d := g.IdleFor(t.b.GeneratedAt); d > 0 && who != "" {
-		who += " (idle " + t.span(d) + ")"
+		who += " (idle " + board.Span(d) + ")"
 	}
 	cells = append(cells, " "+string(g.State), " "+who, since, " "+t.programs(g), " "+t.reservation(g))
 	t.row(cols, cells, append(colors, "", "", "", ""))
@@ -224,7 +224,7 @@ func (t *textPage) stateWords(g *board.GPU) string {
 		}
 	}
 	if d := g.IdleFor(t.b.GeneratedAt); d > 0 {
-		s += " idle " + t.span(d)
+		s += " idle " + board.Span(d)
 	}
 	return s
 }

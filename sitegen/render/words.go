@@ -22,7 +22,6 @@ type words struct {
 	months   []string // from January
 	dates    map[string]pattern
 	zone     *time.Location
-	clock    *clock // notes until when what is said stands; nil where nobody asks
 }
 
 // dateNames are the patterns of times, and what each may consist of.
@@ -130,11 +129,7 @@ func (w *words) length(d time.Duration) string {
 	case d >= time.Minute:
 		one, unit = time.Minute, "min"
 	}
-	n := int(d / one)
-	if w.clock != nil {
-		w.clock.ends(w.clock.now.Add(time.Duration(n+1)*one - d)) // if it grows with the time
-	}
-	return fmt.Sprintf(w.list["unit."+unit], n)
+	return fmt.Sprintf(w.list["unit."+unit], int(d/one))
 }
 
 // quantity is a number with the sign of its unit behind it: "21.5 GiB".
@@ -168,11 +163,6 @@ func (w *words) near(t, ref time.Time) *moment {
 	const week, halfYear = 6 * 24 * time.Hour, 180 * 24 * time.Hour
 	l := t.In(w.zone)
 	far := t.Sub(ref).Abs()
-	if w.clock != nil && !t.IsZero() {
-		for _, edge := range []time.Duration{-halfYear + 1, -week + 1, week, halfYear} {
-			w.clock.ends(t.Add(edge))
-		}
-	}
 	switch {
 	case t.IsZero():
 		return nil
