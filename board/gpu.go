@@ -209,7 +209,7 @@ func (m *merger) processes(g snapshot.GPU, procs []snapshot.Process) []Process {
 	for _, p := range procs {
 		bp := Process{Process: p}
 		if p.User != "" {
-			bp.Person = m.person(p.User)
+			bp.Person = m.personOn(m.person(p.User))
 		}
 		if p.UsedMemory != nil && g.MemoryTotal != nil && *g.MemoryTotal > 0 {
 			share := min(float64(*p.UsedMemory)/float64(*g.MemoryTotal), 1)

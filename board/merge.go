@@ -65,6 +65,8 @@ type merger struct {
 	recent *history.Recent
 	byHost map[string][]booking.Booking
 	people map[string]string // what Person answered; it may be slow
+	onHost map[string]bool   // the people of the host that is being made
+	more   bool              // it has more than maxPeople
 }
 
 func newMerger(in Input) *merger {
@@ -122,6 +124,7 @@ func (m *merger) host(inv inventory.Host) Host {
 	h.Driver, h.CUDA = snap.DriverVersion, snap.CUDAVersion
 	h.Problems = append(h.Problems, snap.Errors...)
 
+	m.onHost, m.more = map[string]bool{}, false
 	fresh := h.fresh()
 	if fresh {
 		h.Node = snap.Node
@@ -133,9 +136,28 @@ func (m *merger) host(inv inventory.Host) Host {
 	for _, sg := range snap.GPUs {
 		h.GPUs = append(h.GPUs, m.gpu(&h, inv, sg, procs[sg.Index], fresh))
 	}
+	if m.more {
+		h.problem("host:limit", "more than "+itoa(maxPeople)+" users compute here; the others are shown without a name")
+	}
 	m.missing(&h, inv)
 	m.finish(&h)
 	return h
+}
+
+// maxPeople is how many people one host can put on the board. Each has a page and
+// a calendar, so a node must not decide how many there are.
+const maxPeople = 256
+
+// personOn returns the person, "" for one too many on the host.
+func (m *merger) personOn(person string) string {
+	if !m.onHost[person] {
+		if len(m.onHost) == maxPeople {
+			m.more = true
+			return ""
+		}
+		m.onHost[person] = true
+	}
+	return person
 }
 
 // fresh reports whether the host's last snapshot speaks about now.

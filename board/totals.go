@@ -160,8 +160,10 @@ func bookers(g *GPU) []string {
 	if g.Booking == nil {
 		return nil
 	}
+	seen := map[string]bool{}
 	for _, b := range append([]Booking{*g.Booking}, g.Others...) {
-		if b.Kind != string(booking.Maintenance) && !containsFold(names, b.Name) {
+		if key := strings.ToLower(b.Name); b.Kind != string(booking.Maintenance) && !seen[key] {
+			seen[key] = true
 			names = append(names, b.Name)
 		}
 	}

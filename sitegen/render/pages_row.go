@@ -32,22 +32,25 @@ type rowView struct {
 	Reason    string
 	Driver    string // the driver's own words about a lost GPU
 	Who       *personView
-	More      []personView // the other people, by memory
+	More      []personView // the other people, by memory: the first maxNames
+	MoreNames int          // how many people there are beside these
 	Others    int          // processes beyond the one that is named
 	Processes []processView
-	Only      int // the pid of the one process, where the row names it wholly
-	MIG       []migView
-	Idle      string
-	NoShow    bool
-	Booking   *slotView
-	Not       string // who is on it, though somebody else booked it
-	Also      []slotView
-	Next      *slotView
-	Free      *moment // free from, where that is not the end of the booking
-	Last      *lastView
-	Details   bool // processes and instances are listed
-	Panel     *panelView
-	Facts     []factView
+	// MoreProcesses is how many processes are left out of Processes.
+	MoreProcesses int
+	Only          int // the pid of the one process, where the row names it wholly
+	MIG           []migView
+	Idle          string
+	NoShow        bool
+	Booking       *slotView
+	Not           string // who is on it, though somebody else booked it
+	Also          []slotView
+	Next          *slotView
+	Free          *moment // free from, where that is not the end of the booking
+	Last          *lastView
+	Details       bool // processes and instances are listed
+	Panel         *panelView
+	Facts         []factView
 }
 
 type personView struct {
@@ -97,6 +100,14 @@ type lastView struct {
 }
 
 type factView struct{ Name, Value string }
+
+// What one GPU may take of a page. A node decides how many processes it has, so
+// without bounds it would decide how large the site is. The JSON of the host has all.
+const (
+	maxNames        = 12  // people beside the first one in a row
+	maxProcesses    = 32  // in a row of the front page
+	maxOwnProcesses = 512 // on the host's own page
+)
 
 // detail is how much of a GPU a page shows.
 type detail int
@@ -225,7 +236,7 @@ func (v *view) readings(r *rowView, g *board.GPU, d detail) {
 func (v *view) memoryBar(g *board.GPU, share float64) ([]segment, string) {
 	people, shares := sharesOf(g)
 	text := fmt.Sprintf("%.0f %%", 100*share)
-	for i, p := range people {
+	for i, p := range people[:min(len(people), maxNames)] {
 		if p != "" {
 			text += fmt.Sprintf(", %s %.0f %%", clean(p), 100*shares[i])
 		}
@@ -239,14 +250,16 @@ func sharesOf(g *board.GPU) (people []string, shares []float64) {
 		share  float64
 	}
 	var parts []part
+	place := map[string]int{} // of each person in parts
 	for i := range g.Processes {
 		p := &g.Processes[i]
 		if p.Share == nil {
 			continue
 		}
-		k := slices.IndexFunc(parts, func(x part) bool { return x.person == p.Person })
-		if k < 0 {
+		k, known := place[p.Person]
+		if !known {
 			k, parts = len(parts), append(parts, part{person: p.Person})
+			place[p.Person] = k
 		}
 		parts[k].share += *p.Share
 	}
@@ -283,12 +296,16 @@ func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root s
 		}
 		return compareFloats(memory(y), memory(x))
 	})
-	var seen []string
+	seen := map[string]bool{}
 	for _, p := range order {
-		if p.Person == "" || slices.Contains(seen, p.Person) || dead(p) && g.State == board.Stuck {
+		if p.Person == "" || seen[p.Person] || dead(p) && g.State == board.Stuck {
 			continue
 		}
-		seen = append(seen, p.Person)
+		seen[p.Person] = true
+		if len(r.More) == maxNames {
+			r.MoreNames++
+			continue
+		}
 		who := personView{Name: clean(p.Person), Href: v.userHref(root, p.Person), Program: program(p)}
 		if p.StartedAt != nil {
 			who.Since = v.words.near(p.StartedAt.Time, ref).toMinute()
@@ -315,7 +332,15 @@ func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root s
 	}
 	// What the row says is not said again below it.
 	said := r.Only != 0 && d != whole
-	for _, p := range order {
+	most := maxProcesses
+	if d == whole {
+		most = maxOwnProcesses
+	}
+	for i, p := range order {
+		if i == most {
+			r.MoreProcesses = len(order) - most
+			break
+		}
 		pv := v.process(p, ref, root)
 		pv.Same = d != whole && r.Who != nil && len(r.More) == 0 && pv.Person == r.Who.Name && pv.Login == "" && !pv.Dead
 		if v.crowded(d) {
