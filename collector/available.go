@@ -36,32 +36,35 @@ func Infos(s *snapshot.Snapshot) []Info {
 }
 
 // Available returns the indices of the healthy GPUs of which at most
-// maxUsedPercent of the memory is used, in order, and no more than limit of
-// them (all, if limit is negative). A GPU whose memory is not known is
-// available when its processes are known and none of them computes on it.
+// maxUsedPercent of the memory is used and that are known not to be used, in
+// order, and no more than limit of them (all, if limit is negative).
 func Available(s *snapshot.Snapshot, maxUsedPercent float64, limit int) []int {
 	list := []int{}
-	for _, i := range Infos(s) {
+	for n, i := range Infos(s) {
 		if limit >= 0 && len(list) >= limit {
 			break
 		}
-		if i.Healthy && free(s, i, maxUsedPercent) {
+		if i.Healthy && i.MemoryUsedPercent != nil && *i.MemoryUsedPercent <= maxUsedPercent && idle(s, &s.GPUs[n]) {
 			list = append(list, i.Index)
 		}
 	}
 	return list
 }
 
-func free(s *snapshot.Snapshot, i Info, maxUsedPercent float64) bool {
-	if i.MemoryUsedPercent != nil {
-		return *i.MemoryUsedPercent <= maxUsedPercent
+// idlePercent is the utilization from which a GPU counts as used.
+const idlePercent = 5
+
+// idle reports whether a GPU is known not to compute: by its processes, or by
+// its utilization. What is not known is no sign of it.
+func idle(s *snapshot.Snapshot, g *snapshot.GPU) bool {
+	if g.UtilizationGPU != nil && *g.UtilizationGPU < idlePercent {
+		return true
 	}
-	// Unified memory (GB10, Orin): nvidia-smi has no numbers, but it does list processes.
-	if !s.ProcessesKnown() {
+	if !s.ProcessesKnownOf(g) {
 		return false
 	}
 	for _, p := range s.Processes {
-		if p.GPU == i.Index && p.Type.Computes() {
+		if p.GPU == g.Index && p.Type.Computes() {
 			return false
 		}
 	}

@@ -205,6 +205,7 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	reading := nvidiasmi.Parse(r.stdout, r.stderr)
 	s.DriverVersion, s.CUDAVersion = reading.Driver, reading.CUDA
 	s.GPUs, s.Processes = reading.GPUs, reading.Processes
+	s.GPUsComplete = reading.Complete && !r.cut && !r.timedOut && r.hung == 0 && nvidiasmi.Answered(r.exit)
 	add(explain(r, reading, c.opts.SMIBudget)...)
 	add(reading.Problems...)
 	c.noteHung(s, r)

@@ -235,8 +235,26 @@ func TestWhatWasWrittenBeforeAFailureCounts(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "cut-535.xml"))
 	t.Setenv("GPUBOARD_FAKE_SMI_EXIT", "255")
 	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
-	if len(s.GPUs) != 1 || !has(s, "smi:failed") || !has(s, "smi:truncated") {
+	if len(s.GPUs) != 1 || s.GPUsComplete || !has(s, "smi:failed") || !has(s, "smi:truncated") {
 		t.Errorf("%d GPUs, %s", len(s.GPUs), problems(s))
+	}
+}
+
+// TestCompleteByExitStatus: a document that lists all GPUs, and how nvidia-smi
+// ended beside it.
+func TestCompleteByExitStatus(t *testing.T) {
+	smi := fake(t, "nvidia-smi")
+	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
+	for exit, want := range map[int]bool{0: true, 8: true, 14: true, 4: false, 9: false, 13: false, 18: false, 255: false} {
+		t.Setenv("GPUBOARD_FAKE_SMI_EXIT", strconv.Itoa(exit))
+		if s := collect(t, New(Options{NvidiaSMI: smi})); s.GPUsComplete != want || len(s.GPUs) != 8 {
+			t.Errorf("exit status %d: complete is %v with %d GPUs", exit, s.GPUsComplete, len(s.GPUs))
+		}
+	}
+	t.Setenv("GPUBOARD_FAKE_SMI_EXIT", "0")
+	t.Setenv("GPUBOARD_FAKE_SMI_HANG", "1")
+	if s := collect(t, New(Options{NvidiaSMI: smi, SMIBudget: 300 * time.Millisecond})); s.GPUsComplete || len(s.GPUs) != 8 || !has(s, "smi:timeout") {
+		t.Errorf("it hangs after the last byte: complete is %v with %d GPUs, %s", s.GPUsComplete, len(s.GPUs), problems(s))
 	}
 }
 

@@ -320,7 +320,16 @@ func TestSampleUsers(t *testing.T) {
 	if got := s.Sample(); got.GPUs[0].Users != nil || got.GPUs[1].Users != nil {
 		t.Error("users are told although processes could not be read")
 	}
-	s.Errors, s.Processes = nil, nil
+	first := 0
+	s.Errors = []Problem{{Code: ErrProcesses, GPU: &first}}
+	if got := s.Sample(); got.GPUs[0].Users != nil || got.GPUs[1].Users == nil || s.ProcessesKnownOf(&s.GPUs[0]) || !s.ProcessesKnownOf(&s.GPUs[1]) {
+		t.Error("a problem that names a GPU is that GPU's alone")
+	}
+	s.Errors, s.GPUs[1].ProcessesUnknown = nil, "N/A"
+	if got := s.Sample(); got.GPUs[0].Users == nil || got.GPUs[1].Users != nil || s.ProcessesKnownOf(&s.GPUs[1]) {
+		t.Error("users of a GPU are told although its processes are not known")
+	}
+	s.Processes = nil
 	if got := s.Sample(); got.GPUs[0].Users != nil {
 		t.Error("users are told although there is no list of processes")
 	}
@@ -345,5 +354,39 @@ func TestTime(t *testing.T) {
 	}
 	if err != nil || !back.IsZero() {
 		t.Errorf("the zero time became %s, %v, %v", data, back, err)
+	}
+}
+
+func TestWhatIsLeftOutIsNotKnown(t *testing.T) {
+	whole := func() *Snapshot {
+		return &Snapshot{GPUs: []GPU{{Index: 0, Health: HealthOK}, {Index: 1, Health: HealthOK}}, GPUsComplete: true,
+			Processes: []Process{{GPU: 0, PID: 7}, {GPU: 1, PID: 8}}}
+	}
+	for name, c := range map[string]struct {
+		change   func(*Snapshot)
+		known    [2]bool
+		complete bool
+	}{
+		"nothing":                       {func(*Snapshot) {}, [2]bool{true, true}, true},
+		"a pid that cannot be":          {func(s *Snapshot) { s.Processes[1].PID = -1 }, [2]bool{true, false}, true},
+		"a GPU that cannot be":          {func(s *Snapshot) { s.Processes[1].GPU = -1 }, [2]bool{false, false}, true},
+		"a GPU that is not listed":      {func(s *Snapshot) { s.Processes[1].GPU = 9 }, [2]bool{true, true}, true},
+		"more processes than are read":  {func(s *Snapshot) { s.Processes = append(make([]Process, MaxProcesses-1), s.Processes...) }, [2]bool{true, false}, true},
+		"a GPU twice":                   {func(s *Snapshot) { s.GPUs = append(s.GPUs, GPU{Index: 1}) }, [2]bool{true, true}, false},
+		"a GPU with an index below 0":   {func(s *Snapshot) { s.GPUs = append(s.GPUs, GPU{Index: -1}) }, [2]bool{true, true}, false},
+		"more GPUs than are read":       {func(s *Snapshot) { s.GPUs = append(s.GPUs, make([]GPU, MaxGPUs)...) }, [2]bool{true, true}, false},
+		"GPUs that could not be listed": {func(s *Snapshot) { s.GPUs = nil }, [2]bool{true, true}, false},
+	} {
+		s := whole()
+		c.change(s)
+		s.Validate()
+		for i := range min(2, len(s.GPUs)) {
+			if s.ProcessesKnownOf(&s.GPUs[i]) != c.known[i] {
+				t.Errorf("%s: processes of GPU %d: %q", name, i, s.GPUs[i].ProcessesUnknown)
+			}
+		}
+		if s.GPUsComplete != c.complete {
+			t.Errorf("%s: complete is %v", name, s.GPUsComplete)
+		}
 	}
 }

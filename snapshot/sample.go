@@ -2,30 +2,26 @@ package snapshot
 
 import (
 	"math"
+	"slices"
 	"sort"
 )
 
 // ErrProcesses is the code, in [Snapshot.Errors], of processes that could not
-// be read. A nil list of processes means the same.
+// be read: those of one GPU where the problem names it, and all otherwise.
 const ErrProcesses = "smi:processes"
 
-// ProcessesKnown reports whether the list of processes is all there were. When
-// it is not, a GPU without processes may still be in use.
+// ProcessesKnown reports whether the list of processes has all of some GPU, be
+// it an empty one. See [Snapshot.ProcessesKnownOf] for a single GPU.
 func (s *Snapshot) ProcessesKnown() bool {
-	if s.Processes == nil {
-		return false
-	}
-	for _, e := range s.Errors {
-		if e.Code == ErrProcesses {
-			return false
-		}
-	}
-	return true
+	return s.Processes != nil && !slices.ContainsFunc(s.Errors, func(e Problem) bool { return e.Code == ErrProcesses && e.GPU == nil })
 }
 
 // ProcessesKnownOf reports whether the list of processes has all of one GPU.
+// When it has not, a GPU without processes may still be in use. Nodes of
+// earlier versions say it with a problem alone, not with a field of the GPU.
 func (s *Snapshot) ProcessesKnownOf(g *GPU) bool {
-	return s.ProcessesKnown() && g.ProcessesUnknown == ""
+	return s.ProcessesKnown() && g.ProcessesUnknown == "" &&
+		!slices.ContainsFunc(s.Errors, func(e Problem) bool { return e.Code == ErrProcesses && e.GPU != nil && *e.GPU == g.Index })
 }
 
 // Sample returns the compact record of s. Users counts compute processes only

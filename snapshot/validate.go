@@ -33,20 +33,15 @@ func (s *Snapshot) Validate() []Problem {
 		s.IntervalSeconds = 0
 	}
 	v.node(&s.Node)
+	listed := len(s.GPUs)
 	s.GPUs = v.unique(limit(v, s.GPUs, MaxGPUs, "gpus"))
+	s.GPUsComplete = s.GPUsComplete && s.GPUs != nil && len(s.GPUs) == listed
 	for i := range s.GPUs {
 		v.gpu = &s.GPUs[i].Index
 		v.device(&s.GPUs[i])
 	}
 	v.gpu = nil
-	s.Processes = limit(v, s.Processes, MaxProcesses, "processes")
-	kept := s.Processes[:0]
-	for i := range s.Processes {
-		if v.process(&s.Processes[i]) {
-			kept = append(kept, s.Processes[i])
-		}
-	}
-	s.Processes = kept
+	v.processes(s)
 	s.Errors = limit(v, s.Errors, MaxErrors, "errors")
 	for i := range s.Errors {
 		e := &s.Errors[i]
@@ -223,6 +218,32 @@ func (v *validator) device(g *GPU) {
 		}
 		g.Health = HealthUnknown
 	}
+}
+
+// processes checks the list of processes. A GPU one of whose processes is left
+// out has processes that are not known.
+func (v *validator) processes(s *Snapshot) {
+	unknown := func(p *Process, why string) {
+		for i := range s.GPUs {
+			if g := &s.GPUs[i]; (g.Index == p.GPU || p.GPU < 0 || p.GPU > maxIndex) && g.ProcessesUnknown == "" {
+				g.ProcessesUnknown = why
+			}
+		}
+	}
+	all := s.Processes
+	s.Processes = limit(v, all, MaxProcesses, "processes")
+	for i := len(s.Processes); i < len(all); i++ {
+		unknown(&all[i], "more than are read")
+	}
+	kept := s.Processes[:0]
+	for i := range s.Processes {
+		if p := &s.Processes[i]; v.process(p) {
+			kept = append(kept, *p)
+		} else {
+			unknown(p, "one of them cannot be")
+		}
+	}
+	s.Processes = kept
 }
 
 // process reports whether there is anything to keep.

@@ -19,6 +19,7 @@ type block struct {
 	// true once the element was there.
 	processes string
 	listed    bool
+	damaged   bool // the XML of this GPU is
 	// lost and fault are the driver's own words, from whichever leaf has them.
 	lost, fault string
 }
@@ -65,6 +66,7 @@ func wanted(path []byte) bool {
 func (b *block) begin(path []byte) {
 	switch string(path) {
 	case "processes":
+		b.damaged = b.damaged || b.listed // twice
 		b.listed = true
 	case "processes/process_info":
 		if b.inProc = len(b.procs) < maxProcsPerGPU; b.inProc {

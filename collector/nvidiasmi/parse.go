@@ -27,6 +27,9 @@ type Reading struct {
 	// GPUs is nil when the output says nothing about GPUs, and empty when it
 	// says that there are none.
 	GPUs []snapshot.GPU
+	// Complete is true when GPUs are all that the driver has: the output is whole
+	// and undamaged, and it lists as many as it says are attached.
+	Complete bool
 	// Processes carry what nvidia-smi knows: GPU, pid, type, memory, MIG
 	// instance, and in Program the base name that nvidia-smi gives. It is nil
 	// when no GPU has a list of processes: nobody knows who uses them.
@@ -47,6 +50,7 @@ func Parse(out, beside []byte) Reading {
 	p := &parser{seen: map[string]int{}}
 	if len(out) > MaxOutputBytes {
 		out = out[:MaxOutputBytes]
+		p.cut = true
 		p.problem("smi:limit", fmt.Sprintf("nvidia-smi wrote more than %d MiB; the rest is not looked at", MaxOutputBytes>>20), nil)
 	}
 	doc := choose(out)
@@ -130,26 +134,28 @@ type frame struct {
 }
 
 type parser struct {
-	in       []byte
-	scan     scanner
-	stack    []frame
-	deeper   int // elements below maxDepth
-	path     []byte
-	cur      *block // the GPU that is being read
-	base     int    // where it stands in the stack
-	blocks   []*block
-	beyond   int  // GPUs past the limit
-	partial  int  // GPUs that were begun and not ended
-	endless  bool // no further </supported_clocks>, so nobody looks for one again
-	damage   int  // offset of the first damage, less one; 0 for none
-	driver   string
-	kmd      string
-	cuda     string
-	attached string
-	notes    []string
-	problems []snapshot.Problem
-	seen     map[string]int
-	handles  []handle
+	in          []byte
+	scan        scanner
+	stack       []frame
+	deeper      int // elements below maxDepth
+	path        []byte
+	cur         *block // the GPU that is being read
+	base        int    // where it stands in the stack
+	blocks      []*block
+	beyond      int  // GPUs past the limit
+	beyondProcs int  // processes past their limit
+	partial     int  // GPUs that were begun and not ended
+	cut         bool // there is more than is looked at
+	endless     bool // no further </supported_clocks>, so nobody looks for one again
+	damage      int  // offset of the first damage, less one; 0 for none
+	driver      string
+	kmd         string
+	cuda        string
+	attached    string
+	notes       []string
+	problems    []snapshot.Problem
+	seen        map[string]int
+	handles     []handle
 }
 
 func (p *parser) document() {
@@ -181,9 +187,16 @@ func (p *parser) document() {
 	}
 }
 
+// damaged notes damage at an offset. It belongs to the GPU that is being read;
+// between two GPUs to the one before, whose end is what is not as it should be.
 func (p *parser) damaged(at int) {
 	if p.damage == 0 {
 		p.damage = at + 1
+	}
+	if p.cur != nil {
+		p.cur.damaged = true
+	} else if n := len(p.blocks); n > 0 {
+		p.blocks[n-1].damaged = true
 	}
 }
 

@@ -45,20 +45,19 @@ func (p *parser) reading(doc document) Reading {
 	case len(rest) > 0 && slices.ContainsFunc(rest, noDevices().MatchString):
 		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
 	}
-	beyond, listed := 0, len(places) == 0
+	listed := len(places) == 0
 	for i, place := range places {
 		if place.block == nil {
 			g := snapshot.GPU{Index: i, PCIBusID: place.handle.busID, Health: snapshot.HealthLost,
 				HealthReason: snapshot.Text(place.handle.reason, snapshot.MaxTextBytes)}
+			g.ProcessesUnknown = snapshot.Text(place.handle.reason, snapshot.MaxNameBytes)
 			r.GPUs = append(r.GPUs, g)
 			p.problem("gpu:lost", fmt.Sprintf("nvidia-smi cannot reach GPU %d (%s): %s", i, g.PCIBusID, place.handle.reason), &i)
 			continue
 		}
 		g := p.gpu(i, place.block)
+		listed = p.processes(&r, &g, place.block) || listed
 		r.GPUs = append(r.GPUs, g)
-		more, told := p.processes(&r, g, place.block)
-		beyond += more
-		listed = listed || told
 	}
 	if !listed {
 		r.Processes = nil
@@ -66,10 +65,13 @@ func (p *parser) reading(doc document) Reading {
 	if p.beyond > 0 {
 		p.problem("smi:limit", fmt.Sprintf("+%d more GPUs; %d is the most", p.beyond, snapshot.MaxGPUs), nil)
 	}
-	if beyond > 0 {
-		p.problem("smi:limit", fmt.Sprintf("+%d more processes; %d is the most", beyond, snapshot.MaxProcesses), nil)
+	if p.beyondProcs > 0 {
+		p.problem("smi:limit", fmt.Sprintf("+%d more processes; %d is the most", p.beyondProcs, snapshot.MaxProcesses), nil)
 	}
-	p.complete(doc, len(places)+p.beyond)
+	r.Complete = p.complete(doc, len(places)+p.beyond)
+	if !doc.found {
+		r.Complete = r.GPUs != nil && len(places) == 0 && !p.cut // it says that there are none
+	}
 	for _, line := range rest {
 		p.warning(line, r.GPUs)
 	}
@@ -157,22 +159,21 @@ func (p *parser) places() []place {
 	return list
 }
 
-// processes appends the processes of one GPU. beyond is how many were too many,
-// told whether there is a list at all, be it an empty one.
-func (p *parser) processes(r *Reading, g snapshot.GPU, b *block) (beyond int, told bool) {
+// processes appends the processes of one GPU, and says where it has more of
+// them than can be told. It reports whether there is a list at all, be it an
+// empty one.
+func (p *parser) processes(r *Reading, g *snapshot.GPU, b *block) (told bool) {
 	told = b.listed && (len(b.procs) > 0 || b.processes == "")
-	if !told && g.Health == snapshot.HealthOK {
-		p.problem(snapshot.ErrProcesses, fmt.Sprintf("nvidia-smi does not list the processes of GPU %d (%s): who uses it is not known",
-			g.Index, snapshot.Text(cmp.Or(b.processes, "nothing"), 64)), &g.Index)
-	}
+	unreadable, more := "", b.moreProcs
 	for _, proc := range b.procs {
 		pid, err := strconv.Atoi(proc.pid)
 		if err != nil || pid < 1 || pid > maxPID {
+			unreadable = cmp.Or(snapshot.Text(proc.pid, 32), "no pid")
 			p.once("pid", "smi:unknown-token", fmt.Sprintf("nvidia-smi lists a process with the pid %q; it is left out", snapshot.Text(proc.pid, 32)), g.Index)
 			continue
 		}
 		if len(r.Processes) >= snapshot.MaxProcesses {
-			beyond++
+			more++
 			continue
 		}
 		entry := snapshot.Process{
@@ -184,7 +185,30 @@ func (p *parser) processes(r *Reading, g snapshot.GPU, b *block) (beyond int, to
 		}
 		r.Processes = append(r.Processes, entry)
 	}
-	return beyond + b.moreProcs, told
+	p.beyondProcs += more
+	why := ""
+	switch {
+	case b.lost != "":
+		why = b.lost
+	case !b.listed:
+		why = "not listed"
+	case b.processes != "":
+		why = b.processes
+	case b.damaged:
+		why = "the output is damaged"
+	case unreadable != "":
+		why = unreadable
+	case more > 0:
+		why = fmt.Sprintf("%d more than are read", more)
+	default:
+		return told
+	}
+	g.ProcessesUnknown = snapshot.Text(why, snapshot.MaxNameBytes)
+	if g.Health == snapshot.HealthOK {
+		p.problem(snapshot.ErrProcesses, fmt.Sprintf("nvidia-smi does not list all processes of GPU %d (%s): who uses it is not known",
+			g.Index, g.ProcessesUnknown), &g.Index)
+	}
+	return told
 }
 
 // processType keeps letters that are new (MPS has M and M+C); anything else is
@@ -208,15 +232,22 @@ func instance(s string) *int {
 	return nil
 }
 
-// complete says whether the document has what it promised.
-func (p *parser) complete(doc document, found int) {
+// complete reports whether the document has all that it promised, and says
+// what is wrong with it. A GPU without a handle counts as found; drivers differ
+// in whether they count it as attached.
+func (p *parser) complete(doc document, found int) bool {
+	whole := doc.found && doc.whole && !doc.cut && !p.cut && p.partial == 0 && p.beyond == 0
 	attached, err := strconv.Atoi(p.attached)
+	agreed := err == nil && attached == found || err == nil && attached == len(p.blocks) && p.beyond == 0
 	switch {
 	case !doc.found:
 	case !doc.whole || p.partial > 0 || len(p.stack) > 0:
 		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi's output is cut short: %d GPUs are there whole", found), nil)
+		whole = false
 	case err == nil && attached > found:
 		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
+	case err == nil && !agreed:
+		p.problem("smi:malformed", fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
 	}
 	if doc.cut {
 		p.problem("smi:truncated", "the last of several documents is cut short; the one before it counts", nil)
@@ -224,6 +255,7 @@ func (p *parser) complete(doc document, found int) {
 	if p.damage > 0 && doc.whole && p.partial == 0 {
 		p.problem("smi:malformed", fmt.Sprintf("nvidia-smi's XML is damaged at byte %d; some readings may be missing", p.damage-1), nil)
 	}
+	return whole && agreed
 }
 
 // warning passes on a line that stands beside the XML, with the GPU it names.
