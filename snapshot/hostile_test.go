@@ -390,3 +390,35 @@ func TestWhatIsLeftOutIsNotKnown(t *testing.T) {
 		}
 	}
 }
+
+func TestMemoryThatCannotBeIsNotKnown(t *testing.T) {
+	n := func(v int64) *int64 { return &v }
+	for _, c := range []struct {
+		total, used, free int64
+		want              string // which are known
+	}{
+		{100, 10, 90, "total used free"}, {100, 0, 100, "total used free"}, {100, 100, 0, "total used free"},
+		{100, -1, 90, "total free"}, {100, 101, 90, "total free"}, {100, 10, 101, "total used"}, {100, 10, -1, "total used"},
+		{0, 0, 0, ""}, {-1, 10, 90, "used free"}, {maxMiB + 1, 10, 90, "used free"},
+	} {
+		s := &Snapshot{GPUs: []GPU{{MemoryTotal: n(c.total), MemoryUsed: n(c.used), MemoryFree: n(c.free), Health: HealthOK,
+			MIGDevices: []MIGDevice{{MemoryTotal: n(c.total), MemoryUsed: n(c.used)}}}}}
+		found := s.Validate()
+		var known []string
+		for _, field := range []struct {
+			name  string
+			value *int64
+		}{{"total", s.GPUs[0].MemoryTotal}, {"used", s.GPUs[0].MemoryUsed}, {"free", s.GPUs[0].MemoryFree}} {
+			if field.value != nil {
+				known = append(known, field.name)
+			}
+		}
+		if got := strings.Join(known, " "); got != c.want || (len(known) == 3) != (len(found) == 0) {
+			t.Errorf("%+v: %q is known, %v", c, got, found)
+		}
+		m := s.GPUs[0].MIGDevices[0]
+		if (m.MemoryTotal != nil) != strings.Contains(c.want, "total") || (m.MemoryUsed != nil) != strings.Contains(c.want, "used") {
+			t.Errorf("%+v: of a slice %+v", c, m)
+		}
+	}
+}

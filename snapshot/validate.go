@@ -143,6 +143,10 @@ func (v *validator) node(n *Node) {
 func (v *validator) memory(total, used **int64) {
 	within(v, total, 0, maxMiB, "memory_total_mib")
 	within(v, used, 0, maxMiB, "memory_used_mib")
+	if *total != nil && **total == 0 {
+		v.add(BadRange, "memory_total_mib is 0")
+		*total, *used = nil, nil
+	}
 	if *total != nil && *used != nil && **used > **total {
 		v.add(BadRange, "memory_used_mib is %d of %d", **used, **total)
 		*used = nil
@@ -175,8 +179,15 @@ func (v *validator) device(g *GPU) {
 	text(&g.MIGMode, MaxProgramBytes)
 	text(&g.HealthReason, MaxTextBytes)
 	text(&g.ProcessesUnknown, MaxNameBytes)
+	if g.MemoryTotal != nil && *g.MemoryTotal == 0 {
+		g.MemoryFree = nil
+	}
 	v.memory(&g.MemoryTotal, &g.MemoryUsed)
 	within(v, &g.MemoryFree, 0, maxMiB, "memory_free_mib")
+	if g.MemoryTotal != nil && g.MemoryFree != nil && *g.MemoryFree > *g.MemoryTotal {
+		v.add(BadRange, "memory_free_mib is %d of %d", *g.MemoryFree, *g.MemoryTotal)
+		g.MemoryFree = nil
+	}
 	within(v, &g.UtilizationGPU, 0, maxPercent, "utilization_gpu_percent")
 	within(v, &g.UtilizationMemory, 0, maxPercent, "utilization_memory_percent")
 	within(v, &g.Temperature, minCelsius, maxCelsius, "temperature_celsius")

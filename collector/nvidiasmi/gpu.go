@@ -137,6 +137,10 @@ func (p *parser) memory(g *snapshot.GPU, b *block) {
 		return p.amount(g.Index, path, b.leaves[path], maxMemory)
 	}
 	g.MemoryTotal, g.MemoryUsed, g.MemoryFree = read("total"), read("used"), read("free")
+	if g.MemoryTotal != nil && *g.MemoryTotal == 0 {
+		p.once("range memory total", "smi:range", "nvidia-smi says that a GPU has no memory; shown as not known", g.Index)
+		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = nil, nil, nil
+	}
 	for name, part := range map[string]**int64{"used": &g.MemoryUsed, "free": &g.MemoryFree} {
 		if *part != nil && g.MemoryTotal != nil && **part > *g.MemoryTotal {
 			p.once("range memory "+name, "smi:range", fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as not known",

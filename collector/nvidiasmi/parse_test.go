@@ -143,6 +143,32 @@ func TestUnitsAndCommas(t *testing.T) {
 	}
 }
 
+func TestAmountsOfMemory(t *testing.T) {
+	for text, want := range map[string]int64{
+		"20000 MiB": 20000, "20000": 20000, "20 GiB": 20480, "512,5 MiB": 513, "512.5 MiB": 513, "0 MiB": 0, "24576 MiB": 24576,
+		"20,000 MiB": -1, "20.000 MiB": -1, "20 000 MiB": -1, "20\u00a0000 MiB": -1, "20'000 MiB": -1, "2,0,0 MiB": -1, "-1 MiB": -1,
+		"NaN MiB": -1, "NaN": -1, "Inf MiB": -1, "24577 MiB": -1, "1e999 MiB": -1, "0x10 MiB": -1, "5 bananas": -1, "5 %": -1, "MiB": -1,
+	} {
+		r := Parse(one("<fb_memory_usage><total>24576 MiB</total><used>"+text+"</used></fb_memory_usage>"), nil)
+		got := int64(-1)
+		if m := r.GPUs[0].MemoryUsed; m != nil {
+			got = *m
+		}
+		if got != want || (want < 0) != (len(r.Problems) == 1) {
+			t.Errorf("%q is %d, want %d; %v", text, got, want, r.Problems)
+		}
+	}
+	r := Parse(one("<fb_memory_usage><total>0 MiB</total><used>0 MiB</used><free>0 MiB</free></fb_memory_usage>"), nil)
+	if g := r.GPUs[0]; g.MemoryTotal != nil || g.MemoryUsed != nil || g.MemoryFree != nil || !hasProblem(r, "smi:range") {
+		t.Errorf("a GPU without memory: %+v %v", g, r.Problems)
+	}
+	// Thousands are not believed elsewhere, either.
+	r = Parse(one("<clocks><sm_clock>1 410 MHz</sm_clock><mem_clock>9,501 MHz</mem_clock></clocks><gpu_power_readings><power_draw>1.234 W</power_draw></gpu_power_readings>"), nil)
+	if g := r.GPUs[0]; g.ClockSM != nil || g.ClockMemory != nil || g.PowerDraw != nil || len(r.Problems) != 3 {
+		t.Errorf("%+v %v", g, r.Problems)
+	}
+}
+
 func TestPathsAreWholePaths(t *testing.T) {
 	r := Parse(one("<max_clocks><sm_clock>9 MHz</sm_clock></max_clocks><bar1_memory_usage><used>7 MiB</used></bar1_memory_usage>"+
 		"<module_power_readings><average_power_draw>5 W</average_power_draw></module_power_readings>"+

@@ -46,6 +46,8 @@ func bare(s string) string {
 
 // parseNumber reads "81920 MiB", "67.03 W", "-8 C", "16x" or "0". The unit is
 // what follows the digits. A comma stands for the point where a locale does so.
+// Three digits behind a comma, a point or a blank may be thousands as well, so
+// such a number is not known: nvidia-smi writes two decimals at most.
 func parseNumber(s string) (float64, string, reading) {
 	if absence(s) {
 		return 0, "", absent
@@ -63,6 +65,10 @@ func parseNumber(s string) (float64, string, reading) {
 		digits = strings.Replace(digits, ",", ".", 1)
 	}
 	v, err := strconv.ParseFloat(digits, 64)
+	_, decimals, _ := strings.Cut(digits, ".")
+	if len(decimals) == 3 || unit != "" && unit[0] >= '0' && unit[0] <= '9' {
+		return 0, "", unknown
+	}
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && (math.IsNaN(v) || math.IsInf(v, 0)):
 		return 0, "", outside
