@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -309,10 +310,17 @@ func layout(gpus []snapshot.GPU) string {
 	var b bytes.Buffer
 	for _, g := range gpus {
 		for _, d := range g.MIGDevices {
-			fmt.Fprintf(&b, "%s/%d/%d/%d ", g.UUID, d.Index, d.GPUInstanceID, d.ComputeInstanceID)
+			fmt.Fprintf(&b, "%s/%d/%s/%s ", g.UUID, d.Index, number(d.GPUInstanceID), number(d.ComputeInstanceID))
 		}
 	}
 	return b.String()
+}
+
+func number(n *int) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.Itoa(*n)
 }
 
 // owners runs ps and joins it to the processes of the snapshot.

@@ -117,7 +117,7 @@ func (d *device) read(s *snapshot.Snapshot, at time.Time) float64 {
 	d.readings(&g, at, used, util, warmth)
 	for i, in := range d.mig {
 		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
-			Index: i, GPUInstanceID: in.gi, ComputeInstanceID: in.ci, UUID: in.uuid, Profile: in.profile,
+			Index: i, GPUInstanceID: ptr(in.gi), ComputeInstanceID: ptr(in.ci), UUID: in.uuid, Profile: in.profile,
 			MemoryTotal: ptr(in.memory), MemoryUsed: ptr(slices[i] + 12),
 		})
 	}

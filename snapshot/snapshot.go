@@ -149,8 +149,8 @@ type Remapped struct {
 // A MIGDevice is one instance of a partitioned GPU.
 type MIGDevice struct {
 	Index             int    `json:"index"`
-	GPUInstanceID     int    `json:"gpu_instance_id"`
-	ComputeInstanceID int    `json:"compute_instance_id"`
+	GPUInstanceID     *int   `json:"gpu_instance_id"` // nil when not told
+	ComputeInstanceID *int   `json:"compute_instance_id"`
 	UUID              string `json:"uuid,omitempty"`
 	Profile           string `json:"profile,omitempty"` // as nvidia-smi -L has it: 1g.10gb
 	MemoryTotal       *int64 `json:"memory_total_mib"`

@@ -293,7 +293,7 @@ func (p *parser) migDevices(g *snapshot.GPU, b *block) {
 			return
 		}
 		d := snapshot.MIGDevice{
-			Index: small(m.index, i), GPUInstanceID: small(m.gpuInstance, 0), ComputeInstanceID: small(m.compInstance, 0),
+			Index: small(m.index, i), GPUInstanceID: instance(m.gpuInstance), ComputeInstanceID: instance(m.compInstance),
 			MemoryTotal: p.amount(g.Index, "mig_device/fb_memory_usage/total", m.total, maxMemory),
 			MemoryUsed:  p.amount(g.Index, "mig_device/fb_memory_usage/used", m.used, maxMemory),
 		}

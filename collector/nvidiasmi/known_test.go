@@ -96,3 +96,13 @@ func TestCompleteIsAllThatTheDriverHas(t *testing.T) {
 		}
 	}
 }
+
+func TestInstancesWithoutNumbersAreNotZero(t *testing.T) {
+	device := "<mig_device><index>%d</index><gpu_instance_id>%s</gpu_instance_id><compute_instance_id>%s</compute_instance_id></mig_device>"
+	r := Parse(one("<mig_devices>"+fmt.Sprintf(device, 0, "N/A", "[N/A]")+fmt.Sprintf(device, 1, "3", "0")+"<mig_device/></mig_devices>"), nil)
+	d := r.GPUs[0].MIGDevices
+	if len(d) != 3 || d[0].GPUInstanceID != nil || d[0].ComputeInstanceID != nil || d[1].GPUInstanceID == nil || *d[1].GPUInstanceID != 3 ||
+		d[1].ComputeInstanceID == nil || *d[1].ComputeInstanceID != 0 || d[2].GPUInstanceID != nil || d[2].Index != 2 {
+		t.Errorf("%+v", d)
+	}
+}

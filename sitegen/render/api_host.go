@@ -193,8 +193,8 @@ func apiECC(e *apiEnc, g *snapshot.GPU) {
 func apiMIG(e *apiEnc, m *snapshot.MIGDevice) {
 	e.elem()
 	e.int("index", m.Index)
-	e.int("gpu_instance_id", m.GPUInstanceID)
-	e.int("compute_instance_id", m.ComputeInstanceID)
+	e.intPtr("gpu_instance_id", m.GPUInstanceID)
+	e.intPtr("compute_instance_id", m.ComputeInstanceID)
 	e.strNull("uuid", m.UUID)
 	e.strNull("profile", m.Profile)
 	e.int64Ptr("memory_total_mib", m.MemoryTotal)

@@ -142,7 +142,7 @@ func testFleet() Input {
 	g = &ceres.GPUs[2]
 	g.MIGMode, g.UtilizationGPU = "enabled", nil
 	for i, profile := range []string{"3g.20gb", "2g.10gb", "1g.5gb"} {
-		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: i, GPUInstanceID: i + 1, Profile: profile, UUID: fmt.Sprintf("MIG-%d", i), MemoryTotal: ptr(int64(20096 >> i)), MemoryUsed: ptr(int64(15000 >> (2 * i)))})
+		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: i, GPUInstanceID: ptr(i + 1), ComputeInstanceID: ptr(0), Profile: profile, UUID: fmt.Sprintf("MIG-%d", i), MemoryTotal: ptr(int64(20096 >> i)), MemoryUsed: ptr(int64(15000 >> (2 * i)))})
 	}
 	process(g, 9001, "kai", "serve", 15000, at(-9, 0, 0))
 	process(g, 9002, "noor", "batch.py", 6000, at(0, -2, 0))

@@ -113,7 +113,7 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 	}
 	for i := range g.MIGDevices {
 		m := &g.MIGDevices[i]
-		put("", fmt.Sprintf("  mig %d/%d %s %s / %sMiB", m.GPUInstanceID, m.ComputeInstanceID, t.safe(m.Profile),
+		put("", fmt.Sprintf("  mig %s/%s %s %s / %sMiB", t.number(m.GPUInstanceID), t.number(m.ComputeInstanceID), t.safe(m.Profile),
 			t.number64(m.MemoryUsed, 0), t.number64(m.MemoryTotal, 0)))
 	}
 	t.tree(put, g, b, inner)
