@@ -204,9 +204,10 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 		return
 	}
 	reading := nvidiasmi.Parse(r.stdout, r.stderr)
+	reading.End(r.exit)
+	s.GPUsComplete = reading.Complete && !r.cut && !r.timedOut && r.hung == 0
 	s.DriverVersion, s.CUDAVersion = reading.Driver, reading.CUDA
 	s.GPUs, s.Processes = reading.GPUs, reading.Processes
-	s.GPUsComplete = reading.Complete && !r.cut && !r.timedOut && r.hung == 0 && nvidiasmi.Answered(r.exit)
 	add(explain(r, reading, c.opts.SMIBudget)...)
 	add(reading.Problems...)
 	c.noteHung(s, r)

@@ -54,6 +54,8 @@ func wanted(path []byte) bool {
 		"gpu_reset_status/reset_required",
 		"retired_pages/multiple_single_bit_retirement/retired_count",
 		"retired_pages/double_bit_retirement/retired_count",
+		"retired_pages/pending_retirement", "retired_pages/pending_blacklist",
+		"ecc_errors/channel_repair_pending", "ecc_errors/tpc_repair_pending",
 		"remapped_rows/remapped_row_corr", "remapped_rows/remapped_row_unc",
 		"remapped_rows/remapped_row_pending", "remapped_rows/remapped_row_failure":
 		return true
@@ -106,7 +108,10 @@ func (b *block) leaf(path, text []byte) {
 		return
 	}
 	if len(text) >= 4 && (text[0] == '[' || text[0] == 'G' || text[0] == 'E') {
-		b.word(unescape(text))
+		// A fan that cannot be read is no fault of the GPU's memory or chip.
+		if s := unescape(text); string(path) != "fan_speed" || !strings.EqualFold(bare(s), "ERR!") {
+			b.word(s)
+		}
 	}
 	reason, ok := bytes.CutPrefix(path, []byte("clocks_throttle_reasons/clocks_throttle_reason_"))
 	if !ok {
@@ -124,6 +129,8 @@ func (b *block) leaf(path, text []byte) {
 		}
 	}
 }
+
+func (b *block) yes(path string) bool { return strings.EqualFold(b.leaves[path], "Yes") }
 
 // word looks for the driver's words that say the GPU itself is not well.
 func (b *block) word(s string) {

@@ -49,17 +49,6 @@ func failures() []failure {
 	}
 }
 
-// Answered reports whether nvidia-smi asked all GPUs although it ended with this
-// exit status: it ended well, or found none, or ends so to speak of one of them
-// (8 power cables, 10 an interrupt, 14 an infoROM, 15 one that fell off the bus).
-func Answered(exit int) bool {
-	switch exit {
-	case 0, 6, 8, 10, 14, 15:
-		return true
-	}
-	return false
-}
-
 // Explain says in plain words why nvidia-smi ended with this exit status
 // (negative when a signal ended it), given the text it wrote beside or in place
 // of XML. ok is false when there is nothing to explain.

@@ -238,9 +238,7 @@ func (p *parser) ecc(gpu int, b *block) *snapshot.ECC {
 
 func (p *parser) remapped(gpu int, b *block) *snapshot.Remapped {
 	yes := func(path string) *bool {
-		s := b.leaves[path]
-		v := strings.EqualFold(s, "Yes")
-		if v || strings.EqualFold(s, "No") {
+		if v := b.yes(path); v || strings.EqualFold(b.leaves[path], "No") {
 			return &v
 		}
 		return nil
@@ -255,35 +253,6 @@ func (p *parser) remapped(gpu int, b *block) *snapshot.Remapped {
 		return nil
 	}
 	return &r
-}
-
-// health decides what the driver thinks of the GPU. The words "Unknown Error"
-// count where they stand for memory or temperature; elsewhere a laptop's power
-// reading says as much while all is well.
-func (p *parser) health(g *snapshot.GPU, b *block) {
-	for _, path := range []string{"fb_memory_usage/total", "fb_memory_usage/used", "temperature/gpu_temp"} {
-		if s := b.leaves[path]; b.fault == "" && strings.EqualFold(bare(s), "Unknown Error") {
-			b.fault = bare(s)
-		}
-	}
-	if b.fault == "" && strings.EqualFold(b.leaves["gpu_reset_status/reset_required"], "Yes") {
-		b.fault = "GPU requires reset"
-	}
-	if action := b.leaves["gpu_recovery_action"]; b.fault == "" && !absence(action) {
-		b.fault = "recovery action: " + action
-	}
-	switch {
-	case b.lost != "":
-		g.Health, g.HealthReason = snapshot.HealthLost, snapshot.Text(b.lost, snapshot.MaxTextBytes)
-		// Beside "GPU is lost" stand numbers from before; they are not news.
-		g.UtilizationGPU, g.UtilizationMemory, g.Temperature, g.Fan, g.PCIeWidth = nil, nil, nil, nil, nil
-		g.MemoryUsed, g.MemoryFree, g.PowerDraw, g.ClockSM, g.ClockMemory = nil, nil, nil, nil, nil
-		g.PState, g.ThrottleReasons = "", nil
-		p.problem("gpu:lost", fmt.Sprintf("the driver has lost GPU %d (%s): %s; the node may have to be rebooted", g.Index, g.PCIBusID, b.lost), &g.Index)
-	case b.fault != "":
-		g.Health, g.HealthReason = snapshot.HealthError, snapshot.Text(b.fault, snapshot.MaxTextBytes)
-		p.problem("gpu:error", fmt.Sprintf("the driver reports an error for GPU %d (%s): %s", g.Index, g.PCIBusID, b.fault), &g.Index)
-	}
 }
 
 func (p *parser) migDevices(g *snapshot.GPU, b *block) {
