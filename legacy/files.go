@@ -50,6 +50,11 @@ func (d *dir) read(name string) ([]byte, time.Time, error) {
 	if !before.Mode().IsRegular() {
 		return nil, time.Time{}, errors.New("it is not a regular file")
 	}
+	return d.readLooked(name, before)
+}
+
+// readLooked reads name if it is still the file that before describes.
+func (d *dir) readLooked(name string, before fs.FileInfo) ([]byte, time.Time, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, time.Time{}, err

@@ -68,14 +68,19 @@ func lookRegular(root *os.Root, name string, limit int64) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// readRegular reads a file that lookRegular lets pass. What is opened is the
-// file that was looked at, or nothing: opening follows no symlink and waits for
-// nobody, and a file that was swapped in between is refused.
+// readRegular reads a file that lookRegular lets pass. Opening waits for nobody.
 func readRegular(root *os.Root, name string, limit int64) ([]byte, fs.FileInfo, error) {
 	before, err := lookRegular(root, name, limit)
 	if err != nil {
 		return nil, nil, err
 	}
+	return readLooked(root, name, limit, before)
+}
+
+// readLooked reads name if it is still the file that before describes. os.Root
+// resolves a symlink itself, also with O_NOFOLLOW, so it is this comparison that
+// refuses one that was put there after the look.
+func readLooked(root *os.Root, name string, limit int64, before fs.FileInfo) ([]byte, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, unreadable(err)
