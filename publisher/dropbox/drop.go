@@ -42,6 +42,7 @@ type session struct {
 	root   *os.Root
 	limits Limits
 	now    func() time.Time
+	create func(root *os.Root, name string) (file, error) // makes a file that is not there yet
 
 	handles atomic.Int64 // the SFTP library remembers each until it is closed
 
@@ -62,7 +63,7 @@ func openDrop(drops *os.Root, host string, limits Limits, now func() time.Time) 
 	if err != nil {
 		return nil, err
 	}
-	s := &session{root: root, limits: limits, now: now, temps: map[string]*upload{}}
+	s := &session{root: root, limits: limits, now: now, create: createFile, temps: map[string]*upload{}}
 	if _, _, err := s.sweep(); err != nil {
 		root.Close()
 		return nil, err
@@ -191,7 +192,7 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	if files >= s.limits.DropFiles || size >= s.limits.DropBytes {
 		return nil, sftp.ErrSSHFxFailure
 	}
-	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := s.create(s.root, name)
 	if err != nil {
 		return nil, sftp.ErrSSHFxFailure // no path, no errno: the client needs neither
 	}
@@ -269,12 +270,23 @@ func (s *session) final(name string) bool {
 	return ok && hour.Sub(now) <= maxAhead && now.Sub(hour.Add(time.Hour)) <= hourKept
 }
 
+// file is what an upload needs of a file.
+type file interface {
+	io.WriterAt
+	Sync() error
+	Close() error
+}
+
+func createFile(root *os.Root, name string) (file, error) {
+	return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+}
+
 // upload is a temporary being written.
 type upload struct {
 	handles *atomic.Int64
 
 	mu       sync.Mutex
-	file     *os.File
+	file     file
 	most     int64
 	failed   bool
 	released bool // the client closed its handle

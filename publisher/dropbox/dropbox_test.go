@@ -27,6 +27,8 @@ type box struct {
 
 var testNow = time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
 
+func testClock() time.Time { return testNow }
+
 func start(t *testing.T, limits Limits, hosts ...string) *box {
 	t.Helper()
 	b := &box{data: t.TempDir(), keys: t.TempDir()}
@@ -39,7 +41,7 @@ func start(t *testing.T, limits Limits, hosts ...string) *box {
 	go func() {
 		done <- Serve(ctx, Options{
 			Data: b.data, Keys: b.keys, HostKey: filepath.Join(b.data, "host_key"), Listen: "127.0.0.1:0", Limits: limits,
-			Now: func() time.Time { return testNow },
+			Now: testClock,
 			OnListen: func(addr net.Addr, key string) {
 				b.addr = addr.String()
 				b.host, _, _, _, _ = ssh.ParseAuthorizedKey([]byte(key))
