@@ -26,21 +26,24 @@ type Limits struct {
 	DropBytes        int64         // all files of one host together
 	DropFiles        int           // their number, temporaries included
 	Connections      int           // at once
-	PerSource        int           // at once from one address
 	PerHost          int           // at once for one host
 	Handshakes       int           // at once not yet logged in
+	SourceHandshakes int           // of them from one address, or one /64 of IPv6
 	HandshakeTimeout time.Duration // until logged in
 	IdleTimeout      time.Duration // without a byte from the client
-	AuthFailures     int           // from one address within AuthWindow; then it is turned away for as long
-	AuthWindow       time.Duration
-	Grace            time.Duration // for uploads under way when the server is told to stop
+	// AuthFailures of one address within AuthWindow, wrong keys and connections
+	// that stayed silent, slow it down for as long: to one connection a second.
+	// Behind one address there may be many honest nodes, which all get in that way.
+	AuthFailures int
+	AuthWindow   time.Duration
+	Grace        time.Duration // for uploads under way when the server is told to stop
 }
 
 // DefaultLimits suit a thousand nodes that keep their connections.
 func DefaultLimits() Limits {
 	return Limits{
 		FileBytes: 1 << 20, DropBytes: 64 << 20, DropFiles: 256,
-		Connections: 2048, PerSource: 256, PerHost: 4, Handshakes: 128,
+		Connections: 2048, PerHost: 4, Handshakes: 256, SourceHandshakes: 64,
 		HandshakeTimeout: 20 * time.Second, IdleTimeout: 5 * time.Minute,
 		AuthFailures: 20, AuthWindow: time.Minute, Grace: 2 * time.Second,
 	}
@@ -114,7 +117,7 @@ func newServer(o Options) (*server, error) {
 		o.Listen = "127.0.0.1:2222"
 	}
 	s := &server{opts: o, limits: withDefaults(o.Limits), log: o.Log, conns: map[net.Conn]*session{}}
-	s.gate = newGate(s.limits, o.Now)
+	s.gate = newGate(s.limits, o.Now, o.Log)
 	s.keys = newKeyring(o.Keys, o.AuthorizedKeys, o.Now, o.Log)
 	if err := s.keys.check(); err != nil {
 		return nil, err
@@ -133,8 +136,8 @@ func newServer(o Options) (*server, error) {
 func withDefaults(l Limits) Limits {
 	d := DefaultLimits()
 	for _, field := range []struct{ value, standard *int }{
-		{&l.DropFiles, &d.DropFiles}, {&l.Connections, &d.Connections}, {&l.PerSource, &d.PerSource},
-		{&l.PerHost, &d.PerHost}, {&l.Handshakes, &d.Handshakes}, {&l.AuthFailures, &d.AuthFailures},
+		{&l.DropFiles, &d.DropFiles}, {&l.Connections, &d.Connections}, {&l.PerHost, &d.PerHost},
+		{&l.Handshakes, &d.Handshakes}, {&l.SourceHandshakes, &d.SourceHandshakes}, {&l.AuthFailures, &d.AuthFailures},
 	} {
 		if *field.value <= 0 {
 			*field.value = *field.standard
@@ -198,16 +201,16 @@ func (s *server) accept(ctx context.Context, listener net.Listener) error {
 			continue
 		}
 		pause = 5 * time.Millisecond
-		leave, why := s.gate.enter(source(conn.RemoteAddr()))
+		visit, why := s.gate.enter(source(conn.RemoteAddr()), func() { conn.Close() })
 		if why != "" {
 			s.log.Debug("turning a connection away", "from", conn.RemoteAddr().String(), "why", why)
 			conn.Close()
 			continue
 		}
 		s.all.Go(func() {
-			defer leave()
+			defer s.gate.leave(visit)
 			defer conn.Close()
-			s.handle(conn)
+			s.handle(conn, visit)
 		})
 	}
 }
@@ -235,12 +238,4 @@ func (s *server) uploading() bool {
 		}
 	}
 	return false
-}
-
-func source(addr net.Addr) string {
-	host, _, err := net.SplitHostPort(addr.String())
-	if err != nil {
-		return addr.String()
-	}
-	return host
 }

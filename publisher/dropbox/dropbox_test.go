@@ -31,6 +31,11 @@ func testClock() time.Time { return testNow }
 
 func start(t *testing.T, limits Limits, hosts ...string) *box {
 	t.Helper()
+	return startAt(t, limits, testClock, hosts...)
+}
+
+func startAt(t *testing.T, limits Limits, now func() time.Time, hosts ...string) *box {
+	t.Helper()
 	b := &box{data: t.TempDir(), keys: t.TempDir()}
 	for _, host := range hosts {
 		sshtest.WriteKey(t, filepath.Join(b.keys, host), "ed25519", "")
@@ -41,7 +46,7 @@ func start(t *testing.T, limits Limits, hosts ...string) *box {
 	go func() {
 		done <- Serve(ctx, Options{
 			Data: b.data, Keys: b.keys, HostKey: filepath.Join(b.data, "host_key"), Listen: "127.0.0.1:0", Limits: limits,
-			Now: testClock,
+			Now: now,
 			OnListen: func(addr net.Addr, key string) {
 				b.addr = addr.String()
 				b.host, _, _, _, _ = ssh.ParseAuthorizedKey([]byte(key))
@@ -73,6 +78,11 @@ func start(t *testing.T, limits Limits, hosts ...string) *box {
 
 func (b *box) login(t *testing.T, key string) (*ssh.Client, error) {
 	t.Helper()
+	return b.loginFrom(t, "127.0.0.1", key)
+}
+
+func (b *box) loginFrom(t *testing.T, address, key string) (*ssh.Client, error) {
+	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(b.keys, key))
 	if err != nil {
 		t.Fatal(err)
@@ -81,12 +91,25 @@ func (b *box) login(t *testing.T, key string) (*ssh.Client, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := ssh.Dial("tcp", b.addr, &ssh.ClientConfig{User: "anybody", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
-		HostKeyCallback: ssh.FixedHostKey(b.host), Timeout: 10 * time.Second})
-	if err == nil {
-		t.Cleanup(func() { client.Close() })
+	conn, err := b.dialFrom(address)
+	if err != nil {
+		return nil, err
 	}
-	return client, err
+	own, channels, requests, err := ssh.NewClientConn(conn, b.addr, &ssh.ClientConfig{User: "anybody", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
+		HostKeyCallback: ssh.FixedHostKey(b.host)})
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	client := ssh.NewClient(own, channels, requests)
+	t.Cleanup(func() { client.Close() })
+	return client, nil
+}
+
+// dialFrom connects from an address of this machine.
+func (b *box) dialFrom(address string) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: 10 * time.Second}
+	return d.Dial("tcp", b.addr)
 }
 
 func (b *box) open(t *testing.T, host string) *sftp.Client {

@@ -28,8 +28,9 @@ func TestStrangersAreRefusedAndSlowedDown(t *testing.T) {
 			t.Fatalf("login %d: got %v", n, err)
 		}
 	}
-	// The server notes a failure after the client has seen it.
-	eventually(t, "the address is turned away", func() bool {
+	// The server notes a failure after the client has seen it. The clock stands
+	// still, so the pause of a slowed address never ends.
+	eventually(t, "the address is slowed down", func() bool {
 		_, err := b.login(t, "gpu01")
 		return err != nil
 	})
@@ -49,13 +50,6 @@ func TestLimitsOfConnections(t *testing.T) {
 		}
 		b.open(t, "gpu02")
 	})
-	t.Run("per address", func(t *testing.T) {
-		b := start(t, Limits{PerSource: 1}, "gpu01")
-		b.open(t, "gpu01")
-		if _, err := b.login(t, "gpu01"); err == nil {
-			t.Error("a second connection was let in")
-		}
-	})
 	t.Run("silence before login", func(t *testing.T) {
 		b := start(t, Limits{HandshakeTimeout: 50 * time.Millisecond}, "gpu01")
 		ended(t, b.addr)
@@ -67,24 +61,6 @@ func TestLimitsOfConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		client.Wait() // returns when the server hangs up; the test's own time limit is the alarm
-	})
-	t.Run("handshakes at once", func(t *testing.T) {
-		b := start(t, Limits{Handshakes: 1}, "gpu01")
-		conn, err := net.Dial("tcp", b.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadAtLeast(conn, make([]byte, 4), 4); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.login(t, "gpu01"); err == nil {
-			t.Error("a second login at once was let in")
-		}
-		conn.Close()
-		eventually(t, "there is room again", func() bool {
-			_, err := b.login(t, "gpu01")
-			return err == nil
-		})
 	})
 }
 

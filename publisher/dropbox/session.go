@@ -3,6 +3,7 @@ package dropbox
 import (
 	"errors"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -39,33 +40,57 @@ func (s *server) serverConfig(signer ssh.Signer) *ssh.ServerConfig {
 // Until the login is over the deadline for the whole login stands instead.
 type impatient struct {
 	net.Conn
-	idle atomic.Int64 // nanoseconds; zero: not logged in
+	idle     atomic.Int64 // nanoseconds; zero: not logged in
+	timedOut atomic.Bool
 }
 
 func (c *impatient) Read(b []byte) (int, error) {
 	if idle := c.idle.Load(); idle > 0 {
 		c.Conn.SetReadDeadline(time.Now().Add(time.Duration(idle)))
 	}
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	c.note(err)
+	return n, err
 }
 
 func (c *impatient) Write(b []byte) (int, error) {
 	if c.idle.Load() > 0 {
 		c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	c.note(err)
+	return n, err
+}
+
+func (c *impatient) note(err error) {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.timedOut.Store(true)
+	}
+}
+
+// outcome tells a login that failed from a line that broke: only the first counts
+// against an address, behind which many nodes may be.
+func (c *impatient) outcome(err error) outcome {
+	var auth *ssh.ServerAuthError
+	switch {
+	case err == nil:
+		return loggedIn
+	case errors.As(err, &auth), c.timedOut.Load():
+		return failed
+	}
+	return broken
 }
 
 // handle serves one connection from login to end.
-func (s *server) handle(raw net.Conn) {
-	from := source(raw.RemoteAddr())
+func (s *server) handle(raw net.Conn, visit *visit) {
+	from := visit.source
 	s.track(raw, nil)
 	defer s.untrack(raw)
 
 	raw.SetDeadline(time.Now().Add(s.limits.HandshakeTimeout))
 	conn := &impatient{Conn: raw}
 	client, channels, requests, err := ssh.NewServerConn(conn, s.config)
-	s.gate.shaken(from, err == nil || !failedLogin(err))
+	s.gate.end(visit, conn.outcome(err))
 	if err != nil {
 		s.log.Debug("logging a node in", "from", from, "err", err)
 		return
@@ -135,13 +160,6 @@ func waitForSFTP(requests <-chan *ssh.Request) bool {
 		}
 	}
 	return false
-}
-
-// failedLogin tells a wrong key from a line that broke: only the first counts
-// against an address, behind which many nodes may be.
-func failedLogin(err error) bool {
-	var auth *ssh.ServerAuthError
-	return errors.As(err, &auth)
 }
 
 func (s *server) track(conn net.Conn, drop *session) {

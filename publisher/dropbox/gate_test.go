@@ -1,0 +1,328 @@
+package dropbox
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// door is a gate with a clock that the test moves, and a client for each connection.
+type door struct {
+	*gate
+	time time.Time
+}
+
+func newDoor(l Limits) *door {
+	d := &door{time: testNow}
+	d.gate = newGate(withDefaults(l), func() time.Time { return d.time }, slog.New(slog.DiscardHandler))
+	return d
+}
+
+// guest is a connection as its client sees it.
+type guest struct {
+	*visit
+	hungUp bool
+}
+
+func (d *door) knock(source string) (*guest, string) {
+	g := &guest{}
+	v, why := d.enter(source, func() { g.hungUp = true })
+	g.visit = v
+	return g, why
+}
+
+// TestSilenceDoesNotKeepOthersOut: an address that opens connections and says
+// nothing loses those, and the node at another address gets in at once.
+func TestSilenceDoesNotKeepOthersOut(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limits  Limits
+		sources int // of silence
+	}{
+		"one address":                    {Limits{}, 1},
+		"five addresses":                 {Limits{}, 5},
+		"more addresses than handshakes": {Limits{}, 300},
+		"the limit of connections":       {Limits{Connections: 100}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoor(tt.limits)
+			for round := range 10 {
+				for n := range 2000 {
+					d.knock(fmt.Sprint("silent", n%tt.sources))
+				}
+				if d.handshakes > d.limits.Handshakes || d.total > d.limits.Connections {
+					t.Fatalf("round %d: %d handshakes, %d connections", round, d.handshakes, d.total)
+				}
+				d.time = d.time.Add(loginGrace)
+				node, why := d.knock("node")
+				if why != "" {
+					t.Fatalf("round %d: the node is turned away: %s", round, why)
+				}
+				// The silent ones go on, and the node's connection is not the one to go.
+				for n := range 2000 {
+					d.knock(fmt.Sprint("silent", n%tt.sources))
+				}
+				if node.hungUp {
+					t.Fatalf("round %d: the node is dropped", round)
+				}
+				d.end(node.visit, loggedIn)
+				d.leave(node.visit)
+			}
+		})
+	}
+}
+
+// TestManyNodesBehindOneAddress: all nodes behind one address get in, also when
+// they come at once, some have the wrong key, and somebody there is silent.
+func TestManyNodesBehindOneAddress(t *testing.T) {
+	for name, tt := range map[string]struct {
+		silent, strangers int // per second
+		longest           time.Duration
+	}{
+		"all at once":       {0, 0, 5 * time.Second},
+		"with wrong keys":   {0, 10, 15 * time.Minute},
+		"with silent ones":  {20, 0, 15 * time.Minute},
+		"with both of them": {10, 10, 15 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoor(Limits{})
+			waiting := 200
+			began := d.time
+			type silence struct {
+				*guest
+				until time.Time
+			}
+			var silent []silence
+			for waiting > 0 {
+				if d.time.Sub(began) > tt.longest {
+					t.Fatalf("%d nodes are not in after %v", waiting, tt.longest)
+				}
+				// Who comes first changes from second to second.
+				turn := int(d.time.Sub(began) / time.Second)
+				honest := func() {
+					var in []*guest
+					for range waiting {
+						if g, why := d.knock("nat"); why == "" {
+							in = append(in, g)
+						}
+					}
+					for _, g := range in {
+						if !g.hungUp {
+							d.end(g.visit, loggedIn)
+							waiting--
+						}
+					}
+				}
+				others := func() {
+					for range tt.silent {
+						if g, why := d.knock("nat"); why == "" {
+							silent = append(silent, silence{g, d.time.Add(d.limits.HandshakeTimeout)})
+						}
+					}
+					for range tt.strangers {
+						if g, why := d.knock("nat"); why == "" {
+							d.end(g.visit, failed)
+							d.leave(g.visit)
+						}
+					}
+				}
+				if turn%2 == 0 {
+					others()
+					honest()
+				} else {
+					honest()
+					others()
+				}
+				d.time = d.time.Add(time.Second)
+				for len(silent) > 0 && !silent[0].until.After(d.time) {
+					d.end(silent[0].visit, failed)
+					d.leave(silent[0].visit)
+					silent = silent[1:]
+				}
+			}
+			if d.total < 200 {
+				t.Errorf("%d connections are counted, and 200 nodes are in", d.total)
+			}
+		})
+	}
+}
+
+// TestOneAddressCannotFillTheServer: what is left of the limit for all is there at
+// once for others, before anybody has to be dropped.
+func TestOneAddressCannotFillTheServer(t *testing.T) {
+	d := newDoor(Limits{})
+	for range 2000 {
+		d.knock("silent")
+	}
+	if n := len(d.waiting["silent"]); n != d.limits.SourceHandshakes {
+		t.Errorf("one address has %d connections that are not logged in, and %d is the most", n, d.limits.SourceHandshakes)
+	}
+	if _, why := d.knock("node"); why != "" {
+		t.Errorf("a node at another address is turned away: %s", why)
+	}
+}
+
+// TestAFailingAddressIsSlowedDown: one connection a second is let in, and all of
+// them when the window is over.
+func TestAFailingAddressIsSlowedDown(t *testing.T) {
+	d := newDoor(Limits{AuthFailures: 3, AuthWindow: time.Minute})
+	for range 3 {
+		g, why := d.knock("nat")
+		if why != "" {
+			t.Fatal(why)
+		}
+		d.end(g.visit, failed)
+		d.leave(g.visit)
+	}
+	for second := range 59 {
+		if _, why := d.knock("nat"); why == "" {
+			t.Fatalf("second %d: let in at once", second)
+		}
+		d.time = d.time.Add(time.Second)
+		g, why := d.knock("nat")
+		if why != "" {
+			t.Fatalf("second %d: turned away: %s", second, why)
+		}
+		d.end(g.visit, loggedIn)
+	}
+	d.time = d.time.Add(time.Second)
+	for range 2 {
+		if _, why := d.knock("nat"); why != "" {
+			t.Errorf("after the window: %s", why)
+		}
+	}
+}
+
+// TestTheGateCountsRight lets connections end in every way, and wants nothing left.
+func TestTheGateCountsRight(t *testing.T) {
+	d := newDoor(Limits{Handshakes: 3, SourceHandshakes: 2, AuthFailures: 1000})
+	var all []*guest
+	for n := range 60 {
+		g, why := d.knock(fmt.Sprint("source", n%4))
+		d.time = d.time.Add(time.Second)
+		if why != "" {
+			continue
+		}
+		all = append(all, g)
+		switch n % 3 {
+		case 0:
+			d.end(g.visit, loggedIn)
+		case 1:
+			d.end(g.visit, broken)
+		}
+	}
+	dropped := 0
+	for _, g := range all {
+		if g.hungUp {
+			dropped++
+			d.end(g.visit, failed)
+		}
+		d.leave(g.visit)
+		d.leave(g.visit)
+	}
+	if dropped == 0 {
+		t.Error("nobody was dropped, so the test does not tell")
+	}
+	if d.total != 0 || d.handshakes != 0 || len(d.waiting) != 0 {
+		t.Errorf("all have left, and %d connections, %d logins of %d sources are counted", d.total, d.handshakes, len(d.waiting))
+	}
+}
+
+func TestSources(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"192.0.2.1:1", "192.0.2.1:2", true}, {"192.0.2.1:1", "192.0.2.2:1", false}, {"192.0.2.1:1", "[::ffff:192.0.2.1]:1", true},
+		{"[2001:db8::1]:1", "[2001:db8::ffff:0:1]:1", true}, {"[2001:db8::1]:1", "[2001:db8:0:1::1]:1", false}, {"[fe80::1%eth0]:1", "[fe80::2%eth1]:1", true},
+	} {
+		a, b := source(address(tt.a)), source(address(tt.b))
+		if (a == b) != tt.same {
+			t.Errorf("%s is %s, %s is %s", tt.a, a, tt.b, b)
+		}
+	}
+}
+
+type address string
+
+func (a address) Network() string { return "tcp" }
+func (a address) String() string  { return string(a) }
+
+// TestTwoHundredSilentConnections opens them to a real server. A node at another
+// address gets in; one at the same address does when the silent ones have had
+// their time.
+func TestTwoHundredSilentConnections(t *testing.T) {
+	var ahead atomic.Int64
+	now := func() time.Time { return testNow.Add(time.Duration(ahead.Load())) }
+	b := startAt(t, Limits{Handshakes: 20, SourceHandshakes: 10, HandshakeTimeout: time.Hour}, now, "gpu01", "gpu02")
+	for n := range 200 {
+		conn, err := b.dialFrom(fmt.Sprintf("127.0.0.%d", 10+n%20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	// All that are let in have heard the server's greeting, or are hung up on.
+	eventually(t, "the server is full", func() bool {
+		conn, err := b.dialFrom("127.0.0.9")
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		_, err = io.ReadFull(conn, make([]byte, 4))
+		return err != nil
+	})
+	if _, err := b.loginFrom(t, "127.0.0.1", "gpu01"); err == nil {
+		t.Fatal("there is room, so the test does not tell")
+	}
+	ahead.Store(int64(loginGrace))
+	if _, err := b.loginFrom(t, "127.0.0.1", "gpu01"); err != nil {
+		t.Errorf("the node at another address: %v", err)
+	}
+	if _, err := b.loginFrom(t, "127.0.0.10", "gpu02"); err != nil {
+		t.Errorf("the node at the address of silent connections: %v", err)
+	}
+}
+
+// TestSilenceIsAFailure: connections that stay silent slow their address down,
+// and no other.
+func TestSilenceIsAFailure(t *testing.T) {
+	b := start(t, Limits{HandshakeTimeout: 50 * time.Millisecond, AuthFailures: 3, AuthWindow: time.Hour}, "gpu01")
+	for range 3 {
+		ended(t, b.addr)
+	}
+	// The server notes it after the client has seen it; the clock stands still.
+	eventually(t, "the address is slowed down", func() bool {
+		conn, err := net.Dial("tcp", b.addr)
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		_, err = io.ReadFull(conn, make([]byte, 4))
+		return err != nil
+	})
+	if _, err := b.loginFrom(t, "127.0.0.2", "gpu01"); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+}
+
+// TestALineThatBrokeIsNoFailure: whoever hangs up before the login, as a port
+// check does, slows nobody down.
+func TestALineThatBrokeIsNoFailure(t *testing.T) {
+	b := start(t, Limits{SourceHandshakes: 1, AuthFailures: 1, AuthWindow: time.Hour}, "gpu01")
+	conn, err := net.Dial("tcp", b.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	eventually(t, "a node at this address gets in", func() bool {
+		_, err := b.login(t, "gpu01")
+		return err == nil
+	})
+}
