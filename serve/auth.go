@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,7 +18,8 @@ type Auth struct {
 	header    string
 	proxies   []netip.Prefix
 	log       *slog.Logger
-	failures  *limiter
+	failures  *limiter // of addresses
+	names     *limiter // of names
 }
 
 // AuthOptions say how people are known. At least one of Passwords and Header
@@ -35,15 +37,22 @@ type AuthOptions struct {
 	Log     *slog.Logger
 }
 
-// A name may be tried wrong so often at once, and then again after each pause.
+// An address may be wrong so often at once, and then again after each pause. A
+// name may be three times as often, so that one address cannot keep somebody out
+// who comes from another.
 const (
 	loginBurst = 10
 	loginPause = 10 * time.Second
+	nameBurst  = 3 * loginBurst
+	namePause  = loginPause / 3
+	// loginWait is how long a login waits for others. The server does not notice
+	// that a client is gone while the body of its request has not been read.
+	loginWait = 10 * time.Second
 )
 
 // NewAuth reads the password file. Lines that cannot be used are an error.
 func NewAuth(o AuthOptions) (*Auth, error) {
-	a := &Auth{header: o.Header, proxies: o.Proxies, log: o.Log, failures: newLimiter(o.Now, loginBurst, loginPause)}
+	a := &Auth{header: o.Header, proxies: o.Proxies, log: o.Log, failures: newLimiter(o.Now, loginBurst, loginPause), names: newLimiter(o.Now, nameBurst, namePause)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -110,14 +119,31 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request) string {
 			return name
 		}
 		// Counted before it is tried, so that a thousand at once are not let in.
-		keys := []string{"at " + addressKey(a.client(r)), "as " + name}
-		if wait := a.failures.take(keys...); wait > 0 {
+		address := addressKey(a.client(r))
+		wait := a.failures.take(address)
+		if wait == 0 {
+			if wait = a.names.take(name); wait > 0 {
+				a.failures.giveBack(address)
+			}
+		}
+		if wait > 0 {
 			later(w, wait)
 			http.Error(w, "too many wrong passwords: wait a little", http.StatusTooManyRequests)
 			return ""
 		}
-		if a.passwords.matches(c, password) {
-			a.failures.giveBack(keys...)
+		ctx, cancel := context.WithTimeout(r.Context(), loginWait)
+		right, err := a.passwords.matches(ctx, c, password, address)
+		cancel()
+		if right || err != nil {
+			a.failures.giveBack(address)
+			a.names.giveBack(name)
+		}
+		if err != nil {
+			later(w, loginWait)
+			http.Error(w, "too many logins at once: try again", http.StatusServiceUnavailable)
+			return ""
+		}
+		if right {
 			return name
 		}
 		a.log.Warn("a wrong password", "address", a.client(r), "name", name)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -31,8 +32,10 @@ type passwords struct {
 	path string
 	now  func() time.Time
 	log  *slog.Logger
-	key  []byte        // of seen
-	busy chan struct{} // bcrypt is dear, and strangers ask for it
+	key  []byte // of seen
+	// bcrypt takes long, and strangers ask for it.
+	queue   *queue
+	compare func(hash, password []byte) error
 
 	mu      sync.Mutex
 	stamp   string // of the file as it was read
@@ -53,7 +56,7 @@ const (
 // openPasswords reads a password file. A line that cannot be used is an error
 // here, where somebody is looking.
 func openPasswords(path string, now func() time.Time, log *slog.Logger) (*passwords, error) {
-	p := &passwords{path: path, now: now, log: log, key: make([]byte, 32), busy: make(chan struct{}, 2), seen: map[[32]byte]time.Time{}}
+	p := &passwords{path: path, now: now, log: log, key: make([]byte, 32), queue: newQueue(2), compare: bcrypt.CompareHashAndPassword, seen: map[[32]byte]time.Time{}}
 	if _, err := rand.Read(p.key); err != nil {
 		return nil, fmt.Errorf("making a key: %w", err)
 	}
@@ -188,13 +191,17 @@ func (p *passwords) find(name, password string) (c candidate, recently bool) {
 	return c, seen && c.real && p.now().Before(until)
 }
 
-// matches compares, which takes the tenth of a second that bcrypt is meant to take.
-func (p *passwords) matches(c candidate, password string) bool {
-	p.busy <- struct{}{}
-	err := bcrypt.CompareHashAndPassword([]byte(c.hash), []byte(password))
-	<-p.busy
+// matches compares, which takes the tenth of a second that bcrypt is meant to
+// take. It is an error when ctx ends before the address had its turn.
+func (p *passwords) matches(ctx context.Context, c candidate, password, address string) (bool, error) {
+	leave, err := p.queue.enter(ctx, address)
+	if err != nil {
+		return false, err
+	}
+	err = p.compare([]byte(c.hash), []byte(password))
+	leave()
 	if err != nil || !c.real {
-		return false
+		return false, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +209,7 @@ func (p *passwords) matches(c candidate, password string) bool {
 		clear(p.seen)
 	}
 	p.seen[c.mark] = p.now().Add(seenFor)
-	return true
+	return true, nil
 }
 
 // goodName reports whether a name that somebody logs in with is one: a line of
