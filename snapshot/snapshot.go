@@ -23,7 +23,7 @@ type Snapshot struct {
 	// BootID is the kernel's random boot id. With Seq it names a snapshot for
 	// ever: (BootID, Seq) is what duplicates are dropped by.
 	BootID string `json:"boot_id"`
-	// Seq counts snapshots since the boot, from 1.
+	// Seq rises with every snapshot of a boot. The first is at least 1.
 	Seq         uint64 `json:"seq"`
 	CollectedAt Time   `json:"collected_at"`
 	// Collector is the version of the program that collected.

@@ -38,7 +38,7 @@ func (s *Spool) Add(snap *snapshot.Snapshot) error {
 		snap.BootID = s.session
 	}
 	snap.Errors = append(snap.Errors, snap.Validate()...)
-	snap.Seq = s.lastSeq(snap.BootID) + 1
+	snap.Seq = s.nextSeq(snap)
 	s.saw(snap.BootID, snap.Seq)
 	s.stats.LastSeq = snap.Seq
 
@@ -63,6 +63,21 @@ func (s *Spool) Add(snap *snapshot.Snapshot) error {
 	}
 	s.stats.Added++
 	return errors.Join(errs...)
+}
+
+// nextSeq is the number after the newest one of the snapshot's boot. A spool that
+// knows none of this boot begins with the seconds since the boot: snapshots are
+// taken less often than once a second, so this is more than every number that a
+// spool gave before it was lost, and the web host, for which the larger number
+// is the newer one, takes the next snapshot for news.
+func (s *Spool) nextSeq(snap *snapshot.Snapshot) uint64 {
+	if last := s.lastSeq(snap.BootID); last > 0 {
+		return last + 1
+	}
+	if up := snap.Node.UptimeSeconds; up != nil && *up > 1 {
+		return uint64(*up)
+	}
+	return 1
 }
 
 // window keeps the samples of the last quarter of an hour. A clock that was set

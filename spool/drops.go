@@ -227,7 +227,7 @@ func (d *Drops) latest(host string) (found, error) {
 	case gone(nestedErr):
 	case gone(err):
 		best, err = nested, nestedErr
-	case nestedErr == nil && (err != nil || nested.bundle.Snapshot.CollectedAt.After(best.bundle.Snapshot.CollectedAt.Time)):
+	case nestedErr == nil && (err != nil || Newer(nested.bundle, best.bundle, time.Time{})):
 		best, err = nested, nil
 	}
 	return best, err
@@ -249,6 +249,20 @@ func (d *Drops) latestIn(root *os.Root, host, name string) (found, error) {
 		return f, foreign(host, f.bundle.Host)
 	}
 	return f, nil
+}
+
+// Newer reports whether bundle a of a host is newer than b. Within one boot the
+// numbers tell. Between two boots the moments do, but one after limit has not
+// come yet and loses against one that has; the zero limit means none.
+func Newer(a, b *snapshot.Bundle, limit time.Time) bool {
+	if a.BootID == b.BootID {
+		return a.Snapshot.Seq > b.Snapshot.Seq
+	}
+	at, other := a.Snapshot.CollectedAt.Time, b.Snapshot.CollectedAt.Time
+	if early := at.After(limit); early != other.After(limit) {
+		return !early
+	}
+	return at.After(other)
 }
 
 // Hours lists the hour files of host by their names, oldest first. Other names

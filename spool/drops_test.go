@@ -360,6 +360,21 @@ func TestInnerDropThatIsASymlink(t *testing.T) {
 	}
 }
 
+// TestLargerNumberWinsAcrossBothPlaces: a clock that was set back does not make the
+// older of the drop's two bundles the newer one.
+func TestLargerNumberWinsAcrossBothPlaces(t *testing.T) {
+	data := t.TempDir()
+	drop := filepath.Join(data, "drop", "gpu01")
+	if err := os.MkdirAll(filepath.Join(drop, InnerName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(drop, LatestName), bundleOf(t, "gpu01", 8, noon))
+	write(t, filepath.Join(drop, InnerName, LatestName), bundleOf(t, "gpu01", 9, noon.Add(-time.Hour)))
+	if b, _, err := drops(t, data).Latest("gpu01"); err != nil || b.Snapshot.Seq != 9 {
+		t.Errorf("latest is %v, %v; want number 9, though its clock was set back", b, err)
+	}
+}
+
 func TestManyFiles(t *testing.T) {
 	data, drop := fleet(t)
 	for i := range 10_000 {

@@ -173,24 +173,11 @@ func (r *Roots) Latest(host string) (*snapshot.Bundle, Info, error) {
 			if errors.Is(best.err, fs.ErrNotExist) {
 				best = h
 			}
-		case best.err != nil || r.newer(h.bundle, best.bundle):
+		case best.err != nil || Newer(h.bundle, best.bundle, r.now.Add(r.o.ClockTolerance)):
 			best = h
 		}
 	}
 	return best.bundle, best.info, best.err
-}
-
-// newer reports whether a is to be shown rather than b. Within one boot the
-// numbers tell; between two the moments do, unless one has not come yet.
-func (r *Roots) newer(a, b *snapshot.Bundle) bool {
-	if a.BootID == b.BootID {
-		return a.Snapshot.Seq > b.Snapshot.Seq
-	}
-	limit := r.now.Add(r.o.ClockTolerance)
-	if early, other := a.Snapshot.CollectedAt.After(limit), b.Snapshot.CollectedAt.After(limit); early != other {
-		return other
-	}
-	return a.Snapshot.CollectedAt.After(b.Snapshot.CollectedAt.Time)
 }
 
 // Hours is [Drops.Hours] over all roots. A file that lies in several is listed

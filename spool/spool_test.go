@@ -173,3 +173,32 @@ func TestSecondCollectorIsLockedOut(t *testing.T) {
 		t.Errorf("number %d, want 2", sn.Seq)
 	}
 }
+
+// TestLostSpoolNumbersGrow: a spool that is deleted while the machine runs gives
+// larger numbers than before, because the web host takes smaller ones for a replay.
+func TestLostSpoolNumbersGrow(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	at := func(s *Spool, uptime int64) uint64 {
+		sn := snap(bootA, noon.Add(time.Duration(uptime)*time.Second))
+		sn.Node.UptimeSeconds = ptr(uptime)
+		if err := s.Add(sn); err != nil {
+			t.Fatal(err)
+		}
+		return sn.Seq
+	}
+	s := open(t, dir)
+	var before uint64
+	for i, uptime := range []int64{40, 60, 62, 64} {
+		before = at(s, uptime)
+		if want := uint64(40 + i); before != want {
+			t.Errorf("number %d at %d s after the boot, want %d: the first is the seconds since the boot, the others follow it", before, uptime, want)
+		}
+	}
+	s.Close()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if after := at(open(t, dir), 84); after <= before {
+		t.Errorf("number %d after the spool was lost, want more than %d", after, before)
+	}
+}
