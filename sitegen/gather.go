@@ -123,6 +123,13 @@ func (g *Generator) report(name string, now time.Time, mem *memory, older map[st
 	bundle, info, err := g.drops.Latest(name)
 	switch {
 	case err == nil:
+		if replay := mem.accept(name, bundle, now, now.Add(g.opt.Settings.ClockTolerance)); replay != nil {
+			r.Problems = append(r.Problems, *replay)
+			if r.Snapshot = mem.lastGood(name); r.Snapshot != nil {
+				r.SeenAt = mem.seenAt(name)
+				break
+			}
+		}
 		r.Snapshot = bundle.Snapshot
 		r.SeenAt = mem.see(name, bundle.Snapshot, now)
 		mem.keep(name, bundle, info.Raw)
@@ -134,6 +141,9 @@ func (g *Generator) report(name string, now time.Time, mem *memory, older map[st
 	default:
 		r.Snapshot = mem.lastGood(name)
 		r.Problems = []snapshot.Problem{{Code: code(err), Message: err.Error()}}
+	}
+	if twins := mem.twins(name, now); twins != nil {
+		r.Problems = append(r.Problems, *twins)
 	}
 	return r
 }

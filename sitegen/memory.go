@@ -39,6 +39,8 @@ const (
 type memory struct {
 	Marks board.Marks     `json:"marks"`
 	Seen  map[string]seen `json:"seen"`
+	// Senders is who sent as each host lately, the one that is shown first.
+	Senders map[string][]sender `json:"senders"`
 	// Hours is which hour files of each host history has taken in.
 	Hours map[string]*hours `json:"hours"`
 	// By is which process wrote it: who finds another's knows that the site may
@@ -100,13 +102,13 @@ func (g *Generator) recall(time.Time) *memory {
 	mem.unread = err != nil && !errors.Is(err, fs.ErrNotExist)
 	switch {
 	case err == nil && left != nil && bytes.Equal(data, left.written):
-		mem.Marks, mem.Seen, mem.Hours, mem.By = left.Marks, left.Seen, left.Hours, left.By
+		mem.Marks, mem.Seen, mem.Senders, mem.Hours, mem.By = left.Marks, left.Seen, left.Senders, left.Hours, left.By
 		mem.was, mem.marks = left.Marks, left.marks
 	case err == nil:
 		err = json.Unmarshal(data, mem)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		mem.Marks, mem.Seen, mem.Hours = nil, nil, nil
+		mem.Marks, mem.Seen, mem.Senders, mem.Hours = nil, nil, nil, nil
 		mem.problems = append(mem.problems, snapshot.Problem{Code: "state:forgotten", File: memoryFile,
 			Message: fmt.Sprintf("what the last generation remembered cannot be read: %v", err)})
 	}
@@ -118,6 +120,9 @@ func (g *Generator) recall(time.Time) *memory {
 	mem.By = g.name
 	if mem.Seen == nil {
 		mem.Seen = map[string]seen{}
+	}
+	if mem.Senders == nil {
+		mem.Senders = map[string][]sender{}
 	}
 	if mem.Hours == nil {
 		mem.Hours = map[string]*hours{}
@@ -140,6 +145,13 @@ func (m *memory) see(host string, s *snapshot.Snapshot, now time.Time) time.Time
 	} // else it may have been lying there for long: nothing follows about when it came
 	m.Seen[host] = mark
 	return mark.At
+}
+
+// seenAt is when the snapshot that is shown of a host was first seen.
+func (m *memory) seenAt(host string) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.Seen[host].At
 }
 
 func (m *memory) keep(host string, b *snapshot.Bundle, raw []byte) {
@@ -203,10 +215,11 @@ func (m *memory) encode() ([]byte, error) {
 		}
 	}
 	rest, err := json.Marshal(struct {
-		Seen  map[string]seen   `json:"seen"`
-		Hours map[string]*hours `json:"hours"`
-		By    string            `json:"by"`
-	}{m.Seen, m.Hours, m.By})
+		Seen    map[string]seen     `json:"seen"`
+		Senders map[string][]sender `json:"senders"`
+		Hours   map[string]*hours   `json:"hours"`
+		By      string              `json:"by"`
+	}{m.Seen, m.Senders, m.Hours, m.By})
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +242,7 @@ func (g *Generator) writeMemory(m *memory) error {
 	if _, err := atomicfile.Write(path, data, 0o600); err != nil {
 		return err
 	}
-	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Hours: m.Hours, By: m.By, written: data, marks: m.marks}
+	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Senders: m.Senders, Hours: m.Hours, By: m.By, written: data, marks: m.marks}
 	return nil
 }
 
@@ -238,6 +251,7 @@ func (g *Generator) remember(m *memory) error {
 	for host := range m.Seen {
 		if m.good[host].Bundle == nil {
 			delete(m.Seen, host)
+			delete(m.Senders, host)
 			delete(m.Hours, host)
 		}
 	}
