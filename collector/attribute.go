@@ -24,6 +24,8 @@ type attribution struct {
 	exists func(pid int) bool
 	// began tells exactly when a process started, if that can be had.
 	began func(pid int) (time.Time, bool)
+	// booted is when the node started; zero when not known.
+	booted time.Time
 	// known is what the reading before said of starts, by pid.
 	known map[int]start
 }
@@ -92,7 +94,7 @@ func (a attribution) one(p *snapshot.Process, entry *ps.Process) {
 			if entry.Program != "" {
 				p.Program = entry.Program
 			}
-			p.StartedAt = &snapshot.Time{Time: a.startedAt(entry)}
+			p.StartedAt = a.startedAt(entry)
 		}
 		// Otherwise nobody can tell; the next reading will.
 	}
@@ -110,9 +112,9 @@ const (
 // the one nvidia-smi saw under its pid is another. ps tells whole seconds, so
 // where those leave it open the exact start decides.
 func (a attribution) younger(entry *ps.Process) answer {
-	latest := a.looked.Add(-time.Duration(entry.Elapsed) * time.Second)
+	latest, ok := a.latestStart(entry)
 	earliest := latest.Add(-time.Second)
-	if !latest.After(a.asked) {
+	if ok && !latest.After(a.asked) {
 		return no
 	}
 	if a.began != nil {
@@ -124,18 +126,34 @@ func (a attribution) younger(entry *ps.Process) answer {
 			return no
 		}
 	}
-	if earliest.After(a.asked) {
+	if ok && earliest.After(a.asked) {
 		return yes
 	}
 	return perhaps
 }
 
-func (a attribution) startedAt(entry *ps.Process) time.Time {
-	at := a.looked.Add(-time.Duration(entry.Elapsed) * time.Second).UTC().Truncate(time.Second)
-	if before, ok := a.known[entry.PID]; ok && before.uid == entry.UID && before.at.Sub(at).Abs() <= jitter {
-		return before.at
+// latestStart is the latest moment at which a process can have started by what
+// ps says of it. Not ok is a start before the node's own: of a process that
+// begins at this moment, ps may say that it has been running for decades.
+func (a attribution) latestStart(entry *ps.Process) (latest time.Time, ok bool) {
+	latest = a.looked.Add(-time.Duration(entry.Elapsed) * time.Second)
+	return latest, !latest.Before(a.booted.Add(-jitter))
+}
+
+// startedAt is when a process started; nil when that cannot be told.
+func (a attribution) startedAt(entry *ps.Process) *snapshot.Time {
+	at, ok := a.latestStart(entry)
+	if !ok && a.began != nil {
+		at, ok = a.began(entry.PID)
 	}
-	return at
+	if !ok {
+		return nil
+	}
+	at = at.UTC().Truncate(time.Second)
+	if before, ok := a.known[entry.PID]; ok && before.uid == entry.UID && before.at.Sub(at).Abs() <= jitter {
+		at = before.at
+	}
+	return &snapshot.Time{Time: at}
 }
 
 // children finds, for every pid that is gone, the living processes that have it

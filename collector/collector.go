@@ -377,7 +377,7 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 	}
 	unseen := attribution{
 		table: table, partial: len(problems) > 0, asked: asked, looked: looked,
-		exists: there, began: c.began(c.opts.Now()), known: c.known,
+		exists: there, began: c.began(c.opts.Now()), booted: c.booted(), known: c.known,
 	}.apply(s.Processes)
 	if unseen > 0 {
 		hidden.Message = fmt.Sprintf(hidden.Message, unseen)
@@ -411,6 +411,15 @@ func allAlive(list []snapshot.Process, table []ps.Process) bool {
 		}
 	}
 	return true
+}
+
+// booted is when the node started, zero when not known.
+func (c *Collector) booted() time.Time {
+	up, ok := bootClock()
+	if !ok {
+		return time.Time{}
+	}
+	return c.opts.Now().Add(-up)
 }
 
 // began returns a function that tells exactly when a process started.

@@ -43,6 +43,11 @@ func (f *Fleet) snapshot(m *machine, at time.Time) *snapshot.Snapshot {
 	for _, d := range m.gpus {
 		work += d.read(s, at) / 100
 	}
+	for i := range s.Processes { // a job that outlives a reboot was started anew
+		if started := s.Processes[i].StartedAt; started != nil && started.Before(boot) {
+			*started = snapshot.TimeOf(boot)
+		}
+	}
 	m.node(&s.Node, at, boot, work)
 	return s
 }

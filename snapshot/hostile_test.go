@@ -176,6 +176,31 @@ func TestReadingsThatCannotBe(t *testing.T) {
 	}
 }
 
+func TestAProcessStartsBetweenTheNodeAndTheReading(t *testing.T) {
+	now := time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name   string
+		uptime *int64
+		before time.Duration // of the reading
+		known  bool
+	}{
+		{"with the node", ptr[int64](3600), time.Hour, true},
+		{"a little before the node", ptr[int64](3600), time.Hour + 30*time.Second, true},
+		{"before the node", ptr[int64](3600), time.Hour + 2*time.Minute, false},
+		{"the node's start is not known", nil, 1000 * time.Hour, true},
+		{"the node has been up for ever", ptr[int64](maxSeconds), 1000 * time.Hour, true},
+		{"a little after the reading", nil, -30 * time.Second, true},
+		{"after the reading", nil, -2 * time.Minute, false},
+	} {
+		started := TimeOf(now.Add(-c.before))
+		s := &Snapshot{CollectedAt: TimeOf(now), Node: Node{UptimeSeconds: c.uptime}, Processes: []Process{{PID: 7, StartedAt: &started}}}
+		found := s.Validate()
+		if (s.Processes[0].StartedAt != nil) != c.known || (len(found) == 0) != c.known {
+			t.Errorf("%s: %v, %v", c.name, s.Processes[0].StartedAt, found)
+		}
+	}
+}
+
 func TestTooManyIsCut(t *testing.T) {
 	s := &Snapshot{Processes: make([]Process, 10_000)}
 	for i := range 100_000 {

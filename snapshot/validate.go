@@ -1,6 +1,9 @@
 package snapshot
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // What a reading can be. Beyond is a broken driver or a lie, and is taken as
 // unknown: the bounds are generous, for a wrong "unknown" hides a GPU.
@@ -18,6 +21,9 @@ const (
 	maxCores   = 1 << 20
 	maxLoad    = 1e7
 	maxSeconds = 1 << 40
+	// startSlack is by how much a process may seem to have started before the
+	// node or after the reading: its clock may be set between two looks at it.
+	startSlack = time.Minute
 )
 
 // Validate makes s fit to be shown and kept: texts safe and short, lists no
@@ -249,12 +255,27 @@ func (v *validator) processes(s *Snapshot) {
 	kept := s.Processes[:0]
 	for i := range s.Processes {
 		if p := &s.Processes[i]; v.process(p) {
+			s.start(v, p)
 			kept = append(kept, *p)
 		} else {
-			unknown(p, "one of them cannot be")
+			unknown(p, "one of them is out of range")
 		}
 	}
 	s.Processes = kept
+}
+
+// start makes the start of a process unknown that lies before the node's own,
+// or after the reading.
+func (s *Snapshot) start(v *validator, p *Process) {
+	if p.StartedAt == nil || s.CollectedAt.IsZero() {
+		return
+	}
+	early := s.Node.UptimeSeconds != nil &&
+		int64((s.CollectedAt.Sub(p.StartedAt.Time)-startSlack)/time.Second) > *s.Node.UptimeSeconds
+	if early || p.StartedAt.Sub(s.CollectedAt.Time) > startSlack {
+		v.add(BadRange, "pid %d started at %s", p.PID, p.StartedAt)
+		p.StartedAt = nil
+	}
 }
 
 // process reports whether there is anything to keep.

@@ -22,6 +22,8 @@ const (
 	// arguments of one process.
 	columns   = 4096
 	userWidth = 64
+	// maxElapsed bounds a running time, in seconds, so that it can be calculated with.
+	maxElapsed = 1 << 32
 )
 
 // Args are the arguments that make ps write what [Parse] reads. The user
@@ -59,7 +61,9 @@ func Env() []string { return []string{"TZ=UTC", "LC_CTYPE=C.UTF-8"} }
 type Process struct {
 	PID, PPID, PGID int
 	UID             int64
-	// Elapsed is for how many whole seconds it has been running.
+	// Elapsed is for how many whole seconds it has been running. procps says
+	// 4123168608 of some processes that have just begun: who uses it compares it
+	// with how long the node has been up.
 	Elapsed int64
 	// State is the first letter of its state: R, S, D, T, Z, …
 	State byte
@@ -118,7 +122,7 @@ func parseLine(line []byte) (Process, bool) {
 		return p, false
 	}
 	p.PID, p.PPID, p.PGID = int(numbers[0]), int(numbers[1]), int(numbers[2])
-	p.UID, p.Elapsed = numbers[3], max(numbers[4], 0)
+	p.UID, p.Elapsed = numbers[3], min(max(numbers[4], 0), maxElapsed)
 	if p.UID < 0 { // ps prints the uid as a signed number of 32 bits
 		p.UID += 1 << 32
 	}
