@@ -41,20 +41,29 @@ type Privacy struct {
 	// Salt makes the names of UsersHash this site's own. Without it, whoever
 	// has a list of names can find out whose they are.
 	Salt []byte
+	// KnownCode reports whether a problem's code is one of the program's own, which
+	// a masked site may show; nil for all codes. A node can send any text as a code.
+	KnownCode func(code string) bool
 }
 
-// Mask returns the board as a site with this privacy shows it: everything that
-// names a person or a program is replaced, wherever it stands. With people not
-// named in full, what they wrote (comments, and problems that quote the
-// bookings file) and the addresses of hosts are left out too. States were
-// decided before, and stay. The board itself is not changed.
+// MasksPeople reports whether people are not named in full.
+func (p Privacy) MasksPeople() bool { return p.Users != "" && p.Users != UsersFull }
+
+// Mask returns the board as a site with this privacy shows it. With people not
+// named in full, it is an allow-list: a host keeps its name, title, group, state,
+// times, load and memory; a GPU its model, identity and readings; a booking its
+// times; a problem its code. Everything else stays unpublished: addresses, owner,
+// note, tags, mount paths, comments, and the words of messages. States were decided
+// before, and stay. The board itself is not changed.
 func (b *Board) Mask(p Privacy) *Board {
-	people := p.Users != "" && p.Users != UsersFull
 	programs := p.Programs == ProgramsHidden
-	if !people && !programs {
+	if !p.MasksPeople() && !programs {
 		return b
 	}
-	m := masker{Privacy: p, people: people, programs: programs}
+	m := masker{Privacy: p, people: p.MasksPeople(), programs: programs, hosts: map[string]bool{}}
+	for i := range b.Hosts {
+		m.hosts[b.Hosts[i].Name] = true
+	}
 	out := *b
 	out.Hosts = make([]Host, len(b.Hosts))
 	for i, h := range b.Hosts {
@@ -73,13 +82,14 @@ func (b *Board) Mask(p Privacy) *Board {
 
 // Name is how a person is called.
 func (p Privacy) Name(s string) string {
-	m := masker{Privacy: p, people: p.Users != "" && p.Users != UsersFull}
+	m := masker{Privacy: p, people: p.MasksPeople()}
 	return m.name(s)
 }
 
 type masker struct {
 	Privacy
 	people, programs bool
+	hosts            map[string]bool // on the board
 }
 
 func (m *masker) name(s string) string {
@@ -90,9 +100,7 @@ func (m *masker) name(s string) string {
 	case UsersInitials:
 		return initials(s)
 	case UsersHash:
-		mac := hmac.New(sha256.New, m.Salt)
-		mac.Write([]byte(strings.ToLower(s)))
-		return "user-" + hex.EncodeToString(mac.Sum(nil)[:4])
+		return "user-" + m.hash(strings.ToLower(s))[:8]
 	default:
 		return Someone
 	}
@@ -110,54 +118,85 @@ func initials(s string) string {
 	return out
 }
 
+// host is one host; with people masked, only what is named here.
 func (m *masker) host(h Host) Host {
+	out := h
 	if m.people {
-		h.Node.Interfaces = nil
-		h.Node.DiskUsers = nil
+		n := h.Node
+		out = Host{
+			Name: h.Name, Title: h.Title, Group: h.Group, State: h.State, Check: h.Check, SnapshotAt: h.SnapshotAt,
+			ClockOffset: h.ClockOffset, GoneSince: h.GoneSince, Interval: h.Interval, Driver: h.Driver, CUDA: h.CUDA,
+			Node: snapshot.Node{
+				UptimeSeconds: n.UptimeSeconds, Cores: n.Cores, Load1: n.Load1, Load5: n.Load5, Load15: n.Load15,
+				MemoryTotal: n.MemoryTotal, MemoryUsed: n.MemoryUsed,
+			},
+			Free: h.Free, Models: h.Models, dataFresh: h.dataFresh,
+		}
 	}
-	h.Problems = m.problems(h.Problems)
-	gpus := make([]GPU, len(h.GPUs))
+	out.Problems = m.problems(h.Problems)
+	out.GPUs = make([]GPU, len(h.GPUs))
 	for i, g := range h.GPUs {
-		procs := make([]Process, len(g.Processes))
-		for j, p := range g.Processes {
-			procs[j] = m.process(p)
-		}
-		g.Processes = procs
-		g.Booking, g.Next = m.bookingAt(g.Booking), m.bookingAt(g.Next)
-		g.Others = m.bookings(g.Others)
-		if g.Last != nil {
-			last := *g.Last
-			last.Users = nil
-			for _, u := range g.Last.Users {
-				last.Users = append(last.Users, m.name(u))
-			}
-			last.Users = slices.Compact(last.Users)
-			g.Last = &last
-		}
-		gpus[i] = g
+		out.GPUs[i] = m.gpu(g)
 	}
-	h.GPUs = gpus
-	return h
+	return out
+}
+
+func (m *masker) gpu(g GPU) GPU {
+	out := g
+	if m.people {
+		out = GPU{
+			GPU: m.device(g.GPU), ShortName: g.ShortName, State: g.State, Reason: g.Reason, Missing: g.Missing,
+			Since: g.Since, IdleSince: g.IdleSince, NoShow: g.NoShow, FreeFrom: g.FreeFrom, FreeUntil: g.FreeUntil,
+			Utilization: g.Utilization,
+		}
+	}
+	out.Processes = make([]Process, len(g.Processes))
+	for i, p := range g.Processes {
+		out.Processes[i] = m.process(p)
+	}
+	out.Booking, out.Next = m.bookingAt(g.Booking), m.bookingAt(g.Next)
+	out.Others = m.bookings(g.Others)
+	if g.Last != nil {
+		last := LastSeen{State: g.Last.State, At: g.Last.At}
+		for _, u := range g.Last.Users {
+			last.Users = append(last.Users, m.name(u))
+		}
+		last.Users = slices.Compact(last.Users)
+		out.Last = &last
+	}
+	return out
+}
+
+// device keeps what a GPU is and its readings, without the driver's own words and
+// the place in the machine.
+func (m *masker) device(g snapshot.GPU) snapshot.GPU {
+	g.PCIBusID, g.HealthReason = "", ""
+	if g.ProcessesUnknown != "" {
+		g.ProcessesUnknown = "not known"
+	}
+	return g
 }
 
 func (m *masker) process(p Process) Process {
-	p.Person, p.User = m.name(p.Person), m.name(p.User)
+	out := p
 	if m.people {
-		p.UID, p.Container = nil, ""
+		out = Process{Process: snapshot.Process{
+			GPU: p.GPU, GPUUUID: p.GPUUUID, PID: p.PID, Type: p.Type, User: m.name(p.User), Program: p.Program,
+			StartedAt: p.StartedAt, UsedMemory: p.UsedMemory, Alive: p.Alive,
+			GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
+		}, Person: m.name(p.Person), Share: p.Share}
+	}
+	out.Children = make([]snapshot.Child, len(p.Children))
+	for i, c := range p.Children {
+		out.Children[i] = snapshot.Child{PID: c.PID, User: m.name(c.User), Program: c.Program}
 	}
 	if m.programs {
-		p.Program = ""
-	}
-	children := make([]snapshot.Child, len(p.Children))
-	for i, c := range p.Children {
-		c.User = m.name(c.User)
-		if m.programs {
-			c.Program = ""
+		out.Program = ""
+		for i := range out.Children {
+			out.Children[i].Program = ""
 		}
-		children[i] = c
 	}
-	p.Children = children
-	return p
+	return out
 }
 
 func (m *masker) bookingAt(b *Booking) *Booking {
@@ -169,30 +208,59 @@ func (m *masker) bookingAt(b *Booking) *Booking {
 }
 
 func (m *masker) bookings(list []Booking) []Booking {
-	out := make([]Booking, len(list))
-	for i, b := range list {
-		out[i] = m.booking(b)
+	out := make([]Booking, 0, len(list))
+	for _, b := range list {
+		if m.people && !m.hosts[b.Host] {
+			continue // whatever somebody typed there
+		}
+		out = append(out, m.booking(b))
 	}
 	return out
 }
 
 func (m *masker) booking(b Booking) Booking {
-	b.Name, b.By = m.name(b.Name), m.name(b.By)
-	if m.people {
-		b.Comment = ""
+	if !m.people {
+		return b
 	}
-	return b
+	return Booking{
+		ID: m.BookingID(b.ID), Host: b.Host, GPUs: b.GPUs, UUID: b.UUID, Name: m.name(b.Name), From: b.From, Until: b.Until,
+		Kind: b.Kind, By: m.name(b.By), Active: b.Active, Expired: b.Expired, Forced: b.Forced,
+	}
 }
 
-// problems keeps code and place. The words of those about bookings quote the
-// file, and with it people.
+// BookingID is what a booking is called. Its own id is made of its content, so a
+// masked site that showed it would let a reader try names.
+func (p Privacy) BookingID(id string) string {
+	if id == "" || !p.MasksPeople() {
+		return id
+	}
+	return "booking-" + p.hash(id)
+}
+
+func (p Privacy) hash(s string) string {
+	mac := hmac.New(sha256.New, p.Salt)
+	mac.Write([]byte(s))
+	return hex.EncodeToString(mac.Sum(nil)[:8])
+}
+
+// UnknownCode is the code of a problem whose own code is not published.
+const UnknownCode = "host:masked"
+
+// problems keeps of each which one it is and of which GPU: messages quote files,
+// paths and people.
 func (m *masker) problems(list []snapshot.Problem) []snapshot.Problem {
+	if !m.people {
+		return list
+	}
 	out := make([]snapshot.Problem, len(list))
 	for i, p := range list {
-		if m.people && (strings.HasPrefix(p.Code, "booking:") || strings.HasPrefix(p.Code, "aliases:")) {
-			p.Message = p.Code
+		if m.KnownCode != nil && !m.KnownCode(p.Code) {
+			p.Code = UnknownCode
 		}
-		out[i] = p
+		out[i] = snapshot.Problem{Code: p.Code, Message: p.Code, GPU: p.GPU}
+		if m.hosts[p.Host] {
+			out[i].Host = p.Host
+		}
 	}
 	return out
 }

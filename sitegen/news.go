@@ -74,7 +74,7 @@ func (g *Generator) news(b *board.Board, now time.Time) *news {
 		// Who may not read a name on the site is not told it in a chat either.
 		site := g.views[0]
 		text := func() string { return summary(b.Mask(site.privacy), log, g.opt.About.Zone) }
-		if err := g.opt.Announcer.Accept(site.maskEvents(fresh, b), text, now); err != nil {
+		if err := g.opt.Announcer.Accept(site.maskEvents(fresh), text, now); err != nil {
 			b.Problems = append(b.Problems, snapshot.Problem{Code: "notify:unwritable", Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes)})
 			n.kept = true
 			return &n

@@ -1,14 +1,11 @@
 package sitegen
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/afero"
@@ -61,7 +58,7 @@ func newViews(o *Options) ([]*view, error) {
 		if within(v.dir, o.Data) || within(v.dir, o.State) {
 			return nil, fmt.Errorf("%s is served to everybody: the data and state directories must lie outside it", v.dir)
 		}
-		v.privacy.Salt = salt
+		v.privacy.Salt, v.privacy.KnownCode = salt, render.KnownCode
 		if err := atomicfile.MkdirAll(v.dir, 0o755); err != nil {
 			return nil, fmt.Errorf("making the site directory: %w", err)
 		}
@@ -107,13 +104,15 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 	}()
 	for _, v := range g.views {
 		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Help: v.help}
-		if v.privacy.Users != "" && v.privacy.Users != board.UsersFull {
-			in.History = past.Mask(v.privacy.Name)
+		if v.privacy.MasksPeople() {
+			// Notes on hosts and the places of files are for those who may see people.
+			in.History, in.HostNotes = past.Mask(v.privacy.Name), nil
+			in.Site.CommentsPath, in.Site.BookCommand = "", ""
 		}
 		if recent != nil {
 			in.FreeMean2h, in.FreeMean24h, in.FreeMean1w = recent.FreeMean2h, recent.FreeMean24h, recent.FreeMean1w
 		}
-		w, err := g.stage(v, in, v.maskEvents(log, b))
+		w, err := g.stage(v, in, v.maskEvents(log))
 		if err != nil {
 			return Report{}, err
 		}
@@ -176,43 +175,14 @@ func (g *Generator) render(in render.Input, log []events.Event) error {
 	return in.Emit(feed)
 }
 
-// maskEvents replaces the people in what happened, as the board does.
-func (v *view) maskEvents(log []events.Event, b *board.Board) []events.Event {
-	if v.privacy.Users == "" || v.privacy.Users == board.UsersFull {
+// maskEvents masks what happened, as the board is masked.
+func (v *view) maskEvents(log []events.Event) []events.Event {
+	if !v.privacy.MasksPeople() {
 		return log
 	}
-	people := map[string]bool{}
-	for _, u := range b.Users {
-		people[u.Name] = true
-	}
-	for _, bk := range b.Bookings {
-		people[bk.Name] = true
-	}
-	for _, e := range log {
-		for _, u := range e.Users {
-			people[u] = true
-		}
-	}
-	delete(people, "")
-	names := make([]string, 0, len(people))
-	for name := range people {
-		names = append(names, name)
-	}
-	// The longest first: "eva" must not eat into "evan".
-	slices.SortFunc(names, func(x, y string) int { return cmp.Or(len(y)-len(x), strings.Compare(x, y)) })
-	pairs := make([]string, 0, 2*len(names))
-	for _, name := range names {
-		pairs = append(pairs, name, v.privacy.Name(name))
-	}
-	replace := strings.NewReplacer(pairs...)
 	out := make([]events.Event, len(log))
 	for i, e := range log {
-		users := make([]string, len(e.Users))
-		for j, u := range e.Users {
-			users[j] = v.privacy.Name(u)
-		}
-		e.Users, e.Summary = slices.Compact(users), replace.Replace(e.Summary)
-		out[i] = e
+		out[i] = e.Mask(v.privacy.Name, v.privacy.BookingID)
 	}
 	return out
 }

@@ -210,7 +210,9 @@ func (v *validator) device(g *GPU) {
 		text(&g.ThrottleReasons[i], MaxProgramBytes)
 	}
 	if e := g.ECC; e != nil {
-		text(&e.Mode, MaxProgramBytes)
+		if e.Mode != "enabled" && e.Mode != "disabled" {
+			e.Mode = ""
+		}
 		within(v, &e.CorrectedVolatile, 0, maxCount, "corrected_volatile")
 		within(v, &e.UncorrectedVolatile, 0, maxCount, "uncorrected_volatile")
 		within(v, &e.CorrectedAggregate, 0, maxCount, "corrected_aggregate")

@@ -268,10 +268,10 @@ func (v *view) cards(free []board.FreeGPU, hosts map[string]*board.Host) []cardV
 	return cards
 }
 
-// address is what stands behind ssh for a host.
+// address is what stands behind ssh for a host, "" where that is not published.
 func address(h *board.Host) string {
 	switch {
-	case h == nil:
+	case h == nil || h.Address == "":
 		return ""
 	case shellWord(h.Address):
 		return h.Address

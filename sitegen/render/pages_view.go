@@ -149,15 +149,12 @@ func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostV
 	hv := &hostView{
 		ID: h.Name, Name: h.Name, Title: h.Name, Href: root + "hosts/" + h.Name + "/index.html",
 		State: h.State, Old: h.State != board.Up && h.State != board.Maintenance,
-		SSH: h.Name, Owner: clean(h.Owner), Note: clean(h.Note), Group: clean(h.Group),
+		SSH: address(h), Owner: clean(h.Owner), Note: clean(h.Note), Group: clean(h.Group),
 		Driver: clean(h.Driver), CUDA: clean(h.CUDA), Interval: int(h.Interval / time.Second),
 		Free: h.Free, Total: len(h.GPUs), Usual: d != brief, Seen: v.words.near(h.SnapshotAt, ref),
 	}
 	if t := clean(h.Title); t != "" {
 		hv.Title = t
-	}
-	if shellWord(h.Address) {
-		hv.SSH = h.Address
 	}
 	if h.Check != "" && h.Check != "passing" && h.Check != string(h.State) {
 		hv.Check = v.words.or("check."+h.Check, clean(h.Check))

@@ -56,6 +56,23 @@ func readWords(tmpl fs.FS, zone *time.Location) (*words, error) {
 	return w, nil
 }
 
+// knownCodes are the codes of problems that the built-in list has a sentence for.
+var knownCodes = sync.OnceValue(func() map[string]bool {
+	codes := map[string]bool{}
+	var list map[string]string
+	if b, err := fs.ReadFile(templates.Files(), "words.json"); err == nil && json.Unmarshal(b, &list) == nil {
+		for key := range list {
+			if code, ok := strings.CutPrefix(key, "code."); ok {
+				codes[code] = true
+			}
+		}
+	}
+	return codes
+})
+
+// KnownCode reports whether pages have a sentence for the code of a problem.
+func KnownCode(code string) bool { return knownCodes()[code] }
+
 // say returns the words for a key, with args in the places of its verbs. A key
 // that is missing is an error: a page with a hole in it is worse than none.
 func (w *words) say(key string, args ...any) (string, error) {

@@ -1,0 +1,165 @@
+package sitegen_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/board"
+	"gpuboard/inventory"
+	"gpuboard/sitegen"
+	"gpuboard/sitegen/render"
+	"gpuboard/snapshot"
+)
+
+// plant puts a token of its own into every string of a value, lists of one element
+// into every list that is empty, and a value behind every pointer. It returns the
+// tokens by the place of the field.
+func plant(v reflect.Value, place string, tokens map[string]string) {
+	switch v.Kind() {
+	case reflect.String:
+		token := fmt.Sprintf("zq%04dqz", len(tokens))
+		tokens[token] = place
+		v.SetString(token)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		plant(v.Elem(), place, tokens)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() || v.Type() == reflect.TypeFor[snapshot.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				plant(v.Field(i), place+"."+v.Type().Field(i).Name, tokens)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		plant(v.Index(0), place, tokens)
+	}
+}
+
+// published are the places whose text a masked site may show: what a host and a
+// GPU are called, and which programs of NVIDIA run them.
+var published = regexp.MustCompile(`^(host\.(Name|Title|Group)|` +
+	`snapshot\.(DriverVersion|CUDAVersion)|` +
+	`snapshot\.GPUs\.(UUID|Name|PState|ThrottleReasons|MIGMode|MIGDevices\.(UUID|Profile))|` +
+	`snapshot\.Processes\.(GPUUUID|Type)|about\.(Title|Lab|Version)|notice)$`)
+
+// A masked site shows what is named above, and no other text of anybody.
+func TestMaskedSiteIsAnAllowList(t *testing.T) {
+	tokens := map[string]string{}
+	var host inventory.Host
+	plant(reflect.ValueOf(&host).Elem(), "host", tokens)
+	host.Name, host.Check, host.Sources, host.Maintenance, host.ExpectedGPUs = "gpu01", inventory.Critical, nil, false, 2
+	snap := &snapshot.Snapshot{}
+	plant(reflect.ValueOf(snap).Elem(), "snapshot", tokens)
+	snap.Schema, snap.Seq, snap.Host, snap.CollectedAt, snap.GPUsComplete = snapshot.Schema, 1, "gpu01", snapshot.TimeOf(start.Add(-time.Second)), true
+	g := &snap.GPUs[0]
+	g.Index, g.Health, g.MemoryTotal, g.MemoryUsed, g.ProcessesUnknown = 0, snapshot.HealthOK, new(int64(80000)), new(int64(40000)), ""
+	lost := *g
+	lost.Index, lost.UUID, lost.Health = 1, "GPU-2", snapshot.HealthError
+	snap.GPUs = append(snap.GPUs, lost)
+	p := &snap.Processes[0]
+	p.GPU, p.Alive = 0, new(true)
+	gone := *p
+	gone.Alive = new(false)
+	snap.Processes = append(snap.Processes, gone)
+	snap.Errors = append(snap.Errors, snapshot.Problem{Code: "smi:timeout", Message: "zq-error-qz"})
+
+	l := newLab(t)
+	word := func(place string) string {
+		token := fmt.Sprintf("zq%04dqz", len(tokens))
+		tokens[token] = place
+		return token
+	}
+	var about render.Site
+	plant(reflect.ValueOf(&about).Elem(), "about", tokens)
+	about.Zone, about.Lang, about.BaseURL, about.Energy = time.UTC, "en", "https://board.example.org", render.Energy{}
+	l.write("data/comments.json", fmt.Sprintf(`{"gpu01": [{"name": %q, "from": "2020-01-01", "date": "2030-01-01", "comment": %q, "by": %q}, {"name": %q, "date": "when %s"}], %q: [{"name": "x", "date": "2030-01-01"}]}`,
+		word("booking.name"), word("booking.comment"), word("booking.by"), word("booking.name"), word("booking.date"), word("booking.host")))
+	l.write("data/aliases.csv", word("aliases")+","+p.User+"\n"+word("aliases")+" "+word("aliases")+"\n")
+	l.write("data/notice.md", word("notice"))
+	l.write("data/hosts/gpu01.md", word("host note"))
+	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "gpu01", BootID: snap.BootID, Snapshot: snap, Samples: []snapshot.Sample{snap.Sample()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.RemoveAll(l.path("data/drop"))
+	l.write("data/drop/gpu01/latest.json.gz", string(raw))
+
+	masked := board.Privacy{Users: board.UsersNone, Programs: board.ProgramsHidden}
+	generate := func(at time.Time) *board.Board {
+		return l.generate(at, func(o *sitegen.Options) {
+			o.About, o.Public, o.PublicPrivacy = about, l.path("public"), masked
+			o.Inventory = func(_ context.Context, now time.Time) inventory.Inventory {
+				return inventory.Inventory{Hosts: []inventory.Host{host}, AsOf: now,
+					Problems: []snapshot.Problem{{Code: "discovery:bad-meta", Message: "zq-inventory-qz", File: "zq-file-qz"}}}
+			}
+		}).Board
+	}
+	generate(start.Add(-time.Hour)) // so that there are events
+	b := generate(start)
+	if len(b.Hosts) != 1 || len(b.Hosts[0].GPUs) != 2 || b.Hosts[0].State != board.Up {
+		t.Fatalf("the board is not what this test is about: %+v", b.Hosts)
+	}
+	seen := map[string]map[string]string{} // site, place, file
+	for _, dir := range []string{"site", "public"} {
+		seen[dir] = map[string]string{}
+		find := regexp.MustCompile(`zq[a-z0-9-]+qz`)
+		err := filepath.WalkDir(l.path(dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			content := []byte(path)
+			if !d.IsDir() {
+				data, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				if z, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
+					if data, err = io.ReadAll(z); err != nil {
+						return err
+					}
+				}
+				content = append(content, data...)
+			}
+			for _, token := range find.FindAllString(string(content), -1) {
+				place := tokens[token]
+				if place == "" {
+					place = token
+				}
+				seen[dir][place] = path
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for place, path := range seen["public"] {
+		if !published.MatchString(place) {
+			t.Errorf("%s stands in %s of the masked site", place, strings.TrimPrefix(path, l.dir))
+		}
+	}
+	// What nobody can see anywhere proves nothing.
+	for _, place := range []string{"host.Owner", "host.Note", "host.Address", "host.Tags", "snapshot.Processes.User", "snapshot.Node.Disks.Mount",
+		"snapshot.Node.Interfaces.Addrs", "snapshot.Errors.Message", "booking.name", "booking.comment", "host note", "snapshot.GPUs.HealthReason", "about.CommentsPath"} {
+		if seen["site"][place] == "" {
+			t.Errorf("%s stands nowhere on the site that is not masked", place)
+		}
+	}
+	t.Logf("%d tokens, %d on the site, %d on the masked one", len(tokens), len(seen["site"]), len(seen["public"]))
+}
