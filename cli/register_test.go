@@ -36,7 +36,8 @@ func TestSSHAddress(t *testing.T) {
 
 func gpus(names ...string) *snapshot.Snapshot {
 	used, total := int64(3), int64(81920)
-	s := &snapshot.Snapshot{Host: "gpu01", CollectedAt: snapshot.TimeOf(time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)), IntervalSeconds: 20, DriverVersion: "550.90"}
+	s := &snapshot.Snapshot{Host: "gpu01", CollectedAt: snapshot.TimeOf(time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)), IntervalSeconds: 20, DriverVersion: "550.90",
+		GPUsComplete: true, Processes: []snapshot.Process{}}
 	for i, name := range names {
 		s.GPUs = append(s.GPUs, snapshot.GPU{Index: i, Name: name, MemoryUsed: &used, MemoryTotal: &total, Health: snapshot.HealthOK})
 	}

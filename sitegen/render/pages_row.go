@@ -131,7 +131,7 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 		r.Model = v.words.model(g.ShortName, g.MemoryTotal)
 	}
 	v.readings(&r, g, d)
-	if g.Reason != "" && (g.State == board.Lost || g.State == board.Unknown || g.State == board.Drained || g.State == board.Stuck || g.Reason == board.ReasonUtilization) {
+	if g.Reason != "" {
 		r.Reason = v.words.or("reason."+g.Reason, clean(g.Reason))
 	}
 	if g.State == board.Lost {

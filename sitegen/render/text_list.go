@@ -221,10 +221,14 @@ func (t *textPage) listUsers(g *board.GPU) string {
 	if g.State == board.Free || g.State == board.Booked {
 		return "" // what draws the screen is nobody
 	}
-	if people := t.people(g); people != "" || g.State != board.Stuck && g.Reason != board.ReasonUtilization {
+	people := t.people(g)
+	switch {
+	case people != "":
 		return people
+	case g.State == board.Busy || g.State == board.InUse || g.State == board.Stuck:
+		return "?"
 	}
-	return "?"
+	return ""
 }
 
 func (t *textPage) listPIDs(g *board.GPU) string {
@@ -256,8 +260,11 @@ func (t *textPage) why(g *board.GPU) string {
 		if !g.Since.IsZero() {
 			s += ", for " + Span(t.b.GeneratedAt.Sub(g.Since))
 		}
-		if g.Reason == board.ReasonUtilization {
-			s += ": it computes, and no process is listed"
+		switch g.Reason {
+		case board.ReasonUtilization:
+			s += ": it computes, and by whom is not known"
+		case board.ReasonMemory:
+			s += ": memory is in use, and by whom is not known"
 		}
 	case board.Stuck:
 		s += ": " + t.stuck(g)
@@ -333,6 +340,12 @@ func listReason(code string) string {
 		return "the driver could not be asked about it"
 	case board.ReasonLost:
 		return "the driver lost it"
+	case board.ReasonError:
+		return "the driver reports an error for it"
+	case board.ReasonRemap:
+		return "its memory is broken: row remapping failed"
+	case board.ReasonECC:
+		return "uncorrectable memory errors, and their repair waits for a reset"
 	case board.ReasonMissing:
 		return "expected, and not there"
 	case board.ReasonUnreadable:
