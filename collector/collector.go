@@ -214,6 +214,9 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	if r.hung == 0 && !r.timedOut {
 		c.labelMIG(ctx, program, s)
 	}
+	if contained(c.opts.ProcRoot) {
+		hidden(s)
+	}
 }
 
 // explain says why nvidia-smi did not do what was wanted of it.

@@ -188,6 +188,24 @@ func TestInAContainerNobodyIsDead(t *testing.T) {
 	if !has(s, "ps:namespace") || s.Processes[0].Alive != nil || s.Processes[0].User != "" {
 		t.Errorf("%s %+v", problems(s), s.Processes)
 	}
+	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "trimmed-3of6-535.xml"))
+	s = collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), ProcRoot: root}))
+	if len(s.GPUs) != 3 || s.GPUs[0].ProcessesUnknown != "" || s.GPUs[1].ProcessesUnknown == "" {
+		t.Errorf("processes that a container does not see are known: %+v", s.GPUs)
+	}
+}
+
+// nvidia-smi lists nobody who has no pid where it runs.
+func TestInAContainerNobodyListedIsNotNobody(t *testing.T) {
+	s := &snapshot.Snapshot{GPUs: []snapshot.GPU{
+		{Index: 0, MemoryUsed: new(int64(9000))}, {Index: 1, MemoryUsed: new(int64(9000))}, {Index: 2, MemoryUsed: new(int64(4))}, {Index: 3},
+	}, Processes: []snapshot.Process{{GPU: 1, PID: 7}}}
+	hidden(s)
+	for i, want := range []bool{false, true, true, false} {
+		if known := s.ProcessesKnownOf(&s.GPUs[i]); known != want {
+			t.Errorf("GPU %d: processes known is %v", i, known)
+		}
+	}
 }
 
 func TestEveryExitStatusIsASnapshot(t *testing.T) {

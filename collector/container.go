@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,6 +90,22 @@ func bootID(procRoot string) string {
 // hostPIDs is the name of the pid namespace that the kernel starts with; its
 // number is part of the kernel's interface.
 const hostPIDs = "pid:[4026531836]"
+
+// contextMiB is less memory than any process takes that computes on a GPU.
+const contextMiB = 32
+
+// hidden marks the GPUs of which a collector in a container may not see the
+// processes: nvidia-smi lists those that have a pid there, and no others.
+func hidden(s *snapshot.Snapshot) {
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		listed := slices.ContainsFunc(s.Processes, func(p snapshot.Process) bool { return p.GPU == g.Index })
+		unused := g.MemoryUsed != nil && *g.MemoryUsed < contextMiB
+		if g.ProcessesUnknown == "" && !listed && !unused {
+			g.ProcessesUnknown = "none is listed, and a container does not see those of others"
+		}
+	}
+}
 
 // contained reports whether this process sees other pids than the host does.
 func contained(procRoot string) bool {

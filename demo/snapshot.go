@@ -37,7 +37,7 @@ func (f *Fleet) snapshot(m *machine, at time.Time) *snapshot.Snapshot {
 		Schema: snapshot.Schema, Host: m.Name, BootID: uuid("", mix(m.seed, uint64(n)+500))[1:],
 		Seq: uint64(at.Sub(boot)/Interval) + 1, CollectedAt: snapshot.TimeOf(at), Collector: "demo",
 		IntervalSeconds: int(Interval / time.Second), DriverVersion: m.driver, CUDAVersion: m.cuda,
-		GPUs: []snapshot.GPU{}, Processes: []snapshot.Process{}, Errors: []snapshot.Problem{},
+		GPUs: []snapshot.GPU{}, GPUsComplete: true, Processes: []snapshot.Process{}, Errors: []snapshot.Problem{},
 	}
 	work := 0.0
 	for _, d := range m.gpus {

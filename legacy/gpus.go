@@ -32,14 +32,14 @@ func fields(line string, first, last int) []string {
 
 // gpus reads HOST_gpus.csv: index, uuid, name, memory used and total (MiB),
 // utilization of GPU and memory (%), temperature (°C), moment. The newest line
-// of each GPU counts, and of the GPUs those that were listed last.
-func (r *reader) gpus(data []byte) ([]snapshot.GPU, time.Time) {
+// of each GPU counts, and of the GPUs those that were listed last. all reports
+// whether these are all that the driver has.
+func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Time) {
 	type seen struct {
 		gpu snapshot.GPU
 		at  time.Time
 	}
 	newest := map[int]seen{}
-	var last time.Time
 	var bad []int
 	usable := 0
 	for i, line := range lines(data) {
@@ -53,7 +53,7 @@ func (r *reader) gpus(data []byte) ([]snapshot.GPU, time.Time) {
 		}
 		index, err := strconv.Atoi(f[0])
 		at, ok := r.local(stampLayout, f[8])
-		if err != nil || index < 0 || index > 1<<16 || !ok {
+		if err != nil || index < 0 || index > 1<<16 || !ok || grouped(f[2]) {
 			bad = append(bad, i+1)
 			continue
 		}
@@ -73,17 +73,25 @@ func (r *reader) gpus(data []byte) ([]snapshot.GPU, time.Time) {
 		}
 	}
 	r.unusable(gpusFile, bad)
-	gpus := []snapshot.GPU{}
+	gpus = []snapshot.GPU{}
 	for _, s := range newest {
 		if last.Sub(s.at) <= together {
 			gpus = append(gpus, s.gpu)
 		}
 	}
 	slices.SortFunc(gpus, func(a, b snapshot.GPU) int { return cmp.Compare(a.Index, b.Index) })
-	if usable == tailGPUs && len(newest) == tailGPUs {
+	cut := usable == tailGPUs && len(newest) == tailGPUs
+	if cut {
 		r.problem("legacy:cut", gpusFile, 0, "the older scripts keep 20 lines, and all are of different GPUs: there may be more GPUs than these")
 	}
-	return gpus, last
+	return gpus, !cut && len(bad) == 0, last
+}
+
+// grouped reports whether a name has a part of only digits behind a comma: then
+// numbers are written like 20,000, and nobody can tell where one ends.
+func grouped(name string) bool {
+	parts := strings.Split(name, ",")
+	return slices.ContainsFunc(parts[1:], func(s string) bool { return number(s) != nil })
 }
 
 // health is what a line tells of the GPU itself.

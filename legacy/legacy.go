@@ -214,14 +214,14 @@ func (d *dir) hosts() (Data, map[string]string) {
 // serves to recognise a wrong zone.
 func parse(host string, files map[string][]byte, zone *time.Location, now, written time.Time) (*snapshot.Snapshot, []snapshot.Problem) {
 	r := &reader{host: host, zone: zone, now: now}
-	gpus, at := r.gpus(files[gpusFile])
+	gpus, all, at := r.gpus(files[gpusFile])
 	if at.IsZero() {
 		r.problem("legacy:empty", gpusFile, 0, "it has no line that tells of a GPU")
 		return nil, r.problems
 	}
 	s := &snapshot.Snapshot{
 		Schema: snapshot.Schema, Host: host, BootID: "legacy", Seq: uint64(at.UnixMilli()), CollectedAt: snapshot.TimeOf(at),
-		Collector: "older scripts", IntervalSeconds: int(interval / time.Second), GPUs: gpus, Processes: []snapshot.Process{},
+		Collector: "older scripts", IntervalSeconds: int(interval / time.Second), GPUs: gpus, GPUsComplete: all,
 	}
 	s.Node = r.node(files)
 	s.Processes = r.processes(files, s)

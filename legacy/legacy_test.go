@@ -123,11 +123,25 @@ func TestParse(t *testing.T) {
 		errors string
 		check  func(*snapshot.Snapshot) bool
 	}{
-		{"as always", nil, "", func(s *snapshot.Snapshot) bool { return len(s.GPUs) == 2 && *s.Processes[0].Alive }},
+		{"as always", nil, "", func(s *snapshot.Snapshot) bool {
+			return len(s.GPUs) == 2 && *s.Processes[0].Alive && s.GPUsComplete && s.ProcessesKnownOf(&s.GPUs[0]) && s.ProcessesKnownOf(&s.GPUs[1])
+		}},
+		{"nothing runs", map[string]string{processesFile: ""}, "", func(s *snapshot.Snapshot) bool { return s.ProcessesKnownOf(&s.GPUs[0]) }},
+		{"a process without a pid", map[string]string{processesFile: "2026/11/20 11:42:00.000, GPU-1, 90, python, [N/A]\n"}, "legacy:line", func(s *snapshot.Snapshot) bool {
+			return !s.ProcessesKnownOf(&s.GPUs[0]) && s.ProcessesKnownOf(&s.GPUs[1])
+		}},
+		{"a process without a pid, of yesterday", map[string]string{processesFile: "2026/11/19 11:42:00.000, GPU-1, 90, python, [N/A]\n"}, "legacy:line", func(s *snapshot.Snapshot) bool { return s.ProcessesKnownOf(&s.GPUs[0]) }},
+		{"a line of processes that says nothing", map[string]string{processesFile: "[Insufficient Permissions]\n"}, "legacy:line", func(s *snapshot.Snapshot) bool {
+			return !s.ProcessesKnownOf(&s.GPUs[0]) && !s.ProcessesKnownOf(&s.GPUs[1])
+		}},
+		{"a GPU that no process can name", map[string]string{gpusFile: "0, [N/A], A100, 100, 40960, 5, 1, 40, 2026/11/20 11:42:00.000\n"}, "", func(s *snapshot.Snapshot) bool { return !s.ProcessesKnownOf(&s.GPUs[0]) }},
+		{"numbers in groups of digits", map[string]string{gpusFile: row + "1, GPU-2, A100, 20,000 MiB, 40960 MiB, 5, 1, 40, 2026/11/20 11:42:00.001\n"}, "legacy:line", func(s *snapshot.Snapshot) bool { return len(s.GPUs) == 1 && !s.GPUsComplete }},
 		{"a GPU that is listed no more", map[string]string{gpusFile: "1, GPU-2, A100, 1, 2, 3, 4, 5, 2026/11/20 11:41:00.000\n" + row}, "", func(s *snapshot.Snapshot) bool { return len(s.GPUs) == 1 }},
 		{"a moment that is only half written", map[string]string{gpusFile: "1, GPU-2, A100, 1, 2, 3, 4, 5, 2026/11/20 11:41:40.000\n" + row}, "", func(s *snapshot.Snapshot) bool { return len(s.GPUs) == 2 }},
 		{"a line without end", map[string]string{gpusFile: row + "1, GPU-2, A100, 1, 2, 3, 4, 5, 2026/11/20 11:42:00.0"}, "", func(s *snapshot.Snapshot) bool { return len(s.GPUs) == 1 }},
-		{"an error among the lines", map[string]string{gpusFile: "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.\n" + row}, "legacy:line", func(s *snapshot.Snapshot) bool { return s.Errors[0].Line == 1 && s.Errors[0].File == "gpu01_gpus.csv" }},
+		{"an error among the lines", map[string]string{gpusFile: "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.\n" + row}, "legacy:line", func(s *snapshot.Snapshot) bool {
+			return !s.GPUsComplete && s.Errors[0].Line == 1 && s.Errors[0].File == "gpu01_gpus.csv"
+		}},
 		{"a lost GPU", map[string]string{gpusFile: row + "1, GPU-2, A100, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost], 2026/11/20 11:42:00.001\n"}, "", func(s *snapshot.Snapshot) bool {
 			return s.GPUs[1].Health == snapshot.HealthLost && s.GPUs[1].MemoryUsed == nil
 		}},
@@ -142,7 +156,7 @@ func TestParse(t *testing.T) {
 			return len(s.Processes) == 1 && *s.Processes[0].UsedMemory == 95
 		}},
 		{"lines out of order", map[string]string{gpusFile: row + "0, GPU-1, A100, 7, 40960, 5, 1, 40, 2026/11/20 11:41:40.000\n"}, "", func(s *snapshot.Snapshot) bool { return *s.GPUs[0].MemoryUsed == 100 }},
-		{"nobody to ask about processes", map[string]string{processesFile: "-"}, "legacy:processes", func(s *snapshot.Snapshot) bool { return len(s.Processes) == 0 }},
+		{"nobody to ask about processes", map[string]string{processesFile: "-"}, "legacy:processes", func(s *snapshot.Snapshot) bool { return len(s.Processes) == 0 && !s.ProcessesKnownOf(&s.GPUs[0]) }},
 		{"ps was not asked", map[string]string{usersFile: "-"}, "legacy:users", func(s *snapshot.Snapshot) bool { return s.Processes[0].Alive == nil && s.Processes[0].User == "" }},
 		{"ps does not know the pid", map[string]string{usersFile: "{\"11\": [12, 13]}\n12 kai Fri Nov 20 09:00:00 2026\n"}, "", func(s *snapshot.Snapshot) bool {
 			p := s.Processes[0]

@@ -30,15 +30,17 @@ type person struct {
 // file keeps its lines.
 func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snapshot.Process {
 	index := map[string]int{}
-	for _, g := range s.GPUs {
+	for i, g := range s.GPUs {
 		if g.UUID != "" {
 			index[g.UUID] = g.Index
+		} else {
+			s.GPUs[i].ProcessesUnknown = "it has no UUID" // by which lines of processes name it
 		}
 	}
 	raw, there := files[processesFile]
 	if !there {
 		r.problem("legacy:processes", processesFile, 0, "it is not there: who uses these GPUs is not known")
-		return []snapshot.Process{}
+		return nil
 	}
 	people, children, asked := r.people(files, s)
 	type row struct {
@@ -55,12 +57,16 @@ func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snap
 		f := fields(line, 3, 1)
 		if f == nil {
 			bad = append(bad, i+1)
+			hide(s, "")
 			continue
 		}
 		at, ok := r.local(stampLayout, f[0])
 		pid, err := strconv.Atoi(f[4])
 		if !ok || err != nil || pid <= 0 || pid > 1<<30 {
 			bad = append(bad, i+1)
+			if !ok || s.CollectedAt.Sub(at) <= processAge {
+				hide(s, f[1])
+			}
 			continue
 		}
 		gpu, known := index[f[1]]
@@ -99,6 +105,18 @@ func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snap
 	}
 	slices.SortFunc(list, func(a, b snapshot.Process) int { return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.PID, b.PID)) })
 	return list
+}
+
+// hide says that a process of the GPU with this UUID could not be read, or one
+// of any GPU where no GPU has it.
+func hide(s *snapshot.Snapshot, uuid string) {
+	of := func(g snapshot.GPU) bool { return uuid != "" && g.UUID == uuid }
+	any := !slices.ContainsFunc(s.GPUs, of)
+	for i := range s.GPUs {
+		if any || of(s.GPUs[i]) {
+			s.GPUs[i].ProcessesUnknown = "a line could not be understood"
+		}
+	}
 }
 
 // program is the base name of what nvidia-smi calls the process. Arguments,
