@@ -240,7 +240,7 @@ func explain(r run, reading nvidiasmi.Reading, budget time.Duration) []snapshot.
 		return []snapshot.Problem{{Code: "smi:empty", Message: "nvidia-smi wrote nothing"}}
 	}
 	for _, p := range reading.Problems {
-		if p.Code == "smi:truncated" {
+		if p.Code == "smi:truncated" || p.Code == "smi:no-gpus" {
 			return nil
 		}
 	}

@@ -19,7 +19,10 @@ type block struct {
 	// true once the element was there.
 	processes string
 	listed    bool
-	damaged   bool // the XML of this GPU is
+	damaged   bool   // the XML of this GPU is
+	torn      bool   // its readings may be another GPU's
+	forged    bool   // a name of a process holds XML
+	shape     uint64 // of its children's names, up to the processes
 	// lost and fault are the driver's own words, from whichever leaf has them.
 	lost, fault string
 }
@@ -64,11 +67,23 @@ func wanted(path []byte) bool {
 		bytes.HasPrefix(path, []byte("ecc_errors/volatile/")) || bytes.HasPrefix(path, []byte("ecc_errors/aggregate/"))
 }
 
+// child takes the name of an element right below the GPU into its shape. All
+// GPUs of a document have the same: one driver wrote them.
+func (b *block) child(name []byte) {
+	if b.listed {
+		return
+	}
+	for _, c := range name {
+		b.shape = (b.shape ^ uint64(c)) * 1099511628211 // as FNV does
+	}
+	b.shape = (b.shape ^ ' ') * 1099511628211
+}
+
 // begin is called where an element opens.
 func (b *block) begin(path []byte) {
 	switch string(path) {
 	case "processes":
-		b.damaged = b.damaged || b.listed // twice
+		b.forged = b.forged || b.listed // the driver has one list
 		b.listed = true
 	case "processes/process_info":
 		if b.inProc = len(b.procs) < maxProcsPerGPU; b.inProc {
@@ -77,7 +92,7 @@ func (b *block) begin(path []byte) {
 			b.moreProcs++
 		}
 	case "mig_devices/mig_device":
-		if b.inMIG = len(b.migs) < maxMIGsRead; b.inMIG {
+		if b.inMIG = len(b.migs) < maxMIGsRead && !b.listed; b.inMIG {
 			b.migs = append(b.migs, migDevice{})
 		}
 	}
@@ -100,7 +115,7 @@ func (b *block) leaf(path, text []byte) {
 		b.processLeaf(rest, text)
 		return
 	}
-	if bytes.HasPrefix(path, []byte("accounted_processes")) {
+	if b.listed { // behind the processes stands nothing that is wanted, and a name may end there
 		return
 	}
 	if rest, ok := bytes.CutPrefix(path, []byte("mig_devices/mig_device/")); ok {
@@ -124,9 +139,11 @@ func (b *block) leaf(path, text []byte) {
 		return
 	}
 	if wanted(path) {
-		if _, twice := b.leaves[string(path)]; !twice {
-			b.leaves[string(path)] = unescape(text)
+		if _, twice := b.leaves[string(path)]; twice {
+			b.damaged, b.torn = true, true
+			return
 		}
+		b.leaves[string(path)] = unescape(text)
 	}
 }
 

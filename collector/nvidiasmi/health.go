@@ -35,12 +35,15 @@ func (p *parser) health(g *snapshot.GPU, b *block) {
 	}
 	fan := strings.ToLower(bare(b.leaves["fan_speed"]))
 	switch {
-	case b.lost != "":
+	case b.lost != "" && !b.torn:
 		lose(g, b.lost)
 		p.problem("gpu:lost", fmt.Sprintf("the driver has lost GPU %d (%s): %s; the node may have to be rebooted", g.Index, g.PCIBusID, b.lost), &g.Index)
-	case b.fault != "":
+	case b.fault != "" && !b.torn:
 		g.Health, g.HealthReason = snapshot.HealthError, snapshot.Text(b.fault, snapshot.MaxTextBytes)
 		p.problem("gpu:error", fmt.Sprintf("the driver reports an error for GPU %d (%s): %s", g.Index, g.PCIBusID, b.fault), &g.Index)
+	case b.torn:
+		forget(g)
+		g.Health, g.HealthReason = snapshot.HealthUnknown, "nvidia-smi's output is damaged where it tells of this GPU"
 	case uncorrected > 0:
 		p.problem("gpu:ecc", fmt.Sprintf("the memory of GPU %d (%s) has had %d uncorrectable errors since the last reset: see `dmesg | grep -i xid`, and reset the GPU when nobody uses it",
 			g.Index, g.PCIBusID, uncorrected), &g.Index)
@@ -73,10 +76,15 @@ func worn(g *snapshot.GPU, b *block) (uncorrected int64, pending string) {
 // are not news.
 func lose(g *snapshot.GPU, reason string) {
 	g.Health, g.HealthReason = snapshot.HealthLost, snapshot.Text(reason, snapshot.MaxTextBytes)
+	forget(g)
+	g.ProcessesUnknown = snapshot.Text(reason, snapshot.MaxNameBytes)
+}
+
+// forget takes the live readings away.
+func forget(g *snapshot.GPU) {
 	g.UtilizationGPU, g.UtilizationMemory, g.Temperature, g.Fan, g.PCIeWidth = nil, nil, nil, nil, nil
 	g.MemoryUsed, g.MemoryFree, g.PowerDraw, g.ClockSM, g.ClockMemory = nil, nil, nil, nil, nil
 	g.PState, g.ThrottleReasons = "", nil
-	g.ProcessesUnknown = snapshot.Text(reason, snapshot.MaxNameBytes)
 }
 
 var (

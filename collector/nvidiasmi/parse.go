@@ -42,10 +42,14 @@ type Reading struct {
 const rootTag = "nvidia_smi_log"
 
 // Parse reads the standard output of `nvidia-smi -q -x`: whole, cut short,
-// damaged, with lines of text before, between and after, or several documents
-// in a row (the last whole one counts). beside is its standard error, where
-// some versions name the GPUs that are lost. Parse never fails; what is wrong
-// with the output stands in Problems, and every GPU that is there whole is returned.
+// damaged, or with lines of text before, between and after. beside is its
+// standard error, where some versions name the GPUs that are lost. Parse never
+// fails; what is wrong with the output stands in Problems, and every GPU that is
+// there whole is returned.
+//
+// nvidia-smi prints the names of processes as they are, and anybody may choose
+// one, so a name may hold any part of such an output. See processName and
+// [parser.sift] for what follows from that.
 func Parse(out, beside []byte) Reading {
 	p := &parser{seen: map[string]int{}}
 	if len(out) > MaxOutputBytes {
@@ -53,76 +57,37 @@ func Parse(out, beside []byte) Reading {
 		p.cut = true
 		p.problem("smi:limit", fmt.Sprintf("nvidia-smi wrote more than %d MiB; the rest is not looked at", MaxOutputBytes>>20), nil)
 	}
-	doc := choose(out)
-	p.in = doc.body
-	p.note(doc.before)
-	if doc.found {
-		p.document()
-	}
-	p.note(doc.after)
-	p.note(beside)
-	return p.reading(doc)
+	before, body := choose(out)
+	p.notes = lines(p.notes, before)
+	p.notes = lines(p.notes, beside)
+	p.document(body)
+	return p.reading()
 }
 
-// A document is the part of an output that counts.
-type document struct {
-	before, body, after []byte
-	found               bool // there is XML at all
-	whole               bool // the root element is closed
-	cut                 bool // another document, later, is cut short
-}
-
-// choose finds the last document that is whole; failing that, the last one;
-// failing that, bare <gpu> elements.
-func choose(out []byte) document {
-	roots := starts(out, rootTag)
-	if len(roots) == 0 {
-		if gpus := starts(out, "gpu"); len(gpus) > 0 {
-			end := len(out)
-			if n := bytes.LastIndex(out, []byte("</gpu>")); n >= 0 {
-				end = n + len("</gpu>")
-			}
-			if last := gpus[len(gpus)-1]; last >= end {
-				end = len(out)
-			}
-			return document{before: out[:gpus[0]], body: out[gpus[0]:end], after: out[end:], found: true,
-				whole: true}
-		}
-		return document{before: out}
-	}
-	var best document
-	for i, start := range roots {
-		end := len(out)
-		if i+1 < len(roots) {
-			end = roots[i+1]
-		}
-		section := out[start:end]
-		if n := bytes.Index(section, []byte("</"+rootTag+">")); n >= 0 {
-			n += len("</" + rootTag + ">")
-			best = document{before: out[:roots[0]], body: section[:n], after: section[n:], found: true, whole: true}
-		} else if best.whole {
-			best.cut = true
-		} else {
-			best = document{before: out[:roots[0]], body: section, found: true}
+// choose returns what stands before the first document, and the rest; bare
+// <gpu> elements are a document, too.
+func choose(out []byte) (before, body []byte) {
+	for _, name := range []string{rootTag, "gpu"} {
+		if at := starts(out, name); at >= 0 {
+			return out[:at], out[at:]
 		}
 	}
-	return best
+	return out, nil
 }
 
-// starts returns where tags of this name open, outside of any DTD.
-func starts(out []byte, name string) []int {
-	var at []int
+// starts returns where the first tag of this name opens, outside of any DTD;
+// -1 for nowhere.
+func starts(out []byte, name string) int {
 	open := []byte("<" + name)
-	for pos := 0; ; {
+	for pos := 0; ; pos += len(open) {
 		n := bytes.Index(out[pos:], open)
 		if n < 0 {
-			return at
+			return -1
 		}
 		pos += n
 		if after := pos + len(open); after >= len(out) || space(out[after]) || out[after] == '>' {
-			at = append(at, pos)
+			return pos
 		}
-		pos += len(open)
 	}
 }
 
@@ -134,32 +99,40 @@ type frame struct {
 }
 
 type parser struct {
-	in          []byte
-	scan        scanner
-	stack       []frame
-	deeper      int // elements below maxDepth
-	path        []byte
-	cur         *block // the GPU that is being read
-	base        int    // where it stands in the stack
-	blocks      []*block
+	in     []byte
+	scan   scanner
+	stack  []frame
+	deeper int // elements below maxDepth
+	path   []byte
+	cur    *block // the GPU that is being read
+	base   int    // where it stands in the stack
+	blocks []*block
+	began  bool // a GPU has begun: from here on a name may say anything
+	rooted bool // there is a root element
+	closed bool // it is closed
+	laid   bool // each element stands on a line of its own
+
 	beyond      int  // GPUs past the limit
 	beyondProcs int  // processes past their limit
 	partial     int  // GPUs that were begun and not ended
 	cut         bool // there is more than is looked at
 	endless     bool // no further </supported_clocks>, so nobody looks for one again
+	nameless    bool // no further end of a process name
 	damage      int  // offset of the first damage, less one; 0 for none
-	driver      string
-	kmd         string
-	cuda        string
-	attached    string
-	notes       []string
-	problems    []snapshot.Problem
-	seen        map[string]int
-	handles     []handle
+
+	driver, kmd, cuda, attached string
+
+	notes    []string // text around the XML
+	inner    []string // text within and behind it, which a name may have forged
+	problems []snapshot.Problem
+	seen     map[string]int
+	handles  []handle
 }
 
-func (p *parser) document() {
-	p.scan = scanner{in: p.in}
+func (p *parser) document(body []byte) {
+	p.in = body
+	p.scan = scanner{in: body, inside: true}
+	p.laid = onLines(body)
 	for {
 		t, ok := p.scan.next()
 		if !ok {
@@ -168,8 +141,8 @@ func (p *parser) document() {
 		switch t.kind {
 		case kindText:
 			if p.cur == nil && len(p.stack) <= 1 {
-				p.note(t.text)
-			} else if p.cur != nil && len(p.path) == 0 {
+				p.inner = lines(p.inner, t.text)
+			} else if p.cur != nil && len(p.path) == 0 && !p.cur.listed {
 				p.cur.word(unescape(t.text))
 			}
 		case kindOpen:
@@ -187,6 +160,17 @@ func (p *parser) document() {
 	}
 }
 
+// onLines reports whether a document has its elements on lines of their own, as
+// nvidia-smi writes them. What stands before the first process was written by it.
+func onLines(body []byte) bool {
+	end := bytes.IndexByte(body, '>')
+	if end < 0 {
+		return false
+	}
+	rest := body[end+1:]
+	return bytes.IndexByte(rest[:len(rest)-len(bytes.TrimLeft(rest, " \t\r\n"))], '\n') >= 0
+}
+
 // damaged notes damage at an offset. It belongs to the GPU that is being read;
 // between two GPUs to the one before, whose end is what is not as it should be.
 func (p *parser) damaged(at int) {
@@ -201,16 +185,23 @@ func (p *parser) damaged(at int) {
 }
 
 func (p *parser) open(t token) {
-	if string(t.name) == "gpu" {
-		if p.cur != nil { // the one before was never closed
-			p.partial++
-			p.damaged(t.at)
-		}
-		p.stack = p.stack[:min(len(p.stack), 1)]
-		p.path, p.deeper = p.path[:0], 0
-		p.cur = &block{id: attribute(t.attr, "id"), leaves: make(map[string]string, leavesOfGPU)}
-		p.base = len(p.stack)
-		p.stack = append(p.stack, frame{name: t.name, content: p.scan.pos})
+	switch name := string(t.name); {
+	case name == "gpu":
+		p.openGPU(t)
+		return
+	case name == rootTag && p.rooted:
+		p.damaged(t.at) // a second document; nobody asks for one
+		return
+	case name == rootTag:
+		p.rooted = true
+	case p.closed && p.cur == nil:
+		p.damaged(t.at)
+	}
+	if p.cur != nil && len(p.path) == 0 {
+		p.cur.child(t.name)
+	}
+	if p.cur != nil && string(t.name) == "process_name" && t.kind == kindOpen {
+		p.processName(t)
 		return
 	}
 	if p.cur != nil && string(t.name) == "supported_clocks" && t.kind == kindOpen && !p.endless {
@@ -243,6 +234,108 @@ func (p *parser) open(t token) {
 	p.stack = append(p.stack, frame{name: t.name, content: p.scan.pos, path: before})
 }
 
+func (p *parser) openGPU(t token) {
+	p.began = true
+	if p.closed {
+		p.damaged(t.at)
+	}
+	if p.cur != nil { // the one before was never closed
+		p.damaged(t.at)
+		if p.cur.listed {
+			p.endGPU() // its readings are whole
+		} else {
+			p.partial++
+		}
+	}
+	p.stack = p.stack[:min(len(p.stack), 1)]
+	p.path, p.deeper = p.path[:0], 0
+	p.cur = &block{id: attribute(t.attr, "id"), leaves: make(map[string]string, leavesOfGPU)}
+	p.base = len(p.stack)
+	p.stack = append(p.stack, frame{name: t.name, content: p.scan.pos})
+}
+
+// processName reads the name of a process, which may hold anything: it ends
+// only where the rest of a process_info follows, as nvidia-smi writes it. A name
+// that holds an end of its own is somebody's attempt to write into this
+// document; what the GPU's other processes are is not known then.
+func (p *parser) processName(t token) {
+	if n := len(p.stack); n > 0 {
+		p.stack[n-1].parent = true
+	}
+	end := []byte("</process_name>")
+	rest := p.in[p.scan.pos:]
+	first, at := bytes.Index(rest, end), -1
+	for n := first; n >= 0 && at < 0 && !p.nameless; {
+		if p.endsProcess(rest[n+len(end):]) {
+			at = n
+			break
+		}
+		more := bytes.Index(rest[n+1:], end)
+		if more < 0 {
+			break
+		}
+		n += 1 + more
+	}
+	switch {
+	case first < 0:
+		p.damaged(t.at)
+		p.scan.pos = len(p.in)
+		return
+	case at < 0:
+		p.nameless = true
+		p.damaged(t.at)
+		at = first
+	case at != first:
+		p.cur.forged = true
+	}
+	name := p.path
+	if len(name) > 0 {
+		name = append(name, '/')
+	}
+	p.cur.leaf(append(name, t.name...), rest[:at])
+	p.scan.pos += at + len(end)
+}
+
+// endsProcess reports whether what follows a name is the rest of its
+// process_info: leaves, its end, and then another one or the end of the list.
+func (p *parser) endsProcess(b []byte) bool {
+	for range maxDepth {
+		t, rest, ok := p.nextLine(b)
+		switch {
+		case !ok:
+			return false
+		case t.kind == kindClose && string(t.name) == "process_info":
+			t, _, ok = p.nextLine(rest)
+			return ok && (t.kind == kindClose || string(t.name) == "process_info")
+		case t.kind != kindOpen:
+			return false
+		}
+		n := bytes.IndexByte(rest, '<')
+		if n < 0 {
+			return false
+		}
+		closing, length, ok := tag(rest[n:])
+		if !ok || closing.kind != kindClose || !bytes.Equal(closing.name, t.name) {
+			return false
+		}
+		b = rest[n+length:]
+	}
+	return false
+}
+
+// nextLine reads a tag that stands where the document's layout has the next one.
+func (p *parser) nextLine(b []byte) (t token, rest []byte, ok bool) {
+	trimmed := bytes.TrimLeft(b, " \t\r\n")
+	if len(trimmed) == 0 || trimmed[0] != '<' || p.laid && bytes.IndexByte(b[:len(b)-len(trimmed)], '\n') < 0 {
+		return t, nil, false
+	}
+	t, n, ok := tag(trimmed)
+	if !ok {
+		return t, nil, false
+	}
+	return t, trimmed[n:], true
+}
+
 func (p *parser) close(t token) {
 	if p.deeper > 0 {
 		p.deeper--
@@ -266,8 +359,10 @@ func (p *parser) close(t token) {
 		p.cur, p.path = nil, p.path[:0]
 	}
 	switch {
+	case p.cur == nil && string(f.name) == rootTag:
+		p.closed = true
 	case p.cur == nil:
-		if !f.parent {
+		if !f.parent && !p.began {
 			p.head(string(f.name), p.text(f, t))
 		}
 	case string(f.name) == "gpu":
@@ -313,7 +408,7 @@ func (p *parser) head(name string, text []byte) {
 	case "attached_gpus":
 		p.attached = value
 	case "error_string": // old drivers
-		p.note(text)
+		p.notes = lines(p.notes, text)
 	}
 }
 
@@ -327,8 +422,8 @@ func (p *parser) endGPU() {
 	p.blocks = append(p.blocks, b)
 }
 
-// note keeps the lines of text that stand outside the XML.
-func (p *parser) note(text []byte) {
+// lines adds the lines of text that stand outside the XML.
+func lines(list []string, text []byte) []string {
 	s := scanner{in: text}
 	for t, ok := s.next(); ok; t, ok = s.next() {
 		if t.kind != kindText {
@@ -336,11 +431,12 @@ func (p *parser) note(text []byte) {
 		}
 		for line := range strings.Lines(string(t.text)) {
 			line = strings.TrimSpace(line)
-			if line != "" && len(p.notes) < snapshot.MaxErrors {
-				p.notes = append(p.notes, line)
+			if line != "" && len(list) < snapshot.MaxErrors {
+				list = append(list, line)
 			}
 		}
 	}
+	return list
 }
 
 func (p *parser) problem(code, message string, gpu *int) {

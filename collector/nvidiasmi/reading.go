@@ -32,17 +32,20 @@ var (
 )
 
 // reading makes the result of all that was collected.
-func (p *parser) reading(doc document) Reading {
-	rest := p.handleLines()
+func (p *parser) reading() Reading {
+	believed := p.sift()
+	notes := p.notes
+	if believed {
+		notes = append(notes, p.inner...)
+	}
+	rest := p.handleLines(notes)
 	places := p.places()
 	r := Reading{Driver: version(p.driver), CUDA: version(p.cuda), Notes: strings.Join(rest, "\n")}
 	if r.Driver == "" {
 		r.Driver = version(p.kmd)
 	}
-	switch {
-	case doc.found && (doc.whole || len(places) > 0) || len(places) > 0:
-		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
-	case len(rest) > 0 && slices.ContainsFunc(rest, noDevices().MatchString):
+	none := p.closed && p.attached == "0" || p.in == nil && slices.ContainsFunc(rest, noDevices().MatchString)
+	if len(places) > 0 || none {
 		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
 	}
 	listed := len(places) == 0
@@ -68,10 +71,7 @@ func (p *parser) reading(doc document) Reading {
 	if p.beyondProcs > 0 {
 		p.problem("smi:limit", fmt.Sprintf("+%d more processes; %d is the most", p.beyondProcs, snapshot.MaxProcesses), nil)
 	}
-	r.Complete = p.complete(doc, len(places)+p.beyond)
-	if !doc.found {
-		r.Complete = r.GPUs != nil && len(places) == 0 && !p.cut // it says that there are none
-	}
+	r.Complete = p.complete(len(places)+p.beyond) || p.in == nil && none
 	for _, line := range rest {
 		p.warning(line, r.GPUs)
 	}
@@ -88,9 +88,9 @@ func version(s string) string {
 }
 
 // handleLines takes the lines about GPUs without a handle out of the notes.
-func (p *parser) handleLines() []string {
+func (p *parser) handleLines(notes []string) []string {
 	var rest []string
-	for _, line := range p.notes {
+	for _, line := range notes {
 		m := handleLine().FindStringSubmatch(line)
 		if m == nil {
 			rest = append(rest, line)
@@ -194,6 +194,11 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *block) (told bool) {
 		why = "not listed"
 	case b.processes != "":
 		why = b.processes
+	case b.forged:
+		why = "the name of a process holds a part of nvidia-smi's output"
+		if g.Health != snapshot.HealthLost {
+			p.problem("smi:process-name", fmt.Sprintf("%s on GPU %d: what else runs there is not known", why, g.Index), &g.Index)
+		}
 	case b.damaged:
 		why = "the output is damaged"
 	case unreadable != "":
@@ -232,30 +237,87 @@ func instance(s string) *int {
 	return nil
 }
 
-// complete reports whether the document has all that it promised, and says
-// what is wrong with it. A GPU without a handle counts as found; drivers differ
-// in whether they count it as attached.
-func (p *parser) complete(doc document, found int) bool {
-	whole := doc.found && doc.whole && !doc.cut && !p.cut && p.partial == 0 && p.beyond == 0
-	attached, err := strconv.Atoi(p.attached)
-	agreed := err == nil && attached == found || err == nil && attached == len(p.blocks) && p.beyond == 0
+// complete reports whether the document has all that it promised, each with an
+// identity, and says what is wrong with it. A GPU without a handle counts as
+// found; drivers differ in whether they count it as attached.
+func (p *parser) complete(found int) bool {
+	if p.in == nil {
+		return false
+	}
+	attached, counted := p.count()
+	agreed := counted && p.beyond == 0 && (attached == found || attached == len(p.blocks))
+	short := p.rooted && !p.closed || p.partial > 0 || len(p.stack) > 0
 	switch {
-	case !doc.found:
-	case !doc.whole || p.partial > 0 || len(p.stack) > 0:
+	case short:
 		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi's output is cut short: %d GPUs are there whole", found), nil)
-		whole = false
-	case err == nil && attached > found:
+	case found == 0 && !counted:
+		p.problem("smi:no-gpus", "nvidia-smi's document has no GPUs, and does not say that none are attached", nil)
+	case counted && attached > found:
 		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
-	case err == nil && !agreed:
+	case counted && !agreed:
 		p.problem("smi:malformed", fmt.Sprintf("nvidia-smi says that %d GPUs are attached, and lists %d", attached, found), nil)
 	}
-	if doc.cut {
-		p.problem("smi:truncated", "the last of several documents is cut short; the one before it counts", nil)
-	}
-	if p.damage > 0 && doc.whole && p.partial == 0 {
+	if p.damage > 0 && !short {
 		p.problem("smi:malformed", fmt.Sprintf("nvidia-smi's XML is damaged at byte %d; some readings may be missing", p.damage-1), nil)
 	}
-	return whole && agreed
+	uuids := map[string]bool{}
+	for _, b := range p.blocks {
+		if uuid := b.leaves["uuid"]; !absence(uuid) && !b.torn {
+			uuids[uuid] = true
+		}
+	}
+	return agreed && p.closed && !short && !p.cut && len(uuids) == len(p.blocks)
+}
+
+// count is how many GPUs are attached, by the head of the document.
+func (p *parser) count() (attached int, ok bool) {
+	attached, err := strconv.Atoi(p.attached)
+	return attached, err == nil && attached >= 0
+}
+
+// sift takes out what a process's name has written into the document, and
+// reports whether there was nothing of the kind.
+//
+// A name can add GPUs, but take none away: each <gpu> of the driver's is found
+// whatever stands before it. So as many GPUs as are attached are the driver's
+// own, and so are those up to the first with a process. Where there are more,
+// those go that have not the children of the first one. If there are still too
+// many, they cannot be told apart: each shows once, without readings.
+func (p *parser) sift() (believed bool) {
+	attached, counted := p.count()
+	tooMany := func() bool { return counted && len(p.blocks)+p.beyond > attached }
+	if p.damage == 0 && !tooMany() {
+		return !slices.ContainsFunc(p.blocks, func(b *block) bool { return b.forged })
+	}
+	sure := 1 + max(0, slices.IndexFunc(p.blocks, func(b *block) bool { return len(b.procs) > 0 }))
+	if tooMany() && sure >= attached && attached > 0 {
+		p.blocks = p.blocks[:attached]
+		p.blocks[attached-1].forged = true
+	}
+	var kept []*block
+	for i, b := range p.blocks {
+		alien := i >= sure && b.shape != p.blocks[0].shape && !p.blocks[0].torn
+		if alien && tooMany() {
+			kept[len(kept)-1].forged = true // this is where it was written
+			continue
+		}
+		b.torn = b.torn || alien && b.damaged
+		kept = append(kept, b)
+	}
+	p.blocks = kept
+	if tooMany() {
+		seen := map[string]bool{}
+		p.blocks = slices.DeleteFunc(kept, func(b *block) bool {
+			id := normalBusID(b.id)
+			twice := seen[id]
+			seen[id] = true
+			return twice
+		})
+		for i, b := range p.blocks {
+			b.torn, b.forged = i >= sure, true
+		}
+	}
+	return false
 }
 
 // warning passes on a line that stands beside the XML, with the GPU it names.

@@ -37,6 +37,9 @@ type token struct {
 type scanner struct {
 	in  []byte
 	pos int
+	// inside is true within a document: a comment or its like ends before the
+	// next tag there, so that none can hide what follows.
+	inside bool
 }
 
 // next returns the next token; false at the end. A tag that the end of the
@@ -48,6 +51,12 @@ func (s *scanner) next() (token, bool) {
 			return s.takeText(rest), true
 		}
 		switch {
+		case s.inside && len(rest) > 1 && (rest[1] == '!' || rest[1] == '?'):
+			n := bytes.IndexAny(rest[1:], "<>")
+			if n < 0 || rest[1+n] == '<' {
+				return s.takeText(rest), true
+			}
+			s.pos += n + 2
 		case bytes.HasPrefix(rest, []byte("<!--")):
 			s.skipPast(rest, "-->")
 		case bytes.HasPrefix(rest, []byte("<?")):

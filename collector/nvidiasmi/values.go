@@ -120,7 +120,8 @@ func normalBusID(s string) string {
 
 // BaseName is the base name of the program in a process_name, which on some
 // drivers is the program's path and on others the whole command line. Only the
-// first word is believed to be the program: what follows may be a secret.
+// first word is believed to be the program: what follows may be a secret. A
+// name with a part of XML is nobody's program.
 func BaseName(s string) string {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "[") || strings.EqualFold(s, "N/A") || strings.EqualFold(s, "Insufficient Permissions") {
@@ -137,7 +138,7 @@ func BaseName(s string) string {
 	}
 	word, _, _ := strings.Cut(s, " ")
 	word = word[strings.LastIndexByte(word, '/')+1:]
-	if strings.HasPrefix(word, "--") || strings.Contains(word, "=") {
+	if strings.HasPrefix(word, "--") || strings.ContainsAny(word, "=<>") {
 		return ""
 	}
 	return strings.TrimSuffix(word, ":")
