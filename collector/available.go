@@ -44,7 +44,7 @@ func Available(s *snapshot.Snapshot, maxUsedPercent float64, limit int) []int {
 		if limit >= 0 && len(list) >= limit {
 			break
 		}
-		if i.Healthy && i.MemoryUsedPercent != nil && *i.MemoryUsedPercent <= maxUsedPercent && idle(s, &s.GPUs[n]) {
+		if i.Healthy && free(s, &s.GPUs[n], i.MemoryUsedPercent, maxUsedPercent) {
 			list = append(list, i.Index)
 		}
 	}
@@ -54,19 +54,18 @@ func Available(s *snapshot.Snapshot, maxUsedPercent float64, limit int) []int {
 // idlePercent is the utilization from which a GPU counts as used.
 const idlePercent = 5
 
-// idle reports whether a GPU is known not to compute: by its processes, or by
-// its utilization. What is not known is no sign of it.
-func idle(s *snapshot.Snapshot, g *snapshot.GPU) bool {
-	if g.UtilizationGPU != nil && *g.UtilizationGPU < idlePercent {
-		return true
-	}
-	if !s.ProcessesKnownOf(g) {
-		return false
-	}
+// free reports whether a GPU is known not to be used: little of its memory is,
+// and either no process computes, or its utilization is low. What is not known
+// is no sign of it. Memory that is the node's says nothing, so there it takes
+// both.
+func free(s *snapshot.Snapshot, g *snapshot.GPU, usedPercent *float64, maxUsedPercent float64) bool {
+	unused := s.ProcessesKnownOf(g)
 	for _, p := range s.Processes {
-		if p.GPU == g.Index && p.Type.Computes() {
-			return false
-		}
+		unused = unused && !(p.GPU == g.Index && p.Type.Computes())
 	}
-	return true
+	if g.MemoryShared {
+		return unused && (g.UtilizationGPU == nil || *g.UtilizationGPU < idlePercent)
+	}
+	return usedPercent != nil && *usedPercent <= maxUsedPercent &&
+		(unused || g.UtilizationGPU != nil && *g.UtilizationGPU < idlePercent)
 }

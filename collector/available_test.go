@@ -65,6 +65,11 @@ func TestWhatIsNotKnownIsNotAvailable(t *testing.T) {
 		if got := len(Available(s, DefaultMaxUsedPercent, -1)) == 1; got != c.want {
 			t.Errorf("%s: available is %v", c.name, got)
 		}
+		s.GPUs[0].MemoryShared, *s.GPUs[0].MemoryUsed = true, 90
+		if got := len(Available(s, DefaultMaxUsedPercent, -1)) == 1; got != (c.want && c.unknown == "" && c.process != snapshot.Compute) {
+			t.Errorf("%s, with the node's memory: available is %v", c.name, got)
+		}
+		s.GPUs[0].MemoryShared = false
 		s.GPUs[0].MemoryUsed = nil
 		if len(Available(s, DefaultMaxUsedPercent, -1)) != 0 {
 			t.Errorf("%s: available although its memory is not known", c.name)

@@ -110,12 +110,26 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 		c.owners(ctx, s, asked)
 	}
 	c.finishHost(ctx, s, about)
+	share(s)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reading this node: %w", context.Cause(ctx))
 	}
 	c.known = starts(s.Processes)
 	s.Errors = bound(s.Errors)
 	return s, nil
+}
+
+// share gives the node's memory to the GPUs that have none of their own.
+func share(s *snapshot.Snapshot) {
+	for i := range s.GPUs {
+		g, n := &s.GPUs[i], &s.Node
+		if !g.MemoryShared || g.Health == snapshot.HealthLost || g.MemoryTotal != nil || g.MemoryUsed != nil || n.MemoryTotal == nil || n.MemoryUsed == nil {
+			continue
+		}
+		total, used := *n.MemoryTotal, *n.MemoryUsed
+		free := total - used
+		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = &total, &used, &free
+	}
 }
 
 // bound keeps one problem of each kind and place, and as many as fit.

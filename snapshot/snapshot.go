@@ -103,6 +103,7 @@ type GPU struct {
 	MemoryTotal       *int64      `json:"memory_total_mib"`
 	MemoryUsed        *int64      `json:"memory_used_mib"`
 	MemoryFree        *int64      `json:"memory_free_mib"`
+	MemoryShared      bool        `json:"memory_shared,omitempty"` // it is the node's, and so are the numbers: who uses it is another question
 	UtilizationGPU    *int        `json:"utilization_gpu_percent"`
 	UtilizationMemory *int        `json:"utilization_memory_percent"`
 	Temperature       *int        `json:"temperature_celsius"`

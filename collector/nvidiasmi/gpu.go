@@ -3,9 +3,11 @@ package nvidiasmi
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuboard/snapshot"
 )
@@ -76,6 +78,13 @@ func (p *parser) first(gpu int, b *block, high float64, paths ...string) *float6
 	return nil
 }
 
+// integrated are the GPUs that have no memory of their own, by their names: for
+// those nvidia-smi has none, as it may have for any other that is not well. GH200
+// and GB200 have their own.
+var integrated = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(GB10|Orin|Thor|Xavier|Jetson|Tegra)\b|\(nvgpu\)`)
+})
+
 // gpu makes a GPU of a block.
 func (p *parser) gpu(index int, b *block) snapshot.GPU {
 	name := func(path string) string {
@@ -102,6 +111,7 @@ func (p *parser) gpu(index int, b *block) snapshot.GPU {
 	g.PCIeWidth = p.lanes(index, b, "current_link_width")
 	g.PCIeWidthMax = p.lanes(index, b, "max_link_width")
 	p.memory(&g, b)
+	g.MemoryShared = integrated().MatchString(g.Name)
 	// From 535 the block is gpu_power_readings, from 570 the value is an average
 	// and an instant, of which either may be N/A.
 	g.PowerDraw = p.first(index, b, maxWatts, "gpu_power_readings/power_draw", "power_readings/power_draw",
