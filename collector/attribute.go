@@ -24,8 +24,6 @@ type attribution struct {
 	exists func(pid int) bool
 	// began tells exactly when a process started, if that can be had.
 	began func(pid int) (time.Time, bool)
-	// booted is when the node started; zero when not known.
-	booted time.Time
 	// known is what the reading before said of starts, by pid.
 	known map[int]start
 }
@@ -133,11 +131,12 @@ func (a attribution) younger(entry *ps.Process) answer {
 }
 
 // latestStart is the latest moment at which a process can have started by what
-// ps says of it. Not ok is a start before the node's own: of a process that
-// begins at this moment, ps may say that it has been running for decades.
+// ps says of it, if that can be.
 func (a attribution) latestStart(entry *ps.Process) (latest time.Time, ok bool) {
-	latest = a.looked.Add(-time.Duration(entry.Elapsed) * time.Second)
-	return latest, !latest.Before(a.booted.Add(-jitter))
+	if entry.Elapsed < 0 {
+		return time.Time{}, false
+	}
+	return a.looked.Add(-time.Duration(entry.Elapsed) * time.Second), true
 }
 
 // startedAt is when a process started; nil when that cannot be told.

@@ -350,6 +350,7 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 		return
 	}
 	looked := c.opts.Now()
+	up, _ := bootClock()
 	var table []ps.Process
 	var problems []snapshot.Problem
 	var r run
@@ -362,6 +363,7 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 	}
 	if r.err == nil && !r.timedOut && !(r.exit == 0 && len(problems) == 0 && allAlive(s.Processes, table)) {
 		looked = c.opts.Now()
+		up, _ = bootClock()
 		r = execute(ctx, program, ps.Args(), environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
 		table, problems = ps.Parse(r.stdout)
 		c.wholeTable = !allAlive(s.Processes, table)
@@ -394,12 +396,13 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 	}
 	unseen := attribution{
 		table: table, partial: len(problems) > 0, asked: asked, looked: looked,
-		exists: there, began: c.began(c.opts.Now()), booted: c.booted(), known: c.known,
+		exists: there, began: c.began(c.opts.Now()), known: c.known,
 	}.apply(s.Processes)
 	if unseen > 0 {
 		hidden.Message = fmt.Sprintf(hidden.Message, unseen)
 		add(hidden)
 	}
+	programs(c.opts.ProcRoot, s.Processes, up)
 	containers(c.opts.ProcRoot, s.Processes)
 }
 
@@ -428,15 +431,6 @@ func allAlive(list []snapshot.Process, table []ps.Process) bool {
 		}
 	}
 	return true
-}
-
-// booted is when the node started, zero when not known.
-func (c *Collector) booted() time.Time {
-	up, ok := bootClock()
-	if !ok {
-		return time.Time{}
-	}
-	return c.opts.Now().Add(-up)
 }
 
 // began returns a function that tells exactly when a process started.

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	case "ps":
 		fakeps.Main()
 	}
+	if os.Getenv("GPUBOARD_TEST_SLEEP") != "" { // whatever its arguments are
+		time.Sleep(10 * time.Minute)
+	}
 	os.Exit(m.Run())
 }
 
@@ -131,8 +134,7 @@ func TestProcessesGetTheirOwners(t *testing.T) {
 		t.Skip("in a container the collector cannot know who is dead")
 	}
 	worker := live(t, false, "/usr/bin/python3 /home/x/train.py --token=CANARY-a", "600")
-	// python3 <600> is what ps shows; the script's name comes from argv.
-	script := live(t, false, "/usr/bin/python3", "600")
+	script := sleeping(t, "/usr/bin/python3", "-W", "ignore::x CANARY-b", "/home/CANARY-c/train.py", "CANARY-d")
 	dead, orphan := gone(t)
 	defunct := zombie(t)
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "mixed-4x-processes-535.xml"))
@@ -148,13 +150,13 @@ func TestProcessesGetTheirOwners(t *testing.T) {
 		byPID[p.PID] = p
 	}
 	w := byPID[worker.Process.Pid]
-	if w.Alive == nil || !*w.Alive || w.User == "" || w.UID == nil || strconv.FormatInt(*w.UID, 10) != me || w.StartedAt == nil || w.Type != snapshot.Compute || w.Program != "train.py" {
+	if w.Alive == nil || !*w.Alive || w.User == "" || w.UID == nil || strconv.FormatInt(*w.UID, 10) != me || w.StartedAt == nil || w.Type != snapshot.Compute || w.Program != "python3" {
 		t.Errorf("the living one is %+v", w)
 	}
 	if age := time.Since(w.StartedAt.Time); age < -time.Second || age > time.Minute {
 		t.Errorf("it started %s ago", age)
 	}
-	if p := byPID[script.Process.Pid]; p.Type != snapshot.ComputeGraphics || p.Alive == nil || !*p.Alive {
+	if p := byPID[script.Process.Pid]; p.Type != snapshot.ComputeGraphics || p.Alive == nil || !*p.Alive || p.Program != "train.py" {
 		t.Errorf("C+G is %+v", p)
 	}
 	if p := byPID[dead]; p.Alive == nil || *p.Alive || p.User != "" || p.UID != nil || p.Program != "python3" ||

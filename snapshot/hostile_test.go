@@ -194,8 +194,7 @@ func TestAProcessStartsBetweenTheNodeAndTheReading(t *testing.T) {
 	} {
 		started := TimeOf(now.Add(-c.before))
 		s := &Snapshot{CollectedAt: TimeOf(now), Node: Node{UptimeSeconds: c.uptime}, Processes: []Process{{PID: 7, StartedAt: &started}}}
-		found := s.Validate()
-		if (s.Processes[0].StartedAt != nil) != c.known || (len(found) == 0) != c.known {
+		if found := s.Validate(); (s.Processes[0].StartedAt != nil) != c.known || len(found) > 0 {
 			t.Errorf("%s: %v, %v", c.name, s.Processes[0].StartedAt, found)
 		}
 	}

@@ -136,10 +136,18 @@ func BaseName(s string) string {
 		s = s[:end+len(".exe")]
 		return s[strings.LastIndexAny(s, `\/`)+1:]
 	}
+	// A title ends at a parenthesis or at a colon: ray::train(…), token:…
 	word, _, _ := strings.Cut(s, " ")
-	word = word[strings.LastIndexByte(word, '/')+1:]
-	if strings.HasPrefix(word, "--") || strings.ContainsAny(word, "=<>") {
+	word, _, _ = strings.Cut(word, "(")
+	for i := 0; i < len(word); i++ {
+		if strings.HasPrefix(word[i:], "::") {
+			i++
+		} else if word[i] == ':' {
+			word = word[:i]
+		}
+	}
+	if strings.HasPrefix(word, "--") || strings.ContainsAny(word, "=?&<>") {
 		return ""
 	}
-	return strings.TrimSuffix(word, ":")
+	return word[strings.LastIndexAny(word, `/\`)+1:]
 }

@@ -1,46 +1,90 @@
 package ps
 
 import (
-	"path"
 	"strings"
 
 	"gpuboard/snapshot"
 )
 
-// Program names what a process runs, from the arguments as ps prints them:
-// the base name of argv[0], or of the script that an interpreter runs. It
-// never returns an argument: where it is not certain which word is the script
-// (a flag that it does not know, a line that was cut), it returns the
-// interpreter.
-func Program(args string, cut bool) string {
-	return snapshot.Text(program(args, cut), snapshot.MaxProgramBytes)
-}
+// MaxCommandLineBytes is the most of /proc/PID/cmdline that [Program] looks at.
+const MaxCommandLineBytes = 16 << 10
 
-func program(args string, cut bool) string {
-	if args == "" || args[0] == ' ' {
-		return "" // argv[0] is empty: the first word is an argument
+// Program names what a process runs, from its /proc/PID/cmdline: the base name
+// of argv[0], or of the script that an interpreter runs. It never returns
+// another argument: where it is not certain which one is the script (an option
+// that it does not know, a list that was cut), it returns the interpreter.
+func Program(cmdline []byte) string {
+	argv := strings.Split(string(cmdline[:min(len(cmdline), MaxCommandLineBytes)]), "\x00")
+	if len(cmdline) >= MaxCommandLineBytes {
+		argv = argv[:len(argv)-1] // the last one may be half an argument
 	}
-	if args[0] == '[' { // a kernel thread, or a zombie: [name] <defunct>
-		if end := strings.LastIndexByte(args, ']'); end > 0 {
-			name, _, _ := strings.Cut(args[1:end], " ")
-			return safe(name)
-		}
+	for len(argv) > 0 && argv[len(argv)-1] == "" { // the end; a process that writes its own title leaves more
+		argv = argv[:len(argv)-1]
+	}
+	if len(argv) == 0 {
 		return ""
 	}
-	first, rest, _ := strings.Cut(args, " ")
-	name := safe(base(first))
-	how, ok := interpreter(name)
-	if !ok || rest == "" {
-		return name
+	name := title(argv[0])
+	// With a blank in argv[0] it is a title, and what follows is what was left over.
+	if how, ok := interpreter(name); ok && wordEnd(argv[0]) == len(argv[0]) {
+		if script := how.script(argv[1:]); script != "" {
+			name = script
+		}
 	}
-	words := strings.Split(rest, " ")
-	if cut { // the last word may be half of one
-		words = words[:len(words)-1]
+	return snapshot.Text(name, snapshot.MaxProgramBytes)
+}
+
+// Title names what a process runs, from its arguments in one line, as ps prints
+// them. Where an argument ends is not to be seen in it, so the program's own
+// name is all that it returns, and "" where even that is not certain. cut says
+// that the end of the line is missing.
+func Title(line string, cut bool) string {
+	if cut && !strings.Contains(line, " ") {
+		return ""
 	}
-	if script := how.script(words); script != "" {
-		return script
+	return snapshot.Text(title(line), snapshot.MaxProgramBytes)
+}
+
+func title(line string) string {
+	if strings.HasPrefix(line, "[") { // a kernel thread, or a zombie: [name] <defunct>
+		name := line[1:]
+		if end := strings.IndexAny(name, ` /\:(]`); end >= 0 {
+			name = name[:end]
+		}
+		return safe(name)
+	}
+	if len(line) > 2 && line[1] == ':' && line[2] == '\\' { // C:\dir\program.exe
+		line = line[2:]
+	}
+	word := line[:wordEnd(line)]
+	name := safe(base(word))
+	// A blank may belong to the name of a directory, of which the word would be a part.
+	if strings.ContainsAny(word, `/\`) && strings.ContainsAny(line[len(word):], `/\`) {
+		if _, ok := interpreter(name); !ok {
+			return ""
+		}
+	}
+	if strings.ContainsAny(word, "=?&") { // a setting, in place of a name
+		return ""
 	}
 	return name
+}
+
+// wordEnd is where the first word of a title ends: at a blank, a parenthesis or
+// a colon. Two colons belong to names: ray::train.
+func wordEnd(line string) int {
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case ' ', '\t', '\n', '(':
+			return i
+		case ':':
+			if i+1 >= len(line) || line[i+1] != ':' {
+				return i
+			}
+			i++
+		}
+	}
+	return len(line)
 }
 
 // base is the last element of a path; of "-bash", a login shell, it is bash.
@@ -48,13 +92,12 @@ func base(word string) string {
 	if strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") {
 		word = word[1:]
 	}
-	return strings.TrimSuffix(word[strings.LastIndexByte(word, '/')+1:], ":")
+	return word[strings.LastIndexAny(word, `/\`)+1:]
 }
 
-// safe refuses what looks like a setting in place of a name: a process may
-// write anything into its argv[0].
+// safe refuses what is no name: a process may write anything into its argv[0].
 func safe(name string) string {
-	if strings.HasPrefix(name, "-") || strings.ContainsAny(name, "=@?&") {
+	if name == "." || name == ".." || strings.HasPrefix(name, "-") || strings.HasPrefix(name, "+") || strings.ContainsAny(name, "=@?&") {
 		return ""
 	}
 	return name
@@ -62,44 +105,48 @@ func safe(name string) string {
 
 // A language says how an interpreter's command line leads to the script.
 type language struct {
-	alone    string // letters of flags that stand for themselves, also joined: -uB
-	with     string // letters of flags that have a value, joined to it or the next word
-	words    string // long flags without a value, between blanks
-	values   string // long flags with a value as the next word, between blanks
-	prefixes string // beginnings of flags that hold their value, between blanks
-	code     string // flags after which code follows, between blanks
-	module   string // the flag that names a module
-	jar      bool   // java: -jar FILE, and a class is a dotted name
-	file     string // a flag that holds the script: --file=
+	alone    string // letters of options that stand for themselves, also joined: -uB
+	with     string // letters of options that have a value, joined to it or the next argument
+	apart    string // letters of options whose value is always the next argument
+	words    string // long options without a value, between blanks
+	values   string // long options with a value as the next argument, between blanks
+	prefixes string // beginnings of options that hold their value, between blanks
+	module   string // the option that names a module
+	jar      string // the option that names the file that java runs
+	file     string // the options that name the script, between blanks, where nothing else does
 }
 
+// What is not listed here ends the search: a code to run, and each option of
+// which some version has a value and another has none.
 func interpreter(name string) (language, bool) {
 	switch lower := strings.ToLower(name); {
-	case versioned(lower, "python"), versioned(lower, "pypy"), lower == "ipython", lower == "ipython3":
-		return language{alone: "bBdEhiIOPqRsSuvVx", with: "WX", code: " -c ", module: "-m",
-			prefixes: " --check-hash-based-pycs= "}, true
+	case versioned(lower, "python"), versioned(lower, "pypy"):
+		return language{alone: "bBdEiIOPqRsSuvx", with: "WX", module: "-m", values: " --check-hash-based-pycs "}, true
+	case lower == "ipython", lower == "ipython3":
+		return language{alone: "i"}, true
 	case lower == "bash", lower == "sh", lower == "dash", lower == "zsh", lower == "ksh", lower == "ash":
-		return language{alone: "abefhiklmnprtuvxBCEHPTD", with: "oO", code: " -c ",
+		return language{alone: "abefhiklmnprtuvxBCEHPTD", apart: "oO",
 			words: " --login --norc --noprofile --posix --restricted --verbose "}, true
 	case versioned(lower, "perl"):
-		return language{alone: "acfglnpsStTuUvwWX", with: "I", code: " -e -E "}, true
+		return language{alone: "acfglnpsStTuUvwWX", with: "I"}, true
 	case versioned(lower, "ruby"):
-		return language{alone: "alnpsSvwW", with: "IrCE", code: " -e "}, true
+		return language{alone: "alnpsSvwW", with: "IrCE"}, true
 	case lower == "node", lower == "nodejs":
-		return language{with: "r", code: " -e -p -pe --eval --print ", values: " --require --import ",
-			prefixes: " --max-old-space-size= --max_old_space_size= ", words: " --expose-gc --no-warnings --enable-source-maps --trace-warnings "}, true
+		return language{apart: "r", values: " --require --import ", prefixes: " --max-old-space-size= --max_old_space_size= ",
+			words: " --expose-gc --no-warnings --enable-source-maps --trace-warnings "}, true
 	case lower == "rscript":
-		return language{code: " -e ", words: " --vanilla --verbose --no-save --no-restore --no-environ --no-init-file --no-site-file --slave --quiet "}, true
+		return language{words: " --vanilla --verbose --no-save --no-restore --no-environ --no-init-file --no-site-file --slave --quiet "}, true
 	case lower == "r":
-		return language{file: "--file=", code: " -e ", words: " --no-echo --no-restore --no-save --slave --vanilla --quiet --interactive ", values: " -f "}, true
+		return language{file: " --file= -f ", words: " --no-echo --no-restore --no-save --slave --vanilla --quiet --interactive "}, true
 	case versioned(lower, "julia"):
-		return language{alone: "iq", with: "tpLJCHO", code: " -e -E --eval --print ",
+		return language{alone: "iq", with: "tpLJCH",
 			prefixes: " --project= --threads= --procs= --optimize= --startup-file= --check-bounds= --sysimage= --color= --history-file= --heap-size-hint= ",
-			words:    " --project --quiet --banner=no "}, true
+			words:    " -O0 -O1 -O2 -O3 --project --quiet --banner=no "}, true
 	case lower == "java":
-		return language{jar: true, values: " -cp -classpath --class-path -p --module-path --add-modules --add-opens --add-exports --add-reads ",
-			prefixes: " -X -D -verbose -ea -da -server -client -javaagent: -agentlib: -agentpath: --enable- --add-opens= --add-exports= --add-modules= --class-path= ",
-			words:    " -server -client "}, true
+		return language{jar: "-jar",
+			values:   " -cp -classpath --class-path -p --module-path --add-modules --add-opens --add-exports --add-reads --enable-native-access ",
+			prefixes: " -X -D -verbose -ea: -da: -javaagent: -agentlib: -agentpath: --enable-native-access= --add-opens= --add-exports= --add-reads= --add-modules= --class-path= --module-path= ",
+			words:    " -server -client -ea -da --enable-preview "}, true
 	}
 	return language{}, false
 }
@@ -110,39 +157,37 @@ func versioned(name, stem string) bool {
 	return ok && strings.Trim(rest, "0123456789.-dmu") == ""
 }
 
-// script walks the flags up to the script, and returns "" where it loses its way.
-func (l language) script(words []string) string {
-	for i := 0; i < len(words); i++ {
-		word := words[i]
-		switch {
-		case word == "" || word == "-": // standard input, or an empty argument
+// script walks the options up to the script, and returns "" where it loses its way.
+func (l language) script(argv []string) string {
+	// After the last one there is nothing that could be named.
+	next := func(i int) string {
+		if i+1 < len(argv) {
+			return argv[i+1]
+		}
+		return ""
+	}
+	for i := 0; i < len(argv); i++ {
+		option := argv[i]
+		switch flag, value, joined := strings.Cut(option, "="); {
+		case l.file != "" && joined && listed(l.file, flag+"="):
+			return fileName(value)
+		case l.file != "" && listed(l.file, option):
+			return fileName(next(i))
+		case l.file != "" && !strings.HasPrefix(option, "-"):
 			return ""
-		case !strings.HasPrefix(word, "-"):
-			return l.name(word)
-		case word == "--":
-			if i+1 < len(words) {
-				return l.name(words[i+1])
-			}
+		case option == "" || option == "-": // standard input, or an empty argument
 			return ""
-		case l.file != "" && strings.HasPrefix(word, l.file):
-			return l.name(word[len(l.file):])
-		case l.jar && word == "-jar":
-			if i+1 < len(words) {
-				return safe(base(words[i+1]))
-			}
-			return ""
-		case l.module != "" && strings.HasPrefix(word, l.module) && len(word) == len(l.module):
-			if i+1 < len(words) {
-				return moduleName(words[i+1])
-			}
-			return ""
-		case listed(l.code, word):
-			return ""
-		case listed(l.words, word), l.prefixed(word):
-		case listed(l.values, word):
+		case !strings.HasPrefix(option, "-"):
+			return fileName(option)
+		case option == "--", option == l.jar:
+			return fileName(next(i))
+		case option == l.module:
+			return moduleName(next(i))
+		case listed(l.words, option), l.prefixed(option):
+		case listed(l.values, option):
 			i++
 		default:
-			skip, ok := l.letters(word)
+			skip, ok := l.letters(option)
 			if !ok {
 				return ""
 			}
@@ -154,58 +199,56 @@ func (l language) script(words []string) string {
 
 func listed(list, word string) bool { return strings.Contains(list, " "+word+" ") }
 
-func (l language) prefixed(word string) bool {
+func (l language) prefixed(option string) bool {
 	for prefix := range strings.FieldsSeq(l.prefixes) {
-		if strings.HasPrefix(word, prefix) {
+		if strings.HasPrefix(option, prefix) {
 			return true
 		}
 	}
 	return false
 }
 
-// letters walks joined one-letter flags. skip is 1 when the next word is the
-// value of the last one; ok is false when a letter is not known, or means code.
-func (l language) letters(word string) (skip int, ok bool) {
-	if len(word) < 2 || word[1] == '-' {
+// letters walks joined one-letter options. skip is 1 when the next argument is
+// the value of the last one; ok is false when a letter is not known.
+func (l language) letters(option string) (skip int, ok bool) {
+	if len(option) < 2 || option[1] == '-' {
 		return 0, false
 	}
-	for k := 1; k < len(word); k++ {
-		letter := word[k : k+1]
+	for k := 1; k < len(option); k++ {
+		letter, last := option[k], k == len(option)-1
 		switch {
-		case strings.Contains(l.with, letter):
-			if k == len(word)-1 {
-				return 1, true
-			}
+		case last && strings.IndexByte(l.with+l.apart, letter) >= 0:
+			return 1, true
+		case strings.IndexByte(l.with, letter) >= 0:
 			return 0, true
-		case !strings.Contains(l.alone, letter):
+		case strings.IndexByte(l.alone, letter) < 0:
 			return 0, false
 		}
 	}
 	return 0, true
 }
 
-// name is the base name of a script, or the class that java runs.
-func (l language) name(word string) string {
-	if l.jar {
-		return safe(word[strings.LastIndexByte(word, '/')+1:])
-	}
-	script := safe(path.Base(word))
-	if script == "." || script == "/" || script == ".." {
+// fileName is the base name of a script, or the class that java runs; "" for
+// what is no file of that name: an address, a pipe.
+func fileName(path string) string {
+	if strings.Contains(path, "://") || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") {
 		return ""
 	}
-	if script == "ipykernel_launcher.py" {
+	name := base(path)
+	name = safe(name[:wordEnd(name)])
+	if name == "ipykernel_launcher.py" {
 		return "jupyter"
 	}
-	return script
+	return name
 }
 
 // moduleName names a module that an interpreter runs by -m.
-func moduleName(word string) string {
+func moduleName(module string) string {
 	switch {
-	case word == "ipykernel_launcher" || word == "ipykernel" || strings.HasPrefix(word, "jupyter"):
-		return "jupyter"
-	case strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "":
+	case strings.Trim(module, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "":
 		return ""
+	case module == "ipykernel_launcher" || module == "ipykernel" || strings.HasPrefix(module, "jupyter"):
+		return "jupyter"
 	}
-	return safe(word)
+	return safe(module)
 }

@@ -1,8 +1,8 @@
 // Package ps is the table of processes, read from one run of procps' ps. It is
 // pure; package collector runs the program.
 //
-// Arguments are looked at in [Program] and go no further: no field of a
-// [Process] holds one.
+// Arguments are looked at in [Program] and [Title] and go no further: no field
+// of a [Process] holds one.
 package ps
 
 import (
@@ -22,8 +22,9 @@ const (
 	// arguments of one process.
 	columns   = 4096
 	userWidth = 64
-	// maxElapsed bounds a running time, in seconds, so that it can be calculated with.
-	maxElapsed = 1 << 32
+	// maxElapsed is more than any node has been up, in seconds. procps says
+	// 4123168608 of some processes that have just begun.
+	maxElapsed = 1 << 31
 )
 
 // Args are the arguments that make ps write what [Parse] reads. The user
@@ -61,15 +62,14 @@ func Env() []string { return []string{"TZ=UTC", "LC_CTYPE=C.UTF-8"} }
 type Process struct {
 	PID, PPID, PGID int
 	UID             int64
-	// Elapsed is for how many whole seconds it has been running. procps says
-	// 4123168608 of some processes that have just begun: who uses it compares it
-	// with how long the node has been up.
+	// Elapsed is for how many whole seconds it has been running; -1 when ps
+	// says what cannot be.
 	Elapsed int64
 	// State is the first letter of its state: R, S, D, T, Z, …
 	State byte
 	// User is the login name, or the uid in digits where there is none.
 	User string
-	// Program is what [Program] makes of its arguments.
+	// Program is what [Title] makes of its arguments.
 	Program string
 }
 
@@ -122,7 +122,10 @@ func parseLine(line []byte) (Process, bool) {
 		return p, false
 	}
 	p.PID, p.PPID, p.PGID = int(numbers[0]), int(numbers[1]), int(numbers[2])
-	p.UID, p.Elapsed = numbers[3], min(max(numbers[4], 0), maxElapsed)
+	p.UID, p.Elapsed = numbers[3], max(numbers[4], 0)
+	if p.Elapsed >= maxElapsed {
+		p.Elapsed = -1
+	}
 	if p.UID < 0 { // ps prints the uid as a signed number of 32 bits
 		p.UID += 1 << 32
 	}
@@ -132,7 +135,7 @@ func parseLine(line []byte) (Process, bool) {
 	}
 	p.State = state
 	p.User = userName(user, p.UID)
-	p.Program = Program(string(args), len(line) >= columns)
+	p.Program = Title(string(args), len(line) >= columns)
 	return p, true
 }
 

