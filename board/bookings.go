@@ -28,7 +28,7 @@ func (m *merger) book(g *GPU, host string) {
 	var coming []booking.Booking
 	for _, b := range m.byHost[host] {
 		if b.Target.Covers(g.Index, g.UUID) && b.From.After(m.Now) {
-			coming = append(coming, b)
+			coming = append(coming, *b)
 		}
 	}
 	slices.SortStableFunc(coming, func(x, y booking.Booking) int { return x.From.Compare(y.From) })
@@ -68,41 +68,24 @@ func over(b *booking.Booking, at time.Time) bool { return !b.Until.IsZero() && !
 
 func (m *merger) shown(b *booking.Booking) Booking {
 	s := Booking{
-		ID: b.ID, Host: b.Host, UUID: b.Target.UUID, Name: b.Name, From: b.From, Until: b.Until,
+		ID: b.ID, Host: b.Host, GPUs: m.indices(b), Name: b.Name, From: b.From, Until: b.Until,
 		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, File: m.Calendar.File, Line: b.Line, Col: b.Col,
 		Active:  inForce(b, m.Now),
 		Expired: over(b, m.Now),
 	}
-	if !b.Target.All && b.Target.UUID == "" {
-		s.GPUs = []int{b.Target.Index}
+	if !byNumber(b) {
+		s.UUID = b.Target.UUID
 	}
 	return s
 }
 
-// bookings lists what the bookings page shows, by start, and resolves UUIDs to
-// indices where the host is known.
-func (m *merger) bookings(hosts []Host) []Booking {
-	var byName map[string]*Host
+// bookings lists what the bookings page shows, by start.
+func (m *merger) bookings() []Booking {
 	var list []Booking
-	for i := range m.Calendar.Bookings {
-		b := &m.Calendar.Bookings[i]
-		s := m.shown(b)
-		if s.Expired && s.Until.Add(m.set.ShowExpired).Before(m.Now) {
-			continue
+	for i := range m.booked {
+		if b := &m.booked[i]; !m.outdated(b) {
+			list = append(list, m.shown(b))
 		}
-		if s.UUID != "" {
-			if byName == nil {
-				byName = hostsByName(hosts)
-			}
-			if h := byName[s.Host]; h != nil {
-				for j := range h.GPUs {
-					if h.GPUs[j].UUID == s.UUID {
-						s.GPUs = []int{h.GPUs[j].Index}
-					}
-				}
-			}
-		}
-		list = append(list, s)
 	}
 	slices.SortStableFunc(list, func(x, y Booking) int {
 		if c := x.From.Compare(y.From); c != 0 {
@@ -114,12 +97,12 @@ func (m *merger) bookings(hosts []Host) []Booking {
 }
 
 // strayBookings names the bookings that are for no host or GPU on the board.
-// A host whose GPUs are not known yet is given the benefit of the doubt.
+// A host whose driver did not answer in full is given the benefit of the doubt.
 func (m *merger) strayBookings(hosts []Host) []snapshot.Problem {
 	byName := hostsByName(hosts)
 	var problems []snapshot.Problem
-	for i := range m.Calendar.Bookings {
-		b := &m.Calendar.Bookings[i]
+	for i := range m.booked {
+		b := &m.booked[i]
 		if over(b, m.Now) {
 			continue // over: of no consequence
 		}
@@ -129,7 +112,7 @@ func (m *merger) strayBookings(hosts []Host) []snapshot.Problem {
 		case h == nil:
 			p.Code = "booking:unknown-host"
 			p.Message = fmt.Sprintf("%s books %q, which is no host of this board; write its name as the board shows it", b.Name, b.Host)
-		case len(h.GPUs) > 0 && !covered(h, b.Target):
+		case m.full[h.Name] && !covered(h, b.Target):
 			p.Code = "booking:unknown-gpu"
 			p.Message = fmt.Sprintf("%s books a GPU that %s does not have (it lists %d)", b.Name, b.Host, len(h.GPUs))
 		default:

@@ -21,7 +21,7 @@ const (
 	ReasonError       = "error"       // the driver reports an error for it
 	ReasonRemap       = "remap"       // its memory could not be repaired by remapping rows
 	ReasonECC         = "ecc"         // uncorrectable memory errors, and a repair waits for a reset
-	ReasonMissing     = "missing"     // expected, and not listed
+	ReasonMissing     = "missing"     // it was there, or is expected, and the driver does not list it
 	ReasonDead        = "dead"        // memory belongs to a pid that is gone
 	ReasonUnowned     = "unowned"     // memory in use, and no process is listed
 	ReasonUtilization = "utilization" // it computes, and by whom is not known
@@ -225,8 +225,8 @@ func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
 func (m *merger) active(host string, index int, uuid string, at time.Time) []booking.Booking {
 	var found []booking.Booking
 	for _, b := range m.byHost[host] {
-		if b.Target.Covers(index, uuid) && inForce(&b, at) {
-			found = append(found, b)
+		if b.Target.Covers(index, uuid) && inForce(b, at) {
+			found = append(found, *b)
 		}
 	}
 	slices.SortStableFunc(found, func(x, y booking.Booking) int { return x.From.Compare(y.From) })

@@ -114,26 +114,3 @@ func (s Settings) freeMemory(total *int64) int64 {
 	}
 	return limit
 }
-
-// Marks is what one generation remembers for the next: since when each GPU has
-// been in its state. The keys are GPUs as [MarkKey] names them.
-type Marks map[string]Mark
-
-// A Mark is one remembered state.
-type Mark struct {
-	State State `json:"state"`
-	// Since is when the state began, zero when that was before anybody looked.
-	Since time.Time `json:"since,omitzero"`
-	// Seen is when it was first seen.
-	Seen time.Time `json:"seen"`
-}
-
-// MarkKey names a GPU over time: by UUID where it has one, else by its index.
-func MarkKey(host string, g *GPU) string { return host + "/" + gpuKey(g.UUID, g.Index) }
-
-func gpuKey(uuid string, index int) string {
-	if uuid != "" {
-		return uuid
-	}
-	return "index:" + itoa(index)
-}

@@ -2,6 +2,7 @@ package board
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,12 +22,12 @@ import (
 func Merge(in Input) (*Board, Marks) {
 	m := newMerger(in)
 	var hosts []Host
-	marks := Marks{}
 	for _, inv := range in.Hosts {
 		h := m.host(inv)
-		m.remember(&h, marks)
+		m.remember(&h)
 		hosts = append(hosts, h)
 	}
+	m.keepCards()
 	slices.SortStableFunc(hosts, func(x, y Host) int {
 		return cmp.Or(NaturalCompare(x.Group, y.Group), NaturalCompare(x.Name, y.Name))
 	})
@@ -42,7 +43,7 @@ func Merge(in Input) (*Board, Marks) {
 		FreeNow:       freeNow(hosts),
 		NextFree:      nextFree(hosts),
 		Users:         m.users(hosts),
-		Bookings:      m.bookings(hosts),
+		Bookings:      m.bookings(),
 	}
 	for i := range hosts {
 		for _, p := range hosts[i].Problems {
@@ -52,10 +53,11 @@ func Merge(in Input) (*Board, Marks) {
 	}
 	b.Problems = append(b.Problems, m.Calendar.Problems...)
 	b.Problems = append(b.Problems, m.strayBookings(hosts)...)
+	b.Problems = append(b.Problems, m.moved...)
 	if m.Calendar.Broken {
 		b.BookingsStaleSince = m.Calendar.LastGood
 	}
-	return b, marks
+	return b, m.next
 }
 
 // A merger is one merge.
@@ -63,14 +65,22 @@ type merger struct {
 	Input
 	set    Settings
 	recent *history.Recent
-	byHost map[string][]booking.Booking
-	people map[string]string // what Person answered; it may be slow
-	onHost map[string]bool   // the people of the host that is being made
-	more   bool              // it has more than maxPeople
+	booked []booking.Booking             // all, for the cards that they mean
+	byHost map[string][]*booking.Booking // the same
+	people map[string]string             // what Person answered; it may be slow
+	onHost map[string]bool               // the people of the host that is being made
+	more   bool                          // it has more than maxPeople
+	known  map[string][]Mark             // what is remembered of GPUs, by host, in order of index
+	cards  map[string]map[string]*place  // by host and UUID
+	full   map[string]bool               // hosts whose driver answered in full
+	moved  []snapshot.Problem
+	next   Marks
 }
 
 func newMerger(in Input) *merger {
-	m := &merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent, byHost: map[string][]booking.Booking{}, people: map[string]string{}}
+	m := &merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent, byHost: map[string][]*booking.Booking{}, people: map[string]string{},
+		known: map[string][]Mark{}, cards: map[string]map[string]*place{}, full: map[string]bool{},
+		next: Marks{GPUs: map[string]Mark{}, Bookings: map[string]string{}}}
 	m.Now = in.Now.Round(0) // the time of day, without the process's own monotonic reading
 	if m.Person == nil {
 		m.Person = func(name string) string { return name }
@@ -81,8 +91,19 @@ func newMerger(in Input) *merger {
 	if m.recent == nil {
 		m.recent = &history.Recent{}
 	}
-	for _, b := range m.Calendar.Bookings {
+	m.booked = slices.Clone(m.Calendar.Bookings)
+	for i := range m.booked {
+		b := &m.booked[i]
 		m.byHost[b.Host] = append(m.byHost[b.Host], b)
+	}
+	for _, key := range slices.Sorted(maps.Keys(in.Marks.GPUs)) {
+		if mark := in.Marks.GPUs[key]; mark.Card != nil {
+			host, _, _ := strings.Cut(key, "/") // no host name holds a slash
+			m.known[host] = append(m.known[host], mark)
+		}
+	}
+	for _, known := range m.known {
+		slices.SortStableFunc(known, func(x, y Mark) int { return cmp.Compare(x.Card.Index, y.Card.Index) })
 	}
 	return m
 }
@@ -115,9 +136,10 @@ func (m *merger) host(inv inventory.Host) Host {
 		h.problem("consul:"+string(inv.Check), inv.CheckOutput)
 	}
 	if snap == nil {
-		m.missing(&h, inv)
-		m.finish(&h)
-		return h
+		snap = &snapshot.Snapshot{} // it says nothing
+		for _, k := range m.known[h.Name] {
+			snap.CollectedAt.Time = latest(snap.CollectedAt.Time, k.lastAt())
+		}
 	}
 	h.SnapshotAt = snap.CollectedAt.Time
 	h.Interval = time.Duration(snap.IntervalSeconds) * time.Second
@@ -129,19 +151,39 @@ func (m *merger) host(inv inventory.Host) Host {
 	if fresh {
 		h.Node = snap.Node
 	}
+	if h.State != Never {
+		m.rows(&h, inv, snap, fresh)
+	}
+	m.finish(&h)
+	return h
+}
+
+// rows makes the rows of a host, and says what is missing.
+func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot, fresh bool) {
 	procs := map[int][]snapshot.Process{}
 	for _, p := range snap.Processes {
 		procs[p.GPU] = append(procs[p.GPU], p)
 	}
-	for _, sg := range snap.GPUs {
-		h.GPUs = append(h.GPUs, m.gpu(&h, inv, snap, sg, procs[sg.Index], fresh))
+	places := m.places(inv, snap)
+	m.full[h.Name] = snap.GPUsComplete
+	m.follow(h, places)
+	for i := range places {
+		p := &places[i]
+		var g GPU
+		if p.listed {
+			g = m.gpu(h, inv, snap, p.gpu, procs[p.gpu.Index], fresh)
+		} else {
+			g = m.absent(h, inv, p)
+		}
+		m.next.GPUs[MarkKey(h.Name, &g)] = m.recall(h, &g, p)
+		h.GPUs = append(h.GPUs, g)
+	}
+	if snap.GPUsComplete {
+		h.missing(inv, places)
 	}
 	if m.more {
 		h.problem("host:limit", "more than "+itoa(maxPeople)+" users compute here; the others are shown without a name")
 	}
-	m.missing(&h, inv)
-	m.finish(&h)
-	return h
 }
 
 // maxPeople is how many people one host can put on the board. Each has a page and
@@ -177,7 +219,7 @@ func (m *merger) hostState(h *Host, inv inventory.Host, r Report) HostState {
 
 func (m *merger) newsState(h *Host, inv inventory.Host, r Report) HostState {
 	if r.Snapshot == nil {
-		if inv.Check == inventory.Critical {
+		if inv.Check == inventory.Critical || len(m.known[inv.Name]) > 0 {
 			return Down
 		}
 		return Never
@@ -209,34 +251,6 @@ func (h *Host) problem(code, message string) {
 	h.Problems = append(h.Problems, snapshot.Problem{Code: code, Message: message, Host: h.Name})
 }
 
-// missing adds a lost row for each GPU that the inventory expects and the
-// driver does not list. A host that was never heard of shows none: nothing is
-// known about its GPUs.
-func (m *merger) missing(h *Host, inv inventory.Host) {
-	if inv.ExpectedGPUs <= len(h.GPUs) || h.State == Never {
-		return
-	}
-	want := min(inv.ExpectedGPUs, snapshot.MaxGPUs)
-	next := 0
-	for _, g := range h.GPUs {
-		next = max(next, g.Index+1)
-	}
-	have := len(h.GPUs)
-	for i := have; i < want; i++ {
-		g := GPU{Missing: true, State: Lost, Reason: "missing"}
-		g.Index, g.Health = next+i-have, snapshot.HealthLost
-		if h.State == Maintenance {
-			g.State = Drained
-		} else if !h.fresh() {
-			g.State = Unknown
-		}
-		h.GPUs = append(h.GPUs, g)
-	}
-	if h.State == Up {
-		h.problem("gpu:missing", "the inventory expects "+itoa(inv.ExpectedGPUs)+" GPUs and the driver lists "+itoa(have))
-	}
-}
-
 // finish sums the card up.
 func (m *merger) finish(h *Host) {
 	for _, g := range h.GPUs {
@@ -249,19 +263,20 @@ func (m *merger) finish(h *Host) {
 
 // remember sets Since on every GPU of a host, from what was remembered and what is
 // now known, and adds the marks for the next generation.
-func (m *merger) remember(h *Host, marks Marks) {
+func (m *merger) remember(h *Host) {
 	for i := range h.GPUs {
 		g := &h.GPUs[i]
 		key := MarkKey(h.Name, g)
-		mark := Mark{State: g.State, Since: g.Since, Seen: m.Now}
-		switch old, known := m.Marks[key]; {
+		mark := m.next.GPUs[key]
+		mark.State, mark.Since, mark.Seen = g.State, g.Since, m.Now
+		switch old, known := m.Marks.GPUs[key]; {
 		case known && old.State == g.State && !old.Since.After(m.Now) && !old.Seen.After(m.Now):
 			mark.Since, mark.Seen = earliest(old.Since, g.Since), old.Seen
 		case known && g.Since.IsZero():
 			mark.Since = m.Now // it changed just now
 		}
 		g.Since = mark.Since
-		marks[key] = mark
+		m.next.GPUs[key] = mark
 		if g.State == Booked && g.Booking != nil {
 			// Idle for as long as it was seen so, or as history knows; not for as
 			// long as nobody looked.

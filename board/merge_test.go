@@ -2,6 +2,7 @@ package board_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -268,19 +269,19 @@ func TestNoShow(t *testing.T) {
 	early := by("ada", booking.Reserved)
 	early.From = now.Add(-11 * time.Hour)
 	s := scene{gpu: a100(), booked: []booking.Booking{early}}
-	s.marks = board.Marks{"gpu01/GPU-1": {State: board.Booked, Since: now.Add(-3 * time.Hour)}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Booked, Since: now.Add(-3 * time.Hour)}}}
 	if _, g := s.row(t); !g.NoShow || !g.Since.Equal(now.Add(-3*time.Hour)) {
 		t.Errorf("no-show %v since %v, want one since 3 h", g.NoShow, g.Since)
 	}
-	s.marks = board.Marks{"gpu01/GPU-1": {State: board.Booked, Seen: now.Add(-3 * time.Hour)}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Booked, Seen: now.Add(-3 * time.Hour)}}}
 	if _, g := s.row(t); !g.NoShow {
 		t.Error("seen booked and idle for three hours, and no no-show")
 	}
-	s.marks = nil
+	s.marks = board.Marks{}
 	if _, g := s.row(t); g.NoShow {
 		t.Error("a no-show at first sight: nobody knows what it did before")
 	}
-	s.marks = board.Marks{"gpu01/GPU-1": {State: board.InUse, Since: now.Add(-3 * time.Hour)}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.InUse, Since: now.Add(-3 * time.Hour)}}}
 	if _, g := s.row(t); g.NoShow || !g.Since.Equal(now) {
 		t.Errorf("no-show %v since %v, want none: it was in use a moment ago", g.NoShow, g.Since)
 	}
@@ -289,24 +290,24 @@ func TestNoShow(t *testing.T) {
 func TestMarksCarryOn(t *testing.T) {
 	s := scene{gpu: a100()}
 	_, marks := s.merge()
-	first := marks["gpu01/GPU-1"]
+	first := marks.GPUs["gpu01/GPU-1"]
 	if first.State != board.Free || !first.Since.IsZero() || !first.Seen.Equal(now) {
 		t.Fatalf("mark %+v, want free, seen now, since nobody knows when", first)
 	}
 	s.marks = marks
-	if b, again := s.merge(); !b.Hosts[0].GPUs[0].Since.IsZero() || again["gpu01/GPU-1"] != first {
-		t.Errorf("a second look made up when it began: %+v", again["gpu01/GPU-1"])
+	if b, again := s.merge(); !b.Hosts[0].GPUs[0].Since.IsZero() || !reflect.DeepEqual(again.GPUs["gpu01/GPU-1"], first) {
+		t.Errorf("a second look made up when it began: %+v", again.GPUs["gpu01/GPU-1"])
 	}
-	s.marks = board.Marks{"gpu01/GPU-1": {State: board.Busy, Since: now.Add(-time.Hour), Seen: now.Add(-time.Hour)}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Busy, Since: now.Add(-time.Hour), Seen: now.Add(-time.Hour)}}}
 	if b, _ := s.merge(); !b.Hosts[0].GPUs[0].Since.Equal(now) {
 		t.Errorf("it changed just now, and since is %v", b.Hosts[0].GPUs[0].Since)
 	}
-	s.marks = board.Marks{"gpu01/GPU-1": {State: board.Free, Since: now.Add(-time.Hour)}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Free, Since: now.Add(-time.Hour)}}}
 	b, marks := s.merge()
-	if g := b.Hosts[0].GPUs[0]; !g.Since.Equal(now.Add(-time.Hour)) || !marks["gpu01/GPU-1"].Since.Equal(g.Since) {
-		t.Errorf("since %v, mark %+v; want an hour ago in both", g.Since, marks["gpu01/GPU-1"])
+	if g := b.Hosts[0].GPUs[0]; !g.Since.Equal(now.Add(-time.Hour)) || !marks.GPUs["gpu01/GPU-1"].Since.Equal(g.Since) {
+		t.Errorf("since %v, mark %+v; want an hour ago in both", g.Since, marks.GPUs["gpu01/GPU-1"])
 	}
-	s.marks = board.Marks{"gpu01/GPU-1": {State: board.Free, Since: now.Add(time.Hour)}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Free, Since: now.Add(time.Hour)}}}
 	if b, _ := s.merge(); b.Hosts[0].GPUs[0].Since.After(now) {
 		t.Errorf("a mark from the future was believed")
 	}

@@ -36,8 +36,8 @@ func models(hosts []Host) []Model {
 	sizes := map[string][]int64{} // by name, those that are told
 	for _, h := range hosts {
 		for _, g := range h.GPUs {
-			if g.Missing {
-				continue
+			if g.Name == "" && g.UUID == "" && g.PCIBusID == "" {
+				continue // expected, and nothing is known of it
 			}
 			k := key{name: g.Name}
 			if g.MemoryTotal != nil {

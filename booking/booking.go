@@ -22,8 +22,8 @@ const (
 // UUID, or the whole host.
 type Target struct {
 	All   bool
-	UUID  string // "" unless booked by UUID
-	Index int    // -1 when All or booked by UUID
+	UUID  string // "" unless booked by UUID, or the card behind an index is known
+	Index int    // -1 when All or booked by UUID; with a UUID, what was written
 }
 
 // Covers reports whether the target takes in the GPU with this index and UUID.

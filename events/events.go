@@ -68,7 +68,7 @@ type Event struct {
 // the zero Memory it returns no events: nothing is news to somebody who sees a
 // board for the first time.
 func Diff(prev Memory, now *board.Board) ([]Event, Memory) {
-	d := &diff{now: now, prev: prev, listed: map[string][]string{}, next: Memory{
+	d := &diff{now: now, prev: prev, next: Memory{
 		Schema: MemorySchema, At: now.GeneratedAt,
 		Hosts: make(map[string]HostMemory, len(now.Hosts)), GPUs: make(map[string]GPUMemory, len(prev.GPUs)),
 		Bookings: make(map[string]BookingMemory, len(prev.Bookings)),
@@ -76,10 +76,6 @@ func Diff(prev Memory, now *board.Board) ([]Event, Memory) {
 	d.first = prev.At.IsZero() || prev.Schema != MemorySchema
 	if d.first {
 		d.prev = Memory{}
-	}
-	for key := range d.prev.GPUs {
-		host, _, _ := strings.Cut(key, "/") // no host name holds a slash
-		d.listed[host] = append(d.listed[host], key)
 	}
 	for i := range now.Hosts {
 		d.host(&now.Hosts[i])
@@ -114,7 +110,6 @@ type diff struct {
 	prev   Memory
 	next   Memory
 	first  bool
-	listed map[string][]string // keys of prev.GPUs by host
 	events []Event
 }
 

@@ -94,11 +94,16 @@ func TestDiff(t *testing.T) {
 		"drained while it is used": {
 			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Drained), ""}, {8 * h, state(board.Busy, "mira"), ""}, {9 * h, nil, ""}, {9*h + 6*m, nil, "gpu-freed"},
 		},
-		"gpu vanishes from the list": {
-			{0, twoGPUs, ""}, {m, nil, "gpu-lost"}, {2 * m, nil, ""}, {3 * m, twoGPUs, "gpu-back"}, {4 * m, twoGPUs, ""},
+		"a full answer lacks one": {
+			{0, twoGPUs, ""}, {m, second(board.Lost, true), "gpu-lost"}, {2 * m, second(board.Lost, true), ""},
+			{3 * m, second(board.Unknown, true), ""}, {4 * m, second(board.Lost, true), ""}, {5 * m, twoGPUs, "gpu-back"}, {6 * m, twoGPUs, ""},
 		},
+		"an answer that was cut loses none": {
+			{0, twoGPUs, ""}, {m, second(board.Unknown, false), ""}, {2 * m, twoGPUs, ""},
+		},
+		"a row that ends is not lost": {{0, twoGPUs, ""}, {m, nil, ""}, {2 * m, twoGPUs, ""}},
 		"a driver that lists nothing lost nothing": {
-			{0, nil, ""}, {m, func(_ *board.Board, host *board.Host, _ *board.GPU) { host.GPUs = nil }, ""}, {2 * m, nil, ""},
+			{0, nil, ""}, {m, state(board.Unknown), ""}, {2 * m, nil, ""},
 		},
 		"an expected gpu that never was is not lost again": {
 			{0, nil, ""}, {m, func(_ *board.Board, host *board.Host, _ *board.GPU) {
@@ -158,6 +163,15 @@ func TestDiff(t *testing.T) {
 				mem = roundTrip(t, next)
 			}
 		})
+	}
+}
+
+// second is a host whose second GPU is not listed.
+func second(s board.State, missing bool) change {
+	return func(b *board.Board, h *board.Host, g *board.GPU) {
+		twoGPUs(b, h, g)
+		g = &h.GPUs[1]
+		g.State, g.Missing, g.Last = s, missing, &board.LastSeen{State: board.Free, At: start}
 	}
 }
 

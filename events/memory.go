@@ -16,14 +16,9 @@ import (
 // number is forgotten: the next board is then the first.
 const MemorySchema = 1
 
-// Bounds of a Memory. It holds what is on the board and, for a while, GPUs that
-// left it; nothing in it grows with time.
+// Bounds of a Memory. It holds what is on the board; nothing in it grows with time.
 const (
 	MaxBookings = 20000
-	// MaxVanished is how many GPUs of one host are remembered that it lists no more.
-	MaxVanished = 64
-	// VanishedFor is how long one that came back is still greeted.
-	VanishedFor = 30 * 24 * time.Hour
 	maxUsers    = 16
 	maxText     = 512 // bytes of a summary or an id
 	maxName     = 128 // bytes of a name
@@ -55,7 +50,6 @@ type GPUMemory struct {
 	// UsedSince is when the use began that is going on, or that has just ended.
 	UsedSince time.Time `json:"used_since"`
 	Users     []string  `json:"users,omitempty"`
-	Vanished  bool      `json:"vanished,omitempty"` // the driver lists it no more
 }
 
 // BookingMemory is what was announced of a booking.
@@ -84,7 +78,7 @@ func (m HostMemory) same(o HostMemory) bool {
 
 func (m GPUMemory) same(o GPUMemory) bool {
 	return m.Index == o.Index && m.State == o.State && m.Since.Equal(o.Since) && m.UsedSince.Equal(o.UsedSince) &&
-		m.Vanished == o.Vanished && slices.Equal(m.Users, o.Users)
+		slices.Equal(m.Users, o.Users)
 }
 
 func gpuKey(host string, g *board.GPU) string {
@@ -105,8 +99,8 @@ func (d *diff) gpus(h *board.Host) {
 	seen := map[string]bool{}
 	for i := range h.GPUs {
 		g := &h.GPUs[i]
-		if g.Missing {
-			continue // a place that is empty; what was there is found below
+		if g.Missing && g.Last == nil {
+			continue // a place that was always empty
 		}
 		key := gpuKey(h.Name, g)
 		if seen[key] {
@@ -122,25 +116,30 @@ func (d *diff) gpus(h *board.Host) {
 		}
 		d.next.GPUs[key] = d.gpu(h, g, was, known)
 	}
-	d.vanished(h, seen, fresh)
 }
 
 // gpu compares one GPU that there is news of.
 func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMemory {
 	index := g.Index
 	is := GPUMemory{Index: index, State: g.State, Since: h.SnapshotAt, UsedSince: was.UsedSince, Users: was.Users}
-	if known && was.State == g.State && !was.Vanished {
+	if known && was.State == g.State {
 		is.Since = was.Since
 	}
 	say := func(kind Kind, cause time.Time, users []string, summary string) {
 		d.emit(Event{Kind: kind, Host: h.Name, GPU: &index, UUID: g.UUID, At: h.SnapshotAt, Users: users,
 			Summary: name(h, g) + " " + summary}, cause)
 	}
-	lost := known && (was.State == board.Lost || was.Vanished)
+	lost := known && was.State == board.Lost
 	switch {
 	case g.State == board.Lost && known && !lost:
 		why := g.HealthReason
-		if why == "" {
+		switch {
+		case g.Missing:
+			why = "the driver does not list it any more"
+			if was.Index != index {
+				why += " (it was number " + strconv.Itoa(was.Index) + ")"
+			}
+		case why == "":
 			why = "the driver reports an error"
 		}
 		say(GPULost, was.Since, users(g, was.Users), "is lost: "+why)
@@ -178,37 +177,6 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 		is.UsedSince, is.Users = time.Time{}, nil
 	}
 	return is
-}
-
-// vanished finds GPUs that a host listed before and lists no more.
-func (d *diff) vanished(h *board.Host, seen map[string]bool, fresh bool) {
-	var keys []string
-	for _, key := range d.listed[h.Name] {
-		if !seen[key] {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for i, key := range keys {
-		was := d.prev.GPUs[key]
-		if i >= MaxVanished || was.Vanished && d.now.GeneratedAt.Sub(was.Since) > VanishedFor {
-			continue
-		}
-		// An empty list is a driver that does not answer, not that many losses.
-		if fresh && !was.Vanished && len(seen) > 0 {
-			index := was.Index
-			if was.State != board.Lost {
-				e := Event{Kind: GPULost, Host: h.Name, GPU: &index, At: h.SnapshotAt, Users: was.Users,
-					Summary: h.Name + " GPU " + strconv.Itoa(index) + " is lost: the driver does not list it any more"}
-				if uuid := strings.TrimPrefix(key, h.Name+"/"); !strings.HasPrefix(uuid, "#") {
-					e.UUID = uuid
-				}
-				d.emit(e, was.Since)
-			}
-			was.Vanished, was.Since = true, h.SnapshotAt
-		}
-		d.next.GPUs[key] = was
-	}
 }
 
 // users are the people on a GPU, each once, in order; before when nobody is listed.

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -48,8 +46,6 @@ type memory struct {
 	By string `json:"by"`
 
 	written []byte // what it was written down as
-	marks   []byte // Marks as they are in it, of the map that was
-	was     board.Marks
 
 	problems []snapshot.Problem
 	dir      string
@@ -103,12 +99,11 @@ func (g *Generator) recall(time.Time) *memory {
 	switch {
 	case err == nil && left != nil && bytes.Equal(data, left.written):
 		mem.Marks, mem.Seen, mem.Senders, mem.Hours, mem.By = left.Marks, left.Seen, left.Senders, left.Hours, left.By
-		mem.was, mem.marks = left.Marks, left.marks
 	case err == nil:
 		err = json.Unmarshal(data, mem)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		mem.Marks, mem.Seen, mem.Senders, mem.Hours = nil, nil, nil, nil
+		mem.Marks, mem.Seen, mem.Senders, mem.Hours = board.Marks{}, nil, nil, nil
 		mem.problems = append(mem.problems, snapshot.Problem{Code: "state:forgotten", File: memoryFile,
 			Message: fmt.Sprintf("what the last generation remembered cannot be read: %v", err)})
 	}
@@ -201,31 +196,6 @@ func (m *memory) loadOld() {
 	}
 }
 
-// sameMarks is maps.Equal, for maps that nobody changes and that mostly are one.
-func sameMarks(x, y board.Marks) bool {
-	return reflect.ValueOf(x).Pointer() == reflect.ValueOf(y).Pointer() || maps.Equal(x, y)
-}
-
-// encode is memory as JSON. Marks are nearly all of it, and seldom change.
-func (m *memory) encode() ([]byte, error) {
-	var err error
-	if m.marks == nil || !sameMarks(m.Marks, m.was) {
-		if m.marks, err = json.Marshal(m.Marks); err != nil {
-			return nil, err
-		}
-	}
-	rest, err := json.Marshal(struct {
-		Seen    map[string]seen     `json:"seen"`
-		Senders map[string][]sender `json:"senders"`
-		Hours   map[string]*hours   `json:"hours"`
-		By      string              `json:"by"`
-	}{m.Seen, m.Senders, m.Hours, m.By})
-	if err != nil {
-		return nil, err
-	}
-	return slices.Concat([]byte(`{"marks":`), m.marks, []byte(","), rest[1:]), nil
-}
-
 // writeMemory replaces the file, unless it could not be read for a moment: what it
 // holds is worth more than what is known without it.
 func (g *Generator) writeMemory(m *memory) error {
@@ -235,14 +205,14 @@ func (g *Generator) writeMemory(m *memory) error {
 			return nil
 		}
 	}
-	data, err := m.encode()
+	data, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
 	if _, err := atomicfile.Write(path, data, 0o600); err != nil {
 		return err
 	}
-	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Senders: m.Senders, Hours: m.Hours, By: m.By, written: data, marks: m.marks}
+	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Senders: m.Senders, Hours: m.Hours, By: m.By, written: data}
 	return nil
 }
 

@@ -84,14 +84,15 @@ func TestARealDropWins(t *testing.T) {
 	l, o := olderLab(t)
 	l.once(o, olderNow)
 	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "atlas", BootID: "b", Seq: 1, CollectedAt: snapshot.TimeOf(olderNow), IntervalSeconds: 20,
-		GPUs: []snapshot.GPU{{Index: 0, UUID: "GPU-new", Name: "A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(1))}}}
+		GPUsComplete: true,
+		GPUs:         []snapshot.GPU{{Index: 0, UUID: "GPU-a7000000-aaaa-bbbb-cccc-000000000000", Name: "A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(1))}}}
 	raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "atlas", BootID: "b", Snapshot: s})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.write("data/drop/atlas/latest.json.gz", string(raw))
 	b := l.once(o, olderNow.Add(5*time.Second)).Board
-	if h := hostOf(b, "atlas"); len(h.GPUs) != 1 || h.GPUs[0].UUID != "GPU-new" {
+	if h := hostOf(b, "atlas"); len(h.GPUs) != 4 || h.GPUs[0].ShortName != "A100" || h.GPUs[3].State != board.Lost {
 		t.Errorf("atlas has moved, and shows %+v", h.GPUs)
 	}
 	if h := hostOf(b, "borg"); h.State != board.Up {
@@ -106,7 +107,7 @@ func TestARealDropWins(t *testing.T) {
 		t.Errorf("borg has an empty drop, and is %s", h.State)
 	}
 	o.Legacy = sitegen.NoLegacy
-	if h := hostOf(l.once(o, olderNow.Add(15*time.Second)).Board, "atlas"); h.State != board.Up || len(h.GPUs) != 1 {
+	if h := hostOf(l.once(o, olderNow.Add(15*time.Second)).Board, "atlas"); h.State != board.Up || h.GPUs[0].ShortName != "A100" {
 		t.Errorf("without the older files atlas is %+v", h)
 	}
 }

@@ -347,7 +347,7 @@ func listReason(code string) string {
 	case board.ReasonECC:
 		return "uncorrectable memory errors, and their repair waits for a reset"
 	case board.ReasonMissing:
-		return "expected, and not there"
+		return "the driver does not list it"
 	case board.ReasonUnreadable:
 		return "not enough can be read to tell"
 	default:

@@ -120,7 +120,7 @@ func TestWhy(t *testing.T) {
 		{"stuck", board.GPU{State: board.Stuck, Processes: []board.Process{gone}}, "stuck: its memory belongs to pid 9305, which is gone; end what it left behind: 9400 (bob)"},
 		{"stuck without a process", board.GPU{State: board.Stuck}, "stuck: memory is in use, and no process is listed"},
 		{"lost", board.GPU{State: board.Lost, GPU: snapshot.GPU{HealthReason: "GPU is lost"}}, "lost: GPU is lost"},
-		{"missing", board.GPU{State: board.Lost, Reason: board.ReasonMissing}, "lost: expected, and not there"},
+		{"missing", board.GPU{State: board.Lost, Reason: board.ReasonMissing}, "lost: the driver does not list it"},
 		{"unknown", board.GPU{State: board.Unknown, Reason: "new-reason"}, "unknown: new-reason"},
 		{"drained", board.GPU{State: board.Drained, Booking: eva}, "maintenance; booked by eva until 11:42 (sweep)"},
 		{"drained host", board.GPU{State: board.Drained}, "maintenance: the host is out of service"},

@@ -97,7 +97,7 @@ func (t *textPage) tableHost(cols []textColumn, h *board.Host, gpus []*board.GPU
 		}
 		name = ""
 	} else if len(gpus) == 0 {
-		t.hostRow(cols, name, "no GPUs")
+		t.hostRow(cols, name, "no GPUs known")
 	}
 	for _, g := range gpus {
 		t.gpuRow(cols, name, g)
