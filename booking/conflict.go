@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// A Resolver tells the index of the GPU with this UUID on a host, so that
-// bookings by UUID and by index can be compared. It may be nil.
-type Resolver func(host, uuid string) (index int, ok bool)
+// A Resolver tells the index that the GPU of a booking has now, as the board
+// knows it: so bookings by UUID and by index can be compared, and one by index
+// stays with its card when the numbers change. It may be nil.
+type Resolver func(b Booking) (index int, ok bool)
 
 // Conflicts returns the bookings that stand in the way of a wanted one: those
 // of other people, and any maintenance, that share a GPU and a stretch of time
@@ -34,19 +35,16 @@ func Conflicts(cal *Calendar, wanted Booking, resolve Resolver) []Booking {
 }
 
 func sameGPU(a, b Booking, resolve Resolver) bool {
-	if a.Target.All || b.Target.All || a.Target == b.Target {
+	if a.Target.All || b.Target.All || a.Target.UUID != "" && a.Target.UUID == b.Target.UUID {
 		return true
 	}
 	index := func(x Booking) int {
-		if x.Target.UUID == "" {
-			return x.Target.Index
-		}
 		if resolve != nil {
-			if i, ok := resolve(x.Host, x.Target.UUID); ok {
+			if i, ok := resolve(x); ok {
 				return i
 			}
 		}
-		return -1
+		return x.Target.Index // -1 for a UUID
 	}
 	i := index(a)
 	return i >= 0 && i == index(b)

@@ -45,14 +45,20 @@ func TestConflicts(t *testing.T) {
 	if c.Broken || len(c.Bookings) != 5 {
 		t.Fatalf("problems:\n%s", problems(c.Problems))
 	}
-	resolve := func(host, uuid string) (int, bool) { return 1, host == "a" && uuid == "GPU-aa" }
+	resolve := func(b Booking) (int, bool) {
+		if b.ID == "x0" {
+			return 5, true // its card was number 0 when it was made
+		}
+		return 1, b.Host == "a" && b.Target.UUID == "GPU-aa"
+	}
 	for _, tc := range []struct {
 		name   string
 		wanted Booking
 		want   string
 	}{
-		{"touching ends", Booking{Host: "a", Target: Target{Index: 0}, Name: "new", From: at(t, "2026-12-01 10:00"), Until: at(t, "2026-12-02")}, ""},
-		{"a second inside", Booking{Host: "a", Target: Target{Index: 0}, Name: "new", From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, "x0"},
+		{"touching ends", Booking{Host: "a", Target: Target{Index: 5}, Name: "new", From: at(t, "2026-12-01 10:00"), Until: at(t, "2026-12-02")}, ""},
+		{"the number that its card had", Booking{Host: "a", Target: Target{Index: 0}, Name: "new", From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, ""},
+		{"a second inside", Booking{Host: "a", Target: Target{Index: 5}, Name: "new", From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, "x0"},
 		{"one's own", Booking{Host: "a", Target: Target{Index: 0}, Name: "ME", From: at(t, "2026-12-03"), Until: at(t, "2026-12-09")}, ""},
 		{"UUID and index", Booking{Host: "a", Target: Target{Index: 1}, Name: "new", Until: at(t, "2026-12-02")}, "ya"},
 		{"another GPU", Booking{Host: "a", Target: Target{Index: 2}, Name: "new", Until: at(t, "2026-12-02")}, ""},

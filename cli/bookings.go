@@ -72,9 +72,9 @@ func (a *app) bookingsCommand() *cobra.Command {
 			})
 			switch {
 			case asJSON:
-				err = d.published("api/v1/bookings.json", list, problems)
+				err = d.published("api/v1/bookings.json", list, fleet, problems)
 			case asICS:
-				err = d.published("bookings.ics", list, problems)
+				err = d.published("bookings.ics", list, fleet, problems)
 			default:
 				err = d.table(a.stdout, list)
 			}
@@ -118,7 +118,7 @@ func (d *desk) saved() []snapshot.Problem {
 }
 
 // published prints a file as the site has it, for these bookings alone.
-func (d *desk) published(path string, list []booking.Booking, problems []snapshot.Problem) error {
+func (d *desk) published(path string, list []booking.Booking, fleet *knownFleet, problems []snapshot.Problem) error {
 	b := &board.Board{GeneratedAt: d.now.UTC(), Problems: problems}
 	for _, bk := range list {
 		shown := board.Booking{
@@ -126,7 +126,9 @@ func (d *desk) published(path string, list []booking.Booking, problems []snapsho
 			Kind: string(bk.Kind), By: bk.By, Forced: bk.Forced, Line: bk.Line,
 			Active: bk.ActiveAt(d.now), Expired: !bk.Until.IsZero() && !bk.Until.After(d.now),
 		}
-		if !bk.Target.All && bk.Target.UUID == "" {
+		if index, known := fleet.resolve(bk); known {
+			shown.GPUs = []int{index}
+		} else if bk.Target.Index >= 0 {
 			shown.GPUs = []int{bk.Target.Index}
 		}
 		b.Bookings = append(b.Bookings, shown)

@@ -216,6 +216,7 @@ func (d *desk) failed(err error) error {
 type knownFleet struct {
 	board *board.Board
 	hosts map[string]booking.KnownHost
+	cards map[string]int // the numbers of the cards of bookings, as render.Cards has them
 }
 
 // fleet reads the board. Without one the fleet knows nothing; why is said when
@@ -230,7 +231,7 @@ func (d *desk) fleet(ctx context.Context, cfg *config) (*knownFleet, error) {
 	if err != nil {
 		return f, err
 	}
-	f.board, f.hosts = p.Board, map[string]booking.KnownHost{}
+	f.board, f.hosts, f.cards = p.Board, map[string]booking.KnownHost{}, s.cards(ctx)
 	for i := range p.Board.Hosts {
 		h := &p.Board.Hosts[i]
 		var known booking.KnownHost
@@ -250,15 +251,19 @@ func (d *desk) fleet(ctx context.Context, cfg *config) (*knownFleet, error) {
 	return f, nil
 }
 
-// resolve tells the index of a GPU by its UUID, for booking.Conflicts.
-func (f *knownFleet) resolve(host, uuid string) (int, bool) {
+// resolve tells the index that the GPU of a booking has now, for booking.Conflicts.
+func (f *knownFleet) resolve(b booking.Booking) (int, bool) {
+	if b.Target.UUID == "" {
+		index, known := f.cards[b.Host+"/"+b.ID]
+		return index, known
+	}
 	if f.board == nil {
 		return 0, false
 	}
 	for i := range f.board.Hosts {
-		if h := &f.board.Hosts[i]; h.Name == host {
+		if h := &f.board.Hosts[i]; h.Name == b.Host {
 			for j := range h.GPUs {
-				if strings.EqualFold(h.GPUs[j].UUID, uuid) {
+				if strings.EqualFold(h.GPUs[j].UUID, b.Target.UUID) {
 					return h.GPUs[j].Index, true
 				}
 			}

@@ -28,8 +28,9 @@ import (
 
 // Files of a site that commands for people read.
 const (
-	boardFile = "api/v1/board.json"
-	hostsDir  = "api/v1/hosts"
+	boardFile    = "api/v1/board.json"
+	bookingsFile = "api/v1/bookings.json"
+	hostsDir     = "api/v1/hosts"
 )
 
 // sourceKeys are the settings of everything that reads a board.
@@ -200,6 +201,30 @@ func (s *source) host(ctx context.Context, name string) (*board.Host, []board.Bo
 		return nil, nil, s.unreadable(path, err)
 	}
 	return h, bookings, nil
+}
+
+// cards are the numbers that the cards of bookings have now, as render.Cards
+// has them. Where they cannot be had each has the number that was written.
+func (s *source) cards(ctx context.Context) map[string]int {
+	var body io.ReadCloser
+	var err error
+	switch {
+	case s.site != nil:
+		body, _, err = s.fetch(ctx, bookingsFile, "")
+	case s.file != "":
+		body, _, err = atomicfile.Open(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(s.file))), bookingsFile))
+	default:
+		return nil
+	}
+	if err != nil {
+		return nil
+	}
+	defer body.Close()
+	list, err := render.ReadBookings(body)
+	if err != nil {
+		return nil
+	}
+	return render.Cards(list)
 }
 
 // fetch gets a file of the site; nil for one that still has this tag. The body

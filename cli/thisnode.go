@@ -101,6 +101,7 @@ func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, 
 	if comments != "" && (named || isFile(comments)) {
 		cal, err := booking.Load(comments, "", zone, opt)
 		if err == nil {
+			a.followCards(ctx, cfg, cal)
 			return cal, false, nil
 		}
 	}
@@ -128,6 +129,19 @@ func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, 
 			"%s last had news of this host %s ago; if its generator has stopped, bookings made since are not known", s.name, board.Span(age))})
 	}
 	return calendarOf(host, bookings), h.State == board.Maintenance, problems
+}
+
+// followCards gives bookings by number the numbers that their cards have now,
+// where the site lies here, too.
+func (a *app) followCards(ctx context.Context, cfg *config, cal *booking.Calendar) {
+	s := &source{a: a, cfg: cfg, file: filepath.Join(cfg.string("site"), boardFile)}
+	cards := s.cards(ctx)
+	for i := range cal.Bookings {
+		b := &cal.Bookings[i]
+		if index, known := cards[b.Host+"/"+b.ID]; known && b.Target.UUID == "" {
+			b.Target.Index = index
+		}
+	}
 }
 
 // calendarOf makes a calendar of what a site shows.

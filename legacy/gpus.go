@@ -33,7 +33,8 @@ func fields(line string, first, last int) []string {
 // gpus reads HOST_gpus.csv: index, uuid, name, memory used and total (MiB),
 // utilization of GPU and memory (%), temperature (°C), moment. The newest line
 // of each GPU counts, and of the GPUs those that were listed last. all reports
-// whether these are all that the driver has.
+// whether these are all that the driver has: the file has as many lines as the
+// scripts keep, because it is not copied in one piece, and room for more GPUs.
 func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Time) {
 	type seen struct {
 		gpu snapshot.GPU
@@ -80,11 +81,11 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 		}
 	}
 	slices.SortFunc(gpus, func(a, b snapshot.GPU) int { return cmp.Compare(a.Index, b.Index) })
-	cut := usable == tailGPUs && len(newest) == tailGPUs
-	if cut {
+	full := len(newest) == tailGPUs
+	if usable == tailGPUs && full {
 		r.problem("legacy:cut", gpusFile, 0, "the older scripts keep 20 lines, and all are of different GPUs: there may be more GPUs than these")
 	}
-	return gpus, !cut && len(bad) == 0, last
+	return gpus, usable == tailGPUs && len(bad) == 0 && !full, last
 }
 
 // grouped reports whether a name has a part of only digits behind a comma: then

@@ -124,7 +124,7 @@ func TestParse(t *testing.T) {
 		check  func(*snapshot.Snapshot) bool
 	}{
 		{"as always", nil, "", func(s *snapshot.Snapshot) bool {
-			return len(s.GPUs) == 2 && *s.Processes[0].Alive && s.GPUsComplete && s.ProcessesKnownOf(&s.GPUs[0]) && s.ProcessesKnownOf(&s.GPUs[1])
+			return len(s.GPUs) == 2 && *s.Processes[0].Alive && s.ProcessesKnownOf(&s.GPUs[0]) && s.ProcessesKnownOf(&s.GPUs[1])
 		}},
 		{"nothing runs", map[string]string{processesFile: ""}, "", func(s *snapshot.Snapshot) bool { return s.ProcessesKnownOf(&s.GPUs[0]) }},
 		{"a process without a pid", map[string]string{processesFile: "2026/11/20 11:42:00.000, GPU-1, 90, python, [N/A]\n"}, "legacy:line", func(s *snapshot.Snapshot) bool {
@@ -173,7 +173,10 @@ func TestParse(t *testing.T) {
 			n := s.Node
 			return *n.Cores == 8 && *n.MemoryUsed == 55 && *n.UptimeSeconds == 86400+300 && *n.Load15 == 3 && len(n.Disks) == 0
 		}},
-		{"more GPUs than lines", map[string]string{gpusFile: twentyGPUs()}, "legacy:cut", func(s *snapshot.Snapshot) bool { return len(s.GPUs) == 20 }},
+		{"more GPUs than lines", map[string]string{gpusFile: twentyGPUs()}, "legacy:cut", func(s *snapshot.Snapshot) bool { return len(s.GPUs) == 20 && !s.GPUsComplete }},
+		{"as many lines as are kept are all GPUs", map[string]string{gpusFile: rounds(20)}, "", func(s *snapshot.Snapshot) bool { return len(s.GPUs) == 5 && s.GPUsComplete }},
+		{"fewer lines may be a part of the file", map[string]string{gpusFile: rounds(3)}, "", func(s *snapshot.Snapshot) bool { return len(s.GPUs) == 3 && !s.GPUsComplete }},
+		{"a line that is torn may be of another GPU", map[string]string{gpusFile: "4, GPU-4, A1\n" + rounds(20)}, "legacy:line", func(s *snapshot.Snapshot) bool { return len(s.GPUs) == 5 && !s.GPUsComplete }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, problems := parse("gpu01", scene(tc.files), paris(t), now, time.Time{})
@@ -194,6 +197,15 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", name, s, problems)
 		}
 	}
+}
+
+// rounds is so many lines of a node with five GPUs.
+func rounds(lines int) string {
+	var b strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&b, "%d, GPU-%d, A100, 100, 40960, 5, 1, 40, 2026/11/20 11:41:%02d.000\n", i%5, i%5, 10+i/5*10)
+	}
+	return b.String()
 }
 
 func twentyGPUs() string {

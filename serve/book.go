@@ -227,13 +227,13 @@ func line(b booking.Booking, c *changer) render.BookLine {
 		ID: b.ID, Host: b.Host, Target: b.Target.String(), Name: b.Name, By: b.By, From: b.From, Until: b.Until, Comment: b.Comment,
 		Maintenance: b.Kind == booking.Maintenance, Active: b.ActiveAt(c.now), Mine: mine(c.me, b, c.aliases),
 	}
-	switch index, ok := c.fleet.resolve(b.Host, b.Target.UUID); {
+	switch index, ok := c.fleet.resolve(b); {
 	case b.Target.All:
 		l.GPU = "all"
-	case b.Target.UUID == "":
-		l.GPU = strconv.Itoa(b.Target.Index)
 	case ok:
 		l.GPU = strconv.Itoa(index)
+	case b.Target.UUID == "":
+		l.GPU = strconv.Itoa(b.Target.Index)
 	}
 	if _, _, _, ok := c.fleet.target(b.Host, l.GPU); !ok {
 		l.GPU = "" // there is no form for what is not there

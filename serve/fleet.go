@@ -10,11 +10,13 @@ import (
 	"sync"
 
 	"gpuboard/booking"
+	"gpuboard/sitegen/render"
 )
 
 // boardFile is where the site says which hosts and GPUs there are.
 const (
 	boardFile     = "api/v1/board.json"
+	bookingsFile  = "api/v1/bookings.json"
 	maxBoardBytes = 256 << 20
 )
 
@@ -23,6 +25,8 @@ const (
 type fleet struct {
 	Hosts  []fleetHost `json:"hosts"`
 	byName map[string]*fleetHost
+	// cards is the number that the card of a booking has, by host and id.
+	cards map[string]int
 }
 
 type fleetHost struct {
@@ -40,11 +44,15 @@ type fleetGPU struct {
 	Memory *int64  `json:"memory_total_mib"`
 }
 
-// resolve tells the index of a GPU by its UUID, for booking.Conflicts.
-func (f *fleet) resolve(host, uuid string) (int, bool) {
-	if h := f.byName[host]; h != nil {
+// resolve tells the index that the GPU of a booking has now, for booking.Conflicts.
+func (f *fleet) resolve(b booking.Booking) (int, bool) {
+	if b.Target.UUID == "" {
+		index, known := f.cards[b.Host+"/"+b.ID]
+		return index, known
+	}
+	if h := f.byName[b.Host]; h != nil {
 		for i := range h.GPUs {
-			if u := h.GPUs[i].UUID; u != nil && strings.EqualFold(*u, uuid) {
+			if u := h.GPUs[i].UUID; u != nil && strings.EqualFold(*u, b.Target.UUID) {
 				return h.GPUs[i].Index, true
 			}
 		}
@@ -101,7 +109,7 @@ func (f *fleetFile) read() (*fleet, error) {
 	if f.fleet != nil && os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size() {
 		return f.fleet, nil
 	}
-	next := &fleet{byName: map[string]*fleetHost{}}
+	next := &fleet{byName: map[string]*fleetHost{}, cards: f.cards()}
 	if err := json.NewDecoder(io.LimitReader(file, maxBoardBytes)).Decode(next); err != nil {
 		return nil, fmt.Errorf("reading the board: %w", err)
 	}
@@ -110,4 +118,19 @@ func (f *fleetFile) read() (*fleet, error) {
 	}
 	f.fleet, f.info = next, info
 	return next, nil
+}
+
+// cards reads which numbers the cards of the bookings have. Without that file
+// each has the number that was written.
+func (f *fleetFile) cards() map[string]int {
+	file, err := f.root.Open(bookingsFile)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	list, err := render.ReadBookings(file)
+	if err != nil {
+		return nil
+	}
+	return render.Cards(list)
 }

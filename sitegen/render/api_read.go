@@ -21,6 +21,7 @@ const (
 	MaxBoardBytes = 64 << 20 // 1,000 hosts of 8 GPUs are some 10 MB
 	MaxBoardHosts = 10_000
 	maxProblems   = 10_000
+	maxBookings   = 20_000
 )
 
 // The errors of reading what a site publishes.
@@ -99,6 +100,34 @@ func ReadHost(r io.Reader) (*board.Host, []board.Booking, error) {
 	b := &board.Board{Hosts: []board.Host{h}}
 	Count(b)
 	return &b.Hosts[0], bookings, nil
+}
+
+// ReadBookings reads api/v1/bookings.json.
+func ReadBookings(r io.Reader) ([]board.Booking, error) {
+	var doc struct {
+		Schema   int           `json:"schema_version"`
+		Bookings []readBooking `json:"bookings"`
+	}
+	if err := readJSON(r, &doc, &doc.Schema); err != nil {
+		return nil, fmt.Errorf("reading the bookings: %w", err)
+	}
+	var list []board.Booking
+	for i := range doc.Bookings[:min(len(doc.Bookings), maxBookings)] {
+		list = append(list, doc.Bookings[i].booking())
+	}
+	return list, nil
+}
+
+// Cards is the number that the card of each booking of one GPU has, by host and
+// id, as in "gpu01/ID".
+func Cards(list []board.Booking) map[string]int {
+	cards := map[string]int{}
+	for i := range list {
+		if b := &list[i]; b.ID != "" && len(b.GPUs) == 1 {
+			cards[b.Host+"/"+b.ID] = b.GPUs[0]
+		}
+	}
+	return cards
 }
 
 // JSON writes the board in the shape of api/v1/board.json again. What was read
