@@ -23,25 +23,39 @@ func validHost(host string) error {
 // openDir opens a directory that is one, not a symlink to one: within the drops
 // a symlink could only lead to another host's.
 func openDir(parent *os.Root, name string) (*os.Root, error) {
-	if err := isDir(parent, name); err != nil {
+	before, err := lookDir(parent, name)
+	if err != nil {
 		return nil, err
 	}
+	return openLooked(parent, name, before)
+}
+
+// openLooked opens name if it is still the directory that before describes.
+func openLooked(parent *os.Root, name string, before fs.FileInfo) (*os.Root, error) {
 	root, err := parent.OpenRoot(name)
 	if err != nil {
 		return nil, unreadable(err)
 	}
+	info, err := root.Stat(".")
+	if err == nil && !os.SameFile(before, info) {
+		err = refuse(badNotRegular, "%s: %w", name, errSwapped)
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
 	return root, nil
 }
 
-func isDir(root *os.Root, name string) error {
+func lookDir(root *os.Root, name string) (fs.FileInfo, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
-		return unreadable(err)
+		return nil, unreadable(err)
 	}
 	if !info.IsDir() {
-		return refuse(badNotRegular, "%s is a %s, and should be a directory", name, kindOrFile(info.Mode()))
+		return nil, refuse(badNotRegular, "%s is a %s, and should be a directory", name, kindOrFile(info.Mode()))
 	}
-	return nil
+	return info, nil
 }
 
 // checkInner makes sure that a name in the inner directory goes through a directory.
@@ -49,7 +63,8 @@ func checkInner(root *os.Root, name string) error {
 	if !strings.HasPrefix(name, InnerName+"/") {
 		return nil
 	}
-	return isDir(root, InnerName)
+	_, err := lookDir(root, InnerName)
+	return err
 }
 
 // list returns at most limit entries of a directory, sorted, and whether there are more.

@@ -75,6 +75,41 @@ func TestAFileThatWasExchangedIsNotRead(t *testing.T) {
 	}
 }
 
+// TestADirectoryThatWasExchangedIsNotOpened puts a symlink in the place of a
+// directory between the look at it and its opening.
+func TestADirectoryThatWasExchangedIsNotOpened(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"gpu01", "gpu02"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	before, err := lookDir(root, "gpu01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opened, err := openLooked(root, "gpu01", before); err != nil {
+		t.Fatalf("before the exchange: %v", err)
+	} else {
+		opened.Close()
+	}
+	if err := os.Rename(filepath.Join(dir, "gpu01"), filepath.Join(dir, "old")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("gpu02", filepath.Join(dir, "gpu01")); err != nil {
+		t.Fatal(err)
+	}
+	if opened, err := openLooked(root, "gpu01", before); err == nil {
+		opened.Close()
+		t.Error("the drop of another host is opened")
+	}
+}
+
 func remove(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Remove(path); err != nil {
