@@ -22,6 +22,7 @@ type Drops interface {
 	Latest(host string) (*snapshot.Bundle, spool.Info, error)
 	Hours(host string) ([]spool.HourFile, []snapshot.Problem)
 	ReadHour(spool.HourFile) (*snapshot.Hour, error)
+	Sweep(host string, now, clock time.Time) (spool.Load, error)
 }
 
 // Roots are drops in more than one place. Look is called once in a generation,

@@ -48,7 +48,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 	}
 }
 
-// TestLeftoversOfProcessesThatMakeOneGeneration: one of them looks each ten
+// TestLeftoversOfProcessesThatMakeOneGeneration: one of them looks each five
 // minutes, whatever the clock did.
 func TestLeftoversOfProcessesThatMakeOneGeneration(t *testing.T) {
 	l := newLab(t)
@@ -72,10 +72,10 @@ func TestLeftoversOfProcessesThatMakeOneGeneration(t *testing.T) {
 	}
 	generate("the first one", true)
 	generate("the next one", false)
-	markAt(time.Now().Add(-9 * time.Minute))
-	generate("nine minutes later", false)
-	markAt(time.Now().Add(-11 * time.Minute))
-	generate("eleven minutes later", true)
+	markAt(time.Now().Add(-4 * time.Minute))
+	generate("four minutes later", false)
+	markAt(time.Now().Add(-6 * time.Minute))
+	generate("six minutes later", true)
 	generate("the one after that", false)
 	markAt(time.Now().Add(time.Hour))
 	generate("after the clock was set back", true)

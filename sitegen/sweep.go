@@ -1,20 +1,24 @@
 package sitegen
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"gpuboard/atomicfile"
 	"gpuboard/snapshot"
+	"gpuboard/spool"
 )
 
 const (
 	// sweepEvery is how often a generator that goes on looks for what a killed one
-	// left; a new one looks at once, unless it makes one generation and another such
-	// process has looked: a walk through all directories is an eighth of what a small
-	// fleet's generation costs.
-	sweepEvery = 10 * time.Minute
+	// left, and for what does not belong in the drops; a new one looks at once, unless
+	// it makes one generation and another such process has looked: a walk through all
+	// directories is an eighth of what a small fleet's generation costs.
+	sweepEvery = 5 * time.Minute
 	// leftAfter is the age at which an unfinished file is surely nobody's.
 	leftAfter = 10 * time.Minute
 	// sweptFile is written when a process that makes one generation has looked and
@@ -23,8 +27,8 @@ const (
 )
 
 // sweep removes the unfinished files that a killed generator left in the sites
-// and in the state directory. What cannot be removed harms nobody, so it is said
-// on the board and stops nothing.
+// and in the state directory, and what does not belong in the drops. What cannot
+// be removed is said on the board and stops nothing.
 func (g *Generator) sweep(now time.Time) []snapshot.Problem {
 	clock := time.Now() // now may be pretended
 	mark := filepath.Join(g.opt.State, sweptFile)
@@ -44,9 +48,86 @@ func (g *Generator) sweep(now time.Time) []snapshot.Problem {
 			g.leftovers = append(g.leftovers, snapshot.Problem{Code: "state:leftovers", File: filepath.Base(dir), Message: err.Error()})
 		}
 	}
+	more, problems := g.sweepDrops(now, clock)
+	g.leftovers = append(g.leftovers, problems...)
+	if more {
+		g.swept = time.Time{} // the next generation goes on
+	}
 	if g.opt.Once && len(g.leftovers) == 0 {
 		// If it cannot be written, the next process looks again.
 		_, _ = atomicfile.Note(mark, []byte(clock.Format(time.RFC3339Nano)+"\n"), 0o600)
 	}
 	return g.leftovers
 }
+
+// maxStray is how many files that do not belong in a drop, and cannot be removed,
+// are not worth a word: a push that was killed leaves one.
+const maxStray = 16
+
+// sweepDrops removes what does not belong in the drops, and says which hold more
+// than they may. more is true when there is something left that can be removed.
+func (g *Generator) sweepDrops(now, clock time.Time) (more bool, problems []snapshot.Problem) {
+	if g.opt.Pretend || g.drops == nil {
+		return false, nil
+	}
+	var older fs.FileInfo // the directory of the older scripts, which may be anywhere
+	if dir := LegacyDir(g.opt.Legacy, g.opt.Data); dir != "" {
+		older, _ = os.Stat(dir) // legacy.Read says what is wrong with it
+	}
+	hosts, _ := g.drops.Hosts() // the inventory says what is wrong with them
+	for _, host := range hosts {
+		drop := filepath.Join(g.opt.Data, "drop", host)
+		if older != nil && (isDir(drop, older) || isDir(filepath.Join(drop, spool.InnerName), older)) {
+			continue
+		}
+		l, err := g.drops.Sweep(host, now, clock)
+		if err != nil {
+			continue // Latest says it, for the host has no news then
+		}
+		if p := overfull(host, l); p.Code != "" && len(problems) < snapshot.MaxErrors {
+			problems = append(problems, p)
+		}
+		more = more || l.More && l.Removed > 0
+	}
+	return more, problems
+}
+
+// overfull is the problem with what a drop holds, the zero value for none.
+func overfull(host string, l spool.Load) snapshot.Problem {
+	left := l.Strange - l.Removed
+	p := snapshot.Problem{Host: host}
+	atLeast := ""
+	if l.More {
+		atLeast = "at least "
+	}
+	switch {
+	case l.Over():
+		p.Code = "drop:full"
+		p.Message = fmt.Sprintf("drop/%s holds %s%d files and %s, and %d files and %s are the most", host, atLeast, l.Files, mebibytes(l.Bytes), spool.MaxDropFiles, mebibytes(spool.MaxDropBytes))
+	case l.Left != nil && left > maxStray:
+		p.Code = "drop:unswept"
+		p.Message = fmt.Sprintf("drop/%s holds %d files and %s, and %d of the files do not belong there", host, l.Files, mebibytes(l.Bytes), left)
+	default:
+		return p
+	}
+	switch {
+	case l.Left != nil:
+		var path *fs.PathError
+		if errors.As(l.Left, &path) {
+			l.Left = path.Err // without the name, which the node chose
+		}
+		p.Message += fmt.Sprintf("; the generator cannot remove them: %v", l.Left)
+	case l.Removed > 0:
+		p.Message += fmt.Sprintf("; %d files with %s were removed", l.Removed, mebibytes(l.RemovedBytes))
+	}
+	p.Message = snapshot.Text(p.Message, snapshot.MaxTextBytes)
+	return p
+}
+
+// isDir reports whether path is the directory that info describes.
+func isDir(path string, info fs.FileInfo) bool {
+	own, err := os.Stat(path)
+	return err == nil && os.SameFile(own, info)
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", (n+1<<20-1)>>20) }

@@ -218,10 +218,10 @@ func (r *Roots) ReadHour(f HourFile) (*snapshot.Hour, error) {
 }
 
 // Sweep is [Drops.Sweep] of the first root, which alone is this machine's to tidy.
-func (r *Roots) Sweep(host string, now time.Time) (Load, error) {
+func (r *Roots) Sweep(host string, now, clock time.Time) (Load, error) {
 	var load Load
 	var err error
-	if !r.roots[0].within(r.o.Budget, func(d *Drops) { load, err = d.Sweep(host, now) }) {
+	if !r.roots[0].within(r.o.Budget, func(d *Drops) { load, err = d.Sweep(host, now, clock) }) {
 		return Load{}, nil // Look says that it does not answer
 	}
 	return load, err

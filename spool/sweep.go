@@ -55,7 +55,7 @@ func (l Load) Over() bool { return l.More || l.Files > MaxDropFiles || l.Bytes >
 
 // Load looks at what the drop of a host holds, and changes nothing.
 func (d *Drops) Load(host string, now time.Time) (Load, error) {
-	return d.sweep(host, now, false)
+	return d.sweep(host, now, now, false)
 }
 
 // Sweep removes from the drop of a host what does not belong there: files of
@@ -68,11 +68,14 @@ func (d *Drops) Load(host string, now time.Time) (Load, error) {
 // Two directories are left alone. The outer one of a chroot, which belongs to
 // another user than "in", holds what an administrator put there. One that nobody
 // but this user may enter is the spool of a collector on this machine.
-func (d *Drops) Sweep(host string, now time.Time) (Load, error) {
-	return d.sweep(host, now, true)
+//
+// Hours expire by now, which may be the time of a test; how old a file is goes by
+// clock, which is that of the machine.
+func (d *Drops) Sweep(host string, now, clock time.Time) (Load, error) {
+	return d.sweep(host, now, clock, true)
 }
 
-func (d *Drops) sweep(host string, now time.Time, remove bool) (Load, error) {
+func (d *Drops) sweep(host string, now, clock time.Time, remove bool) (Load, error) {
 	var l Load
 	outer, err := d.drop(host)
 	if gone(err) {
@@ -94,7 +97,7 @@ func (d *Drops) sweep(host string, now time.Time, remove bool) (Load, error) {
 		if private(dir) {
 			continue
 		}
-		if err := l.add(dir, now, remove); err != nil {
+		if err := l.add(dir, now, clock, remove); err != nil {
 			return l, err
 		}
 	}
@@ -136,8 +139,8 @@ type items struct {
 }
 
 // add takes one directory into the load.
-func (l *Load) add(dir *os.Root, now time.Time, remove bool) error {
-	all, err := l.look(dir, now)
+func (l *Load) add(dir *os.Root, now, clock time.Time, remove bool) error {
+	all, err := l.look(dir, now, clock)
 	if err != nil {
 		return unreadable(err)
 	}
@@ -177,7 +180,7 @@ func (l *Load) add(dir *os.Root, now time.Time, remove bool) error {
 }
 
 // look reads a directory, piece by piece, up to a bound.
-func (l *Load) look(dir *os.Root, now time.Time) (all items, err error) {
+func (l *Load) look(dir *os.Root, now, clock time.Time) (all items, err error) {
 	f, err := dir.Open(".")
 	if err != nil {
 		return all, err
@@ -199,7 +202,7 @@ func (l *Load) look(dir *os.Root, now time.Time) (all items, err error) {
 			}
 			l.Files++
 			l.Bytes = sum(l.Bytes, info.Size())
-			all.sort(info, now)
+			all.sort(info, now, clock)
 		}
 		if errors.Is(err, io.EOF) {
 			return all, nil
@@ -211,14 +214,14 @@ func (l *Load) look(dir *os.Root, now time.Time) (all items, err error) {
 }
 
 // sort puts an entry where it belongs.
-func (all *items) sort(info fs.FileInfo, now time.Time) {
+func (all *items) sort(info fs.FileInfo, now, clock time.Time) {
 	e := item{name: info.Name(), size: info.Size(), changed: markOf(info).changed}
 	match := hourName.FindStringSubmatch(e.name)
 	if match != nil {
 		e.hour, _ = time.Parse(hourStamp, match[1])
 	}
 	// The clock of a file server may be somewhat ahead.
-	young := now.Sub(e.changed).Abs() < youngAge
+	young := clock.Sub(e.changed).Abs() < youngAge
 	switch {
 	case !info.Mode().IsRegular() && !info.IsDir(), info.Size() > snapshot.MaxFileBytes && !info.IsDir():
 		all.strange = append(all.strange, e)

@@ -54,7 +54,7 @@ func (s *sweeping) hour(ago int, boot string) string {
 
 func (s *sweeping) sweep(host string, now time.Time) Load {
 	s.t.Helper()
-	l, err := s.drops.Sweep(host, now)
+	l, err := s.drops.Sweep(host, now, now)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestSweepFollowsNoSymlink(t *testing.T) {
 	if err := os.Symlink("../gpu02", filepath.Join(s.data, "drop/gpu01/in")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.drops.Sweep("gpu03", s.old); err == nil {
+	if _, err := s.drops.Sweep("gpu03", s.old, s.old); err == nil {
 		t.Error("a drop that is a symlink is swept")
 	}
 	s.sweep("gpu01", s.old)
