@@ -152,7 +152,7 @@ func TestDoctorsAdvice(t *testing.T) {
 		},
 	})
 	t.Cleanup(func() { b.types("gpuboard check kill --config node/gpuboard.yml") })
-	if want := []string{"loop:not-running", "ssh:key-unreadable", "ssh:refused", "ssh:hostkey-unknown", "ssh:auth"}; !slices.Equal(codes, want) {
+	if want := []string{"ssh:key-unreadable", "ssh:refused", "ssh:hostkey-unknown", "ssh:auth", "loop:not-running"}; !slices.Equal(codes, want) {
 		t.Errorf("on the node there was %v to do, want %v", codes, want)
 	}
 	// What was launched pushes, and doctor on the web host agrees.

@@ -1,38 +1,27 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 
-	"gpuboard/atomicfile"
 	"gpuboard/snapshot"
 )
-
-// A heartbeat is what the loop leaves in its spool after every cycle.
-type heartbeat struct {
-	PID     int           `json:"pid"`
-	Start   string        `json:"start"` // of the process, so that a reused pid is told apart
-	Host    string        `json:"host"`
-	Every   time.Duration `json:"every_ns"`
-	Started time.Time     `json:"started"`
-	Beat    time.Time     `json:"beat"`
-	Version string        `json:"version"`
-}
 
 const (
 	loopLock  = "run.lock"
 	loopBeat  = "run.json"
 	loopLog   = "run.log"
-	startWait = 15 * time.Second // until the first heartbeat
+	startWait = 15 * time.Second // until a loop that starts says so; its first push may take longer
 	stopWait  = 10 * time.Second // until a loop that was asked to end has ended
 )
 
@@ -42,8 +31,11 @@ func (a *app) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "check [HOST|kill]", Short: "start the loop if it does not run; kill stops it (for cron)", GroupID: groupNode,
 		Long: "check looks whether the loop of this node (gpuboard run) is alive, by its lock and its\n" +
-			"heartbeat, and starts it if it is not. It says Running or Launched. check kill ends the\n" +
-			"loop and everything it started, and returns when all of it is gone.\n" + exitStatus,
+			"heartbeat, and starts it if it is not; then it waits for the first push. It says Running or\n" +
+			"Launched. A loop with other settings than those that check is given is started anew with\n" +
+			"them; check HOST alone only asks. When the first push fails, or pushes have failed for\n" +
+			"more than a few intervals, one line on stderr says why, and the exit code is 3. check kill\n" +
+			"ends the loop and everything it started, and returns when all of it is gone.\n" + exitStatus,
 		Example: "  gpuboard check gpu01 --to sftp://n-gpu01@web/in\n  gpuboard check kill",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -68,7 +60,7 @@ func (a *app) checkCommand() *cobra.Command {
 				if err != nil {
 					return usagef("gpuboard check HOST, where HOST is this node's name", "%w", err)
 				}
-				cfg.values["host"] = host
+				cfg.values["host"], cfg.origin["host"] = host, "HOST"
 				flags = append(flags, "--host="+host)
 			}
 			return a.checkAlive(c.Context(), cfg, flags)
@@ -90,40 +82,61 @@ func (a *app) checkAlive(ctx context.Context, cfg *config, flags []string) error
 	}
 	defer one.Unlock()
 
-	word := "Launched"
+	done, why := "Launched", ""
 	if held, err := loopHeld(dir); err != nil {
 		return err
 	} else if held {
-		beat, err := a.waitForBeat(ctx, dir, 0)
-		if err == nil && a.now().Sub(beat.Beat) <= beatLimit(beat.Every) {
+		beat, err := a.waitForBeat(ctx, dir, startWait, nil, heartbeat.own)
+		beats := err == nil && a.now().Sub(beat.sign()) <= beatLimit(beat.Every)
+		if beats {
+			why = strings.Join(beat.changed(cfg), ", ")
+		}
+		if named := cfg.string("host"); beats && why == "" && cfg.origin["host"] != "default" && !strings.EqualFold(named, beat.Host) {
+			return usagef("gpuboard check kill, then gpuboard check "+word(named)+" --to …", "the loop of this spool runs as %s, and not as %s", beat.Host, named)
+		}
+		if beats && why == "" {
 			fmt.Fprintf(a.stdout, "Running %s (pid %d)\n", beat.Host, beat.PID)
+			if beat.failing(a.now()) {
+				return a.notPushing(beat)
+			}
 			return nil
 		}
-		// It holds the lock and does not beat: it hangs, and hangs for ever.
+		// It was told something else, or it holds the lock and does not beat: then it
+		// hangs, and hangs for ever.
 		if err := a.stop(ctx, dir); err != nil {
 			return err
 		}
-		word = "Relaunched"
-	}
-	if err := os.Remove(filepath.Join(dir, loopBeat)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("removing the old heartbeat: %w", err)
+		done = "Relaunched"
+		if why != "" {
+			why = ", which had other settings: " + why
+		}
 	}
 	pid, err := startLoop(flags, filepath.Join(dir, loopLog))
 	if err != nil {
 		return err
 	}
-	beat, err := a.waitForBeat(ctx, dir, pid)
-	if err != nil || beat.PID != pid {
+	// The first cycle tells whether a push works. Its budget bounds the wait.
+	ended := func() bool { return !alive(pid) }
+	beat, err := a.waitForBeat(ctx, dir, startWait+cfg.duration("push_timeout"), ended, func(b heartbeat) bool {
+		return b.PID == pid && b.own() && !b.Beat.IsZero()
+	})
+	if err != nil {
 		return because("loop:not-started", fail(exitError, errors.New("starting the loop: it did not come up"),
 			"read "+filepath.Join(dir, loopLog)+", or run it in the foreground: gpuboard run"))
 	}
-	fmt.Fprintf(a.stdout, "%s %s (pid %d)\n", word, beat.Host, beat.PID)
+	fmt.Fprintf(a.stdout, "%s %s (pid %d)%s\n", done, beat.Host, beat.PID, why)
+	if beat.Push.Error != "" {
+		return a.notPushing(beat)
+	}
 	return nil
 }
 
-// beatLimit is the age from which a heartbeat means a hang: the loop's own
-// watchdog ends it after two intervals, so this is beyond that.
-func beatLimit(every time.Duration) time.Duration { return 3*every + time.Minute }
+// notPushing says in one line, which cron mails, that the loop runs and nothing
+// of it arrives.
+func (a *app) notPushing(beat heartbeat) error {
+	fmt.Fprintf(a.stderr, "gpuboard: %s: %s\n", beat.Host, coded(printable(beat.Push.failure())+" (gpuboard doctor node says what to do)", beat.Push.Code))
+	return silent(exitDegraded)
+}
 
 func (a *app) checkKill(ctx context.Context, cfg *config) error {
 	dir := cfg.string("spool")
@@ -197,44 +210,23 @@ func loopHeld(dir string) (bool, error) {
 	return true, nil
 }
 
-// waitForBeat waits for the first heartbeat, as long as the process pid, if
-// that is not 0, is alive.
-func (a *app) waitForBeat(ctx context.Context, dir string, pid int) (heartbeat, error) {
-	deadline := a.now().Add(startWait)
+// waitForBeat waits for a heartbeat that is as wanted, for so long or until ended
+// reports that there will be none.
+func (a *app) waitForBeat(ctx context.Context, dir string, limit time.Duration, ended func() bool, wanted func(heartbeat) bool) (heartbeat, error) {
+	deadline := a.now().Add(limit)
 	for {
-		ended := pid != 0 && !alive(pid)
+		over := ended != nil && ended()
 		beat, err := readBeat(dir)
-		if err == nil {
+		if err == nil && wanted(beat) {
 			return beat, nil
 		}
-		if ended || !a.now().Before(deadline) {
-			return heartbeat{}, err
+		if over || !a.now().Before(deadline) {
+			return heartbeat{}, cmp.Or(err, errors.New("reading the heartbeat: it is of an earlier loop"))
 		}
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return heartbeat{}, err
 		}
 	}
-}
-
-func readBeat(dir string) (heartbeat, error) {
-	var beat heartbeat
-	data, err := os.ReadFile(filepath.Join(dir, loopBeat))
-	if err != nil {
-		return beat, fmt.Errorf("reading the heartbeat: %w", err)
-	}
-	if err := json.Unmarshal(data, &beat); err != nil {
-		return beat, fmt.Errorf("reading the heartbeat: %w", err)
-	}
-	return beat, nil
-}
-
-func writeBeat(dir string, beat heartbeat) error {
-	data, err := json.Marshal(beat)
-	if err != nil {
-		return err
-	}
-	_, err = atomicfile.Note(filepath.Join(dir, loopBeat), append(data, '\n'), 0o600) // no power, no loop
-	return err
 }
 
 // pause waits, or returns the context's error if that ends first.

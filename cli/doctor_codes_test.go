@@ -79,6 +79,11 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 			b.hold("spool/" + loopLock)
 			b.must(writeBeat(b.path("spool"), heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: "0.1"}))
 		}},
+		{"loop:not-pushing", "see whether sshd runs", func(b *bed) {
+			b.hold("spool/" + loopLock)
+			b.must(writeBeat(b.path("spool"), heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: version(),
+				Push: pushes{Since: time.Now(), Error: "connection refused", Code: "ssh:refused", Hint: "see whether sshd runs"}}))
+		}},
 		{"local:directory", "mkdir -p", func(b *bed) { b.must(os.RemoveAll(b.path("data/drop"))) }},
 		{"local:unwritable", "chown", func(b *bed) { b.readOnly("data/drop") }},
 		{"publish:target", "sftp://", func(b *bed) { b.with("--to", "web.example.org:/in") }},

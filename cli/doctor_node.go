@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -33,8 +34,8 @@ func (d *doctor) node(ctx context.Context) {
 	d.hiddenProcesses()
 	d.spool(ctx)
 	if err == nil {
-		d.loop(host)
-		d.drop(ctx, host)
+		// The drop first: a loop is launched when its pushes can work.
+		d.loop(host, d.drop(ctx, host))
 		d.registered(ctx, host)
 	}
 	url := d.cfg.string("site_url")
@@ -189,8 +190,9 @@ func (d *doctor) spool(ctx context.Context) {
 	d.room("the spool", dir)
 }
 
-// loop looks for the loop, or for what collect leaves when cron calls it.
-func (d *doctor) loop(host string) {
+// loop looks for the loop, or for what collect leaves when cron calls it. works
+// means that doctor itself could push just now.
+func (d *doctor) loop(host string, works bool) {
 	dir, now := d.cfg.string("spool"), d.app.now()
 	start := d.own("check " + host)
 	held, err := loopHeld(dir)
@@ -200,15 +202,28 @@ func (d *doctor) loop(host string) {
 	}
 	if held {
 		beat, err := readBeat(dir)
-		switch age := now.Sub(beat.Beat); {
+		switch age := now.Sub(beat.sign()); {
 		case err != nil:
 			d.bad("loop:no-heartbeat", start, "the loop runs and has no heartbeat: %v", err)
 		case age > beatLimit(beat.Every):
 			d.bad("loop:hangs", start, "the loop (pid %d) holds its lock and has been silent for %v", beat.PID, age.Round(time.Second))
 		case beat.Version != version():
 			d.bad("loop:old-version", d.own("check kill")+"; "+start, "the loop (pid %d) is still version %s", beat.PID, beat.Version)
+		case beat.Push.Error != "":
+			mend := cmp.Or(beat.Push.Hint, "tail "+word(filepath.Join(dir, loopLog)))
+			if to := d.cfg.string("to"); works && to == beat.Settings["to"] { // what was wrong is mended, and the loop has not tried again
+				mend = d.own("check kill") + "; " + start
+				if d.cfg.path == "" {
+					mend += " --to " + word(to)
+				}
+			}
+			d.bad("loop:not-pushing", mend, "the loop (pid %d) runs, and %s", beat.PID, coded(beat.Push.failure(), beat.Push.Code))
+		case beat.Settings["to"] == "":
+			d.ok("loop:ok", "the loop (pid %d) beat %v ago; it pushes nowhere", beat.PID, max(age, 0).Round(time.Second))
+		case beat.Push.Since.IsZero():
+			d.ok("loop:ok", "the loop (pid %d) has begun, and its first push is under way", beat.PID)
 		default:
-			d.ok("loop:ok", "the loop (pid %d) beat %v ago", beat.PID, max(age, 0).Round(time.Second))
+			d.ok("loop:ok", "the loop (pid %d) has pushed since %s, the last time %v ago", beat.PID, beat.Push.Since.Format(time.RFC3339), max(now.Sub(beat.Push.Worked), 0).Round(time.Second))
 		}
 		return
 	}
@@ -231,17 +246,17 @@ func (d *doctor) loop(host string) {
 	d.ok("loop:none", "no loop runs, and a snapshot was collected %v ago, as by cron", age.Round(time.Second))
 }
 
-// drop pushes a temporary file and removes it again.
-func (d *doctor) drop(ctx context.Context, host string) {
+// drop pushes a temporary file and removes it again, and reports whether that works.
+func (d *doctor) drop(ctx context.Context, host string) bool {
 	to := d.cfg.string("to")
 	if to == "" {
 		d.note("publish:none", "set to: in the configuration", "no drop is set: what is collected stays on this node")
-		return
+		return false
 	}
 	target, err := publisher.ParseTarget(to)
 	if err != nil {
 		d.complain(err, "publish:target", "gpuboard doctor node --to sftp://user@web/in")
-		return
+		return false
 	}
 	if target.Scheme == "file" {
 		dir := filepath.Join(target.Dir, "drop")
@@ -249,8 +264,9 @@ func (d *doctor) drop(ctx context.Context, host string) {
 			d.bad("local:directory", "mkdir -p "+word(dir), "there is no directory %s", dir)
 		} else if d.probe("local", dir, dir) {
 			d.ok("local:ok", "%s can be written", dir)
+			return true
 		}
-		return
+		return false
 	}
 	session, err := publisher.Dial(ctx, publisher.Options{
 		Target: target, Host: host, Budget: d.cfg.duration("push_timeout"),
@@ -259,7 +275,7 @@ func (d *doctor) drop(ctx context.Context, host string) {
 	})
 	if err != nil {
 		d.complain(err, publisher.CodeLost, "")
-		return
+		return false
 	}
 	defer session.Close()
 	d.ok("ssh:ok", "%s is the server that known_hosts knows, lets this key in and offers posix-rename", to)
@@ -269,13 +285,14 @@ func (d *doctor) drop(ctx context.Context, host string) {
 	name := path.Join(target.Dir, ".tmp-doctor-"+hex.EncodeToString(random[:]))
 	if err := session.Create(ctx, name, []byte("gpuboard doctor\n"), 0o640); err != nil {
 		d.complain(err, "remote:failure", "")
-		return
+		return false
 	}
 	if err := session.Remove(ctx, name); err != nil {
 		d.complain(err, "remote:failure", "")
-		return
+		return false
 	}
 	d.ok("push:ok", "a file was put into the drop and removed again")
+	return true
 }
 
 // complain tells of an error of a room, with its own code and hint if it has them.

@@ -120,7 +120,7 @@ func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
 		}
 	}
 	pid := os.Getpid()
-	l.beat = heartbeat{PID: pid, Start: startTime(pid), Host: host, Every: every, Started: a.now().UTC(), Version: version()}
+	l.beat = heartbeat{PID: pid, Start: startTime(pid), Host: host, Every: every, Started: a.now().UTC(), Version: version(), Settings: cfg.settings()}
 	return l, nil
 }
 
@@ -136,6 +136,12 @@ func (l *loop) close() {
 // restarted node is back on the page; the others keep to the host's own moment
 // within the interval.
 func (l *loop) run(ctx context.Context) error {
+	// The heartbeat is this loop's from now on. What an earlier one knew of the
+	// same drop goes on.
+	if old, err := readBeat(l.dir); err == nil && old.Settings["to"] == l.beat.Settings["to"] {
+		l.beat.Push = old.Push
+	}
+	l.say("heartbeat", "spool:unwritable", writeBeat(l.dir, l.beat))
 	phase := publisher.Phase(l.host, l.every)
 	for {
 		began := l.app.now()
@@ -203,10 +209,16 @@ func (l *loop) cycle(ctx context.Context) {
 		n.collect = l.spool.Add(n.snap)
 	}
 	l.say("collecting", "spool:unwritable", n.collect)
-	l.beat.Beat = l.app.now().UTC()
-	l.say("heartbeat", "spool:unwritable", writeBeat(l.dir, l.beat))
-	if l.publisher != nil && ctx.Err() == nil {
+	pushed := l.publisher != nil && ctx.Err() == nil
+	if pushed {
 		_, n.push = l.publisher.Publish(ctx, l.spool)
+	}
+	l.beat.Beat = l.app.now().UTC()
+	if ctx.Err() == nil { // else it was cut short
+		l.beat.Push.note(n, pushed, l.beat.Beat)
+	}
+	l.say("heartbeat", "spool:unwritable", writeBeat(l.dir, l.beat))
+	if pushed {
 		l.say("publishing", publisher.CodeLost, n.push)
 	}
 	if l.herald != nil && ctx.Err() == nil {
