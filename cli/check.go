@@ -33,7 +33,7 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: "check looks whether the loop of this node (gpuboard run) is alive, by its lock and its\n" +
 			"heartbeat, and starts it if it is not; then it waits for the first push. It says Running or\n" +
 			"Launched. A loop with other settings than those that check is given is started anew with\n" +
-			"them; check HOST alone only asks. When the first push fails, or pushes have failed for\n" +
+			"them; check HOST alone only asks. When no push has worked yet, or pushes have failed for\n" +
 			"more than a few intervals, one line on stderr says why, and the exit code is 3. check kill\n" +
 			"ends the loop and everything it started, and returns when all of it is gone.\n" + exitStatus,
 		Example: "  gpuboard check gpu01 --to sftp://n-gpu01@web/in\n  gpuboard check kill",

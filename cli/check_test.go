@@ -46,8 +46,8 @@ func TestCheckTellsOfPushes(t *testing.T) {
 		{"they fail", failed(61 * time.Second), exitDegraded, "gpuboard: gpu01: every cycle has failed since 2026-11-20T07:58:59Z, and the last push that worked was at 2026-11-20T07:58:39Z: " +
 			"dialing web: connection refused (gpuboard doctor node says what to do) [ssh:refused]\n"},
 		{"a few long intervals", func(h *heartbeat) { failed(20 * time.Minute)(h); h.Every = 10 * time.Minute }, exitOK, ""},
-		{"none has ever worked", func(h *heartbeat) { failed(time.Hour)(h); h.Push.Worked = time.Time{} }, exitDegraded,
-			"gpuboard: gpu01: every cycle has failed since 2026-11-20T07:00:00Z, and no push has worked yet: dialing web: connection refused (gpuboard doctor node says what to do) [ssh:refused]\n"},
+		{"none has ever worked", func(h *heartbeat) { failed(time.Second)(h); h.Push.Worked = time.Time{} }, exitDegraded,
+			"gpuboard: gpu01: every cycle has failed since 2026-11-20T07:59:59Z, and no push has worked yet: dialing web: connection refused (gpuboard doctor node says what to do) [ssh:refused]\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBed(t)

@@ -83,10 +83,10 @@ func (b heartbeat) sign() time.Time {
 // watchdog ends it after two intervals, so this is beyond that.
 func beatLimit(every time.Duration) time.Duration { return 3*every + time.Minute }
 
-// failing reports whether cycles have failed for so long that somebody should
-// know: what passes by itself within a few intervals is no news.
+// failing reports whether somebody should know that cycles fail: what worked
+// before may pass by itself within a few intervals.
 func (b heartbeat) failing(now time.Time) bool {
-	return b.Push.Error != "" && now.Sub(b.Push.Since) > max(3*b.Every, time.Minute)
+	return b.Push.Error != "" && (b.Push.Worked.IsZero() || now.Sub(b.Push.Since) > max(3*b.Every, time.Minute))
 }
 
 // own reports whether the process that wrote it is alive.
