@@ -11,7 +11,6 @@ import (
 
 	"gpuboard/booking"
 	"gpuboard/internal/faulttest"
-	"gpuboard/internal/sshtest"
 )
 
 // people is a file that people wrote, in their own way.
@@ -25,9 +24,7 @@ const people = `{ // our bookings
 // well-formed, with what people wrote still in it.
 func bookings(t testing.TB, when, file string) []string {
 	t.Helper()
-	// A program that died may have taken the file away from its name; readers
-	// know where to look then.
-	data, _, err := booking.ReadStanding(file)
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Errorf("%s: %v", when, err)
 		return nil
@@ -60,9 +57,6 @@ func makingABooking(t *testing.T, program, dir string, choose func(faulttest.Cal
 	s := faulttest.Scene{Dir: dir, Program: program, Args: args("0", "eva"), Choose: choose}
 	s.Check = func(t testing.TB, r faulttest.Run) {
 		codes := []int{0, 75}
-		if r.Hit.Name == "the server's link" {
-			codes = append(codes, 2) // SFTP does not say why: it looks like a server without links
-		}
 		sane(t, r, codes...)
 		said := r.String()
 		with := append([]string{"atlas:0 eva"}, before...)
@@ -74,8 +68,6 @@ func makingABooking(t *testing.T, program, dir string, choose func(faulttest.Cal
 		if r.Exit == 0 && !strings.Contains(r.Said, "booked for eva") && strings.HasPrefix(r.Hit.On, "/") {
 			t.Errorf("%s: exit 0, and said %q", said, r.Said)
 		}
-		// A lock that a dead program holds is broken when it is old.
-		age(t, data)
 		if code, out := ran(t, program, args("2", "kim")...); code != 0 {
 			t.Errorf("%s: the next booking: exit %d: %s", said, code, out)
 		}
@@ -84,14 +76,13 @@ func makingABooking(t *testing.T, program, dir string, choose func(faulttest.Cal
 		if now := bookings(t, said+", and the next", file); !slices.Equal(now, want) {
 			t.Errorf("%s: after the next booking there are %q, want %q", said, now, want)
 		}
-		// A server that does not let modes be changed keeps its own.
-		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o664 && r.Hit.Name != "the server's fchmod" {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o664 {
 			t.Errorf("%s: comments.json: %v, %v", said, info.Mode(), err)
 		}
 		entries, err := os.ReadDir(data)
 		for _, e := range entries {
 			switch name := e.Name(); {
-			case name == "comments.json", name == ".comments.json.flock", strings.HasPrefix(name, ".comments.json.previous"):
+			case name == "comments.json", name == ".comments.json.lock", name == ".comments.json.previous":
 			default:
 				t.Errorf("%s: left behind: %s", said, e.Name())
 			}
@@ -107,44 +98,10 @@ func TestBookAtEverySystemCall(t *testing.T) {
 	t.Parallel() // beside those that mostly wait
 	faulttest.Require(t)
 	program := builtProgram(t)
-	for _, dead := range []bool{false, true} {
-		t.Run(fmt.Sprintf("lock of a dead program %v", dead), func(t *testing.T) {
-			report := everyCall(t, func(dir string) faulttest.Scene {
-				s := makingABooking(t, program, dir, below(dir, true), "--data", filepath.Join(dir, "data"))
-				if dead {
-					putFile(t, filepath.Join(dir, "data", ".comments.json.lock"), []byte("token\nthe dead\n"), 0o644)
-					age(t, dir)
-				}
-				return s
-			}, faulttest.Killed, faulttest.Broken, faulttest.NoSpace, faulttest.Full)
-			if report.Calls < 10 {
-				t.Errorf("only %d calls: that is no booking", report.Calls)
-			}
-		})
-	}
-}
-
-// bookingOverSFTP is the same from another machine; command is what the server runs.
-func bookingOverSFTP(t *testing.T, program, dir, command string) faulttest.Scene {
-	server := sshtest.Start(t, sshtest.Options{Command: command, Dir: filepath.Join(dir, "data")})
-	s := makingABooking(t, program, dir, func(c faulttest.Call) bool {
-		return c.Name == "write" && strings.HasPrefix(c.On, "socket:")
-	}, "--comments", fmt.Sprintf("sftp://%s@%s%s", server.User, server.Addr, filepath.Join(dir, "data", "comments.json")),
-		"--identity", server.Key, "--known-hosts", server.KnownHosts)
-	s.Settled = func() { settled(t, server) }
-	return s
-}
-
-// Where the file lies on a server, what changes it are the requests, and each
-// of them is a write to the connection.
-func TestBookOverSFTPAtEverySystemCall(t *testing.T) {
-	t.Parallel() // beside those that mostly wait
-	faulttest.Require(t)
-	program := builtProgram(t)
-	report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {
-		return bookingOverSFTP(t, program, dir, "internal-sftp")
-	}, faulttest.Killed, faulttest.Broken)
-	if report.Calls < 30 {
+	report := everyCall(t, func(dir string) faulttest.Scene {
+		return makingABooking(t, program, dir, below(dir, true), "--data", filepath.Join(dir, "data"))
+	}, faulttest.Killed, faulttest.Broken, faulttest.NoSpace, faulttest.Full)
+	if report.Calls < 10 {
 		t.Errorf("only %d calls: that is no booking", report.Calls)
 	}
 }

@@ -14,65 +14,54 @@ import (
 
 // TestServerAtEverySystemCall lets the server's half die or fail: the process
 // that speaks SFTP is killed at each of its system calls, or told that the disk
-// is full or broken, while a node pushes and while somebody books. That process
-// has one thread, so strace can count for it.
+// is full or broken, while a node pushes. That process has one thread, so strace
+// can count for it.
 func TestServerAtEverySystemCall(t *testing.T) {
 	t.Parallel() // beside those that mostly wait
 	strace, server := need.Program(t, "strace"), need.Program(t, "sftp-server")
 	program := builtProgram(t)
-	for name, stage := range map[string]func(dir, command string) faulttest.Scene{
-		"publish": func(dir, command string) faulttest.Scene { return overSFTP(t, program, dir, command) },
-		"book":    func(dir, command string) faulttest.Scene { return bookingOverSFTP(t, program, dir, command) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			root := faulttest.Dir(t)
-			live, base, script, trace := filepath.Join(root, "live"), filepath.Join(root, "base"), filepath.Join(root, "server"), filepath.Join(root, "trace")
-			options := ""
-			if name == "publish" {
-				options = strings.TrimPrefix(sshtest.LockedDown, "internal-sftp")
+	root := faulttest.Dir(t)
+	live, base, script, trace := filepath.Join(root, "live"), filepath.Join(root, "base"), filepath.Join(root, "server"), filepath.Join(root, "trace")
+	serve := func(inject string) {
+		options := strings.TrimPrefix(sshtest.LockedDown, "internal-sftp")
+		putFile(t, script, []byte(fmt.Sprintf("#!/bin/sh\nexec %s -y -qq -o %s -e trace=file,desc %s %s %s \"$@\"\n", strace, trace, inject, server, options)), 0o755)
+	}
+	if err := os.Mkdir(live, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	serve("")
+	s := overSFTP(t, program, live, script)
+	faulttest.Copy(t, live, base)
+	calls := callsOfServer(t, s, trace, live)
+	if len(calls) < 3 {
+		t.Fatalf("the server made only %v", calls)
+	}
+	grows := map[string]bool{"openat": true, "write": true, "pwrite64": true, "fsync": true, "rename": true, "link": true}
+	runs := 0
+	for _, c := range calls {
+		for _, f := range []faulttest.Fault{faulttest.Killed, faulttest.NoSpace, faulttest.Broken} {
+			// An hour that the server does not let go is not asked for again.
+			if (c.reply || c.name == "unlink") && !f.Kill || f.Growing && !grows[c.name] || t.Failed() {
+				continue
 			}
-			serve := func(inject string) {
-				putFile(t, script, []byte(fmt.Sprintf("#!/bin/sh\nexec %s -y -qq -o %s -e trace=file,desc %s %s %s \"$@\"\n", strace, trace, inject, server, options)), 0o755)
-			}
-			if err := os.Mkdir(live, 0o755); err != nil {
+			if err := os.RemoveAll(live); err != nil {
 				t.Fatal(err)
 			}
+			faulttest.Copy(t, base, live)
+			how := "signal=KILL"
+			if !f.Kill {
+				how = "error=" + f.Name
+			}
+			serve(fmt.Sprintf("-e inject=%s:%s:when=%d", c.name, how, c.at))
+			r := s.Run(t, faulttest.Fault{}, 0)
 			serve("")
-			s := stage(live, script)
-			faulttest.Copy(t, live, base)
-			calls := callsOfServer(t, s, trace, live)
-			if len(calls) < 3 {
-				t.Fatalf("the server made only %v", calls)
-			}
-			grows := map[string]bool{"openat": true, "write": true, "pwrite64": true, "fsync": true, "rename": true, "link": true}
-			runs := 0
-			for _, c := range calls {
-				for _, f := range []faulttest.Fault{faulttest.Killed, faulttest.NoSpace, faulttest.Broken} {
-					// A booking takes a second or more: all of them are for a long run. And an
-					// hour that the server does not let go is not asked for again.
-					if (c.reply || name == "book" && !allCalls()) && !f.Kill || c.reply && name == "book" && !allCalls() || c.name == "unlink" && name == "publish" && !f.Kill || f.Growing && !grows[c.name] || t.Failed() {
-						continue
-					}
-					if err := os.RemoveAll(live); err != nil {
-						t.Fatal(err)
-					}
-					faulttest.Copy(t, base, live)
-					how := "signal=KILL"
-					if !f.Kill {
-						how = "error=" + f.Name
-					}
-					serve(fmt.Sprintf("-e inject=%s:%s:when=%d", c.name, how, c.at))
-					r := s.Run(t, faulttest.Fault{}, 0)
-					serve("")
-					r.Fault, r.At, r.Hit = f, c.at, &faulttest.Call{Name: "the server's " + c.name}
-					r.Fault.Kill = false // the client lives
-					s.Check(t, r)
-					runs++
-				}
-			}
-			t.Logf("%d calls, %d runs", len(calls), runs)
-		})
+			r.Fault, r.At, r.Hit = f, c.at, &faulttest.Call{Name: "the server's " + c.name}
+			r.Fault.Kill = false // the client lives
+			s.Check(t, r)
+			runs++
+		}
 	}
+	t.Logf("%d calls, %d runs", len(calls), runs)
 }
 
 // A serverCall is one system call of the server's half, and the how-manyeth of

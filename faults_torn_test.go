@@ -23,7 +23,7 @@ func TestBookingsAreNeverTorn(t *testing.T) {
 		return len(data) >= len(people) && bytes.HasPrefix(data, []byte("{ // our")) && bytes.HasSuffix(data, []byte("\"boreas\": []\n}\n")) &&
 			bytes.Count(data, []byte{'{'}) == bytes.Count(data, []byte{'}'})
 	}
-	store := booking.LocalStore(file, "reader", time.Now)
+	held := booking.Open(file)
 	read := func(enough int64, write func(n int) error) (bad, reads int64, writes int) {
 		putFile(t, file, []byte(people), 0o644)
 		var torn, seen atomic.Int64
@@ -37,7 +37,7 @@ func TestBookingsAreNeverTorn(t *testing.T) {
 					if r%2 == 0 {
 						data, err = os.ReadFile(file)
 					} else {
-						data, _, err = store.Read(context.Background())
+						data, err = held.Read()
 					}
 					if err != nil || !whole(data) {
 						torn.Add(1)
@@ -57,7 +57,7 @@ func TestBookingsAreNeverTorn(t *testing.T) {
 		return torn.Load(), seen.Load(), writes
 	}
 	bad, reads, writes := read(100_000, func(n int) error {
-		return booking.Update(context.Background(), booking.LocalStore(file, "writer", time.Now), func(data []byte) ([]byte, error) {
+		return booking.Open(file).Update(context.Background(), func(data []byte) ([]byte, error) {
 			if n%8 == 7 {
 				return []byte(people), nil
 			}

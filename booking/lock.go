@@ -6,150 +6,110 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
+	"os"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpuboard/atomicfile"
 )
 
-// LockTimeout is the age at which a lock counts as left behind by a program
-// that died: longer than any Update may take.
-const LockTimeout = 30 * time.Second
+// lockPause is how long to wait between two looks at a lock.
+const lockPause = 20 * time.Millisecond
 
-// A LockDir is the directory beside comments.json as far as a lock needs it,
-// local or over SFTP. Errors about a file that is there or is not wrap
-// [fs.ErrExist] and [fs.ErrNotExist].
-type LockDir interface {
-	// Create makes a file that must not exist yet, in one step (O_EXCL).
-	Create(name string, content []byte) error
-	// ReadFile returns at most a few hundred bytes.
-	ReadFile(name string) ([]byte, error)
-	// Age is how old a file is by the clock of the machine that it lies on.
-	Age(name string) (time.Duration, error)
-	// Rename moves a file in one step (over SFTP posix-rename; the plain one
-	// links and unlinks, and two who break a lock could take away a third's).
-	Rename(from, to string) error
-	// PutBack moves a file and never replaces one (SFTP's plain rename).
-	PutBack(from, to string) error
-	Remove(name string) error
-}
-
-// AcquireLock makes a lock file and returns how to let go of it. It waits for
-// another holder until ctx ends, trying again after each pause; the error then
-// wraps [ErrLocked] and says who that is. A lock older than [LockTimeout] is
-// broken, by exactly one of those who wait for it.
-//
-// held reports whether the lock is still ours, for a holder that was asleep for
-// long; owner is for people to read.
-func AcquireLock(ctx context.Context, dir LockDir, name, owner string, pause func(context.Context) error) (held func() bool, unlock func() error, err error) {
-	token := rand.Text()
-	content := []byte(token + "\n" + strings.ReplaceAll(owner, "\n", " ") + "\n")
-	ours := func() bool {
-		have, err := dir.ReadFile(name)
-		return err == nil && tokenOf(have) == token
-	}
+// lock waits for flock(2) on the lock file until ctx ends; the error then wraps
+// [ErrLocked]. The kernel releases it when the process dies.
+func (f *File) lock(ctx context.Context) (unlock func(), err error) {
 	for {
-		err := dir.Create(name, content)
-		if err == nil {
-			return ours, func() error {
-				if !ours() {
-					return fmt.Errorf("unlocking: %w: the lock was broken", ErrLocked)
-				}
-				return dir.Remove(name)
-			}, nil
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, nil, fmt.Errorf("making the lock %s: %w", name, err)
-		}
-		broken, err := breakStale(dir, name, token)
+		file, err := f.openLock()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if broken {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && sameFile(file) {
+			return func() { file.Close() }, nil
+		}
+		file.Close()
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil, fmt.Errorf("locking %s: %w", f.beside(lockSuffix), err)
+		}
+		if sleep(ctx, lockPause) != nil {
+			return nil, fmt.Errorf("%w: %s", ErrLocked, f.beside(lockSuffix))
+		}
+	}
+}
+
+// sameFile reports whether a file still has its name: a lock on one that was
+// removed holds nobody off.
+func sameFile(file *os.File) bool {
+	mine, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(file.Name())
+	return err == nil && os.SameFile(mine, named)
+}
+
+// openLock opens the lock file, and makes it where there is none: under another
+// name first, because everybody who may change the bookings has to be able to
+// open it as soon as it is there.
+func (f *File) openLock() (*os.File, error) {
+	path := f.beside(lockSuffix)
+	for range 20 {
+		file, err := openNoFollow(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if err := f.makeLock(path); err != nil {
+				return nil, err
+			}
 			continue
+		case err != nil:
+			return nil, err
 		}
-		if err := pause(ctx); err != nil {
-			return nil, nil, fmt.Errorf("%w: %s has been locked by %s", ErrLocked, name, holder(dir, name))
+		info, err := file.Stat()
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("opening %s: %w", path, atomicfile.ErrNotRegular)
 		}
+		if err != nil {
+			file.Close()
+			return nil, err
+		}
+		if like, err := f.like(); err == nil && singleName(info) {
+			_ = belong(file, like) // its mode may be of a time when the bookings had another
+		}
+		return file, nil
 	}
+	return nil, fmt.Errorf("opening %s: %w", path, ErrChanged)
 }
 
-// breakStale takes away a lock that is too old, or is gone by now, and reports
-// whether it is worth trying at once. Many may see the same old lock; whoever
-// makes the file beside it has the right to break it, and looks once more
-// whether it still is that lock.
-func breakStale(dir LockDir, name, token string) (again bool, err error) {
-	seen, old, err := tooOld(dir, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
+// openNoFollow opens for writing, which NFS wants for an exclusive lock, and for
+// reading where that is not allowed.
+func openNoFollow(path string) (*os.File, error) {
+	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK
+	file, err := os.OpenFile(path, os.O_RDWR|flags, 0)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+		return os.OpenFile(path, os.O_RDONLY|flags, 0)
 	}
-	if err != nil || !old {
-		return false, err
-	}
-	right := name + ".break"
-	err = dir.Create(right, []byte(token+"\n"))
-	if errors.Is(err, fs.ErrExist) {
-		if _, old, err := tooOld(dir, right); err == nil && old {
-			_ = dir.Remove(right) // whoever had the right is dead, too
-		}
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("breaking the lock %s: %w", name, err)
-	}
-	defer func() {
-		if removeErr := dir.Remove(right); err == nil && removeErr != nil && !errors.Is(removeErr, fs.ErrNotExist) {
-			err = fmt.Errorf("breaking the lock %s: %w", name, removeErr)
-		}
-	}()
-	if now, err := dir.ReadFile(name); err != nil || string(now) != string(seen) {
-		return true, nil
-	}
-	return true, takeAway(dir, name, token, seen)
+	return file, err
 }
 
-// tooOld reads a lock and reports whether its holder counts as dead.
-func tooOld(dir LockDir, name string) (content []byte, old bool, err error) {
-	content, err = dir.ReadFile(name)
-	if err != nil {
-		return nil, false, fmt.Errorf("reading the lock %s: %w", name, err)
-	}
-	age, err := dir.Age(name)
-	if err != nil {
-		return nil, false, fmt.Errorf("reading the age of the lock %s: %w", name, err)
-	}
-	return content, age > LockTimeout, nil
+// singleName reports whether a file has no other name. One that has could be
+// anybody's, linked here so that root gives it away.
+func singleName(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 1
 }
 
-// takeAway moves the lock to a name of one's own before it is deleted: should
-// its holder have let go of it at the last moment, and somebody have made a new
-// one, that one is put back.
-func takeAway(dir LockDir, name, token string, seen []byte) error {
-	mine := name + "." + token
-	if err := dir.Rename(name, mine); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return fmt.Errorf("breaking the lock %s: %w", name, err)
+func (f *File) makeLock(path string) error {
+	staged := path + "-" + rand.Text()
+	if err := f.stage(staged, nil); err != nil {
+		return err
 	}
-	moved, err := dir.ReadFile(mine)
-	if err == nil && string(moved) != string(seen) && dir.PutBack(mine, name) == nil {
-		return nil
+	defer os.Remove(staged)
+	err := f.appear(staged, path)
+	if errors.Is(err, ErrChanged) || errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody else has made it, and may have removed ours
 	}
-	if err := dir.Remove(mine); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("breaking the lock %s: %w", name, err)
-	}
-	return nil
-}
-
-func tokenOf(content []byte) string {
-	token, _, _ := strings.Cut(string(content), "\n")
-	return token
-}
-
-func holder(dir LockDir, name string) string {
-	content, err := dir.ReadFile(name)
-	if err != nil {
-		return "somebody"
-	}
-	_, owner, _ := strings.Cut(string(content), "\n")
-	return quote(strings.TrimSpace(owner))
+	return err
 }

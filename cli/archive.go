@@ -38,7 +38,7 @@ func (d *desk) prune(ctx context.Context, before string) error {
 	}
 	var moved []booking.Booking
 	var into string
-	err := booking.Update(ctx, d.store, func(data []byte) ([]byte, error) {
+	err := d.file.Update(ctx, func(data []byte) ([]byte, error) {
 		moved = nil
 		if data == nil {
 			return nil, errNothing
@@ -52,7 +52,7 @@ func (d *desk) prune(ctx context.Context, before string) error {
 		}
 		// Into the archive first: whoever dies in between has them twice, and the
 		// next time finds them there. It is the same file for every try.
-		if into, err = d.archive(ctx, old); err != nil {
+		if into, err = d.archive(old); err != nil {
 			return nil, err
 		}
 		moved = old
@@ -74,40 +74,22 @@ var errNothing = errors.New("there is nothing to change")
 
 // archive writes bookings behind those in the archive, each as a line of JSON.
 // Those that are there already are not written twice.
-func (d *desk) archive(ctx context.Context, old []booking.Booking) (name string, err error) {
-	for n := 1; ; n++ {
+func (d *desk) archive(old []booking.Booking) (name string, err error) {
+	for n := 1; n <= 1000; n++ {
 		name = archiveName(n)
-		place := d.beside(name)
-		if err := place.Recover(ctx); err != nil { // the lock of the bookings holds for it, too
-			return name, fmt.Errorf("putting %s in order: %w", name, err)
+		data, err := d.file.ReadBeside(name)
+		if err != nil {
+			return name, fmt.Errorf("reading %s: %w", name, err)
 		}
-		for try := 0; ; try++ {
-			data, version, err := place.Read(ctx)
-			if err != nil {
-				return name, fmt.Errorf("reading %s: %w", name, err)
-			}
-			next, missing, err := archived(data, old)
-			if err != nil {
-				return name, err
-			}
-			if missing == 0 {
-				return name, nil
-			}
-			if len(next) > booking.MaxFileBytes {
-				break // this one is full
-			}
-			err = place.ReplaceIf(ctx, version, next)
-			if err == nil {
-				return name, nil
-			}
-			if !errors.Is(err, booking.ErrChanged) || try == 5 {
-				return name, fmt.Errorf("writing %s: %w", name, err)
-			}
+		next, missing, err := archived(data, old)
+		if err != nil || missing == 0 {
+			return name, err
 		}
-		if n == 1000 {
-			return name, fmt.Errorf("writing %s: there are too many archives", name)
+		if len(next) <= booking.MaxFileBytes { // else this one is full
+			return name, d.file.WriteBeside(name, next)
 		}
 	}
+	return name, fmt.Errorf("writing %s: there are too many archives", name)
 }
 
 // archived appends to data what is not in it yet.

@@ -30,8 +30,8 @@ func (a *app) bookCommand() *cobra.Command {
 	var r bookRequest
 	c := &cobra.Command{
 		Use: "book [HOST[:GPU[,GPU]]…]", Short: "book GPUs, or extend a booking", GroupID: groupUse,
-		Long: "book writes a booking into comments.json, on the web host or over SFTP, and leaves every\n" +
-			"other byte of the file as it is. A host alone is the whole host; a GPU is an index, a range\n" +
+		Long: "book writes a booking into comments.json, on the web host, and leaves every\n" +
+			"other byte of the file as it is. Elsewhere, with booking.ssh, it runs there by ssh. A host alone is the whole host; a GPU is an index, a range\n" +
 			"such as 0-3, or a UUID. With --gpus it picks GPUs that are free on the board, on one host if\n" +
 			"that can be, in the same order every time.\n\n" +
 			"What somebody else has booked is refused, with who and until when; --force books it all the\n" +
@@ -39,11 +39,13 @@ func (a *app) bookCommand() *cobra.Command {
 		Example: "  gpuboard book gpu01:0,1 --for 2d6h --comment \"camera ready\"\n" +
 			"  gpuboard book gpu01 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
 			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"\n" +
-			"  gpuboard book --extend gpu01:0 --for 1d\n" +
-			"  gpuboard book gpu01:0 --for 1d --comments sftp://web.example.org/srv/gpuboard/data/comments.json",
+			"  gpuboard book --extend gpu01:0 --for 1d",
 		RunE: func(c *cobra.Command, args []string) error {
 			cfg, err := a.load(c)
 			if err != nil {
+				return err
+			}
+			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
 			}
 			if err := r.check(c, args); err != nil {
@@ -53,7 +55,6 @@ func (a *app) bookCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer d.close()
 			fleet, err := d.fleet(c.Context(), cfg)
 			if err := r.board(a, cfg, err); err != nil {
 				return err

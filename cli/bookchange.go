@@ -196,13 +196,13 @@ func (m *bookingMaker) change(ctx context.Context, edit func([]byte) (outcome, e
 // that of the last time that edit was called, which is the one that counts.
 func (d *desk) apply(ctx context.Context, dry bool, edit func([]byte) (outcome, error)) (out outcome, err error) {
 	if dry {
-		data, _, err := d.store.Read(ctx)
+		data, err := d.file.Read()
 		if err != nil {
 			return out, fmt.Errorf("reading the bookings: %w", err)
 		}
 		return edit(data)
 	}
-	err = booking.Update(ctx, d.store, func(data []byte) ([]byte, error) {
+	err = d.file.Update(ctx, func(data []byte) ([]byte, error) {
 		out, err = edit(data)
 		return out.after, err
 	})

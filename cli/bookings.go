@@ -25,9 +25,12 @@ func (a *app) bookingsCommand() *cobra.Command {
 			"before a while into comments.archive.json beside the file, one line of JSON each: they are in\n" +
 			"the archive before they leave the file.\n" + exitStatus,
 		Example: "  gpuboard bookings --mine\n  gpuboard bookings --ics > bookings.ics\n  gpuboard bookings --prune --before 30d",
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			cfg, err := a.load(c)
 			if err != nil {
+				return err
+			}
+			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
 			}
 			switch {
@@ -47,11 +50,10 @@ func (a *app) bookingsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer d.close()
 			if prune {
 				return d.failed(d.prune(c.Context(), before))
 			}
-			data, _, err := d.store.Read(c.Context())
+			data, err := d.file.Read()
 			if err != nil {
 				return d.failed(fmt.Errorf("reading the bookings: %w", err))
 			}
@@ -63,7 +65,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 			if err := new(bookRequest).board(a, cfg, err); err != nil {
 				return err
 			}
-			problems := slices.Concat(cal.Problems, d.saved())
+			problems := cal.Problems
 			if len(fleet.hosts) > 0 {
 				problems = append(problems, booking.Check(cal, fleet.hosts, d.now)...)
 			}
@@ -102,19 +104,6 @@ func (a *app) bookingsCommand() *cobra.Command {
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
 	return c
-}
-
-// saved names what somebody has to look at beside the file, where that is to be
-// seen from here; the board does so in any case.
-func (d *desk) saved() []snapshot.Problem {
-	if strings.Contains(d.name, "://") {
-		return nil
-	}
-	var problems []snapshot.Problem
-	for _, name := range booking.Saved(d.name) {
-		problems = append(problems, booking.SavedProblem(d.name, name))
-	}
-	return problems
 }
 
 // published prints a file as the site has it, for these bookings alone.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/shell"
 	"gpuboard/snapshot"
 )
 
@@ -315,11 +316,4 @@ func (d *doctor) oneFileSystem(ctx context.Context, what, dir string, depth int)
 }
 
 // word quotes a path for a shell.
-func word(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@+,", r)
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+func word(s string) string { return shell.Quote(s) }

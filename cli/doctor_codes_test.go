@@ -263,6 +263,6 @@ func TestDoctorNotesWhatIsNotSetUp(t *testing.T) {
 	empty.must(os.Mkdir(empty.path("older"), 0o755))
 	empty.with("--legacy", empty.path("older"))
 	notes(empty, "history:none", "booking:none", "drop:none", "legacy:done")
-	empty.with("--no-history", "--comments", "sftp://web.example.org/comments.json")
-	notes(empty, "history:off", "booking:remote")
+	empty.with("--no-history")
+	notes(empty, "history:off")
 }

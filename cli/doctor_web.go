@@ -128,7 +128,11 @@ func (d *doctor) private(site string) {
 
 // bookings reads what people wrote, as the generator would.
 func (d *doctor) bookings(data, state string) {
-	path := commentsPath(d.cfg)
+	path, err := localComments(d.cfg)
+	if err != nil {
+		d.bad("config:comments", "edit "+word(d.cfg.path), "%v", err)
+		return
+	}
 	var aliases booking.Aliases
 	names := d.cfg.string("aliases")
 	if names == "" {
@@ -153,34 +157,23 @@ func (d *doctor) bookings(data, state string) {
 		d.bad("config:timezone", "timedatectl list-timezones", "%v", err)
 		return
 	}
-	if strings.Contains(path, "://") {
-		d.note("booking:remote", d.own("bookings"), "%s is on another machine; the web host needs a file of its own", path)
-		return
-	}
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); err != nil {
 		return // said as the data directory that is missing
 	}
-	text, from, err := booking.ReadStanding(path)
-	if from != "" {
-		d.recover(path, from)
-	}
-	for _, name := range booking.Saved(path) {
-		d.bad("booking:saved", "diff "+word(filepath.Join(dir, name))+" "+word(path),
-			"somebody saved %s while another change was made, and that is in %s: bring over what is missing, and remove it", path, name)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		d.note("booking:none", "gpuboard init web shows a comments.json to begin with", "there is no %s: nobody has booked anything", path)
-		return
-	}
+	held, err := booking.Open(path).Read()
 	if err != nil {
 		d.bad("booking:unreadable", "ls -l "+word(path), "%v", err)
+		return
+	}
+	if held == nil {
+		d.note("booking:none", "gpuboard init web shows a comments.json to begin with", "there is no %s: nobody has booked anything", path)
 		return
 	}
 	if d.isMounted(path) {
 		d.bad("paths:mount", "mount the directory "+word(dir)+" and not the one file", "%s is mounted by itself: bookings cannot be replaced in one step", path)
 	}
-	calendar := booking.Parse(filepath.Base(path), text, zone, booking.Options{Aliases: aliases, Now: d.app.now()})
+	calendar := booking.Parse(filepath.Base(path), held, zone, booking.Options{Aliases: aliases, Now: d.app.now()})
 	for _, p := range calendar.Problems {
 		d.bad(p.Code, "edit "+word(path), "%s", placed(p))
 	}
@@ -188,23 +181,6 @@ func (d *doctor) bookings(data, state string) {
 		d.ok("booking:ok", "%s holds %d bookings, and every line is understood", path, len(calendar.Bookings))
 	}
 }
-
-// recover puts the bookings back that a program took away and died. It takes the
-// lock as every program does, so one that is at work is not disturbed.
-func (d *doctor) recover(path, from string) {
-	ctx, cancel := context.WithTimeout(context.Background(), doctorPatience)
-	defer cancel()
-	unlock, err := booking.LocalStore(path, "gpuboard doctor", d.app.now).Lock(ctx)
-	if err != nil {
-		d.bad("booking:taken", "gpuboard doctor", "a program died while it changed %s, or is about it: what the file held is in %s and counts (%v); when the lock is 30 s old, this or the next booking puts it back", path, from, err)
-		return
-	}
-	_ = unlock() // the lock is nobody's any more by the time that somebody misses it
-	d.note("booking:taken", "gpuboard bookings", "a program died while it changed %s: what the file held was in %s, and is in its place again", path, from)
-}
-
-// doctorPatience is how long one waits for a program that changes the bookings.
-const doctorPatience = 2 * time.Second
 
 // placed is a problem with its file, line and column before it.
 func placed(p snapshot.Problem) string {

@@ -18,7 +18,8 @@ import (
 )
 
 // This is the only file of the command line that starts programs: the loop
-// itself, kept alive by check, and OpenSSH's own reading of its configuration.
+// itself, kept alive by check, OpenSSH's own reading of its configuration, and
+// OpenSSH to run a command on the web host.
 
 // maxLogBytes is how large the loop's log may be when the loop is started;
 // a larger one is set aside once, so there are never more than two.
@@ -79,6 +80,21 @@ func sshConfig(ctx context.Context, host string) ([]byte, error) {
 		return nil, fmt.Errorf("asking ssh for its configuration of %s: %w: %s", host, err, strings.TrimSpace(stderr.String()))
 	}
 	return out, nil
+}
+
+// ssh runs a command on a host, with our own streams, and returns its exit code;
+// 255 is an error of ssh itself. The command is for the shell there.
+func (a *app) ssh(ctx context.Context, host, command string) (code int, err error) {
+	c := exec.CommandContext(ctx, "ssh", "--", host, command)
+	c.Stdin, c.Stdout, c.Stderr = a.stdin, a.stdout, a.stderr
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = 5 * time.Second
+	err = c.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
 }
 
 // startTime is when a process began, in the kernel's ticks since boot: with the

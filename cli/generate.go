@@ -125,8 +125,9 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 	case err != nil:
 		return nil, because("data:unreadable", fail(exitUsage, fmt.Errorf("looking at the data directory: %w", err), "look at: namei -l "+word(cfg.string("data"))))
 	}
-	if path := commentsPath(cfg); strings.Contains(path, "://") {
-		return nil, usagef("name the file on this machine with --comments FILE", "the site is made where the bookings are, and comments from %s is %s", cfg.origin["comments"], path)
+	comments, err := localComments(cfg)
+	if err != nil {
+		return nil, err
 	}
 	roots, err := a.roots(cfg)
 	if err != nil {
@@ -164,12 +165,12 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 		NoHelp: cfg.bool("no_help"), PublicHelp: cfg.bool("public_help"), Privacy: private, Public: cfg.string("public_out"), PublicPrivacy: public,
 		OpenHistory: a.history(cfg), IdleWindow: cfg.duration("idle_window"), IdlePercent: cfg.number("idle_percent"),
 		Data: cfg.string("data"), Site: cfg.string("site"), State: cfg.string("state"),
-		Comments: cfg.string("comments"), Aliases: cfg.string("aliases"), Templates: cfg.string("templates"),
+		Comments: comments, Aliases: cfg.string("aliases"), Templates: cfg.string("templates"),
 		Inventory: resolve,
 		Settings:  settings(cfg),
 		About: render.Site{
 			Title: cfg.string("title"), Lab: cfg.string("lab"), Lang: "en", Zone: zone, Version: version(), BaseURL: cfg.string("base_url"),
-			Interval: cfg.duration("interval"), CommentsPath: commentsPath(cfg), BookCommand: bookCommand(cfg, demo),
+			Interval: cfg.duration("interval"), CommentsPath: comments, BookCommand: bookCommand(cfg, demo),
 			Energy: render.Energy{Price: cfg.number("energy.price_per_kwh"), Currency: cfg.string("energy.currency"), CO2Grams: cfg.number("energy.co2_grams_per_kwh")},
 		},
 		Demo: demo,
@@ -194,6 +195,15 @@ func commentsPath(cfg *config) string {
 		return path
 	}
 	return filepath.Join(cfg.string("data"), "comments.json")
+}
+
+// localComments is commentsPath, and refuses an address.
+func localComments(cfg *config) (string, error) {
+	path := commentsPath(cfg)
+	if strings.Contains(path, "://") {
+		return "", usagef("on the web host name the file with --comments FILE; elsewhere set booking.ssh to the web host", "comments from %s is %s, and not a file on this machine", cfg.origin["comments"], path)
+	}
+	return path, nil
 }
 
 // bookCommand is what people type before "book". A demonstration's bookings lie

@@ -31,7 +31,7 @@ func keys() []key {
 		{"roots_timeout", "10s", duration, "DURATION", "how long each of them may take to be read"},
 		{"site", "site", text, "DIR", "DIR the site is written to, and a web server serves"},
 		{"state", "", text, "DIR", "DIR of what the generator remembers"},
-		{"comments", "", text, "FILE", "bookings FILE (default: comments.json in the data directory); book, release and bookings also take sftp://user@host/path"},
+		{"comments", "", text, "FILE", "bookings FILE (default: comments.json in the data directory)"},
 		{"legacy", "", text, "DIR", "DIR that the older GPU Monitor's scripts write to (default: the data directory, if their files are in it; none for never)"},
 		{"legacy_zone", "", text, "ZONE", "ZONE that the clocks of those nodes show (default: the site's)"},
 		{"aliases", "", text, "FILE", "FILE of other names of people (default: aliases.csv in the data directory)"},
@@ -54,6 +54,7 @@ func keys() []key {
 		{"consul.leader_key", "gpuboard/leader", text, "KEY", "KEY in Consul that the generators of one site compete for"},
 		// Bookings.
 		{"booking.name", "", text, "NAME", "NAME to book under (default: your login name)"},
+		{"booking.ssh", "", text, "HOST", "HOST of the bookings, or user@HOST, where this machine is not the web host: book, release and bookings run there by ssh"},
 		{"booking.default_duration", "1d", text, "LENGTH", "LENGTH of a booking when nothing else is said, such as 1d or 8h; none: it has to be said"},
 		{"booking.max_duration", "", text, "LENGTH", "LENGTH that one booking may have at most, such as 7d"},
 		{"booking.max_gpus", "", number, "NUMBER", "NUMBER of GPUs that one person may have booked at the same time"},

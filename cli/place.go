@@ -14,24 +14,20 @@ import (
 
 	"gpuboard/board"
 	"gpuboard/booking"
-	"gpuboard/publisher"
-	"gpuboard/publisher/remotefile"
 	"gpuboard/snapshot"
 )
 
 // bookingKeys are the settings of everything that changes bookings.
 func bookingKeys() []string {
-	return []string{"data", "site", "comments", "aliases", "timezone", "site_url", "site_timeout", "identity", "known_hosts",
-		"booking.name", "booking.default_duration", "booking.max_duration", "booking.max_gpus"}
+	return []string{"data", "site", "comments", "aliases", "timezone", "site_url", "site_timeout",
+		"booking.name", "booking.ssh", "booking.default_duration", "booking.max_duration", "booking.max_gpus"}
 }
 
-// A desk is where one person changes bookings: the file, wherever it lies, and
-// what has to be known to change it well.
+// A desk is where one person changes bookings: the file, and what has to be
+// known to change it well.
 type desk struct {
 	app     *app
-	store   booking.Store
-	beside  func(name string) booking.Beside // another file in the same directory
-	name    string                           // of the file, as messages call it
+	file    *booking.File
 	zone    *time.Location
 	now     time.Time
 	aliases booking.Aliases
@@ -40,7 +36,6 @@ type desk struct {
 	login   string // who runs this, canonical
 	me      string // who is acted for, canonical
 	written string // the same as it was given
-	close   func() error
 }
 
 // desk opens the bookings. name is that of --name, "" for oneself; at that of
@@ -50,7 +45,7 @@ func (a *app) desk(c *cobra.Command, cfg *config, name, at string) (*desk, error
 	if err != nil {
 		return nil, err
 	}
-	d := &desk{app: a, zone: zone, now: a.now(), length: cfg.string("booking.default_duration"), close: func() error { return nil }}
+	d := &desk{app: a, zone: zone, now: a.now(), length: cfg.string("booking.default_duration")}
 	if at != "" {
 		if d.now, err = time.Parse(time.RFC3339, at); err != nil {
 			return nil, usagef("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
@@ -64,14 +59,7 @@ func (a *app) desk(c *cobra.Command, cfg *config, name, at string) (*desk, error
 	if login == "" {
 		login = a.bookingUser()
 	}
-	host, _ := os.Hostname()
-	owner := snapshot.Text(fmt.Sprintf("%s on %s (pid %d)", login, host, os.Getpid()), snapshot.MaxNameBytes)
-	var problems []snapshot.Problem
-	if path := commentsPath(cfg); strings.Contains(path, "://") {
-		problems, err = d.openRemote(c.Context(), cfg, path, owner)
-	} else {
-		problems, err = d.openLocal(cfg, path, owner)
-	}
+	problems, err := d.open(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -94,57 +82,27 @@ func (a *app) bookingUser() string {
 	return a.unixUser()
 }
 
-func (d *desk) openLocal(cfg *config, path, owner string) ([]snapshot.Problem, error) {
+// open opens the file and reads who is who.
+func (d *desk) open(cfg *config) ([]snapshot.Problem, error) {
+	path, err := localComments(cfg)
+	if err != nil {
+		return nil, err
+	}
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
 	if _, passing := passes(err); passing {
 		return nil, fmt.Errorf("looking for the bookings: %w", err)
 	}
 	if err != nil || !info.IsDir() {
-		return nil, usagef("on the web host: --data DIR or --comments FILE; elsewhere: --comments sftp://user@host/path/comments.json, or comments in gpuboard.yml",
+		return nil, usagef("on the web host: --data DIR or --comments FILE; elsewhere: ssh WEBHOST gpuboard book …, which booking.ssh in gpuboard.yml has typed for you",
 			"there are no bookings here: no directory %s", dir)
 	}
-	d.store, d.name = booking.LocalStore(path, owner, d.app.now), path
-	d.beside = func(name string) booking.Beside {
-		return booking.LocalStore(filepath.Join(filepath.Dir(path), name), owner, d.app.now)
-	}
+	d.file = booking.Open(path)
 	var problems []snapshot.Problem
 	if data := cfg.string("data"); isDir(data) && !isFile(filepath.Join(dir, "aliases.csv")) {
 		dir = data
 	}
 	d.aliases, problems = d.app.aliases(cfg, dir)
-	return problems, nil
-}
-
-func (d *desk) openRemote(ctx context.Context, cfg *config, address, owner string) ([]snapshot.Problem, error) {
-	target, err := publisher.ParseTarget(address)
-	if err != nil {
-		return nil, err
-	}
-	file, err := remotefile.New(remotefile.Options{Owner: owner, Now: d.app.now, Server: publisher.Options{
-		Target: target, Identity: cfg.list("identity"), KnownHosts: cfg.list("known_hosts"),
-		ResolveConfig: func(ctx context.Context, host string) ([]byte, error) { return sshConfig(ctx, host) },
-		Log:           d.app.log(),
-	}})
-	if err != nil {
-		return nil, fail(exitUsage, err, "for instance --comments sftp://web.example.org/srv/gpuboard/data/comments.json")
-	}
-	d.store, d.name, d.close = file, target.String(), file.Close
-	d.beside = func(name string) booking.Beside { return file.Beside(name) }
-	if cfg.string("aliases") != "" {
-		var problems []snapshot.Problem
-		d.aliases, problems = d.app.aliases(cfg, "")
-		return problems, nil
-	}
-	data, _, err := file.Beside("aliases.csv").Read(ctx)
-	if err != nil {
-		return nil, d.failed(fmt.Errorf("reading aliases.csv beside the bookings: %w", err))
-	}
-	if data == nil {
-		return nil, nil
-	}
-	var problems []snapshot.Problem
-	d.aliases, problems = booking.ParseAliases(data)
 	return problems, nil
 }
 
@@ -187,26 +145,21 @@ func (d *desk) when(b booking.Booking) string {
 func (d *desk) failed(err error) error {
 	var f *failure
 	var encoding *booking.EncodingError
-	var kept *booking.KeptError
 	switch {
 	case err == nil || errors.As(err, &f):
 		return err
 	case errors.Is(err, booking.ErrBroken):
 		return fail(exitError, err, "gpuboard bookings lists what has to be mended by hand, by line and column")
 	case errors.Is(err, booking.ErrLocked):
-		return fail(exitTempFail, err, "try again in a moment; the lock of a program that died counts for 30 s")
-	case errors.As(err, &kept):
-		return fail(exitError, err, "bring over what is missing, remove "+strings.Join(kept.Files, " ")+", and book again")
-	case errors.Is(err, booking.ErrChanged), errors.Is(err, booking.ErrUnsure):
+		return fail(exitTempFail, err, "try again in a moment")
+	case errors.Is(err, booking.ErrChanged):
 		return fail(exitTempFail, err, "look with gpuboard bookings --mine whether it was done, and try again")
 	case errors.Is(err, booking.ErrInvalid):
 		return fail(exitUsage, err, "")
 	case errors.As(err, &encoding):
 		return fail(exitError, err, "for instance: iconv -f WINDOWS-1252 -t UTF-8")
-	case publisher.Code(err) != "":
-		return err
 	case errors.Is(err, fs.ErrPermission):
-		return fail(exitError, err, "you have to be allowed to write the file and its directory; or book over SFTP with --comments sftp://…")
+		return fail(exitError, err, "you have to be allowed to read the file and its lock, and to write its directory")
 	}
 	return err
 }

@@ -27,11 +27,13 @@ func (a *app) releaseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if done, err := a.onWebHost(c, cfg, args); done {
+				return err
+			}
 			d, err := a.desk(c, cfg, name, at)
 			if err != nil {
 				return err
 			}
-			defer d.close()
 			var freed []booking.Booking
 			out, err := d.apply(c.Context(), dryRun, func(data []byte) (out outcome, err error) {
 				out, freed, err = d.release(data, args, force)

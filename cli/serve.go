@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
@@ -109,9 +108,9 @@ func (a *app) bookingForm(cfg *config) (*serve.BookingOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := commentsPath(cfg)
-	if strings.Contains(path, "://") {
-		return nil, usagef("run serve on the web host", "--booking needs the bookings on this machine, and comments is %s", path)
+	path, err := localComments(cfg)
+	if err != nil {
+		return nil, err
 	}
 	if dir := filepath.Dir(path); !isDir(dir) {
 		return nil, usagef("name another with --data or --comments", "there is no directory %s for the bookings", dir)
@@ -132,7 +131,7 @@ func (a *app) bookingForm(cfg *config) (*serve.BookingOptions, error) {
 		return known
 	}
 	return &serve.BookingOptions{
-		Store: booking.LocalStore(path, "the booking form", a.now), Zone: zone, Aliases: aliases, Limits: limits,
+		File: booking.Open(path), Zone: zone, Aliases: aliases, Limits: limits,
 		ForOthers: cfg.bool("booking.for_others"), Interval: cfg.duration("interval"), Pages: pages, Now: a.now,
 	}, nil
 }

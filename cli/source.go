@@ -354,7 +354,7 @@ func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Bo
 		Person: aliases.Canonical, Settings: boardSettings(cfg), Problems: append(hosts.Problems, problems...),
 	}
 	comments := cfg.string("comments")
-	if comments == "" || strings.Contains(comments, "://") {
+	if comments == "" {
 		comments = filepath.Join(dir, "comments.json")
 	}
 	in.Calendar, err = booking.Load(comments, "", zone, booking.Options{Aliases: aliases, Now: now})

@@ -91,9 +91,6 @@ const siteSilence = 15 * time.Minute
 // anything; where they cannot be had, that is a problem to be said.
 func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, opt booking.Options, zone *time.Location) (*booking.Calendar, bool, []snapshot.Problem) {
 	comments := cfg.string("comments")
-	if strings.Contains(comments, "://") {
-		comments = "" // elsewhere: the site has what is in it
-	}
 	named := comments != ""
 	if !named && data != "" {
 		comments = filepath.Join(data, "comments.json")

@@ -11,6 +11,7 @@ import (
 
 	"gpuboard/board"
 	"gpuboard/booking"
+	"gpuboard/snapshot"
 )
 
 // errTaken says that what is free on the board has been booked since.
@@ -37,6 +38,9 @@ type claim struct {
 // claim checks before the waiting begins that booking is possible at the end
 // of it.
 func (a *app) claim(c *cobra.Command, cfg *config, length, name string) (*claim, error) {
+	if host := cfg.string("booking.ssh"); host != "" {
+		return nil, usagef("ssh "+word(host)+" gpuboard wait --book "+word(length), "wait --book needs the bookings on this machine, and booking.ssh says that they are on %s", snapshot.Text(host, 80))
+	}
 	lasts, err := booking.ParseDuration(length)
 	if err != nil {
 		return nil, usagef("for instance --book 8h", "--book: %w", err)
@@ -44,11 +48,8 @@ func (a *app) claim(c *cobra.Command, cfg *config, length, name string) (*claim,
 	talk := *a
 	talk.stdout = a.stderr
 	k := &claim{app: &talk, command: c, cfg: cfg, length: length, lasts: lasts, name: name}
-	d, err := talk.desk(c, cfg, name, "")
-	if err != nil {
-		return nil, err
-	}
-	return k, d.close()
+	_, err = talk.desk(c, cfg, name, "")
+	return k, err
 }
 
 // takes reports whether a GPU that can be used now can be booked for as long
@@ -63,7 +64,6 @@ func (k *claim) book(ctx context.Context, b *board.Board, open []openGPU) error 
 	if err != nil {
 		return err
 	}
-	defer d.close()
 	m := &bookingMaker{desk: d, request: &bookRequest{length: k.length}, fleet: &knownFleet{board: b}}
 	from, until, err := m.times()
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
+
+	"gpuboard/shell"
 )
 
 // Reason codes of an [Error]. They are stable: logs, health.json and tests use them.
@@ -43,7 +45,6 @@ const (
 	CodeKnownHosts    = "ssh:known-hosts"     // known_hosts cannot be read
 	CodeNoSFTP        = "ssh:no-sftp"         // logged in, but no SFTP session
 	CodeNoPosixRename = "ssh:no-posix-rename" // the server cannot replace a file atomically
-	CodeOverwrites    = "ssh:overwrites"      // the server cannot refuse a name that is taken
 	CodeRemoteDir     = "remote:directory"    // the drop directory does not exist
 	CodeRemoteDenied  = "remote:permission"   // the server denies a request we need
 	CodeRemoteTemp    = "remote:temp-gone"    // somebody removed our temporary file
@@ -210,10 +211,10 @@ func (p *Publisher) sshArgs() string {
 func (p *Publisher) keyArgs() string {
 	var b strings.Builder
 	for _, key := range p.opts.Identity {
-		b.WriteString("-i " + shellWord(key) + " ")
+		b.WriteString("-i " + shell.Quote(key) + " ")
 	}
 	if len(p.opts.KnownHosts) > 0 {
-		b.WriteString("-o UserKnownHostsFile=" + shellWord(strings.Join(p.opts.KnownHosts, " ")) + " ")
+		b.WriteString("-o UserKnownHostsFile=" + shell.Quote(strings.Join(p.opts.KnownHosts, " ")) + " ")
 	}
 	return b.String()
 }
@@ -223,15 +224,4 @@ func (p *Publisher) destination() string {
 		return p.opts.Target.User + "@" + p.opts.Target.Host
 	}
 	return p.opts.Target.Host
-}
-
-// shellWord quotes s when a shell would read it as more than one plain word.
-func shellWord(s string) string {
-	plain := s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@+~,", r)
-	})
-	if plain {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

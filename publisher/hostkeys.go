@@ -17,6 +17,8 @@ import (
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+
+	"gpuboard/shell"
 )
 
 const (
@@ -50,7 +52,7 @@ func loadHostKeys(s settings) (*hostKeys, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			return nil, configError(CodeKnownHosts, "make it readable: ls -l "+shellWord(name), fmt.Errorf("reading known host keys: %w", err))
+			return nil, configError(CodeKnownHosts, "make it readable: ls -l "+shell.Quote(name), fmt.Errorf("reading known host keys: %w", err))
 		case !info.Mode().IsRegular() && name != os.DevNull:
 			return nil, configError(CodeKnownHosts, "name a file: --known-hosts FILE", fmt.Errorf("reading known host keys: %s is not a file", name))
 		case info.Size() > maxKnownHostsBytes:
@@ -173,7 +175,7 @@ func (h *hostKeys) check(s settings, _ string, remote net.Addr, key ssh.PublicKe
 		file := h.name(known.Filename)
 		return refused(CodeHostChanged,
 			fmt.Sprintf("ask whoever runs the server whether its key is now %s; if so: ssh-keygen -f %s -R %s; %s",
-				print, shellWord(file), shellWord(xknownhosts.Normalize(s.keyAddr())), h.scanCommand(s)),
+				print, shell.Quote(file), shell.Quote(xknownhosts.Normalize(s.keyAddr())), h.scanCommand(s)),
 			"it shows %s, but %s:%d has %s: the server was reinstalled, or somebody is in between", print, file, known.Line, ssh.FingerprintSHA256(known.Key))
 	}
 	return refused(CodeHostUnknown, h.scanHint(s, print), "%w", err)
@@ -187,11 +189,11 @@ func (h *hostKeys) name(file string) string {
 }
 
 func (h *hostKeys) scanCommand(s settings) string {
-	command := fmt.Sprintf("ssh-keyscan -p %d %s", s.port, shellWord(s.host))
+	command := fmt.Sprintf("ssh-keyscan -p %d %s", s.port, shell.Quote(s.host))
 	if s.hostKeyAlias != "" {
-		command += " | sed " + shellWord("s/^[^# ]*/"+s.hostKeyAlias+"/")
+		command += " | sed " + shell.Quote("s/^[^# ]*/"+s.hostKeyAlias+"/")
 	}
-	return command + " >> " + shellWord(h.addTo)
+	return command + " >> " + shell.Quote(h.addTo)
 }
 
 func (h *hostKeys) scanHint(s settings, fingerprint string) string {

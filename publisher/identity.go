@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"gpuboard/shell"
 )
 
 const (
@@ -102,7 +104,7 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 		return nil, public, configError(CodeKeyUnreadable, "name the private key: --identity FILE", fmt.Errorf("reading key: %w", err))
 	}
 	if own, ok := info.Sys().(*syscall.Stat_t); ok && int(own.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
-		return nil, public, configError(CodeKeyMode, "chmod 600 "+shellWord(name),
+		return nil, public, configError(CodeKeyMode, "chmod 600 "+shell.Quote(name),
 			fmt.Errorf("reading key %s: mode %04o lets others read it", name, info.Mode().Perm()))
 	}
 	raw, err := readBounded(name, maxKeyBytes)
@@ -115,11 +117,11 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 		if locked.PublicKey != nil {
 			public = locked.PublicKey
 		}
-		return nil, public, configError(CodeKeyPassphrase, "ssh-add "+shellWord(name)+", or use a key without a passphrase for this one account: --identity FILE",
+		return nil, public, configError(CodeKeyPassphrase, "ssh-add "+shell.Quote(name)+", or use a key without a passphrase for this one account: --identity FILE",
 			fmt.Errorf("reading key %s: it has a passphrase, and no agent holds it", name))
 	}
 	if err != nil {
-		return nil, public, configError(CodeKeyUnreadable, "check it: ssh-keygen -y -f "+shellWord(name), fmt.Errorf("reading key %s: %w", name, err))
+		return nil, public, configError(CodeKeyUnreadable, "check it: ssh-keygen -y -f "+shell.Quote(name), fmt.Errorf("reading key %s: %w", name, err))
 	}
 	if cert, ok := readPublic(name + "-cert.pub").(*ssh.Certificate); ok && bytes.Equal(cert.Key.Marshal(), signer.PublicKey().Marshal()) {
 		if certified, err := ssh.NewCertSigner(cert, signer); err == nil {

@@ -29,11 +29,8 @@ type link struct {
 	base     *meter
 	hops     []*ssh.Client // jump hosts first, the server last
 	sftp     *sftp.Client
-	out      *pairing // what sftp writes to
 	fsync    bool
 	statvfs  bool
-	hardlink bool
-	careful  bool   // it refuses a name that is taken, see Session.Careful
 	temp     string // the name of the temporary, used by this link alone
 	dirty    bool   // the temporary may exist on the server
 	warnings []string
@@ -163,7 +160,7 @@ func (p *Publisher) dial(ctx context.Context) (_ *link, err error) {
 			}
 		}
 	}
-	l.sftp, l.out, err = openSFTP(l.hops[len(l.hops)-1])
+	l.sftp, err = sftp.NewClient(l.hops[len(l.hops)-1])
 	if err != nil {
 		doing := "opening an SFTP session on " + p.opts.Target.Host
 		if l.base.broke.Load() {
@@ -189,7 +186,6 @@ func (l *link) extensions(host string) error {
 	}
 	_, l.fsync = l.sftp.HasExtension("fsync@openssh.com")
 	_, l.statvfs = l.sftp.HasExtension("statvfs@openssh.com")
-	_, l.hardlink = l.sftp.HasExtension("hardlink@openssh.com")
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"gpuboard/shell"
 )
 
 // putLocal returns the writer for a file target. It makes drop/<host>/ beneath
@@ -28,7 +30,7 @@ func (p *Publisher) putLocal() func(name string, data []byte) error {
 			ready = true
 		}
 		if err := p.opts.WriteFile(filepath.Join(drop, name), data); err != nil {
-			return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err), hint: "look at: df -h " + shellWord(drop) + "; ls -ld " + shellWord(drop)}
+			return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err), hint: "look at: df -h " + shell.Quote(drop) + "; ls -ld " + shell.Quote(drop)}
 		}
 		return nil
 	}
@@ -40,12 +42,12 @@ func (p *Publisher) makeDrop() error {
 		if err == nil {
 			err = fmt.Errorf("%s is not a directory", dir)
 		}
-		return dropError("create it: mkdir -p "+shellWord(dir), fmt.Errorf("opening the data directory: %w", err))
+		return dropError("create it: mkdir -p "+shell.Quote(dir), fmt.Errorf("opening the data directory: %w", err))
 	}
 	for _, name := range []string{"drop", filepath.Join("drop", p.opts.Host)} {
 		full := filepath.Join(dir, name)
 		if err := os.Mkdir(full, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return dropError("look at: ls -ld "+shellWord(filepath.Dir(full)), fmt.Errorf("creating the drop: %w", err))
+			return dropError("look at: ls -ld "+shell.Quote(filepath.Dir(full)), fmt.Errorf("creating the drop: %w", err))
 		}
 		// A link planted here would send one host's files into another's drop.
 		info, err := os.Lstat(full)
@@ -53,7 +55,7 @@ func (p *Publisher) makeDrop() error {
 			return dropError("", fmt.Errorf("looking at the drop: %w", err))
 		}
 		if !info.IsDir() {
-			return configError(CodeLocalDir, "remove it: rm "+shellWord(full), fmt.Errorf("looking at the drop: %s is not a directory of its own", full))
+			return configError(CodeLocalDir, "remove it: rm "+shell.Quote(full), fmt.Errorf("looking at the drop: %s is not a directory of its own", full))
 		}
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 
 // BookingOptions are what the booking form needs to know.
 type BookingOptions struct {
-	// Store is comments.json.
-	Store booking.Store
+	// File is comments.json.
+	File File
 	// Zone is the one that people mean when they write a time.
 	Zone *time.Location
 	// Aliases are read anew for every request, so that a new one counts at once.
@@ -35,6 +35,12 @@ type BookingOptions struct {
 	Now func() time.Time
 	// BodyTimeout is how long a form may take to arrive; default 5 s.
 	BodyTimeout time.Duration
+}
+
+// A File is where the bookings are, a [booking.File].
+type File interface {
+	Read() ([]byte, error)
+	Update(ctx context.Context, edit func(data []byte) ([]byte, error)) error
 }
 
 // maxBody bounds a form. The longest that makes sense is a tenth of it.
@@ -180,7 +186,7 @@ func (d *desk) place(c *changer, host, gpu string) (*place, bool) {
 
 // show shows the form as it was filled in, with the bookings as they are now.
 func (d *desk) show(w http.ResponseWriter, r *http.Request, p *place, status int) {
-	data, _, err := d.Store.Read(r.Context())
+	data, err := d.File.Read()
 	if err != nil {
 		d.fail(w, "reading the bookings", err)
 		return
@@ -198,7 +204,7 @@ func (d *desk) show(w http.ResponseWriter, r *http.Request, p *place, status int
 }
 
 func (d *desk) home(w http.ResponseWriter, r *http.Request, c *changer) {
-	data, _, err := d.Store.Read(r.Context())
+	data, err := d.File.Read()
 	if err != nil {
 		d.fail(w, "reading the bookings", err)
 		return
@@ -276,7 +282,7 @@ func (d *desk) post(w http.ResponseWriter, r *http.Request, p *place) {
 	edit, done, err := d.edit(p, q.Get("action"))
 	if err == nil {
 		// Whoever goes away while it is saved wants it saved.
-		err = booking.Update(context.WithoutCancel(r.Context()), d.Store, edit)
+		err = d.File.Update(context.WithoutCancel(r.Context()), edit)
 	}
 	if err != nil {
 		why, ok := refused(err)

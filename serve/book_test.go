@@ -225,26 +225,29 @@ func TestTwoAtTheSameMoment(t *testing.T) {
 	}
 }
 
-// An edited store is one where somebody saves the file in an editor, which
-// knows of no lock, right before a change of the program's is put in place.
+// An edited file is one that somebody saves in an editor, which knows of no
+// lock, right before a change of the program's is put in place.
 type edited struct {
-	booking.Store
+	serve.File
 	edit func()
 }
 
-func (e *edited) ReplaceIf(ctx context.Context, version string, data []byte) error {
-	if e.edit != nil {
-		e.edit()
-		e.edit = nil
-	}
-	return e.Store.ReplaceIf(ctx, version, data)
+func (e *edited) Update(ctx context.Context, change func([]byte) ([]byte, error)) error {
+	return e.File.Update(ctx, func(data []byte) ([]byte, error) {
+		next, err := change(data)
+		if e.edit != nil {
+			e.edit()
+			e.edit = nil
+		}
+		return next, err
+	})
 }
 
 func TestAnEditByHandAtTheSameMoment(t *testing.T) {
 	e := &edited{}
 	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
-		e.Store = o.Booking.Store
-		o.Booking.Store = e
+		e.File = o.Booking.File
+		o.Booking.File = e
 	})
 	c.write(c.comments, "{}")
 	e.edit = func() { c.write(c.comments, `{"dione": [{"name": "kai", "date": "2026-12-01"}]} // by hand`) }

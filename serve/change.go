@@ -166,11 +166,8 @@ func (c *changer) release(data []byte, id string) ([]byte, error) {
 func refused(err error) (*refusal, bool) {
 	var r *refusal
 	var encoding *booking.EncodingError
-	var kept *booking.KeptError
 	switch {
 	case errors.As(err, &r):
-	case errors.As(err, &kept):
-		r = &refusal{status: http.StatusConflict, say: "invalid", detail: err.Error()}
 	case errors.Is(err, booking.ErrBroken):
 		r = &refusal{status: http.StatusConflict, say: "broken", detail: mistake(err)}
 	case errors.Is(err, booking.ErrNotFound):

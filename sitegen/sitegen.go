@@ -96,7 +96,6 @@ type Generator struct {
 	left *memory
 	told *news
 	// bookings are those of the last generation, for as long as they hold.
-	bookings booking.Loader
 	// When leftovers were last looked for, and what was wrong with them.
 	swept     time.Time
 	leftovers []snapshot.Problem

@@ -13,31 +13,28 @@ import (
 	"testing"
 
 	"gpuboard/cli"
-	"gpuboard/internal/sshtest"
 )
 
-// A counterOverSFTP is where people book whose bookings lie on a real server.
-type counterOverSFTP struct {
-	t      testing.TB
-	server *sshtest.Server
-	file   string
+// A counter is a directory in which people book.
+type counter struct {
+	t    testing.TB
+	dir  string
+	file string
 }
 
-func newCounterOverSFTP(t *testing.T) *counterOverSFTP {
+func newCounter(t *testing.T) *counter {
 	t.Helper()
-	server := sshtest.Start(t, sshtest.Options{})
+	dir := t.TempDir()
 	t.Setenv("GPUBOARD_TIMEZONE", "Europe/Paris")
 	t.Setenv("GPUBOARD_CONFIG", "")
 	t.Setenv("GPUBOARD_BOOKING_NAME", "ada")
-	t.Setenv("GPUBOARD_IDENTITY", server.Key)
-	t.Setenv("GPUBOARD_KNOWN_HOSTS", server.KnownHosts)
-	t.Setenv("GPUBOARD_COMMENTS", fmt.Sprintf("sftp://%s@%s/~/comments.json", server.User, server.Addr))
+	t.Setenv("GPUBOARD_COMMENTS", filepath.Join(dir, "comments.json"))
 	t.Setenv("GPUBOARD_DATA", filepath.Join(t.TempDir(), "none"))
-	return &counterOverSFTP{t, server, filepath.Join(server.Dir, "comments.json")}
+	return &counter{t, dir, filepath.Join(dir, "comments.json")}
 }
 
 // run runs the program in this process and expects its exit code.
-func (c *counterOverSFTP) run(code int, args ...string) (stdout, stderr string) {
+func (c *counter) run(code int, args ...string) (stdout, stderr string) {
 	c.t.Helper()
 	var out, problems bytes.Buffer
 	if got := cli.Main(args, strings.NewReader(""), &out, &problems); got != code {
@@ -46,7 +43,7 @@ func (c *counterOverSFTP) run(code int, args ...string) (stdout, stderr string) 
 	return out.String(), problems.String()
 }
 
-func (c *counterOverSFTP) read() string {
+func (c *counter) read() string {
 	c.t.Helper()
 	data, err := os.ReadFile(c.file)
 	if err != nil {
@@ -55,28 +52,24 @@ func (c *counterOverSFTP) read() string {
 	return string(data)
 }
 
-func (c *counterOverSFTP) write(name string, data []byte) {
+func (c *counter) write(name string, data []byte) {
 	c.t.Helper()
-	if err := os.WriteFile(filepath.Join(c.server.Dir, name), data, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(c.dir, name), data, 0o644); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func TestBookingOverSFTP(t *testing.T) {
-	c := newCounterOverSFTP(t)
+func TestBookings(t *testing.T) {
+	c := newCounter(t)
 	const now = "--now=2026-11-20T10:42:00Z"
 
 	// What cannot work, and the code that says whether to try again.
-	if _, stderr := c.run(2, "book", "gpu01:0", "--comments", fmt.Sprintf("sftp://%s@%s/no/such/comments.json", c.server.User, c.server.Addr)); !strings.Contains(stderr, "hint: look at the path") {
+	if _, stderr := c.run(2, "book", "gpu01:0", "--comments", filepath.Join(c.dir, "none", "comments.json")); !strings.Contains(stderr, "no directory") {
 		t.Errorf("no such directory: %s", stderr)
 	}
-	if _, stderr := c.run(2, "book", "gpu01:0", "--comments", "sftp://127.0.0.1"); !strings.Contains(stderr, "names no file") {
-		t.Errorf("no path: %s", stderr)
+	if _, stderr := c.run(2, "book", "gpu01:0", "--comments", "sftp://web.example.org/srv/comments.json"); !strings.Contains(stderr, "booking.ssh") {
+		t.Errorf("an address: %s", stderr)
 	}
-	if _, stderr := c.run(2, "book", "gpu01:0", "--known-hosts", filepath.Join(t.TempDir(), "none")); !strings.Contains(stderr, "host key") {
-		t.Errorf("unknown server: %s", stderr)
-	}
-	c.run(75, "book", "gpu01:0", "--comments", "sftp://127.0.0.1:1/comments.json")
 
 	example, err := os.ReadFile("../data/comments.json.example")
 	if err != nil {
@@ -110,7 +103,7 @@ func TestBookingOverSFTP(t *testing.T) {
 	if out, _ := c.run(0, "bookings", "--prune", "--now=2026-12-31T00:00:00Z"); !strings.HasPrefix(out, "moved 5 bookings that ended before Tue 1 Dec 2026 01:00 CET") {
 		t.Errorf("pruned: %s", out)
 	}
-	archive, err := os.ReadFile(filepath.Join(c.server.Dir, "comments.archive.json"))
+	archive, err := os.ReadFile(filepath.Join(c.dir, "comments.archive.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +116,12 @@ func TestBookingOverSFTP(t *testing.T) {
 		t.Errorf("pruned:\n%s\n%s", c.read(), archive)
 	}
 
-	entries, err := os.ReadDir(c.server.Dir)
+	entries, err := os.ReadDir(c.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if name := e.Name(); strings.HasPrefix(name, ".") && !strings.Contains(name, ".previous-") {
+		if name := e.Name(); strings.HasPrefix(name, ".") && name != ".comments.json.previous" && name != ".comments.json.lock" {
 			t.Errorf("left behind: %s", name)
 		}
 	}
@@ -153,32 +146,28 @@ func onlyAdded(t *testing.T, before, after, but string) {
 	}
 }
 
-// Many want the same GPU at the same moment: one of them gets it, whether the
-// bookings lie here or elsewhere.
+// Many want the same GPU at the same moment: one of them gets it.
 func TestOneOfManyGetsTheGPU(t *testing.T) {
-	c := newCounterOverSFTP(t)
-	local := filepath.Join(t.TempDir(), "comments.json")
-	for _, where := range []string{local, os.Getenv("GPUBOARD_COMMENTS")} {
-		var won, lost atomic.Int32
-		var wg sync.WaitGroup
-		for i := range 6 {
-			wg.Go(func() {
-				var out, problems bytes.Buffer
-				args := []string{"book", "gpu01:0", "--for", "1d", "--name", fmt.Sprintf("u%d", i), "--comments", where}
-				switch code := cli.Main(args, strings.NewReader(""), &out, &problems); {
-				case code == 0:
-					won.Add(1)
-				case code == 1 && strings.Contains(problems.String(), "is booked by u"):
-					lost.Add(1)
-				default:
-					t.Errorf("exit %d: %s", code, problems.String())
-				}
-			})
-		}
-		wg.Wait()
-		if won.Load() != 1 || lost.Load() != 5 {
-			t.Errorf("%s: %d got it and %d were refused", where, won.Load(), lost.Load())
-		}
+	c := newCounter(t)
+	var won, lost atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			var out, problems bytes.Buffer
+			args := []string{"book", "gpu01:0", "--for", "1d", "--name", fmt.Sprintf("u%d", i)}
+			switch code := cli.Main(args, strings.NewReader(""), &out, &problems); {
+			case code == 0:
+				won.Add(1)
+			case code == 1 && strings.Contains(problems.String(), "is booked by u"):
+				lost.Add(1)
+			default:
+				t.Errorf("exit %d: %s", code, problems.String())
+			}
+		})
+	}
+	wg.Wait()
+	if won.Load() != 1 || lost.Load() != 5 {
+		t.Errorf("%d got it and %d were refused", won.Load(), lost.Load())
 	}
 	if got := strings.Count(c.read(), `"name": "u`); got != 1 {
 		t.Errorf("%d bookings in the file, want one", got)
@@ -210,8 +199,7 @@ func TestLatin1StaysLatin1(t *testing.T) {
 	}
 }
 
-// Every command of docs/bookings.md is run by a script, word for word, or here
-// when it needs a server.
+// Every command of docs/bookings.md is run by a script, word for word.
 func TestDocumentedCommandsAreRun(t *testing.T) {
 	doc, err := os.ReadFile("../docs/bookings.md")
 	if err != nil {
@@ -221,31 +209,15 @@ func TestDocumentedCommandsAreRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCounterOverSFTP(t)
-	c.write("comments.json", []byte("{}\n"))
 	commands := regexp.MustCompile(`(?m)^(?:    |\$ )?(gpuboard .*)$`).FindAllSubmatch(doc, -1)
 	if len(commands) < 10 {
 		t.Fatalf("only %d commands found", len(commands))
 	}
-	remote := 0
 	for _, m := range commands {
-		command := string(m[1])
-		if address := regexp.MustCompile(`sftp://\S+`).FindString(command); address != "" {
-			remote++
-			var args []string
-			for _, word := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(command, -1)[1:] {
-				args = append(args, strings.Trim(strings.ReplaceAll(word, address, os.Getenv("GPUBOARD_COMMENTS")), `"`))
-			}
-			c.run(0, args...)
-			continue
-		}
 		// A script quotes with single quotes where a shell has double ones.
-		if !strings.Contains(string(script), "exec "+strings.ReplaceAll(command, `"`, `'`)+"\n") {
+		if command := strings.ReplaceAll(string(m[1]), `"`, `'`); !strings.Contains(string(script), "exec "+command+"\n") {
 			t.Errorf("docs/bookings.md says %q, and no script runs it", command)
 		}
-	}
-	if remote == 0 {
-		t.Error("docs/bookings.md does not say how to book over SFTP")
 	}
 }
 
