@@ -105,3 +105,44 @@ func TestBookAtEverySystemCall(t *testing.T) {
 		t.Errorf("only %d calls: that is no booking", report.Calls)
 	}
 }
+
+// TestOrderOfABookingsSystemCalls: the new content is on the disk before it gets
+// the name, and the directory before anybody is told.
+func TestOrderOfABookingsSystemCalls(t *testing.T) {
+	faulttest.Require(t)
+	program, dir := builtProgram(t), faulttest.Dir(t)
+	for _, before := range []string{people, ""} {
+		s := makingABooking(t, program, dir, below(dir, true), "--data", filepath.Join(dir, "data"))
+		file := filepath.Join(dir, "data", "comments.json")
+		named := "renameat2 " // exchanged
+		if before == "" {
+			named = "linkat " // put where there is none
+			if err := os.RemoveAll(filepath.Join(dir, "data")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := s.Run(t, faulttest.Fault{}, 0)
+		if r.Exit != 0 {
+			t.Fatalf("exit %d: %s", r.Exit, r.Said)
+		}
+		find := func(after int, wanted func(string) bool) int {
+			for i := after + 1; i < len(r.Calls); i++ {
+				if wanted(r.Calls[i].String()) {
+					return i
+				}
+			}
+			return -1
+		}
+		content := filepath.Join(filepath.Dir(file), ".comments.json.new")
+		written := find(-1, func(c string) bool { return strings.HasPrefix(c, "write ") && strings.Contains(c, content) })
+		synced := find(written, func(c string) bool { return strings.HasPrefix(c, "fsync ") && strings.Contains(c, content) })
+		placed := find(-1, func(c string) bool { return strings.HasPrefix(c, named) && strings.HasSuffix(c, file) })
+		dirSynced := find(placed, func(c string) bool { return c == "fsync "+filepath.Dir(file) || c == "fsync "+filepath.Dir(file)+"/" })
+		if written < 0 || synced < written || placed < synced || dirSynced < placed {
+			t.Errorf("from %d bytes: written %d, synced %d, named %d, directory synced %d in\n%v", len(before), written, synced, placed, dirSynced, r.Calls)
+		}
+	}
+}

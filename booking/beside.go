@@ -86,6 +86,7 @@ func belong(file *os.File, like fs.FileInfo) error {
 // appear gives a staged file a name at which there is none yet; ErrChanged when
 // there is. Its old name stays.
 func (f *File) appear(staged, path string) error {
+	f.step("link")
 	err := os.Link(staged, path)
 	if errors.Is(err, fs.ErrExist) {
 		return ErrChanged

@@ -181,7 +181,6 @@ func (f *File) replace(read, next []byte) error {
 	}
 	if read == nil {
 		defer os.Remove(staged)
-		f.step("link")
 		return f.appear(staged, f.path)
 	}
 	// Exchange, and look at what came out. If that is not what was read, somebody
