@@ -38,11 +38,7 @@ func (a *app) availableCommand() *cobra.Command {
 			if err := w.check(c, "indices", "uuids", "env"); err != nil {
 				return err
 			}
-			settings := boardSettings(cfg)
-			if err := w.threshold(&settings); err != nil {
-				return err
-			}
-			b, aliases, err := a.thisNode(c.Context(), cfg, settings)
+			b, aliases, err := a.thisNode(c.Context(), cfg, boardSettings(cfg))
 			if err != nil {
 				return err
 			}
@@ -58,7 +54,7 @@ func (a *app) availableCommand() *cobra.Command {
 				open = open[:w.limit]
 			}
 			if asJSON {
-				err = a.availableJSON(b, open, look)
+				err = a.availableJSON(&w, b, open, look)
 			} else if enough {
 				_, err = fmt.Fprintln(a.stdout, w.format(open))
 			}
@@ -78,7 +74,7 @@ func (a *app) availableCommand() *cobra.Command {
 	a.flags(c, hereKeys()...)
 	w.flags(c)
 	c.Flags().IntVarP(&w.limit, "limit", "l", 0, "print so `MANY` and no more (default: all)")
-	c.Flags().StringVar(&w.maxUsed, "max-used", "", "count a GPU without processes as free up to this share of its memory, such as `20%` (default: as the page does)")
+	c.Flags().StringVar(&w.maxUsed, "max-used", "", "give each GPU of which at most this share of memory is used, whoever uses it, such as `20%` (default: those that are free)")
 	c.Flags().StringVar(&w.shape, "format", "indices", "`FORMAT`: indices, uuids, or env (both variables that CUDA needs)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON: what is available, and why the rest is not")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
@@ -96,7 +92,8 @@ type wanted struct {
 	model     string
 	hosts     []string
 
-	memory int64 // MiB, of minMemory
+	memory int64    // MiB, of minMemory
+	share  *float64 // of maxUsed, in percent
 }
 
 // flags declares what available and wait have in common.
@@ -123,6 +120,13 @@ func (w *wanted) check(c *cobra.Command, shapes ...string) (err error) {
 			return usagef("for instance --min-memory 40G", "--min-memory: %w", err)
 		}
 	}
+	if w.maxUsed != "" {
+		percent, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(w.maxUsed, "%")), 64)
+		if err != nil || !(percent >= 0 && percent <= 100) {
+			return usagef("for instance --max-used 20%", "--max-used: %q is no share of the memory from 0%% to 100%%", w.maxUsed)
+		}
+		w.share = &percent
+	}
 	return nil
 }
 
@@ -146,18 +150,20 @@ func mebibytes(s string) (int64, error) {
 	return 0, fmt.Errorf("%q is no amount of memory; write it as 40G or 500M", s)
 }
 
-// threshold applies --max-used to what counts as free.
-func (w *wanted) threshold(s *board.Settings) error {
-	if w.maxUsed == "" {
-		return nil
+// open reports whether somebody may use a GPU now, by the states of the board
+// or, where --max-used is given, by the share of its memory that is in use.
+func (w *wanted) open(g *board.GPU, mine func(string) bool) bool {
+	if w.share == nil || len(g.MIGDevices) > 0 { // the memory in use is that of the slices
+		return openTo(g, mine)
 	}
-	percent, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(w.maxUsed, "%")), 64)
-	if err != nil || !(percent >= 0 && percent <= 100) {
-		return usagef("for instance --max-used 20%", "--max-used: %q is no share of the memory from 0%% to 100%%", w.maxUsed)
-	}
-	// The least that the settings can say, so that the share alone decides.
-	s.FreeMemoryMiB, s.FreeMemoryPercent = 1, max(percent, 1e-9)
-	return nil
+	return sharedWith(g, mine) && littleUsed(g, *w.share)
+}
+
+// littleUsed reports whether it is known that at most a share of the memory of
+// a GPU, in percent, is in use.
+func littleUsed(g *board.GPU, percent float64) bool {
+	used, total := g.MemoryUsed, g.MemoryTotal
+	return used != nil && total != nil && *used >= 0 && *used <= *total && *total > 0 && 100*float64(*used)/float64(*total) <= percent
 }
 
 // An openGPU is one that may be used now.
@@ -184,7 +190,7 @@ func (w *wanted) choose(b *board.Board, mine func(string) bool) []openGPU {
 	var open []openGPU
 	for i := range b.Hosts {
 		for j := range b.Hosts[i].GPUs {
-			if g := &b.Hosts[i].GPUs[j]; w.fits(&b.Hosts[i], g) && openTo(g, mine) {
+			if g := &b.Hosts[i].GPUs[j]; w.fits(&b.Hosts[i], g) && w.open(g, mine) {
 				open = append(open, openGPU{&b.Hosts[i], g})
 			}
 		}
@@ -273,7 +279,7 @@ func (w *wanted) refusals(b *board.Board, open []openGPU, look render.TextOption
 			if slices.ContainsFunc(open, func(o openGPU) bool { return o.gpu == g }) {
 				continue
 			}
-			why := render.Why(b, g, look)
+			why := w.why(b, g, look)
 			if !w.fits(h, g) {
 				why = "has not the memory wanted"
 			}
@@ -281,6 +287,14 @@ func (w *wanted) refusals(b *board.Board, open []openGPU, look render.TextOption
 		}
 	}
 	return lines
+}
+
+// why is the reason why a GPU was not chosen.
+func (w *wanted) why(b *board.Board, g *board.GPU, look render.TextOptions) string {
+	if w.share != nil && g.State != board.Unknown && g.State != board.Lost && !littleUsed(g, *w.share) {
+		return strings.TrimPrefix(render.Why(b, g, look)+"; more than "+strconv.FormatFloat(*w.share, 'g', -1, 64)+" % of its memory is in use", "; ")
+	}
+	return render.Why(b, g, look)
 }
 
 func counted(n int, what string) string {
@@ -292,7 +306,7 @@ func counted(n int, what string) string {
 
 // availableJSON is the answer for programs: what was chosen and all others,
 // whatever the outcome.
-func (a *app) availableJSON(b *board.Board, open []openGPU, look render.TextOptions) error {
+func (a *app) availableJSON(w *wanted, b *board.Board, open []openGPU, look render.TextOptions) error {
 	type one struct {
 		Index       int         `json:"index"`
 		UUID        string      `json:"uuid"`
@@ -324,7 +338,7 @@ func (a *app) availableJSON(b *board.Board, open []openGPU, look render.TextOpti
 	for j := range b.Hosts[0].GPUs {
 		if g := &b.Hosts[0].GPUs[j]; !taken[g] {
 			o := row(g)
-			o.Why = render.Why(b, g, look)
+			o.Why = w.why(b, g, look)
 			doc.Others = append(doc.Others, o)
 		}
 	}

@@ -88,6 +88,48 @@ func TestOpenTo(t *testing.T) {
 	}
 }
 
+// --max-used gives what the older tool gave, whoever computes; but nothing that
+// is of no use, that nobody knows about, or that somebody else has booked.
+func TestMaxUsedAsksForMemory(t *testing.T) {
+	eva := mine("eva", nil)
+	by := func(name string) *board.Booking { return &board.Booking{Name: name} }
+	for _, c := range []struct {
+		name        string
+		gpu         board.GPU
+		used, total int64 // MiB; negative where they are not known
+		want        bool
+	}{
+		{"free", board.GPU{State: board.Free}, 20, 100, true},
+		{"free, and more is used", board.GPU{State: board.Free}, 21, 100, false},
+		{"a process on 7 %", board.GPU{State: board.Busy}, 7, 100, true},
+		{"by somebody unknown", board.GPU{State: board.Busy, Reason: board.ReasonMemory}, 7, 100, true},
+		{"stuck on 7 %", board.GPU{State: board.Stuck}, 7, 100, false},
+		{"lost", board.GPU{State: board.Lost}, 7, 100, false},
+		{"unknown", board.GPU{State: board.Unknown}, 7, 100, false},
+		{"drained", board.GPU{State: board.Drained, Booking: by("eva")}, 7, 100, false},
+		{"one's own", board.GPU{State: board.InUse, Booking: by("eva")}, 7, 100, true},
+		{"somebody else's", board.GPU{State: board.InUse, Booking: by("bob")}, 7, 100, false},
+		{"somebody else's, and idle", board.GPU{State: board.Booked, Booking: by("bob")}, 7, 100, false},
+		{"one's own, and another's", board.GPU{State: board.InUse, Booking: by("eva"), Others: []board.Booking{*by("bob")}}, 7, 100, false},
+		{"contested", board.GPU{State: board.Contested, Booking: by("eva")}, 7, 100, false},
+		{"memory that nobody knows", board.GPU{State: board.Busy}, -1, 100, false},
+		{"a total that nobody knows", board.GPU{State: board.Busy}, 7, -1, false},
+		{"more than there is", board.GPU{State: board.Busy}, 101, 100, false},
+		{"slices", board.GPU{State: board.Busy, GPU: snapshot.GPU{MIGDevices: []snapshot.MIGDevice{{}}}}, 7, 100, false},
+	} {
+		if c.used >= 0 {
+			c.gpu.MemoryUsed = &c.used
+		}
+		if c.total >= 0 {
+			c.gpu.MemoryTotal = &c.total
+		}
+		w := wanted{share: new(20.0)}
+		if got := w.open(&c.gpu, eva); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
 func TestWhatStdoutIs(t *testing.T) {
 	for _, c := range []struct {
 		env             string

@@ -164,7 +164,7 @@ func (m *bookingMaker) inUse(wants []booking.Booking) {
 			for j := range h.GPUs {
 				g := &h.GPUs[j]
 				switch g.State {
-				case board.Busy, board.Stuck, board.Lost:
+				case board.Busy, board.Stuck, board.Lost, board.Unknown:
 					if w.Target.Covers(g.Index, g.UUID) && len(m.notes) < most {
 						m.note(fmt.Sprintf("%s:%d is %s", h.Name, g.Index, render.Why(m.fleet.board, g, render.TextOptions{Width: 200, Zone: m.zone})))
 					}

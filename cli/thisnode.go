@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -193,17 +194,26 @@ func openTo(g *board.GPU, mine func(string) bool) bool {
 	case board.Free:
 		return true
 	case board.Booked:
-		if g.Booking == nil || !mine(g.Booking.Name) {
-			return false
-		}
-		for i := range g.Others {
-			if !mine(g.Others[i].Name) {
-				return false
-			}
-		}
-		return true
+		return bookedBy(g, mine)
 	}
 	return false
+}
+
+// sharedWith reports whether somebody may use a GPU beside those who do: nobody
+// else has booked it, and it is not stuck, lost, unknown or out of service.
+func sharedWith(g *board.GPU, mine func(string) bool) bool {
+	switch g.State {
+	case board.Free, board.Busy:
+		return true
+	case board.Booked, board.InUse:
+		return bookedBy(g, mine)
+	}
+	return false
+}
+
+// bookedBy reports whether somebody, and nobody else, has booked a GPU.
+func bookedBy(g *board.GPU, mine func(string) bool) bool {
+	return g.Booking != nil && mine(g.Booking.Name) && !slices.ContainsFunc(g.Others, func(b board.Booking) bool { return !mine(b.Name) })
 }
 
 // told says what is not well on a node, but for what the error says itself,

@@ -133,6 +133,7 @@ func apiGPU(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
 		apiProcess(e, &g.Processes[i])
 	}
 	e.close(']')
+	e.strNull("processes_unknown", g.ProcessesUnknown)
 	e.key("booking")
 	apiBookingOrNull(e, g.Booking)
 	e.key("next_booking")

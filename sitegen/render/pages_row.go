@@ -148,6 +148,9 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 		}
 	}
 	v.whoIsOn(&r, g, d, ref, root)
+	if r.Who == nil && r.Reason == "" && (g.State == board.Busy || g.State == board.InUse) {
+		r.Reason = v.words.or("reason.user", "")
+	}
 	v.bookings(&r, g, ref, root)
 	if d != brief && !v.crowded(d) {
 		r.Panel = v.panel(h, g, ref, root)

@@ -219,9 +219,7 @@ func (t *textPage) stateWords(g *board.GPU) string {
 			s += " (" + t.safe(g.Booking.Name) + ")"
 		}
 	case board.InUse, board.Busy:
-		if people != "" {
-			s += " " + people
-		}
+		s += " " + textFirst(people, "?")
 	}
 	if d := g.IdleFor(t.b.GeneratedAt); d > 0 {
 		s += " idle " + board.Span(d)
