@@ -71,7 +71,7 @@ func (g *GPU) forget() {
 	old := g.GPU
 	g.GPU = snapshot.GPU{
 		Index: old.Index, UUID: old.UUID, PCIBusID: old.PCIBusID, Name: old.Name,
-		MemoryTotal: old.MemoryTotal, PowerLimit: old.PowerLimit, MIGMode: old.MIGMode,
+		MemoryTotal: old.MemoryTotal, MemoryShared: old.MemoryShared, PowerLimit: old.PowerLimit, MIGMode: old.MIGMode,
 		Health: snapshot.HealthUnknown,
 	}
 	g.Processes = nil
@@ -83,7 +83,7 @@ type use struct {
 	people []string  // behind them, in order of name; unknown users are not among them
 	known  bool      // the processes are all that there are
 	dead   bool      // a listed process is gone
-	small  bool      // it is known that no more memory is in use than on a free GPU
+	small  bool      // it is known that no more memory is in use than on a free GPU, or the memory is the node's and says nothing
 	large  bool      // it is known that more is
 	owned  bool      // a process that may live does not compute and does not tell its memory
 	busy   bool      // utilization says that it computes
@@ -114,8 +114,8 @@ func (m *merger) use(g *GPU) use {
 		}
 	}
 	slices.Sort(u.people)
-	u.small = m.within(g.MemoryUsed, g.MemoryTotal, sure)
-	u.large = m.beyond(g.MemoryUsed, g.MemoryTotal, perhaps)
+	u.small = g.MemoryShared || m.within(g.MemoryUsed, g.MemoryTotal, sure)
+	u.large = !g.MemoryShared && m.beyond(g.MemoryUsed, g.MemoryTotal, perhaps)
 	if g.MIGMode == "enabled" || len(g.MIGDevices) > 0 {
 		// The driver has no utilization of it, and its slices hold the memory.
 		u.small = u.small && len(g.MIGDevices) > 0

@@ -82,6 +82,10 @@ func (f facts) gpu() snapshot.GPU {
 		g.MemoryUsed, g.MemoryTotal = new(int64(0)), new(int64(0))
 	case "without a total":
 		g.MemoryTotal = nil
+	case "the node's":
+		g.MemoryShared, g.MemoryUsed = true, new(int64(20000))
+	case "the node's, unknown":
+		g.MemoryShared, g.MemoryUsed, g.MemoryTotal = true, nil, nil
 	}
 	if g.UtilizationGPU = nil; f.utilization >= 0 {
 		g.UtilizationGPU = new(f.utilization)
@@ -97,7 +101,7 @@ func allFacts(f func(facts)) {
 			for _, bookMaint := range bools {
 				for _, health := range []snapshot.Health{snapshot.HealthOK, snapshot.HealthLost, snapshot.HealthError, snapshot.HealthUnknown, ""} {
 					for _, booker := range []string{"", "eva"} {
-						for _, memory := range []string{"unknown", "small", "large", "negative", "beyond the total", "of nothing", "without a total"} {
+						for _, memory := range []string{"unknown", "small", "large", "negative", "beyond the total", "of nothing", "without a total", "the node's", "the node's, unknown"} {
 							for procs := range casts() {
 								for _, utilization := range []int{-1, 0, 4, 5, 96} {
 									f(facts{fresh, invMaint, bookMaint, health, booker, memory, procs, utilization})
@@ -124,10 +128,12 @@ func TestEveryCombination(t *testing.T) {
 	byAnother := func(f facts) bool {
 		return slices.ContainsFunc(known[f.procs].users, func(u string) bool { return u != "" && u != f.booker })
 	}
+	// "Where memory is the node's own, use is decided by processes and utilization."
+	little := map[string]bool{"small": true, "the node's": true, "the node's, unknown": true}
 	// "memory known and below the threshold, and either its processes are known
 	// and none computes, or its utilization is known and below 5 %"
 	notUsed := func(f facts) bool {
-		return f.memory == "small" && !computes(f) && (!known[f.procs].hidden || f.utilization >= 0 && f.utilization < 5)
+		return little[f.memory] && !computes(f) && (!known[f.procs].hidden || f.utilization >= 0 && f.utilization < 5)
 	}
 	// "memory above the threshold, the processes of this GPU are known, and no
 	// living one owns it"
@@ -275,7 +281,8 @@ func peel(t *testing.T, order *rand.Rand, f facts, g snapshot.GPU, c cast) {
 
 // quiet reports whether a card says by itself that nobody computes on it.
 func quiet(g *snapshot.GPU) bool {
-	return g.MIGMode == "" && g.MemoryUsed != nil && *g.MemoryUsed == *a100().MemoryUsed && g.UtilizationGPU != nil && *g.UtilizationGPU < 5
+	little := g.MemoryShared || g.MemoryUsed != nil && *g.MemoryUsed == *a100().MemoryUsed
+	return g.MIGMode == "" && little && g.UtilizationGPU != nil && *g.UtilizationGPU < 5
 }
 
 // copied is a snapshot of its own that says the same.

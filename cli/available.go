@@ -153,7 +153,7 @@ func mebibytes(s string) (int64, error) {
 // open reports whether somebody may use a GPU now, by the states of the board
 // or, where --max-used is given, by the share of its memory that is in use.
 func (w *wanted) open(g *board.GPU, mine func(string) bool) bool {
-	if w.share == nil || len(g.MIGDevices) > 0 { // the memory in use is that of the slices
+	if w.share == nil || g.MemoryShared || len(g.MIGDevices) > 0 { // the memory in use is the node's, or that of the slices
 		return openTo(g, mine)
 	}
 	return sharedWith(g, mine) && littleUsed(g, *w.share)

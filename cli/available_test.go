@@ -116,6 +116,8 @@ func TestMaxUsedAsksForMemory(t *testing.T) {
 		{"a total that nobody knows", board.GPU{State: board.Busy}, 7, -1, false},
 		{"more than there is", board.GPU{State: board.Busy}, 101, 100, false},
 		{"slices", board.GPU{State: board.Busy, GPU: snapshot.GPU{MIGDevices: []snapshot.MIGDevice{{}}}}, 7, 100, false},
+		{"the node's memory", board.GPU{State: board.Busy, GPU: snapshot.GPU{MemoryShared: true}}, 7, 100, false},
+		{"the node's memory, and free", board.GPU{State: board.Free, GPU: snapshot.GPU{MemoryShared: true}}, 70, 100, true},
 	} {
 		if c.used >= 0 {
 			c.gpu.MemoryUsed = &c.used
