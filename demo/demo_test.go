@@ -200,7 +200,7 @@ func TestTheScene(t *testing.T) {
 			}
 		}
 		europa := f.Snapshot("europa", at)
-		if europa.GPUs[2].Health != snapshot.HealthLost {
+		if europa.GPUs[2].Health != snapshot.HealthLost || europa.ProcessesKnownOf(&europa.GPUs[2]) || !europa.ProcessesKnownOf(&europa.GPUs[1]) || !europa.GPUsComplete {
 			t.Error("europa 2 is not lost")
 		}
 		i := slices.IndexFunc(europa.Processes, func(p snapshot.Process) bool { return p.GPU == 1 })

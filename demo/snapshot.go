@@ -93,6 +93,7 @@ func (d *device) read(s *snapshot.Snapshot, at time.Time) float64 {
 	g := snapshot.GPU{Index: d.index, UUID: d.uuid, PCIBusID: d.bus, Name: d.name, Health: snapshot.HealthOK}
 	if d.lost.has(at) {
 		g.Health, g.HealthReason = snapshot.HealthLost, "GPU is lost. Reboot the system to recover this GPU"
+		g.ProcessesUnknown = "GPU is lost"
 		s.GPUs = append(s.GPUs, g)
 		return 0
 	}

@@ -68,6 +68,9 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 			g.MemoryFree = new(*g.MemoryTotal - *g.MemoryUsed)
 		}
 		g.Health, g.HealthReason = health(f[1:8], g)
+		if g.Health == snapshot.HealthLost {
+			g.ProcessesUnknown = g.HealthReason // none is listed, and not because none is there
+		}
 		newest[index] = seen{g, at}
 		if at.After(last) {
 			last = at

@@ -143,7 +143,7 @@ func TestParse(t *testing.T) {
 			return !s.GPUsComplete && s.Errors[0].Line == 1 && s.Errors[0].File == "gpu01_gpus.csv"
 		}},
 		{"a lost GPU", map[string]string{gpusFile: row + "1, GPU-2, A100, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost], 2026/11/20 11:42:00.001\n"}, "", func(s *snapshot.Snapshot) bool {
-			return s.GPUs[1].Health == snapshot.HealthLost && s.GPUs[1].MemoryUsed == nil
+			return s.GPUs[1].Health == snapshot.HealthLost && s.GPUs[1].MemoryUsed == nil && !s.ProcessesKnownOf(&s.GPUs[1]) && s.ProcessesKnownOf(&s.GPUs[0])
 		}},
 		{"a GPU without any reading", map[string]string{gpusFile: row + "1, GPU-2, A100, [N/A], [N/A], [N/A], [N/A], [N/A], 2026/11/20 11:42:00.001\n"}, "", func(s *snapshot.Snapshot) bool { return s.GPUs[1].Health == snapshot.HealthUnknown }},
 		{"units and commas in a name", map[string]string{gpusFile: "0, GPU-1, A100, the big one, 100 MiB, 40960 MiB, 5 %, 1 %, 40, 2026/11/20 11:42:00.000\n"}, "", func(s *snapshot.Snapshot) bool {
