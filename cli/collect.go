@@ -27,7 +27,7 @@ func (a *app) collectCommand() *cobra.Command {
 		Long: "collect reads nvidia-smi, ps and /proc once and puts the snapshot into the spool, from\n" +
 			"where publish carries it on. What could not be read is said in the snapshot itself, so\n" +
 			"that a node with a broken driver still reports.\n" + exitStatus,
-		Example: "  gpuboard collect && gpuboard publish --to sftp://n-gpu01@web/in\n  gpuboard collect --json",
+		Example: "  gpuboard collect; gpuboard publish --to sftp://n-gpu01@web/in\n  gpuboard collect --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load(c)
 			if err != nil {
@@ -42,14 +42,20 @@ func (a *app) collectCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(a.stdout, snap)
+				if err := writeJSON(a.stdout, snap); err != nil {
+					return err
+				}
+				return a.degraded(snap)
 			}
 			s, err := openSpool(cfg)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			return spoolError(s.Add(snap))
+			if err := spoolError(s.Add(snap)); err != nil {
+				return err
+			}
+			return a.degraded(snap)
 		},
 	}
 	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps")
@@ -82,6 +88,21 @@ func openSpool(cfg *config) (*spool.Spool, error) {
 		return nil, because("spool:unusable", fail(exitUsage, err, "give a directory of your own with --spool DIR"))
 	}
 	return s, nil
+}
+
+// degraded says in one line what a snapshot could not say, for cron's mail, and
+// ends the command as one that is done and not well.
+func (a *app) degraded(snap *snapshot.Snapshot) error {
+	if len(snap.Errors) == 0 {
+		return nil
+	}
+	p := snap.Errors[0]
+	p.Host = snap.Host
+	if more := len(snap.Errors) - 1; more > 0 {
+		p.Message += fmt.Sprintf(" (+%d more)", more)
+	}
+	a.complain(p)
+	return silent(exitDegraded)
 }
 
 // spoolError gives the errors of the spool their exit codes.

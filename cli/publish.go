@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,8 @@ import (
 
 	"gpuboard/atomicfile"
 	"gpuboard/publisher"
+	"gpuboard/snapshot"
+	"gpuboard/spool"
 )
 
 func (a *app) publishCommand() *cobra.Command {
@@ -42,12 +45,29 @@ func (a *app) publishCommand() *cobra.Command {
 			if err == nil && verbose {
 				fmt.Fprintf(a.stderr, "gpuboard: %d files delivered (%d bytes), %d waiting\n", len(report.Delivered), report.Bytes, report.Waiting)
 			}
-			return err
+			if err != nil {
+				return err
+			}
+			return a.published(s)
 		},
 	}
 	a.flags(c, "host", "spool", "to", "identity", "known_hosts", "push_timeout")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what was done")
 	return c
+}
+
+// published says whether the snapshot that the drop has now is well. Without one
+// there is nothing to say.
+func (a *app) published(s *spool.Spool) error {
+	data, err := s.Read(spool.File{Name: spool.LatestName})
+	if err != nil {
+		return nil
+	}
+	bundle, err := snapshot.DecodeBundle(bytes.NewReader(data))
+	if err != nil {
+		return nil
+	}
+	return a.degraded(bundle.Snapshot)
 }
 
 // publisher makes the way to the drop; keep holds the connection between pushes.

@@ -248,8 +248,10 @@ func (l *loop) once(ctx context.Context) error {
 		return n.collect
 	case n.push != nil:
 		return n.push
+	case told != nil:
+		return told
 	}
-	return told
+	return l.app.degraded(n.snap)
 }
 
 // A voice says things on stderr, each of them once.
