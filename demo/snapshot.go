@@ -2,6 +2,7 @@ package demo
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"gpuboard/snapshot"
@@ -156,6 +157,9 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, warmt
 	if d.ecc {
 		g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: ptr(int64(0)), UncorrectedVolatile: ptr(int64(0)), CorrectedAggregate: ptr(int64(mix(d.lanes[0].seed, 8) % 4)), UncorrectedAggregate: ptr(int64(0))}
 		g.RemappedRows = &snapshot.Remapped{Correctable: ptr(0), Uncorrectable: ptr(0), Pending: ptr(false), Failure: ptr(false)}
+	}
+	if strings.Contains(d.name, "HBM") { // on a board with switches
+		g.Fabric = &snapshot.Fabric{State: "Completed", Status: "Success", CliqueID: ptr(0)}
 	}
 	if d.card.mig {
 		g.MIGMode = "disabled"

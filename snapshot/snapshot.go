@@ -119,6 +119,7 @@ type GPU struct {
 	ECC               *ECC        `json:"ecc,omitempty"`
 	RetiredPages      *int        `json:"retired_pages,omitempty"`
 	RemappedRows      *Remapped   `json:"remapped_rows,omitempty"`
+	Fabric            *Fabric     `json:"fabric,omitempty"`   // nil where there is none
 	MIGMode           string      `json:"mig_mode,omitempty"` // enabled, disabled, or "" where there is no MIG
 	MIGDevices        []MIGDevice `json:"mig_devices,omitempty"`
 	// ProcessesUnknown says why the processes of this GPU are not known, in
@@ -145,6 +146,15 @@ type Remapped struct {
 	Uncorrectable *int  `json:"uncorrectable"`
 	Pending       *bool `json:"pending"`
 	Failure       *bool `json:"failure"`
+}
+
+// Fabric is the place of a GPU among those that NVLink switches connect. State
+// and Status are the driver's words; it is up when they are Completed and Success.
+type Fabric struct {
+	State       string `json:"state,omitempty"`
+	Status      string `json:"status,omitempty"`
+	CliqueID    *int   `json:"clique_id"`
+	ClusterUUID string `json:"cluster_uuid,omitempty"` // "" within one machine
 }
 
 // A MIGDevice is one instance of a partitioned GPU.

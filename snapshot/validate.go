@@ -222,6 +222,12 @@ func (v *validator) device(g *GPU) {
 		within(v, &r.Correctable, 0, maxIndex, "remapped_rows correctable")
 		within(v, &r.Uncorrectable, 0, maxIndex, "remapped_rows uncorrectable")
 	}
+	if f := g.Fabric; f != nil {
+		text(&f.State, MaxProgramBytes)
+		text(&f.Status, MaxProgramBytes)
+		text(&f.ClusterUUID, MaxProgramBytes)
+		within(v, &f.CliqueID, 0, 1<<32-1, "fabric clique_id")
+	}
 	g.MIGDevices = limit(v, g.MIGDevices, MaxMIGDevices, "mig_devices")
 	for i := range g.MIGDevices {
 		m := &g.MIGDevices[i]

@@ -58,6 +58,7 @@ func wanted(path []byte) bool {
 		"retired_pages/multiple_single_bit_retirement/retired_count",
 		"retired_pages/double_bit_retirement/retired_count",
 		"retired_pages/pending_retirement", "retired_pages/pending_blacklist",
+		"fabric/state", "fabric/status", "fabric/cliqueId", "fabric/clusterUuid", "fabric/health/summary",
 		"ecc_errors/channel_repair_pending", "ecc_errors/tpc_repair_pending",
 		"remapped_rows/remapped_row_corr", "remapped_rows/remapped_row_unc",
 		"remapped_rows/remapped_row_pending", "remapped_rows/remapped_row_failure":

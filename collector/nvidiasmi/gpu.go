@@ -125,9 +125,29 @@ func (p *parser) gpu(index int, b *block) snapshot.GPU {
 	g.RetiredPages = p.sum(index, b, "retired_pages/multiple_single_bit_retirement/retired_count",
 		"retired_pages/double_bit_retirement/retired_count")
 	g.RemappedRows = p.remapped(index, b)
+	g.Fabric = p.fabric(b)
 	p.health(&g, b)
 	p.migDevices(&g, b)
 	return g
+}
+
+// fabric reads where the GPU stands among those that switches connect; nil where
+// there are none, as in most machines.
+func (p *parser) fabric(b *block) *snapshot.Fabric {
+	said := func(name string) string {
+		if s := b.leaves["fabric/"+name]; !absence(s) && !strings.EqualFold(s, "NotSupported") {
+			return snapshot.Text(s, snapshot.MaxProgramBytes)
+		}
+		return ""
+	}
+	f := snapshot.Fabric{State: said("state"), Status: said("status"), CliqueID: instance(b.leaves["fabric/cliqueId"]), ClusterUUID: said("clusterUuid")}
+	if f.State == "" {
+		return nil
+	}
+	if strings.Trim(f.ClusterUUID, "0-") == "" {
+		f.ClusterUUID = ""
+	}
+	return &f
 }
 
 // lanes reads the width of the PCIe link: "16x".

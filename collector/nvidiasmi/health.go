@@ -48,8 +48,32 @@ func (p *parser) health(g *snapshot.GPU, b *block) {
 		p.problem("gpu:ecc", fmt.Sprintf("the memory of GPU %d (%s) has had %d uncorrectable errors since the last reset: see `dmesg | grep -i xid`, and reset the GPU when nobody uses it",
 			g.Index, g.PCIBusID, uncorrected), &g.Index)
 	}
+	p.connected(g, b)
 	if g.Health == snapshot.HealthOK && (fan == "err!" || fan == "unknown error") {
 		p.problem("gpu:fan", fmt.Sprintf("the fan of GPU %d (%s) cannot be read (%s): look whether it turns", g.Index, g.PCIBusID, bare(b.leaves["fan_speed"])), &g.Index)
+	}
+}
+
+// connected says where a GPU is in a fabric that is not up: programs that use
+// several GPUs, and on such machines all of CUDA, wait for it or fail.
+func (p *parser) connected(g *snapshot.GPU, b *block) {
+	f := g.Fabric
+	if f == nil || g.Health != snapshot.HealthOK {
+		return
+	}
+	var wrong []string
+	if !strings.EqualFold(f.State, "Completed") {
+		wrong = append(wrong, "its state is "+f.State)
+	}
+	if f.Status != "" && !strings.EqualFold(f.Status, "Success") {
+		wrong = append(wrong, "its status is "+f.Status)
+	}
+	if s := b.leaves["fabric/health/summary"]; !absence(s) && !strings.EqualFold(s, "Healthy") {
+		wrong = append(wrong, "its health is "+s)
+	}
+	if len(wrong) > 0 {
+		p.problem("gpu:fabric", fmt.Sprintf("the NVLink fabric of GPU %d (%s) is not up: %s; see `systemctl status nvidia-fabricmanager`",
+			g.Index, g.PCIBusID, strings.Join(wrong, ", ")), &g.Index)
 	}
 }
 

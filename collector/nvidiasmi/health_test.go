@@ -97,3 +97,43 @@ func TestTheExitStatusIsAboutAGPU(t *testing.T) {
 		t.Error("that there are no devices is an answer")
 	}
 }
+
+// TestFabric: what the driver says of the fabric, and whether somebody has to look.
+func TestFabric(t *testing.T) {
+	fabric := func(state, status, clique, cluster, health string) string {
+		return "<fabric><state>" + state + "</state><status>" + status + "</status><cliqueId>" + clique + "</cliqueId><clusterUuid>" + cluster +
+			"</clusterUuid><health><summary>" + health + "</summary></health></fabric>"
+	}
+	const none, cluster = "00000000-0000-0000-0000-000000000000", "00000001-0000-0000-0000-000000000001"
+	for _, c := range []struct {
+		name, elements string
+		want           string // "" for none
+		up             bool
+	}{
+		{"none at all", "", "", true},
+		{"a card without switches", fabric("N/A", "N/A", "N/A", "N/A", "N/A"), "", true},
+		{"the same, in other words", fabric("Not Supported", "N/A", "0", none, "N/A"), "", true},
+		{"in one word", fabric("NotSupported", "Success", "0", none, "N/A"), "", true},
+		{"up in one machine", fabric("Completed", "Success", "0", none, "N/A"), "Completed/Success/0/", true},
+		{"up in a cluster", fabric("Completed", "Success", "2", cluster, "Healthy"), "Completed/Success/2/" + cluster, true},
+		{"up, status not told", fabric("Completed", "N/A", "N/A", none, "N/A"), "Completed//-/", true},
+		{"coming up", fabric("In Progress", "N/A", "N/A", "N/A", "N/A"), "In Progress//-/", false},
+		{"not begun", fabric("Not Started", "N/A", "N/A", "N/A", "N/A"), "Not Started//-/", false},
+		{"ended badly", fabric("Completed", "Not in fabric", "0", none, "N/A"), "Completed/Not in fabric/0/", false},
+		{"ill", fabric("Completed", "Success", "0", none, "Unhealthy"), "Completed/Success/0/", false},
+		{"lost", fabric("GPU is lost", "GPU is lost", "0", none, "N/A"), "", true},
+	} {
+		r := Parse(one(c.elements), nil)
+		got := ""
+		if f := r.GPUs[0].Fabric; f != nil {
+			clique := "-"
+			if f.CliqueID != nil {
+				clique = fmt.Sprint(*f.CliqueID)
+			}
+			got = f.State + "/" + f.Status + "/" + clique + "/" + f.ClusterUUID
+		}
+		if got != c.want || hasProblem(r, "gpu:fabric") == c.up {
+			t.Errorf("%s: %q, want %q; %v", c.name, got, c.want, r.Problems)
+		}
+	}
+}

@@ -109,6 +109,7 @@ func apiGPU(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
 	e.int64Ptr("memory_total_mib", g.MemoryTotal)
 	e.int64Ptr("memory_used_mib", g.MemoryUsed)
 	e.int64Ptr("memory_free_mib", g.MemoryFree)
+	e.bool("memory_shared", g.MemoryShared)
 	e.intPtr("utilization_gpu_percent", g.UtilizationGPU)
 	e.intPtr("utilization_memory_percent", g.UtilizationMemory)
 	e.intPtr("temperature_celsius", g.Temperature)
@@ -121,6 +122,7 @@ func apiGPU(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
 	e.intPtr("clock_memory_mhz", g.ClockMemory)
 	e.strNull("pstate", g.PState)
 	e.strs("throttle_reasons", g.ThrottleReasons)
+	apiFabric(e, g.Fabric)
 	apiECC(e, &g.GPU)
 	e.strNull("mig_mode", g.MIGMode)
 	e.array("mig_devices")
@@ -188,6 +190,19 @@ func apiECC(e *apiEnc, g *snapshot.GPU) {
 	e.intPtr("uncorrectable", g.RemappedRows.Uncorrectable)
 	e.boolPtr("pending", g.RemappedRows.Pending)
 	e.boolPtr("failure", g.RemappedRows.Failure)
+	e.close('}')
+}
+
+func apiFabric(e *apiEnc, f *snapshot.Fabric) {
+	if f == nil {
+		e.null("fabric")
+		return
+	}
+	e.object("fabric")
+	e.strNull("state", f.State)
+	e.strNull("status", f.Status)
+	e.intPtr("clique_id", f.CliqueID)
+	e.strNull("cluster_uuid", f.ClusterUUID)
 	e.close('}')
 }
 

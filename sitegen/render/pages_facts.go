@@ -35,6 +35,17 @@ func (v *view) facts(g *board.GPU) []factView {
 	}
 	add("pstate", g.PState)
 	add("throttle", strings.Join(g.ThrottleReasons, ", "))
+	if g.MemoryShared {
+		add("memory", w.list["fact.shared"])
+	}
+	if x := g.Fabric; x != nil {
+		parts := []string{x.State, x.Status}
+		if x.CliqueID != nil {
+			parts = append(parts, strings.ReplaceAll(w.list["fact.clique"], "{id}", strconv.Itoa(*x.CliqueID)))
+		}
+		parts = append(parts, x.ClusterUUID)
+		add("fabric", strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · "))
+	}
 	add("mig", g.MIGMode)
 	if e := g.ECC; e != nil {
 		add("ecc", strings.TrimSpace(e.Mode+" "+counts(e.CorrectedVolatile, e.UncorrectedVolatile)))

@@ -194,6 +194,23 @@ func TestZoneName(t *testing.T) {
 	}
 }
 
+// TestFactsOfTheFabric: what is known of it, and whose memory the GPU has.
+func TestFactsOfTheFabric(t *testing.T) {
+	v := &view{words: &words{list: map[string]string{"fact.fabric": "fabric", "fact.clique": "clique {id}", "fact.memory": "memory", "fact.shared": "the machine's"}}}
+	for want, g := range map[string]snapshot.GPU{
+		"": {}, "memory the machine's": {MemoryShared: true}, "fabric In Progress": {Fabric: &snapshot.Fabric{State: "In Progress"}},
+		"fabric Completed · Success · clique 0 · c1": {Fabric: &snapshot.Fabric{State: "Completed", Status: "Success", CliqueID: ptr(0), ClusterUUID: "c1"}},
+	} {
+		got := ""
+		for _, f := range v.facts(&board.GPU{GPU: g}) {
+			got += f.Name + " " + f.Value
+		}
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestFactsOfTheLink: lanes now and at most, or what is known of the two.
 func TestFactsOfTheLink(t *testing.T) {
 	v := &view{words: &words{list: map[string]string{"fact.link": "link"}}}

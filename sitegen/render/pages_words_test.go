@@ -176,6 +176,7 @@ func foreignFleets(t testing.TB) map[string]Input {
 	g.PCIeWidth, g.PCIeWidthMax = ptr(8), ptr(16)
 	g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: ptr(int64(1))}
 	g.RemappedRows = &snapshot.Remapped{Correctable: ptr(1), Pending: ptr(true), Failure: ptr(true)}
+	g.MemoryShared, g.Fabric = true, &snapshot.Fabric{Status: "Success", CliqueID: ptr(1)}
 	for i, reason := range []string{board.ReasonHost, board.ReasonBooking, board.ReasonStale, board.ReasonUnasked, board.ReasonLost, board.ReasonMissing, board.ReasonDead, board.ReasonUnowned, board.ReasonUtilization, board.ReasonUnreadable} {
 		every.Board.Hosts[3].GPUs[i%8].State, every.Board.Hosts[3].GPUs[i%8].Reason = board.Lost, reason
 	}
