@@ -73,10 +73,15 @@ func (a *app) host(cfg *config) (string, error) {
 }
 
 func (a *app) collector(cfg *config, host string, every time.Duration) *collector.Collector {
+	journal := "" // a single run would start a process each time
+	if every > 0 {
+		journal = "journalctl"
+	}
 	return collector.New(collector.Options{
 		Host: host, Version: version(), Interval: every,
 		NvidiaSMI: cfg.string("nvidia_smi"), PS: cfg.string("ps"),
 		SMIBudget: cfg.duration("nvidia_smi_timeout"),
+		Journal:   journal,
 		StateFile: filepath.Join(cfg.string("spool"), "nvidia-smi.json"),
 		Now:       a.now,
 	})

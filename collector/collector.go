@@ -1,6 +1,6 @@
 // Package collector reads this node once and returns a Snapshot: GPUs and
-// their processes from nvidia-smi, who owns those from ps, and the host around
-// them from /proc.
+// their processes from nvidia-smi, who owns those from ps, the driver's errors
+// from the kernel's log, and the host around them from /proc.
 //
 // Whatever a node may show (no driver, a lost GPU, a program that hangs) is a
 // Snapshot that says so in Errors. No call takes longer than its budget, and a
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gpuboard/collector/hostinfo"
+	"gpuboard/collector/kernellog"
 	"gpuboard/collector/nvidiasmi"
 	"gpuboard/collector/ps"
 	"gpuboard/snapshot"
@@ -48,6 +49,9 @@ type Options struct {
 	Now func() time.Time
 	// ProcRoot and EtcRoot are /proc and /etc if "".
 	ProcRoot, EtcRoot string
+	// Kmsg is the kernel's log, /dev/kmsg if "". Journal is the program that is
+	// asked every few minutes where that cannot be read: journalctl, or "" for none.
+	Kmsg, Journal string
 	// StateFile is where a program that hangs is noted, so that a later process
 	// does not start another; "" for nowhere.
 	StateFile string
@@ -68,6 +72,9 @@ type Collector struct {
 	mig                 []nvidiasmi.Listed
 	migKey              string
 	waiting             chan hostinfo.Info // a reading of the host that has not come back
+	xids                kernellog.Log
+	kmsg                *os.File // stays open: what was read does not come again
+	journalAt           time.Time
 }
 
 // New returns a Collector.
@@ -76,12 +83,13 @@ func New(opts Options) *Collector {
 	set(&opts.PS, "ps")
 	set(&opts.ProcRoot, "/proc")
 	set(&opts.EtcRoot, "/etc")
+	set(&opts.Kmsg, "/dev/kmsg")
 	set(&opts.SMIBudget, DefaultSMIBudget)
 	set(&opts.PSBudget, DefaultPSBudget)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Collector{opts: opts}
+	return &Collector{opts: opts, xids: kernellog.Log{}}
 }
 
 func set[T comparable](field *T, value T) {
@@ -105,7 +113,10 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 		Errors:          []snapshot.Problem{},
 	}
 	about := c.startHost()
+	xids := make(chan []kernellog.Event, 1)
+	go func() { xids <- c.driverErrors(ctx, asked) }()
 	c.gpus(ctx, s)
+	c.attachErrors(s, <-xids)
 	if len(s.Processes) > 0 && ctx.Err() == nil {
 		c.owners(ctx, s, asked)
 	}

@@ -160,6 +160,7 @@ func TestReadingsThatCannotBe(t *testing.T) {
 		`"utilization_gpu_percent":105`, `"utilization_gpu_percent":-1`, `"temperature_celsius":4000`, `"power_draw_watts":-5`,
 		`"power_draw_watts":1e300`, `"memory_used_mib":-1`, `"memory_total_mib":10,"memory_used_mib":11`, `"fan_percent":1000`,
 		`"clock_sm_mhz":-1`, `"health":"fine"`,
+		`"xid":{"code":0,"at":"2026-11-20T04:00:00Z"}`, `"xid":{"code":10000,"at":"2026-11-20T04:00:00Z"}`, `"xid":{"code":79}`, `"xid":{"code":79,"at":"2199-11-20T04:00:00Z"}`,
 	} {
 		b, err := DecodeBundle(bytes.NewReader(forgedGPU(field)))
 		if err != nil {
@@ -170,7 +171,7 @@ func TestReadingsThatCannotBe(t *testing.T) {
 		if len(errs) != 1 || errs[0].Code != BadRange || errs[0].GPU == nil || *errs[0].GPU != 0 {
 			t.Errorf("%s: told as %+v, want one bad:range of GPU 0", field, errs)
 		}
-		if g.UtilizationGPU != nil || g.Temperature != nil || g.PowerDraw != nil || g.MemoryUsed != nil || g.Fan != nil || g.ClockSM != nil || g.Health != HealthUnknown {
+		if g.UtilizationGPU != nil || g.Temperature != nil || g.PowerDraw != nil || g.MemoryUsed != nil || g.Fan != nil || g.ClockSM != nil || g.XID != nil || g.Health != HealthUnknown {
 			t.Errorf("%s: still there: %+v", field, g)
 		}
 	}

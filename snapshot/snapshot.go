@@ -128,6 +128,16 @@ type GPU struct {
 	ProcessesUnknown string `json:"processes_unknown,omitempty"`
 	Health           Health `json:"health"`
 	HealthReason     string `json:"health_reason,omitempty"` // the driver's own words
+	// XID is the driver's last error in the kernel's log of this boot. It is nil
+	// when there is none, and when the log may not be read.
+	XID *XID `json:"xid,omitempty"`
+}
+
+// An XID is an error that the driver wrote into the kernel's log, by its number
+// in NVIDIA's catalogue.
+type XID struct {
+	Code int  `json:"code"`
+	At   Time `json:"at"`
 }
 
 // ECC is the error correction of a GPU's memory, counted since the last reset

@@ -21,8 +21,10 @@ const (
 	maxCores   = 1 << 20
 	maxLoad    = 1e7
 	maxSeconds = 1 << 40
+	maxXID     = 9999 // the catalogue ends below 200
 	// startSlack is by how much a process may seem to have started before the
-	// node or after the reading: its clock may be set between two looks at it.
+	// node, or anything to have happened after the reading: a node's clock may be
+	// set between two looks at it.
 	startSlack = time.Minute
 )
 
@@ -45,6 +47,7 @@ func (s *Snapshot) Validate() []Problem {
 	for i := range s.GPUs {
 		v.gpu = &s.GPUs[i].Index
 		v.device(&s.GPUs[i])
+		v.xid(&s.GPUs[i], s.CollectedAt)
 	}
 	v.gpu = nil
 	v.processes(s)
@@ -242,6 +245,18 @@ func (v *validator) device(g *GPU) {
 			v.add(BadRange, "health is %q", Text(string(g.Health), MaxProgramBytes))
 		}
 		g.Health = HealthUnknown
+	}
+}
+
+// xid checks the last error of a GPU; one that is not out yet cannot be.
+func (v *validator) xid(g *GPU, collected Time) {
+	x := g.XID
+	if x == nil {
+		return
+	}
+	if x.Code < 1 || x.Code > maxXID || x.At.IsZero() || !collected.IsZero() && x.At.Sub(collected.Time) > startSlack {
+		v.add(BadRange, "xid is %d at %s", x.Code, x.At)
+		g.XID = nil
 	}
 }
 

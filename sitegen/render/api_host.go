@@ -106,6 +106,15 @@ func apiGPU(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
 	e.bool("missing", g.Missing)
 	e.strNull("health", string(g.Health))
 	e.strNull("health_reason", g.HealthReason)
+	if x := g.XID; x == nil {
+		e.null("xid")
+	} else {
+		e.object("xid")
+		e.int("code", x.Code)
+		e.time("at", x.At.Time)
+		e.str("meaning", englishXID(x.Code))
+		e.close('}')
+	}
 	e.int64Ptr("memory_total_mib", g.MemoryTotal)
 	e.int64Ptr("memory_used_mib", g.MemoryUsed)
 	e.int64Ptr("memory_free_mib", g.MemoryFree)

@@ -230,6 +230,10 @@ func (m *metricsSet) gpu(h *board.Host, g *board.GPU) {
 	if g.PCIeWidthMax != nil {
 		one("gpuboard_gpu_pcie_lanes_max", "Lanes that the GPU can have where it is.", float64(*g.PCIeWidthMax))
 	}
+	if x := g.XID; x != nil {
+		m.add("gpuboard_gpu_xid_timestamp_seconds", "When the driver last reported an error of it, and which.", float64(x.At.Unix()),
+			"host", h.Name, "gpu", gpu, "xid", strconv.Itoa(x.Code))
+	}
 	if g.State != board.Lost {
 		one("gpuboard_gpu_processes", "Processes on the GPU.", float64(len(g.Processes)))
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"gpuboard/board"
+	"gpuboard/snapshot"
 )
 
 var (
@@ -105,26 +106,28 @@ func TestMetrics(t *testing.T) {
 	in := testFleet()
 	in.Board.Hosts[5].GPUs[0].UtilizationGPU = ptr(50) // of fornax, when it was last heard of
 	in.Board.Hosts[0].GPUs[1].PCIeWidth, in.Board.Hosts[0].GPUs[1].PCIeWidthMax = ptr(8), ptr(16)
+	in.Board.Hosts[0].GPUs[1].XID = &snapshot.XID{Code: 79, At: snapshot.TimeOf(fleetNow)}
 	text := string(apiData(t, in)["metrics.txt"])
 	got := metricsParse(t, text)
 	for key, want := range map[string]float64{
-		"gpuboard_build_timestamp_seconds":                       float64(fleetNow.Unix()),
-		"gpuboard_snapshot_timestamp_seconds{host=atlas}":        float64(fleetNow.Unix() - 12),
-		"gpuboard_gpus{state=free}":                              5,
-		"gpuboard_gpus{state=stuck}":                             1,
-		"gpuboard_hosts{state=stale}":                            2,
-		"gpuboard_gpus_free{model=H100}":                         2,
-		"gpuboard_gpu_utilization_ratio{host=atlas}{gpu=0}":      0.97,
-		"gpuboard_gpu_memory_used_bytes{host=atlas}{gpu=0}":      72900 << 20,
-		"gpuboard_gpu_state{host=atlas}{gpu=3}{state=contested}": 1,
-		"gpuboard_gpu_booked{host=ceres}{gpu=3}":                 1,
-		"gpuboard_gpu_booked{host=ceres}{gpu=0}":                 0,
-		"gpuboard_gpu_idle_seconds{host=atlas}{gpu=7}":           19 * 3600,
-		"gpuboard_gpu_processes{host=atlas}{gpu=2}":              3,
-		"gpuboard_gpu_pcie_lanes{host=atlas}{gpu=1}":             8,
-		"gpuboard_gpu_pcie_lanes_max{host=atlas}{gpu=1}":         16,
-		"gpuboard_problems{code=smi:partial}":                    1,
-		"gpuboard_user_gpus_reserved{user=ada}":                  2,
+		"gpuboard_build_timestamp_seconds":                              float64(fleetNow.Unix()),
+		"gpuboard_snapshot_timestamp_seconds{host=atlas}":               float64(fleetNow.Unix() - 12),
+		"gpuboard_gpus{state=free}":                                     5,
+		"gpuboard_gpus{state=stuck}":                                    1,
+		"gpuboard_hosts{state=stale}":                                   2,
+		"gpuboard_gpus_free{model=H100}":                                2,
+		"gpuboard_gpu_utilization_ratio{host=atlas}{gpu=0}":             0.97,
+		"gpuboard_gpu_memory_used_bytes{host=atlas}{gpu=0}":             72900 << 20,
+		"gpuboard_gpu_state{host=atlas}{gpu=3}{state=contested}":        1,
+		"gpuboard_gpu_booked{host=ceres}{gpu=3}":                        1,
+		"gpuboard_gpu_booked{host=ceres}{gpu=0}":                        0,
+		"gpuboard_gpu_idle_seconds{host=atlas}{gpu=7}":                  19 * 3600,
+		"gpuboard_gpu_processes{host=atlas}{gpu=2}":                     3,
+		"gpuboard_gpu_xid_timestamp_seconds{host=atlas}{gpu=1}{xid=79}": float64(fleetNow.Unix()),
+		"gpuboard_gpu_pcie_lanes{host=atlas}{gpu=1}":                    8,
+		"gpuboard_gpu_pcie_lanes_max{host=atlas}{gpu=1}":                16,
+		"gpuboard_problems{code=smi:partial}":                           1,
+		"gpuboard_user_gpus_reserved{user=ada}":                         2,
 	} {
 		if v, ok := got[key]; !ok || v != want {
 			t.Errorf("%s is %v (%v), want %v", key, v, ok, want)

@@ -28,6 +28,9 @@ func (v *view) facts(g *board.GPU) []factView {
 		add("power", w.quantity(fmt.Sprintf("%.0f", *g.PowerLimit), "watt"))
 	}
 	add("memory-load", w.number(g.UtilizationMemory, "percent"))
+	if x := g.XID; x != nil {
+		add("xid", strconv.Itoa(x.Code)+" · "+w.full(x.At.Time).Text+" · "+xidMeaning(w.list, x.Code))
+	}
 	add("fan", w.number(g.Fan, "percent"))
 	add("link", strings.Trim(w.number(g.PCIeWidth, "")+" / "+w.number(g.PCIeWidthMax, ""), " /"))
 	if sm, mem := w.number(g.ClockSM, "megahertz"), w.number(g.ClockMemory, "megahertz"); sm != "" || mem != "" {

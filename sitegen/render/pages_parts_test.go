@@ -211,6 +211,32 @@ func TestFactsOfTheFabric(t *testing.T) {
 	}
 }
 
+// TestFactsOfAnXID: its number, its moment, and what it means; those that a
+// program causes are told as such.
+func TestFactsOfAnXID(t *testing.T) {
+	w, err := readWords(templates.Files(), time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, want := range map[int]string{79: "fell off the bus", 31: "a program used", 13: "the GPU goes on working", 999: "NVIDIA"} {
+		g := &board.GPU{GPU: snapshot.GPU{XID: &snapshot.XID{Code: code, At: snapshot.TimeOf(at(0, 0, 0))}}}
+		got := ""
+		for _, f := range (&view{words: w}).facts(g) {
+			if f.Name == w.list["fact.xid"] {
+				got = f.Value
+			}
+		}
+		if !strings.HasPrefix(got, strconv.Itoa(code)+" · ") || !strings.Contains(got, want) || !strings.Contains(got, "Nov") {
+			t.Errorf("%d is %q", code, got)
+		}
+	}
+	for _, code := range []int{13, 31, 43, 45, 68, 94} {
+		if text := xidMeaning(w.list, code); !strings.Contains(text, "program") || strings.Contains(text, "replace") {
+			t.Errorf("%d, which a program causes: %q", code, text)
+		}
+	}
+}
+
 // TestFactsOfTheLink: lanes now and at most, or what is known of the two.
 func TestFactsOfTheLink(t *testing.T) {
 	v := &view{words: &words{list: map[string]string{"fact.link": "link"}}}

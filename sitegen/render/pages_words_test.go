@@ -174,6 +174,8 @@ func foreignFleets(t testing.TB) map[string]Input {
 	g.PState, g.MIGMode, g.ThrottleReasons = "P0", "enabled", []string{"power cap"}
 	g.Fan, g.UtilizationMemory, g.ClockSM, g.ClockMemory, g.RetiredPages = ptr(30), ptr(20), ptr(1980), ptr(2619), ptr(0)
 	g.PCIeWidth, g.PCIeWidthMax = ptr(8), ptr(16)
+	g.XID = &snapshot.XID{Code: 79, At: snapshot.TimeOf(at(-1, 0, 0))}
+	every.Board.Hosts[0].GPUs[1].XID = &snapshot.XID{Code: 999, At: snapshot.TimeOf(at(-1, 0, 0))}
 	g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: ptr(int64(1))}
 	g.RemappedRows = &snapshot.Remapped{Correctable: ptr(1), Pending: ptr(true), Failure: ptr(true)}
 	g.MemoryShared, g.Fabric = true, &snapshot.Fabric{Status: "Success", CliqueID: ptr(1)}

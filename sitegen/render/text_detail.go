@@ -111,6 +111,9 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 	if r := t.reservation(g); r != "" {
 		put("", "  booking: "+r)
 	}
+	if x := g.XID; x != nil {
+		put("", fmt.Sprintf("  xid %d, %s: %s", x.Code, t.moment(x.At.Time), t.safe(englishXID(x.Code))))
+	}
 	for i := range g.MIGDevices {
 		m := &g.MIGDevices[i]
 		put("", fmt.Sprintf("  mig %s/%s %s %s / %sMiB", t.number(m.GPUInstanceID), t.number(m.ComputeInstanceID), t.safe(m.Profile),

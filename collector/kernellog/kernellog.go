@@ -1,0 +1,175 @@
+// Package kernellog finds the errors of NVIDIA's driver (XIDs) in the kernel's
+// log, as /dev/kmsg and as the journal has it. It is pure; package collector
+// opens the one and starts the other.
+package kernellog
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxKmsgBytes bounds one reading of /dev/kmsg; what is left is read the next time.
+	maxKmsgBytes = 32 << 20
+	// recordBytes is more than any kernel writes in one record, and a read with
+	// less room than the record needs fails.
+	recordBytes = 64 << 10
+)
+
+// An Event is one XID that the driver wrote about one GPU.
+type Event struct {
+	Bus  string // as [Bus] returns it
+	Code int
+	At   time.Time
+}
+
+// ReadKmsg reads the records of /dev/kmsg, one line and some with blanks before
+// them each, until r has no more (any error ends it). now is the time at which
+// the clock of the records stands at up.
+func ReadKmsg(r io.Reader, now time.Time, up time.Duration) []Event {
+	var list []Event
+	lines := bufio.NewReaderSize(io.LimitReader(r, maxKmsgBytes), recordBytes)
+	for {
+		line, err := lines.ReadSlice('\n')
+		if err != nil {
+			return list
+		}
+		if e, since, ok := parseRecord(line); ok {
+			e.At = now.Add(since - up)
+			if e.At.After(now) { // the clocks are not quite the same
+				e.At = now
+			}
+			list = append(list, e)
+		}
+	}
+}
+
+// parseRecord reads "6,1234,5678901,-;NVRM: Xid (…": priority, number and
+// microseconds, and perhaps more before the semicolon.
+func parseRecord(line []byte) (e Event, since time.Duration, ok bool) {
+	head, message, ok := bytes.Cut(line, []byte{';'})
+	if !ok || len(head) == 0 || head[0] == ' ' {
+		return e, 0, false
+	}
+	fields := strings.Split(string(head), ",")
+	if len(fields) < 3 || !kernels(fields[0]) {
+		return e, 0, false
+	}
+	micros, err := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil || micros < 0 || micros > 1<<53 {
+		return e, 0, false
+	}
+	e, ok = parseMessage(string(message))
+	return e, time.Duration(micros) * time.Microsecond, ok
+}
+
+// kernels reports that a priority is one of the kernel itself: what programs
+// write into the log has another facility than 0.
+func kernels(priority string) bool {
+	n, err := strconv.ParseUint(priority, 10, 32)
+	return err == nil && n>>3 == 0
+}
+
+// JournalArgs are the arguments for journalctl that make it write what
+// [ReadJournal] reads: the kernel's own records of this boot, the newest first,
+// since a moment if that is not zero. It does not search by pattern, for which
+// some builds of journalctl lack the library.
+func JournalArgs(since time.Time) []string {
+	args := []string{"--boot", "--quiet", "--no-pager", "--reverse", "--output=json", "--output-fields=MESSAGE"}
+	if !since.IsZero() {
+		args = append(args, "--since=@"+strconv.FormatInt(since.Unix(), 10))
+	}
+	return append(args, "_TRANSPORT=kernel", "SYSLOG_FACILITY=0")
+}
+
+// ReadJournal reads journalctl's lines of JSON, newest first, and returns the
+// oldest first. Lines that are not understood are left out.
+func ReadJournal(out []byte) []Event {
+	var list []Event
+	for line := range bytes.Lines(out) {
+		var entry struct {
+			Message json.RawMessage `json:"MESSAGE"`
+			Micros  string          `json:"__REALTIME_TIMESTAMP"`
+		}
+		if !bytes.Contains(line, []byte("Xid")) && !bytes.Contains(line, []byte("[78,86,82,77,")) { // NVRM, as bytes
+			continue
+		}
+		if json.Unmarshal(line, &entry) != nil {
+			continue
+		}
+		micros, err := strconv.ParseInt(entry.Micros, 10, 64)
+		if err != nil || micros <= 0 || micros > 1<<53 {
+			continue
+		}
+		if e, ok := parseMessage(journalText(entry.Message)); ok {
+			e.At = time.UnixMicro(micros)
+			list = append(list, e)
+		}
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// journalText is a message, which is a list of bytes where it is no UTF-8.
+func journalText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var codes []int
+	if json.Unmarshal(raw, &codes) != nil {
+		return ""
+	}
+	b := make([]byte, len(codes))
+	for i, c := range codes {
+		b[i] = byte(c)
+	}
+	return string(b)
+}
+
+// The code ends what is believed of a line: a user chooses the name of the
+// process that follows it. Old drivers leave out PCI:, new ones name the
+// instance of a partitioned GPU.
+var xidLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?(?: GPU-I:[0-9A-Fa-f]{1,4})?\): ([0-9]{1,4})(?:,|\s|$)`)
+})
+
+func parseMessage(text string) (Event, bool) {
+	if !strings.HasPrefix(text, "NVRM: Xid (") {
+		return Event{}, false
+	}
+	m := xidLine().FindStringSubmatch(text)
+	if m == nil {
+		return Event{}, false
+	}
+	code, err := strconv.Atoi(m[2])
+	bus, ok := Bus(m[1])
+	// 154 says what to do next, and also that nothing is left to do.
+	if err != nil || !ok || code == 0 || code == recovery && strings.Contains(text, "to 0x0 (None)") {
+		return Event{}, false
+	}
+	return Event{Bus: bus, Code: code}, true
+}
+
+// Bus brings the spellings of a PCI address together, nvidia-smi's
+// "00000000:91:00.0" and the kernel's "0000:91:00".
+func Bus(address string) (string, bool) {
+	parts := strings.Split(strings.ToLower(address), ":")
+	if len(parts) != 3 {
+		return "", false
+	}
+	parts[2], _, _ = strings.Cut(parts[2], ".")
+	domain, err := strconv.ParseUint(parts[0], 16, 32)
+	if err != nil {
+		return "", false
+	}
+	return strconv.FormatUint(domain, 16) + ":" + parts[1] + ":" + parts[2], true
+}

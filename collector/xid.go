@@ -1,0 +1,133 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"gpuboard/collector/kernellog"
+	"gpuboard/snapshot"
+)
+
+const (
+	journalBudget   = 3 * time.Second
+	journalInterval = 5 * time.Minute // for it costs a process
+	maxJournalBytes = 4 << 20
+)
+
+// driverErrors returns what is new in the kernel's log: in /dev/kmsg, which
+// costs next to nothing, or in the journal, which more accounts may read. An
+// account that may read neither gets nothing, and no problem is told of that.
+func (c *Collector) driverErrors(ctx context.Context, now time.Time) []kernellog.Event {
+	up, ok := kernelClock()
+	if !ok {
+		return nil
+	}
+	if c.kmsg == nil {
+		c.kmsg = openKmsg(c.opts.Kmsg)
+	}
+	if c.kmsg != nil {
+		return kernellog.ReadKmsg(records{c.kmsg}, now, up)
+	}
+	if c.opts.Journal == "" || !c.journalAt.IsZero() && now.Sub(c.journalAt).Abs() < journalInterval {
+		return nil
+	}
+	since := c.journalAt
+	if !since.IsZero() {
+		since = since.Add(-time.Minute) // what was on its way then
+	}
+	c.journalAt = now
+	program, err := resolve(c.opts.Journal)
+	if err != nil {
+		return nil
+	}
+	r := execute(ctx, program, kernellog.JournalArgs(since), environment("LC_ALL=C"), journalBudget, maxJournalBytes)
+	if r.hung != 0 {
+		c.opts.Journal = "" // never a second one beside it
+	}
+	return kernellog.ReadJournal(r.stdout)
+}
+
+// openKmsg opens the kernel's log for reading from its oldest record; nil when
+// that is not possible. In containers /dev/kmsg may be a terminal, which is not
+// to be read from.
+func openKmsg(name string) *os.File {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() && (!ok || uint64(stat.Rdev) != kmsgDevice) {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// kmsgDevice is major 1, minor 11: part of the kernel's interface.
+const kmsgDevice = 1<<8 | 11
+
+// records reads what is there and does not wait for more, as an *os.File would.
+type records struct{ f *os.File }
+
+func (r records) Read(p []byte) (n int, err error) {
+	raw, err := r.f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	failed := raw.Read(func(fd uintptr) bool {
+		// EPIPE: records were overwritten before they were read; the next is there.
+		for range 16 {
+			if n, err = syscall.Read(int(fd), p); !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.EINTR) {
+				break
+			}
+		}
+		return true
+	})
+	switch {
+	case failed != nil:
+		return 0, failed
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// attachErrors puts the last error of each GPU beside it, and tells of those
+// that somebody has to look after. A GPU that fell off the bus may not be
+// listed any more.
+func (c *Collector) attachErrors(s *snapshot.Snapshot, found []kernellog.Event) {
+	c.xids.Add(found...)
+	listed := map[string]*snapshot.GPU{}
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		bus, ok := kernellog.Bus(g.PCIBusID)
+		if last, known := c.xids[bus]; ok && known {
+			listed[bus] = g
+			g.XID = &snapshot.XID{Code: last.Code, At: snapshot.TimeOf(last.At.Truncate(time.Second))}
+		}
+	}
+	for _, bus := range slices.Sorted(maps.Keys(c.xids)) {
+		last := c.xids[bus]
+		if last.Fatal == nil || s.CollectedAt.Sub(last.Fatal.At) > kernellog.FatalFor {
+			continue
+		}
+		p := snapshot.Problem{Code: "gpu:xid", Message: fmt.Sprintf("the driver reported XID %d for the GPU at PCI %s at %s",
+			last.Fatal.Code, bus, last.Fatal.At.UTC().Format(time.RFC3339))}
+		if g := listed[bus]; g != nil {
+			index := g.Index
+			p.GPU = &index
+		}
+		s.Errors = append(s.Errors, p)
+	}
+}

@@ -1,0 +1,29 @@
+package render
+
+import (
+	"encoding/json"
+	"io/fs"
+	"strconv"
+	"sync"
+
+	"gpuboard/templates"
+)
+
+// xidMeaning says in words what an XID means and what to do, by a list of words.
+func xidMeaning(list map[string]string, code int) string {
+	if s, ok := list["xid."+strconv.Itoa(code)]; ok {
+		return s
+	}
+	return list["xid.other"]
+}
+
+// englishXID is the meaning for programs and terminals, which get no site's own words.
+func englishXID(code int) string { return xidMeaning(builtinWords(), code) }
+
+var builtinWords = sync.OnceValue(func() map[string]string {
+	list := map[string]string{}
+	if text, err := fs.ReadFile(templates.Files(), "words.json"); err == nil {
+		_ = json.Unmarshal(text, &list) // embedded, and read by every test
+	}
+	return list
+})
