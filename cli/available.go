@@ -63,7 +63,7 @@ func (a *app) availableCommand() *cobra.Command {
 			}
 			if enough {
 				a.warnOfBookings(open, mine(w.user, aliases), look)
-				return nil
+				return partial(b)
 			}
 			for _, line := range w.refusals(b, open, look) {
 				fmt.Fprintln(a.stderr, "gpuboard: "+line)

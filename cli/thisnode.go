@@ -77,10 +77,26 @@ func (a *app) thisNode(ctx context.Context, cfg *config, settings board.Settings
 	in.Calendar = got.calendar
 	in.Problems = append(in.Problems, got.problems...)
 	in.Hosts[0].Maintenance = in.Hosts[0].Maintenance || got.maintenance
+	if len(snap.GPUs) > 0 && !snap.GPUsComplete {
+		in.Problems = append(in.Problems, snapshot.Problem{Code: partialCode, Message: fmt.Sprintf(
+			"the driver did not answer in full: it told of %d GPUs, and there may be more", len(snap.GPUs))})
+	}
 	in.Now = a.now().UTC()
 	in.Reports = map[string]board.Report{host: {Snapshot: snap}}
 	b, _ := board.Merge(in)
 	return b, aliases, nil
+}
+
+// partialCode is the problem of an answer that may lack GPUs. A command that looks
+// at this node alone does not know what was there before.
+const partialCode = "smi:partial"
+
+// partial is the exit status of an answer that may lack GPUs; nil for a full one.
+func partial(b *board.Board) error {
+	if slices.ContainsFunc(b.Problems, func(p snapshot.Problem) bool { return p.Code == partialCode }) {
+		return silent(exitDegraded)
+	}
+	return nil
 }
 
 // siteSilence is for how long a site may have had no news of this node, which
@@ -231,7 +247,7 @@ func (a *app) told(b *board.Board, err error) error {
 // could. "There are none free" would be a lie there.
 func unread(b *board.Board) error {
 	h := &b.Hosts[0]
-	if len(h.GPUs) > 0 {
+	if slices.ContainsFunc(h.GPUs, func(g board.GPU) bool { return g.Name != "" || g.UUID != "" || g.PCIBusID != "" }) {
 		return nil
 	}
 	for _, p := range h.Problems {
