@@ -162,6 +162,8 @@ func TestAGPUThatWasKnownKeepsItsRow(t *testing.T) {
 			{after: 3 * m, cards: "AXBC", slots: "ADBC", want: free("AXBC")}},
 		"a new one in another slot replaces none": {all,
 			{after: m, cards: "ABCX", want: free("ABCX") + " 4D:lost"}},
+		"another of those that were there is in its slot after a reboot": {all,
+			{after: m, cards: "ACDX", slots: "ABDQ", want: free("ACDX") + " 4B:lost"}},
 		"two are gone, and a new one is in the slot of one": {all,
 			{after: m, cards: "ABX", slots: "ABC", want: free("ABX") + " 3D:lost 4C:lost"}},
 		"a lost one that the driver names by its place alone": {all,
@@ -228,19 +230,25 @@ func TestMissingIsSaidWhenTheDriverWasAsked(t *testing.T) {
 	four := inventory.Host{ExpectedGPUs: 4}
 	for _, tt := range []struct {
 		name string
+		lost bool // one is already
 		next answer
 		want string
 	}{
-		{"lost", answer{cards: "ABD", want: "0A:free 1B:free 2D:free 3C:lost"}, "the driver lists 3 GPUs, and GPU 2 (GPU-C) no more"},
-		{"expected and lost", answer{cards: "ABD", inv: four, want: "0A:free 1B:free 2D:free 3C:lost"}, "the inventory expects 4 GPUs and the driver lists 3, and GPU 2 (GPU-C) no more"},
-		{"cut", answer{cards: "AB-", inv: four, want: "0A:free 1B:free 2C:unknown 3D:unknown"}, ""},
-		{"not asked", answer{cards: "-", inv: four, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"}, ""},
-		{"old", answer{cards: "ABC", silent: time.Hour, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"}, ""},
+		{"lost", false, answer{cards: "ABD", want: "0A:free 1B:free 2D:free 3C:lost"}, "the driver lists 3 GPUs, and GPU 2 (GPU-C) no more"},
+		{"expected and lost", false, answer{cards: "ABD", inv: four, want: "0A:free 1B:free 2D:free 3C:lost"}, "the inventory expects 4 GPUs and the driver lists 3, and GPU 2 (GPU-C) no more"},
+		{"cut", false, answer{cards: "AB-", inv: four, want: "0A:free 1B:free 2C:unknown 3D:unknown"}, ""},
+		{"not asked", false, answer{cards: "-", inv: four, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"}, ""},
+		{"cut after a loss", true, answer{cards: "AB-", want: "0A:free 1B:free 2C:unknown 3D:lost"}, ""},
+		{"old", false, answer{cards: "ABC", silent: time.Hour, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.next.after = time.Minute
+			tt.next.after = 2 * time.Minute
+			list := []answer{all, tt.next}
+			if tt.lost {
+				list = []answer{all, {after: time.Minute, cards: "ABC", want: free("ABC") + " 3D:lost"}, tt.next}
+			}
 			got := ""
-			for _, p := range generations(t, []answer{all, tt.next}).Problems {
+			for _, p := range generations(t, list).Problems {
 				if p.Code == "gpu:missing" {
 					got += p.Message
 				}
@@ -329,6 +337,11 @@ func TestBookingsFollowTheCard(t *testing.T) {
 		edited := []booking.Booking{number(2, "another id"), later}
 		again := answer{after: 2 * time.Minute, cards: "ACD", booked: edited, want: "0A:free 1C:free 2D:booked 3B:lost"}
 		generations(t, []answer{first, moved, again})
+	})
+	t.Run("the number is only that of a lost row", func(t *testing.T) {
+		odd := []booking.Booking{number(3, "odd")}
+		generations(t, []answer{{cards: "ABCD", want: free("ABCD")}, {after: time.Minute, cards: "ACD", booked: odd, want: "0A:free 1C:free 2D:free 3B:lost"},
+			{after: 2 * time.Minute, cards: "ABCD", booked: odd, want: "0A:free 1B:free 2C:free 3D:booked"}})
 	})
 	t.Run("its card is lost", func(t *testing.T) {
 		lost := answer{after: time.Minute, cards: "ABD", booked: list, want: "0A:free 1B:free 2D:free 3C:lost"}
