@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -88,6 +89,21 @@ func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	}
 	if !strings.HasSuffix(c.file(), "// by hand") {
 		t.Errorf("the comment in the file is gone:\n%s", c.file())
+	}
+}
+
+// A booking by number stays with its card: who has it now is asked, and who has
+// the number is not.
+func TestConflictFollowsTheCard(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, `{"atlas": {"0": {"id": "m1", "name": "mira", "date": "2026-11-22 18:00"}}}`)
+	c.write(filepath.Join(filepath.Dir(filepath.Dir(c.comments)), "site", "api", "v1", "bookings.json"),
+		`{"schema_version": 1, "bookings": [{"id": "m1", "host": "atlas", "gpus": [1], "name": "mira"}]}`)
+	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "3d"); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "mira") {
+		t.Errorf("the number that her card has now: %d", w.Code)
+	}
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "3d"); w.Code != 303 {
+		t.Errorf("the number that her card had: %d\n%s", w.Code, w.Body)
 	}
 }
 
