@@ -22,6 +22,16 @@ func diskFree(path string) (bytes, inodes uint64, err error) {
 	return uint64(s.Bavail) * uint64(s.Bsize), inodes, nil
 }
 
+// diskSize is how much fits on the file system where a path lies, in bytes and in
+// inodes; zero where that is not known.
+func diskSize(path string) (bytes, inodes uint64) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(path, &s); err != nil {
+		return 0, 0
+	}
+	return uint64(s.Blocks) * uint64(s.Bsize), uint64(s.Files)
+}
+
 // isMounted reports whether something is mounted exactly at a path. Numbers of
 // devices do not tell: a file that is mounted may come from the same disk, and
 // in an overlay files and directories have different ones.

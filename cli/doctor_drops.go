@@ -43,6 +43,7 @@ func (d *doctor) drops(data string) {
 			d.dropNews(all, host, filepath.Join(dir, host))
 		}
 	}
+	d.dropLoads(all, data, hosts)
 }
 
 // dropModes checks what sshd asks of a chroot, where a drop is one: there is an
@@ -88,18 +89,18 @@ func (d *doctor) dropModes(drop string, said map[string]bool) {
 	}
 	switch {
 	case inErr != nil:
-		d.bad("drop:no-in", "install -d -m 2750 -o ACCOUNT -g gpuboard "+word(in), "%s is missing, and so the node has no place to write to", in)
+		d.bad("drop:no-in", "install -d -m 2770 -o ACCOUNT -g gpuboard "+word(in), "%s is missing, and so the node has no place to write to", in)
 	case !inInfo.IsDir():
-		d.bad("drop:no-in", "rm "+word(in)+" && install -d -m 2750 -o ACCOUNT -g gpuboard "+word(in), "%s is not a directory", in)
+		d.bad("drop:no-in", "rm "+word(in)+" && install -d -m 2770 -o ACCOUNT -g gpuboard "+word(in), "%s is not a directory", in)
 	case ownerUID(inInfo) == 0:
 		d.bad("drop:in-owner", "chown ACCOUNT "+word(in), "%s is root's, and so the node's account cannot write to it", in)
 	case inInfo.Mode().Perm()&0o002 != 0:
-		d.bad("drop:in-mode", "chmod 2750 "+word(in), "%s has mode %04o: others than the node may write to it", in, inInfo.Mode().Perm())
+		d.bad("drop:in-mode", "chmod 2770 "+word(in), "%s has mode %04o: others than the node may write to it", in, inInfo.Mode().Perm())
 	case inInfo.Mode().Perm()&0o300 != 0o300:
-		d.bad("drop:in-mode", "chmod 2750 "+word(in), "%s has mode %04o, and so its owner cannot write to it", in, inInfo.Mode().Perm())
+		d.bad("drop:in-mode", "chmod 2770 "+word(in), "%s has mode %04o, and so its owner cannot write to it", in, inInfo.Mode().Perm())
 	default:
 		if f, err := os.Open(in); err != nil {
-			d.bad("drop:unreadable", "chgrp gpuboard "+word(in)+" && chmod 2750 "+word(in)+" && usermod -aG gpuboard "+d.me(), "this user cannot read %s: %v", in, err)
+			d.bad("drop:unreadable", "chgrp gpuboard "+word(in)+" && chmod 2770 "+word(in)+" && usermod -aG gpuboard "+d.me(), "this user cannot read %s: %v", in, err)
 		} else {
 			f.Close()
 		}

@@ -60,10 +60,6 @@ func (g *Generator) sweep(now time.Time) []snapshot.Problem {
 	return g.leftovers
 }
 
-// maxStray is how many files that do not belong in a drop, and cannot be removed,
-// are not worth a word: a push that was killed leaves one.
-const maxStray = 16
-
 // sweepDrops removes what does not belong in the drops, and says which hold more
 // than they may. more is true when there is something left that can be removed.
 func (g *Generator) sweepDrops(now, clock time.Time) (more bool, problems []snapshot.Problem) {
@@ -104,7 +100,7 @@ func overfull(host string, l spool.Load) snapshot.Problem {
 	case l.Over():
 		p.Code = "drop:full"
 		p.Message = fmt.Sprintf("drop/%s holds %s%d files and %s, and %d files and %s are the most", host, atLeast, l.Files, mebibytes(l.Bytes), spool.MaxDropFiles, mebibytes(spool.MaxDropBytes))
-	case l.Left != nil && left > maxStray:
+	case l.Left != nil && left > spool.MaxStray:
 		p.Code = "drop:unswept"
 		p.Message = fmt.Sprintf("drop/%s holds %d files and %s, and %d of the files do not belong there", host, l.Files, mebibytes(l.Bytes), left)
 	default:

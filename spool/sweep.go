@@ -22,6 +22,10 @@ const (
 	MaxDropBytes = defaultMaxBytes + 8<<20
 )
 
+// MaxStray is how many files that do not belong in a drop are not worth a word: a
+// push that was killed leaves one, and the next takes it away.
+const MaxStray = 16
+
 const (
 	maxSwept  = 2048 // directory entries that a look at one directory takes in
 	readChunk = 256  // of them at once

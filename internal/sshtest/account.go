@@ -59,7 +59,7 @@ func Accounts(t testing.TB, hosts ...string) Door {
 		administer(t, "useradd", "-M", "-d", drop, "-s", "/usr/sbin/nologin", "-p", "*", "-G", d.Group, account)
 		t.Cleanup(func() { administer(t, "userdel", account) })
 		administer(t, "chown", account, filepath.Join(drop, "in"))
-		administer(t, "chmod", "2750", filepath.Join(drop, "in"))
+		administer(t, "chmod", "2770", filepath.Join(drop, "in"))
 		key := filepath.Join(t.TempDir(), "id")
 		public := WriteKey(t, key, "ed25519", "")
 		authorized := filepath.Join(root, "keys", account)
