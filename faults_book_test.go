@@ -82,7 +82,7 @@ func makingABooking(t *testing.T, program, dir string, choose func(faulttest.Cal
 		entries, err := os.ReadDir(data)
 		for _, e := range entries {
 			switch name := e.Name(); {
-			case name == "comments.json", name == ".comments.json.lock", name == ".comments.json.previous":
+			case name == "comments.json", name == ".comments.json.lock", name == ".comments.json.previous", name == ".comments.json.last-good":
 			default:
 				t.Errorf("%s: left behind: %s", said, e.Name())
 			}

@@ -41,9 +41,7 @@ func (c *scanner) bare(key bool) *node {
 			c.i += size
 			n.end = int32(c.i)
 		}
-		n.bad = true
 		c.fail(int(n.start), quote(c.s[n.start:n.end])+" cannot stand here")
-		c.spoil()
 		return n
 	}
 	switch strings.ToLower(word) {

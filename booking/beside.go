@@ -15,6 +15,7 @@ import (
 const (
 	lockSuffix     = ".lock"
 	previousSuffix = ".previous"  // what the file held before its last change
+	lastGoodSuffix = ".last-good" // the last content without an error of syntax
 	newSuffix      = ".new"       // not whole yet
 	exchangeSuffix = ".exchange-" // whole, see File.replace
 )

@@ -215,7 +215,7 @@ func Prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Bookin
 // refused: a change could land in the wrong place.
 func editable(data []byte, zone *time.Location) (*reading, error) {
 	r := read("comments.json", data, zone, Options{})
-	if r.src != nil && r.root == nil && r.syntax == 0 && len(r.cal.Problems) == 1 {
+	if r.src != nil && r.root == nil && !r.cal.Broken {
 		// Nothing in it, or comments alone.
 		text := "{\n}\n"
 		if strings.TrimSpace(r.src.text) == "" {

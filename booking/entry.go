@@ -44,9 +44,6 @@ func nearestField(key string) string {
 
 // entry reads one entry into r.found.
 func (r *reading) entry(s slot, n *node) {
-	if n.bad {
-		r.badSlots[s] = true
-	}
 	value := r.entryFields(s, n)
 	text := func(field string, limit int) (string, bool) {
 		v := value[field]
@@ -56,8 +53,6 @@ func (r *reading) entry(s slot, n *node) {
 		case v.kind != '"':
 			r.hostProblem("booking:type", v, s, fmt.Sprintf("%s has to be a text in double quotes", quote(field)))
 			return "", false
-		case v.bad:
-			r.badSlots[s] = true
 		}
 		str := strings.TrimSpace(v.str)
 		if len(str) > limit {
@@ -70,7 +65,6 @@ func (r *reading) entry(s slot, n *node) {
 	date, dateOK := text("date", MaxNameBytes)
 	from, fromOK := text("from", MaxNameBytes)
 	if !nameOK || !dateOK || !fromOK {
-		r.badSlots[s] = true
 		return
 	}
 	b.Comment, _ = text("comment", MaxCommentBytes)

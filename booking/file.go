@@ -29,10 +29,12 @@ var (
 
 // A File is comments.json on this machine. It may be used by several goroutines.
 //
-// Beside it lie, with its owner, group and mode, the lock (.comments.json.lock)
-// and what the file held before its last change (.comments.json.previous).
+// Beside it lie, with its owner, group and mode, the lock (.comments.json.lock),
+// what the file held before its last change (.comments.json.previous), and the
+// last content without an error (.comments.json.last-good).
 type File struct {
-	path string // without symbolic links
+	path  string // without symbolic links
+	state string // where a generator keeps its copy of the last good content; "" for nowhere
 
 	// exchange and step are replaced by tests: step is called before each
 	// operation that changes a name.
@@ -118,6 +120,9 @@ func (f *File) Update(ctx context.Context, edit func(data []byte) ([]byte, error
 		if err != nil {
 			return err
 		}
+		if err := f.Intact(data); err != nil {
+			return err
+		}
 		next, err := edit(data)
 		if err != nil {
 			return err
@@ -130,6 +135,7 @@ func (f *File) Update(ctx context.Context, edit func(data []byte) ([]byte, error
 			continue
 		}
 		if err == nil {
+			_ = f.writeGood(next, time.Time{}) // the next generation does it, too
 			err = f.syncDir()
 		}
 		if err != nil {
@@ -146,7 +152,8 @@ const (
 	savingPause = 100 * time.Millisecond
 )
 
-// readSaved reads the file, and again after a while when it is empty.
+// readSaved reads the file, and again after a while when it is empty, or gone
+// where bookings stood.
 func (f *File) readSaved(ctx context.Context) ([]byte, error) {
 	for try := 0; ; try++ {
 		f.step("read")
@@ -157,7 +164,7 @@ func (f *File) readSaved(ctx context.Context) ([]byte, error) {
 		if len(data) > MaxFileBytes {
 			return nil, fmt.Errorf("reading the bookings: the file is larger than %d KiB", MaxFileBytes>>10)
 		}
-		if data == nil || len(data) > 0 || try == savingTries {
+		if len(data) > 0 || data == nil && f.Intact(nil) == nil || try == savingTries {
 			return data, nil
 		}
 		if err := sleep(ctx, savingPause); err != nil {

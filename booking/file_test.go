@@ -176,9 +176,10 @@ func TestHandEditAtAnyStep(t *testing.T) {
 					if !exchanges {
 						f.exchange = func(string, string) error { return errors.ErrUnsupported }
 					}
-					steps, saved, last := 0, false, ""
+					steps, saved, last, done := 0, false, "", false
 					f.step = func(what string) {
-						if steps++; steps == at && what != "previous" { // it is done by then
+						done = done || what == "previous" || what == "keep"
+						if steps++; steps == at && !done {
 							if !exchanges && what == "rename" && name != "in place" {
 								return // the limit that File.swap names
 							}

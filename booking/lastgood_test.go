@@ -1,8 +1,10 @@
 package booking
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +23,8 @@ func TestLoad(t *testing.T) {
 		stands bool   // the last good content stands in for something
 	}{
 		{"good", func(t *testing.T, file string) {}, all, "", false},
-		{"missing", func(t *testing.T, file string) { remove(t, file) }, "", "", false},
+		{"gone", func(t *testing.T, file string) { remove(t, file) }, all, "booking:emptied", true},
+		{"started anew", write("{}"), "", "", false},
 		{"no directory", func(t *testing.T, file string) {
 			if err := os.Rename(filepath.Dir(file), filepath.Dir(file)+".away"); err != nil {
 				t.Fatal(err)
@@ -39,38 +42,53 @@ func TestLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, all, "booking:unreadable", true},
-		{"empty", write(""), all, "booking:syntax", true},
-		{"half saved", write(`{"a": [{"name": "new"}, {"na`), "a/0 new -..-\na/1 y -..-\nb/* z -..-", "booking:syntax", true},
+		{"empty", write(""), all, "booking:emptied", true},
+		{"comments alone", write("// nobody\n"), all, "booking:emptied", true},
+		{"half saved", write(`{"a": [{"name": "new"}, {"na`), all, "booking:syntax", true},
 		{"UTF-16", write("\xff\xfe{\x00"), all, "booking:encoding", true},
-		{"one comma missing: all is understood", write(`{"a": [{"name": "new"} {"name": "y"}]}`), "a/0 new -..-\na/1 y -..-", "booking:syntax", false},
-		{"a place that is damaged", write(`{"a": [{"name": @ }, {"name": "new"}]}`), "a/0 x -..-\na/1 new -..-", "booking:syntax", true},
+		{"one comma missing", write(`{"a": [{"name": "new"} {"name": "y"}]}`), all, "booking:syntax", true},
+		{"one brace missing", write("{\"a\": [\n{\"name\": \"x\",\n{\"name\": \"y\"}],\n\"b\": {\"*\": {\"name\": \"z\"}}}"), all, "booking:syntax", true},
+		{"a place that is damaged", write(`{"a": [{"name": @ }, {"name": "new"}]}`), all, "booking:syntax", true},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			state := t.TempDir()
-			file := filepath.Join(t.TempDir(), "data", "comments.json")
-			if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
+		for _, copies := range []string{"both", "beside alone", "state alone"} {
+			if copies == "beside alone" && tc.name == "no directory" {
+				continue // it is gone, too
 			}
-			write(good)(t, file)
-			now := at(t, "2026-11-20 10:30")
-			if _, err := Load(file, state, zone, Options{Now: now}); err != nil {
-				t.Fatal(err)
-			}
-			tc.damage(t, file)
-			c, err := Load(file, state, zone, Options{Now: now.Add(time.Hour)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := briefs(c, zone); got != tc.want {
-				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
-			}
-			if tc.code == "" && (len(c.Problems) > 0 || c.Broken) || tc.code != "" && (len(c.Problems) == 0 || c.Problems[0].Code != tc.code || !c.Broken) {
-				t.Errorf("broken %v, problems:\n%s", c.Broken, problems(c.Problems))
-			}
-			if tc.stands != c.LastGood.Equal(now) || !tc.stands && !c.LastGood.IsZero() {
-				t.Errorf("last good is of %v", c.LastGood)
-			}
-		})
+			t.Run(tc.name+", "+copies, func(t *testing.T) {
+				state := t.TempDir()
+				file := filepath.Join(t.TempDir(), "data", "comments.json")
+				if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				write(good)(t, file)
+				if copies == "state alone" { // nothing can be written beside
+					if err := os.Mkdir(filepath.Join(filepath.Dir(file), ".comments.json.last-good"), 0o755); err != nil {
+						t.Fatal(err)
+					}
+				}
+				now := at(t, "2026-11-20 10:30")
+				if _, err := Load(file, state, zone, Options{Now: now}); err != nil {
+					t.Fatal(err)
+				}
+				if copies == "beside alone" {
+					state = t.TempDir()
+				}
+				tc.damage(t, file)
+				c, err := Load(file, state, zone, Options{Now: now.Add(time.Hour)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := briefs(c, zone); got != tc.want {
+					t.Errorf("got\n%s\nwant\n%s", got, tc.want)
+				}
+				if tc.code == "" && (len(c.Problems) > 0 || c.Broken) || tc.code != "" && (len(c.Problems) == 0 || c.Problems[0].Code != tc.code || !c.Broken) {
+					t.Errorf("broken %v, problems:\n%s", c.Broken, problems(c.Problems))
+				}
+				if tc.stands != c.LastGood.Equal(now) || !tc.stands && !c.LastGood.IsZero() {
+					t.Errorf("last good is of %v", c.LastGood)
+				}
+			})
+		}
 	}
 }
 
@@ -96,5 +114,72 @@ func TestLoadWithoutState(t *testing.T) {
 	c, err := Load(file, "", paris(t), Options{})
 	if err != nil || !c.Broken || briefs(c, paris(t)) != "a/0 x -..-" || !c.LastGood.IsZero() {
 		t.Errorf("%v %+v", err, c)
+	}
+}
+
+// Nothing is changed where bookings stood and nothing stands, or where there is
+// an error of syntax, and no copy is overwritten.
+func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
+	const good = `{"a": [{"name": "x"}]}`
+	for name, damage := range map[string]func(t *testing.T, file string){
+		"empty": write(""), "blank": write(" \n"), "comments alone": write("// x\n"), "gone": remove,
+		"one brace missing": write(`{"a": [{"name": "x"]}`), "UTF-16": write("\xff\xfe{\x00"),
+	} {
+		for _, last := range []string{"program", "generator"} {
+			f := Open(filepath.Join(t.TempDir(), "comments.json"))
+			if last == "program" {
+				write("{}")(t, f.path)
+				if err := f.Update(t.Context(), func([]byte) ([]byte, error) { return []byte(good), nil }); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				write(good)(t, f.path)
+				if _, err := Load(f.path, t.TempDir(), time.UTC, Options{Now: time.Now()}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			previous, _ := os.ReadFile(f.beside(previousSuffix))
+			damage(t, f.path)
+			before, _ := os.ReadFile(f.path)
+			err := f.Update(t.Context(), addProgram)
+			if !errors.Is(err, ErrBroken) {
+				t.Errorf("%s: got %v", name, err)
+			}
+			var restorable *RestorableError
+			restore := f.beside(lastGoodSuffix) + " " + f.path
+			if !errors.As(err, &restorable) || restorable.Restore != "cp "+restore || strings.Contains(err.Error(), filepath.Dir(f.path)) {
+				t.Errorf("%s: %v does not say how to restore it", name, err)
+			}
+			after, _ := os.ReadFile(f.path)
+			kept, _ := os.ReadFile(f.beside(lastGoodSuffix))
+			was, _ := os.ReadFile(f.beside(previousSuffix))
+			if string(after) != string(before) || string(kept) != good || string(was) != string(previous) {
+				t.Errorf("%s: the file became %q, the copy %q, the previous one %q", name, after, kept, was)
+			}
+			if got := briefs(f.Load(time.UTC, Options{}), time.UTC); got != "a/0 x -..-" {
+				t.Errorf("%s: %s is shown", name, got)
+			}
+			write("{}")(t, f.path) // started anew
+			if err := f.Update(t.Context(), addProgram); err != nil {
+				t.Errorf("%s, started anew: %v", name, err)
+			}
+		}
+	}
+}
+
+// A file that never had bookings is as good empty, gone or with comments alone.
+func TestEmptyFileThatNeverHadBookings(t *testing.T) {
+	for _, content := range []string{"", "// nobody\n", "{}", "none"} {
+		f := Open(filepath.Join(t.TempDir(), "comments.json"))
+		if content != "none" {
+			write(content)(t, f.path)
+		}
+		c, err := Load(f.path, t.TempDir(), time.UTC, Options{Now: time.Now()})
+		if err != nil || c.Broken || len(c.Problems) > 0 {
+			t.Errorf("%q: %v, problems %v", content, err, c.Problems)
+		}
+		if err := f.Update(t.Context(), addProgram); err != nil {
+			t.Errorf("%q: %v", content, err)
+		}
 	}
 }

@@ -71,10 +71,7 @@ type reading struct {
 	slots map[slot]*node   // the value that counts for a target
 	ids   map[string]int   // by id: index in found
 
-	syntax     int  // mistakes of syntax
-	lost       bool // a whole host may be missing
-	badHosts   map[string]bool
-	badSlots   map[slot]bool
+	syntax     int // mistakes of syntax
 	unreported int
 }
 
@@ -82,7 +79,6 @@ func read(name string, data []byte, zone *time.Location, opts Options) *reading 
 	r := &reading{
 		name: filepath.Base(name), zone: zone, opts: opts, cal: &Calendar{Encoding: UTF8},
 		hosts: map[string]*node{}, slots: map[slot]*node{}, ids: map[string]int{},
-		badHosts: map[string]bool{}, badSlots: map[slot]bool{},
 	}
 	if r.zone == nil {
 		r.zone = time.UTC
@@ -105,23 +101,18 @@ func read(name string, data []byte, zone *time.Location, opts Options) *reading 
 		r.problem("booking:syntax", off, message)
 	}}
 	r.root = scan.document()
-	if r.root == nil {
-		if scan.errors == 0 {
-			r.broken("booking:syntax", "the file is empty: write {} when there are no bookings")
-		}
-		r.cal.Broken, r.lost = true, true
-		return r
-	}
 	r.syntax = scan.errors
 	r.cal.Broken = scan.errors > 0
-	r.lost = r.root.bad
+	if r.root == nil {
+		return r // nothing but white space and comments
+	}
 	r.document()
 	r.finish()
 	return r
 }
 
 func (r *reading) broken(code, message string) {
-	r.cal.Broken, r.lost = true, true
+	r.cal.Broken = true
 	r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: code, Message: message, File: r.name, Line: 1, Col: 1})
 }
 
@@ -153,7 +144,7 @@ func (r *reading) document() {
 	}
 	if r.root.kind != '{' {
 		r.problem("booking:type", int(r.root.start), `the bookings are an object: { "host": [ … ] }`)
-		r.cal.Broken, r.lost = true, true
+		r.cal.Broken = true
 		return
 	}
 	keys := make([]string, len(r.root.items))
@@ -196,9 +187,6 @@ func (r *reading) lastOf(n *node, keys []string, what, hint string) map[string]i
 
 // host reads what stands behind a host name.
 func (r *reading) host(host string, n *node) {
-	if n.bad {
-		r.badHosts[host] = true
-	}
 	switch n.kind {
 	case '[':
 		for i, it := range n.items {
@@ -213,7 +201,6 @@ func (r *reading) host(host string, n *node) {
 		r.dictionary(host, n)
 	case 'n':
 	default:
-		r.badHosts[host] = true
 		r.hostProblem("booking:type", n, slot{host, Target{Index: -1}},
 			fmt.Sprintf(`behind the host %s there has to be a list [ … ] or a dictionary { "0": … }`, quote(host)))
 	}
@@ -312,9 +299,6 @@ func compareBookings(a, b Booking) int {
 // slot reads one entry, or a list of them.
 func (r *reading) slot(s slot, n *node) {
 	r.slots[s] = n
-	if n.bad {
-		r.badSlots[s] = true
-	}
 	switch n.kind {
 	case '{':
 		r.entry(s, n)
@@ -325,13 +309,11 @@ func (r *reading) slot(s slot, n *node) {
 				r.entry(s, it.val)
 			case 'n':
 			default:
-				r.badSlots[s] = true
 				r.hostProblem("booking:type", it.val, s, `a calendar is a list of entries: { "name": …, "date": … }`)
 			}
 		}
 	case 'n':
 	default:
-		r.badSlots[s] = true
 		r.hostProblem("booking:type", n, s, `here has to be an entry { "name": …, "date": …, "comment": … }, a list of them, or {} for none`)
 	}
 }

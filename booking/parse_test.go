@@ -172,8 +172,6 @@ func TestMistakes(t *testing.T) {
 		{"text behind", `{"a": [{"name": "x"}]} }`, "a/0 x -..-", []string{"1:24 booking:syntax: more text"}, true},
 		{"invisible character", "{\u00a0\"a\": [{\"name\": \"x\"}]}", "a/0 x -..-", []string{"1:2 booking:syntax: invisible"}, true},
 		{"python", `{"a": [None, {"name": "x", "forced": True}]}`, "a/1 x -..-", []string{"1:8 booking:syntax: null", "1:38 booking:syntax: small letters"}, true},
-		{"empty file", "", "", []string{"1:1 booking:syntax: write {}"}, true},
-		{"comments alone", "// soon\n", "", []string{"1:1 booking:syntax: write {}"}, true},
 		{"not an object", `"x"`, "", []string{"1:1 booking:type: an object"}, true},
 		{"UTF-16", "\xff\xfe{\x00}\x00", "", []string{"1:1 booking:encoding: UTF-16"}, true},
 		{"NUL", "{\x00}", "", []string{"1:1 booking:encoding: NUL"}, true},

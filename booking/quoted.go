@@ -81,8 +81,7 @@ func (c *scanner) endless(n *node, begin int) {
 	text = strings.TrimRight(text, ",") // the comma behind the missing quote, most likely
 	c.fail(int(n.start), "the closing quote of this text is missing: it has to be on the same line")
 	c.i = begin + len(text)
-	n.str, n.end, n.bad = text, int32(c.i), true
-	c.spoil()
+	n.str, n.end = text, int32(c.i)
 }
 
 // escape reads one backslash and what belongs to it.

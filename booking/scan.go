@@ -18,7 +18,6 @@ const maxErrors = 1000
 // A node is one JSON value and where it stands in the text.
 type node struct {
 	kind       byte // '{' '[' '"' '0' 't' 'f' 'n', or '?' for what could not be read
-	bad        bool // something in it, not counting what lies deeper, was lost or guessed
 	start, end int32
 	str        string // of a '"': the text it stands for
 	items      []item
@@ -54,26 +53,12 @@ func (c *scanner) fail(off int, message string) {
 	}
 }
 
-// spoil marks the innermost open node as unsure.
-func (c *scanner) spoil() {
-	if len(c.open) > 0 {
-		c.open[len(c.open)-1].bad = true
-	}
-}
-
-func (c *scanner) spoilAll() {
-	for _, n := range c.open {
-		n.bad = true
-	}
-}
-
 // halt gives up on the rest of the file: the next skip goes to its end.
 func (c *scanner) halt(off int, message string) {
 	if !c.halted {
 		c.halted = true
 		c.fail(off, message)
 	}
-	c.spoilAll()
 }
 
 // document reads the whole text. It returns nil when there is no value at all.
@@ -86,7 +71,6 @@ func (c *scanner) document() *node {
 	c.skip()
 	if c.i < len(c.s) && !c.halted {
 		c.fail(c.i, "there is more text after the end of the bookings: everything belongs inside one pair of braces { }; look for a brace too many above")
-		root.bad = true
 	}
 	return root
 }
@@ -157,7 +141,6 @@ func (c *scanner) value() *node {
 	case ch == '{' || ch == '[':
 		if len(c.open) >= snapshot.MaxDepth {
 			n := c.new('?')
-			n.bad = true
 			c.halt(c.i, "brackets are nested too deep here: what follows was not read")
 			return n
 		}
@@ -198,7 +181,6 @@ func (c *scanner) between(n *node) (ended bool) {
 			return true
 		case ch == other:
 			c.fail(c.i, "the "+string(n.kind)+" opened at "+c.at(n)+" has to be closed with "+string(own)+" before this "+string(other))
-			n.bad = true
 			if !c.enclosed(around) {
 				c.i++ // nothing that it could close: it was meant for this one
 			}
@@ -218,11 +200,10 @@ func (c *scanner) object(n *node) {
 		switch ch := c.peek(); {
 		case ch == '{' && len(c.open) > 1 && c.open[len(c.open)-2].kind == '[':
 			c.fail(c.i, "the { opened at "+c.at(n)+" is not closed before this one: put a } in front")
-			n.bad, c.resumed = true, true
+			c.resumed = true
 			return
 		case ch == '{' || ch == '[':
 			c.fail(c.i, "there has to be a name in quotes and a colon before this bracket")
-			n.bad = true
 			c.value()
 			c.comma(nil)
 		default:
@@ -250,7 +231,6 @@ func (c *scanner) member(n *node) {
 	default:
 		c.fail(int(key.end), "a colon and a value are missing after "+quote(key.str))
 		if strings.IndexByte(",}]\x00", c.peek()) >= 0 {
-			n.bad = true
 			c.comma(nil)
 			return
 		}
@@ -260,7 +240,6 @@ func (c *scanner) member(n *node) {
 	if strings.IndexByte(",}]\x00", c.peek()) >= 0 {
 		c.fail(int(key.end), "the value of "+quote(key.str)+" is missing")
 		it.val = c.new('?')
-		it.val.bad = true
 	} else {
 		it.val = c.value()
 	}
@@ -277,7 +256,6 @@ func (c *scanner) list(n *node) {
 		c.skip()
 		if c.peek() == ':' {
 			c.fail(int(it.val.start), "the [ opened at "+c.at(n)+" is not closed before this name: put a ] in front")
-			n.bad = true
 			if c.enclosed('{') {
 				c.i, c.resumed = int(it.val.start), true
 				return
@@ -304,7 +282,6 @@ func (c *scanner) comma(it *item) {
 		c.i++
 	case ch == ':':
 		c.fail(c.i, "there is a colon too many here")
-		c.spoil()
 		c.i++
 	default:
 		c.fail(end, "a comma is missing here")
@@ -322,7 +299,6 @@ func (c *scanner) enclosed(kind byte) bool {
 }
 
 func (c *scanner) unclosed(n *node) {
-	n.bad = true
 	if c.halted {
 		return
 	}
@@ -330,7 +306,6 @@ func (c *scanner) unclosed(n *node) {
 	if n.kind == '[' {
 		want = "]"
 	}
-	c.spoilAll()
 	c.fail(int(n.start), "this "+string(n.kind)+" is never closed: a "+want+" is missing, or the file was saved by half")
 }
 

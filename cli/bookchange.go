@@ -200,6 +200,9 @@ func (d *desk) apply(ctx context.Context, dry bool, edit func([]byte) (outcome, 
 		if err != nil {
 			return out, fmt.Errorf("reading the bookings: %w", err)
 		}
+		if err := d.file.Intact(data); err != nil {
+			return out, err
+		}
 		return edit(data)
 	}
 	err = d.file.Update(ctx, func(data []byte) ([]byte, error) {

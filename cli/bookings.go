@@ -53,14 +53,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 			if prune {
 				return d.failed(d.prune(c.Context(), before))
 			}
-			data, err := d.file.Read()
-			if err != nil {
-				return d.failed(fmt.Errorf("reading the bookings: %w", err))
-			}
-			cal := &booking.Calendar{}
-			if data != nil { // no file: nobody has booked anything
-				cal = d.parse(data)
-			}
+			cal := d.load()
 			fleet, err := d.fleet(c.Context(), cfg)
 			if err := new(bookRequest).board(a, cfg, err); err != nil {
 				return err

@@ -258,7 +258,9 @@ func TestDoctorNotesWhatIsNotSetUp(t *testing.T) {
 	notes(web, "state:in-use")
 	empty := webBed(t)
 	empty.must(os.Remove(empty.path("state/history.db")))
-	empty.must(os.Remove(empty.path("data/comments.json")))
+	for _, name := range []string{"data/comments.json", "data/.comments.json.last-good", "state/comments.last-good.json"} {
+		empty.must(os.Remove(empty.path(name)))
+	}
 	empty.must(os.RemoveAll(empty.path("data/drop/gpu01")))
 	empty.must(os.Mkdir(empty.path("older"), 0o755))
 	empty.with("--legacy", empty.path("older"))

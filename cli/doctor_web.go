@@ -161,21 +161,21 @@ func (d *doctor) bookings(data, state string) {
 	if _, err := os.Stat(dir); err != nil {
 		return // said as the data directory that is missing
 	}
-	held, err := booking.Open(path).Read()
-	if err != nil {
-		d.bad("booking:unreadable", "ls -l "+word(path), "%v", err)
-		return
-	}
-	if held == nil {
+	file := booking.Open(path)
+	calendar := file.Load(zone, booking.Options{Aliases: aliases, Now: d.app.now()})
+	if held, err := file.Read(); held == nil && err == nil && !calendar.Broken {
 		d.note("booking:none", "gpuboard init web shows a comments.json to begin with", "there is no %s: nobody has booked anything", path)
 		return
 	}
 	if d.isMounted(path) {
 		d.bad("paths:mount", "mount the directory "+word(dir)+" and not the one file", "%s is mounted by itself: bookings cannot be replaced in one step", path)
 	}
-	calendar := booking.Parse(filepath.Base(path), held, zone, booking.Options{Aliases: aliases, Now: d.app.now()})
 	for _, p := range calendar.Problems {
-		d.bad(p.Code, "edit "+word(path), "%s", placed(p))
+		mend := "edit " + word(path)
+		if p.Code == "booking:unreadable" {
+			mend = "ls -l " + word(path)
+		}
+		d.bad(p.Code, mend, "%s", placed(p))
 	}
 	if len(calendar.Problems) == 0 {
 		d.ok("booking:ok", "%s holds %d bookings, and every line is understood", path, len(calendar.Bookings))

@@ -130,6 +130,11 @@ func (d *desk) parse(data []byte) *booking.Calendar {
 	return booking.Parse("comments.json", data, d.zone, booking.Options{Aliases: d.aliases, Now: d.now})
 }
 
+// load reads the bookings for show; the last good ones where the file has an error.
+func (d *desk) load() *booking.Calendar {
+	return d.file.Load(d.zone, booking.Options{Aliases: d.aliases, Now: d.now})
+}
+
 // mine reports whether a booking is theirs to change: it is their own, or they
 // made it for somebody else.
 func (d *desk) mine(b booking.Booking) bool {
@@ -145,9 +150,12 @@ func (d *desk) when(b booking.Booking) string {
 func (d *desk) failed(err error) error {
 	var f *failure
 	var encoding *booking.EncodingError
+	var restorable *booking.RestorableError
 	switch {
 	case err == nil || errors.As(err, &f):
 		return err
+	case errors.As(err, &restorable):
+		return fail(exitError, err, "mend it by hand, or restore what was last good: "+restorable.Restore+"; or start anew: "+restorable.Anew)
 	case errors.Is(err, booking.ErrBroken):
 		return fail(exitError, err, "gpuboard bookings lists what has to be mended by hand, by line and column")
 	case errors.Is(err, booking.ErrLocked):

@@ -357,10 +357,7 @@ func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Bo
 	if comments == "" {
 		comments = filepath.Join(dir, "comments.json")
 	}
-	in.Calendar, err = booking.Load(comments, "", zone, booking.Options{Aliases: aliases, Now: now})
-	if err != nil {
-		return nil, err
-	}
+	in.Calendar = booking.Open(comments).Load(zone, booking.Options{Aliases: aliases, Now: now})
 	drops, err := spool.OpenDrops(dir)
 	if err != nil {
 		return nil, fail(exitError, fmt.Errorf("opening the drops: %w", err), "")

@@ -113,11 +113,9 @@ func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, 
 		comments = filepath.Join(data, "comments.json")
 	}
 	if comments != "" && (named || isFile(comments)) {
-		cal, err := booking.Load(comments, "", zone, opt)
-		if err == nil {
-			a.followCards(ctx, cfg, cal)
-			return cal, false, nil
-		}
+		cal := booking.Open(comments).Load(zone, opt)
+		a.followCards(ctx, cfg, cal)
+		return cal, false, nil
 	}
 	s := &source{a: a, cfg: cfg}
 	switch {

@@ -39,7 +39,7 @@ type BookingOptions struct {
 
 // A File is where the bookings are, a [booking.File].
 type File interface {
-	Read() ([]byte, error)
+	Load(zone *time.Location, opts booking.Options) *booking.Calendar
 	Update(ctx context.Context, edit func(data []byte) ([]byte, error)) error
 }
 
@@ -186,17 +186,13 @@ func (d *desk) place(c *changer, host, gpu string) (*place, bool) {
 
 // show shows the form as it was filled in, with the bookings as they are now.
 func (d *desk) show(w http.ResponseWriter, r *http.Request, p *place, status int) {
-	data, err := d.File.Read()
-	if err != nil {
-		d.fail(w, "reading the bookings", err)
-		return
-	}
+	cal := d.load(p.changer)
 	nobodys := booking.Booking{Host: p.form.Host, Target: p.target, Name: "\x00", From: p.now}
-	for _, b := range booking.Conflicts(p.read(data), nobodys, p.fleet.resolve) {
+	for _, b := range booking.Conflicts(cal, nobodys, p.fleet.resolve) {
 		p.form.Standing = append(p.form.Standing, line(b, p.changer))
 	}
-	if err := p.broken(data); err != nil && p.form.Say == "" {
-		p.form.Say, p.form.Detail = "broken", mistake(err)
+	if cal.Broken && p.form.Say == "" {
+		p.form.Say, p.form.Detail = "broken", mistakeIn(cal)
 	}
 	p.form.Token = d.guard.token(w, r, p.me, d.auth.secure(r))
 	page, err := d.Pages.Form(p.form)
@@ -204,13 +200,8 @@ func (d *desk) show(w http.ResponseWriter, r *http.Request, p *place, status int
 }
 
 func (d *desk) home(w http.ResponseWriter, r *http.Request, c *changer) {
-	data, err := d.File.Read()
-	if err != nil {
-		d.fail(w, "reading the bookings", err)
-		return
-	}
 	home := render.BookHome{User: c.me, Now: c.now}
-	for _, b := range c.read(data).Bookings {
+	for _, b := range d.load(c).Bookings {
 		if mine(c.me, b, c.aliases) && (b.Until.IsZero() || b.Until.After(c.now)) {
 			home.Mine = append(home.Mine, line(b, c))
 		}
@@ -225,6 +216,11 @@ func (d *desk) home(w http.ResponseWriter, r *http.Request, c *changer) {
 	}
 	page, err := d.Pages.Home(home)
 	d.send(w, http.StatusOK, page, err)
+}
+
+// load reads the bookings for show; the last good ones where the file has an error.
+func (d *desk) load(c *changer) *booking.Calendar {
+	return d.File.Load(c.zone, booking.Options{Aliases: c.aliases, Now: c.now})
 }
 
 // line is a booking as the pages name it.

@@ -35,21 +35,6 @@ func (c *changer) read(data []byte) *booking.Calendar {
 	return booking.Parse("comments.json", data, c.zone, booking.Options{Aliases: c.aliases, Now: c.now})
 }
 
-// calendar reads bookings that are to be changed, which needs a file without mistakes.
-func (c *changer) calendar(data []byte) (*booking.Calendar, error) {
-	if err := c.broken(data); err != nil {
-		return nil, err
-	}
-	return c.read(data), nil
-}
-
-// broken says what is wrong with a file that cannot be changed: taking nothing
-// out of it fails as every change would.
-func (c *changer) broken(data []byte) error {
-	_, _, err := booking.Prune(data, c.zone, time.Time{})
-	return err
-}
-
 // mine reports whether a person may change a booking: it is theirs, or they
 // made it for somebody else.
 func mine(me string, b booking.Booking, aliases booking.Aliases) bool {
@@ -58,10 +43,7 @@ func mine(me string, b booking.Booking, aliases booking.Aliases) bool {
 
 // book adds a booking, unless somebody is in the way. A zero From is now.
 func (c *changer) book(data []byte, want booking.Booking) ([]byte, error) {
-	cal, err := c.calendar(data)
-	if err != nil {
-		return nil, err
-	}
+	cal := c.read(data)
 	if want.From.Before(c.now) {
 		want.From = c.begin(cal, want)
 	}
@@ -107,10 +89,7 @@ func (c *changer) find(cal *booking.Calendar, id string) (booking.Booking, error
 
 // extend moves the end of a booking. A length of time counts from its present end.
 func (c *changer) extend(data []byte, id, until string) ([]byte, error) {
-	cal, err := c.calendar(data)
-	if err != nil {
-		return nil, err
-	}
+	cal := c.read(data)
 	b, err := c.find(cal, id)
 	if err != nil {
 		return nil, err
@@ -150,10 +129,7 @@ func (c *changer) extend(data []byte, id, until string) ([]byte, error) {
 
 // release ends a booking now, or takes out one that has not begun.
 func (c *changer) release(data []byte, id string) ([]byte, error) {
-	cal, err := c.calendar(data)
-	if err != nil {
-		return nil, err
-	}
+	cal := c.read(data)
 	if _, err := c.find(cal, id); err != nil {
 		return nil, err
 	}
@@ -184,6 +160,20 @@ func refused(err error) (*refusal, bool) {
 		return nil, false
 	}
 	return r, true
+}
+
+// mistakeIn is the first thing that keeps bookings from being changed.
+func mistakeIn(cal *booking.Calendar) string {
+	for _, p := range cal.Problems {
+		switch p.Code {
+		case "booking:syntax", "booking:encoding", "booking:emptied", "booking:unreadable", "booking:toolarge":
+			if where := p.Where(); p.Line > 0 {
+				return where + ": " + p.Message
+			}
+			return p.Message
+		}
+	}
+	return ""
 }
 
 // mistake is what ErrBroken says beyond itself: where the mistake is.

@@ -210,7 +210,30 @@ func TestABrokenFileIsLeftAlone(t *testing.T) {
 	if err := os.Mkdir(c.comments, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if w := c.open("mira", "/book/atlas/0"); w.Code != 500 || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
-		t.Errorf("%d %s, want 500 without a path of ours", w.Code, w.Body)
+	if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "mistake in the bookings file") || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
+		t.Errorf("%d %s, want it to be said without a path of ours", w.Code, w.Body)
+	}
+}
+
+// Where bookings stood and the file is empty, the form shows them, says what to
+// do, and changes nothing.
+func TestAnEmptiedFileIsLeftAlone(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, "{}")
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d"); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	for _, damage := range []func(){func() { c.write(c.comments, "") }, func() { _ = os.Remove(c.comments) }} {
+		damage()
+		before := c.file()
+		for _, gpu := range []string{"0", "1"} {
+			w := c.post("mira", "/book/atlas/"+gpu, "action", "book", "until", "1d")
+			if w.Code != 409 || c.file() != before || !strings.Contains(w.Body.String(), "1 booking stood in it") || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
+				t.Errorf("%d, the file is %q\n%s", w.Code, c.file(), w.Body)
+			}
+		}
+		if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "eva") || !strings.Contains(w.Body.String(), "1 booking stood in it") {
+			t.Errorf("the form does not show what stood:\n%s", w.Body)
+		}
 	}
 }
