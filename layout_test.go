@@ -31,7 +31,6 @@ var rooms = map[string][]string{
 	"spool":               {"snapshot", "atomicfile"},
 	"publisher":           {"shell", "spool"},
 	"publisher/dropbox":   {"spool", "publisher"},
-	"publisher/mirror":    {"snapshot", "spool", "atomicfile", "publisher"},
 	"inventory":           {"snapshot", "atomicfile"},
 	"booking":             {"snapshot", "atomicfile", "shell"},
 	"history":             {"snapshot"},

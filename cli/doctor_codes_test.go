@@ -197,11 +197,6 @@ func TestDoctorNamesEveryCauseOnAWebHost(t *testing.T) {
 			b.t.Setenv("CONSUL_CACERT", b.path("none.pem"))
 			b.with("--consul-enabled")
 		}},
-		{"config:roots", "roots:", func(b *bed) { b.with("--roots", "ftp://web.example.org/x") }},
-		{"root:unreachable", "mount", func(b *bed) {
-			b.must(os.Mkdir(b.path("second"), 0o755))
-			b.with("--roots", b.path("second"))
-		}},
 	} {
 		t.Run(test.code, func(t *testing.T) {
 			b := well.again(t)

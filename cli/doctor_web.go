@@ -36,7 +36,6 @@ func (d *doctor) web(ctx context.Context) {
 		d.room("the data directory", data)
 		d.drops(data)
 	}
-	d.roots(ctx)
 	d.bookings(data, state)
 	if d.directory("site", site, d.own("generate --data "+word(data)+" --site "+word(site)), true) {
 		d.oneFileSystem(ctx, "the site", site, 4)

@@ -23,7 +23,7 @@ import (
 // webKeys are the settings of everything that makes a site.
 func webKeys() []string {
 	return []string{
-		"data", "roots", "roots_timeout", "identity", "known_hosts", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
+		"data", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
 		"consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters", "consul.node_meta",
 		"consul.leader", "consul.leader_key",
 		"title", "lab", "timezone", "base_url", "users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
@@ -129,11 +129,7 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	roots, err := a.roots(cfg)
-	if err != nil {
-		return nil, err
-	}
-	resolve, err := a.inventory(cfg, roots)
+	resolve, err := a.inventory(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -155,12 +151,7 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 			return nil, err
 		}
 	}
-	var drops sitegen.Roots
-	if roots != nil { // a nil pointer in an interface is not nil
-		drops = roots
-	}
 	g, err := sitegen.New(sitegen.Options{
-		Drops:     drops,
 		Announcer: hooks, Pretend: cfg.pretend, Once: cfg.once, Legacy: cfg.string("legacy"), LegacyZone: legacyZone,
 		NoHelp: cfg.bool("no_help"), PublicHelp: cfg.bool("public_help"), Privacy: private, Public: cfg.string("public_out"), PublicPrivacy: public,
 		OpenHistory: a.history(cfg), IdleWindow: cfg.duration("idle_window"), IdlePercent: cfg.number("idle_percent"),
@@ -217,7 +208,7 @@ func bookCommand(cfg *config, demo bool) string {
 
 // inventory wires the sources that are configured to the keeper of the last
 // known answer.
-func (a *app) inventory(cfg *config, roots *spool.Roots) (func(context.Context, time.Time) inventory.Inventory, error) {
+func (a *app) inventory(cfg *config) (func(context.Context, time.Time) inventory.Inventory, error) {
 	entries := cfg.hosts
 	if !strings.HasPrefix(cfg.origin["hosts"], cfg.path+":") || cfg.path == "" {
 		entries = nil // a flag or a variable names them anew
@@ -252,11 +243,7 @@ func (a *app) inventory(cfg *config, roots *spool.Roots) (func(context.Context, 
 	}
 	if use("drops") {
 		k.Drops = inventory.AskerFunc(func(context.Context) (inventory.Answer, error) {
-			if roots == nil {
-				return dropHosts(cfg, cfg.string("data"))
-			}
-			names, problems := roots.Hosts()
-			return withOlder(names, problems, cfg, cfg.string("data"))
+			return dropHosts(cfg, cfg.string("data"))
 		})
 	}
 	return k.Resolve, nil

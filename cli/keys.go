@@ -27,8 +27,6 @@ func keys() []key {
 		{"register.ttl", "10m", duration, "DURATION", "how long Consul waits for a push before it calls the node critical"},
 		// On the web host.
 		{"data", "data", text, "DIR", "data DIR: comments.json, drop/, notice.md, hosts/"},
-		{"roots", "", list, "DIRS", "more data DIRS whose drop/ is read as well, here or as sftp://user@host/path; bookings and all else come from data"},
-		{"roots_timeout", "10s", duration, "DURATION", "how long each of them may take to be read"},
 		{"site", "site", text, "DIR", "DIR the site is written to, and a web server serves"},
 		{"state", "", text, "DIR", "DIR of what the generator remembers"},
 		{"comments", "", text, "FILE", "bookings FILE (default: comments.json in the data directory)"},

@@ -202,14 +202,6 @@ func TestDoctorLeavesAPasswordAlone(t *testing.T) {
 	}
 }
 
-func TestDoctorNamesAnOpenRoot(t *testing.T) {
-	b := webBed(t)
-	b.must(os.MkdirAll(b.path("second/drop"), 0o755))
-	b.must(os.Chmod(b.path("second"), 0o777))
-	b.with("--roots", b.path("second"))
-	b.wantNamed("root:open", "chmod o-w")
-}
-
 // TestASlowGeneratorSaysSoOnce: when it begins to be slow, and when it is so again.
 func TestASlowGeneratorSaysSoOnce(t *testing.T) {
 	var log bytes.Buffer

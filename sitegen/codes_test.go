@@ -1,7 +1,6 @@
 package sitegen_test
 
 import (
-	"context"
 	"os"
 	"slices"
 	"strings"
@@ -26,8 +25,6 @@ func codesOn(r sitegen.Report) (codes []string) {
 // stumbling drops are those of a version of ours with a defect that the data of
 // one host finds, and of another that cannot be read for a reason without a code.
 type stumbling struct{ *spool.Drops }
-
-func (s stumbling) Look(context.Context, time.Time) []snapshot.Problem { return nil }
 
 func (s stumbling) Latest(host string) (*snapshot.Bundle, spool.Info, error) {
 	switch host {

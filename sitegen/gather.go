@@ -25,23 +25,10 @@ type Drops interface {
 	Sweep(host string, now, clock time.Time) (spool.Load, error)
 }
 
-// Roots are drops in more than one place. Look is called once in a generation,
-// before the others and before the inventory is asked, and says which places
-// could not be read.
-type Roots interface {
-	Drops
-	Look(ctx context.Context, now time.Time) []snapshot.Problem
-	Close() error
-}
-
 // gather reads everything that a board is made from. Only what makes a board
 // impossible is an error; the rest are problems on it.
 func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in board.Input, err error) {
 	in = board.Input{Now: now, Interval: g.opt.About.Interval, Settings: g.opt.Settings, Demo: g.opt.Demo, Marks: mem.Marks, Problems: mem.problems}
-	if g.opt.Drops != nil {
-		g.drops = g.opt.Drops
-		in.Problems = append(in.Problems, g.opt.Drops.Look(ctx, now)...)
-	}
 	if g.drops == nil {
 		d, err := spool.OpenDrops(g.opt.Data)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

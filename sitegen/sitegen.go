@@ -32,7 +32,7 @@ type Options struct {
 	// lie inside Site.
 	Data, Site, State string
 	// Drops is where snapshots are read from; nil for the directory drop below Data.
-	Drops Roots
+	Drops Drops
 	// Comments and Aliases are files elsewhere than in Data; "" for
 	// comments.json and aliases.csv there.
 	Comments, Aliases string
@@ -148,7 +148,7 @@ func New(o Options) (*Generator, error) {
 	if o.About.Zone == nil {
 		o.About.Zone = time.UTC
 	}
-	return &Generator{opt: o, views: views, name: rand.Text()}, nil
+	return &Generator{opt: o, drops: o.Drops, views: views, name: rand.Text()}, nil
 }
 
 // within reports whether path is dir or lies below it.
@@ -204,9 +204,6 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 // file, and the next process has no journal to read.
 func (g *Generator) Close() error {
 	err := errors.Join(g.closed, g.opened.Close())
-	if g.opt.Drops != nil {
-		err = errors.Join(err, g.opt.Drops.Close())
-	}
 	return err
 }
 
