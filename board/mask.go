@@ -170,11 +170,17 @@ func (m *masker) gpu(g GPU) GPU {
 // device keeps what a GPU is and its readings, without the driver's own words and
 // the place in the machine.
 func (m *masker) device(g snapshot.GPU) snapshot.GPU {
-	g.PCIBusID, g.HealthReason = "", ""
-	if g.ProcessesUnknown != "" {
-		g.ProcessesUnknown = "not known"
+	out := snapshot.GPU{
+		Index: g.Index, UUID: g.UUID, Name: g.Name, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, MemoryFree: g.MemoryFree,
+		MemoryShared: g.MemoryShared, UtilizationGPU: g.UtilizationGPU, UtilizationMemory: g.UtilizationMemory, Temperature: g.Temperature,
+		PowerDraw: g.PowerDraw, PowerLimit: g.PowerLimit, Fan: g.Fan, PCIeWidth: g.PCIeWidth, PCIeWidthMax: g.PCIeWidthMax,
+		ClockSM: g.ClockSM, ClockMemory: g.ClockMemory, PState: g.PState, ThrottleReasons: g.ThrottleReasons, ECC: g.ECC,
+		RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows, MIGMode: g.MIGMode, MIGDevices: g.MIGDevices, Health: g.Health, XID: g.XID,
 	}
-	return g
+	if g.ProcessesUnknown != "" {
+		out.ProcessesUnknown = "not known"
+	}
+	return out
 }
 
 func (m *masker) process(p Process) Process {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -154,6 +155,9 @@ func TestMaskedSiteIsAnAllowList(t *testing.T) {
 			t.Errorf("%s stands in %s of the masked site", place, strings.TrimPrefix(path, l.dir))
 		}
 	}
+	if code := problemsOf(t, l.path("public/health.json")); !code["host:masked"] || !code["smi:timeout"] {
+		t.Errorf("the codes on the masked site are %v", code)
+	}
 	// What nobody can see anywhere proves nothing.
 	for _, place := range []string{"host.Owner", "host.Note", "host.Address", "host.Tags", "snapshot.Processes.User", "snapshot.Node.Disks.Mount",
 		"snapshot.Node.Interfaces.Addrs", "snapshot.Errors.Message", "booking.name", "booking.comment", "host note", "snapshot.GPUs.HealthReason", "about.CommentsPath"} {
@@ -162,4 +166,24 @@ func TestMaskedSiteIsAnAllowList(t *testing.T) {
 		}
 	}
 	t.Logf("%d tokens, %d on the site, %d on the masked one", len(tokens), len(seen["site"]), len(seen["public"]))
+}
+
+// problemsOf are the codes in a health.json.
+func problemsOf(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var health struct {
+		Problems []struct{ Code string }
+	}
+	if err := json.Unmarshal(data, &health); err != nil {
+		t.Fatal(err)
+	}
+	codes := map[string]bool{}
+	for _, p := range health.Problems {
+		codes[p.Code] = true
+	}
+	return codes
 }

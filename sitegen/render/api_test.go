@@ -320,7 +320,7 @@ func TestHealthTellsEveryProblemOnce(t *testing.T) {
 	if err := json.Unmarshal(apiData(t, in)["health.json"], &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc.Status != "degraded" || doc.Count != 4 || len(doc.Problems) != 4 || doc.ByCode["smi:partial"] != 1 {
+	if doc.Status != "degraded" || doc.Count != 4 || len(doc.Problems) != 4 || doc.ByCode["smi:unheard"] != 1 {
 		t.Errorf("health %+v", doc)
 	}
 	i := slices.IndexFunc(doc.Problems, func(p struct {

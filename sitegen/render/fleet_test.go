@@ -182,7 +182,7 @@ func testFleet() Input {
 	g = &europa.GPUs[3]
 	g.Booking, g.IdleSince, g.NoShow, g.FreeFrom = booked("europa", []int{3}, "ada", at(0, -13, -42), at(0, 6, 18), "demo"), fleetNow.Add(-11*time.Hour), true, at(0, 6, 18)
 	g.Others = []board.Booking{*booked("europa", []int{3}, "jun", at(0, -2, 0), at(1, 0, 0), "")}
-	europa.Problems = []snapshot.Problem{{Code: "smi:partial", Message: "GPU 2 could not be read", Host: "europa", GPU: ptr(2)}}
+	europa.Problems = []snapshot.Problem{{Code: "smi:unheard", Message: "GPU 2 could not be read", Host: "europa", GPU: ptr(2)}}
 
 	fornax := host("fornax", "Room 2", rtx4090, gpu(rtx4090, 0, board.Unknown, 21000, 92), gpu(rtx4090, 1, board.Unknown, 0, 0))
 	fornax.State, fornax.Check, fornax.SnapshotAt = board.Stale, "critical", at(0, -3, -2)

@@ -173,7 +173,7 @@ func TestCodesLeadToTheHelp(t *testing.T) {
 			"discovery:empty": "help/troubleshooting/index.html#code-discovery-empty", "bad:parse": "help/troubleshooting/index.html#code-bad-parse", "bad:new": "help/troubleshooting/index.html#code-bad",
 			"nobody:knows": "",
 		},
-		"hosts/europa/index.html": {"smi:inforom": "../../help/troubleshooting/index.html#code-smi-inforom", "smi:partial": ""},
+		"hosts/europa/index.html": {"smi:inforom": "../../help/troubleshooting/index.html#code-smi-inforom", "smi:unheard": ""},
 		"bookings/index.html":     {"booking:date": "../help/troubleshooting/index.html#code-booking-date"},
 	} {
 		got := map[string]string{}

@@ -126,7 +126,7 @@ func TestMetrics(t *testing.T) {
 		"gpuboard_gpu_xid_timestamp_seconds{host=atlas}{gpu=1}{xid=79}": float64(fleetNow.Unix()),
 		"gpuboard_gpu_pcie_lanes{host=atlas}{gpu=1}":                    8,
 		"gpuboard_gpu_pcie_lanes_max{host=atlas}{gpu=1}":                16,
-		"gpuboard_problems{code=smi:partial}":                           1,
+		"gpuboard_problems{code=smi:unheard}":                           1,
 		"gpuboard_user_gpus_reserved{user=ada}":                         2,
 	} {
 		if v, ok := got[key]; !ok || v != want {

@@ -336,7 +336,7 @@ func TestRows(t *testing.T) {
 		"fornax-0": {"unknown", "last seen Fri 07:40: busy, tomas"},
 		"helios":   {"clock 1 h ahead", "stale"},
 		"icarus":   {"never reported", "Nothing has come from this host yet"},
-		"europa":   {"CPU", "129 %", "smi:partial"},
+		"europa":   {"CPU", "129 %", "smi:unheard"},
 	} {
 		got := textOf(byID(doc, id))
 		for _, w := range want {
