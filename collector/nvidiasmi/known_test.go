@@ -41,6 +41,8 @@ func TestProcessesAreKnownOrNot(t *testing.T) {
 		{"<processes>" + proc(7, "python") + "</processes></x>", "the output is damaged"},
 		{"<processes></processes><processes></processes>", "the name of a process holds a part of nvidia-smi's output"},
 		{"<processes>" + strings.Repeat(proc(7, "p"), maxProcsPerGPU+3) + "</processes>", "4 more than are read"},
+		{"<mig_devices><mig_device><index>0</index></mig_device></mig_devices><processes>" + proc(7, "python") + "</processes>", "a process without its MIG instance"},
+		{"<mig_devices><mig_device/></mig_devices><processes>" + strings.Replace(proc(7, "python"), "<pid>", "<gpu_instance_id>1</gpu_instance_id><pid>", 1) + "</processes>", ""},
 		{"<temperature><gpu_temp>GPU is lost</gpu_temp></temperature><processes></processes>", "GPU is lost"},
 	} {
 		r := Parse([]byte("<nvidia_smi_log><attached_gpus>2</attached_gpus>"+gpu(1, "<processes>"+proc(6, "x")+"</processes>")+gpu(2, c.elements)+"</nvidia_smi_log>"), nil)

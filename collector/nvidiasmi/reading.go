@@ -164,7 +164,7 @@ func (p *parser) places() []place {
 // empty one.
 func (p *parser) processes(r *Reading, g *snapshot.GPU, b *block) (told bool) {
 	told = b.listed && (len(b.procs) > 0 || b.processes == "")
-	unreadable, more := "", b.moreProcs
+	unreadable, more, astray := "", b.moreProcs, false
 	for _, proc := range b.procs {
 		pid, err := strconv.Atoi(proc.pid)
 		if err != nil || pid < 1 || pid > maxPID {
@@ -183,6 +183,7 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *block) (told bool) {
 			GPUInstanceID:     instance(proc.gpuInstance),
 			ComputeInstanceID: instance(proc.compInstance),
 		}
+		astray = astray || len(b.migs) > 0 && entry.GPUInstanceID == nil
 		r.Processes = append(r.Processes, entry)
 	}
 	p.beyondProcs += more
@@ -203,6 +204,8 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *block) (told bool) {
 		why = "the output is damaged"
 	case unreadable != "":
 		why = unreadable
+	case astray:
+		why = "a process without its MIG instance"
 	case more > 0:
 		why = fmt.Sprintf("%d more than are read", more)
 	default:
@@ -286,8 +289,9 @@ func (p *parser) count() (attached int, ok bool) {
 func (p *parser) sift() (believed bool) {
 	attached, counted := p.count()
 	tooMany := func() bool { return counted && len(p.blocks)+p.beyond > attached }
-	if p.damage == 0 && !tooMany() {
-		return !slices.ContainsFunc(p.blocks, func(b *block) bool { return b.forged })
+	attempt := slices.ContainsFunc(p.blocks, func(b *block) bool { return b.forged })
+	if p.damage == 0 && !tooMany() && (counted || !attempt) {
+		return !attempt
 	}
 	sure := 1 + max(0, slices.IndexFunc(p.blocks, func(b *block) bool { return len(b.procs) > 0 }))
 	if tooMany() && sure >= attached && attached > 0 {
@@ -297,7 +301,7 @@ func (p *parser) sift() (believed bool) {
 	var kept []*block
 	for i, b := range p.blocks {
 		alien := i >= sure && b.shape != p.blocks[0].shape && !p.blocks[0].torn
-		if alien && tooMany() {
+		if alien && (tooMany() || !counted && attempt) {
 			kept[len(kept)-1].forged = true // this is where it was written
 			continue
 		}
