@@ -116,6 +116,7 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	xids := make(chan []kernellog.Event, 1)
 	go func() { xids <- c.driverErrors(ctx, asked) }()
 	c.gpus(ctx, s)
+	forgers(c.opts.ProcRoot, s)
 	c.attachErrors(s, <-xids)
 	if len(s.Processes) > 0 && ctx.Err() == nil {
 		c.owners(ctx, s, asked)
