@@ -61,7 +61,7 @@ func TestBookingsAreNeverTorn(t *testing.T) {
 			if n%8 == 7 {
 				return []byte(people), nil
 			}
-			next, _, err := booking.Add(data, time.UTC, booking.Booking{Host: "atlas", Target: booking.Target{Index: n%8 + 2}, Name: fmt.Sprint("eva-", n),
+			next, _, err := booking.Add(data, booking.In(time.UTC), booking.Booking{Host: "atlas", Target: booking.Target{Index: n%8 + 2}, Name: fmt.Sprint("eva-", n),
 				Until: time.Date(2099, 1, 1, 12, 0, 0, 0, time.UTC), Kind: booking.Reserved})
 			return next, err
 		})

@@ -28,6 +28,18 @@ const header = `// Who has reserved which GPU. Change this file with "gpuboard b
 // that date. Comments like this one are kept.
 `
 
+// A Zone is the one that times in comments.json are in. It belongs to the file,
+// whoever reads or changes it.
+type Zone struct {
+	*time.Location // nil: UTC
+	// Offsets has each time that is written carry its offset, for programs that do
+	// not know which zone others read the file in.
+	Offsets bool
+}
+
+// In is a zone that everybody knows.
+func In(zone *time.Location) Zone { return Zone{Location: zone} }
+
 // Add writes bookings into the file and returns its new content, and the
 // bookings as they read there, in the order given. Data may be empty. Whatever
 // is not part of the new entries stays as it is, byte by byte, the encoding and
@@ -36,7 +48,7 @@ const header = `// Who has reserved which GPU. Change this file with "gpuboard b
 //
 // The bookings' zero fields are left out; Line, Col and Written are ignored.
 // Add does not look for conflicts: that is [Conflicts].
-func Add(data []byte, zone *time.Location, bookings ...Booking) ([]byte, []Booking, error) {
+func Add(data []byte, zone Zone, bookings ...Booking) ([]byte, []Booking, error) {
 	out := make([]Booking, 0, len(bookings))
 	for _, b := range bookings {
 		if err := valid(&b); err != nil {
@@ -134,14 +146,14 @@ func valid(b *Booking) error {
 // A booking that was over at now stays as it is: [ErrOver]. It returns the file's
 // new content, and the booking as it reads there. An id that was not written in
 // the file is made from the entry and so changes with it.
-func Extend(data []byte, zone *time.Location, id string, until, now time.Time) ([]byte, Booking, error) {
+func Extend(data []byte, zone Zone, id string, until, now time.Time) ([]byte, Booking, error) {
 	return changeEnd(data, zone, id, until, now, "extending")
 }
 
 // Release ends the booking with this id at a moment. One in force keeps its
 // entry, which then says until when it was used; one that has not begun by then
 // is removed, and returned as it was. One that is over is not changed: [ErrOver].
-func Release(data []byte, zone *time.Location, id string, at time.Time) ([]byte, Booking, error) {
+func Release(data []byte, zone Zone, id string, at time.Time) ([]byte, Booking, error) {
 	r, f, err := lookup(data, zone, id)
 	if err != nil {
 		return nil, Booking{}, fmt.Errorf("releasing %s: %w", quote(id), err)
@@ -157,7 +169,7 @@ func Release(data []byte, zone *time.Location, id string, at time.Time) ([]byte,
 	return next, f.Booking, nil
 }
 
-func changeEnd(data []byte, zone *time.Location, id string, until, now time.Time, doing string) ([]byte, Booking, error) {
+func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing string) ([]byte, Booking, error) {
 	fail := func(err error) ([]byte, Booking, error) {
 		return nil, Booking{}, fmt.Errorf("%s %s: %w", doing, quote(id), err)
 	}
@@ -189,7 +201,7 @@ func changeEnd(data []byte, zone *time.Location, id string, until, now time.Time
 // Prune takes the bookings that ended before a moment out of the file and
 // returns them, with its new content. The places of GPUs in lists stay.
 func Prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Booking, error) {
-	r, err := editable(data, zone)
+	r, err := editable(data, In(zone))
 	if err != nil {
 		return nil, nil, fmt.Errorf("pruning bookings: %w", err)
 	}
@@ -213,8 +225,8 @@ func Prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Bookin
 
 // editable reads a file that is to be changed. One that is not well-formed is
 // refused: a change could land in the wrong place.
-func editable(data []byte, zone *time.Location) (*reading, error) {
-	r := read("comments.json", data, zone, Options{})
+func editable(data []byte, zone Zone) (*reading, error) {
+	r := read("comments.json", data, zone.Location, Options{})
 	if r.src != nil && r.root == nil && !r.cal.Broken {
 		// Nothing in it, or comments alone.
 		text := "{\n}\n"
@@ -227,7 +239,7 @@ func editable(data []byte, zone *time.Location) (*reading, error) {
 		if strings.Contains(r.src.text, "\r\n") {
 			text = strings.ReplaceAll(text, "\n", "\r\n")
 		}
-		r = read("comments.json", append(bytes.Clone(data), text...), zone, Options{})
+		r = read("comments.json", append(bytes.Clone(data), text...), zone.Location, Options{})
 	}
 	if r.cal.Broken {
 		p := r.cal.Problems[0]
@@ -239,10 +251,11 @@ func editable(data []byte, zone *time.Location) (*reading, error) {
 		}
 		return nil, fmt.Errorf("%w: %s: %s", ErrBroken, p.Where(), p.Message)
 	}
+	r.offsets = zone.Offsets
 	return r, nil
 }
 
-func lookup(data []byte, zone *time.Location, id string) (*reading, found, error) {
+func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
 	r, err := editable(data, zone)
 	if err != nil {
 		return nil, found{}, err

@@ -70,7 +70,7 @@ func TestAdd(t *testing.T) {
 		{"mark of UTF-8", "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}]}", gpu("a", 1, "Noël", time.Time{}), "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}, { \"name\": \"Noël\" }]}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, added, err := Add([]byte(tc.in), paris(t), tc.b)
+			got, added, err := Add([]byte(tc.in), In(paris(t)), tc.b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,13 +103,13 @@ func TestAddRefuses(t *testing.T) {
 		{"an id that is taken", `{"a": [{"name": "y", "id": "i"}]}`, Booking{Host: "a", Target: Target{Index: 1}, Name: "x", ID: "i"}, ErrInvalid, "taken"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, _, err := Add([]byte(tc.in), paris(t), tc.b)
+			_, _, err := Add([]byte(tc.in), In(paris(t)), tc.b)
 			if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.part) {
 				t.Errorf("error %v", err)
 			}
 		})
 	}
-	_, _, err := Add([]byte("{\"a\": [{\"name\": \"Zo\xeb\"}]}"), paris(t), gpu("a", 1, "李", until))
+	_, _, err := Add([]byte("{\"a\": [{\"name\": \"Zo\xeb\"}]}"), In(paris(t)), gpu("a", 1, "李", until))
 	var encoding *EncodingError
 	if !errors.As(err, &encoding) || encoding.Rune != '李' {
 		t.Errorf("error %v", err)
@@ -123,35 +123,35 @@ func TestExtendAndRelease(t *testing.T) {
 	now := at(t, "2026-11-20 10:30")
 	replace := func(old, with string) string { return strings.Replace(string(in), old, with, 1) }
 
-	got, b, err := Extend(in, zone, "i", at(t, "2026-12-03 10:00"), now)
+	got, b, err := Extend(in, In(zone), "i", at(t, "2026-12-03 10:00"), now)
 	if err != nil || string(got) != replace("2026-12-01 10:00", "2026-12-03 10:00") || !b.Until.Equal(at(t, "2026-12-03 10:00")) {
 		t.Errorf("extending: %v %+v\n%s", err, b, got)
 	}
-	got, _, err = Extend(in, zone, "i", time.Time{}, now)
+	got, _, err = Extend(in, In(zone), "i", time.Time{}, now)
 	if err != nil || string(got) != replace(`"2026-12-01 10:00"`, `""`) {
 		t.Errorf("leaving open: %v\n%s", err, got)
 	}
-	if _, _, err = Extend(in, zone, "i", at(t, "2026-12-03"), at(t, "2026-12-01 10:00")); !errors.Is(err, ErrOver) {
+	if _, _, err = Extend(in, In(zone), "i", at(t, "2026-12-03"), at(t, "2026-12-01 10:00")); !errors.Is(err, ErrOver) {
 		t.Errorf("extending what is over: %v", err)
 	}
-	if _, _, err = Extend(in, zone, "nobody", at(t, "2026-12-03"), now); !errors.Is(err, ErrNotFound) {
+	if _, _, err = Extend(in, In(zone), "nobody", at(t, "2026-12-03"), now); !errors.Is(err, ErrNotFound) {
 		t.Errorf("extending what is not there: %v", err)
 	}
-	if _, _, err = Extend(in, zone, "k", at(t, "2026-12-04"), now); !errors.Is(err, ErrInvalid) {
+	if _, _, err = Extend(in, In(zone), "k", at(t, "2026-12-04"), now); !errors.Is(err, ErrInvalid) {
 		t.Errorf("ending before the beginning: %v", err)
 	}
 
-	got, b, err = Release(in, zone, "j", now)
+	got, b, err = Release(in, In(zone), "j", now)
 	if err != nil || string(got) != replace(`"id":"j"`, `"id":"j", "date": "2026-11-20 10:30"`) || !b.Until.Equal(now) {
 		t.Errorf("releasing: %v %+v\n%s", err, b, got)
 	}
-	if _, _, err = Release(got, zone, "j", now); !errors.Is(err, ErrOver) {
+	if _, _, err = Release(got, In(zone), "j", now); !errors.Is(err, ErrOver) {
 		t.Errorf("releasing twice: %v", err)
 	}
-	if _, _, err = Extend(got, zone, "j", at(t, "2026-12-03"), now); !errors.Is(err, ErrOver) {
+	if _, _, err = Extend(got, In(zone), "j", at(t, "2026-12-03"), now); !errors.Is(err, ErrOver) {
 		t.Errorf("extending what was released: %v", err)
 	}
-	got, b, err = Release(in, zone, "k", now)
+	got, b, err = Release(in, In(zone), "k", now)
 	if err != nil || string(got) != replace(`, /* k */ {"name":"z","from":"2026-12-05","id":"k"}`, ` /* k */ `) || b.Name != "z" {
 		t.Errorf("releasing what has not begun: %v %+v\n%s", err, b, got)
 	}
@@ -183,7 +183,7 @@ func TestPrune(t *testing.T) {
 func editKeeps(t testing.TB, before []byte, b Booking) []byte {
 	t.Helper()
 	zone := paris(t)
-	after, added, err := Add(before, zone, b)
+	after, added, err := Add(before, In(zone), b)
 	if err != nil {
 		if errors.Is(err, ErrBroken) || errors.Is(err, ErrInvalid) || errors.As(err, new(*EncodingError)) {
 			return nil
@@ -293,7 +293,7 @@ func TestEditsKeepEverythingElse(t *testing.T) {
 		now := at(t, "2026-11-20 10:30")
 		for _, b := range left.Bookings {
 			if b.Until.IsZero() || b.Until.After(now) {
-				released, _, err := Release(pruned, zone, b.ID, now)
+				released, _, err := Release(pruned, In(zone), b.ID, now)
 				if err != nil {
 					rt.Fatalf("releasing %+v in %q: %v", b, pruned, err)
 				}
@@ -365,7 +365,7 @@ func TestEditsWhereAHostIsThereTwice(t *testing.T) {
 	data := []byte(before)
 	for _, target := range []int{0, 1, 2, 7} {
 		for _, host := range []string{"a", "b"} {
-			next, added, err := Add(data, zone, Booking{Host: host, Target: Target{Index: target}, Name: "new"})
+			next, added, err := Add(data, In(zone), Booking{Host: host, Target: Target{Index: target}, Name: "new"})
 			if err != nil || added[0].Host != host || added[0].Target.Index != target {
 				t.Fatalf("adding to %s %d: %v, %v\n%s", host, target, added, err, data)
 			}
@@ -373,7 +373,7 @@ func TestEditsWhereAHostIsThereTwice(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"one", "two", "three", "four"} {
-		next, released, err := Release(data, zone, id, now)
+		next, released, err := Release(data, In(zone), id, now)
 		if err != nil || released.ID != id || !released.Until.Equal(now) {
 			t.Fatalf("releasing %s: %v, %v", id, released, err)
 		}

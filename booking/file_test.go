@@ -57,7 +57,7 @@ func makeBookings(file, name string, n int) error {
 	f := Open(file)
 	for i := range n {
 		err := f.Update(context.Background(), func(data []byte) ([]byte, error) {
-			next, _, err := Add(data, time.UTC, Booking{Host: "a", Target: Target{Index: i % 8}, Name: name, Comment: fmt.Sprintf("%s-%d", name, i)})
+			next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Target: Target{Index: i % 8}, Name: name, Comment: fmt.Sprintf("%s-%d", name, i)})
 			return next, err
 		})
 		if err != nil {
@@ -110,7 +110,7 @@ func TestGoroutinesShareAFile(t *testing.T) {
 		wg.Go(func() {
 			for k := range 5 {
 				if err := f.Update(context.Background(), func(data []byte) ([]byte, error) {
-					next, _, err := Add(data, time.UTC, Booking{Host: "a", Name: "x", Comment: fmt.Sprintf("%d-%d", i, k)})
+					next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Name: "x", Comment: fmt.Sprintf("%d-%d", i, k)})
 					return next, err
 				}); err != nil {
 					t.Error(err)
@@ -123,7 +123,7 @@ func TestGoroutinesShareAFile(t *testing.T) {
 }
 
 func addProgram(data []byte) ([]byte, error) {
-	next, _, err := Add(data, time.UTC, Booking{Host: "a", Name: "program"})
+	next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Name: "program"})
 	return next, err
 }
 
@@ -415,11 +415,11 @@ func TestDeleteVersusExtend(t *testing.T) {
 	now := at(t, "2026-11-20 10:30")
 	data := []byte(`{"a": [{"name": "x", "date": "2026-12-01 10:00"}]}`)
 	id := Parse("c", data, zone, Options{}).Bookings[0].ID
-	released, _, err := Release(data, zone, id, now)
+	released, _, err := Release(data, In(zone), id, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Extend(released, zone, id, at(t, "2026-12-03"), now); !errors.Is(err, ErrNotFound) {
+	if _, _, err := Extend(released, In(zone), id, at(t, "2026-12-03"), now); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a released booking came back: %v", err)
 	}
 }

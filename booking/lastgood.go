@@ -124,7 +124,7 @@ func (f *File) Intact(data []byte) error {
 	path, good, _ := f.lastGood()
 	var err error
 	if !blank(data) {
-		_, err = editable(data, nil)
+		_, err = editable(data, Zone{})
 	} else if n := len(Parse(f.path, good, nil, Options{}).Bookings); n > 0 {
 		err = fmt.Errorf("%w: %s", ErrBroken, f.emptied(path, data, n).Message)
 	}

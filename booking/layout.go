@@ -77,12 +77,18 @@ func jsonText(s string) string {
 }
 
 // stamp writes a moment so that it reads back as the same one: in the zone of
-// the file, and with its offset only where the clocks show it twice.
+// the file, and with its offset where that is not known to everybody, or where
+// the clocks show it twice.
 func (r *reading) stamp(t time.Time, end bool) string {
 	t = t.In(r.zone)
 	layout := "2006-01-02 15:04"
 	if t.Second() != 0 {
 		layout += ":05"
+	}
+	if _, offset := t.Zone(); r.offsets && offset%60 == 0 {
+		return t.Format(layout + " -07:00")
+	} else if r.offsets {
+		return t.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	s := t.Format(layout)
 	if back, _, err := parseAbsolute(s, r.zone, end); err == nil && back.Equal(t) {

@@ -65,6 +65,8 @@ type reading struct {
 	cal  *Calendar
 	zone *time.Location
 	opts Options
+	// offsets is that of [Zone].
+	offsets bool
 
 	found []found
 	hosts map[string]*node // the value that counts for a host

@@ -43,7 +43,7 @@ func (d *desk) prune(ctx context.Context, before string) error {
 		if data == nil {
 			return nil, errNothing
 		}
-		next, old, err := booking.Prune(data, d.zone, end)
+		next, old, err := booking.Prune(data, d.in.Location, end)
 		if err != nil {
 			return nil, err
 		}

@@ -183,7 +183,7 @@ func (m *bookingMaker) book(ctx context.Context, args []string) error {
 				wants[i].By = m.login
 			}
 		}
-		next, added, err := booking.Add(data, m.zone, wants...)
+		next, added, err := booking.Add(data, m.in, wants...)
 		return outcome{before: data, after: next, done: added, over: over}, err
 	}, "booked")
 }

@@ -26,6 +26,7 @@ func newCounter(t *testing.T) *counter {
 	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("GPUBOARD_TIMEZONE", "Europe/Paris")
+	t.Setenv("GPUBOARD_BOOKING_TIMEZONE", "Europe/Paris")
 	t.Setenv("GPUBOARD_CONFIG", "")
 	t.Setenv("GPUBOARD_BOOKING_NAME", "ada")
 	t.Setenv("GPUBOARD_COMMENTS", filepath.Join(dir, "comments.json"))

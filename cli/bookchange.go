@@ -114,7 +114,7 @@ func (m *bookingMaker) extend(ctx context.Context) error {
 			if err != nil {
 				return out, err
 			}
-			next, changed, err := booking.Extend(out.after, m.zone, b.ID, until, m.now)
+			next, changed, err := booking.Extend(out.after, m.in, b.ID, until, m.now)
 			if err != nil {
 				return out, err
 			}

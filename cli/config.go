@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpuboard/booking"
 	"gpuboard/inventory"
 )
 
@@ -237,7 +238,47 @@ func (c *config) list(name string) []string {
 	return items
 }
 
-// zone is the site's time zone.
+// bookingZone is the zone that times in comments.json are in: booking.timezone,
+// else timezone, else that of this machine, the web host. It belongs to the file,
+// so what one person says of themselves, by TZ or by --timezone, does not make
+// others read a time otherwise: then what is written carries its offset. mine is
+// whether the settings are one person's, and not the site's.
+func (c *config) bookingZone(mine bool) (booking.Zone, error) {
+	for _, name := range []string{"booking.timezone", "timezone"} {
+		zone := c.string(name)
+		if zone == "" {
+			continue
+		}
+		loc, err := time.LoadLocation(zone)
+		if err != nil {
+			return booking.Zone{}, usagef("names are those of the IANA list, such as Europe/Paris or UTC", "%s from %s: %q is not a time zone", name, c.origin[name], zone)
+		}
+		fromFile := c.path != "" && strings.HasPrefix(c.origin[name], c.path+":")
+		return booking.Zone{Location: loc, Offsets: mine && name == "timezone" && !fromFile}, nil
+	}
+	return booking.Zone{Location: machineZone(), Offsets: true}, nil
+}
+
+// machineZone is the zone of this machine, whatever TZ says for the one who runs
+// the program.
+func machineZone() *time.Location {
+	const path = "/etc/localtime"
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		if _, name, ok := strings.Cut(real, "/zoneinfo/"); ok {
+			if zone, err := time.LoadLocation(name); err == nil {
+				return zone
+			}
+		}
+	}
+	if data, err := os.ReadFile(path); err == nil {
+		if zone, err := time.LoadLocationFromTZData("Local", data); err == nil {
+			return zone
+		}
+	}
+	return time.UTC
+}
+
+// zone is the site's time zone, in which pages and commands show times.
 func (c *config) zone() (*time.Location, error) {
 	name := c.string("timezone")
 	if name == "" {

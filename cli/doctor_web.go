@@ -151,7 +151,7 @@ func (d *doctor) bookings(data, state string) {
 	case !errors.Is(err, fs.ErrNotExist) || d.cfg.string("aliases") != "":
 		d.bad("aliases:unreadable", "ls -l "+word(names), "%v", err)
 	}
-	zone, err := d.cfg.zone()
+	zone, err := d.cfg.bookingZone(false)
 	if err != nil {
 		d.bad("config:timezone", "timedatectl list-timezones", "%v", err)
 		return
@@ -161,7 +161,7 @@ func (d *doctor) bookings(data, state string) {
 		return // said as the data directory that is missing
 	}
 	file := booking.Open(path)
-	calendar := file.Load(zone, booking.Options{Aliases: aliases, Now: d.app.now()})
+	calendar := file.Load(zone.Location, booking.Options{Aliases: aliases, Now: d.app.now()})
 	if held, err := file.Read(); held == nil && err == nil && !calendar.Broken {
 		d.note("booking:none", "gpuboard init web shows a comments.json to begin with", "there is no %s: nobody has booked anything", path)
 		return

@@ -26,7 +26,7 @@ func webKeys() []string {
 		"data", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
 		"consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters", "consul.node_meta",
 		"consul.leader", "consul.leader_key",
-		"title", "lab", "timezone", "base_url", "users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
+		"title", "lab", "timezone", "booking.timezone", "base_url", "users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired",
 		"legacy", "legacy_zone", "idle_window", "idle_percent", "no_history", "history.raw", "history.five_minutes", "history.hourly",
 		"energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
@@ -118,6 +118,10 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 	if err != nil {
 		return nil, err
 	}
+	bookingZone, err := cfg.bookingZone(false)
+	if err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(cfg.string("data"))
 	switch {
 	case errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir():
@@ -156,7 +160,7 @@ func (a *app) generator(cfg *config, demo bool) (*sitegen.Generator, error) {
 		NoHelp: cfg.bool("no_help"), PublicHelp: cfg.bool("public_help"), Privacy: private, Public: cfg.string("public_out"), PublicPrivacy: public,
 		OpenHistory: a.history(cfg), IdleWindow: cfg.duration("idle_window"), IdlePercent: cfg.number("idle_percent"),
 		Data: cfg.string("data"), Site: cfg.string("site"), State: cfg.string("state"),
-		Comments: comments, Aliases: cfg.string("aliases"), Templates: cfg.string("templates"),
+		Comments: comments, BookingZone: bookingZone.Location, Aliases: cfg.string("aliases"), Templates: cfg.string("templates"),
 		Inventory: resolve,
 		Settings:  settings(cfg),
 		About: render.Site{

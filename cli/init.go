@@ -27,7 +27,7 @@ func (a *app) initCommand() *cobra.Command {
 			"every setting stands with its default, and under setup/ a crontab, systemd units and what\n" +
 			"sshd, nginx or Consul need, with this machine's paths and name in them. It installs\n" +
 			"nothing, and a file that is there already stays as it is. Then it says what to type next.\n" +
-			"With --from, the hosts come from another board's list: hosts.txt, config.yml,\n" +
+			"With --from, the hosts come from another board's list: hosts.txt, index.php, config.yml,\n" +
 			"nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for\n" +
 			"/states/, /get-status or /cluster_status.\n" + exitStatus,
 		Example: "  gpuboard init web /srv/gpuboard --host gpus.example.org\n  gpuboard init web /srv/gpuboard --from hosts.txt\n  gpuboard init node /etc/gpuboard --host gpu01 --to sftp://n-gpu01@gpus.example.org/in",
@@ -145,6 +145,9 @@ func (s *setup) write() error {
 		if len(o.unnamed) > 0 {
 			fmt.Fprintf(s.app.stdout, "%d addresses without a name: say what those nodes call themselves, at the end of %s\n", len(o.unnamed), filepath.Join(s.dir, "gpuboard.yml"))
 		}
+		if o.zone != "" {
+			fmt.Fprintf(s.app.stdout, "the old page reads the times of bookings in %s (%s), and so does this one: booking.timezone in %s\n", o.zone, o.zoneBy, filepath.Join(s.dir, "gpuboard.yml"))
+		}
 		for _, reason := range o.refused {
 			fmt.Fprintf(s.app.stdout, "left out: %s\n", reason)
 		}
@@ -249,8 +252,15 @@ func (s *setup) settings() map[string]string {
 		if s.comments() != usualComments {
 			set["comments"] = at(s.comments())
 		}
+		// Said, so that times in the bookings mean the same wherever they are read.
+		if zone := machineZone().String(); zone != "Local" {
+			set["timezone"] = zone
+		}
 		if s.older != nil && s.older.listen != "" {
 			set["listen"] = s.older.listen
+		}
+		if s.older != nil && s.older.zone != "" {
+			set["booking.timezone"] = s.older.zone
 		}
 		return set
 	}

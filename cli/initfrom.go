@@ -23,8 +23,11 @@ import (
 type older struct {
 	hosts   []olderHost
 	unnamed []string // addresses whose names nobody told
+	titles  map[string]string
 	refused []string // with the reason
 	listen  string   // where its page was, "" if it does not say
+	zone    string   // in which its page read the times of bookings, "" if it is not known
+	zoneBy  string   // how that is known
 }
 
 type olderHost struct {
@@ -43,6 +46,8 @@ func readOlder(path, self string) (*older, error) {
 	}
 	o := &older{}
 	switch text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))); {
+	case isPHP(text):
+		o.php(text)
 	case len(text) > 0 && (text[0] == '{' || text[0] == '[' && json.Valid(text)):
 		err = o.json(text)
 	case agentsList().Match(text):
@@ -64,8 +69,9 @@ func readOlder(path, self string) (*older, error) {
 	if err != nil {
 		return nil, fail(exitUsage, fmt.Errorf("reading the older board's hosts: %s: %w", path, err), "")
 	}
-	if len(o.hosts)+len(o.unnamed) == 0 {
-		return nil, usagef("hosts.txt, config.yml, nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for /states/ or /get-status", "%s names no host", path)
+	o.besidePage(path)
+	if len(o.hosts)+len(o.unnamed) == 0 && !isPHP(data) {
+		return nil, usagef("hosts.txt, index.php, config.yml, nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for /states/ or /get-status", "%s names no host", path)
 	}
 	return o, nil
 }
@@ -244,6 +250,9 @@ func (o *older) config(from string) string {
 	}
 	for _, h := range o.hosts {
 		fmt.Fprintf(&b, "  - name: %s\n", yamlName(h.name))
+		if title := o.titles[h.name]; title != "" {
+			fmt.Fprintf(&b, "    title: %s\n", yamlScalar(snapshot.Text(title, snapshot.MaxNameBytes)))
+		}
 		if h.address != "" {
 			fmt.Fprintf(&b, "    address: %s\n", yamlName(h.address))
 		}

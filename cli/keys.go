@@ -53,6 +53,7 @@ func keys() []key {
 		// Bookings.
 		{"booking.name", "", text, "NAME", "NAME to book under (default: your login name)"},
 		{"booking.ssh", "", text, "HOST", "HOST of the bookings, or user@HOST, where this machine is not the web host: book, release and bookings run there by ssh"},
+		{"booking.timezone", "", text, "ZONE", "ZONE of the times in comments.json (default: timezone, else the web host's)"},
 		{"booking.default_duration", "1d", text, "LENGTH", "LENGTH of a booking when nothing else is said, such as 1d or 8h; none: it has to be said"},
 		{"booking.max_duration", "", text, "LENGTH", "LENGTH that one booking may have at most, such as 7d"},
 		{"booking.max_gpus", "", number, "NUMBER", "NUMBER of GPUs that one person may have booked at the same time"},

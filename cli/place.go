@@ -20,7 +20,7 @@ import (
 // bookingKeys are the settings of everything that changes bookings.
 func bookingKeys() []string {
 	return []string{"data", "site", "comments", "aliases", "timezone", "site_url", "site_timeout",
-		"booking.name", "booking.ssh", "booking.default_duration", "booking.max_duration", "booking.max_gpus"}
+		"booking.name", "booking.ssh", "booking.timezone", "booking.default_duration", "booking.max_duration", "booking.max_gpus"}
 }
 
 // A desk is where one person changes bookings: the file, and what has to be
@@ -28,7 +28,8 @@ func bookingKeys() []string {
 type desk struct {
 	app     *app
 	file    *booking.File
-	zone    *time.Location
+	zone    *time.Location // in which times are shown, and read from flags
+	in      booking.Zone   // of the times in the file
 	now     time.Time
 	aliases booking.Aliases
 	limits  booking.Limits
@@ -45,7 +46,11 @@ func (a *app) desk(c *cobra.Command, cfg *config, name, at string) (*desk, error
 	if err != nil {
 		return nil, err
 	}
-	d := &desk{app: a, zone: zone, now: a.now(), length: cfg.string("booking.default_duration")}
+	in, err := cfg.bookingZone(true)
+	if err != nil {
+		return nil, err
+	}
+	d := &desk{app: a, zone: zone, in: in, now: a.now(), length: cfg.string("booking.default_duration")}
 	if at != "" {
 		if d.now, err = time.Parse(time.RFC3339, at); err != nil {
 			return nil, usagef("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
@@ -127,12 +132,12 @@ func bookingLimits(cfg *config) (booking.Limits, error) {
 
 // parse reads the bookings as they stand in data.
 func (d *desk) parse(data []byte) *booking.Calendar {
-	return booking.Parse("comments.json", data, d.zone, booking.Options{Aliases: d.aliases, Now: d.now})
+	return booking.Parse("comments.json", data, d.in.Location, booking.Options{Aliases: d.aliases, Now: d.now})
 }
 
 // load reads the bookings for show; the last good ones where the file has an error.
 func (d *desk) load() *booking.Calendar {
-	return d.file.Load(d.zone, booking.Options{Aliases: d.aliases, Now: d.now})
+	return d.file.Load(d.in.Location, booking.Options{Aliases: d.aliases, Now: d.now})
 }
 
 // mine reports whether a booking is theirs to change: it is their own, or they

@@ -73,7 +73,7 @@ func (d *desk) release(data []byte, args []string, force bool) (out outcome, fre
 				continue
 			}
 			seen[b.ID] = true
-			next, was, err := booking.Release(out.after, d.zone, b.ID, d.now)
+			next, was, err := booking.Release(out.after, d.in, b.ID, d.now)
 			if err != nil {
 				return out, nil, err
 			}

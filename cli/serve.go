@@ -50,7 +50,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return a.listenAndServe(c.Context(), cfg.string("listen"), h)
 		},
 	}
-	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "timezone", "title", "lab",
+	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "timezone", "booking.timezone", "title", "lab",
 		"password", "private", "auth_header", "trusted_proxy", "booking.form", "booking.for_others", "booking.max_duration", "booking.max_gpus")
 	// In the file "booking" is a section, so the setting has a longer name.
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -119,6 +119,10 @@ func (a *app) bookingForm(cfg *config) (*serve.BookingOptions, error) {
 	if own := cfg.string("templates"); own != "" {
 		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), own))
 	}
+	in, err := cfg.bookingZone(false)
+	if err != nil {
+		return nil, err
+	}
 	pages, err := render.NewBookPages(render.Site{Title: cfg.string("title"), Lab: cfg.string("lab"), Zone: zone, Version: version()}, tmpl)
 	if err != nil {
 		return nil, because("templates:parse", fail(exitUsage, err, ""))
@@ -131,7 +135,7 @@ func (a *app) bookingForm(cfg *config) (*serve.BookingOptions, error) {
 		return known
 	}
 	return &serve.BookingOptions{
-		File: booking.Open(path), Zone: zone, Aliases: aliases, Limits: limits,
+		File: booking.Open(path), Zone: zone, FileZone: in, Aliases: aliases, Limits: limits,
 		ForOthers: cfg.bool("booking.for_others"), Interval: cfg.duration("interval"), Pages: pages, Now: a.now,
 	}, nil
 }

@@ -340,7 +340,7 @@ func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string
 // mergeData makes a board of a data directory as generate would, as far as that
 // is possible without what the generator remembers: no history, no Consul.
 func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Board, error) {
-	zone, err := cfg.zone()
+	zone, err := cfg.bookingZone(true)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +357,7 @@ func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Bo
 	if comments == "" {
 		comments = filepath.Join(dir, "comments.json")
 	}
-	in.Calendar = booking.Open(comments).Load(zone, booking.Options{Aliases: aliases, Now: now})
+	in.Calendar = booking.Open(comments).Load(zone.Location, booking.Options{Aliases: aliases, Now: now})
 	drops, err := spool.OpenDrops(dir)
 	if err != nil {
 		return nil, fail(exitError, fmt.Errorf("opening the drops: %w", err), "")

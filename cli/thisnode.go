@@ -36,7 +36,7 @@ func (a *app) thisNode(ctx context.Context, cfg *config, settings board.Settings
 	if err != nil {
 		return nil, nil, err
 	}
-	zone, err := cfg.zone()
+	zone, err := cfg.bookingZone(true)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,7 +63,7 @@ func (a *app) thisNode(ctx context.Context, cfg *config, settings board.Settings
 	booked := make(chan answer, 1)
 	go func() {
 		var got answer
-		got.calendar, got.maintenance, got.problems = a.bookingsHere(ctx, cfg, host, data, booking.Options{Aliases: aliases, Now: a.now().UTC()}, zone)
+		got.calendar, got.maintenance, got.problems = a.bookingsHere(ctx, cfg, host, data, booking.Options{Aliases: aliases, Now: a.now().UTC()}, zone.Location)
 		booked <- got
 	}()
 	snap, err := a.collector(cfg, host, 0).Collect(ctx)

@@ -94,7 +94,7 @@ func (k *claim) book(ctx context.Context, b *board.Board, open []openGPU) error 
 		if err != nil {
 			return outcome{}, err
 		}
-		next, added, err := booking.Add(data, m.zone, wants...)
+		next, added, err := booking.Add(data, m.in, wants...)
 		return outcome{before: data, after: next, done: added, over: over}, err
 	}, "booked")
 }

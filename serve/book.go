@@ -21,6 +21,8 @@ type BookingOptions struct {
 	File File
 	// Zone is the one that people mean when they write a time.
 	Zone *time.Location
+	// FileZone is the one of the times in the file.
+	FileZone booking.Zone
 	// Aliases are read anew for every request, so that a new one counts at once.
 	Aliases func() booking.Aliases
 	// Limits are what one person may book.
@@ -121,7 +123,7 @@ func (d *desk) serve(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	aliases := d.Aliases()
-	c := &changer{me: aliases.Canonical(login), now: d.Now(), zone: d.Zone, aliases: aliases, fleet: f, limits: d.Limits}
+	c := &changer{me: aliases.Canonical(login), now: d.Now(), zone: d.Zone, in: d.FileZone, aliases: aliases, fleet: f, limits: d.Limits}
 	if isHome {
 		d.home(w, r, c)
 		return
@@ -220,7 +222,7 @@ func (d *desk) home(w http.ResponseWriter, r *http.Request, c *changer) {
 
 // load reads the bookings for show; the last good ones where the file has an error.
 func (d *desk) load(c *changer) *booking.Calendar {
-	return d.File.Load(c.zone, booking.Options{Aliases: c.aliases, Now: c.now})
+	return d.File.Load(c.in.Location, booking.Options{Aliases: c.aliases, Now: c.now})
 }
 
 // line is a booking as the pages name it.

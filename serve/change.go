@@ -25,14 +25,15 @@ func (r *refusal) Error() string { return r.say + " " + r.detail }
 type changer struct {
 	me      string // canonical
 	now     time.Time
-	zone    *time.Location
+	zone    *time.Location // that people mean
+	in      booking.Zone   // of the file
 	aliases booking.Aliases
 	fleet   *fleet
 	limits  booking.Limits
 }
 
 func (c *changer) read(data []byte) *booking.Calendar {
-	return booking.Parse("comments.json", data, c.zone, booking.Options{Aliases: c.aliases, Now: c.now})
+	return booking.Parse("comments.json", data, c.in.Location, booking.Options{Aliases: c.aliases, Now: c.now})
 }
 
 // mine reports whether a person may change a booking: it is theirs, or they
@@ -59,7 +60,7 @@ func (c *changer) book(data []byte, want booking.Booking) ([]byte, error) {
 	if err := c.limits.Check(cal, []booking.Booking{want}, c.now, c.fleet.gpus); err != nil {
 		return nil, &refusal{status: http.StatusUnprocessableEntity, say: "limit", detail: err.Error(), field: "until"}
 	}
-	next, _, err := booking.Add(data, c.zone, want)
+	next, _, err := booking.Add(data, c.in, want)
 	return next, err
 }
 
@@ -123,7 +124,7 @@ func (c *changer) extend(data []byte, id, until string) ([]byte, error) {
 			return nil, &refusal{status: http.StatusUnprocessableEntity, say: "limit", detail: err.Error(), field: "end"}
 		}
 	}
-	next, _, err := booking.Extend(data, c.zone, id, end, c.now)
+	next, _, err := booking.Extend(data, c.in, id, end, c.now)
 	return next, err
 }
 
@@ -133,7 +134,7 @@ func (c *changer) release(data []byte, id string) ([]byte, error) {
 	if _, err := c.find(cal, id); err != nil {
 		return nil, err
 	}
-	next, _, err := booking.Release(data, c.zone, id, c.now)
+	next, _, err := booking.Release(data, c.in, id, c.now)
 	return next, err
 }
 

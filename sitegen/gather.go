@@ -52,7 +52,7 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	aliases, problems := g.aliases()
 	in.Problems = append(in.Problems, problems...)
 	in.Person = aliases.Canonical
-	in.Calendar, err = booking.Load(g.opt.Comments, g.opt.State, g.opt.About.Zone, booking.Options{Aliases: aliases, Now: now})
+	in.Calendar, err = booking.Load(g.opt.Comments, g.opt.State, g.opt.BookingZone, booking.Options{Aliases: aliases, Now: now})
 	if err != nil {
 		in.Problems = append(in.Problems, snapshot.Problem{Code: "state:unwritable", Message: err.Error()})
 	}

@@ -69,6 +69,8 @@ type Options struct {
 	// in it are; nil for the site's zone.
 	Legacy     string
 	LegacyZone *time.Location
+	// BookingZone is where the times in comments.json are; nil for the site's zone.
+	BookingZone *time.Location
 	// Announcer carries out what happened; nil for a feed and nothing else.
 	Announcer Announcer
 	// Pretend is for a generation at a moment that is not now: it finds no
@@ -147,6 +149,9 @@ func New(o Options) (*Generator, error) {
 	}
 	if o.About.Zone == nil {
 		o.About.Zone = time.UTC
+	}
+	if o.BookingZone == nil {
+		o.BookingZone = o.About.Zone
 	}
 	return &Generator{opt: o, drops: o.Drops, views: views, name: rand.Text()}, nil
 }
