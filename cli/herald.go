@@ -113,7 +113,7 @@ func (h *herald) tell(ctx context.Context, n news) error {
 	}
 	// As long as nvidia-smi has not shown a GPU, what the agent may remember of
 	// an earlier run is better than what there is to say.
-	if h.about.GPUs > 0 {
+	if h.about.GPUs > 0 || h.about.Models != nil {
 		if err := h.register(ctx); err != nil {
 			return err
 		}

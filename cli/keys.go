@@ -23,7 +23,7 @@ func keys() []key {
 		{"register.notes", "", text, "TEXT", "TEXT of one line that the board shows beside the node"},
 		{"register.tags", "", list, "TAGS", "TAGS of the service in Consul"},
 		{"register.ssh_host", "", text, "HOST", "HOST, or HOST:PORT, to type behind ssh where that is not the node's name"},
-		{"register.gpus", "", number, "NUMBER", "NUMBER of GPUs that there should be (default: as many as nvidia-smi shows)"},
+		{"register.gpus", "", number, "NUMBER", "NUMBER of GPUs that there should be (default: not told)"},
 		{"register.ttl", "10m", duration, "DURATION", "how long Consul waits for a push before it calls the node critical"},
 		// On the web host.
 		{"data", "data", text, "DIR", "data DIR: comments.json, drop/, notice.md, hosts/"},

@@ -40,7 +40,7 @@ func (a *app) registerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "register", Short: "tell this node's Consul agent that it has GPUs", GroupID: groupNode, Args: cobra.NoArgs,
 		Long: "register makes the Consul agent of this node know the service: the board's name for the\n" +
-			"node, its GPUs as nvidia-smi shows them now, and what --register-… says. Registering\n" +
+			"node, the models of its GPUs, and what --register-… says. Registering\n" +
 			"twice changes nothing. Its check is critical until something is pushed: run --register\n" +
 			"keeps it, and registers by itself. Address and token of Consul are in Consul's own\n" +
 			"variables (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN_FILE).\n" + exitStatus,
@@ -68,7 +68,7 @@ func (a *app) registerCommand() *cobra.Command {
 				return err
 			}
 			problems := notices
-			if len(snap.GPUs) == 0 { // then the board does not know how many to expect
+			if len(snap.GPUs) == 0 { // then the registration says nothing of the GPUs
 				problems = append(problems, snap.Errors...)
 			}
 			if asJSON {
@@ -193,14 +193,12 @@ func sshAddress(s string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// learn fills in what a snapshot shows of the GPUs. Their number never falls: a
-// GPU that fell off the bus is missing, and not a reason to expect fewer.
+// learn fills in what a snapshot shows of the GPUs. How many there should be is not
+// learnt: a node that was restarted after it lost a GPU would tell one fewer, and the
+// board would take the lost one for removed. The board remembers the GPUs that it saw.
 func learn(reg *inventory.Registration, snap *snapshot.Snapshot) {
 	if snap.DriverVersion != "" {
 		reg.Driver = snap.DriverVersion
-	}
-	if len(snap.GPUs) < reg.GPUs && reg.Models != nil {
-		return
 	}
 	var models []string
 	for _, g := range snap.GPUs {
@@ -211,7 +209,6 @@ func learn(reg *inventory.Registration, snap *snapshot.Snapshot) {
 	if models != nil {
 		reg.Models = models
 	}
-	reg.GPUs = max(reg.GPUs, len(snap.GPUs))
 }
 
 // notRegistered reports whether the agent does not know this node.
