@@ -125,10 +125,8 @@ func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board
 	for name := range g.charts.hosts {
 		if !here[name] {
 			delete(g.charts.hosts, name)
-			for _, file := range []string{chartFile(name), strings.TrimSuffix(chartFile(name), chartSuffix) + olderSuffix} {
-				if err := batch.Remove(file); err != nil {
-					return err
-				}
+			if err := batch.Remove(chartFile(name)); err != nil {
+				return err
 			}
 		}
 	}
@@ -239,9 +237,6 @@ func (g *Generator) sweepPast(before time.Time, batch *atomicfile.Batch) error {
 	entries, err := os.ReadDir(filepath.Join(g.opt.State, pastDir))
 	if err != nil {
 		return nil // there is nothing to sweep
-	}
-	if err := sweepOlder(entries, batch); err != nil {
-		return err
 	}
 	for _, e := range entries {
 		name, ok := strings.CutPrefix(e.Name(), "day-")

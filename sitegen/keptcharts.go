@@ -1,16 +1,10 @@
 package sitegen
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/gob"
-	"errors"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"gpuboard/atomicfile"
@@ -38,12 +32,7 @@ const (
 	maxChartSteps = 4096
 )
 
-func chartFile(host string) string { return pastDir + "/host-" + host + chartSuffix }
-
-const (
-	chartSuffix = ".charts"
-	olderSuffix = ".gob" // of earlier versions
-)
+func chartFile(host string) string { return pastDir + "/host-" + host + ".charts" }
 
 func spansOf(p *render.HostPast) [5]*render.PastSpan {
 	return [5]*render.PastSpan{&p.Spans[0], &p.Spans[1], &p.Spans[2], &p.Spans[3], &p.Fives}
@@ -190,52 +179,11 @@ func (r *chartReader) moment() time.Time {
 
 // loadCharts reads what an earlier process kept; what cannot be read is made anew.
 func (g *Generator) loadCharts(host string) *hostCharts {
-	path := filepath.Join(g.opt.State, chartFile(host))
-	data, err := atomicfile.Read(path, maxPastBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return olderCharts(strings.TrimSuffix(path, chartSuffix) + olderSuffix)
-	}
+	data, err := atomicfile.Read(filepath.Join(g.opt.State, chartFile(host)), maxPastBytes)
 	if err == nil {
 		if c := decodeCharts(data); c != nil {
 			return c
 		}
 	}
 	return &hostCharts{}
-}
-
-// olderCharts reads what an earlier version kept, so that pages keep their charts
-// when it is replaced.
-func olderCharts(path string) *hostCharts {
-	c := &hostCharts{}
-	data, err := atomicfile.Read(path, maxPastBytes)
-	if err != nil || gob.NewDecoder(bytes.NewReader(data)).Decode(c) != nil || c.Past == nil {
-		return &hostCharts{}
-	}
-	for _, s := range spansOf(c.Past) {
-		for _, gpu := range s.GPUs {
-			for _, list := range gpu {
-				if len(list) != s.Len() || s.Step <= 0 {
-					return &hostCharts{}
-				}
-			}
-		}
-	}
-	return c
-}
-
-// sweepOlder removes charts of an earlier version that were drawn since.
-func sweepOlder(entries []os.DirEntry, batch *atomicfile.Batch) error {
-	there := make(map[string]bool, len(entries))
-	for _, e := range entries {
-		there[e.Name()] = true
-	}
-	for name := range there {
-		host, older := strings.CutSuffix(name, olderSuffix)
-		if older && strings.HasPrefix(name, "host-") && there[host+chartSuffix] {
-			if err := batch.Remove(pastDir + "/" + name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package sitegen
 
 import (
 	"bytes"
-	"encoding/gob"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpuboard/atomicfile"
 	"gpuboard/sitegen/render"
 )
 
@@ -56,59 +54,24 @@ func TestChartsAreKept(t *testing.T) {
 	}
 }
 
-// Charts that an earlier version kept are shown until they are drawn anew, and
-// their files go when that is done.
-func TestOlderChartsAreRead(t *testing.T) {
+// A process begins with what an earlier one kept, and without what is damaged.
+func TestChartsAreLoaded(t *testing.T) {
 	g := &Generator{opt: Options{State: t.TempDir()}}
-	past := filepath.Join(g.opt.State, pastDir)
-	write := func(name string, data []byte) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(past, name), data, 0o600); err != nil {
+	if err := os.Mkdir(filepath.Join(g.opt.State, pastDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want := someCharts()
+	for host, data := range map[string][]byte{"atlas": want.encode(), "boreas": []byte("cut")} {
+		if err := os.WriteFile(filepath.Join(g.opt.State, chartFile(host)), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(past, 0o700); err != nil {
-		t.Fatal(err)
+	if d := cmp.Diff(want, g.loadCharts("atlas")); d != "" {
+		t.Errorf("charts read differ:\n%s", d)
 	}
-	if c := g.loadCharts("atlas"); c.Past != nil {
-		t.Errorf("charts of nothing: %v", c)
-	}
-	want := someCharts()
-	var old bytes.Buffer
-	if err := gob.NewEncoder(&old).Encode(want); err != nil {
-		t.Fatal(err)
-	}
-	write("host-atlas.gob", old.Bytes())
-	write("host-boreas.gob", old.Bytes())
-	write("host-crius.gob", []byte("something else"))
-	for host, there := range map[string]bool{"atlas": true, "crius": false} {
-		if c := g.loadCharts(host); (c.Past != nil) != there {
-			t.Errorf("older charts of %s: %v", host, c.Past)
-		}
-	}
-	if d := cmp.Diff(want.encode(), g.loadCharts("atlas").encode()); d != "" {
-		t.Errorf("older charts read differ:\n%s", d)
-	}
-	write("host-atlas.charts", want.encode())
-	write("host-boreas.charts", []byte("cut"))
-	if c := g.loadCharts("boreas"); c.Past != nil {
-		t.Errorf("charts of a damaged file: %v", c.Past)
-	}
-	batch, err := atomicfile.NewBatch(g.opt.State)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer batch.Abort()
-	g.charts = &charts{}
-	if err := g.sweepPast(time.Time{}, batch); err != nil {
-		t.Fatal(err)
-	}
-	if err := batch.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	for name, stays := range map[string]bool{"host-atlas.gob": false, "host-boreas.gob": false, "host-crius.gob": true, "host-atlas.charts": true} {
-		if _, err := os.Stat(filepath.Join(past, name)); (err == nil) != stays {
-			t.Errorf("%s after sweeping: %v", name, err)
+	for _, host := range []string{"boreas", "nothing"} {
+		if c := g.loadCharts(host); c.Past != nil {
+			t.Errorf("charts of %s: %v", host, c.Past)
 		}
 	}
 }
