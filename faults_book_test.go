@@ -82,7 +82,7 @@ func makingABooking(t *testing.T, program, dir string, choose func(faulttest.Cal
 		entries, err := os.ReadDir(data)
 		for _, e := range entries {
 			switch name := e.Name(); {
-			case name == "comments.json", name == ".comments.json.lock", name == ".comments.json.previous", name == ".comments.json.last-good":
+			case name == "comments.json", name == ".comments.json.lock", name == ".comments.json.previous", name == ".comments.json.last-good", name == "bookings.log":
 			default:
 				t.Errorf("%s: left behind: %s", said, e.Name())
 			}
@@ -143,6 +143,13 @@ func TestOrderOfABookingsSystemCalls(t *testing.T) {
 		dirSynced := find(placed, func(c string) bool { return c == "fsync "+filepath.Dir(file) || c == "fsync "+filepath.Dir(file)+"/" })
 		if written < 0 || synced < written || placed < synced || dirSynced < placed {
 			t.Errorf("from %d bytes: written %d, synced %d, named %d, directory synced %d in\n%v", len(before), written, synced, placed, dirSynced, r.Calls)
+		}
+		// What is recorded was done, and is recorded for good.
+		record := filepath.Join(filepath.Dir(file), "bookings.log")
+		recorded := find(-1, func(c string) bool { return c == "write "+record })
+		recordSynced := find(recorded, func(c string) bool { return c == "fsync "+record })
+		if recorded < placed || recordSynced < recorded {
+			t.Errorf("from %d bytes: named %d, recorded %d, synced %d in\n%v", len(before), placed, recorded, recordSynced, r.Calls)
 		}
 	}
 }

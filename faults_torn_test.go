@@ -23,7 +23,7 @@ func TestBookingsAreNeverTorn(t *testing.T) {
 		return len(data) >= len(people) && bytes.HasPrefix(data, []byte("{ // our")) && bytes.HasSuffix(data, []byte("\"boreas\": []\n}\n")) &&
 			bytes.Count(data, []byte{'{'}) == bytes.Count(data, []byte{'}'})
 	}
-	held := booking.Open(file)
+	held := booking.Open(file, time.UTC)
 	read := func(enough int64, write func(n int) error) (bad, reads int64, writes int) {
 		putFile(t, file, []byte(people), 0o644)
 		var torn, seen atomic.Int64
@@ -57,7 +57,7 @@ func TestBookingsAreNeverTorn(t *testing.T) {
 		return torn.Load(), seen.Load(), writes
 	}
 	bad, reads, writes := read(100_000, func(n int) error {
-		return booking.Open(file).Update(context.Background(), func(data []byte) ([]byte, error) {
+		return booking.Open(file, time.UTC).Update(context.Background(), booking.By{Name: "writer", At: time.Now()}, func(data []byte) ([]byte, error) {
 			if n%8 == 7 {
 				return []byte(people), nil
 			}

@@ -16,6 +16,7 @@ const (
 	lockSuffix     = ".lock"
 	previousSuffix = ".previous"  // what the file held before its last change
 	lastGoodSuffix = ".last-good" // the last content without an error of syntax
+	madeSuffix     = ".made-"     // an empty file that has no name yet, see File.make
 	newSuffix      = ".new"       // not whole yet
 	exchangeSuffix = ".exchange-" // whole, see File.replace
 )

@@ -34,6 +34,7 @@ var (
 // last content without an error (.comments.json.last-good).
 type File struct {
 	path  string // without symbolic links
+	zone  *time.Location
 	state string // where a generator keeps its copy of the last good content; "" for nowhere
 
 	// exchange and step are replaced by tests: step is called before each
@@ -42,10 +43,14 @@ type File struct {
 	step     func(what string)
 }
 
-// Open returns the File at a path. It need not exist; its directory must.
-func Open(path string) *File {
+// Open returns the File at a path. It need not exist; its directory must. zone is
+// that of the times in it, nil for UTC.
+func Open(path string, zone *time.Location) *File {
+	if zone == nil {
+		zone = time.UTC
+	}
 	// The file is replaced, and not the link to it.
-	return &File{path: behindLinks(path), exchange: exchange, step: func(string) {}}
+	return &File{path: behindLinks(path), zone: zone, exchange: exchange, step: func(string) {}}
 }
 
 // behindLinks is where a file lies, or would, that links lead to.
@@ -97,14 +102,14 @@ func readRegular(path string) ([]byte, fs.FileInfo, error) {
 const updateBudget = 20 * time.Second
 
 // Update changes the bookings. It takes the lock, reads the file, lets edit make
-// the new content and puts that in place. If somebody saved the file in between,
+// the new content, puts that in place and records what by did. If somebody saved the file in between,
 // their save stays and edit is called again with it, so edit must have no
 // effects of its own.
 //
 // The lock is flock(2), so it ends with its process. A process that is killed
 // leaves the old file or the new one, whole. After an error the file is not
-// changed, unless the error is about making the change durable.
-func (f *File) Update(ctx context.Context, edit func(data []byte) ([]byte, error)) error {
+// changed, unless the error is about recording the change or making it durable.
+func (f *File) Update(ctx context.Context, by By, edit func(data []byte) ([]byte, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, updateBudget)
 	defer cancel()
 	unlock, err := f.lock(ctx)
@@ -115,6 +120,11 @@ func (f *File) Update(ctx context.Context, edit func(data []byte) ([]byte, error
 	if err := f.recover(); err != nil {
 		return fmt.Errorf("looking for what an interrupted change left: %w", err)
 	}
+	file, err := f.openRecord()
+	if err != nil {
+		return fmt.Errorf("opening the record of bookings: %w", err)
+	}
+	defer file.Close()
 	for try := 0; ; try++ {
 		data, err := f.readSaved(ctx)
 		if err != nil {
@@ -136,6 +146,9 @@ func (f *File) Update(ctx context.Context, edit func(data []byte) ([]byte, error
 		}
 		if err == nil {
 			_ = f.writeGood(next, time.Time{}) // the next generation does it, too
+			if err := record(file, f.changes(by, data, next)); err != nil {
+				return fmt.Errorf("recording a change that was made: %w", err)
+			}
 			err = f.syncDir()
 		}
 		if err != nil {
@@ -271,8 +284,8 @@ func (f *File) recover() error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(f.beside(lockSuffix))+"-") {
-			_ = os.Remove(filepath.Join(filepath.Dir(f.path), e.Name())) // see makeLock
+		if strings.HasPrefix(e.Name(), filepath.Base(f.beside(madeSuffix))) {
+			_ = os.Remove(filepath.Join(filepath.Dir(f.path), e.Name()))
 		}
 		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(f.beside(exchangeSuffix)))
 		was, put, whole := strings.Cut(strings.TrimSuffix(rest, "+"), ".")

@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// testBy makes the changes of tests that do not look at the record.
+var testBy = By{Name: "test", At: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
+
 // TestMain lets the test binary be a second program that edits or dies.
 func TestMain(m *testing.M) {
 	switch os.Getenv("BOOKING_TEST_AS") {
@@ -34,7 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	case "sleeper":
-		_, err := Open(os.Getenv("BOOKING_TEST_FILE")).lock(context.Background())
+		_, err := Open(os.Getenv("BOOKING_TEST_FILE"), nil).lock(context.Background())
 		fmt.Println("locked", err)
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 		os.Exit(0)
@@ -54,9 +57,9 @@ func as(t *testing.T, role, file, name string) *exec.Cmd {
 }
 
 func makeBookings(file, name string, n int) error {
-	f := Open(file)
+	f := Open(file, nil)
 	for i := range n {
-		err := f.Update(context.Background(), func(data []byte) ([]byte, error) {
+		err := f.Update(context.Background(), testBy, func(data []byte) ([]byte, error) {
 			next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Target: Target{Index: i % 8}, Name: name, Comment: fmt.Sprintf("%s-%d", name, i)})
 			return next, err
 		})
@@ -104,12 +107,12 @@ func wantBookings(t *testing.T, file string, n int) {
 
 func TestGoroutinesShareAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
-	f := Open(file)
+	f := Open(file, nil)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for k := range 5 {
-				if err := f.Update(context.Background(), func(data []byte) ([]byte, error) {
+				if err := f.Update(context.Background(), testBy, func(data []byte) ([]byte, error) {
 					next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Name: "x", Comment: fmt.Sprintf("%d-%d", i, k)})
 					return next, err
 				}); err != nil {
@@ -172,7 +175,7 @@ func TestHandEditAtAnyStep(t *testing.T) {
 					if before != "" {
 						write(before)(t, file)
 					}
-					f := Open(file)
+					f := Open(file, nil)
 					if !exchanges {
 						f.exchange = func(string, string) error { return errors.ErrUnsupported }
 					}
@@ -187,7 +190,7 @@ func TestHandEditAtAnyStep(t *testing.T) {
 							save(t, file)
 						}
 					}
-					if err := f.Update(context.Background(), addProgram); err != nil {
+					if err := f.Update(context.Background(), testBy, addProgram); err != nil {
 						t.Fatalf("saved %s: %v", last, err)
 					}
 					if steps < at {
@@ -211,7 +214,7 @@ func TestHandEditAtAnyStep(t *testing.T) {
 func TestTwoHandEdits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write("{}")(t, file)
-	f := Open(file)
+	f := Open(file, nil)
 	exchanged := 0
 	f.step = func(what string) {
 		if what == "exchange" {
@@ -223,7 +226,7 @@ func TestTwoHandEdits(t *testing.T) {
 		}
 	}
 	tried := 0
-	if err := f.Update(context.Background(), func(data []byte) ([]byte, error) {
+	if err := f.Update(context.Background(), testBy, func(data []byte) ([]byte, error) {
 		if tried++; tried == 2 {
 			if previous, err := os.ReadFile(f.beside(previousSuffix)); err != nil || !strings.Contains(string(previous), "first") {
 				t.Errorf("the first one's save: %q, %v", previous, err)
@@ -255,9 +258,9 @@ func TestRecover(t *testing.T) {
 		{"saved since", byHand, map[string]string{left: old}, byHand, old},
 		{"replaced where nothing can be exchanged", new, map[string]string{left + "+": old}, new, old},
 		{"not yet replaced there", old, map[string]string{left: new, left + "+": old}, old, ""},
-		{"a lock that was not named yet", old, map[string]string{lockSuffix + "-ABC": ""}, old, ""},
+		{"a lock that was not named yet", old, map[string]string{madeSuffix + "ABC": ""}, old, ""},
 	} {
-		f := Open(filepath.Join(t.TempDir(), "comments.json"))
+		f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
 		write(tc.stands)(t, f.path)
 		for suffix, content := range tc.left {
 			write(content)(t, f.beside(suffix))
@@ -286,7 +289,7 @@ func TestRecover(t *testing.T) {
 func TestWaitsForWhoIsAboutToSave(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write("")(t, file)
-	f := Open(file)
+	f := Open(file, nil)
 	reads := 0
 	f.step = func(what string) {
 		if what == "read" {
@@ -295,7 +298,7 @@ func TestWaitsForWhoIsAboutToSave(t *testing.T) {
 			}
 		}
 	}
-	if err := f.Update(context.Background(), addProgram); err != nil {
+	if err := f.Update(context.Background(), testBy, addProgram); err != nil {
 		t.Fatal(err)
 	}
 	wantBoth(t, "filled later", file)
@@ -310,7 +313,7 @@ func TestUpdateKeepsLinkModeAndWhatWasThere(t *testing.T) {
 	if err := os.Symlink("real.json", file); err != nil {
 		t.Fatal(err)
 	}
-	if err := Open(file).Update(context.Background(), func([]byte) ([]byte, error) { return []byte(`{"a": []}`), nil }); err != nil {
+	if err := Open(file, nil).Update(context.Background(), testBy, func([]byte) ([]byte, error) { return []byte(`{"a": []}`), nil }); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(file)
@@ -348,7 +351,7 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*lockPause)
 	defer cancel()
-	if err := Open(file).Update(ctx, addProgram); !errors.Is(err, ErrLocked) {
+	if err := Open(file, nil).Update(ctx, testBy, addProgram); !errors.Is(err, ErrLocked) {
 		t.Errorf("while another program holds the lock: %v", err)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "{}" {
@@ -358,14 +361,14 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if err := Open(file).Update(context.Background(), addProgram); err != nil {
+	if err := Open(file, nil).Update(context.Background(), testBy, addProgram); err != nil {
 		t.Errorf("when its holder is dead: %v", err)
 	}
 }
 
 // A lock file that somebody removed holds nobody off, so it does not count.
 func TestLockThatWasRemoved(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"))
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
 	unlock, err := f.lock(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -396,7 +399,7 @@ func TestUpdateRefusesWhatIsNoFile(t *testing.T) {
 			if err := plant(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
-			if err := Open(filepath.Join(dir, "comments.json")).Update(context.Background(), addProgram); err == nil {
+			if err := Open(filepath.Join(dir, "comments.json"), nil).Update(context.Background(), testBy, addProgram); err == nil {
 				t.Errorf("%s is a %s, and a booking was made", name, kind)
 			}
 		}
@@ -405,7 +408,7 @@ func TestUpdateRefusesWhatIsNoFile(t *testing.T) {
 	if err := os.Symlink("elsewhere", filepath.Join(dir, ".comments.json.lock")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Open(filepath.Join(dir, "comments.json")).Update(context.Background(), addProgram); err == nil {
+	if err := Open(filepath.Join(dir, "comments.json"), nil).Update(context.Background(), testBy, addProgram); err == nil {
 		t.Error("a lock that is a symbolic link was followed")
 	}
 }
@@ -427,7 +430,7 @@ func TestDeleteVersusExtend(t *testing.T) {
 func TestUpdateTellsTheEditorsError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	want := errors.New("no")
-	if err := Open(file).Update(context.Background(), func([]byte) ([]byte, error) { return nil, want }); !errors.Is(err, want) {
+	if err := Open(file, nil).Update(context.Background(), testBy, func([]byte) ([]byte, error) { return nil, want }); !errors.Is(err, want) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {

@@ -27,9 +27,9 @@ const LastGoodName = "comments.last-good.json"
 //
 // The calendar is never nil. The error is only about keeping the copy.
 func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, error) {
-	f := Open(path)
+	f := Open(path, zone)
 	f.state = stateDir
-	data, cal := f.load(zone, opts)
+	data, cal := f.load(opts)
 	if cal.Broken || data == nil {
 		return cal, nil
 	}
@@ -46,12 +46,21 @@ func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, 
 }
 
 // Load reads the file as the function of this name does, and writes nothing.
-func (f *File) Load(zone *time.Location, opts Options) *Calendar {
-	_, cal := f.load(zone, opts)
+func (f *File) Load(opts Options) *Calendar {
+	_, cal := f.load(opts)
 	return cal
 }
 
-func (f *File) load(zone *time.Location, opts Options) ([]byte, *Calendar) {
+func (f *File) load(opts Options) ([]byte, *Calendar) {
+	data, cal := f.read(opts)
+	if !opts.Now.IsZero() {
+		cal.Problems = append(cal.Problems, f.vanished(cal, opts)...)
+	}
+	return data, cal
+}
+
+// read reads the file, or the last good content in its place.
+func (f *File) read(opts Options) ([]byte, *Calendar) {
 	data, _, err := readRegular(f.path)
 	if errors.Is(err, fs.ErrNotExist) && isDir(filepath.Dir(f.path)) {
 		data, err = nil, nil
@@ -64,7 +73,7 @@ func (f *File) load(zone *time.Location, opts Options) ([]byte, *Calendar) {
 	case data == nil:
 		cal = &Calendar{Encoding: UTF8, File: filepath.Base(f.path)}
 	default:
-		cal = Parse(f.path, data, zone, opts)
+		cal = Parse(f.path, data, f.zone, opts)
 	}
 	if !cal.Broken && !blank(data) {
 		return data, cal
@@ -73,7 +82,7 @@ func (f *File) load(zone *time.Location, opts Options) ([]byte, *Calendar) {
 	if good == nil {
 		return data, cal
 	}
-	was := Parse(f.path, good, zone, opts)
+	was := Parse(f.path, good, f.zone, opts)
 	if !cal.Broken {
 		if len(was.Bookings) == 0 {
 			return data, cal

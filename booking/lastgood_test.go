@@ -126,10 +126,10 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 		"one brace missing": write(`{"a": [{"name": "x"]}`), "UTF-16": write("\xff\xfe{\x00"),
 	} {
 		for _, last := range []string{"program", "generator"} {
-			f := Open(filepath.Join(t.TempDir(), "comments.json"))
+			f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
 			if last == "program" {
 				write("{}")(t, f.path)
-				if err := f.Update(t.Context(), func([]byte) ([]byte, error) { return []byte(good), nil }); err != nil {
+				if err := f.Update(t.Context(), testBy, func([]byte) ([]byte, error) { return []byte(good), nil }); err != nil {
 					t.Fatal(err)
 				}
 			} else {
@@ -141,7 +141,7 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 			previous, _ := os.ReadFile(f.beside(previousSuffix))
 			damage(t, f.path)
 			before, _ := os.ReadFile(f.path)
-			err := f.Update(t.Context(), addProgram)
+			err := f.Update(t.Context(), testBy, addProgram)
 			if !errors.Is(err, ErrBroken) {
 				t.Errorf("%s: got %v", name, err)
 			}
@@ -156,11 +156,11 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 			if string(after) != string(before) || string(kept) != good || string(was) != string(previous) {
 				t.Errorf("%s: the file became %q, the copy %q, the previous one %q", name, after, kept, was)
 			}
-			if got := briefs(f.Load(time.UTC, Options{}), time.UTC); got != "a/0 x -..-" {
+			if got := briefs(f.Load(Options{}), time.UTC); got != "a/0 x -..-" {
 				t.Errorf("%s: %s is shown", name, got)
 			}
 			write("{}")(t, f.path) // started anew
-			if err := f.Update(t.Context(), addProgram); err != nil {
+			if err := f.Update(t.Context(), testBy, addProgram); err != nil {
 				t.Errorf("%s, started anew: %v", name, err)
 			}
 		}
@@ -170,7 +170,7 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 // A file that never had bookings is as good empty, gone or with comments alone.
 func TestEmptyFileThatNeverHadBookings(t *testing.T) {
 	for _, content := range []string{"", "// nobody\n", "{}", "none"} {
-		f := Open(filepath.Join(t.TempDir(), "comments.json"))
+		f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
 		if content != "none" {
 			write(content)(t, f.path)
 		}
@@ -178,7 +178,7 @@ func TestEmptyFileThatNeverHadBookings(t *testing.T) {
 		if err != nil || c.Broken || len(c.Problems) > 0 {
 			t.Errorf("%q: %v, problems %v", content, err, c.Problems)
 		}
-		if err := f.Update(t.Context(), addProgram); err != nil {
+		if err := f.Update(t.Context(), testBy, addProgram); err != nil {
 			t.Errorf("%q: %v", content, err)
 		}
 	}

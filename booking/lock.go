@@ -60,7 +60,7 @@ func (f *File) openLock() (*os.File, error) {
 		file, err := openNoFollow(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			if err := f.makeLock(path); err != nil {
+			if err := f.make(path); err != nil {
 				return nil, err
 			}
 			continue
@@ -101,15 +101,18 @@ func singleName(info fs.FileInfo) bool {
 	return ok && st.Nlink == 1
 }
 
-func (f *File) makeLock(path string) error {
-	staged := path + "-" + rand.Text()
+// make makes an empty file beside comments.json. It has its mode when it appears.
+func (f *File) make(path string) error {
+	staged := f.beside(madeSuffix + rand.Text())
 	if err := f.stage(staged, nil); err != nil {
 		return err
 	}
-	defer os.Remove(staged)
 	err := f.appear(staged, path)
 	if errors.Is(err, ErrChanged) || errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody else has made it, and may have removed ours
+		err = nil // somebody else has made it, and may have removed ours
+	}
+	if removeErr := os.Remove(staged); err == nil && !errors.Is(removeErr, fs.ErrNotExist) {
+		err = removeErr
 	}
 	return err
 }

@@ -161,7 +161,7 @@ func copyFile(t *testing.T, from, to string) {
 // A lock that was made with a stricter mode gets that of the bookings from the
 // next one who may change it; a second name of somebody's file gets nothing.
 func TestLockTakesTheModeOfTheBookings(t *testing.T) {
-	f := Open(filepath.Join(t.TempDir(), "comments.json"))
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
 	write("{}")(t, f.path)
 	if err := os.Chmod(f.path, 0o664); err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestLockTakesTheModeOfTheBookings(t *testing.T) {
 func TestLockAppearsWhole(t *testing.T) {
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)
-	f := Open(filepath.Join(t.TempDir(), "comments.json"))
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
 	write("{}")(t, f.path)
 	if err := os.Chmod(f.path, 0o664); err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestLockAppearsWhole(t *testing.T) {
 		if what == "link" {
 			staged++
 			for name, info := range modes(t, filepath.Dir(f.path)) {
-				if strings.Contains(name, ".lock") && info.Mode().Perm() != 0o664 {
+				if strings.Contains(name, madeSuffix) && info.Mode().Perm() != 0o664 {
 					t.Errorf("%s has mode %v", name, info.Mode())
 				}
 			}

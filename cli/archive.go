@@ -38,7 +38,7 @@ func (d *desk) prune(ctx context.Context, before string) error {
 	}
 	var moved []booking.Booking
 	var into string
-	err := d.file.Update(ctx, func(data []byte) ([]byte, error) {
+	err := d.file.Update(ctx, d.by(), func(data []byte) ([]byte, error) {
 		moved = nil
 		if data == nil {
 			return nil, errNothing

@@ -205,7 +205,7 @@ func (d *desk) apply(ctx context.Context, dry bool, edit func([]byte) (outcome, 
 		}
 		return edit(data)
 	}
-	err = d.file.Update(ctx, func(data []byte) ([]byte, error) {
+	err = d.file.Update(ctx, d.by(), func(data []byte) ([]byte, error) {
 		out, err = edit(data)
 		return out.after, err
 	})

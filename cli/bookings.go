@@ -17,14 +17,14 @@ import (
 
 func (a *app) bookingsCommand() *cobra.Command {
 	var name, at, host, before string
-	var mineOnly, all, asJSON, asICS, prune bool
+	var mineOnly, all, asJSON, asICS, prune, log bool
 	c := &cobra.Command{
 		Use: "bookings", Short: "list the bookings, or move old ones into the archive", GroupID: groupUse, Args: cobra.NoArgs,
 		Long: "bookings lists what is booked now and later, with what is wrong in comments.json on stderr,\n" +
 			"by line and column; the exit code is 3 then. With --prune it moves the bookings that ended\n" +
 			"before a while into comments.archive.json beside the file, one line of JSON each: they are in\n" +
 			"the archive before they leave the file.\n" + exitStatus,
-		Example: "  gpuboard bookings --mine\n  gpuboard bookings --ics > bookings.ics\n  gpuboard bookings --prune --before 30d",
+		Example: "  gpuboard bookings --mine\n  gpuboard bookings --log\n  gpuboard bookings --ics > bookings.ics\n  gpuboard bookings --prune --before 30d",
 		RunE: func(c *cobra.Command, args []string) error {
 			cfg, err := a.load(c)
 			if err != nil {
@@ -38,6 +38,8 @@ func (a *app) bookingsCommand() *cobra.Command {
 				return usagef("", "--json and --ics are two ways to print the same: give one of them")
 			case before != "" && !prune:
 				return usagef("gpuboard bookings --prune --before "+before, "--before goes with --prune")
+			case log && (prune || asJSON || asICS || mineOnly || all || host != ""):
+				return usagef("gpuboard bookings --log", "--log takes no flag beside it")
 			case prune && (asJSON || asICS || mineOnly || host != ""):
 				return usagef("gpuboard bookings --prune --before 30d", "--prune takes no flag but --before")
 			}
@@ -52,6 +54,9 @@ func (a *app) bookingsCommand() *cobra.Command {
 			}
 			if prune {
 				return d.failed(d.prune(c.Context(), before))
+			}
+			if log {
+				return d.log()
 			}
 			cal := d.load()
 			fleet, err := d.fleet(c.Context(), cfg)
@@ -93,10 +98,23 @@ func (a *app) bookingsCommand() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, as the site's api/v1/bookings.json")
 	c.Flags().BoolVar(&asICS, "ics", false, "print a calendar file")
 	c.Flags().BoolVar(&prune, "prune", false, "move bookings that have been over for long into comments.archive.json")
+	c.Flags().BoolVar(&log, "log", false, "print who booked, changed and released what, when")
 	c.Flags().StringVar(&before, "before", "", "with --prune: those that ended so `LONG` ago, or before this time (default 30d)")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
 	return c
+}
+
+// log prints the record of changes, oldest first.
+func (d *desk) log() error {
+	for _, e := range d.file.Record() {
+		b, _ := e.Booking()
+		if _, err := fmt.Fprintf(d.app.stdout, "%s  %s  %s %s for %s: %s [%s]\n", d.moment(e.At), printable(e.By), placeOf(b), printable(e.Action),
+			printable(b.Name), d.when(b), printable(b.ID)); err != nil {
+			return fmt.Errorf("writing the record: %w", err)
+		}
+	}
+	return nil
 }
 
 // published prints a file as the site has it, for these bookings alone.

@@ -160,8 +160,8 @@ func (d *doctor) bookings(data, state string) {
 	if _, err := os.Stat(dir); err != nil {
 		return // said as the data directory that is missing
 	}
-	file := booking.Open(path)
-	calendar := file.Load(zone.Location, booking.Options{Aliases: aliases, Now: d.app.now()})
+	file := booking.Open(path, zone.Location)
+	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.app.now()})
 	if held, err := file.Read(); held == nil && err == nil && !calendar.Broken {
 		d.note("booking:none", "gpuboard init web shows a comments.json to begin with", "there is no %s: nobody has booked anything", path)
 		return
@@ -171,8 +171,11 @@ func (d *doctor) bookings(data, state string) {
 	}
 	for _, p := range calendar.Problems {
 		mend := "edit " + word(path)
-		if p.Code == "booking:unreadable" {
+		switch p.Code {
+		case "booking:unreadable":
 			mend = "ls -l " + word(path)
+		case "booking:vanished":
+			mend = "gpuboard bookings --log"
 		}
 		d.bad(p.Code, mend, "%s", placed(p))
 	}

@@ -102,7 +102,7 @@ func (d *desk) open(cfg *config) ([]snapshot.Problem, error) {
 		return nil, usagef("on the web host: --data DIR or --comments FILE; elsewhere: ssh WEBHOST gpuboard book …, which booking.ssh in gpuboard.yml has typed for you",
 			"there are no bookings here: no directory %s", dir)
 	}
-	d.file = booking.Open(path)
+	d.file = booking.Open(path, d.in.Location)
 	var problems []snapshot.Problem
 	if data := cfg.string("data"); isDir(data) && !isFile(filepath.Join(dir, "aliases.csv")) {
 		dir = data
@@ -135,9 +135,12 @@ func (d *desk) parse(data []byte) *booking.Calendar {
 	return booking.Parse("comments.json", data, d.in.Location, booking.Options{Aliases: d.aliases, Now: d.now})
 }
 
+// by is who changes the bookings, for the record.
+func (d *desk) by() booking.By { return booking.By{Name: d.login, At: d.now} }
+
 // load reads the bookings for show; the last good ones where the file has an error.
 func (d *desk) load() *booking.Calendar {
-	return d.file.Load(d.in.Location, booking.Options{Aliases: d.aliases, Now: d.now})
+	return d.file.Load(booking.Options{Aliases: d.aliases, Now: d.now})
 }
 
 // mine reports whether a booking is theirs to change: it is their own, or they

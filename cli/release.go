@@ -20,7 +20,8 @@ func (a *app) releaseCommand() *cobra.Command {
 		Long: "release ends your bookings. WHICH is an id as \"gpuboard bookings\" prints it, HOST:GPU, or\n" +
 			"HOST for the booking of the whole host, or else all of yours there. One in force keeps its\n" +
 			"entry in the file, which then says until when it was used; one that has not begun is taken\n" +
-			"out. With neither in force, the next to come is meant.\n" + exitStatus,
+			"out. With neither in force, the next to come is meant. Of a booking that vanished from the file\n" +
+			"(booking:vanished) it is recorded that this was meant.\n" + exitStatus,
 		Example: "  gpuboard release gpu01:0,1\n  gpuboard release mjqxg3di",
 		RunE: func(c *cobra.Command, args []string) error {
 			cfg, err := a.load(c)
@@ -34,13 +35,21 @@ func (a *app) releaseCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			args, gone := d.gone(args, force)
 			var freed []booking.Booking
 			out, err := d.apply(c.Context(), dryRun, func(data []byte) (out outcome, err error) {
 				out, freed, err = d.release(data, args, force)
 				return out, err
 			})
+			if err == nil && len(gone) > 0 && !dryRun {
+				err = d.file.Agree(c.Context(), d.by(), gone)
+			}
 			if err != nil {
 				return d.failed(err)
+			}
+			for _, e := range gone {
+				b, _ := e.Booking()
+				out.done, freed = append(out.done, b), append(freed, b)
 			}
 			return d.tell("released", out, freed, asJSON, dryRun)
 		},
@@ -54,6 +63,25 @@ func (a *app) releaseCommand() *cobra.Command {
 	_ = c.Flags().MarkHidden("now")
 	c.ValidArgsFunction = a.completeHosts
 	return c
+}
+
+// gone takes those arguments out that name a booking which vanished from the
+// file, by its id.
+func (d *desk) gone(args []string, force bool) (rest []string, gone []booking.Entry) {
+	vanished := booking.Vanished(d.file.Record(), d.load(), booking.Options{Aliases: d.aliases, Now: d.now})
+	for _, arg := range args {
+		i := slices.IndexFunc(vanished, func(e booking.Entry) bool {
+			b, _ := e.Booking()
+			b.Name, b.By = d.aliases.Canonical(b.Name), e.By
+			return e.ID == arg && (force || d.mine(b))
+		})
+		if i < 0 {
+			rest = append(rest, arg)
+		} else {
+			gone = append(gone, vanished[i])
+		}
+	}
+	return rest, gone
 }
 
 // release ends what the arguments name, and returns the stretches of time that

@@ -135,7 +135,7 @@ func (a *app) bookingForm(cfg *config) (*serve.BookingOptions, error) {
 		return known
 	}
 	return &serve.BookingOptions{
-		File: booking.Open(path), Zone: zone, FileZone: in, Aliases: aliases, Limits: limits,
+		File: booking.Open(path, in.Location), Zone: zone, FileZone: in, Aliases: aliases, Limits: limits,
 		ForOthers: cfg.bool("booking.for_others"), Interval: cfg.duration("interval"), Pages: pages, Now: a.now,
 	}, nil
 }

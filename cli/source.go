@@ -357,7 +357,7 @@ func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Bo
 	if comments == "" {
 		comments = filepath.Join(dir, "comments.json")
 	}
-	in.Calendar = booking.Open(comments).Load(zone.Location, booking.Options{Aliases: aliases, Now: now})
+	in.Calendar = booking.Open(comments, zone.Location).Load(booking.Options{Aliases: aliases, Now: now})
 	drops, err := spool.OpenDrops(dir)
 	if err != nil {
 		return nil, fail(exitError, fmt.Errorf("opening the drops: %w", err), "")

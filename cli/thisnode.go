@@ -113,7 +113,7 @@ func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, 
 		comments = filepath.Join(data, "comments.json")
 	}
 	if comments != "" && (named || isFile(comments)) {
-		cal := booking.Open(comments).Load(zone, opt)
+		cal := booking.Open(comments, zone).Load(opt)
 		a.followCards(ctx, cfg, cal)
 		return cal, false, nil
 	}

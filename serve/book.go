@@ -41,8 +41,8 @@ type BookingOptions struct {
 
 // A File is where the bookings are, a [booking.File].
 type File interface {
-	Load(zone *time.Location, opts booking.Options) *booking.Calendar
-	Update(ctx context.Context, edit func(data []byte) ([]byte, error)) error
+	Load(opts booking.Options) *booking.Calendar
+	Update(ctx context.Context, by booking.By, edit func(data []byte) ([]byte, error)) error
 }
 
 // maxBody bounds a form. The longest that makes sense is a tenth of it.
@@ -222,7 +222,7 @@ func (d *desk) home(w http.ResponseWriter, r *http.Request, c *changer) {
 
 // load reads the bookings for show; the last good ones where the file has an error.
 func (d *desk) load(c *changer) *booking.Calendar {
-	return d.File.Load(c.in.Location, booking.Options{Aliases: c.aliases, Now: c.now})
+	return d.File.Load(booking.Options{Aliases: c.aliases, Now: c.now})
 }
 
 // line is a booking as the pages name it.
@@ -280,7 +280,7 @@ func (d *desk) post(w http.ResponseWriter, r *http.Request, p *place) {
 	edit, done, err := d.edit(p, q.Get("action"))
 	if err == nil {
 		// Whoever goes away while it is saved wants it saved.
-		err = d.File.Update(context.WithoutCancel(r.Context()), edit)
+		err = d.File.Update(context.WithoutCancel(r.Context()), booking.By{Name: p.me, At: d.Now()}, edit)
 	}
 	if err != nil {
 		why, ok := refused(err)

@@ -57,6 +57,17 @@ func TestBook(t *testing.T) {
 	}
 }
 
+func TestTheFormIsRecorded(t *testing.T) {
+	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.ForOthers = true })
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d", "name", "mira"); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	record := booking.Open(c.comments, nil).Record()
+	if len(record) != 1 || record[0].By != "eva" || record[0].Name != "mira" || record[0].Action != booking.Booked || !record[0].At.Equal(c.now()) {
+		t.Errorf("%+v", record)
+	}
+}
+
 func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	c := newCounter(t)
 	c.write(c.comments, `{"atlas": {"GPU-00000000-AAAA": {"name": "mira", "date": "2026-11-22 18:00", "comment": "<b>mine</b>"}}} // by hand`)
@@ -248,8 +259,8 @@ type edited struct {
 	edit func()
 }
 
-func (e *edited) Update(ctx context.Context, change func([]byte) ([]byte, error)) error {
-	return e.File.Update(ctx, func(data []byte) ([]byte, error) {
+func (e *edited) Update(ctx context.Context, by booking.By, change func([]byte) ([]byte, error)) error {
+	return e.File.Update(ctx, by, func(data []byte) ([]byte, error) {
 		next, err := change(data)
 		if e.edit != nil {
 			e.edit()
