@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gpuboard/atomicfile"
 )
 
@@ -26,29 +24,18 @@ func (f *File) lock(ctx context.Context) (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil && sameFile(file) {
+		held, err := atomicfile.TryLock(file)
+		if held {
 			return func() { file.Close() }, nil
 		}
 		file.Close()
-		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, fmt.Errorf("locking %s: %w", f.beside(lockSuffix), err)
+		if err != nil {
+			return nil, err
 		}
 		if sleep(ctx, lockPause) != nil {
 			return nil, fmt.Errorf("%w: %s", ErrLocked, f.beside(lockSuffix))
 		}
 	}
-}
-
-// sameFile reports whether a file still has its name: a lock on one that was
-// removed holds nobody off.
-func sameFile(file *os.File) bool {
-	mine, err := file.Stat()
-	if err != nil {
-		return false
-	}
-	named, err := os.Lstat(file.Name())
-	return err == nil && os.SameFile(mine, named)
 }
 
 // openLock opens the lock file, and makes it where there is none: under another
@@ -57,7 +44,7 @@ func sameFile(file *os.File) bool {
 func (f *File) openLock() (*os.File, error) {
 	path := f.beside(lockSuffix)
 	for range 20 {
-		file, err := openNoFollow(path)
+		file, err := atomicfile.OpenLock(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if err := f.make(path); err != nil {
@@ -68,9 +55,6 @@ func (f *File) openLock() (*os.File, error) {
 			return nil, err
 		}
 		info, err := file.Stat()
-		if err == nil && !info.Mode().IsRegular() {
-			err = fmt.Errorf("opening %s: %w", path, atomicfile.ErrNotRegular)
-		}
 		if err != nil {
 			file.Close()
 			return nil, err
@@ -81,17 +65,6 @@ func (f *File) openLock() (*os.File, error) {
 		return file, nil
 	}
 	return nil, fmt.Errorf("opening %s: %w", path, ErrChanged)
-}
-
-// openNoFollow opens for writing, which NFS wants for an exclusive lock, and for
-// reading where that is not allowed.
-func openNoFollow(path string) (*os.File, error) {
-	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK
-	file, err := os.OpenFile(path, os.O_RDWR|flags, 0)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
-		return os.OpenFile(path, os.O_RDONLY|flags, 0)
-	}
-	return file, err
 }
 
 // singleName reports whether a file has no other name. One that has could be

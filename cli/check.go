@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 
+	"gpuboard/atomicfile"
 	"gpuboard/snapshot"
 )
 
@@ -76,11 +76,14 @@ func (a *app) checkAlive(ctx context.Context, cfg *config, flags []string) error
 		return because("spool:unusable", fail(exitUsage, fmt.Errorf("making the spool: %w", err), "give a directory of your own with --spool DIR"))
 	}
 	// One check at a time: two crontabs must not start two loops.
-	one := flock.New(filepath.Join(dir, "check.lock"))
-	if held, err := one.TryLock(); err != nil || !held {
+	one, err := atomicfile.Lock(filepath.Join(dir, "check.lock"), 0o600)
+	if errors.Is(err, atomicfile.ErrLocked) {
 		return because("check:busy", fail(exitTempFail, errors.New("another check of this node is at work"), ""))
 	}
-	defer one.Unlock()
+	if err != nil {
+		return because("spool:unusable", fail(exitUsage, fmt.Errorf("taking the lock of check: %w", err), ""))
+	}
+	defer one.Close()
 
 	done, why := "Launched", ""
 	if held, err := loopHeld(dir); err != nil {
@@ -195,19 +198,16 @@ func (a *app) stop(ctx context.Context, dir string) error {
 
 // loopHeld reports whether a live process holds the loop's lock.
 func loopHeld(dir string) (bool, error) {
-	path := filepath.Join(dir, loopLock)
-	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+	l, err := atomicfile.OpenLock(filepath.Join(dir, loopLock))
+	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	l := flock.New(path)
-	free, err := l.TryLock()
 	if err != nil {
 		return false, fmt.Errorf("looking at the loop's lock: %w", err)
 	}
-	if free {
-		return false, l.Unlock()
-	}
-	return true, nil
+	defer l.Close()
+	free, err := atomicfile.TryLock(l)
+	return !free, err
 }
 
 // waitForBeat waits for a heartbeat that is as wanted, for so long or until ended

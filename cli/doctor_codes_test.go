@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gofrs/flock"
-
+	"gpuboard/atomicfile"
 	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
@@ -46,11 +45,9 @@ func (b *bed) directory(name string) {
 // hold takes a lock as another process would.
 func (b *bed) hold(name string) {
 	b.t.Helper()
-	l := flock.New(b.path(name))
-	if held, err := l.TryLock(); err != nil || !held {
-		b.t.Fatal(held, err)
-	}
-	b.t.Cleanup(func() { _ = l.Unlock() })
+	l, err := atomicfile.Lock(b.path(name), 0o600)
+	b.must(err)
+	b.t.Cleanup(func() { l.Close() })
 }
 
 type spoilt struct {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"gpuboard/atomicfile"
 	"gpuboard/inventory"
 	"gpuboard/publisher"
 	"gpuboard/snapshot"
@@ -227,7 +228,7 @@ func (d *doctor) loop(host string, works bool) {
 		}
 		return
 	}
-	f, err := os.Open(filepath.Join(dir, spool.LatestName))
+	f, _, err := atomicfile.Open(filepath.Join(dir, spool.LatestName))
 	if err != nil {
 		d.bad("loop:not-running", start, "no loop runs on this spool, and nothing was collected")
 		return

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"gpuboard/internal/need"
 	"gpuboard/internal/sshtest"
 )
@@ -165,11 +163,7 @@ func TestDoctorNamesWhatIsWrongWithANode(t *testing.T) {
 			b.now = func() time.Time { return time.Now().Add(time.Hour) }
 		}},
 		{name: "the loop hangs", code: "loop:hangs", words: "silent", spoil: func(b *bed, _ *sshtest.Server) {
-			l := flock.New(b.path("spool", loopLock))
-			if held, err := l.TryLock(); err != nil || !held {
-				b.t.Fatal(held, err)
-			}
-			b.t.Cleanup(func() { _ = l.Unlock() })
+			b.hold("spool/" + loopLock)
 			b.must(writeBeat(b.path("spool"), heartbeat{PID: 4711, Every: time.Second, Beat: time.Now().Add(-time.Hour), Version: version()}))
 		}},
 		{name: "key open to all", code: "ssh:key-mode", words: "chmod 600", spoil: func(b *bed, s *sshtest.Server) { b.must(os.Chmod(s.Key, 0o644)) }},

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/spf13/afero"
 
+	"gpuboard/atomicfile"
 	"gpuboard/board"
 	"gpuboard/booking"
 	"gpuboard/sitegen/render"
@@ -137,7 +137,7 @@ func (d *doctor) bookings(data, state string) {
 	if names == "" {
 		names = filepath.Join(data, "aliases.csv")
 	}
-	text, err := os.ReadFile(names)
+	text, err := atomicfile.Read(names, 1<<20)
 	switch {
 	case err == nil:
 		known, problems := booking.ParseAliases(text)
@@ -194,7 +194,7 @@ func placed(p snapshot.Problem) string {
 
 // generation tells how long ago the site was made.
 func (d *doctor) generation(site string) {
-	text, err := os.ReadFile(filepath.Join(site, "health.json"))
+	text, err := atomicfile.Read(filepath.Join(site, "health.json"), maxFetch)
 	if err != nil {
 		d.bad("site:never", d.own("generate"), "no generation has been made: %v", err)
 		return
@@ -218,26 +218,31 @@ func (d *doctor) generation(site string) {
 // remembered opens the history, unless a generator is at work on it.
 func (d *doctor) remembered(state string) {
 	path := filepath.Join(state, "generate.lock")
-	if _, err := os.Stat(path); err == nil {
-		lock := flock.New(path)
-		free, err := lock.TryLock()
-		switch {
-		case err != nil:
-			d.bad("state:lock", "ls -l "+word(path), "the generator's lock cannot be taken: %v", err)
-			return
-		case !free:
+	lock, err := atomicfile.OpenLock(path)
+	if err == nil {
+		defer lock.Close()
+		var free bool
+		if free, err = atomicfile.TryLock(lock); err == nil && !free {
 			d.note("state:in-use", "", "a generator is at work at this moment; history was not looked at")
 			return
 		}
-		defer lock.Unlock()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.bad("state:lock", "ls -l "+word(path), "the generator's lock cannot be taken: %v", err)
+		return
 	}
 	if d.cfg.bool("no_history") {
 		d.note("history:off", "", "no history is kept")
 		return
 	}
 	db := filepath.Join(state, "history.db")
-	if _, err := os.Stat(db); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(db)
+	if errors.Is(err, fs.ErrNotExist) {
 		d.note("history:none", "", "there is no history yet; the first generation begins it")
+		return
+	}
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() { // to read a FIFO would wait for ever
+		d.bad("history:unreadable", "ls -l "+word(db), "%s is a %s, and so there is no history", db, atomicfile.Kind(info.Mode()))
 		return
 	}
 	f, err := os.OpenFile(db, os.O_RDWR, 0)
@@ -290,7 +295,7 @@ func (d *doctor) published(ctx context.Context, site string) {
 	for _, page := range []struct{ name, kind string }{
 		{"index.html", "text/html"}, {"metrics.txt", "text/plain"}, {"bookings.ics", "text/calendar"}, {"api/v1/board.json", "application/json"},
 	} {
-		want, err := os.ReadFile(filepath.Join(site, page.name))
+		want, err := atomicfile.Read(filepath.Join(site, page.name), maxFetch)
 		if err != nil {
 			continue // there is no generation, which is said already
 		}
@@ -325,7 +330,7 @@ func (d *doctor) compare(url, kind string, resp *http.Response, body, want []byt
 	case got != kind:
 		d.bad("web:type", "deploy/ has tested snippets for nginx, Apache, Caddy and lighttpd", "%s comes as %q and should be %s", what, got, kind)
 	case !bytes.Equal(body, want):
-		if now, err := os.ReadFile(file); err == nil && bytes.Equal(body, now) {
+		if now, err := atomicfile.Read(file, maxFetch); err == nil && bytes.Equal(body, now) {
 			d.ok("web:ok", "%s is what was written", what)
 			return // a generation came in between
 		}

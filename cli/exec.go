@@ -38,7 +38,7 @@ func startLoop(flags []string, logPath string) (pid int, err error) {
 			return 0, fmt.Errorf("setting the old log aside: %w", err)
 		}
 	}
-	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return 0, fmt.Errorf("opening the loop's log: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/atomicfile"
 	"gpuboard/board"
 	"gpuboard/history"
 	"gpuboard/inventory"
@@ -100,6 +101,8 @@ func generateError(err error) error {
 		return because("state:in-use", fail(exitTempFail, err, ""))
 	case errors.Is(err, os.ErrPermission):
 		return because("file:permission", fail(exitError, err, "the user who runs this must own the site and state directories"))
+	case errors.Is(err, atomicfile.ErrNotRegular):
+		return because("file:kind", fail(exitError, err, "")) // it stays there until somebody removes it
 	case errors.Is(err, context.Canceled):
 		return fail(exitTempFail, errors.New("interrupted"), "")
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"gpuboard/atomicfile"
 	"gpuboard/publisher"
 	"gpuboard/sitegen"
 	"gpuboard/snapshot"
@@ -46,6 +47,7 @@ func causes() []cause {
 		{syscall.EROFS, "disk:readonly", "the file system is mounted read-only, as after an error of the disk; look at: mount; dmesg"},
 		{syscall.EIO, "disk:io", failing}, {syscall.ESTALE, "disk:io", failing},
 		{syscall.EMFILE, "limits:files", ""}, {syscall.ENFILE, "limits:files", ""}, {syscall.ENOMEM, "limits:memory", ""},
+		{atomicfile.ErrNotRegular, "file:kind", ""},
 		{syscall.EADDRINUSE, "listen:in-use", ""}, {syscall.EADDRNOTAVAIL, "listen:address", ""},
 		{fs.ErrPermission, "file:permission", ""},
 	}

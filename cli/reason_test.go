@@ -107,6 +107,11 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 			b.hold("state/generate.lock")
 			return b.generate()
 		}},
+		{"file:kind", exitError, func(b *bed) []string {
+			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
+			b.must(os.MkdirAll(b.path("state/generate.lock"), 0o755))
+			return b.generate()
+		}},
 		{"site:failed", exitTempFail, func(b *bed) []string {
 			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
 			b.write("own/base.html", "{{ .Nothing")

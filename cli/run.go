@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 
+	"gpuboard/atomicfile"
 	"gpuboard/collector"
 	"gpuboard/publisher"
 	"gpuboard/snapshot"
@@ -74,7 +74,7 @@ func (a *app) runCommand() *cobra.Command {
 type loop struct {
 	dir, host string
 	every     time.Duration
-	lock      *flock.Flock
+	lock      *os.File
 	spool     *spool.Spool
 	collector *collector.Collector
 	publisher *publisher.Publisher // nil: only collect
@@ -94,18 +94,17 @@ func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
 		return nil, err
 	}
 	l = &loop{dir: cfg.string("spool"), host: host, every: every, spool: s, voice: newVoice(a)}
-	l.lock = flock.New(filepath.Join(l.dir, loopLock))
 	opened := l
 	defer func() {
 		if err != nil {
 			opened.close()
 		}
 	}()
-	held, err := l.lock.TryLock()
-	if err != nil {
+	l.lock, err = atomicfile.Lock(filepath.Join(l.dir, loopLock), 0o600)
+	if err != nil && !errors.Is(err, atomicfile.ErrLocked) {
 		return nil, because("spool:unusable", fail(exitUsage, fmt.Errorf("taking the loop's lock: %w", err), ""))
 	}
-	if !held {
+	if err != nil {
 		return nil, because("loop:busy", fail(exitTempFail, errors.New("a loop runs for this spool already"), "gpuboard check says which, gpuboard check kill ends it"))
 	}
 	l.collector = a.collector(cfg, host, every)
@@ -129,7 +128,7 @@ func (l *loop) close() {
 		_ = l.publisher.Close()
 	}
 	_ = l.spool.Close()
-	_ = l.lock.Unlock()
+	_ = l.lock.Close()
 }
 
 // run works until the context ends. The first cycle is at once, so that a

@@ -54,7 +54,7 @@ func writeHung(file string, h hung) error {
 	if err != nil {
 		return fmt.Errorf("noting a program that hangs: %w", err)
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return fmt.Errorf("noting a program that hangs: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+	"golang.org/x/sys/unix"
 )
 
 // What is read of a password file.
@@ -72,7 +73,7 @@ func openPasswords(path string, now func() time.Time, log *slog.Logger) (*passwo
 // read takes in the file if it is another than before. What is wrong with
 // single lines is an error, and the other lines count all the same.
 func (p *passwords) read() error {
-	f, err := os.Open(p.path)
+	f, err := os.OpenFile(p.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("opening the passwords: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"gpuboard/atomicfile"
 	"gpuboard/sitegen/render"
 )
 
@@ -158,13 +159,12 @@ func plainOfTwin(end []byte) plain {
 // matches reports whether the twin on disk is of such a file. Web servers never
 // compare the two, so every generator does.
 func matches(name string, want plain) bool {
-	f, err := os.Open(name)
+	f, info, err := atomicfile.Open(name)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() < 18 {
+	if info.Size() < 18 {
 		return false
 	}
 	var end [8]byte

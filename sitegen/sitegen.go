@@ -14,8 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"gpuboard/atomicfile"
 	"gpuboard/board"
 	"gpuboard/booking"
@@ -166,15 +164,14 @@ func within(dir, path string) bool {
 // is not well is in the report's board; an error means that the site is as it
 // was before.
 func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error) {
-	lock := flock.New(filepath.Join(g.opt.State, "generate.lock"))
-	held, err := lock.TryLock()
+	lock, err := atomicfile.Lock(filepath.Join(g.opt.State, "generate.lock"), 0o600)
+	if errors.Is(err, atomicfile.ErrLocked) {
+		return Report{}, ErrLocked
+	}
 	if err != nil {
 		return Report{}, fmt.Errorf("taking the lock: %w", err)
 	}
-	if !held {
-		return Report{}, ErrLocked
-	}
-	defer lock.Unlock()
+	defer lock.Close()
 
 	now = now.Round(0) // what is remembered is of the clock on the wall, as in a file
 	mem := g.recall(now)

@@ -23,8 +23,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"gpuboard/atomicfile"
 	"gpuboard/snapshot"
 )
@@ -70,7 +68,7 @@ type Spool struct {
 	stats    Stats
 
 	// What the writer knows; set by Lock.
-	lock    *flock.Flock
+	lock    *os.File
 	session string // stands for the boot id where the system has none
 	last    map[string]uint64
 	recent  []snapshot.Sample // of one boot, for the bundle
@@ -128,13 +126,12 @@ func (s *Spool) Lock() error {
 		return nil
 	}
 	path := filepath.Join(s.dir, lockName)
-	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("locking spool %s: %w: %s is no regular file", s.dir, ErrNotPrivate, lockName)
-	}
-	lock := flock.New(path, flock.SetPermissions(filePerm))
-	locked, err := lock.TryLock()
-	if err == nil && !locked {
+	lock, err := atomicfile.Lock(path, filePerm)
+	switch {
+	case errors.Is(err, atomicfile.ErrLocked):
 		err = ErrLocked
+	case errors.Is(err, atomicfile.ErrNotRegular):
+		err = fmt.Errorf("%w: %w", ErrNotPrivate, err)
 	}
 	if err != nil {
 		return fmt.Errorf("locking spool %s: %w", s.dir, err)

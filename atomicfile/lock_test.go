@@ -1,0 +1,81 @@
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestLockIsHeldOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.lock")
+	if _, err := OpenLock(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a lock that is not there: %v", err)
+	}
+	first, err := Lock(path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(path, 0o600); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second holder: %v, want ErrLocked", err)
+	}
+	first.Close()
+	again, err := Lock(path, 0o600)
+	if err != nil {
+		t.Fatalf("after it was given back: %v", err)
+	}
+	defer again.Close()
+
+	// A lock on a file that was removed keeps nobody out of the new one.
+	old, err := OpenLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	again.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := TryLock(old); held || err != nil {
+		t.Errorf("a lock without a name is held: %v, %v", held, err)
+	}
+}
+
+// Whatever stands in a lock's place is refused at once: to open a FIFO waits for
+// somebody who writes to it, for ever.
+func TestLockIsARegularFile(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := unix.Mkfifo(at("FIFO"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(at("read-only"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(at("directory"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("elsewhere", at("symlink")); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", at("socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, path := range []string{at("FIFO"), at("read-only"), at("directory"), at("symlink"), at("socket"), os.DevNull} {
+		for name, open := range map[string]func(string) (*os.File, error){"OpenLock": OpenLock, "Lock": func(path string) (*os.File, error) { return Lock(path, 0o600) }} {
+			if _, err := open(path); !errors.Is(err, ErrNotRegular) || !strings.Contains(err.Error(), "remove it") {
+				t.Errorf("%s of %s: %v, want ErrNotRegular and what to do", name, path, err)
+			}
+		}
+	}
+	if _, err := os.Lstat(at("elsewhere")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a symlink was followed, and its target made: %v", err)
+	}
+}
