@@ -42,7 +42,7 @@ func TestSnapshotsAreValid(t *testing.T) {
 			if problems := s.Validate(); len(problems) > 0 || encode(t, s) != before {
 				t.Fatalf("%s at %v: %v", h.Name, at, problems)
 			}
-			if !snapshot.ValidBoot(s.BootID) || s.Seq == 0 || s.Host != h.Name || len(s.GPUs) != h.GPUs {
+			if !snapshot.ValidBoot(s.BootID) || s.Seq == 0 || s.Host != h.Name || s.GPUsComplete && len(s.GPUs) != h.GPUs || s.GPUsComplete == (s.GPUs == nil) {
 				t.Fatalf("%s at %v: boot %q, seq %d, %d GPUs", h.Name, at, s.BootID, s.Seq, len(s.GPUs))
 			}
 			if _, err := snapshot.ParseHost(h.Name); err != nil {
@@ -89,10 +89,14 @@ func plausible(t *testing.T, s *snapshot.Snapshot) {
 			}
 			continue
 		}
-		if *g.MemoryUsed != held[i]+4 || *g.MemoryUsed > *g.MemoryTotal {
+		own := int64(4 + sliceOwn*len(g.MIGDevices))
+		if g.MemoryShared {
+			own = *s.Node.MemoryUsed - held[i]
+		}
+		if *g.MemoryUsed != held[i]+own || own <= 0 || *g.MemoryUsed > *g.MemoryTotal {
 			t.Errorf("%s %d: %d MiB of %d used, processes hold %d", s.Host, i, *g.MemoryUsed, *g.MemoryTotal, held[i])
 		}
-		if *g.PowerDraw > *g.PowerLimit || *g.PowerDraw < 10 || *g.Temperature < 25 || *g.Temperature > 90 {
+		if g.PowerLimit == nil != g.MemoryShared || g.PowerLimit != nil && *g.PowerDraw > *g.PowerLimit || *g.PowerDraw < 4 || *g.PowerDraw > 700 || *g.Temperature < 25 || *g.Temperature > 90 {
 			t.Errorf("%s %d: %v W, %d °C", s.Host, i, *g.PowerDraw, *g.Temperature)
 		}
 		if g.UtilizationGPU == nil && g.MIGMode != "enabled" {
@@ -208,19 +212,80 @@ func TestTheScene(t *testing.T) {
 			t.Errorf("europa 1 is not stuck: %+v", p)
 		}
 		ceres := f.Snapshot("ceres", at)
-		if g := ceres.GPUs[2]; g.MIGMode != "enabled" || len(g.MIGDevices) != 3 {
-			t.Errorf("ceres 2 is not cut up: %+v", g)
+		if g := ceres.GPUs[2]; g.MIGMode != "enabled" || len(g.MIGDevices) != 4 || ceres.GPUs[0].MIGMode != "disabled" {
+			t.Errorf("ceres 2 is not cut up, or GPU 0 is: %+v", g)
+		} else if !bytes.Contains(f.Comments(at), []byte(`"`+g.MIGDevices[1].UUID+`"`)) || *g.MIGDevices[1].MemoryUsed > 100 || *g.MIGDevices[3].MemoryUsed > 100 {
+			t.Error("the second instance is not booked, or it or the fourth is in use")
 		}
 		if !slices.ContainsFunc(ceres.Processes, func(p snapshot.Process) bool {
-			return p.GPUInstanceID != nil && *p.GPUInstanceID == 1 && p.User == "kai"
+			return p.GPUInstanceID != nil && *p.GPUInstanceID == 2 && *p.ComputeInstanceID == 0 && p.User == "kai"
 		}) {
 			t.Error("nobody is on the first instance")
 		}
 		if !slices.ContainsFunc(f.Snapshot("gaia", at).Processes, func(p snapshot.Process) bool { return p.Type == snapshot.Graphics }) {
 			t.Error("gaia shows no desktop")
 		}
+		helios := f.Snapshot("helios", at)
+		if g := helios.GPUs[0]; !g.MemoryShared || *g.MemoryTotal != *helios.Node.MemoryTotal || *g.MemoryUsed != *helios.Node.MemoryUsed || g.UtilizationGPU == nil || users("helios", 0) != "ada" {
+			t.Errorf("helios does not share its memory: %+v", g)
+		}
 		if got, _ := f.Utilization("atlas", 7, at); got != 0 {
 			t.Errorf("the notebook on atlas 7 works at %d %%", got)
+		}
+	}
+}
+
+// The driver of iris stops after the start: nothing is told of its GPUs then, and
+// nothing of that is taken for an answer.
+func TestTheDriverOfIrisStops(t *testing.T) {
+	f := New(3, start)
+	for _, c := range []struct {
+		after time.Duration
+		code  string
+	}{{-48 * time.Hour, ""}, {0, ""}, {time.Minute, ""}, {150 * time.Second, "smi:timeout"}, {5 * time.Minute, "gpu:hung"}, {80 * time.Hour, "gpu:hung"}} {
+		s := f.Snapshot("iris", start.Add(c.after))
+		codes := ""
+		for _, p := range s.Errors {
+			codes += p.Code
+		}
+		if answered := c.code == ""; codes != c.code || s.GPUsComplete != answered || (s.GPUs != nil) != answered || len(s.Processes) > 0 != (len(s.GPUs) > 0) || s.DriverVersion != "" != answered {
+			t.Errorf("after %v: %q, complete %v, %d GPUs, %d processes", c.after, codes, s.GPUsComplete, len(s.GPUs), len(s.Processes))
+		}
+		if s.Sample().GPUs != nil != (c.code == "") {
+			t.Errorf("after %v its sample tells of %v", c.after, s.Sample().GPUs)
+		}
+		if s.Node.MemoryUsed == nil || s.Node.Load1 == nil {
+			t.Errorf("after %v it tells nothing of itself", c.after)
+		}
+		if _, known := f.Utilization("iris", 0, start.Add(c.after)); known != (c.code == "") {
+			t.Errorf("after %v its utilization is known: %v", c.after, known)
+		}
+	}
+}
+
+// What the driver wrote into the kernel's log is told until the host reboots.
+func TestErrorsOfTheDriver(t *testing.T) {
+	f := New(3, start)
+	for _, c := range []struct {
+		host string
+		gpu  int
+		xid  int
+		code string
+	}{{"ceres", 3, 94, "gpu:ecc"}, {"dione", 4, 31, ""}} {
+		s := f.Snapshot(c.host, start)
+		g := &s.GPUs[c.gpu]
+		if g.XID == nil || g.XID.Code != c.xid || g.XID.At.After(start) || s.GPUs[0].XID != nil {
+			t.Errorf("%s %d: XID %+v", c.host, c.gpu, g.XID)
+		}
+		if ecc := *g.ECC.UncorrectedVolatile > 0; ecc != (c.code != "") || ecc != (len(s.Errors) == 1 && s.Errors[0].Code == c.code && *s.Errors[0].GPU == c.gpu) {
+			t.Errorf("%s %d: %d uncorrectable errors, and %+v", c.host, c.gpu, *g.ECC.UncorrectedVolatile, s.Errors)
+		}
+		m := f.machine(c.host)
+		boot, _ := m.boot(start)
+		for _, at := range []time.Time{boot.Add(time.Minute), boot.Add(uptime + time.Minute)} {
+			if s := f.snapshot(m, at); s.GPUs[c.gpu].XID != nil || len(s.Errors) > 0 {
+				t.Errorf("%s %d at %v: XID %+v, %+v", c.host, c.gpu, at, s.GPUs[c.gpu].XID, s.Errors)
+			}
 		}
 	}
 }

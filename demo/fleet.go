@@ -42,6 +42,7 @@ type machine struct {
 	address  string
 	scratch  int64 // MiB
 	silences []span
+	stopped  span // its driver does not answer; a reboot ends it
 	gpus     []*device
 }
 
@@ -52,6 +53,7 @@ type device struct {
 	uuid    string
 	bus     string
 	lost    span // the driver does not have it
+	fault   *fault
 	mig     []instance
 	lanes   []*lane
 	desktop bool // a display server runs on it
@@ -68,22 +70,37 @@ type card struct {
 	sm, mem  int     // MHz at full load
 	ecc, mig bool
 	fan      bool
+	shared   bool // its memory is the node's
+}
+
+// A fault is an error that the driver wrote into the kernel's log, and the
+// uncorrectable errors of memory that came with it. A reboot ends it.
+type fault struct {
+	at     time.Time
+	xid    int
+	errors int64
 }
 
 func h100() card {
-	return card{"NVIDIA H100 80GB HBM3", 81559, 700, 72, 31, 66, 1980, 2619, true, true, false}
+	return card{"NVIDIA H100 80GB HBM3", 81559, 700, 72, 31, 66, 1980, 2619, true, true, false, false}
 }
 func a100() card {
-	return card{"NVIDIA A100-SXM4-40GB", 40960, 400, 54, 32, 68, 1410, 1215, true, true, false}
+	return card{"NVIDIA A100-SXM4-40GB", 40960, 400, 54, 32, 68, 1410, 1215, true, true, false, false}
 }
 func a6000() card {
-	return card{"NVIDIA RTX A6000", 49140, 300, 22, 34, 79, 1800, 7600, true, false, true}
+	return card{"NVIDIA RTX A6000", 49140, 300, 22, 34, 79, 1800, 7600, true, false, true, false}
 }
 func rtx4090() card {
-	return card{"NVIDIA GeForce RTX 4090", 24564, 450, 19, 33, 71, 2520, 10251, false, false, true}
+	return card{"NVIDIA GeForce RTX 4090", 24564, 450, 19, 33, 71, 2520, 10251, false, false, true, false}
 }
 func rtx3090() card {
-	return card{"NVIDIA GeForce RTX 3090", 24576, 350, 24, 35, 76, 1695, 9501, false, false, true}
+	return card{"NVIDIA GeForce RTX 3090", 24576, 350, 24, 35, 76, 1695, 9501, false, false, true, false}
+}
+func l40s() card {
+	return card{"NVIDIA L40S", 46068, 350, 34, 33, 70, 2520, 9001, true, false, false, false}
+}
+func gb10() card {
+	return card{"NVIDIA GB10", 122502, 100, 4.6, 37, 74, 2418, 0, false, false, false, true}
 }
 
 // An instance is one MIG slice of a card.
@@ -105,7 +122,7 @@ func (s span) overlaps(o span) bool {
 	return (s.until.IsZero() || o.from.Before(s.until)) && (o.until.IsZero() || s.from.Before(o.until))
 }
 
-// New returns the fleet of the demonstration: seven hosts of a small lab. start
+// New returns the fleet of the demonstration: nine hosts of a small lab. start
 // is the moment at which somebody opens the page. Then, and later whenever one
 // host is silent (see [Fleet.Silent]), there is at least one GPU in every state
 // that a board knows, once [Fleet.Comments] is read with it; before it, there
@@ -119,6 +136,8 @@ func New(seed int64, start time.Time) *Fleet {
 	f.add(Host{Name: "europa", Group: "Room 2", Owner: "robotics"}, 4, a100(), 64, "570.172.08", "12.8")
 	f.add(Host{Name: "fornax", Group: "Room 2", Owner: "robotics"}, 4, rtx4090(), 32, "580.82.07", "13.0")
 	f.add(Host{Name: "gaia", Group: "Room 2", Note: "the old one below the window"}, 2, rtx3090(), 24, "550.163.01", "12.4")
+	f.add(Host{Name: "helios", Group: "Room 2", Owner: "robotics", Note: "the GPU works in the node's own memory"}, 1, gb10(), 20, "580.95.05", "13.0")
+	f.add(Host{Name: "iris", Group: "Room 2", Owner: "language"}, 2, l40s(), 64, "580.82.07", "13.0")
 	f.script()
 	return f
 }
@@ -141,10 +160,17 @@ func (f *Fleet) add(h Host, gpus int, c card, cores int, driver, cuda string) {
 		Host: h, seed: mix(f.seed, uint64(n)+1), cores: cores, memory: int64(cores) * 8192, driver: driver, cuda: cuda,
 		address: fmt.Sprintf("10.20.%d.%d", n/200, 11+n%200), scratch: 7_600_000,
 	}
+	room := c.memory * 92 / 100
+	if c.shared {
+		m.memory, room = c.memory, c.memory*60/100 // the node needs some of it
+	}
 	for i := range gpus {
 		seed := mix(m.seed, uint64(i)+100)
 		d := &device{card: c, index: i, uuid: uuid("GPU", seed), bus: fmt.Sprintf("00000000:%02X:00.0", 0x07+0x0b*i)}
-		d.lanes = []*lane{{seed: mix(seed, 1), capacity: c.memory * 92 / 100}}
+		if c.shared {
+			d.bus = "0000000F:01:00.0"
+		}
+		d.lanes = []*lane{{seed: mix(seed, 1), capacity: room}}
 		m.gpus = append(m.gpus, d)
 	}
 	f.machines = append(f.machines, m)

@@ -40,11 +40,17 @@ func (f *Fleet) script() {
 	empty("ceres", -6*h, 0)
 	f.slice("ceres", 2)
 	on("ceres", 2, -9*24*h, "kai", "serve", serving, 14900).container = container(f.seed)
+	ceres := f.machine("ceres")
+	for _, l := range []*lane{ceres.gpus[2].lanes[1], ceres.gpus[2].lanes[3]} { // one is booked, one is free
+		l.script = append(l.script, scripted{span: span{from: f.start.Add(-7 * h)}})
+	}
+	ceres.gpus[3].fault = &fault{at: f.start.Add(-4*24*h - 13*time.Minute), xid: 94, errors: 2}
 
 	for g := range 2 {
 		on("dione", g, -27*h+time.Duration(g)*time.Second, "tomas", "pretrain.py", steady, 44100)
 	}
 	f.share("dione", 6)
+	f.machine("dione").gpus[4].fault = &fault{at: f.start.Add(-30*h - 21*time.Minute), xid: 31}
 
 	on("europa", 0, -11*h, "noor", "sweep.py", sweep, 38200)
 	europa := f.machine("europa")
@@ -61,18 +67,25 @@ func (f *Fleet) script() {
 
 	f.machine("gaia").gpus[0].desktop = true
 	on("gaia", 0, -50*time.Minute, "lea", "render.py", steady, 20900)
+
+	on("helios", 0, -170*time.Minute, "ada", "eval.py", bursts, 38400)
+
+	on("iris", 0, -8*h, "noor", "finetune.py", steady, 31700)
+	empty("iris", -5*h, 1)
+	f.machine("iris").stopped = span{from: f.start.Add(2 * time.Minute)}
 }
 
-// slice cuts a GPU into three MIG instances with a lane each.
+// slice cuts a GPU into MIG instances with a lane each.
 func (f *Fleet) slice(host string, gpu int) {
 	d := f.machine(host).gpus[gpu]
 	seed := d.lanes[0].seed
 	d.lanes = nil
 	for i, s := range []struct {
 		profile string
+		gi      int
 		memory  int64
-	}{{"3g.20gb", 20096}, {"2g.10gb", 9984}, {"1g.5gb", 4864}} {
-		d.mig = append(d.mig, instance{profile: s.profile, gi: i + 1, memory: s.memory, uuid: uuid("MIG", mix(seed, uint64(i)+40))})
+	}{{"3g.20gb", 2, 20096}, {"2g.10gb", 3, 9984}, {"1g.5gb", 9, 4864}, {"1g.5gb", 10, 4864}} {
+		d.mig = append(d.mig, instance{profile: s.profile, gi: s.gi, memory: s.memory, uuid: uuid("MIG", mix(seed, uint64(i)+40))})
 		d.lanes = append(d.lanes, &lane{seed: mix(seed, uint64(i)+50), capacity: s.memory * 90 / 100, instance: i})
 	}
 }

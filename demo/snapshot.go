@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -10,6 +11,10 @@ import (
 
 // between reboots; each host has its own days for it.
 const uptime = 90 * 24 * time.Hour
+
+// hungAfter is for how long nvidia-smi of a driver that stopped can still be
+// ended when its time is over.
+const hungAfter = 2 * time.Minute
 
 // Snapshot returns the newest snapshot that a host has sent at this moment: of
 // the last tick of its interval, or of the last before it fell silent. It is
@@ -42,7 +47,7 @@ func (f *Fleet) snapshot(m *machine, at time.Time) *snapshot.Snapshot {
 	}
 	work := 0.0
 	for _, d := range m.gpus {
-		work += d.read(s, at) / 100
+		work += d.read(s, at, boot) / 100
 	}
 	for i := range s.Processes { // a job that outlives a reboot was started anew
 		if started := s.Processes[i].StartedAt; started != nil && started.Before(boot) {
@@ -50,7 +55,41 @@ func (f *Fleet) snapshot(m *machine, at time.Time) *snapshot.Snapshot {
 		}
 	}
 	m.node(&s.Node, at, boot, work)
+	share(s)
+	if m.stopped.has(at) && boot.Before(m.stopped.from) {
+		m.unasked(s, at)
+	}
 	return s
+}
+
+// share lets a GPU without memory of its own show the node's, in which its
+// processes are.
+func share(s *snapshot.Snapshot) {
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		if !g.MemoryShared {
+			continue
+		}
+		for _, p := range s.Processes {
+			*s.Node.MemoryUsed += *p.UsedMemory
+		}
+		total, used := *s.Node.MemoryTotal, *s.Node.MemoryUsed
+		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = ptr(total), ptr(used), ptr(total-used)
+	}
+}
+
+// unasked takes away what a driver that stopped does not tell. Programs that ask
+// it can be ended at first, and then no more.
+func (m *machine) unasked(s *snapshot.Snapshot, at time.Time) {
+	s.DriverVersion, s.CUDAVersion, s.GPUs, s.GPUsComplete, s.Processes = "", "", nil, false, nil
+	p := snapshot.Problem{Code: "smi:timeout",
+		Message: "nvidia-smi did not answer within 10s and was ended: enable persistence mode (`nvidia-smi -pm 1`), and see `dmesg`"}
+	if hung := m.stopped.from.Add(hungAfter); !at.Before(hung) {
+		p = snapshot.Problem{Code: "gpu:hung", Message: fmt.Sprintf(
+			"nvidia-smi (pid %d) has hung since %s and cannot be ended; another one is not started before it is gone. The driver is stuck: see `dmesg`, and reboot the node",
+			2000+mix(m.seed, 26)%4_000_000, hung.Format(time.RFC3339))}
+	}
+	s.Errors = append(s.Errors, p)
 }
 
 // boot is when the host last started, and for the how manieth time.
@@ -90,7 +129,7 @@ func (m *machine) node(n *snapshot.Node, at, boot time.Time, work float64) {
 }
 
 // read appends the GPU and its processes, and returns its utilization.
-func (d *device) read(s *snapshot.Snapshot, at time.Time) float64 {
+func (d *device) read(s *snapshot.Snapshot, at, boot time.Time) float64 {
 	g := snapshot.GPU{Index: d.index, UUID: d.uuid, PCIBusID: d.bus, Name: d.name, Health: snapshot.HealthOK}
 	if d.lost.has(at) {
 		g.Health, g.HealthReason = snapshot.HealthLost, "GPU is lost. Reboot the system to recover this GPU"
@@ -121,21 +160,44 @@ func (d *device) read(s *snapshot.Snapshot, at time.Time) float64 {
 		s.Processes = append(s.Processes, d.process(j, l, at))
 	}
 	util, warmth = min(100, util), min(100, warmth)
+	used += sliceOwn * int64(len(d.mig))
 	d.readings(&g, at, used, util, warmth)
+	d.trouble(s, &g, at, boot)
 	for i, in := range d.mig {
 		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
 			Index: i, GPUInstanceID: ptr(in.gi), ComputeInstanceID: ptr(in.ci), UUID: in.uuid, Profile: in.profile,
-			MemoryTotal: ptr(in.memory), MemoryUsed: ptr(slices[i] + 12),
+			MemoryTotal: ptr(in.memory), MemoryUsed: ptr(slices[i] + sliceOwn),
 		})
 	}
 	s.GPUs = append(s.GPUs, g)
 	return util
 }
 
+// sliceOwn is the memory in MiB that the driver takes of each MIG instance.
+const sliceOwn = 12
+
+// trouble adds what the driver has reported since the host started.
+func (d *device) trouble(s *snapshot.Snapshot, g *snapshot.GPU, at, boot time.Time) {
+	f := d.fault
+	if f == nil || at.Before(f.at) || f.at.Before(boot) {
+		return
+	}
+	g.XID = &snapshot.XID{Code: f.xid, At: snapshot.TimeOf(f.at)}
+	if f.errors > 0 {
+		g.ECC.UncorrectedVolatile, g.ECC.UncorrectedAggregate = ptr(f.errors), ptr(f.errors)
+		s.Errors = append(s.Errors, snapshot.Problem{Code: "gpu:ecc", GPU: ptr(d.index), Message: fmt.Sprintf(
+			"the memory of GPU %d (%s) has had %d uncorrectable errors since the last reset: see `dmesg | grep -i xid`, and reset the GPU when nobody uses it",
+			d.index, d.bus, f.errors)})
+	}
+}
+
 // readings fills in the numbers: temperature and power follow utilization.
 func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, warmth float64) {
 	noise := unit(d.lanes[0].seed, uint64(at.UnixMilli())+7)
-	g.MemoryTotal, g.MemoryUsed, g.MemoryFree = ptr(d.memory), ptr(used), ptr(d.memory-used)
+	g.MemoryShared = d.shared
+	if !d.shared { // else the node tells
+		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = ptr(d.memory), ptr(used), ptr(d.memory-used)
+	}
 	if d.mig == nil { // the driver has no utilization of a card that is cut up
 		g.UtilizationGPU = ptr(int(util))
 		g.UtilizationMemory = ptr(int(util * 0.55))
@@ -151,6 +213,9 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, warmt
 		g.ThrottleReasons = []string{"sw_power_cap"}
 	}
 	g.PCIeWidth, g.PCIeWidthMax = ptr(16), ptr(16)
+	if d.shared { // the driver tells less of it
+		g.UtilizationMemory, g.PowerLimit, g.ClockMemory, g.PCIeWidth, g.PCIeWidthMax = ptr(0), nil, nil, nil, nil
+	}
 	if d.fan {
 		g.Fan = ptr(30 + int(warmth*0.5))
 	}
