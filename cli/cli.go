@@ -63,7 +63,6 @@ type app struct {
 // Main runs the program and returns its exit code. args are without the
 // program's name.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	light(args)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	// A second signal ends the process at once, as if nobody had asked for the first.

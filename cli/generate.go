@@ -60,9 +60,7 @@ func (a *app) generateCommand() *cobra.Command {
 			if cfg.bool("consul.leader") && !watch {
 				return usagef("add --watch; where cron runs generate, run it on one host alone", "consul.leader from %s: only a generator that goes on can lead", cfg.origin["consul.leader"])
 			}
-			if cfg.once = !watch; cfg.once {
-				unhurried()
-			}
+			cfg.once = !watch
 			g, err := a.generator(cfg, false)
 			if err != nil {
 				return err
