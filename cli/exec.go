@@ -13,8 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"gpuboard/publisher"
 )
 
 // This is the only file of the command line that starts programs: the loop
@@ -57,17 +55,12 @@ func startLoop(flags []string, logPath string) (pid int, err error) {
 }
 
 // sshConfig asks OpenSSH what it would use to reach a host ("ssh -G"), which
-// is the truth for Match, tokens and canonical names. Where surely nothing is
-// configured it does not need to. It returns fs.ErrNotExist where there is no ssh.
+// is the truth for Match, tokens and canonical names. It returns fs.ErrNotExist
+// where there is no ssh.
 func sshConfig(ctx context.Context, host string) ([]byte, error) {
 	path, err := exec.LookPath("ssh")
 	if err != nil {
 		return nil, fs.ErrNotExist
-	}
-	if path == "/usr/bin/ssh" { // the system's own, whose files lie in the usual place
-		if answer, ok := publisher.Unconfigured(host); ok {
-			return answer, nil
-		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
