@@ -23,10 +23,8 @@ type Batch struct {
 	Written, Skipped int
 
 	root    *os.Root
-	folders []*folder // in which files were of late, the last one first
-	spares  *spares   // nil without
-	known   *Known    // nil without
-	trust   bool      // see Trust
+	folders []folder // in which files were of late, the last one first
+	known   *Known   // nil without
 	staged  []staged
 	first   []string        // to be removed before the first rename
 	removed []string        // and after the last one
@@ -36,12 +34,11 @@ type Batch struct {
 	done    bool
 }
 
-// staged is one file that waits for Commit: under a temporary name in its own
-// directory, or in its spare when temp is "".
+// staged is one file that waits for Commit, under a temporary name in its own
+// directory.
 type staged struct {
 	temp, rel string
 	sum       contentSum // of what it holds, for Known
-	perm      fs.FileMode
 }
 
 // NewBatch starts a batch below dir, which must exist.
@@ -79,13 +76,6 @@ func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
 		return fmt.Errorf("%w: it is not a clean relative path", fs.ErrInvalid)
 	}
 	dir := path.Dir(rel)
-	if known := b.known.file(rel); b.trust && b.spares != nil && known.holdsOther(data) {
-		if done, err := b.spares.stage(rel, data, perm); done || err != nil {
-			known.differs() // until it is visible
-			b.stage(staged{"", rel, known.sumToWrite(data), perm})
-			return err
-		}
-	}
 	if err := b.mkdirAll(dir); err != nil {
 		return err
 	}
@@ -93,7 +83,7 @@ func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	found, err := look(in.root, path.Base(rel), data, perm, b.known.file(rel))
+	found, err := look(in, path.Base(rel), data, perm, b.known.file(rel))
 	if err != nil {
 		return err
 	}
@@ -101,25 +91,14 @@ func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
 		b.Skipped++
 		return nil
 	}
-	temp := ""
-	if found == absent || b.spares == nil {
-		temp, err = stage(in.root, path.Base(rel), data, perm, false)
-	} else if done, spareErr := b.spares.stage(rel, data, perm); !done || spareErr != nil {
-		if err = spareErr; err == nil {
-			temp, err = stage(in.root, path.Base(rel), data, perm, false)
-		}
-	}
+	temp, err := stage(in, path.Base(rel), data, perm, false)
 	if err != nil {
 		return err
 	}
-	b.stage(staged{temp, rel, b.known.file(rel).sumToWrite(data), perm})
-	return nil
-}
-
-func (b *Batch) stage(s staged) {
-	b.staged = append(b.staged, s)
-	b.touched[path.Dir(s.rel)] = true
+	b.staged = append(b.staged, staged{temp, rel, b.known.file(rel).sumToWrite(data)})
+	b.touched[dir] = true
 	b.Written++
+	return nil
 }
 
 // A folder is a directory of the batch, kept open while the files come from it:
@@ -127,7 +106,6 @@ func (b *Batch) stage(s staged) {
 type folder struct {
 	rel  string
 	root *os.Root
-	fd   *os.File // the same, for what os.Root cannot do
 }
 
 // openFolders is how many are kept open: what belongs together may lie in several.
@@ -135,16 +113,16 @@ const openFolders = 8
 
 // within opens a directory of the batch, and closes the one that was needed
 // longest ago.
-func (b *Batch) within(rel string) (*folder, error) {
+func (b *Batch) within(rel string) (*os.Root, error) {
 	for i, f := range b.folders {
 		if f.rel == rel {
 			copy(b.folders[1:], b.folders[:i])
 			b.folders[0] = f
-			return f, nil
+			return f.root, nil
 		}
 	}
 	if last := len(b.folders) - 1; last+1 == openFolders {
-		if err := b.folders[last].close(); err != nil {
+		if err := b.folders[last].root.Close(); err != nil {
 			return nil, err
 		}
 		b.folders = b.folders[:last]
@@ -153,63 +131,17 @@ func (b *Batch) within(rel string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{rel: rel, root: root}
-	b.folders = slices.Insert(b.folders, 0, f)
-	return f, nil
-}
-
-// descriptor is the directory as a file.
-func (f *folder) descriptor() (*os.File, error) {
-	if f.fd == nil {
-		fd, err := f.root.Open(".")
-		if err != nil {
-			return nil, err
-		}
-		f.fd = fd
-	}
-	return f.fd, nil
-}
-
-func (f *folder) close() (err error) {
-	if f.fd != nil {
-		err = f.fd.Close()
-	}
-	if f.root != nil {
-		err = errors.Join(err, f.root.Close())
-	}
-	*f = folder{}
-	return err
+	b.folders = slices.Insert(b.folders, 0, folder{rel, root})
+	return root, nil
 }
 
 // replace makes one staged file visible.
 func (b *Batch) replace(s staged) error {
-	dir, base := path.Dir(s.rel), path.Base(s.rel)
-	in, err := b.within(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		// Somebody took the directory away, and nobody had to look.
-		if err = b.mkdirAll(dir); err == nil {
-			in, err = b.within(dir)
-		}
-	}
+	in, err := b.within(path.Dir(s.rel))
 	if err != nil {
 		return err
 	}
-	if s.temp != "" {
-		return in.root.Rename(s.temp, base)
-	}
-	if b.spares.exchange(in, s.rel) == nil {
-		return nil
-	}
-	// A file system that cannot exchange, or a file that vanished meanwhile.
-	data, err := b.spares.read(s.rel)
-	if err != nil {
-		return err
-	}
-	temp, err := stage(in.root, base, parts{data}, s.perm, true)
-	if err != nil {
-		return err
-	}
-	return in.root.Rename(temp, base)
+	return in.Rename(s.temp, path.Base(s.rel))
 }
 
 // Remove lets Commit remove the file rel after all renames. That it is not
@@ -314,9 +246,6 @@ func (b *Batch) removeAll(names []string) error {
 		if err != nil {
 			return fmt.Errorf("removing: %w", err)
 		}
-		if err := b.spares.forget(rel); err != nil {
-			return fmt.Errorf("removing a spare: %w", err)
-		}
 		b.touched[path.Dir(rel)] = true
 		if info.IsDir() {
 			delete(b.touched, rel)
@@ -356,12 +285,6 @@ func (b *Batch) sync() error {
 		return err
 	}
 	for _, s := range b.staged {
-		if s.temp == "" {
-			if err := b.spares.sync(s.rel); err != nil {
-				return err
-			}
-			continue
-		}
 		f, err := b.root.Open(path.Join(path.Dir(s.rel), s.temp))
 		if err != nil {
 			return err
@@ -386,17 +309,14 @@ func (b *Batch) Abort() error {
 	b.done = true
 	var errs []error
 	for _, s := range b.staged {
-		if s.temp == "" {
-			continue
-		}
 		if err := b.root.Remove(path.Join(path.Dir(s.rel), s.temp)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
 	b.staged = nil
 	for _, f := range b.folders {
-		errs = append(errs, f.close())
+		errs = append(errs, f.root.Close())
 	}
 	b.folders = nil
-	return errors.Join(append(errs, b.spares.close(), b.root.Close())...)
+	return errors.Join(append(errs, b.root.Close())...)
 }

@@ -59,14 +59,6 @@ func (f *knownFile) is(data parts) bool {
 	return true
 }
 
-// holdsOther reports whether the file is known to hold something else.
-func (f *knownFile) holdsOther(data parts) bool { return f != nil && f.held && !f.is(data) }
-
-// Trust lets the batch replace a file that is known to hold something else
-// without looking at it. Whatever is in its place then is found by the next batch
-// that does not trust.
-func (b *Batch) Trust() { b.trust = true }
-
 // mark tells one state of a file from another without reading it.
 type mark struct {
 	dev, inode        uint64

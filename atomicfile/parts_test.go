@@ -59,9 +59,6 @@ func TestBatchOfParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Remember(&k)
-		if err := b.SpareIn(filepath.Join(t.TempDir(), "spares")); err != nil {
-			t.Fatal(err)
-		}
 		if err := b.AddParts("page", list, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	fast "github.com/klauspost/compress/gzip"
-	"golang.org/x/sys/unix"
 
 	"gpuboard/snapshot"
 )
@@ -212,16 +211,7 @@ func replaced(f *fleet, cycles int) (ms []float64, last float64, besides []besid
 			}
 			return os.Rename(path+".new", path)
 		}},
-		{"exchanged with spares that lie beside", func(path string, content []byte) error {
-			if err := overwrite(path+".spare", content); err != nil {
-				return err
-			}
-			return unix.Renameat2(unix.AT_FDCWD, path+".spare", unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
-		}},
 	} {
-		if err := c.write(way.one); err != nil { // makes the spares
-			return nil, 0, nil, err
-		}
 		cost, err := least(3, func() error { return c.write(way.one) })
 		if err != nil {
 			return nil, 0, nil, err

@@ -162,7 +162,7 @@ func pack(b *bed) {
 		if err != nil || entry.IsDir() || !slices.Contains([]string{"data", "state", "spool", "heard", "public"}, top) {
 			return err
 		}
-		if strings.Contains(name, "/spares") || strings.HasSuffix(name, "-shm") || top == "public" && name != "public/api/v1/bookings.json" {
+		if strings.HasSuffix(name, "-shm") || top == "public" && name != "public/api/v1/bookings.json" {
 			return nil
 		}
 		data, err := os.ReadFile(path)

@@ -133,7 +133,7 @@ func benchGenerate(b *testing.B, n int, news string) {
 	before := processorTime(b)
 	y.generate()
 	b.ReportMetric(float64((processorTime(b) - before).Milliseconds()), "first-cpu-ms")
-	for range 70 { // until every file has its spare, and all charts are drawn
+	for range 70 { // until all charts are drawn
 		y.push(time.Second, nil)
 		y.generate()
 		if news == "all" || news == "once" {

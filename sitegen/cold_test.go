@@ -44,8 +44,7 @@ func TestIncrementalIsCold(t *testing.T) {
 	}
 }
 
-// copyState copies what a generator remembers, the manifest of its site and its
-// spare files apart.
+// copyState copies what a generator remembers, the manifest of its site apart.
 func (y *yard) copyState(to string) {
 	y.must(os.MkdirAll(to, 0o700))
 	entries, err := os.ReadDir(y.path("state"))

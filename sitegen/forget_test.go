@@ -3,8 +3,6 @@ package sitegen_test
 import (
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"os"
 	"strings"
@@ -116,15 +114,12 @@ func (l *lab) remove(name string) {
 	}
 }
 
-// block puts a directory in the place of a file of the site, and of its spare.
+// block puts a directory in the place of a file of the site.
 func (l *lab) block(name string) {
 	l.t.Helper()
-	sum := sha256.Sum256([]byte(name))
-	for _, path := range []string{"site/" + name, "state/spares/" + hex.EncodeToString(sum[:16])} {
-		l.remove(path)
-		if err := os.Mkdir(l.path(path), 0o755); err != nil {
-			l.t.Fatal(err)
-		}
+	l.remove("site/" + name)
+	if err := os.Mkdir(l.path("site/"+name), 0o755); err != nil {
+		l.t.Fatal(err)
 	}
 }
 

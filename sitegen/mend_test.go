@@ -21,7 +21,7 @@ import (
 func TestLeftoversAreSwept(t *testing.T) {
 	l := newLab(t)
 	const tail = "-AAAAAAAAAAAAAAAAAAAAAAAAAA"
-	left := []string{"state/.tmp-memory.json" + tail, "state/past/.tmp-fleet.json" + tail, "state/spares/.tmp-x" + tail, "site/hosts/.tmp-index.html" + tail}
+	left := []string{"state/.tmp-memory.json" + tail, "state/past/.tmp-fleet.json" + tail, "site/hosts/.tmp-index.html" + tail}
 	stay := []string{"state/.tmp-young" + tail, "site/.tmp-notes", "site/.htaccess"}
 	for _, name := range append(slices.Clone(left), stay...) {
 		l.write(name, "half")

@@ -22,7 +22,6 @@ import (
 type view struct {
 	dir      string
 	manifest string // file that lists what we put into dir
-	spares   string // directory of spare files, see atomicfile.Batch.SpareIn
 	privacy  board.Privacy
 	help     bool // the documentation is part of it
 	// What this process left in the site, and when it last looked whether that
@@ -47,12 +46,12 @@ func newViews(o *Options) ([]*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	views := []*view{{dir: o.Site, manifest: filepath.Join(o.State, manifestFile), spares: filepath.Join(o.State, "spares"), privacy: o.Privacy, help: !o.NoHelp}}
+	views := []*view{{dir: o.Site, manifest: filepath.Join(o.State, manifestFile), privacy: o.Privacy, help: !o.NoHelp}}
 	if o.Public != "" {
 		if within(o.Site, o.Public) || within(o.Public, o.Site) {
 			return nil, fmt.Errorf("the public site %s and the site %s must not lie within each other", o.Public, o.Site)
 		}
-		views = append(views, &view{dir: o.Public, manifest: filepath.Join(o.State, publicManifestFile), spares: filepath.Join(o.State, "spares-public"), privacy: o.PublicPrivacy, help: o.PublicHelp})
+		views = append(views, &view{dir: o.Public, manifest: filepath.Join(o.State, publicManifestFile), privacy: o.PublicPrivacy, help: o.PublicHelp})
 	}
 	for _, v := range views {
 		if within(v.dir, o.Data) || within(v.dir, o.State) {

@@ -59,12 +59,6 @@ func (v *view) begin() (*writing, error) {
 	}
 	w.batch = batch
 	batch.Remember(&v.known)
-	if err := batch.SpareIn(v.spares); err != nil {
-		return nil, errors.Join(err, batch.Abort())
-	}
-	if !w.check {
-		batch.Trust()
-	}
 	w.pack = newPacker(v, w.check)
 	return w, nil
 }

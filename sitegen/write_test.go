@@ -106,12 +106,12 @@ func TestTwinsComeAndGo(t *testing.T) {
 	for name, process := range map[string]func(v *view){
 		"one that goes on":            func(*view) {},
 		"one that looks":              func(v *view) { v.checked = time.Time{} },
-		"one each":                    func(v *view) { *v = view{dir: v.dir, manifest: v.manifest, spares: v.spares} },
-		"one each, without a listing": func(v *view) { os.Remove(v.manifest); *v = view{dir: v.dir, manifest: v.manifest, spares: v.spares} },
+		"one each":                    func(v *view) { *v = view{dir: v.dir, manifest: v.manifest} },
+		"one each, without a listing": func(v *view) { os.Remove(v.manifest); *v = view{dir: v.dir, manifest: v.manifest} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json"), spares: filepath.Join(dir, "spares")}
+			v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json")}
 			if err := os.Mkdir(v.dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func TestTwinsComeAndGo(t *testing.T) {
 // the next look, beside a file that is new and beside one that stays.
 func TestTwinsOfOthersGo(t *testing.T) {
 	dir := t.TempDir()
-	v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json"), spares: filepath.Join(dir, "spares")}
+	v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json")}
 	if err := os.Mkdir(v.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestTwinsOfOthersGo(t *testing.T) {
 // from the last one.
 func TestFilesComeAndGo(t *testing.T) {
 	dir := t.TempDir()
-	v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json"), spares: filepath.Join(dir, "spares")}
+	v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json")}
 	if err := os.Mkdir(v.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -209,8 +209,7 @@ func writeSite(t *testing.T, v *view, files ...render.File) {
 	}
 }
 
-// wantTwin wants a twin of a file that is its file compressed, or none, and then
-// no spare of it either.
+// wantTwin wants a twin of a file that is its file compressed, or none.
 func wantTwin(t *testing.T, v *view, name string, want bool) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(v.dir, name))
@@ -223,12 +222,5 @@ func wantTwin(t *testing.T, v *view, name string, want bool) {
 		t.Errorf("%s has %d bytes, and a twin: %t (%v)", name, len(content), err == nil, err)
 	case want && !bytes.Equal(unzip(t, twin), content):
 		t.Errorf("the twin of %s is not of it", name)
-	}
-	spares, err := os.ReadDir(v.spares)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(spares) > 3 || !want && len(spares) > 2 {
-		t.Errorf("%d spares of two files", len(spares))
 	}
 }
