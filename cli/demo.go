@@ -95,7 +95,7 @@ func (a *app) demo(ctx context.Context, cfg *config, listen string) (err error) 
 	}
 
 	fmt.Fprintln(a.stderr, "gpuboard: making keys for the nodes")
-	nodes, err := a.demoNodes(cfg, dir, fleet)
+	nodes, err := a.demoNodes(cfg, dir, fleet, now)
 	if err != nil {
 		return err
 	}
@@ -174,14 +174,18 @@ type demoNode struct {
 	snap func(context.Context) (*snapshot.Snapshot, error) // nil for no news
 }
 
-// demoNodes makes a key for each node and says where its snapshots come from.
-func (a *app) demoNodes(cfg *config, dir string, fleet *demo.Fleet) ([]demoNode, error) {
+// demoNodes makes a key for each node and says where its snapshots come from. The
+// first is of the start, however long the history took: the board has to know the
+// GPUs of a node before its driver stops.
+func (a *app) demoNodes(cfg *config, dir string, fleet *demo.Fleet, start time.Time) ([]demoNode, error) {
 	var nodes []demoNode
 	for _, h := range fleet.Hosts() {
+		at := func() time.Time { return start }
 		var last time.Time
 		nodes = append(nodes, demoNode{host: h.Name, snap: func(context.Context) (*snapshot.Snapshot, error) {
+			s := fleet.Snapshot(h.Name, at())
+			at = a.now
 			// A silent host said its last word before it fell silent.
-			s := fleet.Snapshot(h.Name, a.now())
 			if s.CollectedAt.Equal(last) {
 				return nil, nil
 			}
