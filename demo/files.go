@@ -38,7 +38,7 @@ func (f *Fleet) Comments(now time.Time) []byte {
 	line(`    "*": {"kind": "maintenance", "name": "ops", "from": "%s", "date": "%s", "comment": "new power supply"},`, in(-2), in(34))
 	line(`  },`)
 	line(`  "ceres": {`)
-	line(`    "%s": {"name": "lea", "date": "%s", "comment": "course, one slice is enough"},`, f.machine("ceres").gpus[2].mig[1].uuid, in(28))
+	line(`    "%s": {"name": "lea", "from": "%s", "date": "%s", "comment": "course, one slice is enough"},`, f.machine("ceres").gpus[2].mig[1].uuid, in(-5), in(28))
 	line(`  },`)
 	line(`  "dione": {`)
 	line(`    "0": {"name": "Tomas B.", "comment": "until it has *converged*, see [the log](https://wiki.example.org/run-12)"}, // no end`)
