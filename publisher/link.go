@@ -43,25 +43,16 @@ type meter struct {
 	net.Conn
 	up, down atomic.Int64
 	timedOut atomic.Bool
-	broke    atomic.Bool  // a write failed
-	limit    atomic.Int64 // of down, beyond which the connection ends; 0: none
-	tooMuch  atomic.Bool  // it did
-	greeting [64]byte     // what was read first
+	broke    atomic.Bool // a write failed
+	greeting [64]byte    // what was read first
 }
-
-var errTooMuch = errors.New("the server sends too much")
 
 func (m *meter) Read(b []byte) (int, error) {
 	n, err := m.Conn.Read(b)
 	if seen := m.down.Load(); seen < int64(len(m.greeting)) {
 		copy(m.greeting[seen:], b[:n])
 	}
-	down := m.down.Add(int64(n))
-	if limit := m.limit.Load(); limit > 0 && down > limit {
-		m.tooMuch.Store(true)
-		m.Close()
-		return 0, errTooMuch
-	}
+	m.down.Add(int64(n))
 	m.note(err)
 	return n, err
 }
@@ -169,7 +160,7 @@ func (p *Publisher) dial(ctx context.Context) (_ *link, err error) {
 		}
 		return nil, p.transportError(ctx, l.base.timedOut.Load(), doing, err)
 	}
-	if err := l.extensions(p.opts.Target.Host); err != nil && !p.opts.readOnly {
+	if err := l.extensions(p.opts.Target.Host); err != nil {
 		return nil, err
 	}
 	return l, nil

@@ -89,7 +89,6 @@ type Options struct {
 	Log *slog.Logger
 
 	retryBase, retryCap, keepalive time.Duration
-	readOnly                       bool // nothing is going to be replaced
 	clock                          func() time.Time
 }
 

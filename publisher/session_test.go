@@ -21,15 +21,4 @@ func TestASessionWhoseTimeEndsWithARequest(t *testing.T) {
 	if err := session.request(ctx, "looking at", "it", func(func()) error { cancel(); return nil }); err != nil || session.Usable() {
 		t.Errorf("%v, and usable %v", err, session.Usable())
 	}
-	reader, err := DialReader(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	ctx, cancel = context.WithCancel(context.Background())
-	end := reader.Begin(ctx, 1<<20)
-	cancel()
-	if end(); reader.Usable() {
-		t.Error("the reader says that it is usable")
-	}
 }
