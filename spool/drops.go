@@ -99,22 +99,10 @@ func (d *Drops) Close() error {
 	return d.root.Close()
 }
 
-// stands reports whether these are still the drops that info describes: another
-// directory may have taken their place.
-func (d *Drops) stands(info fs.FileInfo) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.root == nil {
-		return false
-	}
-	own, err := d.root.Stat(".")
-	return err == nil && os.SameFile(own, info)
-}
-
 // Hosts returns the names of the hosts that have a drop, sorted. What is there
 // and is no drop comes back as problems; names that begin with a dot are nobody's
 // business.
-func (d *Drops) Hosts() ([]string, []snapshot.Problem) {
+func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 	d.mu.Lock()
 	if d.root == nil {
 		if err := d.open(); err != nil {
@@ -131,20 +119,6 @@ func (d *Drops) Hosts() ([]string, []snapshot.Problem) {
 	if err != nil {
 		return nil, []snapshot.Problem{{Code: badUnreadable, Message: fmt.Sprintf("listing the drops: %v", err)}}
 	}
-	return hostsAmong(entries)
-}
-
-// HostsAmong is [Drops.Hosts] of a directory of drops that somebody else has
-// listed.
-func HostsAmong(infos []fs.FileInfo) ([]string, []snapshot.Problem) {
-	entries := make([]fs.DirEntry, len(infos))
-	for i, info := range infos {
-		entries[i] = fs.FileInfoToDirEntry(info)
-	}
-	return hostsAmong(entries)
-}
-
-func hostsAmong(entries []fs.DirEntry) (hosts []string, _ []snapshot.Problem) {
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	problems := &problemList{}
 	for _, e := range entries[:min(len(entries), maxHosts)] {

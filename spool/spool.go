@@ -51,9 +51,6 @@ const (
 // characters of the boot id, and a number where one file was not enough.
 var hourName = regexp.MustCompile(`^hour-([0-9]{8}T[0-9]{2})-([0-9A-Za-z-]{1,8})(\.[2-9])?\.jsonl\.gz$`)
 
-// IsHourName reports whether a file of this name is an hour file.
-func IsHourName(name string) bool { return hourName.MatchString(name) }
-
 // ErrLocked is wrapped when another process adds to the same spool.
 var ErrLocked = errors.New("another collector is using the spool")
 
