@@ -57,16 +57,10 @@ var lenient = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.RejectU
 // EncodeBundle returns the content of latest.json.gz.
 func EncodeBundle(b *Bundle) ([]byte, error) { return new(Encoder).Bundle(b) }
 
-// EncodeHour returns the content of an hour file.
-func EncodeHour(h *Hour) ([]byte, error) { return new(Encoder).Hour(h) }
-
 // DecodeBundle reads latest.json.gz. Whatever is wrong with it as a file is a
 // [DecodeError]; readings that cannot be are taken as unknown, and told in the
 // snapshot's Errors.
 func DecodeBundle(r io.Reader) (*Bundle, error) { return new(Decoder).Bundle(r) }
-
-// DecodeHour reads an hour file. Whatever is wrong with it is a [DecodeError].
-func DecodeHour(r io.Reader) (*Hour, error) { return new(Decoder).Hour(r) }
 
 // Bundle is [EncodeBundle] with the encoder's memory.
 func (e *Encoder) Bundle(b *Bundle) ([]byte, error) {
@@ -97,7 +91,7 @@ func (e *Encoder) Bundle(b *Bundle) ([]byte, error) {
 	return e.compress(head[:len(head)-1], []byte(`,"snapshot":`), snap, []byte(`,"samples":`), samples, []byte(`}`))
 }
 
-// Hour is [EncodeHour] with the encoder's memory.
+// Hour returns the content of an hour file.
 func (e *Encoder) Hour(h *Hour) ([]byte, error) {
 	if len(h.Samples) == 0 {
 		return nil, fmt.Errorf("encoding an hour of %s: it has no samples", h.Host)
@@ -179,7 +173,7 @@ func (d *Decoder) Bundle(r io.Reader) (*Bundle, error) {
 	return b, nil
 }
 
-// Hour is [DecodeHour] with the decoder's memory.
+// Hour reads an hour file. Whatever is wrong with it is a [DecodeError].
 func (d *Decoder) Hour(r io.Reader) (*Hour, error) {
 	data, err := d.expand(r)
 	if err != nil {
