@@ -58,8 +58,8 @@ func write(path string, data []byte, perm fs.FileMode, durable bool) (changed bo
 		return false, fmt.Errorf("writing %s: %w", path, err)
 	}
 	defer root.Close()
-	found, err := look(root, name, parts{data}, perm, nil)
-	if err != nil || found == same {
+	same, err := holds(root, name, parts{data}, perm)
+	if err != nil || same {
 		return false, wrap("writing", path, err)
 	}
 	temp, err := stage(root, name, parts{data}, perm, durable)
@@ -208,53 +208,37 @@ func stage(root *os.Root, rel string, data parts, perm fs.FileMode, durable bool
 	return unfinished, nil
 }
 
-// What look finds at a name.
-const (
-	absent = iota
-	different
-	same
-)
-
-// look tells whether a regular file with these bytes is there, and sets its
-// mode right if so. What known remembers of the file spares reading it.
-func look(root *os.Root, rel string, data parts, perm fs.FileMode, known *knownFile) (found int, err error) {
-	defer func() {
-		if found != same {
-			known.differs() // until it is written
-		}
-	}()
+// holds reports whether a regular file with these bytes is there, and sets its
+// mode right if so.
+func holds(root *os.Root, rel string, data parts, perm fs.FileMode) (bool, error) {
 	info, err := root.Lstat(rel)
 	if errors.Is(err, fs.ErrNotExist) {
-		return absent, nil
+		return false, nil
 	}
 	if err != nil {
-		return absent, err
+		return false, err
 	}
 	if !info.Mode().IsRegular() {
-		return absent, fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))
+		return false, fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))
 	}
 	if info.Size() != int64(data.size()) {
-		return different, nil
-	}
-	if known.same(info, data) && info.Mode().Perm() == perm.Perm() {
-		return same, nil
+		return false, nil
 	}
 	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return different, nil // unreadable is not equal; whether it may be replaced is the directory's affair
+		return false, nil // unreadable is not equal; whether it may be replaced is the directory's affair
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err != nil {
-		return different, nil
+		return false, nil
 	}
 	if equal, err := data.isRead(f); err != nil || !equal {
-		return different, nil
+		return false, nil
 	}
 	if info.Mode().Perm() != perm.Perm() {
-		return same, f.Chmod(perm)
+		return true, f.Chmod(perm)
 	}
-	known.found(info, data)
-	return same, nil
+	return true, nil
 }
 
 // syncDir makes the names in a directory durable. File systems that cannot

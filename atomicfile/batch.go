@@ -24,7 +24,6 @@ type Batch struct {
 
 	root    *os.Root
 	folders []folder // in which files were of late, the last one first
-	known   *Known   // nil without
 	staged  []staged
 	first   []string        // to be removed before the first rename
 	removed []string        // and after the last one
@@ -36,10 +35,7 @@ type Batch struct {
 
 // staged is one file that waits for Commit, under a temporary name in its own
 // directory.
-type staged struct {
-	temp, rel string
-	sum       contentSum // of what it holds, for Known
-}
+type staged struct{ temp, rel string }
 
 // NewBatch starts a batch below dir, which must exist.
 func NewBatch(dir string) (*Batch, error) {
@@ -83,11 +79,11 @@ func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	found, err := look(in, path.Base(rel), data, perm, b.known.file(rel))
+	same, err := holds(in, path.Base(rel), data, perm)
 	if err != nil {
 		return err
 	}
-	if found == same {
+	if same {
 		b.Skipped++
 		return nil
 	}
@@ -95,7 +91,7 @@ func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	b.staged = append(b.staged, staged{temp, rel, b.known.file(rel).sumToWrite(data)})
+	b.staged = append(b.staged, staged{temp, rel})
 	b.touched[dir] = true
 	b.Written++
 	return nil
@@ -160,7 +156,6 @@ func (b *Batch) remove(list *[]string, rel string) error {
 	if b.done || !fs.ValidPath(rel) || rel == "." {
 		return fmt.Errorf("removing %s: %w", rel, fs.ErrInvalid)
 	}
-	b.known.forget(rel)
 	*list = append(*list, rel)
 	return nil
 }
@@ -225,7 +220,6 @@ func (b *Batch) Commit() (err error) {
 		if err := b.replace(b.staged[0]); err != nil {
 			return fmt.Errorf("renaming into place: %w", err)
 		}
-		b.known.file(b.staged[0].rel).wrote(b.staged[0].sum)
 		b.staged = b.staged[1:]
 	}
 	if err := b.removeAll(b.removed); err != nil {

@@ -41,9 +41,6 @@ type memory struct {
 	Senders map[string][]sender `json:"senders"`
 	// Hours is which hour files of each host history has taken in.
 	Hours map[string]*hours `json:"hours"`
-	// By is which process wrote it: who finds another's knows that the site may
-	// be another's too.
-	By string `json:"by"`
 
 	written []byte // what it was written down as
 
@@ -98,7 +95,7 @@ func (g *Generator) recall(time.Time) *memory {
 	mem.unread = err != nil && !errors.Is(err, fs.ErrNotExist)
 	switch {
 	case err == nil && left != nil && bytes.Equal(data, left.written):
-		mem.Marks, mem.Seen, mem.Senders, mem.Hours, mem.By = left.Marks, left.Seen, left.Senders, left.Hours, left.By
+		mem.Marks, mem.Seen, mem.Senders, mem.Hours = left.Marks, left.Seen, left.Senders, left.Hours
 	case err == nil:
 		err = json.Unmarshal(data, mem)
 	}
@@ -107,12 +104,6 @@ func (g *Generator) recall(time.Time) *memory {
 		mem.problems = append(mem.problems, snapshot.Problem{Code: "state:forgotten", File: memoryFile,
 			Message: fmt.Sprintf("what the last generation remembered cannot be read: %v", err)})
 	}
-	if mem.By != g.name {
-		for _, v := range g.views {
-			v.checked = time.Time{}
-		}
-	}
-	mem.By = g.name
 	if mem.Seen == nil {
 		mem.Seen = map[string]seen{}
 	}
@@ -212,7 +203,7 @@ func (g *Generator) writeMemory(m *memory) error {
 	if _, err := atomicfile.Write(path, data, 0o600); err != nil {
 		return err
 	}
-	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Senders: m.Senders, Hours: m.Hours, By: m.By, written: data}
+	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Senders: m.Senders, Hours: m.Hours, written: data}
 	return nil
 }
 

@@ -61,7 +61,6 @@ func mayHaveTwin(name string) bool {
 // packer compresses files on all cores while others are made and written.
 type packer struct {
 	v     *view
-	look  bool // whether a twin on disk may be right already
 	jobs  chan []*packing
 	hands sync.WaitGroup
 }
@@ -83,9 +82,9 @@ const (
 	packAhead    = 128
 )
 
-func newPacker(v *view, look bool) *packer {
+func newPacker(v *view) *packer {
 	v.pieces.begin()
-	p := &packer{v: v, look: look, jobs: make(chan []*packing, packAhead/packTogether)}
+	p := &packer{v: v, jobs: make(chan []*packing, packAhead/packTogether)}
 	for range runtime.GOMAXPROCS(0) {
 		w := v.compressors.take()
 		p.hands.Go(func() {
@@ -122,7 +121,7 @@ func (p *packer) pack(w *compressors, f *packing) (err error) {
 	if !worthTwin(f.Path, size) {
 		return nil
 	}
-	if p.look && p.sameSize(f.Path, size) {
+	if p.sameSize(f.Path, size) {
 		if f.right = matches(p.v.twinOf(f.Path), plainOf(f.Parts)); f.right {
 			return nil
 		}

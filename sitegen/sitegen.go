@@ -5,7 +5,6 @@ package sitegen
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -84,7 +83,6 @@ type Generator struct {
 	opt   Options
 	drops Drops
 	views []*view
-	name  string // of this process among all that write here
 	// opened is the history that this generator opened itself, and closed what
 	// came of closing it.
 	opened *history.Store
@@ -151,7 +149,7 @@ func New(o Options) (*Generator, error) {
 	if o.BookingZone == nil {
 		o.BookingZone = o.About.Zone
 	}
-	return &Generator{opt: o, drops: o.Drops, views: views, name: rand.Text()}, nil
+	return &Generator{opt: o, drops: o.Drops, views: views}, nil
 }
 
 // within reports whether path is dir or lies below it.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/afero"
 
@@ -20,17 +19,11 @@ import (
 
 // A view is one site that a generation writes.
 type view struct {
-	dir      string
-	manifest string // file that lists what we put into dir
-	privacy  board.Privacy
-	help     bool // the documentation is part of it
-	// What this process left in the site, and when it last looked whether that
-	// is still so.
-	known       atomicfile.Known
-	checked     time.Time
-	listed      manifest // as it was last written
-	had         []string // its files in the order in which they came
-	pieces      pieces   // of large files, compressed
+	dir         string
+	manifest    string // file that lists what we put into dir
+	privacy     board.Privacy
+	help        bool   // the documentation is part of it
+	pieces      pieces // of large files, compressed
 	compressors compressorPool
 }
 

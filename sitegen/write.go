@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"gpuboard/atomicfile"
 	"gpuboard/sitegen/render"
@@ -26,17 +25,10 @@ type manifest struct {
 	Assets []string `json:"assets"`
 }
 
-// checkEvery is how often a generator that goes on looks at all files of the
-// site. In between it relies on what it wrote itself: what somebody else
-// deleted or changed there is put right at the next look.
-const checkEvery = time.Minute
-
 // A writing is one view being written: files are compressed and staged as they
 // are made, and become visible all together.
 type writing struct {
 	v       *view
-	check   bool      // whether to look at every file
-	checked time.Time // when that was done, once this is
 	batch   *atomicfile.Batch
 	pack    *packer
 	coming  []*packing // to be packed together
@@ -47,20 +39,11 @@ type writing struct {
 
 // begin starts to write. It ends with abort, after commit or without.
 func (v *view) begin() (*writing, error) {
-	clock := time.Now()
-	w := &writing{v: v, checked: v.checked}
-	if clock.Sub(v.checked) >= checkEvery || clock.Before(v.checked) {
-		w.check, w.checked = true, clock
-	}
-	v.checked = time.Time{} // until all of it is done
 	batch, err := atomicfile.NewBatch(v.dir)
 	if err != nil {
 		return nil, err
 	}
-	w.batch = batch
-	batch.Remember(&v.known)
-	w.pack = newPacker(v, w.check)
-	return w, nil
+	return &writing{v: v, batch: batch, pack: newPacker(v)}, nil
 }
 
 // add takes one file of the site.
@@ -68,9 +51,6 @@ func (w *writing) add(f render.File) error {
 	w.have = append(w.have, f.Path)
 	if worthTwin(f.Path, sizeOf(f.Parts)) {
 		w.have = append(w.have, f.Path+".gz")
-	}
-	if !w.check && w.v.known.Holds(f.Path, f.Parts...) {
-		return nil
 	}
 	if w.coming = append(w.coming, &packing{File: f}); len(w.coming) < packTogether {
 		return nil
@@ -91,10 +71,9 @@ func (w *writing) start() {
 }
 
 // alone removes what lies in the place of a twin that a file does not have: web
-// servers would send it, whatever it holds. What the manifest names is removed
-// without a look.
+// servers would send it, whatever it holds.
 func (w *writing) alone(name string) error {
-	if !w.check || !mayHaveTwin(name) {
+	if !mayHaveTwin(name) {
 		return nil
 	}
 	if _, err := os.Lstat(w.v.twinOf(name)); errors.Is(err, fs.ErrNotExist) {
@@ -155,39 +134,19 @@ func (w *writing) commit() (r Report, err error) {
 	w.batch.Order(func(a, b string) int {
 		return cmp.Or(rank(a)-rank(b), strings.Compare(path.Dir(a), path.Dir(b)))
 	})
-	v := w.v
-	if !w.check && v.listed.Files != nil && len(v.listed.Assets) == 0 && slices.Equal(w.have, v.had) {
-		err = w.show() // nothing to list, and nothing to remove
-	} else {
-		r.Removed, err = w.list()
-	}
-	if err != nil {
+	if r.Removed, err = w.list(); err != nil {
 		return r, err
 	}
 	r.Written, r.Same = w.batch.Written, len(w.have)-w.batch.Written
-	v.checked = w.checked
 	return r, nil
 }
 
-// show makes everything visible that was staged.
-func (w *writing) show() error {
-	if err := w.batch.Commit(); err != nil {
-		return fmt.Errorf("writing the site: %w", err)
-	}
-	return nil
-}
-
-// list is show where the site may consist of other files than before. It removes
-// those that it has no more, and says how many.
+// list makes visible what was staged, removes files that the site has no more,
+// and says how many. What it has now is listed for the next generation.
 func (w *writing) list() (removed int, err error) {
 	v := w.v
-	had := slices.Clone(w.have)
 	slices.Sort(w.have)
-
-	old := v.listed
-	if w.check || old.Files == nil {
-		old = v.readManifest()
-	}
+	old := v.readManifest()
 	next := manifest{Files: w.have}
 	for _, name := range old.Files {
 		if _, found := slices.BinarySearch(next.Files, name); found {
@@ -214,13 +173,12 @@ func (w *writing) list() (removed int, err error) {
 	if listed {
 		// The manifest comes first: a name in it without a file does no harm, a file
 		// that nobody remembers stays for ever.
-		v.listed = manifest{}
 		if err := v.writeManifest(manifest{Files: union(old.Files, next.Files), Assets: old.Assets}); err != nil {
 			return removed, err
 		}
 	}
-	if err := w.show(); err != nil {
-		return removed, err
+	if err := w.batch.Commit(); err != nil {
+		return removed, fmt.Errorf("writing the site: %w", err)
 	}
 	if listed {
 		v.removeEmpty(old.Files, next.Files)
@@ -228,7 +186,6 @@ func (w *writing) list() (removed int, err error) {
 			return removed, err
 		}
 	}
-	v.listed, v.had = next, had
 	return removed, nil
 }
 

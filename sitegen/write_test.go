@@ -66,7 +66,6 @@ func TestWhatSomebodyChangesInTheSiteIsPutRight(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "state", manifestFile)); err != nil {
 		t.Fatal(err)
 	}
-	g.views[0].checked = g.views[0].checked.Add(-checkEvery) // a minute passes
 	if r := generation(t, g); r.Written != 2 {
 		t.Errorf("%d files were written, want the two", r.Written)
 	}
@@ -81,7 +80,7 @@ func TestWhatSomebodyChangesInTheSiteIsPutRight(t *testing.T) {
 }
 
 // Somebody runs generate by hand beside the one that goes on, or another web
-// host led for a while: what this process remembers is not what lies there.
+// host led for a while.
 func TestGeneratorsThatTakeTurns(t *testing.T) {
 	dir, generator := small(t)
 	one, other := generator("One"), generator("Other")
@@ -105,7 +104,6 @@ func TestGeneratorsThatTakeTurns(t *testing.T) {
 func TestTwinsComeAndGo(t *testing.T) {
 	for name, process := range map[string]func(v *view){
 		"one that goes on":            func(*view) {},
-		"one that looks":              func(v *view) { v.checked = time.Time{} },
 		"one each":                    func(v *view) { *v = view{dir: v.dir, manifest: v.manifest} },
 		"one each, without a listing": func(v *view) { os.Remove(v.manifest); *v = view{dir: v.dir, manifest: v.manifest} },
 	} {
@@ -127,7 +125,7 @@ func TestTwinsComeAndGo(t *testing.T) {
 }
 
 // TestTwinsOfOthersGo: what lies in the place of a twin that is not ours goes at
-// the next look, beside a file that is new and beside one that stays.
+// the next generation, beside a file that is new and beside one that stays.
 func TestTwinsOfOthersGo(t *testing.T) {
 	dir := t.TempDir()
 	v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json")}
@@ -140,7 +138,6 @@ func TestTwinsOfOthersGo(t *testing.T) {
 		if err := os.WriteFile(v.twinOf(file.Path), []byte("an old one"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		v.checked = time.Time{} // a minute passes
 		writeSite(t, v, file)
 		wantTwin(t, v, file.Path, false)
 	}
