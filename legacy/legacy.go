@@ -167,24 +167,43 @@ func (d *dir) host(h Host, prefix string, now time.Time, zone *time.Location) Ho
 func (d *dir) hosts() (Data, map[string]string) {
 	data := Data{Hosts: map[string]Host{}}
 	prefixes := map[string]string{}
-	refused := 0
-	for _, name := range d.names {
-		prefix, ok := strings.CutSuffix(name, gpusFile)
-		if !ok {
-			continue
-		}
-		host, err := snapshot.ParseHost(prefix)
+	var refused, renamed []string
+	take := func(name, as string) (taken bool) {
+		host, err := snapshot.ParseHost(as)
 		_, twice := prefixes[host]
 		if err != nil || twice || len(prefixes) == MaxHosts {
-			refused++
-			continue
+			refused = append(refused, name)
+			return false
 		}
-		prefixes[host] = prefix
+		prefixes[host] = strings.TrimSuffix(name, gpusFile)
 		data.Hosts[host] = Host{Name: host}
+		return true
 	}
-	if refused > 0 {
+	var underscored []string
+	for _, name := range d.names {
+		prefix, ok := strings.CutSuffix(name, gpusFile)
+		switch {
+		case ok && strings.Contains(prefix, "_"):
+			underscored = append(underscored, name)
+		case ok:
+			take(name, prefix)
+		}
+	}
+	// A name with underscores is no host name. It is shown with hyphens, unless a
+	// host is called so.
+	for _, name := range underscored {
+		if as := hyphened(strings.TrimSuffix(name, gpusFile)); take(name, as) {
+			renamed = append(renamed, name+" as "+strings.ToLower(as))
+		}
+	}
+	if len(refused) > 0 {
 		data.Problems = append(data.Problems, snapshot.Problem{Code: "legacy:host",
-			Message: fmt.Sprintf("%d of the *%s files are of no host: a name is not one, is there twice, or is beyond the first %d", refused, gpusFile, MaxHosts)})
+			Message: fmt.Sprintf("%d of the *%s files are of no host: a name is not one (letters, digits, inner hyphens and dots), is there twice, or is beyond the first %d: %s",
+				len(refused), gpusFile, MaxHosts, some(refused))})
+	}
+	if len(renamed) > 0 {
+		data.Problems = append(data.Problems, snapshot.Problem{Code: "legacy:renamed",
+			Message: "an underscore has no place in a host name, so a hyphen is shown and booked for it: " + some(renamed)})
 	}
 	raw, _, err := d.read("hosts.json")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -199,14 +218,29 @@ func (d *dir) hosts() (Data, map[string]string) {
 		return data, prefixes
 	}
 	for _, short := range slices.Sorted(maps.Keys(listed)) {
-		host, err := snapshot.ParseHost(short)
+		host, err := snapshot.ParseHost(hyphened(short))
 		if err != nil || len(data.Hosts) >= MaxHosts {
 			continue
+		}
+		if strings.Contains(short, "_") && prefixes[host] != "" && prefixes[host] != short {
+			continue // another host is called so
 		}
 		full, _ := listed[short].(string)
 		data.Hosts[host] = Host{Name: host, Address: snapshot.Text(strings.TrimSpace(full), snapshot.MaxTextBytes)}
 	}
 	return data, prefixes
+}
+
+func hyphened(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
+// some names the first of some files.
+func some(names []string) string {
+	const shown = 8
+	list := strings.Join(names[:min(len(names), shown)], ", ")
+	if len(names) > shown {
+		list += fmt.Sprintf(" and %d more", len(names)-shown)
+	}
+	return snapshot.Text(list, snapshot.MaxTextBytes-256)
 }
 
 // parse makes a snapshot of the files of one host. written is when the file of

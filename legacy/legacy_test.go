@@ -363,3 +363,40 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestUnderscores: a name with underscores is no host name, and the older
+// scripts do not mind. Such a host is shown with hyphens, and said.
+func TestUnderscores(t *testing.T) {
+	dir := t.TempDir()
+	const good = "0, GPU-1, A100, 100, 40960, 5, 1, 40, 2026/11/20 11:42:00.000\n"
+	for name, content := range map[string]string{
+		"gpu_01_gpus.csv": good, "gpu_02_gpus.csv": good, "gpu-02_gpus.csv": good, "_odd_gpus.csv": good,
+		"hosts.json": `{"gpu_01": "gpu_01.example.org", "gpu_02": "wrong.example.org", "gpu-02": "gpu-02.example.org"}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Date(2026, 11, 20, 11, 42, 5, 0, time.UTC)
+	data, err := Read(dir, now, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(data.Hosts)); !slices.Equal(got, []string{"gpu-01", "gpu-02"}) {
+		t.Fatalf("hosts %q", got)
+	}
+	one, two := data.Hosts["gpu-01"], data.Hosts["gpu-02"]
+	if one.Snapshot == nil || one.Snapshot.Host != "gpu-01" || one.Address != "gpu_01.example.org" || two.Address != "gpu-02.example.org" {
+		t.Errorf("%+v\n%+v", one, two)
+	}
+	if got := codes(data.Problems); !slices.Equal(got, []string{"legacy:host", "legacy:renamed"}) {
+		t.Fatalf("problems %+v", data.Problems)
+	}
+	for i, want := range [][]string{{"2 of the", "_odd_gpus.csv", "gpu_02_gpus.csv", "hyphens"}, {"gpu_01_gpus.csv as gpu-01"}} {
+		for _, words := range want {
+			if !strings.Contains(data.Problems[i].Message, words) {
+				t.Errorf("%q does not say %q", data.Problems[i].Message, words)
+			}
+		}
+	}
+}
