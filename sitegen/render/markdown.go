@@ -12,6 +12,8 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"gpuboard/snapshot"
 )
 
 // safeHTML is what only this file makes: HTML that templates do not escape again.
@@ -28,7 +30,7 @@ func markdown(source string) (safeHTML, error) {
 	if strings.TrimSpace(source) == "" {
 		return "", nil
 	}
-	source = strings.ToValidUTF8(source, "\uFFFD")
+	source = strings.ReplaceAll(strings.ToValidUTF8(source, "\uFFFD"), "\r\n", "\n")
 	if len(source) > markdownLimit {
 		cut := source[:markdownLimit]
 		source = strings.ToValidUTF8(cut[:strings.LastIndexByte(cut, '\n')+1], "")
@@ -46,7 +48,22 @@ func convert(md goldmark.Markdown, source []byte) (safeHTML, error) {
 	if err := md.Convert(source, &out); err != nil {
 		return "", fmt.Errorf("rendering markdown: %w", err)
 	}
-	return safeHTML(out.String()), nil
+	return safeHTML(visible(out.String())), nil
+}
+
+// visible makes every hidden character of a text a visible escape, but for its
+// lines and tabs. It looks at what was rendered, because Markdown makes such
+// characters of entities, too.
+func visible(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		cells := strings.Split(line, "\t")
+		for j, cell := range cells {
+			cells[j] = snapshot.Text(cell, 4*len(cell)) // an escape is at most four times as long
+		}
+		lines[i] = strings.Join(cells, "\t")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // tame takes out of a document what has no place on the board.

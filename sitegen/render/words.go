@@ -41,6 +41,9 @@ func readWords(tmpl fs.FS, zone *time.Location) (*words, error) {
 			return nil, fmt.Errorf("reading words.json: %w", err)
 		}
 	}
+	for key, s := range w.list {
+		w.list[key] = visible(s)
+	}
 	w.weekdays, w.months = strings.Fields(w.list["weekdays"]), strings.Fields(w.list["months"])
 	if len(w.weekdays) != 7 || len(w.months) != 12 {
 		return nil, fmt.Errorf("reading words.json: there are %d weekdays and %d months", len(w.weekdays), len(w.months))
