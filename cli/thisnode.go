@@ -114,6 +114,7 @@ func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, 
 	}
 	if comments != "" && (named || isFile(comments)) {
 		cal := booking.Open(comments, zone).Load(opt)
+		keepHost(cal, host)
 		a.followCards(ctx, cfg, cal)
 		return cal, false, nil
 	}
@@ -141,6 +142,13 @@ func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, 
 			"%s last had news of this host %s ago; if its generator has stopped, bookings made since are not known", s.name, board.Span(age))})
 	}
 	return calendarOf(host, bookings), h.State == board.Maintenance, problems
+}
+
+// keepHost leaves of a calendar what is this node's business: its own bookings,
+// and what is wrong with those or with the whole file.
+func keepHost(cal *booking.Calendar, host string) {
+	cal.Bookings = slices.DeleteFunc(cal.Bookings, func(b booking.Booking) bool { return b.Host != host })
+	cal.Problems = slices.DeleteFunc(cal.Problems, func(p snapshot.Problem) bool { return p.Host != "" && p.Host != host })
 }
 
 // followCards gives bookings by number the numbers that their cards have now,
