@@ -99,7 +99,7 @@ func fill(b testing.TB, s *Store, host int, from time.Time, length, every time.D
 			seq++
 			samples = append(samples, noisy(r, host, seq, at))
 		}
-		if _, err := s.Ingest(context.Background(), at, fmt.Sprintf("gpu%04d", host), from.String(), samples); err != nil {
+		if _, err := s.IngestAll(context.Background(), at, []Batch{{fmt.Sprintf("gpu%04d", host), from.String(), samples}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -144,12 +144,12 @@ func BenchmarkQueries(b *testing.B) {
 		name         string
 		length, step time.Duration
 	}{
-		{"24h-raw", 24 * time.Hour, time.Minute}, {"24h", 24 * time.Hour, 5 * time.Minute},
+		{"24h", 24 * time.Hour, 5 * time.Minute},
 		{"30d", 30 * 24 * time.Hour, time.Hour}, {"1y", 365 * 24 * time.Hour, 24 * time.Hour},
 	} {
 		b.Run(q.name, func(b *testing.B) {
 			for b.Loop() {
-				vs, err := s.HostSeries(ctx, "gpu0000", Utilization, end.Add(-q.length), end, q.step)
+				vs, _, err := s.HostMeans(ctx, "gpu0000", Steps(end.Add(-q.length), end, q.step), Utilization)
 				if err != nil || len(vs) != 8 {
 					b.Fatal(len(vs), err)
 				}

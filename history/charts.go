@@ -14,17 +14,49 @@ func enough(known float64, step int64) bool {
 	return known > 0 && known*1000 >= float64(min(step/5, 600_000))
 }
 
-// HostMeans is what [Store.HostSeries] gives for several metrics between any
-// instants ([Steps]), from one reading: by [Key].GPU, a list for each metric,
-// a mean for each step, and NaN where too little is known ([enough]). coverage
-// is the part of the whole time, 0 to 1, for which samples of the host vouch.
+// A Metric is one thing that is known of a GPU over time.
+type Metric string
+
+// The metrics, and the unit of their means.
+const (
+	Utilization Metric = "utilization" // %
+	Memory      Metric = "memory"      // MiB used
+	Temperature Metric = "temperature" // °C
+	Power       Metric = "power"       // W
+	Held        Metric = "held"        // % of the time that somebody held memory
+)
+
+// fields returns what is divided by what, and what is to be done with it.
+func (m Metric) fields() (sum, known int, scale, shift float64, ok bool) {
+	switch m {
+	case Utilization:
+		return gUtil, gUtilKnown, 1, 0, true
+	case Memory:
+		return gMem, gMemKnown, 1, 0, true
+	case Temperature:
+		return gTemp, gTempKnown, 1, -tempShift, true
+	case Power:
+		return gEnergy, gPowerKnown, 1, 0, true
+	case Held:
+		return gHeld, gProcKnown, 100, 0, true
+	default:
+		return 0, 0, 0, 0, false
+	}
+}
+
+// HostMeans is several metrics of every GPU of a host between any instants
+// ([Steps]), from one reading: by [Key].GPU, a list for each metric, a mean for
+// each step, and NaN where too little is known ([enough]). Steps from a multiple
+// of five minutes to another are exact means over what is known; of others the
+// buckets are divided in proportion. coverage is the part of the whole time, 0
+// to 1, for which samples of the host vouch.
 func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metrics ...Metric) (means map[string][][]float64, coverage float64, err error) {
 	out := map[string][][]float64{}
 	bs, err := bounds(at)
 	if s == nil || err != nil {
 		return out, 0, err
 	}
-	type cell struct{ sum, known, peak float64 }
+	type cell struct{ sum, known float64 }
 	all := map[uint32][][]cell{}
 	var wanted [gFields]bool
 	for _, m := range metrics {
@@ -75,7 +107,6 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 							c := &cells[m][step]
 							c.sum += v * part
 							c.known += float64(k) * part
-							c.peak = max(c.peak, v)
 						})
 					}
 				}
@@ -84,15 +115,11 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 		for gpu, cells := range all {
 			lists := make([][]float64, len(metrics))
 			for m, metric := range metrics {
-				sum, _, scale, shift, _ := metric.fields()
+				_, _, scale, shift, _ := metric.fields()
 				lists[m] = make([]float64, len(bs)-1)
 				for i, c := range cells[m] {
-					switch {
-					case !enough(c.known, bs[i+1]-bs[i]):
-						lists[m][i] = math.NaN()
-					case isMax(kindGPU, sum):
-						lists[m][i] = c.peak*scale + shift
-					default:
+					lists[m][i] = math.NaN()
+					if enough(c.known, bs[i+1]-bs[i]) {
 						lists[m][i] = c.sum/c.known*scale + shift
 					}
 				}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -126,12 +127,12 @@ func TestADamagedRecordIsPassedOver(t *testing.T) {
 	if _, err := s.db.ExecContext(ctx, "update chunk set data=zeroblob(50) where id = (select min(id) from chunk)"); err != nil {
 		t.Fatal(err)
 	}
-	vs, err := s.Series(ctx, "gpu1", "GPU-gpu1-0", Utilization, t0, t0.Add(2*time.Hour), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if vs[10] != nil || vs[100] == nil {
-		t.Errorf("the damaged hour shows %v, and the next %v", vs[10], vs[100])
+	// A late sample needs the others of its hour, which are in the damaged record.
+	late := t0.Add(10*time.Minute + time.Second)
+	ingest(t, s, now, "gpu1", "other", []snapshot.Sample{{Seq: 1, At: late}})
+	vs, _ := meansOf(t, s, "gpu1", "GPU-gpu1-0", Utilization, Steps(t0, t0.Add(2*time.Hour), 5*time.Minute)...)
+	if len(vs) != 24 || !math.IsNaN(vs[2]) || vs[20] != 50 {
+		t.Errorf("the damaged hour and the next show %v", vs)
 	}
 	if got := codes(s, now); got != "history:record" {
 		t.Errorf("problems are %q", got)
@@ -147,7 +148,7 @@ func TestDamageThatAQueryMeetsIsSetAsideByTheNextIngest(t *testing.T) {
 	ingest(t, s, now.Add(time.Hour), "gpu1", "x", []snapshot.Sample{{Seq: 3, At: now.Add(time.Hour)}})
 	now = now.Add(time.Hour)
 	var page int64
-	if err := s.db.QueryRowContext(ctx, "select rootpage from sqlite_schema where name='chunk'").Scan(&page); err != nil {
+	if err := s.db.QueryRowContext(ctx, "select rootpage from sqlite_schema where name='day'").Scan(&page); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.db.ExecContext(ctx, "pragma wal_checkpoint(truncate)"); err != nil {
@@ -157,11 +158,11 @@ func TestDamageThatAQueryMeetsIsSetAsideByTheNextIngest(t *testing.T) {
 	if _, err := s.db.ExecContext(ctx, "pragma shrink_memory"); err != nil { // SQLite forgets the pages it has
 		t.Fatal(err)
 	}
-	if _, err := s.Series(ctx, "gpu1", "GPU-gpu1-0", Power, t0, now, time.Minute); err == nil {
+	if _, _, err := s.HostMeans(ctx, "gpu1", []time.Time{t0, now}, Power); err == nil {
 		t.Fatal("nobody notices")
 	}
 	sample := []snapshot.Sample{{Seq: 1, At: now}}
-	if _, err := s.Ingest(ctx, now, "gpu1", "x", sample); !errors.Is(err, ErrRebuilt) {
+	if _, err := s.IngestAll(ctx, now, []Batch{{"gpu1", "x", sample}}); !errors.Is(err, ErrRebuilt) {
 		t.Fatalf("the error is %v", err)
 	}
 	if n := ingest(t, s, now, "gpu1", "x", sample); n != 1 {
@@ -184,9 +185,9 @@ func TestNoSpace(t *testing.T) {
 			at, seq = at.Add(20*time.Second), seq+1
 			batch = append(batch, noisy(r, 0, seq, at))
 		}
-		n, err := s.Ingest(ctx, at, "gpu1", "boot", batch)
+		c, err := s.IngestAll(ctx, at, []Batch{{"gpu1", "boot", batch}})
 		switch {
-		case errors.Is(err, ErrNoSpace) && n == 0:
+		case errors.Is(err, ErrNoSpace) && c.Accepted == 0:
 			full, refused = full+1, batch
 			if got := codes(s, at); got != "history:nospace" {
 				t.Errorf("problems are %q", got)

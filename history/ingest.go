@@ -46,12 +46,6 @@ type Counts struct {
 	Refused   int // refused: no host, or more hosts than there is room for
 }
 
-// Ingest takes the samples of one host. See [Store.IngestAll].
-func (s *Store) Ingest(ctx context.Context, now time.Time, host, boot string, samples []snapshot.Sample) (accepted int, err error) {
-	c, err := s.IngestAll(ctx, now, []Batch{{host, boot, samples}})
-	return c.Accepted, err
-}
-
 // IngestAll takes what came in one tick, in one transaction. When it returns
 // without an error, everything accepted is on disk and survives kill -9 and the
 // loss of power. On an error nothing of the call was taken, and the same

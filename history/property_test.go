@@ -31,13 +31,11 @@ func fingerprint(t testing.TB, s *Store, hosts []string, from, to, now time.Time
 	keep(s.UserTotals(ctx, from.Add(35*time.Minute), to.Add(-25*time.Minute)))
 	keep(s.HostTotals(ctx, from, to))
 	keep(s.FleetSeries(ctx, Steps(from, to, time.Hour)))
-	keep(s.Heatmap(ctx, "", from, to, time.UTC))
 	for _, h := range hosts {
-		for _, m := range []Metric{Utilization, PeakUtilization, Memory, Temperature, PeakTemperature, Power, Held} {
-			keep(s.HostSeries(ctx, h, m, from, to, 5*time.Minute))
+		for _, step := range []time.Duration{5 * time.Minute, 7 * time.Minute} {
+			means, coverage, err := s.HostMeans(ctx, h, Steps(from, to, step), Utilization, Memory, Temperature, Power, Held)
+			keep(fmt.Sprint(means, coverage), err) // JSON has no word for what is not known of them
 		}
-		keep(s.HostSeries(ctx, h, Power, from, to, 7*time.Minute))
-		keep(s.Coverage(ctx, h, Steps(from, to, 10*time.Minute)))
 	}
 	r, err := s.Recent(ctx, now, 20*time.Minute, 5)
 	if err != nil {

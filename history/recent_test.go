@@ -52,7 +52,7 @@ func TestRecentIsCold(t *testing.T) {
 				}
 				samples = append(samples, s)
 			}
-			if _, err := warm.Ingest(ctx, at, "gpu01", "boot", samples); err != nil {
+			if _, err := warm.IngestAll(ctx, at, []Batch{{"gpu01", "boot", samples}}); err != nil {
 				t.Fatal(err)
 			}
 			at = at.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "then")) * time.Second)

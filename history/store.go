@@ -75,7 +75,7 @@ func (o Options) withDefaults() Options {
 // A Store is the history of a fleet in one SQLite file (schema.sql). It may be
 // used from several goroutines; one process at a time should ingest, though
 // others may read. A nil *Store is a history that knows nothing: every query
-// answers so, and Ingest takes nothing.
+// answers so, and IngestAll takes nothing.
 type Store struct {
 	path string
 	opts Options

@@ -48,7 +48,7 @@ func TestManyAtOnce(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(h), 1))
 			for seq := range uint64(60) {
 				at := t0.Add(time.Duration(seq) * time.Minute)
-				if _, err := s.Ingest(ctx, at, fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}); err != nil {
+				if _, err := s.IngestAll(ctx, at, []Batch{{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}}}); err != nil {
 					t.Error(err)
 				}
 				if _, err := s.Recent(ctx, at, 30*time.Minute, 5); err != nil {
@@ -129,7 +129,7 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	if _, err := s.Recent(ctx, t0, time.Hour, 5); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
-	if _, err := s.Ingest(ctx, t0, "gpu1", "b", []snapshot.Sample{{At: t0}}); !errors.Is(err, errClosed) {
+	if _, err := s.IngestAll(ctx, t0, []Batch{{"gpu1", "b", []snapshot.Sample{{At: t0}}}}); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {
@@ -140,7 +140,7 @@ func TestClosedStoreSaysSo(t *testing.T) {
 func TestQueriesAreBounded(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})
-	if _, err := s.HostSeries(ctx, "gpu1", Power, t0, t0.Add(1000*time.Hour), time.Second); err == nil {
+	if _, _, err := s.HostMeans(ctx, "gpu1", Steps(t0, t0.Add(1000*time.Hour), time.Second), Power); err == nil {
 		t.Error("3.6 million steps are answered")
 	}
 	if _, err := s.UserTotals(ctx, t0, t0); err == nil {
