@@ -195,7 +195,7 @@ func (s *suite) historyCharts() error {
 		var ms []float64
 		for range s.times(12) {
 			u, err := mine(func() error {
-				_, err := store.HostSeries(ctx, "gpu0000", history.Utilization, at.Add(-q.length), at, q.step)
+				_, _, err := store.HostMeans(ctx, "gpu0000", history.Steps(at.Add(-q.length), at, q.step), history.Utilization)
 				return err
 			})
 			if err != nil {
