@@ -115,7 +115,7 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 			b.with("--to", "sftp://x@"+l.Addr().String(), "--identity", b.key(), "--push-timeout", "5s")
 		}},
 		{"consul:config", "env", func(b *bed) {
-			b.t.Setenv("CONSUL_CACERT", b.path("none.pem"))
+			b.t.Setenv("CONSUL_HTTP_ADDR", "gopher://x")
 			b.with("--register")
 		}},
 	} {
@@ -191,7 +191,7 @@ func TestDoctorNamesEveryCauseOnAWebHost(t *testing.T) {
 			b.with("--config", b.path("gpuboard.yml"))
 		}},
 		{"consul:config", "env", func(b *bed) {
-			b.t.Setenv("CONSUL_CACERT", b.path("none.pem"))
+			b.t.Setenv("CONSUL_HTTP_ADDR", "gopher://x")
 			b.with("--consul-enabled")
 		}},
 	} {

@@ -123,7 +123,7 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 			return b.generate("--config", b.path("gpuboard.yml"))
 		}},
 		{"consul:config", exitUsage, func(b *bed) []string {
-			b.t.Setenv("CONSUL_CACERT", b.path("none.pem"))
+			b.t.Setenv("CONSUL_HTTP_ADDR", "gopher://x")
 			return []string{"register", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}
 		}},
 		{"listen:in-use", exitError, func(b *bed) []string {
@@ -216,5 +216,19 @@ func TestASlowGeneratorSaysSoOnce(t *testing.T) {
 	}
 	if got := strings.Count(log.String(), "[generate:slow]\n"); got != 2 {
 		t.Errorf("said %d times, want 2:\n%s", got, log.String())
+	}
+}
+
+// TestGenerateWithoutConsulsToken: without its token Consul is a source that does
+// not answer, and no reason to make no site.
+func TestGenerateWithoutConsulsToken(t *testing.T) {
+	b := webBed(t)
+	t.Setenv("CONSUL_HTTP_TOKEN_FILE", b.path("none"))
+	_, stderr, code := b.run(b.generate("--consul-enabled")...)
+	if code != exitDegraded || !strings.Contains(stderr, "[discovery:unreachable]") || !strings.Contains(stderr, b.path("none")) {
+		t.Errorf("exit %d, want %d:\n%s", code, exitDegraded, stderr)
+	}
+	if board := string(mustRead(b, "site/api/v1/board.json")); !strings.Contains(board, `"name":"gpu01"`) {
+		t.Error("the host is gone from the board")
 	}
 }

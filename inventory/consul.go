@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"gpuboard/atomicfile"
 	"gpuboard/snapshot"
 )
 
@@ -85,7 +86,9 @@ type Consul struct {
 	token func() string
 }
 
-// NewConsul checks the options. It does not connect.
+// NewConsul checks the options. It does not connect. A token or TLS file that
+// cannot be read is no error of the options: it may come, or come back, and
+// until then Consul is a source that does not answer.
 func NewConsul(o ConsulOptions) (*Consul, error) {
 	if o.Service == "" {
 		o.Service = DefaultService
@@ -105,7 +108,8 @@ func NewConsul(o ConsulOptions) (*Consul, error) {
 	token := string(o.Token)
 	o.Token = ""
 	c := &Consul{opts: o, token: func() string { return token }}
-	if _, _, err := c.client(); err != nil {
+	var missing *fileError
+	if _, _, err := c.client(); err != nil && !errors.As(err, &missing) {
 		return nil, err
 	}
 	return c, nil
@@ -275,6 +279,13 @@ func (c *Consul) client() (*api.Client, hider, error) {
 	set(&cfg.Namespace, c.opts.Namespace)
 	set(&cfg.Partition, c.opts.Partition)
 
+	if (cfg.TLSConfig.CertFile == "") != (cfg.TLSConfig.KeyFile == "") {
+		return nil, hider{}, errors.New("reading the Consul options: a client certificate and its key belong together")
+	}
+	token, err := readFiles(cfg)
+	if err != nil {
+		return nil, hider{}, err
+	}
 	if path, ok := strings.CutPrefix(cfg.Address, "unix://"); ok {
 		// Left to the library, a socket would get a client without our bounds.
 		cfg.Transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -284,7 +295,7 @@ func (c *Consul) client() (*api.Client, hider, error) {
 	}
 	httpClient, err := api.NewHttpClient(cfg.Transport, cfg.TLSConfig)
 	if err != nil {
-		return nil, hider{}, fmt.Errorf("reading the TLS files for Consul: %w", err)
+		return nil, hider{}, &fileError{fmt.Errorf("reading the TLS files for Consul: %w", err), cfg.TLSConfig.CAFile + " " + cfg.TLSConfig.CertFile + " " + cfg.TLSConfig.KeyFile}
 	}
 	httpClient.Transport = bounded{cfg.Transport}
 	// The token travels in a header that Go would carry along to wherever a
@@ -292,7 +303,7 @@ func (c *Consul) client() (*api.Client, hider, error) {
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	cfg.HttpClient = httpClient
 	client, err := api.NewClient(cfg)
-	hide := hider{cfg.Token}
+	hide := hider{cfg.Token, token}
 	if cfg.HttpAuth != nil {
 		hide = append(hide, cfg.HttpAuth.Password)
 	}
@@ -300,6 +311,36 @@ func (c *Consul) client() (*api.Client, hider, error) {
 		return nil, hide, hide.wrap("reading the Consul options", err)
 	}
 	return client, hide, nil
+}
+
+// maxTokenFile bounds a file that holds a token.
+const maxTokenFile = 4 << 10
+
+// readFiles sees that the files of a client can be read, and returns the token.
+// The library would wait for a FIFO, and take an empty file for no token.
+func readFiles(cfg *api.Config) (token string, err error) {
+	for _, name := range []string{cfg.TLSConfig.CAFile, cfg.TLSConfig.CertFile, cfg.TLSConfig.KeyFile} {
+		if name == "" {
+			continue
+		}
+		f, _, err := atomicfile.Open(name)
+		if err != nil {
+			return "", &fileError{fmt.Errorf("reading the TLS files for Consul: %w", err), name}
+		}
+		f.Close()
+	}
+	if cfg.TokenFile == "" {
+		return "", nil
+	}
+	data, err := atomicfile.Read(cfg.TokenFile, maxTokenFile)
+	token = strings.TrimSpace(string(data))
+	if err == nil && token == "" {
+		err = fmt.Errorf("%s is empty", cfg.TokenFile)
+	}
+	if err != nil {
+		return "", &fileError{fmt.Errorf("reading the token for Consul: %w", err), cfg.TokenFile}
+	}
+	return token, nil
 }
 
 // hider keeps secrets out of error texts, even when a server sends them back.

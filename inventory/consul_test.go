@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/hashicorp/consul/api"
+	"golang.org/x/sys/unix"
 
 	"gpuboard/internal/consultest"
 	"gpuboard/snapshot"
@@ -400,12 +403,52 @@ func TestConsulOptions(t *testing.T) {
 	noEnvironment(t)
 	for _, o := range []ConsulOptions{
 		{Service: "../kv/secret"}, {Service: ".."}, {Service: "a?b"}, {Service: "a\nb"},
-		{Address: "gopher://x"}, {TokenFile: "/nonexistent/token"}, {CAFile: "/nonexistent/ca.pem"}, {CertFile: "/only/one"},
+		{Address: "gopher://x"}, {CertFile: "/only/one"}, {KeyFile: "/only/one"},
 		{Datacenters: []string{"east", ""}}, {Datacenters: make([]string, MaxDatacenters+1)},
 	} {
 		if _, err := NewConsul(o); err == nil {
 			t.Errorf("%+v: no error", o)
 		}
+	}
+}
+
+// TestFilesOfTheMoment: a file that is not there, or holds nothing, is no error
+// of the options. The agent is not asked without it, and is as soon as it is there.
+func TestFilesOfTheMoment(t *testing.T) {
+	noEnvironment(t)
+	dir := t.TempDir()
+	fifo, empty, token := filepath.Join(dir, "fifo"), filepath.Join(dir, "empty"), filepath.Join(dir, "token")
+	if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.WriteFile(empty, []byte("\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var asked []string
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("X-Consul-Token"))
+		fmt.Fprint(w, "[]")
+	}))
+	defer agent.Close()
+	for name, o := range map[string]ConsulOptions{
+		"reading the token for Consul: open " + token: {TokenFile: token}, empty + " is empty": {TokenFile: empty}, "it is a FIFO": {TokenFile: fifo},
+		dir + ": not a regular file":          {TokenFile: dir},
+		"TLS files for Consul: open " + token: {CAFile: token}, "TLS files": {CAFile: empty}, "open " + token: {CertFile: empty, KeyFile: token},
+	} {
+		o.Address = agent.URL
+		_, err := newConsul(t, o).Ask(context.Background())
+		var file *fileError
+		if !errors.As(err, &file) || !strings.Contains(err.Error(), name) || !strings.Contains(file.Hint(), "namei -l /") {
+			t.Errorf("%+v: %v, want %q", o, err, name)
+		}
+	}
+	t.Setenv("CONSUL_HTTP_TOKEN_FILE", token)
+	c := newConsul(t, ConsulOptions{Address: agent.URL})
+	if _, err := c.Ask(context.Background()); err == nil || len(asked) > 0 {
+		t.Errorf("%v, and asked with %q", err, asked)
+	}
+	if err := os.WriteFile(token, []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Ask(context.Background()); err != nil || len(asked) == 0 || asked[0] != "sesame" {
+		t.Errorf("%v, and asked with %q", err, asked)
 	}
 }
 

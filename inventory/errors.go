@@ -1,6 +1,22 @@
 package inventory
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
+
+// A fileError is about a token or TLS file that cannot be used now.
+type fileError struct {
+	err  error
+	name string
+}
+
+func (e *fileError) Error() string   { return e.err.Error() }
+func (e *fileError) Unwrap() error   { return e.err }
+func (e *fileError) Temporary() bool { return true }
+
+// Hint says what to look at next.
+func (e *fileError) Hint() string { return "look at: namei -l " + strings.TrimSpace(e.name) }
 
 // Temporary reports whether it may help to try again: always, unless Consul
 // itself answered that it will not do what was asked.
