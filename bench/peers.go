@@ -7,9 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
-
-	"gpuboard/internal/sshtest"
 )
 
 // This file has the programs of others that do a part of the same work, for
@@ -167,28 +164,4 @@ func (s *suite) hugos(f *fleet) (hugoCosts, error) {
 	}
 	s.hugo = costs
 	return costs, nil
-}
-
-// rsync copies the drops of a fleet over ssh where nothing changed: the
-// processor time of both ends, in ms.
-func (s *suite) rsync(f *fleet, server *sshtest.Server) (float64, error) {
-	copied := filepath.Join(s.dir, "rsync")
-	args := []string{"-a", "--delete", "-e", "ssh " + strings.Join(append(sshOptions(server), "-p", fmt.Sprint(server.Port)), " "),
-		server.User + "@127.0.0.1:" + f.path("data", "drop") + "/", copied + "/"}
-	best := 0.0
-	for n := range 4 { // the first fetches everything
-		_, before := reaped(server.PID())
-		u, _, err := program(nil, "rsync", args...)
-		if err != nil {
-			return 0, err
-		}
-		for end := time.Now().Add(20 * time.Second); len(server.Sessions()) > 0 && time.Now().Before(end); {
-			time.Sleep(5 * time.Millisecond)
-		}
-		_, after := reaped(server.PID())
-		if ms := u.ms() + float64((after-before).Microseconds())/1000; n == 1 || n > 1 && ms < best {
-			best = ms
-		}
-	}
-	return best, nil
 }
