@@ -313,7 +313,7 @@ func TestTruthIsWhatSnapshotsShow(t *testing.T) {
 			}
 		}
 	}
-	want := f.MeanUsed(from, until)
+	want := f.meanUsed(from, until)
 	if len(want) < 5 {
 		t.Errorf("only %v use anything", want)
 	}
@@ -350,7 +350,7 @@ func TestUsesOfALaneDoNotOverlap(t *testing.T) {
 func TestTheFleetIsAsBusyAsALab(t *testing.T) {
 	f := NewLarge(1, start, 20)
 	total := 0.0
-	for _, mean := range f.MeanUsed(start.Add(-7*24*time.Hour), start) {
+	for _, mean := range f.meanUsed(start.Add(-7*24*time.Hour), start) {
 		total += mean
 	}
 	if part := total / 160; part < 0.55 || part > 0.95 {
