@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The whole gate: formatting, vet, staticcheck, every test with the race
-# detector, known vulnerabilities. It installs what the tests need when it runs
-# as root on Debian, and says what to install when it does not.
+# The whole gate: formatting, vet, staticcheck, functions that nothing calls,
+# every test with the race detector, known vulnerabilities. It installs what the
+# tests need when it runs as root on Debian, and says what to install when it does
+# not.
 #
 #   ./check.sh          everything
 #   ./check.sh --long   the same, and 30 s of fuzzing for each parser, a thousand nodes at
@@ -88,6 +89,18 @@ go vet "${packages[@]}"
 
 say "staticcheck"
 go tool -modfile=tools/go.mod staticcheck "${packages[@]}"
+
+if [ "${packages[*]}" = ./... ]; then
+	say "deadcode"
+	# Of the packages that the program is made of; those for tests are not among them.
+	product=$(go list -deps -f '{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}' . | paste -sd '|')
+	dead=$(go tool -modfile=tools/go.mod deadcode -filter "^($product)\$" ./...)
+	if [ -n "$dead" ]; then
+		echo "$dead"
+		echo "check.sh: only tests call these functions, or nobody does: delete them, and let the tests call what the program calls" >&2
+		exit 1
+	fi
+fi
 
 if [ "${GPUBOARD_REQUIRE_ALL:-}" = 1 ] && [ -z "${GPUBOARD_CONSUL:-}" ]; then
 	say "Consul, which the first time takes minutes that no test should wait for"

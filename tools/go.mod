@@ -3,6 +3,7 @@ module gpuboard/tools
 go 1.26.8
 
 tool (
+	golang.org/x/tools/cmd/deadcode
 	golang.org/x/vuln/cmd/govulncheck
 	honnef.co/go/tools/cmd/staticcheck
 )
