@@ -345,15 +345,12 @@ func TestSampleUsers(t *testing.T) {
 	if got := s.Sample(); got.GPUs[0].Users != nil || got.GPUs[1].Users != nil {
 		t.Error("users are told although processes could not be read")
 	}
-	first := 0
-	s.Errors = []Problem{{Code: ErrProcesses, GPU: &first}}
-	if got := s.Sample(); got.GPUs[0].Users != nil || got.GPUs[1].Users == nil || s.ProcessesKnownOf(&s.GPUs[0]) || !s.ProcessesKnownOf(&s.GPUs[1]) {
-		t.Error("a problem that names a GPU is that GPU's alone")
+	second := s.GPUs[1].Index
+	s.Errors, s.GPUs[1].ProcessesUnknown = []Problem{{Code: ErrProcesses, GPU: &second}}, "N/A"
+	if got := s.Sample(); got.GPUs[0].Users == nil || got.GPUs[1].Users != nil || !s.ProcessesKnownOf(&s.GPUs[0]) || s.ProcessesKnownOf(&s.GPUs[1]) {
+		t.Error("what is not known of the processes of one GPU is that GPU's alone")
 	}
-	s.Errors, s.GPUs[1].ProcessesUnknown = nil, "N/A"
-	if got := s.Sample(); got.GPUs[0].Users == nil || got.GPUs[1].Users != nil || s.ProcessesKnownOf(&s.GPUs[1]) {
-		t.Error("users of a GPU are told although its processes are not known")
-	}
+	s.Errors = nil
 	s.Processes = nil
 	if got := s.Sample(); got.GPUs[0].Users != nil {
 		t.Error("users are told although there is no list of processes")

@@ -7,7 +7,8 @@ import (
 )
 
 // ErrProcesses is the code, in [Snapshot.Errors], of processes that could not
-// be read: those of one GPU where the problem names it, and all otherwise.
+// be read: those of one GPU, whose ProcessesUnknown says so, too, where the
+// problem names it, and all otherwise.
 const ErrProcesses = "smi:processes"
 
 // ProcessesKnown reports whether the list of processes has all of some GPU, be
@@ -17,11 +18,9 @@ func (s *Snapshot) ProcessesKnown() bool {
 }
 
 // ProcessesKnownOf reports whether the list of processes has all of one GPU.
-// When it has not, a GPU without processes may still be in use. Nodes of
-// earlier versions say it with a problem alone, not with a field of the GPU.
+// When it has not, a GPU without processes may still be in use.
 func (s *Snapshot) ProcessesKnownOf(g *GPU) bool {
-	return s.ProcessesKnown() && g.ProcessesUnknown == "" &&
-		!slices.ContainsFunc(s.Errors, func(e Problem) bool { return e.Code == ErrProcesses && e.GPU != nil && *e.GPU == g.Index })
+	return s.ProcessesKnown() && g.ProcessesUnknown == ""
 }
 
 // Sample returns the compact record of s. Users counts compute processes only
