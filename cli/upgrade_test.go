@@ -27,10 +27,12 @@ import (
 	"gpuboard/spool"
 )
 
-// What a version leaves on disk, the next one finds. The archive in testdata was
-// written once, by "go test ./cli -run TestLeftByAnEarlierVersion -freeze", and
-// is not written again: when a later version changes one of these files, it adds
-// an archive of its own, and goes on reading this one.
+// What a version leaves on disk, the next one finds. The archive in testdata is
+// what the first release leaves, written by
+// "go test ./cli -run TestLeftByAnEarlierVersion -freeze". Until that release it
+// is written anew when one of these files changes, and never after it: a later
+// version that changes one adds an archive of its own, and goes on reading this
+// one.
 const frozenSite = "testdata/frozen/1-site.tar.gz"
 
 var freeze = flag.Bool("freeze", false, "write "+frozenSite+", which must not be there")
