@@ -10,45 +10,42 @@ import (
 
 // compressors are the writers of one worker by their levels. Making one costs more
 // than a page, so each is made once, and used by the next generation, too.
-type compressors struct {
-	files  map[int]*gzip.Writer
-	pieces map[int]*pieceWriter
-}
+type compressors map[int]*gzip.Writer
 
 // compressorPool is the compressors that no worker uses.
 type compressorPool struct {
 	mu   sync.Mutex
-	free []*compressors
+	free []compressors
 }
 
 // take returns one of the pool, or a new one.
-func (p *compressorPool) take() *compressors {
+func (p *compressorPool) take() compressors {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := len(p.free) - 1
 	if last < 0 {
-		return &compressors{files: map[int]*gzip.Writer{}, pieces: map[int]*pieceWriter{}}
+		return compressors{}
 	}
 	c := p.free[last]
 	p.free = p.free[:last]
 	return c
 }
 
-func (p *compressorPool) give(c *compressors) {
+func (p *compressorPool) give(c compressors) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free = append(p.free, c)
 }
 
-// whole returns the gzip file of a content in parts, made in one go.
-func (c *compressors) whole(level int, content [][]byte) ([]byte, error) {
-	w := c.files[level]
+// gzip returns the gzip file of a content in parts.
+func (c compressors) gzip(level int, content [][]byte) ([]byte, error) {
+	w := c[level]
 	if w == nil {
 		var err error
 		if w, err = gzip.NewWriterLevel(io.Discard, level); err != nil {
 			return nil, err
 		}
-		c.files[level] = w
+		c[level] = w
 	}
 	var buf bytes.Buffer
 	w.Reset(&buf)
@@ -61,17 +58,4 @@ func (c *compressors) whole(level int, content [][]byte) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.Clone(buf.Bytes()), nil
-}
-
-// inPieces returns it made of pieces.
-func (c *compressors) inPieces(p *pieces, level int, content [][]byte) ([]byte, error) {
-	w := c.pieces[level]
-	if w == nil {
-		var err error
-		if w, err = newPieceWriter(level); err != nil {
-			return nil, err
-		}
-		c.pieces[level] = w
-	}
-	return p.gzip(w, content)
 }

@@ -83,7 +83,6 @@ const (
 )
 
 func newPacker(v *view) *packer {
-	v.pieces.begin()
 	p := &packer{v: v, jobs: make(chan []*packing, packAhead/packTogether)}
 	for range runtime.GOMAXPROCS(0) {
 		w := v.compressors.take()
@@ -116,7 +115,7 @@ func (p *packer) close() {
 }
 
 // pack makes the twin of a file, if it is to have one.
-func (p *packer) pack(w *compressors, f *packing) (err error) {
+func (p *packer) pack(w compressors, f *packing) (err error) {
 	size := sizeOf(f.Parts)
 	if !worthTwin(f.Path, size) {
 		return nil
@@ -126,12 +125,7 @@ func (p *packer) pack(w *compressors, f *packing) (err error) {
 			return nil
 		}
 	}
-	if level := levelOf(f.Path); size >= piecesFrom || level == bestLevel {
-		f.twin, err = w.inPieces(&p.v.pieces, level, f.Parts)
-	} else {
-		f.twin, err = w.whole(level, f.Parts)
-	}
-	if err != nil {
+	if f.twin, err = w.gzip(levelOf(f.Path), f.Parts); err != nil {
 		return fmt.Errorf("compressing %s: %w", f.Path, err)
 	}
 	return nil

@@ -22,8 +22,7 @@ type view struct {
 	dir         string
 	manifest    string // file that lists what we put into dir
 	privacy     board.Privacy
-	help        bool   // the documentation is part of it
-	pieces      pieces // of large files, compressed
+	help        bool // the documentation is part of it
 	compressors compressorPool
 }
 

@@ -2,7 +2,9 @@ package sitegen
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -220,4 +222,18 @@ func wantTwin(t *testing.T, v *view, name string, want bool) {
 	case want && !bytes.Equal(unzip(t, twin), content):
 		t.Errorf("the twin of %s is not of it", name)
 	}
+}
+
+func unzip(t *testing.T, file []byte) []byte {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Multistream(false) // browsers read one member and no more
+	out, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
