@@ -18,25 +18,25 @@ func (c parts) size() (n int) {
 
 // isRead reports whether r holds these bytes and no more.
 func (c parts) isRead(r io.Reader) (bool, error) {
-	buf := make([]byte, min(c.size()+1, 64<<10))
-	if len(c) > 1 {
-		r = bufio.NewReaderSize(r, len(buf))
-	}
+	in := bufio.NewReaderSize(r, min(c.size()+1, 32<<10))
 	for _, part := range c {
 		for len(part) > 0 {
-			n, err := io.ReadFull(r, buf[:min(len(part), len(buf))])
-			if n > 0 && !bytes.Equal(buf[:n], part[:n]) || err == io.EOF || err == io.ErrUnexpectedEOF {
+			got, err := in.Peek(min(len(part), in.Size()))
+			if !bytes.Equal(got, part[:len(got)]) || err == io.EOF {
 				return false, nil
 			}
 			if err != nil {
 				return false, err
 			}
-			part = part[n:]
+			part = part[len(got):]
+			if _, err := in.Discard(len(got)); err != nil {
+				return false, err
+			}
 		}
 	}
-	n, err := io.ReadFull(r, buf[:1])
+	_, err := in.ReadByte()
 	if err == io.EOF {
-		err = nil
+		return true, nil
 	}
-	return n == 0 && err == nil, err
+	return false, err
 }
