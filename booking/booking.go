@@ -4,6 +4,7 @@
 package booking
 
 import (
+	"strings"
 	"time"
 
 	"gpuboard/snapshot"
@@ -37,6 +38,9 @@ func (t Target) Covers(index int, uuid string) bool {
 		return t.Index == index
 	}
 }
+
+// slice reports whether the target is a MIG slice of a GPU.
+func (t Target) slice() bool { return strings.HasPrefix(t.UUID, "MIG-") }
 
 // A Booking is one entry of comments.json.
 type Booking struct {

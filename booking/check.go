@@ -14,8 +14,7 @@ import (
 type KnownHost struct {
 	// GPUs is how many there are; 0 when nobody knows, and then every index passes.
 	GPUs int
-	// UUIDs are those of its GPUs in the order of their indices, and behind
-	// them those of MIG instances. Empty when nobody knows.
+	// UUIDs are those of its GPUs and of their MIG slices. Empty when nobody knows.
 	UUIDs []string
 }
 

@@ -9,7 +9,8 @@ import (
 
 // A Resolver tells the index that the GPU of a booking has now, as the board
 // knows it: so bookings by UUID and by index can be compared, and one by index
-// stays with its card when the numbers change. It may be nil.
+// stays with its card when the numbers change. For a booking of a MIG slice it is
+// that of the slice's GPU. It may be nil.
 type Resolver func(b Booking) (index int, ok bool)
 
 // Conflicts returns the bookings that stand in the way of a wanted one: those
@@ -37,6 +38,9 @@ func Conflicts(cal *Calendar, wanted Booking, resolve Resolver) []Booking {
 func sameGPU(a, b Booking, resolve Resolver) bool {
 	if a.Target.All || b.Target.All || a.Target.UUID != "" && a.Target.UUID == b.Target.UUID {
 		return true
+	}
+	if a.Target.slice() && b.Target.slice() {
+		return false // two slices, of one GPU or not
 	}
 	index := func(x Booking) int {
 		if resolve != nil {

@@ -1,6 +1,7 @@
 package booking
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,35 @@ func TestConflicts(t *testing.T) {
 		}
 		if got := strings.Join(ids, " "); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestSlicesDoNotConflict: two slices of one GPU are two things, and the GPU is
+// both of them.
+func TestSlicesDoNotConflict(t *testing.T) {
+	c := Parse("c", []byte(`{"a": {"MIG-1": {"name": "x", "id": "slice"}, "GPU-aa": {"name": "y", "id": "gpu"}, "2": {"name": "z", "id": "other"}}}`), paris(t), Options{})
+	resolve := func(b Booking) (int, bool) {
+		if b.Target.UUID != "" {
+			return 1, true
+		}
+		return 0, false
+	}
+	for _, tc := range []struct {
+		wanted Target
+		want   string
+	}{
+		{Target{UUID: "MIG-1", Index: -1}, "slice gpu"}, {Target{UUID: "MIG-2", Index: -1}, "gpu"},
+		{Target{Index: 1}, "slice gpu"}, {Target{UUID: "GPU-aa", Index: -1}, "slice gpu"}, {Target{Index: 2}, "other"},
+	} {
+		var ids []string
+		for _, b := range Conflicts(c, Booking{Host: "a", Target: tc.wanted, Name: "new"}, resolve) {
+			ids = append(ids, b.ID)
+		}
+		slices.Sort(ids)
+		slices.Reverse(ids)
+		if got := strings.Join(ids, " "); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.wanted, got, tc.want)
 		}
 	}
 }
