@@ -50,7 +50,7 @@ func TestBookingHasNoBarriers(t *testing.T) {
 	form.ForOthers, form.Name, form.Until, form.Say, form.Detail, form.Field, form.Clashes, form.ID, form.End = true, "eva", "2d", "conflict", "more of it", "until", lines[1:], "a", "1d"
 	refused, err := pages.Form(form)
 	write("atlas/refused.html", refused, err)
-	home, err := pages.Home(render.BookHome{User: "eva", Now: now, Mine: lines, Hosts: []render.BookHost{{Name: "atlas", GPUs: []render.BookGPU{{Index: 0, State: "free"}, {Index: 1, State: "contested"}}}}})
+	home, err := pages.Home(render.BookHome{User: "eva", Now: now, Mine: lines, Hosts: []render.BookHost{{Name: "atlas", GPUs: []render.BookGPU{{Path: "0", Label: "0", State: "free"}, {Path: "1", Label: "1", State: "contested"}}}}})
 	write("home.html", home, err)
 
 	b := browser.Start(t, 1280, 1000)

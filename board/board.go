@@ -64,7 +64,8 @@ type Board struct {
 	InventoryAsOf time.Time
 }
 
-// Totals counts GPUs by state. Every GPU is in exactly one.
+// Totals counts GPUs by state. Every GPU is in exactly one. Of a GPU that is
+// partitioned its slices count, and it does not.
 type Totals struct {
 	GPUs    int
 	ByState map[State]int
@@ -91,6 +92,8 @@ type FreeGPU struct {
 	Host   string
 	Title  string
 	GPU    int
+	Slice  *int   // which of the GPU's MIG slices; nil for the GPU itself
+	UUID   string // of the GPU or the slice
 	Model  string
 	Memory *int64
 	// Until is when the next booking begins; zero when none is known.
@@ -133,11 +136,18 @@ type Host struct {
 	dataFresh bool
 }
 
-// A GPU is one row.
+// A GPU is one row: a GPU, or one slice of a GPU that is partitioned (MIG).
 type GPU struct {
 	snapshot.GPU
 	ShortName string
-	State     State
+	// Slices are the MIG slices of a GPU that is partitioned, each a row of its
+	// own: nobody can have such a GPU but by its slices. MIGDevices is empty on a
+	// Board.
+	Slices []GPU
+	// Slice tells of a slice which it is; nil for a GPU. Index is then that of its
+	// GPU, and UUID its own.
+	Slice *Slice
+	State State
 	// Reason says in a few words why the state is what it is, where that is not
 	// plain from the row (lost, stuck, unknown, maintenance). A code, not a sentence.
 	Reason string
@@ -198,6 +208,7 @@ type Booking struct {
 	ID      string
 	Host    string
 	GPUs    []int // indices; empty for the whole host
+	Slice   *int  // which of the GPU's slices is booked; nil for all of it
 	UUID    string
 	Name    string
 	From    time.Time

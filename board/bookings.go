@@ -3,6 +3,7 @@ package board
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gpuboard/booking"
@@ -12,7 +13,7 @@ import (
 // book sets the bookings of one row: the one in force, others at the same
 // time, the next, and from or until when the GPU is free.
 func (m *merger) book(g *GPU, host string) {
-	active := m.active(host, g.Index, g.UUID, m.Now)
+	active := m.active(host, g, m.Now)
 	for _, b := range active {
 		shown := m.shown(&b)
 		switch {
@@ -27,7 +28,7 @@ func (m *merger) book(g *GPU, host string) {
 	}
 	var coming []booking.Booking
 	for _, b := range m.byHost[host] {
-		if b.Target.Covers(g.Index, g.UUID) && b.From.After(m.Now) {
+		if g.CoveredBy(b.Target) && b.From.After(m.Now) {
 			coming = append(coming, *b)
 		}
 	}
@@ -68,7 +69,7 @@ func over(b *booking.Booking, at time.Time) bool { return !b.Until.IsZero() && !
 
 func (m *merger) shown(b *booking.Booking) Booking {
 	s := Booking{
-		ID: b.ID, Host: b.Host, GPUs: m.indices(b), Name: b.Name, From: b.From, Until: b.Until,
+		ID: b.ID, Host: b.Host, GPUs: m.indices(b), Slice: m.slice(b), Name: b.Name, From: b.From, Until: b.Until,
 		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, File: m.Calendar.File, Line: b.Line, Col: b.Col,
 		Active:  inForce(b, m.Now),
 		Expired: over(b, m.Now),
@@ -131,11 +132,13 @@ func hostsByName(hosts []Host) map[string]*Host {
 	return byName
 }
 
+// covered reports whether a target is there. While a slice has no UUID, it may be
+// any slice that is booked.
 func covered(h *Host, t booking.Target) bool {
-	return slices.ContainsFunc(h.GPUs, func(g GPU) bool {
-		if t.Covers(g.Index, g.UUID) {
+	for g := range h.Rows() {
+		if g.CoveredBy(t) || g.Slice != nil && g.UUID == "" && strings.HasPrefix(t.UUID, "MIG-") {
 			return true
 		}
-		return slices.ContainsFunc(g.MIGDevices, func(d snapshot.MIGDevice) bool { return t.UUID != "" && t.UUID == d.UUID })
-	})
+	}
+	return false
 }

@@ -27,19 +27,17 @@ const (
 	ReasonUtilization = "utilization" // it computes, and by whom is not known
 	ReasonMemory      = "memory"      // memory in use, and by whom is not known
 	ReasonUnreadable  = "unreadable"  // there is not enough to tell
+	ReasonNoSlices    = "no-slices"   // MIG is on, and no instance exists
+	ReasonShared      = "shared"      // whose the memory is cannot be told: another instance has it, too
 )
 
 // busyUtilization is the utilization (%) from which a GPU whose processes are
 // not known is believed to compute.
 const busyUtilization = 5
 
-// gpu makes one row.
-func (m *merger) gpu(h *Host, inv inventory.Host, snap *snapshot.Snapshot, sg snapshot.GPU, procs []snapshot.Process, fresh bool) GPU {
-	g := GPU{GPU: sg, ShortName: m.shortName(sg.Name)}
-	if g.ProcessesUnknown == "" && !snap.ProcessesKnownOf(&sg) {
-		g.ProcessesUnknown = "not read"
-	}
-	g.Processes = m.processes(sg, procs)
+// row makes one row of g, which has its readings and its names.
+func (m *merger) row(h *Host, inv inventory.Host, g GPU, procs []snapshot.Process, fresh bool) GPU {
+	g.Processes = m.processes(g.GPU, procs)
 	at := m.Now
 	if !fresh {
 		at = h.SnapshotAt
@@ -116,14 +114,7 @@ func (m *merger) use(g *GPU) use {
 	slices.Sort(u.people)
 	u.small = g.MemoryShared || m.within(g.MemoryUsed, g.MemoryTotal, sure)
 	u.large = !g.MemoryShared && m.beyond(g.MemoryUsed, g.MemoryTotal, perhaps)
-	if g.MIGMode == "enabled" || len(g.MIGDevices) > 0 {
-		// The driver has no utilization of it, and its slices hold the memory.
-		u.small = u.small && len(g.MIGDevices) > 0
-		for _, d := range g.MIGDevices {
-			u.small = u.small && m.within(d.MemoryUsed, d.MemoryTotal, 0)
-			u.large = u.large || m.beyond(d.MemoryUsed, d.MemoryTotal, 0)
-		}
-	} else if g.UtilizationGPU != nil {
+	if g.UtilizationGPU != nil {
 		u.busy = *g.UtilizationGPU >= busyUtilization
 		u.idle = !u.busy && *g.UtilizationGPU >= 0
 	}
@@ -157,7 +148,7 @@ func (m *merger) state(g *GPU, host string, u use, at time.Time) (State, string)
 		return state, reason
 	}
 	var holders []string
-	for _, b := range m.active(host, g.Index, g.UUID, at) {
+	for _, b := range m.active(host, g, at) {
 		if b.Kind != booking.Maintenance {
 			holders = append(holders, b.Name)
 		}
@@ -213,7 +204,7 @@ func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
 	if h.State == Maintenance {
 		return true, ReasonHost
 	}
-	for _, b := range m.active(h.Name, g.Index, g.UUID, m.Now) {
+	for _, b := range m.active(h.Name, g, m.Now) {
 		if b.Kind == booking.Maintenance {
 			return true, ReasonBooking
 		}
@@ -222,10 +213,10 @@ func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
 }
 
 // active returns the bookings in force for one GPU, by start.
-func (m *merger) active(host string, index int, uuid string, at time.Time) []booking.Booking {
+func (m *merger) active(host string, g *GPU, at time.Time) []booking.Booking {
 	var found []booking.Booking
 	for _, b := range m.byHost[host] {
-		if b.Target.Covers(index, uuid) && inForce(b, at) {
+		if g.CoveredBy(b.Target) && inForce(b, at) {
 			found = append(found, *b)
 		}
 	}
@@ -235,7 +226,7 @@ func (m *merger) active(host string, index int, uuid string, at time.Time) []boo
 
 // past sets what history and the processes tell about time.
 func (m *merger) past(g *GPU, host string, u use) {
-	recent := m.recent.GPUs[history.Key{Host: host, GPU: gpuKey(g.UUID, g.Index)}]
+	recent := m.recent.GPUs[history.Key{Host: host, GPU: gpuKey(g)}]
 	g.Utilization = recent.Utilization
 	switch g.State {
 	case InUse, Busy, Contested:

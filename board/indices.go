@@ -26,6 +26,11 @@ func (m *merger) follow(h *Host, places []place) {
 	numbers := map[int]string{}
 	for i := range places {
 		p := &places[i]
+		for j := range p.gpu.MIGDevices {
+			if uuid := p.gpu.MIGDevices[j].UUID; uuid != "" {
+				rows[uuid] = p
+			}
+		}
 		if p.gpu.UUID == "" {
 			continue
 		}
@@ -92,6 +97,18 @@ func (m *merger) indices(b *booking.Booking) []int {
 	}
 	if byNumber(b) {
 		return []int{b.Target.Index}
+	}
+	return nil
+}
+
+// slice is which slice of its GPU a booking is for; nil for all of it.
+func (m *merger) slice(b *booking.Booking) *int {
+	if p := m.cards[b.Host][b.Target.UUID]; p != nil {
+		for i := range p.gpu.MIGDevices {
+			if d := &p.gpu.MIGDevices[i]; d.UUID == b.Target.UUID {
+				return new(d.Index)
+			}
+		}
 	}
 	return nil
 }

@@ -216,6 +216,16 @@ func TestWhatIsTakenAwayFreesNothing(t *testing.T) {
 		peel(t, order, f, f.gpu(), casts()[f.procs])
 		if f.utilization < 0 || f.utilization == 96 {
 			peel(t, order, f, partitioned(f), casts()[f.procs])
+			g := partitioned(f)
+			for i := range g.MIGDevices { // two compute instances that share their memory
+				d := &g.MIGDevices[i]
+				d.GPUInstanceID, d.ComputeInstanceID, d.MemoryTotal, d.MemoryUsed = new(1), new(i), g.MemoryTotal, g.MemoryUsed
+			}
+			c := casts()[f.procs]
+			for i := range c.list {
+				c.list[i].GPUInstanceID, c.list[i].ComputeInstanceID = new(1), new(i%2)
+			}
+			peel(t, order, f, g, c)
 		}
 	})
 	// What a display server holds decides whether memory is little or much.
@@ -252,13 +262,13 @@ func peel(t *testing.T, order *rand.Rand, f facts, g snapshot.GPU, c cast) {
 	if f.booker != "" {
 		in.Calendar.Bookings = []booking.Booking{by(f.booker, booking.Reserved)}
 	}
-	look := func() board.State {
+	look := func() (states []board.State) {
 		in.Reports = map[string]board.Report{"gpu01": {Snapshot: snap}}
 		b, _ := board.Merge(in)
-		if len(b.Hosts[0].GPUs) == 0 {
-			return ""
+		for g := range b.Hosts[0].Rows() {
+			states = append(states, g.State)
 		}
-		return b.Hosts[0].GPUs[0].State
+		return states
 	}
 	snap = copied(t, snap)
 	was := look()
@@ -271,9 +281,11 @@ func peel(t *testing.T, order *rand.Rand, f facts, g snapshot.GPU, c cast) {
 		before := copied(t, snap)
 		taken.away()
 		is := look()
-		if is != was && (is == board.Stuck || (is == board.Free || is == board.Booked) && !quiet(&snap.GPUs[0])) {
-			text, _ := json.Marshal(before)
-			t.Fatalf("%s: %s without %s, and %s before; of\n%s", f, is, taken.what, was, text)
+		for i, s := range is {
+			if i < len(was) && s != was[i] && (s == board.Stuck || (s == board.Free || s == board.Booked) && !quiet(&snap.GPUs[0])) {
+				text, _ := json.Marshal(before)
+				t.Fatalf("%s: row %d is %s without %s, and %s before; of\n%s", f, i, s, taken.what, was[i], text)
+			}
 		}
 		was = is
 	}

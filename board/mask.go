@@ -147,8 +147,12 @@ func (m *masker) gpu(g GPU) GPU {
 		out = GPU{
 			GPU: m.device(g.GPU), ShortName: g.ShortName, State: g.State, Reason: g.Reason, Missing: g.Missing,
 			Since: g.Since, IdleSince: g.IdleSince, NoShow: g.NoShow, FreeFrom: g.FreeFrom, FreeUntil: g.FreeUntil,
-			Utilization: g.Utilization,
+			Utilization: g.Utilization, Slice: g.Slice,
 		}
+	}
+	out.Slices = nil
+	for _, s := range g.Slices {
+		out.Slices = append(out.Slices, m.gpu(s))
 	}
 	out.Processes = make([]Process, len(g.Processes))
 	for i, p := range g.Processes {

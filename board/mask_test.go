@@ -33,6 +33,13 @@ func secretive(t *testing.T) *board.Board {
 	s.age = time.Hour
 	old, _ := s.merge()
 	b.Hosts = append(b.Hosts, old.Hosts...)
+	s.age, s.gpu = 0, sliced(1)
+	s.procs = []snapshot.Process{on(p, 1, 0)}
+	parts, _ := s.merge()
+	if len(parts.Hosts[0].GPUs[0].Slices[0].Processes) != 1 {
+		t.Fatal("the scene has no slice with a process")
+	}
+	b.Hosts = append(b.Hosts, parts.Hosts...)
 	b.Hosts[0].Node.Interfaces = []snapshot.Interface{{Name: "eno1", Addrs: []string{"10.0.0.1-secret"}}}
 	b.Hosts[0].Node.DiskUsers = []snapshot.DiskUser{{Path: "/home", User: "disk-secret"}}
 	if b.NextFree == nil {

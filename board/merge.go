@@ -71,7 +71,7 @@ type merger struct {
 	onHost map[string]bool               // the people of the host that is being made
 	more   bool                          // it has more than maxPeople
 	known  map[string][]Mark             // what is remembered of GPUs, by host, in order of index
-	cards  map[string]map[string]*place  // by host and UUID
+	cards  map[string]map[string]*place  // by host and UUID, of slices too
 	full   map[string]bool               // hosts whose driver answered in full
 	moved  []snapshot.Problem
 	next   Marks
@@ -253,7 +253,7 @@ func (h *Host) problem(code, message string) {
 
 // finish sums the card up.
 func (m *merger) finish(h *Host) {
-	for _, g := range h.GPUs {
+	for g := range h.Units() {
 		if g.State == Free {
 			h.Free++
 		}
@@ -264,8 +264,7 @@ func (m *merger) finish(h *Host) {
 // remember sets Since on every GPU of a host, from what was remembered and what is
 // now known, and adds the marks for the next generation.
 func (m *merger) remember(h *Host) {
-	for i := range h.GPUs {
-		g := &h.GPUs[i]
+	for g := range h.Rows() {
 		key := MarkKey(h.Name, g)
 		mark := m.next.GPUs[key]
 		mark.State, mark.Since, mark.Seen = g.State, g.Since, m.Now
@@ -277,7 +276,7 @@ func (m *merger) remember(h *Host) {
 		}
 		g.Since = mark.Since
 		m.next.GPUs[key] = mark
-		if g.State == Booked && g.Booking != nil {
+		if g.State == Booked && g.Booking != nil && len(g.Slices) == 0 {
 			// Idle for as long as it was seen so, or as history knows; not for as
 			// long as nobody looked.
 			idle := latest(earliest(mark.Seen, mark.Since), g.Booking.From)

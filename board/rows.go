@@ -62,13 +62,13 @@ func cardOf(g *snapshot.GPU) *Card {
 }
 
 // MarkKey names a GPU over time: by UUID where it has one, else by its index.
-func MarkKey(host string, g *GPU) string { return host + "/" + gpuKey(g.UUID, g.Index) }
+func MarkKey(host string, g *GPU) string { return host + "/" + gpuKey(g) }
 
-func gpuKey(uuid string, index int) string {
-	if uuid != "" {
-		return uuid
+func gpuKey(g *GPU) string {
+	if g.UUID != "" {
+		return g.UUID
 	}
-	return "index:" + itoa(index)
+	return "index:" + g.Label()
 }
 
 // A place is one row before its state is decided. A place that is not listed
@@ -246,12 +246,23 @@ func (c *Card) gpu() snapshot.GPU {
 // absent makes the row of a GPU that the driver does not list.
 func (m *merger) absent(h *Host, inv inventory.Host, p *place) GPU {
 	g := GPU{GPU: p.gpu, ShortName: m.shortName(p.gpu.Name), Missing: p.missing()}
-	if p.known != nil {
-		g.Last = p.known.Last
-	}
+	g.MIGDevices = nil
 	if g.Missing {
 		g.Health = snapshot.HealthLost
 	}
+	for i := range p.gpu.MIGDevices {
+		s := NewSlice(&g, &p.gpu.MIGDevices[i])
+		s.Missing = g.Missing
+		g.Slices = append(g.Slices, m.gone(h, inv, s))
+	}
+	if p.known != nil {
+		g.Last = p.known.Last
+	}
+	return m.gone(h, inv, g)
+}
+
+// gone gives the row of a GPU or slice that the driver does not list its state.
+func (m *merger) gone(h *Host, inv inventory.Host, g GPU) GPU {
 	drained, reason := m.drained(&g, h, inv)
 	switch {
 	case drained:

@@ -198,7 +198,7 @@ func nameless(s *snapshot.Snapshot) {
 func TestWhatWasLastKnownStays(t *testing.T) {
 	busy := answer{cards: "AB", want: "0A:free 1B:busy", change: func(s *snapshot.Snapshot) {
 		p := proc("tomas", snapshot.Compute, 9000)
-		p.GPU = 1
+		p.GPU, p.GPUInstanceID = 1, new(7)
 		s.GPUs[1].MemoryUsed = new(int64(9000))
 		s.GPUs[1].MIGMode, s.GPUs[1].MIGDevices = "enabled", []snapshot.MIGDevice{{UUID: "MIG-1", Profile: "1g.10gb", MemoryTotal: new(int64(9728)), MemoryUsed: new(int64(12))}}
 		s.Processes = []snapshot.Process{p}
@@ -213,11 +213,11 @@ func TestWhatWasLastKnownStays(t *testing.T) {
 	if g.Reason != board.ReasonUnasked || g.Missing || g.ShortName != "A100-SXM4-40GB" || g.MemoryTotal == nil || g.MemoryUsed != nil || g.PCIBusID == "" {
 		t.Errorf("row %+v: want what the card is, and no reading", g)
 	}
-	if g.MIGMode != "enabled" || len(g.MIGDevices) != 1 || g.MIGDevices[0].UUID != "MIG-1" || g.MIGDevices[0].MemoryUsed != nil {
-		t.Errorf("instances %+v, want one without a reading", g.MIGDevices)
+	if g.MIGMode != "enabled" || len(g.Slices) != 1 || g.Slices[0].UUID != "MIG-1" || g.Slices[0].MemoryUsed != nil || g.Slices[0].State != board.Unknown {
+		t.Errorf("slices %+v, want one that is unknown", g.Slices)
 	}
-	if len(b.Models) != 1 || b.Models[0].Total != 2 {
-		t.Errorf("models %+v, want two of one", b.Models)
+	if len(b.Models) != 2 || b.Models[0].Total != 1 || b.Models[1].Total != 1 {
+		t.Errorf("models %+v, want a card and a slice", b.Models)
 	}
 	// A full answer that says too little of one keeps what was known, too.
 	b = generations(t, []answer{busy, {after: time.Minute, cards: "AB", want: "0A:free 1B:unknown", change: func(s *snapshot.Snapshot) {

@@ -12,10 +12,11 @@ import (
 
 func totals(hosts []Host) Totals {
 	t := Totals{ByState: map[State]int{}, ByHost: map[HostState]int{}}
-	for _, h := range hosts {
+	for i := range hosts {
+		h := &hosts[i]
 		t.Hosts++
 		t.ByHost[h.State]++
-		for _, g := range h.GPUs {
+		for g := range h.Units() {
 			t.GPUs++
 			t.ByState[g.State]++
 			if !g.IdleSince.IsZero() {
@@ -34,8 +35,8 @@ func models(hosts []Host) []Model {
 	}
 	found := map[key]*Model{}
 	sizes := map[string][]int64{} // by name, those that are told
-	for _, h := range hosts {
-		for _, g := range h.GPUs {
+	for i := range hosts {
+		for g := range hosts[i].Units() {
 			if g.Name == "" && g.UUID == "" && g.PCIBusID == "" {
 				continue // expected, and nothing is known of it
 			}
@@ -85,10 +86,12 @@ func memoryMiB(p *int64) int64 {
 // freeNow lists the free GPUs, largest memory first, then model, host and index.
 func freeNow(hosts []Host) []FreeGPU {
 	var list []FreeGPU
-	for _, h := range hosts {
-		for _, g := range h.GPUs {
+	for i := range hosts {
+		for g := range hosts[i].Units() {
 			if g.State == Free {
-				list = append(list, FreeGPU{Host: h.Name, Title: h.Title, GPU: g.Index, Model: g.ShortName, Memory: g.MemoryTotal, Until: g.FreeUntil})
+				f := NewFreeGPU(&hosts[i], g)
+				f.Until = g.FreeUntil
+				list = append(list, f)
 			}
 		}
 	}
@@ -101,8 +104,8 @@ func freeNow(hosts []Host) []FreeGPU {
 // nextFree is the GPU whose bookings end first.
 func nextFree(hosts []Host) *FreeGPU {
 	var next *FreeGPU
-	for _, h := range hosts {
-		for _, g := range h.GPUs {
+	for i := range hosts {
+		for g := range hosts[i].Units() {
 			switch g.State {
 			case Booked, InUse, Contested:
 			default:
@@ -111,7 +114,9 @@ func nextFree(hosts []Host) *FreeGPU {
 			if g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.From) {
 				continue
 			}
-			next = &FreeGPU{Host: h.Name, Title: h.Title, GPU: g.Index, Model: g.ShortName, Memory: g.MemoryTotal, From: g.FreeFrom, By: g.Booking.Name}
+			f := NewFreeGPU(&hosts[i], g)
+			f.From, f.By = g.FreeFrom, g.Booking.Name
+			next = &f
 		}
 	}
 	return next
@@ -131,8 +136,7 @@ func (m *merger) users(hosts []Host) []User {
 	}
 	for i := range hosts {
 		h := &hosts[i]
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
+		for g := range h.Units() {
 			for _, name := range bookers(g) {
 				user(name).Reserved++
 			}
@@ -224,7 +228,9 @@ func (m *merger) addUse(user func(string) *User, host string, g *GPU) {
 			u.IdleGPUs++
 		}
 		if n := len(u.Where); n > 0 && u.Where[n-1].Host == host {
-			u.Where[n-1].GPUs = append(u.Where[n-1].GPUs, g.Index)
+			if here := &u.Where[n-1]; here.GPUs[len(here.GPUs)-1] != g.Index { // another slice of it
+				here.GPUs = append(here.GPUs, g.Index)
+			}
 		} else {
 			u.Where = append(u.Where, UserHost{Host: host, GPUs: []int{g.Index}})
 		}

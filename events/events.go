@@ -241,8 +241,7 @@ func (d *diff) bookings() {
 func (d *diff) noShows() {
 	for i := range d.now.Hosts {
 		h := &d.now.Hosts[i]
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
+		for g := range h.Units() {
 			if !g.NoShow || g.Booking == nil {
 				continue
 			}
@@ -270,11 +269,7 @@ func place(b *board.Booking) string {
 	if len(b.GPUs) == 0 {
 		return b.Host
 	}
-	var list []string
-	for _, g := range b.GPUs {
-		list = append(list, strconv.Itoa(g))
-	}
-	return b.Host + " GPU " + strings.Join(list, ",")
+	return b.Host + " GPU " + strings.Join(b.Labels(), ",")
 }
 
-func name(h *board.Host, g *board.GPU) string { return h.Name + " GPU " + strconv.Itoa(g.Index) }
+func name(h *board.Host, g *board.GPU) string { return h.Name + " GPU " + g.Label() }

@@ -77,6 +77,16 @@ func TestDiff(t *testing.T) {
 			{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}, {h + m, silent(board.Stale, 30*m), ""}, {2 * h, silent(board.Down, 30*m), ""}, {3 * h, nil, "host-up"},
 		},
 		"straight to down": {{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}},
+		"a slice that is stuck, and that comes free after long use": {
+			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Stuck, board.Free), "gpu-stuck"}, {9 * h, sliced(board.Stuck, board.Free), ""},
+			{9*h + m, sliced(board.Free, board.Free), ""}, {10 * h, sliced(board.Free, board.Free), "gpu-freed"},
+		},
+		"slices are lost with their GPU, of which that is said once": {
+			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Lost, board.Lost), "gpu-lost"}, {2 * m, sliced(board.Busy, board.Free), "gpu-back"},
+		},
+		"a GPU that is partitioned anew has lost nothing": {
+			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Free), ""}, {2 * m, nil, ""},
+		},
 		"maintenance is no alarm": {
 			{0, nil, ""}, {m, silent(board.Maintenance, 0), ""}, {9 * h, nil, ""},
 		},
@@ -179,6 +189,18 @@ func twoGPUs(_ *board.Board, h *board.Host, _ *board.GPU) {
 	g := board.GPU{State: board.Free}
 	g.Index, g.UUID = 1, "GPU-2"
 	h.GPUs = append(h.GPUs, g)
+}
+
+// sliced partitions the GPU into slices of these states.
+func sliced(states ...board.State) change {
+	return func(_ *board.Board, _ *board.Host, g *board.GPU) {
+		g.State = states[0]
+		for i, s := range states {
+			row := board.NewSlice(g, &snapshot.MIGDevice{Index: i, UUID: fmt.Sprintf("MIG-%d", i)})
+			row.State = s
+			g.Slices = append(g.Slices, row)
+		}
+	}
 }
 
 func kinds(list []Event) string {

@@ -85,7 +85,7 @@ func gpuKey(host string, g *board.GPU) string {
 	if g.UUID != "" {
 		return host + "/" + safe(g.UUID, maxName)
 	}
-	return host + "/#" + strconv.Itoa(g.Index)
+	return host + "/#" + g.Label()
 }
 
 // used reports whether somebody works on, or blocks, a GPU in this state.
@@ -97,8 +97,7 @@ func used(s board.State) bool {
 func (d *diff) gpus(h *board.Host) {
 	fresh := h.State == board.Up
 	seen := map[string]bool{}
-	for i := range h.GPUs {
-		g := &h.GPUs[i]
+	for g := range h.Rows() {
 		if g.Missing && g.Last == nil {
 			continue // a place that was always empty
 		}
@@ -108,7 +107,8 @@ func (d *diff) gpus(h *board.Host) {
 		}
 		seen[key] = true
 		was, known := d.prev.GPUs[key]
-		if !fresh || g.State == board.Unknown || g.State == board.Drained {
+		// A slice is lost with its GPU, of which that is said.
+		if !fresh || g.State == board.Unknown || g.State == board.Drained || g.Slice != nil && g.State == board.Lost {
 			if known {
 				d.next.GPUs[key] = was
 			}
@@ -145,6 +145,9 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 		say(GPULost, was.Since, users(g, was.Users), "is lost: "+why)
 	case g.State != board.Lost && lost:
 		say(GPUBack, was.Since, nil, "is back")
+	}
+	if len(g.Slices) > 0 {
+		return is // the rest is said of its slices
 	}
 	if g.State == board.Stuck && known && was.State != board.Stuck {
 		say(GPUStuck, was.Since, users(g, was.Users), "holds memory that no living process owns")

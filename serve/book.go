@@ -212,7 +212,15 @@ func (d *desk) home(w http.ResponseWriter, r *http.Request, c *changer) {
 		h := &c.fleet.Hosts[i]
 		host := render.BookHost{Name: h.Name, Title: h.Title}
 		for j := range h.GPUs {
-			host.GPUs = append(host.GPUs, render.BookGPU{Index: h.GPUs[j].Index, State: h.GPUs[j].State})
+			g := &h.GPUs[j]
+			if len(g.Slices) == 0 {
+				host.GPUs = append(host.GPUs, render.BookGPU{Path: strconv.Itoa(g.Index), Label: strconv.Itoa(g.Index), State: g.State})
+			}
+			for _, s := range g.Slices {
+				if s.UUID != nil && inPath(*s.UUID) {
+					host.GPUs = append(host.GPUs, render.BookGPU{Path: *s.UUID, Label: strconv.Itoa(g.Index) + ":" + strconv.Itoa(s.Index), State: s.State})
+				}
+			}
 		}
 		home.Hosts = append(home.Hosts, host)
 	}
@@ -234,6 +242,8 @@ func line(b booking.Booking, c *changer) render.BookLine {
 	switch index, ok := c.fleet.resolve(b); {
 	case b.Target.All:
 		l.GPU = "all"
+	case strings.HasPrefix(b.Target.UUID, "MIG-"):
+		l.GPU = b.Target.UUID
 	case ok:
 		l.GPU = strconv.Itoa(index)
 	case b.Target.UUID == "":

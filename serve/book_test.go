@@ -68,6 +68,37 @@ func TestTheFormIsRecorded(t *testing.T) {
 	}
 }
 
+// TestBookASlice: a MIG slice has a form of its own, by its UUID. Its GPU is all of
+// its slices, and other slices are not.
+func TestBookASlice(t *testing.T) {
+	c := newCounter(t)
+	home := c.open("eva", "/book/").Body.String()
+	if !strings.Contains(home, `href="ceres/MIG-0a"`) || !strings.Contains(home, "2:0 free") || strings.Contains(home, "2:1") || strings.Contains(home, `href="ceres/2"`) {
+		t.Errorf("the list of what can be booked:\n%s", home)
+	}
+	if w := c.open("eva", "/book/ceres/MIG-0a"); w.Code != 200 || !strings.Contains(w.Body.String(), "A100 MIG 1g.5gb") || !strings.Contains(w.Body.String(), "Nobody has booked it.") {
+		t.Fatalf("the form: %d\n%s", w.Code, w.Body)
+	}
+	for _, path := range []string{"MIG-GPU-2/7/0", "MIG-0b", "2:0"} {
+		if w := c.open("eva", "/book/ceres/"+path); w.Code != 404 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	if w := c.post("eva", "/book/ceres/MIG-0a", "action", "book", "until", "2d"); w.Code != 303 {
+		t.Fatalf("saving: %d\n%s", w.Code, w.Body)
+	}
+	all := c.bookings()
+	if len(all) != 1 || all[0].Target != (booking.Target{UUID: "MIG-0a", Index: -1}) {
+		t.Fatalf("saved %+v", all)
+	}
+	if w := c.post("mira", "/book/ceres/2", "action", "book", "until", "2d"); w.Code != 409 {
+		t.Errorf("the whole GPU over a slice of it: %d", w.Code)
+	}
+	if body := c.open("eva", "/book/").Body.String(); !strings.Contains(body, `<a href="ceres/MIG-0a">`) {
+		t.Errorf("her own bookings:\n%s", body)
+	}
+}
+
 func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	c := newCounter(t)
 	c.write(c.comments, `{"atlas": {"GPU-00000000-AAAA": {"name": "mira", "date": "2026-11-22 18:00", "comment": "<b>mine</b>"}}} // by hand`)

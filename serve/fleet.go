@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -42,6 +43,8 @@ type fleetGPU struct {
 	Name   *string `json:"name"`
 	State  string  `json:"state"`
 	Memory *int64  `json:"memory_total_mib"`
+
+	Slices []fleetGPU `json:"mig_devices"` // whose Index is that of the slice
 }
 
 // resolve tells the index that the GPU of a booking has now, for booking.Conflicts.
@@ -51,9 +54,10 @@ func (f *fleet) resolve(b booking.Booking) (int, bool) {
 		return index, known
 	}
 	if h := f.byName[b.Host]; h != nil {
+		same := func(g fleetGPU) bool { return g.UUID != nil && strings.EqualFold(*g.UUID, b.Target.UUID) }
 		for i := range h.GPUs {
-			if u := h.GPUs[i].UUID; u != nil && strings.EqualFold(*u, b.Target.UUID) {
-				return h.GPUs[i].Index, true
+			if g := &h.GPUs[i]; same(*g) || slices.ContainsFunc(g.Slices, same) {
+				return g.Index, true
 			}
 		}
 	}
@@ -68,7 +72,7 @@ func (f *fleet) gpus(host string) int {
 	return 0
 }
 
-// target finds what a path names: a GPU by its index, or "all" of them.
+// target finds what a path names: a GPU by its index, a slice by its UUID, or "all".
 func (f *fleet) target(host, gpu string) (h *fleetHost, g *fleetGPU, t booking.Target, ok bool) {
 	h = f.byName[host]
 	if h == nil {
@@ -78,11 +82,24 @@ func (f *fleet) target(host, gpu string) (h *fleetHost, g *fleetGPU, t booking.T
 		return h, nil, booking.Target{All: true, Index: -1}, true
 	}
 	for i := range h.GPUs {
-		if g := &h.GPUs[i]; fmt.Sprint(g.Index) == gpu {
+		g := &h.GPUs[i]
+		if fmt.Sprint(g.Index) == gpu {
 			return h, g, booking.Target{Index: g.Index}, true
+		}
+		for j := range g.Slices {
+			if s := &g.Slices[j]; s.UUID != nil && *s.UUID == gpu && inPath(gpu) {
+				return h, s, booking.Target{UUID: gpu, Index: -1}, true
+			}
 		}
 	}
 	return nil, nil, t, false
+}
+
+// inPath reports whether a UUID is one that a path can name. Those of old drivers
+// hold slashes.
+func inPath(uuid string) bool {
+	target, hint := booking.ParseTarget(uuid)
+	return hint == "" && target.UUID == uuid && !strings.Contains(uuid, "/")
 }
 
 // fleetFile reads the board again when there is a new generation.

@@ -50,13 +50,14 @@ func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 		models = append(models, fmt.Sprintf("%s %d of %d", cmp.Or(m.Name, "unknown"), m.Free, m.Total))
 	}
 	add("Free by model", models, summaryHosts, ", ")
-	for _, h := range b.Hosts {
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
 		var list []string
 		lost := 0
-		for _, g := range h.GPUs {
+		for g := range h.Units() {
 			switch g.State {
 			case board.Free:
-				list = append(list, strconv.Itoa(g.Index))
+				list = append(list, g.Label())
 			case board.Lost:
 				lost++
 			}

@@ -81,8 +81,8 @@ func Generation(b *board.Board) string {
 		h := &b.Hosts[i]
 		buf = append(append(append(append(buf, '\n'), h.Name...), '\t'), h.State...)
 		buf = apiTime(append(buf, '\t'), h.SnapshotAt)
-		for j := range h.GPUs {
-			buf = append(append(buf, '\t'), h.GPUs[j].State...)
+		for g := range h.Rows() {
+			buf = append(append(buf, '\t'), g.State...)
 		}
 	}
 	for i := range b.Bookings {

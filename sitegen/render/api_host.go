@@ -135,10 +135,35 @@ func apiGPU(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
 	apiECC(e, &g.GPU)
 	e.strNull("mig_mode", g.MIGMode)
 	e.array("mig_devices")
-	for i := range g.MIGDevices {
-		apiMIG(e, &g.MIGDevices[i])
+	for i := range g.Slices {
+		apiSlice(e, &g.Slices[i], snapshotAt)
 	}
 	e.close(']')
+	apiRow(e, g, snapshotAt)
+	e.close('}')
+}
+
+// apiSlice writes a MIG slice of a GPU: what it has in common with a GPU, under
+// the same names.
+func apiSlice(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
+	e.elem()
+	e.int("index", g.Slice.Index)
+	e.intPtr("gpu_instance_id", g.Slice.GPUInstanceID)
+	e.intPtr("compute_instance_id", g.Slice.ComputeInstanceID)
+	e.strNull("uuid", g.UUID)
+	e.strNull("profile", g.Slice.Profile)
+	e.strNull("name", g.Name)
+	e.strNull("short_name", g.ShortName)
+	e.str("state", string(g.State))
+	e.strNull("reason", g.Reason)
+	e.int64Ptr("memory_total_mib", g.MemoryTotal)
+	e.int64Ptr("memory_used_mib", g.MemoryUsed)
+	apiRow(e, g, snapshotAt)
+	e.close('}')
+}
+
+// apiRow writes who has a GPU or slice, and since and until when.
+func apiRow(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
 	e.array("processes")
 	for i := range g.Processes {
 		apiProcess(e, &g.Processes[i])
@@ -174,7 +199,6 @@ func apiGPU(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
 		e.time("at", g.Last.At)
 		e.close('}')
 	}
-	e.close('}')
 }
 
 func apiECC(e *apiEnc, g *snapshot.GPU) {
@@ -212,18 +236,6 @@ func apiFabric(e *apiEnc, f *snapshot.Fabric) {
 	e.strNull("status", f.Status)
 	e.intPtr("clique_id", f.CliqueID)
 	e.strNull("cluster_uuid", f.ClusterUUID)
-	e.close('}')
-}
-
-func apiMIG(e *apiEnc, m *snapshot.MIGDevice) {
-	e.elem()
-	e.int("index", m.Index)
-	e.intPtr("gpu_instance_id", m.GPUInstanceID)
-	e.intPtr("compute_instance_id", m.ComputeInstanceID)
-	e.strNull("uuid", m.UUID)
-	e.strNull("profile", m.Profile)
-	e.int64Ptr("memory_total_mib", m.MemoryTotal)
-	e.int64Ptr("memory_used_mib", m.MemoryUsed)
 	e.close('}')
 }
 
@@ -279,6 +291,7 @@ func apiBooking(e *apiEnc, b *board.Booking) {
 	e.bool("active", b.Active)
 	e.bool("expired", b.Expired)
 	e.bool("forced", b.Forced)
+	e.intPtr("mig_device", b.Slice)
 	e.close('}')
 }
 
@@ -309,6 +322,8 @@ func apiFreeGPU(e *apiEnc, f *board.FreeGPU) {
 	e.str("host", f.Host)
 	e.strNull("title", f.Title)
 	e.int("gpu", f.GPU)
+	e.intPtr("mig_device", f.Slice)
+	e.strNull("uuid", f.UUID)
 	e.str("model", f.Model)
 	e.int64Ptr("memory_total_mib", f.Memory)
 	e.time("from", f.From)
@@ -327,7 +342,7 @@ func apiHosts(in Input) []byte {
 		h := &b.Hosts[i]
 		e.elem()
 		apiHostHead(e, h)
-		e.int("gpus", len(h.GPUs))
+		e.int("gpus", h.CountUnits())
 		e.str("href", "hosts/"+h.Name+".json")
 		e.close('}')
 	}

@@ -171,14 +171,13 @@ func Count(b *board.Board) {
 		t.Hosts++
 		t.ByHost[h.State]++
 		h.Free = 0
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
+		for g := range h.Units() {
 			t.GPUs++
 			t.ByState[g.State]++
 			if !g.IdleSince.IsZero() {
 				t.HeldIdle++
 			}
-			f := board.FreeGPU{Host: h.Name, Title: h.Title, GPU: g.Index, Model: g.ShortName, Memory: g.MemoryTotal}
+			f := board.NewFreeGPU(h, g)
 			switch g.State {
 			case board.Free:
 				h.Free++
@@ -202,8 +201,8 @@ func Count(b *board.Board) {
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
 		here := map[kind]int{}
-		for j := range h.GPUs {
-			if g := &h.GPUs[j]; g.State == board.Free {
+		for g := range h.Units() {
+			if g.State == board.Free {
 				here[kind{g.Name, mib(g.MemoryTotal)}]++
 			}
 		}

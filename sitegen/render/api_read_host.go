@@ -50,6 +50,16 @@ type (
 	}
 	readGPU struct {
 		snapshot.GPU
+		readRow
+		MIGDevices []readSlice `json:"mig_devices"`
+	}
+	readSlice struct {
+		snapshot.MIGDevice
+		readRow
+		ProcessesUnknown string `json:"processes_unknown"`
+	}
+	// readRow is what GPUs and slices have in common.
+	readRow struct {
 		ShortName string        `json:"short_name"`
 		State     string        `json:"state"`
 		Reason    string        `json:"reason"`
@@ -78,6 +88,7 @@ type (
 		ID      string    `json:"id"`
 		Host    string    `json:"host"`
 		GPUs    []int     `json:"gpus"`
+		Slice   *int      `json:"mig_device"`
 		UUID    string    `json:"uuid"`
 		Name    string    `json:"name"`
 		From    time.Time `json:"from"`
@@ -135,13 +146,12 @@ func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
 	return h, true
 }
 
-// rows reads the GPUs. Their readings go through the same check as those that
-// come from a node.
+// rows reads the GPUs and their slices. Their readings go through the same check
+// as those that come from a node.
 func (r *readHost) rows(h *board.Host, generatedAt time.Time) {
 	s := snapshot.Snapshot{Node: r.Node, DriverVersion: r.Driver, CUDAVersion: r.CUDA}
 	seen := map[int]bool{}
 	var from []*readGPU
-	var people []*readProcess
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
 		if g.Index < 0 || g.Index > 1<<20 || seen[g.Index] || len(from) == snapshot.MaxGPUs {
@@ -149,38 +159,61 @@ func (r *readHost) rows(h *board.Host, generatedAt time.Time) {
 		}
 		seen[g.Index] = true
 		from = append(from, g)
-		s.GPUs = append(s.GPUs, g.GPU)
-		for j := range g.Processes {
-			p := &g.Processes[j]
-			if p.PID < 0 || p.PID > 1<<31 || len(people) == snapshot.MaxProcesses {
-				continue
-			}
-			p.GPU, p.GPUUUID = g.Index, g.UUID
-			people = append(people, p)
-			s.Processes = append(s.Processes, p.Process)
+		g.MIGDevices = g.MIGDevices[:min(len(g.MIGDevices), snapshot.MaxMIGDevices)]
+		for j := range g.MIGDevices {
+			g.GPU.MIGDevices = append(g.GPU.MIGDevices, g.MIGDevices[j].MIGDevice)
 		}
+		s.GPUs = append(s.GPUs, g.GPU)
 	}
 	s.Validate() // takes nothing away: the lists fit, and each index is there once
 	h.Node, h.Driver, h.CUDA = s.Node, s.DriverVersion, s.CUDAVersion
-	next := 0
+	left, leftOfSlices := snapshot.MaxProcesses, snapshot.MaxProcesses
 	for i, g := range from {
-		row := g.row(s.GPUs[i], generatedAt)
-		for ; next < len(people) && people[next].GPU == row.Index; next++ {
-			p := board.Process{Process: s.Processes[next], Person: readName(people[next].Person)}
-			if share := people[next].Share; share != nil && *share >= 0 && *share <= 1 {
-				p.Share = share
-			}
-			row.Processes = append(row.Processes, p)
+		row := board.GPU{GPU: s.GPUs[i]}
+		row.MIGDevices = nil
+		g.fill(&row, &left, generatedAt)
+		for j := range g.MIGDevices {
+			slice := board.NewSlice(&row, &s.GPUs[i].MIGDevices[j])
+			slice.ProcessesUnknown = readName(g.MIGDevices[j].ProcessesUnknown)
+			g.MIGDevices[j].fill(&slice, &leftOfSlices, generatedAt)
+			row.Slices = append(row.Slices, slice)
 		}
 		h.GPUs = append(h.GPUs, row)
 	}
 }
 
-func (r *readGPU) row(checked snapshot.GPU, generatedAt time.Time) board.GPU {
-	g := board.GPU{
-		GPU: checked, ShortName: readName(r.ShortName), State: readState(r.State), Reason: readName(r.Reason), Missing: r.Missing,
-		Since: readable(r.Since), NoShow: r.NoShow, FreeFrom: readable(r.FreeFrom), FreeUntil: readable(r.FreeUntil),
+// processes reads those of one GPU or slice, as long as there are any left of what
+// a host may have.
+func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
+	var s snapshot.Snapshot
+	var from []*readProcess
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		if p.PID < 0 || p.PID > 1<<31 || *left == 0 {
+			continue
+		}
+		*left--
+		p.GPU, p.GPUUUID = g.Index, g.UUID
+		from = append(from, p)
+		s.Processes = append(s.Processes, p.Process)
 	}
+	s.Validate() // takes nothing away
+	var out []board.Process
+	for i := range s.Processes {
+		p := board.Process{Process: s.Processes[i], Person: readName(from[i].Person)}
+		if share := from[i].Share; share != nil && *share >= 0 && *share <= 1 {
+			p.Share = share
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// fill sets what a GPU or slice is to people.
+func (r *readRow) fill(g *board.GPU, left *int, generatedAt time.Time) {
+	g.ShortName, g.State, g.Reason, g.Missing = readName(r.ShortName), readState(r.State), readName(r.Reason), r.Missing
+	g.Since, g.NoShow, g.FreeFrom, g.FreeUntil = readable(r.Since), r.NoShow, readable(r.FreeFrom), readable(r.FreeUntil)
+	g.Processes = r.processes(g, left)
 	if at := readable(r.IdleSince); !at.IsZero() && at.Before(generatedAt) {
 		g.IdleSince = at
 	}
@@ -199,7 +232,6 @@ func (r *readGPU) row(checked snapshot.GPU, generatedAt time.Time) board.GPU {
 			g.Last.Users = append(g.Last.Users, readName(u))
 		}
 	}
-	return g
 }
 
 func readState(s string) board.State {
@@ -216,6 +248,9 @@ func (r *readBooking) booking() board.Booking {
 		Active: r.Active, Expired: r.Expired, Forced: r.Forced,
 	}
 	b.GPUs = append(b.GPUs, r.GPUs[:min(len(r.GPUs), snapshot.MaxGPUs)]...)
+	if r.Slice != nil && *r.Slice >= 0 && *r.Slice < 1<<20 {
+		b.Slice = r.Slice
+	}
 	return b
 }
 

@@ -54,7 +54,8 @@ func apiHostile(in Input, evil string) Input {
 		for j := range h.GPUs {
 			g := &h.GPUs[j]
 			g.Name, g.ShortName, g.UUID, g.HealthReason, g.Reason = evil, evil, evil, evil, evil
-			g.MIGDevices = []snapshot.MIGDevice{{Profile: evil, UUID: evil}}
+			g.Slices = []board.GPU{board.NewSlice(g, &snapshot.MIGDevice{Profile: evil, UUID: evil})}
+			g.Slices[0].State = g.State
 			for k := range g.Processes {
 				p := &g.Processes[k]
 				p.User, p.Person, p.Program, p.Container, p.Type = evil, evil, evil, evil, snapshot.ProcessType(evil)

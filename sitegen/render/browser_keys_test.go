@@ -118,7 +118,7 @@ func TestBrowserCopies(t *testing.T) {
 			expect(t, b, banner, "copied: ssh ceres.example.org")
 			pressKeys(t, b, "jc")
 			copied("ssh dione") // which has nothing free, and so no card
-			b.Value(`document.querySelectorAll(".now .where")[3].focus()`)
+			b.Value(`document.querySelectorAll(".now .where")[4].focus()`)
 			pressKeys(t, b, "c")
 			copied("ssh gaia")
 			b.Do(chromedp.Click(".now li:first-child .line + .line button"))
@@ -263,7 +263,7 @@ func TestBrowserRestoresTheView(t *testing.T) {
 	expect(t, b, visibleRows, "8")
 	expect(t, b, `location.search`, "?tag=nvlink")
 	b.Value(`(s => { s.value = ""; s.dispatchEvent(new Event("change")); })(document.querySelector('[aria-label="any tag"]'))`)
-	expect(t, b, visibleRows, "32")
+	expect(t, b, visibleRows, "35")
 	expect(t, b, `location.search`, "")
 	b.Quiet(site)
 }

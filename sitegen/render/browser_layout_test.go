@@ -98,7 +98,7 @@ func TestBrowserSpeaks(t *testing.T) {
 	expect(t, b, `document.getElementById("_main").contains(document.getElementById("_state"))`, "false")
 	expect(t, b, banner, "")
 	// What is said, and only when there is another number of free GPUs.
-	for i, want := range []string{"", "4 GPUs free now", ""} {
+	for i, want := range []string{"", "5 GPUs free now", ""} {
 		next := testFleet()
 		if i > 0 {
 			next.Board.Hosts[0].GPUs[5].State = board.Busy

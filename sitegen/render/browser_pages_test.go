@@ -45,21 +45,23 @@ func TestBrowserFilters(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, `document.getElementById("_age").textContent`, ", 14 s ago")
 	expect(t, b, banner, "")
-	expect(t, b, visibleRows, "32")
+	expect(t, b, visibleRows, "35")
 	b.Value(`document.getElementById("_onlyfree").click()`)
-	expect(t, b, visibleRows, "5")
+	expect(t, b, visibleRows, "7")
 	expect(t, b, `location.search`, "?free=1")
+	// Of a partitioned GPU its free slice is shown, and what it is a part of.
+	expect(t, b, `[...document.querySelectorAll("[id^=ceres-2]")].filter(r => r.offsetParent !== null).map(r => r.id).join()`, "ceres-2,ceres-2_mig2")
 	b.Do(chromedp.Navigate(site + "index.html?user=tomas&mem=40"))
 	expect(t, b, visibleRows, "4")
 	b.Do(chromedp.Navigate(site + "index.html?q=sweep"))
 	expect(t, b, visibleRows, "1")
-	expect(t, b, `document.getElementById("_nomatch").textContent`, "1 of 32 GPUs match")
+	expect(t, b, `document.getElementById("_nomatch").textContent`, "1 of 34 GPUs match")
 	b.Do(chromedp.Navigate(site + "index.html?model=RTX+3090+24+GB&free=1"))
 	expect(t, b, visibleRows, "1")
 
 	b.Do(chromedp.Navigate(site + "index.html"))
 	b.Value(`dispatchEvent(new Event("x")), document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "f", bubbles: true}))`)
-	expect(t, b, visibleRows, "5")
+	expect(t, b, visibleRows, "7")
 	b.Value(`document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "/", bubbles: true, cancelable: true}))`)
 	expect(t, b, `document.activeElement.type`, "search")
 	b.Value(`document.activeElement.blur()`)
@@ -68,9 +70,9 @@ func TestBrowserFilters(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html"))
 	expect(t, b, `document.documentElement.dataset.theme`, "light")
 	b.Value(`document.querySelector("#atlas button.fold").click()`)
-	expect(t, b, visibleRows, "24")
+	expect(t, b, visibleRows, "27")
 	b.Do(chromedp.Navigate(site + "index.html"))
-	expect(t, b, visibleRows, "24")
+	expect(t, b, visibleRows, "27")
 	b.Quiet(site)
 }
 
@@ -79,10 +81,10 @@ func TestBrowserWithoutScript(t *testing.T) {
 	b := openBrowser(t, time.Time{})
 	b.Scripts(false)
 	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
-	expect(t, b, visibleRows, "32")
+	expect(t, b, visibleRows, "35")
 	expect(t, b, `document.querySelector("#atlas .age").textContent`, "Fri 10:41")
 	b.Do(chromedp.Click(chromedp.CSS("#_onlyfree")))
-	expect(t, b, visibleRows, "5")
+	expect(t, b, visibleRows, "7")
 	expect(t, b, `[...document.querySelectorAll(".host")].filter(h => h.offsetParent !== null).length`, "3")
 	b.Quiet("file://" + dir)
 }
@@ -94,10 +96,10 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 		age                         time.Duration
 		banner, h1, title, chipFill string
 	}{
-		{"fresh", 2 * time.Minute, "", "5 of 32 GPUs free", "5 free", "rgb(3, 131, 85)"},
-		{"late", 3 * time.Minute, "The next update is late", "5 of 32 GPUs free", "5 free", "rgb(3, 131, 85)"},
-		{"dead", 3 * time.Hour, "has not been renewed for 3 h", "Unknown – it was: 5 of 32", "old · 5 free", "rgba(0, 0, 0, 0)"},
-		{"future", -time.Hour, "clock of this device differs", "5 of 32 GPUs free", "5 free", "rgb(3, 131, 85)"},
+		{"fresh", 2 * time.Minute, "", "6 of 34 GPUs free", "6 free", "rgb(3, 131, 85)"},
+		{"late", 3 * time.Minute, "The next update is late", "6 of 34 GPUs free", "6 free", "rgb(3, 131, 85)"},
+		{"dead", 3 * time.Hour, "has not been renewed for 3 h", "Unknown – it was: 6 of 34", "old · 6 free", "rgba(0, 0, 0, 0)"},
+		{"future", -time.Hour, "clock of this device differs", "6 of 34 GPUs free", "6 free", "rgb(3, 131, 85)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := openBrowser(t, fleetNow.Add(c.age))
@@ -137,10 +139,10 @@ func TestBrowserRenewsInPlace(t *testing.T) {
 		new MutationObserver(() => done(document.title)).observe(document.querySelector("title"), {childList: true});
 		document.dispatchEvent(new Event("visibilitychange"));
 	})`, chromedp.EvalAwaitPromise))
-	if err != nil || !strings.Contains(v, "4 free") {
+	if err != nil || !strings.Contains(v, "5 free") {
 		t.Fatalf("the title became %q, %v", v, err)
 	}
-	expect(t, b, `document.querySelectorAll(".r.free").length`, "4")
+	expect(t, b, `document.querySelectorAll(".r.free").length`, "5")
 	expect(t, b, `document.querySelector("#atlas-0 details").open`, "true")
 	expect(t, b, `document.activeElement.textContent`, "dione")
 	expect(t, b, `document.querySelector("[type=search]").value`, "a")

@@ -141,12 +141,19 @@ func testFleet() Input {
 	ceres := host("ceres", "Room 1", a100, gpu(a100, 0, board.Free, 0, 0), gpu(a100, 1, board.Free, 12, 0), gpu(a100, 2, board.Busy, 21300, 64), gpu(a100, 3, board.Booked, 0, 0))
 	g = &ceres.GPUs[2]
 	g.MIGMode, g.UtilizationGPU = "enabled", nil
-	for i, profile := range []string{"3g.20gb", "2g.10gb", "1g.5gb"} {
-		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: i, GPUInstanceID: ptr(i + 1), ComputeInstanceID: ptr(0), Profile: profile, UUID: fmt.Sprintf("MIG-%d", i), MemoryTotal: ptr(int64(20096 >> i)), MemoryUsed: ptr(int64(15000 >> (2 * i)))})
-	}
 	process(g, 9001, "kai", "serve", 15000, at(-9, 0, 0))
 	process(g, 9002, "noor", "batch.py", 6000, at(0, -2, 0))
 	g.Processes[0].GPUInstanceID, g.Processes[1].GPUInstanceID = ptr(1), ptr(2)
+	for i, profile := range []string{"3g.20gb", "2g.10gb", "1g.5gb"} {
+		s := board.NewSlice(g, &snapshot.MIGDevice{Index: i, GPUInstanceID: ptr(i + 1), ComputeInstanceID: ptr(0), Profile: profile, UUID: fmt.Sprintf("MIG-%d", i), MemoryTotal: ptr(int64(20096 >> i)), MemoryUsed: ptr(int64(12))})
+		if s.State = board.Free; i < 2 {
+			s.State, s.MemoryUsed, s.Since = board.Busy, ptr(*g.Processes[i].UsedMemory+12), g.Processes[i].StartedAt.Time
+			p := g.Processes[i]
+			p.Share = ptr(float64(*p.UsedMemory) / float64(*s.MemoryTotal))
+			s.Processes = append(s.Processes, p)
+		}
+		g.Slices = append(g.Slices, s)
+	}
 	g = &ceres.GPUs[3]
 	g.Booking, g.FreeFrom = booked("ceres", []int{3}, "ada", at(0, -1, 0), at(0, 7, 18), "interactive"), at(0, 7, 18)
 	ceres.Models[0].Free = 2
@@ -246,8 +253,7 @@ func finish(b *board.Board) {
 		b.Totals.Hosts++
 		b.Totals.ByHost[h.State]++
 		h.Free = 0
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
+		for g := range h.Units() {
 			b.Totals.GPUs++
 			b.Totals.ByState[g.State]++
 			k, ok := models[g.Name]
@@ -260,7 +266,9 @@ func finish(b *board.Board) {
 			if g.State == board.Free {
 				h.Free++
 				b.Models[k].Free++
-				b.FreeNow = append(b.FreeNow, board.FreeGPU{Host: h.Name, Title: h.Title, GPU: g.Index, Model: g.ShortName, Memory: g.MemoryTotal, Until: g.FreeUntil})
+				f := board.NewFreeGPU(h, g)
+				f.Until = g.FreeUntil
+				b.FreeNow = append(b.FreeNow, f)
 			}
 			if !g.IdleSince.IsZero() && g.Booking == nil {
 				b.Totals.HeldIdle++
@@ -345,8 +353,7 @@ func staleFleet() Input {
 		if h.State != board.Never {
 			h.State, h.SnapshotAt = board.Stale, at(-1, 0, 0)
 		}
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
+		for g := range h.Rows() {
 			g.Last = &board.LastSeen{State: g.State, At: h.SnapshotAt}
 			g.State, g.Reason = board.Unknown, board.ReasonStale
 			forget(g)

@@ -269,7 +269,8 @@ func apiUnused(in Input) []byte {
 	for _, u := range UnusedBookings(&b, in.History) {
 		e.elem()
 		e.str("host", u.Booking.Host)
-		e.int("gpu", u.GPU)
+		e.int("gpu", u.GPU.Index)
+		e.intPtr("mig_device", u.GPU.SliceIndex())
 		e.str("name", u.Booking.Name)
 		e.time("from", u.Booking.From)
 		e.time("until", u.Booking.Until)

@@ -50,6 +50,9 @@ func (v *view) pastOf(h *board.Host) pastInput {
 		in.gpus = append(in.gpus, p)
 	}
 	for _, b := range v.booked[h.Name] {
+		if b.Slice != nil {
+			continue // the charts are those of GPUs
+		}
 		span := bookedSpan{gpu: -1, from: b.From.Unix(), until: b.Until.Unix()}
 		if b.Until.IsZero() {
 			span.until = math.MaxInt64

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"gpuboard/board"
@@ -20,13 +19,12 @@ func (v *view) nowRows(p *historyPage) {
 	b := v.in.Board
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
+		for g := range h.Units() {
 			heldIdle := !g.IdleSince.IsZero() && (g.State == board.Busy || g.State == board.InUse || g.State == board.Contested)
 			if g.State != board.Stuck && !(g.NoShow && g.Booking != nil) && !heldIdle {
 				continue
 			}
-			row := nowView{Where: h.Name + " " + strconv.Itoa(g.Index), Href: "../hosts/" + h.Name + "/index.html#" + v.rowID(h.Name, g.Index)}
+			row := nowView{Where: h.Name + " " + g.Label(), Href: "../hosts/" + h.Name + "/index.html#" + v.gpuID(h.Name, g)}
 			if g.MemoryUsed != nil {
 				row.Memory = v.words.quantity(gib(*g.MemoryUsed), "gib")
 			}
@@ -78,7 +76,7 @@ func (v *view) nowRows(p *historyPage) {
 // UnusedBooking is how much of a booking so far nobody held the GPU.
 type UnusedBooking struct {
 	Booking      *board.Booking
-	GPU          int
+	GPU          *board.GPU    // or slice
 	Past         time.Duration // of the booking, within the last seven days
 	Known, Spare time.Duration // of that: known, and not held
 }
@@ -101,12 +99,11 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 			continue
 		}
 		span := &past.Spans[1]
-		for j := range host.GPUs {
-			g := &host.GPUs[j]
-			if len(bk.GPUs) > 0 && !slices.Contains(bk.GPUs, g.Index) {
+		for g := range host.Units() {
+			if !covers(bk, g) {
 				continue
 			}
-			u := UnusedBooking{Booking: bk, GPU: g.Index}
+			u := UnusedBooking{Booking: bk, GPU: g}
 			gpu, seen := span.GPUs[pastKey(g)]
 			// All of it counted from the beginning of the chart.
 			start, stop := time.Duration(0), time.Duration(math.MaxInt64)
@@ -169,7 +166,7 @@ func (v *view) unused() (rows []unusedView) {
 			break
 		}
 		rows = append(rows, unusedView{
-			Where: u.Booking.Host + " " + strconv.Itoa(u.GPU), Href: "../hosts/" + u.Booking.Host + "/index.html#" + v.rowID(u.Booking.Host, u.GPU),
+			Where: u.Booking.Host + " " + u.GPU.Label(), Href: "../hosts/" + u.Booking.Host + "/index.html#" + v.gpuID(u.Booking.Host, u.GPU),
 			Name: clean(u.Booking.Name), NameHref: v.userHref("../", u.Booking.Name),
 			From: v.words.near(u.Booking.From, v.in.Board.GeneratedAt), Until: v.words.near(u.Booking.Until, v.in.Board.GeneratedAt),
 			Booked: digits(u.Past.Hours()), Unused: digits(u.Spare.Hours()), Part: partOf(float64(u.Spare) / float64(u.Known)),

@@ -146,15 +146,9 @@ func icsSummary(b *board.Booking) string {
 	what := b.Host
 	switch {
 	case len(b.GPUs) > 0:
-		gpus := slices.Clone(b.GPUs)
-		slices.Sort(gpus)
-		for i, g := range gpus {
-			sep := ","
-			if i == 0 {
-				sep = " GPU "
-			}
-			what += sep + strconv.Itoa(g)
-		}
+		one := *b
+		one.GPUs = slices.Sorted(slices.Values(b.GPUs))
+		what += " GPU " + strings.Join(one.Labels(), ",")
 	case b.UUID != "":
 		what += " " + b.UUID
 	default:

@@ -169,31 +169,68 @@ func metricsHost(h *board.Host) []*metricsFamily {
 	return slices.Collect(maps.Values(m.families))
 }
 
-// metricsGPUs calls do for each GPU: a second sample with the same labels would
-// void the whole scrape.
+// metricsGPUs calls do for each GPU and slice: a second sample with the same labels
+// would void the whole scrape.
 func metricsGPUs(h *board.Host, do func(*board.GPU)) {
-each:
-	for i := range h.GPUs {
-		for j := range i {
-			if h.GPUs[j].Index == h.GPUs[i].Index {
-				continue each
-			}
+	seen := map[string]bool{}
+	for g := range h.Rows() {
+		if label := g.Label(); !seen[label] {
+			seen[label] = true
+			do(g)
 		}
-		do(&h.GPUs[i])
 	}
 }
 
 // idle is what grows with every generation.
 func (m *metricsSet) idle(h *board.Host, now time.Time) {
 	metricsGPUs(h, func(g *board.GPU) {
-		if g.State != board.Unknown && g.State != board.Lost {
-			m.add("gpuboard_gpu_idle_seconds", "For how long it has been held and idle; 0 when it is not.", float64(int64(g.IdleFor(now).Seconds())),
-				"host", h.Name, "gpu", strconv.Itoa(g.Index))
+		switch idle := float64(int64(g.IdleFor(now).Seconds())); {
+		case g.State == board.Unknown || g.State == board.Lost || len(g.Slices) > 0:
+		case g.Slice != nil:
+			m.add("gpuboard_slice_idle_seconds", "For how long it has been held and idle; 0 when it is not.", idle, metricsSlice(h, g)...)
+		default:
+			m.add("gpuboard_gpu_idle_seconds", "For how long it has been held and idle; 0 when it is not.", idle, "host", h.Name, "gpu", strconv.Itoa(g.Index))
 		}
 	})
 }
 
+func metricsSlice(h *board.Host, g *board.GPU) []string {
+	return []string{"host", h.Name, "gpu", strconv.Itoa(g.Index), "slice", strconv.Itoa(g.Slice.Index)}
+}
+
+// slice is what is known of a MIG slice. Its metrics have names of their own, so
+// that nothing is counted twice in a sum over GPUs.
+func (m *metricsSet) slice(h *board.Host, g *board.GPU) {
+	labels := metricsSlice(h, g)
+	one := func(name, help string, v float64, more ...string) {
+		m.add(name, help, v, append(labels[:6:6], more...)...)
+	}
+	one("gpuboard_slice_info", "What the MIG slice is.", 1, "uuid", g.UUID, "profile", g.Slice.Profile, "model", g.Name)
+	one("gpuboard_slice_state", "1 for the state that the MIG slice is in.", 1, "state", string(g.State))
+	booked := 0.0
+	if g.Booking != nil {
+		booked = 1
+	}
+	one("gpuboard_slice_booked", "Whether a booking is in force.", booked)
+	if g.State == board.Unknown {
+		return
+	}
+	if g.MemoryUsed != nil {
+		one("gpuboard_slice_memory_used_bytes", "Memory in use; compute instances of one GPU instance all show that of it.", metricsMiB(*g.MemoryUsed))
+	}
+	if g.MemoryTotal != nil {
+		one("gpuboard_slice_memory_total_bytes", "Memory of the slice.", metricsMiB(*g.MemoryTotal))
+	}
+	if g.State != board.Lost {
+		one("gpuboard_slice_processes", "Processes on the slice.", float64(len(g.Processes)))
+	}
+}
+
 func (m *metricsSet) gpu(h *board.Host, g *board.GPU) {
+	if g.Slice != nil {
+		m.slice(h, g)
+		return
+	}
 	gpu := strconv.Itoa(g.Index)
 	one := func(name, help string, v float64) { m.add(name, help, v, "host", h.Name, "gpu", gpu) }
 	m.add("gpuboard_gpu_info", "What the GPU is.", 1, "host", h.Name, "gpu", gpu, "uuid", g.UUID, "model", g.Name, "driver_version", h.Driver)

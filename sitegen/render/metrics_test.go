@@ -112,7 +112,7 @@ func TestMetrics(t *testing.T) {
 	for key, want := range map[string]float64{
 		"gpuboard_build_timestamp_seconds":                              float64(fleetNow.Unix()),
 		"gpuboard_snapshot_timestamp_seconds{host=atlas}":               float64(fleetNow.Unix() - 12),
-		"gpuboard_gpus{state=free}":                                     5,
+		"gpuboard_gpus{state=free}":                                     6,
 		"gpuboard_gpus{state=stuck}":                                    1,
 		"gpuboard_hosts{state=stale}":                                   2,
 		"gpuboard_gpus_free{model=H100}":                                2,
@@ -128,6 +128,11 @@ func TestMetrics(t *testing.T) {
 		"gpuboard_gpu_pcie_lanes_max{host=atlas}{gpu=1}":                16,
 		"gpuboard_problems{code=smi:unheard}":                           1,
 		"gpuboard_user_gpus_reserved{user=ada}":                         2,
+		"gpuboard_slice_state{host=ceres}{gpu=2}{slice=0}{state=busy}":  1,
+		"gpuboard_slice_memory_used_bytes{host=ceres}{gpu=2}{slice=0}":  15012 << 20,
+		"gpuboard_slice_processes{host=ceres}{gpu=2}{slice=1}":          1,
+		"gpuboard_slice_processes{host=ceres}{gpu=2}{slice=2}":          0,
+		"gpuboard_slice_idle_seconds{host=ceres}{gpu=2}{slice=0}":       0,
 	} {
 		if v, ok := got[key]; !ok || v != want {
 			t.Errorf("%s is %v (%v), want %v", key, v, ok, want)

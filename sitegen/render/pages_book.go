@@ -51,7 +51,7 @@ func (p *BookPages) Assets() []File {
 // A BookForm is the page on which one GPU, or a whole host, is booked.
 type BookForm struct {
 	Host, Title string
-	GPU         string // its index, or "all"
+	GPU         string // its index, the UUID of a slice, or "all"
 	Model       string
 	State       string // of the GPU, as on the board
 	User        string // who is logged in, canonical
@@ -98,9 +98,10 @@ type BookHost struct {
 	GPUs        []BookGPU
 }
 
-// A BookGPU is one of its GPUs.
+// A BookGPU is one of its GPUs, or of the slices of one.
 type BookGPU struct {
-	Index int
+	Path  string // of its form: its index, or the UUID of a slice
+	Label string
 	State string // as on the board
 }
 

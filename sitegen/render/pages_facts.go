@@ -144,11 +144,15 @@ func (w *words) meters(h *board.Host, full bool) []meterView {
 // What follows the family in a product's name: the form factor, the memory.
 var variant = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[- ](SXM\d?|PCIE|PCIe|NVL|HBM\d?e?|\d+ ?GB)\b.*$`) })
 
+// migProfile is how NVIDIA names the sizes of MIG slices: 1g.10gb, 1c.2g.20gb. One
+// of which it is not known is called MIG.
+var migProfile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` (MIG|(\d+c\.)?\d+g\.\d+gb\S*)$`) })
+
 // model is a GPU's family and memory: "H100 80 GB" of "H100 80GB HBM3". The
 // memory is the reading's, rounded, as cards are sold.
 func (w *words) model(short string, memory *int64) string {
 	name := family(short)
-	if memory == nil {
+	if memory == nil || migProfile().MatchString(name) && !strings.HasSuffix(name, " MIG") { // which tells the memory
 		return name
 	}
 	return strings.TrimSpace(name + " " + w.quantity(strconv.Itoa(wholeGiB(memory)), "gb"))
@@ -156,6 +160,9 @@ func (w *words) model(short string, memory *int64) string {
 
 func family(short string) string {
 	name := clean(strings.TrimSpace(short))
+	if profile := migProfile().FindString(name); profile != "" && profile != name {
+		return family(strings.TrimSuffix(name, profile)) + profile
+	}
 	if cut := variant().ReplaceAllString(name, ""); cut != "" {
 		return cut
 	}

@@ -99,8 +99,9 @@ func poison(in Input, x string) Input {
 					p.Children[c].User, p.Children[c].Program = x, x
 				}
 			}
-			for k := range g.MIGDevices {
-				g.MIGDevices[k].Profile, g.MIGDevices[k].UUID = x, x
+			for k := range g.Slices {
+				s := &g.Slices[k]
+				s.Slice.Profile, s.UUID, s.Name, s.ShortName, s.Reason = x, x, x, x, x
 			}
 			booking(g.Booking)
 			booking(g.Next)

@@ -73,7 +73,7 @@ type cardView struct {
 	Where, GPUs, Href, Model string
 	Count                    int
 	Until                    *moment
-	SSH                      string
+	SSH, Devices             string
 }
 
 type groupView struct {
@@ -126,7 +126,7 @@ func (v *view) indexPage(done []*rendered) (*indexPage, error) {
 	}
 	if f := b.NextFree; f != nil {
 		p.Next = &nextView{
-			Where: f.Host + " " + strconv.Itoa(f.GPU), Href: "#" + v.rowID(f.Host, f.GPU),
+			Where: f.Host + " " + f.Label(), Href: "#" + v.rowID(f.Host, f.GPU, f.Slice),
 			Model: v.words.model(f.Model, f.Memory), By: clean(f.By), At: v.words.near(f.From, b.GeneratedAt),
 		}
 	}
@@ -225,7 +225,7 @@ func (v *view) cards(free []board.FreeGPU, hosts map[string]*board.Host) []cardV
 		host, model string
 		until       time.Time
 	}
-	index, gpus := map[key]int{}, [][]int{}
+	index, gpus, devices := map[key]int{}, [][]string{}, [][]string{}
 	var cards []cardView
 	type product struct {
 		name   string
@@ -249,21 +249,30 @@ func (v *view) cards(free []board.FreeGPU, hosts map[string]*board.Host) []cardV
 		i, ok := index[k]
 		if !ok {
 			i = len(cards)
-			index[k], gpus = i, append(gpus, nil)
+			index[k], gpus, devices = i, append(gpus, nil), append(devices, nil)
 			where := f.Host
 			if t := clean(f.Title); t != "" {
 				where = t
 			}
 			cards = append(cards, cardView{
-				Where: where, Href: "#" + v.rowID(f.Host, f.GPU), Model: k.model,
+				Where: where, Href: "#" + v.rowID(f.Host, f.GPU, f.Slice), Model: k.model,
 				Until: v.words.near(f.Until, v.in.Board.GeneratedAt), SSH: address(hosts[f.Host]),
 			})
 		}
-		gpus[i] = append(gpus[i], f.GPU)
+		gpus[i] = append(gpus[i], f.Label())
+		switch {
+		case f.Slice == nil:
+			devices[i] = append(devices[i], strconv.Itoa(f.GPU))
+		case shellWord(f.UUID): // CUDA knows a slice by nothing else
+			devices[i] = append(devices[i], f.UUID)
+		}
 		cards[i].Count++
 	}
 	for i := range cards {
-		cards[i].GPUs = joinInts(gpus[i], ",")
+		cards[i].GPUs = strings.Join(gpus[i], ",")
+		if len(devices[i]) == len(gpus[i]) {
+			cards[i].Devices = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=" + strings.Join(devices[i], ",")
+		}
 	}
 	return cards
 }

@@ -72,7 +72,11 @@ func (v *view) slot(b *board.Booking, ref time.Time, root string) *slotView {
 }
 
 func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *panelView {
-	p := v.howToBook(h.Name, g.Index, ref, root)
+	target, ok := g.Target()
+	if !ok {
+		return nil
+	}
+	p := v.howToBook(h.Name, target.String(), ref, root)
 	for i := range v.due[h.Name] {
 		b := &v.due[h.Name][i]
 		if !covers(b, g) {
@@ -91,14 +95,14 @@ func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *p
 }
 
 // howToBook is what to type and to paste, with an example of a time.
-func (v *view) howToBook(host string, gpu int, ref time.Time, root string) *panelView {
-	index, name := strconv.Itoa(gpu), v.words.list["book.noname"]
+func (v *view) howToBook(host, gpu string, ref time.Time, root string) *panelView {
+	gpu, name := clean(gpu), v.words.list["book.noname"]
 	// A day in full, so that the page stays the same until tomorrow.
 	date := ref.In(v.words.zone).AddDate(0, 0, 2).Format(time.DateOnly)
 	return &panelView{
 		Href:    root + "book/index.html",
-		Command: clean(v.in.Site.BookCommand) + " book " + host + ":" + index + " --for 2d --name " + name,
-		JSON:    quoted(host) + ": { " + quoted(index) + `: { "name": ` + quoted(name) + `, "date": ` + quoted(date) + `, "comment": "" } }`,
+		Command: clean(v.in.Site.BookCommand) + " book " + host + ":" + gpu + " --for 2d --name " + name,
+		JSON:    quoted(host) + ": { " + quoted(gpu) + `: { "name": ` + quoted(name) + `, "date": ` + quoted(date) + `, "comment": "" } }`,
 	}
 }
 
@@ -110,11 +114,11 @@ type plainPage struct {
 }
 
 func (v *view) plainPage() *plainPage {
-	host, gpu := "gpu01", 0
+	host, gpu := "gpu01", "0"
 	if hosts := v.in.Board.Hosts; len(hosts) > 0 {
 		host = hosts[0].Name
 		if len(hosts[0].GPUs) > 0 {
-			gpu = hosts[0].GPUs[0].Index
+			gpu = strconv.Itoa(hosts[0].GPUs[0].Index)
 		}
 	}
 	return &plainPage{
@@ -132,10 +136,14 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// covers reports whether a booking is for this GPU.
+// covers reports whether a booking is for this GPU or slice; one of a GPU is for
+// all its slices.
 func covers(b *board.Booking, g *board.GPU) bool {
-	if b.UUID != "" {
-		return b.UUID == g.UUID || slices.Contains(b.GPUs, g.Index)
+	switch {
+	case b.Slice != nil:
+		return b.UUID == g.UUID
+	case b.UUID != "" && len(b.GPUs) == 0: // of what is not there
+		return b.UUID == g.UUID
 	}
 	return len(b.GPUs) == 0 || slices.Contains(b.GPUs, g.Index)
 }

@@ -37,8 +37,12 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 			}
 			rows++
 		}
-		if rows != len(h.GPUs) {
-			t.Errorf("%s has %d GPUs and %d panels", h.Name, len(h.GPUs), rows)
+		want := 0
+		for range h.Rows() {
+			want++
+		}
+		if rows != want {
+			t.Errorf("%s has %d rows and %d panels", h.Name, want, rows)
 		}
 		panels += rows
 	}

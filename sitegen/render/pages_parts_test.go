@@ -175,6 +175,7 @@ func TestModelName(t *testing.T) {
 	w := englishWords(t)
 	for short, want := range map[string]string{
 		"H100 80GB HBM3": "H100 80 GB", "A100-SXM4-80GB": "A100 80 GB", "A100-PCIE-40GB": "A100 80 GB",
+		"H100 80GB HBM3 1g.10gb": "H100 1g.10gb", "A100-SXM4-40GB 1c.2g.10gb": "A100 1c.2g.10gb", "A100-SXM4-80GB MIG": "A100 MIG 80 GB",
 		"RTX 3090": "RTX 3090 80 GB", "": "80 GB", "H100 NVL": "H100 80 GB", "RTX A6000": "RTX A6000 80 GB",
 	} {
 		if got := w.model(short, ptr(int64(81559))); got != want {

@@ -58,8 +58,7 @@ func (v *view) holdings() map[string]*holdings {
 	now := v.in.Board.GeneratedAt
 	for i := range v.in.Board.Hosts {
 		h := &v.in.Board.Hosts[i]
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
+		for g := range h.Units() {
 			people, mine := peopleOn(g)
 			if len(people) == 0 {
 				continue
@@ -183,7 +182,7 @@ type bookingView struct {
 
 func (v *view) booking(b *board.Booking, root string) bookingView {
 	bv := bookingView{
-		Host: clean(b.Host), GPUs: joinInts(b.GPUs, ", "), Name: clean(b.Name), Href: v.userHref(root, b.Name),
+		Host: clean(b.Host), GPUs: strings.Join(b.Labels(), ", "), Name: clean(b.Name), Href: v.userHref(root, b.Name),
 		From: v.words.near(b.From, v.in.Board.GeneratedAt), Until: v.words.near(b.Until, v.in.Board.GeneratedAt), Open: b.Until.IsZero(),
 		Comment: remark(b.Comment), Maintenance: b.Kind == "maintenance",
 		Active: b.Active, Expired: b.Expired, Soon: v.soon(b), Forced: b.Forced, Line: b.Line,

@@ -15,6 +15,7 @@ import (
 // A rowView is one GPU as a row of a table.
 type rowView struct {
 	ID, Index string
+	Class     string // of the row: its state, and what it is a part of
 	State     board.State
 	Model     string // where a card has more than one
 	GiB       int    // for the filter, too
@@ -39,7 +40,6 @@ type rowView struct {
 	// MoreProcesses is how many processes are left out of Processes.
 	MoreProcesses int
 	Only          int // the pid of the one process, where the row names it wholly
-	MIG           []migView
 	Idle          string
 	NoShow        bool
 	Booking       *slotView
@@ -48,7 +48,11 @@ type rowView struct {
 	Next          *slotView
 	Free          *moment // free from, where that is not the end of the booking
 	Last          *lastView
-	Details       bool // processes and instances are listed
+	Details       bool   // processes are listed
+	UUID          string // of a slice, by which it is booked; "" for a GPU
+	Part          string // the profile of a slice
+	Of            string // the ID of the row of the GPU that it is a part of
+	Slices        string // of a GPU that is partitioned: how many are free; "" where it has a state of its own
 	Panel         *panelView
 	Facts         []factView
 }
@@ -75,12 +79,6 @@ type processView struct {
 	Dead      bool
 	Kill      string // pids of the children left behind, space-separated
 	Children  string
-}
-
-type migView struct {
-	Index             int
-	Profile, UUID     string
-	Used, Total, Bars string
 }
 
 // A slotView is a booking as a row mentions it.
@@ -125,13 +123,31 @@ func (v *view) crowded(d detail) bool { return d == usual && len(v.in.Board.Host
 // to the site's root.
 func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.Time, root string) rowView {
 	r := rowView{
-		ID: v.rowID(h.Name, g.Index), Index: strconv.Itoa(g.Index), State: g.State,
+		ID: v.gpuID(h.Name, g), Index: g.Label(), State: g.State,
 	}
-	if mixed {
+	if mixed || g.Slice != nil {
 		r.Model = v.words.model(g.ShortName, g.MemoryTotal)
 	}
+	if g.Slice != nil {
+		r.UUID, r.Part, r.Of = clean(g.UUID), clean(g.Slice.Profile), v.rowID(h.Name, g.Index, nil)
+		if r.Part == "" {
+			r.Part = v.words.list["slice"]
+		}
+	}
+	r.Class = "r " + string(g.State)
+	if g.Slice != nil {
+		r.Class += " slice"
+	}
+	if free := g.FreeSlices(); len(g.Slices) > 0 {
+		if r.Class = "r mig"; free > 0 {
+			r.Class += " open"
+		}
+		if !g.OwnState() {
+			r.Slices = fmt.Sprintf(v.words.list["slices.free"], free, len(g.Slices))
+		}
+	}
 	v.readings(&r, g, d)
-	if g.Reason != "" {
+	if g.Reason != "" && r.Slices == "" {
 		r.Reason = v.words.or("reason."+g.Reason, clean(g.Reason))
 	}
 	if g.State == board.Lost {
@@ -147,8 +163,14 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 			r.Reason = "" // the card says it already
 		}
 	}
-	v.whoIsOn(&r, g, d, ref, root)
-	if r.Who == nil && r.Reason == "" && (g.State == board.Busy || g.State == board.InUse) {
+	if len(g.Slices) > 0 {
+		one := *g
+		one.Processes = g.Unplaced()
+		v.whoIsOn(&r, &one, d, ref, root)
+	} else {
+		v.whoIsOn(&r, g, d, ref, root)
+	}
+	if r.Who == nil && r.Reason == "" && r.Slices == "" && (g.State == board.Busy || g.State == board.InUse) {
 		r.Reason = v.words.or("reason.user", "")
 	}
 	v.bookings(&r, g, ref, root)
@@ -158,7 +180,7 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 			r.Panel.JSON = "" // the script puts it in
 		}
 	}
-	if d == whole {
+	if d == whole && g.Slice == nil {
 		r.Facts = v.facts(g)
 	}
 	if r.Crowded = v.crowded(d); r.Crowded {
@@ -286,7 +308,7 @@ func compareFloats(x, y float64) int {
 // whoIsOn fills in who is on the GPU: the one with the most memory by name, the
 // others behind "+2 more", and the processes where there is room for them.
 func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root string) {
-	if len(g.Processes) == 0 && len(g.MIGDevices) == 0 {
+	if len(g.Processes) == 0 {
 		return
 	}
 	order := make([]*board.Process, 0, len(g.Processes))
@@ -329,8 +351,8 @@ func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root s
 	if d == brief {
 		return
 	}
-	r.Details = len(order) > 0 || len(g.MIGDevices) > 0
-	if p := order; len(p) == 1 && len(g.MIGDevices) == 0 && r.Who != nil && p[0].Type == snapshot.Compute && !dead(p[0]) {
+	r.Details = true
+	if p := order; len(p) == 1 && r.Who != nil && p[0].Type == snapshot.Compute && !dead(p[0]) {
 		r.Only = p[0].PID
 	}
 	// What the row says is not said again below it.
@@ -345,6 +367,9 @@ func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root s
 			break
 		}
 		pv := v.process(p, ref, root)
+		if g.Slice != nil {
+			pv.Instance = "" // the row says it
+		}
 		pv.Same = d != whole && r.Who != nil && len(r.More) == 0 && pv.Person == r.Who.Name && pv.Login == "" && !pv.Dead
 		if v.crowded(d) {
 			pv.Share, pv.Since = "", nil // the host's own page has them
@@ -356,16 +381,6 @@ func (v *view) whoIsOn(r *rowView, g *board.GPU, d detail, ref time.Time, root s
 			}
 		}
 		r.Processes = append(r.Processes, pv)
-	}
-	for _, m := range g.MIGDevices {
-		mv := migView{Index: m.Index, Profile: clean(m.Profile), UUID: clean(m.UUID)}
-		if m.MemoryUsed != nil {
-			mv.Used = gib(*m.MemoryUsed)
-		}
-		if m.MemoryTotal != nil {
-			mv.Total = gib(*m.MemoryTotal)
-		}
-		r.MIG = append(r.MIG, mv)
 	}
 }
 

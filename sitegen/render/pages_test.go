@@ -253,8 +253,8 @@ func TestHostPageIgnoresTheMoment(t *testing.T) {
 func TestHeadline(t *testing.T) {
 	none := testFleet()
 	for i := range none.Board.Hosts {
-		for j := range none.Board.Hosts[i].GPUs {
-			if g := &none.Board.Hosts[i].GPUs[j]; g.State == board.Free {
+		for g := range none.Board.Hosts[i].Rows() {
+			if g.State == board.Free {
 				g.State = board.Busy
 			}
 		}
@@ -264,7 +264,7 @@ func TestHeadline(t *testing.T) {
 		name, title, h1 string
 		in              Input
 	}{
-		{"some", "5 free · GPU board", "5 of 32 GPUs free 2 × H100, 2 × A100, 1 × RTX 3090", testFleet()},
+		{"some", "6 free · GPU board", "6 of 34 GPUs free 2 × H100, 2 × A100, 1 × A100 1g.5gb, 1 × RTX 3090", testFleet()},
 		{"none", "0 free · GPU board", "None free. Next: europa 3, Fri 17:00 (booked by ada)", none},
 		{"silence", "? free · GPU board", "Nothing is known. No host has sent news.", staleFleet()},
 		{"nothing", "0 free · GPU board", "No GPUs yet. No host has reported one.", Input{Board: &board.Board{GeneratedAt: fleetNow}}},
@@ -322,21 +322,23 @@ func TestRows(t *testing.T) {
 	files := pages(t, testFleet())
 	doc := parse(t, files[len(files)-1])
 	for id, want := range map[string][]string{
-		"atlas-0":  {"in use", "71.2 / 80 GiB", "97 %", "mira train.py", "since Wed 09:12", "2 processes", "until Sat 18:00"},
-		"atlas-2":  {"busy", "tomas finetune.py", ", lea, noor", "3 processes", "50640"},
-		"atlas-3":  {"contested", "jun eval.py", "eva", "not jun", "from Mon 10:42 ada"},
-		"atlas-4":  {"free", "from Sat 18:00 eva"},
-		"atlas-7":  {"busy", "sam jupyter", "idle 19 h"},
-		"ceres-2":  {"busy", "3 MIG instances", "3g.20gb"},
-		"dione-0":  {"no end given"},
-		"europa-1": {"stuck", "no living process owns this memory", "48112", "this process is gone", "kill 48130 48131"},
-		"europa-2": {"lost", "the driver lost it", "Reboot the system", "–"},
-		"europa-3": {"booked", "no-show 11 h", "and jun", "idle 11 h"},
-		"boreas-0": {"maintenance", "host out of service"},
-		"fornax-0": {"unknown", "last seen Fri 07:40: busy, tomas"},
-		"helios":   {"clock 1 h ahead", "stale"},
-		"icarus":   {"never reported", "Nothing has come from this host yet"},
-		"europa":   {"CPU", "129 %", "smi:unheard"},
+		"atlas-0":      {"in use", "71.2 / 80 GiB", "97 %", "mira train.py", "since Wed 09:12", "2 processes", "until Sat 18:00"},
+		"atlas-2":      {"busy", "tomas finetune.py", ", lea, noor", "3 processes", "50640"},
+		"atlas-3":      {"contested", "jun eval.py", "eva", "not jun", "from Mon 10:42 ada"},
+		"atlas-4":      {"free", "from Sat 18:00 eva"},
+		"atlas-7":      {"busy", "sam jupyter", "idle 19 h"},
+		"ceres-2":      {"1 of 3 free", "20.8 / 40 GiB", "book ceres:2 "},
+		"ceres-2_mig0": {"2:0", "busy", "3g.20gb", "14.7 / 20 GiB", "kai serve", "book ceres:MIG-0 "},
+		"ceres-2_mig2": {"2:2", "free", "1g.5gb"},
+		"dione-0":      {"no end given"},
+		"europa-1":     {"stuck", "no living process owns this memory", "48112", "this process is gone", "kill 48130 48131"},
+		"europa-2":     {"lost", "the driver lost it", "Reboot the system", "–"},
+		"europa-3":     {"booked", "no-show 11 h", "and jun", "idle 11 h"},
+		"boreas-0":     {"maintenance", "host out of service"},
+		"fornax-0":     {"unknown", "last seen Fri 07:40: busy, tomas"},
+		"helios":       {"clock 1 h ahead", "stale"},
+		"icarus":       {"never reported", "Nothing has come from this host yet"},
+		"europa":       {"CPU", "129 %", "smi:unheard"},
 	} {
 		got := textOf(byID(doc, id))
 		for _, w := range want {

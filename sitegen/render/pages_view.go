@@ -151,7 +151,7 @@ func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostV
 		State: h.State, Old: h.State != board.Up && h.State != board.Maintenance,
 		SSH: address(h), Owner: clean(h.Owner), Note: clean(h.Note), Group: clean(h.Group),
 		Driver: clean(h.Driver), CUDA: clean(h.CUDA), Interval: int(h.Interval / time.Second),
-		Free: h.Free, Total: len(h.GPUs), Usual: d != brief, Seen: v.words.near(h.SnapshotAt, ref),
+		Free: h.Free, Total: h.CountUnits(), Usual: d != brief, Seen: v.words.near(h.SnapshotAt, ref),
 	}
 	if t := clean(h.Title); t != "" {
 		hv.Title = t
@@ -188,9 +188,11 @@ func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostV
 	}
 	hv.Rows = make([]rowView, 0, len(h.GPUs))
 	hv.Glyphs = make([]glyph, 0, len(h.GPUs))
-	for i := range h.GPUs {
-		hv.Rows = append(hv.Rows, v.row(h, &h.GPUs[i], hv.Mixed, d, ref, root))
-		hv.Glyphs = append(hv.Glyphs, glyph{h.GPUs[i].State, i * glyphStep})
+	for g := range h.Rows() {
+		hv.Rows = append(hv.Rows, v.row(h, g, hv.Mixed, d, ref, root))
+	}
+	for g := range h.Units() {
+		hv.Glyphs = append(hv.Glyphs, glyph{g.State, len(hv.Glyphs) * glyphStep})
 	}
 	hv.GlyphWidth = max(0, len(hv.Glyphs)*glyphStep-3)
 	if d == whole {
@@ -282,14 +284,21 @@ func (v *view) sentence(p *snapshot.Problem, h *board.Host) string {
 	return strings.NewReplacer(places...).Replace(s)
 }
 
-// rowID names a GPU's row. A host may be called like another host's row; an
-// underscore, which no host name has, keeps the two apart.
-func (v *view) rowID(host string, index int) string {
+// rowID names the row of a GPU, or of a slice of it. A host may be called like
+// another host's row; an underscore, which no host name has, keeps the two apart.
+func (v *view) rowID(host string, index int, slice *int) string {
 	id := v.plainRowID(host, index)
 	if v.hosts[id] {
 		id = host + "_" + strconv.Itoa(index)
 	}
+	if slice != nil {
+		id += "_mig" + strconv.Itoa(*slice)
+	}
 	return id
+}
+
+func (v *view) gpuID(host string, g *board.GPU) string {
+	return v.rowID(host, g.Index, g.SliceIndex())
 }
 
 func (v *view) plainRowID(host string, index int) string { return host + "-" + strconv.Itoa(index) }

@@ -3,7 +3,6 @@ package render
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"time"
 
 	"gpuboard/board"
@@ -50,6 +49,7 @@ func (v *view) timeline() *timeline {
 	type key struct {
 		host string
 		gpu  int // -1 for the whole host
+		mig  int // which of its slices; -1 for all of it
 	}
 	lanes := map[key][]*board.Booking{}
 	for i := range b.Bookings {
@@ -58,10 +58,14 @@ func (v *view) timeline() *timeline {
 			continue
 		}
 		if len(bk.GPUs) == 0 {
-			lanes[key{bk.Host, -1}] = append(lanes[key{bk.Host, -1}], bk)
+			lanes[key{bk.Host, -1, -1}] = append(lanes[key{bk.Host, -1, -1}], bk)
 		}
 		for _, gpu := range bk.GPUs {
-			lanes[key{bk.Host, gpu}] = append(lanes[key{bk.Host, gpu}], bk)
+			k := key{bk.Host, gpu, -1}
+			if bk.Slice != nil {
+				k.mig = *bk.Slice
+			}
+			lanes[k] = append(lanes[k], bk)
 		}
 	}
 	if len(lanes) == 0 {
@@ -71,7 +75,9 @@ func (v *view) timeline() *timeline {
 	for k := range lanes {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(x, y key) int { return cmp.Or(cmp.Compare(x.host, y.host), cmp.Compare(x.gpu, y.gpu)) })
+	slices.SortFunc(keys, func(x, y key) int {
+		return cmp.Or(cmp.Compare(x.host, y.host), cmp.Compare(x.gpu, y.gpu), cmp.Compare(x.mig, y.mig))
+	})
 
 	t := &timeline{}
 	for m := firstMidnight(from, v.words.zone); m.Before(to); m = m.AddDate(0, 0, 1) {
@@ -84,7 +90,8 @@ func (v *view) timeline() *timeline {
 		}
 		l := lane{Label: k.host}
 		if k.gpu >= 0 {
-			l.Label += " " + strconv.Itoa(k.gpu)
+			one := board.Booking{GPUs: []int{k.gpu}, Slice: lanes[k][0].Slice}
+			l.Label += " " + one.Labels()[0]
 		}
 		if v.hosts[k.host] {
 			l.Href = "../hosts/" + k.host + "/index.html"

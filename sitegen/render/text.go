@@ -181,7 +181,7 @@ func (t *textPage) headline() {
 		stamp += " (demo)"
 	}
 	if f := t.b.NextFree; f != nil && !f.From.IsZero() {
-		stamp += fmt.Sprintf("; next: %s %d at %s", t.safe(f.Host), f.GPU, t.moment(f.From))
+		stamp += fmt.Sprintf("; next: %s %s at %s", t.safe(f.Host), f.Label(), t.moment(f.From))
 	}
 	t.line("2", stamp)
 }
@@ -189,7 +189,7 @@ func (t *textPage) headline() {
 // model is a short name with its memory, once: "H100 80 GB".
 func (t *textPage) model(name string, mib *int64) string {
 	name = t.safe(name)
-	if mib == nil || strings.Contains(name, "GB") {
+	if mib == nil || strings.Contains(strings.ToUpper(name), "GB") {
 		return name
 	}
 	return name + " " + strconv.FormatInt((*mib+512)/1024, 10) + " GB"
@@ -248,8 +248,9 @@ func (t *textPage) shows(g *board.GPU) bool {
 	return false
 }
 
-// hostShown reports whether a host is shown, and which of its GPUs. A host that
-// is not up is shown without any, unless the filters ask for GPUs.
+// hostShown reports whether a host is shown, and which of its GPUs and slices. A
+// host that is not up is shown without any, unless the filters ask for GPUs. A GPU
+// that is partitioned is shown where one of its slices is.
 func (t *textPage) hostShown(h *board.Host) (gpus []*board.GPU, shown bool) {
 	o := &t.opt
 	if len(o.Hosts) > 0 {
@@ -262,8 +263,22 @@ func (t *textPage) hostShown(h *board.Host) (gpus []*board.GPU, shown bool) {
 		}
 	}
 	for i := range h.GPUs {
-		if t.shows(&h.GPUs[i]) {
-			gpus = append(gpus, &h.GPUs[i])
+		g := &h.GPUs[i]
+		if len(g.Slices) == 0 {
+			if t.shows(g) {
+				gpus = append(gpus, g)
+			}
+			continue
+		}
+		before := len(gpus)
+		gpus = append(gpus, g)
+		for j := range g.Slices {
+			if t.shows(&g.Slices[j]) {
+				gpus = append(gpus, &g.Slices[j])
+			}
+		}
+		if len(gpus) == before+1 {
+			gpus = gpus[:before]
 		}
 	}
 	filtered := o.Free || o.Model != "" || o.User != ""

@@ -31,7 +31,9 @@ func (t *textPage) detail() {
 		any = true
 		t.detailHost(h)
 		for _, g := range gpus {
-			t.detailGPU(h, g)
+			if g.Slice == nil { // those stand in the box of their GPU
+				t.detailGPU(h, g)
+			}
 		}
 		t.line("", strings.Repeat("_", t.width))
 	}
@@ -114,10 +116,13 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 	if x := g.XID; x != nil {
 		put("", fmt.Sprintf("  xid %d, %s: %s", x.Code, t.moment(x.At.Time), t.safe(englishXID(x.Code))))
 	}
-	for i := range g.MIGDevices {
-		m := &g.MIGDevices[i]
-		put("", fmt.Sprintf("  mig %s/%s %s %s / %sMiB", t.number(m.GPUInstanceID), t.number(m.ComputeInstanceID), t.safe(m.Profile),
-			t.number64(m.MemoryUsed, 0), t.number64(m.MemoryTotal, 0)))
+	for i := range g.Slices {
+		m := &g.Slices[i]
+		row := fmt.Sprintf("  %s %s  %s / %sMiB  ", m.Label(), textFirst(t.safe(m.Slice.Profile), "MIG"), t.number64(m.MemoryUsed, 0), t.number64(m.MemoryTotal, 0)) + t.detailState(m)
+		if r := t.reservation(m); r != "" {
+			row += "; booking: " + r
+		}
+		put(textColor(m.State), row)
 	}
 	t.tree(put, g, b, inner)
 	t.buf.WriteString("  " + b.bottomLeft + strings.Repeat(b.across, inner) + b.bottomRight + "\n\n")

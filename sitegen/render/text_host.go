@@ -17,7 +17,7 @@ func textHost(h *board.Host, zone *time.Location) []byte {
 	if h.Free == 0 {
 		color = "1;33"
 	}
-	headline := fmt.Sprintf("%s: %d of %d GPUs free", t.safe(h.Name), h.Free, len(h.GPUs))
+	headline := fmt.Sprintf("%s: %d of %d GPUs free", t.safe(h.Name), h.Free, h.CountUnits())
 	if silence := t.silence(h); silence != "" {
 		headline += ", " + silence
 	}

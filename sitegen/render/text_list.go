@@ -34,14 +34,13 @@ func List(w io.Writer, b *board.Board, opt TextOptions) error {
 	t.listRow(cols, rule, board.Free)
 	n := 0
 	for i := range b.Hosts {
-		for j := range b.Hosts[i].GPUs {
-			t.listRow(cols, rows[n], b.Hosts[i].GPUs[j].State)
+		for g := range b.Hosts[i].Rows() {
+			t.listRow(cols, rows[n], g.State)
 			n++
 		}
 	}
 	for i := range b.Hosts {
-		for j := range b.Hosts[i].GPUs {
-			g := &b.Hosts[i].GPUs[j]
+		for g := range b.Hosts[i].Units() {
 			why := t.why(g)
 			switch g.State {
 			case board.Busy: // the table has it all
@@ -50,7 +49,7 @@ func List(w io.Writer, b *board.Board, opt TextOptions) error {
 				why = t.booked(g)
 			}
 			if why != "" {
-				t.wrapped("gpu " + strconv.Itoa(g.Index) + ": " + why)
+				t.wrapped("gpu " + g.Label() + ": " + why)
 			}
 		}
 	}
@@ -100,8 +99,8 @@ func (t *textPage) listTable(wide bool) ([]listColumn, [][]string) {
 	}
 	var rows [][]string
 	for i := range t.b.Hosts {
-		for j := range t.b.Hosts[i].GPUs {
-			rows = append(rows, t.listCells(&t.b.Hosts[i].GPUs[j], wide))
+		for g := range t.b.Hosts[i].Rows() {
+			rows = append(rows, t.listCells(g, wide))
 		}
 	}
 	for i := range cols {
@@ -185,7 +184,18 @@ func listMark(s board.State) string {
 
 func (t *textPage) listCells(g *board.GPU, wide bool) []string {
 	status, since := listMark(g.State), ""
-	if wide && g.State != board.Free {
+	switch {
+	case len(g.Slices) > 0:
+		if g.FreeSlices() > 0 {
+			status = listMark(board.Free) // there is something to be had
+		}
+		if wide {
+			status += " " + slicesFree(g)
+		}
+		one := *g
+		one.Processes = g.Unplaced() // the others stand with the slices
+		g = &one
+	case wide && g.State != board.Free:
 		status += " " + string(g.State)
 	}
 	switch g.State {
@@ -198,7 +208,7 @@ func (t *textPage) listCells(g *board.GPU, wide bool) []string {
 		}
 	}
 	return []string{
-		strconv.Itoa(g.Index), status, t.safe(textFirst(g.ShortName, g.Name)),
+		g.Label(), status, t.safe(textFirst(g.ShortName, g.Name)),
 		t.number(g.UtilizationGPU) + " %", t.listMemory(g.MemoryUsed, g.MemoryTotal), t.number(g.Temperature), t.number(g.ClockSM),
 		t.listUsers(g), since, t.listPIDs(g), t.programs(g),
 	}
@@ -220,6 +230,9 @@ func (t *textPage) listMemory(used, total *int64) string {
 func (t *textPage) listUsers(g *board.GPU) string {
 	if g.State == board.Free || g.State == board.Booked {
 		return "" // what draws the screen is nobody
+	}
+	if len(g.Slices) > 0 {
+		return t.people(g)
 	}
 	people := t.people(g)
 	switch {
@@ -243,6 +256,9 @@ func (t *textPage) listPIDs(g *board.GPU) string {
 }
 
 func (t *textPage) why(g *board.GPU) string {
+	if words := slicesFree(g); words != "" {
+		return words
+	}
 	s := string(g.State)
 	switch g.State {
 	case board.Free:
@@ -348,6 +364,10 @@ func listReason(code string) string {
 		return "uncorrectable memory errors, and their repair waits for a reset"
 	case board.ReasonMissing:
 		return "the driver does not list it"
+	case board.ReasonNoSlices:
+		return "MIG is on, and there is no instance: create some (nvidia-smi mig -cgi), or turn MIG off"
+	case board.ReasonShared:
+		return "another instance uses the same memory, and whose the rest is cannot be told"
 	case board.ReasonUnreadable:
 		return "not enough can be read to tell"
 	default:
@@ -397,13 +417,19 @@ func agoUnits() []agoUnit {
 	}
 }
 
-// Shown returns the GPUs of a host that the filters of the options let through,
-// and whether [Status] shows the host at all.
+// Shown returns the GPUs and slices of a host that the filters of the options let
+// through, and whether [Status] shows the host at all.
 func Shown(h *board.Host, opt TextOptions) (gpus []board.GPU, shown bool) {
 	t := &textPage{opt: opt}
 	found, shown := t.hostShown(h)
 	for _, g := range found {
+		if g.Slice != nil {
+			of := &gpus[len(gpus)-1]
+			of.Slices = append(of.Slices, *g)
+			continue
+		}
 		gpus = append(gpus, *g)
+		gpus[len(gpus)-1].Slices = nil
 	}
 	return gpus, shown
 }

@@ -27,8 +27,8 @@ func (t *textPage) columns() []textColumn {
 	for i := range t.b.Hosts {
 		h := &t.b.Hosts[i]
 		host = max(host, textWidth(t.safe(h.Name)))
-		for j := range h.GPUs {
-			gpu = max(gpu, textWidth(t.gpuName(&h.GPUs[j])))
+		for g := range h.Rows() {
+			gpu = max(gpu, textWidth(t.gpuName(g)))
 		}
 	}
 	if t.width < textWide {
@@ -53,6 +53,9 @@ func (t *textPage) columns() []textColumn {
 }
 
 func (t *textPage) gpuName(g *board.GPU) string {
+	if g.Slice != nil {
+		return "  " + g.Label() + " " + t.safe(textFirst(g.Slice.Profile, "MIG"))
+	}
 	return " " + strconv.Itoa(g.Index) + ":" + t.safe(g.ShortName)
 }
 
@@ -106,13 +109,19 @@ func (t *textPage) tableHost(cols []textColumn, h *board.Host, gpus []*board.GPU
 }
 
 func (t *textPage) countGPUs(gpus []*board.GPU) string {
-	if len(gpus) == 0 {
-		return ""
+	n := 0
+	for _, g := range gpus {
+		if len(g.Slices) == 0 {
+			n++
+		}
 	}
-	if len(gpus) == 1 {
+	switch n {
+	case 0:
+		return ""
+	case 1:
 		return " (1 GPU)"
 	}
-	return fmt.Sprintf(" (%d GPUs)", len(gpus))
+	return fmt.Sprintf(" (%d GPUs)", n)
 }
 
 func (t *textPage) rule(cols []textColumn) {
@@ -177,7 +186,11 @@ func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
 	if d := g.IdleFor(t.b.GeneratedAt); d > 0 && who != "" {
 		who += " (idle " + board.Span(d) + ")"
 	}
-	cells = append(cells, " "+string(g.State), " "+who, since, " "+t.programs(g), " "+t.reservation(g))
+	state, programs := string(g.State), t.programs(g)
+	if words := slicesFree(g); words != "" { // and the rest stands with its slices
+		state, who, since, programs = strings.TrimPrefix(words, "slices: "), "", "", ""
+	}
+	cells = append(cells, " "+state, " "+who, since, " "+programs, " "+t.reservation(g))
 	t.row(cols, cells, append(colors, "", "", "", ""))
 }
 
@@ -198,6 +211,9 @@ func (t *textPage) number64(v *int64, n int) string {
 
 // stateWords is the state with the one thing that matters most beside it.
 func (t *textPage) stateWords(g *board.GPU) string {
+	if words := slicesFree(g); words != "" {
+		return words
+	}
 	s := string(g.State)
 	people := t.people(g)
 	switch g.State {
@@ -225,6 +241,15 @@ func (t *textPage) stateWords(g *board.GPU) string {
 		s += " idle " + board.Span(d)
 	}
 	return s
+}
+
+// slicesFree is what there is to say of the state of a GPU that is partitioned; ""
+// where it has a state that is its own.
+func slicesFree(g *board.GPU) string {
+	if len(g.Slices) == 0 || g.OwnState() {
+		return ""
+	}
+	return fmt.Sprintf("slices: %d/%d free", g.FreeSlices(), len(g.Slices))
 }
 
 // programs are the names of what runs, each once, in order.

@@ -24,7 +24,7 @@ var brief = function (iso) {
   return new Date(iso).toLocaleString(root.lang, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false });
 };
 var compose = function (panel) {
-  var row = panel.closest(".r"), host = row.closest(".host").id, gpu = row.querySelector(".i").textContent.trim(), codes = all("code", panel);
+  var row = panel.closest(".r"), host = row.closest(".host").id, gpu = row.dataset.u || row.querySelector(".i").textContent.trim(), codes = all("code", panel);
   var from = new Date(now()), text = wish.end.trim(), end = endOf(text, from), name = wish.name.trim(), note = wish.comment.trim(), says = panel.querySelector(".says"), clash;
   var link = panel.querySelector("a");
   if (hasForm) {

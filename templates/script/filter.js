@@ -75,12 +75,15 @@ var apply = function () {
   var tag = filter.tag && "|" + filter.tag.toLowerCase() + "|";
   all(".host").forEach(function (h) {
     var tags = h.dataset.tags || "", head = q && h.querySelector("header").textContent.toLowerCase().indexOf(q) >= 0, left = 0;
-    var rows = all(".r", h);
+    var rows = all(".r:not(.mig)", h);
+    // A partitioned GPU is shown where one of its slices is.
+    all(".r.mig", h).forEach(function (r) { r.hidden = true; });
     rows.forEach(function (r) {
       var ok = (!filter.free || r.classList.contains("free")) && (!filter.model || modelOf(r, h) === filter.model) &&
         (!filter.mem || +memoryOf(r, h) >= +filter.mem) && (!filter.user || usersOf(r).indexOf(filter.user) >= 0) &&
         (!tag || tags.indexOf(tag) >= 0) && (!q || head || r.textContent.toLowerCase().indexOf(q) >= 0);
       if (r.hidden === ok) { r.hidden = !ok; }
+      if (ok && r.dataset.of) { $(r.dataset.of).hidden = false; }
       left += ok;
     });
     total += rows.length;

@@ -1,0 +1,29 @@
+package snapshot
+
+// MIGDeviceOf returns on which of a GPU's MIG devices a process of that GPU
+// runs: its place in the list, or -1 where it may be more than one, or none.
+func MIGDeviceOf(devices []MIGDevice, p *Process) int {
+	if p.GPUInstanceID == nil {
+		return -1
+	}
+	may := func(a, b *int) bool { return a == nil || b == nil || *a == *b }
+	found, exact, more := -1, 0, 0
+	for i := range devices {
+		d := &devices[i]
+		if !may(d.GPUInstanceID, p.GPUInstanceID) || !may(d.ComputeInstanceID, p.ComputeInstanceID) {
+			continue
+		}
+		if d.GPUInstanceID != nil && d.ComputeInstanceID != nil && p.ComputeInstanceID != nil {
+			found = i
+			exact++
+			continue
+		}
+		if more++; exact == 0 {
+			found = i
+		}
+	}
+	if exact > 1 || exact == 0 && more > 1 {
+		return -1
+	}
+	return found
+}
