@@ -21,8 +21,9 @@ func (a *app) availableCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "available", Short: "print the free GPUs of this node, for CUDA_VISIBLE_DEVICES", GroupID: groupUse, Args: cobra.NoArgs,
 		Long: "available prints the GPUs of this node that you may use now, separated by commas: those that\n" +
-			"are free on the board, and those that you have booked and nobody uses. When there are fewer\n" +
-			"than asked for it prints none, says on stderr who holds them, and exits with 5.\n" + exitStatus,
+			"are free on the board, and those that you have booked and nobody uses. Of a GPU that is\n" +
+			"partitioned (MIG) it prints the slices, by UUID in every format. When there are fewer than\n" +
+			"asked for it prints none, says on stderr who holds them, and exits with 5.\n" + exitStatus,
 		Example: "  CUDA_VISIBLE_DEVICES=$(gpuboard available -l 1 --format uuids) python train.py\n" +
 			"  vars=$(gpuboard available -l 2 --min-memory 40G --format env) && env $vars python train.py",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -172,7 +173,13 @@ type openGPU struct {
 	gpu  *board.GPU
 }
 
-func (o openGPU) String() string { return o.host.Name + ":" + strconv.Itoa(o.gpu.Index) }
+// String is what book takes for it.
+func (o openGPU) String() string {
+	if o.gpu.Slice != nil {
+		return o.host.Name + ":" + o.gpu.UUID
+	}
+	return o.host.Name + ":" + strconv.Itoa(o.gpu.Index)
+}
 
 // fits reports whether a GPU is of the kind that is wanted.
 func (w *wanted) fits(h *board.Host, g *board.GPU) bool {
@@ -185,17 +192,29 @@ func (w *wanted) fits(h *board.Host, g *board.GPU) bool {
 	return w.memory <= 0 || g.MemoryTotal != nil && *g.MemoryTotal >= w.memory
 }
 
-// choose returns all GPUs that may be used now, the preferred ones first.
+// choose returns all GPUs and slices that may be used now, the preferred ones
+// first. CUDA does not mix the two, so that GPUs come before slices. A slice is
+// named by its UUID alone, so one without is no use to anybody.
 func (w *wanted) choose(b *board.Board, mine func(string) bool) []openGPU {
 	var open []openGPU
 	for i := range b.Hosts {
-		for j := range b.Hosts[i].GPUs {
-			if g := &b.Hosts[i].GPUs[j]; w.fits(&b.Hosts[i], g) && w.open(g, mine) {
+		for g := range b.Hosts[i].Units() {
+			if w.fits(&b.Hosts[i], g) && w.open(g, mine) && (g.Slice == nil || shellSafe(g.UUID)) {
 				open = append(open, openGPU{&b.Hosts[i], g})
 			}
 		}
 	}
 	switch w.order {
+	case "index":
+		slices.SortStableFunc(open, func(x, y openGPU) int {
+			switch {
+			case x.host != y.host || (x.gpu.Slice == nil) == (y.gpu.Slice == nil):
+				return 0
+			case x.gpu.Slice == nil:
+				return -1
+			}
+			return 1
+		})
 	case "memory":
 		slices.SortStableFunc(open, func(x, y openGPU) int { return cmp.Compare(unused(y.gpu), unused(x.gpu)) })
 	case "power":
@@ -230,8 +249,12 @@ func (w *wanted) format(open []openGPU) string {
 			list = append(list, deviceID(o.gpu))
 		case "host:index":
 			list = append(list, o.String())
-		default:
-			list = append(list, strconv.Itoa(o.gpu.Index))
+		case "indices", "env":
+			if o.gpu.Slice == nil {
+				list = append(list, strconv.Itoa(o.gpu.Index))
+			} else { // what CUDA_VISIBLE_DEVICES takes
+				list = append(list, o.gpu.UUID)
+			}
 		}
 	}
 	s := strings.Join(list, ",")
@@ -242,21 +265,21 @@ func (w *wanted) format(open []openGPU) string {
 	return s
 }
 
-// deviceID is what CUDA knows a device by whatever its order: the UUID, or that
-// of the first instance of a GPU that is partitioned. Shells see it, so what is
-// not of that shape is left out in favour of the index.
+// deviceID is what CUDA knows a device by whatever its order: the UUID. Shells see
+// it, so what is not of that shape is left out in favour of the index.
 func deviceID(g *board.GPU) string {
-	id := g.UUID
-	if len(g.MIGDevices) > 0 && g.MIGDevices[0].UUID != "" {
-		id = g.MIGDevices[0].UUID
+	if !shellSafe(g.UUID) {
+		return strconv.Itoa(g.Index)
 	}
+	return g.UUID
+}
+
+// shellSafe reports whether a UUID is one that a shell takes for a word.
+func shellSafe(id string) bool {
 	plain := func(r rune) bool {
 		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '/'
 	}
-	if id == "" || strings.IndexFunc(id, func(r rune) bool { return !plain(r) }) >= 0 {
-		return strconv.Itoa(g.Index)
-	}
-	return id
+	return id != "" && strings.IndexFunc(id, func(r rune) bool { return !plain(r) }) < 0
 }
 
 // warnOfBookings says until when the chosen GPUs are free, where somebody else
@@ -274,16 +297,18 @@ func (w *wanted) refusals(b *board.Board, open []openGPU, look render.TextOption
 	var lines []string
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
+		for g := range h.Units() {
 			if slices.ContainsFunc(open, func(o openGPU) bool { return o.gpu == g }) {
 				continue
 			}
 			why := w.why(b, g, look)
-			if !w.fits(h, g) {
+			switch {
+			case !w.fits(h, g):
 				why = "has not the memory wanted"
+			case why == "" && g.Slice != nil:
+				why = "its UUID is not known, and CUDA knows a slice by nothing else: is `nvidia-smi -L` well?"
 			}
-			lines = append(lines, "gpu "+strconv.Itoa(g.Index)+": "+why)
+			lines = append(lines, "gpu "+g.Label()+": "+why)
 		}
 	}
 	return lines
@@ -309,6 +334,7 @@ func counted(n int, what string) string {
 func (a *app) availableJSON(w *wanted, b *board.Board, open []openGPU, look render.TextOptions) error {
 	type one struct {
 		Index       int         `json:"index"`
+		Slice       *int        `json:"mig_device"`
 		UUID        string      `json:"uuid"`
 		Name        string      `json:"name"`
 		State       board.State `json:"state"`
@@ -324,7 +350,7 @@ func (a *app) availableJSON(w *wanted, b *board.Board, open []openGPU, look rend
 		Others    []one  `json:"others"`
 	}{Schema: 1, Host: b.Hosts[0].Name, Available: []one{}, Others: []one{}}
 	row := func(g *board.GPU) one {
-		o := one{Index: g.Index, UUID: g.UUID, Name: g.Name, State: g.State, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed}
+		o := one{Index: g.Index, Slice: g.SliceIndex(), UUID: g.UUID, Name: g.Name, State: g.State, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed}
 		if !g.FreeUntil.IsZero() {
 			o.FreeUntil = &g.FreeUntil
 		}
@@ -335,8 +361,8 @@ func (a *app) availableJSON(w *wanted, b *board.Board, open []openGPU, look rend
 		doc.Available = append(doc.Available, row(o.gpu))
 		taken[o.gpu] = true
 	}
-	for j := range b.Hosts[0].GPUs {
-		if g := &b.Hosts[0].GPUs[j]; !taken[g] {
+	for g := range b.Hosts[0].Units() {
+		if !taken[g] {
 			o := row(g)
 			o.Why = w.why(b, g, look)
 			doc.Others = append(doc.Others, o)

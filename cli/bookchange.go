@@ -38,13 +38,13 @@ func (m *bookingMaker) choose(cal *booking.Calendar, among []booking.Booking, fr
 	for i := range m.fleet.board.Hosts {
 		h := &m.fleet.board.Hosts[i]
 		with := hostWith{name: h.Name}
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
-			if !r.pick.fits(h, g) {
+		for g := range h.Units() {
+			target, ok := g.Target()
+			if !ok || !r.pick.fits(h, g) {
 				continue
 			}
 			fit++
-			w := m.wanted(h.Name, booking.Target{Index: g.Index}, from, until)
+			w := m.wanted(h.Name, target, from, until)
 			if now && g.State != board.Free || g.State == board.Lost || g.Missing || m.taken(cal, w) {
 				continue
 			}
@@ -161,12 +161,11 @@ func (m *bookingMaker) inUse(wants []booking.Booking) {
 			if h.Name != w.Host {
 				continue
 			}
-			for j := range h.GPUs {
-				g := &h.GPUs[j]
+			for g := range h.Units() {
 				switch g.State {
 				case board.Busy, board.Stuck, board.Lost, board.Unknown:
-					if w.Target.Covers(g.Index, g.UUID) && len(m.notes) < most {
-						m.note(fmt.Sprintf("%s:%d is %s", h.Name, g.Index, render.Why(m.fleet.board, g, render.TextOptions{Width: 200, Zone: m.zone})))
+					if g.CoveredBy(w.Target) && len(m.notes) < most {
+						m.note(fmt.Sprintf("%s:%s is %s", h.Name, g.Label(), render.Why(m.fleet.board, g, render.TextOptions{Width: 200, Zone: m.zone})))
 					}
 				}
 			}

@@ -204,23 +204,24 @@ func (d *desk) fleet(ctx context.Context, cfg *config) (*knownFleet, error) {
 	for i := range p.Board.Hosts {
 		h := &p.Board.Hosts[i]
 		var known booking.KnownHost
-		for j := range h.GPUs {
-			known.GPUs = max(known.GPUs, h.GPUs[j].Index+1)
-			if h.GPUs[j].UUID != "" {
-				known.UUIDs = append(known.UUIDs, h.GPUs[j].UUID)
+		all := true
+		for g := range h.Rows() {
+			known.GPUs = max(known.GPUs, g.Index+1)
+			if g.UUID != "" {
+				known.UUIDs = append(known.UUIDs, g.UUID)
 			}
+			all = all && (g.Slice == nil || g.UUID != "")
 		}
-		for j := range h.GPUs {
-			for _, m := range h.GPUs[j].MIGDevices {
-				known.UUIDs = append(known.UUIDs, m.UUID)
-			}
+		if !all {
+			known.UUIDs = nil // any may be that of a slice
 		}
 		f.hosts[h.Name] = known
 	}
 	return f, nil
 }
 
-// resolve tells the index that the GPU of a booking has now, for booking.Conflicts.
+// resolve tells the index that the GPU of a booking has now, or the GPU that the
+// slice of a booking is a part of, for booking.Conflicts.
 func (f *knownFleet) resolve(b booking.Booking) (int, bool) {
 	if b.Target.UUID == "" {
 		index, known := f.cards[b.Host+"/"+b.ID]
@@ -231,9 +232,9 @@ func (f *knownFleet) resolve(b booking.Booking) (int, bool) {
 	}
 	for i := range f.board.Hosts {
 		if h := &f.board.Hosts[i]; h.Name == b.Host {
-			for j := range h.GPUs {
-				if strings.EqualFold(h.GPUs[j].UUID, b.Target.UUID) {
-					return h.GPUs[j].Index, true
+			for g := range h.Rows() {
+				if strings.EqualFold(g.UUID, b.Target.UUID) {
+					return g.Index, true
 				}
 			}
 		}

@@ -144,8 +144,7 @@ func expire(b *board.Board) {
 			h.State = board.Stale
 		}
 		h.Node = snapshot.Node{}
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
+		for g := range h.Rows() {
 			if g.Last == nil {
 				last := &board.LastSeen{State: g.State, At: h.SnapshotAt}
 				for k := range g.Processes {
@@ -155,9 +154,9 @@ func expire(b *board.Board) {
 				}
 				g.Last = last
 			}
-			kept := board.GPU{ShortName: g.ShortName, State: board.Unknown, Reason: board.ReasonStale, Booking: g.Booking, Next: g.Next, Others: g.Others, Last: g.Last}
+			kept := board.GPU{ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: board.Unknown, Reason: board.ReasonStale, Booking: g.Booking, Next: g.Next, Others: g.Others, Last: g.Last}
 			kept.Index, kept.UUID, kept.PCIBusID, kept.Name, kept.MemoryTotal, kept.Health = g.Index, g.UUID, g.PCIBusID, g.Name, g.MemoryTotal, snapshot.HealthUnknown
-			h.GPUs[j] = kept
+			*g = kept
 		}
 	}
 	render.Count(b)
@@ -213,7 +212,8 @@ func (a *app) writeStatus(b *board.Board, look render.TextOptions) error {
 	return err
 }
 
-// writeCSV writes one line for each GPU, and one for each host without any.
+// writeCSV writes one line for each GPU, or for each of its slices where it is
+// partitioned, and one for each host without any.
 // Unknown is an empty cell.
 func writeCSV(w io.Writer, b *board.Board) error {
 	out := csv.NewWriter(w)
@@ -226,8 +226,8 @@ func writeCSV(w io.Writer, b *board.Board) error {
 		if len(h.GPUs) == 0 {
 			_ = out.Write(append(head, make([]string, 17)...))
 		}
-		for j := range h.GPUs {
-			_ = out.Write(append(slices.Clone(head), csvGPU(&h.GPUs[j], b.GeneratedAt)...))
+		for g := range h.Units() {
+			_ = out.Write(append(slices.Clone(head), csvGPU(g, b.GeneratedAt)...))
 		}
 	}
 	out.Flush()
@@ -259,7 +259,7 @@ func csvGPU(g *board.GPU, now time.Time) []string {
 	if g.PowerDraw != nil {
 		watts = strconv.FormatFloat(*g.PowerDraw, 'f', 1, 64)
 	}
-	return []string{strconv.Itoa(g.Index), cell(g.UUID), cell(g.Name), string(g.State), whole(g.UtilizationGPU),
+	return []string{g.Label(), cell(g.UUID), cell(g.Name), string(g.State), whole(g.UtilizationGPU),
 		whole(g.MemoryUsed), whole(g.MemoryTotal), whole(g.Temperature), watts, cell(strings.Join(users, " ")), cell(strings.Join(programs, " ")),
 		moment(g.Since), idle, bookedBy, bookedUntil, moment(g.FreeFrom), moment(g.FreeUntil)}
 }

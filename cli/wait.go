@@ -31,8 +31,8 @@ func (a *app) waitCommand() *cobra.Command {
 		Use: "wait", Short: "wait until GPUs are free somewhere, and say where", GroupID: groupUse, Args: cobra.NoArgs,
 		Long: "wait looks at the board again and again until as many GPUs as are wanted can be used at the\n" +
 			"same time: free ones, and those that you have booked and nobody uses. It takes them on one\n" +
-			"host if any host has them all. It prints them as host:index, separated by commas, and says\n" +
-			"meanwhile on stderr what it waits for. With --book it books them before it prints them;\n" +
+			"host if any host has them all. It prints them as host:index, separated by commas, a MIG\n" +
+			"slice by its UUID, and says meanwhile on stderr what it waits for. With --book it books them before it prints them;\n" +
 			"without, it does not hold them, and somebody else may be quicker.\n" + exitStatus,
 		Example: "  gpuboard wait --gpus 2 --model a100 --timeout 8h\n" +
 			"  gpuboard wait --gpus 1 --min-memory 40G --book 8h\n" +
@@ -84,12 +84,13 @@ func (a *app) waitCommand() *cobra.Command {
 				type place struct {
 					Host  string `json:"host"`
 					Index int    `json:"index"`
+					Slice *int   `json:"mig_device"`
 					UUID  string `json:"uuid"`
 					Name  string `json:"name"`
 				}
 				places := []place{}
 				for _, o := range open {
-					places = append(places, place{o.host.Name, o.gpu.Index, o.gpu.UUID, o.gpu.Name})
+					places = append(places, place{o.host.Name, o.gpu.Index, o.gpu.SliceIndex(), o.gpu.UUID, o.gpu.Name})
 				}
 				return writeJSON(a.stdout, places)
 			}
@@ -262,8 +263,8 @@ func (v *vigil) never(b *board.Board) error {
 			return nil
 		}
 		here := 0
-		for j := range h.GPUs {
-			if v.wanted.fits(h, &h.GPUs[j]) {
+		for g := range h.Units() {
+			if v.wanted.fits(h, g) {
 				here++
 			}
 		}
@@ -310,15 +311,14 @@ func (v *vigil) progress(b *board.Board, mine func(string) bool) string {
 	var next *board.GPU
 	var host string
 	for i := range b.Hosts {
-		for j := range b.Hosts[i].GPUs {
-			g := &b.Hosts[i].GPUs[j]
+		for g := range b.Hosts[i].Units() {
 			if v.wanted.fits(&b.Hosts[i], g) && !openTo(g, mine) && !g.FreeFrom.IsZero() && (next == nil || g.FreeFrom.Before(next.FreeFrom)) {
 				next, host = g, b.Hosts[i].Name
 			}
 		}
 	}
 	if next != nil {
-		s += fmt.Sprintf("; next by its booking: %s:%d %s", host, next.Index, next.FreeFrom.In(v.look.Zone).Format("Mon 15:04"))
+		s += fmt.Sprintf("; next by its booking: %s:%s %s", host, next.Label(), next.FreeFrom.In(v.look.Zone).Format("Mon 15:04"))
 		if next.Booking != nil {
 			s += " (" + next.Booking.Name + ")"
 		}

@@ -71,8 +71,8 @@ func (k *claim) book(ctx context.Context, b *board.Board, open []openGPU) error 
 	}
 	var wants []booking.Booking
 	for _, o := range open {
-		if o.gpu.State == board.Free {
-			w := m.wanted(o.host.Name, booking.Target{Index: o.gpu.Index}, from, until)
+		if target, ok := o.gpu.Target(); ok && o.gpu.State == board.Free {
+			w := m.wanted(o.host.Name, target, from, until)
 			w.Name = m.written
 			if !strings.EqualFold(m.login, m.me) {
 				w.By = m.login

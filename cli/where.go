@@ -11,7 +11,7 @@ import (
 // parseWhere reads HOST[:GPU[,GPU…]]. A GPU is an index, a range of indices, a
 // UUID, or "*"; a host alone is the whole host.
 func parseWhere(arg string) (host string, targets []booking.Target, err error) {
-	const form = "write gpu01:0, gpu01:0,1, gpu01:0-3, gpu01:GPU-…, or gpu01 for the whole host"
+	const form = "write gpu01:0, gpu01:0,1, gpu01:0-3, gpu01:GPU-…, gpu01:MIG-…, or gpu01 for the whole host"
 	name, gpus, some := strings.Cut(arg, ":")
 	host, err = snapshot.ParseHost(name)
 	if err != nil {
