@@ -24,6 +24,8 @@ type fleet struct {
 	at    time.Time
 	seq   uint64
 	enc   snapshot.Encoder
+	// spoil changes what the first host pushes; nil for not.
+	spoil func(*snapshot.Snapshot)
 }
 
 // newFleet makes the data of so many hosts below dir.
@@ -83,6 +85,9 @@ func (f *fleet) pushAfter(wait time.Duration, names []string) error {
 		for back := 2; back >= 0; back-- {
 			s := f.Snapshot(name, f.at.Add(-time.Duration(back)*every))
 			s.Seq = f.seq - uint64(back)
+			if f.spoil != nil && name == f.names[0] {
+				f.spoil(s)
+			}
 			b.BootID, b.Snapshot = s.BootID, s
 			b.Samples = append(b.Samples, s.Sample())
 		}

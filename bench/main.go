@@ -94,7 +94,7 @@ func (s *suite) run() error {
 	s.program = program
 	parts := []part{
 		{"C1 L1", (*suite).oneShot}, {"C2 C3", (*suite).loop}, {"P1 P2", (*suite).pushes},
-		{"G4", (*suite).small}, {"G1 G2 G5", (*suite).cycles}, {"G1", (*suite).process}, {"G3", (*suite).growth},
+		{"G4", (*suite).small}, {"G1 G2 G5", (*suite).cycles}, {"G1", (*suite).process}, {"G3", (*suite).growth}, {"G6", (*suite).worst},
 		{"W1", (*suite).weights}, {"W1", (*suite).browsed}, {"S1", (*suite).views},
 		{"H1", (*suite).historyBytes}, {"H2", (*suite).historyIngest}, {"H3", (*suite).historyCharts},
 	}
