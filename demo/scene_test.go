@@ -67,7 +67,8 @@ func TestEveryStateIsThere(t *testing.T) {
 	}
 }
 
-// A node whose memory is its GPU's too is busy by whom computes there. A driver
+// Each slice of a GPU is used and booked by itself. A node whose memory is its
+// GPU's too is busy by whom computes there. A driver
 // that stopped takes no GPU from the board, and makes none free.
 func TestTheOddNodes(t *testing.T) {
 	start := time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)
@@ -84,6 +85,14 @@ func TestTheOddNodes(t *testing.T) {
 	b, marks := merge(t, f, start, board.Marks{})
 	if h := find(b, "iris"); h.GPUs[0].State != board.Busy || h.GPUs[1].State != board.Free {
 		t.Errorf("at first iris is %+v", h.GPUs)
+	}
+	ceres := find(b, "ceres").GPUs[2].Slices
+	var states []board.State
+	for i := range ceres {
+		states = append(states, ceres[i].State)
+	}
+	if want := []board.State{board.Busy, board.Booked, board.Busy, board.Free}; !slices.Equal(states, want) || ceres[1].Booking.Name != "lea" || ceres[0].Processes[0].Person != "kai" {
+		t.Errorf("the slices of ceres are %v: %+v", states, ceres)
 	}
 	if g := find(b, "helios").GPUs[0]; g.State != board.Busy || g.Processes[0].Person != "ada" || *g.MemoryTotal < 100_000 {
 		t.Errorf("helios is %+v", g)
