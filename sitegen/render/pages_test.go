@@ -360,6 +360,16 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// A host of which no GPU's state is known does not say that none is free.
+func TestHostOfUnknownGPUs(t *testing.T) {
+	files := pages(t, testFleet())
+	for path, want := range map[string]string{"hosts/fornax/index.html": "state unknown", "hosts/europa/index.html": "none free"} {
+		if got := textOf(find(parse(t, fileOf(t, files, path)), "h1")); !strings.Contains(got, want) {
+			t.Errorf("%s says %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestRowIDsStayApart(t *testing.T) {
 	in := fleets()["bare"] // host a with GPU 0, beside a host a-0
 	files := pages(t, in)

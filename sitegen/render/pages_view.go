@@ -102,6 +102,7 @@ type hostView struct {
 	GlyphWidth            int
 	Free                  int
 	Total                 int
+	Blind                 bool // the state of none of its GPUs is known
 	Usual                 bool // with charts and processes
 	Mixed                 bool // more than one model
 	GiB                   int  // of the one model
@@ -155,6 +156,10 @@ func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostV
 	}
 	if t := clean(h.Title); t != "" {
 		hv.Title = t
+	}
+	hv.Blind = hv.Total > 0
+	for g := range h.Units() {
+		hv.Blind = hv.Blind && g.State == board.Unknown
 	}
 	if h.Check != "" && h.Check != "passing" && h.Check != string(h.State) {
 		hv.Check = v.words.or("check."+h.Check, clean(h.Check))
@@ -230,7 +235,7 @@ func (v *view) problem(p snapshot.Problem, h *board.Host, root string, link, ope
 		pv.Detail = detail
 	}
 	area, what, _ := strings.Cut(p.Code, ":")
-	if area == "discovery" || area == "bad" || area == "identity" || what == "broken" || what == "unreadable" {
+	if area == "discovery" || area == "bad" || area == "identity" || what == "broken" || what == "unreadable" || what == "emptied" || p.Code == "gpu:hung" {
 		pv.Severity = "error"
 	}
 	if link && v.hosts[p.Host] {
