@@ -115,14 +115,14 @@ func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
 	if data == nil {
 		what = "gone"
 	}
-	stood := fmt.Sprintf("%d bookings stood", n)
+	stood, counts := fmt.Sprintf("%d bookings stood", n), "count"
 	if n == 1 {
-		stood = "1 booking stood"
+		stood, counts = "1 booking stood", "counts"
 	}
 	name := filepath.Base(f.path)
 	return snapshot.Problem{Code: "booking:emptied", File: name, Message: snapshot.Text(fmt.Sprintf(
-		"the file is %s, and %s in it, which count on: restore it with: %s; or start anew with: echo '{}' > %s",
-		what, stood, shell.Join("cp", filepath.Base(good), name), shell.Quote(name)), snapshot.MaxTextBytes)}
+		"the file is %s, and %s in it, which still %s: restore it with: %s; or start anew with: echo '{}' > %s",
+		what, stood, counts, shell.Join("cp", filepath.Base(good), name), shell.Quote(name)), snapshot.MaxTextBytes)}
 }
 
 // Intact returns an error that wraps [ErrBroken] when a content must not be
