@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -137,17 +138,24 @@ func collecting(t *testing.T, program, dir string) faulttest.Scene {
 	now := time.Now()
 	n.add(t, now.Add(-50*time.Hour), otherBoot)
 	n.add(t, now.Add(-2*time.Hour), n.boot)
-	first := n.boot + "/1"
 	before := samples(t, "before", n.spool)
-	if before[first] == "" {
+	first, number := "", 0
+	for key := range before {
+		if rest, ok := strings.CutPrefix(key, n.boot+"/"); ok {
+			first = key
+			number, _ = strconv.Atoi(rest)
+		}
+	}
+	if number == 0 {
 		t.Fatalf("the spool begins with %v", before)
 	}
+	nth := func(after int) string { return n.boot + "/" + strconv.Itoa(number+after) }
 	s := faulttest.Scene{Dir: dir, Program: program, Args: n.collect(), Choose: below(n.spool, true)}
 	s.Check = func(t testing.TB, r faulttest.Run) {
 		sane(t, r, 0, 75)
 		said := r.String()
 		now := samples(t, said, n.spool)
-		second := now[n.boot+"/2"]
+		second := now[nth(1)]
 		if r.Exit == 0 && second == "" {
 			t.Errorf("%s: exit 0, and there is no new snapshot", said)
 		}
@@ -162,10 +170,10 @@ func collecting(t *testing.T, program, dir string) faulttest.Scene {
 		// An hour later all that was journaled is in a file.
 		n.add(t, time.Now().Add(time.Hour), otherBoot)
 		last := samples(t, said+", and healed", n.spool)
-		if last[first] != before[first] || second != "" && last[n.boot+"/2"] != second {
+		if last[first] != before[first] || second != "" && last[nth(1)] != second {
 			t.Errorf("%s: of %v and %q the next run left %v", said, before, second, last)
 		}
-		if last[n.boot+"/2"] == "" && last[n.boot+"/3"] == "" {
+		if last[nth(1)] == "" && last[nth(2)] == "" {
 			t.Errorf("%s: the next run's snapshot is not there: %v", said, last)
 		}
 		noTemps(t, said+", and healed", n.spool)

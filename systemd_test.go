@@ -215,7 +215,7 @@ func hardened(t *testing.T, m *machinetest.Machine) {
 	m.Write("/home/ada/secret", "", 0o644)
 	for unit, mayWrite := range map[string][]string{
 		"gpuboard-node.service": {"/var/lib/gpuboard"}, "gpuboard-receive.service": {"/var/lib/gpuboard", "/srv/gpuboard/data/drop"},
-		"gpuboard-watch.service": {"/var/lib/gpuboard", "/srv/gpuboard/site"}, "gpuboard-serve.service": {"/var/lib/gpuboard", "/srv/gpuboard/data/drop", "/srv/gpuboard/bookings"}, // comments.json may be in data
+		"gpuboard-watch.service": {"/var/lib/gpuboard", "/srv/gpuboard/site", "/srv/gpuboard/data/drop"}, "gpuboard-serve.service": {"/var/lib/gpuboard", "/srv/gpuboard/data/drop", "/srv/gpuboard/bookings"}, // comments.json may be in data
 	} {
 		// As root, but with the unit's view of the file system: what is refused is
 		// refused by the unit and not by modes.

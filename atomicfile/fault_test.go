@@ -55,7 +55,25 @@ func straced(t *testing.T, do, dir string, options ...string) (trace []string, s
 	if readErr != nil {
 		need.Skip(t, "strace cannot trace here: "+said.String())
 	}
-	return strings.Split(string(data), "\n"), said.String(), err
+	return joined(strings.Split(string(data), "\n")), said.String(), err
+}
+
+// joined puts the two halves of each call together that another thread interrupted,
+// where the second half stands.
+func joined(lines []string) (out []string) {
+	begun := map[string]string{} // by thread
+	for _, line := range lines {
+		thread, _, _ := strings.Cut(line, " ")
+		if first, cut := strings.CutSuffix(line, " <unfinished ...>"); cut {
+			begun[thread] = first
+			continue
+		}
+		if _, rest, resumed := strings.Cut(line, " resumed>"); resumed {
+			line = begun[thread] + rest
+		}
+		out = append(out, line)
+	}
+	return out
 }
 
 // inOrder finds the first line that matches each pattern after the line before.
