@@ -159,6 +159,8 @@ type GPU struct {
 	Next    *Booking
 	// Others are further bookings in force at the same time: a conflict.
 	Others []Booking
+	// MoreOthers is how many others there are.
+	MoreOthers int
 	// Since is when the present state began, as far as history reaches; zero when unknown.
 	Since time.Time
 	// IdleSince is since when it has been held with a mean utilization under the

@@ -10,12 +10,20 @@ import (
 	"gpuboard/snapshot"
 )
 
+// maxOthers is how many further bookings in force one GPU has. As many bookings
+// as one likes can be of a whole host, and each of its GPUs would repeat them.
+const maxOthers = 64
+
 // book sets the bookings of one row: the one in force, others at the same
 // time, the next, and from or until when the GPU is free.
 func (m *merger) book(g *GPU, host string) {
 	active := m.active(host, g, m.Now)
 	for _, b := range active {
-		shown := m.shown(&b)
+		if len(g.Others) == maxOthers && b.Kind != booking.Maintenance {
+			g.MoreOthers++
+			continue
+		}
+		shown := m.shown(b)
 		switch {
 		case g.Booking == nil:
 			g.Booking = &shown
@@ -26,15 +34,15 @@ func (m *merger) book(g *GPU, host string) {
 			g.Booking = &shown
 		}
 	}
-	var coming []booking.Booking
+	var coming []*booking.Booking
 	for _, b := range m.byHost[host] {
 		if g.CoveredBy(b.Target) && b.From.After(m.Now) {
-			coming = append(coming, *b)
+			coming = append(coming, b)
 		}
 	}
-	slices.SortStableFunc(coming, func(x, y booking.Booking) int { return x.From.Compare(y.From) })
+	slices.SortStableFunc(coming, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
 	if len(coming) > 0 {
-		next := m.shown(&coming[0])
+		next := m.shown(coming[0])
 		g.Next = &next
 		if g.State == Free {
 			g.FreeUntil = coming[0].From
@@ -47,7 +55,7 @@ func (m *merger) book(g *GPU, host string) {
 
 // freeFrom follows bookings that touch each other, by start, to the end of the
 // last; zero when one of them is open-ended.
-func freeFrom(chain []booking.Booking) time.Time {
+func freeFrom(chain []*booking.Booking) time.Time {
 	var end time.Time
 	for i, b := range chain {
 		if i > 0 && b.From.After(end) {

@@ -213,14 +213,14 @@ func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
 }
 
 // active returns the bookings in force for one GPU, by start.
-func (m *merger) active(host string, g *GPU, at time.Time) []booking.Booking {
-	var found []booking.Booking
+func (m *merger) active(host string, g *GPU, at time.Time) []*booking.Booking {
+	var found []*booking.Booking
 	for _, b := range m.byHost[host] {
 		if g.CoveredBy(b.Target) && inForce(b, at) {
-			found = append(found, *b)
+			found = append(found, b)
 		}
 	}
-	slices.SortStableFunc(found, func(x, y booking.Booking) int { return x.From.Compare(y.From) })
+	slices.SortStableFunc(found, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
 	return found
 }
 

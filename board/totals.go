@@ -135,10 +135,13 @@ func (m *merger) users(hosts []Host) []User {
 		return u
 	}
 	for i := range hosts {
-		h := &hosts[i]
+		h, booked := &hosts[i], map[string]bool{} // the first maxPeople of them
 		for g := range h.Units() {
 			for _, name := range bookers(g) {
-				user(name).Reserved++
+				if booked[name] || len(booked) < maxPeople {
+					booked[name] = true
+					user(name).Reserved++
+				}
 			}
 			m.addUse(user, h.Name, g)
 		}

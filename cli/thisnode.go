@@ -235,7 +235,7 @@ func sharedWith(g *board.GPU, mine func(string) bool) bool {
 
 // bookedBy reports whether somebody, and nobody else, has booked a GPU.
 func bookedBy(g *board.GPU, mine func(string) bool) bool {
-	return g.Booking != nil && mine(g.Booking.Name) && !slices.ContainsFunc(g.Others, func(b board.Booking) bool { return !mine(b.Name) })
+	return g.Booking != nil && mine(g.Booking.Name) && g.MoreOthers == 0 && !slices.ContainsFunc(g.Others, func(b board.Booking) bool { return !mine(b.Name) })
 }
 
 // told says what is not well on a node, but for what the error says itself,

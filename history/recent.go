@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -156,6 +157,8 @@ type hostMeans struct {
 type userMeans struct {
 	name string
 	held [windows]float64
+	// lately is what is known of the last week, however little that is.
+	lately int64
 }
 
 // meansOf are those up to now. They are kept until a sample comes, or the next five.
@@ -194,10 +197,21 @@ func (h *host) workOut(five, hour int64) *hostMeans {
 		for w := range one.held {
 			one.held[w] = one.held[w] / 10 / known[w]
 		}
+		one.lately = u.hours.sum(0, boardHours)
 		m.users = append(m.users, one)
+	}
+	if len(m.users) > maxRecentUsers {
+		slices.SortFunc(m.users, func(a, b userMeans) int {
+			return cmp.Or(cmp.Compare(b.lately, a.lately), strings.Compare(a.name, b.name))
+		})
+		m.users = m.users[:maxRecentUsers]
 	}
 	return m
 }
+
+// maxRecentUsers is how many people's means come from one host: those who used it
+// most. A node must not decide how many people the board knows.
+const maxRecentUsers = 256
 
 // means adds up the three windows over hosts.
 type means struct {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -168,5 +169,41 @@ func TestRecentIsShared(t *testing.T) {
 	s.forget()
 	if again := ask(); map1(again) == map1(r) || cmp.Diff(r, again) != "" {
 		t.Errorf("read anew, it is another:\n%s", cmp.Diff(r, again))
+	}
+}
+
+// A host that names ever new people puts those on the board who used it most.
+func TestRecentPeopleOfOneHost(t *testing.T) {
+	ctx := context.Background()
+	s, err := Open(ctx, filepath.Join(t.TempDir(), "history.db"), t0, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	at := t0.Add(24 * time.Hour)
+	var samples []snapshot.Sample
+	for n := range 30 {
+		one := snapshot.Sample{Seq: uint64(n + 1), At: at.Add(time.Duration(n-30) * 20 * time.Second)}
+		for g := range 4 { // 128 others of each GPU and sample
+			gpu := snapshot.GPUSample{Index: g, Utilization: ptr(50)}
+			if g == 0 {
+				gpu.Users = []snapshot.UserMemory{{User: "ann", Memory: 1}}
+			}
+			for u := range 127 {
+				gpu.Users = append(gpu.Users, snapshot.UserMemory{User: fmt.Sprintf("u%d-%d-%d", n/10, g, u), Memory: 1})
+			}
+			one.GPUs = append(one.GPUs, gpu)
+		}
+		samples = append(samples, one)
+	}
+	if _, err := s.IngestAll(ctx, at, []Batch{{"gpu01", "boot", samples}}); err != nil {
+		t.Fatal(err)
+	}
+	recent, err := s.Recent(ctx, at, 10*time.Minute, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(recent.Users) != maxRecentUsers || !slices.ContainsFunc(recent.Users, func(u User) bool { return u.Name == "ann" }) {
+		t.Errorf("%d people, and not the one who used it most", len(recent.Users))
 	}
 }

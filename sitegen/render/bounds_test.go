@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpuboard/board"
+	"gpuboard/booking"
 	"gpuboard/inventory"
 	"gpuboard/snapshot"
 	"gpuboard/templates"
@@ -110,5 +111,33 @@ func TestOneNodeIsBounded(t *testing.T) {
 	t.Logf("everything: %d KiB sent, %d files, %d KiB", len(sent)>>10, files, bytes>>10)
 	if _, without := sizeOfSite(t, boardOf(crowd(1))); files > 600 || bytes-without > 6*len(sent) {
 		t.Errorf("%d bytes of a node make %d files with %d bytes", len(sent), files, bytes)
+	}
+}
+
+// As many bookings as one likes, by as many people, make files and rows of a
+// bounded number: all of them are in the calendar and in board.json alone.
+func TestManyBookingsAreBounded(t *testing.T) {
+	made := func(n int) (files, bytes int) {
+		cal := &booking.Calendar{File: "comments.json"}
+		for i := range n {
+			cal.Bookings = append(cal.Bookings, booking.Booking{ID: fmt.Sprint(i), Host: "gpu01", Name: fmt.Sprintf("name%05d", i), Until: fleetNow.Add(48 * time.Hour), Target: booking.Target{All: true, Index: -1}})
+		}
+		s := crowd(1)
+		for i := range 8 {
+			g := s.GPUs[0]
+			g.Index, g.UUID = i, fmt.Sprint("GPU-", i)
+			s.GPUs = append(s.GPUs[:i:i], g)
+		}
+		b, _ := board.Merge(board.Input{Now: fleetNow, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{"gpu01": {Snapshot: s}}, Calendar: cal})
+		return sizeOfSite(t, Input{Board: b, Site: Site{Zone: time.UTC}})
+	}
+	_, few := made(1000)
+	files, many := made(5000)
+	t.Logf("%d files, %d and %d KiB", files, few>>10, many>>10)
+	if files > 1200 {
+		t.Errorf("5,000 bookings make %d files", files)
+	}
+	if each := (many - few) / 4000; each > 2048 {
+		t.Errorf("each booking beyond the first 1,000 is %d bytes", each)
 	}
 }

@@ -254,9 +254,13 @@ func (v *view) lines(from time.Time, step time.Duration, columns [][]float64) []
 	return out
 }
 
-// bookedPath draws the spans in which a GPU was booked.
+// maxBoxes is how many spans one chart shows.
+const maxBoxes = 256
+
+// bookedPath draws the spans in which a GPU was booked, the first of them.
 func bookedPath(booked []bookedSpan, gpu int, span *PastSpan, n int) string {
 	var out []byte
+	drawn := 0
 	step, from := span.Step.Seconds(), float64(span.From.Unix())
 	for _, b := range booked {
 		if b.gpu >= 0 && b.gpu != gpu {
@@ -265,8 +269,12 @@ func bookedPath(booked []bookedSpan, gpu int, span *PastSpan, n int) string {
 		x := max(0, (float64(b.from)-from)/step)
 		end := min(float64(n), (float64(b.until)-from)/step)
 		x, end = math.Round(x*10)/10, math.Round(end*10)/10
-		if end > x {
-			out = box(out, x, math.Round((end-x)*10)/10)
+		if end <= x {
+			continue
+		}
+		out = box(out, x, math.Round((end-x)*10)/10)
+		if drawn++; drawn == maxBoxes {
+			break
 		}
 	}
 	return string(out)

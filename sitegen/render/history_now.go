@@ -81,8 +81,11 @@ type UnusedBooking struct {
 	Known, Spare time.Duration // of that: known, and not held
 }
 
+// maxUnused is how many bookings that were not used are listed.
+const maxUnused = 512
+
 // UnusedBookings compares bookings that have begun with what their GPUs did in
-// the last seven days, the most unused time first.
+// the last seven days, the most unused time first, of the first bookings of each host.
 func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 	if h == nil {
 		return nil
@@ -91,11 +94,15 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 	for i := range b.Hosts {
 		hosts[b.Hosts[i].Name] = &b.Hosts[i]
 	}
-	out := make([]UnusedBooking, 0, len(b.Bookings))
+	counted := map[string]int{} // by host
+	var out []UnusedBooking
 	for i := range b.Bookings {
 		bk := &b.Bookings[i]
 		host, past := hosts[bk.Host], h.Hosts[bk.Host]
 		if host == nil || past == nil || bk.Kind == "maintenance" {
+			continue
+		}
+		if counted[bk.Host]++; counted[bk.Host] > maxListed {
 			continue
 		}
 		span := &past.Spans[1]
@@ -126,7 +133,7 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 		}
 	}
 	slices.SortStableFunc(out, func(x, y UnusedBooking) int { return cmp.Compare(y.Spare, x.Spare) })
-	return out
+	return out[:min(len(out), maxUnused)]
 }
 
 // count adds up what is known of a GPU between two moments, both counted from the

@@ -16,24 +16,20 @@ import (
 )
 
 // icsShared are the calendars of all bookings and of each person who uses or has
-// booked anything. A calendar without bookings is published all the same, so that
+// booked anything, as [peopleOf] says. A calendar without bookings is published all the same, so that
 // subscribing to it works before the first.
 func icsShared(in Input) ([]File, error) {
 	b := in.Board
 	title := icsTitle(in)
-	byUser := map[string][]*board.Booking{}
-	for i := range b.Users {
-		byUser[b.Users[i].Name] = nil
-	}
+	people, byUser := peopleOf(b), map[string][]*board.Booking{}
 	all := make([]*board.Booking, len(b.Bookings))
 	for i := range b.Bookings {
 		bk := &b.Bookings[i]
 		all[i] = bk
 		byUser[bk.Name] = append(byUser[bk.Name], bk)
 	}
-	delete(byUser, "")
 
-	files := make([]File, 0, len(byUser)+1)
+	files := make([]File, 0, len(people)+1)
 	add := func(path, name string, bookings []*board.Booking) error {
 		content, err := icsCalendar(name, bookings, b.GeneratedAt)
 		if err != nil {
@@ -45,8 +41,8 @@ func icsShared(in Input) ([]File, error) {
 	if err := add("bookings.ics", title+": bookings", all); err != nil {
 		return nil, err
 	}
-	for _, name := range apiKeys(byUser) {
-		if err := add("users/"+UserPath(name)+".ics", title+": "+name, byUser[name]); err != nil {
+	for _, name := range apiKeys(people) {
+		if err := add("users/"+people[name]+".ics", title+": "+name, byUser[name]); err != nil {
 			return nil, err
 		}
 	}

@@ -147,21 +147,31 @@ func parsePages(tmpl fs.FS, w *words) (*press, error) {
 	return newPress(set, funcs), nil
 }
 
-// newView gathers who has a page: everybody among the board's users and in its
-// bookings, which is everybody who has a calendar.
-func newView(in Input, w *words, a assets) *view {
-	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: map[string]string{}, generation: in.generation()}
-	person := func(name string) {
-		if name != "" && v.people[name] == "" {
-			v.people[name] = UserPath(name)
+// maxBookers is how many of those who have booked a host have a page because of it.
+const maxBookers = 256
+
+// peopleOf are those who have a page and a calendar, with their paths below
+// users/: everybody among the board's users, and in the first bookings of each host.
+func peopleOf(b *board.Board) map[string]string {
+	people := map[string]string{}
+	for i := range b.Users {
+		if name := b.Users[i].Name; name != "" {
+			people[name] = UserPath(name)
 		}
 	}
-	for _, u := range in.Board.Users {
-		person(u.Name)
+	bookers := map[string]int{} // by host
+	for i := range b.Bookings {
+		bk := &b.Bookings[i]
+		if bk.Name != "" && people[bk.Name] == "" && bookers[bk.Host] < maxBookers {
+			people[bk.Name] = UserPath(bk.Name)
+			bookers[bk.Host]++
+		}
 	}
-	for i := range in.Board.Bookings {
-		person(in.Board.Bookings[i].Name)
-	}
+	return people
+}
+
+func newView(in Input, w *words, a assets) *view {
+	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: peopleOf(in.Board), generation: in.generation()}
 	for i := range in.Board.Hosts {
 		v.hosts[in.Board.Hosts[i].Name] = true
 	}

@@ -29,6 +29,9 @@ type dueView struct {
 	Name, From, Until string // the times in ISO, "" for open
 }
 
+// maxAlso is how many further bookings in force a row names.
+const maxAlso = 8
+
 // bookings fills in the reservation: the one in force, its trouble, and the next.
 func (v *view) bookings(r *rowView, g *board.GPU, ref time.Time, root string) {
 	if g.Booking != nil {
@@ -41,7 +44,8 @@ func (v *view) bookings(r *rowView, g *board.GPU, ref time.Time, root string) {
 	if g.Booking != nil && !g.FreeFrom.Equal(g.Booking.Until) {
 		r.Free = v.words.near(g.FreeFrom, ref)
 	}
-	for i := range g.Others {
+	r.AlsoMore = max(0, len(g.Others)-maxAlso) + g.MoreOthers
+	for i := range g.Others[:min(len(g.Others), maxAlso)] {
 		r.Also = append(r.Also, *v.slot(&g.Others[i], ref, root))
 	}
 	if g.State == board.Contested {
@@ -89,7 +93,9 @@ func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *p
 		if m := v.words.near(b.Until, ref); m != nil {
 			d.Until = m.ISO
 		}
-		p.Due = append(p.Due, d)
+		if p.Due = append(p.Due, d); len(p.Due) == maxDue {
+			break
+		}
 	}
 	return p
 }
@@ -152,6 +158,9 @@ func covers(b *board.Booking, g *board.GPU) bool {
 func (v *view) soon(b *board.Booking) bool {
 	return b.Active && !b.Until.IsZero() && b.Until.Sub(v.in.Board.GeneratedAt) < endsSoon
 }
+
+// maxDue is how many bookings one GPU's panel knows. Who books is told of all.
+const maxDue = 64
 
 // dueBookings are the bookings of each host that are not over, by start.
 func dueBookings(b *board.Board) map[string][]board.Booking {

@@ -210,6 +210,7 @@ type bookingsPage struct {
 	Comments string
 	Command  string
 	Count    int
+	More     int // bookings that are not listed
 }
 
 type bookedHost struct {
@@ -237,17 +238,27 @@ func (v *view) bookingsPage() *bookingsPage {
 			p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], root, true, true))
 		}
 	}
-	p.Hosts, p.People = v.listBookings()
+	p.Hosts, p.People, p.More = v.listBookings()
 	return p
 }
 
-// listBookings lists all bookings by host, and by person.
-func (v *view) listBookings() (hosts []bookedHost, people []bookedPerson) {
+// maxListed is how many bookings of one host are listed.
+const maxListed = 512
+
+// listBookings lists the first bookings of each host, by host and by person, and
+// says how many others there are.
+func (v *view) listBookings() (hosts []bookedHost, people []bookedPerson, more int) {
 	const root = "../"
 	b := v.in.Board
-	order := make([]*board.Booking, len(b.Bookings))
+	var order []*board.Booking
+	listed := map[string]int{} // by host
 	for i := range b.Bookings {
-		order[i] = &b.Bookings[i]
+		bk := &b.Bookings[i]
+		if listed[bk.Host]++; listed[bk.Host] > maxListed {
+			more++
+			continue
+		}
+		order = append(order, bk)
 	}
 	start := func(x, y *board.Booking) int {
 		return cmp.Or(x.From.Compare(y.From), cmp.Compare(joinInts(x.GPUs, ","), joinInts(y.GPUs, ",")))
@@ -270,7 +281,7 @@ func (v *view) listBookings() (hosts []bookedHost, people []bookedPerson) {
 		who := &people[len(people)-1]
 		who.Bookings = append(who.Bookings, bv)
 	}
-	return hosts, people
+	return hosts, people, more
 }
 
 // firstMidnight is the first midnight in the zone that is not before t.

@@ -45,6 +45,7 @@ type rowView struct {
 	Booking       *slotView
 	Not           string // who is on it, though somebody else booked it
 	Also          []slotView
+	AlsoMore      int
 	Next          *slotView
 	Free          *moment // free from, where that is not the end of the booking
 	Last          *lastView

@@ -12,6 +12,7 @@ const (
 	timelineDays = 7
 	timelineRow  = 26 // pixels
 	timelineRows = 400
+	timelineBars = 128 // in one row
 )
 
 // A timeline is the bookings of the next seven days, a row for each GPU that
@@ -20,6 +21,8 @@ type timeline struct {
 	Days []tick
 	Rows []lane
 	More int // rows left out
+	// MoreBars are bookings left out of rows that have too many of them.
+	MoreBars int
 }
 
 // A tick is a mark on an axis; Short is for a narrow screen, where it is needed.
@@ -98,6 +101,10 @@ func (v *view) timeline() *timeline {
 		}
 		list := lanes[k]
 		slices.SortStableFunc(list, func(x, y *board.Booking) int { return x.From.Compare(y.From) })
+		if len(list) > timelineBars {
+			t.MoreBars += len(list) - timelineBars
+			list = list[:timelineBars]
+		}
 		// Bookings that overlap stand below each other.
 		var ends []time.Time
 		for _, bk := range list {
