@@ -177,7 +177,7 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 	v.bookings(&r, g, ref, root)
 	if d != brief && !v.crowded(d) {
 		r.Panel = v.panel(h, g, ref, root)
-		if d != whole {
+		if r.Panel != nil && d != whole {
 			r.Panel.JSON = "" // the script puts it in
 		}
 	}
