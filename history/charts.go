@@ -158,7 +158,7 @@ func (s *Store) FleetClasses(ctx context.Context, at []time.Time, class func(Key
 		return s.tables(ctx, q, nil, bs, want, func(h *host, t table) {
 			for i := range t.rows {
 				r := &t.rows[i]
-				if r.kind != kindGPU || r.cols[gProcKnown] == nil {
+				if r.kind != kindGPU || r.cols[gProcKnown] == nil || h.isSlice(r.id) {
 					continue
 				}
 				g := gpu{h, r.id}

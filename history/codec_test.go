@@ -91,7 +91,7 @@ func FuzzChunk(f *testing.F) {
 		if d := cmp.Diff(rs, again, compare); d != "" {
 			t.Fatal(d)
 		}
-		for _, b := range rollup(rs, t0.UnixMilli(), fiveMinutes, 3, 5) {
+		for _, b := range newHost("a").rollup(rs, t0.UnixMilli(), fiveMinutes, 3, 5) {
 			if b.v[hCover] < 0 || b.v[hCover] > 300 {
 				t.Fatalf("%d s of 300 are known", b.v[hCover])
 			}
@@ -103,7 +103,7 @@ func FuzzFrame(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 3 {
 		d := &frame{slots: 24}
-		d.put(3, rollup(randomReadings(r, 200), t0.UnixMilli(), fiveMinutes, 12, 5))
+		d.put(3, newHost("a").rollup(randomReadings(r, 200), t0.UnixMilli(), fiveMinutes, 12, 5))
 		f.Add(d.encode())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

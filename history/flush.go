@@ -135,7 +135,7 @@ func (s *Store) rollupHours(ctx context.Context, w *work, h *host, affected map[
 			if err != nil {
 				return err
 			}
-			bs := rollup(rs, hour*hourMS, fiveMinutes, fivesAnHour, int64(s.opts.IdlePercent))
+			bs := h.rollup(rs, hour*hourMS, fiveMinutes, fivesAnHour, int64(s.opts.IdlePercent))
 			d.put(int(hour-day*24)*fivesAnHour, bs)
 		}
 		if err := s.saveDay(ctx, w, h, day, d); err != nil {

@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-// A Key names a GPU over time: by UUID, or by "index:N" where the driver gives none.
+// A Key names a GPU or one of its MIG devices over time: by UUID, or by "index:N"
+// where the driver gives none. Sums over GPUs leave MIG devices out.
 type Key struct {
 	Host string
 	GPU  string

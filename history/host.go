@@ -73,6 +73,10 @@ type host struct {
 	board *boardHost
 }
 
+// isSlice reports whether the GPU of a number is a MIG device. Whatever adds up
+// GPUs leaves it out: its GPU is among them.
+func (h *host) isSlice(gpu uint32) bool { return snapshot.IsSlice(h.gpus.name(gpu)) }
+
 func newHost(name string) *host {
 	h := &host{name: name, gpus: newNames(maxGPUNames), users: newNames(maxUserNames), marks: marks{}}
 	h.users.id("")

@@ -135,7 +135,7 @@ func user(us *[]userBucket, id uint32) *userBucket {
 // maxHold after the last; then the result depends on nothing else, in
 // particular not on when and how the samples came. All sums are of integers, so
 // that no order of adding changes them.
-func rollup(rs []reading, from, width int64, n int, idlePercent int64) []bucket {
+func (h *host) rollup(rs []reading, from, width int64, n int, idlePercent int64) []bucket {
 	out := make([]bucket, n)
 	to := from + int64(n)*width
 	for i := range rs {
@@ -160,7 +160,7 @@ func rollup(rs []reading, from, width int64, n int, idlePercent int64) []bucket 
 			if out[slot].gpus == nil {
 				out[slot].gpus = make([]gpuBucket, 0, len(r.gpus))
 			}
-			out[slot].add(r, stop-at)
+			out[slot].add(h, r, stop-at)
 			at = stop
 		}
 	}
@@ -170,8 +170,9 @@ func rollup(rs []reading, from, width int64, n int, idlePercent int64) []bucket 
 	return out
 }
 
-// add counts what r saw for ms milliseconds.
-func (b *bucket) add(r *reading, ms int64) {
+// add counts what r saw for ms milliseconds. Who holds a slice is counted with
+// its GPU.
+func (b *bucket) add(h *host, r *reading, ms int64) {
 	b.v[hCover] += ms
 	procs := false
 	for k := range r.gpus {
@@ -200,13 +201,18 @@ func (b *bucket) add(r *reading, ms int64) {
 		if g.users == nil {
 			continue
 		}
-		procs = true
 		a.v[gProcKnown] += ms
+		if len(g.users) > 0 {
+			a.v[gHeld] += ms
+		}
+		if h.isSlice(g.gpu) {
+			continue
+		}
+		procs = true
 		if len(g.users) == 0 {
 			b.v[hFree] += ms
 			continue
 		}
-		a.v[gHeld] += ms
 		a.share(g, ms)
 	}
 	if procs {

@@ -275,5 +275,5 @@ func (s *Store) buckets(ctx context.Context, q querier, h *host, lo, hi int64) (
 			return nil, err
 		}
 	}
-	return rollup(rs, lo*fiveMinutes, fiveMinutes, int(hi-lo+1), int64(s.opts.IdlePercent)), nil
+	return h.rollup(rs, lo*fiveMinutes, fiveMinutes, int(hi-lo+1), int64(s.opts.IdlePercent)), nil
 }

@@ -52,7 +52,8 @@ create table day (
 );
 
 -- The same per day, for people and for long sums. Seconds are seconds that
--- samples vouch for: a day has 86400, and what is missing is not known.
+-- samples vouch for: a day has 86400, and what is missing is not known. A MIG device has
+-- a row beside that of its GPU: sums leave out gpu like 'MIG-%'.
 create table gpu_day (
   day       integer not null,
   host_id   integer not null,

@@ -162,12 +162,13 @@ func (s *Store) HostTotals(ctx context.Context, from, to time.Time) ([]HostTotal
 				all[h] = a
 			}
 			for i := range t.rows {
-				switch r := &t.rows[i]; r.kind {
-				case kindHost:
+				r := &t.rows[i]
+				switch {
+				case r.kind == kindHost:
 					addRow(a.host[:], r, t, bs)
-				case kindGPU:
+				case r.kind == kindGPU && !h.isSlice(r.id):
 					addRow(a.gpu[:], r, t, bs)
-				case kindUser:
+				case r.kind == kindUser:
 					addRow(a.user[:], r, t, bs)
 				}
 			}
@@ -220,6 +221,9 @@ func (s *Store) FleetSeries(ctx context.Context, at []time.Time) ([]FleetStep, e
 			}
 			for i := range t.rows {
 				r := &t.rows[i]
+				if r.kind == kindGPU && h.isSlice(r.id) {
+					continue
+				}
 				for slot := range t.slots {
 					spread(bs, t.start+int64(slot)*t.width, t.width, func(step int, part float64) {
 						c := &cs[step]

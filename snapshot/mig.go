@@ -1,5 +1,11 @@
 package snapshot
 
+import "strings"
+
+// IsSlice reports whether a UUID is that of a MIG device: a part of a GPU, which
+// does not count beside it.
+func IsSlice(uuid string) bool { return strings.HasPrefix(uuid, "MIG-") }
+
 // MIGDeviceOf returns on which of a GPU's MIG devices a process of that GPU
 // runs: its place in the list, or -1 where it may be more than one, or none.
 func MIGDeviceOf(devices []MIGDevice, p *Process) int {
