@@ -25,7 +25,7 @@ import (
 // zero; null is unknown. A row of "held" tells when the users of a GPU change:
 // the index of the sample, the number of users, and for each its place in
 // "users" and the MiB it holds. The number is -1 where processes could not be
-// read.
+// read. MIG devices stand among "gpus" with their own UUIDs.
 type block struct {
 	Seq         column   `json:"seq"`
 	At          column   `json:"at"`

@@ -3,7 +3,7 @@ package snapshot
 import (
 	"math"
 	"slices"
-	"sort"
+	"strings"
 )
 
 // ErrProcesses is the code, in [Snapshot.Errors], of processes that could not
@@ -23,7 +23,8 @@ func (s *Snapshot) ProcessesKnownOf(g *GPU) bool {
 	return s.ProcessesKnown() && g.ProcessesUnknown == ""
 }
 
-// Sample returns the compact record of s. Users counts compute processes only
+// Sample returns the compact record of s: its GPUs, and after them as many of
+// their MIG devices as fit into [MaxGPUs]. Users counts compute processes only
 // (see [ProcessType.Computes]), a process without a known size as 0 MiB; it is
 // nil on every GPU unless [Snapshot.ProcessesKnownOf] it.
 func (s *Snapshot) Sample() Sample {
@@ -52,15 +53,59 @@ func (s *Snapshot) Sample() Sample {
 			watts := math.Round(*g.PowerDraw*10) / 10 // what a file keeps of it
 			to.Power = &watts
 		}
-		if users := held[g.Index]; users != nil {
-			to.Users = make([]UserMemory, 0, len(users))
-			for name, memory := range users {
-				to.Users = append(to.Users, UserMemory{User: name, Memory: memory})
+		to.Users = usersOf(held[g.Index])
+	}
+	for i := range s.GPUs {
+		for _, row := range s.slices(&s.GPUs[i]) {
+			if len(sample.GPUs) < MaxGPUs {
+				sample.GPUs = append(sample.GPUs, row)
 			}
-			sort.Slice(to.Users, func(i, j int) bool { return to.Users[i].User < to.Users[j].User })
 		}
 	}
 	return sample
+}
+
+// slices are the MIG devices of a GPU whose memory is known. Who holds them is not
+// known where a process of the GPU may be on any of them.
+func (s *Snapshot) slices(g *GPU) []GPUSample {
+	held := make([]map[string]int64, len(g.MIGDevices))
+	if len(held) > 0 && s.ProcessesKnownOf(g) {
+		for i := range held {
+			held[i] = map[string]int64{}
+		}
+		for i := range s.Processes {
+			p := &s.Processes[i]
+			if p.GPU != g.Index || !p.Type.Computes() {
+				continue
+			}
+			d := MIGDeviceOf(g.MIGDevices, p)
+			if d < 0 {
+				clear(held)
+				break
+			}
+			held[d][p.User] += value(p.UsedMemory)
+		}
+	}
+	var rows []GPUSample
+	for i := range g.MIGDevices {
+		if d := &g.MIGDevices[i]; IsSlice(d.UUID) && d.MemoryUsed != nil {
+			rows = append(rows, GPUSample{Index: g.Index, UUID: d.UUID, MemoryUsed: d.MemoryUsed, Users: usersOf(held[i])})
+		}
+	}
+	return rows
+}
+
+// usersOf lists who holds how much, in order of their names; nil stays nil.
+func usersOf(held map[string]int64) []UserMemory {
+	if held == nil {
+		return nil
+	}
+	users := make([]UserMemory, 0, len(held))
+	for name, memory := range held {
+		users = append(users, UserMemory{User: name, Memory: memory})
+	}
+	slices.SortFunc(users, func(a, b UserMemory) int { return strings.Compare(a.User, b.User) })
+	return users
 }
 
 func value(p *int64) int64 {

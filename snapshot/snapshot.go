@@ -265,8 +265,9 @@ type Sample struct {
 	GPUs []GPUSample
 }
 
-// A GPUSample is one GPU in a [Sample]. UUID may be "" where the driver gives
-// none; then Index names the GPU.
+// A GPUSample is one GPU in a [Sample], or one of its MIG devices ([IsSlice]),
+// which has its GPU's index, and of which no more than memory and users are known.
+// UUID may be "" where the driver gives none; then Index names the GPU.
 type GPUSample struct {
 	Index       int
 	UUID        string

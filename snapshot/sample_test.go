@@ -1,0 +1,85 @@
+package snapshot
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func partitioned() *Snapshot {
+	return &Snapshot{Seq: 1, GPUs: []GPU{
+		{Index: 0, UUID: "GPU-0"},
+		{Index: 1, UUID: "GPU-1", MemoryUsed: ptr(int64(900)), MIGDevices: []MIGDevice{
+			{Index: 0, UUID: "MIG-a", GPUInstanceID: ptr(1), ComputeInstanceID: ptr(0), MemoryUsed: ptr(int64(500))},
+			{Index: 1, UUID: "MIG-b", GPUInstanceID: ptr(2), ComputeInstanceID: ptr(0)},
+			{Index: 2, UUID: "MIG-c", GPUInstanceID: ptr(3), ComputeInstanceID: ptr(0), MemoryUsed: ptr(int64(12))},
+			{Index: 3, GPUInstanceID: ptr(4), ComputeInstanceID: ptr(0), MemoryUsed: ptr(int64(12))},
+			{Index: 4, UUID: "GPU-0", GPUInstanceID: ptr(5), ComputeInstanceID: ptr(0), MemoryUsed: ptr(int64(12))},
+		}},
+	}, Processes: []Process{
+		{GPU: 1, User: "bob", Type: Compute, UsedMemory: ptr(int64(200)), GPUInstanceID: ptr(1), ComputeInstanceID: ptr(0)},
+		{GPU: 1, User: "ann", Type: Compute, UsedMemory: ptr(int64(300)), GPUInstanceID: ptr(1), ComputeInstanceID: ptr(0)},
+		{GPU: 1, User: "xorg", Type: Graphics},
+	}}
+}
+
+// A slice has a sample after those of the GPUs, where it has a name of its own
+// and its memory is known.
+func TestSampleOfSlices(t *testing.T) {
+	s := partitioned()
+	s.CollectedAt = fleetBundle(1, 1).Snapshot.CollectedAt
+	want := []GPUSample{
+		{Index: 1, UUID: "MIG-a", MemoryUsed: ptr(int64(500)), Users: []UserMemory{{"ann", 300}, {"bob", 200}}},
+		{Index: 1, UUID: "MIG-c", MemoryUsed: ptr(int64(12)), Users: []UserMemory{}},
+	}
+	sample := s.Sample()
+	if diff := cmp.Diff(want, sample.GPUs[2:]); diff != "" || sample.GPUs[0].UUID != "GPU-0" || len(sample.GPUs[1].Users) != 2 {
+		t.Errorf("samples of slices (-want +got):\n%s", diff)
+	}
+	data, err := EncodeSamples([]Sample{sample})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := DecodeSamples(data)
+	if err != nil || cmp.Diff(sample.GPUs, again[0].GPUs) != "" {
+		t.Errorf("written and read: %v\n%s", err, cmp.Diff(sample.GPUs, again))
+	}
+
+	s.Processes = append(s.Processes, Process{GPU: 1, User: "cleo", Type: Compute})
+	for _, row := range s.Sample().GPUs[2:] {
+		if row.Users != nil || row.MemoryUsed == nil {
+			t.Errorf("a process may be on any slice, and %s is held by %v", row.UUID, row.Users)
+		}
+	}
+	s = partitioned()
+	s.GPUs[1].ProcessesUnknown = "N/A"
+	for _, row := range s.Sample().GPUs[2:] {
+		if row.Users != nil {
+			t.Errorf("the processes are not known, and %s is held by %v", row.UUID, row.Users)
+		}
+	}
+}
+
+// A host of very many slices has a sample that can be read, with all its GPUs.
+func TestSampleOfManySlices(t *testing.T) {
+	s := &Snapshot{Seq: 1, CollectedAt: fleetBundle(1, 1).Snapshot.CollectedAt}
+	for g := range 20 {
+		gpu := GPU{Index: g, UUID: fmt.Sprintf("GPU-%d", g)}
+		for i := range 7 {
+			gpu.MIGDevices = append(gpu.MIGDevices, MIGDevice{UUID: fmt.Sprintf("MIG-%d-%d", g, i), MemoryUsed: ptr(int64(12))})
+		}
+		s.GPUs = append(s.GPUs, gpu)
+	}
+	sample := s.Sample()
+	if len(sample.GPUs) != MaxGPUs || sample.GPUs[19].UUID != "GPU-19" || sample.GPUs[20].UUID != "MIG-0-0" {
+		t.Fatalf("%d rows, and %d is the most", len(sample.GPUs), MaxGPUs)
+	}
+	data, err := EncodeSamples([]Sample{sample})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := DecodeSamples(data); err != nil {
+		t.Error(err)
+	}
+}
