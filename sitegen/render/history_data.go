@@ -49,9 +49,9 @@ func apiHostHistory(name string, in *pastInput, all bool) []byte {
 	e.open('{')
 	e.int("schema_version", APISchemaVersion)
 	e.str("name", name)
-	index := map[string]int{}
+	rows := map[string]pastGPU{}
 	for _, g := range in.gpus {
-		index[g.key] = g.index
+		rows[g.key] = g
 	}
 	e.array("spans")
 	for i := range in.past.Spans {
@@ -69,11 +69,13 @@ func apiHostHistory(name string, in *pastInput, all bool) []byte {
 			gpu := s.GPUs[key]
 			e.elem()
 			e.str("key", key)
-			if n, ok := index[key]; ok {
-				e.int("gpu", n)
+			row, ok := rows[key]
+			if ok {
+				e.int("gpu", row.index)
 			} else {
 				e.null("gpu")
 			}
+			e.intPtr("mig_device", row.slice)
 			for m, field := range [PastMetrics]string{"utilization_percent", "memory_used_mib", "temperature_celsius", "power_draw_watts", "held_percent"} {
 				e.array(field)
 				for _, v := range gpu[m] {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gpuboard/board"
+	"gpuboard/snapshot"
 )
 
 // pastHosts is the number of hosts up to which the charts of the last day stand
@@ -21,6 +22,8 @@ type pastInput struct {
 
 type pastGPU struct {
 	index  int
+	slice  *int // which of the GPU's slices it is; nil for a GPU
+	label  string
 	key    string
 	memory int64 // MiB; 0 when not known
 	watts  float64
@@ -38,9 +41,11 @@ func (v *view) pastOf(h *board.Host) pastInput {
 		return in
 	}
 	in.past = v.in.History.Hosts[h.Name]
-	for i := range h.GPUs {
-		g := &h.GPUs[i]
-		p := pastGPU{index: g.Index, key: pastKey(g)}
+	for g := range h.Rows() {
+		if g.Slice != nil && !snapshot.IsSlice(g.UUID) {
+			continue // nothing is kept of it
+		}
+		p := pastGPU{index: g.Index, slice: g.SliceIndex(), label: g.Label(), key: pastKey(g)}
 		if g.MemoryTotal != nil {
 			p.memory = *g.MemoryTotal
 		}
@@ -51,7 +56,7 @@ func (v *view) pastOf(h *board.Host) pastInput {
 	}
 	for _, b := range v.booked[h.Name] {
 		if b.Slice != nil {
-			continue // the charts are those of GPUs
+			continue // they are drawn behind the utilization, which no slice has
 		}
 		span := bookedSpan{gpu: -1, from: b.From.Unix(), until: b.Until.Unix()}
 		if b.Until.IsZero() {
@@ -89,7 +94,8 @@ type pastTab struct {
 }
 
 type pastRow struct {
-	GPU    int
+	GPU    string // as [board.GPU.Label] has it
+	Slice  bool   // of which no more than the memory is known
 	Charts [4]chartView
 	Mean   string // of utilization
 	Held   string // % of the time known
@@ -161,7 +167,7 @@ func (v *view) past(in *pastInput, json string, table bool) (*pastView, error) {
 		for j := range in.gpus {
 			g := &in.gpus[j]
 			gpu, known := span.GPUs[g.key]
-			row := pastRow{GPU: g.index}
+			row := pastRow{GPU: g.label, Slice: g.slice != nil}
 			for m := range row.Charts {
 				values := slices.Repeat([]float64{math.NaN()}, n)
 				if known {
@@ -180,9 +186,9 @@ func (v *view) past(in *pastInput, json string, table bool) (*pastView, error) {
 					}
 				}
 				if c.Mean == "" {
-					c.Text, err = v.words.say("past.none", g.index, what, tab.Name)
+					c.Text, err = v.words.say("past.none", g.label, what, tab.Name)
 				} else {
-					c.Text, err = v.words.say("past.chart", g.index, what, tab.Name, c.Mean+" "+unit, c.Most+" "+unit, partOf(float64(gaps)/float64(n)))
+					c.Text, err = v.words.say("past.chart", g.label, what, tab.Name, c.Mean+" "+unit, c.Most+" "+unit, partOf(float64(gaps)/float64(n)))
 				}
 				if err != nil {
 					return nil, err
@@ -190,12 +196,15 @@ func (v *view) past(in *pastInput, json string, table bool) (*pastView, error) {
 				if m == PastUtilization {
 					row.Mean = c.Mean
 					c.Class = "wide"
+				}
+				if m == PastUtilization && !row.Slice {
 					if i < 2 {
 						c.Booked = bookedPath(in.booked, g.index, span, n)
 					}
 					columns = append(columns, values)
 				}
-				if c.Bare = m != PastUtilization && len(v.in.Board.Hosts) > denseHosts; c.Bare {
+				c.Bare = m != PastUtilization && len(v.in.Board.Hosts) > denseHosts || row.Slice && m != PastMemory
+				if c.Bare {
 					c.Path, c.Gaps, c.Text = "", "", "" // 96 shapes a host are 60 MB for a thousand hosts
 				}
 				row.Charts[m] = c

@@ -80,18 +80,18 @@ func pastFor(h *board.Host, seed int) *HostPast {
 	r := rand.New(rand.NewPCG(uint64(seed), 5))
 	span := func(from time.Time, step time.Duration, n int) PastSpan {
 		s := PastSpan{From: from, Step: step, Coverage: 0.9, GPUs: map[string]PastGPU{}}
-		for i := range h.GPUs {
+		for g := range h.Rows() {
 			var gpu PastGPU
 			for m := range gpu {
 				gpu[m] = make([]int16, n)
 				for k := range gpu[m] {
 					gpu[m][k] = int16(r.IntN(100))
-					if k > n/3 && k < n/2 {
+					if k > n/3 && k < n/2 || g.Slice != nil && m != PastMemory && m != PastHeld {
 						gpu[m][k] = PastUnknown
 					}
 				}
 			}
-			s.GPUs[pastKey(&h.GPUs[i])] = gpu
+			s.GPUs[pastKey(g)] = gpu
 		}
 		return s
 	}
