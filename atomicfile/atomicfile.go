@@ -241,13 +241,26 @@ func holds(root *os.Root, rel string, data parts, perm fs.FileMode) (bool, error
 	return true, nil
 }
 
-// syncDir makes the names in a directory durable. File systems that cannot
-// fsync a directory say EINVAL; there is no more to be had from them.
+// SyncDir makes the names in a directory durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return syncAndClose(d)
+}
+
 func syncDir(root *os.Root, rel string) error {
 	d, err := root.Open(rel)
 	if err != nil {
 		return err
 	}
+	return syncAndClose(d)
+}
+
+// syncAndClose syncs a directory. File systems that cannot fsync a directory say
+// EINVAL or ENOTSUP; nothing more can be done there.
+func syncAndClose(d *os.File) error {
 	defer d.Close()
 	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
 		return err

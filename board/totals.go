@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"gpuboard/booking"
 	"gpuboard/history"
@@ -238,12 +237,4 @@ func (m *merger) addUse(user func(string) *User, host string, g *GPU) {
 			u.Where = append(u.Where, UserHost{Host: host, GPUs: []int{g.Index}})
 		}
 	}
-}
-
-// Age is how old a host's news is at a moment; zero when it never had any.
-func (h *Host) Age(now time.Time) time.Duration {
-	if h.SnapshotAt.IsZero() {
-		return 0
-	}
-	return now.Sub(h.SnapshotAt)
 }

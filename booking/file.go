@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gpuboard/atomicfile"
 )
 
@@ -327,17 +325,7 @@ func fingerprint(data []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func (f *File) syncDir() error {
-	d, err := os.Open(filepath.Dir(f.path))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
-		return err
-	}
-	return nil
-}
+func (f *File) syncDir() error { return atomicfile.SyncDir(filepath.Dir(f.path)) }
 
 // sleep waits, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
