@@ -8,7 +8,7 @@
 #   ./check.sh --long   the same, and 30 s of fuzzing for each parser, a thousand nodes at
 #                       once, 10,000 cycles of each loop, faults of calls that only read:
 #                       an hour or two
-#   ./check.sh ./board  one package
+#   ./check.sh ./sitegen one package
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -127,7 +127,7 @@ go test -race -timeout 30m "${packages[@]}"
 
 if $long; then
 	say "what takes longer: whole fleets, 10,000 cycles, sshd's own patience, a release without a cache"
-	GPUBOARD_LONG=1 go test -count=1 -timeout 120m -run 'Soak|AllArrive|Vanished|Punished|Release' . ./cli ./publisher
+	GPUBOARD_LONG=1 go test -count=1 -timeout 120m -run 'Soak|AllArrive|Vanished|Punished|Release' ./internal/e2e ./internal/cli ./publisher
 
 	say "fuzzing, 30 s each"
 	go list "${packages[@]}" | while read -r package; do

@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"gpuboard/cli"
+	"gpuboard/internal/cli"
 
 	_ "time/tzdata" // a web host without zone files must still know its zone
 )

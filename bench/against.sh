@@ -1,8 +1,8 @@
 #!/bin/sh
 # Compares the micro-benchmarks of this tree with those of another commit:
 #
-#   bench/against.sh HEAD~5 ./history ./sitegen/...
-#   BENCH=Merge COUNT=10 bench/against.sh v1.2.0 ./board
+#   bench/against.sh HEAD~5 ./internal/history ./sitegen/...
+#   BENCH=Merge COUNT=10 bench/against.sh v1.2.0 ./internal/board
 #
 # Both take turns, so that what else the machine does meets both. The other
 # commit is checked out beside this tree, and removed at the end.
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { sed -n '2,6p' "$0" >&2; exit 2; }
 base=$1
 shift
-[ $# -ge 1 ] || set -- ./board ./history ./snapshot ./spool ./collector/... ./sitegen/...
+[ $# -ge 1 ] || set -- ./internal/board ./internal/history ./internal/snapshot ./internal/spool ./collector/... ./sitegen/...
 there=$(mktemp -d)
 trap 'git worktree remove --force "$there/tree" >/dev/null 2>&1 || :; rm -rf "$there"' EXIT
 trap 'exit 130' INT TERM

@@ -8,8 +8,8 @@ import (
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
-	"gpuboard/internal/browser"
-	"gpuboard/internal/webtest"
+	"gpuboard/internal/testenv/browser"
+	"gpuboard/internal/testenv/webtest"
 )
 
 // browsed is what a browser makes of front pages: when something is to be seen,

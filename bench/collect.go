@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"gpuboard/collector/ps"
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/sshtest"
 )
 
 // fakeSMI is an nvidia-smi that answers at once: 8 GPUs with two processes

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"gpuboard/demo"
-	"gpuboard/history"
-	"gpuboard/internal/fleettest"
-	"gpuboard/snapshot"
+	"gpuboard/internal/demo"
+	"gpuboard/internal/history"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/fleettest"
 )
 
 // every is how often a node of the fleet pushes.

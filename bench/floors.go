@@ -14,7 +14,7 @@ import (
 
 	fast "github.com/klauspost/compress/gzip"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // This file does a part of the work of a generation as plainly as can be: what

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/history"
-	"gpuboard/internal/fleettest"
-	"gpuboard/inventory"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/testenv/fleettest"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"gpuboard/history"
-	"gpuboard/snapshot"
+	"gpuboard/internal/history"
+	"gpuboard/internal/snapshot"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/sshtest"
 )
 
 // This file has what a node could run instead of gpuboard: the least program

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/spool"
+	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher"
-	"gpuboard/spool"
 )
 
 // one is a spool that always holds one bundle.

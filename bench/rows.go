@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"gpuboard/history"
+	"gpuboard/internal/history"
 )
 
 // This file keeps the samples of history as somebody would who has a database or

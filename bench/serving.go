@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/internal/need"
-	"gpuboard/internal/sshtest"
-	"gpuboard/internal/webtest"
+	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/sshtest"
+	"gpuboard/internal/testenv/webtest"
 )
 
 // A page is one address of a web server with one worker.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // worst is what one node, or one file of bookings, can add to a generation of

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"gpuboard/collector/ps"
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // jitter is by how much the start of one process may seem to move between two

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"gpuboard/collector/ps"
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 func at(seconds float64) time.Time {

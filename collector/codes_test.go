@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"gpuboard/collector/hostinfo"
-	"gpuboard/internal/need"
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 )
 
 // TestPSThatHidesProcesses: nvidia-smi lists a process that is there, and ps

@@ -22,7 +22,7 @@ import (
 	"gpuboard/collector/kernellog"
 	"gpuboard/collector/nvidiasmi"
 	"gpuboard/collector/ps"
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // The budgets of one reading, where [Options] name none.

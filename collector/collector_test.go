@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/fakeps"
-	"gpuboard/internal/fakesmi"
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/fakeps"
+	"gpuboard/internal/testenv/fakesmi"
 )
 
 // The test binary is nvidia-smi and ps, too, when it is started by such a name.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // maxArguments is how much of a process's arguments is searched; the kernel

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gpuboard/collector/ps"
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // maxNamed is how many processes have their arguments looked at in one reading.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gpuboard/collector/ps"
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // sleeping starts a process with these arguments, which lives until the test

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/internal/need"
+	"gpuboard/internal/testenv/need"
 )
 
 // loggedPS is the real ps, which notes how it is asked. before is run first.

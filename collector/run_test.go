@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"gpuboard/collector/nvidiasmi"
-	"gpuboard/internal/need"
+	"gpuboard/internal/testenv/need"
 )
 
 const (

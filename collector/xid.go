@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"gpuboard/collector/kernellog"
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 const (

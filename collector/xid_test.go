@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"gpuboard/collector/kernellog"
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // kmsgLine is a record of the kernel that is so many seconds old.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/need"
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/sshtest"
 )
 
 // TestKilledPush is run by the test that kills it.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/internal/need"
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/sshtest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pkg/sftp"

@@ -13,7 +13,7 @@ import (
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 
-	"gpuboard/shell"
+	"gpuboard/internal/shell"
 )
 
 // Reason codes of an [Error]. They are stable: logs, health.json and tests use them.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher/dropbox"
 
 	"golang.org/x/crypto/ssh/knownhosts"

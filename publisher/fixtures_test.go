@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/sshtest"
-	"gpuboard/spool"
+	"gpuboard/internal/spool"
+	"gpuboard/internal/testenv/sshtest"
 )
 
 // shelf is a spool in memory.

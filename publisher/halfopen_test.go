@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/sshtest"
 )
 
 // TestVanishedClients: the machines of ten nodes lose their power. Nobody says

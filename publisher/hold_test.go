@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/sshtest"
 )
 
 func TestHold(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
-	"gpuboard/shell"
+	"gpuboard/internal/shell"
 )
 
 const (

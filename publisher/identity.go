@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"gpuboard/shell"
+	"gpuboard/internal/shell"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"gpuboard/shell"
+	"gpuboard/internal/shell"
 )
 
 // putLocal returns the writer for a file target. It makes drop/<host>/ beneath

@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"gpuboard/spool"
+	"gpuboard/internal/spool"
 
 	"github.com/cenkalti/backoff/v5"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/sshtest"
 )
 
 // TestASessionWhoseTimeEndsWithARequest: the request was answered, and the

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"gpuboard/internal/sshtest"
-	"gpuboard/spool"
+	"gpuboard/internal/spool"
+	"gpuboard/internal/testenv/sshtest"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/need"
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/sshtest"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/sshtest"
 )
 
 // tidyShelf is a shelf that knows what is past its time.

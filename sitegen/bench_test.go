@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/demo"
-	"gpuboard/history"
-	"gpuboard/internal/fleettest"
-	"gpuboard/inventory"
+	"gpuboard/internal/demo"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/fleettest"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
-	"gpuboard/snapshot"
 )
 
 // every is how often a node of a yard pushes.

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/atomicfile"
-	"gpuboard/board"
-	"gpuboard/booking"
-	"gpuboard/history"
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/history"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
-	"gpuboard/snapshot"
 )
 
 // pastDir is where what was read from history is kept, below the state

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/history"
-	"gpuboard/internal/need"
+	"gpuboard/internal/history"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen"
-	"gpuboard/snapshot"
-	"gpuboard/spool"
 )
 
 func codesOn(r sitegen.Report) (codes []string) {

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"gpuboard/atomicfile"
-	"gpuboard/board"
-	"gpuboard/history"
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
+	"gpuboard/internal/history"
 	"gpuboard/sitegen/render"
 )
 

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/booking"
-	"gpuboard/legacy"
-	"gpuboard/snapshot"
-	"gpuboard/spool"
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/legacy"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
 )
 
 // Drops is where snapshots arrive, as far as a generation needs it.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"gpuboard/atomicfile"
+	"gpuboard/internal/atomicfile"
 	"gpuboard/sitegen/render"
 )
 

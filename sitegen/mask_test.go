@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/inventory"
+	"gpuboard/internal/board"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
-	"gpuboard/snapshot"
 )
 
 // plant puts a token of its own into every string of a value, lists of one element

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"gpuboard/atomicfile"
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // Files of the state directory. All of them can be deleted at the price of

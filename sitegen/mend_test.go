@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/history"
-	"gpuboard/inventory"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
-	"gpuboard/snapshot"
 )
 
 // TestLeftoversAreSwept: what a killed generator left goes with the next one,

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"gpuboard/atomicfile"
-	"gpuboard/board"
-	"gpuboard/events"
-	"gpuboard/snapshot"
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
+	"gpuboard/internal/events"
+	"gpuboard/internal/snapshot"
 )
 
 // newsFile remembers, in the state directory, what the last generation saw and

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/events"
-	"gpuboard/notify"
+	"gpuboard/internal/board"
+	"gpuboard/internal/events"
+	"gpuboard/internal/notify"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
-	"gpuboard/snapshot"
 )
 
 // crier records what it is told.

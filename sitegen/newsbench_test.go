@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // BenchmarkNews is what finding, keeping and reading back the news of 1,000

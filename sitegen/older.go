@@ -4,10 +4,10 @@ import (
 	"io/fs"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/legacy"
-	"gpuboard/snapshot"
-	"gpuboard/spool"
+	"gpuboard/internal/board"
+	"gpuboard/internal/legacy"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
 )
 
 // NoLegacy as Options.Legacy leaves files of the older scripts alone.

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/internal/need"
-	"gpuboard/inventory"
+	"gpuboard/internal/board"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen"
-	"gpuboard/snapshot"
 )
 
 // olderLab is a data directory as the older scripts leave it, comments.json and
@@ -23,7 +23,7 @@ func olderLab(t *testing.T) (*lab, sitegen.Options) {
 	t.Helper()
 	zone := need.Zone(t, "Europe/Paris")
 	l := &lab{t: t, dir: t.TempDir(), hosts: []string{"atlas", "borg", "cygnus", "delta"}}
-	files, err := filepath.Glob("../legacy/testdata/old/*")
+	files, err := filepath.Glob("../internal/legacy/testdata/old/*")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}

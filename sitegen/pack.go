@@ -13,7 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"gpuboard/atomicfile"
+	"gpuboard/internal/atomicfile"
 	"gpuboard/sitegen/render"
 )
 

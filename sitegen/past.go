@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"time"
 
-	"gpuboard/history"
-	"gpuboard/snapshot"
+	"gpuboard/internal/history"
+	"gpuboard/internal/snapshot"
 )
 
 // lookEvery is how often a drop is looked through for finished hours. They only

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/history"
-	"gpuboard/inventory"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
-	"gpuboard/snapshot"
 )
 
 // TestThePastIsWhatTrulyWas runs two days of three hosts through drops and

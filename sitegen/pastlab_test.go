@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/demo"
-	"gpuboard/history"
-	"gpuboard/internal/need"
-	"gpuboard/inventory"
+	"gpuboard/internal/demo"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
-	"gpuboard/snapshot"
 )
 
 // A pastLab is a fleet whose nodes push through their drops while a generator

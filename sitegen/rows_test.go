@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/inventory"
+	"gpuboard/internal/board"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
-	"gpuboard/snapshot"
 )
 
 // TestAKnownGPUKeepsItsRow is the life of one node over generations, each of which

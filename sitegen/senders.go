@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/snapshot"
-	"gpuboard/spool"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
 )
 
 // A sender is a machine, in one boot, that sent snapshots under the name of a host.

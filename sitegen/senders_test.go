@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
-	"gpuboard/snapshot"
 )
 
 const (

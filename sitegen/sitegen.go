@@ -13,13 +13,13 @@ import (
 	"slices"
 	"time"
 
-	"gpuboard/atomicfile"
-	"gpuboard/board"
-	"gpuboard/booking"
-	"gpuboard/history"
-	"gpuboard/inventory"
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
-	"gpuboard/snapshot"
 )
 
 // Options are what a Generator needs to know.

@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/demo"
-	"gpuboard/inventory"
+	"gpuboard/internal/board"
+	"gpuboard/internal/demo"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
-	"gpuboard/snapshot"
 )
 
 var start = time.Date(2026, 11, 20, 10, 42, 0, 0, time.UTC)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/events"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/events"
+	"gpuboard/internal/snapshot"
 )
 
 // How much of each thing a daily summary names.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/events"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/events"
+	"gpuboard/internal/snapshot"
 )
 
 func TestSummary(t *testing.T) {

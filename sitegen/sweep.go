@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"gpuboard/atomicfile"
-	"gpuboard/snapshot"
-	"gpuboard/spool"
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
 )
 
 const (

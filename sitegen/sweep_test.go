@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"testing"
 
-	"gpuboard/internal/need"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen"
-	"gpuboard/snapshot"
 )
 
 // fill puts files that no gpuboard sends into the drop of the first host.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/afero"
 
-	"gpuboard/atomicfile"
-	"gpuboard/board"
-	"gpuboard/events"
-	"gpuboard/history"
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
+	"gpuboard/internal/events"
+	"gpuboard/internal/history"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 	"gpuboard/sitegen"
 )
 

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpuboard/atomicfile"
+	"gpuboard/internal/atomicfile"
 	"gpuboard/sitegen/render"
 )
 

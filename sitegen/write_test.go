@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/inventory"
+	"gpuboard/internal/inventory"
 	"gpuboard/sitegen/render"
 )
 

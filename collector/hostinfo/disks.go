@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // A mount is one line of /proc/self/mountinfo.

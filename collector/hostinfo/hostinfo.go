@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // maxFile bounds what is read of any file below /proc.

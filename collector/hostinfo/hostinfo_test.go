@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // proc lays out a /proc of these files.

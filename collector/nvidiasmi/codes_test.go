@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // TestCodesOfWords: what nvidia-smi says in words, with the code that the board

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // fixtures returns the real captures beside the checkout, which do not belong to

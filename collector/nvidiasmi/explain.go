@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // A failure is one way in which nvidia-smi ends: its exit status by NVIDIA's

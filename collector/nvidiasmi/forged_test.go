@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // The process whose name an attacker chooses runs on the second of four GPUs.

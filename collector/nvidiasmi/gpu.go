@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // What can be true. A value beyond is shown as not known, and said.

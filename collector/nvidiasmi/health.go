@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // health decides what the driver thinks of the GPU. The words "Unknown Error"

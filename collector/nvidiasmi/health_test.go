@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // TestMemoryThatFails: what the driver says of rows, pages and errors, and what

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // proc is one process_info with these leaves.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // ListArgs are the arguments that make nvidia-smi write what [ParseList] reads.

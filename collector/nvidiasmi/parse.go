@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // MaxOutputBytes is the most of nvidia-smi's output that is looked at.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

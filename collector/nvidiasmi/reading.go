@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // A handle is a GPU that nvidia-smi names only to say that it cannot be had.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // known are the readings of a GPU that are known, by their paths.

@@ -3,7 +3,7 @@ package ps
 import (
 	"strings"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // MaxCommandLineBytes is the most of /proc/PID/cmdline that [Program] looks at.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/internal/need"
+	"gpuboard/internal/testenv/need"
 )
 
 // line is a row as procps 4.0 prints it: the user padded by bytes.

@@ -42,7 +42,7 @@ for target in "$@"; do
 	echo "building $os/$arch $version" >&2
 	mkdir -p "$dist/$os-$arch"
 	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -buildvcs=false \
-		-ldflags "-s -w -buildid= -X gpuboard/cli.release=$version" -o "$dist/$os-$arch/gpuboard" .
+		-ldflags "-s -w -buildid= -X gpuboard/internal/cli.release=$version" -o "$dist/$os-$arch/gpuboard" .
 	go run -trimpath -buildvcs=false ./internal/sbom "$dist/$os-$arch/gpuboard" "$version" docs/licences.md >"$dist/$os-$arch/gpuboard.cdx.json"
 	[ "$os" = linux ] && [ -n "$packages" ] || continue
 	nfpm=$(deploy/package/nfpm.sh)

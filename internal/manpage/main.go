@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpuboard/cli"
+	"gpuboard/internal/cli"
 )
 
 func main() {

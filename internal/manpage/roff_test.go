@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/internal/need"
+	"gpuboard/internal/testenv/need"
 )
 
 // TestPagesRead has every page formatted and checked by groff.

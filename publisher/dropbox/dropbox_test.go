@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/sshtest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pkg/sftp"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/sshtest"
+	"gpuboard/internal/testenv/sshtest"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // APISchemaVersion is the number that every JSON file under api/v1 carries.

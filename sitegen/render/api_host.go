@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // apiHostFields is one host without the braces around it, so that the same

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // hostData is what one host contributes to the data files.

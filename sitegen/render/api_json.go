@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // apiTextMax bounds any one string in a data file. What a Board holds was

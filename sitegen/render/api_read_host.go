@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // What the decoder fills in. The fields of GPUs, processes and nodes carry the

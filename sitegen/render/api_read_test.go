@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"gpuboard/board"
-	"gpuboard/booking"
-	"gpuboard/demo"
-	"gpuboard/inventory"
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/demo"
+	"gpuboard/internal/inventory"
 )
 
 // published is board.json of an input.

@@ -4,7 +4,7 @@ import (
 	"embed"
 	"fmt"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 //go:embed schema/*.json

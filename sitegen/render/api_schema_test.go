@@ -3,7 +3,7 @@ package render
 import (
 	"testing"
 
-	"gpuboard/internal/jsonschema"
+	"gpuboard/internal/testenv/jsonschema"
 )
 
 // schemaErrors says where a document does not fit a schema.

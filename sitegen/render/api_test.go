@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // apiData renders the files of an input by path, and fails on duplicates.

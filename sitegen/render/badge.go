@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // badgeFiles are small pictures for a wiki or a README: how many GPUs are free,

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/booking"
-	"gpuboard/inventory"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
 	"gpuboard/templates"
 )
 

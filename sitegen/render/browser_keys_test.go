@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"gpuboard/internal/browser"
+	"gpuboard/internal/testenv/browser"
 )
 
 // press types keys as a person does.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // TestBrowserFitsANarrowWindow: 320 pixels are what is left of 1280 when

@@ -7,7 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"gpuboard/internal/browser"
+	"gpuboard/internal/testenv/browser"
 )
 
 func expect(t *testing.T, b *browser.Browser, script, want string) {

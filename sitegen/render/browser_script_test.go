@@ -13,7 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 
-	"gpuboard/internal/browser"
+	"gpuboard/internal/testenv/browser"
 	"gpuboard/templates"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"gpuboard/internal/browser"
+	"gpuboard/internal/testenv/browser"
 	"gpuboard/templates"
 )
 

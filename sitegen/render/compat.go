@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // compatFiles are the shapes of the systems that gpuboard replaces, so that

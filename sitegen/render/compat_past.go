@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/history"
+	"gpuboard/internal/board"
+	"gpuboard/internal/history"
 )
 
 // compatPast writes the points of "data" that lie before the newest snapshot.

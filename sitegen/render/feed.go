@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/events"
-	"gpuboard/snapshot"
+	"gpuboard/internal/events"
+	"gpuboard/internal/snapshot"
 )
 
 // feedMost is how many events the feed has: a reader that looks once a day

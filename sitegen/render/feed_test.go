@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"gpuboard/events"
+	"gpuboard/internal/events"
 )
 
 func feedParse(t testing.TB, in Input, log []events.Event) feedDoc {

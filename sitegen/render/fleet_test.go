@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // fleetNow is the moment at which the test fleets are looked at.

@@ -3,8 +3,8 @@ package render
 import (
 	"strconv"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // healthFile is health.json: every problem of the run with its code, place and

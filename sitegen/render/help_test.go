@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/net/html"
 
-	"gpuboard/board"
 	"gpuboard/docs"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/templates"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // pastHosts is the number of hosts up to which the charts of the last day stand

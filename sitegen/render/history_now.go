@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // nowRows lists what somebody should look at now, the longest first.

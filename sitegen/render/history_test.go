@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // remembered gives a fleet a past: waves with a gap in them.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // rendered is what one host contributes to pages.

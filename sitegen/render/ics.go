@@ -11,8 +11,8 @@ import (
 
 	ics "github.com/arran4/golang-ical"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // icsShared are the calendars of all bookings and of each person who uses or has

@@ -8,7 +8,7 @@ import (
 
 	ics "github.com/arran4/golang-ical"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 func icsParse(t testing.TB, content []byte) map[string]*ics.VEvent {

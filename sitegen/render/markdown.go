@@ -13,7 +13,7 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // safeHTML is what only this file makes: HTML that templates do not escape again.

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // tameNode says what an element does in a comment that it may not.

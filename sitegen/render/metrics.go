@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // metricsFile is the board as Prometheus text 0.0.4. It has no sample

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 var (

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
 	"gpuboard/docs"
+	"gpuboard/internal/board"
 )
 
 // The templates: one a page, and the parts that they share.

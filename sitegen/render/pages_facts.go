@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // facts lists what else is known about a GPU, for its host's page.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // An indexPage is index.html.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // Why nothing is known of a GPU, and what was last known of it, are two statements.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // endsSoon is how long before its end a booking is said to end soon: time

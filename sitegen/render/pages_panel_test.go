@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	"gpuboard/board"
-	"gpuboard/booking"
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
 )
 
 // TestPanelsWithoutJavaScript: what stands in the panels can be typed and pasted.

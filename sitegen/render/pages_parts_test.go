@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/net/html"
 
-	"gpuboard/board"
-	"gpuboard/internal/need"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/templates"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // A userPage is users/<u>/index.html.

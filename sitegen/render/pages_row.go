@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // A rowView is one GPU as a row of a table.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 	"gpuboard/templates"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 type disk = snapshot.Disk

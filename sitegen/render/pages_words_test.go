@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/templates"
 )
 

@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // An Input is everything that one generation shows.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // TextOptions says how [Status] writes a board. The zero value is the plain

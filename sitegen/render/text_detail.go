@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // textBox are the characters that boxes and trees are drawn with.

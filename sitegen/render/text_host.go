@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // textHost is the view for curl of one host: hosts/<h>/status.ansi, with a box

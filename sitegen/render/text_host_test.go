@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // textHosts are the texts of all hosts by path.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // List writes the GPUs of a board as one plain table, as somebody wants it who

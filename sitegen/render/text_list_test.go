@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/board"
-	"gpuboard/snapshot"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 func listText(t testing.TB, b *board.Board, opt TextOptions) string {

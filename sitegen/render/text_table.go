@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 // A textColumn is one column of the table.

@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"gpuboard/board"
+	"gpuboard/internal/board"
 )
 
 var textUpdate = flag.Bool("update-text", false, "write the golden texts anew")

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 	"golang.org/x/text/width"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // textSafe makes foreign text fit for a terminal: nothing in it is obeyed. With

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpuboard/snapshot"
+	"gpuboard/internal/snapshot"
 )
 
 // TestXIDForPrograms: the last error of a GPU is in the host's file, comes back

@@ -1,0 +1,248 @@
+// Package board is the pure merge: hosts, snapshots, bookings and history at
+// one moment become a [Board], which is all that pages, JSON, text and metrics
+// are made from. Nothing here reads a clock, a disk or a network.
+package board
+
+import (
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
+
+// A State is what one GPU is to somebody who looks for one. There is one
+// vocabulary everywhere: page, JSON, text, metrics and command line.
+type State string
+
+// The states, in the order in which they decide (the first that applies).
+const (
+	Unknown   State = "unknown"     // stale, unreadable, never came, or too little is known to tell
+	Lost      State = "lost"        // the driver reports an error, or an expected GPU is missing
+	Drained   State = "maintenance" // by the host's inventory entry, or by a booking of that kind
+	Contested State = "contested"   // booked by one, used by another
+	InUse     State = "in-use"      // booked, and used by the one who booked it
+	Booked    State = "booked"      // booked, and not in use
+	Busy      State = "busy"        // used, and nobody booked it; by whom may be unknown
+	Stuck     State = "stuck"       // memory held that no living process owns, of processes that are known
+	Free      State = "free"
+)
+
+// States returns the nine states in the order in which a legend shows them.
+func States() []State {
+	return []State{Free, Booked, InUse, Busy, Contested, Stuck, Lost, Drained, Unknown}
+}
+
+// A HostState is how a host's snapshots arrive.
+type HostState string
+
+// The values of HostState.
+const (
+	Up          HostState = "up"
+	Stale       HostState = "stale" // no news for longer than Thresholds.Stale
+	Down        HostState = "down"  // none for longer than Thresholds.Down, or Consul says critical and nothing comes
+	Never       HostState = "never" // expected, and nothing ever came
+	Maintenance HostState = "maintenance"
+)
+
+// A Board is everything that one generation shows.
+type Board struct {
+	GeneratedAt time.Time
+	Interval    time.Duration // how often a generation is due
+	Hosts       []Host        // in stable order: by group, then name
+	Totals      Totals
+	Models      []Model // by free count, then name
+	FreeNow     []FreeGPU
+	// NextFree is the booked or held GPU that comes free first by its booking; nil for none.
+	NextFree *FreeGPU
+	Users    []User
+	Bookings []Booking // all that are still shown, by start
+	Problems []snapshot.Problem
+	Demo     bool
+	// BookingsStaleSince is set while comments.json cannot be read and the last
+	// good bookings stand in.
+	BookingsStaleSince time.Time
+	// InventoryAsOf is set when the list of hosts is an older one.
+	InventoryAsOf time.Time
+}
+
+// Totals counts GPUs by state. Every GPU is in exactly one. Of a GPU that is
+// partitioned its slices count, and it does not.
+type Totals struct {
+	GPUs    int
+	ByState map[State]int
+	Hosts   int
+	ByHost  map[HostState]int
+	// HeldIdle counts those in use or busy that idle ([GPU.IdleSince]).
+	HeldIdle int
+}
+
+// Free is the number in the headline.
+func (t Totals) Free() int { return t.ByState[Free] }
+
+// A Model is all GPUs of one name and memory size.
+type Model struct {
+	Name        string // short
+	FullName    string
+	MemoryTotal *int64 // MiB
+	Total       int
+	Free        int
+}
+
+// A FreeGPU is one line of "free now".
+type FreeGPU struct {
+	Host   string
+	Title  string
+	GPU    int
+	Slice  *int   // which of the GPU's MIG slices; nil for the GPU itself
+	UUID   string // of the GPU or the slice
+	Model  string
+	Memory *int64
+	// Until is when the next booking begins; zero when none is known.
+	Until time.Time
+	// From is when it comes free; zero for now.
+	From time.Time
+	// By is who holds it until then; "" for a free one.
+	By string
+}
+
+// A Host is one card.
+type Host struct {
+	Name       string
+	Title      string
+	Group      string
+	Owner      string
+	Note       string
+	Address    string
+	Datacenter string
+	Tags       []string
+	State      HostState
+	Check      string // Consul's word, "" when it has none
+	// SnapshotAt is when the newest good snapshot was collected; zero if never.
+	SnapshotAt time.Time
+	// ClockOffset is how far the node's clock is ahead of ours, when that is
+	// far enough to matter; its snapshots then do not count as fresh.
+	ClockOffset time.Duration
+	GoneSince   time.Time
+	Interval    time.Duration
+	Problems    []snapshot.Problem
+	Driver      string
+	CUDA        string
+	Node        snapshot.Node
+	GPUs        []GPU
+	Free        int
+	// Models sums the card's GPUs up: "8 × H100 80 GB".
+	Models []Model
+
+	// dataFresh tells, for a host in maintenance, whether its news is.
+	dataFresh bool
+}
+
+// A GPU is one row: a GPU, or one slice of a GPU that is partitioned (MIG).
+type GPU struct {
+	snapshot.GPU
+	ShortName string
+	// Slices are the MIG slices of a GPU that is partitioned, each a row of its
+	// own: nobody can have such a GPU but by its slices. MIGDevices is empty on a
+	// Board.
+	Slices []GPU
+	// Slice tells of a slice which it is; nil for a GPU. Index is then that of its
+	// GPU, and UUID its own.
+	Slice *Slice
+	State State
+	// Reason says in a few words why the state is what it is, where that is not
+	// plain from the row (lost, stuck, unknown, maintenance). A code, not a sentence.
+	Reason string
+	// Missing is true for a row that stands for a GPU that should be there.
+	Missing   bool
+	Processes []Process
+	// Booking is the one in force, Next the one after it or the next to come.
+	Booking *Booking
+	Next    *Booking
+	// Others are further bookings in force at the same time: a conflict.
+	Others []Booking
+	// MoreOthers is how many others there are.
+	MoreOthers int
+	// Since is when the present state began, as far as history reaches; zero when unknown.
+	Since time.Time
+	// IdleSince is since when it has been held with a mean utilization under the
+	// idle threshold, before the board's GeneratedAt; zero when it is not, or when
+	// that is not known.
+	IdleSince time.Time
+	// NoShow is true when it has been booked and idle for longer than Thresholds.NoShow.
+	NoShow bool
+	// FreeFrom is when it comes free by its bookings; zero when it is free, or
+	// nobody said.
+	FreeFrom time.Time
+	// FreeUntil is when the next booking begins; zero when none is known.
+	FreeUntil time.Time
+	// Utilization is the last 24 hours in equal steps, oldest first; nil is a gap.
+	Utilization []*float64
+	// Last is what was last seen there, on a host whose news is too old to show.
+	Last *LastSeen
+}
+
+// IdleFor is how long it has been held and idle at a moment, mostly the board's
+// GeneratedAt; zero when it is not.
+func (g *GPU) IdleFor(at time.Time) time.Duration {
+	if g.IdleSince.IsZero() {
+		return 0
+	}
+	return max(0, at.Sub(g.IdleSince))
+}
+
+// LastSeen is the state of a GPU when it was last known.
+type LastSeen struct {
+	State State
+	Users []string
+	At    time.Time
+}
+
+// A Process is one process on a GPU.
+type Process struct {
+	snapshot.Process
+	// Person is who that user is, after aliases.
+	Person string
+	// Share is the process's part of the GPU's memory, 0 to 1; nil when not known.
+	Share *float64
+}
+
+// A Booking is one reservation as it is shown.
+type Booking struct {
+	ID      string
+	Host    string
+	GPUs    []int // indices; empty for the whole host
+	Slice   *int  // which of the GPU's slices is booked; nil for all of it
+	UUID    string
+	Name    string
+	From    time.Time
+	Until   time.Time // zero: open-ended
+	Comment string
+	Kind    string
+	By      string
+	Active  bool
+	Expired bool
+	Forced  bool
+	// Where it stands: the file, and the entry's line and column, from 1.
+	File      string
+	Line, Col int
+}
+
+// A User is one person over all hosts, now.
+type User struct {
+	Name string
+	// Reserved counts GPUs booked now; Used counts fractions of GPUs by share of memory.
+	Reserved  int
+	Used      float64
+	Memory    int64 // MiB
+	Processes int
+	IdleGPUs  int
+	// Where lists the GPUs by host, in order.
+	Where []UserHost
+	// Means of Used over the last 2 h, 24 h and week; nil without history.
+	Mean2h, Mean24h, Mean1w *float64
+}
+
+// A UserHost is a user's GPUs on one host.
+type UserHost struct {
+	Host string
+	GPUs []int
+}

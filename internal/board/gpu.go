@@ -1,0 +1,300 @@
+package board
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"gpuboard/internal/booking"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+)
+
+// Reasons that a GPU row may carry; pages and text have words for them.
+const (
+	ReasonHost        = "host"        // the whole host is drained
+	ReasonBooking     = "booking"     // drained by a booking of kind maintenance
+	ReasonStale       = "stale"       // the host's news is old
+	ReasonUnasked     = "unasked"     // the driver could not be asked about it
+	ReasonLost        = "lost"        // the driver says so
+	ReasonError       = "error"       // the driver reports an error for it
+	ReasonRemap       = "remap"       // its memory could not be repaired by remapping rows
+	ReasonECC         = "ecc"         // uncorrectable memory errors, and a repair waits for a reset
+	ReasonMissing     = "missing"     // it was there, or is expected, and the driver does not list it
+	ReasonDead        = "dead"        // memory belongs to a pid that is gone
+	ReasonUnowned     = "unowned"     // memory in use, and no process is listed
+	ReasonUtilization = "utilization" // it computes, and by whom is not known
+	ReasonMemory      = "memory"      // memory in use, and by whom is not known
+	ReasonUnreadable  = "unreadable"  // there is not enough to tell
+	ReasonNoSlices    = "no-slices"   // MIG is on, and no instance exists
+	ReasonShared      = "shared"      // whose the memory is cannot be told: another instance has it, too
+)
+
+// busyUtilization is the utilization (%) from which a GPU whose processes are
+// not known is believed to compute.
+const busyUtilization = 5
+
+// row makes one row of g, which has its readings and its names.
+func (m *merger) row(h *Host, inv inventory.Host, g GPU, procs []snapshot.Process, fresh bool) GPU {
+	g.Processes = m.processes(g.GPU, procs)
+	at := m.Now
+	if !fresh {
+		at = h.SnapshotAt
+	}
+	use := m.use(&g)
+	state, reason := m.state(&g, h.Name, use, at)
+	drained, drainReason := m.drained(&g, h, inv)
+
+	switch {
+	case drained:
+		g.State, g.Reason = Drained, drainReason
+	case !fresh:
+		g.State, g.Reason = Unknown, ReasonStale
+	default:
+		g.State, g.Reason = state, reason
+	}
+	if !fresh {
+		g.Last = &LastSeen{State: state, Users: use.people, At: h.SnapshotAt}
+		g.forget()
+	}
+	m.book(&g, h.Name)
+	m.past(&g, h.Name, use)
+	return g
+}
+
+// forget drops every reading, so that old numbers never look like live ones.
+// What the card is stays.
+func (g *GPU) forget() {
+	old := g.GPU
+	g.GPU = snapshot.GPU{
+		Index: old.Index, UUID: old.UUID, PCIBusID: old.PCIBusID, Name: old.Name,
+		MemoryTotal: old.MemoryTotal, MemoryShared: old.MemoryShared, PowerLimit: old.PowerLimit, MIGMode: old.MIGMode,
+		Health: snapshot.HealthUnknown,
+	}
+	g.Processes = nil
+}
+
+// use is who and what holds a GPU, as far as that is known.
+type use struct {
+	living []Process // that compute
+	people []string  // behind them, in order of name; unknown users are not among them
+	known  bool      // the processes are all that there are
+	dead   bool      // a listed process is gone
+	small  bool      // it is known that no more memory is in use than on a free GPU, or the memory is the node's and says nothing
+	large  bool      // it is known that more is
+	owned  bool      // a process that may live does not compute and does not tell its memory
+	busy   bool      // utilization says that it computes
+	idle   bool      // utilization says that it does not
+}
+
+func (m *merger) use(g *GPU) use {
+	u := use{known: g.ProcessesUnknown == ""}
+	// What display servers hold is owned, and does not stand in anybody's way.
+	// One that may be gone is not a reason to call a GPU free, nor to call it stuck.
+	var sure, perhaps int64
+	for _, p := range g.Processes {
+		switch {
+		case p.Alive != nil && !*p.Alive:
+			u.dead = true
+		case p.Type.Computes() && !slices.Contains(m.set.ServicePrograms, p.Program):
+			u.living = append(u.living, p)
+			if p.Person != "" && !slices.Contains(u.people, p.Person) {
+				u.people = append(u.people, p.Person)
+			}
+		case p.UsedMemory == nil:
+			u.owned = true
+		default:
+			perhaps += *p.UsedMemory
+			if p.Alive != nil {
+				sure += *p.UsedMemory
+			}
+		}
+	}
+	slices.Sort(u.people)
+	u.small = g.MemoryShared || m.within(g.MemoryUsed, g.MemoryTotal, sure)
+	u.large = !g.MemoryShared && m.beyond(g.MemoryUsed, g.MemoryTotal, perhaps)
+	if g.UtilizationGPU != nil {
+		u.busy = *g.UtilizationGPU >= busyUtilization
+		u.idle = !u.busy && *g.UtilizationGPU >= 0
+	}
+	return u
+}
+
+// within reports whether it is known that no more memory is in use, but for
+// what others own, than on a free GPU.
+func (m *merger) within(used, total *int64, others int64) bool {
+	return readable(used, total) && *used-others <= m.set.freeMemory(total)
+}
+
+// beyond reports whether it is known that more memory is in use, but for what
+// others own, than on a free GPU.
+func (m *merger) beyond(used, total *int64, others int64) bool {
+	return readable(used, total) && *used-others > m.set.freeMemory(total)
+}
+
+// readable reports whether readings of memory can be true.
+func readable(used, total *int64) bool {
+	return used != nil && total != nil && *used >= 0 && *used <= *total && *total > 0
+}
+
+// state decides what a GPU is at a moment, from its readings and the bookings.
+// Staleness and maintenance are decided by the caller.
+//
+// What is not known is never free and never stuck. A sign of use is use by
+// somebody unknown, and where somebody has booked, that may be them.
+func (m *merger) state(g *GPU, host string, u use, at time.Time) (State, string) {
+	if state, reason := healthy(g); state != "" {
+		return state, reason
+	}
+	var holders []string
+	for _, b := range m.active(host, g, at) {
+		if b.Kind != booking.Maintenance {
+			holders = append(holders, b.Name)
+		}
+	}
+	used, unused := Busy, Free
+	if len(holders) > 0 {
+		used, unused = InUse, Booked
+	}
+	switch {
+	case len(u.living) > 0:
+		for _, person := range u.people {
+			if len(holders) > 0 && !containsFold(holders, person) {
+				return Contested, ""
+			}
+		}
+		return used, ""
+	case u.large && u.known && !u.owned && u.dead:
+		return Stuck, ReasonDead
+	case u.large && u.known && !u.owned:
+		return Stuck, ReasonUnowned
+	case u.small && (u.known || u.idle):
+		return unused, ""
+	case u.busy:
+		return used, ReasonUtilization
+	case u.large:
+		return used, ReasonMemory
+	default:
+		return Unknown, ReasonUnreadable
+	}
+}
+
+// healthy returns the state of a GPU that is not, and "" for one that is. The
+// node says so; what its collector did not know to say is added.
+func healthy(g *GPU) (State, string) {
+	is := func(p *bool) bool { return p != nil && *p }
+	rows := g.RemappedRows
+	switch {
+	case g.Health == snapshot.HealthLost:
+		return Lost, ReasonLost
+	case g.Health == snapshot.HealthError:
+		return Lost, ReasonError
+	case g.Health != snapshot.HealthOK:
+		return Unknown, ReasonUnasked
+	case rows != nil && is(rows.Failure):
+		return Lost, ReasonRemap
+	case rows != nil && is(rows.Pending) && g.ECC != nil && memoryMiB(g.ECC.UncorrectedVolatile) > 0:
+		return Lost, ReasonECC
+	}
+	return "", ""
+}
+
+func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
+	if h.State == Maintenance {
+		return true, ReasonHost
+	}
+	for _, b := range m.active(h.Name, g, m.Now) {
+		if b.Kind == booking.Maintenance {
+			return true, ReasonBooking
+		}
+	}
+	return false, ""
+}
+
+// active returns the bookings in force for one GPU, by start.
+func (m *merger) active(host string, g *GPU, at time.Time) []*booking.Booking {
+	var found []*booking.Booking
+	for _, b := range m.byHost[host] {
+		if g.CoveredBy(b.Target) && inForce(b, at) {
+			found = append(found, b)
+		}
+	}
+	slices.SortStableFunc(found, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
+	return found
+}
+
+// past sets what history and the processes tell about time.
+func (m *merger) past(g *GPU, host string, u use) {
+	recent := m.recent.GPUs[history.Key{Host: host, GPU: gpuKey(g)}]
+	g.Utilization = recent.Utilization
+	switch g.State {
+	case InUse, Busy, Contested:
+		for _, p := range u.living {
+			if p.StartedAt != nil && !p.StartedAt.After(m.Now) {
+				g.Since = earliest(g.Since, p.StartedAt.Time)
+			}
+		}
+		if !recent.IdleSince.IsZero() {
+			// Idle only since somebody has been holding it.
+			if since := latest(recent.IdleSince, g.Since); since.Before(m.Now) {
+				g.IdleSince = since
+			}
+		}
+		if g.State != Busy && g.Booking != nil {
+			g.Since = latest(g.Since, g.Booking.From)
+		}
+	case Booked:
+		if g.Booking != nil && !recent.IdleSince.IsZero() {
+			g.Since = latest(recent.IdleSince, g.Booking.From)
+		}
+	case Free:
+		g.Since = recent.IdleSince
+	}
+}
+
+// processes resolves the people and the shares.
+func (m *merger) processes(g snapshot.GPU, procs []snapshot.Process) []Process {
+	var out []Process
+	for _, p := range procs {
+		bp := Process{Process: p}
+		if p.User != "" {
+			bp.Person = m.personOn(m.person(p.User))
+		}
+		if p.UsedMemory != nil && g.MemoryTotal != nil && *g.MemoryTotal > 0 {
+			share := min(float64(*p.UsedMemory)/float64(*g.MemoryTotal), 1)
+			bp.Share = &share
+		}
+		out = append(out, bp)
+	}
+	slices.SortStableFunc(out, func(x, y Process) int {
+		if c := int(memoryOf(y) - memoryOf(x)); c != 0 {
+			return c
+		}
+		return x.PID - y.PID
+	})
+	return out
+}
+
+func memoryOf(p Process) int64 {
+	if p.UsedMemory == nil {
+		return 0
+	}
+	return *p.UsedMemory
+}
+
+// shortName is what the configuration says, else the product name without the
+// vendor's and the line's name.
+func (m *merger) shortName(name string) string {
+	if short := m.set.ShortNames[name]; short != "" {
+		return short
+	}
+	for _, prefix := range []string{"NVIDIA ", "Tesla ", "GeForce "} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	return name
+}
+
+func containsFold(list []string, s string) bool {
+	return slices.ContainsFunc(list, func(x string) bool { return strings.EqualFold(x, s) })
+}

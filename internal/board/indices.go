@@ -1,0 +1,114 @@
+package board
+
+import (
+	"fmt"
+	"time"
+
+	"gpuboard/internal/booking"
+	"gpuboard/internal/snapshot"
+)
+
+// bookingKey names a booking by number over time. One that is edited gets another
+// id or another place, and then means the card that has the number by then.
+func bookingKey(b *booking.Booking) string {
+	return b.Host + "/" + itoa(b.Target.Index) + "/" + b.ID + "/" + b.From.UTC().Format(time.RFC3339)
+}
+
+// byNumber reports whether somebody booked one GPU by its number. The target of
+// such a booking has a UUID too, once it is known which card that is.
+func byNumber(b *booking.Booking) bool { return !b.Target.All && b.Target.Index >= 0 }
+
+// follow finds the card that each booking by number means: the one that had the
+// number when the booking was first seen. Numbers change when a GPU is gone and
+// those behind it move up. Where the card has left the board, the number counts.
+func (m *merger) follow(h *Host, places []place) {
+	rows := map[string]*place{}
+	numbers := map[int]string{}
+	for i := range places {
+		p := &places[i]
+		for j := range p.gpu.MIGDevices {
+			if uuid := p.gpu.MIGDevices[j].UUID; uuid != "" {
+				rows[uuid] = p
+			}
+		}
+		if p.gpu.UUID == "" {
+			continue
+		}
+		rows[p.gpu.UUID] = p
+		if p.sure() {
+			numbers[p.gpu.Index] = p.gpu.UUID
+		}
+	}
+	m.cards[h.Name] = rows
+	for _, b := range m.byHost[h.Name] {
+		if !byNumber(b) {
+			continue
+		}
+		key := bookingKey(b)
+		uuid := m.Marks.Bookings[key]
+		if rows[uuid] == nil {
+			uuid = numbers[b.Target.Index]
+		}
+		if uuid == "" || m.outdated(b) {
+			continue
+		}
+		b.Target.UUID = uuid
+		m.next.Bookings[key] = uuid
+		if p := rows[uuid]; p.gpu.Index != b.Target.Index && !over(b, m.Now) {
+			m.moved = append(m.moved, movedProblem(m.Calendar.File, b, p))
+		}
+	}
+}
+
+func movedProblem(file string, b *booking.Booking, p *place) snapshot.Problem {
+	is := "which is number " + itoa(p.gpu.Index) + " now; write its UUID or the new number"
+	if p.missing() {
+		is = "which the driver lists no more; book another"
+	}
+	return snapshot.Problem{Code: "booking:moved", Host: b.Host, File: file, Line: b.Line, Col: b.Col,
+		Message: fmt.Sprintf("the booking of GPU %d of %s means the card %s, %s", b.Target.Index, b.Host, p.gpu.UUID, is)}
+}
+
+// outdated reports whether a booking is over for so long that it is not shown.
+func (m *merger) outdated(b *booking.Booking) bool {
+	return over(b, m.Now) && b.Until.Add(m.set.ShowExpired).Before(m.Now)
+}
+
+// keepCards carries over what bookings meant whose host is not on the board, or
+// that cannot be read now.
+func (m *merger) keepCards() {
+	standing := map[string]bool{}
+	for i := range m.booked {
+		if b := &m.booked[i]; byNumber(b) && !m.outdated(b) {
+			standing[bookingKey(b)] = true
+		}
+	}
+	for key, uuid := range m.Marks.Bookings {
+		if m.next.Bookings[key] == "" && (standing[key] || m.Calendar.Broken) && len(m.next.Bookings) < booking.MaxBookings {
+			m.next.Bookings[key] = uuid
+		}
+	}
+}
+
+// indices are the numbers of the GPUs that a booking is for; none for all.
+func (m *merger) indices(b *booking.Booking) []int {
+	if p := m.cards[b.Host][b.Target.UUID]; p != nil {
+		return []int{p.gpu.Index}
+	}
+	if byNumber(b) {
+		return []int{b.Target.Index}
+	}
+	return nil
+}
+
+// slice is which slice of its GPU a booking is for; nil for all of it.
+func (m *merger) slice(b *booking.Booking) *int {
+	if p := m.cards[b.Host][b.Target.UUID]; p != nil {
+		for i := range p.gpu.MIGDevices {
+			if d := &p.gpu.MIGDevices[i]; d.UUID == b.Target.UUID {
+				return new(d.Index)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package board
+
+import (
+	"time"
+
+	"gpuboard/internal/booking"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+)
+
+// An Input is everything that a Board is made from.
+type Input struct {
+	// Now is the one instant of decision of a generation.
+	Now time.Time
+	// Interval is how often a generation is due.
+	Interval time.Duration
+	Hosts    []inventory.Host
+	// InventoryAsOf is when the list of hosts was answered, if that was not now.
+	InventoryAsOf time.Time
+	// Reports is what the drops hold, by host name. A host without one has
+	// never been heard of.
+	Reports  map[string]Report
+	Calendar *booking.Calendar
+	// Person maps a Unix user or a name in a booking to the person behind it;
+	// nil maps everybody to themselves.
+	Person func(string) string
+	Recent *history.Recent
+	// Marks is what the previous Board left behind.
+	Marks    Marks
+	Settings Settings
+	// Problems is what went wrong while gathering all this.
+	Problems []snapshot.Problem
+	Demo     bool
+}
+
+// A Report is what one drop holds.
+type Report struct {
+	// Snapshot is the newest good one, nil if there never was one.
+	Snapshot *snapshot.Snapshot
+	// SeenAt is when this very snapshot was first seen here, by our own clock;
+	// zero when that is not known.
+	SeenAt time.Time
+	// Problems says why newer content of the drop could not be used.
+	Problems []snapshot.Problem
+}
+
+// Settings are the numbers behind the states. The zero value of a field means
+// its default.
+type Settings struct {
+	// StaleAfter is the age from which a snapshot says nothing about now.
+	// Default: three intervals of the node, at least a minute.
+	StaleAfter time.Duration
+	// DownAfter is the age from which a host counts as down. Default 24 h.
+	DownAfter time.Duration
+	// ClockTolerance is how far a node's clock may be ahead. Default 1 min.
+	ClockTolerance time.Duration
+	// FreeMemoryMiB and FreeMemoryPercent bound the memory used on a GPU that
+	// still counts as free; the larger of the two applies. Defaults 500 and 2.
+	FreeMemoryMiB     int64
+	FreeMemoryPercent float64
+	// NoShow is how long a booked GPU may idle before that is said. Default 2 h.
+	NoShow time.Duration
+	// ShowExpired is how long a booking is shown after its end. Default 48 h.
+	ShowExpired time.Duration
+	// ShortNames maps nvidia-smi's product names to what the page shows.
+	ShortNames map[string]string
+	// ServicePrograms hold GPUs on behalf of others and count as nobody's use.
+	// Default: the programs of CUDA MPS and of DCGM.
+	ServicePrograms []string
+}
+
+func (s Settings) withDefaults() Settings {
+	if s.DownAfter <= 0 {
+		s.DownAfter = 24 * time.Hour
+	}
+	if s.ClockTolerance <= 0 {
+		s.ClockTolerance = time.Minute
+	}
+	if s.FreeMemoryMiB <= 0 {
+		s.FreeMemoryMiB = 500
+	}
+	if s.FreeMemoryPercent <= 0 {
+		s.FreeMemoryPercent = 2
+	}
+	if s.NoShow <= 0 {
+		s.NoShow = 2 * time.Hour
+	}
+	if s.ShowExpired <= 0 {
+		s.ShowExpired = 48 * time.Hour
+	}
+	if s.ServicePrograms == nil {
+		s.ServicePrograms = []string{"nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nv-hostengine"}
+	}
+	return s
+}
+
+// staleAfter is the age at which news of a node with this interval is old.
+func (s Settings) staleAfter(interval time.Duration) time.Duration {
+	if s.StaleAfter > 0 {
+		return s.StaleAfter
+	}
+	if interval <= 0 {
+		interval = time.Minute // one run at a time, as from cron
+	}
+	return max(3*interval, time.Minute)
+}
+
+// freeMemory is the memory in use, in MiB, up to which a GPU counts as free.
+func (s Settings) freeMemory(total *int64) int64 {
+	limit := s.FreeMemoryMiB
+	if total != nil {
+		limit = max(limit, int64(float64(*total)*s.FreeMemoryPercent/100))
+	}
+	return limit
+}

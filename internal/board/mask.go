@@ -1,0 +1,338 @@
+package board
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gpuboard/internal/snapshot"
+)
+
+// UserPrivacy says how people are named.
+type UserPrivacy string
+
+// The values of UserPrivacy; "" is UsersFull.
+const (
+	UsersFull     UserPrivacy = "full"
+	UsersInitials UserPrivacy = "initials" // "Eva Marsh" is "E.M.", emarsh is "e."
+	UsersHash     UserPrivacy = "hash"     // a name of its own for each person, which says nothing
+	UsersNone     UserPrivacy = "none"     // Someone for all
+)
+
+// ProgramPrivacy says whether programs are named.
+type ProgramPrivacy string
+
+// The values of ProgramPrivacy; "" is ProgramsShown.
+const (
+	ProgramsShown  ProgramPrivacy = "program"
+	ProgramsHidden ProgramPrivacy = "none"
+)
+
+// Someone stands for everybody where nobody is named.
+const Someone = "someone"
+
+// A Privacy is how much of people a site shows.
+type Privacy struct {
+	Users    UserPrivacy
+	Programs ProgramPrivacy
+	// Salt makes the names of UsersHash this site's own. Without it, whoever
+	// has a list of names can find out whose they are.
+	Salt []byte
+	// KnownCode reports whether a problem's code is one of the program's own, which
+	// a masked site may show; nil for all codes. A node can send any text as a code.
+	KnownCode func(code string) bool
+}
+
+// MasksPeople reports whether people are not named in full.
+func (p Privacy) MasksPeople() bool { return p.Users != "" && p.Users != UsersFull }
+
+// Mask returns the board as a site with this privacy shows it. With people not
+// named in full, it is an allow-list: a host keeps its name, title, group, state,
+// times, load and memory; a GPU its model, identity and readings; a booking its
+// times; a problem its code. Everything else stays unpublished: addresses, owner,
+// note, tags, mount paths, comments, and the words of messages. States were decided
+// before, and stay. The board itself is not changed.
+func (b *Board) Mask(p Privacy) *Board {
+	programs := p.Programs == ProgramsHidden
+	if !p.MasksPeople() && !programs {
+		return b
+	}
+	m := masker{Privacy: p, people: p.MasksPeople(), programs: programs, hosts: map[string]bool{}}
+	for i := range b.Hosts {
+		m.hosts[b.Hosts[i].Name] = true
+	}
+	out := *b
+	out.Hosts = make([]Host, len(b.Hosts))
+	for i, h := range b.Hosts {
+		out.Hosts[i] = m.host(h)
+	}
+	out.Users = m.users(b.Users)
+	out.Bookings = m.bookings(b.Bookings)
+	out.Problems = m.problems(b.Problems)
+	if b.NextFree != nil {
+		next := *b.NextFree
+		next.By = m.name(next.By)
+		out.NextFree = &next
+	}
+	return &out
+}
+
+// Name is how a person is called.
+func (p Privacy) Name(s string) string {
+	m := masker{Privacy: p, people: p.MasksPeople()}
+	return m.name(s)
+}
+
+type masker struct {
+	Privacy
+	people, programs bool
+	hosts            map[string]bool // on the board
+}
+
+func (m *masker) name(s string) string {
+	if s == "" || !m.people {
+		return s
+	}
+	switch m.Users {
+	case UsersInitials:
+		return initials(s)
+	case UsersHash:
+		return "user-" + m.hash(strings.ToLower(s))[:8]
+	default:
+		return Someone
+	}
+}
+
+func initials(s string) string {
+	out := ""
+	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" .-_@\\", r) }) {
+		r, _ := utf8.DecodeRuneInString(word)
+		out += string(r) + "."
+		if len(out) > 12 {
+			break
+		}
+	}
+	return out
+}
+
+// host is one host; with people masked, only what is named here.
+func (m *masker) host(h Host) Host {
+	out := h
+	if m.people {
+		n := h.Node
+		out = Host{
+			Name: h.Name, Title: h.Title, Group: h.Group, State: h.State, Check: h.Check, SnapshotAt: h.SnapshotAt,
+			ClockOffset: h.ClockOffset, GoneSince: h.GoneSince, Interval: h.Interval, Driver: h.Driver, CUDA: h.CUDA,
+			Node: snapshot.Node{
+				UptimeSeconds: n.UptimeSeconds, Cores: n.Cores, Load1: n.Load1, Load5: n.Load5, Load15: n.Load15,
+				MemoryTotal: n.MemoryTotal, MemoryUsed: n.MemoryUsed,
+			},
+			Free: h.Free, Models: h.Models, dataFresh: h.dataFresh,
+		}
+	}
+	out.Problems = m.problems(h.Problems)
+	out.GPUs = make([]GPU, len(h.GPUs))
+	for i, g := range h.GPUs {
+		out.GPUs[i] = m.gpu(g)
+	}
+	return out
+}
+
+func (m *masker) gpu(g GPU) GPU {
+	out := g
+	if m.people {
+		out = GPU{
+			GPU: m.device(g.GPU), ShortName: g.ShortName, State: g.State, Reason: g.Reason, Missing: g.Missing,
+			Since: g.Since, IdleSince: g.IdleSince, NoShow: g.NoShow, FreeFrom: g.FreeFrom, FreeUntil: g.FreeUntil,
+			Utilization: g.Utilization, Slice: g.Slice,
+		}
+	}
+	out.Slices = nil
+	for _, s := range g.Slices {
+		out.Slices = append(out.Slices, m.gpu(s))
+	}
+	out.Processes = make([]Process, len(g.Processes))
+	for i, p := range g.Processes {
+		out.Processes[i] = m.process(p)
+	}
+	out.Booking, out.Next = m.bookingAt(g.Booking), m.bookingAt(g.Next)
+	out.Others = m.bookings(g.Others)
+	if g.Last != nil {
+		last := LastSeen{State: g.Last.State, At: g.Last.At}
+		for _, u := range g.Last.Users {
+			last.Users = append(last.Users, m.name(u))
+		}
+		last.Users = slices.Compact(last.Users)
+		out.Last = &last
+	}
+	return out
+}
+
+// device keeps what a GPU is and its readings, without the driver's own words and
+// the place in the machine.
+func (m *masker) device(g snapshot.GPU) snapshot.GPU {
+	out := snapshot.GPU{
+		Index: g.Index, UUID: g.UUID, Name: g.Name, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, MemoryFree: g.MemoryFree,
+		MemoryShared: g.MemoryShared, UtilizationGPU: g.UtilizationGPU, UtilizationMemory: g.UtilizationMemory, Temperature: g.Temperature,
+		PowerDraw: g.PowerDraw, PowerLimit: g.PowerLimit, Fan: g.Fan, PCIeWidth: g.PCIeWidth, PCIeWidthMax: g.PCIeWidthMax,
+		ClockSM: g.ClockSM, ClockMemory: g.ClockMemory, PState: g.PState, ThrottleReasons: g.ThrottleReasons, ECC: g.ECC,
+		RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows, MIGMode: g.MIGMode, MIGDevices: g.MIGDevices, Health: g.Health, XID: g.XID,
+	}
+	if g.ProcessesUnknown != "" {
+		out.ProcessesUnknown = "not known"
+	}
+	return out
+}
+
+func (m *masker) process(p Process) Process {
+	out := p
+	if m.people {
+		out = Process{Process: snapshot.Process{
+			GPU: p.GPU, GPUUUID: p.GPUUUID, PID: p.PID, Type: p.Type, User: m.name(p.User), Program: p.Program,
+			StartedAt: p.StartedAt, UsedMemory: p.UsedMemory, Alive: p.Alive,
+			GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
+		}, Person: m.name(p.Person), Share: p.Share}
+	}
+	out.Children = make([]snapshot.Child, len(p.Children))
+	for i, c := range p.Children {
+		out.Children[i] = snapshot.Child{PID: c.PID, User: m.name(c.User), Program: c.Program}
+	}
+	if m.programs {
+		out.Program = ""
+		for i := range out.Children {
+			out.Children[i].Program = ""
+		}
+	}
+	return out
+}
+
+func (m *masker) bookingAt(b *Booking) *Booking {
+	if b == nil {
+		return nil
+	}
+	masked := m.booking(*b)
+	return &masked
+}
+
+func (m *masker) bookings(list []Booking) []Booking {
+	out := make([]Booking, 0, len(list))
+	for _, b := range list {
+		if m.people && !m.hosts[b.Host] {
+			continue // whatever somebody typed there
+		}
+		out = append(out, m.booking(b))
+	}
+	return out
+}
+
+func (m *masker) booking(b Booking) Booking {
+	if !m.people {
+		return b
+	}
+	return Booking{
+		ID: m.BookingID(b.ID), Host: b.Host, GPUs: b.GPUs, UUID: b.UUID, Name: m.name(b.Name), From: b.From, Until: b.Until,
+		Kind: b.Kind, By: m.name(b.By), Active: b.Active, Expired: b.Expired, Forced: b.Forced,
+	}
+}
+
+// BookingID is what a booking is called. Its own id is made of its content, so a
+// masked site that showed it would let a reader try names.
+func (p Privacy) BookingID(id string) string {
+	if id == "" || !p.MasksPeople() {
+		return id
+	}
+	return "booking-" + p.hash(id)
+}
+
+func (p Privacy) hash(s string) string {
+	mac := hmac.New(sha256.New, p.Salt)
+	mac.Write([]byte(s))
+	return hex.EncodeToString(mac.Sum(nil)[:8])
+}
+
+// UnknownCode is the code of a problem whose own code is not published.
+const UnknownCode = "host:masked"
+
+// problems keeps of each which one it is and of which GPU: messages quote files,
+// paths and people.
+func (m *masker) problems(list []snapshot.Problem) []snapshot.Problem {
+	if !m.people {
+		return list
+	}
+	out := make([]snapshot.Problem, len(list))
+	for i, p := range list {
+		if m.KnownCode != nil && !m.KnownCode(p.Code) {
+			p.Code = UnknownCode
+		}
+		out[i] = snapshot.Problem{Code: p.Code, Message: p.Code, GPU: p.GPU}
+		if m.hosts[p.Host] {
+			out[i].Host = p.Host
+		}
+	}
+	return out
+}
+
+// users adds up those who are one after masking.
+func (m *masker) users(list []User) []User {
+	if !m.people {
+		return list
+	}
+	var out []User
+	at := map[string]int{}
+	for _, u := range list {
+		u.Name = m.name(u.Name)
+		u.Where = cloneWhere(u.Where)
+		i, known := at[u.Name]
+		if !known {
+			at[u.Name] = len(out)
+			out = append(out, u)
+			continue
+		}
+		have := &out[i]
+		have.Reserved += u.Reserved
+		have.Used += u.Used
+		have.Memory += u.Memory
+		have.Processes += u.Processes
+		have.IdleGPUs += u.IdleGPUs
+		have.Mean2h, have.Mean24h, have.Mean1w = sum(have.Mean2h, u.Mean2h), sum(have.Mean24h, u.Mean24h), sum(have.Mean1w, u.Mean1w)
+		have.Where = mergeWhere(have.Where, u.Where)
+	}
+	return out
+}
+
+func sum(a, b *float64) *float64 {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	default:
+		return new(*a + *b)
+	}
+}
+
+func cloneWhere(list []UserHost) []UserHost {
+	out := make([]UserHost, len(list))
+	for i, w := range list {
+		out[i] = UserHost{Host: w.Host, GPUs: slices.Clone(w.GPUs)}
+	}
+	return out
+}
+
+func mergeWhere(a, b []UserHost) []UserHost {
+	for _, w := range b {
+		i := slices.IndexFunc(a, func(x UserHost) bool { return x.Host == w.Host })
+		if i < 0 {
+			a = append(a, w)
+			continue
+		}
+		a[i].GPUs = append(a[i].GPUs, w.GPUs...)
+		slices.Sort(a[i].GPUs)
+		a[i].GPUs = slices.Compact(a[i].GPUs)
+	}
+	slices.SortStableFunc(a, func(x, y UserHost) int { return NaturalCompare(x.Host, y.Host) })
+	return a
+}

@@ -1,0 +1,362 @@
+package board
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/internal/booking"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+)
+
+// Merge makes the Board of one moment. It is a pure function: equal inputs make
+// equal boards, and the inputs are not changed. One bad host, GPU or booking
+// degrades itself and nothing else.
+//
+// The second result is what to hand to the next call as Input.Marks.
+func Merge(in Input) (*Board, Marks) {
+	m := newMerger(in)
+	var hosts []Host
+	for _, inv := range in.Hosts {
+		h := m.host(inv)
+		m.remember(&h)
+		hosts = append(hosts, h)
+	}
+	m.keepCards()
+	slices.SortStableFunc(hosts, func(x, y Host) int {
+		return cmp.Or(NaturalCompare(x.Group, y.Group), NaturalCompare(x.Name, y.Name))
+	})
+	b := &Board{
+		GeneratedAt:   m.Now,
+		Interval:      m.Interval,
+		InventoryAsOf: m.InventoryAsOf,
+		Demo:          m.Demo,
+		Problems:      slices.Clone(m.Problems),
+		Hosts:         hosts,
+		Totals:        totals(hosts),
+		Models:        models(hosts),
+		FreeNow:       freeNow(hosts),
+		NextFree:      nextFree(hosts),
+		Users:         m.users(hosts),
+		Bookings:      m.bookings(),
+	}
+	for i := range hosts {
+		for _, p := range hosts[i].Problems {
+			p.Host = hosts[i].Name
+			b.Problems = append(b.Problems, p)
+		}
+	}
+	b.Problems = append(b.Problems, m.Calendar.Problems...)
+	b.Problems = append(b.Problems, m.strayBookings(hosts)...)
+	b.Problems = append(b.Problems, m.moved...)
+	if m.Calendar.Broken {
+		b.BookingsStaleSince = m.Calendar.LastGood
+	}
+	return b, m.next
+}
+
+// A merger is one merge.
+type merger struct {
+	Input
+	set    Settings
+	recent *history.Recent
+	booked []booking.Booking             // all, for the cards that they mean
+	byHost map[string][]*booking.Booking // the same
+	people map[string]string             // what Person answered; it may be slow
+	onHost map[string]bool               // the people of the host that is being made
+	more   bool                          // it has more than maxPeople
+	known  map[string][]Mark             // what is remembered of GPUs, by host, in order of index
+	cards  map[string]map[string]*place  // by host and UUID, of slices too
+	full   map[string]bool               // hosts whose driver answered in full
+	moved  []snapshot.Problem
+	next   Marks
+}
+
+func newMerger(in Input) *merger {
+	m := &merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent, byHost: map[string][]*booking.Booking{}, people: map[string]string{},
+		known: map[string][]Mark{}, cards: map[string]map[string]*place{}, full: map[string]bool{},
+		next: Marks{GPUs: map[string]Mark{}, Bookings: map[string]string{}}}
+	m.Now = in.Now.Round(0) // the time of day, without the process's own monotonic reading
+	if m.Person == nil {
+		m.Person = func(name string) string { return name }
+	}
+	if m.Calendar == nil {
+		m.Calendar = &booking.Calendar{}
+	}
+	if m.recent == nil {
+		m.recent = &history.Recent{}
+	}
+	m.booked = slices.Clone(m.Calendar.Bookings)
+	for i := range m.booked {
+		b := &m.booked[i]
+		m.byHost[b.Host] = append(m.byHost[b.Host], b)
+	}
+	for _, key := range slices.Sorted(maps.Keys(in.Marks.GPUs)) {
+		if mark := in.Marks.GPUs[key]; mark.Card != nil {
+			host, _, _ := strings.Cut(key, "/") // no host name holds a slash
+			m.known[host] = append(m.known[host], mark)
+		}
+	}
+	for _, known := range m.known {
+		slices.SortStableFunc(known, func(x, y Mark) int { return cmp.Compare(x.Card.Index, y.Card.Index) })
+	}
+	return m
+}
+
+// person is who is behind a Unix user.
+func (m *merger) person(user string) string {
+	who, known := m.people[user]
+	if !known {
+		who = m.Person(user)
+		m.people[user] = who
+	}
+	return who
+}
+
+// host makes one card.
+func (m *merger) host(inv inventory.Host) Host {
+	h := Host{
+		Name: inv.Name, Title: inv.Title, Group: inv.Group, Owner: inv.Owner, Note: inv.Note,
+		Address: inv.Address, Datacenter: inv.Datacenter, Tags: inv.Tags,
+		Check: string(inv.Check), GoneSince: inv.GoneSince,
+	}
+	if h.Address == "" {
+		h.Address = h.Name
+	}
+	report := m.Reports[inv.Name]
+	h.Problems = slices.Clone(report.Problems)
+	snap := report.Snapshot
+	h.State = m.hostState(&h, inv, report)
+	if inv.CheckOutput != "" && inv.Check != inventory.Passing {
+		h.problem("consul:"+string(inv.Check), inv.CheckOutput)
+	}
+	if snap == nil {
+		snap = &snapshot.Snapshot{} // it says nothing
+		for _, k := range m.known[h.Name] {
+			snap.CollectedAt.Time = latest(snap.CollectedAt.Time, k.lastAt())
+		}
+	}
+	h.SnapshotAt = snap.CollectedAt.Time
+	h.Interval = time.Duration(snap.IntervalSeconds) * time.Second
+	h.Driver, h.CUDA = snap.DriverVersion, snap.CUDAVersion
+	h.Problems = append(h.Problems, snap.Errors...)
+
+	m.onHost, m.more = map[string]bool{}, false
+	fresh := h.fresh()
+	if fresh {
+		h.Node = snap.Node
+	}
+	if h.State != Never {
+		m.rows(&h, inv, snap, fresh)
+	}
+	m.finish(&h)
+	return h
+}
+
+// rows makes the rows of a host, and says what is missing.
+func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot, fresh bool) {
+	procs := map[int][]snapshot.Process{}
+	for _, p := range snap.Processes {
+		procs[p.GPU] = append(procs[p.GPU], p)
+	}
+	places := m.places(inv, snap)
+	m.full[h.Name] = snap.GPUsComplete
+	m.follow(h, places)
+	for i := range places {
+		p := &places[i]
+		var g GPU
+		if p.listed {
+			g = m.gpu(h, inv, snap, p.gpu, procs[p.gpu.Index], fresh)
+		} else {
+			g = m.absent(h, inv, p)
+		}
+		m.next.GPUs[MarkKey(h.Name, &g)] = m.recall(h, &g, p)
+		h.GPUs = append(h.GPUs, g)
+	}
+	if snap.GPUsComplete {
+		h.missing(inv, places)
+	}
+	if m.more {
+		h.problem("host:limit", "more than "+itoa(maxPeople)+" users compute here; the others are shown without a name")
+	}
+}
+
+// maxPeople is how many people one host can put on the board. Each has a page and
+// a calendar, so a node must not decide how many there are.
+const maxPeople = 256
+
+// personOn returns the person, "" for one too many on the host.
+func (m *merger) personOn(person string) string {
+	if !m.onHost[person] {
+		if len(m.onHost) == maxPeople {
+			m.more = true
+			return ""
+		}
+		m.onHost[person] = true
+	}
+	return person
+}
+
+// fresh reports whether the host's last snapshot speaks about now.
+func (h *Host) fresh() bool {
+	return h.State == Up || h.State == Maintenance && h.dataFresh
+}
+
+// hostState decides how a host's news arrives, and says what is wrong with its clock.
+func (m *merger) hostState(h *Host, inv inventory.Host, r Report) HostState {
+	state := m.newsState(h, inv, r)
+	h.dataFresh = state == Up
+	if inv.Maintenance || inv.Check == inventory.Maintenance {
+		return Maintenance
+	}
+	return state
+}
+
+func (m *merger) newsState(h *Host, inv inventory.Host, r Report) HostState {
+	if r.Snapshot == nil {
+		if inv.Check == inventory.Critical || len(m.known[inv.Name]) > 0 {
+			return Down
+		}
+		return Never
+	}
+	collected := r.Snapshot.CollectedAt.Time
+	limit := m.set.staleAfter(time.Duration(r.Snapshot.IntervalSeconds) * time.Second)
+	switch {
+	case collected.Add(-m.set.ClockTolerance).After(m.Now):
+		// A moment that has not come yet proves nothing: never fresh.
+		h.ClockOffset = collected.Sub(m.Now)
+		h.problem("clock:ahead", "the node's clock is "+Span(h.ClockOffset)+" ahead of the web host's; set it (timedatectl, chrony)")
+		return Stale
+	case !r.SeenAt.IsZero() && r.SeenAt.Sub(collected) > limit && r.SeenAt.Add(limit).After(m.Now):
+		// It came in just now, and says that it is old: either a backlog after
+		// an outage or a clock that is behind. Old it is in both cases.
+		h.ClockOffset = -r.SeenAt.Sub(collected)
+		h.problem("clock:behind", "its news arrived just now and is "+Span(-h.ClockOffset)+" old: the node's clock is behind, or it was cut off until now")
+		return Stale
+	case !collected.Add(limit).Before(m.Now):
+		return Up
+	case collected.Add(m.set.DownAfter).Before(m.Now) || inv.Check == inventory.Critical:
+		return Down
+	default:
+		return Stale
+	}
+}
+
+func (h *Host) problem(code, message string) {
+	h.Problems = append(h.Problems, snapshot.Problem{Code: code, Message: message, Host: h.Name})
+}
+
+// finish sums the card up.
+func (m *merger) finish(h *Host) {
+	for g := range h.Units() {
+		if g.State == Free {
+			h.Free++
+		}
+	}
+	h.Models = models([]Host{*h})
+}
+
+// remember sets Since on every GPU of a host, from what was remembered and what is
+// now known, and adds the marks for the next generation.
+func (m *merger) remember(h *Host) {
+	for g := range h.Rows() {
+		key := MarkKey(h.Name, g)
+		mark := m.next.GPUs[key]
+		mark.State, mark.Since, mark.Seen = g.State, g.Since, m.Now
+		switch old, known := m.Marks.GPUs[key]; {
+		case known && old.State == g.State && !old.Since.After(m.Now) && !old.Seen.After(m.Now):
+			mark.Since, mark.Seen = earliest(old.Since, g.Since), old.Seen
+		case known && g.Since.IsZero():
+			mark.Since = m.Now // it changed just now
+		}
+		g.Since = mark.Since
+		m.next.GPUs[key] = mark
+		if g.State == Booked && g.Booking != nil && len(g.Slices) == 0 {
+			// Idle for as long as it was seen so, or as history knows; not for as
+			// long as nobody looked.
+			idle := latest(earliest(mark.Seen, mark.Since), g.Booking.From)
+			g.NoShow = !idle.Add(m.set.NoShow).After(m.Now)
+		}
+	}
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// Span writes a duration in its two largest units: "2 h 30 min", "3 d 4 h", "45 s".
+func Span(d time.Duration) string {
+	d = d.Round(time.Second)
+	if d < 0 {
+		d = -d
+	}
+	units := []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
+	for i, u := range units {
+		if d < u.size {
+			continue
+		}
+		s := itoa(int(d/u.size)) + " " + u.name
+		if i+1 < len(units) {
+			if rest := d % u.size / units[i+1].size; rest > 0 {
+				s += " " + itoa(int(rest)) + " " + units[i+1].name
+			}
+		}
+		return s
+	}
+	return "0 s"
+}
+
+// NaturalCompare orders names as people do: gpu2 before gpu10, without regard to case.
+func NaturalCompare(a, b string) int {
+	x, y := strings.ToLower(a), strings.ToLower(b)
+	for x != "" && y != "" {
+		dx, dy := digits(x), digits(y)
+		if dx > 0 && dy > 0 {
+			nx, ny := strings.TrimLeft(x[:dx], "0"), strings.TrimLeft(y[:dy], "0")
+			if len(nx) != len(ny) {
+				return len(nx) - len(ny)
+			}
+			if c := strings.Compare(nx, ny); c != 0 {
+				return c
+			}
+			x, y = x[dx:], y[dy:]
+			continue
+		}
+		if x[0] != y[0] {
+			return int(x[0]) - int(y[0])
+		}
+		x, y = x[1:], y[1:]
+	}
+	if c := len(x) - len(y); c != 0 {
+		return c
+	}
+	return strings.Compare(a, b)
+}
+
+func digits(s string) int {
+	n := 0
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
+}

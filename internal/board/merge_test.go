@@ -1,0 +1,344 @@
+package board_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+)
+
+var now = time.Date(2026, 11, 20, 10, 42, 0, 0, time.UTC)
+
+// A scene is one host with one GPU: the smallest board that can go wrong.
+type scene struct {
+	age     time.Duration
+	inv     inventory.Host
+	gpu     snapshot.GPU
+	procs   []snapshot.Process // none are known to be none
+	hidden  bool               // the processes could not be read
+	booked  []booking.Booking
+	never   bool
+	recent  *history.Recent
+	marks   board.Marks
+	person  func(string) string
+	seenAt  time.Time
+	errors  []snapshot.Problem
+	setting board.Settings
+}
+
+func (s scene) merge() (*board.Board, board.Marks) {
+	s.inv.Name = "gpu01"
+	in := board.Input{
+		Now: now, Interval: 20 * time.Second, Hosts: []inventory.Host{s.inv},
+		Calendar: &booking.Calendar{File: "comments.json", Bookings: s.booked},
+		Reports:  map[string]board.Report{}, Recent: s.recent, Marks: s.marks, Person: s.person, Settings: s.setting,
+	}
+	if !s.never {
+		snap := &snapshot.Snapshot{
+			Host: "gpu01", CollectedAt: snapshot.Time{Time: now.Add(-s.age)}, IntervalSeconds: 20,
+			GPUs: []snapshot.GPU{s.gpu}, GPUsComplete: true, Processes: s.procs, Errors: s.errors,
+		}
+		if snap.Processes == nil && !s.hidden {
+			snap.Processes = []snapshot.Process{}
+		}
+		in.Reports["gpu01"] = board.Report{SeenAt: s.seenAt, Snapshot: snap}
+	}
+	return board.Merge(in)
+}
+
+func (s scene) row(t *testing.T) (board.Host, board.GPU) {
+	t.Helper()
+	b, _ := s.merge()
+	if len(b.Hosts) != 1 || len(b.Hosts[0].GPUs) == 0 {
+		t.Fatalf("want one host with a GPU, have %+v", b.Hosts)
+	}
+	return b.Hosts[0], b.Hosts[0].GPUs[0]
+}
+
+func a100() snapshot.GPU {
+	return snapshot.GPU{
+		UUID: "GPU-1", Name: "NVIDIA A100-SXM4-40GB", Health: snapshot.HealthOK,
+		MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(4)), UtilizationGPU: new(0),
+	}
+}
+
+func proc(user string, typ snapshot.ProcessType, memory int64) snapshot.Process {
+	started := snapshot.Time{Time: now.Add(-3 * time.Hour)}
+	return snapshot.Process{PID: 100 + len(user), User: user, Type: typ, Program: "train.py", UsedMemory: &memory, Alive: new(true), StartedAt: &started}
+}
+
+func gone(memory int64) snapshot.Process {
+	return snapshot.Process{PID: 48112, Type: snapshot.Compute, UsedMemory: &memory, Alive: new(false)}
+}
+
+func by(name string, kind booking.Kind) booking.Booking {
+	return booking.Booking{Host: "gpu01", Name: name, Kind: kind, From: now.Add(-time.Hour), Until: now.Add(time.Hour), Line: 3, Col: 7}
+}
+
+func TestStateOfOneGPU(t *testing.T) {
+	with := func(change func(*snapshot.GPU)) snapshot.GPU { g := a100(); change(&g); return g }
+	used := func(mib int64) snapshot.GPU { return with(func(g *snapshot.GPU) { g.MemoryUsed = &mib }) }
+	mib := func(n int64) *int64 { // negative where it is not known
+		if n < 0 {
+			return nil
+		}
+		return &n
+	}
+	mig := func(parent, slice int64) snapshot.GPU {
+		return with(func(g *snapshot.GPU) {
+			g.MIGMode, g.MemoryUsed, g.UtilizationGPU = "enabled", mib(parent), nil
+			g.MIGDevices = []snapshot.MIGDevice{{MemoryTotal: new(int64(20096)), MemoryUsed: mib(slice)}, {MemoryTotal: new(int64(20096)), MemoryUsed: new(int64(12))}}
+		})
+	}
+	for _, tt := range []struct {
+		name   string
+		scene  scene
+		want   board.State
+		reason string
+	}{
+		{"display server alone is free", scene{gpu: used(600), procs: []snapshot.Process{proc("root", snapshot.Graphics, 400)}}, board.Free, ""},
+		{"memory beyond the display server's is stuck", scene{gpu: used(5000), procs: []snapshot.Process{proc("root", snapshot.Graphics, 400)}}, board.Stuck, board.ReasonUnowned},
+		{"graphics that also computes is use", scene{gpu: used(600), procs: []snapshot.Process{proc("lea", snapshot.ComputeGraphics, 400)}}, board.Busy, ""},
+		{"at the threshold still free", scene{gpu: used(819)}, board.Free, ""},
+		{"beyond the threshold stuck", scene{gpu: used(820)}, board.Stuck, board.ReasonUnowned},
+		{"dead process that let go of its memory", scene{gpu: a100(), procs: []snapshot.Process{gone(9000)}}, board.Free, ""},
+		{"dead process that did not", scene{gpu: used(9000), procs: []snapshot.Process{gone(9000)}}, board.Stuck, board.ReasonDead},
+		{"booked and stuck is of no use to the booker", scene{gpu: used(9000), booked: []booking.Booking{by("eva", booking.Reserved)}}, board.Stuck, board.ReasonUnowned},
+		{"beyond the threshold, and its processes are not told", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.ProcessesUnknown = new(int64(9000)), "N/A" })}, board.Busy, board.ReasonMemory},
+		{"it computes, and its processes are not told", scene{gpu: with(func(g *snapshot.GPU) {
+			g.MemoryUsed, g.UtilizationGPU, g.ProcessesUnknown = new(int64(9000)), new(80), "N/A"
+		})}, board.Busy, board.ReasonUtilization},
+		{"it computes, and no list of processes came", scene{gpu: with(func(g *snapshot.GPU) { g.UtilizationGPU = new(80) }), hidden: true}, board.Busy, board.ReasonUtilization},
+		{"it computes for somebody unknown, and somebody has booked it", scene{gpu: with(func(g *snapshot.GPU) { g.UtilizationGPU = new(80) }), hidden: true, booked: []booking.Booking{by("eva", booking.Reserved)}}, board.InUse, board.ReasonUtilization},
+		{"it idles, and no list of processes came", scene{gpu: a100(), hidden: true}, board.Free, ""},
+		{"it computes, and its memory cannot be read", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = nil, new(96) })}, board.Busy, board.ReasonUtilization},
+		{"a display server that does not tell its memory may own all of it", scene{gpu: used(9000), procs: []snapshot.Process{{PID: 7, Type: snapshot.Graphics, Alive: new(true)}}}, board.Busy, board.ReasonMemory},
+		{"a display server that may be gone", scene{gpu: used(900), procs: []snapshot.Process{{PID: 7, Type: snapshot.Graphics, UsedMemory: new(int64(400))}}}, board.Unknown, board.ReasonUnreadable},
+		{"no reading and no process is not idleness", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = nil, nil })}, board.Unknown, board.ReasonUnreadable},
+		{"nothing is known, and somebody has booked it", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = nil, nil }), booked: []booking.Booking{by("eva", booking.Reserved)}}, board.Unknown, board.ReasonUnreadable},
+		{"a process is use even without readings", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryUsed, g.UtilizationGPU = nil, nil }), procs: []snapshot.Process{proc("lea", snapshot.Compute, 1)}}, board.Busy, ""},
+		{"a process is use even where others are not told", scene{gpu: with(func(g *snapshot.GPU) { g.ProcessesUnknown = "N/A" }), procs: []snapshot.Process{proc("lea", snapshot.Compute, 1)}}, board.Busy, ""},
+		{"a health that no collector has", scene{gpu: with(func(g *snapshot.GPU) { g.Health = "" })}, board.Unknown, board.ReasonUnasked},
+		{"lost", scene{gpu: with(func(g *snapshot.GPU) { g.Health = snapshot.HealthLost })}, board.Lost, board.ReasonLost},
+		{"an error", scene{gpu: with(func(g *snapshot.GPU) { g.Health = snapshot.HealthError })}, board.Lost, board.ReasonError},
+		{"row remapping failed, and the collector did not know what that means", scene{gpu: with(func(g *snapshot.GPU) { g.RemappedRows = &snapshot.Remapped{Failure: new(true)} })}, board.Lost, board.ReasonRemap},
+		{"uncorrectable errors, and a repair is due", scene{gpu: with(func(g *snapshot.GPU) {
+			g.RemappedRows, g.ECC = &snapshot.Remapped{Pending: new(true)}, &snapshot.ECC{UncorrectedVolatile: new(int64(1))}
+		})}, board.Lost, board.ReasonECC},
+		{"uncorrectable errors that need no repair", scene{gpu: with(func(g *snapshot.GPU) {
+			g.RemappedRows, g.ECC = &snapshot.Remapped{Pending: new(false), Failure: new(false)}, &snapshot.ECC{UncorrectedVolatile: new(int64(1))}
+		})}, board.Free, ""},
+		{"a partitioned GPU without anybody", scene{gpu: mig(4, 12)}, board.Free, ""},
+		{"one whose slice is full", scene{gpu: mig(4, 9000)}, board.Stuck, board.ReasonUnowned},
+		{"one whose slice tells nothing", scene{gpu: mig(4, -1)}, board.Unknown, board.ReasonUnreadable},
+		{"one that tells nothing itself", scene{gpu: mig(-1, 12)}, board.Free, ""},
+		{"one that tells nothing itself, and whose slice is full", scene{gpu: mig(-1, 9000), hidden: true}, board.Busy, board.ReasonMemory},
+		{"one without slices", scene{gpu: with(func(g *snapshot.GPU) { g.MIGMode = "enabled" })}, board.Unknown, board.ReasonNoSlices},
+		{"a user whom nobody knows is not somebody else", scene{gpu: used(9000), booked: []booking.Booking{by("eva", booking.Reserved)}, procs: []snapshot.Process{{PID: 7, Type: snapshot.Compute}}}, board.InUse, ""},
+		{"the case of a name does not matter", scene{gpu: used(9000), booked: []booking.Booking{by("Eva", booking.Reserved)}, procs: []snapshot.Process{proc("eva", snapshot.Compute, 1)}}, board.InUse, ""},
+		{"MPS serves others", scene{gpu: a100(), procs: []snapshot.Process{{PID: 9, Type: snapshot.Compute, Program: "nvidia-cuda-mps-server", User: "root", Alive: new(true)}}}, board.Free, ""},
+		{"a booking that has just ended", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Name: "eva", Kind: booking.Reserved, Until: now}}}, board.Free, ""},
+		{"a booking that begins now", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Name: "eva", Kind: booking.Reserved, From: now}}}, board.Booked, ""},
+		{"a booking by UUID of another card", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{UUID: "GPU-2", Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Free, ""},
+		{"a booking by this UUID", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{UUID: "GPU-1", Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Booked, ""},
+		{"the whole host", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{All: true, Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Booked, ""},
+		{"Consul's maintenance mode", scene{gpu: a100(), inv: inventory.Host{Check: inventory.Maintenance}}, board.Drained, board.ReasonHost},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, g := tt.scene.row(t)
+			if g.State != tt.want || g.Reason != tt.reason {
+				t.Errorf("state %s (%s), want %s (%s)", g.State, g.Reason, tt.want, tt.reason)
+			}
+		})
+	}
+}
+
+func TestAliasesMakeOnePerson(t *testing.T) {
+	s := scene{gpu: a100(), booked: []booking.Booking{by("Eva Marsh", booking.Reserved)}, procs: []snapshot.Process{proc("emarsh", snapshot.Compute, 9000)}}
+	if _, g := s.row(t); g.State != board.Contested {
+		t.Errorf("without aliases: %s, want contested", g.State)
+	}
+	s.person = func(n string) string {
+		if n == "emarsh" {
+			return "Eva Marsh"
+		}
+		return n
+	}
+	if _, g := s.row(t); g.State != board.InUse {
+		t.Errorf("with aliases: %s, want in-use", g.State)
+	}
+}
+
+func TestStaleAtTheLimit(t *testing.T) {
+	limit := time.Minute // three intervals of 20 s
+	for _, tt := range []struct {
+		age  time.Duration
+		inv  inventory.Host
+		want board.HostState
+	}{
+		{limit - time.Second, inventory.Host{}, board.Up},
+		{limit, inventory.Host{}, board.Up},
+		{limit + time.Second, inventory.Host{}, board.Stale},
+		{limit + time.Second, inventory.Host{Check: inventory.Critical}, board.Down},
+		{0, inventory.Host{Check: inventory.Critical}, board.Up},
+		{24*time.Hour + time.Second, inventory.Host{}, board.Down},
+		{-time.Minute, inventory.Host{}, board.Up},
+		{-time.Minute - time.Second, inventory.Host{}, board.Stale},
+		{-10 * 365 * 24 * time.Hour, inventory.Host{}, board.Stale},
+		{time.Hour, inventory.Host{Maintenance: true}, board.Maintenance},
+	} {
+		h, g := scene{gpu: a100(), age: tt.age, inv: tt.inv}.row(t)
+		if h.State != tt.want {
+			t.Errorf("age %v, check %q: %s, want %s", tt.age, tt.inv.Check, h.State, tt.want)
+		}
+		if old := tt.want != board.Up; old && (g.MemoryUsed != nil || g.State == board.Free) {
+			t.Errorf("age %v: an old reading is shown as live: %+v", tt.age, g)
+		}
+	}
+}
+
+func TestOldNewsKeepsWhatWasLastSeen(t *testing.T) {
+	h, g := scene{gpu: a100(), age: time.Hour, procs: []snapshot.Process{proc("tomas", snapshot.Compute, 9000)}}.row(t)
+	if g.State != board.Unknown || g.Reason != board.ReasonStale {
+		t.Errorf("state %s (%s), want unknown (stale)", g.State, g.Reason)
+	}
+	if g.Last == nil || g.Last.State != board.Busy || fmt.Sprint(g.Last.Users) != "[tomas]" || !g.Last.At.Equal(h.SnapshotAt) {
+		t.Errorf("last seen %+v, want busy by tomas at %v", g.Last, h.SnapshotAt)
+	}
+	if len(g.Processes) != 0 || h.Node.Cores != nil {
+		t.Errorf("processes or host readings of an hour ago are shown as live")
+	}
+	if g.Name == "" || g.MemoryTotal == nil {
+		t.Errorf("what the card is was forgotten")
+	}
+}
+
+func TestClockBehindIsSaid(t *testing.T) {
+	h, _ := scene{gpu: a100(), age: time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
+	if h.State != board.Stale || h.ClockOffset >= 0 || !hasCode(h.Problems, "clock:behind") {
+		t.Errorf("state %s, offset %v, problems %v; want stale, about -1h, clock:behind", h.State, h.ClockOffset, h.Problems)
+	}
+}
+
+func TestNeverHeardOf(t *testing.T) {
+	b, _ := scene{never: true, inv: inventory.Host{ExpectedGPUs: 8}}.merge()
+	if h := b.Hosts[0]; h.State != board.Never || len(h.GPUs) != 0 {
+		t.Errorf("state %s with %d GPUs, want never with none", h.State, len(h.GPUs))
+	}
+	b, _ = scene{never: true, inv: inventory.Host{Check: inventory.Critical}}.merge()
+	if h := b.Hosts[0]; h.State != board.Down {
+		t.Errorf("critical and silent: %s, want down", h.State)
+	}
+}
+
+func TestExpectedGPUIsMissing(t *testing.T) {
+	b, _ := scene{gpu: a100(), inv: inventory.Host{ExpectedGPUs: 3}}.merge()
+	h := b.Hosts[0]
+	if len(h.GPUs) != 3 || !h.GPUs[2].Missing || h.GPUs[2].State != board.Lost || h.GPUs[2].Index != 2 {
+		t.Fatalf("rows %+v, want two lost ones behind the first", h.GPUs)
+	}
+	if !hasCode(b.Problems, "gpu:missing") {
+		t.Errorf("problems %v, want gpu:missing", b.Problems)
+	}
+}
+
+func TestIdleNeedsAWindowAndAHolder(t *testing.T) {
+	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour)}}}
+	_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
+	if g.State != board.Busy || g.IdleFor(now) != 3*time.Hour {
+		t.Errorf("%s, idle for %v; want busy, idle for the 3 h that sam has held it", g.State, g.IdleFor(now))
+	}
+	_, g = scene{gpu: a100(), procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
+	if !g.IdleSince.IsZero() {
+		t.Errorf("one reading of 0 %% made it idle since %v", g.IdleSince)
+	}
+	_, g = scene{gpu: a100(), recent: recent}.row(t)
+	if g.State != board.Free || !g.IdleSince.IsZero() || !g.Since.Equal(now.Add(-5*time.Hour)) {
+		t.Errorf("%s since %v, idle since %v; want free since 5 h, and idle for nobody", g.State, g.Since, g.IdleSince)
+	}
+}
+
+func TestNoShow(t *testing.T) {
+	early := by("ada", booking.Reserved)
+	early.From = now.Add(-11 * time.Hour)
+	s := scene{gpu: a100(), booked: []booking.Booking{early}}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Booked, Since: now.Add(-3 * time.Hour)}}}
+	if _, g := s.row(t); !g.NoShow || !g.Since.Equal(now.Add(-3*time.Hour)) {
+		t.Errorf("no-show %v since %v, want one since 3 h", g.NoShow, g.Since)
+	}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Booked, Seen: now.Add(-3 * time.Hour)}}}
+	if _, g := s.row(t); !g.NoShow {
+		t.Error("seen booked and idle for three hours, and no no-show")
+	}
+	s.marks = board.Marks{}
+	if _, g := s.row(t); g.NoShow {
+		t.Error("a no-show at first sight: nobody knows what it did before")
+	}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.InUse, Since: now.Add(-3 * time.Hour)}}}
+	if _, g := s.row(t); g.NoShow || !g.Since.Equal(now) {
+		t.Errorf("no-show %v since %v, want none: it was in use a moment ago", g.NoShow, g.Since)
+	}
+}
+
+func TestMarksCarryOn(t *testing.T) {
+	s := scene{gpu: a100()}
+	_, marks := s.merge()
+	first := marks.GPUs["gpu01/GPU-1"]
+	if first.State != board.Free || !first.Since.IsZero() || !first.Seen.Equal(now) {
+		t.Fatalf("mark %+v, want free, seen now, since nobody knows when", first)
+	}
+	s.marks = marks
+	if b, again := s.merge(); !b.Hosts[0].GPUs[0].Since.IsZero() || !reflect.DeepEqual(again.GPUs["gpu01/GPU-1"], first) {
+		t.Errorf("a second look made up when it began: %+v", again.GPUs["gpu01/GPU-1"])
+	}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Busy, Since: now.Add(-time.Hour), Seen: now.Add(-time.Hour)}}}
+	if b, _ := s.merge(); !b.Hosts[0].GPUs[0].Since.Equal(now) {
+		t.Errorf("it changed just now, and since is %v", b.Hosts[0].GPUs[0].Since)
+	}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Free, Since: now.Add(-time.Hour)}}}
+	b, marks := s.merge()
+	if g := b.Hosts[0].GPUs[0]; !g.Since.Equal(now.Add(-time.Hour)) || !marks.GPUs["gpu01/GPU-1"].Since.Equal(g.Since) {
+		t.Errorf("since %v, mark %+v; want an hour ago in both", g.Since, marks.GPUs["gpu01/GPU-1"])
+	}
+	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Free, Since: now.Add(time.Hour)}}}
+	if b, _ := s.merge(); b.Hosts[0].GPUs[0].Since.After(now) {
+		t.Errorf("a mark from the future was believed")
+	}
+}
+
+func TestNaturalCompare(t *testing.T) {
+	names := []string{"gpu10", "gpu2", "GPU1", "gpu02a", "atlas", "gpu", ""}
+	slices.SortFunc(names, board.NaturalCompare)
+	if got := fmt.Sprint(names); got != "[ atlas gpu GPU1 gpu2 gpu02a gpu10]" {
+		t.Errorf("order %s", got)
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 45 * time.Second: "45 s", 150 * time.Minute: "2 h 30 min", 36 * time.Hour: "1 d 12 h",
+		-time.Hour: "1 h", 13 * 24 * time.Hour: "13 d", time.Hour + time.Second: "1 h",
+	} {
+		if got := board.Span(d); got != want {
+			t.Errorf("Span(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func hasCode(problems []snapshot.Problem, code string) bool {
+	return slices.ContainsFunc(problems, func(p snapshot.Problem) bool { return p.Code == code })
+}
+
+func TestClockAheadIsSaid(t *testing.T) {
+	h, _ := scene{gpu: a100(), age: -time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
+	if h.State != board.Stale || h.ClockOffset <= 0 || !hasCode(h.Problems, "clock:ahead") {
+		t.Errorf("state %s, offset %v, problems %v; want stale, about +1h, clock:ahead", h.State, h.ClockOffset, h.Problems)
+	}
+}

@@ -1,0 +1,266 @@
+package board_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+)
+
+// sliced is an A100 in slices of 10 GiB, each in a GPU instance of its own:
+// 1/0, 2/0, 3/0. Its own memory is what the driver happens to say.
+func sliced(n int) snapshot.GPU {
+	g := a100()
+	g.MIGMode, g.UtilizationGPU, g.MemoryUsed = "enabled", nil, nil
+	for i := range n {
+		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
+			Index: i, GPUInstanceID: new(i + 1), ComputeInstanceID: new(0), UUID: fmt.Sprintf("MIG-%d", i), Profile: "2g.10gb",
+			MemoryTotal: new(int64(9984)), MemoryUsed: new(int64(12)),
+		})
+	}
+	return g
+}
+
+// on puts a process on an instance.
+func on(p snapshot.Process, gi, ci int) snapshot.Process {
+	p.GPUInstanceID, p.ComputeInstanceID = &gi, &ci
+	return p
+}
+
+func states(g board.GPU) string {
+	s := string(g.State)
+	if g.Reason != "" {
+		s += "(" + g.Reason + ")"
+	}
+	for i := range g.Slices {
+		s += " " + string(g.Slices[i].State)
+		if r := g.Slices[i].Reason; r != "" {
+			s += "(" + r + ")"
+		}
+	}
+	return s
+}
+
+// TestSlicesHaveStates is the rule for MIG, case by case: the state of the GPU
+// and then that of each slice.
+func TestSlicesHaveStates(t *testing.T) {
+	slice := func(s *scene, i int) *snapshot.MIGDevice { return &s.gpu.MIGDevices[i] }
+	for _, c := range []struct {
+		name string
+		set  func(*scene)
+		want string
+	}{
+		{"all empty", func(s *scene) {}, "free free free"},
+		{"one in use", func(s *scene) {
+			slice(s, 0).MemoryUsed = new(int64(8000))
+			s.procs = []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0)}
+		}, "busy busy free"},
+		{"a process that holds hardly anything", func(s *scene) {
+			s.procs = []snapshot.Process{on(proc("eva", snapshot.Compute, 3), 2, 0)}
+		}, "busy free busy"},
+		{"full, and nobody there", func(s *scene) { slice(s, 1).MemoryUsed = new(int64(8000)) }, "stuck(unowned) free stuck(unowned)"},
+		{"full, and the processes not told", func(s *scene) {
+			slice(s, 1).MemoryUsed, s.gpu.ProcessesUnknown = new(int64(8000)), "N/A"
+		}, "busy(memory) unknown(unreadable) busy(memory)"},
+		{"memory not told", func(s *scene) { slice(s, 0).MemoryUsed = nil }, "unknown(unreadable) unknown(unreadable) free"},
+		{"a process without an instance", func(s *scene) { s.procs = []snapshot.Process{proc("eva", snapshot.Compute, 7900)} },
+			"unknown(unreadable) unknown(unreadable) unknown(unreadable)"},
+		{"a display server without an instance", func(s *scene) { s.procs = []snapshot.Process{proc("root", snapshot.Graphics, 4)} },
+			"unknown(unreadable) unknown(unreadable) unknown(unreadable)"},
+		{"an instance that is not there", func(s *scene) {
+			s.procs = []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 9, 0)}
+		}, "unknown(unreadable) unknown(unreadable) unknown(unreadable)"},
+		{"slices without instances, and a process", func(s *scene) {
+			slice(s, 0).GPUInstanceID, slice(s, 1).GPUInstanceID = nil, nil
+			s.procs = []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0)}
+		}, "unknown(unreadable) unknown(unreadable) unknown(unreadable)"},
+		{"no instances", func(s *scene) { s.gpu.MIGDevices = nil }, "unknown(no-slices)"},
+		{"lost", func(s *scene) { s.gpu.Health = snapshot.HealthLost }, "lost(lost) lost(lost) lost(lost)"},
+		{"could not be asked", func(s *scene) { s.gpu.Health = snapshot.HealthUnknown }, "unknown(unasked) unknown(unasked) unknown(unasked)"},
+		{"drained", func(s *scene) { s.inv = inventory.Host{Maintenance: true} }, "maintenance(host) maintenance(host) maintenance(host)"},
+		{"old", func(s *scene) { s.age = time.Hour }, "unknown(stale) unknown(stale) unknown(stale)"},
+		{"a slice booked", func(s *scene) { s.booked = []booking.Booking{of("eva", "MIG-1")} }, "booked free booked"},
+		{"a slice booked and used", func(s *scene) {
+			s.booked = []booking.Booking{of("eva", "MIG-1")}
+			s.procs = []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 2, 0)}
+		}, "in-use free in-use"},
+		{"a slice booked by one and used by another", func(s *scene) {
+			s.booked = []booking.Booking{of("eva", "MIG-1")}
+			s.procs = []snapshot.Process{on(proc("jun", snapshot.Compute, 7900), 2, 0)}
+		}, "contested free contested"},
+		{"the GPU booked by its index", func(s *scene) { s.booked = []booking.Booking{by("eva", booking.Reserved)} }, "booked booked booked"},
+		{"the GPU booked by its UUID", func(s *scene) { s.booked = []booking.Booking{of("eva", "GPU-1")} }, "booked booked booked"},
+		{"a slice drained", func(s *scene) {
+			b := of("ops", "MIG-0")
+			b.Kind = booking.Maintenance
+			s.booked = []booking.Booking{b}
+		}, "maintenance(booking) maintenance(booking) free"},
+	} {
+		s := scene{gpu: sliced(2)}
+		c.set(&s)
+		_, g := s.row(t)
+		if got := states(g); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func of(name, uuid string) booking.Booking {
+	b := by(name, booking.Reserved)
+	b.Target = booking.Target{UUID: uuid, Index: -1}
+	return b
+}
+
+// TestComputeInstancesShareMemory: both show the memory of their GPU instance.
+// Who has it is decided by the processes of each; where that leaves a doubt, none
+// of them is free.
+func TestComputeInstancesShareMemory(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		used  int64
+		procs []snapshot.Process
+		want  string
+	}{
+		{"nothing", 12, nil, "free free free"},
+		{"the first works", 6012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0)}, "busy busy free"},
+		{"both work", 9012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0), on(proc("jun", snapshot.Compute, 3000), 1, 1)}, "busy busy busy"},
+		{"more is held than its processes hold", 9012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0)}, "busy busy unknown(shared)"},
+		{"a process does not tell its memory", 6012, []snapshot.Process{on(untold("eva"), 1, 0)}, "busy busy unknown(shared)"},
+		{"nobody is there", 6012, nil, "stuck(unowned) stuck(unowned) stuck(unowned)"},
+		{"its process is gone", 6012, []snapshot.Process{on(gone(6000), 1, 0)}, "stuck(dead) stuck(dead) stuck(unowned)"},
+		{"the compute instance is not told", 6012, []snapshot.Process{half(proc("eva", snapshot.Compute, 6000))}, "busy(memory) busy(memory) busy(memory)"},
+	} {
+		s := scene{gpu: sliced(2), procs: c.procs}
+		for i := range s.gpu.MIGDevices {
+			d := &s.gpu.MIGDevices[i]
+			d.GPUInstanceID, d.ComputeInstanceID, d.MemoryUsed = new(1), new(i), new(c.used)
+		}
+		_, g := s.row(t)
+		if got := states(g); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		for _, row := range g.Slices {
+			if row.MemoryUsed == nil || *row.MemoryUsed != c.used {
+				t.Errorf("%s: shows %v MiB", c.name, row.MemoryUsed)
+			}
+		}
+	}
+}
+
+func untold(user string) snapshot.Process {
+	p := proc(user, snapshot.Compute, 0)
+	p.UsedMemory = nil
+	return p
+}
+
+func half(p snapshot.Process) snapshot.Process {
+	p.GPUInstanceID = new(1)
+	return p
+}
+
+// TestSlicesAreCounted: every slice is one of what people can have, and their
+// GPU is none.
+func TestSlicesAreCounted(t *testing.T) {
+	s := scene{gpu: sliced(3), booked: []booking.Booking{of("eva", "MIG-2")}}
+	s.procs = []snapshot.Process{on(proc("jun", snapshot.Compute, 4992), 1, 0)}
+	b, marks := s.merge()
+	h := &b.Hosts[0]
+	if b.Totals.GPUs != 3 || b.Totals.Free() != 1 || b.Totals.ByState[board.Busy] != 1 || b.Totals.ByState[board.Booked] != 1 || h.Free != 1 || h.CountUnits() != 3 {
+		t.Errorf("totals %+v, %d free of %d on the host", b.Totals, h.Free, h.CountUnits())
+	}
+	if len(b.Models) != 1 || b.Models[0].Name != "A100-SXM4-40GB 2g.10gb" || b.Models[0].Total != 3 || b.Models[0].Free != 1 || *b.Models[0].MemoryTotal != 9984 {
+		t.Errorf("models %+v", b.Models)
+	}
+	if len(b.FreeNow) != 1 || b.FreeNow[0].UUID != "MIG-1" || b.FreeNow[0].Label() != "0:1" || b.FreeNow[0].Model != "A100-SXM4-40GB 2g.10gb" {
+		t.Errorf("free now %+v", b.FreeNow)
+	}
+	if b.NextFree == nil || b.NextFree.UUID != "MIG-2" || b.NextFree.By != "eva" {
+		t.Errorf("next free %+v", b.NextFree)
+	}
+	for _, u := range b.Users {
+		switch u.Name {
+		case "jun":
+			if u.Used != 1 || u.Memory != 4992 || u.Processes != 1 || !slices.Equal(u.Where[0].GPUs, []int{0}) {
+				t.Errorf("%+v", u)
+			}
+		case "eva":
+			if u.Reserved != 1 {
+				t.Errorf("%+v", u)
+			}
+		}
+	}
+	if len(b.Users) != 2 || len(marks.GPUs) != 4 {
+		t.Errorf("%d users, %d marks", len(b.Users), len(marks.GPUs))
+	}
+	if bk := b.Bookings[0]; !slices.Equal(bk.GPUs, []int{0}) || bk.Slice == nil || *bk.Slice != 2 {
+		t.Errorf("booking %+v", bk)
+	}
+	if p := h.GPUs[0].Slices[0].Processes; len(p) != 1 || *p[0].Share != 0.5 || len(h.GPUs[0].Slices[1].Processes) != 0 || len(h.GPUs[0].Processes) != 1 {
+		t.Errorf("processes %+v", p)
+	}
+}
+
+// TestSliceWithoutUUID: `nvidia-smi -L` failed. The slice is known by its place,
+// and cannot be booked; a booking by UUID may be for it.
+func TestSliceWithoutUUID(t *testing.T) {
+	s := scene{gpu: sliced(2), booked: []booking.Booking{of("eva", "MIG-1")}}
+	for i := range s.gpu.MIGDevices {
+		s.gpu.MIGDevices[i].UUID, s.gpu.MIGDevices[i].Profile = "", ""
+	}
+	b, marks := s.merge()
+	g := b.Hosts[0].GPUs[0]
+	if _, ok := g.Slices[1].Target(); ok || g.Slices[1].Label() != "0:1" || g.Slices[1].ShortName != "A100-SXM4-40GB MIG" {
+		t.Errorf("%+v", g.Slices[1])
+	}
+	if hasCode(b.Problems, "booking:unknown-gpu") {
+		t.Error("a booking of a slice whose UUID is not known is called a stray")
+	}
+	if len(marks.GPUs) != 3 {
+		t.Errorf("marks %v", marks)
+	}
+	s.gpu = sliced(1)
+	if b, _ := s.merge(); !hasCode(b.Problems, "booking:unknown-gpu") {
+		t.Error("a booking of a slice that is gone is no stray")
+	}
+}
+
+// TestOldNewsKeepsSlices: what they are stays known, what they show does not.
+func TestOldNewsKeepsSlices(t *testing.T) {
+	s := scene{gpu: sliced(2), age: time.Hour, procs: []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0)}}
+	_, g := s.row(t)
+	if r := g.Slices[0]; r.UUID != "MIG-0" || r.Slice.Profile != "2g.10gb" || *r.MemoryTotal != 9984 || r.MemoryUsed != nil || len(r.Processes) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if g.Last == nil || g.Last.State != board.Busy || g.Slices[1].Last.State != board.Free {
+		t.Errorf("last seen: %+v, slice %+v", g.Last, g.Slices[1].Last)
+	}
+}
+
+// TestMIGDeviceOf: a process is on an instance when it can be no other.
+func TestMIGDeviceOf(t *testing.T) {
+	devices := []snapshot.MIGDevice{
+		{GPUInstanceID: new(1), ComputeInstanceID: new(0)}, {GPUInstanceID: new(1), ComputeInstanceID: new(1)}, {GPUInstanceID: new(2)}, {},
+	}
+	for _, c := range []struct{ gi, ci, want int }{
+		{1, 0, 0}, {1, 1, 1}, {1, 2, 3}, {1, -1, -1}, {2, 0, -1}, {2, -1, -1}, {3, 0, 3}, {-1, 0, -1},
+	} {
+		p := snapshot.Process{GPUInstanceID: &c.gi, ComputeInstanceID: &c.ci}
+		if c.gi < 0 {
+			p.GPUInstanceID = nil
+		}
+		if c.ci < 0 {
+			p.ComputeInstanceID = nil
+		}
+		if got := snapshot.MIGDeviceOf(devices, &p); got != c.want {
+			t.Errorf("%d/%d is on %d, want %d", c.gi, c.ci, got, c.want)
+		}
+		if got := snapshot.MIGDeviceOf(devices[:2], &p); got != min(c.want, 1) && c.want < 2 || got >= 0 && c.want >= 2 {
+			t.Errorf("%d/%d is on %d of the first two, want %d", c.gi, c.ci, got, c.want)
+		}
+	}
+}

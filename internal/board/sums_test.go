@@ -1,0 +1,124 @@
+package board_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+)
+
+func TestFreeFromAndUntil(t *testing.T) {
+	at := func(h int) time.Time { return now.Add(time.Duration(h) * time.Hour) }
+	book := func(from, until int) booking.Booking {
+		b := booking.Booking{Host: "gpu01", Name: "eva", Kind: booking.Reserved, From: at(from)}
+		if until != 0 {
+			b.Until = at(until)
+		}
+		return b
+	}
+	for _, tt := range []struct {
+		name            string
+		booked          []booking.Booking
+		from, until     time.Time
+		next, nextEmpty bool
+	}{
+		{"one", []booking.Booking{book(-1, 2)}, at(2), time.Time{}, false, true},
+		{"touching ones are one", []booking.Booking{book(-1, 2), book(2, 5)}, at(5), time.Time{}, true, false},
+		{"overlapping ones are one", []booking.Booking{book(-1, 4), book(2, 3), book(4, 6)}, at(6), time.Time{}, true, false},
+		{"a gap ends it", []booking.Booking{book(-1, 2), book(3, 5)}, at(2), time.Time{}, true, false},
+		{"open-ended never ends", []booking.Booking{book(-1, 0)}, time.Time{}, time.Time{}, false, true},
+		{"open-ended follows", []booking.Booking{book(-1, 2), book(1, 0)}, time.Time{}, time.Time{}, true, false},
+		{"free until the next", []booking.Booking{book(3, 5)}, time.Time{}, at(3), true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, g := scene{gpu: a100(), booked: tt.booked}.row(t)
+			if !g.FreeFrom.Equal(tt.from) || !g.FreeUntil.Equal(tt.until) {
+				t.Errorf("free from %v until %v, want %v and %v", g.FreeFrom, g.FreeUntil, tt.from, tt.until)
+			}
+			if (g.Next != nil) != tt.next {
+				t.Errorf("next booking %v", g.Next)
+			}
+		})
+	}
+}
+
+func TestUsersShareByMemory(t *testing.T) {
+	s := scene{gpu: a100(), procs: []snapshot.Process{
+		proc("mira", snapshot.Compute, 30000), proc("tom", snapshot.Compute, 10000), proc("root", snapshot.Graphics, 50), gone(10),
+	}, booked: []booking.Booking{by("mira", booking.Reserved)}}
+	s.procs[1].PID = 9
+	b, _ := s.merge()
+	if len(b.Users) != 2 {
+		t.Fatalf("users %+v, want mira and tom", b.Users)
+	}
+	mira, tom := b.Users[0], b.Users[1]
+	if mira.Name != "mira" || mira.Used != 0.75 || mira.Reserved != 1 || mira.Memory != 30000 {
+		t.Errorf("mira %+v", mira)
+	}
+	if tom.Used != 0.25 || tom.Reserved != 0 || len(tom.Where) != 1 || tom.Where[0].GPUs[0] != 0 {
+		t.Errorf("tom %+v", tom)
+	}
+}
+
+func TestStrayBookingsAreNamed(t *testing.T) {
+	elsewhere := by("eva", booking.Reserved)
+	elsewhere.Host = "gpu99"
+	ninth := by("eva", booking.Reserved)
+	ninth.Target.Index = 9
+	past := elsewhere
+	past.Until = now.Add(-time.Hour)
+	b, _ := scene{gpu: a100(), booked: []booking.Booking{elsewhere, ninth, past}}.merge()
+	if len(b.Problems) != 2 || b.Problems[0].Code != "booking:unknown-host" || b.Problems[1].Code != "booking:unknown-gpu" {
+		t.Fatalf("problems %+v", b.Problems)
+	}
+	if b.Problems[0].Where() != "comments.json:3:7" {
+		t.Errorf("where %q", b.Problems[0].Where())
+	}
+	if len(b.Bookings) != 3 {
+		t.Errorf("%d bookings are shown, want all three: none is dropped silently", len(b.Bookings))
+	}
+}
+
+func TestOneBadHostLeavesTheOthersAlone(t *testing.T) {
+	in := board.Input{Now: now, Hosts: []inventory.Host{{Name: "good"}, {Name: "bad"}}, Reports: map[string]board.Report{
+		"good": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100()}}},
+		"bad":  {Problems: []snapshot.Problem{{Code: "bad:parse", Message: "cut off"}}},
+	}}
+	b, _ := board.Merge(in)
+	alone, _ := board.Merge(board.Input{Now: now, Hosts: in.Hosts[:1], Reports: in.Reports})
+	if got, want := fmt.Sprintf("%+v", b.Hosts[1]), fmt.Sprintf("%+v", alone.Hosts[0]); b.Hosts[1].Name != "good" || b.Hosts[1].State != board.Up || len(got) == 0 || len(got) != len(want) {
+		t.Errorf("the good host differs beside a bad one:\n%s\n%s", got, want)
+	}
+	if !hasCode(b.Problems, "bad:parse") || b.Hosts[0].State != board.Never {
+		t.Errorf("bad host: %s, problems %v", b.Hosts[0].State, b.Problems)
+	}
+}
+
+func TestTotalsCountEveryGPUOnce(t *testing.T) {
+	b, _ := scene{gpu: a100(), inv: inventory.Host{ExpectedGPUs: 4}}.merge()
+	sum := 0
+	for _, n := range b.Totals.ByState {
+		sum += n
+	}
+	if sum != b.Totals.GPUs || b.Totals.GPUs != 4 || b.Totals.Free() != 1 {
+		t.Errorf("totals %+v", b.Totals)
+	}
+	if len(b.FreeNow) != 1 || len(b.Models) != 1 || b.Models[0].Name != "A100-SXM4-40GB" || b.Models[0].Free != 1 {
+		t.Errorf("free %+v, models %+v", b.FreeNow, b.Models)
+	}
+}
+
+func TestLostCardIsNoModelOfItsOwn(t *testing.T) {
+	lost := a100()
+	lost.Index, lost.UUID, lost.Health, lost.MemoryTotal = 1, "GPU-2", snapshot.HealthLost, nil
+	b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{
+		"gpu01": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100(), lost}}},
+	}})
+	if m := b.Hosts[0].Models; len(m) != 1 || m[0].Total != 2 || m[0].Free != 1 || m[0].MemoryTotal == nil {
+		t.Errorf("models %+v, want one of two cards", m)
+	}
+}

@@ -1,0 +1,240 @@
+package board
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"gpuboard/internal/booking"
+	"gpuboard/internal/history"
+)
+
+func totals(hosts []Host) Totals {
+	t := Totals{ByState: map[State]int{}, ByHost: map[HostState]int{}}
+	for i := range hosts {
+		h := &hosts[i]
+		t.Hosts++
+		t.ByHost[h.State]++
+		for g := range h.Units() {
+			t.GPUs++
+			t.ByState[g.State]++
+			if !g.IdleSince.IsZero() {
+				t.HeldIdle++
+			}
+		}
+	}
+	return t
+}
+
+// models counts GPUs by name and memory; those with most free come first.
+func models(hosts []Host) []Model {
+	type key struct {
+		name   string
+		memory int64
+	}
+	found := map[key]*Model{}
+	sizes := map[string][]int64{} // by name, those that are told
+	for i := range hosts {
+		for g := range hosts[i].Units() {
+			if g.Name == "" && g.UUID == "" && g.PCIBusID == "" {
+				continue // expected, and nothing is known of it
+			}
+			k := key{name: g.Name}
+			if g.MemoryTotal != nil {
+				k.memory = *g.MemoryTotal
+			}
+			model := found[k]
+			if model == nil {
+				model = &Model{Name: g.ShortName, FullName: g.Name, MemoryTotal: g.MemoryTotal}
+				found[k] = model
+				if k.memory > 0 {
+					sizes[k.name] = append(sizes[k.name], k.memory)
+				}
+			}
+			model.Total++
+			if g.State == Free {
+				model.Free++
+			}
+		}
+	}
+	list := make([]Model, 0, len(found))
+	for k, model := range found {
+		if same := sizes[k.name]; k.memory == 0 && len(same) == 1 {
+			// A lost card tells no memory. It is one of those, not a kind of its own.
+			found[key{k.name, same[0]}].Total += model.Total
+			found[key{k.name, same[0]}].Free += model.Free
+			delete(found, k)
+		}
+	}
+	for _, model := range found {
+		list = append(list, *model)
+	}
+	slices.SortFunc(list, func(x, y Model) int {
+		return cmp.Or(y.Free-x.Free, cmp.Compare(memoryMiB(y.MemoryTotal), memoryMiB(x.MemoryTotal)), NaturalCompare(x.FullName, y.FullName))
+	})
+	return list
+}
+
+func memoryMiB(p *int64) int64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+// freeNow lists the free GPUs, largest memory first, then model, host and index.
+func freeNow(hosts []Host) []FreeGPU {
+	var list []FreeGPU
+	for i := range hosts {
+		for g := range hosts[i].Units() {
+			if g.State == Free {
+				f := NewFreeGPU(&hosts[i], g)
+				f.Until = g.FreeUntil
+				list = append(list, f)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(x, y FreeGPU) int {
+		return cmp.Or(cmp.Compare(memoryMiB(y.Memory), memoryMiB(x.Memory)), NaturalCompare(x.Model, y.Model))
+	})
+	return list
+}
+
+// nextFree is the GPU whose bookings end first.
+func nextFree(hosts []Host) *FreeGPU {
+	var next *FreeGPU
+	for i := range hosts {
+		for g := range hosts[i].Units() {
+			switch g.State {
+			case Booked, InUse, Contested:
+			default:
+				continue
+			}
+			if g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.From) {
+				continue
+			}
+			f := NewFreeGPU(&hosts[i], g)
+			f.From, f.By = g.FreeFrom, g.Booking.Name
+			next = &f
+		}
+	}
+	return next
+}
+
+// users sums up who holds what, over all hosts.
+func (m *merger) users(hosts []Host) []User {
+	found := map[string]*User{}
+	user := func(name string) *User {
+		key := strings.ToLower(name)
+		u := found[key]
+		if u == nil {
+			u = &User{Name: name}
+			found[key] = u
+		}
+		return u
+	}
+	for i := range hosts {
+		h, booked := &hosts[i], map[string]bool{} // the first maxPeople of them
+		for g := range h.Units() {
+			for _, name := range bookers(g) {
+				if booked[name] || len(booked) < maxPeople {
+					booked[name] = true
+					user(name).Reserved++
+				}
+			}
+			m.addUse(user, h.Name, g)
+		}
+	}
+	for _, past := range m.recent.Users {
+		if past.Name != "" {
+			addMeans(user(m.person(past.Name)), past)
+		}
+	}
+	list := make([]User, 0, len(found))
+	for _, u := range found {
+		list = append(list, *u)
+	}
+	slices.SortFunc(list, func(x, y User) int {
+		return cmp.Or(cmp.Compare(weight(y), weight(x)), NaturalCompare(x.Name, y.Name))
+	})
+	return list
+}
+
+// bookers are the people whose bookings are in force on a GPU, each once.
+func bookers(g *GPU) []string {
+	var names []string
+	if g.Booking == nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, b := range append([]Booking{*g.Booking}, g.Others...) {
+		if key := strings.ToLower(b.Name); b.Kind != string(booking.Maintenance) && !seen[key] {
+			seen[key] = true
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+// weight orders the table "who to ask": bookings and present use first, then
+// what somebody has been using lately.
+func weight(u User) float64 {
+	w := float64(u.Reserved) + 1.5*u.Used
+	if u.Mean2h != nil {
+		w += 0.15 * *u.Mean2h
+	}
+	return w
+}
+
+// addMeans adds the past of one Unix user to that of the person behind it, who
+// may have several.
+func addMeans(u *User, past history.User) {
+	for _, m := range []struct {
+		sum **float64
+		add *float64
+	}{{&u.Mean2h, past.Mean2h}, {&u.Mean24h, past.Mean24h}, {&u.Mean1w, past.Mean1w}} {
+		switch {
+		case m.add == nil:
+		case *m.sum == nil:
+			*m.sum = new(*m.add)
+		default:
+			*m.sum = new(**m.sum + *m.add)
+		}
+	}
+}
+
+// addUse shares one GPU out among those who compute on it, by memory; in equal
+// parts where the driver does not tell memory.
+func (m *merger) addUse(user func(string) *User, host string, g *GPU) {
+	use := m.use(g)
+	total := int64(0)
+	byPerson := map[string]int64{}
+	procs := map[string]int{}
+	for _, p := range use.living {
+		if p.Person != "" {
+			total += memoryOf(p)
+			byPerson[p.Person] += memoryOf(p)
+			procs[p.Person]++
+		}
+	}
+	for _, person := range use.people {
+		u := user(person)
+		if total > 0 {
+			u.Used += float64(byPerson[person]) / float64(total)
+		} else {
+			u.Used += 1 / float64(len(use.people))
+		}
+		u.Memory += byPerson[person]
+		u.Processes += procs[person]
+		if !g.IdleSince.IsZero() {
+			u.IdleGPUs++
+		}
+		if n := len(u.Where); n > 0 && u.Where[n-1].Host == host {
+			if here := &u.Where[n-1]; here.GPUs[len(here.GPUs)-1] != g.Index { // another slice of it
+				here.GPUs = append(here.GPUs, g.Index)
+			}
+		} else {
+			u.Where = append(u.Where, UserHost{Host: host, GPUs: []int{g.Index}})
+		}
+	}
+}

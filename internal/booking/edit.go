@@ -1,0 +1,316 @@
+package booking
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
+
+	"gpuboard/internal/snapshot"
+)
+
+// The errors of the editing functions, to be told apart with [errors.Is].
+var (
+	ErrBroken   = errors.New("the bookings cannot be changed while the file has a mistake in it")
+	ErrNotFound = errors.New("there is no such booking")
+	ErrOver     = errors.New("the booking is over")
+	ErrInvalid  = errors.New("the booking is not valid")
+)
+
+const header = `// Who has reserved which GPU. Change this file with "gpuboard book" and
+// "gpuboard release", or by hand: per host a list (first GPU first) or a
+// dictionary by GPU index, GPU UUID or "*" for the whole host. An entry is
+// { "name": "...", "date": "2026-11-20 18:00", "comment": "..." }, booked until
+// that date. Comments like this one are kept.
+`
+
+// A Zone is the one that times in comments.json are in. It belongs to the file,
+// whoever reads or changes it.
+type Zone struct {
+	*time.Location // nil: UTC
+	// Offsets has each time that is written carry its offset, for programs that do
+	// not know which zone others read the file in.
+	Offsets bool
+}
+
+// In is a zone that everybody knows.
+func In(zone *time.Location) Zone { return Zone{Location: zone} }
+
+// Add writes bookings into the file and returns its new content, and the
+// bookings as they read there, in the order given. Data may be empty. Whatever
+// is not part of the new entries stays as it is, byte by byte, the encoding and
+// the ends of lines included. A GPU that has an entry already, be it long over,
+// gets a list of entries, so that nothing is forgotten.
+//
+// The bookings' zero fields are left out; Line, Col and Written are ignored.
+// Add does not look for conflicts: that is [Conflicts].
+func Add(data []byte, zone Zone, bookings ...Booking) ([]byte, []Booking, error) {
+	out := make([]Booking, 0, len(bookings))
+	for _, b := range bookings {
+		if err := valid(&b); err != nil {
+			return nil, nil, fmt.Errorf("adding a booking: %w", err)
+		}
+		r, err := editable(data, zone)
+		if err != nil {
+			return nil, nil, fmt.Errorf("adding a booking: %w", err)
+		}
+		if _, taken := r.ids[b.ID]; taken && b.ID != "" {
+			return nil, nil, fmt.Errorf("adding a booking: %w: the id %s is taken", ErrInvalid, quote(b.ID))
+		}
+		next, err := r.apply(r.add(b))
+		if err != nil {
+			return nil, nil, fmt.Errorf("adding a booking: %w", err)
+		}
+		added, err := onlyNew(r, next)
+		if err != nil {
+			return nil, nil, fmt.Errorf("adding a booking: %w", err)
+		}
+		data, out = next, append(out, added)
+	}
+	return data, out, nil
+}
+
+// onlyNew reads the changed file and returns the one booking that was not there
+// before.
+func onlyNew(before *reading, data []byte) (Booking, error) {
+	after := read(before.name, data, before.zone, before.opts)
+	have := map[Booking]int{}
+	for _, b := range before.cal.Bookings {
+		have[b.content()]++
+	}
+	var added []Booking
+	for _, b := range after.cal.Bookings {
+		if k := b.content(); have[k] > 0 {
+			have[k]--
+		} else {
+			added = append(added, b)
+		}
+	}
+	if len(added) != 1 || len(after.cal.Bookings) != len(before.cal.Bookings)+1 {
+		return Booking{}, fmt.Errorf("%w: it does not read back from the file", ErrInvalid)
+	}
+	return added[0], nil
+}
+
+// content is the booking without what changes when others are edited.
+func (b Booking) content() Booking {
+	b.Line, b.Col, b.ID = 0, 0, ""
+	b.From, b.Until = b.From.UTC(), b.Until.UTC()
+	return b
+}
+
+// valid checks what is to be written, and makes its texts safe.
+func valid(b *Booking) error {
+	host, err := snapshot.ParseHost(b.Host)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	b.Host = host
+	if b.Kind == "" {
+		b.Kind = Reserved
+	}
+	t := b.Target
+	if !t.All && t.UUID == "" && (t.Index < 0 || t.Index >= snapshot.MaxGPUs) || t.UUID != "" && !isUUID(t.UUID) {
+		return fmt.Errorf("%w: %s names no GPU", ErrInvalid, quote(t.String()))
+	}
+	if b.Name = strings.TrimSpace(b.Name); b.Name == "" && b.Kind == Reserved {
+		return fmt.Errorf("%w: it has no name", ErrInvalid)
+	}
+	for _, f := range []struct {
+		what  string
+		text  *string
+		limit int
+	}{{"name", &b.Name, MaxNameBytes}, {"comment", &b.Comment, MaxCommentBytes}, {"by", &b.By, MaxNameBytes}, {"id", &b.ID, MaxIDBytes}} {
+		*f.text = snapshot.Text(strings.TrimSpace(*f.text), 6*len(*f.text)+16)
+		if len(*f.text) > f.limit {
+			return fmt.Errorf("%w: its %s is %d bytes long, and %d is the most", ErrInvalid, f.what, len(*f.text), f.limit)
+		}
+	}
+	b.From, b.Until = b.From.Truncate(time.Second), b.Until.Truncate(time.Second)
+	for _, t := range []time.Time{b.From, b.Until} {
+		if !t.IsZero() && (t.UTC().Year() <= MinYear || t.UTC().Year() >= MaxYear) {
+			return fmt.Errorf("%w: the year %d is out of range", ErrInvalid, t.Year())
+		}
+	}
+	if !b.Until.IsZero() && !b.Until.After(b.From) {
+		return fmt.Errorf("%w: it ends before it begins", ErrInvalid)
+	}
+	return nil
+}
+
+// Extend moves the end of the booking with this id; a zero until leaves it open.
+// A booking that was over at now stays as it is: [ErrOver]. It returns the file's
+// new content, and the booking as it reads there. An id that was not written in
+// the file is made from the entry and so changes with it.
+func Extend(data []byte, zone Zone, id string, until, now time.Time) ([]byte, Booking, error) {
+	return changeEnd(data, zone, id, until, now, "extending")
+}
+
+// Release ends the booking with this id at a moment. One in force keeps its
+// entry, which then says until when it was used; one that has not begun by then
+// is removed, and returned as it was. One that is over is not changed: [ErrOver].
+func Release(data []byte, zone Zone, id string, at time.Time) ([]byte, Booking, error) {
+	r, f, err := lookup(data, zone, id)
+	if err != nil {
+		return nil, Booking{}, fmt.Errorf("releasing %s: %w", quote(id), err)
+	}
+	at = at.Truncate(time.Second)
+	if f.From.IsZero() || f.From.Before(at) {
+		return changeEnd(data, zone, id, at, at, "releasing")
+	}
+	next, err := r.apply(r.remove(map[*node]bool{f.entry: true}), nil)
+	if err != nil {
+		return nil, Booking{}, fmt.Errorf("releasing %s: %w", quote(id), err)
+	}
+	return next, f.Booking, nil
+}
+
+func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing string) ([]byte, Booking, error) {
+	fail := func(err error) ([]byte, Booking, error) {
+		return nil, Booking{}, fmt.Errorf("%s %s: %w", doing, quote(id), err)
+	}
+	r, f, err := lookup(data, zone, id)
+	if err != nil {
+		return fail(err)
+	}
+	if !f.Until.IsZero() && !f.Until.After(now) {
+		return fail(fmt.Errorf("%w: it ended %s", ErrOver, f.Until.In(r.zone).Format("Mon 2 Jan 2006 15:04")))
+	}
+	want := f.Booking
+	want.Until = until
+	if err := valid(&want); err != nil {
+		return fail(err)
+	}
+	next, err := r.apply(r.setDate(f.entry, want.Until), nil)
+	if err != nil {
+		return fail(err)
+	}
+	after := read(r.name, next, r.zone, r.opts)
+	for _, b := range after.cal.Bookings {
+		if b.Line == f.Line && b.Col == f.Col && b.Until.Equal(want.Until) {
+			return next, b, nil
+		}
+	}
+	return fail(fmt.Errorf("%w: it does not read back from the file", ErrInvalid))
+}
+
+// Prune takes the bookings that ended before a moment out of the file and
+// returns them, with its new content. The places of GPUs in lists stay.
+func Prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Booking, error) {
+	r, err := editable(data, In(zone))
+	if err != nil {
+		return nil, nil, fmt.Errorf("pruning bookings: %w", err)
+	}
+	var old []Booking
+	gone := map[*node]bool{}
+	for _, f := range r.found {
+		if !f.Until.IsZero() && f.Until.Before(before) {
+			old = append(old, f.Booking)
+			gone[f.entry] = true
+		}
+	}
+	if len(old) == 0 {
+		return data, nil, nil
+	}
+	next, err := r.apply(r.remove(gone), nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("pruning bookings: %w", err)
+	}
+	return next, old, nil
+}
+
+// editable reads a file that is to be changed. One that is not well-formed is
+// refused: a change could land in the wrong place.
+func editable(data []byte, zone Zone) (*reading, error) {
+	r := read("comments.json", data, zone.Location, Options{})
+	if r.src != nil && r.root == nil && !r.cal.Broken {
+		// Nothing in it, or comments alone.
+		text := "{\n}\n"
+		if strings.TrimSpace(r.src.text) == "" {
+			text = header + text
+		}
+		if n := len(r.src.text); n > 0 && r.src.text[n-1] != '\n' {
+			text = "\n" + text
+		}
+		if strings.Contains(r.src.text, "\r\n") {
+			text = strings.ReplaceAll(text, "\n", "\r\n")
+		}
+		r = read("comments.json", append(bytes.Clone(data), text...), zone.Location, Options{})
+	}
+	if r.cal.Broken {
+		p := r.cal.Problems[0]
+		for _, q := range r.cal.Problems {
+			if q.Code == "booking:syntax" || q.Code == "booking:encoding" {
+				p = q
+				break
+			}
+		}
+		return nil, fmt.Errorf("%w: %s: %s", ErrBroken, p.Where(), p.Message)
+	}
+	r.offsets = zone.Offsets
+	return r, nil
+}
+
+func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
+	r, err := editable(data, zone)
+	if err != nil {
+		return nil, found{}, err
+	}
+	i, ok := r.ids[id]
+	if !ok {
+		return nil, found{}, ErrNotFound
+	}
+	return r, r.found[i], nil
+}
+
+// A splice replaces the text from start to end.
+type splice struct {
+	start, end int
+	text       string
+}
+
+// apply makes the changes, which are in order and do not touch, in the bytes of
+// the file. That the outcome is well-formed is checked by a reader that is not
+// ours, so that a mistake in this package cannot spoil the file.
+func (r *reading) apply(splices []splice, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	copied, textAt, rawAt := 0, 0, r.src.skipped
+	advance := func(to int) int {
+		if r.src.encoding == Windows1252 {
+			rawAt += utf8.RuneCountInString(r.src.text[textAt:to])
+		} else {
+			rawAt += to - textAt
+		}
+		textAt = to
+		return rawAt
+	}
+	for _, s := range splices {
+		encoded, err := r.src.encode(s.text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r.src.raw[copied:advance(s.start)]...)
+		out = append(out, encoded...)
+		copied = advance(s.end)
+	}
+	out = append(out, r.src.raw[copied:]...)
+	if len(out) > MaxFileBytes {
+		return nil, fmt.Errorf("%w: the file would grow beyond %d KiB: prune old bookings first", ErrInvalid, MaxFileBytes>>10)
+	}
+	changed, err := decode(out)
+	if err != nil {
+		return nil, err
+	}
+	// hujson wants an end of line behind every comment, the last one too.
+	if _, err := hujson.Parse([]byte(changed.text + "\n")); err != nil {
+		return nil, fmt.Errorf("checking the changed file: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,390 @@
+package booking
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func at(t testing.TB, s string) time.Time {
+	t.Helper()
+	m, _, err := parseAbsolute(s, paris(t), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func gpu(host string, index int, name string, until time.Time) Booking {
+	return Booking{Host: host, Target: Target{Index: index}, Name: name, Until: until}
+}
+
+func TestAdd(t *testing.T) {
+	until := at(t, "2026-12-01 10:00")
+	x := gpu("a", 0, "x", until)
+	for _, tc := range []struct {
+		name, in string
+		b        Booking
+		want     string
+	}{
+		{"empty file", "", x, header + "{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}\n"},
+		{"comments alone", "// ours", x, "// ours\n{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}\n"},
+		{"PHP's empty object", "[]", x, "{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}"},
+		{"new host, tabs, comment at the end of the line",
+			"{\n\t\"b\": [] // none\n}\n", x,
+			"{\n\t\"b\": [], // none\n\t\"a\": {\n\t\t\"0\": {\n\t\t\t\"name\": \"x\",\n\t\t\t\"date\": \"2026-12-01 10:00\"\n\t\t}\n\t}\n}\n"},
+		{"new host, trailing comma, CRLF",
+			"{\r\n  \"b\": [], /* none */\r\n}\r\n", x,
+			"{\r\n  \"b\": [], /* none */\r\n  \"a\": {\r\n    \"0\": {\r\n      \"name\": \"x\",\r\n      \"date\": \"2026-12-01 10:00\"\r\n    }\r\n  },\r\n}\r\n"},
+		{"like its neighbour on one line",
+			"{\n  \"a\": {\n    \"1\": { \"name\": \"y\" } // y\n    // add below\n  }\n}\n", x,
+			"{\n  \"a\": {\n    \"1\": { \"name\": \"y\" }, // y\n    \"0\": { \"name\": \"x\", \"date\": \"2026-12-01 10:00\" }\n    // add below\n  }\n}\n"},
+		{"list grows, with empty places",
+			"{\n  \"a\": [\n    { \"name\": \"y\" }\n  ]\n}", gpu("a", 3, "x", time.Time{}),
+			"{\n  \"a\": [\n    { \"name\": \"y\" },\n    {}, {}, { \"name\": \"x\" }\n  ]\n}"},
+		{"empty place in a list", `{"a": [{"name": "y"}, {}]}`, gpu("a", 1, "x", until), `{"a": [{"name": "y"}, { "name": "x", "date": "2026-12-01 10:00" }]}`},
+		{"place that is null", `{"a": {"0": null, "1": {"name": "y"}}}`, x, `{"a": {"0": { "name": "x", "date": "2026-12-01 10:00" }, "1": {"name": "y"}}}`},
+		{"host that is null", `{"a": null, "b": [{"name": "y"}]}`, x, "{\"a\": {\n  \"0\": { \"name\": \"x\", \"date\": \"2026-12-01 10:00\" }\n}, \"b\": [{\"name\": \"y\"}]}"},
+		{"taken place becomes a calendar", `{"a": [{"name": "y", "date": "2018-01-01"}]}`, x,
+			`{"a": [[{"name": "y", "date": "2018-01-01"}, { "name": "x", "date": "2026-12-01 10:00" }]]}`},
+		{"place that holds a comment", "{\"a\": [{ /* broken fan */ }]}", gpu("a", 0, "x", time.Time{}),
+			"{\"a\": [[{ /* broken fan */ }, {\n  \"name\": \"x\"\n}]]}"},
+		{"calendar grows", `{"a": {"0": [{"name": "y"},]}}`, x, `{"a": {"0": [{"name": "y"}, { "name": "x", "date": "2026-12-01 10:00" },]}}`},
+		{"list that needs keys", "{\"a\": [{\"name\": \"y\"}, // y\n {}]}", Booking{Host: "a", Target: Target{All: true, Index: -1}, Name: "x"},
+			"{\"a\": {\"0\": {\"name\": \"y\"}, // y\n \"1\": {}, \"*\": { \"name\": \"x\" }}}"},
+		{"empty list that needs keys", "{\"a\": []}", Booking{Host: "a", Target: Target{UUID: "GPU-ab", Index: -1}, Name: "x"},
+			"{\"a\": {\n  \"GPU-ab\": {\n    \"name\": \"x\"\n  }\n}}"},
+		{"all fields", `{"a": [{"name": "y"}]}`,
+			Booking{Host: "a", Target: Target{Index: 1}, Name: `x "q"`, From: at(t, "2026-11-30 08:00:07"), Until: until, Comment: `<a\b>`, Kind: Maintenance, By: "z", ID: "i", Forced: true},
+			`{"a": [{"name": "y"}, { "name": "x \"q\"", "from": "2026-11-30 08:00:07", "date": "2026-12-01 10:00", "comment": "<a\\b>", "kind": "maintenance", "by": "z", "id": "i", "forced": true }]}`},
+		{"the hour that comes twice", `{"a": [{"name": "y"}]}`, gpu("a", 1, "x", time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC)),
+			`{"a": [{"name": "y"}, { "name": "x", "date": "2026-10-25T00:30:00Z" }]}`},
+		{"Latin-1", "{\"a\": [{\"name\": \"Zo\xeb\"}]} // \xe9t\xe9\n", gpu("a", 1, "Noël", time.Time{}), "{\"a\": [{\"name\": \"Zo\xeb\"}, { \"name\": \"No\xebl\" }]} // \xe9t\xe9\n"},
+		{"comment at the very end", "{\"a\": [{\"name\": \"y\"}]} // bye", gpu("a", 1, "x", time.Time{}), "{\"a\": [{\"name\": \"y\"}, { \"name\": \"x\" }]} // bye"},
+		{"mark of UTF-8", "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}]}", gpu("a", 1, "Noël", time.Time{}), "\xef\xbb\xbf{\"a\": [{\"name\": \"y\"}, { \"name\": \"Noël\" }]}"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, added, err := Add([]byte(tc.in), In(paris(t)), tc.b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != tc.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
+			}
+			if len(added) != 1 || added[0].Name != tc.b.Name || added[0].Target != tc.b.Target || !added[0].Until.Equal(tc.b.Until) || added[0].ID == "" {
+				t.Errorf("reads back as %+v", added)
+			}
+		})
+	}
+}
+
+func TestAddRefuses(t *testing.T) {
+	until := at(t, "2026-12-01 10:00")
+	for _, tc := range []struct {
+		name, in string
+		b        Booking
+		want     error
+		part     string
+	}{
+		{"a file with a mistake", `{"a": [{"name": "y"} {}]}`, gpu("a", 0, "x", until), ErrBroken, "comments.json:1:21: a comma is missing"},
+		{"a host of the wrong type", `{"a": 3}`, gpu("a", 0, "x", until), ErrBroken, "neither a list"},
+		{"a place of the wrong type", `{"a": [3]}`, gpu("a", 0, "x", until), ErrBroken, "no entry"},
+		{"no name", `{}`, gpu("a", 0, " ", until), ErrInvalid, "no name"},
+		{"no host", `{}`, gpu("../a", 0, "x", until), ErrInvalid, "host name"},
+		{"no GPU", `{}`, gpu("a", 64, "x", until), ErrInvalid, "no GPU"},
+		{"end before start", `{}`, Booking{Host: "a", Name: "x", From: until, Until: until}, ErrInvalid, "before it begins"},
+		{"a long comment", `{}`, Booking{Host: "a", Name: "x", Comment: strings.Repeat("c", 2001)}, ErrInvalid, "2001 bytes"},
+		{"an id that is taken", `{"a": [{"name": "y", "id": "i"}]}`, Booking{Host: "a", Target: Target{Index: 1}, Name: "x", ID: "i"}, ErrInvalid, "taken"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := Add([]byte(tc.in), In(paris(t)), tc.b)
+			if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.part) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	_, _, err := Add([]byte("{\"a\": [{\"name\": \"Zo\xeb\"}]}"), In(paris(t)), gpu("a", 1, "李", until))
+	var encoding *EncodingError
+	if !errors.As(err, &encoding) || encoding.Rune != '李' {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestExtendAndRelease(t *testing.T) {
+	zone := paris(t)
+	in := []byte("{\n  \"a\": [\n    { \"name\": \"x\", \"date\": \"2026-12-01 10:00\", \"id\": \"i\" }, // x\n" +
+		"    [{\"name\":\"y\",\"id\":\"j\"}, /* k */ {\"name\":\"z\",\"from\":\"2026-12-05\",\"id\":\"k\"}]\n  ]\n}\n")
+	now := at(t, "2026-11-20 10:30")
+	replace := func(old, with string) string { return strings.Replace(string(in), old, with, 1) }
+
+	got, b, err := Extend(in, In(zone), "i", at(t, "2026-12-03 10:00"), now)
+	if err != nil || string(got) != replace("2026-12-01 10:00", "2026-12-03 10:00") || !b.Until.Equal(at(t, "2026-12-03 10:00")) {
+		t.Errorf("extending: %v %+v\n%s", err, b, got)
+	}
+	got, _, err = Extend(in, In(zone), "i", time.Time{}, now)
+	if err != nil || string(got) != replace(`"2026-12-01 10:00"`, `""`) {
+		t.Errorf("leaving open: %v\n%s", err, got)
+	}
+	if _, _, err = Extend(in, In(zone), "i", at(t, "2026-12-03"), at(t, "2026-12-01 10:00")); !errors.Is(err, ErrOver) {
+		t.Errorf("extending what is over: %v", err)
+	}
+	if _, _, err = Extend(in, In(zone), "nobody", at(t, "2026-12-03"), now); !errors.Is(err, ErrNotFound) {
+		t.Errorf("extending what is not there: %v", err)
+	}
+	if _, _, err = Extend(in, In(zone), "k", at(t, "2026-12-04"), now); !errors.Is(err, ErrInvalid) {
+		t.Errorf("ending before the beginning: %v", err)
+	}
+
+	got, b, err = Release(in, In(zone), "j", now)
+	if err != nil || string(got) != replace(`"id":"j"`, `"id":"j", "date": "2026-11-20 10:30"`) || !b.Until.Equal(now) {
+		t.Errorf("releasing: %v %+v\n%s", err, b, got)
+	}
+	if _, _, err = Release(got, In(zone), "j", now); !errors.Is(err, ErrOver) {
+		t.Errorf("releasing twice: %v", err)
+	}
+	if _, _, err = Extend(got, In(zone), "j", at(t, "2026-12-03"), now); !errors.Is(err, ErrOver) {
+		t.Errorf("extending what was released: %v", err)
+	}
+	got, b, err = Release(in, In(zone), "k", now)
+	if err != nil || string(got) != replace(`, /* k */ {"name":"z","from":"2026-12-05","id":"k"}`, ` /* k */ `) || b.Name != "z" {
+		t.Errorf("releasing what has not begun: %v %+v\n%s", err, b, got)
+	}
+}
+
+func TestPrune(t *testing.T) {
+	zone := paris(t)
+	in := "{\n  \"a\": {\n    \"0\": [\n      {\"name\": \"x\", \"date\": \"2018-01-01\"}, // x\n      {\"name\": \"y\", \"date\": \"2027-01-01\"},\n" +
+		"      {\"name\": \"z\", \"date\": \"2018-02-01\"},\n      {\"name\": \"z\", \"date\": \"2018-03-01\"}\n    ],\n    \"1\": {\"name\": \"x\", \"date\": \"2018-01-01\"}, // kept\n    \"2\": {\"name\": \"open\"}\n  }\n}\n"
+	want := "{\n  \"a\": {\n    \"0\": [\n      // x\n      {\"name\": \"y\", \"date\": \"2027-01-01\"}\n    ],\n    \"1\": {}, // kept\n    \"2\": {\"name\": \"open\"}\n  }\n}\n"
+	got, old, err := Prune([]byte(in), zone, at(t, "2026-01-01"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if len(old) != 4 {
+		t.Errorf("archived %+v", old)
+	}
+	again, old, err := Prune(got, zone, at(t, "2026-01-01"))
+	if err != nil || !bytes.Equal(again, got) || len(old) != 0 {
+		t.Errorf("pruning again: %v, %d archived\n%s", err, len(old), again)
+	}
+}
+
+// editKeeps holds one edit against its promise: the bookings are those from
+// before but for one, and every byte of the file is still there in its order.
+func editKeeps(t testing.TB, before []byte, b Booking) []byte {
+	t.Helper()
+	zone := paris(t)
+	after, added, err := Add(before, In(zone), b)
+	if err != nil {
+		if errors.Is(err, ErrBroken) || errors.Is(err, ErrInvalid) || errors.As(err, new(*EncodingError)) {
+			return nil
+		}
+		t.Fatalf("adding to %q: %v", before, err)
+	}
+	had, has := read("c", before, zone, Options{}), read("c", after, zone, Options{})
+	if has.cal.Broken || has.cal.Encoding != had.cal.Encoding && len(before) > 0 && had.cal.Encoding == Windows1252 {
+		t.Fatalf("%q became %q", before, after)
+	}
+	count := map[Booking]int{}
+	for _, x := range has.cal.Bookings {
+		count[x.content()]++
+	}
+	for _, x := range had.cal.Bookings {
+		count[x.content()]--
+	}
+	count[added[0].content()]--
+	for x, n := range count {
+		if n != 0 {
+			t.Fatalf("%q became %q: %d of %+v", before, after, n, x)
+		}
+	}
+	// Brackets of a list may become those of a dictionary, and null gives way.
+	rest := after
+	plain := func(p []byte) []byte {
+		p = bytes.ReplaceAll(bytes.ReplaceAll(p, []byte("["), []byte("{")), []byte("]"), []byte("}"))
+		return bytes.ReplaceAll(p, []byte("null"), nil)
+	}
+	rest = plain(rest)
+	for _, c := range plain(before) {
+		i := bytes.IndexByte(rest, c)
+		if i < 0 && !strings.ContainsRune(" \t\r\n", rune(c)) {
+			t.Fatalf("%q became %q: a %q is lost", before, after, c)
+		}
+		if i >= 0 && (!strings.ContainsRune(" \t\r\n", rune(c)) || i == 0) {
+			rest = rest[i+1:]
+		}
+	}
+	return after
+}
+
+func TestEditsKeepEverythingElse(t *testing.T) {
+	zone := paris(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		ws := rapid.SampledFrom([]string{"", " ", "\n", "\n\t", "\r\n  ", " // c é\n", " /* d\n */ ", "\n    // e\n    "})
+		space := func() string { return ws.Draw(rt, "space") }
+		name := rapid.SampledFrom([]string{"x", "y", "Zoë", "a b", `q\"`})
+		serial := 0
+		entry := func() string {
+			serial++
+			switch rapid.IntRange(0, 4).Draw(rt, "entry") {
+			case 0:
+				return "{}"
+			case 1:
+				return fmt.Sprintf(`{%s"name":"%s"%s,"comment":"n%d"}`, space(), name.Draw(rt, "name"), space(), serial)
+			case 2:
+				return fmt.Sprintf(`{"name":%s"%s","date":"2018-0%d-01",}`, space(), name.Draw(rt, "name"), serial%9+1)
+			}
+			return fmt.Sprintf(`{"name":"%s", "from": "2026-11-01", "date": "2026-12-01 %02d:00"%s}`, name.Draw(rt, "name"), serial%24, space())
+		}
+		list := func(n int, element func(i int) string, open, closing string) string {
+			var b strings.Builder
+			b.WriteString(open + space())
+			for i := range n {
+				b.WriteString(element(i) + space())
+				if i < n-1 || rapid.Bool().Draw(rt, "comma") {
+					b.WriteString("," + space())
+				}
+			}
+			return b.String() + closing
+		}
+		count := rapid.IntRange(0, 3)
+		value := func() string {
+			if rapid.IntRange(0, 3).Draw(rt, "calendar") == 0 {
+				return list(count.Draw(rt, "entries"), func(int) string { return entry() }, "[", "]")
+			}
+			return entry()
+		}
+		host := func(i int) string {
+			key := fmt.Sprintf(`"h%d"%s:%s`, i, space(), space())
+			if rapid.Bool().Draw(rt, "list") {
+				return key + list(count.Draw(rt, "gpus"), func(int) string { return value() }, "[", "]")
+			}
+			return key + list(count.Draw(rt, "gpus"), func(i int) string { return fmt.Sprintf(`"%d":%s%s`, i, space(), value()) }, "{", "}")
+		}
+		data := []byte(space() + list(count.Draw(rt, "hosts"), host, "{", "}") + space())
+		for range 3 {
+			b := gpu(fmt.Sprintf("h%d", rapid.IntRange(0, 3).Draw(rt, "host")), rapid.IntRange(0, 4).Draw(rt, "gpu"), "new", at(t, "2026-12-24"))
+			if rapid.IntRange(0, 5).Draw(rt, "whole") == 0 {
+				b.Target = Target{All: true, Index: -1}
+			}
+			after := editKeeps(t, data, b)
+			if after == nil {
+				rt.Fatalf("nothing could be added to %q", data)
+			}
+			data = after
+		}
+		pruned, old, err := Prune(data, zone, at(t, "2020-01-01"))
+		if err != nil {
+			rt.Fatalf("pruning %q: %v", data, err)
+		}
+		left := Parse("c", pruned, zone, Options{})
+		if had := len(Parse("c", data, zone, Options{}).Bookings); len(left.Bookings)+len(old) != had {
+			rt.Fatalf("pruning %q left %q: %d of %d and %d archived", data, pruned, len(left.Bookings), had, len(old))
+		}
+		now := at(t, "2026-11-20 10:30")
+		for _, b := range left.Bookings {
+			if b.Until.IsZero() || b.Until.After(now) {
+				released, _, err := Release(pruned, In(zone), b.ID, now)
+				if err != nil {
+					rt.Fatalf("releasing %+v in %q: %v", b, pruned, err)
+				}
+				for _, x := range Parse("c", released, zone, Options{}).Bookings {
+					if x.ID == b.ID && x.Name == b.Name && (x.Until.IsZero() || x.Until.After(now)) && x.Until.Equal(b.Until) && x.From.Equal(b.From) && len(left.Bookings) == 1 {
+						rt.Fatalf("%+v was not released in %q", x, released)
+					}
+				}
+			}
+		}
+	})
+}
+
+func FuzzEdit(f *testing.F) {
+	f.Add([]byte(reservations), uint8(1), "x", false)
+	f.Add([]byte(`{"a": {"0": [{"name": "x"},], }, "b": [ /* none */ ]}`), uint8(0), "é", true)
+	f.Fuzz(func(t *testing.T, data []byte, index uint8, name string, whole bool) {
+		b := gpu("a", int(index), name, at(t, "2026-12-24"))
+		if whole {
+			b.Target = Target{All: true, Index: -1}
+		}
+		editKeeps(t, data, b)
+	})
+}
+
+func BenchmarkParse1000(b *testing.B) {
+	var s strings.Builder
+	s.WriteString("{\n")
+	for h := range 125 {
+		fmt.Fprintf(&s, "  \"gpu%03d\": [\n", h)
+		for i := range 8 {
+			fmt.Fprintf(&s, "    { \"name\": \"user%d\", \"date\": \"2026-12-%02d 10:00\", \"comment\": \"run %d\" }, // GPU %d\n", (h+i)%40, i+1, h, i)
+		}
+		s.WriteString("  ],\n")
+	}
+	s.WriteString("}\n")
+	zone := paris(b)
+	data := []byte(s.String())
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if c := Parse("comments.json", data, zone, Options{}); len(c.Bookings) != 1000 || len(c.Problems) > 0 {
+			b.Fatalf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
+		}
+	}
+}
+
+func TestAddToTheExampleFile(t *testing.T) {
+	data, err := os.ReadFile("../../data/comments.json.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := editKeeps(t, data, gpu("gpu05", 0, "ada", at(t, "2026-12-01")))
+	if !bytes.Contains(after, []byte("// no bookings")) || len(after) <= len(data) {
+		t.Errorf("got\n%s", after)
+	}
+}
+
+// Where a host or a GPU is there twice, each entry counts, and each can be changed.
+func TestEditsWhereAHostIsThereTwice(t *testing.T) {
+	zone := paris(t)
+	const before = `{
+  "a": [ { "name": "first", "id": "one" }, {} ],
+  "b": { "0": { "name": "third", "id": "three" }, "0": { "name": "fourth", "id": "four" } },
+  "a": { "1": { "name": "second", "id": "two" }, "7": [] }
+}
+`
+	now := at(t, "2026-11-20 10:30")
+	data := []byte(before)
+	for _, target := range []int{0, 1, 2, 7} {
+		for _, host := range []string{"a", "b"} {
+			next, added, err := Add(data, In(zone), Booking{Host: host, Target: Target{Index: target}, Name: "new"})
+			if err != nil || added[0].Host != host || added[0].Target.Index != target {
+				t.Fatalf("adding to %s %d: %v, %v\n%s", host, target, added, err, data)
+			}
+			data = next
+		}
+	}
+	for _, id := range []string{"one", "two", "three", "four"} {
+		next, released, err := Release(data, In(zone), id, now)
+		if err != nil || released.ID != id || !released.Until.Equal(now) {
+			t.Fatalf("releasing %s: %v, %v", id, released, err)
+		}
+		data = next
+	}
+	next, old, err := Prune(data, zone, now.Add(time.Hour))
+	if err != nil || len(old) != 4 {
+		t.Fatalf("pruned %v, %v", old, err)
+	}
+	c := Parse("c", next, zone, Options{})
+	if len(c.Bookings) != 8 {
+		t.Errorf("%d bookings are left, want the 8 that were added\n%s", len(c.Bookings), next)
+	}
+}

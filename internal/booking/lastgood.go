@@ -1,0 +1,241 @@
+package booking
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/shell"
+	"gpuboard/internal/snapshot"
+)
+
+// LastGoodName is the copy of comments.json in the generator's state directory.
+const LastGoodName = "comments.last-good.json"
+
+// Load reads comments.json at path for the board, and keeps copies of it when it
+// is good: beside the file, if it may, and in the directory stateDir; "" for none.
+//
+// As long as the file has an error of syntax, cannot be read, or is empty or gone
+// where bookings stood, all bookings of the newest copy count and none of the file. A
+// file that does not exist otherwise is no problem: nobody has booked anything.
+//
+// The calendar is never nil. The error is only about keeping the copy.
+func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, error) {
+	f := Open(path, zone)
+	f.state = stateDir
+	data, cal := f.load(opts)
+	if cal.Broken || data == nil {
+		return cal, nil
+	}
+	// Beside the file, where the commands find it; its directory may be one that
+	// only people write. And here, where it outlives that directory.
+	_ = f.keepGood(data, opts.Now)
+	if stateDir == "" {
+		return cal, nil
+	}
+	if err := keepGoodAt(filepath.Join(stateDir, LastGoodName), data, opts.Now); err != nil {
+		return cal, fmt.Errorf("keeping the last good bookings: %w", err)
+	}
+	return cal, nil
+}
+
+// Load reads the file as the function of this name does, and writes nothing.
+func (f *File) Load(opts Options) *Calendar {
+	_, cal := f.load(opts)
+	return cal
+}
+
+func (f *File) load(opts Options) ([]byte, *Calendar) {
+	data, cal := f.read(opts)
+	if !opts.Now.IsZero() {
+		cal.Problems = append(cal.Problems, f.vanished(cal, opts)...)
+	}
+	return data, cal
+}
+
+// read reads the file, or the last good content in its place.
+func (f *File) read(opts Options) ([]byte, *Calendar) {
+	data, _, err := readRegular(f.path)
+	if errors.Is(err, fs.ErrNotExist) && isDir(filepath.Dir(f.path)) {
+		data, err = nil, nil
+	}
+	var cal *Calendar
+	switch {
+	case err != nil:
+		cal = &Calendar{Encoding: UTF8, File: filepath.Base(f.path), Broken: true, Problems: []snapshot.Problem{{
+			Code: "booking:unreadable", File: filepath.Base(f.path), Message: snapshot.Text("the bookings cannot be read: "+reason(err), snapshot.MaxTextBytes)}}}
+	case data == nil:
+		cal = &Calendar{Encoding: UTF8, File: filepath.Base(f.path)}
+	default:
+		cal = Parse(f.path, data, f.zone, opts)
+	}
+	if !cal.Broken && !blank(data) {
+		return data, cal
+	}
+	path, good, at := f.lastGood()
+	if good == nil {
+		return data, cal
+	}
+	was := Parse(f.path, good, f.zone, opts)
+	if !cal.Broken {
+		if len(was.Bookings) == 0 {
+			return data, cal
+		}
+		cal.Broken = true
+		cal.Problems = []snapshot.Problem{f.emptied(path, data, len(was.Bookings))}
+	}
+	cal.LastGood, cal.Bookings = at, was.Bookings
+	for i := range cal.Bookings {
+		cal.Bookings[i].Line, cal.Bookings[i].Col = 0, 0 // places in a file that is not there any more
+	}
+	return data, cal
+}
+
+// blank reports whether there is nothing in a file but white space and comments,
+// or no file.
+func blank(data []byte) bool {
+	src, err := decode(data)
+	if err != nil {
+		return false
+	}
+	scan := &scanner{src: src, s: src.text, report: func(int, string) {}}
+	return scan.document() == nil && scan.errors == 0
+}
+
+// emptied says that bookings stood where there are none, and what to do. It is
+// read by everybody who sees the board, so it names no directory.
+func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
+	what := "empty"
+	if data == nil {
+		what = "gone"
+	}
+	stood, counts := fmt.Sprintf("%d bookings stood", n), "count"
+	if n == 1 {
+		stood, counts = "1 booking stood", "counts"
+	}
+	name := filepath.Base(f.path)
+	return snapshot.Problem{Code: "booking:emptied", File: name, Message: snapshot.Text(fmt.Sprintf(
+		"the file is %s, and %s in it, which still %s: restore it with: %s; or start anew with: echo '{}' > %s",
+		what, stood, counts, shell.Join("cp", filepath.Base(good), name), shell.Quote(name)), snapshot.MaxTextBytes)}
+}
+
+// Intact returns an error that wraps [ErrBroken] when a content must not be
+// changed: it has an error of syntax, or is empty where bookings stood. With a
+// copy of the last good content it is a [*RestorableError]. nil is a file that
+// does not exist.
+func (f *File) Intact(data []byte) error {
+	path, good, _ := f.lastGood()
+	var err error
+	if !blank(data) {
+		_, err = editable(data, Zone{})
+	} else if n := len(Parse(f.path, good, nil, Options{}).Bookings); n > 0 {
+		err = fmt.Errorf("%w: %s", ErrBroken, f.emptied(path, data, n).Message)
+	}
+	if err == nil || good == nil {
+		return err
+	}
+	return &RestorableError{Err: err, Restore: shell.Join("cp", path, f.path), Anew: "echo '{}' > " + shell.Quote(f.path)}
+}
+
+// A RestorableError is about a file that one of two commands makes good again.
+type RestorableError struct {
+	Err     error
+	Restore string // puts the last good content back
+	Anew    string // leaves no bookings
+}
+
+func (e *RestorableError) Error() string { return e.Err.Error() }
+func (e *RestorableError) Unwrap() error { return e.Err }
+
+// lastGood finds the newest copy of the last good content; nil when there is none.
+func (f *File) lastGood() (path string, data []byte, at time.Time) {
+	paths := []string{f.beside(lastGoodSuffix)}
+	if f.state != "" {
+		paths = append(paths, filepath.Join(f.state, LastGoodName))
+	}
+	for _, p := range paths {
+		content, info, err := readRegular(p)
+		if err == nil && (data == nil || info.ModTime().After(at)) {
+			path, data, at = p, content, info.ModTime()
+		}
+	}
+	return path, data, at
+}
+
+// keepGood keeps a content that was read beside the file, as long as it still
+// stands there. The copy's time is when it was last read; zero leaves it.
+func (f *File) keepGood(data []byte, at time.Time) error {
+	path := f.beside(lastGoodSuffix)
+	if have, _, err := readRegular(path); err == nil && bytes.Equal(have, data) {
+		return touch(path, at)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if now, err := f.Read(); err != nil || !bytes.Equal(now, data) {
+		return err // whoever has changed it has kept it
+	}
+	_ = os.Remove(f.beside(newSuffix)) // of a program that was killed
+	return f.writeGood(data, at)
+}
+
+// writeGood is for who holds the lock.
+func (f *File) writeGood(data []byte, at time.Time) error {
+	path := f.beside(lastGoodSuffix)
+	staged := f.beside(newSuffix)
+	f.step("keep")
+	if err := f.stage(staged, data); err != nil {
+		return err
+	}
+	if err := errors.Join(touch(staged, at), os.Rename(staged, path)); err != nil {
+		_ = os.Remove(staged)
+		return err
+	}
+	return nil
+}
+
+// keepGoodAt keeps a content elsewhere.
+func keepGoodAt(path string, data []byte, at time.Time) error {
+	if _, err := atomicfile.Write(path, data, 0o600); err != nil {
+		return err
+	}
+	return touch(path, at)
+}
+
+// touch gives a file a time, as far as one may: it may be somebody else's.
+func touch(path string, at time.Time) error {
+	if at.IsZero() {
+		return nil
+	}
+	if err := os.Chtimes(path, at, at); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// reason is an error without the path, which the problem names already.
+func reason(err error) string {
+	var pathError *fs.PathError
+	switch {
+	case errors.As(err, &pathError):
+		return pathError.Err.Error()
+	case errors.Is(err, atomicfile.ErrNotRegular):
+		return "there is something other than a regular file"
+	}
+	return err.Error()
+}

@@ -1,0 +1,214 @@
+package booking
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/testenv/need"
+)
+
+// Friday, half past ten.
+const friday = "2026-11-20 10:30"
+
+func TestMoments(t *testing.T) {
+	zone := paris(t)
+	now := at(t, friday)
+	for _, tc := range []struct{ in, moment, until string }{ // "!part" is an error
+		{"2026-12-01", "2026-12-01 00:00", "2026-12-02 00:00"},
+		{"2026-12-01 18:00", "2026-12-01 18:00", "2026-12-01 18:00"},
+		{"2026-12-01T18:00:30", "2026-12-01 18:00:30", "2026-12-01 18:00:30"},
+		{"2026-12-01T18:00Z", "2026-12-01 19:00", "2026-12-01 19:00"},
+		{"2026-12-01 18:00 UTC", "2026-12-01 19:00", "2026-12-01 19:00"},
+		{"2026-12-01 18:00+05:30", "2026-12-01 13:30", "2026-12-01 13:30"},
+		{"2026-12-01 18:00 -0800", "2026-12-02 03:00", "2026-12-02 03:00"},
+		{"2026-12-01T18:00:00.123Z", "2026-12-01 19:00", "2026-12-01 19:00"},
+		{"2026-12-01 18:00 CET", "2026-12-01 18:00", "2026-12-01 18:00"},
+		{"2026-12-01 18:00 PST", "!the zone is CET", "!the zone is CET"},
+		{"1.12.2026", "2026-12-01 00:00", "2026-12-02 00:00"},
+		{"01.12.2026 8:05", "2026-12-01 08:05", "2026-12-01 08:05"},
+		{"today", friday, "2026-11-21 00:00"},
+		{"tomorrow", "2026-11-21 00:00", "2026-11-22 00:00"},
+		{"Tomorrow 18:00", "2026-11-21 18:00", "2026-11-21 18:00"},
+		{"tomorrow noon", "2026-11-21 12:00", "2026-11-21 12:00"},
+		{"today 18:00", "2026-11-20 18:00", "2026-11-20 18:00"},
+		{"today 09:00", "!is over", "!is over"},
+		{"fri 18:00", "2026-11-20 18:00", "2026-11-20 18:00"},
+		{"fri 10:00", "2026-11-27 10:00", "2026-11-27 10:00"},
+		{"fri", "2026-11-27 00:00", "2026-11-21 00:00"},
+		{"Monday", "2026-11-23 00:00", "2026-11-24 00:00"},
+		{"thu 10:30", "2026-11-26 10:30", "2026-11-26 10:30"},
+		{"18:00", "2026-11-20 18:00", "2026-11-20 18:00"},
+		{"10:30", "2026-11-21 10:30", "2026-11-21 10:30"},
+		{"noon", "2026-11-20 12:00", "2026-11-20 12:00"},
+		{"midnight", "2026-11-21 00:00", "2026-11-21 00:00"},
+		{"now", friday, "!is over"},
+		{"2d 6h", "2026-11-22 16:30", "2026-11-22 16:30"},
+		{"+1w", "2026-11-27 10:30", "2026-11-27 10:30"},
+		{"2w3d6h30m", "2026-12-07 17:00", "2026-12-07 17:00"},
+		{"2018-07-01 00:00", "2018-07-01 00:00", "!is over"},
+		{"2026-03-29 02:30", "!write 01:59 or 03:00", "!write 01:59 or 03:00"},
+
+		{"", "!empty", "!empty"},
+		{"garbage", "!no date", "!no date"},
+		{"tomorrow garbage", "!no date", "!no date"},
+		{"fri midnight", "!write the date", "!write the date"},
+		{"11/12/2026", "!slashes", "!slashes"},
+		{"2026-02-30 10:00", "!February has 28", "!February has 28"},
+		{"2026-13-01", "!no month 13", "!no month 13"},
+		{"2026-12-01 25:00", "!time of day", "!time of day"},
+		{"2026-12-01 24:00", "!next day", "!next day"},
+		{"25:61", "!time of day", "!time of day"},
+		{"9999-12-31", "!year", "!year"},
+		{"2026-12-01 18:00 +25:00", "!no offset", "!no offset"},
+		{"1.5h", "!no date", "!no date"},
+		{"6h 2d", "!no date", "!no date"},
+		{"99999d", "!no date", "!no date"},
+		{"2026-12-01 18:00 x", "!no date", "!no date"},
+	} {
+		check := func(what, want string, got time.Time, err error) {
+			t.Helper()
+			if part, fails := strings.CutPrefix(want, "!"); fails {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					t.Errorf("%s %q: %v, %v, want an error with %q", what, tc.in, got, err, part)
+				}
+				return
+			}
+			if err != nil || !got.Equal(at(t, want)) {
+				t.Errorf("%s %q: %v, %v, want %s", what, tc.in, got, err, want)
+			}
+		}
+		m, _, err := ParseMoment(tc.in, now, zone)
+		check("from", tc.moment, m, err)
+		u, _, err := ParseUntil(tc.in, time.Time{}, now, zone)
+		check("until", tc.until, u, err)
+	}
+}
+
+func TestUntilCountsFromTheBeginning(t *testing.T) {
+	zone, now := paris(t), at(t, friday)
+	from := at(t, "2027-03-27 18:00") // clocks go forward in the night
+	got, _, err := ParseUntil("2d", from, now, zone)
+	if err != nil || !got.Equal(at(t, "2027-03-29 18:00")) {
+		t.Errorf("two days over a change of clocks: %v, %v", got, err)
+	}
+	if got, _, err = ParseUntil("48h", from, now, zone); err != nil || !got.Equal(at(t, "2027-03-29 19:00")) {
+		t.Errorf("48 hours over a change of clocks: %v, %v", got, err)
+	}
+	if _, _, err = ParseUntil("2026-12-01", from, now, zone); err == nil || !strings.Contains(err.Error(), "before the beginning") {
+		t.Errorf("an end before the beginning: %v", err)
+	}
+}
+
+func TestClockChanges(t *testing.T) {
+	now := at(t, friday)
+	for _, tc := range []struct {
+		zone, in string
+		end      bool
+		want     string // RFC 3339, or "!part"
+		note     string
+	}{
+		{"Europe/Paris", "2026-10-25 02:30", false, "2026-10-25T00:30:00Z", "the first is taken"},
+		{"Europe/Paris", "2026-10-25 02:30", true, "2026-10-25T01:30:00Z", "the second is taken"},
+		{"Europe/Paris", "2026-10-25 02:30 CEST", true, "2026-10-25T00:30:00Z", ""},
+		{"Europe/Paris", "2026-10-25 02:30 CET", false, "2026-10-25T01:30:00Z", ""},
+		{"Europe/Paris", "2026-10-25 03:00", true, "2026-10-25T02:00:00Z", ""},
+		{"Europe/Paris", "2026-03-29 03:00", true, "2026-03-29T01:00:00Z", ""},
+		{"Europe/Paris", "2026-03-29 01:59", true, "2026-03-29T00:59:00Z", ""},
+		{"Europe/Paris", "2026-03-29", true, "2026-03-29T22:00:00Z", ""},
+		{"America/New_York", "2026-11-01", true, "2026-11-02T05:00:00Z", ""},
+		{"Australia/Lord_Howe", "2026-10-04 02:15", true, "!write 01:59 or 02:30", ""},
+		{"Asia/Kathmandu", "2026-10-04 02:15", true, "2026-10-03T20:30:00Z", ""},
+		{"Africa/Cairo", "2026-04-23", true, "2026-04-23T22:00:00Z", ""}, // midnight does not exist there
+		{"Africa/Cairo", "2026-04-24 00:30", true, "!write 23:59 or 01:00", ""},
+		{"Pacific/Kiritimati", "2026-12-31", true, "2026-12-31T10:00:00Z", ""},
+	} {
+		got, note, err := parseMoment(tc.in, now, need.Zone(t, tc.zone), tc.end)
+		if part, fails := strings.CutPrefix(tc.want, "!"); fails {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s %s: %v, %v", tc.zone, tc.in, got, err)
+			}
+			continue
+		}
+		if err != nil || got.UTC().Format(time.RFC3339) != tc.want || (note == "") != (tc.note == "") || !strings.Contains(note, tc.note) {
+			t.Errorf("%s %s: %v %q %v, want %s", tc.zone, tc.in, got.UTC(), note, err, tc.want)
+		}
+	}
+}
+
+func TestDurations(t *testing.T) {
+	for in, want := range map[string]time.Duration{
+		"3d": 72 * time.Hour, "2d 6h": 54 * time.Hour, "5h": 5 * time.Hour, " 1d 1h ": 25 * time.Hour, "2w": 336 * time.Hour,
+		"45m": 45 * time.Minute, "45 min": 45 * time.Minute, "+1H": time.Hour, "2 days": 48 * time.Hour, "1w1d1h1m": 193*time.Hour + time.Minute,
+	} {
+		if got, err := ParseDuration(in); err != nil || got != want {
+			t.Errorf("%q: %v, %v, want %v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "d", "0d", "3", "3y", "-1d", "1h1d", "1d1d", "1.5h", "1d x", "999999h", "9999d", "++1d"} {
+		if got, err := ParseDuration(in); err == nil {
+			t.Errorf("%q: %v, want an error", in, got)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	zone, now := paris(t), at(t, friday)
+	for _, tc := range []struct{ from, until, want string }{
+		{"2026-11-21 18:00", "2026-11-23 18:00", "Sat 21 Nov 18:00 → Mon 23 Nov 18:00 CET (2 d)"},
+		{"", "2026-11-20 11:15", "Fri 20 Nov 10:30 → Fri 20 Nov 11:15 CET (45 min)"},
+		{"2026-12-31 18:00", "2027-01-02 19:30", "Thu 31 Dec 18:00 → Sat 2 Jan 2027 19:30 CET (2 d 1 h)"},
+		{"2026-10-24 18:00", "2026-10-26 18:00", "Sat 24 Oct 18:00 CEST → Mon 26 Oct 18:00 CET (2 d)"},
+		{"2026-10-25", "2026-10-25 23:00", "Sun 25 Oct 00:00 CEST → Sun 25 Oct 23:00 CET (24 h)"}, // the day has 25 hours
+		{"2026-11-21 18:00", "", "Sat 21 Nov 18:00 CET → open end"},
+	} {
+		var from, until time.Time
+		if tc.from != "" {
+			from = at(t, tc.from)
+		}
+		if tc.until != "" {
+			until = at(t, tc.until)
+		}
+		if got := Describe(from, until, now, zone); got != tc.want {
+			t.Errorf("got  %s\nwant %s", got, tc.want)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		0: "less than 1 min", 59 * time.Second: "less than 1 min", -90 * time.Minute: "1 h 30 min", 49 * time.Hour: "2 d 1 h", 48*time.Hour + time.Minute: "2 d",
+	} {
+		if got := Length(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func FuzzMoment(f *testing.F) {
+	for _, s := range []string{"2026-12-01 18:00", "fri 18:00", "2d 6h", "1.12.2026", "noon", "2026-10-25 02:30 CET", "2026-03-29T02:30"} {
+		f.Add(s, int64(1795170600))
+	}
+	zone := paris(f)
+	f.Fuzz(func(t *testing.T, s string, unix int64) {
+		now := time.Unix(unix&(1<<32-1), 0)
+		if m, _, err := ParseMoment(s, now, zone); err == nil {
+			if !isoTime().MatchString(strings.TrimSpace(s)) && !dotTime().MatchString(strings.TrimSpace(s)) && m.Before(now) {
+				t.Errorf("%q said at %v means %v", s, now, m)
+			}
+		}
+		u, _, err := ParseUntil(s, time.Time{}, now, zone)
+		if err == nil && !u.After(now) {
+			t.Errorf("%q said at %v ends %v", s, now, u)
+		}
+		a, _, err := parseAbsolute(s, zone, false)
+		if err != nil {
+			return
+		}
+		// What is written into the file reads back as the same moment.
+		r := &reading{zone: zone}
+		for _, end := range []bool{false, true} {
+			back, _, err := parseAbsolute(r.stamp(a, end), zone, end)
+			if y := a.UTC().Year(); y > MinYear && y < MaxYear && (err != nil || !back.Equal(a)) {
+				t.Errorf("%q is %v, written %q, read %v, %v", s, a, r.stamp(a, end), back, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,227 @@
+package booking
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gpuboard/internal/testenv/need"
+)
+
+// modes lists the files of a directory with their modes and groups.
+func modes(t *testing.T, dir string) map[string]fs.FileInfo {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]fs.FileInfo{}
+	for _, e := range entries {
+		if all[e.Name()], err = e.Info(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// Whatever the umask of the one who books first, all that lies beside the
+// bookings has their mode, and that of their directory where there are none yet.
+func TestUmaskLocksNobodyOut(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		file, dir fs.FileMode
+		want      fs.FileMode
+	}{
+		{"a file for all in the group", 0o660, 0o755, 0o660},
+		{"a file for its owner", 0o600, 0o755, 0o600},
+		{"a file for everybody to read", 0o644, 0o755, 0o644},
+		{"no file, a directory for the group", 0, 0o775, 0o664},
+		{"no file, a private directory", 0, 0o700, 0o600},
+	} {
+		dir := filepath.Join(t.TempDir(), "data")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "comments.json")
+		if tc.file != 0 {
+			write("{}")(t, file)
+			if err := os.Chmod(file, tc.file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(dir, tc.dir); err != nil {
+			t.Fatal(err)
+		}
+		cmd := as(t, "colleague", file, "ada")
+		cmd.Stderr = os.Stderr
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		all := modes(t, dir)
+		if all["comments.json"] == nil || all[".comments.json.lock"] == nil || all[".comments.json.previous"] == nil {
+			t.Errorf("%s: there are only %v", tc.name, all)
+		}
+		for name, info := range all {
+			if info.Mode().Perm() != tc.want {
+				t.Errorf("%s: %s has mode %v, want %v", tc.name, name, info.Mode(), tc.want)
+			}
+		}
+	}
+}
+
+// Two people of one group, each with umask 077, change the same bookings.
+func TestColleaguesBookInTurn(t *testing.T) {
+	need.Root(t)
+	const lab, ada, bob = 54000, 54001, 54002
+	dir := t.TempDir()
+	for at := dir; at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
+		if err := os.Chmod(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "program") // where go keeps it, others may not look
+	copyFile(t, self, program)
+	data := filepath.Join(dir, "data")
+	file := filepath.Join(data, "comments.json")
+	if err := os.Mkdir(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write("{}")(t, file)
+	for path, mode := range map[string]fs.FileMode{data: 0o770, file: 0o660} {
+		if err := os.Chown(path, 0, lab); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	book := func(uid int, name string) {
+		t.Helper()
+		cmd := exec.Command(program)
+		cmd.Env = append(os.Environ(), "BOOKING_TEST_AS=colleague", "BOOKING_TEST_FILE="+file, "BOOKING_TEST_NAME="+name)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), Groups: []uint32{lab}}}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+	}
+	book(ada, "ada")
+	book(bob, "bob")
+	book(ada, "eva")
+	wantBookings(t, file, 6)
+	for name, info := range modes(t, data) {
+		if st := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o660 || st.Gid != lab {
+			t.Errorf("%s has mode %v and group %d", name, info.Mode(), st.Gid)
+		}
+	}
+	// root changes nothing about whose file it is.
+	if err := os.Chown(file, bob, lab); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeBookings(file, "root", 1); err != nil {
+		t.Fatal(err)
+	}
+	if st := modes(t, data)["comments.json"].Sys().(*syscall.Stat_t); st.Uid != bob || st.Gid != lab {
+		t.Errorf("after root booked, the file is of %d:%d", st.Uid, st.Gid)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(to, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A lock that was made with a stricter mode gets that of the bookings from the
+// next one who may change it; a second name of somebody's file gets nothing.
+func TestLockTakesTheModeOfTheBookings(t *testing.T) {
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	write("{}")(t, f.path)
+	if err := os.Chmod(f.path, 0o664); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	for _, linked := range []bool{false, true} {
+		write("")(t, other)
+		if err := os.Chmod(other, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(f.beside(lockSuffix))
+		if err := os.Link(other, f.beside(lockSuffix)); err != nil {
+			t.Fatal(err)
+		}
+		want := fs.FileMode(0o600)
+		if !linked {
+			remove(t, other)
+			want = 0o664
+		}
+		file, err := f.openLock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := file.Stat()
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("linked %v: mode %v, want %v, %v", linked, info.Mode(), want, err)
+		}
+		file.Close()
+	}
+}
+
+// Nobody may open the lock before it has its mode.
+func TestLockAppearsWhole(t *testing.T) {
+	old := unix.Umask(0o077)
+	defer unix.Umask(old)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	write("{}")(t, f.path)
+	if err := os.Chmod(f.path, 0o664); err != nil {
+		t.Fatal(err)
+	}
+	staged := 0
+	f.step = func(what string) {
+		if what == "link" {
+			staged++
+			for name, info := range modes(t, filepath.Dir(f.path)) {
+				if strings.Contains(name, madeSuffix) && info.Mode().Perm() != 0o664 {
+					t.Errorf("%s has mode %v", name, info.Mode())
+				}
+			}
+			if _, err := os.Lstat(f.beside(lockSuffix)); err == nil {
+				t.Error("the lock is there before it is whole")
+			}
+		}
+	}
+	file, err := f.openLock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	if staged != 1 {
+		t.Errorf("the lock was made %d times", staged)
+	}
+}

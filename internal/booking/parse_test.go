@@ -1,0 +1,370 @@
+package booking
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
+)
+
+func paris(t testing.TB) *time.Location {
+	t.Helper()
+	return need.Zone(t, "Europe/Paris")
+}
+
+// brief is a booking in one line.
+func brief(b Booking, zone *time.Location) string {
+	stamp := func(t time.Time) string {
+		if t.IsZero() {
+			return "-"
+		}
+		return t.In(zone).Format("2006-01-02T15:04")
+	}
+	s := fmt.Sprintf("%s/%s %s %s..%s", b.Host, b.Target, b.Name, stamp(b.From), stamp(b.Until))
+	if b.Kind == Maintenance {
+		s += " maintenance"
+	}
+	if b.Comment != "" {
+		s += " (" + b.Comment + ")"
+	}
+	return s
+}
+
+func briefs(c *Calendar, zone *time.Location) string {
+	var out []string
+	for _, b := range c.Bookings {
+		out = append(out, brief(b, zone))
+	}
+	return strings.Join(out, "\n")
+}
+
+func problems(list []snapshot.Problem) string {
+	var out []string
+	for _, p := range list {
+		out = append(out, fmt.Sprintf("%d:%d %s %s", p.Line, p.Col, p.Code, p.Message))
+	}
+	return strings.Join(out, "\n")
+}
+
+// The example of the page that describes the format, with its Latin-1 letters.
+const reservations = "{\n" +
+	"  \"GPUBOX\": [  // you may as well write a dictionary { \"0\": {\"name\": ...} }\n" +
+	"    {  // the element with index 0 is GPU 0\n" +
+	"      \"name\": \"ada\",\n" +
+	"      \"date\": \"2030-05-01 12:30\",  // booked until then\n" +
+	"      \"comment\": \"free text\"\n" +
+	"    },\n" +
+	"    { // index 1\n" +
+	"      \"name\": \"bob\",\n" +
+	"      \"date\": \"2018-01-01\",  // long over\n" +
+	"      \"comment\": \"booked by P\xe8re No\xebl\"\n" +
+	"    }\n" +
+	"  ],\n" +
+	"  \"gputest002-pa4\": []  // no reservation info for this machine\n" +
+	"}\n"
+
+func TestExampleInLatin1(t *testing.T) {
+	zone := paris(t)
+	c := Parse("data/comments.json", []byte(reservations), zone, Options{})
+	if c.Broken || len(c.Problems) != 0 {
+		t.Fatalf("broken %v, problems:\n%s", c.Broken, problems(c.Problems))
+	}
+	if c.Encoding != Windows1252 || c.File != "comments.json" {
+		t.Errorf("encoding %q, file %q", c.Encoding, c.File)
+	}
+	want := "gpubox/0 ada -..2030-05-01T12:30 (free text)\ngpubox/1 bob -..2018-01-02T00:00 (booked by Père Noël)"
+	if got := briefs(c, zone); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if b := c.Bookings[1]; b.Line != 8 || b.Col != 5 {
+		t.Errorf("second entry at %d:%d, want 8:5", b.Line, b.Col)
+	}
+}
+
+func TestProjectExample(t *testing.T) {
+	data, err := os.ReadFile("../../data/comments.json.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Parse("comments.json.example", data, paris(t), Options{})
+	if c.Broken || len(c.Problems) != 0 || len(c.Bookings) < 8 {
+		t.Fatalf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
+	}
+	kinds := map[string]bool{}
+	for _, b := range c.Bookings {
+		kinds[string(b.Kind)] = true
+		kinds["whole host"] = kinds["whole host"] || b.Target.All
+		kinds["uuid"] = kinds["uuid"] || b.Target.UUID != ""
+		kinds["from"] = kinds["from"] || !b.From.IsZero()
+		kinds["open"] = kinds["open"] || b.Until.IsZero()
+	}
+	for _, k := range []string{"booking", "maintenance", "whole host", "uuid", "from", "open"} {
+		if !kinds[k] {
+			t.Errorf("the example shows no %s", k)
+		}
+	}
+}
+
+func TestForms(t *testing.T) {
+	zone := paris(t)
+	for _, tc := range []struct{ name, in, want string }{
+		{"empty object", `{}`, ""},
+		{"empty list, as PHP writes an empty object", `[]`, ""},
+		{"no bookings of a host", `{"a": [], "b": {}, "c": null}`, ""},
+		{"empty entries", `{"a": [{}, null, {"name": "", "date": "", "comment": ""}, {"name": "x"}]}`, "a/3 x -..-"},
+		{"dictionary", `{"a": {"1": {"name": "x", "date": "2026-12-01 10:00"}}}`, "a/1 x -..2026-12-01T10:00"},
+		{"uuid", `{"a": {"gpu-AB-12": {"name": "x"}, "MIG-GPU-ab/1/0": {"name": "y"}}}`, "a/GPU-ab-12 x -..-\na/MIG-GPU-ab/1/0 y -..-"},
+		{"whole host", `{"a": {"*": {"name": "x"}}}`, "a/* x -..-"},
+		{"calendar in a dictionary", `{"a": {"0": [{"name": "x", "date": "2026-12-01"}, {}, {"name": "y", "from": "2026-12-02"}]}}`,
+			"a/0 x -..2026-12-02T00:00\na/0 y 2026-12-02T00:00..-"},
+		{"calendar in a list", `{"a": [[{"name": "y", "from": "2026-12-02"}, {"name": "x", "date": "2026-12-01"}], {"name": "z"}]}`,
+			"a/0 x -..2026-12-02T00:00\na/0 y 2026-12-02T00:00..-\na/1 z -..-"},
+		{"maintenance without a name", `{"a": {"*": {"kind": "maintenance", "comment": "new fans"}}}`, "a/*  -..- maintenance (new fans)"},
+		{"trailing commas and comments", "{ // one\n /* two */ \"a\": [ {\"name\": \"x\",}, ], }", "a/0 x -..-"},
+		{"mark of UTF-8 and CRLF", "\xef\xbb\xbf{\r\n\"a\": [{\"name\": \"Zoë\"}]\r\n}\r\n", "a/0 Zoë -..-"},
+		{"capital host", `{"GPU-Box.Example.ORG": [{"name": "x"}]}`, "gpu-box.example.org/0 x -..-"},
+		{"escapes", `{"a": [{"name": "\u00e9\ud83d\ude00\n\"\\\/"}]}`, "a/0 é😀\\x0a\"\\/ -..-"},
+		{"zone", `{"a": [{"name": "x", "date": "2026-12-01T10:00:00Z"}]}`, "a/0 x -..2026-12-01T11:00"},
+		{"null fields", `{"a": [{"name": "x", "date": null, "comment": null, "forced": null}]}`, "a/0 x -..-"},
+		{"same person twice", `{"a": {"*": {"name": "x"}, "0": {"name": "X"}}}`, "a/* x -..-\na/0 X -..-"},
+		{"one after the other", `{"a": [[{"name": "x", "date": "2026-12-01 10:00"}, {"name": "y", "from": "2026-12-01 10:00"}]]}`,
+			"a/0 x -..2026-12-01T10:00\na/0 y 2026-12-01T10:00..-"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Parse("comments.json", []byte(tc.in), zone, Options{})
+			if c.Broken || len(c.Problems) > 0 {
+				t.Errorf("problems:\n%s", problems(c.Problems))
+			}
+			if got := briefs(c, zone); got != tc.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+// Each mistake is named where it is, and costs no more than it has to.
+func TestMistakes(t *testing.T) {
+	zone := paris(t)
+	for _, tc := range []struct {
+		name, in, want string
+		problems       []string // "line:col code: part of the message"
+		broken         bool
+	}{
+		{"comma missing", "{\n \"a\": [{\"name\": \"x\"}\n {\"name\": \"y\"}]}", "a/0 x -..-\na/1 y -..-", []string{"2:21 booking:syntax: a comma is missing here"}, true},
+		{"column in characters", "{\"a\": [{\"name\": \"éé\" \"date\": \"2026-12-01\"}]}", "a/0 éé -..2026-12-02T00:00", []string{"1:21 booking:syntax: a comma"}, true},
+		{"comma too many", `{"a": [{"name": "x"},, {"name": "y"}]}`, "a/0 x -..-\na/1 y -..-", []string{"1:22 booking:syntax: a comma too many"}, true},
+		{"single quotes", `{'a': [{'name': 'x'}]}`, "a/0 x -..-", []string{"1:2 booking:syntax: double quotes", "1:9 booking:syntax", "1:17 booking:syntax"}, true},
+		{"typographic quotes", `{"a": [{"name": “x”}]}`, "a/0 x -..-", []string{"1:17 booking:syntax: straight double quotes"}, true},
+		{"no quotes", `{a: [{name: x, date: 2026-12-01 10:00}]}`, "a/0 x -..2026-12-01T10:00", []string{"1:2 booking:syntax", "1:7 booking:syntax", "1:13 booking:syntax", "1:16 booking:syntax", "1:22 booking:syntax"}, true},
+		{"hash comment", "# hello\n{\"a\": [{\"name\": \"x\"}]}", "a/0 x -..-", []string{"1:1 booking:syntax: a comment begins with //"}, true},
+		{"colon missing", `{"a" [{"name" "x"}]}`, "a/0 x -..-", []string{"1:5 booking:syntax: colon", "1:14 booking:syntax: colon"}, true},
+		{"list not closed", "{\"a\": [{\"name\": \"x\"}\n, \"b\": [{\"name\": \"y\"}]}", "a/0 x -..-\nb/0 y -..-", []string{"2:3 booking:syntax: the [ opened at line 1, column 7, is not closed"}, true},
+		{"entry not closed", `{"a": [{"name": "x", {"name": "y"}], "b": [{"name": "z"}]}`, "a/0 x -..-\na/1 y -..-\nb/0 z -..-", []string{"1:22 booking:syntax: is not closed"}, true},
+		{"wrong bracket", `{"a": [{"name": "x"], "b": [{"name": "z"}]}`, "a/0 x -..-\nb/0 z -..-", []string{"1:20 booking:syntax: closed with }"}, true},
+		{"quote missing", "{\"a\": [{\"name\": \"x,\n\"date\": \"2026-12-01 10:00\"}, {\"name\": \"y\"}]}", "a/0 x -..2026-12-01T10:00\na/1 y -..-", []string{"1:17 booking:syntax: the closing quote"}, true},
+		{"half saved", `{"a": [{"name": "x", "date": "2026-12-01 10:00"}, {"name": "y", "da`, "a/0 x -..2026-12-01T10:00\na/1 y -..-",
+			[]string{"1:1 booking:syntax: saved by half", "1:7 booking:syntax", "1:51 booking:syntax", "1:65 booking:syntax: quote", "1:68 booking:syntax: colon"}, true},
+		{"comment not closed", "{\"a\": [{\"name\": \"x\"}],\n /* \"b\": []}", "a/0 x -..-", []string{"2:2 booking:syntax: never closed"}, true},
+		{"text behind", `{"a": [{"name": "x"}]} }`, "a/0 x -..-", []string{"1:24 booking:syntax: more text"}, true},
+		{"invisible character", "{\u00a0\"a\": [{\"name\": \"x\"}]}", "a/0 x -..-", []string{"1:2 booking:syntax: invisible"}, true},
+		{"python", `{"a": [None, {"name": "x", "forced": True}]}`, "a/1 x -..-", []string{"1:8 booking:syntax: null", "1:38 booking:syntax: small letters"}, true},
+		{"not an object", `"x"`, "", []string{"1:1 booking:type: an object"}, true},
+		{"UTF-16", "\xff\xfe{\x00}\x00", "", []string{"1:1 booking:encoding: UTF-16"}, true},
+		{"NUL", "{\x00}", "", []string{"1:1 booking:encoding: NUL"}, true},
+		{"too deep", strings.Repeat("[", 10001), "", []string{"1:33 booking:syntax: nested too deep", "1:1 booking:type: an object"}, true},
+
+		{"host twice", "{\"a\": [{\"name\": \"x\"}],\n\"A\": [{\"name\": \"y\"}]}", "a/0 x -..-\na/0 y -..-", []string{"1:2 booking:duplicate: line 2: other programs see only the last one", "2:7 booking:overlap"}, false},
+		{"GPU twice", `{"a": {"0": {"name": "x"}, "0": {"name": "y"}}}`, "a/0 x -..-\na/0 y -..-", []string{"1:8 booking:duplicate: one list", "1:33 booking:overlap"}, false},
+		{"field twice", `{"a": [{"name": "x", "name": "y"}]}`, "a/0 y -..-", []string{"1:9 booking:duplicate"}, false},
+		{"unknown field", `{"a": [{"name": "x", "coment": "c"}]}`, "a/0 x -..-", []string{"1:22 booking:field: did you mean \"comment\"?"}, false},
+		{"field of another tool", `{"a": [{"name": "x", "until": "2026-12-01"}]}`, "a/0 x -..-", []string{"1:22 booking:field: did you mean \"date\"?"}, false},
+		{"capital field", `{"a": [{"Name": "x"}]}`, "a/0 x -..-", []string{"1:9 booking:field: small letters"}, false},
+		{"host name", `{"a_b": [{"name": "x"}], "b": [{"name": "y"}]}`, "b/0 y -..-", []string{"1:2 booking:host: letters, digits"}, false},
+		{"host with a path", `{"../../etc": [{"name": "x"}]}`, "", []string{"1:2 booking:host"}, false},
+		{"GPU key", `{"a": {"gpu0": {"name": "x"}, "01": {"name": "x"}, "64": {"name": "x"}, "3": {"name": "y"}}}`, "a/3 y -..-",
+			[]string{"1:8 booking:gpu: names no GPU", "1:31 booking:gpu: leading zeros", "1:52 booking:gpu: more than 64"}, false},
+		{"entry in place of the host", `{"a": {"name": "x", "date": "2026-12-01"}}`, "", []string{`1:8 booking:gpu: { "0": { "name"`, "1:21 booking:gpu"}, false},
+		{"type of host", `{"a": "x", "b": 3}`, "", []string{"1:7 booking:type", "1:17 booking:type"}, false},
+		{"type of entry", `{"a": ["x", 3, [4], {"name": "y"}]}`, "a/3 y -..-", []string{"1:8 booking:type", "1:13 booking:type", "1:17 booking:type: calendar"}, false},
+		{"type of field", `{"a": [{"name": 42}, {"name": "x", "date": 1764583200}, {"name": "y", "comment": [], "forced": 1}]}`, "a/2 y -..-",
+			[]string{"1:17 booking:type: text in double quotes", "1:44 booking:type", "1:82 booking:type", "1:96 booking:type"}, false},
+		{"bad date", `{"a": [{"name": "x", "date": "2026-02-30"}, {"name": "y", "date": "soon"}, {"name": "z"}]}`, "a/2 z -..-",
+			[]string{"1:30 booking:date: February has 28 days", "1:67 booking:date: no date"}, false},
+		{"slashes", `{"a": [{"name": "x", "date": "11/12/2026"}]}`, "", []string{"1:30 booking:date: slashes"}, false},
+		{"relative", `{"a": [{"name": "x", "date": "2d 6h"}, {"name": "x", "date": "fri 18:00"}]}`, "", []string{"1:30 booking:date: relative", "1:62 booking:date: relative"}, false},
+		{"year", `{"a": [{"name": "x", "date": "9999-12-31"}]}`, "", []string{"1:30 booking:date: leave the end out"}, false},
+		{"end before start", `{"a": [{"name": "x", "from": "2026-12-02 10:00", "date": "2026-12-02 10:00"}]}`, "", []string{"1:58 booking:order"}, false},
+		{"no name", `{"a": [{"date": "2026-12-02"}]}`, "", []string{"1:8 booking:name"}, false},
+		{"kind", `{"a": [{"name": "x", "kind": "maintainance"}]}`, "a/0 x -..-", []string{"1:30 booking:kind"}, false},
+		{"id twice", `{"a": [{"name": "x", "id": "i"}, {"name": "y", "id": "i"}]}`, "a/0 x -..-\na/1 y -..-", []string{"1:34 booking:id: line 1"}, false},
+		{"hour that is not", `{"a": [{"name": "x", "date": "2026-03-29 02:30"}]}`, "", []string{"1:30 booking:date: write 01:59 or 03:00"}, false},
+		{"hour that comes twice", `{"a": [{"name": "x", "date": "2026-10-25 02:30"}]}`, "a/0 x -..2026-10-25T02:30", []string{"1:30 booking:ambiguous: the second is taken"}, false},
+		{"overlap", "{\"a\": [[{\"name\": \"x\", \"date\": \"2026-12-02\"},\n{\"name\": \"y\", \"from\": \"2026-12-01\"}]]}", "a/0 x -..2026-12-03T00:00\na/0 y 2026-12-01T00:00..-",
+			[]string{"2:1 booking:overlap: GPU 0 of a is booked here by \"y\" and in line 1 by \"x\" for the same time from 2026-12-01 00:00 until 2026-12-03 00:00"}, false},
+		{"overlap with the whole host", `{"a": {"3": {"name": "x"}, "*": {"name": "y"}}}`, "a/* y -..-\na/3 x -..-", []string{"1:33 booking:overlap: GPU 3 of a"}, false},
+		{"overlap that was forced", `{"a": {"3": {"name": "x"}, "*": {"name": "y", "forced": true}}}`, "a/* y -..-\na/3 x -..-", nil, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Parse("comments.json", []byte(tc.in), zone, Options{})
+			if c.Broken != tc.broken {
+				t.Errorf("broken is %v", c.Broken)
+			}
+			if got := briefs(c, zone); got != tc.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
+			}
+			all := problems(c.Problems)
+			if len(c.Problems) != len(tc.problems) {
+				t.Errorf("%d problems, want %d:\n%s", len(c.Problems), len(tc.problems), all)
+			}
+			for _, want := range tc.problems {
+				place, part, _ := strings.Cut(want, ": ")
+				if !hasProblem(c.Problems, place, part) {
+					t.Errorf("no problem %q among\n%s", want, all)
+				}
+			}
+		})
+	}
+}
+
+func hasProblem(list []snapshot.Problem, place, part string) bool {
+	for _, p := range list {
+		if fmt.Sprintf("%d:%d %s", p.Line, p.Col, p.Code) == place && strings.Contains(p.Message, part) && p.File == "comments.json" {
+			return true
+		}
+	}
+	return false
+}
+
+func TestProblemNamesHostAndGPU(t *testing.T) {
+	c := Parse("comments.json", []byte(`{"a": [{}, {"name": "x", "date": "soon"}], "b": {"*": {"name": "x", "date": "soon"}}}`), paris(t), Options{})
+	if len(c.Problems) != 2 {
+		t.Fatalf("problems:\n%s", problems(c.Problems))
+	}
+	if p := c.Problems[0]; p.Host != "a" || p.GPU == nil || *p.GPU != 1 {
+		t.Errorf("host %q, GPU %v", p.Host, p.GPU)
+	}
+	if p := c.Problems[1]; p.Host != "b" || p.GPU != nil {
+		t.Errorf("host %q, GPU %v", p.Host, p.GPU)
+	}
+}
+
+func TestOverlapsThatAreOverAreNoProblem(t *testing.T) {
+	in := []byte(`{"a": [[{"name": "x", "date": "2026-12-02"}, {"name": "y", "date": "2026-12-03"}]]}`)
+	now := time.Date(2026, 12, 3, 0, 0, 0, 0, paris(t))
+	if c := Parse("c", in, paris(t), Options{Now: now.Add(-time.Second)}); len(c.Problems) != 1 {
+		t.Errorf("while both run: %s", problems(c.Problems))
+	}
+	if c := Parse("c", in, paris(t), Options{Now: now}); len(c.Problems) != 0 {
+		t.Errorf("when one is over: %s", problems(c.Problems))
+	}
+}
+
+func TestIDs(t *testing.T) {
+	ids := func(in string) (out []string) {
+		for _, b := range Parse("c", []byte(in), paris(t), Options{}).Bookings {
+			out = append(out, b.ID)
+		}
+		return out
+	}
+	a := ids(`{"a": [{"name": "x"}, {"name": "x"}]}`)
+	b := ids("{\"b\": [{\"name\": \"y\"}],\n\n\"a\": [[{\"comment\": \"\", \"name\": \"x\"}, {\"name\": \"x\"}]]}")
+	if a[0] == "" || a[0] == a[1] || a[0] != b[0] {
+		t.Errorf("%v and %v: an id has to be the entry's own, wherever it stands", a, b)
+	}
+	if b[0] == b[1] {
+		t.Errorf("two equal entries share the id %s", b[0])
+	}
+	if got := ids(`{"a": [{"name": "x", "id": "mine"}]}`); got[0] != "mine" {
+		t.Errorf("id %q", got[0])
+	}
+}
+
+func TestHostileFiles(t *testing.T) {
+	zone := paris(t)
+	t.Run("too large", func(t *testing.T) {
+		c := Parse("c", []byte("{"+strings.Repeat(" ", MaxFileBytes)+"}"), zone, Options{})
+		if !c.Broken || len(c.Problems) != 1 || c.Problems[0].Code != "booking:toolarge" {
+			t.Errorf("problems:\n%s", problems(c.Problems))
+		}
+	})
+	t.Run("too many bookings", func(t *testing.T) {
+		in := `{"a":[[` + strings.Repeat(`{"name":"x"},`, MaxBookings+5) + `]]}`
+		c := Parse("c", []byte(in), zone, Options{})
+		if len(c.Bookings) != MaxBookings || len(c.Problems) == 0 || c.Problems[0].Code != "booking:toomany" {
+			t.Errorf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
+		}
+	})
+	t.Run("a long comment", func(t *testing.T) {
+		c := Parse("c", []byte(`{"a":[{"name":"x","comment":"`+strings.Repeat("é", 1<<20)+`"}]}`), zone, Options{})
+		if len(c.Bookings) != 1 || len(c.Bookings[0].Comment) > MaxCommentBytes || len(c.Problems) != 1 || c.Problems[0].Code != "booking:toolong" {
+			t.Errorf("problems:\n%s", problems(c.Problems))
+		}
+	})
+	t.Run("many mistakes", func(t *testing.T) {
+		c := Parse("c", []byte(`{"a":[`+strings.Repeat("@,", 1<<20)+`]}`), zone, Options{})
+		if !c.Broken || len(c.Problems) > MaxProblems+1 {
+			t.Errorf("%d problems", len(c.Problems))
+		}
+	})
+	t.Run("many mistakes in one text", func(t *testing.T) {
+		c := Parse("c", []byte("{\"a\":[{\"name\":\""+strings.Repeat("\t", 2*maxErrors)+"\"}]}"), zone, Options{})
+		if !c.Broken || len(c.Problems) != MaxProblems+1 {
+			t.Errorf("%d problems", len(c.Problems))
+		}
+	})
+	t.Run("many overlaps", func(t *testing.T) {
+		var b strings.Builder
+		for i := range 20_000 {
+			fmt.Fprintf(&b, `{"name":"u%d"},`, i)
+		}
+		c := Parse("c", []byte(`{"a":{"*":[`+b.String()+`],"0":[`+b.String()+`]}}`), zone, Options{})
+		if len(c.Problems) != MaxProblems+1 {
+			t.Errorf("%d problems", len(c.Problems))
+		}
+	})
+	t.Run("65 GPUs", func(t *testing.T) {
+		c := Parse("c", []byte(`{"a":[`+strings.Repeat(`{"name":"x"},`, 70)+`]}`), zone, Options{})
+		if len(c.Bookings) != snapshot.MaxGPUs || len(c.Problems) != 1 {
+			t.Errorf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
+		}
+	})
+	t.Run("characters that a terminal obeys", func(t *testing.T) {
+		c := Parse("c", []byte(`{"a":[{"name":"x\u001b[2J\u202e","comment":"\ud800"}]}`), zone, Options{})
+		if len(c.Bookings) != 1 || strings.ContainsAny(c.Bookings[0].Name+c.Bookings[0].Comment, "\x1b\u202e") {
+			t.Errorf("%+v", c.Bookings)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(reservations))
+	f.Add([]byte(`{"a":{"0":[{"name":"x","date":"2026-10-25 02:30","from":"2026-01-01"}],"*":{"kind":"maintenance"}}}`))
+	f.Add([]byte("\xef\xbb\xbf{'a': [{name: x, // c\n}, /* d */ ]"))
+	f.Add([]byte(`{"a": [{"name": "x", {"name": “y”}], "b": [}`))
+	zone := paris(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := read("comments.json", data, zone, Options{})
+		lines := strings.Count(string(data), "\n") + 1
+		for _, p := range r.cal.Problems {
+			if p.Line > lines || p.Line < 0 || p.Col < 0 || p.Code == "" || p.Message == "" {
+				t.Errorf("problem %+v in a file of %d lines", p, lines)
+			}
+		}
+		seen := map[string]bool{}
+		for _, b := range r.cal.Bookings {
+			host, err := snapshot.ParseHost(b.Host)
+			if err != nil || host != b.Host || b.ID == "" || seen[b.ID] || b.Line < 1 || b.Line > lines {
+				t.Errorf("booking %+v", b)
+			}
+			seen[b.ID] = true
+			if !b.Until.IsZero() && !b.Until.After(b.From) {
+				t.Errorf("ends before it begins: %+v", b)
+			}
+		}
+		wellFormed(t, r)
+	})
+}

@@ -1,0 +1,240 @@
+package booking
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/snapshot"
+)
+
+// By is who changes the bookings, and when.
+type By struct {
+	Name string
+	At   time.Time
+}
+
+// The values of [Entry.Action].
+const (
+	Booked   = "booked"
+	Changed  = "changed"
+	Released = "released"
+)
+
+// An Entry is one line of the record, a file beside comments.json in which every
+// change that a program makes is one line of JSON: the audit trail, and what tells
+// that somebody has saved an old copy of the file over a booking.
+type Entry struct {
+	At      time.Time  `json:"at"`
+	By      string     `json:"by"` // who made the change
+	Action  string     `json:"action"`
+	ID      string     `json:"id"`            // of the booking afterwards
+	Was     string     `json:"was,omitempty"` // its id before, where that is another one
+	Host    string     `json:"host"`
+	GPU     string     `json:"gpu"` // as in comments.json: "0", a UUID or "*"
+	Name    string     `json:"name"`
+	From    *time.Time `json:"from"`
+	Until   *time.Time `json:"until"`
+	Kind    Kind       `json:"kind"`
+	Comment string     `json:"comment,omitempty"`
+}
+
+// maxRecordBytes is how large the record may be before it is set aside, once:
+// there are never more than two.
+const maxRecordBytes = 1 << 20
+
+// recordPath is bookings.log beside comments.json.
+func (f *File) recordPath() string {
+	dir, base := filepath.Split(f.path)
+	if base == "comments.json" {
+		return filepath.Join(dir, "bookings.log")
+	}
+	return filepath.Join(dir, strings.TrimSuffix(base, ".json")+".bookings.log")
+}
+
+func entryOf(by By, action, was string, b Booking) Entry {
+	moment := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		t = t.UTC()
+		return &t
+	}
+	if was == b.ID {
+		was = ""
+	}
+	return Entry{At: by.At.UTC().Truncate(time.Second), By: by.Name, Action: action, ID: b.ID, Was: was, Host: b.Host, GPU: b.Target.String(),
+		Name: b.Written, From: moment(b.From), Until: moment(b.Until), Kind: b.Kind, Comment: b.Comment}
+}
+
+// Booking is the booking that the entry is about; false for one that is none.
+func (e Entry) Booking() (b Booking, ok bool) {
+	host, err := snapshot.ParseHost(e.Host)
+	target, hint := ParseTarget(e.GPU)
+	if err != nil || hint != "" || len(e.ID) > MaxIDBytes || len(e.Name) > MaxNameBytes || len(e.By) > MaxNameBytes || len(e.Comment) > MaxCommentBytes {
+		return b, false
+	}
+	b = Booking{ID: e.ID, Host: host, Target: target, Written: e.Name, Name: e.Name, Kind: e.Kind, Comment: snapshot.Text(e.Comment, MaxCommentBytes)}
+	if e.From != nil {
+		b.From = *e.From
+	}
+	if e.Until != nil {
+		b.Until = *e.Until
+	}
+	return b, true
+}
+
+// changes are what a change of the file did to its bookings. A booking that was
+// over and is gone was moved into the archive, which is no change.
+func (f *File) changes(by By, before, after []byte) []Entry {
+	have := map[Booking]int{}
+	old := f.parse(before, Options{}).Bookings
+	for _, b := range old {
+		have[b.content()]++
+	}
+	var added, removed []Booking
+	for _, b := range f.parse(after, Options{}).Bookings {
+		if k := b.content(); have[k] > 0 {
+			have[k]--
+		} else {
+			added = append(added, b)
+		}
+	}
+	for _, b := range slices.Backward(old) { // of equal entries the last ones
+		if k := b.content(); have[k] > 0 {
+			have[k]--
+			removed = append(removed, b)
+		}
+	}
+	var entries []Entry
+	over := func(b Booking) bool { return !b.Until.IsZero() && !b.Until.After(by.At) }
+	for _, b := range added {
+		i := slices.IndexFunc(removed, func(r Booking) bool {
+			return r.Host == b.Host && r.Target == b.Target && r.Written == b.Written && r.Kind == b.Kind && r.From.Equal(b.From)
+		})
+		switch {
+		case i < 0:
+			entries = append(entries, entryOf(by, Booked, "", b))
+			continue
+		case over(b):
+			entries = append(entries, entryOf(by, Released, removed[i].ID, b))
+		default:
+			entries = append(entries, entryOf(by, Changed, removed[i].ID, b))
+		}
+		removed = slices.Delete(removed, i, i+1)
+	}
+	for _, b := range slices.Backward(removed) {
+		if !over(b) {
+			entries = append(entries, entryOf(by, Released, "", b))
+		}
+	}
+	return entries
+}
+
+func (f *File) parse(data []byte, opts Options) *Calendar {
+	if blank(data) {
+		return &Calendar{}
+	}
+	return Parse(f.path, data, f.zone, opts)
+}
+
+// openRecord opens the record for writing at its end, and sets a full one aside.
+// The caller holds the lock.
+func (f *File) openRecord() (*os.File, error) {
+	path := f.recordPath()
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() > maxRecordBytes {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return nil, err
+		}
+	}
+	for range 2 {
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := f.make(path); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		info, err := file.Stat()
+		if err == nil && (!info.Mode().IsRegular() || !singleName(info)) {
+			err = fmt.Errorf("opening %s: %w", path, atomicfile.ErrNotRegular)
+		}
+		if err != nil {
+			file.Close()
+			return nil, err
+		}
+		if like, err := f.like(); err == nil {
+			_ = belong(file, like)
+		}
+		return file, nil
+	}
+	return nil, fmt.Errorf("opening %s: %w", path, fs.ErrNotExist)
+}
+
+// record writes entries behind those in the record, and has them on the disk.
+func record(file *os.File, entries []Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	var lines bytes.Buffer
+	if info, err := file.Stat(); err != nil {
+		return err
+	} else if n := info.Size(); n > 0 {
+		last := []byte{'\n'}
+		if _, err := file.ReadAt(last, n-1); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if last[0] != '\n' {
+			lines.WriteByte('\n') // a program was killed in the middle of a line
+		}
+	}
+	enc := json.NewEncoder(&lines)
+	enc.SetEscapeHTML(false)
+	for _, e := range entries {
+		if err := enc.Encode(e); err != nil {
+			return err
+		}
+	}
+	if _, err := file.Write(lines.Bytes()); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// Record reads the record, oldest entry first. Lines that are no entries are left
+// out, and so is what is too much.
+func (f *File) Record() []Entry {
+	var entries []Entry
+	for _, path := range []string{f.recordPath() + ".1", f.recordPath()} {
+		file, _, err := atomicfile.Open(path)
+		if err != nil {
+			continue // there is none, or it is not for us to read
+		}
+		data, _ := io.ReadAll(io.LimitReader(file, 2*maxRecordBytes))
+		file.Close()
+		for line := range bytes.Lines(data) {
+			var e Entry
+			if json.Unmarshal(line, &e) != nil {
+				continue
+			}
+			if _, ok := e.Booking(); ok {
+				entries = append(entries, e)
+			}
+		}
+	}
+	return entries
+}

@@ -1,0 +1,260 @@
+package booking
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
+
+func recorded(f *File) string {
+	var lines []string
+	for _, e := range f.Record() {
+		lines = append(lines, fmt.Sprintf("%s %s %s:%s %s", e.By, e.Action, e.Host, e.GPU, e.Name))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// a recordTest makes changes to one file at a moment.
+type recordTest struct {
+	t   *testing.T
+	f   *File
+	now time.Time
+}
+
+func newRecordTest(t *testing.T) *recordTest {
+	return &recordTest{t, Open(filepath.Join(t.TempDir(), "comments.json"), nil), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
+}
+
+func (r *recordTest) change(who string, edit func(data []byte) ([]byte, error)) {
+	r.t.Helper()
+	if err := r.f.Update(context.Background(), By{Name: who, At: r.now}, edit); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *recordTest) book(who string, gpu int, hours int) (id string) {
+	r.t.Helper()
+	r.change(who, func(data []byte) ([]byte, error) {
+		next, added, err := Add(data, In(nil), Booking{Host: "a", Target: Target{Index: gpu}, Name: who, From: r.now, Until: r.now.Add(time.Duration(hours) * time.Hour), Comment: "it's mine"})
+		if err == nil {
+			id = added[0].ID
+		}
+		return next, err
+	})
+	return id
+}
+
+func (r *recordTest) opts() Options { return Options{Now: r.now} }
+
+func (r *recordTest) vanished() string {
+	var all []string
+	for _, e := range Vanished(r.f.Record(), r.f.Load(r.opts()), r.opts()) {
+		all = append(all, e.Host+":"+e.GPU+" "+e.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (r *recordTest) read() string {
+	r.t.Helper()
+	data, err := os.ReadFile(r.f.path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestEveryChangeIsRecorded(t *testing.T) {
+	r := newRecordTest(t)
+	x, y := r.book("ada", 0, 24), r.book("bob", 1, 24)
+	r.now = r.now.Add(time.Hour)
+	r.change("ada", func(data []byte) ([]byte, error) {
+		next, b, err := Extend(data, In(nil), x, r.now.Add(48*time.Hour), r.now)
+		x = b.ID
+		return next, err
+	})
+	r.change("eva", func(data []byte) ([]byte, error) { // for bob
+		next, _, err := Release(data, In(nil), y, r.now)
+		return next, err
+	})
+	later := r.now.Add(72 * time.Hour)
+	var z string
+	r.change("ada", func(data []byte) ([]byte, error) {
+		next, added, err := Add(data, In(nil), Booking{Host: "a", Target: Target{All: true}, Name: "ada", From: later, Until: later.Add(time.Hour), Kind: Maintenance})
+		z = added[0].ID
+		return next, err
+	})
+	r.change("ada", func(data []byte) ([]byte, error) {
+		next, _, err := Release(data, In(nil), z, r.now)
+		return next, err
+	})
+	// What is over goes into the archive, and a person's own edits are nobody's.
+	r.now = r.now.Add(240 * time.Hour)
+	r.change("root", func(data []byte) ([]byte, error) {
+		next, old, err := Prune(data, nil, r.now)
+		if len(old) != 2 {
+			t.Errorf("pruned %v", old)
+		}
+		return next, err
+	})
+	want := "ada booked a:0 ada\nbob booked a:1 bob\nada changed a:0 ada\neva released a:1 bob\nada booked a:* ada\nada released a:* ada"
+	if got := recorded(r.f); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := r.vanished(); got != "" {
+		t.Errorf("%s vanished", got)
+	}
+}
+
+// An editor that was open for long saves an old copy over bookings that were
+// acknowledged meanwhile.
+func TestBookingsThatVanish(t *testing.T) {
+	r := newRecordTest(t)
+	write("{}")(t, r.f.path)
+	r.book("kim", 3, 24)
+	old := r.read()
+	r.book("ada", 0, 24)
+	bob := r.book("bob", 1, 24)
+	write(old)(t, r.f.path)
+	if got, want := r.vanished(), "a:0 ada, a:1 bob"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+	problems := r.f.Load(r.opts()).Problems
+	want := `the booking of "ada" for GPU 0 of a is gone from the file, and was not released: it was booked by "ada" on 2026-11-20 10:00 UTC, for Fri 20 Nov 10:00 → Sat 21 Nov 10:00 UTC (1 d). ` +
+		`To put it back: gpuboard book a:0 --until 2026-11-21T10:00:00Z --name ada --comment 'it'\''s mine'; or to agree: gpuboard release `
+	if len(problems) != 2 || problems[0].Code != "booking:vanished" || problems[0].Host != "a" || *problems[0].GPU != 0 || !strings.HasPrefix(problems[0].Message, want) {
+		t.Errorf("got\n%+v\nwant\n%s", problems, want)
+	}
+	// Said until it is over, or until somebody agrees, or puts it back.
+	gone := Vanished(r.f.Record(), r.f.Load(r.opts()), r.opts())
+	if err := r.f.Agree(context.Background(), By{Name: "bob", At: r.now}, gone[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.vanished(); got != "a:0 ada" || !strings.HasSuffix(recorded(r.f), "bob released a:1 bob") || gone[1].ID != bob {
+		t.Errorf("after bob agreed: %s\n%s", got, recorded(r.f))
+	}
+	r.now = r.now.Add(time.Hour)
+	back := r.book("ada", 0, 23)
+	if got := r.vanished(); got != "" {
+		t.Errorf("after it was put back: %s", got)
+	}
+	r.change("ada", func(data []byte) ([]byte, error) {
+		next, _, err := Release(data, In(nil), back, r.now.Add(time.Minute))
+		return next, err
+	})
+	r.now = r.now.Add(23 * time.Hour)
+	if got := r.vanished(); got != "" {
+		t.Errorf("when it is over: %s", got)
+	}
+}
+
+// What people do by hand to a booking that a program made is no loss.
+func TestChangedByHandIsNotVanished(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		gone bool
+	}{
+		"shorter":        {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 11:00"}]}`, false},
+		"over":           {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 10:05"}]}`, false},
+		"longer":         {`{"a": [{"name": "ada", "date": "2026-12-20 11:00"}]}`, false},
+		"open":           {`{"a": [{"name": "Ada"}]}`, false},
+		"by UUID":        {`{"a": {"GPU-1": {"name": "ada"}}}`, false},
+		"the whole host": {`{"a": {"*": {"name": "ada"}}}`, false},
+		"another name":   {`{"a": [{"name": "countess"}]}`, false},
+		"another GPU":    {`{"a": {"1": {"name": "ada"}}}`, true},
+		"another person": {`{"a": [{"name": "bob"}]}`, true},
+		"another host":   {`{"b": [{"name": "ada"}]}`, true},
+		"another time":   {`{"a": [{"name": "ada", "from": "2027-01-01", "date": "2027-01-02"}]}`, true},
+		"maintenance":    {`{"a": [{"name": "ada", "kind": "maintenance"}]}`, true},
+		"an older one":   {`{"a": [{"name": "ada", "from": "2026-11-20 08:00", "date": "2026-11-20 10:10"}]}`, true},
+		"none":           {`{}`, true},
+	} {
+		r := newRecordTest(t)
+		r.book("ada", 0, 24)
+		write(tc.file)(t, r.f.path)
+		r.now = r.now.Add(30 * time.Minute)
+		opts := Options{Now: r.now, Aliases: Aliases{"countess": "ada", "ada": "ada"}}
+		if gone := Vanished(r.f.Record(), r.f.Load(opts), opts); (len(gone) == 1) != tc.gone {
+			t.Errorf("%s: %v", name, gone)
+		}
+	}
+}
+
+// The record is bounded, and a line that a program did not finish costs nothing else.
+func TestRecordIsBoundedAndMends(t *testing.T) {
+	r := newRecordTest(t)
+	path := r.f.recordPath()
+	full := strings.Repeat(`{"at":"2026-11-20T10:00:00Z","by":"x","action":"booked","id":"`+strings.Repeat("i", 40)+`","host":"z","gpu":"0","name":"x"}`+"\n", maxRecordBytes/120)
+	write(full+strings.Repeat("x", maxRecordBytes/2))(t, path)
+	r.book("ada", 0, 24)
+	info, err := os.Stat(path)
+	if err != nil || info.Size() > 1000 {
+		t.Errorf("a full record was not set aside: %v, %v", info, err)
+	}
+	if info, err = os.Stat(path + ".1"); err != nil || info.Size() < maxRecordBytes {
+		t.Errorf("what was set aside: %v, %v", info, err)
+	}
+	torn, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(string(torn)+`{"at":"2026-11-20T10:00:00Z","by":"x","act`)(t, path)
+	r.book("bob", 1, 24)
+	for _, junk := range []string{"null", "[]", `{"host":"../etc","gpu":"0","id":"j"}`, `{"host":"a","gpu":"x","id":"j"}`, `{"host":"a","gpu":"0","id":"` + strings.Repeat("j", 9999) + `"}`} {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(f, junk)
+		f.Close()
+	}
+	r.book("eva", 2, 24)
+	if got, want := recorded(r.f), "ada booked a:0 ada\nbob booked a:1 bob\neva booked a:2 eva"; !strings.HasSuffix(got, "x booked z:0 x\n"+want) {
+		t.Errorf("got\n…%s\nwant\n%s", got[max(0, len(got)-200):], want)
+	}
+	// Of very many that vanished some are named.
+	for i := range maxVanished + 10 {
+		r.change("ada", func(data []byte) ([]byte, error) {
+			next, _, err := Add(data, In(nil), Booking{Host: fmt.Sprintf("h%d", i), Name: "ada", Comment: strings.Repeat("é", 600)})
+			return next, err
+		})
+	}
+	write("{}")(t, r.f.path)
+	problems := r.f.Load(r.opts()).Problems
+	last := problems[len(problems)-1]
+	if len(problems) != maxVanished+1 || !strings.HasPrefix(last.Message, "14 more bookings") {
+		t.Errorf("%d problems, the last one: %+v", len(problems), last)
+	}
+	for _, p := range problems[:maxVanished] {
+		if len(p.Message) > snapshot.MaxTextBytes || !strings.Contains(p.Message, "gpuboard release ") {
+			t.Errorf("a message that is cut: %s", p.Message)
+			break
+		}
+	}
+}
+
+// Where the record cannot be written nothing is changed.
+func TestNoChangeWithoutARecord(t *testing.T) {
+	r := newRecordTest(t)
+	write("{}")(t, r.f.path)
+	for kind, plant := range map[string]func(path string) error{
+		"directory":     func(path string) error { return os.Mkdir(path, 0o755) },
+		"symbolic link": func(path string) error { return os.Symlink("elsewhere", path) },
+		"hard link":     func(path string) error { write("secret")(t, path+"-2"); return os.Link(path+"-2", path) },
+	} {
+		if err := os.RemoveAll(r.f.recordPath()); err != nil {
+			t.Fatal(err)
+		}
+		if err := plant(r.f.recordPath()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.f.Update(context.Background(), testBy, addProgram); err == nil || r.read() != "{}" {
+			t.Errorf("%s: %v, and the file is %s", kind, err, r.read())
+		}
+	}
+}

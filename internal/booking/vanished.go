@@ -1,0 +1,146 @@
+package booking
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuboard/internal/shell"
+	"gpuboard/internal/snapshot"
+)
+
+// maxVanished is how many bookings that vanished are named.
+const maxVanished = 100
+
+// Vanished returns the entries of the record whose bookings were neither released
+// nor are over at opts.Now, and that the calendar does not hold: somebody has
+// saved an old copy of the file over them, or deleted them by hand.
+//
+// A booking that a person has changed by hand is not among them: the same person
+// on the same GPU at a time that overlaps, or from the same moment on.
+func Vanished(record []Entry, cal *Calendar, opts Options) []Entry {
+	standing := map[string]Entry{}
+	var order []string
+	for _, e := range record {
+		delete(standing, e.Was)
+		delete(standing, e.ID)
+		if e.Action != Released {
+			standing[e.ID] = e
+			order = append(order, e.ID)
+		}
+	}
+	type place struct {
+		host string
+		kind Kind
+		name string
+	}
+	held := map[place][]Booking{}
+	for _, b := range cal.Bookings {
+		p := place{b.Host, b.Kind, strings.ToLower(b.Name)}
+		held[p] = append(held[p], b)
+	}
+	over := func(b Booking) bool { return !b.Until.IsZero() && !b.Until.After(opts.Now) }
+	var gone []Entry
+	for _, id := range order {
+		e, ok := standing[id]
+		delete(standing, id)
+		b, sound := e.Booking()
+		if !ok || !sound || over(b) {
+			continue
+		}
+		there := held[place{b.Host, b.Kind, strings.ToLower(opts.Aliases.Canonical(b.Name))}]
+		if !slices.ContainsFunc(there, func(have Booking) bool {
+			// An index and a UUID may be the same GPU.
+			sameTarget := have.Target == b.Target || have.Target.All || b.Target.All || (have.Target.UUID == "") != (b.Target.UUID == "")
+			return sameTarget && (have.From.Equal(b.From) || !over(have) && sameTime(have, b))
+		}) {
+			gone = append(gone, e)
+		}
+	}
+	return gone
+}
+
+// vanished names the bookings that are gone without a release.
+func (f *File) vanished(cal *Calendar, opts Options) []snapshot.Problem {
+	gone := Vanished(f.Record(), cal, opts)
+	var problems []snapshot.Problem
+	for i, e := range gone {
+		if i == maxVanished {
+			problems = append(problems, snapshot.Problem{Code: "booking:vanished", File: filepath.Base(f.path),
+				Message: fmt.Sprintf("%d more bookings are gone from the file, and were not released: gpuboard bookings --log lists them", len(gone)-maxVanished)})
+			break
+		}
+		problems = append(problems, f.vanishedProblem(e, opts.Now))
+	}
+	return problems
+}
+
+func (f *File) vanishedProblem(e Entry, now time.Time) snapshot.Problem {
+	b, _ := e.Booking()
+	p := snapshot.Problem{Code: "booking:vanished", Host: b.Host, File: filepath.Base(f.path)}
+	if !b.Target.All && b.Target.UUID == "" {
+		p.GPU = &b.Target.Index
+	}
+	say := func(restore string) string {
+		return fmt.Sprintf("%s is gone from the file, and was not released: it was %s by %s on %s, for %s. To put it back: %s; or to agree: gpuboard release %s",
+			thing(b.Host, b.Target), e.Action, quote(e.By), e.At.In(f.zone).Format("2006-01-02 15:04 MST"), Describe(b.From, b.Until, now, f.zone), restore, shell.Quote(e.ID))
+	}
+	if p.Message = say(restoring(e, b, now)); len(p.Message) > snapshot.MaxTextBytes {
+		b.Comment = "" // the command is of use as a whole alone
+		p.Message = say(restoring(e, b, now))
+	}
+	p.Message = snapshot.Text("the booking of "+quote(b.Name)+" for "+p.Message, snapshot.MaxTextBytes)
+	return p
+}
+
+// restoring is the command that makes a booking again, as far as it is to come.
+func restoring(e Entry, b Booking, now time.Time) string {
+	where := b.Host
+	if !b.Target.All {
+		where += ":" + b.Target.String()
+	}
+	words := []string{"gpuboard", "book", where}
+	if b.From.After(now) {
+		words = append(words, "--from", b.From.UTC().Format(time.RFC3339))
+	}
+	until := "never"
+	if !b.Until.IsZero() {
+		until = b.Until.UTC().Format(time.RFC3339)
+	}
+	words = append(words, "--until", until, "--name", b.Name)
+	if b.Kind == Maintenance {
+		words = append(words, "--kind", string(Maintenance))
+	}
+	if b.Comment != "" {
+		words = append(words, "--comment", b.Comment)
+	}
+	return shell.Join(words...)
+}
+
+// Agree records that bookings which vanished are released.
+func (f *File) Agree(ctx context.Context, by By, gone []Entry) error {
+	ctx, cancel := context.WithTimeout(ctx, updateBudget)
+	defer cancel()
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return fmt.Errorf("locking the bookings: %w", err)
+	}
+	defer unlock()
+	file, err := f.openRecord()
+	if err != nil {
+		return fmt.Errorf("opening the record of bookings: %w", err)
+	}
+	defer file.Close()
+	var entries []Entry
+	for _, e := range gone {
+		e.At, e.By, e.Action, e.Was = by.At.UTC().Truncate(time.Second), by.Name, Released, ""
+		entries = append(entries, e)
+	}
+	if err := record(file, entries); err != nil {
+		return fmt.Errorf("recording the release: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/sshtest"
+)
+
+// A beginner knows nothing and does what doctor says, to the letter.
+type beginner struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+// types has a shell run a line, as somebody would who copies it.
+func (b *beginner) types(line string) (string, int) {
+	c := exec.Command("sh", "-c", line)
+	c.Dir, c.Env = b.dir, b.env
+	out, _ := c.CombinedOutput()
+	return string(out), c.ProcessState.ExitCode()
+}
+
+type advice struct{ State, Code, Message, Mend string }
+
+// asks is what doctor finds that is not well, or that is not there at all.
+func (b *beginner) asks(line string) (bad []advice, all []advice) {
+	b.t.Helper()
+	c := exec.Command("sh", "-c", line+" --json")
+	c.Dir, c.Env = b.dir, b.env
+	out, _ := c.Output()
+	var report struct{ Findings []advice }
+	if err := json.Unmarshal(out, &report); err != nil {
+		b.t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	for _, f := range report.Findings {
+		if f.State == "bad" {
+			bad = append(bad, f)
+		}
+	}
+	return bad, report.Findings
+}
+
+// remark is what stands behind a command for the reader.
+var remark = regexp.MustCompile(`\s{2,}\(.*$`)
+
+// follow does what the first finding says until nothing is left, and returns
+// which findings there were. by are steps that happen elsewhere than here.
+func (b *beginner) follow(line string, by map[string]func()) []string {
+	b.t.Helper()
+	var codes []string
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		bad, _ := b.asks(line)
+		if len(bad) == 0 {
+			return codes
+		}
+		first := bad[0]
+		again := len(codes) > 0 && codes[len(codes)-1] == first.Code
+		switch step := by[first.Code]; {
+		case again && (step == nil || time.Now().After(deadline)):
+			b.t.Fatalf("the advice has not helped: %+v", first)
+		case again:
+			time.Sleep(time.Second) // until the other side has noticed; who asks too often is turned away
+			continue
+		case slices.Contains(codes, first.Code):
+			b.t.Fatalf("in a circle: %v, and again %+v", codes, first)
+		case step != nil:
+			step()
+		default:
+			command := remark.ReplaceAllString(first.Mend, "")
+			if out, code := b.types(command); code != 0 {
+				b.t.Fatalf("%v: %s (%s) says to type %q, which ends with %d:\n%s", codes, first.Code, first.Message, command, code, out)
+			}
+		}
+		codes = append(codes, first.Code)
+	}
+}
+
+// TestDoctorsAdvice goes from a bare directory to a board that works, on a web
+// host and then on a node, by nothing but what doctor and init print.
+func TestDoctorsAdvice(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	need.Program(t, "ssh-keygen")
+	need.Program(t, "ssh-keyscan")
+	capture, err := filepath.Abs("../../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &beginner{t: t, dir: t.TempDir()}
+	b.env = append(os.Environ(), "HOME="+b.dir, "XDG_STATE_HOME="+b.dir+"/xdg", "GPUBOARD_SPOOL="+b.dir+"/nowhere", "GPUBOARD_STATE="+b.dir+"/none", "GPUBOARD_FAKE_SMI="+capture)
+
+	// It says what to begin with.
+	_, all := b.asks("gpuboard doctor web")
+	begin := map[string]string{}
+	for _, line := range strings.Split(all[0].Mend, ", or ") {
+		begin[strings.Fields(line)[2]] = line
+	}
+	if all[0].Code != "config:none" || begin["web"] != "gpuboard init web DIR" || begin["node"] != "gpuboard init node DIR" {
+		t.Fatalf("it begins with %+v", all[0])
+	}
+	b.env = slices.DeleteFunc(b.env, func(v string) bool {
+		return strings.HasPrefix(v, "GPUBOARD_SPOOL=") || strings.HasPrefix(v, "GPUBOARD_STATE=")
+	})
+
+	said, code := b.types(strings.Replace(begin["web"], "DIR", "web", 1))
+	if code != 0 {
+		t.Fatal(said)
+	}
+	if codes := b.follow("gpuboard doctor web --config web/gpuboard.yml", nil); !slices.Equal(codes, []string{"site:never"}) {
+		t.Errorf("on the web host there was %v to do", codes)
+	}
+
+	// The node. A drop box is the door, at an address of this test's.
+	port := sshtest.FreePort(t)
+	said, code = b.types(strings.Replace(begin["node"], "DIR", "node", 1) + fmt.Sprintf(" --host gpu01 --to sftp://gpu01@127.0.0.1:%d/", port))
+	if code != 0 {
+		t.Fatal(said)
+	}
+	var door *exec.Cmd
+	codes := b.follow("gpuboard doctor node --config node/gpuboard.yml", map[string]func(){
+		"ssh:refused": func() { // on the web host: what init said there
+			if out, code := b.types("ssh-keygen -q -t ed25519 -N '' -f other && cp other.pub web/state/keys/gpu99.pub"); code != 0 {
+				t.Fatal(out)
+			}
+			door = exec.Command("gpuboard", "receive", "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--config", b.dir+"/web/gpuboard.yml")
+			door.Env = b.env
+			door.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if err := door.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = door.Process.Signal(syscall.SIGTERM)
+				_ = door.Wait()
+			})
+		},
+		"ssh:auth": func() {
+			if out, code := b.types("cp node/id_ed25519.pub web/state/keys/gpu01.pub"); code != 0 {
+				t.Fatal(out)
+			}
+		},
+	})
+	t.Cleanup(func() { b.types("gpuboard check kill --config node/gpuboard.yml") })
+	if want := []string{"ssh:key-unreadable", "ssh:refused", "ssh:hostkey-unknown", "ssh:auth", "loop:not-running"}; !slices.Equal(codes, want) {
+		t.Errorf("on the node there was %v to do, want %v", codes, want)
+	}
+	// What was launched pushes, and doctor on the web host agrees.
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		if _, err := os.Stat(b.dir + "/web/data/drop/gpu01/latest.json.gz"); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			out, _ := b.types("gpuboard doctor node --config node/gpuboard.yml")
+			t.Fatalf("nothing arrives:\n%s", out)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if out, code := b.types("gpuboard generate --config web/gpuboard.yml && gpuboard doctor web --config web/gpuboard.yml"); code != 0 || !strings.Contains(out, "the news of gpu01 is") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	if board, err := os.ReadFile(b.dir + "/web/site/api/v1/board.json"); err != nil || !strings.Contains(string(board), `"gpu01"`) {
+		t.Errorf("the board: %v\n%s", err, board)
+	}
+}

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"gpuboard/internal/snapshot"
+)
+
+// after does something and returns which changes the kernel's events about it
+// are taken for. A last file, which means nothing, tells that they all came.
+func after(t *testing.T, al *alarms, events <-chan fsnotify.Event, mark string, do func()) map[urgency]bool {
+	t.Helper()
+	got := map[urgency]bool{}
+	al.changed = func(u urgency) { got[u] = true }
+	do()
+	if err := os.Mkdir(mark, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case e := <-events:
+			if e.Name != mark {
+				al.see(e)
+				continue
+			}
+			if e.Has(fsnotify.Create) {
+				if err := os.Remove(mark); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			return got
+		case <-deadline:
+			t.Fatal("no events come")
+		}
+	}
+}
+
+func TestAlarms(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(path(name), []byte("x"), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(path(from), path(to)); err != nil {
+			t.Error(err)
+		}
+	}
+	mkdir := func(name string) {
+		t.Helper()
+		if err := os.MkdirAll(path(name), 0o755); err != nil {
+			t.Error(err)
+		}
+	}
+	mkdir("data/drop/gpu01")
+	mkdir("data/hosts")
+	mkdir("elsewhere")
+	mkdir("other")
+	write("elsewhere/bookings.json")
+	write("other/bookings.json")
+	if err := os.Symlink(path("elsewhere/bookings.json"), path("data/comments.json")); err != nil {
+		t.Fatal(err)
+	}
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	al := &alarms{add: w.Add, data: path("data"), comments: path("data/comments.json"), aliases: path("data/aliases.csv"),
+		complain: func(p snapshot.Problem) { t.Errorf("problem %v", p) }}
+	al.scan()
+	for _, tt := range []struct {
+		name string
+		do   func()
+		want string // soon, pushed or nothing
+	}{
+		{"a file of nobody", func() { write("data/other.txt") }, "nothing"},
+		{"an unfinished file of ours", func() {
+			write("data/.tmp-comments.json-x")
+			write("data/drop/gpu01/.tmp-latest")
+			write("data/hosts/.gpu01.md")
+			mkdir("data/drop/.trash")
+		}, "nothing"},
+		{"what the bookings' link points to", func() { write("elsewhere/.new"); rename("elsewhere/.new", "elsewhere/bookings.json") }, "soon"},
+		{"the link, which points elsewhere now", func() {
+			if err := os.Symlink(path("other/bookings.json"), path("data/.link")); err != nil {
+				t.Error(err)
+			}
+			rename("data/.link", "data/comments.json")
+		}, "soon"},
+		{"what it points to", func() { write("other/.new"); rename("other/.new", "other/bookings.json") }, "soon"},
+		{"bookings, over the link", func() { write("data/.new"); rename("data/.new", "data/comments.json") }, "soon"},
+		{"aliases", func() { write("data/aliases.csv") }, "soon"},
+		{"a note on a host", func() { write("data/hosts/gpu01.md") }, "soon"},
+		{"an editor's file beside it", func() { write("data/hosts/.gpu01.md.swp"); write("data/hosts/gpu01.md~") }, "nothing"},
+		{"a push", func() { write("data/drop/gpu01/.up"); rename("data/drop/gpu01/.up", "data/drop/gpu01/latest.json.gz") }, "pushed"},
+		{"its mode", func() {
+			if err := os.Chmod(path("data/drop/gpu01/latest.json.gz"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}, "nothing"},
+		{"an hour, which a push follows", func() { write("data/drop/gpu01/hour-20261120T05-0b5c2f9e.jsonl.gz") }, "nothing"},
+		{"a new host", func() { mkdir("data/drop/gpu02") }, "pushed"},
+		{"its push", func() { write("data/drop/gpu02/.up"); rename("data/drop/gpu02/.up", "data/drop/gpu02/latest.json.gz") }, "pushed"},
+		{"a chrooted drop", func() { mkdir("data/drop/gpu02/in") }, "pushed"},
+		{"its push", func() { write("data/drop/gpu02/in/latest.json.gz") }, "pushed"},
+		{"a host that is gone", func() {
+			if err := os.RemoveAll(path("data/drop/gpu02")); err != nil {
+				t.Error(err)
+			}
+		}, "pushed"},
+		{"and is back", func() { mkdir("data/drop/gpu02") }, "pushed"},
+		{"its push", func() { write("data/drop/gpu02/latest.json.gz") }, "pushed"},
+		{"the notes, gone and back", func() {
+			rename("data/hosts", "data/old")
+			mkdir("data/hosts")
+		}, "soon"},
+		{"a note in them", func() { write("data/hosts/gpu02.md") }, "soon"},
+	} {
+		got := after(t, al, w.Events, path("data/.mark"), tt.do)
+		is := "nothing"
+		switch {
+		case got[soon]:
+			is = "soon"
+		case got[pushed]:
+			is = "pushed"
+		}
+		if is != tt.want {
+			t.Errorf("%s: heard %s, want %s", tt.name, is, tt.want)
+		}
+	}
+}
+
+// A link that a node made of its drop is not followed.
+func TestAlarmsFollowNoLinkOfANode(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"data/drop/gpu01", "secret"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, link := range []string{"data/drop/gpu02", "data/drop/gpu01/in"} {
+		if err := os.Symlink(filepath.Join(dir, "secret"), filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	al := &alarms{data: filepath.Join(dir, "data"), comments: filepath.Join(dir, "data/comments.json"), aliases: filepath.Join(dir, "data/aliases.csv"),
+		complain: func(p snapshot.Problem) { t.Error(p) }, changed: func(urgency) {}}
+	al.add = func(dir string) error {
+		if filepath.Base(dir) == "secret" {
+			t.Errorf("%s is watched", dir)
+		}
+		return nil
+	}
+	al.scan()
+	al.see(fsnotify.Event{Name: filepath.Join(dir, "data/drop/gpu02"), Op: fsnotify.Create})
+	al.see(fsnotify.Event{Name: filepath.Join(dir, "data/drop/gpu01/in"), Op: fsnotify.Create})
+}
+
+// Where the kernel gives no more watches, bookings come first, and the rest is
+// left to the timer, which is said.
+func TestAlarmsWithoutWatches(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 20 {
+		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprintf("data/drop/gpu%02d", i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for errno, want := range map[syscall.Errno]string{syscall.ENOSPC: "watch:limit", syscall.EMFILE: "watch:limit", syscall.EACCES: "watch:unreadable"} {
+		var watched []string
+		codes := map[string]int{}
+		al := &alarms{data: filepath.Join(dir, "data"), comments: filepath.Join(dir, "data/comments.json"), aliases: filepath.Join(dir, "data/aliases.csv"),
+			complain: func(p snapshot.Problem) { codes[p.Code]++ }, changed: func(urgency) {}}
+		al.add = func(dir string) error {
+			if len(watched) == 5 {
+				return os.NewSyscallError("inotify_add_watch", errno)
+			}
+			watched = append(watched, dir)
+			return nil
+		}
+		al.scan()
+		if len(watched) != 5 || watched[0] != filepath.Join(dir, "data") {
+			t.Errorf("%v: watched %v", errno, watched)
+		}
+		if n := codes[want]; n == 0 || want == "watch:limit" && n != 1 || len(codes) != 1 {
+			t.Errorf("%v: problems %v", errno, codes)
+		}
+	}
+}

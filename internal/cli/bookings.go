@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
+)
+
+func (a *app) bookingsCommand() *cobra.Command {
+	var name, at, host, before string
+	var mineOnly, all, asJSON, asICS, prune, log bool
+	c := &cobra.Command{
+		Use: "bookings", Short: "list the bookings, or move old ones into the archive", GroupID: groupUse, Args: cobra.NoArgs,
+		Long: "bookings lists what is booked now and later, with what is wrong in comments.json on stderr,\n" +
+			"by line and column; the exit code is 3 then. With --prune it moves the bookings that ended\n" +
+			"before a while into comments.archive.json beside the file, one line of JSON each: they are in\n" +
+			"the archive before they leave the file.\n" + exitStatus,
+		Example: "  gpuboard bookings --mine\n  gpuboard bookings --log\n  gpuboard bookings --ics > bookings.ics\n  gpuboard bookings --prune --before 30d",
+		RunE: func(c *cobra.Command, args []string) error {
+			cfg, err := a.load(c)
+			if err != nil {
+				return err
+			}
+			if done, err := a.onWebHost(c, cfg, args); done {
+				return err
+			}
+			switch {
+			case asJSON && asICS:
+				return usagef("", "--json and --ics are two ways to print the same: give one of them")
+			case before != "" && !prune:
+				return usagef("gpuboard bookings --prune --before "+before, "--before goes with --prune")
+			case log && (prune || asJSON || asICS || mineOnly || all || host != ""):
+				return usagef("gpuboard bookings --log", "--log takes no flag beside it")
+			case prune && (asJSON || asICS || mineOnly || host != ""):
+				return usagef("gpuboard bookings --prune --before 30d", "--prune takes no flag but --before")
+			}
+			if host != "" {
+				if host, err = snapshot.ParseHost(host); err != nil {
+					return usagef("", "--host: %w", err)
+				}
+			}
+			d, err := a.desk(c, cfg, name, at)
+			if err != nil {
+				return err
+			}
+			if prune {
+				return d.failed(d.prune(c.Context(), before))
+			}
+			if log {
+				return d.log()
+			}
+			cal := d.load()
+			fleet, err := d.fleet(c.Context(), cfg)
+			if err := new(bookRequest).board(a, cfg, err); err != nil {
+				return err
+			}
+			problems := cal.Problems
+			if len(fleet.hosts) > 0 {
+				problems = append(problems, booking.Check(cal, fleet.hosts, d.now)...)
+			}
+			list := slices.DeleteFunc(slices.Clone(cal.Bookings), func(b booking.Booking) bool {
+				return mineOnly && !d.mine(b) || host != "" && b.Host != host || !all && !b.Until.IsZero() && !b.Until.After(d.now)
+			})
+			switch {
+			case asJSON:
+				err = d.published("api/v1/bookings.json", list, fleet, problems)
+			case asICS:
+				err = d.published("bookings.ics", list, fleet, problems)
+			default:
+				err = d.table(a.stdout, list)
+			}
+			if err != nil {
+				return fmt.Errorf("writing the bookings: %w", err)
+			}
+			for _, p := range problems {
+				a.complain(p)
+			}
+			if len(problems) > 0 {
+				return silent(exitDegraded)
+			}
+			return nil
+		},
+	}
+	a.flags(c, bookingKeys()...)
+	c.Flags().StringVar(&name, "name", "", "`NAME` that --mine means (default: booking.name, else your login name)")
+	c.Flags().BoolVar(&mineOnly, "mine", false, "only your own, and those that you made for others")
+	c.Flags().StringVar(&host, "host", "", "only those on this `HOST`")
+	c.Flags().BoolVar(&all, "all", false, "also those that are over")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, as the site's api/v1/bookings.json")
+	c.Flags().BoolVar(&asICS, "ics", false, "print a calendar file")
+	c.Flags().BoolVar(&prune, "prune", false, "move bookings that have been over for long into comments.archive.json")
+	c.Flags().BoolVar(&log, "log", false, "print who booked, changed and released what, when")
+	c.Flags().StringVar(&before, "before", "", "with --prune: those that ended so `LONG` ago, or before this time (default 30d)")
+	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
+	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
+	return c
+}
+
+// log prints the record of changes, oldest first.
+func (d *desk) log() error {
+	for _, e := range d.file.Record() {
+		b, _ := e.Booking()
+		if _, err := fmt.Fprintf(d.app.stdout, "%s  %s  %s %s for %s: %s [%s]\n", d.moment(e.At), printable(e.By), placeOf(b), printable(e.Action),
+			printable(b.Name), d.when(b), printable(b.ID)); err != nil {
+			return fmt.Errorf("writing the record: %w", err)
+		}
+	}
+	return nil
+}
+
+// published prints a file as the site has it, for these bookings alone.
+func (d *desk) published(path string, list []booking.Booking, fleet *knownFleet, problems []snapshot.Problem) error {
+	b := &board.Board{GeneratedAt: d.now.UTC(), Problems: problems}
+	for _, bk := range list {
+		shown := board.Booking{
+			ID: bk.ID, Host: bk.Host, UUID: bk.Target.UUID, Name: bk.Name, From: bk.From, Until: bk.Until, Comment: bk.Comment,
+			Kind: string(bk.Kind), By: bk.By, Forced: bk.Forced, Line: bk.Line,
+			Active: bk.ActiveAt(d.now), Expired: !bk.Until.IsZero() && !bk.Until.After(d.now),
+		}
+		if index, known := fleet.resolve(bk); known {
+			shown.GPUs = []int{index}
+		} else if bk.Target.Index >= 0 {
+			shown.GPUs = []int{bk.Target.Index}
+		}
+		b.Bookings = append(b.Bookings, shown)
+	}
+	files, err := render.Data(render.Input{Board: b, Site: render.Site{Zone: d.zone, Lang: "en", Version: version()}})
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(files, func(f render.File) bool { return f.Path == path })
+	if i < 0 {
+		return fmt.Errorf("there is no %s", path)
+	}
+	_, err = d.app.stdout.Write(files[i].Bytes())
+	return err
+}
+
+// table prints the bookings for people. Nothing on a line is as wide as it
+// likes but the comment, which comes last.
+func (d *desk) table(w io.Writer, list []booking.Booking) error {
+	if len(list) == 0 {
+		return nil
+	}
+	rows := [][]string{{"HOST", "GPU", "NAME", "FROM", "UNTIL", "", "ID", "COMMENT"}}
+	for _, b := range list {
+		gpu := cutCells(b.Target.String(), 14)
+		if b.Target.All {
+			gpu = "all"
+		}
+		who := b.Name
+		if b.Kind == booking.Maintenance {
+			who = strings.TrimSpace("maintenance " + b.Name)
+		}
+		rows = append(rows, []string{b.Host, gpu, cutCells(who, 24), d.date(b.From, ""), d.date(b.Until, "open end"), d.left(b), b.ID, snapshot.Text(b.Comment, 200)})
+	}
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], cells(cell))
+		}
+	}
+	var out strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			cell = printable(cell)
+			line.WriteString(cell)
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", max(0, width[i]-cells(cell))+2))
+			}
+		}
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (d *desk) date(t time.Time, none string) string {
+	if t.IsZero() {
+		return none
+	}
+	t = t.In(d.zone)
+	if t.Year() != d.now.Year() {
+		return t.Format("Mon 2 Jan 2006 15:04 MST")
+	}
+	return t.Format("Mon 2 Jan 15:04 MST")
+}
+
+// left is how much longer, or in how long, or since when not any more.
+func (d *desk) left(b booking.Booking) string {
+	switch {
+	case b.From.After(d.now):
+		return "in " + booking.Length(b.From.Sub(d.now))
+	case b.Until.IsZero():
+		return "now"
+	case b.Until.After(d.now):
+		return "now, " + booking.Length(b.Until.Sub(d.now)) + " left"
+	}
+	return "over for " + booking.Length(d.now.Sub(b.Until))
+}

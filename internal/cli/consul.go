@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"strings"
+
+	"gpuboard/internal/inventory"
+)
+
+// consul makes the question to Consul.
+func (a *app) consul(cfg *config) (*inventory.Consul, error) {
+	o, err := consulOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c, err := inventory.NewConsul(o)
+	if err != nil {
+		return nil, because("consul:config", fail(exitUsage, err, ""))
+	}
+	return c, nil
+}
+
+// consulOptions are what the configuration says about Consul. Where Consul is,
+// the token and TLS are in Consul's own environment variables.
+func consulOptions(cfg *config) (inventory.ConsulOptions, error) {
+	o := inventory.ConsulOptions{
+		Service: cfg.string("consul.service"),
+		Tags:    cfg.list("consul.tags"),
+		Filter:  cfg.string("consul.filter"),
+	}
+	for _, dc := range cfg.list("consul.datacenters") {
+		if dc == "all" {
+			dc = "*"
+		}
+		o.Datacenters = append(o.Datacenters, dc)
+	}
+	for _, pair := range cfg.list("consul.node_meta") {
+		k, v, ok := strings.Cut(pair, "=")
+		if !ok {
+			return o, usagef("", "consul.node_meta from %s: %q is not KEY=VALUE", cfg.origin["consul.node_meta"], pair)
+		}
+		if o.NodeMeta == nil {
+			o.NodeMeta = map[string]string{}
+		}
+		o.NodeMeta[k] = v
+	}
+	return o, nil
+}

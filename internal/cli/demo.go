@@ -1,0 +1,323 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/demo"
+	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/serve"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+	"gpuboard/publisher"
+	"gpuboard/publisher/dropbox"
+	"gpuboard/sitegen"
+)
+
+// demoEvery is how often the demonstration generates, and asks its nodes for
+// news: short, so that one sees it move.
+const demoEvery = 5 * time.Second
+
+func (a *app) demoCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "demo", Short: "show a whole fleet that does not exist, on this machine alone", GroupID: groupSetup, Args: cobra.NoArgs,
+		Long: "demo runs everything at once in a temporary directory: simulated nodes that push over SFTP\n" +
+			"into the built-in drop box, the generator, and a web server on this machine. It needs no\n" +
+			"GPU, no sshd and no Consul. Where there is an nvidia-smi, this machine joins the fleet.\n" +
+			"Ctrl-C ends it and leaves nothing behind.\n" + exitStatus,
+		Example: "  gpuboard demo\n  gpuboard demo --listen 127.0.0.1:9000",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load(c)
+			if err != nil {
+				return err
+			}
+			listen := cfg.string("listen")
+			if cfg.origin["listen"] == "default" {
+				listen = "127.0.0.1:0"
+				if l, err := net.Listen("tcp", mustKey("listen").value); err == nil {
+					listen = mustKey("listen").value // the usual port is free: a URL that one remembers
+					_ = l.Close()
+				}
+			}
+			// A closed terminal ends it as Ctrl-C does.
+			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGHUP)
+			defer stop()
+			return a.demo(ctx, cfg, listen)
+		},
+	}
+	a.flags(c, "listen", "nvidia_smi", "ps", "timezone")
+	return c
+}
+
+func (a *app) demo(ctx context.Context, cfg *config, listen string) (err error) {
+	dir, err := os.MkdirTemp("", "gpuboard-demo-")
+	if err != nil {
+		return fmt.Errorf("making a temporary directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, removeAll(dir)) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	now := a.now().UTC()
+	fleet := demo.New(1, now)
+	cfg.values["data"], cfg.values["site"], cfg.values["state"] = filepath.Join(dir, "data"), filepath.Join(dir, "site"), filepath.Join(dir, "state")
+	cfg.values["lab"] = "a demonstration"
+	cfg.values["interval"] = demo.Interval.String()
+	for _, h := range fleet.Hosts() {
+		cfg.hosts = append(cfg.hosts, inventory.Entry{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, GPUs: h.GPUs})
+	}
+	cfg.path, cfg.origin["hosts"] = "demo", "demo:1"
+	for _, d := range []string{"data/drop", "data/hosts", "keys", "known"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	files := map[string][]byte{"comments.json": fleet.Comments(now), "aliases.csv": fleet.Aliases(), "notice.md": fleet.Notice()}
+	for host, note := range fleet.HostNotes() {
+		files[filepath.Join("hosts", host+".md")] = note
+	}
+	for name, content := range files {
+		if _, err := atomicfile.Write(filepath.Join(dir, "data", name), content, 0o644); err != nil {
+			return err
+		}
+	}
+
+	fmt.Fprintln(a.stderr, "gpuboard: making keys for the nodes")
+	nodes, err := a.demoNodes(cfg, dir, fleet, now)
+	if err != nil {
+		return err
+	}
+
+	fmt.Fprintln(a.stderr, "gpuboard: making up a month of history")
+	if err := a.demoHistory(ctx, cfg, fleet, now); err != nil {
+		return err
+	}
+
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel(nil)
+	run := func(f func() error) {
+		all.Go(func() {
+			if err := f(); err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	ready := make(chan net.Addr, 1)
+	run(func() error {
+		return dropbox.Serve(ctx, dropbox.Options{
+			Data: cfg.string("data"), Keys: filepath.Join(dir, "keys"), HostKey: filepath.Join(dir, "host_key"), Listen: "127.0.0.1:0",
+			OnListen: func(addr net.Addr, key string) {
+				line := knownHostsLine(addr, key) + "\n"
+				if err := os.WriteFile(filepath.Join(dir, "known", "hosts"), []byte(line), 0o600); err != nil {
+					cancel(err)
+				}
+				ready <- addr
+			},
+		})
+	})
+	var drop net.Addr
+	select {
+	case drop = <-ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	var first sync.WaitGroup
+	for _, n := range nodes {
+		first.Add(1)
+		run(func() error { return a.demoNode(ctx, dir, n, drop, first.Done) })
+	}
+	first.Wait()
+
+	g, err := a.generator(cfg, true)
+	if err != nil {
+		return err
+	}
+	if _, err := g.Generate(ctx, a.now().UTC()); err != nil {
+		return err
+	}
+	run(func() error { return a.watchDemo(ctx, g) })
+	h, err := serve.Handler(serve.Options{Site: cfg.string("site"), Log: a.log()})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return because("listen:address", fail(exitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
+	}
+	fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
+	fmt.Fprintf(a.stderr, "gpuboard: %d nodes push over SFTP to %s, each every %v; the pages follow every %v. Open the address above, Ctrl-C ends the demo\n", len(nodes), drop, demo.Interval, demoEvery)
+	run(func() error { return serve.Run(ctx, l, h) })
+	<-ctx.Done()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	fmt.Fprintln(a.stderr, "gpuboard: cleaning up")
+	return nil
+}
+
+// A demoNode is one simulated machine, or this one.
+type demoNode struct {
+	host string
+	snap func(context.Context) (*snapshot.Snapshot, error) // nil for no news
+}
+
+// demoNodes makes a key for each node and says where its snapshots come from. The
+// first is of the start, however long the history took: the board has to know the
+// GPUs of a node before its driver stops.
+func (a *app) demoNodes(cfg *config, dir string, fleet *demo.Fleet, start time.Time) ([]demoNode, error) {
+	var nodes []demoNode
+	for _, h := range fleet.Hosts() {
+		at := func() time.Time { return start }
+		var last time.Time
+		nodes = append(nodes, demoNode{host: h.Name, snap: func(context.Context) (*snapshot.Snapshot, error) {
+			s := fleet.Snapshot(h.Name, at())
+			at = a.now
+			// A silent host said its last word before it fell silent.
+			if s.CollectedAt.Equal(last) {
+				return nil, nil
+			}
+			last = s.CollectedAt.Time
+			return s, nil
+		}})
+	}
+	if installed(cfg.string("nvidia_smi")) {
+		if host, err := snapshot.ParseHost(shortHostname()); err == nil {
+			c := a.collector(cfg, host, demoEvery)
+			nodes = append(nodes, demoNode{host: host, snap: c.Collect})
+			fmt.Fprintf(a.stderr, "gpuboard: there is an nvidia-smi: this machine joins as %s\n", host)
+		}
+	}
+	for _, n := range nodes {
+		public, err := publisher.GenerateKey(filepath.Join(dir, "known", n.host))
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "keys", n.host+".pub"), []byte(public+"\n"), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+// demoNode is the life of one node: collect, spool, push, with the parts that a
+// real one uses. first is called after the first push.
+func (a *app) demoNode(ctx context.Context, dir string, n demoNode, drop net.Addr, first func()) error {
+	done := sync.OnceFunc(first)
+	defer done()
+	s, err := spool.Open(filepath.Join(dir, "spool", n.host))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	p, err := publisher.New(publisher.Options{
+		Target: publisher.Target{Scheme: "sftp", User: n.host, Host: "127.0.0.1", Port: drop.(*net.TCPAddr).Port},
+		Host:   n.host, Keep: true,
+		Identity: []string{filepath.Join(dir, "known", n.host)}, KnownHosts: []string{filepath.Join(dir, "known", "hosts")},
+		ConfigFiles: []string{filepath.Join(dir, "known", "no-config")},
+		StateDir:    filepath.Join(dir, "spool", n.host, "push"),
+	})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	phase := publisher.Phase(n.host, demoEvery)
+	for {
+		snap, err := n.snap(ctx)
+		if err == nil && snap != nil {
+			if err = s.Add(snap); err == nil {
+				_, err = p.Publish(ctx, s)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("node %s: %w", n.host, err)
+		}
+		done()
+		if pause(ctx, untilNext(a.now(), demoEvery, phase)) != nil {
+			return nil
+		}
+	}
+}
+
+// The demonstration begins with a month of history: samples lie demoFar apart
+// in it, and demoNear in the last day.
+const (
+	demoPast = 31 * 24 * time.Hour
+	demoDay  = 26 * time.Hour
+	demoFar  = 5 * time.Minute
+	demoNear = time.Minute
+)
+
+// demoHistory puts the fleet's last month into the history, as if the generator
+// had been running all the while.
+func (a *app) demoHistory(ctx context.Context, cfg *config, fleet *demo.Fleet, now time.Time) error {
+	if cfg.bool("no_history") {
+		return nil
+	}
+	if err := os.MkdirAll(cfg.string("state"), 0o700); err != nil {
+		return err
+	}
+	// All of it is taken in at once, and so must not count as too old.
+	store, err := history.Open(ctx, filepath.Join(cfg.string("state"), "history.db"), now, history.Options{Raw: demoPast + 24*time.Hour})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	var batches []history.Batch
+	for _, h := range fleet.Hosts() {
+		b := history.Batch{Host: h.Name}
+		step := demoFar
+		for at := now.Add(-demoPast).Truncate(demoFar); at.Before(now.Add(-demoNear)); at = at.Add(step) {
+			if now.Sub(at) <= demoDay {
+				step = demoNear
+			}
+			if fleet.Silent(h.Name, at) {
+				continue
+			}
+			s := fleet.Snapshot(h.Name, at)
+			// A boot of its own: the nodes' spools begin to count anew.
+			if boot := "before-" + s.BootID; boot != b.Boot {
+				batches = append(batches, b)
+				b = history.Batch{Host: h.Name, Boot: boot}
+			}
+			b.Samples = append(b.Samples, s.Sample())
+		}
+		batches = append(batches, b)
+	}
+	_, err = store.IngestAll(ctx, now, batches)
+	return err
+}
+
+// watchDemo generates until the end; what is not well is part of the show.
+func (a *app) watchDemo(ctx context.Context, g *sitegen.Generator) error {
+	for pause(ctx, demoEvery) == nil {
+		if _, err := g.Generate(ctx, a.now().UTC()); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeAll removes a directory in which a last write may still be under way:
+// what was told to end has ended, but not what it had asked the system for.
+func removeAll(dir string) error {
+	for range 40 {
+		if os.RemoveAll(dir) == nil {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return os.RemoveAll(dir)
+}

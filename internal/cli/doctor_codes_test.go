@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/sshtest"
+)
+
+// The tests here are of what needs neither a server nor Consul; between them
+// and those of doctor_test.go every code that doctor says is provoked.
+
+// plainNode is a node that pushes into a directory of its own machine.
+func plainNode(t *testing.T) *bed {
+	b := newBed(t)
+	b.must(os.MkdirAll(b.path("data/drop/gpu01"), 0o755))
+	b.do("collect", "--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi"))
+	b.args = []string{"node", "--host", "gpu01", "--spool", b.path("spool"), "--nvidia-smi", b.path("nvidia-smi"), "--to", "file://" + b.path("data")}
+	return b
+}
+
+// readOnly puts a file system below the bed that nobody can write to.
+func (b *bed) readOnly(name string) {
+	b.t.Helper()
+	need.Root(b.t)
+	b.mount(name, "mode=700")
+	b.must(syscall.Mount("none", b.path(name), "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+}
+
+// directory puts a directory where a file is.
+func (b *bed) directory(name string) {
+	b.must(os.Remove(b.path(name)))
+	b.must(os.Mkdir(b.path(name), 0o755))
+}
+
+// hold takes a lock as another process would.
+func (b *bed) hold(name string) {
+	b.t.Helper()
+	l, err := atomicfile.Lock(b.path(name), 0o600)
+	b.must(err)
+	b.t.Cleanup(func() { l.Close() })
+}
+
+type spoilt struct {
+	code, words string
+	spoil       func(b *bed)
+}
+
+func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
+	plainNode(t).wantWell()
+	for _, test := range []spoilt{
+		{"host:name", "--host NAME", func(b *bed) { b.with("--host", "no host") }},
+		{"smi:slow", "set every:", func(b *bed) {
+			b.program("nvidia-smi", "sleep 1.2\nexec cat "+smiCapture(b.t))
+			b.with("--every", "2s")
+		}},
+		{"smi:driver-mismatch", "nvidia-smi", func(b *bed) {
+			b.program("nvidia-smi", "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
+		}},
+		{"spool:unusable", "--spool DIR", func(b *bed) { b.with("--spool", b.path("nvidia-smi")) }},
+		{"spool:unwritable", "chown", func(b *bed) { b.readOnly("spool") }},
+		{"disk:space", "df -h", func(b *bed) { need.Root(b.t); b.mount("spool", "mode=700,size=1m") }},
+		{"disk:inodes", "df -i", func(b *bed) { need.Root(b.t); b.mount("spool", "mode=700,nr_inodes=20") }},
+		{"loop:no-heartbeat", "gpuboard check gpu01", func(b *bed) { b.hold("spool/" + loopLock) }},
+		{"loop:unknown", "gpuboard check gpu01", func(b *bed) { b.must(os.Mkdir(b.path("spool", loopLock), 0o755)) }},
+		{"loop:old-version", "gpuboard check kill", func(b *bed) {
+			b.hold("spool/" + loopLock)
+			b.must(writeBeat(b.path("spool"), heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: "0.1"}))
+		}},
+		{"loop:not-pushing", "see whether sshd runs", func(b *bed) {
+			b.hold("spool/" + loopLock)
+			b.must(writeBeat(b.path("spool"), heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: version(),
+				Push: pushes{Since: time.Now(), Error: "connection refused", Code: "ssh:refused", Hint: "see whether sshd runs"}}))
+		}},
+		{"local:directory", "mkdir -p", func(b *bed) { b.must(os.RemoveAll(b.path("data/drop"))) }},
+		{"local:unwritable", "chown", func(b *bed) { b.readOnly("data/drop") }},
+		{"publish:target", "sftp://", func(b *bed) { b.with("--to", "web.example.org:/in") }},
+		{"ssh:known-hosts", "--known-hosts FILE", func(b *bed) {
+			b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.key(), "--known-hosts", b.path("spool"))
+		}},
+		{"ssh:key-unreadable", "ssh-keygen", func(b *bed) { b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.path("none")) }},
+		{"ssh:key-passphrase", "ssh-add", func(b *bed) {
+			sshtest.WriteKey(b.t, b.path("locked"), "ed25519", "secret")
+			b.with("--to", "sftp://x@127.0.0.1:1", "--identity", b.path("locked"))
+		}},
+		{"ssh:timeout", "sftp", func(b *bed) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			b.must(err)
+			b.t.Cleanup(func() { l.Close() })
+			b.with("--to", "sftp://x@"+l.Addr().String(), "--identity", b.key(), "--push-timeout", "300ms")
+		}},
+		{"ssh:handshake", "sftp -v", func(b *bed) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			b.must(err)
+			b.t.Cleanup(func() { l.Close() })
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					b.t.Cleanup(func() { c.Close() })
+					fmt.Fprintf(c, "SSH-2.0-x\r\n%s", strings.Repeat("and what follows is no packet ", 20))
+				}
+			}()
+			b.with("--to", "sftp://x@"+l.Addr().String(), "--identity", b.key(), "--push-timeout", "5s")
+		}},
+		{"consul:config", "env", func(b *bed) {
+			b.t.Setenv("CONSUL_HTTP_ADDR", "gopher://x")
+			b.with("--register")
+		}},
+	} {
+		t.Run(test.code, func(t *testing.T) {
+			b := plainNode(t)
+			test.spoil(b)
+			b.wantNamed(test.code, test.words)
+		})
+	}
+}
+
+func (b *bed) key() string {
+	b.t.Helper()
+	if _, err := os.Stat(b.path("key")); err != nil {
+		sshtest.WriteKey(b.t, b.path("key"), "ed25519", "")
+	}
+	return b.path("key")
+}
+
+func smiCapture(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDoctorNamesEveryCauseOnAWebHost(t *testing.T) {
+	well := webBed(t)
+	for _, test := range []spoilt{
+		{"data:unreadable", "namei", func(b *bed) { b.with("--data", b.path("data/comments.json/x")) }},
+		{"site:unreadable", "namei", func(b *bed) { b.with("--site", b.path("data/comments.json/x")) }},
+		{"state:unreadable", "namei", func(b *bed) { b.with("--state", b.path("data/comments.json/x")) }},
+		{"site:not-a-directory", "ls -ld", func(b *bed) { b.with("--site", b.path("data/comments.json")) }},
+		{"state:not-a-directory", "ls -ld", func(b *bed) { b.with("--state", b.path("data/comments.json")) }},
+		{"site:open", "chmod o-w", func(b *bed) { b.must(os.Chmod(b.path("site"), 0o777)) }},
+		{"state:open", "chmod o-w", func(b *bed) { b.must(os.Chmod(b.path("state"), 0o777)) }},
+		{"site:unwritable", "chown", func(b *bed) { b.readOnly("site") }},
+		{"state:unwritable", "chown", func(b *bed) { b.readOnly("state") }},
+		{"site:damaged", "gpuboard generate", func(b *bed) { b.write("site/health.json", "[]") }},
+		{"drop:missing", "mkdir -p", func(b *bed) { b.must(os.RemoveAll(b.path("data/drop"))) }},
+		{"drop:unreadable", "namei", func(b *bed) {
+			b.must(os.RemoveAll(b.path("data/drop")))
+			b.write("data/drop", "a file")
+		}},
+		{"drop:never", "gpuboard doctor node", func(b *bed) {
+			need.Root(b.t)
+			b.must(os.Mkdir(b.path("data/drop/gpu09"), 0o755))
+			b.must(os.Chown(b.path("data/drop/gpu09"), 33, 33)) // root's own would have to be a chroot
+		}},
+		{"bad:notregular", "gpu01", func(b *bed) {
+			b.must(os.Remove(b.path("data/drop/gpu01/latest.json.gz")))
+			b.must(os.Symlink("/etc/passwd", b.path("data/drop/gpu01/latest.json.gz")))
+		}},
+		{"bad:empty", "gpu01", func(b *bed) { b.write("data/drop/gpu01/latest.json.gz", "") }},
+		{"aliases:unreadable", "ls -l", func(b *bed) { b.directory("data/aliases.csv") }},
+		{"booking:unreadable", "ls -l", func(b *bed) { b.directory("data/comments.json") }},
+		{"config:timezone", "timedatectl", func(b *bed) { b.with("--timezone", "Nowhere/City") }},
+		{"history:unreadable", "chown", func(b *bed) { b.directory("state/history.db") }},
+		{"state:lock", "ls -l", func(b *bed) { b.directory("state/generate.lock") }},
+		{"legacy:zone", "migration-001", func(b *bed) {
+			b.must(os.Mkdir(b.path("older"), 0o755))
+			b.with("--legacy", b.path("older"), "--legacy-zone", "Nowhere/City")
+		}},
+		{"legacy:unreadable", "ls -ld", func(b *bed) { b.with("--legacy", b.path("none")) }},
+		{"notify:config", "notify.md", func(b *bed) {
+			b.write("gpuboard.yml", "notify:\n  - webhook_file: "+b.path("none")+"\n")
+			b.with("--config", b.path("gpuboard.yml"))
+		}},
+		{"notify:program", "gpuboard notify --test", func(b *bed) {
+			b.write("gpuboard.yml", "notify:\n  - command: ["+b.path("none")+"]\n")
+			b.with("--config", b.path("gpuboard.yml"))
+		}},
+		{"consul:config", "env", func(b *bed) {
+			b.t.Setenv("CONSUL_HTTP_ADDR", "gopher://x")
+			b.with("--consul-enabled")
+		}},
+	} {
+		t.Run(test.code, func(t *testing.T) {
+			b := well.again(t)
+			test.spoil(b)
+			b.wantNamed(test.code, test.words)
+		})
+	}
+}
+
+// TestDoctorNotesWhatIsNotSetUp: what is not there, and need not be, is said
+// without being called a fault.
+func TestDoctorNotesWhatIsNotSetUp(t *testing.T) {
+	notes := func(b *bed, want ...string) {
+		t.Helper()
+		e, _ := b.examine()
+		var got []string
+		for _, f := range e.Findings {
+			if f.State == foundNote {
+				got = append(got, f.Code)
+			}
+		}
+		for _, code := range want {
+			if !slices.Contains(got, code) {
+				t.Errorf("%s is not noted: %v", code, got)
+			}
+		}
+	}
+	node := plainNode(t)
+	notes(node, "config:none", "register:off", "clock:unknown")
+	if e, _ := node.examine(); !slices.ContainsFunc(e.Findings, func(f finding) bool { return f.Code == "loop:none" && f.State == foundWell }) {
+		t.Error("cron's snapshot does not count")
+	}
+	node.args = []string{"node", "--host", "gpu01", "--spool", node.path("none"), "--nvidia-smi", node.path("nvidia-smi")}
+	notes(node, "spool:missing", "publish:none")
+	d := &doctor{app: &app{getenv: func(string) string { return "" }}, proc: node.path("none")}
+	d.hiddenProcesses()
+	if d.findings[0].Code != "proc:unknown" {
+		t.Errorf("without /proc: %+v", d.findings)
+	}
+	d = &doctor{}
+	d.room("nothing", node.path("none"))
+	if d.findings[0].Code != "disk:unknown" {
+		t.Errorf("without a disk: %+v", d.findings)
+	}
+	d.cfg = &config{path: node.path("none.yml")}
+	d.configFile()
+	if f := d.findings[1]; f.Code != "config:unreadable" || f.State != foundBad || f.Mend == "" {
+		t.Errorf("a configuration that went away: %+v", f)
+	}
+
+	web := webBed(t)
+	notes(web, "discovery:off", "web:unknown")
+	web.hold("state/generate.lock")
+	notes(web, "state:in-use")
+	empty := webBed(t)
+	empty.must(os.Remove(empty.path("state/history.db")))
+	for _, name := range []string{"data/comments.json", "data/.comments.json.last-good", "state/comments.last-good.json"} {
+		empty.must(os.Remove(empty.path(name)))
+	}
+	empty.must(os.RemoveAll(empty.path("data/drop/gpu01")))
+	empty.must(os.Mkdir(empty.path("older"), 0o755))
+	empty.with("--legacy", empty.path("older"))
+	notes(empty, "history:none", "booking:none", "drop:none", "legacy:done")
+	empty.with("--no-history")
+	notes(empty, "history:off")
+}

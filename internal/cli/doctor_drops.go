@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+)
+
+// drops looks at each node's directory: whether sshd would let the node in,
+// whether the node can write, whether this user can read, and how old the news is.
+func (d *doctor) drops(data string) {
+	dir := filepath.Join(data, "drop")
+	if info, err := os.Lstat(dir); err != nil {
+		d.bad("drop:missing", "mkdir -p "+word(dir), "there is no directory %s for what nodes send", dir)
+		return
+	} else if info.Mode()&fs.ModeSymlink != 0 {
+		d.bad("drop:symlink", "rm "+word(dir)+" && mkdir "+word(dir), "%s is a symbolic link; readers follow none", dir)
+		return
+	}
+	all, err := spool.OpenDrops(data)
+	if err != nil {
+		d.bad("drop:unreadable", "namei -l "+word(dir), "%v", err)
+		return
+	}
+	defer all.Close()
+	hosts, problems := all.Hosts()
+	for _, p := range problems {
+		d.bad(p.Code, "ls -la "+word(dir), "%s", p.Message)
+	}
+	if len(hosts) == 0 {
+		d.note("drop:none", "gpuboard init node shows how a node begins", "no node has a directory in %s", dir)
+	}
+	said := map[string]bool{} // what several hosts have in common, once
+	for _, host := range hosts {
+		before := len(d.findings)
+		d.dropModes(filepath.Join(dir, host), said)
+		if len(d.findings) == before {
+			d.dropNews(all, host, filepath.Join(dir, host))
+		}
+	}
+	d.dropLoads(all, data, hosts)
+}
+
+// dropModes checks what sshd asks of a chroot, where a drop is one: there is an
+// "in" below it, or it is root's and nothing else has been delivered.
+func (d *doctor) dropModes(drop string, said map[string]bool) {
+	info, err := os.Lstat(drop)
+	if err != nil || !info.IsDir() {
+		return // Hosts has told
+	}
+	in := filepath.Join(drop, spool.InnerName)
+	inInfo, inErr := os.Lstat(in)
+	_, sentErr := os.Lstat(filepath.Join(drop, spool.LatestName))
+	if inErr != nil && (ownerUID(info) != 0 || sentErr == nil) {
+		if info.Mode().Perm()&0o002 != 0 {
+			d.bad("drop:open", "chmod o-w "+word(drop), "everybody may write %s, and so speak for this node", drop)
+		}
+		return
+	}
+	path, err := filepath.Abs(drop)
+	if err != nil {
+		return
+	}
+	for {
+		if info, err := os.Stat(path); err == nil && !said[path] {
+			if uid := ownerUID(info); uid != 0 {
+				said[path] = true
+				d.bad("drop:chroot-owner", "chown root "+word(path), "%s belongs to uid %d: sshd lets nobody into a chroot unless it and all its parents are root's", path, uid)
+			}
+			if mode := info.Mode().Perm(); mode&0o022 != 0 {
+				said[path] = true
+				mend := "chmod go-w " + word(path)
+				if info.Mode()&fs.ModeSticky != 0 { // /tmp and its like have to be so
+					mend = "keep the data directory elsewhere than below " + word(path)
+				}
+				d.bad("drop:chroot-mode", mend, "%s has mode %04o: sshd lets nobody into a chroot when group or others may write it or a parent", path, mode)
+			}
+		}
+		parent := filepath.Dir(path)
+		if parent == path {
+			break
+		}
+		path = parent
+	}
+	switch {
+	case inErr != nil:
+		d.bad("drop:no-in", "install -d -m 2770 -o ACCOUNT -g gpuboard "+word(in), "%s is missing, and so the node has no place to write to", in)
+	case !inInfo.IsDir():
+		d.bad("drop:no-in", "rm "+word(in)+" && install -d -m 2770 -o ACCOUNT -g gpuboard "+word(in), "%s is not a directory", in)
+	case ownerUID(inInfo) == 0:
+		d.bad("drop:in-owner", "chown ACCOUNT "+word(in), "%s is root's, and so the node's account cannot write to it", in)
+	case inInfo.Mode().Perm()&0o002 != 0:
+		d.bad("drop:in-mode", "chmod 2770 "+word(in), "%s has mode %04o: others than the node may write to it", in, inInfo.Mode().Perm())
+	case inInfo.Mode().Perm()&0o300 != 0o300:
+		d.bad("drop:in-mode", "chmod 2770 "+word(in), "%s has mode %04o, and so its owner cannot write to it", in, inInfo.Mode().Perm())
+	default:
+		if f, err := os.Open(in); err != nil {
+			d.bad("drop:unreadable", "chgrp gpuboard "+word(in)+" && chmod 2770 "+word(in)+" && usermod -aG gpuboard "+d.me(), "this user cannot read %s: %v", in, err)
+		} else {
+			f.Close()
+		}
+	}
+}
+
+// dropNews tells how old the news of a host is, by its own clock.
+func (d *doctor) dropNews(all *spool.Drops, host, drop string) {
+	bundle, _, err := all.Latest(host)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && (bundle == nil || bundle.Snapshot == nil):
+		d.bad("drop:never", "gpuboard doctor node    (on "+host+")", "%s has never sent anything", host)
+		return
+	case errors.Is(err, fs.ErrPermission):
+		d.bad("drop:unreadable", "chgrp -R gpuboard "+word(drop)+" && usermod -aG gpuboard "+d.me(), "what %s sent cannot be read: %v", host, err)
+		return
+	case err != nil:
+		code := snapshot.CodeOf(err)
+		if code == "" {
+			code = "bad:unreadable"
+		}
+		mend := "gpuboard doctor node    (on " + host + ")"
+		if code == snapshot.BadForeign {
+			mend = "gpuboard check " + host + "    (on that node, under its right name), or correct its to:"
+		}
+		d.bad(code, mend, "what %s sent cannot be understood: %v", host, err)
+		return
+	}
+	age := d.app.now().Sub(bundle.Snapshot.CollectedAt.Time)
+	limit := d.cfg.duration("stale_after")
+	if limit == 0 {
+		limit = max(3*time.Duration(bundle.Snapshot.IntervalSeconds)*time.Second, time.Minute)
+	}
+	switch tolerance := d.cfg.duration("clock_tolerance"); {
+	case age < -tolerance:
+		d.bad("drop:clock", "timedatectl set-ntp true    (on "+host+")", "the clock of %s is %v ahead", host, (-age).Round(time.Second))
+	case age > limit:
+		d.bad("drop:old", "gpuboard doctor node    (on "+host+")", "the news of %s is %v old", host, age.Round(time.Second))
+	default:
+		d.ok("drop:ok", "the news of %s is %v old", host, max(age, 0).Round(time.Second))
+	}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"gpuboard/internal/legacy"
+	"gpuboard/internal/notify"
+	"gpuboard/internal/spool"
+	"gpuboard/sitegen"
+)
+
+// hooks looks at what is to hear of changes, without sending anything.
+func (d *doctor) hooks() {
+	mend := d.own("notify --test")
+	carrier, err := d.app.carrier(d.cfg)
+	if err != nil {
+		d.bad("notify:config", "see docs/notify.md", "%v", err)
+	}
+	if carrier == nil || err != nil {
+		return
+	}
+	well := true
+	for _, h := range d.cfg.hooks {
+		program := h.Sendmail
+		switch {
+		case h.Kind == notify.Command:
+			program = h.Command[0]
+		case h.Kind == notify.Mail && program == "":
+			program = "/usr/sbin/sendmail"
+		}
+		if h.Kind != notify.Webhook && !installed(program) {
+			well = false
+			d.bad("notify:program", mend, "the hook %s runs %s, which is not there or not to be run", h.Name, program)
+		}
+	}
+	for _, t := range carrier.Troubles() {
+		well = false
+		where := "the outbox"
+		if t.Hook != "" {
+			where = "the hook " + t.Hook
+		}
+		d.bad("notify:failing", mend, "%s: %v", where, t.Err)
+	}
+	if well {
+		d.ok("notify:ok", "%d hooks hear of changes, and none has failed of late", len(d.cfg.hooks))
+	}
+}
+
+// older says which hosts still run the older scripts.
+func (d *doctor) older(data string) {
+	dir := sitegen.LegacyDir(d.cfg.string("legacy"), data)
+	if dir == "" {
+		return
+	}
+	zone, err := d.cfg.legacyZone()
+	if err != nil {
+		d.bad("legacy:zone", "see docs/migration-001.md", "%v", err)
+		return
+	}
+	found, err := legacy.Read(dir, d.app.now(), zone)
+	if err != nil {
+		d.bad("legacy:unreadable", "ls -ld "+word(dir), "%v", err)
+		return
+	}
+	moved := map[string]bool{}
+	if drops, err := spool.OpenDrops(data); err == nil {
+		defer drops.Close()
+		for name := range found.Hosts {
+			_, _, err := drops.Latest(name)
+			moved[name] = err == nil
+		}
+	}
+	var left []string
+	for name, h := range found.Hosts {
+		if h.Snapshot != nil && !moved[name] {
+			left = append(left, name)
+		}
+	}
+	slices.Sort(left)
+	switch n := len(left); {
+	case n == 0:
+		d.note("legacy:done", "take legacy out of the configuration, or set it to "+sitegen.NoLegacy, "%s has files of the older scripts, and no host is shown by them", dir)
+	case n > 8:
+		d.note("legacy:hosts", "see docs/migration-001.md", "%d hosts still run the older scripts, %s and others", n, strings.Join(left[:8], ", "))
+	default:
+		d.note("legacy:hosts", "see docs/migration-001.md", "still run the older scripts: %s", strings.Join(left, ", "))
+	}
+}

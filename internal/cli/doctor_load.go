@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+
+	"gpuboard/internal/spool"
+)
+
+// dropLoads tells what the drops hold, and whether the nodes could fill the disk.
+func (d *doctor) dropLoads(all *spool.Drops, data string, hosts []string) {
+	if len(hosts) == 0 {
+		return
+	}
+	files, bytes := 0, int64(0)
+	byNodes, open := 0, []string{} // what nodes' accounts write to; those of them without a limit
+	for _, host := range hosts {
+		drop := filepath.Join(data, "drop", host)
+		in := filepath.Join(drop, spool.InnerName)
+		if info, err := os.Lstat(in); err == nil && info.IsDir() {
+			if byNodes++; !limited(in, data) {
+				open = append(open, in)
+			}
+		}
+		l, err := all.Load(host, d.app.now())
+		if err != nil {
+			continue // said as drop:unreadable
+		}
+		files += l.Files
+		bytes += l.Bytes
+		mend := d.own("generate -v") + "    (removes what does not belong there, if this user may: chmod 2770 " + word(in) + ")"
+		switch atLeast := ""; {
+		case l.Over():
+			if l.More {
+				atLeast = "at least "
+			}
+			d.bad("drop:full", mend, "the drop of %s holds %s%d files and %d MiB, and %d files and %d MiB are the most",
+				host, atLeast, l.Files, l.Bytes>>20, spool.MaxDropFiles, spool.MaxDropBytes>>20)
+		case l.Strange > spool.MaxStray:
+			d.bad("drop:unswept", mend, "the drop of %s holds %d files that do not belong there", host, l.Strange)
+		}
+	}
+	d.ok("drop:ok", "%d drops hold %d files and %d MiB", len(hosts), files, bytes>>20)
+	total, inodes := diskSize(data)
+	switch {
+	case len(open) > 0:
+		d.note("drop:unlimited", "sh limit-drops.sh "+word(open[0])+" 128M 700    (deploy/sshd has it), or gpuboard receive instead of sshd",
+			"%d of %d nodes could fill the file system of %s with its %d MiB and %d inodes: sshd does not limit what they write to %s, and no limit of that directory can be seen",
+			len(open), byNodes, data, total>>20, inodes, open[0])
+	case byNodes > 0:
+		d.ok("drop:ok", "what nodes write cannot fill the file system of %s", data)
+	}
+}
+
+// limited reports whether what is written to a directory is limited apart from the
+// rest of the data: it is a small file system, or has a project quota, which its
+// size then shows. Quotas of single accounts cannot be seen.
+func limited(dir, data string) bool {
+	own, ownInodes := diskSize(dir)
+	all, inodes := diskSize(data)
+	return own != all || ownInodes != inodes
+}

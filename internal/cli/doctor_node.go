@@ -1,0 +1,386 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+	"gpuboard/publisher"
+)
+
+// node looks at everything that a GPU node needs.
+func (d *doctor) node(ctx context.Context) {
+	host, err := d.app.host(d.cfg)
+	if err != nil {
+		d.bad("host:name", "gpuboard doctor node --host NAME", "%v", err)
+	} else {
+		d.ok("host:ok", "this node is called %s", host)
+		d.readings(ctx, host)
+	}
+	d.hiddenProcesses()
+	d.spool(ctx)
+	if err == nil {
+		// The drop first: a loop is launched when its pushes can work.
+		d.loop(host, d.drop(ctx, host))
+		d.registered(ctx, host)
+	}
+	url := d.cfg.string("site_url")
+	if !strings.HasPrefix(url, "http") {
+		url = d.cfg.string("base_url")
+	}
+	if url != "" {
+		sent := d.app.now()
+		if resp, err := get(ctx, url, nil); err != nil {
+			d.note("clock:unknown", "", "the clock cannot be compared: %v", err)
+		} else {
+			resp.Body.Close()
+			d.clockBy(resp.Header.Get("Date"), sent, d.app.now())
+		}
+	} else {
+		d.note("clock:unknown", "set site_url: in the configuration", "there is no site_url to compare the clock by")
+	}
+}
+
+// readings takes one snapshot and tells what could not be read.
+func (d *doctor) readings(ctx context.Context, host string) {
+	begun := d.app.now()
+	snap, err := d.app.collector(d.cfg, host, 0).Collect(ctx)
+	if err != nil {
+		return // interrupted
+	}
+	took := d.app.now().Sub(begun)
+	seen := map[string]bool{}
+	for _, p := range snap.Errors {
+		area, _, _ := strings.Cut(p.Code, ":")
+		seen[area] = true
+		d.bad(p.Code, d.mendReading(p), "%s", p.Message)
+	}
+	if !seen["smi"] {
+		every := d.cfg.duration("every")
+		if every > 0 && took > every/2 {
+			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v, and is to happen every %v", took.Round(time.Millisecond), every)
+		} else {
+			d.ok("smi:ok", "nvidia-smi shows %d GPUs with driver %s, in %v", len(snap.GPUs), snap.DriverVersion, took.Round(time.Millisecond))
+		}
+	}
+	// Without a process on a GPU there was nothing to ask ps about.
+	if program := d.cfg.string("ps"); !seen["ps"] && !installed(program) {
+		d.bad("ps:missing", d.mendReading(snapshot.Problem{Code: "ps:missing"}), "there is no %s, so nobody will be known to use a GPU", program)
+	} else if !seen["ps"] {
+		named := 0
+		for _, p := range snap.Processes {
+			if p.User != "" {
+				named++
+			}
+		}
+		d.ok("ps:ok", "ps knows the users of %d of %d GPU processes", named, len(snap.Processes))
+	}
+}
+
+func (d *doctor) mendReading(p snapshot.Problem) string {
+	switch area, what, _ := strings.Cut(p.Code, ":"); {
+	case p.Code == "smi:missing":
+		return "install the NVIDIA driver, or name the program: --nvidia-smi PATH"
+	case p.Code == "smi:timeout":
+		return "nvidia-smi -pm 1; dmesg | grep -i xid    (a stuck driver needs a reboot)"
+	case p.Code == "ps:namespace":
+		return "run gpuboard on the host and not in a container, or give the container --pid=host"
+	case p.Code == "ps:hidden":
+		return d.mendHidden()
+	case area == "ps":
+		return "apt-get install procps, or name the program: --ps PATH"
+	case area == "smi" && what != "":
+		return "nvidia-smi -q -x | head; dmesg | grep -i nvrm"
+	}
+	return ""
+}
+
+func (d *doctor) mendHidden() string {
+	return "groupadd -f procview && usermod -aG procview " + d.me() + " && mount -o remount,hidepid=2,gid=procview /proc"
+}
+
+// hiddenProcesses finds a /proc that hides other users' processes, which shows
+// only once somebody computes.
+func (d *doctor) hiddenProcesses() {
+	data, err := os.ReadFile(filepath.Join(d.proc, "mounts"))
+	if err != nil {
+		d.note("proc:unknown", "", "there is no %s/mounts to see whether processes are hidden", d.proc)
+		return
+	}
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || fields[1] != "/proc" || fields[2] != "proc" {
+			continue
+		}
+		hidden, gid := false, -1
+		for option := range strings.SplitSeq(fields[3], ",") {
+			k, v, _ := strings.Cut(option, "=")
+			switch k {
+			case "hidepid":
+				hidden = v != "0" && v != "off"
+			case "gid":
+				if n, err := strconv.Atoi(v); err == nil {
+					gid = n
+				}
+			}
+		}
+		if hidden && d.euid != 0 && !inGroup(gid) {
+			d.bad("proc:hidepid", d.mendHidden(), "/proc is mounted with hidepid: this user sees no other users' processes, so GPUs would be used by nobody")
+			return
+		}
+	}
+	d.ok("proc:ok", "other users' processes can be seen")
+}
+
+func inGroup(gid int) bool {
+	if gid < 0 {
+		return false
+	}
+	groups, _ := os.Getgroups()
+	for _, g := range append(groups, os.Getegid()) {
+		if g == gid {
+			return true
+		}
+	}
+	return false
+}
+
+// me is this user, as usermod and chown take it.
+func (d *doctor) me() string {
+	if name := d.app.getenv("USER"); name != "" {
+		return name
+	}
+	return strconv.Itoa(d.euid)
+}
+
+func (d *doctor) spool(ctx context.Context) {
+	dir := d.cfg.string("spool")
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		d.note("spool:missing", d.own("collect"), "the spool %s is not there yet; collect and run make it", dir)
+		return
+	}
+	s, err := spool.Open(dir)
+	switch {
+	case errors.Is(err, spool.ErrNotPrivate):
+		d.bad("spool:not-private", "chmod 700 "+word(dir)+"; chown "+d.me()+" "+word(dir), "%v", err)
+		return
+	case err != nil:
+		d.bad("spool:unusable", "gpuboard doctor node --spool DIR", "%v", err)
+		return
+	}
+	defer s.Close()
+	if d.probe("spool", "the spool "+dir, dir) {
+		d.ok("spool:ok", "the spool %s is private and can be written", dir)
+	}
+	d.oneFileSystem(ctx, "the spool", dir, 1)
+	d.room("the spool", dir)
+}
+
+// loop looks for the loop, or for what collect leaves when cron calls it. works
+// means that doctor itself could push just now.
+func (d *doctor) loop(host string, works bool) {
+	dir, now := d.cfg.string("spool"), d.app.now()
+	start := d.own("check " + host)
+	held, err := loopHeld(dir)
+	if err != nil {
+		d.bad("loop:unknown", start, "%v", err)
+		return
+	}
+	if held {
+		beat, err := readBeat(dir)
+		switch age := now.Sub(beat.sign()); {
+		case err != nil:
+			d.bad("loop:no-heartbeat", start, "the loop runs and has no heartbeat: %v", err)
+		case age > beatLimit(beat.Every):
+			d.bad("loop:hangs", start, "the loop (pid %d) holds its lock and has been silent for %v", beat.PID, age.Round(time.Second))
+		case beat.Version != version():
+			d.bad("loop:old-version", d.own("check kill")+"; "+start, "the loop (pid %d) is still version %s", beat.PID, beat.Version)
+		case beat.Push.Error != "":
+			mend := cmp.Or(beat.Push.Hint, "tail "+word(filepath.Join(dir, loopLog)))
+			if to := d.cfg.string("to"); works && to == beat.Settings["to"] { // what was wrong is mended, and the loop has not tried again
+				mend = d.own("check kill") + "; " + start
+				if d.cfg.path == "" {
+					mend += " --to " + word(to)
+				}
+			}
+			d.bad("loop:not-pushing", mend, "the loop (pid %d) runs, and %s", beat.PID, coded(beat.Push.failure(), beat.Push.Code))
+		case beat.Settings["to"] == "":
+			d.ok("loop:ok", "the loop (pid %d) beat %v ago; it pushes nowhere", beat.PID, max(age, 0).Round(time.Second))
+		case beat.Push.Since.IsZero():
+			d.ok("loop:ok", "the loop (pid %d) has begun, and its first push is under way", beat.PID)
+		default:
+			d.ok("loop:ok", "the loop (pid %d) has pushed since %s, the last time %v ago", beat.PID, beat.Push.Since.Format(time.RFC3339), max(now.Sub(beat.Push.Worked), 0).Round(time.Second))
+		}
+		return
+	}
+	f, _, err := atomicfile.Open(filepath.Join(dir, spool.LatestName))
+	if err != nil {
+		d.bad("loop:not-running", start, "no loop runs on this spool, and nothing was collected")
+		return
+	}
+	defer f.Close()
+	bundle, err := snapshot.DecodeBundle(f)
+	if err != nil || bundle.Snapshot == nil {
+		d.bad("loop:not-running", start, "no loop runs on this spool, and what it holds cannot be read: %v", err)
+		return
+	}
+	age := now.Sub(bundle.Snapshot.CollectedAt.Time)
+	if age > 15*time.Minute {
+		d.bad("loop:not-running", start, "no loop runs on this spool, and the last snapshot is %v old", age.Round(time.Second))
+		return
+	}
+	d.ok("loop:none", "no loop runs, and a snapshot was collected %v ago, as by cron", age.Round(time.Second))
+}
+
+// drop pushes a temporary file and removes it again, and reports whether that works.
+func (d *doctor) drop(ctx context.Context, host string) bool {
+	to := d.cfg.string("to")
+	if to == "" {
+		d.note("publish:none", "set to: in the configuration", "no drop is set: what is collected stays on this node")
+		return false
+	}
+	target, err := publisher.ParseTarget(to)
+	if err != nil {
+		d.complain(err, "publish:target", "gpuboard doctor node --to sftp://user@web/in")
+		return false
+	}
+	if target.Scheme == "file" {
+		dir := filepath.Join(target.Dir, "drop")
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			d.bad("local:directory", "mkdir -p "+word(dir), "there is no directory %s", dir)
+		} else if d.probe("local", dir, dir) {
+			d.ok("local:ok", "%s can be written", dir)
+			return true
+		}
+		return false
+	}
+	session, err := publisher.Dial(ctx, publisher.Options{
+		Target: target, Host: host, Budget: d.cfg.duration("push_timeout"),
+		Identity: d.cfg.list("identity"), KnownHosts: d.cfg.list("known_hosts"),
+		ResolveConfig: func(ctx context.Context, host string) ([]byte, error) { return sshConfig(ctx, host) },
+	})
+	if err != nil {
+		d.complain(err, publisher.CodeLost, "")
+		return false
+	}
+	defer session.Close()
+	d.ok("ssh:ok", "%s is the server that known_hosts knows, lets this key in and offers posix-rename", to)
+	// A name that every door takes, and that no reader looks at.
+	var random [6]byte
+	rand.Read(random[:]) // never fails, by contract of crypto/rand
+	name := path.Join(target.Dir, ".tmp-doctor-"+hex.EncodeToString(random[:]))
+	if err := session.Create(ctx, name, []byte("gpuboard doctor\n"), 0o640); err != nil {
+		d.complain(err, "remote:failure", "")
+		return false
+	}
+	if err := session.Remove(ctx, name); err != nil {
+		d.complain(err, "remote:failure", "")
+		return false
+	}
+	d.ok("push:ok", "a file was put into the drop and removed again")
+	return true
+}
+
+// complain tells of an error of a room, with its own code and hint if it has them.
+func (d *doctor) complain(err error, code, mend string) {
+	if c := publisher.Code(err); c != "" {
+		code = c
+	}
+	if hint := classify(err).hint; hint != "" {
+		mend = hint
+	}
+	if code == publisher.CodeRemoteDenied {
+		mend = "on the server, make the drop writable by the node's account and allow it open, close, write, fsync, posix-rename, remove and realpath"
+	}
+	if code == publisher.CodeRemoteDir {
+		mend = "on the server, make the directory that to: names, writable by the node's account"
+	}
+	if names := d.cfg.list("identity"); errors.Is(err, fs.ErrNotExist) && code == publisher.CodeKeyUnreadable && len(names) == 1 {
+		mend = "ssh-keygen -q -t ed25519 -N '' -f " + word(names[0]) + "    (and bring " + names[0] + ".pub to the web host)"
+	}
+	if code == publisher.CodeLost && strings.Contains(err.Error(), "opening an SFTP session") {
+		// The key was taken: what ends a session behind that is the server's own setting.
+		code = publisher.CodeNoSFTP
+		mend = "on the server: gpuboard doctor web; a chroot and all its parents must be root's and not be writable by group or others"
+	}
+	d.bad(code, mend, "%v", err)
+}
+
+// registered asks Consul whether it knows this node.
+func (d *doctor) registered(ctx context.Context, host string) {
+	if !d.cfg.bool("register.enabled") {
+		d.note("register:off", d.own("check "+host+" --register"), "this node does not register with Consul")
+		return
+	}
+	answer, ok := d.askConsul(ctx)
+	if !ok {
+		return
+	}
+	for _, h := range answer.Hosts {
+		if h.Name != host {
+			continue
+		}
+		if h.Check == inventory.Critical {
+			d.bad("register:critical", d.own("check "+host), "Consul knows %s and takes it for dead: %s", host, h.CheckOutput)
+		} else {
+			d.ok("register:ok", "Consul knows %s (%s)", host, h.Check)
+		}
+		return
+	}
+	d.bad("register:missing", d.own("register"), "Consul knows %d hosts, and %s is not among them", len(answer.Hosts), host)
+}
+
+// askConsul asks which hosts there are, and tells when that does not work.
+func (d *doctor) askConsul(ctx context.Context) (inventory.Answer, bool) {
+	c, err := d.app.consul(d.cfg)
+	if err != nil {
+		d.bad("consul:config", "env | grep ^CONSUL_", "%v", err)
+		return inventory.Answer{}, false
+	}
+	answer, err := c.Ask(ctx)
+	if err != nil {
+		mend := "consul members; env | grep ^CONSUL_"
+		if hint := classify(err).hint; hint != "" {
+			mend = hint
+		}
+		d.bad("discovery:unreachable", mend, "Consul does not answer: %v", err)
+		return answer, false
+	}
+	for _, p := range answer.Problems {
+		d.bad(p.Code, "deploy/consul/acl-generator.hcl has the policy that the token needs", "%s", p.Message)
+	}
+	return answer, true
+}
+
+// get asks a web server, for at most ten seconds.
+func get(ctx context.Context, url string, header map[string]string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s: %w", url, err)
+	}
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	// Compression is the caller's business: what came over the wire is looked at.
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}

@@ -1,0 +1,367 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+// maxFetch bounds what is read of a web server's answer.
+const maxFetch = 64 << 20
+
+// web looks at everything that the web host needs.
+func (d *doctor) web(ctx context.Context) {
+	data, site, state := d.cfg.string("data"), d.cfg.string("site"), d.cfg.string("state")
+	if d.directory("data", data, "mkdir -p "+word(filepath.Join(data, "drop")), false) {
+		d.room("the data directory", data)
+		d.drops(data)
+	}
+	d.bookings(data, state)
+	if d.directory("site", site, d.own("generate --data "+word(data)+" --site "+word(site)), true) {
+		d.oneFileSystem(ctx, "the site", site, 4)
+		d.room("the site", site)
+		d.generation(site)
+	}
+	if d.directory("state", state, d.own("generate --state "+word(state)), true) {
+		d.oneFileSystem(ctx, "the state directory", state, 1)
+		d.room("the state directory", state)
+		d.remembered(state)
+	}
+	d.private(site)
+	d.overlay()
+	d.hooks()
+	d.older(data)
+	if d.app.asksConsul(d.cfg) {
+		if answer, ok := d.askConsul(ctx); ok && len(answer.Hosts) == 0 {
+			d.bad("discovery:empty", "gpuboard register on the nodes; deploy/consul/acl-generator.hcl has the policy that the token needs",
+				"Consul answers, and names no host of service %s: nobody has registered, or the token may not read it", d.cfg.string("consul.service"))
+		} else if ok {
+			d.ok("discovery:ok", "Consul names %d hosts", len(answer.Hosts))
+		}
+	} else {
+		d.note("discovery:off", d.own("doctor web --consul-enabled"), "Consul is not asked; hosts are those listed, and those that send")
+	}
+	d.published(ctx, site)
+}
+
+// directory looks at one of the three directories; own ones are written by
+// this user.
+func (d *doctor) directory(code, dir, mend string, own bool) bool {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.bad(code+":missing", mend, "there is no directory %s", dir)
+		return false
+	case err != nil:
+		d.bad(code+":unreadable", "namei -l "+word(dir), "%v", err)
+		return false
+	case !info.IsDir():
+		d.bad(code+":not-a-directory", "ls -ld "+word(dir), "%s is not a directory", dir)
+		return false
+	}
+	if _, err := os.ReadDir(dir); err != nil {
+		d.bad(code+":unreadable", "namei -l "+word(dir), "%v", err)
+		return false
+	}
+	if own && !d.probe(code, dir, dir) {
+		return true
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		d.bad(code+":open", "chmod o-w "+word(dir), "everybody may write %s", dir)
+		return true
+	}
+	d.ok(code+":ok", "%s is there and usable", dir)
+	return true
+}
+
+// private refuses what must not be served below what is.
+func (d *doctor) private(site string) {
+	root, err := filepath.EvalSymlinks(site)
+	if err == nil {
+		root, err = filepath.Abs(root)
+	}
+	if err != nil {
+		return // there is no site, which is said already
+	}
+	well := true
+	for _, name := range []string{"data", "state", "keys", "host_key", "comments", "password"} {
+		path := d.cfg.string(name)
+		if path == "" || strings.Contains(path, "://") {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			continue
+		}
+		if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			well = false
+			d.bad("paths:served", "move it, and set "+name+": to where it is then", "%s (%s) lies inside the site, so everybody can read it", name, path)
+		}
+	}
+	if well {
+		d.ok("paths:ok", "nothing private lies inside the site")
+	}
+}
+
+// bookings reads what people wrote, as the generator would.
+func (d *doctor) bookings(data, state string) {
+	path, err := localComments(d.cfg)
+	if err != nil {
+		d.bad("config:comments", "edit "+word(d.cfg.path), "%v", err)
+		return
+	}
+	var aliases booking.Aliases
+	names := d.cfg.string("aliases")
+	if names == "" {
+		names = filepath.Join(data, "aliases.csv")
+	}
+	text, err := atomicfile.Read(names, 1<<20)
+	switch {
+	case err == nil:
+		known, problems := booking.ParseAliases(text)
+		aliases = known
+		for _, p := range problems {
+			d.bad(p.Code, "edit "+word(names), "%s", placed(p))
+		}
+		if len(problems) == 0 {
+			d.ok("aliases:ok", "%s names %d other names", names, len(known))
+		}
+	case !errors.Is(err, fs.ErrNotExist) || d.cfg.string("aliases") != "":
+		d.bad("aliases:unreadable", "ls -l "+word(names), "%v", err)
+	}
+	zone, err := d.cfg.bookingZone(false)
+	if err != nil {
+		d.bad("config:timezone", "timedatectl list-timezones", "%v", err)
+		return
+	}
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); err != nil {
+		return // said as the data directory that is missing
+	}
+	file := booking.Open(path, zone.Location)
+	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.app.now()})
+	if held, err := file.Read(); held == nil && err == nil && !calendar.Broken {
+		d.note("booking:none", "gpuboard init web shows a comments.json to begin with", "there is no %s: nobody has booked anything", path)
+		return
+	}
+	if d.isMounted(path) {
+		d.bad("paths:mount", "mount the directory "+word(dir)+" and not the one file", "%s is mounted by itself: bookings cannot be replaced in one step", path)
+	}
+	for _, p := range calendar.Problems {
+		mend := "edit " + word(path)
+		switch p.Code {
+		case "booking:unreadable":
+			mend = "ls -l " + word(path)
+		case "booking:vanished":
+			mend = "gpuboard bookings --log"
+		}
+		d.bad(p.Code, mend, "%s", placed(p))
+	}
+	if len(calendar.Problems) == 0 {
+		d.ok("booking:ok", "%s holds %d bookings, and every line is understood", path, len(calendar.Bookings))
+	}
+}
+
+// placed is a problem with its file, line and column before it.
+func placed(p snapshot.Problem) string {
+	if where := p.Where(); where != "" {
+		return where + ": " + p.Message
+	}
+	return p.Message
+}
+
+// generation tells how long ago the site was made.
+func (d *doctor) generation(site string) {
+	text, err := atomicfile.Read(filepath.Join(site, "health.json"), maxFetch)
+	if err != nil {
+		d.bad("site:never", d.own("generate"), "no generation has been made: %v", err)
+		return
+	}
+	var health struct {
+		GeneratedAt  time.Time `json:"generated_at"`
+		ProblemCount int       `json:"problem_count"`
+	}
+	if err := json.Unmarshal(text, &health); err != nil || health.GeneratedAt.IsZero() {
+		d.bad("site:damaged", d.own("generate"), "%s is not gpuboard's: %v", filepath.Join(site, "health.json"), err)
+		return
+	}
+	age := d.app.now().Sub(health.GeneratedAt)
+	if limit := max(3*d.cfg.duration("interval"), 3*time.Minute); age > limit {
+		d.bad("site:old", d.own("generate -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
+		return
+	}
+	d.ok("site:fresh", "the last generation is %v old, with %d problems on it", max(age, 0).Round(time.Second), health.ProblemCount)
+}
+
+// remembered opens the history, unless a generator is at work on it.
+func (d *doctor) remembered(state string) {
+	path := filepath.Join(state, "generate.lock")
+	lock, err := atomicfile.OpenLock(path)
+	if err == nil {
+		defer lock.Close()
+		var free bool
+		if free, err = atomicfile.TryLock(lock); err == nil && !free {
+			d.note("state:in-use", "", "a generator is at work at this moment; history was not looked at")
+			return
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.bad("state:lock", "ls -l "+word(path), "the generator's lock cannot be taken: %v", err)
+		return
+	}
+	if d.cfg.bool("no_history") {
+		d.note("history:off", "", "no history is kept")
+		return
+	}
+	db := filepath.Join(state, "history.db")
+	info, err := os.Stat(db)
+	if errors.Is(err, fs.ErrNotExist) {
+		d.note("history:none", "", "there is no history yet; the first generation begins it")
+		return
+	}
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() { // to read a FIFO would wait for ever
+		d.bad("history:unreadable", "ls -l "+word(db), "%s is a %s, and so there is no history", db, atomicfile.Kind(info.Mode()))
+		return
+	}
+	f, err := os.OpenFile(db, os.O_RDWR, 0)
+	if err != nil {
+		d.bad("history:unreadable", fmt.Sprintf("chown %d %s", d.euid, word(db)), "%v", err)
+		return
+	}
+	defer f.Close()
+	// To open it as the generator does would set a damaged one aside.
+	head := make([]byte, 16)
+	if _, err := io.ReadFull(f, head); err != nil || string(head) != "SQLite format 3\x00" {
+		d.bad("history:damaged", d.own("generate")+"    (sets it aside and begins anew)", "%s is not a history", db)
+		return
+	}
+	d.ok("history:ok", "%s can be opened", db)
+}
+
+// overlay renders an empty board with the site's own templates.
+func (d *doctor) overlay() {
+	dir := d.cfg.string("templates")
+	if dir == "" {
+		return
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		d.bad("templates:missing", "gpuboard doctor web --templates DIR", "there is no directory %s", dir)
+		return
+	}
+	zone, err := d.cfg.zone()
+	if err != nil {
+		zone = time.UTC
+	}
+	empty, _ := board.Merge(board.Input{Now: d.app.now().UTC()})
+	in := render.Input{Board: empty, Site: render.Site{Lang: "en", Zone: zone, Version: version()}}
+	if _, err := render.Pages(in, templates.Under(afero.NewBasePathFs(afero.NewOsFs(), dir))); err != nil {
+		d.bad("templates:parse", "edit "+word(dir), "%v", err)
+		return
+	}
+	d.ok("templates:ok", "the templates in %s are understood", dir)
+}
+
+// published compares what a visitor gets with what was written.
+func (d *doctor) published(ctx context.Context, site string) {
+	base := d.cfg.string("base_url")
+	if base == "" {
+		d.note("web:unknown", "set base_url: in the configuration", "there is no base_url, so the web server was not looked at")
+		return
+	}
+	base = strings.TrimRight(base, "/") + "/"
+	clock := false
+	for _, page := range []struct{ name, kind string }{
+		{"index.html", "text/html"}, {"metrics.txt", "text/plain"}, {"bookings.ics", "text/calendar"}, {"api/v1/board.json", "application/json"},
+	} {
+		want, err := atomicfile.Read(filepath.Join(site, page.name), maxFetch)
+		if err != nil {
+			continue // there is no generation, which is said already
+		}
+		for _, encoding := range []string{"identity", "gzip"} {
+			sent := d.app.now()
+			resp, body, err := fetch(ctx, base+page.name, encoding)
+			if err != nil {
+				d.bad("web:unreachable", "curl -I "+word(base+page.name), "%v", err)
+				return
+			}
+			if !clock {
+				clock = true
+				d.clockBy(resp.Header.Get("Date"), sent, d.app.now())
+			}
+			d.compare(base+page.name, page.kind, resp, body, want, filepath.Join(site, page.name))
+		}
+	}
+}
+
+func (d *doctor) compare(url, kind string, resp *http.Response, body, want []byte, file string) {
+	got, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	packed := resp.Header.Get("Content-Encoding")
+	what := url
+	if packed != "" {
+		what += ", " + packed + ","
+	}
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized:
+		d.note("web:password", "", "%s asks for a password; it was not looked at further", url)
+	case resp.StatusCode != http.StatusOK:
+		d.bad("web:status", "curl -I "+word(url)+"    (and read the web server's error log)", "%s answers %s", what, resp.Status)
+	case got != kind:
+		d.bad("web:type", "deploy/ has tested snippets for nginx, Apache, Caddy and lighttpd", "%s comes as %q and should be %s", what, got, kind)
+	case !bytes.Equal(body, want):
+		if now, err := atomicfile.Read(file, maxFetch); err == nil && bytes.Equal(body, now) {
+			d.ok("web:ok", "%s is what was written", what)
+			return // a generation came in between
+		}
+		if packed != "" {
+			d.bad("web:gzip", d.own("generate")+"    (writes the .gz again), or turn gzip_static off", "%s is not what %s holds: the web server has an old .gz, or a cache", what, file)
+			return
+		}
+		d.bad("web:different", "point the web server at this site, and let nothing cache it", "%s is not what %s holds", what, file)
+	default:
+		d.ok("web:ok", "%s is what was written", what)
+	}
+}
+
+// fetch returns an answer with its body, unpacked.
+func fetch(ctx context.Context, url, encoding string) (*http.Response, []byte, error) {
+	resp, err := get(ctx, url, map[string]string{"Accept-Encoding": encoding})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	var r io.Reader = io.LimitReader(resp.Body, maxFetch)
+	if resp.Header.Get("Content-Encoding") == "gzip" {
+		unpacked, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, nil, fmt.Errorf("unpacking %s: %w", url, err)
+		}
+		r = io.LimitReader(unpacked, maxFetch)
+	}
+	body, err := io.ReadAll(r)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading %s: %w", url, err)
+	}
+	return resp, body, nil
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuboard/internal/snapshot"
+)
+
+func olderOf(t testing.TB, text string) (*older, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return readOlder(path, "here")
+}
+
+func TestHostsOfAnotherBoard(t *testing.T) {
+	if _, err := readOlder(filepath.Join(t.TempDir(), "none"), "here"); err == nil {
+		t.Error("a file that is not there passes")
+	}
+	for name, text := range map[string]string{
+		"nothing": "", "comments": "# nobody\n\n", "no hosts": "{}", "cut": `{"gpu01": `, "yaml": "hosts: [a\n", "words": "these are words\n",
+		"wrong nodes": `{"Nodes": 3}`, "numbers": `[1, 2]`, "large": strings.Repeat("gpu01\n", 1<<18),
+	} {
+		if o, err := olderOf(t, text); err == nil {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	for _, c := range []struct {
+		name, text string
+		hosts      []olderHost
+		unnamed    []string
+		refused    int
+		listen     string
+	}{
+		{"hosts.txt", "gpu01\n# an old one\n192.168.0.2\n\nGPU03.lab.example  # of the lab\ngpu01\n../etc\ngpu03.other.example\n192.168.0.2\n",
+			[]olderHost{{"gpu01", "", 0}, {"gpu03", "gpu03.lab.example", 0}, {"gpu03.other.example", "", 0}}, []string{"192.168.0.2"}, 1, ""},
+		{"config.yml", "# Config\nweb_port: 8042\nrpc_port: 8043\nrpc_timeout: 2\nhosts:\n  - gpu01\n  - http://gpu02.lab.example:8043/\n  - 10.0.0.3\n",
+			[]olderHost{{"gpu01", "", 0}, {"gpu02", "gpu02.lab.example", 0}}, []string{"10.0.0.3"}, 0, "127.0.0.1:8042"},
+		{"agents", "AGENTS = [\n  'self', # 'node00' - here\n  \"http://node02:1080\",\n  # 'http://node09:1080',\n  'http://10.0.0.4:1080',\n]\nOTHER = ['node08']\n",
+			[]olderHost{{"here", "", 0}, {"node02", "", 0}}, []string{"10.0.0.4"}, 0, ""},
+		{"inventory", "[webserver]\nweb ansible_host=10.0.0.1\n\n[rpcservers]\ngpu01 ansible_host=10.0.0.2 ansible_user=x\ngpu02.lab.example\n[other]\nweb2\n",
+			[]olderHost{{"gpu01", "10.0.0.2", 0}, {"gpu02", "gpu02.lab.example", 0}}, nil, 0, ""},
+		{"hosts.json", `{"gpu01": "gpu01.lab.example", "gpu02": "gpu02"}`, []olderHost{{"gpu01", "gpu01.lab.example", 0}, {"gpu02", "", 0}}, nil, 0, ""},
+		{"states", `{"gpu01": {"data": [{"gpu_data": {"gpu:0": {}}}, {"gpu_data": {"gpu:0": {}, "gpu:1": {}}}], "ip_address": "10.0.0.1"}, "gpu_02": {"data": []}}`,
+			[]olderHost{{"gpu01", "10.0.0.1", 2}}, nil, 1, ""},
+		{"get-status", `{"Nodes": [{"hostname": "gpu01", "ips": [["eno1", "10.0.0.1"]], "gpus": [{}, {}, {}]}, {"hostname": "gpu02", "status": false, "gpus": []}]}`,
+			[]olderHost{{"gpu01", "10.0.0.1", 3}, {"gpu02", "", 0}}, nil, 0, ""},
+		{"cluster_status", `[{"hostname": "gpu01", "gpus": [{}]}, {"hostname": "10.0.0.9", "error": "Connection timeout"}]`,
+			[]olderHost{{"gpu01", "", 1}}, []string{"10.0.0.9"}, 0, ""},
+	} {
+		o, err := olderOf(t, c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if !slices.Equal(o.hosts, c.hosts) || !slices.Equal(o.unnamed, c.unnamed) || len(o.refused) != c.refused || o.listen != c.listen {
+			t.Errorf("%s: %+v", c.name, o)
+		}
+	}
+}
+
+// FuzzHostsOfAnotherBoard: whatever the list holds, the configuration that is
+// made of it can be read, and holds those hosts and no other setting.
+func FuzzHostsOfAnotherBoard(f *testing.F) {
+	for _, seed := range []string{
+		"gpu01\n10.0.0.1\n", "hosts:\n - gpu01\nweb_port: 1\n", "AGENTS = ['self', 'http://a:1',]", "[gpunodes]\na ansible_host=b\n",
+		`{"a": "b"}`, `{"Nodes": [{"hostname": "a", "ips": [["x", "y"]]}]}`, `[{"hostname": "a\n  - name: b", "gpus": [1]}]`, `{"a": {"ip_address": "x: y\n"}}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		o, err := olderOf(t, text)
+		if err != nil {
+			return
+		}
+		cfg, err := try(t, o.config("list"), nil)
+		if err != nil {
+			t.Fatalf("%q makes\n%s\n%v", text, o.config("list"), err)
+		}
+		if len(cfg.hosts) != len(o.hosts) {
+			t.Fatalf("%q: %d hosts in, %d out", text, len(o.hosts), len(cfg.hosts))
+		}
+		for i, h := range cfg.hosts {
+			if name, err := snapshot.ParseHost(h.Name); err != nil || name != o.hosts[i].name {
+				t.Fatalf("%q: %q (%v)", text, h.Name, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,458 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
+)
+
+// siteNow is when the sites of these tests were generated.
+var siteNow = time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC)
+
+// A testSite is a small cluster: gpu01 with two A100 and gpu02 with an RTX 3090.
+type testSite struct {
+	at       time.Time
+	busy     []string // "gpu01:0" and so on: used by ann
+	comments string
+	silent   []string // hosts that never came
+	name     string   // of the first GPU, to be hostile
+}
+
+// files are what the site publishes, by path.
+func (s testSite) files(t testing.TB) map[string][]byte {
+	t.Helper()
+	if s.at.IsZero() {
+		s.at = siteNow
+	}
+	in := board.Input{Now: s.at, Interval: 20 * time.Second, Reports: map[string]board.Report{},
+		Calendar: booking.Parse("comments.json", []byte(s.comments), time.UTC, booking.Options{Now: s.at})}
+	for _, h := range []struct {
+		name, model string
+		gpus        int
+		mib         int64
+		watts       float64
+	}{{"gpu01", "NVIDIA A100-SXM4-40GB", 2, 40960, 400}, {"gpu02", "NVIDIA GeForce RTX 3090", 1, 24576, 350}} {
+		in.Hosts = append(in.Hosts, inventory.Host{Name: h.name})
+		if strings.Contains(strings.Join(s.silent, " "), h.name) {
+			continue
+		}
+		snap := &snapshot.Snapshot{Host: h.name, CollectedAt: snapshot.TimeOf(s.at), IntervalSeconds: 20, Processes: []snapshot.Process{}}
+		for i := range h.gpus {
+			g := snapshot.GPU{Index: i, UUID: fmt.Sprintf("GPU-%s-%d", h.name, i), Name: h.model, Health: snapshot.HealthOK,
+				MemoryTotal: &h.mib, MemoryUsed: new(int64(4)), UtilizationGPU: new(0), Temperature: new(-5), PowerLimit: &h.watts}
+			if s.name != "" && i == 0 {
+				g.Name = s.name
+			}
+			if strings.Contains(strings.Join(s.busy, " "), fmt.Sprintf("%s:%d", h.name, i)) {
+				g.MemoryUsed, g.UtilizationGPU = new(int64(20000)), new(97)
+				started := snapshot.TimeOf(s.at.Add(-50 * time.Hour))
+				snap.Processes = append(snap.Processes, snapshot.Process{GPU: i, PID: 100 + i, Type: snapshot.Compute, User: "ann", Program: "=cmd|' /C calc'!A0", StartedAt: &started, Alive: new(true), UsedMemory: new(int64(19000))})
+			}
+			snap.GPUs = append(snap.GPUs, g)
+		}
+		in.Reports[h.name] = board.Report{Snapshot: snap}
+	}
+	b, _ := board.Merge(in)
+	files, err := render.Data(render.Input{Board: b, Site: render.Site{Title: "test", Interval: in.Interval}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := map[string][]byte{}
+	for _, f := range files {
+		m[f.Path] = f.Bytes()
+	}
+	return m
+}
+
+// write puts the site into a directory, as a generation would.
+func (s testSite) write(t testing.TB, dir string) {
+	t.Helper()
+	for path, content := range s.files(t) {
+		if !strings.HasPrefix(path, "api/v1/") {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := atomicfile.Write(filepath.Join(dir, path), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A ran is what one run of the program left.
+type ran struct {
+	code           int
+	stdout, stderr string
+}
+
+// person runs the program as somebody at a moment, with these variables.
+func person(t testing.TB, ctx context.Context, now time.Time, env map[string]string, args ...string) ran {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	dir := t.TempDir()
+	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, now: func() time.Time { return now }, args: args,
+		getenv: func(name string) string {
+			switch name {
+			case "HOME", "XDG_STATE_HOME":
+				return dir
+			case "GPUBOARD_TIMEZONE":
+				return "UTC"
+			}
+			return env[name]
+		}}
+	code := a.run(ctx)
+	return ran{code, stdout.String(), stderr.String()}
+}
+
+func ask(t testing.TB, now time.Time, args ...string) ran {
+	t.Helper()
+	return person(t, t.Context(), now, nil, args...)
+}
+
+// serveSite answers as a web server in front of a site does.
+func serveSite(t testing.TB, h http.HandlerFunc) string {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func TestStatusAsksASite(t *testing.T) {
+	files := testSite{busy: []string{"gpu01:0"}}.files(t)
+	var asked sync.Map
+	plain := func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(r.URL.Path, true)
+		content, ok := files[strings.TrimPrefix(r.URL.Path, "/lab/")]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(content)
+	}
+	huge := func(w io.Writer) {
+		_, _ = io.WriteString(w, `{"schema_version":1,"title":"`)
+		blank := bytes.Repeat([]byte("x"), 1<<20)
+		for range render.MaxBoardBytes>>20 + 1 {
+			if _, err := w.Write(blank); err != nil {
+				return
+			}
+		}
+	}
+	turns := 0
+	released := make(chan struct{})
+	t.Cleanup(func() { close(released) })
+	stall := func(r *http.Request) {
+		select {
+		case <-released:
+		case <-r.Context().Done():
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		site   http.HandlerFunc
+		path   string // behind the server's address
+		args   []string
+		code   int
+		stdout string // regexps
+		stderr string
+	}{
+		{name: "a site below a path", site: plain, path: "/lab", stdout: `^2 of 3 GPUs free`},
+		{name: "with the slash", site: plain, path: "/lab/", stdout: `^2 of 3`},
+		{name: "copied from the browser", site: plain, path: "/lab/index.html?free#x", stdout: `^2 of 3`},
+		{name: "the file itself", site: plain, path: "/lab/api/v1/board.json", stdout: `^2 of 3`},
+		{name: "nothing there", site: plain, path: "/nowhere/", code: exitUsage, stderr: `it answers 404 Not Found\n.*front page\n$`},
+		{name: "in trouble", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, code: exitTempFail, stderr: `it answers 500`},
+		{name: "overrun", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, code: exitTempFail, stderr: `it answers 429`},
+		{name: "no answer", site: func(_ http.ResponseWriter, r *http.Request) { stall(r) }, args: []string{"--site-timeout", "150ms"}, code: exitTempFail, stderr: `no answer within 150ms`},
+		{name: "half an answer", site: func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write(files[boardFile][:900])
+			_ = http.NewResponseController(w).Flush()
+			stall(r)
+		}, args: []string{"--site-timeout", "500ms"}, code: exitTempFail, stderr: `no (whole )?answer within 500ms`},
+		{name: "cut off", site: func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(files[boardFile])))
+			_, _ = w.Write(files[boardFile][:900])
+		}, code: exitTempFail, stderr: `unexpected EOF`},
+		{name: "without end", site: func(w http.ResponseWriter, _ *http.Request) { huge(w) }, code: exitError, stderr: `larger than 64 MiB`},
+		{name: "a bomb", site: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+			huge(z)
+			_ = z.Close()
+		}, code: exitError, stderr: `larger than 64 MiB`},
+		{name: "compressed", site: func(w http.ResponseWriter, r *http.Request) {
+			if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+				t.Error("it does not ask for gzip")
+			}
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write(files[boardFile])
+			_ = z.Close()
+		}, stdout: `^2 of 3`},
+		{name: "no gzip at all", site: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(files[boardFile])
+		}, code: exitTempFail, stderr: `gzip: invalid header`},
+		{name: "a newer schema", site: func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(bytes.Replace(files[boardFile], []byte(`"schema_version":1`), []byte(`"schema_version":9`), 1))
+		}, code: exitUsage, stderr: `newer gpuboard: update this one \(it has schema 9, and this one reads 1\)`},
+		{name: "a login page", site: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>sign in</html>") }, code: exitError, stderr: `that is no board.*\n.*login`},
+		{name: "wants a password", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, code: exitUsage, stderr: `401 Unauthorized\n.*USER:PASSWORD@`},
+		{name: "moved", site: func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasPrefix(r.URL.Path, "/lab/") {
+				http.Redirect(w, r, "/lab"+r.URL.Path, http.StatusFound)
+				return
+			}
+			plain(w, r)
+		}, stdout: `^2 of 3`},
+		{name: "in circles", site: func(w http.ResponseWriter, r *http.Request) {
+			if turns++; turns > 5 {
+				t.Error("it goes on turning")
+			}
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+		}, code: exitTempFail, stderr: `redirects in circles`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := ask(t, siteNow.Add(5*time.Second), append([]string{"status", "--site-timeout", "2m", "--from", serveSite(t, c.site) + c.path}, c.args...)...)
+			if got.code != c.code || !regexp.MustCompile(c.stdout).MatchString(got.stdout) || !regexp.MustCompile(c.stderr).MatchString(got.stderr) {
+				t.Errorf("%d, want %d\n%.600s\n%.600s", got.code, c.code, got.stdout, got.stderr)
+			}
+			if c.code != 0 && got.stdout != "" || c.code == 0 && got.stderr != "" {
+				t.Errorf("said too much: %.300q, %.300q", got.stdout, got.stderr)
+			}
+		})
+	}
+}
+
+func TestAPasswordIsSentAndNeverShown(t *testing.T) {
+	files := testSite{}.files(t)
+	site := serveSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "eva" || password != "s3cret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write(files[strings.TrimPrefix(r.URL.Path, "/")])
+	})
+	with := func(secret string) string { return strings.Replace(site, "://", "://eva:"+secret+"@", 1) }
+	if got := ask(t, siteNow, "status", "--from", with("s3cret")); got.code != 0 || strings.Contains(got.stdout+got.stderr, "s3cret") {
+		t.Errorf("%+v", got)
+	}
+	// Whatever goes wrong, a password is not in what is said about it.
+	for _, from := range []string{with("t0psecret"), "http://eva:t0psecret@127.0.0.1:1/", "http://eva:t0psecret@[bad/", "ftp://eva:t0psecret@h/", "http://eva:t0psecret@/x", "http://eva:t0psecret@h:99999/"} {
+		for _, args := range [][]string{{"status", "--from", from}, {"wait", "--from", from, "--timeout", "50ms"}, {"status", "--from", from, "--json"}} {
+			got := ask(t, siteNow, args...)
+			if got.code == 0 || strings.Contains(got.stdout+got.stderr, "t0psecret") {
+				t.Errorf("%v: %+v", args, got)
+			}
+		}
+	}
+	// Stale, so that the site is named.
+	if got := ask(t, siteNow.Add(time.Hour), "status", "--from", with("s3cret")); got.code != exitDegraded || strings.Contains(got.stderr, "s3cret") || !strings.Contains(got.stderr, "eva") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Encryption is not given up on the way.
+func TestNoRedirectWithoutEncryption(t *testing.T) {
+	c := siteClient(time.Second)
+	from, _ := http.NewRequest("GET", "https://a/", nil)
+	to, _ := http.NewRequest("GET", "http://a/", nil)
+	if c.CheckRedirect(to, []*http.Request{from}) == nil {
+		t.Error("https led to http")
+	}
+	if err := c.CheckRedirect(from, []*http.Request{to}); err != nil {
+		t.Errorf("http may lead to https: %v", err)
+	}
+}
+
+// The age is judged by the reader's clock.
+func TestAnOldBoardIsNotBelieved(t *testing.T) {
+	dir := t.TempDir()
+	testSite{busy: []string{"gpu01:0"}, comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`}.write(t, dir)
+	for _, c := range []struct {
+		age    time.Duration
+		code   int
+		stdout string
+		stderr string
+		not    string
+	}{
+		{0, 0, `^1 of 3 GPUs free`, `^$`, "unknown"},
+		{50 * time.Second, 0, `^1 of 3`, `^$`, "unknown"},
+		{51 * time.Second, 0, `^1 of 3`, `is 51 s old and due every 20 s: it may be wrong by now`, "unknown"},
+		{200 * time.Second, 0, `^1 of 3`, `may be wrong`, "unknown"},
+		{201 * time.Second, exitDegraded, `^0 of 3 GPUs free`, `its generator has stopped, and nothing is known about now`, " 97 %"},
+		{-2 * time.Minute, 0, `^1 of 3`, `2 min ahead: this machine's clock or that one's is wrong`, "unknown"},
+	} {
+		got := ask(t, siteNow.Add(c.age), "status", "--from", dir)
+		if got.code != c.code || !regexp.MustCompile(c.stdout).MatchString(got.stdout) || !regexp.MustCompile(c.stderr).MatchString(got.stderr) || strings.Contains(got.stdout, c.not) {
+			t.Errorf("%s: %d\n%s\n%s", c.age, got.code, got.stdout, got.stderr)
+		}
+	}
+	got := ask(t, siteNow.Add(time.Hour), "status", "--from", dir, "--json")
+	p, err := render.ReadPublished(strings.NewReader(got.stdout))
+	if err != nil || got.code != exitDegraded || p.Board.Totals.ByState[board.Unknown] != 3 || !p.Board.GeneratedAt.Equal(siteNow) {
+		t.Fatalf("%v, %d: %s", err, got.code, got.stdout)
+	}
+	if g := p.Board.Hosts[0].GPUs[0]; g.Last == nil || g.Last.State != board.Busy || g.Last.Users[0] != "ann" || g.MemoryUsed != nil || len(g.Processes) > 0 || g.MemoryTotal == nil {
+		t.Errorf("%+v", g)
+	}
+	if p.Board.Models[0].Free+p.Board.Models[1].Free+p.Board.Hosts[1].Free > 0 || p.Board.NextFree != nil {
+		t.Errorf("something is free, or will be: %+v", p.Board)
+	}
+	// Grey all over, and the same words.
+	env := map[string]string{"CLICOLOR_FORCE": "1"}
+	grey := person(t, t.Context(), siteNow.Add(time.Minute), env, "status", "--from", dir).stdout
+	plain := ask(t, siteNow.Add(time.Minute), "status", "--from", dir).stdout
+	for line := range strings.Lines(grey) {
+		if !strings.HasPrefix(line, "\x1b[2m") || !strings.HasSuffix(line, "\x1b[0m\n") || strings.Count(line, "\x1b") != 2 {
+			t.Errorf("not grey: %q", line)
+		}
+	}
+	if strings.NewReplacer("\x1b[2m", "", "\x1b[0m", "").Replace(grey) != plain {
+		t.Errorf("other words:\n%s\n%s", grey, plain)
+	}
+	if fresh := person(t, t.Context(), siteNow, env, "status", "--from", dir).stdout; !strings.Contains(fresh, "\x1b[32m") {
+		t.Errorf("a fresh one has no colours:\n%s", fresh)
+	}
+}
+
+func TestStatusFilters(t *testing.T) {
+	dir := t.TempDir()
+	testSite{busy: []string{"gpu01:0"}, comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, name: "NVIDIA \u202e\x1b[31mA100 evil"}.write(t, dir)
+	for _, c := range []struct {
+		args   []string
+		code   int
+		gpus   string
+		stderr string
+	}{
+		{nil, 0, "gpu01:0 gpu01:1 gpu02:0", ""},
+		{[]string{"gpu02"}, 0, "gpu02:0", ""},
+		{[]string{"GPU01"}, 0, "gpu01:0 gpu01:1", ""},
+		{[]string{"--free"}, 0, "gpu01:1", ""},
+		{[]string{"--user", "ann"}, 0, "gpu01:0", ""},
+		{[]string{"--user", "eva"}, 0, "gpu02:0", ""},
+		{[]string{"--model", "a100"}, 0, "gpu01:0 gpu01:1 gpu02:0", ""},
+		{[]string{"--model", "sxm4"}, 0, "gpu01:1", ""},
+		{[]string{"--user", "nobody"}, exitNoMatch, "", ""},
+		{[]string{"--free", "gpu02"}, exitNoMatch, "", ""},
+		{[]string{"gpu03"}, exitNoMatch, "", `there is no host gpu03 on this board; did you mean "gpu01"?`},
+		{[]string{"gpu02", "gpu03"}, exitDegraded, "gpu02:0", "there is no host gpu03"},
+		{[]string{"../x"}, exitUsage, "", "not a host name"},
+		{[]string{"--json", "--csv"}, exitUsage, "", "one of them"},
+	} {
+		args := append([]string{"status", "--from", dir}, c.args...)
+		text := ask(t, siteNow, args...)
+		if text.code != c.code || !strings.Contains(text.stderr, c.stderr) {
+			t.Errorf("%v: %d, want %d: %s", c.args, text.code, c.code, text.stderr)
+		}
+		if strings.ContainsAny(text.stdout, "\x1b\u202e") {
+			t.Errorf("%v: obeyed by a terminal: %q", c.args, text.stdout)
+		}
+		if c.code == exitUsage {
+			continue
+		}
+		asJSON := ask(t, siteNow, append(args, "--json")...)
+		p, err := render.ReadPublished(strings.NewReader(asJSON.stdout))
+		if err != nil || asJSON.code != c.code {
+			t.Fatalf("%v: %d, %v", c.args, asJSON.code, err)
+		}
+		var gpus []string
+		for _, h := range p.Board.Hosts {
+			for _, g := range h.GPUs {
+				gpus = append(gpus, fmt.Sprintf("%s:%d", h.Name, g.Index))
+			}
+		}
+		if got := strings.Join(gpus, " "); got != c.gpus {
+			t.Errorf("%v: JSON has %s, want %s", c.args, got, c.gpus)
+		}
+		rows, err := csv.NewReader(strings.NewReader(ask(t, siteNow, append(args, "--csv")...).stdout)).ReadAll()
+		if err != nil || len(rows) != 1+len(gpus) {
+			t.Errorf("%v: %d lines of CSV for %d GPUs, %v", c.args, len(rows), len(gpus), err)
+		}
+	}
+	if got := ask(t, siteNow, "status", "--from", dir, "--json"); got.stdout != string(testSite{busy: []string{"gpu01:0"}, comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, name: "NVIDIA \u202e\x1b[31mA100 evil"}.files(t)[boardFile]) {
+		t.Errorf("unfiltered it is not the site's own:\n%s", got.stdout)
+	}
+}
+
+// A spreadsheet takes nothing that others wrote for a formula.
+func TestCSVIsNoFormula(t *testing.T) {
+	dir := t.TempDir()
+	testSite{busy: []string{"gpu01:0"}, silent: []string{"gpu02"}, name: "+1", comments: `{"gpu01": {"1": {"name": "@SUM(A1)", "date": "2026-11-21 10:00"}}}`}.write(t, dir)
+	got := ask(t, siteNow, "status", "--from", dir, "--csv")
+	rows, err := csv.NewReader(strings.NewReader(got.stdout)).ReadAll()
+	if err != nil || got.code != 0 || len(rows) != 4 {
+		t.Fatalf("%d, %v\n%s", got.code, err, got.stdout)
+	}
+	column := map[string]int{}
+	for i, name := range rows[0] {
+		column[name] = i
+	}
+	for name, want := range map[string]string{
+		"host": "gpu01", "gpu": "0", "state": "busy", "model": "'+1", "programs": "'=cmd|' /C calc'!A0", "users": "ann", "temperature_celsius": "-5",
+		"since": "2026-11-18T07:42:00Z", "memory_used_mib": "20000", "power_draw_watts": "", "booked_by": "",
+	} {
+		if cell := rows[1][column[name]]; cell != want {
+			t.Errorf("%s is %q, want %q", name, cell, want)
+		}
+	}
+	if by := rows[2][column["booked_by"]]; by != "'@SUM(A1)" {
+		t.Errorf("booked by %q", by)
+	}
+	if rows[3][0] != "gpu02" || rows[3][2] != "never" || rows[3][4] != "" {
+		t.Errorf("a host without GPUs: %q", rows[3])
+	}
+}
+
+// What a site in a directory or a data directory needs no address for.
+func TestWhereABoardIsRead(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if got := ask(t, siteNow, "status"); got.code != exitUsage || !strings.Contains(got.stderr, "hint: gpuboard status --from https://") {
+		t.Errorf("nowhere: %+v", got)
+	}
+	for from, want := range map[string]string{"gpu.example.org/lab": "https://gpu.example.org/lab", "/nowhere/at/all": "there is no /nowhere", ".": "neither a site nor a data directory"} {
+		if got := ask(t, siteNow, "status", "--from", from); got.code != exitUsage || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v", from, got)
+		}
+	}
+	testSite{}.write(t, filepath.Join(dir, "site"))
+	for _, args := range [][]string{{}, {"--from", "site"}, {"--from", "site/api/v1/board.json"}, {"--site", filepath.Join(dir, "site")}} {
+		if got := ask(t, siteNow, append([]string{"status"}, args...)...); got.code != 0 || !strings.HasPrefix(got.stdout, "3 of 3 GPUs free") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	// A FIFO in the place of the file is not waited for.
+	if err := os.MkdirAll("data/drop/gpu01", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, siteNow, "status", "--from", "data"); got.code != 0 || !strings.HasPrefix(got.stdout, "0 of 0 GPUs free") || !strings.Contains(got.stdout, "never heard of") {
+		t.Errorf("a data directory: %+v", got)
+	}
+	if got := ask(t, siteNow, "__complete", "status", "--from", "site", ""); got.stdout != "gpu01\ngpu02\n:4\n" {
+		t.Errorf("completion: %q", got.stdout)
+	}
+	if got := ask(t, siteNow, "__complete", "status", "--from", "data", ""); got.stdout != "gpu01\n:4\n" {
+		t.Errorf("completion: %q", got.stdout)
+	}
+}

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpuboard/internal/notify"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+	"gpuboard/internal/testenv/need"
+	"gpuboard/publisher"
+)
+
+func TestReason(t *testing.T) {
+	path := func(errno syscall.Errno) error { return &fs.PathError{Op: "write", Path: "/x", Err: errno} }
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{errors.New("something"), ""},
+		{because("site:failed", errors.New("something")), "site:failed"},
+		{because("site:failed", fail(exitTempFail, fmt.Errorf("writing: %w", path(syscall.ENOSPC)), "")), "disk:space"},
+		{path(syscall.EDQUOT), "disk:quota"},
+		{path(syscall.EROFS), "disk:readonly"},
+		{path(syscall.EIO), "disk:io"},
+		{path(syscall.EACCES), "file:permission"},
+		{path(syscall.EMFILE), "limits:files"},
+		{path(syscall.ENFILE), "limits:files"},
+		{path(syscall.ENOMEM), "limits:memory"},
+		{&net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}, "listen:in-use"},
+		{&net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)}, "listen:address"},
+		{fmt.Errorf("adding: %w", spool.ErrLocked), "loop:busy"},
+		{fmt.Errorf("pushing: %w", &publisher.Error{Code: publisher.CodeAuth, Err: path(syscall.EACCES)}), publisher.CodeAuth},
+		{fmt.Errorf("reading: %w", &snapshot.DecodeError{Code: snapshot.BadDepth, Err: errors.New("deep")}), snapshot.BadDepth},
+		{because("site:failed", context.Canceled), ""}, // somebody asked for it
+		{usagef("", "no such thing"), ""},
+	} {
+		if got := reason(test.err); got != test.want {
+			t.Errorf("%v is %q, want %q", test.err, got, test.want)
+		}
+	}
+	var f *failure
+	if err := because("site:failed", fail(exitTempFail, errors.New("x"), "")); !errors.As(err, &f) || f.code != exitTempFail {
+		t.Error("a reason hides the exit code")
+	}
+	if because("site:failed", nil) != nil {
+		t.Error("nothing went wrong, for a reason")
+	}
+}
+
+// TestLoggedErrorsEndWithTheirCode: what ends a command that nobody watches.
+func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
+	for _, test := range []struct {
+		code string
+		exit int
+		args func(b *bed) []string
+	}{
+		{"check:busy", exitTempFail, func(b *bed) []string {
+			b.write("spool/check.lock", "")
+			b.hold("spool/check.lock")
+			return []string{"check", "gpu01", "--spool", b.path("spool")}
+		}},
+		{"loop:not-stopped", exitError, func(b *bed) []string {
+			b.must(os.Mkdir(b.path("spool"), 0o700))
+			b.hold("spool/" + loopLock)
+			b.must(writeBeat(b.path("spool"), heartbeat{PID: os.Getpid(), Start: "another", Beat: time.Now()}))
+			return []string{"check", "kill", "--spool", b.path("spool")}
+		}},
+		{"spool:unusable", exitUsage, func(b *bed) []string {
+			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("nvidia-smi/x")}
+		}},
+		{"spool:not-private", exitUsage, func(b *bed) []string {
+			b.must(os.Mkdir(b.path("spool"), 0o700))
+			b.must(os.Chmod(b.path("spool"), 0o777))
+			return []string{"run", "--host", "gpu01", "--spool", b.path("spool")}
+		}},
+		{"disk:readonly", exitTempFail, func(b *bed) []string {
+			b.must(os.Mkdir(b.path("spool"), 0o700))
+			b.readOnly("spool")
+			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}
+		}},
+		{"disk:space", exitTempFail, func(b *bed) []string {
+			need.Root(b.t)
+			b.must(os.Mkdir(b.path("spool"), 0o700))
+			b.mount("spool", "mode=700,size=4k")
+			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}
+		}},
+		{"data:missing", exitUsage, func(b *bed) []string { return b.generate() }},
+		{"data:unreadable", exitUsage, func(b *bed) []string {
+			b.write("data", "a file")
+			return b.generate("--data", b.path("data/below"))
+		}},
+		{"state:in-use", exitTempFail, func(b *bed) []string {
+			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
+			b.write("state/generate.lock", "")
+			b.hold("state/generate.lock")
+			return b.generate()
+		}},
+		{"file:kind", exitError, func(b *bed) []string {
+			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
+			b.must(os.MkdirAll(b.path("state/generate.lock"), 0o755))
+			return b.generate()
+		}},
+		{"site:failed", exitTempFail, func(b *bed) []string {
+			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
+			b.write("own/base.html", "{{ .Nothing")
+			return b.generate("--templates", b.path("own"))
+		}},
+		{"notify:config", exitUsage, func(b *bed) []string {
+			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
+			b.write("gpuboard.yml", "notify:\n  - webhook_file: "+b.path("none")+"\n")
+			return b.generate("--config", b.path("gpuboard.yml"))
+		}},
+		{"consul:config", exitUsage, func(b *bed) []string {
+			b.t.Setenv("CONSUL_HTTP_ADDR", "gopher://x")
+			return []string{"register", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}
+		}},
+		{"listen:in-use", exitError, func(b *bed) []string {
+			b.must(os.Mkdir(b.path("site"), 0o755))
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			b.must(err)
+			b.t.Cleanup(func() { l.Close() })
+			return []string{"serve", "--site", b.path("site"), "--listen", l.Addr().String()}
+		}},
+		{"listen:address", exitError, func(b *bed) []string {
+			b.must(os.Mkdir(b.path("site"), 0o755))
+			return []string{"serve", "--site", b.path("site"), "--listen", "127.0.0.1:999999"}
+		}},
+		{"site:missing", exitUsage, func(b *bed) []string { return []string{"serve", "--site", b.path("site")} }},
+		{"serve:password", exitUsage, func(b *bed) []string {
+			b.must(os.Mkdir(b.path("site"), 0o755))
+			return []string{"serve", "--site", b.path("site"), "--private", "--password", b.path("none")}
+		}},
+		{"receive:start", exitUsage, func(b *bed) []string {
+			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
+			return []string{"receive", "--data", b.path("data"), "--state", b.path("state"), "--listen", "127.0.0.1:0"}
+		}},
+		{"publish:target", exitUsage, func(b *bed) []string {
+			return []string{"publish", "--host", "gpu01", "--spool", b.path("spool"), "--to", "web:/in"}
+		}},
+		{"ssh:refused", exitTempFail, func(b *bed) []string {
+			b.do("collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool"))
+			return []string{"publish", "--host", "gpu01", "--spool", b.path("spool"), "--to", "sftp://x@127.0.0.1:1", "--identity", b.key(), "--push-timeout", "3s"}
+		}},
+	} {
+		t.Run(test.code, func(t *testing.T) {
+			b := newBed(t)
+			_, errs, exit := b.run(test.args(b)...)
+			if exit != test.exit || strings.Count(errs, " ["+test.code+"]\n") != 1 {
+				t.Errorf("exit %d, want %d; stderr\n%s", exit, test.exit, errs)
+			}
+		})
+	}
+	// What was typed wrong, and what is an answer, have none.
+	b := newBed(t)
+	for _, args := range [][]string{{"generate", "--no-such"}, {"run", "--every", "1s"}, {"available", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--min-memory", "900G"}} {
+		if _, errs, exit := b.run(args...); exit == exitOK || strings.Contains(errs, "]\n") {
+			t.Errorf("%v: exit %d\n%s", args, exit, errs)
+		}
+	}
+}
+
+// TestTheLoopsLogHasCodes: one line when it begins, with the code, and one when
+// it is over.
+func TestTheLoopsLogHasCodes(t *testing.T) {
+	var log bytes.Buffer
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	v := newVoice(&app{stderr: &log, now: func() time.Time { return now }})
+	v.say("publishing", publisher.CodeLost, &publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")})
+	v.say("publishing", publisher.CodeLost, &publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")})
+	v.say("telling Consul", "register:failed", errors.New("no answer"))
+	v.say("heartbeat", "spool:unwritable", syscall.ENOSPC)
+	v.say("publishing", publisher.CodeLost, nil)
+	want := "gpuboard: 2026-11-20T08:00:00Z publishing: nobody listens [ssh:refused]\n" +
+		"gpuboard: 2026-11-20T08:00:00Z telling Consul: no answer [register:failed]\n" +
+		"gpuboard: 2026-11-20T08:00:00Z heartbeat: no space left on device [disk:space]\n" +
+		"gpuboard: 2026-11-20T08:00:00Z publishing: well again\n"
+	if log.String() != want {
+		t.Errorf("the log is\n%swant\n%s", log.String(), want)
+	}
+}
+
+func TestTroublesOfTheOutboxHaveACode(t *testing.T) {
+	problems := problemsOf([]notify.Trouble{{Err: errors.New("it cannot be read")}, {Hook: "chat", Refused: true, Err: errors.New("404")}})
+	if len(problems) != 2 || problems[0].Code != "notify:outbox" || problems[1].Code != "notify:failing" {
+		t.Errorf("%+v", problems)
+	}
+}
+
+func TestDoctorLeavesAPasswordAlone(t *testing.T) {
+	b := webBed(t)
+	b.serve(func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusUnauthorized); return true })
+	e, _ := b.examine()
+	if got := listed(e, foundNote); !strings.Contains(got, "web:password") {
+		t.Errorf("noted:\n%s", got)
+	}
+}
+
+// TestASlowGeneratorSaysSoOnce: when it begins to be slow, and when it is so again.
+func TestASlowGeneratorSaysSoOnce(t *testing.T) {
+	var log bytes.Buffer
+	w := &watch{app: &app{stderr: &log}, pace: newPace(20 * time.Second)}
+	for _, took := range []time.Duration{time.Second, 30 * time.Second, 40 * time.Second, time.Second, 21 * time.Second} {
+		w.sayPace(took)
+	}
+	if got := strings.Count(log.String(), "[generate:slow]\n"); got != 2 {
+		t.Errorf("said %d times, want 2:\n%s", got, log.String())
+	}
+}
+
+// TestGenerateWithoutConsulsToken: without its token Consul is a source that does
+// not answer, and no reason to make no site.
+func TestGenerateWithoutConsulsToken(t *testing.T) {
+	b := webBed(t)
+	t.Setenv("CONSUL_HTTP_TOKEN_FILE", b.path("none"))
+	_, stderr, code := b.run(b.generate("--consul-enabled")...)
+	if code != exitDegraded || !strings.Contains(stderr, "[discovery:unreachable]") || !strings.Contains(stderr, b.path("none")) {
+		t.Errorf("exit %d, want %d:\n%s", code, exitDegraded, stderr)
+	}
+	if board := string(mustRead(b, "site/api/v1/board.json")); !strings.Contains(board, `"name":"gpu01"`) {
+		t.Error("the host is gone from the board")
+	}
+}

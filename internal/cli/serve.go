@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/afero"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gpuboard/internal/booking"
+	"gpuboard/internal/serve"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "serve", Short: "serve the site, where there is no other web server", GroupID: groupWeb, Args: cobra.NoArgs,
+		Long: "serve is a small web server for the site that generate writes. It listens on this machine\n" +
+			"alone, unless told otherwise. With --booking people book, extend and release below book/;\n" +
+			"who they are is known from --password, a file made with htpasswd -B, or from a proxy in\n" +
+			"front, by --auth-header. With --private nobody sees anything without that. It speaks plain\n" +
+			"HTTP: where passwords travel over a network, put a web server with TLS in front.\n" +
+			"What somebody books is on the page when generate has run again.\n" + exitStatus,
+		Example: "  gpuboard serve --site /srv/gpuboard/site\n  gpuboard serve --listen :8080\n" +
+			"  gpuboard serve --booking --password /etc/gpuboard/users --data /srv/gpuboard/data --site /srv/gpuboard/site",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load(c)
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stat(cfg.string("site")); err != nil {
+				return because("site:missing", fail(exitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.string("site")))
+			}
+			o, err := a.serveOptions(cfg)
+			if err != nil {
+				return err
+			}
+			h, err := serve.Handler(o)
+			if err != nil {
+				return err
+			}
+			return a.listenAndServe(c.Context(), cfg.string("listen"), h)
+		},
+	}
+	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "timezone", "booking.timezone", "title", "lab",
+		"password", "private", "auth_header", "trusted_proxy", "booking.form", "booking.for_others", "booking.max_duration", "booking.max_gpus")
+	// In the file "booking" is a section, so the setting has a longer name.
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "booking" {
+			name = "booking-form"
+		}
+		return pflag.NormalizedName(name)
+	})
+	return c
+}
+
+// serveOptions says what the settings mean for the server, and refuses those
+// that contradict each other.
+func (a *app) serveOptions(cfg *config) (serve.Options, error) {
+	form := cfg.bool("booking.form")
+	o := serve.Options{Site: cfg.string("site"), Log: a.log(), Private: cfg.bool("private")}
+	known := cfg.string("password") != "" || cfg.string("auth_header") != ""
+	const how = "--password FILE, made with: htpasswd -cB FILE NAME; or --auth-header NAME behind a proxy that logs people in"
+	switch {
+	case form && !known:
+		return o, usagef(how, "--booking has to know who people are")
+	case o.Private && !known:
+		return o, usagef(how, "--private has to know who people are")
+	case known && !form && !o.Private:
+		return o, usagef("add --booking, --private, or both", "somebody can log in, and nothing asks for it")
+	case !known:
+		return o, nil
+	}
+	proxies, err := serve.ParseProxies(cfg.list("trusted_proxy"))
+	if err != nil {
+		return o, usagef("", "trusted_proxy from %s: %w", cfg.origin["trusted_proxy"], err)
+	}
+	o.Auth, err = serve.NewAuth(serve.AuthOptions{
+		Passwords: cfg.string("password"), Header: cfg.string("auth_header"), Proxies: proxies, Now: a.now, Log: o.Log,
+	})
+	if err != nil {
+		return o, because("serve:password", fail(exitUsage, err, "people are added with: htpasswd -B FILE NAME"))
+	}
+	if cfg.string("password") != "" && !loopback(cfg.string("listen")) {
+		fmt.Fprintln(a.stderr, "gpuboard: passwords travel in the clear over the network: put a web server with TLS in front, and listen on 127.0.0.1")
+	}
+	if form {
+		o.Booking, err = a.bookingForm(cfg)
+	}
+	return o, err
+}
+
+// bookingForm is the form with everything that it needs.
+func (a *app) bookingForm(cfg *config) (*serve.BookingOptions, error) {
+	zone, err := cfg.zone()
+	if err != nil {
+		return nil, err
+	}
+	limits, err := bookingLimits(cfg)
+	if err != nil {
+		return nil, err
+	}
+	path, err := localComments(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if dir := filepath.Dir(path); !isDir(dir) {
+		return nil, usagef("name another with --data or --comments", "there is no directory %s for the bookings", dir)
+	}
+	tmpl := templates.Files()
+	if own := cfg.string("templates"); own != "" {
+		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), own))
+	}
+	in, err := cfg.bookingZone(false)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := render.NewBookPages(render.Site{Title: cfg.string("title"), Lab: cfg.string("lab"), Zone: zone, Version: version()}, tmpl)
+	if err != nil {
+		return nil, because("templates:parse", fail(exitUsage, err, ""))
+	}
+	aliases := func() booking.Aliases {
+		known, problems := a.aliases(cfg, cfg.string("data"))
+		if known == nil && len(problems) > 0 {
+			a.complain(problems[0])
+		}
+		return known
+	}
+	return &serve.BookingOptions{
+		File: booking.Open(path, in.Location), Zone: zone, FileZone: in, Aliases: aliases, Limits: limits,
+		ForOthers: cfg.bool("booking.for_others"), Interval: cfg.duration("interval"), Pages: pages, Now: a.now,
+	}, nil
+}
+
+// loopback reports whether an address to listen on is reached from this machine alone.
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// listenAndServe says where it listens, on stderr, and serves until the end.
+func (a *app) listenAndServe(ctx context.Context, addr string, h http.Handler) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return because("listen:address", fail(exitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
+	}
+	fmt.Fprintf(a.stderr, "gpuboard: serving http://%s/\n", l.Addr())
+	return serve.Run(ctx, l, h)
+}
+
+func (a *app) log() *slog.Logger { return slog.New(slog.NewTextHandler(a.stderr, nil)) }

@@ -1,0 +1,433 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+	"gpuboard/sitegen/render"
+)
+
+// Files of a site that commands for people read.
+const (
+	boardFile    = "api/v1/board.json"
+	bookingsFile = "api/v1/bookings.json"
+	hostsDir     = "api/v1/hosts"
+)
+
+// sourceKeys are the settings of everything that reads a board.
+func sourceKeys() []string {
+	return []string{"data", "site", "comments", "aliases", "timezone", "site_timeout",
+		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after"}
+}
+
+// A source is where a board is read from: a site by its address, a site's
+// directory or file, or a data directory, whose board is then merged here.
+type source struct {
+	name string   // as messages call it; never with a password
+	site *url.URL // of the site, ending in a slash; nil for a directory
+	file string   // board.json; "" for none
+	data string   // data directory; "" for none
+	a    *app
+	cfg  *config
+
+	client *http.Client
+	// What the site said last, for asking only whether it is still so.
+	etag string
+	last *render.Published
+}
+
+// source finds out where to read: from what was given with --from, else from
+// the configuration, else from what lies here.
+func (a *app) source(cfg *config, from string) (*source, error) {
+	s := &source{a: a, cfg: cfg}
+	if from == "" {
+		from = cfg.string("site_url")
+	}
+	site, data := cfg.string("site"), cfg.string("data")
+	switch {
+	case from != "":
+	case isFile(filepath.Join(site, boardFile)):
+		from = site
+	case isDir(filepath.Join(data, "drop")) || cfg.origin["data"] != "default" && isDir(data):
+		from = data
+	case cfg.string("base_url") != "":
+		from = cfg.string("base_url")
+	default:
+		return nil, usagef("gpuboard status --from https://gpu.example.org/, or site_url in gpuboard.yml, or GPUBOARD_SITE_URL", "no board to read: there is neither a site nor a data directory here")
+	}
+	if strings.Contains(from, "://") {
+		return s, s.at(from)
+	}
+	s.name = from
+	switch {
+	case isFile(filepath.Join(from, boardFile)):
+		s.file = filepath.Join(from, boardFile)
+	case isDir(filepath.Join(from, "drop")), isFile(filepath.Join(from, "comments.json")):
+		s.data = from
+	case isFile(from):
+		s.file = from
+	case isDir(from):
+		return nil, usagef("a site has "+boardFile+" in it, a data directory has drop/", "%s is neither a site nor a data directory", from)
+	default:
+		hint := ""
+		if host, _, _ := strings.Cut(from, "/"); strings.Contains(host, ".") && !strings.HasPrefix(host, ".") {
+			hint = "an address begins with its scheme: https://" + from
+		}
+		return nil, usagef(hint, "there is no %s", from)
+	}
+	return s, nil
+}
+
+// at takes the address of a site, as people copy it from their browser.
+func (s *source) at(address string) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return usagef("write it as https://gpu.example.org/", "the address of the site cannot be read") // the error would show a password
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return usagef("a site is read over https or http", "%s: %q is no scheme of a site", u.Redacted(), u.Scheme)
+	case u.Host == "":
+		return usagef("write it as https://gpu.example.org/", "%s names no host", u.Redacted())
+	}
+	u.RawQuery, u.Fragment = "", ""
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, boardFile), "index.html")
+	if !strings.HasSuffix(u.Path, "/") {
+		u.Path += "/"
+	}
+	u.RawPath = ""
+	s.site, s.name = u, u.Redacted()
+	s.client = siteClient(s.cfg.duration("site_timeout"))
+	return nil
+}
+
+// siteClient asks web servers that may be slow, wrong or hostile. The timeout
+// takes in everything, the last byte of the answer too.
+func siteClient(timeout time.Duration) *http.Client {
+	return &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: false, MaxResponseHeaderBytes: 64 << 10,
+			DialContext: (&net.Dialer{Timeout: timeout}).DialContext, TLSHandshakeTimeout: timeout, IdleConnTimeout: time.Minute,
+		},
+		CheckRedirect: func(to *http.Request, via []*http.Request) error {
+			switch {
+			case len(via) >= 5:
+				return errors.New("it redirects in circles")
+			case via[0].URL.Scheme == "https" && to.URL.Scheme != "https":
+				return errors.New("it redirects to a place without encryption")
+			}
+			return nil
+		},
+	}
+}
+
+// read returns the board as it is now. Its age is for the caller to judge.
+func (s *source) read(ctx context.Context) (*render.Published, error) {
+	switch {
+	case s.site != nil:
+		return s.fetchBoard(ctx)
+	case s.file != "":
+		f, _, err := atomicfile.Open(s.file)
+		if err != nil {
+			return nil, fail(exitTempFail, fmt.Errorf("reading the board: %w", err), "")
+		}
+		defer f.Close()
+		return render.ReadPublished(f)
+	default:
+		b, err := s.a.mergeData(ctx, s.cfg, s.data)
+		if err != nil {
+			return nil, err
+		}
+		return &render.Published{Board: b, Title: s.cfg.string("title"), Lab: s.cfg.string("lab")}, nil
+	}
+}
+
+func (s *source) fetchBoard(ctx context.Context) (*render.Published, error) {
+	body, etag, err := s.fetch(ctx, boardFile, s.etag)
+	if err != nil {
+		return nil, err
+	}
+	if body == nil {
+		return s.last, nil // still the same
+	}
+	defer body.Close()
+	p, err := render.ReadPublished(body)
+	if err != nil {
+		return nil, s.unreadable(boardFile, err)
+	}
+	s.etag, s.last = etag, p
+	return p, nil
+}
+
+// host reads one host's own file with its bookings. It is not for data
+// directories, which have none.
+func (s *source) host(ctx context.Context, name string) (*board.Host, []board.Booking, error) {
+	path := hostsDir + "/" + name + ".json"
+	if s.site == nil {
+		f, _, err := atomicfile.Open(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(s.file))), path))
+		if err != nil {
+			return nil, nil, err
+		}
+		defer f.Close()
+		return render.ReadHost(f)
+	}
+	body, _, err := s.fetch(ctx, path, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer body.Close()
+	h, bookings, err := render.ReadHost(body)
+	if err != nil {
+		return nil, nil, s.unreadable(path, err)
+	}
+	return h, bookings, nil
+}
+
+// cards are the numbers that the cards of bookings have now, as render.Cards
+// has them. Where they cannot be had each has the number that was written.
+func (s *source) cards(ctx context.Context) map[string]int {
+	var body io.ReadCloser
+	var err error
+	switch {
+	case s.site != nil:
+		body, _, err = s.fetch(ctx, bookingsFile, "")
+	case s.file != "":
+		body, _, err = atomicfile.Open(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(s.file))), bookingsFile))
+	default:
+		return nil
+	}
+	if err != nil {
+		return nil
+	}
+	defer body.Close()
+	list, err := render.ReadBookings(body)
+	if err != nil {
+		return nil
+	}
+	return render.Cards(list)
+}
+
+// fetch gets a file of the site; nil for one that still has this tag. The body
+// is bounded by whoever reads it, compressed or not.
+func (s *source) fetch(ctx context.Context, path, etag string) (body io.ReadCloser, newTag string, err error) {
+	at := s.site.JoinPath(path)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, "", fmt.Errorf("asking %s: %w", at.Redacted(), err)
+	}
+	req.Header.Set("User-Agent", "gpuboard/"+version())
+	if etag != "" {
+		req.Header.Set("If-None-Match", etag)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, "", ctx.Err()
+		}
+		return nil, "", fail(exitTempFail, s.asking(at, err), "")
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, resp.Header.Get("ETag"), nil
+	}
+	resp.Body.Close()
+	answer := fmt.Errorf("asking %s: it answers %d %s", at.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))
+	switch code := resp.StatusCode; {
+	case code == http.StatusNotModified && etag != "":
+		return nil, etag, nil
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return nil, "", fail(exitUsage, answer, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as site_url, in a file that only you can read")
+	case code == http.StatusNotFound || code == http.StatusGone:
+		return nil, "", fail(exitUsage, notThere{answer}, "give the address of the site's front page")
+	case code >= 500 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:
+		return nil, "", fail(exitTempFail, answer, "")
+	default:
+		return nil, "", fail(exitError, answer, "")
+	}
+}
+
+// notThere is an answer that means the same as a missing file.
+type notThere struct{ error }
+
+func (notThere) Is(target error) bool { return target == fs.ErrNotExist }
+
+// asking makes an error of a failed request without what the library puts in
+// front, which repeats the address.
+func (s *source) asking(at *url.URL, err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		if wrapped.Timeout() {
+			return fmt.Errorf("asking %s: no answer within %s", at.Redacted(), s.cfg.duration("site_timeout"))
+		}
+		err = wrapped.Err
+	}
+	return fmt.Errorf("asking %s: %w", at.Redacted(), err)
+}
+
+func (s *source) unreadable(path string, err error) error {
+	at := s.site.JoinPath(path)
+	var timeout net.Error
+	switch {
+	case errors.Is(err, render.ErrSchema):
+		return fail(exitUsage, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
+	case errors.Is(err, render.ErrNotBoard):
+		return fail(exitError, fmt.Errorf("asking %s: %w", at.Redacted(), err), "is there a login in front of it? Open that address in a browser")
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fail(exitTempFail, fmt.Errorf("asking %s: no whole answer within %s", at.Redacted(), s.cfg.duration("site_timeout")), "")
+	}
+	return fail(exitTempFail, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
+}
+
+// names lists the hosts that a source in a directory knows, for completion.
+func (s *source) names() []string {
+	dir, suffix := filepath.Join(s.data, "drop"), ""
+	if s.file != "" {
+		dir, suffix = filepath.Join(filepath.Dir(s.file), "hosts"), ".json"
+	} else if s.data == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if name, err := snapshot.ParseHost(strings.TrimSuffix(e.Name(), suffix)); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// completeHosts completes names of hosts from a directory; a site elsewhere is
+// not asked while somebody types.
+func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	cfg, err := a.load(c)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	from := ""
+	if f := c.Flags().Lookup("from"); f != nil {
+		from = f.Value.String()
+	}
+	s, err := a.source(cfg, from)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := slices.DeleteFunc(s.names(), func(name string) bool { return slices.Contains(args, name) })
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// mergeData makes a board of a data directory as generate would, as far as that
+// is possible without what the generator remembers: no history, no Consul.
+func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Board, error) {
+	zone, err := cfg.bookingZone(true)
+	if err != nil {
+		return nil, err
+	}
+	listed, _ := inventory.List(cfg.hosts)
+	keeper := inventory.Keeper{List: listed, Drops: inventory.AskerFunc(func(context.Context) (inventory.Answer, error) { return dropHosts(cfg, dir) })}
+	now := a.now().UTC()
+	hosts := keeper.Resolve(ctx, now)
+	aliases, problems := a.aliases(cfg, dir)
+	in := board.Input{
+		Now: now, Interval: cfg.duration("interval"), Hosts: hosts.Hosts, Reports: map[string]board.Report{},
+		Person: aliases.Canonical, Settings: boardSettings(cfg), Problems: append(hosts.Problems, problems...),
+	}
+	comments := cfg.string("comments")
+	if comments == "" {
+		comments = filepath.Join(dir, "comments.json")
+	}
+	in.Calendar = booking.Open(comments, zone.Location).Load(booking.Options{Aliases: aliases, Now: now})
+	drops, err := spool.OpenDrops(dir)
+	if err != nil {
+		return nil, fail(exitError, fmt.Errorf("opening the drops: %w", err), "")
+	}
+	defer drops.Close()
+	older := olderSnapshots(cfg, dir, now)
+	for _, h := range hosts.Hosts {
+		var r board.Report
+		bundle, _, err := drops.Latest(h.Name)
+		switch {
+		case err == nil:
+			r.Snapshot = bundle.Snapshot
+		case errors.Is(err, fs.ErrNotExist) && older[h.Name].Snapshot != nil:
+			r.Snapshot = older[h.Name].Snapshot
+		case !errors.Is(err, fs.ErrNotExist):
+			r.Problems = []snapshot.Problem{{Code: codeOf(err, "bad:unreadable"), Message: err.Error()}}
+		}
+		in.Reports[h.Name] = r
+	}
+	b, _ := board.Merge(in)
+	return b, nil
+}
+
+func codeOf(err error, otherwise string) string {
+	if c := snapshot.CodeOf(err); c != "" {
+		return c
+	}
+	return otherwise
+}
+
+// boardSettings are the numbers behind the states.
+func boardSettings(cfg *config) board.Settings {
+	return board.Settings{
+		StaleAfter: cfg.duration("stale_after"), DownAfter: cfg.duration("down_after"), ClockTolerance: cfg.duration("clock_tolerance"),
+		FreeMemoryMiB: int64(cfg.number("free_memory_mib")), FreeMemoryPercent: cfg.number("free_memory_percent"),
+		NoShow: cfg.duration("no_show_after"), ShowExpired: cfg.duration("show_expired"), ShortNames: cfg.shortNames,
+	}
+}
+
+// aliases reads which names mean the same person: from the file of the
+// configuration, or the one in a data directory.
+func (a *app) aliases(cfg *config, data string) (booking.Aliases, []snapshot.Problem) {
+	path := cfg.string("aliases")
+	if path == "" {
+		if data == "" {
+			return nil, nil
+		}
+		path = filepath.Join(data, "aliases.csv")
+	}
+	f, _, err := atomicfile.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && cfg.string("aliases") == "" {
+		return nil, nil
+	}
+	var content []byte
+	if err == nil {
+		defer f.Close()
+		content, err = io.ReadAll(io.LimitReader(f, booking.MaxAliasBytes+1))
+	}
+	if err != nil {
+		return nil, []snapshot.Problem{{Code: "aliases:unreadable", File: "aliases.csv", Message: err.Error()}}
+	}
+	return booking.ParseAliases(content)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,327 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
+)
+
+// How often a source may be asked: a web server belongs to others, a directory
+// is near.
+const (
+	leastSiteEvery = 2 * time.Second
+	leastDirEvery  = 100 * time.Millisecond
+)
+
+func (a *app) waitCommand() *cobra.Command {
+	w := wanted{limit: 1}
+	var from, book string
+	var every, timeout time.Duration
+	var oneHost, asJSON bool
+	c := &cobra.Command{
+		Use: "wait", Short: "wait until GPUs are free somewhere, and say where", GroupID: groupUse, Args: cobra.NoArgs,
+		Long: "wait looks at the board again and again until as many GPUs as are wanted can be used at the\n" +
+			"same time: free ones, and those that you have booked and nobody uses. It takes them on one\n" +
+			"host if any host has them all. It prints them as host:index, separated by commas, a MIG\n" +
+			"slice by its UUID, and says meanwhile on stderr what it waits for. With --book it books them before it prints them;\n" +
+			"without, it does not hold them, and somebody else may be quicker.\n" + exitStatus,
+		Example: "  gpuboard wait --gpus 2 --model a100 --timeout 8h\n" +
+			"  gpuboard wait --gpus 1 --min-memory 40G --book 8h\n" +
+			"  gpus=$(gpuboard wait --host gpu01 --format indices) && ssh gpu01 CUDA_VISIBLE_DEVICES=$gpus ./train.sh",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.load(c)
+			if err != nil {
+				return err
+			}
+			look, err := a.look(cfg)
+			if err != nil {
+				return err
+			}
+			if err := w.check(c, "host:index", "indices", "uuids", "env"); err != nil {
+				return err
+			}
+			if w.limit < 1 {
+				return usagef("", "--gpus: at least 1, not %d", w.limit)
+			}
+			if timeout < 0 {
+				return usagef("", "--timeout: %s is no time to wait", timeout)
+			}
+			for i, name := range w.hosts {
+				if w.hosts[i], err = snapshot.ParseHost(name); err != nil {
+					return usagef("", "--host: %w", err)
+				}
+			}
+			s, err := a.source(cfg, from)
+			if err != nil {
+				return err
+			}
+			least := leastDirEvery
+			if s.site != nil {
+				least = leastSiteEvery
+			}
+			// What is not a place in the whole cluster has to be on one host.
+			v := &vigil{app: a, source: s, wanted: &w, look: look, every: max(every, least), oneHost: oneHost || w.shape != "host:index"}
+			if c.Flags().Changed("book") {
+				if v.claim, err = a.claim(c, cfg, book, w.user); err != nil {
+					return err
+				}
+			}
+			open, err := v.keep(c.Context(), cfg, timeout)
+			if err != nil {
+				return err
+			}
+			a.warnOfBookings(open, v.mine, look)
+			if asJSON {
+				type place struct {
+					Host  string `json:"host"`
+					Index int    `json:"index"`
+					Slice *int   `json:"mig_device"`
+					UUID  string `json:"uuid"`
+					Name  string `json:"name"`
+				}
+				places := []place{}
+				for _, o := range open {
+					places = append(places, place{o.host.Name, o.gpu.Index, o.gpu.SliceIndex(), o.gpu.UUID, o.gpu.Name})
+				}
+				return writeJSON(a.stdout, places)
+			}
+			if w.shape != "host:index" {
+				fmt.Fprintf(a.stderr, "gpuboard: on %s\n", open[0].host.Name)
+			}
+			_, err = fmt.Fprintln(a.stdout, w.format(open))
+			return err
+		},
+	}
+	a.flags(c, append(sourceKeys(), "identity", "known_hosts")...)
+	sourceFlag(c, &from)
+	w.flags(c)
+	c.Flags().IntVar(&w.limit, "gpus", 1, "how `MANY` GPUs")
+	c.Flags().StringVar(&w.model, "model", "", "only GPUs whose name contains this `TEXT`")
+	c.Flags().StringSliceVar(&w.hosts, "host", nil, "only on this `HOST` (several: separated by commas)")
+	c.Flags().BoolVar(&oneHost, "same-host", false, "all of them on one host")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `DURATION`, with exit code 5 (default: never)")
+	c.Flags().DurationVar(&every, "every", 30*time.Second, "`DURATION` between two looks, at least 2s for a site elsewhere")
+	c.Flags().StringVar(&book, "book", "", "book them from then on for this `LENGTH`, such as 8h")
+	c.Flags().StringVar(&w.shape, "format", "host:index", "`FORMAT`: host:index, or of one host indices, uuids or env")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"host:index", "indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
+	return c
+}
+
+// A vigil waits for GPUs.
+type vigil struct {
+	app     *app
+	source  *source
+	wanted  *wanted
+	look    render.TextOptions
+	every   time.Duration
+	oneHost bool
+	claim   *claim            // nil to book nothing
+	mine    func(string) bool // set by keep
+	said    string
+}
+
+// keep looks until there are enough GPUs, or time is up. A board that cannot be
+// read, or is too old to be believed, is a reason to go on waiting.
+func (v *vigil) keep(ctx context.Context, cfg *config, timeout time.Duration) ([]openGPU, error) {
+	aliases, problems := v.app.aliases(cfg, v.source.data)
+	for _, p := range problems {
+		v.app.complain(p)
+	}
+	if v.wanted.user == "" {
+		v.wanted.user = v.app.bookingName(cfg)
+	}
+	v.mine = mine(v.wanted.user, aliases)
+	me := v.mine
+	waiting := ctx
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	for first := true; ; first = false {
+		p, err := v.source.read(waiting)
+		switch {
+		case err != nil && waiting.Err() != nil:
+			return nil, v.over(ctx, timeout)
+		case err != nil:
+			var f *failure
+			if first && errors.As(err, &f) && f.code == exitUsage {
+				return nil, err // waiting does not mend this
+			}
+			v.say(err.Error())
+		case v.app.late(p.Board):
+			age, _ := v.app.age(p.Board)
+			v.say(fmt.Sprintf("the board is %s old, and not to be believed", board.Span(age)))
+		default:
+			done, open, err := v.try(ctx, p.Board, me)
+			if done || err != nil {
+				return open, err
+			}
+		}
+		if err := pause(waiting, v.every); err != nil {
+			return nil, v.over(ctx, timeout)
+		}
+	}
+}
+
+// try is one look at a board that can be believed: done when there are enough
+// and, where that is wanted, they are booked.
+func (v *vigil) try(ctx context.Context, b *board.Board, mine func(string) bool) (done bool, open []openGPU, err error) {
+	if open = v.enough(b, mine); open == nil {
+		if err := v.never(b); err != nil {
+			return false, nil, err
+		}
+		v.say(v.progress(b, mine))
+		return false, nil, nil
+	}
+	if v.claim == nil {
+		return true, open, nil
+	}
+	// Not under the time limit: what is half-way through is seen through.
+	err = v.claim.book(ctx, b, open)
+	switch {
+	case err == nil:
+		return true, open, nil
+	case again(err) && ctx.Err() == nil:
+		v.say(err.Error())
+		return false, nil, nil
+	}
+	return false, nil, err
+}
+
+// over is why the vigil ends without GPUs: somebody ended it, or time is up.
+func (v *vigil) over(ctx context.Context, timeout time.Duration) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fail(exitNoMatch, fmt.Errorf("no %s within %s", v.goal(), timeout), "")
+}
+
+// say writes what is being waited for, once until it changes.
+func (v *vigil) say(s string) {
+	if s != v.said {
+		v.said = s
+		fmt.Fprintf(v.app.stderr, "gpuboard: %s\n", printable(s))
+	}
+}
+
+// open are the GPUs that would do, and, where that is wanted, can be booked.
+func (v *vigil) open(b *board.Board, mine func(string) bool) []openGPU {
+	open := v.wanted.choose(b, mine)
+	if v.claim == nil {
+		return open
+	}
+	return slices.DeleteFunc(open, func(o openGPU) bool { return !v.claim.takes(o.gpu, v.app.now()) })
+}
+
+// enough is the answer, or nil: GPUs of one host if one has them all. Without a
+// preference that is the host with the fewest to spare, so that larger gaps stay
+// for those who need them.
+func (v *vigil) enough(b *board.Board, mine func(string) bool) []openGPU {
+	open := v.open(b, mine)
+	n := v.wanted.limit
+	var best []openGPU
+	tried := map[*board.Host]bool{}
+	for _, o := range open {
+		if tried[o.host] {
+			continue
+		}
+		tried[o.host] = true
+		here := slices.DeleteFunc(slices.Clone(open), func(other openGPU) bool { return other.host != o.host })
+		if len(here) >= n && (best == nil || v.wanted.order == "index" && len(here) < len(best)) {
+			best = here
+		}
+	}
+	switch {
+	case best != nil:
+		return best[:n]
+	case v.oneHost || len(open) < n:
+		return nil
+	default:
+		return open[:n]
+	}
+}
+
+// never is the error of a wish that cannot come true, however long one waits.
+// A host that was never heard of may yet have anything.
+func (v *vigil) never(b *board.Board) error {
+	all, most := 0, 0
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		if len(h.GPUs) == 0 && (len(v.wanted.hosts) == 0 || slices.Contains(v.wanted.hosts, h.Name)) {
+			return nil
+		}
+		here := 0
+		for g := range h.Units() {
+			if v.wanted.fits(h, g) {
+				here++
+			}
+		}
+		all, most = all+here, max(most, here)
+	}
+	switch {
+	case all < v.wanted.limit:
+		return fail(exitNoMatch, fmt.Errorf("there will never be %s: the board has %d", v.goal(), all), "")
+	case v.oneHost && most < v.wanted.limit:
+		return fail(exitNoMatch, fmt.Errorf("there will never be %s: no host has more than %d", v.goal(), most), "")
+	}
+	return nil
+}
+
+// goal is what is waited for, in words.
+func (v *vigil) goal() string {
+	w := v.wanted
+	s := counted(w.limit, "GPU")
+	if w.model != "" {
+		s += " like " + w.model
+	}
+	if w.minMemory != "" {
+		s += " with " + w.minMemory
+	}
+	if len(w.hosts) > 0 {
+		s += " on " + strings.Join(w.hosts, " or ")
+	} else if v.oneHost && w.limit > 1 {
+		s += " on one host"
+	}
+	return s
+}
+
+// progress says how far it is and who is going to be free next.
+func (v *vigil) progress(b *board.Board, mine func(string) bool) string {
+	open := v.open(b, mine)
+	s := fmt.Sprintf("waiting for %s; %d can be used", v.goal(), len(open))
+	if n := len(open); n > 0 && n <= 4 {
+		var names []string
+		for _, o := range open {
+			names = append(names, o.String())
+		}
+		s += " (" + strings.Join(names, ", ") + ")"
+	}
+	var next *board.GPU
+	var host string
+	for i := range b.Hosts {
+		for g := range b.Hosts[i].Units() {
+			if v.wanted.fits(&b.Hosts[i], g) && !openTo(g, mine) && !g.FreeFrom.IsZero() && (next == nil || g.FreeFrom.Before(next.FreeFrom)) {
+				next, host = g, b.Hosts[i].Name
+			}
+		}
+	}
+	if next != nil {
+		s += fmt.Sprintf("; next by its booking: %s:%s %s", host, next.Label(), next.FreeFrom.In(v.look.Zone).Format("Mon 15:04"))
+		if next.Booking != nil {
+			s += " (" + next.Booking.Name + ")"
+		}
+	}
+	return s
+}

@@ -1,0 +1,399 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
+
+var start = time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)
+
+// moments are some from three weeks before the start to two after it.
+func moments() []time.Time {
+	var list []time.Time
+	for i := range 60 {
+		list = append(list, start.Add(time.Duration(i-36)*14*time.Hour+time.Duration(i*i)*time.Second))
+	}
+	return list
+}
+
+func encode(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestSnapshotsAreValid(t *testing.T) {
+	f := New(1, start)
+	for _, at := range moments() {
+		for _, h := range f.Hosts() {
+			s := f.Snapshot(h.Name, at)
+			before := encode(t, s)
+			if problems := s.Validate(); len(problems) > 0 || encode(t, s) != before {
+				t.Fatalf("%s at %v: %v", h.Name, at, problems)
+			}
+			if !snapshot.ValidBoot(s.BootID) || s.Seq == 0 || s.Host != h.Name || s.GPUsComplete && len(s.GPUs) != h.GPUs || s.GPUsComplete == (s.GPUs == nil) {
+				t.Fatalf("%s at %v: boot %q, seq %d, %d GPUs", h.Name, at, s.BootID, s.Seq, len(s.GPUs))
+			}
+			if _, err := snapshot.ParseHost(h.Name); err != nil {
+				t.Error(err)
+			}
+			bundle, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: h.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			back, err := snapshot.DecodeBundle(bytes.NewReader(bundle))
+			if err != nil || encode(t, back.Snapshot) != before {
+				t.Fatalf("%s does not come back whole: %v", h.Name, err)
+			}
+			plausible(t, s)
+		}
+	}
+}
+
+// plausible checks what a person who knows nvidia-smi would.
+func plausible(t *testing.T, s *snapshot.Snapshot) {
+	t.Helper()
+	held := map[int]int64{}
+	pids := map[int]bool{}
+	for _, p := range s.Processes {
+		held[p.GPU] += *p.UsedMemory
+		if pids[p.PID] {
+			t.Errorf("%s: pid %d twice", s.Host, p.PID)
+		}
+		pids[p.PID] = true
+		if p.StartedAt != nil && p.StartedAt.After(s.CollectedAt.Time) {
+			t.Errorf("%s: pid %d starts at %v, after %v", s.Host, p.PID, p.StartedAt, s.CollectedAt)
+		}
+		if *p.Alive == (p.User == "") {
+			t.Errorf("%s: process %+v", s.Host, p)
+		}
+	}
+	for i, g := range s.GPUs {
+		if g.Index != i || !strings.HasPrefix(g.UUID, "GPU-") || len(g.UUID) != 40 {
+			t.Errorf("%s: GPU %d is %d, %s", s.Host, i, g.Index, g.UUID)
+		}
+		if g.Health == snapshot.HealthLost {
+			if g.MemoryUsed != nil || held[i] > 0 {
+				t.Errorf("%s %d is lost and has readings", s.Host, i)
+			}
+			continue
+		}
+		own := int64(4 + sliceOwn*len(g.MIGDevices))
+		if g.MemoryShared {
+			own = *s.Node.MemoryUsed - held[i]
+		}
+		if *g.MemoryUsed != held[i]+own || own <= 0 || *g.MemoryUsed > *g.MemoryTotal {
+			t.Errorf("%s %d: %d MiB of %d used, processes hold %d", s.Host, i, *g.MemoryUsed, *g.MemoryTotal, held[i])
+		}
+		if g.PowerLimit == nil != g.MemoryShared || g.PowerLimit != nil && *g.PowerDraw > *g.PowerLimit || *g.PowerDraw < 4 || *g.PowerDraw > 700 || *g.Temperature < 25 || *g.Temperature > 90 {
+			t.Errorf("%s %d: %v W, %d °C", s.Host, i, *g.PowerDraw, *g.Temperature)
+		}
+		if g.UtilizationGPU == nil && g.MIGMode != "enabled" {
+			t.Errorf("%s %d has no utilization", s.Host, i)
+		}
+		if held[i] == 0 && g.UtilizationGPU != nil && *g.UtilizationGPU > 0 {
+			t.Errorf("%s %d computes without a process", s.Host, i)
+		}
+	}
+}
+
+// The order of the questions must not matter, nor who asks.
+func TestSnapshotIsAFunctionOfTheMoment(t *testing.T) {
+	a, b := New(7, start), New(7, start)
+	list := moments()
+	want := map[string]string{}
+	for _, at := range list {
+		for _, h := range a.Hosts() {
+			want[h.Name+at.String()] = encode(t, a.Snapshot(h.Name, at))
+		}
+	}
+	slices.Reverse(list)
+	for _, at := range list {
+		for _, h := range b.Hosts() {
+			if encode(t, b.Snapshot(h.Name, at)) != want[h.Name+at.String()] {
+				t.Fatalf("%s at %v differs", h.Name, at)
+			}
+		}
+	}
+	other := New(8, start)
+	if encode(t, other.Snapshot("atlas", start)) == encode(t, a.Snapshot("atlas", start)) {
+		t.Error("another seed makes the same fleet")
+	}
+	if a.Snapshot("nobody", start) != nil {
+		t.Error("a host that is not there has a snapshot")
+	}
+}
+
+func TestSequenceNamesEachSnapshotOnce(t *testing.T) {
+	f := New(1, start)
+	type name struct {
+		boot string
+		seq  uint64
+	}
+	seen := map[name]time.Time{}
+	last := time.Time{}
+	for at := start.Add(-time.Hour); at.Before(start.Add(time.Hour)); at = at.Add(7 * time.Second) {
+		s := f.Collected("atlas", at)
+		n := name{s.BootID, s.Seq}
+		if was, ok := seen[n]; ok && !was.Equal(s.CollectedAt.Time) {
+			t.Fatalf("seq %d is %v and %v", s.Seq, was, s.CollectedAt)
+		}
+		seen[n] = s.CollectedAt.Time
+		if age := at.Sub(s.CollectedAt.Time); age < 0 || age >= Interval || s.CollectedAt.Before(last) {
+			t.Fatalf("at %v it is of %v", at, s.CollectedAt)
+		}
+		last = s.CollectedAt.Time
+	}
+	if len(seen) != 361 && len(seen) != 360 {
+		t.Errorf("%d snapshots in two hours", len(seen))
+	}
+}
+
+func TestFornaxFallsSilent(t *testing.T) {
+	f := New(1, start)
+	if !f.Silent("fornax", start) || f.Silent("atlas", start) || f.Silent("fornax", start.Add(-4*time.Hour)) || f.Silent("fornax", start.Add(25*time.Minute)) {
+		t.Error("fornax is silent at the wrong time")
+	}
+	if age := start.Sub(f.Snapshot("fornax", start).CollectedAt.Time); age < 3*time.Hour-time.Minute || age > 3*time.Hour+time.Minute {
+		t.Errorf("its last news is %v old", age)
+	}
+	if age := start.Sub(f.Collected("fornax", start).CollectedAt.Time); age >= Interval {
+		t.Errorf("it collected %v ago", age)
+	}
+	var last time.Time
+	for at := start; at.Before(start.Add(6 * time.Hour)); at = at.Add(11 * time.Second) {
+		if s := f.Snapshot("fornax", at); s.CollectedAt.Before(last) || s.CollectedAt.After(at) {
+			t.Fatalf("at %v its news is of %v, after %v", at, s.CollectedAt, last)
+		} else {
+			last = s.CollectedAt.Time
+		}
+	}
+}
+
+// What the demonstration promises to show.
+func TestTheScene(t *testing.T) {
+	f := New(3, start)
+	for _, at := range []time.Time{start, start.Add(time.Hour), start.Add(30 * time.Hour)} {
+		users := func(host string, gpu int) string {
+			var list []string
+			for _, p := range f.Snapshot(host, at).Processes {
+				if p.GPU == gpu && p.Type.Computes() {
+					list = append(list, p.User)
+				}
+			}
+			return strings.Join(list, ",")
+		}
+		for _, c := range []struct {
+			host string
+			gpu  int
+			want string
+		}{{"atlas", 0, "mira"}, {"atlas", 3, "jun"}, {"atlas", 4, ""}, {"atlas", 5, ""}, {"atlas", 7, "sam"}, {"boreas", 0, ""}, {"dione", 0, "tomas"}, {"europa", 3, ""}} {
+			if got := users(c.host, c.gpu); got != c.want {
+				t.Errorf("%v: %s %d is used by %q, want %q", at, c.host, c.gpu, got, c.want)
+			}
+		}
+		europa := f.Snapshot("europa", at)
+		if europa.GPUs[2].Health != snapshot.HealthLost || europa.ProcessesKnownOf(&europa.GPUs[2]) || !europa.ProcessesKnownOf(&europa.GPUs[1]) || !europa.GPUsComplete {
+			t.Error("europa 2 is not lost")
+		}
+		i := slices.IndexFunc(europa.Processes, func(p snapshot.Process) bool { return p.GPU == 1 })
+		if p := europa.Processes[i]; *p.Alive || len(p.Children) != 1 {
+			t.Errorf("europa 1 is not stuck: %+v", p)
+		}
+		ceres := f.Snapshot("ceres", at)
+		if g := ceres.GPUs[2]; g.MIGMode != "enabled" || len(g.MIGDevices) != 4 || ceres.GPUs[0].MIGMode != "disabled" {
+			t.Errorf("ceres 2 is not cut up, or GPU 0 is: %+v", g)
+		} else if !bytes.Contains(f.Comments(at), []byte(`"`+g.MIGDevices[1].UUID+`"`)) || *g.MIGDevices[1].MemoryUsed > 100 || *g.MIGDevices[3].MemoryUsed > 100 {
+			t.Error("the second instance is not booked, or it or the fourth is in use")
+		}
+		if !slices.ContainsFunc(ceres.Processes, func(p snapshot.Process) bool {
+			return p.GPUInstanceID != nil && *p.GPUInstanceID == 2 && *p.ComputeInstanceID == 0 && p.User == "kai"
+		}) {
+			t.Error("nobody is on the first instance")
+		}
+		if !slices.ContainsFunc(f.Snapshot("gaia", at).Processes, func(p snapshot.Process) bool { return p.Type == snapshot.Graphics }) {
+			t.Error("gaia shows no desktop")
+		}
+		helios := f.Snapshot("helios", at)
+		if g := helios.GPUs[0]; !g.MemoryShared || *g.MemoryTotal != *helios.Node.MemoryTotal || *g.MemoryUsed != *helios.Node.MemoryUsed || g.UtilizationGPU == nil || users("helios", 0) != "ada" {
+			t.Errorf("helios does not share its memory: %+v", g)
+		}
+		if got, _ := f.Utilization("atlas", 7, at); got != 0 {
+			t.Errorf("the notebook on atlas 7 works at %d %%", got)
+		}
+	}
+}
+
+// The driver of iris stops after the start: nothing is told of its GPUs then, and
+// nothing of that is taken for an answer.
+func TestTheDriverOfIrisStops(t *testing.T) {
+	f := New(3, start)
+	for _, c := range []struct {
+		after time.Duration
+		code  string
+	}{{-48 * time.Hour, ""}, {0, ""}, {time.Minute, ""}, {150 * time.Second, "smi:timeout"}, {5 * time.Minute, "gpu:hung"}, {80 * time.Hour, "gpu:hung"}} {
+		s := f.Snapshot("iris", start.Add(c.after))
+		codes := ""
+		for _, p := range s.Errors {
+			codes += p.Code
+		}
+		if answered := c.code == ""; codes != c.code || s.GPUsComplete != answered || (s.GPUs != nil) != answered || len(s.Processes) > 0 != (len(s.GPUs) > 0) || s.DriverVersion != "" != answered {
+			t.Errorf("after %v: %q, complete %v, %d GPUs, %d processes", c.after, codes, s.GPUsComplete, len(s.GPUs), len(s.Processes))
+		}
+		if s.Sample().GPUs != nil != (c.code == "") {
+			t.Errorf("after %v its sample tells of %v", c.after, s.Sample().GPUs)
+		}
+		if s.Node.MemoryUsed == nil || s.Node.Load1 == nil {
+			t.Errorf("after %v it tells nothing of itself", c.after)
+		}
+		if _, known := f.Utilization("iris", 0, start.Add(c.after)); known != (c.code == "") {
+			t.Errorf("after %v its utilization is known: %v", c.after, known)
+		}
+	}
+}
+
+// What the driver wrote into the kernel's log is told until the host reboots.
+func TestErrorsOfTheDriver(t *testing.T) {
+	f := New(3, start)
+	for _, c := range []struct {
+		host string
+		gpu  int
+		xid  int
+		code string
+	}{{"ceres", 3, 94, "gpu:ecc"}, {"dione", 4, 31, ""}} {
+		s := f.Snapshot(c.host, start)
+		g := &s.GPUs[c.gpu]
+		if g.XID == nil || g.XID.Code != c.xid || g.XID.At.After(start) || s.GPUs[0].XID != nil {
+			t.Errorf("%s %d: XID %+v", c.host, c.gpu, g.XID)
+		}
+		if ecc := *g.ECC.UncorrectedVolatile > 0; ecc != (c.code != "") || ecc != (len(s.Errors) == 1 && s.Errors[0].Code == c.code && *s.Errors[0].GPU == c.gpu) {
+			t.Errorf("%s %d: %d uncorrectable errors, and %+v", c.host, c.gpu, *g.ECC.UncorrectedVolatile, s.Errors)
+		}
+		m := f.machine(c.host)
+		boot, _ := m.boot(start)
+		for _, at := range []time.Time{boot.Add(time.Minute), boot.Add(uptime + time.Minute)} {
+			if s := f.snapshot(m, at); s.GPUs[c.gpu].XID != nil || len(s.Errors) > 0 {
+				t.Errorf("%s %d at %v: XID %+v, %+v", c.host, c.gpu, at, s.GPUs[c.gpu].XID, s.Errors)
+			}
+		}
+	}
+}
+
+// The aggregates of a day, gathered from snapshots alone, are the truth.
+func TestTruthIsWhatSnapshotsShow(t *testing.T) {
+	f := New(5, start)
+	from, until := start.Add(-30*time.Hour), start.Add(-6*time.Hour)
+	const step = time.Minute
+	got, n := map[string]float64{}, 0.0
+	for at := from.Add(step / 2); at.Before(until); at = at.Add(step) {
+		n++
+		for _, h := range f.Hosts() {
+			s := f.Collected(h.Name, at)
+			total := map[int]int64{}
+			for _, p := range s.Processes {
+				if p.Type.Computes() {
+					total[p.GPU] += *p.UsedMemory
+				}
+			}
+			for _, p := range s.Processes {
+				if p.Type.Computes() {
+					got[p.User] += float64(*p.UsedMemory) / float64(total[p.GPU])
+				}
+			}
+		}
+	}
+	want := f.meanUsed(from, until)
+	if len(want) < 5 {
+		t.Errorf("only %v use anything", want)
+	}
+	for user, mean := range want {
+		if math.Abs(got[user]/n-mean) > 0.03 {
+			t.Errorf("%q used %.3f GPUs as the snapshots tell, and %.3f in truth", user, got[user]/n, mean)
+		}
+	}
+	for user := range got {
+		if _, ok := want[user]; !ok {
+			t.Errorf("%q is in the snapshots and not in the truth", user)
+		}
+	}
+}
+
+func TestUsesOfALaneDoNotOverlap(t *testing.T) {
+	f := New(9, start)
+	for _, m := range f.machines {
+		for _, d := range m.gpus {
+			for _, l := range d.lanes {
+				jobs := l.between(span{start.Add(-40 * 24 * time.Hour), start.Add(40 * 24 * time.Hour)})
+				slices.SortFunc(jobs, func(a, b job) int { return a.from.Compare(b.from) })
+				for i := 1; i < len(jobs); i++ {
+					if jobs[i-1].overlaps(jobs[i].span) {
+						t.Fatalf("%s %d: %+v and %+v", m.Name, d.index, jobs[i-1], jobs[i])
+					}
+				}
+			}
+		}
+	}
+}
+
+// The lab is busy, and not full.
+func TestTheFleetIsAsBusyAsALab(t *testing.T) {
+	f := NewLarge(1, start, 20)
+	total := 0.0
+	for _, mean := range f.meanUsed(start.Add(-7*24*time.Hour), start) {
+		total += mean
+	}
+	if part := total / 160; part < 0.55 || part > 0.95 {
+		t.Errorf("%.0f %% of the GPUs are in use", 100*part)
+	}
+	if len(f.Hosts()) != 20 || f.Snapshot("gpu0019", start) == nil {
+		t.Errorf("hosts %v", f.Hosts())
+	}
+}
+
+func TestCommentsMoveByWholeDays(t *testing.T) {
+	f := New(1, start)
+	if !bytes.Equal(f.Comments(start), f.Comments(start.Add(23*time.Hour))) || bytes.Equal(f.Comments(start), f.Comments(start.Add(25*time.Hour))) {
+		t.Error("the bookings move at the wrong time")
+	}
+	if s := string(f.Comments(start)); !strings.Contains(s, `"date": "2026-11-22 15:00Z", "comment": "camera ready"`) || strings.Contains(s, "%!") {
+		t.Errorf("comments:\n%s", s)
+	}
+	if len(f.Aliases()) == 0 || len(f.Notice()) == 0 || len(f.HostNotes()) == 0 {
+		t.Error("a file is empty")
+	}
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	f := NewLarge(1, start, 1000)
+	hosts := f.Hosts()
+	for b.Loop() {
+		for i := range hosts {
+			f.Snapshot(hosts[i].Name, start)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(hosts)), "µs/host")
+}
+
+func ExampleFleet_Truth() {
+	f := New(1, start)
+	for _, u := range f.Truth(start.Add(-time.Hour), start) {
+		if u.Host == "atlas" && u.User == "mira" {
+			fmt.Println(u.GPU, u.Program, u.Until.Sub(u.From))
+		}
+	}
+	// Output:
+	// 0 train.py 1h0m0s
+	// 1 train.py 1h0m0s
+	// 2 train.py 1h0m0s
+}

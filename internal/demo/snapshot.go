@@ -1,0 +1,283 @@
+package demo
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
+
+// between reboots; each host has its own days for it.
+const uptime = 90 * 24 * time.Hour
+
+// hungAfter is for how long nvidia-smi of a driver that stopped can still be
+// ended when its time is over.
+const hungAfter = 2 * time.Minute
+
+// Snapshot returns the newest snapshot that a host has sent at this moment: of
+// the last tick of its interval, or of the last before it fell silent. It is
+// nil for a host that is not in the fleet.
+func (f *Fleet) Snapshot(host string, now time.Time) *snapshot.Snapshot {
+	m := f.machine(host)
+	if m == nil {
+		return nil
+	}
+	return f.snapshot(m, f.lastNews(m, now))
+}
+
+// Collected returns the snapshot that the host itself made at the last tick,
+// whether or not it could send it: what a spool would hold.
+func (f *Fleet) Collected(host string, now time.Time) *snapshot.Snapshot {
+	m := f.machine(host)
+	if m == nil {
+		return nil
+	}
+	return f.snapshot(m, tick(m, now))
+}
+
+func (f *Fleet) snapshot(m *machine, at time.Time) *snapshot.Snapshot {
+	boot, n := m.boot(at)
+	s := &snapshot.Snapshot{
+		Schema: snapshot.Schema, Host: m.Name, BootID: uuid("", mix(m.seed, uint64(n)+500))[1:],
+		Seq: uint64(at.Sub(boot)/Interval) + 1, CollectedAt: snapshot.TimeOf(at), Collector: "demo",
+		IntervalSeconds: int(Interval / time.Second), DriverVersion: m.driver, CUDAVersion: m.cuda,
+		GPUs: []snapshot.GPU{}, GPUsComplete: true, Processes: []snapshot.Process{}, Errors: []snapshot.Problem{},
+	}
+	work := 0.0
+	for _, d := range m.gpus {
+		work += d.read(s, at, boot) / 100
+	}
+	for i := range s.Processes { // a job that outlives a reboot was started anew
+		if started := s.Processes[i].StartedAt; started != nil && started.Before(boot) {
+			*started = snapshot.TimeOf(boot)
+		}
+	}
+	m.node(&s.Node, at, boot, work)
+	share(s)
+	if m.stopped.has(at) && boot.Before(m.stopped.from) {
+		m.unasked(s, at)
+	}
+	return s
+}
+
+// share lets a GPU without memory of its own show the node's, in which its
+// processes are.
+func share(s *snapshot.Snapshot) {
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		if !g.MemoryShared {
+			continue
+		}
+		for _, p := range s.Processes {
+			*s.Node.MemoryUsed += *p.UsedMemory
+		}
+		total, used := *s.Node.MemoryTotal, *s.Node.MemoryUsed
+		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = ptr(total), ptr(used), ptr(total-used)
+	}
+}
+
+// unasked takes away what a driver that stopped does not tell. Programs that ask
+// it can be ended at first, and then no more.
+func (m *machine) unasked(s *snapshot.Snapshot, at time.Time) {
+	s.DriverVersion, s.CUDAVersion, s.GPUs, s.GPUsComplete, s.Processes = "", "", nil, false, nil
+	p := snapshot.Problem{Code: "smi:timeout",
+		Message: "nvidia-smi did not answer within 10s and was ended: enable persistence mode (`nvidia-smi -pm 1`), and see `dmesg`"}
+	if hung := m.stopped.from.Add(hungAfter); !at.Before(hung) {
+		p = snapshot.Problem{Code: "gpu:hung", Message: fmt.Sprintf(
+			"nvidia-smi (pid %d) has hung since %s and cannot be ended; another one is not started before it is gone. The driver is stuck: see `dmesg`, and reboot the node",
+			2000+mix(m.seed, 26)%4_000_000, hung.Format(time.RFC3339))}
+	}
+	s.Errors = append(s.Errors, p)
+}
+
+// boot is when the host last started, and for the how manieth time.
+func (m *machine) boot(at time.Time) (time.Time, int64) {
+	offset := int64(mix(m.seed, 20) % uint64(uptime/time.Second))
+	n := (at.Unix() - offset) / int64(uptime/time.Second)
+	return tick(m, time.Unix(offset+n*int64(uptime/time.Second), 0)), n
+}
+
+func (m *machine) node(n *snapshot.Node, at, boot time.Time, work float64) {
+	wave := func(salt uint64, period time.Duration) float64 {
+		return math.Sin(2*math.Pi*float64(at.UnixMilli())/float64(period.Milliseconds()) + 6*unit(m.seed, salt))
+	}
+	load := func(calm float64) float64 {
+		noise := unit(m.seed, uint64(at.UnixMilli())) - 0.5
+		return math.Round(100*max(0.05, work*5+2+wave(21, 37*time.Minute)+calm*noise)) / 100
+	}
+	n.UptimeSeconds = ptr(int64(at.Sub(boot)/time.Second) + 60)
+	n.Cores = ptr(m.cores)
+	n.Load1, n.Load5, n.Load15 = ptr(load(3)), ptr(load(1)), ptr(load(0.3))
+	n.MemoryTotal = ptr(m.memory)
+	part := min(0.95, 0.12+0.08*work+0.05*wave(22, 5*time.Hour))
+	n.MemoryUsed = ptr(int64(part * float64(m.memory)))
+	scratch := min(0.97, 0.3+0.6*unit(m.seed, 23)+0.05*wave(24, 11*24*time.Hour))
+	n.Disks = []snapshot.Disk{
+		{Mount: "/", Total: 937_000, Used: int64(937_000 * (0.25 + 0.3*unit(m.seed, 25)))},
+		{Mount: "/scratch", Total: m.scratch, Used: int64(scratch * float64(m.scratch))},
+	}
+	rest := n.Disks[1].Used
+	for i, user := range []string{"mira", "tomas", "noor", "eva"} {
+		used := int64(float64(rest) * (0.2 + 0.3*unit(m.seed, uint64(30+i))))
+		rest -= used
+		n.DiskUsers = append(n.DiskUsers, snapshot.DiskUser{Path: "/scratch", User: user, Used: used})
+	}
+	n.Interfaces = []snapshot.Interface{{Name: "eno1", Addrs: []string{m.address}}}
+	n.Kernel, n.OS = "6.8.0-71-generic", "Ubuntu 24.04.3 LTS"
+}
+
+// read appends the GPU and its processes, and returns its utilization.
+func (d *device) read(s *snapshot.Snapshot, at, boot time.Time) float64 {
+	g := snapshot.GPU{Index: d.index, UUID: d.uuid, PCIBusID: d.bus, Name: d.name, Health: snapshot.HealthOK}
+	if d.lost.has(at) {
+		g.Health, g.HealthReason = snapshot.HealthLost, "GPU is lost. Reboot the system to recover this GPU"
+		g.ProcessesUnknown = "GPU is lost"
+		s.GPUs = append(s.GPUs, g)
+		return 0
+	}
+	used, util, warmth := int64(4), 0.0, 0.0
+	if d.desktop {
+		used += d.displays(s, at)
+	}
+	slices := make([]int64, len(d.mig))
+	for _, l := range d.lanes {
+		j := l.at(at)
+		if j == nil {
+			continue
+		}
+		part := 1.0
+		if len(d.lanes) > 1 {
+			part = float64(l.capacity) / float64(d.memory)
+		}
+		used += j.memory
+		util += part * j.utilization(at)
+		warmth += part * j.warmth(at)
+		if d.mig != nil {
+			slices[l.instance] += j.memory
+		}
+		s.Processes = append(s.Processes, d.process(j, l, at))
+	}
+	util, warmth = min(100, util), min(100, warmth)
+	used += sliceOwn * int64(len(d.mig))
+	d.readings(&g, at, used, util, warmth)
+	d.trouble(s, &g, at, boot)
+	for i, in := range d.mig {
+		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
+			Index: i, GPUInstanceID: ptr(in.gi), ComputeInstanceID: ptr(in.ci), UUID: in.uuid, Profile: in.profile,
+			MemoryTotal: ptr(in.memory), MemoryUsed: ptr(slices[i] + sliceOwn),
+		})
+	}
+	s.GPUs = append(s.GPUs, g)
+	return util
+}
+
+// sliceOwn is the memory in MiB that the driver takes of each MIG instance.
+const sliceOwn = 12
+
+// trouble adds what the driver has reported since the host started.
+func (d *device) trouble(s *snapshot.Snapshot, g *snapshot.GPU, at, boot time.Time) {
+	f := d.fault
+	if f == nil || at.Before(f.at) || f.at.Before(boot) {
+		return
+	}
+	g.XID = &snapshot.XID{Code: f.xid, At: snapshot.TimeOf(f.at)}
+	if f.errors > 0 {
+		g.ECC.UncorrectedVolatile, g.ECC.UncorrectedAggregate = ptr(f.errors), ptr(f.errors)
+		s.Errors = append(s.Errors, snapshot.Problem{Code: "gpu:ecc", GPU: ptr(d.index), Message: fmt.Sprintf(
+			"the memory of GPU %d (%s) has had %d uncorrectable errors since the last reset: see `dmesg | grep -i xid`, and reset the GPU when nobody uses it",
+			d.index, d.bus, f.errors)})
+	}
+}
+
+// readings fills in the numbers: temperature and power follow utilization.
+func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, warmth float64) {
+	noise := unit(d.lanes[0].seed, uint64(at.UnixMilli())+7)
+	g.MemoryShared = d.shared
+	if !d.shared { // else the node tells
+		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = ptr(d.memory), ptr(used), ptr(d.memory-used)
+	}
+	if d.mig == nil { // the driver has no utilization of a card that is cut up
+		g.UtilizationGPU = ptr(int(util))
+		g.UtilizationMemory = ptr(int(util * 0.55))
+	}
+	g.Temperature = ptr(d.cool + int(float64(d.hot-d.cool)*warmth/100+2*noise))
+	g.PowerDraw = ptr(math.Round(100*min(d.watts, d.idle+(d.watts*0.97-d.idle)*math.Pow(util/100, 0.85)*(0.94+0.06*noise)+noise)) / 100)
+	g.PowerLimit = ptr(d.watts)
+	g.ClockSM, g.ClockMemory, g.PState = ptr(210), ptr(405), "P8"
+	if util > 0 || used > 1000 {
+		g.ClockSM, g.ClockMemory, g.PState = ptr(d.sm-15*int(4*noise)), ptr(d.mem), "P0"
+	}
+	if util > 98 && *g.PowerDraw > 0.95*d.watts {
+		g.ThrottleReasons = []string{"sw_power_cap"}
+	}
+	g.PCIeWidth, g.PCIeWidthMax = ptr(16), ptr(16)
+	if d.shared { // the driver tells less of it
+		g.UtilizationMemory, g.PowerLimit, g.ClockMemory, g.PCIeWidth, g.PCIeWidthMax = ptr(0), nil, nil, nil, nil
+	}
+	if d.fan {
+		g.Fan = ptr(30 + int(warmth*0.5))
+	}
+	if d.ecc {
+		g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: ptr(int64(0)), UncorrectedVolatile: ptr(int64(0)), CorrectedAggregate: ptr(int64(mix(d.lanes[0].seed, 8) % 4)), UncorrectedAggregate: ptr(int64(0))}
+		g.RemappedRows = &snapshot.Remapped{Correctable: ptr(0), Uncorrectable: ptr(0), Pending: ptr(false), Failure: ptr(false)}
+	}
+	if strings.Contains(d.name, "HBM") { // on a board with switches
+		g.Fabric = &snapshot.Fabric{State: "Completed", Status: "Success", CliqueID: ptr(0)}
+	}
+	if d.card.mig {
+		g.MIGMode = "disabled"
+	}
+	if d.mig != nil {
+		g.MIGMode = "enabled"
+	}
+}
+
+// warmth is the utilization of the last two minutes: a chip is slower than its work.
+func (j *job) warmth(at time.Time) float64 {
+	sum := 0.0
+	const steps = 6
+	for i := range steps {
+		if t := at.Add(-time.Duration(i) * 20 * time.Second); j.has(t) {
+			sum += j.utilization(t)
+		}
+	}
+	return sum / steps
+}
+
+func (d *device) process(j *job, l *lane, at time.Time) snapshot.Process {
+	started, pid := j.run(at)
+	p := snapshot.Process{
+		GPU: d.index, GPUUUID: d.uuid, PID: pid, Type: snapshot.Compute,
+		UsedMemory: ptr(j.memory), Alive: ptr(true), Container: j.container,
+	}
+	if d.mig != nil {
+		in := d.mig[l.instance]
+		p.GPUInstanceID, p.ComputeInstanceID = ptr(in.gi), ptr(in.ci)
+	}
+	if j.shape == dead {
+		p.Alive = ptr(false)
+		p.Children = []snapshot.Child{{PID: pid + 17, User: "kai", Program: "python3"}}
+		return p
+	}
+	p.User, p.UID, p.Program, p.StartedAt = j.user, ptr(uid(j.user)), j.program, ptr(snapshot.TimeOf(started))
+	return p
+}
+
+// displays are what somebody who sits at the machine has on the screen; it
+// returns the memory that takes.
+func (d *device) displays(s *snapshot.Snapshot, at time.Time) int64 {
+	total := int64(0)
+	for i, p := range []struct {
+		program string
+		memory  int64
+	}{{"Xorg", 148}, {"gnome-shell", 84}} {
+		total += p.memory
+		s.Processes = append(s.Processes, snapshot.Process{
+			GPU: d.index, GPUUUID: d.uuid, PID: 1863 + 140*i, Type: snapshot.Graphics, User: "root", UID: ptr(int64(0)),
+			Program: p.program, UsedMemory: ptr(p.memory), Alive: ptr(true), StartedAt: ptr(snapshot.TimeOf(at.Truncate(24 * time.Hour).Add(-72 * time.Hour))),
+		})
+	}
+	return total
+}

@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpuboard/internal/testenv/consultest"
+)
+
+var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+
+// testManual runs every command of docs/consul.md as it stands there, but below
+// a directory of the test, and looks for tokens where they should not be.
+func testManual(h *house) {
+	t := h.t
+	manual, err := os.ReadFile("docs/consul.md")
+	h.must(err)
+	root, err := filepath.Abs(".")
+	h.must(err)
+	bin := filepath.Join(h.dir, "bin")
+	h.must(os.Mkdir(bin, 0o755))
+	for name, program := range map[string]string{"gpuboard": h.program, "nvidia-smi": h.smi, "consul": consultest.Program(t)} {
+		h.must(os.Symlink(program, filepath.Join(bin, name)))
+	}
+	h.data, h.site = filepath.Join(h.dir, "srv/gpuboard/data"), filepath.Join(h.dir, "srv/gpuboard/site")
+	h.must(os.MkdirAll(filepath.Join(h.data, "drop"), 0o755))
+	h.must(os.Mkdir(filepath.Join(h.dir, "etc"), 0o755))
+
+	var output bytes.Buffer
+	command := func(script string) *exec.Cmd {
+		script = strings.NewReplacer("/etc/gpuboard", h.dir+"/etc/gpuboard", "/srv/gpuboard", h.dir+"/srv/gpuboard").Replace(script)
+		c := exec.Command("sh", "-euc", script)
+		c.Dir = root
+		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CONSUL_HTTP_ADDR="+h.consul.Address, "HOME="+h.dir,
+			"XDG_STATE_HOME="+h.dir, "GPUBOARD_SPOOL="+filepath.Join(h.dir, "spool"))
+		if strings.Contains(script, "consul acl") {
+			c.Env = append(c.Env, "CONSUL_HTTP_TOKEN="+consultest.ManagementToken)
+		}
+		return c
+	}
+	t.Cleanup(func() { _ = command("gpuboard check kill").Run() })
+	blocks := shellBlock.FindAllSubmatch(manual, -1)
+	if len(blocks) < 8 {
+		t.Fatalf("docs/consul.md has %d blocks of commands", len(blocks))
+	}
+	shown := false
+	for _, block := range blocks {
+		script := string(block[1])
+		if !strings.HasPrefix(script, "# runs until it is stopped") {
+			out, err := command(script).CombinedOutput()
+			output.Write(out)
+			if err != nil {
+				t.Fatalf("%v, from\n%s\n%s", err, script, out)
+			}
+		} else {
+			h.must(os.RemoveAll(h.site))
+			p := h.startCommand(command(strings.Replace(script, "gpuboard generate", "exec gpuboard generate", 1)))
+			h.shows("gpu01", func(b boardJSON) bool {
+				return slices.Equal(hostNames(b), []string{"gpu01"}) && b.Hosts[0].State == "up"
+			})
+			shown = true
+			if code := p.end(syscall.SIGTERM); code != 0 {
+				t.Errorf("exit %d, from\n%s\n%s", code, script, p)
+			}
+			output.WriteString(p.String())
+		}
+	}
+	if !shown {
+		t.Error("the manual never shows the board")
+	}
+	// The example of a configuration says the same as the flags.
+	config := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindSubmatch(manual)
+	h.must(os.WriteFile(filepath.Join(h.dir, "gpuboard.yml"), bytes.ReplaceAll(config[1], []byte("/srv/gpuboard"), []byte(h.dir+"/srv/gpuboard")), 0o644))
+	export := "export CONSUL_HTTP_TOKEN_FILE=/etc/gpuboard/node.token\n"
+	print := func(args string) map[string]any {
+		t.Helper()
+		out, err := command(export + "gpuboard register --host gpu01 --json " + args).Output()
+		h.must(err)
+		var v map[string]any
+		h.must(json.Unmarshal(out, &v))
+		return v
+	}
+	flags := regexp.MustCompile(`(?ms)^gpuboard check gpu01 (--to.*?jobs')`).FindSubmatch(manual)
+	byFlags := print(strings.ReplaceAll(string(flags[1]), "--register ", ""))
+	if d := cmp.Diff(byFlags, print("--config "+filepath.Join(h.dir, "gpuboard.yml"))); d != "" || byFlags["title"] != "Vision box" {
+		t.Errorf("flags and configuration of the manual differ:\n%s", d)
+	}
+
+	// A token that may not: no use in trying again, and not a trace of it.
+	canary := "11111111-2222-3333-4444-canary000000"
+	for _, args := range []string{"register --host gpu01", "deregister --host gpu01",
+		"generate --data /srv/gpuboard/data --site /srv/gpuboard/site --state /srv/gpuboard/state --hosts-from consul"} {
+		c := command("export CONSUL_HTTP_TOKEN=" + canary + "\ngpuboard " + args)
+		out, err := c.CombinedOutput()
+		output.Write(out)
+		if !strings.Contains(string(out), "403") {
+			t.Errorf("gpuboard %s with a wrong token: %v\n%s", args, err, out)
+		}
+		if code := c.ProcessState.ExitCode(); strings.HasPrefix(args, "register") && code != 2 || strings.HasPrefix(args, "generate") && code != 3 {
+			t.Errorf("gpuboard %s with a wrong token: exit %d\n%s", args, code, out)
+		}
+	}
+	loop := h.startCommand(command("export CONSUL_HTTP_TOKEN=" + canary + "\nexec gpuboard run --host gpu01 --register --to file:///srv/gpuboard/data"))
+	h.says(loop, "403")
+	if code := loop.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("with a wrong token the loop exits with %d:\n%s", code, loop)
+	}
+	output.WriteString(loop.String())
+	secrets := [][]byte{[]byte(canary), []byte(consultest.ManagementToken)}
+	for _, file := range []string{"node.token", "web.token"} {
+		token, err := os.ReadFile(filepath.Join(h.dir, "etc/gpuboard", file))
+		h.must(err)
+		if len(bytes.TrimSpace(token)) != 36 {
+			t.Fatalf("%s holds %d bytes", file, len(token))
+		}
+		secrets = append(secrets, bytes.TrimSpace(token))
+	}
+	look := func(where string, data []byte) {
+		for _, secret := range secrets {
+			if bytes.Contains(data, secret) {
+				t.Errorf("there is a token in %s", where)
+			}
+		}
+	}
+	look("the output", output.Bytes())
+	h.must(filepath.WalkDir(h.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || filepath.Ext(path) == ".token" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		look(path, data)
+		return err
+	}))
+}

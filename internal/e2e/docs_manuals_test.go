@@ -1,0 +1,259 @@
+package e2e
+
+import (
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// noCommand is the first line of code that is not to be typed: parts of files,
+// and what programs print.
+var noCommand = regexp.MustCompile(`^(\{|timezone: |--free: |include |Include |import |server\.modules |Markdown  |adal, |@vision: |consul:|hosts:|short_names:|gpuboard: |\(|//|gpu01:0 booked|data: |Match |data/|node  )`)
+
+// A manual is what a page takes for granted, and who else runs its commands.
+type manual struct {
+	by     string // the test that runs them all
+	setup  func(*sandbox)
+	before func(s *sandbox, command string) // what the text around a command says to do by hand
+	after  func(s *sandbox)                 // what has come of it all
+}
+
+// oneBooking has the id that pages show.
+const oneBooking = `{"gpu02": {"7": {"id": "mjqxg3di", "name": "eva", "date": "2099-01-01 12:00"}}}`
+
+func manuals() map[string]manual {
+	board := manual{setup: (*sandbox).board}
+	return map[string]manual{
+		"docs/bookings.md":        {by: "TestDocumentedCommandsAreRun"},
+		"docs/consul.md":          {by: "TestConsulForReal"},
+		"deploy/consul/README.md": {by: "TestConsulForReal"},
+		"docs/api.md":             board,
+		"docs/finding-gpus.md":    board,
+		"docs/metrics.md":         {setup: func(s *sandbox) { s.board(); s.write("var/lib/node_exporter/README", "") }},
+		"docs/notify.md": {setup: func(s *sandbox) {
+			s.board()
+			s.hook()
+		}},
+		"docs/troubleshooting.md": {setup: func(s *sandbox) {
+			s.board()
+			s.typed("gpuboard check gpu01 --to file:///srv/gpuboard/data")
+		}},
+		"docs/theming.md": {setup: func(s *sandbox) {
+			s.board()
+			s.write("etc/gpuboard/templates/words.json", `{"free": "frei"}`)
+		}},
+		"docs/bookings-web.md":  board,
+		"docs/configuration.md": board,
+		"docs/commands.md": {setup: (*sandbox).board, before: func(s *sandbox, command string) {
+			switch {
+			case strings.HasPrefix(command, "gpuboard status --from"):
+				s.write("srv/gpuboard/data/comments.json", oneBooking)
+				s.typed("gpuboard generate")
+			case strings.Contains(command, "--from hosts.txt"):
+				s.write("work/hosts.txt", "gpu01\n")
+			case strings.HasPrefix(command, "gpuboard receive"), strings.HasPrefix(command, "ssh-keygen"):
+				s.must(os.MkdirAll(s.path("work/keys"), 0o700))
+			case strings.Contains(command, "/etc/gpuboard/users"):
+				s.typed("htpasswd -cB /etc/gpuboard/users eva")
+			case strings.HasPrefix(command, "gpuboard publish --to sftp"), strings.HasPrefix(command, "gpuboard check"), strings.HasPrefix(command, "gpuboard run --to sftp"):
+				s.must(os.MkdirAll(s.path("srv/gpuboard/data/drop/gpu01/in"), 0o755))
+			case strings.HasPrefix(command, "gpuboard notify"):
+				s.hook()
+			case strings.HasPrefix(command, "gpuboard release gpu01"):
+				s.write("srv/gpuboard/data/comments.json", oneBooking)
+				s.typed("gpuboard book gpu01:0,1 --for 1h")
+			case strings.Contains(command, "--extend gpu01:0"):
+				s.write("srv/gpuboard/data/comments.json", "{}")
+				s.typed("gpuboard book gpu01:0 --for 1h")
+			}
+		}},
+		"docs/webservers.md": board,
+		"docs/scale.md":      board,
+		"docs/migration.md": {setup: olderBoards, before: func(s *sandbox, command string) {
+			switch {
+			case strings.HasPrefix(command, "gpuboard init web"):
+				s.must(os.RemoveAll(s.path("srv/gpuboard"))) // each section begins anew
+			case strings.HasPrefix(command, "gpuboard generate"): // a node has moved
+				s.typed("gpuboard collect --host gpu01 && gpuboard publish --host gpu01 --to file:///srv/gpuboard/data")
+			case strings.HasPrefix(command, "htpasswd"):
+				s.typed("gpuboard generate --config /srv/gpuboard/gpuboard.yml")
+			}
+		}},
+		"docs/migration-001.md": {setup: phpBoard, after: func(s *sandbox) {
+			s.pushed("srv/gpuboard/data/drop/gpu01/in")
+			s.typed("gpuboard generate --config /etc/gpuboard/gpuboard.yml")
+			s.shows("gpu01")
+		}, before: func(s *sandbox, command string) {
+			if strings.HasPrefix(command, "gpuboard collect") {
+				s.must(os.MkdirAll(s.path("srv/gpuboard/data/drop/gpu01/in"), 0o755))
+			}
+		}},
+		"docs/install.md": {after: func(s *sandbox) {
+			s.pushed("srv/gpuboard/data/drop/gpu01/in")
+			s.typed("gpuboard generate --config /srv/gpuboard/gpuboard.yml")
+			s.shows("gpu01")
+		}, before: func(s *sandbox, command string) {
+			switch {
+			case strings.HasPrefix(command, "gpuboard receive"):
+				s.must(os.MkdirAll(s.path("srv/gpuboard/data/drop/gpu01/in"), 0o755))
+				s.must(os.MkdirAll(s.path("srv/gpuboard/state/keys"), 0o700))
+				s.typed("ssh-keygen -q -t ed25519 -N '' -f key && cp key.pub /srv/gpuboard/state/keys/gpu01.pub")
+			case strings.HasPrefix(command, "gpuboard doctor node"):
+				s.typed("gpuboard check gpu01 --config /etc/gpuboard/gpuboard.yml")
+			case strings.HasPrefix(command, "cp deploy/ansible/inventory"):
+				s.must(os.RemoveAll(s.path("work/inventory")))
+			}
+		}},
+		"README.md": {after: func(s *sandbox) { s.shows("gpu01") }, before: func(s *sandbox, command string) {
+			if strings.HasPrefix(command, "gpuboard generate") {
+				s.pushed("srv/gpuboard/data/drop/gpu01")
+			}
+			if strings.HasPrefix(command, "gpuboard check") { // "move keys/gpu01 to the node", and the line for known_hosts
+				key, err := os.ReadFile(s.path("work/keys/gpu01"))
+				s.must(err)
+				s.must(os.WriteFile(s.path("home/.ssh/gpu01"), key, 0o600))
+				s.write("home/.ssh/known_hosts", knownHostsLine.FindString(s.said["gpuboard receive"])+"\n")
+				s.env = append(s.env, "GPUBOARD_KNOWN_HOSTS="+s.path("home/.ssh/known_hosts"), "GPUBOARD_IDENTITY=")
+			}
+		}},
+	}
+}
+
+var knownHostsLine = regexp.MustCompile(`(?m)^\s*\[127\.0\.0\.1\]:\d+ ssh-\S+ \S+`)
+
+// reasons are why a command is not run here, by what it begins with or holds.
+func reasons() [][2]string {
+	return [][2]string{
+		{"./check.sh", "it is the gate that runs this test"},
+		{"go test ./internal/cli", "it is a part of the gate that runs this test"},
+		{"go run . demo", "TestDemo runs it, from start to Ctrl-C"},
+		{"gpuboard demo", "TestDemo runs it, from start to Ctrl-C"},
+		{"go build", "this test began with it; TestRelease builds it as shown"},
+		{"deploy/package/build.sh", "TestRelease runs it"},
+		{"apt-get install", "TestRelease installs, upgrades and removes the package in a root of its own"},
+		{"systemctl ", "there is no systemd to talk to; TestUnitsAreAccepted lets systemd-analyze check the units"},
+		{"journalctl ", "there is no journal"},
+		{"systemd-tmpfiles", "TestDirectoriesAndAccounts runs it below a root of its own"},
+		{"/usr/share/doc/gpuboard/", "it is where the package puts it: TestRelease"},
+		{"ansible-playbook", "TestAnsible runs the playbook, twice"},
+		{"sudo -u gpuboard gpuboard doctor", "TestAnsible makes that account"},
+		{"a2enmod", "it would change this machine's Apache; TestWebServers starts one with these modules"},
+		{"caddy hash-password", "it asks a terminal; TestWebServers has a password"},
+		{"gpuboard deregister", "TestConsulForReal does it; there is no Consul here"},
+		{"gpuboard register", "TestConsulForReal does it; there is no Consul here"},
+		{"gpu-check.sh", "it is the older board's own"},
+		{"chown gpuboard:", "the account is made by the package: TestDirectoriesAndAccounts"},
+		{"bench/against.sh", "it measures two commits for minutes"},
+		{"go run ./bench", "it measures everything for minutes"},
+		{"VERSION=", "TestRelease runs it"},
+		{"sha256sum -c --ignore-missing", "TestRelease compares two releases so"},
+	}
+}
+
+// olderBoards lays out what other boards leave behind, and answers as their
+// servers do.
+func olderBoards(s *sandbox) {
+	older := http.NewServeMux()
+	for path, file := range map[string]string{"/states/": "states.json", "/get-status": "get-status.json"} {
+		older.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFile(w, r, "internal/cli/testdata/older/"+file)
+		})
+	}
+	w := httptest.NewServer(older)
+	s.t.Cleanup(w.Close)
+	s.byHand = append(s.byHand, "http://OLDBOARD:8080", w.URL, "http://OLDBOARD:7070", w.URL)
+	for name, to := range map[string]string{"hosts.txt": "hosts.txt", "config.yml": "config.yml", "nvgpu_master.cfg": "nvgpu_master.cfg", "inventory": "ansible-install/hosts"} {
+		data, err := os.ReadFile("internal/cli/testdata/older/" + name)
+		s.must(err)
+		text := string(data)
+		if name == "config.yml" {
+			_, port, _ := strings.Cut(s.here("localhost:8042"), ":")
+			text = strings.ReplaceAll(text, "8042", port)
+		}
+		s.write("work/"+to, text)
+	}
+	s.write("home/crontab", "*/5 * * * * /opt/gpu_info_sender.py\n0 1 * * * /usr/bin/backup\n")
+}
+
+// hook is a program that hears of what happens.
+func (s *sandbox) hook() {
+	s.t.Helper()
+	s.shim("lights", "exit 0")
+	file := s.path("etc/gpuboard/gpuboard.yml")
+	config, err := os.ReadFile(file)
+	s.must(err)
+	if !strings.Contains(string(config), "notify:") {
+		s.must(os.WriteFile(file, append(config, []byte("notify:\n  - name: lights\n    command: ["+s.path("bin/lights")+", --room, \"12\"]\n")...), 0o644))
+	}
+}
+
+// phpBoard is a directory that the older scripts write to.
+func phpBoard(s *sandbox) {
+	s.must(os.CopyFS(s.path("var/www/html/data"), os.DirFS("internal/legacy/testdata/old")))
+}
+
+func cannot(command string) string {
+	for _, r := range reasons() {
+		if strings.Contains(command, r[0]) {
+			return r[1]
+		}
+	}
+	return ""
+}
+
+// TestReasonsAreStillTrue: a reason without a command, or that names a test that
+// does not exist, is old.
+func TestReasonsAreStillTrue(t *testing.T) {
+	tests := testNames(t)
+	var all strings.Builder
+	for page, m := range manuals() {
+		for _, c := range shellLines(t, page) {
+			all.WriteString(c + "\n")
+		}
+		if m.by != "" && !tests[m.by] {
+			t.Errorf("%s is said to be run by %s, and there is no such test", page, m.by)
+		}
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "deploy/ansible/README.md") {
+		all.WriteString(strings.Join(shellLines(t, page), "\n") + "\n")
+	}
+	for _, r := range reasons() {
+		if !strings.Contains(all.String(), r[0]) {
+			t.Errorf("no page shows %q any more", r[0])
+		}
+		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(r[1], -1) {
+			if !tests[name] {
+				t.Errorf("%q: there is no %s", r[0], name)
+			}
+		}
+	}
+}
+
+// testNames are the names of all tests of the project.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	test := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	names := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, m := range test.FindAllStringSubmatch(mustReadFile(t, path), -1) {
+			names[m[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}

@@ -1,0 +1,364 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
+)
+
+var start = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
+
+// scene is a board of one host with one GPU, and what a test changes of it.
+func scene(at time.Time, change func(*board.Board, *board.Host, *board.GPU)) *board.Board {
+	g := board.GPU{State: board.Free}
+	g.UUID = "GPU-1"
+	b := &board.Board{GeneratedAt: at, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: at.Add(-10 * time.Second), GPUs: []board.GPU{g}}}}
+	if change != nil {
+		change(b, &b.Hosts[0], &b.Hosts[0].GPUs[0])
+	}
+	return b
+}
+
+type change = func(*board.Board, *board.Host, *board.GPU)
+
+func state(s board.State, people ...string) change {
+	return func(_ *board.Board, _ *board.Host, g *board.GPU) {
+		g.State = s
+		for _, p := range people {
+			g.Processes = append(g.Processes, board.Process{Person: p, Process: snapshot.Process{Type: snapshot.Compute}})
+		}
+	}
+}
+
+func silent(s board.HostState, since time.Duration) change {
+	return func(b *board.Board, h *board.Host, g *board.GPU) {
+		h.State, h.SnapshotAt, g.State = s, start.Add(since), board.Unknown
+		g.Processes = nil
+	}
+}
+
+func booking(from, until time.Duration) change {
+	return func(b *board.Board, h *board.Host, g *board.GPU) {
+		bk := board.Booking{ID: "b1", Host: "atlas", GPUs: []int{0}, Name: "mira", From: start.Add(from)}
+		if until != 0 {
+			bk.Until = start.Add(until)
+		}
+		b.Bookings = []board.Booking{bk}
+	}
+}
+
+// step is one generation: when, what the board is then, and what is to happen.
+type step struct {
+	after time.Duration
+	change
+	want string // kinds, in order
+}
+
+func TestDiff(t *testing.T) {
+	const h, m = time.Hour, time.Minute
+	noShow := func(b *board.Board, host *board.Host, g *board.GPU) {
+		booking(-3*h, 9*h)(b, host, g)
+		g.State, g.NoShow, g.Booking = board.Booked, true, &b.Bookings[0]
+	}
+	for name, steps := range map[string][]step{
+		"the first board is no news": {{0, state(board.Lost), ""}, {m, state(board.Lost), ""}},
+		"host goes and comes": {
+			{0, nil, ""}, {10 * m, silent(board.Stale, 0), "host-stale"}, {11 * m, silent(board.Stale, 0), ""},
+			{40 * m, silent(board.Down, 0), "host-down"}, {50 * m, silent(board.Down, 0), ""}, {h, nil, "host-up"}, {h + m, nil, ""},
+		},
+		"a backlog after an outage is not being back": {
+			{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}, {h + m, silent(board.Stale, 30*m), ""}, {2 * h, silent(board.Down, 30*m), ""}, {3 * h, nil, "host-up"},
+		},
+		"straight to down": {{0, nil, ""}, {h, silent(board.Down, 0), "host-down"}},
+		"a slice that is stuck, and that comes free after long use": {
+			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Stuck, board.Free), "gpu-stuck"}, {9 * h, sliced(board.Stuck, board.Free), ""},
+			{9*h + m, sliced(board.Free, board.Free), ""}, {10 * h, sliced(board.Free, board.Free), "gpu-freed"},
+		},
+		"slices are lost with their GPU, of which that is said once": {
+			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Lost, board.Lost), "gpu-lost"}, {2 * m, sliced(board.Busy, board.Free), "gpu-back"},
+		},
+		"a GPU that is partitioned anew has lost nothing": {
+			{0, sliced(board.Busy, board.Free), ""}, {m, sliced(board.Free), ""}, {2 * m, nil, ""},
+		},
+		"maintenance is no alarm": {
+			{0, nil, ""}, {m, silent(board.Maintenance, 0), ""}, {9 * h, nil, ""},
+		},
+		"host appears and leaves": {
+			{0, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, ""}, {m, nil, "host-new"},
+			{2 * m, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, "host-gone"}, {3 * m, func(b *board.Board, _ *board.Host, _ *board.GPU) { b.Hosts = nil }, ""},
+		},
+		"gpu lost, silent, back": {
+			{0, nil, ""}, {m, state(board.Lost), "gpu-lost"}, {2 * m, state(board.Lost), ""},
+			{h, silent(board.Stale, 2*m), "host-stale"}, {2 * h, state(board.Lost), "host-up"}, {2*h + m, nil, "gpu-back"},
+		},
+		"a gpu that cannot be asked stays what it was": {
+			{0, state(board.Lost), ""}, {m, state(board.Unknown), ""}, {2 * m, state(board.Lost), ""}, {3 * m, state(board.Drained), ""}, {4 * m, nil, "gpu-back"},
+		},
+		"drained while it is used": {
+			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Drained), ""}, {8 * h, state(board.Busy, "mira"), ""}, {9 * h, nil, ""}, {9*h + 6*m, nil, "gpu-freed"},
+		},
+		"a full answer lacks one": {
+			{0, twoGPUs, ""}, {m, second(board.Lost, true), "gpu-lost"}, {2 * m, second(board.Lost, true), ""},
+			{3 * m, second(board.Unknown, true), ""}, {4 * m, second(board.Lost, true), ""}, {5 * m, twoGPUs, "gpu-back"}, {6 * m, twoGPUs, ""},
+		},
+		"an answer that was cut loses none": {
+			{0, twoGPUs, ""}, {m, second(board.Unknown, false), ""}, {2 * m, twoGPUs, ""},
+		},
+		"a row that ends is not lost": {{0, twoGPUs, ""}, {m, nil, ""}, {2 * m, twoGPUs, ""}},
+		"a driver that lists nothing lost nothing": {
+			{0, nil, ""}, {m, state(board.Unknown), ""}, {2 * m, nil, ""},
+		},
+		"an expected gpu that never was is not lost again": {
+			{0, nil, ""}, {m, func(_ *board.Board, host *board.Host, _ *board.GPU) {
+				host.GPUs = append(host.GPUs, board.GPU{Missing: true, State: board.Lost})
+			}, ""},
+		},
+		"stuck": {{0, state(board.Busy, "kai"), ""}, {m, state(board.Stuck), "gpu-stuck"}, {2 * m, state(board.Stuck), ""}},
+		"freed after a long use": {
+			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Busy, "mira"), ""}, {7*h + m, nil, ""}, {7*h + 4*m, nil, ""},
+			{7*h + 7*m, nil, "gpu-freed"}, {8 * h, nil, ""},
+		},
+		"freed after a short use": {{0, nil, ""}, {m, state(board.Busy, "mira"), ""}, {h, nil, ""}, {2 * h, nil, ""}},
+		"a gap within a sweep": {
+			{0, state(board.Busy, "mira"), ""}, {7 * h, nil, ""}, {7*h + 2*m, state(board.Busy, "mira"), ""}, {7*h + 4*m, nil, ""}, {7*h + 10*m, nil, "gpu-freed"},
+		},
+		"released to somebody's booking": {
+			{0, state(board.Busy, "mira"), ""}, {7 * h, state(board.Booked), ""}, {30 * h, nil, ""}, {31 * h, nil, ""},
+		},
+		"a booking from start to end": {
+			{0, booking(h, 4*h), ""}, {h, booking(h, 4*h), "booking-start"}, {h + m, booking(h, 4*h), ""}, {3*h + m, booking(h, 4*h), "booking-ending"},
+			{3*h + 2*m, booking(h, 4*h), ""}, {4 * h, booking(h, 4*h), "booking-end"}, {4*h + m, booking(h, 4*h), ""},
+		},
+		"extended": {
+			{0, booking(-h, 30*m), ""}, {10 * m, booking(-h, 8*h), ""}, {7*h + m, booking(-h, 8*h), "booking-ending"}, {8 * h, booking(-h, 8*h), "booking-end"},
+		},
+		"open-ended":           {{0, nil, ""}, {m, booking(-h, 0), "booking-start"}, {90 * h, booking(-h, 0), ""}},
+		"over when first seen": {{0, nil, ""}, {m, booking(-9*h, -h), ""}, {2 * m, booking(-9*h, -h), ""}},
+		"missed as a whole":    {{0, booking(h, 2*h), ""}, {9 * h, booking(h, 2*h), "booking-end"}},
+		"no-show":              {{0, booking(-3*h, 9*h), ""}, {m, noShow, "booking-noshow"}, {2 * m, noShow, ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mem Memory
+			ids := map[string]bool{}
+			for _, s := range steps {
+				now := scene(start.Add(s.after), s.change)
+				got, next := Diff(mem, now)
+				if k := kinds(got); k != s.want {
+					t.Errorf("after %v: %q, want %q", s.after, k, s.want)
+				}
+				for _, e := range got {
+					if ids[e.ID] {
+						t.Errorf("%s for the second time", e.ID)
+					}
+					ids[e.ID] = true
+					if e.Summary == "" || e.At.IsZero() || e.At.After(now.GeneratedAt) {
+						t.Errorf("event %+v", e)
+					}
+				}
+				// A run that died before it could remember finds the same causes a little later.
+				later := scene(start.Add(s.after+20*time.Second), s.change)
+				again, _ := Diff(mem, later)
+				for _, e := range got {
+					if !slices.ContainsFunc(again, func(a Event) bool { return a.ID == e.ID }) {
+						t.Errorf("after a crash %s has another id: %+v", e.ID, again)
+					}
+				}
+				mem = roundTrip(t, next)
+			}
+		})
+	}
+}
+
+// second is a host whose second GPU is not listed.
+func second(s board.State, missing bool) change {
+	return func(b *board.Board, h *board.Host, g *board.GPU) {
+		twoGPUs(b, h, g)
+		g = &h.GPUs[1]
+		g.State, g.Missing, g.Last = s, missing, &board.LastSeen{State: board.Free, At: start}
+	}
+}
+
+func twoGPUs(_ *board.Board, h *board.Host, _ *board.GPU) {
+	g := board.GPU{State: board.Free}
+	g.Index, g.UUID = 1, "GPU-2"
+	h.GPUs = append(h.GPUs, g)
+}
+
+// sliced partitions the GPU into slices of these states.
+func sliced(states ...board.State) change {
+	return func(_ *board.Board, _ *board.Host, g *board.GPU) {
+		g.State = states[0]
+		for i, s := range states {
+			row := board.NewSlice(g, &snapshot.MIGDevice{Index: i, UUID: fmt.Sprintf("MIG-%d", i)})
+			row.State = s
+			g.Slices = append(g.Slices, row)
+		}
+	}
+}
+
+func kinds(list []Event) string {
+	var k []string
+	for _, e := range list {
+		k = append(k, string(e.Kind))
+	}
+	return strings.Join(k, " ")
+}
+
+// roundTrip is what a state file does to a memory.
+func roundTrip(t *testing.T, m Memory) Memory {
+	t.Helper()
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Memory
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	var mem Memory
+	sizes := []int{}
+	for day := range 200 {
+		b := scene(start.Add(time.Duration(day)*24*time.Hour), func(b *board.Board, h *board.Host, g *board.GPU) {
+			g.UUID = fmt.Sprint("GPU-", day) // a node that makes up a new card each day
+			if day > 190 {
+				h.Name = fmt.Sprint("host", day)
+			}
+			for i := range 50 {
+				b.Bookings = append(b.Bookings, board.Booking{ID: fmt.Sprint(day, "-", i), Host: h.Name, From: start})
+			}
+		})
+		_, mem = Diff(mem, b)
+		out, err := json.Marshal(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, len(out))
+		if len(mem.GPUs) > 32 {
+			t.Fatalf("day %d: %d GPUs are remembered", day, len(mem.GPUs))
+		}
+	}
+	if slices.Max(sizes) > 3*sizes[20] {
+		t.Errorf("the memory grew from %d to %d bytes", sizes[20], slices.Max(sizes))
+	}
+	if len(mem.Bookings) != 50 || len(mem.Hosts) != 1 {
+		t.Errorf("%d bookings and %d hosts are remembered", len(mem.Bookings), len(mem.Hosts))
+	}
+
+	flood := scene(start, func(b *board.Board, h *board.Host, g *board.GPU) {
+		for i := range MaxBookings + 100 {
+			b.Bookings = append(b.Bookings, board.Booking{ID: fmt.Sprint(i)})
+		}
+	})
+	if _, mem := Diff(Memory{}, flood); len(mem.Bookings) != MaxBookings {
+		t.Errorf("%d bookings are remembered", len(mem.Bookings))
+	}
+}
+
+func TestEventsAreSafeToPrint(t *testing.T) {
+	_, mem := Diff(Memory{}, scene(start, nil))
+	got, _ := Diff(mem, scene(start.Add(time.Minute), func(b *board.Board, h *board.Host, g *board.GPU) {
+		g.State, g.HealthReason = board.Lost, "\x1b[2J\u202e"+strings.Repeat("x", 9000)
+		b.Bookings = []board.Booking{{ID: "\x1b]0;x\x07", Name: "\n\x9b\xff", Host: "atlas"}}
+	}))
+	if len(got) != 2 {
+		t.Fatalf("events %+v", got)
+	}
+	for _, e := range got {
+		for _, s := range append(e.Users, e.ID, e.Summary) {
+			if s != snapshot.Text(s, maxText) {
+				t.Errorf("%q", s)
+			}
+		}
+	}
+}
+
+func TestKeep(t *testing.T) {
+	var log []Event
+	for i := range 3 * MaxLog {
+		e := Event{ID: fmt.Sprint(i), At: start.Add(time.Duration(i) * time.Second)}
+		log = Keep(log, []Event{e, e})
+		log = Keep(log, []Event{e})
+	}
+	if len(log) != MaxLog || log[MaxLog-1].ID != fmt.Sprint(3*MaxLog-1) || log[0].ID != fmt.Sprint(2*MaxLog) {
+		t.Errorf("%d events, from %s to %s", len(log), log[0].ID, log[len(log)-1].ID)
+	}
+}
+
+func TestSafe(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"mira", "mira"}, {"Père 日本", "Père 日本"}, {"", ""}, {"a\x1bb", `a\x1bb`}, {"a\u202eb", `a\u202eb`}, {"\xff", `\xff`},
+		{"a\nb", `a\nb`}, {strings.Repeat("日", 20), strings.Repeat("日", 9) + "…"},
+	} {
+		if got := safe(c.in, 30); got != c.want {
+			t.Errorf("%q becomes %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func FuzzSafe(f *testing.F) {
+	for _, s := range []string{"", "mira", "\x1b[2J", "\u202e\u2028", "\xff\xfe", "日本語"} {
+		f.Add(s, 20)
+	}
+	f.Fuzz(func(t *testing.T, s string, most int) {
+		if most < 8 || most > 1000 {
+			return
+		}
+		got := safe(s, most)
+		if len(got) > most || got != snapshot.Text(got, most) {
+			t.Fatalf("%q becomes %q", s, got)
+		}
+	})
+}
+
+// Whatever differs in a memory is a difference, but for when it is of.
+func TestSameMemory(t *testing.T) {
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	memory := func() Memory {
+		return Memory{Schema: MemorySchema, At: at, Hosts: map[string]HostMemory{"a": {}}, GPUs: map[string]GPUMemory{"a/#0": {}}, Bookings: map[string]BookingMemory{"b": {}}}
+	}
+	later := memory()
+	later.At = at.Add(time.Hour)
+	if !later.Same(memory()) {
+		t.Error("another moment is another memory")
+	}
+	later.At = time.Time{}
+	if later.Same(memory()) || (Memory{}).Same(memory()) {
+		t.Error("a memory of nothing is the same")
+	}
+	for _, of := range []string{"Hosts", "GPUs", "Bookings"} {
+		list := reflect.ValueOf(memory()).FieldByName(of)
+		for i := range list.Type().Elem().NumField() {
+			m := memory()
+			list := reflect.ValueOf(m).FieldByName(of)
+			key := list.MapKeys()[0]
+			made := reflect.New(list.Type().Elem()).Elem()
+			switch f := made.Field(i); f.Kind() {
+			case reflect.Bool:
+				f.SetBool(true)
+			case reflect.String:
+				f.SetString("x")
+			case reflect.Int:
+				f.SetInt(1)
+			case reflect.Slice:
+				f.Set(reflect.ValueOf([]string{"x"}))
+			default:
+				f.Set(reflect.ValueOf(at))
+			}
+			list.SetMapIndex(key, made)
+			if m.Same(memory()) {
+				t.Errorf("%s.%s is not compared", of, made.Type().Field(i).Name)
+			}
+		}
+	}
+}

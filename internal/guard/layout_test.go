@@ -1,0 +1,259 @@
+package guard
+
+import (
+	"bufio"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The plan of the house: which room may import which of ours. It is read with
+// go/parser and not asked of "go list", because a test sees files that it opens
+// as its inputs and is run again when one of them changes.
+var rooms = map[string][]string{
+	".":                   {"internal/cli"},
+	"internal/cli":        {"*"},
+	"internal/snapshot":   {},
+	"internal/atomicfile": {},
+	"collector":           {"internal/snapshot", "collector/nvidiasmi", "collector/ps", "collector/hostinfo", "collector/kernellog"},
+	"collector/nvidiasmi": {"internal/snapshot"},
+	"collector/ps":        {"internal/snapshot"},
+	"collector/hostinfo":  {"internal/snapshot"},
+	"collector/kernellog": {},
+	"internal/shell":      {},
+	"internal/spool":      {"internal/snapshot", "internal/atomicfile"},
+	"publisher":           {"internal/shell", "internal/spool"},
+	"publisher/dropbox":   {"internal/spool", "publisher"},
+	"internal/inventory":  {"internal/snapshot", "internal/atomicfile"},
+	"internal/booking":    {"internal/snapshot", "internal/atomicfile", "internal/shell"},
+	"internal/history":    {"internal/snapshot"},
+	"internal/legacy":     {"internal/snapshot"},
+	"internal/board":      {"internal/snapshot", "internal/inventory", "internal/booking", "internal/history"},
+	"internal/events":     {"internal/board"},
+	"internal/notify":     {"internal/events", "internal/atomicfile"},
+	"sitegen":             {"internal/spool", "internal/legacy", "internal/inventory", "internal/booking", "internal/history", "internal/board", "internal/events", "templates", "internal/atomicfile", "internal/snapshot", "sitegen/render"},
+	"sitegen/render":      {"internal/board", "docs", "internal/events", "internal/history", "internal/snapshot", "templates"},
+	"internal/serve":      {"internal/booking", "internal/board", "sitegen/render"},
+	"internal/demo":       {"internal/snapshot"},
+	"templates":           {},
+	"docs":                {},
+	"deploy":              {},
+}
+
+// doors are packages of the outside world that only these rooms may touch.
+var doors = map[string][]string{
+	"os/exec":                         {"collector", "internal/notify", "internal/cli"},
+	"golang.org/x/crypto/ssh":         {"publisher", "publisher/dropbox"},
+	"golang.org/x/crypto/bcrypt":      {"internal/serve"},
+	"github.com/pkg/sftp":             {"publisher", "publisher/dropbox"},
+	"github.com/hashicorp/consul/api": {"internal/inventory"},
+	"github.com/yuin/goldmark":        {"sitegen/render"},
+	"html/template":                   {"sitegen/render"},
+	"github.com/spf13/cobra":          {"internal/cli"},
+	"github.com/tailscale/hujson":     {"internal/booking"},
+	"modernc.org/sqlite":              {"internal/history"},
+}
+
+// execFile is the one file of the command line that may start programs.
+const execFile = "internal/cli/exec.go"
+
+type source struct {
+	path, room string
+	test       bool
+	file       *ast.File
+}
+
+// harness is what carries tests, releases and measurements, and no part of the program.
+var harness = []string{"bench", "internal/e2e", "internal/guard", "internal/manpage", "internal/sbom", "internal/testenv"}
+
+// product reports whether the file is part of the program.
+func (s source) product() bool {
+	return !s.test && !slices.ContainsFunc(harness, func(place string) bool {
+		return s.room == place || strings.HasPrefix(s.room, place+"/")
+	})
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || path == "tools" || path == "dist") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		all = append(all, source{path: filepath.ToSlash(path), room: filepath.ToSlash(filepath.Dir(path)), test: strings.HasSuffix(path, "_test.go"), file: f})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestRoomsImportOnlyWhatThePlanAllows(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.product() {
+			continue // tests and their harness may go anywhere
+		}
+		allowed, known := rooms[s.room]
+		if !known {
+			t.Errorf("%s: no such room in the plan; a new package needs a line here and in ARCHITECTURE.md", s.path)
+			continue
+		}
+		for _, imp := range s.file.Imports {
+			name, _ := strconv.Unquote(imp.Path.Value)
+			if ours, ok := strings.CutPrefix(name, "gpuboard/"); ok {
+				if !slices.Contains(allowed, "*") && !slices.Contains(allowed, ours) {
+					t.Errorf("%s imports %s, which the plan does not allow", s.path, ours)
+				}
+				continue
+			}
+			for door, open := range doors {
+				if (name == door || strings.HasPrefix(name, door+"/")) && !slices.Contains(open, s.room) {
+					t.Errorf("%s imports %s, whose door is in %s", s.path, name, strings.Join(open, ", "))
+				}
+			}
+			if name == "os/exec" && s.room == "internal/cli" && s.path != execFile {
+				t.Errorf("%s imports os/exec; the one file that may is %s", s.path, execFile)
+			}
+		}
+	}
+}
+
+func TestBoardAndEventsKnowOnlyTheStandardLibrary(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || s.room != "internal/board" && s.room != "internal/events" {
+			continue
+		}
+		for _, imp := range s.file.Imports {
+			name, _ := strconv.Unquote(imp.Path.Value)
+			if strings.Contains(name, ".") {
+				t.Errorf("%s imports %s; the pure rooms use the standard library alone", s.path, name)
+			}
+			switch name {
+			case "os", "io/fs", "net", "net/http", "time/tzdata", "log", "log/slog":
+				t.Errorf("%s imports %s; the pure rooms read nothing", s.path, name)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	docs := map[string]int{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		if _, ok := docs[s.room]; !ok {
+			docs[s.room] = 0
+		}
+		if s.file.Doc != nil {
+			docs[s.room]++
+			want := "Package " + s.file.Name.Name + " "
+			if s.file.Name.Name == "main" {
+				want = "Command "
+			}
+			if !strings.HasPrefix(s.file.Doc.Text(), want) {
+				t.Errorf("%s: its package comment does not begin with %q", s.path, want)
+			}
+		}
+	}
+	for room, n := range docs {
+		if n != 1 {
+			t.Errorf("%s has %d package comments, want one", room, n)
+		}
+	}
+}
+
+func TestNoDrawers(t *testing.T) {
+	for _, s := range sources(t) {
+		switch filepath.Base(s.room) {
+		case "util", "utils", "common", "helper", "helpers", "types", "models", "misc", "pkg", "lib":
+			t.Errorf("%s: a package is named for what it is, not for being useful", s.path)
+		}
+	}
+}
+
+// TestNoHiddenState refuses init functions, and what belongs to main alone.
+func TestNoHiddenState(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.product() {
+			continue
+		}
+		for _, decl := range s.file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s has an init function; wiring is an explicit list in cli", s.path)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			pkg, ok := sel.X.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			switch name := pkg.Name + "." + sel.Sel.Name; {
+			case (name == "os.Exit" || name == "os.Args") && s.path != "main.go":
+				t.Errorf("%s uses %s, which is main's alone", s.path, name)
+			case name == "template.HTML" && s.path != "sitegen/render/markdown.go":
+				t.Errorf("%s uses %s; the one file that may is sitegen/render/markdown.go", s.path, name)
+			case name == "time.Now" && s.room == "internal/board":
+				t.Errorf("%s reads the clock", s.path)
+			}
+			return true
+		})
+	}
+}
+
+// TestFilesFitInTheHead bounds the length of a source file.
+func TestFilesFitInTheHead(t *testing.T) {
+	const most = 500
+	for _, s := range sources(t) {
+		f, err := os.Open(s.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			n++
+		}
+		f.Close()
+		if n > most {
+			t.Errorf("%s has %d lines, and %d are the most: split it along its reasons", s.path, n, most)
+		}
+	}
+}
+
+func TestGoModPinsTheFloors(t *testing.T) {
+	data, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(data), "\ngo 1.26.8\n") {
+		t.Error("go.mod: the floor is go 1.26.8, for the fixes of os.Root and html/template")
+	}
+	if strings.Contains(string(data), "\nreplace ") {
+		t.Error("go.mod: no replace, so that a plain go install gives the same program")
+	}
+}

@@ -1,0 +1,64 @@
+package guard
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gpuboard/templates"
+)
+
+// TestCodesHaveWords holds the sentences of words.json to the problems that the
+// rooms behind a board can tell of, both ways.
+func TestCodesHaveWords(t *testing.T) {
+	data, err := fs.ReadFile(templates.Files(), "words.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words map[string]string
+	if err := json.Unmarshal(data, &words); err != nil {
+		t.Fatal(err)
+	}
+	// register tells the node that registers, and no board.
+	code, area := regexp.MustCompile(`"([a-z]+:[a-z-]+)"`), regexp.MustCompile(`^(aliases|bad|booking|clock|consul|discovery|drop|gpu|history|host|legacy|note|notify|ps|root|smi|state):`)
+	found := map[string]string{
+		// Made of a prefix and what follows.
+		"consul:critical": "board", "consul:warning": "board", "consul:maintenance": "board",
+	}
+	for _, s := range sources(t) {
+		room, _, _ := strings.Cut(strings.TrimPrefix(s.path, "internal/"), "/")
+		if s.test || !strings.Contains(" board booking collector history inventory legacy snapshot spool sitegen ", " "+room+" ") {
+			continue
+		}
+		text, err := os.ReadFile(s.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range code.FindAllStringSubmatch(string(text), -1) {
+			if area.MatchString(m[1]) {
+				found[m[1]] = s.path
+			}
+		}
+		if strings.HasPrefix(s.path, "internal/inventory/keeper") {
+			for _, m := range regexp.MustCompile(`complain\("([a-z-]+)"`).FindAllStringSubmatch(string(text), -1) {
+				found["discovery:"+m[1]] = s.path
+			}
+		}
+	}
+	if len(found) < 90 {
+		t.Fatalf("only %d codes were found", len(found))
+	}
+	for code, path := range found {
+		if words["code."+code] == "" {
+			t.Errorf("words.json has no sentence for %s, which %s tells of", code, path)
+		}
+	}
+	for key := range words {
+		if code, ok := strings.CutPrefix(key, "code."); ok && found[code] == "" {
+			t.Errorf("words.json has a sentence for %s, which nothing tells of", code)
+		}
+	}
+}

@@ -1,0 +1,382 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
+
+func codes(s *Store, now time.Time) string {
+	var out []string
+	for _, p := range s.Problems(now) {
+		out = append(out, p.Code)
+	}
+	return strings.Join(out, " ")
+}
+
+// filled is a closed database with a few hours of one host.
+func filled(t *testing.T) (path string, now time.Time) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "history.db")
+	s := openAt(t, path, t0, Options{})
+	now = t0.Add(5 * time.Hour)
+	tr := &truth{host: "gpu1", gpus: 4, every: 20 * time.Second, from: t0, to: now, jobs: []job{{0, "ada", t0, now, 100, 50}}}
+	live(t, s, "gpu1", "boot", tr.samples())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path, now
+}
+
+func TestDamagedDatabasesAreMovedAside(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, path string){
+		"zeroed header":   func(t *testing.T, path string) { overwrite(t, path, 0, make([]byte, 100)) },
+		"not a database":  func(t *testing.T, path string) { write(t, path, []byte(strings.Repeat("gpu ", 5000))) },
+		"zeroed schema":   func(t *testing.T, path string) { overwrite(t, path, 100, make([]byte, 3000)) },
+		"truncated":       func(t *testing.T, path string) { truncate(t, path, 9000) },
+		"noise in a tree": func(t *testing.T, path string) { overwrite(t, path, 4096, bytes.Repeat([]byte{0xa5}, 40000)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, now := filled(t)
+			spoil(t, path)
+			s := openAt(t, path, now, Options{})
+			if got := codes(s, now); got != "history:rebuilt" {
+				t.Errorf("problems are %q", got)
+			}
+			if old, _ := filepath.Glob(path + ".corrupt-*Z"); len(old) != 1 {
+				t.Errorf("aside lies %v", old)
+			}
+			if n := ingest(t, s, now, "gpu1", "boot", []snapshot.Sample{{Seq: 1, At: now}}); n != 1 {
+				t.Error("the new history takes nothing")
+			}
+			s.Close()
+			again := openAt(t, path, now.Add(time.Hour), Options{})
+			if got := codes(again, now.Add(time.Hour)); got != "history:rebuilt" {
+				t.Errorf("an hour later the problems are %q", got)
+			}
+			if got := codes(again, now.Add(25*time.Hour)); got != "" {
+				t.Errorf("a day later the problems are %q", got)
+			}
+		})
+	}
+}
+
+func TestOnlyTheNewestTwoDamagedFilesAreKept(t *testing.T) {
+	path, now := filled(t)
+	for i := range 5 {
+		write(t, path, []byte(strings.Repeat("noise", 2000)))
+		at := now.Add(time.Duration(i) * time.Minute)
+		openAt(t, path, at, Options{}).Close()
+	}
+	old, _ := filepath.Glob(path + ".corrupt-*")
+	if len(old) != 2 {
+		t.Errorf("aside lie %v", old)
+	}
+}
+
+func TestLostIndexAndTornLogLoseNothingOld(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, path string){
+		"no shm":         func(t *testing.T, path string) { os.Remove(path + "-shm") },
+		"torn log":       func(t *testing.T, path string) { truncate(t, path+"-wal", -1234) },
+		"log of noise":   func(t *testing.T, path string) { write(t, path+"-wal", bytes.Repeat([]byte{7}, 5000)) },
+		"empty log":      func(t *testing.T, path string) { write(t, path+"-wal", nil) },
+		"shm of garbage": func(t *testing.T, path string) { write(t, path+"-shm", bytes.Repeat([]byte{9}, 32768)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, now := filled(t)
+			// A second store keeps the log alive, as a killed process would leave it.
+			s := openAt(t, path, now, Options{})
+			ingest(t, s, now, "gpu1", "new", []snapshot.Sample{{Seq: 1, At: now}})
+			copied := filepath.Join(t.TempDir(), "history.db")
+			for _, suffix := range []string{"", "-wal", "-shm"} {
+				b, err := os.ReadFile(path + suffix)
+				if err != nil {
+					t.Fatal(err)
+				}
+				write(t, copied+suffix, b)
+			}
+			spoil(t, copied)
+			c := openAt(t, copied, now, Options{})
+			if got := codes(c, now); got != "" {
+				t.Errorf("problems are %q", got)
+			}
+			us, err := c.UserTotals(context.Background(), t0, now)
+			if err != nil || len(us) != 1 {
+				t.Fatal(us, err)
+			}
+			near(t, "GPU-hours", us[0].GPUHours, 5, 0.02)
+		})
+	}
+}
+
+func TestADamagedRecordIsPassedOver(t *testing.T) {
+	ctx := context.Background()
+	path, now := filled(t)
+	s := openAt(t, path, now, Options{})
+	if _, err := s.db.ExecContext(ctx, "update chunk set data=zeroblob(50) where id = (select min(id) from chunk)"); err != nil {
+		t.Fatal(err)
+	}
+	// A late sample needs the others of its hour, which are in the damaged record.
+	late := t0.Add(10*time.Minute + time.Second)
+	ingest(t, s, now, "gpu1", "other", []snapshot.Sample{{Seq: 1, At: late}})
+	vs, _ := meansOf(t, s, "gpu1", "GPU-gpu1-0", Utilization, Steps(t0, t0.Add(2*time.Hour), 5*time.Minute)...)
+	if len(vs) != 24 || !math.IsNaN(vs[2]) || vs[20] != 50 {
+		t.Errorf("the damaged hour and the next show %v", vs)
+	}
+	if got := codes(s, now); got != "history:record" {
+		t.Errorf("problems are %q", got)
+	}
+}
+
+func TestDamageThatAQueryMeetsIsSetAsideByTheNextIngest(t *testing.T) {
+	ctx := context.Background()
+	path, now := filled(t)
+	s := openAt(t, path, now, Options{})
+	// One page that taking a sample does not touch, now that none has waited long.
+	ingest(t, s, now.Add(time.Hour), "gpu1", "x", []snapshot.Sample{{Seq: 2, At: now.Add(time.Hour)}})
+	ingest(t, s, now.Add(time.Hour), "gpu1", "x", []snapshot.Sample{{Seq: 3, At: now.Add(time.Hour)}})
+	now = now.Add(time.Hour)
+	var page int64
+	if err := s.db.QueryRowContext(ctx, "select rootpage from sqlite_schema where name='day'").Scan(&page); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.db.ExecContext(ctx, "pragma wal_checkpoint(truncate)"); err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, path, (page-1)*pageSize, bytes.Repeat([]byte{0xff}, pageSize))
+	if _, err := s.db.ExecContext(ctx, "pragma shrink_memory"); err != nil { // SQLite forgets the pages it has
+		t.Fatal(err)
+	}
+	if _, _, err := s.HostMeans(ctx, "gpu1", []time.Time{t0, now}, Power); err == nil {
+		t.Fatal("nobody notices")
+	}
+	sample := []snapshot.Sample{{Seq: 1, At: now}}
+	if _, err := s.IngestAll(ctx, now, []Batch{{"gpu1", "x", sample}}); !errors.Is(err, ErrRebuilt) {
+		t.Fatalf("the error is %v", err)
+	}
+	if n := ingest(t, s, now, "gpu1", "x", sample); n != 1 {
+		t.Error("the second try takes nothing")
+	}
+	if got := codes(s, now); got != "history:rebuilt" {
+		t.Errorf("problems are %q", got)
+	}
+}
+
+func TestNoSpace(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{MaxBytes: 600_000})
+	r := rand.New(rand.NewPCG(1, 1))
+	var taken, refused []snapshot.Sample
+	at, seq, full := t0, uint64(0), 0
+	for full < 3 && seq < 1_000_000 {
+		var batch []snapshot.Sample
+		for range 90 {
+			at, seq = at.Add(20*time.Second), seq+1
+			batch = append(batch, noisy(r, 0, seq, at))
+		}
+		c, err := s.IngestAll(ctx, at, []Batch{{"gpu1", "boot", batch}})
+		switch {
+		case errors.Is(err, ErrNoSpace) && c.Accepted == 0:
+			full, refused = full+1, batch
+			if got := codes(s, at); got != "history:nospace" {
+				t.Errorf("problems are %q", got)
+			}
+			if _, err := s.Recent(ctx, at, time.Hour, 5); err != nil {
+				t.Errorf("the board has no past: %v", err)
+			}
+		case err != nil:
+			t.Fatal(err)
+		default:
+			taken = append(taken, batch...)
+		}
+	}
+	if full == 0 || len(taken) == 0 {
+		t.Fatalf("full %d times after %d samples", full, len(taken))
+	}
+	// More room, and what was refused is new still.
+	if _, err := s.db.ExecContext(ctx, "pragma max_page_count=100000"); err != nil {
+		t.Fatal(err)
+	}
+	if n := ingest(t, s, at, "gpu1", "boot", refused); n != len(refused) || codes(s, at) != "" {
+		t.Errorf("%d of %d are taken when there is room again, problems %q", n, len(refused), codes(s, at))
+	}
+	// To another process nothing is lost or damaged either.
+	s.Close()
+	s = openAt(t, s.path, at, Options{})
+	if n := ingest(t, s, at, "gpu1", "boot", taken[max(0, len(taken)-3000):]); n != 0 {
+		t.Errorf("%d samples that were taken are not there", n)
+	}
+	if n := ingest(t, s, at, "gpu1", "boot", []snapshot.Sample{noisy(r, 0, seq+1, at)}); n != 1 || codes(s, at) != "" {
+		t.Errorf("%d taken, problems %q", n, codes(s, at))
+	}
+	checkIntegrity(t, s)
+}
+
+func checkIntegrity(t *testing.T, s *Store) {
+	t.Helper()
+	var verdict string
+	if err := s.db.QueryRowContext(context.Background(), "pragma integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		t.Errorf("integrity: %s (%v)", verdict, err)
+	}
+}
+
+const killedEnv = "GPUBOARD_HISTORY_INGEST"
+
+// TestMain lets the test binary be the process that is killed: it takes ticks
+// for ever, and says each number only after the tick was acknowledged.
+func TestMain(m *testing.M) {
+	path := os.Getenv(killedEnv)
+	if path == "" {
+		os.Exit(m.Run())
+	}
+	var first uint64
+	fmt.Sscan(os.Getenv(killedEnv+"_FROM"), &first)
+	s, err := Open(context.Background(), path, killTime(first), Options{})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	for seq := first; ; seq++ {
+		if n, err := s.IngestAll(context.Background(), killTime(seq), killTick(seq)); err != nil || n.Accepted != 8 {
+			fmt.Println("refused", n, err)
+			os.Exit(1)
+		}
+		fmt.Println(seq)
+	}
+}
+
+func killTime(seq uint64) time.Time { return t0.Add(time.Duration(seq) * time.Minute) }
+
+func killTick(seq uint64) []Batch {
+	var bs []Batch
+	for h := range 8 {
+		r := rand.New(rand.NewPCG(seq, uint64(h)))
+		bs = append(bs, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, killTime(seq))}})
+	}
+	return bs
+}
+
+func TestKilledProcessesLoseNothingAcknowledged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts 60 processes")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "history.db")
+	r := rand.New(rand.NewPCG(4, 2))
+	next := uint64(1)
+	for cycle := range 60 {
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), killedEnv+"="+path, fmt.Sprintf("%s_FROM=%d", killedEnv, next))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// Killed after some ticks, and some way into the next one.
+		acked, after := next-1, uint64(1+r.IntN(12))
+		for acked < next-1+after {
+			var seq uint64
+			if _, err := fmt.Fscanln(out, &seq); err != nil {
+				t.Fatalf("cycle %d: reading from the process: %v", cycle, err)
+			}
+			acked = seq
+		}
+		for spin := r.IntN(200_000); spin > 0; spin-- {
+			_ = spin * spin
+		}
+		cmd.Process.Kill()
+		for {
+			var seq uint64
+			if _, err := fmt.Fscanln(out, &seq); err != nil {
+				break
+			}
+			acked = seq
+		}
+		cmd.Wait()
+		s, err := Open(context.Background(), path, killTime(acked), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := codes(s, killTime(acked)); got != "" {
+			t.Fatalf("cycle %d: problems are %q", cycle, got)
+		}
+		for h := range 8 {
+			host := s.hosts[fmt.Sprintf("gpu%d", h)]
+			for seq := uint64(1); seq <= acked; seq++ {
+				if host == nil || !host.marks.has(bootHash("boot"), seq) {
+					t.Fatalf("cycle %d: tick %d of gpu%d was acknowledged and is lost", cycle, seq, h)
+				}
+			}
+		}
+		next = acked + 1
+		if s.hosts["gpu0"].marks.has(bootHash("boot"), next) {
+			next++ // it was taken, and killed before it could say so
+		}
+		if cycle%10 == 9 {
+			checkIntegrity(t, s)
+		}
+		s.Close()
+	}
+	// And what is there is what one process would have.
+	s := openAt(t, path, killTime(next), Options{})
+	whole := open(t, Options{})
+	for seq := uint64(1); seq < next; seq++ {
+		if _, err := whole.IngestAll(context.Background(), killTime(seq), killTick(seq)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hosts := []string{"gpu0", "gpu7"}
+	end := killTime(next)
+	if a, b := fingerprint(t, whole, hosts, t0, end, end), fingerprint(t, s, hosts, t0, end, end); a != b {
+		t.Error("the answers differ ", firstDifference(a, b))
+	}
+}
+
+func write(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func overwrite(t *testing.T, path string, at int64, b []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func truncate(t *testing.T, path string, size int64) {
+	t.Helper()
+	if size < 0 {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,267 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"gpuboard/internal/snapshot"
+)
+
+// fingerprint is everything that the store answers about [from, to), in words
+// that can be compared.
+func fingerprint(t testing.TB, s *Store, hosts []string, from, to, now time.Time) string {
+	t.Helper()
+	ctx := context.Background()
+	var all []any
+	keep := func(v any, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	keep(s.UserTotals(ctx, from, to))
+	keep(s.UserTotals(ctx, from.Add(35*time.Minute), to.Add(-25*time.Minute)))
+	keep(s.HostTotals(ctx, from, to))
+	keep(s.FleetSeries(ctx, Steps(from, to, time.Hour)))
+	for _, h := range hosts {
+		for _, step := range []time.Duration{5 * time.Minute, 7 * time.Minute} {
+			means, coverage, err := s.HostMeans(ctx, h, Steps(from, to, step), Utilization, Memory, Temperature, Power, Held)
+			keep(fmt.Sprint(means, coverage), err) // JSON has no word for what is not known of them
+		}
+	}
+	r, err := s.Recent(ctx, now, 20*time.Minute, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpus := map[string]GPU{}
+	for k, v := range r.GPUs {
+		gpus[k.Host+" "+k.GPU] = v
+	}
+	all = append(all, gpus, r.Users, r.FreeMean2h, r.FreeMean24h, r.FreeMean1w)
+	b, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func firstDifference(a, b string) string {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	return fmt.Sprintf("at %d:\n%.120s\n%.120s", i, a[max(0, i-60):], b[max(0, i-60):])
+}
+
+// Whatever the order, the repetitions and the batches in which samples come,
+// and however often the store is opened in between: the answers are the same.
+func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
+	base := t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(base, "")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 7))
+		// Around midnight, so that hours and days have edges.
+		from, length := t0.Add(22*time.Hour), 4*time.Hour
+		now := from.Add(length)
+		hosts := []string{"gpu00", "gpu01"}
+		type piece struct {
+			host, boot string
+			s          snapshot.Sample
+		}
+		var pieces []piece
+		for _, h := range hosts {
+			tr := randomTruth(r, h, from, length)
+			tr.every = time.Duration(20+r.IntN(200)) * time.Second
+			for i, s := range tr.samples() {
+				if r.IntN(10) == 0 {
+					continue // lost
+				}
+				s.At = s.At.Add(time.Duration(r.IntN(3000)) * time.Millisecond)
+				boot := "one"
+				if i > 50 {
+					boot = "two"
+				}
+				pieces = append(pieces, piece{h, boot, s})
+			}
+		}
+		ctx := context.Background()
+		fill := func(name string, shuffled bool) string {
+			path := filepath.Join(dir, name)
+			s, err := Open(ctx, path, now, Options{})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			ps := append([]piece(nil), pieces...)
+			if shuffled {
+				for range len(pieces) / 3 {
+					ps = append(ps, pieces[r.IntN(len(pieces))])
+				}
+				reach := []int{len(ps), 200, 20}[r.IntN(3)] // all over the place, or only nearly in order
+				for i := range ps {
+					j := min(i+r.IntN(reach), len(ps)-1)
+					ps[i], ps[j] = ps[j], ps[i]
+				}
+			}
+			clock, step := now, time.Duration(r.IntN(600))*time.Second
+			for len(ps) > 0 {
+				n := min(len(ps), 1+r.IntN(80))
+				if !shuffled {
+					n = len(ps)
+				}
+				var bs []Batch
+				for _, p := range ps[:n] {
+					bs = append(bs, Batch{p.host, p.boot, []snapshot.Sample{p.s}})
+				}
+				ps = ps[n:]
+				if _, err := s.IngestAll(ctx, clock, bs); err != nil {
+					rt.Fatal(err)
+				}
+				if !shuffled {
+					continue
+				}
+				clock = clock.Add(step)
+				switch r.IntN(6) {
+				case 0:
+					if _, err := s.Recent(ctx, now, 20*time.Minute, 5); err != nil {
+						rt.Fatal(err)
+					}
+				case 1:
+					s.Close()
+					if s, err = Open(ctx, path, clock, Options{}); err != nil {
+						rt.Fatal(err)
+					}
+				}
+			}
+			defer s.Close()
+			return fingerprint(t, s, hosts, from, now, now)
+		}
+		want := fill("plain", false)
+		if got := fill("shuffled", true); got != want {
+			rt.Fatal("the answers differ ", firstDifference(want, got))
+		}
+	})
+}
+
+func TestTwoProcessesSeeEachOther(t *testing.T) {
+	ctx := context.Background()
+	a := open(t, Options{})
+	b := openAt(t, a.path, t0, Options{})
+	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(3 * time.Hour), jobs: []job{{0, "ada", t0, t0.Add(3 * time.Hour), 100, 50}}}
+	all := tr.samples()
+	for i := 0; i < len(all); i += 12 {
+		s := []*Store{a, b}[i/12%2]
+		if n := ingest(t, s, all[i+11].At, "gpu1", "boot", all[max(0, i-6):i+12]); n != 12 {
+			t.Fatalf("%d of 12 new samples are taken", n)
+		}
+	}
+	for _, s := range []*Store{a, b} {
+		us, err := s.UserTotals(ctx, t0, tr.to)
+		if err != nil || len(us) != 1 {
+			t.Fatal(us, err)
+		}
+		near(t, "GPU-hours", us[0].GPUHours, 3, 0.001)
+	}
+	if x, y := fingerprint(t, a, []string{"gpu1"}, t0, tr.to, tr.to), fingerprint(t, b, []string{"gpu1"}, t0, tr.to, tr.to); x != y {
+		t.Error("two processes answer differently ", firstDifference(x, y))
+	}
+}
+
+func TestSizeOfAYearStaysTheSame(t *testing.T) {
+	ctx := context.Background()
+	day := 24 * time.Hour
+	// A tenth of everything, so that 400 days are ten rounds.
+	s := open(t, Options{Raw: day, Five: 4 * day, Hourly: 40 * day})
+	if _, err := s.db.ExecContext(ctx, "pragma synchronous=off"); err != nil { // nobody pulls the plug here
+		t.Fatal(err)
+	}
+	size := func() int64 {
+		var pages int64
+		if err := s.db.QueryRowContext(ctx, "pragma page_count").Scan(&pages); err != nil {
+			t.Fatal(err)
+		}
+		return pages * pageSize
+	}
+	var seq uint64
+	var reached, wal int64
+	for at := t0; at.Before(t0.Add(400 * day)); {
+		var all []Batch
+		for range 8 {
+			at = at.Add(30 * time.Minute)
+			seq++
+			for h := range 3 {
+				r := rand.New(rand.NewPCG(seq, uint64(h)))
+				all = append(all, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}})
+			}
+		}
+		if _, err := s.IngestAll(ctx, at, all); err != nil {
+			t.Fatal(err)
+		}
+		bytes := size()
+		if at.Sub(t0) < 80*day {
+			reached = max(reached, bytes)
+		} else if bytes > reached+reached/5 {
+			t.Fatalf("after %v it has %d bytes, and %d after 80 days", at.Sub(t0), bytes, reached)
+		}
+		if info, err := os.Stat(s.path + "-wal"); err == nil {
+			wal = max(wal, info.Size())
+		}
+	}
+	if wal > 64<<20 {
+		t.Errorf("the log grew to %d bytes", wal)
+	}
+	end := t0.Add(400 * day)
+	for table, want := range map[string]int64{"chunk": 3 * (24 + 4), "day": 3 * 42, "gpu_day": 8 * 3 * 42, "user_day": 6 * 3 * 42, "journal": 20, "day where five is not null": 3 * 6} {
+		var n int64
+		if err := s.db.QueryRowContext(ctx, "select count(*) from "+table).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 || n > want {
+			t.Errorf("%s has %d rows, and at most %d are to be kept", table, n, want)
+		}
+	}
+	us, err := s.UserTotals(ctx, end.Add(-30*day), end)
+	if err != nil || len(us) == 0 {
+		t.Error(us, err)
+	}
+	// A host that is gone for good is forgotten with the last of its days.
+	for at := end; at.Before(end.Add(60 * day)); at = at.Add(6 * time.Hour) {
+		seq++
+		r := rand.New(rand.NewPCG(seq, 9))
+		if _, err := s.IngestAll(ctx, at, []Batch{{"gpu0", "boot", []snapshot.Sample{noisy(r, 0, seq, at)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var hosts int
+	if err := s.db.QueryRowContext(ctx, "select count(*) from host").Scan(&hosts); err != nil || hosts != 1 {
+		t.Errorf("%d hosts are remembered (%v)", hosts, err)
+	}
+}
+
+// What rounds to nothing in a frame is nothing in memory either: a third of a
+// second of four free GPUs once was a GPU-second until the next restart.
+func TestFractionOfASecondIsNothing(t *testing.T) {
+	free := []gpuReading{{gpu: 0, users: []userMemory{}}, {gpu: 1, users: []userMemory{}}, {gpu: 2, users: []userMemory{}}, {gpu: 3, users: []userMemory{}}}
+	for _, test := range []struct {
+		ms   int64
+		free int64
+	}{{300, 0}, {499, 0}, {500, 2}, {2000, 8}} {
+		var b bucket
+		b.add(newHost("a"), &reading{gpus: free}, test.ms)
+		b.close(5)
+		if b.v[hFree] != test.free || (len(b.gpus) == 0) != (test.free == 0) {
+			t.Errorf("%d ms of four free GPUs are %d GPU-seconds of %d GPUs", test.ms, b.v[hFree], len(b.gpus))
+		}
+	}
+}

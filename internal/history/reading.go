@@ -1,0 +1,177 @@
+package history
+
+import (
+	"hash/fnv"
+	"math"
+	"sort"
+
+	"gpuboard/internal/snapshot"
+)
+
+// A reading is one sample as it is kept: names are numbers of the host's own
+// dictionary, and what was not known is none.
+type reading struct {
+	at   int64 // ms since 1970
+	boot uint64
+	seq  uint64
+	row  int64 // of the journal; not kept in chunks
+	gpus []gpuReading
+}
+
+const none = -1
+
+type gpuReading struct {
+	gpu   uint32
+	util  int16 // %, or none
+	temp  int16 // °C + tempShift, or none
+	mem   int32 // MiB, or none
+	power int32 // W, or none
+	// users is nil when the processes were not known.
+	users []userMemory
+}
+
+type userMemory struct {
+	user uint32
+	mem  int32 // MiB
+}
+
+// tempShift keeps degrees below zero out of the way of none.
+const tempShift = 100
+
+// Bounds of one sample, beside those of package snapshot.
+const (
+	maxUsersPerGPU = 128
+	maxMemory      = 1 << 30 // MiB
+	maxPower       = 1 << 20 // W
+)
+
+func before(a, b *reading) bool {
+	if a.at != b.at {
+		return a.at < b.at
+	}
+	if a.boot != b.boot {
+		return a.boot < b.boot
+	}
+	return a.seq < b.seq
+}
+
+func same(a, b *reading) bool { return a.at == b.at && a.boot == b.boot && a.seq == b.seq }
+
+func bootHash(boot string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(boot))
+	return h.Sum64()
+}
+
+// merge returns the union of two sorted lists; of a pair that is the same, a's.
+func merge(a, b []reading) []reading {
+	if len(a) == 0 {
+		return b
+	}
+	if len(b) == 0 {
+		return a
+	}
+	if before(&a[len(a)-1], &b[0]) {
+		return append(a[:len(a):len(a)], b...)
+	}
+	out := make([]reading, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case same(&a[0], &b[0]):
+			out = append(out, a[0])
+			a, b = a[1:], b[1:]
+		case before(&a[0], &b[0]):
+			out = append(out, a[0])
+			a = a[1:]
+		default:
+			out = append(out, b[0])
+			b = b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
+
+// between returns the part of a sorted list with from <= at < to.
+func between(rs []reading, from, to int64) []reading {
+	i := sort.Search(len(rs), func(i int) bool { return rs[i].at >= from })
+	j := i + sort.Search(len(rs)-i, func(k int) bool { return rs[i+k].at >= to })
+	return rs[i:j]
+}
+
+// read makes a reading of a sample. Values that cannot be (105 %, a negative
+// memory) become unknown. GPUs and users that the host's dictionary has no room
+// for are left out, or become the nameless user.
+func (h *host) read(boot uint64, s *snapshot.Sample) reading {
+	r := reading{at: s.At.UnixMilli(), boot: boot, seq: s.Seq}
+	n := min(len(s.GPUs), snapshot.MaxGPUs)
+	r.gpus = make([]gpuReading, 0, n)
+	total := 0
+	for i := range s.GPUs[:n] {
+		total += min(len(s.GPUs[i].Users), maxUsersPerGPU)
+	}
+	slab := make([]userMemory, 0, total)
+	for i := range s.GPUs[:n] {
+		g := &s.GPUs[i]
+		id, ok := h.gpus.id(gpuName(g))
+		if !ok {
+			continue
+		}
+		k := gpuReading{gpu: id, util: none, temp: none, mem: none, power: none}
+		if v := g.Utilization; v != nil && *v >= 0 && *v <= 100 {
+			k.util = int16(*v)
+		}
+		if v := g.Temperature; v != nil && *v >= -tempShift && *v <= 300 {
+			k.temp = int16(*v + tempShift)
+		}
+		if v := g.MemoryUsed; v != nil && *v >= 0 && *v <= maxMemory {
+			k.mem = int32(*v)
+		}
+		if v := g.Power; v != nil && *v >= 0 && *v <= maxPower {
+			k.power = int32(math.Round(*v))
+		}
+		if g.Users != nil {
+			start := len(slab)
+			for _, u := range g.Users[:min(len(g.Users), maxUsersPerGPU)] {
+				id, _ := h.users.id(u.User)
+				slab = addUser(slab, start, userMemory{id, int32(min(max(u.Memory, 0), maxMemory))})
+			}
+			k.users = slab[start:len(slab):len(slab)]
+		}
+		r.gpus = append(r.gpus, k)
+	}
+	if !sort.SliceIsSorted(r.gpus, func(i, j int) bool { return r.gpus[i].gpu < r.gpus[j].gpu }) {
+		sort.SliceStable(r.gpus, func(i, j int) bool { return r.gpus[i].gpu < r.gpus[j].gpu })
+	}
+	out := r.gpus[:0]
+	for i := range r.gpus { // a GPU that is named twice counts once
+		if i == 0 || r.gpus[i].gpu != out[len(out)-1].gpu {
+			out = append(out, r.gpus[i])
+		}
+	}
+	r.gpus = out
+	return r
+}
+
+// addUser inserts u into slab[start:], which is kept in order of user; memory
+// of the same user adds up.
+func addUser(slab []userMemory, start int, u userMemory) []userMemory {
+	i := len(slab)
+	for i > start && slab[i-1].user > u.user {
+		i--
+	}
+	if i > start && slab[i-1].user == u.user {
+		slab[i-1].mem = int32(min(int64(slab[i-1].mem)+int64(u.mem), maxMemory))
+		return slab
+	}
+	slab = append(slab, userMemory{})
+	copy(slab[i+1:], slab[i:])
+	slab[i] = u
+	return slab
+}
+
+func gpuName(g *snapshot.GPUSample) string {
+	if g.UUID != "" {
+		return g.UUID
+	}
+	return IndexKey(g.Index)
+}

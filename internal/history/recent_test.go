@@ -1,0 +1,209 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"gpuboard/internal/snapshot"
+)
+
+// What a store that goes on says of the recent past is what one says that has
+// just been opened, whatever gaps and latecomers there were.
+func TestRecentIsCold(t *testing.T) {
+	base := t.TempDir()
+	ctx := context.Background()
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp(base, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		path := filepath.Join(dir, "history.db")
+		warm, err := Open(ctx, path, t0, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer warm.Close()
+		// Mostly in step, now and then silent, late or back from long ago.
+		wait := rapid.SampledFrom([]int{5, 20, 20, 20, 20, 60, 130, 290, 310, 900})
+		late := rapid.SampledFrom([]int{0, 0, 0, 0, 0, 7, 150, 400, 2000, 5000})
+		at, seq := t0.Add(24*time.Hour), uint64(0)
+		for range rapid.IntRange(1, 8).Draw(t, "generations") {
+			var samples []snapshot.Sample
+			for range rapid.IntRange(0, 40).Draw(t, "samples") {
+				seq++
+				at = at.Add(time.Duration(wait.Draw(t, "wait")) * time.Second)
+				s := snapshot.Sample{Seq: seq, At: at.Add(-time.Duration(late.Draw(t, "late")) * time.Second)}
+				for g := range rapid.IntRange(0, 2).Draw(t, "gpus") {
+					one := snapshot.GPUSample{Index: g, Utilization: ptr(int(seq) % 50)}
+					if seq%7 > 2 {
+						one.Users = []snapshot.UserMemory{{User: "ann", Memory: int64(seq % 3)}, {User: "bob", Memory: 2}}
+					}
+					s.GPUs = append(s.GPUs, one)
+				}
+				samples = append(samples, s)
+			}
+			if _, err := warm.IngestAll(ctx, at, []Batch{{"gpu01", "boot", samples}}); err != nil {
+				t.Fatal(err)
+			}
+			at = at.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "then")) * time.Second)
+			got, err := warm.Recent(ctx, at, 10*time.Minute, 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cold, err := Open(ctx, path, at, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := cold.Recent(ctx, at, 10*time.Minute, 20)
+			cold.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Fatalf("the open store has + where one that begins has -:\n%s", d)
+			}
+		}
+	})
+}
+
+// A process that asks once reads the week of some hosts at a time, and learns of
+// all what one learns that reads it whole; asked again, it says the same.
+func TestRecentOnce(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "history.db")
+	s := openAt(t, path, t0, Options{})
+	at := t0
+	for n := range 4 {
+		var batches []Batch
+		for h := range 2*weeksAtOnce + 3 {
+			// Numbers of hosts are not in order of their names.
+			b := Batch{Host: fmt.Sprintf("gpu%03d", h*37%(2*weeksAtOnce+3)), Boot: "b"}
+			for k := range 30 {
+				b.Samples = append(b.Samples, snapshot.Sample{Seq: uint64(n*30 + k + 1), At: at.Add(time.Duration(k) * 20 * time.Second),
+					GPUs: []snapshot.GPUSample{{Utilization: ptr((h + k) % 7), Users: []snapshot.UserMemory{{User: fmt.Sprint("user", h%5), Memory: 7}}}}})
+			}
+			batches = append(batches, b)
+		}
+		at = at.Add(4 * time.Hour)
+		if _, err := s.IngestAll(ctx, at, batches); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := s.Recent(ctx, at, 10*time.Minute, 20)
+	if err != nil || len(want.GPUs) != 2*weeksAtOnce+3 || len(want.Users) != 5 {
+		t.Fatalf("%d GPUs, %d users (%v)", len(want.GPUs), len(want.Users), err)
+	}
+	once := openAt(t, path, at, Options{Once: true})
+	for range 2 {
+		got, err := once.Recent(ctx, at, 10*time.Minute, 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("who asks once learns + where who goes on learns -:\n%s", d)
+		}
+	}
+	for _, h := range once.hosts {
+		if h.board != nil {
+			t.Fatalf("the week of %s is kept", h.name)
+		}
+	}
+}
+
+// What is the same from one call to the next is the same in memory, which is how
+// callers see that nothing came; and what was handed out is not changed after.
+func TestRecentIsShared(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	at := t0.Add(time.Hour + time.Minute)
+	send := func(host string, seq int, at time.Time, util int) {
+		t.Helper()
+		ingest(t, s, at, host, "b", []snapshot.Sample{{Seq: uint64(seq), At: at, GPUs: []snapshot.GPUSample{{Utilization: ptr(util), Users: []snapshot.UserMemory{}}}}})
+	}
+	ask := func(keys ...Key) *Recent {
+		t.Helper()
+		r, err := s.Recent(ctx, at, 10*time.Minute, 5, keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	map1 := func(r *Recent) uintptr { return reflect.ValueOf(r.GPUs).Pointer() }
+	list := func(r *Recent, host string) **float64 { return &r.GPU(Key{host, IndexKey(0)}).Utilization[0] }
+	for n := range 150 {
+		send("gpu1", n+1, at, 50)
+		send("gpu2", n+1, at, 90)
+		at = at.Add(20 * time.Second)
+	}
+	first := ask()
+	kept := maps.Clone(first.GPUs)
+	if r := ask(); map1(r) != map1(first) {
+		t.Error("without news there is another map")
+	}
+	at = at.Add(time.Second)
+	if r := ask(Key{"gpu1", IndexKey(0)}); len(r.GPUs) != 1 || list(r, "gpu1") != list(first, "gpu1") {
+		t.Error("one GPU without news has another list")
+	}
+	send("gpu1", 151, at, 80)
+	r := ask()
+	if map1(r) == map1(first) || list(r, "gpu1") == list(first, "gpu1") {
+		t.Error("the news of a host are not there")
+	}
+	if list(r, "gpu2") != list(first, "gpu2") {
+		t.Error("a host without news has another list")
+	}
+	if d := cmp.Diff(kept, first.GPUs); d != "" {
+		t.Errorf("what was handed out changed:\n%s", d)
+	}
+	s.forget()
+	if again := ask(); map1(again) == map1(r) || cmp.Diff(r, again) != "" {
+		t.Errorf("read anew, it is another:\n%s", cmp.Diff(r, again))
+	}
+}
+
+// A host that names ever new people puts those on the board who used it most.
+func TestRecentPeopleOfOneHost(t *testing.T) {
+	ctx := context.Background()
+	s, err := Open(ctx, filepath.Join(t.TempDir(), "history.db"), t0, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	at := t0.Add(24 * time.Hour)
+	var samples []snapshot.Sample
+	for n := range 30 {
+		one := snapshot.Sample{Seq: uint64(n + 1), At: at.Add(time.Duration(n-30) * 20 * time.Second)}
+		for g := range 4 { // 128 others of each GPU and sample
+			gpu := snapshot.GPUSample{Index: g, Utilization: ptr(50)}
+			if g == 0 {
+				gpu.Users = []snapshot.UserMemory{{User: "ann", Memory: 1}}
+			}
+			for u := range 127 {
+				gpu.Users = append(gpu.Users, snapshot.UserMemory{User: fmt.Sprintf("u%d-%d-%d", n/10, g, u), Memory: 1})
+			}
+			one.GPUs = append(one.GPUs, gpu)
+		}
+		samples = append(samples, one)
+	}
+	if _, err := s.IngestAll(ctx, at, []Batch{{"gpu01", "boot", samples}}); err != nil {
+		t.Fatal(err)
+	}
+	recent, err := s.Recent(ctx, at, 10*time.Minute, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(recent.Users) != maxRecentUsers || !slices.ContainsFunc(recent.Users, func(u User) bool { return u.Name == "ann" }) {
+		t.Errorf("%d people, and not the one who used it most", len(recent.Users))
+	}
+}

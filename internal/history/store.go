@@ -1,0 +1,445 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"gpuboard/internal/snapshot"
+)
+
+// pageSize is SQLite's own default.
+const pageSize = 4096
+
+// schemaVersion is pragma user_version of the database.
+const schemaVersion = 1
+
+//go:embed schema.sql
+var schema string
+
+var (
+	// ErrNoSpace is wrapped when the disk, or [Options.MaxBytes], is full. What
+	// was acknowledged before is safe; the samples can be sent again.
+	ErrNoSpace = errors.New("no space left for history")
+	// ErrRebuilt is wrapped when the database was damaged and has been set
+	// aside: the call did nothing, and the next one works on an empty history.
+	ErrRebuilt = errors.New("history was damaged and begins anew")
+)
+
+// Options say how much is kept. The zero value is the default.
+type Options struct {
+	Raw    time.Duration // samples as they came; 7 days
+	Five   time.Duration // roll-ups of five minutes; 35 days
+	Hourly time.Duration // roll-ups of an hour, and of a day; 400 days
+	// IdlePercent is the mean utilization over five minutes under which a GPU
+	// that is held counts as idle in the totals; 5. It applies to what comes after.
+	IdlePercent int
+	// MaxBytes bounds the database file; 0 for no bound but the disk's.
+	MaxBytes int64
+	// Once is for a process that calls [Store.Recent] once: it reads the week of
+	// some hosts at a time, and keeps none of it.
+	Once bool
+}
+
+func (o Options) withDefaults() Options {
+	const day = 24 * time.Hour
+	if o.Raw <= 0 {
+		o.Raw = 7 * day
+	}
+	if o.Five <= 0 {
+		o.Five = 35 * day
+	}
+	if o.Hourly <= 0 {
+		o.Hourly = 400 * day
+	}
+	o.Five = max(o.Five, o.Raw+day) // what raw can change must be there to be changed
+	o.Hourly = max(o.Hourly, o.Five)
+	if o.IdlePercent <= 0 {
+		o.IdlePercent = 5
+	}
+	return o
+}
+
+// A Store is the history of a fleet in one SQLite file (schema.sql). It may be
+// used from several goroutines; one process at a time should ingest, though
+// others may read. A nil *Store is a history that knows nothing: every query
+// answers so, and IngestAll takes nothing.
+type Store struct {
+	path string
+	opts Options
+	pack *packer
+
+	mu    sync.Mutex
+	db    *sql.DB
+	hosts map[string]*host
+	byID  map[int64]*host
+	// epoch counts transactions that wrote; when the database has another one,
+	// somebody else wrote, or a transaction of ours failed, and memory is read again.
+	epoch    int64
+	loaded   bool
+	lastAt   int64 // ms; newest sample of all
+	journal  int64 // oldest row that may be there
+	pruned   int64 // hour in which retention was last applied
+	rebuilt  time.Time
+	full     bool
+	suspect  error // damage that a query met
+	badBlobs int
+	scratch  []byte
+	columns  columnPool
+	recent   map[Key]GPU // as Recent last gave all of them; never changed
+}
+
+// Open opens the history at path, and makes it when it is not there. A file
+// that is no database, or that fails SQLite's quick check, is moved aside as
+// history.db.corrupt-TIME beside it (the newest two are kept), an empty one
+// begins, and [Store.Problems] says so. An error is something else: no
+// permission, no directory, a disk that is full.
+func Open(ctx context.Context, path string, now time.Time, opts Options) (*Store, error) {
+	pack, err := newPacker()
+	if err != nil {
+		return nil, err
+	}
+	// The driver takes a URI, in which the first part of a relative path would be a host.
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, fmt.Errorf("opening history: %w", err)
+	}
+	s := &Store{path: path, opts: opts.withDefaults(), pack: pack}
+	err = s.connect(ctx, now)
+	if s.damaged(err) { // a read that failed looks like damage, too: look again
+		if s.db != nil {
+			s.db.Close() // it failed already
+			s.db = nil
+		}
+		err = s.connect(ctx, now)
+	}
+	if s.damaged(err) {
+		err = s.rebuild(ctx, now)
+	}
+	if err != nil {
+		if s.db != nil {
+			s.db.Close()
+		}
+		if noSpace(err) {
+			err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+		}
+		return nil, fmt.Errorf("opening history %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Close closes the database. Nothing waits in memory for it.
+func (s *Store) Close() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.db == nil {
+		return nil
+	}
+	db := s.db
+	s.db, s.loaded = nil, false
+	if err := db.Close(); err != nil {
+		return fmt.Errorf("closing history %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// pragmas hold on every connection, because they are part of its name. FULL:
+// what was acknowledged survives the loss of power too, for one fsync a tick.
+func (s *Store) dsn() string {
+	q := url.Values{}
+	for _, p := range []string{
+		"busy_timeout(10000)", "auto_vacuum(2)", "journal_mode(wal)",
+		"synchronous(full)", "wal_autocheckpoint(1000)", "journal_size_limit(16777216)",
+		"trusted_schema(off)", "cache_size(-8192)",
+	} {
+		q.Add("_pragma", p)
+	}
+	q.Set("_txlock", "immediate")
+	return (&url.URL{Scheme: "file", Path: s.path, RawQuery: q.Encode()}).String()
+}
+
+func (s *Store) connect(ctx context.Context, now time.Time) error {
+	if info, err := os.Lstat(s.path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", s.path)
+	}
+	db, err := sql.Open("sqlite", s.dsn())
+	if err != nil {
+		return err
+	}
+	// One connection: the store is one writer anyway, and reads are short.
+	db.SetMaxOpenConns(1)
+	s.db = db
+	for pragma, want := range map[string]string{
+		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000", "auto_vacuum": "2",
+	} {
+		var got string
+		if err := db.QueryRowContext(ctx, "pragma "+pragma).Scan(&got); err != nil {
+			return fmt.Errorf("asking for %s: %w", pragma, err)
+		}
+		if got != want {
+			return fmt.Errorf("sqlite has %s %s, and %s is needed", pragma, got, want)
+		}
+	}
+	if err := s.prepare(ctx, now); err != nil {
+		return err
+	}
+	if s.opts.MaxBytes > 0 {
+		if _, err := db.ExecContext(ctx, fmt.Sprintf("pragma max_page_count=%d", max(s.opts.MaxBytes/pageSize, 64))); err != nil {
+			return fmt.Errorf("bounding the file: %w", err)
+		}
+	}
+	return s.load(ctx)
+}
+
+// smallPages is the size up to which a database is checked at every start: 8 MiB.
+const smallPages = 2048
+
+// prepare makes the tables of a new database, and checks an old one: at most
+// once a day when it is large, because a check reads all of it.
+func (s *Store) prepare(ctx context.Context, now time.Time) error {
+	var version, pages int64
+	if err := s.db.QueryRowContext(ctx, "pragma user_version").Scan(&version); err != nil {
+		return err
+	}
+	if version > schemaVersion {
+		return fmt.Errorf("it was written by a newer gpuboard (schema %d, and this one knows %d)", version, schemaVersion)
+	}
+	if version == 0 {
+		tx, err := s.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		var tables int
+		if err := tx.QueryRowContext(ctx, "select count(*) from sqlite_schema").Scan(&tables); err != nil {
+			return err
+		}
+		if tables > 0 {
+			return fmt.Errorf("%w: it is a database of something else", errForeign)
+		}
+		if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("pragma user_version=%d;", schemaVersion)); err != nil {
+			return err
+		}
+		if err := setMeta(ctx, tx, "checked_at", now.UnixMilli()); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	if err := s.db.QueryRowContext(ctx, "pragma page_count").Scan(&pages); err != nil {
+		return err
+	}
+	checked, err := getMeta(ctx, s.db, "checked_at")
+	if err != nil {
+		return err
+	}
+	age := now.UnixMilli() - checked
+	if pages > smallPages && age >= 0 && age < dayMS {
+		return nil
+	}
+	var verdict string
+	if err := s.db.QueryRowContext(ctx, "pragma quick_check(1)").Scan(&verdict); err != nil {
+		return err
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s", errCheck, verdict)
+	}
+	if pages <= smallPages {
+		return nil
+	}
+	if err := setMeta(ctx, s.db, "checked_at", now.UnixMilli()); err != nil && !noSpace(err) {
+		return err // on a full disk, what is there can still be read
+	}
+	return nil
+}
+
+// A querier is the database or a transaction on it.
+type querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func getMeta(ctx context.Context, q querier, key string) (int64, error) {
+	var v int64
+	err := q.QueryRowContext(ctx, "select value from meta where key=?", key).Scan(&v)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return v, err
+}
+
+func setMeta(ctx context.Context, q querier, key string, v int64) error {
+	_, err := q.ExecContext(ctx, "insert into meta(key,value) values(?,?) on conflict(key) do update set value=excluded.value", key, v)
+	return err
+}
+
+var (
+	errCheck   = errors.New("its check failed")
+	errForeign = errors.New("it is not a history")
+)
+
+// SQLite's result codes, https://www.sqlite.org/rescode.html.
+const (
+	codeCorrupt   = 11
+	codeFull      = 13
+	codeNotADB    = 26
+	codeReadIO    = 10 | 1<<8
+	codeShortRead = 10 | 2<<8
+	codeCorruptFS = 10 | 33<<8
+)
+
+func sqliteCode(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return 0
+}
+
+// damaged reports errors that come from the content of the file, which no
+// second try will mend, or from a read that failed.
+func damaged(err error) bool {
+	code := sqliteCode(err)
+	switch {
+	case errors.Is(err, errCheck), errors.Is(err, errBlob):
+		return true
+	case code&0xff == codeCorrupt, code&0xff == codeNotADB:
+		return true
+	default:
+		return code == codeReadIO || code == codeShortRead || code == codeCorruptFS
+	}
+}
+
+// damaged reports whether an error says that the file of the store is damaged.
+// A read that failed (SQLite takes the disk's own error for a file system that is
+// damaged) may be a disk that stumbled: only when the file cannot be read to its
+// end either is it beyond help.
+func (s *Store) damaged(err error) bool {
+	if code := sqliteCode(err); code == codeReadIO || code == codeCorruptFS {
+		return !readable(s.path) || !readable(s.path+"-wal")
+	}
+	return damaged(err)
+}
+
+// readable reports whether a file can be read to its end. One that is not there
+// has nothing that could not.
+func readable(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	defer f.Close()
+	_, err = io.Copy(io.Discard, f)
+	return err == nil
+}
+
+func noSpace(err error) bool { return sqliteCode(err)&0xff == codeFull }
+
+const corruptInfix = ".corrupt-"
+
+// rebuild moves a damaged database aside with its log, and begins an empty one.
+func (s *Store) rebuild(ctx context.Context, now time.Time) error {
+	if s.db != nil {
+		s.db.Close() // it is beyond help, and so is what Close says
+		s.db = nil
+	}
+	aside := s.path + corruptInfix + now.UTC().Format("20060102T150405.000Z")
+	if err := os.Rename(s.path, aside); err != nil {
+		return fmt.Errorf("moving the damaged file aside: %w", err)
+	}
+	if err := os.Rename(s.path+"-wal", aside+"-wal"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("moving its log aside: %w", err)
+	}
+	if err := os.Remove(s.path + "-shm"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing its index: %w", err)
+	}
+	s.sweepAside()
+	s.forget()
+	s.full = false
+	if err := s.connect(ctx, now); err != nil {
+		return err
+	}
+	if err := setMeta(ctx, s.db, "rebuilt_at", now.UnixMilli()); err != nil {
+		return err
+	}
+	s.rebuilt = time.UnixMilli(now.UnixMilli()).UTC()
+	return nil
+}
+
+// sweepAside keeps the newest two damaged databases; a disk that keeps damaging
+// them must not fill up with them.
+func (s *Store) sweepAside() {
+	old, err := filepath.Glob(globQuote(s.path) + corruptInfix + "*Z")
+	if err != nil {
+		return
+	}
+	sort.Strings(old)
+	for len(old) > 2 {
+		os.Remove(old[0]) // what cannot be removed now is tried again next time
+		os.Remove(old[0] + "-wal")
+		old = old[1:]
+	}
+}
+
+func globQuote(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+}
+
+// settle decides what an error of a call means for the store.
+func (s *Store) settle(ctx context.Context, now time.Time, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.damaged(err):
+		if again := s.rebuild(ctx, now); again != nil {
+			return fmt.Errorf("rebuilding history after %q: %w", err, again)
+		}
+		return fmt.Errorf("%w: %w", ErrRebuilt, err)
+	case noSpace(err):
+		s.full = true
+		s.forget()
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	default:
+		s.forget()
+		return err
+	}
+}
+
+// Problems says what is wrong with the history at present: history:rebuilt for
+// a day after it began anew, history:nospace while it cannot grow, and
+// history:record when records were damaged and passed over.
+func (s *Store) Problems(now time.Time) []snapshot.Problem {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []snapshot.Problem
+	if d := now.Sub(s.rebuilt); !s.rebuilt.IsZero() && d < 24*time.Hour {
+		out = append(out, snapshot.Problem{Code: "history:rebuilt", File: filepath.Base(s.path),
+			Message: "history was damaged and begins anew at " + s.rebuilt.Format(time.RFC3339) + "; the damaged file lies beside it"})
+	}
+	if s.full {
+		out = append(out, snapshot.Problem{Code: "history:nospace", File: filepath.Base(s.path),
+			Message: "there is no space for new history; what is shown of the past ends where it filled up"})
+	}
+	if s.badBlobs > 0 {
+		out = append(out, snapshot.Problem{Code: "history:record", File: filepath.Base(s.path),
+			Message: fmt.Sprintf("%d damaged records of history are passed over", s.badBlobs)})
+	}
+	return out
+}

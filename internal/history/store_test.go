@@ -1,0 +1,185 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
+
+func TestWhatIsKnownIsNotWrittenAgain(t *testing.T) {
+	s := open(t, Options{})
+	tr := &truth{host: "gpu1", gpus: 2, every: 20 * time.Second, from: t0, to: t0.Add(15 * time.Minute)}
+	all := tr.samples()
+	ingest(t, s, tr.to, "gpu1", "boot", all)
+	before, err := os.Stat(s.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch := s.epoch
+	for range 3 {
+		if n := ingest(t, s, tr.to, "gpu1", "boot", all); n != 0 {
+			t.Errorf("%d samples are taken twice", n)
+		}
+	}
+	after, err := os.Stat(s.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Size() != before.Size() || s.epoch != epoch {
+		t.Errorf("the log grew from %d to %d bytes, the epoch from %d to %d", before.Size(), after.Size(), epoch, s.epoch)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	var wg sync.WaitGroup
+	for h := range 4 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(h), 1))
+			for seq := range uint64(60) {
+				at := t0.Add(time.Duration(seq) * time.Minute)
+				if _, err := s.IngestAll(ctx, at, []Batch{{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}}}); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Recent(ctx, at, 30*time.Minute, 5); err != nil {
+					t.Error(err)
+				}
+				s.Problems(at)
+			}
+		})
+	}
+	wg.Wait()
+	hs, err := s.HostTotals(ctx, t0, t0.Add(time.Hour))
+	if err != nil || len(hs) != 4 {
+		t.Fatal(hs, err)
+	}
+	for _, h := range hs {
+		near(t, "hours known of "+h.Host, h.KnownHours, 8, 0.05)
+		near(t, "coverage of "+h.Host, h.Coverage, 1, 0.01)
+	}
+}
+
+func TestViewsCanBeReadByPeople(t *testing.T) {
+	ctx := context.Background()
+	path, _ := filled(t)
+	s := openAt(t, path, t0, Options{})
+	ingest(t, s, t0.Add(7*time.Hour), "gpu1", "later", []snapshot.Sample{{Seq: 1, At: t0.Add(7 * time.Hour)}}) // flushes
+	var day, user, host string
+	var hours, util float64
+	err := s.db.QueryRowContext(ctx, "select utc_day, user, host, gpu_hours, mean_utilization_percent from usage_by_user").Scan(&day, &user, &host, &hours, &util)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if day != "2026-06-01" || user != "ada" || host != "gpu1" || util != 50 {
+		t.Error(day, user, host, util)
+	}
+	near(t, "GPU-hours", hours, 5, 0.01)
+	var rows int
+	if err := s.db.QueryRowContext(ctx, "select count(*) from usage_by_gpu where gpu='GPU-gpu1-0' and idle_held_hours=0 and mean_memory_mib=100").Scan(&rows); err != nil || rows != 1 {
+		t.Error(rows, err)
+	}
+	if err := s.db.QueryRowContext(ctx, "select count(*) from chunks where host='gpu1' and samples=180").Scan(&rows); err != nil || rows != 5 {
+		t.Error(rows, err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	newer := filepath.Join(dir, "newer.db")
+	s := openAt(t, newer, t0, Options{})
+	if _, err := s.db.ExecContext(ctx, "pragma user_version=99"); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	foreign := filepath.Join(dir, "foreign.db")
+	s = openAt(t, foreign, t0, Options{})
+	if _, err := s.db.ExecContext(ctx, "pragma user_version=0"); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for path, want := range map[string]string{
+		dir: "not a regular file", newer: "newer gpuboard", foreign: "something else",
+		filepath.Join(dir, "no", "such", "history.db"): "opening history",
+	} {
+		s, err := Open(ctx, path, t0, Options{})
+		if err == nil || s != nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, and it should say %q", path, err, want)
+		}
+	}
+	if old, _ := filepath.Glob(filepath.Join(dir, "*.corrupt-*")); len(old) != 0 {
+		t.Errorf("moved aside: %v", old)
+	}
+}
+
+func TestClosedStoreSaysSo(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	s.Close()
+	if _, err := s.Recent(ctx, t0, time.Hour, 5); !errors.Is(err, errClosed) {
+		t.Error(err)
+	}
+	if _, err := s.IngestAll(ctx, t0, []Batch{{"gpu1", "b", []snapshot.Sample{{At: t0}}}}); !errors.Is(err, errClosed) {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQueriesAreBounded(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	if _, _, err := s.HostMeans(ctx, "gpu1", Steps(t0, t0.Add(1000*time.Hour), time.Second), Power); err == nil {
+		t.Error("3.6 million steps are answered")
+	}
+	if _, err := s.UserTotals(ctx, t0, t0); err == nil {
+		t.Error("no time at all is answered")
+	}
+	if _, err := s.FleetSeries(ctx, nil); err == nil {
+		t.Error("no bounds are answered")
+	}
+}
+
+// A host of which the whole past comes at once, hour files first to last or
+// last to first, is caught up with in one call.
+func TestTwoDaysLate(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	now := t0.Add(48 * time.Hour)
+	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: now, jobs: []job{{0, "ada", t0, now, 100, 50}}}
+	all := tr.samples()
+	live(t, s, "gpu1", "boot", all[len(all)-600:])
+	for i := len(all) - 600; i > 0; i -= 180 {
+		ingest(t, s, now, "gpu1", "boot", all[max(0, i-180):i])
+	}
+	us, err := s.UserTotals(ctx, t0, now)
+	if err != nil || len(us) != 1 {
+		t.Fatal(us, err)
+	}
+	near(t, "GPU-hours", us[0].GPUHours, 48, 0.001)
+	r, err := s.Recent(ctx, now, time.Hour, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "mean of 24 h", *r.Users[0].Mean24h, 1, 0.001)
+	for i, v := range r.GPU(Key{"gpu1", "GPU-gpu1-0"}).Utilization[:95] {
+		if v == nil || *v != 50 {
+			t.Errorf("step %d is %v", i, v)
+		}
+	}
+	var n int
+	if err := s.db.QueryRowContext(ctx, "select sum(samples) from chunk").Scan(&n); err != nil || n < len(all)-200 {
+		t.Errorf("%d of %d samples are in chunks (%v)", n, len(all), err)
+	}
+}

@@ -1,0 +1,330 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
+)
+
+func ingest(t testing.TB, s *Store, now time.Time, host, boot string, samples []snapshot.Sample) int {
+	t.Helper()
+	c, err := s.IngestAll(context.Background(), now, []Batch{{host, boot, samples}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Accepted
+}
+
+// meansOf is one metric of one GPU between the instants in at, and how much of
+// the time is known.
+func meansOf(t testing.TB, s *Store, host, gpu string, metric Metric, at ...time.Time) (list []float64, coverage float64) {
+	t.Helper()
+	all, coverage, err := s.HostMeans(context.Background(), host, at, metric)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all[gpu] != nil {
+		list = all[gpu][0]
+	}
+	return list, coverage
+}
+
+// live gives samples as a running fleet would: minute by minute, each with the
+// overlap that bundles have.
+func live(t testing.TB, s *Store, host, boot string, samples []snapshot.Sample) {
+	t.Helper()
+	for i := 0; i < len(samples); i += 15 {
+		end := min(i+15, len(samples))
+		ingest(t, s, samples[end-1].At, host, boot, samples[max(0, i-7):end])
+	}
+}
+
+func TestTotalsAreWhatTrulyWas(t *testing.T) {
+	ctx := context.Background()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			s := open(t, Options{})
+			var all []*truth
+			for i := range 2 {
+				tr := randomTruth(r, fmt.Sprintf("gpu%02d", i), t0, 30*time.Hour)
+				all = append(all, tr)
+				live(t, s, tr.host, "boot", tr.samples())
+			}
+			for _, w := range [][2]time.Duration{{0, 30 * time.Hour}, {24 * time.Hour, 30 * time.Hour}, {5 * time.Hour, 26 * time.Hour}, {25 * time.Minute, 115 * time.Minute}} {
+				from, to := t0.Add(w[0]), t0.Add(w[1])
+				held, util := map[string]float64{}, map[string]float64{}
+				for _, tr := range all {
+					h, u, _ := tr.usage(from, to)
+					for name := range h {
+						held[name] += h[name]
+						util[name] += u[name]
+					}
+				}
+				got, err := s.UserTotals(ctx, from, to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen := map[string]bool{}
+				for _, u := range got {
+					seen[u.Name] = true
+					// A sample before an outage stands for up to 50 s: 30 s more
+					// than it was, per outage and GPU.
+					slack := float64(len(all[0].outages)*all[0].gpus+len(all[1].outages)*all[1].gpus) * 30 / 3600
+					near(t, fmt.Sprintf("%s's GPU-hours in %v", u.Name, w), u.GPUHours, held[u.Name]/3600, slack+0.002*held[u.Name]/3600+0.003)
+					if held[u.Name] > 3600 {
+						near(t, u.Name+"'s utilization", *u.Utilization, util[u.Name]/held[u.Name], 1.5)
+					}
+				}
+				for name, v := range held {
+					if v > 60 && !seen[name] {
+						t.Errorf("%s held %v GPU-seconds in %v and is not listed", name, v, w)
+					}
+				}
+			}
+			for _, tr := range all {
+				_, _, known := tr.usage(t0, tr.to)
+				_, cover := meansOf(t, s, tr.host, "", Utilization, t0, tr.to)
+				near(t, "coverage of "+tr.host, cover*30*3600, known, float64(len(tr.outages))*30+60)
+			}
+		})
+	}
+}
+
+func TestAGapIsUnknownAndNotIdle(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(6 * time.Hour),
+		jobs:    []job{{0, "ada", t0, t0.Add(6 * time.Hour), 9000, 90}},
+		outages: [][2]time.Time{{t0.Add(2 * time.Hour), t0.Add(4 * time.Hour)}}}
+	live(t, s, "gpu1", "boot", tr.samples())
+	vs, _ := meansOf(t, s, "gpu1", "GPU-gpu1-0", Utilization, Steps(t0, tr.to, time.Hour)...)
+	for i, v := range vs {
+		if gap := i == 2 || i == 3; gap != math.IsNaN(v) || !gap && v != 90 {
+			t.Errorf("hour %d is %v; it was 90, and nothing is known of the third and the fourth", i, v)
+		}
+	}
+	if len(vs) != 6 {
+		t.Errorf("%d hours", len(vs))
+	}
+	r, err := s.Recent(ctx, tr.to, 30*time.Minute, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Users) != 1 || r.Users[0].Mean24h == nil {
+		t.Fatalf("users are %+v", r.Users)
+	}
+	near(t, "ada's mean of the known part of a day", *r.Users[0].Mean24h, 1, 0.01)
+	near(t, "ada's mean of 2 h", *r.Users[0].Mean2h, 1, 0.01)
+	if r.Users[0].Mean1w != nil {
+		t.Errorf("a mean over a week of which 4 hours are known: %v", *r.Users[0].Mean1w)
+	}
+	g := r.GPU(Key{"gpu1", "GPU-gpu1-0"})
+	if !g.IdleSince.IsZero() {
+		t.Errorf("a GPU at 90 %% idles since %v", g.IdleSince)
+	}
+	if len(g.Utilization) != SparkSteps {
+		t.Fatalf("%d steps", len(g.Utilization))
+	}
+	known := 0
+	for i, v := range g.Utilization {
+		if v != nil {
+			known++
+			if *v != 90 {
+				t.Errorf("step %d is %v", i, *v)
+			}
+		}
+	}
+	if known < 16 || known > 18 { // 4 h, and the last samples before the gap and before now reach into one step more
+		t.Errorf("%d steps are known of 4 hours", known)
+	}
+}
+
+func TestIdleSince(t *testing.T) {
+	ctx := context.Background()
+	end := t0.Add(40 * time.Hour)
+	for _, c := range []struct {
+		name   string
+		jobs   []job
+		window time.Duration
+		want   time.Time
+		fresh  time.Duration // history begins so long before the end
+	}{
+		{"held and idle from 12:00 on", []job{{0, "ada", t0, end.Add(-4 * time.Hour), 9000, 80}, {0, "ada", end.Add(-4 * time.Hour), end, 9000, 1}}, 30 * time.Minute, end.Add(-4 * time.Hour), 0},
+		{"a short breath is not idleness", []job{{0, "ada", t0, end.Add(-10 * time.Minute), 9000, 80}}, 30 * time.Minute, time.Time{}, 0},
+		{"one busy sample in an idle hour", []job{{0, "ada", end.Add(-90 * time.Minute), end.Add(-90*time.Minute + 20*time.Second), 9000, 40}, {0, "bob", t0, end.Add(-3 * time.Hour), 10, 70}}, 30 * time.Minute, end.Add(-3 * time.Hour), 0},
+		{"swings between 0 and 100 are work", swings(t0, end), 30 * time.Minute, time.Time{}, 0},
+		{"too little is known", nil, 30 * time.Minute, time.Time{}, 20 * time.Minute},
+		{"for longer than a day", []job{{0, "ada", t0, t0.Add(3 * time.Hour), 9000, 80}}, 30 * time.Minute, t0.Add(3 * time.Hour), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, Options{})
+			tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: end, jobs: c.jobs}
+			if c.fresh > 0 {
+				tr.from = end.Add(-c.fresh)
+			}
+			live(t, s, "gpu1", "boot", tr.samples())
+			for _, store := range []*Store{s, openAt(t, s.path, end, Options{})} {
+				r, err := store.Recent(ctx, end, c.window, 5)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := r.GPU(Key{"gpu1", "GPU-gpu1-0"}).IdleSince; !got.Equal(c.want) {
+					t.Errorf("idle since %v, and it should be %v", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func swings(from, to time.Time) []job {
+	var js []job
+	for at := from; at.Before(to); at = at.Add(2 * time.Minute) {
+		js = append(js, job{0, "ada", at, at.Add(time.Minute), 9000, 100})
+	}
+	return js
+}
+
+func TestDaysOf23And25Hours(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		zone  string
+		day   time.Time
+		hours float64
+	}{
+		{"Europe/Paris", time.Date(2026, 3, 29, 0, 0, 0, 0, time.UTC), 23},
+		{"Europe/Paris", time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC), 25},
+		{"Asia/Kolkata", time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC), 24},
+		{"America/St_Johns", time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), 25},
+	} {
+		t.Run(c.zone+c.day.Format(" 2006-01-02"), func(t *testing.T) {
+			zone := need.Zone(t, c.zone)
+			s := open(t, Options{})
+			from := c.day.Add(-36 * time.Hour)
+			tr := &truth{host: "gpu1", gpus: 2, every: time.Minute, from: from, to: from.Add(4 * 24 * time.Hour),
+				jobs: []job{{0, "ada", from, from.Add(4 * 24 * time.Hour), 9000, 100}}}
+			ingest(t, s, tr.to, "gpu1", "boot", tr.samples())
+			y, m, d := c.day.Date()
+			bs := Days(time.Date(y, m, d, 5, 0, 0, 0, zone), time.Date(y, m, d+1, 0, 0, 0, 0, zone), zone)
+			if len(bs) != 2 || bs[1].Sub(bs[0]).Hours() != c.hours {
+				t.Fatalf("the day is %v", bs)
+			}
+			us, err := s.UserTotals(ctx, bs[0], bs[1])
+			if err != nil || len(us) != 1 {
+				t.Fatal(us, err)
+			}
+			near(t, "GPU-hours of a day", us[0].GPUHours, c.hours, 0.001)
+			held, cover := meansOf(t, s, "gpu1", "GPU-gpu1-0", Held, bs...)
+			if cover > 1 || len(held) != 1 || held[0] > 100 {
+				t.Fatal(cover, held)
+			}
+			near(t, "coverage", cover, 1, 0.001)
+			near(t, "% of the time held", held[0], 100, 0.1)
+			fs, err := s.FleetSeries(ctx, bs)
+			if err != nil || fs[0].Held == nil {
+				t.Fatal(fs, err)
+			}
+			near(t, "GPUs held", *fs[0].Held, 1, 0.001)
+			near(t, "GPUs free", *fs[0].Free, 1, 0.001)
+			near(t, "utilization", *fs[0].Utilization, 50, 0.1)
+		})
+	}
+}
+
+func TestTimesThatCannotBe(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{Raw: 48 * time.Hour})
+	at := func(d time.Duration) snapshot.Sample {
+		return snapshot.Sample{Seq: uint64(d/time.Second) + 1<<40, At: t0.Add(d), GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: ptr(50)}}}
+	}
+	c, err := s.IngestAll(ctx, t0, []Batch{
+		{"gpu1", "b", []snapshot.Sample{at(0), at(0), at(4 * time.Minute), at(6 * time.Minute), at(time.Hour), at(-47 * time.Hour), at(-49 * time.Hour)}},
+		{"gpu1", "b", []snapshot.Sample{{Seq: 1, At: time.Unix(0, 0)}, {Seq: 2, At: time.Date(292277026596, 1, 1, 0, 0, 0, 0, time.UTC)}, {Seq: 3}}},
+		{"../etc", "b", []snapshot.Sample{at(0)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Counts{Accepted: 3, Duplicate: 1, Future: 3, Old: 3, Refused: 1}); c != want {
+		t.Errorf("counts are %+v, and should be %+v", c, want)
+	}
+}
+
+// A server whose clock jumps ahead for a while must not delete anything.
+func TestClockOfTheServerJumps(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	tr := &truth{host: "gpu1", gpus: 1, every: time.Minute, from: t0, to: t0.Add(5 * time.Hour), jobs: []job{{0, "ada", t0, t0.Add(5 * time.Hour), 100, 50}}}
+	all := tr.samples()
+	live(t, s, "gpu1", "boot", all[:200])
+	for _, jump := range []time.Duration{2 * time.Hour, 20 * 365 * 24 * time.Hour} {
+		ingest(t, s, t0.Add(jump), "gpu1", "boot", all[190:210])
+	}
+	live(t, s, "gpu1", "boot", all[200:])
+	us, err := s.UserTotals(ctx, t0, tr.to)
+	if err != nil || len(us) != 1 {
+		t.Fatal(us, err)
+	}
+	near(t, "GPU-hours", us[0].GPUHours, 5, 0.05)
+}
+
+// A node whose clock steps back covers the same time twice, and a reboot begins
+// to count anew; neither may count an hour for more than an hour.
+func TestClockOfTheNodeStepsAndBoots(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(2 * time.Hour), jobs: []job{{0, "ada", t0, t0.Add(2 * time.Hour), 100, 50}}}
+	all := tr.samples()
+	for i := range all {
+		if i > 200 { // the clock went back by 17 minutes and 7 seconds
+			all[i].At = all[i].At.Add(-1027 * time.Second)
+		}
+	}
+	now := t0.Add(2 * time.Hour)
+	ingest(t, s, now, "gpu1", "one", all)
+	again := (&truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0.Add(110 * time.Minute), to: t0.Add(2 * time.Hour), jobs: tr.jobs}).samples()
+	if n := ingest(t, s, now, "gpu1", "two", again); n != len(again) {
+		t.Errorf("%d of %d samples of a new boot are taken", n, len(again))
+	}
+	us, err := s.UserTotals(ctx, t0, now)
+	if err != nil || len(us) != 1 {
+		t.Fatal(us, err)
+	}
+	near(t, "GPU-hours", us[0].GPUHours, 2, 0.15) // 7 minutes are known of nobody
+	_, first := meansOf(t, s, "gpu1", "", Utilization, t0, t0.Add(time.Hour))
+	_, second := meansOf(t, s, "gpu1", "", Utilization, t0.Add(time.Hour), now)
+	if first > 1 || second > 1 || first < 0.99 {
+		t.Error(first, second)
+	}
+}
+
+func TestNilStoreKnowsNothing(t *testing.T) {
+	ctx := context.Background()
+	var s *Store
+	r, err := s.Recent(ctx, t0, time.Hour, 5)
+	if err != nil || r == nil || r.GPUs == nil || r.FreeMean2h != nil {
+		t.Fatal(r, err)
+	}
+	if n := ingest(t, s, t0, "gpu1", "b", []snapshot.Sample{{At: t0}}); n != 0 {
+		t.Error(n)
+	}
+	if us, err := s.UserTotals(ctx, t0, t0.Add(time.Hour)); us != nil || err != nil {
+		t.Error(us, err)
+	}
+	if vs, cover := meansOf(t, s, "gpu1", "GPU-1", Power, t0, t0.Add(time.Hour)); vs != nil || cover != 0 {
+		t.Error(vs, cover)
+	}
+	if s.Problems(t0) != nil || s.Close() != nil {
+		t.Error("a history that is not there has problems")
+	}
+	var none *Recent
+	if g := none.GPU(Key{"a", "b"}); g.Utilization != nil {
+		t.Error(g)
+	}
+}

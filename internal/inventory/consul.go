@@ -1,0 +1,395 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/snapshot"
+)
+
+// What is asked of Consul, and how much of an answer is believed.
+const (
+	DefaultService = "gpuboard"
+	DefaultTimeout = 5 * time.Second
+	MaxHosts       = 5000 // per source
+	MaxTags        = 64   // per host
+	MaxDatacenters = 64
+
+	maxAnswerBytes = 32 << 20
+	maxLastContact = time.Minute // an answer from a server that has not heard of its leader for longer is reported
+	allDatacenters = "*"
+)
+
+// A Secret is a string that is never printed: not by fmt, not in JSON, not in
+// a log.
+type Secret string
+
+// String hides the secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "(hidden)"
+}
+
+// GoString hides the secret from %#v.
+func (s Secret) GoString() string { return `"` + s.String() + `"` }
+
+// MarshalText hides the secret from JSON and from loggers.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// ConsulOptions says which Consul to ask, and for what. What is empty here is
+// taken from Consul's own environment variables (CONSUL_HTTP_ADDR,
+// CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_AUTH, CONSUL_HTTP_SSL,
+// CONSUL_CACERT, CONSUL_CAPATH, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY,
+// CONSUL_TLS_SERVER_NAME, CONSUL_NAMESPACE, CONSUL_PARTITION), and from
+// Consul's defaults after those.
+type ConsulOptions struct {
+	Address    string // host:port, http://…, https://… or unix:///path
+	Token      Secret
+	TokenFile  string // read again for every question, so that a rotated token is used
+	CAFile     string
+	CertFile   string
+	KeyFile    string
+	ServerName string
+	Namespace  string
+	Partition  string
+
+	Service  string            // DefaultService when empty
+	Tags     []string          // only hosts that carry all of these
+	Filter   string            // Consul's filter expression
+	NodeMeta map[string]string // only nodes that carry all of these
+	// Datacenters is which ones to ask: none for the agent's own, "*" for all
+	// that it knows. The first wins where two name the same host.
+	Datacenters []string
+	// Timeout bounds one question, all datacenters together; DefaultTimeout when 0.
+	Timeout time.Duration
+}
+
+// Consul asks a Consul agent which hosts there are. It is safe for use by
+// several goroutines.
+type Consul struct {
+	opts ConsulOptions // without its token:
+	// fmt prints unexported fields without asking their String methods, and a
+	// function as an address.
+	token func() string
+}
+
+// NewConsul checks the options. It does not connect. A token or TLS file that
+// cannot be read is no error of the options: it may come, or come back, and
+// until then Consul is a source that does not answer.
+func NewConsul(o ConsulOptions) (*Consul, error) {
+	if o.Service == "" {
+		o.Service = DefaultService
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Service == "." || o.Service == ".." || strings.ContainsAny(o.Service, "/?#%\\") || snapshot.Text(o.Service, 128) != o.Service {
+		return nil, fmt.Errorf("reading the Consul options: %q is not a name for a service", o.Service)
+	}
+	if len(o.Datacenters) > MaxDatacenters {
+		return nil, fmt.Errorf("reading the Consul options: %d datacenters, and %d is the most", len(o.Datacenters), MaxDatacenters)
+	}
+	if slices.Contains(o.Datacenters, "") {
+		return nil, errors.New("reading the Consul options: a datacenter without a name")
+	}
+	token := string(o.Token)
+	o.Token = ""
+	c := &Consul{opts: o, token: func() string { return token }}
+	var missing *fileError
+	if _, _, err := c.client(); err != nil && !errors.As(err, &missing) {
+		return nil, err
+	}
+	return c, nil
+}
+
+// An Answer is what one source said.
+type Answer struct {
+	Hosts    []Host // by name
+	Problems []snapshot.Problem
+	// Missing says which datacenters did not answer, and why, when others did.
+	Missing map[string]string
+}
+
+// Ask asks once, within the timeout of the options. An error means that nobody
+// answered, or nothing that could be understood; an answer without hosts is
+// what Consul says as well when the token may not read the service.
+func (c *Consul) Ask(ctx context.Context) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	client, hide, err := c.client()
+	if err != nil {
+		return Answer{}, err
+	}
+	names, err := c.datacenters(ctx, client)
+	if err != nil {
+		return Answer{}, hide.wrap("asking Consul for its datacenters", err)
+	}
+	replies := make([]reply, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { replies[i] = c.service(ctx, client, c.query(name)) })
+	}
+	wg.Wait()
+
+	a := Answer{Missing: map[string]string{}}
+	var parts []part
+	var first error
+	for i, r := range replies {
+		what := "asking Consul"
+		if names[i] != "" {
+			what = "asking Consul about datacenter " + snapshot.Text(names[i], 64)
+		}
+		if r.err != nil {
+			err := hide.wrap(what, r.err)
+			a.Missing[names[i]] = err.Error()
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		parts = append(parts, part{datacenter: names[i], entries: r.entries})
+		a.Problems = append(a.Problems, r.problems(names[i])...)
+	}
+	if len(parts) == 0 {
+		return Answer{}, first
+	}
+	hosts, problems := hostsOf(parts)
+	a.Hosts, a.Problems = hosts, append(a.Problems, problems...)
+	return a, nil
+}
+
+// A reply is what one datacenter said.
+type reply struct {
+	entries []*api.ServiceEntry
+	meta    *api.QueryMeta
+	err     error
+}
+
+func (r reply) problems(datacenter string) []snapshot.Problem {
+	where := ""
+	if datacenter != "" {
+		where = " about datacenter " + snapshot.Text(datacenter, 64)
+	}
+	var out []snapshot.Problem
+	if r.meta.LastContact > maxLastContact {
+		out = append(out, snapshot.Problem{Code: "discovery:stale-read", Message: fmt.Sprintf(
+			"Consul's answer%s is old: the server that gave it last heard of its leader %s ago", where, r.meta.LastContact.Round(time.Second))})
+	}
+	if r.meta.ResultsFilteredByACLs {
+		out = append(out, snapshot.Problem{Code: "discovery:filtered", Message: fmt.Sprintf(
+			"Consul left hosts out of its answer%s, because the token may not read them", where)})
+	}
+	return out
+}
+
+var errNotConsul = errors.New("this is not an answer of Consul")
+
+// service asks one datacenter for the service's entries.
+func (c *Consul) service(ctx context.Context, client *api.Client, q *api.QueryOptions) reply {
+	// passingOnly would hide exactly the hosts that people look for.
+	entries, meta, err := client.Health().ServiceMultipleTags(c.opts.Service, c.opts.Tags, false, q.WithContext(ctx))
+	if err != nil {
+		return reply{err: err}
+	}
+	if entries, err = wholeEntries(entries); err != nil {
+		return reply{err: err}
+	}
+	return reply{entries: entries, meta: meta}
+}
+
+// wholeEntries leaves out entries that lack a half. Consul writes [] for none:
+// null, and a list without one whole entry, are something else that happens to
+// be JSON.
+func wholeEntries(entries []*api.ServiceEntry) ([]*api.ServiceEntry, error) {
+	whole := slices.DeleteFunc(slices.Clone(entries), func(e *api.ServiceEntry) bool {
+		return e == nil || e.Node == nil || e.Service == nil
+	})
+	if entries == nil || len(entries) > 0 && len(whole) == 0 {
+		return nil, errNotConsul
+	}
+	return whole, nil
+}
+
+func (c *Consul) query(datacenter string) *api.QueryOptions {
+	return &api.QueryOptions{
+		Datacenter: datacenter,
+		AllowStale: true, // answers come even while the servers have no leader
+		Filter:     c.opts.Filter,
+		NodeMeta:   c.opts.NodeMeta,
+	}
+}
+
+// datacenters returns the names to ask, "" for the agent's own.
+func (c *Consul) datacenters(ctx context.Context, client *api.Client) ([]string, error) {
+	if len(c.opts.Datacenters) == 0 {
+		return []string{""}, nil
+	}
+	if !slices.Contains(c.opts.Datacenters, allDatacenters) {
+		var names []string
+		for _, name := range c.opts.Datacenters {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		return names, nil
+	}
+	var names []string
+	// Catalog().Datacenters() takes no context and could block for ever.
+	if _, err := client.Raw().Query("/v1/catalog/datacenters", &names, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
+		return nil, err
+	}
+	if len(names) == 0 || len(names) > MaxDatacenters {
+		return nil, errNotConsul
+	}
+	slices.Sort(names) // Consul sorts them by distance, which changes
+	return slices.Compact(names), nil
+}
+
+// client makes a client. It is made afresh for every question: that costs
+// nothing beside the question, and the token file is read again.
+func (c *Consul) client() (*api.Client, hider, error) {
+	cfg := api.DefaultNonPooledConfig()
+	set := func(to *string, from string) {
+		if from != "" {
+			*to = from
+		}
+	}
+	set(&cfg.Address, c.opts.Address)
+	set(&cfg.TokenFile, c.opts.TokenFile)
+	if token := c.token(); token != "" {
+		cfg.Token, cfg.TokenFile = token, ""
+	}
+	set(&cfg.TLSConfig.CAFile, c.opts.CAFile)
+	set(&cfg.TLSConfig.CertFile, c.opts.CertFile)
+	set(&cfg.TLSConfig.KeyFile, c.opts.KeyFile)
+	set(&cfg.TLSConfig.Address, c.opts.ServerName)
+	set(&cfg.Namespace, c.opts.Namespace)
+	set(&cfg.Partition, c.opts.Partition)
+
+	if (cfg.TLSConfig.CertFile == "") != (cfg.TLSConfig.KeyFile == "") {
+		return nil, hider{}, errors.New("reading the Consul options: a client certificate and its key belong together")
+	}
+	token, err := readFiles(cfg)
+	if err != nil {
+		return nil, hider{}, err
+	}
+	if path, ok := strings.CutPrefix(cfg.Address, "unix://"); ok {
+		// Left to the library, a socket would get a client without our bounds.
+		cfg.Transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}
+		cfg.Address = "localhost"
+	}
+	httpClient, err := api.NewHttpClient(cfg.Transport, cfg.TLSConfig)
+	if err != nil {
+		return nil, hider{}, &fileError{fmt.Errorf("reading the TLS files for Consul: %w", err), cfg.TLSConfig.CAFile + " " + cfg.TLSConfig.CertFile + " " + cfg.TLSConfig.KeyFile}
+	}
+	httpClient.Transport = bounded{cfg.Transport}
+	// The token travels in a header that Go would carry along to wherever a
+	// redirect points. Consul's API never redirects.
+	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	cfg.HttpClient = httpClient
+	client, err := api.NewClient(cfg)
+	hide := hider{cfg.Token, token}
+	if cfg.HttpAuth != nil {
+		hide = append(hide, cfg.HttpAuth.Password)
+	}
+	if err != nil {
+		return nil, hide, hide.wrap("reading the Consul options", err)
+	}
+	return client, hide, nil
+}
+
+// maxTokenFile bounds a file that holds a token.
+const maxTokenFile = 4 << 10
+
+// readFiles sees that the files of a client can be read, and returns the token.
+// The library would wait for a FIFO, and take an empty file for no token.
+func readFiles(cfg *api.Config) (token string, err error) {
+	for _, name := range []string{cfg.TLSConfig.CAFile, cfg.TLSConfig.CertFile, cfg.TLSConfig.KeyFile} {
+		if name == "" {
+			continue
+		}
+		f, _, err := atomicfile.Open(name)
+		if err != nil {
+			return "", &fileError{fmt.Errorf("reading the TLS files for Consul: %w", err), name}
+		}
+		f.Close()
+	}
+	if cfg.TokenFile == "" {
+		return "", nil
+	}
+	data, err := atomicfile.Read(cfg.TokenFile, maxTokenFile)
+	token = strings.TrimSpace(string(data))
+	if err == nil && token == "" {
+		err = fmt.Errorf("%s is empty", cfg.TokenFile)
+	}
+	if err != nil {
+		return "", &fileError{fmt.Errorf("reading the token for Consul: %w", err), cfg.TokenFile}
+	}
+	return token, nil
+}
+
+// hider keeps secrets out of error texts, even when a server sends them back.
+type hider []string
+
+func (h hider) wrap(what string, err error) error {
+	text := err.Error()
+	for _, secret := range h {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, Secret(secret).String())
+		}
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	return &consulError{text: what + ": " + snapshot.Text(text, 240), err: err}
+}
+
+// A consulError is one line, safe to print, around an error that may be neither.
+type consulError struct {
+	text string
+	err  error
+}
+
+func (e *consulError) Error() string { return e.text }
+func (e *consulError) Unwrap() error { return e.err }
+
+// bounded is a transport whose answers end.
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(r)
+	if err == nil {
+		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxAnswerBytes}
+	}
+	return resp, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("the answer is longer than %d MiB", maxAnswerBytes>>20)
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	return n, err
+}

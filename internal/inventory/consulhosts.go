@@ -1,0 +1,247 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+
+	"gpuboard/internal/snapshot"
+)
+
+// A part is the entries of one datacenter.
+type part struct {
+	datacenter string
+	entries    []*api.ServiceEntry
+}
+
+// hostsOf reads hosts out of Consul's entries. Nothing in them is trusted:
+// whoever may register a service chooses every text, the names included.
+func hostsOf(parts []part) ([]Host, []snapshot.Problem) {
+	var c collection
+	for _, p := range parts {
+		slices.SortStableFunc(p.entries, func(a, b *api.ServiceEntry) int {
+			return cmp.Or(cmp.Compare(impostor(a), impostor(b)), strings.Compare(a.Node.Node, b.Node.Node), strings.Compare(a.Service.ID, b.Service.ID))
+		})
+		for _, e := range p.entries {
+			datacenter := cmp.Or(e.Node.Datacenter, p.datacenter)
+			where := fmt.Sprintf("Consul node %s in %s", quote(e.Node.Node), quote(datacenter))
+			name, err := snapshot.ParseHost(entryName(e))
+			if err != nil {
+				c.refuse(where, err)
+				continue
+			}
+			h, problems := hostOf(e, name)
+			h.Datacenter = snapshot.Text(datacenter, snapshot.MaxNameBytes)
+			c.add(h, where, problems...)
+		}
+	}
+	return c.result("Consul")
+}
+
+func entryName(e *api.ServiceEntry) string {
+	return cmp.Or(e.Service.Meta["host"], e.Node.Node)
+}
+
+// impostor is 1 for a node that goes by another name than its own: it may do
+// that, but not against the node whose name it is.
+func impostor(e *api.ServiceEntry) int {
+	if strings.EqualFold(entryName(e), e.Node.Node) {
+		return 0
+	}
+	return 1
+}
+
+func hostOf(e *api.ServiceEntry, name string) (Host, []snapshot.Problem) {
+	meta := e.Service.Meta
+	h := Host{
+		Name:    name,
+		Title:   line(meta["title"], snapshot.MaxNameBytes),
+		Group:   line(cmp.Or(meta["group"], e.Node.Meta["group"], e.Node.Meta["rack"]), snapshot.MaxNameBytes),
+		Owner:   line(meta["owner"], snapshot.MaxNameBytes),
+		Note:    line(cmp.Or(meta["notes"], meta["note"]), snapshot.MaxTextBytes),
+		Tags:    tagsOf(e.Service.Tags),
+		Sources: []Source{FromConsul},
+	}
+	var problems []snapshot.Problem
+	complain := func(code, format string, args ...any) {
+		problems = append(problems, snapshot.Problem{Code: code, Host: name, Message: fmt.Sprintf(format, args...)})
+	}
+	if s := meta["gpus"]; s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 || n > snapshot.MaxGPUs {
+			complain("discovery:bad-meta", "%s's meta in Consul says gpus = %s, which is not a number from 0 to %d", name, quote(s), snapshot.MaxGPUs)
+		} else {
+			h.ExpectedGPUs = n
+		}
+	}
+	var err error
+	if h.Address, err = addressOf(e, name); err != nil {
+		complain("discovery:bad-meta", "%s's meta in Consul says %v", name, err)
+	}
+	h.Check, h.CheckOutput, h.MaintenanceReason = checkOf(e.Checks)
+	h.Maintenance = h.Check == Maintenance
+	if drained, reason := maintenanceOf(meta["maintenance"]); drained {
+		h.Maintenance = true
+		h.MaintenanceReason = cmp.Or(h.MaintenanceReason, reason)
+	}
+	return h, problems
+}
+
+// addressOf returns what to type behind ssh. People copy that to a shell, so
+// that only a host name or an IP address passes: never an option.
+func addressOf(e *api.ServiceEntry, name string) (string, error) {
+	host, port := e.Service.Meta["ssh_host"], e.Service.Meta["ssh_port"]
+	if host == "" {
+		// The node's own name is one that its cluster resolves.
+		host, _ = snapshot.ParseHost(e.Node.Node)
+	} else if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() == "" {
+		host = ip.String()
+	} else if host, err = snapshot.ParseHost(host); err != nil {
+		return "", fmt.Errorf("ssh_host = %s, which is neither a host name nor an address", quote(e.Service.Meta["ssh_host"]))
+	}
+	host = cmp.Or(host, name)
+	if port != "" && port != "22" {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return "", fmt.Errorf("ssh_port = %s, which is not a port", quote(port))
+		}
+		return fmt.Sprintf("-p %d %s", n, host), nil
+	}
+	if host == name {
+		return "", nil
+	}
+	return host, nil
+}
+
+// checkOf sums up the checks of a node and of its service: the worst counts,
+// maintenance is worse than all, and its notes are the reason.
+func checkOf(checks api.HealthChecks) (state Check, output, reason string) {
+	state = Passing
+	rank := []Check{Passing, Warning, Critical}
+	drained := false
+	for _, c := range checks {
+		if c == nil {
+			continue
+		}
+		if c.CheckID == api.NodeMaint || strings.HasPrefix(c.CheckID, api.ServiceMaintPrefix) {
+			drained = true
+			reason = cmp.Or(reason, line(c.Notes, snapshot.MaxTextBytes))
+			continue
+		}
+		is := Check(c.Status)
+		if !slices.Contains(rank, is) {
+			is = Warning // a word that is not Consul's is not good news
+		}
+		if slices.Index(rank, is) > slices.Index(rank, state) {
+			state, output = is, line(cmp.Or(c.Output, c.Name, c.CheckID), snapshot.MaxTextBytes)
+		}
+	}
+	if drained {
+		state = Maintenance
+	}
+	return state, output, reason
+}
+
+// maintenanceOf reads a maintenance entry: yes or no, or the reason itself.
+func maintenanceOf(s string) (drained bool, reason string) {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "", "false", "no", "off", "0":
+		return false, ""
+	case "true", "yes", "on", "1":
+		return true, ""
+	}
+	return true, line(s, snapshot.MaxTextBytes)
+}
+
+// line makes foreign text one safe line.
+func line(s string, max int) string {
+	if len(s) > 16*max {
+		s = s[:16*max]
+	}
+	return snapshot.Text(strings.Join(strings.Fields(s), " "), max)
+}
+
+func quote(s string) string { return strconv.Quote(snapshot.Text(s, 80)) }
+
+func tagsOf(tags []string) []string {
+	var out []string
+	for _, t := range tags {
+		if t = line(t, snapshot.MaxProgramBytes); t != "" && !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+		if len(out) == MaxTags {
+			break
+		}
+	}
+	return out
+}
+
+// A collection gathers the hosts of one source: names once each, and bounded
+// in number, with what was refused counted.
+type collection struct {
+	hosts    map[string]Host
+	where    map[string]string
+	problems []snapshot.Problem
+	refused  []snapshot.Problem
+	nRefused int
+	doubles  []snapshot.Problem
+	nDoubles int
+	nTooMany int
+}
+
+// maxListed is how many problems of one kind are told apart before they are
+// only counted.
+const maxListed = 16
+
+func (c *collection) refuse(where string, err error) {
+	c.nRefused++
+	if len(c.refused) < maxListed {
+		c.refused = append(c.refused, snapshot.Problem{Code: "discovery:bad-name",
+			Message: snapshot.Text(fmt.Sprintf("%s is left out: %v", where, err), snapshot.MaxTextBytes)})
+	}
+}
+
+func (c *collection) add(h Host, where string, problems ...snapshot.Problem) {
+	if c.hosts == nil {
+		c.hosts, c.where = map[string]Host{}, map[string]string{}
+	}
+	if first, ok := c.where[h.Name]; ok {
+		c.nDoubles++
+		if len(c.doubles) < maxListed {
+			c.doubles = append(c.doubles, snapshot.Problem{Code: "discovery:duplicate", Host: h.Name,
+				Message: snapshot.Text(fmt.Sprintf("%s is named twice; %s counts, and %s does not", h.Name, first, where), snapshot.MaxTextBytes)})
+		}
+		return
+	}
+	if len(c.hosts) >= MaxHosts {
+		c.nTooMany++
+		return
+	}
+	c.hosts[h.Name], c.where[h.Name] = h, where
+	if len(c.problems) < MaxHosts {
+		c.problems = append(c.problems, problems...)
+	}
+}
+
+func (c *collection) result(source string) ([]Host, []snapshot.Problem) {
+	hosts := slices.SortedFunc(maps.Values(c.hosts), byName)
+	problems := c.problems
+	more := func(code string, listed []snapshot.Problem, n int, what string) {
+		problems = append(problems, listed...)
+		if n > len(listed) {
+			problems = append(problems, snapshot.Problem{Code: code, Message: fmt.Sprintf("%s names %d more %s", source, n-len(listed), what)})
+		}
+	}
+	more("discovery:bad-name", c.refused, c.nRefused, "hosts that are left out because their names are not host names")
+	more("discovery:duplicate", c.doubles, c.nDoubles, "hosts twice")
+	more("discovery:too-many", nil, c.nTooMany, fmt.Sprintf("hosts than the %d that are looked at", MaxHosts))
+	return hosts, problems
+}
+
+func byName(a, b Host) int { return strings.Compare(a.Name, b.Name) }

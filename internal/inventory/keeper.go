@@ -1,0 +1,254 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/snapshot"
+)
+
+// TombstoneFor is how long a host that its source no longer names is still shown.
+const TombstoneFor = 24 * time.Hour
+
+// An answer with fewer than this share of the hosts of the last one is not
+// believed, in tenths.
+const shrinkTenths = 7
+
+// An Asker is a source that can fail to answer; [Consul] is one.
+type Asker interface {
+	Ask(ctx context.Context) (Answer, error)
+}
+
+// An AskerFunc is a function as an [Asker].
+type AskerFunc func(ctx context.Context) (Answer, error)
+
+// Ask calls the function.
+func (f AskerFunc) Ask(ctx context.Context) (Answer, error) { return f(ctx) }
+
+// A Keeper answers which hosts exist, and remembers: a source that does not
+// answer, that suddenly names nobody, or far fewer than before, does not take
+// hosts off the board. Its zero value asks nobody. It must not be used by two
+// goroutines, or two programs with one state file, at the same time.
+type Keeper struct {
+	// StateFile is where the last known hosts are kept (state/inventory.json);
+	// "" to remember nothing.
+	StateFile string
+	// Consul and Drops are asked when they are set. What is remembered of a
+	// source that is not asked is kept, and not shown.
+	Consul, Drops Asker
+	// List is what the configuration lists ([List]). It needs no memory: what
+	// is taken out of it is meant.
+	List []Host
+	// AcceptShrink believes an answer that lacks many hosts. An answer that
+	// names nobody is not believed even so.
+	AcceptShrink bool
+
+	write func(path string, data []byte, perm fs.FileMode) (bool, error) // for tests; nil for atomicfile.Write
+}
+
+// Resolve asks all sources and merges what they say with what is remembered.
+// Whatever goes wrong is among the inventory's problems.
+func (k *Keeper) Resolve(ctx context.Context, now time.Time) Inventory {
+	now = now.UTC().Truncate(time.Millisecond)
+	var inv Inventory
+	last, err := readState(k.StateFile, now)
+	if err != nil {
+		inv.Problems = append(inv.Problems, snapshot.Problem{Code: "discovery:state",
+			Message: snapshot.Text(fmt.Sprintf("the last known hosts cannot be read, and are forgotten: %v", err), snapshot.MaxTextBytes)})
+	}
+	next := maps.Clone(last)
+	parts := [][]Host{k.List}
+	inv.AsOf = now
+	for _, s := range []struct {
+		source Source
+		asker  Asker
+	}{{FromConsul, k.Consul}, {FromDrops, k.Drops}} {
+		if s.asker == nil {
+			continue
+		}
+		answer, err := s.asker.Ask(ctx)
+		kept, problems := k.settle(s.source, last[s.source], answer, err, now)
+		inv.Problems = append(inv.Problems, problems...)
+		if len(kept) > 0 {
+			next[s.source] = kept
+		} else {
+			delete(next, s.source)
+		}
+		part := make([]Host, len(kept))
+		for i, h := range kept {
+			part[i] = h.Host
+			if h.GoneSince.IsZero() && h.SeenAt.Before(inv.AsOf) {
+				inv.AsOf = h.SeenAt
+			}
+		}
+		parts = append(parts, part)
+	}
+	inv.Hosts = Merge(parts...)
+	if err := k.remember(last, next); err != nil {
+		inv.Problems = append(inv.Problems, snapshot.Problem{Code: "discovery:state",
+			Message: snapshot.Text(fmt.Sprintf("the list of hosts cannot be remembered: %v", err), snapshot.MaxTextBytes)})
+	}
+	return inv
+}
+
+func (k *Keeper) remember(last, next state) error {
+	if k.StateFile == "" || reflect.DeepEqual(last, next) {
+		return nil
+	}
+	data, err := next.encode()
+	if err != nil {
+		return err
+	}
+	write := k.write
+	if write == nil {
+		write = atomicfile.Write
+	}
+	_, err = write(k.StateFile, data, 0o644)
+	return err
+}
+
+// settle decides what to believe of one source's answer.
+func (k *Keeper) settle(source Source, last []keptHost, a Answer, asked error, now time.Time) ([]keptHost, []snapshot.Problem) {
+	problems := slices.Clone(a.Problems)
+	complain := func(code, format string, args ...any) {
+		problems = append(problems, snapshot.Problem{Code: "discovery:" + code,
+			Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)})
+	}
+	who := nameOf(source)
+	var live, gone []keptHost
+	for _, h := range last {
+		switch {
+		case h.GoneSince.IsZero():
+			live = append(live, h)
+		case now.Sub(h.GoneSince) < TombstoneFor:
+			gone = append(gone, h)
+		}
+	}
+	if asked != nil {
+		complain("unreachable", "%s did not answer (%v); %s", who, asked, known(live, now))
+		return append(live, gone...), problems
+	}
+	for _, datacenter := range slices.Sorted(maps.Keys(a.Missing)) {
+		there := slices.DeleteFunc(slices.Clone(live), func(h keptHost) bool { return h.Datacenter != datacenter })
+		complain("unreachable", "datacenter %s did not answer (%s); %s", datacenter, a.Missing[datacenter], known(there, now))
+	}
+	if len(a.Hosts) == 0 {
+		if source == FromConsul || len(live) > 0 {
+			complain("empty", "%s answered, and named no hosts%s; %s", who, emptyHint(source), known(live, now))
+		}
+		return append(live, gone...), problems
+	}
+
+	named := map[string]bool{}
+	kept := make([]keptHost, 0, len(a.Hosts)+len(live))
+	for _, h := range a.Hosts {
+		named[h.Name] = true
+		h.GoneSince = time.Time{}
+		kept = append(kept, keptHost{Host: h, SeenAt: now})
+	}
+	expected, lacking := 0, []keptHost{}
+	for _, h := range live {
+		_, silent := a.Missing[h.Datacenter]
+		switch {
+		case silent && h.Datacenter != "":
+			if !named[h.Name] {
+				kept = append(kept, h)
+			}
+			continue
+		case !named[h.Name]:
+			lacking = append(lacking, h)
+		}
+		expected++
+	}
+	// One host may always leave: in a small cluster it is a large share.
+	shrunk := len(lacking) > 1 && (expected-len(lacking))*10 < expected*shrinkTenths
+	if shrunk && !k.AcceptShrink {
+		complain("shrunk", "%s named only %d of the %d hosts that it named before; the others are kept as they were %s ago, until the smaller list is accepted (--accept-shrink)",
+			who, expected-len(lacking), expected, age(oldest(lacking), now))
+		kept = append(kept, lacking...)
+	} else {
+		for _, h := range lacking {
+			h.GoneSince, h.Check, h.CheckOutput = now, "", ""
+			kept = append(kept, h)
+		}
+	}
+	for _, h := range gone {
+		if !named[h.Name] {
+			kept = append(kept, h)
+		}
+	}
+	return bound(kept), problems
+}
+
+// bound sorts by name, and keeps the hosts alive first if there are too many.
+func bound(kept []keptHost) []keptHost {
+	if len(kept) > 2*MaxHosts {
+		slices.SortStableFunc(kept, func(a, b keptHost) int { return cmp.Compare(goneRank(a), goneRank(b)) })
+		kept = kept[:2*MaxHosts]
+	}
+	slices.SortStableFunc(kept, func(a, b keptHost) int { return byName(a.Host, b.Host) })
+	return slices.CompactFunc(kept, func(a, b keptHost) bool { return a.Name == b.Name })
+}
+
+func goneRank(h keptHost) int {
+	if h.GoneSince.IsZero() {
+		return 0
+	}
+	return 1
+}
+
+func nameOf(s Source) string {
+	if s == FromDrops {
+		return "the drop directory"
+	}
+	return "Consul"
+}
+
+func emptyHint(s Source) string {
+	if s == FromDrops {
+		return " (is the disk mounted?)"
+	}
+	return " (is the service's name right, and may the token read it?)"
+}
+
+// known says what stands in for an answer.
+func known(hosts []keptHost, now time.Time) string {
+	switch len(hosts) {
+	case 0:
+		return "no hosts are known from before"
+	case 1:
+		return fmt.Sprintf("the last known host is shown, as it was %s ago", age(oldest(hosts), now))
+	}
+	return fmt.Sprintf("the last known %d hosts are shown, as they were %s ago", len(hosts), age(oldest(hosts), now))
+}
+
+func oldest(hosts []keptHost) time.Time {
+	var t time.Time
+	for _, h := range hosts {
+		if t.IsZero() || h.SeenAt.Before(t) {
+			t = h.SeenAt
+		}
+	}
+	return t
+}
+
+// age is a duration in the words of a reader: one unit, rounded down.
+func age(t, now time.Time) string {
+	d := now.Sub(t)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}

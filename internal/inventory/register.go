@@ -1,0 +1,264 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"gpuboard/internal/snapshot"
+)
+
+// CheckID is the id of the check that a node keeps alive, and DefaultTTL how
+// long Consul waits for it.
+const (
+	CheckID    = "gpuboard-collect"
+	DefaultTTL = 10 * time.Minute
+)
+
+// Consul refuses a registration that exceeds these.
+const (
+	maxMetaPairs = 64
+	maxMetaKey   = 128
+	maxMetaValue = 512
+)
+
+// ErrNotRegistered is wrapped by the errors of [Registrar.Pass] and its
+// siblings when the agent does not know the node and this Registrar has
+// registered nothing that it could register again.
+var ErrNotRegistered = errors.New("this node is not registered")
+
+// A Registration is what a node tells Consul of itself. Empty fields are left out.
+type Registration struct {
+	Host    string // as snapshot.ParseHost returns it
+	GPUs    int
+	Models  []string
+	Driver  string
+	Title   string
+	Group   string
+	Owner   string
+	Notes   string
+	Drop    string // where this node pushes its snapshots to
+	SSHHost string
+	SSHPort int
+	Tags    []string
+	Meta    map[string]string // beside the above, which win
+	// TTL is how long Consul waits for the next Pass, Warn or Fail before it
+	// takes the node for critical; DefaultTTL when 0.
+	TTL time.Duration
+}
+
+// A Registrar registers this node with the Consul agent that runs on it. It is
+// safe for use by several goroutines.
+type Registrar struct {
+	consul *Consul
+
+	mu   sync.Mutex
+	last *api.AgentServiceRegistration // nil before Register
+}
+
+// NewRegistrar makes a registrar from the same options as [NewConsul]; those
+// that only choose among answers are ignored.
+func NewRegistrar(o ConsulOptions) (*Registrar, error) {
+	c, err := NewConsul(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Registrar{consul: c}, nil
+}
+
+// Register makes the agent know the node. It changes nothing when the agent
+// knows it so already, and keeps the state of its check when it has to change
+// something. The notices say what had to be cut ("register:cut").
+func (r *Registrar) Register(ctx context.Context, reg Registration) (notices []snapshot.Problem, err error) {
+	if reg.Host, err = snapshot.ParseHost(reg.Host); err != nil {
+		return nil, fmt.Errorf("registering with Consul: %w", err)
+	}
+	service, notices := r.consul.registration(reg)
+	r.mu.Lock()
+	r.last = service
+	r.mu.Unlock()
+	return notices, r.consul.do(ctx, "registering with Consul", func(ctx context.Context, client *api.Client) error {
+		return register(ctx, client, service)
+	})
+}
+
+// Deregister makes the agent forget the node. It is no error when the agent
+// does not know it.
+func (r *Registrar) Deregister(ctx context.Context) error {
+	r.mu.Lock()
+	r.last = nil
+	r.mu.Unlock()
+	return r.consul.do(ctx, "deregistering from Consul", func(ctx context.Context, client *api.Client) error {
+		err := client.Agent().ServiceDeregisterOpts(r.consul.opts.Service, (&api.QueryOptions{}).WithContext(ctx))
+		if isStatus(err, http.StatusNotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
+// Pass, Warn and Fail report the state of the node, with one line of words
+// such as "8 GPUs, 3 free". When the agent has forgotten the node (it was
+// restarted), the node is registered again first.
+func (r *Registrar) Pass(ctx context.Context, output string) error {
+	return r.update(ctx, api.HealthPassing, output)
+}
+
+// Warn: see [Registrar.Pass].
+func (r *Registrar) Warn(ctx context.Context, output string) error {
+	return r.update(ctx, api.HealthWarning, output)
+}
+
+// Fail: see [Registrar.Pass].
+func (r *Registrar) Fail(ctx context.Context, output string) error {
+	return r.update(ctx, api.HealthCritical, output)
+}
+
+func (r *Registrar) update(ctx context.Context, status, output string) error {
+	output = line(output, snapshot.MaxTextBytes)
+	r.mu.Lock()
+	last := r.last
+	r.mu.Unlock()
+	return r.consul.do(ctx, "reporting to Consul", func(ctx context.Context, client *api.Client) error {
+		set := func() error {
+			return client.Agent().UpdateTTLOpts(CheckID, output, status, (&api.QueryOptions{}).WithContext(ctx))
+		}
+		err := set()
+		if !unknownCheck(err) {
+			return err
+		}
+		if last == nil {
+			return fmt.Errorf("%w: %w", ErrNotRegistered, err)
+		}
+		if err := register(ctx, client, last); err != nil {
+			return err
+		}
+		return set()
+	})
+}
+
+// do runs f with a client, within the timeout, and hides secrets in its error.
+func (c *Consul) do(ctx context.Context, what string, f func(context.Context, *api.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	client, hide, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := f(ctx, client); err != nil {
+		return hide.wrap(what, err)
+	}
+	return nil
+}
+
+// register registers a service unless the agent has the same already.
+func register(ctx context.Context, client *api.Client, want *api.AgentServiceRegistration) error {
+	q := (&api.QueryOptions{}).WithContext(ctx)
+	have, _, err := client.Agent().Service(want.ID, q)
+	if err != nil && !isStatus(err, http.StatusNotFound) {
+		return err
+	}
+	checks, err := client.Agent().ChecksWithFilterOpts(fmt.Sprintf("CheckID == %q", CheckID), q)
+	if err != nil {
+		return err
+	}
+	check := checks[CheckID]
+	if have != nil && check != nil && same(have, check, want) {
+		return nil
+	}
+	// The agent keeps the state of a check that it knows already.
+	return client.Agent().ServiceRegisterOpts(want, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx))
+}
+
+func same(have *api.AgentService, check *api.AgentCheck, want *api.AgentServiceRegistration) bool {
+	return have.Service == want.Name && slices.Equal(have.Tags, want.Tags) && maps.Equal(have.Meta, want.Meta) &&
+		check.ServiceID == want.ID && check.Name == want.Check.Name &&
+		check.Notes == want.Check.Notes // which tells the TTL; the agent does not
+}
+
+// unknownCheck reports that the agent does not know the check: a 404 of today's
+// Consul, and of old ones a 500 that says that it has no such TTL.
+func unknownCheck(err error) bool {
+	if isStatus(err, http.StatusNotFound) {
+		return true
+	}
+	return isStatus(err, http.StatusInternalServerError) && strings.Contains(err.Error(), "TTL")
+}
+
+func isStatus(err error, code int) bool {
+	var status api.StatusError
+	return errors.As(err, &status) && status.Code == code
+}
+
+var metaKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]+$`) })
+
+// registration writes a registration down within Consul's limits.
+func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, []snapshot.Problem) {
+	var notices []snapshot.Problem
+	cut := func(format string, args ...any) {
+		notices = append(notices, snapshot.Problem{Code: "register:cut", Host: reg.Host, Message: fmt.Sprintf(format, args...)})
+	}
+	number := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	meta := map[string]string{}
+	put := func(key, value string) {
+		safe := line(value, maxMetaValue)
+		switch {
+		case safe == "":
+			return
+		case !metaKey().MatchString(key) || len(key) > maxMetaKey:
+			cut("the meta key %s is left out: Consul takes up to %d letters, digits, hyphens and underscores", quote(key), maxMetaKey)
+			return
+		case len(meta) >= maxMetaPairs:
+			cut("the meta key %s is left out: Consul takes %d", quote(key), maxMetaPairs)
+			return
+		case len(strings.Join(strings.Fields(value), " ")) > maxMetaValue:
+			cut("the meta value of %s is cut: Consul takes %d bytes", key, maxMetaValue)
+		}
+		meta[key] = safe
+	}
+	own := map[string]string{
+		"host": reg.Host, "gpus": number(reg.GPUs), "models": strings.Join(reg.Models, ", "), "driver": reg.Driver,
+		"title": reg.Title, "group": reg.Group, "owner": reg.Owner, "notes": reg.Notes, "drop": reg.Drop,
+		"ssh_host": reg.SSHHost, "ssh_port": number(reg.SSHPort),
+	}
+	for _, key := range slices.Sorted(maps.Keys(own)) {
+		put(key, own[key])
+	}
+	for _, key := range slices.Sorted(maps.Keys(reg.Meta)) {
+		if own[key] == "" {
+			put(key, reg.Meta[key])
+		}
+	}
+	tags := tagsOf(reg.Tags)
+	if tags == nil {
+		tags = []string{} // as the agent gives none back
+	}
+	if len(tags) < len(reg.Tags) {
+		cut("%d tags are left out: they are empty, double, or more than %d", len(reg.Tags)-len(tags), MaxTags)
+	}
+	ttl := reg.TTL
+	if ttl <= 0 {
+		ttl = DefaultTTL
+	}
+	return &api.AgentServiceRegistration{
+		ID: c.opts.Service, Name: c.opts.Service, Tags: tags, Meta: meta,
+		// No DeregisterCriticalServiceAfter: a dead host is what people look for.
+		Check: &api.AgentServiceCheck{CheckID: CheckID, Name: "collector", TTL: ttl.String(),
+			Notes: fmt.Sprintf("the collector's last push; expected within %s", ttl)},
+	}, notices
+}

@@ -1,0 +1,148 @@
+package legacy
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
+
+// stampLayout is how nvidia-smi writes a moment, in the node's own zone.
+const stampLayout = "2006/01/02 15:04:05"
+
+// fields splits a line of nvidia-smi's CSV into first and last fields, with
+// what is between them whole: a name may hold commas.
+func fields(line string, first, last int) []string {
+	all := strings.Split(line, ",")
+	if len(all) < first+1+last {
+		return nil
+	}
+	middle := strings.Join(all[first:len(all)-last], ",")
+	out := append(slices.Clone(all[:first]), middle)
+	out = append(out, all[len(all)-last:]...)
+	for i := range out {
+		out[i] = strings.TrimSpace(out[i])
+	}
+	return out
+}
+
+// gpus reads HOST_gpus.csv: index, uuid, name, memory used and total (MiB),
+// utilization of GPU and memory (%), temperature (°C), moment. The newest line
+// of each GPU counts, and of the GPUs those that were listed last. all reports
+// whether these are all that the driver has: the file has as many lines as the
+// scripts keep, because it is not copied in one piece, and room for more GPUs.
+func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Time) {
+	type seen struct {
+		gpu snapshot.GPU
+		at  time.Time
+	}
+	newest := map[int]seen{}
+	var bad []int
+	usable := 0
+	for i, line := range lines(data) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		f := fields(line, 2, 6)
+		if f == nil {
+			bad = append(bad, i+1)
+			continue
+		}
+		index, err := strconv.Atoi(f[0])
+		at, ok := r.local(stampLayout, f[8])
+		if err != nil || index < 0 || index > 1<<16 || !ok || grouped(f[2]) {
+			bad = append(bad, i+1)
+			continue
+		}
+		usable++
+		if old, known := newest[index]; known && old.at.After(at) {
+			continue
+		}
+		g := snapshot.GPU{Index: index, UUID: text(f[1]), Name: text(f[2]),
+			MemoryUsed: mib(f[3]), MemoryTotal: mib(f[4]), UtilizationGPU: whole(f[5]), UtilizationMemory: whole(f[6]), Temperature: whole(f[7])}
+		if g.MemoryUsed != nil && g.MemoryTotal != nil && *g.MemoryTotal >= *g.MemoryUsed {
+			g.MemoryFree = new(*g.MemoryTotal - *g.MemoryUsed)
+		}
+		g.Health, g.HealthReason = health(f[1:8], g)
+		if g.Health == snapshot.HealthLost {
+			g.ProcessesUnknown = g.HealthReason // none is listed, and not because none is there
+		}
+		newest[index] = seen{g, at}
+		if at.After(last) {
+			last = at
+		}
+	}
+	r.unusable(gpusFile, bad)
+	gpus = []snapshot.GPU{}
+	for _, s := range newest {
+		if last.Sub(s.at) <= together {
+			gpus = append(gpus, s.gpu)
+		}
+	}
+	slices.SortFunc(gpus, func(a, b snapshot.GPU) int { return cmp.Compare(a.Index, b.Index) })
+	full := len(newest) == tailGPUs
+	if usable == tailGPUs && full {
+		r.problem("legacy:cut", gpusFile, 0, "the older scripts keep 20 lines, and all are of different GPUs: there may be more GPUs than these")
+	}
+	return gpus, usable == tailGPUs && len(bad) == 0 && !full, last
+}
+
+// grouped reports whether a name has a part of only digits behind a comma: then
+// numbers are written like 20,000, and nobody can tell where one ends.
+func grouped(name string) bool {
+	parts := strings.Split(name, ",")
+	return slices.ContainsFunc(parts[1:], func(s string) bool { return number(s) != nil })
+}
+
+// health is what a line tells of the GPU itself.
+func health(f []string, g snapshot.GPU) (snapshot.Health, string) {
+	for _, token := range f {
+		low := strings.ToLower(token)
+		switch {
+		case strings.Contains(low, "gpu is lost"):
+			return snapshot.HealthLost, token
+		case strings.Contains(low, "requires reset") || token == "ERR!":
+			return snapshot.HealthError, token
+		}
+	}
+	if g.MemoryTotal == nil && g.MemoryUsed == nil && g.UtilizationGPU == nil && g.Temperature == nil {
+		return snapshot.HealthUnknown, ""
+	}
+	return snapshot.HealthOK, ""
+}
+
+// text is a field without nvidia-smi's words for nothing.
+func text(s string) string {
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") || s == "N/A" || s == "-" {
+		return ""
+	}
+	return s
+}
+
+// number reads a reading; nil is nvidia-smi's many words for none.
+func number(s string) *float64 {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), " ") // a unit, where nounits was left out
+	n, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil || math.IsNaN(n) || math.Abs(n) > 1e12 {
+		return nil
+	}
+	return &n
+}
+
+func mib(s string) *int64 {
+	if n := number(s); n != nil {
+		return new(int64(*n))
+	}
+	return nil
+}
+
+func whole(s string) *int {
+	if n := number(s); n != nil {
+		return new(int(*n))
+	}
+	return nil
+}

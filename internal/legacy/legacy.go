@@ -1,0 +1,331 @@
+// Package legacy reads what the older GPU Monitor's scripts drop into a data
+// directory (HOST_gpus.csv and its companions) as snapshots, so that a site can
+// move one host at a time. Nothing in these files is believed more than in any
+// other drop, and they say less: no boot, no numbers, and times without a zone.
+package legacy
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
+
+// Bounds of what is read.
+const (
+	MaxHosts     = 5000
+	maxEntries   = 1 << 16   // of the directory
+	maxFileBytes = 256 << 10 // of one file; the scripts keep 40 lines at most
+	maxLines     = 4096      // of one file
+	maxProblems  = 16        // of one host
+)
+
+// What the scripts do, as far as reading depends on it.
+const (
+	// interval is the longest time between two readings that are copied: 20 s
+	// of the query and 10 s of the copy.
+	interval = 30 * time.Second
+	// together is how far apart the lines of one moment can be: a GPU whose last
+	// line is older was not listed any more.
+	together = 45 * time.Second
+	// A process counts when its line is at most this much older than the newest
+	// line of a process, and than the newest line of a GPU.
+	processGap = 5 * time.Second
+	processAge = 90 * time.Second
+	// maxZones is how far apart two zones can be.
+	maxZones = 26 * time.Hour
+	// tailGPUs is how many lines of GPUs the scripts keep.
+	tailGPUs = 20
+)
+
+// A Host is what the directory says of one host.
+type Host struct {
+	Name string // as snapshot.ParseHost returns it
+	// Address is what hosts.json says: the host's full name. "" for nothing.
+	Address string
+	// Snapshot is nil where there are no files of it, or none that can be used.
+	Snapshot *snapshot.Snapshot
+	// Problems says why there is no snapshot. What is wrong with one is in its Errors.
+	Problems []snapshot.Problem
+}
+
+// Data is what the whole directory says.
+type Data struct {
+	Hosts    map[string]Host
+	Problems []snapshot.Problem
+}
+
+// The files of a host.
+const (
+	gpusFile      = "_gpus.csv"
+	processesFile = "_processes.csv"
+	usersFile     = "_users.csv"
+	statusFile    = "_status.csv"
+	cpusFile      = "_cpus.csv"
+	disksFile     = "_disks.csv"
+	localFile     = "_local.txt"
+)
+
+func hostFiles() []string {
+	return []string{gpusFile, processesFile, usersFile, statusFile, cpusFile, disksFile, localFile}
+}
+
+// Found reports whether a directory holds files of the older scripts.
+func Found(dir string) bool {
+	d, err := open(dir)
+	if err != nil {
+		return false
+	}
+	defer d.root.Close()
+	return slices.ContainsFunc(d.names, func(name string) bool { return strings.HasSuffix(name, gpusFile) })
+}
+
+// Hosts lists the hosts of a directory, without reading their files: those
+// that have files, and those that hosts.json names.
+func Hosts(dir string) (Data, error) {
+	d, err := open(dir)
+	if err != nil {
+		return Data{}, err
+	}
+	defer d.root.Close()
+	data, _ := d.hosts()
+	return data, nil
+}
+
+// Read reads a directory as of now. Times in the files are local times of the
+// nodes; they are taken as those of zone. Only a directory that cannot be
+// listed is an error.
+func Read(dir string, now time.Time, zone *time.Location) (Data, error) {
+	d, err := open(dir)
+	if err != nil {
+		return Data{}, err
+	}
+	defer d.root.Close()
+	data, prefixes := d.hosts()
+	names := slices.Sorted(maps.Keys(prefixes))
+	read := make([]Host, len(names))
+	var wg sync.WaitGroup
+	next := make(chan int, len(names))
+	for i := range names {
+		next <- i
+	}
+	close(next)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range next {
+				read[i] = d.host(data.Hosts[names[i]], prefixes[names[i]], now, zone)
+			}
+		})
+	}
+	wg.Wait()
+	for _, h := range read {
+		data.Hosts[h.Name] = h
+	}
+	return data, nil
+}
+
+// host reads the files of one host.
+func (d *dir) host(h Host, prefix string, now time.Time, zone *time.Location) Host {
+	files := map[string][]byte{}
+	var written time.Time
+	var problems []snapshot.Problem
+	for _, suffix := range hostFiles() {
+		if _, there := slices.BinarySearch(d.names, prefix+suffix); !there {
+			continue
+		}
+		raw, modified, err := d.read(prefix + suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			problems = append(problems, snapshot.Problem{Code: "legacy:unreadable", Host: h.Name, File: prefix + suffix, Message: err.Error()})
+		}
+		if err != nil {
+			continue
+		}
+		files[suffix] = raw
+		if suffix == gpusFile {
+			written = modified
+		}
+	}
+	h.Snapshot, h.Problems = parse(h.Name, files, zone, now, written)
+	if h.Snapshot != nil {
+		h.Snapshot.Errors = append(h.Snapshot.Errors, problems...)
+	} else {
+		h.Problems = append(h.Problems, problems...)
+	}
+	return h
+}
+
+// hosts finds the hosts, and what their files begin with.
+func (d *dir) hosts() (Data, map[string]string) {
+	data := Data{Hosts: map[string]Host{}}
+	prefixes := map[string]string{}
+	var refused, renamed []string
+	take := func(name, as string) (taken bool) {
+		host, err := snapshot.ParseHost(as)
+		_, twice := prefixes[host]
+		if err != nil || twice || len(prefixes) == MaxHosts {
+			refused = append(refused, name)
+			return false
+		}
+		prefixes[host] = strings.TrimSuffix(name, gpusFile)
+		data.Hosts[host] = Host{Name: host}
+		return true
+	}
+	var underscored []string
+	for _, name := range d.names {
+		prefix, ok := strings.CutSuffix(name, gpusFile)
+		switch {
+		case ok && strings.Contains(prefix, "_"):
+			underscored = append(underscored, name)
+		case ok:
+			take(name, prefix)
+		}
+	}
+	// A name with underscores is no host name. It is shown with hyphens, unless a
+	// host is called so.
+	for _, name := range underscored {
+		if as := hyphened(strings.TrimSuffix(name, gpusFile)); take(name, as) {
+			renamed = append(renamed, name+" as "+strings.ToLower(as))
+		}
+	}
+	if len(refused) > 0 {
+		data.Problems = append(data.Problems, snapshot.Problem{Code: "legacy:host",
+			Message: fmt.Sprintf("%d of the *%s files are of no host: a name is not one (letters, digits, inner hyphens and dots), is there twice, or is beyond the first %d: %s",
+				len(refused), gpusFile, MaxHosts, some(refused))})
+	}
+	if len(renamed) > 0 {
+		data.Problems = append(data.Problems, snapshot.Problem{Code: "legacy:renamed",
+			Message: "an underscore has no place in a host name, so a hyphen is shown and booked for it: " + some(renamed)})
+	}
+	raw, _, err := d.read("hosts.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		return data, prefixes
+	}
+	var listed map[string]any
+	if err == nil {
+		err = json.Unmarshal(raw, &listed)
+	}
+	if err != nil {
+		data.Problems = append(data.Problems, snapshot.Problem{Code: "legacy:unreadable", File: "hosts.json", Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes)})
+		return data, prefixes
+	}
+	for _, short := range slices.Sorted(maps.Keys(listed)) {
+		host, err := snapshot.ParseHost(hyphened(short))
+		if err != nil || len(data.Hosts) >= MaxHosts {
+			continue
+		}
+		if strings.Contains(short, "_") && prefixes[host] != "" && prefixes[host] != short {
+			continue // another host is called so
+		}
+		full, _ := listed[short].(string)
+		data.Hosts[host] = Host{Name: host, Address: snapshot.Text(strings.TrimSpace(full), snapshot.MaxTextBytes)}
+	}
+	return data, prefixes
+}
+
+func hyphened(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
+// some names the first of some files.
+func some(names []string) string {
+	const shown = 8
+	list := strings.Join(names[:min(len(names), shown)], ", ")
+	if len(names) > shown {
+		list += fmt.Sprintf(" and %d more", len(names)-shown)
+	}
+	return snapshot.Text(list, snapshot.MaxTextBytes-256)
+}
+
+// parse makes a snapshot of the files of one host. written is when the file of
+// GPUs was written by our own clock, zero when that is not known; it only
+// serves to recognise a wrong zone.
+func parse(host string, files map[string][]byte, zone *time.Location, now, written time.Time) (*snapshot.Snapshot, []snapshot.Problem) {
+	r := &reader{host: host, zone: zone, now: now}
+	gpus, all, at := r.gpus(files[gpusFile])
+	if at.IsZero() {
+		r.problem("legacy:empty", gpusFile, 0, "it has no line that tells of a GPU")
+		return nil, r.problems
+	}
+	s := &snapshot.Snapshot{
+		Schema: snapshot.Schema, Host: host, BootID: "legacy", Seq: uint64(at.UnixMilli()), CollectedAt: snapshot.TimeOf(at),
+		Collector: "older scripts", IntervalSeconds: int(interval / time.Second), GPUs: gpus, GPUsComplete: all,
+	}
+	s.Node = r.node(files)
+	s.Processes = r.processes(files, s)
+	r.clock(at, written)
+	s.Errors = r.problems
+	s.Errors = append(s.Errors, s.Validate()...)
+	return s, nil
+}
+
+// clock says when the times of a node are probably those of another zone.
+func (r *reader) clock(at, written time.Time) {
+	ahead := at.Sub(r.now)
+	quarter := ahead.Round(15 * time.Minute)
+	switch {
+	case ahead > time.Minute:
+		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("its newest line is %s in the future if it is meant in %s; the node is in another zone, or its clock is wrong (legacy_zone says which zone the nodes are in)", span(ahead.Round(time.Minute)), r.zone))
+	case quarter != 0 && quarter > -maxZones && (ahead-quarter).Abs() < 90*time.Second && !written.IsZero() && r.now.Sub(written).Abs() < 2*time.Minute:
+		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("it was written just now, and its newest line is almost exactly %s old if it is meant in %s: the node is in another zone (legacy_zone says which)", span(-quarter), r.zone))
+	}
+}
+
+// span is a whole number of minutes as Go writes it, without its seconds.
+func span(d time.Duration) string { return strings.TrimSuffix(d.String(), "0s") }
+
+// reader reads the files of one host, and notes what it could not use.
+type reader struct {
+	host     string
+	zone     *time.Location
+	now      time.Time
+	problems []snapshot.Problem
+}
+
+func (r *reader) problem(code, file string, line int, message string) {
+	if len(r.problems) >= maxProblems {
+		return
+	}
+	p := snapshot.Problem{Code: code, Host: r.host, File: r.host + file, Message: snapshot.Text(message, snapshot.MaxTextBytes)}
+	if line > 0 {
+		p.Line, p.Col = line, 1
+	}
+	r.problems = append(r.problems, p)
+}
+
+// unusable sums up the lines of a file that made no sense.
+func (r *reader) unusable(file string, lines []int) {
+	if len(lines) > 0 {
+		r.problem("legacy:line", file, lines[0], fmt.Sprintf("%d lines could not be understood, the first of them this one", len(lines)))
+	}
+}
+
+// lines splits a file. A last line without an end is one that is being written.
+func lines(data []byte) []string {
+	text := strings.ToValidUTF8(string(data), "\ufffd")
+	list := strings.SplitN(text, "\n", maxLines+1)
+	return list[:max(0, min(len(list)-1, maxLines))]
+}
+
+// local reads a local time. In the hour that a change of the clocks repeats, the
+// reading that is nearest to now is meant.
+func (r *reader) local(layout, s string) (time.Time, bool) {
+	t, err := time.ParseInLocation(layout, s, r.zone)
+	if err != nil || t.Year() < 1971 || t.Year() > 2260 {
+		return time.Time{}, false
+	}
+	wall := func(t time.Time) string { return t.In(r.zone).Format(time.DateTime) }
+	same := []time.Time{t}
+	for _, shift := range []time.Duration{-time.Hour, time.Hour} {
+		if other := t.Add(shift); wall(other) == wall(t) {
+			same = append(same, other)
+		}
+	}
+	return slices.MinFunc(same, func(a, b time.Time) int { return cmp.Compare(r.now.Sub(a).Abs(), r.now.Sub(b).Abs()) }), true
+}

@@ -1,0 +1,162 @@
+package legacy
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"gpuboard/internal/snapshot"
+)
+
+// node reads what the scripts tell of the host around the GPUs. Lines are known
+// by their shape, not by their number: when one command fails, the others move up.
+func (r *reader) node(files map[string][]byte) snapshot.Node {
+	var n snapshot.Node
+	for _, line := range lines(files[statusFile]) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 0:
+		case strings.HasPrefix(f[0], "Mem:"):
+			n.MemoryTotal, n.MemoryUsed = memory(f[1:])
+		case strings.Contains(line, "load average"):
+			n.Load1, n.Load5, n.Load15 = loads(line)
+			n.UptimeSeconds = uptime(line)
+		case len(f) == 1:
+			if cores, err := strconv.Atoi(f[0]); err == nil && cores > 0 {
+				n.Cores = &cores
+			}
+		default:
+			if d, ok := disk(f); ok {
+				n.Disks = append(n.Disks, d)
+			}
+		}
+	}
+	if load, cores, ok := strings.Cut(firstLine(files[cpusFile]), ";"); ok {
+		if n.Load1 == nil {
+			n.Load1 = decimal(load)
+		}
+		if c, err := strconv.Atoi(strings.TrimSpace(cores)); err == nil && c > 0 && n.Cores == nil {
+			n.Cores = &c
+		}
+	}
+	for _, line := range lines(files[disksFile]) {
+		d, ok := disk(strings.Fields(line))
+		if ok && !slices.ContainsFunc(n.Disks, func(old snapshot.Disk) bool { return old.Mount == d.Mount }) {
+			n.Disks = append(n.Disks, d)
+		}
+	}
+	for _, line := range lines(files[localFile]) {
+		size, where, _ := strings.Cut(strings.TrimSpace(line), "/")
+		i := strings.LastIndexByte(where, '/')
+		if used, ok := sizeMiB(strings.TrimSpace(size)); ok && i > 0 && i < len(where)-1 {
+			n.DiskUsers = append(n.DiskUsers, snapshot.DiskUser{Path: "/" + where[:i], User: where[i+1:], Used: used})
+		}
+	}
+	return n
+}
+
+func firstLine(data []byte) string {
+	if list := lines(data); len(list) > 0 {
+		return list[0]
+	}
+	return ""
+}
+
+// memory reads the figures of free -m behind "Mem:". Newer ones end in what is
+// available; older ones count the caches as used, and end in them.
+func memory(f []string) (total, used *int64) {
+	var v []int64
+	for _, s := range f {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || n < 0 || n > 1<<40 {
+			break
+		}
+		v = append(v, n)
+	}
+	switch {
+	case len(v) < 2:
+		return nil, nil
+	case len(v) >= 6 && abs(v[1]+v[2]-v[0]) <= 2:
+		return &v[0], new(max(0, v[1]-v[4]-v[5]))
+	case len(v) >= 6:
+		return &v[0], new(max(0, v[0]-v[5]))
+	}
+	return &v[0], &v[1]
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// disk reads a line of df in KiB: source, blocks, used, available, share, mount.
+func disk(f []string) (snapshot.Disk, bool) {
+	if len(f) < 6 || !strings.HasSuffix(f[4], "%") || !strings.HasPrefix(f[5], "/") {
+		return snapshot.Disk{}, false
+	}
+	switch f[0] {
+	case "tmpfs", "devtmpfs", "udev", "overlay", "shm", "none", "efivarfs", "run", "dev":
+		return snapshot.Disk{}, false
+	}
+	mount := strings.Join(f[5:], " ")
+	if strings.HasPrefix(f[0], "/dev/loop") || strings.HasPrefix(mount, "/boot") {
+		return snapshot.Disk{}, false
+	}
+	total, err1 := strconv.ParseInt(f[1], 10, 64)
+	used, err2 := strconv.ParseInt(f[2], 10, 64)
+	if err1 != nil || err2 != nil || used < 0 || total < used {
+		return snapshot.Disk{}, false
+	}
+	return snapshot.Disk{Mount: mount, Total: total >> 10, Used: used >> 10}, true
+}
+
+// loads reads the three numbers of uptime; some languages write a decimal comma.
+func loads(line string) (one, five, fifteen *float64) {
+	_, tail, _ := strings.Cut(line, "load average")
+	tail = strings.TrimLeft(tail, "s: ")
+	f := strings.Fields(tail)
+	for i, to := range []**float64{&one, &five, &fifteen} {
+		if i < len(f) {
+			*to = decimal(strings.TrimSuffix(f[i], ","))
+		}
+	}
+	return one, five, fifteen
+}
+
+func decimal(s string) *float64 {
+	n := number(strings.Replace(strings.TrimSpace(s), ",", ".", 1))
+	if n == nil || *n < 0 {
+		return nil
+	}
+	return n
+}
+
+// up finds the parts of uptime's "up 12 days,  3:04" or "up 5 min".
+var up = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\bup +(?:([0-9]{1,6}) days?, *)?(?:([0-9]{1,2}):([0-9]{2})|([0-9]{1,3}) mins?|([0-9]{1,3}) secs?)?`)
+})
+
+// uptime is in seconds.
+func uptime(line string) *int64 {
+	m := up().FindStringSubmatch(line)
+	if m == nil || strings.Join(m[1:], "") == "" {
+		return nil
+	}
+	part := func(i int) int64 { n, _ := strconv.ParseInt(m[i], 10, 64); return n }
+	return new(part(1)*86400 + part(2)*3600 + part(3)*60 + part(4)*60 + part(5))
+}
+
+// sizeMiB reads what du -h writes: 12G, 1.5T, 300M, 0.
+func sizeMiB(s string) (int64, bool) {
+	units := map[byte]float64{'K': 1. / 1024, 'M': 1, 'G': 1 << 10, 'T': 1 << 20, 'P': 1 << 30}
+	factor := 1. / 1024 // without a unit: KiB
+	if n := len(s); n > 0 {
+		if f, ok := units[s[n-1]]; ok {
+			s, factor = s[:n-1], f
+		}
+	}
+	n := decimal(s)
+	if n == nil || *n*factor > 1<<32 {
+		return 0, false
+	}
+	return int64(*n * factor), true
+}

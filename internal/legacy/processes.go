@@ -1,0 +1,204 @@
+package legacy
+
+import (
+	"cmp"
+	"encoding/json"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
+
+// lstartLayout is how ps writes the start of a process, in the node's own zone.
+const lstartLayout = "Jan 2 15:04:05 2006"
+
+// oldest is how long a process can have run to be believed.
+const oldest = 10 * 365 * 24 * time.Hour
+
+// person is what ps says of a pid.
+type person struct {
+	user    string
+	started *snapshot.Time
+}
+
+// processes reads HOST_processes.csv (moment, uuid, memory (MiB), program, pid)
+// with HOST_users.csv. A line counts when it is of the newest moment and not
+// much older than the newest line of a GPU: when the last process ends, the
+// file keeps its lines.
+func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snapshot.Process {
+	index := map[string]int{}
+	for i, g := range s.GPUs {
+		if g.UUID != "" {
+			index[g.UUID] = g.Index
+		} else {
+			s.GPUs[i].ProcessesUnknown = "it has no UUID" // by which lines of processes name it
+		}
+	}
+	raw, there := files[processesFile]
+	if !there {
+		r.problem("legacy:processes", processesFile, 0, "it is not there: who uses these GPUs is not known")
+		return nil
+	}
+	people, children, asked := r.people(files, s)
+	type row struct {
+		at time.Time
+		p  snapshot.Process
+	}
+	var rows []row
+	var bad []int
+	var newest time.Time
+	for i, line := range lines(raw) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		f := fields(line, 3, 1)
+		if f == nil {
+			bad = append(bad, i+1)
+			hide(s, "")
+			continue
+		}
+		at, ok := r.local(stampLayout, f[0])
+		pid, err := strconv.Atoi(f[4])
+		if !ok || err != nil || pid <= 0 || pid > 1<<30 {
+			bad = append(bad, i+1)
+			if !ok || s.CollectedAt.Sub(at) <= processAge {
+				hide(s, f[1])
+			}
+			continue
+		}
+		gpu, known := index[f[1]]
+		if !known {
+			continue // of a GPU that is gone, or whose line is cut off
+		}
+		if at.After(newest) {
+			newest = at
+		}
+		rows = append(rows, row{at, snapshot.Process{GPU: gpu, GPUUUID: f[1], PID: pid, Type: snapshot.Compute, Program: program(f[3]), UsedMemory: mib(f[2])}})
+	}
+	r.unusable(processesFile, bad)
+	slices.SortStableFunc(rows, func(a, b row) int { return b.at.Compare(a.at) })
+	type key struct{ gpu, pid int }
+	taken := map[key]bool{}
+	list := []snapshot.Process{}
+	for _, row := range rows {
+		p := row.p
+		k := key{p.GPU, p.PID}
+		if taken[k] || newest.Sub(row.at) > processGap || s.CollectedAt.Sub(row.at) > processAge {
+			continue
+		}
+		taken[k] = true
+		if asked {
+			who, alive := people[p.PID]
+			p.Alive, p.User, p.StartedAt = &alive, who.user, who.started
+			if !alive {
+				for _, child := range children[p.PID] {
+					if c, lives := people[child]; lives && child != p.PID && len(p.Children) < snapshot.MaxChildren {
+						p.Children = append(p.Children, snapshot.Child{PID: child, User: c.user})
+					}
+				}
+			}
+		}
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b snapshot.Process) int { return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.PID, b.PID)) })
+	return list
+}
+
+// hide says that a process of the GPU with this UUID could not be read, or one
+// of any GPU where no GPU has it.
+func hide(s *snapshot.Snapshot, uuid string) {
+	of := func(g snapshot.GPU) bool { return uuid != "" && g.UUID == uuid }
+	any := !slices.ContainsFunc(s.GPUs, of)
+	for i := range s.GPUs {
+		if any || of(s.GPUs[i]) {
+			s.GPUs[i].ProcessesUnknown = "a line could not be understood"
+		}
+	}
+}
+
+// program is the base name of what nvidia-smi calls the process. Arguments,
+// which some drivers add, go no further.
+func program(name string) string {
+	name, _, _ = strings.Cut(text(name), " ")
+	if name == "" {
+		return ""
+	}
+	return path.Base(name)
+}
+
+// people reads HOST_users.csv: a line of JSON with the pids that are below each
+// GPU process (by parent or process group), then lines of ps: pid, user, start.
+// asked is false when ps was not, so that nobody is called dead.
+func (r *reader) people(files map[string][]byte, s *snapshot.Snapshot) (people map[int]person, children map[int][]int, asked bool) {
+	people, children = map[int]person{}, map[int][]int{}
+	raw, there := files[usersFile]
+	if !there {
+		r.problem("legacy:users", usersFile, 0, "it is not there: whose processes these are is not known")
+		return people, children, false
+	}
+	list := lines(raw)
+	if len(list) == 0 {
+		r.problem("legacy:users", usersFile, 0, "it is empty: whose processes these are is not known")
+		return people, children, false
+	}
+	var bad []int
+	for i, line := range list {
+		f := strings.Fields(line)
+		switch {
+		case i == 0 && strings.HasPrefix(strings.TrimSpace(line), "{"):
+			if !readChildren(line, children) {
+				bad = append(bad, 1)
+			}
+			continue
+		case len(f) == 0 || f[0] == "PID":
+			continue
+		}
+		pid, err := strconv.Atoi(f[0])
+		if err != nil || pid <= 0 || len(f) < 2 {
+			bad = append(bad, i+1)
+			continue
+		}
+		who := person{user: f[1]}
+		if len(f) >= 7 {
+			// Without the day of the week, which only repeats.
+			if at, ok := r.local(lstartLayout, strings.Join(f[3:7], " ")); ok {
+				age := s.CollectedAt.Sub(at)
+				boot := oldest
+				if up := s.Node.UptimeSeconds; up != nil && *up < int64(oldest/time.Second) {
+					boot = time.Duration(*up)*time.Second + 2*time.Hour // clocks may have changed since
+				}
+				// A start that cannot be is none: the node's zone is not known.
+				if age >= -processGap && age <= boot {
+					who.started = new(snapshot.TimeOf(at))
+				}
+			}
+		}
+		people[pid] = who
+	}
+	r.unusable(usersFile, bad)
+	return people, children, true
+}
+
+func readChildren(line string, into map[int][]int) bool {
+	var doc map[string][]json.Number
+	if err := json.Unmarshal([]byte(line), &doc); err != nil {
+		return false
+	}
+	for parent, list := range doc {
+		pid, err := strconv.Atoi(parent)
+		if err != nil {
+			continue
+		}
+		for _, n := range list {
+			if child, err := strconv.Atoi(n.String()); err == nil && child > 0 {
+				into[pid] = append(into[pid], child)
+			}
+		}
+		slices.Sort(into[pid])
+		into[pid] = slices.Compact(into[pid])
+	}
+	return true
+}

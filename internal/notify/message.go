@@ -1,0 +1,121 @@
+package notify
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"time"
+
+	"gpuboard/internal/events"
+)
+
+// What one message holds at most. Teams refuses more than 28 KiB, Mattermost
+// more than 16,383 characters, and escaping can triple a text.
+const (
+	maxTogether  = 50 // events
+	maxTextBytes = 7_000
+)
+
+// A message is what one hook gets at once. Its JSON form is what commands and
+// webhooks of format json get: of one event, its own fields and a list of it
+// alone; of several, kind "several" and the list.
+type message struct {
+	ID      string         `json:"id"`
+	Kind    string         `json:"kind"` // of the event; or several, daily-summary, test
+	At      time.Time      `json:"at"`
+	Host    string         `json:"host,omitempty"`
+	GPU     *int           `json:"gpu,omitempty"`
+	UUID    string         `json:"uuid,omitempty"`
+	Users   []string       `json:"users,omitempty"`
+	Booking string         `json:"booking,omitempty"`
+	Summary string         `json:"summary"` // one line
+	Text    string         `json:"text"`    // all of it, in lines
+	Events  []events.Event `json:"events"`
+	Dropped int            `json:"dropped,omitempty"` // events that were left out before these
+	Title   string         `json:"title,omitempty"`
+	URL     string         `json:"url,omitempty"`
+}
+
+func (c *Carrier) base(now time.Time) message {
+	return message{Title: c.opt.Title, URL: c.opt.SiteURL, At: now.UTC().Truncate(time.Second), Events: []events.Event{}}
+}
+
+// eventMessage is one event, or several that came together. Its id depends on
+// the hook and the events alone: sent twice, it is the same.
+func (c *Carrier) eventMessage(h *Hook, items []item, dropped int, now time.Time) message {
+	m := c.base(now)
+	m.Dropped = dropped
+	ids := make([]string, len(items))
+	for i, it := range items {
+		ids[i] = it.ID
+		m.Events = append(m.Events, *it.Event)
+	}
+	if len(items) == 1 {
+		e := m.Events[0]
+		m.ID, m.Kind, m.At, m.Host, m.GPU, m.UUID = e.ID, string(e.Kind), e.At, e.Host, e.GPU, e.UUID
+		m.Users, m.Booking, m.Summary = e.Users, e.Booking, e.Summary
+		m.Text = e.Summary
+		if now.Sub(e.At) > 10*time.Minute {
+			m.Text += " (" + c.clock(e.At, now) + ")"
+		}
+	} else {
+		m.ID = fmt.Sprintf("several/%x", sha256.Sum256([]byte(strings.Join(ids, "\n"))))[:48]
+		m.Kind = "several"
+		m.Summary = fmt.Sprintf("%d things happened", len(items))
+		m.Text = m.Summary + c.listed(m.Events, now)
+	}
+	if dropped > 0 {
+		m.Text += fmt.Sprintf("\n%d earlier ones are left out: they waited too long, or were too many.", dropped)
+	}
+	return m
+}
+
+// listed writes a line for each event, as far as there is room.
+func (c *Carrier) listed(list []events.Event, now time.Time) string {
+	var b strings.Builder
+	for i, e := range list {
+		line := "\n" + c.clock(e.At, now) + " " + e.Summary
+		if b.Len()+len(line) > maxTextBytes {
+			fmt.Fprintf(&b, "\nand %d more", len(list)-i)
+			break
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// clock is a moment as people at the site read it.
+func (c *Carrier) clock(t, now time.Time) string {
+	t, now = t.In(c.opt.Zone), now.In(c.opt.Zone)
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04")
+	}
+	return t.Format("2006-01-02 15:04 MST")
+}
+
+func (c *Carrier) summaryMessage(h *Hook, it item, dropped int, now time.Time) message {
+	m := c.base(now)
+	m.ID, m.Kind, m.At, m.Dropped = it.ID, "daily-summary", it.Accepted.UTC(), dropped
+	m.Text = it.Text
+	if len(m.Text) > maxTextBytes {
+		m.Text = strings.ToValidUTF8(m.Text[:maxTextBytes], "") + "…"
+	}
+	m.Summary, _, _ = strings.Cut(m.Text, "\n")
+	return m
+}
+
+func (c *Carrier) testMessage(h *Hook, now time.Time) message {
+	m := c.base(now)
+	m.ID, m.Kind = "test/"+m.At.Format("20060102T150405Z"), "test"
+	m.Summary = "a test: the hook " + h.Name + " works"
+	m.Text = m.Summary
+	return m
+}
+
+// subject is the message in one line, with the board it is from.
+func (m message) subject() string {
+	if m.Title == "" {
+		return m.Summary
+	}
+	return m.Title + ": " + m.Summary
+}

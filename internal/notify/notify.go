@@ -1,0 +1,373 @@
+// Package notify carries events out: to webhooks, by mail, to commands. Each
+// event reaches each hook that wants it at least once and in order, across
+// restarts; what is on its way is in one file, the outbox.
+//
+// An event is accepted (written to the outbox), sent, and acknowledged (taken
+// out of it). A process that dies between the last two sends once more, under
+// the same id. A hook that does not answer is tried again later and costs the
+// others nothing.
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/mail"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gpuboard/internal/events"
+)
+
+// Bounds of what waits and of what is sent.
+const (
+	// Budget is how long all deliveries of one generation may take together.
+	Budget = 5 * time.Second
+	// MaxHooks is how many hooks there may be.
+	MaxHooks = 32
+	// MaxPending is how many events wait for one hook; the oldest make room.
+	MaxPending = 500
+	// MaxAge is how long an event waits: nobody wants to know a week later.
+	MaxAge = 72 * time.Hour
+	// PerMinute is how many messages a hook gets in a minute when nobody said.
+	PerMinute = 4
+
+	maxPerMinute = 60
+	maxSeen      = 4096     // ids that are remembered as accepted
+	maxOutbox    = 16 << 20 // bytes that are read back
+)
+
+// Kind is how a hook is reached.
+type Kind string
+
+// The values of Kind.
+const (
+	Webhook Kind = "webhook" // an HTTP POST of JSON
+	Mail    Kind = "mail"    // a message handed to sendmail -t
+	Command Kind = "command" // a program with the event on its standard input
+)
+
+// Format is what the body of a webhook looks like.
+type Format string
+
+// The values of Format.
+const (
+	Slack      Format = "slack"      // {"text": …}, with Slack's escapes
+	Mattermost Format = "mattermost" // {"text": …}, in Markdown
+	Teams      Format = "teams"      // an Adaptive Card, as a Teams workflow takes it
+	JSON       Format = "json"       // the event itself, for programs
+)
+
+// Formats returns all formats, the default first.
+func Formats() []Format { return []Format{Slack, Mattermost, Teams, JSON} }
+
+// Kinds returns every kind of event that a filter can name.
+func Kinds() []events.Kind {
+	return []events.Kind{
+		events.HostNew, events.HostUp, events.HostStale, events.HostDown, events.HostGone,
+		events.GPULost, events.GPUBack, events.GPUStuck, events.GPUFreed,
+		events.BookingStart, events.BookingEnding, events.BookingEnd, events.BookingNoShow,
+	}
+}
+
+// A Hook is one place that wants to know.
+type Hook struct {
+	// Name is what the outbox, messages and problems call it; it is unique.
+	Name string
+	Kind Kind
+	// URL and Format are of a webhook. The URL is a secret: it is never printed whole.
+	URL    string
+	Format Format
+	// To and From are addresses of mail; Sendmail is the program, default
+	// /usr/sbin/sendmail.
+	To       []string
+	From     string
+	Sendmail string
+	// Command is a program and its arguments. No shell is involved.
+	Command []string
+	// Events and Hosts select what the hook gets, as patterns of [path.Match];
+	// nil is everything, an empty list nothing. Users selects events that
+	// concern one of these people.
+	Events, Hosts, Users []string
+	// PerMinute is how many messages it gets in a minute at most; what is more
+	// becomes one message. 0 is [PerMinute].
+	PerMinute int
+	// Daily is the local time of a summary, "08:30"; "" for none.
+	Daily string
+}
+
+// Options are what a Carrier needs to know.
+type Options struct {
+	// Outbox is the file that remembers what is on its way.
+	Outbox string
+	Hooks  []Hook
+	// Zone is where Daily and the times in messages are; nil is UTC.
+	Zone *time.Location
+	// Title and SiteURL are the board's, for messages; both may be "".
+	Title, SiteURL string
+	// Transport carries webhooks; nil is one that verifies TLS.
+	Transport http.RoundTripper
+}
+
+// A Carrier carries events out. Its methods must not be called by two
+// goroutines, or two programs with one outbox, at the same time.
+type Carrier struct {
+	opt    Options
+	daily  map[string]int // by hook: minutes after midnight
+	client *http.Client
+	mu     sync.Mutex // guards the outbox while hooks are served side by side
+}
+
+// New checks the hooks. The error names the hook and never its URL.
+func New(o Options) (*Carrier, error) {
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	if len(o.Hooks) > MaxHooks {
+		return nil, fmt.Errorf("there are %d hooks, and %d are the most", len(o.Hooks), MaxHooks)
+	}
+	c := &Carrier{opt: o, daily: map[string]int{}, client: newClient(o.Transport)}
+	c.opt.Hooks = slices.Clone(o.Hooks)
+	seen := map[string]bool{}
+	for i := range c.opt.Hooks {
+		h := &c.opt.Hooks[i]
+		if seen[h.Name] || h.Name == "" {
+			return nil, fmt.Errorf("hook %d: its name %q is empty or taken", i+1, h.Name)
+		}
+		seen[h.Name] = true
+		if err := h.check(); err != nil {
+			return nil, fmt.Errorf("hook %s: %w", h.Name, err)
+		}
+		if h.Daily != "" {
+			at, err := time.Parse("15:04", h.Daily)
+			if err != nil {
+				return nil, fmt.Errorf("hook %s: daily: %q is no time of day; write it as 08:30", h.Name, h.Daily)
+			}
+			c.daily[h.Name] = at.Hour()*60 + at.Minute()
+		}
+	}
+	return c, nil
+}
+
+// check fills in defaults and says what can never work.
+func (h *Hook) check() error {
+	if h.PerMinute <= 0 {
+		h.PerMinute = PerMinute
+	}
+	h.PerMinute = min(h.PerMinute, maxPerMinute)
+	for _, p := range slices.Concat(h.Events, h.Hosts) {
+		if _, err := path.Match(p, ""); err != nil {
+			return fmt.Errorf("%q is not a pattern", p)
+		}
+	}
+	for _, p := range h.Events {
+		if !slices.ContainsFunc(Kinds(), func(k events.Kind) bool { return matches([]string{p}, string(k)) }) {
+			return fmt.Errorf("no event is called %q", p)
+		}
+	}
+	switch h.Kind {
+	case Webhook:
+		if h.Format == "" {
+			h.Format = Slack
+		}
+		if !slices.Contains(Formats(), h.Format) {
+			return fmt.Errorf("there is no format %q", h.Format)
+		}
+		u, err := url.Parse(h.URL)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			return errors.New("url is not an http or https address") // and is not repeated: it may be a secret
+		}
+	case Mail:
+		if len(h.To) == 0 {
+			return errors.New("mail goes to nobody: to is empty")
+		}
+		if h.Sendmail == "" {
+			h.Sendmail = "/usr/sbin/sendmail"
+		}
+		for _, a := range append(slices.Clone(h.To), h.From) {
+			if _, err := mail.ParseAddress(a); err != nil {
+				return fmt.Errorf("%q is not a mail address", a)
+			}
+		}
+	case Command:
+		if len(h.Command) == 0 || h.Command[0] == "" {
+			return errors.New("command is empty")
+		}
+	default:
+		return fmt.Errorf("there is no kind of hook %q", h.Kind)
+	}
+	return nil
+}
+
+// wants reports whether an event is for this hook.
+func (h *Hook) wants(e events.Event) bool {
+	if h.Events != nil && !matches(h.Events, string(e.Kind)) || h.Hosts != nil && !matches(h.Hosts, e.Host) {
+		return false
+	}
+	return h.Users == nil || slices.ContainsFunc(e.Users, func(who string) bool {
+		return slices.ContainsFunc(h.Users, func(u string) bool { return strings.EqualFold(u, who) })
+	})
+}
+
+func matches(patterns []string, s string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, s)
+		return err == nil && ok
+	})
+}
+
+// Accept takes events in, durably, each id once, and queues the daily summary
+// where its time has come. summary is called at most once, and only then. After
+// an error nothing counts as accepted: hand the same events in again.
+func (c *Carrier) Accept(fresh []events.Event, summary func() string, now time.Time) error {
+	box, err := c.load()
+	if err != nil && !errors.Is(err, errForgotten) {
+		return err
+	}
+	before := box.clone()
+	for name := range box.Hooks {
+		if !slices.ContainsFunc(c.opt.Hooks, func(h Hook) bool { return h.Name == name }) {
+			delete(box.Hooks, name)
+		}
+	}
+	seen := make(map[string]bool, len(box.Seen))
+	for _, id := range box.Seen {
+		seen[id] = true
+	}
+	text := ""
+	for i := range c.opt.Hooks {
+		h := &c.opt.Hooks[i]
+		q := box.Hooks[h.Name]
+		if q == nil {
+			q = &queue{}
+			if c.dueSince(h, now) {
+				q.Day = c.day(now) // today's time has passed before anybody asked
+			}
+			box.Hooks[h.Name] = q
+		}
+		for _, e := range fresh {
+			if !seen[e.ID] && h.wants(e) {
+				q.add(item{ID: e.ID, Accepted: now, Event: &e})
+			}
+		}
+		if h.Daily != "" && c.dueSince(h, now) && c.day(now) > q.Day {
+			if text == "" && summary != nil {
+				text = summary()
+			}
+			q.Day = c.day(now)
+			q.add(item{ID: "daily/" + q.Day, Accepted: now, Text: text})
+		}
+		q.expire(now)
+	}
+	for _, e := range fresh {
+		if !seen[e.ID] {
+			seen[e.ID] = true
+			box.Seen = append(box.Seen, e.ID)
+		}
+	}
+	box.Seen = box.Seen[max(0, len(box.Seen)-maxSeen):]
+	if box.equal(before) {
+		return nil
+	}
+	return c.save(box)
+}
+
+// day is the date at the site.
+func (c *Carrier) day(now time.Time) string { return now.In(c.opt.Zone).Format("2006-01-02") }
+
+// dueSince reports whether the local clock shows the hook's time of day, or
+// later. Going by what the clock shows makes a day on which that time is
+// skipped have its summary, and one that shows it twice no second one.
+func (c *Carrier) dueSince(h *Hook, now time.Time) bool {
+	local := now.In(c.opt.Zone)
+	return h.Daily != "" && local.Hour()*60+local.Minute() >= c.daily[h.Name]
+}
+
+// A Trouble is a hook that does not get what it should.
+type Trouble struct {
+	Hook    string
+	Err     error
+	Tries   int
+	Waiting int       // events
+	Next    time.Time // when it is tried again
+	// Refused is true when the other side said no, so that waiting alone will
+	// not help.
+	Refused bool
+}
+
+// Troubles says which hooks have not been reached, from what is remembered.
+func (c *Carrier) Troubles() []Trouble {
+	box, err := c.load()
+	if err != nil {
+		return []Trouble{{Err: err}}
+	}
+	var list []Trouble
+	for _, h := range c.opt.Hooks {
+		if q := box.Hooks[h.Name]; q != nil && q.Tries > 0 {
+			list = append(list, q.trouble(h.Name))
+		}
+	}
+	return list
+}
+
+// An Outcome is what came of a test message. Where is the hook's address as it
+// may be printed.
+type Outcome struct {
+	Hook, Where string
+	Err         error
+}
+
+// Test sends one message to each hook, past the outbox, and says what happened.
+func (c *Carrier) Test(ctx context.Context, now time.Time) []Outcome {
+	list := make([]Outcome, len(c.opt.Hooks))
+	var wg sync.WaitGroup
+	for i := range c.opt.Hooks {
+		h := &c.opt.Hooks[i]
+		wg.Go(func() { list[i] = Outcome{Hook: h.Name, Where: h.where(), Err: c.send(ctx, h, c.testMessage(h, now))} })
+	}
+	wg.Wait()
+	return list
+}
+
+// Waiting is how many events wait for each hook, by name.
+func (c *Carrier) Waiting() (map[string]int, error) {
+	box, err := c.load()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	n := map[string]int{}
+	for _, h := range c.opt.Hooks {
+		n[h.Name] = 0
+		if q := box.Hooks[h.Name]; q != nil {
+			n[h.Name] = len(q.Pending)
+		}
+	}
+	return n, nil
+}
+
+// Hooks returns the names of the hooks in order, and where each leads.
+func (c *Carrier) Hooks() []Outcome {
+	list := make([]Outcome, len(c.opt.Hooks))
+	for i := range c.opt.Hooks {
+		list[i] = Outcome{Hook: c.opt.Hooks[i].Name, Where: c.opt.Hooks[i].where()}
+	}
+	return list
+}
+
+// where is a hook's address, without what is secret of it.
+func (h *Hook) where() string {
+	switch h.Kind {
+	case Webhook:
+		return withoutSecret(h.URL)
+	case Mail:
+		return strings.Join(h.To, ", ")
+	default:
+		return h.Command[0]
+	}
+}

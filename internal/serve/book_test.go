@@ -1,0 +1,350 @@
+package serve_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gpuboard/internal/booking"
+	"gpuboard/internal/serve"
+)
+
+func TestBook(t *testing.T) {
+	c := newCounter(t)
+	if w := c.do(httptest.NewRequest(http.MethodGet, "/book/atlas/0", nil)); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
+		t.Fatalf("without a login: %d %v", w.Code, w.Header())
+	}
+	w := c.open("eva", "/book/atlas/0")
+	if w.Code != 200 || !strings.Contains(w.Body.String(), "atlas 0") || !strings.Contains(w.Body.String(), "Nobody has booked it.") {
+		t.Fatalf("the form: %d\n%s", w.Code, w.Body)
+	}
+	if p := w.Header().Get("Content-Security-Policy"); !strings.Contains(p, "form-action 'self'") || strings.Contains(p, "script") || strings.Contains(p, "unsafe") {
+		t.Errorf("its policy is %q", p)
+	}
+	if got := w.Header().Get("Referrer-Policy"); got != "same-origin" {
+		t.Errorf("with Referrer-Policy %q browsers send Origin: null", got)
+	}
+	w = c.post("eva", "/book/atlas/0", "action", "book", "until", "2d 6h", "comment", "camera ready")
+	if w.Code != 303 || w.Header().Get("Location") != "../../?saved=1#atlas" {
+		t.Fatalf("saving: %d %q\n%s", w.Code, w.Header().Get("Location"), w.Body)
+	}
+	all := c.bookings()
+	if len(all) != 1 {
+		t.Fatalf("bookings %+v\n%s", all, c.file())
+	}
+	b := all[0]
+	if b.Host != "atlas" || b.Target != (booking.Target{Index: 0}) || b.Name != "eva" || b.By != "" || b.Comment != "camera ready" ||
+		!b.From.Equal(c.now()) || !b.Until.Equal(c.now().Add(54*time.Hour)) {
+		t.Errorf("saved %+v", b)
+	}
+	// Twice the same is once.
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "2d 6h"); w.Code != 409 || len(c.bookings()) != 1 {
+		t.Errorf("the same form a second time: %d, %d bookings", w.Code, len(c.bookings()))
+	}
+	// Mine has buttons; hers have none.
+	if body := c.open("eva", "/book/atlas/0").Body.String(); !strings.Contains(body, "camera ready") || !strings.Contains(body, b.ID) || !strings.Contains(body, "Release now") {
+		t.Errorf("her own booking:\n%s", body)
+	}
+	if body := c.open("mira", "/book/atlas/0").Body.String(); !strings.Contains(body, "camera ready") || strings.Contains(body, "Release now") {
+		t.Errorf("somebody else's booking:\n%s", body)
+	}
+}
+
+func TestTheFormIsRecorded(t *testing.T) {
+	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.ForOthers = true })
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d", "name", "mira"); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	record := booking.Open(c.comments, nil).Record()
+	if len(record) != 1 || record[0].By != "eva" || record[0].Name != "mira" || record[0].Action != booking.Booked || !record[0].At.Equal(c.now()) {
+		t.Errorf("%+v", record)
+	}
+}
+
+// TestBookASlice: a MIG slice has a form of its own, by its UUID. Its GPU is all of
+// its slices, and other slices are not.
+func TestBookASlice(t *testing.T) {
+	c := newCounter(t)
+	home := c.open("eva", "/book/").Body.String()
+	if !strings.Contains(home, `href="ceres/MIG-0a"`) || !strings.Contains(home, "2:0 free") || strings.Contains(home, "2:1") || strings.Contains(home, `href="ceres/2"`) {
+		t.Errorf("the list of what can be booked:\n%s", home)
+	}
+	if w := c.open("eva", "/book/ceres/MIG-0a"); w.Code != 200 || !strings.Contains(w.Body.String(), "A100 MIG 1g.5gb") || !strings.Contains(w.Body.String(), "Nobody has booked it.") {
+		t.Fatalf("the form: %d\n%s", w.Code, w.Body)
+	}
+	for _, path := range []string{"MIG-GPU-2/7/0", "MIG-0b", "2:0"} {
+		if w := c.open("eva", "/book/ceres/"+path); w.Code != 404 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	if w := c.post("eva", "/book/ceres/MIG-0a", "action", "book", "until", "2d"); w.Code != 303 {
+		t.Fatalf("saving: %d\n%s", w.Code, w.Body)
+	}
+	all := c.bookings()
+	if len(all) != 1 || all[0].Target != (booking.Target{UUID: "MIG-0a", Index: -1}) {
+		t.Fatalf("saved %+v", all)
+	}
+	if w := c.post("mira", "/book/ceres/2", "action", "book", "until", "2d"); w.Code != 409 {
+		t.Errorf("the whole GPU over a slice of it: %d", w.Code)
+	}
+	if body := c.open("eva", "/book/").Body.String(); !strings.Contains(body, `<a href="ceres/MIG-0a">`) {
+		t.Errorf("her own bookings:\n%s", body)
+	}
+}
+
+func TestConflictKeepsWhatWasTyped(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, `{"atlas": {"GPU-00000000-AAAA": {"name": "mira", "date": "2026-11-22 18:00", "comment": "<b>mine</b>"}}} // by hand`)
+	before := c.file()
+	w := c.post("eva", "/book/atlas/0", "action", "book", "until", "3d", "comment", `typed "this"`)
+	body := w.Body.String()
+	if w.Code != http.StatusConflict || c.file() != before {
+		t.Fatalf("%d, and the file is\n%s", w.Code, c.file())
+	}
+	for _, want := range []string{"it is booked already", "mira", "Sun 18:00", `value="3d"`, `value="typed &#34;this&#34;"`, "&lt;b&gt;mine"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q:\n%s", want, body)
+		}
+	}
+	if strings.Contains(body, "<b>mine") {
+		t.Error("a comment is markup")
+	}
+	if w := c.post("eva", "/book/atlas/1", "action", "book", "from", "2026-11-19 10:00", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "is over") {
+		t.Errorf("from yesterday on: %d", w.Code)
+	}
+	// Beside it, and after it, there is room.
+	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "3d"); w.Code != 303 {
+		t.Errorf("the GPU beside it: %d\n%s", w.Code, w.Body)
+	}
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "from", "2026-11-22 18:00", "until", "1d"); w.Code != 303 {
+		t.Errorf("right after it: %d\n%s", w.Code, w.Body)
+	}
+	if w := c.post("eva", "/book/atlas/all", "action", "book", "until", "1d"); w.Code != 409 {
+		t.Errorf("the whole host: %d", w.Code)
+	}
+	if !strings.HasSuffix(c.file(), "// by hand") {
+		t.Errorf("the comment in the file is gone:\n%s", c.file())
+	}
+}
+
+// A booking by number stays with its card: who has it now is asked, and who has
+// the number is not.
+func TestConflictFollowsTheCard(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, `{"atlas": {"0": {"id": "m1", "name": "mira", "date": "2026-11-22 18:00"}}}`)
+	c.write(filepath.Join(filepath.Dir(filepath.Dir(c.comments)), "site", "api", "v1", "bookings.json"),
+		`{"schema_version": 1, "bookings": [{"id": "m1", "host": "atlas", "gpus": [1], "name": "mira"}]}`)
+	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "3d"); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "mira") {
+		t.Errorf("the number that her card has now: %d", w.Code)
+	}
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "3d"); w.Code != 303 {
+		t.Errorf("the number that her card had: %d\n%s", w.Code, w.Body)
+	}
+}
+
+func TestExtendAndRelease(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, `{"atlas": [
+		[{"id": "a", "name": "eva", "from": "2026-11-20 08:00", "date": "2026-11-20 18:00"}, {"id": "b", "name": "mira", "from": "2026-11-21 18:00", "date": "2026-11-22 18:00"}],
+		[{"id": "f", "name": "eva", "from": "2026-11-25 08:00", "date": "2026-11-26 08:00"}, {"id": "g", "name": "kai", "by": "eva", "from": "2026-11-27 08:00", "date": "2026-11-28 08:00"}]]}`)
+	find := func(id string) *booking.Booking {
+		for _, b := range c.bookings() {
+			if b.ID == id {
+				return &b
+			}
+		}
+		return nil
+	}
+	for _, tt := range []struct {
+		action, id, end string
+		code            int
+		until           string // of that booking afterwards; "" for gone
+	}{
+		{"extend", "a", "1d", 303, "2026-11-21T18:00:00Z"}, // counts from its end
+		{"extend", "a", "1h", 409, "2026-11-21T18:00:00Z"}, // mira's
+		{"extend", "a", "sat 12:00", 303, "2026-11-21T12:00:00Z"},
+		{"extend", "a", "yesterday", 422, "2026-11-21T12:00:00Z"},
+		{"extend", "a", "2026-11-20 09:00", 422, "2026-11-21T12:00:00Z"},
+		{"extend", "b", "1d", 403, "2026-11-22T18:00:00Z"},
+		{"release", "b", "", 403, "2026-11-22T18:00:00Z"},
+		{"release", "no-such", "", 409, ""},
+		{"release", "a", "", 303, "2026-11-20T10:00:00Z"},
+		{"release", "a", "", 409, "2026-11-20T10:00:00Z"}, // it is over
+		{"release", "f", "", 303, ""},                     // not begun: gone
+		{"release", "g", "", 303, ""},                     // she made it for him
+		{"destroy", "b", "", 400, "2026-11-22T18:00:00Z"},
+	} {
+		w := c.post("eva", "/book/atlas/0", "action", tt.action, "id", tt.id, "end", tt.end)
+		if w.Code != tt.code {
+			t.Errorf("%s %s %q: %d, want %d\n%s", tt.action, tt.id, tt.end, w.Code, tt.code, w.Body)
+		}
+		got := ""
+		if b := find(tt.id); b != nil {
+			got = b.Until.UTC().Format(time.RFC3339)
+		}
+		if got != tt.until {
+			t.Errorf("%s %s %q: it ends %q, want %q", tt.action, tt.id, tt.end, got, tt.until)
+		}
+		if tt.code == 422 && !strings.Contains(w.Body.String(), `value="`+tt.end+`"`) {
+			t.Errorf("%s %s %q: what was typed is lost", tt.action, tt.id, tt.end)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	c := newCounter(t)
+	// A login stands for the person behind it.
+	if w := c.post("login7", "/book/atlas/0", "action", "book", "until", "1d", "name", "mira"); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	if b := c.bookings()[0]; b.Name != "tomas" || b.By != "" {
+		t.Errorf("booked for %q by %q; only tomas himself may be, and the field is not offered", b.Name, b.By)
+	}
+	c = newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.ForOthers = true })
+	for gpu, tt := range []struct{ name, want, by string }{{"mira", "mira", "tomas"}, {"LOGIN7", "tomas", ""}} {
+		if w := c.post("login7", "/book/atlas/"+fmt.Sprint(gpu), "action", "book", "until", "1d", "name", tt.name); w.Code != 303 {
+			t.Fatalf("for %s: %d\n%s", tt.name, w.Code, w.Body)
+		}
+		if b := c.bookings()[gpu]; b.Name != tt.want || b.By != tt.by {
+			t.Errorf("for %s: booked for %q by %q", tt.name, b.Name, b.By)
+		}
+	}
+	c.write(c.comments, `{"atlas": [{"name": "Login7", "id": "by-hand", "date": "2026-12-01"}]}`)
+	if w := c.post("login7", "/book/atlas/0", "action", "release", "id", "by-hand"); w.Code != 303 {
+		t.Errorf("letting go of what stands under another name of the same person: %d\n%s", w.Code, w.Body)
+	}
+	if w := c.post("login7", "/book/dione/all", "action", "book", "until", "1d", "name", "  "); w.Code != 422 {
+		t.Errorf("for nobody: %d", w.Code)
+	}
+}
+
+func TestWhatIsGuessedIsAskedAbout(t *testing.T) {
+	c := newCounter(t)
+	w := c.post("eva", "/book/atlas/0", "action", "book", "until", "09:00") // it is 10:00
+	m := regexp.MustCompile(`name="sure" value="([^"]+)"`).FindStringSubmatch(w.Body.String())
+	if w.Code != 422 || m == nil || c.file() != "" || !strings.Contains(w.Body.String(), "tomorrow is meant") {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "09:00", "sure", m[1]); w.Code != 303 {
+		t.Errorf("confirmed: %d\n%s", w.Code, w.Body)
+	}
+	// What was confirmed is that, and nothing else.
+	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "08:00", "sure", m[1]); w.Code != 422 {
+		t.Errorf("another time than was confirmed: %d", w.Code)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
+		o.Booking.Limits = booking.Limits{MaxGPUs: 1, MaxDuration: 48 * time.Hour}
+	})
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "is the most allowed") {
+		t.Errorf("three days of two: %d", w.Code)
+	}
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "2d"); w.Code != 303 {
+		t.Errorf("two days: %d\n%s", w.Code, w.Body)
+	}
+	id := c.bookings()[0].ID
+	if w := c.post("eva", "/book/atlas/0", "action", "extend", "id", id, "end", "1h"); w.Code != 422 {
+		t.Errorf("a longer one in two steps: %d", w.Code)
+	}
+	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "1d"); w.Code != 422 {
+		t.Errorf("a second GPU of one: %d", w.Code)
+	}
+}
+
+func TestTwoAtTheSameMoment(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, "{\n  // ours\n}\n")
+	c.open("eva", "/book/atlas/0")
+	c.open("mira", "/book/atlas/0")
+	for round := range 10 {
+		c.later(time.Hour)
+		codes := make([]int, 2)
+		var both sync.WaitGroup
+		for i, user := range []string{"eva", "mira"} {
+			r := c.form(user, "/book/atlas/0", "action", "book", "until", "30m")
+			both.Go(func() { codes[i] = c.do(r).Code })
+		}
+		both.Wait()
+		if codes[0]+codes[1] != 303+409 {
+			t.Fatalf("round %d: %v, want one that is saved and one that is refused\n%s", round, codes, c.file())
+		}
+		if n := len(c.bookings()); n != round+1 {
+			t.Fatalf("round %d: %d bookings\n%s", round, n, c.file())
+		}
+	}
+}
+
+// An edited file is one that somebody saves in an editor, which knows of no
+// lock, right before a change of the program's is put in place.
+type edited struct {
+	serve.File
+	edit func()
+}
+
+func (e *edited) Update(ctx context.Context, by booking.By, change func([]byte) ([]byte, error)) error {
+	return e.File.Update(ctx, by, func(data []byte) ([]byte, error) {
+		next, err := change(data)
+		if e.edit != nil {
+			e.edit()
+			e.edit = nil
+		}
+		return next, err
+	})
+}
+
+func TestAnEditByHandAtTheSameMoment(t *testing.T) {
+	e := &edited{}
+	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
+		e.File = o.Booking.File
+		o.Booking.File = e
+	})
+	c.write(c.comments, "{}")
+	e.edit = func() { c.write(c.comments, `{"dione": [{"name": "kai", "date": "2026-12-01"}]} // by hand`) }
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d"); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	if all := c.bookings(); len(all) != 2 || all[0].Name != "eva" || all[1].Name != "kai" || !strings.HasSuffix(c.file(), "// by hand") {
+		t.Errorf("one of the two is lost:\n%s", c.file())
+	}
+	// The one by hand may be what stands in the way.
+	c.later(48 * time.Hour)
+	e.edit = func() { c.write(c.comments, `{"atlas": [{"name": "kai", "date": "2026-12-01"}]} // by hand`) }
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d"); w.Code != 409 || len(c.bookings()) != 1 {
+		t.Errorf("%d\n%s", w.Code, c.file())
+	}
+}
+
+func TestWholeMinutes(t *testing.T) {
+	c := newCounter(t)
+	c.later(22 * time.Second)
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "2h"); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	b := c.bookings()[0]
+	if got := b.From.Format("15:04:05") + " " + b.Until.Format("15:04:05"); got != "10:00:00 12:00:00" {
+		t.Errorf("booked at 10:00:22 it is %s", got)
+	}
+	// Let go of and taken within a minute, the one follows right upon the other.
+	if w := c.post("eva", "/book/atlas/0", "action", "release", "id", b.ID); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	c.later(10 * time.Second)
+	for _, user := range []string{"mira", "eva"} {
+		if w := c.post(user, "/book/atlas/0", "action", "book", "until", "2h"); user == "mira" && w.Code != 303 || user == "eva" && w.Code != 409 {
+			t.Errorf("%s: %d\n%s", user, w.Code, w.Body)
+		}
+	}
+	cal := booking.Parse("comments.json", []byte(c.file()), time.UTC, booking.Options{})
+	if len(cal.Bookings) != 2 || len(cal.Problems) > 0 || !cal.Bookings[1].From.Equal(c.now()) {
+		t.Errorf("%v\n%s", cal.Problems, c.file())
+	}
+}

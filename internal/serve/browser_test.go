@@ -1,0 +1,364 @@
+package serve_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"gpuboard/internal/booking"
+	"gpuboard/internal/demo"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/serve"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/browser"
+	"gpuboard/sitegen"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+// A lab is a small fleet with a generator and a server, for a real browser.
+type lab struct {
+	t     *testing.T
+	dir   string
+	fleet *demo.Fleet
+	hosts []inventory.Host
+	url   string
+	page  *browser.Browser
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	page := browser.Start(t, 1280, 1000)
+	now := time.Now().UTC()
+	l := &lab{t: t, dir: t.TempDir(), fleet: demo.New(1, now), page: page}
+	for _, h := range l.fleet.Hosts()[:2] {
+		l.hosts = append(l.hosts, inventory.Host{Name: h.Name})
+	}
+	l.write("data/comments.json", "{\n  // nobody yet\n}\n")
+	l.write("users", "eva:"+hashed(t, "secret")+"\nmira:"+hashed(t, "secret")+"\n")
+	l.generate()
+
+	pages, err := render.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, templates.Files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth, err := serve.NewAuth(serve.AuthOptions{Passwords: l.path("users"), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := serve.Handler(serve.Options{Site: l.path("site"), Auth: auth, Booking: &serve.BookingOptions{
+		File: booking.Open(l.path("data/comments.json"), time.UTC), Zone: time.UTC, FileZone: booking.In(time.UTC), Pages: pages, Now: time.Now, Interval: 20 * time.Second,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	l.url = server.URL
+	return l
+}
+
+func (l *lab) path(name string) string { return filepath.Join(l.dir, filepath.FromSlash(name)) }
+
+func (l *lab) write(name, content string) {
+	l.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(l.path(name)), 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.WriteFile(l.path(name), []byte(content), 0o644); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// generate makes a generation from fresh news of all hosts.
+func (l *lab) generate() {
+	l.t.Helper()
+	now := time.Now().UTC()
+	for _, h := range l.hosts {
+		s := l.fleet.Snapshot(h.Name, now)
+		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: h.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		l.write("data/drop/"+h.Name+"/latest.json.gz", string(raw))
+	}
+	g, err := sitegen.New(sitegen.Options{
+		Data: l.path("data"), Site: l.path("site"), State: l.path("state"),
+		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+			return inventory.Inventory{Hosts: l.hosts, AsOf: now}
+		},
+		About: render.Site{Title: "Lab", Zone: time.UTC, Interval: 20 * time.Second, BookCommand: "gpuboard", CommentsPath: "data/comments.json"},
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := g.Generate(l.t.Context(), now); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) bookings() []booking.Booking {
+	l.t.Helper()
+	data, err := os.ReadFile(l.path("data/comments.json"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return booking.Parse("comments.json", data, time.UTC, booking.Options{}).Bookings
+}
+
+// until waits for something that the page does by itself. While it goes from
+// one page to the next there is nothing to ask, so an error is asked again.
+func (l *lab) until(what, expression string) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.page.Ctx, 20*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {
+			return
+		}
+		select {
+		case <-time.After(30 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	l.t.Fatalf("%s does not happen; the page says\n%s", what, l.page.Text("body"))
+}
+
+func (l *lab) do(actions ...chromedp.Action[chromedp.Void]) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.page.Ctx, 20*time.Second)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// fill types into a field in the place of what is there.
+func (l *lab) fill(selector, text string) {
+	l.t.Helper()
+	browser.Eval[bool](l.page, fmt.Sprintf(`(document.querySelector(%q).select(), true)`, selector))
+	l.do(chromedp.SendKeys(selector, text))
+}
+
+func TestBrowserBooks(t *testing.T) {
+	l := newLab(t)
+	host := l.hosts[0].Name
+	row := "#" + host + "-0"
+
+	// On the board: the panel composes, and finds out that there is a form.
+	l.page.Open(l.url + "/")
+	l.do(chromedp.Click(row + " .bkp summary"))
+	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .bkp a").textContent === "book it here"`, row))
+	l.fill(row+" .wish label:nth-child(1) input", "eva")
+	l.fill(row+" .wish label:nth-child(2) input", "2d 6h")
+	if got, want := l.page.Text(row+" .bkp code"), "gpuboard book "+host+":0 --for '2d 6h' --name eva"; got != want {
+		t.Errorf("the command is %q, want %q", got, want)
+	}
+	// Her browser asks for the password; a test writes it into the address.
+	href := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .bkp a").getAttribute("href")`, row))
+	if href != "book/"+host+"/0" {
+		t.Fatalf("the link leads to %q", href)
+	}
+	open := func(user string) {
+		l.page.Open(strings.Replace(l.url, "http://", "http://"+user+":secret@", 1) + "/" + href)
+	}
+	open("eva")
+
+	// A slip, which loses nothing of what was typed.
+	l.fill("#_comment", `<img src=x onerror="document.title='owned'">`)
+	l.fill("#_until", "2026/11/22")
+	l.do(chromedp.Click("#_form button"))
+	l.until("the refusal", `!!document.getElementById("_say")`)
+	if say := l.page.Text("#_say"); !strings.Contains(say, "with slashes") {
+		t.Errorf("it says %q", say)
+	}
+	if typed := browser.Eval[string](l.page, `document.getElementById("_comment").value`); !strings.HasPrefix(typed, "<img") {
+		t.Errorf("the comment is %q by now", typed)
+	}
+	l.fill("#_until", "2d")
+	l.do(chromedp.Click("#_form button"))
+	l.until("the way back to the board", `location.pathname === "/" && location.hash === "#`+host+`"`)
+	l.until("the word that it is saved", `document.getElementById("_state").textContent.startsWith("Saved.")`)
+	if all := l.bookings(); len(all) != 1 || all[0].Name != "eva" || time.Until(all[0].Until).Round(time.Hour) != 48*time.Hour {
+		t.Fatalf("bookings %+v", all)
+	}
+	l.generate()
+	l.until("the booking on the board", fmt.Sprintf(`document.querySelector("%s .k").textContent.includes("eva")`, row))
+	l.until("the word going away", `document.getElementById("_state").textContent === ""`)
+	if title := browser.Eval[string](l.page, `document.title`); title == "owned" {
+		t.Error("a comment ran")
+	}
+
+	// Another person is told who has it, by the panel and by the form.
+	l.do(chromedp.Click(row + " .bkp summary"))
+	l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row))
+	l.fill(row+" .wish label:nth-child(1) input", "mira")
+	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .bkp a").textContent === "book it here"`, row))
+	if search := browser.Eval[string](l.page, `location.search`); search != "" {
+		t.Errorf("the address keeps %q, so that loading it again would say once more that something is saved", search)
+	}
+	if says := l.page.Text(row + " .says"); !strings.Contains(says, "Not free: eva has it") {
+		t.Errorf("the panel says %q", says)
+	}
+	open("mira")
+	l.fill("#_until", "1d")
+	l.do(chromedp.Click("#_form button"))
+	l.until("the refusal", `!!document.getElementById("_say")`)
+	if say := l.page.Text("#_say"); !strings.Contains(say, "booked already") || !strings.Contains(say, "eva") {
+		t.Errorf("it says %q", say)
+	}
+	if len(l.bookings()) != 1 {
+		t.Errorf("bookings %+v", l.bookings())
+	}
+
+	// She extends it, and lets go of it.
+	open("eva")
+	l.fill(`.standing input[name=end]`, "1d")
+	l.do(chromedp.Click(`.standing button[value=extend]`))
+	l.until("the way back", `location.pathname === "/"`)
+	if all := l.bookings(); len(all) != 1 || time.Until(all[0].Until).Round(time.Hour) != 72*time.Hour {
+		t.Fatalf("bookings %+v", all)
+	}
+	open("eva")
+	l.do(chromedp.Click(`.standing button[value=release]`))
+	l.until("the way back", `location.pathname === "/"`)
+	if all := l.bookings(); len(all) != 1 || all[0].Until.After(time.Now()) {
+		t.Fatalf("bookings %+v", all)
+	}
+	l.generate()
+	l.page.Open(l.url + "/")
+	if k := l.page.Text(row + " .k"); strings.Contains(k, "eva") {
+		t.Errorf("released, and the row says %q", k)
+	}
+
+	// One that has not begun leaves no trace.
+	open("eva")
+	l.fill("#_from", "tomorrow 9:00")
+	l.fill("#_until", "1d")
+	l.do(chromedp.Click("#_form button"))
+	l.until("the way back", `location.pathname === "/"`)
+	if all := l.bookings(); len(all) != 2 || !all[1].From.After(time.Now()) || all[1].Until.Sub(all[1].From).Round(2*time.Hour) != 24*time.Hour {
+		t.Fatalf("bookings %+v", all)
+	}
+	open("eva")
+	l.do(chromedp.Click(`.standing button[value=release]`))
+	l.until("the way back", `location.pathname === "/"`)
+	if all := l.bookings(); len(all) != 1 || all[0].Until.After(time.Now()) {
+		t.Fatalf("deleted before it began, and there are %+v", all)
+	}
+	if data, err := os.ReadFile(l.path("data/comments.json")); err != nil || !strings.Contains(string(data), "// nobody yet") {
+		t.Errorf("the comment in the file is gone: %v\n%s", err, data)
+	}
+	for _, line := range l.page.Console() {
+		// A refusal is a page with a status that the browser notes.
+		if !strings.Contains(line, "422") && !strings.Contains(line, "409") {
+			t.Errorf("the console says %q", line)
+		}
+	}
+}
+
+// TestBrowserPanelFromDisk reads the site as a file, where there is no server
+// to ask: what the panel composes has to be exact all the same.
+func TestBrowserPanelFromDisk(t *testing.T) {
+	l := newLab(t)
+	until := time.Now().UTC().Add(30 * time.Hour).Truncate(time.Minute)
+	l.write("data/comments.json", fmt.Sprintf(`{%q: {"1": {"name": "Kai", "date": %q}, "2": [{"name": "sam", "from": %q, "date": %q}]}}`,
+		l.hosts[0].Name, until.Format("2006-01-02 15:04"), until.Format("2006-01-02 15:04"), until.Add(time.Hour).Format("2006-01-02 15:04")))
+	l.generate()
+	row := "#" + l.hosts[0].Name + "-"
+	// A zone that is behind, and not by whole hours.
+	if _, err := chromedp.Call(l.page.Ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "America/St_Johns"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"index.html", "hosts/" + l.hosts[0].Name + "/index.html"} {
+		l.page.Open("file://" + l.path("site/"+page))
+		panel := func(gpu, name, end, comment string) (says, command, entry string) {
+			l.page.Open("file://" + l.path("site/"+page))
+			l.do(chromedp.Click(row + gpu + " .bkp summary"))
+			l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row+gpu))
+			for i, text := range []string{name, end, comment} {
+				if text != "" {
+					l.fill(fmt.Sprintf("%s .wish label:nth-child(%d) input", row+gpu, i+1), text)
+				}
+			}
+			codes := browser.Eval[[]string](l.page, fmt.Sprintf(`[...document.querySelectorAll("%s .bkp code")].map(c => c.textContent)`, row+gpu))
+			return l.page.Text(row + gpu + " .says"), codes[0], codes[1]
+		}
+		// An hour before somebody else's turn, and an hour too long.
+		cases := []struct{ gpu, name, end, says string }{
+			{"2", "eva", "29h", "Nobody else has booked it until"}, {"2", "eva", "31h", "Not free: sam has it"}, {"2", "SAM", "31h", "Nobody else has booked it until"},
+			{"1", "eva", "1h", "Not free: Kai has it"}, {"1", "kai", "1h", "Nobody else has booked it until"}, {"0", "eva", "whenever", "Until when?"}, {"0", "eva", "2020-01-01", "Until when?"},
+		}
+		if page != "index.html" {
+			cases = cases[1:2] // it is the same script
+		}
+		for _, tt := range cases {
+			if says, _, _ := panel(tt.gpu, tt.name, tt.end, ""); !strings.HasPrefix(says, tt.says) {
+				t.Errorf("%s: GPU %s, %s, %s: it says %q, want %q", page, tt.gpu, tt.name, tt.end, says, tt.says)
+			}
+		}
+		// On a page that is older than the end of a booking.
+		panel("1", "eva", "1h", "")
+		browser.Eval[bool](l.page, fmt.Sprintf(`(document.querySelector("%s .bkp i").dataset.u = "2020-01-01T00:00:00Z", true)`, row+"1"))
+		l.fill(row+"1 .wish label:nth-child(2) input", "2h")
+		if says := l.page.Text(row + "1 .says"); !strings.HasPrefix(says, "Nobody else") {
+			t.Errorf("%s: a booking that is over is in the way: %q", page, says)
+		}
+		// What is to be pasted means what was typed, and so does what a shell makes of the command.
+		name, comment := `Eva O'Neil`, `"$(reboot)" \ ¼ <b>`
+		_, command, entry := panel("0", name, "2099-03-04 05:06", comment)
+		cal := booking.Parse("comments.json", []byte("{"+entry+"}"), time.FixedZone("far away", 5*3600), booking.Options{})
+		if len(cal.Problems) > 0 || len(cal.Bookings) != 1 {
+			t.Fatalf("%s: %s: %v", page, entry, cal.Problems)
+		}
+		local := browser.Eval[string](l.page, `new Date(2099, 2, 4, 5, 6).toISOString()`)
+		b := cal.Bookings[0]
+		if b.Name != name || b.Comment != comment || b.Host != l.hosts[0].Name || b.Target != (booking.Target{Index: 0}) || b.Until.UTC().Format("2006-01-02T15:04:05.000Z") != local {
+			t.Errorf("%s: pasted it is %+v, want until %s", page, b, local)
+		}
+		out, err := exec.Command("sh", "-c", `printf '%s\n' `+command).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+		if len(words) != 9 || words[0] != "gpuboard" || words[2] != l.hosts[0].Name+":0" || words[3] != "--until" || words[6] != name || words[8] != comment {
+			t.Errorf("%s: a shell makes of %s\n%q", page, command, words)
+		} else if when, _, err := booking.ParseUntil(words[4], time.Time{}, time.Now(), time.UTC); err != nil || !when.Equal(b.Until) {
+			t.Errorf("%s: the command books until %v, %v", page, when, err)
+		}
+		if href := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .bkp a").href`, row+"0")); href != "file://"+l.path("site/book/index.html") {
+			t.Errorf("%s: the link leads to %s", page, href)
+		}
+	}
+	if lines := l.page.Console(); len(lines) > 0 {
+		t.Errorf("the console says %q", lines)
+	}
+	if urls := l.page.Foreign("file://" + l.dir); len(urls) > 0 {
+		t.Errorf("it asked for %q", urls)
+	}
+}
+
+// TestBrowserRenewalKeepsWhatIsTyped: the page is renewed under an open panel.
+func TestBrowserRenewalKeepsWhatIsTyped(t *testing.T) {
+	l := newLab(t)
+	row := "#" + l.hosts[0].Name + "-0"
+	l.page.Open(l.url + "/")
+	l.until("the next second", `Math.floor(Date.now() / 1000) > Date.parse(document.documentElement.dataset.built) / 1000`)
+	l.page.Open(l.url + "/?saved=1") // renewed every two seconds, until there is news
+	l.do(chromedp.Click(row + " .bkp summary"))
+	l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row))
+	l.fill(row+" .wish label:nth-child(3) input", "half a sen")
+	browser.Eval[bool](l.page, `(document.activeElement.blur(), document.querySelector("main").dataset.old = "1", true)`)
+	l.generate()
+	l.until("the renewal", `!document.querySelector("main").dataset.old`)
+	l.until("the panel with what was typed", fmt.Sprintf(`document.querySelector("%s .bkp").open && document.querySelector("%s .wish label:nth-child(3) input")?.value === "half a sen"`, row, row))
+}

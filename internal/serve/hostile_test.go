@@ -1,0 +1,239 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/booking"
+	"gpuboard/internal/serve"
+)
+
+func TestForgedForms(t *testing.T) {
+	c := newCounter(t)
+	c.open("eva", "/book/atlas/0")
+	c.open("mira", "/book/atlas/0")
+	set := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) {
+			r.Header.Del(name)
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		forge func(*http.Request)
+		token string
+		code  int
+	}{
+		"no token":                    {code: 403, token: "-"},
+		"a made up token":             {code: 403, token: strings.Repeat("A", 43)},
+		"somebody else's token":       {code: 403, token: c.token["mira"]},
+		"no cookie":                   {code: 403, forge: set("Cookie", "")},
+		"another cookie":              {code: 403, forge: set("Cookie", c.cookie["mira"])},
+		"a foreign origin":            {code: 403, forge: func(r *http.Request) { set("Origin", "http://evil.example")(r); set("Sec-Fetch-Site", "")(r) }},
+		"a foreign origin, half told": {code: 403, forge: set("Origin", "http://evil.example")},
+		"an origin that is hidden":    {code: 403, forge: func(r *http.Request) { set("Origin", "null")(r); set("Sec-Fetch-Site", "")(r) }},
+		"cross-site":                  {code: 403, forge: set("Sec-Fetch-Site", "cross-site")},
+		"same-site is another site":   {code: 403, forge: set("Sec-Fetch-Site", "same-site")},
+		"neither header":              {code: 403, forge: func(r *http.Request) { set("Origin", "")(r); set("Sec-Fetch-Site", "")(r) }},
+		"a host that nobody vouches for": {code: 403, forge: func(r *http.Request) {
+			set("Origin", "http://evil.example")(r)
+			set("X-Forwarded-Host", "evil.example")(r)
+			r.RemoteAddr = "192.0.2.9:1"
+		}},
+		"JSON":     {code: 415, forge: set("Content-Type", "text/plain")},
+		"no login": {code: 401, forge: set("Authorization", "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fields := []string{"action", "book", "until", "1d"}
+			if tt.token != "" {
+				fields = append(fields, "token", tt.token)
+			}
+			r := c.form("eva", "/book/atlas/0", fields...)
+			if tt.forge != nil {
+				tt.forge(r)
+			}
+			if w := c.do(r); w.Code != tt.code {
+				t.Errorf("%d, want %d", w.Code, tt.code)
+			}
+			if c.file() != "" {
+				t.Fatalf("it was saved:\n%s", c.file())
+			}
+		})
+	}
+	// Two people at one browser: the cookie stays, the token is the first one's.
+	r := c.form("mira", "/book/atlas/0", "action", "book", "until", "1d", "token", c.token["eva"])
+	r.Header.Set("Cookie", c.cookie["eva"])
+	if w := c.do(r); w.Code != 403 || c.file() != "" {
+		t.Errorf("the token of whoever was logged in before: %d", w.Code)
+	}
+	// Asking for a page never saves.
+	r = c.form("eva", "/book/atlas/0?action=book&until=1d&token="+url.QueryEscape(c.token["eva"]))
+	r.Method = http.MethodGet
+	if w := c.do(r); w.Code != 200 || c.file() != "" {
+		t.Errorf("GET: %d, and the file is %q", w.Code, c.file())
+	}
+	for _, method := range []string{"PUT", "DELETE", "PATCH", "OPTIONS", "ET"} {
+		r := c.form("eva", "/book/atlas/0", "action", "book", "until", "1d")
+		r.Method = method
+		if w := c.do(r); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD, POST" {
+			t.Errorf("%s: %d, allowed are %q", method, w.Code, w.Header().Get("Allow"))
+		}
+	}
+	// The cookie itself.
+	k := c.open("login7", "/book/atlas/0").Result().Cookies()
+	if len(k) != 1 || k[0].SameSite != http.SameSiteStrictMode || !k[0].HttpOnly || k[0].Secure {
+		t.Errorf("the cookie is %+v", k)
+	}
+	// And for all that, the right form is right.
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d"); w.Code != 303 {
+		t.Errorf("the real form: %d\n%s", w.Code, w.Body)
+	}
+}
+
+func TestAnOldFormIsShownAnew(t *testing.T) {
+	c := newCounter(t)
+	c.open("eva", "/book/atlas/0")
+	c.token["eva"] = "of-the-process-before"
+	w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d", "comment", "kept")
+	m := tokenField.FindStringSubmatch(w.Body.String())
+	if w.Code != 403 || m == nil || !strings.Contains(w.Body.String(), `value="kept"`) {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	c.token["eva"] = m[1]
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d", "comment", "kept"); w.Code != 303 {
+		t.Errorf("sent once more: %d", w.Code)
+	}
+}
+
+func TestHostileTexts(t *testing.T) {
+	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.ForOthers = true })
+	for i, text := range []string{
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'; alert(1)//`, `{{.Form.Token}}`, `</title><svg/onload=alert(1)>`,
+		`javascript:alert(1)`, "a\u202eb", `*/ "x": [`, `\u003cscript\u003e`, `","date":"2099-01-01`, strings.Repeat("é", 60),
+	} {
+		name := fmt.Sprintf("%d%s", i, text)
+		from, until := fmt.Sprintf("2027-01-%02d 08:00", i+1), fmt.Sprintf("2027-01-%02d 18:00", i+1)
+		w := c.post("eva", "/book/atlas/0", "action", "book", "from", from, "until", until, "name", name, "comment", text)
+		if w.Code != 303 && w.Code != 422 {
+			t.Errorf("%q: %d\n%s", text, w.Code, w.Body)
+		}
+		cal := booking.Parse("comments.json", []byte(c.file()), time.UTC, booking.Options{})
+		if cal.Broken || len(cal.Problems) > 0 {
+			t.Fatalf("%q: the file is broken: %v\n%s", text, cal.Problems, c.file())
+		}
+		for _, page := range []string{w.Body.String(), c.open("eva", "/book/atlas/0").Body.String(), c.open("eva", "/book/").Body.String()} {
+			for _, bad := range []string{"<script", "<img", "<svg/", "onerror=alert(1)>", "\u202e"} {
+				if strings.Contains(page, bad) {
+					t.Errorf("%q: the page holds %q", text, bad)
+				}
+			}
+		}
+	}
+	if n := len(c.bookings()); n < 9 {
+		t.Errorf("only %d of the texts were taken", n)
+	}
+	for field, value := range map[string]string{"until": "<script>alert(1)</script>", "from": `"><script>`, "name": strings.Repeat("x", 500), "comment": strings.Repeat("x", 5000), "id": `"><script>`, "action": "<script>"} {
+		w := c.post("eva", "/book/atlas/1", "action", "book", "until", "1d", "name", "eva", field, value)
+		if w.Code == 303 && field != "id" || w.Code >= 500 || strings.Contains(w.Body.String(), "<script") {
+			t.Errorf("%s: %d\n%s", field, w.Code, w.Body)
+		}
+	}
+}
+
+func TestPathsOfTheForm(t *testing.T) {
+	c := newCounter(t)
+	for path, want := range map[string]int{
+		"/book/": 200, "/book/index.html": 200, "/book": 301, "/book/atlas/0": 200, "/book/atlas/all": 200, "/book/dione/all": 200,
+		"/book/atlas/2": 404, "/book/atlas/00": 404, "/book/atlas/-1": 404, "/book/atlas/0/": 404, "/book/atlas": 404, "/book/atlas/0/1": 404,
+		"/book/nothere/0": 404, "/book/dione/0": 404, "/book/ATLAS/0": 404, "/book/atlas%2f0": 404, "/book//atlas/0": 404,
+		"/book/../book/atlas/0": 404, "/book/..%2f..%2fetc/passwd": 404, "/book/%2e%2e/%2e%2e/etc/passwd": 404, "/book/assets/../atlas/0": 404,
+		"/book/assets/board.js": 404, "/book/assets/": 404, "/book/capabilities.json": 200, "/book/.git/config": 404, "//evil.example/book/atlas/0": 404,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "http://example.com"+path, nil)
+		r.SetBasicAuth("eva", "eva's")
+		w := c.do(r)
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+		if l := w.Header().Get("Location"); l != "" && l != "book/" {
+			t.Errorf("%s leads to %q", path, l)
+		}
+	}
+	var able struct{ Booking bool }
+	if err := json.Unmarshal(c.do(httptest.NewRequest(http.MethodGet, "/book/capabilities.json", nil)).Body.Bytes(), &able); err != nil || !able.Booking {
+		t.Errorf("capabilities: %v, %v", able, err)
+	}
+	css := regexp.MustCompile(`href="\.\./(assets/board\.[0-9a-f]+\.css)"`).FindStringSubmatch(c.open("eva", "/book/atlas/0").Body.String())
+	if css == nil {
+		t.Fatal("the form has no style")
+	}
+	if w := c.do(httptest.NewRequest(http.MethodGet, "/book/"+css[1], nil)); w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/css") {
+		t.Errorf("its style: %d %s", w.Code, w.Header().Get("Content-Type"))
+	}
+	// Without a desk all that is a plain site.
+	_, h := site(t, plain)
+	if w := get(h, "/book/atlas/0"); w.Code != 404 {
+		t.Errorf("without --booking: %d", w.Code)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/book/atlas/0", strings.NewReader("action=book"))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != 405 {
+		t.Errorf("a form without --booking: %d", w.Code)
+	}
+}
+
+func TestABrokenFileIsLeftAlone(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, `{"atlas": [ {"name": "eva", }`)
+	before := c.file()
+	w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d", "comment", "kept")
+	if w.Code != 409 || c.file() != before || !strings.Contains(w.Body.String(), "comments.json:1") || !strings.Contains(w.Body.String(), `value="kept"`) {
+		t.Errorf("%d\n%s", w.Code, w.Body)
+	}
+	if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "mistake in the bookings file") {
+		t.Errorf("the form does not say it beforehand:\n%s", w.Body)
+	}
+	if err := os.Remove(c.comments); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(c.comments, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "mistake in the bookings file") || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
+		t.Errorf("%d %s, want it to be said without a path of ours", w.Code, w.Body)
+	}
+}
+
+// Where bookings stood and the file is empty, the form shows them, says what to
+// do, and changes nothing.
+func TestAnEmptiedFileIsLeftAlone(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, "{}")
+	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d"); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	for _, damage := range []func(){func() { c.write(c.comments, "") }, func() { _ = os.Remove(c.comments) }} {
+		damage()
+		before := c.file()
+		for _, gpu := range []string{"0", "1"} {
+			w := c.post("mira", "/book/atlas/"+gpu, "action", "book", "until", "1d")
+			if w.Code != 409 || c.file() != before || !strings.Contains(w.Body.String(), "1 booking stood in it") || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
+				t.Errorf("%d, the file is %q\n%s", w.Code, c.file(), w.Body)
+			}
+		}
+		if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "eva") || !strings.Contains(w.Body.String(), "1 booking stood in it") {
+			t.Errorf("the form does not show what stood:\n%s", w.Body)
+		}
+	}
+}

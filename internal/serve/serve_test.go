@@ -1,0 +1,228 @@
+package serve_test
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/serve"
+)
+
+// site writes files and serves them.
+func site(t *testing.T, files map[string]string) (dir string, h http.Handler) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := serve.Handler(serve.Options{Site: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, h
+}
+
+func get(h http.Handler, target string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+var plain = map[string]string{
+	"index.html": "the page", "status.txt": "the text", "status.ansi": "in colour", "detail.txt": "all of it",
+	"hosts/atlas/index.html": "atlas", "hosts/boreas/index.html": "boreas", "hosts/boreas/status.txt": "boreas in text", "hosts/boreas/status.ansi": "boreas in colour",
+	"states/index.json": "[]", "states/boreas/index.json": "{}", "assets/board.12.css": "p{}", "health.json": "{}", "metrics.txt": "", ".tmp-index.html-1": "half a pa", "secret.key": "k",
+}
+
+func TestWhatIsServed(t *testing.T) {
+	dir, h := site(t, plain)
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "passwd.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		target string
+		code   int
+		body   string
+	}{
+		{"/", 200, "the page"},
+		{"/index.html", 200, "the page"},
+		{"/hosts/atlas/", 200, "atlas"},
+		{"/hosts/atlas", 301, ""},
+		{"/status.txt", 200, "the text"},
+		{"/?term=true", 200, "the text"},
+		{"/?term=true&detail=true", 200, "all of it"},
+		{"/?term=1&ansi=1", 200, "in colour"},
+		{"/?term=false", 200, "the page"},
+		{"/hosts/boreas/", 200, "boreas"},
+		{"/hosts/boreas/?term=true", 200, "boreas in text"},
+		{"/hosts/boreas/?term=true&detail=true&ansi=true", 200, "boreas in colour"},
+		{"/hosts/atlas/?term=true", 200, "atlas"},
+		{"/states/", 200, "[]"},
+		{"/states/?term=true", 200, "[]"},
+		{"/states/boreas/", 200, "{}"},
+		{"/states/boreas/?term=true", 200, "boreas in text"},
+		{"/states/boreas/?term=0", 200, "{}"},
+		{"/states/nobody/?term=true", 404, ""},
+		{"/nothing", 404, ""},
+		{"/empty/", 404, ""},
+		{"/hosts/", 404, ""},
+		{"/.tmp-index.html-1", 404, ""},
+		{"/secret.key", 404, ""},
+		{"/passwd.txt", 404, ""},
+		{"/../../../etc/passwd", 404, ""},
+		{"/%2e%2e/%2e%2e/etc/passwd", 404, ""},
+		{"/hosts/../.tmp-index.html-1", 404, ""},
+	} {
+		w := get(h, tt.target)
+		if w.Code != tt.code || tt.body != "" && w.Body.String() != tt.body {
+			t.Errorf("%s: %d %q, want %d %q", tt.target, w.Code, w.Body, tt.code, tt.body)
+		}
+		if strings.Contains(w.Body.String(), "root:") {
+			t.Errorf("%s shows /etc/passwd", tt.target)
+		}
+	}
+}
+
+func TestCurlGetsText(t *testing.T) {
+	_, h := site(t, plain)
+	if w := get(h, "/", "User-Agent", "curl/7.88.1"); w.Body.String() != "the text" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+		t.Errorf("curl gets %q as %s", w.Body, w.Header().Get("Content-Type"))
+	}
+	if w := get(h, "/?term=false", "User-Agent", "curl/7.88.1"); w.Body.String() != "the page" {
+		t.Errorf("curl that asks for the page gets %q", w.Body)
+	}
+	if w := get(h, "/hosts/boreas/", "User-Agent", "curl/7.88.1"); w.Body.String() != "boreas in text" {
+		t.Errorf("curl gets %q of a host", w.Body)
+	}
+	if w := get(h, "/states/boreas/", "User-Agent", "curl/7.88.1"); w.Body.String() != "{}" || w.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("curl gets %q under states, where programs want JSON", w.Body)
+	}
+	if w := get(h, "/hosts/atlas/", "User-Agent", "curl/7.88.1"); w.Body.String() != "atlas" {
+		t.Errorf("a page without a text gives curl %q", w.Body)
+	}
+}
+
+func TestRedirectIsRelative(t *testing.T) {
+	_, h := site(t, plain)
+	if got := get(h, "/hosts/atlas?x=1").Header().Get("Location"); got != "atlas/?x=1" {
+		t.Errorf("Location %q; an absolute one breaks behind a proxy", got)
+	}
+	// //host would be another site.
+	if got := get(h, "//evil.example/").Header().Get("Location"); got != "" {
+		t.Errorf("Location %q", got)
+	}
+}
+
+func TestCompressedTwin(t *testing.T) {
+	dir, h := site(t, plain)
+	f, err := os.Create(filepath.Join(dir, "index.html.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := gzip.NewWriter(f)
+	if _, err := z.Write([]byte("the page")); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w := get(h, "/", "Accept-Encoding", "gzip")
+	if w.Header().Get("Content-Encoding") != "gzip" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+		t.Fatalf("headers %v", w.Header())
+	}
+	r, err := gzip.NewReader(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, _ := io.ReadAll(r); string(body) != "the page" {
+		t.Errorf("body %q", body)
+	}
+	plainTag, gzTag := get(h, "/").Header().Get("ETag"), w.Header().Get("ETag")
+	if plainTag == gzTag || plainTag == "" {
+		t.Errorf("both forms have the tag %q", plainTag)
+	}
+	if w := get(h, "/", "Accept-Encoding", "gzip", "If-None-Match", gzTag); w.Code != http.StatusNotModified {
+		t.Errorf("the same again: %d, want 304", w.Code)
+	}
+	if w := get(h, "/index.html.gz"); w.Code != http.StatusNotFound {
+		t.Errorf("the twin by its own name: %d", w.Code)
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	_, h := site(t, plain)
+	w := get(h, "/")
+	for name, want := range map[string]string{
+		"Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache",
+	} {
+		if !strings.Contains(w.Header().Get(name), want) {
+			t.Errorf("%s is %q, want %q in it", name, w.Header().Get(name), want)
+		}
+	}
+	if got := get(h, "/metrics.txt").Header().Get("Content-Type"); got != "text/plain; version=0.0.4; charset=utf-8" {
+		t.Errorf("metrics.txt is %q", got)
+	}
+	if got := get(h, "/assets/board.12.css").Header().Get("Cache-Control"); !strings.Contains(got, "immutable") {
+		t.Errorf("an asset named by its content has Cache-Control %q", got)
+	}
+	if got := get(h, "/assets/gone.00.css").Header().Get("Cache-Control"); got != "no-cache" {
+		t.Errorf("an asset that is not there has Cache-Control %q", got)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x"))
+	p := httptest.NewRecorder()
+	h.ServeHTTP(p, r)
+	if p.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", p.Code)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	_, h := site(t, plain)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- serve.Run(ctx, l, h) }()
+	resp, err := http.Get("http://" + l.Addr().String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if !strings.Contains(string(body), "the page") {
+		t.Errorf("body %q", body)
+	}
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("a clean end is %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on after its context has ended")
+	}
+}

@@ -1,0 +1,388 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/snapshot"
+)
+
+// maxHosts bounds how many drops are looked at. The data directory is the web
+// host's own, but with a shared account any node can make directories there.
+const maxHosts = 20_000
+
+// InnerName is the directory within a drop that a chrooted node writes to: the
+// drop itself has to be root's then.
+const InnerName = "in"
+
+// Drops reads what nodes delivered to the web host. It needs no right to write,
+// and is for any number of goroutines.
+type Drops struct {
+	dir      string
+	root     *os.Root // nil while there is no drop directory
+	decoders sync.Pool
+
+	mu    sync.Mutex
+	cache map[string]cached
+}
+
+// cached is what Latest said of a host while its files looked like that.
+type cached struct {
+	outer, inner mark // zero where there is none
+	found
+	err error
+}
+
+type found struct {
+	bundle *snapshot.Bundle
+	info   Info
+}
+
+// Info is about the file that a bundle came from. Size and ModTime serve
+// caches; how old the data is stands in the snapshot alone.
+type Info struct {
+	Digest  string // SHA-256 of the file in hex: the generation
+	Size    int64
+	ModTime time.Time
+	Raw     []byte // the file itself, as it was read: read-only
+}
+
+// An HourFile is one finished hour of one boot of a host, as its name has it.
+// Hour files never change, so Host and Name say for ever which one it is.
+type HourFile struct {
+	Host  string
+	Name  string // within the drop, "in/" before it if it lies there
+	Start time.Time
+	Boot  string // the first eight characters of the boot id
+}
+
+// OpenDrops opens the directory "drop" below dataDir. That it is missing is no
+// error: there are no hosts then, until it appears and Hosts is called again.
+func OpenDrops(dataDir string) (*Drops, error) {
+	d := &Drops{dir: filepath.Join(dataDir, "drop"), cache: map[string]cached{}}
+	d.decoders.New = func() any { return new(snapshot.Decoder) }
+	if err := d.open(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Drops) open() error {
+	root, err := os.OpenRoot(d.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening the drops: %w", err)
+	}
+	d.root = root
+	return nil
+}
+
+// Close releases the directory.
+func (d *Drops) Close() error {
+	if d.root == nil {
+		return nil
+	}
+	return d.root.Close()
+}
+
+// Hosts returns the names of the hosts that have a drop, sorted. What is there
+// and is no drop comes back as problems; names that begin with a dot are nobody's
+// business.
+func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
+	d.mu.Lock()
+	if d.root == nil {
+		if err := d.open(); err != nil {
+			d.mu.Unlock()
+			return nil, []snapshot.Problem{{Code: badUnreadable, Message: err.Error()}}
+		}
+	}
+	root := d.root
+	d.mu.Unlock()
+	if root == nil {
+		return nil, nil
+	}
+	entries, _, err := list(root, ".", maxHosts+1)
+	if err != nil {
+		return nil, []snapshot.Problem{{Code: badUnreadable, Message: fmt.Sprintf("listing the drops: %v", err)}}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	problems := &problemList{}
+	for _, e := range entries[:min(len(entries), maxHosts)] {
+		name := e.Name()
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
+		shown := snapshot.Text(name, snapshot.MaxNameBytes)
+		if !e.IsDir() {
+			problems.add(badNotRegular, "", "drop/%s is a %s, and a drop is a directory", shown, kindOrFile(e.Type()))
+			continue
+		}
+		host, err := snapshot.ParseHost(name)
+		if err == nil && host != name {
+			err = fmt.Errorf("it has capitals: rename it to %s", host)
+		}
+		if err != nil {
+			problems.add(badName, "", "drop/%s is left out: %v", shown, err)
+			continue
+		}
+		hosts = append(hosts, host)
+	}
+	if len(entries) > maxHosts {
+		problems.add(snapshot.BadTooMany, "", "more than %d entries in the directory of drops; the rest is left out", maxHosts)
+	}
+	return hosts, problems.done()
+}
+
+// Latest returns the newest bundle of host, from drop/<host>/ or
+// drop/<host>/in/. An unchanged file is not decoded again, and neither is one
+// that was refused; the bundle is shared, so treat it as read-only.
+//
+// That there is none is an error that wraps [fs.ErrNotExist]. Every other one
+// wraps a [snapshot.DecodeError]: bad:foreign for another host's bundle,
+// bad:notregular, bad:toolarge, bad:parse and so on.
+func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
+	if err := validHost(host); err != nil {
+		return nil, Info{}, fmt.Errorf("reading snapshot: %w", err)
+	}
+	// A glance tells whether anything changed. It may go through symlinks, for
+	// nothing is believed of it but that these are the files that were read.
+	now := cached{outer: d.glance(host, LatestName), inner: d.glance(host, InnerName+"/"+LatestName)}
+	d.mu.Lock()
+	before, ok := d.cache[host]
+	d.mu.Unlock()
+	if ok && before.outer == now.outer && before.inner == now.inner {
+		return before.bundle, before.info, before.err
+	}
+	now.found, now.err = d.latest(host)
+	if now.err != nil {
+		now.bundle, now.info.Raw, now.err = nil, nil, fmt.Errorf("reading snapshot of %s: %w", host, now.err)
+	}
+	d.mu.Lock()
+	if now.outer == (mark{}) && now.inner == (mark{}) {
+		delete(d.cache, host)
+	} else {
+		d.cache[host] = now
+	}
+	d.mu.Unlock()
+	return now.bundle, now.info, now.err
+}
+
+func (d *Drops) glance(host, name string) mark {
+	info, err := os.Lstat(d.dir + "/" + host + "/" + name)
+	if err != nil {
+		return mark{}
+	}
+	return markOf(info)
+}
+
+func (d *Drops) latest(host string) (found, error) {
+	root, err := d.drop(host)
+	if err != nil {
+		return found{}, err
+	}
+	defer root.Close()
+	best, err := d.latestIn(root, host, LatestName)
+	nested, nestedErr := d.latestIn(root, host, InnerName+"/"+LatestName)
+	switch {
+	case gone(nestedErr):
+	case gone(err):
+		best, err = nested, nestedErr
+	case nestedErr == nil && (err != nil || Newer(nested.bundle, best.bundle, time.Time{})):
+		best, err = nested, nil
+	}
+	return best, err
+}
+
+func (d *Drops) latestIn(root *os.Root, host, name string) (found, error) {
+	if err := checkInner(root, name); err != nil {
+		return found{}, err
+	}
+	data, info, err := d.read(root, name)
+	if err != nil {
+		return found{}, err
+	}
+	f := found{info: Info{Digest: digest(data), Size: info.Size(), ModTime: info.ModTime(), Raw: data}}
+	if f.bundle, err = decode(d, data, (*snapshot.Decoder).Bundle); err != nil {
+		return f, err
+	}
+	if f.bundle.Host != host {
+		return f, foreign(host, f.bundle.Host)
+	}
+	return f, nil
+}
+
+// Newer reports whether bundle a of a host is newer than b. Within one boot the
+// numbers tell. Between two boots the moments do, but one after limit has not
+// come yet and loses against one that has; the zero limit means none.
+func Newer(a, b *snapshot.Bundle, limit time.Time) bool {
+	if a.BootID == b.BootID {
+		return a.Snapshot.Seq > b.Snapshot.Seq
+	}
+	at, other := a.Snapshot.CollectedAt.Time, b.Snapshot.CollectedAt.Time
+	if early := at.After(limit); early != other.After(limit) {
+		return !early
+	}
+	return at.After(other)
+}
+
+// Hours lists the hour files of host by their names, oldest first. Other names
+// are passed over. A node delivers its newest bundle before its hours, so while
+// the digest that Latest tells stays the same there is nothing new to ask for
+// but what a broken link left behind.
+func (d *Drops) Hours(host string) ([]HourFile, []snapshot.Problem) {
+	root, err := d.drop(host)
+	if gone(err) {
+		return nil, nil
+	}
+	problems := &problemList{}
+	if err != nil {
+		problems.add(codeOf(err), host, "%v", err)
+		return nil, problems.done()
+	}
+	defer root.Close()
+	var hours []HourFile
+	for _, dir := range []string{".", InnerName} {
+		if err := checkInner(root, dir+"/x"); err != nil {
+			if !gone(err) {
+				problems.add(codeOf(err), host, "%v", err)
+			}
+			continue
+		}
+		entries, more, err := list(root, dir, snapshot.MaxDropEntries)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			problems.add(badUnreadable, host, "listing %s: %v", dir, err)
+			continue
+		}
+		if more {
+			problems.add(snapshot.BadTooMany, host, "more than %d files in the drop; the rest is left out", snapshot.MaxDropEntries)
+		}
+		for _, e := range entries {
+			match := hourName.FindStringSubmatch(e.Name())
+			if match == nil {
+				continue
+			}
+			name := path.Join(dir, e.Name())
+			start, err := time.Parse(hourStamp, match[1])
+			if err != nil {
+				problems.add(badName, host, "%s does not name an hour", name)
+				continue
+			}
+			// Looking closer is left to ReadHour: most of these files have been read
+			// long ago, and a thousand drops hold fifty thousand of them.
+			if !e.Type().IsRegular() {
+				problems.add(badNotRegular, host, "%s is a %s", name, atomicfile.Kind(e.Type()))
+				continue
+			}
+			hours = append(hours, HourFile{Host: host, Name: name, Start: start, Boot: match[2]})
+		}
+	}
+	sort.Slice(hours, func(i, j int) bool {
+		a, b := hours[i], hours[j]
+		if !a.Start.Equal(b.Start) {
+			return a.Start.Before(b.Start)
+		}
+		return a.Name < b.Name
+	})
+	return hours, problems.done()
+}
+
+// ReadHour reads one of the files that [Drops.Hours] lists. Errors are as with
+// [Drops.Latest]; an hour that is not the one its name tells is bad:parse.
+func (d *Drops) ReadHour(f HourFile) (*snapshot.Hour, error) {
+	h, err := d.readHour(f)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of %s: %w", snapshot.Text(f.Name, snapshot.MaxNameBytes), f.Host, err)
+	}
+	return h, nil
+}
+
+func (d *Drops) readHour(f HourFile) (*snapshot.Hour, error) {
+	if !hourName.MatchString(strings.TrimPrefix(f.Name, InnerName+"/")) {
+		return nil, refuse(badName, "it is no hour file")
+	}
+	root, err := d.drop(f.Host)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if err := checkInner(root, f.Name); err != nil {
+		return nil, err
+	}
+	data, _, err := d.read(root, f.Name)
+	if err != nil {
+		return nil, err
+	}
+	h, err := decode(d, data, (*snapshot.Decoder).Hour)
+	switch {
+	case err != nil:
+		return nil, err
+	case h.Host != f.Host:
+		return nil, foreign(f.Host, h.Host)
+	case !h.Start.Equal(f.Start) || bootPrefix(h.BootID) != f.Boot:
+		return nil, refuse(snapshot.BadParse, "it holds the hour %s of boot %s", h.Start.Format(hourStamp), bootPrefix(h.BootID))
+	}
+	return h, nil
+}
+
+// drop opens the directory of one host.
+func (d *Drops) drop(host string) (*os.Root, error) {
+	if err := validHost(host); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	parent := d.root
+	d.mu.Unlock()
+	if parent == nil {
+		return nil, fs.ErrNotExist
+	}
+	return openDir(parent, host)
+}
+
+// read tries more than once: the first time a new file may have been renamed over the
+// old one in the instant between looking and opening.
+func (d *Drops) read(root *os.Root, name string) ([]byte, fs.FileInfo, error) {
+	var data []byte
+	var info fs.FileInfo
+	err := errSwapped
+	for try := 0; try < 3 && errors.Is(err, errSwapped); try++ {
+		data, info, err = readRegular(root, name, snapshot.MaxFileBytes)
+	}
+	if errors.Is(err, errSwapped) {
+		err = refuse(badNotRegular, "%s: %w", name, err)
+	}
+	return data, info, err
+}
+
+func decode[T any](d *Drops, data []byte, how func(*snapshot.Decoder, io.Reader) (T, error)) (T, error) {
+	decoder := d.decoders.Get().(*snapshot.Decoder)
+	defer d.decoders.Put(decoder)
+	return how(decoder, bytes.NewReader(data))
+}
+
+func foreign(host, payload string) error {
+	return refuse(snapshot.BadForeign, "the drop of %s holds a file of %s", host, payload)
+}
+
+func codeOf(err error) string {
+	if code := snapshot.CodeOf(err); code != "" {
+		return code
+	}
+	return badUnreadable
+}

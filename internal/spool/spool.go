@@ -1,0 +1,259 @@
+// Package spool is a directory of snapshot files that are each whole or absent:
+// written on the node, read on the web host.
+//
+// On the node a [Spool] holds latest.json.gz, hour files, and two kinds of
+// files that never leave it: the journal of hours that are not over yet, and
+// what was delivered where. One process at a time adds to it; others may read.
+//
+// On the web host [Drops] reads what nodes delivered. Everything there was
+// written by somebody else's machine: only regular files of known names and
+// bounded size are opened, and whose they are is told by their directory.
+package spool
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/snapshot"
+)
+
+// LatestName is the file that holds the newest snapshot of a host.
+const LatestName = "latest.json.gz"
+
+const (
+	lockName  = ".lock"
+	dirPerm   = 0o700
+	filePerm  = 0o600
+	hourStamp = "20060102T15"
+
+	// Bounds of what waits for delivery.
+	defaultMaxBytes = 64 << 20
+	defaultMaxFiles = 256
+
+	// maxVariants is how many files one hour of one boot may have. More than
+	// one needs a clock that went back into an hour that was over.
+	maxVariants = 9
+
+	tempAge = time.Hour // older temporary files belong to nobody
+)
+
+// hourName matches the names of hour files: the hour, the first eight
+// characters of the boot id, and a number where one file was not enough.
+var hourName = regexp.MustCompile(`^hour-([0-9]{8}T[0-9]{2})-([0-9A-Za-z-]{1,8})(\.[2-9])?\.jsonl\.gz$`)
+
+// ErrLocked is wrapped when another process adds to the same spool.
+var ErrLocked = errors.New("another collector is using the spool")
+
+// ErrNotPrivate is wrapped when somebody else could put files into the spool.
+var ErrNotPrivate = errors.New("the spool is not a directory of our own")
+
+// A Spool is the node's side. It is for one goroutine.
+type Spool struct {
+	dir      string
+	maxBytes int64 // of what waits for delivery; the oldest hours go first
+	maxFiles int
+	stats    Stats
+
+	// What the writer knows; set by Lock.
+	lock    *os.File
+	session string // stands for the boot id where the system has none
+	last    map[string]uint64
+	recent  []snapshot.Sample // of one boot, for the bundle
+	boot    string            // that boot
+	open    []*journal        // hours that are not over
+	enc     snapshot.Encoder
+}
+
+// Stats counts what happened since Open.
+type Stats struct {
+	Added          int    // snapshots
+	Sealed         int    // hours
+	Dropped        int    // hour files removed for the bounds on bytes and files, or for want of a name
+	DroppedSamples int    // samples that were lost with them, or with a journal that could not be read
+	Expired        int    // hour files removed for their age
+	LastSeq        uint64 // of the newest snapshot
+}
+
+// Open opens the spool in dir, and makes it (mode 0700) if it is missing. Nobody
+// else may be able to write there: a symlink, another user's directory and one
+// writable for others are refused with [ErrNotPrivate]. Opening takes no lock;
+// a publisher reads while a collector writes.
+func Open(dir string) (*Spool, error) {
+	if err := atomicfile.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
+		return nil, fmt.Errorf("opening spool: %w", err)
+	}
+	if err := atomicfile.MkdirAll(dir, dirPerm); err != nil {
+		return nil, fmt.Errorf("opening spool: %w", err)
+	}
+	info, err := os.Lstat(filepath.Clean(dir))
+	if err != nil {
+		return nil, fmt.Errorf("opening spool: %w", err)
+	}
+	switch owner, known := ownerOf(info); {
+	case !info.IsDir():
+		return nil, fmt.Errorf("opening spool %s: %w: it is a symlink", dir, ErrNotPrivate)
+	case info.Mode().Perm()&0o022 != 0:
+		return nil, fmt.Errorf("opening spool %s: %w: mode %v lets others write (chmod go-w mends it)", dir, ErrNotPrivate, info.Mode().Perm())
+	case known && owner != os.Geteuid() && os.Geteuid() != 0:
+		return nil, fmt.Errorf("opening spool %s: %w: it belongs to uid %d", dir, ErrNotPrivate, owner)
+	}
+	return &Spool{dir: dir, maxBytes: defaultMaxBytes, maxFiles: defaultMaxFiles, session: strings.ToLower(rand.Text())}, nil
+}
+
+// Dir returns the directory of the spool.
+func (s *Spool) Dir() string { return s.dir }
+
+// Stats returns the counts so far.
+func (s *Spool) Stats() Stats { return s.stats }
+
+// Lock makes this process the one that adds, until Close or its end. Add does
+// it by itself; a loop calls it first, to learn early of [ErrLocked].
+func (s *Spool) Lock() error {
+	if s.lock != nil {
+		return nil
+	}
+	path := filepath.Join(s.dir, lockName)
+	lock, err := atomicfile.Lock(path, filePerm)
+	switch {
+	case errors.Is(err, atomicfile.ErrLocked):
+		err = ErrLocked
+	case errors.Is(err, atomicfile.ErrNotRegular):
+		err = fmt.Errorf("%w: %w", ErrNotPrivate, err)
+	}
+	if err != nil {
+		return fmt.Errorf("locking spool %s: %w", s.dir, err)
+	}
+	if err := s.load(); err != nil {
+		lock.Close()
+		return fmt.Errorf("loading spool %s: %w", s.dir, err)
+	}
+	s.lock = lock
+	return nil
+}
+
+// Close gives the lock back. A Spool can go on being used; Add locks it again.
+func (s *Spool) Close() error {
+	if s.lock == nil {
+		return nil
+	}
+	var errs []error
+	for _, j := range s.open {
+		errs = append(errs, j.close())
+	}
+	s.open, s.recent, s.last = nil, nil, nil
+	lock := s.lock
+	s.lock = nil
+	return errors.Join(append(errs, lock.Close())...)
+}
+
+// load learns from the files what an earlier process left.
+func (s *Spool) load() error {
+	s.last, s.recent, s.open, s.boot = map[string]uint64{}, nil, nil, ""
+	names, err := s.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if hour, ok := parseJournalName(name); ok {
+			j, err := openJournal(s.dir, name, hour)
+			if err != nil {
+				return err
+			}
+			if j.last == 0 {
+				s.stats.DroppedSamples += j.lines
+				if err := errors.Join(j.close(), os.Remove(filepath.Join(s.dir, name))); err != nil {
+					return err
+				}
+				continue
+			}
+			s.open = append(s.open, j)
+			s.saw(j.boot, j.last)
+		}
+	}
+	// The last number of a boot is in its journal, its bundle or its newest hour;
+	// each may be missing.
+	if data, err := s.read(LatestName); err == nil {
+		var d snapshot.Decoder
+		if b, err := d.Bundle(strings.NewReader(string(data))); err == nil {
+			s.saw(b.BootID, b.Snapshot.Seq)
+			s.boot, s.recent = b.BootID, b.Samples
+		}
+	}
+	return nil
+}
+
+func (s *Spool) saw(boot string, seq uint64) {
+	s.last[boot] = max(s.last[boot], seq)
+}
+
+// lastSeq returns the newest number of a boot. A boot that neither journal nor
+// bundle know may still have sealed hours, when its bundle was removed or broken.
+func (s *Spool) lastSeq(boot string) uint64 {
+	if last, ok := s.last[boot]; ok {
+		return last
+	}
+	names, err := s.names()
+	if err != nil {
+		return 0
+	}
+	var d snapshot.Decoder
+	for _, name := range names {
+		match := hourName.FindStringSubmatch(name)
+		if match == nil || match[2] != bootPrefix(boot) {
+			continue
+		}
+		data, err := s.read(name)
+		if err != nil {
+			continue
+		}
+		if h, err := d.Hour(strings.NewReader(string(data))); err == nil && h.BootID == boot {
+			s.saw(boot, h.Samples[len(h.Samples)-1].Seq)
+		}
+	}
+	return s.last[boot]
+}
+
+// names lists the spool. Its owner alone writes there, so no bound but the
+// file cap is needed.
+func (s *Spool) names() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+func (s *Spool) read(name string) ([]byte, error) {
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	data, _, err := readRegular(root, name, snapshot.MaxFileBytes)
+	return data, err
+}
+
+func bootPrefix(boot string) string { return boot[:min(len(boot), 8)] }
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

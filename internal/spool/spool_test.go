@@ -1,0 +1,204 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpuboard/internal/snapshot"
+)
+
+const (
+	bootA = "aaaaaaaa-1111-4222-8333-444455556666"
+	bootB = "bbbbbbbb-1111-4222-8333-444455556666"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func ptr[T any](v T) *T { return &v }
+
+func snap(boot string, at time.Time) *snapshot.Snapshot {
+	return &snapshot.Snapshot{
+		Host: "gpu01", BootID: boot, CollectedAt: snapshot.TimeOf(at), Collector: "test",
+		GPUs: []snapshot.GPU{{Index: 0, UUID: "GPU-1", Name: "NVIDIA A100", MemoryTotal: ptr(int64(81920)), MemoryUsed: ptr(int64(1000)),
+			UtilizationGPU: ptr(at.Second()), PowerDraw: ptr(250.5), Health: snapshot.HealthOK}},
+		Processes: []snapshot.Process{{GPU: 0, PID: 1, Type: snapshot.Compute, User: "ann", UsedMemory: ptr(int64(990))}},
+		Errors:    []snapshot.Problem{},
+	}
+}
+
+func open(t *testing.T, dir string) *Spool {
+	t.Helper()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func add(t *testing.T, s *Spool, boot string, at time.Time) *snapshot.Snapshot {
+	t.Helper()
+	sn := snap(boot, at)
+	if err := s.Add(sn); err != nil {
+		t.Fatalf("adding at %v: %v", at, err)
+	}
+	return sn
+}
+
+func latest(t *testing.T, dir string) *snapshot.Bundle {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, LatestName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := snapshot.DecodeBundle(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func hours(t *testing.T, dir string) map[string]*snapshot.Hour {
+	t.Helper()
+	found := map[string]*snapshot.Hour{}
+	names, err := filepath.Glob(filepath.Join(dir, "hour-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := new(snapshot.Decoder).Hour(bytes.NewReader(data))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		found[filepath.Base(name)] = h
+	}
+	return found
+}
+
+func seqs(samples []snapshot.Sample) string {
+	var b strings.Builder
+	for _, s := range samples {
+		fmt.Fprintf(&b, "%d ", s.Seq)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestAddSurvivesRestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	add(t, s, bootA, noon)
+	add(t, s, bootA, noon.Add(10*time.Minute))
+	s.Close()
+	s = open(t, dir)
+	third := add(t, s, bootA, noon.Add(20*time.Minute))
+	b := latest(t, dir)
+	if third.Seq != 3 || b.Snapshot.Seq != 3 {
+		t.Errorf("after a restart the number is %d, in the bundle %d, want 3", third.Seq, b.Snapshot.Seq)
+	}
+	if got := seqs(b.Samples); got != "2 3" {
+		t.Errorf("the bundle holds samples %s, want those of the last 15 minutes: 2 3", got)
+	}
+	if diff := cmp.Diff(third.Sample(), b.Samples[1]); diff != "" {
+		t.Errorf("sample (-added +read):\n%s", diff)
+	}
+	if len(hours(t, dir)) != 0 {
+		t.Error("an hour was sealed that is not over")
+	}
+	add(t, s, bootA, noon.Add(time.Hour))
+	h := hours(t, dir)["hour-20261120T12-aaaaaaaa.jsonl.gz"]
+	if h == nil || seqs(h.Samples) != "1 2 3" || h.BootID != bootA || h.Host != "gpu01" || !h.Start.Equal(noon) {
+		t.Errorf("the hour that is over is %+v, want samples 1 2 3", h)
+	}
+}
+
+func TestModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	add(t, s, bootA, noon)
+	add(t, s, bootA, noon.Add(time.Hour))
+	if err := s.Delivered("x", File{Name: LatestName, Digest: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		want := fs.FileMode(0o600)
+		if e.IsDir() {
+			want = 0o700
+		}
+		if seen++; info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", path, info.Mode().Perm(), want)
+		}
+		return nil
+	})
+	if err != nil || seen != 6 {
+		t.Errorf("%d entries, err %v; want 6: directory, lock, journal, latest, hour, deliveries", seen, err)
+	}
+}
+
+func TestSecondCollectorIsLockedOut(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	first, second := open(t, dir), open(t, dir)
+	add(t, first, bootA, noon)
+	if err := second.Add(snap(bootA, noon)); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second collector got %v, want ErrLocked", err)
+	}
+	if _, err := second.Pending("x"); err != nil {
+		t.Errorf("a reader beside the collector: %v", err)
+	}
+	first.Close()
+	if sn := add(t, second, bootA, noon.Add(time.Second)); sn.Seq != 2 {
+		t.Errorf("number %d, want 2", sn.Seq)
+	}
+}
+
+// TestLostSpoolNumbersGrow: a spool that is deleted while the machine runs gives
+// larger numbers than before, because the web host takes smaller ones for a replay.
+func TestLostSpoolNumbersGrow(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	at := func(s *Spool, uptime int64) uint64 {
+		sn := snap(bootA, noon.Add(time.Duration(uptime)*time.Second))
+		sn.Node.UptimeSeconds = ptr(uptime)
+		if err := s.Add(sn); err != nil {
+			t.Fatal(err)
+		}
+		return sn.Seq
+	}
+	s := open(t, dir)
+	var before uint64
+	for i, uptime := range []int64{40, 60, 62, 64} {
+		before = at(s, uptime)
+		if want := uint64(40 + i); before != want {
+			t.Errorf("number %d at %d s after the boot, want %d: the first is the seconds since the boot, the others follow it", before, uptime, want)
+		}
+	}
+	s.Close()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if after := at(open(t, dir), 84); after <= before {
+		t.Errorf("number %d after the spool was lost, want more than %d", after, before)
+	}
+}

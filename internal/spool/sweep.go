@@ -1,0 +1,260 @@
+package spool
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
+
+// What a drop may hold, in files and bytes: somewhat more than the spool of its
+// node, which keeps [defaultMaxFiles] hours of [defaultMaxBytes].
+const (
+	MaxDropFiles = defaultMaxFiles + 64
+	MaxDropBytes = defaultMaxBytes + 8<<20
+)
+
+// MaxStray is how many files that do not belong in a drop are not worth a word: a
+// push that was killed leaves one, and the next takes it away.
+const MaxStray = 16
+
+const (
+	maxSwept  = 2048 // directory entries that a look at one directory takes in
+	readChunk = 256  // of them at once
+
+	// youngAge is how long a file may be unfinished. It goes by the change time,
+	// which a node cannot set.
+	youngAge = 10 * time.Minute
+	maxTemps = 16 // unfinished at once
+
+	// expiredAfter is a day more than nodes keep their hours, so that a history
+	// that is behind still finds them.
+	expiredAfter = snapshot.HourRetention + 24*time.Hour
+
+	tempPrefix = ".tmp-"
+)
+
+// A Load is what one drop holds.
+type Load struct {
+	Files int
+	Bytes int64
+	More  bool // there are more files, which were not looked at
+	// Strange are those of Files that do not belong into a drop, or are too many
+	// or too large. Removed of them are gone, with RemovedBytes.
+	Strange, Removed int
+	RemovedBytes     int64
+	Left             error // why the rest of Strange is still there; nil where nothing was to be removed
+}
+
+// Over reports whether a drop holds more than it may.
+func (l Load) Over() bool { return l.More || l.Files > MaxDropFiles || l.Bytes > MaxDropBytes }
+
+// Load looks at what the drop of a host holds, and changes nothing.
+func (d *Drops) Load(host string, now time.Time) (Load, error) {
+	return d.sweep(host, now, now, false)
+}
+
+// Sweep removes from the drop of a host what does not belong there: files of
+// other names once they are ten minutes old, at once where the drop holds more
+// than it may; files that are too large for a reader; hours that are expired or
+// too many, the oldest first; empty directories. It looks at two thousand
+// entries, so a drop with more of them takes several calls. It follows no symlink
+// and descends into no directory but "in".
+//
+// Two directories are left alone. The outer one of a chroot, which belongs to
+// another user than "in", holds what an administrator put there. One that nobody
+// but this user may enter is the spool of a collector on this machine.
+//
+// Hours expire by now, which may be the time of a test; how old a file is goes by
+// clock, which is that of the machine.
+func (d *Drops) Sweep(host string, now, clock time.Time) (Load, error) {
+	return d.sweep(host, now, clock, true)
+}
+
+func (d *Drops) sweep(host string, now, clock time.Time, remove bool) (Load, error) {
+	var l Load
+	outer, err := d.drop(host)
+	if gone(err) {
+		return l, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	defer outer.Close()
+	dirs := []*os.Root{outer}
+	inner, err := openDir(outer, InnerName)
+	if err == nil {
+		defer inner.Close()
+		if dirs = append(dirs, inner); ownerOfDir(inner) != ownerOfDir(outer) {
+			dirs = dirs[1:]
+		}
+	}
+	for _, dir := range dirs {
+		if private(dir) {
+			continue
+		}
+		if err := l.add(dir, now, clock, remove); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+func ownerOfDir(dir *os.Root) int {
+	info, err := dir.Stat(".")
+	if err != nil {
+		return -1
+	}
+	uid, known := ownerOf(info)
+	if !known {
+		return -1
+	}
+	return uid
+}
+
+// private reports whether only this user may enter a directory.
+func private(dir *os.Root) bool {
+	info, err := dir.Stat(".")
+	return err == nil && info.Mode().Perm()&0o077 == 0 && ownerOfDir(dir) == os.Geteuid()
+}
+
+// An item is one entry of a drop.
+type item struct {
+	name    string
+	size    int64
+	changed time.Time
+	hour    time.Time
+}
+
+// items are the entries of one directory by what becomes of them.
+type items struct {
+	strange []item // to be removed
+	young   []item // not a drop's, but it may be on its way to become one
+	temps   []item // unfinished
+	hours   []item
+}
+
+// add takes one directory into the load.
+func (l *Load) add(dir *os.Root, now, clock time.Time, remove bool) error {
+	all, err := l.look(dir, now, clock)
+	if err != nil {
+		return unreadable(err)
+	}
+	excess := all.strange
+	if l.Over() {
+		excess = append(excess, all.young...)
+	}
+	slices.SortFunc(all.temps, func(a, b item) int { return b.changed.Compare(a.changed) })
+	excess = append(excess, all.temps[min(len(all.temps), maxTemps):]...)
+	// What is cut off are the oldest, as a node's own spool does it.
+	slices.SortFunc(all.hours, func(a, b item) int { return cmp.Or(b.hour.Compare(a.hour), cmp.Compare(a.name, b.name)) })
+	var size int64
+	for i, h := range all.hours {
+		if size += h.size; i >= defaultMaxFiles || size > defaultMaxBytes {
+			excess = append(excess, all.hours[i:]...)
+			break
+		}
+	}
+	l.Strange += len(excess)
+	if !remove {
+		return nil
+	}
+	for _, e := range excess {
+		switch err := dir.Remove(e.name); {
+		case err == nil:
+			l.Removed++
+			l.RemovedBytes = sum(l.RemovedBytes, e.size)
+		case gone(err):
+		default:
+			l.Left = err
+			if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+				return nil // the others would fail, too
+			}
+		}
+	}
+	return nil
+}
+
+// look reads a directory, piece by piece, up to a bound.
+func (l *Load) look(dir *os.Root, now, clock time.Time) (all items, err error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return all, err
+	}
+	defer f.Close()
+	for looked := 0; ; {
+		entries, err := f.ReadDir(readChunk)
+		for _, e := range entries {
+			if e.Name() == InnerName && e.IsDir() {
+				continue
+			}
+			if looked++; looked > maxSwept {
+				l.More = true
+				return all, nil
+			}
+			info, err := dir.Lstat(e.Name())
+			if err != nil {
+				continue // renamed or removed since
+			}
+			l.Files++
+			l.Bytes = sum(l.Bytes, info.Size())
+			all.sort(info, now, clock)
+		}
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+	}
+}
+
+// sort puts an entry where it belongs.
+func (all *items) sort(info fs.FileInfo, now, clock time.Time) {
+	e := item{name: info.Name(), size: info.Size(), changed: markOf(info).changed}
+	match := hourName.FindStringSubmatch(e.name)
+	if match != nil {
+		e.hour, _ = time.Parse(hourStamp, match[1])
+	}
+	// The clock of a file server may be somewhat ahead.
+	young := clock.Sub(e.changed).Abs() < youngAge
+	switch {
+	case !info.Mode().IsRegular() && !info.IsDir(), info.Size() > snapshot.MaxFileBytes && !info.IsDir():
+		all.strange = append(all.strange, e)
+	case info.IsDir():
+		if !young {
+			all.strange = append(all.strange, e)
+		} else {
+			all.young = append(all.young, e)
+		}
+	case e.name == LatestName:
+	case match != nil && !e.hour.IsZero():
+		if now.Sub(e.hour) > time.Hour+expiredAfter {
+			all.strange = append(all.strange, e)
+		} else {
+			all.hours = append(all.hours, e)
+		}
+	case !young:
+		all.strange = append(all.strange, e)
+	case strings.HasPrefix(e.name, tempPrefix):
+		all.temps = append(all.temps, e)
+	default:
+		all.young = append(all.young, e)
+	}
+}
+
+// sum does not overflow: a file may claim any size.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

@@ -1,0 +1,284 @@
+package spool
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
+)
+
+// A sweeping is a directory of drops, and what the generator does with it. Change
+// times cannot be set, so old is ten minutes after the test.
+type sweeping struct {
+	t        *testing.T
+	data     string
+	drops    *Drops
+	now, old time.Time
+}
+
+func newSweeping(t *testing.T, dirs ...string) *sweeping {
+	t.Helper()
+	s := &sweeping{t: t, data: t.TempDir(), now: time.Now()}
+	s.old = s.now.Add(youngAge + time.Minute)
+	for _, dir := range dirs {
+		if err := os.MkdirAll(filepath.Join(s.data, "drop", dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drops, err := OpenDrops(s.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { drops.Close() })
+	s.drops = drops
+	return s
+}
+
+func (s *sweeping) write(name string, size int) {
+	s.t.Helper()
+	write(s.t, filepath.Join(s.data, "drop", name), make([]byte, size))
+}
+
+// hour is the name of an hour file that began so many hours ago.
+func (s *sweeping) hour(ago int, boot string) string {
+	return fmt.Sprintf("hour-%s-%s.jsonl.gz", s.now.UTC().Add(-time.Duration(ago)*time.Hour).Format(hourStamp), boot)
+}
+
+func (s *sweeping) sweep(host string, now time.Time) Load {
+	s.t.Helper()
+	l, err := s.drops.Sweep(host, now, now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+func (s *sweeping) names(dir string) []string {
+	s.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(s.data, "drop", dir))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func (s *sweeping) want(dir string, names ...string) {
+	s.t.Helper()
+	if diff := cmp.Diff(append([]string{}, slices.Sorted(slices.Values(names))...), s.names(dir)); diff != "" {
+		s.t.Errorf("%s (-want +got):\n%s", dir, diff)
+	}
+}
+
+func TestSweepKeepsWhatIsInUse(t *testing.T) {
+	s := newSweeping(t, "gpu01/in", "gpu02")
+	all := []string{LatestName}
+	for ago := range 71 {
+		all = append(all, s.hour(ago, "0a1b2c3d"))
+	}
+	all = append(all, s.hour(1, "0a1b2c3d")[:len(s.hour(1, "0a1b2c3d"))-9]+".2.jsonl.gz", s.hour(-20, "ahead"))
+	for _, name := range all {
+		s.write("gpu01/in/"+name, 100)
+		s.write("gpu02/"+name, 100)
+	}
+	for _, host := range []string{"gpu01", "gpu02"} {
+		if l := s.sweep(host, s.old); l.Removed != 0 || l.Over() || l.Files != len(all) || l.Bytes != int64(100*len(all)) {
+			t.Errorf("%s: %+v", host, l)
+		}
+	}
+	s.want("gpu01", InnerName)
+	s.want("gpu01/in", all...)
+	s.want("gpu02", all...)
+	// An upload under way, and the temporary of another program that copies files.
+	for _, name := range []string{".tmp-1", "." + LatestName + ".AbC123"} {
+		s.write("gpu02/"+name, 100)
+		all = append(all, name)
+	}
+	if l := s.sweep("gpu02", s.now); l.Removed != 0 {
+		t.Errorf("%+v", l)
+	}
+	s.want("gpu02", all...)
+	if l := s.sweep("gpu02", s.old); l.Removed != 2 {
+		t.Errorf("ten minutes later: %+v", l)
+	}
+	s.want("gpu02", all[:len(all)-2]...)
+}
+
+func TestSweepRemovesWhatDoesNotBelong(t *testing.T) {
+	s := newSweeping(t, "gpu01/empty", "gpu01/full", "gpu02")
+	outside := filepath.Join(s.data, "comments.json")
+	write(t, outside, []byte("{}"))
+	keep := []string{LatestName, s.hour(2, "b"), "full"}
+	for _, name := range []string{LatestName, s.hour(2, "b"), "full/file"} {
+		s.write("gpu01/"+name, 10)
+	}
+	s.write("gpu02/"+LatestName, 10)
+	for _, name := range []string{"notes.txt", ".tmp-old", ".htaccess", "hour-20269999T05-b.jsonl.gz", "hour-x.jsonl.gz", "latest.json.gz.bak", s.hour(100, "b")} {
+		s.write("gpu01/"+name, 10)
+	}
+	// A reader takes no file of this size, whatever its name and age.
+	s.write("gpu01/"+s.hour(3, "b"), snapshot.MaxFileBytes+1)
+	s.write("gpu01/.tmp-new", snapshot.MaxFileBytes+1)
+	for name, to := range map[string]string{"link": outside, "dirlink": filepath.Join(s.data, "drop", "gpu02"), s.hour(4, "b"): "../gpu02/" + LatestName} {
+		if err := os.Symlink(to, filepath.Join(s.data, "drop", "gpu01", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(s.data, "drop", "gpu01", s.hour(5, "b")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l := s.sweep("gpu01", s.old)
+	if l.Strange != 15 || l.Removed != 14 || l.Left == nil {
+		t.Errorf("%+v; one directory is not empty, and the rest has to go", l)
+	}
+	s.want("gpu01", keep...)
+	s.want("gpu01/full", "file")
+	s.want("gpu02", LatestName)
+	if _, err := os.Stat(outside); err != nil {
+		t.Errorf("outside the drops: %v", err)
+	}
+}
+
+// TestSweepBoundsADrop: too many, or too large, hours and other files.
+func TestSweepBoundsADrop(t *testing.T) {
+	t.Run("hours", func(t *testing.T) {
+		s := newSweeping(t, "gpu01")
+		s.write("gpu01/"+LatestName, 10)
+		for ago := range 60 {
+			for boot := range 7 {
+				s.write("gpu01/"+s.hour(ago, fmt.Sprint("b", boot)), 10)
+			}
+		}
+		if l := s.sweep("gpu01", s.now); !l.Over() || l.Files != 421 || l.Removed != 420-defaultMaxFiles {
+			t.Errorf("%+v", l)
+		}
+		names := s.names("gpu01")
+		if len(names) != defaultMaxFiles+1 || !slices.Contains(names, s.hour(0, "b0")) || slices.Contains(names, s.hour(59, "b0")) {
+			t.Errorf("%d files are left, from %s to %s; the newest hours have to stay", len(names), names[0], names[len(names)-2])
+		}
+		if l := s.sweep("gpu01", s.now); l.Over() || l.Removed != 0 {
+			t.Errorf("the next time: %+v", l)
+		}
+	})
+	t.Run("bytes", func(t *testing.T) {
+		s := newSweeping(t, "gpu01")
+		for n := range 80 {
+			path := filepath.Join(s.data, "drop", "gpu01", s.hour(n%60, fmt.Sprint("b", n/60)))
+			write(t, path, nil)
+			if err := os.Truncate(path, snapshot.MaxFileBytes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if l := s.sweep("gpu01", s.now); !l.Over() || l.Removed != 16 || l.RemovedBytes != 16<<20 {
+			t.Errorf("%+v", l)
+		}
+	})
+	t.Run("temporaries", func(t *testing.T) {
+		s := newSweeping(t, "gpu01")
+		for n := range 100 {
+			s.write(fmt.Sprint("gpu01/.tmp-", n), 10)
+		}
+		if s.sweep("gpu01", s.now); len(s.names("gpu01")) != maxTemps {
+			t.Errorf("%d are left", len(s.names("gpu01")))
+		}
+	})
+	t.Run("many of no use", func(t *testing.T) {
+		// New ones go at once here: they are more than a drop may hold.
+		s := newSweeping(t, "gpu01")
+		s.write("gpu01/"+LatestName, 10)
+		for n := range maxSwept + 500 {
+			s.write(fmt.Sprint("gpu01/x", n), 0)
+		}
+		l := s.sweep("gpu01", s.now)
+		if !l.More || !l.Over() || l.Files != maxSwept || l.Removed < maxSwept-1 {
+			t.Errorf("%+v", l)
+		}
+		if l := s.sweep("gpu01", s.now); l.More || !l.Over() || l.Removed < 500-1 {
+			t.Errorf("the second time: %+v", l)
+		}
+		s.want("gpu01", LatestName)
+	})
+	t.Run("a length that is no size", func(t *testing.T) {
+		s := newSweeping(t, "gpu01")
+		for n := range 3 {
+			s.write(fmt.Sprint("gpu01/x", n), 0)
+			if err := os.Truncate(filepath.Join(s.data, "drop/gpu01", fmt.Sprint("x", n)), 8<<40); err != nil {
+				t.Skip("this file system has no file of 8 TiB:", err)
+			}
+		}
+		if l := s.sweep("gpu01", s.now); l.Bytes != 24<<40 || l.Removed != 3 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+func TestLoadChangesNothing(t *testing.T) {
+	s := newSweeping(t, "gpu01")
+	for n := range 400 {
+		s.write(fmt.Sprint("gpu01/x", n), 10)
+	}
+	l, err := s.drops.Load("gpu01", s.old)
+	if err != nil || !l.Over() || l.Strange != 400 || l.Removed != 0 || l.Left != nil {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if n := len(s.names("gpu01")); n != 400 {
+		t.Errorf("%d files are left", n)
+	}
+	for _, host := range []string{"none", "../x", "gpu01/in"} {
+		if l, err := s.drops.Load(host, s.old); l.Files != 0 || host != "none" && err == nil {
+			t.Errorf("%s: %+v, %v", host, l, err)
+		}
+	}
+}
+
+// TestSweepLeavesWhatIsNotANodes: what an administrator put beside "in", and the
+// spool of a collector on the same machine.
+func TestSweepLeavesWhatIsNotANodes(t *testing.T) {
+	s := newSweeping(t, "gpu01/in", "gpu02/in", "gpu03")
+	for _, name := range []string{"gpu01/README", "gpu01/in/x", "gpu02/README", "gpu02/in/x", "gpu03/.lock"} {
+		s.write(name, 10)
+	}
+	if err := os.Chmod(filepath.Join(s.data, "drop/gpu03"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.sweep("gpu03", s.old)
+	s.want("gpu03", ".lock")
+	s.sweep("gpu02", s.old)
+	s.want("gpu02", InnerName) // both are the same user's
+	need.Root(t)
+	if err := os.Chown(filepath.Join(s.data, "drop/gpu01/in"), 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	s.sweep("gpu01", s.old)
+	s.want("gpu01", InnerName, "README")
+	s.want("gpu01/in")
+}
+
+// TestSweepFollowsNoSymlink: a drop, and "in", that are symlinks.
+func TestSweepFollowsNoSymlink(t *testing.T) {
+	s := newSweeping(t, "gpu01", "gpu02")
+	s.write("gpu02/notes.txt", 10)
+	if err := os.Symlink("gpu02", filepath.Join(s.data, "drop/gpu03")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../gpu02", filepath.Join(s.data, "drop/gpu01/in")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.drops.Sweep("gpu03", s.old, s.old); err == nil {
+		t.Error("a drop that is a symlink is swept")
+	}
+	s.sweep("gpu01", s.old)
+	s.want("gpu01")
+	s.want("gpu02", "notes.txt")
+}

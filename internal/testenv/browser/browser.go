@@ -1,0 +1,238 @@
+// Package browser is a real Chromium for tests: it opens pages of this machine
+// and answers what a visitor would see.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"gpuboard/internal/testenv/need"
+)
+
+// A Browser is one Chromium with one tab.
+type Browser struct {
+	Ctx context.Context // for actions of chromedp
+
+	t        testing.TB
+	mu       sync.Mutex
+	console  []string
+	requests []string
+}
+
+// within bounds one action.
+const within = 30 * time.Second
+
+// Start starts a headless Chromium with a window of this size, which ends with
+// the test. It needs a Chromium.
+func Start(t testing.TB, width, height int) *Browser {
+	t.Helper()
+	path := need.Program(t, "chromium")
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height))
+	for _, flag := range []string{"disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "hide-scrollbars"} {
+		options = append(options, chromedp.Flag(flag, true))
+	}
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	b := &Browser{Ctx: ctx, t: t}
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	// Else nothing has the focus of a window that nobody sees.
+	if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *Browser) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		b.console = append(b.console, string(e.Type))
+	case *runtime.EventExceptionThrown:
+		b.console = append(b.console, e.ExceptionDetails.Text+" "+fmt.Sprint(e.ExceptionDetails.Exception))
+	case *log.EventEntryAdded:
+		b.console = append(b.console, e.Entry.Text)
+	case *network.EventRequestWillBeSent:
+		b.requests = append(b.requests, e.Request.URL)
+	}
+}
+
+// Open opens a page and waits until it has loaded.
+func (b *Browser) Open(url string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Navigate(url)); err != nil {
+		b.t.Fatalf("opening %s: %v", url, err)
+	}
+}
+
+// Eval runs an expression in the page and returns its value.
+func Eval[T any](b *Browser, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("evaluating %s: %v", expression, err)
+	}
+	return v
+}
+
+// Text is what the page says in the element that a selector finds, as a visitor
+// reads it; "" where there is none.
+func (b *Browser) Text(selector string) string {
+	b.t.Helper()
+	return Eval[string](b, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
+}
+
+// Value is what an expression of the page comes to, as a string.
+func (b *Browser) Value(expression string) string {
+	b.t.Helper()
+	return Eval[string](b, "String("+expression+")")
+}
+
+// Do runs actions of chromedp.
+func (b *Browser) Do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Call gives the browser a command of its protocol.
+func Call[P, R any](b *Browser, command cdp.Command[P, R], params P) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, command, params); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Clock makes every page that is opened from now on believe that it is then.
+func (b *Browser) Clock(then time.Time) {
+	b.t.Helper()
+	Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: fmt.Sprintf("Date.now = () => %d", then.UnixMilli()),
+	})
+}
+
+// Media tells pages what their visitor prefers, as pairs of a CSS media feature
+// and its value: "prefers-color-scheme", "dark". What is not named is as usual.
+func (b *Browser) Media(pairs ...string) {
+	b.t.Helper()
+	var features []*emulation.MediaFeature
+	for i := 0; i+1 < len(pairs); i += 2 {
+		features = append(features, &emulation.MediaFeature{Name: pairs[i], Value: pairs[i+1]})
+	}
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
+}
+
+// Size makes the window so large, in CSS pixels.
+func (b *Browser) Size(width, height int64) {
+	b.t.Helper()
+	Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
+}
+
+// Scripts says whether pages that are opened from now on may run scripts.
+func (b *Browser) Scripts(yes bool) {
+	b.t.Helper()
+	Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !yes})
+}
+
+// Quiet fails the test if something was written on the console, or asked for
+// beyond base, or if nothing was asked for at all, which would prove nothing.
+func (b *Browser) Quiet(base string) {
+	b.t.Helper()
+	if lines := b.Console(); len(lines) > 0 {
+		b.t.Errorf("the console says %q", lines)
+	}
+	if foreign := b.Foreign(base); len(foreign) > 0 {
+		b.t.Errorf("not of the site, and asked for: %q", foreign)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.requests) == 0 {
+		b.t.Error("nothing was asked for: the test sees no requests")
+	}
+}
+
+// Screenshot writes the whole page as a PNG file.
+func (b *Browser) Screenshot(path string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err == nil {
+		err = os.WriteFile(path, png, 0o644)
+	}
+	if err != nil {
+		b.t.Fatalf("taking a screenshot: %v", err)
+	}
+}
+
+// Console returns what was written on the console so far: messages, errors,
+// and what the browser refused for the sake of the page's policy.
+func (b *Browser) Console() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]string(nil), b.console...)
+}
+
+// Foreign returns the requests so far that did not go to base.
+func (b *Browser) Foreign(base string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for _, url := range b.requests {
+		if !strings.HasPrefix(url, base) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "about:") {
+			out = append(out, url)
+		}
+	}
+	return out
+}
+
+// Clip writes the top of the page, of this size in CSS pixels, as a PNG file.
+func (b *Browser) Clip(path string, width, height int64) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	beyond := true
+	shot, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
+		Format: "png", CaptureBeyondViewport: &beyond,
+		Clip: &page.Viewport{Width: float64(width), Height: float64(height), Scale: 1},
+	})
+	if err == nil {
+		err = os.WriteFile(path, []byte(shot.Data), 0o644)
+	}
+	if err != nil {
+		b.t.Fatalf("taking a picture: %v", err)
+	}
+}

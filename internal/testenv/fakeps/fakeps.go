@@ -1,0 +1,14 @@
+// Package fakeps is a stand-in for ps in tests. It understands the variables
+// of fakesmi with GPUBOARD_FAKE_PS for a prefix.
+package fakeps
+
+import (
+	"os"
+
+	"gpuboard/internal/testenv/fakesmi"
+)
+
+// Main is the whole program. It does not return.
+func Main() {
+	os.Exit(fakesmi.Play("GPUBOARD_FAKE_PS", os.Getenv("GPUBOARD_FAKE_PS"), os.Args[1:], os.Stdout, os.Stderr))
+}
