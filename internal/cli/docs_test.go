@@ -18,7 +18,7 @@ var updateDocs = flag.Bool("update-docs", false, "write docs/commands.md and doc
 // TestReference holds the two pages of the reference to the program.
 func TestReference(t *testing.T) {
 	for name, text := range map[string]string{"commands.md": commandsPage(), "configuration.md": configurationPage()} {
-		path := filepath.Join("..", "docs", name)
+		path := filepath.Join("..", "..", "docs", name)
 		if *updateDocs {
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 				t.Fatal(err)

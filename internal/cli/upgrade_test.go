@@ -101,7 +101,7 @@ func live(b *bed) {
 // exist, as if it were gpu01's and taken then.
 func (b *bed) reads(clock string) {
 	b.at(clock)
-	f, err := os.Open("../internal/snapshot/testdata/frozen/1-latest.json.gz")
+	f, err := os.Open("../snapshot/testdata/frozen/1-latest.json.gz")
 	b.must(err)
 	defer f.Close()
 	bundle, err := snapshot.DecodeBundle(f)
