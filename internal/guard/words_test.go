@@ -3,7 +3,6 @@ package guard
 import (
 	"encoding/json"
 	"io/fs"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -33,17 +32,13 @@ func TestCodesHaveWords(t *testing.T) {
 		if s.test || !strings.Contains(" board booking collector history inventory legacy snapshot spool sitegen ", " "+room+" ") {
 			continue
 		}
-		text, err := os.ReadFile(s.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range code.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range code.FindAllStringSubmatch(s.text, -1) {
 			if area.MatchString(m[1]) {
 				found[m[1]] = s.path
 			}
 		}
 		if strings.HasPrefix(s.path, "internal/inventory/keeper") {
-			for _, m := range regexp.MustCompile(`complain\("([a-z-]+)"`).FindAllStringSubmatch(string(text), -1) {
+			for _, m := range regexp.MustCompile(`complain\("([a-z-]+)"`).FindAllStringSubmatch(s.text, -1) {
 				found["discovery:"+m[1]] = s.path
 			}
 		}
