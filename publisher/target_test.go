@@ -91,13 +91,13 @@ func FuzzParseTarget(f *testing.F) {
 	})
 }
 
-func TestPhaseIsEvenAndStable(t *testing.T) {
+func TestStaggerOffsetIsEvenAndStable(t *testing.T) {
 	const hosts, buckets, interval = 1000, 60, time.Minute
 	var count [buckets]int
 	for n := range hosts {
 		name := "gpu" + string(rune('a'+n%26)) + "-" + strings.Repeat("0", n%3) + time.Duration(n).String()
-		p := Phase(name, interval)
-		if p < 0 || p >= interval || p != Phase(name, interval) {
+		p := StaggerOffset(name, interval)
+		if p < 0 || p >= interval || p != StaggerOffset(name, interval) {
 			t.Fatalf("%s: %v", name, p)
 		}
 		count[p*buckets/interval]++
@@ -113,15 +113,15 @@ func TestPhaseIsEvenAndStable(t *testing.T) {
 		t.Errorf("chi-square %.1f, fullest second %d", chi, most)
 	}
 	// A new version must not move all hosts at once.
-	if got := Phase("gpu01", time.Minute); got != phaseOfGPU01 {
-		t.Errorf("phase of gpu01 = %d, want %d", got, phaseOfGPU01)
+	if got := StaggerOffset("gpu01", time.Minute); got != staggerOfGPU01 {
+		t.Errorf("offset of gpu01 = %d, want %d", got, staggerOfGPU01)
 	}
-	if Phase("gpu01", 0) != 0 {
-		t.Error("no interval, but a phase")
+	if StaggerOffset("gpu01", 0) != 0 {
+		t.Error("no interval, but an offset")
 	}
 }
 
-const phaseOfGPU01 = 50069888602 * time.Nanosecond
+const staggerOfGPU01 = 50069888602 * time.Nanosecond
 
 func TestFullJitter(t *testing.T) {
 	j := &fullJitter{base: 100, cap: 1000}

@@ -22,7 +22,7 @@ type Drops interface {
 	Latest(host string) (*snapshot.Bundle, spool.Info, error)
 	Hours(host string) ([]spool.HourFile, []snapshot.Problem)
 	ReadHour(spool.HourFile) (*snapshot.Hour, error)
-	Sweep(host string, now, clock time.Time) (spool.Load, error)
+	Sweep(host string, now, clock time.Time) (spool.Usage, error)
 }
 
 // gather reads everything that a board is made from. Only what makes a board

@@ -225,11 +225,11 @@ func TestNewsKeepPeoplesNames(t *testing.T) {
 }
 
 // carrier joins the two rooms as the command line does.
-type carrier struct{ *notify.Carrier }
+type carrier struct{ *notify.Notifier }
 
 func (c carrier) Troubles() []snapshot.Problem { return nil }
 func (c carrier) Deliver(ctx context.Context, now time.Time) (list []snapshot.Problem) {
-	for _, t := range c.Carrier.Deliver(ctx, now) {
+	for _, t := range c.Notifier.Deliver(ctx, now) {
 		list = append(list, snapshot.Problem{Code: "notify:failing", Message: t.Err.Error(), File: t.Hook})
 	}
 	return list

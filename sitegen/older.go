@@ -63,6 +63,6 @@ func (noDrops) Hosts() ([]string, []snapshot.Problem) { return nil, nil }
 func (noDrops) Latest(string) (*snapshot.Bundle, spool.Info, error) {
 	return nil, spool.Info{}, fs.ErrNotExist
 }
-func (noDrops) Hours(string) ([]spool.HourFile, []snapshot.Problem)    { return nil, nil }
-func (noDrops) ReadHour(spool.HourFile) (*snapshot.Hour, error)        { return nil, fs.ErrNotExist }
-func (noDrops) Sweep(string, time.Time, time.Time) (spool.Load, error) { return spool.Load{}, nil }
+func (noDrops) Hours(string) ([]spool.HourFile, []snapshot.Problem)     { return nil, nil }
+func (noDrops) ReadHour(spool.HourFile) (*snapshot.Hour, error)         { return nil, fs.ErrNotExist }
+func (noDrops) Sweep(string, time.Time, time.Time) (spool.Usage, error) { return spool.Usage{}, nil }

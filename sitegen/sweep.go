@@ -55,7 +55,7 @@ func (g *Generator) sweep(now time.Time) []snapshot.Problem {
 	}
 	if g.opt.Once && len(g.leftovers) == 0 {
 		// If it cannot be written, the next process looks again.
-		_, _ = atomicfile.Note(mark, []byte(clock.Format(time.RFC3339Nano)+"\n"), 0o600)
+		_, _ = atomicfile.WriteUnsynced(mark, []byte(clock.Format(time.RFC3339Nano)+"\n"), 0o600)
 	}
 	return g.leftovers
 }
@@ -89,30 +89,30 @@ func (g *Generator) sweepDrops(now, clock time.Time) (more bool, problems []snap
 }
 
 // overfull is the problem with what a drop holds, the zero value for none.
-func overfull(host string, l spool.Load) snapshot.Problem {
-	left := l.Strange - l.Removed
+func overfull(host string, l spool.Usage) snapshot.Problem {
+	left := l.Stray - l.Removed
 	p := snapshot.Problem{Host: host}
 	atLeast := ""
 	if l.More {
 		atLeast = "at least "
 	}
 	switch {
-	case l.Over():
+	case l.OverLimit():
 		p.Code = "drop:full"
 		p.Message = fmt.Sprintf("drop/%s holds %s%d files and %s, and %d files and %s are the most", host, atLeast, l.Files, mebibytes(l.Bytes), spool.MaxDropFiles, mebibytes(spool.MaxDropBytes))
-	case l.Left != nil && left > spool.MaxStray:
+	case l.RemoveErr != nil && left > spool.MaxIgnoredStray:
 		p.Code = "drop:unswept"
 		p.Message = fmt.Sprintf("drop/%s holds %d files and %s, and %d of the files do not belong there", host, l.Files, mebibytes(l.Bytes), left)
 	default:
 		return p
 	}
 	switch {
-	case l.Left != nil:
+	case l.RemoveErr != nil:
 		var path *fs.PathError
-		if errors.As(l.Left, &path) {
-			l.Left = path.Err // without the name, which the node chose
+		if errors.As(l.RemoveErr, &path) {
+			l.RemoveErr = path.Err // without the name, which the node chose
 		}
-		p.Message += fmt.Sprintf("; the generator cannot remove them: %v", l.Left)
+		p.Message += fmt.Sprintf("; the generator cannot remove them: %v", l.RemoveErr)
 	case l.Removed > 0:
 		p.Message += fmt.Sprintf("; %d files with %s were removed", l.Removed, mebibytes(l.RemovedBytes))
 	}

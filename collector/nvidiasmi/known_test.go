@@ -54,7 +54,7 @@ func TestProcessesAreKnownOrNot(t *testing.T) {
 		}
 		said := false
 		for _, p := range r.Problems {
-			said = said || p.Code == snapshot.ErrProcesses && p.GPU != nil && *p.GPU == 1
+			said = said || p.Code == snapshot.CodeProcesses && p.GPU != nil && *p.GPU == 1
 		}
 		if want := c.want != "" && r.GPUs[1].Health == snapshot.HealthOK; said != want {
 			t.Errorf("%.90s: %v", c.elements, r.Problems)

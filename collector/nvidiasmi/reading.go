@@ -213,7 +213,7 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *block) (told bool) {
 	}
 	g.ProcessesUnknown = snapshot.Text(why, snapshot.MaxNameBytes)
 	if g.Health == snapshot.HealthOK {
-		p.problem(snapshot.ErrProcesses, fmt.Sprintf("nvidia-smi does not list all processes of GPU %d (%s): who uses it is not known",
+		p.problem(snapshot.CodeProcesses, fmt.Sprintf("nvidia-smi does not list all processes of GPU %d (%s): who uses it is not known",
 			g.Index, g.ProcessesUnknown), &g.Index)
 	}
 	return told

@@ -38,10 +38,10 @@ func Write(path string, data []byte, perm fs.FileMode) (changed bool, err error)
 	return write(path, data, perm, true)
 }
 
-// Note is Write for what may be lost when the power fails, such as a heartbeat:
+// WriteUnsynced is Write for what may be lost when the power fails, such as a heartbeat:
 // readers see the old file or the new one, whole, but the disk is not waited
 // for. After a power failure the file may be the old one, empty or absent.
-func Note(path string, data []byte, perm fs.FileMode) (changed bool, err error) {
+func WriteUnsynced(path string, data []byte, perm fs.FileMode) (changed bool, err error) {
 	return write(path, data, perm, false)
 }
 

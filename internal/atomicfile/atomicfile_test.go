@@ -465,7 +465,7 @@ func TestNote(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "beat.json")
 	for i, want := range []bool{true, false, true} {
 		text := []string{"one", "one", "two"}[i]
-		changed, err := Note(path, []byte(text), 0o600)
+		changed, err := WriteUnsynced(path, []byte(text), 0o600)
 		if err != nil || changed != want || content(t, path) != text {
 			t.Errorf("%s: changed %v, %v, the file holds %q", text, changed, err, content(t, path))
 		}
@@ -479,7 +479,7 @@ func TestNote(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Note(path, []byte("x"), 0o600); !errors.Is(err, ErrNotRegular) {
+	if _, err := WriteUnsynced(path, []byte("x"), 0o600); !errors.Is(err, ErrNotRegular) {
 		t.Errorf("%v, want that a link is refused", err)
 	}
 }

@@ -233,7 +233,7 @@ func (a *app) demoNode(ctx context.Context, dir string, n demoNode, drop net.Add
 		return err
 	}
 	defer p.Close()
-	phase := publisher.Phase(n.host, demoEvery)
+	phase := publisher.StaggerOffset(n.host, demoEvery)
 	for {
 		snap, err := n.snap(ctx)
 		if err == nil && snap != nil {

@@ -34,7 +34,7 @@ func (d *doctor) hooks() {
 			d.bad("notify:program", mend, "the hook %s runs %s, which is not there or not to be run", h.Name, program)
 		}
 	}
-	for _, t := range carrier.Troubles() {
+	for _, t := range carrier.Failures() {
 		well = false
 		where := "the outbox"
 		if t.Hook != "" {

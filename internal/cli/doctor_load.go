@@ -22,7 +22,7 @@ func (d *doctor) dropLoads(all *spool.Drops, data string, hosts []string) {
 				open = append(open, in)
 			}
 		}
-		l, err := all.Load(host, d.app.now())
+		l, err := all.Usage(host, d.app.now())
 		if err != nil {
 			continue // said as drop:unreadable
 		}
@@ -30,14 +30,14 @@ func (d *doctor) dropLoads(all *spool.Drops, data string, hosts []string) {
 		bytes += l.Bytes
 		mend := d.own("generate -v") + "    (removes what does not belong there, if this user may: chmod 2770 " + word(in) + ")"
 		switch atLeast := ""; {
-		case l.Over():
+		case l.OverLimit():
 			if l.More {
 				atLeast = "at least "
 			}
 			d.bad("drop:full", mend, "the drop of %s holds %s%d files and %d MiB, and %d files and %d MiB are the most",
 				host, atLeast, l.Files, l.Bytes>>20, spool.MaxDropFiles, spool.MaxDropBytes>>20)
-		case l.Strange > spool.MaxStray:
-			d.bad("drop:unswept", mend, "the drop of %s holds %d files that do not belong there", host, l.Strange)
+		case l.Stray > spool.MaxIgnoredStray:
+			d.bad("drop:unswept", mend, "the drop of %s holds %d files that do not belong there", host, l.Stray)
 		}
 	}
 	d.ok("drop:ok", "%d drops hold %d files and %d MiB", len(hosts), files, bytes>>20)

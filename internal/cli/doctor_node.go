@@ -352,7 +352,7 @@ func (d *doctor) askConsul(ctx context.Context) (inventory.Answer, bool) {
 		d.bad("consul:config", "env | grep ^CONSUL_", "%v", err)
 		return inventory.Answer{}, false
 	}
-	answer, err := c.Ask(ctx)
+	answer, err := c.Query(ctx)
 	if err != nil {
 		mend := "consul members; env | grep ^CONSUL_"
 		if hint := classify(err).hint; hint != "" {

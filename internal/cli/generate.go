@@ -211,7 +211,7 @@ func bookCommand(cfg *config, demo bool) string {
 	return "gpuboard"
 }
 
-// inventory wires the sources that are configured to the keeper of the last
+// inventory wires the sources that are configured to the resolver of the last
 // known answer.
 func (a *app) inventory(cfg *config) (func(context.Context, time.Time) inventory.Inventory, error) {
 	entries := cfg.hosts
@@ -225,7 +225,7 @@ func (a *app) inventory(cfg *config) (func(context.Context, time.Time) inventory
 	for _, p := range problems {
 		return nil, usagef("", "hosts from %s: %s", cfg.origin["hosts"], p.Message)
 	}
-	k := &inventory.Keeper{StateFile: filepath.Join(cfg.string("state"), "inventory.json"), List: listed, AcceptShrink: cfg.bool("accept_shrink")}
+	k := &inventory.Resolver{StateFile: filepath.Join(cfg.string("state"), "inventory.json"), List: listed, AcceptShrink: cfg.bool("accept_shrink")}
 
 	sources := cfg.list("hosts_from")
 	use := func(source string) bool { return len(sources) == 0 || slices.Contains(sources, source) }
@@ -244,12 +244,12 @@ func (a *app) inventory(cfg *config) (func(context.Context, time.Time) inventory
 		if err != nil {
 			return nil, err
 		}
-		k.Consul = consul
+		k.Consul = consul.Query
 	}
 	if use("drops") {
-		k.Drops = inventory.AskerFunc(func(context.Context) (inventory.Answer, error) {
+		k.Drops = func(context.Context) (inventory.Answer, error) {
 			return dropHosts(cfg, cfg.string("data"))
-		})
+		}
 	}
 	return k.Resolve, nil
 }

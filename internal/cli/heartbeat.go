@@ -143,6 +143,6 @@ func writeBeat(dir string, beat heartbeat) error {
 	if err != nil {
 		return err
 	}
-	_, err = atomicfile.Note(filepath.Join(dir, loopBeat), append(data, '\n'), 0o600) // no power, no loop
+	_, err = atomicfile.WriteUnsynced(filepath.Join(dir, loopBeat), append(data, '\n'), 0o600) // no power, no loop
 	return err
 }

@@ -81,7 +81,7 @@ func (c *candidate) tell() {
 // words says how this generator stands; the key is the same as long as that is
 // the same in substance.
 func (c *candidate) words() (key, words string) {
-	s := c.leader.Standing()
+	s := c.leader.Status()
 	switch {
 	case c.leader.Held():
 		return "leads", "leading: this generator writes the site"

@@ -53,7 +53,7 @@ func (a *app) notifyCommand() *cobra.Command {
 				return err
 			}
 			hooks := carrier.Hooks()
-			for _, t := range carrier.Troubles() {
+			for _, t := range carrier.Failures() {
 				for i := range hooks {
 					if hooks[i].Hook == t.Hook {
 						hooks[i].Err = t.Err
@@ -115,7 +115,7 @@ func (a *app) sayHooks(list []notify.Outcome, waiting map[string]int, fine strin
 }
 
 // carrier makes what carries events out, nil where no hooks are configured.
-func (a *app) carrier(cfg *config) (*notify.Carrier, error) {
+func (a *app) carrier(cfg *config) (*notify.Notifier, error) {
 	if len(cfg.hooks) == 0 {
 		return nil, nil
 	}
@@ -178,18 +178,18 @@ func (a *app) announcer(cfg *config) (sitegen.Announcer, error) {
 
 // announcer has a carrier's troubles told as problems of the board.
 type announcer struct {
-	*notify.Carrier
+	*notify.Notifier
 }
 
 // Troubles says which hooks have not been reached for a while.
-func (n announcer) Troubles() []snapshot.Problem { return problemsOf(n.Carrier.Troubles()) }
+func (n announcer) Troubles() []snapshot.Problem { return problemsOf(n.Notifier.Failures()) }
 
 // Deliver sends what waits, and says which hooks are not reached.
 func (n announcer) Deliver(ctx context.Context, now time.Time) []snapshot.Problem {
-	return problemsOf(n.Carrier.Deliver(ctx, now))
+	return problemsOf(n.Notifier.Deliver(ctx, now))
 }
 
-func problemsOf(list []notify.Trouble) (problems []snapshot.Problem) {
+func problemsOf(list []notify.Failure) (problems []snapshot.Problem) {
 	for _, t := range list {
 		switch {
 		case t.Hook == "":

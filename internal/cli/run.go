@@ -141,7 +141,7 @@ func (l *loop) run(ctx context.Context) error {
 		l.beat.Push = old.Push
 	}
 	l.say("heartbeat", "spool:unwritable", writeBeat(l.dir, l.beat))
-	phase := publisher.Phase(l.host, l.every)
+	phase := publisher.StaggerOffset(l.host, l.every)
 	for {
 		began := l.app.now()
 		if err := l.cycleWatched(ctx); err != nil {

@@ -345,9 +345,9 @@ func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Bo
 		return nil, err
 	}
 	listed, _ := inventory.List(cfg.hosts)
-	keeper := inventory.Keeper{List: listed, Drops: inventory.AskerFunc(func(context.Context) (inventory.Answer, error) { return dropHosts(cfg, dir) })}
+	resolver := inventory.Resolver{List: listed, Drops: func(context.Context) (inventory.Answer, error) { return dropHosts(cfg, dir) }}
 	now := a.now().UTC()
-	hosts := keeper.Resolve(ctx, now)
+	hosts := resolver.Resolve(ctx, now)
 	aliases, problems := a.aliases(cfg, dir)
 	in := board.Input{
 		Now: now, Interval: cfg.duration("interval"), Hosts: hosts.Hosts, Reports: map[string]board.Report{},

@@ -213,7 +213,7 @@ func (f *reboot) everybody(when string) {
 					t.Errorf("%s: %s gave up: %v (%s)", when, n.host, err, publisher.Code(err))
 					return
 				}
-				phase := publisher.Phase(n.host, rebootEvery)
+				phase := publisher.StaggerOffset(n.host, rebootEvery)
 				wait := rebootEvery - (time.Duration(time.Now().UnixNano())-phase)%rebootEvery
 				select {
 				case <-ctx.Done():

@@ -30,7 +30,7 @@ type saidCode struct {
 
 // codesOf finds every reason code that the program can say: string literals
 // that are one, but for those that something is only compared with, and those
-// that doctor and the inventory's keeper put together.
+// that doctor puts together.
 func codesOf(t *testing.T) map[string]*saidCode {
 	t.Helper()
 	all := map[string]*saidCode{}
@@ -118,8 +118,6 @@ func codesOf(t *testing.T) map[string]*saidCode {
 							add(first+suffix, s.path)
 						}
 					}
-				case strings.HasPrefix(s.path, "internal/inventory/keeper") && name == "complain":
-					add("discovery:"+first, s.path)
 				}
 			case *ast.BasicLit:
 				if code := literal(n); !compared[n] && wholeCode.MatchString(code) {

@@ -46,15 +46,15 @@ func TestACL(t *testing.T) {
 		// No token, and one that may do something else: 200 with [].
 		now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 		for _, token := range []string{"", leader} {
-			k := keeperWith(t, now, "gpu01")
-			k.Consul = consul(token)
+			k := resolverWith(t, now, "gpu01")
+			k.Consul = consul(token).Query
 			inv := k.Resolve(t.Context(), now.Add(time.Minute))
 			if len(inv.Hosts) != 1 || !slices.Contains(codes(inv.Problems), "discovery:empty") {
 				t.Errorf("with another token: %+v", inv)
 			}
 		}
-		k := keeperWith(t, now, "gpu01")
-		k.Consul = consul("00000000-dead-beef-0000-000000000000") // revoked
+		k := resolverWith(t, now, "gpu01")
+		k.Consul = consul("00000000-dead-beef-0000-000000000000").Query // revoked
 		inv := k.Resolve(t.Context(), now.Add(time.Minute))
 		if len(inv.Hosts) != 1 || !slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) || strings.Contains(inv.Problems[0].Message, "dead-beef") {
 			t.Errorf("with a revoked token: %+v", inv)

@@ -123,10 +123,10 @@ type Answer struct {
 	Missing map[string]string
 }
 
-// Ask asks once, within the timeout of the options. An error means that nobody
+// Query asks once, within the timeout of the options. An error means that nobody
 // answered, or nothing that could be understood; an answer without hosts is
 // what Consul says as well when the token may not read the service.
-func (c *Consul) Ask(ctx context.Context) (Answer, error) {
+func (c *Consul) Query(ctx context.Context) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
 	client, hide, err := c.client()
@@ -140,7 +140,7 @@ func (c *Consul) Ask(ctx context.Context) (Answer, error) {
 	replies := make([]reply, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
-		wg.Go(func() { replies[i] = c.service(ctx, client, c.query(name)) })
+		wg.Go(func() { replies[i] = c.service(ctx, client, c.queryOptions(name)) })
 	}
 	wg.Wait()
 
@@ -223,7 +223,7 @@ func wholeEntries(entries []*api.ServiceEntry) ([]*api.ServiceEntry, error) {
 	return whole, nil
 }
 
-func (c *Consul) query(datacenter string) *api.QueryOptions {
+func (c *Consul) queryOptions(datacenter string) *api.QueryOptions {
 	return &api.QueryOptions{
 		Datacenter: datacenter,
 		AllowStale: true, // answers come even while the servers have no leader

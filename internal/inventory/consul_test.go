@@ -43,7 +43,7 @@ func newConsul(t *testing.T, o ConsulOptions) *Consul {
 
 func ask(t *testing.T, c *Consul) Answer {
 	t.Helper()
-	a, err := c.Ask(t.Context())
+	a, err := c.Query(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestConsul(t *testing.T) {
 				t.Errorf("%+v: %v, want %v", tt.o, got, tt.want)
 			}
 		}
-		_, err := newConsul(t, ConsulOptions{Address: agent.Address, Service: "choose", Filter: "not a filter"}).Ask(t.Context())
+		_, err := newConsul(t, ConsulOptions{Address: agent.Address, Service: "choose", Filter: "not a filter"}).Query(t.Context())
 		if err == nil {
 			t.Error("a filter that is none: no error")
 		}
@@ -278,7 +278,7 @@ func testShrink(t *testing.T, agent *consultest.Agent) {
 		enter(t, admin, "shrink", all[i], nil)
 	}
 	now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	k := &Keeper{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "shrink"})}
+	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "shrink"}).Query}
 	if inv := k.Resolve(t.Context(), now); len(inv.Hosts) != 10 || len(inv.Problems) != 0 {
 		t.Fatalf("at first: %d hosts, %v", len(inv.Hosts), inv.Problems)
 	}
@@ -306,7 +306,7 @@ func testShrink(t *testing.T, agent *consultest.Agent) {
 func testDown(t *testing.T, agent *consultest.Agent) {
 	enter(t, agent.Admin(), "down", "gpu01", map[string]string{"title": "One"})
 	now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	k := &Keeper{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "down"})}
+	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: newConsul(t, ConsulOptions{Address: agent.Address, Service: "down"}).Query}
 	k.Resolve(t.Context(), now)
 	agent.Stop()
 	inv := k.Resolve(t.Context(), now.Add(12*time.Minute))
@@ -335,10 +335,10 @@ func TestConsulTLS(t *testing.T) {
 	if a := ask(t, newConsul(t, ConsulOptions{Address: agent.Address, CAFile: agent.CAFile})); len(a.Hosts) != 1 {
 		t.Errorf("with the CA: %+v", a)
 	}
-	if _, err := newConsul(t, ConsulOptions{Address: agent.Address}).Ask(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := newConsul(t, ConsulOptions{Address: agent.Address}).Query(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without the CA: %v", err)
 	}
-	if _, err := newConsul(t, ConsulOptions{Address: agent.Address, CAFile: agent.CAFile, ServerName: "elsewhere.example"}).Ask(t.Context()); err == nil {
+	if _, err := newConsul(t, ConsulOptions{Address: agent.Address, CAFile: agent.CAFile, ServerName: "elsewhere.example"}).Query(t.Context()); err == nil {
 		t.Error("a server of another name was believed")
 	}
 	t.Run("from the environment", func(t *testing.T) {
@@ -360,7 +360,7 @@ func TestConsulDatacenters(t *testing.T) {
 	enter(t, west.Admin(), "gpuboard", "gpu02", nil)
 
 	consultest.Eventually(t, 30*time.Second, func() error {
-		a, err := newConsul(t, ConsulOptions{Address: east.Address, Datacenters: []string{"*"}}).Ask(t.Context())
+		a, err := newConsul(t, ConsulOptions{Address: east.Address, Datacenters: []string{"*"}}).Query(t.Context())
 		if err != nil || len(a.Missing) > 0 || len(a.Hosts) != 2 {
 			return fmt.Errorf("%+v, %v", a, err)
 		}
@@ -386,8 +386,8 @@ func TestConsulDatacenters(t *testing.T) {
 	}
 
 	now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-	k := &Keeper{StateFile: filepath.Join(t.TempDir(), "inventory.json"),
-		Consul: newConsul(t, ConsulOptions{Address: east.Address, Datacenters: []string{"east", "west"}})}
+	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"),
+		Consul: newConsul(t, ConsulOptions{Address: east.Address, Datacenters: []string{"east", "west"}}).Query}
 	k.Resolve(t.Context(), now)
 	west.Stop()
 	inv := k.Resolve(t.Context(), now.Add(time.Minute))
@@ -433,7 +433,7 @@ func TestFilesOfTheMoment(t *testing.T) {
 		"TLS files for Consul: open " + token: {CAFile: token}, "TLS files": {CAFile: empty}, "open " + token: {CertFile: empty, KeyFile: token},
 	} {
 		o.Address = agent.URL
-		_, err := newConsul(t, o).Ask(context.Background())
+		_, err := newConsul(t, o).Query(context.Background())
 		var file *fileError
 		if !errors.As(err, &file) || !strings.Contains(err.Error(), name) || !strings.Contains(file.Hint(), "namei -l /") {
 			t.Errorf("%+v: %v, want %q", o, err, name)
@@ -441,13 +441,13 @@ func TestFilesOfTheMoment(t *testing.T) {
 	}
 	t.Setenv("CONSUL_HTTP_TOKEN_FILE", token)
 	c := newConsul(t, ConsulOptions{Address: agent.URL})
-	if _, err := c.Ask(context.Background()); err == nil || len(asked) > 0 {
+	if _, err := c.Query(context.Background()); err == nil || len(asked) > 0 {
 		t.Errorf("%v, and asked with %q", err, asked)
 	}
 	if err := os.WriteFile(token, []byte("sesame\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Ask(context.Background()); err != nil || len(asked) == 0 || asked[0] != "sesame" {
+	if _, err := c.Query(context.Background()); err != nil || len(asked) == 0 || asked[0] != "sesame" {
 		t.Errorf("%v, and asked with %q", err, asked)
 	}
 }

@@ -65,8 +65,8 @@ func TestConsulMisbehaves(t *testing.T) {
 			server := httptest.NewServer(tt.handler)
 			defer server.Close()
 			now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
-			k := keeperWith(t, now, "gpu01", "gpu02")
-			k.Consul = newConsul(t, ConsulOptions{Address: server.URL, Token: "sesame-open"})
+			k := resolverWith(t, now, "gpu01", "gpu02")
+			k.Consul = newConsul(t, ConsulOptions{Address: server.URL, Token: "sesame-open"}).Query
 			inv := k.Resolve(t.Context(), now.Add(3*time.Hour))
 			if !slices.Equal(names(inv.Hosts), []string{"gpu01", "gpu02"}) || !slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) {
 				t.Fatalf("%v, %v", names(inv.Hosts), inv.Problems)
@@ -82,17 +82,17 @@ func TestConsulMisbehaves(t *testing.T) {
 	}
 }
 
-// keeperWith returns a keeper that has heard of the hosts from Consul at now.
-func keeperWith(t *testing.T, now time.Time, hosts ...string) *Keeper {
+// resolverWith returns a keeper that has heard of the hosts from Consul at now.
+func resolverWith(t *testing.T, now time.Time, hosts ...string) *Resolver {
 	t.Helper()
-	k := &Keeper{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: says(hosts...)}
+	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: says(hosts...)}
 	if inv := k.Resolve(t.Context(), now); len(inv.Hosts) != len(hosts) {
 		t.Fatalf("at first: %+v", inv)
 	}
 	return k
 }
 
-func says(hosts ...string) AskerFunc {
+func says(hosts ...string) QueryFunc {
 	return func(context.Context) (Answer, error) {
 		var a Answer
 		for _, h := range hosts {
@@ -113,7 +113,7 @@ func TestConsulHangs(t *testing.T) {
 		c := newConsul(t, ConsulOptions{Address: l.Addr().String(), Timeout: 200 * time.Millisecond, Datacenters: datacenters})
 		// Without its own bound the call would last until this one.
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		_, err := c.Ask(ctx)
+		_, err := c.Query(ctx)
 		if err == nil || ctx.Err() != nil {
 			t.Errorf("%v: %v", datacenters, err)
 		}

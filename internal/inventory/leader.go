@@ -34,17 +34,17 @@ type Leader struct {
 	session string
 	until   atomic.Pointer[time.Time] // the hold is certain until then; nil for none
 	stood   bool                      // what Run last told
-	last    atomic.Pointer[Standing]
+	last    atomic.Pointer[LeaderStatus]
 }
 
-// Standing is how a candidate's last attempt went.
-type Standing struct {
+// LeaderStatus is how a candidate's last attempt went.
+type LeaderStatus struct {
 	Holder string // who leads, in its own words; "" for nobody
 	Err    error  // why that is not known; nil when it is
 }
 
-// Standing tells how the last attempt went; nil before the first one.
-func (l *Leader) Standing() *Standing { return l.last.Load() }
+// Status tells how the last attempt went; nil before the first one.
+func (l *Leader) Status() *LeaderStatus { return l.last.Load() }
 
 // NewLeader makes a candidate for the key (DefaultLeaderKey when ""). It does
 // not stand before [Leader.Run].
@@ -146,7 +146,7 @@ func (l *Leader) step(ctx context.Context) {
 		return err
 	})
 	if ctx.Err() == nil {
-		l.last.Store(&Standing{Holder: holder, Err: err})
+		l.last.Store(&LeaderStatus{Holder: holder, Err: err})
 	}
 	switch {
 	case err == nil && held:

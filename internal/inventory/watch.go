@@ -27,7 +27,7 @@ type Change struct {
 // Watch calls changed after the first answer, and then whenever the hosts in
 // Consul are other than before, until ctx ends; it returns ctx's error. Calls
 // never overlap, and while one runs, changes gather. Errors are retried ever
-// more slowly and are not reported: [Consul.Ask] meets the same ones.
+// more slowly and are not reported: [Consul.Query] meets the same ones.
 func (c *Consul) Watch(ctx context.Context, changed func(Change)) error {
 	names, err := c.watched(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *watch) ask(ctx context.Context, c *Consul) bool {
 		w.failures++
 		return false
 	}
-	q := c.query(w.datacenter)
+	q := c.queryOptions(w.datacenter)
 	q.WaitIndex, q.WaitTime = w.index, wait
 	r := c.service(ctx, client, q)
 	index := uint64(0)
@@ -105,7 +105,7 @@ func (w *watch) ask(ctx context.Context, c *Consul) bool {
 			// A question that waits is only the alarm. Its answer may come from
 			// the agent's own view of the events, which keeps a host that left
 			// when its node was registered under two spellings, GPU01 and gpu01.
-			r = c.service(ctx, client, c.query(w.datacenter))
+			r = c.service(ctx, client, c.queryOptions(w.datacenter))
 		}
 	}
 	if r.err != nil {

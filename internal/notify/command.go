@@ -17,7 +17,7 @@ import (
 
 // run starts a hook's program with the message as JSON on standard input and
 // its main facts in the environment.
-func (c *Carrier) run(ctx context.Context, h *Hook, m message) error {
+func (c *Notifier) run(ctx context.Context, h *Hook, m message) error {
 	doc, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("making the message: %w", err)

@@ -30,10 +30,10 @@ func (r *refusal) Unwrap() error { return r.err }
 // Deliver sends what waits, to all hooks side by side and to each in order,
 // within [Budget], and returns the hooks that are not well. What could not be
 // sent stays for a later call.
-func (c *Carrier) Deliver(ctx context.Context, now time.Time) []Trouble {
+func (c *Notifier) Deliver(ctx context.Context, now time.Time) []Failure {
 	box, err := c.load()
 	if err != nil {
-		return []Trouble{{Err: err}}
+		return []Failure{{Err: err}}
 	}
 	var due []*Hook
 	for i := range c.opt.Hooks {
@@ -45,7 +45,7 @@ func (c *Carrier) Deliver(ctx context.Context, now time.Time) []Trouble {
 	}
 	if len(due) > 0 {
 		if err := c.save(box); err != nil {
-			return []Trouble{{Err: fmt.Errorf("nothing is sent: %w", err)}}
+			return []Failure{{Err: fmt.Errorf("nothing is sent: %w", err)}}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, Budget)
@@ -62,13 +62,13 @@ func (c *Carrier) Deliver(ctx context.Context, now time.Time) []Trouble {
 		})
 	}
 	wg.Wait()
-	var list []Trouble
+	var list []Failure
 	if unsaved != nil {
-		list = append(list, Trouble{Err: unsaved})
+		list = append(list, Failure{Err: unsaved})
 	}
 	for _, h := range c.opt.Hooks {
 		if q := box.Hooks[h.Name]; q != nil && q.Tries > 0 {
-			list = append(list, q.trouble(h.Name))
+			list = append(list, q.failure(h.Name))
 		}
 	}
 	return list
@@ -88,7 +88,7 @@ func (q *queue) tokens(h *Hook, now time.Time) int {
 
 // serve sends one hook what waits for it. The error is that of the outbox; the
 // hook's own is kept in its queue.
-func (c *Carrier) serve(ctx context.Context, h *Hook, box *outbox, now time.Time) error {
+func (c *Notifier) serve(ctx context.Context, h *Hook, box *outbox, now time.Time) error {
 	c.mu.Lock()
 	q := box.Hooks[h.Name]
 	c.mu.Unlock()
@@ -121,7 +121,7 @@ func (c *Carrier) serve(ctx context.Context, h *Hook, box *outbox, now time.Time
 
 // next makes the next message for a hook, and says how many items it carries;
 // 0 for none that may be sent now. More than the rate allows become one.
-func (c *Carrier) next(h *Hook, q *queue, now time.Time) (message, int) {
+func (c *Notifier) next(h *Hook, q *queue, now time.Time) (message, int) {
 	tokens := q.tokens(h, now)
 	if len(q.Pending) == 0 || tokens <= 0 {
 		return message{}, 0
@@ -156,7 +156,7 @@ func (q *queue) failed(err error, now time.Time) {
 }
 
 // send makes one attempt.
-func (c *Carrier) send(ctx context.Context, h *Hook, m message) (err error) {
+func (c *Notifier) send(ctx context.Context, h *Hook, m message) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			// A defect of ours that one hook found must not cost the others theirs.

@@ -14,7 +14,7 @@ import (
 )
 
 // mail hands a message to sendmail, which reads the recipients from it.
-func (c *Carrier) mail(ctx context.Context, h *Hook, m message) error {
+func (c *Notifier) mail(ctx context.Context, h *Hook, m message) error {
 	data, err := letter(h, m)
 	if err != nil {
 		return fmt.Errorf("writing the mail: %w", err)

@@ -36,13 +36,13 @@ type message struct {
 	URL     string         `json:"url,omitempty"`
 }
 
-func (c *Carrier) base(now time.Time) message {
+func (c *Notifier) base(now time.Time) message {
 	return message{Title: c.opt.Title, URL: c.opt.SiteURL, At: now.UTC().Truncate(time.Second), Events: []events.Event{}}
 }
 
 // eventMessage is one event, or several that came together. Its id depends on
 // the hook and the events alone: sent twice, it is the same.
-func (c *Carrier) eventMessage(h *Hook, items []item, dropped int, now time.Time) message {
+func (c *Notifier) eventMessage(h *Hook, items []item, dropped int, now time.Time) message {
 	m := c.base(now)
 	m.Dropped = dropped
 	ids := make([]string, len(items))
@@ -71,7 +71,7 @@ func (c *Carrier) eventMessage(h *Hook, items []item, dropped int, now time.Time
 }
 
 // listed writes a line for each event, as far as there is room.
-func (c *Carrier) listed(list []events.Event, now time.Time) string {
+func (c *Notifier) listed(list []events.Event, now time.Time) string {
 	var b strings.Builder
 	for i, e := range list {
 		line := "\n" + c.clock(e.At, now) + " " + e.Summary
@@ -85,7 +85,7 @@ func (c *Carrier) listed(list []events.Event, now time.Time) string {
 }
 
 // clock is a moment as people at the site read it.
-func (c *Carrier) clock(t, now time.Time) string {
+func (c *Notifier) clock(t, now time.Time) string {
 	t, now = t.In(c.opt.Zone), now.In(c.opt.Zone)
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return t.Format("15:04")
@@ -93,7 +93,7 @@ func (c *Carrier) clock(t, now time.Time) string {
 	return t.Format("2006-01-02 15:04 MST")
 }
 
-func (c *Carrier) summaryMessage(h *Hook, it item, dropped int, now time.Time) message {
+func (c *Notifier) summaryMessage(h *Hook, it item, dropped int, now time.Time) message {
 	m := c.base(now)
 	m.ID, m.Kind, m.At, m.Dropped = it.ID, "daily-summary", it.Accepted.UTC(), dropped
 	m.Text = it.Text
@@ -104,7 +104,7 @@ func (c *Carrier) summaryMessage(h *Hook, it item, dropped int, now time.Time) m
 	return m
 }
 
-func (c *Carrier) testMessage(h *Hook, now time.Time) message {
+func (c *Notifier) testMessage(h *Hook, now time.Time) message {
 	m := c.base(now)
 	m.ID, m.Kind = "test/"+m.At.Format("20060102T150405Z"), "test"
 	m.Summary = "a test: the hook " + h.Name + " works"

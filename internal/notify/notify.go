@@ -102,7 +102,7 @@ type Hook struct {
 	Daily string
 }
 
-// Options are what a Carrier needs to know.
+// Options are what a Notifier needs to know.
 type Options struct {
 	// Outbox is the file that remembers what is on its way.
 	Outbox string
@@ -115,9 +115,9 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// A Carrier carries events out. Its methods must not be called by two
+// A Notifier carries events out. Its methods must not be called by two
 // goroutines, or two programs with one outbox, at the same time.
-type Carrier struct {
+type Notifier struct {
 	opt    Options
 	daily  map[string]int // by hook: minutes after midnight
 	client *http.Client
@@ -125,14 +125,14 @@ type Carrier struct {
 }
 
 // New checks the hooks. The error names the hook and never its URL.
-func New(o Options) (*Carrier, error) {
+func New(o Options) (*Notifier, error) {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
 	if len(o.Hooks) > MaxHooks {
 		return nil, fmt.Errorf("there are %d hooks, and %d are the most", len(o.Hooks), MaxHooks)
 	}
-	c := &Carrier{opt: o, daily: map[string]int{}, client: newClient(o.Transport)}
+	c := &Notifier{opt: o, daily: map[string]int{}, client: newClient(o.Transport)}
 	c.opt.Hooks = slices.Clone(o.Hooks)
 	seen := map[string]bool{}
 	for i := range c.opt.Hooks {
@@ -225,7 +225,7 @@ func matches(patterns []string, s string) bool {
 // Accept takes events in, durably, each id once, and queues the daily summary
 // where its time has come. summary is called at most once, and only then. After
 // an error nothing counts as accepted: hand the same events in again.
-func (c *Carrier) Accept(fresh []events.Event, summary func() string, now time.Time) error {
+func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.Time) error {
 	box, err := c.load()
 	if err != nil && !errors.Is(err, errForgotten) {
 		return err
@@ -279,18 +279,18 @@ func (c *Carrier) Accept(fresh []events.Event, summary func() string, now time.T
 }
 
 // day is the date at the site.
-func (c *Carrier) day(now time.Time) string { return now.In(c.opt.Zone).Format("2006-01-02") }
+func (c *Notifier) day(now time.Time) string { return now.In(c.opt.Zone).Format("2006-01-02") }
 
 // dueSince reports whether the local clock shows the hook's time of day, or
 // later. Going by what the clock shows makes a day on which that time is
 // skipped have its summary, and one that shows it twice no second one.
-func (c *Carrier) dueSince(h *Hook, now time.Time) bool {
+func (c *Notifier) dueSince(h *Hook, now time.Time) bool {
 	local := now.In(c.opt.Zone)
 	return h.Daily != "" && local.Hour()*60+local.Minute() >= c.daily[h.Name]
 }
 
-// A Trouble is a hook that does not get what it should.
-type Trouble struct {
+// A Failure is a hook that does not get what it should.
+type Failure struct {
 	Hook    string
 	Err     error
 	Tries   int
@@ -301,16 +301,16 @@ type Trouble struct {
 	Refused bool
 }
 
-// Troubles says which hooks have not been reached, from what is remembered.
-func (c *Carrier) Troubles() []Trouble {
+// Failures says which hooks have not been reached, from what is remembered.
+func (c *Notifier) Failures() []Failure {
 	box, err := c.load()
 	if err != nil {
-		return []Trouble{{Err: err}}
+		return []Failure{{Err: err}}
 	}
-	var list []Trouble
+	var list []Failure
 	for _, h := range c.opt.Hooks {
 		if q := box.Hooks[h.Name]; q != nil && q.Tries > 0 {
-			list = append(list, q.trouble(h.Name))
+			list = append(list, q.failure(h.Name))
 		}
 	}
 	return list
@@ -324,7 +324,7 @@ type Outcome struct {
 }
 
 // Test sends one message to each hook, past the outbox, and says what happened.
-func (c *Carrier) Test(ctx context.Context, now time.Time) []Outcome {
+func (c *Notifier) Test(ctx context.Context, now time.Time) []Outcome {
 	list := make([]Outcome, len(c.opt.Hooks))
 	var wg sync.WaitGroup
 	for i := range c.opt.Hooks {
@@ -336,7 +336,7 @@ func (c *Carrier) Test(ctx context.Context, now time.Time) []Outcome {
 }
 
 // Waiting is how many events wait for each hook, by name.
-func (c *Carrier) Waiting() (map[string]int, error) {
+func (c *Notifier) Waiting() (map[string]int, error) {
 	box, err := c.load()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -352,7 +352,7 @@ func (c *Carrier) Waiting() (map[string]int, error) {
 }
 
 // Hooks returns the names of the hooks in order, and where each leads.
-func (c *Carrier) Hooks() []Outcome {
+func (c *Notifier) Hooks() []Outcome {
 	list := make([]Outcome, len(c.opt.Hooks))
 	for i := range c.opt.Hooks {
 		list[i] = Outcome{Hook: c.opt.Hooks[i].Name, Where: c.opt.Hooks[i].where()}

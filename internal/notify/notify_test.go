@@ -92,7 +92,7 @@ func says(code int, body string) func(http.ResponseWriter, *http.Request) bool {
 
 func hook(name, url string) Hook { return Hook{Name: name, Kind: Webhook, Format: JSON, URL: url} }
 
-func carrier(t *testing.T, dir string, hooks ...Hook) *Carrier {
+func carrier(t *testing.T, dir string, hooks ...Hook) *Notifier {
 	t.Helper()
 	c, err := New(Options{Outbox: filepath.Join(dir, "outbox.json"), Hooks: hooks, Title: "GPU board", SiteURL: "https://lab.example/gpu/"})
 	if err != nil {
@@ -101,7 +101,7 @@ func carrier(t *testing.T, dir string, hooks ...Hook) *Carrier {
 	return c
 }
 
-func accept(t *testing.T, c *Carrier, now time.Time, list ...events.Event) {
+func accept(t *testing.T, c *Notifier, now time.Time, list ...events.Event) {
 	t.Helper()
 	if err := c.Accept(list, func() string { return "3 of 8 GPUs are free" }, now); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestFailureKeepsOrderAndBacksOff(t *testing.T) {
 	c := carrier(t, dir, hook("a", r.URL))
 	now := start
 	accept(t, c, now, event(1))
-	var last []Trouble
+	var last []Failure
 	for range 60 { // 20 minutes of generations
 		last = c.Deliver(t.Context(), now)
 		now = now.Add(20 * time.Second)
@@ -169,7 +169,7 @@ func TestFailureKeepsOrderAndBacksOff(t *testing.T) {
 		t.Errorf("trouble %+v", trouble)
 	}
 	wantIDs(t, r, event(1).ID, event(2).ID)
-	if left := c.Troubles(); len(left) != 0 {
+	if left := c.Failures(); len(left) != 0 {
 		t.Errorf("still in trouble: %+v", left)
 	}
 }

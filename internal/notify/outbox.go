@@ -60,15 +60,15 @@ func (q *queue) expire(now time.Time) {
 	}
 }
 
-func (q *queue) trouble(name string) Trouble {
-	return Trouble{Hook: name, Err: errors.New(q.Error), Tries: q.Tries, Waiting: len(q.Pending), Next: q.Next, Refused: q.Refused}
+func (q *queue) failure(name string) Failure {
+	return Failure{Hook: name, Err: errors.New(q.Error), Tries: q.Tries, Waiting: len(q.Pending), Next: q.Next, Refused: q.Refused}
 }
 
 // errForgotten is wrapped by the error about an outbox that cannot be read.
 var errForgotten = errors.New("what was on its way is forgotten")
 
 // load reads the outbox. It is never nil, and empty after an error.
-func (c *Carrier) load() (*outbox, error) {
+func (c *Notifier) load() (*outbox, error) {
 	box := &outbox{Schema: outboxSchema, Hooks: map[string]*queue{}}
 	data, err := atomicfile.Read(c.opt.Outbox, maxOutbox)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +95,7 @@ func (c *Carrier) load() (*outbox, error) {
 	return &read, nil
 }
 
-func (c *Carrier) save(box *outbox) error {
+func (c *Notifier) save(box *outbox) error {
 	data, err := json.Marshal(box)
 	if err != nil {
 		return fmt.Errorf("writing the outbox: %w", err)

@@ -56,7 +56,7 @@ func TestATornOutboxIsForgottenAndSaid(t *testing.T) {
 		if err := os.WriteFile(c.opt.Outbox, []byte(torn), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got := c.Troubles()
+		got := c.Failures()
 		if forgotten := len(got) == 1 && errors.Is(got[0].Err, errForgotten); forgotten == strings.Contains(torn, "null") {
 			t.Errorf("%s: %+v", torn, got)
 		}

@@ -48,7 +48,7 @@ func newClient(transport http.RoundTripper) *http.Client {
 
 // post sends a message to a webhook. No error holds the URL's path: whoever
 // knows it may write there.
-func (c *Carrier) post(ctx context.Context, h *Hook, m message) error {
+func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
 	body, err := h.body(m)
 	if err != nil {
 		return fmt.Errorf("making the message: %w", err)

@@ -341,12 +341,12 @@ func TestSampleUsers(t *testing.T) {
 	if *got.GPUs[0].Power != 12.3 {
 		t.Errorf("power is %v, want 12.3", *got.GPUs[0].Power)
 	}
-	s.Errors = []Problem{{Code: ErrProcesses}}
+	s.Errors = []Problem{{Code: CodeProcesses}}
 	if got := s.Sample(); got.GPUs[0].Users != nil || got.GPUs[1].Users != nil {
 		t.Error("users are told although processes could not be read")
 	}
 	second := s.GPUs[1].Index
-	s.Errors, s.GPUs[1].ProcessesUnknown = []Problem{{Code: ErrProcesses, GPU: &second}}, "N/A"
+	s.Errors, s.GPUs[1].ProcessesUnknown = []Problem{{Code: CodeProcesses, GPU: &second}}, "N/A"
 	if got := s.Sample(); got.GPUs[0].Users == nil || got.GPUs[1].Users != nil || !s.ProcessesKnownOf(&s.GPUs[0]) || s.ProcessesKnownOf(&s.GPUs[1]) {
 		t.Error("what is not known of the processes of one GPU is that GPU's alone")
 	}

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// ErrProcesses is the code, in [Snapshot.Errors], of processes that could not
+// CodeProcesses is the code, in [Snapshot.Errors], of processes that could not
 // be read: those of one GPU, whose ProcessesUnknown says so, too, where the
 // problem names it, and all otherwise.
-const ErrProcesses = "smi:processes"
+const CodeProcesses = "smi:processes"
 
 // ProcessesKnown reports whether the list of processes has all of some GPU, be
 // it an empty one. See [Snapshot.ProcessesKnownOf] for a single GPU.
 func (s *Snapshot) ProcessesKnown() bool {
-	return s.Processes != nil && !slices.ContainsFunc(s.Errors, func(e Problem) bool { return e.Code == ErrProcesses && e.GPU == nil })
+	return s.Processes != nil && !slices.ContainsFunc(s.Errors, func(e Problem) bool { return e.Code == CodeProcesses && e.GPU == nil })
 }
 
 // ProcessesKnownOf reports whether the list of processes has all of one GPU.

@@ -158,7 +158,7 @@ func (s *Spool) remember(has delivered) error {
 	if err != nil {
 		return err
 	}
-	_, err = atomicfile.Note(s.stateFile(has.Target), data, filePerm) // lost, it costs a delivery of what was delivered
+	_, err = atomicfile.WriteUnsynced(s.stateFile(has.Target), data, filePerm) // lost, it costs a delivery of what was delivered
 	return err
 }
 

@@ -22,9 +22,9 @@ const (
 	MaxDropBytes = defaultMaxBytes + 8<<20
 )
 
-// MaxStray is how many files that do not belong in a drop are not worth a word: a
+// MaxIgnoredStray is how many files that do not belong in a drop are not worth a word: a
 // push that was killed leaves one, and the next takes it away.
-const MaxStray = 16
+const MaxIgnoredStray = 16
 
 const (
 	maxSwept  = 2048 // directory entries that a look at one directory takes in
@@ -42,23 +42,23 @@ const (
 	tempPrefix = ".tmp-"
 )
 
-// A Load is what one drop holds.
-type Load struct {
+// A Usage is what one drop holds.
+type Usage struct {
 	Files int
 	Bytes int64
 	More  bool // there are more files, which were not looked at
-	// Strange are those of Files that do not belong into a drop, or are too many
+	// Stray are those of Files that do not belong into a drop, or are too many
 	// or too large. Removed of them are gone, with RemovedBytes.
-	Strange, Removed int
-	RemovedBytes     int64
-	Left             error // why the rest of Strange is still there; nil where nothing was to be removed
+	Stray, Removed int
+	RemovedBytes   int64
+	RemoveErr      error // why the rest of Stray is still there; nil where nothing was to be removed
 }
 
 // Over reports whether a drop holds more than it may.
-func (l Load) Over() bool { return l.More || l.Files > MaxDropFiles || l.Bytes > MaxDropBytes }
+func (l Usage) OverLimit() bool { return l.More || l.Files > MaxDropFiles || l.Bytes > MaxDropBytes }
 
-// Load looks at what the drop of a host holds, and changes nothing.
-func (d *Drops) Load(host string, now time.Time) (Load, error) {
+// Usage looks at what the drop of a host holds, and changes nothing.
+func (d *Drops) Usage(host string, now time.Time) (Usage, error) {
 	return d.sweep(host, now, now, false)
 }
 
@@ -75,12 +75,12 @@ func (d *Drops) Load(host string, now time.Time) (Load, error) {
 //
 // Hours expire by now, which may be the time of a test; how old a file is goes by
 // clock, which is that of the machine.
-func (d *Drops) Sweep(host string, now, clock time.Time) (Load, error) {
+func (d *Drops) Sweep(host string, now, clock time.Time) (Usage, error) {
 	return d.sweep(host, now, clock, true)
 }
 
-func (d *Drops) sweep(host string, now, clock time.Time, remove bool) (Load, error) {
-	var l Load
+func (d *Drops) sweep(host string, now, clock time.Time, remove bool) (Usage, error) {
+	var l Usage
 	outer, err := d.drop(host)
 	if gone(err) {
 		return l, nil
@@ -136,20 +136,20 @@ type item struct {
 
 // items are the entries of one directory by what becomes of them.
 type items struct {
-	strange []item // to be removed
-	young   []item // not a drop's, but it may be on its way to become one
-	temps   []item // unfinished
-	hours   []item
+	stray []item // to be removed
+	young []item // not a drop's, but it may be on its way to become one
+	temps []item // unfinished
+	hours []item
 }
 
 // add takes one directory into the load.
-func (l *Load) add(dir *os.Root, now, clock time.Time, remove bool) error {
+func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 	all, err := l.look(dir, now, clock)
 	if err != nil {
 		return unreadable(err)
 	}
-	excess := all.strange
-	if l.Over() {
+	excess := all.stray
+	if l.OverLimit() {
 		excess = append(excess, all.young...)
 	}
 	slices.SortFunc(all.temps, func(a, b item) int { return b.changed.Compare(a.changed) })
@@ -163,7 +163,7 @@ func (l *Load) add(dir *os.Root, now, clock time.Time, remove bool) error {
 			break
 		}
 	}
-	l.Strange += len(excess)
+	l.Stray += len(excess)
 	if !remove {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (l *Load) add(dir *os.Root, now, clock time.Time, remove bool) error {
 			l.RemovedBytes = sum(l.RemovedBytes, e.size)
 		case gone(err):
 		default:
-			l.Left = err
+			l.RemoveErr = err
 			if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 				return nil // the others would fail, too
 			}
@@ -184,7 +184,7 @@ func (l *Load) add(dir *os.Root, now, clock time.Time, remove bool) error {
 }
 
 // look reads a directory, piece by piece, up to a bound.
-func (l *Load) look(dir *os.Root, now, clock time.Time) (all items, err error) {
+func (l *Usage) look(dir *os.Root, now, clock time.Time) (all items, err error) {
 	f, err := dir.Open(".")
 	if err != nil {
 		return all, err
@@ -228,22 +228,22 @@ func (all *items) sort(info fs.FileInfo, now, clock time.Time) {
 	young := clock.Sub(e.changed).Abs() < youngAge
 	switch {
 	case !info.Mode().IsRegular() && !info.IsDir(), info.Size() > snapshot.MaxFileBytes && !info.IsDir():
-		all.strange = append(all.strange, e)
+		all.stray = append(all.stray, e)
 	case info.IsDir():
 		if !young {
-			all.strange = append(all.strange, e)
+			all.stray = append(all.stray, e)
 		} else {
 			all.young = append(all.young, e)
 		}
 	case e.name == LatestName:
 	case match != nil && !e.hour.IsZero():
 		if now.Sub(e.hour) > time.Hour+expiredAfter {
-			all.strange = append(all.strange, e)
+			all.stray = append(all.stray, e)
 		} else {
 			all.hours = append(all.hours, e)
 		}
 	case !young:
-		all.strange = append(all.strange, e)
+		all.stray = append(all.stray, e)
 	case strings.HasPrefix(e.name, tempPrefix):
 		all.temps = append(all.temps, e)
 	default:

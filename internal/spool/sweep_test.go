@@ -52,7 +52,7 @@ func (s *sweeping) hour(ago int, boot string) string {
 	return fmt.Sprintf("hour-%s-%s.jsonl.gz", s.now.UTC().Add(-time.Duration(ago)*time.Hour).Format(hourStamp), boot)
 }
 
-func (s *sweeping) sweep(host string, now time.Time) Load {
+func (s *sweeping) sweep(host string, now time.Time) Usage {
 	s.t.Helper()
 	l, err := s.drops.Sweep(host, now, now)
 	if err != nil {
@@ -93,7 +93,7 @@ func TestSweepKeepsWhatIsInUse(t *testing.T) {
 		s.write("gpu02/"+name, 100)
 	}
 	for _, host := range []string{"gpu01", "gpu02"} {
-		if l := s.sweep(host, s.old); l.Removed != 0 || l.Over() || l.Files != len(all) || l.Bytes != int64(100*len(all)) {
+		if l := s.sweep(host, s.old); l.Removed != 0 || l.OverLimit() || l.Files != len(all) || l.Bytes != int64(100*len(all)) {
 			t.Errorf("%s: %+v", host, l)
 		}
 	}
@@ -139,7 +139,7 @@ func TestSweepRemovesWhatDoesNotBelong(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := s.sweep("gpu01", s.old)
-	if l.Strange != 15 || l.Removed != 14 || l.Left == nil {
+	if l.Stray != 15 || l.Removed != 14 || l.RemoveErr == nil {
 		t.Errorf("%+v; one directory is not empty, and the rest has to go", l)
 	}
 	s.want("gpu01", keep...)
@@ -160,14 +160,14 @@ func TestSweepBoundsADrop(t *testing.T) {
 				s.write("gpu01/"+s.hour(ago, fmt.Sprint("b", boot)), 10)
 			}
 		}
-		if l := s.sweep("gpu01", s.now); !l.Over() || l.Files != 421 || l.Removed != 420-defaultMaxFiles {
+		if l := s.sweep("gpu01", s.now); !l.OverLimit() || l.Files != 421 || l.Removed != 420-defaultMaxFiles {
 			t.Errorf("%+v", l)
 		}
 		names := s.names("gpu01")
 		if len(names) != defaultMaxFiles+1 || !slices.Contains(names, s.hour(0, "b0")) || slices.Contains(names, s.hour(59, "b0")) {
 			t.Errorf("%d files are left, from %s to %s; the newest hours have to stay", len(names), names[0], names[len(names)-2])
 		}
-		if l := s.sweep("gpu01", s.now); l.Over() || l.Removed != 0 {
+		if l := s.sweep("gpu01", s.now); l.OverLimit() || l.Removed != 0 {
 			t.Errorf("the next time: %+v", l)
 		}
 	})
@@ -180,7 +180,7 @@ func TestSweepBoundsADrop(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if l := s.sweep("gpu01", s.now); !l.Over() || l.Removed != 16 || l.RemovedBytes != 16<<20 {
+		if l := s.sweep("gpu01", s.now); !l.OverLimit() || l.Removed != 16 || l.RemovedBytes != 16<<20 {
 			t.Errorf("%+v", l)
 		}
 	})
@@ -201,10 +201,10 @@ func TestSweepBoundsADrop(t *testing.T) {
 			s.write(fmt.Sprint("gpu01/x", n), 0)
 		}
 		l := s.sweep("gpu01", s.now)
-		if !l.More || !l.Over() || l.Files != maxSwept || l.Removed < maxSwept-1 {
+		if !l.More || !l.OverLimit() || l.Files != maxSwept || l.Removed < maxSwept-1 {
 			t.Errorf("%+v", l)
 		}
-		if l := s.sweep("gpu01", s.now); l.More || !l.Over() || l.Removed < 500-1 {
+		if l := s.sweep("gpu01", s.now); l.More || !l.OverLimit() || l.Removed < 500-1 {
 			t.Errorf("the second time: %+v", l)
 		}
 		s.want("gpu01", LatestName)
@@ -228,15 +228,15 @@ func TestLoadChangesNothing(t *testing.T) {
 	for n := range 400 {
 		s.write(fmt.Sprint("gpu01/x", n), 10)
 	}
-	l, err := s.drops.Load("gpu01", s.old)
-	if err != nil || !l.Over() || l.Strange != 400 || l.Removed != 0 || l.Left != nil {
+	l, err := s.drops.Usage("gpu01", s.old)
+	if err != nil || !l.OverLimit() || l.Stray != 400 || l.Removed != 0 || l.RemoveErr != nil {
 		t.Errorf("%+v, %v", l, err)
 	}
 	if n := len(s.names("gpu01")); n != 400 {
 		t.Errorf("%d files are left", n)
 	}
 	for _, host := range []string{"none", "../x", "gpu01/in"} {
-		if l, err := s.drops.Load(host, s.old); l.Files != 0 || host != "none" && err == nil {
+		if l, err := s.drops.Usage(host, s.old); l.Files != 0 || host != "none" && err == nil {
 			t.Errorf("%s: %+v, %v", host, l, err)
 		}
 	}

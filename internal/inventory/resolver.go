@@ -21,28 +21,21 @@ const TombstoneFor = 24 * time.Hour
 // believed, in tenths.
 const shrinkTenths = 7
 
-// An Asker is a source that can fail to answer; [Consul] is one.
-type Asker interface {
-	Ask(ctx context.Context) (Answer, error)
-}
+// A QueryFunc asks one source which hosts there are. An error means that the
+// source did not answer; [Consul.Query] is one.
+type QueryFunc func(ctx context.Context) (Answer, error)
 
-// An AskerFunc is a function as an [Asker].
-type AskerFunc func(ctx context.Context) (Answer, error)
-
-// Ask calls the function.
-func (f AskerFunc) Ask(ctx context.Context) (Answer, error) { return f(ctx) }
-
-// A Keeper answers which hosts exist, and remembers: a source that does not
+// A Resolver answers which hosts exist, and remembers: a source that does not
 // answer, that suddenly names nobody, or far fewer than before, does not take
 // hosts off the board. Its zero value asks nobody. It must not be used by two
 // goroutines, or two programs with one state file, at the same time.
-type Keeper struct {
+type Resolver struct {
 	// StateFile is where the last known hosts are kept (state/inventory.json);
 	// "" to remember nothing.
 	StateFile string
 	// Consul and Drops are asked when they are set. What is remembered of a
 	// source that is not asked is kept, and not shown.
-	Consul, Drops Asker
+	Consul, Drops QueryFunc
 	// List is what the configuration lists ([List]). It needs no memory: what
 	// is taken out of it is meant.
 	List []Host
@@ -55,7 +48,7 @@ type Keeper struct {
 
 // Resolve asks all sources and merges what they say with what is remembered.
 // Whatever goes wrong is among the inventory's problems.
-func (k *Keeper) Resolve(ctx context.Context, now time.Time) Inventory {
+func (k *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 	now = now.UTC().Truncate(time.Millisecond)
 	var inv Inventory
 	last, err := readState(k.StateFile, now)
@@ -68,12 +61,12 @@ func (k *Keeper) Resolve(ctx context.Context, now time.Time) Inventory {
 	inv.AsOf = now
 	for _, s := range []struct {
 		source Source
-		asker  Asker
+		query  QueryFunc
 	}{{FromConsul, k.Consul}, {FromDrops, k.Drops}} {
-		if s.asker == nil {
+		if s.query == nil {
 			continue
 		}
-		answer, err := s.asker.Ask(ctx)
+		answer, err := s.query(ctx)
 		kept, problems := k.settle(s.source, last[s.source], answer, err, now)
 		inv.Problems = append(inv.Problems, problems...)
 		if len(kept) > 0 {
@@ -98,7 +91,7 @@ func (k *Keeper) Resolve(ctx context.Context, now time.Time) Inventory {
 	return inv
 }
 
-func (k *Keeper) remember(last, next state) error {
+func (k *Resolver) remember(last, next state) error {
 	if k.StateFile == "" || reflect.DeepEqual(last, next) {
 		return nil
 	}
@@ -115,10 +108,10 @@ func (k *Keeper) remember(last, next state) error {
 }
 
 // settle decides what to believe of one source's answer.
-func (k *Keeper) settle(source Source, last []keptHost, a Answer, asked error, now time.Time) ([]keptHost, []snapshot.Problem) {
+func (k *Resolver) settle(source Source, last []keptHost, a Answer, asked error, now time.Time) ([]keptHost, []snapshot.Problem) {
 	problems := slices.Clone(a.Problems)
 	complain := func(code, format string, args ...any) {
-		problems = append(problems, snapshot.Problem{Code: "discovery:" + code,
+		problems = append(problems, snapshot.Problem{Code: code,
 			Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)})
 	}
 	who := nameOf(source)
@@ -132,16 +125,16 @@ func (k *Keeper) settle(source Source, last []keptHost, a Answer, asked error, n
 		}
 	}
 	if asked != nil {
-		complain("unreachable", "%s did not answer (%v); %s", who, asked, known(live, now))
+		complain("discovery:unreachable", "%s did not answer (%v); %s", who, asked, known(live, now))
 		return append(live, gone...), problems
 	}
 	for _, datacenter := range slices.Sorted(maps.Keys(a.Missing)) {
 		there := slices.DeleteFunc(slices.Clone(live), func(h keptHost) bool { return h.Datacenter != datacenter })
-		complain("unreachable", "datacenter %s did not answer (%s); %s", datacenter, a.Missing[datacenter], known(there, now))
+		complain("discovery:unreachable", "datacenter %s did not answer (%s); %s", datacenter, a.Missing[datacenter], known(there, now))
 	}
 	if len(a.Hosts) == 0 {
 		if source == FromConsul || len(live) > 0 {
-			complain("empty", "%s answered, and named no hosts%s; %s", who, emptyHint(source), known(live, now))
+			complain("discovery:empty", "%s answered, and named no hosts%s; %s", who, emptyHint(source), known(live, now))
 		}
 		return append(live, gone...), problems
 	}
@@ -170,7 +163,7 @@ func (k *Keeper) settle(source Source, last []keptHost, a Answer, asked error, n
 	// One host may always leave: in a small cluster it is a large share.
 	shrunk := len(lacking) > 1 && (expected-len(lacking))*10 < expected*shrinkTenths
 	if shrunk && !k.AcceptShrink {
-		complain("shrunk", "%s named only %d of the %d hosts that it named before; the others are kept as they were %s ago, until the smaller list is accepted (--accept-shrink)",
+		complain("discovery:shrunk", "%s named only %d of the %d hosts that it named before; the others are kept as they were %s ago, until the smaller list is accepted (--accept-shrink)",
 			who, expected-len(lacking), expected, age(oldest(lacking), now))
 		kept = append(kept, lacking...)
 	} else {

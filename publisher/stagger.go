@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Phase is the moment within an interval at which a host pushes: always the
-// same for one name, spread evenly over many names. Nodes that are all started
-// by the same clock would otherwise knock at the server in the same second,
-// where sshd turns away more than a third of 200.
-func Phase(host string, interval time.Duration) time.Duration {
+// StaggerOffset returns the offset within an interval at which a host pushes. It
+// depends on the name alone and is spread evenly over many names. Without it,
+// nodes that were all started at the same time would connect in the same second,
+// and sshd refuses more than a third of 200 simultaneous connections.
+func StaggerOffset(host string, interval time.Duration) time.Duration {
 	if interval <= 0 {
 		return 0
 	}
@@ -19,7 +19,8 @@ func Phase(host string, interval time.Duration) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(sum[:8]) % uint64(interval))
 }
 
-// fullJitter waits a random time between nothing and a bound that doubles.
+// fullJitter is a backoff that waits a random time between 0 and a bound. The
+// bound doubles with every attempt, up to cap.
 type fullJitter struct {
 	base, cap time.Duration
 	tries     int

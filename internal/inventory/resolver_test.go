@@ -26,7 +26,7 @@ var (
 	errOut = errors.New("connection refused")
 )
 
-func fails(err error) AskerFunc {
+func fails(err error) QueryFunc {
 	return func(context.Context) (Answer, error) { return Answer{}, err }
 }
 
@@ -52,16 +52,16 @@ func shown(inv Inventory) string {
 	return strings.Join(out, " ")
 }
 
-func TestKeeper(t *testing.T) {
+func TestResolver(t *testing.T) {
 	type step struct {
 		minute int
-		consul Asker
+		consul QueryFunc
 		accept bool
 		want   string // as shown renders it
 		codes  string
 		asOf   int // minute
 	}
-	partly := func(missing string, hosts ...Host) AskerFunc {
+	partly := func(missing string, hosts ...Host) QueryFunc {
 		return func(context.Context) (Answer, error) {
 			return Answer{Hosts: hosts, Missing: map[string]string{missing: "no path"}}, nil
 		}
@@ -146,7 +146,7 @@ func TestKeeper(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "inventory.json")
 			for _, s := range steps {
 				// A new keeper at each step: all that it knows is in the file.
-				k := &Keeper{StateFile: file, Consul: s.consul, AcceptShrink: s.accept}
+				k := &Resolver{StateFile: file, Consul: s.consul, AcceptShrink: s.accept}
 				now := t0.Add(time.Duration(s.minute) * time.Minute)
 				inv := k.Resolve(t.Context(), now)
 				if got := shown(inv); got != s.want {
@@ -164,8 +164,8 @@ func TestKeeper(t *testing.T) {
 }
 
 // Flapping, of a host and of Consul as a whole, must not make a host come and go.
-func TestKeeperFlapping(t *testing.T) {
-	k := &Keeper{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: says(fleet(4)...)}
+func TestResolverFlapping(t *testing.T) {
+	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: says(fleet(4)...)}
 	k.Resolve(t.Context(), t0)
 	for i := range 40 {
 		switch i % 4 {
@@ -188,16 +188,16 @@ func TestKeeperFlapping(t *testing.T) {
 	}
 }
 
-func TestKeeperMergesItsSources(t *testing.T) {
+func TestResolverMergesItsSources(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "inventory.json")
 	list, _ := List([]Entry{{Name: "a", Title: "listed"}})
-	drops := func(names ...string) AskerFunc {
+	drops := func(names ...string) QueryFunc {
 		return func(context.Context) (Answer, error) {
 			h, p := Drops(names)
 			return Answer{Hosts: h, Problems: p}, nil
 		}
 	}
-	k := &Keeper{StateFile: file, List: list, Consul: says("a", "b"), Drops: drops("b", "c", "d", "E")}
+	k := &Resolver{StateFile: file, List: list, Consul: says("a", "b"), Drops: drops("b", "c", "d", "E")}
 	if got := shown(k.Resolve(t.Context(), t0)); got != "a b c d e" {
 		t.Fatalf("shown %q", got)
 	}
@@ -223,17 +223,17 @@ func TestKeeperMergesItsSources(t *testing.T) {
 		t.Errorf("%q, %+v", got, inv.Hosts)
 	}
 	// No drops yet is how every site begins.
-	k = &Keeper{Drops: drops()}
+	k = &Resolver{Drops: drops()}
 	if inv := k.Resolve(t.Context(), t0); len(inv.Problems) > 0 {
 		t.Errorf("no drops: %v", inv.Problems)
 	}
 }
 
-func TestKeeperKeepsEveryField(t *testing.T) {
+func TestResolverKeepsEveryField(t *testing.T) {
 	h := Host{Name: "a", Title: `"T" <b>`, Group: "g", Owner: "o", Note: "n\\", Address: "-p 22 a", Datacenter: "dc1", Tags: []string{"x", "y"},
 		ExpectedGPUs: 8, Sources: []Source{FromConsul}, Check: Critical, CheckOutput: "out", Maintenance: true, MaintenanceReason: "why"}
-	k := &Keeper{StateFile: filepath.Join(t.TempDir(), "inventory.json"),
-		Consul: AskerFunc(func(context.Context) (Answer, error) { return Answer{Hosts: []Host{h}}, nil })}
+	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"),
+		Consul: func(context.Context) (Answer, error) { return Answer{Hosts: []Host{h}}, nil }}
 	k.Resolve(t.Context(), t0)
 	k.Consul = fails(errOut)
 	if d := cmp.Diff([]Host{h}, k.Resolve(t.Context(), t0.Add(time.Hour)).Hosts); d != "" {
@@ -241,7 +241,7 @@ func TestKeeperKeepsEveryField(t *testing.T) {
 	}
 }
 
-func TestKeeperStateFile(t *testing.T) {
+func TestResolverStateFile(t *testing.T) {
 	whole := func() []byte {
 		data, err := state{FromConsul: {{Host: Host{Name: "a"}, SeenAt: t0}}}.encode()
 		if err != nil {
@@ -267,7 +267,7 @@ func TestKeeperStateFile(t *testing.T) {
 			if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			k := &Keeper{StateFile: file, Consul: fails(errOut)}
+			k := &Resolver{StateFile: file, Consul: fails(errOut)}
 			inv := k.Resolve(t.Context(), t0)
 			if len(inv.Hosts) > 0 || !slices.Equal(codes(inv.Problems), []string{"discovery:state", "discovery:unreachable"}) {
 				t.Errorf("%+v", inv)
@@ -286,14 +286,14 @@ func TestKeeperStateFile(t *testing.T) {
 		if err := syscall.Mkfifo(file, 0o600); err != nil {
 			need.Skip(t, err.Error())
 		}
-		k := &Keeper{StateFile: file, Consul: fails(errOut)}
+		k := &Resolver{StateFile: file, Consul: fails(errOut)}
 		if inv := k.Resolve(t.Context(), t0); !slices.Contains(codes(inv.Problems), "discovery:state") {
 			t.Errorf("%+v", inv)
 		}
 	})
 	t.Run("none yet", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "inventory.json")
-		k := &Keeper{StateFile: file, Consul: fails(errOut)}
+		k := &Resolver{StateFile: file, Consul: fails(errOut)}
 		if inv := k.Resolve(t.Context(), t0); !slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) {
 			t.Errorf("%+v", inv)
 		}
@@ -302,7 +302,7 @@ func TestKeeperStateFile(t *testing.T) {
 		}
 	})
 	t.Run("the disk is full", func(t *testing.T) {
-		k := &Keeper{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: says("a"),
+		k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"), Consul: says("a"),
 			write: func(string, []byte, fs.FileMode) (bool, error) { return false, syscall.ENOSPC }}
 		if inv := k.Resolve(t.Context(), t0); shown(inv) != "a" || !slices.Equal(codes(inv.Problems), []string{"discovery:state"}) {
 			t.Errorf("%+v", inv)
