@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 )
 
@@ -137,7 +138,7 @@ func (a *app) checkAlive(ctx context.Context, cfg *config, flags []string) error
 // notPushing says in one line, which cron mails, that the loop runs and nothing
 // of it arrives.
 func (a *app) notPushing(beat heartbeat) error {
-	fmt.Fprintf(a.stderr, "gpuboard: %s: %s\n", beat.Host, coded(printable(beat.Push.failure())+" (gpuboard doctor node says what to do)", beat.Push.Code))
+	fmt.Fprintf(a.stderr, "gpuboard: %s: %s\n", beat.Host, failure.Line(beat.Push.failure()+" (gpuboard doctor node says what to do)", beat.Push.Code))
 	return silent(exitDegraded)
 }
 

@@ -74,7 +74,7 @@ func TestPushesAreNoted(t *testing.T) {
 		{news{}, pushes{Worked: now}, 0},
 		{news{}, pushes{Worked: now.Add(time.Minute)}, 0},
 		{news{push: refused}, pushes{Worked: now.Add(time.Minute), Failed: now.Add(2 * time.Minute), Error: "nobody listens", Code: "ssh:refused"}, 2},
-		{news{collect: syscall.ENOSPC}, pushes{Worked: now.Add(time.Minute), Failed: now.Add(3 * time.Minute), Error: "collecting: no space left on device", Code: "disk:space"}, 2},
+		{news{collect: syscall.ENOSPC}, pushes{Worked: now.Add(time.Minute), Failed: now.Add(3 * time.Minute), Error: "collecting: no space left on device", Code: "disk:space", Hint: "look at: df -h; df -i; quota"}, 2},
 		{news{push: errors.New("broken")}, pushes{Worked: now.Add(time.Minute), Failed: now.Add(4 * time.Minute), Error: "broken", Code: "ssh:lost"}, 2},
 		{news{}, pushes{Worked: now.Add(5 * time.Minute), Failed: now.Add(4 * time.Minute)}, 5},
 	} {

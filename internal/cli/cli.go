@@ -15,35 +15,30 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 )
 
 // The exit codes, the same for every command.
 const (
-	exitOK       = 0
-	exitError    = 1
-	exitUsage    = 2  // usage or configuration
-	exitDegraded = 3  // done, and something is not well
-	exitNoMatch  = 5  // nothing matches what was asked for
-	exitTempFail = 75 // try again: a lock is held, or a failure will pass
+	exitOK       = failure.ExitOK
+	exitError    = failure.ExitError
+	exitUsage    = failure.ExitUsage
+	exitDegraded = failure.ExitDegraded
+	exitNoMatch  = failure.ExitNoMatch
+	exitTempFail = failure.ExitTryAgain
 )
 
-// A failure is an error that knows its exit code and what to type next.
-type failure struct {
-	code int
-	err  error
-	hint string
-}
-
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
 // fail makes an error with an exit code; hint may be "".
-func fail(code int, err error, hint string) error { return &failure{code: code, err: err, hint: hint} }
-
-func usagef(hint, format string, args ...any) error {
-	return fail(exitUsage, fmt.Errorf(format, args...), hint)
+func fail(code int, err error, hint string) error {
+	return &failure.Error{Exit: code, Err: err, Hint: hint}
 }
+
+func usagef(hint, format string, args ...any) error { return failure.Usage(hint, format, args...) }
+
+func because(code string, err error) error { return failure.Because(code, err) }
+
+func printable(s string) string { return failure.Printable(s) }
 
 // silent ends a command with a code after it has said everything itself.
 type silent int
@@ -80,60 +75,21 @@ func (a *app) run(ctx context.Context) int {
 
 // report says what went wrong and picks the exit code.
 func (a *app) report(err error) int {
-	var quiet silent
-	var f *failure
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitOK
-	case errors.As(err, &quiet):
+	}
+	if quiet, ok := errors.AsType[silent](err); ok {
 		return int(quiet)
-	case errors.As(err, &f):
-	default:
-		f = classify(err)
 	}
-	if hint, passing := passes(f.err); passing && (f.code != exitTempFail || f.hint == "") {
-		f = &failure{exitTempFail, f.err, hint}
+	f := failure.Explain(err)
+	if f.Exit == exitError && f.Code == "" && isUsage(err) {
+		f = &failure.Error{Exit: exitUsage, Err: err, Hint: "gpuboard --help lists the commands, gpuboard COMMAND --help its flags"}
 	}
-	fmt.Fprintf(a.stderr, "gpuboard: error: %s\n", coded(printable(f.err.Error()), reason(err)))
-	if f.hint != "" {
-		fmt.Fprintf(a.stderr, "gpuboard: hint: %s\n", printable(f.hint))
+	fmt.Fprintf(a.stderr, "gpuboard: error: %s\n", failure.Line(f.Error(), failure.CodeOf(err)))
+	if f.Hint != "" {
+		fmt.Fprintf(a.stderr, "gpuboard: hint: %s\n", printable(f.Hint))
 	}
-	return f.code
-}
-
-// hinter is implemented by errors of the rooms that know what to do next.
-type hinter interface{ Hint() string }
-
-// temporary is implemented by errors of the rooms that may pass by themselves.
-// It asks for a hint, too, because the system's own error numbers have such a
-// method and mean another thing.
-type temporary interface {
-	hinter
-	Temporary() bool
-}
-
-// classify finds the exit code of an error that does not carry one.
-func classify(err error) *failure {
-	f := &failure{code: exitError, err: err}
-	var h hinter
-	if errors.As(err, &h) {
-		f.hint = h.Hint()
-	}
-	var t temporary
-	switch {
-	case errors.As(err, &t):
-		f.code = exitTempFail
-		if !t.Temporary() {
-			f.code = exitUsage // somebody has to change something
-		}
-	case errors.Is(err, context.DeadlineExceeded):
-		f.code = exitTempFail
-	case errors.Is(err, context.Canceled):
-		f.code, f.err = exitTempFail, errors.New("interrupted")
-	case isUsage(err):
-		f.code, f.hint = exitUsage, "gpuboard --help lists the commands, gpuboard COMMAND --help its flags"
-	}
-	return f
+	return f.Exit
 }
 
 // isUsage recognises what cobra and pflag report without a type of its own.
@@ -146,23 +102,8 @@ func isUsage(err error) bool {
 	return false
 }
 
-// printable keeps line breaks of our own, and nothing else that a terminal obeys.
-func printable(s string) string {
-	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
-	for i, line := range lines {
-		lines[i] = snapshot.Text(strings.ReplaceAll(line, "\t", "    "), 4096)
-	}
-	return strings.Join(lines, "\n")
-}
-
 // complain writes one line about something that is not well, without ending anything.
-func (a *app) complain(p snapshot.Problem) {
-	where := p.Where()
-	if where != "" {
-		where += ": "
-	}
-	fmt.Fprintf(a.stderr, "gpuboard: %s%s [%s]\n", printable(where), printable(p.Message), printable(p.Code))
-}
+func (a *app) complain(p snapshot.Problem) { failure.WriteProblem(a.stderr, p) }
 
 // The groups in which help lists the commands.
 const (

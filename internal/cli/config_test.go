@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"gpuboard/internal/failure"
 )
 
 // try loads a configuration as a command with every setting as a flag would.
@@ -116,8 +118,8 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			var f *failure
-			if !errors.As(err, &f) || f.code != exitUsage {
+			var f *failure.Error
+			if !errors.As(err, &f) || f.Exit != exitUsage {
 				t.Errorf("exit code of %v, want %d", err, exitUsage)
 			}
 			if !strings.Contains(err.Error()+"\n", tt.want) {

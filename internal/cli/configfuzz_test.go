@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"gpuboard/internal/failure"
 )
 
 // TestEverySlipIsRecognised misspells each setting, one letter at a time, and
@@ -111,8 +113,8 @@ func FuzzConfiguration(f *testing.F) {
 		if err == nil {
 			return
 		}
-		var refused *failure
-		if !errors.As(err, &refused) || refused.code != exitUsage {
+		var refused *failure.Error
+		if !errors.As(err, &refused) || refused.Exit != exitUsage {
 			t.Fatalf("%q: %v", file, err)
 		}
 		if message := err.Error(); !place.MatchString(message) || len(message) > 4000 {

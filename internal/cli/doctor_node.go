@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
@@ -218,7 +219,7 @@ func (d *doctor) loop(host string, works bool) {
 					mend += " --to " + word(to)
 				}
 			}
-			d.bad("loop:not-pushing", mend, "the loop (pid %d) runs, and %s", beat.PID, coded(beat.Push.failure(), beat.Push.Code))
+			d.bad("loop:not-pushing", mend, "the loop (pid %d) runs, and %s", beat.PID, failure.Line(beat.Push.failure(), beat.Push.Code))
 		case beat.Settings["to"] == "":
 			d.ok("loop:ok", "the loop (pid %d) beat %v ago; it pushes nowhere", beat.PID, max(age, 0).Round(time.Second))
 		case beat.Push.Since.IsZero():
@@ -301,7 +302,7 @@ func (d *doctor) complain(err error, code, mend string) {
 	if c := publisher.Code(err); c != "" {
 		code = c
 	}
-	if hint := classify(err).hint; hint != "" {
+	if hint := failure.Explain(err).Hint; hint != "" {
 		mend = hint
 	}
 	if code == publisher.CodeRemoteDenied {
@@ -355,7 +356,7 @@ func (d *doctor) askConsul(ctx context.Context) (inventory.Answer, bool) {
 	answer, err := c.Query(ctx)
 	if err != nil {
 		mend := "consul members; env | grep ^CONSUL_"
-		if hint := classify(err).hint; hint != "" {
+		if hint := failure.Explain(err).Hint; hint != "" {
 			mend = hint
 		}
 		d.bad("discovery:unreachable", mend, "Consul does not answer: %v", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/publisher"
 )
@@ -55,7 +56,7 @@ func (p *pushes) note(n news, pushed bool, now time.Time) {
 	p.Error, p.Code, p.Hint = "", "", ""
 	if failed {
 		p.Error = snapshot.Text(doing+err.Error(), snapshot.MaxTextBytes)
-		p.Code, p.Hint = cmp.Or(reason(err), code), printable(classify(err).hint)
+		p.Code, p.Hint = cmp.Or(failure.CodeOf(err), code), printable(failure.Explain(err).Hint)
 		p.Failed = now
 	} else if pushed {
 		p.Worked = now

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 )
@@ -17,7 +18,7 @@ const farewell = 2 * time.Second
 // A herald tells this node's Consul agent how the node is. It works beside the
 // loop, so that a Consul that is away or hangs costs the loop nothing.
 type herald struct {
-	voice
+	log       *failure.Log
 	registrar *inventory.Registrar
 	settings  board.Settings
 	about     inventory.Registration
@@ -54,7 +55,7 @@ func (a *app) newHerald(cfg *config) (*herald, error) {
 		return nil, err
 	}
 	return &herald{
-		voice: newVoice(a), registrar: registrar, settings: settings(cfg), about: about, pushes: cfg.string("to") != "",
+		log: failure.NewLog(a.stderr, a.now), registrar: registrar, settings: settings(cfg), about: about, pushes: cfg.string("to") != "",
 		news: make(chan news, 1), done: make(chan struct{}),
 	}, nil
 }
@@ -72,7 +73,7 @@ func (h *herald) start() {
 				if ctx.Err() != nil {
 					return
 				}
-				h.say("telling Consul", "register:failed", err)
+				h.log.Report("telling Consul", "register:failed", err)
 			case <-ctx.Done():
 				return
 			}
@@ -102,7 +103,7 @@ func (h *herald) stop(why string) {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	if err := h.registrar.Fail(ctx, why); err != nil && !notRegistered(err) {
-		h.say("telling Consul", "register:failed", err)
+		h.log.Report("telling Consul", "register:failed", err)
 	}
 }
 
@@ -142,7 +143,7 @@ func (h *herald) register(ctx context.Context) error {
 	}
 	h.known = h.about
 	for _, p := range notices {
-		h.app.complain(p)
+		h.log.Problem(p)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 )
 
@@ -88,10 +89,10 @@ func (c *candidate) words() (key, words string) {
 	case s == nil: // the first attempt is under way
 		return "", ""
 	case s.Err != nil:
-		f := classify(s.Err)
+		f := failure.Explain(s.Err)
 		words = fmt.Sprintf("standing by: %v", s.Err)
-		if f.hint != "" {
-			words += "\ngpuboard: hint: " + f.hint
+		if f.Hint != "" {
+			words += "\ngpuboard: hint: " + f.Hint
 		}
 		return "error", words
 	case s.Holder == "":

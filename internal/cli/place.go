@@ -14,6 +14,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 )
 
@@ -95,7 +96,7 @@ func (d *desk) open(cfg *config) ([]snapshot.Problem, error) {
 	}
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
-	if _, passing := passes(err); passing {
+	if err != nil && failure.Explain(err).Exit == exitTempFail { // a disk that fails
 		return nil, fmt.Errorf("looking for the bookings: %w", err)
 	}
 	if err != nil || !info.IsDir() {
@@ -156,7 +157,7 @@ func (d *desk) when(b booking.Booking) string {
 
 // failed gives the errors of changing bookings their exit codes and hints.
 func (d *desk) failed(err error) error {
-	var f *failure
+	var f *failure.Error
 	var encoding *booking.EncodingError
 	var restorable *booking.RestorableError
 	switch {

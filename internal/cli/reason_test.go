@@ -2,62 +2,17 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"gpuboard/internal/notify"
-	"gpuboard/internal/snapshot"
-	"gpuboard/internal/spool"
 	"gpuboard/internal/testenv/need"
-	"gpuboard/publisher"
 )
-
-func TestReason(t *testing.T) {
-	path := func(errno syscall.Errno) error { return &fs.PathError{Op: "write", Path: "/x", Err: errno} }
-	for _, test := range []struct {
-		err  error
-		want string
-	}{
-		{nil, ""},
-		{errors.New("something"), ""},
-		{because("site:failed", errors.New("something")), "site:failed"},
-		{because("site:failed", fail(exitTempFail, fmt.Errorf("writing: %w", path(syscall.ENOSPC)), "")), "disk:space"},
-		{path(syscall.EDQUOT), "disk:quota"},
-		{path(syscall.EROFS), "disk:readonly"},
-		{path(syscall.EIO), "disk:io"},
-		{path(syscall.EACCES), "file:permission"},
-		{path(syscall.EMFILE), "limits:files"},
-		{path(syscall.ENFILE), "limits:files"},
-		{path(syscall.ENOMEM), "limits:memory"},
-		{&net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRINUSE)}, "listen:in-use"},
-		{&net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)}, "listen:address"},
-		{fmt.Errorf("adding: %w", spool.ErrLocked), "loop:busy"},
-		{fmt.Errorf("pushing: %w", &publisher.Error{Code: publisher.CodeAuth, Err: path(syscall.EACCES)}), publisher.CodeAuth},
-		{fmt.Errorf("reading: %w", &snapshot.DecodeError{Code: snapshot.BadDepth, Err: errors.New("deep")}), snapshot.BadDepth},
-		{because("site:failed", context.Canceled), ""}, // somebody asked for it
-		{usagef("", "no such thing"), ""},
-	} {
-		if got := reason(test.err); got != test.want {
-			t.Errorf("%v is %q, want %q", test.err, got, test.want)
-		}
-	}
-	var f *failure
-	if err := because("site:failed", fail(exitTempFail, errors.New("x"), "")); !errors.As(err, &f) || f.code != exitTempFail {
-		t.Error("a reason hides the exit code")
-	}
-	if because("site:failed", nil) != nil {
-		t.Error("nothing went wrong, for a reason")
-	}
-}
 
 // TestLoggedErrorsEndWithTheirCode: what ends a command that nobody watches.
 func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
@@ -168,26 +123,6 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 		if _, errs, exit := b.run(args...); exit == exitOK || strings.Contains(errs, "]\n") {
 			t.Errorf("%v: exit %d\n%s", args, exit, errs)
 		}
-	}
-}
-
-// TestTheLoopsLogHasCodes: one line when it begins, with the code, and one when
-// it is over.
-func TestTheLoopsLogHasCodes(t *testing.T) {
-	var log bytes.Buffer
-	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	v := newVoice(&app{stderr: &log, now: func() time.Time { return now }})
-	v.say("publishing", publisher.CodeLost, &publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")})
-	v.say("publishing", publisher.CodeLost, &publisher.Error{Code: publisher.CodeRefused, Err: errors.New("nobody listens")})
-	v.say("telling Consul", "register:failed", errors.New("no answer"))
-	v.say("heartbeat", "spool:unwritable", syscall.ENOSPC)
-	v.say("publishing", publisher.CodeLost, nil)
-	want := "gpuboard: 2026-11-20T08:00:00Z publishing: nobody listens [ssh:refused]\n" +
-		"gpuboard: 2026-11-20T08:00:00Z telling Consul: no answer [register:failed]\n" +
-		"gpuboard: 2026-11-20T08:00:00Z heartbeat: no space left on device [disk:space]\n" +
-		"gpuboard: 2026-11-20T08:00:00Z publishing: well again\n"
-	if log.String() != want {
-		t.Errorf("the log is\n%swant\n%s", log.String(), want)
 	}
 }
 

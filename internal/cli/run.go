@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 
 	"gpuboard/collector"
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 	"gpuboard/publisher"
@@ -49,7 +49,11 @@ func (a *app) runCommand() *cobra.Command {
 			}
 			defer l.close()
 			if once {
-				return l.once(c.Context())
+				snap, err := l.once(c.Context())
+				if err != nil {
+					return err
+				}
+				return a.degraded(snap)
 			}
 			if l.herald != nil {
 				l.herald.start()
@@ -79,9 +83,10 @@ type loop struct {
 	collector *collector.Collector
 	publisher *publisher.Publisher // nil: only collect
 	herald    *herald              // nil: Consul is not told
-	voice
-	beat heartbeat
-	slow error // that the last cycle lasted longer than the interval
+	now       func() time.Time
+	log       *failure.Log
+	beat      heartbeat
+	slow      error // that the last cycle lasted longer than the interval
 }
 
 func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
@@ -93,7 +98,7 @@ func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l = &loop{dir: cfg.string("spool"), host: host, every: every, spool: s, voice: newVoice(a)}
+	l = &loop{dir: cfg.string("spool"), host: host, every: every, spool: s, now: a.now, log: failure.NewLog(a.stderr, a.now)}
 	opened := l
 	defer func() {
 		if err != nil {
@@ -140,18 +145,18 @@ func (l *loop) run(ctx context.Context) error {
 	if old, err := readBeat(l.dir); err == nil && old.Settings["to"] == l.beat.Settings["to"] {
 		l.beat.Push = old.Push
 	}
-	l.say("heartbeat", "spool:unwritable", writeBeat(l.dir, l.beat))
+	l.log.Report("heartbeat", "spool:unwritable", writeBeat(l.dir, l.beat))
 	phase := publisher.StaggerOffset(l.host, l.every)
 	for {
-		began := l.app.now()
+		began := l.now()
 		if err := l.cycleWatched(ctx); err != nil {
 			return err
 		}
 		if ctx.Err() == nil { // else it was cut short
-			l.slow = slowCycle(l.app.now().Sub(began), l.every)
-			l.say("pace", codeSlow, l.slow)
+			l.slow = slowCycle(l.now().Sub(began), l.every)
+			l.log.Report("pace", codeSlow, l.slow)
 		}
-		if pause(ctx, untilNext(l.app.now(), l.every, phase)) != nil {
+		if pause(ctx, untilNext(l.now(), l.every, phase)) != nil {
 			return nil // asked to end: a clean one
 		}
 	}
@@ -207,18 +212,18 @@ func (l *loop) cycle(ctx context.Context) {
 		}
 		n.collect = l.spool.Add(n.snap)
 	}
-	l.say("collecting", "spool:unwritable", n.collect)
+	l.log.Report("collecting", "spool:unwritable", n.collect)
 	pushed := l.publisher != nil && ctx.Err() == nil
 	if pushed {
 		_, n.push = l.publisher.Publish(ctx, l.spool)
 	}
-	l.beat.Beat = l.app.now().UTC()
+	l.beat.Beat = l.now().UTC()
 	if ctx.Err() == nil { // else it was cut short
 		l.beat.Push.note(n, pushed, l.beat.Beat)
 	}
-	l.say("heartbeat", "spool:unwritable", writeBeat(l.dir, l.beat))
+	l.log.Report("heartbeat", "spool:unwritable", writeBeat(l.dir, l.beat))
 	if pushed {
-		l.say("publishing", publisher.CodeLost, n.push)
+		l.log.Report("publishing", publisher.CodeLost, n.push)
 	}
 	if l.herald != nil && ctx.Err() == nil {
 		l.herald.hear(n)
@@ -227,7 +232,7 @@ func (l *loop) cycle(ctx context.Context) {
 
 // once is one cycle of a process that ends with it: what went wrong is its
 // error, and nothing is left running.
-func (l *loop) once(ctx context.Context) error {
+func (l *loop) once(ctx context.Context) (*snapshot.Snapshot, error) {
 	var n news
 	n.snap, n.collect = l.collector.Collect(ctx)
 	if n.collect == nil {
@@ -239,40 +244,16 @@ func (l *loop) once(ctx context.Context) error {
 	var told error
 	if l.herald != nil && ctx.Err() == nil {
 		if told = l.herald.tell(ctx, n); told != nil {
-			told = fail(exitTempFail, fmt.Errorf("telling Consul: %w", told), classify(told).hint)
+			told = fail(exitTempFail, fmt.Errorf("telling Consul: %w", told), failure.Explain(told).Hint)
 		}
 	}
 	switch {
 	case n.collect != nil:
-		return n.collect
+		return nil, n.collect
 	case n.push != nil:
-		return n.push
+		return nil, n.push
 	case told != nil:
-		return told
+		return nil, told
 	}
-	return l.app.degraded(n.snap)
-}
-
-// A voice says things on stderr, each of them once.
-type voice struct {
-	app  *app
-	said map[string]bool // what is wrong, as far as it has been said
-}
-
-func newVoice(a *app) voice { return voice{app: a, said: map[string]bool{}} }
-
-// say writes what went wrong once, and once more that it is well again: a log
-// that repeats itself every 20 s is read by nobody. The code is for an error
-// that carries none.
-func (v voice) say(what, code string, err error) {
-	switch {
-	case err == nil && v.said[what]:
-		fmt.Fprintf(v.app.stderr, "gpuboard: %s %s: well again\n", v.app.now().UTC().Format(time.RFC3339), what)
-	case err != nil && !errors.Is(err, context.Canceled) && !v.said[what]:
-		fmt.Fprintf(v.app.stderr, "gpuboard: %s %s: %s\n", v.app.now().UTC().Format(time.RFC3339), what, coded(printable(snapshot.Text(err.Error(), 2000)), cmp.Or(reason(err), code)))
-		if hint := classify(err).hint; hint != "" {
-			fmt.Fprintf(v.app.stderr, "gpuboard: hint: %s\n", printable(hint))
-		}
-	}
-	v.said[what] = err != nil
+	return n.snap, nil
 }

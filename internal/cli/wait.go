@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
@@ -155,8 +156,8 @@ func (v *vigil) keep(ctx context.Context, cfg *config, timeout time.Duration) ([
 		case err != nil && waiting.Err() != nil:
 			return nil, v.over(ctx, timeout)
 		case err != nil:
-			var f *failure
-			if first && errors.As(err, &f) && f.code == exitUsage {
+			var f *failure.Error
+			if first && errors.As(err, &f) && f.Exit == exitUsage {
 				return nil, err // waiting does not mend this
 			}
 			v.say(err.Error())

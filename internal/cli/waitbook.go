@@ -11,6 +11,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 )
 
@@ -101,9 +102,9 @@ func (k *claim) book(ctx context.Context, b *board.Board, open []openGPU) error 
 
 // again reports whether waiting on may mend why a booking failed.
 func again(err error) bool {
-	var f *failure
+	var f *failure.Error
 	if errors.As(err, &f) {
-		return f.code == exitTempFail
+		return f.Exit == exitTempFail
 	}
-	return errors.Is(err, errTaken) || classify(err).code == exitTempFail
+	return errors.Is(err, errTaken) || failure.Explain(err).Exit == exitTempFail
 }

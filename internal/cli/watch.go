@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
@@ -110,7 +110,7 @@ func (w *watch) generate(ctx context.Context) error {
 	case ctx.Err() != nil: // asked to end, or not leading any more
 	case err != nil:
 		w.say("generate\x00"+err.Error(), func() {
-			fmt.Fprintf(w.app.stderr, "gpuboard: %s\n", coded(printable(err.Error()), cmp.Or(reason(err), "site:failed")))
+			fmt.Fprintf(w.app.stderr, "gpuboard: %s\n", failure.Line(err.Error(), failure.CodeOf(generateError(err))))
 		})
 	default:
 		w.sayNew(report.Board)

@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 	"collector/hostinfo":  {"internal/snapshot"},
 	"collector/kernellog": {},
 	"internal/shell":      {},
+	"internal/failure":    {"internal/atomicfile", "internal/snapshot", "internal/spool", "publisher"},
 	"internal/spool":      {"internal/snapshot", "internal/atomicfile"},
 	"publisher":           {"internal/shell", "internal/spool"},
 	"publisher/dropbox":   {"internal/spool", "publisher"},

@@ -1,0 +1,145 @@
+// Package failure is an error with what its reader needs beside the text: the exit status of the
+// command, the code under which the manual explains it, and what to type next.
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+	"gpuboard/publisher"
+)
+
+// The exit statuses, the same for every command.
+const (
+	ExitOK       = 0
+	ExitError    = 1
+	ExitUsage    = 2  // usage or configuration
+	ExitDegraded = 3  // done, and something is not well
+	ExitNoMatch  = 5  // nothing matches the request
+	ExitTryAgain = 75 // a lock is held, or the cause may pass
+)
+
+// An Error is an error with its exit status. Code and Hint may be empty.
+type Error struct {
+	Exit int
+	Code string
+	Err  error
+	Hint string // the next command to type
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Usage is an error in what somebody typed or configured. The message says all, so it has no code.
+func Usage(hint, format string, args ...any) error {
+	return &Error{Exit: ExitUsage, Err: fmt.Errorf(format, args...), Hint: hint}
+}
+
+// Because gives err the code under which the manual explains it, unless the cause has a more
+// specific one. It returns nil for nil, and an interrupt as it is.
+func Because(code string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	e := *Explain(err)
+	e.Code, e.Err = code, err
+	return &e
+}
+
+// hinter is implemented by errors that know what to do next.
+type hinter interface {
+	error
+	Hint() string
+}
+
+// temporary is implemented by errors that may pass. It includes Hint because the system's own
+// error numbers have a method Temporary with another meaning.
+type temporary interface {
+	hinter
+	Temporary() bool
+}
+
+// Explain returns err with its exit status and hint: those that it carries, or those that follow
+// from its kind. A full disk, or one that fails, always means to try again.
+func Explain(err error) *Error {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Exit: ExitError, Err: err}
+		if h, ok := errors.AsType[hinter](err); ok {
+			e.Hint = h.Hint()
+		}
+		t, ok := errors.AsType[temporary](err)
+		switch {
+		case ok && t.Temporary(), errors.Is(err, context.DeadlineExceeded):
+			e.Exit = ExitTryAgain
+		case ok:
+			e.Exit = ExitUsage // somebody has to change something
+		case errors.Is(err, context.Canceled):
+			e.Exit, e.Err = ExitTryAgain, errors.New("interrupted")
+		}
+	}
+	for _, c := range causes() {
+		if c.hint != "" && errors.Is(err, c.is) && (e.Exit != ExitTryAgain || e.Hint == "") {
+			return &Error{Exit: ExitTryAgain, Code: e.Code, Err: e.Err, Hint: c.hint}
+		}
+	}
+	return e
+}
+
+// A cause is an error without a code of its own.
+type cause struct {
+	is   error
+	code string
+	hint string // for a disk that is full, fails or is read-only: the same command may work later
+}
+
+func causes() []cause {
+	const full, failing = "look at: df -h; df -i; quota", "the disk or the file server fails; look at: dmesg"
+	return []cause{
+		{spool.ErrLocked, "loop:busy", ""},
+		{spool.ErrNotPrivate, "spool:not-private", ""},
+		{syscall.ENOSPC, "disk:space", full},
+		{syscall.EDQUOT, "disk:quota", full},
+		{syscall.EROFS, "disk:readonly", "the file system is mounted read-only, as after an error of the disk; look at: mount; dmesg"},
+		{syscall.EIO, "disk:io", failing},
+		{syscall.ESTALE, "disk:io", failing},
+		{syscall.EMFILE, "limits:files", ""},
+		{syscall.ENFILE, "limits:files", ""},
+		{syscall.ENOMEM, "limits:memory", ""},
+		{atomicfile.ErrNotRegular, "file:kind", ""},
+		{syscall.EADDRINUSE, "listen:in-use", ""},
+		{syscall.EADDRNOTAVAIL, "listen:address", ""},
+		{fs.ErrPermission, "file:permission", ""},
+	}
+}
+
+// CodeOf is the most specific code of err. It is "" for usage errors, for "no match", which is an
+// answer, and for an interrupt.
+func CodeOf(err error) string {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return ""
+	}
+	if code := publisher.Code(err); code != "" {
+		return code
+	}
+	if code := snapshot.CodeOf(err); code != "" {
+		return code
+	}
+	for _, c := range causes() {
+		if errors.Is(err, c.is) {
+			return c.code
+		}
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
