@@ -208,44 +208,28 @@ func hoursOf(start, end time.Time) []time.Time {
 }
 
 func (g *Generator) dayPast(ctx context.Context, start, end, now time.Time, class func(history.Key) string) (*dayPast, error) {
-	d := &dayPast{Start: start.UTC(), End: end.UTC(), Done: now}
-	var err error
-	if d.Hours, d.Free, err = g.fleetSteps(ctx, hoursOf(start, end), class); err != nil {
+	fleet, err := g.opt.History.Fleet(ctx, hoursOf(start, end), class)
+	if err != nil {
 		return nil, err
 	}
-	to := end
-	if now.Before(end) && now.After(start) {
-		to = now
-	}
-	if d.Users, err = g.opt.History.UserTotals(ctx, start, to); err != nil {
-		return nil, err
-	}
-	d.Hosts, err = g.opt.History.HostTotals(ctx, start, to)
-	return d, err
+	hours, free := fleetSteps(&fleet)
+	return &dayPast{Start: start.UTC(), End: end.UTC(), Done: now, Hours: hours, Free: free, Users: fleet.Users, Hosts: fleet.Hosts}, nil
 }
 
-// fleetSteps is the fleet between instants.
-func (g *Generator) fleetSteps(ctx context.Context, at []time.Time, class func(history.Key) string) ([]render.FleetStep, map[string][]*float64, error) {
-	series, err := g.opt.History.FleetSeries(ctx, at)
-	if err != nil {
-		return nil, nil, err
-	}
-	steps := make([]render.FleetStep, len(series))
-	for i, s := range series {
+// fleetSteps is the fleet in each step, and the free GPUs by class.
+func fleetSteps(fleet *history.Fleet) ([]render.FleetStep, map[string][]*float64) {
+	steps := make([]render.FleetStep, len(fleet.Steps))
+	for i, s := range fleet.Steps {
 		steps[i] = render.FleetStep{Reported: s.GPUs, Held: s.Held, Free: s.Free, Utilization: s.Utilization, Watts: s.Watts}
 	}
-	classes, err := g.opt.History.FleetClasses(ctx, at, class)
-	if err != nil {
-		return nil, nil, err
-	}
-	free := make(map[string][]*float64, len(classes))
-	for name, list := range classes {
+	free := make(map[string][]*float64, len(fleet.Classes))
+	for name, list := range fleet.Classes {
 		free[name] = make([]*float64, len(list))
 		for i := range list {
 			free[name][i] = list[i].Free
 		}
 	}
-	return steps, free, nil
+	return steps, free
 }
 
 // sumUp makes the view of the fleet from its days.
@@ -257,10 +241,11 @@ func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, pe
 	const quarter = 15 * time.Minute
 	end := now.Truncate(quarter)
 	at := history.Steps(end.Add(-24*time.Hour), end, quarter)
-	steps, free, err := g.fleetSteps(ctx, at, modelsOf(b))
+	last, err := g.opt.History.Fleet(ctx, at, modelsOf(b))
 	if err != nil {
 		return nil, err
 	}
+	steps, free := fleetSteps(&last)
 	past.Spans[0] = render.FleetSpan{At: at, Steps: steps, Free: free, Coverage: g.chartCoverage(b)}
 
 	zone := g.opt.About.Zone
@@ -391,7 +376,6 @@ func window(days []*dayPast, from, now time.Time, b *board.Board, person func(st
 			}
 			users[name] = users[name].Add(use(d.Users[i].Usage))
 		}
-		part := lived(d, now)
 		for i := range d.Hosts {
 			t := &d.Hosts[i]
 			h := hosts[t.Host]
@@ -403,7 +387,7 @@ func window(days []*dayPast, from, now time.Time, b *board.Board, person func(st
 			sum.EnergyKWh = t.TotalEnergyKWh
 			h.Use = h.Use.Add(sum)
 			h.FreeHours, h.KnownHours = h.FreeHours+t.FreeHours, h.KnownHours+t.KnownHours
-			h.Coverage += t.Coverage * part / length
+			h.Coverage += t.Covered / length
 		}
 	}
 	w.Users = render.UsersOf(users)
@@ -423,17 +407,6 @@ func window(days []*dayPast, from, now time.Time, b *board.Board, person func(st
 	return w
 }
 
-// lived is how much of a day has been, in seconds, when it was added up.
-func lived(d *dayPast, now time.Time) float64 {
-	end := d.End
-	for _, t := range []time.Time{d.Done, now} {
-		if t.Before(end) {
-			end = t
-		}
-	}
-	return max(0, end.Sub(d.Start).Seconds())
-}
-
 // coverageOf is what was seen of all hosts since from: those that are expected
 // now, and those that were there then.
 func coverageOf(days []*dayPast, from, now time.Time, b *board.Board) float64 {
@@ -446,10 +419,9 @@ func coverageOf(days []*dayPast, from, now time.Time, b *board.Board) float64 {
 		if d.Start.Before(from) {
 			continue
 		}
-		part := lived(d, now)
 		for i := range d.Hosts {
 			hosts[d.Hosts[i].Host] = true
-			sum += d.Hosts[i].Coverage * part
+			sum += d.Hosts[i].Covered
 		}
 	}
 	if len(hosts) == 0 || !now.After(from) {

@@ -111,7 +111,7 @@ func TestLostIndexAndTornLogLoseNothingOld(t *testing.T) {
 			if got := codes(c, now); got != "" {
 				t.Errorf("problems are %q", got)
 			}
-			us, err := c.UserTotals(context.Background(), t0, now)
+			us, err := userTotalsOf(c, t0, now)
 			if err != nil || len(us) != 1 {
 				t.Fatal(us, err)
 			}

@@ -202,37 +202,15 @@ func (s *Store) unpackFrame(blob []byte, slots int, want wanted, pool *columnPoo
 
 func (s *Store) saveDay(ctx context.Context, w *work, h *host, day int64, d *dayRoll) error {
 	hours := d.hourly()
-	sum := hours.fold(24)
-	if len(sum.rows) == 0 {
+	if len(hours.rows) == 0 {
 		return nil
 	}
 	var five []byte
 	if d.five != nil {
 		five = s.pack.pack(d.five.encode())
 	}
-	err := w.do(ctx, "insert into day(id,five,hours) values(?,?,?) on conflict(id) do update set five=excluded.five, hours=excluded.hours",
+	return w.do(ctx, "insert into day(id,five,hours) values(?,?,?) on conflict(id) do update set five=excluded.five, hours=excluded.hours",
 		blobID(day, h.id), five, s.pack.pack(hours.encode()))
-	if err != nil {
-		return err
-	}
-	for i := range sum.rows {
-		r := &sum.rows[i]
-		switch r.kind {
-		case kindGPU:
-			err = w.do(ctx, `insert or replace into gpu_day(day,host_id,gpu,samples,known_s,util_pct_s,util_known_s,util_max,
-				mem_mib_s,mem_known_s,temp_max,energy_j,power_known_s,proc_known_s,held_s,idle_s) values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-				day, h.id, h.gpus.name(r.id), r.at(gSamples, 0), r.at(gKnown, 0), r.at(gUtil, 0), r.at(gUtilKnown, 0), r.at(gUtilMax, 0),
-				r.at(gMem, 0), r.at(gMemKnown, 0), max(r.at(gTempMax, 0)-tempShift, -tempShift), r.at(gEnergy, 0), r.at(gPowerKnown, 0),
-				r.at(gProcKnown, 0), r.at(gHeld, 0), r.at(gIdle, 0))
-		case kindUser:
-			err = w.do(ctx, "insert or replace into user_day(day,host_id,user,held_ds,util_pct_s,idle_ds,mem_mib_s,energy_j) values(?,?,?,?,?,?,?,?)",
-				day, h.id, h.users.name(r.id), r.at(uHeld, 0), r.at(uUtil, 0), r.at(uIdle, 0), r.at(uMem, 0), r.at(uEnergy, 0))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // prune applies retention, once an hour of the fleet's time: the older of our
@@ -256,8 +234,6 @@ func (s *Store) prune(ctx context.Context, w *work, now time.Time) (bool, error)
 		{"delete from chunk where id < ?", []any{blobID(cut, 0)}},
 		{"update day set five=null where id >= ? and id < ? and five is not null", []any{blobID(fivesDone, 0), blobID(fives, 0)}},
 		{"delete from day where id < ?", []any{blobID(days, 0)}},
-		{"delete from gpu_day where day < ?", []any{days}},
-		{"delete from user_day where day < ?", []any{days}},
 	} {
 		if _, err := w.ExecContext(ctx, step.query, step.args...); err != nil {
 			return false, err

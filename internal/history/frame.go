@@ -41,10 +41,6 @@ func fieldsOf(kind byte) int {
 	}
 }
 
-func isMax(kind byte, field int) bool {
-	return kind == kindGPU && (field == gUtilMax || field == gTempMax || field == gPowerMax)
-}
-
 // row returns the row of a kind and id, and makes it.
 func (f *frame) row(kind byte, id uint32) *frameRow {
 	i := sort.Search(len(f.rows), func(i int) bool {
@@ -101,7 +97,7 @@ func (f *frame) put(start int, bs []bucket) {
 	}
 }
 
-// fold sums every n slots into one; maxima stay maxima.
+// fold sums every n slots into one.
 func (f *frame) fold(n int) *frame {
 	out := &frame{slots: f.slots / n, rows: make([]frameRow, len(f.rows))}
 	for i := range f.rows {
@@ -114,11 +110,7 @@ func (f *frame) fold(n int) *frame {
 			sum := make([]int64, out.slots)
 			for s := range sum {
 				for _, v := range col[s*n : s*n+n] {
-					if isMax(from.kind, field) {
-						sum[s] = max(sum[s], v)
-					} else {
-						sum[s] += v
-					}
+					sum[s] += v
 				}
 			}
 			to.cols[field] = sum
@@ -129,11 +121,11 @@ func (f *frame) fold(n int) *frame {
 }
 
 // at is one number; 0 where there is none.
-func (r *frameRow) at(field, slot int) int64 {
+func (r *frameRow) at(field, slot int) float64 {
 	if r.cols[field] == nil {
 		return 0
 	}
-	return r.cols[field][slot]
+	return float64(r.cols[field][slot])
 }
 
 // encode writes the rows that hold anything: kind, id, and per field the length

@@ -27,10 +27,10 @@ func fingerprint(t testing.TB, s *Store, hosts []string, from, to, now time.Time
 		}
 		all = append(all, v)
 	}
-	keep(s.UserTotals(ctx, from, to))
-	keep(s.UserTotals(ctx, from.Add(35*time.Minute), to.Add(-25*time.Minute)))
-	keep(s.HostTotals(ctx, from, to))
-	keep(s.FleetSeries(ctx, Steps(from, to, time.Hour)))
+	keep(userTotalsOf(s, from, to))
+	keep(userTotalsOf(s, from.Add(35*time.Minute), to.Add(-25*time.Minute)))
+	keep(hostTotalsOf(s, from, to))
+	keep(fleetSteps(s, Steps(from, to, time.Hour)))
 	for _, h := range hosts {
 		for _, step := range []time.Duration{5 * time.Minute, 7 * time.Minute} {
 			means, coverage, err := s.HostMeans(ctx, h, Steps(from, to, step), Utilization, Memory, Temperature, Power, Held)
@@ -155,7 +155,6 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 }
 
 func TestTwoProcessesSeeEachOther(t *testing.T) {
-	ctx := context.Background()
 	a := open(t, Options{})
 	b := openAt(t, a.path, t0, Options{})
 	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(3 * time.Hour), jobs: []job{{0, "ada", t0, t0.Add(3 * time.Hour), 100, 50}}}
@@ -167,7 +166,7 @@ func TestTwoProcessesSeeEachOther(t *testing.T) {
 		}
 	}
 	for _, s := range []*Store{a, b} {
-		us, err := s.UserTotals(ctx, t0, tr.to)
+		us, err := userTotalsOf(s, t0, tr.to)
 		if err != nil || len(us) != 1 {
 			t.Fatal(us, err)
 		}
@@ -222,7 +221,7 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 		t.Errorf("the log grew to %d bytes", wal)
 	}
 	end := t0.Add(400 * day)
-	for table, want := range map[string]int64{"chunk": 3 * (24 + 4), "day": 3 * 42, "gpu_day": 8 * 3 * 42, "user_day": 6 * 3 * 42, "journal": 20, "day where five is not null": 3 * 6} {
+	for table, want := range map[string]int64{"chunk": 3 * (24 + 4), "day": 3 * 42, "journal": 20, "day where five is not null": 3 * 6} {
 		var n int64
 		if err := s.db.QueryRowContext(ctx, "select count(*) from "+table).Scan(&n); err != nil {
 			t.Fatal(err)
@@ -231,7 +230,7 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 			t.Errorf("%s has %d rows, and at most %d are to be kept", table, n, want)
 		}
 	}
-	us, err := s.UserTotals(ctx, end.Add(-30*day), end)
+	us, err := userTotalsOf(s, end.Add(-30*day), end)
 	if err != nil || len(us) == 0 {
 		t.Error(us, err)
 	}

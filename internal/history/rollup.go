@@ -45,19 +45,15 @@ func hold(rs []reading, i int) int64 {
 // The fields of a roll-up. Times are seconds, and what is multiplied by time is
 // multiplied by seconds; while a bucket is being added up they are milliseconds.
 const (
-	gSamples = iota
-	gKnown
+	gKnown = iota
 	gUtil
 	gUtilKnown
-	gUtilMax
 	gMem
 	gMemKnown
 	gTemp
 	gTempKnown
-	gTempMax
 	gEnergy
 	gPowerKnown
-	gPowerMax
 	gProcKnown
 	gHeld
 	gIdle
@@ -68,7 +64,6 @@ const (
 	uHeld   = iota // tenths of a second
 	uUtil          // % * s
 	uIdle          // tenths of a second
-	uMem           // MiB * s
 	uEnergy        // J
 	uFields
 )
@@ -150,9 +145,6 @@ func (h *host) rollup(rs []reading, from, width int64, n int, idlePercent int64)
 				b.gpus = make([]gpuBucket, 0, len(r.gpus))
 			}
 			b.v[hSamples]++
-			for k := range r.gpus {
-				b.gpu(r.gpus[k].gpu, k).v[gSamples]++
-			}
 		}
 		for at := max(r.at, from); at < end; {
 			slot := (at - from) / width
@@ -182,7 +174,6 @@ func (b *bucket) add(h *host, r *reading, ms int64) {
 		if g.util >= 0 {
 			a.v[gUtil] += int64(g.util) * ms
 			a.v[gUtilKnown] += ms
-			a.v[gUtilMax] = max(a.v[gUtilMax], int64(g.util))
 		}
 		if g.mem >= 0 {
 			a.v[gMem] += int64(g.mem) * ms
@@ -191,12 +182,10 @@ func (b *bucket) add(h *host, r *reading, ms int64) {
 		if g.temp >= 0 {
 			a.v[gTemp] += int64(g.temp) * ms
 			a.v[gTempKnown] += ms
-			a.v[gTempMax] = max(a.v[gTempMax], int64(g.temp))
 		}
 		if g.power >= 0 {
 			a.v[gEnergy] += int64(g.power) * ms
 			a.v[gPowerKnown] += ms
-			a.v[gPowerMax] = max(a.v[gPowerMax], int64(g.power))
 		}
 		if g.users == nil {
 			continue
@@ -242,7 +231,6 @@ func (a *gpuBucket) share(g *gpuReading, ms int64) {
 		if g.power > 0 {
 			t.v[uEnergy] += us * int64(g.power)
 		}
-		t.v[uMem] += int64(u.mem) * ms
 	}
 }
 
@@ -267,11 +255,7 @@ func (b *bucket) close(idlePercent int64) {
 		}
 		g.users = nil
 		for f := range g.v {
-			switch f {
-			case gSamples, gUtilMax, gTempMax, gPowerMax:
-			default:
-				g.v[f] = (g.v[f] + 500) / 1000
-			}
+			g.v[f] = (g.v[f] + 500) / 1000
 		}
 	}
 	for i := range b.users {
@@ -280,7 +264,6 @@ func (b *bucket) close(idlePercent int64) {
 		v[uIdle] = (v[uIdle] + 50_000) / 100_000
 		v[uUtil] = (v[uUtil] + 500_000) / 1_000_000
 		v[uEnergy] = (v[uEnergy] + 500_000) / 1_000_000
-		v[uMem] = (v[uMem] + 500) / 1000
 	}
 	for f := range b.v {
 		if f != hSamples {

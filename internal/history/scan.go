@@ -57,18 +57,6 @@ func bounds(ts []time.Time) ([]int64, error) {
 	return out, nil
 }
 
-// spread calls visit for every step that the bucket [at, at+width) overlaps,
-// with the part of the bucket that lies in it.
-func spread(bs []int64, at, width int64, visit func(step int, part float64)) {
-	i := sort.Search(len(bs), func(i int) bool { return bs[i] > at }) - 1
-	for i = max(i, 0); i < len(bs)-1 && bs[i] < at+width; i++ {
-		overlap := min(bs[i+1], at+width) - max(bs[i], at)
-		if overlap > 0 {
-			visit(i, float64(overlap)/float64(width))
-		}
-	}
-}
-
 // view runs a query on one view of the database, with memory in agreement.
 func (s *Store) view(ctx context.Context, what string, fn func(q querier) error) error {
 	s.mu.Lock()
@@ -101,6 +89,31 @@ type table struct {
 	*frame
 	start int64 // ms
 	width int64 // ms of a slot
+}
+
+// A slotPart is the part (0 to 1) of a slot of a table that lies in a step.
+type slotPart struct {
+	slot, step int
+	part       float64
+}
+
+// parts divides the slots of a table among the steps between bounds.
+func (t table) parts(bs []int64) []slotPart {
+	out := make([]slotPart, 0, t.slots)
+	step := 0
+	for slot := range t.slots {
+		from := t.start + int64(slot)*t.width
+		to := from + t.width
+		for step < len(bs)-1 && bs[step+1] <= from {
+			step++
+		}
+		for i := step; i < len(bs)-1 && bs[i] < to; i++ {
+			if overlap := min(bs[i+1], to) - max(bs[i], from); overlap > 0 {
+				out = append(out, slotPart{slot, i, float64(overlap) / float64(t.width)})
+			}
+		}
+	}
+	return out
 }
 
 // fine reports whether the bounds that lie in a day need more than its hours.

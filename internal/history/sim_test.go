@@ -147,3 +147,27 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 		t.Errorf("%s is %v, and the truth is %v (tolerance %v)", what, got, want, tolerance)
 	}
 }
+
+// userTotalsOf is who used how much between two instants.
+func userTotalsOf(s *Store, from, to time.Time) ([]UserTotal, error) {
+	f, err := s.Fleet(context.Background(), []time.Time{from, to}, noClass)
+	return f.Users, err
+}
+
+// hostTotalsOf is how much each host was used between two instants.
+func hostTotalsOf(s *Store, from, to time.Time) ([]HostTotal, error) {
+	f, err := s.Fleet(context.Background(), []time.Time{from, to}, noClass)
+	return f.Hosts, err
+}
+
+func fleetSteps(s *Store, at []time.Time) ([]FleetStep, error) {
+	f, err := s.Fleet(context.Background(), at, noClass)
+	return f.Steps, err
+}
+
+func fleetClasses(s *Store, at []time.Time, class func(Key) string) (map[string][]ClassStep, error) {
+	f, err := s.Fleet(context.Background(), at, class)
+	return f.Classes, err
+}
+
+func noClass(Key) string { return "" }

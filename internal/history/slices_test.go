@@ -36,13 +36,13 @@ func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 			out = append(out, v)
 		}
 		for _, at := range [][]time.Time{{t0, tr.to}, {t0.Add(90 * time.Minute), tr.to.Add(-time.Minute)}, {t0, t0.Add(24 * time.Hour)}} {
-			users, err := s.UserTotals(ctx, at[0], at[1])
+			users, err := userTotalsOf(s, at[0], at[1])
 			keep(users, err)
-			hosts, err := s.HostTotals(ctx, at[0], at[1])
+			hosts, err := hostTotalsOf(s, at[0], at[1])
 			keep(hosts, err)
-			fleet, err := s.FleetSeries(ctx, at)
+			fleet, err := fleetSteps(s, at)
 			keep(fleet, err)
-			classes, err := s.FleetClasses(ctx, at, func(Key) string { return "all" })
+			classes, err := fleetClasses(s, at, func(Key) string { return "all" })
 			keep(classes, err)
 		}
 		recent, err := s.Recent(ctx, tr.to, time.Hour, 5)

@@ -46,7 +46,6 @@ func live(t testing.TB, s *Store, host, boot string, samples []snapshot.Sample) 
 }
 
 func TestTotalsAreWhatTrulyWas(t *testing.T) {
-	ctx := context.Background()
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -67,7 +66,7 @@ func TestTotalsAreWhatTrulyWas(t *testing.T) {
 						util[name] += u[name]
 					}
 				}
-				got, err := s.UserTotals(ctx, from, to)
+				got, err := userTotalsOf(s, from, to)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -192,7 +191,6 @@ func swings(from, to time.Time) []job {
 }
 
 func TestDaysOf23And25Hours(t *testing.T) {
-	ctx := context.Background()
 	for _, c := range []struct {
 		zone  string
 		day   time.Time
@@ -215,7 +213,7 @@ func TestDaysOf23And25Hours(t *testing.T) {
 			if len(bs) != 2 || bs[1].Sub(bs[0]).Hours() != c.hours {
 				t.Fatalf("the day is %v", bs)
 			}
-			us, err := s.UserTotals(ctx, bs[0], bs[1])
+			us, err := userTotalsOf(s, bs[0], bs[1])
 			if err != nil || len(us) != 1 {
 				t.Fatal(us, err)
 			}
@@ -226,7 +224,7 @@ func TestDaysOf23And25Hours(t *testing.T) {
 			}
 			near(t, "coverage", cover, 1, 0.001)
 			near(t, "% of the time held", held[0], 100, 0.1)
-			fs, err := s.FleetSeries(ctx, bs)
+			fs, err := fleetSteps(s, bs)
 			if err != nil || fs[0].Held == nil {
 				t.Fatal(fs, err)
 			}
@@ -258,7 +256,6 @@ func TestTimesThatCannotBe(t *testing.T) {
 
 // A server whose clock jumps ahead for a while must not delete anything.
 func TestClockOfTheServerJumps(t *testing.T) {
-	ctx := context.Background()
 	s := open(t, Options{})
 	tr := &truth{host: "gpu1", gpus: 1, every: time.Minute, from: t0, to: t0.Add(5 * time.Hour), jobs: []job{{0, "ada", t0, t0.Add(5 * time.Hour), 100, 50}}}
 	all := tr.samples()
@@ -267,7 +264,7 @@ func TestClockOfTheServerJumps(t *testing.T) {
 		ingest(t, s, t0.Add(jump), "gpu1", "boot", all[190:210])
 	}
 	live(t, s, "gpu1", "boot", all[200:])
-	us, err := s.UserTotals(ctx, t0, tr.to)
+	us, err := userTotalsOf(s, t0, tr.to)
 	if err != nil || len(us) != 1 {
 		t.Fatal(us, err)
 	}
@@ -277,7 +274,6 @@ func TestClockOfTheServerJumps(t *testing.T) {
 // A node whose clock steps back covers the same time twice, and a reboot begins
 // to count anew; neither may count an hour for more than an hour.
 func TestClockOfTheNodeStepsAndBoots(t *testing.T) {
-	ctx := context.Background()
 	s := open(t, Options{})
 	tr := &truth{host: "gpu1", gpus: 1, every: 20 * time.Second, from: t0, to: t0.Add(2 * time.Hour), jobs: []job{{0, "ada", t0, t0.Add(2 * time.Hour), 100, 50}}}
 	all := tr.samples()
@@ -292,7 +288,7 @@ func TestClockOfTheNodeStepsAndBoots(t *testing.T) {
 	if n := ingest(t, s, now, "gpu1", "two", again); n != len(again) {
 		t.Errorf("%d of %d samples of a new boot are taken", n, len(again))
 	}
-	us, err := s.UserTotals(ctx, t0, now)
+	us, err := userTotalsOf(s, t0, now)
 	if err != nil || len(us) != 1 {
 		t.Fatal(us, err)
 	}
@@ -314,7 +310,7 @@ func TestNilStoreKnowsNothing(t *testing.T) {
 	if n := ingest(t, s, t0, "gpu1", "b", []snapshot.Sample{{At: t0}}); n != 0 {
 		t.Error(n)
 	}
-	if us, err := s.UserTotals(ctx, t0, t0.Add(time.Hour)); us != nil || err != nil {
+	if us, err := userTotalsOf(s, t0, t0.Add(time.Hour)); us != nil || err != nil {
 		t.Error(us, err)
 	}
 	if vs, cover := meansOf(t, s, "gpu1", "GPU-1", Power, t0, t0.Add(time.Hour)); vs != nil || cover != 0 {
