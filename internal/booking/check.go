@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spelling"
 )
 
 // KnownHost is what is known about a host that bookings are checked against.
@@ -69,5 +70,5 @@ func similarHost(name string, names []string) string {
 			return n
 		}
 	}
-	return nearest(name, names, 2)
+	return spelling.Nearest(name, names, 2)
 }

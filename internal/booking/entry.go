@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spelling"
 )
 
 // fields are the names that an entry may have, in the order in which the
@@ -39,7 +40,7 @@ func nearestField(key string) string {
 	case "type":
 		return "kind"
 	}
-	return nearest(key, fields(), 2)
+	return spelling.Nearest(key, fields(), 2)
 }
 
 // entry reads one entry into r.found.
@@ -152,40 +153,4 @@ func (r *reading) moment(s slot, n *node, text string, end bool) (time.Time, boo
 		r.hostProblem("booking:ambiguous", n, s, note)
 	}
 	return t, err == nil
-}
-
-// nearest returns the word of the list within so many edits of key; "" for none.
-func nearest(key string, words []string, within int) string {
-	best, found := within+1, ""
-	for _, w := range words {
-		if d := distance(key, w); d < best && d < len(w) {
-			best, found = d, w
-		}
-	}
-	return found
-}
-
-// distance is the number of letters to insert, delete or replace between two
-// short words.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
@@ -39,7 +40,7 @@ type alarms struct {
 
 // watchFiles starts to watch and returns how to stop, which may be called once.
 // Without watches it says so, and the timer is left.
-func (a *app) watchFiles(cfg *config, changed func(urgency)) (rescan, stop func()) {
+func (a *app) watchFiles(cfg *config.Config, changed func(urgency)) (rescan, stop func()) {
 	said := map[string]bool{}
 	complain := func(p snapshot.Problem) {
 		if !said[p.Code] {
@@ -52,11 +53,11 @@ func (a *app) watchFiles(cfg *config, changed func(urgency)) (rescan, stop func(
 		complain(noWatches("nothing can be watched", err))
 		return func() {}, func() {}
 	}
-	aliases := cfg.string("aliases")
+	aliases := cfg.String("aliases")
 	if aliases == "" {
-		aliases = filepath.Join(cfg.string("data"), "aliases.csv")
+		aliases = filepath.Join(cfg.String("data"), "aliases.csv")
 	}
-	al := &alarms{changed: changed, complain: complain, add: w.Add, data: cfg.string("data"), comments: commentsPath(cfg), aliases: aliases}
+	al := &alarms{changed: changed, complain: complain, add: w.Add, data: cfg.String("data"), comments: commentsPath(cfg), aliases: aliases}
 	al.scan()
 	again := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(context.Background())

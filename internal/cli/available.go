@@ -39,7 +39,7 @@ func (a *app) availableCommand() *cobra.Command {
 			if err := w.check(c, "indices", "uuids", "env"); err != nil {
 				return err
 			}
-			b, aliases, err := a.thisNode(c.Context(), cfg, boardSettings(cfg))
+			b, aliases, err := a.thisNode(c.Context(), cfg, cfg.Board())
 			if err != nil {
 				return err
 			}

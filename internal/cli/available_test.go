@@ -182,7 +182,7 @@ func TestANodeAsksItsSiteForBookings(t *testing.T) {
 		{"", "gpu01", 0, "", ""},
 	} {
 		a := &app{now: func() time.Time { return siteNow.Add(c.age) }, getenv: func(string) string { return "" }}
-		cfg := &config{values: map[string]string{"site_timeout": "2s", "site_url": c.site, "site": t.TempDir()}}
+		cfg := settingsOf(t, map[string]string{"site_timeout": "2s", "site_url": c.site, "site": t.TempDir()})
 		cal, _, problems := a.bookingsHere(t.Context(), cfg, c.host, "", booking.Options{}, time.UTC)
 		var got []string
 		if cal != nil {

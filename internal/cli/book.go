@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 )
@@ -126,13 +127,13 @@ func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 
 // board decides what it means that there is none: picking needs one, and who
 // configured one wants to know.
-func (r *bookRequest) board(a *app, cfg *config, err error) error {
+func (r *bookRequest) board(a *app, cfg *config.Config, err error) error {
 	var f *failure.Error
 	switch {
 	case err == nil:
 	case r.gpus > 0:
 		return err
-	case errors.As(err, &f) && f.Exit == exitUsage && cfg.string("site_url") == "":
+	case errors.As(err, &f) && f.Exit == exitUsage && cfg.String("site_url") == "":
 	default:
 		fmt.Fprintf(a.stderr, "gpuboard: the board cannot be read, so it is not checked whether the GPUs exist: %s\n", printable(err.Error()))
 	}

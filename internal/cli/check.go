@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 )
@@ -48,8 +49,8 @@ func (a *app) checkCommand() *cobra.Command {
 				return a.checkKill(c.Context(), cfg)
 			}
 			var flags []string
-			for _, name := range nodeKeys() {
-				if f := c.Flags().Lookup(mustKey(name).flag()); f.Changed {
+			for _, name := range config.NodeKeys() {
+				if f := c.Flags().Lookup(config.Among(config.Keys(), name).Flag()); f.Changed {
 					flags = append(flags, "--"+f.Name+"="+f.Value.String())
 				}
 			}
@@ -61,18 +62,18 @@ func (a *app) checkCommand() *cobra.Command {
 				if err != nil {
 					return usagef("gpuboard check HOST, where HOST is this node's name", "%w", err)
 				}
-				cfg.values["host"], cfg.origin["host"] = host, "HOST"
+				cfg.Set("host", host, "HOST")
 				flags = append(flags, "--host="+host)
 			}
 			return a.checkAlive(c.Context(), cfg, flags)
 		},
 	}
-	a.flags(c, nodeKeys()...)
+	a.flags(c, config.NodeKeys()...)
 	return c
 }
 
-func (a *app) checkAlive(ctx context.Context, cfg *config, flags []string) error {
-	dir := cfg.string("spool")
+func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string) error {
+	dir := cfg.String("spool")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return because("spool:unusable", fail(exitUsage, fmt.Errorf("making the spool: %w", err), "give a directory of your own with --spool DIR"))
 	}
@@ -95,7 +96,7 @@ func (a *app) checkAlive(ctx context.Context, cfg *config, flags []string) error
 		if beats {
 			why = strings.Join(beat.changed(cfg), ", ")
 		}
-		if named := cfg.string("host"); beats && why == "" && cfg.origin["host"] != "default" && !strings.EqualFold(named, beat.Host) {
+		if named := cfg.String("host"); beats && why == "" && cfg.Given("host") && !strings.EqualFold(named, beat.Host) {
 			return usagef("gpuboard check kill, then gpuboard check "+word(named)+" --to …", "the loop of this spool runs as %s, and not as %s", beat.Host, named)
 		}
 		if beats && why == "" {
@@ -121,7 +122,7 @@ func (a *app) checkAlive(ctx context.Context, cfg *config, flags []string) error
 	}
 	// The first cycle tells whether a push works. Its budget bounds the wait.
 	ended := func() bool { return !alive(pid) }
-	beat, err := a.waitForBeat(ctx, dir, startWait+cfg.duration("push_timeout"), ended, func(b heartbeat) bool {
+	beat, err := a.waitForBeat(ctx, dir, startWait+cfg.Duration("push_timeout"), ended, func(b heartbeat) bool {
 		return b.PID == pid && b.own() && !b.Beat.IsZero()
 	})
 	if err != nil {
@@ -142,8 +143,8 @@ func (a *app) notPushing(beat heartbeat) error {
 	return silent(exitDegraded)
 }
 
-func (a *app) checkKill(ctx context.Context, cfg *config) error {
-	dir := cfg.string("spool")
+func (a *app) checkKill(ctx context.Context, cfg *config.Config) error {
+	dir := cfg.String("spool")
 	held, err := loopHeld(dir)
 	if err != nil {
 		return err

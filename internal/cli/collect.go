@@ -9,16 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/collector"
+	"gpuboard/internal/config"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
-
-// nodeKeys are the settings of everything that runs on a node.
-func nodeKeys() []string {
-	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "every", "to", "identity", "known_hosts", "push_timeout",
-		"register.enabled", "register.title", "register.group", "register.owner", "register.notes", "register.tags",
-		"register.ssh_host", "register.gpus", "register.ttl", "consul.service"}
-}
 
 func (a *app) collectCommand() *cobra.Command {
 	var asJSON bool
@@ -64,31 +58,31 @@ func (a *app) collectCommand() *cobra.Command {
 }
 
 // host is this node's name, checked once.
-func (a *app) host(cfg *config) (string, error) {
-	host, err := snapshot.ParseHost(cfg.string("host"))
+func (a *app) host(cfg *config.Config) (string, error) {
+	host, err := snapshot.ParseHost(cfg.String("host"))
 	if err != nil {
-		return "", usagef("name this node with --host NAME", "host from %s: %w", cfg.origin["host"], err)
+		return "", usagef("name this node with --host NAME", "host from %s: %w", cfg.Origin("host"), err)
 	}
 	return host, nil
 }
 
-func (a *app) collector(cfg *config, host string, every time.Duration) *collector.Collector {
+func (a *app) collector(cfg *config.Config, host string, every time.Duration) *collector.Collector {
 	journal := "" // a single run would start a process each time
 	if every > 0 {
 		journal = "journalctl"
 	}
 	return collector.New(collector.Options{
 		Host: host, Version: version(), Interval: every,
-		NvidiaSMI: cfg.string("nvidia_smi"), PS: cfg.string("ps"),
-		SMIBudget: cfg.duration("nvidia_smi_timeout"),
+		NvidiaSMI: cfg.String("nvidia_smi"), PS: cfg.String("ps"),
+		SMIBudget: cfg.Duration("nvidia_smi_timeout"),
 		Journal:   journal,
-		StateFile: filepath.Join(cfg.string("spool"), "nvidia-smi.json"),
+		StateFile: filepath.Join(cfg.String("spool"), "nvidia-smi.json"),
 		Now:       a.now,
 	})
 }
 
-func openSpool(cfg *config) (*spool.Spool, error) {
-	s, err := spool.Open(cfg.string("spool"))
+func openSpool(cfg *config.Config) (*spool.Spool, error) {
+	s, err := spool.Open(cfg.String("spool"))
 	if err != nil {
 		return nil, because("spool:unusable", fail(exitUsage, err, "give a directory of your own with --spool DIR"))
 	}

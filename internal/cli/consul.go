@@ -3,11 +3,12 @@ package cli
 import (
 	"strings"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/inventory"
 )
 
 // consul makes the question to Consul.
-func (a *app) consul(cfg *config) (*inventory.Consul, error) {
+func (a *app) consul(cfg *config.Config) (*inventory.Consul, error) {
 	o, err := consulOptions(cfg)
 	if err != nil {
 		return nil, err
@@ -21,22 +22,22 @@ func (a *app) consul(cfg *config) (*inventory.Consul, error) {
 
 // consulOptions are what the configuration says about Consul. Where Consul is,
 // the token and TLS are in Consul's own environment variables.
-func consulOptions(cfg *config) (inventory.ConsulOptions, error) {
+func consulOptions(cfg *config.Config) (inventory.ConsulOptions, error) {
 	o := inventory.ConsulOptions{
-		Service: cfg.string("consul.service"),
-		Tags:    cfg.list("consul.tags"),
-		Filter:  cfg.string("consul.filter"),
+		Service: cfg.String("consul.service"),
+		Tags:    cfg.List("consul.tags"),
+		Filter:  cfg.String("consul.filter"),
 	}
-	for _, dc := range cfg.list("consul.datacenters") {
+	for _, dc := range cfg.List("consul.datacenters") {
 		if dc == "all" {
 			dc = "*"
 		}
 		o.Datacenters = append(o.Datacenters, dc)
 	}
-	for _, pair := range cfg.list("consul.node_meta") {
+	for _, pair := range cfg.List("consul.node_meta") {
 		k, v, ok := strings.Cut(pair, "=")
 		if !ok {
-			return o, usagef("", "consul.node_meta from %s: %q is not KEY=VALUE", cfg.origin["consul.node_meta"], pair)
+			return o, usagef("", "consul.node_meta from %s: %q is not KEY=VALUE", cfg.Origin("consul.node_meta"), pair)
 		}
 		if o.NodeMeta == nil {
 			o.NodeMeta = map[string]string{}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/config"
 	"gpuboard/internal/demo"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
@@ -43,11 +44,12 @@ func (a *app) demoCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			listen := cfg.string("listen")
-			if cfg.origin["listen"] == "default" {
+			listen := cfg.String("listen")
+			if !cfg.Given("listen") {
+				usual := listen
 				listen = "127.0.0.1:0"
-				if l, err := net.Listen("tcp", mustKey("listen").value); err == nil {
-					listen = mustKey("listen").value // the usual port is free: a URL that one remembers
+				if l, err := net.Listen("tcp", usual); err == nil {
+					listen = usual // the usual port is free: a URL that one remembers
 					_ = l.Close()
 				}
 			}
@@ -61,7 +63,7 @@ func (a *app) demoCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) demo(ctx context.Context, cfg *config, listen string) (err error) {
+func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err error) {
 	dir, err := os.MkdirTemp("", "gpuboard-demo-")
 	if err != nil {
 		return fmt.Errorf("making a temporary directory: %w", err)
@@ -72,13 +74,17 @@ func (a *app) demo(ctx context.Context, cfg *config, listen string) (err error) 
 
 	now := a.now().UTC()
 	fleet := demo.New(1, now)
-	cfg.values["data"], cfg.values["site"], cfg.values["state"] = filepath.Join(dir, "data"), filepath.Join(dir, "site"), filepath.Join(dir, "state")
-	cfg.values["lab"] = "a demonstration"
-	cfg.values["interval"] = demo.Interval.String()
-	for _, h := range fleet.Hosts() {
-		cfg.hosts = append(cfg.hosts, inventory.Entry{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, GPUs: h.GPUs})
+	for name, value := range map[string]string{
+		"data": filepath.Join(dir, "data"), "site": filepath.Join(dir, "site"), "state": filepath.Join(dir, "state"),
+		"lab": "a demonstration", "interval": demo.Interval.String(),
+	} {
+		cfg.Set(name, value, "demo")
 	}
-	cfg.path, cfg.origin["hosts"] = "demo", "demo:1"
+	for _, h := range fleet.Hosts() {
+		cfg.Hosts = append(cfg.Hosts, inventory.Entry{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, GPUs: h.GPUs})
+	}
+	cfg.Path = "demo"
+	cfg.Set("hosts", "", "demo:1")
 	for _, d := range []string{"data/drop", "data/hosts", "keys", "known"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return err
@@ -118,7 +124,7 @@ func (a *app) demo(ctx context.Context, cfg *config, listen string) (err error) 
 	ready := make(chan net.Addr, 1)
 	run(func() error {
 		return dropbox.Serve(ctx, dropbox.Options{
-			Data: cfg.string("data"), Keys: filepath.Join(dir, "keys"), HostKey: filepath.Join(dir, "host_key"), Listen: "127.0.0.1:0",
+			Data: cfg.String("data"), Keys: filepath.Join(dir, "keys"), HostKey: filepath.Join(dir, "host_key"), Listen: "127.0.0.1:0",
 			OnListen: func(addr net.Addr, key string) {
 				line := knownHostsLine(addr, key) + "\n"
 				if err := os.WriteFile(filepath.Join(dir, "known", "hosts"), []byte(line), 0o600); err != nil {
@@ -149,7 +155,7 @@ func (a *app) demo(ctx context.Context, cfg *config, listen string) (err error) 
 		return err
 	}
 	run(func() error { return a.watchDemo(ctx, g) })
-	h, err := serve.Handler(serve.Options{Site: cfg.string("site"), Log: a.log()})
+	h, err := serve.Handler(serve.Options{Site: cfg.String("site"), Log: a.log()})
 	if err != nil {
 		return err
 	}
@@ -177,7 +183,7 @@ type demoNode struct {
 // demoNodes makes a key for each node and says where its snapshots come from. The
 // first is of the start, however long the history took: the board has to know the
 // GPUs of a node before its driver stops.
-func (a *app) demoNodes(cfg *config, dir string, fleet *demo.Fleet, start time.Time) ([]demoNode, error) {
+func (a *app) demoNodes(cfg *config.Config, dir string, fleet *demo.Fleet, start time.Time) ([]demoNode, error) {
 	var nodes []demoNode
 	for _, h := range fleet.Hosts() {
 		at := func() time.Time { return start }
@@ -193,8 +199,8 @@ func (a *app) demoNodes(cfg *config, dir string, fleet *demo.Fleet, start time.T
 			return s, nil
 		}})
 	}
-	if installed(cfg.string("nvidia_smi")) {
-		if host, err := snapshot.ParseHost(shortHostname()); err == nil {
+	if installed(cfg.String("nvidia_smi")) {
+		if host, err := snapshot.ParseHost(config.ShortHostname()); err == nil {
 			c := a.collector(cfg, host, demoEvery)
 			nodes = append(nodes, demoNode{host: host, snap: c.Collect})
 			fmt.Fprintf(a.stderr, "gpuboard: there is an nvidia-smi: this machine joins as %s\n", host)
@@ -262,15 +268,15 @@ const (
 
 // demoHistory puts the fleet's last month into the history, as if the generator
 // had been running all the while.
-func (a *app) demoHistory(ctx context.Context, cfg *config, fleet *demo.Fleet, now time.Time) error {
-	if cfg.bool("no_history") {
+func (a *app) demoHistory(ctx context.Context, cfg *config.Config, fleet *demo.Fleet, now time.Time) error {
+	if cfg.Bool("no_history") {
 		return nil
 	}
-	if err := os.MkdirAll(cfg.string("state"), 0o700); err != nil {
+	if err := os.MkdirAll(cfg.String("state"), 0o700); err != nil {
 		return err
 	}
 	// All of it is taken in at once, and so must not count as too old.
-	store, err := history.Open(ctx, filepath.Join(cfg.string("state"), "history.db"), now, history.Options{Raw: demoPast + 24*time.Hour})
+	store, err := history.Open(ctx, filepath.Join(cfg.String("state"), "history.db"), now, history.Options{Raw: demoPast + 24*time.Hour})
 	if err != nil {
 		return err
 	}

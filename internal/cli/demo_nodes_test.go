@@ -21,7 +21,7 @@ func TestDemoNodesBeginAtTheStart(t *testing.T) {
 	}
 	start := time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)
 	a := &app{stderr: io.Discard, now: func() time.Time { return start.Add(10 * time.Minute) }}
-	cfg := &config{values: map[string]string{"nvidia_smi": "no-such-program"}}
+	cfg := settingsOf(t, map[string]string{"nvidia_smi": "no-such-program"})
 	nodes, err := a.demoNodes(cfg, dir, demo.New(1, start), start)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"gpuboard/internal/config"
 )
 
 var updateDocs = flag.Bool("update-docs", false, "write docs/commands.md and docs/configuration.md anew")
@@ -56,9 +58,9 @@ func TestEverySettingIsAFlag(t *testing.T) {
 	for _, c := range Root().Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
 	}
-	for _, k := range keys() {
-		if !flags[k.flag()] {
-			t.Errorf("no command has --%s", k.flag())
+	for _, k := range config.Keys() {
+		if !flags[k.Flag()] {
+			t.Errorf("no command has --%s", k.Flag())
 		}
 	}
 }
@@ -167,8 +169,8 @@ commas, or in the file as YAML lists. Where Consul is, and its token, stand in C
 (` + "`CONSUL_HTTP_ADDR`, `CONSUL_HTTP_TOKEN_FILE`" + ` and so on).
 `)
 	section := "-"
-	for _, k := range sectioned(keys()) {
-		head, _, nested := strings.Cut(k.name, ".")
+	for _, k := range sectioned(config.Keys()) {
+		head, _, nested := strings.Cut(k.Name, ".")
 		if !nested {
 			head = ""
 		}
@@ -180,7 +182,7 @@ commas, or in the file as YAML lists. Where Consul is, and its token, stand in C
 			}
 			fmt.Fprintf(&b, "\n## %s\n\n| in the file | flag, variable | default | meaning |\n|---|---|---|---|\n", title)
 		}
-		fmt.Fprintf(&b, "| `%s` | `--%s` `%s` | %s | %s |\n", k.name, k.flag(), k.env(), quoted(k.value), tableCell(k.help))
+		fmt.Fprintf(&b, "| `%s` | `--%s` `%s` | %s | %s |\n", k.Name, k.Flag(), k.Env(), quoted(k.Default), tableCell(k.Help))
 	}
 	b.WriteString(`
 ## In the file alone

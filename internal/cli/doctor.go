@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 )
@@ -53,7 +54,7 @@ type examination struct {
 // A doctor looks at everything once and goes on after each finding.
 type doctor struct {
 	app      *app
-	cfg      *config
+	cfg      *config.Config
 	proc     string // /proc
 	euid     int
 	findings []finding
@@ -138,8 +139,8 @@ func (a *app) doctorCommand() *cobra.Command {
 			return err
 		},
 	}
-	both := nodeKeys()
-	for _, name := range webKeys() {
+	both := config.NodeKeys()
+	for _, name := range config.WebKeys() {
 		if !slices.Contains(both, name) {
 			both = append(both, name)
 		}
@@ -151,12 +152,12 @@ func (a *app) doctorCommand() *cobra.Command {
 
 // sides guesses what this machine is: what is configured to push is a node,
 // what has a data directory is a web host.
-func (a *app) sides(cfg *config) []string {
+func (a *app) sides(cfg *config.Config) []string {
 	var sides []string
-	if cfg.string("to") != "" {
+	if cfg.String("to") != "" {
 		sides = append(sides, sideNode)
 	}
-	if info, err := os.Stat(cfg.string("data")); err == nil && info.IsDir() || cfg.origin["data"] != "default" {
+	if info, err := os.Stat(cfg.String("data")); err == nil && info.IsDir() || cfg.Given("data") {
 		sides = append(sides, sideWeb)
 	}
 	if len(sides) == 0 {
@@ -166,21 +167,21 @@ func (a *app) sides(cfg *config) []string {
 }
 
 func (d *doctor) report(sides []string) examination {
-	e := examination{SchemaVersion: 1, Version: version(), Sides: sides, Config: d.cfg.path, Findings: d.findings, Well: true}
+	e := examination{SchemaVersion: 1, Version: version(), Sides: sides, Config: d.cfg.Path, Findings: d.findings, Well: true}
 	for _, f := range d.findings {
 		e.Well = e.Well && f.State != foundBad
 	}
 	var used []string
 	if slices.Contains(sides, sideNode) {
-		used = append(used, nodeKeys()...)
+		used = append(used, config.NodeKeys()...)
 	}
 	if slices.Contains(sides, sideWeb) {
-		used = append(used, webKeys()...)
+		used = append(used, config.WebKeys()...)
 	}
-	for _, k := range keys() {
+	for _, k := range config.Keys() {
 		// A setting of the other side is of interest when somebody has set it here.
-		if slices.Contains(used, k.name) || d.cfg.origin[k.name] != "default" {
-			e.InForce = append(e.InForce, valueInForce{k.name, shown(k.name, d.cfg.string(k.name)), d.cfg.origin[k.name]})
+		if slices.Contains(used, k.Name) || d.cfg.Given(k.Name) {
+			e.InForce = append(e.InForce, valueInForce{k.Name, shown(k.Name, d.cfg.String(k.Name)), d.cfg.Origin(k.Name)})
 		}
 	}
 	return e
@@ -234,7 +235,7 @@ func (e examination) print(a *app) error {
 
 // configFile looks at the file that was read, which load has found sound.
 func (d *doctor) configFile() {
-	path := d.cfg.path
+	path := d.cfg.Path
 	if path == "" {
 		d.note("config:none", "gpuboard init node DIR, or gpuboard init web DIR", "no configuration file: defaults, variables and flags are in force")
 		return
@@ -259,7 +260,7 @@ func (d *doctor) clockBy(date string, sent, received time.Time) {
 		return
 	}
 	off := max(sent.Sub(theirs.Add(time.Second)), theirs.Sub(received))
-	if tolerance := d.cfg.duration("clock_tolerance"); off > tolerance {
+	if tolerance := d.cfg.Duration("clock_tolerance"); off > tolerance {
 		d.bad("clock:off", "timedatectl set-ntp true", "this clock and the web server's differ by %v, and %v are borne", off.Round(time.Second), tolerance)
 		return
 	}

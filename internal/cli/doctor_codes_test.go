@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/config"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 )
@@ -174,13 +175,8 @@ func TestDoctorNamesEveryCauseOnAWebHost(t *testing.T) {
 		{"bad:empty", "gpu01", func(b *bed) { b.write("data/drop/gpu01/latest.json.gz", "") }},
 		{"aliases:unreadable", "ls -l", func(b *bed) { b.directory("data/aliases.csv") }},
 		{"booking:unreadable", "ls -l", func(b *bed) { b.directory("data/comments.json") }},
-		{"config:timezone", "timedatectl", func(b *bed) { b.with("--timezone", "Nowhere/City") }},
 		{"history:unreadable", "chown", func(b *bed) { b.directory("state/history.db") }},
 		{"state:lock", "ls -l", func(b *bed) { b.directory("state/generate.lock") }},
-		{"legacy:zone", "migration-001", func(b *bed) {
-			b.must(os.Mkdir(b.path("older"), 0o755))
-			b.with("--legacy", b.path("older"), "--legacy-zone", "Nowhere/City")
-		}},
 		{"legacy:unreadable", "ls -ld", func(b *bed) { b.with("--legacy", b.path("none")) }},
 		{"notify:config", "notify.md", func(b *bed) {
 			b.write("gpuboard.yml", "notify:\n  - webhook_file: "+b.path("none")+"\n")
@@ -238,7 +234,7 @@ func TestDoctorNotesWhatIsNotSetUp(t *testing.T) {
 	if d.findings[0].Code != "disk:unknown" {
 		t.Errorf("without a disk: %+v", d.findings)
 	}
-	d.cfg = &config{path: node.path("none.yml")}
+	d.cfg = &config.Config{Path: node.path("none.yml")}
 	d.configFile()
 	if f := d.findings[1]; f.Code != "config:unreadable" || f.State != foundBad || f.Mend == "" {
 		t.Errorf("a configuration that went away: %+v", f)

@@ -130,11 +130,11 @@ func (d *doctor) dropNews(all *spool.Drops, host, drop string) {
 		return
 	}
 	age := d.app.now().Sub(bundle.Snapshot.CollectedAt.Time)
-	limit := d.cfg.duration("stale_after")
+	limit := d.cfg.Duration("stale_after")
 	if limit == 0 {
 		limit = max(3*time.Duration(bundle.Snapshot.IntervalSeconds)*time.Second, time.Minute)
 	}
-	switch tolerance := d.cfg.duration("clock_tolerance"); {
+	switch tolerance := d.cfg.Duration("clock_tolerance"); {
 	case age < -tolerance:
 		d.bad("drop:clock", "timedatectl set-ntp true    (on "+host+")", "the clock of %s is %v ahead", host, (-age).Round(time.Second))
 	case age > limit:

@@ -21,7 +21,7 @@ func (d *doctor) hooks() {
 		return
 	}
 	well := true
-	for _, h := range d.cfg.hooks {
+	for _, h := range d.cfg.Hooks {
 		program := h.Sendmail
 		switch {
 		case h.Kind == notify.Command:
@@ -43,22 +43,17 @@ func (d *doctor) hooks() {
 		d.bad("notify:failing", mend, "%s: %v", where, t.Err)
 	}
 	if well {
-		d.ok("notify:ok", "%d hooks hear of changes, and none has failed of late", len(d.cfg.hooks))
+		d.ok("notify:ok", "%d hooks hear of changes, and none has failed of late", len(d.cfg.Hooks))
 	}
 }
 
 // older says which hosts still run the older scripts.
 func (d *doctor) older(data string) {
-	dir := sitegen.LegacyDir(d.cfg.string("legacy"), data)
+	dir := sitegen.LegacyDir(d.cfg.String("legacy"), data)
 	if dir == "" {
 		return
 	}
-	zone, err := d.cfg.legacyZone()
-	if err != nil {
-		d.bad("legacy:zone", "see docs/migration-001.md", "%v", err)
-		return
-	}
-	found, err := legacy.Read(dir, d.app.now(), zone)
+	found, err := legacy.Read(dir, d.app.now(), d.cfg.LegacyZone())
 	if err != nil {
 		d.bad("legacy:unreadable", "ls -ld "+word(dir), "%v", err)
 		return

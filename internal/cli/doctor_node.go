@@ -40,9 +40,9 @@ func (d *doctor) node(ctx context.Context) {
 		d.loop(host, d.drop(ctx, host))
 		d.registered(ctx, host)
 	}
-	url := d.cfg.string("site_url")
+	url := d.cfg.String("site_url")
 	if !strings.HasPrefix(url, "http") {
-		url = d.cfg.string("base_url")
+		url = d.cfg.String("base_url")
 	}
 	if url != "" {
 		sent := d.app.now()
@@ -72,7 +72,7 @@ func (d *doctor) readings(ctx context.Context, host string) {
 		d.bad(p.Code, d.mendReading(p), "%s", p.Message)
 	}
 	if !seen["smi"] {
-		every := d.cfg.duration("every")
+		every := d.cfg.Duration("every")
 		if every > 0 && took > every/2 {
 			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v, and is to happen every %v", took.Round(time.Millisecond), every)
 		} else {
@@ -80,7 +80,7 @@ func (d *doctor) readings(ctx context.Context, host string) {
 		}
 	}
 	// Without a process on a GPU there was nothing to ask ps about.
-	if program := d.cfg.string("ps"); !seen["ps"] && !installed(program) {
+	if program := d.cfg.String("ps"); !seen["ps"] && !installed(program) {
 		d.bad("ps:missing", d.mendReading(snapshot.Problem{Code: "ps:missing"}), "there is no %s, so nobody will be known to use a GPU", program)
 	} else if !seen["ps"] {
 		named := 0
@@ -170,7 +170,7 @@ func (d *doctor) me() string {
 }
 
 func (d *doctor) spool(ctx context.Context) {
-	dir := d.cfg.string("spool")
+	dir := d.cfg.String("spool")
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		d.note("spool:missing", d.own("collect"), "the spool %s is not there yet; collect and run make it", dir)
 		return
@@ -195,7 +195,7 @@ func (d *doctor) spool(ctx context.Context) {
 // loop looks for the loop, or for what collect leaves when cron calls it. works
 // means that doctor itself could push just now.
 func (d *doctor) loop(host string, works bool) {
-	dir, now := d.cfg.string("spool"), d.app.now()
+	dir, now := d.cfg.String("spool"), d.app.now()
 	start := d.own("check " + host)
 	held, err := loopHeld(dir)
 	if err != nil {
@@ -213,9 +213,9 @@ func (d *doctor) loop(host string, works bool) {
 			d.bad("loop:old-version", d.own("check kill")+"; "+start, "the loop (pid %d) is still version %s", beat.PID, beat.Version)
 		case beat.Push.Error != "":
 			mend := cmp.Or(beat.Push.Hint, "tail "+word(filepath.Join(dir, loopLog)))
-			if to := d.cfg.string("to"); works && to == beat.Settings["to"] { // what was wrong is mended, and the loop has not tried again
+			if to := d.cfg.String("to"); works && to == beat.Settings["to"] { // what was wrong is mended, and the loop has not tried again
 				mend = d.own("check kill") + "; " + start
-				if d.cfg.path == "" {
+				if d.cfg.Path == "" {
 					mend += " --to " + word(to)
 				}
 			}
@@ -250,7 +250,7 @@ func (d *doctor) loop(host string, works bool) {
 
 // drop pushes a temporary file and removes it again, and reports whether that works.
 func (d *doctor) drop(ctx context.Context, host string) bool {
-	to := d.cfg.string("to")
+	to := d.cfg.String("to")
 	if to == "" {
 		d.note("publish:none", "set to: in the configuration", "no drop is set: what is collected stays on this node")
 		return false
@@ -271,8 +271,8 @@ func (d *doctor) drop(ctx context.Context, host string) bool {
 		return false
 	}
 	session, err := publisher.Dial(ctx, publisher.Options{
-		Target: target, Host: host, Budget: d.cfg.duration("push_timeout"),
-		Identity: d.cfg.list("identity"), KnownHosts: d.cfg.list("known_hosts"),
+		Target: target, Host: host, Budget: d.cfg.Duration("push_timeout"),
+		Identity: d.cfg.List("identity"), KnownHosts: d.cfg.List("known_hosts"),
 		ResolveConfig: func(ctx context.Context, host string) ([]byte, error) { return sshConfig(ctx, host) },
 	})
 	if err != nil {
@@ -311,7 +311,7 @@ func (d *doctor) complain(err error, code, mend string) {
 	if code == publisher.CodeRemoteDir {
 		mend = "on the server, make the directory that to: names, writable by the node's account"
 	}
-	if names := d.cfg.list("identity"); errors.Is(err, fs.ErrNotExist) && code == publisher.CodeKeyUnreadable && len(names) == 1 {
+	if names := d.cfg.List("identity"); errors.Is(err, fs.ErrNotExist) && code == publisher.CodeKeyUnreadable && len(names) == 1 {
 		mend = "ssh-keygen -q -t ed25519 -N '' -f " + word(names[0]) + "    (and bring " + names[0] + ".pub to the web host)"
 	}
 	if code == publisher.CodeLost && strings.Contains(err.Error(), "opening an SFTP session") {
@@ -324,7 +324,7 @@ func (d *doctor) complain(err error, code, mend string) {
 
 // registered asks Consul whether it knows this node.
 func (d *doctor) registered(ctx context.Context, host string) {
-	if !d.cfg.bool("register.enabled") {
+	if !d.cfg.Bool("register.enabled") {
 		d.note("register:off", d.own("check "+host+" --register"), "this node does not register with Consul")
 		return
 	}

@@ -31,7 +31,7 @@ const maxFetch = 64 << 20
 
 // web looks at everything that the web host needs.
 func (d *doctor) web(ctx context.Context) {
-	data, site, state := d.cfg.string("data"), d.cfg.string("site"), d.cfg.string("state")
+	data, site, state := d.cfg.String("data"), d.cfg.String("site"), d.cfg.String("state")
 	if d.directory("data", data, "mkdir -p "+word(filepath.Join(data, "drop")), false) {
 		d.room("the data directory", data)
 		d.drops(data)
@@ -54,7 +54,7 @@ func (d *doctor) web(ctx context.Context) {
 	if d.app.asksConsul(d.cfg) {
 		if answer, ok := d.askConsul(ctx); ok && len(answer.Hosts) == 0 {
 			d.bad("discovery:empty", "gpuboard register on the nodes; deploy/consul/acl-generator.hcl has the policy that the token needs",
-				"Consul answers, and names no host of service %s: nobody has registered, or the token may not read it", d.cfg.string("consul.service"))
+				"Consul answers, and names no host of service %s: nobody has registered, or the token may not read it", d.cfg.String("consul.service"))
 		} else if ok {
 			d.ok("discovery:ok", "Consul names %d hosts", len(answer.Hosts))
 		}
@@ -105,7 +105,7 @@ func (d *doctor) private(site string) {
 	}
 	well := true
 	for _, name := range []string{"data", "state", "keys", "host_key", "comments", "password"} {
-		path := d.cfg.string(name)
+		path := d.cfg.String(name)
 		if path == "" || strings.Contains(path, "://") {
 			continue
 		}
@@ -129,11 +129,11 @@ func (d *doctor) private(site string) {
 func (d *doctor) bookings(data, state string) {
 	path, err := localComments(d.cfg)
 	if err != nil {
-		d.bad("config:comments", "edit "+word(d.cfg.path), "%v", err)
+		d.bad("config:comments", "edit "+word(d.cfg.Path), "%v", err)
 		return
 	}
 	var aliases booking.Aliases
-	names := d.cfg.string("aliases")
+	names := d.cfg.String("aliases")
 	if names == "" {
 		names = filepath.Join(data, "aliases.csv")
 	}
@@ -148,19 +148,14 @@ func (d *doctor) bookings(data, state string) {
 		if len(problems) == 0 {
 			d.ok("aliases:ok", "%s names %d other names", names, len(known))
 		}
-	case !errors.Is(err, fs.ErrNotExist) || d.cfg.string("aliases") != "":
+	case !errors.Is(err, fs.ErrNotExist) || d.cfg.String("aliases") != "":
 		d.bad("aliases:unreadable", "ls -l "+word(names), "%v", err)
-	}
-	zone, err := d.cfg.bookingZone(false)
-	if err != nil {
-		d.bad("config:timezone", "timedatectl list-timezones", "%v", err)
-		return
 	}
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); err != nil {
 		return // said as the data directory that is missing
 	}
-	file := booking.Open(path, zone.Location)
+	file := booking.Open(path, d.cfg.BookingZone(false).Location)
 	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.app.now()})
 	if held, err := file.Read(); held == nil && err == nil && !calendar.Broken {
 		d.note("booking:none", "gpuboard init web shows a comments.json to begin with", "there is no %s: nobody has booked anything", path)
@@ -208,7 +203,7 @@ func (d *doctor) generation(site string) {
 		return
 	}
 	age := d.app.now().Sub(health.GeneratedAt)
-	if limit := max(3*d.cfg.duration("interval"), 3*time.Minute); age > limit {
+	if limit := max(3*d.cfg.Duration("interval"), 3*time.Minute); age > limit {
 		d.bad("site:old", d.own("generate -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
 		return
 	}
@@ -231,7 +226,7 @@ func (d *doctor) remembered(state string) {
 		d.bad("state:lock", "ls -l "+word(path), "the generator's lock cannot be taken: %v", err)
 		return
 	}
-	if d.cfg.bool("no_history") {
+	if d.cfg.Bool("no_history") {
 		d.note("history:off", "", "no history is kept")
 		return
 	}
@@ -262,7 +257,7 @@ func (d *doctor) remembered(state string) {
 
 // overlay renders an empty board with the site's own templates.
 func (d *doctor) overlay() {
-	dir := d.cfg.string("templates")
+	dir := d.cfg.String("templates")
 	if dir == "" {
 		return
 	}
@@ -270,12 +265,8 @@ func (d *doctor) overlay() {
 		d.bad("templates:missing", "gpuboard doctor web --templates DIR", "there is no directory %s", dir)
 		return
 	}
-	zone, err := d.cfg.zone()
-	if err != nil {
-		zone = time.UTC
-	}
 	empty, _ := board.Merge(board.Input{Now: d.app.now().UTC()})
-	in := render.Input{Board: empty, Site: render.Site{Lang: "en", Zone: zone, Version: version()}}
+	in := render.Input{Board: empty, Site: render.Site{Lang: "en", Zone: d.cfg.Zone(), Version: version()}}
 	if _, err := render.Pages(in, templates.Under(afero.NewBasePathFs(afero.NewOsFs(), dir))); err != nil {
 		d.bad("templates:parse", "edit "+word(dir), "%v", err)
 		return
@@ -285,7 +276,7 @@ func (d *doctor) overlay() {
 
 // published compares what a visitor gets with what was written.
 func (d *doctor) published(ctx context.Context, site string) {
-	base := d.cfg.string("base_url")
+	base := d.cfg.String("base_url")
 	if base == "" {
 		d.note("web:unknown", "set base_url: in the configuration", "there is no base_url, so the web server was not looked at")
 		return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/publisher"
@@ -93,12 +94,12 @@ func (b heartbeat) failing(now time.Time) bool {
 // own reports whether the process that wrote it is alive.
 func (b heartbeat) own() bool { return b.Start == "" || startTime(b.PID) == b.Start }
 
-// settings are those that decide what the loop does, without empty ones. Where
-// the spool is does not count: it is where the heartbeat lies.
-func (cfg *config) settings() map[string]string {
+// loopSettings returns the settings that decide what the loop does, without empty
+// ones. The spool's place does not count: the heartbeat lies in it.
+func loopSettings(cfg *config.Config) map[string]string {
 	set := map[string]string{}
-	for _, name := range nodeKeys() {
-		if value := cfg.string(name); name != "spool" && value != "" {
+	for _, name := range config.NodeKeys() {
+		if value := cfg.String(name); name != "spool" && value != "" {
 			set[name] = value
 		}
 	}
@@ -111,15 +112,15 @@ func (cfg *config) settings() map[string]string {
 // changed names the settings in which the loop differs from what cfg says. A call
 // that gives no setting but the node's name only asks whether the loop runs, so
 // nothing is compared then.
-func (b heartbeat) changed(cfg *config) (names []string) {
-	asks := !slices.ContainsFunc(nodeKeys(), func(name string) bool {
-		return name != "host" && name != "spool" && cfg.origin[name] != "default"
+func (b heartbeat) changed(cfg *config.Config) (names []string) {
+	asks := !slices.ContainsFunc(config.NodeKeys(), func(name string) bool {
+		return name != "host" && name != "spool" && cfg.Given(name)
 	})
 	if asks || b.Settings == nil {
 		return nil
 	}
-	wanted := cfg.settings()
-	for _, name := range nodeKeys() {
+	wanted := loopSettings(cfg)
+	for _, name := range config.NodeKeys() {
 		if b.Settings[name] != wanted[name] && name != "spool" {
 			names = append(names, name)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
@@ -42,20 +43,20 @@ type report struct {
 	output string // one line
 }
 
-func (a *app) newHerald(cfg *config) (*herald, error) {
+func (a *app) newHerald(cfg *config.Config) (*herald, error) {
 	about, err := a.registration(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if every := cfg.duration("every"); about.TTL <= every {
-		return nil, usagef("", "register.ttl from %s: %v is not longer than the interval of %v, so the node would always be late", cfg.origin["register.ttl"], about.TTL, every)
+	if every := cfg.Duration("every"); about.TTL <= every {
+		return nil, usagef("", "register.ttl from %s: %v is not longer than the interval of %v, so the node would always be late", cfg.Origin("register.ttl"), about.TTL, every)
 	}
 	registrar, err := newRegistrar(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return &herald{
-		log: failure.NewLog(a.stderr, a.now), registrar: registrar, settings: settings(cfg), about: about, pushes: cfg.string("to") != "",
+		log: failure.NewLog(a.stderr, a.now), registrar: registrar, settings: cfg.Board(), about: about, pushes: cfg.String("to") != "",
 		news: make(chan news, 1), done: make(chan struct{}),
 	}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/deploy"
+	"gpuboard/internal/config"
 	"gpuboard/internal/snapshot"
 	"gpuboard/publisher"
 )
@@ -83,7 +84,7 @@ func (a *app) newSetup(side, dir, host, to string) (*setup, error) {
 	switch side {
 	case sideNode:
 		if s.host == "" {
-			s.host = shortHostname()
+			s.host = config.ShortHostname()
 		}
 		if s.host, err = snapshot.ParseHost(s.host); err != nil {
 			return nil, usagef("name this node with --host NAME", "%w", err)
@@ -253,7 +254,7 @@ func (s *setup) settings() map[string]string {
 			set["comments"] = at(s.comments())
 		}
 		// Said, so that times in the bookings mean the same wherever they are read.
-		if zone := machineZone().String(); zone != "Local" {
+		if zone := config.MachineZone().String(); zone != "Local" {
 			set["timezone"] = zone
 		}
 		if s.older != nil && s.older.listen != "" {

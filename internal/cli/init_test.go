@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
 	"gpuboard/internal/testenv/consultest"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
@@ -47,7 +48,7 @@ func TestEverySettingOfTheSampleCanBeUncommented(t *testing.T) {
 	for _, side := range []string{sideNode, sideWeb} {
 		_, dir := initialised(t, side, "--host", "gpu01")
 		text := readText(t, filepath.Join(dir, "gpuboard.yml"))
-		before, err := try(t, text, nil)
+		before, err := loadText(t, text)
 		if err != nil {
 			t.Fatalf("%s, as written: %v", side, err)
 		}
@@ -60,22 +61,22 @@ func TestEverySettingOfTheSampleCanBeUncommented(t *testing.T) {
 				continue
 			}
 			one := append(append(append([]string{}, lines[:i]...), m[1]+m[2]), lines[i+1:]...)
-			if _, err := try(t, strings.Join(one, "\n"), nil); err != nil {
+			if _, err := loadText(t, strings.Join(one, "\n")); err != nil {
 				t.Errorf("%s, with %q: %v", side, strings.TrimSpace(m[2]), err)
 			}
 			all = strings.Replace(all, line+"\n", m[1]+m[2]+"\n", 1)
 		}
-		after, err := try(t, all, nil)
+		after, err := loadText(t, all)
 		if err != nil {
 			t.Fatalf("%s, with everything: %v", side, err)
 		}
-		for _, k := range keys() {
-			if after.origin[k.name] == "default" {
+		for _, k := range config.Keys() {
+			if !after.Given(k.Name) {
 				continue
 			}
-			seen[k.name] = true
-			if got, want := after.string(k.name), before.string(k.name); got != want && k.name != "spool" && k.name != "state" {
-				t.Errorf("%s: the sample says that %s is %q by default, and it is %q", side, k.name, got, want)
+			seen[k.Name] = true
+			if got, want := after.String(k.Name), before.String(k.Name); got != want && k.Name != "spool" && k.Name != "state" {
+				t.Errorf("%s: the sample says that %s is %q by default, and it is %q", side, k.Name, got, want)
 			}
 		}
 		// The examples of what is more than a line.
@@ -87,15 +88,15 @@ func TestEverySettingOfTheSampleCanBeUncommented(t *testing.T) {
 				}
 				lines = append(lines, line)
 			}
-			cfg, err := try(t, strings.Join(lines, ""), nil)
-			if err != nil || len(cfg.hosts) != 2 || cfg.hosts[0].GPUs != 8 || len(cfg.shortNames) != 1 {
+			cfg, err := loadText(t, strings.Join(lines, ""))
+			if err != nil || len(cfg.Hosts) != 2 || cfg.Hosts[0].GPUs != 8 || len(cfg.ShortNames) != 1 {
 				t.Errorf("the examples: %v", err)
 			}
 		}
 	}
-	for _, k := range keys() {
-		if !seen[k.name] {
-			t.Errorf("no sample has %s", k.name)
+	for _, k := range config.Keys() {
+		if !seen[k.Name] {
+			t.Errorf("no sample has %s", k.Name)
 		}
 	}
 }

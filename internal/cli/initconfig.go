@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"gpuboard/internal/config"
 )
 
 // sampleConfig is a configuration in which every setting of a side stands with
@@ -20,13 +22,13 @@ func (a *app) sampleConfig(side string, set map[string]string, hosts string) str
 		"# change it. A variable (GPUBOARD_TITLE) counts more than this file, and a flag\n"+
 		"# (--title) more than both. \"gpuboard doctor %s\" says what is in force.\n", what, side)
 	section := ""
-	for _, k := range sectioned(keys()) {
-		both := k.name == "consul.service" || k.name == "site_url" // people ask on nodes, too
-		if slices.Contains(nodeKeys(), k.name) != (side == sideNode) && !both {
+	for _, k := range sectioned(config.Keys()) {
+		both := k.Name == "consul.service" || k.Name == "site_url" // people ask on nodes, too
+		if slices.Contains(config.NodeKeys(), k.Name) != (side == sideNode) && !both {
 			continue
 		}
-		name, indent := k.name, ""
-		if head, tail, ok := strings.Cut(k.name, "."); ok {
+		name, indent := k.Name, ""
+		if head, tail, ok := strings.Cut(k.Name, "."); ok {
 			name, indent = tail, "  "
 			if head != section {
 				fmt.Fprintf(&b, "\n%s:\n", head)
@@ -36,11 +38,11 @@ func (a *app) sampleConfig(side string, set map[string]string, hosts string) str
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(&b, "%s# %s\n", indent, sentence(k))
-		value, mark := a.defaultOf(k), "#"
-		if v, ok := set[k.name]; ok {
+		value, mark := k.DefaultHere(a.getenv), "#"
+		if v, ok := set[k.Name]; ok {
 			value, mark = v, ""
-		} else if k.name == "state" || k.name == "spool" {
-			value = k.value // depends on who runs it
+		} else if k.Name == "state" || k.Name == "spool" {
+			value = k.Default // depends on who runs it
 		}
 		fmt.Fprintf(&b, "%s%s%s: %s\n", indent, mark, name, yamlScalar(value))
 	}
@@ -70,26 +72,26 @@ func (a *app) sampleConfig(side string, set map[string]string, hosts string) str
 
 // sectioned moves the settings of a section together, behind those without
 // one: a section stands in a file once.
-func sectioned(all []key) []key {
-	var plain, nested []key
+func sectioned(all []config.Key) []config.Key {
+	var plain, nested []config.Key
 	for _, k := range all {
-		if strings.Contains(k.name, ".") {
+		if strings.Contains(k.Name, ".") {
 			nested = append(nested, k)
 		} else {
 			plain = append(plain, k)
 		}
 	}
-	slices.SortStableFunc(nested, func(x, y key) int {
-		xs, _, _ := strings.Cut(x.name, ".")
-		ys, _, _ := strings.Cut(y.name, ".")
+	slices.SortStableFunc(nested, func(x, y config.Key) int {
+		xs, _, _ := strings.Cut(x.Name, ".")
+		ys, _, _ := strings.Cut(y.Name, ".")
 		return strings.Compare(xs, ys)
 	})
 	return append(plain, nested...)
 }
 
 // sentence is what help says, as a sentence.
-func sentence(k key) string {
-	r := []rune(k.help)
+func sentence(k config.Key) string {
+	r := []rune(k.Help)
 	r[0] = unicode.ToUpper(r[0])
 	return string(r) + "."
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 )
@@ -41,7 +42,7 @@ func readOlder(path, self string) (*older, error) {
 	if err != nil {
 		return nil, fail(exitUsage, fmt.Errorf("reading the older board's hosts: %w", err), "")
 	}
-	if len(data) > maxConfigBytes {
+	if len(data) > config.MaxBytes {
 		return nil, usagef("", "%s: %d bytes are too many for a list of hosts", path, len(data))
 	}
 	o := &older{}

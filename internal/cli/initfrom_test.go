@@ -79,14 +79,14 @@ func FuzzHostsOfAnotherBoard(f *testing.F) {
 		if err != nil {
 			return
 		}
-		cfg, err := try(t, o.config("list"), nil)
+		cfg, err := loadText(t, o.config("list"))
 		if err != nil {
 			t.Fatalf("%q makes\n%s\n%v", text, o.config("list"), err)
 		}
-		if len(cfg.hosts) != len(o.hosts) {
-			t.Fatalf("%q: %d hosts in, %d out", text, len(o.hosts), len(cfg.hosts))
+		if len(cfg.Hosts) != len(o.hosts) {
+			t.Fatalf("%q: %d hosts in, %d out", text, len(o.hosts), len(cfg.Hosts))
 		}
-		for i, h := range cfg.hosts {
+		for i, h := range cfg.Hosts {
 			if name, err := snapshot.ParseHost(h.Name); err != nil || name != o.hosts[i].name {
 				t.Fatalf("%q: %q (%v)", text, h.Name, err)
 			}

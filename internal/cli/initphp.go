@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"gpuboard/internal/config"
 )
 
 // What the PHP page of the older GPU Monitor says in its source.
@@ -52,7 +54,7 @@ func (o *older) besidePage(path string) {
 	}
 	source := filepath.Join(filepath.Dir(path), "index.php")
 	text, err := os.ReadFile(source)
-	if err != nil || len(text) > maxConfigBytes || !isPHP(text) {
+	if err != nil || len(text) > config.MaxBytes || !isPHP(text) {
 		return
 	}
 	page := &older{}

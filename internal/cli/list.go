@@ -26,7 +26,7 @@ func (a *app) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			b, _, err := a.thisNode(c.Context(), cfg, boardSettings(cfg))
+			b, _, err := a.thisNode(c.Context(), cfg, cfg.Board())
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/notify"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
@@ -115,23 +116,21 @@ func (a *app) sayHooks(list []notify.Outcome, waiting map[string]int, fine strin
 }
 
 // carrier makes what carries events out, nil where no hooks are configured.
-func (a *app) carrier(cfg *config) (*notify.Notifier, error) {
-	if len(cfg.hooks) == 0 {
+func (a *app) carrier(cfg *config.Config) (*notify.Notifier, error) {
+	if len(cfg.Hooks) == 0 {
 		return nil, nil
 	}
-	zone, err := cfg.zone()
-	if err != nil {
-		return nil, err
-	}
 	o := notify.Options{
-		Outbox: filepath.Join(cfg.string("state"), "outbox.json"), Zone: zone,
-		Title: cfg.string("title"), SiteURL: cfg.string("base_url"),
+		Outbox: filepath.Join(cfg.String("state"), "outbox.json"), Zone: cfg.Zone(),
+		Title: cfg.String("title"), SiteURL: cfg.String("base_url"),
 	}
-	for _, h := range cfg.hooks {
-		if h.urlFile != "" {
-			if h.URL, err = readSecret(h.urlFile); err != nil {
-				return nil, because("notify:config", fail(exitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.origin, h.Name, err), ""))
+	for _, h := range cfg.Hooks {
+		if h.URLFile != "" {
+			url, err := readSecret(h.URLFile)
+			if err != nil {
+				return nil, because("notify:config", fail(exitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.Origin, h.Name, err), ""))
 			}
+			h.URL = url
 		}
 		if h.Kind == notify.Mail && h.From == "" {
 			h.From = sender()
@@ -168,7 +167,7 @@ func sender() string {
 }
 
 // announcer is what the generator hands events to; nil where there are no hooks.
-func (a *app) announcer(cfg *config) (sitegen.Announcer, error) {
+func (a *app) announcer(cfg *config.Config) (sitegen.Announcer, error) {
 	c, err := a.carrier(cfg)
 	if c == nil || err != nil {
 		return nil, err

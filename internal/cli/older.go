@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/legacy"
 	"gpuboard/internal/snapshot"
@@ -14,25 +15,12 @@ import (
 
 // This file has the hosts that still run the older scripts.
 
-// legacyZone is where their times are: the site's zone, unless somebody said.
-func (c *config) legacyZone() (*time.Location, error) {
-	name := c.string("legacy_zone")
-	if name == "" {
-		return c.zone()
-	}
-	zone, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, usagef("names are those of the IANA list, such as Europe/Paris or UTC", "legacy_zone from %s: %q is not a time zone", c.origin["legacy_zone"], name)
-	}
-	return zone, nil
-}
-
 // withOlder answers with the hosts that have a drop, by their names, and those of
 // the older scripts.
-func withOlder(names []string, problems []snapshot.Problem, cfg *config, data string) (inventory.Answer, error) {
+func withOlder(names []string, problems []snapshot.Problem, cfg *config.Config, data string) (inventory.Answer, error) {
 	hosts, more := inventory.Drops(names)
 	answer := inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}
-	dir := sitegen.LegacyDir(cfg.string("legacy"), data)
+	dir := sitegen.LegacyDir(cfg.String("legacy"), data)
 	if dir == "" {
 		return answer, nil
 	}
@@ -69,13 +57,12 @@ func describe(h *inventory.Host, old legacy.Host) {
 
 // olderSnapshots are the newest snapshots of hosts in a data directory that run
 // the older scripts, for a board that is merged without a generator.
-func olderSnapshots(cfg *config, data string, now time.Time) map[string]legacy.Host {
-	dir := sitegen.LegacyDir(cfg.string("legacy"), data)
-	zone, err := cfg.legacyZone()
-	if dir == "" || err != nil {
+func olderSnapshots(cfg *config.Config, data string, now time.Time) map[string]legacy.Host {
+	dir := sitegen.LegacyDir(cfg.String("legacy"), data)
+	if dir == "" {
 		return nil
 	}
-	found, err := legacy.Read(dir, now, zone)
+	found, err := legacy.Read(dir, now, cfg.LegacyZone())
 	if err != nil {
 		return nil // the hosts are listed as never heard of
 	}

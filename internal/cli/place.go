@@ -14,6 +14,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 )
@@ -42,26 +43,19 @@ type desk struct {
 
 // desk opens the bookings. name is that of --name, "" for oneself; at that of
 // --now, "" for now.
-func (a *app) desk(c *cobra.Command, cfg *config, name, at string) (*desk, error) {
-	zone, err := cfg.zone()
-	if err != nil {
-		return nil, err
-	}
-	in, err := cfg.bookingZone(true)
-	if err != nil {
-		return nil, err
-	}
-	d := &desk{app: a, zone: zone, in: in, now: a.now(), length: cfg.string("booking.default_duration")}
+func (a *app) desk(c *cobra.Command, cfg *config.Config, name, at string) (*desk, error) {
+	d := &desk{app: a, zone: cfg.Zone(), in: cfg.BookingZone(true), now: a.now(), length: cfg.String("booking.default_duration")}
+	var err error
 	if at != "" {
 		if d.now, err = time.Parse(time.RFC3339, at); err != nil {
 			return nil, usagef("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
 		}
 	}
-	d.now = d.now.In(zone)
+	d.now = d.now.In(d.zone)
 	if d.limits, err = bookingLimits(cfg); err != nil {
 		return nil, err
 	}
-	login := cfg.string("booking.name")
+	login := cfg.String("booking.name")
 	if login == "" {
 		login = a.bookingUser()
 	}
@@ -89,7 +83,7 @@ func (a *app) bookingUser() string {
 }
 
 // open opens the file and reads who is who.
-func (d *desk) open(cfg *config) ([]snapshot.Problem, error) {
+func (d *desk) open(cfg *config.Config) ([]snapshot.Problem, error) {
 	path, err := localComments(cfg)
 	if err != nil {
 		return nil, err
@@ -105,7 +99,7 @@ func (d *desk) open(cfg *config) ([]snapshot.Problem, error) {
 	}
 	d.file = booking.Open(path, d.in.Location)
 	var problems []snapshot.Problem
-	if data := cfg.string("data"); isDir(data) && !isFile(filepath.Join(dir, "aliases.csv")) {
+	if data := cfg.String("data"); isDir(data) && !isFile(filepath.Join(dir, "aliases.csv")) {
 		dir = data
 	}
 	d.aliases, problems = d.app.aliases(cfg, dir)
@@ -113,16 +107,16 @@ func (d *desk) open(cfg *config) ([]snapshot.Problem, error) {
 }
 
 // bookingLimits reads the settings that bound what one person may book.
-func bookingLimits(cfg *config) (booking.Limits, error) {
-	l := booking.Limits{MaxGPUs: int(cfg.number("booking.max_gpus"))}
+func bookingLimits(cfg *config.Config) (booking.Limits, error) {
+	l := booking.Limits{MaxGPUs: int(cfg.Number("booking.max_gpus"))}
 	for _, name := range []string{"booking.max_duration", "booking.default_duration"} {
-		s := cfg.string(name)
+		s := cfg.String(name)
 		if s == "" || s == "none" {
 			continue
 		}
 		length, err := booking.ParseDuration(s)
 		if err != nil {
-			return l, usagef("for instance 7d or 36h", "%s from %s: %w", name, cfg.origin[name], err)
+			return l, usagef("for instance 7d or 36h", "%s from %s: %w", name, cfg.Origin(name), err)
 		}
 		if name == "booking.max_duration" {
 			l.MaxDuration = length
@@ -191,7 +185,7 @@ type knownFleet struct {
 
 // fleet reads the board. Without one the fleet knows nothing; why is said when
 // somebody named a board to read.
-func (d *desk) fleet(ctx context.Context, cfg *config) (*knownFleet, error) {
+func (d *desk) fleet(ctx context.Context, cfg *config.Config) (*knownFleet, error) {
 	f := &knownFleet{}
 	s, err := d.app.source(cfg, "")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/config"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 	"gpuboard/publisher"
@@ -71,23 +72,23 @@ func (a *app) published(s *spool.Spool) error {
 }
 
 // publisher makes the way to the drop; keep holds the connection between pushes.
-func (a *app) publisher(cfg *config, keep bool) (*publisher.Publisher, error) {
-	if cfg.string("to") == "" {
+func (a *app) publisher(cfg *config.Config, keep bool) (*publisher.Publisher, error) {
+	if cfg.String("to") == "" {
 		return nil, usagef("gpuboard publish --to sftp://user@web/path, or set to: in the configuration", "no drop to publish to")
 	}
 	host, err := a.host(cfg)
 	if err != nil {
 		return nil, err
 	}
-	target, err := publisher.ParseTarget(cfg.string("to"))
+	target, err := publisher.ParseTarget(cfg.String("to"))
 	if err != nil {
 		return nil, err
 	}
 	return publisher.New(publisher.Options{
-		Target: target, Host: host, Budget: cfg.duration("push_timeout"), Keep: keep,
-		Identity: cfg.list("identity"), KnownHosts: cfg.list("known_hosts"),
+		Target: target, Host: host, Budget: cfg.Duration("push_timeout"), Keep: keep,
+		Identity: cfg.List("identity"), KnownHosts: cfg.List("known_hosts"),
 		ResolveConfig: func(ctx context.Context, host string) ([]byte, error) { return sshConfig(ctx, host) },
-		StateDir:      filepath.Join(cfg.string("spool"), "push"),
+		StateDir:      filepath.Join(cfg.String("spool"), "push"),
 		WriteFile:     writeDrop,
 		Sweep:         a.sweepDrop,
 		Log:           a.log(),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/config"
 	"gpuboard/publisher/dropbox"
 )
 
@@ -24,27 +25,27 @@ func (a *app) receiveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			keys := cfg.string("keys")
+			keys := cfg.String("keys")
 			if keys == "" && authorized == "" {
-				keys = filepath.Join(cfg.string("state"), "keys")
+				keys = filepath.Join(cfg.String("state"), "keys")
 			}
-			hostKey := cfg.string("host_key")
+			hostKey := cfg.String("host_key")
 			if hostKey == "" {
-				hostKey = filepath.Join(cfg.string("state"), "receive_host_key")
+				hostKey = filepath.Join(cfg.String("state"), "receive_host_key")
 			}
 			if err := os.MkdirAll(filepath.Dir(hostKey), 0o700); err != nil {
 				return because("state:unwritable", fail(exitUsage, fmt.Errorf("making a place for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR"))
 			}
-			listen := cfg.string("listen")
-			if cfg.origin["listen"] == "default" {
+			listen := cfg.String("listen")
+			if !cfg.Given("listen") {
 				listen = "127.0.0.1:2222" // 8080 is the web server's
 			}
 			err = dropbox.Serve(c.Context(), dropbox.Options{
-				Data: cfg.string("data"), Keys: keys, AuthorizedKeys: authorized, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
+				Data: cfg.String("data"), Keys: keys, AuthorizedKeys: authorized, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
 				OnListen: func(addr net.Addr, key string) {
 					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; nodes need this line in known_hosts:\n%s\n", addr, knownHostsLine(addr, key))
 					// Whoever prepared the directory for sshd made it root's.
-					if drops := filepath.Join(cfg.string("data"), "drop"); !writable(drops) {
+					if drops := filepath.Join(cfg.String("data"), "drop"); !config.Writable(drops) {
 						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: chown %d %s\n", drops, os.Geteuid(), word(drops))
 					}
 				},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/publisher"
@@ -73,7 +74,7 @@ func (a *app) registerCommand() *cobra.Command {
 			}
 			if asJSON {
 				err := writeJSON(a.stdout, registered{
-					Registered: true, Host: reg.Host, Service: cfg.string("consul.service"), GPUs: reg.GPUs, Models: reg.Models, Driver: reg.Driver,
+					Registered: true, Host: reg.Host, Service: cfg.String("consul.service"), GPUs: reg.GPUs, Models: reg.Models, Driver: reg.Driver,
 					Title: reg.Title, Group: reg.Group, Owner: reg.Owner, Notes: reg.Notes, Drop: reg.Drop, SSHHost: reg.SSHHost, SSHPort: reg.SSHPort,
 					Tags: reg.Tags, TTLSeconds: int(reg.TTL / time.Second), Problems: problems,
 				})
@@ -121,7 +122,7 @@ func (a *app) deregisterCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(a.stdout, registered{Host: host, Service: cfg.string("consul.service")})
+				return writeJSON(a.stdout, registered{Host: host, Service: cfg.String("consul.service")})
 			}
 			return nil
 		},
@@ -131,7 +132,7 @@ func (a *app) deregisterCommand() *cobra.Command {
 	return c
 }
 
-func newRegistrar(cfg *config) (*inventory.Registrar, error) {
+func newRegistrar(cfg *config.Config) (*inventory.Registrar, error) {
 	o, err := consulOptions(cfg)
 	if err != nil {
 		return nil, err
@@ -145,30 +146,30 @@ func newRegistrar(cfg *config) (*inventory.Registrar, error) {
 
 // registration is what the configuration says about this node; the rest is
 // learned from a snapshot.
-func (a *app) registration(cfg *config) (inventory.Registration, error) {
+func (a *app) registration(cfg *config.Config) (inventory.Registration, error) {
 	host, err := a.host(cfg)
 	if err != nil {
 		return inventory.Registration{}, err
 	}
 	reg := inventory.Registration{
-		Host: host, Title: cfg.string("register.title"), Group: cfg.string("register.group"), Owner: cfg.string("register.owner"),
-		Notes: cfg.string("register.notes"), Tags: cfg.list("register.tags"), TTL: cfg.duration("register.ttl"),
+		Host: host, Title: cfg.String("register.title"), Group: cfg.String("register.group"), Owner: cfg.String("register.owner"),
+		Notes: cfg.String("register.notes"), Tags: cfg.List("register.tags"), TTL: cfg.Duration("register.ttl"),
 	}
-	if n := cfg.number("register.gpus"); n != float64(int(n)) || n > snapshot.MaxGPUs {
-		return reg, usagef("", "register.gpus from %s: %s is not a whole number up to %d", cfg.origin["register.gpus"], cfg.string("register.gpus"), snapshot.MaxGPUs)
+	if n := cfg.Number("register.gpus"); n != float64(int(n)) || n > snapshot.MaxGPUs {
+		return reg, usagef("", "register.gpus from %s: %s is not a whole number up to %d", cfg.Origin("register.gpus"), cfg.String("register.gpus"), snapshot.MaxGPUs)
 	} else {
 		reg.GPUs = int(n)
 	}
-	if to := cfg.string("to"); to != "" {
+	if to := cfg.String("to"); to != "" {
 		target, err := publisher.ParseTarget(to)
 		if err != nil {
 			return reg, err
 		}
 		reg.Drop = target.String()
 	}
-	reg.SSHHost, reg.SSHPort, err = sshAddress(cfg.string("register.ssh_host"))
+	reg.SSHHost, reg.SSHPort, err = sshAddress(cfg.String("register.ssh_host"))
 	if err != nil {
-		return reg, usagef("", "register.ssh_host from %s: %w", cfg.origin["register.ssh_host"], err)
+		return reg, usagef("", "register.ssh_host from %s: %w", cfg.Origin("register.ssh_host"), err)
 	}
 	return reg, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"gpuboard/collector"
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
@@ -36,11 +37,11 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			every := cfg.duration("every")
+			every := cfg.Duration("every")
 			if every < minEvery {
-				return usagef("", "every from %s: %v is less than %v", cfg.origin["every"], every, minEvery)
+				return usagef("", "every from %s: %v is less than %v", cfg.Origin("every"), every, minEvery)
 			}
-			if once && cfg.origin["every"] == "default" {
+			if once && !cfg.Given("every") {
 				every = 0 // nobody has said when the next one is
 			}
 			l, err := a.newLoop(cfg, every)
@@ -69,7 +70,7 @@ func (a *app) runCommand() *cobra.Command {
 			return err
 		},
 	}
-	a.flags(c, nodeKeys()...)
+	a.flags(c, config.NodeKeys()...)
 	c.Flags().BoolVar(&once, "once", false, "take one snapshot, push it and end (for cron, where nothing may stay)")
 	return c
 }
@@ -89,7 +90,7 @@ type loop struct {
 	slow      error // that the last cycle lasted longer than the interval
 }
 
-func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
+func (a *app) newLoop(cfg *config.Config, every time.Duration) (l *loop, err error) {
 	host, err := a.host(cfg)
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l = &loop{dir: cfg.string("spool"), host: host, every: every, spool: s, now: a.now, log: failure.NewLog(a.stderr, a.now)}
+	l = &loop{dir: cfg.String("spool"), host: host, every: every, spool: s, now: a.now, log: failure.NewLog(a.stderr, a.now)}
 	opened := l
 	defer func() {
 		if err != nil {
@@ -113,18 +114,18 @@ func (a *app) newLoop(cfg *config, every time.Duration) (l *loop, err error) {
 		return nil, because("loop:busy", fail(exitTempFail, errors.New("a loop runs for this spool already"), "gpuboard check says which, gpuboard check kill ends it"))
 	}
 	l.collector = a.collector(cfg, host, every)
-	if cfg.string("to") != "" {
+	if cfg.String("to") != "" {
 		if l.publisher, err = a.publisher(cfg, every > 0 && every <= publisher.KeepBelow); err != nil {
 			return nil, err
 		}
 	}
-	if cfg.bool("register.enabled") {
+	if cfg.Bool("register.enabled") {
 		if l.herald, err = a.newHerald(cfg); err != nil {
 			return nil, err
 		}
 	}
 	pid := os.Getpid()
-	l.beat = heartbeat{PID: pid, Start: startTime(pid), Host: host, Every: every, Started: a.now().UTC(), Version: version(), Settings: cfg.settings()}
+	l.beat = heartbeat{PID: pid, Start: startTime(pid), Host: host, Every: every, Started: a.now().UTC(), Version: version(), Settings: loopSettings(cfg)}
 	return l, nil
 }
 

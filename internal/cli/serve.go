@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
 	"gpuboard/internal/serve"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
@@ -36,8 +37,8 @@ func (a *app) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := os.Stat(cfg.string("site")); err != nil {
-				return because("site:missing", fail(exitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.string("site")))
+			if _, err := os.Stat(cfg.String("site")); err != nil {
+				return because("site:missing", fail(exitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.String("site")))
 			}
 			o, err := a.serveOptions(cfg)
 			if err != nil {
@@ -47,7 +48,7 @@ func (a *app) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.listenAndServe(c.Context(), cfg.string("listen"), h)
+			return a.listenAndServe(c.Context(), cfg.String("listen"), h)
 		},
 	}
 	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "timezone", "booking.timezone", "title", "lab",
@@ -64,10 +65,10 @@ func (a *app) serveCommand() *cobra.Command {
 
 // serveOptions says what the settings mean for the server, and refuses those
 // that contradict each other.
-func (a *app) serveOptions(cfg *config) (serve.Options, error) {
-	form := cfg.bool("booking.form")
-	o := serve.Options{Site: cfg.string("site"), Log: a.log(), Private: cfg.bool("private")}
-	known := cfg.string("password") != "" || cfg.string("auth_header") != ""
+func (a *app) serveOptions(cfg *config.Config) (serve.Options, error) {
+	form := cfg.Bool("booking.form")
+	o := serve.Options{Site: cfg.String("site"), Log: a.log(), Private: cfg.Bool("private")}
+	known := cfg.String("password") != "" || cfg.String("auth_header") != ""
 	const how = "--password FILE, made with: htpasswd -cB FILE NAME; or --auth-header NAME behind a proxy that logs people in"
 	switch {
 	case form && !known:
@@ -79,17 +80,17 @@ func (a *app) serveOptions(cfg *config) (serve.Options, error) {
 	case !known:
 		return o, nil
 	}
-	proxies, err := serve.ParseProxies(cfg.list("trusted_proxy"))
+	proxies, err := serve.ParseProxies(cfg.List("trusted_proxy"))
 	if err != nil {
-		return o, usagef("", "trusted_proxy from %s: %w", cfg.origin["trusted_proxy"], err)
+		return o, usagef("", "trusted_proxy from %s: %w", cfg.Origin("trusted_proxy"), err)
 	}
 	o.Auth, err = serve.NewAuth(serve.AuthOptions{
-		Passwords: cfg.string("password"), Header: cfg.string("auth_header"), Proxies: proxies, Now: a.now, Log: o.Log,
+		Passwords: cfg.String("password"), Header: cfg.String("auth_header"), Proxies: proxies, Now: a.now, Log: o.Log,
 	})
 	if err != nil {
 		return o, because("serve:password", fail(exitUsage, err, "people are added with: htpasswd -B FILE NAME"))
 	}
-	if cfg.string("password") != "" && !loopback(cfg.string("listen")) {
+	if cfg.String("password") != "" && !loopback(cfg.String("listen")) {
 		fmt.Fprintln(a.stderr, "gpuboard: passwords travel in the clear over the network: put a web server with TLS in front, and listen on 127.0.0.1")
 	}
 	if form {
@@ -99,11 +100,7 @@ func (a *app) serveOptions(cfg *config) (serve.Options, error) {
 }
 
 // bookingForm is the form with everything that it needs.
-func (a *app) bookingForm(cfg *config) (*serve.BookingOptions, error) {
-	zone, err := cfg.zone()
-	if err != nil {
-		return nil, err
-	}
+func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 	limits, err := bookingLimits(cfg)
 	if err != nil {
 		return nil, err
@@ -116,27 +113,24 @@ func (a *app) bookingForm(cfg *config) (*serve.BookingOptions, error) {
 		return nil, usagef("name another with --data or --comments", "there is no directory %s for the bookings", dir)
 	}
 	tmpl := templates.Files()
-	if own := cfg.string("templates"); own != "" {
+	if own := cfg.String("templates"); own != "" {
 		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), own))
 	}
-	in, err := cfg.bookingZone(false)
-	if err != nil {
-		return nil, err
-	}
-	pages, err := render.NewBookPages(render.Site{Title: cfg.string("title"), Lab: cfg.string("lab"), Zone: zone, Version: version()}, tmpl)
+	pages, err := render.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Zone: cfg.Zone(), Version: version()}, tmpl)
 	if err != nil {
 		return nil, because("templates:parse", fail(exitUsage, err, ""))
 	}
 	aliases := func() booking.Aliases {
-		known, problems := a.aliases(cfg, cfg.string("data"))
+		known, problems := a.aliases(cfg, cfg.String("data"))
 		if known == nil && len(problems) > 0 {
 			a.complain(problems[0])
 		}
 		return known
 	}
+	in := cfg.BookingZone(false)
 	return &serve.BookingOptions{
-		File: booking.Open(path, in.Location), Zone: zone, FileZone: in, Aliases: aliases, Limits: limits,
-		ForOthers: cfg.bool("booking.for_others"), Interval: cfg.duration("interval"), Pages: pages, Now: a.now,
+		File: booking.Open(path, in.Location), Zone: cfg.Zone(), FileZone: in, Aliases: aliases, Limits: limits,
+		ForOthers: cfg.Bool("booking.for_others"), Interval: cfg.Duration("interval"), Pages: pages, Now: a.now,
 	}, nil
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/demo"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
@@ -81,7 +82,7 @@ func (s *soak) write(name, content string, mode fs.FileMode) {
 }
 
 // config reads flags as the command line does.
-func (s *soak) config(a *app, args ...string) *config {
+func (s *soak) config(a *app, args ...string) *config.Config {
 	s.t.Helper()
 	c, rest, err := a.root().Find(args)
 	if err == nil {

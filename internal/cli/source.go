@@ -20,6 +20,7 @@ import (
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
@@ -47,7 +48,7 @@ type source struct {
 	file string   // board.json; "" for none
 	data string   // data directory; "" for none
 	a    *app
-	cfg  *config
+	cfg  *config.Config
 
 	client *http.Client
 	// What the site said last, for asking only whether it is still so.
@@ -57,20 +58,20 @@ type source struct {
 
 // source finds out where to read: from what was given with --from, else from
 // the configuration, else from what lies here.
-func (a *app) source(cfg *config, from string) (*source, error) {
+func (a *app) source(cfg *config.Config, from string) (*source, error) {
 	s := &source{a: a, cfg: cfg}
 	if from == "" {
-		from = cfg.string("site_url")
+		from = cfg.String("site_url")
 	}
-	site, data := cfg.string("site"), cfg.string("data")
+	site, data := cfg.String("site"), cfg.String("data")
 	switch {
 	case from != "":
 	case isFile(filepath.Join(site, boardFile)):
 		from = site
-	case isDir(filepath.Join(data, "drop")) || cfg.origin["data"] != "default" && isDir(data):
+	case isDir(filepath.Join(data, "drop")) || cfg.Given("data") && isDir(data):
 		from = data
-	case cfg.string("base_url") != "":
-		from = cfg.string("base_url")
+	case cfg.String("base_url") != "":
+		from = cfg.String("base_url")
 	default:
 		return nil, usagef("gpuboard status --from https://gpu.example.org/, or site_url in gpuboard.yml, or GPUBOARD_SITE_URL", "no board to read: there is neither a site nor a data directory here")
 	}
@@ -116,7 +117,7 @@ func (s *source) at(address string) error {
 	}
 	u.RawPath = ""
 	s.site, s.name = u, u.Redacted()
-	s.client = siteClient(s.cfg.duration("site_timeout"))
+	s.client = siteClient(s.cfg.Duration("site_timeout"))
 	return nil
 }
 
@@ -158,7 +159,7 @@ func (s *source) read(ctx context.Context) (*render.Published, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &render.Published{Board: b, Title: s.cfg.string("title"), Lab: s.cfg.string("lab")}, nil
+		return &render.Published{Board: b, Title: s.cfg.String("title"), Lab: s.cfg.String("lab")}, nil
 	}
 }
 
@@ -276,7 +277,7 @@ func (s *source) asking(at *url.URL, err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		if wrapped.Timeout() {
-			return fmt.Errorf("asking %s: no answer within %s", at.Redacted(), s.cfg.duration("site_timeout"))
+			return fmt.Errorf("asking %s: no answer within %s", at.Redacted(), s.cfg.Duration("site_timeout"))
 		}
 		err = wrapped.Err
 	}
@@ -292,7 +293,7 @@ func (s *source) unreadable(path string, err error) error {
 	case errors.Is(err, render.ErrNotBoard):
 		return fail(exitError, fmt.Errorf("asking %s: %w", at.Redacted(), err), "is there a login in front of it? Open that address in a browser")
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fail(exitTempFail, fmt.Errorf("asking %s: no whole answer within %s", at.Redacted(), s.cfg.duration("site_timeout")), "")
+		return fail(exitTempFail, fmt.Errorf("asking %s: no whole answer within %s", at.Redacted(), s.cfg.Duration("site_timeout")), "")
 	}
 	return fail(exitTempFail, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
 }
@@ -339,25 +340,21 @@ func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string
 
 // mergeData makes a board of a data directory as generate would, as far as that
 // is possible without what the generator remembers: no history, no Consul.
-func (a *app) mergeData(ctx context.Context, cfg *config, dir string) (*board.Board, error) {
-	zone, err := cfg.bookingZone(true)
-	if err != nil {
-		return nil, err
-	}
-	listed, _ := inventory.List(cfg.hosts)
+func (a *app) mergeData(ctx context.Context, cfg *config.Config, dir string) (*board.Board, error) {
+	listed, _ := inventory.List(cfg.Hosts)
 	resolver := inventory.Resolver{List: listed, Drops: func(context.Context) (inventory.Answer, error) { return dropHosts(cfg, dir) }}
 	now := a.now().UTC()
 	hosts := resolver.Resolve(ctx, now)
 	aliases, problems := a.aliases(cfg, dir)
 	in := board.Input{
-		Now: now, Interval: cfg.duration("interval"), Hosts: hosts.Hosts, Reports: map[string]board.Report{},
-		Person: aliases.Canonical, Settings: boardSettings(cfg), Problems: append(hosts.Problems, problems...),
+		Now: now, Interval: cfg.Duration("interval"), Hosts: hosts.Hosts, Reports: map[string]board.Report{},
+		Person: aliases.Canonical, Settings: cfg.Board(), Problems: append(hosts.Problems, problems...),
 	}
-	comments := cfg.string("comments")
+	comments := cfg.String("comments")
 	if comments == "" {
 		comments = filepath.Join(dir, "comments.json")
 	}
-	in.Calendar = booking.Open(comments, zone.Location).Load(booking.Options{Aliases: aliases, Now: now})
+	in.Calendar = booking.Open(comments, cfg.BookingZone(true).Location).Load(booking.Options{Aliases: aliases, Now: now})
 	drops, err := spool.OpenDrops(dir)
 	if err != nil {
 		return nil, fail(exitError, fmt.Errorf("opening the drops: %w", err), "")
@@ -388,19 +385,10 @@ func codeOf(err error, otherwise string) string {
 	return otherwise
 }
 
-// boardSettings are the numbers behind the states.
-func boardSettings(cfg *config) board.Settings {
-	return board.Settings{
-		StaleAfter: cfg.duration("stale_after"), DownAfter: cfg.duration("down_after"), ClockTolerance: cfg.duration("clock_tolerance"),
-		FreeMemoryMiB: int64(cfg.number("free_memory_mib")), FreeMemoryPercent: cfg.number("free_memory_percent"),
-		NoShow: cfg.duration("no_show_after"), ShowExpired: cfg.duration("show_expired"), ShortNames: cfg.shortNames,
-	}
-}
-
 // aliases reads which names mean the same person: from the file of the
 // configuration, or the one in a data directory.
-func (a *app) aliases(cfg *config, data string) (booking.Aliases, []snapshot.Problem) {
-	path := cfg.string("aliases")
+func (a *app) aliases(cfg *config.Config, data string) (booking.Aliases, []snapshot.Problem) {
+	path := cfg.String("aliases")
 	if path == "" {
 		if data == "" {
 			return nil, nil
@@ -408,7 +396,7 @@ func (a *app) aliases(cfg *config, data string) (booking.Aliases, []snapshot.Pro
 		path = filepath.Join(data, "aliases.csv")
 	}
 	f, _, err := atomicfile.Open(path)
-	if errors.Is(err, fs.ErrNotExist) && cfg.string("aliases") == "" {
+	if errors.Is(err, fs.ErrNotExist) && cfg.String("aliases") == "" {
 		return nil, nil
 	}
 	var content []byte

@@ -14,6 +14,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spelling"
 	"gpuboard/sitegen/render"
 )
 
@@ -171,7 +172,7 @@ func (a *app) missingHosts(b *board.Board, names []string) (missing int) {
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			missing++
-			fmt.Fprintf(a.stderr, "gpuboard: there is no host %s on this board%s\n", name, didYouMean(name, known))
+			fmt.Fprintf(a.stderr, "gpuboard: there is no host %s on this board%s\n", name, spelling.DidYouMean(name, known))
 		}
 	}
 	return missing

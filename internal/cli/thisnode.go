@@ -17,6 +17,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
@@ -31,23 +32,19 @@ func hereKeys() []string {
 // thisNode reads this node and merges it with its bookings, so that a GPU is
 // free here exactly when it would be free on the page. What could not be had is
 // among the board's problems; the error is for when nothing could be asked.
-func (a *app) thisNode(ctx context.Context, cfg *config, settings board.Settings) (*board.Board, booking.Aliases, error) {
+func (a *app) thisNode(ctx context.Context, cfg *config.Config, settings board.Settings) (*board.Board, booking.Aliases, error) {
 	host, err := a.host(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	zone, err := cfg.bookingZone(true)
-	if err != nil {
-		return nil, nil, err
-	}
 	data := ""
-	if dir := cfg.string("data"); cfg.origin["data"] != "default" || isDir(filepath.Join(dir, "drop")) {
+	if dir := cfg.String("data"); cfg.Given("data") || isDir(filepath.Join(dir, "drop")) {
 		data = dir // a directory that happens to be called data is not ours
 	}
 	aliases, problems := a.aliases(cfg, data)
 	in := board.Input{Settings: settings, Person: aliases.Canonical, Problems: problems}
 	in.Hosts = []inventory.Host{{Name: host}}
-	listed, _ := inventory.List(cfg.hosts)
+	listed, _ := inventory.List(cfg.Hosts)
 	for _, h := range listed {
 		if h.Name == host {
 			in.Hosts[0] = h
@@ -63,7 +60,7 @@ func (a *app) thisNode(ctx context.Context, cfg *config, settings board.Settings
 	booked := make(chan answer, 1)
 	go func() {
 		var got answer
-		got.calendar, got.maintenance, got.problems = a.bookingsHere(ctx, cfg, host, data, booking.Options{Aliases: aliases, Now: a.now().UTC()}, zone.Location)
+		got.calendar, got.maintenance, got.problems = a.bookingsHere(ctx, cfg, host, data, booking.Options{Aliases: aliases, Now: a.now().UTC()}, cfg.BookingZone(true).Location)
 		booked <- got
 	}()
 	snap, err := a.collector(cfg, host, 0).Collect(ctx)
@@ -106,8 +103,8 @@ const siteSilence = 15 * time.Minute
 // bookingsHere are the bookings for this host: from comments.json where that
 // lies here, else from the site. Where neither is configured nobody has booked
 // anything; where they cannot be had, that is a problem to be said.
-func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, opt booking.Options, zone *time.Location) (*booking.Calendar, bool, []snapshot.Problem) {
-	comments := cfg.string("comments")
+func (a *app) bookingsHere(ctx context.Context, cfg *config.Config, host, data string, opt booking.Options, zone *time.Location) (*booking.Calendar, bool, []snapshot.Problem) {
+	comments := cfg.String("comments")
 	named := comments != ""
 	if !named && data != "" {
 		comments = filepath.Join(data, "comments.json")
@@ -120,12 +117,12 @@ func (a *app) bookingsHere(ctx context.Context, cfg *config, host, data string, 
 	}
 	s := &source{a: a, cfg: cfg}
 	switch {
-	case cfg.string("site_url") != "":
-		if err := s.at(cfg.string("site_url")); err != nil {
+	case cfg.String("site_url") != "":
+		if err := s.at(cfg.String("site_url")); err != nil {
 			return nil, false, []snapshot.Problem{{Code: "site:unreachable", Message: "the bookings are not known: " + err.Error()}}
 		}
-	case isFile(filepath.Join(cfg.string("site"), boardFile)):
-		s.file, s.name = filepath.Join(cfg.string("site"), boardFile), cfg.string("site")
+	case isFile(filepath.Join(cfg.String("site"), boardFile)):
+		s.file, s.name = filepath.Join(cfg.String("site"), boardFile), cfg.String("site")
 	default:
 		return nil, false, nil
 	}
@@ -153,8 +150,8 @@ func keepHost(cal *booking.Calendar, host string) {
 
 // followCards gives bookings by number the numbers that their cards have now,
 // where the site lies here, too.
-func (a *app) followCards(ctx context.Context, cfg *config, cal *booking.Calendar) {
-	s := &source{a: a, cfg: cfg, file: filepath.Join(cfg.string("site"), boardFile)}
+func (a *app) followCards(ctx context.Context, cfg *config.Config, cal *booking.Calendar) {
+	s := &source{a: a, cfg: cfg, file: filepath.Join(cfg.String("site"), boardFile)}
 	cards := s.cards(ctx)
 	for i := range cal.Bookings {
 		b := &cal.Bookings[i]
@@ -265,12 +262,8 @@ func unread(b *board.Board) error {
 }
 
 // look is how text is to be written on stdout.
-func (a *app) look(cfg *config) (render.TextOptions, error) {
-	zone, err := cfg.zone()
-	if err != nil {
-		return render.TextOptions{}, err
-	}
-	return render.TextOptions{Width: a.width(80), Color: a.colors(), ASCII: !a.unicode(), Zone: zone}, nil
+func (a *app) look(cfg *config.Config) (render.TextOptions, error) {
+	return render.TextOptions{Width: a.width(80), Color: a.colors(), ASCII: !a.unicode(), Zone: cfg.Zone()}, nil
 }
 
 // colors reports whether stdout is to be coloured: on a terminal, unless

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
@@ -134,7 +135,7 @@ type vigil struct {
 
 // keep looks until there are enough GPUs, or time is up. A board that cannot be
 // read, or is too old to be believed, is a reason to go on waiting.
-func (v *vigil) keep(ctx context.Context, cfg *config, timeout time.Duration) ([]openGPU, error) {
+func (v *vigil) keep(ctx context.Context, cfg *config.Config, timeout time.Duration) ([]openGPU, error) {
 	aliases, problems := v.app.aliases(cfg, v.source.data)
 	for _, p := range problems {
 		v.app.complain(p)

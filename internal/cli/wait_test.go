@@ -164,7 +164,7 @@ func TestASiteIsAskedWhatIsNew(t *testing.T) {
 		_, _ = w.Write(files[boardFile])
 	})
 	a := &app{now: fixed, getenv: func(string) string { return "" }}
-	s := &source{a: a, cfg: &config{values: map[string]string{"site_timeout": "2s"}}}
+	s := &source{a: a, cfg: settingsOf(t, map[string]string{"site_timeout": "2s"})}
 	if err := s.at(site); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestAVigilOutlivesItsSite(t *testing.T) {
 			_, _ = w.Write(free[boardFile])
 		}
 	})
-	cfg := &config{values: map[string]string{"site_timeout": "2s"}}
+	cfg := settingsOf(t, map[string]string{"site_timeout": "2s"})
 	var said bytes.Buffer
 	a := &app{stderr: &said, now: fixed, getenv: func(string) string { return "" }}
 	look := func() ([]openGPU, error) {

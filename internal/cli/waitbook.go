@@ -11,6 +11,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 )
@@ -19,8 +20,8 @@ import (
 var errTaken = errors.New("booked by somebody else since the board was made")
 
 // bookingName is who somebody is in the bookings unless they say otherwise.
-func (a *app) bookingName(cfg *config) string {
-	if name := cfg.string("booking.name"); name != "" {
+func (a *app) bookingName(cfg *config.Config) string {
+	if name := cfg.String("booking.name"); name != "" {
 		return name
 	}
 	return a.bookingUser()
@@ -30,7 +31,7 @@ func (a *app) bookingName(cfg *config) string {
 type claim struct {
 	app     *app // whose stdout is stderr: the answer is the list of GPUs alone
 	command *cobra.Command
-	cfg     *config
+	cfg     *config.Config
 	length  string
 	lasts   time.Duration
 	name    string // who books; "" for oneself
@@ -38,8 +39,8 @@ type claim struct {
 
 // claim checks before the waiting begins that booking is possible at the end
 // of it.
-func (a *app) claim(c *cobra.Command, cfg *config, length, name string) (*claim, error) {
-	if host := cfg.string("booking.ssh"); host != "" {
+func (a *app) claim(c *cobra.Command, cfg *config.Config, length, name string) (*claim, error) {
+	if host := cfg.String("booking.ssh"); host != "" {
 		return nil, usagef("ssh "+word(host)+" gpuboard wait --book "+word(length), "wait --book needs the bookings on this machine, and booking.ssh says that they are on %s", snapshot.Text(host, 80))
 	}
 	lasts, err := booking.ParseDuration(length)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
@@ -30,8 +31,8 @@ type watch struct {
 
 // watch makes generations until the context ends. A generation that fails is
 // said, and the next one tried: the disk may have room again.
-func (a *app) watch(ctx context.Context, cfg *config, g *sitegen.Generator, now func() time.Time, verbose bool) error {
-	w := &watch{app: a, generator: g, now: now, pace: newPace(cfg.duration("interval")), verbose: verbose, problems: map[string]bool{}}
+func (a *app) watch(ctx context.Context, cfg *config.Config, g *sitegen.Generator, now func() time.Time, verbose bool) error {
+	w := &watch{app: a, generator: g, now: now, pace: newPace(cfg.Duration("interval")), verbose: verbose, problems: map[string]bool{}}
 	ctx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait() // the lead is given back before the process ends
@@ -49,12 +50,12 @@ func (a *app) watch(ctx context.Context, cfg *config, g *sitegen.Generator, now 
 			_ = consul.Watch(ctx, func(inventory.Change) { w.pace.change(soon, a.now()) })
 		})
 	}
-	if cfg.bool("consul.leader") {
+	if cfg.Bool("consul.leader") {
 		consul, err := a.consul(cfg)
 		if err != nil {
 			return err
 		}
-		w.candidate = newCandidate(a, consul.NewLeader(cfg.string("consul.leader_key")), w.pace.atOnce)
+		w.candidate = newCandidate(a, consul.NewLeader(cfg.String("consul.leader_key")), w.pace.atOnce)
 		beside.Go(func() { w.candidate.stand(ctx) })
 	}
 	return w.run(ctx)

@@ -1,9 +1,9 @@
-package cli
+package config
 
-// keys is every setting there is, in the order in which the reference lists
-// them. Names that scripts rely on stay as they are.
-func keys() []key {
-	return []key{
+// Keys returns every setting, in the order in which the reference lists them.
+// Scripts rely on the names.
+func Keys() []Key {
+	return []Key{
 		// On a node.
 		{"host", "", text, "NAME", "NAME of this node (default: the short host name, in lower case)"},
 		{"spool", "", text, "DIR", "DIR where snapshots wait for the publisher"},
@@ -16,7 +16,7 @@ func keys() []key {
 		{"known_hosts", "", list, "FILE", "known_hosts FILE to check the server by (default: as ssh does)"},
 		{"push_timeout", "20s", duration, "DURATION", "how long one push may take"},
 		// What a node tells Consul of itself.
-		{"register.enabled", "false", boolean, "", "register this node with its Consul agent, and report every push to it"},
+		{"register.enabled", "false", Boolean, "", "register this node with its Consul agent, and report every push to it"},
 		{"register.title", "", text, "TEXT", "TEXT that the board shows instead of the node's name"},
 		{"register.group", "", text, "NAME", "NAME of the rack, room or team"},
 		{"register.owner", "", text, "NAME", "NAME of whose node it is"},
@@ -31,41 +31,41 @@ func keys() []key {
 		{"state", "", text, "DIR", "DIR of what the generator remembers"},
 		{"comments", "", text, "FILE", "bookings FILE (default: comments.json in the data directory)"},
 		{"legacy", "", text, "DIR", "DIR that the older GPU Monitor's scripts write to (default: the data directory, if their files are in it; none for never)"},
-		{"legacy_zone", "", text, "ZONE", "ZONE that the clocks of those nodes show (default: the site's)"},
+		{"legacy_zone", "", zone, "ZONE", "ZONE that the clocks of those nodes show (default: the site's)"},
 		{"aliases", "", text, "FILE", "FILE of other names of people (default: aliases.csv in the data directory)"},
 		{"templates", "", text, "DIR", "DIR of templates laid over the built-in ones"},
 		{"interval", "20s", duration, "DURATION", "DURATION between two generations of --watch, and what pages call on time"},
 		{"hosts_from", "", list, "SOURCES", "SOURCES of the inventory: consul,list,drops (default: all that are configured, and drops)"},
 		{"hosts", "", list, "NAMES", "NAMES of the hosts that should exist (in the file also with title, group, owner, note, gpus, address)"},
-		{"accept_shrink", "false", boolean, "", "believe a list of hosts that is much shorter than the last one"},
+		{"accept_shrink", "false", Boolean, "", "believe a list of hosts that is much shorter than the last one"},
 		{"listen", "127.0.0.1:8080", text, "ADDR", "ADDR to listen on"},
 		{"keys", "", text, "DIR", "DIR of the nodes' public keys, HOST.pub each (default: keys in the state directory)"},
 		{"host_key", "", text, "FILE", "the drop box's own private key FILE, made on first use (default: in the state directory)"},
 		// Consul. Address, token and TLS come from Consul's own environment variables.
-		{"consul.enabled", "false", boolean, "", "ask Consul for the hosts"},
+		{"consul.enabled", "false", Boolean, "", "ask Consul for the hosts"},
 		{"consul.service", "gpuboard", text, "NAME", "NAME of the service that nodes register"},
 		{"consul.tags", "", list, "TAGS", "TAGS a service must all have"},
 		{"consul.filter", "", text, "EXPR", "EXPR to select services by, in Consul's filter language"},
 		{"consul.datacenters", "", list, "NAMES", "NAMES of datacenters to ask, or all (default: the agent's own)"},
 		{"consul.node_meta", "", list, "KEY=VALUE", "KEY=VALUE pairs that a node must have"},
-		{"consul.leader", "false", boolean, "", "stand for election in Consul, and generate only while leading (with --watch)"},
+		{"consul.leader", "false", Boolean, "", "stand for election in Consul, and generate only while leading (with --watch)"},
 		{"consul.leader_key", "gpuboard/leader", text, "KEY", "KEY in Consul that the generators of one site compete for"},
 		// Bookings.
 		{"booking.name", "", text, "NAME", "NAME to book under (default: your login name)"},
 		{"booking.ssh", "", text, "HOST", "HOST of the bookings, or user@HOST, where this machine is not the web host: book, release and bookings run there by ssh"},
-		{"booking.timezone", "", text, "ZONE", "ZONE of the times in comments.json (default: timezone, else the web host's)"},
+		{"booking.timezone", "", zone, "ZONE", "ZONE of the times in comments.json (default: timezone, else the web host's)"},
 		{"booking.default_duration", "1d", text, "LENGTH", "LENGTH of a booking when nothing else is said, such as 1d or 8h; none: it has to be said"},
 		{"booking.max_duration", "", text, "LENGTH", "LENGTH that one booking may have at most, such as 7d"},
 		{"booking.max_gpus", "", number, "NUMBER", "NUMBER of GPUs that one person may have booked at the same time"},
 		// The built-in web server.
-		{"booking.form", "false", boolean, "", "let people book in the browser; --booking for short"},
-		{"booking.for_others", "false", boolean, "", "let people book for others in the browser; who did it is recorded"},
+		{"booking.form", "false", Boolean, "", "let people book in the browser; --booking for short"},
+		{"booking.for_others", "false", Boolean, "", "let people book for others in the browser; who did it is recorded"},
 		{"password", "", text, "FILE", "htpasswd FILE, with bcrypt, of those who may log in"},
-		{"private", "false", boolean, "", "show nothing to anybody who has not logged in"},
+		{"private", "false", Boolean, "", "show nothing to anybody who has not logged in"},
 		{"auth_header", "", text, "NAME", "NAME of the header in which a proxy says who it is, such as X-Remote-User"},
 		{"trusted_proxy", "127.0.0.0/8,::1", list, "ADDRS", "ADDRS of the proxies that are believed, in that header and in X-Forwarded-For"},
 		// History.
-		{"no_history", "false", boolean, "", "keep no history"},
+		{"no_history", "false", Boolean, "", "keep no history"},
 		{"history.raw", "168h", duration, "DURATION", "how long samples are kept as they came"},
 		{"history.five_minutes", "840h", duration, "DURATION", "how long means of five minutes are kept"},
 		{"history.hourly", "9600h", duration, "DURATION", "how long means of an hour are kept"},
@@ -75,18 +75,18 @@ func keys() []key {
 		// What the pages say.
 		{"title", "GPU board", text, "TEXT", "TEXT at the top of every page"},
 		{"lab", "", text, "TEXT", "TEXT beside the title: whose GPUs these are"},
-		{"timezone", "", text, "ZONE", "ZONE in which pages show times and bookings are read, such as Europe/Paris (default: the machine's)"},
+		{"timezone", "", zone, "ZONE", "ZONE in which pages show times and bookings are read, such as Europe/Paris (default: the machine's)"},
 		{"base_url", "", text, "URL", "URL where the site can be seen; feeds and calendars need it"},
 		// For people.
 		{"site_url", "", text, "URL", "URL of the site that status and wait read, and that list and available ask for bookings"},
 		{"site_timeout", "5s", duration, "DURATION", "how long the site may take to answer"},
-		{"users", "full", text, "HOW", "HOW people are named: full, initials, hash or none"},
-		{"commands", "program", text, "WHAT", "WHAT is said of processes: program or none"},
+		{"users", "full", word, "HOW", "HOW people are named: full, initials, hash or none"},
+		{"commands", "program", word, "WHAT", "WHAT is said of processes: program or none"},
 		{"public_out", "", text, "DIR", "DIR for a second, masked site from the same run"},
-		{"public_users", "none", text, "HOW", "HOW people are named on the public site"},
-		{"public_commands", "none", text, "WHAT", "WHAT is said of processes on the public site"},
-		{"no_help", "false", boolean, "", "leave the documentation out of the site"},
-		{"public_help", "false", boolean, "", "put the documentation into the public site, too"},
+		{"public_users", "none", word, "HOW", "HOW people are named on the public site"},
+		{"public_commands", "none", word, "WHAT", "WHAT is said of processes on the public site"},
+		{"no_help", "false", Boolean, "", "leave the documentation out of the site"},
+		{"public_help", "false", Boolean, "", "put the documentation into the public site, too"},
 		// What counts as what.
 		{"stale_after", "", duration, "DURATION", "age at which a snapshot is old (default: three of the node's intervals, at least 1m)"},
 		{"down_after", "24h", duration, "DURATION", "age at which a host counts as down"},

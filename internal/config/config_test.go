@@ -1,45 +1,39 @@
-package cli
+package config
 
 import (
-	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"gpuboard/internal/failure"
 )
 
-// try loads a configuration as a command with every setting as a flag would.
-func try(t *testing.T, file string, env map[string]string, flags ...string) (*config, error) {
+// try loads a configuration file with these variables and flags (--name=value).
+func try(t *testing.T, file string, env map[string]string, flags ...string) (*Config, error) {
 	t.Helper()
-	a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, now: time.Now, getenv: func(k string) string { return env[k] }}
-	c := &cobra.Command{Use: "test", RunE: func(*cobra.Command, []string) error { return nil }}
-	c.Flags().String("config", "", "")
-	for _, k := range keys() {
-		a.flags(c, k.name)
+	given := map[string]string{}
+	for _, f := range flags {
+		name, value, _ := strings.Cut(strings.TrimPrefix(f, "--"), "=")
+		given[name] = value
 	}
 	if file != "" {
-		path := filepath.Join(t.TempDir(), "gpuboard.yml")
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		given["config"] = filepath.Join(t.TempDir(), "gpuboard.yml")
+		if err := os.WriteFile(given["config"], []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		flags = append(flags, "--config="+path)
 	}
-	if err := c.ParseFlags(flags); err != nil {
-		t.Fatal(err)
-	}
-	return a.load(c)
+	return Load(Sources{
+		Getenv: func(k string) string { return env[k] },
+		Flag:   func(name string) (string, bool) { v, ok := given[name]; return v, ok },
+	})
 }
 
 func TestFlagsOverVariablesOverFileOverDefaults(t *testing.T) {
 	const file = "title: from the file\nevery: 30s\nlab: ours\n"
 	env := map[string]string{"GPUBOARD_TITLE": "from a variable", "GPUBOARD_EVERY": "40s"}
-	cfg, err := try(t, file, env, "--title", "from a flag")
+	cfg, err := try(t, file, env, "--title=from a flag")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,15 +43,15 @@ func TestFlagsOverVariablesOverFileOverDefaults(t *testing.T) {
 		{"lab", "ours", "gpuboard.yml:3"},
 		{"nvidia_smi", "nvidia-smi", "default"},
 	} {
-		if got := cfg.string(tt.key); got != tt.value {
+		if got := cfg.String(tt.key); got != tt.value {
 			t.Errorf("%s = %q, want %q", tt.key, got, tt.value)
 		}
-		if got := cfg.origin[tt.key]; !strings.HasSuffix(got, tt.origin) {
+		if got := cfg.Origin(tt.key); !strings.HasSuffix(got, tt.origin) {
 			t.Errorf("%s comes from %q, want %q", tt.key, got, tt.origin)
 		}
 	}
-	if cfg.duration("every") != 40*time.Second {
-		t.Errorf("every is %v", cfg.duration("every"))
+	if cfg.Duration("every") != 40*time.Second {
+		t.Errorf("every is %v", cfg.Duration("every"))
 	}
 }
 
@@ -81,17 +75,17 @@ short_names:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.hosts) != 2 || cfg.hosts[1].Name != "gpu02" || cfg.hosts[1].GPUs != 8 || cfg.hosts[1].Title != "The big one" || cfg.hosts[1].Maintenance != "new fans" {
-		t.Errorf("hosts %+v", cfg.hosts)
+	if len(cfg.Hosts) != 2 || cfg.Hosts[1].Name != "gpu02" || cfg.Hosts[1].GPUs != 8 || cfg.Hosts[1].Title != "The big one" || cfg.Hosts[1].Maintenance != "new fans" {
+		t.Errorf("hosts %+v", cfg.Hosts)
 	}
-	if got := cfg.list("identity"); len(got) != 2 || got[1] != "b" {
+	if got := cfg.List("identity"); len(got) != 2 || got[1] != "b" {
 		t.Errorf("identity %q", got)
 	}
-	if cfg.string("consul.service") != "gpus" || cfg.string("consul.node_meta") != "rack=2" {
-		t.Errorf("consul %q %q", cfg.string("consul.service"), cfg.string("consul.node_meta"))
+	if cfg.String("consul.service") != "gpus" || cfg.String("consul.node_meta") != "rack=2" {
+		t.Errorf("consul %q %q", cfg.String("consul.service"), cfg.String("consul.node_meta"))
 	}
-	if cfg.shortNames["NVIDIA A100-SXM4-40GB"] != "A100" {
-		t.Errorf("short names %v", cfg.shortNames)
+	if cfg.ShortNames["NVIDIA A100-SXM4-40GB"] != "A100" {
+		t.Errorf("short names %v", cfg.ShortNames)
 	}
 }
 
@@ -111,6 +105,11 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 		{"bad host field", "hosts:\n  - name: a\n    gpu: 3\n", `a host has no "gpu"; did you mean "gpus"?`},
 		{"bad gpus", "hosts:\n  - name: a\n    gpus: many\n", `"many" is not a number of GPUs`},
 		{"not YAML", "lab: [\n", "gpuboard.yml:1:"},
+		{"bad zone", "timezone: Mars/Base\n", `:1:11: timezone: "Mars/Base" is not a time zone; names are those of the IANA list`},
+		{"bad word", "users: nick\n", `:1:8: users: "nick" is none of full, initials, hash, none`},
+		{"no word", "commands:\n", `"" is none of program, none`},
+		{"bad source", "hosts_from: [consul, dns]\n", `hosts_from: "dns" is none of consul, list, drops`},
+		{"empty hook", "notify:\n  - {}\n", `:2:5: a hook has one of webhook, webhook_file, mail and command, and this one has 0`},
 		{"not a boolean", "accept_shrink: perhaps\n", `"perhaps" is neither true nor false`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,9 +117,8 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			var f *failure.Error
-			if !errors.As(err, &f) || f.Exit != exitUsage {
-				t.Errorf("exit code of %v, want %d", err, exitUsage)
+			if exit := failure.Explain(err).Exit; exit != failure.ExitUsage {
+				t.Errorf("exit status of %v: %d", err, exit)
 			}
 			if !strings.Contains(err.Error()+"\n", tt.want) {
 				t.Errorf("error is\n%v\nwant\n%s", err, tt.want)
@@ -151,32 +149,16 @@ func TestMissingConfigurationThatWasAskedFor(t *testing.T) {
 
 func TestEveryKeyIsSound(t *testing.T) {
 	seen := map[string]bool{}
-	for _, k := range keys() {
-		if seen[k.flag()] || seen[k.env()] {
-			t.Errorf("%s: its flag or variable is another's", k.name)
+	for _, k := range Keys() {
+		if seen[k.Flag()] || seen[k.Env()] {
+			t.Errorf("%s: its flag or variable is another's", k.Name)
 		}
-		seen[k.flag()], seen[k.env()] = true, true
-		if err := k.check(k.value); err != nil {
-			t.Errorf("%s: its own default: %v", k.name, err)
+		seen[k.Flag()], seen[k.Env()] = true, true
+		if err := k.check(k.Default); err != nil {
+			t.Errorf("%s: its own default: %v", k.Name, err)
 		}
-		if k.help == "" || strings.HasSuffix(k.help, ".") {
-			t.Errorf("%s: help %q", k.name, k.help)
+		if k.Help == "" || strings.HasSuffix(k.Help, ".") {
+			t.Errorf("%s: help %q", k.Name, k.Help)
 		}
-	}
-}
-
-func TestUntilNextKeepsToThePhase(t *testing.T) {
-	const every, phase = 20 * time.Second, 7 * time.Second
-	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	for range 100 {
-		wait := untilNext(at, every, phase)
-		if wait <= 0 || wait > every {
-			t.Fatalf("at %v: wait %v", at, wait)
-		}
-		next := at.Add(wait)
-		if d := time.Duration(next.UnixNano()) % every; d != phase {
-			t.Fatalf("next at %v, %v after a multiple of the interval", next, d)
-		}
-		at = next.Add(3*time.Second + time.Millisecond)
 	}
 }

@@ -1,20 +1,20 @@
-package cli
+package config
 
 import (
-	"errors"
 	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"gpuboard/internal/failure"
+	"gpuboard/internal/spelling"
 )
 
 // TestEverySlipIsRecognised misspells each setting, one letter at a time, and
 // expects the caret below the first letter and the right name behind it.
 func TestEverySlipIsRecognised(t *testing.T) {
-	for _, k := range keys() {
-		section, name, nested := strings.Cut(k.name, ".")
+	for _, k := range Keys() {
+		section, name, nested := strings.Cut(k.Name, ".")
 		if !nested {
 			section, name = "", section
 		}
@@ -26,7 +26,7 @@ func TestEverySlipIsRecognised(t *testing.T) {
 			"two letters exchanged": name[:1] + name[2:3] + name[1:2] + name[3:],
 		}
 		for what, slip := range slips {
-			if slip == name || known(k.name, slip) {
+			if slip == name || known(k.Name, slip) {
 				continue
 			}
 			file, line, indent := slip+": 1\n", "1", ""
@@ -35,15 +35,15 @@ func TestEverySlipIsRecognised(t *testing.T) {
 			}
 			_, err := try(t, "# first\n"+file, nil)
 			if err == nil {
-				t.Errorf("%s, with %s (%s), is accepted", k.name, what, slip)
+				t.Errorf("%s, with %s (%s), is accepted", k.Name, what, slip)
 				continue
 			}
 			message := err.Error()
-			if !strings.Contains(message, `did you mean "`+k.name+`"?`) {
-				t.Errorf("%s, with %s:\n%s", k.name, what, message)
+			if !strings.Contains(message, `did you mean "`+k.Name+`"?`) {
+				t.Errorf("%s, with %s:\n%s", k.Name, what, message)
 			}
 			if want := "\n    " + indent + slip + ": 1\n    " + indent + "^"; !strings.HasSuffix(message, want) {
-				t.Errorf("%s (line %s), with %s, is shown as\n%s", k.name, line, what, message)
+				t.Errorf("%s (line %s), with %s, is shown as\n%s", k.Name, line, what, message)
 			}
 		}
 	}
@@ -54,8 +54,8 @@ func known(name, slip string) bool {
 	if head, _, ok := strings.Cut(name, "."); ok {
 		slip = head + "." + slip
 	}
-	for _, k := range keys() {
-		if k.name != name && editDistance(k.name, slip) <= editDistance(name, slip) {
+	for _, k := range Keys() {
+		if k.Name != name && spelling.Distance(k.Name, slip) <= spelling.Distance(name, slip) {
 			return true
 		}
 	}
@@ -113,8 +113,7 @@ func FuzzConfiguration(f *testing.F) {
 		if err == nil {
 			return
 		}
-		var refused *failure.Error
-		if !errors.As(err, &refused) || refused.Exit != exitUsage {
+		if failure.Explain(err).Exit != failure.ExitUsage {
 			t.Fatalf("%q: %v", file, err)
 		}
 		if message := err.Error(); !place.MatchString(message) || len(message) > 4000 {

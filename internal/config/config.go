@@ -1,0 +1,142 @@
+// Package config is the one table of settings: defaults, overlaid by the
+// configuration file, the environment and the flags, in this order.
+package config
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/inventory"
+)
+
+// A Config holds the settings in force. Load makes one.
+type Config struct {
+	// Path is the file that was read; "" for none.
+	Path string
+	// What a list of strings cannot say, from the file alone.
+	Hosts      []inventory.Entry
+	ShortNames map[string]string
+	Hooks      []Hook
+	// What the command decides for this run: Pretend that --now was given, and
+	// Once that the process ends after one generation.
+	Pretend, Once bool
+
+	values map[string]string // by key name
+	origin map[string]string // by key name: "default", "gpuboard.yml:3", "GPUBOARD_DATA", "--data"
+}
+
+func errorf(format string, args ...any) error { return failure.Usage("", format, args...) }
+
+// Sources are what Load reads besides the file.
+type Sources struct {
+	Getenv func(string) string
+	// Flag returns the value of a flag, by its name without dashes, if it was
+	// given. nil means that there are no flags.
+	Flag func(name string) (value string, given bool)
+}
+
+// Load reads the file, the environment and the flags, and checks every value.
+func Load(from Sources) (*Config, error) {
+	if from.Flag == nil {
+		from.Flag = func(string) (string, bool) { return "", false }
+	}
+	c := &Config{values: map[string]string{}, origin: map[string]string{}, ShortNames: map[string]string{}}
+	for _, k := range Keys() {
+		c.Set(k.Name, k.DefaultHere(from.Getenv), "default")
+	}
+	if err := c.readFile(from.file()); err != nil {
+		return nil, err
+	}
+	for _, k := range Keys() {
+		if v := from.Getenv(k.Env()); v != "" {
+			if err := k.check(v); err != nil {
+				return nil, errorf("%s: %w", k.Env(), err)
+			}
+			c.Set(k.Name, v, k.Env())
+		}
+		if v, given := from.Flag(k.Flag()); given {
+			if err := k.check(v); err != nil {
+				return nil, errorf("--%s: %w", k.Flag(), err)
+			}
+			c.Set(k.Name, v, "--"+k.Flag())
+		}
+	}
+	return c, nil
+}
+
+// Set puts a value into force, from the named origin.
+func (c *Config) Set(name, value, origin string) { c.values[name], c.origin[name] = value, origin }
+
+// Origin says where a value comes from: "default", FILE:LINE, a variable or a flag.
+func (c *Config) Origin(name string) string { return c.origin[mustKey(c, name)] }
+
+// Given reports whether somebody set a value.
+func (c *Config) Given(name string) bool { return c.Origin(name) != "default" }
+
+// InFile reports whether a value comes from the configuration file.
+func (c *Config) InFile(name string) bool {
+	return c.Path != "" && strings.HasPrefix(c.Origin(name), c.Path+":")
+}
+
+// mustKey returns the name of a setting that the program itself asks for.
+func mustKey(c *Config, name string) string {
+	if _, known := c.values[name]; !known {
+		panic("gpuboard/config: no setting is called " + name)
+	}
+	return name
+}
+
+// String returns the value of a setting as text.
+func (c *Config) String(name string) string { return c.values[mustKey(c, name)] }
+
+// Duration returns the value of a duration; "" is 0.
+func (c *Config) Duration(name string) time.Duration {
+	d, _ := time.ParseDuration(c.String(name)) // checked by Load
+	return d
+}
+
+// Number returns the value of a number; "" is 0.
+func (c *Config) Number(name string) float64 {
+	n, _ := strconv.ParseFloat(c.String(name), 64) // checked by Load
+	return n
+}
+
+// Bool returns the value of a switch.
+func (c *Config) Bool(name string) bool {
+	b, _ := strconv.ParseBool(c.String(name)) // checked by Load
+	return b
+}
+
+// List returns the items of a list.
+func (c *Config) List(name string) []string { return items(c.String(name)) }
+
+func items(value string) (all []string) {
+	for item := range strings.SplitSeq(value, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			all = append(all, item)
+		}
+	}
+	return all
+}
+
+// Board returns the thresholds behind the states of GPUs and hosts.
+func (c *Config) Board() board.Settings {
+	return board.Settings{
+		StaleAfter: c.Duration("stale_after"), DownAfter: c.Duration("down_after"), ClockTolerance: c.Duration("clock_tolerance"),
+		FreeMemoryMiB: int64(c.Number("free_memory_mib")), FreeMemoryPercent: c.Number("free_memory_percent"),
+		NoShow: c.Duration("no_show_after"), ShowExpired: c.Duration("show_expired"), ShortNames: c.ShortNames,
+	}
+}
+
+// Privacy returns what the site shows of people and their processes.
+func (c *Config) Privacy() board.Privacy {
+	return board.Privacy{Users: board.UserPrivacy(c.String("users")), Programs: board.ProgramPrivacy(c.String("commands"))}
+}
+
+// PublicPrivacy returns what the public site shows of them.
+func (c *Config) PublicPrivacy() board.Privacy {
+	return board.Privacy{Users: board.UserPrivacy(c.String("public_users")), Programs: board.ProgramPrivacy(c.String("public_commands"))}
+}

@@ -1,0 +1,326 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spelling"
+)
+
+// MaxBytes bounds the configuration file.
+const MaxBytes = 1 << 20
+
+// file returns the path of the configuration file, "" for none, and whether it has
+// to exist.
+func (from Sources) file() (path string, required bool) {
+	if path, given := from.Flag("config"); given {
+		return path, true
+	}
+	if path := from.Getenv("GPUBOARD_CONFIG"); path != "" {
+		return path, true
+	}
+	for _, path := range []string{"gpuboard.yml", "/etc/gpuboard/gpuboard.yml"} {
+		if _, err := os.Stat(path); err == nil {
+			return path, false
+		}
+	}
+	return "", false
+}
+
+// readFile overlays the configuration file. Each error names FILE:LINE:COL, shows
+// the line and, for an unknown name, the nearest known one.
+func (c *Config) readFile(path string, required bool) error {
+	if path == "" {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && !required {
+		return nil
+	}
+	if err != nil {
+		return errorf("reading the configuration: %w", err)
+	}
+	if len(data) > MaxBytes {
+		return errorf("%s: %d bytes are too many for a configuration", path, len(data))
+	}
+	c.Path = path
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors write a byte order mark
+	f := file{Config: c, lines: strings.Split(string(data), "\n")}
+	parsed, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		var syntax yaml.Error
+		if errors.As(err, &syntax) && syntax.GetToken() != nil {
+			return f.errorAt(syntax.GetToken(), "%s", syntax.GetMessage())
+		}
+		return errorf("%s:1:1: %s", path, snapshot.Text(err.Error(), maxMessage))
+	}
+	for _, doc := range parsed.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if err := f.settings(doc.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A file is a configuration file that is being read.
+type file struct {
+	*Config
+	lines []string
+}
+
+// What an error shows of a file: bytes of the message, and characters of the line.
+const (
+	maxMessage = 500
+	maxLine    = 100
+)
+
+// errorAt returns an error about a place in the file, with the line and a caret
+// below it.
+func (f *file) errorAt(t *token.Token, format string, args ...any) error {
+	line, col := t.Position.Line, t.Position.Column
+	message := fmt.Sprintf("%s:%d:%d: %s", f.Path, line, col, snapshot.Text(fmt.Sprintf(format, args...), maxMessage))
+	if line >= 1 && line <= len(f.lines) {
+		shown, caret := excerpt(f.lines[line-1], col-1)
+		message += fmt.Sprintf("\n    %s\n    %s^", shown, strings.Repeat(" ", caret))
+	}
+	return errorf("%s", message)
+}
+
+// excerpt returns a line as an error may show it, and where the caret stands:
+// hiding secrets and cutting a long line both move the place.
+func excerpt(line string, at int) (string, int) {
+	// The address of a webhook is a secret: whoever knows it may write there.
+	hide := regexp.MustCompile(`(https?://[^/\s"']*)/[^\s"']+`).ReplaceAllString
+	letters := []rune(strings.TrimRight(line, "\r"))
+	at = min(max(at, 0), len(letters))
+	before, shown := []rune(hide(string(letters[:at]), "$1/…")), []rune(hide(string(letters), "$1/…"))
+	at = min(len(before), len(shown))
+	if first := at - maxLine/2; first > 0 && len(shown) > maxLine {
+		shown, at = append([]rune("…"), shown[first:]...), at-first+1
+	}
+	if len(shown) > maxLine {
+		shown = append(shown[:maxLine:maxLine], '…')
+	}
+	return string(shown), at
+}
+
+// fields are the lines that a mapping may have, with what reads each.
+type fields map[string]func(*ast.MappingValueNode) error
+
+// mapping reads the lines of a mapping, and returns where each was. noun says what
+// an unknown name is not ("a hook has no"), and prefix is the section's.
+func (f *file) mapping(node ast.Node, shape, noun, prefix string, known fields) (map[string]*token.Token, error) {
+	var lines []*ast.MappingValueNode
+	switch n := node.(type) {
+	case *ast.NullNode:
+		return nil, nil
+	case *ast.MappingNode:
+		lines = n.Values
+	case *ast.MappingValueNode:
+		lines = []*ast.MappingValueNode{n}
+	default:
+		return nil, f.errorAt(node.GetToken(), "%s lines of the form key: value", shape)
+	}
+	seen := map[string]*token.Token{}
+	for _, line := range lines {
+		at := line.Key.GetToken()
+		name := prefix + strings.ReplaceAll(at.Value, "-", "_")
+		if seen[name] != nil {
+			return nil, f.errorAt(at, "%s is set twice", name)
+		}
+		read := known[name]
+		if read == nil {
+			return nil, f.errorAt(at, "%s %q%s", noun, name, spelling.DidYouMean(name, slices.Sorted(maps.Keys(known))))
+		}
+		if err := read(line); err != nil {
+			return nil, err
+		}
+		seen[name] = line.Value.GetToken()
+	}
+	return seen, nil
+}
+
+// settings reads the whole file. A setting with a dot in its name stands in a
+// section.
+func (f *file) settings(node ast.Node) error {
+	const shape, noun = "here should be", "there is no setting"
+	top, sections := fields{}, map[string]fields{}
+	for _, k := range Keys() {
+		read := func(line *ast.MappingValueNode) error { return f.setting(k, line) }
+		section, _, nested := strings.Cut(k.Name, ".")
+		if !nested {
+			top[k.Name] = read
+			continue
+		}
+		if sections[section] == nil {
+			sections[section] = fields{}
+			top[section] = func(line *ast.MappingValueNode) error {
+				_, err := f.mapping(line.Value, shape, noun, section+".", sections[section])
+				return err
+			}
+		}
+		sections[section][k.Name] = read
+	}
+	names := top["hosts"]
+	top["hosts"] = func(line *ast.MappingValueNode) error { return f.hostList(line, names) }
+	top["notify"] = f.hookList
+	top["short_names"] = f.shortNames
+	_, err := f.mapping(node, shape, noun, "", top)
+	return err
+}
+
+func (f *file) setting(k Key, line *ast.MappingValueNode) error {
+	if _, several := line.Value.(*ast.SequenceNode); several && k.Kind != list {
+		return f.errorAt(line.Value.GetToken(), "%s takes one value, not a list", k.Name)
+	}
+	values, err := f.texts(k.Name, line.Value)
+	if err != nil {
+		return err
+	}
+	value := strings.Join(values, ",")
+	if err := k.check(value); err != nil {
+		return f.errorAt(line.Value.GetToken(), "%s: %v", k.Name, err)
+	}
+	f.Set(k.Name, value, f.place(line.Key))
+	return nil
+}
+
+// place names the origin of a setting, as doctor shows it.
+func (f *file) place(node ast.Node) string {
+	return fmt.Sprintf("%s:%d", f.Path, node.GetToken().Position.Line)
+}
+
+// text reads a plain value as the text that a flag would carry.
+func (f *file) text(name string, node ast.Node) (string, error) {
+	switch n := node.(type) {
+	case *ast.NullNode:
+		return "", nil
+	case *ast.LiteralNode:
+		return strings.TrimRight(n.Value.Value, "\n"), nil
+	case ast.ScalarNode:
+		return n.GetToken().Value, nil
+	}
+	return "", f.errorAt(node.GetToken(), "%s takes a plain value", name)
+}
+
+// texts reads a list of plain values, or one alone. It is never nil.
+func (f *file) texts(name string, node ast.Node) ([]string, error) {
+	all, nodes := []string{}, []ast.Node{node}
+	switch n := node.(type) {
+	case *ast.NullNode:
+		return all, nil
+	case *ast.SequenceNode:
+		nodes = n.Values
+	}
+	for _, n := range nodes {
+		s, err := f.text(name, n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// intoText reads a plain value into a text, and intoTexts one or more into a list.
+func (f *file) intoText(to *string) func(*ast.MappingValueNode) error {
+	return func(line *ast.MappingValueNode) (err error) {
+		*to, err = f.text(line.Key.GetToken().Value, line.Value)
+		return err
+	}
+}
+
+func (f *file) intoTexts(to *[]string) func(*ast.MappingValueNode) error {
+	return func(line *ast.MappingValueNode) (err error) {
+		*to, err = f.texts(line.Key.GetToken().Value, line.Value)
+		return err
+	}
+}
+
+// intoNumber reads a whole number between two bounds.
+func (f *file) intoNumber(to *int, least, most int, what string) func(*ast.MappingValueNode) error {
+	return func(line *ast.MappingValueNode) error {
+		name := line.Key.GetToken().Value
+		s, err := f.text(name, line.Value)
+		if err != nil {
+			return err
+		}
+		if *to, err = strconv.Atoi(s); err != nil || *to < least || *to > most {
+			return f.errorAt(line.Value.GetToken(), "%s: %q is not a number of %s from %d to %d", name, s, what, least, most)
+		}
+		return nil
+	}
+}
+
+// shortNames reads short_names: names of GPUs, and what the pages call them.
+func (f *file) shortNames(line *ast.MappingValueNode) error {
+	var lines []*ast.MappingValueNode
+	switch n := line.Value.(type) {
+	case *ast.MappingNode:
+		lines = n.Values
+	case *ast.MappingValueNode:
+		lines = []*ast.MappingValueNode{n}
+	default:
+		return f.errorAt(line.Value.GetToken(), "short_names takes lines of the form NVIDIA's name: yours")
+	}
+	for _, l := range lines {
+		f.ShortNames[l.Key.GetToken().Value] = l.Value.GetToken().Value
+	}
+	return nil
+}
+
+// hostList reads hosts: a list of names and of entries with a name and more, or
+// names as a flag has them.
+func (f *file) hostList(line *ast.MappingValueNode, names func(*ast.MappingValueNode) error) error {
+	list, several := line.Value.(*ast.SequenceNode)
+	if !several {
+		return names(line)
+	}
+	var all []string
+	for _, item := range list.Values {
+		var h inventory.Entry
+		at := item.GetToken()
+		if _, plain := item.(ast.ScalarNode); plain {
+			h.Name = at.Value
+		} else {
+			seen, err := f.mapping(item, "a host takes", "a host has no", "", fields{
+				"name": f.intoText(&h.Name), "title": f.intoText(&h.Title), "group": f.intoText(&h.Group), "owner": f.intoText(&h.Owner),
+				"note": f.intoText(&h.Note), "address": f.intoText(&h.Address), "maintenance": f.intoText(&h.Maintenance),
+				"gpus": f.intoNumber(&h.GPUs, 0, snapshot.MaxGPUs, "GPUs"),
+			})
+			if err != nil {
+				return err
+			}
+			if seen["name"] != nil {
+				at = seen["name"]
+			}
+		}
+		name, err := snapshot.ParseHost(h.Name)
+		if err != nil {
+			return f.errorAt(at, "hosts: %v", err)
+		}
+		h.Name = name
+		f.Hosts = append(f.Hosts, h)
+		all = append(all, name)
+	}
+	f.Set("hosts", strings.Join(all, ","), f.place(list))
+	return nil
+}

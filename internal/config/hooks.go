@@ -1,0 +1,152 @@
+package config
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+
+	"gpuboard/internal/notify"
+	"gpuboard/internal/spelling"
+)
+
+// A Hook is one entry of notify: in the configuration.
+type Hook struct {
+	notify.Hook
+	URLFile string // the file that holds the webhook's URL; "" where the configuration does
+	Origin  string // gpuboard.yml:12
+}
+
+// hookList reads notify: a list of hooks, each with one of webhook, webhook_file,
+// mail and command.
+func (f *file) hookList(line *ast.MappingValueNode) error {
+	if _, empty := line.Value.(*ast.NullNode); empty {
+		return nil
+	}
+	list, ok := line.Value.(*ast.SequenceNode)
+	if !ok {
+		return f.errorAt(line.Value.GetToken(), "notify takes a list of hooks, each beginning with a dash")
+	}
+	for _, item := range list.Values {
+		if err := f.hook(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hookFields are the lines that a hook may have.
+func (f *file) hookFields(h *Hook, format *string) fields {
+	return fields{
+		"webhook": f.intoText(&h.URL), "webhook_file": f.intoText(&h.URLFile), "mail": f.intoTexts(&h.To), "command": f.intoTexts(&h.Command),
+		"name": f.intoText(&h.Name), "format": f.intoText(format), "from": f.intoText(&h.From), "sendmail": f.intoText(&h.Sendmail),
+		"events": f.intoTexts(&h.Events), "hosts": f.intoTexts(&h.Hosts), "users": f.intoTexts(&h.Users),
+		"per_minute": f.intoNumber(&h.PerMinute, 1, maxPerMinute, "messages"), "daily": f.intoText(&h.Daily),
+	}
+}
+
+// maxPerMinute bounds how many messages a hook may get.
+const maxPerMinute = 60
+
+// hook reads one hook. What notify.New refuses is not looked at here, except where
+// this file can point at the very field.
+func (f *file) hook(item ast.Node) error {
+	var h Hook
+	var format string
+	seen, err := f.mapping(item, "a hook takes", "a hook has no", "", f.hookFields(&h, &format))
+	if err != nil {
+		return err
+	}
+	at := firstKey(item)
+	h.Format = notify.Format(format)
+	h.Origin = fmt.Sprintf("%s:%d", f.Path, at.Position.Line)
+	targets := 0
+	for field, kind := range map[string]notify.Kind{"webhook": notify.Webhook, "webhook_file": notify.Webhook, "mail": notify.Mail, "command": notify.Command} {
+		if seen[field] != nil {
+			h.Kind = kind
+			targets++
+		}
+	}
+	if targets != 1 {
+		return f.errorAt(at, "a hook has one of webhook, webhook_file, mail and command, and this one has %d", targets)
+	}
+	for field, kind := range map[string]notify.Kind{"format": notify.Webhook, "from": notify.Mail, "sendmail": notify.Mail} {
+		if seen[field] != nil && h.Kind != kind {
+			return f.errorAt(at, "%s is for hooks of kind %s, and this one is a %s", field, kind, h.Kind)
+		}
+	}
+	if token := seen["format"]; token != nil && !slices.Contains(notify.Formats(), h.Format) {
+		return f.errorAt(token, "there is no format %q%s; there are %s", format, spelling.DidYouMean(format, texts(notify.Formats())), strings.Join(texts(notify.Formats()), ", "))
+	}
+	if err := f.checkEvents(h.Events, seen["events"]); err != nil {
+		return err
+	}
+	if err := f.checkName(&h, at); err != nil {
+		return err
+	}
+	try := h.Hook
+	if h.URLFile != "" {
+		try.URL = "https://from.a.file.invalid/"
+	}
+	if try.Kind == notify.Mail && try.From == "" {
+		try.From = "gpuboard@localhost" // the real one is found when mail is sent
+	}
+	if _, err := notify.New(notify.Options{Hooks: []notify.Hook{try}}); err != nil {
+		return f.errorAt(at, "%v", err)
+	}
+	f.Hooks = append(f.Hooks, h)
+	return nil
+}
+
+// checkName gives a hook without a name one, and refuses a name that is taken.
+func (f *file) checkName(h *Hook, at *token.Token) error {
+	if h.Name == "" {
+		n := 1
+		for _, other := range f.Hooks {
+			if other.Kind == h.Kind {
+				n++
+			}
+		}
+		h.Name = fmt.Sprintf("%s-%d", h.Kind, n)
+	}
+	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`).MatchString(h.Name) {
+		return f.errorAt(at, "name: letters, digits, and - _ . within")
+	}
+	if slices.ContainsFunc(f.Hooks, func(other Hook) bool { return other.Name == h.Name }) {
+		return f.errorAt(at, "a hook called %q is there already; give this one another name", h.Name)
+	}
+	return nil
+}
+
+// checkEvents refuses a pattern that no kind of event matches.
+func (f *file) checkEvents(patterns []string, at *token.Token) error {
+	known := texts(notify.Kinds())
+	for _, p := range patterns {
+		if !slices.ContainsFunc(known, func(k string) bool { ok, err := path.Match(p, k); return ok && err == nil }) {
+			return f.errorAt(at, "events: no event is called %q%s; there are %s", p, spelling.DidYouMean(p, known), strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// firstKey returns where an entry of a list begins.
+func firstKey(item ast.Node) *token.Token {
+	if m, ok := item.(*ast.MappingNode); ok && len(m.Values) > 0 {
+		return m.Values[0].Key.GetToken()
+	}
+	if m, ok := item.(*ast.MappingValueNode); ok {
+		return m.Key.GetToken()
+	}
+	return item.GetToken()
+}
+
+func texts[T ~string](list []T) (all []string) {
+	for _, s := range list {
+		all = append(all, string(s))
+	}
+	return all
+}

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/internal/board"
+)
+
+// A Key is one setting. Its flag is --name-with-dashes, its variable
+// GPUBOARD_NAME_WITH_UNDERSCORES, and in the file a dot separates section and name.
+type Key struct {
+	Name    string // "consul.service"
+	Default string
+	Kind    Kind
+	Arg     string // what help calls the value: DIR, FILE, DURATION
+	Help    string
+}
+
+// A Kind says how a value is written.
+type Kind int
+
+// The kinds of values. A list is separated by commas, a zone is a name of the
+// IANA list, and a word is one of Key.words.
+const (
+	text Kind = iota
+	duration
+	number
+	Boolean
+	list
+	zone
+	word
+)
+
+// Flag returns the name of the key's flag, without dashes.
+func (k Key) Flag() string {
+	switch k.Name {
+	// Settings that turn a whole feature on have a flag of one word.
+	case "register.enabled":
+		return "register"
+	case "consul.leader":
+		return "leader"
+	}
+	return strings.NewReplacer(".", "-", "_", "-").Replace(k.Name)
+}
+
+// Env returns the name of the key's variable.
+func (k Key) Env() string {
+	return "GPUBOARD_" + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
+}
+
+// words are the values that a key may have; nil for any.
+func (k Key) words() []string {
+	switch k.Name {
+	case "users", "public_users":
+		return []string{string(board.UsersFull), string(board.UsersInitials), string(board.UsersHash), string(board.UsersNone)}
+	case "commands", "public_commands":
+		return []string{string(board.ProgramsShown), string(board.ProgramsHidden)}
+	case "hosts_from":
+		return []string{"consul", "list", "drops"}
+	}
+	return nil
+}
+
+// check returns what is wrong with a value, or nil. An empty one stands for no
+// value, except where only certain words are possible.
+func (k Key) check(s string) error {
+	values := []string{s}
+	if k.Kind == list {
+		values = items(s)
+	}
+	if words := k.words(); words != nil {
+		for _, v := range values {
+			if !slices.Contains(words, v) {
+				return fmt.Errorf("%q is none of %s", v, strings.Join(words, ", "))
+			}
+		}
+	}
+	var err error
+	switch k.Kind {
+	case duration:
+		if d, bad := time.ParseDuration(s); s != "" && (bad != nil || d < 0) {
+			err = fmt.Errorf("%q is not a duration; write it as 20s, 5m or 24h", s)
+		}
+	case number:
+		if n, bad := strconv.ParseFloat(s, 64); s != "" && (bad != nil || !(n >= 0)) {
+			err = fmt.Errorf("%q is not a number", s)
+		}
+	case Boolean:
+		if _, bad := strconv.ParseBool(s); bad != nil {
+			err = fmt.Errorf("%q is neither true nor false", s)
+		}
+	case zone:
+		if _, bad := time.LoadLocation(s); bad != nil {
+			err = fmt.Errorf("%q is not a time zone; names are those of the IANA list, such as Europe/Paris or UTC", s)
+		}
+	}
+	return err
+}
+
+// DefaultHere returns the default of a key on this machine. For some it depends on
+// who runs the program.
+func (k Key) DefaultHere(getenv func(string) string) string {
+	switch k.Name {
+	case "host":
+		return ShortHostname()
+	case "spool", "state":
+		return stateDir(k.Name, getenv)
+	}
+	return k.Default
+}
+
+// stateDir returns the directory in which this user's program keeps what it has to
+// remember: /var/lib/gpuboard for root and for the service account that owns it,
+// else the user's own state directory.
+func stateDir(name string, getenv func(string) string) string {
+	const system = "/var/lib/gpuboard"
+	if os.Geteuid() == 0 || Writable(system) {
+		return filepath.Join(system, name)
+	}
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "gpuboard", name)
+	}
+	if home := getenv("HOME"); home != "" {
+		return filepath.Join(home, ".local", "state", "gpuboard", name)
+	}
+	return filepath.Join(system, name)
+}
+
+// Writable reports whether this user can make a file in a directory.
+func Writable(dir string) bool {
+	f, err := os.CreateTemp(dir, ".tmp-probe-")
+	if err != nil {
+		return false
+	}
+	defer os.Remove(f.Name())
+	return f.Close() == nil
+}
+
+// ShortHostname returns the machine's name up to the first dot, in lower case.
+func ShortHostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	name, _, _ = strings.Cut(name, ".")
+	return strings.ToLower(name)
+}
+
+// NodeKeys are the settings of everything that runs on a node.
+func NodeKeys() []string {
+	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "every", "to", "identity", "known_hosts", "push_timeout",
+		"register.enabled", "register.title", "register.group", "register.owner", "register.notes", "register.tags",
+		"register.ssh_host", "register.gpus", "register.ttl", "consul.service"}
+}
+
+// WebKeys are the settings of everything that makes a site.
+func WebKeys() []string {
+	return []string{
+		"data", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
+		"consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters", "consul.node_meta",
+		"consul.leader", "consul.leader_key",
+		"title", "lab", "timezone", "booking.timezone", "base_url", "users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
+		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired",
+		"legacy", "legacy_zone", "idle_window", "idle_percent", "no_history", "history.raw", "history.five_minutes", "history.hourly",
+		"energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",
+	}
+}
+
+// Among returns the key that the program itself names.
+func Among(all []Key, name string) Key {
+	i := slices.IndexFunc(all, func(k Key) bool { return k.Name == name })
+	if i < 0 {
+		panic("gpuboard/config: no setting is called " + name)
+	}
+	return all[i]
+}

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gpuboard/internal/booking"
+)
+
+// Zone returns the time zone in which pages and commands show times.
+func (c *Config) Zone() *time.Location { return c.zone("timezone", time.Local) }
+
+// LegacyZone returns the zone of times that the older scripts write: the site's,
+// unless somebody said.
+func (c *Config) LegacyZone() *time.Location { return c.zone("legacy_zone", c.Zone()) }
+
+func (c *Config) zone(name string, otherwise *time.Location) *time.Location {
+	if zone, err := time.LoadLocation(c.String(name)); err == nil && c.String(name) != "" {
+		return zone
+	}
+	return otherwise
+}
+
+// BookingZone returns the zone of the times in comments.json: booking.timezone,
+// else timezone, else that of this machine, the web host. The zone belongs to the
+// file. Where one person sets another zone for themselves, by TZ or --timezone,
+// the times that they write carry an offset, so that everybody reads the same
+// instant. mine says that the settings are one person's and not the site's.
+func (c *Config) BookingZone(mine bool) booking.Zone {
+	if c.String("booking.timezone") != "" {
+		return booking.Zone{Location: c.zone("booking.timezone", time.UTC)}
+	}
+	if c.String("timezone") != "" {
+		return booking.Zone{Location: c.Zone(), Offsets: mine && !c.InFile("timezone")}
+	}
+	return booking.Zone{Location: MachineZone(), Offsets: true}
+}
+
+// MachineZone returns the zone of this machine, whatever TZ says for the user who
+// runs the program.
+func MachineZone() *time.Location {
+	const path = "/etc/localtime"
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		if _, name, ok := strings.Cut(real, "/zoneinfo/"); ok {
+			if zone, err := time.LoadLocation(name); err == nil {
+				return zone
+			}
+		}
+	}
+	if data, err := os.ReadFile(path); err == nil {
+		if zone, err := time.LoadLocationFromTZData("Local", data); err == nil {
+			return zone
+		}
+	}
+	return time.UTC
+}
