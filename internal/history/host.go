@@ -69,8 +69,8 @@ type host struct {
 	pendLo   int64 // ms; what is pending lies within [pendLo, pendHi]
 	pendHi   int64
 	urgent   bool // something late came, and memory may not hold what is around it
-	// board is what Recent needs, kept between calls; nil when it has to be read.
-	board *boardHost
+	// week is what Recent needs, kept between calls; nil when it has to be read.
+	week *week
 }
 
 // isSlice reports whether the GPU of a number is a MIG device. Whatever adds up

@@ -45,8 +45,8 @@ func (h *host) take(r reading) {
 	h.recent = append(h.recent, reading{})
 	copy(h.recent[i+1:], h.recent[i:])
 	h.recent[i] = r
-	if h.board != nil {
-		h.board.touch(h.changed(i))
+	if h.week != nil {
+		h.week.touch(h.changed(i))
 	}
 }
 

@@ -18,7 +18,7 @@ func blobID(unit, hostID int64) int64 { return unit<<idBits | hostID }
 // forget drops everything in memory; the next call reads it again.
 func (s *Store) forget() {
 	s.loaded = false
-	s.hosts, s.byID, s.recent = nil, nil, nil
+	s.hosts, s.byID = nil, nil
 }
 
 // ensure makes memory agree with the database: it is read when it never was,

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 )
@@ -22,11 +22,8 @@ const (
 // mean is believed.
 const minKnown = 0.1
 
-// Recent sums up the recent past as of now, for the GPUs asked for, or for all
-// of them. It is kept in memory between calls, so that a call costs what is new;
-// with [Options].Once it is not. The Utilization of a GPU is the same list for as
-// long as nothing came for it and no quarter of an hour began, and GPUs the same
-// map when all of them are the same. Nobody changes either.
+// Recent sums up the recent past as of now. A process that goes on keeps the week
+// of each host, so that a call costs what is new; with [Options].Once it does not.
 //
 // A user's mean over a window (2 h, 24 h, a week up to now) is the mean number
 // of GPUs held over the time that is known, host by host: a silent hour of a
@@ -37,103 +34,42 @@ const minKnown = 0.1
 // nothing older, and on no order. Processes without a known owner count for nobody.
 //
 // idleThreshold is in %. On a nil store the result is empty, never nil.
-func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Duration, idleThreshold float64, keys ...Key) (*Recent, error) {
+func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Duration, idleThreshold float64) (*Recent, error) {
 	out := &Recent{GPUs: map[Key]GPU{}}
 	if s == nil {
 		return out, nil
 	}
-	var only map[Key]bool
-	if len(keys) > 0 {
-		only = make(map[Key]bool, len(keys))
-		for _, k := range keys {
-			only[k] = true
-		}
-	}
 	err := s.view(ctx, "the board", func(q querier) error {
-		hosts := make([]*host, 0, len(s.hosts))
-		for _, h := range s.hosts {
-			hosts = append(hosts, h)
-		}
-		slices.SortFunc(hosts, byNumber)
-		atOnce := max(1, len(hosts))
-		if s.opts.Once {
-			atOnce = weeksAtOnce
-		}
-		fill := only != nil || s.opts.Once || s.recent == nil
-		n, changed := 0, false
-		sums := make([]*hostMeans, 0, len(hosts))
-		for part := range slices.Chunk(hosts, atOnce) {
-			if err := s.loadBoards(ctx, q, part, now.UnixMilli()); err != nil {
+		hosts := slices.SortedFunc(maps.Values(s.hosts), byNumber)
+		var means []hostMeans
+		for part := range slices.Chunk(hosts, weeksAtOnce) {
+			if err := s.loadWeeks(ctx, q, part, now.UnixMilli()); err != nil {
 				return err
 			}
 			for _, h := range part {
 				if err := s.refresh(ctx, q, h, now.UnixMilli()); err != nil {
 					return fmt.Errorf("reading the week of %s: %w", h.name, err)
 				}
-				b := h.board
-				for id := range b.gpus {
-					key := Key{h.name, h.gpus.name(uint32(id))}
-					if only != nil && !only[key] || b.gpus[id].empty() {
-						continue
+				for id := range h.week.gpus {
+					if g := &h.week.gpus[id]; g.seen {
+						out.GPUs[Key{h.name, h.gpus.name(uint32(id))}] = h.week.recent(g, now, idleWindow, idleThreshold)
 					}
-					v := b.recent(id, now, idleWindow, idleThreshold)
-					if fill {
-						out.GPUs[key] = v
-					}
-					if shown := &b.gpus[id].shown; only == nil && !v.same(shown) {
-						*shown, changed = v, true
-					}
-					n++
 				}
-				sums = append(sums, h.meansOf(now.UnixMilli()))
+				means = append(means, h.meansAt(now.UnixMilli()))
 				if s.opts.Once {
-					h.board = nil
+					h.week = nil
 				}
 			}
 		}
-		switch {
-		case fill:
-		case !changed && n == len(s.recent):
-			out.GPUs = s.recent
-		default:
-			out.GPUs = shown(hosts, n)
-		}
-		if only == nil && !s.opts.Once {
-			s.recent = out.GPUs
-		}
-		// In one order, so that sums are the same every time.
-		slices.SortFunc(sums, func(a, b *hostMeans) int { return strings.Compare(a.host, b.host) })
-		means := newMeans()
-		for _, m := range sums {
-			means.add(m)
-		}
-		means.into(out)
+		out.addUp(means)
 		return nil
 	})
 	return out, err
 }
 
-// weeksAtOnce is of how many hosts a process has the week in memory that asks once.
+// weeksAtOnce is of how many hosts the weeks are read together. A process that
+// asks once has no more of them in memory.
 const weeksAtOnce = 64
-
-// shown is what these hosts' boards gave last.
-func shown(hosts []*host, n int) map[Key]GPU {
-	all := make(map[Key]GPU, n)
-	for _, h := range hosts {
-		for id := range h.board.gpus {
-			if g := &h.board.gpus[id]; !g.empty() {
-				all[Key{h.name, h.gpus.name(uint32(id))}] = g.shown
-			}
-		}
-	}
-	return all
-}
-
-// same reports whether both are what one and the same list and moment say: a
-// list that was handed out is never changed.
-func (g *GPU) same(o *GPU) bool {
-	return len(g.Utilization) == len(o.Utilization) && (len(g.Utilization) == 0 || &g.Utilization[0] == &o.Utilization[0]) && g.IdleSince.Equal(o.IdleSince)
-}
 
 // GPU is what is known of one GPU; the zero GPU when nothing is. It works on nil.
 func (r *Recent) GPU(k Key) GPU {
@@ -149,7 +85,6 @@ const windows = 3
 // hostMeans are the means of one host, with NaN where too little is known.
 type hostMeans struct {
 	host  string
-	five  int64 // up to which
 	free  [windows]float64
 	users []userMeans
 }
@@ -158,46 +93,41 @@ type userMeans struct {
 	name string
 	held [windows]float64
 	// lately is what is known of the last week, however little that is.
-	lately int64
+	lately float64
 }
 
-// meansOf are those up to now. They are kept until a sample comes, or the next five.
-func (h *host) meansOf(now int64) *hostMeans {
-	b := h.board
-	if five := floorDiv(now, fiveMinutes); b.means == nil || b.means.five != five {
-		b.means = h.workOut(five, floorDiv(now, hourMS))
-	}
-	return b.means
-}
+// maxRecentUsers is how many people's means come from one host: those who used it
+// most. A node must not decide how many people the board knows.
+const maxRecentUsers = 256
 
-func (h *host) workOut(five, hour int64) *hostMeans {
-	b := h.board
-	last := int(min(max(five-b.five, 0), boardFives-1))
-	end := int(min(max(hour-b.hour, 0), boardHours-1))
-	sum := func(t *tally) [windows]float64 {
+// meansAt are the means of a host up to a moment.
+func (h *host) meansAt(now int64) hostMeans {
+	w := h.week
+	last := int(min(max(floorDiv(now, fiveMinutes)-w.five, 0), weekFives-1))
+	end := int(min(max(floorDiv(now, hourMS)-w.hour, 0), weekHours-1))
+	sums := func(s *series) [windows]float64 {
 		return [windows]float64{
-			float64(t.fives.sum(last-23, last+1)), float64(t.fives.sum(last-287, last+1)), float64(t.hours.sum(end-167, end+1)),
+			sum(s.fives[max(0, last-23) : last+1]), sum(s.fives[max(0, last-287) : last+1]), sum(s.hours[max(0, end-167) : end+1]),
 		}
 	}
-	known, free := sum(&b.proc), sum(&b.free)
-	for w, length := range [windows]float64{2 * 3600, 24 * 3600, 7 * 24 * 3600} {
-		if known[w] < minKnown*length {
-			known[w] = math.NaN()
+	known, free := sums(&w.proc), sums(&w.free)
+	for i, length := range [windows]float64{2 * 3600, 24 * 3600, 7 * 24 * 3600} {
+		if known[i] < minKnown*length {
+			known[i] = math.NaN()
 		}
 	}
-	m := &hostMeans{host: h.name, five: five}
-	for w := range free {
-		m.free[w] = free[w] / known[w]
+	m := hostMeans{host: h.name}
+	for i := range free {
+		m.free[i] = free[i] / known[i]
 	}
-	for id, u := range b.users {
-		one := userMeans{name: h.users.name(id), held: sum(u)}
-		if one.name == "" || u.hours.sum(0, boardHours) == 0 {
+	for id, u := range w.users {
+		one := userMeans{name: h.users.name(id), held: sums(u), lately: sum(u.hours[:])}
+		if one.name == "" || one.lately == 0 {
 			continue
 		}
-		for w := range one.held {
-			one.held[w] = one.held[w] / 10 / known[w]
+		for i := range one.held {
+			one.held[i] = one.held[i] / 10 / known[i]
 		}
-		one.lately = u.hours.sum(0, boardHours)
 		m.users = append(m.users, one)
 	}
 	if len(m.users) > maxRecentUsers {
@@ -209,51 +139,40 @@ func (h *host) workOut(five, hour int64) *hostMeans {
 	return m
 }
 
-// maxRecentUsers is how many people's means come from one host: those who used it
-// most. A node must not decide how many people the board knows.
-const maxRecentUsers = 256
-
-// means adds up the three windows over hosts.
-type means struct {
-	users map[string]*[windows]float64
-	free  [windows]float64
-	some  [windows]bool
-}
-
-func newMeans() *means { return &means{users: map[string]*[windows]float64{}} }
-
-func (m *means) add(h *hostMeans) {
-	for w, free := range h.free {
-		if !math.IsNaN(free) {
-			m.some[w] = true
-			m.free[w] += free
+// addUp adds the means of all hosts up, in a fixed order, so that sums of fractions
+// are the same every time.
+func (r *Recent) addUp(hosts []hostMeans) {
+	slices.SortFunc(hosts, func(a, b hostMeans) int { return strings.Compare(a.host, b.host) })
+	var free [windows]float64
+	var known [windows]bool
+	users := map[string]*[windows]float64{}
+	for _, h := range hosts {
+		for i, v := range h.free {
+			if !math.IsNaN(v) {
+				free[i] += v
+				known[i] = true
+			}
 		}
-	}
-	for i := range h.users {
-		u := &h.users[i]
-		sums := m.users[u.name]
-		if sums == nil {
-			sums = &[windows]float64{}
-			m.users[u.name] = sums
-		}
-		for w, held := range u.held {
-			if !math.IsNaN(held) {
-				sums[w] += held
+		for _, u := range h.users {
+			if users[u.name] == nil {
+				users[u.name] = &[windows]float64{}
+			}
+			for i, v := range u.held {
+				if !math.IsNaN(v) {
+					users[u.name][i] += v
+				}
 			}
 		}
 	}
-}
-
-func (m *means) into(r *Recent) {
-	get := func(w int, v float64) *float64 {
-		if !m.some[w] {
+	mean := func(i int, v float64) *float64 {
+		if !known[i] {
 			return nil
 		}
 		return &v
 	}
-	r.FreeMean2h, r.FreeMean24h, r.FreeMean1w = get(0, m.free[0]), get(1, m.free[1]), get(2, m.free[2])
-	for name, v := range m.users {
-		r.Users = append(r.Users, User{name, get(0, v[0]), get(1, v[1]), get(2, v[2])})
+	r.FreeMean2h, r.FreeMean24h, r.FreeMean1w = mean(0, free[0]), mean(1, free[1]), mean(2, free[2])
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		v := users[name]
+		r.Users = append(r.Users, User{name, mean(0, v[0]), mean(1, v[1]), mean(2, v[2])})
 	}
-	sort.Slice(r.Users, func(i, j int) bool { return r.Users[i].Name < r.Users[j].Name })
 }

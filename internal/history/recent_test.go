@@ -3,10 +3,8 @@ package history
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -115,60 +113,9 @@ func TestRecentOnce(t *testing.T) {
 		}
 	}
 	for _, h := range once.hosts {
-		if h.board != nil {
+		if h.week != nil {
 			t.Fatalf("the week of %s is kept", h.name)
 		}
-	}
-}
-
-// What is the same from one call to the next is the same in memory, which is how
-// callers see that nothing came; and what was handed out is not changed after.
-func TestRecentIsShared(t *testing.T) {
-	ctx := context.Background()
-	s := open(t, Options{})
-	at := t0.Add(time.Hour + time.Minute)
-	send := func(host string, seq int, at time.Time, util int) {
-		t.Helper()
-		ingest(t, s, at, host, "b", []snapshot.Sample{{Seq: uint64(seq), At: at, GPUs: []snapshot.GPUSample{{Utilization: ptr(util), Users: []snapshot.UserMemory{}}}}})
-	}
-	ask := func(keys ...Key) *Recent {
-		t.Helper()
-		r, err := s.Recent(ctx, at, 10*time.Minute, 5, keys...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	map1 := func(r *Recent) uintptr { return reflect.ValueOf(r.GPUs).Pointer() }
-	list := func(r *Recent, host string) **float64 { return &r.GPU(Key{host, IndexKey(0)}).Utilization[0] }
-	for n := range 150 {
-		send("gpu1", n+1, at, 50)
-		send("gpu2", n+1, at, 90)
-		at = at.Add(20 * time.Second)
-	}
-	first := ask()
-	kept := maps.Clone(first.GPUs)
-	if r := ask(); map1(r) != map1(first) {
-		t.Error("without news there is another map")
-	}
-	at = at.Add(time.Second)
-	if r := ask(Key{"gpu1", IndexKey(0)}); len(r.GPUs) != 1 || list(r, "gpu1") != list(first, "gpu1") {
-		t.Error("one GPU without news has another list")
-	}
-	send("gpu1", 151, at, 80)
-	r := ask()
-	if map1(r) == map1(first) || list(r, "gpu1") == list(first, "gpu1") {
-		t.Error("the news of a host are not there")
-	}
-	if list(r, "gpu2") != list(first, "gpu2") {
-		t.Error("a host without news has another list")
-	}
-	if d := cmp.Diff(kept, first.GPUs); d != "" {
-		t.Errorf("what was handed out changed:\n%s", d)
-	}
-	s.forget()
-	if again := ask(); map1(again) == map1(r) || cmp.Diff(r, again) != "" {
-		t.Errorf("read anew, it is another:\n%s", cmp.Diff(r, again))
 	}
 }
 

@@ -98,7 +98,6 @@ type Store struct {
 	badBlobs int
 	scratch  []byte
 	columns  columnPool
-	recent   map[Key]GPU // as Recent last gave all of them; never changed
 }
 
 // Open opens the history at path, and makes it when it is not there. A file
