@@ -1,9 +1,12 @@
 // Command bench measures what gpuboard costs, beside what the same work costs
 // otherwise on the same machine in the same run, and writes a report.
 //
-//	go run ./bench                    everything, bench/REPORT.md and bench/report.svg
-//	go run ./bench -quick             smaller fleets, fewer runs
-//	go run ./bench -only G1,G2 -out - some of it, to standard output
+//	go -C bench run .                    everything, bench/REPORT.md and bench/report.svg
+//	go -C bench run . -quick             smaller fleets, fewer runs
+//	go -C bench run . -only G1,G2 -out - some of it, to standard output
+//
+// It is started in its own directory; paths of its flags are those of the
+// repository, like all other paths in it.
 //
 // It counts processor time, user and system, of all processes that take part:
 // on a machine that others use too, it says more than the clock. It needs Linux,
@@ -46,8 +49,11 @@ func main() {
 	quick := flag.Bool("quick", false, "smaller fleets and fewer runs")
 	only := flag.String("only", "", "the measures to take, such as G1,C2")
 	out := flag.String("out", "bench", "the directory of REPORT.md and report.svg, or - for standard output")
-	program := flag.String("program", "", "the gpuboard to measure (default: built from this directory)")
+	program := flag.String("program", "", "the gpuboard to measure (default: built from this tree)")
 	flag.Parse()
+	if err := os.Chdir(".."); err != nil {
+		fail(err)
+	}
 	dir, err := os.MkdirTemp("", "gpuboard-bench-")
 	if err != nil {
 		fail(err)
@@ -81,7 +87,7 @@ type part struct {
 
 func (s *suite) run() error {
 	if s.program == "" {
-		built, err := s.build("gpuboard", ".")
+		built, err := s.build("gpuboard", ".", ".")
 		if err != nil {
 			return err
 		}

@@ -14,11 +14,12 @@ import (
 // This file has what a node could run instead of gpuboard: the least program
 // that does the work, and a shell script.
 
-// build makes a program of this module as releases are made, without cgo.
-func (s *suite) build(name, folder string) (string, error) {
+// build makes the program in folder, of the module in the directory module, as
+// releases are made: without cgo.
+func (s *suite) build(name, module, folder string) (string, error) {
 	path := filepath.Join(s.dir, name)
 	say("building %s", name)
-	c := exec.Command("go", "build", "-trimpath", "-o", path, folder)
+	c := exec.Command("go", "-C", module, "build", "-trimpath", "-o", path, folder)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
@@ -29,7 +30,7 @@ func (s *suite) build(name, folder string) (string, error) {
 // probe returns the command line of the least program, see bench/probe, for a server.
 func (s *suite) probe(server *sshtest.Server, smi string, more ...string) ([]string, error) {
 	if s.leastProbe == "" {
-		path, err := s.build("probe", "./bench/probe")
+		path, err := s.build("probe", "bench", "./probe")
 		if err != nil {
 			return nil, err
 		}

@@ -109,7 +109,7 @@ func (s *suite) write(out string) error {
 	if s.quick {
 		size = "quick"
 	}
-	fmt.Fprintf(&b, "# What it costs\n\nWritten by `go run ./bench` (%s) on %s: %d processors, %s, %s.\n\n", size, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS+"/"+runtime.GOARCH, runtime.Version())
+	fmt.Fprintf(&b, "# What it costs\n\nWritten by `go -C bench run .` (%s) on %s: %d processors, %s, %s.\n\n", size, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS+"/"+runtime.GOARCH, runtime.Version())
 	if s.busy != "" {
 		fmt.Fprintf(&b, "Processes that wanted a processor (load average) when it began, and when it ended: %s, %s.\n\n", s.busy, busy())
 	}

@@ -29,7 +29,11 @@ umask 022
 mkdir -p "$dist"
 rm -rf "$dist/man" "$dist/completions" "$dist"/*.deb "$dist"/*.rpm
 day=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d 2>/dev/null || date -u -r "$SOURCE_DATE_EPOCH" +%Y-%m-%d)
-go run -trimpath -buildvcs=false ./internal/manpage "$dist" "$version" "$day"
+# What writes manual pages and bills of materials.
+tools=$(mktemp -d)
+trap 'rm -rf "$tools"' EXIT
+go -C tools/release build -trimpath -buildvcs=false -o "$tools/" ./manpage ./sbom
+"$tools/manpage" "$dist" "$version" "$day"
 gzip -9n "$dist"/man/*.1
 
 # What the container needs beside the program, where this machine has it.
@@ -43,7 +47,7 @@ for target in "$@"; do
 	mkdir -p "$dist/$os-$arch"
 	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -buildvcs=false \
 		-ldflags "-s -w -buildid= -X gpuboard/internal/cli.release=$version" -o "$dist/$os-$arch/gpuboard" .
-	go run -trimpath -buildvcs=false ./internal/sbom "$dist/$os-$arch/gpuboard" "$version" docs/licences.md >"$dist/$os-$arch/gpuboard.cdx.json"
+	"$tools/sbom" "$dist/$os-$arch/gpuboard" "$version" docs/licences.md >"$dist/$os-$arch/gpuboard.cdx.json"
 	[ "$os" = linux ] && [ -n "$packages" ] || continue
 	nfpm=$(deploy/package/nfpm.sh)
 	for kind in $packages; do

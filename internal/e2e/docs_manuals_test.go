@@ -149,7 +149,7 @@ func reasons() [][2]string {
 		{"gpu-check.sh", "it is the older board's own"},
 		{"chown gpuboard:", "the account is made by the package: TestDirectoriesAndAccounts"},
 		{"bench/against.sh", "it measures two commits for minutes"},
-		{"go run ./bench", "it measures everything for minutes"},
+		{"go -C bench run", "it measures everything for minutes"},
 		{"VERSION=", "TestRelease runs it"},
 		{"sha256sum -c --ignore-missing", "TestRelease compares two releases so"},
 	}

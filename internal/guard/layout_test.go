@@ -95,7 +95,7 @@ type source struct {
 }
 
 // harness is what carries tests, releases and measurements, and no part of the program.
-var harness = []string{"bench", "internal/e2e", "internal/guard", "internal/manpage", "internal/sbom", "internal/testenv"}
+var harness = []string{"bench", "internal/e2e", "internal/guard", "internal/testenv"}
 
 // product reports whether the file is part of the program.
 func (s source) product() bool {

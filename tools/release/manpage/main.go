@@ -1,7 +1,7 @@
 // Command manpage writes what packages hold beside the program: manual pages
 // and completions for bash, zsh and fish.
 //
-//	go run ./internal/manpage DIR VERSION DATE
+//	manpage DIR VERSION DATE
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 
 func main() {
 	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "manpage: go run ./internal/manpage DIR VERSION DATE")
+		fmt.Fprintln(os.Stderr, "manpage: manpage DIR VERSION DATE")
 		os.Exit(2)
 	}
 	if err := write(os.Args[1], os.Args[2], os.Args[3]); err != nil {

@@ -2,7 +2,7 @@
 // document, version 1.6: every module with its version, the hash that go.sum
 // holds it to, and its licence. The same program gives the same bytes.
 //
-//	go run ./internal/sbom PROGRAM VERSION LICENCES.md >PROGRAM.cdx.json
+//	sbom PROGRAM VERSION LICENCES.md >PROGRAM.cdx.json
 //
 // It reads what the linker wrote into the program, so that nothing is listed
 // that is not in it, and takes the time from SOURCE_DATE_EPOCH.
@@ -26,7 +26,7 @@ import (
 
 func main() {
 	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "sbom: go run ./internal/sbom PROGRAM VERSION LICENCES.md")
+		fmt.Fprintln(os.Stderr, "sbom: sbom PROGRAM VERSION LICENCES.md")
 		os.Exit(2)
 	}
 	if err := write(os.Args[1], os.Args[2], os.Args[3]); err != nil {
