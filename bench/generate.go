@@ -185,17 +185,18 @@ func (s *suite) profiled(path string) {
 			continue
 		}
 		for name, what := range map[string]string{
-			"gpuboard/sitegen/render.(*view).renderHost":  "pages and cards of hosts (html/template)",
-			"gpuboard/sitegen/render.(*dataMaker).render": "JSON, text and calendars",
-			"gpuboard/sitegen.newPacker.func1":            "gzip",
-			"gpuboard/atomicfile.(*Batch).AddParts":       "staging files",
-			"gpuboard/atomicfile.(*Batch).Commit":         "making them durable and visible",
-			"gpuboard/sitegen.(*Generator).gather":        "reading drops, taking samples into history",
-			"gpuboard/board.Merge":                        "the merge",
-			"gpuboard/sitegen.(*Generator).history":       "charts from history",
-			"gpuboard/sitegen.(*Generator).remember":      "remembering for the next generation",
-			"runtime.gcBgMarkWorker":                      "garbage collection",
-			"internal/runtime/syscall/linux.Syscall6":     "in the kernel, all of it (a part of the others)",
+			"gpuboard/sitegen/page.(*view).renderHost": "pages and cards of hosts (html/template)",
+			"gpuboard/sitegen/data.Files":              "JSON and calendars",
+			"gpuboard/sitegen/text.Files":              "texts for terminals",
+			"gpuboard/sitegen.newPacker.func1":         "gzip",
+			"gpuboard/atomicfile.(*Batch).AddParts":    "staging files",
+			"gpuboard/atomicfile.(*Batch).Commit":      "making them durable and visible",
+			"gpuboard/sitegen.(*Generator).gather":     "reading drops, taking samples into history",
+			"gpuboard/board.Merge":                     "the merge",
+			"gpuboard/sitegen.(*Generator).history":    "charts from history",
+			"gpuboard/sitegen.(*Generator).remember":   "remembering for the next generation",
+			"runtime.gcBgMarkWorker":                   "garbage collection",
+			"internal/runtime/syscall/linux.Syscall6":  "in the kernel, all of it (a part of the others)",
 		} {
 			if fields[5] == name {
 				parts = append(parts, what+" "+fields[4])

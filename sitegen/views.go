@@ -13,7 +13,10 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/events"
 	"gpuboard/internal/history"
+	"gpuboard/sitegen/data"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/text"
 	"gpuboard/templates"
 )
 
@@ -49,7 +52,7 @@ func newViews(o *Options) ([]*view, error) {
 		if within(v.dir, o.Data) || within(v.dir, o.State) {
 			return nil, fmt.Errorf("%s is served to everybody: the data and state directories must lie outside it", v.dir)
 		}
-		v.privacy.Salt, v.privacy.KnownCode = salt, render.KnownCode
+		v.privacy.Salt, v.privacy.KnownCode = salt, page.KnownCode
 		if err := atomicfile.MkdirAll(v.dir, 0o755); err != nil {
 			return nil, fmt.Errorf("making the site directory: %w", err)
 		}
@@ -153,13 +156,16 @@ func (g *Generator) render(in render.Input, log []events.Event) error {
 		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), g.opt.Templates))
 	}
 	in.Generation = render.Generation(in.Board)
-	if _, err := render.Pages(in, tmpl); err != nil {
+	if _, err := page.Files(in, tmpl); err != nil {
 		return fmt.Errorf("rendering the pages: %w", err)
 	}
-	if _, err := render.Data(in); err != nil {
+	if _, err := data.Files(in); err != nil {
 		return fmt.Errorf("rendering the data files: %w", err)
 	}
-	feed, err := render.Feed(in, log)
+	if _, err := text.Files(in); err != nil {
+		return fmt.Errorf("rendering the texts: %w", err)
+	}
+	feed, err := data.Feed(in, log)
 	if err != nil {
 		return err
 	}

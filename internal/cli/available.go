@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/board"
-	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/text"
 )
 
 func (a *app) availableCommand() *cobra.Command {
@@ -284,7 +284,7 @@ func shellSafe(id string) bool {
 
 // warnOfBookings says until when the chosen GPUs are free, where somebody else
 // is to have them within a day.
-func (a *app) warnOfBookings(open []openGPU, mine func(string) bool, look render.TextOptions) {
+func (a *app) warnOfBookings(open []openGPU, mine func(string) bool, look text.Options) {
 	for _, o := range open {
 		if next := o.gpu.Next; next != nil && !mine(next.Name) && next.From.Sub(a.now()) <= 24*time.Hour {
 			fmt.Fprintf(a.stderr, "gpuboard: %s is booked by %s from %s\n", o, printable(next.Name), next.From.In(look.Zone).Format("Mon 15:04"))
@@ -293,7 +293,7 @@ func (a *app) warnOfBookings(open []openGPU, mine func(string) bool, look render
 }
 
 // refusals are the reasons why the other GPUs cannot be used, one a line.
-func (w *wanted) refusals(b *board.Board, open []openGPU, look render.TextOptions) []string {
+func (w *wanted) refusals(b *board.Board, open []openGPU, look text.Options) []string {
 	var lines []string
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
@@ -315,11 +315,11 @@ func (w *wanted) refusals(b *board.Board, open []openGPU, look render.TextOption
 }
 
 // why is the reason why a GPU was not chosen.
-func (w *wanted) why(b *board.Board, g *board.GPU, look render.TextOptions) string {
+func (w *wanted) why(b *board.Board, g *board.GPU, look text.Options) string {
 	if w.share != nil && g.State != board.Unknown && g.State != board.Lost && !littleUsed(g, *w.share) {
-		return strings.TrimPrefix(render.Why(b, g, look)+"; more than "+strconv.FormatFloat(*w.share, 'g', -1, 64)+" % of its memory is in use", "; ")
+		return strings.TrimPrefix(text.Why(b, g, look)+"; more than "+strconv.FormatFloat(*w.share, 'g', -1, 64)+" % of its memory is in use", "; ")
 	}
-	return render.Why(b, g, look)
+	return text.Why(b, g, look)
 }
 
 func counted(n int, what string) string {
@@ -331,7 +331,7 @@ func counted(n int, what string) string {
 
 // availableJSON is the answer for programs: what was chosen and all others,
 // whatever the outcome.
-func (a *app) availableJSON(w *wanted, b *board.Board, open []openGPU, look render.TextOptions) error {
+func (a *app) availableJSON(w *wanted, b *board.Board, open []openGPU, look text.Options) error {
 	type one struct {
 		Index       int         `json:"index"`
 		Slice       *int        `json:"mig_device"`

@@ -10,7 +10,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
-	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/text"
 )
 
 // staleBoard is the age at which a board is no news any more.
@@ -165,7 +165,7 @@ func (m *bookingMaker) inUse(wants []booking.Booking) {
 				switch g.State {
 				case board.Busy, board.Stuck, board.Lost, board.Unknown:
 					if g.CoveredBy(w.Target) && len(m.notes) < most {
-						m.note(fmt.Sprintf("%s:%s is %s", h.Name, g.Label(), render.Why(m.fleet.board, g, render.TextOptions{Width: 200, Zone: m.zone})))
+						m.note(fmt.Sprintf("%s:%s is %s", h.Name, g.Label(), text.Why(m.fleet.board, g, text.Options{Width: 200, Zone: m.zone})))
 					}
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
 )
 
@@ -133,7 +134,7 @@ func (d *desk) published(path string, list []booking.Booking, fleet *knownFleet,
 		}
 		b.Bookings = append(b.Bookings, shown)
 	}
-	files, err := render.Data(render.Input{Board: b, Site: render.Site{Zone: d.zone, Lang: "en", Version: version()}})
+	files, err := data.Files(render.Input{Board: b, Site: render.Site{Zone: d.zone, Lang: "en", Version: version()}})
 	if err != nil {
 		return err
 	}

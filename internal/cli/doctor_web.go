@@ -22,6 +22,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -267,7 +268,7 @@ func (d *doctor) overlay() {
 	}
 	empty, _ := board.Merge(board.Input{Now: d.app.now().UTC()})
 	in := render.Input{Board: empty, Site: render.Site{Lang: "en", Zone: d.cfg.Zone(), Version: version()}}
-	if _, err := render.Pages(in, templates.Under(afero.NewBasePathFs(afero.NewOsFs(), dir))); err != nil {
+	if _, err := page.Files(in, templates.Under(afero.NewBasePathFs(afero.NewOsFs(), dir))); err != nil {
 		d.bad("templates:parse", "edit "+word(dir), "%v", err)
 		return
 	}

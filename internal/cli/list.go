@@ -5,7 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/data"
+	"gpuboard/sitegen/text"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -31,10 +32,10 @@ func (a *app) listCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				_, err = a.stdout.Write(render.HostJSON(b, &b.Hosts[0]))
+				_, err = a.stdout.Write(data.HostJSON(b, &b.Hosts[0]))
 			} else if len(b.Hosts[0].GPUs) > 0 {
 				look.Width = a.width(1000) // what a pipe gets is not cut
-				err = render.List(a.stdout, b, look)
+				err = text.List(a.stdout, b, look)
 			}
 			if err != nil {
 				return fmt.Errorf("writing the list: %w", err)

@@ -22,6 +22,7 @@ import (
 	"gpuboard/internal/booking"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
 )
 
@@ -72,7 +73,7 @@ func (s testSite) files(t testing.TB) map[string][]byte {
 		in.Reports[h.name] = board.Report{Snapshot: snap}
 	}
 	b, _ := board.Merge(in)
-	files, err := render.Data(render.Input{Board: b, Site: render.Site{Title: "test", Interval: in.Interval}})
+	files, err := data.Files(render.Input{Board: b, Site: render.Site{Title: "test", Interval: in.Interval}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestStatusAsksASite(t *testing.T) {
 	huge := func(w io.Writer) {
 		_, _ = io.WriteString(w, `{"schema_version":1,"title":"`)
 		blank := bytes.Repeat([]byte("x"), 1<<20)
-		for range render.MaxBoardBytes>>20 + 1 {
+		for range data.MaxBoardBytes>>20 + 1 {
 			if _, err := w.Write(blank); err != nil {
 				return
 			}
@@ -309,7 +310,7 @@ func TestAnOldBoardIsNotBelieved(t *testing.T) {
 		}
 	}
 	got := ask(t, siteNow.Add(time.Hour), "status", "--from", dir, "--json")
-	p, err := render.ReadPublished(strings.NewReader(got.stdout))
+	p, err := data.ReadPublished(strings.NewReader(got.stdout))
 	if err != nil || got.code != exitDegraded || p.Board.Totals.ByState[board.Unknown] != 3 || !p.Board.GeneratedAt.Equal(siteNow) {
 		t.Fatalf("%v, %d: %s", err, got.code, got.stdout)
 	}
@@ -372,7 +373,7 @@ func TestStatusFilters(t *testing.T) {
 			continue
 		}
 		asJSON := ask(t, siteNow, append(args, "--json")...)
-		p, err := render.ReadPublished(strings.NewReader(asJSON.stdout))
+		p, err := data.ReadPublished(strings.NewReader(asJSON.stdout))
 		if err != nil || asJSON.code != c.code {
 			t.Fatalf("%v: %d, %v", c.args, asJSON.code, err)
 		}

@@ -17,6 +17,7 @@ import (
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
 	"gpuboard/internal/serve"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -116,7 +117,7 @@ func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 	if own := cfg.String("templates"); own != "" {
 		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), own))
 	}
-	pages, err := render.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Zone: cfg.Zone(), Version: version()}, tmpl)
+	pages, err := page.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Zone: cfg.Zone(), Version: version()}, tmpl)
 	if err != nil {
 		return nil, because("templates:parse", fail(exitUsage, err, ""))
 	}

@@ -24,7 +24,7 @@ import (
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
-	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/data"
 )
 
 // Files of a site that commands for people read.
@@ -53,7 +53,7 @@ type source struct {
 	client *http.Client
 	// What the site said last, for asking only whether it is still so.
 	etag string
-	last *render.Published
+	last *data.Published
 }
 
 // source finds out where to read: from what was given with --from, else from
@@ -143,7 +143,7 @@ func siteClient(timeout time.Duration) *http.Client {
 }
 
 // read returns the board as it is now. Its age is for the caller to judge.
-func (s *source) read(ctx context.Context) (*render.Published, error) {
+func (s *source) read(ctx context.Context) (*data.Published, error) {
 	switch {
 	case s.site != nil:
 		return s.fetchBoard(ctx)
@@ -153,17 +153,17 @@ func (s *source) read(ctx context.Context) (*render.Published, error) {
 			return nil, fail(exitTempFail, fmt.Errorf("reading the board: %w", err), "")
 		}
 		defer f.Close()
-		return render.ReadPublished(f)
+		return data.ReadPublished(f)
 	default:
 		b, err := s.a.mergeData(ctx, s.cfg, s.data)
 		if err != nil {
 			return nil, err
 		}
-		return &render.Published{Board: b, Title: s.cfg.String("title"), Lab: s.cfg.String("lab")}, nil
+		return &data.Published{Board: b, Title: s.cfg.String("title"), Lab: s.cfg.String("lab")}, nil
 	}
 }
 
-func (s *source) fetchBoard(ctx context.Context) (*render.Published, error) {
+func (s *source) fetchBoard(ctx context.Context) (*data.Published, error) {
 	body, etag, err := s.fetch(ctx, boardFile, s.etag)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (s *source) fetchBoard(ctx context.Context) (*render.Published, error) {
 		return s.last, nil // still the same
 	}
 	defer body.Close()
-	p, err := render.ReadPublished(body)
+	p, err := data.ReadPublished(body)
 	if err != nil {
 		return nil, s.unreadable(boardFile, err)
 	}
@@ -190,21 +190,21 @@ func (s *source) host(ctx context.Context, name string) (*board.Host, []board.Bo
 			return nil, nil, err
 		}
 		defer f.Close()
-		return render.ReadHost(f)
+		return data.ReadHost(f)
 	}
 	body, _, err := s.fetch(ctx, path, "")
 	if err != nil {
 		return nil, nil, err
 	}
 	defer body.Close()
-	h, bookings, err := render.ReadHost(body)
+	h, bookings, err := data.ReadHost(body)
 	if err != nil {
 		return nil, nil, s.unreadable(path, err)
 	}
 	return h, bookings, nil
 }
 
-// cards are the numbers that the cards of bookings have now, as render.Cards
+// cards are the numbers that the cards of bookings have now, as data.Cards
 // has them. Where they cannot be had each has the number that was written.
 func (s *source) cards(ctx context.Context) map[string]int {
 	var body io.ReadCloser
@@ -221,11 +221,11 @@ func (s *source) cards(ctx context.Context) map[string]int {
 		return nil
 	}
 	defer body.Close()
-	list, err := render.ReadBookings(body)
+	list, err := data.ReadBookings(body)
 	if err != nil {
 		return nil
 	}
-	return render.Cards(list)
+	return data.Cards(list)
 }
 
 // fetch gets a file of the site; nil for one that still has this tag. The body
@@ -288,9 +288,9 @@ func (s *source) unreadable(path string, err error) error {
 	at := s.site.JoinPath(path)
 	var timeout net.Error
 	switch {
-	case errors.Is(err, render.ErrSchema):
+	case errors.Is(err, data.ErrSchema):
 		return fail(exitUsage, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
-	case errors.Is(err, render.ErrNotBoard):
+	case errors.Is(err, data.ErrNotBoard):
 		return fail(exitError, fmt.Errorf("asking %s: %w", at.Redacted(), err), "is there a login in front of it? Open that address in a browser")
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fail(exitTempFail, fmt.Errorf("asking %s: no whole answer within %s", at.Redacted(), s.cfg.Duration("site_timeout")), "")

@@ -15,13 +15,14 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spelling"
-	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/data"
+	"gpuboard/sitegen/text"
 )
 
 func (a *app) statusCommand() *cobra.Command {
 	var from string
 	var detail, asJSON, asCSV bool
-	var filter render.TextOptions
+	var filter text.Options
 	c := &cobra.Command{
 		Use: "status [HOST…]", Short: "the board of the whole cluster, or a part of it", GroupID: groupUse,
 		Long: "status shows the board: read from a site by its address, from a site's directory, or merged\n" +
@@ -160,7 +161,7 @@ func expire(b *board.Board) {
 			*g = kept
 		}
 	}
-	render.Count(b)
+	data.Count(b)
 }
 
 // missingHosts says which of the hosts that were asked for are not there.
@@ -180,11 +181,11 @@ func (a *app) missingHosts(b *board.Board, names []string) (missing int) {
 
 // filtered is the board with only what the options show. Its totals and models
 // stay those of the whole.
-func filtered(p *render.Published, o render.TextOptions) *render.Published {
+func filtered(p *data.Published, o text.Options) *data.Published {
 	b := *p.Board
 	b.Hosts = nil
 	for _, h := range p.Board.Hosts {
-		gpus, shown := render.Shown(&h, o)
+		gpus, shown := text.Shown(&h, o)
 		if !shown {
 			continue
 		}
@@ -197,13 +198,13 @@ func filtered(p *render.Published, o render.TextOptions) *render.Published {
 }
 
 // writeStatus writes the text; all of it grey when it is old.
-func (a *app) writeStatus(b *board.Board, look render.TextOptions) error {
+func (a *app) writeStatus(b *board.Board, look text.Options) error {
 	if !look.Color || !a.late(b) {
-		return render.Status(a.stdout, b, look)
+		return text.Status(a.stdout, b, look)
 	}
 	look.Color = false
 	var buf, grey bytes.Buffer
-	if err := render.Status(&buf, b, look); err != nil {
+	if err := text.Status(&buf, b, look); err != nil {
 		return err
 	}
 	for line := range strings.Lines(buf.String()) {

@@ -20,7 +20,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
-	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/text"
 )
 
 // hereKeys are the settings of commands that look at this node now.
@@ -262,8 +262,8 @@ func unread(b *board.Board) error {
 }
 
 // look is how text is to be written on stdout.
-func (a *app) look(cfg *config.Config) (render.TextOptions, error) {
-	return render.TextOptions{Width: a.width(80), Color: a.colors(), ASCII: !a.unicode(), Zone: cfg.Zone()}, nil
+func (a *app) look(cfg *config.Config) (text.Options, error) {
+	return text.Options{Width: a.width(80), Color: a.colors(), ASCII: !a.unicode(), Zone: cfg.Zone()}, nil
 }
 
 // colors reports whether stdout is to be coloured: on a terminal, unless

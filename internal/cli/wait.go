@@ -14,7 +14,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
-	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/text"
 )
 
 // How often a source may be asked: a web server belongs to others, a directory
@@ -125,7 +125,7 @@ type vigil struct {
 	app     *app
 	source  *source
 	wanted  *wanted
-	look    render.TextOptions
+	look    text.Options
 	every   time.Duration
 	oneHost bool
 	claim   *claim            // nil to book nothing

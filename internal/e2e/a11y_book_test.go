@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"gpuboard/internal/testenv/browser"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -21,7 +22,7 @@ func TestBookingHasNoBarriers(t *testing.T) {
 	axe := axeCore(t)
 	site := demoSite(t)
 	now := time.Now()
-	pages, err := render.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, templates.Files())
+	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, templates.Files())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,17 +41,17 @@ func TestBookingHasNoBarriers(t *testing.T) {
 	for _, f := range pages.Assets() {
 		write("assets/"+filepath.Base(f.Path), f.Bytes(), nil)
 	}
-	lines := []render.BookLine{
+	lines := []page.BookLine{
 		{ID: "a", Host: "atlas", Target: "0", GPU: "0", Name: "eva", From: now.Add(-time.Hour), Until: now.Add(time.Hour), Comment: "mine", Active: true, Mine: true},
 		{ID: "b", Host: "atlas", Target: "0", GPU: "0", Name: "mira", By: "kai", From: now.Add(time.Hour), Maintenance: true},
 	}
-	form := render.BookForm{Host: "atlas", GPU: "0", Model: "H100", State: "free", User: "eva", Token: "t", Now: now, Interval: time.Minute, Standing: lines}
+	form := page.BookForm{Host: "atlas", GPU: "0", Model: "H100", State: "free", User: "eva", Token: "t", Now: now, Interval: time.Minute, Standing: lines}
 	plain, err := pages.Form(form)
 	write("atlas/plain.html", plain, err)
 	form.ForOthers, form.Name, form.Until, form.Say, form.Detail, form.Field, form.Clashes, form.ID, form.End = true, "eva", "2d", "conflict", "more of it", "until", lines[1:], "a", "1d"
 	refused, err := pages.Form(form)
 	write("atlas/refused.html", refused, err)
-	home, err := pages.Home(render.BookHome{User: "eva", Now: now, Mine: lines, Hosts: []render.BookHost{{Name: "atlas", GPUs: []render.BookGPU{{Path: "0", Label: "0", State: "free"}, {Path: "1", Label: "1", State: "contested"}}}}})
+	home, err := pages.Home(page.BookHome{User: "eva", Now: now, Mine: lines, Hosts: []page.BookHost{{Name: "atlas", GPUs: []page.BookGPU{{Path: "0", Label: "0", State: "free"}, {Path: "1", Label: "1", State: "contested"}}}}})
 	write("home.html", home, err)
 
 	b := browser.Start(t, 1280, 1000)

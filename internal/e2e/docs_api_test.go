@@ -84,7 +84,7 @@ func TestAPIFieldsAreDocumented(t *testing.T) {
 			known[name] = true
 		}
 	}
-	files, err := filepath.Glob("sitegen/render/schema/*.json")
+	files, err := filepath.Glob("sitegen/data/schema/*.json")
 	if err != nil || len(files) < 11 {
 		t.Fatalf("schemas %q (%v)", files, err)
 	}

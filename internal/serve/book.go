@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gpuboard/internal/booking"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 )
 
@@ -32,7 +33,7 @@ type BookingOptions struct {
 	// Interval is how often a generation is due, to say when a booking is on the board.
 	Interval time.Duration
 	// Pages render what is shown.
-	Pages *render.BookPages
+	Pages *page.BookPages
 	// Now is the clock.
 	Now func() time.Time
 	// BodyTimeout is how long a form may take to arrive; default 5 s.
@@ -166,7 +167,7 @@ func (d *desk) public(w http.ResponseWriter, r *http.Request, name string) bool 
 type place struct {
 	*changer
 	target booking.Target
-	form   render.BookForm
+	form   page.BookForm
 }
 
 func (d *desk) place(c *changer, host, gpu string) (*place, bool) {
@@ -174,7 +175,7 @@ func (d *desk) place(c *changer, host, gpu string) (*place, bool) {
 	if !ok {
 		return nil, false
 	}
-	p := &place{changer: c, target: target, form: render.BookForm{
+	p := &place{changer: c, target: target, form: page.BookForm{
 		Host: h.Name, Title: h.Title, GPU: gpu, User: c.me, Name: c.me, ForOthers: d.ForOthers, Now: c.now, Interval: d.Interval,
 	}}
 	if g != nil {
@@ -202,7 +203,7 @@ func (d *desk) show(w http.ResponseWriter, r *http.Request, p *place, status int
 }
 
 func (d *desk) home(w http.ResponseWriter, r *http.Request, c *changer) {
-	home := render.BookHome{User: c.me, Now: c.now}
+	home := page.BookHome{User: c.me, Now: c.now}
 	for _, b := range d.load(c).Bookings {
 		if mine(c.me, b, c.aliases) && (b.Until.IsZero() || b.Until.After(c.now)) {
 			home.Mine = append(home.Mine, line(b, c))
@@ -210,15 +211,15 @@ func (d *desk) home(w http.ResponseWriter, r *http.Request, c *changer) {
 	}
 	for i := range c.fleet.Hosts {
 		h := &c.fleet.Hosts[i]
-		host := render.BookHost{Name: h.Name, Title: h.Title}
+		host := page.BookHost{Name: h.Name, Title: h.Title}
 		for j := range h.GPUs {
 			g := &h.GPUs[j]
 			if len(g.Slices) == 0 {
-				host.GPUs = append(host.GPUs, render.BookGPU{Path: strconv.Itoa(g.Index), Label: strconv.Itoa(g.Index), State: g.State})
+				host.GPUs = append(host.GPUs, page.BookGPU{Path: strconv.Itoa(g.Index), Label: strconv.Itoa(g.Index), State: g.State})
 			}
 			for _, s := range g.Slices {
 				if s.UUID != nil && inPath(*s.UUID) {
-					host.GPUs = append(host.GPUs, render.BookGPU{Path: *s.UUID, Label: strconv.Itoa(g.Index) + ":" + strconv.Itoa(s.Index), State: s.State})
+					host.GPUs = append(host.GPUs, page.BookGPU{Path: *s.UUID, Label: strconv.Itoa(g.Index) + ":" + strconv.Itoa(s.Index), State: s.State})
 				}
 			}
 		}
@@ -234,8 +235,8 @@ func (d *desk) load(c *changer) *booking.Calendar {
 }
 
 // line is a booking as the pages name it.
-func line(b booking.Booking, c *changer) render.BookLine {
-	l := render.BookLine{
+func line(b booking.Booking, c *changer) page.BookLine {
+	l := page.BookLine{
 		ID: b.ID, Host: b.Host, Target: b.Target.String(), Name: b.Name, By: b.By, From: b.From, Until: b.Until, Comment: b.Comment,
 		Maintenance: b.Kind == booking.Maintenance, Active: b.ActiveAt(c.now), Mine: mine(c.me, b, c.aliases),
 	}

@@ -21,6 +21,7 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/browser"
 	"gpuboard/sitegen"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -37,9 +38,9 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	page := browser.Start(t, 1280, 1000)
+	tab := browser.Start(t, 1280, 1000)
 	now := time.Now().UTC()
-	l := &lab{t: t, dir: t.TempDir(), fleet: demo.New(1, now), page: page}
+	l := &lab{t: t, dir: t.TempDir(), fleet: demo.New(1, now), page: tab}
 	for _, h := range l.fleet.Hosts()[:2] {
 		l.hosts = append(l.hosts, inventory.Host{Name: h.Name})
 	}
@@ -47,7 +48,7 @@ func newLab(t *testing.T) *lab {
 	l.write("users", "eva:"+hashed(t, "secret")+"\nmira:"+hashed(t, "secret")+"\n")
 	l.generate()
 
-	pages, err := render.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, templates.Files())
+	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, templates.Files())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/serve"
+	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -81,7 +82,7 @@ func newCounter(t *testing.T, settings ...setting) *counter {
 	c.write(filepath.Join(dir, "site", "api", "v1", "board.json"), boardJSON)
 	c.write(filepath.Join(dir, "site", "index.html"), "the page")
 
-	pages, err := render.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, templates.Files())
+	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, templates.Files())
 	if err != nil {
 		t.Fatal(err)
 	}

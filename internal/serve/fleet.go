@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"gpuboard/internal/booking"
-	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/data"
 )
 
 // boardFile is where the site says which hosts and GPUs there are.
@@ -145,9 +145,9 @@ func (f *fleetFile) cards() map[string]int {
 		return nil
 	}
 	defer file.Close()
-	list, err := render.ReadBookings(file)
+	list, err := data.ReadBookings(file)
 	if err != nil {
 		return nil
 	}
-	return render.Cards(list)
+	return data.Cards(list)
 }

@@ -5,6 +5,10 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/history"
+	"gpuboard/internal/snapshot"
 )
 
 // A History is what pages and data files show of the past. It is made at its
@@ -26,8 +30,12 @@ func PastLengths() [4]time.Duration {
 // PastSteps is the number of steps of each chart of a host.
 func PastSteps() [4]int { return [4]int{96, 84, 60, 73} }
 
-// Names of the four, in addresses and data files.
-var spanNames = [4]string{"24h", "7d", "30d", "1y"}
+// SpanNames are the names of the four in addresses and data files.
+func SpanNames() [4]string { return [4]string{"24h", "7d", "30d", "1y"} }
+
+// FullHistoryHosts is the number of hosts up to which the charts of the last day
+// stand on a host's own page, and each step of its past in the data files.
+const FullHistoryHosts = 60
 
 // The metrics of a [PastGPU], in its order.
 const (
@@ -73,6 +81,44 @@ func (s *PastSpan) Len() int {
 
 // To is the end of the last step.
 func (s *PastSpan) To() time.Time { return s.From.Add(time.Duration(s.Len()) * s.Step) }
+
+// Values returns one metric in its unit (%, GiB, °C, W, %); NaN is not known.
+func (g PastGPU) Values(metric int) []float64 {
+	out := make([]float64, len(g[metric]))
+	for i, v := range g[metric] {
+		switch {
+		case v == PastUnknown:
+			out[i] = math.NaN()
+		case metric == PastMemory:
+			out[i] = float64(v) * PastMemoryUnit / 1024
+		default:
+			out[i] = float64(v)
+		}
+	}
+	return out
+}
+
+// HasPast reports whether history can keep anything of a GPU. A slice is kept by
+// its UUID alone.
+func HasPast(g *board.GPU) bool { return g.Slice == nil || snapshot.IsSlice(g.UUID) }
+
+// PastKey is the name of a GPU in history.
+func PastKey(g *board.GPU) string {
+	if g.UUID != "" {
+		return g.UUID
+	}
+	return history.IndexKey(g.Index)
+}
+
+// KnownAt reports whether anything is known of a step.
+func (g PastGPU) KnownAt(step int) bool {
+	for _, list := range g {
+		if list[step] != PastUnknown {
+			return true
+		}
+	}
+	return false
+}
 
 // A FleetPast is the past of the fleet.
 type FleetPast struct {
@@ -143,14 +189,28 @@ type PastHost struct {
 	Coverage              float64
 }
 
-// windowNames are the windows in addresses and data files.
-var windowNames = [4]string{"today", "7d", "30d", "1y"}
+// WindowNames are the windows in addresses and data files.
+func WindowNames() [4]string { return [4]string{"today", "7d", "30d", "1y"} }
 
 // Energy is what a kilowatt-hour stands for; zero is not told.
 type Energy struct {
 	Price    float64 // per kWh
 	Currency string
 	CO2Grams float64 // per kWh
+}
+
+// Of is what an amount of energy costs, and its CO2 in kg; nil where the factor
+// is not told.
+func (x Energy) Of(kwh float64) (cost, co2 *float64) {
+	if x.Price > 0 {
+		v := kwh * x.Price
+		cost = &v
+	}
+	if x.CO2Grams > 0 {
+		v := kwh * x.CO2Grams / 1000
+		co2 = &v
+	}
+	return cost, co2
 }
 
 // Mask returns the same past with other names of people. Those who come to have

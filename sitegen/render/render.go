@@ -1,5 +1,5 @@
-// Package render is the pure half of the site: a Board becomes the bytes of
-// every file. It reads no clock and no disk.
+// Package render holds what pages, data files and texts share: the input of one
+// generation, the files that are made of it, and the rules that all of them follow.
 package render
 
 import (
@@ -27,8 +27,8 @@ type Input struct {
 	// Help puts the documentation into the site, below help/.
 	Help bool
 	// Emit takes each file as soon as it is rendered, in the same order every time,
-	// so that a site need not be in memory; [Pages] and [Data] return none then. An
-	// error of Emit is returned.
+	// so that a site need not be in memory; nothing is returned then but the error of
+	// Emit. Nil returns all files.
 	Emit func(File) error
 }
 
@@ -49,6 +49,26 @@ type Site struct {
 	Energy Energy
 }
 
+// WithDefaults fills what the configuration left out.
+func (s Site) WithDefaults() Site {
+	if s.Title == "" {
+		s.Title = "GPU board"
+	}
+	if s.Lang == "" {
+		s.Lang = "en"
+	}
+	if s.Zone == nil {
+		s.Zone = time.UTC
+	}
+	if s.BookCommand == "" {
+		s.BookCommand = "gpuboard"
+	}
+	if s.CommentsPath == "" {
+		s.CommentsPath = "comments.json"
+	}
+	return s
+}
+
 // A File is one file of the site.
 type File struct {
 	Path string // slash-separated, relative to the site
@@ -57,7 +77,8 @@ type File struct {
 	Parts [][]byte
 }
 
-func newFile(path string, parts ...[]byte) File { return File{Path: path, Parts: parts} }
+// NewFile is a file of these parts.
+func NewFile(path string, parts ...[]byte) File { return File{Path: path, Parts: parts} }
 
 // Bytes is the content in one.
 func (f File) Bytes() []byte {
@@ -67,19 +88,20 @@ func (f File) Bytes() []byte {
 	return bytes.Join(f.Parts, nil)
 }
 
-// A sink is where files go.
-type sink struct {
-	emit  func(File) error
-	files []File // without emit
+// A Sink takes files as they are rendered.
+type Sink struct {
+	Emit  func(File) error // nil to collect them
+	Files []File           // without Emit
 }
 
-func (s *sink) put(files ...File) error {
-	if s.emit == nil {
-		s.files = append(s.files, files...)
+// Put hands files on in their order; an error of Emit is returned.
+func (s *Sink) Put(files ...File) error {
+	if s.Emit == nil {
+		s.Files = append(s.Files, files...)
 		return nil
 	}
 	for _, f := range files {
-		if err := s.emit(f); err != nil {
+		if err := s.Emit(f); err != nil {
 			return err
 		}
 	}

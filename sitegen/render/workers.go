@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// inTurn calls do for every number below n as eachOf does, and take for one after
+// InTurn calls do for every number below n as eachOf does, and take for one after
 // the other as soon as they are done. After an error of either, no more is taken.
-func inTurn(n int, do, take func(i int) error) (err error) {
+func InTurn(n int, do, take func(i int) error) (err error) {
 	var mu sync.Mutex
 	turn, moved := 0, sync.NewCond(&mu)
 	eachOf(n, func(i int) {

@@ -9,16 +9,16 @@ import (
 	"gpuboard/templates"
 )
 
-// xidMeaning says in words what an XID means and what to do, by a list of words.
-func xidMeaning(list map[string]string, code int) string {
+// XIDMeaning says in words what an XID means and what to do, by a list of words.
+func XIDMeaning(list map[string]string, code int) string {
 	if s, ok := list["xid."+strconv.Itoa(code)]; ok {
 		return s
 	}
 	return list["xid.other"]
 }
 
-// englishXID is the meaning for programs and terminals, which get no site's own words.
-func englishXID(code int) string { return xidMeaning(builtinWords(), code) }
+// EnglishXID is the meaning for programs and terminals, which get no site's own words.
+func EnglishXID(code int) string { return XIDMeaning(builtinWords(), code) }
 
 var builtinWords = sync.OnceValue(func() map[string]string {
 	list := map[string]string{}

@@ -1,0 +1,151 @@
+package sitegen
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/data"
+	"gpuboard/sitegen/page"
+	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/text"
+	"gpuboard/templates"
+)
+
+// crowd is a snapshot of one GPU with n processes, each of another user.
+func crowd(n int) *snapshot.Snapshot {
+	s := &snapshot.Snapshot{Host: "gpu01", CollectedAt: snapshot.TimeOf(boardtest.Now.Add(-time.Second)), IntervalSeconds: 20, GPUsComplete: true,
+		GPUs: []snapshot.GPU{{UUID: "GPU-1", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(81920)), MemoryUsed: new(int64(80000)), UtilizationGPU: new(99)}}}
+	for i := range n {
+		s.Processes = append(s.Processes, snapshot.Process{PID: 1000 + i, Type: snapshot.Compute, User: fmt.Sprintf("user%04d", i), Program: "train.py",
+			UsedMemory: new(int64(80000 / n)), Alive: new(true), StartedAt: &snapshot.Time{Time: boardtest.Now.Add(-time.Hour)}})
+	}
+	return s
+}
+
+// everything is a snapshot that has of everything as much as it may.
+func everything() *snapshot.Snapshot {
+	s := crowd(snapshot.MaxProcesses)
+	long := func(n, size int) string { return fmt.Sprintf("%0*d", size, n) }
+	gpu := s.GPUs[0]
+	s.GPUs = nil
+	for i := range snapshot.MaxGPUs {
+		g := gpu
+		g.Index, g.UUID, g.Name = i, long(i, snapshot.MaxNameBytes), long(i, snapshot.MaxNameBytes)
+		g.Health, g.HealthReason = snapshot.HealthError, long(i, snapshot.MaxTextBytes)
+		for j := range snapshot.MaxMIGDevices {
+			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: j, UUID: long(i*100+j, snapshot.MaxNameBytes), Profile: "1g.10gb", MemoryTotal: new(int64(10000)), MemoryUsed: new(int64(1))})
+		}
+		s.GPUs = append(s.GPUs, g)
+	}
+	for i := range s.Processes {
+		p := &s.Processes[i]
+		p.GPU, p.User, p.Program, p.Alive = i%snapshot.MaxGPUs, long(i, snapshot.MaxNameBytes), long(i, snapshot.MaxProgramBytes), new(false)
+		for j := range snapshot.MaxChildren {
+			p.Children = append(p.Children, snapshot.Child{PID: j, User: long(j, snapshot.MaxNameBytes), Program: long(j, snapshot.MaxProgramBytes)})
+		}
+	}
+	for i := range snapshot.MaxErrors {
+		s.Errors = append(s.Errors, snapshot.Problem{Code: fmt.Sprintf("smi:e%d", i), Message: long(i, snapshot.MaxTextBytes)})
+	}
+	for i := range snapshot.MaxDisks {
+		s.Node.Disks = append(s.Node.Disks, snapshot.Disk{Mount: long(i, snapshot.MaxNameBytes), Total: 100, Used: 99})
+	}
+	for i := range snapshot.MaxDiskUsers {
+		s.Node.DiskUsers = append(s.Node.DiskUsers, snapshot.DiskUser{Path: long(i, snapshot.MaxNameBytes), User: long(i, snapshot.MaxNameBytes), Used: 1})
+	}
+	for i := range snapshot.MaxInterfaces {
+		s.Node.Interfaces = append(s.Node.Interfaces, snapshot.Interface{Name: long(i, snapshot.MaxProgramBytes), Addrs: slices.Repeat([]string{long(i, snapshot.MaxProgramBytes)}, snapshot.MaxAddrs)})
+	}
+	return s
+}
+
+// boardOf is the board of one host.
+func boardOf(s *snapshot.Snapshot) render.Input {
+	b, _ := board.Merge(board.Input{Now: boardtest.Now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{"gpu01": {Snapshot: s}}})
+	return render.Input{Board: b, Site: render.Site{Zone: time.UTC}}
+}
+
+// sizeOfSite is how many files a board makes, and their bytes.
+func sizeOfSite(t *testing.T, in render.Input) (files, bytes int) {
+	t.Helper()
+	in.Emit = func(f render.File) error {
+		files++
+		for _, part := range f.Parts {
+			bytes += len(part)
+		}
+		return nil
+	}
+	if _, err := page.Files(in, templates.Files()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := data.Files(in); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := text.Files(in); err != nil {
+		t.Fatal(err)
+	}
+	return files, bytes
+}
+
+// What one node can make a generation write grows no faster than what the node
+// sends, and how many files there are has a bound.
+func TestOneNodeIsBounded(t *testing.T) {
+	sizes := map[int]int{}
+	for _, n := range []int{1, 1024, 2048, snapshot.MaxProcesses} {
+		files, bytes := sizeOfSite(t, boardOf(crowd(n)))
+		sizes[n] = bytes
+		t.Logf("%d users: %d files, %d KiB", n, files, bytes>>10)
+		if files > 600 {
+			t.Errorf("%d users make %d files", n, files)
+		}
+	}
+	if first, second := sizes[2048]-sizes[1024], sizes[snapshot.MaxProcesses]-sizes[2048]; second > 5*first/2 {
+		t.Errorf("1,024 users more are %d bytes, and then 2,048 more are %d", first, second)
+	}
+	most := everything()
+	sent, err := json.Marshal(most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, bytes := sizeOfSite(t, boardOf(most))
+	t.Logf("everything: %d KiB sent, %d files, %d KiB", len(sent)>>10, files, bytes>>10)
+	if _, without := sizeOfSite(t, boardOf(crowd(1))); files > 600 || bytes-without > 6*len(sent) {
+		t.Errorf("%d bytes of a node make %d files with %d bytes", len(sent), files, bytes)
+	}
+}
+
+// As many bookings as one likes, by as many people, make files and rows of a
+// bounded number: all of them are in the calendar and in board.json alone.
+func TestManyBookingsAreBounded(t *testing.T) {
+	made := func(n int) (files, bytes int) {
+		cal := &booking.Calendar{File: "comments.json"}
+		for i := range n {
+			cal.Bookings = append(cal.Bookings, booking.Booking{ID: fmt.Sprint(i), Host: "gpu01", Name: fmt.Sprintf("name%05d", i), Until: boardtest.Now.Add(48 * time.Hour), Target: booking.Target{All: true, Index: -1}})
+		}
+		s := crowd(1)
+		for i := range 8 {
+			g := s.GPUs[0]
+			g.Index, g.UUID = i, fmt.Sprint("GPU-", i)
+			s.GPUs = append(s.GPUs[:i:i], g)
+		}
+		b, _ := board.Merge(board.Input{Now: boardtest.Now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{"gpu01": {Snapshot: s}}, Calendar: cal})
+		return sizeOfSite(t, render.Input{Board: b, Site: render.Site{Zone: time.UTC}})
+	}
+	_, few := made(1000)
+	files, many := made(5000)
+	t.Logf("%d files, %d and %d KiB", files, few>>10, many>>10)
+	if files > 1200 {
+		t.Errorf("5,000 bookings make %d files", files)
+	}
+	if each := (many - few) / 4000; each > 2048 {
+		t.Errorf("each booking beyond the first 1,000 is %d bytes", each)
+	}
+}

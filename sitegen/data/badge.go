@@ -1,0 +1,74 @@
+package data
+
+import (
+	"fmt"
+	"html"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
+)
+
+// badgeFiles are small pictures for a wiki or a README: how many GPUs are free,
+// in all and of each model. They have no style sheet, script or font of their
+// own, so they work as an image anywhere.
+func badgeFiles(in render.Input) []render.File {
+	b := in.Board
+	files := []render.File{render.NewFile("badges/free.svg", badge("free GPUs", b.Totals.Free(), b.Totals.GPUs))}
+	total, free := map[string]int{}, map[string]int{}
+	for i := range b.Models {
+		total[b.Models[i].Name] += b.Models[i].Total
+		free[b.Models[i].Name] += b.Models[i].Free
+	}
+	taken := map[string]bool{"": true}
+	for _, name := range slices.Sorted(maps.Keys(total)) {
+		slug := badgeSlug(name)
+		if taken[slug] {
+			continue
+		}
+		taken[slug] = true
+		files = append(files, render.NewFile("badges/free-"+slug+".svg", badge("free "+name, free[name], total[name])))
+	}
+	return files
+}
+
+// badgeSlug is the model as a file name: lower case, what is not a letter or a
+// digit a single hyphen.
+func badgeSlug(name string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			b.WriteRune(r)
+		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
+			b.WriteByte('-')
+		}
+		if b.Len() >= 48 {
+			break
+		}
+	}
+	return strings.Trim(b.String(), "-")
+}
+
+func badge(label string, free, total int) []byte {
+	label = snapshot.Text(label, 64)
+	value := strconv.Itoa(free) + " of " + strconv.Itoa(total)
+	fill := "#2c7a4b"
+	if free == 0 {
+		fill = "#8a5a00"
+	}
+	// Fonts differ; textLength makes the words fit the boxes in all of them.
+	left, right := 7*render.TextWidth(label), 7*render.TextWidth(value)
+	label = html.EscapeString(label)
+	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="%s: %s">`+
+		`<title>%s: %s</title><rect width="%d" height="20" rx="3" fill="#4a4f57"/>`+
+		`<path d="M%d 0h%da3 3 0 0 1 3 3v14a3 3 0 0 1-3 3h-%dz" fill="%s"/>`+
+		`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">`+
+		`<text x="8" y="14" textLength="%d">%s</text><text x="%d" y="14" textLength="%d">%s</text></g></svg>`+"\n",
+		left+right+32, label, value,
+		label, value, left+right+32,
+		left+16, right+13, right+13, fill,
+		left, label, left+24, right, value)
+}

@@ -1,0 +1,278 @@
+package data
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
+)
+
+// What is read of a published board. It came over a network or from a
+// directory that others write to, so it is bounded like everything foreign.
+const (
+	MaxBoardBytes = 64 << 20 // 1,000 hosts of 8 GPUs are some 10 MB
+	MaxBoardHosts = 10_000
+	maxProblems   = 10_000
+	maxBookings   = 20_000
+)
+
+// The errors of reading what a site publishes.
+var (
+	// ErrSchema says that the file was written by a newer gpuboard.
+	ErrSchema = errors.New("the site was written by a newer gpuboard: update this one")
+	// ErrNotBoard says that it is not a file of a board at all.
+	ErrNotBoard = errors.New("that is no board")
+)
+
+// A Published is a board as its site published it.
+type Published struct {
+	// Board has everything that [Status] shows. What board.json does not carry
+	// is empty: Users, Bookings, and the curves of utilization.
+	Board      *board.Board
+	Title, Lab string
+	Generation string // as the site named it
+}
+
+// ReadPublished reads api/v1/board.json. Fields that it does not know pass; texts
+// are made safe, readings that cannot be become unknown, and so do states that
+// nobody knows. The error wraps [ErrSchema], [ErrNotBoard] or the reader's own.
+func ReadPublished(r io.Reader) (*Published, error) {
+	var doc readDocument
+	if err := readJSON(r, &doc, &doc.Schema); err != nil {
+		return nil, fmt.Errorf("reading the board: %w", err)
+	}
+	switch {
+	case doc.GeneratedAt.IsZero() || doc.Hosts == nil:
+		return nil, fmt.Errorf("reading the board: %w: it does not say when it was made, or of which hosts", ErrNotBoard)
+	case len(doc.Hosts) > MaxBoardHosts:
+		return nil, fmt.Errorf("reading the board: %w: it has %d hosts, and %d are the most", ErrNotBoard, len(doc.Hosts), MaxBoardHosts)
+	}
+	b := &board.Board{
+		GeneratedAt: doc.GeneratedAt, InventoryAsOf: readable(doc.InventoryAsOf),
+		BookingsStaleSince: readable(doc.BookingsStaleSince), Demo: doc.Demo,
+		Models: readModels(doc.Models), Problems: readProblems(doc.Problems),
+	}
+	if every := doc.Next.Sub(doc.GeneratedAt); !doc.Next.IsZero() && every > 0 && every < 7*24*time.Hour {
+		b.Interval = every
+	}
+	seen := map[string]bool{}
+	for i := range doc.Hosts {
+		h, ok := doc.Hosts[i].host(b.GeneratedAt)
+		if !ok || seen[h.Name] {
+			continue // a name that is none, or that another host has: nothing of it can be shown
+		}
+		seen[h.Name] = true
+		b.Hosts = append(b.Hosts, h)
+	}
+	Count(b)
+	return &Published{Board: b, Title: snapshot.Text(doc.Title, render.MaxText), Lab: snapshot.Text(doc.Lab, render.MaxText), Generation: readHex(doc.Generation)}, nil
+}
+
+// ReadHost reads api/v1/hosts/<host>.json: one host, and all bookings for it
+// that the site still shows. What is derived from the moment of the generation
+// (how long it has been idle) is as of the host's snapshot.
+func ReadHost(r io.Reader) (*board.Host, []board.Booking, error) {
+	var doc struct {
+		Schema int `json:"schema_version"`
+		readHost
+	}
+	if err := readJSON(r, &doc, &doc.Schema); err != nil {
+		return nil, nil, fmt.Errorf("reading the host: %w", err)
+	}
+	h, ok := doc.host(doc.SnapshotAt)
+	if !ok {
+		return nil, nil, fmt.Errorf("reading the host: %w: it names no host", ErrNotBoard)
+	}
+	var bookings []board.Booking
+	for i := range doc.Bookings {
+		if len(bookings) < maxProblems {
+			bookings = append(bookings, doc.Bookings[i].booking())
+		}
+	}
+	b := &board.Board{Hosts: []board.Host{h}}
+	Count(b)
+	return &b.Hosts[0], bookings, nil
+}
+
+// ReadBookings reads api/v1/bookings.json.
+func ReadBookings(r io.Reader) ([]board.Booking, error) {
+	var doc struct {
+		Schema   int           `json:"schema_version"`
+		Bookings []readBooking `json:"bookings"`
+	}
+	if err := readJSON(r, &doc, &doc.Schema); err != nil {
+		return nil, fmt.Errorf("reading the bookings: %w", err)
+	}
+	var list []board.Booking
+	for i := range doc.Bookings[:min(len(doc.Bookings), maxBookings)] {
+		list = append(list, doc.Bookings[i].booking())
+	}
+	return list, nil
+}
+
+// Cards is the number that the card of each booking of one GPU has, by host and
+// id, as in "gpu01/ID".
+func Cards(list []board.Booking) map[string]int {
+	cards := map[string]int{}
+	for i := range list {
+		if b := &list[i]; b.ID != "" && len(b.GPUs) == 1 {
+			cards[b.Host+"/"+b.ID] = b.GPUs[0]
+		}
+	}
+	return cards
+}
+
+// JSON writes the board in the shape of api/v1/board.json again. What was read
+// and not changed comes out byte by byte as the site published it.
+func (p *Published) JSON() []byte {
+	b := p.Board
+	hosts := make([][]byte, len(b.Hosts))
+	for i := range b.Hosts {
+		hosts[i] = apiHostFields(&b.Hosts[i])
+	}
+	// The digest is over more than was read back, so the site's own stands.
+	in := render.Input{Board: b, Site: render.Site{Title: p.Title, Lab: p.Lab}, Generation: p.Generation}
+	return bytes.Join(apiBoard(in, hosts), nil)
+}
+
+// HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,
+// with those of the board's bookings that are for it.
+func HostJSON(b *board.Board, h *board.Host) []byte {
+	var bookings []*board.Booking
+	for i := range b.Bookings {
+		if b.Bookings[i].Host == h.Name {
+			bookings = append(bookings, &b.Bookings[i])
+		}
+	}
+	return apiHostFile(h, apiHostFields(h), bookings)
+}
+
+// Count sets a board's totals, and what is free now and next, from its hosts,
+// after those were read or changed. The models' free counts are those of the
+// GPUs that are listed.
+func Count(b *board.Board) {
+	t := board.Totals{ByState: map[board.State]int{}, ByHost: map[board.HostState]int{}}
+	b.FreeNow, b.NextFree = nil, nil
+	type kind struct {
+		name   string
+		memory int64
+	}
+	free := map[kind]int{}
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		t.Hosts++
+		t.ByHost[h.State]++
+		h.Free = 0
+		for g := range h.Units() {
+			t.GPUs++
+			t.ByState[g.State]++
+			if !g.IdleSince.IsZero() {
+				t.HeldIdle++
+			}
+			f := board.NewFreeGPU(h, g)
+			switch g.State {
+			case board.Free:
+				h.Free++
+				free[kind{g.Name, mib(g.MemoryTotal)}]++
+				f.Until = g.FreeUntil
+				b.FreeNow = append(b.FreeNow, f)
+			case board.Booked, board.InUse, board.Contested:
+				if g.Booking != nil && !g.FreeFrom.IsZero() && (b.NextFree == nil || g.FreeFrom.Before(b.NextFree.From)) {
+					f.From, f.By = g.FreeFrom, g.Booking.Name
+					b.NextFree = &f
+				}
+			}
+		}
+	}
+	count := func(models []board.Model, free map[kind]int) {
+		for i := range models {
+			models[i].Free = free[kind{models[i].FullName, mib(models[i].MemoryTotal)}]
+		}
+	}
+	count(b.Models, free)
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		here := map[kind]int{}
+		for g := range h.Units() {
+			if g.State == board.Free {
+				here[kind{g.Name, mib(g.MemoryTotal)}]++
+			}
+		}
+		count(h.Models, here)
+	}
+	slices.SortStableFunc(b.FreeNow, func(x, y board.FreeGPU) int {
+		if c := mib(y.Memory) - mib(x.Memory); c != 0 {
+			return int(min(max(c, -1), 1))
+		}
+		return board.NaturalCompare(x.Model, y.Model)
+	})
+	b.Totals = t
+}
+
+func mib(p *int64) int64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+// readJSON reads one of these files: unknown fields pass, names match by
+// case, and a name said twice is refused.
+func readJSON(r io.Reader, doc any, schema *int) error {
+	data, err := io.ReadAll(io.LimitReader(r, MaxBoardBytes+1))
+	if err != nil {
+		return err
+	}
+	if len(data) > MaxBoardBytes {
+		return fmt.Errorf("%w: it is larger than %d MiB", ErrNotBoard, MaxBoardBytes>>20)
+	}
+	lenient := jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.RejectUnknownMembers(false))
+	err = jsonv2.Unmarshal(data, doc, lenient)
+	if err != nil {
+		// A newer number explains why it does not fit.
+		var head struct {
+			Schema int `json:"schema_version"`
+		}
+		if jsonv2.Unmarshal(data, &head, lenient) == nil && head.Schema > SchemaVersion {
+			return fmt.Errorf("%w (it has schema %d, and this one reads %d)", ErrSchema, head.Schema, SchemaVersion)
+		}
+		return fmt.Errorf("%w: %s", ErrNotBoard, snapshot.Text(err.Error(), snapshot.MaxTextBytes))
+	}
+	switch {
+	case *schema > SchemaVersion:
+		return fmt.Errorf("%w (it has schema %d, and this one reads %d)", ErrSchema, *schema, SchemaVersion)
+	case *schema < 1:
+		return fmt.Errorf("%w: it does not say its schema_version", ErrNotBoard)
+	}
+	return nil
+}
+
+// readHex keeps the name of a generation if it looks like one.
+func readHex(s string) string {
+	for _, r := range s {
+		if !(r >= '0' && r <= '9' || r >= 'a' && r <= 'f') {
+			return ""
+		}
+	}
+	if len(s) > 64 {
+		return ""
+	}
+	return s
+}
+
+// readable drops a moment that no calendar of ours reaches.
+func readable(t time.Time) time.Time {
+	if y := t.Year(); y < 1970 || y > 2199 {
+		return time.Time{}
+	}
+	return t.UTC()
+}

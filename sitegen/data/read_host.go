@@ -1,0 +1,284 @@
+package data
+
+import (
+	"slices"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
+)
+
+// What the decoder fills in. The fields of GPUs, processes and nodes carry the
+// same names in a snapshot and in the API, so those types serve for both.
+type (
+	readDocument struct {
+		Schema             int           `json:"schema_version"`
+		Generation         string        `json:"generation"`
+		GeneratedAt        time.Time     `json:"generated_at"`
+		Next               time.Time     `json:"next_generation_expected_at"`
+		Title              string        `json:"title"`
+		Lab                string        `json:"lab"`
+		Demo               bool          `json:"demo"`
+		InventoryAsOf      time.Time     `json:"inventory_as_of"`
+		BookingsStaleSince time.Time     `json:"bookings_stale_since"`
+		Models             []readModel   `json:"models"`
+		Problems           []readProblem `json:"problems"`
+		Hosts              []readHost    `json:"hosts"`
+	}
+	readHost struct {
+		Name        string        `json:"name"`
+		Title       string        `json:"title"`
+		Group       string        `json:"group"`
+		Owner       string        `json:"owner"`
+		Note        string        `json:"note"`
+		Address     string        `json:"address"`
+		Datacenter  string        `json:"datacenter"`
+		Tags        []string      `json:"tags"`
+		State       string        `json:"state"`
+		Check       string        `json:"check"`
+		SnapshotAt  time.Time     `json:"snapshot_at"`
+		ClockOffset float64       `json:"clock_offset_seconds"`
+		GoneSince   time.Time     `json:"gone_since"`
+		Interval    int64         `json:"interval_seconds"`
+		Driver      string        `json:"driver_version"`
+		CUDA        string        `json:"cuda_version"`
+		Models      []readModel   `json:"models"`
+		Problems    []readProblem `json:"problems"`
+		Node        snapshot.Node `json:"node"`
+		GPUs        []readGPU     `json:"gpus"`
+		Bookings    []readBooking `json:"bookings"` // in the host's own file
+	}
+	readGPU struct {
+		snapshot.GPU
+		readRow
+		MIGDevices []readSlice `json:"mig_devices"`
+	}
+	readSlice struct {
+		snapshot.MIGDevice
+		readRow
+		ProcessesUnknown string `json:"processes_unknown"`
+	}
+	// readRow is what GPUs and slices have in common.
+	readRow struct {
+		ShortName string        `json:"short_name"`
+		State     string        `json:"state"`
+		Reason    string        `json:"reason"`
+		Missing   bool          `json:"missing"`
+		Processes []readProcess `json:"processes"`
+		Booking   *readBooking  `json:"booking"`
+		Next      *readBooking  `json:"next_booking"`
+		Others    []readBooking `json:"other_bookings"`
+		Since     time.Time     `json:"since"`
+		IdleSince time.Time     `json:"idle_since"`
+		NoShow    bool          `json:"no_show"`
+		FreeFrom  time.Time     `json:"free_from"`
+		FreeUntil time.Time     `json:"free_until"`
+		Last      *struct {
+			State string    `json:"state"`
+			Users []string  `json:"users"`
+			At    time.Time `json:"at"`
+		} `json:"last_seen"`
+	}
+	readProcess struct {
+		snapshot.Process
+		Person string   `json:"person"`
+		Share  *float64 `json:"share"`
+	}
+	readBooking struct {
+		ID      string    `json:"id"`
+		Host    string    `json:"host"`
+		GPUs    []int     `json:"gpus"`
+		Slice   *int      `json:"mig_device"`
+		UUID    string    `json:"uuid"`
+		Name    string    `json:"name"`
+		From    time.Time `json:"from"`
+		Until   time.Time `json:"until"`
+		Comment string    `json:"comment"`
+		Kind    string    `json:"kind"`
+		By      string    `json:"by"`
+		Active  bool      `json:"active"`
+		Expired bool      `json:"expired"`
+		Forced  bool      `json:"forced"`
+	}
+	readModel struct {
+		Name     string `json:"name"`
+		FullName string `json:"full_name"`
+		Memory   *int64 `json:"memory_total_mib"`
+		Total    int    `json:"total"`
+		Free     int    `json:"free"`
+	}
+	readProblem struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Where   string `json:"where"`
+		Host    string `json:"host"`
+		GPU     *int   `json:"gpu"`
+	}
+)
+
+// host makes a card of it; false when its name is none.
+func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
+	name, err := snapshot.ParseHost(r.Name)
+	if err != nil {
+		return board.Host{}, false
+	}
+	h := board.Host{
+		Name: name, Title: readName(r.Title), Group: readName(r.Group), Owner: readName(r.Owner),
+		Note: readText(r.Note), Address: readText(r.Address), Datacenter: readName(r.Datacenter),
+		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt), GoneSince: readable(r.GoneSince),
+		Problems: readProblems(r.Problems), Models: readModels(r.Models),
+	}
+	for _, tag := range r.Tags[:min(len(r.Tags), snapshot.MaxErrors)] {
+		h.Tags = append(h.Tags, readName(tag))
+	}
+	switch h.State {
+	case board.Up, board.Stale, board.Down, board.Never, board.Maintenance:
+	default:
+		h.State = board.Stale // a word that nobody knows says nothing about now
+	}
+	if r.ClockOffset > -1e9 && r.ClockOffset < 1e9 {
+		h.ClockOffset = time.Duration(r.ClockOffset * float64(time.Second))
+	}
+	if r.Interval > 0 && r.Interval < 7*24*3600 {
+		h.Interval = time.Duration(r.Interval) * time.Second
+	}
+	r.rows(&h, generatedAt)
+	return h, true
+}
+
+// rows reads the GPUs and their slices. Their readings go through the same check
+// as those that come from a node.
+func (r *readHost) rows(h *board.Host, generatedAt time.Time) {
+	s := snapshot.Snapshot{Node: r.Node, DriverVersion: r.Driver, CUDAVersion: r.CUDA}
+	seen := map[int]bool{}
+	var from []*readGPU
+	for i := range r.GPUs {
+		g := &r.GPUs[i]
+		if g.Index < 0 || g.Index > 1<<20 || seen[g.Index] || len(from) == snapshot.MaxGPUs {
+			continue
+		}
+		seen[g.Index] = true
+		from = append(from, g)
+		g.MIGDevices = g.MIGDevices[:min(len(g.MIGDevices), snapshot.MaxMIGDevices)]
+		for j := range g.MIGDevices {
+			g.GPU.MIGDevices = append(g.GPU.MIGDevices, g.MIGDevices[j].MIGDevice)
+		}
+		s.GPUs = append(s.GPUs, g.GPU)
+	}
+	s.Validate() // takes nothing away: the lists fit, and each index is there once
+	h.Node, h.Driver, h.CUDA = s.Node, s.DriverVersion, s.CUDAVersion
+	left, leftOfSlices := snapshot.MaxProcesses, snapshot.MaxProcesses
+	for i, g := range from {
+		row := board.GPU{GPU: s.GPUs[i]}
+		row.MIGDevices = nil
+		g.fill(&row, &left, generatedAt)
+		for j := range g.MIGDevices {
+			slice := board.NewSlice(&row, &s.GPUs[i].MIGDevices[j])
+			slice.ProcessesUnknown = readName(g.MIGDevices[j].ProcessesUnknown)
+			g.MIGDevices[j].fill(&slice, &leftOfSlices, generatedAt)
+			row.Slices = append(row.Slices, slice)
+		}
+		h.GPUs = append(h.GPUs, row)
+	}
+}
+
+// processes reads those of one GPU or slice, as long as there are any left of what
+// a host may have.
+func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
+	var s snapshot.Snapshot
+	var from []*readProcess
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		if p.PID < 0 || p.PID > 1<<31 || *left == 0 {
+			continue
+		}
+		*left--
+		p.GPU, p.GPUUUID = g.Index, g.UUID
+		from = append(from, p)
+		s.Processes = append(s.Processes, p.Process)
+	}
+	s.Validate() // takes nothing away
+	var out []board.Process
+	for i := range s.Processes {
+		p := board.Process{Process: s.Processes[i], Person: readName(from[i].Person)}
+		if share := from[i].Share; share != nil && *share >= 0 && *share <= 1 {
+			p.Share = share
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// fill sets what a GPU or slice is to people.
+func (r *readRow) fill(g *board.GPU, left *int, generatedAt time.Time) {
+	g.ShortName, g.State, g.Reason, g.Missing = readName(r.ShortName), readState(r.State), readName(r.Reason), r.Missing
+	g.Since, g.NoShow, g.FreeFrom, g.FreeUntil = readable(r.Since), r.NoShow, readable(r.FreeFrom), readable(r.FreeUntil)
+	g.Processes = r.processes(g, left)
+	if at := readable(r.IdleSince); !at.IsZero() && at.Before(generatedAt) {
+		g.IdleSince = at
+	}
+	if r.Booking != nil {
+		g.Booking = new(r.Booking.booking())
+	}
+	if r.Next != nil {
+		g.Next = new(r.Next.booking())
+	}
+	for i := range r.Others[:min(len(r.Others), snapshot.MaxErrors)] {
+		g.Others = append(g.Others, r.Others[i].booking())
+	}
+	if r.Last != nil {
+		g.Last = &board.LastSeen{State: readState(r.Last.State), At: readable(r.Last.At)}
+		for _, u := range r.Last.Users[:min(len(r.Last.Users), snapshot.MaxErrors)] {
+			g.Last.Users = append(g.Last.Users, readName(u))
+		}
+	}
+}
+
+func readState(s string) board.State {
+	if state := board.State(s); slices.Contains(board.States(), state) {
+		return state
+	}
+	return board.Unknown
+}
+
+func (r *readBooking) booking() board.Booking {
+	b := board.Booking{
+		ID: readName(r.ID), Host: readText(r.Host), UUID: readName(r.UUID), Name: readName(r.Name),
+		From: readable(r.From), Until: readable(r.Until), Comment: snapshot.Text(r.Comment, render.MaxText), Kind: readName(r.Kind), By: readName(r.By),
+		Active: r.Active, Expired: r.Expired, Forced: r.Forced,
+	}
+	b.GPUs = append(b.GPUs, r.GPUs[:min(len(r.GPUs), snapshot.MaxGPUs)]...)
+	if r.Slice != nil && *r.Slice >= 0 && *r.Slice < 1<<20 {
+		b.Slice = r.Slice
+	}
+	return b
+}
+
+func readModels(list []readModel) []board.Model {
+	var models []board.Model
+	for _, m := range list[:min(len(list), MaxBoardHosts)] {
+		if m.Memory != nil && (*m.Memory < 0 || *m.Memory > 1<<32) {
+			m.Memory = nil
+		}
+		models = append(models, board.Model{Name: readName(m.Name), FullName: readName(m.FullName), MemoryTotal: m.Memory, Total: max(m.Total, 0), Free: max(m.Free, 0)})
+	}
+	return models
+}
+
+// readProblems reads the list of what is not well. Where a problem is stands
+// there in words, which is all that anybody shows of it.
+func readProblems(list []readProblem) []snapshot.Problem {
+	var problems []snapshot.Problem
+	for _, r := range list[:min(len(list), maxProblems)] {
+		p := snapshot.Problem{Code: readName(r.Code), Message: snapshot.Text(r.Message, render.MaxText), Host: readText(r.Host), GPU: r.GPU}
+		if where := readText(r.Where); where != p.Where() {
+			p.File = where
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+func readName(s string) string { return snapshot.Text(s, snapshot.MaxNameBytes) }
+func readText(s string) string { return snapshot.Text(s, snapshot.MaxTextBytes) }

@@ -1,0 +1,290 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/internal/testenv/browser"
+)
+
+// press types keys as a person does.
+func pressKeys(t testing.TB, b *browser.Browser, keys string) {
+	t.Helper()
+	b.Do(chromedp.KeyEvent(keys))
+}
+
+// keysSite is a site in which one host has an address of its own.
+func keysSite(t testing.TB) string {
+	in := boardtest.Lab()
+	in.Board.Hosts[2].Address = "ceres.example.org"
+	return siteDir(t, boardtest.Remembered(in))
+}
+
+const (
+	focused   = `document.activeElement.textContent.trim()`
+	focusHost = `(document.activeElement.closest(".host") || {}).id`
+	// What would be in the clipboard, whichever of the two ways led there.
+	spyClipboard = `(window.copied = "", Object.defineProperty(navigator, "clipboard", { value: { writeText: s => { window.copied = s; return Promise.resolve(); } } }))`
+	noClipboard  = `(window.copied = "", Object.defineProperty(navigator, "clipboard", { value: undefined }), document.addEventListener("copy", () => { window.copied = getSelection().toString(); }))`
+)
+
+func TestBrowserKeys(t *testing.T) {
+	site := serve(t, keysSite(t), boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	// Every host is reached one after the other, also those that cannot come to
+	// the top of a tall window.
+	for _, height := range []int64{4000, 900} {
+		b.Do(chromedp.EmulateViewport(1280, height), chromedp.Navigate(site+"index.html"))
+		for _, want := range []string{"atlas", "boreas", "ceres", "dione", "europa", "fornax", "gaia", "helios", "icarus", "icarus"} {
+			pressKeys(t, b, "j")
+			expect(t, b, focused, want)
+		}
+	}
+	pressKeys(t, b, "k")
+	expect(t, b, focused, "helios")
+	b.Value(`document.activeElement.blur(), scrollTo(0, document.getElementById("dione").offsetTop)`)
+	pressKeys(t, b, "j")
+	expect(t, b, focused, "europa")
+	pressKeys(t, b, "k")
+	pressKeys(t, b, "k")
+	expect(t, b, focused, "ceres")
+	b.Do(chromedp.Navigate(site + "index.html?tag=nvlink"))
+	pressKeys(t, b, "jjj")
+	expect(t, b, focused, "atlas") // the others are filtered away
+
+	// The help stays until it is taken away.
+	b.Do(chromedp.Navigate(site + "index.html"))
+	pressKeys(t, b, "?")
+	expect(t, b, banner, englishWords(t).list["js.help"])
+	b.Value(`(window.fetch = () => new Promise(() => {}), document.dispatchEvent(new Event("visibilitychange")))`) // the ages are told anew
+	expect(t, b, banner+` !== ""`, "true")
+	pressKeys(t, b, "?")
+	expect(t, b, banner, "")
+	pressKeys(t, b, "?")
+	pressKeys(t, b, kb.Escape)
+	expect(t, b, banner, "")
+
+	// No key is bound in a field, or together with a modifier.
+	pressKeys(t, b, "/")
+	expect(t, b, `document.activeElement.type`, "search")
+	b.Value(`document.activeElement.value = ""`) // a person's key is one event, and this one's letter comes apart
+	pressKeys(t, b, "fjkct?/")
+	expect(t, b, `document.activeElement.value`, "fjkct?/")
+	expect(t, b, `document.getElementById("_onlyfree").checked || document.documentElement.dataset.theme !== undefined`, "false")
+	expect(t, b, banner, "")
+	pressKeys(t, b, kb.Escape)
+	expect(t, b, `document.querySelector("[type=search]").value + location.search`, "")
+	b.Do(chromedp.KeyEvent("f", chromedp.KeyModifiers(2)))
+	expect(t, b, `document.getElementById("_onlyfree").checked`, "false")
+
+	// Single keys can be turned off, and stay off.
+	b.Value(`document.querySelector('#_tools [aria-label="Keys on"]').click()`)
+	pressKeys(t, b, "ft?")
+	b.Do(chromedp.Navigate(site + "index.html"))
+	pressKeys(t, b, "ft?")
+	expect(t, b, `document.getElementById("_onlyfree").checked || document.documentElement.dataset.theme !== undefined`, "false")
+	expect(t, b, banner, "")
+	b.Value(`document.querySelector('#_tools [aria-label="Keys off"]').click()`)
+	pressKeys(t, b, "f")
+	expect(t, b, `document.getElementById("_onlyfree").checked`, "true")
+	b.Quiet(site)
+}
+
+func TestBrowserCopies(t *testing.T) {
+	site := serve(t, keysSite(t), boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for name, spy := range map[string]string{"clipboard": spyClipboard, "selection": noClipboard} {
+		t.Run(name, func(t *testing.T) {
+			b.Do(chromedp.Navigate(site + "index.html"))
+			b.Value(spy)
+			copied := func(want string) {
+				t.Helper()
+				expect(t, b, "copied", want)
+				b.Value(`copied = ""`)
+			}
+			pressKeys(t, b, "c")
+			copied("ssh atlas")
+			pressKeys(t, b, "jc")
+			copied("ssh atlas")
+			pressKeys(t, b, "jjc")
+			copied("ssh ceres.example.org") // its address, not its name
+			expect(t, b, banner, "copied: ssh ceres.example.org")
+			pressKeys(t, b, "jc")
+			copied("ssh dione") // which has nothing free, and so no card
+			b.Value(`document.querySelectorAll(".now .where")[4].focus()`)
+			pressKeys(t, b, "c")
+			copied("ssh gaia")
+			b.Do(chromedp.Click(".now li:first-child .line + .line button"))
+			copied("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=4")
+			expect(t, b, `document.querySelector(".now li:first-child .line + .line button").textContent`, "copied")
+			expect(t, b, `document.querySelector(".now button").getAttribute("aria-label")`, "copy ssh atlas")
+			b.Do(chromedp.Navigate(site + "hosts/ceres/index.html"))
+			b.Value(spy)
+			pressKeys(t, b, "c")
+			copied("ssh ceres.example.org")
+		})
+	}
+	b.Quiet(site)
+}
+
+// tabStop is the element with the focus: where it stands in the document, and
+// whether anybody sees that it has it.
+const tabStop = `(() => {
+	const e = document.activeElement, s = getComputedStyle(e.type === "radio" ? e.nextElementSibling : e);
+	return JSON.stringify({ at: stops.indexOf(e), seen: s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2 && e.matches(":focus-visible"), what: e.outerHTML.slice(0, 90) });
+})()`
+
+// tabStops are all that must be reached with the keyboard.
+const tabStops = `(window.stops = [...document.querySelectorAll("a[href],button,input,select,summary,[tabindex='0']")].filter(e =>
+	e.checkVisibility({ visibilityProperty: true }) && !e.closest(".aged") && !(e.type === "radio" && !e.checked))).length`
+
+func TestBrowserTabReachesEverything(t *testing.T) {
+	dir := keysSite(t)
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for _, page := range []string{"index.html", "hosts/ceres/index.html", "hosts/ceres/history/index.html", "history/index.html", "bookings/index.html", "about/index.html"} {
+		b.Do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+dir+"/"+page))
+		expect(t, b, `document.querySelectorAll("[tabindex]:not([tabindex='0']):not([tabindex='-1'])").length`, "0")
+		n, err := strconv.Atoi(b.Value(tabStops))
+		if err != nil || n < 12 {
+			t.Fatalf("%s has %d stops, %v", page, n, err)
+		}
+		for i := range n {
+			pressKeys(t, b, kb.Tab)
+			var stop struct {
+				At   int
+				Seen bool
+				What string
+			}
+			if err := json.Unmarshal([]byte(b.Value(tabStop)), &stop); err != nil {
+				t.Fatal(err)
+			}
+			if stop.At != i {
+				t.Fatalf("%s: Tab %d of %d comes to %d: %s", page, i, n, stop.At, stop.What)
+			}
+			if !stop.Seen {
+				t.Errorf("%s: nobody sees that this has the focus: %s", page, stop.What)
+			}
+		}
+	}
+	b.Quiet("file://" + dir)
+}
+
+func TestBrowserSorts(t *testing.T) {
+	dir := keysSite(t)
+	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "index.html"))
+	const (
+		people = `[...document.querySelectorAll(".sortable tbody tr:not(.first) th")].map(t => t.textContent.trim()).join(" ")`
+		sorted = `[...document.querySelectorAll(".sortable th[aria-sort]")].map(t => t.textContent + " " + t.getAttribute("aria-sort")).join()`
+		first  = `document.querySelector(".sortable tbody tr").className`
+	)
+	before := b.Value(people)
+	expect(t, b, sorted, "")
+	button := func(i int) {
+		b.Value(`document.querySelectorAll(".sortable th button")[` + strconv.Itoa(i) + `].focus()`)
+		pressKeys(t, b, kb.Enter)
+	}
+	button(0)
+	expect(t, b, sorted, "person descending")
+	expect(t, b, people, "tomas sam noor mira lea kai jun eva ada")
+	button(0)
+	expect(t, b, sorted, "person ascending")
+	expect(t, b, people, "ada eva jun kai lea mira noor sam tomas")
+	b.Do(chromedp.Navigate(site + "index.html"))
+	button(1)
+	expect(t, b, sorted, "reserved descending")
+	if got := b.Value(people); got == before || !strings.HasPrefix(got, "mira ada") {
+		t.Errorf("by reserved GPUs: %s", got)
+	}
+	expect(t, b, first, "first") // the free ones stay on top
+	order := b.Value(people)
+
+	// Renewing the page keeps the order, folds and all.
+	next := boardtest.Lab()
+	next.Board.GeneratedAt = boardtest.Now.Add(time.Minute)
+	rewriteIndex(t, dir, next)
+	b.Value(`document.querySelector("#atlas button.fold").click()`)
+	renewed(t, b)
+	expect(t, b, sorted, "reserved descending")
+	expect(t, b, people, order)
+	expect(t, b, `[...document.querySelectorAll(".folded")].map(h => h.id).join()`, "atlas")
+	expect(t, b, `document.querySelector("#atlas button.fold").getAttribute("aria-expanded")`, "false")
+	// The same number is free: nobody is interrupted to hear it again.
+	expect(t, b, `document.querySelector("#_state .vh") === null`, "true")
+	b.Quiet(site)
+}
+
+// renewed waits until the page has renewed itself, as after a return to it.
+func renewed(t testing.TB, b *browser.Browser) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, time.Minute)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[string](`new Promise(done => {
+		new MutationObserver(() => done("")).observe(document.documentElement, {attributes: true, attributeFilter: ["data-built"]});
+		document.dispatchEvent(new Event("visibilitychange"));
+	}).then(() => "")`, chromedp.EvalAwaitPromise)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBrowserPauses(t *testing.T) {
+	site := serve(t, keysSite(t), boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`(window.asked = 0, window.fetch = () => { asked++; return new Promise(() => {}); })`)
+	back := `document.dispatchEvent(new Event("visibilitychange"))`
+	b.Value(`document.querySelector('#_tools [aria-label="Pause updates"]').focus()`)
+	pressKeys(t, b, kb.Enter)
+	expect(t, b, `document.activeElement.getAttribute("aria-label")`, "Resume updates")
+	b.Value(back)
+	expect(t, b, "asked", "0")
+	pressKeys(t, b, kb.Enter)
+	b.Value(back)
+	expect(t, b, "asked", "1")
+	b.Quiet(site)
+}
+
+func TestBrowserRestoresTheView(t *testing.T) {
+	site := serve(t, keysSite(t), boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "index.html?tag=nvlink&mem=40&user=mira&free=1&q=atlas&model=H100+80+GB"))
+	expect(t, b, `[...document.querySelectorAll("#_filters select")].map(s => s.value).join()`, "H100 80 GB,40,mira,nvlink")
+	expect(t, b, `document.getElementById("_onlyfree").checked + document.querySelector("[type=search]").value`, "trueatlas")
+	expect(t, b, visibleRows, "0")
+	b.Do(chromedp.Navigate(site + "index.html?tag=nvlink"))
+	expect(t, b, visibleRows, "8")
+	expect(t, b, `location.search`, "?tag=nvlink")
+	b.Value(`(s => { s.value = ""; s.dispatchEvent(new Event("change")); })(document.querySelector('[aria-label="any tag"]'))`)
+	expect(t, b, visibleRows, "35")
+	expect(t, b, `location.search`, "")
+	b.Quiet(site)
+}
+
+// TestBrowserForcedColors: with the system's few colours, each state still has
+// its word, and what is free stands out.
+func TestBrowserForcedColors(t *testing.T) {
+	dir := keysSite(t)
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Media("forced-colors", "active")
+	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
+	expect(t, b, `matchMedia("(forced-colors: active)").matches`, "true")
+	const style = `(sel => { const s = getComputedStyle(document.querySelector(sel)); return [s.color, s.backgroundColor, s.borderTopStyle].join(" | "); })`
+	free, busy := b.Value(style+`(".r .chip.free")`), b.Value(style+`(".r .chip.busy")`)
+	if free == busy || strings.HasSuffix(busy, "none") {
+		t.Errorf("free looks like %s, busy like %s", free, busy)
+	}
+	expect(t, b, `[...document.querySelectorAll(".chip")].filter(c => { const s = getComputedStyle(c); return s.color === s.backgroundColor || !c.textContent.trim(); }).length`, "0")
+	expect(t, b, `getComputedStyle(document.querySelector(".b rect")).fill !== getComputedStyle(document.querySelector(".b")).backgroundColor`, "true")
+	pressKeys(t, b, kb.Tab)
+	expect(t, b, `getComputedStyle(document.activeElement).outlineStyle`, "solid")
+	b.Quiet("file://" + dir)
+}

@@ -1,0 +1,152 @@
+package page
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/render"
+)
+
+// TestBrowserFitsANarrowWindow: 320 pixels are what is left of 1280 when
+// somebody reads at 400 %. No kind of page may then be wider than the window.
+func TestBrowserFitsANarrowWindow(t *testing.T) {
+	rich, many := siteDir(t, boardtest.Remembered(boardtest.Lab())), siteDir(t, boardtest.Remembered(boardtest.Thin(boardtest.Big(render.FullHistoryHosts+1))))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.EmulateViewport(320, 640))
+	for _, page := range []string{
+		rich + "/index.html", rich + "/hosts/atlas/index.html", rich + "/hosts/icarus/index.html", rich + "/hosts/atlas/history/index.html", rich + "/history/index.html",
+		rich + "/users/mira/index.html", rich + "/bookings/index.html", rich + "/book/index.html", rich + "/about/index.html", rich + "/kiosk/index.html",
+		many + "/index.html", many + "/history/index.html", many + "/hosts/gpu000/index.html", many + "/hosts/gpu000/history/index.html", many + "/bookings/index.html",
+	} {
+		b.Do(chromedp.Navigate("file://" + page))
+		b.Value(`document.querySelectorAll("details").forEach(d => d.open = true)`)
+		if got := b.Value(`document.documentElement.scrollWidth`); got != "320" {
+			t.Errorf("%s is %s pixels wide", strings.TrimPrefix(strings.TrimPrefix(page, rich), many), got)
+		}
+	}
+	b.Quiet("file://")
+}
+
+// overlaps are the rows in which the word that opens a panel lies upon other
+// words, or outside its cell.
+const overlaps = `[...document.querySelectorAll("td.k")].filter(k => {
+	const s = k.querySelector(".bkp > summary, .bka");
+	if (!s || !k.offsetParent) { return false; }
+	const a = s.getBoundingClientRect(), c = k.getBoundingClientRect();
+	const words = document.createTreeWalker(k, NodeFilter.SHOW_TEXT);
+	let bad = a.left < c.left || a.right > c.right + 1 || a.top < c.top || a.bottom > c.bottom + 1;
+	for (let w; (w = words.nextNode());) {
+		if (s.contains(w) || !w.textContent.trim()) { continue; }
+		const r = document.createRange();
+		r.selectNodeContents(w);
+		for (const b of r.getClientRects()) {
+			bad = bad || b.left < a.right && b.right > a.left && b.top + 3 < a.bottom && b.bottom - 3 > a.top;
+		}
+	}
+	return bad;
+}).map(k => k.parentNode.id).join(" ")`
+
+func TestBrowserBookLiesOnNothing(t *testing.T) {
+	in := boardtest.Lab()
+	long := in.Board.Hosts[0].GPUs[0].Booking
+	long.Name, long.Comment = "somebody-with-an-uncommonly-long-name", strings.Repeat("ReallyLongWord", 6)
+	rich, mid := siteDir(t, in), siteDir(t, boardtest.Big(panelHosts+1))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for page, widths := range map[string][]int64{
+		rich + "/index.html": {1920, 1280, 1100, 1021, 1020, 641, 640, 320}, rich + "/hosts/atlas/index.html": {1280, 1021}, mid + "/index.html": {1280, 1021, 640},
+	} {
+		for _, width := range widths {
+			b.Do(chromedp.EmulateViewport(width, 900), chromedp.Navigate("file://"+page))
+			expect(t, b, overlaps, "")
+			expect(t, b, `document.querySelectorAll(".bkp > summary, .bka").length > 7`, "true")
+			b.Value(`document.querySelectorAll(".bkp").forEach(d => d.open = true)`)
+			expect(t, b, overlaps, "")
+		}
+	}
+	// The panel comes after the booking for whoever hears or tabs through it.
+	b.Do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("file://"+rich+"/index.html"))
+	expect(t, b, `document.querySelector("#atlas-3 .k").lastElementChild.className`, "bkp")
+	expect(t, b, `document.querySelector("#atlas-3 .bkp > summary").getBoundingClientRect().top - document.querySelector("#atlas-3 .k .p").getBoundingClientRect().top < 12`, "true")
+	b.Quiet("file://")
+}
+
+// TestBrowserSpeaks: what a screen reader is told.
+func TestBrowserSpeaks(t *testing.T) {
+	in := boardtest.Lab()
+	in.Board.GeneratedAt = time.Now().Add(-5 * time.Second)
+	dir := siteDir(t, in)
+	site := serve(t, dir, time.Time{})
+	b := openBrowser(t, time.Time{})
+	b.Do(chromedp.Navigate(site + "index.html"))
+	words := map[string]string{}
+	for _, s := range []string{"free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance", "unknown"} {
+		words[s] = strings.ReplaceAll(s, "-", " ")
+		expect(t, b, `[...document.querySelectorAll(".r.`+s+`")].filter(r => r.querySelector("td.s").textContent.trim() !== "`+words[s]+`").length`, "0")
+		expect(t, b, `document.querySelectorAll(".r.`+s+`").length > 0`, "true")
+	}
+	expect(t, b, `[...document.querySelectorAll("table")].filter(t => !t.caption || !t.caption.textContent.trim()).length`, "0")
+	expect(t, b, `[...document.querySelectorAll(".r")].filter(r => r.cells[0].tagName !== "TH" || r.cells[0].scope !== "row").length`, "0")
+	expect(t, b, `[...document.querySelectorAll("svg")].filter(s => s.getAttribute("aria-hidden") !== "true" && !(s.getAttribute("role") === "img" && s.getAttribute("aria-label"))).length`, "0")
+	// One polite place for news; nothing is in it until there is some.
+	const live = `[...document.querySelectorAll("[role=status],[role=alert],[aria-live]")].map(e => e.id + " " + e.getAttribute("role") + " " + (e.getAttribute("aria-live") || "")).join().trim()`
+	expect(t, b, live, "_state status")
+	expect(t, b, `document.getElementById("_main").contains(document.getElementById("_state"))`, "false")
+	expect(t, b, banner, "")
+	// What is said, and only when there is another number of free GPUs.
+	for i, want := range []string{"", "5 GPUs free now", ""} {
+		next := boardtest.Lab()
+		if i > 0 {
+			next.Board.Hosts[0].GPUs[5].State = board.Busy
+			boardtest.Finish(next.Board)
+		}
+		next.Board.GeneratedAt = in.Board.GeneratedAt.Add(time.Duration(i+1) * time.Second)
+		rewriteIndex(t, dir, next)
+		renewed(t, b)
+		expect(t, b, banner, want)
+	}
+	b.Quiet(site)
+}
+
+// rewriteIndex publishes the front page anew.
+func rewriteIndex(t testing.TB, dir string, in render.Input) {
+	t.Helper()
+	files, path := pages(t, in), filepath.Join(dir, "index.html")
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, files[len(files)-1].Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// HTTP tells files apart by the second in which they were written.
+	if err := os.Chtimes(path, time.Time{}, before.ModTime().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBrowserCellsStayApart: on a narrow screen, where a row is a grid, no state,
+// number or name lies over another.
+func TestBrowserCellsStayApart(t *testing.T) {
+	dir := siteDir(t, boardtest.Remembered(boardtest.Lab()))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for _, page := range []string{"index.html", "users/mira/index.html", "hosts/europa/index.html", "bookings/index.html"} {
+		for _, width := range []int64{320, 390, 640, 641} {
+			b.Size(width, 900)
+			b.Open("file://" + dir + "/" + page)
+			found := b.Value(`[...document.querySelectorAll("tr")].filter(r => {
+				const boxes = [...r.querySelectorAll(".chip,.ml,.v,.i.wide a,.w>.p,.k>.p,.tag")].filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect());
+				return boxes.some((x, i) => boxes.slice(i + 1).some(y => x.left < y.right - 1 && y.left < x.right - 1 && x.top < y.bottom - 1 && y.top < x.bottom - 1));
+			}).slice(0, 2).map(r => r.textContent.trim().slice(0, 60)).join("\n")`)
+			if found != "" {
+				t.Errorf("%s at %d px: things lie over each other in %q", page, width, found)
+			}
+		}
+	}
+}

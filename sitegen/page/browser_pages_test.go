@@ -1,0 +1,196 @@
+package page
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/internal/testenv/browser"
+	"gpuboard/sitegen/render"
+)
+
+const shownPanes = `[...document.querySelectorAll(".pane")].map((p, i) => p.offsetParent ? i : "").join("")`
+
+// hover moves the pointer to a part of a chart and returns what the tip says.
+const hover = `(part => {
+	const s = [...document.querySelectorAll("svg.ch.wide")].find(s => s.getBoundingClientRect().width > 0), b = s.getBoundingClientRect();
+	s.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: b.left + b.width * part, clientY: b.top + 5 }));
+	return document.querySelector(".tip").textContent;
+})`
+
+func TestBrowserPast(t *testing.T) {
+	in := boardtest.Remembered(boardtest.Lab())
+	atlas := in.History.Hosts["atlas"].Spans[0].GPUs[render.PastKey(&in.Board.Hosts[0].GPUs[0])]
+	atlas[render.PastUtilization][0], atlas[render.PastUtilization][95] = 37, 84
+	dir := siteDir(t, in)
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate("file://" + dir + "/hosts/atlas/index.html"))
+	expect(t, b, shownPanes, "0")
+	expect(t, b, hover+`(0.999).split(" · ").pop()`, "84 %")
+	b.Do(chromedp.Navigate("file://" + dir + "/hosts/atlas/history/index.html#_span0"))
+	expect(t, b, shownPanes, "0")
+	expect(t, b, hover+`(0.001).split(" · ").pop()`, "37 %")
+	expect(t, b, hover+`(0.999).split(" · ").pop()`, "84 %")
+	expect(t, b, hover+`(0.42).split(" · ").pop()`, "unknown")
+	expect(t, b, `(document.dispatchEvent(new PointerEvent("pointermove")), document.querySelector(".tip").hidden)`, "true")
+	b.Do(chromedp.Click("label[for=_span1]"))
+	expect(t, b, shownPanes, "1")
+	b.Do(chromedp.Navigate("file://" + dir + "/history/index.html"))
+	expect(t, b, shownPanes, "15") // seven days of the fleet, and of its people
+	for _, width := range []int64{1280, 320} {
+		b.Do(chromedp.EmulateViewport(width, 900))
+		for _, page := range []string{"history/index.html", "hosts/atlas/index.html", "hosts/atlas/history/index.html", "users/mira/index.html"} {
+			b.Do(chromedp.Navigate("file://" + dir + "/" + page))
+			expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
+		}
+	}
+	// Nothing of this needs the script.
+	b.Scripts(false)
+	b.Do(chromedp.Navigate("file://"+dir+"/hosts/atlas/history/index.html"), chromedp.Click("label[for=_span3]"))
+	b.Scripts(true)
+	expect(t, b, shownPanes, "3")
+	b.Quiet("file://" + dir)
+}
+
+func expect(t *testing.T, b *browser.Browser, script, want string) {
+	t.Helper()
+	if got := b.Value(script); got != want {
+		t.Errorf("%s is %q, want %q", script, got, want)
+	}
+}
+
+const (
+	visibleRows = `[...document.querySelectorAll(".r")].filter(r => r.offsetParent !== null).length`
+	chipFill    = `getComputedStyle(document.querySelector(".chip.free")).backgroundColor`
+	banner      = `document.getElementById("_state").textContent`
+)
+
+func TestBrowserFromDisk(t *testing.T) {
+	dir := siteDir(t, withHelp(boardtest.Lab()))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/api/index.html"} {
+		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
+		expect(t, b, `document.documentElement.classList.contains("js")`, "true")
+		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
+	}
+	b.Do(chromedp.EmulateViewport(320, 640))
+	for _, page := range []string{"index.html", "hosts/atlas/index.html", "users/mira/index.html", "bookings/index.html", "about/index.html", "help/index.html", "help/troubleshooting/index.html", "help/commands/index.html", "help/api/index.html"} {
+		b.Do(chromedp.Navigate("file://" + dir + "/" + page))
+		expect(t, b, `document.documentElement.scrollWidth <= innerWidth`, "true")
+	}
+	b.Quiet("file://" + dir)
+}
+
+func TestBrowserFilters(t *testing.T) {
+	site := serve(t, siteDir(t, boardtest.Lab()), boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "index.html"))
+	expect(t, b, `document.getElementById("_age").textContent`, ", 14 s ago")
+	expect(t, b, banner, "")
+	expect(t, b, visibleRows, "35")
+	b.Value(`document.getElementById("_onlyfree").click()`)
+	expect(t, b, visibleRows, "7")
+	expect(t, b, `location.search`, "?free=1")
+	// Of a partitioned GPU its free slice is shown, and what it is a part of.
+	expect(t, b, `[...document.querySelectorAll("[id^=ceres-2]")].filter(r => r.offsetParent !== null).map(r => r.id).join()`, "ceres-2,ceres-2_mig2")
+	b.Do(chromedp.Navigate(site + "index.html?user=tomas&mem=40"))
+	expect(t, b, visibleRows, "4")
+	b.Do(chromedp.Navigate(site + "index.html?q=sweep"))
+	expect(t, b, visibleRows, "1")
+	expect(t, b, `document.getElementById("_nomatch").textContent`, "1 of 34 GPUs match")
+	b.Do(chromedp.Navigate(site + "index.html?model=RTX+3090+24+GB&free=1"))
+	expect(t, b, visibleRows, "1")
+
+	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`dispatchEvent(new Event("x")), document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "f", bubbles: true}))`)
+	expect(t, b, visibleRows, "7")
+	b.Value(`document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "/", bubbles: true, cancelable: true}))`)
+	expect(t, b, `document.activeElement.type`, "search")
+	b.Value(`document.activeElement.blur()`)
+	b.Value(`document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "t", bubbles: true}))`)
+	expect(t, b, `document.documentElement.dataset.theme`, "light")
+	b.Do(chromedp.Navigate(site + "index.html"))
+	expect(t, b, `document.documentElement.dataset.theme`, "light")
+	b.Value(`document.querySelector("#atlas button.fold").click()`)
+	expect(t, b, visibleRows, "27")
+	b.Do(chromedp.Navigate(site + "index.html"))
+	expect(t, b, visibleRows, "27")
+	b.Quiet(site)
+}
+
+func TestBrowserWithoutScript(t *testing.T) {
+	dir := siteDir(t, boardtest.Lab())
+	b := openBrowser(t, time.Time{})
+	b.Scripts(false)
+	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
+	expect(t, b, visibleRows, "35")
+	expect(t, b, `document.querySelector("#atlas .age").textContent`, "Fri 10:41")
+	b.Do(chromedp.Click(chromedp.CSS("#_onlyfree")))
+	expect(t, b, visibleRows, "7")
+	expect(t, b, `[...document.querySelectorAll(".host")].filter(h => h.offsetParent !== null).length`, "3")
+	b.Quiet("file://" + dir)
+}
+
+func TestBrowserNoticesADeadGenerator(t *testing.T) {
+	dir := siteDir(t, boardtest.Lab())
+	for _, c := range []struct {
+		name                        string
+		age                         time.Duration
+		banner, h1, title, chipFill string
+	}{
+		{"fresh", 2 * time.Minute, "", "6 of 34 GPUs free", "6 free", "rgb(3, 131, 85)"},
+		{"late", 3 * time.Minute, "The next update is late", "6 of 34 GPUs free", "6 free", "rgb(3, 131, 85)"},
+		{"dead", 3 * time.Hour, "has not been renewed for 3 h", "Unknown – it was: 6 of 34", "old · 6 free", "rgba(0, 0, 0, 0)"},
+		{"future", -time.Hour, "clock of this device differs", "6 of 34 GPUs free", "6 free", "rgb(3, 131, 85)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := openBrowser(t, boardtest.Now.Add(c.age))
+			b.Media("prefers-color-scheme", "light")
+			b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
+			for script, want := range map[string]string{banner: c.banner, `document.querySelector("h1").textContent.trim()`: c.h1, `document.title`: c.title} {
+				if got := b.Value(script); !strings.HasPrefix(strings.ReplaceAll(got, "\u00a0", " "), want) && (script != banner || want == "" || !strings.Contains(got, want)) {
+					t.Errorf("%s is %q, want %q", script, got, want)
+				}
+			}
+			if c.banner == "" {
+				expect(t, b, banner, "")
+			}
+			expect(t, b, chipFill, c.chipFill)
+			expect(t, b, `document.getElementById("_age").textContent.includes("-")`, "false")
+		})
+	}
+}
+
+func TestBrowserRenewsInPlace(t *testing.T) {
+	in := boardtest.Lab()
+	dir := siteDir(t, in)
+	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate(site + "index.html?q=a"))
+	b.Value(`document.querySelector("#atlas-0 details").open = true, document.querySelector("#dione h3 a").focus(), scrollTo(0, 700)`)
+	next := boardtest.Lab()
+	g := &next.Board.Hosts[0].GPUs[5]
+	*g = next.Board.Hosts[0].GPUs[2]
+	g.Index = 5
+	boardtest.Finish(next.Board)
+	next.Board.GeneratedAt = boardtest.Now.Add(time.Minute)
+	rewriteIndex(t, dir, next)
+	before := b.Value("scrollY")
+	// Coming back to the tab renews at once.
+	v, err := chromedp.Run(b.Ctx, chromedp.Evaluate[string](`new Promise(done => {
+		new MutationObserver(() => done(document.title)).observe(document.querySelector("title"), {childList: true});
+		document.dispatchEvent(new Event("visibilitychange"));
+	})`, chromedp.EvalAwaitPromise))
+	if err != nil || !strings.Contains(v, "5 free") {
+		t.Fatalf("the title became %q, %v", v, err)
+	}
+	expect(t, b, `document.querySelectorAll(".r.free").length`, "5")
+	expect(t, b, `document.querySelector("#atlas-0 details").open`, "true")
+	expect(t, b, `document.activeElement.textContent`, "dione")
+	expect(t, b, `document.querySelector("[type=search]").value`, "a")
+	expect(t, b, "scrollY", before)
+	b.Quiet(site)
+}

@@ -1,0 +1,179 @@
+package page
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/internal/testenv/browser"
+	"gpuboard/templates"
+)
+
+// TestScriptIsItsParts: the one script is all parts in their order, a site may
+// lay its own over one of them, and none is forgotten.
+func TestScriptIsItsParts(t *testing.T) {
+	names, err := fs.Glob(templates.Files(), "script/*.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := templates.Script()
+	if !slices.Equal(slices.Sorted(slices.Values(listed)), names) {
+		t.Errorf("the parts are %v, and listed are %v", names, listed)
+	}
+	own := fstest.MapFS{}
+	want := "\"use strict\";\n(function () {\n"
+	for _, name := range listed {
+		b, err := fs.ReadFile(templates.Files(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "script/copy.js" {
+			b = append(b, "// our own\n"...)
+		}
+		own[name] = &fstest.MapFile{Data: b}
+		want += string(b) + "\n"
+	}
+	if got, err := script(own); err != nil || string(got) != want+"})();\n" {
+		t.Errorf("the script is not its parts in their order: %v", err)
+	}
+	delete(own, "script/time.js")
+	if _, err := script(own); err == nil || !strings.Contains(err.Error(), "time.js") {
+		t.Errorf("a part is missing, and the error is %v", err)
+	}
+}
+
+// TestScriptIsSlim: what is sent to browsers has no comments, and the words of the
+// site; what might change by that is sent as it is.
+func TestScriptIsSlim(t *testing.T) {
+	for _, c := range []struct{ js, want string }{
+		{"a();\n  b(); // c\n\n\t// d\n// e\n f(); /* g */\n", "a();\nb(); // c\nf(); /* g */\n"},
+		{"var s = `\n  // not a comment\n`;\n", ""},
+		{"  /*\n  // a\n  */ b();\n", ""},
+		{"  c(); /* d */ /*\n// e */ f();\n", ""},
+		{"var s = 'a\\\n  // b';\n", ""},
+	} {
+		want := c.want
+		if want == "" {
+			want = c.js
+		}
+		if got := string(slim([]byte(c.js))); got != want {
+			t.Errorf("%q became %q, want %q", c.js, got, want)
+		}
+	}
+	w := englishWords(t)
+	w.list["js.copy"] = `a "b" </script> '\`
+	got, err := w.fillScript([]byte(`x = '{{t "js.copy"}}';`))
+	if want := `x = "a \"b\" \u003c/script\u003e '\\";`; err != nil || string(got) != want {
+		t.Errorf("the words are %s (%v), want %s", got, err, want)
+	}
+	if _, err := w.fillScript([]byte(`x = '{{t "js.missing"}}';`)); err == nil || !strings.Contains(err.Error(), "js.missing") {
+		t.Errorf("a word is missing, and the error is %v", err)
+	}
+}
+
+// TestBrowserReadsEveryPart: each part is a whole program text by itself, so that
+// it can be read, and replaced, by itself.
+func TestBrowserReadsEveryPart(t *testing.T) {
+	b := openBrowser(t, time.Time{})
+	for _, name := range append(templates.Script(), "broken") {
+		part := []byte("if (true) {")
+		if name != "broken" {
+			var err error
+			if part, err = fs.ReadFile(templates.Files(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := b.Value(`(s => { try { new Function(s); return "whole"; } catch (e) { return e; } })(` + strconv.Quote(string(part)) + `)`)
+		if (got == "whole") != (name != "broken") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestBrowserSpeaksTheSitesLanguage uses everything that the script adds to a page
+// of a site in another language, and looks for a word that is not of that.
+func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
+	tmpl, dir := foreignTemplates(t), t.TempDir()
+	files, err := Files(foreignFleets(t)["rich"], tmpl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, filepath.FromSlash(f.Path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, f.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const latin = `(() => {
+		const out = [], other = "code,pre,samp,script,style,[lang=en]";
+		const look = (what, text) => { if (/[A-Za-z]/.test(text.replace(/\b(UTC|GMT)/, ""))) { out.push(what + ": " + text.trim()); } };
+		look("title", document.title);
+		const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+		while (walk.nextNode()) { if (!walk.currentNode.parentElement.closest(other)) { look("text", walk.currentNode.data); } }
+		for (const e of document.body.querySelectorAll("*")) {
+			for (const a of ["aria-label", "title", "placeholder", "alt"]) {
+				if (e.hasAttribute(a) && !e.closest(other)) { look(a, e.getAttribute(a).replace(e.matches(".cpy") ? e.previousElementSibling.textContent : "", "")); }
+			}
+		}
+		return out.slice(0, 8).join("\n");
+	})()`
+	const index = `(() => {
+		document.querySelectorAll("details").forEach(d => d.open = true);
+		document.querySelectorAll("button:not(.fold):not(.cpy)").forEach(b => b.click());
+		document.dispatchEvent(new KeyboardEvent("keydown", {key: "?"}));
+	})()`
+	b := openBrowser(t, time.Time{})
+	for _, c := range []struct {
+		page, use, saw string
+		clock          time.Time
+	}{
+		{"index.html", index, `document.querySelectorAll(".wish").length > 20`, boardtest.Now.Add(14 * time.Second)},
+		{"index.html?q=%D1%8B&model=%D1%8B&saved=1", "0", `!document.getElementById("_nomatch").hidden`, boardtest.Now.Add(14 * time.Second)},
+		{"index.html", "0", `document.documentElement.classList.contains("dead-page")`, boardtest.Now.Add(3 * time.Hour)},
+		{"index.html", "0", `document.documentElement.classList.contains("late")`, boardtest.Now.Add(3 * time.Minute)},
+		{"index.html", "0", `document.querySelectorAll("#_state p").length === 1`, boardtest.Now.Add(-3 * time.Hour)},
+		{"history/index.html", `document.querySelector("svg.ch").dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: 300, clientY: 10}))`, `!!document.querySelector(".tip").textContent`, boardtest.Now.Add(14 * time.Second)},
+	} {
+		b.Clock(c.clock)
+		b.Open("file://" + dir + "/" + c.page)
+		b.Value(c.use)
+		if got := b.Value(c.saw); got != "true" {
+			t.Errorf("%s: %s is %s: what the script adds is not there", c.page, c.saw, got)
+		}
+		if found := b.Value(latin); found != "" {
+			t.Errorf("%s at %s says\n%s", c.page, c.clock.Format(time.TimeOnly), found)
+		}
+	}
+}
+
+// TestBrowserTellsTheViewersTime: who is in another zone than the site reads each
+// time in their own, too.
+func TestBrowserTellsTheViewersTime(t *testing.T) {
+	dir := siteDir(t, boardtest.Lab())
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	for zone, want := range map[string]string{"Asia/Tokyo": "18:42", "Europe/Paris": ""} {
+		browser.Call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
+		b.Open("file://" + dir + "/index.html")
+		title, note := b.Value(`document.getElementById("_built").title`), b.Value(`(document.getElementById("_zone") || {}).textContent || ""`)
+		if want == "" && title+note != "" || !strings.Contains(title, want) || !strings.Contains(note, want) {
+			t.Errorf("in %s the moment of the page says %q, and the foot %q", zone, title, note)
+		}
+		if want != "" {
+			// atlas 0 is booked until Sat 18:00 of the site.
+			expect(t, b, `document.querySelector("#atlas-0 .k time").title.includes("02:00")`, "true")
+		}
+	}
+	b.Quiet("file://" + dir)
+}

@@ -1,0 +1,217 @@
+package page
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"golang.org/x/net/html"
+
+	"gpuboard/docs"
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+func withHelp(in render.Input) render.Input {
+	in.Help = true
+	return in
+}
+
+// TestHelpHasEveryPage compares the list with the directory, both ways. That the
+// links and anchors of the pages lead somewhere, TestPagesAreSound sees.
+func TestHelpHasEveryPage(t *testing.T) {
+	var listed, there []string
+	for _, p := range docs.Pages() {
+		listed = append(listed, p.Name+".md")
+		if p.About == "" {
+			t.Errorf("%s: the contents say nothing of it", p.Name)
+		}
+	}
+	files, err := os.ReadDir("../../docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f.Name(), ".md") {
+			there = append(there, f.Name())
+		}
+	}
+	slices.Sort(listed)
+	if !slices.Equal(listed, there) {
+		t.Errorf("docs.Pages() lists %q, and docs/ holds %q", listed, there)
+	}
+	rendered := map[string]bool{}
+	for _, f := range pages(t, withHelp(boardtest.Lab())) {
+		rendered[f.Path] = true
+	}
+	for _, name := range there {
+		if path := "help/" + strings.TrimSuffix(name, ".md") + "/index.html"; !rendered[path] {
+			t.Errorf("there is no %s", path)
+		}
+	}
+}
+
+// TestHelpLosesNothing holds each page to its source: what would be dropped on
+// the way (HTML, pictures, links to files that are not there) must not be in it,
+// and each line of code comes out as it went in.
+func TestHelpLosesNothing(t *testing.T) {
+	indented := regexp.MustCompile(`(?m)^    \S.*$`)
+	for _, p := range docs.Pages() {
+		source, err := fs.ReadFile(docs.Files(), p.Name+".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := helpMarkdown(source, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := html.Parse(strings.NewReader(string(doc.Body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(doc.Body), "raw HTML omitted") {
+			t.Errorf("%s.md has HTML in it, which a site does not show", p.Name)
+		}
+		var code strings.Builder
+		for _, n := range elements(root) {
+			if n.Data == "pre" {
+				code.WriteString(contentOf(n) + "\n")
+			}
+		}
+		for _, line := range indented.FindAllString(string(source), -1) {
+			if !strings.Contains(code.String(), line[4:]) {
+				t.Errorf("%s.md: %q is not shown as code", p.Name, line)
+			}
+		}
+		for _, m := range regexp.MustCompile(`\]\((\.\./)?([^)#:]+\.md)`).FindAllStringSubmatch(string(source), -1) {
+			if m[1] == "" && !strings.Contains(string(doc.Body), `href="../`+strings.TrimSuffix(m[2], ".md")+"/index.html") {
+				t.Errorf("%s.md: the link to %s is lost", p.Name, m[2])
+			}
+		}
+	}
+}
+
+func TestHelpMarkdown(t *testing.T) {
+	doc, err := helpMarkdown([]byte("# Title `x`\n\n## One\n\n### Two\n\n<b>no</b> ![no](https://a.example/x.png) [our](b.md#c) [code](../x.go) [out](https://a.example) [js](javascript:x)\n\n"+
+		"| a:b | |\n|---|--:|\n| `smi:gone`, `bad:…`, `word` | `not:first` |\n| `smi:gone` | 1 |\n\n```sh\na <b> &amp;\n```\n[b.md](b.md)"), map[string]string{"b.md": "B & more"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.Heading != "Title x" || len(doc.Contents) != 1 || doc.Contents[0].ID != "one" || doc.Contents[0].Sub[0].Text != "Two" {
+		t.Errorf("title %q, contents %+v", doc.Heading, doc.Contents)
+	}
+	body := string(doc.Body)
+	for _, want := range []string{
+		`<h2 id="one">`, `<a href="../b/index.html#c">our</a>`, ` code `, `<a href="../b/index.html">B &amp; more</a>`, `<a href="https://a.example" rel="nofollow noopener">`, ` js</p>`,
+		`<caption class="vh">Two</caption>`, `<th scope="col">a:b</th><td class="n"></td>`, `<code id="code-smi-gone">smi:gone</code>, <code id="code-bad">bad:…</code>, <code>word</code>`,
+		`<td><code>smi:gone</code></td>`, `<td class="n"><code>not:first</code></td>`, `<pre tabindex="0"><code>a &lt;b&gt; &amp;amp;</code></pre>`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("there is no %s in\n%s", want, body)
+		}
+	}
+	for _, not := range []string{"<b>", "<img", "javascript", "x.go", "<h1", "style="} {
+		if strings.Contains(body, not) {
+			t.Errorf("%s is in\n%s", not, body)
+		}
+	}
+	if _, err := helpMarkdown([]byte("no title"), nil); err == nil {
+		t.Error("a page without a title passes")
+	}
+}
+
+// TestHelpIsNotOfTheFleet sees that the help depends on how the site looks, and
+// on nothing else.
+func TestHelpIsNotOfTheFleet(t *testing.T) {
+	in := withHelp(boardtest.Lab())
+	first := pages(t, in)
+	in.Board.GeneratedAt = in.Board.GeneratedAt.AddDate(0, 0, 1)
+	in.Board.Hosts = in.Board.Hosts[:3]
+	second := pages(t, in)
+	if a, b := fileAt(first, "help/bookings/index.html"), fileAt(second, "help/bookings/index.html"); a == nil || !bytes.Equal(a, b) {
+		t.Error("the help depends on the fleet")
+	}
+	in.Site.Title = "Other"
+	if b := fileAt(pages(t, in), "help/bookings/index.html"); !bytes.Contains(b, []byte("Other")) {
+		t.Error("the help keeps the old title of the site")
+	}
+	in.Help = false
+	for _, f := range pages(t, in) {
+		if strings.HasPrefix(f.Path, "help/") || bytes.Contains(f.Bytes(), []byte("help/index.html")) {
+			t.Errorf("%s, and this site has no help", f.Path)
+		}
+	}
+}
+
+func fileAt(files []render.File, path string) []byte {
+	for _, f := range files {
+		if f.Path == path {
+			return f.Bytes()
+		}
+	}
+	return nil
+}
+
+// TestCodesLeadToTheHelp looks where the codes of problems lead, from pages at
+// every depth.
+func TestCodesLeadToTheHelp(t *testing.T) {
+	in := withHelp(boardtest.Lab())
+	in.Board.Problems = []snapshot.Problem{
+		{Code: "discovery:empty", Message: "x"}, {Code: "bad:parse", Message: "y"}, {Code: "bad:new"}, {Code: "booking:date", Message: "z"}, {Code: "nobody:knows", Message: "w"},
+	}
+	europa := &in.Board.Hosts[slices.IndexFunc(in.Board.Hosts, func(h board.Host) bool { return h.Name == "europa" })]
+	europa.Problems = append(europa.Problems, snapshot.Problem{Code: "smi:inforom", Message: "v", Host: "europa"})
+	files := pages(t, in)
+	for path, want := range map[string]map[string]string{
+		"index.html": {
+			"discovery:empty": "help/troubleshooting/index.html#code-discovery-empty", "bad:parse": "help/troubleshooting/index.html#code-bad-parse", "bad:new": "help/troubleshooting/index.html#code-bad",
+			"nobody:knows": "",
+		},
+		"hosts/europa/index.html": {"smi:inforom": "../../help/troubleshooting/index.html#code-smi-inforom", "smi:unheard": ""},
+		"bookings/index.html":     {"booking:date": "../help/troubleshooting/index.html#code-booking-date"},
+	} {
+		got := map[string]string{}
+		for _, n := range elements(parse(t, render.NewFile("", fileAt(files, path)))) {
+			if n.Data != "code" || n.Parent.Data != "li" {
+				continue
+			}
+			got[textOf(n)] = ""
+			if n.FirstChild.Data == "a" {
+				got[textOf(n)] = attr(n.FirstChild, "href")
+			}
+		}
+		for code, href := range want {
+			if g, ok := got[code]; !ok || g != href {
+				t.Errorf("%s: %s leads to %q, want %q (of %v)", path, code, g, href, got)
+			}
+		}
+	}
+}
+
+// TestHelpOfAnotherTemplate names the page at fault.
+func TestHelpOfAnotherTemplate(t *testing.T) {
+	own := fstest.MapFS{}
+	names, err := fs.Glob(templates.Files(), "*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(names, templates.Script()...) {
+		b, err := fs.ReadFile(templates.Files(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own[name] = &fstest.MapFile{Data: b}
+	}
+	own["help.html"] = &fstest.MapFile{Data: []byte("{{.NoSuch}}")}
+	if _, err := Files(withHelp(boardtest.Lab()), own); err == nil || !strings.Contains(err.Error(), "help/finding-gpus") {
+		t.Errorf("the error is %v", err)
+	}
+}

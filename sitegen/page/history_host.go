@@ -1,0 +1,326 @@
+package page
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/sitegen/render"
+)
+
+// pastInput is all that the charts of a host depend on.
+type pastInput struct {
+	past   *render.HostPast
+	gpus   []pastGPU
+	booked []bookedSpan
+}
+
+type pastGPU struct {
+	index  int
+	slice  *int // which of the GPU's slices it is; nil for a GPU
+	label  string
+	key    string
+	memory int64 // MiB; 0 when not known
+	watts  float64
+}
+
+type bookedSpan struct {
+	gpu         int // -1 for all
+	from, until int64
+}
+
+// pastOf gathers what the charts of a host are made from.
+func (v *view) pastOf(h *board.Host) pastInput {
+	var in pastInput
+	if v.in.History == nil {
+		return in
+	}
+	in.past = v.in.History.Hosts[h.Name]
+	for g := range h.Rows() {
+		if !render.HasPast(g) {
+			continue
+		}
+		p := pastGPU{index: g.Index, slice: g.SliceIndex(), label: g.Label(), key: render.PastKey(g)}
+		if g.MemoryTotal != nil {
+			p.memory = *g.MemoryTotal
+		}
+		if g.PowerLimit != nil {
+			p.watts = *g.PowerLimit
+		}
+		in.gpus = append(in.gpus, p)
+	}
+	for _, b := range v.booked[h.Name] {
+		if b.Slice != nil {
+			continue // they are drawn behind the utilization, which no slice has
+		}
+		span := bookedSpan{gpu: -1, from: b.From.Unix(), until: b.Until.Unix()}
+		if b.Until.IsZero() {
+			span.until = math.MaxInt64
+		}
+		if b.From.IsZero() {
+			span.from = math.MinInt64
+		}
+		if len(b.GPUs) == 0 {
+			in.booked = append(in.booked, span)
+		}
+		for _, span.gpu = range b.GPUs {
+			in.booked = append(in.booked, span)
+		}
+	}
+	return in
+}
+
+// A pastView is the charts of one host.
+type pastView struct {
+	Tabs []pastTab
+	JSON string
+}
+
+type pastTab struct {
+	ID       string
+	Name     string
+	Coverage string
+	From     int64 // Unix
+	Step     int   // seconds
+	Until    *moment
+	Ticks    []tick
+	Rows     []pastRow
+	Lines    []pastLine // the values of utilization, by time
+}
+
+type pastRow struct {
+	GPU    string // as [board.GPU.Label] has it
+	Slice  bool   // of which no more than the memory is known
+	Charts [4]chartView
+	Mean   string // of utilization
+	Held   string // % of the time known
+}
+
+type pastLine struct {
+	Text  string
+	Cells []string
+}
+
+// metric describes one of the four charts of a GPU.
+func (w *words) metric(g *pastGPU, m int, values []float64) (top float64, unit string) {
+	highest := 0.0
+	for _, v := range values {
+		if v > highest {
+			highest = v
+		}
+	}
+	switch m {
+	case render.PastMemory:
+		if g.memory > 0 {
+			return float64(g.memory) / 1024, w.list["sign.gib"]
+		}
+		return highest, w.list["sign.gib"]
+	case render.PastTemperature:
+		return 100, w.list["sign.celsius"]
+	case render.PastPower:
+		if g.watts > 0 {
+			return g.watts, w.list["sign.watt"]
+		}
+		return highest, w.list["sign.watt"]
+	default:
+		return 100, w.list["sign.percent"]
+	}
+}
+
+func (v *view) past(in *pastInput, json string, table bool) (*pastView, error) {
+	out := &pastView{JSON: json}
+	if in.past == nil {
+		return out, nil
+	}
+	names := [4]string{"past.utilization", "past.memory", "past.temperature", "past.power"}
+	for i := range in.past.Spans {
+		span := &in.past.Spans[i]
+		n := render.PastSteps()[i]
+		tab := pastTab{
+			ID: render.SpanNames()[i], Name: v.words.list["past.span."+render.SpanNames()[i]], Coverage: partOf(span.Coverage),
+			From: span.From.Unix(), Step: int(span.Step / time.Second),
+			Until: v.words.near(span.From.Add(time.Duration(n)*span.Step), span.From.Add(render.PastLengths()[i])),
+			Ticks: v.words.ticks(span.From, span.From.Add(time.Duration(n)*span.Step)),
+		}
+		var columns [][]float64
+		for j := range in.gpus {
+			g := &in.gpus[j]
+			gpu, known := span.GPUs[g.key]
+			row := pastRow{GPU: g.label, Slice: g.slice != nil}
+			for m := range row.Charts {
+				values := slices.Repeat([]float64{math.NaN()}, n)
+				if known {
+					values = gpu.Values(m)
+				}
+				top, unit := v.words.metric(g, m, values)
+				c := chart(values, top, unit)
+				what, err := v.words.say(names[m])
+				if err != nil {
+					return nil, err
+				}
+				gaps := 0
+				for _, x := range values {
+					if math.IsNaN(x) {
+						gaps++
+					}
+				}
+				if c.Mean == "" {
+					c.Text, err = v.words.say("past.none", g.label, what, tab.Name)
+				} else {
+					c.Text, err = v.words.say("past.chart", g.label, what, tab.Name, c.Mean+" "+unit, c.Most+" "+unit, partOf(float64(gaps)/float64(n)))
+				}
+				if err != nil {
+					return nil, err
+				}
+				if m == render.PastUtilization {
+					row.Mean = c.Mean
+					c.Class = "wide"
+				}
+				if m == render.PastUtilization && !row.Slice {
+					if i < 2 {
+						c.Booked = bookedPath(in.booked, g.index, span, n)
+					}
+					columns = append(columns, values)
+				}
+				c.Bare = m != render.PastUtilization && len(v.in.Board.Hosts) > denseHosts || row.Slice && m != render.PastMemory
+				if c.Bare {
+					c.Path, c.Gaps, c.Text = "", "", "" // 96 shapes a host are 60 MB for a thousand hosts
+				}
+				row.Charts[m] = c
+			}
+			if known {
+				row.Held = digits(meanOf(gpu.Values(render.PastHeld)))
+			}
+			tab.Rows = append(tab.Rows, row)
+		}
+		if table {
+			tab.Lines = v.lines(span.From, span.Step, columns)
+		}
+		out.Tabs = append(out.Tabs, tab)
+	}
+	return out, nil
+}
+
+func meanOf(values []float64) float64 {
+	sum, n := 0.0, 0
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			sum, n = sum+v, n+1
+		}
+	}
+	return sum / float64(n)
+}
+
+// lines lays lists side by side, the newest step first; steps of which nothing
+// is known at the beginning are left out.
+func (v *view) lines(from time.Time, step time.Duration, columns [][]float64) []pastLine {
+	var out []pastLine
+	if len(columns) == 0 {
+		return nil
+	}
+	first := -1
+	for i := range columns[0] {
+		some := false
+		for _, c := range columns {
+			some = some || !math.IsNaN(c[i])
+		}
+		if some && first < 0 {
+			first = i
+		}
+	}
+	if first < 0 {
+		return nil
+	}
+	for i := len(columns[0]) - 1; i >= first; i-- {
+		at := from.Add(time.Duration(i) * step).In(v.words.zone)
+		line := pastLine{Text: v.words.date(at) + " " + at.Format("15:04"), Cells: make([]string, len(columns))}
+		for j, c := range columns {
+			line.Cells[j] = digits(math.Round(c[i]))
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// maxBoxes is how many spans one chart shows.
+const maxBoxes = 256
+
+// bookedPath draws the spans in which a GPU was booked, the first of them.
+func bookedPath(booked []bookedSpan, gpu int, span *render.PastSpan, n int) string {
+	var out []byte
+	drawn := 0
+	step, from := span.Step.Seconds(), float64(span.From.Unix())
+	for _, b := range booked {
+		if b.gpu >= 0 && b.gpu != gpu {
+			continue
+		}
+		x := max(0, (float64(b.from)-from)/step)
+		end := min(float64(n), (float64(b.until)-from)/step)
+		x, end = math.Round(x*10)/10, math.Round(end*10)/10
+		if end <= x {
+			continue
+		}
+		out = box(out, x, math.Round((end-x)*10)/10)
+		if drawn++; drawn == maxBoxes {
+			break
+		}
+	}
+	return string(out)
+}
+
+// bookedByHost sorts the bookings that are shown by host.
+func bookedByHost(b *board.Board) map[string][]*board.Booking {
+	booked := map[string][]*board.Booking{}
+	for i := range b.Bookings {
+		booked[b.Bookings[i].Host] = append(booked[b.Bookings[i].Host], &b.Bookings[i])
+	}
+	return booked
+}
+
+// renderPast makes the charts of a host: those of a day for its own page, where
+// there is room, and all of them for the page beside it.
+func (v *view) renderPast(r *rendered, host *hostPage, execute func(name string, data any) ([]byte, error)) error {
+	if !host.Past {
+		return nil
+	}
+	past, err := v.past(&r.past, "../../../api/v1/hosts/"+r.host.Name+"/history.json", host.Charts)
+	if err != nil {
+		return err
+	}
+	if host.Charts && r.past.past == nil { // a page beside it would have nothing to add, and no link
+		r.charts, err = execute("host-day", past)
+		return err
+	}
+	all, err := execute("host-charts", past)
+	if err != nil {
+		return err
+	}
+	beside := &pastPage{Name: host.Host.Name, Heading: host.Host.Title}
+	at := time.Time{}
+	if r.past.past != nil {
+		at = r.past.past.Spans[0].To()
+	}
+	beside.page = v.page("host-history", "../../../", at, chartsDue)
+	frame, err := execute("host-history", beside)
+	if err != nil {
+		return err
+	}
+	r.files = []render.File{render.NewFile("hosts/"+r.host.Name+"/history/index.html", splice(frame, all)...)}
+	if host.Charts {
+		if len(past.Tabs) > 0 {
+			past.Tabs[0].Lines = nil // what changes with every push stays small
+		}
+		r.charts, err = execute("host-day", past)
+	}
+	return err
+}
+
+// chartsDue is how long the page of a host's charts may stay as it is.
+const chartsDue = 30 * time.Minute
+
+// A pastPage is hosts/<h>/history/index.html.
+type pastPage struct {
+	page
+	Name, Heading string
+}

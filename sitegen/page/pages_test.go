@@ -1,0 +1,416 @@
+package page
+
+import (
+	"bytes"
+	"io/fs"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/data"
+	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/text"
+	"gpuboard/templates"
+)
+
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'"
+
+func fleets() map[string]render.Input {
+	demo := boardtest.Big(3)
+	demo.Board.Demo = true
+	return map[string]render.Input{
+		"rich":  withHelp(boardtest.Lab()),
+		"stale": boardtest.Stale(),
+		"empty": {Board: &board.Board{GeneratedAt: boardtest.Now}},
+		"dense": boardtest.Big(usualHosts + 1),
+		"huge":  boardtest.Big(denseHosts + 1),
+		"demo":  demo,
+		"bare":  {Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{Name: "a", State: board.Up, GPUs: []board.GPU{{State: board.Free}}}, {Name: "a-0", State: board.Down}}}},
+	}
+}
+
+func parse(t testing.TB, f render.File) *html.Node {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(f.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func attr(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func elements(doc *html.Node) []*html.Node {
+	var list []*html.Node
+	for n := range doc.Descendants() {
+		if n.Type == html.ElementNode {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func htmlFiles(files []render.File) []render.File {
+	return slices.DeleteFunc(slices.Clone(files), func(f render.File) bool { return !strings.HasSuffix(f.Path, ".html") })
+}
+
+func TestPagesAreSound(t *testing.T) {
+	for name, in := range fleets() {
+		t.Run(name, func(t *testing.T) { wholeSite(t, in) })
+	}
+}
+
+// wholeSite checks every page of a site, by itself and as one of many.
+func wholeSite(t *testing.T, in render.Input) {
+	t.Helper()
+	files := pages(t, in)
+	if last := files[len(files)-1].Path; last != "index.html" {
+		t.Errorf("the last file is %s: it would refer to what is not there yet", last)
+	}
+	have := map[string]map[string]bool{} // path → ids
+	for _, f := range files {
+		if have[f.Path] != nil {
+			t.Errorf("%s is written twice", f.Path)
+		}
+		have[f.Path] = map[string]bool{}
+	}
+	programs, err := data.Files(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, err := text.Files(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range append(slices.Concat(programs, texts), render.File{Path: "feed.atom"}) {
+		have[f.Path] = map[string]bool{}
+	}
+	list := htmlFiles(files)
+	docs := make([]*html.Node, len(list))
+	for i, f := range list {
+		docs[i] = parse(t, f)
+		sound(t, f.Path, docs[i], have[f.Path])
+	}
+	leads := map[string][]string{}
+	for i, f := range list {
+		leads[f.Path] = links(t, f.Path, docs[i], have)
+	}
+	reached(t, leads)
+}
+
+// reached checks that clicks lead from the front page to every page.
+func reached(t *testing.T, leads map[string][]string) {
+	t.Helper()
+	seen := map[string]bool{"index.html": true}
+	for todo := []string{"index.html"}; len(todo) > 0; todo = todo[1:] {
+		for _, to := range leads[todo[0]] {
+			if !seen[to] {
+				seen[to] = true
+				todo = append(todo, to)
+			}
+		}
+	}
+	for page := range leads {
+		if !seen[page] {
+			t.Errorf("no click leads from the front page to %s", page)
+		}
+	}
+}
+
+// sound checks one page by itself, and gathers its ids.
+func sound(t *testing.T, file string, doc *html.Node, ids map[string]bool) {
+	t.Helper()
+	count := map[string]int{}
+	level := 0
+	secure := false
+	for _, n := range elements(doc) {
+		if n.Namespace == "" {
+			count[n.Data]++
+		}
+		for _, a := range n.Attr {
+			if a.Key == "style" || strings.HasPrefix(a.Key, "on") || a.Key == "srcdoc" {
+				t.Errorf("%s: <%s %s=%q>: the policy forbids it", file, n.Data, a.Key, a.Val)
+			}
+			if a.Key == "id" {
+				if ids[a.Val] {
+					t.Errorf("%s: the id %q is there twice", file, a.Val)
+				}
+				ids[a.Val] = true
+			}
+		}
+		switch n.Data {
+		case "style", "form", "iframe", "object", "embed", "base":
+			t.Errorf("%s: a <%s> has no place on the board", file, n.Data)
+		case "script":
+			if attr(n, "src") == "" || n.FirstChild != nil {
+				t.Errorf("%s: there is an inline script", file)
+			}
+		case "meta":
+			secure = secure || attr(n, "http-equiv") == "Content-Security-Policy" && attr(n, "content") == policy
+			if attr(n, "http-equiv") == "refresh" && file != "kiosk/index.html" {
+				t.Errorf("%s renews itself by meta refresh", file)
+			}
+		case "table":
+			if n.FirstChild == nil || n.FirstChild.Data != "caption" {
+				t.Errorf("%s: a table has no caption", file)
+			}
+		case "th":
+			if attr(n, "scope") == "" {
+				t.Errorf("%s: a table heading has no scope", file)
+			}
+		case "h1", "h2", "h3", "h4":
+			if l := int(n.Data[1] - '0'); l > level+1 {
+				t.Errorf("%s: <%s> follows a heading of level %d", file, n.Data, level)
+			} else {
+				level = l
+			}
+		case "svg":
+			if attr(n, "role") == "img" && attr(n, "aria-label") == "" && file != "about/index.html" {
+				t.Errorf("%s: a chart has no words", file)
+			}
+		}
+	}
+	if !secure {
+		t.Errorf("%s carries no Content-Security-Policy", file)
+	}
+	for _, once := range []string{"h1", "main", "title"} {
+		if count[once] != 1 {
+			t.Errorf("%s has %d <%s>", file, count[once], once)
+		}
+	}
+	for n := range doc.Descendants() {
+		if n.Type == html.ElementNode && n.Data == "html" && attr(n, "lang") != "en" {
+			t.Errorf("%s does not say its language", file)
+		}
+	}
+	for _, n := range elements(doc) {
+		if ref := attr(n, "aria-labelledby"); ref != "" && !ids[ref] {
+			t.Errorf("%s: nothing has the id %q that names a section", file, ref)
+		}
+	}
+}
+
+// links checks that every link is relative and leads to a file and a place that
+// exist, and returns the files that somebody may click to.
+func links(t *testing.T, file string, doc *html.Node, have map[string]map[string]bool) (to []string) {
+	t.Helper()
+	for _, n := range elements(doc) {
+		for _, key := range []string{"href", "src"} {
+			target := attr(n, key)
+			if target == "" || n.Parent != nil && hasClass(n, "notice") {
+				continue
+			}
+			u, err := url.Parse(target)
+			if err != nil || u.Scheme != "" || u.Host != "" || strings.HasPrefix(target, "/") {
+				if attr(n, "rel") == "nofollow noopener" {
+					continue // somebody's own, in a notice
+				}
+				t.Errorf("%s: %q is not relative", file, target)
+				continue
+			}
+			leads := file
+			if u.Path != "" {
+				leads = path.Join(path.Dir(file), u.Path)
+			}
+			ids, ok := have[leads]
+			switch {
+			case !ok:
+				t.Errorf("%s: %q leads to %s, which is not there", file, target, leads)
+			case u.Fragment != "" && !ids[u.Fragment]:
+				t.Errorf("%s: %q leads to a place that is not there", file, target)
+			case n.Data == "a":
+				to = append(to, leads)
+			}
+		}
+	}
+	return to
+}
+
+func hasClass(n *html.Node, class string) bool {
+	return slices.Contains(strings.Fields(attr(n, "class")), class)
+}
+
+func TestHostPageIgnoresTheMoment(t *testing.T) {
+	before, after := boardtest.Lab(), boardtest.Lab()
+	after.Board.GeneratedAt = after.Board.GeneratedAt.Add(40 * time.Second)
+	a, b := pages(t, before), pages(t, after)
+	for i := range a {
+		same := bytes.Equal(a[i].Bytes(), b[i].Bytes())
+		moves := slices.Contains([]string{"index.html", "kiosk/index.html", "bookings/index.html"}, a[i].Path)
+		if same == moves {
+			t.Errorf("%s: the same bytes 40 s later: %t", a[i].Path, same)
+		}
+	}
+}
+
+func TestHeadline(t *testing.T) {
+	none := boardtest.Lab()
+	for i := range none.Board.Hosts {
+		for g := range none.Board.Hosts[i].Rows() {
+			if g.State == board.Free {
+				g.State = board.Busy
+			}
+		}
+	}
+	boardtest.Finish(none.Board)
+	for _, c := range []struct {
+		name, title, h1 string
+		in              render.Input
+	}{
+		{"some", "6 free · GPU board", "6 of 34 GPUs free 2 × H100, 2 × A100, 1 × A100 1g.5gb, 1 × RTX 3090", boardtest.Lab()},
+		{"none", "0 free · GPU board", "None free. Next: europa 3, Fri 17:00 (booked by ada)", none},
+		{"silence", "? free · GPU board", "Nothing is known. No host has sent news.", boardtest.Stale()},
+		{"nothing", "0 free · GPU board", "No GPUs yet. No host has reported one.", render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files := pages(t, c.in)
+			doc := parse(t, files[len(files)-1])
+			for n, want := range map[string]string{"title": c.title, "h1": c.h1} {
+				if got := textOf(find(doc, n)); got != want {
+					t.Errorf("<%s> is %q, want %q", n, got, want)
+				}
+			}
+		})
+	}
+}
+
+func find(doc *html.Node, name string) *html.Node {
+	for _, n := range elements(doc) {
+		if n.Data == name {
+			return n
+		}
+	}
+	return nil
+}
+
+func byID(doc *html.Node, id string) *html.Node {
+	for _, n := range elements(doc) {
+		if attr(n, "id") == id {
+			return n
+		}
+	}
+	return nil
+}
+
+// textOf is what a reader sees: on one line, as a browser folds it.
+func textOf(n *html.Node) string {
+	if n == nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(contentOf(n)), " ")
+}
+
+// contentOf is all text within an element, to the letter.
+func contentOf(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+	}
+	return b.String()
+}
+
+func TestRows(t *testing.T) {
+	files := pages(t, boardtest.Lab())
+	doc := parse(t, files[len(files)-1])
+	for id, want := range map[string][]string{
+		"atlas-0":      {"in use", "71.2 / 80 GiB", "97 %", "mira train.py", "since Wed 09:12", "2 processes", "until Sat 18:00"},
+		"atlas-2":      {"busy", "tomas finetune.py", ", lea, noor", "3 processes", "50640"},
+		"atlas-3":      {"contested", "jun eval.py", "eva", "not jun", "from Mon 10:42 ada"},
+		"atlas-4":      {"free", "from Sat 18:00 eva"},
+		"atlas-7":      {"busy", "sam jupyter", "idle 19 h"},
+		"ceres-2":      {"1 of 3 free", "20.8 / 40 GiB", "book ceres:2 "},
+		"ceres-2_mig0": {"2:0", "busy", "3g.20gb", "14.7 / 20 GiB", "kai serve", "book ceres:MIG-0 "},
+		"ceres-2_mig2": {"2:2", "free", "1g.5gb"},
+		"dione-0":      {"no end given"},
+		"europa-1":     {"stuck", "no living process owns this memory", "48112", "this process is gone", "kill 48130 48131"},
+		"europa-2":     {"lost", "the driver lost it", "Reboot the system", "–"},
+		"europa-3":     {"booked", "no-show 11 h", "and jun", "idle 11 h"},
+		"boreas-0":     {"maintenance", "host out of service"},
+		"fornax-0":     {"unknown", "last seen Fri 07:40: busy, tomas"},
+		"helios":       {"clock 1 h ahead", "stale"},
+		"icarus":       {"never reported", "Nothing has come from this host yet"},
+		"europa":       {"CPU", "129 %", "smi:unheard"},
+	} {
+		got := textOf(byID(doc, id))
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s says %q, which has no %q", id, got, w)
+			}
+		}
+	}
+	if strings.Contains(textOf(byID(doc, "fornax")), "20.5") {
+		t.Error("a stale host shows old numbers")
+	}
+	for _, n := range elements(doc) {
+		if n.Data == "time" && attr(n, "datetime") == "" {
+			t.Error("a time has no machine-readable form")
+		}
+	}
+	if strings.Contains(textOf(find(doc, "main")), " ago") {
+		t.Error("the page itself says how long ago something was; it would lie as soon as the generator stops")
+	}
+}
+
+// A host of which no GPU's state is known does not say that none is free.
+func TestHostOfUnknownGPUs(t *testing.T) {
+	files := pages(t, boardtest.Lab())
+	for path, want := range map[string]string{"hosts/fornax/index.html": "state unknown", "hosts/europa/index.html": "none free"} {
+		if got := textOf(find(parse(t, boardtest.FileOf(t, files, path)), "h1")); !strings.Contains(got, want) {
+			t.Errorf("%s says %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestRowIDsStayApart(t *testing.T) {
+	in := fleets()["bare"] // host a with GPU 0, beside a host a-0
+	files := pages(t, in)
+	if byID(parse(t, files[len(files)-1]), "a_0") == nil {
+		t.Error("the row of a's GPU 0 should be a_0, because a host is called a-0")
+	}
+}
+
+func TestTemplateErrorsNameFileAndLine(t *testing.T) {
+	for name, c := range map[string]struct{ file, text, want string }{
+		"syntax":  {"index.html", "<h1>\n{{if}}\n</h1>", "index.html:2"},
+		"field":   {"host.html", "\n\n{{.NoSuchThing}}", "host.html:3"},
+		"word":    {"about.html", "\n{{t \"no such word\"}}", "about.html:2"},
+		"words":   {"words.json", "{", "words.json"},
+		"missing": {"base.html", "", "no such template"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own := fstest.MapFS{}
+			err := fs.WalkDir(templates.Files(), ".", func(p string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				b, err := fs.ReadFile(templates.Files(), p)
+				own[p] = &fstest.MapFile{Data: b}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			own[c.file] = &fstest.MapFile{Data: []byte(c.text)}
+			if _, err := Files(boardtest.Lab(), own); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v, and should name %s", err, c.want)
+			}
+		})
+	}
+}

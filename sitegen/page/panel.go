@@ -1,0 +1,170 @@
+package page
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/sitegen/render"
+)
+
+// endsSoon is how long before its end a booking is said to end soon: time
+// enough to ask for more, or to be ready for the next.
+const endsSoon = time.Hour
+
+// A panelView is how to book one GPU: what to type and what to paste, which the
+// script fits to what somebody wants and holds against the bookings in it.
+type panelView struct {
+	Href    string // of the form, or of what to do without one
+	Command string
+	JSON    string
+	Due     []dueView
+}
+
+// A dueView is a booking as the script reads it.
+type dueView struct {
+	Name, From, Until string // the times in ISO, "" for open
+}
+
+// maxAlso is how many further bookings in force a row names.
+const maxAlso = 8
+
+// bookings fills in the reservation: the one in force, its trouble, and the next.
+func (v *view) bookings(r *rowView, g *board.GPU, ref time.Time, root string) {
+	if g.Booking != nil {
+		r.Booking = v.slot(g.Booking, ref, root)
+		r.Booking.Maintenance = r.Booking.Maintenance && g.State != board.Drained // which says it already
+	}
+	if g.Next != nil {
+		r.Next = v.slot(g.Next, ref, root)
+	}
+	if g.Booking != nil && !g.FreeFrom.Equal(g.Booking.Until) {
+		r.Free = v.words.near(g.FreeFrom, ref)
+	}
+	r.AlsoMore = max(0, len(g.Others)-maxAlso) + g.MoreOthers
+	for i := range g.Others[:min(len(g.Others), maxAlso)] {
+		r.Also = append(r.Also, *v.slot(&g.Others[i], ref, root))
+	}
+	if g.State == board.Contested {
+		var others []string
+		for i := range g.Processes {
+			p := &g.Processes[i]
+			if p.Person != "" && p.Type.Computes() && !dead(p) && !holds(g, p.Person) && !slices.Contains(others, p.Person) {
+				others = append(others, p.Person)
+			}
+		}
+		r.Not = render.Clean(strings.Join(others, ", "))
+	}
+}
+
+func holds(g *board.GPU, person string) bool {
+	if g.Booking != nil && strings.EqualFold(g.Booking.Name, person) {
+		return true
+	}
+	return slices.ContainsFunc(g.Others, func(b board.Booking) bool { return strings.EqualFold(b.Name, person) })
+}
+
+func (v *view) slot(b *board.Booking, ref time.Time, root string) *slotView {
+	return &slotView{
+		Name: render.Clean(b.Name), Href: v.userHref(root, b.Name),
+		From: v.words.near(b.From, ref), Until: v.words.near(b.Until, ref), Open: b.Until.IsZero(),
+		Comment: remark(b.Comment), Maintenance: b.Kind == "maintenance", Soon: v.soon(b),
+	}
+}
+
+func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *panelView {
+	target, ok := g.Target()
+	if !ok {
+		return nil
+	}
+	p := v.howToBook(h.Name, target.String(), ref, root)
+	for i := range v.due[h.Name] {
+		b := &v.due[h.Name][i]
+		if !render.Covers(b, g) {
+			continue
+		}
+		d := dueView{Name: render.Clean(b.Name)}
+		if m := v.words.near(b.From, ref); m != nil {
+			d.From = m.ISO
+		}
+		if m := v.words.near(b.Until, ref); m != nil {
+			d.Until = m.ISO
+		}
+		if p.Due = append(p.Due, d); len(p.Due) == maxDue {
+			break
+		}
+	}
+	return p
+}
+
+// howToBook is what to type and to paste, with an example of a time.
+func (v *view) howToBook(host, gpu string, ref time.Time, root string) *panelView {
+	gpu, name := render.Clean(gpu), v.words.list["book.noname"]
+	// A day in full, so that the page stays the same until tomorrow.
+	date := ref.In(v.words.zone).AddDate(0, 0, 2).Format(time.DateOnly)
+	return &panelView{
+		Href:    root + "book/index.html",
+		Command: render.Clean(v.in.Site.BookCommand) + " book " + host + ":" + gpu + " --for 2d --name " + name,
+		JSON:    quoted(host) + ": { " + quoted(gpu) + `: { "name": ` + quoted(name) + `, "date": ` + quoted(date) + `, "comment": "" } }`,
+	}
+}
+
+// A plainPage is book/index.html where no server answers for it.
+type plainPage struct {
+	page
+	Comments string
+	Panel    *panelView
+}
+
+func (v *view) plainPage() *plainPage {
+	host, gpu := "gpu01", "0"
+	if hosts := v.in.Board.Hosts; len(hosts) > 0 {
+		host = hosts[0].Name
+		if len(hosts[0].GPUs) > 0 {
+			gpu = strconv.Itoa(hosts[0].GPUs[0].Index)
+		}
+	}
+	return &plainPage{
+		page:     v.page("about", "../", time.Time{}, v.interval()),
+		Comments: render.Clean(v.in.Site.CommentsPath), Panel: v.howToBook(host, gpu, v.in.Board.GeneratedAt, "../"),
+	}
+}
+
+// capabilities is book/capabilities.json where no server answers for it: the
+// script asks it before it offers a form.
+const capabilities = "{\"booking\": false}\n"
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s) // a string always can be
+	return string(b)
+}
+
+// covers reports whether a booking is for this GPU or slice; one of a GPU is for
+// all its slices.
+// soon reports whether a booking that is in force ends soon.
+func (v *view) soon(b *board.Booking) bool {
+	return b.Active && !b.Until.IsZero() && b.Until.Sub(v.in.Board.GeneratedAt) < endsSoon
+}
+
+// maxDue is how many bookings one GPU's panel knows. Who books is told of all.
+const maxDue = 64
+
+// dueBookings are the bookings of each host that are not over, by start.
+func dueBookings(b *board.Board) map[string][]board.Booking {
+	due := map[string][]board.Booking{}
+	for _, bk := range b.Bookings {
+		if bk.Expired {
+			continue
+		}
+		bk.Line = 0 // moves with every edit of the file, and is not shown
+		due[bk.Host] = append(due[bk.Host], bk)
+	}
+	for _, list := range due {
+		slices.SortStableFunc(list, func(x, y board.Booking) int { return cmp.Or(x.From.Compare(y.From), cmp.Compare(x.ID, y.ID)) })
+	}
+	return due
+}

@@ -1,0 +1,151 @@
+package page
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/render"
+)
+
+// TestPanelsWithoutJavaScript: what stands in the panels can be typed and pasted.
+func TestPanelsWithoutJavaScript(t *testing.T) {
+	in := boardtest.Lab()
+	files := pages(t, in)
+	panels := 0
+	for _, h := range in.Board.Hosts {
+		rows := 0
+		for _, n := range elements(parse(t, boardtest.FileOf(t, files, "hosts/"+h.Name+"/index.html"))) {
+			if n.Data != "details" || attr(n, "class") != "bkp" {
+				continue
+			}
+			var codes []string
+			for d := range n.Descendants() {
+				if d.Type == html.ElementNode && d.Data == "code" {
+					codes = append(codes, contentOf(d))
+				}
+			}
+			if len(codes) != 2 || !strings.HasPrefix(codes[0], "gpuboard book "+h.Name+":") {
+				t.Fatalf("%s: %q", h.Name, codes)
+			}
+			cal := booking.Parse("comments.json", []byte("{"+codes[1]+"}"), in.Site.Zone, booking.Options{})
+			if len(cal.Problems) > 0 || len(cal.Bookings) != 1 || cal.Bookings[0].Host != h.Name || !cal.Bookings[0].Until.After(in.Board.GeneratedAt) {
+				t.Errorf("%s: %s: %v", h.Name, codes[1], cal.Problems)
+			}
+			rows++
+		}
+		want := 0
+		for range h.Rows() {
+			want++
+		}
+		if rows != want {
+			t.Errorf("%s has %d rows and %d panels", h.Name, want, rows)
+		}
+		panels += rows
+	}
+	if front := strings.Count(string(files[len(files)-1].Bytes()), `<details class="bkp">`); front != panels {
+		t.Errorf("the front page has %d panels, and the hosts' pages %d", front, panels)
+	}
+	if front := pages(t, boardtest.Big(panelHosts+1)); strings.Contains(string(front[len(front)-1].Bytes()), `class="bkp"`) {
+		t.Error("with more hosts there is no room for the panels on the front page")
+	}
+	if got := string(boardtest.FileOf(t, files, "book/capabilities.json").Bytes()); got != "{\"booking\": false}\n" {
+		t.Errorf("plain files say that they can %s", got)
+	}
+}
+
+func TestPanelsKnowAllBookings(t *testing.T) {
+	now := boardtest.Now
+	at := func(h int) time.Time { return now.Add(time.Duration(h) * time.Hour) }
+	in := render.Input{Board: &board.Board{GeneratedAt: now, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{{State: board.Free}, {State: board.Free}}}}}}
+	in.Board.Hosts[0].GPUs[1].Index, in.Board.Hosts[0].GPUs[1].UUID = 1, "GPU-1"
+	in.Board.Bookings = []board.Booking{
+		{ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: at(-2), Until: at(-1), Expired: true},
+		{ID: "b", Host: "atlas", GPUs: []int{0}, Name: "mira", From: at(5), Until: at(6)},
+		{ID: "c", Host: "atlas", Name: `k"ai`, From: at(7)},
+		{ID: "d", Host: "atlas", GPUs: []int{1}, UUID: "GPU-1", Name: "sam", Until: at(3), Active: true},
+		{ID: "e", Host: "other", GPUs: []int{0}, Name: "tom", From: at(1), Until: at(2)},
+	}
+	due := func(f render.File) string {
+		var out []string
+		for _, n := range elements(parse(t, f)) {
+			if n.Data == "i" && attr(n, "data-n") != "" {
+				out = append(out, attr(n, "data-n")+" "+attr(n, "data-f")+" "+attr(n, "data-u"))
+			}
+		}
+		return strings.Join(out, "\n")
+	}
+	stamp := func(h int) string { return at(h).UTC().Format("2006-01-02T15:04:05Z") }
+	kai := `k"ai ` + stamp(7) + " "
+	want := "mira " + stamp(5) + " " + stamp(6) + "\n" + kai + "\nsam  " + stamp(3) + "\n" + kai
+	if got := due(boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html")); got != want {
+		t.Errorf("the panels know\n%s\nwant\n%s", got, want)
+	}
+	// A booking that is far ahead is in the panel of the next generation, though
+	// nothing else is new.
+	pages(t, in)
+	in.Board.Bookings = append(in.Board.Bookings, board.Booking{ID: "f", Host: "atlas", GPUs: []int{1}, Name: "lea", From: at(50), Until: at(60)})
+	if got := due(boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html")); !strings.Contains(got, "lea") {
+		t.Errorf("a new booking is not in the panel:\n%s", got)
+	}
+}
+
+func TestEndsSoon(t *testing.T) {
+	now := boardtest.Now
+	in := render.Input{Board: &board.Board{GeneratedAt: now, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{{State: board.Booked}}}}}}
+	b := board.Booking{ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: now.Add(-time.Hour), Until: now.Add(61 * time.Minute), Active: true}
+	in.Board.Bookings, in.Board.Hosts[0].GPUs[0].Booking = []board.Booking{b}, &b
+	soon := func() map[string]bool {
+		said := map[string]bool{}
+		for _, f := range pages(t, in) {
+			if strings.Contains(string(f.Bytes()), ">ends soon<") {
+				said[f.Path] = true
+			}
+		}
+		return said
+	}
+	if said := soon(); len(said) > 0 {
+		t.Errorf("61 minutes before the end: %v", said)
+	}
+	// Only the clock has moved: the host has sent nothing new.
+	in.Board.GeneratedAt = now.Add(2 * time.Minute)
+	said := soon()
+	for _, path := range []string{"index.html", "hosts/atlas/index.html", "bookings/index.html", "users/eva/index.html"} {
+		if !said[path] {
+			t.Errorf("59 minutes before the end %s does not say it", path)
+		}
+	}
+}
+
+// TestFreeFrom: where bookings follow upon each other, the end of the first one
+// is not when the GPU is free.
+func TestFreeFrom(t *testing.T) {
+	now := boardtest.Now
+	b := board.Booking{ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: now.Add(-time.Hour), Until: now.Add(24 * time.Hour), Active: true}
+	for _, tt := range []struct {
+		freeFrom time.Time
+		want     string
+	}{
+		{b.Until, ""}, {time.Time{}, ""}, {now.Add(48 * time.Hour), now.Add(48 * time.Hour).UTC().Format("2006-01-02T15:04:05Z")},
+	} {
+		in := render.Input{Board: &board.Board{GeneratedAt: now, Bookings: []board.Booking{b}, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{
+			{State: board.Booked, Booking: &b, FreeFrom: tt.freeFrom},
+		}}}}}
+		got := ""
+		for _, n := range elements(parse(t, boardtest.FileOf(t, pages(t, in), "hosts/atlas/index.html"))) {
+			if n.Data == "span" && strings.HasPrefix(textOf(n), "free from") {
+				for d := range n.Descendants() {
+					got += attr(d, "datetime")
+				}
+			}
+		}
+		if got != tt.want {
+			t.Errorf("free from %v: the row says %q, want %q", tt.freeFrom, got, tt.want)
+		}
+	}
+}

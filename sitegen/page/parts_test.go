@@ -1,0 +1,278 @@
+package page
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/internal/testenv/need"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+// A slice without a UUID cannot be booked, and is a row like the others.
+func TestSliceWithoutUUIDIsShown(t *testing.T) {
+	in := boardtest.Lab()
+	in.Board.Hosts[2].GPUs[2].Slices[0].UUID = ""
+	if page := string(boardtest.FileOf(t, pages(t, in), "hosts/ceres/index.html").Bytes()); strings.Count(page, "3g.20gb") == 0 {
+		t.Error("the slice is not on its host's page")
+	}
+}
+
+func TestUserPath(t *testing.T) {
+	for name, want := range map[string]string{
+		"mira": "mira", "j.doe-2_x": "j.doe-2_x", "": "~e3b0c44298fc",
+	} {
+		if got := render.UserPath(name); got != want {
+			t.Errorf("UserPath(%q) = %q, want %q", name, got, want)
+		}
+	}
+	seen := map[string]string{}
+	for _, name := range []string{"Mira", "mira", "MIRA", "..", ".", "a/b", "a\\b", "a b", "a.ics", "x.html", "é", "日本", "~mira", strings.Repeat("x", 65), "mira~0123", "con.", "-x", "a\x00b", "../../etc/passwd"} {
+		p := render.UserPath(name)
+		if !regexp.MustCompile(`^[a-z0-9._~-]{1,80}$`).MatchString(p) || strings.HasPrefix(p, ".") || strings.HasSuffix(p, ".ics") || strings.HasSuffix(p, ".html") {
+			t.Errorf("UserPath(%q) = %q is no safe name for a directory", name, p)
+		}
+		if before, ok := seen[p]; ok {
+			t.Errorf("%q and %q share %q", before, name, p)
+		}
+		seen[p] = name
+	}
+}
+
+func TestSparkline(t *testing.T) {
+	gap := []*float64{new(0.0), new(100.0), nil, new(50.0)}
+	path, mean, highest, known := sparkline(gap, fineSpark())
+	if path != "M0 10h1v-10h1V10zM3 10v-5h1V10z" || mean != 50 || highest != 100 || !known {
+		t.Errorf("sparkline = %q, mean %d, highest %d, known %t", path, mean, highest, known)
+	}
+	if n := strings.Count(path, "M"); n != 2 {
+		t.Errorf("%q has %d areas: a gap must stay a gap", path, n)
+	}
+	if _, _, _, known := sparkline(make([]*float64, 96), fineSpark()); known {
+		t.Error("96 gaps are drawn as something")
+	}
+}
+
+// TestOneProcessIsSaidOnce: what the row of a GPU says of its one process is not
+// listed below it again, and all else is; a host's own page lists all.
+func TestOneProcessIsSaidOnce(t *testing.T) {
+	in := render.Input{Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: boardtest.Now}}}}
+	want := []string{
+		"", "40.0 GiB, 50 %", "40.0 GiB, 50 % · container c1", "40.0 GiB, 50 % · eva (tom)", "40.0 GiB, 50 % · MIG 3",
+	}
+	for i := range want {
+		g := board.GPU{State: board.Busy}
+		g.Index, g.MemoryUsed, g.MemoryTotal = i, new(int64(40960)), new(int64(81920))
+		boardtest.Process(&g, 700+i, "eva", "train.py", 40960, boardtest.Now.Add(-time.Hour))
+		p := &g.Processes[0]
+		p.Share = new(0.5)
+		switch i {
+		case 1:
+			g.MemoryUsed = new(int64(43000))
+		case 2:
+			p.Container = "c1"
+		case 3:
+			p.User = "tom"
+		case 4:
+			p.GPUInstanceID = new(3)
+		}
+		in.Board.Hosts[0].GPUs = append(in.Board.Hosts[0].GPUs, g)
+	}
+	files := pages(t, in)
+	front, own := parse(t, files[len(files)-1]), parse(t, boardtest.FileOf(t, files, "hosts/atlas/index.html"))
+	listed := func(doc *html.Node, i int) string {
+		for _, n := range elements(byID(doc, "atlas-"+strconv.Itoa(i))) {
+			if n.Data == "ul" && hasClass(n, "ps") {
+				return textOf(n)
+			}
+		}
+		return ""
+	}
+	for i, w := range want {
+		if row := textOf(byID(front, "atlas-"+strconv.Itoa(i))); listed(front, i) != w || strings.Count(row, "70"+strconv.Itoa(i)) != 1 || strings.Count(row, "train.py") != 1 {
+			t.Errorf("GPU %d: below %q is %q, want %q", i, row, listed(front, i), w)
+		}
+		if got := listed(own, i); !strings.HasPrefix(got, "70"+strconv.Itoa(i)+" 40.0 GiB, 50 % · eva") || !strings.Contains(got, "train.py · since Fri 08:42") {
+			t.Errorf("GPU %d: the host's page lists %q", i, got)
+		}
+	}
+}
+
+func TestMarkdownIsTame(t *testing.T) {
+	for source, want := range map[string]string{
+		"**hi** <b>raw</b>":                   "<p><strong>hi</strong> raw</p>\n",
+		"<script>alert(1)</script>":           "",
+		"# Top":                               "<h3>Top</h3>\n",
+		"![x](https://evil.example/p.png)":    "<p></p>\n",
+		"[x](javascript:alert(1))":            `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](JaVaScRiPt:alert(1))":            `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](//evil.example)":                 `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](java&Tab;script:alert(1))":       `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](/\\evil.example)":                `<p><a href="#" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](bookings/index.html)":            `<p><a href="bookings/index.html" rel="nofollow noopener">x</a></p>` + "\n",
+		"[x](https://example.org/?a=1&b=2:3)": `<p><a href="https://example.org/?a=1&amp;b=2:3" rel="nofollow noopener">x</a></p>` + "\n",
+		"a\xffb":                              "<p>a\uFFFDb</p>\n",
+		"":                                    "",
+	} {
+		got, err := markdown(source)
+		if err != nil || string(got) != want {
+			t.Errorf("markdown(%q) = %q, %v; want %q", source, got, err, want)
+		}
+	}
+	long, err := markdown(strings.Repeat("a line\n", markdownLimit))
+	if err != nil || len(long) > 2*markdownLimit {
+		t.Errorf("a notice without end makes %d bytes, %v", len(long), err)
+	}
+}
+
+func FuzzMarkdown(f *testing.F) {
+	for _, s := range []string{"# a\n<img src=x onerror=y>", "[a](javascript:b)", "<a:b>", "`x`", "| a |\n|--|\n| b |", "![a](b)", "[a]: //x\n[a]"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		out, err := markdown(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := html.Parse(strings.NewReader(string(out)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range elements(doc) {
+			if slices.Contains([]string{"img", "script", "iframe", "h1", "h2", "style", "form"}, n.Data) {
+				t.Errorf("%q becomes %q", s, out)
+			}
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "href" && leadsAway(a.Val) {
+					t.Errorf("%q becomes %q", s, out)
+				}
+			}
+		}
+	})
+}
+
+var scheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]*:`)
+
+// leadsAway reads a link as a browser does, which ignores white space in it.
+func leadsAway(href string) bool {
+	h := strings.ToLower(strings.NewReplacer("\t", "", "\n", "", "\r", "", "\\", "/").Replace(strings.TrimLeft(href, "\x00\x01\x1f ")))
+	for _, fine := range []string{"http://", "https://", "mailto:"} {
+		if strings.HasPrefix(h, fine) {
+			return false
+		}
+	}
+	return strings.HasPrefix(h, "//") || scheme.MatchString(h)
+}
+
+func englishWords(t testing.TB) *words {
+	t.Helper()
+	w, err := readWords(templates.Files(), time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestModelName(t *testing.T) {
+	w := englishWords(t)
+	for short, want := range map[string]string{
+		"H100 80GB HBM3": "H100 80 GB", "A100-SXM4-80GB": "A100 80 GB", "A100-PCIE-40GB": "A100 80 GB",
+		"H100 80GB HBM3 1g.10gb": "H100 1g.10gb", "A100-SXM4-40GB 1c.2g.10gb": "A100 1c.2g.10gb", "A100-SXM4-80GB MIG": "A100 MIG 80 GB",
+		"RTX 3090": "RTX 3090 80 GB", "": "80 GB", "H100 NVL": "H100 80 GB", "RTX A6000": "RTX A6000 80 GB",
+	} {
+		if got := w.model(short, new(int64(81559))); got != want {
+			t.Errorf("model(%q) = %q, want %q", short, got, want)
+		}
+	}
+}
+
+func TestZoneName(t *testing.T) {
+	paris := need.Zone(t, "Europe/Paris")
+	w := englishWords(t)
+	for zone, want := range map[*time.Location]string{time.UTC: "UTC", paris: "Europe/Paris", time.Local: boardtest.At(0, 0, 0).In(time.Local).Format("MST")} {
+		w.zone = zone
+		if got := w.zoneName(boardtest.At(0, 0, 0)); got != want {
+			t.Errorf("%s is called %q, want %q", zone, got, want)
+		}
+	}
+}
+
+// TestFactsOfTheFabric: what is known of it, and whose memory the GPU has.
+func TestFactsOfTheFabric(t *testing.T) {
+	v := &view{words: &words{list: map[string]string{"fact.fabric": "fabric", "fact.clique": "clique {id}", "fact.memory": "memory", "fact.shared": "the machine's"}}}
+	for want, g := range map[string]snapshot.GPU{
+		"": {}, "memory the machine's": {MemoryShared: true}, "fabric In Progress": {Fabric: &snapshot.Fabric{State: "In Progress"}},
+		"fabric Completed · Success · clique 0 · c1": {Fabric: &snapshot.Fabric{State: "Completed", Status: "Success", CliqueID: new(0), ClusterUUID: "c1"}},
+	} {
+		got := ""
+		for _, f := range v.facts(&board.GPU{GPU: g}) {
+			got += f.Name + " " + f.Value
+		}
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestFactsOfAnXID: its number, its moment, and what it means; those that a
+// program causes are told as such.
+func TestFactsOfAnXID(t *testing.T) {
+	w, err := readWords(templates.Files(), time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, want := range map[int]string{79: "fell off the bus", 31: "a program used", 13: "the GPU goes on working", 999: "NVIDIA"} {
+		g := &board.GPU{GPU: snapshot.GPU{XID: &snapshot.XID{Code: code, At: snapshot.TimeOf(boardtest.At(0, 0, 0))}}}
+		got := ""
+		for _, f := range (&view{words: w}).facts(g) {
+			if f.Name == w.list["fact.xid"] {
+				got = f.Value
+			}
+		}
+		if !strings.HasPrefix(got, strconv.Itoa(code)+" · ") || !strings.Contains(got, want) || !strings.Contains(got, "Nov") {
+			t.Errorf("%d is %q", code, got)
+		}
+	}
+	for _, code := range []int{13, 31, 43, 45, 68, 94} {
+		if text := render.XIDMeaning(w.list, code); !strings.Contains(text, "program") || strings.Contains(text, "replace") {
+			t.Errorf("%d, which a program causes: %q", code, text)
+		}
+	}
+}
+
+// TestFactsOfTheLink: lanes now and at most, or what is known of the two.
+func TestFactsOfTheLink(t *testing.T) {
+	v := &view{words: &words{list: map[string]string{"fact.link": "link"}}}
+	for want, g := range map[string]snapshot.GPU{"8 / 16": {PCIeWidth: new(8), PCIeWidthMax: new(16)}, "16": {PCIeWidthMax: new(16)}, "": {}} {
+		got := ""
+		for _, f := range v.facts(&board.GPU{GPU: g}) {
+			if f.Name == "link" {
+				got = f.Value
+			}
+		}
+		if got != want {
+			t.Errorf("%v/%v is %q, want %q", g.PCIeWidth, g.PCIeWidthMax, got, want)
+		}
+	}
+}
+
+// Why nothing is known of a GPU, and what was last known of it, are two statements.
+func TestReasonAndLastSeenStayApart(t *testing.T) {
+	in := boardtest.Lab()
+	g := &in.Board.Hosts[0].GPUs[0]
+	g.State, g.Reason, g.Processes, g.Last = board.Unknown, board.ReasonUnasked, nil, &board.LastSeen{State: board.Free, At: boardtest.Now}
+	files := pages(t, in)
+	got := textOf(byID(parse(t, files[len(files)-1]), in.Board.Hosts[0].Name+"-0"))
+	if !strings.Contains(got, "could not be asked about it · last seen ") || !strings.Contains(got, ": free") {
+		t.Errorf("the row says %q", got)
+	}
+}

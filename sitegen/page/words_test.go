@@ -1,0 +1,369 @@
+package page
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+// foreign writes a text in letters that no word of the program's has, so that
+// every word that is left in Latin letters was put there by Go or by the script.
+func foreign(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return 'а' + r - 'a'
+		case r >= 'A' && r <= 'Z':
+			return 'А' + r - 'A'
+		}
+		return r
+	}, s)
+}
+
+var (
+	latin = regexp.MustCompile(`[A-Za-z]`)
+	// verbatim is what is no word: verbs, places, entities.
+	verbatim = regexp.MustCompile(`%[a-z%]|\{[a-z]*\}|&[a-z]+;|&#[0-9]+;`)
+	braces   = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+	// markup is a comment, an element whose text is no prose, or a tag.
+	markup = regexp.MustCompile(`(?s)<(code|pre|samp)\b[^>]*>.*?</(?:code|pre|samp)>|<[!/]?[a-zA-Z](?:"(?:\{\{.*?\}\}|[^"])*"|\{\{.*?\}\}|[^>])*>`)
+	spoken = regexp.MustCompile(`(?s)( (?:aria-label|title|placeholder|alt)=")((?:\{\{.*?\}\}|[^"])*)(")`)
+)
+
+// around applies f to what lies between the matches of keep.
+func around(keep *regexp.Regexp, s string, f func(string) string, kept func(string) string) string {
+	var b strings.Builder
+	at := 0
+	for _, m := range keep.FindAllStringIndex(s, -1) {
+		b.WriteString(f(s[at:m[0]]))
+		b.WriteString(kept(s[m[0]:m[1]]))
+		at = m[1]
+	}
+	b.WriteString(f(s[at:]))
+	return b.String()
+}
+
+func same(s string) string { return s }
+
+func foreignWords(s string) string { return around(verbatim, s, foreign, same) }
+
+// foreignTemplates are the built-in templates in another language.
+func foreignTemplates(t testing.TB) fs.FS {
+	t.Helper()
+	own := fstest.MapFS{}
+	err := fs.WalkDir(templates.Files(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(templates.Files(), name)
+		switch filepath.Ext(name) {
+		case ".html":
+			prose := func(s string) string { return around(braces, s, foreignWords, same) }
+			tag := func(s string) string {
+				return spoken.ReplaceAllStringFunc(s, func(a string) string {
+					m := spoken.FindStringSubmatch(a)
+					return m[1] + prose(m[2]) + m[3]
+				})
+			}
+			b = []byte(around(markup, string(b), prose, tag))
+		case ".json":
+			words := map[string]string{}
+			if err := json.Unmarshal(b, &words); err != nil {
+				return err
+			}
+			for key, text := range words {
+				words[key] = foreignWords(text)
+				if strings.HasPrefix(key, "date.") {
+					words[key] = text
+				}
+			}
+			b, err = json.Marshal(words)
+		}
+		own[name] = &fstest.MapFile{Data: b}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return own
+}
+
+// codes are what words of a board's are no words for people: they have theirs in
+// words.json.
+var codes = []string{"Code", "Message", "Check", "Reason", "Kind", "State"}
+
+// foreignData puts into those letters every text that came from nodes and people.
+func foreignData(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() && v.Type() != reflect.TypeFor[*time.Location]() {
+			foreignData(v.Elem())
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			foreignData(v.Index(i))
+		}
+	case reflect.Map:
+		if v.Type().Key() == reflect.TypeFor[string]() {
+			old := map[string]reflect.Value{}
+			for _, k := range v.MapKeys() {
+				old[k.String()] = v.MapIndex(k)
+				v.SetMapIndex(k, reflect.Value{})
+			}
+			for k, x := range old {
+				v.SetMapIndex(reflect.ValueOf(foreign(k)), x)
+			}
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() && !slices.Contains(codes, v.Type().Field(i).Name) {
+				foreignData(f)
+			}
+		}
+	case reflect.String:
+		if v.Type() == reflect.TypeFor[string]() || v.Type() == reflect.TypeFor[snapshot.ProcessType]() {
+			v.SetString(foreign(v.String()))
+		}
+	}
+}
+
+// allCodes are all codes that words.json has a sentence for.
+func allCodes(t testing.TB) []string {
+	t.Helper()
+	var list []string
+	for key := range englishWords(t).list {
+		if code, ok := strings.CutPrefix(key, "code."); ok {
+			list = append(list, code)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// foreignFleets are fleets of every size and on every bad day, one of them with
+// every problem that there is, in which nothing is in Latin letters but codes and
+// the program's own messages.
+func foreignFleets(t testing.TB) map[string]render.Input {
+	list := fleets()
+	every := boardtest.Lab()
+	for _, code := range append(allCodes(t), "new:unheard-of") {
+		p := snapshot.Problem{Code: code, Message: "raw words of " + code}
+		every.Board.Problems = append(every.Board.Problems, p)
+		p.Host, p.GPU, p.File, p.Line, p.Col = "helios", new(0), "comments.json", 4, 2
+		every.Board.Problems = append(every.Board.Problems, p)
+		every.Board.Hosts[7].Problems = append(every.Board.Hosts[7].Problems, p)
+	}
+	g := &every.Board.Hosts[0].GPUs[0]
+	g.PState, g.MIGMode, g.ThrottleReasons = "P0", "enabled", []string{"power cap"}
+	g.Fan, g.UtilizationMemory, g.ClockSM, g.ClockMemory, g.RetiredPages = new(30), new(20), new(1980), new(2619), new(0)
+	g.PCIeWidth, g.PCIeWidthMax = new(8), new(16)
+	g.XID = &snapshot.XID{Code: 79, At: snapshot.TimeOf(boardtest.At(-1, 0, 0))}
+	every.Board.Hosts[0].GPUs[1].XID = &snapshot.XID{Code: 999, At: snapshot.TimeOf(boardtest.At(-1, 0, 0))}
+	g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: new(int64(1))}
+	g.RemappedRows = &snapshot.Remapped{Correctable: new(1), Pending: new(true), Failure: new(true)}
+	g.MemoryShared, g.Fabric = true, &snapshot.Fabric{Status: "Success", CliqueID: new(1)}
+	for i, reason := range []string{board.ReasonHost, board.ReasonBooking, board.ReasonStale, board.ReasonUnasked, board.ReasonLost, board.ReasonMissing, board.ReasonDead, board.ReasonUnowned, board.ReasonUtilization, board.ReasonUnreadable} {
+		every.Board.Hosts[3].GPUs[i%8].State, every.Board.Hosts[3].GPUs[i%8].Reason = board.Lost, reason
+	}
+	every.Board.Hosts[6].Datacenter, every.Board.Hosts[6].GoneSince = "dc", boardtest.At(-1, 0, 0)
+	every.Board.Hosts[6].Node.DiskUsers = []snapshot.DiskUser{{Path: "/scratch", User: "lea", Used: 4000}}
+	every.Board.BookingsStaleSince = boardtest.At(0, 0, -9)
+	list["every"] = every
+	for name, in := range list {
+		in.Site = render.Site{Title: "Board", Lab: "Lab", Version: "1", Lang: "ru", Zone: time.FixedZone("ЗОНА", 3600), Interval: time.Minute, BookCommand: "x", CommentsPath: "c"}
+		in.Notice, in.HostNotes = foreign(in.Notice), nil
+		if name != "empty" && name != "bare" {
+			in = boardtest.Remembered(in)
+		}
+		foreignData(reflect.ValueOf(in.Board))
+		if in.History != nil {
+			foreignData(reflect.ValueOf(in.History))
+		}
+		in.Site.Title, in.Site.Lab, in.Site.Energy.Currency = foreign(in.Site.Title), foreign(in.Site.Lab), foreign(in.Site.Energy.Currency)
+		list[name] = in
+	}
+	return list
+}
+
+// TestWordsStandInTheTemplatesAlone makes a site in another language, by its
+// templates and its words alone, and looks for a word that is still in this one.
+func TestWordsStandInTheTemplatesAlone(t *testing.T) {
+	tmpl := foreignTemplates(t)
+	kinds := map[string]bool{}
+	for name, in := range foreignFleets(t) {
+		files, err := Files(in, tmpl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range htmlFiles(files) {
+			kinds[kindOf(f.Path)] = true
+			latinWords(t, name+" "+f.Path, parse(t, f))
+		}
+		for _, f := range files {
+			if strings.HasSuffix(f.Path, ".js") {
+				latinScript(t, f)
+			}
+		}
+	}
+	for path, content := range bookForms(t, tmpl) {
+		kinds["book "+path] = true
+		latinWords(t, path, parse(t, render.NewFile("", content)))
+	}
+	for _, kind := range []string{"index.html", "hosts", "users", "bookings", "history", "about", "kiosk", "book", "book form", "book home"} {
+		if !kinds[kind] {
+			t.Errorf("no page of kind %q was looked at, only %v", kind, kinds)
+		}
+	}
+}
+
+// latinScript looks at the words of the script, which stand at its beginning.
+func latinScript(t *testing.T, f render.File) {
+	t.Helper()
+	words, _, _ := strings.Cut(string(f.Bytes()), "\n};")
+	list := regexp.MustCompile(`"(?:[^"\\]|\\.)*"[,\n]`).FindAllString(words+"\n", -1)
+	if len(list) < 30 {
+		t.Errorf("%s has %d words", f.Path, len(list))
+	}
+	for _, word := range list {
+		if latin.MatchString(verbatim.ReplaceAllString(word, "")) {
+			t.Errorf("%s: %s", f.Path, word)
+		}
+	}
+}
+
+// bookForms are the pages of the form, in good and in bad moments.
+func bookForms(t *testing.T, tmpl fs.FS) map[string][]byte {
+	t.Helper()
+	p, err := NewBookPages(render.Site{Title: foreign("Board"), Zone: time.FixedZone("ЗОНА", 3600)}, tmpl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := []BookLine{
+		{ID: "1", Host: foreign("atlas"), GPU: "all", Name: foreign("eva"), By: foreign("kai"), From: boardtest.At(-1, 0, 0), Active: true, Mine: true, Maintenance: true},
+		{ID: "2", Host: foreign("atlas"), GPU: "0", Name: foreign("mira"), From: boardtest.At(1, 0, 0), Until: boardtest.At(300, 0, 0), Mine: true},
+	}
+	f := BookForm{
+		Host: foreign("atlas"), GPU: "all", Model: foreign("H100"), State: "free", User: foreign("eva"), ForOthers: true, Now: boardtest.Now, Interval: time.Minute,
+		Say: "time", Detail: "raw words", Field: "until", Standing: lines, Clashes: lines,
+	}
+	form, err := p.Form(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.GPU, f.Say, f.Detail, f.Standing = "0", "", "", nil
+	plain, err := p.Form(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := p.Home(BookHome{User: foreign("eva"), Now: boardtest.Now, Mine: lines, Hosts: []BookHost{{Name: foreign("atlas"), GPUs: []BookGPU{{State: "stuck"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{"form": form, "plain form": plain, "home": home}
+}
+
+// latinWords reports what a reader sees or hears in Latin letters. What stands in
+// code is for machines, and the program's messages and the documentation are said
+// to be in English.
+func latinWords(t *testing.T, page string, n *html.Node) {
+	t.Helper()
+	switch n.Type {
+	case html.TextNode:
+		if latin.MatchString(n.Data) {
+			t.Errorf("%s says %q", page, strings.TrimSpace(n.Data))
+		}
+	case html.ElementNode:
+		switch n.Data {
+		case "code", "pre", "script", "style":
+			return
+		case "samp":
+			if attr(n, "lang") != "en" {
+				t.Errorf("%s: <samp> does not say in which language it is", page)
+			}
+		case "title":
+			if strings.Contains(page, " help/") {
+				return // of a page of the documentation, which is in one language
+			}
+		}
+		if attr(n, "lang") == "en" {
+			return
+		}
+		for _, a := range n.Attr {
+			heard := slices.Contains([]string{"aria-label", "title", "placeholder", "alt", "data-unit", "data-m", "data-tags", "data-n"}, a.Key)
+			if heard && latin.MatchString(verbatim.ReplaceAllString(a.Val, "")) {
+				t.Errorf("%s: %s=%q", page, a.Key, a.Val)
+			}
+		}
+	}
+	for c := range n.ChildNodes() {
+		latinWords(t, page, c)
+	}
+}
+
+// TestEveryWordIsThere holds what Go and the templates ask of words.json to what
+// it has.
+func TestEveryWordIsThere(t *testing.T) {
+	w := englishWords(t)
+	asked := regexp.MustCompile(`(?:\bt|\blist\[|say\(|quantity\([^"\n]*,|number\([^"\n]*,) ?"([a-z0-9.-]+)"`)
+	sources, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.Glob(templates.Files(), "*.html")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	names = append(names, "script/words.js")
+	n := 0
+	check := func(name string, text []byte) {
+		for _, m := range asked.FindAllStringSubmatch(string(text), -1) {
+			key := m[1]
+			_, ok := w.list[key]
+			if !ok {
+				_, ok = w.list["sign."+key]
+			}
+			if n++; !ok && !strings.HasSuffix(key, ".") {
+				t.Errorf("%s asks for %q, which words.json has not", name, key)
+			}
+		}
+	}
+	for _, name := range sources {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(name, text)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(templates.Files(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(name, text)
+	}
+	if n < 200 {
+		t.Errorf("only %d questions were found", n)
+	}
+}

@@ -1,0 +1,73 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
+	"sync"
+
+	"gpuboard/internal/board"
+)
+
+var plainUser = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`) })
+
+// UserPath returns the name of a person's directory below users/, and of the
+// person's calendar there (plus ".ics"). Plain login names stand for
+// themselves. Anything else (capitals, which some file systems fold; spaces;
+// slashes; names that end like a file) becomes a readable rest, a tilde, and a
+// hash of the whole name, so that two people never share a path and nobody can
+// choose somebody else's.
+func UserPath(name string) string {
+	if plainUser().MatchString(name) && !fileLike(name) {
+		return name
+	}
+	var slug strings.Builder
+	for _, r := range strings.ToLower(name) {
+		if slug.Len() == 32 {
+			break
+		}
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			slug.WriteRune(r)
+		} else if s := slug.String(); s != "" && !strings.HasSuffix(s, "-") {
+			slug.WriteByte('-')
+		}
+	}
+	sum := sha256.Sum256([]byte(name))
+	return strings.TrimSuffix(slug.String(), "-") + "~" + hex.EncodeToString(sum[:6])
+}
+
+func fileLike(name string) bool {
+	for _, suffix := range []string{".gz", ".html", ".ics", ".json", ".txt", "."} {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// MaxListed is how many bookings of one host are listed.
+const MaxListed = 512
+
+// maxBookers is how many of those who have booked a host have a page because of it.
+const maxBookers = 256
+
+// People are those who have a page and a calendar, with their paths below
+// users/: everybody among the board's users, and in the first bookings of each host.
+func People(b *board.Board) map[string]string {
+	people := map[string]string{}
+	for i := range b.Users {
+		if name := b.Users[i].Name; name != "" {
+			people[name] = UserPath(name)
+		}
+	}
+	bookers := map[string]int{} // by host
+	for i := range b.Bookings {
+		bk := &b.Bookings[i]
+		if bk.Name != "" && people[bk.Name] == "" && bookers[bk.Host] < maxBookers {
+			people[bk.Name] = UserPath(bk.Name)
+			bookers[bk.Host]++
+		}
+	}
+	return people
+}

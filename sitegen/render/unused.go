@@ -1,0 +1,115 @@
+package render
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"gpuboard/internal/board"
+)
+
+// UnusedBooking is how much of a booking so far nobody held the GPU.
+type UnusedBooking struct {
+	Booking      *board.Booking
+	GPU          *board.GPU    // or slice
+	Past         time.Duration // of the booking, within the last seven days
+	Known, Spare time.Duration // of that: known, and not held
+}
+
+// maxUnused is how many bookings that were not used are listed.
+const maxUnused = 512
+
+// UnusedBookings compares bookings that have begun with what their GPUs did in
+// the last seven days, the most unused time first, of the first bookings of each host.
+func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
+	if h == nil {
+		return nil
+	}
+	hosts := map[string]*board.Host{}
+	for i := range b.Hosts {
+		hosts[b.Hosts[i].Name] = &b.Hosts[i]
+	}
+	counted := map[string]int{} // by host
+	var out []UnusedBooking
+	for i := range b.Bookings {
+		bk := &b.Bookings[i]
+		host, past := hosts[bk.Host], h.Hosts[bk.Host]
+		if host == nil || past == nil || bk.Kind == "maintenance" {
+			continue
+		}
+		if counted[bk.Host]++; counted[bk.Host] > MaxListed {
+			continue
+		}
+		span := &past.Spans[1]
+		for g := range host.Units() {
+			if !Covers(bk, g) {
+				continue
+			}
+			u := UnusedBooking{Booking: bk, GPU: g}
+			gpu, seen := span.GPUs[PastKey(g)]
+			// All of it counted from the beginning of the chart.
+			start, stop := time.Duration(0), time.Duration(math.MaxInt64)
+			if !bk.From.IsZero() {
+				start = bk.From.Sub(span.From)
+			}
+			for _, t := range []time.Time{bk.Until, b.GeneratedAt} {
+				if !t.IsZero() {
+					stop = max(0, min(stop, t.Sub(span.From)))
+				}
+			}
+			var held []int16
+			if seen {
+				held = gpu[PastHeld]
+			}
+			u.count(held, span.Step, start, stop)
+			if u.Past > 0 {
+				out = append(out, u)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(x, y UnusedBooking) int { return cmp.Compare(y.Spare, x.Spare) })
+	return out[:min(len(out), maxUnused)]
+}
+
+// count adds up what is known of a GPU between two moments, both counted from the
+// beginning of its chart, which has a step for each value of held; nil where nothing
+// is known.
+func (u *UnusedBooking) count(held []int16, step, start, stop time.Duration) {
+	end := min(stop, time.Duration(PastSteps()[1])*step)
+	start = max(0, start)
+	if end <= start {
+		return
+	}
+	u.Past = end - start
+	part := func(k, length time.Duration) {
+		if h := held[k]; h != PastUnknown {
+			u.Known += length
+			u.Spare += length * time.Duration(100-min(100, h)) / 100
+		}
+	}
+	first, last := start/step, min(end/step, time.Duration(len(held))) // of the whole steps
+	if first*step < start {
+		if first < time.Duration(len(held)) {
+			part(first, min(first*step+step, end)-start)
+		}
+		first++
+	}
+	for k := first; k < last; k++ {
+		part(k, step)
+	}
+	if last >= first && last*step < end && last < time.Duration(len(held)) {
+		part(last, end-last*step)
+	}
+}
+
+// Covers reports whether a booking of a GPU's host is for this GPU or slice.
+func Covers(b *board.Booking, g *board.GPU) bool {
+	switch {
+	case b.Slice != nil:
+		return b.UUID == g.UUID
+	case b.UUID != "" && len(b.GPUs) == 0: // of what is not there
+		return b.UUID == g.UUID
+	}
+	return len(b.GPUs) == 0 || slices.Contains(b.GPUs, g.Index)
+}

@@ -1,0 +1,193 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gpuboard/internal/board"
+	"gpuboard/sitegen/render"
+)
+
+// textBox are the characters that boxes and trees are drawn with.
+type textBox struct{ topLeft, topRight, bottomLeft, bottomRight, across, down, branch, last string }
+
+func (t *textPage) box() textBox {
+	if t.opt.ASCII {
+		return textBox{"+", "+", "+", "+", "-", "|", "|--", "`--"}
+	}
+	return textBox{"┌", "┐", "└", "┘", "─", "│", "├──", "└──"}
+}
+
+// detail is every host with a box for each GPU and its processes as a tree.
+func (t *textPage) detail() {
+	t.headline()
+	any := false
+	for i := range t.b.Hosts {
+		h := &t.b.Hosts[i]
+		gpus, shown := t.hostShown(h)
+		if !shown {
+			continue
+		}
+		any = true
+		t.detailHost(h)
+		for _, g := range gpus {
+			if g.Slice == nil { // those stand in the box of their GPU
+				t.detailGPU(h, g)
+			}
+		}
+		t.line("", strings.Repeat("_", t.width))
+	}
+	if !any {
+		t.line("", "nothing to show")
+	}
+	t.notes()
+}
+
+func (t *textPage) detailHost(h *board.Host) {
+	t.buf.WriteByte('\n')
+	head := "### " + t.safe(h.Name)
+	if h.Address != "" && h.Address != h.Name {
+		head += " :: " + t.safe(h.Address)
+	}
+	head = textCut(head+" ", t.width-4, t.more)
+	t.line("1", head+strings.Repeat("#", max(0, t.width-render.TextWidth(head))))
+	last := "never"
+	if !h.SnapshotAt.IsZero() {
+		last = h.SnapshotAt.In(t.opt.Zone).Format("2006/01/02 15:04:05 MST")
+	}
+	s := "  last update: " + last
+	if silence := t.silence(h); silence != "" {
+		s += "  status: " + string(h.State)
+	}
+	t.line("", s)
+	if n := &h.Node; n.Load1 != nil && n.Cores != nil {
+		s := fmt.Sprintf("  load: %.1f of %d cores", *n.Load1, *n.Cores)
+		if n.MemoryUsed != nil && n.MemoryTotal != nil {
+			s += fmt.Sprintf("  memory: %d / %d GiB", *n.MemoryUsed/1024, *n.MemoryTotal/1024)
+		}
+		if h.Driver != "" {
+			s += "  driver: " + t.safe(h.Driver)
+		}
+		t.line("", s)
+	}
+	for i := range h.Problems {
+		t.line("33", "  ! "+t.safe(h.Problems[i].Message))
+	}
+	t.line("", strings.Repeat("-", t.width))
+}
+
+// detailGPU is one box.
+func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
+	b := t.box()
+	inner := t.width - 6 // two spaces, two walls, and as much air on the right as the boxes leave
+	put := func(color, s string) {
+		t.buf.WriteString("  " + b.down + t.paint(color, textPad(s, inner, t.more)) + b.down + "\n")
+	}
+	stamp := ""
+	if !h.SnapshotAt.IsZero() {
+		stamp = " " + h.SnapshotAt.In(t.opt.Zone).Format("2006/01/02 15:04:05")
+	}
+	title := fmt.Sprintf("[ gpu:%d %s%s ]", g.Index, t.safe(cmp.Or(g.Name, g.ShortName)), stamp)
+	title = textCut(title, inner-1, t.more)
+	t.buf.WriteString("  " + b.topLeft + title + strings.Repeat(b.across, max(0, inner-render.TextWidth(title))) + b.topRight + "\n")
+
+	degree := "°C"
+	if t.opt.ASCII {
+		degree = "C"
+	}
+	free := g.MemoryFree
+	if free == nil && g.MemoryUsed != nil && g.MemoryTotal != nil {
+		left := *g.MemoryTotal - *g.MemoryUsed
+		free = &left
+	}
+	put("", fmt.Sprintf(" %18s  %16s  %12s  %11s", "memory used", "memory available", "gpu volatile", "temperature"))
+	put("", " "+strings.Join([]string{
+		textRight(t.number64(g.MemoryUsed, 0)+" / "+t.number64(g.MemoryTotal, 0)+"MiB", 18, t.more),
+		textRight(t.number64(free, 0)+"MiB", 16, t.more),
+		textRight(t.number(g.UtilizationGPU)+"%", 12, t.more),
+		textRight(t.number(g.Temperature)+degree, 11, t.more),
+	}, "  "))
+	put("", "")
+	t.bar(put, g, inner)
+	put(textColor(g.State), "  "+t.detailState(g))
+	if r := t.reservation(g); r != "" {
+		put("", "  booking: "+r)
+	}
+	if x := g.XID; x != nil {
+		put("", fmt.Sprintf("  xid %d, %s: %s", x.Code, t.moment(x.At.Time), t.safe(render.EnglishXID(x.Code))))
+	}
+	for i := range g.Slices {
+		m := &g.Slices[i]
+		row := fmt.Sprintf("  %s %s  %s / %sMiB  ", m.Label(), cmp.Or(t.safe(m.Slice.Profile), "MIG"), t.number64(m.MemoryUsed, 0), t.number64(m.MemoryTotal, 0)) + t.detailState(m)
+		if r := t.reservation(m); r != "" {
+			row += "; booking: " + r
+		}
+		put(textColor(m.State), row)
+	}
+	t.tree(put, g, b, inner)
+	t.buf.WriteString("  " + b.bottomLeft + strings.Repeat(b.across, inner) + b.bottomRight + "\n\n")
+}
+
+func (t *textPage) bar(put func(color, s string), g *board.GPU, inner int) {
+	room := inner - 13
+	if g.MemoryUsed == nil || g.MemoryTotal == nil || *g.MemoryTotal <= 0 {
+		put("", " mem ["+strings.Repeat(" ", room)+"]    "+t.dash)
+		return
+	}
+	part := min(1, max(0, float64(*g.MemoryUsed)/float64(*g.MemoryTotal)))
+	fill := int(part*float64(room) + 0.5)
+	if fill == 0 && *g.MemoryUsed > 0 {
+		fill = 1
+	}
+	put("", fmt.Sprintf(" mem [%s%s] %3d%%", strings.Repeat("/", fill), strings.Repeat(" ", room-fill), int(part*100+0.5)))
+}
+
+func (t *textPage) detailState(g *board.GPU) string {
+	s := t.stateWords(g)
+	if g.State == board.Lost && g.HealthReason != "" {
+		s += ": " + t.safe(g.HealthReason)
+	} else if g.Reason != "" {
+		s += " (" + t.safe(g.Reason) + ")"
+	}
+	if !g.Since.IsZero() {
+		s += ", since " + t.moment(g.Since)
+	}
+	if g.Last != nil {
+		s += ", last seen " + string(g.Last.State)
+		if len(g.Last.Users) > 0 {
+			s += " " + t.safe(strings.Join(g.Last.Users, ","))
+		}
+	}
+	return s
+}
+
+// tree lists the processes: program, user, pid, memory.
+func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inner int) {
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		twig := b.branch
+		if i == len(g.Processes)-1 {
+			twig = b.last
+		}
+		gone := p.Alive != nil && !*p.Alive
+		program := t.safe(cmp.Or(p.Program, "?"))
+		user := t.safe(cmp.Or(p.Person, p.User, "?"))
+		if gone {
+			user += " (gone)"
+		}
+		memory := t.number64(p.UsedMemory, 0) + "MiB"
+		room := inner - 2 - 3 - 1 - 1 - 8 - 1 - 10 - 1
+		row := "  " + twig + " " + textPad(program, room*3/5, t.more) + " " + textRight(strconv.Itoa(p.PID), 8, t.more) +
+			" " + textPad(user, room-room*3/5-1, t.more) + " " + textRight(memory, 10, t.more)
+		color := ""
+		if gone {
+			color = "31"
+		}
+		put(color, row)
+		for _, c := range p.Children {
+			put("", "      child "+strconv.Itoa(c.PID)+" "+t.safe(cmp.Or(c.User, "?"))+" "+t.safe(c.Program))
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpuboard/internal/board"
+	"gpuboard/sitegen/render"
+)
+
+// A textColumn is one column of the table.
+type textColumn struct {
+	title string
+	width int
+	right bool
+}
+
+// textWide is the width from which the table has columns of its own for who,
+// since when, with what and the reservation.
+const textWide = 140
+
+// columns are as wide as the board needs, and what is left is for the state:
+// a fleet of short names has room for long models.
+func (t *textPage) columns() []textColumn {
+	host, gpu := 4, 8
+	for i := range t.b.Hosts {
+		h := &t.b.Hosts[i]
+		host = max(host, render.TextWidth(t.safe(h.Name)))
+		for g := range h.Rows() {
+			gpu = max(gpu, render.TextWidth(t.gpuName(g)))
+		}
+	}
+	if t.width < textWide {
+		memory := 2*t.digits + 3
+		rest := t.width - 7 - memory - 6 - 6
+		host = min(host, rest/4)
+		gpu = min(gpu, rest-host-min(22, rest/2))
+		return []textColumn{
+			{"host", host, false}, {"gpu", gpu, false}, {"memory usage", memory, true},
+			{"volat.", 6, true}, {"temp.", 6, true}, {"state", rest - host - gpu, false},
+		}
+	}
+	host, gpu = min(max(host, 18), 24), min(max(gpu, 24), 28)
+	rest := t.width - 11 - (host + gpu + 17 + 8 + 7 + 12)
+	who, since := rest/4, 12
+	program := (rest - who - since) / 3
+	return []textColumn{
+		{"host", host, false}, {"gpu", gpu, false}, {"memory usage", 17, true},
+		{"volat.", 8, true}, {"temp.", 7, true}, {"state", 12, false}, {"who", who, false},
+		{"since", since, false}, {"program", program, false}, {"reservation", rest - who - since - program, false},
+	}
+}
+
+func (t *textPage) gpuName(g *board.GPU) string {
+	if g.Slice != nil {
+		return "  " + g.Label() + " " + t.safe(cmp.Or(g.Slice.Profile, "MIG"))
+	}
+	return " " + strconv.Itoa(g.Index) + ":" + t.safe(g.ShortName)
+}
+
+// table is the overview: one row for each GPU, one for each host that is not up.
+func (t *textPage) table() {
+	t.headline()
+	cols := t.columns()
+	body := slices.Clone(cols)
+	t.rule(cols)
+	header := make([]string, len(cols))
+	for i, c := range cols {
+		header[i] = c.title
+		cols[i].right = false
+	}
+	t.row(cols, header, nil)
+	cols = body
+	t.rule(cols)
+	any := false
+	for i := range t.b.Hosts {
+		h := &t.b.Hosts[i]
+		gpus, shown := t.hostShown(h)
+		if !shown {
+			continue
+		}
+		any = true
+		t.tableHost(cols, h, gpus)
+	}
+	if !any {
+		t.hostRow(cols, t.dash, "nothing to show")
+	}
+	t.rule(cols)
+	t.notes()
+}
+
+// tableHost is the rows of one host.
+func (t *textPage) tableHost(cols []textColumn, h *board.Host, gpus []*board.GPU) {
+	name := t.safe(h.Name)
+	if silence := t.silence(h); silence != "" {
+		t.hostRow(cols, name, silence+t.countGPUs(gpus))
+		if h.State != board.Maintenance {
+			return
+		}
+		name = ""
+	} else if len(gpus) == 0 {
+		t.hostRow(cols, name, "no GPUs known")
+	}
+	for _, g := range gpus {
+		t.gpuRow(cols, name, g)
+		name = ""
+	}
+}
+
+func (t *textPage) countGPUs(gpus []*board.GPU) string {
+	n := 0
+	for _, g := range gpus {
+		if len(g.Slices) == 0 {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return " (1 GPU)"
+	}
+	return fmt.Sprintf(" (%d GPUs)", n)
+}
+
+func (t *textPage) rule(cols []textColumn) {
+	var s strings.Builder
+	for _, c := range cols {
+		s.WriteByte('+')
+		s.WriteString(strings.Repeat("-", c.width))
+	}
+	s.WriteString("+\n")
+	t.buf.WriteString(s.String())
+}
+
+// row writes cells; colors may be nil, or name a colour for some of them.
+func (t *textPage) row(cols []textColumn, cells []string, colors []string) {
+	for i, c := range cols {
+		t.buf.WriteByte('|')
+		pad := textPad
+		if c.right {
+			pad = textRight
+		}
+		cell := pad(cells[i], c.width, t.more)
+		if colors != nil {
+			cell = t.paint(colors[i], cell)
+		}
+		t.buf.WriteString(cell)
+	}
+	t.buf.WriteString("|\n")
+}
+
+// hostRow is a host without rows of GPUs: its name and one text over the rest.
+func (t *textPage) hostRow(cols []textColumn, name, text string) {
+	rest := t.width - 3 - cols[0].width
+	t.buf.WriteString("|" + textPad(name, cols[0].width, t.more) + "|")
+	t.buf.WriteString(t.paint("2", textPad(" "+text, rest, t.more)))
+	t.buf.WriteString("|\n")
+}
+
+func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
+	degree := " " + "°C"
+	if t.opt.ASCII {
+		degree = " C"
+	}
+	cells := []string{
+		host,
+		t.gpuName(g),
+		t.number64(g.MemoryUsed, t.digits) + " / " + t.number64(g.MemoryTotal, t.digits),
+		t.number(g.UtilizationGPU) + " %",
+		t.number(g.Temperature) + degree,
+	}
+	color := textColor(g.State)
+	colors := []string{"", "", "", "", "", color}
+	if t.width < textWide {
+		cells = append(cells, " "+t.stateWords(g))
+		t.row(cols, cells, colors)
+		return
+	}
+	since := ""
+	if !g.Since.IsZero() {
+		since = " " + t.moment(g.Since)
+	}
+	who := t.people(g)
+	if d := g.IdleFor(t.b.GeneratedAt); d > 0 && who != "" {
+		who += " (idle " + board.Span(d) + ")"
+	}
+	state, programs := string(g.State), t.programs(g)
+	if words := slicesFree(g); words != "" { // and the rest stands with its slices
+		state, who, since, programs = strings.TrimPrefix(words, "slices: "), "", "", ""
+	}
+	cells = append(cells, " "+state, " "+who, since, " "+programs, " "+t.reservation(g))
+	t.row(cols, cells, append(colors, "", "", "", ""))
+}
+
+func (t *textPage) number(v *int) string {
+	if v == nil {
+		return t.dash
+	}
+	return strconv.Itoa(*v)
+}
+
+func (t *textPage) number64(v *int64, n int) string {
+	s := t.dash
+	if v != nil {
+		s = strconv.FormatInt(*v, 10)
+	}
+	return strings.Repeat(" ", max(0, n-render.TextWidth(s))) + s
+}
+
+// stateWords is the state with the one thing that matters most beside it.
+func (t *textPage) stateWords(g *board.GPU) string {
+	if words := slicesFree(g); words != "" {
+		return words
+	}
+	s := string(g.State)
+	people := t.people(g)
+	switch g.State {
+	case board.Free:
+		if !g.FreeUntil.IsZero() {
+			s += " until " + t.moment(g.FreeUntil)
+		}
+		return s
+	case board.Booked:
+		if g.Booking != nil {
+			s += " " + t.safe(g.Booking.Name)
+		}
+		if g.NoShow {
+			s += " no-show"
+		}
+	case board.Contested:
+		s += " " + people
+		if g.Booking != nil {
+			s += " (" + t.safe(g.Booking.Name) + ")"
+		}
+	case board.InUse, board.Busy:
+		s += " " + cmp.Or(people, "?")
+	}
+	if d := g.IdleFor(t.b.GeneratedAt); d > 0 {
+		s += " idle " + board.Span(d)
+	}
+	return s
+}
+
+// slicesFree is what there is to say of the state of a GPU that is partitioned; ""
+// where it has a state that is its own.
+func slicesFree(g *board.GPU) string {
+	if len(g.Slices) == 0 || g.OwnState() {
+		return ""
+	}
+	return fmt.Sprintf("slices: %d/%d free", g.FreeSlices(), len(g.Slices))
+}
+
+// programs are the names of what runs, each once, in order.
+func (t *textPage) programs(g *board.GPU) string {
+	var names []string
+	seen := map[string]bool{}
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		if name := t.safe(p.Program); name != "" && !seen[name] && p.Type.Computes() {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// reservation is the booking in force, or the next one.
+func (t *textPage) reservation(g *board.GPU) string {
+	if b := g.Booking; b != nil {
+		s := t.safe(b.Name)
+		if b.Kind == "maintenance" {
+			s = "maintenance (" + s + ")"
+		}
+		if !b.Until.IsZero() {
+			s += " until " + t.moment(b.Until)
+		}
+		if len(g.Others) > 0 {
+			s += fmt.Sprintf(" (+%d)", len(g.Others))
+		}
+		if b.Comment != "" {
+			s += ": " + t.safe(b.Comment)
+		}
+		return s
+	}
+	if b := g.Next; b != nil && !b.From.IsZero() {
+		return "from " + t.moment(b.From) + " " + t.safe(b.Name)
+	}
+	return ""
+}

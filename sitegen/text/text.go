@@ -1,0 +1,344 @@
+// Package text writes what a terminal shows: a Board becomes lines of text.
+package text
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/sitegen/render"
+)
+
+// Options says how [Status] writes a board. The zero value is the plain
+// overview of everything in 80 columns.
+type Options struct {
+	Width  int            // columns; 0 for 80, and never fewer than 60
+	Color  bool           // ANSI colours; the state stands there in words as well
+	ASCII  bool           // nothing beyond ASCII
+	Detail bool           // a box for each GPU instead of a row
+	Zone   *time.Location // of the moments shown; nil for UTC
+	// What to show. An empty filter is none.
+	Hosts []string // these hosts only
+	Free  bool     // free GPUs only
+	User  string   // GPUs that this person (or login) uses or has booked
+	Model string   // GPUs whose name contains this, in any case
+}
+
+// Status writes the board for a terminal: a headline, then a table of hosts and
+// GPUs, or with Detail a box for each GPU. No line is wider than the options
+// say, whatever the board holds, and no byte of it is a control character but
+// the line feeds and, with Color, the colours. It returns the writer's error.
+func Status(w io.Writer, b *board.Board, opt Options) error {
+	_, err := w.Write(statusText(b, opt))
+	return err
+}
+
+// statusText is the same in memory.
+func statusText(b *board.Board, opt Options) []byte {
+	t := newTextPage(b, opt)
+	if opt.Detail {
+		t.detail()
+	} else {
+		t.table()
+	}
+	return t.buf.Bytes()
+}
+
+// Files renders the views for curl: of all hosts in ASCII, with a box for each
+// GPU, and both in colour; and a text of each host.
+func Files(in render.Input) ([]render.File, error) {
+	zone := in.Site.Zone
+	out := &render.Sink{Emit: in.Emit}
+	hosts := in.Board.Hosts
+	texts := make([][]byte, len(hosts)) // in colour
+	err := render.InTurn(len(hosts), func(i int) error {
+		texts[i] = textHost(&hosts[i], zone)
+		return nil
+	}, func(i int) error {
+		colored, dir := texts[i], "hosts/"+hosts[i].Name
+		texts[i] = nil
+		return out.Put(render.NewFile(dir+"/status.ansi", colored), render.NewFile(dir+"/status.txt", textWithoutColor(colored)))
+	})
+	if err != nil {
+		return nil, err
+	}
+	detail := statusText(in.Board, Options{Detail: true, Color: true, Zone: zone})
+	err = out.Put(
+		render.NewFile("status.txt", statusText(in.Board, Options{ASCII: true, Zone: zone})),
+		render.NewFile("status.ansi", statusText(in.Board, Options{Color: true, Zone: zone})),
+		render.NewFile("detail.ansi", detail),
+		// Removing the colours is much cheaper than drawing the boxes twice.
+		render.NewFile("detail.txt", textWithoutColor(detail)),
+	)
+	return out.Files, err
+}
+
+// textWithoutColor removes what paint put in. Nothing else in a text begins
+// with an escape.
+func textWithoutColor(s []byte) []byte {
+	out := make([]byte, 0, len(s))
+	for {
+		i := bytes.IndexByte(s, 0x1b)
+		if i < 0 {
+			return append(out, s...)
+		}
+		out = append(out, s[:i]...)
+		end := bytes.IndexByte(s[i:], 'm')
+		if end < 0 {
+			return out
+		}
+		s = s[i+end+1:]
+	}
+}
+
+// A textPage is one text being written.
+type textPage struct {
+	b     *board.Board
+	opt   Options
+	buf   bytes.Buffer
+	width int
+	more  string // marks what was cut
+	dash  string // stands for what is not known
+	// digits is how many the largest number of MiB has, and five at least.
+	digits int
+}
+
+func newTextPage(b *board.Board, opt Options) *textPage {
+	t := &textPage{b: b, opt: opt, width: max(opt.Width, 60), more: "…", dash: "–", digits: 5}
+	for i := range b.Hosts {
+		for j := range b.Hosts[i].GPUs {
+			if m := b.Hosts[i].GPUs[j].MemoryTotal; m != nil && *m > 99999 {
+				t.digits = 7 // up to 9 TiB
+			}
+		}
+	}
+	if opt.Width == 0 {
+		t.width = 80
+	}
+	t.buf.Grow(1 << 10)
+	if opt.ASCII {
+		t.more, t.dash = "~", "-"
+	}
+	if t.opt.Zone == nil {
+		t.opt.Zone = time.UTC
+	}
+	return t
+}
+
+// Colours by state, from the sixteen that every terminal has.
+func textColor(s board.State) string {
+	switch s {
+	case board.Free:
+		return "32"
+	case board.InUse, board.Booked:
+		return "34"
+	case board.Busy:
+		return "33"
+	case board.Contested, board.Stuck, board.Lost:
+		return "31"
+	default:
+		return "2"
+	}
+}
+
+// paint puts text that is already as wide as it shall be into a colour.
+func (t *textPage) paint(color, s string) string {
+	if !t.opt.Color || color == "" {
+		return s
+	}
+	return "\x1b[" + color + "m" + s + "\x1b[0m"
+}
+
+func (t *textPage) safe(s string) string { return textSafe(s, t.opt.ASCII) }
+
+// line writes one line of plain text, cut to the width.
+func (t *textPage) line(color, s string) {
+	t.buf.WriteString(t.paint(color, textCut(s, t.width, t.more)))
+	t.buf.WriteByte('\n')
+}
+
+// moment is short where it can be: today's carry no date.
+func (t *textPage) moment(at time.Time) string {
+	at, now := at.In(t.opt.Zone), t.b.GeneratedAt.In(t.opt.Zone)
+	switch {
+	case at.Year() == now.Year() && at.YearDay() == now.YearDay():
+		return at.Format("15:04")
+	case at.Sub(now).Abs() < 6*24*time.Hour:
+		return at.Format("Mon 15:04")
+	default:
+		return at.Format("2006-01-02")
+	}
+}
+
+// headline answers the first question in one line: how many are free, and of
+// which kind.
+func (t *textPage) headline() {
+	totals := t.b.Totals
+	s := fmt.Sprintf("%d of %d GPUs free", totals.Free(), totals.GPUs)
+	var kinds []string
+	for _, m := range t.b.Models {
+		if m.Free > 0 {
+			kinds = append(kinds, strconv.Itoa(m.Free)+" x "+t.model(m.Name, m.MemoryTotal))
+		}
+	}
+	if len(kinds) > 0 {
+		s += ": " + strings.Join(kinds, ", ")
+	}
+	color := "1;32"
+	if totals.Free() == 0 {
+		color = "1;33"
+	}
+	t.line(color, s)
+	stamp := "as of " + t.b.GeneratedAt.In(t.opt.Zone).Format("2006-01-02 15:04:05 MST")
+	if t.b.Demo {
+		stamp += " (demo)"
+	}
+	if f := t.b.NextFree; f != nil && !f.From.IsZero() {
+		stamp += fmt.Sprintf("; next: %s %s at %s", t.safe(f.Host), f.Label(), t.moment(f.From))
+	}
+	t.line("2", stamp)
+}
+
+// model is a short name with its memory, once: "H100 80 GB".
+func (t *textPage) model(name string, mib *int64) string {
+	name = t.safe(name)
+	if mib == nil || strings.Contains(strings.ToUpper(name), "GB") {
+		return name
+	}
+	return name + " " + strconv.FormatInt((*mib+512)/1024, 10) + " GB"
+}
+
+// notes ends a text with what is not well, so that nobody takes the rest for
+// the whole truth.
+func (t *textPage) notes() {
+	b := t.b
+	if !b.InventoryAsOf.IsZero() {
+		t.line("33", "! the list of hosts is of "+t.moment(b.InventoryAsOf))
+	}
+	if !b.BookingsStaleSince.IsZero() {
+		t.line("33", "! the bookings cannot be read since "+t.moment(b.BookingsStaleSince)+"; the last good ones stand in")
+	}
+	const most = 8
+	for i, p := range b.Problems {
+		if i == most {
+			t.line("33", fmt.Sprintf("! and %d more in health.json", len(b.Problems)-most))
+			break
+		}
+		where := p.Where()
+		if where != "" {
+			where = t.safe(where) + ": "
+		}
+		t.line("33", "! "+where+t.safe(p.Message))
+	}
+}
+
+// shows reports whether the filters let a GPU through.
+func (t *textPage) shows(g *board.GPU) bool {
+	o := &t.opt
+	if o.Free && g.State != board.Free {
+		return false
+	}
+	if o.Model != "" && !strings.Contains(strings.ToLower(g.Name), strings.ToLower(o.Model)) &&
+		!strings.Contains(strings.ToLower(g.ShortName), strings.ToLower(o.Model)) {
+		return false
+	}
+	if o.User == "" {
+		return true
+	}
+	for i := range g.Processes {
+		if g.Processes[i].Person == o.User || g.Processes[i].User == o.User {
+			return true
+		}
+	}
+	if g.Booking != nil && g.Booking.Name == o.User {
+		return true
+	}
+	for i := range g.Others {
+		if g.Others[i].Name == o.User {
+			return true
+		}
+	}
+	return false
+}
+
+// hostShown reports whether a host is shown, and which of its GPUs and slices. A
+// host that is not up is shown without any, unless the filters ask for GPUs. A GPU
+// that is partitioned is shown where one of its slices is.
+func (t *textPage) hostShown(h *board.Host) (gpus []*board.GPU, shown bool) {
+	o := &t.opt
+	if len(o.Hosts) > 0 {
+		named := false
+		for _, name := range o.Hosts {
+			named = named || name == h.Name
+		}
+		if !named {
+			return nil, false
+		}
+	}
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		if len(g.Slices) == 0 {
+			if t.shows(g) {
+				gpus = append(gpus, g)
+			}
+			continue
+		}
+		before := len(gpus)
+		gpus = append(gpus, g)
+		for j := range g.Slices {
+			if t.shows(&g.Slices[j]) {
+				gpus = append(gpus, &g.Slices[j])
+			}
+		}
+		if len(gpus) == before+1 {
+			gpus = gpus[:before]
+		}
+	}
+	filtered := o.Free || o.Model != "" || o.User != ""
+	return gpus, len(gpus) > 0 || !filtered
+}
+
+// silence says in words how long nothing came from a host; "" for one that is up.
+func (t *textPage) silence(h *board.Host) string {
+	switch h.State {
+	case board.Up:
+		return ""
+	case board.Never:
+		return "never heard of"
+	case board.Maintenance:
+		return "maintenance"
+	}
+	s := string(h.State)
+	if h.SnapshotAt.IsZero() {
+		return s
+	}
+	return s + ", last news " + h.SnapshotAt.In(t.opt.Zone).Format("2006-01-02 15:04 MST")
+}
+
+// people are the users of a GPU, each once, in order.
+func (t *textPage) people(g *board.GPU) string {
+	var names []string
+	seen := map[string]bool{}
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		name := p.Person
+		if name == "" {
+			name = p.User
+		}
+		switch {
+		case name == "" || p.Alive != nil && !*p.Alive:
+			name = "?"
+		case !p.Type.Computes():
+			continue
+		}
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, t.safe(name))
+		}
+	}
+	return strings.Join(names, ",")
+}
