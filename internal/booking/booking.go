@@ -4,7 +4,6 @@
 package booking
 
 import (
-	"strings"
 	"time"
 
 	"gpuboard/internal/snapshot"
@@ -18,29 +17,6 @@ const (
 	Reserved    Kind = "booking"
 	Maintenance Kind = "maintenance"
 )
-
-// A Target is what an entry books on its host: one GPU by its index, one by its
-// UUID, or the whole host.
-type Target struct {
-	All   bool
-	UUID  string // "" unless booked by UUID, or the card behind an index is known
-	Index int    // -1 when All or booked by UUID; with a UUID, what was written
-}
-
-// Covers reports whether the target takes in the GPU with this index and UUID.
-func (t Target) Covers(index int, uuid string) bool {
-	switch {
-	case t.All:
-		return true
-	case t.UUID != "":
-		return t.UUID == uuid
-	default:
-		return t.Index == index
-	}
-}
-
-// slice reports whether the target is a MIG slice of a GPU.
-func (t Target) slice() bool { return strings.HasPrefix(t.UUID, "MIG-") }
 
 // A Booking is one entry of comments.json.
 type Booking struct {
@@ -63,9 +39,10 @@ type Booking struct {
 
 // ActiveAt reports whether the booking is in force at t: From is part of it,
 // Until is not. A zero From has always been, a zero Until never ends.
-func (b Booking) ActiveAt(t time.Time) bool {
-	return !b.From.After(t) && (b.Until.IsZero() || t.Before(b.Until))
-}
+func (b Booking) ActiveAt(t time.Time) bool { return !b.From.After(t) && !b.OverAt(t) }
+
+// OverAt reports whether the booking has ended by t.
+func (b Booking) OverAt(t time.Time) bool { return !b.Until.IsZero() && !b.Until.After(t) }
 
 // A Calendar is all of comments.json as far as it could be understood.
 type Calendar struct {

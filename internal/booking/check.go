@@ -11,26 +11,55 @@ import (
 	"gpuboard/internal/spelling"
 )
 
-// KnownHost is what is known about a host that bookings are checked against.
-type KnownHost struct {
-	// GPUs is how many there are; 0 when nobody knows, and then every index passes.
-	GPUs int
-	// UUIDs are those of its GPUs and of their MIG slices. Empty when nobody knows.
-	UUIDs []string
+// A Fleet is what the board says about the hosts that can be booked. The zero
+// value knows nothing.
+type Fleet struct {
+	Hosts map[string]KnownHost
+	// Cards is the number that the GPU of a booking has now, by host and booking
+	// ID, as in "gpu01/ID". A booking by number stays with its GPU when the
+	// numbers change.
+	Cards map[string]int
 }
 
-// Check names the bookings still to be kept at now that are for a host or a GPU
-// that is not there. Such a booking protects nothing, and the one who made it
-// believes that it does.
-func Check(cal *Calendar, hosts map[string]KnownHost, now time.Time) []snapshot.Problem {
+// KnownHost is what is known about one host.
+type KnownHost struct {
+	// GPUs is how many there are. 0 means that nobody knows, and every index passes.
+	GPUs int
+	// UUIDs has the index of each GPU by its UUID. The UUID of a MIG slice has the
+	// index of its GPU.
+	UUIDs map[string]int
+	// Incomplete is true if a slice has no UUID, so that any UUID may be its.
+	Incomplete bool
+}
+
+// Index returns the index that the GPU of a booking has now, or the index of the
+// GPU that a booked slice is a part of. It is false for a whole host, and for a
+// UUID that is not known.
+func (f Fleet) Index(b Booking) (index int, ok bool) {
+	switch {
+	case b.Target.All:
+		return 0, false
+	case b.Target.UUID != "":
+		index, ok = f.Hosts[b.Host].UUIDs[b.Target.UUID]
+		return index, ok
+	}
+	if index, ok = f.Cards[b.Host+"/"+b.ID]; ok {
+		return index, true
+	}
+	return b.Target.Index, true
+}
+
+// Check reports the bookings that are not over at now and are for a host or a GPU
+// that does not exist. Such a booking protects nothing.
+func Check(cal *Calendar, fleet Fleet, now time.Time) []snapshot.Problem {
 	var problems []snapshot.Problem
-	names := slices.Sorted(maps.Keys(hosts))
+	names := slices.Sorted(maps.Keys(fleet.Hosts))
 	for _, b := range cal.Bookings {
-		if !b.Until.IsZero() && !b.Until.After(now) {
+		if b.OverAt(now) {
 			continue
 		}
 		p := snapshot.Problem{Host: b.Host, File: cal.File, Line: b.Line, Col: b.Col}
-		host, known := hosts[b.Host]
+		host, known := fleet.Hosts[b.Host]
 		switch {
 		case !known:
 			p.Code = "booking:unknown-host"
@@ -41,7 +70,7 @@ func Check(cal *Calendar, hosts map[string]KnownHost, now time.Time) []snapshot.
 		case b.Target.All:
 			continue
 		case b.Target.UUID != "":
-			if len(host.UUIDs) == 0 || slices.Contains(host.UUIDs, b.Target.UUID) {
+			if _, there := host.UUIDs[b.Target.UUID]; there || len(host.UUIDs) == 0 || host.Incomplete {
 				continue
 			}
 			p.Code = "booking:unknown-gpu"

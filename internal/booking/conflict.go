@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// A Resolver tells the index that the GPU of a booking has now, as the board
-// knows it: so bookings by UUID and by index can be compared, and one by index
-// stays with its card when the numbers change. For a booking of a MIG slice it is
-// that of the slice's GPU. It may be nil.
-type Resolver func(b Booking) (index int, ok bool)
+// Whose says which bookings [Conflicts] returns.
+type Whose int
 
-// Conflicts returns the bookings that stand in the way of a wanted one: those
-// of other people, and any maintenance, that share a GPU and a stretch of time
-// with it. An entry with the wanted one's ID is itself, and no conflict. A
-// wanted booking that begins now has to say so in From, or those that are over
-// stand in its way too.
-func Conflicts(cal *Calendar, wanted Booking, resolve Resolver) []Booking {
+// The values of Whose.
+const (
+	Others    Whose = iota // those of other people, and any maintenance
+	Everybody              // the person's own ones, too
+)
+
+// Conflicts returns the bookings that share a GPU and a stretch of time with a
+// wanted one, in order of start. The entry with the wanted one's ID is the wanted
+// one itself. A booking that is to begin now has to say so in From; otherwise those
+// that are over conflict with it too.
+func Conflicts(cal *Calendar, wanted Booking, whose Whose, fleet Fleet) []Booking {
 	var found []Booking
 	for _, b := range cal.Bookings {
-		if b.Host != wanted.Host || b.ID == wanted.ID && wanted.ID != "" {
-			continue
-		}
-		if b.Kind == Reserved && samePerson(b, wanted) {
-			continue
-		}
-		if sameGPU(b, wanted, resolve) && sameTime(b, wanted) {
+		switch {
+		case b.Host != wanted.Host || b.ID == wanted.ID && wanted.ID != "":
+		case whose == Others && b.Kind == Reserved && samePerson(b, wanted):
+		case sameGPU(b, wanted, fleet) && sameTime(b, wanted):
 			found = append(found, b)
 		}
 	}
@@ -35,28 +34,20 @@ func Conflicts(cal *Calendar, wanted Booking, resolve Resolver) []Booking {
 	return found
 }
 
-func sameGPU(a, b Booking, resolve Resolver) bool {
+// sameGPU reports whether two bookings of one host have a GPU in common.
+func sameGPU(a, b Booking, fleet Fleet) bool {
 	if a.Target.All || b.Target.All || a.Target.UUID != "" && a.Target.UUID == b.Target.UUID {
 		return true
 	}
 	if a.Target.slice() && b.Target.slice() {
 		return false // two slices, of one GPU or not
 	}
-	index := func(x Booking) int {
-		if resolve != nil {
-			if i, ok := resolve(x); ok {
-				return i
-			}
-		}
-		return x.Target.Index // -1 for a UUID
-	}
-	i := index(a)
-	return i >= 0 && i == index(b)
+	i, known := fleet.Index(a)
+	j, alsoKnown := fleet.Index(b)
+	return known && alsoKnown && i == j
 }
 
-func sameTime(a, b Booking) bool {
-	return (a.Until.IsZero() || a.Until.After(b.From)) && (b.Until.IsZero() || b.Until.After(a.From))
-}
+func sameTime(a, b Booking) bool { return !a.OverAt(b.From) && !b.OverAt(a.From) }
 
 // Limits are what one person may book. A zero value is no limit.
 type Limits struct {
@@ -65,16 +56,13 @@ type Limits struct {
 	MaxAhead    time.Duration // from now until a booking begins
 }
 
-// Check returns an error that says which limit the wanted bookings break, given
-// those that stand. They are made together by one person. gpus tells how many a
-// host has, for bookings of whole hosts; it may be nil, and each counts as one then.
-// Limits are not for maintenance.
-func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, gpus func(host string) int) error {
+// Check returns an error that says which limit the wanted bookings exceed, given
+// those that stand. They are made together by one person. A booking of a whole host
+// counts as all GPUs that the fleet says it has, and as one where that is not known.
+// Limits do not apply to maintenance.
+func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, fleet Fleet) error {
 	for _, w := range wanted {
-		from := w.From
-		if from.Before(now) {
-			from = now
-		}
+		from := later(w.From, now)
 		switch {
 		case w.Kind == Maintenance:
 			continue
@@ -93,7 +81,7 @@ func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, gpus func(
 		if w.Kind == Maintenance {
 			continue
 		}
-		if n := mostAtOnce(cal, wanted, w, now, gpus); n > l.MaxGPUs {
+		if n := mostAtOnce(cal, wanted, w, now, fleet); n > l.MaxGPUs {
 			return fmt.Errorf("%s would hold %d GPUs at the same time, and %d is the most allowed", quote(w.Name), n, l.MaxGPUs)
 		}
 	}
@@ -109,7 +97,7 @@ func calendarLonger(from, until time.Time, most time.Duration) bool {
 
 // mostAtOnce is the largest number of GPUs that the person of w holds at any
 // moment of w, standing and wanted bookings together.
-func mostAtOnce(cal *Calendar, wanted []Booking, w Booking, now time.Time, gpus func(host string) int) int {
+func mostAtOnce(cal *Calendar, wanted []Booking, w Booking, now time.Time, fleet Fleet) int {
 	type change struct {
 		at time.Time
 		n  int
@@ -118,13 +106,13 @@ func mostAtOnce(cal *Calendar, wanted []Booking, w Booking, now time.Time, gpus 
 	seen := map[string]bool{}
 	for _, list := range [][]Booking{wanted, cal.Bookings} {
 		for _, b := range list {
-			if b.Kind == Maintenance || !samePerson(b, w) || !sameTime(b, w) || !b.Until.IsZero() && !b.Until.After(now) || b.ID != "" && seen[b.ID] {
+			if b.Kind == Maintenance || !samePerson(b, w) || !sameTime(b, w) || b.OverAt(now) || b.ID != "" && seen[b.ID] {
 				continue
 			}
 			seen[b.ID] = b.ID != ""
 			n := 1
-			if b.Target.All && gpus != nil {
-				n = max(1, gpus(b.Host))
+			if b.Target.All {
+				n = max(1, fleet.Hosts[b.Host].GPUs)
 			}
 			changes = append(changes, change{b.From, n})
 			if !b.Until.IsZero() {

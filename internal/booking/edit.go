@@ -96,6 +96,10 @@ func onlyNew(before *reading, data []byte) (Booking, error) {
 	return added[0], nil
 }
 
+func overError(b Booking, zone *time.Location) error {
+	return fmt.Errorf("%w: it ended %s", ErrOver, b.Until.In(zone).Format("Mon 2 Jan 2006 15:04 MST"))
+}
+
 // content is the booking without what changes when others are edited.
 func (b Booking) content() Booking {
 	b.Line, b.Col, b.ID = 0, 0, ""
@@ -177,8 +181,8 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 	if err != nil {
 		return fail(err)
 	}
-	if !f.Until.IsZero() && !f.Until.After(now) {
-		return fail(fmt.Errorf("%w: it ended %s", ErrOver, f.Until.In(r.zone).Format("Mon 2 Jan 2006 15:04")))
+	if f.OverAt(now) {
+		return fail(overError(f.Booking, r.zone))
 	}
 	want := f.Booking
 	want.Until = until

@@ -100,14 +100,34 @@ func readRegular(path string) ([]byte, fs.FileInfo, error) {
 const updateBudget = 20 * time.Second
 
 // Update changes the bookings. It takes the lock, reads the file, lets edit make
-// the new content, puts that in place and records what by did. If somebody saved the file in between,
-// their save stays and edit is called again with it, so edit must have no
-// effects of its own.
+// the new content, puts that in place and records what changed. If somebody saved
+// the file in between, their save stays and edit is called again with it, so edit
+// must have no other effects.
 //
 // The lock is flock(2), so it ends with its process. A process that is killed
 // leaves the old file or the new one, whole. After an error the file is not
 // changed, unless the error is about recording the change or making it durable.
 func (f *File) Update(ctx context.Context, by By, edit func(data []byte) ([]byte, error)) error {
+	return f.locked(ctx, func(ctx context.Context, log *os.File) error { return f.update(ctx, log, by, edit) })
+}
+
+// RecordReleases records that bookings which vanished from the file are released.
+func (f *File) RecordReleases(ctx context.Context, by By, vanished []Entry) error {
+	return f.locked(ctx, func(_ context.Context, log *os.File) error {
+		var entries []Entry
+		for _, e := range vanished {
+			e.At, e.By, e.Action, e.Was = by.At.UTC().Truncate(time.Second), by.Name, Released, ""
+			entries = append(entries, e)
+		}
+		if err := record(log, entries); err != nil {
+			return fmt.Errorf("recording the release: %w", err)
+		}
+		return nil
+	})
+}
+
+// locked calls do with the lock held and the record of changes open.
+func (f *File) locked(ctx context.Context, do func(ctx context.Context, log *os.File) error) error {
 	ctx, cancel := context.WithTimeout(ctx, updateBudget)
 	defer cancel()
 	unlock, err := f.lock(ctx)
@@ -118,11 +138,15 @@ func (f *File) Update(ctx context.Context, by By, edit func(data []byte) ([]byte
 	if err := f.recover(); err != nil {
 		return fmt.Errorf("looking for what an interrupted change left: %w", err)
 	}
-	file, err := f.openRecord()
+	log, err := f.openRecord()
 	if err != nil {
 		return fmt.Errorf("opening the record of bookings: %w", err)
 	}
-	defer file.Close()
+	defer log.Close()
+	return do(ctx, log)
+}
+
+func (f *File) update(ctx context.Context, log *os.File, by By, edit func(data []byte) ([]byte, error)) error {
 	for try := 0; ; try++ {
 		data, err := f.readSaved(ctx)
 		if err != nil {
@@ -144,7 +168,7 @@ func (f *File) Update(ctx context.Context, by By, edit func(data []byte) ([]byte
 		}
 		if err == nil {
 			_ = f.writeGood(next, time.Time{}) // the next generation does it, too
-			if err := record(file, f.changes(by, data, next)); err != nil {
+			if err := record(log, f.changes(by, data, next)); err != nil {
 				return fmt.Errorf("recording a change that was made: %w", err)
 			}
 			err = f.syncDir()

@@ -24,7 +24,7 @@ func (r *reading) overlaps() {
 		}
 		var list []*Booking
 		for i := start; i < end; i++ {
-			if b := &bookings[i]; b.Kind == Reserved && (b.Until.IsZero() || r.opts.Now.IsZero() || b.Until.After(r.opts.Now)) {
+			if b := &bookings[i]; b.Kind == Reserved && (r.opts.Now.IsZero() || !b.OverAt(r.opts.Now)) {
 				list = append(list, b)
 			}
 		}
@@ -104,7 +104,7 @@ func sweep(list []*Booking, report func(earlier, later *Booking)) {
 	later := func(a, b *Booking) bool { // a ends after b
 		return b == nil || !b.Until.IsZero() && (a.Until.IsZero() || a.Until.After(b.Until))
 	}
-	running := func(b *Booking, at time.Time) bool { return b != nil && (b.Until.IsZero() || b.Until.After(at)) }
+	running := func(b *Booking, at time.Time) bool { return b != nil && !b.OverAt(at) }
 	for _, b := range list {
 		for _, other := range []*Booking{top, second} {
 			if other != nil && !samePerson(*other, *b) && running(other, b.From) && !b.Forced && !other.Forced {

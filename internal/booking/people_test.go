@@ -46,12 +46,8 @@ func TestConflicts(t *testing.T) {
 	if c.Broken || len(c.Bookings) != 5 {
 		t.Fatalf("problems:\n%s", problems(c.Problems))
 	}
-	resolve := func(b Booking) (int, bool) {
-		if b.ID == "x0" {
-			return 5, true // its card was number 0 when it was made
-		}
-		return 1, b.Host == "a" && b.Target.UUID == "GPU-aa"
-	}
+	fleet := Fleet{Hosts: map[string]KnownHost{"a": {UUIDs: map[string]int{"GPU-aa": 1}}},
+		Cards: map[string]int{"a/x0": 5}} // its GPU was number 0 when it was booked
 	for _, tc := range []struct {
 		name   string
 		wanted Booking
@@ -68,7 +64,7 @@ func TestConflicts(t *testing.T) {
 		{"itself", Booking{ID: "x0", Host: "a", Target: Target{Index: 0}, Name: "new", Until: at(t, "2026-12-01")}, ""},
 	} {
 		var ids []string
-		for _, b := range Conflicts(c, tc.wanted, resolve) {
+		for _, b := range Conflicts(c, tc.wanted, Others, fleet) {
 			ids = append(ids, b.ID)
 		}
 		if got := strings.Join(ids, " "); got != tc.want {
@@ -81,12 +77,7 @@ func TestConflicts(t *testing.T) {
 // both of them.
 func TestSlicesDoNotConflict(t *testing.T) {
 	c := Parse("c", []byte(`{"a": {"MIG-1": {"name": "x", "id": "slice"}, "GPU-aa": {"name": "y", "id": "gpu"}, "2": {"name": "z", "id": "other"}}}`), paris(t), Options{})
-	resolve := func(b Booking) (int, bool) {
-		if b.Target.UUID != "" {
-			return 1, true
-		}
-		return 0, false
-	}
+	fleet := Fleet{Hosts: map[string]KnownHost{"a": {UUIDs: map[string]int{"GPU-aa": 1, "MIG-1": 1, "MIG-2": 1}}}}
 	for _, tc := range []struct {
 		wanted Target
 		want   string
@@ -95,7 +86,7 @@ func TestSlicesDoNotConflict(t *testing.T) {
 		{Target{Index: 1}, "slice gpu"}, {Target{UUID: "GPU-aa", Index: -1}, "slice gpu"}, {Target{Index: 2}, "other"},
 	} {
 		var ids []string
-		for _, b := range Conflicts(c, Booking{Host: "a", Target: tc.wanted, Name: "new"}, resolve) {
+		for _, b := range Conflicts(c, Booking{Host: "a", Target: tc.wanted, Name: "new"}, Others, fleet) {
 			ids = append(ids, b.ID)
 		}
 		slices.Sort(ids)
@@ -117,7 +108,7 @@ func TestLimits(t *testing.T) {
 		}
 		return b
 	}
-	eight := func(string) int { return 8 }
+	eight := Fleet{Hosts: map[string]KnownHost{"a": {GPUs: 8}, "b": {GPUs: 8}}}
 	for _, tc := range []struct {
 		name   string
 		wanted []Booking
@@ -145,7 +136,7 @@ func TestLimits(t *testing.T) {
 func TestCheck(t *testing.T) {
 	c := Parse("comments.json", []byte(`{"gpu01": [{}, {"name": "x"}, {"name": "y", "date": "2018-01-01"}], "gpu02.example.org": [{"name": "x"}],
 		"gpu04": [{"name": "x"}], "gpu03": {"GPU-aa": {"name": "x"}, "GPU-bb": {"name": "x"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`), paris(t), Options{})
-	got := problems(Check(c, map[string]KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8}, "gpu03": {UUIDs: []string{"GPU-aa"}}, "gpu05": {}}, at(t, friday)))
+	got := problems(Check(c, Fleet{Hosts: map[string]KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8}, "gpu03": {UUIDs: map[string]int{"GPU-aa": 0}}, "gpu05": {}}}, at(t, friday)))
 	want := []string{
 		`1:16 booking:unknown-gpu "x" books GPU 1 of "gpu01", which has 1, counted from 0`,
 		`1:91 booking:unknown-host "x" books the host "gpu02.example.org", which does not exist: did you mean "gpu02"?`,

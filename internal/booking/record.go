@@ -118,7 +118,6 @@ func (f *File) changes(by By, before, after []byte) []Entry {
 		}
 	}
 	var entries []Entry
-	over := func(b Booking) bool { return !b.Until.IsZero() && !b.Until.After(by.At) }
 	for _, b := range added {
 		i := slices.IndexFunc(removed, func(r Booking) bool {
 			return r.Host == b.Host && r.Target == b.Target && r.Written == b.Written && r.Kind == b.Kind && r.From.Equal(b.From)
@@ -127,7 +126,7 @@ func (f *File) changes(by By, before, after []byte) []Entry {
 		case i < 0:
 			entries = append(entries, entryOf(by, Booked, "", b))
 			continue
-		case over(b):
+		case b.OverAt(by.At):
 			entries = append(entries, entryOf(by, Released, removed[i].ID, b))
 		default:
 			entries = append(entries, entryOf(by, Changed, removed[i].ID, b))
@@ -135,7 +134,7 @@ func (f *File) changes(by By, before, after []byte) []Entry {
 		removed = slices.Delete(removed, i, i+1)
 	}
 	for _, b := range slices.Backward(removed) {
-		if !over(b) {
+		if !b.OverAt(by.At) {
 			entries = append(entries, entryOf(by, Released, "", b))
 		}
 	}

@@ -132,7 +132,7 @@ func TestBookingsThatVanish(t *testing.T) {
 	}
 	// Said until it is over, or until somebody agrees, or puts it back.
 	gone := Vanished(r.f.Record(), r.f.Load(r.opts()), r.opts())
-	if err := r.f.Agree(context.Background(), By{Name: "bob", At: r.now}, gone[1:]); err != nil {
+	if err := r.f.RecordReleases(context.Background(), By{Name: "bob", At: r.now}, gone[1:]); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.vanished(); got != "a:0 ada" || !strings.HasSuffix(recorded(r.f), "bob released a:1 bob") || gone[1].ID != bob {

@@ -1,7 +1,6 @@
 package booking
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -42,20 +41,19 @@ func Vanished(record []Entry, cal *Calendar, opts Options) []Entry {
 		p := place{b.Host, b.Kind, strings.ToLower(b.Name)}
 		held[p] = append(held[p], b)
 	}
-	over := func(b Booking) bool { return !b.Until.IsZero() && !b.Until.After(opts.Now) }
 	var gone []Entry
 	for _, id := range order {
 		e, ok := standing[id]
 		delete(standing, id)
 		b, sound := e.Booking()
-		if !ok || !sound || over(b) {
+		if !ok || !sound || b.OverAt(opts.Now) {
 			continue
 		}
 		there := held[place{b.Host, b.Kind, strings.ToLower(opts.Aliases.Canonical(b.Name))}]
 		if !slices.ContainsFunc(there, func(have Booking) bool {
 			// An index and a UUID may be the same GPU.
 			sameTarget := have.Target == b.Target || have.Target.All || b.Target.All || (have.Target.UUID == "") != (b.Target.UUID == "")
-			return sameTarget && (have.From.Equal(b.From) || !over(have) && sameTime(have, b))
+			return sameTarget && (have.From.Equal(b.From) || !have.OverAt(opts.Now) && sameTime(have, b))
 		}) {
 			gone = append(gone, e)
 		}
@@ -98,11 +96,7 @@ func (f *File) vanishedProblem(e Entry, now time.Time) snapshot.Problem {
 
 // restoring is the command that makes a booking again, as far as it is to come.
 func restoring(e Entry, b Booking, now time.Time) string {
-	where := b.Host
-	if !b.Target.All {
-		where += ":" + b.Target.String()
-	}
-	words := []string{"gpuboard", "book", where}
+	words := []string{"gpuboard", "book", b.Place()}
 	if b.From.After(now) {
 		words = append(words, "--from", b.From.UTC().Format(time.RFC3339))
 	}
@@ -118,29 +112,4 @@ func restoring(e Entry, b Booking, now time.Time) string {
 		words = append(words, "--comment", b.Comment)
 	}
 	return shell.Join(words...)
-}
-
-// Agree records that bookings which vanished are released.
-func (f *File) Agree(ctx context.Context, by By, gone []Entry) error {
-	ctx, cancel := context.WithTimeout(ctx, updateBudget)
-	defer cancel()
-	unlock, err := f.lock(ctx)
-	if err != nil {
-		return fmt.Errorf("locking the bookings: %w", err)
-	}
-	defer unlock()
-	file, err := f.openRecord()
-	if err != nil {
-		return fmt.Errorf("opening the record of bookings: %w", err)
-	}
-	defer file.Close()
-	var entries []Entry
-	for _, e := range gone {
-		e.At, e.By, e.Action, e.Was = by.At.UTC().Truncate(time.Second), by.Name, Released, ""
-		entries = append(entries, e)
-	}
-	if err := record(file, entries); err != nil {
-		return fmt.Errorf("recording the release: %w", err)
-	}
-	return nil
 }

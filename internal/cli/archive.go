@@ -25,25 +25,25 @@ func archiveName(n int) string {
 }
 
 // prune moves bookings that ended before a moment into the archive.
-func (d *desk) prune(ctx context.Context, before string) error {
-	end := d.now.Add(-pruneAfter)
+func (e *editor) prune(ctx context.Context, before string) error {
+	end := e.Now.Add(-pruneAfter)
 	if before != "" {
 		if length, err := booking.ParseDuration(before); err == nil {
-			end = d.now.Add(-length)
-		} else if end, _, err = booking.ParseMoment(before, d.now, d.zone); err != nil {
+			end = e.Now.Add(-length)
+		} else if end, _, err = booking.ParseMoment(before, e.Now, e.Zone); err != nil {
 			return usagef("for instance --before 30d", "--before: %w", err)
-		} else if end.After(d.now) {
+		} else if end.After(e.Now) {
 			return usagef("", "--before: %s is not over", before)
 		}
 	}
 	var moved []booking.Booking
 	var into string
-	err := d.file.Update(ctx, d.by(), func(data []byte) ([]byte, error) {
+	err := e.file.Update(ctx, e.by(), func(data []byte) ([]byte, error) {
 		moved = nil
 		if data == nil {
 			return nil, errNothing
 		}
-		next, old, err := booking.Prune(data, d.in.Location, end)
+		next, old, err := booking.Prune(data, e.FileZone.Location, end)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func (d *desk) prune(ctx context.Context, before string) error {
 		}
 		// Into the archive first: whoever dies in between has them twice, and the
 		// next time finds them there. It is the same file for every try.
-		if into, err = d.archive(old); err != nil {
+		if into, err = e.archive(old); err != nil {
 			return nil, err
 		}
 		moved = old
@@ -62,10 +62,10 @@ func (d *desk) prune(ctx context.Context, before string) error {
 		return err
 	}
 	if len(moved) == 0 {
-		fmt.Fprintf(d.app.stdout, "no booking ended before %s\n", d.moment(end))
+		fmt.Fprintf(e.app.stdout, "no booking ended before %s\n", e.moment(end))
 		return nil
 	}
-	_, err = fmt.Fprintf(d.app.stdout, "moved %s that ended before %s to %s\n", counted(len(moved), "booking"), d.moment(end), into)
+	_, err = fmt.Fprintf(e.app.stdout, "moved %s that ended before %s to %s\n", counted(len(moved), "booking"), e.moment(end), into)
 	return err
 }
 
@@ -74,10 +74,10 @@ var errNothing = errors.New("there is nothing to change")
 
 // archive writes bookings behind those in the archive, each as a line of JSON.
 // Those that are there already are not written twice.
-func (d *desk) archive(old []booking.Booking) (name string, err error) {
+func (e *editor) archive(old []booking.Booking) (name string, err error) {
 	for n := 1; n <= 1000; n++ {
 		name = archiveName(n)
-		data, err := d.file.ReadBeside(name)
+		data, err := e.file.ReadBeside(name)
 		if err != nil {
 			return name, fmt.Errorf("reading %s: %w", name, err)
 		}
@@ -86,7 +86,7 @@ func (d *desk) archive(old []booking.Booking) (name string, err error) {
 			return name, err
 		}
 		if len(next) <= booking.MaxFileBytes { // else this one is full
-			return name, d.file.WriteBeside(name, next)
+			return name, e.file.WriteBeside(name, next)
 		}
 	}
 	return name, fmt.Errorf("writing %s: there are too many archives", name)

@@ -192,18 +192,57 @@ func (w *wanted) fits(h *board.Host, g *board.GPU) bool {
 	return w.memory <= 0 || g.MemoryTotal != nil && *g.MemoryTotal >= w.memory
 }
 
+// list returns the GPUs and slices of the kind that is wanted that are open.
+func (w *wanted) list(b *board.Board, open func(*board.Host, *board.GPU) bool) []openGPU {
+	var list []openGPU
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		for g := range h.Units() {
+			if w.fits(h, g) && open(h, g) {
+				list = append(list, openGPU{h, g})
+			}
+		}
+	}
+	return list
+}
+
+// pick takes n GPUs of a list, all on one host if a host has so many; nil if there
+// are too few. With fewest it takes the host with the fewest to spare, so that
+// larger gaps stay for those who need them, and of several hosts those with most.
+func pick(list []openGPU, n int, oneHost, fewest bool) []openGPU {
+	var hosts [][]openGPU
+	for _, o := range list {
+		i := slices.IndexFunc(hosts, func(h []openGPU) bool { return h[0].host == o.host })
+		if i < 0 {
+			i, hosts = len(hosts), append(hosts, nil)
+		}
+		hosts[i] = append(hosts[i], o)
+	}
+	if fewest {
+		slices.SortStableFunc(hosts, func(a, b []openGPU) int { return cmp.Compare(len(a), len(b)) })
+	}
+	for _, h := range hosts {
+		if len(h) >= n {
+			return h[:n]
+		}
+	}
+	if oneHost || len(list) < n {
+		return nil
+	}
+	if fewest {
+		slices.SortStableFunc(hosts, func(a, b []openGPU) int { return cmp.Compare(len(b), len(a)) })
+		list = slices.Concat(hosts...)
+	}
+	return list[:n]
+}
+
 // choose returns all GPUs and slices that may be used now, the preferred ones
 // first. CUDA does not mix the two, so that GPUs come before slices. A slice is
 // named by its UUID alone, so one without is no use to anybody.
 func (w *wanted) choose(b *board.Board, mine func(string) bool) []openGPU {
-	var open []openGPU
-	for i := range b.Hosts {
-		for g := range b.Hosts[i].Units() {
-			if w.fits(&b.Hosts[i], g) && w.open(g, mine) && (g.Slice == nil || shellSafe(g.UUID)) {
-				open = append(open, openGPU{&b.Hosts[i], g})
-			}
-		}
-	}
+	open := w.list(b, func(_ *board.Host, g *board.GPU) bool {
+		return w.open(g, mine) && (g.Slice == nil || shellSafe(g.UUID))
+	})
 	switch w.order {
 	case "index":
 		slices.SortStableFunc(open, func(x, y openGPU) int {

@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
-	"gpuboard/internal/config"
-	"gpuboard/internal/failure"
-	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/text"
 )
 
 // A bookRequest is what the flags of book say.
@@ -53,19 +51,18 @@ func (a *app) bookCommand() *cobra.Command {
 			if err := r.check(c, args); err != nil {
 				return err
 			}
-			d, err := a.desk(c, cfg, r.name, r.at)
+			e, err := a.editor(c, cfg, r.name, r.at)
 			if err != nil {
 				return err
 			}
-			fleet, err := d.fleet(c.Context(), cfg)
-			if err := r.board(a, cfg, err); err != nil {
+			if err := e.readBoard(c.Context(), cfg, r.gpus > 0); err != nil {
 				return err
 			}
-			b := &bookingMaker{desk: d, request: &r, fleet: fleet}
+			e.Force = r.force
 			if r.extend != "" {
-				return b.extend(c.Context())
+				return e.extend(c.Context(), &r)
 			}
-			return b.book(c.Context(), args)
+			return e.book(c.Context(), &r, args)
 		},
 	}
 	a.flags(c, bookingKeys()...)
@@ -125,219 +122,182 @@ func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 	return nil
 }
 
-// board decides what it means that there is none: picking needs one, and who
-// configured one wants to know.
-func (r *bookRequest) board(a *app, cfg *config.Config, err error) error {
-	var f *failure.Error
+// placeForm is how a place is written, as a hint.
+const placeForm = "write gpu01:0, gpu01:0,1, gpu01:0-3, gpu01:GPU-…, gpu01:MIG-…, or gpu01 for the whole host"
+
+// book makes the bookings that a command line asks for.
+func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error {
+	flag, until := "--until", r.until
 	switch {
-	case err == nil:
-	case r.gpus > 0:
-		return err
-	case errors.As(err, &f) && f.Exit == exitUsage && cfg.String("site_url") == "":
-	default:
-		fmt.Fprintf(a.stderr, "gpuboard: the board cannot be read, so it is not checked whether the GPUs exist: %s\n", printable(err.Error()))
+	case r.length != "":
+		flag, until = "--for", r.length
+	case until == "":
+		if e.defaultLength == "" || e.defaultLength == "none" {
+			return usagef("for instance --for 2d6h, or --until \"fri 18:00\"; booking.default_duration in gpuboard.yml is taken when neither is given", "for how long?")
+		}
+		flag, until = "booking.default_duration", e.defaultLength
 	}
-	return nil
-}
-
-// A bookingMaker makes one change to the bookings.
-type bookingMaker struct {
-	*desk
-	request *bookRequest
-	fleet   *knownFleet
-	notes   []string
-}
-
-// An outcome is what a change came to.
-type outcome struct {
-	before, after []byte
-	done          []booking.Booking // as they read in the file
-	over          []booking.Booking // standing bookings that were overruled
-}
-
-func (m *bookingMaker) book(ctx context.Context, args []string) error {
-	r := m.request
-	from, until, err := m.times()
+	from, end, notes, err := e.Times(r.from, until)
 	if err != nil {
-		return err
+		return e.failed(aboutEnd(err, flag))
 	}
-	wants, err := m.wants(args, from, until)
+	e.note(notes...)
+	one := booking.Booking{From: from, Until: end, Comment: r.comment, Kind: booking.Kind(cmp.Or(r.kind, string(booking.Reserved)))}
+	wanted, err := e.wanted(r, one, args)
 	if err != nil {
 		return err
 	}
 	if r.gpus == 0 {
-		m.inUse(wants)
+		e.inUse(wanted)
 	}
-	return m.change(ctx, func(data []byte) (outcome, error) {
-		cal, wants := m.parse(data), wants
+	return e.finish(ctx, r, "booked", func(data []byte) (booking.Change, error) {
+		list := wanted
 		if r.gpus > 0 {
-			if wants, err = m.choose(cal, wants, from, until); err != nil {
-				return outcome{}, err
+			if list, err = e.choose(data, r, one, wanted); err != nil {
+				return booking.Change{}, err
 			}
 		}
-		over, err := m.allowed(cal, wants)
-		if err != nil {
-			return outcome{}, err
-		}
-		for i := range wants {
-			wants[i].Name, wants[i].Forced = m.written, r.force && len(over) > 0
-			if !strings.EqualFold(m.login, m.me) || wants[i].Forced {
-				wants[i].By = m.login
-			}
-		}
-		next, added, err := booking.Add(data, m.in, wants...)
-		return outcome{before: data, after: next, done: added, over: over}, err
-	}, "booked")
+		return e.Book(data, list...)
+	})
 }
 
-// times reads when the booking begins and ends.
-func (m *bookingMaker) times() (from, until time.Time, err error) {
-	r := m.request
-	from = m.now.Truncate(time.Minute) // the file is for people, and they write no seconds
-	if r.from != "" {
-		t, note, err := booking.ParseMoment(r.from, m.now, m.zone)
-		if err != nil {
-			return from, until, usagef("", "--from: %w", err)
-		}
-		if t.Before(from) {
-			return from, until, usagef("leave --from out to begin now", "--from: %s is over", t.In(m.zone).Format("Mon 2 Jan 2006 15:04 MST"))
-		}
-		from = t
-		m.note(note)
+// extend moves the ends of bookings.
+func (e *editor) extend(ctx context.Context, r *bookRequest) error {
+	flag := "--until"
+	if r.length != "" {
+		flag = "--for"
 	}
-	until, err = m.end(from, from)
-	return from, until, err
+	return e.finish(ctx, r, "extended", func(data []byte) (booking.Change, error) {
+		c, notes, err := e.Extend(data, r.extend, r.length+r.until) // one of the two
+		e.note(notes...)
+		return c, aboutEnd(err, flag)
+	})
 }
 
-// end reads when something ends that begins at from. A length of time counts
-// from start.
-func (m *bookingMaker) end(start, from time.Time) (until time.Time, err error) {
-	r := m.request
-	flag, text := "--until", r.until
-	switch {
-	case r.length != "":
-		flag, text, from = "--for", r.length, start
-	case text == "never":
-		return time.Time{}, nil
-	case text == "":
-		if m.length == "" || m.length == "none" {
-			return until, usagef("for instance --for 2d6h, or --until \"fri 18:00\"; booking.default_duration in gpuboard.yml is taken when neither is given", "for how long?")
-		}
-		flag, text = "booking.default_duration", m.length
+// aboutEnd names the flag that an end was read from.
+func aboutEnd(err error, flag string) error {
+	var r *booking.Refusal
+	if errors.As(err, &r) && r.Reason == booking.BadEnd {
+		return usagef("", "%s: %w", flag, r.Err)
 	}
-	until, note, err := booking.ParseUntil(text, from, m.now, m.zone)
-	if err != nil {
-		return until, usagef("", "%s: %w", flag, err)
-	}
-	m.note(note)
-	return until, nil
+	return err
 }
 
-func (m *bookingMaker) note(text string) {
-	if text != "" && !slices.Contains(m.notes, text) {
-		m.notes = append(m.notes, text)
-	}
-}
-
-// wants makes the bookings that the arguments name. With --gpus they are hosts
-// to pick from.
-func (m *bookingMaker) wants(args []string, from, until time.Time) ([]booking.Booking, error) {
-	r := m.request
-	var wants []booking.Booking
+// wanted makes the bookings that the arguments name, each a copy of one. With
+// --gpus they are hosts to pick from.
+func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]booking.Booking, error) {
+	var list []booking.Booking
 	for _, arg := range args {
-		host, targets, err := parseWhere(arg)
+		host, targets, err := booking.ParsePlace(arg)
 		if err != nil {
-			return nil, err
+			return nil, usagef(placeForm, "%w", err)
 		}
 		for _, target := range targets {
 			if r.gpus > 0 && !target.All {
 				return nil, usagef("name hosts alone with --gpus, or GPUs without it", "%s names a GPU, and --gpus is to pick them", arg)
 			}
-			wants = append(wants, m.wanted(host, target, from, until))
+			b := one
+			b.Host, b.Target, b.Written = host, target, e.Written
+			list = append(list, b)
 		}
 	}
-	slices.SortStableFunc(wants, func(a, b booking.Booking) int { return cmp.Compare(a.Host, b.Host) })
-	if len(m.fleet.hosts) == 0 || r.force || len(wants) == 0 {
-		return wants, nil
+	slices.SortStableFunc(list, func(a, b booking.Booking) int { return cmp.Compare(a.Host, b.Host) })
+	if len(e.Fleet.Hosts) == 0 || e.Force {
+		return list, nil
 	}
-	for _, p := range booking.Check(&booking.Calendar{Bookings: wants}, m.fleet.hosts, m.now) {
+	for _, p := range booking.Check(&booking.Calendar{Bookings: list}, e.Fleet, e.Now) {
 		return nil, fail(exitUsage, errors.New(p.Message), "gpuboard status lists what there is; --force books it all the same")
 	}
-	return wants, nil
+	return list, nil
 }
 
-func (m *bookingMaker) wanted(host string, target booking.Target, from, until time.Time) booking.Booking {
-	kind := booking.Kind(cmp.Or(m.request.kind, string(booking.Reserved)))
-	return booking.Booking{Host: host, Target: target, Name: m.me, Written: m.written, From: from, Until: until, Comment: m.request.comment, Kind: kind}
-}
+// staleBoard is the age from which on a board may not know what is in use.
+const staleBoard = 10 * time.Minute
 
-// allowed checks the bookings against those that stand and against the limits.
-// It returns those that are overruled.
-func (m *bookingMaker) allowed(cal *booking.Calendar, wants []booking.Booking) (over []booking.Booking, err error) {
-	var against, own []booking.Booking
-	for _, w := range wants {
-		if w.From.Before(m.now) {
-			w.From = m.now // what ended earlier in this minute is no conflict
+// choose picks GPUs on the given hosts, or on any: those that nobody has booked
+// until the end and, if the booking begins now, that are free on the board.
+func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts []booking.Booking) ([]booking.Booking, error) {
+	r.pick.hosts = nil
+	for _, b := range hosts {
+		r.pick.hosts = append(r.pick.hosts, b.Host)
+	}
+	now := !one.From.After(e.Now)
+	if age := e.Now.Sub(e.board.GeneratedAt); now && age > staleBoard {
+		e.note("the board was made " + booking.Length(age) + " ago: what it calls free may be in use by now")
+	}
+	cal := e.Read(data)
+	at := func(host string, target booking.Target) booking.Booking {
+		b := one
+		b.Host, b.Target = host, target
+		return b
+	}
+	fit := 0
+	open := r.pick.list(e.board, func(h *board.Host, g *board.GPU) bool {
+		target, ok := g.Target()
+		if !ok {
+			return false
 		}
-		against = append(against, booking.Conflicts(cal, w, m.fleet.resolve)...)
-		w.Name += "\x00" // nobody's name: what is left is one's own
-		for _, b := range booking.Conflicts(cal, w, m.fleet.resolve) {
-			if strings.EqualFold(b.Name, m.me) && b.Target == w.Target && b.Kind == w.Kind {
-				own = append(own, b)
+		fit++
+		if now && g.State != board.Free || g.State == board.Lost || g.Missing {
+			return false
+		}
+		b := at(h.Name, target)
+		if now {
+			b.From = e.Now // a booking that ended earlier in this minute does not count
+		}
+		return len(booking.Conflicts(cal, b, booking.Everybody, e.Fleet)) == 0
+	})
+	picked := pick(open, r.gpus, false, true)
+	if picked == nil {
+		return nil, fail(exitNoMatch, fmt.Errorf("%s of %d wanted can be booked, of %d that fit", counted(len(open), "GPU"), r.gpus, fit),
+			"gpuboard status shows who has them and until when")
+	}
+	var list []booking.Booking
+	for _, o := range picked {
+		target, _ := o.gpu.Target()
+		list = append(list, at(o.host.Name, target))
+	}
+	return list, nil
+}
+
+// inUse notes who uses the GPUs that are about to be booked from now on.
+func (e *editor) inUse(wanted []booking.Booking) {
+	const most = 8
+	for _, w := range wanted {
+		if e.board == nil || w.From.After(e.Now) {
+			continue
+		}
+		for i := range e.board.Hosts {
+			h := &e.board.Hosts[i]
+			if h.Name != w.Host {
+				continue
+			}
+			for g := range h.Units() {
+				switch g.State {
+				case board.Busy, board.Stuck, board.Lost, board.Unknown:
+					if g.CoveredBy(w.Target) && len(e.notes) < most {
+						e.note(fmt.Sprintf("%s:%s is %s", h.Name, g.Label(), text.Why(e.board, g, text.Options{Width: 200, Zone: e.Zone})))
+					}
+				}
 			}
 		}
 	}
-	if err := m.limits.Check(cal, wants, m.now, m.fleet.gpus); err != nil {
-		return nil, fail(exitError, err, "")
-	}
-	maintenance := len(wants) > 0 && wants[0].Kind == booking.Maintenance
-	switch {
-	case len(against) > 0 && !m.request.force && !maintenance:
-		return nil, m.conflict(against)
-	case len(own) > 0 && !m.request.force:
-		return nil, fail(exitError, fmt.Errorf("%s is booked by %s already: %s", placeOf(own[0]), own[0].Name, m.when(own[0])),
-			"gpuboard book --extend "+placeOf(own[0])+" --until TIME moves its end")
-	}
-	return against, nil
 }
 
-// conflict says who is in the way, until when.
-func (m *bookingMaker) conflict(against []booking.Booking) error {
-	const most = 5
-	var lines []string
-	for i, b := range against {
-		line := m.standing(b)
-		if i == most {
-			lines = append(lines, fmt.Sprintf("and %d more", len(against)-most))
-			break
-		}
-		if !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
+// finish makes a change, or with --dry-run shows it, and says what came of it.
+func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit func([]byte) (booking.Change, error)) error {
+	c, err := e.change(ctx, r.dryRun, edit)
+	if err != nil {
+		return e.failed(err)
 	}
-	return fail(exitError, errors.New(strings.Join(lines, "\n")), "book another one (gpuboard book --gpus 1 picks a free one), ask them, or --force to book it all the same")
-}
-
-// standing describes a booking that is in the way.
-func (m *bookingMaker) standing(b booking.Booking) string {
-	who := "is booked by " + b.Name
-	if b.Kind == booking.Maintenance {
-		who = "is under maintenance"
-		if b.Name != "" {
-			who += " by " + b.Name
-		}
+	for _, line := range e.standing(c.Over) {
+		fmt.Fprintf(e.app.stderr, "gpuboard: %s\n", printable(line))
 	}
-	line := placeOf(b) + " " + who + ": "
-	switch {
-	case b.From.After(m.now):
-		line += m.when(b)
-	case b.Until.IsZero():
-		line += "no end is given"
-	default:
-		line += "until " + b.Until.In(m.zone).Format("Mon 2 Jan 15:04 MST") + ", for " + booking.Length(b.Until.Sub(m.now))
+	for _, b := range c.Done {
+		e.note(clocksChange(b, e.Now, e.Zone))
 	}
-	if b.Comment != "" {
-		line += " (" + snapshot.Text(b.Comment, 120) + ")"
+	for _, n := range e.notes {
+		fmt.Fprintf(e.app.stderr, "gpuboard: note: %s\n", printable(n))
 	}
-	return line
+	return e.print(verb, c, r.asJSON, r.dryRun)
 }

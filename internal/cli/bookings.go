@@ -49,35 +49,34 @@ func (a *app) bookingsCommand() *cobra.Command {
 					return usagef("", "--host: %w", err)
 				}
 			}
-			d, err := a.desk(c, cfg, name, at)
+			e, err := a.editor(c, cfg, name, at)
 			if err != nil {
 				return err
 			}
 			if prune {
-				return d.failed(d.prune(c.Context(), before))
+				return e.failed(e.prune(c.Context(), before))
 			}
 			if log {
-				return d.log()
+				return e.log()
 			}
-			cal := d.load()
-			fleet, err := d.fleet(c.Context(), cfg)
-			if err := new(bookRequest).board(a, cfg, err); err != nil {
+			cal := e.file.Load(e.options())
+			if err := e.readBoard(c.Context(), cfg, false); err != nil {
 				return err
 			}
 			problems := cal.Problems
-			if len(fleet.hosts) > 0 {
-				problems = append(problems, booking.Check(cal, fleet.hosts, d.now)...)
+			if len(e.Fleet.Hosts) > 0 {
+				problems = append(problems, booking.Check(cal, e.Fleet, e.Now)...)
 			}
 			list := slices.DeleteFunc(slices.Clone(cal.Bookings), func(b booking.Booking) bool {
-				return mineOnly && !d.mine(b) || host != "" && b.Host != host || !all && !b.Until.IsZero() && !b.Until.After(d.now)
+				return mineOnly && !e.Mine(b) || host != "" && b.Host != host || !all && b.OverAt(e.Now)
 			})
 			switch {
 			case asJSON:
-				err = d.published("api/v1/bookings.json", list, fleet, problems)
+				err = e.published("api/v1/bookings.json", list, problems)
 			case asICS:
-				err = d.published("bookings.ics", list, fleet, problems)
+				err = e.published("bookings.ics", list, problems)
 			default:
-				err = d.table(a.stdout, list)
+				err = e.table(a.stdout, list)
 			}
 			if err != nil {
 				return fmt.Errorf("writing the bookings: %w", err)
@@ -107,11 +106,11 @@ func (a *app) bookingsCommand() *cobra.Command {
 }
 
 // log prints the record of changes, oldest first.
-func (d *desk) log() error {
-	for _, e := range d.file.Record() {
-		b, _ := e.Booking()
-		if _, err := fmt.Fprintf(d.app.stdout, "%s  %s  %s %s for %s: %s [%s]\n", d.moment(e.At), printable(e.By), placeOf(b), printable(e.Action),
-			printable(b.Name), d.when(b), printable(b.ID)); err != nil {
+func (e *editor) log() error {
+	for _, entry := range e.file.Record() {
+		b, _ := entry.Booking()
+		if _, err := fmt.Fprintf(e.app.stdout, "%s  %s  %s %s for %s: %s [%s]\n", e.moment(entry.At), printable(entry.By), b.Place(), printable(entry.Action),
+			printable(b.Name), e.when(b), printable(b.ID)); err != nil {
 			return fmt.Errorf("writing the record: %w", err)
 		}
 	}
@@ -119,22 +118,20 @@ func (d *desk) log() error {
 }
 
 // published prints a file as the site has it, for these bookings alone.
-func (d *desk) published(path string, list []booking.Booking, fleet *knownFleet, problems []snapshot.Problem) error {
-	b := &board.Board{GeneratedAt: d.now.UTC(), Problems: problems}
+func (e *editor) published(path string, list []booking.Booking, problems []snapshot.Problem) error {
+	b := &board.Board{GeneratedAt: e.Now.UTC(), Problems: problems}
 	for _, bk := range list {
 		shown := board.Booking{
 			ID: bk.ID, Host: bk.Host, UUID: bk.Target.UUID, Name: bk.Name, From: bk.From, Until: bk.Until, Comment: bk.Comment,
 			Kind: string(bk.Kind), By: bk.By, Forced: bk.Forced, Line: bk.Line,
-			Active: bk.ActiveAt(d.now), Expired: !bk.Until.IsZero() && !bk.Until.After(d.now),
+			Active: bk.ActiveAt(e.Now), Expired: bk.OverAt(e.Now),
 		}
-		if index, known := fleet.resolve(bk); known {
+		if index, known := e.Fleet.Index(bk); known {
 			shown.GPUs = []int{index}
-		} else if bk.Target.Index >= 0 {
-			shown.GPUs = []int{bk.Target.Index}
 		}
 		b.Bookings = append(b.Bookings, shown)
 	}
-	files, err := data.Files(render.Input{Board: b, Site: render.Site{Zone: d.zone, Lang: "en", Version: version()}})
+	files, err := data.Files(render.Input{Board: b, Site: render.Site{Zone: e.Zone, Lang: "en", Version: version()}})
 	if err != nil {
 		return err
 	}
@@ -142,13 +139,13 @@ func (d *desk) published(path string, list []booking.Booking, fleet *knownFleet,
 	if i < 0 {
 		return fmt.Errorf("there is no %s", path)
 	}
-	_, err = d.app.stdout.Write(files[i].Bytes())
+	_, err = e.app.stdout.Write(files[i].Bytes())
 	return err
 }
 
 // table prints the bookings for people. Nothing on a line is as wide as it
 // likes but the comment, which comes last.
-func (d *desk) table(w io.Writer, list []booking.Booking) error {
+func (e *editor) table(w io.Writer, list []booking.Booking) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -162,7 +159,7 @@ func (d *desk) table(w io.Writer, list []booking.Booking) error {
 		if b.Kind == booking.Maintenance {
 			who = strings.TrimSpace("maintenance " + b.Name)
 		}
-		rows = append(rows, []string{b.Host, gpu, cutCells(who, 24), d.date(b.From, ""), d.date(b.Until, "open end"), d.left(b), b.ID, snapshot.Text(b.Comment, 200)})
+		rows = append(rows, []string{b.Host, gpu, cutCells(who, 24), e.date(b.From, ""), e.date(b.Until, "open end"), e.left(b), b.ID, snapshot.Text(b.Comment, 200)})
 	}
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -186,26 +183,26 @@ func (d *desk) table(w io.Writer, list []booking.Booking) error {
 	return err
 }
 
-func (d *desk) date(t time.Time, none string) string {
+func (e *editor) date(t time.Time, none string) string {
 	if t.IsZero() {
 		return none
 	}
-	t = t.In(d.zone)
-	if t.Year() != d.now.Year() {
+	t = t.In(e.Zone)
+	if t.Year() != e.Now.Year() {
 		return t.Format("Mon 2 Jan 2006 15:04 MST")
 	}
 	return t.Format("Mon 2 Jan 15:04 MST")
 }
 
 // left is how much longer, or in how long, or since when not any more.
-func (d *desk) left(b booking.Booking) string {
+func (e *editor) left(b booking.Booking) string {
 	switch {
-	case b.From.After(d.now):
-		return "in " + booking.Length(b.From.Sub(d.now))
+	case b.From.After(e.Now):
+		return "in " + booking.Length(b.From.Sub(e.Now))
 	case b.Until.IsZero():
 		return "now"
-	case b.Until.After(d.now):
-		return "now, " + booking.Length(b.Until.Sub(d.now)) + " left"
+	case b.Until.After(e.Now):
+		return "now, " + booking.Length(b.Until.Sub(e.Now)) + " left"
 	}
-	return "over for " + booking.Length(d.now.Sub(b.Until))
+	return "over for " + booking.Length(e.Now.Sub(b.Until))
 }

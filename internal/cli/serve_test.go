@@ -30,7 +30,7 @@ func TestServeBooks(t *testing.T) {
 		"users":                  "login7:" + string(hash) + "\n",
 		"data/aliases.csv":       "login7,eva\n",
 		"data/comments.json":     "{} // ours\n",
-		"site/api/v1/board.json": `{"hosts": [{"name": "gpu01", "gpus": [{"index": 0, "state": "free"}, {"index": 1, "state": "free"}]}]}`,
+		"site/api/v1/board.json": `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "hosts": [{"name": "gpu01", "gpus": [{"index": 0, "state": "free"}, {"index": 1, "state": "free"}]}]}`,
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

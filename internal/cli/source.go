@@ -184,48 +184,54 @@ func (s *source) fetchBoard(ctx context.Context) (*data.Published, error) {
 // directories, which have none.
 func (s *source) host(ctx context.Context, name string) (*board.Host, []board.Booking, error) {
 	path := hostsDir + "/" + name + ".json"
-	if s.site == nil {
-		f, _, err := atomicfile.Open(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(s.file))), path))
-		if err != nil {
-			return nil, nil, err
-		}
-		defer f.Close()
-		return data.ReadHost(f)
-	}
-	body, _, err := s.fetch(ctx, path, "")
+	body, err := s.open(ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer body.Close()
 	h, bookings, err := data.ReadHost(body)
-	if err != nil {
-		return nil, nil, s.unreadable(path, err)
+	if err != nil && s.site != nil {
+		err = s.unreadable(path, err)
 	}
-	return h, bookings, nil
+	return h, bookings, err
 }
 
-// cards are the numbers that the cards of bookings have now, as data.Cards
-// has them. Where they cannot be had each has the number that was written.
-func (s *source) cards(ctx context.Context) map[string]int {
-	var body io.ReadCloser
-	var err error
-	switch {
-	case s.site != nil:
-		body, _, err = s.fetch(ctx, bookingsFile, "")
-	case s.file != "":
-		body, _, err = atomicfile.Open(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(s.file))), bookingsFile))
-	default:
-		return nil
+// withBookings returns the board with the bookings that the site published, which
+// tell the number that the GPU of each has now. Without them the number counts that
+// was written.
+func (s *source) withBookings(ctx context.Context) (*board.Board, error) {
+	p, err := s.read(ctx)
+	if err != nil {
+		return nil, err
 	}
+	if len(p.Board.Bookings) == 0 {
+		p.Board.Bookings = s.bookings(ctx)
+	}
+	return p.Board, nil
+}
+
+// bookings reads the bookings that a site published; nil if they cannot be read.
+func (s *source) bookings(ctx context.Context) []board.Booking {
+	body, err := s.open(ctx, bookingsFile)
 	if err != nil {
 		return nil
 	}
 	defer body.Close()
-	list, err := data.ReadBookings(body)
-	if err != nil {
-		return nil
+	list, _ := data.ReadBookings(body)
+	return list
+}
+
+// open opens a file of the site.
+func (s *source) open(ctx context.Context, path string) (io.ReadCloser, error) {
+	if s.site != nil {
+		body, _, err := s.fetch(ctx, path, "")
+		return body, err
 	}
-	return data.Cards(list)
+	if s.file == "" {
+		return nil, fs.ErrNotExist
+	}
+	f, _, err := atomicfile.Open(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(s.file))), path))
+	return f, err
 }
 
 // fetch gets a file of the site; nil for one that still has this tag. The body

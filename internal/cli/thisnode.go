@@ -152,10 +152,10 @@ func keepHost(cal *booking.Calendar, host string) {
 // where the site lies here, too.
 func (a *app) followCards(ctx context.Context, cfg *config.Config, cal *booking.Calendar) {
 	s := &source{a: a, cfg: cfg, file: filepath.Join(cfg.String("site"), boardFile)}
-	cards := s.cards(ctx)
+	fleet := (&board.Board{Bookings: s.bookings(ctx)}).Fleet()
 	for i := range cal.Bookings {
 		b := &cal.Bookings[i]
-		if index, known := cards[b.Host+"/"+b.ID]; known && b.Target.UUID == "" {
+		if index, known := fleet.Index(*b); known && b.Target.UUID == "" {
 			b.Target.Index = index
 		}
 	}

@@ -71,13 +71,13 @@ func (a *app) waitCommand() *cobra.Command {
 				least = leastSiteEvery
 			}
 			// What is not a place in the whole cluster has to be on one host.
-			v := &vigil{app: a, source: s, wanted: &w, look: look, every: max(every, least), oneHost: oneHost || w.shape != "host:index"}
+			v := &waiter{app: a, source: s, wanted: &w, look: look, every: max(every, least), oneHost: oneHost || w.shape != "host:index"}
 			if c.Flags().Changed("book") {
-				if v.claim, err = a.claim(c, cfg, book, w.user); err != nil {
+				if v.booking, err = a.bookAfterWait(c, cfg, book, w.user); err != nil {
 					return err
 				}
 			}
-			open, err := v.keep(c.Context(), cfg, timeout)
+			open, err := v.run(c.Context(), cfg, timeout)
 			if err != nil {
 				return err
 			}
@@ -120,22 +120,22 @@ func (a *app) waitCommand() *cobra.Command {
 	return c
 }
 
-// A vigil waits for GPUs.
-type vigil struct {
+// A waiter waits for GPUs.
+type waiter struct {
 	app     *app
 	source  *source
 	wanted  *wanted
 	look    text.Options
 	every   time.Duration
 	oneHost bool
-	claim   *claim            // nil to book nothing
-	mine    func(string) bool // set by keep
+	booking *bookingAfterWait // nil to book nothing
+	mine    func(string) bool // set by run
 	said    string
 }
 
-// keep looks until there are enough GPUs, or time is up. A board that cannot be
+// run looks until there are enough GPUs, or time is up. A board that cannot be
 // read, or is too old to be believed, is a reason to go on waiting.
-func (v *vigil) keep(ctx context.Context, cfg *config.Config, timeout time.Duration) ([]openGPU, error) {
+func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Duration) ([]openGPU, error) {
 	aliases, problems := v.app.aliases(cfg, v.source.data)
 	for _, p := range problems {
 		v.app.complain(p)
@@ -144,7 +144,6 @@ func (v *vigil) keep(ctx context.Context, cfg *config.Config, timeout time.Durat
 		v.wanted.user = v.app.bookingName(cfg)
 	}
 	v.mine = mine(v.wanted.user, aliases)
-	me := v.mine
 	waiting := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -166,7 +165,7 @@ func (v *vigil) keep(ctx context.Context, cfg *config.Config, timeout time.Durat
 			age, _ := v.app.age(p.Board)
 			v.say(fmt.Sprintf("the board is %s old, and not to be believed", board.Span(age)))
 		default:
-			done, open, err := v.try(ctx, p.Board, me)
+			done, open, err := v.try(ctx, p.Board)
 			if done || err != nil {
 				return open, err
 			}
@@ -177,21 +176,21 @@ func (v *vigil) keep(ctx context.Context, cfg *config.Config, timeout time.Durat
 	}
 }
 
-// try is one look at a board that can be believed: done when there are enough
-// and, where that is wanted, they are booked.
-func (v *vigil) try(ctx context.Context, b *board.Board, mine func(string) bool) (done bool, open []openGPU, err error) {
-	if open = v.enough(b, mine); open == nil {
+// try looks at a board once. It is done when there are enough GPUs and, with
+// --book, they are booked.
+func (v *waiter) try(ctx context.Context, b *board.Board) (done bool, open []openGPU, err error) {
+	if open = pick(v.open(b), v.wanted.limit, v.oneHost, v.wanted.order == "index"); open == nil {
 		if err := v.never(b); err != nil {
 			return false, nil, err
 		}
-		v.say(v.progress(b, mine))
+		v.say(v.progress(b))
 		return false, nil, nil
 	}
-	if v.claim == nil {
+	if v.booking == nil {
 		return true, open, nil
 	}
-	// Not under the time limit: what is half-way through is seen through.
-	err = v.claim.book(ctx, b, open)
+	// Not under the time limit: a booking that has begun is completed.
+	err = v.booking.book(ctx, b, open)
 	switch {
 	case err == nil:
 		return true, open, nil
@@ -202,8 +201,8 @@ func (v *vigil) try(ctx context.Context, b *board.Board, mine func(string) bool)
 	return false, nil, err
 }
 
-// over is why the vigil ends without GPUs: somebody ended it, or time is up.
-func (v *vigil) over(ctx context.Context, timeout time.Duration) error {
+// over is why waiting ends without GPUs: it was interrupted, or time is up.
+func (v *waiter) over(ctx context.Context, timeout time.Duration) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -211,53 +210,25 @@ func (v *vigil) over(ctx context.Context, timeout time.Duration) error {
 }
 
 // say writes what is being waited for, once until it changes.
-func (v *vigil) say(s string) {
+func (v *waiter) say(s string) {
 	if s != v.said {
 		v.said = s
 		fmt.Fprintf(v.app.stderr, "gpuboard: %s\n", printable(s))
 	}
 }
 
-// open are the GPUs that would do, and, where that is wanted, can be booked.
-func (v *vigil) open(b *board.Board, mine func(string) bool) []openGPU {
-	open := v.wanted.choose(b, mine)
-	if v.claim == nil {
+// open returns the GPUs that can be used and, with --book, can be booked.
+func (v *waiter) open(b *board.Board) []openGPU {
+	open := v.wanted.choose(b, v.mine)
+	if v.booking == nil {
 		return open
 	}
-	return slices.DeleteFunc(open, func(o openGPU) bool { return !v.claim.takes(o.gpu, v.app.now()) })
+	return slices.DeleteFunc(open, func(o openGPU) bool { return !v.booking.possible(o.gpu, v.app.now()) })
 }
 
-// enough is the answer, or nil: GPUs of one host if one has them all. Without a
-// preference that is the host with the fewest to spare, so that larger gaps stay
-// for those who need them.
-func (v *vigil) enough(b *board.Board, mine func(string) bool) []openGPU {
-	open := v.open(b, mine)
-	n := v.wanted.limit
-	var best []openGPU
-	tried := map[*board.Host]bool{}
-	for _, o := range open {
-		if tried[o.host] {
-			continue
-		}
-		tried[o.host] = true
-		here := slices.DeleteFunc(slices.Clone(open), func(other openGPU) bool { return other.host != o.host })
-		if len(here) >= n && (best == nil || v.wanted.order == "index" && len(here) < len(best)) {
-			best = here
-		}
-	}
-	switch {
-	case best != nil:
-		return best[:n]
-	case v.oneHost || len(open) < n:
-		return nil
-	default:
-		return open[:n]
-	}
-}
-
-// never is the error of a wish that cannot come true, however long one waits.
-// A host that was never heard of may yet have anything.
-func (v *vigil) never(b *board.Board) error {
+// never returns an error if waiting cannot help, because the cluster has not that
+// many GPUs of the kind. A host without known GPUs may have any.
+func (v *waiter) never(b *board.Board) error {
 	all, most := 0, 0
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
@@ -282,7 +253,7 @@ func (v *vigil) never(b *board.Board) error {
 }
 
 // goal is what is waited for, in words.
-func (v *vigil) goal() string {
+func (v *waiter) goal() string {
 	w := v.wanted
 	s := counted(w.limit, "GPU")
 	if w.model != "" {
@@ -300,8 +271,8 @@ func (v *vigil) goal() string {
 }
 
 // progress says how far it is and who is going to be free next.
-func (v *vigil) progress(b *board.Board, mine func(string) bool) string {
-	open := v.open(b, mine)
+func (v *waiter) progress(b *board.Board) string {
+	open := v.open(b)
 	s := fmt.Sprintf("waiting for %s; %d can be used", v.goal(), len(open))
 	if n := len(open); n > 0 && n <= 4 {
 		var names []string
@@ -314,7 +285,7 @@ func (v *vigil) progress(b *board.Board, mine func(string) bool) string {
 	var host string
 	for i := range b.Hosts {
 		for g := range b.Hosts[i].Units() {
-			if v.wanted.fits(&b.Hosts[i], g) && !openTo(g, mine) && !g.FreeFrom.IsZero() && (next == nil || g.FreeFrom.Before(next.FreeFrom)) {
+			if v.wanted.fits(&b.Hosts[i], g) && !openTo(g, v.mine) && !g.FreeFrom.IsZero() && (next == nil || g.FreeFrom.Before(next.FreeFrom)) {
 				next, host = g, b.Hosts[i].Name
 			}
 		}

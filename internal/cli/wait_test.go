@@ -205,9 +205,9 @@ func TestAVigilOutlivesItsSite(t *testing.T) {
 		if err := s.at(site); err != nil {
 			t.Fatal(err)
 		}
-		v := &vigil{app: a, source: s, wanted: &wanted{limit: 3, user: "zoe", order: "index"}, every: time.Millisecond}
+		v := &waiter{app: a, source: s, wanted: &wanted{limit: 3, user: "zoe", order: "index"}, every: time.Millisecond}
 		v.look.Zone = time.UTC
-		return v.keep(t.Context(), cfg, 10*time.Second)
+		return v.run(t.Context(), cfg, 10*time.Second)
 	}
 	if open, err := look(); err != nil || len(open) != 3 || asked != 4 || !strings.Contains(said.String(), "404 Not Found") || !strings.Contains(said.String(), "502 Bad Gateway") {
 		t.Errorf("after %d looks: %v, %v\n%s", asked, open, err, said.String())

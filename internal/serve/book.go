@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
@@ -59,18 +60,18 @@ const (
 // site from where a form may be sent, and there only to itself. It needs no script.
 const bookPolicy = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// A desk is where bookings are made: everything below book/.
-type desk struct {
+// A bookingForm answers everything below book/.
+type bookingForm struct {
 	BookingOptions
 	auth   *Auth
 	guard  *guard
 	saves  *limiter
-	board  *fleetFile
+	board  *boardFile
 	assets map[string]render.File
 	server *server
 }
 
-func newDesk(o BookingOptions, s *server, root *os.Root) (*desk, error) {
+func newBookingForm(o BookingOptions, s *server, root *os.Root) (*bookingForm, error) {
 	if o.BodyTimeout <= 0 {
 		o.BodyTimeout = 5 * time.Second
 	}
@@ -81,7 +82,7 @@ func newDesk(o BookingOptions, s *server, root *os.Root) (*desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &desk{BookingOptions: o, auth: s.auth, guard: g, saves: newLimiter(o.Now, saveBurst, savePause), board: &fleetFile{root: root}, assets: map[string]render.File{}, server: s}
+	d := &bookingForm{BookingOptions: o, auth: s.auth, guard: g, saves: newLimiter(o.Now, saveBurst, savePause), board: &boardFile{root: root}, assets: map[string]render.File{}, server: s}
 	for _, f := range o.Pages.Assets() {
 		d.assets[path.Base(f.Path)] = f
 	}
@@ -89,7 +90,7 @@ func newDesk(o BookingOptions, s *server, root *os.Root) (*desk, error) {
 }
 
 // serve answers what is below book/. name is the cleaned path without "book/".
-func (d *desk) serve(w http.ResponseWriter, r *http.Request, name string) {
+func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", bookPolicy)
 	// With the site's no-referrer a browser would not say where a form comes from.
@@ -117,32 +118,29 @@ func (d *desk) serve(w http.ResponseWriter, r *http.Request, name string) {
 	if login == "" {
 		return
 	}
-	f, err := d.board.read()
+	board, fleet, err := d.board.read()
 	if err != nil {
 		d.server.log.Error("reading the board", "error", err)
 		http.Error(w, "there is no board yet: nothing has been generated, or it cannot be read", http.StatusServiceUnavailable)
 		return
 	}
 	aliases := d.Aliases()
-	c := &changer{me: aliases.Canonical(login), now: d.Now(), zone: d.Zone, in: d.FileZone, aliases: aliases, fleet: f, limits: d.Limits}
-	if isHome {
-		d.home(w, r, c)
-		return
-	}
-	p, ok := d.place(c, host, gpu)
-	if !ok {
+	me := aliases.Canonical(login)
+	v := &visit{board: board, Policy: booking.Policy{Login: me, Person: me, Now: d.Now(), Zone: d.Zone, FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits, Fleet: fleet}}
+	switch {
+	case isHome:
+		d.home(w, v)
+	case !v.find(d, host, gpu):
 		http.NotFound(w, r)
-		return
+	case r.Method == http.MethodPost:
+		d.post(w, r, v)
+	default:
+		d.show(w, r, v, http.StatusOK)
 	}
-	if r.Method == http.MethodPost {
-		d.post(w, r, p)
-		return
-	}
-	d.show(w, r, p, http.StatusOK)
 }
 
 // public answers what everybody may see, because it tells nothing about anybody.
-func (d *desk) public(w http.ResponseWriter, r *http.Request, name string) bool {
+func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string) bool {
 	asset, isAsset := d.assets[strings.TrimPrefix(name, "assets/")]
 	isAsset = isAsset && strings.HasPrefix(name, "assets/")
 	if !isAsset && name != "capabilities.json" {
@@ -163,107 +161,101 @@ func (d *desk) public(w http.ResponseWriter, r *http.Request, name string) bool 
 	return true
 }
 
-// A place is one GPU, or a whole host, together with who stands before it.
-type place struct {
-	*changer
+// A visit is one request of one person, for the whole form or for one GPU or host.
+type visit struct {
+	booking.Policy
+	board  *board.Board
 	target booking.Target
 	form   page.BookForm
 }
 
-func (d *desk) place(c *changer, host, gpu string) (*place, bool) {
-	h, g, target, ok := c.fleet.target(host, gpu)
+// find fills in the form for what a path names; false if there is no such GPU.
+func (v *visit) find(d *bookingForm, host, gpu string) bool {
+	h, g, target, ok := findTarget(v.board, host, gpu)
 	if !ok {
-		return nil, false
+		return false
 	}
-	p := &place{changer: c, target: target, form: page.BookForm{
-		Host: h.Name, Title: h.Title, GPU: gpu, User: c.me, Name: c.me, ForOthers: d.ForOthers, Now: c.now, Interval: d.Interval,
-	}}
+	v.target = target
+	v.form = page.BookForm{Host: h.Name, Title: h.Title, GPU: gpu, User: v.Login, Name: v.Login, ForOthers: d.ForOthers, Now: v.Now, Interval: d.Interval}
 	if g != nil {
-		p.form.State = g.State
-		if g.Name != nil {
-			p.form.Model = *g.Name
-		}
+		v.form.State, v.form.Model = string(g.State), g.Name
 	}
-	return p, true
+	return true
 }
 
 // show shows the form as it was filled in, with the bookings as they are now.
-func (d *desk) show(w http.ResponseWriter, r *http.Request, p *place, status int) {
-	cal := d.load(p.changer)
-	nobodys := booking.Booking{Host: p.form.Host, Target: p.target, Name: "\x00", From: p.now}
-	for _, b := range booking.Conflicts(cal, nobodys, p.fleet.resolve) {
-		p.form.Standing = append(p.form.Standing, line(b, p.changer))
+func (d *bookingForm) show(w http.ResponseWriter, r *http.Request, v *visit, status int) {
+	v.Person = v.Login
+	cal := d.load(v)
+	from := booking.Booking{Host: v.form.Host, Target: v.target, From: v.Now}
+	v.form.Standing = v.lines(booking.Conflicts(cal, from, booking.Everybody, v.Fleet))
+	if cal.Broken && v.form.Say == "" {
+		v.form.Say, v.form.Detail = "broken", mistakeIn(cal)
 	}
-	if cal.Broken && p.form.Say == "" {
-		p.form.Say, p.form.Detail = "broken", mistakeIn(cal)
-	}
-	p.form.Token = d.guard.token(w, r, p.me, d.auth.secure(r))
-	page, err := d.Pages.Form(p.form)
-	d.send(w, status, page, err)
+	v.form.Token = d.guard.token(w, r, v.Login, d.auth.secure(r))
+	body, err := d.Pages.Form(v.form)
+	d.send(w, status, body, err)
 }
 
-func (d *desk) home(w http.ResponseWriter, r *http.Request, c *changer) {
-	home := page.BookHome{User: c.me, Now: c.now}
-	for _, b := range d.load(c).Bookings {
-		if mine(c.me, b, c.aliases) && (b.Until.IsZero() || b.Until.After(c.now)) {
-			home.Mine = append(home.Mine, line(b, c))
+func (d *bookingForm) home(w http.ResponseWriter, v *visit) {
+	var mine []booking.Booking
+	for _, b := range d.load(v).Bookings {
+		if v.Mine(b) && !b.OverAt(v.Now) {
+			mine = append(mine, b)
 		}
 	}
-	for i := range c.fleet.Hosts {
-		h := &c.fleet.Hosts[i]
+	home := page.BookHome{User: v.Login, Now: v.Now, Mine: v.lines(mine)}
+	for i := range v.board.Hosts {
+		h := &v.board.Hosts[i]
 		host := page.BookHost{Name: h.Name, Title: h.Title}
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
-			if len(g.Slices) == 0 {
-				host.GPUs = append(host.GPUs, page.BookGPU{Path: strconv.Itoa(g.Index), Label: strconv.Itoa(g.Index), State: g.State})
-			}
-			for _, s := range g.Slices {
-				if s.UUID != nil && inPath(*s.UUID) {
-					host.GPUs = append(host.GPUs, page.BookGPU{Path: *s.UUID, Label: strconv.Itoa(g.Index) + ":" + strconv.Itoa(s.Index), State: s.State})
-				}
+		for g := range h.Units() {
+			if path := gpuPath(g); path != "" {
+				host.GPUs = append(host.GPUs, page.BookGPU{Path: path, Label: g.Label(), State: string(g.State)})
 			}
 		}
 		home.Hosts = append(home.Hosts, host)
 	}
-	page, err := d.Pages.Home(home)
-	d.send(w, http.StatusOK, page, err)
+	body, err := d.Pages.Home(home)
+	d.send(w, http.StatusOK, body, err)
 }
 
 // load reads the bookings for show; the last good ones where the file has an error.
-func (d *desk) load(c *changer) *booking.Calendar {
-	return d.File.Load(booking.Options{Aliases: c.aliases, Now: c.now})
+func (d *bookingForm) load(v *visit) *booking.Calendar {
+	return d.File.Load(booking.Options{Aliases: v.Aliases, Now: v.Now})
 }
 
-// line is a booking as the pages name it.
-func line(b booking.Booking, c *changer) page.BookLine {
-	l := page.BookLine{
-		ID: b.ID, Host: b.Host, Target: b.Target.String(), Name: b.Name, By: b.By, From: b.From, Until: b.Until, Comment: b.Comment,
-		Maintenance: b.Kind == booking.Maintenance, Active: b.ActiveAt(c.now), Mine: mine(c.me, b, c.aliases),
+// lines are bookings as the pages name them.
+func (v *visit) lines(bookings []booking.Booking) []page.BookLine {
+	var lines []page.BookLine
+	for _, b := range bookings {
+		gpu := "all"
+		if strings.HasPrefix(b.Target.UUID, "MIG-") {
+			gpu = b.Target.UUID
+		} else if !b.Target.All {
+			gpu = ""
+			if index, ok := v.Fleet.Index(b); ok {
+				gpu = strconv.Itoa(index)
+			}
+		}
+		if _, _, _, ok := findTarget(v.board, b.Host, gpu); !ok {
+			gpu = "" // there is no form for what does not exist
+		}
+		lines = append(lines, page.BookLine{
+			ID: b.ID, Host: b.Host, Target: b.Target.String(), GPU: gpu, Name: b.Name, By: b.By, From: b.From, Until: b.Until, Comment: b.Comment,
+			Maintenance: b.Kind == booking.Maintenance, Active: b.ActiveAt(v.Now), Mine: v.Mine(b),
+		})
 	}
-	switch index, ok := c.fleet.resolve(b); {
-	case b.Target.All:
-		l.GPU = "all"
-	case strings.HasPrefix(b.Target.UUID, "MIG-"):
-		l.GPU = b.Target.UUID
-	case ok:
-		l.GPU = strconv.Itoa(index)
-	case b.Target.UUID == "":
-		l.GPU = strconv.Itoa(b.Target.Index)
-	}
-	if _, _, _, ok := c.fleet.target(b.Host, l.GPU); !ok {
-		l.GPU = "" // there is no form for what is not there
-	}
-	return l
+	return lines
 }
 
-// post takes in a form.
-func (d *desk) post(w http.ResponseWriter, r *http.Request, p *place) {
+// post answers a form that was sent.
+func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	forwarded := ""
 	if _, proxied := d.auth.peer(r); proxied {
 		forwarded = r.Header.Get("X-Forwarded-Host")
 	}
 	if !ownForm(r, forwarded) {
-		d.server.log.Warn("a form that another site sent", "user", p.me, "origin", r.Header.Get("Origin"))
+		d.server.log.Warn("a form that another site sent", "user", v.Login, "origin", r.Header.Get("Origin"))
 		http.Error(w, "this form was sent by another site, or by none: nothing was saved", http.StatusForbidden)
 		return
 	}
@@ -272,71 +264,92 @@ func (d *desk) post(w http.ResponseWriter, r *http.Request, p *place) {
 		bodyError(w, err)
 		return
 	}
-	f := &p.form
+	f := &v.form
 	f.From, f.Until, f.Comment, f.ID, f.End, f.Sure = q.Get("from"), q.Get("until"), q.Get("comment"), q.Get("id"), q.Get("end"), q.Get("sure")
 	if d.ForOthers && q.Has("name") {
 		f.Name = strings.TrimSpace(q.Get("name"))
 	}
-	if !d.guard.holds(r, p.me, q.Get("token")) {
+	if !d.guard.holds(r, v.Login, q.Get("token")) {
 		f.Say = "old"
-		d.show(w, r, p, http.StatusForbidden)
+		d.show(w, r, v, http.StatusForbidden)
 		return
 	}
-	if wait := d.saves.take("as "+p.me, "at "+addressKey(d.auth.client(r))); wait > 0 {
+	if wait := d.saves.take("as "+v.Login, "at "+addressKey(d.auth.client(r))); wait > 0 {
 		later(w, wait)
 		f.Say = "often"
-		d.show(w, r, p, http.StatusTooManyRequests)
+		d.show(w, r, v, http.StatusTooManyRequests)
 		return
 	}
-	edit, done, err := d.edit(p, q.Get("action"))
+	edit, done, err := d.edit(v, q.Get("action"))
 	if err == nil {
 		// Whoever goes away while it is saved wants it saved.
-		err = d.File.Update(context.WithoutCancel(r.Context()), booking.By{Name: p.me, At: d.Now()}, edit)
+		err = d.File.Update(context.WithoutCancel(r.Context()), booking.By{Name: v.Login, At: d.Now()}, edit)
 	}
 	if err != nil {
-		why, ok := refused(err)
+		why, ok := refused(err, endField(q.Get("action")))
 		if !ok {
 			d.fail(w, "saving a booking", err)
 			return
 		}
 		f.Say, f.Detail, f.Field = why.say, why.detail, why.field
-		for _, b := range why.clashes {
-			f.Clashes = append(f.Clashes, line(b, p.changer))
-		}
+		f.Clashes = v.lines(why.clashes)
 		if why.status == http.StatusServiceUnavailable {
 			later(w, time.Second)
 		}
-		d.show(w, r, p, why.status)
+		d.show(w, r, v, why.status)
 		return
 	}
-	d.server.log.Info(done, "user", p.me, "host", f.Host, "gpu", f.GPU, "id", f.ID)
+	d.server.log.Info(done, "user", v.Login, "host", f.Host, "gpu", f.GPU, "id", f.ID)
 	// Relative, so that it holds behind any proxy and under any path.
 	w.Header().Set("Location", "../../?saved=1#"+url.PathEscape(f.Host))
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// edit makes of a form the change to the bookings, and says what it is.
-func (d *desk) edit(p *place, action string) (edit func([]byte) ([]byte, error), done string, err error) {
-	f := &p.form
+// edit returns the change to the bookings that a form asks for, and its name.
+func (d *bookingForm) edit(v *visit, action string) (edit func([]byte) ([]byte, error), done string, err error) {
+	var change func(data []byte) (booking.Change, error)
 	switch action {
 	case "extend":
-		return func(data []byte) ([]byte, error) { p.now = d.Now(); return p.extend(data, f.ID, f.End) }, "a booking extended", nil
+		done = "a booking extended"
+		change = func(data []byte) (booking.Change, error) {
+			c, _, err := v.Extend(data, v.form.ID, v.form.End)
+			return c, err
+		}
 	case "release":
-		return func(data []byte) ([]byte, error) { p.now = d.Now(); return p.release(data, f.ID) }, "a booking released", nil
+		done = "a booking released"
+		change = func(data []byte) (booking.Change, error) { return v.Release(data, v.form.ID) }
 	case "book":
-		want, err := d.wanted(p)
-		return func(data []byte) ([]byte, error) { p.now = d.Now(); return p.book(data, want) }, "a booking made", err
+		done = "a booking made"
+		wanted, err := d.wanted(v)
+		if err != nil {
+			return nil, "", err
+		}
+		change = func(data []byte) (booking.Change, error) { return v.Book(data, wanted) }
+	default:
+		return nil, "", &refusal{status: http.StatusBadRequest, say: "invalid", detail: "the form does not say what to do"}
 	}
-	return nil, "", &refusal{status: http.StatusBadRequest, say: "invalid", detail: "the form does not say what to do"}
+	return func(data []byte) ([]byte, error) {
+		v.Now = d.Now()
+		c, err := change(data)
+		return c.After, err
+	}, done, nil
+}
+
+// endField is the field of the form that an action reads an end from.
+func endField(action string) string {
+	if action == "extend" {
+		return "end"
+	}
+	return "until"
 }
 
 // fail answers when something is wrong here, and tells the log alone what.
-func (d *desk) fail(w http.ResponseWriter, doing string, err error) {
+func (d *bookingForm) fail(w http.ResponseWriter, doing string, err error) {
 	d.server.log.Error(doing, "error", err)
 	http.Error(w, "something went wrong here, and nothing is known to be saved: look at the bookings, and tell whoever runs this", http.StatusInternalServerError)
 }
 
-func (d *desk) send(w http.ResponseWriter, status int, page []byte, err error) {
+func (d *bookingForm) send(w http.ResponseWriter, status int, page []byte, err error) {
 	if err != nil {
 		d.fail(w, "rendering the booking page", err)
 		return

@@ -13,51 +13,22 @@ import (
 	"gpuboard/internal/booking"
 )
 
-// wanted reads the booking out of the form. What it had to guess it asks about.
-func (d *desk) wanted(p *place) (booking.Booking, error) {
-	f := &p.form
-	want := booking.Booking{Host: f.Host, Target: p.target, Name: p.me, Comment: strings.TrimSpace(f.Comment), Kind: booking.Reserved}
-	if name := p.aliases.Canonical(f.Name); !strings.EqualFold(name, p.me) {
-		if want.Name, want.By = name, p.me; name == "" {
-			return want, &refusal{status: http.StatusUnprocessableEntity, say: "noname", field: "name"}
-		}
+// wanted reads the booking from the form. What was assumed has to be confirmed.
+func (d *bookingForm) wanted(v *visit) (booking.Booking, error) {
+	f := &v.form
+	if v.Person = v.Aliases.Canonical(f.Name); v.Person == "" {
+		return booking.Booking{}, &refusal{status: http.StatusUnprocessableEntity, say: "noname", field: "name"}
 	}
-	unclear := func(err error, field string) error {
-		return &refusal{status: http.StatusUnprocessableEntity, say: "time", detail: err.Error(), field: field}
-	}
-	var notes []string
-	if from := strings.TrimSpace(f.From); from != "" {
-		t, note, err := booking.ParseMoment(from, p.now, p.zone)
-		switch {
-		case err != nil:
-			return want, unclear(err, "from")
-		case t.Before(p.now.Add(-time.Minute)):
-			return want, unclear(fmt.Errorf("%s is over", t.In(p.zone).Format("Mon 2 Jan 2006 15:04")), "from")
-		case note != "":
-			notes = append(notes, note)
-		}
-		want.From = t
-	}
-	begin := want.From
-	if begin.IsZero() {
-		begin = p.now.Truncate(time.Minute)
-	}
-	until, note, err := booking.ParseUntil(strings.TrimSpace(f.Until), begin, p.now, p.zone)
+	from, until, notes, err := v.Times(strings.TrimSpace(f.From), strings.TrimSpace(f.Until))
 	if err != nil {
-		return want, unclear(err, "until")
+		return booking.Booking{}, err
 	}
-	want.Until = until
-	if note != "" {
-		notes = append(notes, note)
+	if asked := until.UTC().Format(time.RFC3339); len(notes) > 0 && f.Sure != asked {
+		f.Sure = asked
+		detail := strings.Join(notes, "; ") + ": " + booking.Describe(from, until, v.Now, v.Zone)
+		return booking.Booking{}, &refusal{status: http.StatusUnprocessableEntity, say: "sure", detail: detail}
 	}
-	if len(notes) > 0 {
-		asked := until.UTC().Format(time.RFC3339)
-		if f.Sure != asked {
-			f.Sure = asked
-			return want, &refusal{status: http.StatusUnprocessableEntity, say: "sure", detail: strings.Join(notes, "; ") + ": " + booking.Describe(want.From, until, p.now, p.zone)}
-		}
-	}
-	return want, nil
+	return booking.Booking{Host: f.Host, Target: v.target, From: from, Until: until, Comment: strings.TrimSpace(f.Comment), Kind: booking.Reserved}, nil
 }
 
 var (
@@ -66,7 +37,7 @@ var (
 )
 
 // body reads a form within its bounds of size and time.
-func (d *desk) body(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+func (d *bookingForm) body(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return nil, errType
 	}

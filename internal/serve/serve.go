@@ -51,7 +51,7 @@ func Handler(o Options) (http.Handler, error) {
 		return nil, errors.Join(errors.New("setting up the server: nobody can log in"), root.Close())
 	}
 	if o.Booking != nil {
-		if s.desk, err = newDesk(*o.Booking, s, root); err != nil {
+		if s.form, err = newBookingForm(*o.Booking, s, root); err != nil {
 			return nil, errors.Join(fmt.Errorf("setting up the booking form: %w", err), root.Close())
 		}
 	}
@@ -91,7 +91,7 @@ type server struct {
 	log     *slog.Logger
 	auth    *Auth
 	private bool
-	desk    *desk
+	form    *bookingForm
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -103,13 +103,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := path.Clean("/" + r.URL.Path)[1:]
-	if below, ok := strings.CutPrefix(name+"/", "book/"); ok && s.desk != nil {
+	if below, ok := strings.CutPrefix(name+"/", "book/"); ok && s.form != nil {
 		if r.URL.Path == "/book" {
 			h.Set("Location", "book/")
 			w.WriteHeader(http.StatusMovedPermanently)
 			return
 		}
-		s.desk.serve(w, r, strings.TrimSuffix(below, "/"))
+		s.form.serve(w, r, strings.TrimSuffix(below, "/"))
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -119,18 +119,6 @@ func ReadBookings(r io.Reader) ([]board.Booking, error) {
 	return list, nil
 }
 
-// Cards is the number that the card of each booking of one GPU has, by host and
-// id, as in "gpu01/ID".
-func Cards(list []board.Booking) map[string]int {
-	cards := map[string]int{}
-	for i := range list {
-		if b := &list[i]; b.ID != "" && len(b.GPUs) == 1 {
-			cards[b.Host+"/"+b.ID] = b.GPUs[0]
-		}
-	}
-	return cards
-}
-
 // JSON writes the board in the shape of api/v1/board.json again. What was read
 // and not changed comes out byte by byte as the site published it.
 func (p *Published) JSON() []byte {

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/snapshot"
+)
+
+// bookingKeys are the settings of everything that changes bookings.
+func bookingKeys() []string {
+	return []string{"data", "site", "comments", "aliases", "timezone", "site_url", "site_timeout",
+		"booking.name", "booking.ssh", "booking.timezone", "booking.default_duration", "booking.max_duration", "booking.max_gpus"}
+}
+
+// An editor reads and changes the bookings for one person.
+type editor struct {
+	booking.Policy
+	app           *app
+	file          *booking.File
+	board         *board.Board // nil if there is none, see readBoard
+	defaultLength string       // booking.default_duration
+	notes         []string     // what was assumed, for stderr
+}
+
+// editor opens the bookings. name is that of --name, "" for oneself; at is that of
+// --now, "" for now.
+func (a *app) editor(c *cobra.Command, cfg *config.Config, name, at string) (*editor, error) {
+	e := &editor{app: a, defaultLength: cfg.String("booking.default_duration")}
+	e.Zone, e.FileZone, e.Now = cfg.Zone(), cfg.BookingZone(true), a.now()
+	var err error
+	if at != "" {
+		if e.Now, err = time.Parse(time.RFC3339, at); err != nil {
+			return nil, usagef("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
+		}
+	}
+	e.Now = e.Now.In(e.Zone)
+	if e.Limits, err = bookingLimits(cfg); err != nil {
+		return nil, err
+	}
+	problems, err := e.open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range problems {
+		a.complain(p)
+	}
+	e.Login = e.Aliases.Canonical(a.bookingName(cfg))
+	e.Person, e.Written = e.Login, e.Login
+	if name = strings.TrimSpace(name); name != "" {
+		e.Person, e.Written = e.Aliases.Canonical(name), name
+	}
+	return e, nil
+}
+
+// bookingName is who somebody is in the bookings unless they say otherwise:
+// booking.name, else who runs this; with sudo, the one who typed it.
+func (a *app) bookingName(cfg *config.Config) string {
+	if name := cfg.String("booking.name"); name != "" {
+		return name
+	}
+	if name := a.getenv("SUDO_USER"); name != "" && os.Geteuid() == 0 {
+		return name
+	}
+	return a.unixUser()
+}
+
+// open opens the file and reads the aliases.
+func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
+	path, err := localComments(cfg)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	if err != nil && failure.Explain(err).Exit == exitTempFail { // a disk that fails
+		return nil, fmt.Errorf("looking for the bookings: %w", err)
+	}
+	if err != nil || !info.IsDir() {
+		return nil, usagef("on the web host: --data DIR or --comments FILE; elsewhere: ssh WEBHOST gpuboard book …, which booking.ssh in gpuboard.yml has typed for you",
+			"there are no bookings here: no directory %s", dir)
+	}
+	e.file = booking.Open(path, e.FileZone.Location)
+	if data := cfg.String("data"); isDir(data) && !isFile(filepath.Join(dir, "aliases.csv")) {
+		dir = data
+	}
+	var problems []snapshot.Problem
+	e.Aliases, problems = e.app.aliases(cfg, dir)
+	return problems, nil
+}
+
+// bookingLimits reads the settings that bound what one person may book.
+func bookingLimits(cfg *config.Config) (booking.Limits, error) {
+	l := booking.Limits{MaxGPUs: int(cfg.Number("booking.max_gpus"))}
+	for _, name := range []string{"booking.max_duration", "booking.default_duration"} {
+		s := cfg.String(name)
+		if s == "" || s == "none" {
+			continue
+		}
+		length, err := booking.ParseDuration(s)
+		if err != nil {
+			return l, usagef("for instance 7d or 36h", "%s from %s: %w", name, cfg.Origin(name), err)
+		}
+		if name == "booking.max_duration" {
+			l.MaxDuration = length
+		}
+	}
+	return l, nil
+}
+
+// readBoard reads the board, against which bookings are checked. A board that
+// cannot be read is an error where it is required; otherwise it is said on stderr
+// if one is configured.
+func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required bool) error {
+	s, err := e.app.source(cfg, "")
+	if err == nil {
+		e.board, err = s.withBookings(ctx)
+	}
+	var f *failure.Error
+	switch {
+	case err == nil:
+		e.Fleet = e.board.Fleet()
+	case required:
+		return err
+	case errors.As(err, &f) && f.Exit == exitUsage && cfg.String("site_url") == "":
+	default:
+		fmt.Fprintf(e.app.stderr, "gpuboard: the board cannot be read, so it is not checked whether the GPUs exist: %s\n", printable(err.Error()))
+	}
+	return nil
+}
+
+// by is who changes the bookings, for the record.
+func (e *editor) by() booking.By { return booking.By{Name: e.Login, At: e.Now} }
+
+// options are those of reading the bookings.
+func (e *editor) options() booking.Options { return booking.Options{Aliases: e.Aliases, Now: e.Now} }
+
+// when puts the time of a booking into words.
+func (e *editor) when(b booking.Booking) string {
+	return booking.Describe(b.From, b.Until, e.Now, e.Zone)
+}
+
+// moment puts a moment into words.
+func (e *editor) moment(t time.Time) string { return t.In(e.Zone).Format("Mon 2 Jan 2006 15:04 MST") }
+
+func (e *editor) note(notes ...string) {
+	for _, n := range notes {
+		if n != "" && !slices.Contains(e.notes, n) {
+			e.notes = append(e.notes, n)
+		}
+	}
+}
+
+// change makes a change under the lock; with dryRun it only reads. The result is
+// that of the last call of edit, which is the one that counts.
+func (e *editor) change(ctx context.Context, dryRun bool, edit func([]byte) (booking.Change, error)) (c booking.Change, err error) {
+	if dryRun {
+		data, err := e.file.Read()
+		if err != nil {
+			return c, fmt.Errorf("reading the bookings: %w", err)
+		}
+		if err := e.file.Intact(data); err != nil {
+			return c, err
+		}
+		return edit(data)
+	}
+	err = e.file.Update(ctx, e.by(), func(data []byte) ([]byte, error) {
+		c, err = edit(data)
+		return c.After, err
+	})
+	return c, err
+}
+
+// failed gives the errors of changing bookings their exit codes and hints.
+func (e *editor) failed(err error) error {
+	var f *failure.Error
+	var refusal *booking.Refusal
+	var encoding *booking.EncodingError
+	var restorable *booking.RestorableError
+	switch {
+	case err == nil || errors.As(err, &f):
+		return err
+	case errors.As(err, &refusal):
+		return e.refused(refusal)
+	case errors.As(err, &restorable):
+		return fail(exitError, err, "mend it by hand, or restore what was last good: "+restorable.Restore+"; or start anew: "+restorable.Anew)
+	case errors.Is(err, booking.ErrBroken):
+		return fail(exitError, err, "gpuboard bookings lists what has to be mended by hand, by line and column")
+	case errors.Is(err, booking.ErrLocked):
+		return fail(exitTempFail, err, "try again in a moment")
+	case errors.Is(err, booking.ErrChanged):
+		return fail(exitTempFail, err, "look with gpuboard bookings --mine whether it was done, and try again")
+	case errors.Is(err, booking.ErrInvalid):
+		return fail(exitUsage, err, "")
+	case errors.As(err, &encoding):
+		return fail(exitError, err, "for instance: iconv -f WINDOWS-1252 -t UTF-8")
+	case errors.Is(err, fs.ErrPermission):
+		return fail(exitError, err, "you have to be allowed to read the file and its lock, and to write its directory")
+	}
+	return err
+}
+
+// refused says why the policy does not allow a change, and what to do instead.
+func (e *editor) refused(r *booking.Refusal) error {
+	switch r.Reason {
+	case booking.Taken:
+		return fail(exitError, errors.New(strings.Join(e.standing(r.Bookings), "\n")), "book another one (gpuboard book --gpus 1 picks a free one), ask them, or --force to book it all the same")
+	case booking.Already:
+		b := r.Bookings[0]
+		return fail(exitError, fmt.Errorf("%s is booked by %s already: %s", b.Place(), b.Name, e.when(b)),
+			"gpuboard book --extend "+b.Place()+" --until TIME moves its end")
+	case booking.NotYours:
+		b := r.Bookings[0]
+		return fail(exitError, fmt.Errorf("%s is booked by %s, not by %s: %s", b.Place(), b.Name, e.Person, e.when(b)),
+			"--name says who you are, and --force changes somebody else's booking")
+	case booking.NoBooking:
+		hint := "gpuboard bookings --mine lists yours with their ids"
+		if len(r.Bookings) > 0 {
+			hint = "you have booked " + booking.Places(r.Bookings)
+		}
+		return fail(exitError, r.Err, hint)
+	case booking.BadPlace:
+		return usagef(placeForm, "%w", r.Err)
+	case booking.BadBegin:
+		return usagef("leave --from out to begin now", "--from: %w", r.Err)
+	}
+	return fail(exitError, r.Err, "")
+}
+
+// standing describes bookings that are in the way, the first few of them.
+func (e *editor) standing(bookings []booking.Booking) []string {
+	const most = 5
+	var lines []string
+	for i, b := range bookings {
+		if i == most {
+			return append(lines, fmt.Sprintf("and %d more", len(bookings)-most))
+		}
+		who := "is booked by " + b.Name
+		if b.Kind == booking.Maintenance {
+			who = strings.TrimSuffix("is under maintenance by "+b.Name, " by ")
+		}
+		line := b.Place() + " " + who + ": "
+		switch {
+		case b.From.After(e.Now):
+			line += e.when(b)
+		case b.Until.IsZero():
+			line += "no end is given"
+		default:
+			line += "until " + b.Until.In(e.Zone).Format("Mon 2 Jan 15:04 MST") + ", for " + booking.Length(b.Until.Sub(e.Now))
+		}
+		if b.Comment != "" {
+			line += " (" + snapshot.Text(b.Comment, 120) + ")"
+		}
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}

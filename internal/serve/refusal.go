@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"gpuboard/internal/booking"
+)
+
+// A refusal is why nothing was saved, for the form to say: words under a key of
+// the word list, and what is known beyond them.
+type refusal struct {
+	status  int
+	say     string // "book.say."+say
+	detail  string // in English
+	field   string // of the form, that it is about
+	clashes []booking.Booking
+}
+
+func (r *refusal) Error() string { return r.say + " " + r.detail }
+
+// refused turns the errors of a change into what the form says. endField is the
+// field of the form that an end was read from. Errors that are not about the
+// change itself are not refusals.
+func refused(err error, endField string) (*refusal, bool) {
+	var r *refusal
+	var policy *booking.Refusal
+	var encoding *booking.EncodingError
+	switch {
+	case errors.As(err, &r):
+	case errors.As(err, &policy):
+		r = policyRefusal(policy, endField)
+	case errors.Is(err, booking.ErrBroken):
+		r = &refusal{status: http.StatusConflict, say: "broken", detail: mistake(err)}
+	case errors.Is(err, booking.ErrNotFound):
+		r = &refusal{status: http.StatusConflict, say: "gone"}
+	case errors.Is(err, booking.ErrOver):
+		r = &refusal{status: http.StatusConflict, say: "over"}
+	case errors.Is(err, booking.ErrInvalid):
+		r = &refusal{status: http.StatusUnprocessableEntity, say: "invalid", detail: err.Error()}
+	case errors.As(err, &encoding):
+		r = &refusal{status: http.StatusUnprocessableEntity, say: "invalid", detail: err.Error(), field: "comment"}
+	case errors.Is(err, booking.ErrLocked), errors.Is(err, booking.ErrChanged):
+		r = &refusal{status: http.StatusServiceUnavailable, say: "busy", detail: err.Error()}
+	default:
+		return nil, false
+	}
+	return r, true
+}
+
+func policyRefusal(p *booking.Refusal, endField string) *refusal {
+	switch p.Reason {
+	case booking.Taken:
+		return &refusal{status: http.StatusConflict, say: "conflict", clashes: p.Bookings}
+	case booking.Already:
+		return &refusal{status: http.StatusConflict, say: "already", clashes: p.Bookings[:1]}
+	case booking.NotYours:
+		return &refusal{status: http.StatusForbidden, say: "not-yours", clashes: p.Bookings}
+	case booking.OverLimit:
+		return &refusal{status: http.StatusUnprocessableEntity, say: "limit", detail: p.Error(), field: endField}
+	case booking.BadBegin:
+		return &refusal{status: http.StatusUnprocessableEntity, say: "time", detail: p.Error(), field: "from"}
+	case booking.BadEnd:
+		return &refusal{status: http.StatusUnprocessableEntity, say: "time", detail: p.Error(), field: endField}
+	}
+	return &refusal{status: http.StatusConflict, say: "gone"}
+}
+
+// mistakeIn is the first problem that keeps bookings from being changed.
+func mistakeIn(cal *booking.Calendar) string {
+	for _, p := range cal.Problems {
+		switch p.Code {
+		case "booking:syntax", "booking:encoding", "booking:emptied", "booking:unreadable", "booking:toolarge":
+			if where := p.Where(); p.Line > 0 {
+				return where + ": " + p.Message
+			}
+			return p.Message
+		}
+	}
+	return ""
+}
+
+// mistake is what ErrBroken says beyond itself: where the mistake is.
+func mistake(err error) string {
+	_, where, found := strings.Cut(err.Error(), booking.ErrBroken.Error()+": ")
+	if !found {
+		return err.Error()
+	}
+	return where
+}
