@@ -127,7 +127,7 @@ go test -race -timeout 30m "${packages[@]}"
 
 if $long; then
 	say "what takes longer: whole fleets, 10,000 cycles, sshd's own patience, a release without a cache"
-	GPUBOARD_LONG=1 go test -count=1 -timeout 120m -run 'Soak|AllArrive|Vanished|Punished|Release' ./internal/e2e ./internal/cli ./publisher
+	GPUBOARD_LONG=1 go test -count=1 -timeout 120m -run 'Soak|AllArrive|Vanished|Punished|Release' ./internal/e2e ./internal/cli ./internal/node ./publisher
 
 	say "fuzzing, 30 s each"
 	go list "${packages[@]}" | while read -r package; do

@@ -19,6 +19,16 @@ func StaggerOffset(host string, interval time.Duration) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(sum[:8]) % uint64(interval))
 }
 
+// UntilPush returns the time from now to a host's next push: the next moment at its
+// [StaggerOffset] within an interval. A push that took longer than the interval leaves moments out.
+func UntilPush(host string, interval time.Duration, now time.Time) time.Duration {
+	since := time.Duration(now.UnixNano()-int64(StaggerOffset(host, interval))) % interval
+	if since < 0 {
+		since += interval
+	}
+	return interval - since
+}
+
 // fullJitter is a backoff that waits a random time between 0 and a bound. The
 // bound doubles with every attempt, up to cap.
 type fullJitter struct {

@@ -121,6 +121,23 @@ func TestStaggerOffsetIsEvenAndStable(t *testing.T) {
 	}
 }
 
+func TestUntilPushKeepsToTheOffset(t *testing.T) {
+	const interval = 20 * time.Second
+	offset := StaggerOffset("gpu01", interval)
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	for range 100 {
+		wait := UntilPush("gpu01", interval, at)
+		if wait <= 0 || wait > interval {
+			t.Fatalf("at %v: wait %v", at, wait)
+		}
+		next := at.Add(wait)
+		if d := time.Duration(next.UnixNano()) % interval; d != offset {
+			t.Fatalf("next at %v, %v after a multiple of the interval, want %v", next, d, offset)
+		}
+		at = next.Add(3*time.Second + time.Millisecond)
+	}
+}
+
 const staggerOfGPU01 = 50069888602 * time.Nanosecond
 
 func TestFullJitter(t *testing.T) {

@@ -1,17 +1,13 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"gpuboard/collector"
 	"gpuboard/internal/config"
+	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
-	"gpuboard/internal/spool"
 )
 
 func (a *app) collectCommand() *cobra.Command {
@@ -27,11 +23,7 @@ func (a *app) collectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			host, err := a.host(cfg)
-			if err != nil {
-				return err
-			}
-			snap, err := a.collector(cfg, host, 0).Collect(c.Context())
+			snap, err := a.node(cfg).Collect(c.Context())
 			if err != nil {
 				return err
 			}
@@ -41,12 +33,12 @@ func (a *app) collectCommand() *cobra.Command {
 				}
 				return a.degraded(snap)
 			}
-			s, err := openSpool(cfg)
+			s, err := a.node(cfg).OpenSpool()
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			if err := spoolError(s.Add(snap)); err != nil {
+			if err := node.Add(s, snap); err != nil {
 				return err
 			}
 			return a.degraded(snap)
@@ -57,40 +49,13 @@ func (a *app) collectCommand() *cobra.Command {
 	return c
 }
 
-// host is this node's name, checked once.
-func (a *app) host(cfg *config.Config) (string, error) {
-	host, err := snapshot.ParseHost(cfg.String("host"))
-	if err != nil {
-		return "", usagef("name this node with --host NAME", "host from %s: %w", cfg.Origin("host"), err)
-	}
-	return host, nil
+// node makes the parts of this node from its settings.
+func (a *app) node(cfg *config.Config) node.Node {
+	return node.Node{Config: cfg, Version: version(), Now: a.now, Getenv: a.getenv, Stderr: a.stderr, SSHConfig: sshConfig}
 }
 
-func (a *app) collector(cfg *config.Config, host string, every time.Duration) *collector.Collector {
-	journal := "" // a single run would start a process each time
-	if every > 0 {
-		journal = "journalctl"
-	}
-	return collector.New(collector.Options{
-		Host: host, Version: version(), Interval: every,
-		NvidiaSMI: cfg.String("nvidia_smi"), PS: cfg.String("ps"),
-		SMIBudget: cfg.Duration("nvidia_smi_timeout"),
-		Journal:   journal,
-		StateFile: filepath.Join(cfg.String("spool"), "nvidia-smi.json"),
-		Now:       a.now,
-	})
-}
-
-func openSpool(cfg *config.Config) (*spool.Spool, error) {
-	s, err := spool.Open(cfg.String("spool"))
-	if err != nil {
-		return nil, because("spool:unusable", fail(exitUsage, err, "give a directory of your own with --spool DIR"))
-	}
-	return s, nil
-}
-
-// degraded says in one line what a snapshot could not say, for cron's mail, and
-// ends the command as one that is done and not well.
+// degraded says in one line what could not be read, for cron's mail, and gives the command its exit
+// code.
 func (a *app) degraded(snap *snapshot.Snapshot) error {
 	if len(snap.Errors) == 0 {
 		return nil
@@ -102,15 +67,4 @@ func (a *app) degraded(snap *snapshot.Snapshot) error {
 	}
 	a.complain(p)
 	return silent(exitDegraded)
-}
-
-// spoolError gives the errors of the spool their exit codes.
-func spoolError(err error) error {
-	if errors.Is(err, spool.ErrLocked) {
-		return because("loop:busy", fail(exitTempFail, errors.New("the loop of this node is collecting already"), "gpuboard check kill ends it; a node needs the loop or collect, not both"))
-	}
-	if err != nil {
-		return because("spool:unwritable", fail(exitTempFail, fmt.Errorf("spooling the snapshot: %w", err), ""))
-	}
-	return nil
 }

@@ -201,7 +201,7 @@ func (a *app) demoNodes(cfg *config.Config, dir string, fleet *demo.Fleet, start
 	}
 	if installed(cfg.String("nvidia_smi")) {
 		if host, err := snapshot.ParseHost(config.ShortHostname()); err == nil {
-			c := a.collector(cfg, host, demoEvery)
+			c := a.node(cfg).Collector(host, demoEvery)
 			nodes = append(nodes, demoNode{host: host, snap: c.Collect})
 			fmt.Fprintf(a.stderr, "gpuboard: there is an nvidia-smi: this machine joins as %s\n", host)
 		}
@@ -239,7 +239,6 @@ func (a *app) demoNode(ctx context.Context, dir string, n demoNode, drop net.Add
 		return err
 	}
 	defer p.Close()
-	phase := publisher.StaggerOffset(n.host, demoEvery)
 	for {
 		snap, err := n.snap(ctx)
 		if err == nil && snap != nil {
@@ -251,7 +250,7 @@ func (a *app) demoNode(ctx context.Context, dir string, n demoNode, drop net.Add
 			return fmt.Errorf("node %s: %w", n.host, err)
 		}
 		done()
-		if pause(ctx, untilNext(a.now(), demoEvery, phase)) != nil {
+		if pause(ctx, publisher.UntilPush(n.host, demoEvery, a.now())) != nil {
 			return nil
 		}
 	}

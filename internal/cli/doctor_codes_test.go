@@ -13,6 +13,7 @@ import (
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/config"
+	"gpuboard/internal/node"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 )
@@ -71,16 +72,16 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 		{"spool:unwritable", "chown", func(b *bed) { b.readOnly("spool") }},
 		{"disk:space", "df -h", func(b *bed) { need.Root(b.t); b.mount("spool", "mode=700,size=1m") }},
 		{"disk:inodes", "df -i", func(b *bed) { need.Root(b.t); b.mount("spool", "mode=700,nr_inodes=20") }},
-		{"loop:no-heartbeat", "gpuboard check gpu01", func(b *bed) { b.hold("spool/" + loopLock) }},
-		{"loop:unknown", "gpuboard check gpu01", func(b *bed) { b.must(os.Mkdir(b.path("spool", loopLock), 0o755)) }},
+		{"loop:no-heartbeat", "gpuboard check gpu01", func(b *bed) { b.hold("spool/" + node.LockFile) }},
+		{"loop:unknown", "gpuboard check gpu01", func(b *bed) { b.must(os.Mkdir(b.path("spool", node.LockFile), 0o755)) }},
 		{"loop:old-version", "gpuboard check kill", func(b *bed) {
-			b.hold("spool/" + loopLock)
-			b.must(writeBeat(b.path("spool"), heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: "0.1"}))
+			b.hold("spool/" + node.LockFile)
+			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: "0.1"}.Write(b.path("spool")))
 		}},
 		{"loop:not-pushing", "see whether sshd runs", func(b *bed) {
-			b.hold("spool/" + loopLock)
-			b.must(writeBeat(b.path("spool"), heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: version(),
-				Push: pushes{Since: time.Now(), Error: "connection refused", Code: "ssh:refused", Hint: "see whether sshd runs"}}))
+			b.hold("spool/" + node.LockFile)
+			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: version(),
+				Push: node.Pushes{Since: time.Now(), Error: "connection refused", Code: "ssh:refused", Hint: "see whether sshd runs"}}.Write(b.path("spool")))
 		}},
 		{"local:directory", "mkdir -p", func(b *bed) { b.must(os.RemoveAll(b.path("data/drop"))) }},
 		{"local:unwritable", "chown", func(b *bed) { b.readOnly("data/drop") }},

@@ -19,6 +19,7 @@ import (
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
+	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 	"gpuboard/publisher"
@@ -26,7 +27,7 @@ import (
 
 // node looks at everything that a GPU node needs.
 func (d *doctor) node(ctx context.Context) {
-	host, err := d.app.host(d.cfg)
+	host, err := d.app.node(d.cfg).Host()
 	if err != nil {
 		d.bad("host:name", "gpuboard doctor node --host NAME", "%v", err)
 	} else {
@@ -60,7 +61,7 @@ func (d *doctor) node(ctx context.Context) {
 // readings takes one snapshot and tells what could not be read.
 func (d *doctor) readings(ctx context.Context, host string) {
 	begun := d.app.now()
-	snap, err := d.app.collector(d.cfg, host, 0).Collect(ctx)
+	snap, err := d.app.node(d.cfg).Collector(host, 0).Collect(ctx)
 	if err != nil {
 		return // interrupted
 	}
@@ -197,29 +198,29 @@ func (d *doctor) spool(ctx context.Context) {
 func (d *doctor) loop(host string, works bool) {
 	dir, now := d.cfg.String("spool"), d.app.now()
 	start := d.own("check " + host)
-	held, err := loopHeld(dir)
+	held, err := node.Running(dir)
 	if err != nil {
 		d.bad("loop:unknown", start, "%v", err)
 		return
 	}
 	if held {
-		beat, err := readBeat(dir)
-		switch age := now.Sub(beat.sign()); {
+		beat, err := node.ReadHeartbeat(dir)
+		switch age := beat.Age(now); {
 		case err != nil:
 			d.bad("loop:no-heartbeat", start, "the loop runs and has no heartbeat: %v", err)
-		case age > beatLimit(beat.Every):
+		case beat.Hangs(now):
 			d.bad("loop:hangs", start, "the loop (pid %d) holds its lock and has been silent for %v", beat.PID, age.Round(time.Second))
 		case beat.Version != version():
 			d.bad("loop:old-version", d.own("check kill")+"; "+start, "the loop (pid %d) is still version %s", beat.PID, beat.Version)
 		case beat.Push.Error != "":
-			mend := cmp.Or(beat.Push.Hint, "tail "+word(filepath.Join(dir, loopLog)))
+			mend := cmp.Or(beat.Push.Hint, "tail "+word(filepath.Join(dir, node.LogFile)))
 			if to := d.cfg.String("to"); works && to == beat.Settings["to"] { // what was wrong is mended, and the loop has not tried again
 				mend = d.own("check kill") + "; " + start
 				if d.cfg.Path == "" {
 					mend += " --to " + word(to)
 				}
 			}
-			d.bad("loop:not-pushing", mend, "the loop (pid %d) runs, and %s", beat.PID, failure.Line(beat.Push.failure(), beat.Push.Code))
+			d.bad("loop:not-pushing", mend, "the loop (pid %d) runs, and %s", beat.PID, failure.Line(beat.Push.Failure(), beat.Push.Code))
 		case beat.Settings["to"] == "":
 			d.ok("loop:ok", "the loop (pid %d) beat %v ago; it pushes nowhere", beat.PID, max(age, 0).Round(time.Second))
 		case beat.Push.Since.IsZero():
@@ -273,7 +274,7 @@ func (d *doctor) drop(ctx context.Context, host string) bool {
 	session, err := publisher.Dial(ctx, publisher.Options{
 		Target: target, Host: host, Budget: d.cfg.Duration("push_timeout"),
 		Identity: d.cfg.List("identity"), KnownHosts: d.cfg.List("known_hosts"),
-		ResolveConfig: func(ctx context.Context, host string) ([]byte, error) { return sshConfig(ctx, host) },
+		ResolveConfig: sshConfig,
 	})
 	if err != nil {
 		d.complain(err, publisher.CodeLost, "")

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/node"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 )
@@ -163,8 +164,8 @@ func TestDoctorNamesWhatIsWrongWithANode(t *testing.T) {
 			b.now = func() time.Time { return time.Now().Add(time.Hour) }
 		}},
 		{name: "the loop hangs", code: "loop:hangs", words: "silent", spoil: func(b *bed, _ *sshtest.Server) {
-			b.hold("spool/" + loopLock)
-			b.must(writeBeat(b.path("spool"), heartbeat{PID: 4711, Every: time.Second, Beat: time.Now().Add(-time.Hour), Version: version()}))
+			b.hold("spool/" + node.LockFile)
+			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now().Add(-time.Hour), Version: version()}.Write(b.path("spool")))
 		}},
 		{name: "key open to all", code: "ssh:key-mode", words: "chmod 600", spoil: func(b *bed, s *sshtest.Server) { b.must(os.Chmod(s.Key, 0o644)) }},
 		{name: "another key", code: "ssh:auth", words: "authorized_keys", spoil: func(b *bed, _ *sshtest.Server) {

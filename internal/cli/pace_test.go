@@ -122,19 +122,3 @@ func TestAGenerationThatFailedIsTriedAgainSoon(t *testing.T) {
 		t.Errorf("due at %v, want at once", p.due())
 	}
 }
-
-func TestUntilNextKeepsToThePhase(t *testing.T) {
-	const every, phase = 20 * time.Second, 7 * time.Second
-	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	for range 100 {
-		wait := untilNext(at, every, phase)
-		if wait <= 0 || wait > every {
-			t.Fatalf("at %v: wait %v", at, wait)
-		}
-		next := at.Add(wait)
-		if d := time.Duration(next.UnixNano()) % every; d != phase {
-			t.Fatalf("next at %v, %v after a multiple of the interval", next, d)
-		}
-		at = next.Add(3*time.Second + time.Millisecond)
-	}
-}

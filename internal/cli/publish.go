@@ -2,19 +2,12 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"io/fs"
-	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"gpuboard/internal/atomicfile"
-	"gpuboard/internal/config"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
-	"gpuboard/publisher"
 )
 
 func (a *app) publishCommand() *cobra.Command {
@@ -29,12 +22,12 @@ func (a *app) publishCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := openSpool(cfg)
+			s, err := a.node(cfg).OpenSpool()
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			p, err := a.publisher(cfg, false)
+			p, err := a.node(cfg).Publisher(false)
 			if err != nil {
 				return err
 			}
@@ -69,42 +62,4 @@ func (a *app) published(s *spool.Spool) error {
 		return nil
 	}
 	return a.degraded(bundle.Snapshot)
-}
-
-// publisher makes the way to the drop; keep holds the connection between pushes.
-func (a *app) publisher(cfg *config.Config, keep bool) (*publisher.Publisher, error) {
-	if cfg.String("to") == "" {
-		return nil, usagef("gpuboard publish --to sftp://user@web/path, or set to: in the configuration", "no drop to publish to")
-	}
-	host, err := a.host(cfg)
-	if err != nil {
-		return nil, err
-	}
-	target, err := publisher.ParseTarget(cfg.String("to"))
-	if err != nil {
-		return nil, err
-	}
-	return publisher.New(publisher.Options{
-		Target: target, Host: host, Budget: cfg.Duration("push_timeout"), Keep: keep,
-		Identity: cfg.List("identity"), KnownHosts: cfg.List("known_hosts"),
-		ResolveConfig: func(ctx context.Context, host string) ([]byte, error) { return sshConfig(ctx, host) },
-		StateDir:      filepath.Join(cfg.String("spool"), "push"),
-		WriteFile:     writeDrop,
-		Sweep:         a.sweepDrop,
-		Log:           a.log(),
-	})
-}
-
-// writeDrop replaces a file in a local data directory. The generator, who may
-// be another user, reads it.
-func writeDrop(path string, data []byte) error {
-	_, err := atomicfile.Write(path, data, fs.FileMode(0o644))
-	return err
-}
-
-// sweepDrop removes what a killed publisher left in a local drop. The server's
-// side of a remote one is remembered by the publisher itself.
-func (a *app) sweepDrop(dir string) error {
-	_, err := atomicfile.Sweep(dir, 10*time.Minute, a.now())
-	return err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/node"
 	"gpuboard/internal/notify"
 	"gpuboard/internal/testenv/need"
 )
@@ -28,8 +29,8 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 		}},
 		{"loop:not-stopped", exitError, func(b *bed) []string {
 			b.must(os.Mkdir(b.path("spool"), 0o700))
-			b.hold("spool/" + loopLock)
-			b.must(writeBeat(b.path("spool"), heartbeat{PID: os.Getpid(), Start: "another", Beat: time.Now()}))
+			b.hold("spool/" + node.LockFile)
+			b.must(node.Heartbeat{PID: os.Getpid(), Start: "another", Beat: time.Now()}.Write(b.path("spool")))
 			return []string{"check", "kill", "--spool", b.path("spool")}
 		}},
 		{"spool:unusable", exitUsage, func(b *bed) []string {

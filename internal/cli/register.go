@@ -1,19 +1,12 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-	"net"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"gpuboard/internal/config"
-	"gpuboard/internal/inventory"
+	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
-	"gpuboard/publisher"
 )
 
 // registered is what register and deregister print with --json.
@@ -51,19 +44,19 @@ func (a *app) registerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			reg, err := a.registration(cfg)
+			reg, err := a.node(cfg).Registration()
 			if err != nil {
 				return err
 			}
-			registrar, err := newRegistrar(cfg)
+			registrar, err := a.node(cfg).Registrar()
 			if err != nil {
 				return err
 			}
-			snap, err := a.collector(cfg, reg.Host, 0).Collect(c.Context())
+			snap, err := a.node(cfg).Collect(c.Context())
 			if err != nil {
 				return err
 			}
-			learn(&reg, snap)
+			node.Learn(&reg, snap)
 			notices, err := registrar.Register(c.Context(), reg)
 			if err != nil {
 				return err
@@ -110,11 +103,11 @@ func (a *app) deregisterCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			host, err := a.host(cfg)
+			host, err := a.node(cfg).Host()
 			if err != nil {
 				return err
 			}
-			registrar, err := newRegistrar(cfg)
+			registrar, err := a.node(cfg).Registrar()
 			if err != nil {
 				return err
 			}
@@ -131,86 +124,3 @@ func (a *app) deregisterCommand() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print what was taken out")
 	return c
 }
-
-func newRegistrar(cfg *config.Config) (*inventory.Registrar, error) {
-	o, err := consulOptions(cfg)
-	if err != nil {
-		return nil, err
-	}
-	r, err := inventory.NewRegistrar(o)
-	if err != nil {
-		return nil, because("consul:config", fail(exitUsage, err, ""))
-	}
-	return r, nil
-}
-
-// registration is what the configuration says about this node; the rest is
-// learned from a snapshot.
-func (a *app) registration(cfg *config.Config) (inventory.Registration, error) {
-	host, err := a.host(cfg)
-	if err != nil {
-		return inventory.Registration{}, err
-	}
-	reg := inventory.Registration{
-		Host: host, Title: cfg.String("register.title"), Group: cfg.String("register.group"), Owner: cfg.String("register.owner"),
-		Notes: cfg.String("register.notes"), Tags: cfg.List("register.tags"), TTL: cfg.Duration("register.ttl"),
-	}
-	if n := cfg.Number("register.gpus"); n != float64(int(n)) || n > snapshot.MaxGPUs {
-		return reg, usagef("", "register.gpus from %s: %s is not a whole number up to %d", cfg.Origin("register.gpus"), cfg.String("register.gpus"), snapshot.MaxGPUs)
-	} else {
-		reg.GPUs = int(n)
-	}
-	if to := cfg.String("to"); to != "" {
-		target, err := publisher.ParseTarget(to)
-		if err != nil {
-			return reg, err
-		}
-		reg.Drop = target.String()
-	}
-	reg.SSHHost, reg.SSHPort, err = sshAddress(cfg.String("register.ssh_host"))
-	if err != nil {
-		return reg, usagef("", "register.ssh_host from %s: %w", cfg.Origin("register.ssh_host"), err)
-	}
-	return reg, nil
-}
-
-// sshAddress splits HOST or HOST:PORT; an address with colons of its own needs
-// brackets only before a port.
-func sshAddress(s string) (host string, port int, err error) {
-	host = s
-	if h, p, splitErr := net.SplitHostPort(s); splitErr == nil {
-		n, err := strconv.ParseUint(p, 10, 16)
-		if err != nil || n == 0 {
-			return "", 0, fmt.Errorf("%q is not a port", p)
-		}
-		host, port = h, int(n)
-	}
-	if host == "" || net.ParseIP(host) != nil {
-		return host, port, nil
-	}
-	if host, err = snapshot.ParseHost(host); err != nil {
-		return "", 0, err
-	}
-	return host, port, nil
-}
-
-// learn fills in what a snapshot shows of the GPUs. How many there should be is not
-// learnt: a node that was restarted after it lost a GPU would tell one fewer, and the
-// board would take the lost one for removed. The board remembers the GPUs that it saw.
-func learn(reg *inventory.Registration, snap *snapshot.Snapshot) {
-	if snap.DriverVersion != "" {
-		reg.Driver = snap.DriverVersion
-	}
-	var models []string
-	for _, g := range snap.GPUs {
-		if g.Name != "" && !slices.Contains(models, g.Name) {
-			models = append(models, g.Name)
-		}
-	}
-	if models != nil {
-		reg.Models = models
-	}
-}
-
-// notRegistered reports whether the agent does not know this node.
-func notRegistered(err error) bool { return errors.Is(err, inventory.ErrNotRegistered) }

@@ -33,7 +33,7 @@ func hereKeys() []string {
 // free here exactly when it would be free on the page. What could not be had is
 // among the board's problems; the error is for when nothing could be asked.
 func (a *app) thisNode(ctx context.Context, cfg *config.Config, settings board.Settings) (*board.Board, booking.Aliases, error) {
-	host, err := a.host(cfg)
+	host, err := a.node(cfg).Host()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,7 +63,7 @@ func (a *app) thisNode(ctx context.Context, cfg *config.Config, settings board.S
 		got.calendar, got.maintenance, got.problems = a.bookingsHere(ctx, cfg, host, data, booking.Options{Aliases: aliases, Now: a.now().UTC()}, cfg.BookingZone(true).Location)
 		booked <- got
 	}()
-	snap, err := a.collector(cfg, host, 0).Collect(ctx)
+	snap, err := a.node(cfg).Collect(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

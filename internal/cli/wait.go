@@ -298,3 +298,13 @@ func (v *waiter) progress(b *board.Board) string {
 	}
 	return s
 }
+
+// pause waits, or returns the context's error if that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

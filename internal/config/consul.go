@@ -1,0 +1,33 @@
+package config
+
+import (
+	"strings"
+
+	"gpuboard/internal/inventory"
+)
+
+// Consul returns what to ask Consul for. Its address, token and TLS are in Consul's own variables.
+func (c *Config) Consul() (inventory.ConsulOptions, error) {
+	o := inventory.ConsulOptions{
+		Service: c.String("consul.service"),
+		Tags:    c.List("consul.tags"),
+		Filter:  c.String("consul.filter"),
+	}
+	for _, dc := range c.List("consul.datacenters") {
+		if dc == "all" {
+			dc = "*"
+		}
+		o.Datacenters = append(o.Datacenters, dc)
+	}
+	for _, pair := range c.List("consul.node_meta") {
+		k, v, ok := strings.Cut(pair, "=")
+		if !ok {
+			return o, errorf("consul.node_meta from %s: %q is not KEY=VALUE", c.Origin("consul.node_meta"), pair)
+		}
+		if o.NodeMeta == nil {
+			o.NodeMeta = map[string]string{}
+		}
+		o.NodeMeta[k] = v
+	}
+	return o, nil
+}

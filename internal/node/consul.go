@@ -1,0 +1,176 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+)
+
+// lastReportTimeout limits the report to Consul at the end of the loop.
+const lastReportTimeout = 2 * time.Second
+
+// A ConsulReporter registers the node with its Consul agent and reports its state. In a loop it
+// works in a goroutine of its own, so a Consul that does not answer costs the loop nothing.
+type ConsulReporter struct {
+	Registrar *inventory.Registrar
+	// Registration is what the configuration says; the rest is learned from snapshots.
+	Registration inventory.Registration
+	Settings     board.Settings
+	Pushes       bool // the loop pushes, and does not only collect
+
+	log        *failure.Log           // set by Open
+	registered inventory.Registration // zero for nothing
+	cycles     chan cycle             // with room for one: only the newest counts
+}
+
+// A report is what Consul is told.
+type report struct {
+	passing bool
+	output  string // one line
+}
+
+// start begins to report until stop is called, with the error that ended the loop.
+func (r *ConsulReporter) start() (stop func(error)) {
+	r.cycles = make(chan cycle, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case c := <-r.cycles:
+				err := r.report(ctx, c)
+				if ctx.Err() != nil {
+					return
+				}
+				r.log.Report("telling Consul", "register:failed", err)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func(err error) {
+		cancel()
+		<-done
+		why := "the collector was stopped"
+		if err != nil {
+			why = "the collector ended: " + err.Error()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), lastReportTimeout)
+		defer cancel()
+		if err := r.Registrar.Fail(ctx, why); !errors.Is(err, inventory.ErrNotRegistered) {
+			r.log.Report("telling Consul", "register:failed", err)
+		}
+	}
+}
+
+// send hands over the outcome of a cycle and never waits. One that was not reported yet is
+// replaced. Only one goroutine may call it.
+func (r *ConsulReporter) send(c cycle) {
+	select {
+	case <-r.cycles:
+	default:
+	}
+	r.cycles <- c
+}
+
+// report registers the node if necessary and reports the outcome of a cycle.
+func (r *ConsulReporter) report(ctx context.Context, c cycle) error {
+	if c.snap != nil {
+		Learn(&r.Registration, c.snap)
+	}
+	// Until nvidia-smi has shown a GPU, the agent's registration of an earlier run is better.
+	if r.Registration.GPUs > 0 || r.Registration.Models != nil {
+		if err := r.register(ctx); err != nil {
+			return err
+		}
+	}
+	state := r.judge(c)
+	update := r.Registrar.Warn
+	if state.passing {
+		update = r.Registrar.Pass
+	}
+	err := update(ctx, state.output)
+	if errors.Is(err, inventory.ErrNotRegistered) {
+		if err = r.register(ctx); err == nil {
+			err = update(ctx, state.output)
+		}
+	}
+	return err
+}
+
+func (r *ConsulReporter) register(ctx context.Context) error {
+	if reflect.DeepEqual(r.registered, r.Registration) {
+		return nil // the registrar itself notices an agent that has forgotten the node
+	}
+	notices, err := r.Registrar.Register(ctx, r.Registration)
+	if err != nil {
+		return err
+	}
+	r.registered = r.Registration
+	for _, p := range notices {
+		r.log.Problem(p)
+	}
+	return nil
+}
+
+// judge says in one line how the node is. A warning has no numbers that change: every change of
+// its text wakes the generators.
+func (r *ConsulReporter) judge(c cycle) report {
+	switch {
+	case c.collectErr != nil:
+		return report{output: "collecting: " + c.collectErr.Error()}
+	case c.pushErr != nil:
+		return report{output: "collected, and not delivered: " + c.pushErr.Error()}
+	case c.snap == nil:
+		return report{output: "nothing was collected"}
+	case len(c.snap.Errors) > 0:
+		first := c.snap.Errors[0]
+		output := first.Message
+		if first.GPU != nil {
+			output = fmt.Sprintf("GPU %d: %s", *first.GPU, output)
+		}
+		if more := len(c.snap.Errors) - 1; more > 0 {
+			output += fmt.Sprintf(" (+%d more)", more)
+		}
+		return report{output: output}
+	}
+	// Free means the same as on the board, without the bookings, which a node does not know.
+	at := c.snap.CollectedAt.Time
+	b, _ := board.Merge(board.Input{
+		Now: at, Settings: r.Settings,
+		Hosts:   []inventory.Host{{Name: c.snap.Host}},
+		Reports: map[string]board.Report{c.snap.Host: {Snapshot: c.snap, SeenAt: at}},
+	})
+	output := fmt.Sprintf("%d GPUs, %d free", b.Totals.GPUs, b.Totals.Free())
+	if !r.Pushes {
+		output += " (collected; no drop is set)"
+	}
+	return report{passing: true, output: output}
+}
+
+// Learn fills in what a snapshot shows of the GPUs. Their number is not learned: a node that was
+// restarted after it lost a GPU would report one fewer, and the board would take the lost one for
+// removed. The board remembers the GPUs that it saw.
+func Learn(reg *inventory.Registration, snap *snapshot.Snapshot) {
+	if snap.DriverVersion != "" {
+		reg.Driver = snap.DriverVersion
+	}
+	var models []string
+	for _, g := range snap.GPUs {
+		if g.Name != "" && !slices.Contains(models, g.Name) {
+			models = append(models, g.Name)
+		}
+	}
+	if models != nil {
+		reg.Models = models
+	}
+}

@@ -1,0 +1,204 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gpuboard/collector"
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+	"gpuboard/publisher"
+)
+
+// MinInterval is the shortest interval: on a node with many GPUs nvidia-smi takes about a second.
+const MinInterval = 2 * time.Second
+
+// Options are what a loop works with.
+type Options struct {
+	Host      string
+	Spool     string        // the directory
+	Every     time.Duration // 0 for a single cycle at no known interval
+	Version   string
+	Settings  map[string]string // written into the heartbeat
+	Collector *collector.Collector
+	Publisher *publisher.Publisher // nil: only collect
+	Consul    *ConsulReporter      // nil: do not report to Consul
+	Getenv    func(string) string
+	Now       func() time.Time
+	Log       io.Writer
+}
+
+// A Loop collects a snapshot and pushes it, once or at every interval.
+type Loop struct {
+	opt   Options
+	lock  *os.File
+	spool *spool.Spool
+	log   *failure.Log
+	beat  Heartbeat
+	slow  error // the last cycle lasted longer than the interval
+}
+
+// A cycle is the outcome of collecting and pushing once.
+type cycle struct {
+	snap       *snapshot.Snapshot // nil when there is none
+	collectErr error
+	pushed     bool // a push was tried
+	pushErr    error
+}
+
+// Open opens the spool and takes the loop's lock. The loop closes the publisher.
+func Open(o Options) (*Loop, error) {
+	s, err := openSpool(o.Spool)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := atomicfile.Lock(filepath.Join(o.Spool, LockFile), 0o600)
+	if errors.Is(err, atomicfile.ErrLocked) {
+		return nil, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:busy", Err: errors.New("a loop runs for this spool already"),
+			Hint: "gpuboard check says which, gpuboard check kill ends it"}
+	}
+	if err != nil {
+		return nil, unusable(fmt.Errorf("taking the loop's lock: %w", err))
+	}
+	pid, log := os.Getpid(), failure.NewLog(o.Log, o.Now)
+	if o.Consul != nil {
+		o.Consul.log = log
+	}
+	return &Loop{
+		opt: o, lock: lock, spool: s, log: log,
+		beat: Heartbeat{
+			PID: pid, Start: startTime(pid), Host: o.Host, Every: o.Every, Started: o.Now().UTC(),
+			Version: o.Version, Unit: unit(o.Getenv), Settings: o.Settings,
+		},
+	}, nil
+}
+
+// Close closes the publisher and gives the locks back.
+func (l *Loop) Close() {
+	if l.opt.Publisher != nil {
+		_ = l.opt.Publisher.Close()
+	}
+	_ = l.spool.Close()
+	_ = l.lock.Close()
+}
+
+// Once runs one cycle and returns its snapshot, or the first error.
+func (l *Loop) Once(ctx context.Context) (*snapshot.Snapshot, error) {
+	c := l.collectAndPush(ctx)
+	var reportErr error
+	if l.opt.Consul != nil && ctx.Err() == nil {
+		if err := l.opt.Consul.report(ctx, c); err != nil {
+			reportErr = &failure.Error{Exit: failure.ExitTryAgain, Err: fmt.Errorf("telling Consul: %w", err), Hint: failure.Explain(err).Hint}
+		}
+	}
+	for _, err := range []error{c.collectErr, c.pushErr, reportErr} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c.snap, nil
+}
+
+// Run works until the context ends. The first cycle begins at once, because a node that was
+// restarted should be back on the page; the others begin at the host's own offset within the
+// interval, because a thousand nodes should not push in the same second.
+func (l *Loop) Run(ctx context.Context) (err error) {
+	if l.opt.Consul != nil {
+		stop := l.opt.Consul.start()
+		defer func() { stop(err) }()
+	}
+	// The state of the pushes goes on where an earlier loop pushed to the same drop.
+	if old, err := ReadHeartbeat(l.opt.Spool); err == nil && old.Settings["to"] == l.beat.Settings["to"] {
+		l.beat.Push = old.Push
+	}
+	l.writeHeartbeat()
+	for {
+		began := l.opt.Now()
+		if err := l.watched(ctx); err != nil {
+			return err
+		}
+		now := l.opt.Now()
+		if ctx.Err() == nil { // else the cycle was cut short
+			l.slow = slow(now.Sub(began), l.opt.Every)
+			l.log.Report("pace", codeSlow, l.slow)
+		}
+		select {
+		case <-time.After(publisher.UntilPush(l.opt.Host, l.opt.Every, now)):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+const codeSlow = "loop:slow"
+
+// slow is an error when a cycle lasted longer than the interval. Cycles never overlap: the ones
+// that are missed are left out.
+func slow(took, every time.Duration) error {
+	if took <= every {
+		return nil
+	}
+	return fmt.Errorf("a cycle took %v, and one begins every %v: moments left out: %d", took.Round(100*time.Millisecond), every, took/every)
+}
+
+// watched runs one cycle with a time limit. A cycle that hangs in spite of its own limits must not
+// hold the lock forever: the loop ends, and check or systemd starts another.
+func (l *Loop) watched(ctx context.Context) error {
+	limit := 2*l.opt.Every + 30*time.Second
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.cycle(ctx)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(limit):
+		return &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:hangs", Err: fmt.Errorf("one cycle took longer than %v", limit),
+			Hint: "gpuboard check starts the loop again"}
+	}
+}
+
+// cycle runs one cycle of a loop and records its outcome.
+func (l *Loop) cycle(ctx context.Context) {
+	c := l.collectAndPush(ctx)
+	l.log.Report("collecting", "spool:unwritable", c.collectErr)
+	l.beat.Beat = l.opt.Now().UTC()
+	if ctx.Err() == nil { // else the cycle was cut short
+		l.beat.Push.record(c, l.beat.Beat)
+	}
+	l.writeHeartbeat()
+	if c.pushed {
+		l.log.Report("publishing", publisher.CodeLost, c.pushErr)
+	}
+	if l.opt.Consul != nil && ctx.Err() == nil {
+		l.opt.Consul.send(c)
+	}
+}
+
+// collectAndPush collects a snapshot, spools it, and pushes what the spool holds, also from before.
+func (l *Loop) collectAndPush(ctx context.Context) (c cycle) {
+	c.snap, c.collectErr = l.opt.Collector.Collect(ctx)
+	if c.collectErr == nil {
+		if l.slow != nil {
+			c.snap.Errors = append(c.snap.Errors, snapshot.Problem{Code: codeSlow, Message: l.slow.Error()})
+		}
+		c.collectErr = Add(l.spool, c.snap)
+	}
+	c.pushed = l.opt.Publisher != nil && ctx.Err() == nil
+	if c.pushed {
+		_, c.pushErr = l.opt.Publisher.Publish(ctx, l.spool)
+	}
+	return c
+}
+
+func (l *Loop) writeHeartbeat() {
+	l.log.Report("heartbeat", "spool:unwritable", l.beat.Write(l.opt.Spool))
+}

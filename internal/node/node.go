@@ -1,0 +1,269 @@
+// Package node is what a GPU node does: collect, spool, push and register; the loop that does all of
+// it, and the watchdog that keeps the loop alive.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"gpuboard/collector"
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+	"gpuboard/publisher"
+)
+
+// A Node makes the parts of a node from its settings.
+type Node struct {
+	Config  *config.Config
+	Version string
+	Now     func() time.Time
+	Getenv  func(string) string
+	Stderr  io.Writer
+	// SSHConfig asks OpenSSH for its configuration of a host.
+	SSHConfig func(ctx context.Context, host string) ([]byte, error)
+}
+
+// Host is the node's name.
+func (n Node) Host() (string, error) {
+	host, err := snapshot.ParseHost(n.Config.String("host"))
+	if err != nil {
+		return "", failure.Usage("name this node with --host NAME", "host from %s: %w", n.Config.Origin("host"), err)
+	}
+	return host, nil
+}
+
+// Collector makes the collector of a host. every is the interval, 0 for a single snapshot.
+func (n Node) Collector(host string, every time.Duration) *collector.Collector {
+	journal := "" // a single run would start a process each time
+	if every > 0 {
+		journal = "journalctl"
+	}
+	cfg := n.Config
+	return collector.New(collector.Options{
+		Host: host, Version: n.Version, Interval: every,
+		NvidiaSMI: cfg.String("nvidia_smi"), PS: cfg.String("ps"),
+		SMIBudget: cfg.Duration("nvidia_smi_timeout"),
+		Journal:   journal,
+		StateFile: filepath.Join(cfg.String("spool"), "nvidia-smi.json"),
+		Now:       n.Now,
+	})
+}
+
+// Collect takes a single snapshot.
+func (n Node) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
+	host, err := n.Host()
+	if err != nil {
+		return nil, err
+	}
+	return n.Collector(host, 0).Collect(ctx)
+}
+
+// OpenSpool opens the spool, with errors that have a code.
+func (n Node) OpenSpool() (*spool.Spool, error) { return openSpool(n.Config.String("spool")) }
+
+func openSpool(dir string) (*spool.Spool, error) {
+	s, err := spool.Open(dir)
+	if err != nil {
+		return nil, unusable(err)
+	}
+	return s, nil
+}
+
+func unusable(err error) error {
+	return &failure.Error{Exit: failure.ExitUsage, Code: "spool:unusable", Err: err, Hint: "give a directory of your own with --spool DIR"}
+}
+
+// Add adds a snapshot to the spool, with errors that have a code.
+func Add(s *spool.Spool, snap *snapshot.Snapshot) error {
+	err := s.Add(snap)
+	if errors.Is(err, spool.ErrLocked) {
+		return &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:busy", Err: errors.New("the loop of this node is collecting already"),
+			Hint: "gpuboard check kill ends it; a node needs the loop or collect, not both"}
+	}
+	if err != nil {
+		return &failure.Error{Exit: failure.ExitTryAgain, Code: "spool:unwritable", Err: fmt.Errorf("spooling the snapshot: %w", err)}
+	}
+	return nil
+}
+
+// Publisher makes the publisher to the drop. keep holds the connection between pushes.
+func (n Node) Publisher(keep bool) (*publisher.Publisher, error) {
+	cfg := n.Config
+	if cfg.String("to") == "" {
+		return nil, failure.Usage("gpuboard publish --to sftp://user@web/path, or set to: in the configuration", "no drop to publish to")
+	}
+	host, err := n.Host()
+	if err != nil {
+		return nil, err
+	}
+	target, err := publisher.ParseTarget(cfg.String("to"))
+	if err != nil {
+		return nil, err
+	}
+	return publisher.New(publisher.Options{
+		Target: target, Host: host, Budget: cfg.Duration("push_timeout"), Keep: keep,
+		Identity: cfg.List("identity"), KnownHosts: cfg.List("known_hosts"),
+		ResolveConfig: n.SSHConfig,
+		StateDir:      filepath.Join(cfg.String("spool"), "push"),
+		WriteFile: func(path string, data []byte) error {
+			_, err := atomicfile.Write(path, data, fs.FileMode(0o644)) // the generator may be another user
+			return err
+		},
+		Sweep: func(dir string) error { // of a local drop; the publisher remembers what it left in a remote one
+			_, err := atomicfile.Sweep(dir, 10*time.Minute, n.Now())
+			return err
+		},
+		Log: slog.New(slog.NewTextHandler(n.Stderr, nil)),
+	})
+}
+
+// Registrar makes the registrar of the node in Consul.
+func (n Node) Registrar() (*inventory.Registrar, error) {
+	o, err := n.Config.Consul()
+	if err != nil {
+		return nil, err
+	}
+	r, err := inventory.NewRegistrar(o)
+	if err != nil {
+		return nil, &failure.Error{Exit: failure.ExitUsage, Code: "consul:config", Err: err}
+	}
+	return r, nil
+}
+
+// Registration is what the settings say about the node. The rest is learned from a snapshot.
+func (n Node) Registration() (inventory.Registration, error) {
+	cfg := n.Config
+	host, err := n.Host()
+	if err != nil {
+		return inventory.Registration{}, err
+	}
+	reg := inventory.Registration{
+		Host: host, Title: cfg.String("register.title"), Group: cfg.String("register.group"), Owner: cfg.String("register.owner"),
+		Notes: cfg.String("register.notes"), Tags: cfg.List("register.tags"), TTL: cfg.Duration("register.ttl"),
+	}
+	gpus := cfg.Number("register.gpus")
+	if gpus != float64(int(gpus)) || gpus > snapshot.MaxGPUs {
+		return reg, failure.Usage("", "register.gpus from %s: %s is not a whole number up to %d", cfg.Origin("register.gpus"), cfg.String("register.gpus"), snapshot.MaxGPUs)
+	}
+	reg.GPUs = int(gpus)
+	if to := cfg.String("to"); to != "" {
+		target, err := publisher.ParseTarget(to)
+		if err != nil {
+			return reg, err
+		}
+		reg.Drop = target.String()
+	}
+	reg.SSHHost, reg.SSHPort, err = sshAddress(cfg.String("register.ssh_host"))
+	if err != nil {
+		return reg, failure.Usage("", "register.ssh_host from %s: %w", cfg.Origin("register.ssh_host"), err)
+	}
+	return reg, nil
+}
+
+// sshAddress splits HOST or HOST:PORT. An address with colons needs brackets only before a port.
+func sshAddress(s string) (host string, port int, err error) {
+	host = s
+	if h, p, splitErr := net.SplitHostPort(s); splitErr == nil {
+		n, err := strconv.ParseUint(p, 10, 16)
+		if err != nil || n == 0 {
+			return "", 0, fmt.Errorf("%q is not a port", p)
+		}
+		host, port = h, int(n)
+	}
+	if host == "" || net.ParseIP(host) != nil {
+		return host, port, nil
+	}
+	if host, err = snapshot.ParseHost(host); err != nil {
+		return "", 0, err
+	}
+	return host, port, nil
+}
+
+// Loop opens the loop of the node. once is for a single cycle: without a setting its interval is
+// not known.
+func (n Node) Loop(once bool) (*Loop, error) {
+	every := n.Config.Duration("every")
+	if every < MinInterval {
+		return nil, failure.Usage("", "every from %s: %v is less than %v", n.Config.Origin("every"), every, MinInterval)
+	}
+	if once && !n.Config.Given("every") {
+		every = 0
+	}
+	host, err := n.Host()
+	if err != nil {
+		return nil, err
+	}
+	o := Options{
+		Host: host, Spool: n.Config.String("spool"), Every: every, Version: n.Version, Settings: n.loopSettings(),
+		Collector: n.Collector(host, every), Getenv: n.Getenv, Now: n.Now, Log: n.Stderr,
+	}
+	if n.Config.String("to") != "" {
+		if o.Publisher, err = n.Publisher(every > 0 && every <= publisher.KeepBelow); err != nil {
+			return nil, err
+		}
+	}
+	if n.Config.Bool("register.enabled") {
+		if o.Consul, err = n.consulReporter(); err != nil {
+			return nil, err
+		}
+	}
+	return Open(o)
+}
+
+func (n Node) consulReporter() (*ConsulReporter, error) {
+	reg, err := n.Registration()
+	if err != nil {
+		return nil, err
+	}
+	if every := n.Config.Duration("every"); reg.TTL <= every {
+		return nil, failure.Usage("", "register.ttl from %s: %v is not longer than the interval of %v, so the node would always be late", n.Config.Origin("register.ttl"), reg.TTL, every)
+	}
+	registrar, err := n.Registrar()
+	if err != nil {
+		return nil, err
+	}
+	return &ConsulReporter{Registrar: registrar, Registration: reg, Settings: n.Config.Board(), Pushes: n.Config.String("to") != ""}, nil
+}
+
+// loopSettings are the settings in the heartbeat. That of the spool does not count: the heartbeat
+// lies in it.
+func (n Node) loopSettings() map[string]string {
+	settings := map[string]string{}
+	for _, name := range config.NodeKeys() {
+		if value := n.Config.String(name); name != "spool" && value != "" {
+			settings[name] = value
+		}
+	}
+	if host, err := snapshot.ParseHost(settings["host"]); err == nil {
+		settings["host"] = host
+	}
+	return settings
+}
+
+// Check looks after the loop, see [Check]. flags are those of "gpuboard run", for a loop that has
+// to be started. Without any setting but the names of the node and its spool, a loop is right
+// whatever its settings.
+func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
+	o := CheckOptions{Spool: n.Config.String("spool"), Flags: flags, PushTimeout: n.Config.Duration("push_timeout"), Now: n.Now}
+	if n.Config.Given("host") {
+		o.Host = n.Config.String("host")
+	}
+	for _, name := range config.NodeKeys() {
+		if name != "host" && name != "spool" && n.Config.Given(name) {
+			o.Settings = n.loopSettings()
+		}
+	}
+	return Check(ctx, o)
+}
