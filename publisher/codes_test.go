@@ -14,17 +14,17 @@ func TestCodesOfRareFailures(t *testing.T) {
 	p := open(t, Options{Target: Target{Scheme: "sftp", Host: "web.example.org"}, ConfigFiles: []string{}})
 	noName := &net.DNSError{Err: "no such host", Name: "web.example.org", IsNotFound: true}
 	for want, e := range map[string]*Error{
-		CodeResolve:    p.transportError(context.Background(), false, "connecting", noName),
+		CodeResolve:    p.transportError(context.Background(), nil, "connecting", noName),
 		CodeRemoteTemp: p.remoteError(stepRename, LatestName, os.ErrNotExist),
-		CodeHandshake:  p.transportError(context.Background(), false, "logging in", errors.New("ssh: no common tongue")),
+		CodeHandshake:  p.transportError(context.Background(), nil, "logging in", errors.New("ssh: no common tongue")),
 	} {
 		if e.Code != want || e.Hint() == "" || !e.Temporary() {
 			t.Errorf("%s (%v), hint %q, temporary %v", e.Code, e, e.Hint(), e.Temporary())
 		}
 	}
 
-	files := func(names ...string) *shelf {
-		s := newShelf(names...)
+	files := func(names ...string) *memorySpool {
+		s := newMemorySpool(names...)
 		s.set("hour-20261120T05-b1.jsonl.gz", []byte("x"))
 		return s
 	}

@@ -29,7 +29,7 @@ func TestKilledPush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := newShelf()
+	src := newMemorySpool()
 	src.set(LatestName, sealed(7))
 	publish(t, open(t, Options{Target: target, Identity: []string{part[1]}, KnownHosts: []string{part[2]}, StateDir: part[3], ConfigFiles: []string{}}), src)
 }
@@ -38,7 +38,7 @@ func TestKilledPushIsCleanedUpByTheNext(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown})
 	proxy := sshtest.NewProxy(t, s.Addr)
 	o := toServer(t, s, proxy.Port)
-	src := newShelf()
+	src := newMemorySpool()
 	src.set(LatestName, []byte("before"))
 	publish(t, open(t, o), src)
 
@@ -69,7 +69,7 @@ func TestKilledPushIsCleanedUpByTheNext(t *testing.T) {
 		t.Errorf("after the next push the drop holds %v", got)
 	}
 	if left := content(t, o.StateDir); len(left) != 0 {
-		t.Errorf("notes left behind: %v", left)
+		t.Errorf("upload records left behind: %v", left)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestTwoPublishersOfOneHost(t *testing.T) {
 	for n := range 2 {
 		p := open(t, o)
 		go func() {
-			src := newShelf()
+			src := newMemorySpool()
 			for i := range 40 {
 				src.set(LatestName, sealed(1000*n+i))
 				if _, err := p.Publish(context.Background(), src); err != nil {
@@ -127,7 +127,7 @@ func TestFullDisk(t *testing.T) {
 			t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 			s := sshtest.Start(t, sshtest.Options{Command: c.command, Dir: dir})
 			p := open(t, toServer(t, s, s.Port))
-			src := newShelf(LatestName)
+			src := newMemorySpool(LatestName)
 			if c.code != CodeRemoteInodes {
 				publish(t, p, src)
 			} else if err := os.WriteFile(filepath.Join(dir, LatestName), []byte("content of "+LatestName), 0o644); err != nil {
@@ -144,10 +144,10 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestNotesEndWithTheirTemporaries: a push over a connection that had died
+// TestUploadRecordsEndWithTheirFiles: a push over a connection that had died
 // leaves a note of a temporary that never was. The next connection finds that
 // out, also where the account may do nothing but write.
-func TestNotesEndWithTheirTemporaries(t *testing.T) {
+func TestUploadRecordsEndWithTheirFiles(t *testing.T) {
 	for name, command := range map[string]string{"stock": "", "locked down": sshtest.LockedDown} {
 		t.Run(name, func(t *testing.T) {
 			s := sshtest.Start(t, sshtest.Options{Command: command})
@@ -155,15 +155,15 @@ func TestNotesEndWithTheirTemporaries(t *testing.T) {
 			o.Keep, o.retryBase, o.retryCap = true, time.Millisecond, 5*time.Millisecond
 			p := open(t, o)
 			for n := range 4 {
-				src := newShelf()
+				src := newMemorySpool()
 				src.set(LatestName, []byte{byte('0' + n)})
 				publish(t, p, src)
 				s.Stop()
 				s.Restart()
 			}
-			publish(t, p, newShelf(LatestName))
+			publish(t, p, newMemorySpool(LatestName))
 			if left := content(t, o.StateDir); len(left) > 0 {
-				t.Errorf("notes left behind: %v", left)
+				t.Errorf("upload records left behind: %v", left)
 			}
 			if left := content(t, s.Dir); len(left) != 1 {
 				t.Errorf("the drop holds %v", left)
@@ -182,18 +182,18 @@ func TestNotesEndWithTheirTemporaries(t *testing.T) {
 		o.Keep, o.retryBase, o.retryCap = true, time.Millisecond, 5*time.Millisecond
 		p := open(t, o)
 		for range 4 {
-			publish(t, p, newShelf(LatestName))
+			publish(t, p, newMemorySpool(LatestName))
 			proxy.CutAfter(0)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			if _, err := p.Publish(ctx, newShelf(LatestName)); err == nil {
+			if _, err := p.Publish(ctx, newMemorySpool(LatestName)); err == nil {
 				t.Error("the line was not cut")
 			}
 			cancel()
 			proxy.CutAfter(-1)
 		}
-		publish(t, p, newShelf(LatestName))
+		publish(t, p, newMemorySpool(LatestName))
 		if left := content(t, o.StateDir); len(left) > 0 {
-			t.Errorf("notes left behind: %v", left)
+			t.Errorf("upload records left behind: %v", left)
 		}
 		if left := content(t, drop); len(left) != 1 {
 			t.Errorf("the drop holds %v", left)

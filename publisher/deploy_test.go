@@ -45,14 +45,14 @@ func TestShippedConfigurationIsValid(t *testing.T) {
 }
 
 func TestShippedConfigurationIsolatesNodes(t *testing.T) {
-	door := sshtest.Accounts(t, "gpu01", "gpu02")
-	nodes := door.Nodes
-	s := sshtest.Start(t, sshtest.Options{Config: door.ShippedConfig(t, "..")})
+	accounts := sshtest.Accounts(t, "gpu01", "gpu02")
+	nodes := accounts.Nodes
+	s := sshtest.Start(t, sshtest.Options{Config: accounts.ShippedConfig(t, "..")})
 	for _, n := range nodes {
 		o := toServer(t, s, s.Port)
 		o.Target.User, o.Identity = n.Name, []string{n.Key}
 		p := open(t, o)
-		src := newShelf(LatestName, "hour-20261120T05-b1.jsonl.gz")
+		src := newMemorySpool(LatestName, "hour-20261120T05-b1.jsonl.gz")
 		publish(t, p, src)
 		src.set(LatestName, []byte("of "+n.Name))
 		publish(t, p, src)
@@ -156,16 +156,16 @@ func entriesOf(t *testing.T, dir string) []string {
 }
 
 func TestDropDirectoryThatOthersMayWrite(t *testing.T) {
-	door := sshtest.Accounts(t, "gpu01")
-	nodes := door.Nodes
+	accounts := sshtest.Accounts(t, "gpu01")
+	nodes := accounts.Nodes
 	if err := os.Chmod(filepath.Dir(nodes[0].Drop), 0o775); err != nil {
 		t.Fatal(err)
 	}
-	s := sshtest.Start(t, sshtest.Options{Config: door.ShippedConfig(t, "..")})
+	s := sshtest.Start(t, sshtest.Options{Config: accounts.ShippedConfig(t, "..")})
 	o := toServer(t, s, s.Port)
 	o.Target.User, o.Identity = nodes[0].Name, []string{nodes[0].Key}
 	o.Budget = testBudget
-	if e := refused(t, open(t, o), newShelf(LatestName), CodeNoSFTP); !strings.Contains(e.Hint(), "chroot") {
+	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeNoSFTP); !strings.Contains(e.Hint(), "chroot") {
 		t.Errorf("hint %q", e.Hint())
 	}
 }

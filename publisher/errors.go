@@ -53,25 +53,19 @@ const (
 	CodeRemoteInodes  = "remote:noinode"      // the server's disk has no inode left
 )
 
-type kind int
-
-const (
-	kindTemporary kind = iota // later it may work by itself
-	kindConfig                // somebody must change a file or a server
-)
-
-// Error is what [Publisher.Publish] and [New] return: a stable code, whether
-// time alone can mend it, and the next command to type.
+// Error is what [Publisher.Publish] and [New] return: a stable code, whether the
+// same push may succeed later, and the next command to type.
 type Error struct {
 	Code string
 	Err  error
-	kind kind
 	hint string
-	// again says that a new connection within the same push makes sense.
-	again bool
-	// shut says that the server has seen us fail, and will each time until
-	// somebody changes something.
-	shut bool
+	// permanent: somebody must change a file or a server first.
+	permanent bool
+	// retry: a new connection within the same push may succeed.
+	retry bool
+	// loginRefused: the server has seen the failure and may count it against the
+	// node's address. It repeats at every login until somebody changes something.
+	loginRefused bool
 }
 
 // Error is the message without the code.
@@ -83,9 +77,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // Hint is the next thing to do, in one or two lines, or empty.
 func (e *Error) Hint() string { return e.hint }
 
-// Temporary reports that the same push may succeed later without anybody's
-// doing: exit code 75. Otherwise something must be changed: exit code 2.
-func (e *Error) Temporary() bool { return e.kind == kindTemporary }
+// Temporary reports whether the same push may succeed later by itself (exit code
+// 75). Otherwise something must be changed first (exit code 2).
+func (e *Error) Temporary() bool { return !e.permanent }
 
 // Code is the reason code of err, or empty when it carries none.
 func Code(err error) string {
@@ -97,11 +91,12 @@ func Code(err error) string {
 }
 
 func configError(code, hint string, err error) *Error {
-	return &Error{Code: code, kind: kindConfig, hint: hint, Err: err}
+	return &Error{Code: code, permanent: true, hint: hint, Err: err}
 }
 
-// transportError sorts what dialing, shaking hands and waiting for replies return.
-func (p *Publisher) transportError(ctx context.Context, timedOut bool, doing string, err error) *Error {
+// transportError classifies an error of connecting, logging in or waiting for a
+// reply. c is nil before there is a connection.
+func (p *Publisher) transportError(ctx context.Context, c *connection, doing string, err error) *Error {
 	var typed *Error
 	if errors.As(err, &typed) {
 		return typed
@@ -114,14 +109,14 @@ func (p *Publisher) transportError(ctx context.Context, timedOut bool, doing str
 	switch {
 	case errors.Is(context.Cause(ctx), context.Canceled):
 		return &Error{Code: CodeCancelled, Err: wrapped}
-	case timedOut || isTimeout(err) || ctx.Err() != nil:
-		return &Error{Code: CodeTimeout, again: true, Err: fmt.Errorf("%s: no answer in time: %w", doing, err),
+	case c != nil && c.base.timedOut.Load() || isTimeout(err) || ctx.Err() != nil:
+		return &Error{Code: CodeTimeout, retry: true, Err: fmt.Errorf("%s: no answer in time: %w", doing, err),
 			hint: "see whether the server answers at all: sftp " + p.sftpArgs()}
 	case errors.As(err, &dns):
-		return &Error{Code: CodeResolve, again: dns.IsTemporary, Err: wrapped,
+		return &Error{Code: CodeResolve, retry: dns.IsTemporary, Err: wrapped,
 			hint: "check the name: getent hosts " + dns.Name}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &Error{Code: CodeRefused, again: true, Err: wrapped,
+		return &Error{Code: CodeRefused, retry: true, Err: wrapped,
 			hint: "see whether sshd runs and listens there: sftp " + p.sftpArgs()}
 	case errors.As(err, &algorithm):
 		return configError(CodeAlgorithm, "compare with: ssh -vv "+p.sshArgs()+"  (a server that offers only SHA-1 signatures needs an update)", wrapped)
@@ -134,10 +129,10 @@ func (p *Publisher) transportError(ctx context.Context, timedOut bool, doing str
 		errors.Is(err, syscall.EPIPE), errors.Is(err, sftp.ErrSSHFxConnectionLost), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), strings.Contains(text, "EOF"),
 		strings.Contains(text, "connection reset"), strings.Contains(text, "disconnect"):
-		return &Error{Code: CodeLost, again: true, Err: wrapped,
+		return &Error{Code: CodeLost, retry: true, Err: wrapped,
 			hint: "when many nodes push at once, raise MaxStartups in the server's sshd_config"}
 	}
-	return &Error{Code: CodeHandshake, again: true, Err: wrapped, hint: "compare with: sftp -v " + p.sftpArgs()}
+	return &Error{Code: CodeHandshake, retry: true, Err: wrapped, hint: "compare with: sftp -v " + p.sftpArgs()}
 }
 
 func isTimeout(err error) bool {
@@ -145,16 +140,20 @@ func isTimeout(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n) && n.Timeout()
 }
 
-// status reports that the server answered, so the connection itself works.
-func status(err error) bool {
+// answered reports whether err is the server's answer to a request, so that the
+// connection itself works.
+func answered(err error) bool {
 	var s *sftp.StatusError
+	if errors.Is(err, errShortWrite) {
+		return true
+	}
 	if errors.As(err, &s) {
 		return s.FxCode() != sftp.ErrSSHFxConnectionLost && s.FxCode() != sftp.ErrSSHFxNoConnection
 	}
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)
 }
 
-// remoteError sorts what the server answered to one request.
+// remoteError classifies the server's answer to one request.
 func (p *Publisher) remoteError(step, name string, err error) *Error {
 	wrapped := fmt.Errorf("%s %s: %w", step, name, err)
 	dir := p.opts.Target.Dir
@@ -164,51 +163,22 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 	var s *sftp.StatusError
 	switch {
 	case errors.Is(err, os.ErrNotExist) && step == stepRename:
-		return &Error{Code: CodeRemoteTemp, again: true, Err: wrapped,
+		return &Error{Code: CodeRemoteTemp, retry: true, Err: wrapped,
 			hint: "another publisher of this host, or a sweeper, removed the temporary file"}
 	case errors.Is(err, os.ErrNotExist):
 		return configError(CodeRemoteDir, "create "+dir+" on the server, writable by the node's account", wrapped)
 	case errors.Is(err, os.ErrPermission), errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxOpUnsupported:
 		return configError(CodeRemoteDenied, "on the server, make "+dir+" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath", wrapped)
 	}
-	return &Error{Code: CodeRemoteFailure, Err: wrapped, hint: hintFailure}
+	return &Error{Code: CodeRemoteFailure, Err: wrapped, hint: "the server does not say why; look at free space, quota and a read-only file system there: df -h; df -i"}
 }
 
-const hintFailure = "the server does not say why; look at free space, quota and a read-only file system there: df -h; df -i"
+// sftpArgs returns the arguments with which sftp makes the same connection.
+func (p *Publisher) sftpArgs() string { return p.commandArgs("-P") }
 
-// answered sorts what a server said to a request about one file; may is what the
-// account has to be let do.
-func (p *Publisher) answered(doing, name string, err error, may string) *Error {
-	wrapped := fmt.Errorf("%s %s: %w", doing, name, err)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return configError(CodeRemoteDir, "look at the path: sftp "+p.sftpArgs(), wrapped)
-	case errors.Is(err, os.ErrPermission):
-		return configError(CodeRemoteDenied, "on the server, let the account "+may, wrapped)
-	}
-	return &Error{Code: CodeRemoteFailure, Err: wrapped}
-}
+func (p *Publisher) sshArgs() string { return p.commandArgs("-p") }
 
-// sftpArgs is what to type after sftp to get the connection that we make.
-func (p *Publisher) sftpArgs() string {
-	t := p.opts.Target
-	args := p.keyArgs()
-	if t.Port != 0 {
-		args += fmt.Sprintf("-P %d ", t.Port)
-	}
-	return args + p.destination()
-}
-
-func (p *Publisher) sshArgs() string {
-	t := p.opts.Target
-	args := p.keyArgs()
-	if t.Port != 0 {
-		args += fmt.Sprintf("-p %d ", t.Port)
-	}
-	return args + p.destination()
-}
-
-func (p *Publisher) keyArgs() string {
+func (p *Publisher) commandArgs(portFlag string) string {
 	var b strings.Builder
 	for _, key := range p.opts.Identity {
 		b.WriteString("-i " + shell.Quote(key) + " ")
@@ -216,12 +186,12 @@ func (p *Publisher) keyArgs() string {
 	if len(p.opts.KnownHosts) > 0 {
 		b.WriteString("-o UserKnownHostsFile=" + shell.Quote(strings.Join(p.opts.KnownHosts, " ")) + " ")
 	}
-	return b.String()
-}
-
-func (p *Publisher) destination() string {
-	if p.opts.Target.User != "" {
-		return p.opts.Target.User + "@" + p.opts.Target.Host
+	t := p.opts.Target
+	if t.Port != 0 {
+		fmt.Fprintf(&b, "%s %d ", portFlag, t.Port)
 	}
-	return p.opts.Target.Host
+	if t.User != "" {
+		b.WriteString(t.User + "@")
+	}
+	return b.String() + t.Host
 }

@@ -87,7 +87,7 @@ func TestServerThatStopsAnswering(t *testing.T) {
 			o := toServer(t, s, s.Port)
 			o.Keep, o.Budget = true, testBudget
 			p := open(t, o)
-			src := newShelf(LatestName)
+			src := newMemorySpool(LatestName)
 			publish(t, p, src)
 			thaw := s.Freeze(freeze(s)...)
 			src.set(LatestName, []byte("second"))
@@ -112,7 +112,7 @@ func TestServerThatStopsAnswering(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Keep, o.Budget = true, testBudget
 		p := open(t, o)
-		src := newShelf(LatestName)
+		src := newMemorySpool(LatestName)
 		publish(t, p, src)
 		s.Freeze(append(s.Sessions(), s.PID())...)
 		src.set(LatestName, []byte("second"))
@@ -126,14 +126,14 @@ func TestServerThatStopsAnswering(t *testing.T) {
 		s.Freeze(s.PID())
 		o := toServer(t, s, s.Port)
 		o.Budget = testBudget
-		within(t, open(t, o), newShelf(LatestName), CodeTimeout)
+		within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
 
 		// Waiting for the banner has its own limit, which leaves time to try again.
 		o.Budget, o.retryBase = 4*time.Second, time.Millisecond
 		o.ConfigFiles = []string{writeFile(t, filepath.Join(t.TempDir(), "config"), "Host *\n ConnectTimeout 1\n")}
 		p := open(t, o)
-		refused(t, p, newShelf(LatestName), CodeTimeout)
-		if r, _ := p.Publish(t.Context(), newShelf(LatestName)); r.Attempts < 2 {
+		refused(t, p, newMemorySpool(LatestName), CodeTimeout)
+		if r, _ := p.Publish(t.Context(), newMemorySpool(LatestName)); r.Attempts < 2 {
 			t.Errorf("%d attempts", r.Attempts)
 		}
 	})
@@ -146,7 +146,7 @@ func TestBlackHole(t *testing.T) {
 		proxy.BlackHole()
 		o := toServer(t, s, proxy.Port)
 		o.Budget = testBudget
-		within(t, open(t, o), newShelf(LatestName), CodeTimeout)
+		within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
 	})
 	t.Run("established", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
@@ -154,7 +154,7 @@ func TestBlackHole(t *testing.T) {
 		o := toServer(t, s, proxy.Port)
 		o.Budget, o.Keep = testBudget, true
 		p := open(t, o)
-		src := newShelf(LatestName)
+		src := newMemorySpool(LatestName)
 		publish(t, p, src)
 		proxy.BlackHole()
 		src.set(LatestName, []byte("second"))
@@ -166,7 +166,7 @@ func TestBlackHole(t *testing.T) {
 		o := toServer(t, s, proxy.Port)
 		o.Budget, o.Keep = testBudget, true
 		p := open(t, o)
-		src := newShelf(LatestName)
+		src := newMemorySpool(LatestName)
 		publish(t, p, src)
 		proxy.BlackHole() // the kept line is dead, as after a NAT box forgot it
 		proxy.Heal()
@@ -180,7 +180,7 @@ func TestBlackHole(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Keep, o.keepalive, o.Budget = true, time.Millisecond, time.Hour
 		p := open(t, o)
-		publish(t, p, newShelf(LatestName))
+		publish(t, p, newMemorySpool(LatestName))
 		s.Freeze(s.Sessions()...)
 		eventually(t, "a keepalive waits", func() bool {
 			for range 20 { // the lock is held all along, not for the moment of an answer
@@ -204,15 +204,15 @@ func TestBlackHole(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Keep, o.keepalive = true, 20*time.Millisecond
 		p := open(t, o)
-		publish(t, p, newShelf(LatestName))
+		publish(t, p, newMemorySpool(LatestName))
 		s.Stop()
 		eventually(t, "the keepalive notices", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return p.link == nil
+			return p.conn == nil
 		})
 		s.Restart()
-		if r := publish(t, p, newShelf(LatestName)); r.Attempts != 1 || r.Dialed != 1 {
+		if r := publish(t, p, newMemorySpool(LatestName)); r.Attempts != 1 || r.Dialed != 1 {
 			t.Errorf("report = %+v", r)
 		}
 	})
@@ -224,7 +224,7 @@ func TestOneByteAtATime(t *testing.T) {
 	proxy.SetTrickle(50 * time.Millisecond)
 	o := toServer(t, s, proxy.Port)
 	o.Budget = testBudget
-	within(t, open(t, o), newShelf(LatestName), CodeTimeout)
+	within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
 }
 
 func TestCancelAndNobodyThere(t *testing.T) {
@@ -234,13 +234,13 @@ func TestCancelAndNobodyThere(t *testing.T) {
 	p := open(t, toServer(t, s, proxy.Port))
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if _, err := p.Publish(ctx, newShelf(LatestName)); Code(err) != CodeCancelled {
+	if _, err := p.Publish(ctx, newMemorySpool(LatestName)); Code(err) != CodeCancelled {
 		t.Errorf("cancelled: got %v", err)
 	}
 	s.Stop()
 	o := toServer(t, s, s.Port)
 	o.Budget = testBudget
-	if e := refused(t, open(t, o), newShelf(LatestName), CodeRefused); !e.Temporary() || !strings.Contains(e.Hint(), "-P ") {
+	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeRefused); !e.Temporary() || !strings.Contains(e.Hint(), "-P ") {
 		t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 	}
 }
@@ -251,7 +251,7 @@ func TestLineCutAtEveryPlace(t *testing.T) {
 	o := toServer(t, s, proxy.Port)
 	o.Budget, o.retryBase, o.retryCap = testBudget, time.Millisecond, 5*time.Millisecond
 	first := sealed(0)
-	src := newShelf()
+	src := newMemorySpool()
 	src.set(LatestName, first)
 	publish(t, open(t, o), src)
 	up, _, _ := proxy.Counted()
@@ -285,7 +285,7 @@ func TestLineCutAtEveryPlace(t *testing.T) {
 		t.Errorf("after healing the drop holds %v", names)
 	}
 	if left := content(t, o.StateDir); len(left) != 0 {
-		t.Errorf("notes left behind: %v", left)
+		t.Errorf("upload records left behind: %v", left)
 	}
 }
 

@@ -19,29 +19,29 @@ import (
 	"gpuboard/internal/testenv/sshtest"
 )
 
-// shelf is a spool in memory.
-type shelf struct {
+// memorySpool is a spool in memory.
+type memorySpool struct {
 	mu    sync.Mutex
 	files map[string][]byte
 	given []string
 	sick  map[string]error // names that cannot be read
 }
 
-func newShelf(names ...string) *shelf {
-	s := &shelf{files: map[string][]byte{}}
+func newMemorySpool(names ...string) *memorySpool {
+	s := &memorySpool{files: map[string][]byte{}}
 	for _, name := range names {
 		s.files[name] = []byte("content of " + name)
 	}
 	return s
 }
 
-func (s *shelf) set(name string, data []byte) {
+func (s *memorySpool) set(name string, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.files[name] = data
 }
 
-func (s *shelf) Pending(string) ([]File, error) {
+func (s *memorySpool) Pending(string) ([]File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var files []File
@@ -51,7 +51,7 @@ func (s *shelf) Pending(string) ([]File, error) {
 	return files, nil
 }
 
-func (s *shelf) Read(f File) ([]byte, error) {
+func (s *memorySpool) Read(f File) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.sick[f.Name]; err != nil {
@@ -60,7 +60,7 @@ func (s *shelf) Read(f File) ([]byte, error) {
 	return s.files[f.Name], nil
 }
 
-func (s *shelf) Delivered(_ string, f File) error {
+func (s *memorySpool) Delivered(_ string, f File) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.given = append(s.given, f.Name)

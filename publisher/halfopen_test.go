@@ -16,8 +16,8 @@ import (
 // goodbye to the server, and none of its sessions stays for ever; nor do logins
 // that were never finished.
 func TestVanishedClients(t *testing.T) {
-	door := sshtest.Accounts(t, "gpu01")
-	config := door.ShippedConfig(t, "..")
+	accounts := sshtest.Accounts(t, "gpu01")
+	config := accounts.ShippedConfig(t, "..")
 	seconds := func(key string) int {
 		m := regexp.MustCompile(`(?m)^\s*` + key + ` (\d+)$`).FindStringSubmatch(config)
 		if m == nil {
@@ -45,10 +45,10 @@ func TestVanishedClients(t *testing.T) {
 	var all []*Publisher
 	for range 10 {
 		o := toServer(t, s, proxy.Port)
-		o.Target.User, o.Identity, o.Keep = door.Nodes[0].Name, []string{door.Nodes[0].Key}, true
+		o.Target.User, o.Identity, o.Keep = accounts.Nodes[0].Name, []string{accounts.Nodes[0].Key}, true
 		o.keepalive, o.Budget = 100*time.Millisecond, testBudget
 		p := open(t, o)
-		publish(t, p, newShelf(LatestName))
+		publish(t, p, newMemorySpool(LatestName))
 		all = append(all, p)
 	}
 	if n := len(s.SFTP()); n != 10 {
@@ -74,7 +74,7 @@ func TestVanishedClients(t *testing.T) {
 	eventually(t, "no node holds a dead connection", func() bool {
 		for _, p := range all {
 			p.mu.Lock()
-			held := p.link != nil
+			held := p.conn != nil
 			p.mu.Unlock()
 			if held {
 				return false
@@ -84,13 +84,13 @@ func TestVanishedClients(t *testing.T) {
 	})
 	proxy.Heal()
 	for n, p := range all {
-		src := newShelf()
+		src := newMemorySpool()
 		src.set(LatestName, []byte{byte('0' + n)})
 		if r := publish(t, p, src); r.Dialed != 1 {
 			t.Errorf("node %d: %+v", n, r)
 		}
 	}
-	if got := content(t, filepath.Clean(door.Nodes[0].Drop)); got[LatestName] != "9" || len(got) != 1 {
+	if got := content(t, filepath.Clean(accounts.Nodes[0].Drop)); got[LatestName] != "9" || len(got) != 1 {
 		t.Errorf("the drop holds %v", got)
 	}
 }

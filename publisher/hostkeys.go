@@ -23,21 +23,20 @@ import (
 
 const (
 	maxKnownHostsBytes = 16 << 20
-	maxGarbageLines    = 200
+	maxBadLines        = 200
 )
 
-// hostKeys answers which keys a server may show. There is no way to connect
-// without it.
+// hostKeys checks the key that a server presents. Every connection uses it.
 type hostKeys struct {
 	db       *knownhosts.HostKeyDB // nil: no file exists
-	addTo    string                // the file that a hint tells to add to
-	origin   map[string]string     // cleaned copy → the file it stands for
+	addTo    string                // the file to which hints tell to add a key
+	origin   map[string]string     // cleaned copy → original file
 	warnings []string
 }
 
-// loadHostKeys reads every file that exists. A line that cannot be read is
-// reported and skipped: one bad line must not lock all servers out, and it can
-// only ever withhold trust.
+// loadHostKeys reads every known_hosts file that exists. A line that cannot be
+// parsed is skipped with a warning: skipping can only withhold trust, and one bad
+// line must not lock out all servers.
 func loadHostKeys(s settings) (*hostKeys, error) {
 	h := &hostKeys{origin: map[string]string{}}
 	if len(s.userKnown) > 0 {
@@ -65,7 +64,7 @@ func loadHostKeys(s settings) (*hostKeys, error) {
 	}
 	db, err := knownhosts.NewDB(files...)
 	if err != nil {
-		db, err = h.withoutGarbage(files)
+		db, err = h.skipBadLines(files)
 	}
 	if err != nil {
 		return nil, configError(CodeKnownHosts, "look at the line named above", fmt.Errorf("reading known host keys: %w", err))
@@ -76,9 +75,9 @@ func loadHostKeys(s settings) (*hostKeys, error) {
 
 var lineOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^knownhosts: (.*):(\d+): (.*)$`) })
 
-// withoutGarbage blanks, in private copies, each line the parser stumbles
-// over; numbering stays, so later messages still name the right line.
-func (h *hostKeys) withoutGarbage(files []string) (*knownhosts.HostKeyDB, error) {
+// skipBadLines parses private copies of the files in which each line that the
+// parser refuses is blank. Line numbers stay as they are.
+func (h *hostKeys) skipBadLines(files []string) (*knownhosts.HostKeyDB, error) {
 	dir, err := os.MkdirTemp("", "gpuboard-known-hosts-")
 	if err != nil {
 		return nil, err
@@ -106,7 +105,7 @@ func (h *hostKeys) withoutGarbage(files []string) (*knownhosts.HostKeyDB, error)
 			return nil, err
 		}
 	}
-	for range maxGarbageLines {
+	for range maxBadLines {
 		db, err := knownhosts.NewDB(copies...)
 		if err == nil {
 			return db, nil
@@ -126,16 +125,16 @@ func (h *hostKeys) withoutGarbage(files []string) (*knownhosts.HostKeyDB, error)
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("more than %d lines are not host keys", maxGarbageLines)
+	return nil, fmt.Errorf("more than %d lines are not host keys", maxBadLines)
 }
 
 func (h *hostKeys) warn(file string, line int, why string) {
 	h.warnings = append(h.warnings, fmt.Sprintf("%s:%d: not a host key, skipped: %s", file, line, cut(why, 120)))
 }
 
-// algorithms are those for which a key is known, so that a server with several
-// keys shows one that we can check; nil when none is known. A known RSA key
-// stands for its SHA-2 signatures, never for SHA-1.
+// algorithms returns the host key algorithms for which a key is known, so that a
+// server with several keys presents one that can be checked; nil when none is
+// known. For an RSA key those are the SHA-2 signatures, never SHA-1.
 func (h *hostKeys) algorithms(s settings) []string {
 	if h.db == nil {
 		return nil

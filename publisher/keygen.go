@@ -10,10 +10,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// GenerateKey makes an Ed25519 key pair without a passphrase, writes the private
-// half to a new file with mode 0600 and the public half beside it to path.pub,
-// and returns the latter as the line for authorized_keys, without a newline. A
-// private key that exists is left alone and is an error that wraps [fs.ErrExist].
+// GenerateKey generates an Ed25519 key pair without a passphrase. It writes the
+// private key to a new file with mode 0600 and the public key to path.pub, and
+// returns the line for authorized_keys, without a newline. An existing private key
+// is left alone; the error wraps [fs.ErrExist].
 func GenerateKey(path string) (public string, err error) {
 	pub, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -43,7 +43,7 @@ func GenerateKey(path string) (public string, err error) {
 		err = os.WriteFile(path+".pub", line, 0o644)
 	}
 	if err != nil {
-		os.Remove(path) // half a key would be in the way of the next attempt
+		os.Remove(path) // the next attempt refuses an existing key
 		return "", fmt.Errorf("writing a key: %w", err)
 	}
 	return strings.TrimSpace(string(line)), nil

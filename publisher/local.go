@@ -11,9 +11,9 @@ import (
 	"gpuboard/internal/shell"
 )
 
-// putLocal returns the writer for a file target. It makes drop/<host>/ beneath
-// the data directory, which must exist: a missing one is more often a typing
-// error or an unmounted disk than a wish.
+// putLocal returns the writer for a file target. It creates drop/<host>/ below the
+// data directory. The data directory itself must exist: a missing one is usually
+// a typing error or an unmounted disk.
 func (p *Publisher) putLocal() func(name string, data []byte) error {
 	ready := false
 	drop := filepath.Join(p.opts.Target.Dir, "drop", p.opts.Host)
@@ -24,7 +24,7 @@ func (p *Publisher) putLocal() func(name string, data []byte) error {
 			}
 			if p.opts.Sweep != nil {
 				if err := p.opts.Sweep(drop); err != nil {
-					p.opts.Log.Warn("sweeping the drop", "dir", drop, "err", err) // it harms nobody
+					p.opts.Log.Warn("sweeping the drop", "dir", drop, "err", err)
 				}
 			}
 			ready = true
@@ -49,7 +49,7 @@ func (p *Publisher) makeDrop() error {
 		if err := os.Mkdir(full, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return dropError("look at: ls -ld "+shell.Quote(filepath.Dir(full)), fmt.Errorf("creating the drop: %w", err))
 		}
-		// A link planted here would send one host's files into another's drop.
+		// A symlink here would send one host's files into another host's drop.
 		info, err := os.Lstat(full)
 		if err != nil {
 			return dropError("", fmt.Errorf("looking at the drop: %w", err))
@@ -61,8 +61,8 @@ func (p *Publisher) makeDrop() error {
 	return nil
 }
 
-// dropError sorts what is wrong with the directory of a local drop: a full or a
-// failing disk may be well by itself later, all else is somebody's to mend.
+// dropError classifies an error about the directory of a local drop. A full or
+// failing disk may recover; anything else somebody has to fix.
 func dropError(hint string, err error) *Error {
 	for _, passing := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ESTALE} {
 		if errors.Is(err, passing) {

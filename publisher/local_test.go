@@ -36,7 +36,7 @@ func TestLocalRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, _ := localOptions(t)
 			spoil(t, &o)
-			if e := refused(t, open(t, o), newShelf(LatestName), CodeLocalDir); e.Temporary() {
+			if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeLocalDir); e.Temporary() {
 				t.Error("counts as temporary")
 			}
 		})

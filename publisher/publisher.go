@@ -1,11 +1,10 @@
 // Package publisher carries what a spool holds into a drop, over SFTP or to a local folder.
 //
-// A reader of the drop sees a whole file or none: each file is written beside
-// its place under a temporary name and renamed over it. No call lasts longer
-// than its budget, whatever the server does; the server's key is always
-// checked; and a server that cannot replace a file atomically is refused.
-// publisher works for an account that may only open, close, write, fsync,
-// posix-rename, remove and realpath.
+// A reader of the drop sees a whole file or none: each file is written under a
+// temporary name in the same directory and renamed into place. No call lasts
+// longer than its budget. The server's host key is always checked. A server that
+// cannot replace a file atomically is refused. The account on the server needs
+// only open, close, write, fsync, posix-rename, remove and realpath.
 package publisher
 
 import (
@@ -29,14 +28,13 @@ import (
 const (
 	// MaxFileBytes is the largest file that is sent; readers refuse larger ones.
 	MaxFileBytes = 1 << 20
-	// DefaultBudget bounds one Publish, dialing and retries included.
+	// DefaultBudget bounds one Publish, including dialing and retries.
 	DefaultBudget = 20 * time.Second
-	// DefaultBacklog is how many finished files follow the latest one in one
-	// Publish, so that a fleet that comes back after an outage does not occupy
-	// the server with its past.
+	// DefaultBacklog is how many hour files one Publish sends after the latest file.
+	// It keeps a fleet that returns from an outage from flooding the server.
 	DefaultBacklog = 12
-	// KeepBelow is the longest interval at which keeping the connection costs the
-	// server less than dialing for each push.
+	// KeepBelow is the longest interval at which keeping the connection open costs
+	// the server less than a new connection for each push.
 	KeepBelow = 30 * time.Second
 	// LatestName is the file that is replaced at each push and always sent first.
 	LatestName = spool.LatestName
@@ -48,13 +46,13 @@ type File = spool.File
 // Source is what Publish reads from: a [*spool.Spool]. Publish calls it from
 // the goroutine of its caller.
 type Source interface {
-	// Pending lists what target has not been given yet, in any order.
+	// Pending lists the files that target has not received yet, in any order.
 	Pending(target string) ([]File, error)
-	// Read returns the whole content. It may be newer than the File says. An
-	// error that wraps [fs.ErrNotExist] means that the file need not be sent any more.
+	// Read returns the whole content, which may be newer than File says. An error
+	// that wraps [fs.ErrNotExist] means that the file need not be sent any more.
 	Read(File) ([]byte, error)
-	// Delivered is called once the file stands in the drop under its name; f
-	// describes what was sent.
+	// Delivered is called once the file is in the drop under its name; f describes
+	// what was sent.
 	Delivered(target string, f File) error
 }
 
@@ -76,16 +74,16 @@ type Options struct {
 	ResolveConfig func(ctx context.Context, host string) ([]byte, error)
 	// ConfigFiles default to ~/.ssh/config and /etc/ssh/ssh_config.
 	ConfigFiles []string
-	// StateDir is a local directory, private to this user and made when it is
-	// missing, in which a push under
-	// way is noted, so that the next one can remove what a killed one left on the
-	// server. Empty: leftovers wait for the server's own sweeper.
+	// StateDir is a local directory for records of uploads under way. With them, a
+	// push can remove the temporary files that a killed one left on the server. It
+	// is private to this user and created if it is missing. Empty: the server has to
+	// remove such files itself.
 	StateDir string
 	// WriteFile replaces a local file atomically; a file target needs it.
 	WriteFile func(path string, data []byte) error
-	// Sweep removes from a local drop what a killed writer left there; nil: nobody does.
+	// Sweep removes from a local drop what a killed writer left there; nil for nothing.
 	Sweep func(dir string) error
-	// Log takes details at debug level and skipped known_hosts lines as warnings; default: none.
+	// Log receives details at debug level, and warnings about known_hosts lines; default: none.
 	Log *slog.Logger
 
 	retryBase, retryCap, keepalive time.Duration
@@ -97,26 +95,26 @@ type Report struct {
 	Delivered []File
 	Waiting   int      // files left for the next Publish
 	Bytes     int64    // of content delivered
-	Attempts  int      // how often a connection was tried or used
-	Dialed    int      // how often a new connection was made
-	Synced    bool     // the server synced each file to its disk before the rename
-	BytesUp   int64    // on the wire, over the last connection, in its lifetime
+	Attempts  int      // connections that were tried or used
+	Dialed    int      // new connections
+	Synced    bool     // the server synced each file to disk before the rename
+	BytesUp   int64    // on the wire, by the last connection in its lifetime
 	BytesDown int64    // likewise
 	Warnings  []string // known_hosts lines that could not be read, and the like
 }
 
 // Publisher pushes to one target. Its methods may be called from several goroutines.
 type Publisher struct {
-	opts   Options
-	target string
-	notes  notes
-	life   context.Context
-	end    context.CancelFunc
+	opts    Options
+	target  string
+	records uploadRecords
+	life    context.Context // ends with Close
+	end     context.CancelFunc
 
-	mu        sync.Mutex
-	hold      hold
-	link      *link             // kept connection, or nil
-	leftovers map[string]string // temporary on the server → note
+	mu      sync.Mutex
+	backoff loginBackoff
+	conn    *connection       // kept connection, or nil
+	stale   map[string]string // temporary file on the server → its upload record
 }
 
 // New checks the options and connects to nothing.
@@ -157,8 +155,8 @@ func New(o Options) (*Publisher, error) {
 	if o.clock == nil {
 		o.clock = time.Now
 	}
-	p := &Publisher{opts: o, target: o.Target.String(), leftovers: map[string]string{}}
-	p.notes = newNotes(o.StateDir, o.Target, o.Budget)
+	p := &Publisher{opts: o, target: o.Target.String(), stale: map[string]string{}}
+	p.records = newUploadRecords(o.StateDir, o.Target, o.Budget)
 	p.life, p.end = context.WithCancel(context.Background())
 	return p, nil
 }
@@ -169,35 +167,34 @@ func setDefault(d *time.Duration, value time.Duration) {
 	}
 }
 
-// Close ends a kept connection, and a Publish under way. It does not wait for the server.
+// Close ends a kept connection and a Publish under way. It does not wait for the server.
 func (p *Publisher) Close() error {
 	p.end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hangUp()
+	p.disconnect()
 	return nil
 }
 
-func (p *Publisher) hangUp() {
-	if p.link == nil {
+func (p *Publisher) disconnect() {
+	if p.conn == nil {
 		return
 	}
-	if p.link.dirty {
-		p.leftovers[p.link.temp] = p.notes.abandon(p.link.temp)
+	if p.conn.tempLeft {
+		p.stale[p.conn.temp] = p.records.markFailed(p.conn.temp)
 	}
-	p.link.drop()
-	p.link = nil
+	p.conn.close()
+	p.conn = nil
 }
 
-// Publish delivers what waits in src: the latest file first, then finished ones
-// from the newest to the oldest. Lost connections and busy servers are tried
-// again within the budget; refused keys, unknown servers and denied requests
-// are not. Where the door was shut in a way that somebody has to mend, Publish
-// stays away from it for a while and returns the same error. An error is an
-// [*Error].
+// Publish delivers what waits in src: the latest file first, then hour files from
+// the newest to the oldest. Lost connections and busy servers are retried within
+// the budget; refused keys, unknown servers and denied requests are not. After a
+// login that somebody has to fix, Publish does not connect for a while and returns
+// the same error. An error is an [*Error].
 func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	var r Report
-	// The budget begins before the wait for a push or a keepalive under way.
+	// The budget includes waiting for a push or a keepalive under way.
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Budget)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
@@ -220,12 +217,12 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	left := &queue{src: src, target: p.target, files: batch, report: &r}
 
 	if len(batch) > 0 {
-		if refused := p.hold.refusal(p.opts.clock()); refused != nil {
+		if refused := p.backoff.check(p.opts.clock()); refused != nil {
 			err = refused
 		} else if p.opts.Target.Scheme == "file" {
 			r.Attempts = 1
 			if err = left.drain(ctx, p.putLocal()); err == nil {
-				err = p.tidy(src, p.removeLocal)
+				err = p.removeExpired(src, p.removeLocal)
 			}
 		} else {
 			err = p.push(ctx, left, &r)
@@ -236,21 +233,20 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	}
 	r.Waiting = len(files) - len(r.Delivered) - left.gone
 	if err != nil {
-		return r, p.finish(err)
+		return r, p.withTarget(err)
 	}
 	return r, nil
 }
 
-// finish puts the target into the message and keeps the code.
-func (p *Publisher) finish(err error) error {
-	wrapped := fmt.Errorf("publishing to %s: %w", p.target, err)
+// withTarget puts the target into the message and keeps the code.
+func (p *Publisher) withTarget(err error) error {
+	outer := Error{Code: CodeSpool}
 	var e *Error
 	if errors.As(err, &e) {
-		outer := *e
-		outer.Err = wrapped
-		return &outer
+		outer = *e
 	}
-	return &Error{Code: CodeSpool, Err: wrapped}
+	outer.Err = fmt.Errorf("publishing to %s: %w", p.target, err)
+	return &outer
 }
 
 // newestFirst puts the latest file first, then the others by descending name:
@@ -265,8 +261,8 @@ func newestFirst(a, b File) int {
 	return strings.Compare(b.Name, a.Name)
 }
 
-// push tries until all is delivered, the budget is spent, or an error says that
-// trying again is no use.
+// push retries until all is delivered, the budget is spent, or an error is one
+// that a retry cannot fix.
 func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 	var last error
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -275,16 +271,16 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 		if err == nil {
 			return struct{}{}, nil
 		}
-		p.hangUp() // after any error: never reuse what may be out of step
+		p.disconnect() // after any error, because client and server may be out of step
 		p.opts.Log.Debug("push attempt", "target", p.target, "attempt", r.Attempts, "code", Code(err), "err", err)
-		// A budget that ends in the middle of a retry says less than what went before.
-		// Its own timer may be a moment later than the connection's.
+		// The error before a retry that ran out of time says more than the timeout. The
+		// deadline of the connection may pass a moment before that of ctx.
 		end, bounded := ctx.Deadline()
 		if last == nil || ctx.Err() == nil && !(bounded && !time.Now().Before(end)) {
 			last = err
 		}
 		var e *Error
-		if errors.As(err, &e) && e.again && ctx.Err() == nil {
+		if errors.As(err, &e) && e.retry && ctx.Err() == nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, backoff.Permanent(err)
@@ -293,57 +289,57 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 		return last
 	}
 	if !p.opts.Keep {
-		p.hangUp()
+		p.disconnect()
 	}
 	return nil
 }
 
 func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
-	l := p.link
-	if l == nil {
+	c := p.conn
+	if c == nil {
 		var err error
-		l, err = p.dial(ctx)
-		p.hold.learn(err, p.opts.clock())
+		c, err = p.dial(ctx)
+		p.backoff.record(err, p.opts.clock())
 		if err != nil {
 			return err
 		}
 		r.Dialed++
-		p.link = l
-		for _, warning := range l.warnings {
+		p.conn = c
+		for _, warning := range c.warnings {
 			if slices.Contains(r.Warnings, warning) {
 				continue // from an earlier attempt
 			}
 			r.Warnings = append(r.Warnings, warning)
 			p.opts.Log.Warn("reading known hosts", "problem", warning)
 		}
-		if err := p.sweep(ctx, l); err != nil {
+		if err := p.removeStale(ctx, c); err != nil {
 			return err
 		}
 		if p.opts.Keep {
-			go p.keepAlive(l)
+			go p.keepAlive(c)
 		}
 	}
-	if err := p.notes.write(l.temp); err != nil {
+	if err := p.records.write(c.temp); err != nil {
 		return &Error{Code: CodeSpool, Err: err}
 	}
-	err := left.drain(ctx, func(name string, data []byte) error { return p.put(ctx, l, name, data) })
+	err := left.drain(ctx, func(name string, data []byte) error { return p.put(ctx, c, name, data) })
 	if err == nil {
-		stop := context.AfterFunc(ctx, func() { l.base.Close() })
-		err = p.tidy(left.src, p.removeRemote(ctx, l))
+		stop := context.AfterFunc(ctx, func() { c.base.Close() })
+		err = p.removeExpired(left.src, p.removeRemote(ctx, c))
 		stop()
 	}
-	r.Synced = l.fsync
-	r.BytesUp, r.BytesDown = l.base.up.Load(), l.base.down.Load()
-	if !l.dirty {
-		p.notes.forget(p.notes.path(l.temp))
+	r.Synced = c.fsync
+	r.BytesUp, r.BytesDown = c.base.up.Load(), c.base.down.Load()
+	if !c.tempLeft {
+		p.records.remove(p.records.path(c.temp, os.Getpid()))
 	}
 	if err == nil {
-		l.base.SetDeadline(time.Time{})
+		c.base.SetDeadline(time.Time{})
 	}
 	return err
 }
 
-// queue is what one Publish still has to deliver.
+// queue is the files that one Publish still has to deliver.
 type queue struct {
 	src      Source
 	target   string
@@ -353,9 +349,8 @@ type queue struct {
 	gone     int     // files that left the spool meanwhile
 }
 
-// drain delivers file by file. It stops at the first error of put, with that
-// file still at the head; a file that cannot be read is skipped, because the
-// others are worth having.
+// drain delivers the files one by one. It stops at the first error of put and
+// keeps that file at the head. A file that cannot be read is skipped.
 func (q *queue) drain(ctx context.Context, put func(name string, data []byte) error) error {
 	for len(q.files) > 0 {
 		if ctx.Err() != nil {

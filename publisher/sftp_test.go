@@ -62,7 +62,7 @@ func TestConformance(t *testing.T) {
 // conform is what holds for every kind of drop.
 func conform(t *testing.T, o Options, dir string) {
 	p := open(t, o)
-	src := newShelf(LatestName, "hour-20261120T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz")
+	src := newMemorySpool(LatestName, "hour-20261120T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz")
 	r := publish(t, p, src)
 	want := []string{LatestName, "hour-20261120T05-b1.jsonl.gz", "hour-20261120T04-b1.jsonl.gz"}
 	if diff := cmp.Diff(want, src.given); diff != "" {
@@ -88,7 +88,7 @@ func conform(t *testing.T, o Options, dir string) {
 	}
 
 	// Names and sizes that no drop takes are skipped; the rest arrives.
-	src = newShelf("../escape", ".hidden", "a/b", "sp ace", LatestName)
+	src = newMemorySpool("../escape", ".hidden", "a/b", "sp ace", LatestName)
 	src.set("hour-20261120T06-b1.jsonl.gz", make([]byte, MaxFileBytes+1))
 	r, err := p.Publish(context.Background(), src)
 	if Code(err) == "" || r.Waiting != 5 || len(r.Delivered) != 1 {
@@ -96,13 +96,13 @@ func conform(t *testing.T, o Options, dir string) {
 	}
 
 	// A file that cannot be read does not hold up the others.
-	src = newShelf(LatestName, "hour-20261120T07-b1.jsonl.gz")
+	src = newMemorySpool(LatestName, "hour-20261120T07-b1.jsonl.gz")
 	src.sick = map[string]error{LatestName: os.ErrPermission}
 	if _, err := p.Publish(context.Background(), src); Code(err) != CodeSpool {
 		t.Errorf("unreadable file: got %v", err)
 	}
 	// One that left the spool meanwhile is no error.
-	src = newShelf(LatestName, "hour-20261120T03-b1.jsonl.gz")
+	src = newMemorySpool(LatestName, "hour-20261120T03-b1.jsonl.gz")
 	src.sick = map[string]error{"hour-20261120T03-b1.jsonl.gz": os.ErrNotExist}
 	if r := publish(t, p, src); r.Waiting != 0 || len(r.Delivered) != 1 || r.Delivered[0] != spool.FileOf(LatestName, []byte("content of "+LatestName)) {
 		t.Errorf("vanished file: %+v", r)
@@ -119,7 +119,7 @@ func conform(t *testing.T, o Options, dir string) {
 	}
 	if o.StateDir != "" {
 		if left := content(t, o.StateDir); len(left) != 0 {
-			t.Errorf("notes left behind: %v", left)
+			t.Errorf("upload records left behind: %v", left)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestBacklogIsBoundedAndNewestFirst(t *testing.T) {
 	o, dir := localOptions(t)
 	o.Backlog = 3
 	p := open(t, o)
-	src := newShelf(LatestName)
+	src := newMemorySpool(LatestName)
 	for h := range 8 {
 		src.set(fmt.Sprintf("hour-20261120T%02d-b1.jsonl.gz", h), []byte("x"))
 	}
@@ -165,7 +165,7 @@ func TestReadersNeverSeeATornFile(t *testing.T) {
 	o := toServer(t, s, s.Port)
 	o.Keep = true
 	p := open(t, o)
-	src := newShelf()
+	src := newMemorySpool()
 	src.set(LatestName, sealed(0))
 	publish(t, p, src)
 	if whole(sealed(1)[:100]) {
@@ -213,7 +213,7 @@ func TestServerWithoutPosixRenameIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.Dir, LatestName), []byte("before"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	e := refused(t, open(t, toServer(t, s, s.Port)), newShelf(LatestName), CodeNoPosixRename)
+	e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), CodeNoPosixRename)
 	if e.Temporary() || e.Hint() == "" {
 		t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 	}
@@ -227,13 +227,13 @@ func TestRemoteRefusals(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		o := toServer(t, s, s.Port)
 		o.Target.Dir = filepath.Join(s.Dir, "absent")
-		if e := refused(t, open(t, o), newShelf(LatestName), CodeRemoteDir); e.Temporary() || !strings.Contains(e.Hint(), "absent") {
+		if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeRemoteDir); e.Temporary() || !strings.Contains(e.Hint(), "absent") {
 			t.Errorf("temporary %v, hint %q", e.Temporary(), e.Hint())
 		}
 	})
 	t.Run("write denied", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{Command: "internal-sftp -P open"})
-		if e := refused(t, open(t, toServer(t, s, s.Port)), newShelf(LatestName), CodeRemoteDenied); e.Temporary() {
+		if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), CodeRemoteDenied); e.Temporary() {
 			t.Error("a denied request counts as temporary")
 		}
 	})
@@ -243,7 +243,7 @@ func TestRemoteRefusals(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(s.Dir, LatestName), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, open(t, toServer(t, s, s.Port)), newShelf(LatestName), CodeRemoteFailure)
+		refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), CodeRemoteFailure)
 		entries, err := os.ReadDir(s.Dir)
 		if err != nil || len(entries) != 1 {
 			t.Errorf("left behind: %v, %v", entries, err)
@@ -251,7 +251,7 @@ func TestRemoteRefusals(t *testing.T) {
 	})
 	t.Run("no SFTP session", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{Config: "MaxSessions 0\n"})
-		refused(t, open(t, toServer(t, s, s.Port)), newShelf(LatestName), CodeNoSFTP)
+		refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), CodeNoSFTP)
 	})
 }
 
@@ -261,7 +261,7 @@ func TestRoundTripsAndBytes(t *testing.T) {
 	o := toServer(t, s, proxy.Port)
 	o.Keep = true
 	p := open(t, o)
-	src := newShelf(LatestName)
+	src := newMemorySpool(LatestName)
 	publish(t, p, src)
 	proxy.Reset()
 	src.set(LatestName, bytes.Repeat([]byte("x"), 3000))
@@ -302,7 +302,7 @@ func manyAtOnce(t testing.TB, s *sshtest.Server, nodes int) {
 		}
 		p := open(t, o)
 		all.Go(func() {
-			r, err := p.Publish(context.Background(), newShelf(LatestName))
+			r, err := p.Publish(context.Background(), newMemorySpool(LatestName))
 			if err != nil {
 				t.Errorf("node %d: %v", n, err)
 				return
@@ -322,7 +322,7 @@ func BenchmarkPush(b *testing.B) {
 			o := toServer(b, s, s.Port)
 			o.Keep = keep
 			p := open(b, o)
-			src := newShelf()
+			src := newMemorySpool()
 			data := bytes.Repeat([]byte("x"), 3000)
 			for b.Loop() {
 				src.set(LatestName, data)

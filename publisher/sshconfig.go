@@ -37,13 +37,12 @@ type settings struct {
 	globalKnown       []string
 	connectTimeout    time.Duration
 	explicitKeys      bool
-	explicitKnown     bool
 }
 
 func (s settings) addr() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
 
-// keyAddr is the name under which known_hosts is asked. As in OpenSSH an alias
-// stands alone, without the port.
+// keyAddr is the address that is looked up in known_hosts. As in OpenSSH, an alias
+// is looked up without the port.
 func (s settings) keyAddr() string {
 	if s.hostKeyAlias != "" {
 		return net.JoinHostPort(s.hostKeyAlias, "22")
@@ -51,7 +50,7 @@ func (s settings) keyAddr() string {
 	return s.addr()
 }
 
-// route resolves the target and the hosts before it, first hop first.
+// route resolves the target and its jump hosts, the first hop first.
 func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 	t := p.opts.Target
 	last, err := p.settings(ctx, t.Host, t.User, t.Port)
@@ -61,7 +60,7 @@ func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 	route := []settings{last}
 	seen := map[string]bool{}
 	for jump := last.jump; jump != ""; {
-		// A list is walked from its end: the hop next to the target first.
+		// The list is walked from its end: the hop next to the target comes first.
 		hops := strings.Split(jump, ",")
 		jump = ""
 		for i := len(hops) - 1; i >= 0; i-- {
@@ -79,7 +78,7 @@ func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 			seen[s.addr()] = true
 			route = append([]settings{s}, route...)
 			if i == 0 {
-				jump = s.jump // only the first of a list is reached by its own ProxyJump
+				jump = s.jump // only the first of a list uses its own ProxyJump
 			}
 		}
 	}
@@ -95,9 +94,9 @@ func parseHop(s string) (Target, error) {
 	return t, nil
 }
 
-// settings asks ssh itself through the injected resolver, because only ssh
-// knows Match, canonical names and Include order; when that fails it reads the
-// plain Host blocks by itself.
+// settings asks `ssh -G` through Options.ResolveConfig, because only ssh itself
+// evaluates Match, canonical names and the order of Include. When that fails, the
+// Host blocks are read here.
 func (p *Publisher) settings(ctx context.Context, alias, user string, port int) (settings, error) {
 	values := map[string][]string{}
 	asked := false
@@ -223,12 +222,12 @@ func (p *Publisher) fill(values map[string][]string, alias, userName string, por
 	s.globalKnown = known("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
 	s.agent = agentSocket(values["identityagent"], func(path string) string { return s.expand(path, local) })
 	if len(p.opts.Identity) > 0 {
-		// The keys named on the command line are the ones to use: an agent full
-		// of other keys would use up the server's patience first.
+		// Only the named keys are offered: the many keys of an agent could exceed the
+		// server's MaxAuthTries first.
 		s.identity, s.identitiesOnly, s.explicitKeys = expand(p.opts.Identity), true, true
 	}
 	if len(p.opts.KnownHosts) > 0 {
-		s.userKnown, s.globalKnown, s.explicitKnown = expand(p.opts.KnownHosts), nil, true
+		s.userKnown, s.globalKnown = expand(p.opts.KnownHosts), nil
 	}
 	return s, nil
 }

@@ -160,7 +160,7 @@ func TestAgent(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Identity = nil
-		publish(t, open(t, o), newShelf(LatestName))
+		publish(t, open(t, o), newMemorySpool(LatestName))
 	})
 	t.Run("for a key with a passphrase", func(t *testing.T) {
 		// The file is locked and the agent holds the very key.
@@ -171,17 +171,17 @@ func TestAgent(t *testing.T) {
 		locked := writeFile(t, filepath.Join(t.TempDir(), "locked"), string(pemOf(block)))
 		o := toServer(t, s, s.Port)
 		o.Identity = []string{locked}
-		publish(t, open(t, o), newShelf(LatestName))
+		publish(t, open(t, o), newMemorySpool(LatestName))
 	})
 	t.Run("not for a key that was not named", func(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Identity = []string{filepath.Join(t.TempDir(), "other")}
 		sshtest.WriteKey(t, o.Identity[0], "ed25519", "")
-		refused(t, open(t, o), newShelf(LatestName), CodeAuth)
+		refused(t, open(t, o), newMemorySpool(LatestName), CodeAuth)
 	})
 	t.Run("stale socket", func(t *testing.T) {
 		t.Setenv("SSH_AUTH_SOCK", filepath.Join(dir, "gone"))
-		publish(t, open(t, toServer(t, s, s.Port)), newShelf(LatestName))
+		publish(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName))
 	})
 }
 
@@ -197,7 +197,7 @@ func TestProxyJump(t *testing.T) {
 	alias := writeFile(t, filepath.Join(t.TempDir(), "known"), "the-last "+string(ssh.MarshalAuthorizedKey(last.Public["ed25519"])))
 
 	p := open(t, options(t, alias, jump.KnownHosts))
-	publish(t, p, newShelf(LatestName))
+	publish(t, p, newMemorySpool(LatestName))
 	if len(content(t, last.Dir)) != 1 {
 		t.Error("nothing arrived")
 	}
@@ -205,11 +205,11 @@ func TestProxyJump(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool { return ours() == 0 })
 
 	// Each hop's key is checked.
-	e := refused(t, open(t, options(t, alias, alias)), newShelf(LatestName), CodeHostUnknown)
+	e := refused(t, open(t, options(t, alias, alias)), newMemorySpool(LatestName), CodeHostUnknown)
 	if !strings.Contains(e.Error(), jump.Addr) {
 		t.Errorf("the message does not name the jump host: %v", e)
 	}
-	e = refused(t, open(t, options(t, jump.KnownHosts, jump.KnownHosts)), newShelf(LatestName), CodeHostUnknown)
+	e = refused(t, open(t, options(t, jump.KnownHosts, jump.KnownHosts)), newMemorySpool(LatestName), CodeHostUnknown)
 	if !strings.Contains(e.Error(), last.Addr) || !strings.Contains(e.Hint(), "the-last") {
 		t.Errorf("message %v, hint %s", e, e.Hint())
 	}
@@ -218,6 +218,6 @@ func TestProxyJump(t *testing.T) {
 	thaw := last.Freeze(last.PID())
 	o := options(t, alias, jump.KnownHosts)
 	o.Budget = testBudget
-	within(t, open(t, o), newShelf(LatestName), CodeTimeout)
+	within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
 	thaw()
 }

@@ -17,21 +17,20 @@ type Target struct {
 	User   string // sftp only; empty: what ssh would use
 	Host   string // sftp only; a host name, an address, or an alias of ssh_config
 	Port   int    // sftp only; 0: what ssh would use
-	// Dir is, for sftp, the drop directory of this host on the server; empty
-	// means the directory in which the server starts the session, which is what
-	// a locked-down account is given. For file it is the data directory, under
-	// which drop/<host>/ is made.
+	// Dir is, for sftp, the drop directory of this host on the server; empty means
+	// the directory in which the server starts the session. For file it is the data
+	// directory, below which drop/<host>/ is created.
 	Dir string
 }
 
 // ParseTarget reads sftp://user@host:port/dir, sftp://alias/dir or file:///dir.
-// An sftp path is absolute on the server, except that no path, "/" and "/~/dir"
-// start where the server starts the session. The error is an [*Error] with the
-// code "publish:target" and a hint with the corrected form.
+// An sftp path is absolute on the server, except that an empty path, "/" and
+// "/~/dir" are relative to where the server starts the session. The error is an
+// [*Error] with the code "publish:target" and a hint with the corrected form.
 func ParseTarget(s string) (Target, error) {
 	bad := func(hint, format string, args ...any) (Target, error) {
 		return Target{}, &Error{
-			Code: CodeTarget, kind: kindConfig, hint: hint,
+			Code: CodeTarget, permanent: true, hint: hint,
 			Err: fmt.Errorf("reading target %s: %w", strconv.QuoteToASCII(cut(s, 200)), fmt.Errorf(format, args...)),
 		}
 	}
@@ -142,8 +141,8 @@ func (t Target) String() string {
 	return u.String()
 }
 
-// in joins a file name to the drop directory on the server. A bare name is
-// resolved by the server where the session starts, without a round trip.
+// in joins a file name to the drop directory on the server. A relative name costs
+// no round trip: the server resolves it where the session starts.
 func (t Target) in(name string) string {
 	if t.Dir == "" {
 		return name

@@ -66,12 +66,12 @@ func TestHostKeys(t *testing.T) {
 			}
 			p := open(t, o)
 			if c.code == "" {
-				if r := publish(t, p, newShelf(LatestName)); len(r.Warnings) != c.warns {
+				if r := publish(t, p, newMemorySpool(LatestName)); len(r.Warnings) != c.warns {
 					t.Errorf("warnings %q, want %d", r.Warnings, c.warns)
 				}
 				return
 			}
-			e := refused(t, p, newShelf(LatestName), c.code)
+			e := refused(t, p, newMemorySpool(LatestName), c.code)
 			if e.Temporary() {
 				t.Error("counts as temporary")
 			}
@@ -81,7 +81,7 @@ func TestHostKeys(t *testing.T) {
 				}
 			}
 			// No retry, and nothing sent: one connection, no login.
-			if r, _ := open(t, o).Publish(t.Context(), newShelf(LatestName)); r.Attempts != 1 {
+			if r, _ := open(t, o).Publish(t.Context(), newMemorySpool(LatestName)); r.Attempts != 1 {
 				t.Errorf("%d attempts", r.Attempts)
 			}
 		})
@@ -93,11 +93,11 @@ func TestHostKeyOfKnownKindOnly(t *testing.T) {
 	o := toServer(t, s, s.Port)
 	other := sshtest.WriteKey(t, filepath.Join(t.TempDir(), "x"), "ed25519", "")
 	o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), fmt.Sprintf("[%s]:%d %s", s.Host, s.Port, ssh.MarshalAuthorizedKey(other)))}
-	if e := refused(t, open(t, o), newShelf(LatestName), CodeHostUnknown); !strings.Contains(e.Hint(), "ssh-keyscan") {
+	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeHostUnknown); !strings.Contains(e.Hint(), "ssh-keyscan") {
 		t.Errorf("hint %q", e.Hint())
 	}
 	s = sshtest.Start(t, sshtest.Options{HostKeys: []string{"rsa"}, Config: "HostKeyAlgorithms ssh-rsa\n"})
-	if e := refused(t, open(t, toServer(t, s, s.Port)), newShelf(LatestName), CodeAlgorithm); !strings.Contains(e.Hint(), "SHA-1") {
+	if e := refused(t, open(t, toServer(t, s, s.Port)), newMemorySpool(LatestName), CodeAlgorithm); !strings.Contains(e.Hint(), "SHA-1") {
 		t.Errorf("hint %q", e.Hint())
 	}
 }
@@ -132,11 +132,11 @@ func TestKeys(t *testing.T) {
 			o := toServer(t, s, s.Port)
 			o.Identity = c.identity
 			p := open(t, o)
-			e := refused(t, p, newShelf(LatestName), c.code)
+			e := refused(t, p, newMemorySpool(LatestName), c.code)
 			if e.Temporary() || e.Hint() == "" || !strings.Contains(e.Error(), c.text) {
 				t.Errorf("temporary %v, hint %q, message %q", e.Temporary(), e.Hint(), e)
 			}
-			if r, _ := open(t, o).Publish(t.Context(), newShelf(LatestName)); r.Attempts != 1 {
+			if r, _ := open(t, o).Publish(t.Context(), newMemorySpool(LatestName)); r.Attempts != 1 {
 				t.Errorf("%d attempts with a key that cannot work", r.Attempts)
 			}
 		})
@@ -144,7 +144,7 @@ func TestKeys(t *testing.T) {
 	t.Run("the second key fits", func(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Identity = []string{stranger, loose, s.Key}
-		publish(t, open(t, o), newShelf(LatestName))
+		publish(t, open(t, o), newMemorySpool(LatestName))
 	})
 }
 
@@ -178,10 +178,10 @@ func TestHostCertificate(t *testing.T) {
 			o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), fmt.Sprintf("@cert-authority [127.0.0.1]:%d %s", s.Port, ssh.MarshalAuthorizedKey(authority)))}
 			p := open(t, o)
 			if c.code == "" {
-				publish(t, p, newShelf(LatestName))
+				publish(t, p, newMemorySpool(LatestName))
 				return
 			}
-			refused(t, p, newShelf(LatestName), c.code)
+			refused(t, p, newMemorySpool(LatestName), c.code)
 		})
 	}
 }

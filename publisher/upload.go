@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"time"
-
-	"github.com/pkg/sftp"
 )
 
 // Steps of one upload, as they are named in errors.
@@ -19,71 +16,70 @@ const (
 	stepSync   = "syncing"
 	stepClose  = "closing"
 	stepRename = "renaming into place"
+	stepRemove = "removing"
 )
 
-// put replaces one file on the server: a temporary beside it, written, synced,
-// closed, then renamed over it. Nothing is renamed after any error: a server
-// with a full disk fails the write and then gladly syncs, closes and renames
-// what there is.
-func (p *Publisher) put(ctx context.Context, l *link, name string, data []byte) error {
+// put replaces one file on the server: it writes a temporary file beside it, syncs
+// and closes that, and renames it over the old one. Nothing is renamed after an
+// error: a server whose disk is full fails the write, and then syncs, closes and
+// renames the incomplete file without complaint.
+func (p *Publisher) put(ctx context.Context, c *connection, name string, data []byte) error {
 	end, _ := ctx.Deadline()
-	stop := context.AfterFunc(ctx, func() { l.base.Close() })
+	stop := context.AfterFunc(ctx, func() { c.base.Close() })
 	defer stop()
-	temp, final := p.opts.Target.in(l.temp), p.opts.Target.in(name)
 	step := stepOpen
-	arm := func(next string) { step = next; l.arm(end, p.opts.Budget/2) }
-
-	err := func() (err error) {
-		arm(stepOpen)
-		l.dirty = true
-		file, err := l.sftp.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
-		if err != nil {
-			return err
-		}
-		open := true
-		defer func() {
-			if err != nil && open && status(err) {
-				l.arm(end, p.opts.Budget/2)
-				file.Close()
-			}
-		}()
-		if err := l.fill(file, data, arm); err != nil {
-			return err
-		}
-		arm(stepClose)
-		open = false
-		if err := file.Close(); err != nil {
-			return err
-		}
-		arm(stepRename)
-		if err := l.sftp.PosixRename(temp, final); err != nil {
-			return err
-		}
-		l.dirty = false
-		return nil
-	}()
+	begin := func(next string) { step = next; c.setDeadline(end, p.opts.Budget/2) }
+	c.tempLeft = true
+	err := p.writeTemp(c, c.temp, data, begin)
 	if err == nil {
+		begin(stepRename)
+		err = c.sftp.PosixRename(p.opts.Target.in(c.temp), p.opts.Target.in(name))
+	}
+	if err == nil {
+		c.tempLeft = false
 		return nil
 	}
-	if !status(err) && !errors.Is(err, errShortWrite) {
-		return p.transportError(ctx, l.base.timedOut.Load(), step+" "+name, err)
+	failed := p.uploadError(ctx, c, step, name, err)
+	if !answered(err) {
+		return failed
 	}
-	failed := p.remoteError(step, name, err)
-	if failed.Code == CodeRemoteFailure && l.statvfs {
-		l.arm(end, p.opts.Budget/2)
-		p.explain(l, failed, len(data))
+	var e *Error
+	if errors.As(failed, &e) && e.Code == CodeRemoteFailure && c.statvfs {
+		c.setDeadline(end, p.opts.Budget/2)
+		p.explain(c, e, len(data))
 	}
-	if p.remove(l, end, l.temp) {
-		l.dirty = false
-	}
+	c.tempLeft = p.unlink(c, end, c.temp) != nil
 	return failed
 }
 
-// fill writes all of a new file, to the disk where the server offers that; arm
-// gives each request its time. Piece by piece, because a slow line is not a dead one.
-func (l *link) fill(file *sftp.File, data []byte, arm func(step string)) error {
+// uploadError returns the error of one step of an upload; nil for nil.
+func (p *Publisher) uploadError(ctx context.Context, c *connection, step, name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case answered(err):
+		return p.remoteError(step, name, err)
+	}
+	return p.transportError(ctx, c, step+" "+name, err)
+}
+
+// writeTemp creates a file with all of its content, and syncs it to disk where the
+// server offers that. begin is called before each request and sets its deadline.
+func (p *Publisher) writeTemp(c *connection, name string, data []byte, begin func(step string)) (err error) {
+	begin(stepOpen)
+	file, err := c.sftp.OpenFile(p.opts.Target.in(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return err
+	}
+	closed := false
+	defer func() {
+		if err != nil && !closed && answered(err) {
+			file.Close() // under the deadline of the request that failed
+		}
+	}()
+	// Each piece has its own deadline, because a slow line is not a dead one.
 	for done := 0; done < len(data); {
-		arm(stepWrite)
+		begin(stepWrite)
 		piece := data[done:min(done+writePiece, len(data))]
 		n, err := file.Write(piece)
 		if err != nil {
@@ -94,11 +90,15 @@ func (l *link) fill(file *sftp.File, data []byte, arm func(step string)) error {
 		}
 		done += n
 	}
-	if !l.fsync {
-		return nil
+	if c.fsync {
+		begin(stepSync)
+		if err := file.Sync(); err != nil {
+			return err
+		}
 	}
-	arm(stepSync)
-	return file.Sync()
+	begin(stepClose)
+	closed = true
+	return file.Close()
 }
 
 var errShortWrite = errors.New("the server took less than it was given")
@@ -106,14 +106,14 @@ var errShortWrite = errors.New("the server took less than it was given")
 // writePiece is one SFTP packet.
 const writePiece = 32 << 10
 
-// explain turns a bare "failure" into its cause where the server lets us ask.
-// It asks before the temporary is removed, while what is full is still full.
-func (p *Publisher) explain(l *link, failed *Error, size int) {
+// explain finds the cause of a bare "failure" on a server that answers statvfs. It
+// is called before the temporary file is removed, while the disk is still full.
+func (p *Publisher) explain(c *connection, failed *Error, size int) {
 	dir := p.opts.Target.Dir
 	if dir == "" {
 		dir = "."
 	}
-	vfs, err := l.sftp.StatVFS(dir)
+	vfs, err := c.sftp.StatVFS(dir)
 	if err != nil {
 		return
 	}
@@ -127,22 +127,17 @@ func (p *Publisher) explain(l *link, failed *Error, size int) {
 	}
 }
 
-// remove deletes a temporary, and reports whether it is surely gone.
-func (p *Publisher) remove(l *link, end time.Time, temp string) bool {
-	return p.unlink(l, end, temp) == nil
-}
-
-// unlink deletes a file of ours on the server. It returns nil, too, when there
-// is none.
-func (p *Publisher) unlink(l *link, end time.Time, name string) error {
+// unlink deletes a file on the server. A file that does not exist is no error.
+func (p *Publisher) unlink(c *connection, end time.Time, name string) error {
 	name = p.opts.Target.in(name)
-	l.arm(end, p.opts.Budget/2)
-	err := l.sftp.Remove(name)
+	c.setDeadline(end, p.opts.Budget/2)
+	err := c.sftp.Remove(name)
 	if errors.Is(err, fs.ErrPermission) {
-		// The library looks whether it was a directory, and where it may not look
-		// that is the answer, whatever the first one was. Opening tells.
-		l.arm(end, p.opts.Budget/2)
-		file, there := l.sftp.OpenFile(name, os.O_WRONLY)
+		// After any failure the library checks whether the name is a directory. Where
+		// that check is denied, "permission denied" hides the first answer. Opening
+		// the file tells whether it exists.
+		c.setDeadline(end, p.opts.Budget/2)
+		file, there := c.sftp.OpenFile(name, os.O_WRONLY)
 		if there == nil {
 			file.Close()
 		} else if errors.Is(there, fs.ErrNotExist) {
@@ -155,32 +150,32 @@ func (p *Publisher) unlink(l *link, end time.Time, name string) error {
 	return err
 }
 
-// sweep removes the temporaries of pushes that died.
-func (p *Publisher) sweep(ctx context.Context, l *link) error {
+// removeStale removes the temporary files of uploads that did not finish.
+func (p *Publisher) removeStale(ctx context.Context, c *connection) error {
 	end, _ := ctx.Deadline()
-	stop := context.AfterFunc(ctx, func() { l.base.Close() })
+	stop := context.AfterFunc(ctx, func() { c.base.Close() })
 	defer stop()
-	for temp, note := range p.notes.dead(time.Now()) {
-		if temp != l.temp {
-			p.leftovers[temp] = note
+	for temp, record := range p.records.stale(time.Now()) {
+		if temp != c.temp {
+			p.stale[temp] = record
 		}
 	}
-	for temp, note := range p.leftovers {
-		err := p.unlink(l, end, temp)
-		if err != nil && !status(err) {
-			return p.transportError(ctx, l.base.timedOut.Load(), "removing a leftover temporary file", err)
+	for temp, record := range p.stale {
+		err := p.unlink(c, end, temp)
+		if err != nil && !answered(err) {
+			return p.transportError(ctx, c, "removing a leftover temporary file", err)
 		}
-		delete(p.leftovers, temp)
+		delete(p.stale, temp)
 		if err == nil {
-			p.notes.forget(note)
+			p.records.remove(record)
 		}
 	}
 	return nil
 }
 
-// checkFile refuses what no drop takes, before anything is sent.
+// checkFile refuses a file that no drop accepts, before anything is sent.
 func checkFile(f File, data []byte) error {
-	if f.Name != path.Base(f.Name) || !plainName(f.Name) {
+	if !plainName(f.Name) {
 		return configError(CodeFileName, "", fmt.Errorf("publishing %q: not a plain file name", cut(f.Name, 80)))
 	}
 	if len(data) > MaxFileBytes {
@@ -189,8 +184,8 @@ func checkFile(f File, data []byte) error {
 	return nil
 }
 
-// plainName is what a host or a file may be called when the name becomes a
-// path: letters, digits, dot, hyphen and underscore, not starting with a dot.
+// plainName reports whether a name may become part of a path: letters, digits,
+// dots, hyphens and underscores, not starting with a dot or a hyphen.
 func plainName(s string) bool {
 	if s == "" || len(s) > 255 || s[0] == '.' || s[0] == '-' {
 		return false

@@ -3,14 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -271,27 +268,15 @@ func (d *doctor) drop(ctx context.Context, host string) bool {
 		}
 		return false
 	}
-	session, err := publisher.Dial(ctx, publisher.Options{
+	err = publisher.CheckAccess(ctx, publisher.Options{
 		Target: target, Host: host, Budget: d.cfg.Duration("push_timeout"),
 		Identity: d.cfg.List("identity"), KnownHosts: d.cfg.List("known_hosts"),
 		ResolveConfig: sshConfig,
+	}, func() {
+		d.ok("ssh:ok", "%s is the server that known_hosts knows, lets this key in and offers posix-rename", to)
 	})
 	if err != nil {
 		d.complain(err, publisher.CodeLost, "")
-		return false
-	}
-	defer session.Close()
-	d.ok("ssh:ok", "%s is the server that known_hosts knows, lets this key in and offers posix-rename", to)
-	// A name that every door takes, and that no reader looks at.
-	var random [6]byte
-	rand.Read(random[:]) // never fails, by contract of crypto/rand
-	name := path.Join(target.Dir, ".tmp-doctor-"+hex.EncodeToString(random[:]))
-	if err := session.Create(ctx, name, []byte("gpuboard doctor\n"), 0o640); err != nil {
-		d.complain(err, "remote:failure", "")
-		return false
-	}
-	if err := session.Remove(ctx, name); err != nil {
-		d.complain(err, "remote:failure", "")
 		return false
 	}
 	d.ok("push:ok", "a file was put into the drop and removed again")

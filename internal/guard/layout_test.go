@@ -33,7 +33,7 @@ var rooms = map[string][]string{
 	"internal/config":     {"internal/board", "internal/booking", "internal/failure", "internal/inventory", "internal/notify", "internal/snapshot", "internal/spelling"},
 	"internal/spool":      {"internal/snapshot", "internal/atomicfile"},
 	"publisher":           {"internal/shell", "internal/spool"},
-	"publisher/dropbox":   {"internal/spool", "publisher"},
+	"publisher/dropbox":   {"internal/snapshot"},
 	"internal/inventory":  {"internal/snapshot", "internal/atomicfile"},
 	"internal/booking":    {"internal/snapshot", "internal/atomicfile", "internal/shell", "internal/spelling"},
 	"internal/history":    {"internal/snapshot"},

@@ -35,20 +35,19 @@ var (
 	})
 )
 
-// session is one connection's hold on its host's drop. It is the handler of
-// each of the four kinds of requests and denies all that is not needed to put
-// a file into place.
+// session is one connection's access to its host's drop. It handles all four kinds
+// of SFTP requests and denies those that no upload needs.
 type session struct {
 	root   *os.Root
 	limits Limits
 	now    func() time.Time
 	create func(root *os.Root, name string) (file, error) // makes a file that is not there yet
 
-	handles atomic.Int64 // the SFTP library remembers each until it is closed
+	handles atomic.Int64 // open handles, which the SFTP library keeps until they are closed
 
 	mu    sync.Mutex
 	taken bool
-	temps map[string]*upload // made in this session, not renamed yet
+	temps map[string]*upload // created in this session and not renamed yet
 	put   time.Time          // when the last one was renamed
 }
 
@@ -71,7 +70,7 @@ func openDrop(drops *os.Root, host string, limits Limits, now func() time.Time) 
 	return s, nil
 }
 
-// close removes what the session began and did not finish.
+// close removes the uploads that the session did not finish.
 func (s *session) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,17 +98,17 @@ func (s *session) release() {
 	s.taken = false
 }
 
-// busy reports an upload under way, or one whose good end the client may not
-// have heard of yet.
+// busy reports whether an upload is under way, or has ended so recently that the
+// client may not have received the reply.
 func (s *session) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.temps) > 0 || time.Since(s.put) < replyTime
 }
 
-// sweep removes temporaries that nobody will finish and hours past their time,
-// and returns what is left. A host's file for hours says its own hour; mtimes
-// are only asked about temporaries, which nobody reads.
+// sweep removes abandoned temporary files and expired hour files, and returns what
+// is left. The age of an hour file is that of its name; a file's mtime counts for
+// temporary files only, which nobody reads.
 func (s *session) sweep() (files int, size int64, err error) {
 	dir, err := s.root.Open(".")
 	if err != nil {
@@ -149,7 +148,8 @@ func hourOf(name string) (time.Time, bool) {
 	return hour, err == nil
 }
 
-// plain turns a request's path into a name in the drop. There are no directories.
+// plain turns a request's path into a file name in the drop, which has no
+// directories.
 func plain(p string) (string, bool) {
 	name := strings.TrimPrefix(path.Clean("/"+p), "/")
 	return name, name != "" && !strings.Contains(name, "/")
@@ -160,19 +160,19 @@ func (s *session) Fileread(*sftp.Request) (io.ReaderAt, error) {
 	return nil, sftp.ErrSSHFxPermissionDenied
 }
 
-// Filelist denies listing and looking.
+// Filelist denies listing and stat.
 func (s *session) Filelist(*sftp.Request) (sftp.ListerAt, error) {
 	return nil, sftp.ErrSSHFxPermissionDenied
 }
 
-// Filewrite creates a temporary. Files under their real name are never opened,
-// so what a reader finds there was renamed into place.
+// Filewrite creates a temporary file. A file with a final name is never opened: it
+// appears by a rename only.
 func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	name, ok := plain(r.Filepath)
 	flags := r.Pflags()
 	if ok && tempName().MatchString(name) && !flags.Creat {
-		// A node may not look. This is how it learns that a temporary is gone, as
-		// it does of sshd; so it need not remember it any longer.
+		// A node may not call stat. As with sshd, opening a temporary file that does
+		// not exist tells the node that it is gone.
 		if _, err := s.root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			return nil, os.ErrNotExist
 		}
@@ -194,7 +194,7 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	}
 	f, err := s.create(s.root, name)
 	if err != nil {
-		return nil, sftp.ErrSSHFxFailure // no path, no errno: the client needs neither
+		return nil, sftp.ErrSSHFxFailure // without path and errno, which are not the client's business
 	}
 	u := &upload{file: f, most: min(s.limits.FileBytes, s.limits.DropBytes-size), handles: &s.handles}
 	s.temps[name] = u
@@ -202,7 +202,7 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	return u, nil
 }
 
-// Filecmd allows remove, and only of temporaries.
+// Filecmd allows only the removal of temporary files.
 func (s *session) Filecmd(r *sftp.Request) error {
 	name, ok := plain(r.Filepath)
 	if r.Method != "Remove" || !ok || !tempName().MatchString(name) {
@@ -224,8 +224,8 @@ func (s *session) Filecmd(r *sftp.Request) error {
 	return sftp.ErrSSHFxFailure
 }
 
-// PosixRename puts a finished temporary of this session into its place. One
-// that was not closed, or whose closing failed, is not finished.
+// PosixRename renames a finished temporary file of this session into place. A file
+// is finished when it was closed without an error.
 func (s *session) PosixRename(r *sftp.Request) error {
 	from, ok := plain(r.Filepath)
 	to, ok2 := plain(r.Target)
@@ -270,7 +270,7 @@ func (s *session) final(name string) bool {
 	return ok && hour.Sub(now) <= maxAhead && now.Sub(hour.Add(time.Hour)) <= hourKept
 }
 
-// file is what an upload needs of a file.
+// file is the part of [os.File] that an upload uses.
 type file interface {
 	io.WriterAt
 	Sync() error
@@ -281,7 +281,7 @@ func createFile(root *os.Root, name string) (file, error) {
 	return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
-// upload is a temporary being written.
+// upload is a temporary file that is being written.
 type upload struct {
 	handles *atomic.Int64
 
@@ -296,8 +296,8 @@ type upload struct {
 
 var errTooLarge = errors.New("the file is too large")
 
-// WriteAt checks the offset before anything is written: one byte at 8 TiB
-// would make a file of that length.
+// WriteAt checks the offset before it writes: one byte at 8 TiB would create a file
+// of that length.
 func (u *upload) WriteAt(b []byte, offset int64) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -316,8 +316,7 @@ func (u *upload) WriteAt(b []byte, offset int64) (int, error) {
 	return n, nil
 }
 
-// Close brings the content to the disk. The client's fsync request is not
-// needed for that, and this server does not offer it.
+// Close syncs the content to disk, so this server does not offer an fsync request.
 func (u *upload) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -340,7 +339,7 @@ func (u *upload) Close() error {
 	return nil
 }
 
-// TransferError marks what a lost connection left half-written.
+// TransferError marks an upload that a lost connection interrupted.
 func (u *upload) TransferError(error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -1,9 +1,10 @@
-// Package dropbox is the SFTP server behind `gpuboard receive`: it takes each node's files into that node's own drop.
+// Package dropbox is the SFTP server of `gpuboard receive`: it accepts each node's
+// files into that node's own drop.
 //
-// A node is known by its key. It may create a temporary file in its own
-// directory, write it, close it, rename it to one of the names that a drop
-// holds, and remove temporaries; it can read, list and change nothing. Sizes,
-// counts, connections and times are bounded.
+// A node is identified by its key. In its own directory it may create a temporary
+// file, write it, close it, rename it to one of the names that a drop holds, and
+// remove temporary files. It can read, list and change nothing else. Sizes, counts,
+// connections and times are bounded.
 package dropbox
 
 import (
@@ -31,9 +32,9 @@ type Limits struct {
 	SourceHandshakes int           // of them from one address, or one /64 of IPv6
 	HandshakeTimeout time.Duration // until logged in
 	IdleTimeout      time.Duration // without a byte from the client
-	// AuthFailures of one address within AuthWindow, wrong keys and connections
-	// that stayed silent, slow it down for as long: to one connection a second.
-	// Behind one address there may be many honest nodes, which all get in that way.
+	// After AuthFailures failed logins within AuthWindow (wrong keys and connections
+	// that stayed silent), an address is limited to one connection a second for as
+	// long. The nodes that share the address can still log in.
 	AuthFailures int
 	AuthWindow   time.Duration
 	Grace        time.Duration // for uploads under way when the server is told to stop
@@ -69,14 +70,14 @@ type Options struct {
 }
 
 type server struct {
-	opts   Options
-	limits Limits
-	data   *os.Root
-	keys   *keyring
-	config *ssh.ServerConfig
-	public ssh.PublicKey
-	gate   *gate
-	log    *slog.Logger
+	opts    Options
+	limits  Limits
+	data    *os.Root
+	keys    *authorizedKeys
+	config  *ssh.ServerConfig
+	public  ssh.PublicKey
+	limiter *limiter
+	log     *slog.Logger
 
 	mu    sync.Mutex
 	conns map[net.Conn]*session
@@ -117,8 +118,8 @@ func newServer(o Options) (*server, error) {
 		o.Listen = "127.0.0.1:2222"
 	}
 	s := &server{opts: o, limits: withDefaults(o.Limits), log: o.Log, conns: map[net.Conn]*session{}}
-	s.gate = newGate(s.limits, o.Now, o.Log)
-	s.keys = newKeyring(o.Keys, o.AuthorizedKeys, o.Now, o.Log)
+	s.limiter = newLimiter(s.limits, o.Now, o.Log)
+	s.keys = newAuthorizedKeys(o.Keys, o.AuthorizedKeys, o.Now, o.Log)
 	if err := s.keys.check(); err != nil {
 		return nil, err
 	}
@@ -135,28 +136,25 @@ func newServer(o Options) (*server, error) {
 
 func withDefaults(l Limits) Limits {
 	d := DefaultLimits()
-	for _, field := range []struct{ value, standard *int }{
-		{&l.DropFiles, &d.DropFiles}, {&l.Connections, &d.Connections}, {&l.PerHost, &d.PerHost},
-		{&l.Handshakes, &d.Handshakes}, {&l.SourceHandshakes, &d.SourceHandshakes}, {&l.AuthFailures, &d.AuthFailures},
-	} {
-		if *field.value <= 0 {
-			*field.value = *field.standard
-		}
-	}
-	for _, field := range []struct{ value, standard *time.Duration }{
-		{&l.HandshakeTimeout, &d.HandshakeTimeout}, {&l.IdleTimeout, &d.IdleTimeout}, {&l.AuthWindow, &d.AuthWindow}, {&l.Grace, &d.Grace},
-	} {
-		if *field.value <= 0 {
-			*field.value = *field.standard
-		}
-	}
-	if l.FileBytes <= 0 {
-		l.FileBytes = d.FileBytes
-	}
-	if l.DropBytes <= 0 {
-		l.DropBytes = d.DropBytes
-	}
+	setDefault(&l.FileBytes, d.FileBytes)
+	setDefault(&l.DropBytes, d.DropBytes)
+	setDefault(&l.DropFiles, d.DropFiles)
+	setDefault(&l.Connections, d.Connections)
+	setDefault(&l.PerHost, d.PerHost)
+	setDefault(&l.Handshakes, d.Handshakes)
+	setDefault(&l.SourceHandshakes, d.SourceHandshakes)
+	setDefault(&l.HandshakeTimeout, d.HandshakeTimeout)
+	setDefault(&l.IdleTimeout, d.IdleTimeout)
+	setDefault(&l.AuthFailures, d.AuthFailures)
+	setDefault(&l.AuthWindow, d.AuthWindow)
+	setDefault(&l.Grace, d.Grace)
 	return l
+}
+
+func setDefault[T int | int64 | time.Duration](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
 }
 
 // openDrops opens data/drop; the data directory itself must exist.
@@ -191,7 +189,7 @@ func (s *server) accept(ctx context.Context, listener net.Listener) error {
 			if errors.Is(err, net.ErrClosed) || !errors.As(err, &closed) {
 				return fmt.Errorf("accepting nodes: %w", err)
 			}
-			// Out of file descriptors, most likely: wait for some to be freed.
+			// Probably out of file descriptors: wait until some are freed.
 			s.log.Warn("accepting a connection", "err", err)
 			select {
 			case <-ctx.Done():
@@ -201,21 +199,22 @@ func (s *server) accept(ctx context.Context, listener net.Listener) error {
 			continue
 		}
 		pause = 5 * time.Millisecond
-		visit, why := s.gate.enter(source(conn.RemoteAddr()), func() { conn.Close() })
+		login, why := s.limiter.accept(source(conn.RemoteAddr()), func() { conn.Close() })
 		if why != "" {
-			s.log.Debug("turning a connection away", "from", conn.RemoteAddr().String(), "why", why)
+			s.log.Debug("refusing a connection", "from", conn.RemoteAddr().String(), "why", why)
 			conn.Close()
 			continue
 		}
 		s.all.Go(func() {
-			defer s.gate.leave(visit)
+			defer s.limiter.closed(login)
 			defer conn.Close()
-			s.handle(conn, visit)
+			s.handle(conn, login)
 		})
 	}
 }
 
-// shutDown waits for uploads under way, for the grace at most, then closes all.
+// shutDown waits for uploads under way, at most for the grace period, and then closes
+// all connections.
 func (s *server) shutDown() {
 	end := time.Now().Add(s.limits.Grace)
 	for time.Now().Before(end) && s.uploading() {

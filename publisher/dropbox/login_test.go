@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/sshtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,7 +101,7 @@ func TestKeyring(t *testing.T) {
 	write("GPU04.pub", b)
 	write("authorized", fmt.Sprintf("host=\"gpu05\" %shost=\"gpu06\" %s%shost=\"../x\" %sfrom=\"1.2.3.4\",host=\"gpu07\" %s", b, shared, line("bare"), line("escape"), line("from")))
 	now := testNow
-	ring := newKeyring(dir, file, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	ring := newAuthorizedKeys(dir, file, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	if err := ring.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -159,9 +160,9 @@ func FuzzAuthorizedKeys(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		hosts, _ := newKeyring("", file, time.Now, slog.New(slog.DiscardHandler)).load()
+		hosts, _ := newAuthorizedKeys("", file, time.Now, slog.New(slog.DiscardHandler)).load()
 		for _, host := range hosts {
-			if !hostDirectory(host) || filepath.Base(host) != host || strings.HasPrefix(host, ".") {
+			if name, err := snapshot.ParseHost(host); err != nil || name != host || filepath.Base(host) != host || strings.HasPrefix(host, ".") {
 				t.Errorf("a key stands for %q", host)
 			}
 		}

@@ -21,10 +21,10 @@ const (
 	agentTimeout = 5 * time.Second
 )
 
-// identities are the keys to offer to one hop.
+// identities are the keys that are offered to one hop.
 type identities struct {
 	signers  []ssh.Signer
-	problems []*Error // why a key that was named is not among them
+	problems []*Error // why a configured key is not among the signers
 	agent    net.Conn
 }
 
@@ -34,12 +34,12 @@ func (i *identities) close() {
 	}
 }
 
-// loadIdentities asks the agent first, then reads key files, as ssh does.
+// loadIdentities asks the agent first and then reads key files, as ssh does.
 func loadIdentities(s settings) (*identities, error) {
 	ids := &identities{}
 	var held []ssh.Signer
 	if s.agent != "" {
-		held = ids.ask(s.agent)
+		held = ids.fromAgent(s.agent)
 	}
 	var fromFiles []ssh.Signer
 	var named []ssh.PublicKey
@@ -52,9 +52,9 @@ func loadIdentities(s settings) (*identities, error) {
 		case err == nil:
 			fromFiles = append(fromFiles, signer)
 		case holds(held, public):
-			// Locked here and open in the agent: the ordinary way.
+			// The file has a passphrase, and the agent holds the key: the usual case.
 		case err.Code == CodeKeyUnreadable && errors.Is(err, fs.ErrNotExist) && !s.explicitKeys:
-			// ssh's own list of default names; most do not exist.
+			// One of ssh's default names, most of which do not exist.
 		default:
 			ids.problems = append(ids.problems, err)
 		}
@@ -80,10 +80,10 @@ func loadIdentities(s settings) (*identities, error) {
 		fmt.Errorf("logging in to %s: no private key found and no agent holds one", s.addr()))
 }
 
-func (i *identities) ask(socket string) []ssh.Signer {
+func (i *identities) fromAgent(socket string) []ssh.Signer {
 	conn, err := net.DialTimeout("unix", socket, agentTimeout)
 	if err != nil {
-		return nil // a stale socket in the environment is no reason to fail
+		return nil // SSH_AUTH_SOCK may name a socket that is gone
 	}
 	conn.SetDeadline(time.Now().Add(agentTimeout))
 	signers, err := agent.NewClient(conn).Signers()
@@ -95,8 +95,8 @@ func (i *identities) ask(socket string) []ssh.Signer {
 	return signers
 }
 
-// readKey returns the signer of a key file, or why not, and in either case the
-// public half where it can be known.
+// readKey returns the signer of a key file, or an error, and in either case the
+// public key where it can be known.
 func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 	public := readPublic(name + ".pub")
 	info, err := os.Stat(name)

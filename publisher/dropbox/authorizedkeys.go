@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"gpuboard/internal/snapshot"
 )
 
 const (
@@ -27,9 +28,9 @@ const (
 	reloadAfter     = 5 * time.Second
 )
 
-// keyring maps public keys to hosts. A key that stands for two hosts stands for
-// neither: either could write as the other.
-type keyring struct {
+// authorizedKeys maps public keys to hosts. A key that is listed for two hosts is
+// accepted for neither, because each could write as the other.
+type authorizedKeys struct {
 	dir, file string
 	now       func() time.Time
 	log       *slog.Logger
@@ -40,12 +41,12 @@ type keyring struct {
 	report string // the problems as they were last logged
 }
 
-func newKeyring(dir, file string, now func() time.Time, log *slog.Logger) *keyring {
-	return &keyring{dir: dir, file: file, now: now, log: log}
+func newAuthorizedKeys(dir, file string, now func() time.Time, log *slog.Logger) *authorizedKeys {
+	return &authorizedKeys{dir: dir, file: file, now: now, log: log}
 }
 
-// check loads the keys for the first time and insists that there is one.
-func (k *keyring) check() error {
+// check loads the keys for the first time and requires at least one.
+func (k *authorizedKeys) check() error {
 	if k.dir == "" && k.file == "" {
 		return errors.New("reading the nodes' keys: neither a directory nor a file of keys is named")
 	}
@@ -59,8 +60,8 @@ func (k *keyring) check() error {
 	return nil
 }
 
-// host returns whose key it is.
-func (k *keyring) host(key ssh.PublicKey) (string, bool) {
+// host returns the host that a key belongs to.
+func (k *authorizedKeys) host(key ssh.PublicKey) (string, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if age := k.now().Sub(k.read); age >= reloadAfter || age < 0 {
@@ -70,7 +71,7 @@ func (k *keyring) host(key ssh.PublicKey) (string, bool) {
 	return host, ok
 }
 
-func (k *keyring) install(hosts map[string]string, problems []error) {
+func (k *authorizedKeys) install(hosts map[string]string, problems []error) {
 	k.hosts, k.read = hosts, k.now()
 	report := ""
 	if len(problems) > 0 {
@@ -84,14 +85,14 @@ func (k *keyring) install(hosts map[string]string, problems []error) {
 	}
 }
 
-// load reads both sources. What cannot be read is reported and left out, which
-// locks one host out and not the others.
-func (k *keyring) load() (map[string]string, []error) {
+// load reads both sources. A key that cannot be read is reported and left out, so
+// that it locks out one host only.
+func (k *authorizedKeys) load() (map[string]string, []error) {
 	hosts := map[string]string{}
 	var problems []error
 	shared := map[string]bool{}
 	add := func(where, host string, key ssh.PublicKey) {
-		if !hostDirectory(host) {
+		if name, err := snapshot.ParseHost(host); err != nil || name != host {
 			problems = append(problems, fmt.Errorf("%s: %q is not a host name", where, host))
 			return
 		}
@@ -170,8 +171,8 @@ func eachKey(name string, raw []byte, use func(ssh.PublicKey, []string) error) (
 	return problems
 }
 
-// hostOption reads host="gpu01". Another option is an error: whoever wrote
-// from="…" there must not believe that it is obeyed.
+// hostOption reads host="gpu01". Any other option is an error, because nothing here
+// would enforce it.
 func hostOption(options []string) (string, error) {
 	host := ""
 	for _, option := range options {
@@ -185,21 +186,6 @@ func hostOption(options []string) (string, error) {
 		return "", errors.New(`write host="gpu01" before the key`)
 	}
 	return host, nil
-}
-
-// hostDirectory reports that a name is safe as a directory: labels of lower-case
-// letters, digits and hyphens with dots between them.
-func hostDirectory(s string) bool {
-	if s == "" || len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
-			strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			return false
-		}
-	}
-	return true
 }
 
 func readRegular(name string, limit int64) ([]byte, error) {
@@ -218,15 +204,15 @@ func readRegular(name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// hostKey reads the server's key or makes it. A key that others can read is
-// refused, as sshd does.
+// hostKey reads the server's key, or generates one. As with sshd, a key that others
+// can read is refused.
 func hostKey(name string) (ssh.Signer, error) {
 	if name == "" {
 		return nil, errors.New("reading the host key: no file is named")
 	}
 	raw, err := readRegular(name, maxKeyFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		raw, err = makeHostKey(name)
+		raw, err = generateHostKey(name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the host key: %w", err)
@@ -241,10 +227,10 @@ func hostKey(name string) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// makeHostKey creates the file once: O_EXCL leaves the key of another process
-// that was faster, and a half-written file is removed.
-func makeHostKey(name string) (_ []byte, err error) {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
+// generateHostKey creates the file with O_EXCL, so that the key of a faster process
+// stays, and removes it when it could not be written whole.
+func generateHostKey(name string) ([]byte, error) {
+	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -252,21 +238,15 @@ func makeHostKey(name string) (_ []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := pem.EncodeToMemory(block)
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(name)
-		}
-	}()
-	if _, err = f.Write(raw); err == nil {
-		err = f.Sync()
+	raw := pem.EncodeToMemory(block)
+	_, err = f.Write(raw)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(name)
+		return nil, err
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return raw, err
+	return raw, nil
 }

@@ -16,40 +16,40 @@ import (
 	"gpuboard/internal/testenv/sshtest"
 )
 
-func TestHold(t *testing.T) {
+func TestLoginBackoff(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	shut := configError(CodeAuth, "", errors.New("no"))
-	shut.shut = true
+	refused := configError(CodeAuth, "", errors.New("no"))
+	refused.loginRefused = true
 	lost := &Error{Code: CodeLost, Err: errors.New("lost")}
-	var h hold
-	h.learn(lost, now)
-	if err := h.refusal(now); err != nil {
+	var h loginBackoff
+	h.record(lost, now)
+	if err := h.check(now); err != nil {
 		t.Errorf("after a lost connection: %v", err)
 	}
 	for n, want := range []time.Duration{30, 60, 120, 240, 300, 300} {
-		h.learn(shut, now)
+		h.record(refused, now)
 		want *= time.Second
-		if h.refusal(now.Add(want-time.Second)) != error(shut) || h.refusal(now.Add(want)) != nil {
-			t.Errorf("refusal %d holds for %v, want %v", n+1, h.length, want)
+		if h.check(now.Add(want-time.Second)) != error(refused) || h.check(now.Add(want)) != nil {
+			t.Errorf("refusal %d holds for %v, want %v", n+1, h.pause, want)
 		}
-		if h.refusal(now.Add(-time.Hour)) != nil {
-			t.Error("the clock was set back, and the door stays shut")
+		if h.check(now.Add(-time.Hour)) != nil {
+			t.Error("the clock was set back, and the pause got longer")
 		}
 		now = now.Add(want)
 	}
-	h.learn(lost, now) // the server is away: that says nothing about the key
-	h.learn(shut, now)
-	if h.length != longHold {
-		t.Errorf("after a lost connection in between: %v", h.length)
+	h.record(lost, now) // the server is away: that says nothing about the key
+	h.record(refused, now)
+	if h.pause != maxLoginPause {
+		t.Errorf("after a lost connection in between: %v", h.pause)
 	}
-	h.learn(nil, now)
-	if h.refusal(now) != nil || h.length != 0 {
+	h.record(nil, now)
+	if h.check(now) != nil || h.pause != 0 {
 		t.Errorf("after a login: %+v", h)
 	}
 }
 
-// countDoor passes connections on, and counts them.
-func countDoor(t *testing.T, s *sshtest.Server) (port int, count *atomic.Int64) {
+// countingProxy passes connections on, and counts them.
+func countingProxy(t *testing.T, s *sshtest.Server) (port int, count *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -95,9 +95,9 @@ func pipe(from, to net.Conn) {
 	}
 }
 
-// TestAShutDoorIsLeftAlone: what somebody has to mend first is knocked at less
-// and less often, and what can be seen to fail from here is not knocked at.
-func TestAShutDoorIsLeftAlone(t *testing.T) {
+// TestARefusedLoginIsRetriedLessOften: a login that somebody has to fix is tried
+// less and less often, and one that fails on this side makes no connection.
+func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{})
 	stranger := filepath.Join(t.TempDir(), "stranger")
 	sshtest.WriteKey(t, stranger, "ed25519", "")
@@ -107,9 +107,9 @@ func TestAShutDoorIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		name, code string
-		spoil      func(o *Options)
-		knocks     int64 // in an hour of pushes every 20 s
+		name, code  string
+		spoil       func(o *Options)
+		connections int64 // in an hour of pushes every 20 s
 	}{
 		{"a key that is refused", CodeAuth, func(o *Options) { o.Identity = []string{stranger} }, 15},
 		{"a server that is unknown", CodeHostUnknown, func(o *Options) {
@@ -119,19 +119,19 @@ func TestAShutDoorIsLeftAlone(t *testing.T) {
 		{"no key", CodeKeyUnreadable, func(o *Options) { o.Identity = []string{stranger + "-not"} }, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			port, count := countDoor(t, s)
+			port, count := countingProxy(t, s)
 			o := toServer(t, s, port)
 			test.spoil(&o)
 			now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 			o.clock = func() time.Time { return now }
 			p := open(t, o)
-			src := newShelf(LatestName)
+			src := newMemorySpool(LatestName)
 			for range 180 {
 				refused(t, p, src, test.code)
 				now = now.Add(20 * time.Second)
 			}
-			if got := count.Load(); got != test.knocks {
-				t.Errorf("%d connections in an hour, want %d", got, test.knocks)
+			if got := count.Load(); got != test.connections {
+				t.Errorf("%d connections in an hour, want %d", got, test.connections)
 			}
 		})
 	}
@@ -141,7 +141,7 @@ func TestAShutDoorIsLeftAlone(t *testing.T) {
 		now := time.Now()
 		o.clock = func() time.Time { return now }
 		p := open(t, o)
-		src := newShelf(LatestName)
+		src := newMemorySpool(LatestName)
 		refused(t, p, src, CodeAuth)
 		public, err := os.ReadFile(stranger + ".pub")
 		if err != nil {
@@ -154,7 +154,7 @@ func TestAShutDoorIsLeftAlone(t *testing.T) {
 		fmt.Fprintf(f, "%s", public)
 		f.Close()
 		refused(t, p, src, CodeAuth) // not yet
-		now = now.Add(firstHold)
+		now = now.Add(firstLoginPause)
 		publish(t, p, src)
 	})
 }
@@ -187,7 +187,7 @@ func TestWhySSHDHangsUp(t *testing.T) {
 		sshtest.WriteKey(t, key, "ed25519", "")
 		p := open(t, Options{Target: Target{Scheme: "sftp", User: "x", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port},
 			Identity: []string{key}, ConfigFiles: []string{}, Budget: 300 * time.Millisecond})
-		_, err = p.Publish(t.Context(), newShelf(LatestName))
+		_, err = p.Publish(t.Context(), newMemorySpool(LatestName))
 		var e *Error
 		if !errors.As(err, &e) || e.Code != want || !e.Temporary() {
 			t.Errorf("%q: %v (%s), want %s", said, err, Code(err), want)
@@ -219,7 +219,7 @@ func TestPunishedAddress(t *testing.T) {
 			s := sshtest.Start(t, sshtest.Options{Program: program, Config: config})
 			inside := toServer(t, s, s.Port)
 			inside.Keep = true
-			kept, src := open(t, inside), newShelf(LatestName)
+			kept, src := open(t, inside), newMemorySpool(LatestName)
 			publish(t, kept, src)
 
 			stranger := filepath.Join(t.TempDir(), "stranger")
@@ -231,7 +231,7 @@ func TestPunishedAddress(t *testing.T) {
 				o.Identity = []string{stranger}
 				p := open(t, o)
 				together.Go(func() { // before the first of them is punished
-					if _, err := p.Publish(t.Context(), newShelf(LatestName)); Code(err) != CodeAuth {
+					if _, err := p.Publish(t.Context(), newMemorySpool(LatestName)); Code(err) != CodeAuth {
 						t.Errorf("an offender: %v (%s)", err, Code(err))
 					}
 				})
@@ -246,7 +246,7 @@ func TestPunishedAddress(t *testing.T) {
 			}
 			again := func() {
 				for _, p := range offenders {
-					refused(t, p, newShelf(LatestName), CodeAuth)
+					refused(t, p, newMemorySpool(LatestName), CodeAuth)
 				}
 			}
 
@@ -264,7 +264,7 @@ func TestPunishedAddress(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
 					for { // as the loop does, cycle after cycle
-						_, err := p.Publish(ctx, newShelf(LatestName))
+						_, err := p.Publish(ctx, newMemorySpool(LatestName))
 						if err == nil {
 							return
 						}

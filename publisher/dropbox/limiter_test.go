@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// door is a gate with a clock that the test moves, and a client for each connection.
-type door struct {
-	*gate
+// testLimiter is a limiter with a clock that the test moves, and a client for each connection.
+type testLimiter struct {
+	*limiter
 	time time.Time
 }
 
-func newDoor(l Limits) *door {
-	d := &door{time: testNow}
-	d.gate = newGate(withDefaults(l), func() time.Time { return d.time }, slog.New(slog.DiscardHandler))
+func newTestLimiter(l Limits) *testLimiter {
+	d := &testLimiter{time: testNow}
+	d.limiter = newLimiter(withDefaults(l), func() time.Time { return d.time }, slog.New(slog.DiscardHandler))
 	return d
 }
 
-// guest is a connection as its client sees it.
-type guest struct {
-	*visit
+// client is a connection as its client sees it.
+type client struct {
+	*attempt
 	hungUp bool
 }
 
-func (d *door) knock(source string) (*guest, string) {
-	g := &guest{}
-	v, why := d.enter(source, func() { g.hungUp = true })
-	g.visit = v
+func (d *testLimiter) connect(source string) (*client, string) {
+	g := &client{}
+	v, why := d.accept(source, func() { g.hungUp = true })
+	g.attempt = v
 	return g, why
 }
 
@@ -48,28 +48,28 @@ func TestSilenceDoesNotKeepOthersOut(t *testing.T) {
 		"the limit of connections":       {Limits{Connections: 100}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDoor(tt.limits)
+			d := newTestLimiter(tt.limits)
 			for round := range 10 {
 				for n := range 2000 {
-					d.knock(fmt.Sprint("silent", n%tt.sources))
+					d.connect(fmt.Sprint("silent", n%tt.sources))
 				}
 				if d.handshakes > d.limits.Handshakes || d.total > d.limits.Connections {
 					t.Fatalf("round %d: %d handshakes, %d connections", round, d.handshakes, d.total)
 				}
 				d.time = d.time.Add(loginGrace)
-				node, why := d.knock("node")
+				node, why := d.connect("node")
 				if why != "" {
 					t.Fatalf("round %d: the node is turned away: %s", round, why)
 				}
 				// The silent ones go on, and the node's connection is not the one to go.
 				for n := range 2000 {
-					d.knock(fmt.Sprint("silent", n%tt.sources))
+					d.connect(fmt.Sprint("silent", n%tt.sources))
 				}
 				if node.hungUp {
 					t.Fatalf("round %d: the node is dropped", round)
 				}
-				d.end(node.visit, loggedIn)
-				d.leave(node.visit)
+				d.loginEnded(node.attempt, loggedIn)
+				d.closed(node.attempt)
 			}
 		})
 	}
@@ -88,11 +88,11 @@ func TestManyNodesBehindOneAddress(t *testing.T) {
 		"with both of them": {10, 10, 15 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDoor(Limits{})
+			d := newTestLimiter(Limits{})
 			waiting := 200
 			began := d.time
 			type silence struct {
-				*guest
+				*client
 				until time.Time
 			}
 			var silent []silence
@@ -103,29 +103,29 @@ func TestManyNodesBehindOneAddress(t *testing.T) {
 				// Who comes first changes from second to second.
 				turn := int(d.time.Sub(began) / time.Second)
 				honest := func() {
-					var in []*guest
+					var in []*client
 					for range waiting {
-						if g, why := d.knock("nat"); why == "" {
+						if g, why := d.connect("nat"); why == "" {
 							in = append(in, g)
 						}
 					}
 					for _, g := range in {
 						if !g.hungUp {
-							d.end(g.visit, loggedIn)
+							d.loginEnded(g.attempt, loggedIn)
 							waiting--
 						}
 					}
 				}
 				others := func() {
 					for range tt.silent {
-						if g, why := d.knock("nat"); why == "" {
+						if g, why := d.connect("nat"); why == "" {
 							silent = append(silent, silence{g, d.time.Add(d.limits.HandshakeTimeout)})
 						}
 					}
 					for range tt.strangers {
-						if g, why := d.knock("nat"); why == "" {
-							d.end(g.visit, failed)
-							d.leave(g.visit)
+						if g, why := d.connect("nat"); why == "" {
+							d.loginEnded(g.attempt, failed)
+							d.closed(g.attempt)
 						}
 					}
 				}
@@ -138,8 +138,8 @@ func TestManyNodesBehindOneAddress(t *testing.T) {
 				}
 				d.time = d.time.Add(time.Second)
 				for len(silent) > 0 && !silent[0].until.After(d.time) {
-					d.end(silent[0].visit, failed)
-					d.leave(silent[0].visit)
+					d.loginEnded(silent[0].attempt, failed)
+					d.closed(silent[0].attempt)
 					silent = silent[1:]
 				}
 			}
@@ -153,14 +153,14 @@ func TestManyNodesBehindOneAddress(t *testing.T) {
 // TestOneAddressCannotFillTheServer: what is left of the limit for all is there at
 // once for others, before anybody has to be dropped.
 func TestOneAddressCannotFillTheServer(t *testing.T) {
-	d := newDoor(Limits{})
+	d := newTestLimiter(Limits{})
 	for range 2000 {
-		d.knock("silent")
+		d.connect("silent")
 	}
-	if n := len(d.waiting["silent"]); n != d.limits.SourceHandshakes {
+	if n := len(d.pending["silent"]); n != d.limits.SourceHandshakes {
 		t.Errorf("one address has %d connections that are not logged in, and %d is the most", n, d.limits.SourceHandshakes)
 	}
-	if _, why := d.knock("node"); why != "" {
+	if _, why := d.connect("node"); why != "" {
 		t.Errorf("a node at another address is turned away: %s", why)
 	}
 }
@@ -168,29 +168,29 @@ func TestOneAddressCannotFillTheServer(t *testing.T) {
 // TestAFailingAddressIsSlowedDown: one connection a second is let in, and all of
 // them when the window is over.
 func TestAFailingAddressIsSlowedDown(t *testing.T) {
-	d := newDoor(Limits{AuthFailures: 3, AuthWindow: time.Minute})
+	d := newTestLimiter(Limits{AuthFailures: 3, AuthWindow: time.Minute})
 	for range 3 {
-		g, why := d.knock("nat")
+		g, why := d.connect("nat")
 		if why != "" {
 			t.Fatal(why)
 		}
-		d.end(g.visit, failed)
-		d.leave(g.visit)
+		d.loginEnded(g.attempt, failed)
+		d.closed(g.attempt)
 	}
 	for second := range 59 {
-		if _, why := d.knock("nat"); why == "" {
+		if _, why := d.connect("nat"); why == "" {
 			t.Fatalf("second %d: let in at once", second)
 		}
 		d.time = d.time.Add(time.Second)
-		g, why := d.knock("nat")
+		g, why := d.connect("nat")
 		if why != "" {
 			t.Fatalf("second %d: turned away: %s", second, why)
 		}
-		d.end(g.visit, loggedIn)
+		d.loginEnded(g.attempt, loggedIn)
 	}
 	d.time = d.time.Add(time.Second)
 	for range 2 {
-		if _, why := d.knock("nat"); why != "" {
+		if _, why := d.connect("nat"); why != "" {
 			t.Errorf("after the window: %s", why)
 		}
 	}
@@ -198,10 +198,10 @@ func TestAFailingAddressIsSlowedDown(t *testing.T) {
 
 // TestTheGateCountsRight lets connections end in every way, and wants nothing left.
 func TestTheGateCountsRight(t *testing.T) {
-	d := newDoor(Limits{Handshakes: 3, SourceHandshakes: 2, AuthFailures: 1000})
-	var all []*guest
+	d := newTestLimiter(Limits{Handshakes: 3, SourceHandshakes: 2, AuthFailures: 1000})
+	var all []*client
 	for n := range 60 {
-		g, why := d.knock(fmt.Sprint("source", n%4))
+		g, why := d.connect(fmt.Sprint("source", n%4))
 		d.time = d.time.Add(time.Second)
 		if why != "" {
 			continue
@@ -209,25 +209,25 @@ func TestTheGateCountsRight(t *testing.T) {
 		all = append(all, g)
 		switch n % 3 {
 		case 0:
-			d.end(g.visit, loggedIn)
+			d.loginEnded(g.attempt, loggedIn)
 		case 1:
-			d.end(g.visit, broken)
+			d.loginEnded(g.attempt, broken)
 		}
 	}
 	dropped := 0
 	for _, g := range all {
 		if g.hungUp {
 			dropped++
-			d.end(g.visit, failed)
+			d.loginEnded(g.attempt, failed)
 		}
-		d.leave(g.visit)
-		d.leave(g.visit)
+		d.closed(g.attempt)
+		d.closed(g.attempt)
 	}
 	if dropped == 0 {
 		t.Error("nobody was dropped, so the test does not tell")
 	}
-	if d.total != 0 || d.handshakes != 0 || len(d.waiting) != 0 {
-		t.Errorf("all have left, and %d connections, %d logins of %d sources are counted", d.total, d.handshakes, len(d.waiting))
+	if d.total != 0 || d.handshakes != 0 || len(d.pending) != 0 {
+		t.Errorf("all have left, and %d connections, %d logins of %d sources are counted", d.total, d.handshakes, len(d.pending))
 	}
 }
 

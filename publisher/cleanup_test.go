@@ -7,22 +7,22 @@ import (
 	"gpuboard/internal/testenv/sshtest"
 )
 
-// tidyShelf is a shelf that knows what is past its time.
-type tidyShelf struct {
-	*shelf
+// expiringSpool is a memorySpool that knows what is past its time.
+type expiringSpool struct {
+	*memorySpool
 	old, withdrawn []string
 }
 
-func (s *tidyShelf) Obsolete(string) []string { return s.old }
+func (s *expiringSpool) Obsolete(string) []string { return s.old }
 
-func (s *tidyShelf) Withdrawn(_ string, names ...string) error {
+func (s *expiringSpool) Withdrawn(_ string, names ...string) error {
 	s.withdrawn = append(s.withdrawn, names...)
 	return nil
 }
 
 func TestOldHoursLeaveTheDrop(t *testing.T) {
 	const old, new, never = "hour-20261119T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz", "hour-20261117T01-b1.jsonl.gz"
-	for name, drop := range map[string]func(t *testing.T) (o Options, dir string, tidiesItself bool){
+	for name, drop := range map[string]func(t *testing.T) (o Options, dir string, cleansItself bool){
 		"openssh write-only account": func(t *testing.T) (Options, string, bool) {
 			s := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown})
 			return toServer(t, s, s.Port), s.Dir, false
@@ -41,17 +41,17 @@ func TestOldHoursLeaveTheDrop(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, dir, tidiesItself := drop(t)
+			o, dir, cleansItself := drop(t)
 			p := open(t, o)
-			publish(t, p, newShelf(LatestName, old, new))
-			src := &tidyShelf{shelf: newShelf(LatestName), old: []string{never, old, "../" + LatestName, LatestName}}
+			publish(t, p, newMemorySpool(LatestName, old, new))
+			src := &expiringSpool{memorySpool: newMemorySpool(LatestName), old: []string{never, old, "../" + LatestName, LatestName}}
 			publish(t, p, src)
 			if want := []string{never, old}; !slices.Equal(src.withdrawn, want) {
 				t.Errorf("withdrawn %q, want %q", src.withdrawn, want)
 			}
 			have := content(t, dir)
-			if _, there := have[old]; there != tidiesItself {
-				t.Errorf("%s is there: %v, want %v", old, there, tidiesItself)
+			if _, there := have[old]; there != cleansItself {
+				t.Errorf("%s is there: %v, want %v", old, there, cleansItself)
 			}
 			if have[LatestName] == "" || have[new] == "" {
 				t.Errorf("the drop has lost more than it should: %d files", len(have))

@@ -13,7 +13,7 @@ import (
 
 const writeTimeout = 30 * time.Second
 
-// errKey is all that a stranger learns.
+// errKey is all that the owner of an unknown key is told.
 var errKey = errors.New("unknown key")
 
 const hostExtension = "host"
@@ -22,7 +22,7 @@ func (s *server) serverConfig(signer ssh.Signer) *ssh.ServerConfig {
 	config := &ssh.ServerConfig{
 		MaxAuthTries:  6,
 		ServerVersion: "SSH-2.0-gpuboard",
-		// The key alone says who it is; the user name may be anything.
+		// The key alone identifies the host; the user name is ignored.
 		PublicKeyCallback: func(meta ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
 			host, ok := s.keys.host(key)
 			if !ok {
@@ -36,15 +36,15 @@ func (s *server) serverConfig(signer ssh.Signer) *ssh.ServerConfig {
 	return config
 }
 
-// impatient ends a connection whose client says nothing, or takes nothing, for too long.
-// Until the login is over the deadline for the whole login stands instead.
-type impatient struct {
+// timeoutConn closes a connection whose client sends nothing, or reads nothing, for
+// too long. During the login, the deadline for the whole login applies instead.
+type timeoutConn struct {
 	net.Conn
 	idle     atomic.Int64 // nanoseconds; zero: not logged in
 	timedOut atomic.Bool
 }
 
-func (c *impatient) Read(b []byte) (int, error) {
+func (c *timeoutConn) Read(b []byte) (int, error) {
 	if idle := c.idle.Load(); idle > 0 {
 		c.Conn.SetReadDeadline(time.Now().Add(time.Duration(idle)))
 	}
@@ -53,7 +53,7 @@ func (c *impatient) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (c *impatient) Write(b []byte) (int, error) {
+func (c *timeoutConn) Write(b []byte) (int, error) {
 	if c.idle.Load() > 0 {
 		c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	}
@@ -62,15 +62,15 @@ func (c *impatient) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (c *impatient) note(err error) {
+func (c *timeoutConn) note(err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.timedOut.Store(true)
 	}
 }
 
-// outcome tells a login that failed from a line that broke: only the first counts
-// against an address, behind which many nodes may be.
-func (c *impatient) outcome(err error) outcome {
+// outcome tells a failed login from a lost connection. Only failed logins count
+// against an address, because many nodes may share it.
+func (c *timeoutConn) outcome(err error) outcome {
 	var auth *ssh.ServerAuthError
 	switch {
 	case err == nil:
@@ -82,24 +82,24 @@ func (c *impatient) outcome(err error) outcome {
 }
 
 // handle serves one connection from login to end.
-func (s *server) handle(raw net.Conn, visit *visit) {
-	from := visit.source
+func (s *server) handle(raw net.Conn, login *attempt) {
+	from := login.source
 	s.track(raw, nil)
 	defer s.untrack(raw)
 
 	raw.SetDeadline(time.Now().Add(s.limits.HandshakeTimeout))
-	conn := &impatient{Conn: raw}
+	conn := &timeoutConn{Conn: raw}
 	client, channels, requests, err := ssh.NewServerConn(conn, s.config)
-	s.gate.end(visit, conn.outcome(err))
+	s.limiter.loginEnded(login, conn.outcome(err))
 	if err != nil {
 		s.log.Debug("logging a node in", "from", from, "err", err)
 		return
 	}
 	defer client.Close()
 	host := client.Permissions.Extensions[hostExtension]
-	leave, ok := s.gate.enterHost(host)
+	leave, ok := s.limiter.acceptHost(host)
 	if !ok {
-		s.log.Warn("turning a node away: too many connections of this host", "host", host, "from", from)
+		s.log.Warn("refusing a node: too many connections of this host", "host", host, "from", from)
 		return
 	}
 	defer leave()
@@ -111,7 +111,7 @@ func (s *server) handle(raw net.Conn, visit *visit) {
 	defer drop.close()
 	s.track(raw, drop)
 	conn.idle.Store(int64(s.limits.IdleTimeout))
-	// The reader of the connection waits already, under the deadline of the login.
+	// The SSH library is already reading, under the deadline of the login.
 	raw.SetWriteDeadline(time.Now().Add(writeTimeout))
 	raw.SetReadDeadline(time.Now().Add(s.limits.IdleTimeout))
 	go ssh.DiscardRequests(requests)
@@ -147,7 +147,8 @@ func (s *server) channels(channels <-chan ssh.NewChannel, drop *session, host st
 	}
 }
 
-// waitForSFTP answers the requests on a channel, and reports that SFTP was asked for.
+// waitForSFTP answers the requests on a channel until one asks for SFTP, and reports
+// whether one did.
 func waitForSFTP(requests <-chan *ssh.Request) bool {
 	for request := range requests {
 		ok := request.Type == "subsystem" && len(request.Payload) == 8 && string(request.Payload[4:]) == "sftp"

@@ -1,0 +1,293 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	handshakeTimeout  = 10 * time.Second
+	keepaliveInterval = 15 * time.Second
+	keepaliveTimeout  = 10 * time.Second
+)
+
+// connection is one SFTP session with the TCP connection below it. Every request
+// has a deadline on the TCP connection: nothing else ends a call into pkg/sftp
+// when a server stops answering. Closing starts with the TCP connection, because
+// the SFTP and SSH layers wait for the peer when they close.
+type connection struct {
+	base     *countedConn
+	hops     []*ssh.Client // jump hosts first, the server last
+	sftp     *sftp.Client
+	fsync    bool
+	statvfs  bool
+	temp     string // name of the temporary file; no other connection uses it
+	tempLeft bool   // the temporary file may exist on the server
+	warnings []string
+	done     chan struct{} // closed by close
+}
+
+// countedConn counts bytes and remembers whether a deadline passed or a write
+// failed: pkg/sftp reports both as "connection lost".
+type countedConn struct {
+	net.Conn
+	up, down atomic.Int64
+	timedOut atomic.Bool
+	broke    atomic.Bool // a write failed
+	greeting [64]byte    // the first bytes that the server sent
+}
+
+func (c *countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if seen := c.down.Load(); seen < int64(len(c.greeting)) {
+		copy(c.greeting[seen:], b[:n])
+	}
+	c.down.Add(int64(n))
+	c.note(err)
+	return n, err
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.up.Add(int64(n))
+	c.note(err)
+	if err != nil {
+		// The SSH library would still wait for an answer until the deadline.
+		c.broke.Store(true)
+		c.Close()
+	}
+	return n, err
+}
+
+func (c *countedConn) note(err error) {
+	if err != nil && isTimeout(err) {
+		c.timedOut.Store(true)
+	}
+}
+
+// explainRejection refines the code of a connection that was lost before the
+// handshake: sshd says in plain text why it refuses to begin one.
+func (c *connection) explainRejection(e *Error) {
+	if e.Code != CodeLost || len(c.hops) > 0 || c.base.down.Load() > int64(len(c.base.greeting)) {
+		return // a jump host sent the greeting, or the handshake had begun
+	}
+	switch greeting := string(c.base.greeting[:]); {
+	case strings.HasPrefix(greeting, "Not allowed at this time"):
+		e.Code = CodePenalty
+		e.hint = "too many logins from this address have failed; when many nodes share it, exempt it in the server's sshd_config: PerSourcePenaltyExemptList"
+	case strings.HasPrefix(greeting, "Exceeded MaxStartups"):
+		e.Code = CodeBusy
+	}
+}
+
+// dial connects and logs in, over jump hosts if there are any. ctx carries the
+// budget of the whole push.
+func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
+	route, err := p.route(ctx)
+	if err != nil {
+		return nil, err
+	}
+	timeout := handshakeTimeout
+	for _, hop := range route {
+		if hop.connectTimeout > 0 {
+			timeout = min(timeout, hop.connectTimeout)
+		}
+	}
+	deadline := time.Now().Add(timeout)
+	if end, ok := ctx.Deadline(); ok && end.Before(deadline) {
+		deadline = end
+	}
+	dialCtx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	// Credentials are loaded before anything is dialed: sshd counts a connection
+	// that offers no key as a failed login.
+	creds := make([]credentials, len(route))
+	for i, hop := range route {
+		if err := creds[i].load(hop); err != nil {
+			return nil, err
+		}
+		defer creds[i].ids.close()
+	}
+	conn, err := (&net.Dialer{}).DialContext(dialCtx, "tcp", route[0].addr())
+	if err != nil {
+		return nil, p.transportError(ctx, nil, "connecting to "+route[0].addr(), err)
+	}
+	c := &connection{base: &countedConn{Conn: conn}, done: make(chan struct{}), temp: newTempName()}
+	// The deadline is set before the handshake: the kernel accepts connections for
+	// a stopped sshd, and nothing else ends the wait for its greeting.
+	c.base.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { c.base.Close() })
+	defer stop()
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+
+	var through net.Conn = c.base
+	for i, hop := range route {
+		client, err := p.handshake(through, hop, &creds[i], c)
+		if err != nil {
+			failed := p.transportError(ctx, c, "logging in to "+hop.addr(), err)
+			failed.loginRefused = failed.permanent
+			c.explainRejection(failed)
+			return nil, failed
+		}
+		c.hops = append(c.hops, client)
+		if i+1 < len(route) {
+			next := route[i+1].addr()
+			if through, err = client.DialContext(dialCtx, "tcp", next); err != nil {
+				return nil, p.transportError(ctx, c, "connecting to "+next+" through "+hop.addr(), err)
+			}
+		}
+	}
+	c.sftp, err = sftp.NewClient(c.hops[len(c.hops)-1])
+	if err != nil {
+		doing := "opening an SFTP session on " + p.opts.Target.Host
+		if c.base.broke.Load() {
+			// The SSH library's own error reads as if the server denied a session.
+			return nil, &Error{Code: CodeLost, retry: true, Err: fmt.Errorf("%s: the connection broke: %w", doing, err)}
+		}
+		return nil, p.transportError(ctx, c, doing, err)
+	}
+	if err := c.extensions(p.opts.Target.Host); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// extensions refuses a server that cannot replace a file atomically: between
+// remove and rename readers find no file, and a plain rename does not replace.
+func (c *connection) extensions(host string) error {
+	if _, ok := c.sftp.HasExtension("posix-rename@openssh.com"); !ok {
+		return configError(CodeNoPosixRename,
+			"use OpenSSH's internal-sftp or `gpuboard receive` on the server, and do not deny posix-rename there",
+			fmt.Errorf("opening an SFTP session on %s: it does not offer posix-rename@openssh.com, without which readers would see a file missing or torn", host))
+	}
+	_, c.fsync = c.sftp.HasExtension("fsync@openssh.com")
+	_, c.statvfs = c.sftp.HasExtension("statvfs@openssh.com")
+	return nil
+}
+
+// credentials are the known keys of one hop and the keys that are offered to it.
+type credentials struct {
+	hosts *hostKeys
+	ids   *identities
+}
+
+func (k *credentials) load(hop settings) (err error) {
+	if k.hosts, err = loadHostKeys(hop); err != nil {
+		return err
+	}
+	k.ids, err = loadIdentities(hop)
+	return err
+}
+
+func (p *Publisher) handshake(conn net.Conn, hop settings, creds *credentials, c *connection) (*ssh.Client, error) {
+	keys, ids := creds.hosts, creds.ids
+	c.warnings = append(c.warnings, keys.warnings...)
+	var refused error // the library replaces the error of the callback by its own
+	config := &ssh.ClientConfig{
+		User: hop.user,
+		Auth: []ssh.AuthMethod{ssh.PublicKeys(ids.signers...)},
+		HostKeyCallback: func(name string, remote net.Addr, key ssh.PublicKey) error {
+			refused = keys.check(hop, name, c.base.RemoteAddr(), key)
+			return refused
+		},
+		HostKeyAlgorithms: keys.algorithms(hop),
+		ClientVersion:     "SSH-2.0-gpuboard",
+	}
+	client, channels, requests, err := ssh.NewClientConn(conn, hop.keyAddr(), config)
+	if err == nil {
+		return ssh.NewClient(client, channels, requests), nil
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	var algorithm *ssh.AlgorithmNegotiationError
+	if errors.As(err, &algorithm) && algorithm.What == "host key" && modern(algorithm.RequestedAlgorithms) {
+		return nil, configError(CodeHostUnknown, keys.scanCommand(hop),
+			fmt.Errorf("checking the host key of %s: the server has no key of the kind that known_hosts holds: %w", hop.addr(), err))
+	}
+	if len(ids.problems) > 0 && !errors.Is(err, io.EOF) {
+		if e := p.transportError(context.Background(), c, "logging in to "+hop.addr(), err); e.Code == CodeAuth {
+			// The key that could not be read is probably the one that is needed.
+			first := ids.problems[0]
+			return nil, &Error{Code: first.Code, permanent: true, hint: first.hint, Err: fmt.Errorf("%w; and %w", e.Err, first.Err)}
+		}
+	}
+	return nil, err
+}
+
+// modern reports whether a server offers a signature better than SHA-1, the only
+// one of "ssh-rsa" and "ssh-dss" (RFC 4253, 6.6).
+func modern(algorithms []string) bool {
+	return slices.ContainsFunc(algorithms, func(a string) bool { return a != ssh.KeyAlgoRSA && a != "ssh-dss" })
+}
+
+// close ends the connection at once, without waiting for the peer.
+func (c *connection) close() {
+	select {
+	case <-c.done:
+		return
+	default:
+	}
+	close(c.done)
+	c.base.Close()
+	if c.sftp != nil {
+		c.sftp.Close()
+	}
+	for i := len(c.hops) - 1; i >= 0; i-- {
+		c.hops[i].Close()
+	}
+}
+
+// setDeadline bounds the next request by a share of the budget, so that time is
+// left to dial again when a kept connection has died.
+func (c *connection) setDeadline(end time.Time, share time.Duration) {
+	deadline := time.Now().Add(share)
+	if end.Before(deadline) {
+		deadline = end
+	}
+	c.base.SetDeadline(deadline)
+}
+
+// keepAlive sends keepalive requests over an idle connection. They notice a server
+// that is gone, and keep the entry of a NAT device alive.
+func (p *Publisher) keepAlive(c *connection) {
+	ticker := time.NewTicker(p.opts.keepalive)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-ticker.C:
+		}
+		if !p.mu.TryLock() {
+			continue // a push is under way and notices by itself
+		}
+		if p.conn == c {
+			c.base.SetDeadline(time.Now().Add(min(keepaliveTimeout, p.opts.Budget/4)))
+			stop := context.AfterFunc(p.life, func() { c.base.Close() })
+			_, _, err := c.hops[len(c.hops)-1].SendRequest("keepalive@openssh.com", true, nil)
+			stop()
+			if err != nil {
+				c.close()
+				p.conn = nil
+			} else {
+				c.base.SetDeadline(time.Time{})
+			}
+		}
+		p.mu.Unlock()
+	}
+}

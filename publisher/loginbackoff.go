@@ -1,0 +1,43 @@
+package publisher
+
+import (
+	"errors"
+	"time"
+)
+
+// sshd of OpenSSH 9.8 and later blocks an address for a while after a few failed
+// logins, and many nodes may share one address. A node whose key is refused would
+// fail at every interval and get the others blocked, so it waits longer after
+// each refused login.
+const (
+	firstLoginPause = 30 * time.Second
+	maxLoginPause   = 5 * time.Minute
+)
+
+// loginBackoff remembers a login that fails until somebody changes something.
+type loginBackoff struct {
+	refused *Error // the last refusal; nil when logins may be attempted
+	until   time.Time
+	pause   time.Duration
+}
+
+// record takes the result of an attempt to connect.
+func (b *loginBackoff) record(err error, now time.Time) {
+	var e *Error
+	switch {
+	case err == nil:
+		*b = loginBackoff{}
+	case errors.As(err, &e) && e.loginRefused:
+		b.pause = min(max(2*b.pause, firstLoginPause), maxLoginPause)
+		b.refused, b.until = e, now.Add(b.pause)
+	}
+}
+
+// check returns the last refusal while the pause lasts, and nil after it.
+func (b *loginBackoff) check(now time.Time) error {
+	// A clock that was set back does not make the pause longer.
+	if b.refused == nil || !now.Before(b.until) || now.Before(b.until.Add(-b.pause)) {
+		return nil
+	}
+	return b.refused
+}
