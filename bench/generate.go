@@ -189,7 +189,7 @@ func (s *suite) profiled(path string) {
 			"gpuboard/sitegen/data.Files":              "JSON and calendars",
 			"gpuboard/sitegen/text.Files":              "texts for terminals",
 			"gpuboard/sitegen.newPacker.func1":         "gzip",
-			"gpuboard/atomicfile.(*Batch).AddParts":    "staging files",
+			"gpuboard/atomicfile.(*Batch).Add":         "staging files",
 			"gpuboard/atomicfile.(*Batch).Commit":      "making them durable and visible",
 			"gpuboard/sitegen.(*Generator).gather":     "reading drops, taking samples into history",
 			"gpuboard/board.Merge":                     "the merge",

@@ -1,6 +1,7 @@
 package sitegen
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -110,7 +111,7 @@ func (w *writing) stageFile(f *packing) error {
 			return err
 		}
 	}
-	return w.batch.AddParts(f.Path, f.Parts, 0o644)
+	return w.batch.Add(f.Path, bytes.Join(f.Parts, nil), 0o644)
 }
 
 // abort gives up what is not visible yet, which after commit is nothing.

@@ -1,17 +1,18 @@
 // Package atomicfile replaces files so that no reader ever sees half of one.
 //
-// A file is written under a temporary name in its own directory, made durable,
-// and only then renamed over the old one; the directory is made durable after
-// that. A file that already holds the same bytes is left alone. Modes are as
-// asked for, whatever the umask. Only a regular file is ever replaced: a
-// symlink, directory, FIFO, socket or device that stands at the name is an
-// error that wraps [ErrNotRegular].
+// A file is written under a temporary name in its own directory, synced, and then
+// renamed over the old one; the directory is synced after that. A file that already
+// has the same content is left alone. Modes are set exactly, whatever the umask.
+// Only regular files are replaced: a symlink, directory, FIFO, socket or device
+// with that name is an error that wraps [ErrNotRegular].
 package atomicfile
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -22,25 +23,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotRegular is wrapped by errors about names at which something other than
-// a regular file stands.
+// ErrNotRegular is wrapped by errors about names of anything but a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// tempPrefix begins the names of files that are not finished yet. The dot keeps
-// web servers and globs away from them, the rest lets [Sweep] know them again.
+// tempPrefix begins the names of unfinished files. The dot hides them from web
+// servers and globs; [Sweep] recognizes them by the rest.
 const tempPrefix = ".tmp-"
 
 // Write makes data the content of the file at path, with the permission bits
 // perm, and reports whether the file changed. The directory must exist. After
-// an error the old file is still there, whole; only when the error is about the
-// directory's last fsync is changed true beside it.
+// an error the old file is unchanged, except when the sync of the directory failed:
+// then changed is true.
 func Write(path string, data []byte, perm fs.FileMode) (changed bool, err error) {
 	return write(path, data, perm, true)
 }
 
-// WriteUnsynced is Write for what may be lost when the power fails, such as a heartbeat:
-// readers see the old file or the new one, whole, but the disk is not waited
-// for. After a power failure the file may be the old one, empty or absent.
+// WriteUnsynced is Write without syncing, for a file that a power failure may lose,
+// such as a heartbeat. Readers still see the old file or the new one. After a power
+// failure the file may be the old one, empty or absent.
 func WriteUnsynced(path string, data []byte, perm fs.FileMode) (changed bool, err error) {
 	return write(path, data, perm, false)
 }
@@ -58,11 +58,11 @@ func write(path string, data []byte, perm fs.FileMode, durable bool) (changed bo
 		return false, fmt.Errorf("writing %s: %w", path, err)
 	}
 	defer root.Close()
-	same, err := holds(root, name, parts{data}, perm)
+	same, err := hasContent(root, name, data, perm)
 	if err != nil || same {
 		return false, wrap("writing", path, err)
 	}
-	temp, err := stage(root, name, parts{data}, perm, durable)
+	temp, err := stage(root, name, data, perm, durable)
 	if err != nil {
 		return false, wrap("writing", path, err)
 	}
@@ -76,8 +76,8 @@ func write(path string, data []byte, perm fs.FileMode, durable bool) (changed bo
 	return true, wrap("writing", path, syncDir(root, "."))
 }
 
-// Remove removes the file at path, durably. That it was not there is no error;
-// a directory is.
+// Remove removes the file at path and syncs the directory. A missing file is no
+// error; a directory is.
 func Remove(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,8 +100,8 @@ func Remove(path string) error {
 	return wrap("removing", path, syncDir(root, "."))
 }
 
-// MkdirAll makes a directory and those above it that are missing, each with
-// exactly the permission bits perm. Directories that exist keep theirs.
+// MkdirAll makes a directory and its missing parents, each with exactly the
+// permission bits perm. Existing directories keep theirs.
 func MkdirAll(path string, perm fs.FileMode) error {
 	path = filepath.Clean(path)
 	info, err := os.Stat(path)
@@ -119,7 +119,7 @@ func MkdirAll(path string, perm fs.FileMode) error {
 		}
 	}
 	if err := os.Mkdir(path, perm); err != nil {
-		// Another process may have been quicker.
+		// Another process may have made it meanwhile.
 		if info, statErr := os.Stat(path); errors.Is(err, fs.ErrExist) && statErr == nil && info.IsDir() {
 			return nil
 		}
@@ -132,9 +132,8 @@ func MkdirAll(path string, perm fs.FileMode) error {
 }
 
 // Sweep removes temporary files of this package below dir that are older than
-// olderThan at now, which a killed process left behind, and returns how many
-// there were. It follows no symlinks. Errors do not stop it; they come back
-// joined.
+// olderThan at now: a killed process leaves them behind. It returns how many there
+// were. It follows no symlinks. Errors do not stop it; it returns them joined.
 func Sweep(dir string, olderThan time.Duration, now time.Time) (removed int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -167,19 +166,19 @@ func Sweep(dir string, olderThan time.Duration, now time.Time) (removed int, err
 	return removed, wrap("sweeping", dir, errors.Join(append(errs, walkErr)...))
 }
 
-// IsTemp reports whether name, without its directory, is one that this package
-// gives to unfinished files: ".tmp-<name>-<random>".
+// IsTemp reports whether a file name is one that this package gives to unfinished
+// files: ".tmp-<name>-<random>".
 func IsTemp(name string) bool {
 	rest, ok := strings.CutPrefix(name, tempPrefix)
 	cut := strings.LastIndexByte(rest, '-')
 	return ok && cut > 0 && len(rest)-cut-1 == len(rand.Text())
 }
 
-// stage writes data into a new temporary file beside rel and returns its name.
-// With durable it is fsynced; without, the caller syncs the file system later.
-func stage(root *os.Root, rel string, data parts, perm fs.FileMode, durable bool) (temp string, err error) {
+// stage writes data into a new temporary file beside rel and returns its name. If
+// durable is false, the file is not synced.
+func stage(root *os.Root, rel string, data []byte, perm fs.FileMode, durable bool) (temp string, err error) {
 	dir, name := path.Split(rel)
-	// A name may be as long as the file system allows; the temporary one has to fit too.
+	// The name is cut so that the temporary name does not exceed the file system's limit.
 	unfinished := dir + tempPrefix + name[:min(len(name), 200)] + "-" + rand.Text()
 	f, err := root.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -187,11 +186,11 @@ func stage(root *os.Root, rel string, data parts, perm fs.FileMode, durable bool
 	}
 	defer func() {
 		if err != nil {
-			f.Close() // the second Close of a closed file does nothing
+			f.Close() // no effect on a file that is closed
 			root.Remove(unfinished)
 		}
 	}()
-	if err = data.writeTo(f); err != nil {
+	if _, err = f.Write(data); err != nil {
 		return "", err
 	}
 	if err = f.Chmod(perm); err != nil {
@@ -208,9 +207,9 @@ func stage(root *os.Root, rel string, data parts, perm fs.FileMode, durable bool
 	return unfinished, nil
 }
 
-// holds reports whether a regular file with these bytes is there, and sets its
-// mode right if so.
-func holds(root *os.Root, rel string, data parts, perm fs.FileMode) (bool, error) {
+// hasContent reports whether rel is a regular file with this content. If it is, its
+// mode is corrected.
+func hasContent(root *os.Root, rel string, data []byte, perm fs.FileMode) (bool, error) {
 	info, err := root.Lstat(rel)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -221,18 +220,18 @@ func holds(root *os.Root, rel string, data parts, perm fs.FileMode) (bool, error
 	if !info.Mode().IsRegular() {
 		return false, fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))
 	}
-	if info.Size() != int64(data.size()) {
+	if info.Size() != int64(len(data)) {
 		return false, nil
 	}
 	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return false, nil // unreadable is not equal; whether it may be replaced is the directory's affair
+		return false, nil // an unreadable file is replaced
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err != nil {
 		return false, nil
 	}
-	if equal, err := data.isRead(f); err != nil || !equal {
+	if !sameContent(f, data) {
 		return false, nil
 	}
 	if info.Mode().Perm() != perm.Perm() {
@@ -241,7 +240,21 @@ func holds(root *os.Root, rel string, data parts, perm fs.FileMode) (bool, error
 	return true, nil
 }
 
-// SyncDir makes the names in a directory durable.
+func sameContent(r io.Reader, data []byte) bool {
+	buf := make([]byte, min(len(data)+1, 32<<10))
+	for {
+		n, err := r.Read(buf)
+		if n > len(data) || !bytes.Equal(buf[:n], data[:n]) {
+			return false
+		}
+		data = data[n:]
+		if err != nil {
+			return err == io.EOF && len(data) == 0
+		}
+	}
+}
+
+// SyncDir syncs a directory, which makes its names durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -258,8 +271,8 @@ func syncDir(root *os.Root, rel string) error {
 	return syncAndClose(d)
 }
 
-// syncAndClose syncs a directory. File systems that cannot fsync a directory say
-// EINVAL or ENOTSUP; nothing more can be done there.
+// syncAndClose syncs a directory. EINVAL and ENOTSUP are ignored: they come from
+// file systems that cannot sync directories.
 func syncAndClose(d *os.File) error {
 	defer d.Close()
 	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
@@ -268,8 +281,8 @@ func syncAndClose(d *os.File) error {
 	return nil
 }
 
-// Kind names what is in the place of a regular file: directory, symlink, FIFO,
-// socket or device.
+// Kind names the type of what is no regular file: directory, symlink, FIFO, socket
+// or device.
 func Kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():

@@ -314,7 +314,7 @@ func TestSweep(t *testing.T) {
 	}
 	var left []string
 	for _, name := range []string{"a", "hosts/b", "young"} {
-		temp, err := stage(root, name, parts{[]byte("half")}, 0o644, false)
+		temp, err := stage(root, name, []byte("half"), 0o644, false)
 		if err != nil {
 			t.Fatal(err)
 		}

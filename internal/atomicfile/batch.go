@@ -4,31 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
-	"sort"
 )
 
-// A Batch replaces many files below one directory at the price of one sync:
-// [Batch.Add] stages each under a temporary name, [Batch.Commit] makes all of
-// them durable at once and then renames them in the order they were added.
-// Until Commit nothing visible changes. It is for one goroutine.
+// A Batch replaces many files below one directory with a single sync: [Batch.Add]
+// stages each under a temporary name, and [Batch.Commit] syncs the file system and
+// renames them in the order in which they were added. Nothing visible changes before
+// Commit. A Batch is for one goroutine.
 //
-// Names are slash-separated and relative; none can lead out of the directory,
-// through symlinks neither.
+// Names are slash-separated and relative. None can lead out of the directory, not
+// even through a symlink.
 type Batch struct {
-	// Written and Skipped count the files staged, and those that held the same
-	// bytes already.
+	// Written counts the staged files, Skipped those that had the same content.
 	Written, Skipped int
 
 	root    *os.Root
-	folders []folder // in which files were of late, the last one first
+	open    []openDir // directories used last, the newest first
 	staged  []staged
-	first   []string        // to be removed before the first rename
-	removed []string        // and after the last one
-	made    map[string]bool // directories that are there
-	touched map[string]bool // directories whose names changed
+	first   []string        // to be removed before the renames
+	removed []string        // to be removed after the renames
+	made    map[string]bool // directories that exist
+	touched map[string]bool // directories in which names changed
 	err     error           // the first error of Add; Commit refuses after it
 	done    bool
 }
@@ -46,23 +45,18 @@ func NewBatch(dir string) (*Batch, error) {
 	return &Batch{root: root, made: map[string]bool{".": true}, touched: map[string]bool{}}, nil
 }
 
-// Add stages data as the file rel, unless the file holds those bytes already.
-// Missing directories are made with mode 0755. After an error the batch can
-// only be aborted.
+// Add stages data as the file rel, unless the file has this content already.
+// Missing directories are made with mode 0755. After an error the batch can only
+// be aborted.
 func (b *Batch) Add(rel string, data []byte, perm fs.FileMode) error {
-	return b.AddParts(rel, [][]byte{data}, perm)
-}
-
-// AddParts is [Batch.Add] of a file whose content is in parts.
-func (b *Batch) AddParts(rel string, parts [][]byte, perm fs.FileMode) error {
-	if err := b.add(rel, parts, perm); err != nil {
+	if err := b.add(rel, data, perm); err != nil {
 		b.err = fmt.Errorf("staging %s: %w", rel, err)
 		return b.err
 	}
 	return nil
 }
 
-func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
+func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 	switch {
 	case b.done:
 		return fs.ErrClosed
@@ -79,7 +73,7 @@ func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	same, err := holds(in, path.Base(rel), data, perm)
+	same, err := hasContent(in, path.Base(rel), data, perm)
 	if err != nil {
 		return err
 	}
@@ -97,37 +91,37 @@ func (b *Batch) add(rel string, data parts, perm fs.FileMode) error {
 	return nil
 }
 
-// A folder is a directory of the batch, kept open while the files come from it:
-// through the root, every operation opens all directories above a file anew.
-type folder struct {
+// An openDir is a directory that stays open while files are added to it. Otherwise
+// every operation would open each directory on the way from the root.
+type openDir struct {
 	rel  string
 	root *os.Root
 }
 
-// openFolders is how many are kept open: what belongs together may lie in several.
-const openFolders = 8
+// maxOpenDirs bounds the open directories. The files of one host lie in several.
+const maxOpenDirs = 8
 
-// within opens a directory of the batch, and closes the one that was needed
-// longest ago.
+// within opens a directory of the batch, and closes the least recently used one if
+// too many are open.
 func (b *Batch) within(rel string) (*os.Root, error) {
-	for i, f := range b.folders {
+	for i, f := range b.open {
 		if f.rel == rel {
-			copy(b.folders[1:], b.folders[:i])
-			b.folders[0] = f
+			copy(b.open[1:], b.open[:i])
+			b.open[0] = f
 			return f.root, nil
 		}
 	}
-	if last := len(b.folders) - 1; last+1 == openFolders {
-		if err := b.folders[last].root.Close(); err != nil {
+	if last := len(b.open) - 1; last+1 == maxOpenDirs {
+		if err := b.open[last].root.Close(); err != nil {
 			return nil, err
 		}
-		b.folders = b.folders[:last]
+		b.open = b.open[:last]
 	}
 	root, err := b.root.OpenRoot(rel)
 	if err != nil {
 		return nil, err
 	}
-	b.folders = slices.Insert(b.folders, 0, folder{rel, root})
+	b.open = slices.Insert(b.open, 0, openDir{rel, root})
 	return root, nil
 }
 
@@ -140,14 +134,14 @@ func (b *Batch) replace(s staged) error {
 	return in.Rename(s.temp, path.Base(s.rel))
 }
 
-// Remove lets Commit remove the file rel after all renames. That it is not
-// there is no error.
+// Remove makes Commit remove the file rel after the renames. A missing file is no
+// error.
 func (b *Batch) Remove(rel string) error {
 	return b.remove(&b.removed, rel)
 }
 
-// RemoveFirst is Remove before all renames, and once what is staged is durable:
-// for what must not be seen beside the new files.
+// RemoveFirst makes Commit remove the file rel before the renames, for a file that
+// must not be visible together with the new ones.
 func (b *Batch) RemoveFirst(rel string) error {
 	return b.remove(&b.first, rel)
 }
@@ -160,14 +154,14 @@ func (b *Batch) remove(list *[]string, rel string) error {
 	return nil
 }
 
-// Order lets Commit rename the files in another order than they were added in,
-// except those of which compare says 0.
+// Order sorts the staged files, so that Commit renames them in that order. Files
+// that compare equal keep the order in which they were added.
 func (b *Batch) Order(compare func(rel, other string) int) {
 	slices.SortStableFunc(b.staged, func(x, y staged) int { return compare(x.rel, y.rel) })
 }
 
-// mkdirAll makes the directories of rel one by one, so that each gets its mode
-// and none is a symlink.
+// mkdirAll makes the directories of rel one by one: each gets its mode, and none may
+// be a symlink.
 func (b *Batch) mkdirAll(rel string) error {
 	if b.made[rel] {
 		return nil
@@ -195,16 +189,15 @@ func (b *Batch) mkdirAll(rel string) error {
 	return nil
 }
 
-// Commit makes everything staged durable, removes what [Batch.RemoveFirst] named,
-// renames what is staged into place in the order added, removes what
-// [Batch.Remove] named and makes the directories durable.
-// When the sync fails, nothing visible has changed. An error from a rename
-// stops the batch there; what was renamed before it stays.
+// Commit syncs the staged files, removes the files of [Batch.RemoveFirst], renames
+// the staged files into place, removes the files of [Batch.Remove] and syncs the
+// directories. When the sync of the files fails, nothing visible has changed. An
+// error of a rename ends the commit; files that were renamed before stay.
 func (b *Batch) Commit() (err error) {
 	if b.done {
 		return fmt.Errorf("committing: %w", fs.ErrClosed)
 	}
-	defer func() { err = errors.Join(err, b.Abort()) }() // what is not renamed is not needed any more
+	defer func() { err = errors.Join(err, b.Abort()) }() // removes staged files that were not renamed
 	if b.err != nil {
 		return b.err
 	}
@@ -248,23 +241,18 @@ func (b *Batch) removeAll(names []string) error {
 	return nil
 }
 
-// manyDirs is how many directories cost more one by one than the whole file
-// system at once, which has just been written back.
+// manyDirs is the number of directories from which syncing the file system, which
+// has just been written back, is cheaper than syncing each directory.
 const manyDirs = 16
 
-// syncDirs makes the names in the directories durable that changed.
+// syncDirs syncs the directories in which names changed.
 func (b *Batch) syncDirs() error {
 	if len(b.touched) > manyDirs {
 		if done, err := syncFS(b.root); done {
 			return wrap("making", "directories durable", err)
 		}
 	}
-	dirs := make([]string, 0, len(b.touched))
-	for dir := range b.touched {
-		dirs = append(dirs, dir)
-	}
-	sort.Strings(dirs)
-	for _, dir := range dirs {
+	for _, dir := range slices.Sorted(maps.Keys(b.touched)) {
 		if err := syncDir(b.root, dir); err != nil {
 			return fmt.Errorf("making directory %s durable: %w", dir, err)
 		}
@@ -272,8 +260,8 @@ func (b *Batch) syncDirs() error {
 	return nil
 }
 
-// sync makes the staged files durable: all at once where the system can, which
-// costs as much as a single file, and one by one elsewhere.
+// sync makes the staged files durable: with one syncfs where the system has it, which
+// costs about as much as syncing one file, and one by one elsewhere.
 func (b *Batch) sync() error {
 	if done, err := syncFS(b.root); done {
 		return err
@@ -283,19 +271,15 @@ func (b *Batch) sync() error {
 		if err != nil {
 			return err
 		}
-		err = f.Sync()
-		if closeErr := f.Close(); err == nil {
-			err = closeErr
-		}
-		if err != nil {
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Abort removes what is staged and ends the batch. After Commit, or a second
-// time, it does nothing.
+// Abort removes the staged files and ends the batch. After Commit, and when called
+// again, it does nothing.
 func (b *Batch) Abort() error {
 	if b.done {
 		return nil
@@ -308,9 +292,9 @@ func (b *Batch) Abort() error {
 		}
 	}
 	b.staged = nil
-	for _, f := range b.folders {
+	for _, f := range b.open {
 		errs = append(errs, f.root.Close())
 	}
-	b.folders = nil
+	b.open = nil
 	return errors.Join(append(errs, b.root.Close())...)
 }

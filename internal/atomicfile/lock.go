@@ -12,10 +12,10 @@ import (
 // ErrLocked is wrapped by the error about a lock that somebody else holds.
 var ErrLocked = errors.New("somebody else holds the lock")
 
-// Lock takes the lock of a file, which it makes with the permission bits perm
-// where there is none. It waits for nobody: the error wraps [ErrLocked] when
-// somebody else holds it, and [ErrNotRegular] as that of [OpenLock] does. To
-// close the file gives the lock back, and so does the end of the process.
+// Lock takes the lock of a file, which it creates with the permission bits perm if
+// it is missing. It does not wait: when another process holds the lock, the error
+// wraps [ErrLocked]. Otherwise errors are those of [OpenLock]. Closing the file
+// releases the lock, and so does the end of the process.
 func Lock(path string, perm fs.FileMode) (*os.File, error) {
 	f, err := openLock(path, os.O_CREATE, perm)
 	if err != nil {
@@ -32,13 +32,12 @@ func Lock(path string, perm fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// OpenLock opens the file of a lock that is there, and does not take it. A
-// symlink, FIFO, socket, device or directory at its name is an error that wraps
-// [ErrNotRegular] and says what to type.
+// OpenLock opens an existing lock file without taking the lock. A symlink, FIFO,
+// socket, device or directory is an error that wraps [ErrNotRegular].
 func OpenLock(path string) (*os.File, error) { return openLock(path, 0, 0) }
 
-// openLock opens for writing, which NFS wants for an exclusive lock, and for
-// reading where that is not allowed.
+// openLock opens the file for writing, which NFS requires for an exclusive lock, or
+// for reading where writing is not allowed.
 func openLock(path string, create int, perm fs.FileMode) (*os.File, error) {
 	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK
 	f, err := os.OpenFile(path, os.O_RDWR|create|flags, perm)
@@ -48,7 +47,7 @@ func openLock(path string, create int, perm fs.FileMode) (*os.File, error) {
 		}
 	}
 	if err != nil {
-		// A symlink, a socket and a directory have errors of their own, which name none of them.
+		// The system's errors for a symlink, a socket or a directory do not name them.
 		if info, lookErr := os.Lstat(path); lookErr == nil && !info.Mode().IsRegular() {
 			return nil, notALock(path, info)
 		}
@@ -69,8 +68,9 @@ func notALock(path string, info fs.FileInfo) error {
 	return fmt.Errorf("opening the lock %s: %w: it is a %s; look who put it there, and remove it", path, ErrNotRegular, Kind(info.Mode()))
 }
 
-// TryLock takes the lock of an open file, and reports whether it is held now. A
-// file that has lost its name is not: a lock on it holds nobody off.
+// TryLock takes the lock of an open file and reports whether it holds it now. The
+// lock of a file that was renamed or removed does not count, because another process
+// would lock a new file of that name.
 func TryLock(f *os.File) (held bool, err error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	switch {
@@ -79,10 +79,10 @@ func TryLock(f *os.File) (held bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("locking %s: %w", f.Name(), err)
 	}
-	mine, err := f.Stat()
+	opened, err := f.Stat()
 	if err != nil {
 		return false, err
 	}
 	named, err := os.Lstat(f.Name())
-	return err == nil && os.SameFile(mine, named), nil
+	return err == nil && os.SameFile(opened, named), nil
 }

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a regular file to read it, and says how it is described. It waits
-// for nobody: a FIFO is refused, as everything is that is not regular, with an
-// error that wraps [ErrNotRegular].
+// Open opens a regular file for reading. Anything else is an error that wraps
+// [ErrNotRegular]; a FIFO does not block.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -29,7 +28,7 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// Read returns what a file of at most limit bytes holds; see [Open].
+// Read returns the content of a regular file of at most limit bytes. See [Open].
 func Read(path string, limit int64) ([]byte, error) {
 	f, info, err := Open(path)
 	if err != nil {

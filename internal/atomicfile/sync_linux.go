@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncFS writes back the whole file system that root is on. done is false
-// where that cannot be asked for.
+// syncFS syncs the whole file system that root is on. done is false where the system
+// cannot do that.
 func syncFS(root *os.Root) (done bool, err error) {
 	d, err := root.Open(".")
 	if err != nil {

@@ -4,5 +4,5 @@ package atomicfile
 
 import "os"
 
-// syncFS has nothing to call here: files are synced one by one.
+// syncFS is not available here: files are synced one by one.
 func syncFS(*os.Root) (done bool, err error) { return false, nil }
