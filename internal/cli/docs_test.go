@@ -169,7 +169,7 @@ commas, or in the file as YAML lists. Where Consul is, and its token, stand in C
 (` + "`CONSUL_HTTP_ADDR`, `CONSUL_HTTP_TOKEN_FILE`" + ` and so on).
 `)
 	section := "-"
-	for _, k := range sectioned(config.Keys()) {
+	for _, k := range config.BySection(config.Keys()) {
 		head, _, nested := strings.Cut(k.Name, ".")
 		if !nested {
 			head = ""

@@ -14,6 +14,7 @@ import (
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
+	"gpuboard/internal/setup"
 	"gpuboard/internal/testenv/consultest"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
@@ -23,13 +24,19 @@ import (
 func initialised(t *testing.T, side string, flags ...string) (*bed, string) {
 	b := newBed(t)
 	dir := b.path(side)
+	if side == setup.Web { // wherever this machine would keep it
+		flags = append(flags, "--site", filepath.Join(dir, "site"))
+	}
 	b.do(append([]string{"init", side, dir}, flags...)...)
 	return b, dir
 }
 
 // sample is where init puts the bookings of a web host.
 func sample(dir string) string {
-	return filepath.Join(dir, (&setup{dir: dir, root: os.Geteuid() == 0}).comments())
+	if os.Geteuid() == 0 {
+		return filepath.Join(dir, "bookings/comments.json")
+	}
+	return filepath.Join(dir, "data/comments.json")
 }
 
 func readText(t *testing.T, path string) string {
@@ -45,7 +52,7 @@ var commented = regexp.MustCompile(`^( *)#([a-z0-9_]+: .*)$`)
 
 func TestEverySettingOfTheSampleCanBeUncommented(t *testing.T) {
 	seen := map[string]bool{}
-	for _, side := range []string{sideNode, sideWeb} {
+	for _, side := range []string{setup.Node, setup.Web} {
 		_, dir := initialised(t, side, "--host", "gpu01")
 		text := readText(t, filepath.Join(dir, "gpuboard.yml"))
 		before, err := loadText(t, text)
@@ -102,7 +109,7 @@ func TestEverySettingOfTheSampleCanBeUncommented(t *testing.T) {
 }
 
 func TestInitKeepsWhatIsThere(t *testing.T) {
-	b, dir := initialised(t, sideWeb)
+	b, dir := initialised(t, setup.Web)
 	b.write("web/gpuboard.yml", "title: Ours\n")
 	b.must(os.Remove(filepath.Join(dir, "setup/cron")))
 	out, _, code := b.run("init", "web", dir)
@@ -122,7 +129,7 @@ func TestInitsAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range outs {
 		all.Go(func() {
-			out, errs, code := b.run("init", "web", b.path("web"))
+			out, errs, code := b.run("init", "web", b.path("web"), "--site", b.path("web/site"))
 			if code != exitOK {
 				t.Errorf("exit %d\n%s", code, errs)
 			}
@@ -138,7 +145,7 @@ func TestInitsAtOnce(t *testing.T) {
 			}
 		}
 	}
-	_, alone := initialised(t, sideWeb)
+	_, alone := initialised(t, setup.Web)
 	n := 0
 	err := filepath.WalkDir(alone, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -167,7 +174,7 @@ func TestInitFollowsNoLinks(t *testing.T) {
 	b.must(os.MkdirAll(filepath.Dir(comments), 0o755))
 	b.must(os.Symlink(b.path("elsewhere"), b.path("web/gpuboard.yml")))
 	b.must(os.Symlink(b.path("nowhere"), comments))
-	out, errs, code := b.run("init", "web", b.path("web"))
+	out, errs, code := b.run("init", "web", b.path("web"), "--site", b.path("web/site"))
 	if code != exitOK || strings.Count(out, "kept   ") != 2 {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
@@ -185,11 +192,11 @@ func TestInitOnAFullDisk(t *testing.T) {
 	b := newBed(t)
 	b.must(os.Mkdir(b.path("web"), 0o755))
 	b.mount("web", "size=16k")
-	if _, errs, code := b.run("init", "web", b.path("web")); code != exitTempFail || !strings.Contains(errs, "no space left on device [disk:space]") {
+	if _, errs, code := b.run("init", "web", b.path("web"), "--site", b.path("web/site")); code != exitTempFail || !strings.Contains(errs, "no space left on device [disk:space]") {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
 	b.must(syscall.Mount("none", b.path("web"), "tmpfs", syscall.MS_REMOUNT, "size=1m"))
-	b.do("init", "web", b.path("web"))
+	b.do("init", "web", b.path("web"), "--site", b.path("web/site"))
 	if text := readText(t, b.path("web/gpuboard.yml")); !strings.HasSuffix(text, "#  NVIDIA A100-SXM4-80GB: A100\n") {
 		t.Errorf("the configuration ends with %q", text[max(0, len(text)-100):])
 	}
@@ -219,41 +226,9 @@ func TestInitRefuses(t *testing.T) {
 	}
 }
 
-// TestInitForOneself: who sets up a web host for themselves has all of it in one
-// place; what root sets up is tried as another account by the program's own tests.
-func TestInitForOneself(t *testing.T) {
-	s := setup{app: &app{}, side: sideWeb, dir: "/home/eva/gpuboard", host: "gpus.example.org", exe: "/usr/bin/gpuboard", user: "eva", group: "eva"}
-	files, err := s.files()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if files["data/comments.json"] != sampleComments || strings.Contains(files["gpuboard.yml"], "\ncomments:") {
-		t.Errorf("the bookings lie elsewhere:\n%s", files["gpuboard.yml"])
-	}
-	if next := s.next(); strings.Contains(next, "chown") {
-		t.Errorf("it tells others than root to give files away:\n%s", next)
-	}
-}
-
-// TestInitBesideBookings: bookings that are there go on counting, whoever runs it.
-func TestInitBesideBookings(t *testing.T) {
-	b := newBed(t)
-	b.write("web/data/comments.json", `{"gpu01": [{"name": "ada", "date": "2099-01-01"}]}`)
-	for _, root := range []bool{true, false} {
-		s := setup{app: &app{}, side: sideWeb, dir: b.path("web"), root: root}
-		if c := s.settings()["comments"]; c != "" || s.comments() != usualComments {
-			t.Errorf("root: %t, and the bookings lie in %s, with %q in the configuration", root, s.comments(), c)
-		}
-	}
-	b.do("init", "web", b.path("web"))
-	if _, err := os.Lstat(b.path("web/bookings")); err == nil {
-		t.Error("a second file of bookings was made")
-	}
-}
-
 func TestInitFillsInThisSite(t *testing.T) {
-	_, web := initialised(t, sideWeb, "--host", "gpus.example.org")
-	_, node := initialised(t, sideNode, "--host", "gpu07", "--to", "sftp://n-gpu07@gpus.example.org:2222/in")
+	_, web := initialised(t, setup.Web, "--host", "gpus.example.org")
+	_, node := initialised(t, setup.Node, "--host", "gpu07", "--to", "sftp://n-gpu07@gpus.example.org:2222/in")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +238,7 @@ func TestInitFillsInThisSite(t *testing.T) {
 		web + "/setup/nginx/host.conf":                   {"server_name gpus.example.org;", "root " + web + "/site;"},
 		web + "/setup/cron":                              {"* * * * * " + self + " generate --config " + web + "/gpuboard.yml\n"},
 		web + "/setup/systemd/gpuboard-watch.service":    {"ExecStart=" + self + " generate --watch\n", "ReadWritePaths=" + web + "\n", "GPUBOARD_CONFIG=" + web + "/gpuboard.yml\n"},
-		node + "/gpuboard.yml":                           {"\nhost: gpu07\n", "\nto: 'sftp://n-gpu07@gpus.example.org:2222/in'\n", "\nspool: " + node + "/spool\n"},
+		node + "/gpuboard.yml":                           {"\nhost: gpu07\n", "\nto: sftp://n-gpu07@gpus.example.org:2222/in\n", "\nspool: " + node + "/spool\n"},
 		node + "/setup/consul/gpuboard.json":             {`"host": "gpu07"`, `"ttl": "10m"`},
 		node + "/setup/cron":                             {self + " check gpu07 --config " + node + "/gpuboard.yml >/dev/null\n"},
 		node + "/setup/systemd/gpuboard-collect.service": {"ExecStart=" + self + " publish\n", "ReadWritePaths=" + node + "\n"},
@@ -304,7 +279,7 @@ func TestInitFillsInThisSite(t *testing.T) {
 
 // TestInitFilesAreAccepted asks the programs that the files are for.
 func TestInitFilesAreAccepted(t *testing.T) {
-	b, web := initialised(t, sideWeb, "--host", "gpus.example.org")
+	b, web := initialised(t, setup.Web, "--host", "gpus.example.org")
 	node := b.path("node")
 	b.do("init", "node", node, "--host", "gpu01")
 	t.Run("systemd", func(t *testing.T) {

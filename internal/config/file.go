@@ -55,6 +55,16 @@ func (c *Config) readFile(path string, required bool) error {
 	if err != nil {
 		return errorf("reading the configuration: %w", err)
 	}
+	return c.parse(path, data)
+}
+
+// Check returns what is wrong with the content of a configuration file, or nil.
+func Check(path string, data []byte) error {
+	c := &Config{values: map[string]string{}, origin: map[string]string{}, ShortNames: map[string]string{}}
+	return c.parse(path, data)
+}
+
+func (c *Config) parse(path string, data []byte) error {
 	if len(data) > MaxBytes {
 		return errorf("%s: %d bytes are too many for a configuration", path, len(data))
 	}

@@ -34,11 +34,11 @@ func TestRootSetsUpAWebHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, out := ran(t, program, "init", "web", web, "--host", "gpus.example.org")
+	code, out := ran(t, program, "init", "web", web, "--host", "gpus.example.org", "--site", filepath.Join(web, "site"))
 	if code != 0 {
 		t.Fatalf("exit %d\n%s", code, out)
 	}
-	_, chown, found := strings.Cut(out, " && chown -R gpuboard:gpuboard ")
+	_, chown, found := strings.Cut(out, " chown -R gpuboard:gpuboard ")
 	if !found {
 		t.Fatalf("it does not say whose the directories are to be:\n%s", out)
 	}

@@ -1,85 +1,86 @@
-package cli
+package setup
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/goccy/go-yaml"
 
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 )
 
-// An older is what another board's list of hosts says: its configuration, or
+// A hostList is what another board's list of hosts says: its configuration, or
 // what its server answers.
-type older struct {
-	hosts   []olderHost
-	unnamed []string // addresses whose names nobody told
-	titles  map[string]string
-	refused []string // with the reason
-	listen  string   // where its page was, "" if it does not say
-	zone    string   // in which its page read the times of bookings, "" if it is not known
-	zoneBy  string   // how that is known
+type hostList struct {
+	hosts    []host
+	unnamed  []string // addresses whose names nobody told
+	titles   map[string]string
+	refused  []string // with the reason
+	listen   string   // where its page was, "" if it does not say
+	zone     string   // in which its page read the times of bookings, "" if it is not known
+	zoneFrom string   // how that is known
 }
 
-type olderHost struct {
+type host struct {
 	name, address string
 	gpus          int
 }
 
-// readOlder reads such a list, whatever form it has; self is this machine.
-func readOlder(path, self string) (*older, error) {
+// readHosts reads such a list in any of its forms; self is this machine.
+func readHosts(path, self string) (*hostList, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fail(exitUsage, fmt.Errorf("reading the older board's hosts: %w", err), "")
+		return nil, failure.Usage("", "reading the older board's hosts: %w", err)
 	}
 	if len(data) > config.MaxBytes {
-		return nil, usagef("", "%s: %d bytes are too many for a list of hosts", path, len(data))
+		return nil, failure.Usage("", "%s: %d bytes are too many for a list of hosts", path, len(data))
 	}
-	o := &older{}
+	l := &hostList{}
 	switch text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))); {
 	case isPHP(text):
-		o.php(text)
+		l.php(text)
 	case len(text) > 0 && (text[0] == '{' || text[0] == '[' && json.Valid(text)):
-		err = o.json(text)
-	case agentsList().Match(text):
-		o.agents(text, self)
-	case inventoryGroup().Match(text):
-		o.inventory(string(text))
-	case yamlHosts().Match(text):
-		err = o.yaml(text)
+		err = l.json(text)
+	case matches(agentsBegin, text):
+		l.agents(text, self)
+	case matches(inventoryGroup, text):
+		l.inventory(string(text))
+	case matches(yamlHosts, text):
+		err = l.yaml(text)
 	default:
 		for line := range strings.Lines(string(text)) {
 			line, _, _ = strings.Cut(line, "#")
 			if fields := strings.Fields(line); len(fields) == 1 {
-				o.add(fields[0], "", 0)
+				l.add(fields[0], "", 0)
 			} else if len(fields) > 1 {
-				o.refused = append(o.refused, snapshot.Text(line, 80)+": one name on a line")
+				l.refused = append(l.refused, snapshot.Text(line, 80)+": one name on a line")
 			}
 		}
 	}
 	if err != nil {
-		return nil, fail(exitUsage, fmt.Errorf("reading the older board's hosts: %s: %w", path, err), "")
+		return nil, failure.Usage("", "reading the older board's hosts: %s: %w", path, err)
 	}
-	o.besidePage(path)
-	if len(o.hosts)+len(o.unnamed) == 0 && !isPHP(data) {
-		return nil, usagef("hosts.txt, index.php, config.yml, nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for /states/ or /get-status", "%s names no host", path)
+	l.besidePage(path)
+	if len(l.hosts)+len(l.unnamed) == 0 && !isPHP(data) {
+		return nil, failure.Usage("hosts.txt, index.php, config.yml, nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for /states/ or /get-status", "%s names no host", path)
 	}
-	return o, nil
+	return l, nil
 }
 
 // add takes one host by name, address or URL. A node calls itself by its short
 // name, so that is the name here, unless two would share it.
-func (o *older) add(where, address string, gpus int) {
+func (l *hostList) add(where, address string, gpus int) {
 	where = strings.TrimSpace(where)
 	if u, err := url.Parse(where); err == nil && u.Host != "" {
 		where = u.Hostname()
@@ -87,21 +88,21 @@ func (o *older) add(where, address string, gpus int) {
 		where = host
 	}
 	if _, err := netip.ParseAddr(where); err == nil {
-		if !slices.Contains(o.unnamed, where) {
-			o.unnamed = append(o.unnamed, where)
+		if !slices.Contains(l.unnamed, where) {
+			l.unnamed = append(l.unnamed, where)
 		}
 		return
 	}
 	name, err := snapshot.ParseHost(where)
 	if err != nil {
-		o.refused = append(o.refused, err.Error())
+		l.refused = append(l.refused, err.Error())
 		return
 	}
 	if short, _, long := strings.Cut(name, "."); long {
 		if address == "" {
 			address = name
 		}
-		if !o.has(short) {
+		if !l.has(short) {
 			name = short
 		}
 	}
@@ -110,20 +111,20 @@ func (o *older) add(where, address string, gpus int) {
 			address = ""
 		}
 	}
-	if !o.has(name) && len(o.hosts) < inventory.MaxHosts {
-		o.hosts = append(o.hosts, olderHost{name, address, max(0, min(gpus, snapshot.MaxGPUs))})
+	if !l.has(name) && len(l.hosts) < inventory.MaxHosts {
+		l.hosts = append(l.hosts, host{name, address, max(0, min(gpus, snapshot.MaxGPUs))})
 	}
 }
 
-func (o *older) has(name string) bool {
-	return slices.ContainsFunc(o.hosts, func(h olderHost) bool { return h.name == name })
+func (l *hostList) has(name string) bool {
+	return slices.ContainsFunc(l.hosts, func(h host) bool { return h.name == name })
 }
 
 // json reads what servers answer, and hosts.json:
 //
 //	{HOST: ADDRESS} or {HOST: {"ip_address": …, "data": [{"gpu_data": {"gpu:0": …}}]}}
 //	{"Nodes": [{"hostname": …, "ips": [[interface, address]], "gpus": […]}]}, and that list alone
-func (o *older) json(text []byte) error {
+func (l *hostList) json(text []byte) error {
 	type node struct {
 		Hostname string            `json:"hostname"`
 		IPs      [][]string        `json:"ips"`
@@ -152,9 +153,9 @@ func (o *older) json(text []byte) error {
 		if len(n.IPs) > 0 && len(n.IPs[0]) == 2 {
 			address = n.IPs[0][1]
 		}
-		o.add(n.Hostname, address, len(n.GPUs))
+		l.add(n.Hostname, address, len(n.GPUs))
 	}
-	for _, name := range sorted(members) {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		var address string
 		var state struct {
 			Address string `json:"ip_address"`
@@ -169,30 +170,31 @@ func (o *older) json(text []byte) error {
 				gpus = len(state.Data[n-1].GPUs)
 			}
 		}
-		o.add(name, address, gpus)
+		l.add(name, address, gpus)
 	}
 	return nil
 }
 
-var (
-	agentsList     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*AGENTS\s*=\s*\[`) })
-	quotedWord     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'([^']*)'|"([^"]*)"`) })
-	inventoryGroup = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\[(rpcservers|gpunodes)\]\s*$`) })
-	yamlHosts      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^hosts:`) })
+// What begins each form of list.
+const (
+	agentsBegin    = `(?m)^\s*AGENTS\s*=\s*\[`
+	inventoryGroup = `(?m)^\[(rpcservers|gpunodes)\]\s*$`
+	yamlHosts      = `(?m)^hosts:`
 )
 
 // agents reads AGENTS = ['self', 'http://node02:1080'] out of a Python file.
-func (o *older) agents(text []byte, self string) {
-	_, list, _ := bytes.Cut(text, agentsList().Find(text))
+func (l *hostList) agents(text []byte, self string) {
+	list := text[regexp.MustCompile(agentsBegin).FindIndex(text)[1]:]
+	quoted := regexp.MustCompile(`'([^']*)'|"([^"]*)"`)
 	for line := range bytes.Lines(list) {
 		line, _, _ = bytes.Cut(line, []byte("#"))
 		line, _, last := bytes.Cut(line, []byte("]"))
-		for _, m := range quotedWord().FindAllSubmatch(line, -1) {
+		for _, m := range quoted.FindAllSubmatch(line, -1) {
 			word := string(m[1]) + string(m[2])
 			if word == "self" {
 				word = self
 			}
-			o.add(word, "", 0)
+			l.add(word, "", 0)
 		}
 		if last {
 			return
@@ -201,7 +203,7 @@ func (o *older) agents(text []byte, self string) {
 }
 
 // inventory reads the nodes of an Ansible inventory.
-func (o *older) inventory(text string) {
+func (l *hostList) inventory(text string) {
 	inside := false
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
@@ -209,7 +211,7 @@ func (o *older) inventory(text string) {
 		switch {
 		case len(fields) == 0:
 		case strings.HasPrefix(fields[0], "["):
-			inside = inventoryGroup().MatchString(fields[0])
+			inside = matches(inventoryGroup, []byte(fields[0]))
 		case inside:
 			address := ""
 			for _, f := range fields[1:] {
@@ -217,13 +219,13 @@ func (o *older) inventory(text string) {
 					address = v
 				}
 			}
-			o.add(fields[0], address, 0)
+			l.add(fields[0], address, 0)
 		}
 	}
 }
 
 // yaml reads hosts: and web_port: of a config.yml.
-func (o *older) yaml(text []byte) error {
+func (l *hostList) yaml(text []byte) error {
 	var file struct {
 		Hosts []any `yaml:"hosts"`
 		Port  int   `yaml:"web_port"`
@@ -232,45 +234,39 @@ func (o *older) yaml(text []byte) error {
 		return err
 	}
 	for _, h := range file.Hosts {
-		o.add(fmt.Sprint(h), "", 0)
+		l.add(fmt.Sprint(h), "", 0)
 	}
 	if file.Port > 0 && file.Port < 1<<16 {
-		o.listen = fmt.Sprintf("127.0.0.1:%d", file.Port)
+		l.listen = fmt.Sprintf("127.0.0.1:%d", file.Port)
 	}
 	return nil
 }
 
 // config is the hosts as a part of gpuboard.yml.
-func (o *older) config(from string) string {
+func (l *hostList) config(from string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n# Hosts, from %s. More can be said of each:\n#    title: Vision box\n#    group: rack 4\n#    owner: vision\n#    note: no overnight jobs\n", snapshot.Text(from, 80))
-	if len(o.hosts) > 0 {
+	if len(l.hosts) > 0 {
 		b.WriteString("hosts:\n")
 	} else {
 		b.WriteString("#hosts:\n")
 	}
-	for _, h := range o.hosts {
-		fmt.Fprintf(&b, "  - name: %s\n", yamlName(h.name))
-		if title := o.titles[h.name]; title != "" {
-			fmt.Fprintf(&b, "    title: %s\n", yamlScalar(snapshot.Text(title, snapshot.MaxNameBytes)))
+	for _, h := range l.hosts {
+		fmt.Fprintf(&b, "  - name: %s\n", config.Quote(h.name))
+		if title := l.titles[h.name]; title != "" {
+			fmt.Fprintf(&b, "    title: %s\n", config.Quote(snapshot.Text(title, snapshot.MaxNameBytes)))
 		}
 		if h.address != "" {
-			fmt.Fprintf(&b, "    address: %s\n", yamlName(h.address))
+			fmt.Fprintf(&b, "    address: %s\n", config.Quote(h.address))
 		}
 		if h.gpus > 0 {
 			fmt.Fprintf(&b, "    gpus: %d\n", h.gpus)
 		}
 	}
-	for _, address := range o.unnamed {
+	for _, address := range l.unnamed {
 		fmt.Fprintf(&b, "# What does this node call itself (hostname -s)?\n#  - name: NAME\n#    address: %s\n", address)
 	}
 	return b.String()
 }
 
-// yamlName writes a host's name so that nobody reads a number or a truth in it.
-func yamlName(s string) string {
-	if s[0] >= 'a' && s[0] <= 'z' && strings.ContainsAny(s, "0123456789.-") || strings.Count(s, ".") > 1 {
-		return s
-	}
-	return "'" + s + "'"
-}
+func matches(pattern string, text []byte) bool { return regexp.MustCompile(pattern).Match(text) }

@@ -1,4 +1,4 @@
-package cli
+package setup
 
 import (
 	"os"
@@ -10,17 +10,17 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-func olderOf(t testing.TB, text string) (*older, error) {
+func olderOf(t testing.TB, text string) (*hostList, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "list")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return readOlder(path, "here")
+	return readHosts(path, "here")
 }
 
 func TestHostsOfAnotherBoard(t *testing.T) {
-	if _, err := readOlder(filepath.Join(t.TempDir(), "none"), "here"); err == nil {
+	if _, err := readHosts(filepath.Join(t.TempDir(), "none"), "here"); err == nil {
 		t.Error("a file that is not there passes")
 	}
 	for name, text := range map[string]string{
@@ -33,26 +33,26 @@ func TestHostsOfAnotherBoard(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, text string
-		hosts      []olderHost
+		hosts      []host
 		unnamed    []string
 		refused    int
 		listen     string
 	}{
 		{"hosts.txt", "gpu01\n# an old one\n192.168.0.2\n\nGPU03.lab.example  # of the lab\ngpu01\n../etc\ngpu03.other.example\n192.168.0.2\n",
-			[]olderHost{{"gpu01", "", 0}, {"gpu03", "gpu03.lab.example", 0}, {"gpu03.other.example", "", 0}}, []string{"192.168.0.2"}, 1, ""},
+			[]host{{"gpu01", "", 0}, {"gpu03", "gpu03.lab.example", 0}, {"gpu03.other.example", "", 0}}, []string{"192.168.0.2"}, 1, ""},
 		{"config.yml", "# Config\nweb_port: 8042\nrpc_port: 8043\nrpc_timeout: 2\nhosts:\n  - gpu01\n  - http://gpu02.lab.example:8043/\n  - 10.0.0.3\n",
-			[]olderHost{{"gpu01", "", 0}, {"gpu02", "gpu02.lab.example", 0}}, []string{"10.0.0.3"}, 0, "127.0.0.1:8042"},
+			[]host{{"gpu01", "", 0}, {"gpu02", "gpu02.lab.example", 0}}, []string{"10.0.0.3"}, 0, "127.0.0.1:8042"},
 		{"agents", "AGENTS = [\n  'self', # 'node00' - here\n  \"http://node02:1080\",\n  # 'http://node09:1080',\n  'http://10.0.0.4:1080',\n]\nOTHER = ['node08']\n",
-			[]olderHost{{"here", "", 0}, {"node02", "", 0}}, []string{"10.0.0.4"}, 0, ""},
+			[]host{{"here", "", 0}, {"node02", "", 0}}, []string{"10.0.0.4"}, 0, ""},
 		{"inventory", "[webserver]\nweb ansible_host=10.0.0.1\n\n[rpcservers]\ngpu01 ansible_host=10.0.0.2 ansible_user=x\ngpu02.lab.example\n[other]\nweb2\n",
-			[]olderHost{{"gpu01", "10.0.0.2", 0}, {"gpu02", "gpu02.lab.example", 0}}, nil, 0, ""},
-		{"hosts.json", `{"gpu01": "gpu01.lab.example", "gpu02": "gpu02"}`, []olderHost{{"gpu01", "gpu01.lab.example", 0}, {"gpu02", "", 0}}, nil, 0, ""},
+			[]host{{"gpu01", "10.0.0.2", 0}, {"gpu02", "gpu02.lab.example", 0}}, nil, 0, ""},
+		{"hosts.json", `{"gpu01": "gpu01.lab.example", "gpu02": "gpu02"}`, []host{{"gpu01", "gpu01.lab.example", 0}, {"gpu02", "", 0}}, nil, 0, ""},
 		{"states", `{"gpu01": {"data": [{"gpu_data": {"gpu:0": {}}}, {"gpu_data": {"gpu:0": {}, "gpu:1": {}}}], "ip_address": "10.0.0.1"}, "gpu_02": {"data": []}}`,
-			[]olderHost{{"gpu01", "10.0.0.1", 2}}, nil, 1, ""},
+			[]host{{"gpu01", "10.0.0.1", 2}}, nil, 1, ""},
 		{"get-status", `{"Nodes": [{"hostname": "gpu01", "ips": [["eno1", "10.0.0.1"]], "gpus": [{}, {}, {}]}, {"hostname": "gpu02", "status": false, "gpus": []}]}`,
-			[]olderHost{{"gpu01", "10.0.0.1", 3}, {"gpu02", "", 0}}, nil, 0, ""},
+			[]host{{"gpu01", "10.0.0.1", 3}, {"gpu02", "", 0}}, nil, 0, ""},
 		{"cluster_status", `[{"hostname": "gpu01", "gpus": [{}]}, {"hostname": "10.0.0.9", "error": "Connection timeout"}]`,
-			[]olderHost{{"gpu01", "", 1}}, []string{"10.0.0.9"}, 0, ""},
+			[]host{{"gpu01", "", 1}}, []string{"10.0.0.9"}, 0, ""},
 	} {
 		o, err := olderOf(t, c.text)
 		if err != nil {
@@ -79,7 +79,11 @@ func FuzzHostsOfAnotherBoard(f *testing.F) {
 		if err != nil {
 			return
 		}
-		cfg, err := loadText(t, o.config("list"))
+		path := filepath.Join(t.TempDir(), configFile)
+		if err := os.WriteFile(path, []byte(o.config("list")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := readConfig(path)
 		if err != nil {
 			t.Fatalf("%q makes\n%s\n%v", text, o.config("list"), err)
 		}

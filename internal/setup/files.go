@@ -1,0 +1,169 @@
+package setup
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gpuboard/deploy"
+	"gpuboard/internal/config"
+)
+
+// siteTmpfiles makes the directory of a site in memory, for generators that are
+// not started by systemd.
+const siteTmpfiles = "setup/systemd/gpuboard-site.tmpfiles"
+
+// files is the content of every file of a side, by name.
+func (in *installation) files() (map[string]string, error) {
+	more := ""
+	units := []string{"gpuboard-node.service", "gpuboard-collect.service", "gpuboard-collect.timer"}
+	replace := map[string]*strings.Replacer{"systemd": strings.NewReplacer("/usr/bin/gpuboard", in.Program,
+		"/etc/gpuboard/gpuboard.yml", in.path(configFile), "/var/lib/gpuboard", in.Dir)}
+	if in.Side == Web {
+		units = []string{"gpuboard-watch.service", "gpuboard-generate.service", "gpuboard-generate.timer", "gpuboard-receive.service", "gpuboard-serve.service"}
+		replace["sshd"] = strings.NewReplacer("/srv/gpuboard", in.Dir, "web.example", in.Host)
+		replace["nginx"] = strings.NewReplacer("HOST_NAME", in.Host, "SITE_DIR", in.settings["site"], "/srv/gpuboard", in.Dir)
+		more = webSample
+		if in.imported != nil {
+			more = in.imported.config(filepath.Base(in.From)) + shortNamesSample
+		}
+	}
+	files := map[string]string{configFile: config.Sample(in.Side == Node, in.settings, in.Getenv, more)}
+	if in.Side == Web {
+		files[in.comments()] = sampleComments
+		files["setup/cron"] = in.crontab("The web host: one generation a minute, silent when all is well.", "* * * * *", "generate")
+		if in.inMemory() {
+			files[siteTmpfiles] = fmt.Sprintf("# The site lies in memory. This makes its directory at every start of the machine.\n"+
+				"d %s 0755 %[2]s %[3]s -\nd %s 0755 %[2]s %[3]s -\n", path.Dir(SiteInMemory), in.User, in.Group, SiteInMemory)
+		}
+	} else {
+		service, err := in.consulService()
+		if err != nil {
+			return nil, err
+		}
+		files["setup/consul/gpuboard.json"] = service
+		files["setup/cron"] = in.crontab("A GPU node: start the loop when it is not running.", "*/5 * * * *", "check "+in.Host) // says what it did
+	}
+	for folder, replacer := range replace {
+		entries, err := fs.ReadDir(deploy.Files(), folder)
+		if err != nil {
+			return nil, fmt.Errorf("reading what is built in: %w", err)
+		}
+		for _, entry := range entries {
+			if folder == "systemd" && !slices.Contains(units, entry.Name()) {
+				continue
+			}
+			text, err := fs.ReadFile(deploy.Files(), path.Join(folder, entry.Name()))
+			if err != nil {
+				return nil, fmt.Errorf("reading what is built in: %w", err)
+			}
+			content := replacer.Replace(string(text))
+			if folder == "systemd" {
+				content = in.unit(content)
+			}
+			files[path.Join("setup", folder, entry.Name())] = content
+		}
+	}
+	return files, nil
+}
+
+func (in *installation) crontab(what, when, command string) string {
+	quiet := ""
+	if in.Side == Node {
+		quiet = " >/dev/null"
+	}
+	return fmt.Sprintf("# %s Add it with\n#   %s\n%s %s %s --config %s%s\n", what, in.addCrontab(), when, in.Program, command, in.path(configFile), quiet)
+}
+
+// unit fills in who runs a systemd unit, and where it may write.
+func (in *installation) unit(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		key, _, _ := strings.Cut(line, "=")
+		switch key {
+		case "ReadWritePaths", "StateDirectoryMode", "# Bookings made in the browser go to comments.json.\n":
+			continue
+		case "RuntimeDirectory", "RuntimeDirectoryPreserve", "RuntimeDirectoryMode", "# The site lies in memory and stays there when the unit ends. Web servers read it.\n":
+			if !in.inMemory() {
+				continue
+			}
+		case "StateDirectory":
+			line = "ReadWritePaths=" + in.Dir
+			for _, name := range []string{"spool", "state", "data"} {
+				if dir := in.settings[name]; dir != "" && !strings.HasPrefix(dir, in.Dir+"/") {
+					line += " -" + dir
+				}
+			}
+			line += "\n"
+		case "User":
+			line = "User=" + in.User + "\n"
+		case "Group":
+			line = "Group=" + in.Group + "\n"
+		case "ProtectHome":
+			if slices.ContainsFunc([]string{in.Dir, in.Program}, atHome) {
+				line = "ProtectHome=read-only\n"
+			}
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// atHome reports whether a path lies where ProtectHome hides it.
+func atHome(path string) bool {
+	return slices.ContainsFunc([]string{"/home/", "/root/", "/run/user/"}, func(home string) bool { return strings.HasPrefix(path+"/", home) })
+}
+
+// consulService is the service file for a node that does not register itself.
+func (in *installation) consulService() (string, error) {
+	text, err := fs.ReadFile(deploy.Files(), "consul/gpuboard.json")
+	if err != nil {
+		return "", fmt.Errorf("reading what is built in: %w", err)
+	}
+	var file struct {
+		Service map[string]any `json:"service"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return "", fmt.Errorf("reading what is built in: %w", err)
+	}
+	delete(file.Service, "tags") // somebody else's
+	file.Service["meta"] = map[string]string{"host": in.Host}
+	filled, err := json.MarshalIndent(file, "", "  ")
+	return string(filled) + "\n", err
+}
+
+const webSample = `
+# Hosts with more than a name, instead of the line above:
+#hosts:
+#  - name: gpu01
+#    title: Vision box
+#    group: rack 4
+#    owner: vision
+#    note: no overnight jobs
+#    gpus: 8
+#    address: gpu01.example.org
+#  - gpu02
+` + shortNamesSample
+
+const shortNamesSample = `
+# How the pages call a GPU, by NVIDIA's name for it.
+#short_names:
+#  NVIDIA A100-SXM4-80GB: A100
+`
+
+const sampleComments = `// Who has reserved which GPU, until when. Change it with any editor, or with
+// "gpuboard book". Comments like this one are allowed, and so is a comma behind
+// the last element. For instance, by the index of the GPU:
+//
+//   "gpu01": {
+//     "0": { "name": "ada", "date": "2026-12-01 18:00", "comment": "training run 7" },
+//     "*": { "name": "admins", "kind": "maintenance", "from": "2027-01-11 09:00", "date": "2027-01-11 17:00" },
+//   },
+//   "gpu02": [ { "name": "grace", "date": "2026-11-30" }, {}, {} ]   // a list: GPU 0, GPU 1, …
+{
+}
+`

@@ -1,0 +1,89 @@
+package setup
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"gpuboard/publisher"
+)
+
+// next is what to type after this, in the order in which it works.
+func (in *installation) next() string {
+	var b strings.Builder
+	b.WriteString("Next:\n")
+	step := func(why string, commands ...string) {
+		fmt.Fprintf(&b, "  # %s\n  %s\n", why, strings.Join(commands, "\n  "))
+	}
+	giveAway := func(names ...string) {
+		if in.root {
+			step("the account that runs it", fmt.Sprintf("id %s >/dev/null 2>&1 || useradd -r -d %s -s /usr/sbin/nologin %[1]s", in.User, in.Dir),
+				fmt.Sprintf("chown -R %s:%s %s", in.User, in.Group, strings.Join(names, " ")))
+		}
+	}
+	if in.Side == Node {
+		in.nextOnNode(step, giveAway)
+	} else {
+		in.nextOnWebHost(step, giveAway)
+	}
+	step("from now on: by cron, or with the units in "+in.path("setup/systemd"), in.addCrontab())
+	return b.String()
+}
+
+func (in *installation) nextOnNode(step func(string, ...string), own func(...string)) {
+	server, port := "WEBHOST", ""
+	if target, err := publisher.ParseTarget(in.settings["to"]); err == nil && target.Host != "" {
+		server = target.Host
+		if target.Port != 0 {
+			port = fmt.Sprintf("-p %d ", target.Port)
+		}
+	}
+	if in.settings["to"] == "" {
+		step("say where to push: set to: in", in.path(configFile))
+	}
+	key := in.settings["identity"]
+	step("a key for this node; its public half goes to the web host", "ssh-keygen -q -t ed25519 -N '' -C "+in.Host+" -f "+key)
+	step("the web host's key; compare it with what the web host itself says", "ssh-keyscan "+port+server+" >> "+in.settings["known_hosts"])
+	own(in.settings["spool"], key)
+	step("what is in force, and whether it works", in.run("doctor node"))
+}
+
+func (in *installation) nextOnWebHost(step func(string, ...string), own func(...string)) {
+	bookings := in.path(usualComments)
+	if c := in.comments(); c != usualComments { // else all of data/ would go with it
+		bookings = in.path(path.Dir(c))
+	}
+	names := []string{bookings, in.path("state")}
+	if !in.inMemory() {
+		names = append(names, in.path("site"))
+	}
+	own(names...)
+	if in.inMemory() {
+		const installed = "/etc/tmpfiles.d/gpuboard-site.conf"
+		step("the directory of the site, which lies in memory: now, and at every start of the machine",
+			"cp "+in.path(siteTmpfiles)+" "+installed, "systemd-tmpfiles --create "+installed)
+	}
+	step("the first, empty site", in.run("generate -v"))
+	step("a door for the nodes: with root, "+in.path("setup/sshd/gpuboard.conf")+" says how; without, put each node's public key into "+in.path("state/keys")+" as HOST.pub, and",
+		in.run("receive --listen :2222"))
+	step("a web server: "+in.path("setup/nginx")+", or the built-in one", in.run("serve --listen :8080"))
+	step("what is in force, and whether it works", in.run("doctor web"))
+}
+
+// run is a command of the program, as the account that runs it: what root makes,
+// that account could not change.
+func (in *installation) run(command string) string {
+	command = in.Program + " " + command + " --config " + in.path(configFile)
+	if in.root {
+		command = "runuser -u " + in.User + " -- " + command
+	}
+	return command
+}
+
+func (in *installation) addCrontab() string {
+	whose := ""
+	if in.root {
+		whose = "-u " + in.User + " "
+	}
+	return fmt.Sprintf("(crontab %s-l; cat %s) | crontab %[1]s-", whose, in.path("setup/cron"))
+}

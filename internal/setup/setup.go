@@ -1,0 +1,264 @@
+// Package setup fills a directory with what a web host or a node begins with.
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
+	"gpuboard/internal/snapshot"
+	"gpuboard/publisher"
+)
+
+// The sides of the program that a machine can be set up for.
+const (
+	Node = "node"
+	Web  = "web"
+)
+
+// Options say what to set up, and on what machine.
+type Options struct {
+	Side string // Node or Web
+	Dir  string // the directory to fill
+	Host string // this machine's name; "" for its own
+	To   string // the URL of the drop that a node pushes to; "" for none yet
+	Site string // the directory of the site; "" for one in Dir
+	From string // the file in which another board lists its hosts; "" for none
+
+	Program     string // the path of this program
+	User, Group string // whom the units run as; "" for an account of its own, which root sets up
+	Systemd     bool   // it can keep the site in memory, where root sets it up
+	Getenv      func(string) string
+	Out         io.Writer
+}
+
+// An installation is one directory being filled.
+type installation struct {
+	Options
+	root     bool              // root sets it up, for another account
+	asked    map[string]string // settings that flags named
+	imported *hostList         // another board's hosts, nil for none
+	// The settings that this machine decides. Those of an existing configuration
+	// take their place.
+	settings map[string]string
+}
+
+// Init writes a configuration and the files that start the program, and says what
+// to type next. It overwrites nothing: in an existing configuration it only adds
+// settings that are not there.
+func Init(o Options) error {
+	in, err := newInstallation(o)
+	if err != nil {
+		return err
+	}
+	merged, err := in.mergeConfig()
+	if err != nil {
+		return err
+	}
+	files, err := in.files()
+	if err != nil {
+		return err
+	}
+	for dir, mode := range in.directories() {
+		if err := os.MkdirAll(filepath.Join(in.Dir, dir), mode); err != nil {
+			return failure.Usage("choose a directory of your own: gpuboard init "+in.Side+" DIR", "making a directory: %w", err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := in.write(name, files[name]); err != nil {
+			return err
+		}
+	}
+	for _, line := range merged {
+		fmt.Fprintf(in.Out, "added  %s to %s\n", line, in.path(configFile))
+	}
+	in.sayImported()
+	_, err = fmt.Fprint(in.Out, "\n", in.next())
+	return err
+}
+
+func newInstallation(o Options) (*installation, error) {
+	in := &installation{Options: o, root: o.User == ""}
+	if in.root {
+		in.User, in.Group = "gpuboard", "gpuboard"
+	}
+	var err error
+	if in.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return nil, fmt.Errorf("finding %s: %w", o.Dir, err)
+	}
+	// Crontabs, units and ssh each quote in a way of their own.
+	for _, p := range []string{in.Dir, in.Program} {
+		if shell.Quote(p) != p || strings.Contains(p, ",") {
+			return nil, failure.Usage("choose a path of letters, digits and -_./+@:", "%s would have to be quoted differently in every file", p)
+		}
+	}
+	machine := "machine"
+	switch o.Side {
+	case Node:
+		machine = "node"
+		if o.From != "" {
+			return nil, failure.Usage("gpuboard init web DIR --from FILE", "a node has no list of hosts: --from is for the web host")
+		}
+		if in.Host == "" {
+			in.Host = config.ShortHostname()
+		}
+		if o.To != "" {
+			if _, err := publisher.ParseTarget(o.To); err != nil {
+				return nil, err
+			}
+		}
+	case Web:
+		if o.To != "" {
+			return nil, failure.Usage("gpuboard init node DIR --to URL", "a web host does not push: --to is for nodes")
+		}
+		if in.Host == "" {
+			if in.Host, err = os.Hostname(); err != nil {
+				return nil, fmt.Errorf("asking for this machine's name: %w", err)
+			}
+		}
+	default:
+		return nil, failure.Usage("gpuboard init web DIR, or gpuboard init node DIR", "there is no side %q", o.Side)
+	}
+	if in.Host, err = snapshot.ParseHost(in.Host); err != nil {
+		return nil, failure.Usage("name this "+machine+" with --host NAME", "%w", err)
+	}
+	if o.From != "" {
+		if in.imported, err = readHosts(o.From, in.Host); err != nil {
+			return nil, err
+		}
+	}
+	in.asked = map[string]string{}
+	if o.Side == Node && o.Host != "" {
+		in.asked["host"] = in.Host
+	}
+	for name, value := range map[string]string{"to": o.To, "site": o.Site} {
+		if value != "" {
+			in.asked[name] = value
+		}
+	}
+	in.settings = in.decided()
+	return in, nil
+}
+
+// path is a name in the directory.
+func (in *installation) path(name string) string { return filepath.Join(in.Dir, name) }
+
+// directories are those to make, with their modes.
+func (in *installation) directories() map[string]fs.FileMode {
+	all := map[string]fs.FileMode{"setup": 0o755}
+	if in.Side == Web {
+		all["data/drop"], all["state"], all["state/keys"] = 0o755, 0o700, 0o700
+	}
+	for name, mode := range map[string]fs.FileMode{"site": 0o755, "spool": 0o700} {
+		if in.settings[name] == in.path(name) {
+			all[name] = mode
+		}
+	}
+	return all
+}
+
+// write makes a file, unless its name is taken.
+func (in *installation) write(name, content string) error {
+	path := in.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("making a directory: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		_, err = fmt.Fprintf(in.Out, "kept   %s\n", path)
+		return err
+	}
+	if err == nil {
+		_, err = f.WriteString(content)
+		if err = errors.Join(err, f.Close()); err != nil {
+			_ = os.Remove(path) // half of it would be kept the next time
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("writing a file: %w", err)
+	}
+	_, err = fmt.Fprintf(in.Out, "wrote  %s\n", path)
+	return err
+}
+
+// decided are the settings that this machine decides: the paths below the
+// directory, and what was asked for.
+func (in *installation) decided() map[string]string {
+	if in.Side == Node {
+		set := map[string]string{"host": in.Host, "spool": in.path("spool"), "identity": in.path("id_ed25519"), "known_hosts": in.path("known_hosts")}
+		if in.To != "" {
+			set["to"] = in.To
+		}
+		return set
+	}
+	set := map[string]string{"data": in.path("data"), "site": in.path("site"), "state": in.path("state")}
+	if in.root && in.Systemd {
+		set["site"] = SiteInMemory
+	}
+	if in.Site != "" {
+		set["site"] = in.Site
+	}
+	if c := in.comments(); c != usualComments {
+		set["comments"] = in.path(c)
+	}
+	// The zone is written down so that the times in the bookings mean the same
+	// wherever they are read.
+	if zone := config.MachineZone().String(); zone != "Local" {
+		set["timezone"] = zone
+	}
+	if l := in.imported; l != nil {
+		for name, value := range map[string]string{"listen": l.listen, "booking.timezone": l.zone} {
+			if value != "" {
+				set[name] = value
+			}
+		}
+	}
+	return set
+}
+
+// SiteInMemory is where the site lies on a machine with systemd. It can be made
+// again at any moment, and is written several times as fast there. Units and
+// systemd-tmpfiles make its directory at every start of the machine.
+const SiteInMemory = "/run/gpuboard/site"
+
+func (in *installation) inMemory() bool { return in.settings["site"] == SiteInMemory }
+
+// usualComments is where bookings lie when nothing else is said.
+const usualComments = "data/comments.json"
+
+// comments is where the bookings lie. Whoever books must be able to write the
+// directory, and sshd wants every directory above a node's drop to be root's. So
+// where root sets up a web host for another account, the bookings get a directory
+// of their own, unless there are bookings already.
+func (in *installation) comments() string {
+	if _, err := os.Lstat(in.path(usualComments)); err == nil || !in.root {
+		return usualComments
+	}
+	return "bookings/comments.json"
+}
+
+func (in *installation) sayImported() {
+	l := in.imported
+	if l == nil {
+		return
+	}
+	fmt.Fprintf(in.Out, "\n%d hosts from %s\n", len(l.hosts), in.From)
+	if len(l.unnamed) > 0 {
+		fmt.Fprintf(in.Out, "%d addresses without a name: say what those nodes call themselves, at the end of %s\n", len(l.unnamed), in.path(configFile))
+	}
+	if l.zone != "" {
+		fmt.Fprintf(in.Out, "the old page reads the times of bookings in %s (%s), and so does this one: booking.timezone in %s\n", l.zone, l.zoneFrom, in.path(configFile))
+	}
+	for _, reason := range l.refused {
+		fmt.Fprintf(in.Out, "left out: %s\n", reason)
+	}
+}

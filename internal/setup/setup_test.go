@@ -1,0 +1,165 @@
+package setup
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpuboard/internal/failure"
+)
+
+// initialise runs Init in a directory, and returns what it says.
+func initialise(t *testing.T, o Options) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	o.Program, o.Getenv, o.Out = "/usr/bin/gpuboard", func(string) string { return "" }, &out
+	err := Init(o)
+	return out.String(), err
+}
+
+func read(t *testing.T, parts ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(parts...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func write(t *testing.T, content string, parts ...string) {
+	t.Helper()
+	path := filepath.Join(parts...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestForOneself: who sets up a web host for themselves has all of it in one
+// place; what root sets up is tried as another account by the program's own tests.
+func TestForOneself(t *testing.T) {
+	dir := t.TempDir()
+	said, err := initialise(t, Options{Side: Web, Dir: dir, Host: "gpus.example.org", User: "eva", Group: "eva", Systemd: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := read(t, dir, configFile)
+	if read(t, dir, usualComments) != sampleComments || strings.Contains(config, "\ncomments:") || !strings.Contains(config, "\nsite: "+dir+"/site\n") {
+		t.Errorf("bookings or site lie elsewhere:\n%s", config)
+	}
+	for _, word := range []string{"chown", "runuser", "tmpfiles", "crontab -u"} {
+		if strings.Contains(said, word) {
+			t.Errorf("without root it tells to type %s:\n%s", word, said)
+		}
+	}
+	if unit := read(t, dir, "setup/systemd/gpuboard-watch.service"); !strings.Contains(unit, "User=eva\n") || strings.Contains(unit, "RuntimeDirectory") {
+		t.Errorf("the unit is\n%s", unit)
+	}
+}
+
+// TestSiteInMemory: where root sets up a machine with systemd, the site lies on a
+// tmpfs, in a directory that units and systemd-tmpfiles make.
+func TestSiteInMemory(t *testing.T) {
+	dir := t.TempDir()
+	said, err := initialise(t, Options{Side: Web, Dir: dir, Host: "gpus.example.org", Systemd: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		configFile:                                "\nsite: /run/gpuboard/site\n",
+		"setup/nginx/host.conf":                   "root /run/gpuboard/site;",
+		"setup/systemd/gpuboard-watch.service":    "\nRuntimeDirectory=gpuboard gpuboard/site\nRuntimeDirectoryPreserve=yes\n",
+		"setup/systemd/gpuboard-generate.service": "\nRuntimeDirectory=gpuboard gpuboard/site\nRuntimeDirectoryPreserve=yes\n",
+		siteTmpfiles:                              "\nd /run/gpuboard 0755 gpuboard gpuboard -\nd /run/gpuboard/site 0755 gpuboard gpuboard -\n",
+	} {
+		if text := read(t, dir, name); !strings.Contains(text, want) {
+			t.Errorf("%s lacks %q:\n%s", name, want, text)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "site")); err == nil {
+		t.Error("a second directory for the site was made")
+	}
+	// Each step makes what the next one needs, and none leaves a file of root's behind.
+	order := []string{"useradd", "chown -R gpuboard:gpuboard", "systemd-tmpfiles --create", "runuser -u gpuboard -- /usr/bin/gpuboard generate", "runuser -u gpuboard -- /usr/bin/gpuboard doctor", "crontab -u gpuboard -"}
+	rest := said
+	for _, step := range order {
+		_, after, found := strings.Cut(rest, step)
+		if !found {
+			t.Fatalf("%q is not in its place:\n%s", step, said)
+		}
+		rest = after
+	}
+}
+
+// TestBesideBookings: bookings that are there go on counting, whoever runs it.
+func TestBesideBookings(t *testing.T) {
+	for _, user := range []string{"", "eva"} {
+		dir := t.TempDir()
+		write(t, `{"gpu01": [{"name": "ada", "date": "2099-01-01"}]}`, dir, usualComments)
+		if _, err := initialise(t, Options{Side: Web, Dir: dir, Host: "web", User: user}); err != nil {
+			t.Fatal(err)
+		}
+		if config := read(t, dir, configFile); strings.Contains(config, "\ncomments:") {
+			t.Errorf("for %q the configuration names other bookings:\n%s", user, config)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "bookings")); err == nil {
+			t.Error("a second file of bookings was made")
+		}
+	}
+}
+
+// TestFlagsReachAnExistingConfiguration: what was asked for is in force after it, or
+// nothing was done.
+func TestFlagsReachAnExistingConfiguration(t *testing.T) {
+	const to = "sftp://n-gpu01@web.example/in"
+	for _, c := range []struct{ name, before, after, refused string }{
+		{"commented out", "# ours\n#to: ''\nidentity: /etc/gpuboard/id\n",
+			"# ours\nto: " + to + "\nidentity: /etc/gpuboard/id\nhost: gpu01\nknown_hosts: DIR/known_hosts\n", ""},
+		{"the same", "host: gpu01\nto: " + to + "\n", "host: gpu01\nto: " + to + "\n", ""},
+		{"no line end", "lab: ours", "lab: ours\nhost: gpu01\nidentity: DIR/id_ed25519\nknown_hosts: DIR/known_hosts\nto: " + to + "\n", ""},
+		{"another drop", "to: sftp://other/in\n", "", "gpuboard.yml:1: to is sftp://other/in, and not " + to},
+		{"another name", "host: gpu02\n", "", "gpuboard.yml:1: host is gpu02, and not gpu01"},
+		{"no mapping to add to", "{lab: ours}\n", "", "does not take what was asked for"},
+		{"nothing asked of it", "every: 1m\n", "every: 1m\nhost: gpu01\nidentity: DIR/id_ed25519\nknown_hosts: DIR/known_hosts\nto: " + to + "\n", ""},
+		{"broken", "host: [\n", "", "gpuboard.yml:1:"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, c.before, dir, configFile)
+			said, err := initialise(t, Options{Side: Node, Dir: dir, Host: "gpu01", To: to})
+			after := strings.ReplaceAll(read(t, dir, configFile), dir, "DIR")
+			if c.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), c.refused) || failure.Explain(err).Exit != failure.ExitUsage {
+					t.Errorf("error is %v", err)
+				}
+				if after != c.before {
+					t.Errorf("it was changed to\n%s", after)
+				}
+				if _, err := os.Lstat(filepath.Join(dir, "setup")); err == nil {
+					t.Error("files were written all the same")
+				}
+				return
+			}
+			after = strings.ReplaceAll(after, "'", "")
+			if err != nil || after != c.after {
+				t.Fatalf("%v\n%s\nwant\n%s", err, after, c.after)
+			}
+			if added := strings.Count(said, "added  "); added != strings.Count(c.after, "\n")-strings.Count(strings.TrimSuffix(c.before, "\n"), "\n")-1+strings.Count(c.before, "#to") {
+				t.Errorf("it speaks of %d lines:\n%s", added, said)
+			}
+		})
+	}
+}
+
+func TestImportDoesNotChangeAConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "lab: ours\n", dir, configFile)
+	write(t, "gpu01\n", dir, "hosts.txt")
+	if _, err := initialise(t, Options{Side: Web, Dir: dir, Host: "web", From: filepath.Join(dir, "hosts.txt")}); err == nil || !strings.Contains(err.Error(), "--from") {
+		t.Errorf("error is %v", err)
+	}
+}
