@@ -45,7 +45,7 @@ func TestBookingHasNoBarriers(t *testing.T) {
 		{ID: "a", Host: "atlas", Target: "0", GPU: "0", Name: "eva", From: now.Add(-time.Hour), Until: now.Add(time.Hour), Comment: "mine", Active: true, Mine: true},
 		{ID: "b", Host: "atlas", Target: "0", GPU: "0", Name: "mira", By: "kai", From: now.Add(time.Hour), Maintenance: true},
 	}
-	form := page.BookForm{Host: "atlas", GPU: "0", Model: "H100", State: "free", User: "eva", Token: "t", Now: now, Interval: time.Minute, Standing: lines}
+	form := page.BookForm{Host: "atlas", GPU: "0", Model: "H100", State: "free", User: "eva", Now: now, Interval: time.Minute, Standing: lines}
 	plain, err := pages.Form(form)
 	write("atlas/plain.html", plain, err)
 	form.ForOthers, form.Name, form.Until, form.Say, form.Detail, form.Field, form.Clashes, form.ID, form.End = true, "eva", "2d", "conflict", "more of it", "until", lines[1:], "a", "1d"

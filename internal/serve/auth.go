@@ -197,9 +197,3 @@ func (a *Auth) client(r *http.Request) netip.Addr {
 	}
 	return addr
 }
-
-// secure reports whether the visitor's own connection is encrypted.
-func (a *Auth) secure(r *http.Request) bool {
-	_, proxied := a.peer(r)
-	return r.TLS != nil || proxied && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
-}

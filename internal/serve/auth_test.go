@@ -290,14 +290,16 @@ func TestBehindTLS(t *testing.T) {
 	c := newCounter(t, func(_ *serve.Options, a *serve.AuthOptions) {
 		a.Header, a.Proxies = "X-Remote-User", proxies(t, "127.0.0.1")
 	})
-	for from, want := range map[string]bool{"127.0.0.1:1": true, "192.0.2.1:1": false} {
-		r := httptest.NewRequest(http.MethodGet, "/book/atlas/0", nil)
+	// The browser is at https://gpu.example.org, and the proxy asks here by another name.
+	for from, want := range map[string]int{"192.0.2.1:1": 403, "127.0.0.1:1": 303} {
+		r := c.form("eva", "/book/atlas/0", "action", "book", "until", "1d")
 		r.RemoteAddr = from
-		r.SetBasicAuth("eva", "eva's")
+		r.Header.Del("Sec-Fetch-Site")
+		r.Header.Set("Origin", "https://gpu.example.org")
+		r.Header.Set("X-Forwarded-Host", "gpu.example.org")
 		r.Header.Set("X-Forwarded-Proto", "https")
-		k := c.do(r).Result().Cookies()
-		if len(k) != 1 || k[0].Secure != want {
-			t.Errorf("from %s: %+v, want Secure %t", from, k, want)
+		if w := c.do(r); w.Code != want {
+			t.Errorf("from %s: %d, want %d", from, w.Code, want)
 		}
 	}
 }

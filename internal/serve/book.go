@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -64,29 +65,24 @@ const bookPolicy = "default-src 'none'; style-src 'self'; img-src 'self' data:; 
 type bookingForm struct {
 	BookingOptions
 	auth   *Auth
-	guard  *guard
 	saves  *limiter
 	board  *boardFile
 	assets map[string]render.File
 	server *server
 }
 
-func newBookingForm(o BookingOptions, s *server, root *os.Root) (*bookingForm, error) {
+func newBookingForm(o BookingOptions, s *server, root *os.Root) *bookingForm {
 	if o.BodyTimeout <= 0 {
 		o.BodyTimeout = 5 * time.Second
 	}
 	if o.Aliases == nil {
 		o.Aliases = func() booking.Aliases { return nil }
 	}
-	g, err := newGuard()
-	if err != nil {
-		return nil, err
-	}
-	d := &bookingForm{BookingOptions: o, auth: s.auth, guard: g, saves: newLimiter(o.Now, saveBurst, savePause), board: &boardFile{root: root}, assets: map[string]render.File{}, server: s}
+	d := &bookingForm{BookingOptions: o, auth: s.auth, saves: newLimiter(o.Now, saveBurst, savePause), board: &boardFile{root: root}, assets: map[string]render.File{}, server: s}
 	for _, f := range o.Pages.Assets() {
 		d.assets[path.Base(f.Path)] = f
 	}
-	return d, nil
+	return d
 }
 
 // serve answers what is below book/. name is the cleaned path without "book/".
@@ -135,7 +131,7 @@ func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string)
 	case r.Method == http.MethodPost:
 		d.post(w, r, v)
 	default:
-		d.show(w, r, v, http.StatusOK)
+		d.show(w, v, http.StatusOK)
 	}
 }
 
@@ -184,7 +180,7 @@ func (v *visit) find(d *bookingForm, host, gpu string) bool {
 }
 
 // show shows the form as it was filled in, with the bookings as they are now.
-func (d *bookingForm) show(w http.ResponseWriter, r *http.Request, v *visit, status int) {
+func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	v.Person = v.Login
 	cal := d.load(v)
 	from := booking.Booking{Host: v.form.Host, Target: v.target, From: v.Now}
@@ -192,7 +188,6 @@ func (d *bookingForm) show(w http.ResponseWriter, r *http.Request, v *visit, sta
 	if cal.Broken && v.form.Say == "" {
 		v.form.Say, v.form.Detail = "broken", mistakeIn(cal)
 	}
-	v.form.Token = d.guard.token(w, r, v.Login, d.auth.secure(r))
 	body, err := d.Pages.Form(v.form)
 	d.send(w, status, body, err)
 }
@@ -250,11 +245,7 @@ func (v *visit) lines(bookings []booking.Booking) []page.BookLine {
 
 // post answers a form that was sent.
 func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
-	forwarded := ""
-	if _, proxied := d.auth.peer(r); proxied {
-		forwarded = r.Header.Get("X-Forwarded-Host")
-	}
-	if !ownForm(r, forwarded) {
+	if !d.sameOrigin(r) {
 		d.server.log.Warn("a form that another site sent", "user", v.Login, "origin", r.Header.Get("Origin"))
 		http.Error(w, "this form was sent by another site, or by none: nothing was saved", http.StatusForbidden)
 		return
@@ -269,15 +260,10 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	if d.ForOthers && q.Has("name") {
 		f.Name = strings.TrimSpace(q.Get("name"))
 	}
-	if !d.guard.holds(r, v.Login, q.Get("token")) {
-		f.Say = "old"
-		d.show(w, r, v, http.StatusForbidden)
-		return
-	}
 	if wait := d.saves.take("as "+v.Login, "at "+addressKey(d.auth.client(r))); wait > 0 {
 		later(w, wait)
 		f.Say = "often"
-		d.show(w, r, v, http.StatusTooManyRequests)
+		d.show(w, v, http.StatusTooManyRequests)
 		return
 	}
 	edit, done, err := d.edit(v, q.Get("action"))
@@ -296,13 +282,28 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 		if why.status == http.StatusServiceUnavailable {
 			later(w, time.Second)
 		}
-		d.show(w, r, v, why.status)
+		d.show(w, v, why.status)
 		return
 	}
 	d.server.log.Info(done, "user", v.Login, "host", f.Host, "gpu", f.GPU, "id", f.ID)
 	// Relative, so that it holds behind any proxy and under any path.
 	w.Header().Set("Location", "../../?saved=1#"+url.PathEscape(f.Host))
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// sameOrigin reports whether a form was sent from a page of this site, and not by
+// another site in the name of somebody who is logged in here. Every browser sends
+// at least one of the two headers with a form. Behind a trusted proxy the host is
+// the one that the browser asked for.
+func (d *bookingForm) sameOrigin(r *http.Request) bool {
+	if r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
+		return false
+	}
+	asked := *r
+	if _, proxied := d.auth.peer(r); proxied {
+		asked.Host = cmp.Or(r.Header.Get("X-Forwarded-Host"), r.Host)
+	}
+	return http.NewCrossOriginProtection().Check(&asked) == nil
 }
 
 // edit returns the change to the bookings that a form asks for, and its name.

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -39,8 +38,6 @@ type counter struct {
 	comments string
 	mu       sync.Mutex
 	clock    time.Time
-	token    map[string]string // by user
-	cookie   map[string]string
 }
 
 func (c *counter) now() time.Time {
@@ -69,7 +66,7 @@ type setting func(*serve.Options, *serve.AuthOptions)
 
 func newCounter(t *testing.T, settings ...setting) *counter {
 	t.Helper()
-	c := &counter{t: t, clock: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), token: map[string]string{}, cookie: map[string]string{}}
+	c := &counter{t: t, clock: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
 	dir := t.TempDir()
 	for _, d := range []string{"site/api/v1", "data"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
@@ -131,34 +128,19 @@ func (c *counter) do(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-var tokenField = regexp.MustCompile(`name="token" value="([^"]+)"`)
-
-// open shows a page to somebody, and remembers its token and cookie.
+// open shows a page to somebody.
 func (c *counter) open(user, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.SetBasicAuth(user, user+"'s")
 	if user == "login7" {
 		r.SetBasicAuth(user, "x")
 	}
-	if c.cookie[user] != "" {
-		r.Header.Set("Cookie", c.cookie[user])
-	}
-	w := c.do(r)
-	if m := tokenField.FindStringSubmatch(w.Body.String()); m != nil {
-		c.token[user] = m[1]
-	}
-	for _, k := range w.Result().Cookies() {
-		c.cookie[user] = k.Name + "=" + k.Value
-	}
-	return w
+	return c.do(r)
 }
 
 // form is a form as the browser of somebody who has opened the page sends it.
 func (c *counter) form(user, path string, fields ...string) *http.Request {
-	if c.token[user] == "" {
-		c.open(user, path)
-	}
-	q := url.Values{"token": {c.token[user]}}
+	q := url.Values{}
 	for i := 0; i+1 < len(fields); i += 2 {
 		q.Set(fields[i], fields[i+1])
 	}
@@ -166,7 +148,6 @@ func (c *counter) form(user, path string, fields ...string) *http.Request {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	r.Header.Set("Origin", "http://example.com") // httptest's host
-	r.Header.Set("Cookie", c.cookie[user])
 	r.SetBasicAuth(user, user+"'s")
 	if user == "login7" {
 		r.SetBasicAuth(user, "x")

@@ -51,9 +51,7 @@ func Handler(o Options) (http.Handler, error) {
 		return nil, errors.Join(errors.New("setting up the server: nobody can log in"), root.Close())
 	}
 	if o.Booking != nil {
-		if s.form, err = newBookingForm(*o.Booking, s, root); err != nil {
-			return nil, errors.Join(fmt.Errorf("setting up the booking form: %w", err), root.Close())
-		}
+		s.form = newBookingForm(*o.Booking, s, root)
 	}
 	return s, nil
 }

@@ -57,8 +57,7 @@ type BookForm struct {
 	Model       string
 	State       string // of the GPU, as on the board
 	User        string // who is logged in, canonical
-	Token       string
-	ForOthers   bool // the name can be chosen
+	ForOthers   bool   // the name can be chosen
 	Now         time.Time
 	Interval    time.Duration // until a booking is on the board
 	// What was typed, so that a refusal loses nothing of it. Sure is what was
