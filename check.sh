@@ -1,154 +1,180 @@
 #!/usr/bin/env bash
-# The whole gate: formatting, vet, staticcheck, functions that nothing calls,
-# every test with the race detector, known vulnerabilities. It installs what the
-# tests need when it runs as root on Debian, and says what to install when it does
-# not.
+# The whole gate. It ends with 0 only if all that this machine can test has passed.
 #
-#   ./check.sh          everything
-#   ./check.sh --long   the same, and 30 s of fuzzing for each parser, a thousand nodes at
-#                       once, 10,000 cycles of each loop, faults of calls that only read:
-#                       an hour or two
-#   ./check.sh ./sitegen one package
+#   ./check.sh            everything: some minutes
+#   ./check.sh ./sitegen  one package
+#   ./check.sh --quick    before each commit: no race detector, and no test that takes
+#                         long; under a minute after the first time
+#   ./check.sh --long     everything, and 30 s of fuzzing for each parser, a thousand nodes
+#                         at once, 10,000 cycles of each loop, every fault at every system
+#                         call: an hour or two
+#   ./check.sh --install  installs what the tests need before it begins (root, Debian), as
+#                         it does in CI; otherwise nothing is installed
+#
+# Tests that inject a fault at each system call take a sample of the calls. Its seed is
+# printed; GPUBOARD_FAULT_SEED=N repeats it.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-long=false
+quick=false long=false install=false
 packages=()
 for arg in "$@"; do
 	case $arg in
+	--quick) quick=true ;;
 	--long) long=true ;;
+	--install) install=true ;;
 	-*) echo "check.sh: unknown option $arg" >&2; exit 2 ;;
 	*) packages+=("$arg") ;;
 	esac
 done
-[ ${#packages[@]} -gt 0 ] || packages=(./...)
-
-say() { printf '\n== %s\n' "$*"; }
-
-# What the tests use, and the Debian package it comes in.
-declare -A need=(
-	[sshd]=openssh-server [ssh]=openssh-client [nginx]=nginx-light [chromium]=chromium
-	[cron]=cron [ps]=procps [strace]=strace [sqlite3]=sqlite3
-	[apache2]=apache2 [htpasswd]=apache2-utils [caddy]=caddy [lighttpd]=lighttpd [promtool]=prometheus
-	[systemd-analyze]=systemd [groff]=groff-base [rpm]=rpm [logrotate]=logrotate [ansible-playbook]=ansible-core [curl]=curl [jq]=jq
-)
-export PATH="$PATH:/usr/sbin:/sbin"
-# From 9.8 on sshd punishes addresses. Where it is older, one is built.
-punishes() { [ "$(printf '%s\n' 9.8 "$(sshd -V 2>&1 | sed -n 's/.*OpenSSH_\([0-9.]*\).*/\1/p' | head -n 1)" | sort -V | head -n 1)" = 9.8 ]; }
-if ! punishes; then
-	need[cc]=gcc
-	need[make]=make
-fi
-missing=()
-for program in "${!need[@]}"; do
-	command -v "$program" >/dev/null 2>&1 || missing+=("${need[$program]}")
-done
-[ -n "$(find /usr/share/fonts -name '*.ttf' -print -quit 2>/dev/null)" ] || missing+=(fonts-dejavu-core)
-[ -e /usr/lib/lighttpd/mod_deflate.so ] || missing+=(lighttpd-mod-deflate)
-if ! punishes; then
-	[ -e /usr/include/zlib.h ] || missing+=(zlib1g-dev)
-	[ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
-fi
-if [ ${#missing[@]} -gt 0 ]; then
-	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-		say "installing ${missing[*]}"
-		# The programs are for the tests: no package shall start a service.
-		policy=/usr/sbin/policy-rc.d
-		if [ -e $policy ]; then
-			policy=
-		else
-			printf '#!/bin/sh\nexit 101\n' >$policy
-			chmod 755 $policy
-			trap 'rm -f "$policy"' EXIT
-		fi
-		apt-get update -qq
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-		if [ -n "$policy" ]; then
-			rm -f "$policy"
-			trap - EXIT
-		fi
-	else
-		echo "check.sh: some tests will be skipped; to run them all: sudo apt-get install ${missing[*]}" >&2
-	fi
-fi
-# In CI a test that cannot run has failed.
 if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
-	export GPUBOARD_REQUIRE_ALL=1
+	install=true
+	export GPUBOARD_REQUIRE_ALL=1 # in CI a test that cannot run has failed
+fi
+export PATH="$PATH:/usr/sbin:/sbin"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+say() { printf '\n== %s (after %d s)\n' "$*" "$SECONDS"; }
+broken() { echo "check.sh: $*" >&2; exit 1; }
+
+command -v go >/dev/null || broken "there is no Go here; go.mod says which one is needed, and https://go.dev/dl has it"
+tool() { go tool -modfile=tools/go.mod "$@"; }
+
+. tools/needs.sh
+if $install; then
+	install_needs
+else
+	report_needs
 fi
 
-say "gofmt"
-unformatted=$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l)
-if [ -n "$unformatted" ]; then
-	echo "$unformatted"
-	echo "check.sh: run gofmt -w on these" >&2
-	exit 1
+say "gofmt, go vet"
+unformatted=$(git ls-files -co --exclude-standard '*.go' | while read -r file; do [ ! -e "$file" ] || echo "$file"; done | xargs gofmt -l)
+[ -z "$unformatted" ] || broken "run gofmt -w on these: $unformatted"
+if [ ${#packages[@]} -gt 0 ]; then
+	go vet "${packages[@]}"
+else
+	for module in . bench tools/release; do
+		(cd $module && go vet ./...)
+	done
 fi
-
-say "go vet"
-go vet "${packages[@]}"
 
 say "staticcheck"
-go tool -modfile=tools/go.mod staticcheck "${packages[@]}"
+tool staticcheck "${packages[@]:-./...}"
 
-if [ "${packages[*]}" = ./... ]; then
-	say "deadcode"
-	# Of the packages that the program is made of; those for tests are not among them.
-	product=$(go list -deps -f '{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}' . | paste -sd '|')
-	dead=$(go tool -modfile=tools/go.mod deadcode -filter "^($product)\$" ./...)
-	if [ -n "$dead" ]; then
-		echo "$dead"
-		echo "check.sh: only tests call these functions, or nobody does: delete them, and let the tests call what the program calls" >&2
-		exit 1
-	fi
+if [ ${#packages[@]} = 0 ]; then
+	say "how much there is"
+	git ls-files -co --exclude-standard '*.go' |
+		grep -vE '_test\.go$|_templ\.go$|^(bench|tools)/|^internal/(testenv|e2e|guard)/' |
+		while read -r file; do [ ! -e "$file" ] || cat "$file"; done | wc -l | sed 's/$/ lines of Go in the program/'
 fi
 
-if [ "${GPUBOARD_REQUIRE_ALL:-}" = 1 ] && [ -z "${GPUBOARD_CONSUL:-}" ]; then
-	say "Consul, which the first time takes minutes that no test should wait for"
+if [ ${#packages[@]} = 0 ] && ! $quick; then
+	say "deadcode"
+	# What nothing calls, of the packages that the program is made of. The manual
+	# pages are the second caller; a large fleet is what measurements and tests of
+	# size are made of.
+	product=$(go list -deps -f '{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}' . | paste -sd '|')
+	dead=$(cd tools/release && go tool -modfile=../go.mod deadcode -filter "^($product)\$" gpuboard ./manpage | grep -v ': NewLarge$' || true)
+	[ -z "$dead" ] || broken "only tests call these functions, or nobody does: delete them, and let the tests call what the program calls
+$dead"
+fi
+
+# suite FORMAT ARGUMENT... is go test with these arguments. It prints packages as
+# they finish, or tests, but not the parts of tests. What fails is remembered.
+gotestsum=$(tool -n gotestsum)
+suites=0 status=0
+suite() {
+	suites=$((suites + 1))
+	"$gotestsum" --format "$1" --format-icons text --format-hide-empty-pkg --hide-summary skipped,output --jsonfile "$work/$suites.json" -- "${@:2}" |
+		sed -u '/^ *PASS .*\.\(Test\|Fuzz\)[A-Za-z0-9_]*\//d' || status=1
+}
+
+# summary prints what was skipped and why, the slowest tests, and the sum of it all.
+summary() {
+	cat "$work"/*.json >"$work/all"
+	say "skipped, and why"
+	"$gotestsum" --raw-command --format none --hide-summary failed,errors,output \
+		--post-run-command "sh -c 'echo \$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, \$TESTS_FAILED failed, \$TESTS_SKIPPED skipped >$work/sum'" \
+		-- cat "$work/all" | sed '/^DONE /d' || true
+	say "the slowest tests"
+	"$gotestsum" tool slowest --jsonfile "$work/all" --num 10 --threshold 100ms || true
+	say "all tests"
+	cat "$work/sum"
+}
+
+if [ ${#packages[@]} -gt 0 ]; then
+	say "go test -race"
+	suite testname -race -timeout 30m "${packages[@]}"
+	summary
+	exit $status
+fi
+
+# The detector watches where goroutines share something. Tests of the whole run the
+# program as it is built. history's database takes many times as long under it, and
+# sitegen's and the commands' tests use it from several goroutines.
+racing=$(go list -f '{{range .Imports}}{{if or (eq . "sync") (eq . "sync/atomic") (eq . "net/http")}}{{$.ImportPath}}
+{{end}}{{end}}' ./... | grep -v '/internal/history$\|/testenv/' | sort -u)
+calm=$(go list ./... | grep -vxF "$racing" | grep -v '/internal/e2e$\|/internal/history$')
+
+if $quick; then
+	say "go test -short"
+	# shellcheck disable=SC2086
+	suite pkgname -short -timeout 10m $calm ./internal/history $racing
+	summary
+	exit $status
+fi
+
+say "go test, where nothing runs at once"
+# shellcheck disable=SC2086
+suite pkgname -timeout 30m $calm
+for module in bench tools/release; do
+	cd $module
+	suite pkgname -timeout 30m ./...
+	cd "$OLDPWD"
+done
+
+if $install && [ -z "${GPUBOARD_CONSUL:-}" ]; then
+	say "Consul, which takes minutes the first time"
 	GPUBOARD_CONSUL=$(tools/consul/build.sh)
 	export GPUBOARD_CONSUL
 fi
+say "go test -race"
+# shellcheck disable=SC2086
+suite pkgname -race -timeout 30m $racing
 
-if [ "${GPUBOARD_REQUIRE_ALL:-}" = 1 ] && [ -z "${GPUBOARD_SSHD:-}" ] && ! punishes; then
-	say "an OpenSSH server of today"
-	# The archive keeps a version for as long as a release of Debian has it.
-	GPUBOARD_SSHD=$(tools/openssh/build.sh) || {
-		echo "not tested: how a node takes the penalties of OpenSSH 9.8 and later"
-		GPUBOARD_SSHD=none
-	}
-	export GPUBOARD_SSHD
-fi
-
+# The same sample of faults for a day, so that what has passed need not run again.
+export GPUBOARD_FAULT_SEED=${GPUBOARD_FAULT_SEED:-$(date +%Y%m%d)}
 if $long; then
 	export GPUBOARD_ALL_CALLS=1
 fi
-
-say "go test -race"
-go test -race -timeout 30m "${packages[@]}"
+say "go test of the whole program, GPUBOARD_FAULT_SEED=$GPUBOARD_FAULT_SEED"
+suite testname -parallel 4 -timeout 60m ./internal/e2e
+suite pkgname -timeout 30m ./internal/history
 
 if $long; then
 	say "what takes longer: whole fleets, 10,000 cycles, sshd's own patience, a release without a cache"
-	GPUBOARD_LONG=1 go test -count=1 -timeout 120m -run 'Soak|AllArrive|Vanished|Punished|Release' ./internal/e2e ./internal/cli ./internal/node ./publisher
+	GPUBOARD_LONG=1 suite testname -count=1 -timeout 120m -run 'Soak|AllArrive|Vanished|Punished|Release' ./internal/e2e ./internal/cli ./internal/node ./publisher
 
 	say "fuzzing, 30 s each"
-	go list "${packages[@]}" | while read -r package; do
+	go list ./... | while read -r package; do
 		go test -list '^Fuzz' "$package" | grep '^Fuzz' | while read -r target; do
 			echo "$package $target"
 			go test -run '^$' -fuzz "^$target\$" -fuzztime 30s "$package"
 		done
-	done
+	done || status=1
 fi
 
 say "govulncheck"
 # The database is a file server; without it there is nothing to check against.
-if go tool -modfile=tools/go.mod govulncheck "${packages[@]}" >/tmp/govulncheck.$$ 2>&1; then
-	tail -n 3 /tmp/govulncheck.$$
-elif grep -qE 'vuln\.go\.dev|fetching vulnerabilities|dial tcp|no such host' /tmp/govulncheck.$$; then
+if tool govulncheck ./... >"$work/vulnerabilities" 2>&1; then
+	tail -n 3 "$work/vulnerabilities"
+elif grep -qE 'vuln\.go\.dev|fetching vulnerabilities|dial tcp|no such host' "$work/vulnerabilities"; then
 	echo "not checked: the vulnerability database cannot be reached from here"
 else
-	cat /tmp/govulncheck.$$
-	rm -f /tmp/govulncheck.$$
-	exit 1
+	cat "$work/vulnerabilities"
+	status=1
 fi
-rm -f /tmp/govulncheck.$$
 
-say "all is well"
+summary
+exit $status

@@ -164,7 +164,6 @@ func TestDropDirectoryThatOthersMayWrite(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Config: accounts.ShippedConfig(t, "..")})
 	o := toServer(t, s, s.Port)
 	o.Target.User, o.Identity = nodes[0].Name, []string{nodes[0].Key}
-	o.Budget = testBudget
 	if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeNoSFTP); !strings.Contains(e.Hint(), "chroot") {
 		t.Errorf("hint %q", e.Hint())
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gpuboard/internal/spool"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 )
 
@@ -151,7 +152,7 @@ func content(t testing.TB, dir string) map[string]string {
 // eventually waits for something that another process or goroutine brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(need.Patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never came true: %s", what)
 		}

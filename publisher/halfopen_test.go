@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 )
 
@@ -34,7 +35,7 @@ func TestVanishedClients(t *testing.T) {
 	if after := 2 * seconds("ClientAliveInterval") * (seconds("ClientAliveCountMax") + 1); after < 1 || after > 60 || seconds("LoginGraceTime") > 60 {
 		t.Errorf("a node that vanished is forgotten after %d s, and a login after %d s; 60 is the most", after, seconds("LoginGraceTime"))
 	}
-	wait := 20 * time.Second
+	wait := need.Patience
 	if os.Getenv("GPUBOARD_LONG") == "1" {
 		wait = 70 * time.Second
 	} else { // the same, sooner
@@ -46,7 +47,7 @@ func TestVanishedClients(t *testing.T) {
 	for range 10 {
 		o := toServer(t, s, proxy.Port)
 		o.Target.User, o.Identity, o.Keep = accounts.Nodes[0].Name, []string{accounts.Nodes[0].Key}, true
-		o.keepalive, o.Budget = 100*time.Millisecond, testBudget
+		o.keepalive, o.Budget = 100*time.Millisecond, healBudget
 		p := open(t, o)
 		publish(t, p, newMemorySpool(LatestName))
 		all = append(all, p)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 )
 
@@ -261,7 +262,7 @@ func TestPunishedAddress(t *testing.T) {
 				}
 				p := open(t, o)
 				all.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					ctx, cancel := context.WithTimeout(t.Context(), need.Patience)
 					defer cancel()
 					for { // as the loop does, cycle after cycle
 						_, err := p.Publish(ctx, newMemorySpool(LatestName))

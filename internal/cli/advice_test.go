@@ -60,7 +60,7 @@ var remark = regexp.MustCompile(`\s{2,}\(.*$`)
 func (b *beginner) follow(line string, by map[string]func()) []string {
 	b.t.Helper()
 	var codes []string
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(need.Patience)
 	for {
 		bad, _ := b.asks(line)
 		if len(bad) == 0 {
@@ -156,7 +156,7 @@ func TestDoctorsAdvice(t *testing.T) {
 		t.Errorf("on the node there was %v to do, want %v", codes, want)
 	}
 	// What was launched pushes, and doctor on the web host agrees.
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(need.Patience)
 	for {
 		if _, err := os.Stat(b.dir + "/web/data/drop/gpu01/latest.json.gz"); err == nil {
 			break

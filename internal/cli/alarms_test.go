@@ -11,6 +11,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 )
 
 // after does something and returns which changes the kernel's events about it
@@ -23,7 +24,7 @@ func after(t *testing.T, al *alarms, events <-chan fsnotify.Event, mark string, 
 	if err := os.Mkdir(mark, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(need.Patience)
 	for {
 		select {
 		case e := <-events:

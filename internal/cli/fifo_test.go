@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpuboard/internal/testenv/need"
 )
 
 // below lists the regular files below some directories of a bed.
@@ -55,7 +57,7 @@ func (b *bed) ends(name string, args ...string) (stderr string, code int) {
 	select {
 	case <-done:
 		return stderr, code
-	case <-time.After(30 * time.Second):
+	case <-time.After(need.Patience):
 		b.t.Fatalf("a FIFO as %s: gpuboard %s waits for ever", name, args[0])
 		return "", 0
 	}

@@ -30,7 +30,7 @@ func TestLogIsRotated(t *testing.T) {
 	log := b.dir + "/spool/run.log"
 	until := func(what string) []byte {
 		t.Helper()
-		deadline := time.Now().Add(60 * time.Second)
+		deadline := time.Now().Add(need.Patience)
 		for {
 			text, _ := os.ReadFile(log)
 			if bytes.Contains(text, []byte(what)) {

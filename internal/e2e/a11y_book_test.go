@@ -19,6 +19,7 @@ import (
 // TestBookingHasNoBarriers lets axe-core look at the booking form, as it is and
 // after a refusal, and at a panel that is open.
 func TestBookingHasNoBarriers(t *testing.T) {
+	t.Parallel()
 	axe := axeCore(t)
 	site := demoSite(t)
 	now := time.Now()

@@ -28,6 +28,7 @@ import (
 // dark, narrow and wide, in a real Chromium, and then looks itself at what axe
 // does not: the system's colours alone, and 400 % zoom.
 func TestPagesHaveNoBarriers(t *testing.T) {
+	t.Parallel()
 	axe := axeCore(t)
 	site := demoSite(t)
 	pages := []string{
@@ -165,7 +166,7 @@ func (v violation) where() []string {
 // violations are what axe-core, which is in the page already, finds fault with.
 func violations(t *testing.T, b *browser.Browser) []violation {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.Ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(b.Ctx, need.Patience)
 	defer cancel()
 	out, err := chromedp.Run(ctx, chromedp.Evaluate[string](
 		`axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], preload: false}).then(r => JSON.stringify(r.violations))`, chromedp.EvalAwaitPromise))

@@ -20,6 +20,7 @@ import (
 // run makes a board of both, the second changes nothing, and later ones restart
 // what a change concerns and nothing else.
 func TestAnsible(t *testing.T) {
+	t.Parallel()
 	ansible := need.Program(t, "ansible-playbook")
 	for _, program := range []string{"ssh", "sshd", "nginx", "cron"} {
 		need.Program(t, program)

@@ -23,11 +23,12 @@ import (
 
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/consultest"
+	"gpuboard/internal/testenv/need"
 )
 
 // within is how long a test waits for what comes sooner by far. How soon is no
 // business of a test on a machine that does other things too.
-const within = 60 * time.Second
+const within = need.Patience
 
 // TestConsulForReal runs the program itself against real Consul agents.
 func TestConsulForReal(t *testing.T) {

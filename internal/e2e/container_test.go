@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gpuboard/internal/testenv/need"
 )
 
 const containerfile = "deploy/container/Containerfile"
@@ -247,7 +249,7 @@ func (im image) makesABoard(t *testing.T) {
 	defer func() { _ = c.Process.Kill() }()
 	until := func(what string) {
 		t.Helper()
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(need.Patience)
 		for !strings.Contains(readable(im.root+"/site/api/v1/bookings.json"), what) {
 			if time.Now().After(deadline) {
 				t.Fatalf("no booking %s; bookings.json is\n%s", what, readable(im.root+"/site/api/v1/bookings.json"))
@@ -268,7 +270,7 @@ func (im image) makesABoard(t *testing.T) {
 		if err != nil {
 			t.Errorf("told to stop: %v\n%s", err, &stderr)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(need.Patience):
 		t.Error("told to stop, it goes on")
 	}
 	// History needs no /tmp, and nothing went beside the three directories.

@@ -72,7 +72,7 @@ func TestCronExample(t *testing.T) {
 	})
 	until := func(what string, ok func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(150 * time.Second); !ok(); time.Sleep(100 * time.Millisecond) {
+		for deadline := time.Now().Add(need.Patience); !ok(); time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: not within two and a half minutes; cron says %s", what, log)
 			}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gpuboard/internal/testenv/need"
 )
 
 // TestDemo is the first of the README's two commands: it prints an address,
@@ -92,7 +94,7 @@ func TestDemo(t *testing.T) {
 		if err != nil {
 			t.Errorf("Ctrl-C ends it with %v; stderr:\n%s", err, &stderr)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(need.Patience):
 		t.Fatal("Ctrl-C does not end it")
 	}
 	if left, _ := os.ReadDir(temp); len(left) > 0 {

@@ -120,6 +120,7 @@ func TestDirectoriesAndAccounts(t *testing.T) {
 // TestRelease builds a release twice, in two places, and installs, upgrades and
 // removes its deb below a root of its own.
 func TestRelease(t *testing.T) {
+	t.Parallel()
 	need.Root(t)
 	dpkg := need.Program(t, "dpkg")
 	need.Program(t, "systemd-sysusers")

@@ -212,18 +212,11 @@ func TestReasonsAreStillTrue(t *testing.T) {
 	tests := testNames(t)
 	var all strings.Builder
 	for page, m := range manuals() {
-		for _, c := range shellLines(t, page) {
-			all.WriteString(c + "\n")
-		}
 		if m.by != "" && !tests[m.by] {
 			t.Errorf("%s is said to be run by %s, and there is no such test", page, m.by)
 		}
 	}
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "deploy/ansible/README.md") {
+	for _, page := range pagesWithCommands(t) {
 		all.WriteString(strings.Join(shellLines(t, page), "\n") + "\n")
 	}
 	for _, r := range reasons() {

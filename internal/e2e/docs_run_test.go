@@ -35,11 +35,7 @@ func TestShownCommandsWork(t *testing.T) {
 	}
 	program := builtProgram(t)
 	known, found := manuals(), 0
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "deploy/ansible/README.md", "deploy/consul/README.md") {
+	for _, page := range pagesWithCommands(t) {
 		commands := shellLines(t, page)
 		m := known[page]
 		if len(commands) == 0 || m.by != "" {
@@ -68,6 +64,20 @@ func TestShownCommandsWork(t *testing.T) {
 	if found < 140 {
 		t.Errorf("only %d commands were found", found)
 	}
+}
+
+// pagesWithCommands are the pages that tell people what to type.
+func pagesWithCommands(t *testing.T) []string {
+	t.Helper()
+	pages := []string{"README.md", "CONTRIBUTING.md"}
+	for _, pattern := range []string{"docs/*.md", "deploy/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d pages, %v", pattern, len(found), err)
+		}
+		pages = append(pages, found...)
+	}
+	return pages
 }
 
 // sandbox is a machine as a page takes it for granted.
@@ -201,7 +211,7 @@ func (s *sandbox) command(ctx context.Context, script string) *exec.Cmd {
 // shell runs a command as it stands on the page, and says its exit status.
 func (s *sandbox) shell(command string) (string, int) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), need.Patience)
 	defer cancel()
 	out, err := s.command(ctx, s.here(command)).CombinedOutput()
 	var exit *exec.ExitError
@@ -264,7 +274,7 @@ func (s *sandbox) start(command string) {
 	c.Stdout, c.Stderr = out, out
 	s.must(c.Start())
 	s.running[key] = c
-	for deadline := time.Now().Add(90 * time.Second); !there(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(need.Patience); !there(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Errorf("%s\nis not at work after a minute and a half:\n%s", command, s.logged(log))
 			return
@@ -292,7 +302,7 @@ func (s *sandbox) logged(path string) []byte {
 // pushed waits for a node's first push, which its loop makes beside us.
 func (s *sandbox) pushed(drop string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); !exists(s.path(drop + "/latest.json.gz")); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(need.Patience); !exists(s.path(drop + "/latest.json.gz")); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("nothing came to %s in a minute and a half; the loop says\n%s", drop, s.logged(s.path("var/lib/gpuboard/spool/run.log")))
 		}

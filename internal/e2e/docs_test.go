@@ -60,14 +60,7 @@ func parses(words []string) error {
 func shownCommands(t *testing.T) []shownCommand {
 	t.Helper()
 	var all []shownCommand
-	pages := []string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"}
-	for _, pattern := range []string{"docs/*.md", "deploy/*/*.md"} {
-		more, err := filepath.Glob(pattern)
-		if err != nil || len(more) == 0 {
-			t.Fatal(pattern, err)
-		}
-		pages = append(pages, more...)
-	}
+	pages := append(pagesWithCommands(t), "ARCHITECTURE.md")
 	for _, page := range pages {
 		data, err := os.ReadFile(page)
 		if err != nil {

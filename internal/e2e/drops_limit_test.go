@@ -16,6 +16,7 @@ import (
 // TestLimitDrops runs the script that deploy/sshd brings, and fills what it made
 // as a node would.
 func TestLimitDrops(t *testing.T) {
+	t.Parallel()
 	need.Root(t)
 	for _, program := range []string{"mkfs.ext4", "fallocate", "losetup", "mountpoint"} {
 		need.Program(t, program)

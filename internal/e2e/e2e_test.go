@@ -19,6 +19,7 @@ import (
 
 	"gpuboard/internal/testenv/browser"
 	"gpuboard/internal/testenv/consultest"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/internal/testenv/webtest"
 )
@@ -28,6 +29,7 @@ import (
 // collector (with a fake nvidia-smi that replays a capture, and the real ps) and
 // as generator, an nginx that serves the result and a Chromium that reads it.
 func TestTheWholeHouse(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 
 	// The node: check starts the loop, and lets it be the second time.
@@ -218,7 +220,7 @@ func (h *house) generate(args ...string) []string {
 // waitFor waits until a file is there.
 func (h *house) waitFor(path string) {
 	h.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(need.Patience)
 	for time.Now().Before(deadline) {
 		if _, err := os.Stat(path); err == nil {
 			return

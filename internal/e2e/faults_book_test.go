@@ -109,6 +109,7 @@ func TestBookAtEverySystemCall(t *testing.T) {
 // TestOrderOfABookingsSystemCalls: the new content is on the disk before it gets
 // the name, and the directory before anybody is told.
 func TestOrderOfABookingsSystemCalls(t *testing.T) {
+	t.Parallel()
 	faulttest.Require(t)
 	program, dir := builtProgram(t), faulttest.Dir(t)
 	for _, before := range []string{people, ""} {

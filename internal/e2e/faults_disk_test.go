@@ -16,6 +16,7 @@ import (
 // mounted read-only, each command says so and exits with 75, what was there
 // stays, and the next run mends all of it.
 func TestNoInodesAndReadOnly(t *testing.T) {
+	t.Parallel()
 	need.Root(t)
 	faulttest.Require(t)
 	program := builtProgram(t)

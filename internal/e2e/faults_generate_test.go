@@ -17,10 +17,6 @@ import (
 	"gpuboard/internal/testenv/faulttest"
 )
 
-// allCalls reports whether calls that only read fail, too: they are many, and
-// take several times as long.
-func allCalls() bool { return os.Getenv("GPUBOARD_ALL_CALLS") == "1" }
-
 // below chooses the calls that concern files below a directory: those that
 // change something, or those that do not.
 func below(dir string, changes bool) func(faulttest.Call) bool {
@@ -74,12 +70,12 @@ func sane(t testing.TB, r faulttest.Run, codes ...int) {
 	}
 }
 
-// everyCall injects the faults at each call that changes a file, and with
-// GPUBOARD_ALL_CALLS=1 lets each call fail that only reads one.
+// everyCall injects the faults at calls that change a file, and lets calls fail
+// that only read one.
 func everyCall(t *testing.T, stage func(dir string) faulttest.Scene, faults ...faulttest.Fault) faulttest.Report {
 	t.Helper()
 	report := faulttest.Everywhere(t, 2, stage, faults...)
-	if allCalls() && !t.Failed() {
+	if !t.Failed() {
 		faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {
 			s := stage(dir)
 			s.Reads, s.Choose = true, below(dir, false)

@@ -42,9 +42,6 @@ func TestHistoryOutlivesAFailedRead(t *testing.T) {
 // what goes into it, but its history. What it reads of the site, to find what is
 // the same already, is read by several hands in an order that is never the same.
 func TestGenerateAtEveryRead(t *testing.T) {
-	if !allCalls() {
-		t.Skip("GPUBOARD_ALL_CALLS=1 lets reads fail, too: they are many")
-	}
 	t.Parallel()
 	faulttest.Require(t)
 	faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {

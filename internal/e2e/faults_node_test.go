@@ -16,6 +16,7 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 	"gpuboard/internal/testenv/faulttest"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 )
 
@@ -196,7 +197,7 @@ func TestCollectAtEverySystemCall(t *testing.T) {
 // and an hour in the drop that is past its time. to makes the target of a drop.
 func publishing(t *testing.T, program, dir, drop string, to []string) faulttest.Scene {
 	n := newNode(t, program, dir)
-	args := append([]string{"publish", "--host", "gpu01", "--spool", n.spool, "--push-timeout", "3s"}, to...)
+	args := append([]string{"publish", "--host", "gpu01", "--spool", n.spool, "--push-timeout", "2m"}, to...)
 	push := func() {
 		if code, out := ran(t, program, args...); code != 0 {
 			t.Fatalf("exit %d: %s", code, out)
@@ -281,7 +282,7 @@ func overSFTP(t *testing.T, program, dir, command string) faulttest.Scene {
 
 // settled waits until nobody is at work on a server any more.
 func settled(t testing.TB, server *sshtest.Server) {
-	for end := time.Now().Add(20 * time.Second); len(server.Sessions()) > 0; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(need.Patience); len(server.Sessions()) > 0; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Errorf("the server's sessions do not end: %v", server.Sessions())
 			return

@@ -145,6 +145,7 @@ func (w *webhost) oracle(when string) map[string][]byte {
 // TestGenerateOnAFullDisk: the old generation stays as it was, the exit code
 // says to try again, and trying again works once there is room.
 func TestGenerateOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	need.Root(t)
 	mount := need.Program(t, "mount")
 	dir := t.TempDir()
@@ -196,6 +197,7 @@ func TestGenerateOnAFullDisk(t *testing.T) {
 // TestFiftyGenerators: one works, the others leave at once with "try again",
 // and the site is whole.
 func TestFiftyGenerators(t *testing.T) {
+	t.Parallel()
 	w := newWebhost(t, t.TempDir())
 	w.push("atlas", "boreas")
 	var mu sync.Mutex
@@ -222,6 +224,7 @@ func TestFiftyGenerators(t *testing.T) {
 // TestHostileDropsHarmNobodyElse: whatever a node's account can leave in its
 // own drop, the other hosts' files come out byte for byte as without it.
 func TestHostileDropsHarmNobodyElse(t *testing.T) {
+	t.Parallel()
 	w := newWebhost(t, t.TempDir())
 	w.push("atlas", "boreas")
 	if code, out := w.generate("--hosts", "atlas,boreas,evil"); code != 0 {
@@ -277,7 +280,7 @@ func TestHostileDropsHarmNobodyElse(t *testing.T) {
 				if want := map[bool]int{true: 0, false: 3}[name == "many others"]; code != want && code != 3 {
 					t.Errorf("exit %d, want %d", code, want)
 				}
-			case <-time.After(time.Minute):
+			case <-time.After(need.Patience):
 				t.Fatal("the generation hangs")
 			}
 			for file, data := range w.oracle(name) {

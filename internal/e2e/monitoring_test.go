@@ -39,6 +39,7 @@ func promtool(t *testing.T, stdin string, args ...string) {
 }
 
 func TestPrometheusFiles(t *testing.T) {
+	t.Parallel()
 	s := newWebSite(t)
 	if err := s.generate(webStart); err != nil {
 		t.Fatal(err)

@@ -40,6 +40,7 @@ type sbomDocument struct {
 // program, each in its version, with the hash of go.sum and the licence that
 // its own text is; and the document is what its format asks for.
 func TestBillOfMaterials(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "gpuboard")
 	mustRun(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
 	sbom := filepath.Join(t.TempDir(), "sbom")

@@ -15,6 +15,7 @@ import (
 // place of the one it names: that account makes the site and books, and
 // everything above a node's drop stays root's, as sshd wants it.
 func TestRootSetsUpAWebHost(t *testing.T) {
+	t.Parallel()
 	need.Root(t)
 	const nobody = 65534
 	// Others than root cannot come into t.TempDir.

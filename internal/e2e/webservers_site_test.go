@@ -17,6 +17,7 @@ import (
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/webtest"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
@@ -121,7 +122,7 @@ type answer struct {
 
 // webClient follows no redirect and decodes nothing by itself.
 var webClient = &http.Client{
-	Timeout:       10 * time.Second,
+	Timeout:       need.Patience,
 	Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/testenv/faulttest"
 	"gpuboard/internal/testenv/webtest"
 )
 
@@ -27,7 +28,7 @@ func TestNoTornReads(t *testing.T) {
 	w := webtest.Start(t, "nginx", webtest.Options{Deploy: "deploy", Site: s.dir, Path: "/gpu"})
 	generation := 0
 	enough := 2500
-	if allCalls() {
+	if faulttest.All() {
 		enough = 100_000
 	}
 	whole := readWhile(w.URL, enough, func() error {

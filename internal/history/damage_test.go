@@ -174,6 +174,7 @@ func TestDamageThatAQueryMeetsIsSetAsideByTheNextIngest(t *testing.T) {
 }
 
 func TestNoSpace(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s := open(t, Options{MaxBytes: 600_000})
 	r := rand.New(rand.NewPCG(1, 1))
@@ -268,6 +269,7 @@ func killTick(seq uint64) []Batch {
 }
 
 func TestKilledProcessesLoseNothingAcknowledged(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts 60 processes")
 	}

@@ -64,6 +64,7 @@ func firstDifference(a, b string) string {
 // Whatever the order, the repetitions and the batches in which samples come,
 // and however often the store is opened in between: the answers are the same.
 func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(base, "")
@@ -178,6 +179,7 @@ func TestTwoProcessesSeeEachOther(t *testing.T) {
 }
 
 func TestSizeOfAYearStaysTheSame(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	day := 24 * time.Hour
 	// A tenth of everything, so that 400 days are ten rounds.

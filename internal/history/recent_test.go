@@ -18,6 +18,7 @@ import (
 // What a store that goes on says of the recent past is what one says that has
 // just been opened, whatever gaps and latecomers there were.
 func TestRecentIsCold(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"gpuboard/internal/testenv/consultest"
+	"gpuboard/internal/testenv/need"
 )
 
 const deploy = "../../deploy/consul"
@@ -99,7 +100,7 @@ func TestACL(t *testing.T) {
 			if !tt.works {
 				continue
 			}
-			consultest.Eventually(t, 20*time.Second, func() error {
+			consultest.Eventually(t, need.Patience, func() error {
 				if got := names(ask(t, consul(generator)).Hosts); !slices.Equal(got, []string{"gpu01", "gpu02"}) {
 					return errNotConsul
 				}
@@ -156,7 +157,7 @@ func TestServiceDefinition(t *testing.T) {
 	if !json.Valid(data) {
 		t.Fatal("not JSON")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), need.Patience)
 	defer cancel()
 	// An agent reads the file beside its own, which has to name a directory.
 	dir := t.TempDir()

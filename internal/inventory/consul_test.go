@@ -20,6 +20,7 @@ import (
 
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/consultest"
+	"gpuboard/internal/testenv/need"
 )
 
 // noEnvironment keeps a developer's own Consul out of a test.
@@ -180,7 +181,7 @@ func TestConsul(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newConsul(t, ConsulOptions{Address: agent.Address, Service: "ownmaint"})
-		consultest.Eventually(t, 20*time.Second, func() error {
+		consultest.Eventually(t, need.Patience, func() error {
 			a := ask(t, c)
 			if len(a.Hosts) == 1 && a.Hosts[0].Maintenance && a.Hosts[0].MaintenanceReason == "moving racks" {
 				return nil
@@ -359,7 +360,7 @@ func TestConsulDatacenters(t *testing.T) {
 	enter(t, west.Admin(), "gpuboard", "gpu01", map[string]string{"title": "west's"})
 	enter(t, west.Admin(), "gpuboard", "gpu02", nil)
 
-	consultest.Eventually(t, 30*time.Second, func() error {
+	consultest.Eventually(t, need.Patience, func() error {
 		a, err := newConsul(t, ConsulOptions{Address: east.Address, Datacenters: []string{"*"}}).Query(t.Context())
 		if err != nil || len(a.Missing) > 0 || len(a.Hosts) != 2 {
 			return fmt.Errorf("%+v, %v", a, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 )
 
 // What no real Consul does: only here is its place taken by a fake.
@@ -66,7 +67,7 @@ func TestConsulMisbehaves(t *testing.T) {
 			defer server.Close()
 			now := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 			k := resolverWith(t, now, "gpu01", "gpu02")
-			k.Consul = newConsul(t, ConsulOptions{Address: server.URL, Token: "sesame-open"}).Query
+			k.Consul = newConsul(t, ConsulOptions{Address: server.URL, Token: "sesame-open", Timeout: need.Patience}).Query
 			inv := k.Resolve(t.Context(), now.Add(3*time.Hour))
 			if !slices.Equal(names(inv.Hosts), []string{"gpu01", "gpu02"}) || !slices.Equal(codes(inv.Problems), []string{"discovery:unreachable"}) {
 				t.Fatalf("%v, %v", names(inv.Hosts), inv.Problems)
@@ -112,7 +113,7 @@ func TestConsulHangs(t *testing.T) {
 	for _, datacenters := range [][]string{nil, {"*"}, {"east", "west", "north"}} {
 		c := newConsul(t, ConsulOptions{Address: l.Addr().String(), Timeout: 200 * time.Millisecond, Datacenters: datacenters})
 		// Without its own bound the call would last until this one.
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), need.Patience)
 		_, err := c.Query(ctx)
 		if err == nil || ctx.Err() != nil {
 			t.Errorf("%v: %v", datacenters, err)
@@ -123,7 +124,7 @@ func TestConsulHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), need.Patience)
 	defer cancel()
 	if err := r.Pass(ctx, "fine"); err == nil || ctx.Err() != nil {
 		t.Errorf("Pass: %v", err)

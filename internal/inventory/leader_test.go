@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"gpuboard/internal/testenv/consultest"
+	"gpuboard/internal/testenv/need"
 )
 
 // candidate runs a leader and returns it, what it tells, and how to end it.
@@ -47,7 +48,7 @@ func TestLeader(t *testing.T) {
 	c := newConsul(t, ConsulOptions{Address: agent.Address})
 
 	first, toldFirst, resignFirst := candidate(t, c, "")
-	hear(t, toldFirst, true, 20*time.Second)
+	hear(t, toldFirst, true, need.Patience)
 	second, toldSecond, resignSecond := candidate(t, c, "")
 	pair, _, err := admin.KV().Get(DefaultLeaderKey, nil)
 	if err != nil || pair == nil || pair.Session == "" {
@@ -58,8 +59,8 @@ func TestLeader(t *testing.T) {
 		t.Errorf("held: %v, %v", first.Held(), second.Held())
 	}
 	resignFirst()
-	hear(t, toldFirst, false, 20*time.Second)
-	hear(t, toldSecond, true, 20*time.Second)
+	hear(t, toldFirst, false, need.Patience)
+	hear(t, toldSecond, true, need.Patience)
 	if first.Held() || !second.Held() {
 		t.Errorf("after resigning: held %v, %v", first.Held(), second.Held())
 	}
@@ -75,8 +76,8 @@ func TestLeader(t *testing.T) {
 		if _, err := admin.Session().Destroy(pair.Session, nil); err != nil {
 			t.Fatal(err)
 		}
-		hear(t, toldSecond, false, 20*time.Second)
-		hear(t, toldSecond, true, 30*time.Second)
+		hear(t, toldSecond, false, need.Patience)
+		hear(t, toldSecond, true, need.Patience)
 	})
 
 	t.Run("Consul goes away", func(t *testing.T) {
@@ -86,7 +87,7 @@ func TestLeader(t *testing.T) {
 			t.Error("held without Consul")
 		}
 		agent.Restart()
-		hear(t, toldSecond, true, 60*time.Second)
+		hear(t, toldSecond, true, need.Patience)
 	})
 	resignSecond()
 }
@@ -111,7 +112,7 @@ func TestLeaderDies(t *testing.T) {
 	if l.Held() {
 		t.Error("held beside a living session")
 	}
-	hear(t, told, true, 60*time.Second)
+	hear(t, told, true, need.Patience)
 	t.Logf("took over after %s", time.Since(start))
 	if took := time.Since(start); took < leaderTTL {
 		t.Errorf("took over after %s, before the session could have ended", took)

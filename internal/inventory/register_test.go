@@ -18,6 +18,7 @@ import (
 
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/consultest"
+	"gpuboard/internal/testenv/need"
 )
 
 func testRegistrar(t *testing.T, agent *consultest.Agent) {
@@ -67,7 +68,7 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 	c := newConsul(t, ConsulOptions{Address: agent.Address})
 	check := func(want Check, output string) {
 		t.Helper()
-		consultest.Eventually(t, 20*time.Second, func() error {
+		consultest.Eventually(t, need.Patience, func() error {
 			a := ask(t, c)
 			if len(a.Hosts) == 1 && a.Hosts[0].Name == "gpu07" && a.Hosts[0].Check == want && a.Hosts[0].CheckOutput == output {
 				return nil
@@ -131,7 +132,7 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 			t.Errorf("Deregister: %v", err)
 		}
 	}
-	consultest.Eventually(t, 20*time.Second, func() error {
+	consultest.Eventually(t, need.Patience, func() error {
 		if a := ask(t, c); len(a.Hosts) != 0 {
 			return fmt.Errorf("%+v", a.Hosts)
 		}
@@ -147,7 +148,7 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 	if err := r.Pass(t.Context(), "8 GPUs, 4 free"); err != nil {
 		t.Fatal(err)
 	}
-	consultest.Eventually(t, 20*time.Second, func() error {
+	consultest.Eventually(t, need.Patience, func() error {
 		if a := ask(t, c); len(a.Hosts) != 1 || a.Hosts[0].Check != Critical || !strings.Contains(a.Hosts[0].CheckOutput, "TTL") {
 			return fmt.Errorf("%+v", a.Hosts)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"gpuboard/internal/testenv/consultest"
+	"gpuboard/internal/testenv/need"
 )
 
 func testWatch(t *testing.T, agent *consultest.Agent) {
@@ -30,7 +31,7 @@ func testWatch(t *testing.T, agent *consultest.Agent) {
 		t.Helper()
 		select {
 		case <-seen:
-		case <-time.After(20 * time.Second):
+		case <-time.After(need.Patience):
 			t.Fatalf("no call after %s", what)
 		}
 	}

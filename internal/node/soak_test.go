@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"gpuboard/collector"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/soak"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher"
@@ -37,7 +38,7 @@ func TestSoakOfANode(t *testing.T) {
 			}
 		}
 		soakLoop(s, drop, fmt.Sprintf("sftp://%s@%s", server.User, server.Addr), server.Key, server.KnownHosts)
-		for end := time.Now().Add(20 * time.Second); len(server.Sessions()) > 0; time.Sleep(20 * time.Millisecond) { // polling for processes
+		for end := time.Now().Add(need.Patience); len(server.Sessions()) > 0; time.Sleep(20 * time.Millisecond) { // polling for processes
 			if time.Now().After(end) {
 				t.Fatalf("%d processes of sessions are left", len(server.Sessions()))
 			}

@@ -355,7 +355,7 @@ func TestLargeAndSlowForms(t *testing.T) {
 	r = c.form("eva", "/book/atlas/0")
 	fmt.Fprintf(conn, "POST /book/atlas/0 HTTP/1.1\r\nHost: %s\r\nOrigin: %s\r\nAuthorization: %s\r\nCookie: %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ntoken=",
 		u.Host, server.URL, r.Header.Get("Authorization"), r.Header.Get("Cookie"))
-	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(need.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

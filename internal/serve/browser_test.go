@@ -20,6 +20,7 @@ import (
 	"gpuboard/internal/serve"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/browser"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
@@ -120,7 +121,7 @@ func (l *lab) bookings() []booking.Booking {
 // one page to the next there is nothing to ask, so an error is asked again.
 func (l *lab) until(what, expression string) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.page.Ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(l.page.Ctx, need.Patience)
 	defer cancel()
 	for ctx.Err() == nil {
 		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {
@@ -136,7 +137,7 @@ func (l *lab) until(what, expression string) {
 
 func (l *lab) do(actions ...chromedp.Action[chromedp.Void]) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.page.Ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(l.page.Ctx, need.Patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		l.t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"gpuboard/internal/testenv/need"
 )
 
 // slowAuth ends the comparison of a password only when the test says so.
@@ -64,7 +66,7 @@ func soon[T any](t *testing.T, what string, from <-chan T) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(need.Patience):
 		t.Fatalf("never came: %s", what)
 		panic("not reached")
 	}
@@ -74,7 +76,7 @@ func soon[T any](t *testing.T, what string, from <-chan T) T {
 func (s *slowAuth) waiting(t *testing.T, address string, want int) {
 	t.Helper()
 	q := s.passwords.queue
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(need.Patience); ; time.Sleep(time.Millisecond) {
 		q.mu.Lock()
 		n := 0
 		if own := q.own[address]; own != nil {

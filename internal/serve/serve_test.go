@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gpuboard/internal/serve"
+	"gpuboard/internal/testenv/need"
 )
 
 // site writes files and serves them.
@@ -222,7 +223,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		if err != nil {
 			t.Errorf("a clean end is %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(need.Patience):
 		t.Fatal("it goes on after its context has ended")
 	}
 }

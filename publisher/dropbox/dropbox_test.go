@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,7 +109,7 @@ func (b *box) loginFrom(t *testing.T, address, key string) (*ssh.Client, error) 
 
 // dialFrom connects from an address of this machine.
 func (b *box) dialFrom(address string) (net.Conn, error) {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: 10 * time.Second}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: need.Patience}
 	return d.Dial("tcp", b.addr)
 }
 
@@ -403,7 +404,7 @@ func TestASymlinkedDropIsRefused(t *testing.T) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(need.Patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never came true: %s", what)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,7 +74,7 @@ func ended(t *testing.T, addr string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(need.Patience))
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the server does not hang up")
 	}

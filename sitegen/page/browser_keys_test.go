@@ -13,6 +13,7 @@ import (
 
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/internal/testenv/browser"
+	"gpuboard/internal/testenv/need"
 )
 
 // press types keys as a person does.
@@ -226,7 +227,7 @@ func TestBrowserSorts(t *testing.T) {
 // renewed waits until the page has renewed itself, as after a return to it.
 func renewed(t testing.TB, b *browser.Browser) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.Ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(b.Ctx, need.Patience)
 	defer cancel()
 	if _, err := chromedp.Run(ctx, chromedp.Evaluate[string](`new Promise(done => {
 		new MutationObserver(() => done("")).observe(document.documentElement, {attributes: true, attributeFilter: ["data-built"]});

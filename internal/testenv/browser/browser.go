@@ -33,7 +33,7 @@ type Browser struct {
 }
 
 // within bounds one action.
-const within = 30 * time.Second
+const within = need.Patience
 
 // Start starts a headless Chromium with a window of this size, which ends with
 // the test. It needs a Chromium.

@@ -17,13 +17,15 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"gpuboard/internal/testenv/need"
 )
 
 // ManagementToken may do everything in an agent with ACLs.
 const ManagementToken = "5f3a1c52-0e4c-4c1c-9d2f-6f1d0c9a7b10"
 
 // leaderWithin bounds how long an agent may take until it answers and leads.
-const leaderWithin = 60 * time.Second
+const leaderWithin = need.Patience
 
 // Options says what kind of agent to start.
 type Options struct {

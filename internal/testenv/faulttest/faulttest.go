@@ -9,11 +9,13 @@ package faulttest
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -139,14 +141,48 @@ type Report struct {
 	Took  time.Duration
 }
 
-// Everywhere injects each fault at each of the chosen calls of a program, and
-// lets the scene check what that left. stage sets up one world for each of the
-// workers, who share the work. It fails the test when a kind of call that the
-// program makes was never reached.
+// All reports whether each call has its fault, GPUBOARD_ALL_CALLS=1, and not only
+// a sample of the calls.
+func All() bool { return os.Getenv("GPUBOARD_ALL_CALLS") == "1" }
+
+// sampled is how many calls of a program meet each fault, where not all do.
+const sampled = 12
+
+// sample chooses calls from 1 to n: one at random from each of as many equal
+// stretches as there are calls in a sample.
+func sample(r *rand.Rand, n int) []int {
+	count := min(n, sampled)
+	chosen := make([]int, count)
+	for i := range chosen {
+		from, to := i*n/count, (i+1)*n/count
+		chosen[i] = from + 1 + r.IntN(to-from)
+	}
+	return chosen
+}
+
+// seed is what the samples follow from: GPUBOARD_FAULT_SEED, or another one each
+// time.
+func seed(t testing.TB) uint64 {
+	text := os.Getenv("GPUBOARD_FAULT_SEED")
+	if text == "" {
+		return rand.Uint64N(1e6)
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("reading GPUBOARD_FAULT_SEED: %v", err)
+	}
+	return n
+}
+
+// Everywhere injects each fault at the chosen calls of a program, a sample of them
+// or all (see [All]), and lets the scene check what that left. stage sets up one
+// world for each of the workers, who share the work. Where each call has its fault,
+// it fails the test when a kind of call that the program makes was never reached.
 func Everywhere(t *testing.T, workers int, stage func(dir string) Scene, faults ...Fault) Report {
 	t.Helper()
 	began := time.Now()
 	report := Report{Runs: map[string]int{}}
+	samples := map[string][]int{} // by fault; nil for all
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	missed := map[string]Fault{} // by fault and kind of call
@@ -174,23 +210,43 @@ func Everywhere(t *testing.T, workers int, stage func(dir string) Scene, faults 
 			if first.Exit != 0 || len(first.Calls) == 0 {
 				t.Fatalf("without a fault: exit %d after %d calls: %s", first.Exit, len(first.Calls), first.Said)
 			}
+			counts := map[string]int{}
 			for _, c := range first.Calls {
 				for _, f := range faults {
 					if !f.meets(c) {
 						continue
 					}
+					counts[f.Name]++
 					missed[f.Name+": "+strings.ReplaceAll(c.kind(), root, "")] = f
+				}
+			}
+			if !All() {
+				clear(missed)
+				source := seed(t)
+				t.Logf("a sample of the calls; GPUBOARD_FAULT_SEED=%d repeats it, GPUBOARD_ALL_CALLS=1 takes all", source)
+				for _, f := range faults {
+					samples[f.Name] = sample(rand.New(rand.NewPCG(source, uint64(len(samples)))), counts[f.Name])
 				}
 			}
 		}
 		all.Go(func() {
 			for _, f := range faults {
-				for at := worker + 1; !t.Failed(); at += workers {
+				for n := worker; !t.Failed(); n += workers {
+					at := n + 1
+					if !All() {
+						if n >= len(samples[f.Name]) {
+							break
+						}
+						at = samples[f.Name][n]
+					}
 					if err := restore(); err != nil {
 						t.Error(err)
 						return
 					}
 					r := s.Run(t, f, at)
+					if r.Hit == nil && !All() {
+						continue // a shorter run than the first
+					}
 					if r.Hit == nil {
 						break
 					}

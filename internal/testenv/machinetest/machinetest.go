@@ -33,7 +33,7 @@ import (
 var bootScript string
 
 // bootWithin bounds how long a machine may take until its services could start.
-const bootWithin = 60 * time.Second
+const bootWithin = need.Patience
 
 // Machine is a running machine.
 type Machine struct {
@@ -181,7 +181,7 @@ func (m *Machine) Read(name string) string {
 // about, the journal tells why.
 func (m *Machine) Until(what string, so func() bool) {
 	m.t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(need.Patience)
 	for !so() {
 		if time.Now().After(deadline) {
 			journal, _ := m.Try("journalctl", "--no-pager", "--lines=250", "--output=short")
@@ -219,7 +219,7 @@ func (m *Machine) Client() *http.Client {
 		return conn, err
 	}
 	return &http.Client{
-		Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
+		Timeout: need.Patience, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

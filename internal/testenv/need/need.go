@@ -11,6 +11,11 @@ import (
 	"time"
 )
 
+// Patience is how long a test waits for what must come. It is no measure of how
+// long that may take: nothing is right or wrong because of it, however slow the
+// machine is.
+const Patience = 3 * time.Minute
+
 // All says whether nothing may be skipped.
 func All() bool { return os.Getenv("GPUBOARD_REQUIRE_ALL") == "1" }
 

@@ -174,7 +174,7 @@ func (s *Server) Restart() {
 	must(s.t, cmd.Start())
 	s.cmd, s.waited = cmd, make(chan struct{})
 	go func(done chan struct{}) { cmd.Wait(); close(done) }(s.waited)
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(need.Patience); ; {
 		conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
 		if err == nil {
 			conn.Close()

@@ -27,7 +27,7 @@ const (
 )
 
 // answersWithin bounds how long a server may take until it accepts connections.
-const answersWithin = 15 * time.Second
+const answersWithin = need.Patience
 
 // Options say what to serve, and how.
 type Options struct {
@@ -216,7 +216,7 @@ func (b *builder) run(c *exec.Cmd) error {
 		_ = c.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(need.Patience):
 			_ = c.Process.Kill()
 			<-ended
 		}
