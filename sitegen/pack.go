@@ -42,10 +42,12 @@ func levelOf(name string) int {
 // its twin be another block.
 const twinFrom = 4 << 10
 
-// worthTwin reports whether a file gets a compressed twin beside it. What is in
-// colour is for terminals: curl and wget take nothing compressed unless told to.
+// worthTwin reports whether a file gets a compressed twin beside it. The text of a
+// host and what is in colour have none: they are for curl and wget, which take
+// nothing compressed unless told to.
 func worthTwin(name string, size int) bool {
-	return size >= twinFrom && mayHaveTwin(name) && path.Ext(name) != ".ansi"
+	forTerminals := path.Ext(name) == ".ansi" || strings.HasPrefix(name, "hosts/") && path.Base(name) == "status.txt"
+	return size >= twinFrom && mayHaveTwin(name) && !forTerminals
 }
 
 // mayHaveTwin reports whether a file of this name can have one: it may have been

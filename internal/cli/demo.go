@@ -76,7 +76,7 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err 
 	fleet := demo.New(1, now)
 	for name, value := range map[string]string{
 		"data": filepath.Join(dir, "data"), "site": filepath.Join(dir, "site"), "state": filepath.Join(dir, "state"),
-		"lab": "a demonstration", "interval": demo.Interval.String(),
+		"lab": "a demonstration", "compat": "all", "interval": demo.Interval.String(),
 	} {
 		cfg.Set(name, value, "demo")
 	}

@@ -133,7 +133,7 @@ func (a *app) generator(cfg *config.Config, demo bool) (*sitegen.Generator, erro
 		Settings:  cfg.Board(),
 		About: render.Site{
 			Title: cfg.String("title"), Lab: cfg.String("lab"), Lang: "en", Zone: cfg.Zone(), Version: version(), BaseURL: cfg.String("base_url"),
-			Interval: cfg.Duration("interval"), CommentsPath: comments, BookCommand: bookCommand(cfg, demo),
+			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: comments, BookCommand: bookCommand(cfg, demo),
 			Energy: render.Energy{Price: cfg.Number("energy.price_per_kwh"), Currency: cfg.String("energy.currency"), CO2Grams: cfg.Number("energy.co2_grams_per_kwh")},
 		},
 		Demo: demo,

@@ -108,6 +108,7 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 		{"bad zone", "timezone: Mars/Base\n", `:1:11: timezone: "Mars/Base" is not a time zone; names are those of the IANA list`},
 		{"bad word", "users: nick\n", `:1:8: users: "nick" is none of full, initials, hash, none`},
 		{"no word", "commands:\n", `"" is none of program, none`},
+		{"bad system", "compat: [vesta, ganglia]\n", `compat: "ganglia" is none of vesta, nvgpu, gpu-cluster-monitor, all`},
 		{"bad source", "hosts_from: [consul, dns]\n", `hosts_from: "dns" is none of consul, list, drops`},
 		{"empty hook", "notify:\n  - {}\n", `:2:5: a hook has one of webhook, webhook_file, mail and command, and this one has 0`},
 		{"not a boolean", "accept_shrink: perhaps\n", `"perhaps" is neither true nor false`},

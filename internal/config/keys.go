@@ -77,6 +77,7 @@ func Keys() []Key {
 		{"lab", "", text, "TEXT", "TEXT beside the title: whose GPUs these are"},
 		{"timezone", "", zone, "ZONE", "ZONE in which pages show times and bookings are read, such as Europe/Paris (default: the machine's)"},
 		{"base_url", "", text, "URL", "URL where the site can be seen; feeds and calendars need it"},
+		{"compat", "", list, "SYSTEMS", "SYSTEMS whose files are written as well, for programs that read them: vesta, nvgpu, gpu-cluster-monitor, or all (default: none)"},
 		// For people.
 		{"site_url", "", text, "URL", "URL of the site that status and wait read, and that list and available ask for bookings"},
 		{"site_timeout", "5s", duration, "DURATION", "how long the site may take to answer"},

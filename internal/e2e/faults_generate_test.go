@@ -142,7 +142,7 @@ func generation(t *testing.T, dir string) faulttest.Scene {
 	if code, out := w.do(w.present()...); code != 0 {
 		t.Fatalf("exit %d: %s", code, out)
 	}
-	w.twinned("status.txt", "bookings.ics", "hosts/atlas/status.ansi")
+	w.twinned("status.txt", "bookings.ics", "hosts/atlas/index.html")
 	before := w.oracle("before")
 	// At a moment that is the same for each run, so that each comes out the same;
 	// and ahead of the clock, so that what a killed run leaves is old in the next.

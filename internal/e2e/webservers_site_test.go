@@ -50,7 +50,7 @@ func newWebSite(t testing.TB, change ...func(*sitegen.Options)) *webSite {
 		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
 			return inventory.Inventory{Hosts: hosts, AsOf: now}
 		},
-		About: render.Site{Title: "GPU board", Zone: time.UTC, Version: "1.0", Interval: 20 * time.Second, BaseURL: "https://gpu.example.org/"},
+		About: render.Site{Title: "GPU board", Zone: time.UTC, Version: "1.0", Interval: 20 * time.Second, BaseURL: "https://gpu.example.org/", Compat: []string{"all"}},
 	}
 	for _, f := range change {
 		f(&o)

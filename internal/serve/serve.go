@@ -162,18 +162,16 @@ func view(dir string, r *http.Request) []string {
 	q := r.URL.Query()
 	asked := isTrue(q.Get("term"))
 	curl := !q.Has("term") && strings.HasPrefix(r.UserAgent(), "curl/")
-	extension := ".txt"
-	if isTrue(q.Get("ansi")) {
-		extension = ".ansi"
-	}
 	parent, host := path.Split(dir)
 	switch {
 	case dir == "." && (asked || curl) && isTrue(q.Get("detail")):
-		return append([]string{"detail" + extension}, views...)
+		return append([]string{"detail.txt"}, views...)
+	case dir == "." && (asked || curl) && isTrue(q.Get("ansi")):
+		return append([]string{"status.ansi"}, views...)
 	case dir == "." && (asked || curl):
-		return append([]string{"status" + extension}, views...)
+		return append([]string{"status.txt"}, views...)
 	case parent == "hosts/" && (asked || curl), parent == "states/" && asked:
-		return append([]string{"hosts/" + host + "/status" + extension}, views...)
+		return append([]string{"hosts/" + host + "/status.txt"}, views...)
 	}
 	return views
 }

@@ -50,7 +50,7 @@ func get(h http.Handler, target string, header ...string) *httptest.ResponseReco
 
 var plain = map[string]string{
 	"index.html": "the page", "status.txt": "the text", "status.ansi": "in colour", "detail.txt": "all of it",
-	"hosts/atlas/index.html": "atlas", "hosts/boreas/index.html": "boreas", "hosts/boreas/status.txt": "boreas in text", "hosts/boreas/status.ansi": "boreas in colour",
+	"hosts/atlas/index.html": "atlas", "hosts/boreas/index.html": "boreas", "hosts/boreas/status.txt": "boreas in text",
 	"states/index.json": "[]", "states/boreas/index.json": "{}", "assets/board.12.css": "p{}", "health.json": "{}", "metrics.txt": "", ".tmp-index.html-1": "half a pa", "secret.key": "k",
 }
 
@@ -75,10 +75,11 @@ func TestWhatIsServed(t *testing.T) {
 		{"/?term=true", 200, "the text"},
 		{"/?term=true&detail=true", 200, "all of it"},
 		{"/?term=1&ansi=1", 200, "in colour"},
+		{"/?term=1&ansi=1&detail=1", 200, "all of it"},
 		{"/?term=false", 200, "the page"},
 		{"/hosts/boreas/", 200, "boreas"},
 		{"/hosts/boreas/?term=true", 200, "boreas in text"},
-		{"/hosts/boreas/?term=true&detail=true&ansi=true", 200, "boreas in colour"},
+		{"/hosts/boreas/?term=true&detail=true&ansi=true", 200, "boreas in text"},
 		{"/hosts/atlas/?term=true", 200, "atlas"},
 		{"/states/", 200, "[]"},
 		{"/states/?term=true", 200, "[]"},

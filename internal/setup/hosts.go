@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ type hostList struct {
 	listen   string   // where its page was, "" if it does not say
 	zone     string   // in which its page read the times of bookings, "" if it is not known
 	zoneFrom string   // how that is known
+	compat   string   // the system whose files may still be read by programs, for the setting compat
 }
 
 type host struct {
@@ -53,6 +55,7 @@ func readHosts(path, self string) (*hostList, error) {
 	case len(text) > 0 && (text[0] == '{' || text[0] == '[' && json.Valid(text)):
 		err = l.json(text)
 	case matches(agentsBegin, text):
+		l.compat = "nvgpu"
 		l.agents(text, self)
 	case matches(inventoryGroup, text):
 		l.inventory(string(text))
@@ -72,6 +75,9 @@ func readHosts(path, self string) (*hostList, error) {
 		return nil, failure.Usage("", "reading the older board's hosts: %s: %w", path, err)
 	}
 	l.besidePage(path)
+	if filepath.Base(path) == "hosts.txt" && l.zone == "" { // beside a PHP page it is another system's
+		l.compat = "gpu-cluster-monitor"
+	}
 	if len(l.hosts)+len(l.unnamed) == 0 && !isPHP(data) {
 		return nil, failure.Usage("hosts.txt, index.php, config.yml, nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for /states/ or /get-status", "%s names no host", path)
 	}
@@ -132,6 +138,7 @@ func (l *hostList) json(text []byte) error {
 	}
 	var nodes []node
 	if text[0] == '[' {
+		l.compat = "nvgpu"
 		if err := json.Unmarshal(text, &nodes); err != nil {
 			return err
 		}
@@ -145,7 +152,7 @@ func (l *hostList) json(text []byte) error {
 			if err := json.Unmarshal(list, &nodes); err != nil {
 				return err
 			}
-			members = nil
+			members, l.compat = nil, "gpu-cluster-monitor"
 		}
 	}
 	for _, n := range nodes {
@@ -165,7 +172,7 @@ func (l *hostList) json(text []byte) error {
 		}
 		gpus := 0
 		if json.Unmarshal(members[name], &address) != nil && json.Unmarshal(members[name], &state) == nil {
-			address = state.Address
+			address, l.compat = state.Address, "vesta"
 			if n := len(state.Data); n > 0 {
 				gpus = len(state.Data[n-1].GPUs)
 			}

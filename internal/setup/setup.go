@@ -216,7 +216,7 @@ func (in *installation) decided() map[string]string {
 		set["timezone"] = zone
 	}
 	if l := in.imported; l != nil {
-		for name, value := range map[string]string{"listen": l.listen, "booking.timezone": l.zone} {
+		for name, value := range map[string]string{"listen": l.listen, "booking.timezone": l.zone, "compat": l.compat} {
 			if value != "" {
 				set[name] = value
 			}

@@ -9,28 +9,73 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-// compatFiles are the shapes of the systems that gpuboard replaces, so that
-// what was written for them keeps working when it is pointed at a file:
+// A compat writes the shapes of the systems that gpuboard replaces, so that what
+// was written for them keeps working when it is pointed at a file:
 //
-//	states/index.json             all hosts, every value a string
-//	states/<h>/index.json         the same of one host
-//	compat/get-status.json        {"Nodes": […]}, numbers as numbers
-//	compat/gpu_status/<h>.json    one agent: {"hostname", "gpus": […]}
-//	compat/cluster_status.json    a list of those
-//	compat/gpu_info.json          by host, the list of that system's library
+//	vesta                states/index.json             all hosts, every value a string
+//	                     states/<h>/index.json         the same of one host
+//	gpu-cluster-monitor  compat/get-status.json        {"Nodes": […]}, numbers as numbers
+//	nvgpu                compat/gpu_status/<h>.json    one agent: {"hostname", "gpus": […]}
+//	                     compat/cluster_status.json    a list of those
+//	                     compat/gpu_info.json          by host, the list of that system's library
 //
 // A reading that is not known is null in all of them.
-func compatFiles(made []*hostData) []render.File {
-	states, nodes, cluster, info := make([][]byte, len(made)), make([][]byte, len(made)), make([][]byte, len(made)), make([][]byte, len(made))
-	for i, d := range made {
-		states[i], nodes[i], cluster[i], info[i] = d.states, d.node, d.agent, d.info
+type compat struct {
+	vesta, nvgpu, monitor       bool
+	zone                        *time.Location
+	past                        *render.History
+	states, nodes, agents, info [][]byte // by host; only those that are written
+}
+
+func newCompat(in render.Input) *compat {
+	c := &compat{vesta: in.Site.Replaces("vesta"), nvgpu: in.Site.Replaces("nvgpu"), monitor: in.Site.Replaces("gpu-cluster-monitor"), zone: in.Site.Zone}
+	hosts := len(in.Board.Hosts)
+	if hosts <= render.FullHistoryHosts {
+		c.past = in.History // an hour of a thousand hosts would be 35 MB in every generation
 	}
-	return []render.File{
-		render.NewFile("states/index.json", apiParts([]byte("{"), states, ",", "}\n")...),
-		render.NewFile("compat/gpu_info.json", apiParts([]byte("{"), info, ",", "}\n")...),
-		render.NewFile("compat/get-status.json", apiParts([]byte(`{"Nodes":[`), nodes, ",", "]}\n")...),
-		render.NewFile("compat/cluster_status.json", apiParts([]byte("["), cluster, ",", "]\n")...),
+	for _, list := range []*[][]byte{&c.states, &c.nodes, &c.agents, &c.info} {
+		*list = make([][]byte, hosts)
 	}
+	return c
+}
+
+// host encodes host number i, and returns its own files. Hosts may be encoded at
+// the same time.
+func (c *compat) host(i int, h *board.Host) (files []render.File) {
+	encode := func(write func(*apiEnc)) []byte {
+		e := &apiEnc{}
+		write(e)
+		return e.b
+	}
+	if c.vesta {
+		c.states[i] = encode(func(e *apiEnc) { compatStates(e, h, c.zone, c.past) })
+		files = append(files, render.NewFile("states/"+h.Name+"/index.json", []byte("{"), c.states[i], []byte("}\n")))
+	}
+	if c.nvgpu {
+		c.info[i] = encode(func(e *apiEnc) { compatInfo(e, h) })
+		c.agents[i] = encode(func(e *apiEnc) { compatAgent(e, h) })
+		files = append(files, render.NewFile("compat/gpu_status/"+h.Name+".json", c.agents[i], []byte("\n")))
+	}
+	if c.monitor {
+		c.nodes[i] = encode(func(e *apiEnc) { compatNode(e, h, c.zone) })
+	}
+	return files
+}
+
+// files are those of all hosts, once each is encoded.
+func (c *compat) files() (files []render.File) {
+	if c.vesta {
+		files = append(files, render.NewFile("states/index.json", apiParts([]byte("{"), c.states, ",", "}\n")...))
+	}
+	if c.nvgpu {
+		files = append(files,
+			render.NewFile("compat/gpu_info.json", apiParts([]byte("{"), c.info, ",", "}\n")...),
+			render.NewFile("compat/cluster_status.json", apiParts([]byte("["), c.agents, ",", "]\n")...))
+	}
+	if c.monitor {
+		files = append(files, render.NewFile("compat/get-status.json", apiParts([]byte(`{"Nodes":[`), c.nodes, ",", "]}\n")...))
+	}
+	return files
 }
 
 func compatZone(zone *time.Location) *time.Location {

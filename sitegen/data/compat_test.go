@@ -173,3 +173,33 @@ func TestBadgesAreWellFormed(t *testing.T) {
 		t.Errorf("badge %s", s)
 	}
 }
+
+// The files of another system are written where the configuration names it.
+func TestCompatNamesTheSystems(t *testing.T) {
+	files := map[string][]string{
+		"vesta":               {"states/boreas/index.json", "states/index.json"},
+		"nvgpu":               {"compat/cluster_status.json", "compat/gpu_info.json", "compat/gpu_status/boreas.json"},
+		"gpu-cluster-monitor": {"compat/get-status.json"},
+	}
+	for _, want := range [][]string{nil, {"vesta"}, {"nvgpu"}, {"gpu-cluster-monitor"}, {"nvgpu", "vesta"}, {"all"}} {
+		in := boardtest.Lab()
+		in.Board.Hosts = in.Board.Hosts[1:2]
+		in.Site.Compat = want
+		var expected, got []string
+		for system, paths := range files {
+			if slices.Contains(want, system) || slices.Contains(want, "all") {
+				expected = append(expected, paths...)
+			}
+		}
+		for path := range apiData(t, in) {
+			if strings.HasPrefix(path, "states/") || strings.HasPrefix(path, "compat/") {
+				got = append(got, path)
+			}
+		}
+		slices.Sort(expected)
+		slices.Sort(got)
+		if !slices.Equal(got, expected) {
+			t.Errorf("compat %v writes %v, want %v", want, got, expected)
+		}
+	}
+}

@@ -23,13 +23,9 @@ const SchemaVersion = 1
 // equal inputs give equal bytes in equal order. The files of a host do not
 // depend on when they were generated, so a host without news is not rewritten.
 func Files(in render.Input) ([]render.File, error) {
-	b := in.Board
-	byHost := make(map[string][]*board.Booking, len(b.Hosts))
-	for i := range b.Bookings {
-		byHost[b.Bookings[i].Host] = append(byHost[b.Bookings[i].Host], &b.Bookings[i])
-	}
 	out := &render.Sink{Emit: in.Emit}
-	made, err := hostDatas(in, byHost, out)
+	shapes := newCompat(in)
+	made, err := hostDatas(in, shapes, out)
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +54,8 @@ func Files(in render.Input) ([]render.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, more := range []func() []render.File{
-		func() []render.File { return schemas }, func() []render.File { return calendars },
-		func() []render.File { return badgeFiles(in) }, func() []render.File { return compatFiles(made) },
-	} {
-		if err := out.Put(more()...); err != nil {
+	for _, more := range [][]render.File{schemas, calendars, badgeFiles(in), shapes.files()} {
+		if err := out.Put(more...); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ package render
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"gpuboard/internal/board"
@@ -47,6 +48,14 @@ type Site struct {
 	BookCommand string
 	// Energy says what a kilowatt-hour costs.
 	Energy Energy
+	// Compat names the systems whose files are written as well: vesta, nvgpu,
+	// gpu-cluster-monitor, or all.
+	Compat []string
+}
+
+// Replaces reports whether the files of a system are written as well.
+func (s *Site) Replaces(system string) bool {
+	return slices.Contains(s.Compat, system) || slices.Contains(s.Compat, "all")
 }
 
 // WithDefaults fills what the configuration left out.

@@ -48,51 +48,30 @@ func statusText(b *board.Board, opt Options) []byte {
 	return t.buf.Bytes()
 }
 
-// Files renders the views for curl: of all hosts in ASCII, with a box for each
-// GPU, and both in colour; and a text of each host.
+// Files renders the views for curl: of all hosts as a table, in ASCII and in
+// colour, and with a box for each GPU; and a text of each host.
 func Files(in render.Input) ([]render.File, error) {
 	zone := in.Site.Zone
 	out := &render.Sink{Emit: in.Emit}
 	hosts := in.Board.Hosts
-	texts := make([][]byte, len(hosts)) // in colour
+	texts := make([][]byte, len(hosts))
 	err := render.InTurn(len(hosts), func(i int) error {
 		texts[i] = textHost(&hosts[i], zone)
 		return nil
 	}, func(i int) error {
-		colored, dir := texts[i], "hosts/"+hosts[i].Name
+		text := texts[i]
 		texts[i] = nil
-		return out.Put(render.NewFile(dir+"/status.ansi", colored), render.NewFile(dir+"/status.txt", textWithoutColor(colored)))
+		return out.Put(render.NewFile("hosts/"+hosts[i].Name+"/status.txt", text))
 	})
 	if err != nil {
 		return nil, err
 	}
-	detail := statusText(in.Board, Options{Detail: true, Color: true, Zone: zone})
 	err = out.Put(
 		render.NewFile("status.txt", statusText(in.Board, Options{ASCII: true, Zone: zone})),
 		render.NewFile("status.ansi", statusText(in.Board, Options{Color: true, Zone: zone})),
-		render.NewFile("detail.ansi", detail),
-		// Removing the colours is much cheaper than drawing the boxes twice.
-		render.NewFile("detail.txt", textWithoutColor(detail)),
+		render.NewFile("detail.txt", statusText(in.Board, Options{Detail: true, Zone: zone})),
 	)
 	return out.Files, err
-}
-
-// textWithoutColor removes what paint put in. Nothing else in a text begins
-// with an escape.
-func textWithoutColor(s []byte) []byte {
-	out := make([]byte, 0, len(s))
-	for {
-		i := bytes.IndexByte(s, 0x1b)
-		if i < 0 {
-			return append(out, s...)
-		}
-		out = append(out, s[:i]...)
-		end := bytes.IndexByte(s[i:], 'm')
-		if end < 0 {
-			return out
-		}
-		s = s[i+end+1:]
-	}
 }
 
 // A textPage is one text being written.

@@ -230,7 +230,7 @@ func Lab() render.Input {
 	b.Users[0].Mean2h, b.Users[0].Mean24h, b.Users[0].Mean1w = new(8.0), new(7.1), new(3.2)
 	b.Users[1].Mean2h, b.Users[1].Mean24h = new(4.9), new(4.0)
 	return render.Input{
-		Board: b, Site: render.Site{Lab: "Vision & Learning Lab", Zone: time.FixedZone("CET", 3600), Version: "1.0.0", Interval: time.Minute, CommentsPath: "/srv/gpuboard/data/comments.json"},
+		Board: b, Site: render.Site{Lab: "Vision & Learning Lab", Zone: time.FixedZone("CET", 3600), Version: "1.0.0", Interval: time.Minute, CommentsPath: "/srv/gpuboard/data/comments.json", Compat: []string{"all"}},
 		Notice:    "**Power maintenance** in room 2 on Monday 08:00–12:00: boreas and dione will be off. See [the plan](https://example.org/plan).",
 		HostNotes: map[string]string{"atlas": "## Rules\n\nPlease keep GPUs 0–3 for *deadlines*.\n\n- ask `#gpu` first\n- scratch is wiped on Sundays"},
 	}
