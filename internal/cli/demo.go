@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -22,9 +23,9 @@ import (
 	"gpuboard/internal/serve"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
+	"gpuboard/internal/watch"
 	"gpuboard/publisher"
 	"gpuboard/publisher/dropbox"
-	"gpuboard/sitegen"
 )
 
 // demoEvery is how often the demonstration generates, and asks its nodes for
@@ -154,7 +155,12 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err 
 	if _, err := g.Generate(ctx, a.now().UTC()); err != nil {
 		return err
 	}
-	run(func() error { return a.watchDemo(ctx, g) })
+	run(func() error {
+		// What is not well is part of the show.
+		watch.Run(ctx, watch.Options{Generator: g, GenerationTime: a.now, Now: a.now, Interval: demoEvery, Log: io.Discard,
+			Paths: watch.Paths{Data: cfg.String("data"), Comments: commentsPath(cfg), Aliases: filepath.Join(cfg.String("data"), "aliases.csv")}})
+		return nil
+	})
 	h, err := serve.Handler(serve.Options{Site: cfg.String("site"), Log: a.log()})
 	if err != nil {
 		return err
@@ -303,16 +309,6 @@ func (a *app) demoHistory(ctx context.Context, cfg *config.Config, fleet *demo.F
 	}
 	_, err = store.IngestAll(ctx, now, batches)
 	return err
-}
-
-// watchDemo generates until the end; what is not well is part of the show.
-func (a *app) watchDemo(ctx context.Context, g *sitegen.Generator) error {
-	for pause(ctx, demoEvery) == nil {
-		if _, err := g.Generate(ctx, a.now().UTC()); err != nil && ctx.Err() == nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // removeAll removes a directory in which a last write may still be under way:

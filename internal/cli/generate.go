@@ -12,17 +12,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/config"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/spool"
+	"gpuboard/internal/watch"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
 )
 
 func (a *app) generateCommand() *cobra.Command {
-	var watch, verbose bool
+	var goOn, verbose bool
 	var at string
 	c := &cobra.Command{
 		Use: "generate", Short: "write the site from snapshots, bookings and the inventory", GroupID: groupWeb, Args: cobra.NoArgs,
@@ -44,21 +44,21 @@ func (a *app) generateCommand() *cobra.Command {
 				now = func() time.Time { return t }
 				cfg.Pretend = true
 			}
-			if cfg.Bool("consul.leader") && !watch {
+			if cfg.Bool("consul.leader") && !goOn {
 				return usagef("add --watch; where cron runs generate, run it on one host alone", "consul.leader from %s: only a generator that goes on can lead", cfg.Origin("consul.leader"))
 			}
-			cfg.Once = !watch
+			cfg.Once = !goOn
 			g, err := a.generator(cfg, false)
 			if err != nil {
 				return err
 			}
 			defer g.Close()
-			if watch {
+			if goOn {
 				return a.watch(c.Context(), cfg, g, now, verbose)
 			}
-			report, err := g.Generate(c.Context(), now().UTC())
+			report, err := watch.Generate(c.Context(), g, now())
 			if err != nil {
-				return generateError(err)
+				return err
 			}
 			if verbose {
 				a.sayDone(report)
@@ -73,25 +73,39 @@ func (a *app) generateCommand() *cobra.Command {
 		},
 	}
 	a.flags(c, config.WebKeys()...)
-	c.Flags().BoolVar(&watch, "watch", false, "go on: make a generation whenever something changes, and every interval")
+	c.Flags().BoolVar(&goOn, "watch", false, "go on: make a generation whenever something changes, and every interval")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what was done")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339), to look back or ahead")
 	return c
 }
 
-// generateError gives the errors of a generation their exit codes.
-func generateError(err error) error {
-	switch {
-	case errors.Is(err, sitegen.ErrLocked):
-		return because("state:in-use", fail(exitTempFail, err, ""))
-	case errors.Is(err, os.ErrPermission):
-		return because("file:permission", fail(exitError, err, "the user who runs this must own the site and state directories"))
-	case errors.Is(err, atomicfile.ErrNotRegular):
-		return because("file:kind", fail(exitError, err, "")) // it stays there until somebody removes it
-	case errors.Is(err, context.Canceled):
-		return fail(exitTempFail, errors.New("interrupted"), "")
+// watch makes generations until the context ends.
+func (a *app) watch(ctx context.Context, cfg *config.Config, g *sitegen.Generator, at func() time.Time, verbose bool) error {
+	aliases := cfg.String("aliases")
+	if aliases == "" {
+		aliases = filepath.Join(cfg.String("data"), "aliases.csv")
 	}
-	return because("site:failed", fail(exitTempFail, err, "the site is as it was before"))
+	o := watch.Options{
+		Generator: g, GenerationTime: at, Now: a.now, Interval: cfg.Duration("interval"), Log: a.stderr,
+		Paths: watch.Paths{Data: cfg.String("data"), Comments: commentsPath(cfg), Aliases: aliases},
+	}
+	if verbose {
+		o.Done = a.sayDone
+	}
+	if a.asksConsul(cfg) || cfg.Bool("consul.leader") {
+		consul, err := a.consul(cfg)
+		if err != nil {
+			return err
+		}
+		if a.asksConsul(cfg) {
+			o.Consul = consul
+		}
+		if cfg.Bool("consul.leader") {
+			o.Leader = consul.NewLeader(cfg.String("consul.leader_key"))
+		}
+	}
+	watch.Run(ctx, o)
+	return nil
 }
 
 // sayDone says what a generation did.

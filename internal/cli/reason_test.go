@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"net"
 	"net/http"
@@ -140,18 +139,6 @@ func TestDoctorLeavesAPasswordAlone(t *testing.T) {
 	e, _ := b.examine()
 	if got := listed(e, foundNote); !strings.Contains(got, "web:password") {
 		t.Errorf("noted:\n%s", got)
-	}
-}
-
-// TestASlowGeneratorSaysSoOnce: when it begins to be slow, and when it is so again.
-func TestASlowGeneratorSaysSoOnce(t *testing.T) {
-	var log bytes.Buffer
-	w := &watch{app: &app{stderr: &log}, pace: newPace(20 * time.Second)}
-	for _, took := range []time.Duration{time.Second, 30 * time.Second, 40 * time.Second, time.Second, 21 * time.Second} {
-		w.sayPace(took)
-	}
-	if got := strings.Count(log.String(), "[generate:slow]\n"); got != 2 {
-		t.Errorf("said %d times, want 2:\n%s", got, log.String())
 	}
 }
 

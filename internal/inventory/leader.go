@@ -33,18 +33,14 @@ type Leader struct {
 	name    string
 	session string
 	until   atomic.Pointer[time.Time] // the hold is certain until then; nil for none
-	stood   bool                      // what Run last told
-	last    atomic.Pointer[LeaderStatus]
 }
 
-// LeaderStatus is how a candidate's last attempt went.
+// LeaderStatus is how a candidate stands in the election.
 type LeaderStatus struct {
-	Holder string // who leads, in its own words; "" for nobody
-	Err    error  // why that is not known; nil when it is
+	Held   bool   // it leads
+	Holder string // another leads, by its own name; "" for nobody
+	Err    error  // why it is not known who leads
 }
-
-// Status tells how the last attempt went; nil before the first one.
-func (l *Leader) Status() *LeaderStatus { return l.last.Load() }
 
 // NewLeader makes a candidate for the key (DefaultLeaderKey when ""). It does
 // not stand before [Leader.Run].
@@ -66,26 +62,32 @@ func (l *Leader) Held() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// Run stands for election until ctx ends, calls changed (which may be nil)
-// whenever this candidate begins or ceases to lead, and gives the lead back at
-// the end. It returns ctx's error.
-func (l *Leader) Run(ctx context.Context, changed func(held bool)) error {
-	tell := func() {
-		if held := l.Held(); held != l.stood {
-			l.stood = held
-			if changed != nil {
-				changed(held)
-			}
+// Run stands for election until ctx ends, and gives the lead back at the end. It calls changed when
+// this candidate begins or ceases to lead, when another begins to, and when that is not known any
+// more. It returns ctx's error.
+func (l *Leader) Run(ctx context.Context, changed func(LeaderStatus)) error {
+	var told LeaderStatus
+	tell := func(s LeaderStatus) {
+		s.Held = l.Held()
+		if s.Held {
+			s.Holder, s.Err = "", nil
 		}
+		if s.Held == told.Held && (s == LeaderStatus{} || s.Holder == told.Holder && (s.Err == nil) == (told.Err == nil)) {
+			return // also while nobody leads: the next attempt decides that
+		}
+		told = s
+		changed(s)
 	}
 	for ctx.Err() == nil {
-		l.step(ctx)
-		tell()
-		l.rest(ctx)
-		tell()
+		s := l.step(ctx)
+		if ctx.Err() == nil {
+			tell(s)
+			l.rest(ctx)
+			tell(s) // the hold may have run out
+		}
 	}
 	l.resign()
-	tell()
+	tell(LeaderStatus{})
 	return ctx.Err()
 }
 
@@ -102,7 +104,7 @@ func (l *Leader) rest(ctx context.Context) {
 
 // step renews the session, or makes one, and tries to hold the key. Errors are
 // retried at the next step: the hold runs out by itself.
-func (l *Leader) step(ctx context.Context) {
+func (l *Leader) step(ctx context.Context) LeaderStatus {
 	// The hold counts from before the renewal was sent: Consul cannot end the
 	// session earlier than a TTL after that.
 	sent := time.Now()
@@ -145,9 +147,6 @@ func (l *Leader) step(ctx context.Context) {
 		lost = lost || err == nil && !held
 		return err
 	})
-	if ctx.Err() == nil {
-		l.last.Store(&LeaderStatus{Holder: holder, Err: err})
-	}
 	switch {
 	case err == nil && held:
 		until := sent.Add(leaderTTL)
@@ -155,6 +154,7 @@ func (l *Leader) step(ctx context.Context) {
 	case lost:
 		l.until.Store(nil)
 	}
+	return LeaderStatus{Holder: holder, Err: err}
 }
 
 // resign gives the key and the session back, so that the next leader need not

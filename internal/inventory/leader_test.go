@@ -19,7 +19,15 @@ func candidate(t *testing.T, c *Consul, key string) (l *Leader, told chan bool, 
 	told = make(chan bool, 16)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx, func(held bool) { told <- held }) }()
+	held := false
+	go func() {
+		done <- l.Run(ctx, func(s LeaderStatus) {
+			if s.Held != held {
+				held = s.Held
+				told <- held
+			}
+		})
+	}()
 	return l, told, func() {
 		t.Helper()
 		cancel()

@@ -127,7 +127,7 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 		now := l.opt.Now()
 		if ctx.Err() == nil { // else the cycle was cut short
 			l.slow = slow(now.Sub(began), l.opt.Every)
-			l.log.Report("pace", codeSlow, l.slow)
+			l.log.Report("interval", codeSlow, l.slow)
 		}
 		select {
 		case <-time.After(publisher.UntilPush(l.opt.Host, l.opt.Every, now)):

@@ -1,0 +1,184 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"gpuboard/internal/failure"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+)
+
+// Paths are the files that are watched.
+type Paths struct {
+	Data, Comments, Aliases string
+}
+
+// A fileWatcher finds out what changed in the data directory. It watches directories and never
+// files, because a file is replaced by a rename. What it misses (on a network file system, or beyond
+// the kernel's limits) is found at the next interval.
+type fileWatcher struct {
+	paths   Paths
+	add     func(dir string) error // begins to watch; again is no harm
+	changed func(change)
+	problem func(snapshot.Problem)
+
+	// As the last scan found them, without symbolic links.
+	dataDir, notesDir, dropDir string
+
+	edited map[string]bool // the files of which a change is an edit
+	full   bool            // no more directories can be watched
+}
+
+// watchFiles calls changed until ctx ends. Every interval it looks for directories that are new.
+func watchFiles(ctx context.Context, paths Paths, interval time.Duration, log *failure.Log, changed func(change)) {
+	said := map[string]bool{}
+	problem := func(p snapshot.Problem) {
+		if !said[p.Code] {
+			log.Problem(p)
+		}
+		said[p.Code] = true
+	}
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		problem(limitProblem("nothing can be watched", err))
+		return
+	}
+	defer watcher.Close()
+	f := &fileWatcher{paths: paths, add: watcher.Add, changed: changed, problem: problem}
+	f.scan()
+	again := time.NewTicker(max(interval, minGap))
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+			f.scan()
+		case e := <-watcher.Events:
+			f.handle(e)
+		case <-watcher.Errors: // events were lost: anything may have changed
+			f.scan()
+			changed(edit)
+		}
+	}
+}
+
+func limitProblem(what string, err error) snapshot.Problem {
+	hint := ""
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		hint = "; raise it: sysctl fs.inotify.max_user_watches"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		hint = "; raise it: sysctl fs.inotify.max_user_instances"
+	}
+	return snapshot.Problem{Code: "watch:limit", Message: fmt.Sprintf("%s (%v%s); changes there are found at every interval", what, err, hint)}
+}
+
+// scan watches every directory that matters and exists. Directories come, go and are replaced.
+func (f *fileWatcher) scan() {
+	f.edited, f.full = map[string]bool{}, false
+	f.dataDir, f.notesDir, f.dropDir = resolve(f.paths.Data), resolve(filepath.Join(f.paths.Data, "hosts")), resolve(filepath.Join(f.paths.Data, "drop"))
+	f.watch(f.dataDir)
+	f.edited[filepath.Join(f.dataDir, "notice.md")] = true
+	for _, path := range []string{f.paths.Comments, f.paths.Aliases} {
+		// The file, and the file that it points to if it is a symbolic link.
+		at := filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
+		for _, file := range []string{at, resolve(at)} {
+			f.edited[file] = true
+			f.watch(filepath.Dir(file))
+		}
+	}
+	f.watch(f.notesDir)
+	f.watch(f.dropDir)
+	entries, _ := os.ReadDir(f.dropDir) // its errors are on the board
+	for _, e := range entries {
+		if e.IsDir() {
+			f.watchDrop(filepath.Join(f.dropDir, e.Name()))
+		}
+	}
+}
+
+// watchDrop watches the drop of one host. A node may have made a link of it, which is not followed.
+func (f *fileWatcher) watchDrop(dir string) {
+	if strings.HasPrefix(filepath.Base(dir), ".") {
+		return
+	}
+	for _, dir := range []string{dir, filepath.Join(dir, spool.InnerName)} {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+			f.watch(dir)
+		}
+	}
+}
+
+func (f *fileWatcher) watch(dir string) {
+	if f.full {
+		return
+	}
+	err := f.add(dir)
+	switch {
+	case err == nil, errors.Is(err, os.ErrNotExist): // it may come
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
+		f.full = true
+		f.problem(limitProblem("not all directories can be watched", err))
+	default:
+		f.problem(snapshot.Problem{Code: "watch:unreadable", Message: fmt.Sprintf("%v; changes there are found at every interval", err)})
+	}
+}
+
+// handle finds out what an event means. Names that begin with a dot are files that somebody, also
+// gpuboard, has not finished.
+func (f *fileWatcher) handle(e fsnotify.Event) {
+	dir, name := filepath.Split(e.Name)
+	dir = filepath.Clean(dir)
+	if f.edited[e.Name] {
+		f.changed(edit)
+		if e.Has(fsnotify.Create) { // a link may point elsewhere now
+			f.scan()
+		}
+		return
+	}
+	if strings.HasPrefix(name, ".") || e.Op == fsnotify.Chmod {
+		return
+	}
+	switch {
+	case dir == f.dataDir:
+		if name == "hosts" || name == "drop" {
+			f.scan()
+			f.changed(edit)
+		}
+	case dir == f.notesDir:
+		if filepath.Ext(name) == ".md" {
+			f.changed(edit)
+		}
+	case dir == f.dropDir:
+		f.watchDrop(e.Name)
+		f.changed(push)
+	case name == spool.InnerName:
+		f.watchDrop(dir)
+		f.changed(push)
+	case name == spool.LatestName:
+		f.changed(push)
+	}
+}
+
+// resolve returns a path without symbolic links, so that a directory has one name; the absolute
+// path if it does not exist.
+func resolve(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if resolved, err := filepath.EvalSymlinks(abs); err == nil {
+		return resolved
+	}
+	return abs
+}

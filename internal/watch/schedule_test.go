@@ -1,0 +1,140 @@
+package watch
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuboard/internal/failure"
+)
+
+// simulate runs a schedule from 0 to end with changes at the given moments and
+// generations that take so long, and returns when they began.
+func simulate(every, takes, end time.Duration, changes map[change][]time.Duration) []time.Duration {
+	zero := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
+	s := newSchedule(every)
+	var began []time.Duration
+	var until time.Duration // that a generation is at work
+	for at := time.Duration(0); at < end; at += 10 * time.Millisecond {
+		for u, moments := range changes {
+			for _, m := range moments {
+				if m == at {
+					s.note(u, zero.Add(at))
+				}
+			}
+		}
+		if at < until {
+			continue
+		}
+		if len(began) > 0 && at == until {
+			s.end(zero.Add(at), false)
+		}
+		if !s.due().After(zero.Add(at)) {
+			s.begin(zero.Add(at))
+			began = append(began, at)
+			until = at + takes
+		}
+	}
+	return began
+}
+
+func each(from, to, step time.Duration) []time.Duration {
+	var all []time.Duration
+	for at := from; at < to; at += step {
+		all = append(all, at)
+	}
+	return all
+}
+
+func TestSchedule(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	for _, tt := range []struct {
+		name              string
+		every, takes, end time.Duration
+		changes           map[change][]time.Duration
+		want              []time.Duration
+	}{
+		{"nothing happens", 20 * s, 100 * ms, 50 * s, nil, []time.Duration{0, 20 * s, 40 * s}},
+		{"a booking", 10 * time.Minute, 100 * ms, 60 * s, map[change][]time.Duration{edit: {30 * s}},
+			[]time.Duration{0, 30*s + 200*ms}},
+		{"a burst of bookings is two at most", 10 * time.Minute, 100 * ms, 60 * s, map[change][]time.Duration{edit: each(30*s, 30*s+500*ms, 100*ms)},
+			[]time.Duration{0, 30*s + 200*ms, 31*s + 200*ms}},
+		{"an editor that never rests", 10 * time.Minute, 100 * ms, 34 * s, map[change][]time.Duration{edit: each(30*s, 40*s, 50*ms)},
+			[]time.Duration{0, 30*s + 200*ms, 31*s + 200*ms, 32*s + 200*ms, 33*s + 200*ms}},
+		{"a booking during a generation is in the next", 10 * time.Minute, 400 * ms, 60 * s, map[change][]time.Duration{edit: {200 * ms}},
+			[]time.Duration{0, 1 * s}},
+		{"a push", 10 * time.Minute, 100 * ms, 60 * s, map[change][]time.Duration{push: {30 * s}}, []time.Duration{0, 30*s + 200*ms}},
+		{"a short interval bounds pushes", 2 * s, 100 * ms, 5 * s, map[change][]time.Duration{push: each(0, 10*s, 50*ms)},
+			[]time.Duration{0, 2 * s, 4 * s}},
+		{"a push and then a booking", 10 * time.Minute, 100 * ms, 60 * s, map[change][]time.Duration{push: {1 * s}, edit: {2 * s}},
+			[]time.Duration{0, 2*s + 200*ms}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := simulate(tt.every, tt.takes, tt.end, tt.changes)
+			if len(got) != len(tt.want) {
+				t.Fatalf("generations at %v, want %v", got, tt.want)
+			}
+			for i := range got {
+				if got[i] != tt.want[i] {
+					t.Fatalf("generations at %v, want %v", got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// A thousand nodes that push every 20 s are a push every 20 ms, without end.
+func TestPushesWithoutEndDoNotGenerateWithoutEnd(t *testing.T) {
+	for _, takes := range []time.Duration{100 * time.Millisecond, 3 * time.Second} {
+		began := simulate(20*time.Second, takes, time.Minute, map[change][]time.Duration{push: each(0, time.Minute, 20*time.Millisecond)})
+		if most := 1 + int(time.Minute/(pushGap+takes)); len(began) > most {
+			t.Errorf("generations of %v began %d times in a minute (%v), and %d is the most", takes, len(began), began, most)
+		}
+		for i := 1; i < len(began); i++ {
+			if gap := began[i] - began[i-1] - takes; gap < pushGap || gap > pushGap+minGap {
+				t.Errorf("generations of %v: a pause of %v", takes, gap)
+			}
+		}
+	}
+}
+
+// Changes that must be seen edit do not take the machine over either.
+func TestHalfOfTheTimeIsRest(t *testing.T) {
+	const takes = 4 * time.Second
+	began := simulate(time.Second, takes, time.Minute, map[change][]time.Duration{edit: each(0, time.Minute, 100*time.Millisecond)})
+	for i := 1; i < len(began); i++ {
+		if gap := began[i] - began[i-1]; gap < 2*takes {
+			t.Fatalf("generations at %v", began)
+		}
+	}
+	if len(began) < 7 {
+		t.Errorf("generations at %v", began)
+	}
+}
+
+func TestAGenerationThatFailedIsTriedAgainSoon(t *testing.T) {
+	zero := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
+	s := newSchedule(10 * time.Minute)
+	s.begin(zero)
+	s.end(zero.Add(time.Second), true)
+	if got := s.due().Sub(zero); got != time.Second+pushGap {
+		t.Errorf("due after %v", got)
+	}
+	s.now()
+	if !s.due().IsZero() {
+		t.Errorf("due at %v, want at once", s.due())
+	}
+}
+
+// TestASlowGeneratorSaysSoOnce: when it begins to be slow, and when it is so again.
+func TestASlowGeneratorSaysSoOnce(t *testing.T) {
+	var b bytes.Buffer
+	log := failure.NewLog(&b, time.Now)
+	for _, took := range []time.Duration{time.Second, 30 * time.Second, 40 * time.Second, time.Second, 21 * time.Second} {
+		log.Report("interval", "generate:slow", slow(took, 20*time.Second))
+	}
+	if got := strings.Count(b.String(), "[generate:slow]\n"); got != 2 {
+		t.Errorf("said %d times, want 2:\n%s", got, b.String())
+	}
+}

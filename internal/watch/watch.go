@@ -1,0 +1,180 @@
+// Package watch is the loop of the generator: a generation at every interval, and sooner when a file
+// or Consul changes, by one of several generators that compete for the lead.
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/inventory"
+	"gpuboard/sitegen"
+)
+
+// Options are what the loop works with.
+type Options struct {
+	Generator *sitegen.Generator
+	// GenerationTime is the moment that generations are made for; Now is the clock.
+	GenerationTime, Now func() time.Time
+	Interval            time.Duration
+	Paths               Paths
+	Consul              *inventory.Consul // nil: changes in Consul are found at the interval
+	Leader              *inventory.Leader // nil: there is no election
+	Log                 io.Writer
+	// Done is called after every generation that worked; it may be nil.
+	Done func(sitegen.Report)
+}
+
+// Generate makes one generation. Its errors have an exit status, a code and a hint.
+func Generate(ctx context.Context, g *sitegen.Generator, at time.Time) (sitegen.Report, error) {
+	report, err := g.Generate(ctx, at.UTC())
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return report, err
+	case errors.Is(err, sitegen.ErrLocked):
+		err = &failure.Error{Exit: failure.ExitTryAgain, Code: "state:in-use", Err: err}
+	case errors.Is(err, os.ErrPermission):
+		err = &failure.Error{Exit: failure.ExitError, Code: "file:permission", Err: err, Hint: "the user who runs this must own the site and state directories"}
+	case errors.Is(err, atomicfile.ErrNotRegular): // it stays there until somebody removes it
+		err = &failure.Error{Exit: failure.ExitError, Code: "file:kind", Err: err}
+	default:
+		err = &failure.Error{Exit: failure.ExitTryAgain, Code: "site:failed", Err: err, Hint: "the site is as it was before"}
+	}
+	return report, err
+}
+
+// A loop makes one generation after another.
+type loop struct {
+	Options
+	log      *failure.Log
+	schedule *schedule
+	problems map[string]bool // of the last board
+
+	mu     sync.Mutex
+	cancel context.CancelFunc // ends the generation in progress; nil for none
+}
+
+// Run makes generations until the context ends. One that fails is logged, and the next one tried:
+// the disk may have room again.
+func Run(ctx context.Context, o Options) {
+	l := &loop{Options: o, log: failure.NewLog(o.Log, o.Now), schedule: newSchedule(o.Interval), problems: map[string]bool{}}
+	ctx, cancel := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	defer background.Wait() // the lead is given back before the process ends
+	defer cancel()
+	background.Go(func() {
+		watchFiles(ctx, o.Paths, o.Interval, l.log, func(c change) { l.schedule.note(c, o.Now()) })
+	})
+	if o.Consul != nil {
+		background.Go(func() {
+			_ = o.Consul.Watch(ctx, func(inventory.Change) { l.schedule.note(edit, o.Now()) })
+		})
+	}
+	if o.Leader != nil {
+		background.Go(func() { _ = o.Leader.Run(ctx, l.elected) })
+	}
+	for {
+		now := o.Now()
+		wait := l.schedule.due().Sub(now)
+		switch {
+		case !l.leads():
+			wait = time.Hour // elected wakes it
+		case wait <= 0:
+			l.schedule.begin(now)
+			err := l.generate(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			l.schedule.end(o.Now(), err != nil)
+			l.log.Report("interval", "generate:slow", slow(o.Now().Sub(now), o.Interval))
+			continue
+		}
+		select {
+		case <-time.After(wait):
+		case <-l.schedule.wake: // it may be due sooner
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *loop) leads() bool { return l.Leader == nil || l.Leader.Held() }
+
+// generate makes one generation, and gives it up when the lead is lost.
+func (l *loop) generate(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	l.setCancel(cancel)
+	defer func() { l.setCancel(nil); cancel() }()
+	if !l.leads() { // it was lost before anybody could cancel
+		return context.Canceled
+	}
+	report, err := Generate(ctx, l.Generator, l.GenerationTime())
+	if ctx.Err() != nil { // asked to end, or not leading any more
+		return ctx.Err()
+	}
+	l.log.Report("generating", "site:failed", err)
+	if err == nil {
+		l.logProblems(report.Board)
+		if l.Done != nil {
+			l.Done(report)
+		}
+	}
+	return err
+}
+
+func (l *loop) setCancel(cancel context.CancelFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cancel = cancel
+}
+
+// elected takes the standing of this generator in the election.
+func (l *loop) elected(s inventory.LeaderStatus) {
+	switch {
+	case s.Held:
+		l.log.Say("leading: this generator writes the site")
+		l.schedule.now()
+		return
+	case s.Err != nil:
+		text := fmt.Sprintf("standing by: %v", s.Err)
+		if hint := failure.Explain(s.Err).Hint; hint != "" {
+			text += "\ngpuboard: hint: " + hint
+		}
+		l.log.Say(text)
+	case s.Holder != "":
+		l.log.Say("standing by: another generator leads (" + s.Holder + ")")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil {
+		l.cancel()
+	}
+}
+
+// slow is an error when a generation lasted longer than the interval. Generations never overlap.
+func slow(took, interval time.Duration) error {
+	if took <= interval {
+		return nil
+	}
+	return fmt.Errorf("a generation took %v, and one is to begin every %v; the page changes less often", took.Round(100*time.Millisecond), interval)
+}
+
+// logProblems logs the problems that the last board did not have.
+func (l *loop) logProblems(b *board.Board) {
+	problems := map[string]bool{}
+	for _, p := range b.Problems {
+		key := p.Code + "\x00" + p.Where()
+		if !l.problems[key] && !problems[key] {
+			l.log.Problem(p)
+		}
+		problems[key] = true
+	}
+	l.problems = problems
+}
