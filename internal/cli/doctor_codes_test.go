@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
-	"gpuboard/internal/config"
+	"gpuboard/internal/doctor"
 	"gpuboard/internal/node"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
@@ -208,7 +208,7 @@ func TestDoctorNotesWhatIsNotSetUp(t *testing.T) {
 		e, _ := b.examine()
 		var got []string
 		for _, f := range e.Findings {
-			if f.State == foundNote {
+			if f.State == doctor.Note {
 				got = append(got, f.Code)
 			}
 		}
@@ -220,27 +220,11 @@ func TestDoctorNotesWhatIsNotSetUp(t *testing.T) {
 	}
 	node := plainNode(t)
 	notes(node, "config:none", "register:off", "clock:unknown")
-	if e, _ := node.examine(); !slices.ContainsFunc(e.Findings, func(f finding) bool { return f.Code == "loop:none" && f.State == foundWell }) {
+	if e, _ := node.examine(); !slices.ContainsFunc(e.Findings, func(f doctor.Finding) bool { return f.Code == "loop:none" && f.State == doctor.Well }) {
 		t.Error("cron's snapshot does not count")
 	}
 	node.args = []string{"node", "--host", "gpu01", "--spool", node.path("none"), "--nvidia-smi", node.path("nvidia-smi")}
 	notes(node, "spool:missing", "publish:none")
-	d := &doctor{app: &app{getenv: func(string) string { return "" }}, proc: node.path("none")}
-	d.hiddenProcesses()
-	if d.findings[0].Code != "proc:unknown" {
-		t.Errorf("without /proc: %+v", d.findings)
-	}
-	d = &doctor{}
-	d.room("nothing", node.path("none"))
-	if d.findings[0].Code != "disk:unknown" {
-		t.Errorf("without a disk: %+v", d.findings)
-	}
-	d.cfg = &config.Config{Path: node.path("none.yml")}
-	d.configFile()
-	if f := d.findings[1]; f.Code != "config:unreadable" || f.State != foundBad || f.Mend == "" {
-		t.Errorf("a configuration that went away: %+v", f)
-	}
-
 	web := webBed(t)
 	notes(web, "discovery:off", "web:unknown")
 	web.hold("state/generate.lock")

@@ -8,14 +8,15 @@ import (
 	"syscall"
 	"testing"
 
+	"gpuboard/internal/doctor"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 )
 
 func TestDoctorMeasuresDrops(t *testing.T) {
 	well := webBed(t)
-	if e, _ := well.examine(); !strings.Contains(listed(e, foundWell), "drop:ok: 1 drops hold 1 files and 0 MiB") {
-		t.Errorf("found\n%s", listed(e, foundWell))
+	if e, _ := well.examine(); !strings.Contains(listed(e, doctor.Well), "drop:ok: 1 drops hold 1 files and 0 MiB") {
+		t.Errorf("found\n%s", listed(e, doctor.Well))
 	}
 	stray := func(b *bed, n int, size int64) {
 		for i := range n {
@@ -46,7 +47,7 @@ func TestDoctorSeesTheLimitOfDrops(t *testing.T) {
 	web.must(os.Mkdir(in, 0o755))
 	web.must(os.Rename(web.path("data/drop/gpu01/latest.json.gz"), filepath.Join(in, "latest.json.gz")))
 	e, _ := web.examine()
-	notes := listed(e, foundNote)
+	notes := listed(e, doctor.Note)
 	if !strings.Contains(notes, "drop:unlimited: 1 of 1 nodes could fill") || !strings.Contains(notes, "sh limit-drops.sh "+in) {
 		t.Errorf("found\n%s", notes)
 	}
@@ -55,7 +56,7 @@ func TestDoctorSeesTheLimitOfDrops(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(in, syscall.MNT_DETACH) })
 	e, _ = web.examine()
-	if strings.Contains(listed(e, foundNote), "drop:unlimited") || !strings.Contains(listed(e, foundWell), "drop:ok: what nodes write cannot fill") {
-		t.Errorf("with a file system of its own, found\n%s", listed(e, foundNote))
+	if strings.Contains(listed(e, doctor.Note), "drop:unlimited") || !strings.Contains(listed(e, doctor.Well), "drop:ok: what nodes write cannot fill") {
+		t.Errorf("with a file system of its own, found\n%s", listed(e, doctor.Note))
 	}
 }

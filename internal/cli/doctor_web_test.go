@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/doctor"
 	"gpuboard/internal/testenv/consultest"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
@@ -187,8 +188,8 @@ func TestDoctorFindsAServedSiteWell(t *testing.T) {
 	})
 	b.wantWell()
 	e, _ := b.examine()
-	if n := strings.Count(listed(e, foundWell), "web:ok"); n != 8 {
-		t.Errorf("%d answers were compared, want 4 pages plain and packed:\n%s", n, listed(e, foundWell))
+	if n := strings.Count(listed(e, doctor.Well), "web:ok"); n != 8 {
+		t.Errorf("%d answers were compared, want 4 pages plain and packed:\n%s", n, listed(e, doctor.Well))
 	}
 }
 
@@ -235,8 +236,8 @@ func TestDoctorAgreesWithSSHD(t *testing.T) {
 			node.wantWell()
 			web := webBed(t)
 			web.with("--data", filepath.Join(root, "data"))
-			if e, _ := web.examine(); strings.Contains(listed(e, foundBad), "chroot") || strings.Contains(listed(e, foundBad), "drop:no-in") {
-				t.Fatalf("before anything is broken:\n%s", listed(e, foundBad))
+			if e, _ := web.examine(); strings.Contains(listed(e, doctor.Bad), "chroot") || strings.Contains(listed(e, doctor.Bad), "drop:no-in") {
+				t.Fatalf("before anything is broken:\n%s", listed(e, doctor.Bad))
 			}
 			if err := test.spoil(drop); err != nil {
 				t.Fatal(err)
@@ -264,7 +265,7 @@ func TestDoctorAndConsul(t *testing.T) {
 	node.wantNamed("register:missing", "gpuboard register")
 	node.do(append([]string{"register"}, smi...)...)
 	node.wantNamed("register:critical", "gpuboard check gpu01") // nothing was pushed yet
-	if e, _ := web.examine(); !strings.Contains(listed(e, foundWell), "discovery:ok: Consul names 1 hosts") {
-		t.Errorf("found\n%s", listed(e, foundBad))
+	if e, _ := web.examine(); !strings.Contains(listed(e, doctor.Well), "discovery:ok: Consul names 1 hosts") {
+		t.Errorf("found\n%s", listed(e, doctor.Bad))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/spool"
 	"gpuboard/internal/watch"
 	"gpuboard/sitegen"
@@ -121,7 +122,7 @@ func (a *app) generator(cfg *config.Config, demo bool) (*sitegen.Generator, erro
 	case errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir():
 		return nil, because("data:missing", fail(exitUsage, fmt.Errorf("there is no data directory %s", cfg.String("data")), "make it (mkdir -p "+filepath.Join(cfg.String("data"), "drop")+"), or name another with --data"))
 	case err != nil:
-		return nil, because("data:unreadable", fail(exitUsage, fmt.Errorf("looking at the data directory: %w", err), "look at: namei -l "+word(cfg.String("data"))))
+		return nil, because("data:unreadable", fail(exitUsage, fmt.Errorf("looking at the data directory: %w", err), "look at: namei -l "+shell.Quote(cfg.String("data"))))
 	}
 	comments, err := localComments(cfg)
 	if err != nil {
@@ -178,7 +179,7 @@ func localComments(cfg *config.Config) (string, error) {
 // where nobody's configuration looks for them.
 func bookCommand(cfg *config.Config, demo bool) string {
 	if demo {
-		return "GPUBOARD_COMMENTS=" + word(commentsPath(cfg)) + " gpuboard"
+		return "GPUBOARD_COMMENTS=" + shell.Quote(commentsPath(cfg)) + " gpuboard"
 	}
 	return "gpuboard"
 }

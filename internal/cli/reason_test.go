@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/doctor"
 	"gpuboard/internal/node"
 	"gpuboard/internal/notify"
 	"gpuboard/internal/testenv/need"
@@ -137,7 +138,7 @@ func TestDoctorLeavesAPasswordAlone(t *testing.T) {
 	b := webBed(t)
 	b.serve(func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusUnauthorized); return true })
 	e, _ := b.examine()
-	if got := listed(e, foundNote); !strings.Contains(got, "web:password") {
+	if got := listed(e, doctor.Note); !strings.Contains(got, "web:password") {
 		t.Errorf("noted:\n%s", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/config"
+	"gpuboard/internal/shell"
 	"gpuboard/publisher/dropbox"
 )
 
@@ -46,7 +47,7 @@ func (a *app) receiveCommand() *cobra.Command {
 					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; nodes need this line in known_hosts:\n%s\n", addr, knownHostsLine(addr, key))
 					// Whoever prepared the directory for sshd made it root's.
 					if drops := filepath.Join(cfg.String("data"), "drop"); !config.Writable(drops) {
-						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: chown %d %s\n", drops, os.Geteuid(), word(drops))
+						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: chown %d %s\n", drops, os.Geteuid(), shell.Quote(drops))
 					}
 				},
 			})

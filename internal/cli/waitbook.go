@@ -12,6 +12,7 @@ import (
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 )
 
@@ -31,7 +32,7 @@ type bookingAfterWait struct {
 // bookAfterWait checks before the waiting begins that booking is possible.
 func (a *app) bookAfterWait(c *cobra.Command, cfg *config.Config, length, name string) (*bookingAfterWait, error) {
 	if host := cfg.String("booking.ssh"); host != "" {
-		return nil, usagef("ssh "+word(host)+" gpuboard wait --book "+word(length), "wait --book needs the bookings on this machine, and booking.ssh says that they are on %s", snapshot.Text(host, 80))
+		return nil, usagef("ssh "+shell.Quote(host)+" gpuboard wait --book "+shell.Quote(length), "wait --book needs the bookings on this machine, and booking.ssh says that they are on %s", snapshot.Text(host, 80))
 	}
 	lasts, err := booking.ParseDuration(length)
 	if err != nil {

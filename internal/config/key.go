@@ -182,3 +182,8 @@ func Among(all []Key, name string) Key {
 	}
 	return all[i]
 }
+
+// NodeAndWebKeys are those of both, each once.
+func NodeAndWebKeys() []string {
+	return append(NodeKeys(), slices.DeleteFunc(WebKeys(), func(name string) bool { return slices.Contains(NodeKeys(), name) })...)
+}

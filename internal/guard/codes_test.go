@@ -57,7 +57,7 @@ func codesOf(t *testing.T) map[string]*saidCode {
 		}
 		for _, decl := range s.file.Decls {
 			f, ok := decl.(*ast.FuncDecl)
-			if !ok || s.room != "internal/cli" {
+			if !ok || s.room != "internal/doctor" {
 				continue
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
@@ -109,7 +109,7 @@ func codesOf(t *testing.T) map[string]*saidCode {
 				}
 				first := literal(n.Args[0])
 				switch {
-				case s.room == "internal/cli" && (name == "directory" || name == "probe") && first != "":
+				case s.room == "internal/doctor" && (name == "directory" || name == "probe") && first != "":
 					for _, suffix := range made[name] {
 						add(first+suffix, s.path)
 					}

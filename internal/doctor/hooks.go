@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"slices"
@@ -6,14 +6,15 @@ import (
 
 	"gpuboard/internal/legacy"
 	"gpuboard/internal/notify"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/spool"
 	"gpuboard/sitegen"
 )
 
 // hooks looks at what is to hear of changes, without sending anything.
-func (d *doctor) hooks() {
+func (d *examination) hooks() {
 	mend := d.own("notify --test")
-	carrier, err := d.app.carrier(d.cfg)
+	carrier, err := d.Notifier()
 	if err != nil {
 		d.bad("notify:config", "see docs/notify.md", "%v", err)
 	}
@@ -21,7 +22,7 @@ func (d *doctor) hooks() {
 		return
 	}
 	well := true
-	for _, h := range d.cfg.Hooks {
+	for _, h := range d.Config.Hooks {
 		program := h.Sendmail
 		switch {
 		case h.Kind == notify.Command:
@@ -29,7 +30,7 @@ func (d *doctor) hooks() {
 		case h.Kind == notify.Mail && program == "":
 			program = "/usr/sbin/sendmail"
 		}
-		if h.Kind != notify.Webhook && !installed(program) {
+		if h.Kind != notify.Webhook && !d.Installed(program) {
 			well = false
 			d.bad("notify:program", mend, "the hook %s runs %s, which is not there or not to be run", h.Name, program)
 		}
@@ -43,19 +44,19 @@ func (d *doctor) hooks() {
 		d.bad("notify:failing", mend, "%s: %v", where, t.Err)
 	}
 	if well {
-		d.ok("notify:ok", "%d hooks hear of changes, and none has failed of late", len(d.cfg.Hooks))
+		d.ok("notify:ok", "%d hooks hear of changes, and none has failed of late", len(d.Config.Hooks))
 	}
 }
 
 // older says which hosts still run the older scripts.
-func (d *doctor) older(data string) {
-	dir := sitegen.LegacyDir(d.cfg.String("legacy"), data)
+func (d *examination) older(data string) {
+	dir := sitegen.LegacyDir(d.Config.String("legacy"), data)
 	if dir == "" {
 		return
 	}
-	found, err := legacy.Read(dir, d.app.now(), d.cfg.LegacyZone())
+	found, err := legacy.Read(dir, d.Node.Now(), d.Config.LegacyZone())
 	if err != nil {
-		d.bad("legacy:unreadable", "ls -ld "+word(dir), "%v", err)
+		d.bad("legacy:unreadable", "ls -ld "+shell.Quote(dir), "%v", err)
 		return
 	}
 	moved := map[string]bool{}

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"cmp"
@@ -17,14 +17,15 @@ import (
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/node"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 	"gpuboard/publisher"
 )
 
 // node looks at everything that a GPU node needs.
-func (d *doctor) node(ctx context.Context) {
-	host, err := d.app.node(d.cfg).Host()
+func (d *examination) node(ctx context.Context) {
+	host, err := d.Node.Host()
 	if err != nil {
 		d.bad("host:name", "gpuboard doctor node --host NAME", "%v", err)
 	} else {
@@ -38,17 +39,17 @@ func (d *doctor) node(ctx context.Context) {
 		d.loop(host, d.drop(ctx, host))
 		d.registered(ctx, host)
 	}
-	url := d.cfg.String("site_url")
+	url := d.Config.String("site_url")
 	if !strings.HasPrefix(url, "http") {
-		url = d.cfg.String("base_url")
+		url = d.Config.String("base_url")
 	}
 	if url != "" {
-		sent := d.app.now()
+		sent := d.Node.Now()
 		if resp, err := get(ctx, url, nil); err != nil {
 			d.note("clock:unknown", "", "the clock cannot be compared: %v", err)
 		} else {
 			resp.Body.Close()
-			d.clockBy(resp.Header.Get("Date"), sent, d.app.now())
+			d.clockBy(resp.Header.Get("Date"), sent, d.Node.Now())
 		}
 	} else {
 		d.note("clock:unknown", "set site_url: in the configuration", "there is no site_url to compare the clock by")
@@ -56,13 +57,13 @@ func (d *doctor) node(ctx context.Context) {
 }
 
 // readings takes one snapshot and tells what could not be read.
-func (d *doctor) readings(ctx context.Context, host string) {
-	begun := d.app.now()
-	snap, err := d.app.node(d.cfg).Collector(host, 0).Collect(ctx)
+func (d *examination) readings(ctx context.Context, host string) {
+	begun := d.Node.Now()
+	snap, err := d.Node.Collector(host, 0).Collect(ctx)
 	if err != nil {
 		return // interrupted
 	}
-	took := d.app.now().Sub(begun)
+	took := d.Node.Now().Sub(begun)
 	seen := map[string]bool{}
 	for _, p := range snap.Errors {
 		area, _, _ := strings.Cut(p.Code, ":")
@@ -70,7 +71,7 @@ func (d *doctor) readings(ctx context.Context, host string) {
 		d.bad(p.Code, d.mendReading(p), "%s", p.Message)
 	}
 	if !seen["smi"] {
-		every := d.cfg.Duration("every")
+		every := d.Config.Duration("every")
 		if every > 0 && took > every/2 {
 			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v, and is to happen every %v", took.Round(time.Millisecond), every)
 		} else {
@@ -78,7 +79,7 @@ func (d *doctor) readings(ctx context.Context, host string) {
 		}
 	}
 	// Without a process on a GPU there was nothing to ask ps about.
-	if program := d.cfg.String("ps"); !seen["ps"] && !installed(program) {
+	if program := d.Config.String("ps"); !seen["ps"] && !d.Installed(program) {
 		d.bad("ps:missing", d.mendReading(snapshot.Problem{Code: "ps:missing"}), "there is no %s, so nobody will be known to use a GPU", program)
 	} else if !seen["ps"] {
 		named := 0
@@ -91,7 +92,7 @@ func (d *doctor) readings(ctx context.Context, host string) {
 	}
 }
 
-func (d *doctor) mendReading(p snapshot.Problem) string {
+func (d *examination) mendReading(p snapshot.Problem) string {
 	switch area, what, _ := strings.Cut(p.Code, ":"); {
 	case p.Code == "smi:missing":
 		return "install the NVIDIA driver, or name the program: --nvidia-smi PATH"
@@ -109,13 +110,13 @@ func (d *doctor) mendReading(p snapshot.Problem) string {
 	return ""
 }
 
-func (d *doctor) mendHidden() string {
+func (d *examination) mendHidden() string {
 	return "groupadd -f procview && usermod -aG procview " + d.me() + " && mount -o remount,hidepid=2,gid=procview /proc"
 }
 
 // hiddenProcesses finds a /proc that hides other users' processes, which shows
 // only once somebody computes.
-func (d *doctor) hiddenProcesses() {
+func (d *examination) hiddenProcesses() {
 	data, err := os.ReadFile(filepath.Join(d.proc, "mounts"))
 	if err != nil {
 		d.note("proc:unknown", "", "there is no %s/mounts to see whether processes are hidden", d.proc)
@@ -160,15 +161,15 @@ func inGroup(gid int) bool {
 }
 
 // me is this user, as usermod and chown take it.
-func (d *doctor) me() string {
-	if name := d.app.getenv("USER"); name != "" {
+func (d *examination) me() string {
+	if name := d.Node.Getenv("USER"); name != "" {
 		return name
 	}
 	return strconv.Itoa(d.euid)
 }
 
-func (d *doctor) spool(ctx context.Context) {
-	dir := d.cfg.String("spool")
+func (d *examination) spool(ctx context.Context) {
+	dir := d.Config.String("spool")
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		d.note("spool:missing", d.own("collect"), "the spool %s is not there yet; collect and run make it", dir)
 		return
@@ -176,7 +177,7 @@ func (d *doctor) spool(ctx context.Context) {
 	s, err := spool.Open(dir)
 	switch {
 	case errors.Is(err, spool.ErrNotPrivate):
-		d.bad("spool:not-private", "chmod 700 "+word(dir)+"; chown "+d.me()+" "+word(dir), "%v", err)
+		d.bad("spool:not-private", "chmod 700 "+shell.Quote(dir)+"; chown "+d.me()+" "+shell.Quote(dir), "%v", err)
 		return
 	case err != nil:
 		d.bad("spool:unusable", "gpuboard doctor node --spool DIR", "%v", err)
@@ -192,8 +193,8 @@ func (d *doctor) spool(ctx context.Context) {
 
 // loop looks for the loop, or for what collect leaves when cron calls it. works
 // means that doctor itself could push just now.
-func (d *doctor) loop(host string, works bool) {
-	dir, now := d.cfg.String("spool"), d.app.now()
+func (d *examination) loop(host string, works bool) {
+	dir, now := d.Config.String("spool"), d.Node.Now()
 	start := d.own("check " + host)
 	held, err := node.Running(dir)
 	if err != nil {
@@ -207,14 +208,14 @@ func (d *doctor) loop(host string, works bool) {
 			d.bad("loop:no-heartbeat", start, "the loop runs and has no heartbeat: %v", err)
 		case beat.Hangs(now):
 			d.bad("loop:hangs", start, "the loop (pid %d) holds its lock and has been silent for %v", beat.PID, age.Round(time.Second))
-		case beat.Version != version():
+		case beat.Version != d.Node.Version:
 			d.bad("loop:old-version", d.own("check kill")+"; "+start, "the loop (pid %d) is still version %s", beat.PID, beat.Version)
 		case beat.Push.Error != "":
-			mend := cmp.Or(beat.Push.Hint, "tail "+word(filepath.Join(dir, node.LogFile)))
-			if to := d.cfg.String("to"); works && to == beat.Settings["to"] { // what was wrong is mended, and the loop has not tried again
+			mend := cmp.Or(beat.Push.Hint, "tail "+shell.Quote(filepath.Join(dir, node.LogFile)))
+			if to := d.Config.String("to"); works && to == beat.Settings["to"] { // what was wrong is mended, and the loop has not tried again
 				mend = d.own("check kill") + "; " + start
-				if d.cfg.Path == "" {
-					mend += " --to " + word(to)
+				if d.Config.Path == "" {
+					mend += " --to " + shell.Quote(to)
 				}
 			}
 			d.bad("loop:not-pushing", mend, "the loop (pid %d) runs, and %s", beat.PID, failure.Line(beat.Push.Failure(), beat.Push.Code))
@@ -247,8 +248,8 @@ func (d *doctor) loop(host string, works bool) {
 }
 
 // drop pushes a temporary file and removes it again, and reports whether that works.
-func (d *doctor) drop(ctx context.Context, host string) bool {
-	to := d.cfg.String("to")
+func (d *examination) drop(ctx context.Context, host string) bool {
+	to := d.Config.String("to")
 	if to == "" {
 		d.note("publish:none", "set to: in the configuration", "no drop is set: what is collected stays on this node")
 		return false
@@ -261,7 +262,7 @@ func (d *doctor) drop(ctx context.Context, host string) bool {
 	if target.Scheme == "file" {
 		dir := filepath.Join(target.Dir, "drop")
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			d.bad("local:directory", "mkdir -p "+word(dir), "there is no directory %s", dir)
+			d.bad("local:directory", "mkdir -p "+shell.Quote(dir), "there is no directory %s", dir)
 		} else if d.probe("local", dir, dir) {
 			d.ok("local:ok", "%s can be written", dir)
 			return true
@@ -269,9 +270,9 @@ func (d *doctor) drop(ctx context.Context, host string) bool {
 		return false
 	}
 	err = publisher.CheckAccess(ctx, publisher.Options{
-		Target: target, Host: host, Budget: d.cfg.Duration("push_timeout"),
-		Identity: d.cfg.List("identity"), KnownHosts: d.cfg.List("known_hosts"),
-		ResolveConfig: sshConfig,
+		Target: target, Host: host, Budget: d.Config.Duration("push_timeout"),
+		Identity: d.Config.List("identity"), KnownHosts: d.Config.List("known_hosts"),
+		ResolveConfig: d.Node.SSHConfig,
 	}, func() {
 		d.ok("ssh:ok", "%s is the server that known_hosts knows, lets this key in and offers posix-rename", to)
 	})
@@ -284,7 +285,7 @@ func (d *doctor) drop(ctx context.Context, host string) bool {
 }
 
 // complain tells of an error of a room, with its own code and hint if it has them.
-func (d *doctor) complain(err error, code, mend string) {
+func (d *examination) complain(err error, code, mend string) {
 	if c := publisher.Code(err); c != "" {
 		code = c
 	}
@@ -297,8 +298,8 @@ func (d *doctor) complain(err error, code, mend string) {
 	if code == publisher.CodeRemoteDir {
 		mend = "on the server, make the directory that to: names, writable by the node's account"
 	}
-	if names := d.cfg.List("identity"); errors.Is(err, fs.ErrNotExist) && code == publisher.CodeKeyUnreadable && len(names) == 1 {
-		mend = "ssh-keygen -q -t ed25519 -N '' -f " + word(names[0]) + "    (and bring " + names[0] + ".pub to the web host)"
+	if names := d.Config.List("identity"); errors.Is(err, fs.ErrNotExist) && code == publisher.CodeKeyUnreadable && len(names) == 1 {
+		mend = "ssh-keygen -q -t ed25519 -N '' -f " + shell.Quote(names[0]) + "    (and bring " + names[0] + ".pub to the web host)"
 	}
 	if code == publisher.CodeLost && strings.Contains(err.Error(), "opening an SFTP session") {
 		// The key was taken: what ends a session behind that is the server's own setting.
@@ -309,8 +310,8 @@ func (d *doctor) complain(err error, code, mend string) {
 }
 
 // registered asks Consul whether it knows this node.
-func (d *doctor) registered(ctx context.Context, host string) {
-	if !d.cfg.Bool("register.enabled") {
+func (d *examination) registered(ctx context.Context, host string) {
+	if !d.Config.Bool("register.enabled") {
 		d.note("register:off", d.own("check "+host+" --register"), "this node does not register with Consul")
 		return
 	}
@@ -333,8 +334,8 @@ func (d *doctor) registered(ctx context.Context, host string) {
 }
 
 // askConsul asks which hosts there are, and tells when that does not work.
-func (d *doctor) askConsul(ctx context.Context) (inventory.Answer, bool) {
-	c, err := d.app.consul(d.cfg)
+func (d *examination) askConsul(ctx context.Context) (inventory.Answer, bool) {
+	c, err := d.Consul()
 	if err != nil {
 		d.bad("consul:config", "env | grep ^CONSUL_", "%v", err)
 		return inventory.Answer{}, false

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"bytes"
@@ -21,6 +21,7 @@ import (
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
@@ -31,19 +32,19 @@ import (
 const maxFetch = 64 << 20
 
 // web looks at everything that the web host needs.
-func (d *doctor) web(ctx context.Context) {
-	data, site, state := d.cfg.String("data"), d.cfg.String("site"), d.cfg.String("state")
-	if d.directory("data", data, "mkdir -p "+word(filepath.Join(data, "drop")), false) {
+func (d *examination) web(ctx context.Context) {
+	data, site, state := d.Config.String("data"), d.Config.String("site"), d.Config.String("state")
+	if d.directory("data", data, "mkdir -p "+shell.Quote(filepath.Join(data, "drop")), false) {
 		d.room("the data directory", data)
 		d.drops(data)
 	}
 	d.bookings(data, state)
-	if d.directory("site", site, d.own("generate --data "+word(data)+" --site "+word(site)), true) {
+	if d.directory("site", site, d.own("generate --data "+shell.Quote(data)+" --site "+shell.Quote(site)), true) {
 		d.oneFileSystem(ctx, "the site", site, 4)
 		d.room("the site", site)
 		d.generation(site)
 	}
-	if d.directory("state", state, d.own("generate --state "+word(state)), true) {
+	if d.directory("state", state, d.own("generate --state "+shell.Quote(state)), true) {
 		d.oneFileSystem(ctx, "the state directory", state, 1)
 		d.room("the state directory", state)
 		d.remembered(state)
@@ -52,10 +53,10 @@ func (d *doctor) web(ctx context.Context) {
 	d.overlay()
 	d.hooks()
 	d.older(data)
-	if d.app.asksConsul(d.cfg) {
+	if d.AsksConsul {
 		if answer, ok := d.askConsul(ctx); ok && len(answer.Hosts) == 0 {
 			d.bad("discovery:empty", "gpuboard register on the nodes; deploy/consul/acl-generator.hcl has the policy that the token needs",
-				"Consul answers, and names no host of service %s: nobody has registered, or the token may not read it", d.cfg.String("consul.service"))
+				"Consul answers, and names no host of service %s: nobody has registered, or the token may not read it", d.Config.String("consul.service"))
 		} else if ok {
 			d.ok("discovery:ok", "Consul names %d hosts", len(answer.Hosts))
 		}
@@ -67,28 +68,28 @@ func (d *doctor) web(ctx context.Context) {
 
 // directory looks at one of the three directories; own ones are written by
 // this user.
-func (d *doctor) directory(code, dir, mend string, own bool) bool {
+func (d *examination) directory(code, dir, mend string, own bool) bool {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		d.bad(code+":missing", mend, "there is no directory %s", dir)
 		return false
 	case err != nil:
-		d.bad(code+":unreadable", "namei -l "+word(dir), "%v", err)
+		d.bad(code+":unreadable", "namei -l "+shell.Quote(dir), "%v", err)
 		return false
 	case !info.IsDir():
-		d.bad(code+":not-a-directory", "ls -ld "+word(dir), "%s is not a directory", dir)
+		d.bad(code+":not-a-directory", "ls -ld "+shell.Quote(dir), "%s is not a directory", dir)
 		return false
 	}
 	if _, err := os.ReadDir(dir); err != nil {
-		d.bad(code+":unreadable", "namei -l "+word(dir), "%v", err)
+		d.bad(code+":unreadable", "namei -l "+shell.Quote(dir), "%v", err)
 		return false
 	}
 	if own && !d.probe(code, dir, dir) {
 		return true
 	}
 	if info.Mode().Perm()&0o002 != 0 {
-		d.bad(code+":open", "chmod o-w "+word(dir), "everybody may write %s", dir)
+		d.bad(code+":open", "chmod o-w "+shell.Quote(dir), "everybody may write %s", dir)
 		return true
 	}
 	d.ok(code+":ok", "%s is there and usable", dir)
@@ -96,7 +97,7 @@ func (d *doctor) directory(code, dir, mend string, own bool) bool {
 }
 
 // private refuses what must not be served below what is.
-func (d *doctor) private(site string) {
+func (d *examination) private(site string) {
 	root, err := filepath.EvalSymlinks(site)
 	if err == nil {
 		root, err = filepath.Abs(root)
@@ -106,7 +107,7 @@ func (d *doctor) private(site string) {
 	}
 	well := true
 	for _, name := range []string{"data", "state", "keys", "host_key", "comments", "password"} {
-		path := d.cfg.String(name)
+		path := d.Config.String(name)
 		if path == "" || strings.Contains(path, "://") {
 			continue
 		}
@@ -127,14 +128,14 @@ func (d *doctor) private(site string) {
 }
 
 // bookings reads what people wrote, as the generator would.
-func (d *doctor) bookings(data, state string) {
-	path, err := localComments(d.cfg)
+func (d *examination) bookings(data, state string) {
+	path, err := d.Comments()
 	if err != nil {
-		d.bad("config:comments", "edit "+word(d.cfg.Path), "%v", err)
+		d.bad("config:comments", "edit "+shell.Quote(d.Config.Path), "%v", err)
 		return
 	}
 	var aliases booking.Aliases
-	names := d.cfg.String("aliases")
+	names := d.Config.String("aliases")
 	if names == "" {
 		names = filepath.Join(data, "aliases.csv")
 	}
@@ -144,32 +145,32 @@ func (d *doctor) bookings(data, state string) {
 		known, problems := booking.ParseAliases(text)
 		aliases = known
 		for _, p := range problems {
-			d.bad(p.Code, "edit "+word(names), "%s", placed(p))
+			d.bad(p.Code, "edit "+shell.Quote(names), "%s", placed(p))
 		}
 		if len(problems) == 0 {
 			d.ok("aliases:ok", "%s names %d other names", names, len(known))
 		}
-	case !errors.Is(err, fs.ErrNotExist) || d.cfg.String("aliases") != "":
-		d.bad("aliases:unreadable", "ls -l "+word(names), "%v", err)
+	case !errors.Is(err, fs.ErrNotExist) || d.Config.String("aliases") != "":
+		d.bad("aliases:unreadable", "ls -l "+shell.Quote(names), "%v", err)
 	}
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); err != nil {
 		return // said as the data directory that is missing
 	}
-	file := booking.Open(path, d.cfg.BookingZone(false).Location)
-	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.app.now()})
+	file := booking.Open(path, d.Config.BookingZone(false).Location)
+	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.Node.Now()})
 	if held, err := file.Read(); held == nil && err == nil && !calendar.Broken {
 		d.note("booking:none", "gpuboard init web shows a comments.json to begin with", "there is no %s: nobody has booked anything", path)
 		return
 	}
 	if d.isMounted(path) {
-		d.bad("paths:mount", "mount the directory "+word(dir)+" and not the one file", "%s is mounted by itself: bookings cannot be replaced in one step", path)
+		d.bad("paths:mount", "mount the directory "+shell.Quote(dir)+" and not the one file", "%s is mounted by itself: bookings cannot be replaced in one step", path)
 	}
 	for _, p := range calendar.Problems {
-		mend := "edit " + word(path)
+		mend := "edit " + shell.Quote(path)
 		switch p.Code {
 		case "booking:unreadable":
-			mend = "ls -l " + word(path)
+			mend = "ls -l " + shell.Quote(path)
 		case "booking:vanished":
 			mend = "gpuboard bookings --log"
 		}
@@ -189,7 +190,7 @@ func placed(p snapshot.Problem) string {
 }
 
 // generation tells how long ago the site was made.
-func (d *doctor) generation(site string) {
+func (d *examination) generation(site string) {
 	text, err := atomicfile.Read(filepath.Join(site, "health.json"), maxFetch)
 	if err != nil {
 		d.bad("site:never", d.own("generate"), "no generation has been made: %v", err)
@@ -203,8 +204,8 @@ func (d *doctor) generation(site string) {
 		d.bad("site:damaged", d.own("generate"), "%s is not gpuboard's: %v", filepath.Join(site, "health.json"), err)
 		return
 	}
-	age := d.app.now().Sub(health.GeneratedAt)
-	if limit := max(3*d.cfg.Duration("interval"), 3*time.Minute); age > limit {
+	age := d.Node.Now().Sub(health.GeneratedAt)
+	if limit := max(3*d.Config.Duration("interval"), 3*time.Minute); age > limit {
 		d.bad("site:old", d.own("generate -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
 		return
 	}
@@ -212,7 +213,7 @@ func (d *doctor) generation(site string) {
 }
 
 // remembered opens the history, unless a generator is at work on it.
-func (d *doctor) remembered(state string) {
+func (d *examination) remembered(state string) {
 	path := filepath.Join(state, "generate.lock")
 	lock, err := atomicfile.OpenLock(path)
 	if err == nil {
@@ -224,10 +225,10 @@ func (d *doctor) remembered(state string) {
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.bad("state:lock", "ls -l "+word(path), "the generator's lock cannot be taken: %v", err)
+		d.bad("state:lock", "ls -l "+shell.Quote(path), "the generator's lock cannot be taken: %v", err)
 		return
 	}
-	if d.cfg.Bool("no_history") {
+	if d.Config.Bool("no_history") {
 		d.note("history:off", "", "no history is kept")
 		return
 	}
@@ -238,12 +239,12 @@ func (d *doctor) remembered(state string) {
 		return
 	}
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() { // to read a FIFO would wait for ever
-		d.bad("history:unreadable", "ls -l "+word(db), "%s is a %s, and so there is no history", db, atomicfile.Kind(info.Mode()))
+		d.bad("history:unreadable", "ls -l "+shell.Quote(db), "%s is a %s, and so there is no history", db, atomicfile.Kind(info.Mode()))
 		return
 	}
 	f, err := os.OpenFile(db, os.O_RDWR, 0)
 	if err != nil {
-		d.bad("history:unreadable", fmt.Sprintf("chown %d %s", d.euid, word(db)), "%v", err)
+		d.bad("history:unreadable", fmt.Sprintf("chown %d %s", d.euid, shell.Quote(db)), "%v", err)
 		return
 	}
 	defer f.Close()
@@ -257,8 +258,8 @@ func (d *doctor) remembered(state string) {
 }
 
 // overlay renders an empty board with the site's own templates.
-func (d *doctor) overlay() {
-	dir := d.cfg.String("templates")
+func (d *examination) overlay() {
+	dir := d.Config.String("templates")
 	if dir == "" {
 		return
 	}
@@ -266,18 +267,18 @@ func (d *doctor) overlay() {
 		d.bad("templates:missing", "gpuboard doctor web --templates DIR", "there is no directory %s", dir)
 		return
 	}
-	empty, _ := board.Merge(board.Input{Now: d.app.now().UTC()})
-	in := render.Input{Board: empty, Site: render.Site{Lang: "en", Zone: d.cfg.Zone(), Version: version()}}
+	empty, _ := board.Merge(board.Input{Now: d.Node.Now().UTC()})
+	in := render.Input{Board: empty, Site: render.Site{Lang: "en", Zone: d.Config.Zone(), Version: d.Node.Version}}
 	if _, err := page.Files(in, templates.Under(afero.NewBasePathFs(afero.NewOsFs(), dir))); err != nil {
-		d.bad("templates:parse", "edit "+word(dir), "%v", err)
+		d.bad("templates:parse", "edit "+shell.Quote(dir), "%v", err)
 		return
 	}
 	d.ok("templates:ok", "the templates in %s are understood", dir)
 }
 
 // published compares what a visitor gets with what was written.
-func (d *doctor) published(ctx context.Context, site string) {
-	base := d.cfg.String("base_url")
+func (d *examination) published(ctx context.Context, site string) {
+	base := d.Config.String("base_url")
 	if base == "" {
 		d.note("web:unknown", "set base_url: in the configuration", "there is no base_url, so the web server was not looked at")
 		return
@@ -292,22 +293,22 @@ func (d *doctor) published(ctx context.Context, site string) {
 			continue // there is no generation, which is said already
 		}
 		for _, encoding := range []string{"identity", "gzip"} {
-			sent := d.app.now()
+			sent := d.Node.Now()
 			resp, body, err := fetch(ctx, base+page.name, encoding)
 			if err != nil {
-				d.bad("web:unreachable", "curl -I "+word(base+page.name), "%v", err)
+				d.bad("web:unreachable", "curl -I "+shell.Quote(base+page.name), "%v", err)
 				return
 			}
 			if !clock {
 				clock = true
-				d.clockBy(resp.Header.Get("Date"), sent, d.app.now())
+				d.clockBy(resp.Header.Get("Date"), sent, d.Node.Now())
 			}
 			d.compare(base+page.name, page.kind, resp, body, want, filepath.Join(site, page.name))
 		}
 	}
 }
 
-func (d *doctor) compare(url, kind string, resp *http.Response, body, want []byte, file string) {
+func (d *examination) compare(url, kind string, resp *http.Response, body, want []byte, file string) {
 	got, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	packed := resp.Header.Get("Content-Encoding")
 	what := url
@@ -318,7 +319,7 @@ func (d *doctor) compare(url, kind string, resp *http.Response, body, want []byt
 	case resp.StatusCode == http.StatusUnauthorized:
 		d.note("web:password", "", "%s asks for a password; it was not looked at further", url)
 	case resp.StatusCode != http.StatusOK:
-		d.bad("web:status", "curl -I "+word(url)+"    (and read the web server's error log)", "%s answers %s", what, resp.Status)
+		d.bad("web:status", "curl -I "+shell.Quote(url)+"    (and read the web server's error log)", "%s answers %s", what, resp.Status)
 	case got != kind:
 		d.bad("web:type", "deploy/ has tested snippets for nginx, Apache, Caddy and lighttpd", "%s comes as %q and should be %s", what, got, kind)
 	case !bytes.Equal(body, want):

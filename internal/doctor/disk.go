@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func diskSize(path string) (bytes, inodes uint64) {
 // isMounted reports whether something is mounted exactly at a path. Numbers of
 // devices do not tell: a file that is mounted may come from the same disk, and
 // in an overlay files and directories have different ones.
-func (d *doctor) isMounted(path string) bool {
+func (d *examination) isMounted(path string) bool {
 	if d.mounts == nil {
 		d.mounts = map[string]bool{}
 		text, _ := os.ReadFile(filepath.Join(d.proc, "self", "mountinfo")) // Linux has it

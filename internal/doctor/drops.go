@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"errors"
@@ -7,30 +7,31 @@ import (
 	"path/filepath"
 	"time"
 
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
 
 // drops looks at each node's directory: whether sshd would let the node in,
 // whether the node can write, whether this user can read, and how old the news is.
-func (d *doctor) drops(data string) {
+func (d *examination) drops(data string) {
 	dir := filepath.Join(data, "drop")
 	if info, err := os.Lstat(dir); err != nil {
-		d.bad("drop:missing", "mkdir -p "+word(dir), "there is no directory %s for what nodes send", dir)
+		d.bad("drop:missing", "mkdir -p "+shell.Quote(dir), "there is no directory %s for what nodes send", dir)
 		return
 	} else if info.Mode()&fs.ModeSymlink != 0 {
-		d.bad("drop:symlink", "rm "+word(dir)+" && mkdir "+word(dir), "%s is a symbolic link; readers follow none", dir)
+		d.bad("drop:symlink", "rm "+shell.Quote(dir)+" && mkdir "+shell.Quote(dir), "%s is a symbolic link; readers follow none", dir)
 		return
 	}
 	all, err := spool.OpenDrops(data)
 	if err != nil {
-		d.bad("drop:unreadable", "namei -l "+word(dir), "%v", err)
+		d.bad("drop:unreadable", "namei -l "+shell.Quote(dir), "%v", err)
 		return
 	}
 	defer all.Close()
 	hosts, problems := all.Hosts()
 	for _, p := range problems {
-		d.bad(p.Code, "ls -la "+word(dir), "%s", p.Message)
+		d.bad(p.Code, "ls -la "+shell.Quote(dir), "%s", p.Message)
 	}
 	if len(hosts) == 0 {
 		d.note("drop:none", "gpuboard init node shows how a node begins", "no node has a directory in %s", dir)
@@ -48,7 +49,7 @@ func (d *doctor) drops(data string) {
 
 // dropModes checks what sshd asks of a chroot, where a drop is one: there is an
 // "in" below it, or it is root's and nothing else has been delivered.
-func (d *doctor) dropModes(drop string, said map[string]bool) {
+func (d *examination) dropModes(drop string, said map[string]bool) {
 	info, err := os.Lstat(drop)
 	if err != nil || !info.IsDir() {
 		return // Hosts has told
@@ -58,7 +59,7 @@ func (d *doctor) dropModes(drop string, said map[string]bool) {
 	_, sentErr := os.Lstat(filepath.Join(drop, spool.LatestName))
 	if inErr != nil && (ownerUID(info) != 0 || sentErr == nil) {
 		if info.Mode().Perm()&0o002 != 0 {
-			d.bad("drop:open", "chmod o-w "+word(drop), "everybody may write %s, and so speak for this node", drop)
+			d.bad("drop:open", "chmod o-w "+shell.Quote(drop), "everybody may write %s, and so speak for this node", drop)
 		}
 		return
 	}
@@ -70,13 +71,13 @@ func (d *doctor) dropModes(drop string, said map[string]bool) {
 		if info, err := os.Stat(path); err == nil && !said[path] {
 			if uid := ownerUID(info); uid != 0 {
 				said[path] = true
-				d.bad("drop:chroot-owner", "chown root "+word(path), "%s belongs to uid %d: sshd lets nobody into a chroot unless it and all its parents are root's", path, uid)
+				d.bad("drop:chroot-owner", "chown root "+shell.Quote(path), "%s belongs to uid %d: sshd lets nobody into a chroot unless it and all its parents are root's", path, uid)
 			}
 			if mode := info.Mode().Perm(); mode&0o022 != 0 {
 				said[path] = true
-				mend := "chmod go-w " + word(path)
+				mend := "chmod go-w " + shell.Quote(path)
 				if info.Mode()&fs.ModeSticky != 0 { // /tmp and its like have to be so
-					mend = "keep the data directory elsewhere than below " + word(path)
+					mend = "keep the data directory elsewhere than below " + shell.Quote(path)
 				}
 				d.bad("drop:chroot-mode", mend, "%s has mode %04o: sshd lets nobody into a chroot when group or others may write it or a parent", path, mode)
 			}
@@ -89,18 +90,18 @@ func (d *doctor) dropModes(drop string, said map[string]bool) {
 	}
 	switch {
 	case inErr != nil:
-		d.bad("drop:no-in", "install -d -m 2770 -o ACCOUNT -g gpuboard "+word(in), "%s is missing, and so the node has no place to write to", in)
+		d.bad("drop:no-in", "install -d -m 2770 -o ACCOUNT -g gpuboard "+shell.Quote(in), "%s is missing, and so the node has no place to write to", in)
 	case !inInfo.IsDir():
-		d.bad("drop:no-in", "rm "+word(in)+" && install -d -m 2770 -o ACCOUNT -g gpuboard "+word(in), "%s is not a directory", in)
+		d.bad("drop:no-in", "rm "+shell.Quote(in)+" && install -d -m 2770 -o ACCOUNT -g gpuboard "+shell.Quote(in), "%s is not a directory", in)
 	case ownerUID(inInfo) == 0:
-		d.bad("drop:in-owner", "chown ACCOUNT "+word(in), "%s is root's, and so the node's account cannot write to it", in)
+		d.bad("drop:in-owner", "chown ACCOUNT "+shell.Quote(in), "%s is root's, and so the node's account cannot write to it", in)
 	case inInfo.Mode().Perm()&0o002 != 0:
-		d.bad("drop:in-mode", "chmod 2770 "+word(in), "%s has mode %04o: others than the node may write to it", in, inInfo.Mode().Perm())
+		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o: others than the node may write to it", in, inInfo.Mode().Perm())
 	case inInfo.Mode().Perm()&0o300 != 0o300:
-		d.bad("drop:in-mode", "chmod 2770 "+word(in), "%s has mode %04o, and so its owner cannot write to it", in, inInfo.Mode().Perm())
+		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o, and so its owner cannot write to it", in, inInfo.Mode().Perm())
 	default:
 		if f, err := os.Open(in); err != nil {
-			d.bad("drop:unreadable", "chgrp gpuboard "+word(in)+" && chmod 2770 "+word(in)+" && usermod -aG gpuboard "+d.me(), "this user cannot read %s: %v", in, err)
+			d.bad("drop:unreadable", "chgrp gpuboard "+shell.Quote(in)+" && chmod 2770 "+shell.Quote(in)+" && usermod -aG gpuboard "+d.me(), "this user cannot read %s: %v", in, err)
 		} else {
 			f.Close()
 		}
@@ -108,14 +109,14 @@ func (d *doctor) dropModes(drop string, said map[string]bool) {
 }
 
 // dropNews tells how old the news of a host is, by its own clock.
-func (d *doctor) dropNews(all *spool.Drops, host, drop string) {
+func (d *examination) dropNews(all *spool.Drops, host, drop string) {
 	bundle, _, err := all.Latest(host)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && (bundle == nil || bundle.Snapshot == nil):
 		d.bad("drop:never", "gpuboard doctor node    (on "+host+")", "%s has never sent anything", host)
 		return
 	case errors.Is(err, fs.ErrPermission):
-		d.bad("drop:unreadable", "chgrp -R gpuboard "+word(drop)+" && usermod -aG gpuboard "+d.me(), "what %s sent cannot be read: %v", host, err)
+		d.bad("drop:unreadable", "chgrp -R gpuboard "+shell.Quote(drop)+" && usermod -aG gpuboard "+d.me(), "what %s sent cannot be read: %v", host, err)
 		return
 	case err != nil:
 		code := snapshot.CodeOf(err)
@@ -129,12 +130,12 @@ func (d *doctor) dropNews(all *spool.Drops, host, drop string) {
 		d.bad(code, mend, "what %s sent cannot be understood: %v", host, err)
 		return
 	}
-	age := d.app.now().Sub(bundle.Snapshot.CollectedAt.Time)
-	limit := d.cfg.Duration("stale_after")
+	age := d.Node.Now().Sub(bundle.Snapshot.CollectedAt.Time)
+	limit := d.Config.Duration("stale_after")
 	if limit == 0 {
 		limit = max(3*time.Duration(bundle.Snapshot.IntervalSeconds)*time.Second, time.Minute)
 	}
-	switch tolerance := d.cfg.Duration("clock_tolerance"); {
+	switch tolerance := d.Config.Duration("clock_tolerance"); {
 	case age < -tolerance:
 		d.bad("drop:clock", "timedatectl set-ntp true    (on "+host+")", "the clock of %s is %v ahead", host, (-age).Round(time.Second))
 	case age > limit:

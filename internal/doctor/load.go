@@ -1,14 +1,15 @@
-package cli
+package doctor
 
 import (
 	"os"
 	"path/filepath"
 
+	"gpuboard/internal/shell"
 	"gpuboard/internal/spool"
 )
 
 // dropLoads tells what the drops hold, and whether the nodes could fill the disk.
-func (d *doctor) dropLoads(all *spool.Drops, data string, hosts []string) {
+func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 	if len(hosts) == 0 {
 		return
 	}
@@ -22,13 +23,13 @@ func (d *doctor) dropLoads(all *spool.Drops, data string, hosts []string) {
 				open = append(open, in)
 			}
 		}
-		l, err := all.Usage(host, d.app.now())
+		l, err := all.Usage(host, d.Node.Now())
 		if err != nil {
 			continue // said as drop:unreadable
 		}
 		files += l.Files
 		bytes += l.Bytes
-		mend := d.own("generate -v") + "    (removes what does not belong there, if this user may: chmod 2770 " + word(in) + ")"
+		mend := d.own("generate -v") + "    (removes what does not belong there, if this user may: chmod 2770 " + shell.Quote(in) + ")"
 		switch atLeast := ""; {
 		case l.OverLimit():
 			if l.More {
@@ -44,7 +45,7 @@ func (d *doctor) dropLoads(all *spool.Drops, data string, hosts []string) {
 	total, inodes := diskSize(data)
 	switch {
 	case len(open) > 0:
-		d.note("drop:unlimited", "sh limit-drops.sh "+word(open[0])+" 128M 700    (deploy/sshd has it), or gpuboard receive instead of sshd",
+		d.note("drop:unlimited", "sh limit-drops.sh "+shell.Quote(open[0])+" 128M 700    (deploy/sshd has it), or gpuboard receive instead of sshd",
 			"%d of %d nodes could fill the file system of %s with its %d MiB and %d inodes: sshd does not limit what they write to %s, and no limit of that directory can be seen",
 			len(open), byNodes, data, total>>20, inodes, open[0])
 	case byNodes > 0:

@@ -1,0 +1,69 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gpuboard/internal/config"
+	"gpuboard/internal/node"
+)
+
+// nobody looks at a machine with this /proc.
+func nobody(proc string, euid int) *examination {
+	n := node.Node{Getenv: func(string) string { return "" }}
+	return &examination{Options: Options{Node: n}, proc: proc, euid: euid}
+}
+
+func TestHiddenProcesses(t *testing.T) {
+	for options, hidden := range map[string]bool{
+		"rw,nosuid":                        false,
+		"rw,hidepid=0":                     false,
+		"rw,hidepid=2":                     true,
+		"rw,hidepid=invisible,gid=4000000": true,
+		fmt.Sprintf("rw,hidepid=invisible,gid=%d", os.Getegid()): false,
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "mounts"), []byte("sysfs /sys sysfs rw 0 0\nproc /proc proc "+options+" 0 0\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d := nobody(dir, 1000)
+		d.hiddenProcesses()
+		if got := d.findings[0].Code == "proc:hidepid"; got != hidden {
+			t.Errorf("%s: found %+v", options, d.findings)
+		}
+		d = nobody(dir, 0) // root sees everything
+		d.hiddenProcesses()
+		if d.findings[0].Code != "proc:ok" {
+			t.Errorf("%s, as root: found %+v", options, d.findings)
+		}
+	}
+}
+
+func TestWhatCannotBeLookedAt(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	d := nobody(none, 1000)
+	d.hiddenProcesses()
+	d.room("nothing", none)
+	d.Config = &config.Config{Path: none}
+	d.configFile()
+	for i, want := range []string{"proc:unknown", "disk:unknown", "config:unreadable"} {
+		if d.findings[i].Code != want {
+			t.Errorf("finding %d is %+v, want %s", i, d.findings[i], want)
+		}
+	}
+	if f := d.findings[2]; f.State != Bad || f.Mend == "" {
+		t.Errorf("a configuration that went away: %+v", f)
+	}
+}
+
+func TestPasswordsAreNotShown(t *testing.T) {
+	for value, want := range map[string]string{
+		"https://ada:secret@gpu.example.org/": "https://ada:xxxxx@gpu.example.org/", "https://gpu.example.org/": "https://gpu.example.org/", "20s": "20s", "%zz": "%zz",
+	} {
+		if got := shown(value); got != want {
+			t.Errorf("%s is shown as %s, want %s", value, got, want)
+		}
+	}
+}
