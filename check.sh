@@ -113,6 +113,7 @@ fi
 # The detector watches where goroutines share something. Tests of the whole run the
 # program as it is built. history's database takes many times as long under it, and
 # sitegen's and the commands' tests use it from several goroutines.
+# Scripts of commands run the program many times, as it is, too.
 racing=$(go list -f '{{range .Imports}}{{if or (eq . "sync") (eq . "sync/atomic") (eq . "net/http")}}{{$.ImportPath}}
 {{end}}{{end}}' ./... | grep -v '/internal/history$\|/testenv/' | sort -u)
 calm=$(go list ./... | grep -vxF "$racing" | grep -v '/internal/e2e$\|/internal/history$')
@@ -128,6 +129,9 @@ fi
 say "go test, where nothing runs at once"
 # shellcheck disable=SC2086
 suite pkgname -timeout 30m $calm
+scripts=$(git grep -l '^func TestScripts(' -- '*_test.go' | xargs -n1 dirname | sed 's|^|./|')
+# shellcheck disable=SC2086
+suite pkgname -timeout 30m -run '^TestScripts$' $scripts
 for module in bench tools/release; do
 	cd $module
 	suite pkgname -timeout 30m ./...
@@ -141,7 +145,7 @@ if $install && [ -z "${GPUBOARD_CONSUL:-}" ]; then
 fi
 say "go test -race"
 # shellcheck disable=SC2086
-suite pkgname -race -timeout 30m $racing
+suite pkgname -race -skip '^TestScripts$' -timeout 30m $racing
 
 # The same sample of faults for a day, so that what has passed need not run again.
 export GPUBOARD_FAULT_SEED=${GPUBOARD_FAULT_SEED:-$(date +%Y%m%d)}

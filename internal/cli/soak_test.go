@@ -16,6 +16,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/demo"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/soak"
 )
 
@@ -40,6 +41,7 @@ func soakSettings(t *testing.T, a *app, args ...string) *config.Config {
 // that come and go, jobs, bookings, damage, hooks, and a past that is rolled up
 // and forgotten.
 func TestSoakOfAWebHost(t *testing.T) {
+	need.Time(t, "it makes a hundred generations")
 	s := soak.New(t)
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer hook.Close()

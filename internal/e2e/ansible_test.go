@@ -25,9 +25,7 @@ func TestAnsible(t *testing.T) {
 	for _, program := range []string{"ssh", "sshd", "nginx", "cron"} {
 		need.Program(t, program)
 	}
-	if testing.Short() {
-		t.Skip("it takes a minute")
-	}
+	need.Time(t, "it takes a minute")
 	dir := t.TempDir()
 	sshtest.WriteKey(t, dir+"/key", "ed25519", "")
 	web := machinetest.Boot(t, machinetest.Options{})

@@ -19,9 +19,7 @@ import (
 // cron wakes once a minute, so the test mostly waits.
 func TestCronExample(t *testing.T) {
 	need.Root(t)
-	if testing.Short() {
-		t.Skip("it takes three minutes of waiting for cron")
-	}
+	need.Time(t, "it takes three minutes of waiting for cron")
 	cron := need.Program(t, "cron")
 	unshare := need.Program(t, "unshare")
 	t.Parallel()

@@ -27,9 +27,7 @@ import (
 // run is in a list, with the reason; a block of code that is neither a command
 // nor known to be none fails.
 func TestShownCommandsWork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it types three hundred commands")
-	}
+	need.Time(t, "it types three hundred commands")
 	for _, name := range []string{"curl", "jq", "htpasswd", "ansible-inventory", "ssh-keygen"} {
 		need.Program(t, name)
 	}

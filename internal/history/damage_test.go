@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 )
 
 func codes(s *Store, now time.Time) string {
@@ -175,6 +176,7 @@ func TestDamageThatAQueryMeetsIsSetAsideByTheNextIngest(t *testing.T) {
 
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
+	need.Time(t, "it makes months of samples")
 	ctx := context.Background()
 	s := open(t, Options{MaxBytes: 600_000})
 	r := rand.New(rand.NewPCG(1, 1))
@@ -270,9 +272,7 @@ func killTick(seq uint64) []Batch {
 
 func TestKilledProcessesLoseNothingAcknowledged(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts 60 processes")
-	}
+	need.Time(t, "starts 60 processes")
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 )
 
 // fingerprint is everything that the store answers about [from, to), in words
@@ -65,6 +66,7 @@ func firstDifference(a, b string) string {
 // and however often the store is opened in between: the answers are the same.
 func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 	t.Parallel()
+	need.Time(t, "it makes months of samples")
 	base := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(base, "")
@@ -180,6 +182,7 @@ func TestTwoProcessesSeeEachOther(t *testing.T) {
 
 func TestSizeOfAYearStaysTheSame(t *testing.T) {
 	t.Parallel()
+	need.Time(t, "it makes months of samples")
 	ctx := context.Background()
 	day := 24 * time.Hour
 	// A tenth of everything, so that 400 days are ten rounds.

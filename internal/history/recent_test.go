@@ -13,12 +13,14 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 )
 
 // What a store that goes on says of the recent past is what one says that has
 // just been opened, whatever gaps and latecomers there were.
 func TestRecentIsCold(t *testing.T) {
 	t.Parallel()
+	need.Time(t, "it makes months of samples")
 	base := t.TempDir()
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {

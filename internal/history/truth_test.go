@@ -47,6 +47,7 @@ func live(t testing.TB, s *Store, host, boot string, samples []snapshot.Sample) 
 
 func TestTotalsAreWhatTrulyWas(t *testing.T) {
 	t.Parallel()
+	need.Time(t, "it makes months of samples")
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -148,6 +149,7 @@ func TestAGapIsUnknownAndNotIdle(t *testing.T) {
 
 func TestIdleSince(t *testing.T) {
 	t.Parallel()
+	need.Time(t, "it makes months of samples")
 	ctx := context.Background()
 	end := t0.Add(40 * time.Hour)
 	for _, c := range []struct {

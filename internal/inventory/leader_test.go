@@ -102,9 +102,7 @@ func TestLeader(t *testing.T) {
 
 // A leader that dies gives nothing back: its session has to run out.
 func TestLeaderDies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes Consul half a minute")
-	}
+	need.Time(t, "takes Consul half a minute")
 	noEnvironment(t)
 	agent := consultest.Start(t, consultest.Options{})
 	admin := agent.Admin()

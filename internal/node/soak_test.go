@@ -24,6 +24,7 @@ import (
 // TestSoakOfANode is the loop of a node, collecting and pushing over SFTP
 // through an sshd or a drop box that is started again now and then.
 func TestSoakOfANode(t *testing.T) {
+	need.Time(t, "it makes a hundred cycles")
 	t.Run("sshd", func(t *testing.T) {
 		s := soak.New(t)
 		drop := s.Path("drop")

@@ -136,6 +136,7 @@ func TestKilledWhileRunning(t *testing.T) {
 
 // The same at every system call that changes something.
 func TestKilledAtEverySystemCall(t *testing.T) {
+	need.Time(t, "it starts a hundred processes")
 	strace := need.Program(t, "strace")
 	for _, call := range []string{"write", "fsync", "renameat", "unlinkat", "ftruncate"} {
 		dir := filepath.Join(t.TempDir(), "spool")

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/testenv/need"
 )
 
 // Readers beside a delivery see one generation or the next, and never go back.
 func TestReadersBesideADelivery(t *testing.T) {
+	need.Time(t, "it reads ten thousand times")
 	data := t.TempDir()
 	drop := filepath.Join(data, "drop", "gpu01")
 	if err := os.MkdirAll(drop, 0o755); err != nil {

@@ -39,6 +39,7 @@ const within = need.Patience
 // the test. It needs a Chromium.
 func Start(t testing.TB, width, height int) *Browser {
 	t.Helper()
+	need.Time(t, "it starts a browser")
 	path := need.Program(t, "chromium")
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height))

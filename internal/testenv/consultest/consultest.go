@@ -58,6 +58,7 @@ type ports struct{ http, server, lan, wan int }
 // is stopped when the test ends.
 func Start(t testing.TB, o Options) *Agent {
 	t.Helper()
+	need.Time(t, "it starts a Consul")
 	if o.Node == "" {
 		o.Node = "node1"
 	}

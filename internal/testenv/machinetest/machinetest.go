@@ -53,6 +53,7 @@ type Options struct {
 // that by installing something.
 func Boot(t testing.TB, o Options) *Machine {
 	t.Helper()
+	need.Time(t, "it boots a machine")
 	need.Root(t)
 	unshare, systemd := need.Program(t, "unshare"), "/lib/systemd/systemd"
 	need.Program(t, "nsenter")

@@ -29,6 +29,15 @@ func Skip(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
+// Time is for tests that take long, and for what starts real servers: with -short
+// they are skipped.
+func Time(t testing.TB, why string) {
+	t.Helper()
+	if testing.Testing() && testing.Short() {
+		t.Skip("takes long: " + why)
+	}
+}
+
 // Program returns the path of a program, which may lie where only root or sshd
 // looks for it.
 func Program(t testing.TB, name string) string {

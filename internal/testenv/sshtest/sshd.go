@@ -93,6 +93,7 @@ type Server struct {
 // Start runs sshd with key authentication for the current user.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
+	need.Time(t, "it starts an sshd")
 	program := o.Program
 	if program == "" {
 		program = need.Program(t, "sshd")

@@ -81,6 +81,7 @@ func Dir(t testing.TB) string {
 // the test.
 func Start(t testing.TB, name string, o Options) *Server {
 	t.Helper()
+	need.Time(t, "it starts a web server")
 	// A port that was free a moment ago may be taken: try others.
 	var err error
 	for range 3 {
