@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"sync"
 
 	"github.com/spf13/afero"
 
@@ -22,16 +23,11 @@ import (
 
 // A view is one site that a generation writes.
 type view struct {
-	dir         string
-	manifest    string // file that lists what we put into dir
-	privacy     board.Privacy
-	help        bool // the documentation is part of it
-	compressors compressorPool
-}
-
-// twinOf is where the compressed twin of a file lies.
-func (v *view) twinOf(name string) string {
-	return filepath.Join(v.dir, filepath.FromSlash(name)+".gz")
+	dir      string
+	manifest string // file that lists what we put into dir
+	privacy  board.Privacy
+	help     bool      // the documentation is part of it
+	writers  sync.Pool // of gzipWriters
 }
 
 // newViews lays out the sites of a generation: the one, and the public one
@@ -90,9 +86,9 @@ func siteSalt(path string) ([]byte, error) {
 // first becomes visible, so that a template that cannot work changes nothing.
 func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render.History, log []events.Event) (total Report, err error) {
 	notice, notes := g.notes(b)
-	writings := make([]*writing, 0, len(g.views))
+	writers := make([]*siteWriter, 0, len(g.views))
 	defer func() {
-		for _, w := range writings {
+		for _, w := range writers {
 			err = errors.Join(err, w.abort())
 		}
 	}()
@@ -110,9 +106,9 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 		if err != nil {
 			return Report{}, err
 		}
-		writings = append(writings, w)
+		writers = append(writers, w)
 	}
-	for _, w := range writings {
+	for _, w := range writers {
 		r, err := w.commit()
 		if err != nil {
 			return Report{}, err
@@ -137,8 +133,8 @@ func (g *Generator) notes(b *board.Board) (notice string, hosts map[string]strin
 }
 
 // stage renders a view and stages what is new in it.
-func (g *Generator) stage(v *view, in render.Input, log []events.Event) (*writing, error) {
-	w, err := v.begin()
+func (g *Generator) stage(v *view, in render.Input, log []events.Event) (*siteWriter, error) {
+	w, err := v.newSiteWriter()
 	if err != nil {
 		return nil, err
 	}

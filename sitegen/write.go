@@ -3,6 +3,7 @@ package sitegen
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +11,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/sitegen/render"
@@ -26,129 +31,111 @@ type manifest struct {
 	Assets []string `json:"assets"`
 }
 
-// A writing is one view being written: files are compressed and staged as they
-// are made, and become visible all together.
-type writing struct {
+// A siteWriter writes one view. Files are compressed and staged several at a time,
+// as they come, and become visible together.
+type siteWriter struct {
 	v       *view
+	workers *errgroup.Group
+	failed  context.Context // ends with the first error of a worker
+	mu      sync.Mutex      // guards batch and files
 	batch   *atomicfile.Batch
-	pack    *packer
-	coming  []*packing // to be packed together
-	waiting []*packing // for being packed, in the order in which they came
-	have    []string
+	files   []string // all files of the site
 	closed  bool
 }
 
-// begin starts to write. It ends with abort, after commit or without.
-func (v *view) begin() (*writing, error) {
+// newSiteWriter starts to write. Whoever calls it calls abort in the end, after
+// commit or without.
+func (v *view) newSiteWriter() (*siteWriter, error) {
 	batch, err := atomicfile.NewBatch(v.dir)
 	if err != nil {
 		return nil, err
 	}
-	return &writing{v: v, batch: batch, pack: newPacker(v)}, nil
+	workers, failed := errgroup.WithContext(context.Background())
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	return &siteWriter{v: v, workers: workers, failed: failed, batch: batch}, nil
 }
 
-// add takes one file of the site.
-func (w *writing) add(f render.File) error {
-	w.have = append(w.have, f.Path)
-	if worthTwin(f.Path, sizeOf(f.Parts)) {
-		w.have = append(w.have, f.Path+".gz")
+// add takes one file of the site. It waits while all workers are busy.
+func (w *siteWriter) add(f render.File) error {
+	if w.failed.Err() != nil {
+		return context.Cause(w.failed)
 	}
-	if w.coming = append(w.coming, &packing{File: f}); len(w.coming) < packTogether {
-		return nil
-	}
-	w.start()
-	if len(w.waiting) < packAhead {
-		return nil
-	}
-	return w.stage(packTogether)
-}
-
-// start lets those that came be packed.
-func (w *writing) start() {
-	if len(w.coming) > 0 {
-		w.pack.start(w.coming)
-		w.waiting, w.coming = append(w.waiting, w.coming...), nil
-	}
-}
-
-// alone removes what lies in the place of a twin that a file does not have: web
-// servers would send it, whatever it holds.
-func (w *writing) alone(name string) error {
-	if !mayHaveTwin(name) {
-		return nil
-	}
-	if _, err := os.Lstat(w.v.twinOf(name)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return w.remove(name + ".gz")
-}
-
-// stage takes so many of those that wait, those that came first.
-func (w *writing) stage(files int) error {
-	for _, f := range w.waiting[:files] {
-		if err := w.stageFile(f); err != nil {
-			return err
-		}
-	}
-	w.waiting = slices.Delete(w.waiting, 0, files)
+	w.workers.Go(func() error { return w.stage(&f) })
 	return nil
 }
 
-// stageFile takes a compressed twin, and then the file.
-func (w *writing) stageFile(f *packing) error {
-	<-f.ready
-	if f.err != nil {
-		return f.err
-	}
-	switch {
-	case f.twin != nil:
-		if err := w.batch.Add(f.Path+".gz", f.twin, 0o644); err != nil {
+// stage compresses a file and stages both, unless they are on disk already.
+func (w *siteWriter) stage(f *render.File) (err error) {
+	size := sizeOf(f.Parts)
+	compressed := hasGzip(f.Path, size)
+	var copy []byte // nil for one that stays as it is, or none
+	if compressed && !w.v.gzipIsCurrent(f, size) {
+		if copy, err = w.v.gzip(f); err != nil {
 			return err
 		}
-	case f.right:
-	default:
-		if err := w.alone(f.Path); err != nil {
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.files = append(w.files, f.Path)
+	if compressed {
+		w.files = append(w.files, f.Path+".gz")
+	} else if err := w.removeGzip(f.Path); err != nil {
+		return err
+	}
+	if copy != nil {
+		if err := w.batch.Add(f.Path+".gz", copy, 0o644); err != nil {
 			return err
 		}
 	}
 	return w.batch.Add(f.Path, bytes.Join(f.Parts, nil), 0o644)
 }
 
+// removeGzip removes a compressed copy that a file no longer has: web servers would
+// send it, whatever it holds.
+func (w *siteWriter) removeGzip(name string) error {
+	if !mayHaveGzip(name) {
+		return nil
+	}
+	if _, err := os.Lstat(w.v.gzipPath(name)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return w.remove(name + ".gz")
+}
+
 // abort gives up what is not visible yet, which after commit is nothing.
-func (w *writing) abort() error {
+func (w *siteWriter) abort() error {
 	if w.closed {
 		return nil
 	}
 	w.closed = true
-	w.pack.close()
+	_ = w.workers.Wait() // its error came from add or commit
 	return w.batch.Abort()
 }
 
-// commit puts the files in place: what pages need before the pages, the index
-// last, each compressed twin before its file, and nothing that is the same. Before
-// all of them go the twins of files that have none any more.
-func (w *writing) commit() (r Report, err error) {
-	w.start()
-	if err := w.stage(len(w.waiting)); err != nil {
+// commit makes the files visible: what pages need before the pages, the index
+// last, and each compressed copy before its file. Compressed copies that files no
+// longer have are removed first.
+func (w *siteWriter) commit() (r Report, err error) {
+	if err := w.workers.Wait(); err != nil {
 		return r, err
 	}
 	w.batch.Order(func(a, b string) int {
 		return cmp.Or(rank(a)-rank(b), strings.Compare(path.Dir(a), path.Dir(b)))
 	})
-	if r.Removed, err = w.list(); err != nil {
+	if r.Removed, err = w.replace(); err != nil {
 		return r, err
 	}
-	r.Written, r.Same = w.batch.Written, len(w.have)-w.batch.Written
+	r.Written, r.Same = w.batch.Written, len(w.files)-w.batch.Written
 	return r, nil
 }
 
-// list makes visible what was staged, removes files that the site has no more,
-// and says how many. What it has now is listed for the next generation.
-func (w *writing) list() (removed int, err error) {
+// replace makes visible what was staged, removes the files that the site no longer
+// has, and writes the manifest for the next generation.
+func (w *siteWriter) replace() (removed int, err error) {
 	v := w.v
-	slices.Sort(w.have)
+	slices.Sort(w.files)
 	old := v.readManifest()
-	next := manifest{Files: w.have}
+	next := manifest{Files: w.files}
 	for _, name := range old.Files {
 		if _, found := slices.BinarySearch(next.Files, name); found {
 			continue
@@ -190,10 +177,10 @@ func (w *writing) list() (removed int, err error) {
 	return removed, nil
 }
 
-// remove takes a file away that the site has no more: a twin before the first new
-// file becomes visible, because it would be sent in the place of it, and others
-// after the last one, which may have led there.
-func (w *writing) remove(name string) error {
+// remove removes a file that the site no longer has: a compressed copy before the
+// first new file becomes visible, because web servers would send it in place of the
+// new one; other files after the last, because pages may have linked to them.
+func (w *siteWriter) remove(name string) error {
 	if strings.HasSuffix(name, ".gz") {
 		return w.batch.RemoveFirst(name)
 	}
@@ -222,10 +209,9 @@ func (v *view) readManifest() manifest {
 	if err != nil || json.Unmarshal(data, &m) != nil {
 		return manifest{}
 	}
-	// It only ever names files below the site.
-	ours := func(name string) bool { return !filepath.IsLocal(filepath.FromSlash(name)) }
-	m.Files = slices.DeleteFunc(m.Files, ours)
-	m.Assets = slices.DeleteFunc(m.Assets, ours)
+	outside := func(name string) bool { return !filepath.IsLocal(filepath.FromSlash(name)) }
+	m.Files = slices.DeleteFunc(m.Files, outside)
+	m.Assets = slices.DeleteFunc(m.Assets, outside)
 	return m
 }
 

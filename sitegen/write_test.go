@@ -53,7 +53,7 @@ func TestWhatSomebodyChangesInTheSiteIsPutRight(t *testing.T) {
 	if again := generation(t, g); again.Written != 0 || again.Same != first.Written {
 		t.Fatalf("at first %+v, then %+v", first, again)
 	}
-	page, twin := filepath.Join(dir, "site", "hosts", "atlas", "index.html"), filepath.Join(dir, "site", "index.html.gz")
+	page, compressed := filepath.Join(dir, "site", "hosts", "atlas", "index.html"), filepath.Join(dir, "site", "index.html.gz")
 	good, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestWhatSomebodyChangesInTheSiteIsPutRight(t *testing.T) {
 	if err := os.WriteFile(page, spoiled, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(twin); err != nil {
+	if err := os.Remove(compressed); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(dir, "state", manifestFile)); err != nil {
@@ -74,7 +74,7 @@ func TestWhatSomebodyChangesInTheSiteIsPutRight(t *testing.T) {
 	if got, err := os.ReadFile(page); err != nil || !bytes.Equal(got, good) {
 		t.Errorf("the page was not put right (%v)", err)
 	}
-	for _, path := range []string{twin, filepath.Join(dir, "state", manifestFile)} {
+	for _, path := range []string{compressed, filepath.Join(dir, "state", manifestFile)} {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}
@@ -101,9 +101,9 @@ func TestGeneratorsThatTakeTurns(t *testing.T) {
 	}
 }
 
-// TestTwinsComeAndGo lets a file be long and short in turn: for a short one a web
-// server must find no twin, whoever left it there and whether anybody knows of it.
-func TestTwinsComeAndGo(t *testing.T) {
+// TestCompressedCopiesComeAndGo lets a file be long and short in turn: for a short one a web
+// server must find no compressed copy, whoever left it there and whether anybody knows of it.
+func TestCompressedCopiesComeAndGo(t *testing.T) {
 	for name, process := range map[string]func(v *view){
 		"one that goes on":            func(*view) {},
 		"one each":                    func(v *view) { *v = view{dir: v.dir, manifest: v.manifest} },
@@ -115,20 +115,20 @@ func TestTwinsComeAndGo(t *testing.T) {
 			if err := os.Mkdir(v.dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			for round, size := range []int{twinFrom, twinFrom - 1, twinFrom - 2, twinFrom + 1, 1} {
+			for round, size := range []int{minGzip, minGzip - 1, minGzip - 2, minGzip + 1, 1} {
 				content := bytes.Repeat([]byte{byte('a' + round)}, size)
 				writeSite(t, v, render.File{Path: "a.json", Parts: [][]byte{content}}, render.File{Path: "a.ansi", Parts: [][]byte{content}})
-				wantTwin(t, v, "a.json", size >= twinFrom)
-				wantTwin(t, v, "a.ansi", false)
+				wantGzip(t, v, "a.json", size >= minGzip)
+				wantGzip(t, v, "a.ansi", false)
 				process(v)
 			}
 		})
 	}
 }
 
-// TestTwinsOfOthersGo: what lies in the place of a twin that is not ours goes at
+// TestStaleCompressedCopiesAreRemoved: what lies in the place of a compressed copy that a file does not have goes at
 // the next generation, beside a file that is new and beside one that stays.
-func TestTwinsOfOthersGo(t *testing.T) {
+func TestStaleCompressedCopiesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json")}
 	if err := os.Mkdir(v.dir, 0o755); err != nil {
@@ -137,11 +137,11 @@ func TestTwinsOfOthersGo(t *testing.T) {
 	file := render.File{Path: "a.json", Parts: [][]byte{[]byte("{}")}}
 	writeSite(t, v, file)
 	for range 2 {
-		if err := os.WriteFile(v.twinOf(file.Path), []byte("an old one"), 0o644); err != nil {
+		if err := os.WriteFile(v.gzipPath(file.Path), []byte("an old one"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		writeSite(t, v, file)
-		wantTwin(t, v, file.Path, false)
+		wantGzip(t, v, file.Path, false)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestFilesComeAndGo(t *testing.T) {
 
 func writeSite(t *testing.T, v *view, files ...render.File) {
 	t.Helper()
-	w, err := v.begin()
+	w, err := v.newSiteWriter()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,19 +208,19 @@ func writeSite(t *testing.T, v *view, files ...render.File) {
 	}
 }
 
-// wantTwin wants a twin of a file that is its file compressed, or none.
-func wantTwin(t *testing.T, v *view, name string, want bool) {
+// wantGzip wants a compressed copy of a file, or none.
+func wantGzip(t *testing.T, v *view, name string, want bool) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(v.dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	twin, err := os.ReadFile(v.twinOf(name))
+	compressed, err := os.ReadFile(v.gzipPath(name))
 	switch {
 	case (err == nil) != want:
-		t.Errorf("%s has %d bytes, and a twin: %t (%v)", name, len(content), err == nil, err)
-	case want && !bytes.Equal(unzip(t, twin), content):
-		t.Errorf("the twin of %s is not of it", name)
+		t.Errorf("%s has %d bytes, and a compressed copy: %t (%v)", name, len(content), err == nil, err)
+	case want && !bytes.Equal(unzip(t, compressed), content):
+		t.Errorf("the compressed copy of %s is not of it", name)
 	}
 }
 
