@@ -125,7 +125,7 @@ func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board
 	for name := range g.charts.hosts {
 		if !here[name] {
 			delete(g.charts.hosts, name)
-			if err := batch.Remove(chartFile(name)); err != nil {
+			if err := batch.Remove(chartFileName(name)); err != nil {
 				return err
 			}
 		}
@@ -142,7 +142,11 @@ func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board
 			return err
 		}
 		g.charts.hosts[name] = next
-		if err := batch.Add(chartFile(name), next.encode(), 0o600); err != nil {
+		data, err := next.encode()
+		if err != nil {
+			return err
+		}
+		if err := batch.Add(chartFileName(name), data, 0o600); err != nil {
 			return err
 		}
 	}

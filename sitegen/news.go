@@ -80,8 +80,7 @@ func (g *Generator) news(b *board.Board, now time.Time) *news {
 			return &n
 		}
 	}
-	same := len(data) > 0 && err == nil && len(fresh) == 0 && next.Same(n.Memory)
-	return &news{Memory: next, Log: log, kept: same}
+	return &news{Memory: next, Log: log}
 }
 
 // rememberNews writes down what the next board is compared with.

@@ -73,8 +73,8 @@ type Options struct {
 	// Pretend is for a generation at a moment that is not now: it finds no
 	// events, remembers none and tells nobody.
 	Pretend bool
-	// Once is for a process that makes one generation: it keeps nothing in memory
-	// for the next.
+	// Once is for a process that makes one generation: it closes history before it
+	// renders, so that both are not in memory together.
 	Once bool
 }
 
@@ -93,10 +93,6 @@ type Generator struct {
 	// the files hold it.
 	left *memory
 	told *news
-	// bookings are those of the last generation, for as long as they hold.
-	// When leftovers were last looked for, and what was wrong with them.
-	swept     time.Time
-	leftovers []snapshot.Problem
 }
 
 // ErrLocked is returned when another live generation holds the state directory.
@@ -202,10 +198,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 // Close gives up what the generator keeps from one generation to the next. It
 // closes the history that the generator opened, so that all of it lies in one
 // file, and the next process has no journal to read.
-func (g *Generator) Close() error {
-	err := errors.Join(g.closed, g.opened.Close())
-	return err
-}
+func (g *Generator) Close() error { return errors.Join(g.closed, g.opened.Close()) }
 
 // maxMarkdownBytes bounds a notice or a note on a host.
 const maxMarkdownBytes = 64 << 10

@@ -14,50 +14,42 @@ import (
 )
 
 const (
-	// sweepEvery is how often a generator that goes on looks for what a killed one
-	// left, and for what does not belong in the drops; a new one looks at once, unless
-	// it makes one generation and another such process has looked: a walk through all
-	// directories is an eighth of what a small fleet's generation costs.
+	// sweepEvery is how often leftovers are looked for: a walk through all
+	// directories is an eighth of what a generation of a small fleet costs.
 	sweepEvery = 5 * time.Minute
-	// leftAfter is the age at which an unfinished file is surely nobody's.
+	// leftAfter is the age from which an unfinished file belongs to nobody.
 	leftAfter = 10 * time.Minute
-	// sweptFile is written when a process that makes one generation has looked and
-	// nothing was wrong.
+	// sweptFile is written after a sweep that left nothing to do or to say.
 	sweptFile = ".swept"
 )
 
 // sweep removes the unfinished files that a killed generator left in the sites
 // and in the state directory, and what does not belong in the drops. What cannot
-// be removed is said on the board and stops nothing.
-func (g *Generator) sweep(now time.Time) []snapshot.Problem {
+// be removed is a problem on the board.
+func (g *Generator) sweep(now time.Time) (problems []snapshot.Problem) {
 	clock := time.Now() // now may be pretended
 	mark := filepath.Join(g.opt.State, sweptFile)
-	if info, err := os.Lstat(mark); g.opt.Once && err == nil {
-		g.swept = info.ModTime()
+	if info, err := os.Lstat(mark); err == nil {
+		if age := clock.Sub(info.ModTime()); age >= 0 && age < sweepEvery {
+			return nil
+		}
 	}
-	if since := clock.Sub(g.swept); since >= 0 && since < sweepEvery {
-		return g.leftovers
-	}
-	g.swept, g.leftovers = clock, nil
 	dirs := []string{g.opt.State}
 	for _, v := range g.views {
 		dirs = append(dirs, v.dir)
 	}
 	for _, dir := range dirs {
 		if _, err := atomicfile.Sweep(dir, leftAfter, now); err != nil {
-			g.leftovers = append(g.leftovers, snapshot.Problem{Code: "state:leftovers", File: filepath.Base(dir), Message: err.Error()})
+			problems = append(problems, snapshot.Problem{Code: "state:leftovers", File: filepath.Base(dir), Message: err.Error()})
 		}
 	}
-	more, problems := g.sweepDrops(now, clock)
-	g.leftovers = append(g.leftovers, problems...)
-	if more {
-		g.swept = time.Time{} // the next generation goes on
-	}
-	if g.opt.Once && len(g.leftovers) == 0 {
-		// If it cannot be written, the next process looks again.
+	more, drops := g.sweepDrops(now, clock)
+	problems = append(problems, drops...)
+	if !more && len(problems) == 0 {
+		// If it cannot be written, the next generation looks again.
 		_, _ = atomicfile.WriteUnsynced(mark, []byte(clock.Format(time.RFC3339Nano)+"\n"), 0o600)
 	}
-	return g.leftovers
+	return problems
 }
 
 // sweepDrops removes what does not belong in the drops, and says which hold more

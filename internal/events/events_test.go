@@ -3,7 +3,6 @@ package events
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -319,46 +318,4 @@ func FuzzSafe(f *testing.F) {
 			t.Fatalf("%q becomes %q", s, got)
 		}
 	})
-}
-
-// Whatever differs in a memory is a difference, but for when it is of.
-func TestSameMemory(t *testing.T) {
-	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	memory := func() Memory {
-		return Memory{Schema: MemorySchema, At: at, Hosts: map[string]HostMemory{"a": {}}, GPUs: map[string]GPUMemory{"a/#0": {}}, Bookings: map[string]BookingMemory{"b": {}}}
-	}
-	later := memory()
-	later.At = at.Add(time.Hour)
-	if !later.Same(memory()) {
-		t.Error("another moment is another memory")
-	}
-	later.At = time.Time{}
-	if later.Same(memory()) || (Memory{}).Same(memory()) {
-		t.Error("a memory of nothing is the same")
-	}
-	for _, of := range []string{"Hosts", "GPUs", "Bookings"} {
-		list := reflect.ValueOf(memory()).FieldByName(of)
-		for i := range list.Type().Elem().NumField() {
-			m := memory()
-			list := reflect.ValueOf(m).FieldByName(of)
-			key := list.MapKeys()[0]
-			made := reflect.New(list.Type().Elem()).Elem()
-			switch f := made.Field(i); f.Kind() {
-			case reflect.Bool:
-				f.SetBool(true)
-			case reflect.String:
-				f.SetString("x")
-			case reflect.Int:
-				f.SetInt(1)
-			case reflect.Slice:
-				f.Set(reflect.ValueOf([]string{"x"}))
-			default:
-				f.Set(reflect.ValueOf(at))
-			}
-			list.SetMapIndex(key, made)
-			if m.Same(memory()) {
-				t.Errorf("%s.%s is not compared", of, made.Type().Field(i).Name)
-			}
-		}
-	}
 }

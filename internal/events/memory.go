@@ -1,7 +1,6 @@
 package events
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,26 +58,6 @@ type BookingMemory struct {
 	Ending  bool      `json:"ending,omitempty"`
 	Ended   bool      `json:"ended,omitempty"`
 	NoShow  bool      `json:"no_show,omitempty"`
-}
-
-// Same reports whether both memories yield the same events for any board. At is
-// ignored: it affects only the IDs of new hosts' events.
-func (m Memory) Same(o Memory) bool {
-	return m.Schema == o.Schema && m.At.IsZero() == o.At.IsZero() &&
-		maps.EqualFunc(m.Hosts, o.Hosts, HostMemory.same) &&
-		maps.EqualFunc(m.GPUs, o.GPUs, GPUMemory.same) &&
-		maps.EqualFunc(m.Bookings, o.Bookings, func(x, y BookingMemory) bool {
-			return x.Until.Equal(y.Until) && x.Started == y.Started && x.Ending == y.Ending && x.Ended == y.Ended && x.NoShow == y.NoShow
-		})
-}
-
-func (m HostMemory) same(o HostMemory) bool {
-	return m.State == o.State && m.LastNews.Equal(o.LastNews)
-}
-
-func (m GPUMemory) same(o GPUMemory) bool {
-	return m.Index == o.Index && m.State == o.State && m.Since.Equal(o.Since) && m.UsedSince.Equal(o.UsedSince) &&
-		slices.Equal(m.Users, o.Users)
 }
 
 func gpuKey(host string, g *board.GPU) string {
