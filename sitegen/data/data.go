@@ -4,9 +4,7 @@ package data
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"gpuboard/internal/board"
@@ -62,8 +60,7 @@ func Files(in render.Input) ([]render.File, error) {
 	if err := historyFiles(in, out); err != nil {
 		return nil, err
 	}
-	apiSort(out.Files)
-	return out.Files, nil
+	return out.Sorted(), nil
 }
 
 // apiHeader starts a file that belongs to one generation. The next generation
@@ -211,8 +208,4 @@ func apiHostFile(h *board.Host, fields []byte, bookings []*board.Booking) []byte
 	}
 	e.close(']')
 	return e.end()
-}
-
-func apiSort(files []render.File) {
-	slices.SortFunc(files, func(a, b render.File) int { return strings.Compare(a.Path, b.Path) })
 }

@@ -23,13 +23,11 @@ func hostDatas(in render.Input, shapes *compat, out *render.Sink) ([]*hostData, 
 		bookings[b.Host] = append(bookings[b.Host], b)
 	}
 	made := make([]*hostData, len(hosts))
-	err := render.InTurn(len(hosts), func(i int) (err error) {
-		made[i], err = hostDataOf(in, &hosts[i], bookings[hosts[i].Name])
-		if err == nil {
-			made[i].files = append(made[i].files, shapes.host(i, &hosts[i])...)
+	err := render.InParallel(len(hosts), func(i int) (err error) {
+		if made[i], err = hostDataOf(in, &hosts[i], bookings[hosts[i].Name]); err != nil {
+			return err
 		}
-		return err
-	}, func(i int) error {
+		made[i].files = append(made[i].files, shapes.host(i, &hosts[i])...)
 		files := made[i].files
 		made[i].files = nil
 		return out.Put(files...)

@@ -18,15 +18,15 @@ type rendered struct {
 	charts []byte // on its own page, where they stand there
 }
 
-// renderHosts renders the page and the card of every host, in the board's order,
-// on all processors. Their files go into out.
+// renderHosts renders the page and the card of every host on all processors, and
+// returns them in the board's order. Their files go into out.
 func (v *view) renderHosts(set *press, out *render.Sink) ([]*rendered, error) {
 	hosts := v.in.Board.Hosts
 	done := make([]*rendered, len(hosts))
-	err := render.InTurn(len(hosts), func(i int) (err error) {
-		done[i], err = v.renderHost(set, &hosts[i])
-		return err
-	}, func(i int) error {
+	err := render.InParallel(len(hosts), func(i int) (err error) {
+		if done[i], err = v.renderHost(set, &hosts[i]); err != nil {
+			return err
+		}
 		files := done[i].files
 		done[i].files = nil
 		return out.Put(files...)

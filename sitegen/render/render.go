@@ -5,6 +5,8 @@ package render
 import (
 	"bytes"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"gpuboard/internal/board"
@@ -27,9 +29,9 @@ type Input struct {
 	History *History
 	// Help puts the documentation into the site, below help/.
 	Help bool
-	// Emit takes each file as soon as it is rendered, in the same order every time,
-	// so that a site need not be in memory; nothing is returned then but the error of
-	// Emit. Nil returns all files.
+	// Emit takes each file as soon as it is rendered, so that a site need not be in
+	// memory; several goroutines call it at a time. Nothing is returned then but the
+	// error of Emit. Nil returns all files.
 	Emit func(File) error
 }
 
@@ -99,13 +101,18 @@ func (f File) Bytes() []byte {
 
 // A Sink takes files as they are rendered.
 type Sink struct {
-	Emit  func(File) error // nil to collect them
-	Files []File           // without Emit
+	Emit func(File) error // nil to collect them
+
+	mu    sync.Mutex
+	Files []File // without Emit, in no order
 }
 
-// Put hands files on in their order; an error of Emit is returned.
+// Put hands files on; an error of Emit is returned. It may be called by several
+// goroutines.
 func (s *Sink) Put(files ...File) error {
 	if s.Emit == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.Files = append(s.Files, files...)
 		return nil
 	}
@@ -115,4 +122,10 @@ func (s *Sink) Put(files ...File) error {
 		}
 	}
 	return nil
+}
+
+// Sorted returns the files that were collected, by path.
+func (s *Sink) Sorted() []File {
+	slices.SortFunc(s.Files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
+	return s.Files
 }

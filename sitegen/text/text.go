@@ -54,14 +54,8 @@ func Files(in render.Input) ([]render.File, error) {
 	zone := in.Site.Zone
 	out := &render.Sink{Emit: in.Emit}
 	hosts := in.Board.Hosts
-	texts := make([][]byte, len(hosts))
-	err := render.InTurn(len(hosts), func(i int) error {
-		texts[i] = textHost(&hosts[i], zone)
-		return nil
-	}, func(i int) error {
-		text := texts[i]
-		texts[i] = nil
-		return out.Put(render.NewFile("hosts/"+hosts[i].Name+"/status.txt", text))
+	err := render.InParallel(len(hosts), func(i int) error {
+		return out.Put(render.NewFile("hosts/"+hosts[i].Name+"/status.txt", textHost(&hosts[i], zone)))
 	})
 	if err != nil {
 		return nil, err
@@ -71,7 +65,7 @@ func Files(in render.Input) ([]render.File, error) {
 		render.NewFile("status.ansi", statusText(in.Board, Options{Color: true, Zone: zone})),
 		render.NewFile("detail.txt", statusText(in.Board, Options{Detail: true, Zone: zone})),
 	)
-	return out.Files, err
+	return out.Sorted(), err
 }
 
 // A textPage is one text being written.
