@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -18,7 +17,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// What is asked of Consul, and how much of an answer is believed.
+// Defaults and limits of queries to Consul.
 const (
 	DefaultService = "gpuboard"
 	DefaultTimeout = 5 * time.Second
@@ -31,8 +30,7 @@ const (
 	allDatacenters = "*"
 )
 
-// A Secret is a string that is never printed: not by fmt, not in JSON, not in
-// a log.
+// A Secret is a string that fmt, JSON and loggers do not print.
 type Secret string
 
 // String hides the secret.
@@ -49,16 +47,16 @@ func (s Secret) GoString() string { return `"` + s.String() + `"` }
 // MarshalText hides the secret from JSON and from loggers.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// ConsulOptions says which Consul to ask, and for what. What is empty here is
-// taken from Consul's own environment variables (CONSUL_HTTP_ADDR,
+// ConsulOptions says which Consul to query, and for what. Empty fields are taken
+// from Consul's own environment variables (CONSUL_HTTP_ADDR,
 // CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_AUTH, CONSUL_HTTP_SSL,
 // CONSUL_CACERT, CONSUL_CAPATH, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY,
-// CONSUL_TLS_SERVER_NAME, CONSUL_NAMESPACE, CONSUL_PARTITION), and from
-// Consul's defaults after those.
+// CONSUL_TLS_SERVER_NAME, CONSUL_NAMESPACE, CONSUL_PARTITION), and then from
+// Consul's defaults.
 type ConsulOptions struct {
 	Address    string // host:port, http://…, https://… or unix:///path
 	Token      Secret
-	TokenFile  string // read again for every question, so that a rotated token is used
+	TokenFile  string // read again for every query, so that a rotated token is used
 	CAFile     string
 	CertFile   string
 	KeyFile    string
@@ -70,25 +68,24 @@ type ConsulOptions struct {
 	Tags     []string          // only hosts that carry all of these
 	Filter   string            // Consul's filter expression
 	NodeMeta map[string]string // only nodes that carry all of these
-	// Datacenters is which ones to ask: none for the agent's own, "*" for all
-	// that it knows. The first wins where two name the same host.
+	// Datacenters to query: none for the agent's own, "*" for all that it knows.
+	// When two name the same host, the first one counts.
 	Datacenters []string
-	// Timeout bounds one question, all datacenters together; DefaultTimeout when 0.
+	// Timeout bounds one query of all datacenters together; DefaultTimeout when 0.
 	Timeout time.Duration
 }
 
-// Consul asks a Consul agent which hosts there are. It is safe for use by
+// Consul queries a Consul agent for the hosts that exist. It is safe for use by
 // several goroutines.
 type Consul struct {
-	opts ConsulOptions // without its token:
-	// fmt prints unexported fields without asking their String methods, and a
-	// function as an address.
+	opts ConsulOptions // without the token
+	// token is a function because fmt prints unexported fields without their String
+	// methods, and a function as an address.
 	token func() string
 }
 
-// NewConsul checks the options. It does not connect. A token or TLS file that
-// cannot be read is no error of the options: it may come, or come back, and
-// until then Consul is a source that does not answer.
+// NewConsul checks the options and does not connect. A token or TLS file that cannot
+// be read is no error here, because it may appear later; until then queries fail.
 func NewConsul(o ConsulOptions) (*Consul, error) {
 	if o.Service == "" {
 		o.Service = DefaultService
@@ -115,17 +112,17 @@ func NewConsul(o ConsulOptions) (*Consul, error) {
 	return c, nil
 }
 
-// An Answer is what one source said.
+// An Answer is the answer of one source.
 type Answer struct {
 	Hosts    []Host // by name
 	Problems []snapshot.Problem
-	// Missing says which datacenters did not answer, and why, when others did.
+	// Missing maps datacenters that did not answer to the reason, when others did.
 	Missing map[string]string
 }
 
-// Query asks once, within the timeout of the options. An error means that nobody
-// answered, or nothing that could be understood; an answer without hosts is
-// what Consul says as well when the token may not read the service.
+// Query queries once, within the timeout of the options. An error means that there
+// was no answer, or none that could be parsed. Consul also answers with no hosts when
+// the token may not read the service.
 func (c *Consul) Query(ctx context.Context) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -171,7 +168,7 @@ func (c *Consul) Query(ctx context.Context) (Answer, error) {
 	return a, nil
 }
 
-// A reply is what one datacenter said.
+// A reply is the answer of one datacenter.
 type reply struct {
 	entries []*api.ServiceEntry
 	meta    *api.QueryMeta
@@ -197,9 +194,9 @@ func (r reply) problems(datacenter string) []snapshot.Problem {
 
 var errNotConsul = errors.New("this is not an answer of Consul")
 
-// service asks one datacenter for the service's entries.
+// service queries one datacenter for the entries of the service.
 func (c *Consul) service(ctx context.Context, client *api.Client, q *api.QueryOptions) reply {
-	// passingOnly would hide exactly the hosts that people look for.
+	// passingOnly would hide the failing hosts, which people look for.
 	entries, meta, err := client.Health().ServiceMultipleTags(c.opts.Service, c.opts.Tags, false, q.WithContext(ctx))
 	if err != nil {
 		return reply{err: err}
@@ -210,9 +207,8 @@ func (c *Consul) service(ctx context.Context, client *api.Client, q *api.QueryOp
 	return reply{entries: entries, meta: meta}
 }
 
-// wholeEntries leaves out entries that lack a half. Consul writes [] for none:
-// null, and a list without one whole entry, are something else that happens to
-// be JSON.
+// wholeEntries leaves out entries without a node or a service. Consul writes [] for no
+// entries; null, and a list without a single whole entry, did not come from Consul.
 func wholeEntries(entries []*api.ServiceEntry) ([]*api.ServiceEntry, error) {
 	whole := slices.DeleteFunc(slices.Clone(entries), func(e *api.ServiceEntry) bool {
 		return e == nil || e.Node == nil || e.Service == nil
@@ -232,7 +228,7 @@ func (c *Consul) queryOptions(datacenter string) *api.QueryOptions {
 	}
 }
 
-// datacenters returns the names to ask, "" for the agent's own.
+// datacenters returns the names to query, "" for the agent's own.
 func (c *Consul) datacenters(ctx context.Context, client *api.Client) ([]string, error) {
 	if len(c.opts.Datacenters) == 0 {
 		return []string{""}, nil
@@ -247,7 +243,7 @@ func (c *Consul) datacenters(ctx context.Context, client *api.Client) ([]string,
 		return names, nil
 	}
 	var names []string
-	// Catalog().Datacenters() takes no context and could block for ever.
+	// Catalog().Datacenters() takes no context and could block forever.
 	if _, err := client.Raw().Query("/v1/catalog/datacenters", &names, (&api.QueryOptions{}).WithContext(ctx)); err != nil {
 		return nil, err
 	}
@@ -258,8 +254,8 @@ func (c *Consul) datacenters(ctx context.Context, client *api.Client) ([]string,
 	return slices.Compact(names), nil
 }
 
-// client makes a client. It is made afresh for every question: that costs
-// nothing beside the question, and the token file is read again.
+// client makes a client. Every query uses a new one, so that it reads the token file
+// again; next to the query the cost is negligible.
 func (c *Consul) client() (*api.Client, hider, error) {
 	cfg := api.DefaultNonPooledConfig()
 	set := func(to *string, from string) {
@@ -287,7 +283,7 @@ func (c *Consul) client() (*api.Client, hider, error) {
 		return nil, hider{}, err
 	}
 	if path, ok := strings.CutPrefix(cfg.Address, "unix://"); ok {
-		// Left to the library, a socket would get a client without our bounds.
+		// For a socket the library would make a client of its own, without our limits.
 		cfg.Transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}
@@ -298,8 +294,8 @@ func (c *Consul) client() (*api.Client, hider, error) {
 		return nil, hider{}, &fileError{fmt.Errorf("reading the TLS files for Consul: %w", err), cfg.TLSConfig.CAFile + " " + cfg.TLSConfig.CertFile + " " + cfg.TLSConfig.KeyFile}
 	}
 	httpClient.Transport = bounded{cfg.Transport}
-	// The token travels in a header that Go would carry along to wherever a
-	// redirect points. Consul's API never redirects.
+	// Redirects are not followed, because Go would send the header with the token along.
+	// Consul's API never redirects.
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	cfg.HttpClient = httpClient
 	client, err := api.NewClient(cfg)
@@ -316,8 +312,8 @@ func (c *Consul) client() (*api.Client, hider, error) {
 // maxTokenFile bounds a file that holds a token.
 const maxTokenFile = 4 << 10
 
-// readFiles sees that the files of a client can be read, and returns the token.
-// The library would wait for a FIFO, and take an empty file for no token.
+// readFiles checks that the files of a client can be read, and returns the token. The
+// library would block on a FIFO, and treat an empty file as no token.
 func readFiles(cfg *api.Config) (token string, err error) {
 	for _, name := range []string{cfg.TLSConfig.CAFile, cfg.TLSConfig.CertFile, cfg.TLSConfig.KeyFile} {
 		if name == "" {
@@ -343,10 +339,13 @@ func readFiles(cfg *api.Config) (token string, err error) {
 	return token, nil
 }
 
-// hider keeps secrets out of error texts, even when a server sends them back.
+// hider removes secrets from error texts, even if a server sends them back.
 type hider []string
 
 func (h hider) wrap(what string, err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		err = fmt.Errorf("the answer is longer than %d MiB: %w", maxAnswerBytes>>20, err)
+	}
 	text := err.Error()
 	for _, secret := range h {
 		if secret != "" {
@@ -357,7 +356,7 @@ func (h hider) wrap(what string, err error) error {
 	return &consulError{text: what + ": " + snapshot.Text(text, 240), err: err}
 }
 
-// A consulError is one line, safe to print, around an error that may be neither.
+// A consulError is one line that is safe to print, around an error that may not be.
 type consulError struct {
 	text string
 	err  error
@@ -366,30 +365,13 @@ type consulError struct {
 func (e *consulError) Error() string { return e.text }
 func (e *consulError) Unwrap() error { return e.err }
 
-// bounded is a transport whose answers end.
+// bounded is a transport that limits the size of answers.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.next.RoundTrip(r)
 	if err == nil {
-		resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxAnswerBytes}
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswerBytes)
 	}
 	return resp, err
-}
-
-type boundedBody struct {
-	io.ReadCloser
-	left int64
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("the answer is longer than %d MiB", maxAnswerBytes>>20)
-	}
-	if int64(len(p)) > b.left {
-		p = p[:b.left]
-	}
-	n, err := b.ReadCloser.Read(p)
-	b.left -= int64(n)
-	return n, err
 }

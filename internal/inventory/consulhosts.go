@@ -20,13 +20,13 @@ type part struct {
 	entries    []*api.ServiceEntry
 }
 
-// hostsOf reads hosts out of Consul's entries. Nothing in them is trusted:
-// whoever may register a service chooses every text, the names included.
+// hostsOf returns the hosts of Consul's entries. Every text in them is untrusted,
+// names included: whoever may register a service chooses them.
 func hostsOf(parts []part) ([]Host, []snapshot.Problem) {
 	var c collection
 	for _, p := range parts {
 		slices.SortStableFunc(p.entries, func(a, b *api.ServiceEntry) int {
-			return cmp.Or(cmp.Compare(impostor(a), impostor(b)), strings.Compare(a.Node.Node, b.Node.Node), strings.Compare(a.Service.ID, b.Service.ID))
+			return cmp.Or(cmp.Compare(aliased(a), aliased(b)), strings.Compare(a.Node.Node, b.Node.Node), strings.Compare(a.Service.ID, b.Service.ID))
 		})
 		for _, e := range p.entries {
 			datacenter := cmp.Or(e.Node.Datacenter, p.datacenter)
@@ -48,9 +48,9 @@ func entryName(e *api.ServiceEntry) string {
 	return cmp.Or(e.Service.Meta["host"], e.Node.Node)
 }
 
-// impostor is 1 for a node that goes by another name than its own: it may do
-// that, but not against the node whose name it is.
-func impostor(e *api.ServiceEntry) int {
+// aliased is 1 for a node whose entry uses another host name than its own. It counts
+// after the node that really has that name.
+func aliased(e *api.ServiceEntry) int {
 	if strings.EqualFold(entryName(e), e.Node.Node) {
 		return 0
 	}
@@ -60,13 +60,9 @@ func impostor(e *api.ServiceEntry) int {
 func hostOf(e *api.ServiceEntry, name string) (Host, []snapshot.Problem) {
 	meta := e.Service.Meta
 	h := Host{
-		Name:    name,
-		Title:   line(meta["title"], snapshot.MaxNameBytes),
-		Group:   line(cmp.Or(meta["group"], e.Node.Meta["group"], e.Node.Meta["rack"]), snapshot.MaxNameBytes),
-		Owner:   line(meta["owner"], snapshot.MaxNameBytes),
-		Note:    line(cmp.Or(meta["notes"], meta["note"]), snapshot.MaxTextBytes),
-		Tags:    tagsOf(e.Service.Tags),
-		Sources: []Source{FromConsul},
+		Name: name, Title: meta["title"], Owner: meta["owner"], Tags: e.Service.Tags, Sources: []Source{FromConsul},
+		Group: cmp.Or(meta["group"], e.Node.Meta["group"], e.Node.Meta["rack"]),
+		Note:  cmp.Or(meta["notes"], meta["note"]),
 	}
 	var problems []snapshot.Problem
 	complain := func(code, format string, args ...any) {
@@ -90,15 +86,16 @@ func hostOf(e *api.ServiceEntry, name string) (Host, []snapshot.Problem) {
 		h.Maintenance = true
 		h.MaintenanceReason = cmp.Or(h.MaintenanceReason, reason)
 	}
+	h.clean()
 	return h, problems
 }
 
-// addressOf returns what to type behind ssh. People copy that to a shell, so
-// that only a host name or an IP address passes: never an option.
+// addressOf returns the arguments of ssh. People copy them into a shell, so only a
+// host name or an IP address is allowed, and never an option.
 func addressOf(e *api.ServiceEntry, name string) (string, error) {
 	host, port := e.Service.Meta["ssh_host"], e.Service.Meta["ssh_port"]
 	if host == "" {
-		// The node's own name is one that its cluster resolves.
+		// The node's own name resolves within its cluster.
 		host, _ = snapshot.ParseHost(e.Node.Node)
 	} else if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() == "" {
 		host = ip.String()
@@ -119,8 +116,8 @@ func addressOf(e *api.ServiceEntry, name string) (string, error) {
 	return host, nil
 }
 
-// checkOf sums up the checks of a node and of its service: the worst counts,
-// maintenance is worse than all, and its notes are the reason.
+// checkOf returns the worst of the checks of a node and its service. Maintenance is
+// the worst of all, and its notes are the reason.
 func checkOf(checks api.HealthChecks) (state Check, output, reason string) {
 	state = Passing
 	rank := []Check{Passing, Warning, Critical}
@@ -131,15 +128,15 @@ func checkOf(checks api.HealthChecks) (state Check, output, reason string) {
 		}
 		if c.CheckID == api.NodeMaint || strings.HasPrefix(c.CheckID, api.ServiceMaintPrefix) {
 			drained = true
-			reason = cmp.Or(reason, line(c.Notes, snapshot.MaxTextBytes))
+			reason = cmp.Or(reason, strings.TrimSpace(c.Notes))
 			continue
 		}
 		is := Check(c.Status)
 		if !slices.Contains(rank, is) {
-			is = Warning // a word that is not Consul's is not good news
+			is = Warning // an unknown status
 		}
 		if slices.Index(rank, is) > slices.Index(rank, state) {
-			state, output = is, line(cmp.Or(c.Output, c.Name, c.CheckID), snapshot.MaxTextBytes)
+			state, output = is, cmp.Or(c.Output, c.Name, c.CheckID)
 		}
 	}
 	if drained {
@@ -148,7 +145,7 @@ func checkOf(checks api.HealthChecks) (state Check, output, reason string) {
 	return state, output, reason
 }
 
-// maintenanceOf reads a maintenance entry: yes or no, or the reason itself.
+// maintenanceOf reads a maintenance entry: yes, no, or the reason.
 func maintenanceOf(s string) (drained bool, reason string) {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "", "false", "no", "off", "0":
@@ -156,10 +153,10 @@ func maintenanceOf(s string) (drained bool, reason string) {
 	case "true", "yes", "on", "1":
 		return true, ""
 	}
-	return true, line(s, snapshot.MaxTextBytes)
+	return true, s
 }
 
-// line makes foreign text one safe line.
+// line returns untrusted text as one safe line of bounded length.
 func line(s string, max int) string {
 	if len(s) > 16*max {
 		s = s[:16*max]
@@ -182,8 +179,8 @@ func tagsOf(tags []string) []string {
 	return out
 }
 
-// A collection gathers the hosts of one source: names once each, and bounded
-// in number, with what was refused counted.
+// A collection gathers the hosts of one source: each name once, a bounded number,
+// and a count of those that were refused.
 type collection struct {
 	hosts    map[string]Host
 	where    map[string]string
@@ -195,8 +192,7 @@ type collection struct {
 	nTooMany int
 }
 
-// maxListed is how many problems of one kind are told apart before they are
-// only counted.
+// maxListed is how many problems of one kind are listed before the rest is counted.
 const maxListed = 16
 
 func (c *collection) refuse(where string, err error) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A fileError is about a token or TLS file that cannot be used now.
+// A fileError is about a token or TLS file that cannot be read.
 type fileError struct {
 	err  error
 	name string
@@ -18,8 +18,8 @@ func (e *fileError) Temporary() bool { return true }
 // Hint says what to look at next.
 func (e *fileError) Hint() string { return "look at: namei -l " + strings.TrimSpace(e.name) }
 
-// Temporary reports whether it may help to try again: always, unless Consul
-// itself answered that it will not do what was asked.
+// Temporary reports whether a retry may succeed: always, unless Consul itself refused
+// the request.
 func (e *consulError) Temporary() bool {
 	return !e.refused() && !isStatus(e.err, http.StatusBadRequest)
 }

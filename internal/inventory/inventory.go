@@ -1,6 +1,6 @@
-// Package inventory answers which hosts should exist: as Consul tells, as the
-// configuration lists, or as the drops show. It keeps the last known answer,
-// because "nobody answered" must never look like "there are none".
+// Package inventory answers which hosts should exist, from Consul, from the list in
+// the configuration, or from the drops. It keeps the last known answer, because "no
+// answer" must never look like "no hosts".
 package inventory
 
 import (
@@ -32,41 +32,53 @@ const (
 
 // A Host is one machine that should be on the board.
 type Host struct {
-	Name    string // as snapshot.ParseHost returns it
-	Title   string // shown instead of the name; "" for none
-	Group   string // rack, room or team; "" for none
-	Owner   string
-	Note    string // one line
-	Address string // what to type behind ssh; "" for the name
+	Name    string `json:"name"`            // as snapshot.ParseHost returns it
+	Title   string `json:"title,omitempty"` // shown instead of the name; "" for none
+	Group   string `json:"group,omitempty"` // rack, room or team; "" for none
+	Owner   string `json:"owner,omitempty"`
+	Note    string `json:"note,omitempty"`    // one line
+	Address string `json:"address,omitempty"` // the arguments of ssh; "" for the name
 	// Datacenter is Consul's; "" outside Consul.
-	Datacenter string
-	Tags       []string
-	// ExpectedGPUs is how many there should be; 0 when nobody said.
-	ExpectedGPUs int
-	Sources      []Source
-	Check        Check
-	CheckOutput  string // what the failing check says
+	Datacenter string   `json:"datacenter,omitempty"`
+	Tags       []string `json:"tags,omitempty"`
+	// ExpectedGPUs is how many there should be; 0 if it is not known.
+	ExpectedGPUs int      `json:"expected_gpus,omitempty"`
+	Sources      []Source `json:"-"`
+	Check        Check    `json:"check,omitempty"`
+	CheckOutput  string   `json:"check_output,omitempty"` // what the failing check says
 	// Maintenance is true when the entry says that the host is drained.
-	Maintenance       bool
-	MaintenanceReason string
+	Maintenance       bool   `json:"maintenance,omitempty"`
+	MaintenanceReason string `json:"maintenance_reason,omitempty"`
 	// GoneSince is set on a host that its source no longer names and that is
 	// still shown (a tombstone).
-	GoneSince time.Time
+	GoneSince time.Time `json:"gone_since,omitzero"`
+}
+
+// clean makes every text of a host one safe line of bounded length.
+func (h *Host) clean() {
+	h.Title = line(h.Title, snapshot.MaxNameBytes)
+	h.Group = line(h.Group, snapshot.MaxNameBytes)
+	h.Owner = line(h.Owner, snapshot.MaxNameBytes)
+	h.Note = line(h.Note, snapshot.MaxTextBytes)
+	h.Address = line(h.Address, snapshot.MaxTextBytes)
+	h.Datacenter = line(h.Datacenter, snapshot.MaxNameBytes)
+	h.CheckOutput = line(h.CheckOutput, snapshot.MaxTextBytes)
+	h.MaintenanceReason = line(h.MaintenanceReason, snapshot.MaxTextBytes)
+	h.Tags = tagsOf(h.Tags)
 }
 
 // An Inventory is one answer to the question which hosts exist.
 type Inventory struct {
 	Hosts []Host // by name
-	// Problems says what went wrong while asking. A source did not answer
-	// ("discovery:unreachable"), named nobody ("discovery:empty") or far fewer
-	// than before ("discovery:shrunk"), answered from old knowledge
-	// ("discovery:stale-read") or left hosts out for lack of permission
-	// ("discovery:filtered"); names were refused ("discovery:bad-name"), given
-	// twice ("discovery:duplicate") or too many ("discovery:too-many"); a field
-	// made no sense ("discovery:bad-meta", "discovery:bad-list"); or the memory
-	// of the last answer failed ("discovery:state").
+	// Problems says what went wrong. A source did not answer
+	// ("discovery:unreachable"), named no hosts ("discovery:empty") or far fewer
+	// than before ("discovery:shrunk"), gave an old answer ("discovery:stale-read")
+	// or omitted hosts for lack of permission ("discovery:filtered"). Names were
+	// invalid ("discovery:bad-name"), given twice ("discovery:duplicate") or too
+	// many ("discovery:too-many"). A field was invalid ("discovery:bad-meta",
+	// "discovery:bad-list"). The state file failed ("discovery:state").
 	Problems []snapshot.Problem
-	// AsOf is when the oldest answer that is part of this one was given; it is
-	// in the past when a last known answer stands in.
+	// AsOf is the time of the oldest answer that is part of this one. It is in the
+	// past while a last known answer is used.
 	AsOf time.Time
 }

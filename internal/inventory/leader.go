@@ -12,38 +12,38 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// DefaultLeaderKey is the key that generators of one site compete for.
+// DefaultLeaderKey is the key of the lock for which the generators of a site compete.
 const DefaultLeaderKey = "gpuboard/leader"
 
-// Times of an election. Consul ends a session between one and two TTLs after
-// its last renewal, and then holds the key back for the lock delay: another
-// takes over within 2*10 + 3 + 2 seconds. The delay is longer than a tick, so that a
-// leader whose session somebody ended knows it before there is another.
+// Times of an election. Consul ends a session between one and two TTLs after its
+// last renewal, and keeps the key locked for the lock delay after that: another
+// candidate takes over within 2*10 + 3 + 2 seconds. The delay is longer than a tick,
+// so that a leader whose session was destroyed notices before another leads.
 const (
 	leaderTTL   = 10 * time.Second // Consul's minimum
 	leaderDelay = 3 * time.Second
 	leaderTick  = 2 * time.Second
 )
 
-// A Leader takes part in an election among the generators of one site, so that
-// only one of them writes. The lock is a session's hold on a key in Consul.
+// A Leader is a candidate in an election among the generators of one site, of which
+// only the leader writes. The lock is a key in Consul that a session holds.
 type Leader struct {
 	consul  *Consul
 	key     string
 	name    string
 	session string
-	until   atomic.Pointer[time.Time] // the hold is certain until then; nil for none
+	until   atomic.Pointer[time.Time] // the lock is certain until then; nil if it is not held
 }
 
-// LeaderStatus is how a candidate stands in the election.
+// LeaderStatus is the state of a candidate in the election.
 type LeaderStatus struct {
-	Held   bool   // it leads
-	Holder string // another leads, by its own name; "" for nobody
-	Err    error  // why it is not known who leads
+	Held   bool   // the candidate leads
+	Holder string // the name of another leader; "" for none
+	Err    error  // why the leader is not known
 }
 
-// NewLeader makes a candidate for the key (DefaultLeaderKey when ""). It does
-// not stand before [Leader.Run].
+// NewLeader makes a candidate for the key (DefaultLeaderKey when ""). It takes part in
+// the election while [Leader.Run] runs.
 func (c *Consul) NewLeader(key string) *Leader {
 	if key == "" {
 		key = DefaultLeaderKey
@@ -55,16 +55,16 @@ func (c *Consul) NewLeader(key string) *Leader {
 	return &Leader{consul: c, key: key, name: line(fmt.Sprintf("%s, process %d", name, os.Getpid()), snapshot.MaxNameBytes)}
 }
 
-// Held reports whether this candidate leads. It turns false before anybody
-// else can lead, also when Consul cannot be reached and Run has not noticed.
+// Held reports whether this candidate leads. It becomes false before another one can
+// lead, even if Consul cannot be reached and Run has not noticed.
 func (l *Leader) Held() bool {
 	until := l.until.Load()
 	return until != nil && time.Now().Before(*until)
 }
 
-// Run stands for election until ctx ends, and gives the lead back at the end. It calls changed when
-// this candidate begins or ceases to lead, when another begins to, and when that is not known any
-// more. It returns ctx's error.
+// Run takes part in the election until ctx ends, and then releases the lock. It calls
+// changed when this candidate becomes or ceases to be the leader, when another becomes
+// the leader, and when the leader is not known any more. It returns ctx's error.
 func (l *Leader) Run(ctx context.Context, changed func(LeaderStatus)) error {
 	var told LeaderStatus
 	tell := func(s LeaderStatus) {
@@ -83,7 +83,7 @@ func (l *Leader) Run(ctx context.Context, changed func(LeaderStatus)) error {
 		if ctx.Err() == nil {
 			tell(s)
 			l.rest(ctx)
-			tell(s) // the hold may have run out
+			tell(s) // the lock may have expired
 		}
 	}
 	l.resign()
@@ -91,7 +91,7 @@ func (l *Leader) Run(ctx context.Context, changed func(LeaderStatus)) error {
 	return ctx.Err()
 }
 
-// rest waits for the next step, or until a hold that is not renewed runs out.
+// rest waits for the next step, or until a lock that was not renewed expires.
 func (l *Leader) rest(ctx context.Context) {
 	d := leaderTick
 	if until := l.until.Load(); until != nil {
@@ -102,11 +102,11 @@ func (l *Leader) rest(ctx context.Context) {
 	sleep(ctx, d)
 }
 
-// step renews the session, or makes one, and tries to hold the key. Errors are
-// retried at the next step: the hold runs out by itself.
+// step renews or creates the session and tries to acquire the key. Errors are retried
+// at the next step; the lock expires by itself.
 func (l *Leader) step(ctx context.Context) LeaderStatus {
-	// The hold counts from before the renewal was sent: Consul cannot end the
-	// session earlier than a TTL after that.
+	// The lock is certain for a TTL from before the renewal is sent: Consul does not
+	// end the session earlier.
 	sent := time.Now()
 	held, lost := false, false
 	holder := ""
@@ -119,12 +119,12 @@ func (l *Leader) step(ctx context.Context) LeaderStatus {
 			if err != nil {
 				return err
 			}
-			if entry == nil { // it ended
+			if entry == nil { // the session has ended
 				l.session, lost = "", true
 			}
 		}
 		if l.session == "" {
-			// Bound to its TTL alone: the checks of a node may flap.
+			// Without checks, because those of a node may flap: the TTL alone counts.
 			id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{Name: "gpuboard leader", TTL: leaderTTL.String(),
 				LockDelay: leaderDelay, Behavior: api.SessionBehaviorRelease}, w)
 			if err != nil {
@@ -132,8 +132,7 @@ func (l *Leader) step(ctx context.Context) LeaderStatus {
 			}
 			l.session = id
 		}
-		// Reading first spares the servers a write for every step of every
-		// candidate.
+		// Reading first saves the servers a write for each step of each candidate.
 		pair, _, err := client.KV().Get(l.key, (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
 		if err != nil {
 			return err
@@ -157,8 +156,8 @@ func (l *Leader) step(ctx context.Context) LeaderStatus {
 	return LeaderStatus{Holder: holder, Err: err}
 }
 
-// resign gives the key and the session back, so that the next leader need not
-// wait. ctx has ended by now, so it has a little time of its own.
+// resign releases the key and the session, so that the next leader need not wait. The
+// context of Run has ended, so resign uses its own.
 func (l *Leader) resign() {
 	l.until.Store(nil)
 	if l.session == "" {
@@ -166,7 +165,7 @@ func (l *Leader) resign() {
 	}
 	session := l.session
 	l.session = ""
-	// Should this fail, the session ends by itself.
+	// If this fails, the session expires by itself.
 	_ = l.consul.do(context.Background(), "resigning in Consul", func(ctx context.Context, client *api.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()

@@ -18,26 +18,25 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// CheckID is the id of the check that a node keeps alive, and DefaultTTL how
-// long Consul waits for it.
+// CheckID is the id of the check that a node updates, and DefaultTTL is how long
+// Consul waits for an update.
 const (
 	CheckID    = "gpuboard-collect"
 	DefaultTTL = 10 * time.Minute
 )
 
-// Consul refuses a registration that exceeds these.
+// Consul refuses a registration that exceeds these limits.
 const (
 	maxMetaPairs = 64
 	maxMetaKey   = 128
 	maxMetaValue = 512
 )
 
-// ErrNotRegistered is wrapped by the errors of [Registrar.Pass] and its
-// siblings when the agent does not know the node and this Registrar has
-// registered nothing that it could register again.
+// ErrNotRegistered is wrapped by the errors of Pass, Warn and Fail when the agent does
+// not know the node and this Registrar has not registered it.
 var ErrNotRegistered = errors.New("this node is not registered")
 
-// A Registration is what a node tells Consul of itself. Empty fields are left out.
+// A Registration describes a node to Consul. Empty fields are left out.
 type Registration struct {
 	Host    string // as snapshot.ParseHost returns it
 	GPUs    int
@@ -47,13 +46,13 @@ type Registration struct {
 	Group   string
 	Owner   string
 	Notes   string
-	Drop    string // where this node pushes its snapshots to
+	Drop    string // the target of this node's pushes
 	SSHHost string
 	SSHPort int
 	Tags    []string
-	Meta    map[string]string // beside the above, which win
-	// TTL is how long Consul waits for the next Pass, Warn or Fail before it
-	// takes the node for critical; DefaultTTL when 0.
+	Meta    map[string]string // further keys; the fields above take precedence
+	// TTL is how long Consul waits for the next Pass, Warn or Fail until the check is
+	// critical; DefaultTTL when 0.
 	TTL time.Duration
 }
 
@@ -66,8 +65,8 @@ type Registrar struct {
 	last *api.AgentServiceRegistration // nil before Register
 }
 
-// NewRegistrar makes a registrar from the same options as [NewConsul]; those
-// that only choose among answers are ignored.
+// NewRegistrar makes a registrar from the options of [NewConsul]. Those that filter
+// answers are ignored.
 func NewRegistrar(o ConsulOptions) (*Registrar, error) {
 	c, err := NewConsul(o)
 	if err != nil {
@@ -76,9 +75,9 @@ func NewRegistrar(o ConsulOptions) (*Registrar, error) {
 	return &Registrar{consul: c}, nil
 }
 
-// Register makes the agent know the node. It changes nothing when the agent
-// knows it so already, and keeps the state of its check when it has to change
-// something. The notices say what had to be cut ("register:cut").
+// Register registers the node with the agent. An equal registration is left alone,
+// and a changed one keeps the state of its check. The notices say what was cut to
+// Consul's limits ("register:cut").
 func (r *Registrar) Register(ctx context.Context, reg Registration) (notices []snapshot.Problem, err error) {
 	if reg.Host, err = snapshot.ParseHost(reg.Host); err != nil {
 		return nil, fmt.Errorf("registering with Consul: %w", err)
@@ -92,8 +91,8 @@ func (r *Registrar) Register(ctx context.Context, reg Registration) (notices []s
 	})
 }
 
-// Deregister makes the agent forget the node. It is no error when the agent
-// does not know it.
+// Deregister removes the node from the agent. A node that the agent does not know is
+// no error.
 func (r *Registrar) Deregister(ctx context.Context) error {
 	r.mu.Lock()
 	r.last = nil
@@ -107,9 +106,9 @@ func (r *Registrar) Deregister(ctx context.Context) error {
 	})
 }
 
-// Pass, Warn and Fail report the state of the node, with one line of words
-// such as "8 GPUs, 3 free". When the agent has forgotten the node (it was
-// restarted), the node is registered again first.
+// Pass, Warn and Fail report the state of the node, with one line of text such as
+// "8 GPUs, 3 free". If the agent has lost the registration, for example by a restart,
+// the node is registered again first.
 func (r *Registrar) Pass(ctx context.Context, output string) error {
 	return r.update(ctx, api.HealthPassing, output)
 }
@@ -147,7 +146,7 @@ func (r *Registrar) update(ctx context.Context, status, output string) error {
 	})
 }
 
-// do runs f with a client, within the timeout, and hides secrets in its error.
+// do calls f with a client, within the timeout, and hides secrets in its error.
 func (c *Consul) do(ctx context.Context, what string, f func(context.Context, *api.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -176,18 +175,18 @@ func register(ctx context.Context, client *api.Client, want *api.AgentServiceReg
 	if have != nil && check != nil && same(have, check, want) {
 		return nil
 	}
-	// The agent keeps the state of a check that it knows already.
+	// The agent keeps the state of an existing check.
 	return client.Agent().ServiceRegisterOpts(want, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx))
 }
 
 func same(have *api.AgentService, check *api.AgentCheck, want *api.AgentServiceRegistration) bool {
 	return have.Service == want.Name && slices.Equal(have.Tags, want.Tags) && maps.Equal(have.Meta, want.Meta) &&
 		check.ServiceID == want.ID && check.Name == want.Check.Name &&
-		check.Notes == want.Check.Notes // which tells the TTL; the agent does not
+		check.Notes == want.Check.Notes // contains the TTL, which the agent does not return
 }
 
-// unknownCheck reports that the agent does not know the check: a 404 of today's
-// Consul, and of old ones a 500 that says that it has no such TTL.
+// unknownCheck reports whether the agent does not know the check: current versions of
+// Consul answer 404, old ones 500 with a text about the TTL.
 func unknownCheck(err error) bool {
 	if isStatus(err, http.StatusNotFound) {
 		return true
@@ -202,7 +201,7 @@ func isStatus(err error, code int) bool {
 
 var metaKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]+$`) })
 
-// registration writes a registration down within Consul's limits.
+// registration returns a registration within Consul's limits.
 func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, []snapshot.Problem) {
 	var notices []snapshot.Problem
 	cut := func(format string, args ...any) {
@@ -246,7 +245,7 @@ func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, 
 	}
 	tags := tagsOf(reg.Tags)
 	if tags == nil {
-		tags = []string{} // as the agent gives none back
+		tags = []string{} // what the agent returns for none
 	}
 	if len(tags) < len(reg.Tags) {
 		cut("%d tags are left out: they are empty, double, or more than %d", len(reg.Tags)-len(tags), MaxTags)
@@ -257,7 +256,7 @@ func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, 
 	}
 	return &api.AgentServiceRegistration{
 		ID: c.opts.Service, Name: c.opts.Service, Tags: tags, Meta: meta,
-		// No DeregisterCriticalServiceAfter: a dead host is what people look for.
+		// Without DeregisterCriticalServiceAfter, so that a dead host stays on the board.
 		Check: &api.AgentServiceCheck{CheckID: CheckID, Name: "collector", TTL: ttl.String(),
 			Notes: fmt.Sprintf("the collector's last push; expected within %s", ttl)},
 	}, notices

@@ -17,57 +17,56 @@ import (
 // TombstoneFor is how long a host that its source no longer names is still shown.
 const TombstoneFor = 24 * time.Hour
 
-// An answer with fewer than this share of the hosts of the last one is not
-// believed, in tenths.
+// An answer with fewer than this share of the last known hosts, in tenths, is not
+// accepted.
 const shrinkTenths = 7
 
 // A QueryFunc asks one source which hosts there are. An error means that the
 // source did not answer; [Consul.Query] is one.
 type QueryFunc func(ctx context.Context) (Answer, error)
 
-// A Resolver answers which hosts exist, and remembers: a source that does not
-// answer, that suddenly names nobody, or far fewer than before, does not take
-// hosts off the board. Its zero value asks nobody. It must not be used by two
-// goroutines, or two programs with one state file, at the same time.
+// A Resolver answers which hosts exist, and remembers the last known ones: a source
+// that does not answer, or suddenly names none or far fewer hosts, does not remove
+// hosts from the board. The zero value queries nothing. Two goroutines, or two
+// programs with the same state file, must not use a Resolver at the same time.
 type Resolver struct {
-	// StateFile is where the last known hosts are kept (state/inventory.json);
-	// "" to remember nothing.
+	// StateFile keeps the last known hosts (state/inventory.json); "" for none.
 	StateFile string
-	// Consul and Drops are asked when they are set. What is remembered of a
-	// source that is not asked is kept, and not shown.
+	// Consul and Drops are queried when they are set. The last known hosts of a
+	// source that is not queried are kept, and not shown.
 	Consul, Drops QueryFunc
-	// List is what the configuration lists ([List]). It needs no memory: what
-	// is taken out of it is meant.
+	// List is the hosts of the configuration ([List]). A host that is removed from it
+	// is gone at once.
 	List []Host
-	// AcceptShrink believes an answer that lacks many hosts. An answer that
-	// names nobody is not believed even so.
+	// AcceptShrink accepts an answer that lacks many hosts. An answer without any
+	// hosts is never accepted.
 	AcceptShrink bool
 
 	write func(path string, data []byte, perm fs.FileMode) (bool, error) // for tests; nil for atomicfile.Write
 }
 
-// Resolve asks all sources and merges what they say with what is remembered.
-// Whatever goes wrong is among the inventory's problems.
-func (k *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
+// Resolve queries all sources and merges their answers with the last known hosts.
+// Errors are among the problems of the inventory.
+func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 	now = now.UTC().Truncate(time.Millisecond)
 	var inv Inventory
-	last, err := readState(k.StateFile, now)
+	last, err := readState(r.StateFile, now)
 	if err != nil {
 		inv.Problems = append(inv.Problems, snapshot.Problem{Code: "discovery:state",
 			Message: snapshot.Text(fmt.Sprintf("the last known hosts cannot be read, and are forgotten: %v", err), snapshot.MaxTextBytes)})
 	}
 	next := maps.Clone(last)
-	parts := [][]Host{k.List}
+	parts := [][]Host{r.List}
 	inv.AsOf = now
 	for _, s := range []struct {
 		source Source
 		query  QueryFunc
-	}{{FromConsul, k.Consul}, {FromDrops, k.Drops}} {
+	}{{FromConsul, r.Consul}, {FromDrops, r.Drops}} {
 		if s.query == nil {
 			continue
 		}
 		answer, err := s.query(ctx)
-		kept, problems := k.settle(s.source, last[s.source], answer, err, now)
+		kept, problems := r.reconcile(s.source, last[s.source], answer, err, now)
 		inv.Problems = append(inv.Problems, problems...)
 		if len(kept) > 0 {
 			next[s.source] = kept
@@ -84,31 +83,31 @@ func (k *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 		parts = append(parts, part)
 	}
 	inv.Hosts = Merge(parts...)
-	if err := k.remember(last, next); err != nil {
+	if err := r.remember(last, next); err != nil {
 		inv.Problems = append(inv.Problems, snapshot.Problem{Code: "discovery:state",
 			Message: snapshot.Text(fmt.Sprintf("the list of hosts cannot be remembered: %v", err), snapshot.MaxTextBytes)})
 	}
 	return inv
 }
 
-func (k *Resolver) remember(last, next state) error {
-	if k.StateFile == "" || reflect.DeepEqual(last, next) {
+func (r *Resolver) remember(last, next state) error {
+	if r.StateFile == "" || reflect.DeepEqual(last, next) {
 		return nil
 	}
 	data, err := next.encode()
 	if err != nil {
 		return err
 	}
-	write := k.write
+	write := r.write
 	if write == nil {
 		write = atomicfile.Write
 	}
-	_, err = write(k.StateFile, data, 0o644)
+	_, err = write(r.StateFile, data, 0o644)
 	return err
 }
 
-// settle decides what to believe of one source's answer.
-func (k *Resolver) settle(source Source, last []keptHost, a Answer, asked error, now time.Time) ([]keptHost, []snapshot.Problem) {
+// reconcile merges the answer of one source with its last known hosts.
+func (r *Resolver) reconcile(source Source, last []keptHost, a Answer, asked error, now time.Time) ([]keptHost, []snapshot.Problem) {
 	problems := slices.Clone(a.Problems)
 	complain := func(code, format string, args ...any) {
 		problems = append(problems, snapshot.Problem{Code: code,
@@ -160,9 +159,9 @@ func (k *Resolver) settle(source Source, last []keptHost, a Answer, asked error,
 		}
 		expected++
 	}
-	// One host may always leave: in a small cluster it is a large share.
+	// A single host may always leave, although it is a large share of a small cluster.
 	shrunk := len(lacking) > 1 && (expected-len(lacking))*10 < expected*shrinkTenths
-	if shrunk && !k.AcceptShrink {
+	if shrunk && !r.AcceptShrink {
 		complain("discovery:shrunk", "%s named only %d of the %d hosts that it named before; the others are kept as they were %s ago, until the smaller list is accepted (--accept-shrink)",
 			who, expected-len(lacking), expected, age(oldest(lacking), now))
 		kept = append(kept, lacking...)
@@ -180,7 +179,7 @@ func (k *Resolver) settle(source Source, last []keptHost, a Answer, asked error,
 	return bound(kept), problems
 }
 
-// bound sorts by name, and keeps the hosts alive first if there are too many.
+// bound sorts by name and drops what exceeds the limit, hosts that are gone first.
 func bound(kept []keptHost) []keptHost {
 	if len(kept) > 2*MaxHosts {
 		slices.SortStableFunc(kept, func(a, b keptHost) int { return cmp.Compare(goneRank(a), goneRank(b)) })
@@ -211,7 +210,7 @@ func emptyHint(s Source) string {
 	return " (is the service's name right, and may the token read it?)"
 }
 
-// known says what stands in for an answer.
+// known describes the last known hosts that replace an answer.
 func known(hosts []keptHost, now time.Time) string {
 	switch len(hosts) {
 	case 0:
@@ -232,7 +231,7 @@ func oldest(hosts []keptHost) time.Time {
 	return t
 }
 
-// age is a duration in the words of a reader: one unit, rounded down.
+// age returns the time since t in one unit, rounded down.
 func age(t, now time.Time) string {
 	d := now.Sub(t)
 	switch {

@@ -36,16 +36,11 @@ func List(entries []Entry) ([]Host, []snapshot.Problem) {
 			continue
 		}
 		h := Host{
-			Name:    name,
-			Title:   line(e.Title, snapshot.MaxNameBytes),
-			Group:   line(e.Group, snapshot.MaxNameBytes),
-			Owner:   line(e.Owner, snapshot.MaxNameBytes),
-			Note:    line(e.Note, snapshot.MaxTextBytes),
-			Address: line(e.Address, snapshot.MaxTextBytes),
-			Tags:    tagsOf(e.Tags),
+			Name: name, Title: e.Title, Group: e.Group, Owner: e.Owner, Note: e.Note, Address: e.Address, Tags: e.Tags,
 			Sources: []Source{FromList},
 		}
 		h.Maintenance, h.MaintenanceReason = maintenanceOf(e.Maintenance)
+		h.clean()
 		var problems []snapshot.Problem
 		if e.GPUs < 0 || e.GPUs > snapshot.MaxGPUs {
 			problems = append(problems, snapshot.Problem{Code: "discovery:bad-list", Host: name,
@@ -58,7 +53,7 @@ func List(entries []Entry) ([]Host, []snapshot.Problem) {
 	return c.result("the list of hosts")
 }
 
-// Drops makes hosts of the names of drops.
+// Drops returns a host for each name of a drop.
 func Drops(names []string) ([]Host, []snapshot.Problem) {
 	var c collection
 	for _, n := range names {
@@ -72,9 +67,9 @@ func Drops(names []string) ([]Host, []snapshot.Problem) {
 	return c.result("the drop directory")
 }
 
-// Merge is the union of what several sources say, by name. Where they differ
-// about a host, each field is the list's, else Consul's, else the drops'.
-// A host that one source has lost and another still names is not gone.
+// Merge returns the union of the hosts of several sources, by name. Where they differ
+// about a host, each field is the list's, else Consul's, else the drops'. A host that
+// one source has lost and another still names is not gone.
 func Merge(sources ...[]Host) []Host {
 	var all []Host
 	for _, s := range sources {
@@ -95,7 +90,7 @@ func Merge(sources ...[]Host) []Host {
 	return out
 }
 
-// rank is how much a host's word counts; less is more.
+// rank orders hosts by precedence of their sources; 0 is the highest.
 func rank(h Host) int {
 	best := 3
 	for _, s := range h.Sources {
@@ -106,7 +101,7 @@ func rank(h Host) int {
 	return best
 }
 
-// overlay fills what h does not say with what o says.
+// overlay fills the empty fields of h from o.
 func overlay(h, o Host) Host {
 	h.Title = cmp.Or(h.Title, o.Title)
 	h.Group = cmp.Or(h.Group, o.Group)
@@ -118,7 +113,7 @@ func overlay(h, o Host) Host {
 	if h.Check == "" {
 		h.Check, h.CheckOutput = o.Check, o.CheckOutput
 	}
-	if o.Maintenance && (o.GoneSince.IsZero() || !h.GoneSince.IsZero()) { // a tombstone drains nobody who lives
+	if o.Maintenance && (o.GoneSince.IsZero() || !h.GoneSince.IsZero()) { // a tombstone does not drain a host that exists
 		h.Maintenance = true
 		h.MaintenanceReason = cmp.Or(h.MaintenanceReason, o.MaintenanceReason)
 	}

@@ -21,34 +21,15 @@ const (
 // A keptHost is a host with the time at which its source last named it.
 type keptHost struct {
 	Host
-	SeenAt time.Time
+	SeenAt time.Time `json:"seen_at"`
 }
 
-// state is the last known hosts of each source that can fail, by name.
+// state is the last known hosts of each source that can fail, sorted by name.
 type state map[Source][]keptHost
 
-// The file is JSON of our own: {"schema": 1, "sources": {"consul": [host, …]}}.
 type stateFile struct {
-	Schema  int                    `json:"schema"`
-	Sources map[Source][]stateHost `json:"sources"`
-}
-
-type stateHost struct {
-	Name              string     `json:"name"`
-	SeenAt            time.Time  `json:"seen_at"`
-	GoneSince         *time.Time `json:"gone_since,omitempty"`
-	Title             string     `json:"title,omitempty"`
-	Group             string     `json:"group,omitempty"`
-	Owner             string     `json:"owner,omitempty"`
-	Note              string     `json:"note,omitempty"`
-	Address           string     `json:"address,omitempty"`
-	Datacenter        string     `json:"datacenter,omitempty"`
-	Tags              []string   `json:"tags,omitempty"`
-	ExpectedGPUs      int        `json:"expected_gpus,omitempty"`
-	Check             Check      `json:"check,omitempty"`
-	CheckOutput       string     `json:"check_output,omitempty"`
-	Maintenance       bool       `json:"maintenance,omitempty"`
-	MaintenanceReason string     `json:"maintenance_reason,omitempty"`
+	Schema  int   `json:"schema"`
+	Sources state `json:"sources"`
 }
 
 // readState returns an empty state, and no error, when there is no file yet.
@@ -70,8 +51,8 @@ func readState(path string, now time.Time) (state, error) {
 	return s, nil
 }
 
-// decodeState believes the file as little as it would believe Consul: it may
-// have been cut, edited, or written before a clock was set back.
+// decodeState checks the file as strictly as an answer of Consul: it may have been
+// truncated, edited, or written before a clock was set back.
 func decodeState(data []byte, now time.Time) (state, error) {
 	var f stateFile
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -82,34 +63,23 @@ func decodeState(data []byte, now time.Time) (state, error) {
 	}
 	s := state{}
 	for _, source := range []Source{FromConsul, FromDrops} {
-		var hosts []keptHost
-		for _, h := range f.Sources[source] {
-			name, err := snapshot.ParseHost(h.Name)
-			if err != nil {
+		hosts := f.Sources[source]
+		for i := range hosts {
+			h := &hosts[i]
+			var err error
+			if h.Name, err = snapshot.ParseHost(h.Name); err != nil {
 				return nil, fmt.Errorf("it names a host wrongly: %w", err)
 			}
-			k := keptHost{SeenAt: notAfter(h.SeenAt, now), Host: Host{
-				Name:              name,
-				Title:             line(h.Title, snapshot.MaxNameBytes),
-				Group:             line(h.Group, snapshot.MaxNameBytes),
-				Owner:             line(h.Owner, snapshot.MaxNameBytes),
-				Note:              line(h.Note, snapshot.MaxTextBytes),
-				Address:           line(h.Address, snapshot.MaxTextBytes),
-				Datacenter:        line(h.Datacenter, snapshot.MaxNameBytes),
-				Tags:              tagsOf(h.Tags),
-				ExpectedGPUs:      min(max(h.ExpectedGPUs, 0), snapshot.MaxGPUs),
-				Sources:           []Source{source},
-				CheckOutput:       line(h.CheckOutput, snapshot.MaxTextBytes),
-				Maintenance:       h.Maintenance,
-				MaintenanceReason: line(h.MaintenanceReason, snapshot.MaxTextBytes),
-			}}
-			if slices.Contains([]Check{Passing, Warning, Critical, Maintenance}, h.Check) {
-				k.Check = h.Check
+			h.clean()
+			h.ExpectedGPUs = min(max(h.ExpectedGPUs, 0), snapshot.MaxGPUs)
+			h.Sources = []Source{source}
+			if !slices.Contains([]Check{Passing, Warning, Critical, Maintenance}, h.Check) {
+				h.Check = ""
 			}
-			if h.GoneSince != nil {
-				k.GoneSince = notAfter(*h.GoneSince, now)
+			h.SeenAt = notAfter(h.SeenAt, now)
+			if !h.GoneSince.IsZero() {
+				h.GoneSince = notAfter(h.GoneSince, now)
 			}
-			hosts = append(hosts, k)
 		}
 		if hosts = bound(hosts); len(hosts) > 0 {
 			s[source] = hosts
@@ -118,7 +88,8 @@ func decodeState(data []byte, now time.Time) (state, error) {
 	return s, nil
 }
 
-// notAfter keeps a clock that was set back from making hosts immortal.
+// notAfter returns t, or now for a time in the future. Otherwise hosts would never
+// expire after a clock was set back.
 func notAfter(t, now time.Time) time.Time {
 	t = t.UTC().Truncate(time.Millisecond)
 	if t.After(now) || t.IsZero() {
@@ -128,24 +99,10 @@ func notAfter(t, now time.Time) time.Time {
 }
 
 func (s state) encode() ([]byte, error) {
-	f := stateFile{Schema: stateSchema, Sources: map[Source][]stateHost{}}
-	for source, hosts := range s {
-		for _, k := range hosts {
-			h := stateHost{
-				Name: k.Name, SeenAt: k.SeenAt, Title: k.Title, Group: k.Group, Owner: k.Owner, Note: k.Note,
-				Address: k.Address, Datacenter: k.Datacenter, Tags: k.Tags, ExpectedGPUs: k.ExpectedGPUs,
-				Check: k.Check, CheckOutput: k.CheckOutput, Maintenance: k.Maintenance, MaintenanceReason: k.MaintenanceReason,
-			}
-			if !k.GoneSince.IsZero() {
-				h.GoneSince = &k.GoneSince
-			}
-			f.Sources[source] = append(f.Sources[source], h)
-		}
-	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(f); err != nil {
+	if err := enc.Encode(stateFile{Schema: stateSchema, Sources: s}); err != nil {
 		return nil, fmt.Errorf("writing the state: %w", err)
 	}
 	if b.Len() > maxStateBytes {

@@ -11,23 +11,22 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// How a watch treats Consul's servers.
 const (
-	watchWait     = 5 * time.Minute // how long one question stays open; Consul allows 10
-	watchMinGap   = time.Second     // between two questions
+	watchWait     = 5 * time.Minute // duration of one blocking query; Consul allows 10
+	watchMinGap   = time.Second     // between two queries
 	watchMaxPause = time.Minute     // after errors
 )
 
-// A Change is why a watch calls.
+// A Change is one call of a watch.
 type Change struct {
 	Datacenter string // as in the options, "" for the agent's own
 	Index      uint64 // Consul's
 }
 
-// Watch calls changed after the first answer, and then whenever the hosts in
-// Consul are other than before, until ctx ends; it returns ctx's error. Calls
-// never overlap, and while one runs, changes gather. Errors are retried ever
-// more slowly and are not reported: [Consul.Query] meets the same ones.
+// Watch calls changed after the first answer, and then whenever the hosts in Consul
+// change, until ctx ends; it returns ctx's error. Calls never overlap, and several
+// changes during a call cause one more. Errors are retried with backoff and are not
+// reported, because [Consul.Query] returns the same ones.
 func (c *Consul) Watch(ctx context.Context, changed func(Change)) error {
 	names, err := c.watched(ctx)
 	if err != nil {
@@ -42,7 +41,7 @@ func (c *Consul) Watch(ctx context.Context, changed func(Change)) error {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				start := time.Now()
-				if w.ask(ctx, c) {
+				if w.poll(ctx, c) {
 					mu.Lock()
 					if ctx.Err() == nil {
 						changed(Change{Datacenter: name, Index: w.index})
@@ -57,7 +56,7 @@ func (c *Consul) Watch(ctx context.Context, changed func(Change)) error {
 	return ctx.Err()
 }
 
-// watched returns the datacenters to watch; it goes on asking until it knows.
+// watched returns the datacenters to watch. It retries until it knows them.
 func (c *Consul) watched(ctx context.Context) ([]string, error) {
 	for failures := 0; ; failures++ {
 		var names []string
@@ -83,14 +82,14 @@ type watch struct {
 	failures   int
 }
 
-// ask asks one blocking question, and reports whether the answer is news.
-func (w *watch) ask(ctx context.Context, c *Consul) bool {
-	// Jitter keeps several generators from asking in step.
+// poll makes one blocking query, and reports whether the hosts have changed.
+func (w *watch) poll(ctx context.Context, c *Consul) bool {
+	// Jitter keeps several generators from querying at the same moments.
 	wait := time.Duration(float64(watchWait) * (0.9 + 0.2*rand.Float64()))
-	// Consul adds up to a sixteenth of its own.
+	// Consul adds up to a sixteenth to the wait.
 	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+c.opts.Timeout)
 	defer cancel()
-	client, _, err := c.client() // afresh: a token file may have changed
+	client, _, err := c.client() // reads the token file again
 	if err != nil {
 		w.failures++
 		return false
@@ -102,31 +101,31 @@ func (w *watch) ask(ctx context.Context, c *Consul) bool {
 	if r.err == nil {
 		index = nextIndex(w.index, r.meta.LastIndex)
 		if w.index != 0 && r.meta.LastIndex != w.index {
-			// A question that waits is only the alarm. Its answer may come from
-			// the agent's own view of the events, which keeps a host that left
-			// when its node was registered under two spellings, GPU01 and gpu01.
+			// The blocking query only tells that something changed. Its answer may
+			// come from the agent's event stream, which keeps a host that left if its
+			// node was registered under two spellings, GPU01 and gpu01.
 			r = c.service(ctx, client, c.queryOptions(w.datacenter))
 		}
 	}
 	if r.err != nil {
 		w.failures++
-		w.index = 0 // whoever answers next may count from elsewhere
+		w.index = 0 // another server may have other indexes
 		return false
 	}
 	w.failures = 0
 	first := w.digest == [sha256.Size]byte{}
 	w.index = index
-	// An index also moves for reasons that do not show: what a passing check
-	// says, or another service in the case of one that does not exist.
+	// An index also changes without a change of hosts: with the output of a passing
+	// check, or with any service when the watched one does not exist.
 	digest := digestOf(r.entries, w.datacenter)
-	news := first || digest != w.digest
+	changed := first || digest != w.digest
 	w.digest = digest
-	return news
+	return changed
 }
 
-// nextIndex is the index to wait on. One that went backwards means that the
-// servers were restored or replaced, and waiting on the old one could take for
-// ever; 0 asks without waiting, and so does an index that a server must not give.
+// nextIndex returns the index for the next query. An index that went backwards means
+// that the servers were restored or replaced: waiting for the old one could block
+// forever, so the next query does not wait (0).
 func nextIndex(old, got uint64) uint64 {
 	if got < old {
 		return 0
@@ -136,12 +135,11 @@ func nextIndex(old, got uint64) uint64 {
 
 func digestOf(entries []*api.ServiceEntry, datacenter string) [sha256.Size]byte {
 	hosts, problems := hostsOf([]part{{datacenter, entries}})
-	data, _ := json.Marshal([]any{hosts, problems}) // plain values: cannot fail
+	data, _ := json.Marshal([]any{hosts, problems}) // cannot fail for plain values
 	return sha256.Sum256(data)
 }
 
-// pause is how long to wait before the next question, which may itself have
-// taken a while.
+// pause returns how long to wait before the next query.
 func (w *watch) pause(took time.Duration) time.Duration {
 	if w.failures > 0 {
 		return backoff(w.failures)
@@ -149,8 +147,8 @@ func (w *watch) pause(took time.Duration) time.Duration {
 	return watchMinGap - took
 }
 
-// backoff is a second, doubled with every failure up to a minute, and up to a
-// quarter more at random.
+// backoff returns a second, doubled with every failure up to a minute, plus up to a
+// quarter of it at random.
 func backoff(failures int) time.Duration {
 	d := watchMaxPause
 	if failures < 7 {
@@ -159,7 +157,7 @@ func backoff(failures int) time.Duration {
 	return d + time.Duration(rand.Int64N(int64(d)/4))
 }
 
-// sleep waits, or until ctx ends.
+// sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return

@@ -33,8 +33,8 @@ func (c *Notifier) run(ctx context.Context, h *Hook, m message) error {
 	return execute(ctx, h.Command, append(doc, '\n'), env)
 }
 
-// inherited is what a program is given of our environment. Tokens of Consul and
-// settings of ours are nobody else's business.
+// inherited returns the environment that programs inherit: a short list, without Consul
+// tokens and gpuboard's own settings.
 func inherited() []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR"} {
@@ -45,8 +45,8 @@ func inherited() []string {
 	return env
 }
 
-// execute runs a program without a shell, in a process group of its own that
-// ends with the context.
+// execute runs a program without a shell, in its own process group, which is killed
+// when the context ends.
 func execute(ctx context.Context, argv []string, stdin []byte, env []string) error {
 	var stderr head
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -57,7 +57,7 @@ func execute(ctx context.Context, argv []string, stdin []byte, env []string) err
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it ended well, and left something running
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it succeeded and left a child running
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("running %s: it did not end in time: %w", argv[0], ctx.Err())
@@ -71,7 +71,7 @@ func execute(ctx context.Context, argv []string, stdin []byte, env []string) err
 	return fmt.Errorf("running %s: %w%s", argv[0], err, said)
 }
 
-// head keeps the beginning of what a program complains about.
+// head keeps the beginning of the standard error of a program.
 type head struct {
 	buf [512]byte
 	n   int

@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// How long a hook that failed is left alone: firstPause, twice that after each
-// further failure, at most maxPause.
+// The pause after a failure: firstPause, doubled with each further failure up to
+// maxPause.
 const (
 	firstPause = 30 * time.Second
 	maxPause   = time.Hour
 )
 
-// A refusal is an answer that says no, or later.
+// A refusal is an answer that refuses a message, or defers it.
 type refusal struct {
 	err       error
 	permanent bool          // the same message will be refused again
-	after     time.Duration // when the other side wants to be asked again; 0 when it did not say
+	after     time.Duration // Retry-After of the receiver; 0 for none
 }
 
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// Deliver sends what waits, to all hooks side by side and to each in order,
-// within [Budget], and returns the hooks that are not well. What could not be
-// sent stays for a later call.
+// Deliver sends what waits, to all hooks in parallel and to each in order, within
+// [Budget], and returns the hooks that fail. What could not be sent stays for a later
+// call.
 func (c *Notifier) Deliver(ctx context.Context, now time.Time) []Failure {
 	box, err := c.load()
 	if err != nil {
@@ -74,20 +74,20 @@ func (c *Notifier) Deliver(ctx context.Context, now time.Time) []Failure {
 	return list
 }
 
-// isDue reports whether the pause after a failure is over. A pause that is
-// longer than any comes from a clock that was wrong.
+// isDue reports whether the pause after a failure is over. A pause longer than
+// maxPause comes from a wrong clock and is ignored.
 func (q *queue) isDue(now time.Time) bool {
 	return !now.Before(q.Next) || q.Next.Sub(now) > maxPause
 }
 
-// tokens is how many messages the hook may still get in this minute.
+// tokens returns how many messages the hook may still get in this minute.
 func (q *queue) tokens(h *Hook, now time.Time) int {
 	q.Sent = slices.DeleteFunc(q.Sent, func(t time.Time) bool { return now.Sub(t) >= time.Minute || t.After(now.Add(time.Minute)) })
 	return h.PerMinute - len(q.Sent)
 }
 
-// serve sends one hook what waits for it. The error is that of the outbox; the
-// hook's own is kept in its queue.
+// serve sends what waits for one hook. It returns an error of the outbox; an error of
+// the hook is stored in its queue.
 func (c *Notifier) serve(ctx context.Context, h *Hook, box *outbox, now time.Time) error {
 	c.mu.Lock()
 	q := box.Hooks[h.Name]
@@ -101,7 +101,7 @@ func (c *Notifier) serve(ctx context.Context, h *Hook, box *outbox, now time.Tim
 		}
 		err := c.send(ctx, h, m)
 		if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-			return nil // we were told to end; that says nothing about the hook
+			return nil // the caller gave up; the hook has not failed
 		}
 		c.mu.Lock()
 		if err != nil {
@@ -119,8 +119,8 @@ func (c *Notifier) serve(ctx context.Context, h *Hook, box *outbox, now time.Tim
 	}
 }
 
-// next makes the next message for a hook, and says how many items it carries;
-// 0 for none that may be sent now. More than the rate allows become one.
+// next returns the next message for a hook and how many items it contains; 0 if none
+// may be sent now. If more events wait than the rate allows, they are combined.
 func (c *Notifier) next(h *Hook, q *queue, now time.Time) (message, int) {
 	tokens := q.tokens(h, now)
 	if len(q.Pending) == 0 || tokens <= 0 {
@@ -159,7 +159,7 @@ func (q *queue) failed(err error, now time.Time) {
 func (c *Notifier) send(ctx context.Context, h *Hook, m message) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			// A defect of ours that one hook found must not cost the others theirs.
+			// A bug that one hook triggers must not stop the deliveries to the others.
 			err = fmt.Errorf("sending failed inside gpuboard: %v", fault)
 		}
 	}()
@@ -173,7 +173,7 @@ func (c *Notifier) send(ctx context.Context, h *Hook, m message) (err error) {
 	}
 }
 
-// printable keeps what a terminal can show of another program's words.
+// printable makes the text of another program safe to print.
 func printable(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\ufffd' {

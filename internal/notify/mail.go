@@ -13,18 +13,18 @@ import (
 	"unicode/utf8"
 )
 
-// mail hands a message to sendmail, which reads the recipients from it.
+// mail passes a message to sendmail, which reads the recipients from it.
 func (c *Notifier) mail(ctx context.Context, h *Hook, m message) error {
-	data, err := letter(h, m)
+	data, err := mailText(h, m)
 	if err != nil {
 		return fmt.Errorf("writing the mail: %w", err)
 	}
 	return execute(ctx, []string{h.Sendmail, "-t", "-i"}, data, nil)
 }
 
-// letter is the message as RFC 5322 wants it, with the line ends of this
-// system, as sendmail does. Sent twice, it has the same Message-ID.
-func letter(h *Hook, m message) ([]byte, error) {
+// mailText returns the message in the format of RFC 5322, with the line ends of this
+// system, as sendmail expects. A repeated message has the same Message-ID.
+func mailText(h *Hook, m message) ([]byte, error) {
 	from, err := mail.ParseAddress(h.From)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func letter(h *Hook, m message) ([]byte, error) {
 	header("MIME-Version", "1.0")
 	header("Content-Type", "text/plain; charset=utf-8")
 	header("Content-Transfer-Encoding", "quoted-printable")
-	// Replies of machines to machines never end (RFC 3834).
+	// Tells other programs not to send automatic replies (RFC 3834).
 	header("Auto-Submitted", "auto-generated")
 	header("X-Gpuboard-Event", m.Kind)
 	b.WriteByte('\n')
@@ -70,10 +70,10 @@ func letter(h *Hook, m message) ([]byte, error) {
 	return bytes.ReplaceAll(b.Bytes(), []byte("\r\n"), []byte("\n")), nil
 }
 
-// subject encodes and folds a subject line (RFC 2047, RFC 5322): nothing that
-// anybody wrote can end it, and no line of it is longer than 78 characters.
+// subject encodes and folds a subject line (RFC 2047, RFC 5322). No text can end it,
+// and no line of it is longer than 78 characters. mime.BEncoding does not fold.
 func subject(s string) string {
-	const most, plain, chunk = 180, 65, 39 // runes; bytes left in clear; bytes of an encoded word
+	const most, plain, chunk = 180, 65, 39 // runes; bytes left unencoded; bytes of an encoded word
 	if r := []rune(s); len(r) > most {
 		s = string(r[:most]) + "…"
 	}

@@ -9,16 +9,16 @@ import (
 	"gpuboard/internal/events"
 )
 
-// What one message holds at most. Teams refuses more than 28 KiB, Mattermost
-// more than 16,383 characters, and escaping can triple a text.
+// Limits of one message. Teams refuses more than 28 KiB, Mattermost more than 16,383
+// characters, and escaping can triple the length of a text.
 const (
 	maxTogether  = 50 // events
 	maxTextBytes = 7_000
 )
 
-// A message is what one hook gets at once. Its JSON form is what commands and
-// webhooks of format json get: of one event, its own fields and a list of it
-// alone; of several, kind "several" and the list.
+// A message is what is sent to one hook at once. Commands and webhooks with format json
+// get it as JSON. With one event it has the fields of the event; with several it has
+// the kind "several". The list contains the events in both cases.
 type message struct {
 	ID      string         `json:"id"`
 	Kind    string         `json:"kind"` // of the event; or several, daily-summary, test
@@ -29,9 +29,9 @@ type message struct {
 	Users   []string       `json:"users,omitempty"`
 	Booking string         `json:"booking,omitempty"`
 	Summary string         `json:"summary"` // one line
-	Text    string         `json:"text"`    // all of it, in lines
+	Text    string         `json:"text"`    // complete, several lines
 	Events  []events.Event `json:"events"`
-	Dropped int            `json:"dropped,omitempty"` // events that were left out before these
+	Dropped int            `json:"dropped,omitempty"` // events that were dropped before these
 	Title   string         `json:"title,omitempty"`
 	URL     string         `json:"url,omitempty"`
 }
@@ -40,8 +40,8 @@ func (c *Notifier) base(now time.Time) message {
 	return message{Title: c.opt.Title, URL: c.opt.SiteURL, At: now.UTC().Truncate(time.Second), Events: []events.Event{}}
 }
 
-// eventMessage is one event, or several that came together. Its id depends on
-// the hook and the events alone: sent twice, it is the same.
+// eventMessage returns a message of one or several events. Its id depends on the events
+// alone, so that a repeated message has the same id.
 func (c *Notifier) eventMessage(h *Hook, items []item, dropped int, now time.Time) message {
 	m := c.base(now)
 	m.Dropped = dropped
@@ -70,7 +70,7 @@ func (c *Notifier) eventMessage(h *Hook, items []item, dropped int, now time.Tim
 	return m
 }
 
-// listed writes a line for each event, as far as there is room.
+// listed returns a line for each event, as many as fit.
 func (c *Notifier) listed(list []events.Event, now time.Time) string {
 	var b strings.Builder
 	for i, e := range list {
@@ -84,7 +84,7 @@ func (c *Notifier) listed(list []events.Event, now time.Time) string {
 	return b.String()
 }
 
-// clock is a moment as people at the site read it.
+// clock formats a time in the zone of the site.
 func (c *Notifier) clock(t, now time.Time) string {
 	t, now = t.In(c.opt.Zone), now.In(c.opt.Zone)
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -112,7 +112,7 @@ func (c *Notifier) testMessage(h *Hook, now time.Time) message {
 	return m
 }
 
-// subject is the message in one line, with the board it is from.
+// subject returns the message in one line, with the title of the board.
 func (m message) subject() string {
 	if m.Title == "" {
 		return m.Summary

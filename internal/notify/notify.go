@@ -1,11 +1,10 @@
-// Package notify carries events out: to webhooks, by mail, to commands. Each
-// event reaches each hook that wants it at least once and in order, across
-// restarts; what is on its way is in one file, the outbox.
+// Package notify delivers events to webhooks, by mail and to commands. Each event
+// reaches each hook that wants it at least once and in order, across restarts. One
+// file, the outbox, holds what waits for delivery.
 //
-// An event is accepted (written to the outbox), sent, and acknowledged (taken
-// out of it). A process that dies between the last two sends once more, under
-// the same id. A hook that does not answer is tried again later and costs the
-// others nothing.
+// An event is accepted (written to the outbox), sent, and acknowledged (removed from
+// the outbox). A process that dies between sending and acknowledging sends again, with
+// the same id. A hook that fails is retried later and does not delay the others.
 package notify
 
 import (
@@ -33,13 +32,13 @@ const (
 	MaxHooks = 32
 	// MaxPending is how many events wait for one hook; the oldest make room.
 	MaxPending = 500
-	// MaxAge is how long an event waits: nobody wants to know a week later.
+	// MaxAge is how long an event waits for delivery.
 	MaxAge = 72 * time.Hour
-	// PerMinute is how many messages a hook gets in a minute when nobody said.
+	// PerMinute is the default limit of messages to one hook per minute.
 	PerMinute = 4
 
 	maxPerMinute = 60
-	maxSeen      = 4096     // ids that are remembered as accepted
+	maxSeen      = 4096     // accepted ids that are remembered
 	maxOutbox    = 16 << 20 // bytes that are read back
 )
 
@@ -76,15 +75,15 @@ func Kinds() []events.Kind {
 	}
 }
 
-// A Hook is one place that wants to know.
+// A Hook is one receiver of events.
 type Hook struct {
-	// Name is what the outbox, messages and problems call it; it is unique.
+	// Name identifies the hook in the outbox, messages and problems; it is unique.
 	Name string
 	Kind Kind
-	// URL and Format are of a webhook. The URL is a secret: it is never printed whole.
+	// URL and Format are for webhooks. The URL is a secret and never printed whole.
 	URL    string
 	Format Format
-	// To and From are addresses of mail; Sendmail is the program, default
+	// To and From are mail addresses. Sendmail is the program, by default
 	// /usr/sbin/sendmail.
 	To       []string
 	From     string
@@ -95,16 +94,16 @@ type Hook struct {
 	// nil is everything, an empty list nothing. Users selects events that
 	// concern one of these people.
 	Events, Hosts, Users []string
-	// PerMinute is how many messages it gets in a minute at most; what is more
-	// becomes one message. 0 is [PerMinute].
+	// PerMinute limits the messages per minute; further events are combined into one
+	// message. 0 is [PerMinute].
 	PerMinute int
 	// Daily is the local time of a summary, "08:30"; "" for none.
 	Daily string
 }
 
-// Options are what a Notifier needs to know.
+// Options configure a Notifier.
 type Options struct {
-	// Outbox is the file that remembers what is on its way.
+	// Outbox is the file of what waits for delivery.
 	Outbox string
 	Hooks  []Hook
 	// Zone is where Daily and the times in messages are; nil is UTC.
@@ -115,8 +114,8 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// A Notifier carries events out. Its methods must not be called by two
-// goroutines, or two programs with one outbox, at the same time.
+// A Notifier delivers events. Two goroutines, or two programs with the same outbox,
+// must not call its methods at the same time.
 type Notifier struct {
 	opt    Options
 	daily  map[string]int // by hook: minutes after midnight
@@ -155,7 +154,7 @@ func New(o Options) (*Notifier, error) {
 	return c, nil
 }
 
-// check fills in defaults and says what can never work.
+// check sets defaults and refuses invalid settings.
 func (h *Hook) check() error {
 	if h.PerMinute <= 0 {
 		h.PerMinute = PerMinute
@@ -222,15 +221,14 @@ func matches(patterns []string, s string) bool {
 	})
 }
 
-// Accept takes events in, durably, each id once, and queues the daily summary
-// where its time has come. summary is called at most once, and only then. After
-// an error nothing counts as accepted: hand the same events in again.
+// Accept writes events to the outbox, each id once, and queues the daily summary when
+// it is due. summary is called at most once, and only then. After an error no event
+// counts as accepted: pass the same events again.
 func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.Time) error {
 	box, err := c.load()
 	if err != nil && !errors.Is(err, errForgotten) {
 		return err
 	}
-	before := box.clone()
 	for name := range box.Hooks {
 		if !slices.ContainsFunc(c.opt.Hooks, func(h Hook) bool { return h.Name == name }) {
 			delete(box.Hooks, name)
@@ -246,8 +244,8 @@ func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.
 		q := box.Hooks[h.Name]
 		if q == nil {
 			q = &queue{}
-			if c.dueSince(h, now) {
-				q.Day = c.day(now) // today's time has passed before anybody asked
+			if c.dailyDue(h, now) {
+				q.Day = c.day(now) // no summary for the day on which the hook is added
 			}
 			box.Hooks[h.Name] = q
 		}
@@ -256,7 +254,7 @@ func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.
 				q.add(item{ID: e.ID, Accepted: now, Event: &e})
 			}
 		}
-		if h.Daily != "" && c.dueSince(h, now) && c.day(now) > q.Day {
+		if h.Daily != "" && c.dailyDue(h, now) && c.day(now) > q.Day {
 			if text == "" && summary != nil {
 				text = summary()
 			}
@@ -272,36 +270,33 @@ func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.
 		}
 	}
 	box.Seen = box.Seen[max(0, len(box.Seen)-maxSeen):]
-	if box.equal(before) {
-		return nil
-	}
-	return c.save(box)
+	return c.save(box) // which writes nothing if nothing has changed
 }
 
-// day is the date at the site.
+// day returns the date in the zone of the site.
 func (c *Notifier) day(now time.Time) string { return now.In(c.opt.Zone).Format("2006-01-02") }
 
-// dueSince reports whether the local clock shows the hook's time of day, or
-// later. Going by what the clock shows makes a day on which that time is
-// skipped have its summary, and one that shows it twice no second one.
-func (c *Notifier) dueSince(h *Hook, now time.Time) bool {
+// dailyDue reports whether the local time of day is the hook's or later. Because it
+// compares times of day, a day on which a clock change skips that time has a summary,
+// and one on which it occurs twice has only one.
+func (c *Notifier) dailyDue(h *Hook, now time.Time) bool {
 	local := now.In(c.opt.Zone)
 	return h.Daily != "" && local.Hour()*60+local.Minute() >= c.daily[h.Name]
 }
 
-// A Failure is a hook that does not get what it should.
+// A Failure describes a hook whose deliveries fail.
 type Failure struct {
 	Hook    string
 	Err     error
 	Tries   int
 	Waiting int       // events
 	Next    time.Time // when it is tried again
-	// Refused is true when the other side said no, so that waiting alone will
-	// not help.
+	// Refused is true when the receiver refused the message, so that a retry alone
+	// does not help.
 	Refused bool
 }
 
-// Failures says which hooks have not been reached, from what is remembered.
+// Failures returns the hooks whose last delivery failed, from the outbox.
 func (c *Notifier) Failures() []Failure {
 	box, err := c.load()
 	if err != nil {
@@ -316,14 +311,14 @@ func (c *Notifier) Failures() []Failure {
 	return list
 }
 
-// An Outcome is what came of a test message. Where is the hook's address as it
-// may be printed.
+// An Outcome is the result of a test message. Where is the hook's address without its
+// secrets.
 type Outcome struct {
 	Hook, Where string
 	Err         error
 }
 
-// Test sends one message to each hook, past the outbox, and says what happened.
+// Test sends one message to each hook, without the outbox, and returns the results.
 func (c *Notifier) Test(ctx context.Context, now time.Time) []Outcome {
 	list := make([]Outcome, len(c.opt.Hooks))
 	var wg sync.WaitGroup
@@ -335,7 +330,7 @@ func (c *Notifier) Test(ctx context.Context, now time.Time) []Outcome {
 	return list
 }
 
-// Waiting is how many events wait for each hook, by name.
+// Waiting returns how many events wait for each hook, by name.
 func (c *Notifier) Waiting() (map[string]int, error) {
 	box, err := c.load()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -360,7 +355,7 @@ func (c *Notifier) Hooks() []Outcome {
 	return list
 }
 
-// where is a hook's address, without what is secret of it.
+// where returns a hook's address without its secrets.
 func (h *Hook) where() string {
 	switch h.Kind {
 	case Webhook:

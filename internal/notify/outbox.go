@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"reflect"
 	"time"
 
 	"gpuboard/internal/atomicfile"
@@ -14,26 +13,26 @@ import (
 
 const outboxSchema = 1
 
-// outbox is everything on its way, as it is in the file.
+// outbox is the content of the outbox file: everything that waits for delivery.
 type outbox struct {
 	Schema int               `json:"schema"`
 	Seen   []string          `json:"seen"` // ids that were accepted, oldest first
 	Hooks  map[string]*queue `json:"hooks"`
 }
 
-// queue is what waits for one hook, and how it has gone so far.
+// queue is what waits for one hook, and the state of its deliveries.
 type queue struct {
 	Pending []item      `json:"pending"`
 	Sent    []time.Time `json:"sent,omitempty"` // of the last minute
 	Tries   int         `json:"tries,omitempty"`
-	Next    time.Time   `json:"next,omitzero"` // not before
+	Next    time.Time   `json:"next,omitzero"` // no attempt before
 	Error   string      `json:"error,omitempty"`
 	Refused bool        `json:"refused,omitempty"`
-	Dropped int         `json:"dropped,omitempty"` // left out since the last message
+	Dropped int         `json:"dropped,omitempty"` // since the last message
 	Day     string      `json:"day,omitempty"`     // of the last summary, in the site's zone
-	// Began is when the last delivery began. Writing it first proves that the
-	// acknowledgement can be written too: else a full disk would send the same
-	// message at every generation.
+	// Began is when the last delivery began. It is written before the delivery to
+	// make sure that the result can be written too: on a full disk the same message
+	// would otherwise be sent in every generation.
 	Began time.Time `json:"began,omitzero"`
 }
 
@@ -65,9 +64,9 @@ func (q *queue) failure(name string) Failure {
 }
 
 // errForgotten is wrapped by the error about an outbox that cannot be read.
-var errForgotten = errors.New("what was on its way is forgotten")
+var errForgotten = errors.New("what waited for delivery is lost")
 
-// load reads the outbox. It is never nil, and empty after an error.
+// load reads the outbox. The result is never nil; after an error it is empty.
 func (c *Notifier) load() (*outbox, error) {
 	box := &outbox{Schema: outboxSchema, Hooks: map[string]*queue{}}
 	data, err := atomicfile.Read(c.opt.Outbox, maxOutbox)
@@ -100,20 +99,9 @@ func (c *Notifier) save(box *outbox) error {
 	if err != nil {
 		return fmt.Errorf("writing the outbox: %w", err)
 	}
-	// What is in it is the board's, but a failed hook's words may not be.
+	// The error text of a hook may not be for everybody.
 	if _, err := atomicfile.Write(c.opt.Outbox, data, 0o600); err != nil {
 		return fmt.Errorf("writing the outbox: %w", err)
 	}
 	return nil
 }
-
-func (b *outbox) clone() *outbox {
-	n := &outbox{Schema: b.Schema, Seen: b.Seen, Hooks: make(map[string]*queue, len(b.Hooks))}
-	for name, q := range b.Hooks {
-		c := *q
-		n.Hooks[name] = &c
-	}
-	return n
-}
-
-func (b *outbox) equal(o *outbox) bool { return reflect.DeepEqual(b, o) }

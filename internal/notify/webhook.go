@@ -15,13 +15,12 @@ import (
 	"time"
 )
 
-// maxAnswerBytes is how much of an answer is read; what is in it hardly matters.
+// maxAnswerBytes limits what is read of an answer, of which mostly the status counts.
 const maxAnswerBytes = 16 << 10
 
-// newClient is an HTTP client that verifies TLS, keeps no connections and
-// follows a redirect only to the same server and as the same request: another
-// one would be handed what is said here, and a POST that becomes a GET looks
-// delivered and is not.
+// newClient returns an HTTP client that verifies TLS and keeps no connections. It
+// follows a redirect only to the same server and with the same method: another server
+// must not get the message, and a POST that becomes a GET delivers nothing.
 func newClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = &http.Transport{
@@ -46,8 +45,8 @@ func newClient(transport http.RoundTripper) *http.Client {
 	}
 }
 
-// post sends a message to a webhook. No error holds the URL's path: whoever
-// knows it may write there.
+// post sends a message to a webhook. Errors do not contain the path of the URL, which
+// is a secret.
 func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
 	body, err := h.body(m)
 	if err != nil {
@@ -87,8 +86,8 @@ func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
 	return r
 }
 
-// reason is what an answer says, where it is a single word such as Slack's
-// "invalid_token". Anything longer may repeat the request.
+// reason returns an answer that is a single word, such as Slack's "invalid_token". A
+// longer answer may repeat the request and is omitted.
 func reason(said []byte) string {
 	word := strings.TrimSpace(string(said))
 	if word == "" || len(word) > 40 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") != "" {
@@ -97,7 +96,7 @@ func reason(said []byte) string {
 	return ", " + word
 }
 
-// body is a message in the words of the other side.
+// body returns a message in the format of the receiver.
 func (h *Hook) body(m message) ([]byte, error) {
 	var doc any
 	switch h.Format {
@@ -134,15 +133,15 @@ func withLink(text, link string) string {
 	return text + "\n" + link
 }
 
-// escapeSlack writes the three characters that Slack's text gives a meaning;
-// with them goes every way to mention people.
+// escapeSlack escapes the three special characters of Slack's text. This also disables
+// mentions.
 func escapeSlack(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
-// escapeMarkdown takes the meaning from what people wrote: names and comments
-// come from anybody who can book, and "@all" would ring every phone. A word
-// joiner behind the @ cannot be seen, and ends the mention.
+// escapeMarkdown escapes Markdown and disables mentions: names and comments come from
+// everybody who can book, and "@all" would notify everybody. An invisible word joiner
+// after the @ breaks the mention.
 func escapeMarkdown(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -157,7 +156,7 @@ func escapeMarkdown(s string) string {
 	return b.String()
 }
 
-// teamsCard is an Adaptive Card in the envelope that a Teams workflow takes.
+// teamsCard returns an Adaptive Card in the envelope of Teams workflows.
 func teamsCard(m message) any {
 	type object = map[string]any
 	var blocks []object
@@ -176,7 +175,7 @@ func teamsCard(m message) any {
 	}}}
 }
 
-// withoutSecret is a URL as it may be printed: the server, and no more.
+// withoutSecret returns the server of a URL, which may be printed.
 func withoutSecret(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
