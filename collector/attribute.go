@@ -7,24 +7,24 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// jitter is by how much the start of one process may seem to move between two
-// readings: ps tells whole seconds only.
-const jitter = 2 * time.Second
+// startTolerance is by how much the start of a process may differ between two readings,
+// because ps has a resolution of one second.
+const startTolerance = 2 * time.Second
 
-// An attribution joins what nvidia-smi says of processes to what ps says.
+// An attribution joins the processes of nvidia-smi with those of ps.
 type attribution struct {
-	// table is ps's; nil when ps could not be asked.
+	// table is the output of ps; nil when ps failed.
 	table []ps.Process
-	// partial is true when the table may lack processes that are alive.
+	// partial is true when the table may lack living processes.
 	partial bool
-	// asked is when nvidia-smi was started, looked when ps was.
+	// asked is when nvidia-smi was started, looked when ps was started.
 	asked, looked time.Time
-	// exists tells whether the kernel knows a pid that the table lacks: with
-	// hidepid on /proc, ps does not see other people's processes. Nil for no.
+	// exists reports whether the kernel knows a pid that the table lacks: with hidepid on
+	// /proc, ps does not see processes of other users. Nil for false.
 	exists func(pid int) bool
-	// began tells exactly when a process started, if that can be had.
+	// began returns the exact start of a process, if it is known.
 	began func(pid int) (time.Time, bool)
-	// known is what the reading before said of starts, by pid.
+	// known has the starts of the previous reading, by pid.
 	known map[int]start
 }
 
@@ -33,9 +33,9 @@ type start struct {
 	at  time.Time
 }
 
-// apply fills in owner, program, start and life of every process, and the
-// living children of those that are gone. It returns how many there are that
-// ps does not show, although they exist.
+// apply sets owner, program, start and Alive of every process, and the living children
+// of those that are gone. It returns the number of processes that exist and that ps does
+// not show.
 func (a attribution) apply(list []snapshot.Process) (unseen int) {
 	if a.table == nil {
 		return 0
@@ -49,14 +49,14 @@ func (a attribution) apply(list []snapshot.Process) (unseen int) {
 		p := &list[i]
 		entry := byPID[p.PID]
 		if entry == nil && a.partial {
-			continue // it may be in the part that was not read
+			continue // it may be in the rest of the table
 		}
 		if entry == nil && a.exists != nil && a.exists(p.PID) {
 			unseen++
 			continue
 		}
-		a.one(p, entry)
-		// Under a pid that was given out again, children are the new process's.
+		a.process(p, entry)
+		// If the pid was reused, the children are those of the new process.
 		if entry == nil || entry.Zombie() {
 			gone[p.PID] = nil
 		}
@@ -70,22 +70,22 @@ func (a attribution) apply(list []snapshot.Process) (unseen int) {
 	return unseen
 }
 
-// one is the rule for a single process. entry is ps's line for its pid.
-func (a attribution) one(p *snapshot.Process, entry *ps.Process) {
+// process sets the fields of one process. entry is the line of ps for its pid.
+func (a attribution) process(p *snapshot.Process, entry *ps.Process) {
 	alive := false
 	switch {
 	case entry == nil:
 		p.Alive = &alive
 	case entry.Zombie():
-		// It still has an owner, and it still has a parent who could end it.
+		// A zombie has an owner, and a parent that can reap it.
 		p.Alive, p.User, p.UID = &alive, entry.User, &entry.UID
 		if entry.Program != "" {
 			p.Program = entry.Program
 		}
 	default:
-		switch a.younger(entry) {
+		switch a.startedLater(entry) {
 		case yes:
-			p.Alive = &alive // the pid is somebody else's by now
+			p.Alive = &alive // the pid was reused
 		case no:
 			alive = true
 			p.Alive, p.User, p.UID = &alive, entry.User, &entry.UID
@@ -94,7 +94,7 @@ func (a attribution) one(p *snapshot.Process, entry *ps.Process) {
 			}
 			p.StartedAt = a.startedAt(entry)
 		}
-		// Otherwise nobody can tell; the next reading will.
+		// Otherwise it is not known until the next reading.
 	}
 }
 
@@ -103,13 +103,13 @@ type answer int
 const (
 	no answer = iota
 	yes
-	perhaps
+	unsure
 )
 
-// younger tells whether a process started after nvidia-smi was asked, so that
-// the one nvidia-smi saw under its pid is another. ps tells whole seconds, so
-// where those leave it open the exact start decides.
-func (a attribution) younger(entry *ps.Process) answer {
+// startedLater reports whether a process started after nvidia-smi was run, so that its
+// pid belonged to another process then. If the whole seconds of ps do not decide, the
+// exact start does.
+func (a attribution) startedLater(entry *ps.Process) answer {
 	latest, ok := a.latestStart(entry)
 	earliest := latest.Add(-time.Second)
 	if ok && !latest.After(a.asked) {
@@ -117,7 +117,7 @@ func (a attribution) younger(entry *ps.Process) answer {
 	}
 	if a.began != nil {
 		if at, ok := a.began(entry.PID); ok {
-			// Both clocks tick in hundredths; a start in the same one counts as before.
+			// Both clocks have a resolution of 10 ms; a start in the same tick counts as before.
 			if at.After(a.asked.Add(20 * time.Millisecond)) {
 				return yes
 			}
@@ -127,11 +127,11 @@ func (a attribution) younger(entry *ps.Process) answer {
 	if ok && earliest.After(a.asked) {
 		return yes
 	}
-	return perhaps
+	return unsure
 }
 
-// latestStart is the latest moment at which a process can have started by what
-// ps says of it, if that can be.
+// latestStart returns the latest time at which a process can have started according to
+// ps, if that is known.
 func (a attribution) latestStart(entry *ps.Process) (latest time.Time, ok bool) {
 	if entry.Elapsed < 0 {
 		return time.Time{}, false
@@ -139,7 +139,7 @@ func (a attribution) latestStart(entry *ps.Process) (latest time.Time, ok bool) 
 	return a.looked.Add(-time.Duration(entry.Elapsed) * time.Second), true
 }
 
-// startedAt is when a process started; nil when that cannot be told.
+// startedAt returns when a process started; nil if that is not known.
 func (a attribution) startedAt(entry *ps.Process) *snapshot.Time {
 	at, ok := a.latestStart(entry)
 	if !ok && a.began != nil {
@@ -149,14 +149,14 @@ func (a attribution) startedAt(entry *ps.Process) *snapshot.Time {
 		return nil
 	}
 	at = at.UTC().Truncate(time.Second)
-	if before, ok := a.known[entry.PID]; ok && before.uid == entry.UID && before.at.Sub(at).Abs() <= jitter {
+	if before, ok := a.known[entry.PID]; ok && before.uid == entry.UID && before.at.Sub(at).Abs() <= startTolerance {
 		at = before.at
 	}
 	return &snapshot.Time{Time: at}
 }
 
-// children finds, for every pid that is gone, the living processes that have it
-// for a parent or for their group.
+// children finds, for every pid that is gone, the living processes of which it is the
+// parent or the process group.
 func (a attribution) children(gone map[int][]snapshot.Child) {
 	for i := range a.table {
 		p := &a.table[i]
@@ -173,7 +173,7 @@ func (a attribution) children(gone map[int][]snapshot.Child) {
 	}
 }
 
-// starts is what the next reading should know of this one.
+// starts returns the starts of processes for the next reading.
 func starts(list []snapshot.Process) map[int]start {
 	known := make(map[int]start, len(list))
 	for _, p := range list {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootClock is how long the system has been up, sleep included: the clock that
-// process starts are told in. /proc/uptime is not it: containers change that.
+// bootClock returns how long the system has been up, including suspend: the clock of
+// process starts. /proc/uptime is not used, because containers can replace it.
 func bootClock() (time.Duration, bool) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
@@ -16,8 +16,8 @@ func bootClock() (time.Duration, bool) {
 	return time.Duration(ts.Nano()), true
 }
 
-// kernelClock is how long the system has been up, sleep left out: the clock of
-// the kernel's log.
+// kernelClock returns how long the system has been up, without suspend: the clock of the
+// kernel's log.
 func kernelClock() (time.Duration, bool) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

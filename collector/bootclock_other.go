@@ -4,7 +4,7 @@ package collector
 
 import "time"
 
-// bootClock is not known where there is no /proc to compare it with.
+// bootClock is not available: there is no /proc to compare it with.
 func bootClock() (time.Duration, bool) { return 0, false }
 
 func kernelClock() (time.Duration, bool) { return 0, false }

@@ -16,7 +16,7 @@ import (
 // TestPSThatHidesProcesses: nvidia-smi lists a process that is there, and ps
 // shows another one alone.
 func TestPSThatHidesProcesses(t *testing.T) {
-	if contained("/proc") {
+	if inContainer("/proc") {
 		t.Skip("in a container the collector cannot know who is hidden")
 	}
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "new-595.xml"))
@@ -55,7 +55,7 @@ func TestAHostThatCannotBeReadInTime(t *testing.T) {
 	for n := range 200 {
 		many = append(many, snapshot.Problem{Code: "host:disks", Message: strconv.Itoa(n)})
 	}
-	if kept := bound(many); kept[len(kept)-1].Code != "host:limit" {
+	if kept := limitProblems(many); kept[len(kept)-1].Code != "host:limit" {
 		t.Errorf("the last of too many is %+v", kept[len(kept)-1])
 	}
 }

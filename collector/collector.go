@@ -2,9 +2,9 @@
 // their processes from nvidia-smi, who owns those from ps, the driver's errors
 // from the kernel's log, and the host around them from /proc.
 //
-// Whatever a node may show (no driver, a lost GPU, a program that hangs) is a
-// Snapshot that says so in Errors. No call takes longer than its budget, and a
-// program that cannot be ended is never started a second time beside itself.
+// Every state of a node (no driver, a lost GPU, a program that hangs) results in a
+// Snapshot with Errors. No call takes longer than its budget. A program that cannot be
+// killed is not started again while it exists.
 package collector
 
 import (
@@ -25,7 +25,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// The budgets of one reading, where [Options] name none.
+// The default budgets of one reading.
 const (
 	DefaultSMIBudget = 10 * time.Second
 	DefaultPSBudget  = 5 * time.Second
@@ -49,31 +49,30 @@ type Options struct {
 	Now func() time.Time
 	// ProcRoot and EtcRoot are /proc and /etc if "".
 	ProcRoot, EtcRoot string
-	// Kmsg is the kernel's log, /dev/kmsg if "". Journal is the program that is
-	// asked every few minutes where that cannot be read: journalctl, or "" for none.
+	// Kmsg is the kernel's log, /dev/kmsg if "". Where it cannot be read, the program
+	// Journal (journalctl) is run every few minutes; "" for none.
 	Kmsg, Journal string
-	// StateFile is where a program that hangs is noted, so that a later process
-	// does not start another; "" for nowhere.
+	// StateFile records a program that hangs, so that a later process does not start
+	// another one; "" for no record.
 	StateFile string
 }
 
-// A Collector reads one node. It remembers between readings what makes the
-// next one steadier, so a loop keeps one. It is safe for use by several
-// goroutines, which take turns.
+// A Collector reads one node. It keeps state between readings, so a loop uses one
+// Collector. It is safe for use by several goroutines; their readings do not overlap.
 type Collector struct {
 	opts Options
 
 	mu    sync.Mutex
-	stuck *hung
+	stuck *hungProcess
 	known map[int]start
-	// wholeTable: some process was gone the last time. noQuick: this ps cannot
-	// tell of single ones.
+	// wholeTable: a process was gone at the last reading. noQuick: this ps cannot
+	// list single processes.
 	wholeTable, noQuick bool
 	mig                 []nvidiasmi.Listed
 	migKey              string
-	waiting             chan hostinfo.Info // a reading of the host that has not come back
+	waiting             chan hostinfo.Info // a reading of the host that has not finished
 	xids                kernellog.Log
-	kmsg                *os.File // stays open: what was read does not come again
+	kmsg                *os.File // kept open, so that each record is read once
 	journalAt           time.Time
 }
 
@@ -99,8 +98,8 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
-// Collect reads the node. Seq is left 0 for the spool to give. The error is
-// ctx's, when that ended before the reading did, and nothing else.
+// Collect reads the node. Seq stays 0; the spool sets it. The only error is that of ctx,
+// if ctx ended before the reading.
 func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,25 +113,25 @@ func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	}
 	about := c.startHost()
 	xids := make(chan []kernellog.Event, 1)
-	go func() { xids <- c.driverErrors(ctx, asked) }()
+	go func() { xids <- c.kernelLogEvents(ctx, asked) }()
 	c.gpus(ctx, s)
-	forgers(c.opts.ProcRoot, s)
-	c.attachErrors(s, <-xids)
+	checkForgedNames(c.opts.ProcRoot, s)
+	c.addXIDs(s, <-xids)
 	if len(s.Processes) > 0 && ctx.Err() == nil {
-		c.owners(ctx, s, asked)
+		c.addOwners(ctx, s, asked)
 	}
 	c.finishHost(ctx, s, about)
-	share(s)
+	shareNodeMemory(s)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reading this node: %w", context.Cause(ctx))
 	}
 	c.known = starts(s.Processes)
-	s.Errors = bound(s.Errors)
+	s.Errors = limitProblems(s.Errors)
 	return s, nil
 }
 
-// share gives the node's memory to the GPUs that have none of their own.
-func share(s *snapshot.Snapshot) {
+// shareNodeMemory sets the memory of GPUs without memory of their own to the node's.
+func shareNodeMemory(s *snapshot.Snapshot) {
 	for i := range s.GPUs {
 		g, n := &s.GPUs[i], &s.Node
 		if !g.MemoryShared || g.Health == snapshot.HealthLost || g.MemoryTotal != nil || g.MemoryUsed != nil || n.MemoryTotal == nil || n.MemoryUsed == nil {
@@ -144,8 +143,8 @@ func share(s *snapshot.Snapshot) {
 	}
 }
 
-// bound keeps one problem of each kind and place, and as many as fit.
-func bound(all []snapshot.Problem) []snapshot.Problem {
+// limitProblems keeps one problem of each kind and place, up to the limit.
+func limitProblems(all []snapshot.Problem) []snapshot.Problem {
 	kept := []snapshot.Problem{}
 	type place struct {
 		code, message string
@@ -179,7 +178,7 @@ func bound(all []snapshot.Problem) []snapshot.Problem {
 func (c *Collector) startHost() chan hostinfo.Info {
 	if c.waiting != nil {
 		select {
-		case <-c.waiting: // the late one has come back; take a new reading
+		case <-c.waiting: // it has finished by now; start a new reading
 		default:
 			return c.waiting
 		}
@@ -207,7 +206,7 @@ func (c *Collector) finishHost(ctx context.Context, s *snapshot.Snapshot, about 
 	}
 }
 
-// gpus runs nvidia-smi and puts what it says into the snapshot.
+// gpus runs nvidia-smi and adds its output to the snapshot.
 func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	add := func(p ...snapshot.Problem) { s.Errors = append(s.Errors, p...) }
 	if h := c.stillHung(); h != nil {
@@ -240,12 +239,12 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	if r.hung == 0 && !r.timedOut {
 		c.labelMIG(ctx, program, s)
 	}
-	if contained(c.opts.ProcRoot) {
-		hidden(s)
+	if inContainer(c.opts.ProcRoot) {
+		markHiddenProcesses(s)
 	}
 }
 
-// explain says why nvidia-smi did not do what was wanted of it.
+// explain returns why nvidia-smi failed.
 func explain(r run, reading nvidiasmi.Reading, budget time.Duration) []snapshot.Problem {
 	text := reading.Notes
 	switch {
@@ -283,13 +282,13 @@ func missing(area, name string, err error, hint string) snapshot.Problem {
 		fmt.Sprintf("%s cannot be started: %v: %s", name, err, hint), snapshot.MaxTextBytes)}
 }
 
-// noteHung remembers an nvidia-smi that could not be ended.
+// noteHung records an nvidia-smi that could not be killed.
 func (c *Collector) noteHung(s *snapshot.Snapshot, r run) {
 	if r.hung == 0 {
 		return
 	}
 	_, started, _ := procStat(c.opts.ProcRoot, r.hung)
-	h := hung{PID: r.hung, Started: started, BootID: bootID(c.opts.ProcRoot), Since: c.opts.Now().UTC().Format(time.RFC3339)}
+	h := hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.ProcRoot), Since: c.opts.Now().UTC().Format(time.RFC3339)}
 	c.stuck = &h
 	message := fmt.Sprintf("nvidia-smi (pid %d) did not answer within %s and cannot be ended: the driver is stuck; see `dmesg`, and reboot the node", r.hung, c.opts.SMIBudget)
 	if err := writeHung(c.opts.StateFile, h); err != nil {
@@ -298,8 +297,8 @@ func (c *Collector) noteHung(s *snapshot.Snapshot, r run) {
 	s.Errors = append(s.Errors, snapshot.Problem{Code: "gpu:hung", Message: snapshot.Text(message, snapshot.MaxTextBytes)})
 }
 
-// stillHung returns the program that hangs, if it is still there.
-func (c *Collector) stillHung() *hung {
+// stillHung returns the program that hangs, if it still exists.
+func (c *Collector) stillHung() *hungProcess {
 	h := c.stuck
 	if h == nil {
 		h = readHung(c.opts.StateFile)
@@ -316,8 +315,8 @@ func (c *Collector) stillHung() *hung {
 	return nil
 }
 
-// labelMIG asks for the UUIDs and profiles of MIG devices, which the XML does
-// not have; once per layout, because a layout that changes gets new numbers.
+// labelMIG adds the UUIDs and profiles of MIG devices, which are not in the XML. It runs
+// `nvidia-smi -L` once per layout, because a new layout has new instance ids.
 func (c *Collector) labelMIG(ctx context.Context, program string, s *snapshot.Snapshot) {
 	if !nvidiasmi.NeedsList(s.GPUs) {
 		return
@@ -353,8 +352,8 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// owners runs ps and joins it to the processes of the snapshot.
-func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time.Time) {
+// addOwners runs ps and adds its output to the processes of the snapshot.
+func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, asked time.Time) {
 	add := func(p ...snapshot.Problem) { s.Errors = append(s.Errors, p...) }
 	program, err := resolve(c.opts.PS)
 	if err != nil {
@@ -366,9 +365,9 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 	var table []ps.Process
 	var problems []snapshot.Problem
 	var r run
-	// Most of the time all processes are alive, and then it takes no more to know
-	// whose they are. Who is behind one that is gone, only the whole table tells.
-	if pids := distinct(s.Processes); !c.wholeTable && !c.noQuick && len(pids) <= maxQuick {
+	// If all processes are alive, listing just these is enough. To find the children of
+	// a process that is gone, the whole table is needed.
+	if pids := distinct(s.Processes); !c.wholeTable && !c.noQuick && len(pids) <= maxQuickPIDs {
 		r = execute(ctx, program, ps.ArgsOf(pids), environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
 		table, problems = ps.Parse(r.stdout)
 		c.noQuick = r.exit != 0 && len(r.stderr) > 0
@@ -400,8 +399,8 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 	}
 	there, hidden := exists, snapshot.Problem{Code: "ps:hidden",
 		Message: "ps does not show %d processes that exist: /proc is mounted with hidepid; put this account into the group of its gid= option"}
-	if contained(c.opts.ProcRoot) {
-		// The pids are the host's, and here they are nobody's or somebody else's.
+	if inContainer(c.opts.ProcRoot) {
+		// The pids are those of the host; here they are unused or belong to others.
 		there = func(int) bool { return true }
 		hidden = snapshot.Problem{Code: "ps:namespace",
 			Message: "ps does not show %d processes that nvidia-smi lists: this collector runs in a container; give it the host's pids (docker run --pid=host)"}
@@ -418,10 +417,10 @@ func (c *Collector) owners(ctx context.Context, s *snapshot.Snapshot, asked time
 	containers(c.opts.ProcRoot, s.Processes)
 }
 
-// maxQuick is how many processes are asked for by name.
-const maxQuick = 512
+// maxQuickPIDs is how many processes are listed by pid.
+const maxQuickPIDs = 512
 
-// distinct are the pids of processes, each once: one may be on several GPUs.
+// distinct returns the pids, each once: a process may be on several GPUs.
 func distinct(list []snapshot.Process) []int {
 	var pids []int
 	for _, p := range list {
@@ -431,7 +430,7 @@ func distinct(list []snapshot.Process) []int {
 	return slices.Compact(pids)
 }
 
-// allAlive reports whether ps shows each process, and none that has ended.
+// allAlive reports whether ps lists every process as alive.
 func allAlive(list []snapshot.Process, table []ps.Process) bool {
 	alive := make(map[int]bool, len(table))
 	for _, p := range table {
@@ -445,7 +444,7 @@ func allAlive(list []snapshot.Process, table []ps.Process) bool {
 	return true
 }
 
-// began returns a function that tells exactly when a process started.
+// began returns a function that returns the exact start of a process.
 func (c *Collector) began(now time.Time) func(int) (time.Time, bool) {
 	up, ok := bootClock()
 	if !ok {

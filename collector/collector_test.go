@@ -131,7 +131,7 @@ func zombie(t *testing.T) int {
 }
 
 func TestProcessesGetTheirOwners(t *testing.T) {
-	if contained("/proc") {
+	if inContainer("/proc") {
 		t.Skip("in a container the collector cannot know who is dead")
 	}
 	worker := live(t, false, "/usr/bin/python3 /home/x/train.py --token=CANARY-a", "600")
@@ -203,7 +203,7 @@ func TestInAContainerNobodyListedIsNotNobody(t *testing.T) {
 	s := &snapshot.Snapshot{GPUs: []snapshot.GPU{
 		{Index: 0, MemoryUsed: new(int64(9000))}, {Index: 1, MemoryUsed: new(int64(9000))}, {Index: 2, MemoryUsed: new(int64(4))}, {Index: 3},
 	}, Processes: []snapshot.Process{{GPU: 1, PID: 7}}}
-	hidden(s)
+	markHiddenProcesses(s)
 	for i, want := range []bool{false, true, true, false} {
 		if known := s.ProcessesKnownOf(&s.GPUs[i]); known != want {
 			t.Errorf("GPU %d: processes known is %v", i, known)
@@ -404,7 +404,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	for i := range 200 {
 		all = append(all, snapshot.Problem{Code: "x:y", Message: strconv.Itoa(i)}, snapshot.Problem{Code: "x:y", Message: "0"})
 	}
-	kept := bound(all)
+	kept := limitProblems(all)
 	if len(kept) != snapshot.MaxErrors || kept[len(kept)-1].Message != "+137 more problems" {
 		t.Errorf("%d: %+v", len(kept), kept[len(kept)-1])
 	}

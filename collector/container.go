@@ -26,8 +26,8 @@ var (
 	})
 )
 
-// parseCgroup returns the short id of the container that /proc/PID/cgroup
-// tells of, and "" for a process of the host.
+// parseCgroup returns the short id of the container in /proc/PID/cgroup, and "" for a
+// process of the host.
 func parseCgroup(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -36,7 +36,7 @@ func parseCgroup(text string) string {
 		if !ok {
 			continue
 		}
-		// Patterns cost the most where they find nothing, which is nearly everywhere.
+		// The cheap checks come first, because regular expressions are slow and rarely match.
 		if len(path) >= 64 {
 			if m := hexContainer().FindStringSubmatch(path); m != nil {
 				return m[1][:12]
@@ -51,8 +51,8 @@ func parseCgroup(text string) string {
 	return ""
 }
 
-// containers fills in the container of every process that lives. What cannot
-// be read is left out without a word: most nodes have no containers.
+// containers sets the container of every living process. Errors are not reported,
+// because most nodes have no containers.
 func containers(procRoot string, list []snapshot.Process) {
 	found := map[int]string{}
 	for i := range list {
@@ -82,21 +82,20 @@ func readSmall(name string, limit int64) string {
 	return string(text)
 }
 
-// bootID is the kernel's id of this boot, "" when it cannot be had.
+// bootID returns the kernel's id of this boot, "" if it cannot be read.
 func bootID(procRoot string) string {
 	return strings.TrimSpace(readSmall(filepath.Join(procRoot, "sys/kernel/random/boot_id"), 64))
 }
 
-// hostPIDs is the name of the pid namespace that the kernel starts with; its
-// number is part of the kernel's interface.
+// hostPIDs is the name of the initial pid namespace; its number is fixed in the kernel.
 const hostPIDs = "pid:[4026531836]"
 
-// contextMiB is less memory than any process takes that computes on a GPU.
+// contextMiB is less memory than any computing process uses on a GPU.
 const contextMiB = 32
 
-// hidden marks the GPUs of which a collector in a container may not see the
-// processes: nvidia-smi lists those that have a pid there, and no others.
-func hidden(s *snapshot.Snapshot) {
+// markHiddenProcesses marks the GPUs whose processes a collector in a container may not
+// see: nvidia-smi lists only those with a pid in the container.
+func markHiddenProcesses(s *snapshot.Snapshot) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		listed := slices.ContainsFunc(s.Processes, func(p snapshot.Process) bool { return p.GPU == g.Index })
@@ -107,8 +106,8 @@ func hidden(s *snapshot.Snapshot) {
 	}
 }
 
-// contained reports whether this process sees other pids than the host does.
-func contained(procRoot string) bool {
+// inContainer reports whether this process is in another pid namespace than the host.
+func inContainer(procRoot string) bool {
 	name, err := os.Readlink(filepath.Join(procRoot, "self/ns/pid"))
 	return err == nil && name != hostPIDs
 }

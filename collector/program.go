@@ -11,18 +11,17 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// maxNamed is how many processes have their arguments looked at in one reading.
-const maxNamed = 512
+// maxNamedProcesses limits how many processes have their arguments read per reading.
+const maxNamedProcesses = 512
 
-// programs names the living processes and the children of the dead after their
-// own list of arguments, in which an argument's end is known, as it is not in
-// a line of ps. up is how long the node had been up when ps was started: under
-// the pid of a process that is younger, ps may have seen another one.
+// programs sets the program of living processes, and of children of dead ones, from
+// /proc/PID/cmdline. Unlike a line of ps, it shows where an argument ends. up is the
+// uptime when ps was started: a process that is younger may not be the one that ps saw.
 func programs(procRoot string, list []snapshot.Process, up time.Duration) {
 	names := map[int]string{}
 	rename := func(pid int, program *string) {
 		name, known := names[pid]
-		if !known && len(names) < maxNamed {
+		if !known && len(names) < maxNamedProcesses {
 			name = programOf(procRoot, pid, up)
 			names[pid] = name
 		}
@@ -41,8 +40,8 @@ func programs(procRoot string, list []snapshot.Process, up time.Duration) {
 	}
 }
 
-// programOf returns "" where the arguments cannot be read, or may be those of
-// another process. The folder is opened once, so that both files are of one process.
+// programOf returns "" if the arguments cannot be read or may be those of another
+// process. The directory is opened once, so that both files belong to one process.
 func programOf(procRoot string, pid int, up time.Duration) string {
 	dir, err := os.OpenRoot(filepath.Join(procRoot, strconv.Itoa(pid)))
 	if err != nil {
@@ -50,7 +49,7 @@ func programOf(procRoot string, pid int, up time.Duration) string {
 	}
 	defer dir.Close()
 	_, ticks, ok := parseStat(readIn(dir, "stat", maxStatBytes))
-	// A start is told in whole ticks, rounded down.
+	// The start is in whole ticks, rounded down.
 	if !ok || ticks > 1<<50 || time.Duration(ticks+1)*(time.Second/ticksPerSecond) > up {
 		return ""
 	}
@@ -59,7 +58,7 @@ func programOf(procRoot string, pid int, up time.Duration) string {
 
 const maxStatBytes = 4 << 10
 
-// readIn returns the beginning of a file, nil when it cannot be read.
+// readIn returns the beginning of a file; nil if it cannot be read.
 func readIn(dir *os.Root, name string, limit int64) []byte {
 	f, err := dir.Open(name)
 	if err != nil {

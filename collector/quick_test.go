@@ -34,7 +34,7 @@ func loggedPS(t *testing.T, before string) (program string, asked func() string)
 // TestPSIsAskedForNoMoreThanItTakes: living processes by name, and the whole
 // table only while one is gone, or where ps knows no better.
 func TestPSIsAskedForNoMoreThanItTakes(t *testing.T) {
-	if contained("/proc") {
+	if inContainer("/proc") {
 		t.Skip("in a container the collector cannot know who is dead")
 	}
 	b := live(t, false, "/usr/bin/sleep", "600")

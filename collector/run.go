@@ -16,29 +16,28 @@ import (
 
 const (
 	maxStderr = 64 << 10
-	// killGrace is how long a killed program may take to go before it is left
-	// alone: one that hangs in the kernel does not even hear SIGKILL.
+	// killGrace is how long to wait for a killed program. One that hangs in the kernel
+	// does not react to SIGKILL.
 	killGrace = time.Second
-	// pipeGrace is how long a grandchild may hold the output open after the
-	// program itself has ended.
+	// pipeGrace is how long a grandchild may keep the output open after the program has
+	// ended.
 	pipeGrace = 500 * time.Millisecond
 )
 
 // A run is one bounded run of a program.
 type run struct {
 	stdout, stderr []byte
-	cut            bool // there was more on stdout than is kept
+	cut            bool // stdout was longer than the limit
 	exit           int  // exit status; the signal's number, negative, when one ended it
 	timedOut       bool
-	// hung is the pid of a program that could not be ended, 0 otherwise.
+	// hung is the pid of a program that could not be killed, 0 otherwise.
 	hung int
-	// err says why it could not be started, or that the caller's context ended.
+	// err is why it could not be started, or the error of the caller's context.
 	err error
 }
 
-// execute runs a program in a process group of its own, with nothing on its
-// standard input and the given environment, and returns at the latest after
-// budget + killGrace, whatever the program does.
+// execute runs a program in its own process group, with empty standard input and the
+// given environment. It returns after budget + killGrace at the latest.
 func execute(ctx context.Context, program string, args, env []string, budget time.Duration, maxStdout int) run {
 	out, errs := &buffer{max: maxStdout}, &buffer{max: maxStderr}
 	cmd := exec.Command(program, args...)
@@ -51,7 +50,7 @@ func execute(ctx context.Context, program string, args, env []string, budget tim
 	}
 	pid := cmd.Process.Pid
 	done := make(chan error, 1)
-	// Wait has a goroutine to itself: for a program in state D it never returns.
+	// Wait runs in its own goroutine, because for a program in state D it never returns.
 	go func() { done <- cmd.Wait() }()
 
 	timer := time.NewTimer(budget)
@@ -68,7 +67,7 @@ func execute(ctx context.Context, program string, args, env []string, budget tim
 		err = end(cmd.Process, done, &r)
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		// A grandchild had the output. The group is still there, so its number is ours.
+		// A grandchild kept the output open. The group still exists, so its id is not reused.
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
 	var status *exec.ExitError
@@ -83,7 +82,7 @@ func execute(ctx context.Context, program string, args, env []string, budget tim
 	return r
 }
 
-// end kills a program with its group, and gives up on it after killGrace.
+// end kills a program and its group, and stops waiting after killGrace.
 func end(p *os.Process, done <-chan error, r *run) error {
 	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
 	_ = p.Kill() // for one that has left its group
@@ -98,8 +97,8 @@ func end(p *os.Process, done <-chan error, r *run) error {
 	}
 }
 
-// A buffer keeps the first max bytes and lets the rest go, so that a program
-// that writes too much is not held up by it.
+// A buffer keeps the first max bytes and discards the rest, so that a program that
+// writes too much does not block.
 type buffer struct {
 	mu  sync.Mutex
 	b   bytes.Buffer
@@ -118,22 +117,21 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// take returns a copy: a program that was given up may still be writing.
+// take returns a copy, because a program that hangs may still write.
 func (b *buffer) take() ([]byte, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return bytes.Clone(b.b.Bytes()), b.cut
 }
 
-// Where drivers put nvidia-smi when PATH does not lead there (cron's is short).
+// programDirs are the directories searched after PATH, which is short under cron.
 func programDirs() []string {
 	return []string{"/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/opt/bin",
 		"/usr/local/nvidia/bin", "/usr/lib/wsl/lib", "/run/current-system/sw/bin"}
 }
 
-// resolve finds the absolute path of a program. A name with a slash is a path;
-// any other is looked for in PATH and then in the usual places, and never in
-// the working directory.
+// resolve returns the absolute path of a program. A name with a slash is a path. Others
+// are searched in PATH and then in programDirs, and never in the working directory.
 func resolve(name string) (string, error) {
 	if strings.ContainsRune(name, '/') {
 		full, err := filepath.Abs(name)
@@ -157,10 +155,10 @@ func resolve(name string) (string, error) {
 	return "", fmt.Errorf("finding %s: not in PATH and not in %s", name, strings.Join(programDirs(), ", "))
 }
 
-// environment is what the programs see of ours: PATH, and LD_LIBRARY_PATH,
-// because in containers, on NixOS and under WSL the driver's library is found
-// by it. Tokens, HOME, LD_PRELOAD and the locale stay behind. What begins with
-// GPUBOARD_FAKE_ is for the stand-ins of tests and demonstrations.
+// environment returns the environment of programs: PATH, and LD_LIBRARY_PATH, which
+// containers, NixOS and WSL need to find the driver's library. Tokens, HOME, LD_PRELOAD
+// and the locale are not passed on. Variables that begin with GPUBOARD_FAKE_ are for
+// the fake programs of tests and demonstrations.
 func environment(own ...string) []string {
 	env := own
 	for _, entry := range os.Environ() {

@@ -183,7 +183,7 @@ func TestANoteThatIsNotTrueIsNotBelieved(t *testing.T) {
 	}
 	// And one that is true is.
 	file := filepath.Join(t.TempDir(), "hung.json")
-	if err := writeHung(file, hung{PID: os.Getpid(), Started: started, BootID: boot, Since: "x"}); err != nil {
+	if err := writeHung(file, hungProcess{PID: os.Getpid(), Started: started, BootID: boot, Since: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if s := collect(t, New(Options{NvidiaSMI: smi, StateFile: file})); !has(s, "gpu:hung") {

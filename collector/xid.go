@@ -17,14 +17,14 @@ import (
 
 const (
 	journalBudget   = 3 * time.Second
-	journalInterval = 5 * time.Minute // for it costs a process
+	journalInterval = 5 * time.Minute
 	maxJournalBytes = 4 << 20
 )
 
-// driverErrors returns what is new in the kernel's log: in /dev/kmsg, which
-// costs next to nothing, or in the journal, which more accounts may read. An
-// account that may read neither gets nothing, and no problem is told of that.
-func (c *Collector) driverErrors(ctx context.Context, now time.Time) []kernellog.Event {
+// kernelLogEvents returns new events of the kernel's log: from /dev/kmsg, which is cheap
+// to read, or from the journal, which more accounts may read. An account that may read
+// neither gets no events and no error.
+func (c *Collector) kernelLogEvents(ctx context.Context, now time.Time) []kernellog.Event {
 	up, ok := kernelClock()
 	if !ok {
 		return nil
@@ -40,7 +40,7 @@ func (c *Collector) driverErrors(ctx context.Context, now time.Time) []kernellog
 	}
 	since := c.journalAt
 	if !since.IsZero() {
-		since = since.Add(-time.Minute) // what was on its way then
+		since = since.Add(-time.Minute) // for records that were late
 	}
 	c.journalAt = now
 	program, err := resolve(c.opts.Journal)
@@ -49,14 +49,13 @@ func (c *Collector) driverErrors(ctx context.Context, now time.Time) []kernellog
 	}
 	r := execute(ctx, program, kernellog.JournalArgs(since), environment("LC_ALL=C"), journalBudget, maxJournalBytes)
 	if r.hung != 0 {
-		c.opts.Journal = "" // never a second one beside it
+		c.opts.Journal = "" // never start a second one
 	}
 	return kernellog.ReadJournal(r.stdout)
 }
 
-// openKmsg opens the kernel's log for reading from its oldest record; nil when
-// that is not possible. In containers /dev/kmsg may be a terminal, which is not
-// to be read from.
+// openKmsg opens the kernel's log at its oldest record; nil if that is not possible. In
+// a container /dev/kmsg may be a terminal, which must not be read.
 func openKmsg(name string) *os.File {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -75,7 +74,7 @@ func openKmsg(name string) *os.File {
 // kmsgDevice is major 1, minor 11: part of the kernel's interface.
 const kmsgDevice = 1<<8 | 11
 
-// records reads what is there and does not wait for more, as an *os.File would.
+// records reads the available records and does not wait for more, unlike an *os.File.
 type records struct{ f *os.File }
 
 func (r records) Read(p []byte) (n int, err error) {
@@ -84,7 +83,7 @@ func (r records) Read(p []byte) (n int, err error) {
 		return 0, err
 	}
 	failed := raw.Read(func(fd uintptr) bool {
-		// EPIPE: records were overwritten before they were read; the next is there.
+		// EPIPE: records were overwritten before they were read; the next read succeeds.
 		for range 16 {
 			if n, err = syscall.Read(int(fd), p); !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.EINTR) {
 				break
@@ -103,10 +102,9 @@ func (r records) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// attachErrors puts the last error of each GPU beside it, and tells of those
-// that somebody has to look after. A GPU that fell off the bus may not be
-// listed any more.
-func (c *Collector) attachErrors(s *snapshot.Snapshot, found []kernellog.Event) {
+// addXIDs sets the last XID of each GPU, and reports fatal ones as problems. A GPU that
+// has fallen off the bus may not be listed any more.
+func (c *Collector) addXIDs(s *snapshot.Snapshot, found []kernellog.Event) {
 	c.xids.Add(found...)
 	listed := map[string]*snapshot.GPU{}
 	for i := range s.GPUs {

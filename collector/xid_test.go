@@ -88,7 +88,7 @@ func TestAnErrorIsAProblemForADay(t *testing.T) {
 	c.xids.Add(kernellog.Event{Bus: "0:01:00", Code: 79, At: at(0)})
 	for age, problem := range map[time.Duration]bool{23 * time.Hour: true, 25 * time.Hour: false} {
 		s := &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(at(0).Add(age)), GPUs: []snapshot.GPU{{PCIBusID: "00000000:01:00.0"}, {PCIBusID: ""}}}
-		c.attachErrors(s, nil)
+		c.addXIDs(s, nil)
 		if has(s, "gpu:xid") != problem || s.GPUs[0].XID == nil || s.GPUs[0].XID.Code != 79 || s.GPUs[1].XID != nil {
 			t.Errorf("after %s: %s %+v", age, problems(s), s.GPUs[0].XID)
 		}
@@ -110,18 +110,18 @@ func TestTheJournalIsAskedNowAndThen(t *testing.T) {
 	}
 	c := New(Options{Kmsg: filepath.Join(dir, "none"), Journal: journal})
 	now := time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC)
-	if found := c.driverErrors(context.Background(), now); len(found) != 1 || found[0].Code != 79 {
+	if found := c.kernelLogEvents(context.Background(), now); len(found) != 1 || found[0].Code != 79 {
 		t.Fatalf("%+v", found)
 	}
-	if found := c.driverErrors(context.Background(), now.Add(20*time.Second)); found != nil || len(asked()) != 1 {
+	if found := c.kernelLogEvents(context.Background(), now.Add(20*time.Second)); found != nil || len(asked()) != 1 {
 		t.Errorf("%+v, asked %q", found, asked())
 	}
-	c.driverErrors(context.Background(), now.Add(6*time.Minute))
+	c.kernelLogEvents(context.Background(), now.Add(6*time.Minute))
 	if lines := asked(); len(lines) != 2 || strings.Contains(lines[0], "--since") || !strings.Contains(lines[1], fmt.Sprintf("--since=@%d ", now.Add(-time.Minute).Unix())) {
 		t.Errorf("asked %q", lines)
 	}
 	for name, opts := range map[string]Options{"none": {Kmsg: "/none"}, "missing": {Kmsg: "/none", Journal: "/none"}, "failing": {Kmsg: "/none", Journal: "/bin/false"}} {
-		if found := New(opts).driverErrors(context.Background(), now); found != nil {
+		if found := New(opts).kernelLogEvents(context.Background(), now); found != nil {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}

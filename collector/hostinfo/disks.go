@@ -19,8 +19,8 @@ type mount struct {
 	source string
 }
 
-// local are the file systems that lie on a disk of this machine. Asking any
-// other how full it is may wait for a server that is gone, for ever.
+// local reports whether a file system is on a local disk. statfs of any other may block
+// forever if its server is gone.
 func local(kind string) bool {
 	switch kind {
 	case "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "reiser4", "bcachefs",
@@ -31,8 +31,8 @@ func local(kind string) bool {
 }
 
 // parseMounts reads mountinfo: "36 35 98:0 /sub /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw".
-// It keeps one line per device, that with the shortest path: the others are
-// bind mounts, containers' overlays and subvolumes of the same space.
+// It keeps one mount per device, the one with the shortest path: the others are bind
+// mounts, overlays of containers and subvolumes.
 func parseMounts(b []byte) []mount {
 	var list []mount
 	for line := range strings.Lines(string(b)) {
@@ -59,7 +59,7 @@ func parseMounts(b []byte) []mount {
 	return list
 }
 
-// hidden are mounts that are no place to keep anything.
+// hidden reports whether a mount is not meant for users' files.
 func hidden(point string) bool {
 	if strings.Contains(point, "/containers/storage/") || strings.Contains(point, "/kubelet/pods/") {
 		return true
@@ -72,7 +72,7 @@ func hidden(point string) bool {
 	return false
 }
 
-// octal undoes what the kernel does to blanks and backslashes in paths: \040.
+// octal decodes the kernel's escapes of blanks and backslashes in paths, such as \040.
 func octal(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -119,8 +119,7 @@ func (r *reader) disks(mounts []mount) {
 	}
 }
 
-// statfs returns MiB. Used is what files take, so blocks kept for root count
-// as neither used nor free, as in df.
+// statfs returns MiB. As in df, blocks reserved for root are neither used nor free.
 func statfs(point string) (total, used int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(point, &st); err != nil {

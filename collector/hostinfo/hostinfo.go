@@ -1,8 +1,7 @@
-// Package hostinfo is the host around the GPUs: boot id, uptime, load, memory,
-// local disks and addresses, read from /proc and the kernel.
+// Package hostinfo reads the state of the host: boot id, uptime, load, memory, local
+// disks and addresses, from /proc and the kernel.
 //
-// Each source fails by itself: what cannot be read stays unknown, and a problem
-// says which and why.
+// Each source fails on its own: its values stay unknown, and a problem says why.
 package hostinfo
 
 import (
@@ -21,11 +20,11 @@ import (
 // maxFile bounds what is read of any file below /proc.
 const maxFile = 1 << 20
 
-// Roots say where to read. The zero value is the real machine.
+// Roots says where to read. The zero value is this machine.
 type Roots struct {
 	Proc string // "/proc"
 	Etc  string // "/etc", for os-release
-	// Usage tells how large and how used a file system is; statfs if nil.
+	// Usage returns the size and usage of a file system; statfs if nil.
 	Usage func(mount string) (total, used int64, err error)
 	// Interfaces lists the network interfaces; the kernel's if nil.
 	Interfaces func() ([]net.Interface, error)
@@ -43,8 +42,8 @@ type reader struct {
 	info  Info
 }
 
-// Read reads everything. It takes no longer than the local kernel takes: no
-// file system is touched that another machine could stall.
+// Read reads everything. It depends on the local kernel only: it uses no file system on
+// which another machine could make it block.
 func Read(roots Roots) Info {
 	if roots.Proc == "" {
 		roots.Proc = "/proc"
@@ -145,8 +144,8 @@ func number(b []byte, field int) (float64, bool) {
 	return v, err == nil && v >= 0 && v < 1e12
 }
 
-// parseMemory reads /proc/meminfo. Kernels before 3.14 have no MemAvailable;
-// there it is made of what can be given back.
+// parseMemory parses /proc/meminfo. Kernels before 3.14 have no MemAvailable; for them it
+// is the sum of free memory, buffers and cache.
 func parseMemory(b []byte) (total, used *int64, ok bool) {
 	kib := map[string]int64{}
 	for line := range strings.Lines(string(b)) {
@@ -176,7 +175,7 @@ func parseMemory(b []byte) (total, used *int64, ok bool) {
 	return total, &taken, true
 }
 
-// parseCores counts the processors that are on, in /proc/stat.
+// parseCores counts the online processors in /proc/stat.
 func parseCores(b []byte) (*int, bool) {
 	n := 0
 	for line := range bytes.Lines(b) {
@@ -244,8 +243,8 @@ func (r *reader) interfaces() {
 	}
 }
 
-// virtual are the interfaces of containers and virtual machines, of which a
-// node may have hundreds, and at which nobody can reach it.
+// virtual reports whether an interface belongs to containers or virtual machines. A node
+// may have hundreds of them, and cannot be reached there.
 func virtual(name string) bool {
 	for _, prefix := range []string{"docker", "veth", "br-", "virbr", "vnet", "cni", "flannel", "cali", "lxc", "lxdbr", "podman", "tap", "kube-", "nodelocaldns"} {
 		if strings.HasPrefix(name, prefix) {

@@ -1,6 +1,6 @@
-// Package kernellog finds the errors of NVIDIA's driver (XIDs) in the kernel's
-// log, as /dev/kmsg and as the journal has it. It is pure; package collector
-// opens the one and starts the other.
+// Package kernellog finds the errors of NVIDIA's driver (XIDs) in the kernel's log, in
+// the formats of /dev/kmsg and of journalctl. It is pure; package collector opens the
+// former and runs the latter.
 package kernellog
 
 import (
@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxKmsgBytes bounds one reading of /dev/kmsg; what is left is read the next time.
+	// maxKmsgBytes limits one reading of /dev/kmsg; the next one continues there.
 	maxKmsgBytes = 32 << 20
-	// recordBytes is more than any kernel writes in one record, and a read with
-	// less room than the record needs fails.
+	// recordBytes is larger than any record. A read into a buffer that is too small for
+	// a record fails.
 	recordBytes = 64 << 10
 )
 
@@ -31,9 +31,9 @@ type Event struct {
 	At   time.Time
 }
 
-// ReadKmsg reads the records of /dev/kmsg, one line and some with blanks before
-// them each, until r has no more (any error ends it). now is the time at which
-// the clock of the records stands at up.
+// ReadKmsg reads the records of /dev/kmsg until the end or an error. A record is a line,
+// possibly with indented lines after it. now is the time at which the clock of the
+// records shows up.
 func ReadKmsg(r io.Reader, now time.Time, up time.Duration) []Event {
 	var list []Event
 	lines := bufio.NewReaderSize(io.LimitReader(r, maxKmsgBytes), recordBytes)
@@ -44,7 +44,7 @@ func ReadKmsg(r io.Reader, now time.Time, up time.Duration) []Event {
 		}
 		if e, since, ok := parseRecord(line); ok {
 			e.At = now.Add(since - up)
-			if e.At.After(now) { // the clocks are not quite the same
+			if e.At.After(now) { // the clocks differ slightly
 				e.At = now
 			}
 			list = append(list, e)
@@ -71,17 +71,16 @@ func parseRecord(line []byte) (e Event, since time.Duration, ok bool) {
 	return e, time.Duration(micros) * time.Microsecond, ok
 }
 
-// kernels reports that a priority is one of the kernel itself: what programs
-// write into the log has another facility than 0.
+// kernels reports whether a priority is one of the kernel itself. Records of programs
+// have a facility other than 0.
 func kernels(priority string) bool {
 	n, err := strconv.ParseUint(priority, 10, 32)
 	return err == nil && n>>3 == 0
 }
 
-// JournalArgs are the arguments for journalctl that make it write what
-// [ReadJournal] reads: the kernel's own records of this boot, the newest first,
-// since a moment if that is not zero. It does not search by pattern, for which
-// some builds of journalctl lack the library.
+// JournalArgs returns the arguments of journalctl for [ReadJournal]: the kernel's own
+// records of this boot, newest first, since a time if that is not zero. It does not use
+// a pattern, which some builds of journalctl do not support.
 func JournalArgs(since time.Time) []string {
 	args := []string{"--boot", "--quiet", "--no-pager", "--reverse", "--output=json", "--output-fields=MESSAGE"}
 	if !since.IsZero() {
@@ -90,8 +89,8 @@ func JournalArgs(since time.Time) []string {
 	return append(args, "_TRANSPORT=kernel", "SYSLOG_FACILITY=0")
 }
 
-// ReadJournal reads journalctl's lines of JSON, newest first, and returns the
-// oldest first. Lines that are not understood are left out.
+// ReadJournal parses the JSON lines of journalctl, newest first, and returns the events
+// oldest first. It ignores other lines.
 func ReadJournal(out []byte) []Event {
 	var list []Event
 	for line := range bytes.Lines(out) {
@@ -118,7 +117,7 @@ func ReadJournal(out []byte) []Event {
 	return list
 }
 
-// journalText is a message, which is a list of bytes where it is no UTF-8.
+// journalText returns a message, which is a list of bytes if it is not UTF-8.
 func journalText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -135,9 +134,9 @@ func journalText(raw json.RawMessage) string {
 	return string(b)
 }
 
-// The code ends what is believed of a line: a user chooses the name of the
-// process that follows it. Old drivers leave out PCI:, new ones name the
-// instance of a partitioned GPU.
+// xidLine matches up to the code. What follows is not used, because it contains the name
+// of a process, which a user chooses. Old drivers omit PCI:, new ones add the instance of
+// a partitioned GPU.
 var xidLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})(?:\.[0-7])?(?: GPU-I:[0-9A-Fa-f]{1,4})?\): ([0-9]{1,4})(?:,|\s|$)`)
 })
@@ -152,15 +151,15 @@ func parseMessage(text string) (Event, bool) {
 	}
 	code, err := strconv.Atoi(m[2])
 	bus, ok := Bus(m[1])
-	// 154 says what to do next, and also that nothing is left to do.
+	// 154 says which recovery is needed; None means that there is nothing to do.
 	if err != nil || !ok || code == 0 || code == recovery && strings.Contains(text, "to 0x0 (None)") {
 		return Event{}, false
 	}
 	return Event{Bus: bus, Code: code}, true
 }
 
-// Bus brings the spellings of a PCI address together, nvidia-smi's
-// "00000000:91:00.0" and the kernel's "0000:91:00".
+// Bus returns one spelling of a PCI address for nvidia-smi's "00000000:91:00.0" and the
+// kernel's "0000:91:00".
 func Bus(address string) (string, bool) {
 	parts := strings.Split(strings.ToLower(address), ":")
 	if len(parts) != 3 {

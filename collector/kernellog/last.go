@@ -2,33 +2,33 @@ package kernellog
 
 import "time"
 
-// The codes that only follow from another error: the driver cleans up after
-// it, or says what has to be done next.
+// Codes that follow from another error: the driver cleans up, or says which recovery is
+// needed.
 const (
 	cleanup  = 45
 	recovery = 154
 )
 
-// follows is for how long after an error those codes are taken for its consequence.
+// follows is how long after an error those codes count as its consequence.
 const follows = time.Minute
 
-// FatalFor is for how long an error that needs somebody's hand is a problem.
+// FatalFor is how long an error that needs a reset is reported as a problem.
 const FatalFor = 24 * time.Hour
 
 // A Last is what is known of one GPU's errors.
 type Last struct {
-	// Event is the last one; of several that follow from each other, the cause.
+	// Event is the last event, without the ones that follow from it.
 	Event
-	// Fatal is the last one after which the GPU does not work until somebody
-	// resets it, or at all; nil when there was none.
+	// Fatal is the last event after which the GPU does not work without a reset; nil for
+	// none.
 	Fatal *Event
 }
 
-// A Log is the last errors by [Event.Bus].
+// A Log is the last events by [Event.Bus].
 type Log map[string]Last
 
-// Add takes events in the order in which they happened. One that is known
-// already changes nothing.
+// Add adds events in the order in which they happened. Older events than the last one
+// are ignored.
 func (l Log) Add(events ...Event) {
 	for _, e := range events {
 		last, known := l[e.Bus]
@@ -45,9 +45,8 @@ func (l Log) Add(events ...Event) {
 	}
 }
 
-// fatal reports the codes that say of a GPU, its memory, its links or its
-// firmware that they do not work any more. Those that a program can cause are
-// not among them.
+// fatal reports whether a code means that the GPU, its memory, its links or its firmware
+// has failed. Codes that a program can cause are not among them.
 func fatal(code int) bool {
 	switch code {
 	case 48, 62, 64, 74, 79, 95, 119, 120, 136, 140, 143, recovery:

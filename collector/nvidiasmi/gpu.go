@@ -12,7 +12,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// What can be true. A value beyond is shown as not known, and said.
+// Limits of values. A value outside them is shown as unknown, and reported.
 const (
 	maxMemory  = 1 << 24 // MiB: 16 TiB
 	maxCelsius = 250
@@ -20,39 +20,44 @@ const (
 	maxWatts   = 20000
 	maxMHz     = 20000
 	maxPercent = 100
-	maxLanes   = 64  // twice what PCIe knows
-	maxFan     = 250 // a part of the rated noise, which a fan may exceed
+	maxLanes   = 64  // twice the maximum of PCIe
+	maxFan     = 250 // percent of the rated speed, which a fan may exceed
 	maxCount   = 1 << 50
 	maxPages   = 1 << 19
 	maxPID     = 1 << 30
 )
 
-// measure reads one leaf. ok is false when there is no value; what is strange
-// about it has then been said.
+// measure parses the number in one leaf. ok is false when there is no value; an unknown
+// or impossible one is reported.
 func (p *parser) measure(gpu int, path, text string, low, high float64) (v float64, ok bool) {
-	v, unit, how := parseNumber(text)
-	if how == number && strings.Contains(path, "memory_usage") || how == number && strings.Contains(path, "used_memory") {
+	v, unit, kind := parseNumber(text)
+	if kind == number && strings.Contains(path, "memory_usage") || kind == number && strings.Contains(path, "used_memory") {
 		if v, ok = mebibytes(v, unit); !ok {
-			how = unknown
+			kind = unknown
 		}
 	}
 	switch {
-	case how == absent:
+	case kind == absent:
 		return 0, false
-	case how == unknown:
-		token := snapshot.Text(text, 64)
-		p.once("token "+path+" "+token, "smi:unknown-token",
-			fmt.Sprintf("nvidia-smi says %q for %s; shown as not known", token, path), gpu)
+	case kind == unknown:
+		p.unknownToken(gpu, path, text)
 		return 0, false
-	case how == outside || v < low || v > high:
-		p.once("range "+path, "smi:range",
+	case kind == outside || v < low || v > high:
+		p.problemOnce("range "+path, "smi:range",
 			fmt.Sprintf("nvidia-smi says %q for %s, which cannot be; shown as not known", snapshot.Text(text, 64), path), gpu)
 		return 0, false
 	}
 	return v, true
 }
 
-func (p *parser) integer(gpu int, b *block, path string, low, high float64) *int {
+// unknownToken reports a text that is no value and no known word for none.
+func (p *parser) unknownToken(gpu int, path, text string) {
+	token := snapshot.Text(text, 64)
+	p.problemOnce("token "+path+" "+token, "smi:unknown-token",
+		fmt.Sprintf("nvidia-smi says %q for %s; shown as not known", token, path), gpu)
+}
+
+func (p *parser) integer(gpu int, b *gpuElement, path string, low, high float64) *int {
 	if v, ok := p.measure(gpu, path, b.leaves[path], low, high); ok {
 		n := int(math.Round(v))
 		return &n
@@ -69,7 +74,7 @@ func (p *parser) amount(gpu int, path, text string, high float64) *int64 {
 }
 
 // first returns the first of these leaves that is a number.
-func (p *parser) first(gpu int, b *block, high float64, paths ...string) *float64 {
+func (p *parser) first(gpu int, b *gpuElement, high float64, paths ...string) *float64 {
 	for _, path := range paths {
 		if v, ok := p.measure(gpu, path, b.leaves[path], 0, high); ok {
 			return &v
@@ -78,17 +83,17 @@ func (p *parser) first(gpu int, b *block, high float64, paths ...string) *float6
 	return nil
 }
 
-// integrated are the GPUs that have no memory of their own, by their names: for
-// those nvidia-smi has none, as it may have for any other that is not well. GH200
-// and GB200 have their own.
+// integrated matches the names of GPUs without memory of their own. The missing memory
+// reading alone does not tell them apart from a GPU with an error. GH200 and GB200 have
+// memory of their own.
 var integrated = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b(GB10|Orin|Thor|Xavier|Jetson|Tegra)\b|\(nvgpu\)`)
 })
 
-// gpu makes a GPU of a block.
-func (p *parser) gpu(index int, b *block) snapshot.GPU {
+// gpu converts an element to a GPU.
+func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 	name := func(path string) string {
-		if s := b.leaves[path]; !absence(s) {
+		if s := b.leaves[path]; !isAbsent(s) {
 			return snapshot.Text(s, snapshot.MaxNameBytes)
 		}
 		return ""
@@ -112,8 +117,8 @@ func (p *parser) gpu(index int, b *block) snapshot.GPU {
 	g.PCIeWidthMax = p.lanes(index, b, "max_link_width")
 	p.memory(&g, b)
 	g.MemoryShared = integrated().MatchString(g.Name)
-	// From 535 the block is gpu_power_readings, from 570 the value is an average
-	// and an instant, of which either may be N/A.
+	// From driver 535 the element is gpu_power_readings. From 570 there is an average and
+	// an instant value, and either may be N/A.
 	g.PowerDraw = p.first(index, b, maxWatts, "gpu_power_readings/power_draw", "power_readings/power_draw",
 		"gpu_power_readings/average_power_draw", "gpu_power_readings/instant_power_draw",
 		"power_readings/average_power_draw", "power_readings/instant_power_draw")
@@ -131,11 +136,10 @@ func (p *parser) gpu(index int, b *block) snapshot.GPU {
 	return g
 }
 
-// fabric reads where the GPU stands among those that switches connect; nil where
-// there are none, as in most machines.
-func (p *parser) fabric(b *block) *snapshot.Fabric {
+// fabric returns the place of the GPU in the NVLink fabric; nil in machines without one.
+func (p *parser) fabric(b *gpuElement) *snapshot.Fabric {
 	said := func(name string) string {
-		if s := b.leaves["fabric/"+name]; !absence(s) && !strings.EqualFold(s, "NotSupported") {
+		if s := b.leaves["fabric/"+name]; !isAbsent(s) && !strings.EqualFold(s, "NotSupported") {
 			return snapshot.Text(s, snapshot.MaxProgramBytes)
 		}
 		return ""
@@ -151,7 +155,7 @@ func (p *parser) fabric(b *block) *snapshot.Fabric {
 }
 
 // lanes reads the width of the PCIe link: "16x".
-func (p *parser) lanes(gpu int, b *block, name string) *int {
+func (p *parser) lanes(gpu int, b *gpuElement, name string) *int {
 	path := "pci/pci_gpu_link_info/link_widths/" + name
 	text := b.leaves[path]
 	if v, ok := p.measure(gpu, path, strings.TrimSuffix(text, "x"), 0, maxLanes); ok {
@@ -161,39 +165,38 @@ func (p *parser) lanes(gpu int, b *block, name string) *int {
 	return nil
 }
 
-func (p *parser) memory(g *snapshot.GPU, b *block) {
+func (p *parser) memory(g *snapshot.GPU, b *gpuElement) {
 	read := func(name string) *int64 {
 		path := "fb_memory_usage/" + name
 		return p.amount(g.Index, path, b.leaves[path], maxMemory)
 	}
 	g.MemoryTotal, g.MemoryUsed, g.MemoryFree = read("total"), read("used"), read("free")
 	if g.MemoryTotal != nil && *g.MemoryTotal == 0 {
-		p.once("range memory total", "smi:range", "nvidia-smi says that a GPU has no memory; shown as not known", g.Index)
+		p.problemOnce("range memory total", "smi:range", "nvidia-smi says that a GPU has no memory; shown as not known", g.Index)
 		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = nil, nil, nil
 	}
 	for name, part := range map[string]**int64{"used": &g.MemoryUsed, "free": &g.MemoryFree} {
 		if *part != nil && g.MemoryTotal != nil && **part > *g.MemoryTotal {
-			p.once("range memory "+name, "smi:range", fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as not known",
+			p.problemOnce("range memory "+name, "smi:range", fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as not known",
 				**part, name, *g.MemoryTotal), g.Index)
 			*part = nil
 		}
 	}
 }
 
-func (p *parser) pstate(g *snapshot.GPU, b *block) {
+func (p *parser) pstate(g *snapshot.GPU, b *gpuElement) {
 	for _, path := range []string{"performance_state", "gpu_power_readings/power_state", "power_readings/power_state"} {
 		switch s := b.leaves[path]; {
 		case pstate(s):
 			g.PState = s
 			return
-		case !absence(s):
-			p.once("token "+path+s, "smi:unknown-token",
-				fmt.Sprintf("nvidia-smi says %q for %s; shown as not known", snapshot.Text(s, 64), path), g.Index)
+		case !isAbsent(s):
+			p.unknownToken(g.Index, path, s)
 		}
 	}
 }
 
-func (p *parser) throttle(b *block) []string {
+func (p *parser) throttle(b *gpuElement) []string {
 	var active []string
 	for _, reason := range b.throttle {
 		if len(active) < snapshot.MaxTextBytes/16 && !slices.Contains(active, reason) {
@@ -203,22 +206,21 @@ func (p *parser) throttle(b *block) []string {
 	return active
 }
 
-// mode reads Enabled, Disabled, or that there is no such thing.
-func (p *parser) mode(gpu int, path string, b *block) string {
+// mode returns "enabled", "disabled", or "" for none.
+func (p *parser) mode(gpu int, path string, b *gpuElement) string {
 	switch s := b.leaves[path]; {
 	case strings.EqualFold(s, "Enabled"):
 		return "enabled"
 	case strings.EqualFold(s, "Disabled"):
 		return "disabled"
-	case !absence(s):
-		p.once("token "+path+s, "smi:unknown-token",
-			fmt.Sprintf("nvidia-smi says %q for %s; shown as not known", snapshot.Text(s, 64), path), gpu)
+	case !isAbsent(s):
+		p.unknownToken(gpu, path, s)
 	}
 	return ""
 }
 
-// sum adds up those leaves that are numbers; nil when none is.
-func (p *parser) sum(gpu int, b *block, paths ...string) *int {
+// sum adds the leaves that are numbers; nil if none is.
+func (p *parser) sum(gpu int, b *gpuElement, paths ...string) *int {
 	var total *int
 	for _, path := range paths {
 		if n := p.integer(gpu, b, path, 0, maxPages); n != nil {
@@ -231,9 +233,9 @@ func (p *parser) sum(gpu int, b *block, paths ...string) *int {
 	return total
 }
 
-// ecc reads the counters in either shape: single_bit and double_bit of the
-// cards before Turing, sram and dram of those since.
-func (p *parser) ecc(gpu int, b *block) *snapshot.ECC {
+// ecc reads the counters in either form: single_bit and double_bit for cards before
+// Turing, sram and dram for later ones.
+func (p *parser) ecc(gpu int, b *gpuElement) *snapshot.ECC {
 	count := func(period, old string, since ...string) *int64 {
 		path := "ecc_errors/" + period + "/" + old + "/total"
 		if n := p.amount(gpu, path, b.leaves[path], maxCount); n != nil {
@@ -266,7 +268,7 @@ func (p *parser) ecc(gpu int, b *block) *snapshot.ECC {
 	return &e
 }
 
-func (p *parser) remapped(gpu int, b *block) *snapshot.Remapped {
+func (p *parser) remapped(gpu int, b *gpuElement) *snapshot.Remapped {
 	yes := func(path string) *bool {
 		if v := b.yes(path); v || strings.EqualFold(b.leaves[path], "No") {
 			return &v
@@ -285,10 +287,10 @@ func (p *parser) remapped(gpu int, b *block) *snapshot.Remapped {
 	return &r
 }
 
-func (p *parser) migDevices(g *snapshot.GPU, b *block) {
+func (p *parser) migDevices(g *snapshot.GPU, b *gpuElement) {
 	for i, m := range b.migs {
 		if i >= snapshot.MaxMIGDevices {
-			p.once("mig limit", "smi:limit", fmt.Sprintf("+%d more MIG devices on GPU %d", len(b.migs)-i, g.Index), g.Index)
+			p.problemOnce("mig limit", "smi:limit", fmt.Sprintf("+%d more MIG devices on GPU %d", len(b.migs)-i, g.Index), g.Index)
 			return
 		}
 		d := snapshot.MIGDevice{
@@ -297,10 +299,10 @@ func (p *parser) migDevices(g *snapshot.GPU, b *block) {
 			MemoryUsed:  p.amount(g.Index, "mig_device/fb_memory_usage/used", m.used, maxMemory),
 		}
 		if d.MemoryTotal != nil && d.MemoryUsed != nil && *d.MemoryUsed > *d.MemoryTotal {
-			p.once("range mig", "smi:range", "nvidia-smi says that a MIG device uses more memory than it has; shown as not known", g.Index)
+			p.problemOnce("range mig", "smi:range", "nvidia-smi says that a MIG device uses more memory than it has; shown as not known", g.Index)
 			d.MemoryUsed = nil
 		}
-		if !absence(m.uuid) {
+		if !isAbsent(m.uuid) {
 			d.UUID = snapshot.Text(m.uuid, snapshot.MaxNameBytes)
 		}
 		g.MIGDevices = append(g.MIGDevices, d)

@@ -12,8 +12,8 @@ import (
 // ListArgs are the arguments that make nvidia-smi write what [ParseList] reads.
 func ListArgs() []string { return []string{"-L"} }
 
-// A Listed is one MIG device in `nvidia-smi -L`, which unlike the XML gives
-// UUIDs and profiles.
+// A Listed is one MIG device in `nvidia-smi -L`, which has UUIDs and profiles. The XML
+// has neither.
 type Listed struct {
 	GPU     int    // index of its GPU
 	GPUUUID string // "" when not told
@@ -29,7 +29,7 @@ var (
 	})
 )
 
-// ParseList reads `nvidia-smi -L`. Lines that it does not know are passed over.
+// ParseList parses `nvidia-smi -L` and ignores other lines.
 func ParseList(out []byte) []Listed {
 	if len(out) > MaxOutputBytes {
 		out = out[:MaxOutputBytes]
@@ -50,7 +50,7 @@ func ParseList(out []byte) []Listed {
 	return list
 }
 
-// NeedsList reports whether a GPU has MIG devices whose UUID or profile is not known.
+// NeedsList reports whether a MIG device lacks its UUID or profile.
 func NeedsList(gpus []snapshot.GPU) bool {
 	for _, g := range gpus {
 		for _, d := range g.MIGDevices {
@@ -62,8 +62,8 @@ func NeedsList(gpus []snapshot.GPU) bool {
 	return false
 }
 
-// Label writes what the list says about MIG devices into the GPUs, and reports
-// whether every device was found in it.
+// Label sets UUIDs and profiles of MIG devices from the list, and reports whether the
+// list has every device.
 func Label(gpus []snapshot.GPU, list []Listed) bool {
 	all := true
 	for i := range gpus {

@@ -1,10 +1,9 @@
-// Package nvidiasmi is what nvidia-smi says, read: its XML, its list of MIG
-// devices, and its words when it fails. It is pure; package collector runs the
-// program.
+// Package nvidiasmi parses the output of nvidia-smi: its XML, its list of MIG devices and
+// its error texts. It is pure; package collector runs the program.
 //
-// Tags are found by their name and full path, never by the number of the DTD:
-// drivers 352 to 610 share numbers and differ in tags, and `sm_clock`, `used`
-// and `average_power_draw` each stand in several places.
+// Elements are found by their full path and not by the version of the DTD: drivers 352
+// to 610 share DTD versions and differ in elements, and names such as `sm_clock`, `used`
+// and `average_power_draw` occur in several places.
 package nvidiasmi
 
 import (
@@ -15,7 +14,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// MaxOutputBytes is the most of nvidia-smi's output that is looked at.
+// MaxOutputBytes limits the output that is parsed.
 const MaxOutputBytes = 16 << 20
 
 // Args are the arguments that make nvidia-smi write what [Parse] reads.
@@ -27,12 +26,11 @@ type Reading struct {
 	// GPUs is nil when the output says nothing about GPUs, and empty when it
 	// says that there are none.
 	GPUs []snapshot.GPU
-	// Complete is true when GPUs are all that the driver has: the output is whole
-	// and undamaged, and it lists as many as it says are attached.
+	// Complete is true when GPUs are all GPUs of the driver: the output is well formed
+	// and lists as many as it says are attached.
 	Complete bool
-	// Processes carry what nvidia-smi knows: GPU, pid, type, memory, MIG
-	// instance, and in Program the base name that nvidia-smi gives. It is nil
-	// when no GPU has a list of processes: nobody knows who uses them.
+	// Processes have what nvidia-smi knows: GPU, pid, type, memory, MIG instance, and in
+	// Program the base name. It is nil when no GPU has a list of processes.
 	Processes []snapshot.Process
 	Problems  []snapshot.Problem
 	// Notes is the text around the XML, for [Explain].
@@ -41,16 +39,14 @@ type Reading struct {
 
 const rootTag = "nvidia_smi_log"
 
-// Parse reads the standard output of `nvidia-smi -q -x`: whole, cut short,
-// damaged, or with lines of text before, between and after. beside is its
-// standard error, where some versions name the GPUs that are lost. Parse never
-// fails; what is wrong with the output stands in Problems, and every GPU that is
-// there whole is returned.
+// Parse parses the standard output of `nvidia-smi -q -x`, also when it is truncated,
+// malformed, or mixed with lines of text. stderr is its standard error, where some
+// versions name lost GPUs. Parse never fails: it returns every GPU that is whole, and
+// reports the rest in Problems.
 //
-// nvidia-smi prints the names of processes as they are, and anybody may choose
-// one, so a name may hold any part of such an output. See processName and
-// [parser.sift] for what follows from that.
-func Parse(out, beside []byte) Reading {
+// nvidia-smi does not escape the names of processes, and any user can choose one, so a
+// name may contain any part of such an output. See processName and [parser.dropForged].
+func Parse(out, stderr []byte) Reading {
 	p := &parser{seen: map[string]int{}}
 	if len(out) > MaxOutputBytes {
 		out = out[:MaxOutputBytes]
@@ -59,13 +55,13 @@ func Parse(out, beside []byte) Reading {
 	}
 	before, body := choose(out)
 	p.notes = lines(p.notes, before)
-	p.notes = lines(p.notes, beside)
+	p.notes = lines(p.notes, stderr)
 	p.document(body)
-	return p.reading()
+	return p.result()
 }
 
-// choose returns what stands before the first document, and the rest; bare
-// <gpu> elements are a document, too.
+// choose returns the text before the document, and the document. <gpu> elements without
+// a root are a document, too.
 func choose(out []byte) (before, body []byte) {
 	for _, name := range []string{rootTag, "gpu"} {
 		if at := starts(out, name); at >= 0 {
@@ -75,8 +71,7 @@ func choose(out []byte) (before, body []byte) {
 	return out, nil
 }
 
-// starts returns where the first tag of this name opens, outside of any DTD;
-// -1 for nowhere.
+// starts returns the offset of the first start tag of this name; -1 for none.
 func starts(out []byte, name string) int {
 	open := []byte("<" + name)
 	for pos := 0; ; pos += len(open) {
@@ -93,24 +88,24 @@ func starts(out []byte, name string) int {
 
 type frame struct {
 	name    []byte
-	content int // where its content begins
+	content int // offset of its content
 	parent  bool
 	path    int // length of the path before it
 }
 
 type parser struct {
-	in     []byte
-	scan   scanner
-	stack  []frame
-	deeper int // elements below maxDepth
-	path   []byte
-	cur    *block // the GPU that is being read
-	base   int    // where it stands in the stack
-	blocks []*block
-	began  bool // a GPU has begun: from here on a name may say anything
-	rooted bool // there is a root element
-	closed bool // it is closed
-	laid   bool // each element stands on a line of its own
+	in        []byte
+	scan      scanner
+	stack     []frame
+	tooDeep   int // elements below maxDepth
+	path      []byte
+	cur       *gpuElement // the GPU that is being read
+	base      int         // where it stands in the stack
+	elements  []*gpuElement
+	began     bool // a GPU has begun: from here on text may be part of a name
+	rooted    bool // there is a root element
+	closed    bool // it is closed
+	multiLine bool // each element stands on a line of its own
 
 	beyond      int  // GPUs past the limit
 	beyondProcs int  // processes past their limit
@@ -132,7 +127,7 @@ type parser struct {
 func (p *parser) document(body []byte) {
 	p.in = body
 	p.scan = scanner{in: body, inside: true}
-	p.laid = onLines(body)
+	p.multiLine = onLines(body)
 	for {
 		t, ok := p.scan.next()
 		if !ok {
@@ -143,7 +138,7 @@ func (p *parser) document(body []byte) {
 			if p.cur == nil && len(p.stack) <= 1 {
 				p.inner = lines(p.inner, t.text)
 			} else if p.cur != nil && len(p.path) == 0 && !p.cur.listed {
-				p.cur.word(unescape(t.text))
+				p.cur.noteStatus(unescape(t.text))
 			}
 		case kindOpen:
 			p.open(t)
@@ -160,8 +155,8 @@ func (p *parser) document(body []byte) {
 	}
 }
 
-// onLines reports whether a document has its elements on lines of their own, as
-// nvidia-smi writes them. What stands before the first process was written by it.
+// onLines reports whether a document has each element on its own line, as nvidia-smi
+// writes it. The text before the first process cannot be forged.
 func onLines(body []byte) bool {
 	end := bytes.IndexByte(body, '>')
 	if end < 0 {
@@ -171,16 +166,16 @@ func onLines(body []byte) bool {
 	return bytes.IndexByte(rest[:len(rest)-len(bytes.TrimLeft(rest, " \t\r\n"))], '\n') >= 0
 }
 
-// damaged notes damage at an offset. It belongs to the GPU that is being read;
-// between two GPUs to the one before, whose end is what is not as it should be.
+// damaged records malformed XML at an offset. It counts for the GPU that is being read,
+// or between two GPUs for the previous one.
 func (p *parser) damaged(at int) {
 	if p.damage == 0 {
 		p.damage = at + 1
 	}
 	if p.cur != nil {
 		p.cur.damaged = true
-	} else if n := len(p.blocks); n > 0 {
-		p.blocks[n-1].damaged = true
+	} else if n := len(p.elements); n > 0 {
+		p.elements[n-1].damaged = true
 	}
 }
 
@@ -205,7 +200,7 @@ func (p *parser) open(t token) {
 		return
 	}
 	if p.cur != nil && string(t.name) == "supported_clocks" && t.kind == kindOpen && !p.endless {
-		// Two thirds of the document, and nothing that anybody wants to know.
+		// supported_clocks is two thirds of the document, and is not used.
 		end := []byte("</supported_clocks>")
 		rest := p.in[p.scan.pos:]
 		if n := bytes.Index(rest, end); n >= 0 && !bytes.Contains(rest[:n], []byte("<gpu")) {
@@ -216,7 +211,7 @@ func (p *parser) open(t token) {
 		}
 	}
 	if len(p.stack) >= maxDepth {
-		p.deeper++
+		p.tooDeep++
 		p.damaged(t.at)
 		return
 	}
@@ -239,25 +234,24 @@ func (p *parser) openGPU(t token) {
 	if p.closed {
 		p.damaged(t.at)
 	}
-	if p.cur != nil { // the one before was never closed
+	if p.cur != nil { // the previous one was not closed
 		p.damaged(t.at)
 		if p.cur.listed {
-			p.endGPU() // its readings are whole
+			p.endGPU() // its readings are complete
 		} else {
 			p.partial++
 		}
 	}
 	p.stack = p.stack[:min(len(p.stack), 1)]
-	p.path, p.deeper = p.path[:0], 0
-	p.cur = &block{id: attribute(t.attr, "id"), leaves: make(map[string]string, leavesOfGPU)}
+	p.path, p.tooDeep = p.path[:0], 0
+	p.cur = &gpuElement{id: attribute(t.attr, "id"), leaves: make(map[string]string, leavesOfGPU)}
 	p.base = len(p.stack)
 	p.stack = append(p.stack, frame{name: t.name, content: p.scan.pos})
 }
 
-// processName reads the name of a process, which may hold anything: it ends
-// only where the rest of a process_info follows, as nvidia-smi writes it. A name
-// that holds an end of its own is somebody's attempt to write into this
-// document; what the GPU's other processes are is not known then.
+// processName reads the name of a process, which may contain anything: it ends where the
+// rest of a process_info follows, as nvidia-smi writes it. A name that contains an end
+// tag is an attempt to forge output, and makes the GPU's processes unknown.
 func (p *parser) processName(t token) {
 	if n := len(p.stack); n > 0 {
 		p.stack[n-1].parent = true
@@ -296,8 +290,8 @@ func (p *parser) processName(t token) {
 	p.scan.pos += at + len(end)
 }
 
-// endsProcess reports whether what follows a name is the rest of its
-// process_info: leaves, its end, and then another one or the end of the list.
+// endsProcess reports whether a name is followed by the rest of its process_info: leaves,
+// the end tag, and then another process_info or the end of the list.
 func (p *parser) endsProcess(b []byte) bool {
 	for range maxDepth {
 		t, rest, ok := p.nextLine(b)
@@ -323,10 +317,10 @@ func (p *parser) endsProcess(b []byte) bool {
 	return false
 }
 
-// nextLine reads a tag that stands where the document's layout has the next one.
+// nextLine reads the next tag, which is on a new line if the document has lines.
 func (p *parser) nextLine(b []byte) (t token, rest []byte, ok bool) {
 	trimmed := bytes.TrimLeft(b, " \t\r\n")
-	if len(trimmed) == 0 || trimmed[0] != '<' || p.laid && bytes.IndexByte(b[:len(b)-len(trimmed)], '\n') < 0 {
+	if len(trimmed) == 0 || trimmed[0] != '<' || p.multiLine && bytes.IndexByte(b[:len(b)-len(trimmed)], '\n') < 0 {
 		return t, nil, false
 	}
 	t, n, ok := tag(trimmed)
@@ -337,8 +331,8 @@ func (p *parser) nextLine(b []byte) (t token, rest []byte, ok bool) {
 }
 
 func (p *parser) close(t token) {
-	if p.deeper > 0 {
-		p.deeper--
+	if p.tooDeep > 0 {
+		p.tooDeep--
 		return
 	}
 	top := len(p.stack) - 1
@@ -354,7 +348,7 @@ func (p *parser) close(t token) {
 	}
 	f := p.stack[top]
 	p.stack = p.stack[:top]
-	if p.cur != nil && top < p.base { // what the GPU stands in has ended before it
+	if p.cur != nil && top < p.base { // its parent has ended before the GPU
 		p.partial++
 		p.cur, p.path = nil, p.path[:0]
 	}
@@ -377,7 +371,7 @@ func (p *parser) close(t token) {
 	}
 }
 
-// pathEnd is how long the path is up to and including an element.
+// pathEnd returns the length of the path up to and including an element.
 func pathEnd(f frame, name int) int {
 	if f.path == 0 {
 		return name
@@ -415,14 +409,14 @@ func (p *parser) head(name string, text []byte) {
 func (p *parser) endGPU() {
 	b := p.cur
 	p.cur, p.path = nil, p.path[:0]
-	if len(p.blocks) >= snapshot.MaxGPUs {
+	if len(p.elements) >= snapshot.MaxGPUs {
 		p.beyond++
 		return
 	}
-	p.blocks = append(p.blocks, b)
+	p.elements = append(p.elements, b)
 }
 
-// lines adds the lines of text that stand outside the XML.
+// lines appends the lines of text outside the XML.
 func lines(list []string, text []byte) []string {
 	s := scanner{in: text}
 	for t, ok := s.next(); ok; t, ok = s.next() {
@@ -447,8 +441,8 @@ func (p *parser) problem(code, message string, gpu *int) {
 	}
 }
 
-// once reports the same thing of several GPUs a single time.
-func (p *parser) once(key, code, message string, gpu int) {
+// problemOnce reports the same problem of several GPUs once.
+func (p *parser) problemOnce(key, code, message string, gpu int) {
 	if p.seen[key]++; p.seen[key] == 1 {
 		p.problem(code, message, &gpu)
 	}

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// What the text of a leaf turned out to be.
-type reading uint8
+// valueKind says what the text of a leaf is.
+type valueKind uint8
 
 const (
-	number  reading = iota
-	absent          // one of the driver's ways to say that there is no value
-	outside         // a number that cannot be true
-	unknown         // none of these
+	number  valueKind = iota
+	absent            // one of the driver's words for "no value"
+	outside           // a number that is impossible
+	unknown           // none of these
 )
 
-// The driver's words for "no value", lower case and without brackets: those
-// nvidia-smi writes itself, and NVML's error strings, which it passes on.
-func absence(s string) bool {
-	switch strings.ToLower(bare(s)) {
+// isAbsent reports whether a text means "no value": words of nvidia-smi itself, and
+// error strings of NVML that it prints.
+func isAbsent(s string) bool {
+	switch strings.ToLower(trimBrackets(s)) {
 	case "", "-", "n/a", "na", "none", "null", "no data", "err!", "error", "unknown",
 		"not supported", "unsupported", "not available", "not found", "function not found", "not active",
 		"unknown error", "gpu is lost", "gpu requires reset", "insufficient permissions",
@@ -35,8 +35,8 @@ func absence(s string) bool {
 	return false
 }
 
-// bare takes the brackets off a token: some versions write [N/A], some N/A.
-func bare(s string) string {
+// trimBrackets removes brackets: some versions write [N/A], some N/A.
+func trimBrackets(s string) string {
 	s = strings.TrimSpace(s)
 	if len(s) >= 2 && s[0] == '[' && s[len(s)-1] == ']' {
 		return strings.TrimSpace(s[1 : len(s)-1])
@@ -44,15 +44,15 @@ func bare(s string) string {
 	return s
 }
 
-// parseNumber reads "81920 MiB", "67.03 W", "-8 C", "16x" or "0". The unit is
-// what follows the digits. A comma stands for the point where a locale does so.
-// Three digits behind a comma, a point or a blank may be thousands as well, so
-// such a number is not known: nvidia-smi writes two decimals at most.
-func parseNumber(s string) (float64, string, reading) {
-	if absence(s) {
+// parseNumber reads "81920 MiB", "67.03 W", "-8 C", "16x" or "0". The unit follows the
+// digits. A comma is a decimal comma, as in some locales. Three digits after a comma, a
+// point or a blank could be thousands, so such a number is unknown: nvidia-smi writes
+// two decimals at most.
+func parseNumber(s string) (float64, string, valueKind) {
+	if isAbsent(s) {
 		return 0, "", absent
 	}
-	s = bare(s)
+	s = trimBrackets(s)
 	digits, unit, _ := strings.Cut(s, " ")
 	if digits == s {
 		end := strings.LastIndexAny(s, "0123456789.")
@@ -78,7 +78,7 @@ func parseNumber(s string) (float64, string, reading) {
 	return v, strings.TrimSpace(unit), number
 }
 
-// mebibytes brings an amount of memory to MiB. Old drivers write MB and mean MiB.
+// mebibytes converts an amount of memory to MiB. Old drivers write MB and mean MiB.
 func mebibytes(v float64, unit string) (float64, bool) {
 	switch strings.ToLower(unit) {
 	case "mib", "mb", "":
@@ -95,7 +95,8 @@ func mebibytes(v float64, unit string) (float64, bool) {
 	return 0, false
 }
 
-// pstate accepts P0 to P15, the way NVML counts them.
+// pstate reports whether s is a performance state such as P0. NVML counts to P15, and P32
+// for unknown.
 func pstate(s string) bool {
 	if len(s) < 2 || len(s) > 3 || s[0] != 'P' {
 		return false
@@ -104,8 +105,8 @@ func pstate(s string) bool {
 	return err == nil && n >= 0 && n <= 32
 }
 
-// normalBusID makes the spellings of one PCI address equal: the domain has 4
-// digits in old drivers and 8 in newer ones, and either case occurs.
+// normalBusID returns one spelling of a PCI address: old drivers write 4 digits for the
+// domain and newer ones 8, in upper or lower case.
 func normalBusID(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
 	domain, rest, ok := strings.Cut(s, ":")
@@ -118,17 +119,16 @@ func normalBusID(s string) string {
 	return domain + ":" + rest
 }
 
-// BaseName is the base name of the program in a process_name, which on some
-// drivers is the program's path and on others the whole command line. Only the
-// first word is believed to be the program: what follows may be a secret. A
-// name with a part of XML is nobody's program.
+// BaseName returns the base name of the program in a process_name, which is the path of
+// the program with some drivers and the whole command line with others. Only the first
+// word is used, because arguments may be secret. A name that contains XML is refused.
 func BaseName(s string) string {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "[") || strings.EqualFold(s, "N/A") || strings.EqualFold(s, "Insufficient Permissions") {
 		return ""
 	}
 	if len(s) > 2 && s[1] == ':' && (s[2] == '\\' || s[2] == '/') {
-		// Windows: a path with blanks ends in .exe, or nowhere that could be known.
+		// Windows: a path with blanks ends in .exe; otherwise its end is not known.
 		end := strings.Index(strings.ToLower(s), ".exe")
 		if end < 0 {
 			return ""

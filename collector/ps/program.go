@@ -6,13 +6,13 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// MaxCommandLineBytes is the most of /proc/PID/cmdline that [Program] looks at.
+// MaxCommandLineBytes limits how much of /proc/PID/cmdline [Program] reads.
 const MaxCommandLineBytes = 16 << 10
 
-// Program names what a process runs, from its /proc/PID/cmdline: the base name
-// of argv[0], or of the script that an interpreter runs. It never returns
-// another argument: where it is not certain which one is the script (an option
-// that it does not know, a list that was cut), it returns the interpreter.
+// Program returns what a process runs, from its /proc/PID/cmdline: the base name of
+// argv[0], or of the script that an interpreter runs. It never returns another argument:
+// if it is not certain which one is the script (an unknown option, a truncated list), it
+// returns the interpreter.
 func Program(cmdline []byte) string {
 	argv := strings.Split(string(cmdline[:min(len(cmdline), MaxCommandLineBytes)]), "\x00")
 	if len(cmdline) >= MaxCommandLineBytes {
@@ -25,7 +25,7 @@ func Program(cmdline []byte) string {
 		return ""
 	}
 	name := title(argv[0])
-	// With a blank in argv[0] it is a title, and what follows is what was left over.
+	// An argv[0] with a blank is a title that the process has set; the rest is stale.
 	if how, ok := interpreter(name); ok && wordEnd(argv[0]) == len(argv[0]) {
 		if script := how.script(argv[1:]); script != "" {
 			name = script
@@ -34,10 +34,9 @@ func Program(cmdline []byte) string {
 	return snapshot.Text(name, snapshot.MaxProgramBytes)
 }
 
-// Title names what a process runs, from its arguments in one line, as ps prints
-// them. Where an argument ends is not to be seen in it, so the program's own
-// name is all that it returns, and "" where even that is not certain. cut says
-// that the end of the line is missing.
+// Title returns what a process runs, from its arguments in one line, as ps prints them.
+// The line does not show where an argument ends, so Title returns the name of the program
+// only, and "" if that is not certain. cut means that the end of the line is missing.
 func Title(line string, cut bool) string {
 	if cut && !strings.Contains(line, " ") {
 		return ""
@@ -58,7 +57,7 @@ func title(line string) string {
 	}
 	word := line[:wordEnd(line)]
 	name := safe(base(word))
-	// A blank may belong to the name of a directory, of which the word would be a part.
+	// A blank may be part of a directory name, and then the word is not the program.
 	if strings.ContainsAny(word, `/\`) && strings.ContainsAny(line[len(word):], `/\`) {
 		if _, ok := interpreter(name); !ok {
 			return ""
@@ -70,8 +69,8 @@ func title(line string) string {
 	return name
 }
 
-// wordEnd is where the first word of a title ends: at a blank, a parenthesis or
-// a colon. Two colons belong to names: ray::train.
+// wordEnd returns the end of the first word of a title: a blank, a parenthesis or a
+// colon. Two colons are part of a name: ray::train.
 func wordEnd(line string) int {
 	for i := 0; i < len(line); i++ {
 		switch line[i] {
@@ -87,7 +86,7 @@ func wordEnd(line string) int {
 	return len(line)
 }
 
-// base is the last element of a path; of "-bash", a login shell, it is bash.
+// base returns the last element of a path, and bash for the login shell "-bash".
 func base(word string) string {
 	if strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") {
 		word = word[1:]
@@ -95,7 +94,7 @@ func base(word string) string {
 	return word[strings.LastIndexAny(word, `/\`)+1:]
 }
 
-// safe refuses what is no name: a process may write anything into its argv[0].
+// safe returns "" for what is no file name: a process can set argv[0] to anything.
 func safe(name string) string {
 	if name == "." || name == ".." || strings.HasPrefix(name, "-") || strings.HasPrefix(name, "+") || strings.ContainsAny(name, "=@?&") {
 		return ""
@@ -103,7 +102,7 @@ func safe(name string) string {
 	return name
 }
 
-// A language says how an interpreter's command line leads to the script.
+// A language describes the command line of an interpreter up to the script.
 type language struct {
 	alone    string // letters of options that stand for themselves, also joined: -uB
 	with     string // letters of options that have a value, joined to it or the next argument
@@ -116,8 +115,9 @@ type language struct {
 	file     string // the options that name the script, between blanks, where nothing else does
 }
 
-// What is not listed here ends the search: a code to run, and each option of
-// which some version has a value and another has none.
+// interpreter returns the language of an interpreter. An option that is not listed ends
+// the search for the script: one with code to run, or one that has a value in some
+// versions only.
 func interpreter(name string) (language, bool) {
 	switch lower := strings.ToLower(name); {
 	case versioned(lower, "python"), versioned(lower, "pypy"):
@@ -157,9 +157,8 @@ func versioned(name, stem string) bool {
 	return ok && strings.Trim(rest, "0123456789.-dmu") == ""
 }
 
-// script walks the options up to the script, and returns "" where it loses its way.
+// script skips the options up to the script. It returns "" at an unknown option.
 func (l language) script(argv []string) string {
-	// After the last one there is nothing that could be named.
 	next := func(i int) string {
 		if i+1 < len(argv) {
 			return argv[i+1]
@@ -208,8 +207,8 @@ func (l language) prefixed(option string) bool {
 	return false
 }
 
-// letters walks joined one-letter options. skip is 1 when the next argument is
-// the value of the last one; ok is false when a letter is not known.
+// letters parses joined one-letter options. skip is 1 if the next argument is the value
+// of the last one; ok is false for an unknown letter.
 func (l language) letters(option string) (skip int, ok bool) {
 	if len(option) < 2 || option[1] == '-' {
 		return 0, false
@@ -228,8 +227,8 @@ func (l language) letters(option string) (skip int, ok bool) {
 	return 0, true
 }
 
-// fileName is the base name of a script, or the class that java runs; "" for
-// what is no file of that name: an address, a pipe.
+// fileName returns the base name of a script, or the class that java runs; "" for a URL
+// or a pipe.
 func fileName(path string) string {
 	if strings.Contains(path, "://") || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") {
 		return ""
@@ -242,7 +241,7 @@ func fileName(path string) string {
 	return name
 }
 
-// moduleName names a module that an interpreter runs by -m.
+// moduleName returns the name of a module that an interpreter runs with -m.
 func moduleName(module string) string {
 	switch {
 	case strings.Trim(module, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "":

@@ -1,8 +1,7 @@
-// Package ps is the table of processes, read from one run of procps' ps. It is
-// pure; package collector runs the program.
+// Package ps parses the output of procps' ps. It is pure; package collector runs the
+// program.
 //
-// Arguments are looked at in [Program] and [Title] and go no further: no field
-// of a [Process] holds one.
+// [Program] and [Title] read arguments, and no field of a [Process] contains one.
 package ps
 
 import (
@@ -16,25 +15,25 @@ import (
 )
 
 const (
-	// MaxOutputBytes is the most of ps's output that is looked at.
+	// MaxOutputBytes limits the output that is parsed.
 	MaxOutputBytes = 16 << 20
-	// columns bounds a line, so that nobody fills the output with the
-	// arguments of one process.
+	// columns limits the length of a line, so that the arguments of one process cannot
+	// fill the output.
 	columns   = 4096
 	userWidth = 64
-	// maxElapsed is more than any node has been up, in seconds. procps says
-	// 4123168608 of some processes that have just begun.
+	// maxElapsed is longer than any uptime, in seconds. procps prints 4123168608 for some
+	// processes that have just started.
 	maxElapsed = 1 << 31
 )
 
-// Args are the arguments that make ps write what [Parse] reads. The user
-// stands between two columns of known shape, so that it may hold blanks; its
-// width is the most that ps knows names to have, so that none is cut to "name+".
+// Args returns the arguments of ps for [Parse]. The user is between two columns of known
+// format, so that it may contain blanks. Its width is the longest name that ps supports,
+// so that ps does not cut names to "name+".
 func Args() []string { return args("-A") }
 
-// ArgsOf are the arguments for these processes alone, which costs nothing for
-// all the others: -q is procps' quick mode, of 3.3.10 (2014) and later. It says
-// nothing of pids that are nobody's.
+// ArgsOf returns the arguments for these processes only. It uses procps' quick mode (-q),
+// which exists since 3.3.10 (2014) and does not read other processes. Pids that do not
+// exist are not listed.
 func ArgsOf(pids []int) []string {
 	var list strings.Builder
 	for i, pid := range pids {
@@ -52,32 +51,30 @@ func args(which ...string) []string {
 		"-o", "user:"+strconv.Itoa(userWidth)+"=", "-o", "stat:8=", "-o", "args=")
 }
 
-// Env is the environment in which ps writes what [Parse] reads: in UTC and
-// with user names whole (in the C locale, each byte beyond ASCII becomes "?"),
-// and without COLUMNS, which would cut lines. The rest of a locale would be a
-// dozen files that ps reads for nothing at each start.
+// Env returns the environment of ps for [Parse]: UTC, and a UTF-8 LC_CTYPE, because in
+// the C locale bytes of user names beyond ASCII become "?". It has no COLUMNS, which would
+// cut lines, and no full locale, for which ps would read a dozen more files.
 func Env() []string { return []string{"TZ=UTC", "LC_CTYPE=C.UTF-8"} }
 
 // A Process is one line of ps.
 type Process struct {
 	PID, PPID, PGID int
 	UID             int64
-	// Elapsed is for how many whole seconds it has been running; -1 when ps
-	// says what cannot be.
+	// Elapsed is the running time in whole seconds; -1 if ps prints an impossible one.
 	Elapsed int64
 	// State is the first letter of its state: R, S, D, T, Z, …
 	State byte
-	// User is the login name, or the uid in digits where there is none.
+	// User is the login name, or the uid in digits if there is none.
 	User string
-	// Program is what [Title] makes of its arguments.
+	// Program is the result of [Title].
 	Program string
 }
 
-// Zombie reports a process that has ended, and whose parent does not know yet.
+// Zombie reports whether the process has ended and its parent has not reaped it.
 func (p Process) Zombie() bool { return p.State == 'Z' || p.State == 'X' }
 
-// Parse reads the output of ps with [Args]. A line that is not understood is
-// left out, and the number of such lines is said in one problem.
+// Parse parses the output of ps with [Args]. Malformed lines are left out and counted in
+// one problem.
 func Parse(out []byte) ([]Process, []snapshot.Problem) {
 	var problems []snapshot.Problem
 	if len(out) > MaxOutputBytes {
@@ -149,9 +146,9 @@ func leadingNumber(b []byte) (n int64, rest []byte, ok bool) {
 	return n, b[end:], err == nil && n >= -1<<31 && n < 1<<40
 }
 
-// split cuts "user <pad> stat args". procps 4.0 pads the user by bytes; other
-// versions may count characters or columns on a screen, so the place is taken
-// at which a state follows. Failing all, the first word is the user.
+// split splits "user <padding> stat args". procps 4.0 pads the user by bytes, and other
+// versions may pad by characters or by columns of a terminal, so the first of these that
+// a state follows is used. If none fits, the user is the first word.
 func split(b []byte) (user []byte, state byte, args []byte, ok bool) {
 	for _, ends := range [...]func([]byte) int{byBytes, byRunes, byColumns} {
 		if end := ends(b); end >= 0 && end < len(b) && b[end] == ' ' {
@@ -168,8 +165,8 @@ func split(b []byte) (user []byte, state byte, args []byte, ok bool) {
 	return nil, 0, nil, false
 }
 
-// arguments is what follows the state, which is padded to 8 columns: blanks
-// beyond those belong to the arguments.
+// arguments returns what follows the state. The state is padded to 8 columns; further
+// blanks belong to the arguments.
 func arguments(b []byte, n int) []byte {
 	if n < 8 && len(b) >= 8 && len(bytes.TrimSpace(b[n:8])) == 0 {
 		n = 8
@@ -180,7 +177,7 @@ func arguments(b []byte, n int) []byte {
 	return b[min(n, len(b)):]
 }
 
-// stateLen is the length of a process state at the start of b; 0 if there is none.
+// stateLen returns the length of the process state at the start of b; 0 for none.
 func stateLen(b []byte) int {
 	if len(b) == 0 || bytes.IndexByte([]byte("DIRSTtWXxZKPN"), b[0]) < 0 {
 		return 0
@@ -201,8 +198,7 @@ func byRunes(b []byte) int { return runesEnd(b, userWidth, func(rune) int { retu
 
 func byColumns(b []byte) int { return runesEnd(b, userWidth, width) }
 
-// runesEnd is the offset at which so many columns are used up; -1 when the
-// line is shorter, or not UTF-8.
+// runesEnd returns the offset of a column; -1 if the line is shorter or not UTF-8.
 func runesEnd(b []byte, columns int, of func(rune) int) int {
 	used, at := 0, 0
 	for used < columns {
@@ -216,7 +212,7 @@ func runesEnd(b []byte, columns int, of func(rune) int) int {
 	return at
 }
 
-// width is 2 for the blocks of East Asian characters.
+// width returns 2 for East Asian wide characters, else 1.
 func width(r rune) int {
 	if r >= 0x1100 && (r <= 0x115f || r >= 0x2e80 && r <= 0xa4cf || r >= 0xac00 && r <= 0xd7a3 ||
 		r >= 0xf900 && r <= 0xfaff || r >= 0xfe30 && r <= 0xfe6f || r >= 0xff00 && r <= 0xff60 || r >= 0x20000 && r <= 0x3fffd) {
@@ -225,8 +221,8 @@ func width(r rune) int {
 	return 1
 }
 
-// userName is the name whole, or the uid: a name that ps cut ("name+") would
-// make one person of two.
+// userName returns the name, or the uid if ps cut the name ("name+"): a cut name could
+// stand for two users.
 func userName(user []byte, uid int64) string {
 	if len(user) == 0 || len(user) >= userWidth-8 && user[len(user)-1] == '+' {
 		return strconv.FormatInt(uid, 10)

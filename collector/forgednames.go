@@ -10,19 +10,19 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// maxArguments is how much of a process's arguments is searched; the kernel
-// takes no longer one.
+// maxArguments limits how much of a process's arguments is searched. It is the longest
+// single argument that the kernel accepts.
 const maxArguments = 128 << 10
 
-// forgers looks for processes that are named like nvidia-smi's own output. Such
-// a name, laid out as nvidia-smi does, adds processes to a list that no reader of
-// it can tell from real ones, so the processes of their GPUs are not known.
-func forgers(procRoot string, s *snapshot.Snapshot) {
+// checkForgedNames looks for processes whose name contains output of nvidia-smi. Such a
+// name can add processes that a parser cannot tell from real ones, so the processes of
+// that GPU count as unknown.
+func checkForgedNames(procRoot string, s *snapshot.Snapshot) {
 	checked := map[int]bool{}
 	for _, p := range s.Processes {
 		forges, known := checked[p.PID]
-		if !known && len(checked) < maxNamed {
-			forges = named(procRoot, p.PID, "</process_name>")
+		if !known && len(checked) < maxNamedProcesses {
+			forges = nameContains(procRoot, p.PID, "</process_name>")
 			checked[p.PID] = forges
 		}
 		if !forges {
@@ -41,8 +41,8 @@ func forgers(procRoot string, s *snapshot.Snapshot) {
 	}
 }
 
-// named reports whether the arguments or the program's path of a process hold a text.
-func named(procRoot string, pid int, text string) bool {
+// nameContains reports whether the arguments or the path of a process contain a text.
+func nameContains(procRoot string, pid int, text string) bool {
 	dir, err := os.OpenRoot(filepath.Join(procRoot, strconv.Itoa(pid)))
 	if err != nil {
 		return false

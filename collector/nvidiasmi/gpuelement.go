@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A block is one <gpu> element: the text of the leaves that are wanted, by path.
-type block struct {
+// A gpuElement is one <gpu> element: the texts of the leaves that are used, by path.
+type gpuElement struct {
 	id        string
 	leaves    map[string]string
 	throttle  []string // reasons that are active
@@ -15,15 +15,15 @@ type block struct {
 	inProc    bool
 	inMIG     bool
 	moreProcs int
-	// processes says what stands in place of the list of processes; listed is
-	// true once the element was there.
-	processes string
-	listed    bool
-	damaged   bool   // the XML of this GPU is
-	torn      bool   // its readings may be another GPU's
-	forged    bool   // a name of a process holds XML
-	shape     uint64 // of its children's names, up to the processes
-	// lost and fault are the driver's own words, from whichever leaf has them.
+	// processes is the text in place of a list of processes. listed is true after the
+	// start of the element.
+	processes  string
+	listed     bool
+	damaged    bool   // the XML of this GPU is malformed
+	unreliable bool   // its readings may be those of another GPU
+	forged     bool   // the name of a process contains XML
+	childHash  uint64 // hash of the names of its children before the processes
+	// lost and fault are texts of the driver, from any leaf.
 	lost, fault string
 }
 
@@ -43,7 +43,7 @@ const (
 	maxMIGsRead    = 64
 )
 
-// leavesOfGPU is somewhat more than the leaves that are kept of one GPU.
+// leavesOfGPU is the initial size of the map of leaves.
 const leavesOfGPU = 48
 
 func wanted(path []byte) bool {
@@ -68,23 +68,23 @@ func wanted(path []byte) bool {
 		bytes.HasPrefix(path, []byte("ecc_errors/volatile/")) || bytes.HasPrefix(path, []byte("ecc_errors/aggregate/"))
 }
 
-// child takes the name of an element right below the GPU into its shape. All
-// GPUs of a document have the same: one driver wrote them.
-func (b *block) child(name []byte) {
+// child adds the name of a child element to the hash. All GPUs of a document have the
+// same hash, because one driver wrote them.
+func (b *gpuElement) child(name []byte) {
 	if b.listed {
 		return
 	}
 	for _, c := range name {
-		b.shape = (b.shape ^ uint64(c)) * 1099511628211 // as FNV does
+		b.childHash = (b.childHash ^ uint64(c)) * 1099511628211 // as FNV does
 	}
-	b.shape = (b.shape ^ ' ') * 1099511628211
+	b.childHash = (b.childHash ^ ' ') * 1099511628211
 }
 
-// begin is called where an element opens.
-func (b *block) begin(path []byte) {
+// begin is called at the start of an element.
+func (b *gpuElement) begin(path []byte) {
 	switch string(path) {
 	case "processes":
-		b.forged = b.forged || b.listed // the driver has one list
+		b.forged = b.forged || b.listed // the driver writes one list
 		b.listed = true
 	case "processes/process_info":
 		if b.inProc = len(b.procs) < maxProcsPerGPU; b.inProc {
@@ -99,8 +99,8 @@ func (b *block) begin(path []byte) {
 	}
 }
 
-// end is called where an element closes.
-func (b *block) end(path []byte) {
+// end is called at the end of an element.
+func (b *gpuElement) end(path []byte) {
 	switch string(path) {
 	case "processes/process_info":
 		b.inProc = false
@@ -109,14 +109,14 @@ func (b *block) end(path []byte) {
 	}
 }
 
-// leaf takes the text of an element without children.
-func (b *block) leaf(path, text []byte) {
+// leaf stores the text of an element without children.
+func (b *gpuElement) leaf(path, text []byte) {
 	if rest, ok := bytes.CutPrefix(path, []byte("processes")); ok && (len(rest) == 0 || rest[0] == '/') {
-		// A process chooses its own name, so no word in here is the driver's.
+		// A process chooses its own name, so no text in here is the driver's.
 		b.processLeaf(rest, text)
 		return
 	}
-	if b.listed { // behind the processes stands nothing that is wanted, and a name may end there
+	if b.listed { // elements after the processes are not used, and may be part of a name
 		return
 	}
 	if rest, ok := bytes.CutPrefix(path, []byte("mig_devices/mig_device/")); ok {
@@ -124,9 +124,9 @@ func (b *block) leaf(path, text []byte) {
 		return
 	}
 	if len(text) >= 4 && (text[0] == '[' || text[0] == 'G' || text[0] == 'E') {
-		// A fan that cannot be read is no fault of the GPU's memory or chip.
-		if s := unescape(text); string(path) != "fan_speed" || !strings.EqualFold(bare(s), "ERR!") {
-			b.word(s)
+		// A fan that cannot be read is no error of the GPU itself.
+		if s := unescape(text); string(path) != "fan_speed" || !strings.EqualFold(trimBrackets(s), "ERR!") {
+			b.noteStatus(s)
 		}
 	}
 	reason, ok := bytes.CutPrefix(path, []byte("clocks_throttle_reasons/clocks_throttle_reason_"))
@@ -141,26 +141,26 @@ func (b *block) leaf(path, text []byte) {
 	}
 	if wanted(path) {
 		if _, twice := b.leaves[string(path)]; twice {
-			b.damaged, b.torn = true, true
+			b.damaged, b.unreliable = true, true
 			return
 		}
 		b.leaves[string(path)] = unescape(text)
 	}
 }
 
-func (b *block) yes(path string) bool { return strings.EqualFold(b.leaves[path], "Yes") }
+func (b *gpuElement) yes(path string) bool { return strings.EqualFold(b.leaves[path], "Yes") }
 
-// word looks for the driver's words that say the GPU itself is not well.
-func (b *block) word(s string) {
-	switch w := strings.ToLower(bare(s)); {
+// noteStatus looks for texts of the driver that mean that the GPU is lost or has an error.
+func (b *gpuElement) noteStatus(s string) {
+	switch w := strings.ToLower(trimBrackets(s)); {
 	case w == "gpu is lost" || strings.Contains(w, "fallen off the bus"):
-		b.lost = bare(s)
+		b.lost = trimBrackets(s)
 	case w == "gpu requires reset" || w == "err!":
-		b.fault = bare(s)
+		b.fault = trimBrackets(s)
 	}
 }
 
-func (b *block) processLeaf(rest, text []byte) {
+func (b *gpuElement) processLeaf(rest, text []byte) {
 	name, ok := bytes.CutPrefix(rest, []byte("/process_info/"))
 	if !ok {
 		if len(rest) == 0 {
@@ -188,7 +188,7 @@ func (b *block) processLeaf(rest, text []byte) {
 	}
 }
 
-func (b *block) migLeaf(name, text []byte) {
+func (b *gpuElement) migLeaf(name, text []byte) {
 	if !b.inMIG {
 		return
 	}

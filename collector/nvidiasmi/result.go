@@ -12,7 +12,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// A handle is a GPU that nvidia-smi names only to say that it cannot be had.
+// A handle is a GPU that nvidia-smi names only in an error about its device handle.
 type handle struct {
 	index  int // -1 when not told
 	busID  string
@@ -31,35 +31,35 @@ var (
 	})
 )
 
-// reading makes the result of all that was collected.
-func (p *parser) reading() Reading {
-	believed := p.sift()
+// result returns what was parsed.
+func (p *parser) result() Reading {
+	genuine := p.dropForged()
 	notes := p.notes
-	if believed {
+	if genuine {
 		notes = append(notes, p.inner...)
 	}
 	rest := p.handleLines(notes)
-	places := p.places()
+	slots := p.slots()
 	r := Reading{Driver: version(p.driver), CUDA: version(p.cuda), Notes: strings.Join(rest, "\n")}
 	if r.Driver == "" {
 		r.Driver = version(p.kmd)
 	}
 	none := p.closed && p.attached == "0" || p.in == nil && slices.ContainsFunc(rest, noDevices().MatchString)
-	if len(places) > 0 || none {
+	if len(slots) > 0 || none {
 		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
 	}
-	listed := len(places) == 0
-	for i, place := range places {
-		if place.block == nil {
-			g := snapshot.GPU{Index: i, PCIBusID: place.handle.busID, Health: snapshot.HealthLost,
-				HealthReason: snapshot.Text(place.handle.reason, snapshot.MaxTextBytes)}
-			g.ProcessesUnknown = snapshot.Text(place.handle.reason, snapshot.MaxNameBytes)
+	listed := len(slots) == 0
+	for i, slot := range slots {
+		if slot.gpuElement == nil {
+			g := snapshot.GPU{Index: i, PCIBusID: slot.handle.busID, Health: snapshot.HealthLost,
+				HealthReason: snapshot.Text(slot.handle.reason, snapshot.MaxTextBytes)}
+			g.ProcessesUnknown = snapshot.Text(slot.handle.reason, snapshot.MaxNameBytes)
 			r.GPUs = append(r.GPUs, g)
-			p.problem("gpu:lost", fmt.Sprintf("nvidia-smi cannot reach GPU %d (%s): %s", i, g.PCIBusID, place.handle.reason), &i)
+			p.problem("gpu:lost", fmt.Sprintf("nvidia-smi cannot reach GPU %d (%s): %s", i, g.PCIBusID, slot.handle.reason), &i)
 			continue
 		}
-		g := p.gpu(i, place.block)
-		listed = p.processes(&r, &g, place.block) || listed
+		g := p.gpu(i, slot.gpuElement)
+		listed = p.processes(&r, &g, slot.gpuElement) || listed
 		r.GPUs = append(r.GPUs, g)
 	}
 	if !listed {
@@ -71,7 +71,7 @@ func (p *parser) reading() Reading {
 	if p.beyondProcs > 0 {
 		p.problem("smi:limit", fmt.Sprintf("+%d more processes; %d is the most", p.beyondProcs, snapshot.MaxProcesses), nil)
 	}
-	r.Complete = p.complete(len(places)+p.beyond) || p.in == nil && none
+	r.Complete = p.complete(len(slots)+p.beyond) || p.in == nil && none
 	for _, line := range rest {
 		p.warning(line, r.GPUs)
 	}
@@ -79,15 +79,15 @@ func (p *parser) reading() Reading {
 	return r
 }
 
-// version drops what some drivers write in place of a version.
+// version returns "" for what some drivers write in place of a version.
 func version(s string) string {
-	if absence(s) || strings.Contains(s, "eprecated") {
+	if isAbsent(s) || strings.Contains(s, "eprecated") {
 		return ""
 	}
 	return s
 }
 
-// handleLines takes the lines about GPUs without a handle out of the notes.
+// handleLines removes the lines about GPUs without a handle from the notes.
 func (p *parser) handleLines(notes []string) []string {
 	var rest []string
 	for _, line := range notes {
@@ -108,35 +108,35 @@ func (p *parser) handleLines(notes []string) []string {
 	return rest
 }
 
-// A place is one position in the list of GPUs.
-type place struct {
-	block  *block
-	handle handle
+// A slot is one position in the list of GPUs.
+type slot struct {
+	gpuElement *gpuElement
+	handle     handle
 }
 
-func (pl place) busID() string {
-	if pl.block == nil {
+func (pl slot) busID() string {
+	if pl.gpuElement == nil {
 		return normalBusID(pl.handle.busID)
 	}
-	if pl.block.id != "" {
-		return normalBusID(pl.block.id)
+	if pl.gpuElement.id != "" {
+		return normalBusID(pl.gpuElement.id)
 	}
-	return normalBusID(pl.block.leaves["pci/pci_bus_id"])
+	return normalBusID(pl.gpuElement.leaves["pci/pci_bus_id"])
 }
 
-// places puts the GPUs that have a block and those that have only a line in
-// one list, so that a GPU keeps its index while another one is lost.
-func (p *parser) places() []place {
-	var list []place
-	for _, b := range p.blocks {
-		list = append(list, place{block: b})
+// slots merges the GPUs that have an element with those that have only an error line, so
+// that a GPU keeps its index while another one is lost.
+func (p *parser) slots() []slot {
+	var list []slot
+	for _, b := range p.elements {
+		list = append(list, slot{gpuElement: b})
 	}
-	sorted := slices.IsSortedFunc(list, func(a, b place) int { return strings.Compare(a.busID(), b.busID()) })
+	sorted := slices.IsSortedFunc(list, func(a, b slot) int { return strings.Compare(a.busID(), b.busID()) })
 	slices.SortStableFunc(p.handles, func(a, b handle) int { return a.index - b.index })
 	for _, h := range p.handles {
-		lost := place{handle: h}
-		if i := slices.IndexFunc(list, func(pl place) bool { return pl.busID() == lost.busID() }); i >= 0 {
-			if b := list[i].block; b != nil && b.lost == "" {
+		lost := slot{handle: h}
+		if i := slices.IndexFunc(list, func(pl slot) bool { return pl.busID() == lost.busID() }); i >= 0 {
+			if b := list[i].gpuElement; b != nil && b.lost == "" {
 				b.lost = h.reason
 			}
 			continue
@@ -159,17 +159,16 @@ func (p *parser) places() []place {
 	return list
 }
 
-// processes appends the processes of one GPU, and says where it has more of
-// them than can be told. It reports whether there is a list at all, be it an
-// empty one.
-func (p *parser) processes(r *Reading, g *snapshot.GPU, b *block) (told bool) {
+// processes appends the processes of one GPU, and reports whether there is a list of
+// them, possibly empty. Where the list may be incomplete, it sets ProcessesUnknown.
+func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (told bool) {
 	told = b.listed && (len(b.procs) > 0 || b.processes == "")
 	unreadable, more, astray := "", b.moreProcs, false
 	for _, proc := range b.procs {
 		pid, err := strconv.Atoi(proc.pid)
 		if err != nil || pid < 1 || pid > maxPID {
 			unreadable = cmp.Or(snapshot.Text(proc.pid, 32), "no pid")
-			p.once("pid", "smi:unknown-token", fmt.Sprintf("nvidia-smi lists a process with the pid %q; it is left out", snapshot.Text(proc.pid, 32)), g.Index)
+			p.problemOnce("pid", "smi:unknown-token", fmt.Sprintf("nvidia-smi lists a process with the pid %q; it is left out", snapshot.Text(proc.pid, 32)), g.Index)
 			continue
 		}
 		if len(r.Processes) >= snapshot.MaxProcesses {
@@ -219,10 +218,10 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *block) (told bool) {
 	return told
 }
 
-// processType keeps letters that are new (MPS has M and M+C); anything else is
-// no letter, and an unknown one counts as computing.
+// processType accepts unknown letters (MPS has M and M+C), which count as computing, and
+// nothing else.
 func processType(s string) snapshot.ProcessType {
-	if len(s) > 8 || absence(s) {
+	if len(s) > 8 || isAbsent(s) {
 		return ""
 	}
 	for _, part := range strings.Split(s, "+") {
@@ -240,15 +239,15 @@ func instance(s string) *int {
 	return nil
 }
 
-// complete reports whether the document has all that it promised, each with an
-// identity, and says what is wrong with it. A GPU without a handle counts as
-// found; drivers differ in whether they count it as attached.
+// complete reports whether the document lists all attached GPUs, each with a UUID, and
+// reports what is wrong with it. A GPU without a handle counts as found; drivers differ
+// in whether they count it as attached.
 func (p *parser) complete(found int) bool {
 	if p.in == nil {
 		return false
 	}
 	attached, counted := p.count()
-	agreed := counted && p.beyond == 0 && (attached == found || attached == len(p.blocks))
+	agreed := counted && p.beyond == 0 && (attached == found || attached == len(p.elements))
 	short := p.rooted && !p.closed || p.partial > 0 || len(p.stack) > 0
 	switch {
 	case short:
@@ -264,67 +263,67 @@ func (p *parser) complete(found int) bool {
 		p.problem("smi:malformed", fmt.Sprintf("nvidia-smi's XML is damaged at byte %d; some readings may be missing", p.damage-1), nil)
 	}
 	uuids := map[string]bool{}
-	for _, b := range p.blocks {
-		if uuid := b.leaves["uuid"]; !absence(uuid) && !b.torn {
+	for _, b := range p.elements {
+		if uuid := b.leaves["uuid"]; !isAbsent(uuid) && !b.unreliable {
 			uuids[uuid] = true
 		}
 	}
-	return agreed && p.closed && !short && !p.cut && len(uuids) == len(p.blocks)
+	return agreed && p.closed && !short && !p.cut && len(uuids) == len(p.elements)
 }
 
-// count is how many GPUs are attached, by the head of the document.
+// count returns the number of attached GPUs in the head of the document.
 func (p *parser) count() (attached int, ok bool) {
 	attached, err := strconv.Atoi(p.attached)
 	return attached, err == nil && attached >= 0
 }
 
-// sift takes out what a process's name has written into the document, and
-// reports whether there was nothing of the kind.
+// dropForged removes GPUs that the name of a process has added to the document, and
+// reports whether there was no attempt.
 //
-// A name can add GPUs, but take none away: each <gpu> of the driver's is found
-// whatever stands before it. So as many GPUs as are attached are the driver's
-// own, and so are those up to the first with a process. Where there are more,
-// those go that have not the children of the first one. If there are still too
-// many, they cannot be told apart: each shows once, without readings.
-func (p *parser) sift() (believed bool) {
+// A name can add GPUs and cannot remove any, because every <gpu> tag is found whatever
+// precedes it. So the GPUs up to the first one with a process are genuine. If there are
+// more GPUs than are attached, those whose child elements differ from the first one's
+// are removed. If there are still too many, they cannot be told apart: each bus address
+// is shown once, without readings.
+func (p *parser) dropForged() (genuine bool) {
 	attached, counted := p.count()
-	tooMany := func() bool { return counted && len(p.blocks)+p.beyond > attached }
-	attempt := slices.ContainsFunc(p.blocks, func(b *block) bool { return b.forged })
+	tooMany := func() bool { return counted && len(p.elements)+p.beyond > attached }
+	attempt := slices.ContainsFunc(p.elements, func(b *gpuElement) bool { return b.forged })
 	if p.damage == 0 && !tooMany() && (counted || !attempt) {
 		return !attempt
 	}
-	sure := 1 + max(0, slices.IndexFunc(p.blocks, func(b *block) bool { return len(b.procs) > 0 }))
+	sure := 1 + max(0, slices.IndexFunc(p.elements, func(b *gpuElement) bool { return len(b.procs) > 0 }))
 	if tooMany() && sure >= attached && attached > 0 {
-		p.blocks = p.blocks[:attached]
-		p.blocks[attached-1].forged = true
+		p.elements = p.elements[:attached]
+		p.elements[attached-1].forged = true
 	}
-	var kept []*block
-	for i, b := range p.blocks {
-		alien := i >= sure && b.shape != p.blocks[0].shape && !p.blocks[0].torn
-		if alien && (tooMany() || !counted && attempt) {
-			kept[len(kept)-1].forged = true // this is where it was written
+	var kept []*gpuElement
+	for i, b := range p.elements {
+		foreign := i >= sure && b.childHash != p.elements[0].childHash && !p.elements[0].unreliable
+		if foreign && (tooMany() || !counted && attempt) {
+			kept[len(kept)-1].forged = true // its process has the forged name
 			continue
 		}
-		b.torn = b.torn || alien && b.damaged
+		b.unreliable = b.unreliable || foreign && b.damaged
 		kept = append(kept, b)
 	}
-	p.blocks = kept
+	p.elements = kept
 	if tooMany() {
 		seen := map[string]bool{}
-		p.blocks = slices.DeleteFunc(kept, func(b *block) bool {
+		p.elements = slices.DeleteFunc(kept, func(b *gpuElement) bool {
 			id := normalBusID(b.id)
 			twice := seen[id]
 			seen[id] = true
 			return twice
 		})
-		for i, b := range p.blocks {
-			b.torn, b.forged = i >= sure, true
+		for i, b := range p.elements {
+			b.unreliable, b.forged = i >= sure, true
 		}
 	}
 	return false
 }
 
-// warning passes on a line that stands beside the XML, with the GPU it names.
+// warning reports a warning line outside the XML, with the GPU that it names.
 func (p *parser) warning(line string, gpus []snapshot.GPU) {
 	if !strings.HasPrefix(strings.ToUpper(line), "WARNING") {
 		return

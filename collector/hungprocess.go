@@ -12,12 +12,12 @@ import (
 	"syscall"
 )
 
-// A hung is an nvidia-smi that could not be ended. While it lives, another one
-// would only join it: the driver's lock that it waits for is everybody's.
-type hung struct {
+// A hungProcess is an nvidia-smi that could not be killed. While it exists, another one
+// would hang too, because both wait for the same lock of the driver.
+type hungProcess struct {
 	PID int `json:"pid"`
-	// Started is the process's start in clock ticks since the boot, by which it
-	// differs from another one that gets its pid later.
+	// Started is the start in clock ticks since boot. It tells the process from a later
+	// one with the same pid.
 	Started uint64 `json:"started_ticks"`
 	BootID  string `json:"boot_id"`
 	Since   string `json:"since"` // RFC 3339
@@ -25,9 +25,9 @@ type hung struct {
 
 const maxStateFile = 4 << 10
 
-// readHung reads the note of an earlier process of ours; nil when there is none
-// that can be read.
-func readHung(file string) *hung {
+// readHung reads the record of an earlier collector; nil if there is none that can be
+// read.
+func readHung(file string) *hungProcess {
 	if file == "" {
 		return nil
 	}
@@ -37,16 +37,16 @@ func readHung(file string) *hung {
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxStateFile))
-	var h hung
+	var h hungProcess
 	if err != nil || json.Unmarshal(text, &h) != nil || h.PID < 2 {
 		return nil
 	}
 	return &h
 }
 
-// writeHung leaves the note. It is written in place: a torn one reads as none,
-// and costs at most one more program that hangs.
-func writeHung(file string, h hung) error {
+// writeHung writes the record, in place: an incomplete one counts as none, which causes
+// at most one more program that hangs.
+func writeHung(file string, h hungProcess) error {
 	if file == "" {
 		return nil
 	}
@@ -71,20 +71,20 @@ func removeHung(file string) {
 	}
 }
 
-// alive reports whether that very process is still there.
-func (h hung) alive(procRoot, bootID string) bool {
+// alive reports whether this process still exists.
+func (h hungProcess) alive(procRoot, bootID string) bool {
 	if h.BootID != "" && bootID != "" && h.BootID != bootID {
 		return false
 	}
 	state, started, ok := procStat(procRoot, h.PID)
 	if !ok {
-		// No /proc to ask: a pid that answers is taken for it.
+		// Without /proc, any process with that pid counts.
 		return exists(h.PID) && !readable(procRoot)
 	}
 	return state != 'Z' && state != 'X' && (h.Started == 0 || started == h.Started)
 }
 
-// exists reports whether the kernel has a process of this pid, whoever owns it.
+// exists reports whether there is a process with this pid, of any owner.
 func exists(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
@@ -104,8 +104,8 @@ func procStat(procRoot string, pid int) (state byte, started uint64, ok bool) {
 	return parseStat(text)
 }
 
-// parseStat reads a line of /proc/PID/stat. The name in it may hold anything,
-// so the fields are counted from the last parenthesis.
+// parseStat parses /proc/PID/stat. The name in it may contain anything, so fields are
+// counted from the last parenthesis.
 func parseStat(text []byte) (state byte, started uint64, ok bool) {
 	end := bytes.LastIndexByte(text, ')')
 	if end < 0 {
