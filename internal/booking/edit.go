@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -51,21 +52,7 @@ func In(zone *time.Location) Zone { return Zone{Location: zone} }
 func Add(data []byte, zone Zone, bookings ...Booking) ([]byte, []Booking, error) {
 	out := make([]Booking, 0, len(bookings))
 	for _, b := range bookings {
-		if err := valid(&b); err != nil {
-			return nil, nil, fmt.Errorf("adding a booking: %w", err)
-		}
-		r, err := editable(data, zone)
-		if err != nil {
-			return nil, nil, fmt.Errorf("adding a booking: %w", err)
-		}
-		if _, taken := r.ids[b.ID]; taken && b.ID != "" {
-			return nil, nil, fmt.Errorf("adding a booking: %w: the id %s is taken", ErrInvalid, quote(b.ID))
-		}
-		next, err := r.apply(r.add(b))
-		if err != nil {
-			return nil, nil, fmt.Errorf("adding a booking: %w", err)
-		}
-		added, err := onlyNew(r, next)
+		next, added, err := addOne(data, zone, b)
 		if err != nil {
 			return nil, nil, fmt.Errorf("adding a booking: %w", err)
 		}
@@ -74,26 +61,55 @@ func Add(data []byte, zone Zone, bookings ...Booking) ([]byte, []Booking, error)
 	return data, out, nil
 }
 
-// onlyNew reads the changed file and returns the one booking that was not there
-// before.
-func onlyNew(before *reading, data []byte) (Booking, error) {
-	after := read(before.name, data, before.zone, before.opts)
-	have := map[Booking]int{}
-	for _, b := range before.cal.Bookings {
-		have[b.content()]++
+func addOne(data []byte, zone Zone, b Booking) ([]byte, Booking, error) {
+	if err := valid(&b); err != nil {
+		return nil, b, err
 	}
-	var added []Booking
-	for _, b := range after.cal.Bookings {
-		if k := b.content(); have[k] > 0 {
-			have[k]--
+	r, err := editable(data, zone)
+	if err != nil {
+		return nil, b, err
+	}
+	if _, taken := r.ids[b.ID]; taken && b.ID != "" {
+		return nil, b, fmt.Errorf("%w: the id %s is taken", ErrInvalid, quote(b.ID))
+	}
+	next, err := r.apply(r.add(b))
+	if err != nil {
+		return nil, b, err
+	}
+	added, removed := difference(r.cal.Bookings, read(r.name, next, r.zone, r.opts).cal.Bookings)
+	if len(added) != 1 || len(removed) != 0 {
+		return nil, b, errReadBack()
+	}
+	return next, added[0], nil
+}
+
+// errReadBack says that a changed file does not hold what was written.
+func errReadBack() error {
+	return fmt.Errorf("%w: it does not read back from the file", ErrInvalid)
+}
+
+// difference returns the bookings that a change of the file added and removed, in
+// the order of the file. Of equal bookings it is the last ones.
+func difference(before, after []Booking) (added, removed []Booking) {
+	count := map[Booking]int{}
+	for _, b := range before {
+		count[b.content()]++
+	}
+	for _, b := range after {
+		if k := b.content(); count[k] > 0 {
+			count[k]--
 		} else {
 			added = append(added, b)
 		}
 	}
-	if len(added) != 1 || len(after.cal.Bookings) != len(before.cal.Bookings)+1 {
-		return Booking{}, fmt.Errorf("%w: it does not read back from the file", ErrInvalid)
+	for _, b := range slices.Backward(before) {
+		if k := b.content(); count[k] > 0 {
+			count[k]--
+			removed = append(removed, b)
+		}
 	}
-	return added[0], nil
+	slices.Reverse(removed)
+	return added, removed
 }
 
 func overError(b Booking, zone *time.Location) error {
@@ -199,7 +215,7 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 			return next, b, nil
 		}
 	}
-	return fail(fmt.Errorf("%w: it does not read back from the file", ErrInvalid))
+	return fail(errReadBack())
 }
 
 // Prune takes the bookings that ended before a moment out of the file and

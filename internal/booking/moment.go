@@ -134,20 +134,21 @@ func weekday(s string) (time.Weekday, bool) {
 // said with a weekday or a time alone is always still to come; "today 09:00"
 // is refused once it is over. The note, when not "", says what was assumed.
 func ParseMoment(s string, now time.Time, zone *time.Location) (t time.Time, note string, err error) {
-	return parseMoment(s, now, zone, false)
+	return parseMoment(s, now, now, zone, false)
 }
 
 // ParseUntil reads when something ends that begins at from: all that
 // [ParseMoment] reads, where a day alone means its end, and a length of time
-// counts from the beginning, in days as the calendar has them. An end that is
-// not after from, or not after now, is refused.
+// counts from the beginning, in days as the calendar has them. A weekday or a time
+// alone is the next one after the beginning. An end that is not after from, or not
+// after now, is refused.
 func ParseUntil(s string, from, now time.Time, zone *time.Location) (t time.Time, note string, err error) {
 	if from.IsZero() {
 		from = now
 	}
 	if days, rest, spanErr := parseSpan(s); spanErr == nil {
 		t = after(from, days, rest, zone)
-	} else if t, note, err = parseMoment(s, now, zone, true); err != nil {
+	} else if t, note, err = parseMoment(s, later(from, now), now, zone, true); err != nil {
 		return time.Time{}, "", err
 	}
 	switch {
@@ -171,7 +172,9 @@ func after(from time.Time, days int, rest time.Duration, zone *time.Location) ti
 	return from.AddDate(0, 0, days).Add(rest)
 }
 
-func parseMoment(s string, now time.Time, zone *time.Location, end bool) (time.Time, string, error) {
+// parseMoment reads a moment. A weekday or a time alone is the next one after
+// begin, and everything else counts from now.
+func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) (time.Time, string, error) {
 	s = strings.TrimSpace(s)
 	if len(s) > 100 {
 		return time.Time{}, "", notUnderstood(s)
@@ -179,8 +182,7 @@ func parseMoment(s string, now time.Time, zone *time.Location, end bool) (time.T
 	if isoTime().MatchString(s) || dotTime().MatchString(s) {
 		return parseAbsolute(s, zone, end)
 	}
-	now = now.In(zone)
-	today := dateOf(now)
+	begin, now = begin.In(zone), now.In(zone)
 	word := strings.ToLower(s)
 	if days, rest, err := parseSpan(word); err == nil {
 		return after(now, days, rest, zone), "", nil
@@ -192,15 +194,16 @@ func parseMoment(s string, now time.Time, zone *time.Location, end bool) (time.T
 		if err := w.valid(s); err != nil {
 			return time.Time{}, "", err
 		}
-		t, note, err := resolve(today, w, zone, "", end)
-		if err == nil && t.After(now) {
+		first := dateOf(begin)
+		t, note, err := resolve(first, w, zone, "", end)
+		if err == nil && t.After(begin) {
 			return t, note, nil
 		}
-		if err != nil && gapEnd(today, w, zone).After(now) {
+		if err != nil && gapEnd(first, w, zone).After(begin) {
 			return t, note, err
 		}
-		t, note, err = resolve(today.plus(1), w, zone, "", end)
-		if err == nil && note == "" && word != "midnight" {
+		t, note, err = resolve(first.plus(1), w, zone, "", end)
+		if err == nil && note == "" && word != "midnight" && first == dateOf(now) {
 			note = fmt.Sprintf("%s is over for today: tomorrow is meant", w)
 		}
 		return t, note, err
@@ -209,18 +212,17 @@ func parseMoment(s string, now time.Time, zone *time.Location, end bool) (time.T
 	if m == nil || !dayWord(m[1]) {
 		return time.Time{}, "", notUnderstood(s)
 	}
-	return named(s, m[1], m[2], now, end)
+	return named(s, m[1], m[2], begin, now, end)
 }
 
 // named reads today, tomorrow or a weekday, with or without a time.
-func named(s, word, at string, now time.Time, end bool) (time.Time, string, error) {
+func named(s, word, at string, begin, now time.Time, end bool) (time.Time, string, error) {
 	zone, today := now.Location(), dateOf(now)
-	d, weekly := today, false
+	d, after := today, now
 	if word == "tomorrow" {
 		d = today.plus(1)
 	} else if day, ok := weekday(word); ok {
-		weekly = true
-		d = today.plus((int(day) - int(now.Weekday()) + 7) % 7)
+		d, after = dateOf(begin).plus((int(day)-int(begin.Weekday())+7)%7), begin
 	}
 	find := func(d date) (time.Time, string, error) {
 		switch {
@@ -246,9 +248,9 @@ func named(s, word, at string, now time.Time, end bool) (time.Time, string, erro
 	}
 	t, note, err := find(d)
 	switch {
-	case err != nil || t.After(now):
+	case err != nil || t.After(after):
 		return t, note, err
-	case weekly:
+	case word != "today" && word != "tomorrow":
 		return find(d.plus(7))
 	case at == "":
 		return now, "", nil // from today on

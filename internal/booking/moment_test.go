@@ -100,6 +100,30 @@ func TestUntilCountsFromTheBeginning(t *testing.T) {
 	}
 }
 
+// TestAnEndFollowsItsBeginning: on a Sunday, "sat 09:00" until "sun 20:00" is the
+// next weekend, and a time alone is the next one after the beginning.
+func TestAnEndFollowsItsBeginning(t *testing.T) {
+	zone, now := paris(t), at(t, "2026-11-22 10:00") // a Sunday
+	for _, tc := range []struct{ from, until, begins, ends string }{
+		{"sat 09:00", "sun 20:00", "2026-11-28 09:00", "2026-11-29 20:00"},
+		{"sat 09:00", "sun", "2026-11-28 09:00", "2026-11-30 00:00"},
+		{"sat 09:00", "18:00", "2026-11-28 09:00", "2026-11-28 18:00"},
+		{"sat 09:00", "08:00", "2026-11-28 09:00", "2026-11-29 08:00"},
+		{"tomorrow 09:00", "tomorrow 18:00", "2026-11-23 09:00", "2026-11-23 18:00"},
+		{"now", "sun 20:00", "2026-11-22 10:00", "2026-11-22 20:00"},
+		{"now", "sun 09:00", "2026-11-22 10:00", "2026-11-29 09:00"},
+	} {
+		from, note, err := ParseMoment(tc.from, now, zone)
+		if err != nil || note != "" || !from.Equal(at(t, tc.begins)) {
+			t.Errorf("%s: %v %q %v", tc.from, from, note, err)
+		}
+		until, note, err := ParseUntil(tc.until, from, now, zone)
+		if err != nil || note != "" || !until.Equal(at(t, tc.ends)) {
+			t.Errorf("%s until %s: %v %q %v, want %s", tc.from, tc.until, until, note, err, tc.ends)
+		}
+	}
+}
+
 func TestClockChanges(t *testing.T) {
 	now := at(t, friday)
 	for _, tc := range []struct {
@@ -123,7 +147,7 @@ func TestClockChanges(t *testing.T) {
 		{"Africa/Cairo", "2026-04-24 00:30", true, "!write 23:59 or 01:00", ""},
 		{"Pacific/Kiritimati", "2026-12-31", true, "2026-12-31T10:00:00Z", ""},
 	} {
-		got, note, err := parseMoment(tc.in, now, need.Zone(t, tc.zone), tc.end)
+		got, note, err := parseMoment(tc.in, now, now, need.Zone(t, tc.zone), tc.end)
 		if part, fails := strings.CutPrefix(tc.want, "!"); fails {
 			if err == nil || !strings.Contains(err.Error(), part) {
 				t.Errorf("%s %s: %v, %v", tc.zone, tc.in, got, err)

@@ -98,25 +98,7 @@ func (e Entry) Booking() (b Booking, ok bool) {
 // changes are what a change of the file did to its bookings. A booking that was
 // over and is gone was moved into the archive, which is no change.
 func (f *File) changes(by By, before, after []byte) []Entry {
-	have := map[Booking]int{}
-	old := f.parse(before, Options{}).Bookings
-	for _, b := range old {
-		have[b.content()]++
-	}
-	var added, removed []Booking
-	for _, b := range f.parse(after, Options{}).Bookings {
-		if k := b.content(); have[k] > 0 {
-			have[k]--
-		} else {
-			added = append(added, b)
-		}
-	}
-	for _, b := range slices.Backward(old) { // of equal entries the last ones
-		if k := b.content(); have[k] > 0 {
-			have[k]--
-			removed = append(removed, b)
-		}
-	}
+	added, removed := difference(f.parse(before, Options{}).Bookings, f.parse(after, Options{}).Bookings)
 	var entries []Entry
 	for _, b := range added {
 		i := slices.IndexFunc(removed, func(r Booking) bool {
@@ -133,7 +115,7 @@ func (f *File) changes(by By, before, after []byte) []Entry {
 		}
 		removed = slices.Delete(removed, i, i+1)
 	}
-	for _, b := range slices.Backward(removed) {
+	for _, b := range removed {
 		if !b.OverAt(by.At) {
 			entries = append(entries, entryOf(by, Released, "", b))
 		}

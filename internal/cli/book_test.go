@@ -7,14 +7,16 @@ import (
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/testenv/need"
+	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/text"
 )
 
 func TestDiffLines(t *testing.T) {
 	for _, tc := range []struct{ name, before, after, want string }{
 		{"nothing", "a\nb\n", "a\nb\n", ""},
 		{"new file", "", "{\n}\n", "+ {\n+ }\n"},
-		{"in the middle", "1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nx\n5\n6\n7\n", "  2\n  3\n- 4\n+ x\n  5\n  6\n"},
-		{"two places", "a\n1\n2\n3\n4\n5\n6\n7\nb\n", "A\n1\n2\n3\n4\n5\n6\n7\nB\n", "- a\n+ A\n  1\n  2\n  ...\n  6\n  7\n- b\n+ B\n"},
+		{"in the middle", "1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nx\n5\n6\n7\n", "  1\n  2\n  3\n- 4\n+ x\n  5\n  6\n  7\n"},
+		{"two places", "a\n1\n2\n3\n4\n5\n6\n7\nb\n", "A\n1\n2\n3\n4\n5\n6\n7\nB\n", "- a\n+ A\n  1\n  2\n  3\n  ...\n  5\n  6\n  7\n- b\n+ B\n"},
 		{"ends of lines", "a\r\nb\r\n", "a\r\nc\r\n", "  a\n- b\n+ c\n"},
 		{"Latin-1", "P\xe8re\n", "P\xe8re\nMerc\xe9\n", "  Père\n+ Mercé\n"},
 		{"hostile", "", "\x1b[31m\u202e\n", "+ \\x1b[31m\\u202e\n"},
@@ -32,7 +34,7 @@ func TestDiffLines(t *testing.T) {
 
 func TestCells(t *testing.T) {
 	for s, want := range map[string]int{"": 0, "ada": 3, "山田": 4, "e\u0301": 1, "é": 1, "👩": 2} {
-		if got := cells(s); got != want {
+		if got := render.TextWidth(s); got != want {
 			t.Errorf("%q: %d cells, want %d", s, got, want)
 		}
 	}
@@ -41,7 +43,7 @@ func TestCells(t *testing.T) {
 		most int
 		want string
 	}{{"ada", 3, "ada"}, {"adam", 3, "ad…"}, {"山田太郎", 5, "山田…"}, {"山田太郎", 4, "山…"}} {
-		if got := cutCells(tc.s, tc.most); got != tc.want || cells(got) > tc.most {
+		if got := text.Cut(tc.s, tc.most); got != tc.want || render.TextWidth(got) > tc.most {
 			t.Errorf("%q in %d: got %q, want %q", tc.s, tc.most, got, tc.want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/text"
 )
 
 func (a *app) bookingsCommand() *cobra.Command {
@@ -151,7 +152,7 @@ func (e *editor) table(w io.Writer, list []booking.Booking) error {
 	}
 	rows := [][]string{{"HOST", "GPU", "NAME", "FROM", "UNTIL", "", "ID", "COMMENT"}}
 	for _, b := range list {
-		gpu := cutCells(b.Target.String(), 14)
+		gpu := text.Cut(b.Target.String(), 14)
 		if b.Target.All {
 			gpu = "all"
 		}
@@ -159,25 +160,22 @@ func (e *editor) table(w io.Writer, list []booking.Booking) error {
 		if b.Kind == booking.Maintenance {
 			who = strings.TrimSpace("maintenance " + b.Name)
 		}
-		rows = append(rows, []string{b.Host, gpu, cutCells(who, 24), e.date(b.From, ""), e.date(b.Until, "open end"), e.left(b), b.ID, snapshot.Text(b.Comment, 200)})
+		rows = append(rows, []string{b.Host, gpu, text.Cut(who, 24), e.date(b.From, ""), e.date(b.Until, "open end"), e.left(b), b.ID, snapshot.Text(b.Comment, 200)})
 	}
-	width := make([]int, len(rows[0]))
+	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
-			width[i] = max(width[i], cells(cell))
+			row[i] = printable(cell)
+			widths[i] = max(widths[i], render.TextWidth(row[i]))
 		}
 	}
 	var out strings.Builder
 	for _, row := range rows {
-		var line strings.Builder
+		line := ""
 		for i, cell := range row {
-			cell = printable(cell)
-			line.WriteString(cell)
-			if i < len(row)-1 {
-				line.WriteString(strings.Repeat(" ", max(0, width[i]-cells(cell))+2))
-			}
+			line += cell + strings.Repeat(" ", widths[i]-render.TextWidth(cell)+2)
 		}
-		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

@@ -79,6 +79,7 @@ var doors = map[string][]string{
 	"github.com/spf13/afero":             {"internal/cli", "internal/doctor", "sitegen", "templates"},
 	"github.com/spf13/cobra":             {"internal/cli"},
 	"github.com/spf13/pflag":             {"internal/cli"},
+	"github.com/rogpeppe/go-internal":    {"internal/cli"},
 	"github.com/tailscale/hujson":        {"internal/booking"},
 	"github.com/yuin/goldmark":           {"sitegen/page"},
 	"golang.org/x/crypto/bcrypt":         {"internal/serve"},
@@ -88,7 +89,7 @@ var doors = map[string][]string{
 	"golang.org/x/term":                  {"internal/cli"},
 	"golang.org/x/text/encoding/charmap": {"internal/booking"},
 	"golang.org/x/text/unicode/norm":     {"sitegen/text"},
-	"golang.org/x/text/width":            {"internal/cli", "sitegen/render"},
+	"golang.org/x/text/width":            {"sitegen/render"},
 	"modernc.org/sqlite":                 {"internal/history"},
 }
 

@@ -1,0 +1,108 @@
+package booking
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A policyCase is one change by ada on Friday, and what the policy says about it.
+type policyCase struct {
+	name   string
+	change func(*Policy, []byte) (Change, error)
+	force  bool
+	reason Reason // "" if the change is allowed
+	over   string // the IDs of the bookings that are overridden
+}
+
+func TestPolicy(t *testing.T) {
+	now := at(t, friday)
+	file := []byte(`{"a": {
+		"0": {"name": "bob", "date": "2026-11-30", "id": "bob0"},
+		"1": {"name": "ada", "date": "2026-11-30", "id": "ada1"},
+		"2": {"kind": "maintenance", "name": "ops", "date": "2026-11-30", "id": "ops2"},
+		"3": {"name": "kai", "by": "ada", "date": "2026-11-30", "id": "kai3"},
+		"4": [{"name": "ada", "date": "2026-11-22", "id": "ada4"}, {"name": "bob", "from": "2026-11-23", "date": "2026-11-30", "id": "bob4"}]},
+		"b": {"*": {"name": "ada", "date": "2026-11-30", "id": "adab"}}}`)
+	book := func(host string, kind Kind, targets ...Target) func(*Policy, []byte) (Change, error) {
+		return func(p *Policy, data []byte) (Change, error) {
+			from, until, _, err := p.Times("", "1d")
+			if err != nil {
+				return Change{}, err
+			}
+			var wanted []Booking
+			for _, target := range targets {
+				wanted = append(wanted, Booking{Host: host, Target: target, From: from, Until: until, Kind: kind})
+			}
+			return p.Book(data, wanted...)
+		}
+	}
+	extend := func(which, until string) func(*Policy, []byte) (Change, error) {
+		return func(p *Policy, data []byte) (Change, error) {
+			c, _, err := p.Extend(data, which, until)
+			return c, err
+		}
+	}
+	release := func(which ...string) func(*Policy, []byte) (Change, error) {
+		return func(p *Policy, data []byte) (Change, error) { return p.Release(data, which...) }
+	}
+	gpu := func(i int) Target { return Target{Index: i} }
+	all := Target{All: true, Index: -1}
+	for _, tc := range []policyCase{
+		{name: "a free GPU", change: book("a", Reserved, gpu(7))},
+		{name: "somebody else's", change: book("a", Reserved, gpu(0)), reason: Taken},
+		{name: "somebody else's, with force", change: book("a", Reserved, gpu(0)), force: true, over: "bob0"},
+		{name: "one of two is taken", change: book("a", Reserved, gpu(7), gpu(0)), reason: Taken},
+		{name: "the same once more", change: book("a", Reserved, gpu(1)), reason: Already},
+		{name: "by the UUID of the same GPU", change: book("a", Reserved, Target{UUID: "GPU-1", Index: -1}), reason: Already},
+		{name: "a GPU of one's own host", change: book("b", Reserved, gpu(0))},
+		{name: "under maintenance", change: book("a", Reserved, gpu(2)), reason: Taken},
+		{name: "maintenance over bookings", change: book("a", Maintenance, all), over: "bob0 ops2 kai3"},
+		{name: "more GPUs than allowed", change: book("c", Reserved, gpu(0), gpu(1), gpu(2)), reason: OverLimit},
+		{name: "an extension", change: extend("ada1", "1d")},
+		{name: "an extension of what one made for somebody", change: extend("a:3", "1d")},
+		{name: "an extension into somebody's booking", change: extend("ada4", "2d"), reason: Taken},
+		{name: "the same, with force", change: extend("ada4", "2d"), force: true, over: "bob4"},
+		{name: "a shorter one", change: extend("ada4", "2026-11-21")},
+		{name: "an extension of somebody else's", change: extend("bob0", "1d"), reason: NotYours},
+		{name: "an end that is over", change: extend("ada1", "2026-11-01"), reason: BadEnd},
+		{name: "a release", change: release("a:1", "adab")},
+		{name: "a release of somebody else's", change: release("a:0"), reason: NotYours},
+		{name: "the same, with force", change: release("a:0"), force: true},
+		{name: "a release of nothing", change: release("a:9"), reason: NoBooking},
+		{name: "a release of what is no place", change: release("a:x"), reason: BadPlace},
+	} {
+		p := &Policy{Login: "ada", Person: "ada", Force: tc.force, Now: now, Zone: paris(t), FileZone: In(paris(t)), Limits: Limits{MaxGPUs: 5},
+			Fleet: Fleet{Hosts: map[string]KnownHost{"a": {GPUs: 8, UUIDs: map[string]int{"GPU-1": 1}}}}}
+		c, err := tc.change(p, file)
+		var r *Refusal
+		if tc.reason != "" {
+			if !errors.As(err, &r) || r.Reason != tc.reason || c.After != nil && string(c.After) != string(file) {
+				t.Errorf("%s: %v, want %s", tc.name, err, tc.reason)
+			}
+			continue
+		}
+		var over []string
+		for _, b := range c.Over {
+			over = append(over, b.ID)
+		}
+		if err != nil || len(c.Done) == 0 || string(c.After) == string(file) || strings.Join(over, " ") != tc.over {
+			t.Errorf("%s: %v, over %v, want %q", tc.name, err, over, tc.over)
+		}
+	}
+}
+
+func TestPolicyNames(t *testing.T) {
+	p := &Policy{Login: "ada", Person: "bob", Written: "bob.unix", Now: at(t, friday), Zone: time.UTC}
+	wanted := Booking{Host: "a", Target: Target{Index: 0}, Until: at(t, friday).Add(time.Hour), Kind: Reserved}
+	c, err := p.Book(nil, wanted)
+	if err != nil || len(c.Done) != 1 || c.Done[0].Name != "bob.unix" || c.Done[0].By != "ada" || c.Done[0].Forced {
+		t.Errorf("%+v, %v", c.Done, err)
+	}
+	p.Person, p.Written = "ada", ""
+	wanted.Target.Index = 1
+	if c, err = p.Book(c.After, wanted); err != nil || c.Done[0].Name != "ada" || c.Done[0].By != "" {
+		t.Errorf("%+v, %v", c.Done, err)
+	}
+}
