@@ -10,7 +10,6 @@ import (
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
-	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
 )
 
@@ -22,8 +21,9 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: "check looks whether the loop of this node (gpuboard run) is alive, by its lock and its\n" +
 			"heartbeat, and starts it if it is not; then it waits for the first push. It says Running or\n" +
 			"Launched. A loop with other settings than those that check is given is started anew with\n" +
-			"them; check HOST alone only asks. When no push has worked yet, or pushes have failed for\n" +
-			"more than a few intervals, one line on stderr says why, and the exit code is 3. check kill\n" +
+			"them, unless it is a systemd unit; check HOST alone only asks. When no push has worked yet,\n" +
+			"or pushes have failed for more than a few intervals, one line on stderr says why, and the\n" +
+			"exit code is 3. It takes about 8 ms of a processor when all is well. check kill\n" +
 			"ends the loop and everything it started, and returns when all of it is gone.\n" + exitStatus,
 		Example: "  gpuboard check gpu01 --to sftp://n-gpu01@web/in\n  gpuboard check kill",
 		Args:    cobra.MaximumNArgs(1),
@@ -76,7 +76,7 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 }
 
 func (a *app) checkKill(ctx context.Context, cfg *config.Config) error {
-	was, err := node.Stop(ctx, cfg.String("spool"))
+	was, err := a.node(cfg).Stop(ctx)
 	if err != nil {
 		return err
 	}

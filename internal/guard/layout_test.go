@@ -49,7 +49,7 @@ var rooms = map[string][]string{
 	"sitegen/text":        {"internal/board", "internal/snapshot", "sitegen/render"},
 	"sitegen/render":      {"internal/board", "internal/history", "internal/snapshot", "templates"},
 	"internal/serve":      {"internal/booking", "internal/board", "sitegen/page", "sitegen/data", "sitegen/render"},
-	"internal/node":       {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/inventory", "internal/snapshot", "internal/spool", "publisher"},
+	"internal/node":       {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/inventory", "internal/shell", "internal/snapshot", "internal/spool", "publisher"},
 	"internal/watch":      {"internal/atomicfile", "internal/board", "internal/failure", "internal/inventory", "internal/snapshot", "internal/spool", "sitegen"},
 	"internal/demo":       {"internal/snapshot"},
 	"templates":           {},

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
 )
 
 const (
@@ -22,20 +24,6 @@ const (
 	stopWait  = 10 * time.Second // until a loop has ended after a signal
 	pollEvery = 20 * time.Millisecond
 )
-
-// CheckOptions are what check goes by.
-type CheckOptions struct {
-	Spool string // the directory
-	// Host is the name that the loop has to run under; "" for any.
-	Host string
-	// Settings are those that the loop has to run with, as in its heartbeat; nil for any.
-	Settings map[string]string
-	// Flags are those of "gpuboard run", for a loop that has to be started.
-	Flags []string
-	// PushTimeout is how long the first push may take.
-	PushTimeout time.Duration
-	Now         func() time.Time
-}
 
 // Checked is the outcome of a check.
 type Checked struct {
@@ -45,15 +33,16 @@ type Checked struct {
 	Changed  []string // the settings in which that one was different
 }
 
-// Check looks whether the loop of a spool runs. A loop that does not run is started; one that
-// hangs, or runs with other settings, is started again. A loop that is a systemd unit is only
-// looked at.
-func Check(ctx context.Context, o CheckOptions) (Checked, error) {
+// Check looks whether the loop runs, and starts it if it does not, with the flags of "gpuboard run".
+// A loop that hangs, or runs with other settings, is started again. A loop that is a systemd unit is
+// only looked at. If nothing but the names of the node and the spool is set, any settings are right.
+func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
+	spool := n.dir()
 	var result Checked
-	if err := os.MkdirAll(o.Spool, 0o700); err != nil {
+	if err := os.MkdirAll(spool, 0o700); err != nil {
 		return result, unusable(fmt.Errorf("making the spool: %w", err))
 	}
-	lock, err := atomicfile.Lock(filepath.Join(o.Spool, "check.lock"), 0o600)
+	lock, err := atomicfile.Lock(filepath.Join(spool, "check.lock"), 0o600)
 	if errors.Is(err, atomicfile.ErrLocked) { // two crontabs must not start two loops
 		return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "check:busy", Err: errors.New("another check of this node is at work")}
 	}
@@ -62,52 +51,60 @@ func Check(ctx context.Context, o CheckOptions) (Checked, error) {
 	}
 	defer lock.Close()
 
-	held, err := Running(o.Spool)
+	held, err := Running(spool)
 	if err != nil {
 		return result, err
 	}
 	if held {
-		result.Heartbeat, err = waitForHeartbeat(ctx, o.Spool, startWait, func(b Heartbeat) bool { return b.alive() }, nil)
-		hangs := err != nil || result.Hangs(o.Now())
-		if !hangs {
-			result.Changed = changed(result.Settings, o.Settings)
+		result.Heartbeat, err = waitForHeartbeat(ctx, spool, startWait, func(b Heartbeat) bool { return b.alive() }, nil)
+		hangs := err != nil || result.Hangs(n.Now())
+		if !hangs && n.compares() {
+			result.Changed = changed(result.Settings, n.loopSettings())
 		}
+		host := n.Config.String("host")
 		switch {
-		case !hangs && result.Changed == nil && o.Host != "" && !strings.EqualFold(o.Host, result.Host):
-			return result, failure.Usage("gpuboard check kill, then gpuboard check "+o.Host+" --to …", "the loop of this spool runs as %s, and not as %s", result.Host, o.Host)
+		case !hangs && result.Changed == nil && n.Config.Given("host") && !strings.EqualFold(host, result.Host):
+			return result, failure.Usage("gpuboard check kill, then gpuboard check "+shell.Quote(host)+" --to …", "the loop of this spool runs as %s, and not as %s", result.Host, host)
 		case !hangs && result.Changed == nil:
 			return result, nil
 		case result.Unit != "" && hangs:
-			return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:hangs", Err: fmt.Errorf("the loop of %s has been silent for %v", result.Unit, result.Age(o.Now()).Round(time.Second)),
+			return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:hangs", Err: fmt.Errorf("the loop of %s has been silent for %v", result.Unit, result.Age(n.Now()).Round(time.Second)),
 				Hint: "systemctl restart " + result.Unit}
 		case result.Unit != "":
 			return result, failure.Usage("change its configuration, or leave check out: systemd keeps the loop alive",
 				"the loop is %s, which has other settings: %s", result.Unit, strings.Join(result.Changed, ", "))
 		}
-		if err := stop(ctx, o.Spool); err != nil {
+		if err := stop(ctx, spool); err != nil {
 			return result, err
 		}
 		result.Replaced = true
 	}
-	pid, err := start(o.Flags, filepath.Join(o.Spool, LogFile))
+	pid, err := start(flags, filepath.Join(spool, LogFile))
 	if err != nil {
 		return result, err
 	}
 	result.Launched = true
 	// The first cycle tells whether a push works.
-	result.Heartbeat, err = waitForHeartbeat(ctx, o.Spool, startWait+o.PushTimeout,
+	result.Heartbeat, err = waitForHeartbeat(ctx, spool, startWait+n.Config.Duration("push_timeout"),
 		func(b Heartbeat) bool { return b.PID == pid && b.alive() && !b.Beat.IsZero() },
 		func() bool { return !alive(pid) })
 	if err != nil {
 		return result, &failure.Error{Exit: failure.ExitError, Code: "loop:not-started", Err: errors.New("starting the loop: it did not come up"),
-			Hint: "read " + filepath.Join(o.Spool, LogFile) + ", or run it in the foreground: gpuboard run"}
+			Hint: "read " + filepath.Join(spool, LogFile) + ", or run it in the foreground: gpuboard run"}
 	}
 	return result, nil
 }
 
+// compares reports whether a setting is given that the loop has to run with.
+func (n Node) compares() bool {
+	return slices.ContainsFunc(config.NodeKeys(), func(name string) bool {
+		return name != "host" && name != "spool" && n.Config.Given(name)
+	})
+}
+
 // changed names the settings that are not as wanted, sorted.
 func changed(is, wanted map[string]string) (names []string) {
-	if is == nil || wanted == nil {
+	if is == nil {
 		return nil
 	}
 	all := maps.Clone(is)
@@ -120,8 +117,9 @@ func changed(is, wanted map[string]string) (names []string) {
 	return names
 }
 
-// Stop ends the loop of a spool, and reports whether there was one.
-func Stop(ctx context.Context, spool string) (was bool, err error) {
+// Stop ends the loop, and reports whether there was one.
+func (n Node) Stop(ctx context.Context) (was bool, err error) {
+	spool := n.dir()
 	held, err := Running(spool)
 	if err != nil || !held {
 		return false, err

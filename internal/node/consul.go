@@ -17,16 +17,15 @@ import (
 // lastReportTimeout limits the report to Consul at the end of the loop.
 const lastReportTimeout = 2 * time.Second
 
-// A ConsulReporter registers the node with its Consul agent and reports its state. In a loop it
+// A consulReporter registers the node with its Consul agent and reports its state. In a loop it
 // works in a goroutine of its own, so a Consul that does not answer costs the loop nothing.
-type ConsulReporter struct {
-	Registrar *inventory.Registrar
-	// Registration is what the configuration says; the rest is learned from snapshots.
-	Registration inventory.Registration
-	Settings     board.Settings
-	Pushes       bool // the loop pushes, and does not only collect
+type consulReporter struct {
+	registrar    *inventory.Registrar
+	registration inventory.Registration // what the settings say, and what snapshots show
+	settings     board.Settings
+	pushes       bool // the loop pushes, and does not only collect
+	log          *failure.Log
 
-	log        *failure.Log           // set by Open
 	registered inventory.Registration // zero for nothing
 	cycles     chan cycle             // with room for one: only the newest counts
 }
@@ -38,7 +37,7 @@ type report struct {
 }
 
 // start begins to report until stop is called, with the error that ended the loop.
-func (r *ConsulReporter) start() (stop func(error)) {
+func (r *consulReporter) start() (stop func(error)) {
 	r.cycles = make(chan cycle, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -66,7 +65,7 @@ func (r *ConsulReporter) start() (stop func(error)) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), lastReportTimeout)
 		defer cancel()
-		if err := r.Registrar.Fail(ctx, why); !errors.Is(err, inventory.ErrNotRegistered) {
+		if err := r.registrar.Fail(ctx, why); !errors.Is(err, inventory.ErrNotRegistered) {
 			r.log.Report("telling Consul", "register:failed", err)
 		}
 	}
@@ -74,7 +73,7 @@ func (r *ConsulReporter) start() (stop func(error)) {
 
 // send hands over the outcome of a cycle and never waits. One that was not reported yet is
 // replaced. Only one goroutine may call it.
-func (r *ConsulReporter) send(c cycle) {
+func (r *consulReporter) send(c cycle) {
 	select {
 	case <-r.cycles:
 	default:
@@ -83,20 +82,20 @@ func (r *ConsulReporter) send(c cycle) {
 }
 
 // report registers the node if necessary and reports the outcome of a cycle.
-func (r *ConsulReporter) report(ctx context.Context, c cycle) error {
+func (r *consulReporter) report(ctx context.Context, c cycle) error {
 	if c.snap != nil {
-		Learn(&r.Registration, c.snap)
+		Learn(&r.registration, c.snap)
 	}
 	// Until nvidia-smi has shown a GPU, the agent's registration of an earlier run is better.
-	if r.Registration.GPUs > 0 || r.Registration.Models != nil {
+	if r.registration.GPUs > 0 || r.registration.Models != nil {
 		if err := r.register(ctx); err != nil {
 			return err
 		}
 	}
 	state := r.judge(c)
-	update := r.Registrar.Warn
+	update := r.registrar.Warn
 	if state.passing {
-		update = r.Registrar.Pass
+		update = r.registrar.Pass
 	}
 	err := update(ctx, state.output)
 	if errors.Is(err, inventory.ErrNotRegistered) {
@@ -107,15 +106,15 @@ func (r *ConsulReporter) report(ctx context.Context, c cycle) error {
 	return err
 }
 
-func (r *ConsulReporter) register(ctx context.Context) error {
-	if reflect.DeepEqual(r.registered, r.Registration) {
+func (r *consulReporter) register(ctx context.Context) error {
+	if reflect.DeepEqual(r.registered, r.registration) {
 		return nil // the registrar itself notices an agent that has forgotten the node
 	}
-	notices, err := r.Registrar.Register(ctx, r.Registration)
+	notices, err := r.registrar.Register(ctx, r.registration)
 	if err != nil {
 		return err
 	}
-	r.registered = r.Registration
+	r.registered = r.registration
 	for _, p := range notices {
 		r.log.Problem(p)
 	}
@@ -124,7 +123,7 @@ func (r *ConsulReporter) register(ctx context.Context) error {
 
 // judge says in one line how the node is. A warning has no numbers that change: every change of
 // its text wakes the generators.
-func (r *ConsulReporter) judge(c cycle) report {
+func (r *consulReporter) judge(c cycle) report {
 	switch {
 	case c.collectErr != nil:
 		return report{output: "collecting: " + c.collectErr.Error()}
@@ -146,12 +145,12 @@ func (r *ConsulReporter) judge(c cycle) report {
 	// Free means the same as on the board, without the bookings, which a node does not know.
 	at := c.snap.CollectedAt.Time
 	b, _ := board.Merge(board.Input{
-		Now: at, Settings: r.Settings,
+		Now: at, Settings: r.settings,
 		Hosts:   []inventory.Host{{Name: c.snap.Host}},
 		Reports: map[string]board.Report{c.snap.Host: {Snapshot: c.snap, SeenAt: at}},
 	})
 	output := fmt.Sprintf("%d GPUs, %d free", b.Totals.GPUs, b.Totals.Free())
-	if !r.Pushes {
+	if !r.pushes {
 		output += " (collected; no drop is set)"
 	}
 	return report{passing: true, output: output}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,29 +19,18 @@ import (
 // MinInterval is the shortest interval: on a node with many GPUs nvidia-smi takes about a second.
 const MinInterval = 2 * time.Second
 
-// Options are what a loop works with.
-type Options struct {
-	Host      string
-	Spool     string        // the directory
-	Every     time.Duration // 0 for a single cycle at no known interval
-	Version   string
-	Settings  map[string]string // written into the heartbeat
-	Collector *collector.Collector
-	Publisher *publisher.Publisher // nil: only collect
-	Consul    *ConsulReporter      // nil: do not report to Consul
-	Getenv    func(string) string
-	Now       func() time.Time
-	Log       io.Writer
-}
-
 // A Loop collects a snapshot and pushes it, once or at every interval.
 type Loop struct {
-	opt   Options
-	lock  *os.File
-	spool *spool.Spool
-	log   *failure.Log
-	beat  Heartbeat
-	slow  error // the last cycle lasted longer than the interval
+	dir       string // of the spool
+	now       func() time.Time
+	collector *collector.Collector
+	publisher *publisher.Publisher // nil: only collect
+	consul    *consulReporter      // nil: do not report to Consul
+	lock      *os.File
+	spool     *spool.Spool
+	log       *failure.Log
+	beat      Heartbeat
+	slow      error // the last cycle lasted longer than the interval
 }
 
 // A cycle is the outcome of collecting and pushing once.
@@ -53,13 +41,42 @@ type cycle struct {
 	pushErr    error
 }
 
-// Open opens the spool and takes the loop's lock. The loop closes the publisher.
-func Open(o Options) (*Loop, error) {
-	s, err := openSpool(o.Spool)
+// Loop opens the loop of the node: its spool and its lock. once is for a single cycle, of which the
+// interval is known only if it is set.
+func (n Node) Loop(once bool) (l *Loop, err error) {
+	every := n.Config.Duration("every")
+	if every < MinInterval {
+		return nil, failure.Usage("", "every from %s: %v is less than %v", n.Config.Origin("every"), every, MinInterval)
+	}
+	if once && !n.Config.Given("every") {
+		every = 0
+	}
+	host, err := n.Host()
 	if err != nil {
 		return nil, err
 	}
-	lock, err := atomicfile.Lock(filepath.Join(o.Spool, LockFile), 0o600)
+	pid := os.Getpid()
+	l = &Loop{
+		dir: n.dir(), now: n.Now, collector: n.Collector(host, every), log: failure.NewLog(n.Stderr, n.Now),
+		beat: Heartbeat{
+			PID: pid, Start: startTime(pid), Host: host, Every: every, Started: n.Now().UTC(),
+			Version: n.Version, Unit: unit(n.Getenv), Settings: n.loopSettings(),
+		},
+	}
+	if n.Config.String("to") != "" {
+		if l.publisher, err = n.Publisher(every > 0 && every <= publisher.KeepBelow); err != nil {
+			return nil, err
+		}
+	}
+	if n.Config.Bool("register.enabled") {
+		if l.consul, err = n.consulReporter(l.log); err != nil {
+			return nil, err
+		}
+	}
+	if l.spool, err = n.OpenSpool(); err != nil {
+		return nil, err
+	}
+	l.lock, err = atomicfile.Lock(filepath.Join(l.dir, LockFile), 0o600)
 	if errors.Is(err, atomicfile.ErrLocked) {
 		return nil, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:busy", Err: errors.New("a loop runs for this spool already"),
 			Hint: "gpuboard check says which, gpuboard check kill ends it"}
@@ -67,23 +84,13 @@ func Open(o Options) (*Loop, error) {
 	if err != nil {
 		return nil, unusable(fmt.Errorf("taking the loop's lock: %w", err))
 	}
-	pid, log := os.Getpid(), failure.NewLog(o.Log, o.Now)
-	if o.Consul != nil {
-		o.Consul.log = log
-	}
-	return &Loop{
-		opt: o, lock: lock, spool: s, log: log,
-		beat: Heartbeat{
-			PID: pid, Start: startTime(pid), Host: o.Host, Every: o.Every, Started: o.Now().UTC(),
-			Version: o.Version, Unit: unit(o.Getenv), Settings: o.Settings,
-		},
-	}, nil
+	return l, nil
 }
 
 // Close closes the publisher and gives the locks back.
 func (l *Loop) Close() {
-	if l.opt.Publisher != nil {
-		_ = l.opt.Publisher.Close()
+	if l.publisher != nil {
+		_ = l.publisher.Close()
 	}
 	_ = l.spool.Close()
 	_ = l.lock.Close()
@@ -93,8 +100,8 @@ func (l *Loop) Close() {
 func (l *Loop) Once(ctx context.Context) (*snapshot.Snapshot, error) {
 	c := l.collectAndPush(ctx)
 	var reportErr error
-	if l.opt.Consul != nil && ctx.Err() == nil {
-		if err := l.opt.Consul.report(ctx, c); err != nil {
+	if l.consul != nil && ctx.Err() == nil {
+		if err := l.consul.report(ctx, c); err != nil {
 			reportErr = &failure.Error{Exit: failure.ExitTryAgain, Err: fmt.Errorf("telling Consul: %w", err), Hint: failure.Explain(err).Hint}
 		}
 	}
@@ -110,27 +117,27 @@ func (l *Loop) Once(ctx context.Context) (*snapshot.Snapshot, error) {
 // restarted should be back on the page; the others begin at the host's own offset within the
 // interval, because a thousand nodes should not push in the same second.
 func (l *Loop) Run(ctx context.Context) (err error) {
-	if l.opt.Consul != nil {
-		stop := l.opt.Consul.start()
+	if l.consul != nil {
+		stop := l.consul.start()
 		defer func() { stop(err) }()
 	}
 	// The state of the pushes goes on where an earlier loop pushed to the same drop.
-	if old, err := ReadHeartbeat(l.opt.Spool); err == nil && old.Settings["to"] == l.beat.Settings["to"] {
+	if old, err := ReadHeartbeat(l.dir); err == nil && old.Settings["to"] == l.beat.Settings["to"] {
 		l.beat.Push = old.Push
 	}
 	l.writeHeartbeat()
 	for {
-		began := l.opt.Now()
+		began := l.now()
 		if err := l.watched(ctx); err != nil {
 			return err
 		}
-		now := l.opt.Now()
+		now := l.now()
 		if ctx.Err() == nil { // else the cycle was cut short
-			l.slow = slow(now.Sub(began), l.opt.Every)
+			l.slow = slow(now.Sub(began), l.beat.Every)
 			l.log.Report("interval", codeSlow, l.slow)
 		}
 		select {
-		case <-time.After(publisher.UntilPush(l.opt.Host, l.opt.Every, now)):
+		case <-time.After(publisher.UntilPush(l.beat.Host, l.beat.Every, now)):
 		case <-ctx.Done():
 			return nil
 		}
@@ -151,7 +158,7 @@ func slow(took, every time.Duration) error {
 // watched runs one cycle with a time limit. A cycle that hangs in spite of its own limits must not
 // hold the lock forever: the loop ends, and check or systemd starts another.
 func (l *Loop) watched(ctx context.Context) error {
-	limit := 2*l.opt.Every + 30*time.Second
+	limit := 2*l.beat.Every + 30*time.Second
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -170,7 +177,7 @@ func (l *Loop) watched(ctx context.Context) error {
 func (l *Loop) cycle(ctx context.Context) {
 	c := l.collectAndPush(ctx)
 	l.log.Report("collecting", "spool:unwritable", c.collectErr)
-	l.beat.Beat = l.opt.Now().UTC()
+	l.beat.Beat = l.now().UTC()
 	if ctx.Err() == nil { // else the cycle was cut short
 		l.beat.Push.record(c, l.beat.Beat)
 	}
@@ -178,27 +185,27 @@ func (l *Loop) cycle(ctx context.Context) {
 	if c.pushed {
 		l.log.Report("publishing", publisher.CodeLost, c.pushErr)
 	}
-	if l.opt.Consul != nil && ctx.Err() == nil {
-		l.opt.Consul.send(c)
+	if l.consul != nil && ctx.Err() == nil {
+		l.consul.send(c)
 	}
 }
 
 // collectAndPush collects a snapshot, spools it, and pushes what the spool holds, also from before.
 func (l *Loop) collectAndPush(ctx context.Context) (c cycle) {
-	c.snap, c.collectErr = l.opt.Collector.Collect(ctx)
+	c.snap, c.collectErr = l.collector.Collect(ctx)
 	if c.collectErr == nil {
 		if l.slow != nil {
 			c.snap.Errors = append(c.snap.Errors, snapshot.Problem{Code: codeSlow, Message: l.slow.Error()})
 		}
 		c.collectErr = Add(l.spool, c.snap)
 	}
-	c.pushed = l.opt.Publisher != nil && ctx.Err() == nil
+	c.pushed = l.publisher != nil && ctx.Err() == nil
 	if c.pushed {
-		_, c.pushErr = l.opt.Publisher.Publish(ctx, l.spool)
+		_, c.pushErr = l.publisher.Publish(ctx, l.spool)
 	}
 	return c
 }
 
 func (l *Loop) writeHeartbeat() {
-	l.log.Report("heartbeat", "spool:unwritable", l.beat.Write(l.opt.Spool))
+	l.log.Report("heartbeat", "spool:unwritable", l.beat.Write(l.dir))
 }

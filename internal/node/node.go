@@ -70,11 +70,12 @@ func (n Node) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	return n.Collector(host, 0).Collect(ctx)
 }
 
-// OpenSpool opens the spool, with errors that have a code.
-func (n Node) OpenSpool() (*spool.Spool, error) { return openSpool(n.Config.String("spool")) }
+// dir is the directory of the spool.
+func (n Node) dir() string { return n.Config.String("spool") }
 
-func openSpool(dir string) (*spool.Spool, error) {
-	s, err := spool.Open(dir)
+// OpenSpool opens the spool, with errors that have a code.
+func (n Node) OpenSpool() (*spool.Spool, error) {
+	s, err := spool.Open(n.dir())
 	if err != nil {
 		return nil, unusable(err)
 	}
@@ -191,38 +192,7 @@ func sshAddress(s string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// Loop opens the loop of the node. once is for a single cycle: without a setting its interval is
-// not known.
-func (n Node) Loop(once bool) (*Loop, error) {
-	every := n.Config.Duration("every")
-	if every < MinInterval {
-		return nil, failure.Usage("", "every from %s: %v is less than %v", n.Config.Origin("every"), every, MinInterval)
-	}
-	if once && !n.Config.Given("every") {
-		every = 0
-	}
-	host, err := n.Host()
-	if err != nil {
-		return nil, err
-	}
-	o := Options{
-		Host: host, Spool: n.Config.String("spool"), Every: every, Version: n.Version, Settings: n.loopSettings(),
-		Collector: n.Collector(host, every), Getenv: n.Getenv, Now: n.Now, Log: n.Stderr,
-	}
-	if n.Config.String("to") != "" {
-		if o.Publisher, err = n.Publisher(every > 0 && every <= publisher.KeepBelow); err != nil {
-			return nil, err
-		}
-	}
-	if n.Config.Bool("register.enabled") {
-		if o.Consul, err = n.consulReporter(); err != nil {
-			return nil, err
-		}
-	}
-	return Open(o)
-}
-
-func (n Node) consulReporter() (*ConsulReporter, error) {
+func (n Node) consulReporter(log *failure.Log) (*consulReporter, error) {
 	reg, err := n.Registration()
 	if err != nil {
 		return nil, err
@@ -234,7 +204,7 @@ func (n Node) consulReporter() (*ConsulReporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ConsulReporter{Registrar: registrar, Registration: reg, Settings: n.Config.Board(), Pushes: n.Config.String("to") != ""}, nil
+	return &consulReporter{registrar: registrar, registration: reg, settings: n.Config.Board(), pushes: n.Config.String("to") != "", log: log}, nil
 }
 
 // loopSettings are the settings in the heartbeat. That of the spool does not count: the heartbeat
@@ -250,20 +220,4 @@ func (n Node) loopSettings() map[string]string {
 		settings["host"] = host
 	}
 	return settings
-}
-
-// Check looks after the loop, see [Check]. flags are those of "gpuboard run", for a loop that has
-// to be started. Without any setting but the names of the node and its spool, a loop is right
-// whatever its settings.
-func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
-	o := CheckOptions{Spool: n.Config.String("spool"), Flags: flags, PushTimeout: n.Config.Duration("push_timeout"), Now: n.Now}
-	if n.Config.Given("host") {
-		o.Host = n.Config.String("host")
-	}
-	for _, name := range config.NodeKeys() {
-		if name != "host" && name != "spool" && n.Config.Given(name) {
-			o.Settings = n.loopSettings()
-		}
-	}
-	return Check(ctx, o)
 }

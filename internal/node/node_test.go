@@ -11,13 +11,27 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/collector"
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/publisher"
 )
+
+// testNode makes a node with these settings.
+func testNode(t *testing.T, settings map[string]string) Node {
+	t.Helper()
+	none := func(string) string { return "" }
+	cfg, err := config.Load(config.Sources{Getenv: none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range settings {
+		cfg.Set(name, value, "the test")
+	}
+	return Node{Config: cfg, Version: "1.0.0", Now: time.Now, Getenv: none, Stderr: io.Discard}
+}
 
 // TestPushesAreRecorded: what the heartbeat says after each of these cycles.
 func TestPushesAreRecorded(t *testing.T) {
@@ -59,16 +73,7 @@ func TestALoopGoesOnWithWhatIsKnown(t *testing.T) {
 		if err := (Heartbeat{PID: 4711, Settings: map[string]string{"to": none}, Push: Pushes{Worked: worked, Since: worked}}).Write(spool); err != nil {
 			t.Fatal(err)
 		}
-		target, err := publisher.ParseTarget(to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := publisher.New(publisher.Options{Target: target, Host: "gpu01", WriteFile: func(string, []byte) error { return nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := Open(Options{Host: "gpu01", Spool: spool, Every: time.Minute, Settings: map[string]string{"to": to}, Publisher: p, Now: time.Now, Log: io.Discard,
-			Collector: collector.New(collector.Options{Host: "gpu01", NvidiaSMI: "/bin/false", PS: "/bin/false", Now: time.Now}), Getenv: os.Getenv})
+		l, err := testNode(t, map[string]string{"host": "gpu01", "spool": spool, "to": to, "every": "1m", "nvidia_smi": "/bin/false", "ps": "/bin/false"}).Loop(false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,27 +100,32 @@ func TestCheckLeavesASystemdUnitAlone(t *testing.T) {
 	}
 	defer lock.Close()
 	beat := Heartbeat{PID: os.Getpid(), Start: startTime(os.Getpid()), Host: "gpu01", Every: 20 * time.Second, Started: now, Beat: now,
-		Unit: "gpuboard-node.service", Settings: map[string]string{"to": "sftp://web/in"}}
+		Unit: "gpuboard-node.service", Settings: testNode(t, map[string]string{"host": "gpu01", "to": "sftp://web/in"}).loopSettings()}
 	if err := beat.Write(spool); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		name     string
-		settings map[string]string
-		at       time.Time
-		want     string // the error; "" for none
+		name string
+		to   string
+		at   time.Time
+		want string // the error; "" for none
 	}{
-		{"as it is", map[string]string{"to": "sftp://web/in"}, now, ""},
-		{"nothing is given", nil, now, ""},
-		{"other settings", map[string]string{"to": "sftp://web2/in"}, now, "the loop is gpuboard-node.service, which has other settings: to"},
-		{"it hangs", nil, now.Add(time.Hour), "the loop of gpuboard-node.service has been silent for 1h0m0s"},
+		{"as it is", "sftp://web/in", now, ""},
+		{"nothing is given", "", now, ""},
+		{"other settings", "sftp://web2/in", now, "the loop is gpuboard-node.service, which has other settings: to"},
+		{"it hangs", "", now.Add(time.Hour), "the loop of gpuboard-node.service has been silent for 1h0m0s"},
 	} {
-		got, err := Check(t.Context(), CheckOptions{Spool: spool, Host: "gpu01", Settings: tt.settings, Now: func() time.Time { return tt.at }})
+		n := testNode(t, map[string]string{"host": "gpu01", "spool": spool})
+		n.Now = func() time.Time { return tt.at }
+		if tt.to != "" {
+			n.Config.Set("to", tt.to, "--to")
+		}
+		got, err := n.Check(t.Context(), nil)
 		if got.Launched || got.Replaced || err == nil && tt.want != "" || err != nil && err.Error() != tt.want {
 			t.Errorf("%s: %+v, %v", tt.name, got, err)
 		}
 	}
-	was, err := Stop(t.Context(), spool)
+	was, err := testNode(t, map[string]string{"spool": spool}).Stop(t.Context())
 	if e := failure.Explain(err); !was || err == nil || e.Hint != "systemctl stop gpuboard-node.service" {
 		t.Errorf("stop: %v, %v", was, err)
 	}
@@ -192,7 +202,7 @@ func TestTheNumberOfGPUsIsNotLearned(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	r := &ConsulReporter{Pushes: true}
+	r := &consulReporter{pushes: true}
 	busy := gpus("A100", "A100")
 	much := int64(40000)
 	busy.GPUs[1].MemoryUsed = &much
@@ -216,7 +226,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
-	r.Pushes = false
+	r.pushes = false
 	if got := r.judge(cycle{snap: busy}); got.output != "2 GPUs, 1 free (collected; no drop is set)" {
 		t.Errorf("without a drop: %+v", got)
 	}
@@ -224,7 +234,7 @@ func TestJudge(t *testing.T) {
 
 // Only the newest cycle counts, and handing it over never waits.
 func TestSendNeverWaits(t *testing.T) {
-	r := &ConsulReporter{cycles: make(chan cycle, 1)}
+	r := &consulReporter{cycles: make(chan cycle, 1)}
 	for i := range 5 {
 		r.send(cycle{snap: &snapshot.Snapshot{Seq: uint64(i)}})
 	}

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"gpuboard/collector"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/soak"
 	"gpuboard/internal/testenv/sshtest"
@@ -102,23 +101,10 @@ func soakLoop(s *soak.Soak, drop, to, identity, knownHosts string) {
 	}
 	s.Write("capture.xml", strings.ReplaceAll(string(capture), "@PID1@", fmt.Sprint(os.Getpid())), 0o644)
 	s.Write("nvidia-smi", "#!/bin/sh\nexec cat "+s.Path("capture.xml")+"\n", 0o755)
-	target, err := publisher.ParseTarget(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clock := func() time.Time { return s.Now }
-	p, err := publisher.New(publisher.Options{Target: target, Host: "gpu01", Keep: true, Identity: []string{identity}, KnownHosts: []string{knownHosts},
-		ConfigFiles: []string{s.Path("none")}, StateDir: s.Path("spool/push")})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var log bytes.Buffer
-	l, err := Open(Options{
-		Host: "gpu01", Spool: s.Path("spool"), Every: 20 * time.Second, Version: "1.0.0", Publisher: p, Now: clock, Log: &log,
-		Collector: collector.New(collector.Options{Host: "gpu01", Version: "1.0.0", Interval: 20 * time.Second, NvidiaSMI: s.Path("nvidia-smi"), PS: "ps",
-			SMIBudget: 10 * time.Second, Journal: "journalctl", StateFile: s.Path("spool/nvidia-smi.json"), Now: clock}),
-		Getenv: func(string) string { return "" },
-	})
+	n := testNode(t, map[string]string{"host": "gpu01", "spool": s.Path("spool"), "nvidia_smi": s.Path("nvidia-smi"), "to": to, "identity": identity, "known_hosts": knownHosts})
+	n.Now, n.Stderr = func() time.Time { return s.Now }, &log
+	l, err := n.Loop(false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (in *installation) files() (map[string]string, error) {
 			return nil, err
 		}
 		files["setup/consul/gpuboard.json"] = service
-		files["setup/cron"] = in.crontab("A GPU node: start the loop when it is not running.", "*/5 * * * *", "check "+in.Host) // says what it did
+		files["setup/cron"] = in.crontab("A GPU node: start the loop when it is not running.", "* * * * *", "check "+in.Host) // says what it did
 	}
 	for folder, replacer := range replace {
 		entries, err := fs.ReadDir(deploy.Files(), folder)
