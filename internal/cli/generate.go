@@ -117,6 +117,9 @@ func (a *app) sayDone(report sitegen.Report) {
 
 // generator introduces the rooms of the web host to each other.
 func (a *app) generator(cfg *config.Config, demo bool) (*sitegen.Generator, error) {
+	if err := a.refuseRoot(cfg.String("state")); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(cfg.String("data"))
 	switch {
 	case errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir():

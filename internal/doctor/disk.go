@@ -32,6 +32,13 @@ func diskSize(path string) (bytes, inodes uint64) {
 	return uint64(s.Blocks) * uint64(s.Bsize), uint64(s.Files)
 }
 
+// isTmpfs reports whether a path lies in memory.
+func isTmpfs(path string) bool {
+	const magic = 0x01021994 // TMPFS_MAGIC of statfs(2)
+	var s syscall.Statfs_t
+	return syscall.Statfs(path, &s) == nil && int64(s.Type) == magic
+}
+
 // isMounted reports whether something is mounted exactly at a path. Numbers of
 // devices do not tell: a file that is mounted may come from the same disk, and
 // in an overlay files and directories have different ones.

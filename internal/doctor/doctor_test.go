@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/node"
+	"gpuboard/internal/testenv/need"
 )
 
 // nobody looks at a machine with this /proc.
@@ -65,5 +68,50 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		if got := shown(value); got != want {
 			t.Errorf("%s is shown as %s, want %s", value, got, want)
 		}
+	}
+}
+
+// TestLargeSiteOnADisk: the same files are worth a note on a disk, and none in memory.
+func TestLargeSiteOnADisk(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	if isTmpfs(dir) {
+		need.Skip(t, "temporary files lie in memory here")
+	}
+	memory := filepath.Join(dir, "memory")
+	if err := os.Mkdir(memory, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("none", memory, "tmpfs", 0, "size=16m"); err != nil {
+		need.Skip(t, "no file system can be mounted here: "+err.Error())
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(memory, syscall.MNT_DETACH) })
+	disk := filepath.Join(dir, "disk")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	look := func(site string) []Finding {
+		d := nobody("/proc", 1000)
+		d.siteMedium(site)
+		return d.findings
+	}
+	for _, site := range []string{disk, memory} {
+		for i := range 2000 {
+			if err := os.WriteFile(filepath.Join(site, fmt.Sprint(i)), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if found := look(site); len(found) > 0 {
+			t.Errorf("2,000 files in %s: %+v", site, found)
+		}
+		if err := os.WriteFile(filepath.Join(site, "one more"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := look(disk); len(found) != 1 || found[0].Code != "site:on-disk" || found[0].State != Note || !strings.Contains(found[0].Mend, "/run/gpuboard/site 0755") {
+		t.Errorf("on a disk: %+v", found)
+	}
+	if found := look(memory); len(found) > 0 {
+		t.Errorf("in memory: %+v", found)
 	}
 }

@@ -43,6 +43,7 @@ func (d *examination) web(ctx context.Context) {
 		d.oneFileSystem(ctx, "the site", site, 4)
 		d.room("the site", site)
 		d.generation(site)
+		d.siteMedium(site)
 	}
 	if d.directory("state", state, d.own("generate --state "+shell.Quote(state)), true) {
 		d.oneFileSystem(ctx, "the state directory", state, 1)
@@ -210,6 +211,24 @@ func (d *examination) generation(site string) {
 		return
 	}
 	d.ok("site:fresh", "the last generation is %v old, with %d problems on it", max(age, 0).Round(time.Second), health.ProblemCount)
+}
+
+// siteMedium says so where a large site lies on a disk: it is derived, and its many
+// small files are written several times as fast in memory.
+func (d *examination) siteMedium(site string) {
+	const many, inMemory = 2000, "/run/gpuboard/site"
+	files := 0
+	_ = filepath.WalkDir(site, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			files++
+		}
+		return nil
+	})
+	if files <= many || isTmpfs(site) {
+		return
+	}
+	d.note("site:on-disk", fmt.Sprintf("echo 'd %s 0755 %s' >/etc/tmpfiles.d/gpuboard-site.conf && systemd-tmpfiles --create    (and set site: to %[1]s, here and in the web server)", inMemory, d.me()),
+		"%d files of the site lie on a disk; in memory a generation writes them several times as fast", files)
 }
 
 // remembered opens the history, unless a generator is at work on it.

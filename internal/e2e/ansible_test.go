@@ -141,8 +141,8 @@ gpuboard_site_name: gpus.example.org
 		t.Errorf("the program and the interval changed: %+v, and was %+v", is, was)
 	}
 	web.Until("a board by the new program", func() bool {
-		return boardOn(web).up("gpu01") && boardOn(web).up("web") && strings.Contains(web.Read("/srv/gpuboard/site/index.html"), "9.9.9") &&
-			strings.Contains(web.Read("/srv/gpuboard/site/index.html"), "Ours")
+		return boardOn(web).up("gpu01") && boardOn(web).up("web") && strings.Contains(web.Read("/run/gpuboard/site/index.html"), "9.9.9") &&
+			strings.Contains(web.Read("/run/gpuboard/site/index.html"), "Ours")
 	})
 }
 

@@ -72,6 +72,10 @@ func TestRootSetsUpAWebHost(t *testing.T) {
 			t.Errorf("the bookings are\n%s", out)
 		}
 	}
+	// What root would make there, that account could not change.
+	if code, out := ran(t, program, "generate", "--config", filepath.Join(web, "gpuboard.yml")); code != 2 || !strings.Contains(out, "hint: runuser -u nobody -- gpuboard generate --config "+web) {
+		t.Errorf("root generates: exit %d\n%s", code, out)
+	}
 	for drop := filepath.Join(web, "data/drop"); drop != dir; drop = filepath.Dir(drop) {
 		var s syscall.Stat_t
 		if err := syscall.Stat(drop, &s); err != nil || s.Uid != 0 || s.Mode&0o022 != 0 {

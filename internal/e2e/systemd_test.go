@@ -74,7 +74,7 @@ func onAMachine(t *testing.T, dist, next string) {
 	}
 	m.Run("systemctl", "start", "gpuboard-receive.service")
 	m.Until("a site by the next version", func() bool {
-		return strings.Contains(m.Read("/srv/gpuboard/site/index.html"), "1.2.4") && boardOn(m).up("gpu01")
+		return strings.Contains(m.Read("/run/gpuboard/site/index.html"), "1.2.4") && boardOn(m).up("gpu01")
 	})
 	if out := mustDoctor(m, "node"); strings.Contains(out, "loop:old-version") {
 		t.Errorf("the loop is of another version:\n%s", out)
@@ -137,7 +137,7 @@ to: sftp://gpu01@127.0.0.1:2222/
 identity: /etc/gpuboard/id_ed25519
 known_hosts: /etc/gpuboard/known_hosts
 data: /srv/gpuboard/data
-site: /srv/gpuboard/site
+site: /run/gpuboard/site
 comments: /srv/gpuboard/bookings/comments.json
 password: /etc/gpuboard/htpasswd
 booking:
@@ -190,7 +190,15 @@ booking:
 	if resp.StatusCode != http.StatusSeeOther {
 		t.Fatalf("the booking is answered with %s", resp.Status)
 	}
-	m.Until("the booking on the board", func() bool { return strings.Contains(m.Read("/srv/gpuboard/site/index.html"), "ada") })
+	m.Until("the booking on the board", func() bool { return strings.Contains(m.Read("/run/gpuboard/site/index.html"), "ada") })
+	// The site lies in memory: the end of the unit leaves it there, and after a
+	// start of the machine the unit makes it again, for every web server to read.
+	m.Run("systemctl", "stop", "gpuboard-watch.service")
+	stays(t, m, "/run/gpuboard/site/index.html", true)
+	m.Run("rm", "-rf", "/run/gpuboard")
+	m.Run("systemctl", "start", "gpuboard-watch.service")
+	m.Until("the site after a start of the machine", func() bool { return boardOn(m).up("gpu01") })
+	m.Run("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "cat", "/run/gpuboard/site/index.html")
 	if out := mustDoctor(m, "web"); strings.Contains(out, "BAD") {
 		t.Errorf("doctor web:\n%s", out)
 	}
@@ -210,7 +218,7 @@ func hardened(t *testing.T, m *machinetest.Machine) {
 	m.Write("/home/ada/secret", "", 0o644)
 	for unit, mayWrite := range map[string][]string{
 		"gpuboard-node.service": {"/var/lib/gpuboard"}, "gpuboard-receive.service": {"/var/lib/gpuboard", "/srv/gpuboard/data/drop"},
-		"gpuboard-watch.service": {"/var/lib/gpuboard", "/srv/gpuboard/site", "/srv/gpuboard/data/drop"}, "gpuboard-serve.service": {"/var/lib/gpuboard", "/srv/gpuboard/data/drop", "/srv/gpuboard/bookings"}, // comments.json may be in data
+		"gpuboard-watch.service": {"/var/lib/gpuboard", "/run/gpuboard/site", "/srv/gpuboard/data/drop"}, "gpuboard-serve.service": {"/var/lib/gpuboard", "/srv/gpuboard/data/drop", "/srv/gpuboard/bookings"}, // comments.json may be in data
 	} {
 		// As root, but with the unit's view of the file system: what is refused is
 		// refused by the unit and not by modes.
@@ -219,7 +227,7 @@ func hardened(t *testing.T, m *machinetest.Machine) {
 			_, err := m.Try("nsenter", "--target", pid, "--mount", "--wd=/", "--", "sh", "-c", script)
 			return err == nil
 		}
-		for _, dir := range []string{"/etc", "/usr/bin", "/var/lib", "/srv", "/home/ada", "/var/lib/gpuboard", "/srv/gpuboard/site", "/srv/gpuboard/data/drop", "/srv/gpuboard/bookings"} {
+		for _, dir := range []string{"/etc", "/usr/bin", "/var/lib", "/srv", "/home/ada", "/var/lib/gpuboard", "/run/gpuboard/site", "/srv/gpuboard/data/drop", "/srv/gpuboard/bookings"} {
 			want := slices.Contains(mayWrite, dir)
 			if got := inside("touch " + dir + "/.test && rm " + dir + "/.test"); got != want {
 				t.Errorf("%s may write %s: %v", unit, dir, got)
@@ -350,7 +358,7 @@ type shownBoard struct {
 }
 
 func boardOn(m *machinetest.Machine) (b shownBoard) {
-	_ = json.Unmarshal([]byte(m.Read("/srv/gpuboard/site/api/v1/board.json")), &b) // not there yet
+	_ = json.Unmarshal([]byte(m.Read("/run/gpuboard/site/api/v1/board.json")), &b) // not there yet
 	return b
 }
 
