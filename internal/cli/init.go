@@ -22,7 +22,7 @@ func (a *app) initCommand() *cobra.Command {
 			"With --from, the hosts come from another board's list: hosts.txt, index.php, config.yml,\n" +
 			"nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for\n" +
 			"/states/, /get-status or /cluster_status.\n" + exitStatus,
-		Example: "  gpuboard init web /srv/gpuboard --host gpus.example.org\n  gpuboard init web /srv/gpuboard --from hosts.txt\n  gpuboard init node /etc/gpuboard --host gpu01 --to sftp://n-gpu01@gpus.example.org/in",
+		Example: "  gpuboard init web /srv/gpuboard --host gpus.example.org\n  gpuboard init web ./board --from hosts.txt\n  gpuboard init node /etc/gpuboard --host gpu01 --to sftp://n-gpu01@gpus.example.org/in",
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Side, o.Dir = args[0], args[1]
 			var err error
