@@ -25,8 +25,8 @@ func (f *File) beside(suffix string) string {
 	return filepath.Join(filepath.Dir(f.path), "."+filepath.Base(f.path)+suffix)
 }
 
-// like describes whom the file belongs to, and who may do what with it. Before
-// there is a file, it is as its directory is.
+// like returns the owner, group and mode of the file, or of its directory if there
+// is no file yet.
 func (f *File) like() (fs.FileInfo, error) {
 	info, err := os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,8 +35,8 @@ func (f *File) like() (fs.FileInfo, error) {
 	return info, err
 }
 
-// stage makes a file beside comments.json that belongs to whom that belongs to,
-// whatever the umask, with all of its content on the disk.
+// stage makes a file beside comments.json with the same owner, group and mode,
+// whatever the umask, and syncs its content to the disk.
 func (f *File) stage(path string, data []byte) (err error) {
 	like, err := f.like()
 	if err != nil {
@@ -77,7 +77,7 @@ func belong(file *os.File, like fs.FileInfo) error {
 	have, same := info.Sys().(*syscall.Stat_t)
 	if ok && same && (want.Uid != have.Uid || want.Gid != have.Gid) {
 		if file.Chown(int(want.Uid), int(want.Gid)) != nil {
-			_ = file.Chown(-1, int(want.Gid)) // who is no member of the group leaves his own
+			_ = file.Chown(-1, int(want.Gid)) // only root may change the owner
 		}
 	} else if info.Mode().Perm() == mode {
 		return nil

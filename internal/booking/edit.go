@@ -30,7 +30,7 @@ const header = `// Who has reserved which GPU. Change this file with "gpuboard b
 `
 
 // A Zone is the one that times in comments.json are in. It belongs to the file,
-// whoever reads or changes it.
+// not to the reader.
 type Zone struct {
 	*time.Location // nil: UTC
 	// Offsets has each time that is written carry its offset, for programs that do
@@ -38,7 +38,7 @@ type Zone struct {
 	Offsets bool
 }
 
-// In is a zone that everybody knows.
+// In is a zone that every reader of the file knows.
 func In(zone *time.Location) Zone { return Zone{Location: zone} }
 
 // Add writes bookings into the file and returns its new content, and the

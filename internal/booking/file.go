@@ -180,8 +180,8 @@ func (f *File) update(ctx context.Context, log *os.File, by By, edit func(data [
 	}
 }
 
-// How long one waits for somebody who is in the middle of saving: an editor, or
-// a program that copies a file over a network, empties it first and fills it then.
+// How long a reader waits for a file that is being saved: an editor, or a program
+// that copies a file over a network, truncates it first and writes it then.
 const (
 	savingTries = 5
 	savingPause = 100 * time.Millisecond
@@ -225,8 +225,8 @@ func (f *File) replace(read, next []byte) error {
 		defer os.Remove(staged)
 		return f.appear(staged, f.path)
 	}
-	// Exchange, and look at what came out. If that is not what was read, somebody
-	// saved it meanwhile: put it back, and look again at what comes out then.
+	// Exchange the files and compare what came out with what was read. If it differs,
+	// somebody saved the file meanwhile: put it back, and compare again.
 	placed, want := next, read
 	for range 20 {
 		f.step("exchange")
@@ -249,8 +249,8 @@ func (f *File) replace(read, next []byte) error {
 	return nil
 }
 
-// setAside is for a staged file that is done with. If it holds anything but the
-// new content, it is kept until the next change.
+// setAside removes a staged file that is not needed any more. If it holds anything
+// but the new content, it is kept until the next change instead.
 func (f *File) setAside(staged string, next []byte) error {
 	f.step("previous")
 	if data, _, err := readRegular(staged); err == nil && bytes.Equal(data, next) {
@@ -295,8 +295,8 @@ func (f *File) swap(staged string, want []byte) error {
 	return nil
 }
 
-// recover puts in order what a program left that was killed while it changed the
-// file. The caller holds the lock, so nobody else is at it.
+// recover cleans up after a program that was killed while it changed the file. The
+// caller holds the lock.
 func (f *File) recover() error {
 	if err := os.Remove(f.beside(newSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -183,13 +183,13 @@ func (f *File) keepGood(data []byte, at time.Time) error {
 	}
 	defer unlock()
 	if now, err := f.Read(); err != nil || !bytes.Equal(now, data) {
-		return err // whoever has changed it has kept it
+		return err // the program that changed it has kept a copy
 	}
 	_ = os.Remove(f.beside(newSuffix)) // of a program that was killed
 	return f.writeGood(data, at)
 }
 
-// writeGood is for who holds the lock.
+// writeGood is keepGood for a caller that holds the lock.
 func (f *File) writeGood(data []byte, at time.Time) error {
 	path := f.beside(lastGoodSuffix)
 	staged := f.beside(newSuffix)
@@ -212,7 +212,7 @@ func keepGoodAt(path string, data []byte, at time.Time) error {
 	return touch(path, at)
 }
 
-// touch gives a file a time, as far as one may: it may be somebody else's.
+// touch sets the time of a file. A file of another owner is left as it is.
 func touch(path string, at time.Time) error {
 	if at.IsZero() {
 		return nil

@@ -12,7 +12,7 @@ import (
 func (r *reading) overlaps() {
 	type pair struct{ a, b *Booking }
 	reported := map[pair]bool{}
-	var whole []*Booking // of the host at hand
+	var whole []*Booking // of the present host
 	bookings := r.cal.Bookings
 	for start := 0; start < len(bookings); {
 		end := start + 1

@@ -73,7 +73,7 @@ type reading struct {
 	slots map[slot]*node   // the value that counts for a target
 	ids   map[string]int   // by id: index in found
 
-	syntax     int // mistakes of syntax
+	syntax     int // how many syntax errors there are
 	unreported int
 }
 

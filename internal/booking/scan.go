@@ -12,7 +12,7 @@ import (
 // limit of [MaxFileBytes] with nothing but short bookings stays under it.
 const maxNodes = 900_000
 
-// maxErrors is how many mistakes of syntax are looked at.
+// maxErrors is how many syntax errors are reported before the scanner gives up.
 const maxErrors = 1000
 
 // A node is one JSON value and where it stands in the text.
@@ -29,10 +29,10 @@ type item struct {
 	comma int32 // where the comma behind val stands; -1 for none
 }
 
-// A scanner reads JSON with comments and trailing commas as far as it can. A
-// parser that stops at the first mistake would make one missing comma free
-// every GPU below it; this one reports the mistake, finds its feet at the next
-// comma or bracket, and marks as bad the nodes about which it is not sure.
+// A scanner reads JSON with comments and trailing commas as far as it can. If it
+// stopped at the first mistake, one missing comma would free every GPU below it.
+// So it reports the mistake, resumes at the next comma or bracket, and marks nodes
+// that it could not read. (hujson stops; it checks what is written.)
 type scanner struct {
 	src     *source
 	s       string
@@ -163,8 +163,8 @@ func (c *scanner) value() *node {
 }
 
 // between passes what may stand before a member or an element of a node and is
-// none. It reports whether the node has ended: by its bracket, by one of the
-// other sort, or for want of any.
+// none. It reports whether the node has ended: by its own bracket, by one of the
+// other kind, or by the end of the text.
 func (c *scanner) between(n *node) (ended bool) {
 	own, other, around, more := byte('}'), byte(']'), byte('['), ""
 	if n.kind == '[' {

@@ -235,7 +235,7 @@ func (s *source) open(ctx context.Context, path string) (io.ReadCloser, error) {
 }
 
 // fetch gets a file of the site; nil for one that still has this tag. The body
-// is bounded by whoever reads it, compressed or not.
+// is bounded by its reader, compressed or not.
 func (s *source) fetch(ctx context.Context, path, etag string) (body io.ReadCloser, newTag string, err error) {
 	at := s.site.JoinPath(path)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)

@@ -177,8 +177,8 @@ func (a *Auth) trusted(addr netip.Addr) bool {
 	return false
 }
 
-// client is the address of whoever asks: that of the connection, or what the
-// last proxy that is trusted saw.
+// client is the address of the client: that of the connection, or the one that the
+// last trusted proxy saw.
 func (a *Auth) client(r *http.Request) netip.Addr {
 	addr, proxied := a.peer(r)
 	if !proxied {

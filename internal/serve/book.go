@@ -268,7 +268,7 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 	edit, done, err := d.edit(v, q.Get("action"))
 	if err == nil {
-		// Whoever goes away while it is saved wants it saved.
+		// A client that disconnects meanwhile still wants it saved.
 		err = d.File.Update(context.WithoutCancel(r.Context()), booking.By{Name: v.Login, At: d.Now()}, edit)
 	}
 	if err != nil {

@@ -66,7 +66,7 @@ func bodyError(w http.ResponseWriter, err error) {
 		status = http.StatusUnsupportedMediaType
 	case errors.Is(err, errFields):
 	default:
-		// Whoever sends so slowly would read slowly too.
+		// A client that sends so slowly would read slowly too.
 		w.Header().Set("Connection", "close")
 		status, err = http.StatusRequestTimeout, errors.New("the form did not arrive in time: nothing was saved")
 	}

@@ -192,8 +192,8 @@ func (p *passwords) find(name, password string) (c candidate, recently bool) {
 	return c, seen && c.real && p.now().Before(until)
 }
 
-// matches compares, which takes the tenth of a second that bcrypt is meant to
-// take. It is an error when ctx ends before the address had its turn.
+// matches compares a password, which takes bcrypt a tenth of a second. It returns an
+// error if ctx ends before the comparison begins.
 func (p *passwords) matches(ctx context.Context, c candidate, password, address string) (bool, error) {
 	leave, err := p.queue.enter(ctx, address)
 	if err != nil {

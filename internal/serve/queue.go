@@ -5,59 +5,59 @@ import (
 	"sync"
 )
 
-// A queue lets a few comparisons of passwords run at once, and one of each
-// address, so that one address cannot make the others wait for its own.
+// A queue limits how many comparisons of passwords run at once: a few in all and one
+// per address, so that one address cannot hold up the others.
 type queue struct {
-	free chan struct{} // one element for each that runs
+	running chan struct{} // one element for each comparison that runs
 
-	mu  sync.Mutex
-	own map[string]*turn // of the addresses that run one or wait
+	mu        sync.Mutex
+	addresses map[string]*addressSlot // those that run a comparison or wait
 }
 
-// A turn is that of one address.
-type turn struct {
+// An addressSlot lets one comparison of an address run at a time.
+type addressSlot struct {
 	taken chan struct{}
-	users int // run or wait
+	users int // comparisons that run or wait
 }
 
 func newQueue(atOnce int) *queue {
-	return &queue{free: make(chan struct{}, atOnce), own: map[string]*turn{}}
+	return &queue{running: make(chan struct{}, atOnce), addresses: map[string]*addressSlot{}}
 }
 
-// enter waits until a comparison for address may run. It is an error when ctx
-// ends before; otherwise leave must be called.
+// enter waits until a comparison for address may run. If ctx ends before, it returns
+// an error; otherwise leave must be called.
 func (q *queue) enter(ctx context.Context, address string) (leave func(), err error) {
 	q.mu.Lock()
-	t := q.own[address]
-	if t == nil {
-		t = &turn{taken: make(chan struct{}, 1)}
-		q.own[address] = t
+	slot := q.addresses[address]
+	if slot == nil {
+		slot = &addressSlot{taken: make(chan struct{}, 1)}
+		q.addresses[address] = slot
 	}
-	t.users++
+	slot.users++
 	q.mu.Unlock()
 	done := func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if t.users--; t.users == 0 {
-			delete(q.own, address)
+		if slot.users--; slot.users == 0 {
+			delete(q.addresses, address)
 		}
 	}
 	select {
-	case t.taken <- struct{}{}:
+	case slot.taken <- struct{}{}:
 	case <-ctx.Done():
 		done()
 		return nil, ctx.Err()
 	}
 	select {
-	case q.free <- struct{}{}:
+	case q.running <- struct{}{}:
 	case <-ctx.Done():
-		<-t.taken
+		<-slot.taken
 		done()
 		return nil, ctx.Err()
 	}
 	leave = func() {
-		<-q.free
-		<-t.taken
+		<-q.running
+		<-slot.taken
 		done()
 	}
 	if err := ctx.Err(); err != nil { // both were ready

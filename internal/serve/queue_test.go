@@ -79,7 +79,7 @@ func (s *slowAuth) waiting(t *testing.T, address string, want int) {
 	for end := time.Now().Add(need.Patience); ; time.Sleep(time.Millisecond) {
 		q.mu.Lock()
 		n := 0
-		if own := q.own[address]; own != nil {
+		if own := q.addresses[address]; own != nil {
 			n = own.users
 		}
 		q.mu.Unlock()
@@ -115,7 +115,7 @@ func TestOneAddressDoesNotStallOthersLogins(t *testing.T) {
 		}
 	}
 	s.waiting(t, "192.0.2.1", 0)
-	if n := len(s.passwords.queue.own); n != 0 {
+	if n := len(s.passwords.queue.addresses); n != 0 {
 		t.Errorf("%d addresses are remembered, and nobody waits", n)
 	}
 }

@@ -50,7 +50,7 @@ func (s *server) states(w http.ResponseWriter, r *http.Request, name string) boo
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(append(body, '\n')) // whoever went away does not wait for it
+		_, _ = w.Write(append(body, '\n')) // the client may have disconnected
 	}
 	return true
 }
