@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +16,8 @@ import (
 const maxOthers = 64
 
 // book sets the bookings of one row: the one in force, others at the same
-// time, the next, and from or until when the GPU is free.
-func (m *merger) book(g *GPU, host string) {
-	active := m.active(host, g, m.Now)
+// time, the next, and from or until when the GPU is free. active are those in force.
+func (m *merger) book(g *GPU, host string, active []*booking.Booking) {
 	for _, b := range active {
 		if len(g.Others) == maxOthers && b.Kind != booking.Maintenance {
 			g.MoreOthers++
@@ -35,12 +35,11 @@ func (m *merger) book(g *GPU, host string) {
 		}
 	}
 	var coming []*booking.Booking
-	for _, b := range m.byHost[host] {
-		if g.CoveredBy(b.Target) && b.From.After(m.Now) {
+	for b := range m.covering(host, g) {
+		if b.From.After(m.Now) {
 			coming = append(coming, b)
 		}
 	}
-	slices.SortStableFunc(coming, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
 	if len(coming) > 0 {
 		next := m.shown(coming[0])
 		g.Next = &next
@@ -50,6 +49,64 @@ func (m *merger) book(g *GPU, host string) {
 	}
 	if g.Booking != nil && g.State != Free {
 		g.FreeFrom = freeFrom(append(active, coming...))
+	}
+}
+
+// A targetKey is what a booking is for: a UUID, else an index.
+type targetKey struct {
+	uuid  string
+	index int
+}
+
+// wholeHost is the index of a booking of all GPUs of a host.
+const wholeHost = -1
+
+func keyOf(t booking.Target) targetKey {
+	switch {
+	case t.All:
+		return targetKey{index: wholeHost}
+	case t.UUID != "":
+		return targetKey{uuid: t.UUID}
+	default:
+		return targetKey{index: t.Index}
+	}
+}
+
+// indexBookings orders the bookings of a host by start, and finds them by target, so
+// that a row does not look through all of them.
+func (m *merger) indexBookings(host string) {
+	list := m.byHost[host]
+	slices.SortStableFunc(list, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
+	m.byTarget = map[targetKey][]int{}
+	for i, b := range list {
+		key := keyOf(b.Target)
+		m.byTarget[key] = append(m.byTarget[key], i)
+	}
+}
+
+// covering yields the bookings of the present host that are for a GPU or slice
+// ([GPU.CoveredBy]), by start.
+func (m *merger) covering(host string, g *GPU) iter.Seq[*booking.Booking] {
+	return func(yield func(*booking.Booking) bool) {
+		lists := [][]int{m.byTarget[targetKey{index: wholeHost}], m.byTarget[targetKey{index: g.Index}]}
+		if g.UUID != "" {
+			lists = append(lists, m.byTarget[targetKey{uuid: g.UUID}])
+		}
+		if g.Slice != nil && g.Slice.GPUUUID != "" {
+			lists = append(lists, m.byTarget[targetKey{uuid: g.Slice.GPUUUID}])
+		}
+		for {
+			first := -1 // of the lists, by the start of its next booking
+			for l, list := range lists {
+				if len(list) > 0 && (first < 0 || list[0] < lists[first][0]) {
+					first = l
+				}
+			}
+			if first < 0 || !yield(m.byHost[host][lists[first][0]]) {
+				return
+			}
+			lists[first] = lists[first][1:]
+		}
 	}
 }
 

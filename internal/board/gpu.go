@@ -7,7 +7,6 @@ import (
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/history"
-	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 )
 
@@ -36,15 +35,16 @@ const (
 const busyUtilization = 5
 
 // row makes one row of g, which has its readings and its names.
-func (m *merger) row(h *Host, inv inventory.Host, g GPU, procs []snapshot.Process, fresh bool) GPU {
+func (m *merger) row(h *Host, g GPU, procs []snapshot.Process, fresh bool) GPU {
 	g.Processes = m.processes(g.GPU, procs)
-	at := m.Now
-	if !fresh {
-		at = h.SnapshotAt
-	}
 	use := m.use(&g)
-	state, reason := m.state(&g, h.Name, use, at)
-	drained, drainReason := m.drained(&g, h, inv)
+	active := m.active(h.Name, &g, m.Now)
+	activeThen := active
+	if !fresh {
+		activeThen = m.active(h.Name, &g, h.SnapshotAt)
+	}
+	state, reason := m.state(&g, use, activeThen)
+	drained, drainReason := drained(h, active)
 
 	switch {
 	case drained:
@@ -58,7 +58,7 @@ func (m *merger) row(h *Host, inv inventory.Host, g GPU, procs []snapshot.Proces
 		g.Last = &LastSeen{State: state, Users: use.people, At: h.SnapshotAt}
 		g.forget()
 	}
-	m.book(&g, h.Name)
+	m.book(&g, h.Name, active)
 	m.past(&g, h.Name, use)
 	return g
 }
@@ -138,17 +138,17 @@ func readable(used, total *int64) bool {
 	return used != nil && total != nil && *used >= 0 && *used <= *total && *total > 0
 }
 
-// state decides what a GPU is at a moment, from its readings and the bookings.
+// state decides what a GPU is from its readings and the bookings in force.
 // Staleness and maintenance are decided by the caller.
 //
 // What is not known is never free and never stuck. A sign of use is use by
 // somebody unknown, and where somebody has booked, that may be them.
-func (m *merger) state(g *GPU, host string, u use, at time.Time) (State, string) {
+func (m *merger) state(g *GPU, u use, active []*booking.Booking) (State, string) {
 	if state, reason := healthy(g); state != "" {
 		return state, reason
 	}
 	var holders []string
-	for _, b := range m.active(host, g, at) {
+	for _, b := range active {
 		if b.Kind != booking.Maintenance {
 			holders = append(holders, b.Name)
 		}
@@ -200,11 +200,12 @@ func healthy(g *GPU) (State, string) {
 	return "", ""
 }
 
-func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
+// drained reports whether a GPU with these bookings in force is taken out of use, and why.
+func drained(h *Host, active []*booking.Booking) (bool, string) {
 	if h.State == Maintenance {
 		return true, ReasonHost
 	}
-	for _, b := range m.active(h.Name, g, m.Now) {
+	for _, b := range active {
 		if b.Kind == booking.Maintenance {
 			return true, ReasonBooking
 		}
@@ -215,12 +216,11 @@ func (m *merger) drained(g *GPU, h *Host, inv inventory.Host) (bool, string) {
 // active returns the bookings in force for one GPU, by start.
 func (m *merger) active(host string, g *GPU, at time.Time) []*booking.Booking {
 	var found []*booking.Booking
-	for _, b := range m.byHost[host] {
-		if g.CoveredBy(b.Target) && inForce(b, at) {
+	for b := range m.covering(host, g) {
+		if inForce(b, at) {
 			found = append(found, b)
 		}
 	}
-	slices.SortStableFunc(found, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
 	return found
 }
 

@@ -67,14 +67,16 @@ type merger struct {
 	recent *history.Recent
 	booked []booking.Booking             // all, for the cards that they mean
 	byHost map[string][]*booking.Booking // the same
-	people map[string]string             // what Person answered; it may be slow
-	onHost map[string]bool               // the people of the host that is being made
-	more   bool                          // it has more than maxPeople
-	known  map[string][]Mark             // what is remembered of GPUs, by host, in order of index
-	cards  map[string]map[string]*place  // by host and UUID, of slices too
-	full   map[string]bool               // hosts whose driver answered in full
-	moved  []snapshot.Problem
-	next   Marks
+	// byTarget is the bookings of the host that is being made, as indices of byHost.
+	byTarget map[targetKey][]int
+	people   map[string]string            // what Person answered; it may be slow
+	onHost   map[string]bool              // the people of the host that is being made
+	more     bool                         // it has more than maxPeople
+	known    map[string][]Mark            // what is remembered of GPUs, by host, in order of index
+	cards    map[string]map[string]*place // by host and UUID, of slices too
+	full     map[string]bool              // hosts whose driver answered in full
+	moved    []snapshot.Problem
+	next     Marks
 }
 
 func newMerger(in Input) *merger {
@@ -167,13 +169,14 @@ func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot, fres
 	places := m.places(inv, snap)
 	m.full[h.Name] = snap.GPUsComplete
 	m.follow(h, places)
+	m.indexBookings(h.Name)
 	for i := range places {
 		p := &places[i]
 		var g GPU
 		if p.listed {
-			g = m.gpu(h, inv, snap, p.gpu, procs[p.gpu.Index], fresh)
+			g = m.gpu(h, snap, p.gpu, procs[p.gpu.Index], fresh)
 		} else {
-			g = m.absent(h, inv, p)
+			g = m.absent(h, p)
 		}
 		m.next.GPUs[MarkKey(h.Name, &g)] = m.recall(h, &g, p)
 		h.GPUs = append(h.GPUs, g)

@@ -244,7 +244,7 @@ func (c *Card) gpu() snapshot.GPU {
 }
 
 // absent makes the row of a GPU that the driver does not list.
-func (m *merger) absent(h *Host, inv inventory.Host, p *place) GPU {
+func (m *merger) absent(h *Host, p *place) GPU {
 	g := GPU{GPU: p.gpu, ShortName: m.shortName(p.gpu.Name), Missing: p.missing()}
 	g.MIGDevices = nil
 	if g.Missing {
@@ -253,17 +253,18 @@ func (m *merger) absent(h *Host, inv inventory.Host, p *place) GPU {
 	for i := range p.gpu.MIGDevices {
 		s := NewSlice(&g, &p.gpu.MIGDevices[i])
 		s.Missing = g.Missing
-		g.Slices = append(g.Slices, m.gone(h, inv, s))
+		g.Slices = append(g.Slices, m.gone(h, s))
 	}
 	if p.known != nil {
 		g.Last = p.known.Last
 	}
-	return m.gone(h, inv, g)
+	return m.gone(h, g)
 }
 
 // gone gives the row of a GPU or slice that the driver does not list its state.
-func (m *merger) gone(h *Host, inv inventory.Host, g GPU) GPU {
-	drained, reason := m.drained(&g, h, inv)
+func (m *merger) gone(h *Host, g GPU) GPU {
+	active := m.active(h.Name, &g, m.Now)
+	drained, reason := drained(h, active)
 	switch {
 	case drained:
 		g.State, g.Reason = Drained, reason
@@ -274,7 +275,7 @@ func (m *merger) gone(h *Host, inv inventory.Host, g GPU) GPU {
 	default:
 		g.State, g.Reason = Unknown, ReasonUnasked
 	}
-	m.book(&g, h.Name)
+	m.book(&g, h.Name, active)
 	m.past(&g, h.Name, use{})
 	return g
 }

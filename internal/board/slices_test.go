@@ -264,3 +264,34 @@ func TestMIGDeviceOf(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkManyBookings is a host of 64 GPUs with 1,024 slices and 20,000 bookings
+// in force, of all of it and of one GPU each.
+func BenchmarkManyBookings(b *testing.B) {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	snap := &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(at), GPUsComplete: true}
+	for i := range 64 {
+		g := sliced(16)
+		g.Index, g.UUID, g.PCIBusID = i, fmt.Sprint("GPU-", i), ""
+		for d := range g.MIGDevices {
+			g.MIGDevices[d].UUID = fmt.Sprintf("MIG-%d-%d", i, d)
+		}
+		snap.GPUs = append(snap.GPUs, g)
+	}
+	for name, target := range map[string]func(i int) booking.Target{
+		"all": func(int) booking.Target { return booking.Target{All: true, Index: -1} },
+		"one": func(i int) booking.Target { return booking.Target{Index: i % 64} },
+	} {
+		b.Run(name, func(b *testing.B) {
+			calendar := &booking.Calendar{}
+			for i := range 20_000 {
+				calendar.Bookings = append(calendar.Bookings, booking.Booking{ID: fmt.Sprint(i), Host: "atlas", Target: target(i), Name: fmt.Sprint("user", i),
+					From: at.Add(-time.Duration(i%977) * time.Minute), Until: at.Add(time.Hour)})
+			}
+			in := board.Input{Now: at, Hosts: []inventory.Host{{Name: "atlas"}}, Reports: map[string]board.Report{"atlas": {Snapshot: snap}}, Calendar: calendar}
+			for b.Loop() {
+				board.Merge(in)
+			}
+		})
+	}
+}
