@@ -59,6 +59,11 @@ else
 	done
 fi
 
+say "templ"
+before=$(cat templates/*.templ templates/*_templ.go | sha256sum)
+go generate ./templates
+[ "$before" = "$(cat templates/*.templ templates/*_templ.go | sha256sum)" ] || broken "go generate ./templates has changed files: look at them and commit them"
+
 say "staticcheck"
 tool staticcheck "${packages[@]:-./...}"
 

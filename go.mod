@@ -3,6 +3,7 @@ module gpuboard
 go 1.26.8
 
 require (
+	github.com/a-h/templ v0.3.977
 	github.com/arran4/golang-ical v0.3.6
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/chromedp/cdproto v0.159.0

@@ -16,7 +16,6 @@ import (
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/sitegen/text"
-	"gpuboard/templates"
 )
 
 // crowd is a snapshot of one GPU with n processes, each of another user.
@@ -83,7 +82,7 @@ func sizeOfSite(t *testing.T, in render.Input) (files, bytes int) {
 		}
 		return nil
 	}
-	if _, err := page.Files(in, templates.Files()); err != nil {
+	if _, err := page.Files(in, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := data.Files(in); err != nil {

@@ -13,7 +13,6 @@ import (
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/sitegen/text"
-	"gpuboard/templates"
 )
 
 // Files that are handed out one by one are those of a call that returns them, each
@@ -22,7 +21,7 @@ func TestEmit(t *testing.T) {
 	in := boardtest.Big(30)
 	want := map[string][]byte{}
 	renderers := []func(render.Input) ([]render.File, error){
-		func(in render.Input) ([]render.File, error) { return page.Files(in, templates.Files()) }, data.Files, text.Files,
+		func(in render.Input) ([]render.File, error) { return page.Files(in, nil) }, data.Files, text.Files,
 	}
 	for _, files := range renderers {
 		list, err := files(in)

@@ -297,39 +297,39 @@ func TestGoneHostTakesItsFilesAlong(t *testing.T) {
 	}
 }
 
-func TestBrokenTemplateKeepsTheOldSite(t *testing.T) {
+func TestBrokenLookKeepsTheOldSite(t *testing.T) {
 	l := newLab(t)
 	l.generate(start)
 	before := l.site()
-	for _, broken := range []string{
-		"{{template \"start\" .}}\n<p>{{.NoSuchField}}</p>\n", // found when it is executed
-		"{{template \"start\" .}}\n<p>{{.Free}</p>\n",         // found when it is parsed
-	} {
-		l.write("templates/index.html", broken)
+	for name, content := range map[string]string{"index.html": "<p>ours</p>", "words/en.json": "{"} {
+		l.write("templates/"+name, content)
 		g, err := sitegen.New(func() sitegen.Options { o := l.options(); o.Templates = l.path("templates"); return o }())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := g.Generate(context.Background(), start.Add(time.Minute)); err == nil {
-			t.Fatal("a template that cannot work made a site")
-		} else if !strings.Contains(err.Error(), "index.html:2") {
-			t.Errorf("error %q does not name file and line", err)
+			t.Fatal("a look that cannot work made a site")
+		} else if !strings.Contains(err.Error(), name) {
+			t.Errorf("error %q does not name %s", err, name)
 		}
 		if !maps.Equal(before, l.site()) {
 			t.Error("the old site did not stay as it was")
 		}
+		if err := os.Remove(l.path("templates/" + name)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	l.write("templates/index.html", "{{template \"start\" .}}<title>ours</title>{{template \"top\" .}}<p>our own page</p>")
+	l.write("templates/banner.html", "<p>our own banner</p>")
 	l.generate(start.Add(time.Minute), func(o *sitegen.Options) { o.Templates = l.path("templates") })
-	if !strings.Contains(l.site()["index.html"], "our own page") {
-		t.Error("a template of the site's own is not used")
+	if !strings.Contains(l.site()["index.html"], "<p>our own banner</p>") {
+		t.Error("HTML of the site's own is not used")
 	}
 }
 
 // TestWordsOfASite: a site changes single words, those for faults among them.
 func TestWordsOfASite(t *testing.T) {
 	l := newLab(t)
-	l.write("templates/words.json", `{"free": "frei", "code.booking:date": "Kein Datum in Zeile {line}"}`)
+	l.write("templates/words/en.json", `{"free": "frei", "code.booking:date": "Kein Datum in Zeile {line}"}`)
 	l.generate(start, func(o *sitegen.Options) { o.Templates = l.path("templates") })
 	site := l.site()
 	if index := site["index.html"]; !strings.Contains(index, ">frei<") || strings.Contains(index, ">free<") || !strings.Contains(index, ">busy<") {

@@ -18,7 +18,6 @@ import (
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
 	"gpuboard/sitegen/text"
-	"gpuboard/templates"
 )
 
 // A view is one site that a generation writes.
@@ -145,14 +144,18 @@ func (g *Generator) stage(v *view, in render.Input, log []events.Event) (*siteWr
 	return w, nil
 }
 
+// OwnLook is the directory of a site's own look, for reading; nil where dir is "".
+func OwnLook(dir string) fs.FS {
+	if dir == "" {
+		return nil
+	}
+	return afero.NewIOFS(afero.NewReadOnlyFs(afero.NewBasePathFs(afero.NewOsFs(), dir)))
+}
+
 // render makes every file.
 func (g *Generator) render(in render.Input, log []events.Event) error {
-	tmpl := templates.Files()
-	if g.opt.Templates != "" {
-		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), g.opt.Templates))
-	}
 	in.Generation = render.Generation(in.Board)
-	if _, err := page.Files(in, tmpl); err != nil {
+	if _, err := page.Files(in, OwnLook(g.opt.Templates)); err != nil {
 		return fmt.Errorf("rendering the pages: %w", err)
 	}
 	if _, err := data.Files(in); err != nil {

@@ -101,8 +101,8 @@ func TestDoctorNamesWhatIsWrongWithAWebHost(t *testing.T) {
 		}},
 		{name: "comments.json", code: "booking:syntax", words: "comments.json:1:", spoil: func(b *bed) { b.write("data/comments.json", "{]") }},
 		{name: "an alias of two", code: "booking:alias", words: "aliases.csv", spoil: func(b *bed) { b.write("data/aliases.csv", "a,b\na,c\n") }},
-		{name: "a template", code: "templates:parse", words: "base.html", spoil: func(b *bed) {
-			b.write("own/base.html", "{{ .Nothing")
+		{name: "a template", code: "templates:parse", words: "banner.html", spoil: func(b *bed) {
+			b.write("own/base.html", "<p>")
 			b.with("--templates", b.path("own"))
 		}},
 		{name: "no templates", code: "templates:missing", words: "none", spoil: func(b *bed) { b.with("--templates", b.path("none")) }},

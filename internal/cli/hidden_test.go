@@ -19,7 +19,7 @@ func TestNoHiddenCharacters(t *testing.T) {
 	b.write("data/hosts/gpu01.md", text)
 	b.write("data/aliases.csv", "adal"+hidden+",ada"+hidden+"\n# "+hidden+"\n@team"+hidden+",ada\n")
 	b.write("data/comments.json", `{"gpu01": [{"name": "adal`+"\u202e"+`", "date": "2030-01-01", "comment": "\u001b[2J \u009b \u202e `+"\u2066"+` plant"}, {"name": "\u0000"}], "no\u001bhost": []}`)
-	b.write("own/words.json", `{"past.title": "plant \u001b[2J\u202e"}`)
+	b.write("own/words/en.json", `{"past.title": "plant \u001b[2J\u202e"}`)
 	_, stderr, code := b.run(b.generate("--templates", b.path("own"), "--title", "lab "+hidden, "--lab", hidden)...)
 	if code != exitDegraded || strings.ContainsFunc(stderr, func(r rune) bool { return r != '\n' && unicode.Is(unicode.Cc, r) }) {
 		t.Errorf("exit %d:\n%q", code, stderr)

@@ -70,7 +70,7 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 		}},
 		{"site:failed", exitTempFail, func(b *bed) []string {
 			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
-			b.write("own/base.html", "{{ .Nothing")
+			b.write("own/base.html", "<p>")
 			return b.generate("--templates", b.path("own"))
 		}},
 		{"notify:config", exitUsage, func(b *bed) []string {

@@ -10,16 +10,15 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spf13/afero"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
 	"gpuboard/internal/serve"
+	"gpuboard/sitegen"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -113,11 +112,7 @@ func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 	if dir := filepath.Dir(path); !isDir(dir) {
 		return nil, usagef("name another with --data or --comments", "there is no directory %s for the bookings", dir)
 	}
-	tmpl := templates.Files()
-	if own := cfg.String("templates"); own != "" {
-		tmpl = templates.Under(afero.NewBasePathFs(afero.NewOsFs(), own))
-	}
-	pages, err := page.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Zone: cfg.Zone(), Version: version()}, tmpl)
+	pages, err := page.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Zone: cfg.Zone(), Version: version()}, sitegen.OwnLook(cfg.String("templates")))
 	if err != nil {
 		return nil, because("templates:parse", fail(exitUsage, err, ""))
 	}

@@ -33,7 +33,7 @@ func Keys() []Key {
 		{"legacy", "", text, "DIR", "DIR that the older GPU Monitor's scripts write to (default: the data directory, if their files are in it; none for never)"},
 		{"legacy_zone", "", zone, "ZONE", "ZONE that the clocks of those nodes show (default: the site's)"},
 		{"aliases", "", text, "FILE", "FILE of other names of people (default: aliases.csv in the data directory)"},
-		{"templates", "", text, "DIR", "DIR of templates laid over the built-in ones"},
+		{"templates", "", text, "DIR", "DIR with the site's own words, style and HTML"},
 		{"interval", "20s", duration, "DURATION", "DURATION between two generations of --watch, and what pages call on time"},
 		{"hosts_from", "", list, "SOURCES", "SOURCES of the inventory: consul,list,drops (default: all that are configured, and drops)"},
 		{"hosts", "", list, "NAMES", "NAMES of the hosts that should exist (in the file also with title, group, owner, note, gpus, address)"},

@@ -16,16 +16,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/afero"
-
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
 // maxFetch bounds what is read of a web server's answer.
@@ -276,7 +274,7 @@ func (d *examination) remembered(state string) {
 	d.ok("history:ok", "%s can be opened", db)
 }
 
-// overlay renders an empty board with the site's own templates.
+// overlay renders an empty board with the site's own look.
 func (d *examination) overlay() {
 	dir := d.Config.String("templates")
 	if dir == "" {
@@ -288,11 +286,11 @@ func (d *examination) overlay() {
 	}
 	empty, _ := board.Merge(board.Input{Now: d.Node.Now().UTC()})
 	in := render.Input{Board: empty, Site: render.Site{Lang: "en", Zone: d.Config.Zone(), Version: d.Node.Version}}
-	if _, err := page.Files(in, templates.Under(afero.NewBasePathFs(afero.NewOsFs(), dir))); err != nil {
+	if _, err := page.Files(in, sitegen.OwnLook(dir)); err != nil {
 		d.bad("templates:parse", "edit "+shell.Quote(dir), "%v", err)
 		return
 	}
-	d.ok("templates:ok", "the templates in %s are understood", dir)
+	d.ok("templates:ok", "the site's own look in %s is understood", dir)
 }
 
 // published compares what a visitor gets with what was written.

@@ -45,7 +45,7 @@ func manuals() map[string]manual {
 		}},
 		"docs/theming.md": {setup: func(s *sandbox) {
 			s.board()
-			s.write("etc/gpuboard/templates/words.json", `{"free": "frei"}`)
+			s.write("etc/gpuboard/templates/words/en.json", `{"free": "frei"}`)
 		}},
 		"docs/bookings-web.md":  board,
 		"docs/configuration.md": board,

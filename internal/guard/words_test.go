@@ -10,10 +10,10 @@ import (
 	"gpuboard/templates"
 )
 
-// TestCodesHaveWords holds the sentences of words.json to the problems that the
+// TestCodesHaveWords holds the sentences of words/en.json to the problems that the
 // rooms behind a board can tell of, both ways.
 func TestCodesHaveWords(t *testing.T) {
-	data, err := fs.ReadFile(templates.Files(), "words.json")
+	data, err := fs.ReadFile(templates.Files(), "words/en.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,12 +48,12 @@ func TestCodesHaveWords(t *testing.T) {
 	}
 	for code, path := range found {
 		if words["code."+code] == "" {
-			t.Errorf("words.json has no sentence for %s, which %s tells of", code, path)
+			t.Errorf("words/en.json has no sentence for %s, which %s tells of", code, path)
 		}
 	}
 	for key := range words {
 		if code, ok := strings.CutPrefix(key, "code."); ok && found[code] == "" {
-			t.Errorf("words.json has a sentence for %s, which nothing tells of", code)
+			t.Errorf("words/en.json has a sentence for %s, which nothing tells of", code)
 		}
 	}
 }

@@ -24,7 +24,6 @@ import (
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
 // A lab is a small fleet with a generator and a server, for a real browser.
@@ -49,7 +48,7 @@ func newLab(t *testing.T) *lab {
 	l.write("users", "eva:"+hashed(t, "secret")+"\nmira:"+hashed(t, "secret")+"\n")
 	l.generate()
 
-	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, templates.Files())
+	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

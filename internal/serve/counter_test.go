@@ -17,7 +17,6 @@ import (
 	"gpuboard/internal/serve"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
 const boardJSON = `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "hosts": [
@@ -79,7 +78,7 @@ func newCounter(t *testing.T, settings ...setting) *counter {
 	c.write(filepath.Join(dir, "site", "api", "v1", "board.json"), boardJSON)
 	c.write(filepath.Join(dir, "site", "index.html"), "the page")
 
-	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, templates.Files())
+	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

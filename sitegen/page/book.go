@@ -2,47 +2,40 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 // BookPages renders what a server with a booking form shows below book/: the
 // one part of the site that is not files. It may be used by several goroutines.
 type BookPages struct {
-	site   render.Site
-	words  *words
-	set    *template.Template
-	assets assets
+	*look
+	site render.Site
 }
 
-// NewBookPages reads the templates; what is wrong with them is an error.
-func NewBookPages(site render.Site, tmpl fs.FS) (*BookPages, error) {
+// NewBookPages reads the site's own look; what is wrong with it is an error.
+func NewBookPages(site render.Site, own fs.FS) (*BookPages, error) {
 	site = site.WithDefaults()
-	w, err := readWords(tmpl, site.Zone)
+	l, err := readLook(own, site)
 	if err != nil {
 		return nil, err
 	}
-	a, err := readAssets(tmpl, w)
-	if err != nil {
-		return nil, err
-	}
-	set, err := parsePages(tmpl, w)
-	if err != nil {
-		return nil, err
-	}
-	return &BookPages{site: site, words: w, set: set.set, assets: a}, nil
+	return &BookPages{l, site}, nil
 }
 
 // Assets are the files that these pages refer to, as book/assets/NAME. They are
 // the server's own, because the site may be of another version.
 func (p *BookPages) Assets() []render.File {
 	var files []render.File
-	for _, f := range p.assets.files {
+	for _, f := range p.files {
 		if strings.HasSuffix(f.Path, ".css") || f.Path == "favicon.svg" {
 			files = append(files, f)
 		}
@@ -106,102 +99,95 @@ type BookGPU struct {
 	State string // as on the board
 }
 
-type bookPage struct {
-	page
-	Form  BookForm
-	Home  BookHome
-	Where string // "atlas 0", "atlas, all GPUs"
-	Lines []bookLineView
-	Clash []bookLineView
-	Mine  []bookLineView
-	Wait  int     // seconds until it is on the board
-	Asked *moment // the end that was asked about, in words of the site's
-}
-
-type bookLineView struct {
-	BookLine
-	Comment     safeHTML // hides BookLine's, which is as it was typed
-	Where       string
-	From, Until *moment
-	Open        bool
-	Typed       string // its new end as it was typed
-	Wrong       bool   // and refused
-}
-
 // Form renders the page of one GPU.
 func (p *BookPages) Form(f BookForm) ([]byte, error) {
-	d := p.page("../../", "../assets/")
-	if _, known := p.words.list[f.State]; !known {
-		f.State = "" // the site was made by another version
+	d := p.page("../../", "../assets/", f.User)
+	d.Form = templates.Form{
+		Host: f.Host, Model: f.Model, State: f.State, ForOthers: f.ForOthers,
+		Name: f.Name, From: f.From, Until: f.Until, Comment: f.Comment, Sure: f.Sure, Say: f.Say, Detail: f.Detail, Field: f.Field,
 	}
-	d.Form, d.Where, d.Wait = f, p.where(f.Host, f.GPU), int((f.Interval+time.Second-1)/time.Second)
+	if _, known := p.words.list[f.State]; !known {
+		d.Form.State = "" // the site was made by another version
+	}
+	d.Where, d.Wait = p.where(f.Host, f.GPU), int((f.Interval+time.Second-1)/time.Second)
 	if f.Title != "" && f.Title != f.Host {
 		d.Where = render.Clean(f.Title) + " · " + d.Where
 	}
 	for _, l := range f.Standing {
-		v := p.line(l, f.Now)
+		line := p.line(l, f.Now)
 		if l.ID == f.ID && l.ID != "" {
-			v.Typed, v.Wrong = f.End, f.Say != ""
+			line.Typed, line.Wrong = f.End, f.Say != ""
 		}
-		d.Lines = append(d.Lines, v)
+		d.Lines = append(d.Lines, line)
 	}
 	if asked, err := time.Parse(time.RFC3339, f.Sure); err == nil && f.Say == "sure" {
 		d.Asked = p.words.near(asked, f.Now)
 	}
 	for _, l := range f.Clashes {
-		d.Clash = append(d.Clash, p.line(l, f.Now))
+		d.Clashes = append(d.Clashes, p.line(l, f.Now))
 	}
-	return p.render("book-form", d)
+	return bookPage(templates.BookForm(d))
 }
 
 // Home renders the front page of the form.
 func (p *BookPages) Home(h BookHome) ([]byte, error) {
-	d := p.page("../", "assets/")
+	d := p.page("../", "assets/", h.User)
 	for _, host := range h.Hosts {
-		for i := range host.GPUs {
-			if _, known := p.words.list[host.GPUs[i].State]; !known {
-				host.GPUs[i].State = "unknown"
-			}
+		shown := templates.BookableHost{Name: host.Name, Title: host.Title}
+		if shown.Title == "" {
+			shown.Title = host.Name
 		}
+		for _, g := range host.GPUs {
+			if _, known := p.words.list[g.State]; !known {
+				g.State = "unknown"
+			}
+			shown.GPUs = append(shown.GPUs, templates.BookableGPU(g))
+		}
+		d.Hosts = append(d.Hosts, shown)
 	}
-	d.Home = h
 	for _, l := range h.Mine {
 		d.Mine = append(d.Mine, p.line(l, h.Now))
 	}
-	return p.render("book-home", d)
+	return bookPage(templates.BookHome(d))
 }
 
-func (p *BookPages) page(root, assets string) bookPage {
+func (p *BookPages) page(root, assets, user string) *templates.BookPage {
 	s := p.site
-	return bookPage{page: page{
-		Kind: "book", Root: root, Lang: s.Lang, Title: render.Clean(s.Title), Lab: render.Clean(s.Lab), Version: render.Clean(s.Version),
-		CSS: assets + strings.TrimPrefix(p.assets.css, "assets/"), Icon: assets + "favicon.svg", Zone: p.words.zone.String(),
+	return &templates.BookPage{User: user, Frame: templates.Frame{
+		Words: p.words.Words, Kind: "book", Root: root, Lang: s.Lang, Title: render.Clean(s.Title), Lab: render.Clean(s.Lab),
+		CSS: assets + strings.TrimPrefix(p.css, "assets/"), Icon: assets + "favicon.svg",
 	}}
 }
 
 func (p *BookPages) where(host, gpu string) string {
 	if gpu == "all" || gpu == "*" {
-		return render.Clean(host) + p.words.list["book.all"]
+		return render.Clean(host) + p.words.T("book.all")
 	}
 	return render.Clean(host) + " " + render.Clean(gpu)
 }
 
-func (p *BookPages) line(l BookLine, now time.Time) bookLineView {
+func (p *BookPages) line(l BookLine, now time.Time) templates.BookedLine {
+	line := templates.BookedLine{
+		ID: l.ID, Name: render.Clean(l.Name), By: render.Clean(l.By),
+		From: p.words.near(l.From, now), Until: p.words.near(l.Until, now), Comment: remark(l.Comment),
+		Maintenance: l.Maintenance, Active: l.Active, Mine: l.Mine,
+	}
+	if strings.EqualFold(l.By, l.Name) {
+		line.By = ""
+	}
 	gpu := l.GPU
 	if gpu == "" {
 		gpu = l.Target
+	} else {
+		line.Href = l.Host + "/" + gpu
 	}
-	v := bookLineView{BookLine: l, Where: p.where(l.Host, gpu), From: p.words.near(l.From, now), Until: p.words.near(l.Until, now), Open: l.Until.IsZero()}
-	v.Name, v.Comment, v.By = render.Clean(l.Name), remark(l.Comment), render.Clean(l.By)
-	if strings.EqualFold(l.By, l.Name) {
-		v.By = ""
-	}
-	return v
+	line.Where = p.where(l.Host, gpu)
+	return line
 }
 
-func (p *BookPages) render(name string, d bookPage) ([]byte, error) {
+func bookPage(c templ.Component) ([]byte, error) {
 	var out bytes.Buffer
-	if err := p.set.ExecuteTemplate(&out, name, d); err != nil {
+	if err := c.Render(context.Background(), &out); err != nil {
 		return nil, fmt.Errorf("rendering the booking page: %w", err)
 	}
 	return out.Bytes(), nil

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -18,8 +17,8 @@ import (
 	"gpuboard/templates"
 )
 
-// TestScriptIsItsParts: the one script is all parts in their order, a site may
-// lay its own over one of them, and none is forgotten.
+// TestScriptIsItsParts: the one script is all parts in their order, and none is
+// forgotten.
 func TestScriptIsItsParts(t *testing.T) {
 	names, err := fs.Glob(templates.Files(), "script/*.js")
 	if err != nil {
@@ -29,25 +28,16 @@ func TestScriptIsItsParts(t *testing.T) {
 	if !slices.Equal(slices.Sorted(slices.Values(listed)), names) {
 		t.Errorf("the parts are %v, and listed are %v", names, listed)
 	}
-	own := fstest.MapFS{}
 	want := "\"use strict\";\n(function () {\n"
 	for _, name := range listed {
 		b, err := fs.ReadFile(templates.Files(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name == "script/copy.js" {
-			b = append(b, "// our own\n"...)
-		}
-		own[name] = &fstest.MapFile{Data: b}
 		want += string(b) + "\n"
 	}
-	if got, err := script(own); err != nil || string(got) != want+"})();\n" {
+	if got, err := script(); err != nil || string(got) != want+"})();\n" {
 		t.Errorf("the script is not its parts in their order: %v", err)
-	}
-	delete(own, "script/time.js")
-	if _, err := script(own); err == nil || !strings.Contains(err.Error(), "time.js") {
-		t.Errorf("a part is missing, and the error is %v", err)
 	}
 }
 
@@ -81,7 +71,7 @@ func TestScriptIsSlim(t *testing.T) {
 }
 
 // TestBrowserReadsEveryPart: each part is a whole program text by itself, so that
-// it can be read, and replaced, by itself.
+// it can be read by itself.
 func TestBrowserReadsEveryPart(t *testing.T) {
 	b := openBrowser(t, time.Time{})
 	for _, name := range append(templates.Script(), "broken") {
@@ -102,8 +92,8 @@ func TestBrowserReadsEveryPart(t *testing.T) {
 // TestBrowserSpeaksTheSitesLanguage uses everything that the script adds to a page
 // of a site in another language, and looks for a word that is not of that.
 func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
-	tmpl, dir := foreignTemplates(t), t.TempDir()
-	files, err := Files(foreignFleets(t)["rich"], tmpl)
+	own, dir := foreignLook(t), t.TempDir()
+	files, err := Files(foreignFleets(t)["rich"], own)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,12 +15,11 @@ import (
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/internal/testenv/browser"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
 func pages(t testing.TB, in render.Input) []render.File {
 	t.Helper()
-	files, err := Files(in, templates.Files())
+	files, err := Files(in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,15 +11,16 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 // facts lists what else is known about a GPU, for its host's page.
-func (v *view) facts(g *board.GPU) []factView {
-	var f []factView
+func (v *view) facts(g *board.GPU) []templates.Fact {
+	var f []templates.Fact
 	w := v.words
 	add := func(name, value string) {
 		if value != "" {
-			f = append(f, factView{w.list["fact."+name], render.Clean(value)})
+			f = append(f, templates.Fact{Name: w.T("fact." + name), Value: render.Clean(value)})
 		}
 	}
 	add("uuid", g.UUID)
@@ -95,28 +96,17 @@ func counts(corrected, uncorrected *int64) string {
 	return one(corrected) + " / " + one(uncorrected)
 }
 
-// A meterView is one little bar in a card's header.
-type meterView struct {
-	Key   string // cpu, ram, disk
-	Name  string // of a disk
-	Label string // its name again, where more than one is shown
-	Text  string // "34 %"
-	Width string // of 46
-	Over  bool   // worth a look: work waits, or hardly anything is left
-	More  string // "21.8 / 64", "306 / 503 GiB"
-}
-
 const meterWidth = 46
 
 // meters are the host's CPU, RAM and disks; full lists every disk, else the
 // fullest stands for all.
-func (w *words) meters(h *board.Host, full bool) []meterView {
-	var out []meterView
+func (w *words) meters(h *board.Host, full bool) []templates.Meter {
+	var out []templates.Meter
 	add := func(key, name, more string, share float64) {
 		if math.IsNaN(share) || math.IsInf(share, 0) || share < 0 {
 			return
 		}
-		out = append(out, meterView{
+		out = append(out, templates.Meter{
 			Key: key, Name: name, More: more, Over: share > 0.9,
 			Text:  strconv.Itoa(int(math.Round(100 * min(share, 99)))),
 			Width: strconv.FormatFloat(math.Round(meterWidth*min(1, share)*10)/10, 'f', -1, 64),

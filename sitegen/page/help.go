@@ -1,7 +1,6 @@
 package page
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"gpuboard/docs"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 // help is the documentation as pages of the site. It depends on the program and
@@ -18,40 +18,10 @@ type help struct {
 	codes map[string]string // area:what, and area alone, by where it is explained
 }
 
-// A helpPage is help/NAME/index.html.
-type helpPage struct {
-	page
-	Heading  string
-	Contents []helpHeading
-	Body     safeHTML
-}
-
-// A helpIndex is help/index.html.
-type helpIndex struct {
-	page
-	Groups []helpGroup
-}
-
-type helpGroup struct {
-	For   string
-	Pages []helpLine
-}
-
-type helpLine struct{ Href, Title, About string }
-
 // makeHelp renders the documentation as pages of the site.
-func (v *view) makeHelp(set *press, files fs.FS, pages []docs.Page) (*help, error) {
+func (v *view) makeHelp(files fs.FS, pages []docs.Page) (*help, error) {
 	made := &help{codes: map[string]string{}}
-	index := helpIndex{page: v.page("help", "../", time.Time{}, v.interval())}
-	var out bytes.Buffer
-	render := func(path, name string, data any) error {
-		out.Reset()
-		if err := set.execute(&out, name, data); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		made.files = append(made.files, render.NewFile(path, bytes.Clone(out.Bytes())))
-		return nil
-	}
+	index := &templates.HelpIndexPage{Frame: v.frame("help", "../", time.Time{}, v.interval())}
 	titles := map[string]string{}
 	sources := make([][]byte, len(pages))
 	for i, p := range pages {
@@ -68,21 +38,27 @@ func (v *view) makeHelp(set *press, files fs.FS, pages []docs.Page) (*help, erro
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		path := "help/" + p.Name + "/index.html"
-		if err := render(path, "help.html", helpPage{v.page("help", "../../", time.Time{}, v.interval()), doc.Heading, doc.Contents, doc.Body}); err != nil {
+		file, err := newFile(path, templates.Help(&templates.HelpPage{
+			Frame: v.frame("help", "../../", time.Time{}, v.interval()), Heading: doc.Heading, Contents: doc.Contents, Body: doc.Body,
+		}))
+		if err != nil {
 			return nil, err
 		}
+		made.files = append(made.files, file)
 		for id := range doc.ids {
 			if code, ok := strings.CutPrefix(id, "code-"); ok && p.Name == "troubleshooting" {
 				made.codes[code] = path + "#" + id
 			}
 		}
 		if last := len(index.Groups) - 1; last < 0 || index.Groups[last].For != p.For {
-			index.Groups = append(index.Groups, helpGroup{For: p.For})
+			index.Groups = append(index.Groups, templates.HelpGroup{For: p.For})
 		}
 		g := &index.Groups[len(index.Groups)-1]
-		g.Pages = append(g.Pages, helpLine{p.Name + "/index.html", doc.Heading, p.About})
+		g.Pages = append(g.Pages, templates.HelpLink{Href: p.Name + "/index.html", Title: doc.Heading, About: p.About})
 	}
-	return made, render("help/index.html", "help-index", index)
+	file, err := newFile("help/index.html", templates.HelpIndex(index))
+	made.files = append(made.files, file)
+	return made, err
 }
 
 // explained is where the site explains a code, "" if it does not.

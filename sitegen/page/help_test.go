@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"golang.org/x/net/html"
 
@@ -17,7 +16,6 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
 func withHelp(in render.Input) render.Input {
@@ -73,11 +71,11 @@ func TestHelpLosesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		root, err := html.Parse(strings.NewReader(string(doc.Body)))
+		root, err := html.Parse(strings.NewReader(rendered(t, doc.Body)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(doc.Body), "raw HTML omitted") {
+		if strings.Contains(rendered(t, doc.Body), "raw HTML omitted") {
 			t.Errorf("%s.md has HTML in it, which a site does not show", p.Name)
 		}
 		var code strings.Builder
@@ -92,7 +90,7 @@ func TestHelpLosesNothing(t *testing.T) {
 			}
 		}
 		for _, m := range regexp.MustCompile(`\]\((\.\./)?([^)#:]+\.md)`).FindAllStringSubmatch(string(source), -1) {
-			if m[1] == "" && !strings.Contains(string(doc.Body), `href="../`+strings.TrimSuffix(m[2], ".md")+"/index.html") {
+			if m[1] == "" && !strings.Contains(rendered(t, doc.Body), `href="../`+strings.TrimSuffix(m[2], ".md")+"/index.html") {
 				t.Errorf("%s.md: the link to %s is lost", p.Name, m[2])
 			}
 		}
@@ -108,7 +106,7 @@ func TestHelpMarkdown(t *testing.T) {
 	if doc.Heading != "Title x" || len(doc.Contents) != 1 || doc.Contents[0].ID != "one" || doc.Contents[0].Sub[0].Text != "Two" {
 		t.Errorf("title %q, contents %+v", doc.Heading, doc.Contents)
 	}
-	body := string(doc.Body)
+	body := rendered(t, doc.Body)
 	for _, want := range []string{
 		`<h2 id="one">`, `<a href="../b/index.html#c">our</a>`, ` code `, `<a href="../b/index.html">B &amp; more</a>`, `<a href="https://a.example" rel="nofollow noopener">`, ` js</p>`,
 		`<caption class="vh">Two</caption>`, `<th scope="col">a:b</th><td class="n"></td>`, `<code id="code-smi-gone">smi:gone</code>, <code id="code-bad">bad:…</code>, <code>word</code>`,
@@ -193,25 +191,5 @@ func TestCodesLeadToTheHelp(t *testing.T) {
 				t.Errorf("%s: %s leads to %q, want %q (of %v)", path, code, g, href, got)
 			}
 		}
-	}
-}
-
-// TestHelpOfAnotherTemplate names the page at fault.
-func TestHelpOfAnotherTemplate(t *testing.T) {
-	own := fstest.MapFS{}
-	names, err := fs.Glob(templates.Files(), "*.*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range append(names, templates.Script()...) {
-		b, err := fs.ReadFile(templates.Files(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		own[name] = &fstest.MapFile{Data: b}
-	}
-	own["help.html"] = &fstest.MapFile{Data: []byte("{{.NoSuch}}")}
-	if _, err := Files(withHelp(boardtest.Lab()), own); err == nil || !strings.Contains(err.Error(), "help/finding-gpus") {
-		t.Errorf("the error is %v", err)
 	}
 }

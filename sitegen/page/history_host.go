@@ -7,6 +7,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 // pastInput is all that the charts of a host depend on.
@@ -71,37 +72,6 @@ func (v *view) pastOf(h *board.Host) pastInput {
 	return in
 }
 
-// A pastView is the charts of one host.
-type pastView struct {
-	Tabs []pastTab
-	JSON string
-}
-
-type pastTab struct {
-	ID       string
-	Name     string
-	Coverage string
-	From     int64 // Unix
-	Step     int   // seconds
-	Until    *moment
-	Ticks    []tick
-	Rows     []pastRow
-	Lines    []pastLine // the values of utilization, by time
-}
-
-type pastRow struct {
-	GPU    string // as [board.GPU.Label] has it
-	Slice  bool   // of which no more than the memory is known
-	Charts [4]chartView
-	Mean   string // of utilization
-	Held   string // % of the time known
-}
-
-type pastLine struct {
-	Text  string
-	Cells []string
-}
-
 // metric describes one of the four charts of a GPU.
 func (w *words) metric(g *pastGPU, m int, values []float64) (top float64, unit string) {
 	highest := 0.0
@@ -128,78 +98,77 @@ func (w *words) metric(g *pastGPU, m int, values []float64) (top float64, unit s
 	}
 }
 
-func (v *view) past(in *pastInput, json string, table bool) (*pastView, error) {
-	out := &pastView{JSON: json}
+// past draws the charts of a host; table adds the values of utilization by time.
+func (v *view) past(in *pastInput, table bool) *templates.HostPast {
+	out := &templates.HostPast{}
 	if in.past == nil {
-		return out, nil
+		return out
 	}
-	names := [4]string{"past.utilization", "past.memory", "past.temperature", "past.power"}
 	for i := range in.past.Spans {
 		span := &in.past.Spans[i]
 		n := render.PastSteps()[i]
-		tab := pastTab{
-			ID: render.SpanNames()[i], Name: v.words.list["past.span."+render.SpanNames()[i]], Coverage: partOf(span.Coverage),
+		tab := templates.HostTab{
+			Name: v.words.T("past.span." + render.SpanNames()[i]), Coverage: partOf(span.Coverage),
 			From: span.From.Unix(), Step: int(span.Step / time.Second),
-			Until: v.words.near(span.From.Add(time.Duration(n)*span.Step), span.From.Add(render.PastLengths()[i])),
 			Ticks: v.words.ticks(span.From, span.From.Add(time.Duration(n)*span.Step)),
 		}
-		var columns [][]float64
+		var utilization [][]float64
 		for j := range in.gpus {
 			g := &in.gpus[j]
-			gpu, known := span.GPUs[g.key]
-			row := pastRow{GPU: g.label, Slice: g.slice != nil}
+			past, known := span.GPUs[g.key]
+			row := templates.ChartRow{GPU: g.label, Slice: g.slice != nil}
 			for m := range row.Charts {
 				values := slices.Repeat([]float64{math.NaN()}, n)
 				if known {
-					values = gpu.Values(m)
+					values = past.Values(m)
 				}
-				top, unit := v.words.metric(g, m, values)
-				c := chart(values, top, unit)
-				what, err := v.words.say(names[m])
-				if err != nil {
-					return nil, err
-				}
-				gaps := 0
-				for _, x := range values {
-					if math.IsNaN(x) {
-						gaps++
-					}
-				}
-				if c.Mean == "" {
-					c.Text, err = v.words.say("past.none", g.label, what, tab.Name)
-				} else {
-					c.Text, err = v.words.say("past.chart", g.label, what, tab.Name, c.Mean+" "+unit, c.Most+" "+unit, partOf(float64(gaps)/float64(n)))
-				}
-				if err != nil {
-					return nil, err
-				}
-				if m == render.PastUtilization {
-					row.Mean = c.Mean
-					c.Class = "wide"
-				}
+				row.Charts[m] = v.gpuChart(g, m, tab.Name, values)
 				if m == render.PastUtilization && !row.Slice {
-					if i < 2 {
-						c.Booked = bookedPath(in.booked, g.index, span, n)
-					}
-					columns = append(columns, values)
+					utilization = append(utilization, values)
 				}
-				c.Bare = m != render.PastUtilization && len(v.in.Board.Hosts) > denseHosts || row.Slice && m != render.PastMemory
-				if c.Bare {
-					c.Path, c.Gaps, c.Text = "", "", "" // 96 shapes a host are 60 MB for a thousand hosts
-				}
-				row.Charts[m] = c
+			}
+			first := &row.Charts[render.PastUtilization]
+			row.Mean = first.Mean
+			if !row.Slice && i < 2 {
+				first.Booked = bookedPath(in.booked, g.index, span, n)
 			}
 			if known {
-				row.Held = digits(meanOf(gpu.Values(render.PastHeld)))
+				row.Held = digits(meanOf(past.Values(render.PastHeld)))
 			}
 			tab.Rows = append(tab.Rows, row)
 		}
 		if table {
-			tab.Lines = v.lines(span.From, span.Step, columns)
+			tab.Lines = v.lines(span.From, span.Step, utilization)
 		}
 		out.Tabs = append(out.Tabs, tab)
 	}
-	return out, nil
+	return out
+}
+
+// gpuChart is one of the four charts of a GPU.
+func (v *view) gpuChart(g *pastGPU, metric int, span string, values []float64) templates.Chart {
+	top, unit := v.words.metric(g, metric, values)
+	c := chart(values, top, unit)
+	if metric == render.PastUtilization {
+		c.Class = "wide"
+	}
+	if metric != render.PastUtilization && len(v.in.Board.Hosts) > denseHosts || g.slice != nil && metric != render.PastMemory {
+		c.Bare, c.Path, c.Gaps = true, "", "" // 96 shapes a host are 60 MB for a thousand hosts
+		return c
+	}
+	what := v.words.T([...]string{"past.utilization", "past.memory", "past.temperature", "past.power"}[metric])
+	if c.Mean == "" {
+		c.Text = v.words.T("past.none", g.label, what, span)
+		return c
+	}
+	gaps := 0
+	for _, x := range values {
+		if math.IsNaN(x) {
+			gaps++
+		}
+	}
+	c.Text = v.words.T("past.chart", g.label, what, span, c.Mean+" "+unit, c.Most+" "+unit, partOf(float64(gaps)/float64(len(values))))
+	return c
 }
 
 func meanOf(values []float64) float64 {
@@ -214,8 +183,8 @@ func meanOf(values []float64) float64 {
 
 // lines lays lists side by side, the newest step first; steps of which nothing
 // is known at the beginning are left out.
-func (v *view) lines(from time.Time, step time.Duration, columns [][]float64) []pastLine {
-	var out []pastLine
+func (v *view) lines(from time.Time, step time.Duration, columns [][]float64) []templates.Line {
+	var out []templates.Line
 	if len(columns) == 0 {
 		return nil
 	}
@@ -234,7 +203,7 @@ func (v *view) lines(from time.Time, step time.Duration, columns [][]float64) []
 	}
 	for i := len(columns[0]) - 1; i >= first; i-- {
 		at := from.Add(time.Duration(i) * step).In(v.words.zone)
-		line := pastLine{Text: v.words.date(at) + " " + at.Format("15:04"), Cells: make([]string, len(columns))}
+		line := templates.Line{Text: v.words.date(at) + " " + at.Format("15:04"), Cells: make([]string, len(columns))}
 		for j, c := range columns {
 			line.Cells[j] = digits(math.Round(c[i]))
 		}
@@ -278,49 +247,31 @@ func bookedByHost(b *board.Board) map[string][]*board.Booking {
 	return booked
 }
 
-// renderPast makes the charts of a host: those of a day for its own page, where
-// there is room, and all of them for the page beside it.
-func (v *view) renderPast(r *rendered, host *hostPage, execute func(name string, data any) ([]byte, error)) error {
-	if !host.Past {
-		return nil
+// hostCharts are the charts of a host: those of a day for its own page, where
+// there is room, and all of them for the page beside it. Nil is none.
+func (v *view) hostCharts(h *board.Host) (day *templates.HostPast, beside *templates.HostHistoryPage) {
+	in := v.pastOf(h)
+	here := len(v.in.Board.Hosts) <= render.FullHistoryHosts
+	past := v.past(&in, here)
+	if here && in.past == nil { // a page beside it would have nothing to add, and no link
+		return past, nil
 	}
-	past, err := v.past(&r.past, "../../../api/v1/hosts/"+r.host.Name+"/history.json", host.Charts)
-	if err != nil {
-		return err
-	}
-	if host.Charts && r.past.past == nil { // a page beside it would have nothing to add, and no link
-		r.charts, err = execute("host-day", past)
-		return err
-	}
-	all, err := execute("host-charts", past)
-	if err != nil {
-		return err
-	}
-	beside := &pastPage{Name: host.Host.Name, Heading: host.Host.Title}
+	past.JSON = "../../../api/v1/hosts/" + h.Name + "/history.json"
+	beside = &templates.HostHistoryPage{Heading: title(h), Past: past}
 	at := time.Time{}
-	if r.past.past != nil {
-		at = r.past.past.Spans[0].To()
+	if in.past != nil {
+		at = in.past.Spans[0].To()
 	}
-	beside.page = v.page("host-history", "../../../", at, chartsDue)
-	frame, err := execute("host-history", beside)
-	if err != nil {
-		return err
+	beside.Frame = v.frame("host-history", "../../../", at, chartsDue)
+	if !here {
+		return nil, beside
 	}
-	r.files = []render.File{render.NewFile("hosts/"+r.host.Name+"/history/index.html", splice(frame, all)...)}
-	if host.Charts {
-		if len(past.Tabs) > 0 {
-			past.Tabs[0].Lines = nil // what changes with every push stays small
-		}
-		r.charts, err = execute("host-day", past)
+	day = &templates.HostPast{Tabs: slices.Clone(past.Tabs)}
+	if len(day.Tabs) > 0 {
+		day.Tabs[0].Lines = nil // what changes with every push stays small
 	}
-	return err
+	return day, beside
 }
 
 // chartsDue is how long the page of a host's charts may stay as it is.
 const chartsDue = 30 * time.Minute
-
-// A pastPage is hosts/<h>/history/index.html.
-type pastPage struct {
-	page
-	Name, Heading string
-}

@@ -7,12 +7,13 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 // nowRows lists what somebody should look at now, the longest first.
-func (v *view) nowRows(p *historyPage) {
+func (v *view) nowRows(p *templates.HistoryPage) {
 	type found struct {
-		row  nowView
+		row  templates.NowRow
 		time time.Duration
 	}
 	var idle, noShow, stuck []found
@@ -24,13 +25,13 @@ func (v *view) nowRows(p *historyPage) {
 			if g.State != board.Stuck && !(g.NoShow && g.Booking != nil) && !heldIdle {
 				continue
 			}
-			row := nowView{Where: h.Name + " " + g.Label(), Href: "../hosts/" + h.Name + "/index.html#" + v.gpuID(h.Name, g)}
+			row := templates.NowRow{Where: h.Name + " " + g.Label(), Href: "../hosts/" + h.Name + "/index.html#" + v.gpuID(h.Name, g)}
 			if g.MemoryUsed != nil {
 				row.Memory = v.words.quantity(gib(*g.MemoryUsed), "gib")
 			}
 			owner := func(name string) {
-				if name != "" && !slices.ContainsFunc(row.Who, func(w personView) bool { return w.Name == render.Clean(name) }) {
-					row.Who = append(row.Who, personView{Name: render.Clean(name), Href: v.userHref("../", name)})
+				if name != "" && !slices.ContainsFunc(row.Who, func(w templates.Person) bool { return w.Name == render.Clean(name) }) {
+					row.Who = append(row.Who, templates.Person{Name: render.Clean(name), Href: v.userHref("../", name)})
 				}
 			}
 			row.Since = v.words.near(g.Since, b.GeneratedAt)
@@ -59,7 +60,7 @@ func (v *view) nowRows(p *historyPage) {
 			}
 		}
 	}
-	list := func(from []found) (rows []nowView) {
+	list := func(from []found) (rows []templates.NowRow) {
 		slices.SortStableFunc(from, func(x, y found) int { return cmp.Compare(y.time, x.time) })
 		for i, f := range from {
 			if i == maxNowRows {
@@ -73,15 +74,15 @@ func (v *view) nowRows(p *historyPage) {
 	p.Idle, p.NoShows, p.Stuck = list(idle), list(noShow), list(stuck)
 }
 
-func (v *view) unused() (rows []unusedView) {
+func (v *view) unused() (rows []templates.UnusedRow) {
 	for _, u := range render.UnusedBookings(v.in.Board, v.in.History) {
 		if len(rows) == maxNowRows || u.Spare < 30*time.Minute {
 			break
 		}
-		rows = append(rows, unusedView{
+		rows = append(rows, templates.UnusedRow{
 			Where: u.Booking.Host + " " + u.GPU.Label(), Href: "../hosts/" + u.Booking.Host + "/index.html#" + v.gpuID(u.Booking.Host, u.GPU),
-			Name: render.Clean(u.Booking.Name), NameHref: v.userHref("../", u.Booking.Name),
-			From: v.words.near(u.Booking.From, v.in.Board.GeneratedAt), Until: v.words.near(u.Booking.Until, v.in.Board.GeneratedAt),
+			Person: templates.Person{Name: render.Clean(u.Booking.Name), Href: v.userHref("../", u.Booking.Name)},
+			From:   v.words.near(u.Booking.From, v.in.Board.GeneratedAt), Until: v.words.near(u.Booking.Until, v.in.Board.GeneratedAt),
 			Booked: digits(u.Past.Hours()), Unused: digits(u.Spare.Hours()), Part: partOf(float64(u.Spare) / float64(u.Known)),
 			Unknown: digits((u.Past - u.Known).Hours()),
 		})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 const (
@@ -18,94 +19,13 @@ const (
 	maxNowRows   = 100
 )
 
-// A historyPage is history/index.html.
-type historyPage struct {
-	page
-	Kept    bool // there is a history at all
-	Known   bool // and it knows something
-	Since   *moment
-	AsOf    *moment
-	Week    *windowView // the headline's
-	Tabs    []fleetTab
-	Windows []windowView
-	Money   bool
-	CO2     bool
-	Coin    string
-	Heat    *heatView
-	Idle    []nowView
-	NoShows []nowView
-	Stuck   []nowView
-	Unused  []unusedView
-	NowMore int
-}
-
-// A fleetTab is the fleet over one length of time.
-type fleetTab struct {
-	ID, Name, Coverage string
-	From               int64
-	Step               int
-	Until              *moment
-	Ticks              []tick
-	Rows               []fleetRow
-	Heads              []string
-	Lines              []pastLine
-}
-
-type fleetRow struct {
-	Name  string
-	Chart chartView
-	Now   string // the newest value that is known
-	Title string // the whole name of a model
-}
-
-// A windowView is who used how much.
-type windowView struct {
-	ID, Name, Coverage string
-	Since              *moment
-	Users, Teams       []useView
-	UsersMore          int
-	Hosts              []useView
-	HostsMore          int
-	Hours, Share, Idle string // of all
-}
-
-// A useView is one line of who used how much.
-type useView struct {
-	Name, Href         string
-	Hours, Share, Util string
-	Idle, Energy       string
-	Cost, CO2          string
-	Free, Coverage     string
-	Width              string // of a bar, in units of which the longest has 100
-	Unknown            bool   // nobody known
-}
-
-// A nowView is a GPU that somebody should look at.
-type nowView struct {
-	Where, Href string
-	Who         []personView
-	For         string
-	Memory      string
-	Since       *moment
-}
-
-type unusedView struct {
-	Where, Href          string
-	Name, NameHref       string
-	From, Until          *moment
-	Booked, Unused, Part string // hours; of those known, per cent
-	Unknown              string
-}
-
-func (v *view) historyPage() *historyPage {
-	p := &historyPage{page: v.page("history", "../", time.Time{}, v.interval())}
+func (v *view) historyPage() *templates.HistoryPage {
+	p := &templates.HistoryPage{Frame: v.frame("history", "../", time.Time{}, v.interval())}
 	h := v.in.History
 	if h == nil {
 		return p
 	}
-	p.Kept = true
-	energy := v.in.Site.Energy
-	p.Money, p.CO2, p.Coin = energy.Price > 0, energy.CO2Grams > 0, render.Clean(energy.Currency)
+	p.Kept, p.Costs = true, v.costs()
 	v.nowRows(p)
 	f := h.Fleet
 	if f == nil || f.Since.IsZero() {
@@ -120,23 +40,29 @@ func (v *view) historyPage() *historyPage {
 	for i := range f.Windows {
 		p.Windows = append(p.Windows, v.window(i, &f.Windows[i]))
 	}
-	p.Heat = v.heatView(f)
-	p.Week = &p.Windows[1]
+	p.Heat = v.heat(f)
+	p.Week = p.Windows[1].Share
 	p.Unused = v.unused()
 	return p
+}
+
+// costs says which columns of costs there are.
+func (v *view) costs() templates.Costs {
+	e := v.in.Site.Energy
+	return templates.Costs{Money: e.Price > 0, CO2: e.CO2Grams > 0, Currency: render.Clean(e.Currency)}
 }
 
 // fleetDue is how long the view of the fleet may stay as it is.
 const fleetDue = 15 * time.Minute
 
-func (v *view) fleetTab(i int, s *render.FleetSpan) fleetTab {
-	t := fleetTab{ID: render.SpanNames()[i], Name: v.words.list["past.span."+render.SpanNames()[i]], Coverage: partOf(s.Coverage)}
+func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
+	t := templates.FleetTab{Name: v.words.T("past.span." + render.SpanNames()[i]), Coverage: partOf(s.Coverage)}
 	if len(s.Steps) == 0 {
 		return t
 	}
 	from, to := s.At[0], s.At[len(s.At)-1]
 	t.From, t.Step = from.Unix(), int(to.Sub(from)/time.Duration(len(s.Steps))/time.Second)
-	t.Until, t.Ticks = v.words.near(to, to), v.words.ticks(from, to)
+	t.Ticks = v.words.ticks(from, to)
 	column := func(get func(*render.FleetStep) *float64) (values []float64, top float64) {
 		values = make([]float64, len(s.Steps))
 		for i := range s.Steps {
@@ -149,7 +75,7 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) fleetTab {
 		c := chart(values, top, unit)
 		c.Class = "wide"
 		c.Text = name + ", " + t.Name + ": ⌀ " + cmp.Or(c.Mean, "–") + " " + unit + ", ≤ " + cmp.Or(c.Most, "–") + " " + unit
-		r := fleetRow{Name: name, Chart: c}
+		r := templates.FleetRow{Name: name, Chart: c}
 		for i := len(values) - 1; i >= 0 && r.Now == ""; i-- {
 			if !math.IsNaN(values[i]) {
 				r.Now = digits(values[i])
@@ -157,7 +83,7 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) fleetTab {
 		}
 		t.Rows = append(t.Rows, r)
 	}
-	say := func(key string) string { return v.words.list[key] }
+	say := func(key string) string { return v.words.T(key) }
 	held, _ := column(func(f *render.FleetStep) *float64 { return f.Held })
 	_, all := column(func(f *render.FleetStep) *float64 { return f.Reported })
 	row(say("past.inuse"), say("sign.gpus"), held, all)
@@ -189,7 +115,7 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) fleetTab {
 		columns, t.Heads = append(columns, values), append(t.Heads, label)
 	}
 	for j := len(s.Steps) - 1; j >= 0; j-- {
-		line := pastLine{}
+		line := templates.Line{}
 		some := false
 		for _, c := range columns {
 			some = some || !math.IsNaN(c[j])
@@ -230,8 +156,14 @@ func zeroed(v float64) float64 {
 	return v
 }
 
-func (v *view) window(i int, w *render.Window) windowView {
-	out := windowView{ID: render.WindowNames()[i], Name: v.words.list["past.window."+render.WindowNames()[i]], Coverage: partOf(w.Coverage), Since: v.words.near(w.From, w.To)}
+// newWindow is a window without those who used the GPUs in it.
+func (v *view) newWindow(i int, w *render.Window) templates.Window {
+	return templates.Window{Name: v.words.T("past.window." + render.WindowNames()[i]), Coverage: partOf(w.Coverage), Since: v.words.near(w.From, w.To)}
+}
+
+// window is who used how much in some days.
+func (v *view) window(i int, w *render.Window) templates.Window {
+	out := v.newWindow(i, w)
 	var all render.Use
 	knownHours := 0.0
 	most := 0.0
@@ -251,7 +183,7 @@ func (v *view) window(i int, w *render.Window) windowView {
 			out.UsersMore = len(w.Users) - j
 			break
 		}
-		u := v.useView(w.Users[j].Name, v.userHref("../", w.Users[j].Name), w.Users[j].Use, most)
+		u := v.use(w.Users[j].Name, v.userHref("../", w.Users[j].Name), w.Users[j].Use, most)
 		u.Unknown = w.Users[j].Name == ""
 		if knownHours > 0 {
 			u.Share = partOf(w.Users[j].GPUHours / knownHours)
@@ -263,7 +195,7 @@ func (v *view) window(i int, w *render.Window) windowView {
 		most = max(most, w.Teams[j].GPUHours)
 	}
 	for j := range w.Teams {
-		line := v.useView(w.Teams[j].Name, "", w.Teams[j].Use, most)
+		line := v.use(w.Teams[j].Name, "", w.Teams[j].Use, most)
 		if knownHours > 0 {
 			line.Share = partOf(min(1, w.Teams[j].GPUHours/knownHours))
 		}
@@ -279,7 +211,7 @@ func (v *view) window(i int, w *render.Window) windowView {
 		if v.hosts[h.Name] {
 			href = "../hosts/" + h.Name + "/index.html"
 		}
-		line := v.useView(h.Name, href, h.Use, 0)
+		line := v.use(h.Name, href, h.Use, 0)
 		line.Free, line.Coverage = digits(h.FreeHours), partOf(h.Coverage)
 		if h.KnownHours > 0 {
 			line.Share = partOf(min(1, h.GPUHours/h.KnownHours))
@@ -289,9 +221,10 @@ func (v *view) window(i int, w *render.Window) windowView {
 	return out
 }
 
-func (v *view) useView(name, href string, u render.Use, most float64) useView {
+// use is one line of who used how much; most is what the longest bar stands for.
+func (v *view) use(name, href string, u render.Use, most float64) templates.Use {
 	e := v.in.Site.Energy
-	out := useView{Name: render.Clean(name), Href: href, Hours: digits(u.GPUHours), Idle: digits(u.IdleHours), Energy: digits(u.EnergyKWh), Util: "–"}
+	out := templates.Use{Name: render.Clean(name), Href: href, Hours: digits(u.GPUHours), Idle: digits(u.IdleHours), Energy: digits(u.EnergyKWh), Util: "–"}
 	if u.Utilization != nil {
 		out.Util = digits(math.Round(*u.Utilization)) + " %"
 	}
@@ -308,57 +241,37 @@ func (v *view) useView(name, href string, u render.Use, most float64) useView {
 }
 
 // pastUse is what each person used, for the person's page.
-func (v *view) pastUse(f *render.FleetPast) map[string][]windowView {
+func (v *view) pastUse(f *render.FleetPast) map[string][]templates.Window {
 	if f == nil {
 		return nil
 	}
-	uses := map[string][]windowView{}
+	uses := map[string][]templates.Window{}
 	for i := range f.Windows {
 		w := &f.Windows[i]
 		known := 0.0
 		for j := range w.Hosts {
 			known += w.Hosts[j].KnownHours
 		}
-		frame := windowView{ID: render.WindowNames()[i], Name: v.words.list["past.window."+render.WindowNames()[i]], Coverage: partOf(w.Coverage), Since: v.words.near(w.From, w.To)}
 		for j := range w.Users {
-			line, use := frame, v.useView(w.Users[j].Name, "", w.Users[j].Use, 0)
+			line, use := v.newWindow(i, w), v.use(w.Users[j].Name, "", w.Users[j].Use, 0)
 			if known > 0 {
 				use.Share = partOf(w.Users[j].GPUHours / known)
 			}
-			line.Users = []useView{use}
+			line.Users = []templates.Use{use}
 			uses[w.Users[j].Name] = append(uses[w.Users[j].Name], line)
 		}
 	}
 	return uses
 }
 
-// A heatView is the week by the hour.
-type heatView struct {
-	Days     []heatDay // from Monday
-	Coverage string
-	Zone     string
-}
-
-type heatDay struct {
-	Name  string
-	Y     int
-	Cells []heatCell
-}
-
-type heatCell struct {
-	Hour  int
-	X     int
-	Shade int    // 0 to 9; -1 when it is not known
-	Value string // % of the GPUs in use
-}
-
-func (v *view) heatView(f *render.FleetPast) *heatView {
-	out := &heatView{Zone: v.words.zoneName(f.AsOf), Coverage: partOf(f.Spans[2].Coverage)}
+// heat is how busy the hours of the week are.
+func (v *view) heat(f *render.FleetPast) *templates.Heat {
+	out := &templates.Heat{Zone: v.words.zoneName(f.AsOf), Coverage: partOf(f.Spans[2].Coverage)}
 	for i := range 7 {
 		wd := time.Weekday((i + 1) % 7)
-		d := heatDay{Name: v.words.weekdays[wd], Y: i * 18}
+		d := templates.HeatDay{Name: v.words.weekdays[wd], Y: i * 18}
 		for hour := range 24 {
-			c := heatCell{Hour: hour, X: hour * 18, Shade: -1, Value: "–"}
+			c := templates.HeatCell{Hour: hour, X: hour * 18, Shade: -1, Value: "–"}
 			if held := f.Heat[wd][hour].Held; held != nil {
 				c.Shade, c.Value = int(min(9, *held/10)), digits(math.Round(*held))
 			}

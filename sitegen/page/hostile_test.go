@@ -2,12 +2,10 @@ package page
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -250,102 +248,45 @@ func TestAddressInShellLine(t *testing.T) {
 	}
 }
 
-var (
-	action    = regexp.MustCompile(`\{\{.*?\}\}`)
-	forbidden = regexp.MustCompile(`(?i)innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|setTimeout\(\s*["']|\.on[a-z]+\s*=[^=]|createContextualFragment|srcdoc`)
-)
+var forbidden = regexp.MustCompile(`(?i)innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|setTimeout\(\s*["']|\.on[a-z]+\s*=[^=]|createContextualFragment|srcdoc`)
 
-// The templates have no action where escaping by context is weak, and the
-// script never makes markup of text.
-func TestTemplatesAreTame(t *testing.T) {
-	err := fs.WalkDir(templates.Files(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
+// The script never makes markup of text.
+func TestScriptIsTame(t *testing.T) {
+	for _, name := range templates.Script() {
 		b, err := fs.ReadFile(templates.Files(), name)
-		if err != nil {
-			return err
-		}
-		switch {
-		case strings.HasSuffix(name, ".js"):
-			for _, found := range forbidden.FindAllString(string(b), -1) {
-				t.Errorf("%s uses %s", name, found)
-			}
-		case strings.HasSuffix(name, ".html"):
-			lintTemplate(t, name, string(b))
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func lintTemplate(t *testing.T, name, text string) {
-	t.Helper()
-	// Every action becomes a word that the tokenizer leaves alone.
-	z := html.NewTokenizer(strings.NewReader(action.ReplaceAllString(text, "ACTION")))
-	inside := ""
-	for {
-		switch z.Next() {
-		case html.ErrorToken:
-			return
-		case html.StartTagToken, html.SelfClosingTagToken:
-			tok := z.Token()
-			inside = ""
-			if tok.Data == "script" || tok.Data == "style" {
-				inside = tok.Data
-			}
-			for _, a := range tok.Attr {
-				acts := strings.Contains(a.Val, "ACTION")
-				switch {
-				case strings.HasPrefix(a.Key, "on"), a.Key == "style", a.Key == "srcdoc":
-					t.Errorf("%s: <%s %s>", name, tok.Data, a.Key)
-				case acts && (tok.Data == "meta" || slices.Contains([]string{"set", "animate", "animatetransform"}, tok.Data)):
-					t.Errorf("%s: an action in <%s %s>", name, tok.Data, a.Key)
-				}
-			}
-		case html.TextToken:
-			if inside != "" && strings.TrimSpace(string(z.Text())) != "" {
-				t.Errorf("%s: a <%s> has content", name, inside)
-			}
-		case html.EndTagToken:
-			inside = ""
-		}
-	}
-}
-
-// Only what renders Markdown may say that a string is safe HTML.
-func TestUnescapedTypesStayInOnePlace(t *testing.T) {
-	entries, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		name := e.Name()
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			c, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			if id, ok := c.Fun.(*ast.Ident); ok && !strings.HasPrefix(name, "markdown") && id.Name == "safeHTML" {
-				t.Errorf("%s makes safeHTML", name)
-			}
-			s, ok := c.Fun.(*ast.SelectorExpr)
-			if ok && !strings.HasPrefix(name, "markdown") {
-				if x, ok := s.X.(*ast.Ident); ok && x.Name == "template" && slices.Contains([]string{"HTML", "JS", "JSStr", "URL", "CSS", "HTMLAttr", "Srcset"}, s.Sel.Name) {
-					t.Errorf("%s converts to template.%s", name, s.Sel.Name)
-				}
-			}
-			return true
-		})
+		for _, found := range forbidden.FindAllString(string(b), -1) {
+			t.Errorf("%s uses %s", name, found)
+		}
+	}
+}
+
+// unsafe is what a component must not have: attributes and elements in which text
+// would be a program or a style, attributes whose names come from elsewhere, and
+// what templ does not escape or does not check.
+var unsafe = regexp.MustCompile(`(?i)\s(on[a-z]+|style|srcdoc)\??=|<style|<script[^>]*>[^<]|\{ [^}]*\.\.\. \}|\}\??=\{|templ\.(Raw|SafeURL|URL|JS|Attributes|FromGoHTML|SafeCSS|SafeScript)|(?m:^(script|css) )`)
+
+// TestComponentsAreTame: components leave the escaping to templ.
+func TestComponentsAreTame(t *testing.T) {
+	names, err := filepath.Glob("../../templates/*.templ")
+	if err != nil || len(names) < 10 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range unsafe.FindAllString(strings.ReplaceAll(string(b), "{ children... }", ""), -1) {
+			t.Errorf("%s uses %q", name, found)
+		}
+	}
+	for _, bad := range []string{`<p style={ x }>`, `<a onclick="x">`, `<script>{ x }</script>`, `<p { attrs... }>`, `<p { name }={ x }>`, `@templ.Raw(x)`, `href={ templ.SafeURL(x) }`} {
+		if !unsafe.MatchString(bad) {
+			t.Errorf("%s is let through", bad)
+		}
 	}
 }
 

@@ -2,92 +2,108 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
-// rendered is what one host contributes to pages.
-type rendered struct {
-	host   *board.Host
-	view   *hostView // for the front page
-	card   []byte
-	files  []render.File // its own pages
-	past   pastInput
-	charts []byte // on its own page, where they stand there
+// newFile renders a page.
+func newFile(path string, page templ.Component) (render.File, error) {
+	var out bytes.Buffer
+	out.Grow(16 << 10)
+	if err := page.Render(context.Background(), &out); err != nil {
+		return render.File{}, fmt.Errorf("rendering %s: %w", path, err)
+	}
+	return render.NewFile(path, out.Bytes()), nil
 }
 
-// renderHosts renders the page and the card of every host on all processors, and
-// returns them in the board's order. Their files go into out.
-func (v *view) renderHosts(set *press, out *render.Sink) ([]*rendered, error) {
+// renderHosts renders the pages of every host on all processors and puts them
+// into out. It returns the hosts' cards for the front page, in the board's order.
+func (v *view) renderHosts(out *render.Sink) ([]*templates.Card, error) {
 	hosts := v.in.Board.Hosts
-	done := make([]*rendered, len(hosts))
-	err := render.InParallel(len(hosts), func(i int) (err error) {
-		if done[i], err = v.renderHost(set, &hosts[i]); err != nil {
+	cards := make([]*templates.Card, len(hosts))
+	err := render.InParallel(len(hosts), func(i int) error {
+		cards[i] = v.frontCard(&hosts[i])
+		files, err := v.hostFiles(&hosts[i])
+		if err != nil {
 			return err
 		}
-		files := done[i].files
-		done[i].files = nil
 		return out.Put(files...)
 	})
-	return done, err
+	return cards, err
 }
 
-func (v *view) renderHost(set *press, h *board.Host) (*rendered, error) {
-	var buf bytes.Buffer
-	execute := func(name string, data any) ([]byte, error) {
-		buf.Reset()
-		if err := set.execute(&buf, name, data); err != nil {
-			return nil, fmt.Errorf("rendering host %s: %w", h.Name, err)
+// frontCard is a host's card on the front page.
+func (v *view) frontCard(h *board.Host) *templates.Card {
+	c := v.card(h, v.detail(), v.ref(h), "")
+	if c.Huge = len(v.in.Board.Hosts) > denseHosts; c.Huge {
+		for i := range c.Rows {
+			c.Rows[i].Huge = true
 		}
-		return bytes.Clone(buf.Bytes()), nil
 	}
-	r := &rendered{host: h, past: v.pastOf(h)}
+	return c
+}
+
+// hostFiles are the pages of one host.
+func (v *view) hostFiles(h *board.Host) ([]render.File, error) {
+	p, err := v.hostPage(h)
+	if err != nil {
+		return nil, err
+	}
+	var beside *templates.HostHistoryPage
+	if p.Past {
+		p.Charts, beside = v.hostCharts(h)
+	}
+	page, err := newFile("hosts/"+h.Name+"/index.html", templates.Host(p))
+	if err != nil || beside == nil {
+		return []render.File{page}, err
+	}
+	history, err := newFile("hosts/"+h.Name+"/history/index.html", templates.HostHistory(beside))
+	return []render.File{page, history}, err
+}
+
+// hostPage is the page of one host, without its charts.
+func (v *view) hostPage(h *board.Host) (*templates.HostPage, error) {
+	const root = "../../"
+	p := &templates.HostPage{
+		Frame:    v.frame("host", root, h.SnapshotAt, max(h.Interval, v.in.Site.Interval, v.in.Board.Interval)),
+		Card:     v.card(h, whole, v.ref(h), root),
+		Calendar: "../" + h.Name + ".ics",
+		JSON:     root + "api/v1/hosts/" + h.Name + ".json",
+		Past:     v.in.History != nil,
+	}
 	var err error
-	if r.view, err = v.host(h, v.detail(), v.ref(h), ""); err != nil {
-		return nil, err
+	if p.Note, err = markdown(v.in.HostNotes[h.Name]); err != nil {
+		return nil, fmt.Errorf("reading the note on %s: %w", h.Name, err)
 	}
-	if r.view.Huge = len(v.in.Board.Hosts) > denseHosts; r.view.Huge {
-		for i := range r.view.Rows {
-			r.view.Rows[i].Huge = true
+	add := func(name, value string) {
+		if value != "" {
+			p.Facts = append(p.Facts, templates.Fact{Name: name, Value: value})
 		}
 	}
-	if r.card, err = execute("host-card", r.view); err != nil {
-		return nil, err
+	add(v.words.T("fact.driver"), render.Clean(h.Driver))
+	add(v.words.T("fact.cuda"), render.Clean(h.CUDA))
+	add(v.words.T("fact.os"), render.Clean(h.Node.OS))
+	add(v.words.T("fact.kernel"), render.Clean(h.Node.Kernel))
+	if h.Node.UptimeSeconds != nil {
+		add(v.words.T("fact.uptime"), v.words.length(time.Duration(*h.Node.UptimeSeconds)*time.Second))
 	}
-	r.view.Rows = nil // they are in the card
-	page, err := v.hostPage(h)
-	if err != nil {
-		return nil, err
+	for _, m := range p.Card.Meters {
+		add(strings.TrimSpace(v.words.T("meter."+m.Key)+" "+m.Name), m.More)
 	}
-	frame, err := execute("host.html", page)
-	if err != nil {
-		return nil, err
+	add(v.words.T("fact.datacenter"), render.Clean(h.Datacenter))
+	for _, i := range h.Node.Interfaces {
+		add(render.Clean(i.Name), render.Clean(strings.Join(i.Addrs, ", ")))
 	}
-	if err := v.renderPast(r, page, execute); err != nil {
-		return nil, err
+	for _, u := range h.Node.DiskUsers {
+		add(render.Clean(u.User)+" · "+render.Clean(u.Path), v.words.quantity(gib(u.Used), "gib"))
 	}
-	parts := [][]byte{frame}
-	if page.Charts {
-		parts = splice(frame, r.charts)
-	}
-	r.files = append([]render.File{render.NewFile("hosts/"+h.Name+"/index.html", parts...)}, r.files...)
-	return r, nil
-}
-
-// splice returns the parts of a page: each card comes where the page left a slot
-// for it. A slot cannot come from anywhere else: text never becomes a tag.
-func splice(frame []byte, cards ...[]byte) [][]byte {
-	slot := []byte("<slot></slot>")
-	parts := make([][]byte, 0, 2*len(cards)+1)
-	for _, c := range cards {
-		before, after, found := bytes.Cut(frame, slot)
-		if !found {
-			break
-		}
-		parts = append(parts, before, c)
-		frame = after
-	}
-	return append(parts, frame)
+	return p, nil
 }

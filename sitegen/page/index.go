@@ -11,95 +11,8 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
-
-// An indexPage is index.html.
-type indexPage struct {
-	page
-	Free, GPUs  int
-	FreeModels  string // "2 × H100, 1 × RTX 3090"
-	Blind       bool   // nothing at all is known of any GPU
-	Next        *nextView
-	StaleHosts  int
-	Silent      []string // their names, the first few
-	SilentMore  int
-	LostGPUs    int
-	HeldIdle    int
-	States      []stateCount
-	Share       []shareView // the same as a bar of 100 units
-	Problems    []problemView
-	Notice      safeHTML
-	Cards       []cardView
-	Piles       []pileView // instead of cards, when there are many
-	Map         bool       // there is room for a sign a GPU
-	Groups      []groupView
-	Filter      bool
-	Dense       bool
-	People      []askView
-	PeopleMore  int
-	FreeAsk     *askView
-	Means       bool // history knows how it was
-	AsOf        *moment
-	BookingsOf  *moment
-	Comments    string
-	Command     string
-	Models      []modelView
-	KioskStates []stateCount
-	cards       [][]byte // of the hosts, which are put in at last
-}
-
-type nextView struct {
-	Where, Href, Model, By string
-	At                     *moment
-}
-
-type stateCount struct {
-	State board.State
-	Count int
-}
-
-type shareView struct {
-	State board.State
-	X, W  string
-}
-
-type modelView struct {
-	Name        string
-	Free, Total int
-	Title       string
-}
-
-// A cardView is one host's free GPUs of one model.
-type cardView struct {
-	Where, GPUs, Href, Model string
-	Count                    int
-	Until                    *moment
-	SSH, Devices             string
-}
-
-type groupView struct {
-	Name  string
-	Hosts []*hostView
-}
-
-// A pileView is all that is free of one model.
-type pileView struct {
-	Model string
-	Count int
-	Cards []cardView
-	More  int
-}
-
-// An askView is one line of "who to ask".
-type askView struct {
-	Name, Href, Reserved, Used, Mean2h, Mean24h, Mean1w string
-	Trend2h, Trend24h, Trend1w                          string // up, down or ""
-	Idle                                                int
-	Where                                               []whereView
-	WhereMore                                           int
-}
-
-type whereView struct{ Text, Href string }
 
 const (
 	maxCards  = 12 // of "free now"; more are piled up by model
@@ -109,15 +22,14 @@ const (
 	maxWhere  = 4
 )
 
-func (v *view) indexPage(done []*rendered) (*indexPage, error) {
+func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) {
 	b := v.in.Board
-	p := &indexPage{
-		page: v.page("index", "", b.GeneratedAt, v.interval()),
-		Free: b.Totals.Free(), GPUs: b.Totals.GPUs, HeldIdle: b.Totals.HeldIdle,
+	p := &templates.IndexPage{
+		Frame: v.frame("index", "", b.GeneratedAt, v.interval()),
+		Free:  b.Totals.Free(), GPUs: b.Totals.GPUs, HeldIdle: b.Totals.HeldIdle,
 		LostGPUs: b.Totals.ByState[board.Lost], FreeModels: v.freeModels(b.Models),
 		Filter: len(b.Hosts) > 2, Dense: len(b.Hosts) > usualHosts, Map: len(b.Hosts) <= denseHosts,
 		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
-		Comments: render.Clean(v.in.Site.CommentsPath), Command: render.Clean(v.in.Site.BookCommand),
 	}
 	p.Blind = p.GPUs > 0 && b.Totals.ByState[board.Unknown] == p.GPUs
 	if p.Blind {
@@ -126,9 +38,9 @@ func (v *view) indexPage(done []*rendered) (*indexPage, error) {
 		p.Icon = "favicon-none.svg"
 	}
 	if f := b.NextFree; f != nil {
-		p.Next = &nextView{
+		p.Next = &templates.Next{
 			Where: f.Host + " " + f.Label(), Href: "#" + v.rowID(f.Host, f.GPU, f.Slice),
-			Model: v.words.model(f.Model, f.Memory), By: render.Clean(f.By), At: v.words.near(f.From, b.GeneratedAt),
+			By: render.Clean(f.By), At: v.words.near(f.From, b.GeneratedAt),
 		}
 	}
 	var err error
@@ -139,51 +51,50 @@ func (v *view) indexPage(done []*rendered) (*indexPage, error) {
 	for _, problem := range b.Problems {
 		p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], "", true, false))
 	}
-	slices.SortStableFunc(p.Problems, func(x, y problemView) int { return cmp.Compare(x.Severity, y.Severity) })
-	p.count(b)
+	slices.SortStableFunc(p.Problems, func(x, y templates.Problem) int { return cmp.Compare(x.Severity, y.Severity) })
+	countStates(p, b)
 	for _, m := range b.Models {
-		p.Models = append(p.Models, modelView{v.words.model(m.Name, m.MemoryTotal), m.Free, m.Total, render.Clean(m.FullName)})
+		p.Models = append(p.Models, templates.Model{Name: v.words.model(m.Name, m.MemoryTotal), Free: m.Free, Total: m.Total, Title: render.Clean(m.FullName)})
 	}
-	p.Cards = v.cards(b.FreeNow, hosts)
-	if len(p.Cards) > maxCards {
-		p.Piles, p.Cards = pile(p.Cards), nil
+	p.FreeNow = v.freeNow(b.FreeNow, hosts)
+	if len(p.FreeNow) > maxCards {
+		p.Piles, p.FreeNow = pile(p.FreeNow), nil
 	}
-	for i := range b.Hosts {
-		p.addHost(done[i])
+	for _, c := range cards {
+		addHost(p, c)
 	}
 	v.ask(p)
 	return p, nil
 }
 
-func (p *indexPage) addHost(r *rendered) {
-	hv := r.view
-	p.cards = append(p.cards, r.card)
-	if n := len(p.Groups); n == 0 || p.Groups[n-1].Name != hv.Group {
-		p.Groups = append(p.Groups, groupView{Name: hv.Group})
+// addHost puts a host into its group.
+func addHost(p *templates.IndexPage, c *templates.Card) {
+	if n := len(p.Groups); n == 0 || p.Groups[n-1].Name != c.Group {
+		p.Groups = append(p.Groups, templates.Group{Name: c.Group})
 	}
 	g := &p.Groups[len(p.Groups)-1]
-	g.Hosts = append(g.Hosts, hv)
-	if hv.Old {
+	g.Hosts = append(g.Hosts, c)
+	if c.Old {
 		p.StaleHosts++
 		if len(p.Silent) < maxSilent {
-			p.Silent = append(p.Silent, hv.Name)
+			p.Silent = append(p.Silent, c.ID)
 		} else {
 			p.SilentMore++
 		}
 	}
 }
 
-// count fills in how many GPUs are in each state, as numbers and as a bar.
-func (p *indexPage) count(b *board.Board) {
+// countStates fills in how many GPUs are in each state, as numbers and as a bar.
+func countStates(p *templates.IndexPage, b *board.Board) {
 	x := 0.0
 	for _, s := range board.States() {
 		n := b.Totals.ByState[s]
 		if n == 0 {
 			continue
 		}
-		p.States = append(p.States, stateCount{s, n})
+		p.States = append(p.States, templates.StateCount{State: string(s), Count: n})
 		w := float64(n) / float64(max(1, b.Totals.GPUs))
-		p.Share = append(p.Share, shareView{s, percent(x), percent(w)})
+		p.Share = append(p.Share, templates.Share{State: string(s), X: percent(x), W: percent(w)})
 		x += w
 	}
 }
@@ -220,14 +131,14 @@ func (v *view) freeModels(models []board.Model) string {
 	return strings.Join(parts, ", ")
 }
 
-// cards puts the free GPUs of one host, model and end together.
-func (v *view) cards(free []board.FreeGPU, hosts map[string]*board.Host) []cardView {
+// freeNow puts the free GPUs of one host, model and end together.
+func (v *view) freeNow(free []board.FreeGPU, hosts map[string]*board.Host) []templates.FreeCard {
 	type key struct {
 		host, model string
 		until       time.Time
 	}
 	index, gpus, devices := map[key]int{}, [][]string{}, [][]string{}
-	var cards []cardView
+	var cards []templates.FreeCard
 	type product struct {
 		name   string
 		known  bool
@@ -255,7 +166,7 @@ func (v *view) cards(free []board.FreeGPU, hosts map[string]*board.Host) []cardV
 			if t := render.Clean(f.Title); t != "" {
 				where = t
 			}
-			cards = append(cards, cardView{
+			cards = append(cards, templates.FreeCard{
 				Where: where, Href: "#" + v.rowID(f.Host, f.GPU, f.Slice), Model: k.model,
 				Until: v.words.near(f.Until, v.in.Board.GeneratedAt), SSH: address(hosts[f.Host]),
 			})
@@ -290,14 +201,14 @@ func address(h *board.Host) string {
 }
 
 // pile sorts cards by model, in the order in which the models come up.
-func pile(cards []cardView) []pileView {
+func pile(cards []templates.FreeCard) []templates.Pile {
 	index := map[string]int{}
-	var piles []pileView
+	var piles []templates.Pile
 	for _, c := range cards {
 		i, ok := index[c.Model]
 		if !ok {
 			i = len(piles)
-			index[c.Model], piles = i, append(piles, pileView{Model: c.Model})
+			index[c.Model], piles = i, append(piles, templates.Pile{Model: c.Model})
 		}
 		p := &piles[i]
 		p.Count += c.Count
@@ -320,7 +231,7 @@ func joinInts(list []int, sep string) string {
 
 // ask fills in "who to ask": the free GPUs first, then people by what they
 // hold: reserved, half again what they use, a little of what they used lately.
-func (v *view) ask(p *indexPage) {
+func (v *view) ask(p *templates.IndexPage) {
 	b := v.in.Board
 	reserved := 0
 	people := slices.Clone(b.Users)
@@ -340,52 +251,48 @@ func (v *view) ask(p *indexPage) {
 	})
 	in := &v.in
 	p.Means = p.Means || in.FreeMean2h != nil || in.FreeMean24h != nil || in.FreeMean1w != nil
-	p.FreeAsk = &askView{Reserved: strconv.Itoa(max(0, p.GPUs-reserved)), Used: strconv.Itoa(p.Free)}
-	p.FreeAsk.means(float64(p.Free), in.FreeMean2h, in.FreeMean24h, in.FreeMean1w)
+	p.FreeAsk = &templates.Ask{Reserved: strconv.Itoa(max(0, p.GPUs-reserved)), Used: strconv.Itoa(p.Free)}
+	p.FreeAsk.Means = means(float64(p.Free), in.FreeMean2h, in.FreeMean24h, in.FreeMean1w)
 	for i := range people {
 		u := &people[i]
 		if len(p.People) == maxAsk {
 			p.PeopleMore = len(people) - maxAsk
 			break
 		}
-		a := askView{Name: render.Clean(u.Name), Href: v.userHref("", u.Name), Idle: u.IdleGPUs}
+		a := templates.Ask{Name: render.Clean(u.Name), Href: v.userHref("", u.Name), Idle: u.IdleGPUs}
 		if u.Used > 0 {
 			a.Used = fraction(u.Used)
 		}
 		if u.Reserved > 0 {
 			a.Reserved = strconv.Itoa(u.Reserved)
 		}
-		a.means(u.Used, u.Mean2h, u.Mean24h, u.Mean1w)
+		a.Means = means(u.Used, u.Mean2h, u.Mean24h, u.Mean1w)
 		for _, w := range u.Where {
 			if len(a.Where) == maxWhere {
 				a.WhereMore = len(u.Where) - maxWhere
 				break
 			}
-			a.Where = append(a.Where, whereView{w.Host + " " + joinInts(w.GPUs, ", "), "#" + w.Host})
+			a.Where = append(a.Where, templates.Where{Text: w.Host + " " + joinInts(w.GPUs, ", "), Href: "#" + w.Host})
 		}
 		p.People = append(p.People, a)
 	}
 }
 
-// means fills in the past, each with an arrow where the present is well away from it.
-func (a *askView) means(now float64, h2, h24, w1 *float64) {
-	for _, m := range []struct {
-		mean        *float64
-		text, trend *string
-	}{{h2, &a.Mean2h, &a.Trend2h}, {h24, &a.Mean24h, &a.Trend24h}, {w1, &a.Mean1w, &a.Trend1w}} {
-		if m.mean == nil {
+// means are numbers of the past, each with a trend where the present is well away from it.
+func means(now float64, past ...*float64) (out [3]templates.Mean) {
+	for i, mean := range past {
+		if mean == nil {
 			continue
 		}
-		*m.text = fraction(*m.mean)
+		out[i] = templates.Mean{Text: fraction(*mean), Trend: "same"}
 		switch {
-		case *m.mean > now+0.1:
-			*m.trend = "down"
-		case *m.mean < now-0.1:
-			*m.trend = "up"
-		default:
-			*m.trend = "same"
+		case *mean > now+0.1:
+			out[i].Trend = "down"
+		case *mean < now-0.1:
+			out[i].Trend = "up"
 		}
 	}
+	return out
 }
 
 func fraction(f float64) string {
@@ -393,9 +300,8 @@ func fraction(f float64) string {
 }
 
 // kioskPage is the front page for a screen on a wall.
-func (v *view) kioskPage(index *indexPage) *indexPage {
+func (v *view) kioskPage(index *templates.IndexPage) *templates.IndexPage {
 	p := *index
-	p.page = v.page("kiosk", "../", v.in.Board.GeneratedAt, v.interval())
-	p.KioskStates = p.States
+	p.Frame = v.frame("kiosk", "../", v.in.Board.GeneratedAt, v.interval())
 	return &p
 }

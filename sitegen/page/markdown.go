@@ -3,13 +3,16 @@ package page
 import (
 	"bytes"
 	"fmt"
-	"html/template"
+	"html"
+	"regexp"
 	"strings"
 	"sync"
 
+	"github.com/a-h/templ"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	tables "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
@@ -17,21 +20,19 @@ import (
 
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
-
-// safeHTML is what only this file makes: HTML that templates do not escape again.
-type safeHTML = template.HTML
 
 // markdownLimit bounds a notice: longer text is cut, on a line.
 const markdownLimit = 64 << 10
 
-// markdown renders what people wrote. It is the only place that makes HTML
-// which is not escaped again, so it lets through little: no HTML of theirs, no
-// images (they would call foreign servers), no headings that outrank the page's
-// own, and links only to http, https, mailto and within the site.
-func markdown(source string) (safeHTML, error) {
+// markdown renders what people wrote; nil is nothing. What this file makes is not
+// escaped again, so it lets through little: no HTML of theirs, no images (they
+// would call foreign servers), no headings that outrank the page's own, and links
+// only to http, https, mailto and within the site.
+func markdown(source string) (templ.Component, error) {
 	if strings.TrimSpace(source) == "" {
-		return "", nil
+		return nil, nil
 	}
 	source = strings.ReplaceAll(strings.ToValidUTF8(source, "\uFFFD"), "\r\n", "\n")
 	if len(source) > markdownLimit {
@@ -46,12 +47,12 @@ func markdown(source string) (safeHTML, error) {
 }
 
 // convert makes HTML of Markdown. What md lets through is not escaped again.
-func convert(md goldmark.Markdown, source []byte) (safeHTML, error) {
+func convert(md goldmark.Markdown, source []byte) (templ.Component, error) {
 	var out bytes.Buffer
 	if err := md.Convert(source, &out); err != nil {
-		return "", fmt.Errorf("rendering markdown: %w", err)
+		return nil, fmt.Errorf("rendering markdown: %w", err)
 	}
-	return safeHTML(visible(out.String())), nil
+	return templ.Raw(visible(out.String())), nil
 }
 
 // visible makes every hidden character of a text a visible escape, but for its
@@ -142,23 +143,32 @@ func harmless(destination string) bool {
 // emphasis, code and links. Everything else stays the text that it is: a comment
 // such as "# 2 of 4" or "<b>" is read as it was typed, and no block of it can
 // break a table apart. It is bounded as every text of a person is.
-func remark(comment string) safeHTML {
+func remark(comment string) templ.Component {
 	comment = render.Clean(strings.Join(strings.Fields(comment), " "))
+	if comment == "" {
+		return nil
+	}
 	if !strings.ContainsAny(comment, "*_`[]<>~\\&") && !strings.Contains(comment, "://") && !strings.Contains(comment, "www.") {
-		return safeHTML(template.HTMLEscapeString(comment))
+		return templ.Raw(templ.EscapeString(comment))
 	}
 	shown, err := convert(oneLine(), []byte(comment))
 	if err != nil {
 		// A buffer takes everything, so this is a text that goldmark has no
 		// renderer for; it is still worth reading.
-		return safeHTML(template.HTMLEscapeString(comment))
+		return templ.Raw(templ.EscapeString(comment))
 	}
 	return shown
 }
 
-// oneLine is Markdown without blocks and without HTML. It is made once: goldmark
-// may be used by several renderings at a time.
-var oneLine = sync.OnceValue(func() goldmark.Markdown {
+// oneLine renders comments, wordMarkdown the site's words. Both are made once:
+// goldmark may be used by several renderings at a time.
+var (
+	oneLine      = sync.OnceValue(func() goldmark.Markdown { return lineMarkdown(plainer{}, tame{}) })
+	wordMarkdown = sync.OnceValue(func() goldmark.Markdown { return lineMarkdown() })
+)
+
+// lineMarkdown is Markdown without blocks and without HTML.
+func lineMarkdown(transformers ...parser.ASTTransformer) goldmark.Markdown {
 	p := parser.NewParser(
 		parser.WithBlockParsers(util.Prioritized(parser.NewParagraphParser(), 1000)),
 		parser.WithInlineParsers(
@@ -167,14 +177,16 @@ var oneLine = sync.OnceValue(func() goldmark.Markdown {
 			util.Prioritized(parser.NewAutoLinkParser(), 300),
 			util.Prioritized(parser.NewEmphasisParser(), 500),
 		),
-		parser.WithASTTransformers(util.Prioritized(plainer{}, 99), util.Prioritized(tame{}, 100)),
 	)
+	for i, t := range transformers {
+		p.AddOptions(parser.WithASTTransformers(util.Prioritized(t, 99+i)))
+	}
 	return goldmark.New(
 		goldmark.WithParser(p),
 		goldmark.WithExtensions(extension.Strikethrough, extension.Linkify),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(bare{}, 1))),
 	)
-})
+}
 
 // plainer leaves of a picture what it is called, since the board fetches nothing
 // from elsewhere, and of a link that leads nowhere useful its words: a comment
@@ -220,4 +232,229 @@ func (bare) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindParagraph, func(util.BufWriter, []byte, ast.Node, bool) (ast.WalkStatus, error) {
 		return ast.WalkContinue, nil
 	})
+}
+
+// trusted is HTML of the site's operator, as it stands in the site's own
+// directory; nil is none.
+func trusted(html []byte) templ.Component {
+	if len(html) == 0 {
+		return nil
+	}
+	return templ.Raw(string(html))
+}
+
+// prose renders one of the site's words: a line with emphasis, code and links.
+func prose(text string) templ.Component {
+	c, err := convert(wordMarkdown(), []byte(text))
+	if err != nil {
+		return templ.Raw(templ.EscapeString(text))
+	}
+	return c
+}
+
+// A helpDoc is one page of the documentation as HTML, and what others need to
+// lead to its parts.
+type helpDoc struct {
+	Heading  string
+	Contents []templates.HelpHeading
+	Body     templ.Component
+	ids      map[string]bool // of headings and codes
+}
+
+// helpMarkdown renders one page. The text is the program's own, so it may have
+// headings and tables; HTML and pictures it may not have, as anybody's.
+// titles are those of all pages, by the names of their files.
+func helpMarkdown(source []byte, titles map[string]string) (*helpDoc, error) {
+	doc := &helpDoc{ids: map[string]bool{}}
+	md := goldmark.New(
+		goldmark.WithExtensions(extension.Table, extension.Strikethrough),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(manual{doc, titles}, 100))),
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(helpBlocks{}, 100))),
+	)
+	var err error
+	doc.Body, err = convert(md, source)
+	if err == nil && doc.Heading == "" {
+		err = fmt.Errorf("rendering markdown: the page has no title")
+	}
+	return doc, err
+}
+
+// manual fits a page of the documentation into the site.
+type manual struct {
+	doc    *helpDoc
+	titles map[string]string
+}
+
+// Transform implements parser.ASTTransformer.
+func (m manual) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
+	source := reader.Source()
+	var unlink []ast.Node
+	above := "" // the heading that names a table
+	prune(doc, func(n ast.Node) (keep bool) {
+		switch n := n.(type) {
+		case *ast.Heading:
+			above = plainText(n, source)
+			if n.Level == 1 && m.doc.Heading == "" {
+				m.doc.Heading = above
+				return false
+			}
+			n.Level = max(2, n.Level)
+			m.heading(n, above)
+		case *tables.Table:
+			n.SetAttributeString(captionOf, []byte(above))
+		case *tables.TableCell:
+			m.cell(n, source)
+		case *ast.Link:
+			to, ok := helpLink(string(n.Destination))
+			switch {
+			case !ok:
+				unlink = append(unlink, n)
+			case strings.Contains(to, "://"):
+				n.SetAttributeString("rel", []byte("nofollow noopener"))
+			}
+			n.Destination = []byte(to)
+			// "see api.md" is for who reads files; a page has a title.
+			if title, ok := m.titles[plainText(n, source)]; ok {
+				n.RemoveChildren(n)
+				n.AppendChild(n, ast.NewString([]byte(html.EscapeString(title))))
+			}
+		}
+		return true
+	})
+	for _, n := range unlink {
+		unwrap(n)
+	}
+}
+
+func (m manual) heading(n *ast.Heading, words string) {
+	id, _ := n.AttributeString("id")
+	b, _ := id.([]byte)
+	h := templates.HelpHeading{ID: string(b), Text: words}
+	m.doc.ids[h.ID] = true
+	switch c := m.doc.Contents; {
+	case n.Level == 2:
+		m.doc.Contents = append(c, h)
+	case n.Level == 3 && len(c) > 0:
+		c[len(c)-1].Sub = append(c[len(c)-1].Sub, h)
+	}
+}
+
+// helpCode is a reason code, or all of an area: `bad:…`.
+var helpCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+):([a-z-]+|…)$`) })
+
+// cell gives each reason code in the first cell of a row a name that a link can
+// lead to.
+func (m manual) cell(n *tables.TableCell, source []byte) {
+	if n.Parent().Kind() == tables.KindTableHeader || n.PreviousSibling() != nil {
+		return
+	}
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		span, ok := c.(*ast.CodeSpan)
+		if !ok {
+			continue
+		}
+		code := helpCode().FindStringSubmatch(plainText(span, source))
+		if code == nil {
+			continue
+		}
+		if id := codeID(code[1], code[2]); !m.doc.ids[id] {
+			m.doc.ids[id] = true
+			span.SetAttributeString("id", []byte(id))
+		}
+	}
+}
+
+// codeID is where the help explains a code: "code-smi-timeout", "code-bad".
+func codeID(area, what string) string {
+	if what == "…" || what == "" {
+		return "code-" + area
+	}
+	return "code-" + area + "-" + what
+}
+
+// helpLink turns a link between files of the documentation into one between
+// pages of the site. What lies elsewhere in the source is no link there.
+func helpLink(to string) (string, bool) {
+	if strings.HasPrefix(to, "#") || strings.HasPrefix(to, "https://") {
+		return to, true
+	}
+	file, place, found := strings.Cut(to, "#")
+	name, ours := strings.CutSuffix(file, ".md")
+	if !ours || strings.Contains(name, "/") {
+		return "", false
+	}
+	to = "../" + name + "/index.html"
+	if found {
+		to += "#" + place
+	}
+	return to, true
+}
+
+func plainText(n ast.Node, source []byte) string {
+	var b strings.Builder
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if t, ok := n.(*ast.Text); ok && entering {
+			b.Write(t.Segment.Value(source))
+			if t.SoftLineBreak() {
+				b.WriteByte(' ')
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	return b.String()
+}
+
+// captionOf is the attribute under which a table waits for its caption.
+const captionOf = "gpuboard-caption"
+
+// helpBlocks renders what may be wider than a telephone: code and tables can be
+// scrolled, also by those who have only keys, and a table says what it is.
+type helpBlocks struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (helpBlocks) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
+	reg.Register(ast.KindCodeBlock, renderHelpCode)
+	reg.Register(ast.KindFencedCodeBlock, renderHelpCode)
+	reg.Register(tables.KindTable, renderHelpTable)
+	reg.Register(tables.KindTableCell, renderHelpCell)
+}
+
+func renderHelpCode(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	var b bytes.Buffer
+	for i := range n.Lines().Len() {
+		line := n.Lines().At(i)
+		b.Write(line.Value(source))
+	}
+	_, err := fmt.Fprintf(w, "<pre tabindex=\"0\"><code>%s</code></pre>\n", html.EscapeString(strings.TrimRight(b.String(), "\n")))
+	return ast.WalkSkipChildren, err
+}
+
+func renderHelpTable(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		_, err := w.WriteString("</table></div>\n")
+		return ast.WalkContinue, err
+	}
+	caption, _ := n.AttributeString(captionOf)
+	words, _ := caption.([]byte)
+	_, err := fmt.Fprintf(w, "<div class=\"scroll\" tabindex=\"0\"><table class=\"list\"><caption class=\"vh\">%s</caption>\n", html.EscapeString(string(words)))
+	return ast.WalkContinue, err
+}
+
+// renderHelpCell makes the head of a column only of a cell that says something.
+func renderHelpCell(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	tag, attributes := "td", ""
+	if n.Parent().Kind() == tables.KindTableHeader && n.HasChildren() {
+		tag, attributes = "th", ` scope="col"`
+	}
+	if cell, ok := n.(*tables.TableCell); ok && cell.Alignment == tables.AlignRight {
+		attributes += ` class="n"`
+	}
+	if !entering {
+		tag, attributes = "/"+tag, ""
+	}
+	_, err := fmt.Fprintf(w, "<%s%s>", tag, attributes)
+	return ast.WalkContinue, err
 }

@@ -58,7 +58,7 @@ func TestRemark(t *testing.T) {
 		"\x1b[31mred":                                     `\x1b[31mred`,
 		"a \u202e b":                                      `a \u202e b`,
 	} {
-		if got := remark(source); string(got) != want {
+		if got := rendered(t, remark(source)); got != want {
 			t.Errorf("remark(%q) = %q; want %q", source, got, want)
 		}
 	}
@@ -69,7 +69,7 @@ func FuzzRemark(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		out := string(remark(s))
+		out := rendered(t, remark(s))
 		nodes, err := html.ParseFragment(strings.NewReader(out), &html.Node{Type: html.ElementNode, Data: "td", DataAtom: atom.Td})
 		if err != nil {
 			t.Fatal(err)

@@ -1,78 +1,48 @@
 // Package page renders what a browser shows: a Board becomes HTML, with its
-// style, script and pictures. It reads no clock, and no disk but the templates.
+// style, script and pictures. It reads no clock, and no disk but a site's own look.
 package page
 
 import (
-	"bytes"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
-	"gpuboard/docs"
-	"gpuboard/internal/board"
-	"gpuboard/sitegen/render"
-)
+	"github.com/a-h/templ"
 
-// The templates: one a page, and the parts that they share.
-var pageTemplates = [...]string{
-	"base.html", "parts.html", "host-card.html", "book.html",
-	"chart.html", "history.html", "index.html", "host.html", "user.html", "bookings.html", "about.html", "kiosk.html",
-	"help.html",
-}
+	"gpuboard/docs"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
 
 // Files renders everything that a browser shows: pages, script, style, icons.
 // The files come in the order in which they should be published: what a page
-// refers to before the page, index.html last. tmpl holds the templates (see
-// package templates); an error in one of them names its file and line.
+// refers to before the page, index.html last. own is the directory of the site's
+// own look, nil for none; an error in it names the file.
 //
 // A host's page depends on that host alone, never on the moment of the
 // generation, so that it stays byte for byte the same while there is no news.
-func Files(in render.Input, tmpl fs.FS) ([]render.File, error) {
-	return renderPages(in, tmpl, parsePages)
-}
-
-func renderPages(in render.Input, tmpl fs.FS, parse func(fs.FS, *words) (*press, error)) ([]render.File, error) {
+func Files(in render.Input, own fs.FS) ([]render.File, error) {
 	in.Site = in.Site.WithDefaults()
-	w, err := readWords(tmpl, in.Site.Zone)
+	l, err := readLook(own, in.Site)
 	if err != nil {
 		return nil, err
 	}
-	a, err := readAssets(tmpl, w)
-	if err != nil {
-		return nil, err
-	}
-	set, err := parse(tmpl, w)
-	if err != nil {
-		return nil, err
-	}
-	v := newView(in, w, a)
-	v.due, v.booked = dueBookings(in.Board), bookedByHost(in.Board)
+	v := newView(in, l)
 	out := &render.Sink{Emit: in.Emit}
-	if err := out.Put(append(slices.Clip(a.files), render.NewFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
+	if err := out.Put(append(slices.Clip(l.files), render.NewFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
 		return nil, err
 	}
-	var buf bytes.Buffer
-	execute := func(path, name string, data any) ([]byte, error) {
-		buf.Reset()
-		if err := set.execute(&buf, name, data); err != nil {
-			return nil, fmt.Errorf("rendering %s: %w", path, err)
-		}
-		return bytes.Clone(buf.Bytes()), nil
-	}
-
 	if v.in.Help {
-		if v.help, err = v.makeHelp(set, docs.Files(), docs.Pages()); err != nil {
+		if v.help, err = v.makeHelp(docs.Files(), docs.Pages()); err != nil {
 			return nil, fmt.Errorf("rendering the help: %w", err)
 		}
 	}
-	done, err := v.renderHosts(set, out)
+	cards, err := v.renderHosts(out)
 	if err != nil {
 		return nil, err
 	}
-	if err := v.userPages(set, out); err != nil {
+	if err := v.userPages(out); err != nil {
 		return nil, err
 	}
 	if v.in.Help {
@@ -80,125 +50,63 @@ func renderPages(in render.Input, tmpl fs.FS, parse func(fs.FS, *words) (*press,
 			return nil, err
 		}
 	}
-	index, err := v.indexPage(done)
+	index, err := v.indexPage(cards)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range []struct {
-		path, name string
-		data       any
+		path string
+		page templ.Component
 	}{
-		{"about/index.html", "about.html", v.aboutPage()},
-		{"book/index.html", "book-plain", v.plainPage()},
-		{"bookings/index.html", "bookings.html", v.bookingsPage()},
-		{"history/index.html", "history.html", v.historyPage()},
-		{"kiosk/index.html", "kiosk.html", v.kioskPage(index)},
-		{"index.html", "index.html", index},
+		{"about/index.html", templates.About(v.aboutPage())},
+		{"book/index.html", templates.BookPlain(v.bookPlainPage())},
+		{"bookings/index.html", templates.Bookings(v.bookingsPage())},
+		{"history/index.html", templates.History(v.historyPage())},
+		{"kiosk/index.html", templates.Kiosk(v.kioskPage(index))},
+		{"index.html", templates.Index(index)},
 	} {
-		content, err := execute(p.path, p.name, p.data)
+		file, err := newFile(p.path, p.page)
 		if err != nil {
 			return nil, err
 		}
-		page := render.NewFile(p.path, content)
-		if p.path == "index.html" {
-			page.Parts = splice(content, index.cards...)
-		}
-		if err := out.Put(page); err != nil {
+		if err := out.Put(file); err != nil {
 			return nil, err
 		}
 	}
 	return out.Files, nil
 }
 
-func parsePages(tmpl fs.FS, w *words) (*press, error) {
-	funcs := template.FuncMap{
-		"t":      func(key any, args ...any) (string, error) { return w.say(fmt.Sprint(key), args...) },
-		"n":      w.count,
-		"length": w.length,
+func newView(in render.Input, l *look) *view {
+	v := &view{
+		in: in, look: l, hosts: map[string]bool{}, people: render.People(in.Board), generation: in.GenerationID(),
+		due: dueBookings(in.Board), booked: bookedByHost(in.Board),
 	}
-	set := template.New("").Funcs(funcs)
-	for _, name := range pageTemplates {
-		b, err := fs.ReadFile(tmpl, name)
-		if err != nil {
-			return nil, fmt.Errorf("reading templates: %w", err)
-		}
-		text, err := w.fill(name, string(b))
-		if err != nil {
-			return nil, err
-		}
-		if _, err := set.New(name).Parse(text); err != nil {
-			return nil, fmt.Errorf("parsing templates: %w", err)
-		}
-	}
-	return newPress(set, funcs), nil
-}
-
-func newView(in render.Input, w *words, a assets) *view {
-	v := &view{in: in, words: w, assets: a, hosts: map[string]bool{}, people: render.People(in.Board), generation: in.GenerationID()}
 	for i := range in.Board.Hosts {
 		v.hosts[in.Board.Hosts[i].Name] = true
 	}
 	return v
 }
 
-// A hostPage is hosts/<h>/index.html.
-type hostPage struct {
-	page
-	Host   *hostView
-	Kernel string
-	OS     string
-	Uptime string
-	Net    []factView
-	Disk   []factView
-	Where  []factView
-	Past   bool // there is a history
-	Charts bool // and it stands on this page
-}
-
-func (v *view) hostPage(h *board.Host) (*hostPage, error) {
-	hv, err := v.host(h, whole, v.ref(h), "../../")
-	if err != nil {
-		return nil, err
-	}
-	hp := &hostPage{
-		page: v.page("host", "../../", h.SnapshotAt, max(h.Interval, v.in.Site.Interval, v.in.Board.Interval)),
-		Host: hv, Kernel: render.Clean(h.Node.Kernel), OS: render.Clean(h.Node.OS),
-	}
-	hp.Past = v.in.History != nil
-	hp.Charts = hp.Past && len(v.in.Board.Hosts) <= render.FullHistoryHosts
-	if h.Node.UptimeSeconds != nil {
-		hp.Uptime = v.words.length(time.Duration(*h.Node.UptimeSeconds) * time.Second)
-	}
-	for _, i := range h.Node.Interfaces {
-		hp.Net = append(hp.Net, factView{render.Clean(i.Name), render.Clean(strings.Join(i.Addrs, ", "))})
-	}
-	for _, u := range h.Node.DiskUsers {
-		hp.Disk = append(hp.Disk, factView{render.Clean(u.User) + " · " + render.Clean(u.Path), v.words.quantity(gib(u.Used), "gib")})
-	}
-	if h.Datacenter != "" {
-		hp.Where = append(hp.Where, factView{v.words.list["fact.datacenter"], render.Clean(h.Datacenter)})
-	}
-	return hp, nil
-}
-
-// An aboutPage is about/index.html.
-type aboutPage struct {
-	page
-	Comments, Command string
-	Stale             int
-	Example           string // a host, for the lines to copy
-}
-
-func (v *view) aboutPage() *aboutPage {
-	p := &aboutPage{
-		page:     v.page("about", "../", time.Time{}, v.interval()),
-		Comments: render.Clean(v.in.Site.CommentsPath), Command: render.Clean(v.in.Site.BookCommand), Example: "gpu01",
-	}
+func (v *view) aboutPage() *templates.AboutPage {
+	host := "gpu01"
 	if len(v.in.Board.Hosts) > 0 {
-		p.Example = v.in.Board.Hosts[0].Name
+		host = v.in.Board.Hosts[0].Name
 	}
-	return p
+	return &templates.AboutPage{
+		Frame:    v.frame("about", "../", time.Time{}, v.interval()),
+		Comments: render.Clean(v.in.Site.CommentsPath),
+		Command:  render.Clean(v.in.Site.BookCommand) + " book " + host + `:0 --for 8h --comment "camera ready"`,
+		Sample:   fmt.Sprintf(bookingSample, host),
+	}
 }
+
+// bookingSample is a bookings file with two bookings of one host.
+const bookingSample = `{
+  %q: {
+    "0": { "name": "mira", "date": "2030-05-02 18:00", "comment": "camera ready" },
+    "3": { "name": "eva", "from": "2030-05-01 09:00", "date": "2030-05-03 18:00" }
+  }
+}`
 
 func (v *view) interval() time.Duration {
 	for _, d := range []time.Duration{v.in.Board.Interval, v.in.Site.Interval} {

@@ -2,13 +2,11 @@ package page
 
 import (
 	"bytes"
-	"io/fs"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"golang.org/x/net/html"
@@ -18,7 +16,6 @@ import (
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
 	"gpuboard/sitegen/text"
-	"gpuboard/templates"
 )
 
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'"
@@ -383,34 +380,5 @@ func TestRowIDsStayApart(t *testing.T) {
 	files := pages(t, in)
 	if byID(parse(t, files[len(files)-1]), "a_0") == nil {
 		t.Error("the row of a's GPU 0 should be a_0, because a host is called a-0")
-	}
-}
-
-func TestTemplateErrorsNameFileAndLine(t *testing.T) {
-	for name, c := range map[string]struct{ file, text, want string }{
-		"syntax":  {"index.html", "<h1>\n{{if}}\n</h1>", "index.html:2"},
-		"field":   {"host.html", "\n\n{{.NoSuchThing}}", "host.html:3"},
-		"word":    {"about.html", "\n{{t \"no such word\"}}", "about.html:2"},
-		"words":   {"words.json", "{", "words.json"},
-		"missing": {"base.html", "", "no such template"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			own := fstest.MapFS{}
-			err := fs.WalkDir(templates.Files(), ".", func(p string, d fs.DirEntry, err error) error {
-				if err != nil || d.IsDir() {
-					return err
-				}
-				b, err := fs.ReadFile(templates.Files(), p)
-				own[p] = &fstest.MapFile{Data: b}
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			own[c.file] = &fstest.MapFile{Data: []byte(c.text)}
-			if _, err := Files(boardtest.Lab(), own); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v, and should name %s", err, c.want)
-			}
-		})
 	}
 }

@@ -10,44 +10,31 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 // endsSoon is how long before its end a booking is said to end soon: time
 // enough to ask for more, or to be ready for the next.
 const endsSoon = time.Hour
 
-// A panelView is how to book one GPU: what to type and what to paste, which the
-// script fits to what somebody wants and holds against the bookings in it.
-type panelView struct {
-	Href    string // of the form, or of what to do without one
-	Command string
-	JSON    string
-	Due     []dueView
-}
-
-// A dueView is a booking as the script reads it.
-type dueView struct {
-	Name, From, Until string // the times in ISO, "" for open
-}
-
 // maxAlso is how many further bookings in force a row names.
 const maxAlso = 8
 
 // bookings fills in the reservation: the one in force, its trouble, and the next.
-func (v *view) bookings(r *rowView, g *board.GPU, ref time.Time, root string) {
+func (v *view) bookings(r *templates.Row, g *board.GPU, ref time.Time, root string) {
 	if g.Booking != nil {
-		r.Booking = v.slot(g.Booking, ref, root)
+		r.Booking = v.reservation(g.Booking, ref, root)
 		r.Booking.Maintenance = r.Booking.Maintenance && g.State != board.Drained // which says it already
 	}
 	if g.Next != nil {
-		r.Next = v.slot(g.Next, ref, root)
+		r.Next = v.reservation(g.Next, ref, root)
 	}
 	if g.Booking != nil && !g.FreeFrom.Equal(g.Booking.Until) {
 		r.Free = v.words.near(g.FreeFrom, ref)
 	}
 	r.AlsoMore = max(0, len(g.Others)-maxAlso) + g.MoreOthers
 	for i := range g.Others[:min(len(g.Others), maxAlso)] {
-		r.Also = append(r.Also, *v.slot(&g.Others[i], ref, root))
+		r.Also = append(r.Also, *v.reservation(&g.Others[i], ref, root))
 	}
 	if g.State == board.Contested {
 		var others []string
@@ -68,15 +55,15 @@ func holds(g *board.GPU, person string) bool {
 	return slices.ContainsFunc(g.Others, func(b board.Booking) bool { return strings.EqualFold(b.Name, person) })
 }
 
-func (v *view) slot(b *board.Booking, ref time.Time, root string) *slotView {
-	return &slotView{
-		Name: render.Clean(b.Name), Href: v.userHref(root, b.Name),
-		From: v.words.near(b.From, ref), Until: v.words.near(b.Until, ref), Open: b.Until.IsZero(),
+func (v *view) reservation(b *board.Booking, ref time.Time, root string) *templates.Reservation {
+	return &templates.Reservation{
+		Person: templates.Person{Name: render.Clean(b.Name), Href: v.userHref(root, b.Name)},
+		From:   v.words.near(b.From, ref), Until: v.words.near(b.Until, ref), Open: b.Until.IsZero(),
 		Comment: remark(b.Comment), Maintenance: b.Kind == "maintenance", Soon: v.soon(b),
 	}
 }
 
-func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *panelView {
+func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *templates.Panel {
 	target, ok := g.Target()
 	if !ok {
 		return nil
@@ -87,7 +74,7 @@ func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *p
 		if !render.Covers(b, g) {
 			continue
 		}
-		d := dueView{Name: render.Clean(b.Name)}
+		d := templates.Due{Name: render.Clean(b.Name)}
 		if m := v.words.near(b.From, ref); m != nil {
 			d.From = m.ISO
 		}
@@ -102,25 +89,18 @@ func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *p
 }
 
 // howToBook is what to type and to paste, with an example of a time.
-func (v *view) howToBook(host, gpu string, ref time.Time, root string) *panelView {
-	gpu, name := render.Clean(gpu), v.words.list["book.noname"]
+func (v *view) howToBook(host, gpu string, ref time.Time, root string) *templates.Panel {
+	gpu, name := render.Clean(gpu), v.words.T("book.noname")
 	// A day in full, so that the page stays the same until tomorrow.
 	date := ref.In(v.words.zone).AddDate(0, 0, 2).Format(time.DateOnly)
-	return &panelView{
+	return &templates.Panel{
 		Href:    root + "book/index.html",
 		Command: render.Clean(v.in.Site.BookCommand) + " book " + host + ":" + gpu + " --for 2d --name " + name,
 		JSON:    quoted(host) + ": { " + quoted(gpu) + `: { "name": ` + quoted(name) + `, "date": ` + quoted(date) + `, "comment": "" } }`,
 	}
 }
 
-// A plainPage is book/index.html where no server answers for it.
-type plainPage struct {
-	page
-	Comments string
-	Panel    *panelView
-}
-
-func (v *view) plainPage() *plainPage {
+func (v *view) bookPlainPage() *templates.BookPlainPage {
 	host, gpu := "gpu01", "0"
 	if hosts := v.in.Board.Hosts; len(hosts) > 0 {
 		host = hosts[0].Name
@@ -128,8 +108,8 @@ func (v *view) plainPage() *plainPage {
 			gpu = strconv.Itoa(hosts[0].GPUs[0].Index)
 		}
 	}
-	return &plainPage{
-		page:     v.page("about", "../", time.Time{}, v.interval()),
+	return &templates.BookPlainPage{
+		Frame:    v.frame("about", "../", time.Time{}, v.interval()),
 		Comments: render.Clean(v.in.Site.CommentsPath), Panel: v.howToBook(host, gpu, v.in.Board.GeneratedAt, "../"),
 	}
 }

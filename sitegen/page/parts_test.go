@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-h/templ"
 	"golang.org/x/net/html"
 
 	"gpuboard/internal/board"
@@ -107,6 +108,19 @@ func TestOneProcessIsSaidOnce(t *testing.T) {
 	}
 }
 
+// rendered is what a component renders; nil is nothing.
+func rendered(t testing.TB, c templ.Component) string {
+	t.Helper()
+	if c == nil {
+		return ""
+	}
+	var out strings.Builder
+	if err := c.Render(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
 func TestMarkdownIsTame(t *testing.T) {
 	for source, want := range map[string]string{
 		"**hi** <b>raw</b>":                   "<p><strong>hi</strong> raw</p>\n",
@@ -124,13 +138,13 @@ func TestMarkdownIsTame(t *testing.T) {
 		"":                                    "",
 	} {
 		got, err := markdown(source)
-		if err != nil || string(got) != want {
-			t.Errorf("markdown(%q) = %q, %v; want %q", source, got, err, want)
+		if shown := rendered(t, got); err != nil || shown != want {
+			t.Errorf("markdown(%q) = %q, %v; want %q", source, shown, err, want)
 		}
 	}
 	long, err := markdown(strings.Repeat("a line\n", markdownLimit))
-	if err != nil || len(long) > 2*markdownLimit {
-		t.Errorf("a notice without end makes %d bytes, %v", len(long), err)
+	if n := len(rendered(t, long)); err != nil || n > 2*markdownLimit {
+		t.Errorf("a notice without end makes %d bytes, %v", n, err)
 	}
 }
 
@@ -139,11 +153,12 @@ func FuzzMarkdown(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		out, err := markdown(s)
+		c, err := markdown(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc, err := html.Parse(strings.NewReader(string(out)))
+		out := rendered(t, c)
+		doc, err := html.Parse(strings.NewReader(out))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +190,7 @@ func leadsAway(href string) bool {
 
 func englishWords(t testing.TB) *words {
 	t.Helper()
-	w, err := readWords(templates.Files(), time.UTC)
+	w, err := readWords(nil, time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,9 +221,14 @@ func TestZoneName(t *testing.T) {
 	}
 }
 
+// factsView has no words but these.
+func factsView(list map[string]string) *view {
+	return &view{look: &look{words: &words{Words: templates.NewWords(list, nil), list: list}}}
+}
+
 // TestFactsOfTheFabric: what is known of it, and whose memory the GPU has.
 func TestFactsOfTheFabric(t *testing.T) {
-	v := &view{words: &words{list: map[string]string{"fact.fabric": "fabric", "fact.clique": "clique {id}", "fact.memory": "memory", "fact.shared": "the machine's"}}}
+	v := factsView(map[string]string{"fact.fabric": "fabric", "fact.clique": "clique {id}", "fact.memory": "memory", "fact.shared": "the machine's"})
 	for want, g := range map[string]snapshot.GPU{
 		"": {}, "memory the machine's": {MemoryShared: true}, "fabric In Progress": {Fabric: &snapshot.Fabric{State: "In Progress"}},
 		"fabric Completed · Success · clique 0 · c1": {Fabric: &snapshot.Fabric{State: "Completed", Status: "Success", CliqueID: new(0), ClusterUUID: "c1"}},
@@ -226,14 +246,14 @@ func TestFactsOfTheFabric(t *testing.T) {
 // TestFactsOfAnXID: its number, its moment, and what it means; those that a
 // program causes are told as such.
 func TestFactsOfAnXID(t *testing.T) {
-	w, err := readWords(templates.Files(), time.UTC)
+	w, err := readWords(nil, time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for code, want := range map[int]string{79: "fell off the bus", 31: "a program used", 13: "the GPU goes on working", 999: "NVIDIA"} {
 		g := &board.GPU{GPU: snapshot.GPU{XID: &snapshot.XID{Code: code, At: snapshot.TimeOf(boardtest.At(0, 0, 0))}}}
 		got := ""
-		for _, f := range (&view{words: w}).facts(g) {
+		for _, f := range (&view{look: &look{words: w}}).facts(g) {
 			if f.Name == w.list["fact.xid"] {
 				got = f.Value
 			}
@@ -251,7 +271,7 @@ func TestFactsOfAnXID(t *testing.T) {
 
 // TestFactsOfTheLink: lanes now and at most, or what is known of the two.
 func TestFactsOfTheLink(t *testing.T) {
-	v := &view{words: &words{list: map[string]string{"fact.link": "link"}}}
+	v := factsView(map[string]string{"fact.link": "link"})
 	for want, g := range map[string]snapshot.GPU{"8 / 16": {PCIeWidth: new(8), PCIeWidthMax: new(16)}, "16": {PCIeWidthMax: new(16)}, "": {}} {
 		got := ""
 		for _, f := range v.facts(&board.GPU{GPU: g}) {

@@ -7,10 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/afero"
-
 	"gpuboard/internal/testenv/boardtest"
-	"gpuboard/templates"
 )
 
 func TestBudgets(t *testing.T) {
@@ -52,28 +49,10 @@ func BenchmarkPages(b *testing.B) {
 		in := boardtest.Big(hosts)
 		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Files(in, templates.Files()); err != nil {
+				if _, err := Files(in, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
-	}
-}
-
-// TestOwnIconIsSeen: a site's own files are read in every generation.
-func TestOwnIconIsSeen(t *testing.T) {
-	in := fleets()["bare"]
-	for _, icon := range []string{"<svg/>", "<svg></svg>"} {
-		own := afero.NewMemMapFs()
-		if err := afero.WriteFile(own, "favicon.svg", []byte(icon), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		files, err := Files(in, templates.Under(own))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := string(boardtest.FileOf(t, files, "favicon.svg").Bytes()); got != icon {
-			t.Errorf("the icon is %s, want %s", got, icon)
-		}
 	}
 }

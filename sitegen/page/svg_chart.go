@@ -4,31 +4,18 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"gpuboard/templates"
 )
 
 // chartBase is how far the area of a chart reaches below its zero, in units of
 // which the whole is 100: a zero has a thin line, a gap has nothing.
 const chartBase = 2
 
-// A chartView is one chart: a step is one unit wide, and the top is Top.
-type chartView struct {
-	Class  string
-	Bare   bool   // without the shape: only its numbers are shown
-	Text   string // the whole in words
-	N      int
-	Path   string // M x, v and h in turn; the script reads the values back from it
-	Gaps   string // what nothing is known of
-	Booked string // spans that are booked
-	Top    string
-	Unit   string
-	Mean   string // in words, "" when nothing is known
-	Most   string
-}
-
 // chart draws values, of which NaN is not known. Nothing is drawn between two
 // known values that do not follow each other.
-func chart(values []float64, top float64, unit string) chartView {
-	c := chartView{N: len(values), Unit: unit, Top: digits(top)}
+func chart(values []float64, top float64, unit string) templates.Chart {
+	c := templates.Chart{N: len(values), Unit: unit, Top: digits(top)}
 	var path, gaps []byte
 	sum, n, most := 0.0, 0, math.Inf(-1)
 	drawing, height, run := false, 0, 0
@@ -123,15 +110,15 @@ func partOf(v float64) string {
 }
 
 // ticks are the marks below a chart from from to to, in per cent of its width.
-func (w *words) ticks(from, to time.Time) []tick {
+func (w *words) ticks(from, to time.Time) []templates.Tick {
 	length := to.Sub(from)
 	if length <= 0 {
 		return nil
 	}
-	var out []tick
+	var out []templates.Tick
 	add := func(t time.Time, text string) {
 		if at := float64(t.Sub(from)) / float64(length); at >= 0.02 && at <= 0.96 {
-			out = append(out, tick{X: percent(at), Text: text})
+			out = append(out, templates.Tick{X: percent(at), Text: text})
 		}
 	}
 	local := from.In(w.zone)

@@ -10,6 +10,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 type disk = snapshot.Disk
@@ -31,85 +32,37 @@ const (
 
 // A view is what all pages of one generation share.
 type view struct {
+	*look
 	in     render.Input
-	words  *words
 	hosts  map[string]bool
 	people map[string]string          // name → directory below users/
 	due    map[string][]board.Booking // of each host, those that are not over
 	booked map[string][]*board.Booking
-	assets assets
 	help   *help // nil where the site has no documentation
 	// generation is Generation of the board.
 	generation string
 }
 
-// A page is what every page's frame needs.
-type page struct {
-	Kind       string // index, host, user, bookings, about, kiosk
-	Root       string // leads to the site's root: "" or "../" or "../../"
-	Lang       string
-	Title, Lab string
-	Version    string
-	CSS, JS    string
-	Icon       string
-	Zone       string
-	Built      *moment // the moment that the page shows
-	Generation string  // the id that page and JSON of one generation share; "" on pages of one host
-	Interval   int     // seconds until the next is due
-	Demo       bool
-	Help       bool // the site has the documentation
-}
-
-func (v *view) page(kind, root string, built time.Time, interval time.Duration) page {
+// frame is what a page of a kind has around its content. root leads to the site's
+// root; built is the moment that the page shows, zero for none.
+func (v *view) frame(kind, root string, built time.Time, interval time.Duration) templates.Frame {
 	s := v.in.Site
-	p := page{
+	f := templates.Frame{
+		Words: v.words.Words, Slots: v.slots,
 		Kind: kind, Root: root, Lang: s.Lang, Title: render.Clean(s.Title), Lab: render.Clean(s.Lab), Version: render.Clean(s.Version),
-		CSS: root + v.assets.css, JS: root + v.assets.js, Icon: root + "favicon.svg",
+		CSS: root + v.css, JS: root + v.js, Icon: root + "favicon.svg",
 		Demo: v.in.Board.Demo, Help: v.in.Help, Zone: v.words.zoneName(v.in.Board.GeneratedAt),
 		Interval: int(interval / time.Second),
 	}
 	switch kind {
 	case "index", "bookings", "kiosk":
-		p.Generation = v.generation
+		f.Generation = v.generation
 	}
 	if !built.IsZero() {
-		p.Built = v.words.full(built)
-		p.Zone, _ = built.In(v.words.zone).Zone()
+		f.Built = v.words.full(built)
+		f.Zone, _ = built.In(v.words.zone).Zone()
 	}
-	return p
-}
-
-// A hostView is one card.
-type hostView struct {
-	ID, Name, Title, Href string
-	State                 board.HostState
-	Old                   bool // its values are not live
-	SSH                   string
-	Owner, Note, Check    string
-	Group                 string
-	Models                string
-	Filter                string // the one model of the card, for the filter
-	Driver, CUDA          string
-	Seen                  *moment
-	Interval              int
-	Ahead                 bool   // the node's clock is ahead
-	Clock                 string // by so much; "" when it is right
-	Meters                []meterView
-	Tags                  []string
-	TagList               string // for the filter, each between bars
-	Problems              []problemView
-	Rows                  []rowView
-	Glyphs                []glyph
-	GlyphWidth            int
-	Free                  int
-	Total                 int
-	Blind                 bool // the state of none of its GPUs is known
-	Usual                 bool // with charts and processes
-	Mixed                 bool // more than one model
-	GiB                   int  // of the one model
-	Huge                  bool // the page has room for hardly anything
-	NoteHTML              safeHTML
-	Gone                  *moment
+	return f
 }
 
 // ref is the moment beside which a host's times are named: its own, so that its
@@ -129,85 +82,67 @@ func (v *view) detail() detail {
 	return usual
 }
 
-// A glyph is one GPU in the strip of all.
-type glyph struct {
-	State board.State
-	X     int
-}
-
+// glyphStep is how many pixels a sign takes in the strip of all GPUs.
 const glyphStep = 15
 
-// A problemView is one line of the error banner: a sentence of the site's, and
-// behind it what the program said.
-type problemView struct {
-	Code, Message, Where, Href string
-	Help                       string // where the code is explained, "" for nowhere
-	Detail                     string // "" where the sentence says all of it
-	Open                       bool   // there is room for the detail
-	Severity                   string // error, warning
+// title is how a host is called on pages.
+func title(h *board.Host) string {
+	if t := render.Clean(h.Title); t != "" {
+		return t
+	}
+	return h.Name
 }
 
-func (v *view) host(h *board.Host, d detail, ref time.Time, root string) (*hostView, error) {
-	hv := &hostView{
-		ID: h.Name, Name: h.Name, Title: h.Name, Href: root + "hosts/" + h.Name + "/index.html",
-		State: h.State, Old: h.State != board.Up && h.State != board.Maintenance,
+// card is a host with its GPUs. ref is the moment beside which times are named,
+// root leads to the site's root.
+func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templates.Card {
+	c := &templates.Card{
+		ID: h.Name, Title: title(h), Href: root + "hosts/" + h.Name + "/index.html",
+		State: string(h.State), Old: h.State != board.Up && h.State != board.Maintenance,
 		SSH: address(h), Owner: render.Clean(h.Owner), Note: render.Clean(h.Note), Group: render.Clean(h.Group),
-		Driver: render.Clean(h.Driver), CUDA: render.Clean(h.CUDA), Interval: int(h.Interval / time.Second),
-		Free: h.Free, Total: h.CountUnits(), Usual: d != brief, Seen: v.words.near(h.SnapshotAt, ref),
+		Free: h.Free, Total: h.CountUnits(), Usual: d != brief, Seen: v.words.near(h.SnapshotAt, ref), Gone: v.words.near(h.GoneSince, ref),
 	}
-	if t := render.Clean(h.Title); t != "" {
-		hv.Title = t
-	}
-	hv.Blind = hv.Total > 0
+	c.Blind = c.Total > 0
 	for g := range h.Units() {
-		hv.Blind = hv.Blind && g.State == board.Unknown
+		c.Blind = c.Blind && g.State == board.Unknown
 	}
 	if h.Check != "" && h.Check != "passing" && h.Check != string(h.State) {
-		hv.Check = v.words.or("check."+h.Check, render.Clean(h.Check))
+		c.Check = v.words.or("check."+h.Check, render.Clean(h.Check))
 	}
 	if h.ClockOffset != 0 {
-		hv.Ahead, hv.Clock = h.ClockOffset > 0, v.words.length(h.ClockOffset.Abs())
-	}
-	if !h.GoneSince.IsZero() {
-		hv.Gone = v.words.near(h.GoneSince, ref)
+		c.Ahead, c.Clock = h.ClockOffset > 0, v.words.length(h.ClockOffset.Abs())
 	}
 	var models []string
 	for _, m := range h.Models {
 		models = append(models, fmt.Sprintf("%d × %s", m.Total, v.words.model(m.Name, m.MemoryTotal)))
 	}
-	hv.Models, hv.Mixed = strings.Join(models, " · "), len(h.Models) > 1
+	c.Models = strings.Join(models, " · ")
 	if len(h.Models) == 1 {
-		hv.Filter = v.words.model(h.Models[0].Name, h.Models[0].MemoryTotal)
-		hv.GiB = wholeGiB(h.Models[0].MemoryTotal)
+		c.Filter = v.words.model(h.Models[0].Name, h.Models[0].MemoryTotal)
+		c.GiB = wholeGiB(h.Models[0].MemoryTotal)
 	}
-	if d != brief && !hv.Old { // a load of hours ago says nothing
-		hv.Meters = v.words.meters(h, d == whole)
+	if d != brief && !c.Old { // a load of hours ago says nothing
+		c.Meters = v.words.meters(h, d == whole)
 	}
 	for _, tag := range h.Tags {
-		hv.Tags = append(hv.Tags, render.Clean(tag))
+		c.Tags = append(c.Tags, render.Clean(tag))
 	}
-	if len(hv.Tags) > 0 {
-		hv.TagList = "|" + strings.ToLower(strings.Join(hv.Tags, "|")) + "|"
+	if len(c.Tags) > 0 {
+		c.TagList = "|" + strings.ToLower(strings.Join(c.Tags, "|")) + "|"
 	}
 	for _, p := range h.Problems {
-		hv.Problems = append(hv.Problems, v.problem(p, h, root, false, d == whole))
+		c.Problems = append(c.Problems, v.problem(p, h, root, false, d == whole))
 	}
-	hv.Rows = make([]rowView, 0, len(h.GPUs))
-	hv.Glyphs = make([]glyph, 0, len(h.GPUs))
+	c.Rows = make([]templates.Row, 0, len(h.GPUs))
+	c.Glyphs = make([]templates.Glyph, 0, len(h.GPUs))
 	for g := range h.Rows() {
-		hv.Rows = append(hv.Rows, v.row(h, g, hv.Mixed, d, ref, root))
+		c.Rows = append(c.Rows, v.row(h, g, len(h.Models) > 1, d, ref, root))
 	}
 	for g := range h.Units() {
-		hv.Glyphs = append(hv.Glyphs, glyph{g.State, len(hv.Glyphs) * glyphStep})
+		c.Glyphs = append(c.Glyphs, templates.Glyph{State: string(g.State), X: len(c.Glyphs) * glyphStep})
 	}
-	hv.GlyphWidth = max(0, len(hv.Glyphs)*glyphStep-3)
-	if d == whole {
-		var err error
-		if hv.NoteHTML, err = markdown(v.in.HostNotes[h.Name]); err != nil {
-			return nil, fmt.Errorf("reading the note on %s: %w", h.Name, err)
-		}
-	}
-	return hv, nil
+	c.GlyphWidth = max(0, len(c.Glyphs)*glyphStep-3)
+	return c
 }
 
 // shellWord reports whether a foreign string may stand behind ssh in a line
@@ -227,8 +162,8 @@ func shellWord(s string) bool {
 // problem makes one line of the error banner. Serious is what makes the whole
 // page less than it seems: no hosts, no bookings, a host's data refused. h is
 // the host that it is about, or nil.
-func (v *view) problem(p snapshot.Problem, h *board.Host, root string, link, open bool) problemView {
-	pv := problemView{
+func (v *view) problem(p snapshot.Problem, h *board.Host, root string, link, open bool) templates.Problem {
+	pv := templates.Problem{
 		Code: render.Clean(p.Code), Message: render.Clean(v.sentence(&p, h)), Where: render.Clean(p.Where()),
 		Help: v.explained(p.Code, root), Severity: "warning", Open: open,
 	}

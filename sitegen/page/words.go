@@ -3,7 +3,6 @@ package page
 import (
 	"encoding/json"
 	"fmt"
-	"html"
 	"io/fs"
 	"regexp"
 	"strconv"
@@ -11,12 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
 
-// words is words.json: everything that the pages say and that Go must put
-// together itself, such as dates and lengths of time.
+// words are the site's words: everything that the pages say, and what Go must
+// put together itself, such as dates and lengths of time.
 type words struct {
+	templates.Words
 	list     map[string]string
 	weekdays []string // from Sunday
 	months   []string // from January
@@ -27,18 +28,28 @@ type words struct {
 // dateNames are the patterns of times, and what each may consist of.
 var dateNames = [...]string{"date.day", "date.near", "date.week", "date.far", "date.full"}
 
+// wordsFile is the list of words, in the program and in a site's own directory.
+const wordsFile = "words/en.json"
+
 // readWords reads the built-in list with the site's own laid over it, word by
 // word: a site names what it wants different, and goes on working when the next
 // version of the program brings new words.
-func readWords(tmpl fs.FS, zone *time.Location) (*words, error) {
+func readWords(own fs.FS, zone *time.Location) (*words, error) {
 	w := &words{zone: zone}
-	for _, from := range []fs.FS{templates.Files(), tmpl} {
-		b, err := fs.ReadFile(from, "words.json")
-		if err != nil {
-			return nil, fmt.Errorf("reading templates: %w", err)
+	builtIn, err := fs.ReadFile(templates.Files(), wordsFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the built-in words: %w", err)
+	}
+	sites, err := readOwn(own, wordsFile)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range [][]byte{builtIn, sites} {
+		if list == nil {
+			continue
 		}
-		if err := json.Unmarshal(b, &w.list); err != nil {
-			return nil, fmt.Errorf("reading words.json: %w", err)
+		if err := json.Unmarshal(list, &w.list); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", wordsFile, err)
 		}
 	}
 	for key, s := range w.list {
@@ -46,64 +57,24 @@ func readWords(tmpl fs.FS, zone *time.Location) (*words, error) {
 	}
 	w.weekdays, w.months = strings.Fields(w.list["weekdays"]), strings.Fields(w.list["months"])
 	if len(w.weekdays) != 7 || len(w.months) != 12 {
-		return nil, fmt.Errorf("reading words.json: there are %d weekdays and %d months", len(w.weekdays), len(w.months))
+		return nil, fmt.Errorf("reading %s: there are %d weekdays and %d months", wordsFile, len(w.weekdays), len(w.months))
 	}
 	w.dates = make(map[string]pattern, len(dateNames))
 	for _, name := range dateNames {
 		p, err := parsePattern(w.list[name])
 		if err != nil {
-			return nil, fmt.Errorf("reading words.json: %q: %w", name, err)
+			return nil, fmt.Errorf("reading %s: %q: %w", wordsFile, name, err)
 		}
 		w.dates[name] = p
 	}
+	w.Words = templates.NewWords(w.list, prose)
 	return w, nil
 }
 
-// knownCodes are the codes of problems that the built-in list has a sentence for.
-var knownCodes = sync.OnceValue(func() map[string]bool {
-	codes := map[string]bool{}
-	var list map[string]string
-	if b, err := fs.ReadFile(templates.Files(), "words.json"); err == nil && json.Unmarshal(b, &list) == nil {
-		for key := range list {
-			if code, ok := strings.CutPrefix(key, "code."); ok {
-				codes[code] = true
-			}
-		}
-	}
-	return codes
-})
-
 // KnownCode reports whether pages have a sentence for the code of a problem.
-func KnownCode(code string) bool { return knownCodes()[code] }
-
-// say returns the words for a key, with args in the places of its verbs. A key
-// that is missing is an error: a page with a hole in it is worse than none.
-func (w *words) say(key string, args ...any) (string, error) {
-	s, ok := w.list[key]
-	if !ok {
-		return "", fmt.Errorf("words.json has no %q", key)
-	}
-	if len(args) == 0 {
-		return s, nil
-	}
-	return fmt.Sprintf(s, args...), nil
-}
-
-var fixedWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{t "([^"]*)"\}\}`) })
-
-// fill puts the words in the place of every {{t "…"}} of a template, once for
-// all pages: most words of a page are of this kind.
-func (w *words) fill(name, text string) (string, error) {
-	var missing error
-	text = fixedWord().ReplaceAllStringFunc(text, func(call string) string {
-		s, err := w.say(call[len(`{{t "`) : len(call)-len(`"}}`)])
-		if err != nil && missing == nil {
-			line := 1 + strings.Count(text[:strings.Index(text, call)], "\n")
-			missing = fmt.Errorf("parsing templates: %s:%d: %w", name, line, err)
-		}
-		return strings.ReplaceAll(html.EscapeString(s), "{", "&#123;")
-	})
-	return text, missing
+func KnownCode(code string) bool {
+	_, ok := render.EnglishWords()["code."+code]
+	return ok
 }
 
 var scriptWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'\{\{t "([^"]*)"\}\}'`) })
@@ -112,29 +83,22 @@ var scriptWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompil
 func (w *words) fillScript(js []byte) ([]byte, error) {
 	var missing error
 	js = scriptWord().ReplaceAllFunc(js, func(call []byte) []byte {
-		s, err := w.say(string(call[len(`'{{t "`) : len(call)-len(`"}}'`)]))
-		if err != nil && missing == nil {
-			missing = fmt.Errorf("making the script: %w", err)
+		key := string(call[len(`'{{t "`) : len(call)-len(`"}}'`)])
+		text, ok := w.list[key]
+		if !ok {
+			missing = fmt.Errorf("making the script: %s has no %q", wordsFile, key)
 		}
-		return []byte(quoted(s))
+		return []byte(quoted(text))
 	})
 	return js, missing
 }
 
-// or is say for codes that other packages may add to: an unknown one is shown as it is.
+// or returns the text for a key, or fallback: other packages may add to the codes.
 func (w *words) or(key, fallback string) string {
 	if s, ok := w.list[key]; ok {
 		return s
 	}
 	return fallback
-}
-
-// count says how many there are of something: key.one or key.other.
-func (w *words) count(n int, key string) (string, error) {
-	if n == 1 {
-		return w.say(key+".one", n)
-	}
-	return w.say(key+".other", n)
 }
 
 // length says a duration in its largest whole unit, rounded down, so that "3 h"
@@ -155,18 +119,15 @@ func (w *words) length(d time.Duration) string {
 // quantity is a number with the sign of its unit behind it: "21.5 GiB".
 func (w *words) quantity(number, unit string) string { return number + " " + w.list["sign."+unit] }
 
-// A moment is a time as a page shows it and as a program reads it.
-type moment struct{ ISO, Text string }
-
-func (w *words) moment(t time.Time, text string) *moment {
+func (w *words) moment(t time.Time, text string) *templates.Moment {
 	if t.IsZero() {
 		return nil
 	}
-	return &moment{ISO: t.UTC().Format("2006-01-02T15:04:05Z"), Text: text}
+	return &templates.Moment{ISO: t.UTC().Format("2006-01-02T15:04:05Z"), Text: text}
 }
 
 // toMinute is the moment without its seconds, which nobody is shown.
-func (m *moment) toMinute() *moment {
+func toMinute(m *templates.Moment) *templates.Moment {
 	if m != nil {
 		m.ISO = m.ISO[:len("2006-01-02T15:04")] + "Z"
 	}
@@ -174,12 +135,14 @@ func (m *moment) toMinute() *moment {
 }
 
 // full is a moment to the second, with day and zone: "Fri 20 Nov, 10:42:10 CET".
-func (w *words) full(t time.Time) *moment { return w.moment(t, w.time("date.full", t.In(w.zone))) }
+func (w *words) full(t time.Time) *templates.Moment {
+	return w.moment(t, w.time("date.full", t.In(w.zone)))
+}
 
 // near is a moment as briefly as it is still plain beside ref: with the weekday
 // within a week, with the date beyond, with the year beyond half a year. It
 // never says "today": the page may be read tomorrow.
-func (w *words) near(t, ref time.Time) *moment {
+func (w *words) near(t, ref time.Time) *templates.Moment {
 	const week, halfYear = 6 * 24 * time.Hour, 180 * 24 * time.Hour
 	l := t.In(w.zone)
 	far := t.Sub(ref).Abs()

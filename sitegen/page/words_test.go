@@ -19,7 +19,6 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
 // foreign writes a text in letters that no word of the program's has, so that
@@ -38,12 +37,8 @@ func foreign(s string) string {
 
 var (
 	latin = regexp.MustCompile(`[A-Za-z]`)
-	// verbatim is what is no word: verbs, places, entities.
-	verbatim = regexp.MustCompile(`%[a-z%]|\{[a-z]*\}|&[a-z]+;|&#[0-9]+;`)
-	braces   = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
-	// markup is a comment, an element whose text is no prose, or a tag.
-	markup = regexp.MustCompile(`(?s)<(code|pre|samp)\b[^>]*>.*?</(?:code|pre|samp)>|<[!/]?[a-zA-Z](?:"(?:\{\{.*?\}\}|[^"])*"|\{\{.*?\}\}|[^>])*>`)
-	spoken = regexp.MustCompile(`(?s)( (?:aria-label|title|placeholder|alt)=")((?:\{\{.*?\}\}|[^"])*)(")`)
+	// verbatim is what is no word: verbs, places, entities, code, where a link leads.
+	verbatim = regexp.MustCompile("%[a-z%]|\\{[a-z]*\\}|&[a-z]+;|&#[0-9]+;|`[^`]*`|\\]\\([^)]*\\)")
 )
 
 // around applies f to what lies between the matches of keep.
@@ -63,49 +58,25 @@ func same(s string) string { return s }
 
 func foreignWords(s string) string { return around(verbatim, s, foreign, same) }
 
-// foreignTemplates are the built-in templates in another language.
-func foreignTemplates(t testing.TB) fs.FS {
+// foreignLook is a site's own look with the built-in words in another language.
+func foreignLook(t testing.TB) fs.FS {
 	t.Helper()
-	own := fstest.MapFS{}
-	err := fs.WalkDir(templates.Files(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	words := map[string]string{}
+	for key, text := range englishWords(t).list {
+		words[key] = foreignWords(text)
+		if strings.HasPrefix(key, "date.") {
+			words[key] = text
 		}
-		b, err := fs.ReadFile(templates.Files(), name)
-		switch filepath.Ext(name) {
-		case ".html":
-			prose := func(s string) string { return around(braces, s, foreignWords, same) }
-			tag := func(s string) string {
-				return spoken.ReplaceAllStringFunc(s, func(a string) string {
-					m := spoken.FindStringSubmatch(a)
-					return m[1] + prose(m[2]) + m[3]
-				})
-			}
-			b = []byte(around(markup, string(b), prose, tag))
-		case ".json":
-			words := map[string]string{}
-			if err := json.Unmarshal(b, &words); err != nil {
-				return err
-			}
-			for key, text := range words {
-				words[key] = foreignWords(text)
-				if strings.HasPrefix(key, "date.") {
-					words[key] = text
-				}
-			}
-			b, err = json.Marshal(words)
-		}
-		own[name] = &fstest.MapFile{Data: b}
-		return err
-	})
+	}
+	b, err := json.Marshal(words)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return own
+	return fstest.MapFS{wordsFile: &fstest.MapFile{Data: b}}
 }
 
 // codes are what words of a board's are no words for people: they have theirs in
-// words.json.
+// the words.
 var codes = []string{"Code", "Message", "Check", "Reason", "Kind", "State"}
 
 // foreignData puts into those letters every text that came from nodes and people.
@@ -146,7 +117,7 @@ func foreignData(v reflect.Value) {
 	}
 }
 
-// allCodes are all codes that words.json has a sentence for.
+// allCodes are all codes that the words has a sentence for.
 func allCodes(t testing.TB) []string {
 	t.Helper()
 	var list []string
@@ -204,13 +175,13 @@ func foreignFleets(t testing.TB) map[string]render.Input {
 	return list
 }
 
-// TestWordsStandInTheTemplatesAlone makes a site in another language, by its
-// templates and its words alone, and looks for a word that is still in this one.
-func TestWordsStandInTheTemplatesAlone(t *testing.T) {
-	tmpl := foreignTemplates(t)
+// TestWordsStandInTheirListAlone makes a site in another language, by its words
+// alone, and looks for a word that is still in this one.
+func TestWordsStandInTheirListAlone(t *testing.T) {
+	own := foreignLook(t)
 	kinds := map[string]bool{}
 	for name, in := range foreignFleets(t) {
-		files, err := Files(in, tmpl)
+		files, err := Files(in, own)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +195,7 @@ func TestWordsStandInTheTemplatesAlone(t *testing.T) {
 			}
 		}
 	}
-	for path, content := range bookForms(t, tmpl) {
+	for path, content := range bookForms(t, own) {
 		kinds["book "+path] = true
 		latinWords(t, path, parse(t, render.NewFile("", content)))
 	}
@@ -251,9 +222,9 @@ func latinScript(t *testing.T, f render.File) {
 }
 
 // bookForms are the pages of the form, in good and in bad moments.
-func bookForms(t *testing.T, tmpl fs.FS) map[string][]byte {
+func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 	t.Helper()
-	p, err := NewBookPages(render.Site{Title: foreign("Board"), Zone: time.FixedZone("ЗОНА", 3600)}, tmpl)
+	p, err := NewBookPages(render.Site{Title: foreign("Board"), Zone: time.FixedZone("ЗОНА", 3600)}, own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,51 +290,37 @@ func latinWords(t *testing.T, page string, n *html.Node) {
 	}
 }
 
-// TestEveryWordIsThere holds what Go and the templates ask of words.json to what
-// it has.
+// TestEveryWordIsThere holds what Go, the components and the script ask of the
+// words to what there is.
 func TestEveryWordIsThere(t *testing.T) {
 	w := englishWords(t)
-	asked := regexp.MustCompile(`(?:\bt|\blist\[|say\(|quantity\([^"\n]*,|number\([^"\n]*,) ?"([a-z0-9.-]+)"`)
-	sources, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := fs.Glob(templates.Files(), "*.html")
-	if err != nil || len(names) == 0 {
-		t.Fatal(names, err)
-	}
-	names = append(names, "script/words.js")
+	asked := regexp.MustCompile(`(?:\bt|\blist\[|\bT\(|say\(|Prose\(|tab\(f, "[a-z]*", "[^"]*",|(?:paragraph|form)\(p\.Words,|quantity\([^"\n]*,|number\([^"\n]*,|[Cc]ount\([^"\n]*,) ?"([a-z0-9.-]+)"`)
 	n := 0
-	check := func(name string, text []byte) {
-		for _, m := range asked.FindAllStringSubmatch(string(text), -1) {
-			key := m[1]
-			_, ok := w.list[key]
-			if !ok {
-				_, ok = w.list["sign."+key]
+	for _, pattern := range []string{"*.go", "../../templates/*.go", "../../templates/*.templ", "../../templates/script/words.js"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatal(pattern, names, err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_templ.go") {
+				continue
 			}
-			if n++; !ok && !strings.HasSuffix(key, ".") {
-				t.Errorf("%s asks for %q, which words.json has not", name, key)
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range asked.FindAllStringSubmatch(string(text), -1) {
+				ok := strings.HasSuffix(m[1], ".") // and the rest is put behind it
+				for _, key := range []string{m[1], "sign." + m[1], m[1] + ".one"} {
+					ok = ok || w.list[key] != ""
+				}
+				if n++; !ok {
+					t.Errorf("%s asks for %q, which %s has not", name, m[1], wordsFile)
+				}
 			}
 		}
 	}
-	for _, name := range sources {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(name, text)
-	}
-	for _, name := range names {
-		text, err := fs.ReadFile(templates.Files(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(name, text)
-	}
-	if n < 200 {
+	if n < 400 {
 		t.Errorf("only %d questions were found", n)
 	}
 }

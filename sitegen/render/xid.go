@@ -18,11 +18,12 @@ func XIDMeaning(list map[string]string, code int) string {
 }
 
 // EnglishXID is the meaning for programs and terminals, which get no site's own words.
-func EnglishXID(code int) string { return XIDMeaning(builtinWords(), code) }
+func EnglishXID(code int) string { return XIDMeaning(EnglishWords(), code) }
 
-var builtinWords = sync.OnceValue(func() map[string]string {
+// EnglishWords is the built-in list of words; nobody may change it.
+var EnglishWords = sync.OnceValue(func() map[string]string {
 	list := map[string]string{}
-	if text, err := fs.ReadFile(templates.Files(), "words.json"); err == nil {
+	if text, err := fs.ReadFile(templates.Files(), "words/en.json"); err == nil {
 		_ = json.Unmarshal(text, &list) // embedded, and read by every test
 	}
 	return list

@@ -1,0 +1,221 @@
+package page
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+// booking is one line of the bookings. root leads to the site's root.
+func (v *view) booking(b *board.Booking, root string) templates.BookingLine {
+	line := templates.BookingLine{
+		Host: render.Clean(b.Host), GPUs: strings.Join(b.Labels(), ", "), Name: render.Clean(b.Name), Href: v.userHref(root, b.Name),
+		From: v.words.near(b.From, v.in.Board.GeneratedAt), Until: v.words.near(b.Until, v.in.Board.GeneratedAt),
+		Comment: remark(b.Comment), Maintenance: b.Kind == "maintenance",
+		Active: b.Active, Expired: b.Expired, Soon: v.soon(b), Forced: b.Forced, Line: b.Line,
+	}
+	if b.UUID != "" && line.GPUs == "" {
+		line.GPUs = render.Clean(b.UUID)
+	}
+	if !strings.EqualFold(b.By, b.Name) {
+		line.By = render.Clean(b.By)
+	}
+	if v.hosts[b.Host] {
+		line.HostHref = root + "hosts/" + b.Host + "/index.html"
+	}
+	return line
+}
+
+func (v *view) bookingsPage() *templates.BookingsPage {
+	b := v.in.Board
+	const root = "../"
+	p := &templates.BookingsPage{
+		Frame:    v.frame("bookings", root, b.GeneratedAt, v.interval()),
+		Since:    v.words.near(b.BookingsStaleSince, b.GeneratedAt),
+		Comments: render.Clean(v.in.Site.CommentsPath),
+		Timeline: v.timeline(),
+	}
+	hosts := hostsByName(b)
+	for _, problem := range b.Problems {
+		if strings.HasPrefix(problem.Code, "booking:") || problem.Line > 0 {
+			p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], root, true, true))
+		}
+	}
+	var listed []*board.Booking
+	listed, p.More = listedBookings(b)
+	start := func(x, y *board.Booking) int {
+		return cmp.Or(x.From.Compare(y.From), cmp.Compare(joinInts(x.GPUs, ","), joinInts(y.GPUs, ",")))
+	}
+	slices.SortStableFunc(listed, func(x, y *board.Booking) int { return cmp.Or(cmp.Compare(x.Host, y.Host), start(x, y)) })
+	p.Hosts = v.bookingLists(listed, func(x, y *board.Booking) bool { return x.Host == y.Host })
+	slices.SortStableFunc(listed, func(x, y *board.Booking) int { return cmp.Or(cmp.Compare(x.Name, y.Name), start(x, y)) })
+	p.People = v.bookingLists(listed, func(x, y *board.Booking) bool { return x.Name == y.Name })
+	return p
+}
+
+// listedBookings are the first bookings of each host, and how many others there are.
+func listedBookings(b *board.Board) (list []*board.Booking, more int) {
+	listed := map[string]int{} // by host
+	for i := range b.Bookings {
+		bk := &b.Bookings[i]
+		if listed[bk.Host]++; listed[bk.Host] > render.MaxListed {
+			more++
+			continue
+		}
+		list = append(list, bk)
+	}
+	return list, more
+}
+
+// bookingLists puts bookings that follow each other and are alike into one list.
+func (v *view) bookingLists(bookings []*board.Booking, alike func(x, y *board.Booking) bool) (lists [][]templates.BookingLine) {
+	for i, b := range bookings {
+		if i == 0 || !alike(bookings[i-1], b) {
+			lists = append(lists, nil)
+		}
+		last := len(lists) - 1
+		lists[last] = append(lists[last], v.booking(b, "../"))
+	}
+	return lists
+}
+
+const (
+	timelineDays = 7
+	timelineRow  = 26 // pixels
+	timelineRows = 400
+	timelineBars = 128 // in one row
+)
+
+// A target is what a row of the timeline shows: a host, a GPU or a slice.
+type target struct {
+	host string
+	gpu  int // -1 for the whole host
+	mig  int // which of its slices; -1 for all of it
+}
+
+// timeline is the bookings of the next seven days; nil where there are none.
+func (v *view) timeline() *templates.Timeline {
+	b := v.in.Board
+	from := b.GeneratedAt
+	to := from.Add(timelineDays * 24 * time.Hour)
+	booked := map[target][]*board.Booking{}
+	for i := range b.Bookings {
+		bk := &b.Bookings[i]
+		if !bk.From.Before(to) || !bk.Until.IsZero() && !bk.Until.After(from) {
+			continue
+		}
+		if len(bk.GPUs) == 0 {
+			k := target{bk.Host, -1, -1}
+			booked[k] = append(booked[k], bk)
+		}
+		for _, gpu := range bk.GPUs {
+			k := target{bk.Host, gpu, -1}
+			if bk.Slice != nil {
+				k.mig = *bk.Slice
+			}
+			booked[k] = append(booked[k], bk)
+		}
+	}
+	if len(booked) == 0 {
+		return nil
+	}
+	targets := slices.SortedFunc(maps.Keys(booked), func(x, y target) int {
+		return cmp.Or(cmp.Compare(x.host, y.host), cmp.Compare(x.gpu, y.gpu), cmp.Compare(x.mig, y.mig))
+	})
+	t := &templates.Timeline{}
+	for m := firstMidnight(from, v.words.zone); m.Before(to); m = m.AddDate(0, 0, 1) {
+		t.Days = append(t.Days, templates.Tick{X: percent(part(m, from, to)), Text: v.words.date(m), Short: v.words.weekdays[m.Weekday()]})
+	}
+	for i, k := range targets {
+		if i == timelineRows {
+			t.More = len(targets) - timelineRows
+			break
+		}
+		list := booked[k]
+		slices.SortStableFunc(list, func(x, y *board.Booking) int { return x.From.Compare(y.From) })
+		if len(list) > timelineBars {
+			t.MoreBars += len(list) - timelineBars
+			list = list[:timelineBars]
+		}
+		t.Rows = append(t.Rows, v.lane(k, list, from, to))
+	}
+	return t
+}
+
+// part is where a moment lies between two others, from 0 to 1.
+func part(t, from, to time.Time) float64 { return float64(t.Sub(from)) / float64(to.Sub(from)) }
+
+// lane is one row of the timeline. Bookings that overlap stand below each other.
+func (v *view) lane(k target, list []*board.Booking, from, to time.Time) templates.Lane {
+	l := templates.Lane{Label: k.host}
+	if k.gpu >= 0 {
+		one := board.Booking{GPUs: []int{k.gpu}, Slice: list[0].Slice}
+		l.Label += " " + one.Labels()[0]
+	}
+	if v.hosts[k.host] {
+		l.Href = "../hosts/" + k.host + "/index.html"
+	}
+	var ends []time.Time // of each level
+	var titles []string
+	for _, bk := range list {
+		begin, end := bk.From, bk.Until
+		if begin.Before(from) {
+			begin = from
+		}
+		if end.IsZero() || end.After(to) {
+			end = to
+		}
+		level := slices.IndexFunc(ends, func(e time.Time) bool { return !e.After(begin) })
+		if level < 0 {
+			level, ends = len(ends), append(ends, end)
+		}
+		ends[level] = end
+		bar := templates.Bar{
+			X: percent(part(begin, from, to)), W: percent(max(0.004, part(end, from, to)-part(begin, from, to))),
+			Y: 3 + level*(timelineRow-4), H: timelineRow - 6, TextY: 3 + level*(timelineRow-4) + 14,
+			Name: render.Clean(bk.Name), Title: v.barTitle(bk), Class: "bk",
+		}
+		if bk.Kind == "maintenance" {
+			bar.Class += " mnt"
+		}
+		if bk.Until.IsZero() {
+			bar.Class += " open"
+		}
+		l.Bars, titles = append(l.Bars, bar), append(titles, bar.Title)
+	}
+	l.Text = strings.Join(titles, "; ")
+	l.Height = timelineRow + (len(ends)-1)*(timelineRow-4)
+	return l
+}
+
+// barTitle is a booking in words: who, from when until when, and why.
+func (v *view) barTitle(b *board.Booking) string {
+	title := render.Clean(b.Name)
+	if m := v.words.near(b.From, v.in.Board.GeneratedAt); m != nil {
+		title += " " + m.Text
+	}
+	title += " –"
+	if m := v.words.near(b.Until, v.in.Board.GeneratedAt); m != nil {
+		title += " " + m.Text
+	}
+	if b.Comment != "" {
+		title += ": " + render.Clean(b.Comment)
+	}
+	return title
+}
+
+// firstMidnight is the first midnight in the zone that is not before t.
+func firstMidnight(t time.Time, zone *time.Location) time.Time {
+	l := t.In(zone)
+	m := time.Date(l.Year(), l.Month(), l.Day(), 0, 0, 0, 0, zone)
+	if m.Before(t) {
+		m = time.Date(l.Year(), l.Month(), l.Day()+1, 0, 0, 0, 0, zone)
+	}
+	return m
+}

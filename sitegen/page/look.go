@@ -1,0 +1,177 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+// maxOwn is the size of the largest file of a site's own look.
+const maxOwn = 1 << 20
+
+// A look is what all pages of a site have in common: words, style, script, and
+// the site's own HTML.
+type look struct {
+	words   *words
+	slots   templates.Slots
+	css, js string
+	files   []render.File // what pages refer to
+}
+
+// readLook reads the built-in look with the site's own files laid over it; own is
+// nil for none. Style and script have a hash in their names: they never change,
+// so a browser may keep them for ever.
+func readLook(own fs.FS, site render.Site) (*look, error) {
+	if err := checkOwn(own); err != nil {
+		return nil, err
+	}
+	l := &look{}
+	var err error
+	if l.words, err = readWords(own, site.Zone); err != nil {
+		return nil, err
+	}
+	if l.slots, err = readSlots(own); err != nil {
+		return nil, err
+	}
+	css, err := fs.ReadFile(templates.Files(), "board.css")
+	if err != nil {
+		return nil, fmt.Errorf("reading the built-in style: %w", err)
+	}
+	ownCSS, err := readOwn(own, "site.css")
+	if err != nil {
+		return nil, err
+	}
+	js, err := script()
+	if err != nil {
+		return nil, err
+	}
+	if js, err = l.words.fillScript(js); err != nil {
+		return nil, err
+	}
+	l.css = l.addHashed("css", append(slices.Clip(css), ownCSS...))
+	l.js = l.addHashed("js", slim(js))
+	for _, name := range []string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"} {
+		content, err := readOwn(own, name)
+		if err == nil && content == nil {
+			content, err = fs.ReadFile(templates.Files(), name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		l.files = append(l.files, render.NewFile(name, content))
+	}
+	return l, nil
+}
+
+func (l *look) addHashed(ext string, content []byte) (path string) {
+	sum := sha256.Sum256(content)
+	path = "assets/board." + hex.EncodeToString(sum[:6]) + "." + ext
+	l.files = append(l.files, render.NewFile(path, content))
+	return path
+}
+
+// readOwn reads one of the site's own files; nil is none.
+func readOwn(own fs.FS, name string) ([]byte, error) {
+	if own == nil {
+		return nil, nil
+	}
+	info, err := fs.Stat(own, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the site's own %s: %w", name, err)
+	case !info.Mode().IsRegular() || info.Size() > maxOwn:
+		return nil, fmt.Errorf("reading the site's own %s: it is no file of at most %d bytes", name, maxOwn)
+	}
+	content, err := fs.ReadFile(own, name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the site's own %s: %w", name, err)
+	}
+	return content, nil
+}
+
+// readSlots reads the site's own parts of the pages.
+func readSlots(own fs.FS) (s templates.Slots, err error) {
+	head, err1 := readOwn(own, "head.html")
+	banner, err2 := readOwn(own, "banner.html")
+	footer, err3 := readOwn(own, "footer.html")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return s, err
+	}
+	return templates.Slots{Head: trusted(head), Banner: trusted(banner), Footer: trusted(footer)}, nil
+}
+
+// checkOwn refuses files that would have no effect, and names what to use instead.
+func checkOwn(own fs.FS) error {
+	if own == nil {
+		return nil
+	}
+	entries, err := fs.ReadDir(own, ".")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the site's own look: %w", err)
+	}
+	for _, e := range entries {
+		name, instead := e.Name(), ""
+		switch {
+		case name == "head.html", name == "banner.html", name == "footer.html":
+		case strings.HasSuffix(name, ".html"), strings.HasSuffix(name, ".templ"):
+			instead = "pages cannot be replaced; put HTML into head.html, banner.html or footer.html, and style into site.css"
+		case name == "board.css":
+			instead = "the style cannot be replaced; put what differs into site.css, which comes after it"
+		case name == "words.json":
+			instead = "words stand in " + wordsFile
+		case name == "script":
+			instead = "the script cannot be replaced"
+		}
+		if instead != "" {
+			return fmt.Errorf("reading the site's own look: %s has no effect: %s", name, instead)
+		}
+	}
+	return nil
+}
+
+// slim leaves out what only readers of the source need: the space before a line,
+// and lines that are a comment. A script in which a line may begin within a text or
+// a comment is left as it is.
+func slim(js []byte) []byte {
+	if bytes.IndexByte(js, '`') >= 0 || bytes.Contains(js, []byte("\\\n")) {
+		return js
+	}
+	out := make([]byte, 0, len(js))
+	for line := range bytes.Lines(js) {
+		if open := bytes.LastIndex(line, []byte("/*")); open >= 0 && !bytes.Contains(line[open:], []byte("*/")) {
+			return js
+		}
+		line = bytes.TrimLeft(line, " \t")
+		if !bytes.HasPrefix(line, []byte("//")) && len(bytes.TrimSpace(line)) > 0 {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
+// script puts the one script together from its parts, inside of one function, so
+// that its names are nobody else's.
+func script() ([]byte, error) {
+	b := []byte("\"use strict\";\n(function () {\n")
+	for _, name := range templates.Script() {
+		part, err := fs.ReadFile(templates.Files(), name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the built-in script: %w", err)
+		}
+		b = append(append(b, part...), '\n')
+	}
+	return append(b, "})();\n"...), nil
+}

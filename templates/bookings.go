@@ -1,0 +1,61 @@
+package templates
+
+import "github.com/a-h/templ"
+
+// A BookingsPage is bookings/index.html.
+type BookingsPage struct {
+	Frame
+	Problems []Problem
+	Hosts    [][]BookingLine // by host
+	People   [][]BookingLine // the same by person
+	Timeline *Timeline       // nil where nothing is booked soon
+	Since    *Moment         // of the bookings, while comments.json cannot be read
+	Comments string          // where they are kept
+	More     int             // bookings that are not listed
+}
+
+// A BookingLine is one line of the bookings.
+type BookingLine struct {
+	Host, HostHref string
+	GPUs           string // "" for the whole host
+	Name, Href     string
+	By             string
+	From, Until    *Moment
+	Comment        templ.Component // nil for none
+	Maintenance    bool
+	Active         bool
+	Expired        bool
+	Soon           bool // it ends soon
+	Forced         bool
+	Line           int // of the file
+}
+
+// A Timeline is the bookings of the next days, a row for each GPU that has one.
+// Positions along it are in per cent, so that it fits every screen.
+type Timeline struct {
+	Days []Tick
+	Rows []Lane
+	More int // rows left out
+	// MoreBars are bookings left out of rows that have too many of them.
+	MoreBars int
+}
+
+// A Tick is a mark on an axis; Short is for a narrow screen, where it is needed.
+type Tick struct{ X, Text, Short string }
+
+// A Lane is a row of the timeline.
+type Lane struct {
+	Label, Href string
+	Text        string // its bookings in words
+	Height      int
+	Bars        []Bar
+}
+
+// A Bar is one booking of a lane.
+type Bar struct {
+	X, W        string
+	Y, H        int
+	TextY       int
+	Name, Title string
+	Class       string
+}

@@ -1,0 +1,93 @@
+package templates
+
+// A Card is one host with its GPUs.
+type Card struct {
+	ID, Title, Href string
+	State           string // of the host
+	Old             bool   // its values are not live
+	SSH             string
+	Owner, Note     string
+	Check           string // what Consul says of it
+	Group           string
+	Models          string
+	Filter          string // the one model of the card, for the filter
+	GiB             int    // of the one model
+	Seen            *Moment
+	Ahead           bool   // the node's clock is ahead
+	Clock           string // by so much; "" when it is right
+	Meters          []Meter
+	Tags            []string
+	TagList         string // for the filter, each between bars
+	Problems        []Problem
+	Rows            []Row
+	Glyphs          []Glyph
+	GlyphWidth      int
+	Free            int
+	Total           int
+	Blind           bool // the state of none of its GPUs is known
+	Usual           bool // with charts and processes
+	Huge            bool // the page has room for hardly anything
+	Gone            *Moment
+}
+
+// A Glyph is one GPU in the strip of all.
+type Glyph struct {
+	State string
+	X     int
+}
+
+// A Meter is one little bar in a card's header.
+type Meter struct {
+	Key   string // cpu, ram, disk
+	Name  string // of a disk
+	Label string // its name again, where more than one is shown
+	Text  string // "34"
+	Width string // of 46
+	Over  bool   // worth a look: work waits, or hardly anything is left
+	More  string // "21.8 / 64", "306 / 503 GiB"
+}
+
+// A Row is one GPU as a row of a table.
+type Row struct {
+	ID, Index string
+	Class     string // of the row: its state, and what it is a part of
+	State     string
+	Model     string // where a card has more than one
+	GiB       int    // for the filter, too
+	Used      string
+	Total     string
+	BarText   string // the bar in words
+	Bars      []Segment
+	Util      string
+	Spark     string
+	SparkText string
+	SparkBox  string
+	Heat      string
+	Huge      bool // on a page that has no room for it
+	Crowded   bool // on a page of many rows: what is said elsewhere, too, is left out
+	Reason    string
+	Driver    string // the driver's own words about a lost GPU
+	Who       *Person
+	More      []Person // the other people, by memory: the first of them
+	MoreNames int      // how many people there are beside these
+	Processes []Process
+	// MoreProcesses is how many processes are left out of Processes.
+	MoreProcesses int
+	Only          int // the pid of the one process, where the row names it wholly
+	Idle          string
+	NoShow        bool
+	Booking       *Reservation
+	Not           string // who is on it, though somebody else booked it
+	Also          []Reservation
+	AlsoMore      int
+	Next          *Reservation
+	Free          *Moment // free from, where that is not the end of the booking
+	Last          *Last
+	Details       bool   // processes are listed
+	UUID          string // of a slice, by which it is booked; "" for a GPU
+	Part          string // the profile of a slice
+	Of            string // the ID of the row of the GPU that it is a part of
+	Slices        string // of a GPU that is partitioned: how many are free; "" where it has a state of its own
+	Panel         *Panel
+	Facts         []Fact
+}

@@ -1,0 +1,46 @@
+package templates
+
+import "github.com/a-h/templ"
+
+// A Frame is what every page of the site needs around its content.
+type Frame struct {
+	Words
+	Slots
+	Kind       string // index, host, user, bookings, history, about, kiosk, help, book
+	Root       string // leads to the site's root: "" or "../" or "../../"
+	Lang       string
+	Title, Lab string
+	Version    string
+	CSS, JS    string
+	Icon       string
+	Zone       string
+	Built      *Moment // the moment that the page shows
+	Generation string  // the id that page and JSON of one generation share; "" on pages of one host
+	Interval   int     // seconds until the next is due
+	Demo       bool
+	Help       bool // the site has the documentation
+}
+
+// Slots are a site's own HTML, nil where it has none.
+type Slots struct {
+	Head   templ.Component // at the end of <head>
+	Banner templ.Component // above the content
+	Footer templ.Component // at the end of the footer
+}
+
+// A Moment is a time as a page shows it and as a program reads it; ISO is empty
+// where only people read it.
+type Moment struct{ ISO, Text string }
+
+// states are those that the legend explains, in its order.
+func states() []string {
+	return []string{"free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance", "unknown"}
+}
+
+// made says in which zone the times are, and what made the page.
+func (f Frame) made() string {
+	if f.Version == "" {
+		return f.T("frame.made.plain", f.Zone)
+	}
+	return f.T("frame.made", f.Zone, f.Version)
+}

@@ -1,0 +1,114 @@
+package templates
+
+// A HistoryPage is history/index.html.
+type HistoryPage struct {
+	Frame
+	Kept    bool // there is a history at all
+	Known   bool // and it knows something
+	Since   *Moment
+	Week    string // the part of the GPU time that was used in 7 days, per cent; "" where it is not known
+	Tabs    []FleetTab
+	Windows []Window
+	Costs   Costs
+	Heat    *Heat
+	Idle    []NowRow
+	NoShows []NowRow
+	Stuck   []NowRow
+	Unused  []UnusedRow
+	NowMore int // rows left out
+}
+
+// Costs says which columns of costs there are.
+type Costs struct {
+	Money, CO2 bool
+	Currency   string // "" where it is not said
+}
+
+// A FleetTab is the fleet over one length of time.
+type FleetTab struct {
+	Name, Coverage string
+	From           int64 // Unix
+	Step           int   // seconds
+	Ticks          []Tick
+	Rows           []FleetRow
+	Heads          []string
+	Lines          []Line
+}
+
+// A FleetRow is one chart of the fleet.
+type FleetRow struct {
+	Name  string
+	Chart Chart
+	Now   string // the newest value that is known
+}
+
+// A Window is who used how much in some days.
+type Window struct {
+	Name, Coverage     string
+	Since              *Moment
+	Users, Teams       []Use
+	UsersMore          int
+	Hosts              []Use
+	HostsMore          int
+	Hours, Share, Idle string // of all
+}
+
+// A Use is one line of who used how much.
+type Use struct {
+	Name, Href         string
+	Hours, Share, Util string
+	Idle, Energy       string
+	Cost, CO2          string
+	Free, Coverage     string
+	Width              string // of a bar, in units of which the longest has 100
+	Unknown            bool   // nobody known
+}
+
+// A NowRow is a GPU that somebody should look at.
+type NowRow struct {
+	Where, Href string
+	Who         []Person
+	For         string
+	Memory      string
+	Since       *Moment
+}
+
+// An UnusedRow is a booking that was not used.
+type UnusedRow struct {
+	Where, Href          string
+	Person               Person
+	From, Until          *Moment
+	Booked, Unused, Part string // hours; of those known, per cent
+	Unknown              string
+}
+
+// A Heat is the week by the hour.
+type Heat struct {
+	Days     []HeatDay // from Monday
+	Coverage string
+	Zone     string
+}
+
+// A HeatDay is one day of the week.
+type HeatDay struct {
+	Name  string
+	Y     int
+	Cells []HeatCell
+}
+
+// A HeatCell is one hour of a day.
+type HeatCell struct {
+	Hour  int
+	X     int
+	Shade int    // 0 to 9; -1 when it is not known
+	Value string // % of the GPUs in use
+}
+
+// sum is what all used together.
+func (u Window) sum(w Words) string {
+	text := w.T("past.sum.hours", u.Hours)
+	if u.Share != "" {
+		text += ", " + w.T("past.sum.share", u.Share)
+	}
+	return text + " · " + w.T("past.sum.idle", u.Idle) + " · " + w.T("past.sum.coverage", u.Coverage)
+}

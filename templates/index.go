@@ -1,0 +1,113 @@
+package templates
+
+import "github.com/a-h/templ"
+
+// An IndexPage is index.html, and kiosk/index.html.
+type IndexPage struct {
+	Frame
+	Free, GPUs int
+	FreeModels string // "2 × H100, 1 × RTX 3090"
+	Blind      bool   // nothing at all is known of any GPU
+	Next       *Next
+	StaleHosts int
+	Silent     []string // their names, the first few
+	SilentMore int
+	LostGPUs   int
+	HeldIdle   int
+	States     []StateCount
+	Share      []Share // the same as a bar of 100 units
+	Problems   []Problem
+	Notice     templ.Component // nil for none
+	FreeNow    []FreeCard
+	Piles      []Pile // instead of FreeNow, when that is long
+	Map        bool   // there is room for a sign a GPU
+	Groups     []Group
+	Filter     bool
+	Dense      bool
+	People     []Ask
+	PeopleMore int
+	FreeAsk    *Ask
+	Means      bool // history knows how it was
+	AsOf       *Moment
+	BookingsOf *Moment
+	Models     []Model
+}
+
+// A Next is the GPU that comes free next.
+type Next struct {
+	Where, Href, By string
+	At              *Moment
+}
+
+// A StateCount is how many GPUs are in a state.
+type StateCount struct {
+	State string
+	Count int
+}
+
+// A Share is a state's part of the bar of all.
+type Share struct{ State, X, W string }
+
+// A Model is how many GPUs of a model there are.
+type Model struct {
+	Name        string
+	Free, Total int
+	Title       string
+}
+
+// A FreeCard is one host's free GPUs of one model.
+type FreeCard struct {
+	Where, GPUs, Href, Model string
+	Count                    int
+	Until                    *Moment
+	SSH, Devices             string
+}
+
+// A Group is hosts that stand together.
+type Group struct {
+	Name  string
+	Hosts []*Card
+}
+
+// A Pile is all that is free of one model.
+type Pile struct {
+	Model string
+	Count int
+	Cards []FreeCard
+	More  int
+}
+
+// An Ask is one line of whom to ask.
+type Ask struct {
+	Name, Href, Reserved, Used string
+	Means                      [3]Mean // of 2 hours, 24 hours, a week
+	Idle                       int
+	Where                      []Where
+	WhereMore                  int
+}
+
+// A Mean is a number of GPUs in the past, and whether the present is well above
+// or below it.
+type Mean struct {
+	Text  string
+	Trend string // up, down, same, or "" where nothing is known
+}
+
+// A Where is a link to a host.
+type Where struct{ Text, Href string }
+
+// title of the front page and of the wall screen.
+func (p *IndexPage) title() string {
+	if p.Blind {
+		return p.T("index.title.blind")
+	}
+	return p.T("index.title", p.Free)
+}
+
+// silentEnd is what follows the names of hosts that are silent.
+func (p *IndexPage) silentEnd() string {
+	if p.SilentMore > 0 {
+		return ", " + p.Count(p.SilentMore, "more") + ")"
+	}
+	return ")"
+}

@@ -1,0 +1,76 @@
+package templates
+
+import "github.com/a-h/templ"
+
+// A Person is somebody by name, and what that person runs.
+type Person struct {
+	Name, Href, Program string // Href is "" for who has no page
+	Since               *Moment
+}
+
+// A Problem is one line of the error banner: a sentence of the site's, and
+// behind it what the program said.
+type Problem struct {
+	Code, Message, Where, Href string
+	Help                       string // where the code is explained, "" for nowhere
+	Detail                     string // "" where the sentence says all of it
+	Open                       bool   // there is room for the detail
+	Severity                   string // error, warning
+}
+
+// A Reservation is a booking as a row mentions it.
+type Reservation struct {
+	Person      Person
+	From, Until *Moment
+	Open        bool
+	Comment     templ.Component // nil for none
+	Maintenance bool
+	Soon        bool // it ends soon
+}
+
+// A Process runs on a GPU.
+type Process struct {
+	PID     string // "" where the row says it
+	Text    string // memory, person, program
+	Details []string
+	Dead    bool
+	Left    string // what it left behind, in words
+	Kill    string // how to end that, "" for nothing
+}
+
+// A Last is what was last known of a GPU.
+type Last struct {
+	Text string // "busy, mira"
+	At   *Moment
+}
+
+// A Fact is a name and a value.
+type Fact struct{ Name, Value string }
+
+// A Panel is how to book one GPU: what to type and what to paste, which the
+// script fits to what somebody wants and holds against the bookings in it.
+type Panel struct {
+	Href    string // of the form, or of what to do without one
+	Command string
+	JSON    string // "" where the script puts it in
+	Due     []Due
+}
+
+// A Due is a booking as the script reads it.
+type Due struct {
+	Name, From, Until string // the times in ISO, "" for open
+}
+
+// A Segment is a part of a bar that is 100 units long.
+type Segment struct {
+	X, W  string
+	Shade string // a, b, c in turn; "x" for what nobody is known to hold
+}
+
+// orDash is a value, or a dash for one that is not known.
+func orDash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}

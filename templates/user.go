@@ -1,0 +1,22 @@
+package templates
+
+// A UserPage is users/<u>/index.html.
+type UserPage struct {
+	Frame
+	Name      string
+	Calendar  string // the address of the bookings
+	Ask       *Ask   // nil for somebody who holds nothing
+	Means     bool   // history knows how it was
+	Holds     []Hold
+	HoldsMore int
+	Use       []Window // of this person alone: the first of Users
+	Costs     Costs
+	Bookings  []BookingLine
+}
+
+// A Hold is a GPU that a person uses or has reserved.
+type Hold struct {
+	Where, Href string
+	Row         *Row
+	Mine        []Process
+}

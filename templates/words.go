@@ -1,0 +1,45 @@
+package templates
+
+import (
+	"fmt"
+
+	"github.com/a-h/templ"
+)
+
+// Words are the texts of a site in its language, by key.
+type Words struct {
+	list     map[string]string
+	markdown func(text string) templ.Component
+}
+
+// NewWords makes Words of a list. markdown renders the texts that have emphasis,
+// code or links in them.
+func NewWords(list map[string]string, markdown func(text string) templ.Component) Words {
+	return Words{list, markdown}
+}
+
+// T returns the text for a key, with args in the places of its verbs. A key that
+// is not in the list stands for itself.
+func (w Words) T(key string, args ...any) string {
+	text, ok := w.list[key]
+	switch {
+	case !ok:
+		return key
+	case len(args) == 0:
+		return text
+	}
+	return fmt.Sprintf(text, args...)
+}
+
+// Count says how many there are of something: the text for key.one or key.other.
+func (w Words) Count(n int, key string) string {
+	if n == 1 {
+		return w.T(key+".one", n)
+	}
+	return w.T(key+".other", n)
+}
+
+// Prose is a text with emphasis, code and links.
+func (w Words) Prose(key string, args ...any) templ.Component {
+	return w.markdown(w.T(key, args...))
+}
