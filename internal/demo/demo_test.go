@@ -333,7 +333,7 @@ func TestUsesOfALaneDoNotOverlap(t *testing.T) {
 	f := New(9, start)
 	for _, m := range f.machines {
 		for _, d := range m.gpus {
-			for _, l := range d.lanes {
+			for _, l := range d.slots {
 				jobs := l.between(span{start.Add(-40 * 24 * time.Hour), start.Add(40 * 24 * time.Hour)})
 				slices.SortFunc(jobs, func(a, b job) int { return a.from.Compare(b.from) })
 				for i := 1; i < len(jobs); i++ {

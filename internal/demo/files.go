@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Comments returns the comments.json of a moment, as people write it: a booking
-// of every kind, and one mistake. The times move on by whole days after the
-// start, so that whoever looks later finds the same picture.
+// Comments returns the comments.json at a time, as people write it: a booking of every
+// kind, and one mistake. Its times move by whole days after the start, so that a later
+// visitor sees the same picture.
 func (f *Fleet) Comments(now time.Time) []byte {
 	day := f.start
 	if now.After(day) {
 		day = day.Add(now.Sub(day) / (24 * time.Hour) * (24 * time.Hour))
 	}
 	day = day.Truncate(time.Hour)
-	// Whole hours, on the hour, in UTC: what somebody would type.
+	// Full hours in UTC, as people type them.
 	in := func(hours int) string {
 		return day.Add(time.Duration(hours) * time.Hour).Format("2006-01-02 15:04Z")
 	}

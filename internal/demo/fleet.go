@@ -1,22 +1,21 @@
-// Package demo is a fleet that does not exist: hosts, people, jobs and faults
-// that move, with the truth known. The demonstration shows it, and tests of
-// history and of scale measure themselves against it.
+// Package demo simulates a fleet of hosts, people, jobs and faults, with known ground
+// truth. `gpuboard demo` shows it, and tests of history and of scale compare with it.
 //
-// Everything is a function of the seed, the start and the moment asked for:
-// moments may be asked for in any order and any number of times, before the
-// start as well as after it, and give the same answer.
+// Everything is a function of the seed, the start and the time asked for, so that times
+// may be asked for in any order, before the start as well as after it.
 package demo
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
 // Interval is how often a node of the fleet collects.
 const Interval = 20 * time.Second
 
-// A Host is what an inventory would say of one machine.
+// A Host is the inventory entry of one machine.
 type Host struct {
 	Name  string
 	Group string
@@ -25,7 +24,7 @@ type Host struct {
 	GPUs  int // how many there should be
 }
 
-// A Fleet is safe for concurrent use: it holds no state.
+// A Fleet is safe for concurrent use. It has no state.
 type Fleet struct {
 	seed     uint64
 	start    time.Time
@@ -34,19 +33,19 @@ type Fleet struct {
 
 type machine struct {
 	Host
-	seed     uint64
-	cores    int
-	memory   int64 // MiB
-	driver   string
-	cuda     string
-	address  string
-	scratch  int64 // MiB
-	silences []span
-	stopped  span // its driver does not answer; a reboot ends it
-	gpus     []*device
+	seed    uint64
+	cores   int
+	memory  int64 // MiB
+	driver  string
+	cuda    string
+	address string
+	scratch int64 // MiB
+	outages []span
+	stopped span // its driver does not answer; a reboot ends it
+	gpus    []*device
 }
 
-// A device is one GPU, with a lane for each thing that may run on it at once.
+// A device is one GPU, with a slot for each job that may run at the same time.
 type device struct {
 	card
 	index   int
@@ -55,7 +54,7 @@ type device struct {
 	lost    span // the driver does not have it
 	fault   *fault
 	mig     []instance
-	lanes   []*lane
+	slots   []*slot
 	desktop bool // a display server runs on it
 }
 
@@ -73,8 +72,8 @@ type card struct {
 	shared   bool // its memory is the node's
 }
 
-// A fault is an error that the driver wrote into the kernel's log, and the
-// uncorrectable errors of memory that came with it. A reboot ends it.
+// A fault is an XID in the kernel's log, with the uncorrectable memory errors that came
+// with it. A reboot clears it.
 type fault struct {
 	at     time.Time
 	xid    int
@@ -111,7 +110,7 @@ type instance struct {
 	uuid    string
 }
 
-// A span is from its beginning up to its end; a zero end never comes.
+// A span is a period from its start to before its end. A zero end means no end.
 type span struct{ from, until time.Time }
 
 func (s span) has(t time.Time) bool {
@@ -122,11 +121,10 @@ func (s span) overlaps(o span) bool {
 	return (s.until.IsZero() || o.from.Before(s.until)) && (o.until.IsZero() || s.from.Before(o.until))
 }
 
-// New returns the fleet of the demonstration: nine hosts of a small lab. start
-// is the moment at which somebody opens the page. Then, and later whenever one
-// host is silent (see [Fleet.Silent]), there is at least one GPU in every state
-// that a board knows, once [Fleet.Comments] is read with it; before it, there
-// are weeks of history.
+// New returns the fleet of the demonstration: nine hosts of a small lab. start is when
+// somebody opens the page. Then, and later whenever one host is silent (see
+// [Fleet.Silent]), there is at least one GPU in every state of a board, together with
+// [Fleet.Comments]. Before start there are weeks of history.
 func New(seed int64, start time.Time) *Fleet {
 	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
 	f.add(Host{Name: "atlas", Group: "Room 1", Owner: "vision", Note: "GPUs 0-3 are for deadlines"}, 8, h100(), 128, "580.82.07", "13.0")
@@ -138,12 +136,11 @@ func New(seed int64, start time.Time) *Fleet {
 	f.add(Host{Name: "gaia", Group: "Room 2", Note: "the old one below the window"}, 2, rtx3090(), 24, "550.163.01", "12.4")
 	f.add(Host{Name: "helios", Group: "Room 2", Owner: "robotics", Note: "the GPU works in the node's own memory"}, 1, gb10(), 20, "580.95.05", "13.0")
 	f.add(Host{Name: "iris", Group: "Room 2", Owner: "language"}, 2, l40s(), 64, "580.82.07", "13.0")
-	f.script()
+	f.addScenario()
 	return f
 }
 
-// NewLarge returns a fleet of so many hosts with 8 GPUs each and no faults, for
-// measuring.
+// NewLarge returns a fleet of hosts with 8 GPUs each and without faults, for benchmarks.
 func NewLarge(seed int64, start time.Time, hosts int) *Fleet {
 	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
 	cards := []card{h100(), a100(), a6000(), rtx4090()}
@@ -170,7 +167,7 @@ func (f *Fleet) add(h Host, gpus int, c card, cores int, driver, cuda string) {
 		if c.shared {
 			d.bus = "0000000F:01:00.0"
 		}
-		d.lanes = []*lane{{seed: mix(seed, 1), capacity: room}}
+		d.slots = []*slot{{seed: mix(seed, 1), capacity: room}}
 		m.gpus = append(m.gpus, d)
 	}
 	f.machines = append(f.machines, m)
@@ -186,46 +183,38 @@ func (f *Fleet) Hosts() []Host {
 }
 
 func (f *Fleet) machine(host string) *machine {
-	i, ok := slices.BinarySearchFunc(f.machines, host, func(m *machine, name string) int {
-		switch {
-		case m.Name < name:
-			return -1
-		case m.Name > name:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(f.machines, host, func(m *machine, name string) int { return strings.Compare(m.Name, name) })
 	if !ok {
 		return nil
 	}
 	return f.machines[i]
 }
 
-// Silent reports whether a host sends nothing at this moment. fornax falls
-// silent three hours before the start, comes back twenty minutes after it, and
-// then is silent for a quarter of an hour every two hours.
+// Silent reports whether a host sends nothing at this time. fornax is silent from three
+// hours before the start until twenty minutes after it, and then for a quarter of an hour
+// every two hours.
 func (f *Fleet) Silent(host string, now time.Time) bool {
 	m := f.machine(host)
 	return m != nil && !f.lastNews(m, now).Equal(tick(m, now))
 }
 
-// tick is the last moment at or before t at which a node collected. Nodes do
-// not collect all at once.
+// tick returns the last time at or before t at which a node collected. Each node has its
+// own offset.
 func tick(m *machine, t time.Time) time.Time {
 	phase := time.Duration(m.seed%20000) * time.Millisecond
 	return t.UTC().Add(-phase).Truncate(Interval).Add(phase)
 }
 
-// lastNews is when the newest snapshot that left the host was collected.
+// lastNews returns when the newest snapshot that the host has sent was collected.
 func (f *Fleet) lastNews(m *machine, now time.Time) time.Time {
 	at := tick(m, now)
-	for _, s := range m.silences {
+	for _, s := range m.outages {
 		if s.has(at) {
 			return tick(m, s.from.Add(-time.Millisecond))
 		}
 	}
-	if len(m.silences) > 0 {
-		// The daily trouble: the last quarter of every two hours after the start.
+	if len(m.outages) > 0 {
+		// The recurring outage: the last quarter of an hour of every two hours after the start.
 		if since := at.Sub(f.start); since > 0 && since%(2*time.Hour) >= 105*time.Minute {
 			return tick(m, at.Add(-(since%(2*time.Hour) - 105*time.Minute)).Add(-time.Millisecond))
 		}
@@ -233,7 +222,7 @@ func (f *Fleet) lastNews(m *machine, now time.Time) time.Time {
 	return at
 }
 
-// mix makes a number from two that looks like none of them (splitmix64).
+// mix hashes two numbers (splitmix64).
 func mix(a, b uint64) uint64 {
 	z := a + 0x9e3779b97f4a7c15*(b+1)
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -241,7 +230,7 @@ func mix(a, b uint64) uint64 {
 	return z ^ z>>31
 }
 
-// unit is mix as a fraction from 0 up to 1.
+// unit returns mix as a fraction in [0, 1).
 func unit(a, b uint64) float64 { return float64(mix(a, b)>>11) / (1 << 53) }
 
 func uuid(prefix string, seed uint64) string {

@@ -2,39 +2,39 @@ package demo
 
 import "time"
 
-// A shape is how a job works a GPU.
-type shape int
+// A workload is the usage pattern of a job.
+type workload int
 
 const (
-	steady  shape = iota // training: flat out, with dips to validate
-	bursts               // evaluation: half on, half off
-	sweep                // short runs, one after the other
-	serving              // a little all the time, more by day
-	held                 // a notebook that holds memory and does nothing
-	dead                 // its process is gone, its memory is not
+	steady  workload = iota // training: flat out, with dips to validate
+	bursts                  // evaluation: half on, half off
+	sweep                   // short runs, one after the other
+	serving                 // a little all the time, more by day
+	held                    // a notebook that holds memory and does nothing
+	dead                    // its process is gone, its memory is not
 )
 
-// A job is one person's use of one lane.
+// A job is one person's use of one slot.
 type job struct {
 	span
 	user, program string
-	shape         shape
+	workload      workload
 	memory        int64 // MiB
 	seed          uint64
 	container     string
 }
 
-// A lane is a place on a GPU where one job runs at a time. What stands in its
-// script is certain; the time between is filled at random.
-type lane struct {
+// A slot runs one job of a GPU at a time. Its plan is fixed; the time between is filled at
+// random.
+type slot struct {
 	seed     uint64
 	capacity int64 // MiB that a job may take
-	script   []scripted
+	plan     []planned
 	instance int // index of the MIG instance; 0 where there is none
 }
 
-// A scripted span holds a job, or for nil nothing at all.
-type scripted struct {
+// A planned span has a job, or nil for no job.
+type planned struct {
 	span
 	job *job
 }
@@ -42,10 +42,10 @@ type scripted struct {
 const week = 7 * 24 * time.Hour
 
 // at returns the job that runs at t; nil for none.
-func (l *lane) at(t time.Time) *job {
-	for i := range l.script {
-		if l.script[i].has(t) {
-			return l.script[i].job
+func (l *slot) at(t time.Time) *job {
+	for i := range l.plan {
+		if l.plan[i].has(t) {
+			return l.plan[i].job
 		}
 	}
 	for _, j := range l.week(l.weekOf(t)) {
@@ -57,7 +57,7 @@ func (l *lane) at(t time.Time) *job {
 }
 
 // between returns the jobs that overlap a span, in order of their start.
-func (l *lane) between(s span) []job {
+func (l *slot) between(s span) []job {
 	var list []job
 	for n := l.weekOf(s.from); n <= l.weekOf(s.until); n++ {
 		for _, j := range l.week(n) {
@@ -66,7 +66,7 @@ func (l *lane) between(s span) []job {
 			}
 		}
 	}
-	for _, sc := range l.script {
+	for _, sc := range l.plan {
 		if sc.job != nil && sc.overlaps(s) {
 			list = append(list, *sc.job)
 		}
@@ -74,15 +74,14 @@ func (l *lane) between(s span) []job {
 	return list
 }
 
-// weekOf numbers the weeks of this lane; each lane begins its own at another hour.
-func (l *lane) weekOf(t time.Time) int64 {
+// weekOf returns the number of the week of t. Each slot begins its weeks at another hour.
+func (l *slot) weekOf(t time.Time) int64 {
 	offset := int64(mix(l.seed, 2)%uint64(week/time.Second)) - int64(week/time.Second)
 	return (t.Unix() - offset) / int64(week/time.Second)
 }
 
-// week makes up the jobs of one week, none of which reaches into the next or
-// into the script.
-func (l *lane) week(n int64) []job {
+// week returns the random jobs of one week. None overlaps the next week or the plan.
+func (l *slot) week(n int64) []job {
 	offset := int64(mix(l.seed, 2)%uint64(week/time.Second)) - int64(week/time.Second)
 	cursor := time.Unix(offset+n*int64(week/time.Second), 0).UTC()
 	end := cursor.Add(week)
@@ -97,15 +96,15 @@ func (l *lane) week(n int64) []job {
 			return jobs
 		}
 		cursor = j.until
-		if !l.scripted(j.span) {
+		if !l.planned(j.span) {
 			jobs = append(jobs, j)
 		}
 	}
 }
 
-func (l *lane) scripted(s span) bool {
-	for i := range l.script {
-		if l.script[i].overlaps(s) {
+func (l *slot) planned(s span) bool {
+	for i := range l.plan {
+		if l.plan[i].overlaps(s) {
 			return true
 		}
 	}
@@ -114,12 +113,12 @@ func (l *lane) scripted(s span) bool {
 
 func minutes(m float64) time.Duration { return time.Duration(m*60) * time.Second }
 
-// The people of the lab, and how often each is seen.
-func people() []string {
+// users returns the people of the lab, each as often as their share of jobs.
+func users() []string {
 	return []string{"mira", "mira", "mira", "tomas", "tomas", "tomas", "eva", "eva", "jun", "jun", "lea", "sam", "noor", "noor", "kai", "ada"}
 }
 
-// uid is the number behind a login name; 0 for a name that is not of the lab.
+// uid returns the user id of a login name; 0 for an unknown one.
 func uid(user string) int64 {
 	for i, name := range []string{"mira", "tomas", "eva", "jun", "lea", "sam", "noor", "kai", "ada"} {
 		if name == user {
@@ -129,24 +128,24 @@ func uid(user string) int64 {
 	return 0
 }
 
-// random makes up a job, without its place in time.
+// random returns a random job without its span.
 func random(seed uint64, capacity int64) job {
-	names := people()
+	names := users()
 	j := job{seed: seed, user: names[mix(seed, 3)%uint64(len(names))]}
 	part := 0.0
 	switch mix(seed, 4) % 10 {
 	case 0, 1, 2:
-		j.shape, j.program, part = steady, "train.py", 0.6+0.35*unit(seed, 5)
+		j.workload, j.program, part = steady, "train.py", 0.6+0.35*unit(seed, 5)
 	case 3, 4:
-		j.shape, j.program, part = steady, "finetune.py", 0.4+0.4*unit(seed, 5)
+		j.workload, j.program, part = steady, "finetune.py", 0.4+0.4*unit(seed, 5)
 	case 5, 6:
-		j.shape, j.program, part = bursts, "eval.py", 0.15+0.3*unit(seed, 5)
+		j.workload, j.program, part = bursts, "eval.py", 0.15+0.3*unit(seed, 5)
 	case 7:
-		j.shape, j.program, part = sweep, "sweep.py", 0.3+0.3*unit(seed, 5)
+		j.workload, j.program, part = sweep, "sweep.py", 0.3+0.3*unit(seed, 5)
 	case 8:
-		j.shape, j.program, part = held, "jupyter", 0.1+0.5*unit(seed, 5)
+		j.workload, j.program, part = held, "jupyter", 0.1+0.5*unit(seed, 5)
 	default:
-		j.shape, j.program, part = serving, "serve", 0.5+0.3*unit(seed, 5)
+		j.workload, j.program, part = serving, "serve", 0.5+0.3*unit(seed, 5)
 	}
 	j.memory = int64(part*float64(capacity)) / 2 * 2
 	if mix(seed, 9)%8 == 0 {
@@ -155,15 +154,15 @@ func random(seed uint64, capacity int64) job {
 	return j
 }
 
-// length is how long a random job takes.
+// length returns the duration of a random job.
 func (j *job) length(seed uint64) time.Duration {
 	short, long := 20.0, 80.0 // minutes
 	switch {
-	case j.shape == serving:
+	case j.workload == serving:
 		short, long = 900, 3600
-	case j.shape == sweep:
+	case j.workload == sweep:
 		short, long = 240, 1200
-	case j.shape == held:
+	case j.workload == held:
 		short, long = 120, 600
 	case j.program == "train.py":
 		short, long = 360, 2600
@@ -173,11 +172,11 @@ func (j *job) length(seed uint64) time.Duration {
 	return minutes(short + (long-short)*unit(seed, 6))
 }
 
-// run is the process of a job at a moment: a sweep starts a new one now and
-// then, all others have one from their first to their last second.
+// run returns the process of a job at a time. A sweep starts new ones, and all others have
+// a single one.
 func (j *job) run(t time.Time) (started time.Time, pid int) {
 	started, n := j.from, uint64(0)
-	if j.shape == sweep {
+	if j.workload == sweep {
 		each := minutes(25 + 30*unit(j.seed, 7))
 		n = uint64(t.Sub(j.from) / each)
 		started = j.from.Add(time.Duration(n) * each)
@@ -185,11 +184,11 @@ func (j *job) run(t time.Time) (started time.Time, pid int) {
 	return started, 2000 + int(mix(j.seed, 1000+n)%4_000_000)
 }
 
-// utilization is what the job makes of its GPU, in % of what its lane has.
+// utilization returns the utilization in % of the slot.
 func (j *job) utilization(t time.Time) float64 {
 	since := t.Sub(j.from)
 	noise := unit(j.seed, uint64(t.UnixMilli()))
-	switch j.shape {
+	switch j.workload {
 	case steady:
 		every := minutes(9 + 20*unit(j.seed, 8))
 		if since < 90*time.Second {

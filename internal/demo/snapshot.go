@@ -9,16 +9,14 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// between reboots; each host has its own days for it.
+// uptime is the time between reboots, which happen at other days on each host.
 const uptime = 90 * 24 * time.Hour
 
-// hungAfter is for how long nvidia-smi of a driver that stopped can still be
-// ended when its time is over.
+// hungAfter is how long after the driver stopped nvidia-smi can still be killed.
 const hungAfter = 2 * time.Minute
 
-// Snapshot returns the newest snapshot that a host has sent at this moment: of
-// the last tick of its interval, or of the last before it fell silent. It is
-// nil for a host that is not in the fleet.
+// Snapshot returns the newest snapshot that a host has sent at this time: that of its last
+// tick, or of the last one before it became silent. It is nil for an unknown host.
 func (f *Fleet) Snapshot(host string, now time.Time) *snapshot.Snapshot {
 	m := f.machine(host)
 	if m == nil {
@@ -27,8 +25,8 @@ func (f *Fleet) Snapshot(host string, now time.Time) *snapshot.Snapshot {
 	return f.snapshot(m, f.lastNews(m, now))
 }
 
-// Collected returns the snapshot that the host itself made at the last tick,
-// whether or not it could send it: what a spool would hold.
+// Collected returns the snapshot that the host collected at its last tick, whether or not
+// it could send it.
 func (f *Fleet) Collected(host string, now time.Time) *snapshot.Snapshot {
 	m := f.machine(host)
 	if m == nil {
@@ -57,13 +55,12 @@ func (f *Fleet) snapshot(m *machine, at time.Time) *snapshot.Snapshot {
 	m.node(&s.Node, at, boot, work)
 	share(s)
 	if m.stopped.has(at) && boot.Before(m.stopped.from) {
-		m.unasked(s, at)
+		m.driverStopped(s, at)
 	}
 	return s
 }
 
-// share lets a GPU without memory of its own show the node's, in which its
-// processes are.
+// share sets the memory of GPUs without memory of their own to the node's.
 func share(s *snapshot.Snapshot) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -78,9 +75,9 @@ func share(s *snapshot.Snapshot) {
 	}
 }
 
-// unasked takes away what a driver that stopped does not tell. Programs that ask
-// it can be ended at first, and then no more.
-func (m *machine) unasked(s *snapshot.Snapshot, at time.Time) {
+// driverStopped removes what a driver that does not answer cannot report. nvidia-smi can
+// be killed at first, and hangs later.
+func (m *machine) driverStopped(s *snapshot.Snapshot, at time.Time) {
 	s.DriverVersion, s.CUDAVersion, s.GPUs, s.GPUsComplete, s.Processes = "", "", nil, false, nil
 	p := snapshot.Problem{Code: "smi:timeout",
 		Message: "nvidia-smi did not answer within 10s and was ended: enable persistence mode (`nvidia-smi -pm 1`), and see `dmesg`"}
@@ -92,7 +89,7 @@ func (m *machine) unasked(s *snapshot.Snapshot, at time.Time) {
 	s.Errors = append(s.Errors, p)
 }
 
-// boot is when the host last started, and for the how manieth time.
+// boot returns when the host last started, and the number of that boot.
 func (m *machine) boot(at time.Time) (time.Time, int64) {
 	offset := int64(mix(m.seed, 20) % uint64(uptime/time.Second))
 	n := (at.Unix() - offset) / int64(uptime/time.Second)
@@ -137,31 +134,31 @@ func (d *device) read(s *snapshot.Snapshot, at, boot time.Time) float64 {
 		s.GPUs = append(s.GPUs, g)
 		return 0
 	}
-	used, util, warmth := int64(4), 0.0, 0.0
+	used, util, thermalLoad := int64(4), 0.0, 0.0
 	if d.desktop {
-		used += d.displays(s, at)
+		used += d.displayProcesses(s, at)
 	}
 	slices := make([]int64, len(d.mig))
-	for _, l := range d.lanes {
+	for _, l := range d.slots {
 		j := l.at(at)
 		if j == nil {
 			continue
 		}
 		part := 1.0
-		if len(d.lanes) > 1 {
+		if len(d.slots) > 1 {
 			part = float64(l.capacity) / float64(d.memory)
 		}
 		used += j.memory
 		util += part * j.utilization(at)
-		warmth += part * j.warmth(at)
+		thermalLoad += part * j.thermalLoad(at)
 		if d.mig != nil {
 			slices[l.instance] += j.memory
 		}
 		s.Processes = append(s.Processes, d.process(j, l, at))
 	}
-	util, warmth = min(100, util), min(100, warmth)
+	util, thermalLoad = min(100, util), min(100, thermalLoad)
 	used += sliceOwn * int64(len(d.mig))
-	d.readings(&g, at, used, util, warmth)
+	d.readings(&g, at, used, util, thermalLoad)
 	d.trouble(s, &g, at, boot)
 	for i, in := range d.mig {
 		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
@@ -173,10 +170,10 @@ func (d *device) read(s *snapshot.Snapshot, at, boot time.Time) float64 {
 	return util
 }
 
-// sliceOwn is the memory in MiB that the driver takes of each MIG instance.
+// sliceOwn is the memory in MiB that the driver uses of each MIG instance.
 const sliceOwn = 12
 
-// trouble adds what the driver has reported since the host started.
+// trouble adds the errors that the driver has reported since boot.
 func (d *device) trouble(s *snapshot.Snapshot, g *snapshot.GPU, at, boot time.Time) {
 	f := d.fault
 	if f == nil || at.Before(f.at) || f.at.Before(boot) {
@@ -191,9 +188,9 @@ func (d *device) trouble(s *snapshot.Snapshot, g *snapshot.GPU, at, boot time.Ti
 	}
 }
 
-// readings fills in the numbers: temperature and power follow utilization.
-func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, warmth float64) {
-	noise := unit(d.lanes[0].seed, uint64(at.UnixMilli())+7)
+// readings sets the readings. Temperature and power follow the utilization.
+func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, thermalLoad float64) {
+	noise := unit(d.slots[0].seed, uint64(at.UnixMilli())+7)
 	g.MemoryShared = d.shared
 	if !d.shared { // else the node tells
 		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = ptr(d.memory), ptr(used), ptr(d.memory-used)
@@ -202,7 +199,7 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, warmt
 		g.UtilizationGPU = ptr(int(util))
 		g.UtilizationMemory = ptr(int(util * 0.55))
 	}
-	g.Temperature = ptr(d.cool + int(float64(d.hot-d.cool)*warmth/100+2*noise))
+	g.Temperature = ptr(d.cool + int(float64(d.hot-d.cool)*thermalLoad/100+2*noise))
 	g.PowerDraw = ptr(math.Round(100*min(d.watts, d.idle+(d.watts*0.97-d.idle)*math.Pow(util/100, 0.85)*(0.94+0.06*noise)+noise)) / 100)
 	g.PowerLimit = ptr(d.watts)
 	g.ClockSM, g.ClockMemory, g.PState = ptr(210), ptr(405), "P8"
@@ -217,10 +214,10 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, warmt
 		g.UtilizationMemory, g.PowerLimit, g.ClockMemory, g.PCIeWidth, g.PCIeWidthMax = ptr(0), nil, nil, nil, nil
 	}
 	if d.fan {
-		g.Fan = ptr(30 + int(warmth*0.5))
+		g.Fan = ptr(30 + int(thermalLoad*0.5))
 	}
 	if d.ecc {
-		g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: ptr(int64(0)), UncorrectedVolatile: ptr(int64(0)), CorrectedAggregate: ptr(int64(mix(d.lanes[0].seed, 8) % 4)), UncorrectedAggregate: ptr(int64(0))}
+		g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: ptr(int64(0)), UncorrectedVolatile: ptr(int64(0)), CorrectedAggregate: ptr(int64(mix(d.slots[0].seed, 8) % 4)), UncorrectedAggregate: ptr(int64(0))}
 		g.RemappedRows = &snapshot.Remapped{Correctable: ptr(0), Uncorrectable: ptr(0), Pending: ptr(false), Failure: ptr(false)}
 	}
 	if strings.Contains(d.name, "HBM") { // on a board with switches
@@ -234,8 +231,9 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, warmt
 	}
 }
 
-// warmth is the utilization of the last two minutes: a chip is slower than its work.
-func (j *job) warmth(at time.Time) float64 {
+// thermalLoad returns the mean utilization of the last two minutes, which the temperature
+// follows.
+func (j *job) thermalLoad(at time.Time) float64 {
 	sum := 0.0
 	const steps = 6
 	for i := range steps {
@@ -246,7 +244,7 @@ func (j *job) warmth(at time.Time) float64 {
 	return sum / steps
 }
 
-func (d *device) process(j *job, l *lane, at time.Time) snapshot.Process {
+func (d *device) process(j *job, l *slot, at time.Time) snapshot.Process {
 	started, pid := j.run(at)
 	p := snapshot.Process{
 		GPU: d.index, GPUUUID: d.uuid, PID: pid, Type: snapshot.Compute,
@@ -256,7 +254,7 @@ func (d *device) process(j *job, l *lane, at time.Time) snapshot.Process {
 		in := d.mig[l.instance]
 		p.GPUInstanceID, p.ComputeInstanceID = ptr(in.gi), ptr(in.ci)
 	}
-	if j.shape == dead {
+	if j.workload == dead {
 		p.Alive = ptr(false)
 		p.Children = []snapshot.Child{{PID: pid + 17, User: "kai", Program: "python3"}}
 		return p
@@ -265,9 +263,9 @@ func (d *device) process(j *job, l *lane, at time.Time) snapshot.Process {
 	return p
 }
 
-// displays are what somebody who sits at the machine has on the screen; it
-// returns the memory that takes.
-func (d *device) displays(s *snapshot.Snapshot, at time.Time) int64 {
+// displayProcesses adds the graphics processes of a desktop session, and returns their
+// memory.
+func (d *device) displayProcesses(s *snapshot.Snapshot, at time.Time) int64 {
 	total := int64(0)
 	for i, p := range []struct {
 		program string

@@ -1,13 +1,13 @@
 package demo
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 )
 
-// A Use is one person's use of one GPU, as it was, whether or not the node
-// could tell anybody.
+// A Use is one person's actual use of one GPU, whether or not the node could report it.
 type Use struct {
 	Host        string
 	GPU         int
@@ -15,7 +15,7 @@ type Use struct {
 	Program     string
 	From, Until time.Time // within the span that was asked for
 	Memory      int64     // MiB, the same all the time
-	// Idle is true when it did nothing with the GPU from beginning to end.
+	// Idle is true when it never used the GPU.
 	Idle bool
 }
 
@@ -25,11 +25,11 @@ func (f *Fleet) Truth(from, until time.Time) []Use {
 	s := span{from.UTC(), until.UTC()}
 	for _, m := range f.machines {
 		for _, d := range m.gpus {
-			for _, l := range d.lanes {
+			for _, l := range d.slots {
 				for _, j := range l.between(s) {
 					u := Use{
 						Host: m.Name, GPU: d.index, User: j.user, Program: j.program, From: j.from, Until: j.until,
-						Memory: j.memory, Idle: j.shape == held || j.shape == dead,
+						Memory: j.memory, Idle: j.workload == held || j.workload == dead,
 					}
 					if u.From.Before(s.from) {
 						u.From = s.from
@@ -43,16 +43,7 @@ func (f *Fleet) Truth(from, until time.Time) []Use {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Use) int {
-		if c := strings.Compare(a.Host, b.Host); c != 0 {
-			return c
-		}
-		if a.GPU != b.GPU {
-			return a.GPU - b.GPU
-		}
-		if c := a.From.Compare(b.From); c != 0 {
-			return c
-		}
-		return strings.Compare(a.User, b.User)
+		return cmp.Or(strings.Compare(a.Host, b.Host), a.GPU-b.GPU, a.From.Compare(b.From), strings.Compare(a.User, b.User))
 	})
 	return list
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// dir is a directory that nothing leads out of.
+// dir is a directory that symlinks cannot leave.
 type dir struct {
 	root  *os.Root
 	names []string
@@ -41,7 +41,7 @@ func open(path string) (*dir, error) {
 	return d, nil
 }
 
-// read reads a regular file. Symlinks are refused, and nothing is waited for.
+// read reads a regular file. It refuses symlinks and does not block.
 func (d *dir) read(name string) ([]byte, time.Time, error) {
 	before, err := d.root.Lstat(name)
 	if err != nil {
@@ -50,11 +50,11 @@ func (d *dir) read(name string) ([]byte, time.Time, error) {
 	if !before.Mode().IsRegular() {
 		return nil, time.Time{}, errors.New("it is not a regular file")
 	}
-	return d.readLooked(name, before)
+	return d.readUnchanged(name, before)
 }
 
-// readLooked reads name if it is still the file that before describes.
-func (d *dir) readLooked(name string, before fs.FileInfo) ([]byte, time.Time, error) {
+// readUnchanged reads name if it is still the file that before describes.
+func (d *dir) readUnchanged(name string, before fs.FileInfo) ([]byte, time.Time, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -65,7 +65,7 @@ func (d *dir) readLooked(name string, before fs.FileInfo) ([]byte, time.Time, er
 	case err != nil:
 		return nil, time.Time{}, err
 	case !info.Mode().IsRegular() || !os.SameFile(before, info):
-		return nil, time.Time{}, fs.ErrNotExist // it is being replaced; there is another generation soon
+		return nil, time.Time{}, fs.ErrNotExist // it is being replaced; the next generation reads it
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {

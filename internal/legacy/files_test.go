@@ -26,13 +26,13 @@ func TestAFileThatWasExchangedIsNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data, _, err := d.readLooked("a.csv", before); err != nil || string(data) != "looked at" {
+	if data, _, err := d.readUnchanged("a.csv", before); err != nil || string(data) != "looked at" {
 		t.Fatalf("before the exchange: %q, %v", data, err)
 	}
 	if err := os.Rename(filepath.Join(path, "b.csv"), filepath.Join(path, "a.csv")); err != nil {
 		t.Fatal(err)
 	}
-	if data, _, err := d.readLooked("a.csv", before); !errors.Is(err, fs.ErrNotExist) {
+	if data, _, err := d.readUnchanged("a.csv", before); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after the exchange: %q, %v", data, err)
 	}
 }

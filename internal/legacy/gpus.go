@@ -11,11 +11,11 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// stampLayout is how nvidia-smi writes a moment, in the node's own zone.
+// stampLayout is the time format of nvidia-smi, in the node's zone.
 const stampLayout = "2006/01/02 15:04:05"
 
-// fields splits a line of nvidia-smi's CSV into first and last fields, with
-// what is between them whole: a name may hold commas.
+// fields splits a line of nvidia-smi's CSV into the first and the last fields, and one
+// field for the rest between them: a name may contain commas.
 func fields(line string, first, last int) []string {
 	all := strings.Split(line, ",")
 	if len(all) < first+1+last {
@@ -32,9 +32,9 @@ func fields(line string, first, last int) []string {
 
 // gpus reads HOST_gpus.csv: index, uuid, name, memory used and total (MiB),
 // utilization of GPU and memory (%), temperature (°C), moment. The newest line
-// of each GPU counts, and of the GPUs those that were listed last. all reports
-// whether these are all that the driver has: the file has as many lines as the
-// scripts keep, because it is not copied in one piece, and room for more GPUs.
+// of each GPU counts, for the GPUs that were listed last. all reports whether these are
+// all GPUs of the driver: the file is complete, with as many lines as the scripts keep,
+// and has room for more GPUs.
 func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Time) {
 	type seen struct {
 		gpu snapshot.GPU
@@ -69,7 +69,7 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 		}
 		g.Health, g.HealthReason = health(f[1:8], g)
 		if g.Health == snapshot.HealthLost {
-			g.ProcessesUnknown = g.HealthReason // none is listed, and not because none is there
+			g.ProcessesUnknown = g.HealthReason // its processes are not listed
 		}
 		newest[index] = seen{g, at}
 		if at.After(last) {
@@ -91,14 +91,14 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 	return gpus, usable == tailGPUs && len(bad) == 0 && !full, last
 }
 
-// grouped reports whether a name has a part of only digits behind a comma: then
-// numbers are written like 20,000, and nobody can tell where one ends.
+// grouped reports whether a name has a number after a comma. Then numbers are written like
+// 20,000, and the fields cannot be told apart.
 func grouped(name string) bool {
 	parts := strings.Split(name, ",")
 	return slices.ContainsFunc(parts[1:], func(s string) bool { return number(s) != nil })
 }
 
-// health is what a line tells of the GPU itself.
+// health returns the health of a GPU according to its line.
 func health(f []string, g snapshot.GPU) (snapshot.Health, string) {
 	for _, token := range f {
 		low := strings.ToLower(token)
@@ -115,7 +115,7 @@ func health(f []string, g snapshot.GPU) (snapshot.Health, string) {
 	return snapshot.HealthOK, ""
 }
 
-// text is a field without nvidia-smi's words for nothing.
+// text returns a field, "" for nvidia-smi's words for no value.
 func text(s string) string {
 	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") || s == "N/A" || s == "-" {
 		return ""
@@ -123,7 +123,7 @@ func text(s string) string {
 	return s
 }
 
-// number reads a reading; nil is nvidia-smi's many words for none.
+// number parses a reading; nil for no value.
 func number(s string) *float64 {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), " ") // a unit, where nounits was left out
 	n, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)

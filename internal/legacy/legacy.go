@@ -1,7 +1,7 @@
-// Package legacy reads what the older GPU Monitor's scripts drop into a data
-// directory (HOST_gpus.csv and its companions) as snapshots, so that a site can
-// move one host at a time. Nothing in these files is believed more than in any
-// other drop, and they say less: no boot, no numbers, and times without a zone.
+// Package legacy reads the files of the older GPU Monitor's scripts (HOST_gpus.csv and
+// others) as snapshots, so that a site can migrate one host at a time. They are as
+// untrusted as any other drop, and contain less: no boot id, no sequence numbers, and
+// times without a zone.
 package legacy
 
 import (
@@ -20,7 +20,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// Bounds of what is read.
+// Limits of what is read.
 const (
 	MaxHosts     = 5000
 	maxEntries   = 1 << 16   // of the directory
@@ -29,36 +29,36 @@ const (
 	maxProblems  = 16        // of one host
 )
 
-// What the scripts do, as far as reading depends on it.
+// Properties of the scripts.
 const (
-	// interval is the longest time between two readings that are copied: 20 s
-	// of the query and 10 s of the copy.
+	// interval is the longest time between two copied readings: 20 s for the query
+	// and 10 s for the copy.
 	interval = 30 * time.Second
-	// together is how far apart the lines of one moment can be: a GPU whose last
-	// line is older was not listed any more.
+	// together is how far apart the lines of one reading can be: a GPU whose last line is
+	// older is not listed any more.
 	together = 45 * time.Second
-	// A process counts when its line is at most this much older than the newest
-	// line of a process, and than the newest line of a GPU.
+	// A process counts if its line is at most processGap older than the newest line of a
+	// process, and at most processAge older than the newest line of a GPU.
 	processGap = 5 * time.Second
 	processAge = 90 * time.Second
-	// maxZones is how far apart two zones can be.
+	// maxZones is the largest difference between two time zones.
 	maxZones = 26 * time.Hour
 	// tailGPUs is how many lines of GPUs the scripts keep.
 	tailGPUs = 20
 )
 
-// A Host is what the directory says of one host.
+// A Host is one host of the directory.
 type Host struct {
 	Name string // as snapshot.ParseHost returns it
-	// Address is what hosts.json says: the host's full name. "" for nothing.
+	// Address is the full name of the host in hosts.json; "" for none.
 	Address string
-	// Snapshot is nil where there are no files of it, or none that can be used.
+	// Snapshot is nil if the host has no usable files.
 	Snapshot *snapshot.Snapshot
-	// Problems says why there is no snapshot. What is wrong with one is in its Errors.
+	// Problems says why there is no snapshot. Problems of a snapshot are in its Errors.
 	Problems []snapshot.Problem
 }
 
-// Data is what the whole directory says.
+// Data is the content of a directory.
 type Data struct {
 	Hosts    map[string]Host
 	Problems []snapshot.Problem
@@ -89,8 +89,8 @@ func Found(dir string) bool {
 	return slices.ContainsFunc(d.names, func(name string) bool { return strings.HasSuffix(name, gpusFile) })
 }
 
-// Hosts lists the hosts of a directory, without reading their files: those
-// that have files, and those that hosts.json names.
+// Hosts lists the hosts of a directory without reading their files: those that have files,
+// and those in hosts.json.
 func Hosts(dir string) (Data, error) {
 	d, err := open(dir)
 	if err != nil {
@@ -101,9 +101,8 @@ func Hosts(dir string) (Data, error) {
 	return data, nil
 }
 
-// Read reads a directory as of now. Times in the files are local times of the
-// nodes; they are taken as those of zone. Only a directory that cannot be
-// listed is an error.
+// Read reads a directory. Times in the files are local times of the nodes, and are read in
+// zone. Only a directory that cannot be listed is an error.
 func Read(dir string, now time.Time, zone *time.Location) (Data, error) {
 	d, err := open(dir)
 	if err != nil {
@@ -163,7 +162,7 @@ func (d *dir) host(h Host, prefix string, now time.Time, zone *time.Location) Ho
 	return h
 }
 
-// hosts finds the hosts, and what their files begin with.
+// hosts returns the hosts, and the prefixes of their files.
 func (d *dir) hosts() (Data, map[string]string) {
 	data := Data{Hosts: map[string]Host{}}
 	prefixes := map[string]string{}
@@ -189,8 +188,8 @@ func (d *dir) hosts() (Data, map[string]string) {
 			take(name, prefix)
 		}
 	}
-	// A name with underscores is no host name. It is shown with hyphens, unless a
-	// host is called so.
+	// Underscores are invalid in host names and become hyphens, unless another host has
+	// that name.
 	for _, name := range underscored {
 		if as := hyphened(strings.TrimSuffix(name, gpusFile)); take(name, as) {
 			renamed = append(renamed, name+" as "+strings.ToLower(as))
@@ -233,7 +232,7 @@ func (d *dir) hosts() (Data, map[string]string) {
 
 func hyphened(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
-// some names the first of some files.
+// some lists the first names.
 func some(names []string) string {
 	const shown = 8
 	list := strings.Join(names[:min(len(names), shown)], ", ")
@@ -243,9 +242,9 @@ func some(names []string) string {
 	return snapshot.Text(list, snapshot.MaxTextBytes-256)
 }
 
-// parse makes a snapshot of the files of one host. written is when the file of
-// GPUs was written by our own clock, zero when that is not known; it only
-// serves to recognise a wrong zone.
+// parse makes a snapshot of the files of one host. written is when the file of GPUs was
+// written according to the local clock, zero if unknown; it is used only to detect a wrong
+// zone.
 func parse(host string, files map[string][]byte, zone *time.Location, now, written time.Time) (*snapshot.Snapshot, []snapshot.Problem) {
 	r := &reader{host: host, zone: zone, now: now}
 	gpus, all, at := r.gpus(files[gpusFile])
@@ -265,7 +264,7 @@ func parse(host string, files map[string][]byte, zone *time.Location, now, writt
 	return s, nil
 }
 
-// clock says when the times of a node are probably those of another zone.
+// clock reports times that are probably of another zone.
 func (r *reader) clock(at, written time.Time) {
 	ahead := at.Sub(r.now)
 	quarter := ahead.Round(15 * time.Minute)
@@ -277,10 +276,10 @@ func (r *reader) clock(at, written time.Time) {
 	}
 }
 
-// span is a whole number of minutes as Go writes it, without its seconds.
+// span formats whole minutes without seconds.
 func span(d time.Duration) string { return strings.TrimSuffix(d.String(), "0s") }
 
-// reader reads the files of one host, and notes what it could not use.
+// reader reads the files of one host and collects problems.
 type reader struct {
 	host     string
 	zone     *time.Location
@@ -299,22 +298,22 @@ func (r *reader) problem(code, file string, line int, message string) {
 	r.problems = append(r.problems, p)
 }
 
-// unusable sums up the lines of a file that made no sense.
+// unusable reports the invalid lines of a file in one problem.
 func (r *reader) unusable(file string, lines []int) {
 	if len(lines) > 0 {
 		r.problem("legacy:line", file, lines[0], fmt.Sprintf("%d lines could not be understood, the first of them this one", len(lines)))
 	}
 }
 
-// lines splits a file. A last line without an end is one that is being written.
+// lines splits a file. A last line without a newline is incomplete and left out.
 func lines(data []byte) []string {
 	text := strings.ToValidUTF8(string(data), "\ufffd")
 	list := strings.SplitN(text, "\n", maxLines+1)
 	return list[:max(0, min(len(list)-1, maxLines))]
 }
 
-// local reads a local time. In the hour that a change of the clocks repeats, the
-// reading that is nearest to now is meant.
+// local parses a local time. In the hour that is repeated when daylight saving time ends,
+// the time nearest to now is used.
 func (r *reader) local(layout, s string) (time.Time, bool) {
 	t, err := time.ParseInLocation(layout, s, r.zone)
 	if err != nil || t.Year() < 1971 || t.Year() > 2260 {

@@ -10,8 +10,8 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// node reads what the scripts tell of the host around the GPUs. Lines are known
-// by their shape, not by their number: when one command fails, the others move up.
+// node reads the state of the host. Lines are recognized by their format and not by their
+// number, because a command that fails has no line.
 func (r *reader) node(files map[string][]byte) snapshot.Node {
 	var n snapshot.Node
 	for _, line := range lines(files[statusFile]) {
@@ -64,8 +64,8 @@ func firstLine(data []byte) string {
 	return ""
 }
 
-// memory reads the figures of free -m behind "Mem:". Newer ones end in what is
-// available; older ones count the caches as used, and end in them.
+// memory parses the numbers of free -m after "Mem:". New versions end with the available
+// memory; old ones end with the caches, which they count as used.
 func memory(f []string) (total, used *int64) {
 	var v []int64
 	for _, s := range f {
@@ -88,7 +88,7 @@ func memory(f []string) (total, used *int64) {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// disk reads a line of df in KiB: source, blocks, used, available, share, mount.
+// disk parses a line of df in KiB: source, blocks, used, available, percentage, mount.
 func disk(f []string) (snapshot.Disk, bool) {
 	if len(f) < 6 || !strings.HasSuffix(f[4], "%") || !strings.HasPrefix(f[5], "/") {
 		return snapshot.Disk{}, false
@@ -109,7 +109,7 @@ func disk(f []string) (snapshot.Disk, bool) {
 	return snapshot.Disk{Mount: mount, Total: total >> 10, Used: used >> 10}, true
 }
 
-// loads reads the three numbers of uptime; some languages write a decimal comma.
+// loads parses the three numbers of uptime, which may have decimal commas.
 func loads(line string) (one, five, fifteen *float64) {
 	_, tail, _ := strings.Cut(line, "load average")
 	tail = strings.TrimLeft(tail, "s: ")
@@ -130,7 +130,7 @@ func decimal(s string) *float64 {
 	return n
 }
 
-// up finds the parts of uptime's "up 12 days,  3:04" or "up 5 min".
+// up matches "up 12 days,  3:04" or "up 5 min".
 var up = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\bup +(?:([0-9]{1,6}) days?, *)?(?:([0-9]{1,2}):([0-9]{2})|([0-9]{1,3}) mins?|([0-9]{1,3}) secs?)?`)
 })
@@ -145,7 +145,7 @@ func uptime(line string) *int64 {
 	return new(part(1)*86400 + part(2)*3600 + part(3)*60 + part(4)*60 + part(5))
 }
 
-// sizeMiB reads what du -h writes: 12G, 1.5T, 300M, 0.
+// sizeMiB parses sizes of du -h: 12G, 1.5T, 300M, 0.
 func sizeMiB(s string) (int64, bool) {
 	units := map[byte]float64{'K': 1. / 1024, 'M': 1, 'G': 1 << 10, 'T': 1 << 20, 'P': 1 << 30}
 	factor := 1. / 1024 // without a unit: KiB

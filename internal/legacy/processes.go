@@ -12,29 +12,29 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// lstartLayout is how ps writes the start of a process, in the node's own zone.
+// lstartLayout is the time format of ps, in the node's zone.
 const lstartLayout = "Jan 2 15:04:05 2006"
 
-// oldest is how long a process can have run to be believed.
+// oldest limits the age of a process.
 const oldest = 10 * 365 * 24 * time.Hour
 
-// person is what ps says of a pid.
-type person struct {
+// owner is the user and the start of a process according to ps.
+type owner struct {
 	user    string
 	started *snapshot.Time
 }
 
 // processes reads HOST_processes.csv (moment, uuid, memory (MiB), program, pid)
-// with HOST_users.csv. A line counts when it is of the newest moment and not
-// much older than the newest line of a GPU: when the last process ends, the
-// file keeps its lines.
+// with HOST_users.csv. A line counts if it has the newest time of the file and is not much
+// older than the newest line of a GPU: after the last process has ended, the file keeps
+// its lines.
 func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snapshot.Process {
 	index := map[string]int{}
 	for i, g := range s.GPUs {
 		if g.UUID != "" {
 			index[g.UUID] = g.Index
 		} else {
-			s.GPUs[i].ProcessesUnknown = "it has no UUID" // by which lines of processes name it
+			s.GPUs[i].ProcessesUnknown = "it has no UUID" // with which lines of processes name a GPU
 		}
 	}
 	raw, there := files[processesFile]
@@ -42,7 +42,7 @@ func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snap
 		r.problem("legacy:processes", processesFile, 0, "it is not there: who uses these GPUs is not known")
 		return nil
 	}
-	people, children, asked := r.people(files, s)
+	owners, children, asked := r.owners(files, s)
 	type row struct {
 		at time.Time
 		p  snapshot.Process
@@ -71,7 +71,7 @@ func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snap
 		}
 		gpu, known := index[f[1]]
 		if !known {
-			continue // of a GPU that is gone, or whose line is cut off
+			continue // the GPU is gone, or its line is missing
 		}
 		if at.After(newest) {
 			newest = at
@@ -91,11 +91,11 @@ func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snap
 		}
 		taken[k] = true
 		if asked {
-			who, alive := people[p.PID]
+			who, alive := owners[p.PID]
 			p.Alive, p.User, p.StartedAt = &alive, who.user, who.started
 			if !alive {
 				for _, child := range children[p.PID] {
-					if c, lives := people[child]; lives && child != p.PID && len(p.Children) < snapshot.MaxChildren {
+					if c, lives := owners[child]; lives && child != p.PID && len(p.Children) < snapshot.MaxChildren {
 						p.Children = append(p.Children, snapshot.Child{PID: child, User: c.user})
 					}
 				}
@@ -107,8 +107,8 @@ func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snap
 	return list
 }
 
-// hide says that a process of the GPU with this UUID could not be read, or one
-// of any GPU where no GPU has it.
+// hide marks the processes of the GPU with this UUID as unknown, or those of all GPUs if
+// there is no such GPU.
 func hide(s *snapshot.Snapshot, uuid string) {
 	of := func(g snapshot.GPU) bool { return uuid != "" && g.UUID == uuid }
 	any := !slices.ContainsFunc(s.GPUs, of)
@@ -119,8 +119,8 @@ func hide(s *snapshot.Snapshot, uuid string) {
 	}
 }
 
-// program is the base name of what nvidia-smi calls the process. Arguments,
-// which some drivers add, go no further.
+// program returns the base name of a process_name, without the arguments that some drivers
+// add.
 func program(name string) string {
 	name, _, _ = strings.Cut(text(name), " ")
 	if name == "" {
@@ -129,20 +129,20 @@ func program(name string) string {
 	return path.Base(name)
 }
 
-// people reads HOST_users.csv: a line of JSON with the pids that are below each
-// GPU process (by parent or process group), then lines of ps: pid, user, start.
-// asked is false when ps was not, so that nobody is called dead.
-func (r *reader) people(files map[string][]byte, s *snapshot.Snapshot) (people map[int]person, children map[int][]int, asked bool) {
-	people, children = map[int]person{}, map[int][]int{}
+// owners reads HOST_users.csv: a line of JSON with the pids that are below each
+// GPU process (by parent or process group), then lines of ps: pid, user, start. asked is
+// false if there is no output of ps, so that no process counts as dead.
+func (r *reader) owners(files map[string][]byte, s *snapshot.Snapshot) (owners map[int]owner, children map[int][]int, asked bool) {
+	owners, children = map[int]owner{}, map[int][]int{}
 	raw, there := files[usersFile]
 	if !there {
 		r.problem("legacy:users", usersFile, 0, "it is not there: whose processes these are is not known")
-		return people, children, false
+		return owners, children, false
 	}
 	list := lines(raw)
 	if len(list) == 0 {
 		r.problem("legacy:users", usersFile, 0, "it is empty: whose processes these are is not known")
-		return people, children, false
+		return owners, children, false
 	}
 	var bad []int
 	for i, line := range list {
@@ -161,25 +161,25 @@ func (r *reader) people(files map[string][]byte, s *snapshot.Snapshot) (people m
 			bad = append(bad, i+1)
 			continue
 		}
-		who := person{user: f[1]}
+		who := owner{user: f[1]}
 		if len(f) >= 7 {
-			// Without the day of the week, which only repeats.
+			// Without the day of the week.
 			if at, ok := r.local(lstartLayout, strings.Join(f[3:7], " ")); ok {
 				age := s.CollectedAt.Sub(at)
 				boot := oldest
 				if up := s.Node.UptimeSeconds; up != nil && *up < int64(oldest/time.Second) {
-					boot = time.Duration(*up)*time.Second + 2*time.Hour // clocks may have changed since
+					boot = time.Duration(*up)*time.Second + 2*time.Hour // the clock may have been set since
 				}
-				// A start that cannot be is none: the node's zone is not known.
+				// An impossible start is ignored, because the node's zone may be wrong.
 				if age >= -processGap && age <= boot {
 					who.started = new(snapshot.TimeOf(at))
 				}
 			}
 		}
-		people[pid] = who
+		owners[pid] = who
 	}
 	r.unusable(usersFile, bad)
-	return people, children, true
+	return owners, children, true
 }
 
 func readChildren(line string, into map[int][]int) bool {

@@ -6,13 +6,13 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// maxSeq keeps sums of differences far from overflow; at one snapshot a second
-// it lasts for three million years.
+// maxSeq is far below an overflow of sums of differences, and at one snapshot a second it
+// lasts for three million years.
 const maxSeq = 1e14
 
-// DecodeSamples reads what [EncodeSamples] writes. Readings that cannot be are
-// taken as unknown and counted in bad. Samples whose users did not change share
-// the slice; treat it as read-only.
+// DecodeSamples reads what [EncodeSamples] writes. Impossible readings become unknown and
+// are counted in bad. Samples whose users did not change share one slice, which is
+// read-only.
 func DecodeSamples(data []byte) (samples []Sample, bad int, err error) {
 	if _, err := document(data); err != nil {
 		return nil, 0, err
@@ -98,7 +98,7 @@ func (b *block) samples(to []Sample) (_ []Sample, bad int, err error) {
 	return to, bad, nil
 }
 
-// readings adds up differences and hands on every sum that can be, divided by unit.
+// readings adds up differences and passes on every possible sum, divided by unit.
 func readings[T int | int64 | float64](c column, low, high int64, unit T, set func(int, *T)) (bad int) {
 	values := make([]T, len(c))
 	var sum int64

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"io"
 	"strings"
 	"time"
@@ -16,8 +15,8 @@ import (
 )
 
 // bundle is latest.json.gz as it is written: gzip of one JSON document.
-// Checksum is "sha256:" and the sum, in hex, of the bytes of snapshot followed
-// by those of samples, as they stand in the document.
+// Checksum is "sha256:" and the hex digest of the bytes of snapshot followed by those of
+// samples, as they are in the document.
 type bundle struct {
 	bundleHead
 	Snapshot jsontext.Value `json:"snapshot"`
@@ -46,23 +45,21 @@ type hourHeader struct {
 	Checksum string `json:"checksum"`
 }
 
-// samplesPerLine keeps the lines of an hour file short enough to look at.
+// samplesPerLine keeps the lines of an hour file readable.
 const samplesPerLine = 512
 
-// lenient is how a reader takes what nodes write: unknown fields pass, names
-// match by case, a name said twice is refused, and bytes that are no UTF-8
-// become visible later in Text.
+// lenient are the options for reading what nodes write: unknown fields are ignored, names
+// are case-sensitive, repeated names are refused, and Text escapes invalid UTF-8 later.
 var lenient = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.RejectUnknownMembers(false))
 
 // EncodeBundle returns the content of latest.json.gz.
 func EncodeBundle(b *Bundle) ([]byte, error) { return new(Encoder).Bundle(b) }
 
-// DecodeBundle reads latest.json.gz. Whatever is wrong with it as a file is a
-// [DecodeError]; readings that cannot be are taken as unknown, and told in the
-// snapshot's Errors.
+// DecodeBundle reads latest.json.gz. An invalid file is a [DecodeError]; impossible
+// readings become unknown and are reported in the snapshot's Errors.
 func DecodeBundle(r io.Reader) (*Bundle, error) { return new(Decoder).Bundle(r) }
 
-// Bundle is [EncodeBundle] with the encoder's memory.
+// Bundle is [EncodeBundle] with the buffers of e.
 func (e *Encoder) Bundle(b *Bundle) ([]byte, error) {
 	if b.Snapshot == nil {
 		return nil, fmt.Errorf("encoding bundle of %s: it has no snapshot", b.Host)
@@ -87,7 +84,7 @@ func (e *Encoder) Bundle(b *Bundle) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding bundle of %s: %w", b.Host, err)
 	}
-	// Put together by hand: json.Marshal would look at each byte of the two once more.
+	// The parts are joined here, because json.Marshal would validate them again.
 	return e.compress(head[:len(head)-1], []byte(`,"snapshot":`), snap, []byte(`,"samples":`), samples, []byte(`}`))
 }
 
@@ -120,7 +117,7 @@ func (e *Encoder) Hour(h *Hour) ([]byte, error) {
 	return e.compress(head, []byte{'\n'}, lines)
 }
 
-// Bundle is [DecodeBundle] with the decoder's memory.
+// Bundle is [DecodeBundle] with the buffers of d.
 func (d *Decoder) Bundle(r io.Reader) (*Bundle, error) {
 	data, err := d.expand(r)
 	if err != nil {
@@ -173,7 +170,7 @@ func (d *Decoder) Bundle(r io.Reader) (*Bundle, error) {
 	return b, nil
 }
 
-// Hour reads an hour file. Whatever is wrong with it is a [DecodeError].
+// Hour reads an hour file. An invalid one is a [DecodeError].
 func (d *Decoder) Hour(r io.Reader) (*Hour, error) {
 	data, err := d.expand(r)
 	if err != nil {
@@ -219,7 +216,7 @@ func (d *Decoder) Hour(r io.Reader) (*Hour, error) {
 	return h, nil
 }
 
-// identity checks what the head of every file says about its origin.
+// identity checks schema, host and boot id of a file.
 func identity(schema int, host, boot string) (string, string, error) {
 	switch {
 	case schema > Schema:
@@ -244,8 +241,8 @@ func ValidBoot(s string) bool {
 	}) < 0
 }
 
-// parseError looks for a schema number in a document that does not fit: a newer
-// one explains why.
+// parseError returns the error for a document that cannot be parsed. A newer schema
+// number explains why.
 func parseError(data []byte, err error) error {
 	var head struct {
 		Schema int `json:"schema"`
@@ -257,7 +254,7 @@ func parseError(data []byte, err error) error {
 }
 
 func checksum(parts ...[]byte) string {
-	var sum hash.Hash = sha256.New()
+	sum := sha256.New()
 	for _, p := range parts {
 		sum.Write(p)
 	}

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
-// Samples are written in blocks. A block is a run of samples of one list of
-// GPUs, turned by its columns so that what repeats stands side by side:
+// Samples are written in blocks. A block is a run of samples with the same list of GPUs,
+// stored by column, so that repeated values are adjacent and compress well:
 //
 //	{"seq":[7,1,1],                                 first, then differences
 //	 "at":[1763616000000,20000,20000],              ms since 1970, then differences
@@ -21,11 +22,11 @@ import (
 //	 "users":["ann","bob"],
 //	 "held":[[0,1,0,80500, 2,0]]}
 //
-// A reading is the difference to the one before that is known, the first to
-// zero; null is unknown. A row of "held" tells when the users of a GPU change:
-// the index of the sample, the number of users, and for each its place in
-// "users" and the MiB it holds. The number is -1 where processes could not be
-// read. MIG devices stand among "gpus" with their own UUIDs.
+// A reading is the difference to the previous known one, the first to zero; null is
+// unknown. A row of "held" lists the changes of the users of a GPU: the index of the
+// sample, the number of users, and for each the index in "users" and the MiB held. The
+// number is -1 if processes could not be read. MIG devices are listed in "gpus" with
+// their own UUIDs.
 type block struct {
 	Seq         column   `json:"seq"`
 	At          column   `json:"at"`
@@ -66,8 +67,8 @@ func (c column) MarshalJSON() ([]byte, error) {
 
 var errColumn = errors.New("not a list of integers")
 
-// UnmarshalJSON reads what MarshalJSON writes. It is where nearly all bytes of
-// a drop go, so it reads digits itself.
+// UnmarshalJSON reads what MarshalJSON writes. Nearly all bytes of a drop are columns, so
+// it parses the digits itself.
 func (c *column) UnmarshalJSON(data []byte) error {
 	if len(data) < 2 || data[0] != '[' {
 		return errColumn
@@ -112,8 +113,8 @@ func skipSpace(data []byte, i int) int {
 	return i
 }
 
-// digits reads an integer of at most 15 digits, which holds every reading and
-// cannot overflow when a whole file of them is added up.
+// digits parses an integer of at most 15 digits. This is enough for every reading, and the
+// sum of a whole file of them cannot overflow.
 func digits(data []byte) (v int64, n int) {
 	negative := len(data) > 0 && data[0] == '-'
 	if negative {
@@ -163,15 +164,7 @@ func blocksOf(samples []Sample) ([]block, error) {
 }
 
 func sameGPUs(a, b []GPUSample) bool {
-	if len(a) != len(b) || (a == nil) != (b == nil) {
-		return false
-	}
-	for i := range a {
-		if a[i].Index != b[i].Index || a[i].UUID != b[i].UUID {
-			return false
-		}
-	}
-	return true
+	return (a == nil) == (b == nil) && slices.EqualFunc(a, b, func(a, b GPUSample) bool { return a.Index == b.Index && a.UUID == b.UUID })
 }
 
 func newBlock(samples []Sample) (block, error) {
@@ -249,14 +242,4 @@ func differences(c column) {
 	}
 }
 
-func sameUsers(a, b []UserMemory) bool {
-	if len(a) != len(b) || (a == nil) != (b == nil) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
+func sameUsers(a, b []UserMemory) bool { return (a == nil) == (b == nil) && slices.Equal(a, b) }

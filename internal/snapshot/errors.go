@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Why a file of a drop is not believed. Codes are stable; pages, health.json
-// and tests name them.
+// Codes for why a file of a drop is refused or changed. They are stable: pages,
+// health.json and tests use them.
 const (
 	BadEmpty    = "bad:empty"    // no bytes
 	BadTooLarge = "bad:toolarge" // over MaxFileBytes, or over MaxDecodedBytes decompressed
@@ -14,13 +14,13 @@ const (
 	BadParse    = "bad:parse"    // not the JSON that it should be
 	BadDepth    = "bad:depth"    // nested deeper than MaxDepth
 	BadSchema   = "bad:schema"   // written by a newer version, or without a schema number
-	BadChecksum = "bad:checksum" // the content is not what its writer summed
+	BadChecksum = "bad:checksum" // the content does not match its checksum
 	BadTrailing = "bad:trailing" // bytes after the end, a second gzip member among them
 	BadHost     = "bad:host"     // the payload's host is not a host name
 	BadForeign  = "bad:foreign"  // the payload is of another host than its directory
 	BadTime     = "bad:time"     // without a usable time of collection
-	BadTooMany  = "bad:toomany"  // more items than the limit; what is over is left out
-	BadRange    = "bad:range"    // a reading that cannot be; taken as unknown
+	BadTooMany  = "bad:toomany"  // more items than the limit; the rest is left out
+	BadRange    = "bad:range"    // an impossible reading; shown as unknown
 	BadRepeated = "bad:repeated" // the same GPU twice; the first counts
 )
 

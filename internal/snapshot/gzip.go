@@ -9,16 +9,15 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// An Encoder writes bundles and hours. It keeps its compressor between calls,
-// which is most of the price of a small file; the zero value is ready. It is
-// for one goroutine.
+// An Encoder encodes bundles and hours. It reuses its compressor, whose setup is most of
+// the cost of a small file. The zero value is ready to use. It is for one goroutine.
 type Encoder struct {
 	buf bytes.Buffer
 	zip *gzip.Writer
 }
 
-// A Decoder reads bundles and hours. It keeps its buffers between calls; the
-// zero value is ready. It is for one goroutine.
+// A Decoder decodes bundles and hours. It reuses its buffers. The zero value is ready to
+// use. It is for one goroutine.
 type Decoder struct {
 	in  bytes.Reader
 	raw bytes.Buffer
@@ -26,8 +25,8 @@ type Decoder struct {
 	zip *gzip.Reader
 }
 
-// compress returns parts as one gzip member. The same parts always give the
-// same bytes: no time and no name go into the header.
+// compress returns parts as one gzip member. The result depends on the parts only: the
+// header has no time and no name.
 func (e *Encoder) compress(parts ...[]byte) ([]byte, error) {
 	total := 0
 	for _, p := range parts {
@@ -60,8 +59,8 @@ func (e *Encoder) compress(parts ...[]byte) ([]byte, error) {
 	return bytes.Clone(e.buf.Bytes()), nil
 }
 
-// expand reads r to its end and returns what one gzip member holds, within the
-// limits. The result is valid until the next call.
+// expand reads one gzip member from r, within the limits, and returns its content. The
+// result is valid until the next call.
 func (d *Decoder) expand(r io.Reader) ([]byte, error) {
 	d.raw.Reset()
 	if _, err := d.raw.ReadFrom(io.LimitReader(r, MaxFileBytes+1)); err != nil {
@@ -81,7 +80,7 @@ func (d *Decoder) expand(r io.Reader) ([]byte, error) {
 		err = d.zip.Reset(&d.in)
 	}
 	if err != nil {
-		d.zip = nil // a reader that failed before its first member cannot be reset by all versions
+		d.zip = nil // not every version can reset a reader that failed at the header
 		return nil, refuse(BadGzip, "reading the gzip header: %w", noEOF(err))
 	}
 	d.zip.Multistream(false)
@@ -107,9 +106,8 @@ func noEOF(err error) error {
 	return err
 }
 
-// document returns the end of the JSON value that data begins with, having
-// looked at nothing but brackets and quotes. It keeps a hostile nest away from
-// the decoder, and tells what comes after the value from the value.
+// document returns the end of the JSON value at the start of data. It looks at brackets
+// and quotes only, and refuses values that are nested too deeply for the decoder.
 func document(data []byte) (end int, err error) {
 	depth := 0
 	for i := 0; i < len(data); i++ {

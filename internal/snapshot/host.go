@@ -10,14 +10,13 @@ import (
 // ErrHost is wrapped by every error of [ParseHost].
 var ErrHost = errors.New("not a host name")
 
-// Suffixes that the site's own files carry beside the directories that are
-// named after hosts.
+// siteSuffixes are the suffixes of files in the site next to directories that are named
+// after hosts.
 var siteSuffixes = []string{".gz", ".html", ".ics", ".json", ".txt"}
 
-// ParseHost returns the canonical (lower-case) form of a host name, or an error
-// that says what is wrong with it. Every name that becomes a file name, a URL
-// or an id has been through here once: names come from Consul, where anybody
-// may register `../../etc/cron.d/x`, and from nodes.
+// ParseHost returns the canonical (lower-case) form of a host name, or an error. Every
+// name that becomes a file name, a URL or an id is checked here first: names come from
+// Consul, where anybody may register `../../etc/cron.d/x`, and from nodes.
 //
 // The rule is RFC 1123's: labels of letters, digits and inner hyphens, at most
 // 63 long, 253 in all.
@@ -39,7 +38,7 @@ func ParseHost(s string) (string, error) {
 	return name, nil
 }
 
-// labels reports whether a name in lower case is labels with dots between them.
+// labels reports whether a lower-case name consists of valid labels.
 func labels(name string) bool {
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {

@@ -2,10 +2,9 @@ package snapshot
 
 import "time"
 
-// What a reader accepts from a node. Everything in a drop was written by
-// somebody else's machine, so every size has a name and a bound.
+// Limits of what a reader accepts from a node, whose files are untrusted.
 const (
-	MaxFileBytes    = 1 << 20 // a file in a drop, as it lies there
+	MaxFileBytes    = 1 << 20 // a file in a drop, compressed
 	MaxDecodedBytes = 4 << 20 // the same, decompressed
 	MaxDepth        = 32      // nesting of JSON
 	MaxGPUs         = 64      // per host
@@ -18,7 +17,7 @@ const (
 	MaxAddrs        = 16 // per interface
 	MaxErrors       = 64
 	MaxSamples      = 4096 // per file
-	MaxDropEntries  = 512  // directory entries looked at per drop
+	MaxDropEntries  = 512  // directory entries read per drop
 	MaxTextBytes    = 512  // a message, a reason
 	MaxNameBytes    = 128  // a user, a GPU's name, a path
 	MaxProgramBytes = 64   // a program

@@ -2,12 +2,12 @@ package snapshot
 
 import "strings"
 
-// IsSlice reports whether a UUID is that of a MIG device: a part of a GPU, which
-// does not count beside it.
+// IsSlice reports whether a UUID is that of a MIG device, which is a part of a GPU and
+// does not count as another one.
 func IsSlice(uuid string) bool { return strings.HasPrefix(uuid, "MIG-") }
 
-// MIGDeviceOf returns on which of a GPU's MIG devices a process of that GPU
-// runs: its place in the list, or -1 where it may be more than one, or none.
+// MIGDeviceOf returns the index of the MIG device on which a process of a GPU runs, or -1
+// if it may be several or none.
 func MIGDeviceOf(devices []MIGDevice, p *Process) int {
 	if p.GPUInstanceID == nil {
 		return -1

@@ -6,27 +6,26 @@ import (
 	"strings"
 )
 
-// CodeProcesses is the code, in [Snapshot.Errors], of processes that could not
-// be read: those of one GPU, whose ProcessesUnknown says so, too, where the
-// problem names it, and all otherwise.
+// CodeProcesses is the code in [Snapshot.Errors] for processes that could not be read:
+// those of the GPU that the problem names, else all.
 const CodeProcesses = "smi:processes"
 
-// ProcessesKnown reports whether the list of processes has all of some GPU, be
-// it an empty one. See [Snapshot.ProcessesKnownOf] for a single GPU.
+// ProcessesKnown reports whether processes could be read at all. See
+// [Snapshot.ProcessesKnownOf] for a single GPU.
 func (s *Snapshot) ProcessesKnown() bool {
 	return s.Processes != nil && !slices.ContainsFunc(s.Errors, func(e Problem) bool { return e.Code == CodeProcesses && e.GPU == nil })
 }
 
-// ProcessesKnownOf reports whether the list of processes has all of one GPU.
-// When it has not, a GPU without processes may still be in use.
+// ProcessesKnownOf reports whether the list has all processes of one GPU. If not, a GPU
+// without listed processes may still be in use.
 func (s *Snapshot) ProcessesKnownOf(g *GPU) bool {
 	return s.ProcessesKnown() && g.ProcessesUnknown == ""
 }
 
-// Sample returns the compact record of s: its GPUs, and after them as many of
-// their MIG devices as fit into [MaxGPUs]. Users counts compute processes only
-// (see [ProcessType.Computes]), a process without a known size as 0 MiB; it is
-// nil on every GPU unless [Snapshot.ProcessesKnownOf] it.
+// Sample returns the compact record of s: its GPUs, and after them as many of their MIG
+// devices as fit into [MaxGPUs]. Users counts compute processes only (see
+// [ProcessType.Computes]); a process of unknown size counts as 0 MiB. It is nil for a GPU
+// whose processes are not known.
 func (s *Snapshot) Sample() Sample {
 	sample := Sample{Seq: s.Seq, At: TimeOf(s.CollectedAt.Time).Time}
 	if s.GPUs == nil {
@@ -50,7 +49,7 @@ func (s *Snapshot) Sample() Sample {
 		to := &sample.GPUs[i]
 		*to = GPUSample{Index: g.Index, UUID: g.UUID, Utilization: g.UtilizationGPU, MemoryUsed: g.MemoryUsed, Temperature: g.Temperature}
 		if g.PowerDraw != nil {
-			watts := math.Round(*g.PowerDraw*10) / 10 // what a file keeps of it
+			watts := math.Round(*g.PowerDraw*10) / 10 // the resolution of the file
 			to.Power = &watts
 		}
 		to.Users = usersOf(held[g.Index])
@@ -65,8 +64,8 @@ func (s *Snapshot) Sample() Sample {
 	return sample
 }
 
-// slices are the MIG devices of a GPU whose memory is known. Who holds them is not
-// known where a process of the GPU may be on any of them.
+// slices returns the MIG devices of a GPU whose memory is known. Their users are unknown
+// if a process of the GPU may be on any of them.
 func (s *Snapshot) slices(g *GPU) []GPUSample {
 	held := make([]map[string]int64, len(g.MIGDevices))
 	if len(held) > 0 && s.ProcessesKnownOf(g) {
@@ -95,7 +94,7 @@ func (s *Snapshot) slices(g *GPU) []GPUSample {
 	return rows
 }
 
-// usersOf lists who holds how much, in order of their names; nil stays nil.
+// usersOf returns the memory of each user, sorted by name; nil for nil.
 func usersOf(held map[string]int64) []UserMemory {
 	if held == nil {
 		return nil

@@ -1,10 +1,8 @@
-// Package snapshot is the contract between a node and the web host: what one
-// host looked like at one moment, how that is written down, and how much of it
-// is believed.
+// Package snapshot is the contract between a node and the web host: the state of one host
+// at one time, its file formats, and the limits of what is accepted.
 //
-// Data and health are separate. A pointer that is nil means "not known", never
-// zero; an empty list means "looked, and there was none". What could not be
-// read is named in [Snapshot.Errors].
+// Data and health are separate. A nil pointer means "unknown", never zero; an empty list
+// means that there is none. [Snapshot.Errors] names what could not be read.
 package snapshot
 
 import "time"
@@ -14,14 +12,14 @@ import "time"
 // a larger number is refused, because its meaning may have changed.
 const Schema = 1
 
-// A Snapshot is one host at one moment.
+// A Snapshot is the state of one host at one time.
 type Snapshot struct {
 	Schema int `json:"schema"`
 	// Host is the node's name as [ParseHost] returns it. The web host goes by
 	// the drop's directory, never by this field; a difference is shown.
 	Host string `json:"host"`
-	// BootID is the kernel's random boot id. With Seq it names a snapshot for
-	// ever: (BootID, Seq) is what duplicates are dropped by.
+	// BootID is the kernel's random boot id. (BootID, Seq) identifies a snapshot;
+	// duplicates are dropped by it.
 	BootID string `json:"boot_id"`
 	// Seq rises with every snapshot of a boot. The first is at least 1.
 	Seq         uint64 `json:"seq"`
@@ -35,9 +33,8 @@ type Snapshot struct {
 	CUDAVersion   string `json:"cuda_version,omitempty"`
 	Node          Node   `json:"node"`
 	GPUs          []GPU  `json:"gpus"`
-	// GPUsComplete is true when the driver answered in full, so that GPUs are all
-	// that it has and one that is not among them is gone. When it is false,
-	// nothing is known about GPUs that are not listed.
+	// GPUsComplete is true when the driver answered in full, so that a GPU that is not
+	// listed is gone. When it is false, GPUs that are not listed are unknown.
 	GPUsComplete bool      `json:"gpus_complete,omitempty"`
 	Processes    []Process `json:"processes"`
 	// Errors says what could not be read, in words. It is empty when all went well.
@@ -103,7 +100,7 @@ type GPU struct {
 	MemoryTotal       *int64      `json:"memory_total_mib"`
 	MemoryUsed        *int64      `json:"memory_used_mib"`
 	MemoryFree        *int64      `json:"memory_free_mib"`
-	MemoryShared      bool        `json:"memory_shared,omitempty"` // it is the node's, and so are the numbers: who uses it is another question
+	MemoryShared      bool        `json:"memory_shared,omitempty"` // memory and numbers are those of the node, whoever uses them
 	UtilizationGPU    *int        `json:"utilization_gpu_percent"`
 	UtilizationMemory *int        `json:"utilization_memory_percent"`
 	Temperature       *int        `json:"temperature_celsius"`
@@ -122,9 +119,9 @@ type GPU struct {
 	Fabric            *Fabric     `json:"fabric,omitempty"`   // nil where there is none
 	MIGMode           string      `json:"mig_mode,omitempty"` // enabled, disabled, or "" where there is no MIG
 	MIGDevices        []MIGDevice `json:"mig_devices,omitempty"`
-	// ProcessesUnknown says why the processes of this GPU are not known, in
-	// nvidia-smi's words where it has any ("N/A", "Insufficient Permissions").
-	// "" means that they are all in [Snapshot.Processes].
+	// ProcessesUnknown says why the processes of this GPU are not known, with the text of
+	// nvidia-smi if there is one ("N/A", "Insufficient Permissions"). "" means that all of
+	// them are in [Snapshot.Processes].
 	ProcessesUnknown string `json:"processes_unknown,omitempty"`
 	Health           Health `json:"health"`
 	HealthReason     string `json:"health_reason,omitempty"` // the driver's own words
@@ -189,8 +186,8 @@ const (
 )
 
 // Computes reports whether the process counts as using the GPU for computing.
-// Graphics alone (a display server) does not; a letter that nobody knows does,
-// because showing a busy GPU as free is the worse mistake.
+// Graphics alone (a display server) does not. An unknown letter does, because showing a
+// busy GPU as free is the worse error.
 func (t ProcessType) Computes() bool { return t != Graphics }
 
 // A Process is one process on one GPU. A process on two GPUs is two of these.
@@ -215,8 +212,8 @@ type Process struct {
 	Container         string `json:"container,omitempty"` // short id of the container it runs in
 	GPUInstanceID     *int   `json:"gpu_instance_id,omitempty"`
 	ComputeInstanceID *int   `json:"compute_instance_id,omitempty"`
-	// Children are the living processes whose parent or process group is a pid
-	// that is gone: what has to be ended to free the memory.
+	// Children are the living processes whose parent or process group is a dead process.
+	// They must end before the memory is free.
 	Children []Child `json:"children,omitempty"`
 }
 
@@ -257,8 +254,8 @@ func (p Problem) Where() string {
 // Time is a moment in UTC at a resolution of one millisecond, written as RFC 3339.
 type Time struct{ time.Time }
 
-// A Sample is the compact record that history is made of: one host at one
-// moment, without what does not change and without names of programs.
+// A Sample is the compact record of one host at one time, from which history is made. It
+// has no constant values and no names of programs.
 type Sample struct {
 	Seq  uint64
 	At   time.Time

@@ -7,12 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Text makes a string from a node, a person or another program safe to print
-// anywhere: valid UTF-8, without control, line-separating or direction-changing
-// characters (each becomes a visible escape such as \x1b or \u202e), and at
-// most max bytes long; what was cut is marked with an ellipsis.
+// Text makes an untrusted string safe to print: valid UTF-8, without control, line
+// separator and direction characters (each becomes a visible escape such as \x1b or
+// \u202e), and at most max bytes long, with an ellipsis if it was cut.
 //
-// Escaping for HTML, ICS or CSV is still the business of whoever writes those.
+// It does not escape for HTML, ICS or CSV.
 func Text(s string, max int) string {
 	if len(s) <= max && plain(s) {
 		return s
@@ -70,9 +69,9 @@ func textual(s string) bool {
 	return true
 }
 
-// hidden reports characters that a terminal obeys or an eye cannot see:
-// C0 and C1 controls, format characters (bidi overrides, zero width), line and
-// paragraph separators, surrogates and private use.
+// hidden reports whether a character controls a terminal or is invisible: C0 and C1
+// controls, format characters (bidi overrides, zero width), line and paragraph
+// separators, surrogates and private use.
 func hidden(r rune) bool {
 	if r == ' ' {
 		return false

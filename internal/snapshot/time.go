@@ -8,8 +8,8 @@ import (
 
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// A moment outside these years is a broken clock or an attack, and would
-// overflow arithmetic in nanoseconds. The zero Time is let through.
+// A time outside these years comes from a broken clock or an attack, and would overflow
+// arithmetic in nanoseconds. The zero Time is accepted.
 const (
 	minYear = 1970
 	maxYear = 2261

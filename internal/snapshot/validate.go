@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// What a reading can be. Beyond is a broken driver or a lie, and is taken as
-// unknown: the bounds are generous, for a wrong "unknown" hides a GPU.
+// Limits of readings. A value outside them comes from a broken driver or is forged, and
+// becomes unknown. They are generous, because a wrong "unknown" hides a GPU.
 const (
 	maxIndex   = 1 << 20
 	maxMiB     = 1 << 32 // 4 PiB
 	maxPercent = 100
-	maxLanes   = 64  // twice what PCIe knows
+	maxLanes   = 64  // twice the maximum of PCIe
 	maxFan     = 250 // fans may be driven beyond their rating
 	minCelsius = -100
 	maxCelsius = 300
@@ -22,15 +22,14 @@ const (
 	maxLoad    = 1e7
 	maxSeconds = 1 << 40
 	maxXID     = 9999 // the catalogue ends below 200
-	// startSlack is by how much a process may seem to have started before the
-	// node, or anything to have happened after the reading: a node's clock may be
-	// set between two looks at it.
+	// startSlack is by how much the start of a process may precede the boot, or a time may
+	// be later than the reading: the clock may be set in between.
 	startSlack = time.Minute
 )
 
-// Validate makes s fit to be shown and kept: texts safe and short, lists no
-// longer than the limits, readings that cannot be unknown. It returns what it
-// had to change, and does not touch Schema, Host, BootID, Seq and CollectedAt.
+// Validate limits s: it makes texts safe and short, cuts lists to their limits, and makes
+// impossible readings unknown. It returns what it has changed. It does not change Schema,
+// Host, BootID, Seq and CollectedAt.
 func (s *Snapshot) Validate() []Problem {
 	v := &validator{}
 	text(&s.Collector, MaxNameBytes)
@@ -66,7 +65,7 @@ func (s *Snapshot) Validate() []Problem {
 	return v.found
 }
 
-// validator gathers what was wrong; gpu is the device being looked at.
+// validator collects problems; gpu is the index of the current device.
 type validator struct {
 	found []Problem
 	more  int
@@ -88,7 +87,7 @@ func (v *validator) add(code, format string, args ...any) {
 
 func text(s *string, max int) { *s = Text(*s, max) }
 
-// limit cuts a list to its limit and says how much that left out.
+// limit cuts a list to its limit and reports how much was left out.
 func limit[T any](v *validator, list []T, max int, what string) []T {
 	if len(list) <= max {
 		return list
@@ -97,9 +96,9 @@ func limit[T any](v *validator, list []T, max int, what string) []T {
 	return list[:max]
 }
 
-// within makes a reading unknown that is not between low and high.
+// within makes a reading unknown if it is not between low and high.
 func within[T int | int64 | float64](v *validator, p **T, low, high T, what string) {
-	if *p != nil && !(**p >= low && **p <= high) { // NaN is not, either
+	if *p != nil && !(**p >= low && **p <= high) { // also false for NaN
 		v.add(BadRange, "%s is %v", what, **p)
 		*p = nil
 	}
@@ -148,7 +147,7 @@ func (v *validator) node(n *Node) {
 	}
 }
 
-// memory checks a total and what is used of it.
+// memory checks total and used memory.
 func (v *validator) memory(total, used **int64) {
 	within(v, total, 0, maxMiB, "memory_total_mib")
 	within(v, used, 0, maxMiB, "memory_used_mib")
@@ -162,7 +161,7 @@ func (v *validator) memory(total, used **int64) {
 	}
 }
 
-// unique leaves out GPUs with an index that was there already, or that cannot be.
+// unique leaves out GPUs with a repeated or impossible index.
 func (v *validator) unique(gpus []GPU) []GPU {
 	seen := make(map[int]bool, len(gpus))
 	kept := gpus[:0]
@@ -248,7 +247,7 @@ func (v *validator) device(g *GPU) {
 	}
 }
 
-// xid checks the last error of a GPU; one that is not out yet cannot be.
+// xid checks the last XID of a GPU, which must not be in the future.
 func (v *validator) xid(g *GPU, collected Time) {
 	x := g.XID
 	if x == nil {
@@ -260,8 +259,8 @@ func (v *validator) xid(g *GPU, collected Time) {
 	}
 }
 
-// processes checks the list of processes. A GPU one of whose processes is left
-// out has processes that are not known.
+// processes checks the list of processes. If a process is left out, the processes of its
+// GPU count as unknown.
 func (v *validator) processes(s *Snapshot) {
 	unknown := func(p *Process, why string) {
 		for i := range s.GPUs {
@@ -287,8 +286,8 @@ func (v *validator) processes(s *Snapshot) {
 	s.Processes = kept
 }
 
-// start makes the start of a process unknown that lies before the node's own,
-// or after the reading. That is no problem to be told: ps is known to err there.
+// start makes the start of a process unknown if it is before the boot or after the
+// reading. This is not reported, because ps is known to be wrong at times.
 func (s *Snapshot) start(p *Process) {
 	if p.StartedAt == nil || s.CollectedAt.IsZero() {
 		return
@@ -300,7 +299,7 @@ func (s *Snapshot) start(p *Process) {
 	}
 }
 
-// process reports whether there is anything to keep.
+// process limits one process, and reports whether it is kept.
 func (v *validator) process(p *Process) bool {
 	if p.PID < 0 || p.PID > 1<<31 || p.GPU < 0 || p.GPU > maxIndex {
 		v.add(BadRange, "a process has pid %d on GPU %d", p.PID, p.GPU)

@@ -12,15 +12,14 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// Add gives snap the next number of its boot, keeps its sample, and makes it
-// latest.json.gz. It also seals hours that are over and keeps the spool within
-// its bounds. No number is ever given to two snapshots that anybody could read,
-// not after a kill either.
+// Add gives snap the next number of its boot, appends its sample to the journal, and
+// writes latest.json.gz. It also writes the files of hours that are over, and keeps the
+// spool within its limits. Two snapshots that anybody could read never have the same
+// number, not even after a kill.
 //
-// Texts and readings of snap are brought within the limits first, see
-// [snapshot.Snapshot.Validate]; what that changed is in its Errors. An error
-// that joins several says what of all this did not work; the rest was done.
-// It wraps [ErrLocked] when another process is adding.
+// Texts and readings of snap are first limited by [snapshot.Snapshot.Validate]; what that
+// changed is in its Errors. After an error in one step the others are still done; the
+// errors are joined. The error wraps [ErrLocked] when another process is adding.
 func (s *Spool) Add(snap *snapshot.Snapshot) error {
 	if err := s.Lock(); err != nil {
 		return err
@@ -39,13 +38,13 @@ func (s *Spool) Add(snap *snapshot.Snapshot) error {
 	}
 	snap.Errors = append(snap.Errors, snap.Validate()...)
 	snap.Seq = s.nextSeq(snap)
-	s.saw(snap.BootID, snap.Seq)
+	s.noteSeq(snap.BootID, snap.Seq)
 	s.stats.LastSeq = snap.Seq
 
 	now := snap.CollectedAt.Time
 	sample := snap.Sample()
 	var errs []error
-	// The journal first: once a number can be seen in latest.json.gz, it is taken.
+	// The journal comes first, so that a number in latest.json.gz is never used again.
 	errs = append(errs, s.journalOf(now.Truncate(time.Hour), snap.BootID).add(s.dir, host, sample))
 	errs = append(errs, s.seal(now, snap.BootID))
 	if s.boot != snap.BootID {
@@ -65,11 +64,10 @@ func (s *Spool) Add(snap *snapshot.Snapshot) error {
 	return errors.Join(errs...)
 }
 
-// nextSeq is the number after the newest one of the snapshot's boot. A spool that
-// knows none of this boot begins with the seconds since the boot: snapshots are
-// taken less often than once a second, so this is more than every number that a
-// spool gave before it was lost, and the web host, for which the larger number
-// is the newer one, takes the next snapshot for news.
+// nextSeq returns the number after the newest one of the snapshot's boot. A spool without
+// a number of this boot begins with the seconds since boot. Snapshots are taken at most
+// once a second, so this is larger than any number of a spool that was lost, and the web
+// host accepts the snapshot as newer.
 func (s *Spool) nextSeq(snap *snapshot.Snapshot) uint64 {
 	if last := s.lastSeq(snap.BootID); last > 0 {
 		return last + 1
@@ -80,8 +78,8 @@ func (s *Spool) nextSeq(snap *snapshot.Snapshot) uint64 {
 	return 1
 }
 
-// window keeps the samples of the last quarter of an hour. A clock that was set
-// leaves samples on the far side of now; they are not recent by any reckoning.
+// window returns the samples of the last [snapshot.BundleWindow]. Samples that a clock
+// change has put into the future are not among them.
 func window(samples []snapshot.Sample, now time.Time) []snapshot.Sample {
 	kept := samples[:0]
 	for _, sample := range samples {
@@ -95,7 +93,7 @@ func window(samples []snapshot.Sample, now time.Time) []snapshot.Sample {
 	return kept
 }
 
-// journalOf returns the journal of an hour and boot, which it begins if need be.
+// journalOf returns the journal of an hour and boot, or a new one.
 func (s *Spool) journalOf(hour time.Time, boot string) *journal {
 	for _, j := range s.open {
 		if j.hour.Equal(hour) && j.boot == boot {
@@ -107,7 +105,7 @@ func (s *Spool) journalOf(hour time.Time, boot string) *journal {
 	return j
 }
 
-// seal turns every journal but that of this hour and boot into an hour file.
+// seal writes an hour file for each journal but that of this hour and boot.
 func (s *Spool) seal(now time.Time, boot string) error {
 	var errs []error
 	kept := s.open[:0]
@@ -118,7 +116,7 @@ func (s *Spool) seal(now time.Time, boot string) error {
 		}
 		if err := s.sealOne(j); err != nil {
 			errs = append(errs, fmt.Errorf("sealing %s: %w", j.name, err))
-			kept = append(kept, j) // again at the next snapshot
+			kept = append(kept, j) // retried with the next snapshot
 		}
 	}
 	s.open = kept
@@ -129,7 +127,7 @@ func (s *Spool) sealOne(j *journal) error {
 	s.stats.DroppedSamples += j.decode()
 	data, err := s.enc.Hour(&snapshot.Hour{Host: j.host, BootID: j.boot, Start: j.hour, Samples: j.samples})
 	if snapshot.CodeOf(err) == snapshot.BadTooLarge && len(j.samples) > 1 {
-		// Half the hour is better than none, and what a reader refuses is none.
+		// A reader would refuse the file, so the older half of the samples is dropped.
 		half := len(j.samples) / 2
 		s.stats.DroppedSamples += half
 		j.samples = j.samples[half:]
@@ -143,14 +141,14 @@ func (s *Spool) sealOne(j *journal) error {
 		name := variant(j.hour, j.boot, n)
 		old, err := s.read(name)
 		switch {
-		case gone(err):
+		case notExist(err):
 			if _, err := atomicfile.Write(filepath.Join(s.dir, name), data, filePerm); err != nil {
 				return err
 			}
 			written = true
 			s.stats.Sealed++
 		case err == nil && string(old) == string(data):
-			written = true // sealed, and killed before the journal was removed
+			written = true // written before a kill; the journal was left behind
 		}
 	}
 	if !written {
@@ -170,7 +168,7 @@ func variant(hour time.Time, boot string, n int) string {
 	return name + ".jsonl.gz"
 }
 
-// prune removes hours past their time, and the oldest while there is too much.
+// prune removes expired hour files, and the oldest ones above the limits.
 func (s *Spool) prune(now time.Time) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -193,7 +191,7 @@ func (s *Spool) prune(now time.Time) error {
 		}
 		hour, err := time.Parse(hourStamp, match[1])
 		if err == nil && now.Sub(hour) > snapshot.HourRetention+time.Hour {
-			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil && !gone(err) {
+			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil && !notExist(err) {
 				return err
 			}
 			s.stats.Expired++
@@ -204,7 +202,7 @@ func (s *Spool) prune(now time.Time) error {
 	}
 	sort.Slice(hours, func(i, j int) bool { return hours[i].name < hours[j].name })
 	for len(hours) > 0 && (total > s.maxBytes || len(hours) > s.maxFiles) {
-		if err := os.Remove(filepath.Join(s.dir, hours[0].name)); err != nil && !gone(err) {
+		if err := os.Remove(filepath.Join(s.dir, hours[0].name)); err != nil && !notExist(err) {
 			return err
 		}
 		total -= hours[0].size

@@ -20,18 +20,18 @@ type File struct {
 	Digest string // SHA-256 in hex; hour files never change
 }
 
-// maxObsolete is how many files are remembered that only the target still has.
+// maxObsolete limits the remembered files that only the target still has.
 const maxObsolete = 128
 
-// delivered is what one target has, by name: the digest that it was sent.
+// delivered records the files that one target has, with the digest of each.
 type delivered struct {
 	Target string            `json:"target"`
 	Files  map[string]string `json:"files"`
 }
 
-// Pending returns what target has not got yet: latest.json.gz first, if it
-// changed, then the hours, newest first. Any process that can read the spool
-// may ask, while another adds.
+// Pending returns the files that target does not have: latest.json.gz first, if it has
+// changed, then hour files, newest first. Any process that can read the spool may call
+// it while another one adds.
 func (s *Spool) Pending(target string) ([]File, error) {
 	has, err := s.delivered(target)
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *Spool) Pending(target string) ([]File, error) {
 			continue
 		}
 		data, err := s.read(name)
-		if gone(err) {
-			continue // the collector dropped it just now
+		if notExist(err) {
+			continue // removed by the collector meanwhile
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading %s of the spool: %w", name, err)
@@ -71,10 +71,9 @@ func (s *Spool) Pending(target string) ([]File, error) {
 	return pending, nil
 }
 
-// Read returns the content of f. latest.json.gz may be newer than f by then:
-// what counts as delivered is what was read, so hand the result's [FileOf] to
-// Delivered. An hour that was dropped meanwhile is an error that wraps
-// [fs.ErrNotExist].
+// Read returns the content of f. latest.json.gz may be newer than f, so pass the
+// [FileOf] of the result to Delivered. For an hour file that was removed meanwhile the
+// error wraps [fs.ErrNotExist].
 func (s *Spool) Read(f File) ([]byte, error) {
 	if f.Name != LatestName && !hourName.MatchString(f.Name) {
 		return nil, fmt.Errorf("reading %q of the spool: no such kind of file", f.Name)
@@ -91,7 +90,7 @@ func FileOf(name string, data []byte) File {
 	return File{Name: name, Size: int64(len(data)), Digest: digest(data)}
 }
 
-// Delivered remembers, for this process and those after it, that target has f.
+// Delivered records, for this and later processes, that target has f.
 func (s *Spool) Delivered(target string, f File) error {
 	if f.Name != LatestName && !hourName.MatchString(f.Name) {
 		return fmt.Errorf("remembering the delivery of %q: no such kind of file", f.Name)
@@ -100,7 +99,7 @@ func (s *Spool) Delivered(target string, f File) error {
 	if err != nil {
 		return fmt.Errorf("remembering the delivery of %s: %w", f.Name, err)
 	}
-	// A target that nobody tidies is not remembered for ever.
+	// The record is limited also for a target from which nothing is removed.
 	if old := s.obsolete(has); len(old) > maxObsolete {
 		for _, name := range old[:len(old)-maxObsolete] {
 			delete(has.Files, name)
@@ -113,13 +112,12 @@ func (s *Spool) Delivered(target string, f File) error {
 	return nil
 }
 
-// Obsolete returns the hours that target was sent and the spool holds no more,
-// oldest first. A publisher may remove them there, where nobody else has the
-// right to, and then call [Spool.Withdrawn].
+// Obsolete returns the hour files that target has and the spool has removed, oldest first.
+// The publisher may remove them from the target and then calls [Spool.Withdrawn].
 func (s *Spool) Obsolete(target string) []string {
 	has, err := s.delivered(target)
 	if err != nil {
-		return nil // at another time
+		return nil // retried at the next push
 	}
 	return s.obsolete(has)
 }
@@ -130,7 +128,7 @@ func (s *Spool) obsolete(has delivered) []string {
 		if !hourName.MatchString(name) {
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(s.dir, name)); gone(err) {
+		if _, err := os.Lstat(filepath.Join(s.dir, name)); notExist(err) {
 			old = append(old, name)
 		}
 	}
@@ -138,7 +136,7 @@ func (s *Spool) obsolete(has delivered) []string {
 	return old
 }
 
-// Withdrawn forgets that target ever had these files.
+// Withdrawn records that target does not have these files any more.
 func (s *Spool) Withdrawn(target string, names ...string) error {
 	has, err := s.delivered(target)
 	if err != nil {
@@ -158,14 +156,13 @@ func (s *Spool) remember(has delivered) error {
 	if err != nil {
 		return err
 	}
-	_, err = atomicfile.WriteUnsynced(s.stateFile(has.Target), data, filePerm) // lost, it costs a delivery of what was delivered
+	_, err = atomicfile.WriteUnsynced(s.stateFile(has.Target), data, filePerm) // without it, files are only delivered again
 	return err
 }
 
-// delivered reads what target has. A state file that is missing or broken only
-// means that files are sent once more, which does no harm. One that a disk does
-// not give now is an error: what was sent would be forgotten, and never be
-// removed there.
+// delivered reads the record of target. If it is missing or invalid, files are sent
+// again, which does no harm. A disk error is returned: with an empty record, files on the
+// target would never be removed.
 func (s *Spool) delivered(target string) (delivered, error) {
 	var has delivered
 	data, err := s.read(filepath.Base(s.stateFile(target)))

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -19,16 +19,16 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// maxHosts bounds how many drops are looked at. The data directory is the web
-// host's own, but with a shared account any node can make directories there.
+// maxHosts limits how many drops are read. With a shared account any node can create
+// directories there.
 const maxHosts = 20_000
 
-// InnerName is the directory within a drop that a chrooted node writes to: the
-// drop itself has to be root's then.
+// InnerName is the directory within a drop that a chrooted node writes to: the chroot
+// itself must belong to root.
 const InnerName = "in"
 
-// Drops reads what nodes delivered to the web host. It needs no right to write,
-// and is for any number of goroutines.
+// Drops reads what nodes delivered to the web host. It needs no write access and is safe
+// for use by several goroutines.
 type Drops struct {
 	dir      string
 	root     *os.Root // nil while there is no drop directory
@@ -38,9 +38,9 @@ type Drops struct {
 	cache map[string]cached
 }
 
-// cached is what Latest said of a host while its files looked like that.
+// cached is the result of Latest for one state of the files of a host.
 type cached struct {
-	outer, inner mark // zero where there is none
+	outer, inner fileState // zero if the file does not exist
 	found
 	err error
 }
@@ -50,17 +50,17 @@ type found struct {
 	info   Info
 }
 
-// Info is about the file that a bundle came from. Size and ModTime serve
-// caches; how old the data is stands in the snapshot alone.
+// Info describes the file of a bundle. ModTime is for caches only: the age of the data is
+// in the snapshot.
 type Info struct {
 	Digest  string // SHA-256 of the file in hex: the generation
 	Size    int64
 	ModTime time.Time
-	Raw     []byte // the file itself, as it was read: read-only
+	Raw     []byte // the content of the file; read-only
 }
 
-// An HourFile is one finished hour of one boot of a host, as its name has it.
-// Hour files never change, so Host and Name say for ever which one it is.
+// An HourFile is one finished hour of one boot of a host, according to its name. Hour
+// files never change, so Host and Name identify the content.
 type HourFile struct {
 	Host  string
 	Name  string // within the drop, "in/" before it if it lies there
@@ -68,8 +68,8 @@ type HourFile struct {
 	Boot  string // the first eight characters of the boot id
 }
 
-// OpenDrops opens the directory "drop" below dataDir. That it is missing is no
-// error: there are no hosts then, until it appears and Hosts is called again.
+// OpenDrops opens the directory "drop" below dataDir. If it is missing, there are no hosts
+// until it exists and Hosts is called again.
 func OpenDrops(dataDir string) (*Drops, error) {
 	d := &Drops{dir: filepath.Join(dataDir, "drop"), cache: map[string]cached{}}
 	d.decoders.New = func() any { return new(snapshot.Decoder) }
@@ -99,9 +99,8 @@ func (d *Drops) Close() error {
 	return d.root.Close()
 }
 
-// Hosts returns the names of the hosts that have a drop, sorted. What is there
-// and is no drop comes back as problems; names that begin with a dot are nobody's
-// business.
+// Hosts returns the sorted names of the hosts that have a drop. Other entries are returned
+// as problems, except names that begin with a dot.
 func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 	d.mu.Lock()
 	if d.root == nil {
@@ -119,7 +118,6 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 	if err != nil {
 		return nil, []snapshot.Problem{{Code: badUnreadable, Message: fmt.Sprintf("listing the drops: %v", err)}}
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	problems := &problemList{}
 	for _, e := range entries[:min(len(entries), maxHosts)] {
 		name := e.Name()
@@ -147,20 +145,18 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 	return hosts, problems.done()
 }
 
-// Latest returns the newest bundle of host, from drop/<host>/ or
-// drop/<host>/in/. An unchanged file is not decoded again, and neither is one
-// that was refused; the bundle is shared, so treat it as read-only.
+// Latest returns the newest bundle of host, from drop/<host>/ or drop/<host>/in/. An
+// unchanged file is not decoded again, valid or not. The bundle is shared and read-only.
 //
-// That there is none is an error that wraps [fs.ErrNotExist]. Every other one
-// wraps a [snapshot.DecodeError]: bad:foreign for another host's bundle,
-// bad:notregular, bad:toolarge, bad:parse and so on.
+// If there is no bundle, the error wraps [fs.ErrNotExist]. Every other error wraps a
+// [snapshot.DecodeError], such as bad:foreign for a bundle of another host.
 func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
 	if err := validHost(host); err != nil {
 		return nil, Info{}, fmt.Errorf("reading snapshot: %w", err)
 	}
-	// A glance tells whether anything changed. It may go through symlinks, for
-	// nothing is believed of it but that these are the files that were read.
-	now := cached{outer: d.glance(host, LatestName), inner: d.glance(host, InnerName+"/"+LatestName)}
+	// Comparing file states tells whether anything has changed. They may be those of a
+	// symlink's target, because they are only compared with the state at the last read.
+	now := cached{outer: d.stateOf(host, LatestName), inner: d.stateOf(host, InnerName+"/"+LatestName)}
 	d.mu.Lock()
 	before, ok := d.cache[host]
 	d.mu.Unlock()
@@ -172,7 +168,7 @@ func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
 		now.bundle, now.info.Raw, now.err = nil, nil, fmt.Errorf("reading snapshot of %s: %w", host, now.err)
 	}
 	d.mu.Lock()
-	if now.outer == (mark{}) && now.inner == (mark{}) {
+	if now.outer == (fileState{}) && now.inner == (fileState{}) {
 		delete(d.cache, host)
 	} else {
 		d.cache[host] = now
@@ -181,12 +177,12 @@ func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
 	return now.bundle, now.info, now.err
 }
 
-func (d *Drops) glance(host, name string) mark {
+func (d *Drops) stateOf(host, name string) fileState {
 	info, err := os.Lstat(d.dir + "/" + host + "/" + name)
 	if err != nil {
-		return mark{}
+		return fileState{}
 	}
-	return markOf(info)
+	return fileStateOf(info)
 }
 
 func (d *Drops) latest(host string) (found, error) {
@@ -198,8 +194,8 @@ func (d *Drops) latest(host string) (found, error) {
 	best, err := d.latestIn(root, host, LatestName)
 	nested, nestedErr := d.latestIn(root, host, InnerName+"/"+LatestName)
 	switch {
-	case gone(nestedErr):
-	case gone(err):
+	case notExist(nestedErr):
+	case notExist(err):
 		best, err = nested, nestedErr
 	case nestedErr == nil && (err != nil || Newer(nested.bundle, best.bundle, time.Time{})):
 		best, err = nested, nil
@@ -225,9 +221,9 @@ func (d *Drops) latestIn(root *os.Root, host, name string) (found, error) {
 	return f, nil
 }
 
-// Newer reports whether bundle a of a host is newer than b. Within one boot the
-// numbers tell. Between two boots the moments do, but one after limit has not
-// come yet and loses against one that has; the zero limit means none.
+// Newer reports whether bundle a of a host is newer than b. Within one boot the larger
+// number is newer. Between two boots the later time is, but a time after limit loses
+// against one before it. The zero limit means no limit.
 func Newer(a, b *snapshot.Bundle, limit time.Time) bool {
 	if a.BootID == b.BootID {
 		return a.Snapshot.Seq > b.Snapshot.Seq
@@ -239,13 +235,12 @@ func Newer(a, b *snapshot.Bundle, limit time.Time) bool {
 	return at.After(other)
 }
 
-// Hours lists the hour files of host by their names, oldest first. Other names
-// are passed over. A node delivers its newest bundle before its hours, so while
-// the digest that Latest tells stays the same there is nothing new to ask for
-// but what a broken link left behind.
+// Hours lists the hour files of host, oldest first, and ignores other names. A node
+// delivers its newest bundle before its hour files, so new ones rarely appear while the
+// digest of Latest stays the same.
 func (d *Drops) Hours(host string) ([]HourFile, []snapshot.Problem) {
 	root, err := d.drop(host)
-	if gone(err) {
+	if notExist(err) {
 		return nil, nil
 	}
 	problems := &problemList{}
@@ -257,13 +252,13 @@ func (d *Drops) Hours(host string) ([]HourFile, []snapshot.Problem) {
 	var hours []HourFile
 	for _, dir := range []string{".", InnerName} {
 		if err := checkInner(root, dir+"/x"); err != nil {
-			if !gone(err) {
+			if !notExist(err) {
 				problems.add(codeOf(err), host, "%v", err)
 			}
 			continue
 		}
 		entries, more, err := list(root, dir, snapshot.MaxDropEntries)
-		if gone(err) {
+		if notExist(err) {
 			continue
 		}
 		if err != nil {
@@ -284,8 +279,8 @@ func (d *Drops) Hours(host string) ([]HourFile, []snapshot.Problem) {
 				problems.add(badName, host, "%s does not name an hour", name)
 				continue
 			}
-			// Looking closer is left to ReadHour: most of these files have been read
-			// long ago, and a thousand drops hold fifty thousand of them.
+			// ReadHour checks the file. Most of them were read before, and a thousand drops
+			// contain fifty thousand of them.
 			if !e.Type().IsRegular() {
 				problems.add(badNotRegular, host, "%s is a %s", name, atomicfile.Kind(e.Type()))
 				continue
@@ -293,18 +288,12 @@ func (d *Drops) Hours(host string) ([]HourFile, []snapshot.Problem) {
 			hours = append(hours, HourFile{Host: host, Name: name, Start: start, Boot: match[2]})
 		}
 	}
-	sort.Slice(hours, func(i, j int) bool {
-		a, b := hours[i], hours[j]
-		if !a.Start.Equal(b.Start) {
-			return a.Start.Before(b.Start)
-		}
-		return a.Name < b.Name
-	})
+	slices.SortFunc(hours, func(a, b HourFile) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Name, b.Name)) })
 	return hours, problems.done()
 }
 
-// ReadHour reads one of the files that [Drops.Hours] lists. Errors are as with
-// [Drops.Latest]; an hour that is not the one its name tells is bad:parse.
+// ReadHour reads a file of [Drops.Hours]. Errors are those of [Drops.Latest]; an hour
+// other than that of the name is bad:parse.
 func (d *Drops) ReadHour(f HourFile) (*snapshot.Hour, error) {
 	h, err := d.readHour(f)
 	if err != nil {
@@ -352,19 +341,19 @@ func (d *Drops) drop(host string) (*os.Root, error) {
 	if parent == nil {
 		return nil, fs.ErrNotExist
 	}
-	return openDir(parent, host)
+	return openRealDir(parent, host)
 }
 
-// read tries more than once: the first time a new file may have been renamed over the
-// old one in the instant between looking and opening.
+// read retries, because a new file may be renamed over the old one between the check and
+// the open.
 func (d *Drops) read(root *os.Root, name string) ([]byte, fs.FileInfo, error) {
 	var data []byte
 	var info fs.FileInfo
-	err := errSwapped
-	for try := 0; try < 3 && errors.Is(err, errSwapped); try++ {
+	err := errReplaced
+	for try := 0; try < 3 && errors.Is(err, errReplaced); try++ {
 		data, info, err = readRegular(root, name, snapshot.MaxFileBytes)
 	}
-	if errors.Is(err, errSwapped) {
+	if errors.Is(err, errReplaced) {
 		err = refuse(badNotRegular, "%s: %w", name, err)
 	}
 	return data, info, err

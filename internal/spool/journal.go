@@ -17,29 +17,29 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// A journal holds the samples of one hour of one boot that is not over. It is
-// the one file that is appended to: a line for each sample, each with a sum of
-// its own, so that a killed or full machine costs the last line at most.
+// A journal contains the samples of one hour of one boot that is not over. It is the only
+// file that is appended to. Each sample is a line with its own checksum, so that a kill or
+// a full disk loses the last line at most.
 //
-// It is not fsynced. What a kill leaves is in the page cache, and after a crash
-// of the machine the boot id is another, so no number is given twice.
+// A journal is not synced: after a kill the page cache has it, and after a crash of the
+// machine the boot id is a new one, so no number is used twice.
 //
-// A process that takes one snapshot has no use for the samples of those before
-// it, so they are read when the hour is sealed.
+// Samples of earlier processes are decoded only when the hour is over, because a process
+// that takes a single snapshot does not need them.
 type journal struct {
 	name    string
 	host    string
 	boot    string
 	hour    time.Time
-	earlier []byte // whole lines of an earlier process
+	unread  []byte // complete lines of an earlier process
 	samples []snapshot.Sample
 	last    uint64 // the number of the newest sample
 	lines   int
 	file    *os.File
-	size    int64 // bytes of whole lines
+	size    int64 // bytes of complete lines
 }
 
-// line is one line of a journal. Sum is the CRC-32C of Samples as it stands there.
+// line is one line of a journal. Sum is the CRC-32C of the bytes of Samples.
 type line struct {
 	Host    string          `json:"host"`
 	Boot    string          `json:"boot_id"`
@@ -47,8 +47,8 @@ type line struct {
 	Samples json.RawMessage `json:"samples"`
 }
 
-// maxJournal is what a journal may grow to; a 64-GPU node that collects every
-// second stays below.
+// maxJournal limits the size of a journal. A node with 64 GPUs that collects every second
+// stays below it.
 const maxJournal = 64 << 20
 
 func journalName(hour time.Time, boot string) string {
@@ -64,8 +64,8 @@ func parseJournalName(name string) (hour time.Time, ok bool) {
 	return hour, err == nil && rest[len(hourStamp)] == '-' && snapshot.ValidBoot(rest[len(hourStamp)+1:])
 }
 
-// openJournal reads a journal up to its newest sample, and cuts off what is no
-// whole line. Without any sample last is 0.
+// openJournal opens a journal, finds its newest sample, and truncates an incomplete last
+// line. Without a valid sample last is 0.
 func openJournal(dir, name string, hour time.Time) (j *journal, err error) {
 	j = &journal{name: name, hour: hour, boot: name[len(".journal-")+len(hourStamp)+1:]}
 	if err := j.openFile(dir); err != nil {
@@ -85,15 +85,15 @@ func openJournal(dir, name string, hour time.Time) (j *journal, err error) {
 	if _, err := j.file.ReadAt(data, 0); err != nil && len(data) > 0 {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	j.earlier = data[:bytes.LastIndexByte(data, '\n')+1]
-	j.lines, j.size = bytes.Count(j.earlier, []byte{'\n'}), int64(len(j.earlier))
+	j.unread = data[:bytes.LastIndexByte(data, '\n')+1]
+	j.lines, j.size = bytes.Count(j.unread, []byte{'\n'}), int64(len(j.unread))
 	if j.size < info.Size() {
 		if err := j.file.Truncate(j.size); err != nil {
 			return nil, fmt.Errorf("mending %s: %w", name, err)
 		}
 	}
-	// Numbers rise, so the last line that can be read has the newest.
-	for rest := j.earlier; len(rest) > 0 && j.last == 0; {
+	// Numbers rise, so the last valid line has the newest one.
+	for rest := j.unread; len(rest) > 0 && j.last == 0; {
 		start := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
 		if sample, host, ok := readLine(rest[start:], j.boot); ok {
 			j.host, j.last = host, sample.Seq
@@ -103,14 +103,14 @@ func openJournal(dir, name string, hour time.Time) (j *journal, err error) {
 	return j, nil
 }
 
-// decode adds the samples of an earlier process to those of this one, and counts
-// lines that cannot be read.
+// decode adds the samples of earlier processes to those of this one, and returns the
+// number of invalid lines.
 func (j *journal) decode() (lost int) {
-	if len(j.earlier) == 0 {
+	if len(j.unread) == 0 {
 		return 0
 	}
 	var samples []snapshot.Sample
-	for text := range bytes.Lines(j.earlier) {
+	for text := range bytes.Lines(j.unread) {
 		sample, _, ok := readLine(text, j.boot)
 		if !ok || len(samples) > 0 && sample.Seq <= samples[len(samples)-1].Seq {
 			lost++
@@ -118,7 +118,7 @@ func (j *journal) decode() (lost int) {
 		}
 		samples = append(samples, sample)
 	}
-	j.samples, j.earlier = append(samples, j.samples...), nil
+	j.samples, j.unread = append(samples, j.samples...), nil
 	return lost
 }
 
@@ -152,8 +152,8 @@ func (j *journal) openFile(dir string) (err error) {
 	return err
 }
 
-// add appends one sample. The sample counts in memory even when the disk is
-// full; the file is cut back to whole lines then.
+// add appends one sample. If the disk is full, the sample is kept in memory and the file
+// is truncated to complete lines.
 func (j *journal) add(dir, host string, sample snapshot.Sample) error {
 	j.host = host
 	if j.lines >= snapshot.MaxSamples {

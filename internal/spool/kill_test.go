@@ -62,7 +62,7 @@ type ledger map[uint64]string
 
 // look reads everything that a publisher could send, and checks that it can be
 // read and that no number stands for two things.
-func (l ledger) look(t *testing.T, dir string) (last uint64) {
+func (l ledger) scan(t *testing.T, dir string) (last uint64) {
 	t.Helper()
 	see := func(boot string, samples []snapshot.Sample) {
 		for _, s := range samples {
@@ -128,7 +128,7 @@ func TestKilledWhileRunning(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd.Wait()
-		if last := seen.look(t, dir); last < said {
+		if last := seen.scan(t, dir); last < said {
 			t.Errorf("round %d: %d was said, and the files end at %d", round, said, last)
 		}
 	}
@@ -166,7 +166,7 @@ func TestKilledAtEverySystemCall(t *testing.T) {
 			// A call that is rare was not reached k times: stop the run by its stdout.
 			out.Close()
 			cmd.Wait()
-			if last := seen.look(t, dir); last < before {
+			if last := seen.scan(t, dir); last < before {
 				t.Errorf("%s %d: %d was said, and the files end at %d", call, k, before, last)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"sort"
+	"slices"
 	"strings"
 
 	"gpuboard/internal/atomicfile"
@@ -20,25 +20,25 @@ func validHost(host string) error {
 	return nil
 }
 
-// openDir opens a directory that is one, not a symlink to one: within the drops
-// a symlink could only lead to another host's.
-func openDir(parent *os.Root, name string) (*os.Root, error) {
-	before, err := lookDir(parent, name)
+// openRealDir opens a directory and refuses a symlink to one, which could lead to the drop
+// of another host.
+func openRealDir(parent *os.Root, name string) (*os.Root, error) {
+	before, err := statDir(parent, name)
 	if err != nil {
 		return nil, err
 	}
-	return openLooked(parent, name, before)
+	return openUnchanged(parent, name, before)
 }
 
-// openLooked opens name if it is still the directory that before describes.
-func openLooked(parent *os.Root, name string, before fs.FileInfo) (*os.Root, error) {
+// openUnchanged opens name if it is still the directory that before describes.
+func openUnchanged(parent *os.Root, name string, before fs.FileInfo) (*os.Root, error) {
 	root, err := parent.OpenRoot(name)
 	if err != nil {
 		return nil, unreadable(err)
 	}
 	info, err := root.Stat(".")
 	if err == nil && !os.SameFile(before, info) {
-		err = refuse(badNotRegular, "%s: %w", name, errSwapped)
+		err = refuse(badNotRegular, "%s: %w", name, errReplaced)
 	}
 	if err != nil {
 		root.Close()
@@ -47,7 +47,7 @@ func openLooked(parent *os.Root, name string, before fs.FileInfo) (*os.Root, err
 	return root, nil
 }
 
-func lookDir(root *os.Root, name string) (fs.FileInfo, error) {
+func statDir(root *os.Root, name string) (fs.FileInfo, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
 		return nil, unreadable(err)
@@ -58,12 +58,12 @@ func lookDir(root *os.Root, name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// checkInner makes sure that a name in the inner directory goes through a directory.
+// checkInner refuses a name in the inner directory if that is not a real directory.
 func checkInner(root *os.Root, name string) error {
 	if !strings.HasPrefix(name, InnerName+"/") {
 		return nil
 	}
-	_, err := lookDir(root, InnerName)
+	_, err := statDir(root, InnerName)
 	return err
 }
 
@@ -81,7 +81,7 @@ func list(root *os.Root, name string, limit int) (entries []fs.DirEntry, more bo
 	if len(entries) > limit {
 		entries, more = entries[:limit], true
 	}
-	sort.Slice(entries, func(i, j int) bool { return entries[i].Name() < entries[j].Name() })
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, more, nil
 }
 
@@ -92,7 +92,7 @@ func kindOrFile(mode fs.FileMode) string {
 	return atomicfile.Kind(mode)
 }
 
-// problemList keeps what nodes can provoke from becoming a flood.
+// problemList limits the number of problems that nodes can cause.
 type problemList struct {
 	list []snapshot.Problem
 	more int

@@ -22,17 +22,17 @@ const (
 	badName       = "bad:name"       // a directory whose name is no host name
 )
 
-// mark tells one state of a file from another without reading it. Its owner can
-// set the modification time, but not the change time.
-type mark struct {
+// fileState identifies one version of a file without reading it. The owner can set the
+// modification time, but not the change time.
+type fileState struct {
 	dev, inode uint64
 	size       int64
 	modified   time.Time
 	changed    time.Time
 }
 
-func markOf(info fs.FileInfo) mark {
-	m := mark{size: info.Size(), modified: info.ModTime()}
+func fileStateOf(info fs.FileInfo) fileState {
+	m := fileState{size: info.Size(), modified: info.ModTime()}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		m.dev, m.inode = uint64(sys.Dev), sys.Ino
 		m.changed = changeTime(sys)
@@ -48,10 +48,9 @@ func ownerOf(info fs.FileInfo) (uid int, known bool) {
 	return int(sys.Uid), true
 }
 
-// lookRegular refuses everything at name but a regular file with one name and
-// at most limit bytes. A file with a second name may be anybody's: a node that
-// can make hard links could show what it cannot read.
-func lookRegular(root *os.Root, name string, limit int64) (fs.FileInfo, error) {
+// statRegular refuses everything but a regular file with one name and at most limit
+// bytes. With a hard link a node could expose a file that it cannot read.
+func statRegular(root *os.Root, name string, limit int64) (fs.FileInfo, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
 		return nil, unreadable(err)
@@ -68,19 +67,19 @@ func lookRegular(root *os.Root, name string, limit int64) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// readRegular reads a file that lookRegular lets pass. Opening waits for nobody.
+// readRegular reads a file that statRegular accepts. Opening does not block.
 func readRegular(root *os.Root, name string, limit int64) ([]byte, fs.FileInfo, error) {
-	before, err := lookRegular(root, name, limit)
+	before, err := statRegular(root, name, limit)
 	if err != nil {
 		return nil, nil, err
 	}
-	return readLooked(root, name, limit, before)
+	return readUnchanged(root, name, limit, before)
 }
 
-// readLooked reads name if it is still the file that before describes. os.Root
-// resolves a symlink itself, also with O_NOFOLLOW, so it is this comparison that
-// refuses one that was put there after the look.
-func readLooked(root *os.Root, name string, limit int64, before fs.FileInfo) ([]byte, fs.FileInfo, error) {
+// readUnchanged reads name if it is still the file that before describes. os.Root follows
+// a symlink even with O_NOFOLLOW, so this comparison refuses one that has replaced the
+// file meanwhile.
+func readUnchanged(root *os.Root, name string, limit int64, before fs.FileInfo) ([]byte, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, unreadable(err)
@@ -91,8 +90,8 @@ func readLooked(root *os.Root, name string, limit int64, before fs.FileInfo) ([]
 		return nil, nil, unreadable(err)
 	}
 	if !info.Mode().IsRegular() || !os.SameFile(before, info) {
-		// An honest writer's rename does this too, so the caller tries once more.
-		return nil, nil, errSwapped
+		// A rename by the writer has the same effect, so the caller retries.
+		return nil, nil, errReplaced
 	}
 	if info.Size() > limit {
 		return nil, nil, refuse(snapshot.BadTooLarge, "%s is %d bytes, and %d is the most", name, info.Size(), limit)
@@ -107,7 +106,7 @@ func readLooked(root *os.Root, name string, limit int64, before fs.FileInfo) ([]
 	return data, info, nil
 }
 
-var errSwapped = errors.New("the file was replaced while it was opened")
+var errReplaced = errors.New("the file was replaced while it was opened")
 
 func unreadable(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {

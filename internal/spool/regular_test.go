@@ -50,11 +50,11 @@ func TestAFileThatWasExchangedIsNotRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer root.Close()
-			before, err := lookRegular(root, LatestName, snapshot.MaxFileBytes)
+			before, err := statRegular(root, LatestName, snapshot.MaxFileBytes)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if data, _, err := readLooked(root, LatestName, snapshot.MaxFileBytes, before); err != nil || string(data) != "looked at" {
+			if data, _, err := readUnchanged(root, LatestName, snapshot.MaxFileBytes, before); err != nil || string(data) != "looked at" {
 				t.Fatalf("before the exchange: %q, %v", data, err)
 			}
 			// The descriptor keeps the inode, so that no new file gets its number.
@@ -64,11 +64,11 @@ func TestAFileThatWasExchangedIsNotRead(t *testing.T) {
 			}
 			defer held.Close()
 			exchange(t, dir)
-			data, _, err := readLooked(root, LatestName, snapshot.MaxFileBytes, before)
+			data, _, err := readUnchanged(root, LatestName, snapshot.MaxFileBytes, before)
 			if err == nil {
 				t.Errorf("after the exchange: read %q", data)
 			}
-			if name == "another file" && !errors.Is(err, errSwapped) {
+			if name == "another file" && !errors.Is(err, errReplaced) {
 				t.Errorf("after the exchange: %v; an honest rename has to be tried again", err)
 			}
 		})
@@ -89,11 +89,11 @@ func TestADirectoryThatWasExchangedIsNotOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	before, err := lookDir(root, "gpu01")
+	before, err := statDir(root, "gpu01")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opened, err := openLooked(root, "gpu01", before); err != nil {
+	if opened, err := openUnchanged(root, "gpu01", before); err != nil {
 		t.Fatalf("before the exchange: %v", err)
 	} else {
 		opened.Close()
@@ -104,7 +104,7 @@ func TestADirectoryThatWasExchangedIsNotOpened(t *testing.T) {
 	if err := os.Symlink("gpu02", filepath.Join(dir, "gpu01")); err != nil {
 		t.Fatal(err)
 	}
-	if opened, err := openLooked(root, "gpu01", before); err == nil {
+	if opened, err := openUnchanged(root, "gpu01", before); err == nil {
 		opened.Close()
 		t.Error("the drop of another host is opened")
 	}

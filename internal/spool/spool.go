@@ -1,13 +1,13 @@
 // Package spool is a directory of snapshot files that are each whole or absent:
 // written on the node, read on the web host.
 //
-// On the node a [Spool] holds latest.json.gz, hour files, and two kinds of
-// files that never leave it: the journal of hours that are not over yet, and
-// what was delivered where. One process at a time adds to it; others may read.
+// On the node a [Spool] contains latest.json.gz, hour files, and two kinds of files that
+// stay on the node: journals of hours that are not over, and records of what was
+// delivered to which target. One process at a time adds to it; others may read.
 //
-// On the web host [Drops] reads what nodes delivered. Everything there was
-// written by somebody else's machine: only regular files of known names and
-// bounded size are opened, and whose they are is told by their directory.
+// On the web host [Drops] reads what nodes delivered. It is untrusted input: only regular
+// files with known names and bounded size are opened, and the directory alone says which
+// host they belong to.
 package spool
 
 import (
@@ -40,11 +40,11 @@ const (
 	defaultMaxBytes = 64 << 20
 	defaultMaxFiles = 256
 
-	// maxVariants is how many files one hour of one boot may have. More than
-	// one needs a clock that went back into an hour that was over.
+	// maxVariants limits the files of one hour and boot. There is more than one only after
+	// the clock went back into an hour that was over.
 	maxVariants = 9
 
-	tempAge = time.Hour // older temporary files belong to nobody
+	tempAge = time.Hour // older temporary files are abandoned
 )
 
 // hourName matches the names of hour files: the hour, the first eight
@@ -54,7 +54,7 @@ var hourName = regexp.MustCompile(`^hour-([0-9]{8}T[0-9]{2})-([0-9A-Za-z-]{1,8})
 // ErrLocked is wrapped when another process adds to the same spool.
 var ErrLocked = errors.New("another collector is using the spool")
 
-// ErrNotPrivate is wrapped when somebody else could put files into the spool.
+// ErrNotPrivate is wrapped when another user could write into the spool.
 var ErrNotPrivate = errors.New("the spool is not a directory of our own")
 
 // A Spool is the node's side. It is for one goroutine.
@@ -66,10 +66,10 @@ type Spool struct {
 
 	// What the writer knows; set by Lock.
 	lock    *os.File
-	session string // stands for the boot id where the system has none
+	session string // replaces the boot id on systems without one
 	last    map[string]uint64
 	recent  []snapshot.Sample // of one boot, for the bundle
-	boot    string            // that boot
+	boot    string            // the boot of recent
 	open    []*journal        // hours that are not over
 	enc     snapshot.Encoder
 }
@@ -78,16 +78,15 @@ type Spool struct {
 type Stats struct {
 	Added          int    // snapshots
 	Sealed         int    // hours
-	Dropped        int    // hour files removed for the bounds on bytes and files, or for want of a name
-	DroppedSamples int    // samples that were lost with them, or with a journal that could not be read
-	Expired        int    // hour files removed for their age
+	Dropped        int    // hour files removed to stay within the limits, or without a free name
+	DroppedSamples int    // samples lost with them or in journals that could not be read
+	Expired        int    // hour files removed because of their age
 	LastSeq        uint64 // of the newest snapshot
 }
 
-// Open opens the spool in dir, and makes it (mode 0700) if it is missing. Nobody
-// else may be able to write there: a symlink, another user's directory and one
-// writable for others are refused with [ErrNotPrivate]. Opening takes no lock;
-// a publisher reads while a collector writes.
+// Open opens the spool in dir, and creates it (mode 0700) if it is missing. A symlink,
+// another user's directory, and a directory that others can write to are refused with
+// [ErrNotPrivate]. Open does not lock: a publisher reads while a collector writes.
 func Open(dir string) (*Spool, error) {
 	if err := atomicfile.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
 		return nil, fmt.Errorf("opening spool: %w", err)
@@ -116,8 +115,8 @@ func (s *Spool) Dir() string { return s.dir }
 // Stats returns the counts so far.
 func (s *Spool) Stats() Stats { return s.stats }
 
-// Lock makes this process the one that adds, until Close or its end. Add does
-// it by itself; a loop calls it first, to learn early of [ErrLocked].
+// Lock makes this process the only one that adds, until Close or its end. Add calls it; a
+// loop calls it first, to find out early about [ErrLocked].
 func (s *Spool) Lock() error {
 	if s.lock != nil {
 		return nil
@@ -141,7 +140,7 @@ func (s *Spool) Lock() error {
 	return nil
 }
 
-// Close gives the lock back. A Spool can go on being used; Add locks it again.
+// Close releases the lock. The Spool can still be used; Add locks it again.
 func (s *Spool) Close() error {
 	if s.lock == nil {
 		return nil
@@ -156,7 +155,7 @@ func (s *Spool) Close() error {
 	return errors.Join(append(errs, lock.Close())...)
 }
 
-// load learns from the files what an earlier process left.
+// load reads the state that an earlier process left in the files.
 func (s *Spool) load() error {
 	s.last, s.recent, s.open, s.boot = map[string]uint64{}, nil, nil, ""
 	names, err := s.names()
@@ -177,27 +176,27 @@ func (s *Spool) load() error {
 				continue
 			}
 			s.open = append(s.open, j)
-			s.saw(j.boot, j.last)
+			s.noteSeq(j.boot, j.last)
 		}
 	}
-	// The last number of a boot is in its journal, its bundle or its newest hour;
-	// each may be missing.
+	// The last number of a boot is in its journal, its bundle or its newest hour file.
+	// Each of them may be missing.
 	if data, err := s.read(LatestName); err == nil {
 		var d snapshot.Decoder
 		if b, err := d.Bundle(strings.NewReader(string(data))); err == nil {
-			s.saw(b.BootID, b.Snapshot.Seq)
+			s.noteSeq(b.BootID, b.Snapshot.Seq)
 			s.boot, s.recent = b.BootID, b.Samples
 		}
 	}
 	return nil
 }
 
-func (s *Spool) saw(boot string, seq uint64) {
+func (s *Spool) noteSeq(boot string, seq uint64) {
 	s.last[boot] = max(s.last[boot], seq)
 }
 
-// lastSeq returns the newest number of a boot. A boot that neither journal nor
-// bundle know may still have sealed hours, when its bundle was removed or broken.
+// lastSeq returns the newest number of a boot. Without a journal and a bundle it looks into
+// the hour files.
 func (s *Spool) lastSeq(boot string) uint64 {
 	if last, ok := s.last[boot]; ok {
 		return last
@@ -217,14 +216,14 @@ func (s *Spool) lastSeq(boot string) uint64 {
 			continue
 		}
 		if h, err := d.Hour(strings.NewReader(string(data))); err == nil && h.BootID == boot {
-			s.saw(boot, h.Samples[len(h.Samples)-1].Seq)
+			s.noteSeq(boot, h.Samples[len(h.Samples)-1].Seq)
 		}
 	}
 	return s.last[boot]
 }
 
-// names lists the spool. Its owner alone writes there, so no bound but the
-// file cap is needed.
+// names lists the regular files of the spool. Only its owner writes there, so the number
+// of files is not limited here.
 func (s *Spool) names() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -256,4 +255,4 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -15,66 +15,65 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// What a drop may hold, in files and bytes: somewhat more than the spool of its
-// node, which keeps [defaultMaxFiles] hours of [defaultMaxBytes].
+// Limits of a drop, in files and bytes. They are somewhat larger than those of a node's
+// spool, [defaultMaxFiles] and [defaultMaxBytes].
 const (
 	MaxDropFiles = defaultMaxFiles + 64
 	MaxDropBytes = defaultMaxBytes + 8<<20
 )
 
-// MaxIgnoredStray is how many files that do not belong in a drop are not worth a word: a
-// push that was killed leaves one, and the next takes it away.
+// MaxIgnoredStray is how many stray files are not reported. A killed push leaves one, and
+// the next push removes it.
 const MaxIgnoredStray = 16
 
 const (
-	maxSwept  = 2048 // directory entries that a look at one directory takes in
-	readChunk = 256  // of them at once
+	maxSwept  = 2048 // directory entries that are read of one directory
+	readChunk = 256  // directory entries that are read at once
 
-	// youngAge is how long a file may be unfinished. It goes by the change time,
-	// which a node cannot set.
+	// youngAge is how long a file may be unfinished, by its change time, which a node
+	// cannot set.
 	youngAge = 10 * time.Minute
 	maxTemps = 16 // unfinished at once
 
-	// expiredAfter is a day more than nodes keep their hours, so that a history
-	// that is behind still finds them.
+	// expiredAfter is a day longer than nodes keep their hour files, so that a history
+	// that is late still finds them.
 	expiredAfter = snapshot.HourRetention + 24*time.Hour
 
 	tempPrefix = ".tmp-"
 )
 
-// A Usage is what one drop holds.
+// A Usage is the content of one drop.
 type Usage struct {
 	Files int
 	Bytes int64
 	More  bool // there are more files, which were not looked at
-	// Stray are those of Files that do not belong into a drop, or are too many
-	// or too large. Removed of them are gone, with RemovedBytes.
+	// Stray counts the files that do not belong into a drop, are too many or too large.
+	// Removed of them were removed, with RemovedBytes.
 	Stray, Removed int
 	RemovedBytes   int64
-	RemoveErr      error // why the rest of Stray is still there; nil where nothing was to be removed
+	RemoveErr      error // why the rest of Stray was not removed; nil for none
 }
 
-// Over reports whether a drop holds more than it may.
+// OverLimit reports whether a drop exceeds its limits.
 func (l Usage) OverLimit() bool { return l.More || l.Files > MaxDropFiles || l.Bytes > MaxDropBytes }
 
-// Usage looks at what the drop of a host holds, and changes nothing.
+// Usage reads the content of the drop of a host, and changes nothing.
 func (d *Drops) Usage(host string, now time.Time) (Usage, error) {
 	return d.sweep(host, now, now, false)
 }
 
-// Sweep removes from the drop of a host what does not belong there: files of
-// other names once they are ten minutes old, at once where the drop holds more
-// than it may; files that are too large for a reader; hours that are expired or
-// too many, the oldest first; empty directories. It looks at two thousand
-// entries, so a drop with more of them takes several calls. It follows no symlink
-// and descends into no directory but "in".
+// Sweep removes what does not belong into the drop of a host: files with other names after
+// ten minutes, or at once if the drop exceeds its limits; files that are too large for a
+// reader; hour files that are expired or too many, oldest first; empty directories. It
+// reads two thousand entries, so a larger drop takes several calls. It follows no symlinks
+// and enters no directory but "in".
 //
-// Two directories are left alone. The outer one of a chroot, which belongs to
-// another user than "in", holds what an administrator put there. One that nobody
-// but this user may enter is the spool of a collector on this machine.
+// Two directories are left alone: the outer directory of a chroot, which belongs to
+// another user than "in" and contains an administrator's files; and a directory that only
+// this user may enter, which is the spool of a collector on this machine.
 //
-// Hours expire by now, which may be the time of a test; how old a file is goes by
-// clock, which is that of the machine.
+// Hour files expire by now, which may be the time of a test. The age of other files is
+// compared with clock, the time of the machine.
 func (d *Drops) Sweep(host string, now, clock time.Time) (Usage, error) {
 	return d.sweep(host, now, clock, true)
 }
@@ -82,7 +81,7 @@ func (d *Drops) Sweep(host string, now, clock time.Time) (Usage, error) {
 func (d *Drops) sweep(host string, now, clock time.Time, remove bool) (Usage, error) {
 	var l Usage
 	outer, err := d.drop(host)
-	if gone(err) {
+	if notExist(err) {
 		return l, nil
 	}
 	if err != nil {
@@ -90,7 +89,7 @@ func (d *Drops) sweep(host string, now, clock time.Time, remove bool) (Usage, er
 	}
 	defer outer.Close()
 	dirs := []*os.Root{outer}
-	inner, err := openDir(outer, InnerName)
+	inner, err := openRealDir(outer, InnerName)
 	if err == nil {
 		defer inner.Close()
 		if dirs = append(dirs, inner); ownerOfDir(inner) != ownerOfDir(outer) {
@@ -134,17 +133,17 @@ type item struct {
 	hour    time.Time
 }
 
-// items are the entries of one directory by what becomes of them.
+// items are the entries of one directory, by what is done with them.
 type items struct {
 	stray []item // to be removed
-	young []item // not a drop's, but it may be on its way to become one
+	young []item // with another name, but possibly unfinished
 	temps []item // unfinished
 	hours []item
 }
 
-// add takes one directory into the load.
+// add adds one directory to the usage.
 func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
-	all, err := l.look(dir, now, clock)
+	all, err := l.scan(dir, now, clock)
 	if err != nil {
 		return unreadable(err)
 	}
@@ -154,7 +153,7 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 	}
 	slices.SortFunc(all.temps, func(a, b item) int { return b.changed.Compare(a.changed) })
 	excess = append(excess, all.temps[min(len(all.temps), maxTemps):]...)
-	// What is cut off are the oldest, as a node's own spool does it.
+	// The oldest hour files are removed, as in a node's own spool.
 	slices.SortFunc(all.hours, func(a, b item) int { return cmp.Or(b.hour.Compare(a.hour), cmp.Compare(a.name, b.name)) })
 	var size int64
 	for i, h := range all.hours {
@@ -172,19 +171,19 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 		case err == nil:
 			l.Removed++
 			l.RemovedBytes = sum(l.RemovedBytes, e.size)
-		case gone(err):
+		case notExist(err):
 		default:
 			l.RemoveErr = err
 			if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-				return nil // the others would fail, too
+				return nil // the others would fail too
 			}
 		}
 	}
 	return nil
 }
 
-// look reads a directory, piece by piece, up to a bound.
-func (l *Usage) look(dir *os.Root, now, clock time.Time) (all items, err error) {
+// scan reads a directory in chunks, up to a limit.
+func (l *Usage) scan(dir *os.Root, now, clock time.Time) (all items, err error) {
 	f, err := dir.Open(".")
 	if err != nil {
 		return all, err
@@ -202,7 +201,7 @@ func (l *Usage) look(dir *os.Root, now, clock time.Time) (all items, err error) 
 			}
 			info, err := dir.Lstat(e.Name())
 			if err != nil {
-				continue // renamed or removed since
+				continue // renamed or removed meanwhile
 			}
 			l.Files++
 			l.Bytes = sum(l.Bytes, info.Size())
@@ -217,14 +216,14 @@ func (l *Usage) look(dir *os.Root, now, clock time.Time) (all items, err error) 
 	}
 }
 
-// sort puts an entry where it belongs.
+// sort adds an entry to the list that it belongs to.
 func (all *items) sort(info fs.FileInfo, now, clock time.Time) {
-	e := item{name: info.Name(), size: info.Size(), changed: markOf(info).changed}
+	e := item{name: info.Name(), size: info.Size(), changed: fileStateOf(info).changed}
 	match := hourName.FindStringSubmatch(e.name)
 	if match != nil {
 		e.hour, _ = time.Parse(hourStamp, match[1])
 	}
-	// The clock of a file server may be somewhat ahead.
+	// The clock of a file server may be slightly ahead.
 	young := clock.Sub(e.changed).Abs() < youngAge
 	switch {
 	case !info.Mode().IsRegular() && !info.IsDir(), info.Size() > snapshot.MaxFileBytes && !info.IsDir():
@@ -251,7 +250,7 @@ func (all *items) sort(info fs.FileInfo, now, clock time.Time) {
 	}
 }
 
-// sum does not overflow: a file may claim any size.
+// sum saturates, because a sparse file can have any size.
 func sum(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

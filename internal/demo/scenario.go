@@ -5,25 +5,24 @@ import (
 	"time"
 )
 
-// container is the short id of one.
+// container returns the short id of a container.
 func container(seed uint64) string { return fmt.Sprintf("%012x", mix(seed, 10)&0xffffffffffff) }
 
-// script fixes what the demonstration is to show around its start; what nobody
-// fixed stays random. Together with the bookings of [Fleet.Comments] there is
-// something in every state.
-func (f *Fleet) script() {
+// addScenario plans what the demonstration shows around its start; the rest is random.
+// Together with the bookings of [Fleet.Comments] there is a GPU in every state.
+func (f *Fleet) addScenario() {
 	const h = time.Hour
-	// on lets a job run on a GPU from so long after the start, for good.
-	on := func(host string, gpu int, from time.Duration, user, program string, s shape, memory int64) *job {
-		l := f.machine(host).gpus[gpu].lanes[0]
-		j := &job{span: span{from: f.start.Add(from)}, user: user, program: program, shape: s, memory: memory, seed: mix(l.seed, 77)}
-		l.script = append(l.script, scripted{j.span, j})
+	// on runs a job on a GPU from an offset to the start, without end.
+	on := func(host string, gpu int, from time.Duration, user, program string, s workload, memory int64) *job {
+		l := f.machine(host).gpus[gpu].slots[0]
+		j := &job{span: span{from: f.start.Add(from)}, user: user, program: program, workload: s, memory: memory, seed: mix(l.seed, 77)}
+		l.plan = append(l.plan, planned{j.span, j})
 		return j
 	}
 	empty := func(host string, from time.Duration, gpus ...int) {
 		for _, g := range gpus {
-			for _, l := range f.machine(host).gpus[g].lanes {
-				l.script = append(l.script, scripted{span: span{from: f.start.Add(from)}})
+			for _, l := range f.machine(host).gpus[g].slots {
+				l.plan = append(l.plan, planned{span: span{from: f.start.Add(from)}})
 			}
 		}
 	}
@@ -41,8 +40,8 @@ func (f *Fleet) script() {
 	f.slice("ceres", 2)
 	on("ceres", 2, -9*24*h, "kai", "serve", serving, 14900).container = container(f.seed)
 	ceres := f.machine("ceres")
-	for _, l := range []*lane{ceres.gpus[2].lanes[1], ceres.gpus[2].lanes[3]} { // one is booked, one is free
-		l.script = append(l.script, scripted{span: span{from: f.start.Add(-7 * h)}})
+	for _, l := range []*slot{ceres.gpus[2].slots[1], ceres.gpus[2].slots[3]} { // one is booked, one is free
+		l.plan = append(l.plan, planned{span: span{from: f.start.Add(-7 * h)}})
 	}
 	ceres.gpus[3].fault = &fault{at: f.start.Add(-4*24*h - 13*time.Minute), xid: 94, errors: 2}
 
@@ -55,15 +54,15 @@ func (f *Fleet) script() {
 	on("europa", 0, -11*h, "noor", "sweep.py", sweep, 38200)
 	europa := f.machine("europa")
 	end := f.start.Add(-9 * h)
-	stuck := europa.gpus[1].lanes[0]
-	crashed := &job{span: span{f.start.Add(-31 * h), end}, user: "kai", program: "train.py", shape: steady, memory: 32200, seed: mix(stuck.seed, 77)}
-	left := &job{span: span{from: end}, shape: dead, memory: 32200, seed: crashed.seed}
-	stuck.script = append(stuck.script, scripted{crashed.span, crashed}, scripted{left.span, left})
+	stuck := europa.gpus[1].slots[0]
+	crashed := &job{span: span{f.start.Add(-31 * h), end}, user: "kai", program: "train.py", workload: steady, memory: 32200, seed: mix(stuck.seed, 77)}
+	left := &job{span: span{from: end}, workload: dead, memory: 32200, seed: crashed.seed}
+	stuck.plan = append(stuck.plan, planned{crashed.span, crashed}, planned{left.span, left})
 	europa.gpus[2].lost = span{from: f.start.Add(-26 * h)}
 	empty("europa", -26*h, 2)
 	empty("europa", -14*h, 3)
 
-	f.machine("fornax").silences = []span{{f.start.Add(-3 * h), f.start.Add(20 * time.Minute)}}
+	f.machine("fornax").outages = []span{{f.start.Add(-3 * h), f.start.Add(20 * time.Minute)}}
 
 	f.machine("gaia").gpus[0].desktop = true
 	on("gaia", 0, -50*time.Minute, "lea", "render.py", steady, 20900)
@@ -75,24 +74,24 @@ func (f *Fleet) script() {
 	f.machine("iris").stopped = span{from: f.start.Add(2 * time.Minute)}
 }
 
-// slice cuts a GPU into MIG instances with a lane each.
+// slice partitions a GPU into MIG instances with a slot each.
 func (f *Fleet) slice(host string, gpu int) {
 	d := f.machine(host).gpus[gpu]
-	seed := d.lanes[0].seed
-	d.lanes = nil
+	seed := d.slots[0].seed
+	d.slots = nil
 	for i, s := range []struct {
 		profile string
 		gi      int
 		memory  int64
 	}{{"3g.20gb", 2, 20096}, {"2g.10gb", 3, 9984}, {"1g.5gb", 9, 4864}, {"1g.5gb", 10, 4864}} {
 		d.mig = append(d.mig, instance{profile: s.profile, gi: s.gi, memory: s.memory, uuid: uuid("MIG", mix(seed, uint64(i)+40))})
-		d.lanes = append(d.lanes, &lane{seed: mix(seed, uint64(i)+50), capacity: s.memory * 90 / 100, instance: i})
+		d.slots = append(d.slots, &slot{seed: mix(seed, uint64(i)+50), capacity: s.memory * 90 / 100, instance: i})
 	}
 }
 
-// share lets two jobs run on a GPU at once, each on half of its memory.
+// share lets two jobs run on a GPU at the same time, each with half of its memory.
 func (f *Fleet) share(host string, gpu int) {
 	d := f.machine(host).gpus[gpu]
-	seed := d.lanes[0].seed
-	d.lanes = []*lane{{seed: mix(seed, 60), capacity: d.memory * 46 / 100}, {seed: mix(seed, 61), capacity: d.memory * 46 / 100}}
+	seed := d.slots[0].seed
+	d.slots = []*slot{{seed: mix(seed, 60), capacity: d.memory * 46 / 100}, {seed: mix(seed, 61), capacity: d.memory * 46 / 100}}
 }
