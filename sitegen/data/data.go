@@ -4,11 +4,8 @@ package data
 
 import (
 	"cmp"
-	"strconv"
-	"time"
 
 	"gpuboard/internal/board"
-	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
 
@@ -33,11 +30,11 @@ func Files(in render.Input) ([]render.File, error) {
 	}
 	// Each is handed on before the next is made, so that few are in memory.
 	err = out.Put(
-		render.NewFile("api/v1/board.json", apiBoard(in, hosts)...),
-		render.NewFile("api/v1/free.json", apiFree(in)),
-		render.NewFile("api/v1/hosts.json", apiHosts(in)),
-		render.NewFile("api/v1/users.json", apiUsers(in)),
-		render.NewFile("api/v1/bookings.json", apiBookings(in)),
+		render.NewFile("api/v1/board.json", boardFile(in, hosts)...),
+		render.NewFile("api/v1/free.json", freeFile(in)),
+		render.NewFile("api/v1/hosts.json", hostsFile(in)),
+		render.NewFile("api/v1/users.json", usersFile(in)),
+		render.NewFile("api/v1/bookings.json", bookingsFile(in)),
 		render.NewFile("health.json", healthFile(in)),
 		render.NewFile("metrics.txt", metricsFile(in, made)...),
 	)
@@ -63,58 +60,77 @@ func Files(in render.Input) ([]render.File, error) {
 	return out.Sorted(), nil
 }
 
-// apiHeader starts a file that belongs to one generation. The next generation
-// is expected one interval later; a reader that finds that moment long past
-// knows that the generator has stopped.
-func apiHeader(in render.Input, e *apiEnc) {
-	b := in.Board
-	e.open('{')
-	e.int("schema_version", SchemaVersion)
-	e.str("generation", in.GenerationID())
-	e.time("generated_at", b.GeneratedAt)
-	e.int64("generated_at_unix", b.GeneratedAt.Unix())
-	e.time("next_generation_expected_at", apiNext(in))
+// A header starts a file that belongs to one generation. The next generation is
+// expected one interval later; a reader that finds that moment long past knows that
+// the generator has stopped.
+type header struct {
+	SchemaVersion   int    `json:"schema_version"`
+	Generation      safe   `json:"generation"`
+	GeneratedAt     moment `json:"generated_at"`
+	GeneratedAtUnix int64  `json:"generated_at_unix"`
+	NextExpectedAt  moment `json:"next_generation_expected_at"`
 }
 
-func apiNext(in render.Input) time.Time {
-	every := in.Board.Interval
+func headerOf(in render.Input) header {
+	b := in.Board
+	h := header{SchemaVersion: SchemaVersion, Generation: safe(in.GenerationID()), GeneratedAt: moment{b.GeneratedAt}, GeneratedAtUnix: b.GeneratedAt.Unix()}
+	every := b.Interval
 	if every <= 0 {
 		every = in.Site.Interval
 	}
-	if every <= 0 {
-		return time.Time{}
+	if every > 0 {
+		h.NextExpectedAt = moment{b.GeneratedAt.Add(every)}
 	}
-	return in.Board.GeneratedAt.Add(every)
+	return h
 }
 
-func (e *apiEnc) end() []byte {
-	e.close('}')
-	return append(e.b, '\n')
+type totalsDoc struct {
+	GPUs        int    `json:"gpus"`
+	Free        int    `json:"free"`
+	HeldIdle    int    `json:"held_idle"`
+	ByState     object `json:"by_state"`
+	Hosts       int    `json:"hosts"`
+	ByHostState object `json:"by_host_state"`
 }
 
-// apiBoard is the whole board, one host a line, in parts.
-func apiBoard(in render.Input, hosts [][]byte) [][]byte {
+func totalsOf(t *board.Totals) totalsDoc {
+	doc := totalsDoc{GPUs: t.GPUs, Free: t.Free(), HeldIdle: t.HeldIdle, Hosts: t.Hosts}
+	for _, s := range board.States() {
+		doc.ByState = append(doc.ByState, member{string(s), t.ByState[s]})
+	}
+	for _, s := range []board.HostState{board.Up, board.Stale, board.Down, board.Never, board.Maintenance} {
+		doc.ByHostState = append(doc.ByHostState, member{string(s), t.ByHost[s]})
+	}
+	return doc
+}
+
+// boardFile is the whole board, one host a line, in parts.
+func boardFile(in render.Input, hosts [][]byte) [][]byte {
 	b := in.Board
-	e := &apiEnc{}
-	apiHeader(in, e)
-	e.str("title", cmp.Or(in.Site.Title, "GPU board"))
-	e.strNull("lab", in.Site.Lab)
-	e.bool("demo", b.Demo)
-	e.time("inventory_as_of", b.InventoryAsOf)
-	e.time("bookings_stale_since", b.BookingsStaleSince)
-	apiTotals(e, b)
-	apiModels(e, b.Models)
-	apiProblems(e, b.Problems)
-	e.array("hosts")
+	head := encode(&struct {
+		header
+		Title              safe         `json:"title"`
+		Lab                known        `json:"lab"`
+		Demo               bool         `json:"demo"`
+		InventoryAsOf      moment       `json:"inventory_as_of"`
+		BookingsStaleSince moment       `json:"bookings_stale_since"`
+		Totals             totalsDoc    `json:"totals"`
+		Models             []modelDoc   `json:"models"`
+		Problems           []problemDoc `json:"problems"`
+	}{
+		headerOf(in), safe(cmp.Or(in.Site.Title, "GPU board")), known(in.Site.Lab), b.Demo, moment{b.InventoryAsOf}, moment{b.BookingsStaleSince},
+		totalsOf(&b.Totals), modelsOf(b.Models), problemsOf(b.Problems),
+	})
+	head = append(head[:len(head)-1], `,"hosts":[`...)
 	if len(hosts) == 0 {
-		return [][]byte{e.b, []byte("\n]}\n")}
+		return [][]byte{head, []byte("\n]}\n")}
 	}
-	return apiParts(append(e.b, "\n{"...), hosts, "},\n{", "}\n]}\n")
+	return parted(append(head, "\n{"...), hosts, "},\n{", "}\n]}\n")
 }
 
-// apiParts are a file of parts that were made before, with something between
+// parted are a file of parts that were made before, with something between
 // them and at the end.
-func apiParts(start []byte, made [][]byte, between, end string) [][]byte {
+func parted(start []byte, made [][]byte, between, end string) [][]byte {
 	parts := append(make([][]byte, 0, 2*len(made)+1), start)
 	sep := []byte(between)
 	for i, part := range made {
@@ -124,88 +140,4 @@ func apiParts(start []byte, made [][]byte, between, end string) [][]byte {
 		parts = append(parts, part)
 	}
 	return append(parts, []byte(end))
-}
-
-func apiTotals(e *apiEnc, b *board.Board) {
-	e.object("totals")
-	e.int("gpus", b.Totals.GPUs)
-	e.int("free", b.Totals.Free())
-	e.int("held_idle", b.Totals.HeldIdle)
-	e.object("by_state")
-	for _, s := range board.States() {
-		e.int(string(s), b.Totals.ByState[s])
-	}
-	e.close('}')
-	e.int("hosts", b.Totals.Hosts)
-	e.object("by_host_state")
-	for _, s := range []board.HostState{board.Up, board.Stale, board.Down, board.Never, board.Maintenance} {
-		e.int(string(s), b.Totals.ByHost[s])
-	}
-	e.close('}')
-	e.close('}')
-}
-
-func apiModels(e *apiEnc, models []board.Model) {
-	e.array("models")
-	for i := range models {
-		m := &models[i]
-		e.elem()
-		e.str("name", m.Name)
-		e.strNull("full_name", m.FullName)
-		e.int64Ptr("memory_total_mib", m.MemoryTotal)
-		e.int("total", m.Total)
-		e.int("free", m.Free)
-		e.close('}')
-	}
-	e.close(']')
-}
-
-func apiProblems(e *apiEnc, problems []snapshot.Problem) {
-	e.array("problems")
-	for i := range problems {
-		apiProblem(e, &problems[i])
-	}
-	e.close(']')
-}
-
-func apiProblem(e *apiEnc, p *snapshot.Problem) {
-	e.elem()
-	e.str("code", p.Code)
-	e.str("message", p.Message)
-	e.strNull("where", p.Where())
-	e.strNull("host", p.Host)
-	e.intPtr("gpu", p.GPU)
-	e.close('}')
-}
-
-// apiHostFile is one host with what only its own page shows.
-func apiHostFile(h *board.Host, fields []byte, bookings []*board.Booking) []byte {
-	e := &apiEnc{b: make([]byte, 0, len(fields)+96*4*len(h.GPUs)+256)}
-	e.open('{')
-	e.int("schema_version", SchemaVersion)
-	e.b = append(append(e.b, ','), fields...)
-	e.array("bookings")
-	for _, bk := range bookings {
-		e.sep()
-		apiBooking(e, bk)
-	}
-	e.close(']')
-	e.array("utilization_24h_percent")
-	for i := range h.GPUs {
-		e.elem()
-		e.int("gpu", h.GPUs[i].Index)
-		e.array("steps")
-		for _, u := range h.GPUs[i].Utilization {
-			e.sep()
-			if u == nil {
-				e.b = append(e.b, "null"...)
-			} else {
-				e.b = strconv.AppendInt(e.b, int64(*u+0.5), 10)
-			}
-		}
-		e.close(']')
-		e.close('}')
-	}
-	e.close(']')
-	return e.end()
 }

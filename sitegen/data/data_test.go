@@ -326,7 +326,7 @@ func FuzzQuote(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		quoted := apiQuote(nil, s)
+		quoted := encode(safe(s))
 		var back string
 		if err := json.Unmarshal(quoted, &back); err != nil {
 			t.Fatalf("%q becomes %s: %v", s, quoted, err)

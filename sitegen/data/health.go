@@ -3,9 +3,7 @@ package data
 import (
 	"maps"
 	"slices"
-	"strconv"
 
-	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
@@ -15,52 +13,45 @@ import (
 // the command that generated exits 0.
 func healthFile(in render.Input) []byte {
 	b := in.Board
+	// A booking that is over is no problem, but whoever wonders why an entry has no
+	// effect finds it here with its place.
+	type over struct {
+		Where safe   `json:"where"`
+		Host  safe   `json:"host"`
+		Name  safe   `json:"name"`
+		Until moment `json:"until"`
+	}
 	problems := healthProblems(in)
-	e := &apiEnc{}
-	apiHeader(in, e)
-	status := "ok"
+	doc := struct {
+		header
+		Status             string       `json:"status"`
+		InventoryAsOf      moment       `json:"inventory_as_of"`
+		BookingsStaleSince moment       `json:"bookings_stale_since"`
+		ProblemCount       int          `json:"problem_count"`
+		ByCode             object       `json:"by_code"`
+		Problems           []problemDoc `json:"problems"`
+		BookingsOver       []over       `json:"bookings_over"`
+	}{
+		header: headerOf(in), Status: "ok", InventoryAsOf: moment{b.InventoryAsOf}, BookingsStaleSince: moment{b.BookingsStaleSince},
+		ProblemCount: len(problems), Problems: problemsOf(problems),
+	}
 	if len(problems) > 0 {
-		status = "degraded"
+		doc.Status = "degraded"
 	}
-	e.str("status", status)
-	e.time("inventory_as_of", b.InventoryAsOf)
-	e.time("bookings_stale_since", b.BookingsStaleSince)
-	e.int("problem_count", len(problems))
 	counts := map[string]int{}
-	for i := range problems {
-		counts[problems[i].Code]++
+	for _, p := range problems {
+		counts[p.Code]++
 	}
-	e.object("by_code")
 	for _, code := range slices.Sorted(maps.Keys(counts)) {
-		e.sep()
-		e.b = append(apiQuote(e.b, code), ':')
-		e.comma = false
-		e.b = strconv.AppendInt(e.b, int64(counts[code]), 10)
-		e.comma = true
+		doc.ByCode = append(doc.ByCode, member{code, counts[code]})
 	}
-	e.close('}')
-	apiProblems(e, problems)
-	apiOver(e, b.Bookings)
-	return e.end()
-}
-
-// apiOver lists the bookings that are over and still shown. They are no problem,
-// but whoever wonders why an entry has no effect finds it here with its place.
-func apiOver(e *apiEnc, bookings []board.Booking) {
-	e.array("bookings_over")
-	for i := range bookings {
-		bk := &bookings[i]
-		if !bk.Expired {
-			continue
+	for i := range b.Bookings {
+		if bk := &b.Bookings[i]; bk.Expired {
+			where := snapshot.Problem{File: bk.File, Line: bk.Line, Col: bk.Col}.Where()
+			doc.BookingsOver = append(doc.BookingsOver, over{safe(where), safe(bk.Host), safe(bk.Name), moment{bk.Until}})
 		}
-		e.elem()
-		e.str("where", snapshot.Problem{File: bk.File, Line: bk.Line, Col: bk.Col}.Where())
-		e.str("host", bk.Host)
-		e.str("name", bk.Name)
-		e.time("until", bk.Until)
-		e.close('}')
 	}
-	e.close(']')
+	return encodeFile(&doc)
 }
 
 // healthProblems is the board's own list and then those of each host that are

@@ -3,8 +3,9 @@ package data
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
@@ -31,7 +32,7 @@ func historyFiles(in render.Input, out *render.Sink) error {
 		if past == nil {
 			continue
 		}
-		if err := out.Put(render.NewFile("api/v1/hosts/"+h.Name+"/history.json", apiHostHistory(h, past, all))); err != nil {
+		if err := out.Put(render.NewFile("api/v1/hosts/"+h.Name+"/history.json", hostPastFile(h, past, all))); err != nil {
 			return err
 		}
 	}
@@ -40,239 +41,276 @@ func historyFiles(in render.Input, out *render.Sink) error {
 		return nil
 	}
 	return out.Put(
-		render.NewFile("api/v1/history/users.json", apiPastUsers(in, f)),
-		render.NewFile("api/v1/history/hosts.json", apiPastHosts(in, f)),
+		render.NewFile("api/v1/history/users.json", usersPastFile(in, f)),
+		render.NewFile("api/v1/history/hosts.json", hostsPastFile(in, f)),
 		render.NewFile("api/v1/history/users.csv", csvUsers(in, f)),
 		render.NewFile("api/v1/history/hosts.csv", csvHosts(in, f)),
-		render.NewFile("api/v1/history/fleet.json", apiPastFleet(in, f), apiUnused(in)),
+		render.NewFile("api/v1/history/fleet.json", fleetPastFile(in, f)),
 	)
 }
 
-func apiHostHistory(h *board.Host, past *render.HostPast, all bool) []byte {
-	e := &apiEnc{}
-	e.open('{')
-	e.int("schema_version", SchemaVersion)
-	e.str("name", h.Name)
+// A stepped is a mean for each step of a chart, in units; null where nothing is known.
+type stepped struct {
+	values []int16
+	unit   int64
+}
+
+// MarshalJSONTo implements [json.MarshalerTo].
+func (s stepped) MarshalJSONTo(enc *jsontext.Encoder) error {
+	if err := enc.WriteToken(jsontext.BeginArray); err != nil {
+		return err
+	}
+	for _, v := range s.values {
+		token := jsontext.Null
+		if v != render.PastUnknown {
+			token = jsontext.Int(int64(v) * s.unit)
+		}
+		if err := enc.WriteToken(token); err != nil {
+			return err
+		}
+	}
+	return enc.WriteToken(jsontext.EndArray)
+}
+
+func hostPastFile(h *board.Host, past *render.HostPast, all bool) []byte {
+	type gpu struct {
+		Key         safe    `json:"key"`
+		GPU         *int    `json:"gpu"`
+		Slice       *int    `json:"mig_device"`
+		Utilization stepped `json:"utilization_percent"`
+		Memory      stepped `json:"memory_used_mib"`
+		Temperature stepped `json:"temperature_celsius"`
+		Power       stepped `json:"power_draw_watts"`
+		Held        stepped `json:"held_percent"`
+	}
+	type span struct {
+		Name     string  `json:"name"`
+		From     moment  `json:"from"`
+		Step     int64   `json:"step_seconds"`
+		Coverage reading `json:"coverage"`
+		GPUs     []gpu   `json:"gpus"`
+	}
+	doc := struct {
+		SchemaVersion int    `json:"schema_version"`
+		Name          safe   `json:"name"`
+		Spans         []span `json:"spans"`
+	}{SchemaVersion: SchemaVersion, Name: safe(h.Name)}
 	rows := map[string]*board.GPU{}
 	for g := range h.Rows() {
 		if render.HasPast(g) {
 			rows[render.PastKey(g)] = g
 		}
 	}
-	e.array("spans")
 	for i := range past.Spans {
 		if i > 0 && !all {
 			break
 		}
 		s := &past.Spans[i]
-		e.elem()
-		e.str("name", render.SpanNames()[i])
-		e.time("from", s.From)
-		e.int64("step_seconds", int64(s.Step/time.Second))
-		e.float("coverage", s.Coverage)
-		e.array("gpus")
+		one := span{Name: render.SpanNames()[i], From: moment{s.From}, Step: int64(s.Step / time.Second), Coverage: reading(s.Coverage)}
 		for _, key := range slices.Sorted(maps.Keys(s.GPUs)) {
-			gpu := s.GPUs[key]
-			e.elem()
-			e.str("key", key)
+			metric := func(m int) stepped { return stepped{s.GPUs[key][m], 1} }
+			g := gpu{
+				Key: safe(key), Utilization: metric(render.PastUtilization), Memory: metric(render.PastMemory),
+				Temperature: metric(render.PastTemperature), Power: metric(render.PastPower), Held: metric(render.PastHeld),
+			}
+			g.Memory.unit = render.PastMemoryUnit
 			if row := rows[key]; row != nil {
-				e.int("gpu", row.Index)
-				e.intPtr("mig_device", row.SliceIndex())
-			} else {
-				e.null("gpu")
-				e.null("mig_device")
+				g.GPU, g.Slice = &row.Index, row.SliceIndex()
 			}
-			for m, field := range [render.PastMetrics]string{"utilization_percent", "memory_used_mib", "temperature_celsius", "power_draw_watts", "held_percent"} {
-				e.array(field)
-				for _, v := range gpu[m] {
-					e.sep()
-					switch {
-					case v == render.PastUnknown:
-						e.b = append(e.b, "null"...)
-					case m == render.PastMemory:
-						e.b = strconv.AppendInt(e.b, int64(v)*render.PastMemoryUnit, 10)
-					default:
-						e.b = strconv.AppendInt(e.b, int64(v), 10)
-					}
-				}
-				e.close(']')
-			}
-			e.close('}')
+			one.GPUs = append(one.GPUs, g)
 		}
-		e.close(']')
-		e.close('}')
+		doc.Spans = append(doc.Spans, one)
 	}
-	e.close(']')
-	return e.end()
+	return encodeFile(&doc)
 }
 
-func apiPastHeader(in render.Input, f *render.FleetPast) *apiEnc {
-	e := &apiEnc{}
-	e.open('{')
-	e.int("schema_version", SchemaVersion)
-	e.time("as_of", f.AsOf)
-	e.time("known_since", f.Since)
-	e.str("timezone", compatZone(in.Site.Zone).String())
-	factor := func(key string, v float64) {
-		if v > 0 {
-			e.float(key, v)
-		} else {
-			e.null(key)
-		}
-	}
-	e.object("energy")
-	factor("price_per_kwh", in.Site.Energy.Price)
-	e.strNull("currency", in.Site.Energy.Currency)
-	factor("co2_grams_per_kwh", in.Site.Energy.CO2Grams)
-	e.close('}')
-	return e
+// A pastHeader starts the files of what was added up.
+type pastHeader struct {
+	SchemaVersion int    `json:"schema_version"`
+	AsOf          moment `json:"as_of"`
+	KnownSince    moment `json:"known_since"`
+	Timezone      safe   `json:"timezone"`
+	Energy        struct {
+		Price    *reading `json:"price_per_kwh"`
+		Currency known    `json:"currency"`
+		CO2Grams *reading `json:"co2_grams_per_kwh"`
+	} `json:"energy"`
 }
 
-func apiUse(e *apiEnc, in render.Input, u render.Use) {
-	e.float("gpu_hours", u.GPUHours)
-	e.floatPtr("utilization_percent", u.Utilization)
-	e.float("idle_hours", u.IdleHours)
-	e.float("energy_kwh", u.EnergyKWh)
+func pastHeaderOf(in render.Input, f *render.FleetPast) pastHeader {
+	h := pastHeader{SchemaVersion: SchemaVersion, AsOf: moment{f.AsOf}, KnownSince: moment{f.Since}, Timezone: safe(compatZone(in.Site.Zone).String())}
+	energy := in.Site.Energy
+	h.Energy.Currency = known(energy.Currency)
+	if energy.Price > 0 {
+		h.Energy.Price = new(reading(energy.Price))
+	}
+	if energy.CO2Grams > 0 {
+		h.Energy.CO2Grams = new(reading(energy.CO2Grams))
+	}
+	return h
+}
+
+type useDoc struct {
+	GPUHours    reading  `json:"gpu_hours"`
+	Utilization *reading `json:"utilization_percent"`
+	IdleHours   reading  `json:"idle_hours"`
+	EnergyKWh   reading  `json:"energy_kwh"`
+	Cost        *reading `json:"cost"`
+	CO2         *reading `json:"co2_kg"`
+}
+
+func useOf(in render.Input, u render.Use) useDoc {
 	cost, co2 := in.Site.Energy.Of(u.EnergyKWh)
-	e.floatPtr("cost", cost)
-	e.floatPtr("co2_kg", co2)
+	return useDoc{reading(u.GPUHours), (*reading)(u.Utilization), reading(u.IdleHours), reading(u.EnergyKWh), (*reading)(cost), (*reading)(co2)}
 }
 
-func apiWindows(e *apiEnc, f *render.FleetPast, fill func(w *render.Window)) []byte {
-	e.array("windows")
+type windowHead struct {
+	Name     string  `json:"name"`
+	From     moment  `json:"from"`
+	Until    moment  `json:"until"`
+	Coverage reading `json:"coverage"`
+}
+
+func windowHeadOf(f *render.FleetPast, i int) windowHead {
+	w := &f.Windows[i]
+	return windowHead{render.WindowNames()[i], moment{w.From}, moment{w.To}, reading(w.Coverage)}
+}
+
+func usersPastFile(in render.Input, f *render.FleetPast) []byte {
+	type user struct {
+		Name known `json:"name"`
+		useDoc
+	}
+	type window struct {
+		windowHead
+		Users []user `json:"users"`
+		Teams []user `json:"teams"`
+	}
+	doc := struct {
+		pastHeader
+		Windows []window `json:"windows"`
+	}{pastHeader: pastHeaderOf(in, f)}
+	list := func(from []render.UserPast) (users []user) {
+		for _, u := range from {
+			users = append(users, user{known(u.Name), useOf(in, u.Use)})
+		}
+		return users
+	}
 	for i := range f.Windows {
-		w := &f.Windows[i]
-		e.elem()
-		e.str("name", render.WindowNames()[i])
-		e.time("from", w.From)
-		e.time("until", w.To)
-		e.float("coverage", w.Coverage)
-		fill(w)
-		e.close('}')
+		doc.Windows = append(doc.Windows, window{windowHeadOf(f, i), list(f.Windows[i].Users), list(f.Windows[i].Teams)})
 	}
-	e.close(']')
-	return e.end()
+	return encodeFile(&doc)
 }
 
-func apiPastUsers(in render.Input, f *render.FleetPast) []byte {
-	e := apiPastHeader(in, f)
-	return apiWindows(e, f, func(w *render.Window) {
-		for _, list := range []struct {
-			key string
-			of  []render.UserPast
-		}{{"users", w.Users}, {"teams", w.Teams}} {
-			e.array(list.key)
-			for _, u := range list.of {
-				e.elem()
-				e.strNull("name", u.Name)
-				apiUse(e, in, u.Use)
-				e.close('}')
-			}
-			e.close(']')
-		}
-	})
-}
-
-func apiPastHosts(in render.Input, f *render.FleetPast) []byte {
-	e := apiPastHeader(in, f)
-	return apiWindows(e, f, func(w *render.Window) {
-		e.array("hosts")
-		for _, h := range w.Hosts {
-			e.elem()
-			e.str("name", h.Name)
-			apiUse(e, in, h.Use)
-			e.float("free_hours", h.FreeHours)
-			e.float("known_gpu_hours", h.KnownHours)
-			e.float("coverage", h.Coverage)
-			e.close('}')
-		}
-		e.close(']')
-	})
-}
-
-// apiPastFleet is fleet.json up to what [apiUnused] adds.
-func apiPastFleet(in render.Input, f *render.FleetPast) []byte {
-	e := apiPastHeader(in, f)
-	list := func(key string, n int, at func(i int) *float64) {
-		e.array(key)
-		for i := range n {
-			e.sep()
-			if v := at(i); v != nil {
-				e.b = apiFloat(e.b, *v)
-			} else {
-				e.b = append(e.b, "null"...)
-			}
-		}
-		e.close(']')
+func hostsPastFile(in render.Input, f *render.FleetPast) []byte {
+	type host struct {
+		Name safe `json:"name"`
+		useDoc
+		FreeHours  reading `json:"free_hours"`
+		KnownHours reading `json:"known_gpu_hours"`
+		Coverage   reading `json:"coverage"`
 	}
-	e.array("spans")
+	type window struct {
+		windowHead
+		Hosts []host `json:"hosts"`
+	}
+	doc := struct {
+		pastHeader
+		Windows []window `json:"windows"`
+	}{pastHeader: pastHeaderOf(in, f)}
+	for i := range f.Windows {
+		w := window{windowHead: windowHeadOf(f, i)}
+		for _, h := range f.Windows[i].Hosts {
+			w.Hosts = append(w.Hosts, host{safe(h.Name), useOf(in, h.Use), reading(h.FreeHours), reading(h.KnownHours), reading(h.Coverage)})
+		}
+		doc.Windows = append(doc.Windows, w)
+	}
+	return encodeFile(&doc)
+}
+
+type (
+	fleetDoc struct {
+		pastHeader
+		Spans  []fleetSpan `json:"spans"`
+		Week   []weekHour  `json:"week"`
+		Unused []unusedDoc `json:"unused_bookings"`
+	}
+	fleetSpan struct {
+		Name        string      `json:"name"`
+		Coverage    reading     `json:"coverage"`
+		Bounds      []moment    `json:"bounds"`
+		Reported    []*reading  `json:"gpus_reported"`
+		Held        []*reading  `json:"gpus_held"`
+		Free        []*reading  `json:"gpus_not_held"`
+		Utilization []*reading  `json:"utilization_percent"`
+		Watts       []*reading  `json:"power_watts"`
+		Models      []freeModel `json:"models"`
+	}
+	freeModel struct {
+		Name    safe       `json:"name"`
+		NotHeld []*reading `json:"not_held"`
+	}
+	weekHour struct {
+		Weekday     int      `json:"weekday"`
+		Hour        int      `json:"hour"`
+		Held        *reading `json:"held_percent"`
+		Utilization *reading `json:"utilization_percent"`
+		KnownHours  reading  `json:"known_gpu_hours"`
+	}
+	unusedDoc struct {
+		Host   safe    `json:"host"`
+		GPU    int     `json:"gpu"`
+		Slice  *int    `json:"mig_device"`
+		Name   safe    `json:"name"`
+		From   moment  `json:"from"`
+		Until  moment  `json:"until"`
+		Booked reading `json:"booked_hours"`
+		Known  reading `json:"known_hours"`
+		Unused reading `json:"unused_hours"`
+	}
+)
+
+// fleetPastFile changes with the view of the fleet, not with every generation:
+// bookings that nobody used are counted up to the time of that view.
+func fleetPastFile(in render.Input, f *render.FleetPast) []byte {
+	doc := fleetDoc{pastHeader: pastHeaderOf(in, f)}
 	for i := range f.Spans {
 		s := &f.Spans[i]
-		e.elem()
-		e.str("name", render.SpanNames()[i])
-		e.float("coverage", s.Coverage)
-		e.array("bounds")
+		span := fleetSpan{Name: render.SpanNames()[i], Coverage: reading(s.Coverage)}
 		for _, t := range s.At {
-			e.sep()
-			e.b = append(apiTime(append(e.b, '"'), t), '"')
+			span.Bounds = append(span.Bounds, moment{t})
 		}
-		e.close(']')
-		n := len(s.Steps)
-		list("gpus_reported", n, func(i int) *float64 { return s.Steps[i].Reported })
-		list("gpus_held", n, func(i int) *float64 { return s.Steps[i].Held })
-		list("gpus_not_held", n, func(i int) *float64 { return s.Steps[i].Free })
-		list("utilization_percent", n, func(i int) *float64 { return s.Steps[i].Utilization })
-		list("power_watts", n, func(i int) *float64 { return s.Steps[i].Watts })
-		e.array("models")
+		for _, step := range s.Steps {
+			span.Reported = append(span.Reported, (*reading)(step.Reported))
+			span.Held = append(span.Held, (*reading)(step.Held))
+			span.Free = append(span.Free, (*reading)(step.Free))
+			span.Utilization = append(span.Utilization, (*reading)(step.Utilization))
+			span.Watts = append(span.Watts, (*reading)(step.Watts))
+		}
 		for _, name := range slices.Sorted(maps.Keys(s.Free)) {
-			e.elem()
-			e.str("name", name)
-			list("not_held", len(s.Free[name]), func(i int) *float64 { return s.Free[name][i] })
-			e.close('}')
+			model := freeModel{Name: safe(name)}
+			for _, v := range s.Free[name] {
+				model.NotHeld = append(model.NotHeld, (*reading)(v))
+			}
+			span.Models = append(span.Models, model)
 		}
-		e.close(']')
-		e.close('}')
+		doc.Spans = append(doc.Spans, span)
 	}
-	e.close(']')
-	e.array("week")
 	for d := range f.Heat {
 		for h := range f.Heat[d] {
 			c := &f.Heat[d][h]
-			e.elem()
-			e.int("weekday", d)
-			e.int("hour", h)
-			e.floatPtr("held_percent", c.Held)
-			e.floatPtr("utilization_percent", c.Utilization)
-			e.float("known_gpu_hours", c.KnownHours)
-			e.close('}')
+			doc.Week = append(doc.Week, weekHour{d, h, (*reading)(c.Held), (*reading)(c.Utilization), reading(c.KnownHours)})
 		}
 	}
-	e.close(']')
-	return e.b
-}
-
-// apiUnused is the end of fleet.json, which lists booked time that nobody used. It
-// moves with the view of the fleet, not with every generation.
-func apiUnused(in render.Input) []byte {
-	e := &apiEnc{comma: true}
 	b := *in.Board
-	if in.History.Fleet.AsOf.Before(b.GeneratedAt) {
-		b.GeneratedAt = in.History.Fleet.AsOf
+	if f.AsOf.Before(b.GeneratedAt) {
+		b.GeneratedAt = f.AsOf
 	}
-	e.array("unused_bookings")
 	for _, u := range render.UnusedBookings(&b, in.History) {
-		e.elem()
-		e.str("host", u.Booking.Host)
-		e.int("gpu", u.GPU.Index)
-		e.intPtr("mig_device", u.GPU.SliceIndex())
-		e.str("name", u.Booking.Name)
-		e.time("from", u.Booking.From)
-		e.time("until", u.Booking.Until)
-		e.float("booked_hours", u.Past.Hours())
-		e.float("known_hours", u.Known.Hours())
-		e.float("unused_hours", u.Spare.Hours())
-		e.close('}')
+		doc.Unused = append(doc.Unused, unusedDoc{
+			safe(u.Booking.Host), u.GPU.Index, u.GPU.SliceIndex(), safe(u.Booking.Name), moment{u.Booking.From}, moment{u.Booking.Until},
+			reading(u.Past.Hours()), reading(u.Known.Hours()), reading(u.Spare.Hours()),
+		})
 	}
-	e.close(']')
-	return e.end()
+	return encodeFile(&doc)
 }

@@ -1,7 +1,8 @@
 package data
 
 import (
-	"strings"
+	"fmt"
+	"strconv"
 	"time"
 
 	"gpuboard/internal/board"
@@ -9,396 +10,279 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-// apiHostFields is one host without the braces around it, so that the same
-// bytes stand in board.json and in the host's own file. Nothing in it depends
-// on when the site was generated: a time span is told as of the snapshot.
-func apiHostFields(h *board.Host) []byte {
-	size := 1024
-	for i := range h.GPUs {
-		size += 1024 + 320*len(h.GPUs[i].Processes)
+type (
+	hostHead struct {
+		Name        safe         `json:"name"`
+		Title       known        `json:"title"`
+		Group       known        `json:"group"`
+		Owner       known        `json:"owner"`
+		Note        known        `json:"note"`
+		Address     known        `json:"address"`
+		Datacenter  known        `json:"datacenter"`
+		Tags        []safe       `json:"tags"`
+		State       safe         `json:"state"`
+		Check       known        `json:"check"`
+		SnapshotAt  moment       `json:"snapshot_at"`
+		ClockOffset reading      `json:"clock_offset_seconds"`
+		GoneSince   moment       `json:"gone_since"`
+		Interval    *int64       `json:"interval_seconds"`
+		Driver      known        `json:"driver_version"`
+		CUDA        known        `json:"cuda_version"`
+		Free        int          `json:"free"`
+		Models      []modelDoc   `json:"models"`
+		Problems    []problemDoc `json:"problems"`
 	}
-	e := &apiEnc{b: make([]byte, 0, size)}
-	apiHostHead(e, h)
-	apiNode(e, h)
-	e.array("gpus")
-	for i := range h.GPUs {
-		apiGPU(e, &h.GPUs[i], h.SnapshotAt)
+	hostDoc struct {
+		hostHead
+		Node nodeDoc  `json:"node"`
+		GPUs []gpuDoc `json:"gpus"`
 	}
-	e.close(']')
-	return e.b
-}
+	nodeDoc struct {
+		Uptime      *int64         `json:"uptime_seconds"`
+		Cores       *int           `json:"cores"`
+		Load1       *reading       `json:"load1"`
+		Load5       *reading       `json:"load5"`
+		Load15      *reading       `json:"load15"`
+		MemoryTotal *int64         `json:"memory_total_mib"`
+		MemoryUsed  *int64         `json:"memory_used_mib"`
+		OS          known          `json:"os"`
+		Kernel      known          `json:"kernel"`
+		Disks       []diskDoc      `json:"disks"`
+		DiskUsers   []diskUserDoc  `json:"disk_users"`
+		Interfaces  []interfaceDoc `json:"interfaces"`
+	}
+	diskDoc struct {
+		Mount safe  `json:"mount"`
+		Total int64 `json:"total_mib"`
+		Used  int64 `json:"used_mib"`
+	}
+	diskUserDoc struct {
+		Path safe  `json:"path"`
+		User safe  `json:"user"`
+		Used int64 `json:"used_mib"`
+	}
+	interfaceDoc struct {
+		Name  safe   `json:"name"`
+		Addrs []safe `json:"addrs"`
+	}
+	modelDoc struct {
+		Name     safe   `json:"name"`
+		FullName known  `json:"full_name"`
+		Memory   *int64 `json:"memory_total_mib"`
+		Total    int    `json:"total"`
+		Free     int    `json:"free"`
+	}
+	problemDoc struct {
+		Code    safe  `json:"code"`
+		Message safe  `json:"message"`
+		Where   known `json:"where"`
+		Host    known `json:"host"`
+		GPU     *int  `json:"gpu"`
+	}
+)
 
-func apiHostHead(e *apiEnc, h *board.Host) {
-	e.str("name", h.Name)
-	e.strNull("title", h.Title)
-	e.strNull("group", h.Group)
-	e.strNull("owner", h.Owner)
-	e.strNull("note", h.Note)
-	e.strNull("address", h.Address)
-	e.strNull("datacenter", h.Datacenter)
-	e.strs("tags", h.Tags)
-	e.str("state", string(h.State))
-	e.strNull("check", h.Check)
-	e.time("snapshot_at", h.SnapshotAt)
-	e.float("clock_offset_seconds", h.ClockOffset.Seconds())
-	e.time("gone_since", h.GoneSince)
-	if h.Interval > 0 {
-		e.int64("interval_seconds", int64(h.Interval.Seconds()))
-	} else {
-		e.null("interval_seconds")
-	}
-	e.strNull("driver_version", h.Driver)
-	e.strNull("cuda_version", h.CUDA)
-	e.int("free", h.Free)
-	apiModels(e, h.Models)
-	apiProblems(e, h.Problems)
-}
-
-func apiNode(e *apiEnc, h *board.Host) {
+// hostFields are the members of one host, so that the same bytes stand in
+// board.json and in the host's own file. Nothing in them depends on when the site
+// was generated: a time span is that of the snapshot.
+func hostFields(h *board.Host) []byte {
 	n := &h.Node
-	e.object("node")
-	e.int64Ptr("uptime_seconds", n.UptimeSeconds)
-	e.intPtr("cores", n.Cores)
-	e.floatPtr("load1", n.Load1)
-	e.floatPtr("load5", n.Load5)
-	e.floatPtr("load15", n.Load15)
-	e.int64Ptr("memory_total_mib", n.MemoryTotal)
-	e.int64Ptr("memory_used_mib", n.MemoryUsed)
-	e.strNull("os", n.OS)
-	e.strNull("kernel", n.Kernel)
-	e.array("disks")
-	for i := range n.Disks {
-		e.elem()
-		e.str("mount", n.Disks[i].Mount)
-		e.int64("total_mib", n.Disks[i].Total)
-		e.int64("used_mib", n.Disks[i].Used)
-		e.close('}')
+	doc := hostDoc{
+		hostHead: headOf(h),
+		Node: nodeDoc{
+			Uptime: n.UptimeSeconds, Cores: n.Cores, Load1: (*reading)(n.Load1), Load5: (*reading)(n.Load5), Load15: (*reading)(n.Load15),
+			MemoryTotal: n.MemoryTotal, MemoryUsed: n.MemoryUsed, OS: known(n.OS), Kernel: known(n.Kernel),
+		},
+		GPUs: make([]gpuDoc, len(h.GPUs)),
 	}
-	e.close(']')
-	e.array("disk_users")
-	for i := range n.DiskUsers {
-		e.elem()
-		e.str("path", n.DiskUsers[i].Path)
-		e.str("user", n.DiskUsers[i].User)
-		e.int64("used_mib", n.DiskUsers[i].Used)
-		e.close('}')
+	for _, d := range n.Disks {
+		doc.Node.Disks = append(doc.Node.Disks, diskDoc{safe(d.Mount), d.Total, d.Used})
 	}
-	e.close(']')
-	e.array("interfaces")
-	for i := range n.Interfaces {
-		e.elem()
-		e.str("name", n.Interfaces[i].Name)
-		e.strs("addrs", n.Interfaces[i].Addrs)
-		e.close('}')
+	for _, u := range n.DiskUsers {
+		doc.Node.DiskUsers = append(doc.Node.DiskUsers, diskUserDoc{safe(u.Path), safe(u.User), u.Used})
 	}
-	e.close(']')
-	e.close('}')
+	for _, i := range n.Interfaces {
+		doc.Node.Interfaces = append(doc.Node.Interfaces, interfaceDoc{safe(i.Name), safes(i.Addrs)})
+	}
+	for i := range h.GPUs {
+		doc.GPUs[i] = gpuOf(&h.GPUs[i], h.SnapshotAt)
+	}
+	return members(encode(&doc))
 }
 
-func apiGPU(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
-	e.elem()
-	e.int("index", g.Index)
-	e.strNull("uuid", g.UUID)
-	e.strNull("pci_bus_id", g.PCIBusID)
-	e.strNull("name", g.Name)
-	e.strNull("short_name", g.ShortName)
-	e.str("state", string(g.State))
-	e.strNull("reason", g.Reason)
-	e.bool("missing", g.Missing)
-	e.strNull("health", string(g.Health))
-	e.strNull("health_reason", g.HealthReason)
-	if x := g.XID; x == nil {
-		e.null("xid")
-	} else {
-		e.object("xid")
-		e.int("code", x.Code)
-		e.time("at", x.At.Time)
-		e.str("meaning", render.EnglishXID(x.Code))
-		e.close('}')
+func headOf(h *board.Host) hostHead {
+	head := hostHead{
+		Name: safe(h.Name), Title: known(h.Title), Group: known(h.Group), Owner: known(h.Owner), Note: known(h.Note),
+		Address: known(h.Address), Datacenter: known(h.Datacenter), Tags: safes(h.Tags), State: safe(h.State), Check: known(h.Check),
+		SnapshotAt: moment{h.SnapshotAt}, ClockOffset: reading(h.ClockOffset.Seconds()), GoneSince: moment{h.GoneSince},
+		Driver: known(h.Driver), CUDA: known(h.CUDA), Free: h.Free, Models: modelsOf(h.Models), Problems: problemsOf(h.Problems),
 	}
-	e.int64Ptr("memory_total_mib", g.MemoryTotal)
-	e.int64Ptr("memory_used_mib", g.MemoryUsed)
-	e.int64Ptr("memory_free_mib", g.MemoryFree)
-	e.bool("memory_shared", g.MemoryShared)
-	e.intPtr("utilization_gpu_percent", g.UtilizationGPU)
-	e.intPtr("utilization_memory_percent", g.UtilizationMemory)
-	e.intPtr("temperature_celsius", g.Temperature)
-	e.floatPtr("power_draw_watts", g.PowerDraw)
-	e.floatPtr("power_limit_watts", g.PowerLimit)
-	e.intPtr("fan_percent", g.Fan)
-	e.intPtr("pcie_width", g.PCIeWidth)
-	e.intPtr("pcie_width_max", g.PCIeWidthMax)
-	e.intPtr("clock_sm_mhz", g.ClockSM)
-	e.intPtr("clock_memory_mhz", g.ClockMemory)
-	e.strNull("pstate", g.PState)
-	e.strs("throttle_reasons", g.ThrottleReasons)
-	apiFabric(e, g.Fabric)
-	apiECC(e, &g.GPU)
-	e.strNull("mig_mode", g.MIGMode)
-	e.array("mig_devices")
-	for i := range g.Slices {
-		apiSlice(e, &g.Slices[i], snapshotAt)
+	if h.Interval > 0 {
+		head.Interval = new(int64(h.Interval.Seconds()))
 	}
-	e.close(']')
-	apiRow(e, g, snapshotAt)
-	e.close('}')
+	return head
 }
 
-// apiSlice writes a MIG slice of a GPU: what it has in common with a GPU, under
-// the same names.
-func apiSlice(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
-	e.elem()
-	e.int("index", g.Slice.Index)
-	e.intPtr("gpu_instance_id", g.Slice.GPUInstanceID)
-	e.intPtr("compute_instance_id", g.Slice.ComputeInstanceID)
-	e.strNull("uuid", g.UUID)
-	e.strNull("profile", g.Slice.Profile)
-	e.strNull("name", g.Name)
-	e.strNull("short_name", g.ShortName)
-	e.str("state", string(g.State))
-	e.strNull("reason", g.Reason)
-	e.int64Ptr("memory_total_mib", g.MemoryTotal)
-	e.int64Ptr("memory_used_mib", g.MemoryUsed)
-	apiRow(e, g, snapshotAt)
-	e.close('}')
+func modelsOf(models []board.Model) []modelDoc {
+	docs := make([]modelDoc, len(models))
+	for i, m := range models {
+		docs[i] = modelDoc{safe(m.Name), known(m.FullName), m.MemoryTotal, m.Total, m.Free}
+	}
+	return docs
 }
 
-// apiRow writes who has a GPU or slice, and since and until when.
-func apiRow(e *apiEnc, g *board.GPU, snapshotAt time.Time) {
-	e.array("processes")
-	for i := range g.Processes {
-		apiProcess(e, &g.Processes[i])
+func problemsOf(problems []snapshot.Problem) []problemDoc {
+	docs := make([]problemDoc, len(problems))
+	for i, p := range problems {
+		docs[i] = problemDoc{safe(p.Code), safe(p.Message), known(p.Where()), known(p.Host), p.GPU}
 	}
-	e.close(']')
-	e.strNull("processes_unknown", g.ProcessesUnknown)
-	e.key("booking")
-	apiBookingOrNull(e, g.Booking)
-	e.key("next_booking")
-	apiBookingOrNull(e, g.Next)
-	e.array("other_bookings")
-	for i := range g.Others {
-		e.sep()
-		apiBooking(e, &g.Others[i])
-	}
-	e.close(']')
-	e.time("since", g.Since)
-	e.time("idle_since", g.IdleSince)
-	if g.IdleSince.IsZero() || snapshotAt.IsZero() {
-		e.null("idle_for_seconds")
-	} else {
-		e.int64("idle_for_seconds", int64(g.IdleFor(snapshotAt).Seconds()))
-	}
-	e.bool("no_show", g.NoShow)
-	e.time("free_from", g.FreeFrom)
-	e.time("free_until", g.FreeUntil)
-	if g.Last == nil {
-		e.null("last_seen")
-	} else {
-		e.object("last_seen")
-		e.str("state", string(g.Last.State))
-		e.strs("users", g.Last.Users)
-		e.time("at", g.Last.At)
-		e.close('}')
-	}
+	return docs
 }
 
-func apiECC(e *apiEnc, g *snapshot.GPU) {
-	if g.ECC == nil {
-		e.null("ecc")
-	} else {
-		e.object("ecc")
-		e.strNull("mode", g.ECC.Mode)
-		e.int64Ptr("corrected_volatile", g.ECC.CorrectedVolatile)
-		e.int64Ptr("uncorrected_volatile", g.ECC.UncorrectedVolatile)
-		e.int64Ptr("corrected_aggregate", g.ECC.CorrectedAggregate)
-		e.int64Ptr("uncorrected_aggregate", g.ECC.UncorrectedAggregate)
-		e.close('}')
+// hostFile is one host with what only its own page shows.
+func hostFile(h *board.Host, fields []byte, bookings []*board.Booking) []byte {
+	b := fmt.Appendf(nil, `{"schema_version":%d,%s,"bookings":%s,"utilization_24h_percent":[`, SchemaVersion, fields, encode(bookingsOf(bookings)))
+	for i := range h.GPUs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `{"gpu":%d,"steps":[`, h.GPUs[i].Index)
+		for j, u := range h.GPUs[i].Utilization { // a million numbers for 1,000 hosts
+			if j > 0 {
+				b = append(b, ',')
+			}
+			if u == nil {
+				b = append(b, "null"...)
+			} else {
+				b = strconv.AppendInt(b, int64(*u+0.5), 10)
+			}
+		}
+		b = append(b, "]}"...)
 	}
-	e.intPtr("retired_pages", g.RetiredPages)
-	if g.RemappedRows == nil {
-		e.null("remapped_rows")
-		return
-	}
-	e.object("remapped_rows")
-	e.intPtr("correctable", g.RemappedRows.Correctable)
-	e.intPtr("uncorrectable", g.RemappedRows.Uncorrectable)
-	e.boolPtr("pending", g.RemappedRows.Pending)
-	e.boolPtr("failure", g.RemappedRows.Failure)
-	e.close('}')
+	return append(b, "]}\n"...)
 }
 
-func apiFabric(e *apiEnc, f *snapshot.Fabric) {
-	if f == nil {
-		e.null("fabric")
-		return
-	}
-	e.object("fabric")
-	e.strNull("state", f.State)
-	e.strNull("status", f.Status)
-	e.intPtr("clique_id", f.CliqueID)
-	e.strNull("cluster_uuid", f.ClusterUUID)
-	e.close('}')
+type bookingDoc struct {
+	ID      safe   `json:"id"`
+	Host    safe   `json:"host"`
+	GPUs    []int  `json:"gpus"` // empty for the whole host
+	UUID    known  `json:"uuid"`
+	Name    safe   `json:"name"`
+	From    moment `json:"from"`  // null for one that has no start of its own
+	Until   moment `json:"until"` // null for one that is open-ended
+	Comment safe   `json:"comment"`
+	Kind    safe   `json:"kind"`
+	By      known  `json:"by"`
+	Active  bool   `json:"active"`
+	Expired bool   `json:"expired"`
+	Forced  bool   `json:"forced"`
+	Slice   *int   `json:"mig_device"`
 }
 
-func apiProcess(e *apiEnc, p *board.Process) {
-	e.elem()
-	e.int("pid", p.PID)
-	e.strNull("user", p.User)
-	e.strNull("person", p.Person)
-	e.strNull("program", p.Program)
-	e.int64Ptr("used_memory_mib", p.UsedMemory)
-	e.floatPtr("share", p.Share)
-	e.timePtr("started_at", p.StartedAt)
-	e.strNull("type", string(p.Type))
-	e.boolPtr("alive", p.Alive)
-	e.strNull("container", p.Container)
-	e.intPtr("gpu_instance_id", p.GPUInstanceID)
-	e.intPtr("compute_instance_id", p.ComputeInstanceID)
-	e.array("children")
-	for i := range p.Children {
-		e.elem()
-		e.int("pid", p.Children[i].PID)
-		e.strNull("user", p.Children[i].User)
-		e.strNull("program", p.Children[i].Program)
-		e.close('}')
-	}
-	e.close(']')
-	e.close('}')
-}
-
-func apiBookingOrNull(e *apiEnc, b *board.Booking) {
+// bookingOf is nil for nil.
+func bookingOf(b *board.Booking) *bookingDoc {
 	if b == nil {
-		e.b = append(e.b, "null"...)
-		return
+		return nil
 	}
-	apiBooking(e, b)
+	return &bookingDoc{
+		ID: safe(b.ID), Host: safe(b.Host), GPUs: b.GPUs, UUID: known(b.UUID), Name: safe(b.Name), From: moment{b.From}, Until: moment{b.Until},
+		Comment: safe(b.Comment), Kind: safe(b.Kind), By: known(b.By), Active: b.Active, Expired: b.Expired, Forced: b.Forced, Slice: b.Slice,
+	}
 }
 
-// apiBooking writes a booking as a value. "until" is null for an open-ended
-// one, "from" for one that has no start of its own; "gpus" is empty for the
-// whole host.
-func apiBooking(e *apiEnc, b *board.Booking) {
-	e.open('{')
-	e.str("id", b.ID)
-	e.str("host", b.Host)
-	e.ints("gpus", b.GPUs)
-	e.strNull("uuid", b.UUID)
-	e.str("name", b.Name)
-	e.time("from", b.From)
-	e.time("until", b.Until)
-	e.str("comment", b.Comment)
-	e.str("kind", b.Kind)
-	e.strNull("by", b.By)
-	e.bool("active", b.Active)
-	e.bool("expired", b.Expired)
-	e.bool("forced", b.Forced)
-	e.intPtr("mig_device", b.Slice)
-	e.close('}')
+func bookingsOf(list []*board.Booking) []bookingDoc {
+	docs := make([]bookingDoc, len(list))
+	for i, b := range list {
+		docs[i] = *bookingOf(b)
+	}
+	return docs
 }
 
-func apiFree(in render.Input) []byte {
-	b := in.Board
-	e := &apiEnc{b: make([]byte, 0, 1024+128*len(b.FreeNow))}
-	apiHeader(in, e)
-	e.int("free", b.Totals.Free())
-	e.int("gpus", b.Totals.GPUs)
-	apiModels(e, b.Models)
-	e.array("free_now")
-	for i := range b.FreeNow {
-		e.sep()
-		apiFreeGPU(e, &b.FreeNow[i])
+// hostsFile is the list of hosts without their GPUs: the small file to poll.
+func hostsFile(in render.Input) []byte {
+	type host struct {
+		hostHead
+		GPUs int    `json:"gpus"`
+		Href string `json:"href"`
 	}
-	e.close(']')
-	e.key("next_free")
-	if b.NextFree == nil {
-		e.b = append(e.b, "null"...)
-	} else {
-		apiFreeGPU(e, b.NextFree)
+	doc := struct {
+		header
+		Hosts []host `json:"hosts"`
+	}{header: headerOf(in)}
+	for i := range in.Board.Hosts {
+		h := &in.Board.Hosts[i]
+		doc.Hosts = append(doc.Hosts, host{headOf(h), h.CountUnits(), "hosts/" + h.Name + ".json"})
 	}
-	return e.end()
+	return encodeFile(&doc)
 }
 
-func apiFreeGPU(e *apiEnc, f *board.FreeGPU) {
-	e.open('{')
-	e.str("host", f.Host)
-	e.strNull("title", f.Title)
-	e.int("gpu", f.GPU)
-	e.intPtr("mig_device", f.Slice)
-	e.strNull("uuid", f.UUID)
-	e.str("model", f.Model)
-	e.int64Ptr("memory_total_mib", f.Memory)
-	e.time("from", f.From)
-	e.time("until", f.Until)
-	e.strNull("held_by", f.By)
-	e.close('}')
+// The parts of a GPU that are null where the driver says nothing.
+type (
+	xidDoc struct {
+		Code    int    `json:"code"`
+		At      moment `json:"at"`
+		Meaning safe   `json:"meaning"`
+	}
+	eccDoc struct {
+		Mode                 known  `json:"mode"`
+		CorrectedVolatile    *int64 `json:"corrected_volatile"`
+		UncorrectedVolatile  *int64 `json:"uncorrected_volatile"`
+		CorrectedAggregate   *int64 `json:"corrected_aggregate"`
+		UncorrectedAggregate *int64 `json:"uncorrected_aggregate"`
+	}
+	fabricDoc struct {
+		State       known `json:"state"`
+		Status      known `json:"status"`
+		CliqueID    *int  `json:"clique_id"`
+		ClusterUUID known `json:"cluster_uuid"`
+	}
+	lastDoc struct {
+		State safe   `json:"state"`
+		Users []safe `json:"users"`
+		At    moment `json:"at"`
+	}
+)
+
+func xidOf(x *snapshot.XID) *xidDoc {
+	if x == nil {
+		return nil
+	}
+	return &xidDoc{x.Code, moment{x.At.Time}, safe(render.EnglishXID(x.Code))}
 }
 
-// apiHosts is the list of hosts without their GPUs: the small file to poll.
-func apiHosts(in render.Input) []byte {
-	b := in.Board
-	e := &apiEnc{b: make([]byte, 0, 1024+1024*len(b.Hosts))}
-	apiHeader(in, e)
-	e.array("hosts")
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		e.elem()
-		apiHostHead(e, h)
-		e.int("gpus", h.CountUnits())
-		e.str("href", "hosts/"+h.Name+".json")
-		e.close('}')
+func eccOf(e *snapshot.ECC) *eccDoc {
+	if e == nil {
+		return nil
 	}
-	e.close(']')
-	return e.end()
+	return &eccDoc{known(e.Mode), e.CorrectedVolatile, e.UncorrectedVolatile, e.CorrectedAggregate, e.UncorrectedAggregate}
 }
 
-func apiUsers(in render.Input) []byte {
-	b := in.Board
-	e := &apiEnc{b: make([]byte, 0, 1024+256*len(b.Users))}
-	apiHeader(in, e)
-	e.array("users")
-	for i := range b.Users {
-		u := &b.Users[i]
-		e.elem()
-		e.str("name", u.Name)
-		e.int("reserved_gpus", u.Reserved)
-		e.float("used_gpus", u.Used)
-		e.int64("used_memory_mib", u.Memory)
-		e.int("processes", u.Processes)
-		e.int("idle_gpus", u.IdleGPUs)
-		e.floatPtr("mean_used_gpus_2h", u.Mean2h)
-		e.floatPtr("mean_used_gpus_24h", u.Mean24h)
-		e.floatPtr("mean_used_gpus_1w", u.Mean1w)
-		e.array("where")
-		for j := range u.Where {
-			e.elem()
-			e.str("host", u.Where[j].Host)
-			e.ints("gpus", u.Where[j].GPUs)
-			e.close('}')
-		}
-		e.close(']')
-		e.close('}')
+func fabricOf(f *snapshot.Fabric) *fabricDoc {
+	if f == nil {
+		return nil
 	}
-	e.close(']')
-	return e.end()
+	return &fabricDoc{known(f.State), known(f.Status), f.CliqueID, known(f.ClusterUUID)}
 }
 
-func apiBookings(in render.Input) []byte {
-	b := in.Board
-	e := &apiEnc{b: make([]byte, 0, 1024+320*len(b.Bookings))}
-	apiHeader(in, e)
-	e.time("stale_since", b.BookingsStaleSince)
-	e.array("bookings")
-	for i := range b.Bookings {
-		e.sep()
-		apiBooking(e, &b.Bookings[i])
+func lastOf(l *board.LastSeen) *lastDoc {
+	if l == nil {
+		return nil
 	}
-	e.close(']')
-	e.array("problems")
-	for i := range b.Problems {
-		if p := &b.Problems[i]; strings.HasPrefix(p.Code, "booking:") {
-			apiProblem(e, p)
-		}
+	return &lastDoc{safe(l.State), safes(l.Users), moment{l.At}}
+}
+
+// momentOf is null for nil.
+func momentOf(t *snapshot.Time) moment {
+	if t == nil {
+		return moment{}
 	}
-	e.close(']')
-	return e.end()
+	return moment{t.Time}
+}
+
+// idleFor is how long a GPU was idle at the time of the snapshot, nil where that is
+// not known.
+func idleFor(g *board.GPU, snapshotAt time.Time) *int64 {
+	if g.IdleSince.IsZero() || snapshotAt.IsZero() {
+		return nil
+	}
+	return new(int64(g.IdleFor(snapshotAt).Seconds()))
 }

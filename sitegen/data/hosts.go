@@ -36,13 +36,13 @@ func hostDatas(in render.Input, shapes *compat, out *render.Sink) ([]*hostData, 
 }
 
 func hostDataOf(in render.Input, h *board.Host, bookings []*board.Booking) (*hostData, error) {
-	d := &hostData{fields: apiHostFields(h), metrics: metricsHost(h)}
+	d := &hostData{fields: hostFields(h), metrics: metricsHost(h)}
 	calendar, err := icsCalendar(icsTitle(in)+": "+h.Name, bookings, in.Board.GeneratedAt)
 	if err != nil {
 		return nil, fmt.Errorf("writing the calendar of %s: %w", h.Name, err)
 	}
 	d.files = []render.File{
-		render.NewFile("api/v1/hosts/"+h.Name+".json", apiHostFile(h, d.fields, bookings)),
+		render.NewFile("api/v1/hosts/"+h.Name+".json", hostFile(h, d.fields, bookings)),
 		render.NewFile("hosts/"+h.Name+".ics", calendar),
 	}
 	return d, nil

@@ -106,8 +106,8 @@ func ReadHost(r io.Reader) (*board.Host, []board.Booking, error) {
 // ReadBookings reads api/v1/bookings.json.
 func ReadBookings(r io.Reader) ([]board.Booking, error) {
 	var doc struct {
-		Schema   int           `json:"schema_version"`
-		Bookings []readBooking `json:"bookings"`
+		Schema   int          `json:"schema_version"`
+		Bookings []bookingDoc `json:"bookings"`
 	}
 	if err := readJSON(r, &doc, &doc.Schema); err != nil {
 		return nil, fmt.Errorf("reading the bookings: %w", err)
@@ -125,11 +125,11 @@ func (p *Published) JSON() []byte {
 	b := p.Board
 	hosts := make([][]byte, len(b.Hosts))
 	for i := range b.Hosts {
-		hosts[i] = apiHostFields(&b.Hosts[i])
+		hosts[i] = hostFields(&b.Hosts[i])
 	}
 	// The digest is over more than was read back, so the site's own stands.
 	in := render.Input{Board: b, Site: render.Site{Title: p.Title, Lab: p.Lab}, Generation: p.Generation}
-	return bytes.Join(apiBoard(in, hosts), nil)
+	return bytes.Join(boardFile(in, hosts), nil)
 }
 
 // HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,
@@ -141,7 +141,7 @@ func HostJSON(b *board.Board, h *board.Host) []byte {
 			bookings = append(bookings, &b.Bookings[i])
 		}
 	}
-	return apiHostFile(h, apiHostFields(h), bookings)
+	return hostFile(h, hostFields(h), bookings)
 }
 
 // Count sets a board's totals, and what is free now and next, from its hosts,

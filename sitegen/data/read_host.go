@@ -9,22 +9,22 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-// What the decoder fills in. The fields of GPUs, processes and nodes carry the
-// same names in a snapshot and in the API, so those types serve for both.
+// What the decoder fills in. GPUs, processes and nodes have the same names in a
+// snapshot and in the API, so those types serve for both.
 type (
 	readDocument struct {
-		Schema             int           `json:"schema_version"`
-		Generation         string        `json:"generation"`
-		GeneratedAt        time.Time     `json:"generated_at"`
-		Next               time.Time     `json:"next_generation_expected_at"`
-		Title              string        `json:"title"`
-		Lab                string        `json:"lab"`
-		Demo               bool          `json:"demo"`
-		InventoryAsOf      time.Time     `json:"inventory_as_of"`
-		BookingsStaleSince time.Time     `json:"bookings_stale_since"`
-		Models             []readModel   `json:"models"`
-		Problems           []readProblem `json:"problems"`
-		Hosts              []readHost    `json:"hosts"`
+		Schema             int          `json:"schema_version"`
+		Generation         string       `json:"generation"`
+		GeneratedAt        time.Time    `json:"generated_at"`
+		Next               time.Time    `json:"next_generation_expected_at"`
+		Title              string       `json:"title"`
+		Lab                string       `json:"lab"`
+		Demo               bool         `json:"demo"`
+		InventoryAsOf      time.Time    `json:"inventory_as_of"`
+		BookingsStaleSince time.Time    `json:"bookings_stale_since"`
+		Models             []modelDoc   `json:"models"`
+		Problems           []problemDoc `json:"problems"`
+		Hosts              []readHost   `json:"hosts"`
 	}
 	readHost struct {
 		Name        string        `json:"name"`
@@ -43,11 +43,11 @@ type (
 		Interval    int64         `json:"interval_seconds"`
 		Driver      string        `json:"driver_version"`
 		CUDA        string        `json:"cuda_version"`
-		Models      []readModel   `json:"models"`
-		Problems    []readProblem `json:"problems"`
+		Models      []modelDoc    `json:"models"`
+		Problems    []problemDoc  `json:"problems"`
 		Node        snapshot.Node `json:"node"`
 		GPUs        []readGPU     `json:"gpus"`
-		Bookings    []readBooking `json:"bookings"` // in the host's own file
+		Bookings    []bookingDoc  `json:"bookings"` // in the host's own file
 	}
 	readGPU struct {
 		snapshot.GPU
@@ -66,9 +66,9 @@ type (
 		Reason    string        `json:"reason"`
 		Missing   bool          `json:"missing"`
 		Processes []readProcess `json:"processes"`
-		Booking   *readBooking  `json:"booking"`
-		Next      *readBooking  `json:"next_booking"`
-		Others    []readBooking `json:"other_bookings"`
+		Booking   *bookingDoc   `json:"booking"`
+		Next      *bookingDoc   `json:"next_booking"`
+		Others    []bookingDoc  `json:"other_bookings"`
 		Since     time.Time     `json:"since"`
 		IdleSince time.Time     `json:"idle_since"`
 		NoShow    bool          `json:"no_show"`
@@ -84,36 +84,6 @@ type (
 		snapshot.Process
 		Person string   `json:"person"`
 		Share  *float64 `json:"share"`
-	}
-	readBooking struct {
-		ID      string    `json:"id"`
-		Host    string    `json:"host"`
-		GPUs    []int     `json:"gpus"`
-		Slice   *int      `json:"mig_device"`
-		UUID    string    `json:"uuid"`
-		Name    string    `json:"name"`
-		From    time.Time `json:"from"`
-		Until   time.Time `json:"until"`
-		Comment string    `json:"comment"`
-		Kind    string    `json:"kind"`
-		By      string    `json:"by"`
-		Active  bool      `json:"active"`
-		Expired bool      `json:"expired"`
-		Forced  bool      `json:"forced"`
-	}
-	readModel struct {
-		Name     string `json:"name"`
-		FullName string `json:"full_name"`
-		Memory   *int64 `json:"memory_total_mib"`
-		Total    int    `json:"total"`
-		Free     int    `json:"free"`
-	}
-	readProblem struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-		Where   string `json:"where"`
-		Host    string `json:"host"`
-		GPU     *int   `json:"gpu"`
 	}
 )
 
@@ -242,10 +212,10 @@ func readState(s string) board.State {
 	return board.Unknown
 }
 
-func (r *readBooking) booking() board.Booking {
+func (r *bookingDoc) booking() board.Booking {
 	b := board.Booking{
 		ID: readName(r.ID), Host: readText(r.Host), UUID: readName(r.UUID), Name: readName(r.Name),
-		From: readable(r.From), Until: readable(r.Until), Comment: snapshot.Text(r.Comment, render.MaxText), Kind: readName(r.Kind), By: readName(r.By),
+		From: readable(r.From.Time), Until: readable(r.Until.Time), Comment: snapshot.Text(string(r.Comment), render.MaxText), Kind: readName(r.Kind), By: readName(r.By),
 		Active: r.Active, Expired: r.Expired, Forced: r.Forced,
 	}
 	b.GPUs = append(b.GPUs, r.GPUs[:min(len(r.GPUs), snapshot.MaxGPUs)]...)
@@ -255,7 +225,7 @@ func (r *readBooking) booking() board.Booking {
 	return b
 }
 
-func readModels(list []readModel) []board.Model {
+func readModels(list []modelDoc) []board.Model {
 	var models []board.Model
 	for _, m := range list[:min(len(list), MaxBoardHosts)] {
 		if m.Memory != nil && (*m.Memory < 0 || *m.Memory > 1<<32) {
@@ -268,10 +238,10 @@ func readModels(list []readModel) []board.Model {
 
 // readProblems reads the list of what is not well. Where a problem is stands
 // there in words, which is all that anybody shows of it.
-func readProblems(list []readProblem) []snapshot.Problem {
+func readProblems(list []problemDoc) []snapshot.Problem {
 	var problems []snapshot.Problem
 	for _, r := range list[:min(len(list), maxProblems)] {
-		p := snapshot.Problem{Code: readName(r.Code), Message: snapshot.Text(r.Message, render.MaxText), Host: readText(r.Host), GPU: r.GPU}
+		p := snapshot.Problem{Code: readName(r.Code), Message: snapshot.Text(string(r.Message), render.MaxText), Host: readText(r.Host), GPU: r.GPU}
 		if where := readText(r.Where); where != p.Where() {
 			p.File = where
 		}
@@ -280,5 +250,5 @@ func readProblems(list []readProblem) []snapshot.Problem {
 	return problems
 }
 
-func readName(s string) string { return snapshot.Text(s, snapshot.MaxNameBytes) }
-func readText(s string) string { return snapshot.Text(s, snapshot.MaxTextBytes) }
+func readName[S ~string](s S) string { return snapshot.Text(string(s), snapshot.MaxNameBytes) }
+func readText[S ~string](s S) string { return snapshot.Text(string(s), snapshot.MaxTextBytes) }

@@ -1,0 +1,101 @@
+package data
+
+import (
+	"strings"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/render"
+)
+
+type freeDoc struct {
+	Host   safe   `json:"host"`
+	Title  known  `json:"title"`
+	GPU    int    `json:"gpu"`
+	Slice  *int   `json:"mig_device"`
+	UUID   known  `json:"uuid"`
+	Model  safe   `json:"model"`
+	Memory *int64 `json:"memory_total_mib"`
+	From   moment `json:"from"`
+	Until  moment `json:"until"`
+	By     known  `json:"held_by"`
+}
+
+func freeOf(f *board.FreeGPU) *freeDoc {
+	if f == nil {
+		return nil
+	}
+	return &freeDoc{safe(f.Host), known(f.Title), f.GPU, f.Slice, known(f.UUID), safe(f.Model), f.Memory, moment{f.From}, moment{f.Until}, known(f.By)}
+}
+
+func freeFile(in render.Input) []byte {
+	b := in.Board
+	doc := struct {
+		header
+		Free     int        `json:"free"`
+		GPUs     int        `json:"gpus"`
+		Models   []modelDoc `json:"models"`
+		FreeNow  []freeDoc  `json:"free_now"`
+		NextFree *freeDoc   `json:"next_free"`
+	}{header: headerOf(in), Free: b.Totals.Free(), GPUs: b.Totals.GPUs, Models: modelsOf(b.Models), NextFree: freeOf(b.NextFree)}
+	for i := range b.FreeNow {
+		doc.FreeNow = append(doc.FreeNow, *freeOf(&b.FreeNow[i]))
+	}
+	return encodeFile(&doc)
+}
+
+func usersFile(in render.Input) []byte {
+	type place struct {
+		Host safe  `json:"host"`
+		GPUs []int `json:"gpus"`
+	}
+	type user struct {
+		Name      safe     `json:"name"`
+		Reserved  int      `json:"reserved_gpus"`
+		Used      reading  `json:"used_gpus"`
+		Memory    int64    `json:"used_memory_mib"`
+		Processes int      `json:"processes"`
+		IdleGPUs  int      `json:"idle_gpus"`
+		Mean2h    *reading `json:"mean_used_gpus_2h"`
+		Mean24h   *reading `json:"mean_used_gpus_24h"`
+		Mean1w    *reading `json:"mean_used_gpus_1w"`
+		Where     []place  `json:"where"`
+	}
+	doc := struct {
+		header
+		Users []user `json:"users"`
+	}{header: headerOf(in)}
+	for i := range in.Board.Users {
+		u := &in.Board.Users[i]
+		one := user{
+			Name: safe(u.Name), Reserved: u.Reserved, Used: reading(u.Used), Memory: u.Memory, Processes: u.Processes, IdleGPUs: u.IdleGPUs,
+			Mean2h: (*reading)(u.Mean2h), Mean24h: (*reading)(u.Mean24h), Mean1w: (*reading)(u.Mean1w),
+		}
+		for _, w := range u.Where {
+			one.Where = append(one.Where, place{safe(w.Host), w.GPUs})
+		}
+		doc.Users = append(doc.Users, one)
+	}
+	return encodeFile(&doc)
+}
+
+func bookingsFile(in render.Input) []byte {
+	b := in.Board
+	doc := struct {
+		header
+		StaleSince moment       `json:"stale_since"`
+		Bookings   []bookingDoc `json:"bookings"`
+		Problems   []problemDoc `json:"problems"`
+	}{header: headerOf(in), StaleSince: moment{b.BookingsStaleSince}}
+	for i := range b.Bookings {
+		doc.Bookings = append(doc.Bookings, *bookingOf(&b.Bookings[i]))
+	}
+	var problems []snapshot.Problem
+	for _, p := range b.Problems {
+		if strings.HasPrefix(p.Code, "booking:") {
+			problems = append(problems, p)
+		}
+	}
+	doc.Problems = problemsOf(problems)
+	return encodeFile(&doc)
+}
