@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,13 +18,23 @@ import (
 	"gpuboard/sitegen/render"
 )
 
+// pages are all files by path, the front page last.
 func pages(t testing.TB, in render.Input) []render.File {
 	t.Helper()
 	files, err := Files(in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	slices.SortFunc(files, func(x, y render.File) int { return strings.Compare(lastly(x.Path), lastly(y.Path)) })
 	return files
+}
+
+// lastly is a path by which the front page comes after all others.
+func lastly(path string) string {
+	if path == "index.html" {
+		return "~"
+	}
+	return path
 }
 
 // siteDir writes the pages where a browser finds them.
