@@ -188,7 +188,7 @@ func (s *suite) profiled(path string) {
 			"gpuboard/sitegen/page.(*view).renderHost": "pages and cards of hosts (html/template)",
 			"gpuboard/sitegen/data.Files":              "JSON and calendars",
 			"gpuboard/sitegen/text.Files":              "texts for terminals",
-			"gpuboard/sitegen.newPacker.func1":         "gzip",
+			"gpuboard/sitegen.(*view).gzip":            "gzip",
 			"gpuboard/atomicfile.(*Batch).Add":         "staging files",
 			"gpuboard/atomicfile.(*Batch).Commit":      "making them durable and visible",
 			"gpuboard/sitegen.(*Generator).gather":     "reading drops, taking samples into history",
