@@ -54,7 +54,7 @@ unformatted=$(git ls-files -co --exclude-standard '*.go' | while read -r file; d
 if [ ${#packages[@]} -gt 0 ]; then
 	go vet "${packages[@]}"
 else
-	for module in . bench tools/release; do
+	for module in . bench; do
 		(cd $module && go vet ./...)
 	done
 fi
@@ -70,17 +70,16 @@ tool staticcheck "${packages[@]:-./...}"
 if [ ${#packages[@]} = 0 ]; then
 	say "how much there is"
 	git ls-files -co --exclude-standard '*.go' |
-		grep -vE '_test\.go$|_templ\.go$|^(bench|tools)/|^internal/(testenv|e2e|guard)/' |
+		grep -vE '_test\.go$|_templ\.go$|^(bench|deploy/package)/|^internal/(testenv|e2e|guard)/' |
 		while read -r file; do [ ! -e "$file" ] || cat "$file"; done | wc -l | sed 's/$/ lines of Go in the program/'
 fi
 
 if [ ${#packages[@]} = 0 ] && ! $quick; then
 	say "deadcode"
-	# What nothing calls, of the packages that the program is made of. The manual
-	# pages are the second caller; a large fleet is what measurements and tests of
-	# size are made of.
+	# What nothing calls, of the packages that the program is made of. A large fleet
+	# is what measurements and tests of size are made of.
 	product=$(go list -deps -f '{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}' . | paste -sd '|')
-	dead=$(cd tools/release && go tool -modfile=../go.mod deadcode -filter "^($product)\$" gpuboard ./manpage | grep -v ': NewLarge$' || true)
+	dead=$(tool deadcode -filter "^($product)\$" ./... | grep -v ': NewLarge$' || true)
 	[ -z "$dead" ] || broken "only tests call these functions, or nobody does: delete them, and let the tests call what the program calls
 $dead"
 fi
@@ -99,9 +98,12 @@ suite() {
 summary() {
 	cat "$work"/*.json >"$work/all"
 	say "skipped, and why"
-	"$gotestsum" --raw-command --format none --hide-summary failed,errors,output \
+	"$gotestsum" --raw-command --format none --hide-summary failed,errors \
 		--post-run-command "sh -c 'echo \$((TESTS_TOTAL - TESTS_FAILED - TESTS_SKIPPED)) passed, \$TESTS_FAILED failed, \$TESTS_SKIPPED skipped >$work/sum'" \
-		-- cat "$work/all" | sed '/^DONE /d' || true
+		-- cat "$work/all" >"$work/skipped" || true
+	awk '/^=== SKIP: / { name = $3 " " $4 }
+		match($0, /^ +[A-Za-z0-9_]+\.go:[0-9]+: /) { why = substr($0, RLENGTH + 1); if (!n[why]++) first[why] = name }
+		END { for (why in n) printf "%4d  %s (%s%s)\n", n[why], why, first[why], n[why] > 1 ? " and others" : "" }' "$work/skipped" | sort -rn
 	say "the slowest tests"
 	"$gotestsum" tool slowest --jsonfile "$work/all" --num 10 --threshold 100ms || true
 	say "all tests"
@@ -119,8 +121,8 @@ fi
 # program as it is built. history's database takes many times as long under it, and
 # sitegen's and the commands' tests use it from several goroutines.
 # Scripts of commands run the program many times, as it is, too.
-racing=$(go list -f '{{range .Imports}}{{if or (eq . "sync") (eq . "sync/atomic") (eq . "net/http")}}{{$.ImportPath}}
-{{end}}{{end}}' ./... | grep -v '/internal/history$\|/testenv/' | sort -u)
+racing=$(git grep -lE '^\s+"(sync|sync/atomic|net/http)"$|^\s+go (func|[A-Za-z.]+)\(|\.Go\(func' -- '*.go' ':!*_test.go' ':!bench' ':!tools' ':!internal/testenv' ':!internal/history' |
+	xargs -n1 dirname | sort -u | sed 's|^|gpuboard/|')
 calm=$(go list ./... | grep -vxF "$racing" | grep -v '/internal/e2e$\|/internal/history$')
 
 if $quick; then
@@ -137,11 +139,9 @@ suite pkgname -timeout 30m $calm
 scripts=$(git grep -l '^func TestScripts(' -- '*_test.go' | xargs -n1 dirname | sed 's|^|./|')
 # shellcheck disable=SC2086
 suite pkgname -timeout 30m -run '^TestScripts$' $scripts
-for module in bench tools/release; do
-	cd $module
-	suite pkgname -timeout 30m ./...
-	cd "$OLDPWD"
-done
+cd bench
+suite pkgname -timeout 30m ./...
+cd ..
 
 if $install && [ -z "${GPUBOARD_CONSUL:-}" ]; then
 	say "Consul, which takes minutes the first time"
@@ -163,7 +163,7 @@ suite pkgname -timeout 30m ./internal/history
 
 if $long; then
 	say "what takes longer: whole fleets, 10,000 cycles, sshd's own patience, a release without a cache"
-	GPUBOARD_LONG=1 suite testname -count=1 -timeout 120m -run 'Soak|AllArrive|Vanished|Punished|Release' ./internal/e2e ./internal/cli ./internal/node ./publisher
+	GPUBOARD_LONG=1 suite testname -count=1 -timeout 120m -run 'Soak|AllArrive|Vanished|Punished|Release|IncrementalIsCold' ./sitegen ./internal/e2e ./internal/cli ./internal/node ./publisher
 
 	say "fuzzing, 30 s each"
 	go list ./... | while read -r package; do

@@ -13,6 +13,7 @@ require (
 )
 
 require (
+	github.com/a-h/templ v0.3.977 // indirect
 	github.com/armon/go-metrics v0.4.1 // indirect
 	github.com/arran4/golang-ical v0.3.6 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen"
 )
 
@@ -16,6 +17,8 @@ import (
 // one that was staged and never became visible, and one that somebody changes or
 // deletes, are made again, and all the site is what a new process makes of it.
 func TestWhatIsNotAtHandIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	need.Time(t, "it makes forty generations")
 	for name, harm := range map[string]struct {
 		do, undo func(l *lab)
 		fails    bool

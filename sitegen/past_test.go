@@ -10,6 +10,7 @@ import (
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen"
 )
 
@@ -21,6 +22,7 @@ import (
 // beyond the end of an outage.
 func TestThePastIsWhatTrulyWas(t *testing.T) {
 	t.Parallel()
+	need.Time(t, "it makes two days of samples")
 	from := time.Date(2026, 10, 24, 10, 0, 0, 0, time.UTC)
 	end := from.Add(48 * time.Hour)
 	l := newPastLab(t, "Europe/Paris", from, end, "atlas", "boreas", "dione")

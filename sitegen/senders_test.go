@@ -67,6 +67,7 @@ func ordered(r sitegen.Report, host string) *snapshot.Problem {
 // TestOrderOfSnapshots: each generation is a process of its own, which knows
 // what was seen from the state directory alone.
 func TestOrderOfSnapshots(t *testing.T) {
+	t.Parallel()
 	const replayed, twins = "host:replayed", "host:twins"
 	for _, test := range []struct {
 		name   string

@@ -43,6 +43,7 @@ missing() {
 	[ -e /usr/include/stdio.h ] || echo "stdio.h libc6-dev data races: the detector needs a C compiler"
 	[ -n "$(find /usr/share/fonts -name '*.ttf' -print -quit 2>/dev/null)" ] || echo "fonts fonts-dejavu-core pages in a browser"
 	[ -e /usr/lib/lighttpd/mod_deflate.so ] || echo "mod_deflate lighttpd-mod-deflate web servers"
+	[ -e /usr/share/zoneinfo/Europe/Paris ] || echo "zoneinfo tzdata time zones"
 	[ -e /etc/ssl/certs/ca-certificates.crt ] || echo "certificates ca-certificates downloads"
 	if ! punishes && [ -z "${GPUBOARD_SSHD:-}" ] && ! ls .cache/openssh-*/sshd >/dev/null 2>&1; then
 		command -v make >/dev/null 2>&1 || echo "make make penalties of OpenSSH 9.8 and later"

@@ -107,7 +107,7 @@ type source struct {
 }
 
 // harness is what carries tests, releases and measurements, and no part of the program.
-var harness = []string{"bench", "internal/e2e", "internal/guard", "internal/testenv"}
+var harness = []string{"bench", "deploy/package", "internal/e2e", "internal/guard", "internal/testenv"}
 
 // product reports whether the file is part of the program.
 func (s source) product() bool {
