@@ -6,27 +6,25 @@ type Card struct {
 	State           string // of the host
 	Old             bool   // its values are not live
 	SSH             string
+	Devices         string // what makes CUDA see the free GPUs
 	Owner, Note     string
 	Check           string // what Consul says of it
 	Group           string
-	Models          string
-	Filter          string // the one model of the card, for the filter
-	GiB             int    // of the one model
+	Models          string // "8 × H100 80 GB"
 	Seen            *Moment
 	Ahead           bool   // the node's clock is ahead
 	Clock           string // by so much; "" when it is right
 	Meters          []Meter
 	Tags            []string
-	TagList         string // for the filter, each between bars
 	Problems        []Problem
 	Rows            []Row
 	Glyphs          []Glyph
 	GlyphWidth      int
 	Free            int
 	Total           int
-	Blind           bool // the state of none of its GPUs is known
-	Usual           bool // with charts and processes
-	Huge            bool // the page has room for hardly anything
+	Blind           bool   // the state of none of its GPUs is known
+	Open            bool   // the front page has its rows
+	Users           string // "mira ×2, tomas +3", on a line
 	Gone            *Moment
 }
 
@@ -34,6 +32,7 @@ type Card struct {
 type Glyph struct {
 	State string
 	X     int
+	Soon  bool // free, and booked soon
 }
 
 // A Meter is one little bar in a card's header.
@@ -53,7 +52,6 @@ type Row struct {
 	Class     string // of the row: its state, and what it is a part of
 	State     string
 	Model     string // where a card has more than one
-	GiB       int    // for the filter, too
 	Used      string
 	Total     string
 	BarText   string // the bar in words
@@ -63,8 +61,6 @@ type Row struct {
 	SparkText string
 	SparkBox  string
 	Heat      string
-	Huge      bool // on a page that has no room for it
-	Crowded   bool // on a page of many rows: what is said elsewhere, too, is left out
 	Reason    string
 	Driver    string // the driver's own words about a lost GPU
 	Who       *Person

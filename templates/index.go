@@ -5,32 +5,32 @@ import "github.com/a-h/templ"
 // An IndexPage is index.html, and kiosk/index.html.
 type IndexPage struct {
 	Frame
-	Free, GPUs int
-	FreeModels string // "2 × H100, 1 × RTX 3090"
-	Blind      bool   // nothing at all is known of any GPU
-	Next       *Next
-	StaleHosts int
-	Silent     []string // their names, the first few
-	SilentMore int
-	LostGPUs   int
-	HeldIdle   int
-	States     []StateCount
-	Share      []Share // the same as a bar of 100 units
-	Problems   []Problem
-	Notice     templ.Component // nil for none
-	FreeNow    []FreeCard
-	Piles      []Pile // instead of FreeNow, when that is long
-	Map        bool   // there is room for a sign a GPU
-	Groups     []Group
-	Filter     bool
-	Dense      bool
-	People     []Ask
-	PeopleMore int
-	FreeAsk    *Ask
-	Means      bool // history knows how it was
-	AsOf       *Moment
-	BookingsOf *Moment
-	Models     []Model
+	Free, GPUs  int
+	FreeModels  []FreeModel
+	Blind       bool // nothing at all is known of any GPU
+	Next        *Next
+	StaleHosts  int
+	Silent      []string // their names, the first few
+	SilentMore  int
+	LostGPUs    int
+	HeldIdle    int
+	States      []StateCount
+	Share       []Share // the same as a bar of 100 units
+	Problems    []Problem
+	Notice      templ.Component // nil for none
+	NoticeStart string          // its first words
+	FreeNow     []FreeCard
+	Piles       []Pile // instead of FreeNow, when that is long
+	Map         bool   // there is room for a sign a GPU
+	Groups      []Group
+	Search      Search
+	People      []Ask
+	PeopleMore  int
+	FreeAsk     *Ask
+	Means       bool // history knows how it was
+	AsOf        *Moment
+	BookingsOf  *Moment
+	Models      []Model
 }
 
 // A Next is the GPU that comes free next.
@@ -57,17 +57,41 @@ type Model struct {
 
 // A FreeCard is one host's free GPUs of one model.
 type FreeCard struct {
-	Where, GPUs, Href, Model string
-	Count                    int
-	Until                    *Moment
-	SSH, Devices             string
+	Where, GPUs, Model string
+	Count              int
+	Until              *Moment
 }
 
 // A Group is hosts that stand together.
 type Group struct {
-	Name  string
-	Hosts []*Card
+	Name       string
+	Hosts      []*Card
+	GPUs, Free int
+	GlyphWidth int    // of the widest host
+	NameWidth  string // a class of the style sheet: for names of up to so many characters
 }
+
+// A FreeModel is how many GPUs of a model are free, and the search that finds them.
+type FreeModel struct{ Text, Query string }
+
+// A Search is what the script of the front page searches.
+type Search struct {
+	Models []string     `json:"models"`
+	Hosts  []SearchHost `json:"hosts"`
+}
+
+// A SearchHost is one host of a Search, by the id of its line.
+type SearchHost struct {
+	ID    string      `json:"id"`
+	Words string      `json:"words"` // title, group, tags
+	GPUs  []SearchGPU `json:"gpus"`
+}
+
+// A SearchGPU is one GPU of a Search. On thousands of GPUs the names of fields would
+// be most of the page, so it is an array: number, state (place in the list of
+// states), model (place in Models), GiB, users with programs, who booked it, and the
+// Unix time in seconds until which it is free, 0 for no end.
+type SearchGPU [7]any
 
 // A Pile is all that is free of one model.
 type Pile struct {
@@ -111,3 +135,6 @@ func (p *IndexPage) silentEnd() string {
 	}
 	return ")"
 }
+
+// searchData is what the script searches, as JSON in the page.
+func searchData(s Search) templ.Component { return templ.JSONScript("_gpus", s) }

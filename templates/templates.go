@@ -20,7 +20,8 @@ func Files() fs.FS { return embedded }
 // sees what those before it have named, and only start runs when all are there.
 func Script() []string {
 	return []string{
-		"script/words.js", "script/page.js", "script/time.js", "script/copy.js", "script/filter.js", "script/sort.js", "script/tools.js",
+		"script/words.js", "script/page.js", "script/time.js", "script/copy.js", "script/tip.js", "script/search.js", "script/rows.js",
+		"script/finder.js", "script/sort.js", "script/tools.js",
 		"script/renew.js", "script/book.js", "script/chart.js", "script/keys.js", "script/start.js",
 	}
 }

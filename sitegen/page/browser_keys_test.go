@@ -57,7 +57,7 @@ func TestBrowserKeys(t *testing.T) {
 	pressKeys(t, b, "k")
 	pressKeys(t, b, "k")
 	expect(t, b, focused, "ceres")
-	b.Do(chromedp.Navigate(site + "index.html?tag=nvlink"))
+	b.Do(chromedp.Navigate(site + "index.html?q=nvlink"))
 	pressKeys(t, b, "jjj")
 	expect(t, b, focused, "atlas") // the others are filtered away
 
@@ -79,23 +79,23 @@ func TestBrowserKeys(t *testing.T) {
 	b.Value(`document.activeElement.value = ""`) // a person's key is one event, and this one's letter comes apart
 	pressKeys(t, b, "fjkct?/")
 	expect(t, b, `document.activeElement.value`, "fjkct?/")
-	expect(t, b, `document.getElementById("_onlyfree").checked || document.documentElement.dataset.theme !== undefined`, "false")
+	expect(t, b, `location.search + document.documentElement.dataset.theme`, "?q=fjkct%3F%2Fundefined")
 	expect(t, b, banner, "")
 	pressKeys(t, b, kb.Escape)
 	expect(t, b, `document.querySelector("[type=search]").value + location.search`, "")
 	b.Do(chromedp.KeyEvent("f", chromedp.KeyModifiers(2)))
-	expect(t, b, `document.getElementById("_onlyfree").checked`, "false")
+	expect(t, b, `location.search`, "")
 
 	// Single keys can be turned off, and stay off.
 	b.Value(`document.querySelector('#_tools [aria-label="Keys on"]').click()`)
 	pressKeys(t, b, "ft?")
 	b.Do(chromedp.Navigate(site + "index.html"))
 	pressKeys(t, b, "ft?")
-	expect(t, b, `document.getElementById("_onlyfree").checked || document.documentElement.dataset.theme !== undefined`, "false")
+	expect(t, b, `location.search !== "" || document.documentElement.dataset.theme !== undefined`, "false")
 	expect(t, b, banner, "")
 	b.Value(`document.querySelector('#_tools [aria-label="Keys off"]').click()`)
 	pressKeys(t, b, "f")
-	expect(t, b, `document.getElementById("_onlyfree").checked`, "true")
+	expect(t, b, `location.search`, "?q=free")
 	b.Quiet(site)
 }
 
@@ -119,14 +119,14 @@ func TestBrowserCopies(t *testing.T) {
 			copied("ssh ceres.example.org") // its address, not its name
 			expect(t, b, banner, "copied: ssh ceres.example.org")
 			pressKeys(t, b, "jc")
-			copied("ssh dione") // which has nothing free, and so no card
-			b.Value(`document.querySelectorAll(".now .where")[4].focus()`)
+			copied("ssh dione") // which has nothing free
+			b.Value(`document.querySelector("#gaia h3 a").focus()`)
 			pressKeys(t, b, "c")
 			copied("ssh gaia")
-			b.Do(chromedp.Click(".now li:first-child .line + .line button"))
-			copied("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=4")
-			expect(t, b, `document.querySelector(".now li:first-child .line + .line button").textContent`, "copied")
-			expect(t, b, `document.querySelector(".now button").getAttribute("aria-label")`, "copy ssh atlas")
+			b.Do(chromedp.Click("#atlas .line + .line button"))
+			copied("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=4,5")
+			expect(t, b, `document.querySelector("#atlas .line + .line button").textContent`, "copied")
+			expect(t, b, `document.querySelector("#atlas .line button").getAttribute("aria-label")`, "copy ssh atlas")
 			b.Do(chromedp.Navigate(site + "hosts/ceres/index.html"))
 			b.Value(spy)
 			pressKeys(t, b, "c")
@@ -217,7 +217,7 @@ func TestBrowserSorts(t *testing.T) {
 	renewed(t, b)
 	expect(t, b, sorted, "reserved descending")
 	expect(t, b, people, order)
-	expect(t, b, `[...document.querySelectorAll(".folded")].map(h => h.id).join()`, "atlas")
+	expect(t, b, `[...document.querySelectorAll(".host:not(.open)")].map(h => h.id).join()`, "atlas")
 	expect(t, b, `document.querySelector("#atlas button.fold").getAttribute("aria-expanded")`, "false")
 	// The same number is free: nobody is interrupted to hear it again.
 	expect(t, b, `document.querySelector("#_state .vh") === null`, "true")
@@ -257,14 +257,13 @@ func TestBrowserPauses(t *testing.T) {
 func TestBrowserRestoresTheView(t *testing.T) {
 	site := serve(t, keysSite(t), boardtest.Now.Add(14*time.Second))
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
-	b.Do(chromedp.Navigate(site + "index.html?tag=nvlink&mem=40&user=mira&free=1&q=atlas&model=H100+80+GB"))
-	expect(t, b, `[...document.querySelectorAll("#_filters select")].map(s => s.value).join()`, "H100 80 GB,40,mira,nvlink")
-	expect(t, b, `document.getElementById("_onlyfree").checked + document.querySelector("[type=search]").value`, "trueatlas")
+	b.Do(chromedp.Navigate(site + "index.html?q=nvlink+%3E40G+mira+free+atlas+h100"))
+	expect(t, b, `document.querySelector("[type=search]").value`, "nvlink >40G mira free atlas h100")
 	expect(t, b, visibleRows, "0")
-	b.Do(chromedp.Navigate(site + "index.html?tag=nvlink"))
+	b.Do(chromedp.Navigate(site + "index.html?q=nvlink"))
 	expect(t, b, visibleRows, "8")
-	expect(t, b, `location.search`, "?tag=nvlink")
-	b.Value(`(s => { s.value = ""; s.dispatchEvent(new Event("change")); })(document.querySelector('[aria-label="any tag"]'))`)
+	expect(t, b, `location.search`, "?q=nvlink")
+	b.Value(`(s => { s.value = ""; s.dispatchEvent(new Event("input")); })(document.querySelector("[type=search]"))`)
 	expect(t, b, visibleRows, "35")
 	expect(t, b, `location.search`, "")
 	b.Quiet(site)

@@ -130,7 +130,7 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 		clock          time.Time
 	}{
 		{"index.html", index, `document.querySelectorAll(".wish").length > 20`, boardtest.Now.Add(14 * time.Second)},
-		{"index.html?q=%D1%8B&model=%D1%8B&saved=1", "0", `!document.getElementById("_nomatch").hidden`, boardtest.Now.Add(14 * time.Second)},
+		{"index.html?q=%D1%8B&saved=1", "0", `document.getElementById("_found").textContent !== ""`, boardtest.Now.Add(14 * time.Second)},
 		{"index.html", "0", `document.documentElement.classList.contains("dead-page")`, boardtest.Now.Add(3 * time.Hour)},
 		{"index.html", "0", `document.documentElement.classList.contains("late")`, boardtest.Now.Add(3 * time.Minute)},
 		{"index.html", "0", `document.querySelectorAll("#_state p").length === 1`, boardtest.Now.Add(-3 * time.Hour)},

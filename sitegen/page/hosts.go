@@ -30,7 +30,7 @@ func (v *view) renderHosts(out *render.Sink) ([]*templates.Card, error) {
 	hosts := v.in.Board.Hosts
 	cards := make([]*templates.Card, len(hosts))
 	err := render.InParallel(len(hosts), func(i int) error {
-		cards[i] = v.frontCard(&hosts[i])
+		cards[i] = v.lineOf(&hosts[i])
 		files, err := v.hostFiles(&hosts[i])
 		if err != nil {
 			return err
@@ -38,17 +38,6 @@ func (v *view) renderHosts(out *render.Sink) ([]*templates.Card, error) {
 		return out.Put(files...)
 	})
 	return cards, err
-}
-
-// frontCard is a host's card on the front page.
-func (v *view) frontCard(h *board.Host) *templates.Card {
-	c := v.card(h, v.detail(), v.ref(h), "")
-	if c.Huge = len(v.in.Board.Hosts) > denseHosts; c.Huge {
-		for i := range c.Rows {
-			c.Rows[i].Huge = true
-		}
-	}
-	return c
 }
 
 // hostFiles are the pages of one host.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 		Frame: v.frame("index", "", b.GeneratedAt, v.interval()),
 		Free:  b.Totals.Free(), GPUs: b.Totals.GPUs, HeldIdle: b.Totals.HeldIdle,
 		LostGPUs: b.Totals.ByState[board.Lost], FreeModels: v.freeModels(b.Models),
-		Filter: len(b.Hosts) > 2, Dense: len(b.Hosts) > usualHosts, Map: len(b.Hosts) <= denseHosts,
+		Map: len(b.Hosts) <= denseHosts, Search: v.search(),
 		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 	}
 	p.Blind = p.GPUs > 0 && b.Totals.ByState[board.Unknown] == p.GPUs
@@ -39,7 +40,7 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 	}
 	if f := b.NextFree; f != nil {
 		p.Next = &templates.Next{
-			Where: f.Host + " " + f.Label(), Href: "#" + v.rowID(f.Host, f.GPU, f.Slice),
+			Where: f.Host + " " + f.Label(), Href: v.rowHref(f.Host, f.GPU, f.Slice),
 			By: render.Clean(f.By), At: v.words.near(f.From, b.GeneratedAt),
 		}
 	}
@@ -47,6 +48,7 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 	if p.Notice, err = markdown(v.in.Notice); err != nil {
 		return nil, fmt.Errorf("reading the notice: %w", err)
 	}
+	p.NoticeStart = firstLine(v.in.Notice)
 	hosts := hostsByName(b)
 	for _, problem := range b.Problems {
 		p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], "", true, false))
@@ -56,32 +58,13 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 	for _, m := range b.Models {
 		p.Models = append(p.Models, templates.Model{Name: v.words.model(m.Name, m.MemoryTotal), Free: m.Free, Total: m.Total, Title: render.Clean(m.FullName)})
 	}
-	p.FreeNow = v.freeNow(b.FreeNow, hosts)
+	p.FreeNow = v.freeNow(b.FreeNow)
 	if len(p.FreeNow) > maxCards {
 		p.Piles, p.FreeNow = pile(p.FreeNow), nil
 	}
-	for _, c := range cards {
-		addHost(p, c)
-	}
+	v.group(p, cards)
 	v.ask(p)
 	return p, nil
-}
-
-// addHost puts a host into its group.
-func addHost(p *templates.IndexPage, c *templates.Card) {
-	if n := len(p.Groups); n == 0 || p.Groups[n-1].Name != c.Group {
-		p.Groups = append(p.Groups, templates.Group{Name: c.Group})
-	}
-	g := &p.Groups[len(p.Groups)-1]
-	g.Hosts = append(g.Hosts, c)
-	if c.Old {
-		p.StaleHosts++
-		if len(p.Silent) < maxSilent {
-			p.Silent = append(p.Silent, c.ID)
-		} else {
-			p.SilentMore++
-		}
-	}
 }
 
 // countStates fills in how many GPUs are in each state, as numbers and as a bar.
@@ -106,14 +89,14 @@ func times(n int, what string) string {
 
 // freeModels says what is free: by family, and by memory too where one family
 // comes in two sizes.
-func (v *view) freeModels(models []board.Model) string {
+func (v *view) freeModels(models []board.Model) []templates.FreeModel {
 	sizes := map[string]int{}
 	for _, m := range models {
 		if m.Free > 0 {
 			sizes[family(m.Name)]++
 		}
 	}
-	var parts []string
+	var parts []templates.FreeModel
 	for _, m := range models {
 		if m.Free == 0 {
 			continue
@@ -123,21 +106,21 @@ func (v *view) freeModels(models []board.Model) string {
 			name = v.words.model(m.Name, m.MemoryTotal)
 		}
 		if len(parts) == 4 {
-			parts = append(parts, "…")
+			parts = append(parts, templates.FreeModel{Text: "…"})
 			break
 		}
-		parts = append(parts, times(m.Free, name))
+		parts = append(parts, templates.FreeModel{Text: times(m.Free, name), Query: url.QueryEscape("free " + strings.ToLower(name))})
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // freeNow puts the free GPUs of one host, model and end together.
-func (v *view) freeNow(free []board.FreeGPU, hosts map[string]*board.Host) []templates.FreeCard {
+func (v *view) freeNow(free []board.FreeGPU) []templates.FreeCard {
 	type key struct {
 		host, model string
 		until       time.Time
 	}
-	index, gpus, devices := map[key]int{}, [][]string{}, [][]string{}
+	index, gpus := map[key]int{}, [][]string{}
 	var cards []templates.FreeCard
 	type product struct {
 		name   string
@@ -161,30 +144,21 @@ func (v *view) freeNow(free []board.FreeGPU, hosts map[string]*board.Host) []tem
 		i, ok := index[k]
 		if !ok {
 			i = len(cards)
-			index[k], gpus, devices = i, append(gpus, nil), append(devices, nil)
+			index[k], gpus = i, append(gpus, nil)
 			where := f.Host
 			if t := render.Clean(f.Title); t != "" {
 				where = t
 			}
 			cards = append(cards, templates.FreeCard{
-				Where: where, Href: "#" + v.rowID(f.Host, f.GPU, f.Slice), Model: k.model,
-				Until: v.words.near(f.Until, v.in.Board.GeneratedAt), SSH: address(hosts[f.Host]),
+				Where: where, Model: k.model,
+				Until: v.words.near(f.Until, v.in.Board.GeneratedAt),
 			})
 		}
 		gpus[i] = append(gpus[i], f.Label())
-		switch {
-		case f.Slice == nil:
-			devices[i] = append(devices[i], strconv.Itoa(f.GPU))
-		case shellWord(f.UUID): // CUDA knows a slice by nothing else
-			devices[i] = append(devices[i], f.UUID)
-		}
 		cards[i].Count++
 	}
 	for i := range cards {
 		cards[i].GPUs = strings.Join(gpus[i], ",")
-		if len(devices[i]) == len(gpus[i]) {
-			cards[i].Devices = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=" + strings.Join(devices[i], ",")
-		}
 	}
 	return cards
 }

@@ -46,6 +46,16 @@ func markdown(source string) (templ.Component, error) {
 	return convert(md, []byte(source))
 }
 
+// firstLine is the first line of a text in Markdown that says something, without its marks.
+func firstLine(source string) string {
+	for line := range strings.Lines(source) {
+		if text := strings.Trim(line, "#>*_-`=| \t\r\n"); text != "" {
+			return render.Clean(text)
+		}
+	}
+	return ""
+}
+
 // convert makes HTML of Markdown. What md lets through is not escaped again.
 func convert(md goldmark.Markdown, source []byte) (templ.Component, error) {
 	var out bytes.Buffer

@@ -51,7 +51,7 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 	if front := strings.Count(string(files[len(files)-1].Bytes()), `<details class="bkp">`); front != panels {
 		t.Errorf("the front page has %d panels, and the hosts' pages %d", front, panels)
 	}
-	if front := pages(t, boardtest.Big(panelHosts+1)); strings.Contains(string(front[len(front)-1].Bytes()), `class="bkp"`) {
+	if front := pages(t, boardtest.Big(rowHosts+1)); strings.Contains(string(front[len(front)-1].Bytes()), `class="bkp"`) {
 		t.Error("with more hosts there is no room for the panels on the front page")
 	}
 	if got := string(boardtest.FileOf(t, files, "book/capabilities.json").Bytes()); got != "{\"booking\": false}\n" {

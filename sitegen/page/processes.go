@@ -76,9 +76,6 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 			one.instance = "" // the row says it
 		}
 		one.same = d != whole && r.Who != nil && len(r.More) == 0 && one.person == r.Who.Name && one.login == "" && !one.dead
-		if v.crowded(d) {
-			one.share, one.since = "", "" // the host's own page has them
-		}
 		if said {
 			one.since, one.told = "", true
 			if one.memory == r.Used && one.same && one.container == "" && one.instance == "" {

@@ -25,13 +25,11 @@ const (
 type detail int
 
 const (
-	brief detail = iota // thousands of rows on one page
+	line  detail = iota // a host without rows
+	brief               // a row on a person's page
 	usual               // a row with its chart and its processes
 	whole               // a host's own page
 )
-
-// crowded reports whether a page has so many rows that each must be brief.
-func (v *view) crowded(d detail) bool { return d == usual && len(v.in.Board.Hosts) > panelHosts }
 
 // row makes one row. ref is the moment beside which times are named, root leads
 // to the site's root.
@@ -91,7 +89,7 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 		r.Reason = v.words.T("reason.user")
 	}
 	v.bookings(&r, g, ref, root)
-	if d != brief && !v.crowded(d) {
+	if d != brief {
 		r.Panel = v.panel(h, g, ref, root)
 		if r.Panel != nil && d != whole {
 			r.Panel.JSON = "" // the script puts it in
@@ -100,43 +98,13 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 	if d == whole && g.Slice == nil {
 		r.Facts = v.facts(g)
 	}
-	if r.Crowded = v.crowded(d); r.Crowded {
-		plainTimes(&r)
-	}
 	return r
-}
-
-// plainTimes leaves the times to people: for machines they cost as much as the
-// bars, and board.json has them.
-func plainTimes(r *templates.Row) {
-	bookings := slices.Clone(r.Also)
-	for _, b := range []*templates.Reservation{r.Booking, r.Next} {
-		if b != nil {
-			bookings = append(bookings, *b)
-		}
-	}
-	times := []*templates.Moment{r.Free}
-	for _, b := range bookings {
-		times = append(times, b.From, b.Until)
-	}
-	if r.Who != nil {
-		times = append(times, r.Who.Since)
-	}
-	if r.Last != nil {
-		times = append(times, r.Last.At)
-	}
-	for _, m := range times {
-		if m != nil {
-			m.ISO = ""
-		}
-	}
 }
 
 // readings fills in the numbers and their charts.
 func (v *view) readings(r *templates.Row, g *board.GPU, d detail) {
 	if g.MemoryTotal != nil {
-		r.GiB = wholeGiB(g.MemoryTotal)
-		r.Total = strconv.Itoa(r.GiB)
+		r.Total = strconv.Itoa(wholeGiB(g.MemoryTotal))
 	}
 	if g.MemoryUsed != nil {
 		r.Used = gib(*g.MemoryUsed)
@@ -157,9 +125,6 @@ func (v *view) readings(r *templates.Row, g *board.GPU, d detail) {
 	}
 	if d != brief && g.Utilization != nil {
 		grain := fineSpark()
-		if v.crowded(d) {
-			grain = coarseSpark()
-		}
 		if path, mean, highest, known := sparkline(g.Utilization, grain); known {
 			r.Spark, r.SparkBox, r.SparkText = path, grain.box(), v.words.T("spark", mean, highest)
 		}

@@ -22,11 +22,12 @@ func fill(d disk) float64 {
 	return float64(d.Used) / float64(d.Total)
 }
 
-// Above these numbers of hosts the front page leaves things to the hosts' own
-// pages, so that it stays light: charts and processes, then meters.
 const (
-	panelHosts = 16 // the front page has the panels for booking, and fine charts
-	usualHosts = 60
+	// rowHosts is up to how many hosts the front page has the rows of their GPUs. Of
+	// more it has a line each, below which the script puts the rows of the host's own page.
+	rowHosts = 12
+	// denseHosts is up to how many hosts the wall screen has a sign for each GPU, and a
+	// host's page charts of all metrics.
 	denseHosts = 200
 )
 
@@ -74,14 +75,6 @@ func (v *view) ref(h *board.Host) time.Time {
 	return h.SnapshotAt
 }
 
-// detail is how much of a host the front page shows.
-func (v *view) detail() detail {
-	if len(v.in.Board.Hosts) > usualHosts {
-		return brief
-	}
-	return usual
-}
-
 // glyphStep is how many pixels a sign takes in the strip of all GPUs.
 const glyphStep = 15
 
@@ -100,7 +93,7 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 		ID: h.Name, Title: title(h), Href: root + "hosts/" + h.Name + "/index.html",
 		State: string(h.State), Old: h.State != board.Up && h.State != board.Maintenance,
 		SSH: address(h), Owner: render.Clean(h.Owner), Note: render.Clean(h.Note), Group: render.Clean(h.Group),
-		Free: h.Free, Total: h.CountUnits(), Usual: d != brief, Seen: v.words.near(h.SnapshotAt, ref), Gone: v.words.near(h.GoneSince, ref),
+		Free: h.Free, Total: h.CountUnits(), Seen: v.words.near(h.SnapshotAt, ref), Gone: v.words.near(h.GoneSince, ref),
 	}
 	c.Blind = c.Total > 0
 	for g := range h.Units() {
@@ -117,31 +110,21 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 		models = append(models, fmt.Sprintf("%d × %s", m.Total, v.words.model(m.Name, m.MemoryTotal)))
 	}
 	c.Models = strings.Join(models, " · ")
-	if len(h.Models) == 1 {
-		c.Filter = v.words.model(h.Models[0].Name, h.Models[0].MemoryTotal)
-		c.GiB = wholeGiB(h.Models[0].MemoryTotal)
-	}
-	if d != brief && !c.Old { // a load of hours ago says nothing
+	if !c.Old { // a load of hours ago says nothing
 		c.Meters = v.words.meters(h, d == whole)
 	}
 	for _, tag := range h.Tags {
 		c.Tags = append(c.Tags, render.Clean(tag))
 	}
-	if len(c.Tags) > 0 {
-		c.TagList = "|" + strings.ToLower(strings.Join(c.Tags, "|")) + "|"
-	}
 	for _, p := range h.Problems {
 		c.Problems = append(c.Problems, v.problem(p, h, root, false, d == whole))
 	}
-	c.Rows = make([]templates.Row, 0, len(h.GPUs))
-	c.Glyphs = make([]templates.Glyph, 0, len(h.GPUs))
-	for g := range h.Rows() {
-		c.Rows = append(c.Rows, v.row(h, g, len(h.Models) > 1, d, ref, root))
+	if d != line {
+		c.Devices = freeDevices(h)
+		for g := range h.Rows() {
+			c.Rows = append(c.Rows, v.row(h, g, len(h.Models) > 1, d, ref, root))
+		}
 	}
-	for g := range h.Units() {
-		c.Glyphs = append(c.Glyphs, templates.Glyph{State: string(g.State), X: len(c.Glyphs) * glyphStep})
-	}
-	c.GlyphWidth = max(0, len(c.Glyphs)*glyphStep-3)
 	return c
 }
 

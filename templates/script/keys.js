@@ -8,19 +8,20 @@ var hop = function (step) {
 };
 doc.addEventListener("keydown", function (e) {
   if (keysOff || e.ctrlKey || e.metaKey || e.altKey || e.isComposing || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) || e.target.isContentEditable) {
-    if (e.key === "Escape" && e.target === controls.q) { controls.q.value = filter.q = ""; apply(); controls.q.blur(); }
+    if (e.key === "Escape" && e.target === controls.q) { searchFor(""); controls.q.blur(); }
     return;
   }
-  var near = e.target.closest && e.target.closest(".host,.now li");
+  var near = e.target.closest && e.target.closest(".host");
   switch (e.key) {
     case "/": if (controls.q) { controls.q.focus(); e.preventDefault(); } break;
-    case "f": if (controls.free) { controls.free.click(); } break;
+    case "f": if (controls.q) { searchFor(query === "free" ? "" : "free"); } break;
     case "j": hop(1); break;
     case "k": hop(-1); break;
     case "t": turn(); break;
     case "c":
-      // Of the host or the card that has the focus, or of the first free one.
-      var ssh = near && near.dataset.ssh, line = near && !ssh ? near.querySelector("button.cpy") : doc.querySelector(".now button.cpy,.fresh button.cpy");
+      // Of the host that has the focus, or of the first one with a free GPU.
+      near = near || doc.querySelector(".hasfree[data-ssh]");
+      var ssh = near && near.dataset.ssh, line = doc.querySelector(".fresh button.cpy");
       if (ssh) {
         var code = doc.body.appendChild(make("code", "vh", "ssh " + ssh));
         copy(code, function () { code.remove(); tell("", W.copied + ": " + code.textContent); });

@@ -5,8 +5,9 @@ if (named && named.type === "radio") { named.checked = true; }
 var dress = function () {
   copies();
   panels();
-  folds();
-  buildFilters();
+  rowsOfHosts();
+  readGPUs();
+  buildFinder();
   apply();
   sorting();
   zones();

@@ -1,0 +1,203 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+const (
+	maxLineUsers = 4 // people who are named on a host's line
+	soonBooked   = 24 * time.Hour
+)
+
+// lineOf is a host's line on the front page, with its rows if there are few hosts.
+func (v *view) lineOf(h *board.Host) *templates.Card {
+	d := line
+	if len(v.in.Board.Hosts) <= rowHosts {
+		d = usual
+	}
+	c := v.card(h, d, v.ref(h), "")
+	c.Open = d == usual
+	c.Meters = slices.DeleteFunc(c.Meters, func(m templates.Meter) bool { return m.Key != "cpu" && m.Key != "ram" })
+	for i := range c.Meters {
+		m := &c.Meters[i]
+		m.Label = fmt.Sprintf("%s %s\u00a0%s (%s)", v.words.T("meter."+m.Key), m.Text, v.words.T("sign.percent"), m.More)
+	}
+	for g := range h.Units() {
+		soon := g.State == board.Free && g.Next != nil && g.Next.From.Sub(v.in.Board.GeneratedAt) < soonBooked
+		c.Glyphs = append(c.Glyphs, templates.Glyph{State: string(g.State), X: len(c.Glyphs) * glyphStep, Soon: soon})
+	}
+	c.GlyphWidth = max(0, len(c.Glyphs)*glyphStep-3)
+	c.Users = usersOf(h)
+	return c
+}
+
+// usersOf names the people on a host, those with the most GPUs first.
+func usersOf(h *board.Host) string {
+	type user struct {
+		name string
+		gpus int
+	}
+	var users []user
+	for g := range h.Units() {
+		people, _ := peopleOn(g)
+		for _, name := range people {
+			i := slices.IndexFunc(users, func(u user) bool { return u.name == name })
+			if i < 0 {
+				i, users = len(users), append(users, user{name: name})
+			}
+			users[i].gpus++
+		}
+	}
+	slices.SortStableFunc(users, func(x, y user) int { return cmp.Compare(y.gpus, x.gpus) })
+	var named []string
+	for _, u := range users[:min(len(users), maxLineUsers)] {
+		text := render.Clean(u.name)
+		if u.gpus > 1 {
+			text += fmt.Sprintf("\u00a0×%d", u.gpus)
+		}
+		named = append(named, text)
+	}
+	text := strings.Join(named, ", ")
+	if more := len(users) - len(named); more > 0 {
+		text += fmt.Sprintf(" +%d", more)
+	}
+	return text
+}
+
+// group puts hosts into the groups of the inventory. Where it names none and there
+// are many hosts, those of the same models stand together.
+func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
+	byModel := len(cards) > rowHosts && !slices.ContainsFunc(cards, func(c *templates.Card) bool { return c.Group != "" })
+	place := map[string]int{}
+	for _, c := range cards {
+		name := c.Group
+		if byModel {
+			name = c.Models
+			c.Models = ""
+		}
+		i, known := place[name]
+		if !known {
+			i = len(p.Groups)
+			place[name], p.Groups = i, append(p.Groups, templates.Group{Name: name})
+		}
+		g := &p.Groups[i]
+		g.Hosts = append(g.Hosts, c)
+		g.GPUs += c.Total
+		g.Free += c.Free
+		g.GlyphWidth = max(g.GlyphWidth, c.GlyphWidth)
+		if c.Old {
+			p.StaleHosts++
+			if len(p.Silent) < maxSilent {
+				p.Silent = append(p.Silent, c.ID)
+			} else {
+				p.SilentMore++
+			}
+		}
+	}
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		longest := 0
+		for _, c := range g.Hosts {
+			longest = max(longest, len([]rune(c.Title)))
+		}
+		g.NameWidth = nameWidth(longest)
+	}
+}
+
+// nameWidth is the class of the style sheet for names of up to so many characters.
+func nameWidth(characters int) string {
+	for _, n := range []int{6, 8, 10, 12, 16} {
+		if characters <= n {
+			return fmt.Sprint(n)
+		}
+	}
+	return "24"
+}
+
+// search is what the script of the front page searches.
+func (v *view) search() templates.Search {
+	s := templates.Search{Models: []string{}, Hosts: make([]templates.SearchHost, 0, len(v.in.Board.Hosts))}
+	models := map[string]int{}
+	states := map[board.State]int{}
+	for i, state := range board.States() {
+		states[state] = i
+	}
+	for i := range v.in.Board.Hosts {
+		h := &v.in.Board.Hosts[i]
+		words := append([]string{title(h), h.Group, string(h.State)}, h.Tags...)
+		found := templates.SearchHost{ID: h.Name, Words: render.Clean(strings.Join(words, " ")), GPUs: []templates.SearchGPU{}}
+		for g := range h.Units() {
+			name := v.words.model(g.ShortName, g.MemoryTotal)
+			model, known := models[name]
+			if !known {
+				model = len(s.Models)
+				models[name], s.Models = model, append(s.Models, name)
+			}
+			booker, until := "", int64(0)
+			if g.Booking != nil {
+				booker = render.Clean(g.Booking.Name)
+			}
+			if !g.FreeUntil.IsZero() {
+				until = g.FreeUntil.Unix()
+			}
+			found.GPUs = append(found.GPUs, templates.SearchGPU{g.Label(), states[g.State], model, wholeGiB(g.MemoryTotal), v.users(g), booker, until})
+		}
+		s.Hosts = append(s.Hosts, found)
+	}
+	return s
+}
+
+// users are the people on a GPU and their programs, as words to search for.
+func (v *view) users(g *board.GPU) string {
+	var words []string
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		for _, word := range []string{render.Clean(p.Person), render.Clean(p.Program)} {
+			if word != "" && len(words) < maxNames && !slices.Contains(words, word) {
+				words = append(words, word)
+			}
+		}
+	}
+	if g.IdleFor(v.in.Board.GeneratedAt) > 0 {
+		words = append(words, v.words.T("search.idle"))
+	}
+	return strings.Join(words, " ")
+}
+
+// rowHref leads to the row of a GPU: on the front page, or on the host's own page
+// where the front page has no rows.
+func (v *view) rowHref(host string, gpu int, slice *int) string {
+	anchor := "#" + v.rowID(host, gpu, slice)
+	if len(v.in.Board.Hosts) <= rowHosts {
+		return anchor
+	}
+	return "hosts/" + host + "/index.html" + anchor
+}
+
+// freeDevices is what makes CUDA programs see the free GPUs of a host alone, "" for
+// none, or where one of them is a slice.
+func freeDevices(h *board.Host) string {
+	var devices []string
+	for g := range h.Units() {
+		switch {
+		case g.State != board.Free:
+			continue
+		case g.Slice != nil: // which CUDA knows by its UUID alone
+			return ""
+		}
+		devices = append(devices, strconv.Itoa(g.Index))
+	}
+	if len(devices) == 0 {
+		return ""
+	}
+	return "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=" + strings.Join(devices, ",")
+}

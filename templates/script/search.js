@@ -1,0 +1,55 @@
+// Search. The page tells of its GPUs as JSON: for each host its words, and for each
+// GPU its number, state, model, memory, users with programs, who booked it, and the
+// second until which it is free. The words that are typed are joined by "and".
+var hostList = [], hostByID = {}, signWidth = 15;
+var stateNames = ["free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance", "unknown"];
+var readGPUs = function () {
+  var data = $("_gpus"), told = data ? JSON.parse(data.textContent) : { hosts: [], models: [] }, built = Date.parse(root.dataset.built);
+  hostList = told.hosts.map(function (h) {
+    var line = $(h.id), words = (h.id + " " + h.words).toLowerCase();
+    return {
+      id: h.id, line: line, words: words, exact: words.split(/[\s-]+/), glyphs: all(".hl>svg>use", line),
+      gpus: h.gpus.map(function (g) {
+        var model = told.models[g[2]].toLowerCase(), who = (g[4] + " " + g[5]).toLowerCase();
+        return {
+          index: String(g[0]), state: stateNames[g[1]], gib: g[3], who: g[4], booker: g[5], free: g[6] ? g[6] * 1000 - built : Infinity,
+          words: [words, model, who, stateNames[g[1]]].join(" "), exact: (words + " " + model + " " + who).split(/[\s-]+/)
+        };
+      })
+    };
+  });
+  hostByID = {};
+  hostList.forEach(function (h) { hostByID[h.id] = h; });
+};
+// A word is a state, more memory than so much, free for so long, the number of a
+// GPU, or part of what is written about it.
+var spans = { m: 60e3, min: 60e3, h: 3600e3, d: 86400e3, w: 604800e3 };
+var testOf = function (word) {
+  var m;
+  if (stateNames.indexOf(word) >= 0) { return function (g) { return g.state === word; }; }
+  if ((m = /^>=?(\d+)(g|gb|gib)?$/.exec(word))) { return function (g) { return g.gib >= +m[1]; }; }
+  if ((m = /^(\d+)(m|min|h|d|w)$/.exec(word))) { return function (g) { return g.state === "free" && g.free >= m[1] * spans[m[2]]; }; }
+  if (/^\d{1,4}$/.test(word)) { return function (g) { return g.index === word || g.exact.indexOf(word) >= 0; }; }
+  return function (g) { return g.words.indexOf(word) >= 0; };
+};
+var testsOf = function (query) {
+  return query.toLowerCase().replace(/\bin use\b/g, "in-use").split(/\s+/).filter(Boolean).map(testOf);
+};
+// search marks each GPU and host that matches, and counts them.
+var search = function (query) {
+  var tests = testsOf(query), result = { gpus: 0, of: 0, hosts: [] };
+  var matches = function (g) { return tests.every(function (test) { return test(g); }); };
+  hostList.forEach(function (h) {
+    var hits = 0;
+    h.gpus.forEach(function (g) {
+      g.hit = matches(g);
+      hits += g.hit;
+    });
+    // A host without GPUs is found by its own words.
+    h.hit = hits > 0 || !tests.length || (!h.gpus.length && matches(h));
+    result.gpus += hits;
+    result.of += h.gpus.length;
+    if (h.hit) { result.hosts.push(h); }
+  });
+  return result;
+};
