@@ -71,14 +71,6 @@ func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Durat
 // asks once has no more of them in memory.
 const weeksAtOnce = 64
 
-// GPU is what is known of one GPU; the zero GPU when nothing is. It works on nil.
-func (r *Recent) GPU(k Key) GPU {
-	if r == nil {
-		return GPU{}
-	}
-	return r.GPUs[k]
-}
-
 // windows are the last 2 h, day and week.
 const windows = 3
 

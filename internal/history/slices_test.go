@@ -70,7 +70,7 @@ func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g := recent.GPU(Key{"gpu1", "MIG-b"}); len(g.Utilization) != SparkSteps || !g.IdleSince.IsZero() {
+	if g := recent.GPUs[Key{"gpu1", "MIG-b"}]; len(g.Utilization) != SparkSteps || !g.IdleSince.IsZero() {
 		t.Errorf("without utilization it is not known since when a slice is idle: %v", g.IdleSince)
 	}
 }

@@ -149,7 +149,7 @@ func TestTwoDaysLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	near(t, "mean of 24 h", *r.Users[0].Mean24h, 1, 0.001)
-	for i, v := range r.GPU(Key{"gpu1", "GPU-gpu1-0"}).Utilization[:95] {
+	for i, v := range r.GPUs[Key{"gpu1", "GPU-gpu1-0"}].Utilization[:95] {
 		if v == nil || *v != 50 {
 			t.Errorf("step %d is %v", i, v)
 		}

@@ -126,7 +126,7 @@ func TestAGapIsUnknownAndNotIdle(t *testing.T) {
 	if r.Users[0].Mean1w != nil {
 		t.Errorf("a mean over a week of which 4 hours are known: %v", *r.Users[0].Mean1w)
 	}
-	g := r.GPU(Key{"gpu1", "GPU-gpu1-0"})
+	g := r.GPUs[Key{"gpu1", "GPU-gpu1-0"}]
 	if !g.IdleSince.IsZero() {
 		t.Errorf("a GPU at 90 %% idles since %v", g.IdleSince)
 	}
@@ -178,7 +178,7 @@ func TestIdleSince(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := r.GPU(Key{"gpu1", "GPU-gpu1-0"}).IdleSince; !got.Equal(c.want) {
+				if got := r.GPUs[Key{"gpu1", "GPU-gpu1-0"}].IdleSince; !got.Equal(c.want) {
 					t.Errorf("idle since %v, and it should be %v", got, c.want)
 				}
 			}
@@ -322,9 +322,5 @@ func TestNilStoreKnowsNothing(t *testing.T) {
 	}
 	if s.Problems(t0) != nil || s.Close() != nil {
 		t.Error("a history that is not there has problems")
-	}
-	var none *Recent
-	if g := none.GPU(Key{"a", "b"}); g.Utilization != nil {
-		t.Error(g)
 	}
 }

@@ -21,9 +21,6 @@ type sparkGrain struct {
 // fineSpark is half an hour to the step.
 func fineSpark() sparkGrain { return sparkGrain{48, 10} }
 
-// coarseSpark is an hour to the step, for a page with many rows.
-func coarseSpark() sparkGrain { return sparkGrain{24, 7} }
-
 // box is the size of the picture, as a viewBox says it.
 func (s sparkGrain) box() string { return strconv.Itoa(s.steps) + " " + strconv.Itoa(s.levels) }
 
