@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuboard/internal/booking"
+	"gpuboard/internal/failure"
 )
 
 // pruneAfter is how long a booking stays in comments.json after its end unless
@@ -31,9 +32,9 @@ func (e *editor) prune(ctx context.Context, before string) error {
 		if length, err := booking.ParseDuration(before); err == nil {
 			end = e.Now.Add(-length)
 		} else if end, _, err = booking.ParseMoment(before, e.Now, e.Zone); err != nil {
-			return usagef("for instance --before 30d", "--before: %w", err)
+			return failure.Usage("for instance --before 30d", "--before: %w", err)
 		} else if end.After(e.Now) {
-			return usagef("", "--before: %s is not over", before)
+			return failure.Usage("", "--before: %s is not over", before)
 		}
 	}
 	var moved []booking.Booking

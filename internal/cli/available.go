@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/failure"
 	"gpuboard/sitegen/text"
 )
 
@@ -69,7 +70,7 @@ func (a *app) availableCommand() *cobra.Command {
 			for _, line := range w.refusals(b, open, look) {
 				fmt.Fprintln(a.stderr, "gpuboard: "+line)
 			}
-			return fail(exitNoMatch, fmt.Errorf("%s of %d wanted can be used now", counted(len(open), "GPU"), max(w.limit, 1)), "")
+			return failure.New(failure.ExitNoMatch, fmt.Errorf("%s of %d wanted can be used now", counted(len(open), "GPU"), max(w.limit, 1)), "")
 		},
 	}
 	a.flags(c, hereKeys()...)
@@ -108,23 +109,23 @@ func (w *wanted) flags(c *cobra.Command) {
 // check refuses what makes no sense.
 func (w *wanted) check(c *cobra.Command, shapes ...string) (err error) {
 	if !slices.Contains(shapes, w.shape) {
-		return usagef("", "--format: %q is none of %s", w.shape, strings.Join(shapes, ", "))
+		return failure.Usage("", "--format: %q is none of %s", w.shape, strings.Join(shapes, ", "))
 	}
 	if !slices.Contains([]string{"index", "memory", "power"}, w.order) {
-		return usagef("", "--order: %q is none of index, memory, power", w.order)
+		return failure.Usage("", "--order: %q is none of index, memory, power", w.order)
 	}
 	if f := c.Flags().Lookup("limit"); f != nil && f.Changed && w.limit < 1 {
-		return usagef("", "--limit: at least 1, not %d", w.limit)
+		return failure.Usage("", "--limit: at least 1, not %d", w.limit)
 	}
 	if w.minMemory != "" {
 		if w.memory, err = mebibytes(w.minMemory); err != nil {
-			return usagef("for instance --min-memory 40G", "--min-memory: %w", err)
+			return failure.Usage("for instance --min-memory 40G", "--min-memory: %w", err)
 		}
 	}
 	if w.maxUsed != "" {
 		percent, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(w.maxUsed, "%")), 64)
 		if err != nil || !(percent >= 0 && percent <= 100) {
-			return usagef("for instance --max-used 20%", "--max-used: %q is no share of the memory from 0%% to 100%%", w.maxUsed)
+			return failure.Usage("for instance --max-used 20%", "--max-used: %q is no share of the memory from 0%% to 100%%", w.maxUsed)
 		}
 		w.share = &percent
 	}
@@ -326,7 +327,7 @@ func shellSafe(id string) bool {
 func (a *app) warnOfBookings(open []openGPU, mine func(string) bool, look text.Options) {
 	for _, o := range open {
 		if next := o.gpu.Next; next != nil && !mine(next.Name) && next.From.Sub(a.now()) <= 24*time.Hour {
-			fmt.Fprintf(a.stderr, "gpuboard: %s is booked by %s from %s\n", o, printable(next.Name), next.From.In(look.Zone).Format("Mon 15:04"))
+			fmt.Fprintf(a.stderr, "gpuboard: %s is booked by %s from %s\n", o, failure.Printable(next.Name), next.From.In(look.Zone).Format("Mon 15:04"))
 		}
 	}
 }

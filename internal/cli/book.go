@@ -6,12 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
 	"gpuboard/sitegen/text"
 )
 
@@ -92,31 +97,31 @@ func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 	picking := c.Flags().Changed("gpus")
 	switch {
 	case r.length != "" && r.until != "":
-		return usagef("", "--for and --until both say when it ends: give one of them")
+		return failure.Usage("", "--for and --until both say when it ends: give one of them")
 	case r.extend != "" && (len(args) > 0 || picking || r.from != "" || r.kind != "" || r.comment != ""):
-		return usagef("gpuboard book --extend gpu01:0 --for 1d", "--extend moves the end of a booking, and takes --for or --until beside it")
+		return failure.Usage("gpuboard book --extend gpu01:0 --for 1d", "--extend moves the end of a booking, and takes --for or --until beside it")
 	case r.extend != "" && r.length == "" && r.until == "":
-		return usagef("gpuboard book --extend "+r.extend+" --for 1d", "how long? give --for or --until")
+		return failure.Usage("gpuboard book --extend "+r.extend+" --for 1d", "how long? give --for or --until")
 	case r.extend == "" && len(args) == 0 && !picking:
-		return usagef(which, "what is to be booked?")
+		return failure.Usage(which, "what is to be booked?")
 	case picking && r.gpus < 1:
-		return usagef(which, "--gpus: at least 1, not %d", r.gpus)
+		return failure.Usage(which, "--gpus: at least 1, not %d", r.gpus)
 	case !picking && (r.pick.model != "" || r.pick.minMemory != ""):
-		return usagef(which, "--model and --min-memory go with --gpus")
+		return failure.Usage(which, "--model and --min-memory go with --gpus")
 	}
 	switch booking.Kind(r.kind) {
 	case "", booking.Reserved, booking.Maintenance:
 	default:
-		return usagef("", "--kind: %q is neither booking nor maintenance", r.kind)
+		return failure.Usage("", "--kind: %q is neither booking nor maintenance", r.kind)
 	}
 	if r.length != "" {
 		if _, err := booking.ParseDuration(r.length); err != nil {
-			return usagef("a moment goes with --until", "--for: %w", err)
+			return failure.Usage("a moment goes with --until", "--for: %w", err)
 		}
 	}
 	if r.pick.minMemory != "" {
 		if r.pick.memory, err = mebibytes(r.pick.minMemory); err != nil {
-			return usagef("for instance --min-memory 40G", "--min-memory: %w", err)
+			return failure.Usage("for instance --min-memory 40G", "--min-memory: %w", err)
 		}
 	}
 	return nil
@@ -133,7 +138,7 @@ func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error 
 		flag, until = "--for", r.length
 	case until == "":
 		if e.defaultLength == "" || e.defaultLength == "none" {
-			return usagef("for instance --for 2d6h, or --until \"fri 18:00\"; booking.default_duration in gpuboard.yml is taken when neither is given", "for how long?")
+			return failure.Usage("for instance --for 2d6h, or --until \"fri 18:00\"; booking.default_duration in gpuboard.yml is taken when neither is given", "for how long?")
 		}
 		flag, until = "booking.default_duration", e.defaultLength
 	}
@@ -178,7 +183,7 @@ func (e *editor) extend(ctx context.Context, r *bookRequest) error {
 func aboutEnd(err error, flag string) error {
 	var r *booking.Refusal
 	if errors.As(err, &r) && r.Reason == booking.BadEnd {
-		return usagef("", "%s: %w", flag, r.Err)
+		return failure.Usage("", "%s: %w", flag, r.Err)
 	}
 	return err
 }
@@ -190,11 +195,11 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 	for _, arg := range args {
 		host, targets, err := booking.ParsePlace(arg)
 		if err != nil {
-			return nil, usagef(placeForm, "%w", err)
+			return nil, failure.Usage(placeForm, "%w", err)
 		}
 		for _, target := range targets {
 			if r.gpus > 0 && !target.All {
-				return nil, usagef("name hosts alone with --gpus, or GPUs without it", "%s names a GPU, and --gpus is to pick them", arg)
+				return nil, failure.Usage("name hosts alone with --gpus, or GPUs without it", "%s names a GPU, and --gpus is to pick them", arg)
 			}
 			b := one
 			b.Host, b.Target, b.Written = host, target, e.Written
@@ -206,7 +211,7 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 		return list, nil
 	}
 	for _, p := range booking.Check(&booking.Calendar{Bookings: list}, e.Fleet, e.Now) {
-		return nil, fail(exitUsage, errors.New(p.Message), "gpuboard status lists what there is; --force books it all the same")
+		return nil, failure.New(failure.ExitUsage, errors.New(p.Message), "gpuboard status lists what there is; --force books it all the same")
 	}
 	return list, nil
 }
@@ -249,7 +254,7 @@ func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts 
 	})
 	picked := pick(open, r.gpus, false, true)
 	if picked == nil {
-		return nil, fail(exitNoMatch, fmt.Errorf("%s of %d wanted can be booked, of %d that fit", counted(len(open), "GPU"), r.gpus, fit),
+		return nil, failure.New(failure.ExitNoMatch, fmt.Errorf("%s of %d wanted can be booked, of %d that fit", counted(len(open), "GPU"), r.gpus, fit),
 			"gpuboard status shows who has them and until when")
 	}
 	var list []booking.Booking
@@ -291,13 +296,55 @@ func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit f
 		return e.failed(err)
 	}
 	for _, line := range e.standing(c.Over) {
-		fmt.Fprintf(e.app.stderr, "gpuboard: %s\n", printable(line))
+		fmt.Fprintf(e.app.stderr, "gpuboard: %s\n", failure.Printable(line))
 	}
 	for _, b := range c.Done {
 		e.note(clocksChange(b, e.Now, e.Zone))
 	}
 	for _, n := range e.notes {
-		fmt.Fprintf(e.app.stderr, "gpuboard: note: %s\n", printable(n))
+		fmt.Fprintf(e.app.stderr, "gpuboard: note: %s\n", failure.Printable(n))
 	}
 	return e.print(verb, c, r.asJSON, r.dryRun)
+}
+
+// onWebHost reports that a command that reads or changes bookings was run on the
+// web host by ssh, and what came of it. It does so where booking.ssh names the
+// web host, unless somebody names a file on this machine by a flag.
+func (a *app) onWebHost(c *cobra.Command, cfg *config.Config, args []string) (done bool, err error) {
+	host := cfg.String("booking.ssh")
+	if host == "" || c.Flags().Changed("comments") || c.Flags().Changed("data") {
+		return false, nil
+	}
+	if strings.HasPrefix(host, "-") || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return true, failure.Usage("for instance booking.ssh: ada@web.example.org", "booking.ssh from %s: %q is not a host as ssh takes it", cfg.Origin("booking.ssh"), host)
+	}
+	code, err := a.ssh(c.Context(), host, remoteCommand(c, cfg, args))
+	switch {
+	case err != nil:
+		return true, failure.New(failure.ExitError, fmt.Errorf("running gpuboard on %s: %w", host, err), "bookings are changed on the web host: is ssh installed here?")
+	case code == sshFailed:
+		return true, failure.New(failure.ExitTryAgain, fmt.Errorf("running gpuboard on %s: ssh failed", host), "try: ssh "+shell.Quote(host)+" gpuboard version")
+	case code != failure.ExitOK:
+		return true, silent(code) // it has said everything itself
+	}
+	return true, nil
+}
+
+// sshFailed is the exit code by which ssh tells its own errors from the command's.
+const sshFailed = 255
+
+// remoteCommand is the same command for the shell of the web host. What is about
+// this machine stays here: its configuration file, and booking.ssh itself.
+func remoteCommand(c *cobra.Command, cfg *config.Config, args []string) string {
+	words := []string{"gpuboard", c.Name()}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "config" && f.Name != "booking-ssh" && f.Name != "booking-name" {
+			words = append(words, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	if name := cfg.String("booking.name"); name != "" {
+		words = append(words, "--booking-name="+name)
+	}
+	words = append(words, "--booking-ssh=", "--")
+	return shell.Join(append(words, args...)...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
@@ -37,17 +38,17 @@ func (a *app) bookingsCommand() *cobra.Command {
 			}
 			switch {
 			case asJSON && asICS:
-				return usagef("", "--json and --ics are two ways to print the same: give one of them")
+				return failure.Usage("", "--json and --ics are two ways to print the same: give one of them")
 			case before != "" && !prune:
-				return usagef("gpuboard bookings --prune --before "+before, "--before goes with --prune")
+				return failure.Usage("gpuboard bookings --prune --before "+before, "--before goes with --prune")
 			case log && (prune || asJSON || asICS || mineOnly || all || host != ""):
-				return usagef("gpuboard bookings --log", "--log takes no flag beside it")
+				return failure.Usage("gpuboard bookings --log", "--log takes no flag beside it")
 			case prune && (asJSON || asICS || mineOnly || host != ""):
-				return usagef("gpuboard bookings --prune --before 30d", "--prune takes no flag but --before")
+				return failure.Usage("gpuboard bookings --prune --before 30d", "--prune takes no flag but --before")
 			}
 			if host != "" {
 				if host, err = snapshot.ParseHost(host); err != nil {
-					return usagef("", "--host: %w", err)
+					return failure.Usage("", "--host: %w", err)
 				}
 			}
 			e, err := a.editor(c, cfg, name, at)
@@ -86,7 +87,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 				a.complain(p)
 			}
 			if len(problems) > 0 {
-				return silent(exitDegraded)
+				return silent(failure.ExitDegraded)
 			}
 			return nil
 		},
@@ -110,8 +111,8 @@ func (a *app) bookingsCommand() *cobra.Command {
 func (e *editor) log() error {
 	for _, entry := range e.file.Record() {
 		b, _ := entry.Booking()
-		if _, err := fmt.Fprintf(e.app.stdout, "%s  %s  %s %s for %s: %s [%s]\n", e.moment(entry.At), printable(entry.By), b.Place(), printable(entry.Action),
-			printable(b.Name), e.when(b), printable(b.ID)); err != nil {
+		if _, err := fmt.Fprintf(e.app.stdout, "%s  %s  %s %s for %s: %s [%s]\n", e.moment(entry.At), failure.Printable(entry.By), b.Place(), failure.Printable(entry.Action),
+			failure.Printable(b.Name), e.when(b), failure.Printable(b.ID)); err != nil {
 			return fmt.Errorf("writing the record: %w", err)
 		}
 	}
@@ -165,7 +166,7 @@ func (e *editor) table(w io.Writer, list []booking.Booking) error {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = printable(cell)
+			row[i] = failure.Printable(cell)
 			widths[i] = max(widths[i], render.TextWidth(row[i]))
 		}
 	}

@@ -40,7 +40,7 @@ func (a *app) checkCommand() *cobra.Command {
 			if len(args) == 1 {
 				host, err := snapshot.ParseHost(args[0])
 				if err != nil {
-					return usagef("gpuboard check HOST, where HOST is this node's name", "%w", err)
+					return failure.Usage("gpuboard check HOST, where HOST is this node's name", "%w", err)
 				}
 				cfg.Set("host", host, "HOST")
 				flags = append(flags, "--host="+host)
@@ -70,7 +70,7 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 	fmt.Fprintf(a.stdout, "%s %s (pid %d)%s\n", done, loop.Host, loop.PID, why)
 	if loop.NotPushing(a.now()) || loop.Launched && loop.Push.Error != "" {
 		fmt.Fprintf(a.stderr, "gpuboard: %s: %s\n", loop.Host, failure.Line(loop.Push.Failure()+" (gpuboard doctor node says what to do)", loop.Push.Code))
-		return silent(exitDegraded)
+		return silent(failure.ExitDegraded)
 	}
 	return nil
 }

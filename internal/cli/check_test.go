@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"gpuboard/internal/failure"
 	"gpuboard/internal/node"
+	"gpuboard/internal/snapshot"
 )
 
 // running makes this very process the loop of the spool, with that heartbeat.
@@ -35,13 +39,13 @@ func TestCheckTellsOfPushes(t *testing.T) {
 		exit   int
 		stderr string
 	}{
-		{"in its first cycle", func(h *node.Heartbeat) { h.Started, h.Beat = now.Add(-time.Second), time.Time{} }, exitOK, ""},
-		{"pushes work", func(h *node.Heartbeat) { h.Push = node.Pushes{Worked: now, Since: now.Add(-time.Hour)} }, exitOK, ""},
-		{"one that failed may pass", failed(time.Minute), exitOK, ""},
-		{"they fail", failed(61 * time.Second), exitDegraded, "gpuboard: gpu01: every cycle has failed since 2026-11-20T07:58:59Z, and the last push that worked was at 2026-11-20T07:58:39Z: " +
+		{"in its first cycle", func(h *node.Heartbeat) { h.Started, h.Beat = now.Add(-time.Second), time.Time{} }, failure.ExitOK, ""},
+		{"pushes work", func(h *node.Heartbeat) { h.Push = node.Pushes{Worked: now, Since: now.Add(-time.Hour)} }, failure.ExitOK, ""},
+		{"one that failed may pass", failed(time.Minute), failure.ExitOK, ""},
+		{"they fail", failed(61 * time.Second), failure.ExitDegraded, "gpuboard: gpu01: every cycle has failed since 2026-11-20T07:58:59Z, and the last push that worked was at 2026-11-20T07:58:39Z: " +
 			"dialing web: connection refused (gpuboard doctor node says what to do) [ssh:refused]\n"},
-		{"a few long intervals", func(h *node.Heartbeat) { failed(20 * time.Minute)(h); h.Every = 10 * time.Minute }, exitOK, ""},
-		{"none has ever worked", func(h *node.Heartbeat) { failed(time.Second)(h); h.Push.Worked = time.Time{} }, exitDegraded,
+		{"a few long intervals", func(h *node.Heartbeat) { failed(20 * time.Minute)(h); h.Every = 10 * time.Minute }, failure.ExitOK, ""},
+		{"none has ever worked", func(h *node.Heartbeat) { failed(time.Second)(h); h.Push.Worked = time.Time{} }, failure.ExitDegraded,
 			"gpuboard: gpu01: every cycle has failed since 2026-11-20T07:59:59Z, and no push has worked yet: dialing web: connection refused (gpuboard doctor node says what to do) [ssh:refused]\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -53,5 +57,58 @@ func TestCheckTellsOfPushes(t *testing.T) {
 				t.Errorf("exit %d, want %d; stdout %q; stderr\n%swant\n%s", exit, test.exit, out, errs, test.stderr)
 			}
 		})
+	}
+}
+
+// TestASnapshotWithErrorsEndsWithThree: what cron sees of a node where something
+// is not well is exit status 3 and one line, and the snapshot is there all the same.
+func TestASnapshotWithErrorsEndsWithThree(t *testing.T) {
+	captures, err := filepath.Abs("../../collector/nvidiasmi/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, capture string
+		want          string // the line, "" for none
+	}{
+		{"well", "idle-8x-a100-550.xml", ""},
+		{"one problem", "trimmed-3of6-535.xml", "gpuboard: gpu01: nvidia-smi says that 6 GPUs are attached, and lists 3 [smi:truncated]\n"},
+		{"several", "old-tesla-p100-384.xml", "gpuboard: gpu01 #0: the memory of GPU 0 (00000000:02:00.0) has had 3 uncorrectable errors since the last reset: " +
+			"see `dmesg | grep -i xid`, and reset the GPU when nobody uses it (+1 more) [gpu:ecc]\n"},
+	} {
+		b := newBed(t)
+		b.program("nvidia-smi", "sed -e s/@PID.@/"+"1/ "+filepath.Join(captures, c.capture))
+		b.must(os.Mkdir(b.path("data"), 0o755))
+		node := []string{"--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi")}
+		code := failure.ExitOK
+		if c.want != "" {
+			code = failure.ExitDegraded
+		}
+		for _, args := range [][]string{
+			append([]string{"collect", "--json"}, node...),
+			append([]string{"collect", "--spool", b.path("spool")}, node...),
+			{"publish", "--host", "gpu01", "--spool", b.path("spool"), "--to", "file://" + b.path("data")},
+			append([]string{"run", "--once", "--spool", b.path("once"), "--to", "file://" + b.path("data")}, node...),
+		} {
+			stdout, stderr, got := b.run(args...)
+			if got != code || stderr != c.want {
+				t.Errorf("%s: %v: exit %d, want %d: %q, want %q", c.name, args[:2], got, code, stderr, c.want)
+			}
+			var s snapshot.Snapshot
+			if args[1] == "--json" {
+				if err := json.Unmarshal([]byte(stdout), &s); err != nil || len(s.GPUs) == 0 {
+					t.Errorf("%s: %v: %.100s", c.name, err, stdout)
+				}
+			} else if stdout != "" {
+				t.Errorf("%s: %v: %q", c.name, args[:2], stdout)
+			}
+		}
+		if files, err := filepath.Glob(b.path("data/drop/gpu01/latest*")); err != nil || len(files) != 1 {
+			t.Errorf("%s: delivered are %v, %v", c.name, files, err)
+		}
+		// A push that fails is more than a snapshot with errors.
+		if _, stderr, got := b.run("publish", "--host", "gpu01", "--spool", b.path("spool"), "--to", "file://"+b.path("nowhere")); got == failure.ExitOK || got == failure.ExitDegraded || !strings.Contains(stderr, "error: ") {
+			t.Errorf("%s: a push to nowhere: exit %d, %s", c.name, got, stderr)
+		}
 	}
 }

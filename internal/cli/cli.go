@@ -4,41 +4,26 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"os/user"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 )
-
-// The exit codes, the same for every command.
-const (
-	exitOK       = failure.ExitOK
-	exitError    = failure.ExitError
-	exitUsage    = failure.ExitUsage
-	exitDegraded = failure.ExitDegraded
-	exitNoMatch  = failure.ExitNoMatch
-	exitTempFail = failure.ExitTryAgain
-)
-
-// fail makes an error with an exit code; hint may be "".
-func fail(code int, err error, hint string) error {
-	return &failure.Error{Exit: code, Err: err, Hint: hint}
-}
-
-func usagef(hint, format string, args ...any) error { return failure.Usage(hint, format, args...) }
-
-func because(code string, err error) error { return failure.Because(code, err) }
-
-func printable(s string) string { return failure.Printable(s) }
 
 // silent ends a command with a code after it has said everything itself.
 type silent int
@@ -76,18 +61,18 @@ func (a *app) run(ctx context.Context) int {
 // report says what went wrong and picks the exit code.
 func (a *app) report(err error) int {
 	if err == nil {
-		return exitOK
+		return failure.ExitOK
 	}
 	if quiet, ok := errors.AsType[silent](err); ok {
 		return int(quiet)
 	}
 	f := failure.Explain(err)
-	if f.Exit == exitError && f.Code == "" && isUsage(err) {
-		f = &failure.Error{Exit: exitUsage, Err: err, Hint: "gpuboard --help lists the commands, gpuboard COMMAND --help its flags"}
+	if f.Exit == failure.ExitError && f.Code == "" && isUsage(err) {
+		f = &failure.Error{Exit: failure.ExitUsage, Err: err, Hint: "gpuboard --help lists the commands, gpuboard COMMAND --help its flags"}
 	}
 	fmt.Fprintf(a.stderr, "gpuboard: error: %s\n", failure.Line(f.Error(), failure.CodeOf(err)))
 	if f.Hint != "" {
-		fmt.Fprintf(a.stderr, "gpuboard: hint: %s\n", printable(f.Hint))
+		fmt.Fprintf(a.stderr, "gpuboard: hint: %s\n", failure.Printable(f.Hint))
 	}
 	return f.Exit
 }
@@ -185,3 +170,137 @@ EXIT STATUS
   5   nothing matches what was asked for
   75  try again: a lock is held by a live run, or a failure will pass
 `
+
+// load reads the settings in force for a command.
+func (a *app) load(c *cobra.Command) (*config.Config, error) {
+	return config.Load(config.Sources{Getenv: a.getenv, Flag: func(name string) (string, bool) {
+		f := c.Flags().Lookup(name)
+		if f == nil || !f.Changed {
+			return "", false
+		}
+		return f.Value.String(), true
+	}})
+}
+
+// flags declares the flags of the named settings on a command.
+func (a *app) flags(c *cobra.Command, names ...string) {
+	all := config.Keys() // which makes a table each time
+	for _, name := range names {
+		k := config.Among(all, name)
+		usage := k.Help
+		if k.Arg != "" {
+			usage = strings.Replace(usage, k.Arg, "`"+k.Arg+"`", 1)
+			if !strings.Contains(usage, "`") {
+				usage = "`" + k.Arg + "`: " + usage
+			}
+		}
+		if k.Kind == config.Boolean {
+			c.Flags().Bool(k.Flag(), k.Default == "true", usage)
+			continue
+		}
+		c.Flags().String(k.Flag(), k.DefaultHere(a.getenv), usage)
+	}
+}
+
+// Root is the tree of commands as it is the same on every machine, for those
+// who write it down: the reference, manual pages and completions. Running one
+// of its commands is not what it is for.
+func Root() *cobra.Command {
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, now: time.Now, getenv: func(string) string { return "" }}
+	root := a.root()
+	root.Version = ""
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("")
+	for _, c := range root.Commands() {
+		c.InitDefaultHelpFlag()
+		for name, value := range map[string]string{"host": "", "spool": "/var/lib/gpuboard/spool", "state": "/var/lib/gpuboard/state"} {
+			if f := c.Flags().Lookup(name); f != nil {
+				f.DefValue = value
+			}
+		}
+	}
+	return root
+}
+
+// release is set by -ldflags "-X gpuboard/cli.release=1.2.3" when a release is
+// built; else the version is what the Go toolchain recorded. It is written by
+// the linker alone.
+var release string
+
+// version is one word: "1.2.3", or "devel-<commit>" for a build from a checkout.
+func version() string {
+	if release != "" {
+		return release
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	if rev := buildSetting(info, "vcs.revision"); len(rev) >= 12 {
+		return "devel-" + rev[:12]
+	}
+	return "devel"
+}
+
+func buildSetting(info *debug.BuildInfo, key string) string {
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "version", Short: "print the version", GroupID: groupSetup, Args: cobra.NoArgs,
+		Example: "  gpuboard version\n  gpuboard version --json",
+		RunE: func(*cobra.Command, []string) error {
+			if !asJSON {
+				_, err := fmt.Fprintln(a.stdout, "gpuboard", version())
+				return err
+			}
+			v := map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+			if info, ok := debug.ReadBuildInfo(); ok {
+				v["commit"], v["date"] = buildSetting(info, "vcs.revision"), buildSetting(info, "vcs.time")
+			}
+			return writeJSON(a.stdout, v)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print version, commit, date and Go version as JSON")
+	return c
+}
+
+// writeJSON writes one indented document and a line end.
+func writeJSON(w interface{ Write([]byte) (int, error) }, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// refuseRoot returns an error where root would make files in a directory that belongs
+// to the account which runs the program: that account could not change them later.
+func (a *app) refuseRoot(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || os.Geteuid() != 0 {
+		return nil
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Uid == 0 {
+		return nil
+	}
+	owner, err := user.LookupId(fmt.Sprint(stat.Uid))
+	if err != nil {
+		return nil // as in a container, where nobody has that name
+	}
+	var typed []string
+	for _, arg := range a.args {
+		typed = append(typed, shell.Quote(arg))
+	}
+	return failure.Usage("runuser -u "+owner.Username+" -- gpuboard "+strings.Join(typed, " "), "%s belongs to %s, who could not change what root makes there", dir, owner.Username)
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
 )
@@ -66,5 +67,5 @@ func (a *app) degraded(snap *snapshot.Snapshot) error {
 		p.Message += fmt.Sprintf(" (+%d more)", more)
 	}
 	a.complain(p)
-	return silent(exitDegraded)
+	return silent(failure.ExitDegraded)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 )
 
@@ -13,7 +14,7 @@ func (a *app) consul(cfg *config.Config) (*inventory.Consul, error) {
 	}
 	c, err := inventory.NewConsul(o)
 	if err != nil {
-		return nil, because("consul:config", fail(exitUsage, err, ""))
+		return nil, failure.Because("consul:config", failure.New(failure.ExitUsage, err, ""))
 	}
 	return c, nil
 }

@@ -18,6 +18,7 @@ import (
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/config"
 	"gpuboard/internal/demo"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/serve"
@@ -167,7 +168,7 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err 
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return because("listen:address", fail(exitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
+		return failure.Because("listen:address", failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
 	}
 	fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
 	fmt.Fprintf(a.stderr, "gpuboard: %d nodes push over SFTP to %s, each every %v; the pages follow every %v. Open the address above, Ctrl-C ends the demo\n", len(nodes), drop, demo.Interval, demoEvery)

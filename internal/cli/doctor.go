@@ -8,6 +8,7 @@ import (
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/doctor"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/notify"
 )
@@ -40,7 +41,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			report, err := doctor.Examine(c.Context(), o, args...)
 			switch {
 			case errors.Is(err, context.Canceled):
-				return fail(exitTempFail, errors.New("interrupted"), "")
+				return failure.New(failure.ExitTryAgain, errors.New("interrupted"), "")
 			case err != nil:
 				return err
 			case asJSON:
@@ -49,7 +50,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				err = report.Write(a.stdout)
 			}
 			if err == nil && !report.Well {
-				return silent(exitDegraded)
+				return silent(failure.ExitDegraded)
 			}
 			return err
 		},

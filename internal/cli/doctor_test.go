@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gpuboard/internal/doctor"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/node"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
@@ -77,7 +78,7 @@ func (b *bed) run(args ...string) (stdout, stderr string, code int) {
 
 func (b *bed) do(args ...string) {
 	b.t.Helper()
-	if out, errs, code := b.run(args...); code != exitOK {
+	if out, errs, code := b.run(args...); code != failure.ExitOK {
 		b.t.Fatalf("gpuboard %s: exit %d\n%s%s", strings.Join(args, " "), code, out, errs)
 	}
 }
@@ -97,7 +98,7 @@ func (b *bed) examine() (doctor.Report, int) {
 func (b *bed) wantWell() {
 	b.t.Helper()
 	e, code := b.examine()
-	if code != exitOK || !e.Well || len(e.Findings) < 5 {
+	if code != failure.ExitOK || !e.Well || len(e.Findings) < 5 {
 		b.t.Fatalf("exit %d, before anything is broken:\n%s", code, listed(e, doctor.Bad))
 	}
 }
@@ -106,8 +107,8 @@ func (b *bed) wantWell() {
 func (b *bed) wantNamed(want, words string) {
 	b.t.Helper()
 	e, code := b.examine()
-	if code != exitDegraded || e.Well {
-		b.t.Errorf("exit %d, want %d", code, exitDegraded)
+	if code != failure.ExitDegraded || e.Well {
+		b.t.Errorf("exit %d, want %d", code, failure.ExitDegraded)
 	}
 	i := slices.IndexFunc(e.Findings, func(f doctor.Finding) bool { return f.Code == want })
 	switch {
@@ -245,10 +246,10 @@ func TestDoctorSaysWhereEachSettingComesFrom(t *testing.T) {
 	}
 	b.must(os.Chmod(b.path("gpuboard.yml"), 0o666))
 	b.wantNamed("config:mode", "chmod o-w")
-	if _, _, code := b.run("doctor", "--config", b.path("none.yml")); code != exitUsage {
+	if _, _, code := b.run("doctor", "--config", b.path("none.yml")); code != failure.ExitUsage {
 		t.Errorf("without its configuration: exit %d", code)
 	}
-	if _, _, code := b.run("doctor", "both"); code != exitUsage {
+	if _, _, code := b.run("doctor", "both"); code != failure.ExitUsage {
 		t.Errorf("no such side: exit %d", code)
 	}
 }

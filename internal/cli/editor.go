@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/board"
@@ -44,7 +45,7 @@ func (a *app) editor(c *cobra.Command, cfg *config.Config, name, at string) (*ed
 	var err error
 	if at != "" {
 		if e.Now, err = time.Parse(time.RFC3339, at); err != nil {
-			return nil, usagef("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
+			return nil, failure.Usage("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
 		}
 	}
 	e.Now = e.Now.In(e.Zone)
@@ -86,11 +87,11 @@ func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
 	}
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
-	if err != nil && failure.Explain(err).Exit == exitTempFail { // a disk that fails
+	if err != nil && failure.Explain(err).Exit == failure.ExitTryAgain { // a disk that fails
 		return nil, fmt.Errorf("looking for the bookings: %w", err)
 	}
 	if err != nil || !info.IsDir() {
-		return nil, usagef("on the web host: --data DIR or --comments FILE; elsewhere: ssh WEBHOST gpuboard book …, which booking.ssh in gpuboard.yml has typed for you",
+		return nil, failure.Usage("on the web host: --data DIR or --comments FILE; elsewhere: ssh WEBHOST gpuboard book …, which booking.ssh in gpuboard.yml has typed for you",
 			"there are no bookings here: no directory %s", dir)
 	}
 	e.file = booking.Open(path, e.FileZone.Location)
@@ -112,7 +113,7 @@ func bookingLimits(cfg *config.Config) (booking.Limits, error) {
 		}
 		length, err := booking.ParseDuration(s)
 		if err != nil {
-			return l, usagef("for instance 7d or 36h", "%s from %s: %w", name, cfg.Origin(name), err)
+			return l, failure.Usage("for instance 7d or 36h", "%s from %s: %w", name, cfg.Origin(name), err)
 		}
 		if name == "booking.max_duration" {
 			l.MaxDuration = length
@@ -135,9 +136,9 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 		e.Fleet = e.board.Fleet()
 	case required:
 		return err
-	case errors.As(err, &f) && f.Exit == exitUsage && cfg.String("site_url") == "":
+	case errors.As(err, &f) && f.Exit == failure.ExitUsage && cfg.String("site_url") == "":
 	default:
-		fmt.Fprintf(e.app.stderr, "gpuboard: the board cannot be read, so it is not checked whether the GPUs exist: %s\n", printable(err.Error()))
+		fmt.Fprintf(e.app.stderr, "gpuboard: the board cannot be read, so it is not checked whether the GPUs exist: %s\n", failure.Printable(err.Error()))
 	}
 	return nil
 }
@@ -196,19 +197,19 @@ func (e *editor) failed(err error) error {
 	case errors.As(err, &refusal):
 		return e.refused(refusal)
 	case errors.As(err, &restorable):
-		return fail(exitError, err, "mend it by hand, or restore what was last good: "+restorable.Restore+"; or start anew: "+restorable.Anew)
+		return failure.New(failure.ExitError, err, "mend it by hand, or restore what was last good: "+restorable.Restore+"; or start anew: "+restorable.Anew)
 	case errors.Is(err, booking.ErrBroken):
-		return fail(exitError, err, "gpuboard bookings lists what has to be mended by hand, by line and column")
+		return failure.New(failure.ExitError, err, "gpuboard bookings lists what has to be mended by hand, by line and column")
 	case errors.Is(err, booking.ErrLocked):
-		return fail(exitTempFail, err, "try again in a moment")
+		return failure.New(failure.ExitTryAgain, err, "try again in a moment")
 	case errors.Is(err, booking.ErrChanged):
-		return fail(exitTempFail, err, "look with gpuboard bookings --mine whether it was done, and try again")
+		return failure.New(failure.ExitTryAgain, err, "look with gpuboard bookings --mine whether it was done, and try again")
 	case errors.Is(err, booking.ErrInvalid):
-		return fail(exitUsage, err, "")
+		return failure.New(failure.ExitUsage, err, "")
 	case errors.As(err, &encoding):
-		return fail(exitError, err, "for instance: iconv -f WINDOWS-1252 -t UTF-8")
+		return failure.New(failure.ExitError, err, "for instance: iconv -f WINDOWS-1252 -t UTF-8")
 	case errors.Is(err, fs.ErrPermission):
-		return fail(exitError, err, "you have to be allowed to read the file and its lock, and to write its directory")
+		return failure.New(failure.ExitError, err, "you have to be allowed to read the file and its lock, and to write its directory")
 	}
 	return err
 }
@@ -217,27 +218,27 @@ func (e *editor) failed(err error) error {
 func (e *editor) refused(r *booking.Refusal) error {
 	switch r.Reason {
 	case booking.Taken:
-		return fail(exitError, errors.New(strings.Join(e.standing(r.Bookings), "\n")), "book another one (gpuboard book --gpus 1 picks a free one), ask them, or --force to book it all the same")
+		return failure.New(failure.ExitError, errors.New(strings.Join(e.standing(r.Bookings), "\n")), "book another one (gpuboard book --gpus 1 picks a free one), ask them, or --force to book it all the same")
 	case booking.Already:
 		b := r.Bookings[0]
-		return fail(exitError, fmt.Errorf("%s is booked by %s already: %s", b.Place(), b.Name, e.when(b)),
+		return failure.New(failure.ExitError, fmt.Errorf("%s is booked by %s already: %s", b.Place(), b.Name, e.when(b)),
 			"gpuboard book --extend "+b.Place()+" --until TIME moves its end")
 	case booking.NotYours:
 		b := r.Bookings[0]
-		return fail(exitError, fmt.Errorf("%s is booked by %s, not by %s: %s", b.Place(), b.Name, e.Person, e.when(b)),
+		return failure.New(failure.ExitError, fmt.Errorf("%s is booked by %s, not by %s: %s", b.Place(), b.Name, e.Person, e.when(b)),
 			"--name says who you are, and --force changes somebody else's booking")
 	case booking.NoBooking:
 		hint := "gpuboard bookings --mine lists yours with their ids"
 		if len(r.Bookings) > 0 {
 			hint = "you have booked " + booking.Places(r.Bookings)
 		}
-		return fail(exitError, r.Err, hint)
+		return failure.New(failure.ExitError, r.Err, hint)
 	case booking.BadPlace:
-		return usagef(placeForm, "%w", r.Err)
+		return failure.Usage(placeForm, "%w", r.Err)
 	case booking.BadBegin:
-		return usagef("leave --from out to begin now", "--from: %w", r.Err)
+		return failure.Usage("leave --from out to begin now", "--from: %w", r.Err)
 	}
-	return fail(exitError, r.Err, "")
+	return failure.New(failure.ExitError, r.Err, "")
 }
 
 // standing describes bookings that are in the way, the first few of them.
@@ -269,4 +270,146 @@ func (e *editor) standing(bookings []booking.Booking) []string {
 		}
 	}
 	return lines
+}
+
+// print prints what was done: a line for each stretch of time, or JSON, and with
+// dry the lines of the file that would change. After a release these are the
+// stretches that were given back, and not what is left.
+func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
+	if asJSON {
+		doc := struct {
+			Schema   int           `json:"schema_version"`
+			Action   string        `json:"action"`
+			DryRun   bool          `json:"dry_run"`
+			Bookings []bookingJSON `json:"bookings"`
+			Over     []bookingJSON `json:"over"`
+			Diff     string        `json:"diff,omitempty"`
+		}{1, verb, dry, toJSON(c.Done), toJSON(c.Over), ""}
+		if dry {
+			doc.Diff = diffLines(c.Before, c.After)
+		}
+		return writeJSON(e.app.stdout, doc)
+	}
+	if dry {
+		verb = "would be " + verb
+		if _, err := fmt.Fprint(e.app.stdout, diffLines(c.Before, c.After)); err != nil {
+			return err
+		}
+	}
+	list, given := c.Done, ""
+	if len(c.Freed) > 0 {
+		list, given = c.Freed, " given back"
+	}
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].From.Equal(list[0].From) && list[n].Until.Equal(list[0].Until) && list[n].Name == list[0].Name {
+			n++
+		}
+		var ids []string
+		for _, b := range list[:n] {
+			ids = append(ids, b.ID)
+		}
+		what := verb
+		if list[0].Kind == booking.Maintenance {
+			what += " for maintenance"
+		}
+		if _, err := fmt.Fprintf(e.app.stdout, "%s %s for %s: %s [%s]\n", failure.Printable(booking.Places(list[:n])), what, failure.Printable(e.Aliases.Canonical(list[0].Name)),
+			e.when(list[0])+given, failure.Printable(strings.Join(ids, " "))); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// clocksChange says that a day of the booking is not 24 hours long; "" when all are.
+func clocksChange(b booking.Booking, now time.Time, zone *time.Location) string {
+	from := b.From
+	if from.IsZero() {
+		from = now
+	}
+	if b.Until.IsZero() {
+		return ""
+	}
+	_, before := from.In(zone).Zone()
+	_, after := b.Until.In(zone).Zone()
+	way := "forward"
+	switch {
+	case before == after:
+		return ""
+	case after < before:
+		way = "back"
+	}
+	length := b.Until.Sub(from).Round(time.Minute)
+	words := fmt.Sprintf("%d h", int(length.Hours()))
+	if minutes := int(length.Minutes()) % 60; minutes != 0 {
+		words += fmt.Sprintf(" %d min", minutes)
+	}
+	return fmt.Sprintf("clocks go %s in between: it lasts %s", way, words)
+}
+
+// A bookingJSON is a booking as commands print it.
+type bookingJSON struct {
+	ID      string     `json:"id"`
+	Host    string     `json:"host"`
+	GPU     string     `json:"gpu"` // as in comments.json: "0", a UUID or "*"
+	Name    string     `json:"name"`
+	From    *time.Time `json:"from"`
+	Until   *time.Time `json:"until"`
+	Comment string     `json:"comment"`
+	Kind    string     `json:"kind"`
+	By      string     `json:"by,omitempty"`
+	Forced  bool       `json:"forced"`
+}
+
+func toJSON(bookings []booking.Booking) []bookingJSON {
+	list := make([]bookingJSON, 0, len(bookings))
+	for _, b := range bookings {
+		list = append(list, oneJSON(b))
+	}
+	return list
+}
+
+func oneJSON(b booking.Booking) bookingJSON {
+	moment := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		t = t.UTC()
+		return &t
+	}
+	return bookingJSON{b.ID, b.Host, b.Target.String(), b.Name, moment(b.From), moment(b.Until), b.Comment, string(b.Kind), b.By, b.Forced}
+}
+
+// diffLines shows what differs between two contents of comments.json, line by
+// line, with "+" and "-" in front. Control characters are escaped.
+func diffLines(before, after []byte) string {
+	unified := string(diff.Diff("before", normalLines(before), "after", normalLines(after)))
+	var out strings.Builder
+	n := 0
+	for line := range strings.Lines(unified) {
+		n++
+		switch {
+		case n <= 3: // the names of the files
+		case strings.HasPrefix(line, "@@"):
+			if n > 4 {
+				out.WriteString("  ...\n")
+			}
+		default:
+			out.WriteString(line[:1] + " " + failure.Printable(strings.TrimSuffix(line[1:], "\n")) + "\n")
+		}
+	}
+	return out.String()
+}
+
+// normalLines returns a text in UTF-8 whose lines all end in a newline alone.
+func normalLines(data []byte) []byte {
+	if text, err := booking.ToUTF8(data); err == nil {
+		data = text
+	}
+	text := strings.ReplaceAll(string(data), "\r\n", "\n")
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return []byte(text)
 }

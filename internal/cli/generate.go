@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/shell"
@@ -40,13 +41,13 @@ func (a *app) generateCommand() *cobra.Command {
 			if at != "" {
 				t, err := time.Parse(time.RFC3339, at)
 				if err != nil {
-					return usagef("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
+					return failure.Usage("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
 				}
 				now = func() time.Time { return t }
 				cfg.Pretend = true
 			}
 			if cfg.Bool("consul.leader") && !goOn {
-				return usagef("add --watch; where cron runs generate, run it on one host alone", "consul.leader from %s: only a generator that goes on can lead", cfg.Origin("consul.leader"))
+				return failure.Usage("add --watch; where cron runs generate, run it on one host alone", "consul.leader from %s: only a generator that goes on can lead", cfg.Origin("consul.leader"))
 			}
 			cfg.Once = !goOn
 			g, err := a.generator(cfg, false)
@@ -70,7 +71,7 @@ func (a *app) generateCommand() *cobra.Command {
 			for _, p := range report.Board.Problems {
 				a.complain(p)
 			}
-			return silent(exitDegraded)
+			return silent(failure.ExitDegraded)
 		},
 	}
 	a.flags(c, config.WebKeys()...)
@@ -123,9 +124,9 @@ func (a *app) generator(cfg *config.Config, demo bool) (*sitegen.Generator, erro
 	info, err := os.Stat(cfg.String("data"))
 	switch {
 	case errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir():
-		return nil, because("data:missing", fail(exitUsage, fmt.Errorf("there is no data directory %s", cfg.String("data")), "make it (mkdir -p "+filepath.Join(cfg.String("data"), "drop")+"), or name another with --data"))
+		return nil, failure.Because("data:missing", failure.New(failure.ExitUsage, fmt.Errorf("there is no data directory %s", cfg.String("data")), "make it (mkdir -p "+filepath.Join(cfg.String("data"), "drop")+"), or name another with --data"))
 	case err != nil:
-		return nil, because("data:unreadable", fail(exitUsage, fmt.Errorf("looking at the data directory: %w", err), "look at: namei -l "+shell.Quote(cfg.String("data"))))
+		return nil, failure.Because("data:unreadable", failure.New(failure.ExitUsage, fmt.Errorf("looking at the data directory: %w", err), "look at: namei -l "+shell.Quote(cfg.String("data"))))
 	}
 	comments, err := localComments(cfg)
 	if err != nil {
@@ -157,7 +158,7 @@ func (a *app) generator(cfg *config.Config, demo bool) (*sitegen.Generator, erro
 		Demo: demo,
 	})
 	if err != nil {
-		return nil, because("site:failed", fail(exitUsage, err, ""))
+		return nil, failure.Because("site:failed", failure.New(failure.ExitUsage, err, ""))
 	}
 	return g, nil
 }
@@ -173,7 +174,7 @@ func commentsPath(cfg *config.Config) string {
 func localComments(cfg *config.Config) (string, error) {
 	path := commentsPath(cfg)
 	if strings.Contains(path, "://") {
-		return "", usagef("on the web host name the file with --comments FILE; elsewhere set booking.ssh to the web host", "comments from %s is %s, and not a file on this machine", cfg.Origin("comments"), path)
+		return "", failure.Usage("on the web host name the file with --comments FILE; elsewhere set booking.ssh to the web host", "comments from %s is %s, and not a file on this machine", cfg.Origin("comments"), path)
 	}
 	return path, nil
 }
@@ -199,7 +200,7 @@ func (a *app) inventory(cfg *config.Config) (func(context.Context, time.Time) in
 	}
 	listed, problems := inventory.List(entries)
 	for _, p := range problems {
-		return nil, usagef("", "hosts from %s: %s", cfg.Origin("hosts"), p.Message)
+		return nil, failure.Usage("", "hosts from %s: %s", cfg.Origin("hosts"), p.Message)
 	}
 	k := &inventory.Resolver{StateFile: filepath.Join(cfg.String("state"), "inventory.json"), List: listed, AcceptShrink: cfg.Bool("accept_shrink")}
 

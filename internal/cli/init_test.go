@@ -14,6 +14,7 @@ import (
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/setup"
 	"gpuboard/internal/testenv/consultest"
 	"gpuboard/internal/testenv/need"
@@ -113,7 +114,7 @@ func TestInitKeepsWhatIsThere(t *testing.T) {
 	b.write("web/gpuboard.yml", "title: Ours\n")
 	b.must(os.Remove(filepath.Join(dir, "setup/cron")))
 	out, _, code := b.run("init", "web", dir)
-	if code != exitOK || readText(t, filepath.Join(dir, "gpuboard.yml")) != "title: Ours\n" {
+	if code != failure.ExitOK || readText(t, filepath.Join(dir, "gpuboard.yml")) != "title: Ours\n" {
 		t.Errorf("exit %d: the file was overwritten", code)
 	}
 	if !strings.Contains(out, "kept   "+dir+"/gpuboard.yml\n") || !strings.Contains(out, "wrote  "+dir+"/setup/cron\n") {
@@ -130,7 +131,7 @@ func TestInitsAtOnce(t *testing.T) {
 	for i := range outs {
 		all.Go(func() {
 			out, errs, code := b.run("init", "web", b.path("web"), "--site", b.path("web/site"))
-			if code != exitOK {
+			if code != failure.ExitOK {
 				t.Errorf("exit %d\n%s", code, errs)
 			}
 			outs[i] = out
@@ -175,7 +176,7 @@ func TestInitFollowsNoLinks(t *testing.T) {
 	b.must(os.Symlink(b.path("elsewhere"), b.path("web/gpuboard.yml")))
 	b.must(os.Symlink(b.path("nowhere"), comments))
 	out, errs, code := b.run("init", "web", b.path("web"), "--site", b.path("web/site"))
-	if code != exitOK || strings.Count(out, "kept   ") != 2 {
+	if code != failure.ExitOK || strings.Count(out, "kept   ") != 2 {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	if readText(t, b.path("elsewhere")) != "theirs\n" {
@@ -192,7 +193,7 @@ func TestInitOnAFullDisk(t *testing.T) {
 	b := newBed(t)
 	b.must(os.Mkdir(b.path("web"), 0o755))
 	b.mount("web", "size=16k")
-	if _, errs, code := b.run("init", "web", b.path("web"), "--site", b.path("web/site")); code != exitTempFail || !strings.Contains(errs, "no space left on device [disk:space]") {
+	if _, errs, code := b.run("init", "web", b.path("web"), "--site", b.path("web/site")); code != failure.ExitTryAgain || !strings.Contains(errs, "no space left on device [disk:space]") {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
 	b.must(syscall.Mount("none", b.path("web"), "tmpfs", syscall.MS_REMOUNT, "size=1m"))
@@ -217,7 +218,7 @@ func TestInitRefuses(t *testing.T) {
 		{[]string{"init", "web", b.path("file")}, "directory"},
 		{[]string{"init", "web"}, "accepts 2"},
 	} {
-		if _, errs, code := b.run(test.args...); code != exitUsage || !strings.Contains(errs, test.want) {
+		if _, errs, code := b.run(test.args...); code != failure.ExitUsage || !strings.Contains(errs, test.want) {
 			t.Errorf("%v: exit %d\n%s", test.args, code, errs)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/failure"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/text"
 )
@@ -44,7 +45,7 @@ func (a *app) listCommand() *cobra.Command {
 				return err
 			}
 			if len(b.Problems) > 0 {
-				return silent(exitDegraded)
+				return silent(failure.ExitDegraded)
 			}
 			return nil
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/notify"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
@@ -42,7 +43,7 @@ func (a *app) notifyCommand() *cobra.Command {
 				return err
 			}
 			if carrier == nil {
-				return usagef("list them under notify: in gpuboard.yml, such as\n  notify:\n    - webhook: https://chat.example.org/hooks/…\n      events: [host-*, gpu-lost]", "there are no hooks")
+				return failure.Usage("list them under notify: in gpuboard.yml, such as\n  notify:\n    - webhook: https://chat.example.org/hooks/…\n      events: [host-*, gpu-lost]", "there are no hooks")
 			}
 			if test {
 				ctx, cancel := context.WithTimeout(c.Context(), testTimeout)
@@ -106,11 +107,11 @@ func (a *app) sayHooks(list []notify.Outcome, waiting map[string]int, fine strin
 			if l.Waiting != nil {
 				words = append(words, fmt.Sprintf("%d waiting", *l.Waiting))
 			}
-			fmt.Fprintf(a.stdout, "%s (%s): %s\n", l.Hook, printable(l.Where), printable(strings.Join(words, "; ")))
+			fmt.Fprintf(a.stdout, "%s (%s): %s\n", l.Hook, failure.Printable(l.Where), failure.Printable(strings.Join(words, "; ")))
 		}
 	}
 	if failed {
-		return silent(exitDegraded)
+		return silent(failure.ExitDegraded)
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func (a *app) carrier(cfg *config.Config) (*notify.Notifier, error) {
 		if h.URLFile != "" {
 			url, err := readSecret(h.URLFile)
 			if err != nil {
-				return nil, because("notify:config", fail(exitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.Origin, h.Name, err), ""))
+				return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.Origin, h.Name, err), ""))
 			}
 			h.URL = url
 		}
@@ -139,7 +140,7 @@ func (a *app) carrier(cfg *config.Config) (*notify.Notifier, error) {
 	}
 	c, err := notify.New(o)
 	if err != nil {
-		return nil, because("notify:config", fail(exitUsage, fmt.Errorf("notify: %w", err), ""))
+		return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, fmt.Errorf("notify: %w", err), ""))
 	}
 	return c, nil
 }

@@ -20,6 +20,7 @@ import (
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/data"
@@ -181,26 +182,26 @@ func TestStatusAsksASite(t *testing.T) {
 		{name: "with the slash", site: plain, path: "/lab/", stdout: `^2 of 3`},
 		{name: "copied from the browser", site: plain, path: "/lab/index.html?free#x", stdout: `^2 of 3`},
 		{name: "the file itself", site: plain, path: "/lab/api/v1/board.json", stdout: `^2 of 3`},
-		{name: "nothing there", site: plain, path: "/nowhere/", code: exitUsage, stderr: `it answers 404 Not Found\n.*front page\n$`},
-		{name: "in trouble", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, code: exitTempFail, stderr: `it answers 500`},
-		{name: "overrun", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, code: exitTempFail, stderr: `it answers 429`},
-		{name: "no answer", site: func(_ http.ResponseWriter, r *http.Request) { stall(r) }, args: []string{"--site-timeout", "150ms"}, code: exitTempFail, stderr: `no answer within 150ms`},
+		{name: "nothing there", site: plain, path: "/nowhere/", code: failure.ExitUsage, stderr: `it answers 404 Not Found\n.*front page\n$`},
+		{name: "in trouble", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, code: failure.ExitTryAgain, stderr: `it answers 500`},
+		{name: "overrun", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, code: failure.ExitTryAgain, stderr: `it answers 429`},
+		{name: "no answer", site: func(_ http.ResponseWriter, r *http.Request) { stall(r) }, args: []string{"--site-timeout", "150ms"}, code: failure.ExitTryAgain, stderr: `no answer within 150ms`},
 		{name: "half an answer", site: func(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write(files[boardFile][:900])
 			_ = http.NewResponseController(w).Flush()
 			stall(r)
-		}, args: []string{"--site-timeout", "500ms"}, code: exitTempFail, stderr: `no (whole )?answer within 500ms`},
+		}, args: []string{"--site-timeout", "500ms"}, code: failure.ExitTryAgain, stderr: `no (whole )?answer within 500ms`},
 		{name: "cut off", site: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(files[boardFile])))
 			_, _ = w.Write(files[boardFile][:900])
-		}, code: exitTempFail, stderr: `unexpected EOF`},
-		{name: "without end", site: func(w http.ResponseWriter, _ *http.Request) { huge(w) }, code: exitError, stderr: `larger than 64 MiB`},
+		}, code: failure.ExitTryAgain, stderr: `unexpected EOF`},
+		{name: "without end", site: func(w http.ResponseWriter, _ *http.Request) { huge(w) }, code: failure.ExitError, stderr: `larger than 64 MiB`},
 		{name: "a bomb", site: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
 			huge(z)
 			_ = z.Close()
-		}, code: exitError, stderr: `larger than 64 MiB`},
+		}, code: failure.ExitError, stderr: `larger than 64 MiB`},
 		{name: "compressed", site: func(w http.ResponseWriter, r *http.Request) {
 			if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 				t.Error("it does not ask for gzip")
@@ -213,12 +214,12 @@ func TestStatusAsksASite(t *testing.T) {
 		{name: "no gzip at all", site: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(files[boardFile])
-		}, code: exitTempFail, stderr: `gzip: invalid header`},
+		}, code: failure.ExitTryAgain, stderr: `gzip: invalid header`},
 		{name: "a newer schema", site: func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(bytes.Replace(files[boardFile], []byte(`"schema_version":1`), []byte(`"schema_version":9`), 1))
-		}, code: exitUsage, stderr: `newer gpuboard: update this one \(it has schema 9, and this one reads 1\)`},
-		{name: "a login page", site: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>sign in</html>") }, code: exitError, stderr: `that is no board.*\n.*login`},
-		{name: "wants a password", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, code: exitUsage, stderr: `401 Unauthorized\n.*USER:PASSWORD@`},
+		}, code: failure.ExitUsage, stderr: `newer gpuboard: update this one \(it has schema 9, and this one reads 1\)`},
+		{name: "a login page", site: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>sign in</html>") }, code: failure.ExitError, stderr: `that is no board.*\n.*login`},
+		{name: "wants a password", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, code: failure.ExitUsage, stderr: `401 Unauthorized\n.*USER:PASSWORD@`},
 		{name: "moved", site: func(w http.ResponseWriter, r *http.Request) {
 			if !strings.HasPrefix(r.URL.Path, "/lab/") {
 				http.Redirect(w, r, "/lab"+r.URL.Path, http.StatusFound)
@@ -231,7 +232,7 @@ func TestStatusAsksASite(t *testing.T) {
 				t.Error("it goes on turning")
 			}
 			http.Redirect(w, r, r.URL.Path, http.StatusFound)
-		}, code: exitTempFail, stderr: `redirects in circles`},
+		}, code: failure.ExitTryAgain, stderr: `redirects in circles`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := ask(t, siteNow.Add(5*time.Second), append([]string{"status", "--site-timeout", "2m", "--from", serveSite(t, c.site) + c.path}, c.args...)...)
@@ -268,7 +269,7 @@ func TestAPasswordIsSentAndNeverShown(t *testing.T) {
 		}
 	}
 	// Stale, so that the site is named.
-	if got := ask(t, siteNow.Add(time.Hour), "status", "--from", with("s3cret")); got.code != exitDegraded || strings.Contains(got.stderr, "s3cret") || !strings.Contains(got.stderr, "eva") {
+	if got := ask(t, siteNow.Add(time.Hour), "status", "--from", with("s3cret")); got.code != failure.ExitDegraded || strings.Contains(got.stderr, "s3cret") || !strings.Contains(got.stderr, "eva") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -301,7 +302,7 @@ func TestAnOldBoardIsNotBelieved(t *testing.T) {
 		{50 * time.Second, 0, `^1 of 3`, `^$`, "unknown"},
 		{51 * time.Second, 0, `^1 of 3`, `is 51 s old and due every 20 s: it may be wrong by now`, "unknown"},
 		{200 * time.Second, 0, `^1 of 3`, `may be wrong`, "unknown"},
-		{201 * time.Second, exitDegraded, `^0 of 3 GPUs free`, `its generator has stopped, and nothing is known about now`, " 97 %"},
+		{201 * time.Second, failure.ExitDegraded, `^0 of 3 GPUs free`, `its generator has stopped, and nothing is known about now`, " 97 %"},
 		{-2 * time.Minute, 0, `^1 of 3`, `2 min ahead: this machine's clock or that one's is wrong`, "unknown"},
 	} {
 		got := ask(t, siteNow.Add(c.age), "status", "--from", dir)
@@ -311,7 +312,7 @@ func TestAnOldBoardIsNotBelieved(t *testing.T) {
 	}
 	got := ask(t, siteNow.Add(time.Hour), "status", "--from", dir, "--json")
 	p, err := data.ReadPublished(strings.NewReader(got.stdout))
-	if err != nil || got.code != exitDegraded || p.Board.Totals.ByState[board.Unknown] != 3 || !p.Board.GeneratedAt.Equal(siteNow) {
+	if err != nil || got.code != failure.ExitDegraded || p.Board.Totals.ByState[board.Unknown] != 3 || !p.Board.GeneratedAt.Equal(siteNow) {
 		t.Fatalf("%v, %d: %s", err, got.code, got.stdout)
 	}
 	if g := p.Board.Hosts[0].GPUs[0]; g.Last == nil || g.Last.State != board.Busy || g.Last.Users[0] != "ann" || g.MemoryUsed != nil || len(g.Processes) > 0 || g.MemoryTotal == nil {
@@ -354,12 +355,12 @@ func TestStatusFilters(t *testing.T) {
 		{[]string{"--user", "eva"}, 0, "gpu02:0", ""},
 		{[]string{"--model", "a100"}, 0, "gpu01:0 gpu01:1 gpu02:0", ""},
 		{[]string{"--model", "sxm4"}, 0, "gpu01:1", ""},
-		{[]string{"--user", "nobody"}, exitNoMatch, "", ""},
-		{[]string{"--free", "gpu02"}, exitNoMatch, "", ""},
-		{[]string{"gpu03"}, exitNoMatch, "", `there is no host gpu03 on this board; did you mean "gpu01"?`},
-		{[]string{"gpu02", "gpu03"}, exitDegraded, "gpu02:0", "there is no host gpu03"},
-		{[]string{"../x"}, exitUsage, "", "not a host name"},
-		{[]string{"--json", "--csv"}, exitUsage, "", "one of them"},
+		{[]string{"--user", "nobody"}, failure.ExitNoMatch, "", ""},
+		{[]string{"--free", "gpu02"}, failure.ExitNoMatch, "", ""},
+		{[]string{"gpu03"}, failure.ExitNoMatch, "", `there is no host gpu03 on this board; did you mean "gpu01"?`},
+		{[]string{"gpu02", "gpu03"}, failure.ExitDegraded, "gpu02:0", "there is no host gpu03"},
+		{[]string{"../x"}, failure.ExitUsage, "", "not a host name"},
+		{[]string{"--json", "--csv"}, failure.ExitUsage, "", "one of them"},
 	} {
 		args := append([]string{"status", "--from", dir}, c.args...)
 		text := ask(t, siteNow, args...)
@@ -369,7 +370,7 @@ func TestStatusFilters(t *testing.T) {
 		if strings.ContainsAny(text.stdout, "\x1b\u202e") {
 			t.Errorf("%v: obeyed by a terminal: %q", c.args, text.stdout)
 		}
-		if c.code == exitUsage {
+		if c.code == failure.ExitUsage {
 			continue
 		}
 		asJSON := ask(t, siteNow, append(args, "--json")...)
@@ -429,11 +430,11 @@ func TestCSVIsNoFormula(t *testing.T) {
 func TestWhereABoardIsRead(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if got := ask(t, siteNow, "status"); got.code != exitUsage || !strings.Contains(got.stderr, "hint: gpuboard status --from https://") {
+	if got := ask(t, siteNow, "status"); got.code != failure.ExitUsage || !strings.Contains(got.stderr, "hint: gpuboard status --from https://") {
 		t.Errorf("nowhere: %+v", got)
 	}
 	for from, want := range map[string]string{"gpu.example.org/lab": "https://gpu.example.org/lab", "/nowhere/at/all": "there is no /nowhere", ".": "neither a site nor a data directory"} {
-		if got := ask(t, siteNow, "status", "--from", from); got.code != exitUsage || !strings.Contains(got.stderr, want) {
+		if got := ask(t, siteNow, "status", "--from", from); got.code != failure.ExitUsage || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v", from, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/shell"
 	"gpuboard/publisher/dropbox"
 )
@@ -35,7 +36,7 @@ func (a *app) receiveCommand() *cobra.Command {
 				hostKey = filepath.Join(cfg.String("state"), "receive_host_key")
 			}
 			if err := os.MkdirAll(filepath.Dir(hostKey), 0o700); err != nil {
-				return because("state:unwritable", fail(exitUsage, fmt.Errorf("making a place for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR"))
+				return failure.Because("state:unwritable", failure.New(failure.ExitUsage, fmt.Errorf("making a place for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR"))
 			}
 			listen := cfg.String("listen")
 			if !cfg.Given("listen") {
@@ -52,7 +53,7 @@ func (a *app) receiveCommand() *cobra.Command {
 				},
 			})
 			if err != nil {
-				return because("receive:start", fail(exitUsage, err, "a node's public key is "+filepath.Join(keys, "HOST.pub")+"; gpuboard receive --help shows how to make one"))
+				return failure.Because("receive:start", failure.New(failure.ExitUsage, err, "a node's public key is "+filepath.Join(keys, "HOST.pub")+"; gpuboard receive --help shows how to make one"))
 			}
 			return nil
 		},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/failure"
 	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
 )
@@ -79,7 +80,7 @@ func (a *app) registerCommand() *cobra.Command {
 				a.complain(p)
 			}
 			if len(problems) > 0 {
-				return silent(exitDegraded)
+				return silent(failure.ExitDegraded)
 			}
 			return nil
 		},

@@ -15,6 +15,7 @@ import (
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/serve"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/page"
@@ -38,7 +39,7 @@ func (a *app) serveCommand() *cobra.Command {
 				return err
 			}
 			if _, err := os.Stat(cfg.String("site")); err != nil {
-				return because("site:missing", fail(exitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.String("site")))
+				return failure.Because("site:missing", failure.New(failure.ExitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.String("site")))
 			}
 			o, err := a.serveOptions(cfg)
 			if err != nil {
@@ -72,23 +73,23 @@ func (a *app) serveOptions(cfg *config.Config) (serve.Options, error) {
 	const how = "--password FILE, made with: htpasswd -cB FILE NAME; or --auth-header NAME behind a proxy that logs people in"
 	switch {
 	case form && !known:
-		return o, usagef(how, "--booking has to know who people are")
+		return o, failure.Usage(how, "--booking has to know who people are")
 	case o.Private && !known:
-		return o, usagef(how, "--private has to know who people are")
+		return o, failure.Usage(how, "--private has to know who people are")
 	case known && !form && !o.Private:
-		return o, usagef("add --booking, --private, or both", "somebody can log in, and nothing asks for it")
+		return o, failure.Usage("add --booking, --private, or both", "somebody can log in, and nothing asks for it")
 	case !known:
 		return o, nil
 	}
 	proxies, err := serve.ParseProxies(cfg.List("trusted_proxy"))
 	if err != nil {
-		return o, usagef("", "trusted_proxy from %s: %w", cfg.Origin("trusted_proxy"), err)
+		return o, failure.Usage("", "trusted_proxy from %s: %w", cfg.Origin("trusted_proxy"), err)
 	}
 	o.Auth, err = serve.NewAuth(serve.AuthOptions{
 		Passwords: cfg.String("password"), Header: cfg.String("auth_header"), Proxies: proxies, Now: a.now, Log: o.Log,
 	})
 	if err != nil {
-		return o, because("serve:password", fail(exitUsage, err, "people are added with: htpasswd -B FILE NAME"))
+		return o, failure.Because("serve:password", failure.New(failure.ExitUsage, err, "people are added with: htpasswd -B FILE NAME"))
 	}
 	if cfg.String("password") != "" && !loopback(cfg.String("listen")) {
 		fmt.Fprintln(a.stderr, "gpuboard: passwords travel in the clear over the network: put a web server with TLS in front, and listen on 127.0.0.1")
@@ -110,11 +111,11 @@ func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 		return nil, err
 	}
 	if dir := filepath.Dir(path); !isDir(dir) {
-		return nil, usagef("name another with --data or --comments", "there is no directory %s for the bookings", dir)
+		return nil, failure.Usage("name another with --data or --comments", "there is no directory %s for the bookings", dir)
 	}
 	pages, err := page.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Zone: cfg.Zone(), Version: version()}, sitegen.OwnLook(cfg.String("templates")))
 	if err != nil {
-		return nil, because("templates:parse", fail(exitUsage, err, ""))
+		return nil, failure.Because("templates:parse", failure.New(failure.ExitUsage, err, ""))
 	}
 	aliases := func() booking.Aliases {
 		known, problems := a.aliases(cfg, cfg.String("data"))
@@ -144,7 +145,7 @@ func loopback(listen string) bool {
 func (a *app) listenAndServe(ctx context.Context, addr string, h http.Handler) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return because("listen:address", fail(exitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
+		return failure.Because("listen:address", failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
 	}
 	fmt.Fprintf(a.stderr, "gpuboard: serving http://%s/\n", l.Addr())
 	return serve.Run(ctx, l, h)

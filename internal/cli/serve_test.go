@@ -2,11 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +17,12 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
+	"gpuboard/internal/demo"
 	"gpuboard/internal/serve"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/soak"
 )
 
 // TestServeBooks follows the settings to what they are for: the file, the zone,
@@ -99,5 +107,108 @@ func TestServeBooks(t *testing.T) {
 	}
 	if log := stderr.String(); !strings.Contains(log, "a booking made") || !strings.Contains(log, "user=eva") {
 		t.Errorf("the log is\n%s", log)
+	}
+}
+
+// soakSettings reads flags as the command line does.
+func soakSettings(t *testing.T, a *app, args ...string) *config.Config {
+	t.Helper()
+	c, rest, err := a.root().Find(args)
+	if err == nil {
+		err = c.ParseFlags(rest)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := a.load(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// TestSoakOfAWebHost is a resident generator over a fleet that changes: hosts
+// that come and go, jobs, bookings, damage, hooks, and a past that is rolled up
+// and forgotten.
+func TestSoakOfAWebHost(t *testing.T) {
+	need.Time(t, "it makes a hundred generations")
+	s := soak.New(t)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer hook.Close()
+	s.Write("gpuboard.yml", "notify:\n  - webhook: "+hook.URL+"\n    format: json\n", 0o600)
+	var stderr bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &stderr, now: func() time.Time { return s.Now },
+		getenv: func(k string) string { return map[string]string{"HOME": s.Dir}[k] }}
+	if err := os.MkdirAll(s.Path("data/drop"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cfg := soakSettings(t, a, "generate", "--config", s.Path("gpuboard.yml"), "--data", s.Path("data"), "--site", s.Path("site"), "--state", s.Path("state"), "--timezone", "UTC",
+		"--history-raw", "6h", "--history-five-minutes", "12h", "--history-hourly", "24h")
+	g, err := a.generator(cfg, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet := demo.NewLarge(3, s.Now, 2)
+	// The fleet changes from cycle to cycle and comes back to the same state after
+	// ten, so that what piles up is told from what varies.
+	seq, begin, phase := uint64(0), s.Now, time.Duration(0)
+	push := func(host string) {
+		snap := fleet.Snapshot(host, begin.Add(phase*time.Hour))
+		seq++
+		snap.Seq, snap.CollectedAt = seq, snapshot.TimeOf(s.Now)
+		data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: snap.BootID, Snapshot: snap, Samples: []snapshot.Sample{snap.Sample()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Write("data/drop/"+host+"/latest.json.gz", string(data), 0o644)
+	}
+	s.Between = func(n int) {
+		phase = time.Duration(n % 10)
+		for i, h := range fleet.Hosts() {
+			switch {
+			case i == 1 && n%10 > 6: // silent for a while, and damaged
+				s.Write("data/drop/"+h.Name+"/latest.json.gz", "garbage", 0o644)
+			default:
+				push(h.Name)
+			}
+		}
+		if n%5 == 0 {
+			s.Write("data/comments.json", fmt.Sprintf(`{"gpu0000": [{"name": "person%d", "date": %q, "comment": "job %d"}]}`, n/5%2, s.Now.Add(3*s.Step).Format("2006-01-02 15:04"), n), 0o644)
+		}
+		if n%10 == 0 { // a host with a name that is used once
+			old, _ := filepath.Glob(s.Path("data/drop/guest*"))
+			for _, dir := range old {
+				if err := os.RemoveAll(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			host := fmt.Sprintf("guest%d", n)
+			snap := fleet.Snapshot("gpu0000", begin)
+			data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: snap.BootID, Snapshot: snap, Samples: []snapshot.Sample{snap.Sample()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Write("data/drop/"+host+"/latest.json.gz", string(data), 0o644)
+		}
+	}
+	s.Grow = []string{s.Path("site"), s.Path("state")}
+	if soak.Long() {
+		s.Step, s.Warm = 20*time.Second, 4800 // the default interval, for two days and a bit
+	} else {
+		s.Warm, s.Cycles = 40, 70
+	}
+	written := 0
+	s.Run(func() {
+		report, err := g.Generate(t.Context(), s.Now)
+		if err != nil {
+			t.Error(err)
+		}
+		written += report.Written
+	})
+	if written < s.Cycles {
+		t.Errorf("%d files were written in %d generations of a fleet that changes", written, s.Cycles)
+	}
+	if temps, _ := filepath.Glob(s.Path("site/*/.*")); slices.ContainsFunc(temps, func(name string) bool { return strings.Contains(name, "tmp") }) {
+		t.Errorf("left behind: %v", temps)
 	}
 }

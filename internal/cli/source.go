@@ -21,6 +21,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
@@ -73,7 +74,7 @@ func (a *app) source(cfg *config.Config, from string) (*source, error) {
 	case cfg.String("base_url") != "":
 		from = cfg.String("base_url")
 	default:
-		return nil, usagef("gpuboard status --from https://gpu.example.org/, or site_url in gpuboard.yml, or GPUBOARD_SITE_URL", "no board to read: there is neither a site nor a data directory here")
+		return nil, failure.Usage("gpuboard status --from https://gpu.example.org/, or site_url in gpuboard.yml, or GPUBOARD_SITE_URL", "no board to read: there is neither a site nor a data directory here")
 	}
 	if strings.Contains(from, "://") {
 		return s, s.at(from)
@@ -87,13 +88,13 @@ func (a *app) source(cfg *config.Config, from string) (*source, error) {
 	case isFile(from):
 		s.file = from
 	case isDir(from):
-		return nil, usagef("a site has "+boardFile+" in it, a data directory has drop/", "%s is neither a site nor a data directory", from)
+		return nil, failure.Usage("a site has "+boardFile+" in it, a data directory has drop/", "%s is neither a site nor a data directory", from)
 	default:
 		hint := ""
 		if host, _, _ := strings.Cut(from, "/"); strings.Contains(host, ".") && !strings.HasPrefix(host, ".") {
 			hint = "an address begins with its scheme: https://" + from
 		}
-		return nil, usagef(hint, "there is no %s", from)
+		return nil, failure.Usage(hint, "there is no %s", from)
 	}
 	return s, nil
 }
@@ -102,13 +103,13 @@ func (a *app) source(cfg *config.Config, from string) (*source, error) {
 func (s *source) at(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
-		return usagef("write it as https://gpu.example.org/", "the address of the site cannot be read") // the error would show a password
+		return failure.Usage("write it as https://gpu.example.org/", "the address of the site cannot be read") // the error would show a password
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return usagef("a site is read over https or http", "%s: %q is no scheme of a site", u.Redacted(), u.Scheme)
+		return failure.Usage("a site is read over https or http", "%s: %q is no scheme of a site", u.Redacted(), u.Scheme)
 	case u.Host == "":
-		return usagef("write it as https://gpu.example.org/", "%s names no host", u.Redacted())
+		return failure.Usage("write it as https://gpu.example.org/", "%s names no host", u.Redacted())
 	}
 	u.RawQuery, u.Fragment = "", ""
 	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, boardFile), "index.html")
@@ -150,7 +151,7 @@ func (s *source) read(ctx context.Context) (*data.Published, error) {
 	case s.file != "":
 		f, _, err := atomicfile.Open(s.file)
 		if err != nil {
-			return nil, fail(exitTempFail, fmt.Errorf("reading the board: %w", err), "")
+			return nil, failure.New(failure.ExitTryAgain, fmt.Errorf("reading the board: %w", err), "")
 		}
 		defer f.Close()
 		return data.ReadPublished(f)
@@ -251,7 +252,7 @@ func (s *source) fetch(ctx context.Context, path, etag string) (body io.ReadClos
 		if ctx.Err() != nil {
 			return nil, "", ctx.Err()
 		}
-		return nil, "", fail(exitTempFail, s.asking(at, err), "")
+		return nil, "", failure.New(failure.ExitTryAgain, s.asking(at, err), "")
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, resp.Header.Get("ETag"), nil
@@ -262,13 +263,13 @@ func (s *source) fetch(ctx context.Context, path, etag string) (body io.ReadClos
 	case code == http.StatusNotModified && etag != "":
 		return nil, etag, nil
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return nil, "", fail(exitUsage, answer, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as site_url, in a file that only you can read")
+		return nil, "", failure.New(failure.ExitUsage, answer, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as site_url, in a file that only you can read")
 	case code == http.StatusNotFound || code == http.StatusGone:
-		return nil, "", fail(exitUsage, notThere{answer}, "give the address of the site's front page")
+		return nil, "", failure.New(failure.ExitUsage, notThere{answer}, "give the address of the site's front page")
 	case code >= 500 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:
-		return nil, "", fail(exitTempFail, answer, "")
+		return nil, "", failure.New(failure.ExitTryAgain, answer, "")
 	default:
-		return nil, "", fail(exitError, answer, "")
+		return nil, "", failure.New(failure.ExitError, answer, "")
 	}
 }
 
@@ -295,13 +296,13 @@ func (s *source) unreadable(path string, err error) error {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, data.ErrSchema):
-		return fail(exitUsage, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
+		return failure.New(failure.ExitUsage, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
 	case errors.Is(err, data.ErrNotBoard):
-		return fail(exitError, fmt.Errorf("asking %s: %w", at.Redacted(), err), "is there a login in front of it? Open that address in a browser")
+		return failure.New(failure.ExitError, fmt.Errorf("asking %s: %w", at.Redacted(), err), "is there a login in front of it? Open that address in a browser")
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fail(exitTempFail, fmt.Errorf("asking %s: no whole answer within %s", at.Redacted(), s.cfg.Duration("site_timeout")), "")
+		return failure.New(failure.ExitTryAgain, fmt.Errorf("asking %s: no whole answer within %s", at.Redacted(), s.cfg.Duration("site_timeout")), "")
 	}
-	return fail(exitTempFail, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
+	return failure.New(failure.ExitTryAgain, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
 }
 
 // names lists the hosts that a source in a directory knows, for completion.
@@ -363,7 +364,7 @@ func (a *app) mergeData(ctx context.Context, cfg *config.Config, dir string) (*b
 	in.Calendar = booking.Open(comments, cfg.BookingZone(true).Location).Load(booking.Options{Aliases: aliases, Now: now})
 	drops, err := spool.OpenDrops(dir)
 	if err != nil {
-		return nil, fail(exitError, fmt.Errorf("opening the drops: %w", err), "")
+		return nil, failure.New(failure.ExitError, fmt.Errorf("opening the drops: %w", err), "")
 	}
 	defer drops.Close()
 	older := olderSnapshots(cfg, dir, now)

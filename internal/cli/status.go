@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spelling"
 	"gpuboard/sitegen/data"
@@ -37,7 +38,7 @@ func (a *app) statusCommand() *cobra.Command {
 				return err
 			}
 			if asJSON && asCSV {
-				return usagef("", "--json and --csv: one of them")
+				return failure.Usage("", "--json and --csv: one of them")
 			}
 			look, err := a.look(cfg)
 			if err != nil {
@@ -47,7 +48,7 @@ func (a *app) statusCommand() *cobra.Command {
 			for _, arg := range args {
 				host, err := snapshot.ParseHost(arg)
 				if err != nil {
-					return usagef("", "%w", err)
+					return failure.Usage("", "%w", err)
 				}
 				look.Hosts = append(look.Hosts, host)
 			}
@@ -74,11 +75,11 @@ func (a *app) statusCommand() *cobra.Command {
 			case err != nil:
 				return fmt.Errorf("writing the status: %w", err)
 			case dead:
-				return silent(exitDegraded)
+				return silent(failure.ExitDegraded)
 			case len(shown.Board.Hosts) == 0 && (missing > 0 || look.Free || look.User != "" || look.Model != ""):
-				return silent(exitNoMatch)
+				return silent(failure.ExitNoMatch)
 			case missing > 0:
-				return silent(exitDegraded)
+				return silent(failure.ExitDegraded)
 			}
 			return nil
 		},
@@ -128,12 +129,12 @@ func (a *app) judge(s *source, b *board.Board) (dead bool) {
 	switch {
 	case age > deadIntervals*interval:
 		expire(b)
-		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: its generator has stopped, and nothing is known about now\n", printable(s.name), board.Span(age), board.Span(interval))
+		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: its generator has stopped, and nothing is known about now\n", failure.Printable(s.name), board.Span(age), board.Span(interval))
 		return true
 	case a.late(b):
-		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: it may be wrong by now\n", printable(s.name), board.Span(age), board.Span(interval))
+		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: it may be wrong by now\n", failure.Printable(s.name), board.Span(age), board.Span(interval))
 	case age < -time.Minute:
-		fmt.Fprintf(a.stderr, "gpuboard: %s is of a moment that is %s ahead: this machine's clock or that one's is wrong\n", printable(s.name), board.Span(-age))
+		fmt.Fprintf(a.stderr, "gpuboard: %s is of a moment that is %s ahead: this machine's clock or that one's is wrong\n", failure.Printable(s.name), board.Span(-age))
 	}
 	return false
 }

@@ -18,6 +18,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/text"
@@ -91,7 +92,7 @@ const partialCode = "smi:partial"
 // partial is the exit status of an answer that may lack GPUs; nil for a full one.
 func partial(b *board.Board) error {
 	if slices.ContainsFunc(b.Problems, func(p snapshot.Problem) bool { return p.Code == partialCode }) {
-		return silent(exitDegraded)
+		return silent(failure.ExitDegraded)
 	}
 	return nil
 }
@@ -255,10 +256,10 @@ func unread(b *board.Board) error {
 	}
 	for _, p := range h.Problems {
 		if strings.HasPrefix(p.Code, "smi:") || strings.HasPrefix(p.Code, "gpu:") {
-			return fail(exitError, fmt.Errorf("reading the GPUs of this node: %s", p.Message), "")
+			return failure.New(failure.ExitError, fmt.Errorf("reading the GPUs of this node: %s", p.Message), "")
 		}
 	}
-	return fail(exitError, errors.New("reading the GPUs of this node: nvidia-smi lists none"), "")
+	return failure.New(failure.ExitError, errors.New("reading the GPUs of this node: nvidia-smi lists none"), "")
 }
 
 // look is how text is to be written on stdout.

@@ -22,6 +22,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"gpuboard/internal/failure"
 	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
@@ -249,7 +250,7 @@ func goesOn(t *testing.T, b *bed) {
 	// The web host is upgraded first, and Consul is away. The last news is not
 	// stale yet, and it is time to try the hook again.
 	b.at("10:42:25")
-	if errs := run(exitDegraded, "generate"); strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "[discovery:unreachable]") {
+	if errs := run(failure.ExitDegraded, "generate"); strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "[discovery:unreachable]") {
 		t.Errorf("the first generation says\n%s", errs)
 	}
 	board := readText(t, b.path("site/api/v1/board.json"))
@@ -269,15 +270,15 @@ func goesOn(t *testing.T, b *bed) {
 	}
 
 	// The node follows: what it had not pushed comes, and the hour is sealed.
-	run(exitOK, "publish")
+	run(failure.ExitOK, "publish")
 	b.at("11:00:10")
-	run(exitOK, "collect")
-	run(exitOK, "publish")
+	run(failure.ExitOK, "collect")
+	run(failure.ExitOK, "publish")
 	hours, err := filepath.Glob(b.path("data/drop/gpu01/hour-*.jsonl.gz"))
 	if err != nil || len(hours) != 2 {
 		t.Errorf("the drop holds the hours %v, %v", hours, err)
 	}
-	run(exitDegraded, "generate")
+	run(failure.ExitDegraded, "generate")
 	store, err := history.Open(t.Context(), b.path("state/history.db"), b.now(), history.Options{})
 	b.must(err)
 	defer store.Close()
@@ -293,14 +294,14 @@ func goesOn(t *testing.T, b *bed) {
 	archive := b.path("data/comments.archive.json")
 	before := readText(t, archive)
 	b.now = func() time.Time { return frozenAt.AddDate(0, 2, 0) }
-	run(exitOK, "bookings", "--prune")
+	run(failure.ExitOK, "bookings", "--prune")
 	after := readText(t, archive)
 	if !strings.Contains(before, "bob") || !strings.Contains(after, "bob") || !strings.Contains(after, "eva") {
 		t.Errorf("the archive was\n%s\nand is\n%s", before, after)
 	}
 	b.at("11:01:00")
 	b.write("data/comments.json", "{ broken")
-	run(exitDegraded, "generate")
+	run(failure.ExitDegraded, "generate")
 	if board := readText(t, b.path("site/api/v1/board.json")); !strings.Contains(board, `"ada"`) {
 		t.Error("a broken comments.json takes the bookings away")
 	}
@@ -323,7 +324,7 @@ func TestLeftByALaterVersion(t *testing.T) {
 	}
 	b.at("10:43:00")
 	out, errs, code := b.run("generate", "--config", b.path("gpuboard.yml"))
-	if code != exitDegraded || !strings.Contains(errs, "newer gpuboard") || !strings.Contains(errs, "[history:") {
+	if code != failure.ExitDegraded || !strings.Contains(errs, "newer gpuboard") || !strings.Contains(errs, "[history:") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	if board := readText(t, b.path("site/api/v1/board.json")); !strings.Contains(board, `"eva"`) {

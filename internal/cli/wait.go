@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/text"
 )
@@ -52,14 +54,14 @@ func (a *app) waitCommand() *cobra.Command {
 				return err
 			}
 			if w.limit < 1 {
-				return usagef("", "--gpus: at least 1, not %d", w.limit)
+				return failure.Usage("", "--gpus: at least 1, not %d", w.limit)
 			}
 			if timeout < 0 {
-				return usagef("", "--timeout: %s is no time to wait", timeout)
+				return failure.Usage("", "--timeout: %s is no time to wait", timeout)
 			}
 			for i, name := range w.hosts {
 				if w.hosts[i], err = snapshot.ParseHost(name); err != nil {
-					return usagef("", "--host: %w", err)
+					return failure.Usage("", "--host: %w", err)
 				}
 			}
 			s, err := a.source(cfg, from)
@@ -157,7 +159,7 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 			return nil, v.over(ctx, timeout)
 		case err != nil:
 			var f *failure.Error
-			if first && errors.As(err, &f) && f.Exit == exitUsage {
+			if first && errors.As(err, &f) && f.Exit == failure.ExitUsage {
 				return nil, err // waiting does not mend this
 			}
 			v.say(err.Error())
@@ -206,14 +208,14 @@ func (v *waiter) over(ctx context.Context, timeout time.Duration) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fail(exitNoMatch, fmt.Errorf("no %s within %s", v.goal(), timeout), "")
+	return failure.New(failure.ExitNoMatch, fmt.Errorf("no %s within %s", v.goal(), timeout), "")
 }
 
 // say writes what is being waited for, once until it changes.
 func (v *waiter) say(s string) {
 	if s != v.said {
 		v.said = s
-		fmt.Fprintf(v.app.stderr, "gpuboard: %s\n", printable(s))
+		fmt.Fprintf(v.app.stderr, "gpuboard: %s\n", failure.Printable(s))
 	}
 }
 
@@ -245,9 +247,9 @@ func (v *waiter) never(b *board.Board) error {
 	}
 	switch {
 	case all < v.wanted.limit:
-		return fail(exitNoMatch, fmt.Errorf("there will never be %s: the board has %d", v.goal(), all), "")
+		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: the board has %d", v.goal(), all), "")
 	case v.oneHost && most < v.wanted.limit:
-		return fail(exitNoMatch, fmt.Errorf("there will never be %s: no host has more than %d", v.goal(), most), "")
+		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: no host has more than %d", v.goal(), most), "")
 	}
 	return nil
 }
@@ -307,4 +309,79 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// errTaken says that a GPU that is free on the board has been booked since.
+var errTaken = errors.New("booked by somebody else since the board was made")
+
+// A bookingAfterWait books the GPUs that wait finds.
+type bookingAfterWait struct {
+	app     *app // whose stdout is stderr: the answer is the list of GPUs alone
+	command *cobra.Command
+	cfg     *config.Config
+	length  string
+	lasts   time.Duration
+	name    string // who books; "" for oneself
+}
+
+// bookAfterWait checks before the waiting begins that booking is possible.
+func (a *app) bookAfterWait(c *cobra.Command, cfg *config.Config, length, name string) (*bookingAfterWait, error) {
+	if host := cfg.String("booking.ssh"); host != "" {
+		return nil, failure.Usage("ssh "+shell.Quote(host)+" gpuboard wait --book "+shell.Quote(length), "wait --book needs the bookings on this machine, and booking.ssh says that they are on %s", snapshot.Text(host, 80))
+	}
+	lasts, err := booking.ParseDuration(length)
+	if err != nil {
+		return nil, failure.Usage("for instance --book 8h", "--book: %w", err)
+	}
+	quiet := *a
+	quiet.stdout = a.stderr
+	k := &bookingAfterWait{app: &quiet, command: c, cfg: cfg, length: length, lasts: lasts, name: name}
+	_, err = quiet.editor(c, cfg, name, "")
+	return k, err
+}
+
+// possible reports whether a GPU that can be used now can be booked for as long as
+// is wanted. One's own booking of it stays as it is.
+func (k *bookingAfterWait) possible(g *board.GPU, now time.Time) bool {
+	return g.State != board.Free || g.FreeUntil.IsZero() || !g.FreeUntil.Before(now.Add(k.lasts))
+}
+
+// book writes the bookings, all or none. The error is errTaken if a GPU has been
+// booked since the board was made.
+func (k *bookingAfterWait) book(ctx context.Context, b *board.Board, open []openGPU) error {
+	e, err := k.app.editor(k.command, k.cfg, k.name, "")
+	if err != nil {
+		return err
+	}
+	e.board, e.Fleet = b, b.Fleet()
+	from, until, _, err := e.Times("", k.length)
+	if err != nil {
+		return e.failed(err)
+	}
+	var wanted []booking.Booking
+	for _, o := range open {
+		if target, ok := o.gpu.Target(); ok && o.gpu.State == board.Free {
+			wanted = append(wanted, booking.Booking{Host: o.host.Name, Target: target, From: from, Until: until, Kind: booking.Reserved})
+		}
+	}
+	if len(wanted) == 0 {
+		return nil // all of them are booked already, by whoever asks
+	}
+	return e.finish(ctx, &bookRequest{}, "booked", func(data []byte) (booking.Change, error) {
+		c, err := e.Book(data, wanted...)
+		var r *booking.Refusal
+		if errors.As(err, &r) && (r.Reason == booking.Taken || r.Reason == booking.Already) {
+			err = fmt.Errorf("%s was %w", r.Bookings[0].Place(), errTaken)
+		}
+		return c, err
+	})
+}
+
+// again reports whether waiting on may mend why a booking failed.
+func again(err error) bool {
+	var f *failure.Error
+	if errors.As(err, &f) {
+		return f.Exit == failure.ExitTryAgain
+	}
+	return errors.Is(err, errTaken) || failure.Explain(err).Exit == failure.ExitTryAgain
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"gpuboard/internal/failure"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -86,16 +87,16 @@ func TestWaitEnds(t *testing.T) {
 		{[]string{"--gpus", "2", "--order", "memory", "--json"}, 0, "", ""},
 		{[]string{"--gpus", "1", "--min-memory", "40G", "--format", "uuids"}, 0, "GPU-gpu01-1\n", "on gpu01"},
 		{[]string{"--gpus", "1", "--format", "env", "--model", "3090"}, 0, "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0\n", "on gpu02"},
-		{[]string{"--gpus", "2", "--same-host", "--timeout", "250ms"}, exitNoMatch, "", "error: no 2 GPUs on one host within 250ms"},
-		{[]string{"--gpus", "2", "--model", "a100", "--timeout", "250ms"}, exitNoMatch, "", "waiting for 2 GPUs like a100; 1 can be used (gpu01:1)"},
-		{[]string{"--gpus", "2", "--format", "indices", "--timeout", "50ms"}, exitNoMatch, "", "no 2 GPUs on one host"}, // an index alone names no host
-		{[]string{"--gpus", "4"}, exitNoMatch, "", "there will never be 4 GPUs: the board has 3"},
-		{[]string{"--gpus", "3", "--same-host"}, exitNoMatch, "", "there will never be 3 GPUs on one host: no host has more than 2"},
-		{[]string{"--model", "h100"}, exitNoMatch, "", "there will never be 1 GPU like h100: the board has 0"},
-		{[]string{"--gpus", "0"}, exitUsage, "", "--gpus: at least 1"},
-		{[]string{"--timeout", "-1s"}, exitUsage, "", "no time to wait"},
-		{[]string{"--format", "csv"}, exitUsage, "", "none of host:index"},
-		{[]string{"--host", "../x"}, exitUsage, "", "--host: not a host name"},
+		{[]string{"--gpus", "2", "--same-host", "--timeout", "250ms"}, failure.ExitNoMatch, "", "error: no 2 GPUs on one host within 250ms"},
+		{[]string{"--gpus", "2", "--model", "a100", "--timeout", "250ms"}, failure.ExitNoMatch, "", "waiting for 2 GPUs like a100; 1 can be used (gpu01:1)"},
+		{[]string{"--gpus", "2", "--format", "indices", "--timeout", "50ms"}, failure.ExitNoMatch, "", "no 2 GPUs on one host"}, // an index alone names no host
+		{[]string{"--gpus", "4"}, failure.ExitNoMatch, "", "there will never be 4 GPUs: the board has 3"},
+		{[]string{"--gpus", "3", "--same-host"}, failure.ExitNoMatch, "", "there will never be 3 GPUs on one host: no host has more than 2"},
+		{[]string{"--model", "h100"}, failure.ExitNoMatch, "", "there will never be 1 GPU like h100: the board has 0"},
+		{[]string{"--gpus", "0"}, failure.ExitUsage, "", "--gpus: at least 1"},
+		{[]string{"--timeout", "-1s"}, failure.ExitUsage, "", "no time to wait"},
+		{[]string{"--format", "csv"}, failure.ExitUsage, "", "none of host:index"},
+		{[]string{"--host", "../x"}, failure.ExitUsage, "", "--host: not a host name"},
 	} {
 		got := waitFor(t, t.Context(), fixed, quiet, append([]string{"--from", dir}, c.args...)...)
 		if got.code != c.code || c.stdout != "" && got.stdout != c.stdout || c.code != 0 && got.stdout != "" || !strings.Contains(got.stderr, c.stderr) {
@@ -114,12 +115,12 @@ func TestWaitEnds(t *testing.T) {
 	}
 	// A host that was never heard of may have them one day.
 	testSite{silent: []string{"gpu02"}}.write(t, dir)
-	if got := waitFor(t, t.Context(), fixed, quiet, "--from", dir, "--gpus", "3", "--timeout", "50ms"); got.code != exitNoMatch || !strings.Contains(got.stderr, "within 50ms") {
+	if got := waitFor(t, t.Context(), fixed, quiet, "--from", dir, "--gpus", "3", "--timeout", "50ms"); got.code != failure.ExitNoMatch || !strings.Contains(got.stderr, "within 50ms") {
 		t.Errorf("%+v", got)
 	}
 	// Ctrl-C ends it, and is not "there are none".
 	ctx, cancel := context.WithCancel(t.Context())
-	if got := waitFor(t, ctx, fixed, func(string) { cancel() }, "--from", dir, "--gpus", "3"); got.code != exitTempFail || !strings.Contains(got.stderr, "interrupted") {
+	if got := waitFor(t, ctx, fixed, func(string) { cancel() }, "--from", dir, "--gpus", "3"); got.code != failure.ExitTryAgain || !strings.Contains(got.stderr, "interrupted") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -133,7 +134,7 @@ func TestWaitKnowsWhoseBookingItIs(t *testing.T) {
 	if got.code != 0 || got.stdout != "gpu01:0\n" {
 		t.Errorf("%+v", got)
 	}
-	if got := waitFor(t, t.Context(), fixed, func(string) {}, "--from", dir, "--gpus", "2", "--timeout", "50ms"); got.code != exitNoMatch {
+	if got := waitFor(t, t.Context(), fixed, func(string) {}, "--from", dir, "--gpus", "2", "--timeout", "50ms"); got.code != failure.ExitNoMatch {
 		t.Errorf("%+v", got)
 	}
 }

@@ -38,6 +38,9 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// New is an error with its exit status. hint may be empty.
+func New(exit int, err error, hint string) error { return &Error{Exit: exit, Err: err, Hint: hint} }
+
 // Usage is an error in what somebody typed or configured. The message says all, so it has no code.
 func Usage(hint, format string, args ...any) error {
 	return &Error{Exit: ExitUsage, Err: fmt.Errorf(format, args...), Hint: hint}
