@@ -149,7 +149,7 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err 
 	}
 	first.Wait()
 
-	g, err := a.generator(cfg, true)
+	g, err := watch.NewGenerator(cfg, version(), a.now, true)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err 
 	run(func() error {
 		// What is not well is part of the show.
 		watch.Run(ctx, watch.Options{Generator: g, GenerationTime: a.now, Now: a.now, Interval: demoEvery, Log: io.Discard,
-			Paths: watch.Paths{Data: cfg.String("data"), Comments: commentsPath(cfg), Aliases: filepath.Join(cfg.String("data"), "aliases.csv")}})
+			Paths: watch.Paths{Data: cfg.String("data"), Comments: cfg.CommentsPath(), Aliases: cfg.AliasesPath()}})
 		return nil
 	})
 	h, err := serve.Handler(serve.Options{Site: cfg.String("site"), Log: a.log()})

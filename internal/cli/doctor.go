@@ -9,8 +9,6 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/doctor"
 	"gpuboard/internal/failure"
-	"gpuboard/internal/inventory"
-	"gpuboard/internal/notify"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -29,12 +27,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := doctor.Options{
-				Config: cfg, Node: a.node(cfg), Installed: installed, AsksConsul: a.asksConsul(cfg),
-				Comments: func() (string, error) { return localComments(cfg) },
-				Notifier: func() (*notify.Notifier, error) { return a.carrier(cfg) },
-				Consul:   func() (*inventory.Consul, error) { return a.consul(cfg) },
-			}
+			o := doctor.Options{Config: cfg, Node: a.node(cfg), Installed: installed}
 			if f := c.Flags().Lookup("config"); f.Changed {
 				o.ConfigFlag = f.Value.String()
 			}

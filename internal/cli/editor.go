@@ -49,7 +49,7 @@ func (a *app) editor(c *cobra.Command, cfg *config.Config, name, at string) (*ed
 		}
 	}
 	e.Now = e.Now.In(e.Zone)
-	if e.Limits, err = bookingLimits(cfg); err != nil {
+	if e.Limits, err = cfg.BookingLimits(); err != nil {
 		return nil, err
 	}
 	problems, err := e.open(cfg)
@@ -81,7 +81,7 @@ func (a *app) bookingName(cfg *config.Config) string {
 
 // open opens the file and reads the aliases.
 func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
-	path, err := localComments(cfg)
+	path, err := cfg.LocalComments()
 	if err != nil {
 		return nil, err
 	}
@@ -101,25 +101,6 @@ func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
 	var problems []snapshot.Problem
 	e.Aliases, problems = e.app.aliases(cfg, dir)
 	return problems, nil
-}
-
-// bookingLimits reads the settings that bound what one person may book.
-func bookingLimits(cfg *config.Config) (booking.Limits, error) {
-	l := booking.Limits{MaxGPUs: int(cfg.Number("booking.max_gpus"))}
-	for _, name := range []string{"booking.max_duration", "booking.default_duration"} {
-		s := cfg.String(name)
-		if s == "" || s == "none" {
-			continue
-		}
-		length, err := booking.ParseDuration(s)
-		if err != nil {
-			return l, failure.Usage("for instance 7d or 36h", "%s from %s: %w", name, cfg.Origin(name), err)
-		}
-		if name == "booking.max_duration" {
-			l.MaxDuration = length
-		}
-	}
-	return l, nil
 }
 
 // readBoard reads the board, against which bookings are checked. A board that

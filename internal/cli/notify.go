@@ -3,27 +3,17 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/mail"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/notify"
-	"gpuboard/internal/snapshot"
-	"gpuboard/sitegen"
 )
 
-// How long a test message may take, and how often a hook may fail before that
-// is a problem of the board: one lost connection is none.
-const (
-	testTimeout  = 30 * time.Second
-	failuresSaid = 3
-)
+// testTimeout is how long a test message may take.
+const testTimeout = 30 * time.Second
 
 func (a *app) notifyCommand() *cobra.Command {
 	var test, asJSON bool
@@ -38,24 +28,24 @@ func (a *app) notifyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			carrier, err := a.carrier(cfg)
+			notifier, err := cfg.Notifier()
 			if err != nil {
 				return err
 			}
-			if carrier == nil {
+			if notifier == nil {
 				return failure.Usage("list them under notify: in gpuboard.yml, such as\n  notify:\n    - webhook: https://chat.example.org/hooks/…\n      events: [host-*, gpu-lost]", "there are no hooks")
 			}
 			if test {
 				ctx, cancel := context.WithTimeout(c.Context(), testTimeout)
 				defer cancel()
-				return a.sayHooks(carrier.Test(ctx, a.now().UTC()), nil, "took the message", asJSON)
+				return a.sayHooks(notifier.Test(ctx, a.now().UTC()), nil, "took the message", asJSON)
 			}
-			waiting, err := carrier.Waiting()
+			waiting, err := notifier.Waiting()
 			if err != nil {
 				return err
 			}
-			hooks := carrier.Hooks()
-			for _, t := range carrier.Failures() {
+			hooks := notifier.Hooks()
+			for _, t := range notifier.Failures() {
 				for i := range hooks {
 					if hooks[i].Hook == t.Hook {
 						hooks[i].Err = t.Err
@@ -114,90 +104,4 @@ func (a *app) sayHooks(list []notify.Outcome, waiting map[string]int, fine strin
 		return silent(failure.ExitDegraded)
 	}
 	return nil
-}
-
-// carrier makes what carries events out, nil where no hooks are configured.
-func (a *app) carrier(cfg *config.Config) (*notify.Notifier, error) {
-	if len(cfg.Hooks) == 0 {
-		return nil, nil
-	}
-	o := notify.Options{
-		Outbox: filepath.Join(cfg.String("state"), "outbox.json"), Zone: cfg.Zone(),
-		Title: cfg.String("title"), SiteURL: cfg.String("base_url"),
-	}
-	for _, h := range cfg.Hooks {
-		if h.URLFile != "" {
-			url, err := readSecret(h.URLFile)
-			if err != nil {
-				return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.Origin, h.Name, err), ""))
-			}
-			h.URL = url
-		}
-		if h.Kind == notify.Mail && h.From == "" {
-			h.From = sender()
-		}
-		o.Hooks = append(o.Hooks, h.Hook)
-	}
-	c, err := notify.New(o)
-	if err != nil {
-		return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, fmt.Errorf("notify: %w", err), ""))
-	}
-	return c, nil
-}
-
-// readSecret reads the one line of a file that is kept from others.
-func readSecret(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	if len(data) > 4096 {
-		return "", fmt.Errorf("%s is too long for an address", path)
-	}
-	return strings.TrimSpace(string(data)), nil
-}
-
-// sender is the address that mail comes from when nobody said.
-func sender() string {
-	host, err := os.Hostname()
-	address := "gpuboard@" + host
-	if _, bad := mail.ParseAddress(address); err != nil || bad != nil {
-		return "gpuboard@localhost"
-	}
-	return address
-}
-
-// announcer is what the generator hands events to; nil where there are no hooks.
-func (a *app) announcer(cfg *config.Config) (sitegen.Announcer, error) {
-	c, err := a.carrier(cfg)
-	if c == nil || err != nil {
-		return nil, err
-	}
-	return announcer{c}, nil
-}
-
-// announcer has a carrier's troubles told as problems of the board.
-type announcer struct {
-	*notify.Notifier
-}
-
-// Troubles says which hooks have not been reached for a while.
-func (n announcer) Troubles() []snapshot.Problem { return problemsOf(n.Notifier.Failures()) }
-
-// Deliver sends what waits, and says which hooks are not reached.
-func (n announcer) Deliver(ctx context.Context, now time.Time) []snapshot.Problem {
-	return problemsOf(n.Notifier.Deliver(ctx, now))
-}
-
-func problemsOf(list []notify.Failure) (problems []snapshot.Problem) {
-	for _, t := range list {
-		switch {
-		case t.Hook == "":
-			problems = append(problems, snapshot.Problem{Code: "notify:outbox", Message: snapshot.Text(t.Err.Error(), snapshot.MaxTextBytes)})
-		case t.Refused || t.Tries >= failuresSaid:
-			problems = append(problems, snapshot.Problem{Code: "notify:failing", File: "hook " + t.Hook,
-				Message: snapshot.Text(fmt.Sprintf("%v (%d waiting, tried again from %s)", t.Err, t.Waiting, t.Next.UTC().Format("15:04 UTC")), snapshot.MaxTextBytes)})
-		}
-	}
-	return problems
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"gpuboard/internal/doctor"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/node"
-	"gpuboard/internal/notify"
 	"gpuboard/internal/testenv/need"
 )
 
@@ -125,13 +123,6 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 		if _, errs, exit := b.run(args...); exit == failure.ExitOK || strings.Contains(errs, "]\n") {
 			t.Errorf("%v: exit %d\n%s", args, exit, errs)
 		}
-	}
-}
-
-func TestTroublesOfTheOutboxHaveACode(t *testing.T) {
-	problems := problemsOf([]notify.Failure{{Err: errors.New("it cannot be read")}, {Hook: "chat", Refused: true, Err: errors.New("404")}})
-	if len(problems) != 2 || problems[0].Code != "notify:outbox" || problems[1].Code != "notify:failing" {
-		t.Errorf("%+v", problems)
 	}
 }
 

@@ -102,11 +102,11 @@ func (a *app) serveOptions(cfg *config.Config) (serve.Options, error) {
 
 // bookingForm is the form with everything that it needs.
 func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
-	limits, err := bookingLimits(cfg)
+	limits, err := cfg.BookingLimits()
 	if err != nil {
 		return nil, err
 	}
-	path, err := localComments(cfg)
+	path, err := cfg.LocalComments()
 	if err != nil {
 		return nil, err
 	}

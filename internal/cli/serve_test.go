@@ -23,6 +23,7 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/soak"
+	"gpuboard/internal/watch"
 )
 
 // TestServeBooks follows the settings to what they are for: the file, the zone,
@@ -144,7 +145,7 @@ func TestSoakOfAWebHost(t *testing.T) {
 	}
 	cfg := soakSettings(t, a, "generate", "--config", s.Path("gpuboard.yml"), "--data", s.Path("data"), "--site", s.Path("site"), "--state", s.Path("state"), "--timezone", "UTC",
 		"--history-raw", "6h", "--history-five-minutes", "12h", "--history-hourly", "24h")
-	g, err := a.generator(cfg, false)
+	g, err := watch.NewGenerator(cfg, version(), a.now, false)
 	if err != nil {
 		t.Fatal(err)
 	}

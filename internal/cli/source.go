@@ -25,6 +25,7 @@ import (
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
+	"gpuboard/sitegen"
 	"gpuboard/sitegen/data"
 )
 
@@ -349,7 +350,7 @@ func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string
 // is possible without what the generator remembers: no history, no Consul.
 func (a *app) mergeData(ctx context.Context, cfg *config.Config, dir string) (*board.Board, error) {
 	listed, _ := inventory.List(cfg.Hosts)
-	resolver := inventory.Resolver{List: listed, Drops: func(context.Context) (inventory.Answer, error) { return dropHosts(cfg, dir) }}
+	resolver := inventory.Resolver{List: listed, Drops: func(context.Context) (inventory.Answer, error) { return sitegen.DropHosts(dir, cfg.String("legacy")) }}
 	now := a.now().UTC()
 	hosts := resolver.Resolve(ctx, now)
 	aliases, problems := a.aliases(cfg, dir)

@@ -24,6 +24,7 @@ type Config struct {
 	// Once that the process ends after one generation.
 	Pretend, Once bool
 
+	getenv func(string) string
 	values map[string]string // by key name
 	origin map[string]string // by key name: "default", "gpuboard.yml:3", "GPUBOARD_DATA", "--data"
 }
@@ -43,7 +44,7 @@ func Load(from Sources) (*Config, error) {
 	if from.Flag == nil {
 		from.Flag = func(string) (string, bool) { return "", false }
 	}
-	c := &Config{values: map[string]string{}, origin: map[string]string{}, ShortNames: map[string]string{}}
+	c := &Config{getenv: from.Getenv, values: map[string]string{}, origin: map[string]string{}, ShortNames: map[string]string{}}
 	for _, k := range Keys() {
 		c.Set(k.Name, k.DefaultHere(from.Getenv), "default")
 	}

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 )
 
@@ -30,4 +32,25 @@ func (c *Config) Consul() (inventory.ConsulOptions, error) {
 		o.NodeMeta[k] = v
 	}
 	return o, nil
+}
+
+// NewConsul returns the client that asks Consul for hosts.
+func (c *Config) NewConsul() (*inventory.Consul, error) {
+	o, err := c.Consul()
+	if err != nil {
+		return nil, err
+	}
+	consul, err := inventory.NewConsul(o)
+	if err != nil {
+		return nil, &failure.Error{Exit: failure.ExitUsage, Code: "consul:config", Err: err}
+	}
+	return consul, nil
+}
+
+// AsksConsul reports whether Consul is one of the sources of the inventory.
+func (c *Config) AsksConsul() bool {
+	if sources := c.List("hosts_from"); len(sources) > 0 {
+		return slices.Contains(sources, "consul")
+	}
+	return c.Bool("consul.enabled") || c.getenv("CONSUL_HTTP_ADDR") != ""
 }

@@ -2,7 +2,10 @@ package config
 
 import (
 	"fmt"
+	"net/mail"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"gpuboard/internal/failure"
 	"gpuboard/internal/notify"
 	"gpuboard/internal/spelling"
 )
@@ -149,4 +153,55 @@ func texts[T ~string](list []T) (all []string) {
 		all = append(all, string(s))
 	}
 	return all
+}
+
+// Notifier returns what sends events to the hooks; nil if no hooks are configured.
+func (c *Config) Notifier() (*notify.Notifier, error) {
+	if len(c.Hooks) == 0 {
+		return nil, nil
+	}
+	o := notify.Options{
+		Outbox: filepath.Join(c.String("state"), "outbox.json"), Zone: c.Zone(),
+		Title: c.String("title"), SiteURL: c.String("base_url"),
+	}
+	for _, h := range c.Hooks {
+		if h.URLFile != "" {
+			url, err := readSecret(h.URLFile)
+			if err != nil {
+				return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, fmt.Errorf("%s: reading the webhook of hook %s: %w", h.Origin, h.Name, err), ""))
+			}
+			h.URL = url
+		}
+		if h.Kind == notify.Mail && h.From == "" {
+			h.From = sender()
+		}
+		o.Hooks = append(o.Hooks, h.Hook)
+	}
+	n, err := notify.New(o)
+	if err != nil {
+		return nil, failure.Because("notify:config", failure.New(failure.ExitUsage, fmt.Errorf("notify: %w", err), ""))
+	}
+	return n, nil
+}
+
+// readSecret reads the one line of a file that other users cannot read.
+func readSecret(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if len(data) > 4096 {
+		return "", fmt.Errorf("%s is too long for an address", path)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// sender is the default address of the sender of mail.
+func sender() string {
+	host, err := os.Hostname()
+	address := "gpuboard@" + host
+	if _, bad := mail.ParseAddress(address); err != nil || bad != nil {
+		return "gpuboard@localhost"
+	}
+	return address
 }

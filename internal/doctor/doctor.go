@@ -16,9 +16,7 @@ import (
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
-	"gpuboard/internal/inventory"
 	"gpuboard/internal/node"
-	"gpuboard/internal/notify"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 )
@@ -63,16 +61,12 @@ const (
 	Web  = "web"
 )
 
-// Options are what doctor looks at, and the programs and parts that it tries.
+// Options are what doctor looks at.
 type Options struct {
 	Config     *config.Config
 	ConfigFlag string    // the file that --config named; "" for none
 	Node       node.Node // makes the parts of a node, and has the clock and the environment
 	Installed  func(program string) bool
-	Comments   func() (path string, err error)
-	Notifier   func() (*notify.Notifier, error) // nil where there are no hooks
-	AsksConsul bool
-	Consul     func() (*inventory.Consul, error)
 }
 
 // An examination looks at everything once and goes on after each finding.

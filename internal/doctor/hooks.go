@@ -14,11 +14,11 @@ import (
 // hooks looks at what is to hear of changes, without sending anything.
 func (d *examination) hooks() {
 	mend := d.own("notify --test")
-	carrier, err := d.Notifier()
+	notifier, err := d.Config.Notifier()
 	if err != nil {
 		d.bad("notify:config", "see docs/notify.md", "%v", err)
 	}
-	if carrier == nil || err != nil {
+	if notifier == nil || err != nil {
 		return
 	}
 	well := true
@@ -35,7 +35,7 @@ func (d *examination) hooks() {
 			d.bad("notify:program", mend, "the hook %s runs %s, which is not there or not to be run", h.Name, program)
 		}
 	}
-	for _, t := range carrier.Failures() {
+	for _, t := range notifier.Failures() {
 		well = false
 		where := "the outbox"
 		if t.Hook != "" {

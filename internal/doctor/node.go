@@ -335,7 +335,7 @@ func (d *examination) registered(ctx context.Context, host string) {
 
 // askConsul asks which hosts there are, and tells when that does not work.
 func (d *examination) askConsul(ctx context.Context) (inventory.Answer, bool) {
-	c, err := d.Consul()
+	c, err := d.Config.NewConsul()
 	if err != nil {
 		d.bad("consul:config", "env | grep ^CONSUL_", "%v", err)
 		return inventory.Answer{}, false

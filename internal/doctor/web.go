@@ -52,7 +52,7 @@ func (d *examination) web(ctx context.Context) {
 	d.overlay()
 	d.hooks()
 	d.older(data)
-	if d.AsksConsul {
+	if d.Config.AsksConsul() {
 		if answer, ok := d.askConsul(ctx); ok && len(answer.Hosts) == 0 {
 			d.bad("discovery:empty", "gpuboard register on the nodes; deploy/consul/acl-generator.hcl has the policy that the token needs",
 				"Consul answers, and names no host of service %s: nobody has registered, or the token may not read it", d.Config.String("consul.service"))
@@ -128,7 +128,7 @@ func (d *examination) private(site string) {
 
 // bookings reads what people wrote, as the generator would.
 func (d *examination) bookings(data, state string) {
-	path, err := d.Comments()
+	path, err := d.Config.LocalComments()
 	if err != nil {
 		d.bad("config:comments", "edit "+shell.Quote(d.Config.Path), "%v", err)
 		return

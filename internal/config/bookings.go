@@ -1,0 +1,50 @@
+package config
+
+import (
+	"cmp"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/failure"
+	"path/filepath"
+	"strings"
+)
+
+// CommentsPath returns the path of comments.json.
+func (c *Config) CommentsPath() string {
+	if path := c.String("comments"); path != "" {
+		return path
+	}
+	return filepath.Join(c.String("data"), "comments.json")
+}
+
+// LocalComments returns CommentsPath, and refuses a URL.
+func (c *Config) LocalComments() (string, error) {
+	path := c.CommentsPath()
+	if strings.Contains(path, "://") {
+		return "", failure.Usage("on the web host name the file with --comments FILE; elsewhere set booking.ssh to the web host", "comments from %s is %s, and not a file on this machine", c.Origin("comments"), path)
+	}
+	return path, nil
+}
+
+// AliasesPath returns the path of aliases.csv on the web host.
+func (c *Config) AliasesPath() string {
+	return cmp.Or(c.String("aliases"), filepath.Join(c.String("data"), "aliases.csv"))
+}
+
+// BookingLimits returns the settings that bound what one person may book.
+func (c *Config) BookingLimits() (booking.Limits, error) {
+	l := booking.Limits{MaxGPUs: int(c.Number("booking.max_gpus"))}
+	for _, name := range []string{"booking.max_duration", "booking.default_duration"} {
+		s := c.String(name)
+		if s == "" || s == "none" {
+			continue
+		}
+		length, err := booking.ParseDuration(s)
+		if err != nil {
+			return l, failure.Usage("for instance 7d or 36h", "%s from %s: %w", name, c.Origin(name), err)
+		}
+		if name == "booking.max_duration" {
+			l.MaxDuration = length
+		}
+	}
+	return l, nil
+}

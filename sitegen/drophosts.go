@@ -1,0 +1,63 @@
+package sitegen
+
+import (
+	"errors"
+	"fmt"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/legacy"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
+	"maps"
+	"os"
+	"slices"
+)
+
+// DropHosts lists the hosts that have a drop in a data directory, and those whose files come from
+// the older scripts. legacySetting is the setting legacy.
+func DropHosts(data, legacySetting string) (inventory.Answer, error) {
+	var names []string
+	var problems []snapshot.Problem
+	d, err := spool.OpenDrops(data)
+	switch {
+	case err == nil:
+		defer d.Close()
+		names, problems = d.Hosts()
+	case !errors.Is(err, os.ErrNotExist): // without drops, nothing has been sent yet
+		return inventory.Answer{}, err
+	}
+	hosts, more := inventory.Drops(names)
+	answer := inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}
+	dir := LegacyDir(legacySetting, data)
+	if dir == "" {
+		return answer, nil
+	}
+	found, err := legacy.Hosts(dir)
+	if err != nil {
+		return inventory.Answer{}, fmt.Errorf("looking for the older scripts' files: %w", err)
+	}
+	have := map[string]bool{}
+	for i := range answer.Hosts {
+		h := &answer.Hosts[i]
+		have[h.Name] = true
+		describe(h, found.Hosts[h.Name])
+	}
+	hosts, more = inventory.Drops(slices.DeleteFunc(slices.Sorted(maps.Keys(found.Hosts)), func(name string) bool { return have[name] }))
+	for i := range hosts {
+		describe(&hosts[i], found.Hosts[hosts[i].Name])
+	}
+	answer.Hosts = append(answer.Hosts, hosts...)
+	answer.Problems = append(answer.Problems, more...)
+	return answer, nil
+}
+
+// describe gives a host what hosts.json says: its full name, or a title.
+func describe(h *inventory.Host, old legacy.Host) {
+	if old.Address == "" || old.Address == h.Name {
+		return
+	}
+	if name, err := snapshot.ParseHost(old.Address); err == nil {
+		h.Address = name
+		return
+	}
+	h.Title = snapshot.Text(old.Address, snapshot.MaxNameBytes)
+}
