@@ -6,7 +6,7 @@ import "github.com/a-h/templ"
 type Frame struct {
 	Words
 	Slots
-	Kind       string // index, host, user, bookings, history, about, kiosk, help, book
+	Kind       string // index, host, user, people, bookings, history, about, kiosk, help, book
 	Root       string // leads to the site's root: "" or "../" or "../../"
 	Lang       string
 	Title, Lab string

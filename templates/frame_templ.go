@@ -348,7 +348,7 @@ func page(f Frame, title string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = tab(f, "", "index.html#_people", "nav.people").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = tab(f, "people", "users/index.html", "nav.people").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -24,10 +24,7 @@ type IndexPage struct {
 	Map         bool   // there is room for a sign a GPU
 	Groups      []Group
 	Search      Search
-	People      []Ask
-	PeopleMore  int
-	FreeAsk     *Ask
-	Means       bool // history knows how it was
+	People      People
 	AsOf        *Moment
 	BookingsOf  *Moment
 	Models      []Model
@@ -76,22 +73,25 @@ type FreeModel struct{ Text, Query string }
 
 // A Search is what the script of the front page searches.
 type Search struct {
-	Models []string     `json:"models"`
-	Hosts  []SearchHost `json:"hosts"`
+	Models []SearchModel `json:"models"`
+	Hosts  []SearchHost  `json:"hosts"`
 }
+
+// A SearchModel is a name and the GiB of its memory, a pair.
+type SearchModel [2]any
 
 // A SearchHost is one host of a Search, by the id of its line.
 type SearchHost struct {
 	ID    string      `json:"id"`
-	Words string      `json:"words"` // title, group, tags
+	Words string      `json:"words"` // title, group, state, tags
 	GPUs  []SearchGPU `json:"gpus"`
 }
 
 // A SearchGPU is one GPU of a Search. On thousands of GPUs the names of fields would
 // be most of the page, so it is an array: number, state (place in the list of
-// states), model (place in Models), GiB, users with programs, who booked it, and the
-// Unix time in seconds until which it is free, 0 for no end.
-type SearchGPU [7]any
+// states), model (place in Models), users with programs, who booked it, and the
+// Unix time in seconds until which it is free. Empty values at its end are left out.
+type SearchGPU []any
 
 // A Pile is all that is free of one model.
 type Pile struct {
@@ -99,6 +99,20 @@ type Pile struct {
 	Count int
 	Cards []FreeCard
 	More  int
+}
+
+// A PeoplePage is users/index.html: everybody who uses or has reserved a GPU.
+type PeoplePage struct {
+	Frame
+	People People
+}
+
+// People are those whom to ask for a GPU, those with the most GPUs first.
+type People struct {
+	List  []Ask
+	More  int // who are not listed
+	Free  *Ask
+	Means bool // history knows how it was
 }
 
 // An Ask is one line of whom to ask.

@@ -33,7 +33,7 @@ func TestPagesHaveNoBarriers(t *testing.T) {
 	site := demoSite(t)
 	pages := []string{
 		"index.html", "hosts/atlas/index.html", "hosts/europa/index.html", "hosts/atlas/history/index.html", "users/mira/index.html",
-		"bookings/index.html", "book/index.html", "history/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/troubleshooting/index.html",
+		"bookings/index.html", "users/index.html", "book/index.html", "history/index.html", "about/index.html", "kiosk/index.html", "help/index.html", "help/troubleshooting/index.html",
 	}
 	b := browser.Start(t, 1280, 1000)
 	for _, page := range pages {

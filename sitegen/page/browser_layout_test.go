@@ -22,7 +22,7 @@ func TestBrowserFitsANarrowWindow(t *testing.T) {
 	b.Do(chromedp.EmulateViewport(320, 640))
 	for _, page := range []string{
 		rich + "/index.html", rich + "/hosts/atlas/index.html", rich + "/hosts/icarus/index.html", rich + "/hosts/atlas/history/index.html", rich + "/history/index.html",
-		rich + "/users/mira/index.html", rich + "/bookings/index.html", rich + "/book/index.html", rich + "/about/index.html", rich + "/kiosk/index.html",
+		rich + "/users/index.html", rich + "/users/mira/index.html", rich + "/bookings/index.html", rich + "/book/index.html", rich + "/about/index.html", rich + "/kiosk/index.html",
 		many + "/index.html", many + "/history/index.html", many + "/hosts/gpu000/index.html", many + "/hosts/gpu000/history/index.html", many + "/bookings/index.html",
 	} {
 		b.Do(chromedp.Navigate("file://" + page))

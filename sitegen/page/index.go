@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,9 +17,8 @@ import (
 const (
 	maxCards  = 12 // of "free now"; more are piled up by model
 	maxPile   = 30
-	maxAsk    = 50
+	maxAsk    = 50 // people on the front page
 	maxSilent = 6
-	maxWhere  = 4
 )
 
 func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) {
@@ -63,7 +61,7 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 		p.Piles, p.FreeNow = pile(p.FreeNow), nil
 	}
 	v.group(p, cards)
-	v.ask(p)
+	p.People = v.ask(maxAsk, "")
 	return p, nil
 }
 
@@ -201,76 +199,6 @@ func joinInts(list []int, sep string) string {
 		s[i] = strconv.Itoa(n)
 	}
 	return strings.Join(s, sep)
-}
-
-// ask fills in "who to ask": the free GPUs first, then people by what they
-// hold: reserved, half again what they use, a little of what they used lately.
-func (v *view) ask(p *templates.IndexPage) {
-	b := v.in.Board
-	reserved := 0
-	people := slices.Clone(b.Users)
-	for _, u := range people {
-		reserved += u.Reserved
-		p.Means = p.Means || u.Mean2h != nil || u.Mean24h != nil || u.Mean1w != nil
-	}
-	weight := func(u *board.User) float64 {
-		w := float64(u.Reserved) + 1.5*u.Used
-		if u.Mean2h != nil {
-			w += 0.15 * *u.Mean2h
-		}
-		return w
-	}
-	slices.SortStableFunc(people, func(x, y board.User) int {
-		return cmp.Or(compareFloats(weight(&y), weight(&x)), cmp.Compare(x.Name, y.Name))
-	})
-	in := &v.in
-	p.Means = p.Means || in.FreeMean2h != nil || in.FreeMean24h != nil || in.FreeMean1w != nil
-	p.FreeAsk = &templates.Ask{Reserved: strconv.Itoa(max(0, p.GPUs-reserved)), Used: strconv.Itoa(p.Free)}
-	p.FreeAsk.Means = means(float64(p.Free), in.FreeMean2h, in.FreeMean24h, in.FreeMean1w)
-	for i := range people {
-		u := &people[i]
-		if len(p.People) == maxAsk {
-			p.PeopleMore = len(people) - maxAsk
-			break
-		}
-		a := templates.Ask{Name: render.Clean(u.Name), Href: v.userHref("", u.Name), Idle: u.IdleGPUs}
-		if u.Used > 0 {
-			a.Used = fraction(u.Used)
-		}
-		if u.Reserved > 0 {
-			a.Reserved = strconv.Itoa(u.Reserved)
-		}
-		a.Means = means(u.Used, u.Mean2h, u.Mean24h, u.Mean1w)
-		for _, w := range u.Where {
-			if len(a.Where) == maxWhere {
-				a.WhereMore = len(u.Where) - maxWhere
-				break
-			}
-			a.Where = append(a.Where, templates.Where{Text: w.Host + " " + joinInts(w.GPUs, ", "), Href: "#" + w.Host})
-		}
-		p.People = append(p.People, a)
-	}
-}
-
-// means are numbers of the past, each with a trend where the present is well away from it.
-func means(now float64, past ...*float64) (out [3]templates.Mean) {
-	for i, mean := range past {
-		if mean == nil {
-			continue
-		}
-		out[i] = templates.Mean{Text: fraction(*mean), Trend: "same"}
-		switch {
-		case *mean > now+0.1:
-			out[i].Trend = "down"
-		case *mean < now-0.1:
-			out[i].Trend = "up"
-		}
-	}
-	return out
-}
-
-func fraction(f float64) string {
-	return strconv.FormatFloat(math.Round(f*10)/10, 'f', 1, 64)
 }
 
 // kioskPage is the front page for a screen on a wall.

@@ -125,35 +125,45 @@ func nameWidth(characters int) string {
 
 // search is what the script of the front page searches.
 func (v *view) search() templates.Search {
-	s := templates.Search{Models: []string{}, Hosts: make([]templates.SearchHost, 0, len(v.in.Board.Hosts))}
-	models := map[string]int{}
+	s := templates.Search{Models: []templates.SearchModel{}, Hosts: make([]templates.SearchHost, 0, len(v.in.Board.Hosts))}
+	models := map[templates.SearchModel]int{}
 	states := map[board.State]int{}
 	for i, state := range board.States() {
 		states[state] = i
 	}
 	for i := range v.in.Board.Hosts {
 		h := &v.in.Board.Hosts[i]
-		words := append([]string{title(h), h.Group, string(h.State)}, h.Tags...)
+		words := append([]string{h.Group, string(h.State)}, h.Tags...)
+		if title := title(h); title != h.Name {
+			words = append(words, title)
+		}
 		found := templates.SearchHost{ID: h.Name, Words: render.Clean(strings.Join(words, " ")), GPUs: []templates.SearchGPU{}}
 		for g := range h.Units() {
-			name := v.words.model(g.ShortName, g.MemoryTotal)
-			model, known := models[name]
+			model := templates.SearchModel{v.words.model(g.ShortName, g.MemoryTotal), wholeGiB(g.MemoryTotal)}
+			place, known := models[model]
 			if !known {
-				model = len(s.Models)
-				models[name], s.Models = model, append(s.Models, name)
+				place = len(s.Models)
+				models[model], s.Models = place, append(s.Models, model)
 			}
-			booker, until := "", int64(0)
-			if g.Booking != nil {
-				booker = render.Clean(g.Booking.Name)
-			}
-			if !g.FreeUntil.IsZero() {
-				until = g.FreeUntil.Unix()
-			}
-			found.GPUs = append(found.GPUs, templates.SearchGPU{g.Label(), states[g.State], model, wholeGiB(g.MemoryTotal), v.users(g), booker, until})
+			found.GPUs = append(found.GPUs, v.searchGPU(g, states[g.State], place))
 		}
 		s.Hosts = append(s.Hosts, found)
 	}
 	return s
+}
+
+func (v *view) searchGPU(g *board.GPU, state, model int) templates.SearchGPU {
+	values := templates.SearchGPU{g.Label(), state, model, v.users(g), "", int64(0)}
+	if g.Booking != nil {
+		values[4] = render.Clean(g.Booking.Name)
+	}
+	if !g.FreeUntil.IsZero() {
+		values[5] = g.FreeUntil.Unix()
+	}
+	for len(values) > 3 && (values[len(values)-1] == "" || values[len(values)-1] == int64(0)) {
+		values = values[:len(values)-1]
+	}
+	return values
 }
 
 // users are the people on a GPU and their programs, as words to search for.

@@ -62,6 +62,7 @@ func Files(in render.Input, own fs.FS) ([]render.File, error) {
 		{"book/index.html", templates.BookPlain(v.bookPlainPage())},
 		{"bookings/index.html", templates.Bookings(v.bookingsPage())},
 		{"history/index.html", templates.History(v.historyPage())},
+		{"users/index.html", templates.Everybody(v.peoplePage())},
 		{"kiosk/index.html", templates.Kiosk(v.kioskPage(index))},
 		{"index.html", templates.Index(index)},
 	} {

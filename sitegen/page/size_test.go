@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
 )
 
@@ -25,6 +26,50 @@ func TestBudgets(t *testing.T) {
 				t.Errorf("%s is %d bytes gzipped", f.Path, n)
 			}
 		}
+	}
+}
+
+// TestFrontPageOfAThousandHosts: the front page is small enough to be usable within
+// a second, and what it has no room for is a click away.
+func TestFrontPageOfAThousandHosts(t *testing.T) {
+	in := boardtest.Big(1000)
+	for i := range 300 {
+		in.Board.Users = append(in.Board.Users, board.User{Name: fmt.Sprintf("guest%03d", i), Used: 1})
+	}
+	files := pages(t, in)
+	index := files[len(files)-1]
+	if n := len(index.Bytes()); n > 1_200_000 {
+		t.Errorf("it is %d bytes", n)
+	}
+	if n := zipped(t, index.Bytes()); n > 130<<10 {
+		t.Errorf("it is %d bytes gzipped", n)
+	}
+	if n := len(elements(parse(t, index))); n > 30_000 {
+		t.Errorf("it has %d elements", n)
+	}
+	all := len(in.Board.Users)
+	rows := func(page []byte) int { return bytes.Count(page, []byte(`<th scope="row"><a class="p"`)) }
+	if n := rows(index.Bytes()); n != maxAsk {
+		t.Errorf("it lists %d people", n)
+	}
+	if link := fmt.Sprintf(`<a href="users/index.html">all people (+%d more)</a>`, all-maxAsk); !bytes.Contains(index.Bytes(), []byte(link)) {
+		t.Errorf("it does not have %s", link)
+	}
+	if n := rows(fileAt(files, "users/index.html")); n != all {
+		t.Errorf("the page of all people lists %d of %d", n, all)
+	}
+}
+
+// TestPeoplePageIsBounded: those who are not listed are counted.
+func TestPeoplePageIsBounded(t *testing.T) {
+	in := boardtest.Lab()
+	in.Board.Users = nil
+	for i := range maxPeople + 7 {
+		in.Board.Users = append(in.Board.Users, board.User{Name: fmt.Sprintf("guest%04d", i), Used: 1})
+	}
+	page := fileAt(pages(t, in), "users/index.html")
+	if !bytes.Contains(page, []byte("+7 more")) || !bytes.Contains(page, []byte("guest0999")) || bytes.Contains(page, []byte("guest1000")) {
+		t.Errorf("the page of all people has %d bytes and no end after %d", len(page), maxPeople)
 	}
 }
 

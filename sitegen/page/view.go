@@ -56,7 +56,7 @@ func (v *view) frame(kind, root string, built time.Time, interval time.Duration)
 		Interval: int(interval / time.Second),
 	}
 	switch kind {
-	case "index", "bookings", "kiosk":
+	case "index", "people", "bookings", "kiosk":
 		f.Generation = v.generation
 	}
 	if !built.IsZero() {

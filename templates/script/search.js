@@ -1,6 +1,6 @@
 // Search. The page tells of its GPUs as JSON: for each host its words, and for each
-// GPU its number, state, model, memory, users with programs, who booked it, and the
-// second until which it is free. The words that are typed are joined by "and".
+// GPU its number, state, model, users with programs, who booked it, and the second
+// until which it is free; what is empty at the end is left out. The words that are typed are joined by "and".
 var hostList = [], hostByID = {}, signWidth = 15;
 var stateNames = ["free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance", "unknown"];
 var readGPUs = function () {
@@ -10,9 +10,9 @@ var readGPUs = function () {
     return {
       id: h.id, line: line, words: words, exact: words.split(/[\s-]+/), glyphs: all(".hl>svg>use", line),
       gpus: h.gpus.map(function (g) {
-        var model = told.models[g[2]].toLowerCase(), who = (g[4] + " " + g[5]).toLowerCase();
+        var model = told.models[g[2]][0].toLowerCase(), users = g[3] || "", booker = g[4] || "", who = (users + " " + booker).toLowerCase();
         return {
-          index: String(g[0]), state: stateNames[g[1]], gib: g[3], who: g[4], booker: g[5], free: g[6] ? g[6] * 1000 - built : Infinity,
+          index: String(g[0]), state: stateNames[g[1]], gib: told.models[g[2]][1], who: users, booker: booker, free: g[5] ? g[5] * 1000 - built : Infinity,
           words: [words, model, who, stateNames[g[1]]].join(" "), exact: (words + " " + model + " " + who).split(/[\s-]+/)
         };
       })

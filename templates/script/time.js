@@ -22,8 +22,8 @@ var icons = function (href) {
   if (link && link.getAttribute("href") !== href) { link.setAttribute("href", href); }
 };
 var age = function () {
-  all("[data-seen]").forEach(function (e) {
-    var ms = now() - Date.parse(e.dataset.seen);
+  all("time.age").forEach(function (e) {
+    var ms = now() - Date.parse(e.dateTime);
     if (!e.title) { e.title = e.textContent; }
     e.textContent = ms < -60000 ? e.title : say(W.ago, length(ms));
   });
@@ -38,7 +38,7 @@ var age = function () {
     tell("dead", say(W.stopped, length(ms)));
     icons(root.dataset.root + "favicon-old.svg");
     doc.title = say(W.oldtitle, title);
-    if (h1 && kind !== "host" && kind !== "user" && kind !== "bookings" && h1 !== heading) {
+    if (h1 && kind !== "host" && kind !== "user" && kind !== "people" && kind !== "bookings" && h1 !== heading) {
       h1.textContent = say(W.was, h1.textContent.trim());
       heading = h1;
     }
@@ -55,7 +55,7 @@ var zones = function () {
   var built = $("_built"), at = built && new Date(built.dateTime), clock = { hour: "2-digit", minute: "2-digit", hour12: false };
   if (!at || built.textContent.indexOf(at.toLocaleTimeString("en-GB", clock)) >= 0) { return; }
   var own = new Intl.DateTimeFormat(root.lang, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false, timeZoneName: "short" });
-  all("time[datetime]:not([data-seen])").forEach(function (e) { e.title = own.format(new Date(e.dateTime)); });
+  all("time[datetime]:not(.age)").forEach(function (e) { e.title = own.format(new Date(e.dateTime)); });
   var foot = doc.querySelector(".foot .small");
   if (foot && !$("_zone")) {
     foot.appendChild(make("span", "", " " + say(W.zone, own.format(at)))).id = "_zone";

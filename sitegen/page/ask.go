@@ -1,0 +1,103 @@
+package page
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+
+	"gpuboard/internal/board"
+	"gpuboard/sitegen/render"
+	"gpuboard/templates"
+)
+
+const (
+	maxPeople = 1000 // on their page
+	maxWhere  = 4
+)
+
+// peoplePage is the page of all people.
+func (v *view) peoplePage() *templates.PeoplePage {
+	b := v.in.Board
+	return &templates.PeoplePage{
+		Frame:  v.frame("people", "../", b.GeneratedAt, v.interval()),
+		People: v.ask(maxPeople, "../"),
+	}
+}
+
+// ask is "who to ask": the free GPUs first, then at most so many people by what they
+// hold: reserved, half again what they use, a little of what they used lately. root
+// leads to the site's root.
+func (v *view) ask(most int, root string) templates.People {
+	var p templates.People
+	b := v.in.Board
+	reserved := 0
+	people := slices.Clone(b.Users)
+	for _, u := range people {
+		reserved += u.Reserved
+		p.Means = p.Means || u.Mean2h != nil || u.Mean24h != nil || u.Mean1w != nil
+	}
+	weight := func(u *board.User) float64 {
+		w := float64(u.Reserved) + 1.5*u.Used
+		if u.Mean2h != nil {
+			w += 0.15 * *u.Mean2h
+		}
+		return w
+	}
+	slices.SortStableFunc(people, func(x, y board.User) int {
+		return cmp.Or(compareFloats(weight(&y), weight(&x)), cmp.Compare(x.Name, y.Name))
+	})
+	in, free := &v.in, b.Totals.Free()
+	p.Means = p.Means || in.FreeMean2h != nil || in.FreeMean24h != nil || in.FreeMean1w != nil
+	p.Free = &templates.Ask{Reserved: strconv.Itoa(max(0, b.Totals.GPUs-reserved)), Used: strconv.Itoa(free)}
+	p.Free.Means = means(float64(free), in.FreeMean2h, in.FreeMean24h, in.FreeMean1w)
+	p.More = max(0, len(people)-most)
+	for i := range people[:len(people)-p.More] {
+		p.List = append(p.List, v.askOf(&people[i], root))
+	}
+	return p
+}
+
+func (v *view) askOf(u *board.User, root string) templates.Ask {
+	a := templates.Ask{Name: render.Clean(u.Name), Href: v.userHref(root, u.Name), Idle: u.IdleGPUs}
+	if u.Used > 0 {
+		a.Used = fraction(u.Used)
+	}
+	if u.Reserved > 0 {
+		a.Reserved = strconv.Itoa(u.Reserved)
+	}
+	a.Means = means(u.Used, u.Mean2h, u.Mean24h, u.Mean1w)
+	for _, w := range u.Where {
+		if len(a.Where) == maxWhere {
+			a.WhereMore = len(u.Where) - maxWhere
+			break
+		}
+		href := "#" + w.Host
+		if root != "" {
+			href = root + "hosts/" + w.Host + "/index.html"
+		}
+		a.Where = append(a.Where, templates.Where{Text: w.Host + " " + joinInts(w.GPUs, ", "), Href: href})
+	}
+	return a
+}
+
+// means are numbers of the past, each with a trend where the present is well away from it.
+func means(now float64, past ...*float64) (out [3]templates.Mean) {
+	for i, mean := range past {
+		if mean == nil {
+			continue
+		}
+		out[i] = templates.Mean{Text: fraction(*mean), Trend: "same"}
+		switch {
+		case *mean > now+0.1:
+			out[i].Trend = "down"
+		case *mean < now-0.1:
+			out[i].Trend = "up"
+		}
+	}
+	return out
+}
+
+func fraction(f float64) string {
+	return strconv.FormatFloat(math.Round(f*10)/10, 'f', 1, 64)
+}
