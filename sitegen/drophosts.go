@@ -3,13 +3,14 @@ package sitegen
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
+
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/legacy"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
-	"maps"
-	"os"
-	"slices"
 )
 
 // DropHosts lists the hosts that have a drop in a data directory, and those whose files come from

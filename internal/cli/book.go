@@ -79,7 +79,7 @@ func (a *app) bookCommand() *cobra.Command {
 	c.Flags().StringVar(&r.kind, "kind", "", "`KIND`: booking, or maintenance to drain a host or GPU")
 	c.Flags().StringVar(&r.extend, "extend", "", "move the end of your booking `WHICH`, named by its id or by HOST:GPU")
 	c.Flags().IntVar(&r.gpus, "gpus", 0, "pick so `MANY` free GPUs")
-	c.Flags().StringVar(&r.pick.model, "model", "", "with --gpus: only models whose name holds this `TEXT`")
+	c.Flags().StringVar(&r.pick.Model, "model", "", "with --gpus: only models whose name holds this `TEXT`")
 	c.Flags().StringVar(&r.pick.minMemory, "min-memory", "", "with --gpus: only GPUs with at least this `MEMORY`, such as 40G as vendors count, or 40Gi")
 	c.Flags().BoolVar(&r.force, "force", false, "book over standing bookings, and what the board does not know")
 	c.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would change in the file, and change nothing")
@@ -106,7 +106,7 @@ func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 		return failure.Usage(which, "what is to be booked?")
 	case picking && r.gpus < 1:
 		return failure.Usage(which, "--gpus: at least 1, not %d", r.gpus)
-	case !picking && (r.pick.model != "" || r.pick.minMemory != ""):
+	case !picking && (r.pick.Model != "" || r.pick.minMemory != ""):
 		return failure.Usage(which, "--model and --min-memory go with --gpus")
 	}
 	switch booking.Kind(r.kind) {
@@ -120,7 +120,7 @@ func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 		}
 	}
 	if r.pick.minMemory != "" {
-		if r.pick.memory, err = mebibytes(r.pick.minMemory); err != nil {
+		if r.pick.Memory, err = board.ParseMemory(r.pick.minMemory); err != nil {
 			return failure.Usage("for instance --min-memory 40G", "--min-memory: %w", err)
 		}
 	}
@@ -222,9 +222,9 @@ const staleBoard = 10 * time.Minute
 // choose picks GPUs on the given hosts, or on any: those that nobody has booked
 // until the end and, if the booking begins now, that are free on the board.
 func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts []booking.Booking) ([]booking.Booking, error) {
-	r.pick.hosts = nil
+	r.pick.Hosts = nil
 	for _, b := range hosts {
-		r.pick.hosts = append(r.pick.hosts, b.Host)
+		r.pick.Hosts = append(r.pick.Hosts, b.Host)
 	}
 	now := !one.From.After(e.Now)
 	if age := e.Now.Sub(e.board.GeneratedAt); now && age > staleBoard {
@@ -237,7 +237,7 @@ func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts 
 		return b
 	}
 	fit := 0
-	open := r.pick.list(e.board, func(h *board.Host, g *board.GPU) bool {
+	open := r.pick.List(e.board, func(h *board.Host, g *board.GPU) bool {
 		target, ok := g.Target()
 		if !ok {
 			return false
@@ -252,15 +252,15 @@ func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts 
 		}
 		return len(booking.Conflicts(cal, b, booking.Everybody, e.Fleet)) == 0
 	})
-	picked := pick(open, r.gpus, false, true)
+	picked := board.Pick(open, r.gpus, false, true)
 	if picked == nil {
 		return nil, failure.New(failure.ExitNoMatch, fmt.Errorf("%s of %d wanted can be booked, of %d that fit", counted(len(open), "GPU"), r.gpus, fit),
 			"gpuboard status shows who has them and until when")
 	}
 	var list []booking.Booking
 	for _, o := range picked {
-		target, _ := o.gpu.Target()
-		list = append(list, at(o.host.Name, target))
+		target, _ := o.GPU.Target()
+		list = append(list, at(o.Host.Name, target))
 	}
 	return list, nil
 }

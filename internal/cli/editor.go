@@ -19,6 +19,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/source"
 )
 
 // bookingKeys are the settings of everything that changes bookings.
@@ -95,11 +96,11 @@ func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
 			"there are no bookings here: no directory %s", dir)
 	}
 	e.file = booking.Open(path, e.FileZone.Location)
-	if data := cfg.String("data"); isDir(data) && !isFile(filepath.Join(dir, "aliases.csv")) {
+	if data := cfg.String("data"); config.IsDir(data) && !config.IsFile(filepath.Join(dir, "aliases.csv")) {
 		dir = data
 	}
 	var problems []snapshot.Problem
-	e.Aliases, problems = e.app.aliases(cfg, dir)
+	e.Aliases, problems = source.Aliases(cfg, dir)
 	return problems, nil
 }
 
@@ -107,9 +108,9 @@ func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
 // cannot be read is an error where it is required; otherwise it is said on stderr
 // if one is configured.
 func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required bool) error {
-	s, err := e.app.source(cfg, "")
+	s, err := source.Open(e.app.source(cfg), "")
 	if err == nil {
-		e.board, err = s.withBookings(ctx)
+		e.board, err = s.WithBookings(ctx)
 	}
 	var f *failure.Error
 	switch {

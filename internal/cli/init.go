@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/setup"
 )
 
@@ -29,7 +30,7 @@ func (a *app) initCommand() *cobra.Command {
 			if o.Program, err = os.Executable(); err != nil {
 				return fmt.Errorf("finding this program: %w", err)
 			}
-			o.Systemd = isDir("/run/systemd/system")
+			o.Systemd = config.IsDir("/run/systemd/system")
 			if os.Geteuid() != 0 {
 				me, err := user.Current()
 				if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/failure"
+	"gpuboard/internal/source"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/text"
 )
@@ -28,7 +29,7 @@ func (a *app) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			b, _, err := a.thisNode(c.Context(), cfg, cfg.Board())
+			b, _, err := source.ThisNode(c.Context(), a.source(cfg), a.node(cfg))
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,89 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
-	"gpuboard/internal/booking"
 	"gpuboard/internal/failure"
-	"gpuboard/internal/inventory"
-	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/sitetest"
 	"gpuboard/sitegen/data"
-	"gpuboard/sitegen/render"
 )
-
-// siteNow is when the sites of these tests were generated.
-var siteNow = time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC)
-
-// A testSite is a small cluster: gpu01 with two A100 and gpu02 with an RTX 3090.
-type testSite struct {
-	at       time.Time
-	busy     []string // "gpu01:0" and so on: used by ann
-	comments string
-	silent   []string // hosts that never came
-	name     string   // of the first GPU, to be hostile
-}
-
-// files are what the site publishes, by path.
-func (s testSite) files(t testing.TB) map[string][]byte {
-	t.Helper()
-	if s.at.IsZero() {
-		s.at = siteNow
-	}
-	in := board.Input{Now: s.at, Interval: 20 * time.Second, Reports: map[string]board.Report{},
-		Calendar: booking.Parse("comments.json", []byte(s.comments), time.UTC, booking.Options{Now: s.at})}
-	for _, h := range []struct {
-		name, model string
-		gpus        int
-		mib         int64
-		watts       float64
-	}{{"gpu01", "NVIDIA A100-SXM4-40GB", 2, 40960, 400}, {"gpu02", "NVIDIA GeForce RTX 3090", 1, 24576, 350}} {
-		in.Hosts = append(in.Hosts, inventory.Host{Name: h.name})
-		if strings.Contains(strings.Join(s.silent, " "), h.name) {
-			continue
-		}
-		snap := &snapshot.Snapshot{Host: h.name, CollectedAt: snapshot.TimeOf(s.at), IntervalSeconds: 20, Processes: []snapshot.Process{}}
-		for i := range h.gpus {
-			g := snapshot.GPU{Index: i, UUID: fmt.Sprintf("GPU-%s-%d", h.name, i), Name: h.model, Health: snapshot.HealthOK,
-				MemoryTotal: &h.mib, MemoryUsed: new(int64(4)), UtilizationGPU: new(0), Temperature: new(-5), PowerLimit: &h.watts}
-			if s.name != "" && i == 0 {
-				g.Name = s.name
-			}
-			if strings.Contains(strings.Join(s.busy, " "), fmt.Sprintf("%s:%d", h.name, i)) {
-				g.MemoryUsed, g.UtilizationGPU = new(int64(20000)), new(97)
-				started := snapshot.TimeOf(s.at.Add(-50 * time.Hour))
-				snap.Processes = append(snap.Processes, snapshot.Process{GPU: i, PID: 100 + i, Type: snapshot.Compute, User: "ann", Program: "=cmd|' /C calc'!A0", StartedAt: &started, Alive: new(true), UsedMemory: new(int64(19000))})
-			}
-			snap.GPUs = append(snap.GPUs, g)
-		}
-		in.Reports[h.name] = board.Report{Snapshot: snap}
-	}
-	b, _ := board.Merge(in)
-	files, err := data.Files(render.Input{Board: b, Site: render.Site{Title: "test", Interval: in.Interval}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := map[string][]byte{}
-	for _, f := range files {
-		m[f.Path] = f.Bytes()
-	}
-	return m
-}
-
-// write puts the site into a directory, as a generation would.
-func (s testSite) write(t testing.TB, dir string) {
-	t.Helper()
-	for path, content := range s.files(t) {
-		if !strings.HasPrefix(path, "api/v1/") {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := atomicfile.Write(filepath.Join(dir, path), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // A ran is what one run of the program left.
 type ran struct {
@@ -131,16 +52,8 @@ func ask(t testing.TB, now time.Time, args ...string) ran {
 	return person(t, t.Context(), now, nil, args...)
 }
 
-// serveSite answers as a web server in front of a site does.
-func serveSite(t testing.TB, h http.HandlerFunc) string {
-	t.Helper()
-	srv := httptest.NewServer(h)
-	t.Cleanup(srv.Close)
-	return srv.URL
-}
-
 func TestStatusAsksASite(t *testing.T) {
-	files := testSite{busy: []string{"gpu01:0"}}.files(t)
+	files := sitetest.Site{Busy: []string{"gpu01:0"}}.Files(t)
 	var asked sync.Map
 	plain := func(w http.ResponseWriter, r *http.Request) {
 		asked.Store(r.URL.Path, true)
@@ -187,13 +100,13 @@ func TestStatusAsksASite(t *testing.T) {
 		{name: "overrun", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, code: failure.ExitTryAgain, stderr: `it answers 429`},
 		{name: "no answer", site: func(_ http.ResponseWriter, r *http.Request) { stall(r) }, args: []string{"--site-timeout", "150ms"}, code: failure.ExitTryAgain, stderr: `no answer within 150ms`},
 		{name: "half an answer", site: func(w http.ResponseWriter, r *http.Request) {
-			_, _ = w.Write(files[boardFile][:900])
+			_, _ = w.Write(files["api/v1/board.json"][:900])
 			_ = http.NewResponseController(w).Flush()
 			stall(r)
 		}, args: []string{"--site-timeout", "500ms"}, code: failure.ExitTryAgain, stderr: `no (whole )?answer within 500ms`},
 		{name: "cut off", site: func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Length", fmt.Sprint(len(files[boardFile])))
-			_, _ = w.Write(files[boardFile][:900])
+			w.Header().Set("Content-Length", fmt.Sprint(len(files["api/v1/board.json"])))
+			_, _ = w.Write(files["api/v1/board.json"][:900])
 		}, code: failure.ExitTryAgain, stderr: `unexpected EOF`},
 		{name: "without end", site: func(w http.ResponseWriter, _ *http.Request) { huge(w) }, code: failure.ExitError, stderr: `larger than 64 MiB`},
 		{name: "a bomb", site: func(w http.ResponseWriter, _ *http.Request) {
@@ -208,15 +121,15 @@ func TestStatusAsksASite(t *testing.T) {
 			}
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
-			_, _ = z.Write(files[boardFile])
+			_, _ = z.Write(files["api/v1/board.json"])
 			_ = z.Close()
 		}, stdout: `^2 of 3`},
 		{name: "no gzip at all", site: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
-			_, _ = w.Write(files[boardFile])
+			_, _ = w.Write(files["api/v1/board.json"])
 		}, code: failure.ExitTryAgain, stderr: `gzip: invalid header`},
 		{name: "a newer schema", site: func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write(bytes.Replace(files[boardFile], []byte(`"schema_version":1`), []byte(`"schema_version":9`), 1))
+			_, _ = w.Write(bytes.Replace(files["api/v1/board.json"], []byte(`"schema_version":1`), []byte(`"schema_version":9`), 1))
 		}, code: failure.ExitUsage, stderr: `newer gpuboard: update this one \(it has schema 9, and this one reads 1\)`},
 		{name: "a login page", site: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>sign in</html>") }, code: failure.ExitError, stderr: `that is no board.*\n.*login`},
 		{name: "wants a password", site: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, code: failure.ExitUsage, stderr: `401 Unauthorized\n.*USER:PASSWORD@`},
@@ -235,7 +148,7 @@ func TestStatusAsksASite(t *testing.T) {
 		}, code: failure.ExitTryAgain, stderr: `redirects in circles`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := ask(t, siteNow.Add(5*time.Second), append([]string{"status", "--site-timeout", "2m", "--from", serveSite(t, c.site) + c.path}, c.args...)...)
+			got := ask(t, sitetest.Now.Add(5*time.Second), append([]string{"status", "--site-timeout", "2m", "--from", sitetest.Serve(t, c.site) + c.path}, c.args...)...)
 			if got.code != c.code || !regexp.MustCompile(c.stdout).MatchString(got.stdout) || !regexp.MustCompile(c.stderr).MatchString(got.stderr) {
 				t.Errorf("%d, want %d\n%.600s\n%.600s", got.code, c.code, got.stdout, got.stderr)
 			}
@@ -247,8 +160,8 @@ func TestStatusAsksASite(t *testing.T) {
 }
 
 func TestAPasswordIsSentAndNeverShown(t *testing.T) {
-	files := testSite{}.files(t)
-	site := serveSite(t, func(w http.ResponseWriter, r *http.Request) {
+	files := sitetest.Site{}.Files(t)
+	site := sitetest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != "eva" || password != "s3cret" {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -256,41 +169,28 @@ func TestAPasswordIsSentAndNeverShown(t *testing.T) {
 		_, _ = w.Write(files[strings.TrimPrefix(r.URL.Path, "/")])
 	})
 	with := func(secret string) string { return strings.Replace(site, "://", "://eva:"+secret+"@", 1) }
-	if got := ask(t, siteNow, "status", "--from", with("s3cret")); got.code != 0 || strings.Contains(got.stdout+got.stderr, "s3cret") {
+	if got := ask(t, sitetest.Now, "status", "--from", with("s3cret")); got.code != 0 || strings.Contains(got.stdout+got.stderr, "s3cret") {
 		t.Errorf("%+v", got)
 	}
 	// Whatever goes wrong, a password is not in what is said about it.
 	for _, from := range []string{with("t0psecret"), "http://eva:t0psecret@127.0.0.1:1/", "http://eva:t0psecret@[bad/", "ftp://eva:t0psecret@h/", "http://eva:t0psecret@/x", "http://eva:t0psecret@h:99999/"} {
 		for _, args := range [][]string{{"status", "--from", from}, {"wait", "--from", from, "--timeout", "50ms"}, {"status", "--from", from, "--json"}} {
-			got := ask(t, siteNow, args...)
+			got := ask(t, sitetest.Now, args...)
 			if got.code == 0 || strings.Contains(got.stdout+got.stderr, "t0psecret") {
 				t.Errorf("%v: %+v", args, got)
 			}
 		}
 	}
 	// Stale, so that the site is named.
-	if got := ask(t, siteNow.Add(time.Hour), "status", "--from", with("s3cret")); got.code != failure.ExitDegraded || strings.Contains(got.stderr, "s3cret") || !strings.Contains(got.stderr, "eva") {
+	if got := ask(t, sitetest.Now.Add(time.Hour), "status", "--from", with("s3cret")); got.code != failure.ExitDegraded || strings.Contains(got.stderr, "s3cret") || !strings.Contains(got.stderr, "eva") {
 		t.Errorf("%+v", got)
-	}
-}
-
-// Encryption is not given up on the way.
-func TestNoRedirectWithoutEncryption(t *testing.T) {
-	c := siteClient(time.Second)
-	from, _ := http.NewRequest("GET", "https://a/", nil)
-	to, _ := http.NewRequest("GET", "http://a/", nil)
-	if c.CheckRedirect(to, []*http.Request{from}) == nil {
-		t.Error("https led to http")
-	}
-	if err := c.CheckRedirect(from, []*http.Request{to}); err != nil {
-		t.Errorf("http may lead to https: %v", err)
 	}
 }
 
 // The age is judged by the reader's clock.
 func TestAnOldBoardIsNotBelieved(t *testing.T) {
 	dir := t.TempDir()
-	testSite{busy: []string{"gpu01:0"}, comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`}.write(t, dir)
+	sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`}.Write(t, dir)
 	for _, c := range []struct {
 		age    time.Duration
 		code   int
@@ -305,14 +205,14 @@ func TestAnOldBoardIsNotBelieved(t *testing.T) {
 		{201 * time.Second, failure.ExitDegraded, `^0 of 3 GPUs free`, `its generator has stopped, and nothing is known about now`, " 97 %"},
 		{-2 * time.Minute, 0, `^1 of 3`, `2 min ahead: this machine's clock or that one's is wrong`, "unknown"},
 	} {
-		got := ask(t, siteNow.Add(c.age), "status", "--from", dir)
+		got := ask(t, sitetest.Now.Add(c.age), "status", "--from", dir)
 		if got.code != c.code || !regexp.MustCompile(c.stdout).MatchString(got.stdout) || !regexp.MustCompile(c.stderr).MatchString(got.stderr) || strings.Contains(got.stdout, c.not) {
 			t.Errorf("%s: %d\n%s\n%s", c.age, got.code, got.stdout, got.stderr)
 		}
 	}
-	got := ask(t, siteNow.Add(time.Hour), "status", "--from", dir, "--json")
+	got := ask(t, sitetest.Now.Add(time.Hour), "status", "--from", dir, "--json")
 	p, err := data.ReadPublished(strings.NewReader(got.stdout))
-	if err != nil || got.code != failure.ExitDegraded || p.Board.Totals.ByState[board.Unknown] != 3 || !p.Board.GeneratedAt.Equal(siteNow) {
+	if err != nil || got.code != failure.ExitDegraded || p.Board.Totals.ByState[board.Unknown] != 3 || !p.Board.GeneratedAt.Equal(sitetest.Now) {
 		t.Fatalf("%v, %d: %s", err, got.code, got.stdout)
 	}
 	if g := p.Board.Hosts[0].GPUs[0]; g.Last == nil || g.Last.State != board.Busy || g.Last.Users[0] != "ann" || g.MemoryUsed != nil || len(g.Processes) > 0 || g.MemoryTotal == nil {
@@ -323,8 +223,8 @@ func TestAnOldBoardIsNotBelieved(t *testing.T) {
 	}
 	// Grey all over, and the same words.
 	env := map[string]string{"CLICOLOR_FORCE": "1"}
-	grey := person(t, t.Context(), siteNow.Add(time.Minute), env, "status", "--from", dir).stdout
-	plain := ask(t, siteNow.Add(time.Minute), "status", "--from", dir).stdout
+	grey := person(t, t.Context(), sitetest.Now.Add(time.Minute), env, "status", "--from", dir).stdout
+	plain := ask(t, sitetest.Now.Add(time.Minute), "status", "--from", dir).stdout
 	for line := range strings.Lines(grey) {
 		if !strings.HasPrefix(line, "\x1b[2m") || !strings.HasSuffix(line, "\x1b[0m\n") || strings.Count(line, "\x1b") != 2 {
 			t.Errorf("not grey: %q", line)
@@ -333,14 +233,14 @@ func TestAnOldBoardIsNotBelieved(t *testing.T) {
 	if strings.NewReplacer("\x1b[2m", "", "\x1b[0m", "").Replace(grey) != plain {
 		t.Errorf("other words:\n%s\n%s", grey, plain)
 	}
-	if fresh := person(t, t.Context(), siteNow, env, "status", "--from", dir).stdout; !strings.Contains(fresh, "\x1b[32m") {
+	if fresh := person(t, t.Context(), sitetest.Now, env, "status", "--from", dir).stdout; !strings.Contains(fresh, "\x1b[32m") {
 		t.Errorf("a fresh one has no colours:\n%s", fresh)
 	}
 }
 
 func TestStatusFilters(t *testing.T) {
 	dir := t.TempDir()
-	testSite{busy: []string{"gpu01:0"}, comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, name: "NVIDIA \u202e\x1b[31mA100 evil"}.write(t, dir)
+	sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, Name: "NVIDIA \u202e\x1b[31mA100 evil"}.Write(t, dir)
 	for _, c := range []struct {
 		args   []string
 		code   int
@@ -363,7 +263,7 @@ func TestStatusFilters(t *testing.T) {
 		{[]string{"--json", "--csv"}, failure.ExitUsage, "", "one of them"},
 	} {
 		args := append([]string{"status", "--from", dir}, c.args...)
-		text := ask(t, siteNow, args...)
+		text := ask(t, sitetest.Now, args...)
 		if text.code != c.code || !strings.Contains(text.stderr, c.stderr) {
 			t.Errorf("%v: %d, want %d: %s", c.args, text.code, c.code, text.stderr)
 		}
@@ -373,7 +273,7 @@ func TestStatusFilters(t *testing.T) {
 		if c.code == failure.ExitUsage {
 			continue
 		}
-		asJSON := ask(t, siteNow, append(args, "--json")...)
+		asJSON := ask(t, sitetest.Now, append(args, "--json")...)
 		p, err := data.ReadPublished(strings.NewReader(asJSON.stdout))
 		if err != nil || asJSON.code != c.code {
 			t.Fatalf("%v: %d, %v", c.args, asJSON.code, err)
@@ -387,12 +287,12 @@ func TestStatusFilters(t *testing.T) {
 		if got := strings.Join(gpus, " "); got != c.gpus {
 			t.Errorf("%v: JSON has %s, want %s", c.args, got, c.gpus)
 		}
-		rows, err := csv.NewReader(strings.NewReader(ask(t, siteNow, append(args, "--csv")...).stdout)).ReadAll()
+		rows, err := csv.NewReader(strings.NewReader(ask(t, sitetest.Now, append(args, "--csv")...).stdout)).ReadAll()
 		if err != nil || len(rows) != 1+len(gpus) {
 			t.Errorf("%v: %d lines of CSV for %d GPUs, %v", c.args, len(rows), len(gpus), err)
 		}
 	}
-	if got := ask(t, siteNow, "status", "--from", dir, "--json"); got.stdout != string(testSite{busy: []string{"gpu01:0"}, comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, name: "NVIDIA \u202e\x1b[31mA100 evil"}.files(t)[boardFile]) {
+	if got := ask(t, sitetest.Now, "status", "--from", dir, "--json"); got.stdout != string(sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, Name: "NVIDIA \u202e\x1b[31mA100 evil"}.Files(t)["api/v1/board.json"]) {
 		t.Errorf("unfiltered it is not the site's own:\n%s", got.stdout)
 	}
 }
@@ -400,8 +300,8 @@ func TestStatusFilters(t *testing.T) {
 // A spreadsheet takes nothing that others wrote for a formula.
 func TestCSVIsNoFormula(t *testing.T) {
 	dir := t.TempDir()
-	testSite{busy: []string{"gpu01:0"}, silent: []string{"gpu02"}, name: "+1", comments: `{"gpu01": {"1": {"name": "@SUM(A1)", "date": "2026-11-21 10:00"}}}`}.write(t, dir)
-	got := ask(t, siteNow, "status", "--from", dir, "--csv")
+	sitetest.Site{Busy: []string{"gpu01:0"}, Silent: []string{"gpu02"}, Name: "+1", Comments: `{"gpu01": {"1": {"name": "@SUM(A1)", "date": "2026-11-21 10:00"}}}`}.Write(t, dir)
+	got := ask(t, sitetest.Now, "status", "--from", dir, "--csv")
 	rows, err := csv.NewReader(strings.NewReader(got.stdout)).ReadAll()
 	if err != nil || got.code != 0 || len(rows) != 4 {
 		t.Fatalf("%d, %v\n%s", got.code, err, got.stdout)
@@ -430,17 +330,17 @@ func TestCSVIsNoFormula(t *testing.T) {
 func TestWhereABoardIsRead(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if got := ask(t, siteNow, "status"); got.code != failure.ExitUsage || !strings.Contains(got.stderr, "hint: gpuboard status --from https://") {
+	if got := ask(t, sitetest.Now, "status"); got.code != failure.ExitUsage || !strings.Contains(got.stderr, "hint: gpuboard status --from https://") {
 		t.Errorf("nowhere: %+v", got)
 	}
 	for from, want := range map[string]string{"gpu.example.org/lab": "https://gpu.example.org/lab", "/nowhere/at/all": "there is no /nowhere", ".": "neither a site nor a data directory"} {
-		if got := ask(t, siteNow, "status", "--from", from); got.code != failure.ExitUsage || !strings.Contains(got.stderr, want) {
+		if got := ask(t, sitetest.Now, "status", "--from", from); got.code != failure.ExitUsage || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v", from, got)
 		}
 	}
-	testSite{}.write(t, filepath.Join(dir, "site"))
+	sitetest.Site{}.Write(t, filepath.Join(dir, "site"))
 	for _, args := range [][]string{{}, {"--from", "site"}, {"--from", "site/api/v1/board.json"}, {"--site", filepath.Join(dir, "site")}} {
-		if got := ask(t, siteNow, append([]string{"status"}, args...)...); got.code != 0 || !strings.HasPrefix(got.stdout, "3 of 3 GPUs free") {
+		if got := ask(t, sitetest.Now, append([]string{"status"}, args...)...); got.code != 0 || !strings.HasPrefix(got.stdout, "3 of 3 GPUs free") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
@@ -448,13 +348,13 @@ func TestWhereABoardIsRead(t *testing.T) {
 	if err := os.MkdirAll("data/drop/gpu01", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, siteNow, "status", "--from", "data"); got.code != 0 || !strings.HasPrefix(got.stdout, "0 of 0 GPUs free") || !strings.Contains(got.stdout, "never heard of") {
+	if got := ask(t, sitetest.Now, "status", "--from", "data"); got.code != 0 || !strings.HasPrefix(got.stdout, "0 of 0 GPUs free") || !strings.Contains(got.stdout, "never heard of") {
 		t.Errorf("a data directory: %+v", got)
 	}
-	if got := ask(t, siteNow, "__complete", "status", "--from", "site", ""); got.stdout != "gpu01\ngpu02\n:4\n" {
+	if got := ask(t, sitetest.Now, "__complete", "status", "--from", "site", ""); got.stdout != "gpu01\ngpu02\n:4\n" {
 		t.Errorf("completion: %q", got.stdout)
 	}
-	if got := ask(t, siteNow, "__complete", "status", "--from", "data", ""); got.stdout != "gpu01\n:4\n" {
+	if got := ask(t, sitetest.Now, "__complete", "status", "--from", "data", ""); got.stdout != "gpu01\n:4\n" {
 		t.Errorf("completion: %q", got.stdout)
 	}
 }

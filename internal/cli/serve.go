@@ -17,6 +17,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/serve"
+	"gpuboard/internal/source"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
@@ -110,7 +111,7 @@ func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dir := filepath.Dir(path); !isDir(dir) {
+	if dir := filepath.Dir(path); !config.IsDir(dir) {
 		return nil, failure.Usage("name another with --data or --comments", "there is no directory %s for the bookings", dir)
 	}
 	pages, err := page.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Zone: cfg.Zone(), Version: version()}, sitegen.OwnLook(cfg.String("templates")))
@@ -118,7 +119,7 @@ func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 		return nil, failure.Because("templates:parse", failure.New(failure.ExitUsage, err, ""))
 	}
 	aliases := func() booking.Aliases {
-		known, problems := a.aliases(cfg, cfg.String("data"))
+		known, problems := source.Aliases(cfg, cfg.String("data"))
 		if known == nil && len(problems) > 0 {
 			a.complain(problems[0])
 		}

@@ -15,6 +15,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/source"
 	"gpuboard/internal/spelling"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/text"
@@ -52,11 +53,11 @@ func (a *app) statusCommand() *cobra.Command {
 				}
 				look.Hosts = append(look.Hosts, host)
 			}
-			s, err := a.source(cfg, from)
+			s, err := source.Open(a.source(cfg), from)
 			if err != nil {
 				return err
 			}
-			p, err := s.read(c.Context())
+			p, err := s.Read(c.Context())
 			if err != nil {
 				return err
 			}
@@ -124,17 +125,17 @@ func (a *app) late(b *board.Board) bool {
 
 // judge says on stderr when a board is old. One that is very old says nothing
 // about now: every GPU on it becomes unknown, and dead is true.
-func (a *app) judge(s *source, b *board.Board) (dead bool) {
+func (a *app) judge(s *source.Source, b *board.Board) (dead bool) {
 	age, interval := a.age(b)
 	switch {
 	case age > deadIntervals*interval:
 		expire(b)
-		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: its generator has stopped, and nothing is known about now\n", failure.Printable(s.name), board.Span(age), board.Span(interval))
+		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: its generator has stopped, and nothing is known about now\n", failure.Printable(s.Name), board.Span(age), board.Span(interval))
 		return true
 	case a.late(b):
-		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: it may be wrong by now\n", failure.Printable(s.name), board.Span(age), board.Span(interval))
+		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: it may be wrong by now\n", failure.Printable(s.Name), board.Span(age), board.Span(interval))
 	case age < -time.Minute:
-		fmt.Fprintf(a.stderr, "gpuboard: %s is of a moment that is %s ahead: this machine's clock or that one's is wrong\n", failure.Printable(s.name), board.Span(-age))
+		fmt.Fprintf(a.stderr, "gpuboard: %s is of a moment that is %s ahead: this machine's clock or that one's is wrong\n", failure.Printable(s.Name), board.Span(-age))
 	}
 	return false
 }

@@ -16,6 +16,7 @@ import (
 	"gpuboard/internal/failure"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/source"
 	"gpuboard/sitegen/text"
 )
 
@@ -59,17 +60,17 @@ func (a *app) waitCommand() *cobra.Command {
 			if timeout < 0 {
 				return failure.Usage("", "--timeout: %s is no time to wait", timeout)
 			}
-			for i, name := range w.hosts {
-				if w.hosts[i], err = snapshot.ParseHost(name); err != nil {
+			for i, name := range w.Hosts {
+				if w.Hosts[i], err = snapshot.ParseHost(name); err != nil {
 					return failure.Usage("", "--host: %w", err)
 				}
 			}
-			s, err := a.source(cfg, from)
+			s, err := source.Open(a.source(cfg), from)
 			if err != nil {
 				return err
 			}
 			least := leastDirEvery
-			if s.site != nil {
+			if s.Remote() {
 				least = leastSiteEvery
 			}
 			// What is not a place in the whole cluster has to be on one host.
@@ -94,12 +95,12 @@ func (a *app) waitCommand() *cobra.Command {
 				}
 				places := []place{}
 				for _, o := range open {
-					places = append(places, place{o.host.Name, o.gpu.Index, o.gpu.SliceIndex(), o.gpu.UUID, o.gpu.Name})
+					places = append(places, place{o.Host.Name, o.GPU.Index, o.GPU.SliceIndex(), o.GPU.UUID, o.GPU.Name})
 				}
 				return writeJSON(a.stdout, places)
 			}
 			if w.shape != "host:index" {
-				fmt.Fprintf(a.stderr, "gpuboard: on %s\n", open[0].host.Name)
+				fmt.Fprintf(a.stderr, "gpuboard: on %s\n", open[0].Host.Name)
 			}
 			_, err = fmt.Fprintln(a.stdout, w.format(open))
 			return err
@@ -109,8 +110,8 @@ func (a *app) waitCommand() *cobra.Command {
 	sourceFlag(c, &from)
 	w.flags(c)
 	c.Flags().IntVar(&w.limit, "gpus", 1, "how `MANY` GPUs")
-	c.Flags().StringVar(&w.model, "model", "", "only GPUs whose name contains this `TEXT`")
-	c.Flags().StringSliceVar(&w.hosts, "host", nil, "only on this `HOST` (several: separated by commas)")
+	c.Flags().StringVar(&w.Model, "model", "", "only GPUs whose name contains this `TEXT`")
+	c.Flags().StringSliceVar(&w.Hosts, "host", nil, "only on this `HOST` (several: separated by commas)")
 	c.Flags().BoolVar(&oneHost, "same-host", false, "all of them on one host")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `DURATION`, with exit code 5 (default: never)")
 	c.Flags().DurationVar(&every, "every", 30*time.Second, "`DURATION` between two looks, at least 2s for a site elsewhere")
@@ -125,7 +126,7 @@ func (a *app) waitCommand() *cobra.Command {
 // A waiter waits for GPUs.
 type waiter struct {
 	app     *app
-	source  *source
+	source  *source.Source
 	wanted  *wanted
 	look    text.Options
 	every   time.Duration
@@ -137,15 +138,15 @@ type waiter struct {
 
 // run looks until there are enough GPUs, or time is up. A board that cannot be
 // read, or is too old to be believed, is a reason to go on waiting.
-func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Duration) ([]openGPU, error) {
-	aliases, problems := v.app.aliases(cfg, v.source.data)
+func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Duration) ([]board.Unit, error) {
+	aliases, problems := v.source.Aliases()
 	for _, p := range problems {
 		v.app.complain(p)
 	}
 	if v.wanted.user == "" {
 		v.wanted.user = v.app.bookingName(cfg)
 	}
-	v.mine = mine(v.wanted.user, aliases)
+	v.mine = board.Mine(v.wanted.user, aliases)
 	waiting := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -153,7 +154,7 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 		defer cancel()
 	}
 	for first := true; ; first = false {
-		p, err := v.source.read(waiting)
+		p, err := v.source.Read(waiting)
 		switch {
 		case err != nil && waiting.Err() != nil:
 			return nil, v.over(ctx, timeout)
@@ -180,8 +181,8 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 
 // try looks at a board once. It is done when there are enough GPUs and, with
 // --book, they are booked.
-func (v *waiter) try(ctx context.Context, b *board.Board) (done bool, open []openGPU, err error) {
-	if open = pick(v.open(b), v.wanted.limit, v.oneHost, v.wanted.order == "index"); open == nil {
+func (v *waiter) try(ctx context.Context, b *board.Board) (done bool, open []board.Unit, err error) {
+	if open = board.Pick(v.open(b), v.wanted.limit, v.oneHost, v.wanted.Order == "index"); open == nil {
 		if err := v.never(b); err != nil {
 			return false, nil, err
 		}
@@ -220,12 +221,12 @@ func (v *waiter) say(s string) {
 }
 
 // open returns the GPUs that can be used and, with --book, can be booked.
-func (v *waiter) open(b *board.Board) []openGPU {
-	open := v.wanted.choose(b, v.mine)
+func (v *waiter) open(b *board.Board) []board.Unit {
+	open := v.wanted.Choose(b, v.mine)
 	if v.booking == nil {
 		return open
 	}
-	return slices.DeleteFunc(open, func(o openGPU) bool { return !v.booking.possible(o.gpu, v.app.now()) })
+	return slices.DeleteFunc(open, func(o board.Unit) bool { return !v.booking.possible(o.GPU, v.app.now()) })
 }
 
 // never returns an error if waiting cannot help, because the cluster has not that
@@ -234,12 +235,12 @@ func (v *waiter) never(b *board.Board) error {
 	all, most := 0, 0
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
-		if len(h.GPUs) == 0 && (len(v.wanted.hosts) == 0 || slices.Contains(v.wanted.hosts, h.Name)) {
+		if len(h.GPUs) == 0 && (len(v.wanted.Hosts) == 0 || slices.Contains(v.wanted.Hosts, h.Name)) {
 			return nil
 		}
 		here := 0
 		for g := range h.Units() {
-			if v.wanted.fits(h, g) {
+			if v.wanted.Fits(h, g) {
 				here++
 			}
 		}
@@ -258,14 +259,14 @@ func (v *waiter) never(b *board.Board) error {
 func (v *waiter) goal() string {
 	w := v.wanted
 	s := counted(w.limit, "GPU")
-	if w.model != "" {
-		s += " like " + w.model
+	if w.Model != "" {
+		s += " like " + w.Model
 	}
 	if w.minMemory != "" {
 		s += " with " + w.minMemory
 	}
-	if len(w.hosts) > 0 {
-		s += " on " + strings.Join(w.hosts, " or ")
+	if len(w.Hosts) > 0 {
+		s += " on " + strings.Join(w.Hosts, " or ")
 	} else if v.oneHost && w.limit > 1 {
 		s += " on one host"
 	}
@@ -287,7 +288,7 @@ func (v *waiter) progress(b *board.Board) string {
 	var host string
 	for i := range b.Hosts {
 		for g := range b.Hosts[i].Units() {
-			if v.wanted.fits(&b.Hosts[i], g) && !openTo(g, v.mine) && !g.FreeFrom.IsZero() && (next == nil || g.FreeFrom.Before(next.FreeFrom)) {
+			if v.wanted.Fits(&b.Hosts[i], g) && !board.OpenTo(g, v.mine) && !g.FreeFrom.IsZero() && (next == nil || g.FreeFrom.Before(next.FreeFrom)) {
 				next, host = g, b.Hosts[i].Name
 			}
 		}
@@ -348,7 +349,7 @@ func (k *bookingAfterWait) possible(g *board.GPU, now time.Time) bool {
 
 // book writes the bookings, all or none. The error is errTaken if a GPU has been
 // booked since the board was made.
-func (k *bookingAfterWait) book(ctx context.Context, b *board.Board, open []openGPU) error {
+func (k *bookingAfterWait) book(ctx context.Context, b *board.Board, open []board.Unit) error {
 	e, err := k.app.editor(k.command, k.cfg, k.name, "")
 	if err != nil {
 		return err
@@ -360,8 +361,8 @@ func (k *bookingAfterWait) book(ctx context.Context, b *board.Board, open []open
 	}
 	var wanted []booking.Booking
 	for _, o := range open {
-		if target, ok := o.gpu.Target(); ok && o.gpu.State == board.Free {
-			wanted = append(wanted, booking.Booking{Host: o.host.Name, Target: target, From: from, Until: until, Kind: booking.Reserved})
+		if target, ok := o.GPU.Target(); ok && o.GPU.State == board.Free {
+			wanted = append(wanted, booking.Booking{Host: o.Host.Name, Target: target, From: from, Until: until, Kind: booking.Reserved})
 		}
 	}
 	if len(wanted) == 0 {

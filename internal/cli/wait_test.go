@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"gpuboard/internal/failure"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +10,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/source"
+	"gpuboard/internal/testenv/sitetest"
 )
 
 // A watcher is a stderr that calls back with each line.
@@ -41,27 +45,27 @@ func waitFor(t testing.TB, ctx context.Context, now func() time.Time, line func(
 	return ran{code, stdout.String(), w.all.String()}
 }
 
-func fixed() time.Time { return siteNow }
+func fixed() time.Time { return sitetest.Now }
 
 // It waits until there are enough, says meanwhile for what, and each thing once.
 func TestWaitUntilThereAreEnough(t *testing.T) {
 	dir := t.TempDir()
-	testSite{busy: []string{"gpu01:0"}, comments: `{"gpu01": {"1": {"name": "eva", "date": "2026-11-20 18:00"}}}`}.write(t, dir)
+	sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu01": {"1": {"name": "eva", "date": "2026-11-20 18:00"}}}`}.Write(t, dir)
 	step := 0
 	got := waitFor(t, t.Context(), fixed, func(line string) {
 		step++
 		switch {
 		case strings.Contains(line, "0 can be used; next by its booking: gpu01:1 Fri 18:00 (eva)"):
-			testSite{busy: []string{"gpu01:0"}}.write(t, dir) // eva has given hers back
+			sitetest.Site{Busy: []string{"gpu01:0"}}.Write(t, dir) // eva has given hers back
 		case strings.Contains(line, "1 can be used (gpu01:1)"):
 			// A board that is being replaced by garbage for a moment is not the end.
-			if err := os.WriteFile(filepath.Join(dir, boardFile), []byte("<html>"), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "api/v1/board.json"), []byte("<html>"), 0o644); err != nil {
 				t.Error(err)
 			}
 		case strings.Contains(line, "that is no board"):
-			testSite{at: siteNow.Add(-time.Hour)}.write(t, dir) // all free, an hour ago
+			sitetest.Site{At: sitetest.Now.Add(-time.Hour)}.Write(t, dir) // all free, an hour ago
 		case strings.Contains(line, "the board is 1 h old, and not to be believed"):
-			testSite{}.write(t, dir)
+			sitetest.Site{}.Write(t, dir)
 		default:
 			t.Errorf("it says %q", line)
 		}
@@ -73,7 +77,7 @@ func TestWaitUntilThereAreEnough(t *testing.T) {
 
 func TestWaitEnds(t *testing.T) {
 	dir := t.TempDir()
-	testSite{busy: []string{"gpu01:0"}}.write(t, dir)
+	sitetest.Site{Busy: []string{"gpu01:0"}}.Write(t, dir)
 	quiet := func(string) {}
 	for _, c := range []struct {
 		args   []string
@@ -107,14 +111,14 @@ func TestWaitEnds(t *testing.T) {
 		}
 	}
 	// Of a host with two and one with one, the one is taken, unless there is a preference.
-	testSite{}.write(t, dir)
+	sitetest.Site{}.Write(t, dir)
 	for order, want := range map[string]string{"index": "gpu02:0\n", "memory": "gpu01:0\n", "power": "gpu01:0\n"} {
 		if got := waitFor(t, t.Context(), fixed, quiet, "--from", dir, "--order", order); got.stdout != want {
 			t.Errorf("by %s: %+v", order, got)
 		}
 	}
 	// A host that was never heard of may have them one day.
-	testSite{silent: []string{"gpu02"}}.write(t, dir)
+	sitetest.Site{Silent: []string{"gpu02"}}.Write(t, dir)
 	if got := waitFor(t, t.Context(), fixed, quiet, "--from", dir, "--gpus", "3", "--timeout", "50ms"); got.code != failure.ExitNoMatch || !strings.Contains(got.stderr, "within 50ms") {
 		t.Errorf("%+v", got)
 	}
@@ -129,7 +133,7 @@ func TestWaitEnds(t *testing.T) {
 func TestWaitKnowsWhoseBookingItIs(t *testing.T) {
 	dir := t.TempDir()
 	zoe := `{"gpu01": {"0": {"name": "Zoe", "date": "2026-11-20 18:00"}, "1": [{"name": "zoe", "date": "2026-11-20 18:00"}, {"name": "eva", "date": "2026-11-20 19:00"}]}}`
-	testSite{busy: []string{"gpu02:0"}, comments: zoe}.write(t, dir)
+	sitetest.Site{Busy: []string{"gpu02:0"}, Comments: zoe}.Write(t, dir)
 	got := waitFor(t, t.Context(), fixed, func(string) {}, "--from", dir)
 	if got.code != 0 || got.stdout != "gpu01:0\n" {
 		t.Errorf("%+v", got)
@@ -142,71 +146,41 @@ func TestWaitKnowsWhoseBookingItIs(t *testing.T) {
 // Whoever takes a GPU is told when somebody else is to have it, if that is soon.
 func TestASoonBookingIsTold(t *testing.T) {
 	dir := t.TempDir()
-	testSite{comments: `{"gpu01": {"0": {"name": "eva", "from": "2026-11-21 09:00", "date": "2026-11-22 10:00"}, "1": {"name": "eva", "from": "2026-11-21 10:00", "date": "2026-11-22 10:00"}},
-"gpu02": {"0": {"name": "zoe", "from": "2026-11-20 12:00", "date": "2026-11-22 10:00"}}}`}.write(t, dir)
+	sitetest.Site{Comments: `{"gpu01": {"0": {"name": "eva", "from": "2026-11-21 09:00", "date": "2026-11-22 10:00"}, "1": {"name": "eva", "from": "2026-11-21 10:00", "date": "2026-11-22 10:00"}},
+"gpu02": {"0": {"name": "zoe", "from": "2026-11-20 12:00", "date": "2026-11-22 10:00"}}}`}.Write(t, dir)
 	got := waitFor(t, t.Context(), fixed, func(string) {}, "--from", dir, "--gpus", "3")
 	if got.code != 0 || got.stderr != "gpuboard: gpu01:0 is booked by eva from Sat 09:00\n" {
 		t.Errorf("%+v", got)
 	}
 }
 
-// A site is asked whether anything is new, and not for all of it every time.
-func TestASiteIsAskedWhatIsNew(t *testing.T) {
-	files := testSite{}.files(t)
-	whole, same := 0, 0
-	site := serveSite(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("ETag", `"g1"`)
-		if r.Header.Get("If-None-Match") == `"g1"` {
-			same++
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		whole++
-		_, _ = w.Write(files[boardFile])
-	})
-	a := &app{now: fixed, getenv: func(string) string { return "" }}
-	s := &source{a: a, cfg: settingsOf(t, map[string]string{"site_timeout": "2s"})}
-	if err := s.at(site); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		p, err := s.read(t.Context())
-		if err != nil || p.Board.Totals.GPUs != 3 {
-			t.Fatalf("%v, %v", p, err)
-		}
-	}
-	if whole != 1 || same != 2 {
-		t.Errorf("%d whole answers, %d times nothing new", whole, same)
-	}
-}
-
 // What nobody can mend by waiting ends it at the first look; later the same is
 // the site being made anew.
 func TestAVigilOutlivesItsSite(t *testing.T) {
-	files, free := testSite{busy: []string{"gpu01", "gpu02:0"}}.files(t), testSite{}.files(t)
+	files, free := sitetest.Site{Busy: []string{"gpu01", "gpu02:0"}}.Files(t), sitetest.Site{}.Files(t)
 	asked := 0
-	site := serveSite(t, func(w http.ResponseWriter, r *http.Request) {
+	site := sitetest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		switch asked {
 		case 1:
-			_, _ = w.Write(files[boardFile])
+			_, _ = w.Write(files["api/v1/board.json"])
 		case 2:
 			http.NotFound(w, r)
 		case 3:
 			w.WriteHeader(http.StatusBadGateway)
 		default:
-			_, _ = w.Write(free[boardFile])
+			_, _ = w.Write(free["api/v1/board.json"])
 		}
 	})
 	cfg := settingsOf(t, map[string]string{"site_timeout": "2s"})
 	var said bytes.Buffer
 	a := &app{stderr: &said, now: fixed, getenv: func(string) string { return "" }}
-	look := func() ([]openGPU, error) {
-		s := &source{a: a, cfg: cfg}
-		if err := s.at(site); err != nil {
+	look := func() ([]board.Unit, error) {
+		s, err := source.Open(a.source(cfg), site)
+		if err != nil {
 			t.Fatal(err)
 		}
-		v := &waiter{app: a, source: s, wanted: &wanted{limit: 3, user: "zoe", order: "index"}, every: time.Millisecond}
+		v := &waiter{app: a, source: s, wanted: &wanted{Request: board.Request{Order: "index"}, limit: 3, user: "zoe"}, every: time.Millisecond}
 		v.look.Zone = time.UTC
 		return v.run(t.Context(), cfg, 10*time.Second)
 	}

@@ -2,10 +2,11 @@ package config
 
 import (
 	"cmp"
-	"gpuboard/internal/booking"
-	"gpuboard/internal/failure"
 	"path/filepath"
 	"strings"
+
+	"gpuboard/internal/booking"
+	"gpuboard/internal/failure"
 )
 
 // CommentsPath returns the path of comments.json.

@@ -144,6 +144,18 @@ func Writable(dir string) bool {
 	return f.Close() == nil
 }
 
+// IsFile reports whether there is a regular file at path.
+func IsFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// IsDir reports whether there is a directory at path.
+func IsDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // ShortHostname returns the machine's name up to the first dot, in lower case.
 func ShortHostname() string {
 	name, err := os.Hostname()

@@ -1,5 +1,7 @@
 package config
 
+import ()
+
 // Keys returns every setting, in the order in which the reference lists them.
 // Scripts rely on the names.
 func Keys() []Key {

@@ -51,6 +51,7 @@ var rooms = map[string][]string{
 	"internal/serve":      {"internal/booking", "internal/board", "sitegen/page", "sitegen/data", "sitegen/render"},
 	"internal/node":       {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/inventory", "internal/shell", "internal/snapshot", "internal/spool", "publisher"},
 	"internal/watch":      {"internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/history", "internal/inventory", "internal/notify", "internal/shell", "internal/snapshot", "internal/spool", "sitegen", "sitegen/render"},
+	"internal/source":     {"internal/atomicfile", "internal/board", "internal/booking", "internal/config", "internal/failure", "internal/inventory", "internal/legacy", "internal/node", "internal/snapshot", "internal/spool", "sitegen", "sitegen/data"},
 	"internal/demo":       {"internal/snapshot"},
 	"templates":           {},
 	"docs":                {},
@@ -62,7 +63,7 @@ var rooms = map[string][]string{
 var doors = map[string][]string{
 	"crypto/tls":                         {"internal/notify"},
 	"database/sql":                       {"internal/history"},
-	"net/http":                           {"internal/cli", "internal/doctor", "internal/inventory", "internal/notify", "internal/serve"},
+	"net/http":                           {"internal/cli", "internal/doctor", "internal/inventory", "internal/notify", "internal/serve", "internal/source"},
 	"os/exec":                            {"collector", "internal/notify", "internal/node", "internal/cli"},
 	"os/signal":                          {"internal/cli"},
 	"github.com/a-h/templ":               {"sitegen/page", "templates"},

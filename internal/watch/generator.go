@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/history"
@@ -13,10 +18,6 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
 	"gpuboard/sitegen/render"
-	"os"
-	"path/filepath"
-	"slices"
-	"time"
 )
 
 // OptionsOf returns the options of the loop that are settings.

@@ -1,0 +1,221 @@
+package board
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpuboard/internal/booking"
+)
+
+// A Request is what somebody wants of the GPUs that they choose.
+type Request struct {
+	Memory  int64    // at least so many MiB
+	MaxUsed *float64 // at most this percentage of the memory is in use; nil goes by the state
+	Order   string   // of preference: index, memory or power
+	Model   string   // a part of the name, in any case
+	Hosts   []string // none for all
+}
+
+// open reports whether somebody may use a GPU now, by the states of the board
+// or, where MaxUsed is given, by the share of its memory that is in use.
+func (r *Request) open(g *GPU, mine func(string) bool) bool {
+	if r.MaxUsed == nil || g.MemoryShared || len(g.MIGDevices) > 0 { // the memory in use is the node's, or that of the slices
+		return OpenTo(g, mine)
+	}
+	return sharedWith(g, mine) && r.LittleUsed(g)
+}
+
+// LittleUsed reports whether it is known that at most MaxUsed of the memory of a GPU is in use.
+func (r *Request) LittleUsed(g *GPU) bool {
+	used, total := g.MemoryUsed, g.MemoryTotal
+	return used != nil && total != nil && *used >= 0 && *used <= *total && *total > 0 && 100*float64(*used)/float64(*total) <= *r.MaxUsed
+}
+
+// A Unit is a GPU or a slice of one, with its host.
+type Unit struct {
+	Host *Host
+	GPU  *GPU
+}
+
+// String is what book takes for it.
+func (o Unit) String() string {
+	if o.GPU.Slice != nil {
+		return o.Host.Name + ":" + o.GPU.UUID
+	}
+	return o.Host.Name + ":" + strconv.Itoa(o.GPU.Index)
+}
+
+// Fits reports whether a GPU is of the kind that is wanted.
+func (r *Request) Fits(h *Host, g *GPU) bool {
+	if len(r.Hosts) > 0 && !slices.Contains(r.Hosts, h.Name) {
+		return false
+	}
+	if r.Model != "" && !strings.Contains(strings.ToLower(g.Name), strings.ToLower(r.Model)) && !strings.Contains(strings.ToLower(g.ShortName), strings.ToLower(r.Model)) {
+		return false
+	}
+	return r.Memory <= 0 || g.MemoryTotal != nil && *g.MemoryTotal >= r.Memory
+}
+
+// List returns the GPUs and slices of the kind that is wanted that are open.
+func (r *Request) List(b *Board, open func(*Host, *GPU) bool) []Unit {
+	var list []Unit
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		for g := range h.Units() {
+			if r.Fits(h, g) && open(h, g) {
+				list = append(list, Unit{h, g})
+			}
+		}
+	}
+	return list
+}
+
+// Pick takes n GPUs of a list, all on one host if a host has so many; nil if there
+// are too few. With fewest it takes the host with the fewest to spare, so that
+// larger gaps stay for those who need them, and of several hosts those with most.
+func Pick(list []Unit, n int, oneHost, fewest bool) []Unit {
+	var hosts [][]Unit
+	for _, o := range list {
+		i := slices.IndexFunc(hosts, func(h []Unit) bool { return h[0].Host == o.Host })
+		if i < 0 {
+			i, hosts = len(hosts), append(hosts, nil)
+		}
+		hosts[i] = append(hosts[i], o)
+	}
+	if fewest {
+		slices.SortStableFunc(hosts, func(a, b []Unit) int { return cmp.Compare(len(a), len(b)) })
+	}
+	for _, h := range hosts {
+		if len(h) >= n {
+			return h[:n]
+		}
+	}
+	if oneHost || len(list) < n {
+		return nil
+	}
+	if fewest {
+		slices.SortStableFunc(hosts, func(a, b []Unit) int { return cmp.Compare(len(b), len(a)) })
+		list = slices.Concat(hosts...)
+	}
+	return list[:n]
+}
+
+// Choose returns all GPUs and slices that may be used now, the preferred ones
+// first. CUDA does not mix the two, so that GPUs come before slices. A slice is
+// named by its UUID alone, so one without is no use to anybody.
+func (r *Request) Choose(b *Board, mine func(string) bool) []Unit {
+	open := r.List(b, func(_ *Host, g *GPU) bool {
+		return r.open(g, mine) && (g.Slice == nil || shellSafe(g.UUID))
+	})
+	switch r.Order {
+	case "index":
+		slices.SortStableFunc(open, func(x, y Unit) int {
+			switch {
+			case x.Host != y.Host || (x.GPU.Slice == nil) == (y.GPU.Slice == nil):
+				return 0
+			case x.GPU.Slice == nil:
+				return -1
+			}
+			return 1
+		})
+	case "memory":
+		slices.SortStableFunc(open, func(x, y Unit) int { return cmp.Compare(unused(y.GPU), unused(x.GPU)) })
+	case "power":
+		limit := func(g *GPU) float64 {
+			if g.PowerLimit == nil {
+				return 0
+			}
+			return *g.PowerLimit
+		}
+		slices.SortStableFunc(open, func(x, y Unit) int { return cmp.Compare(limit(y.GPU), limit(x.GPU)) })
+	}
+	return open
+}
+
+func unused(g *GPU) int64 {
+	switch {
+	case g.MemoryTotal == nil:
+		return 0
+	case g.MemoryUsed == nil:
+		return *g.MemoryTotal
+	default:
+		return *g.MemoryTotal - *g.MemoryUsed
+	}
+}
+
+// Mine returns whether a name in a booking means this person.
+func Mine(who string, aliases booking.Aliases) func(string) bool {
+	return func(name string) bool {
+		return strings.EqualFold(name, who) || strings.EqualFold(aliases.Canonical(name), aliases.Canonical(who))
+	}
+}
+
+// OpenTo reports whether somebody may use a GPU now: it is free, or booked by
+// nobody but themselves and not in use.
+func OpenTo(g *GPU, mine func(string) bool) bool {
+	switch g.State {
+	case Free:
+		return true
+	case Booked:
+		return bookedBy(g, mine)
+	}
+	return false
+}
+
+// sharedWith reports whether somebody may use a GPU beside those who do: nobody
+// else has booked it, and it is not stuck, lost, unknown or out of service.
+func sharedWith(g *GPU, mine func(string) bool) bool {
+	switch g.State {
+	case Free, Busy:
+		return true
+	case Booked, InUse:
+		return bookedBy(g, mine)
+	}
+	return false
+}
+
+// bookedBy reports whether somebody, and nobody else, has booked a GPU.
+func bookedBy(g *GPU, mine func(string) bool) bool {
+	return g.Booking != nil && mine(g.Booking.Name) && g.MoreOthers == 0 && !slices.ContainsFunc(g.Others, func(b Booking) bool { return !mine(b.Name) })
+}
+
+// DeviceID is what CUDA knows a device by whatever its order: the UUID. Shells see
+// it, so what is not of that shape is left out in favour of the index.
+func DeviceID(g *GPU) string {
+	if !shellSafe(g.UUID) {
+		return strconv.Itoa(g.Index)
+	}
+	return g.UUID
+}
+
+// shellSafe reports whether a UUID is one that a shell takes for a word.
+func shellSafe(id string) bool {
+	plain := func(r rune) bool {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '/'
+	}
+	return id != "" && strings.IndexFunc(id, func(r rune) bool { return !plain(r) }) < 0
+}
+
+// ParseMemory reads an amount of memory. G is a thousand millions, as on the
+// box: a card that is sold with 80 GB reports a little less than 80 GiB.
+func ParseMemory(s string) (int64, error) {
+	units := []struct {
+		name string
+		mib  float64
+	}{{"GIB", 1024}, {"GI", 1024}, {"GB", 1e9 / (1 << 20)}, {"G", 1e9 / (1 << 20)}, {"MIB", 1}, {"MI", 1}, {"MB", 1e6 / (1 << 20)}, {"M", 1e6 / (1 << 20)}}
+	for _, u := range units {
+		number, ok := strings.CutSuffix(strings.ToUpper(strings.TrimSpace(s)), u.name)
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseFloat(strings.TrimSpace(number), 64); err == nil && n >= 0 && n < 1e6 {
+			return int64(math.Floor(n * u.mib)), nil
+		}
+		break
+	}
+	return 0, fmt.Errorf("%q is no amount of memory; write it as 40G or 500M", s)
+}

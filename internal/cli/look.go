@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/config"
+	"gpuboard/internal/failure"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/source"
+	"gpuboard/sitegen/text"
+)
+
+// hereKeys are the settings of commands that look at this node now.
+func hereKeys() []string {
+	return []string{"host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "site_url", "site_timeout", "data", "site", "comments", "aliases",
+		"timezone", "free_memory_mib", "free_memory_percent"}
+}
+
+// partial is the exit status of an answer that may lack GPUs; nil for a full one.
+func partial(b *board.Board) error {
+	if slices.ContainsFunc(b.Problems, func(p snapshot.Problem) bool { return p.Code == source.PartialCode }) {
+		return silent(failure.ExitDegraded)
+	}
+	return nil
+}
+
+// unixUser is who runs this, as ps would call them.
+func (a *app) unixUser() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	if name := a.getenv("USER"); name != "" {
+		return name // from a directory that this program cannot ask
+	}
+	return strconv.Itoa(os.Getuid())
+}
+
+// told says what is not well on a node, but for what the error says itself,
+// and returns that.
+func (a *app) told(b *board.Board, err error) error {
+	for _, p := range b.Problems {
+		if err == nil || !strings.HasSuffix(err.Error(), p.Message) {
+			a.complain(p)
+		}
+	}
+	return err
+}
+
+// unread is the error of a node whose GPUs could not be asked; nil when they
+// could. "There are none free" would be a lie there.
+func unread(b *board.Board) error {
+	h := &b.Hosts[0]
+	if slices.ContainsFunc(h.GPUs, func(g board.GPU) bool { return g.Name != "" || g.UUID != "" || g.PCIBusID != "" }) {
+		return nil
+	}
+	for _, p := range h.Problems {
+		if strings.HasPrefix(p.Code, "smi:") || strings.HasPrefix(p.Code, "gpu:") {
+			return failure.New(failure.ExitError, fmt.Errorf("reading the GPUs of this node: %s", p.Message), "")
+		}
+	}
+	return failure.New(failure.ExitError, errors.New("reading the GPUs of this node: nvidia-smi lists none"), "")
+}
+
+// sourceKeys are the settings of everything that reads a board.
+func sourceKeys() []string {
+	return []string{"data", "site", "comments", "aliases", "timezone", "site_timeout",
+		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after"}
+}
+
+// completeHosts completes names of hosts from a directory; a site elsewhere is
+// not asked while somebody types.
+func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	cfg, err := a.load(c)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	from := ""
+	if f := c.Flags().Lookup("from"); f != nil {
+		from = f.Value.String()
+	}
+	s, err := source.Open(a.source(cfg), from)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := slices.DeleteFunc(s.Hosts(), func(name string) bool { return slices.Contains(args, name) })
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// source returns the options of what reads the board.
+func (a *app) source(cfg *config.Config) source.Options {
+	return source.Options{Config: cfg, Version: version(), Now: a.now}
+}
+
+// look is how text is to be written on stdout.
+func (a *app) look(cfg *config.Config) (text.Options, error) {
+	return text.Options{Width: a.width(80), Color: a.colors(), ASCII: !a.unicode(), Zone: cfg.Zone()}, nil
+}
+
+// colors reports whether stdout is to be coloured: on a terminal, unless
+// NO_COLOR says no; anywhere, if CLICOLOR_FORCE says so.
+func (a *app) colors() bool {
+	force := a.getenv("CLICOLOR_FORCE")
+	switch {
+	case a.getenv("NO_COLOR") != "":
+		return false
+	case force != "" && force != "0":
+		return true
+	case a.getenv("CLICOLOR") == "0" || a.getenv("TERM") == "dumb":
+		return false
+	}
+	return a.terminal()
+}
+
+func (a *app) terminal() bool {
+	f, ok := a.stdout.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// width is how many columns stdout has: what COLUMNS says, what the terminal
+// says, else what is given for a pipe or a file.
+func (a *app) width(otherwise int) int {
+	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
+		return min(n, 1000)
+	}
+	if f, ok := a.stdout.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return min(n, 1000)
+		}
+	}
+	return otherwise
+}
+
+// unicode reports whether the locale can show more than ASCII. Where none is
+// set nothing is known, and modern terminals can.
+func (a *app) unicode() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToUpper(a.getenv(name)); v != "" {
+			return strings.Contains(v, "UTF-8") || strings.Contains(v, "UTF8")
+		}
+	}
+	return true
+}

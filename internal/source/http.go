@@ -1,0 +1,124 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"gpuboard/internal/failure"
+	"gpuboard/sitegen/data"
+)
+
+// siteClient asks web servers that may be slow, wrong or hostile. The timeout
+// takes in everything, the last byte of the answer too.
+func siteClient(timeout time.Duration) *http.Client {
+	return &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: false, MaxResponseHeaderBytes: 64 << 10,
+			DialContext: (&net.Dialer{Timeout: timeout}).DialContext, TLSHandshakeTimeout: timeout, IdleConnTimeout: time.Minute,
+		},
+		CheckRedirect: func(to *http.Request, via []*http.Request) error {
+			switch {
+			case len(via) >= 5:
+				return errors.New("it redirects in circles")
+			case via[0].URL.Scheme == "https" && to.URL.Scheme != "https":
+				return errors.New("it redirects to a place without encryption")
+			}
+			return nil
+		},
+	}
+}
+
+func (s *Source) fetchBoard(ctx context.Context) (*data.Published, error) {
+	body, etag, err := s.fetch(ctx, boardFile, s.etag)
+	if err != nil {
+		return nil, err
+	}
+	if body == nil {
+		return s.last, nil // still the same
+	}
+	defer body.Close()
+	p, err := data.ReadPublished(body)
+	if err != nil {
+		return nil, s.unreadable(boardFile, err)
+	}
+	s.etag, s.last = etag, p
+	return p, nil
+}
+
+// fetch gets a file of the site; nil for one that still has this tag. The body
+// is bounded by its reader, compressed or not.
+func (s *Source) fetch(ctx context.Context, path, etag string) (body io.ReadCloser, newTag string, err error) {
+	at := s.site.JoinPath(path)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, "", fmt.Errorf("asking %s: %w", at.Redacted(), err)
+	}
+	req.Header.Set("User-Agent", "gpuboard/"+s.opt.Version)
+	if etag != "" {
+		req.Header.Set("If-None-Match", etag)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, "", ctx.Err()
+		}
+		return nil, "", failure.New(failure.ExitTryAgain, s.asking(at, err), "")
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, resp.Header.Get("ETag"), nil
+	}
+	resp.Body.Close()
+	answer := fmt.Errorf("asking %s: it answers %d %s", at.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))
+	switch code := resp.StatusCode; {
+	case code == http.StatusNotModified && etag != "":
+		return nil, etag, nil
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return nil, "", failure.New(failure.ExitUsage, answer, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as site_url, in a file that only you can read")
+	case code == http.StatusNotFound || code == http.StatusGone:
+		return nil, "", failure.New(failure.ExitUsage, notThere{answer}, "give the address of the site's front page")
+	case code >= 500 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:
+		return nil, "", failure.New(failure.ExitTryAgain, answer, "")
+	default:
+		return nil, "", failure.New(failure.ExitError, answer, "")
+	}
+}
+
+// notThere is an answer that means the same as a missing file.
+type notThere struct{ error }
+
+func (notThere) Is(target error) bool { return target == fs.ErrNotExist }
+
+// asking makes an error of a failed request without what the library puts in
+// front, which repeats the address.
+func (s *Source) asking(at *url.URL, err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		if wrapped.Timeout() {
+			return fmt.Errorf("asking %s: no answer within %s", at.Redacted(), s.cfg.Duration("site_timeout"))
+		}
+		err = wrapped.Err
+	}
+	return fmt.Errorf("asking %s: %w", at.Redacted(), err)
+}
+
+func (s *Source) unreadable(path string, err error) error {
+	at := s.site.JoinPath(path)
+	var timeout net.Error
+	switch {
+	case errors.Is(err, data.ErrSchema):
+		return failure.New(failure.ExitUsage, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
+	case errors.Is(err, data.ErrNotBoard):
+		return failure.New(failure.ExitError, fmt.Errorf("asking %s: %w", at.Redacted(), err), "is there a login in front of it? Open that address in a browser")
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return failure.New(failure.ExitTryAgain, fmt.Errorf("asking %s: no whole answer within %s", at.Redacted(), s.cfg.Duration("site_timeout")), "")
+	}
+	return failure.New(failure.ExitTryAgain, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
+}

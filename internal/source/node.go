@@ -1,0 +1,171 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/node"
+	"gpuboard/internal/snapshot"
+)
+
+// ThisNode reads this node and merges it with its bookings, so that a GPU is
+// free here exactly when it would be free on the page. What could not be had is
+// among the board's problems; the error is for when nothing could be asked.
+func ThisNode(ctx context.Context, o Options, n node.Node) (*board.Board, booking.Aliases, error) {
+	cfg := o.Config
+	host, err := n.Host()
+	if err != nil {
+		return nil, nil, err
+	}
+	data := ""
+	if dir := cfg.String("data"); cfg.Given("data") || config.IsDir(filepath.Join(dir, "drop")) {
+		data = dir // a directory that happens to be called data is not ours
+	}
+	aliases, problems := Aliases(cfg, data)
+	in := board.Input{Settings: cfg.Board(), Person: aliases.Canonical, Problems: problems}
+	in.Hosts = []inventory.Host{{Name: host}}
+	listed, _ := inventory.List(cfg.Hosts)
+	for _, h := range listed {
+		if h.Name == host {
+			in.Hosts[0] = h
+		}
+	}
+
+	// The site answers while nvidia-smi does.
+	type answer struct {
+		calendar    *booking.Calendar
+		maintenance bool
+		problems    []snapshot.Problem
+	}
+	booked := make(chan answer, 1)
+	go func() {
+		var got answer
+		got.calendar, got.maintenance, got.problems = bookingsHere(ctx, o, host, data, booking.Options{Aliases: aliases, Now: o.Now().UTC()}, cfg.BookingZone(true).Location)
+		booked <- got
+	}()
+	snap, err := n.Collect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	got := <-booked
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	in.Calendar = got.calendar
+	in.Problems = append(in.Problems, got.problems...)
+	in.Hosts[0].Maintenance = in.Hosts[0].Maintenance || got.maintenance
+	if len(snap.GPUs) > 0 && !snap.GPUsComplete {
+		in.Problems = append(in.Problems, snapshot.Problem{Code: PartialCode, Message: fmt.Sprintf(
+			"the driver did not answer in full: it told of %d GPUs, and there may be more", len(snap.GPUs))})
+	}
+	in.Now = o.Now().UTC()
+	in.Reports = map[string]board.Report{host: {Snapshot: snap}}
+	b, _ := board.Merge(in)
+	return b, aliases, nil
+}
+
+// PartialCode is the problem of an answer that may lack GPUs. A command that looks
+// at this node alone does not know what was there before.
+const PartialCode = "smi:partial"
+
+// siteSilence is for how long a site may have had no news of this node, which
+// sends some every few seconds, before its bookings are called old too.
+const siteSilence = 15 * time.Minute
+
+// bookingsHere are the bookings for this host: from comments.json where that
+// lies here, else from the site. Where neither is configured nobody has booked
+// anything; where they cannot be had, that is a problem to be said.
+func bookingsHere(ctx context.Context, o Options, host, data string, opt booking.Options, zone *time.Location) (*booking.Calendar, bool, []snapshot.Problem) {
+	cfg := o.Config
+	comments := cfg.String("comments")
+	named := comments != ""
+	if !named && data != "" {
+		comments = filepath.Join(data, "comments.json")
+	}
+	if comments != "" && (named || config.IsFile(comments)) {
+		cal := booking.Open(comments, zone).Load(opt)
+		keepHost(cal, host)
+		followCards(ctx, o, cal)
+		return cal, false, nil
+	}
+	s := &Source{opt: o, cfg: cfg}
+	switch {
+	case cfg.String("site_url") != "":
+		if err := s.at(cfg.String("site_url")); err != nil {
+			return nil, false, []snapshot.Problem{{Code: "site:unreachable", Message: "the bookings are not known: " + err.Error()}}
+		}
+	case config.IsFile(filepath.Join(cfg.String("site"), boardFile)):
+		s.file, s.Name = filepath.Join(cfg.String("site"), boardFile), cfg.String("site")
+	default:
+		return nil, false, nil
+	}
+	h, bookings, err := s.host(ctx, host)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, []snapshot.Problem{{Code: "site:unknown-host", Message: fmt.Sprintf("%s does not know a host %s, so its bookings are not known: see --host", s.Name, host)}}
+	case err != nil:
+		return nil, false, []snapshot.Problem{{Code: "site:unreachable", Message: "the bookings are not known: " + err.Error()}}
+	}
+	var problems []snapshot.Problem
+	if age := o.Now().Sub(h.SnapshotAt); !h.SnapshotAt.IsZero() && age > siteSilence {
+		problems = append(problems, snapshot.Problem{Code: "site:stale", Message: fmt.Sprintf(
+			"%s last had news of this host %s ago; if its generator has stopped, bookings made since are not known", s.Name, board.Span(age))})
+	}
+	return calendarOf(host, bookings), h.State == board.Maintenance, problems
+}
+
+// keepHost leaves of a calendar what is this node's business: its own bookings,
+// and what is wrong with those or with the whole file.
+func keepHost(cal *booking.Calendar, host string) {
+	cal.Bookings = slices.DeleteFunc(cal.Bookings, func(b booking.Booking) bool { return b.Host != host })
+	cal.Problems = slices.DeleteFunc(cal.Problems, func(p snapshot.Problem) bool { return p.Host != "" && p.Host != host })
+}
+
+// followCards gives bookings by number the numbers that their cards have now,
+// where the site lies here, too.
+func followCards(ctx context.Context, o Options, cal *booking.Calendar) {
+	s := &Source{opt: o, cfg: o.Config, file: filepath.Join(o.Config.String("site"), boardFile)}
+	fleet := (&board.Board{Bookings: s.bookings(ctx)}).Fleet()
+	for i := range cal.Bookings {
+		b := &cal.Bookings[i]
+		if index, known := fleet.Index(*b); known && b.Target.UUID == "" {
+			b.Target.Index = index
+		}
+	}
+}
+
+// calendarOf makes a calendar of what a site shows.
+func calendarOf(host string, shown []board.Booking) *booking.Calendar {
+	cal := &booking.Calendar{File: "the site"}
+	for _, s := range shown {
+		if s.Host != host {
+			continue
+		}
+		b := booking.Booking{ID: s.ID, Host: host, Name: s.Name, Written: s.Name, From: s.From, Until: s.Until, Comment: s.Comment,
+			Kind: booking.Kind(s.Kind), By: s.By, Forced: s.Forced}
+		targets := []booking.Target{{All: true, Index: -1}}
+		switch {
+		case s.UUID != "":
+			targets = []booking.Target{{UUID: s.UUID, Index: -1}}
+		case len(s.GPUs) > 0:
+			targets = nil
+			for _, i := range s.GPUs {
+				targets = append(targets, booking.Target{Index: i})
+			}
+		}
+		for _, t := range targets {
+			b.Target = t
+			cal.Bookings = append(cal.Bookings, b)
+		}
+	}
+	return cal
+}
