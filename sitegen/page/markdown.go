@@ -49,7 +49,8 @@ func markdown(source string) (templ.Component, error) {
 // firstLine is the first line of a text in Markdown that says something, without its marks.
 func firstLine(source string) string {
 	for line := range strings.Lines(source) {
-		if text := strings.Trim(line, "#>*_-`=| \t\r\n"); text != "" {
+		line = strings.NewReplacer("**", "", "`", "").Replace(line)
+		if text := strings.Trim(line, "#>*_-=| \t\r\n"); text != "" {
 			return render.Clean(text)
 		}
 	}

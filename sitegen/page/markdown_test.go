@@ -116,3 +116,16 @@ func BenchmarkRemark(b *testing.B) {
 		})
 	}
 }
+
+func TestFirstLineHasNoMarks(t *testing.T) {
+	for source, want := range map[string]string{
+		"":                               "",
+		"\n# Power supply\n\nIt is off.": "Power supply",
+		"**Power supply** of `boreas`":   "Power supply of boreas",
+		"- my_file_name is full":         "my_file_name is full",
+	} {
+		if got := firstLine(source); got != want {
+			t.Errorf("firstLine(%q) = %q, want %q", source, got, want)
+		}
+	}
+}
