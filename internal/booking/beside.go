@@ -1,12 +1,16 @@
 package booking
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,8 +106,8 @@ func (f *File) appear(staged, path string) error {
 	return err
 }
 
-// ReadBeside reads another file in the same directory; nil when there is none.
-func (f *File) ReadBeside(name string) ([]byte, error) {
+// readBeside reads another file in the same directory; nil when there is none.
+func (f *File) readBeside(name string) ([]byte, error) {
 	data, _, err := readRegular(filepath.Join(filepath.Dir(f.path), name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -111,9 +115,9 @@ func (f *File) ReadBeside(name string) ([]byte, error) {
 	return data, err
 }
 
-// WriteBeside makes data the content of another file in the same directory,
+// writeBeside makes data the content of another file in the same directory,
 // whole and on the disk. It is called within [File.Update], whose lock it needs.
-func (f *File) WriteBeside(name string, data []byte) error {
+func (f *File) writeBeside(name string, data []byte) error {
 	if err := f.stage(f.beside(newSuffix), data); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
@@ -122,4 +126,86 @@ func (f *File) WriteBeside(name string, data []byte) error {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
 	return f.syncDir()
+}
+
+// Prune moves the bookings that ended before a moment into an archive beside the file, and returns
+// them with the name of the archive. They are in the archive before they leave the file, so an
+// interrupted run loses none, and the next run completes it.
+func (f *File) Prune(ctx context.Context, by By, end time.Time) (moved []Booking, into string, err error) {
+	nothing := errors.New("no booking is over")
+	err = f.Update(ctx, by, func(data []byte) ([]byte, error) {
+		moved = nil
+		if data == nil {
+			return nil, nothing
+		}
+		next, old, err := prune(data, f.zone, end)
+		if err != nil {
+			return nil, err
+		}
+		if len(old) == 0 {
+			return nil, nothing
+		}
+		if into, err = f.archive(old); err != nil {
+			return nil, err
+		}
+		moved = old
+		return next, nil
+	})
+	if errors.Is(err, nothing) {
+		err = nil
+	}
+	return moved, into, err
+}
+
+// archiveName is the file that old bookings are moved to, the n-th of them: a
+// full one is left as it is.
+func archiveName(n int) string {
+	if n == 1 {
+		return "comments.archive.json"
+	}
+	return fmt.Sprintf("comments.archive.%d.json", n)
+}
+
+// archive writes bookings behind those in the archive, each as a line of JSON.
+// Those that are there already are not written twice.
+func (f *File) archive(old []Booking) (name string, err error) {
+	for n := 1; n <= 1000; n++ {
+		name = archiveName(n)
+		data, err := f.readBeside(name)
+		if err != nil {
+			return name, fmt.Errorf("reading %s: %w", name, err)
+		}
+		next, missing, err := archived(data, old)
+		if err != nil || missing == 0 {
+			return name, err
+		}
+		if len(next) <= MaxFileBytes { // else this one is full
+			return name, f.writeBeside(name, next)
+		}
+	}
+	return name, fmt.Errorf("writing %s: there are too many archives", name)
+}
+
+// archived appends to data what is not in it yet.
+func archived(data []byte, old []Booking) (next []byte, missing int, err error) {
+	have := map[string]bool{}
+	for line := range bytes.Lines(data) {
+		have[string(bytes.TrimSpace(line))] = true
+	}
+	next = bytes.Clone(data)
+	if len(next) > 0 && next[len(next)-1] != '\n' {
+		next = append(next, '\n')
+	}
+	for _, b := range old {
+		line, err := json.Marshal(b.JSON())
+		if err != nil {
+			return nil, 0, fmt.Errorf("writing a booking of %s as JSON: %w", b.Host, err)
+		}
+		if have[string(line)] {
+			continue
+		}
+		missing++
+		next = append(append(next, line...), '\n')
+	}
+	return next, missing, nil
 }

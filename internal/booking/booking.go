@@ -44,6 +44,32 @@ func (b Booking) ActiveAt(t time.Time) bool { return !b.From.After(t) && !b.Over
 // OverAt reports whether the booking has ended by t.
 func (b Booking) OverAt(t time.Time) bool { return !b.Until.IsZero() && !b.Until.After(t) }
 
+// A JSON is a booking as commands print it and as the archive keeps it.
+type JSON struct {
+	ID      string     `json:"id"`
+	Host    string     `json:"host"`
+	GPU     string     `json:"gpu"` // as in comments.json: "0", a UUID or "*"
+	Name    string     `json:"name"`
+	From    *time.Time `json:"from"`
+	Until   *time.Time `json:"until"`
+	Comment string     `json:"comment"`
+	Kind    string     `json:"kind"`
+	By      string     `json:"by,omitempty"`
+	Forced  bool       `json:"forced"`
+}
+
+// JSON returns the booking as commands print it.
+func (b Booking) JSON() JSON {
+	moment := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		t = t.UTC()
+		return &t
+	}
+	return JSON{b.ID, b.Host, b.Target.String(), b.Name, moment(b.From), moment(b.Until), b.Comment, string(b.Kind), b.By, b.Forced}
+}
+
 // A Calendar is all of comments.json as far as it could be understood.
 type Calendar struct {
 	// Bookings are in the order of host, target, start. Expired ones are among

@@ -218,9 +218,9 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 	return fail(errReadBack())
 }
 
-// Prune takes the bookings that ended before a moment out of the file and
+// prune takes the bookings that ended before a moment out of the file and
 // returns them, with its new content. The places of GPUs in lists stay.
-func Prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Booking, error) {
+func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Booking, error) {
 	r, err := editable(data, In(zone))
 	if err != nil {
 		return nil, nil, fmt.Errorf("pruning bookings: %w", err)

@@ -162,7 +162,7 @@ func TestPrune(t *testing.T) {
 	in := "{\n  \"a\": {\n    \"0\": [\n      {\"name\": \"x\", \"date\": \"2018-01-01\"}, // x\n      {\"name\": \"y\", \"date\": \"2027-01-01\"},\n" +
 		"      {\"name\": \"z\", \"date\": \"2018-02-01\"},\n      {\"name\": \"z\", \"date\": \"2018-03-01\"}\n    ],\n    \"1\": {\"name\": \"x\", \"date\": \"2018-01-01\"}, // kept\n    \"2\": {\"name\": \"open\"}\n  }\n}\n"
 	want := "{\n  \"a\": {\n    \"0\": [\n      // x\n      {\"name\": \"y\", \"date\": \"2027-01-01\"}\n    ],\n    \"1\": {}, // kept\n    \"2\": {\"name\": \"open\"}\n  }\n}\n"
-	got, old, err := Prune([]byte(in), zone, at(t, "2026-01-01"))
+	got, old, err := prune([]byte(in), zone, at(t, "2026-01-01"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestPrune(t *testing.T) {
 	if len(old) != 4 {
 		t.Errorf("archived %+v", old)
 	}
-	again, old, err := Prune(got, zone, at(t, "2026-01-01"))
+	again, old, err := prune(got, zone, at(t, "2026-01-01"))
 	if err != nil || !bytes.Equal(again, got) || len(old) != 0 {
 		t.Errorf("pruning again: %v, %d archived\n%s", err, len(old), again)
 	}
@@ -282,7 +282,7 @@ func TestEditsKeepEverythingElse(t *testing.T) {
 			}
 			data = after
 		}
-		pruned, old, err := Prune(data, zone, at(t, "2020-01-01"))
+		pruned, old, err := prune(data, zone, at(t, "2020-01-01"))
 		if err != nil {
 			rt.Fatalf("pruning %q: %v", data, err)
 		}
@@ -379,7 +379,7 @@ func TestEditsWhereAHostIsThereTwice(t *testing.T) {
 		}
 		data = next
 	}
-	next, old, err := Prune(data, zone, now.Add(time.Hour))
+	next, old, err := prune(data, zone, now.Add(time.Hour))
 	if err != nil || len(old) != 4 {
 		t.Fatalf("pruned %v, %v", old, err)
 	}

@@ -96,7 +96,7 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	// What is over goes into the archive, and a person's own edits are nobody's.
 	r.now = r.now.Add(240 * time.Hour)
 	r.change("root", func(data []byte) ([]byte, error) {
-		next, old, err := Prune(data, nil, r.now)
+		next, old, err := prune(data, nil, r.now)
 		if len(old) != 2 {
 			t.Errorf("pruned %v", old)
 		}

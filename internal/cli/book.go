@@ -299,7 +299,7 @@ func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit f
 		fmt.Fprintf(e.app.stderr, "gpuboard: %s\n", failure.Printable(line))
 	}
 	for _, b := range c.Done {
-		e.note(clocksChange(b, e.Now, e.Zone))
+		e.note(booking.ClocksChange(b, e.Now, e.Zone))
 	}
 	for _, n := range e.notes {
 		fmt.Fprintf(e.app.stderr, "gpuboard: note: %s\n", failure.Printable(n))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -105,6 +106,34 @@ func (a *app) bookingsCommand() *cobra.Command {
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
 	return c
+}
+
+// pruneAfter is how long a booking stays in comments.json after its end unless
+// --before says otherwise.
+const pruneAfter = 30 * 24 * time.Hour
+
+// prune moves bookings that ended before a moment into the archive.
+func (e *editor) prune(ctx context.Context, before string) error {
+	end := e.Now.Add(-pruneAfter)
+	if before != "" {
+		if length, err := booking.ParseDuration(before); err == nil {
+			end = e.Now.Add(-length)
+		} else if end, _, err = booking.ParseMoment(before, e.Now, e.Zone); err != nil {
+			return failure.Usage("for instance --before 30d", "--before: %w", err)
+		} else if end.After(e.Now) {
+			return failure.Usage("", "--before: %s is not over", before)
+		}
+	}
+	moved, into, err := e.file.Prune(ctx, e.by(), end)
+	if err != nil {
+		return err
+	}
+	if len(moved) == 0 {
+		_, err = fmt.Fprintf(e.app.stdout, "no booking ended before %s\n", e.moment(end))
+		return err
+	}
+	_, err = fmt.Fprintf(e.app.stdout, "moved %s that ended before %s to %s\n", counted(len(moved), "booking"), e.moment(end), into)
+	return err
 }
 
 // log prints the record of changes, oldest first.

@@ -92,3 +92,54 @@ func TestDemoNodesBeginAtTheStart(t *testing.T) {
 	}
 	t.Fatal("there is no iris")
 }
+
+func TestWhatStdoutIs(t *testing.T) {
+	for _, c := range []struct {
+		env             string
+		colors, unicode bool
+		width           int
+	}{
+		{"", false, true, 80},
+		{"CLICOLOR_FORCE=1", true, true, 80},
+		{"CLICOLOR_FORCE=0", false, true, 80},
+		{"CLICOLOR_FORCE=1 NO_COLOR=1", false, true, 80},
+		{"CLICOLOR_FORCE=1 TERM=dumb", true, true, 80},
+		{"COLUMNS=132 LANG=C", false, false, 132},
+		{"COLUMNS=-1 LANG=de_DE.UTF-8", false, true, 80},
+		{"COLUMNS=999999 LC_ALL=C LANG=de_DE.UTF-8", false, false, 1000},
+		{"LC_CTYPE=en_US.utf8 LANG=C", false, true, 80},
+	} {
+		a := &app{stdout: &strings.Builder{}, getenv: func(name string) string {
+			for pair := range strings.FieldsSeq(c.env) {
+				if k, v, _ := strings.Cut(pair, "="); k == name {
+					return v
+				}
+			}
+			return ""
+		}}
+		if a.colors() != c.colors || a.unicode() != c.unicode || a.width(80) != c.width {
+			t.Errorf("%s: colours %v, unicode %v, %d columns", c.env, a.colors(), a.unicode(), a.width(80))
+		}
+	}
+}
+
+func TestDiffLines(t *testing.T) {
+	for _, tc := range []struct{ name, before, after, want string }{
+		{"nothing", "a\nb\n", "a\nb\n", ""},
+		{"new file", "", "{\n}\n", "+ {\n+ }\n"},
+		{"in the middle", "1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nx\n5\n6\n7\n", "  1\n  2\n  3\n- 4\n+ x\n  5\n  6\n  7\n"},
+		{"two places", "a\n1\n2\n3\n4\n5\n6\n7\nb\n", "A\n1\n2\n3\n4\n5\n6\n7\nB\n", "- a\n+ A\n  1\n  2\n  3\n  ...\n  5\n  6\n  7\n- b\n+ B\n"},
+		{"ends of lines", "a\r\nb\r\n", "a\r\nc\r\n", "  a\n- b\n+ c\n"},
+		{"Latin-1", "P\xe8re\n", "P\xe8re\nMerc\xe9\n", "  Père\n+ Mercé\n"},
+		{"hostile", "", "\x1b[31m\u202e\n", "+ \\x1b[31m\\u202e\n"},
+	} {
+		if got := diffLines([]byte(tc.before), []byte(tc.after)); got != tc.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", tc.name, got, tc.want)
+		}
+	}
+	// Beyond the bound every line is shown, and it does not take long.
+	long := strings.Repeat("x\n", 3000)
+	if got := diffLines([]byte("a\n"+long), []byte(strings.ReplaceAll(long, "x", "y"))); strings.Count(got, "\n- ") != 3000 || strings.Count(got, "+ y") != 3000 {
+		t.Errorf("%d lines", strings.Count(got, "\n"))
+	}
+}

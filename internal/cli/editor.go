@@ -260,12 +260,12 @@ func (e *editor) standing(bookings []booking.Booking) []string {
 func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
 	if asJSON {
 		doc := struct {
-			Schema   int           `json:"schema_version"`
-			Action   string        `json:"action"`
-			DryRun   bool          `json:"dry_run"`
-			Bookings []bookingJSON `json:"bookings"`
-			Over     []bookingJSON `json:"over"`
-			Diff     string        `json:"diff,omitempty"`
+			Schema   int            `json:"schema_version"`
+			Action   string         `json:"action"`
+			DryRun   bool           `json:"dry_run"`
+			Bookings []booking.JSON `json:"bookings"`
+			Over     []booking.JSON `json:"over"`
+			Diff     string         `json:"diff,omitempty"`
 		}{1, verb, dry, toJSON(c.Done), toJSON(c.Over), ""}
 		if dry {
 			doc.Diff = diffLines(c.Before, c.After)
@@ -304,65 +304,6 @@ func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
 	return nil
 }
 
-// clocksChange says that a day of the booking is not 24 hours long; "" when all are.
-func clocksChange(b booking.Booking, now time.Time, zone *time.Location) string {
-	from := b.From
-	if from.IsZero() {
-		from = now
-	}
-	if b.Until.IsZero() {
-		return ""
-	}
-	_, before := from.In(zone).Zone()
-	_, after := b.Until.In(zone).Zone()
-	way := "forward"
-	switch {
-	case before == after:
-		return ""
-	case after < before:
-		way = "back"
-	}
-	length := b.Until.Sub(from).Round(time.Minute)
-	words := fmt.Sprintf("%d h", int(length.Hours()))
-	if minutes := int(length.Minutes()) % 60; minutes != 0 {
-		words += fmt.Sprintf(" %d min", minutes)
-	}
-	return fmt.Sprintf("clocks go %s in between: it lasts %s", way, words)
-}
-
-// A bookingJSON is a booking as commands print it.
-type bookingJSON struct {
-	ID      string     `json:"id"`
-	Host    string     `json:"host"`
-	GPU     string     `json:"gpu"` // as in comments.json: "0", a UUID or "*"
-	Name    string     `json:"name"`
-	From    *time.Time `json:"from"`
-	Until   *time.Time `json:"until"`
-	Comment string     `json:"comment"`
-	Kind    string     `json:"kind"`
-	By      string     `json:"by,omitempty"`
-	Forced  bool       `json:"forced"`
-}
-
-func toJSON(bookings []booking.Booking) []bookingJSON {
-	list := make([]bookingJSON, 0, len(bookings))
-	for _, b := range bookings {
-		list = append(list, oneJSON(b))
-	}
-	return list
-}
-
-func oneJSON(b booking.Booking) bookingJSON {
-	moment := func(t time.Time) *time.Time {
-		if t.IsZero() {
-			return nil
-		}
-		t = t.UTC()
-		return &t
-	}
-	return bookingJSON{b.ID, b.Host, b.Target.String(), b.Name, moment(b.From), moment(b.Until), b.Comment, string(b.Kind), b.By, b.Forced}
-}
-
 // diffLines shows what differs between two contents of comments.json, line by
 // line, with "+" and "-" in front. Control characters are escaped.
 func diffLines(before, after []byte) string {
@@ -394,4 +335,12 @@ func normalLines(data []byte) []byte {
 		text += "\n"
 	}
 	return []byte(text)
+}
+
+func toJSON(bookings []booking.Booking) []booking.JSON {
+	list := make([]booking.JSON, 0, len(bookings))
+	for _, b := range bookings {
+		list = append(list, b.JSON())
+	}
+	return list
 }

@@ -2,11 +2,8 @@ package cli
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -68,7 +65,7 @@ func (a *app) statusCommand() *cobra.Command {
 			case asJSON:
 				_, err = a.stdout.Write(shown.JSON())
 			case asCSV:
-				err = writeCSV(a.stdout, shown.Board)
+				err = data.WriteCSV(a.stdout, shown.Board)
 			default:
 				err = a.writeStatus(p.Board, look)
 			}
@@ -101,69 +98,21 @@ func sourceFlag(c *cobra.Command, from *string) {
 	c.Flags().StringVar(from, "from", "", "`WHERE` the board is: a site's address or directory, or a data directory (default: site_url of the configuration, else what lies here)")
 }
 
-// How old a board may be, in intervals of its generator: the page itself turns
-// grey by the same rule.
-const (
-	lateIntervals = 2.5
-	deadIntervals = 10
-)
-
-// age is how old a board is, and how old it may be before it is called late.
-func (a *app) age(b *board.Board) (age, interval time.Duration) {
-	interval = b.Interval
-	if interval <= 0 {
-		interval = time.Minute
-	}
-	return a.now().Sub(b.GeneratedAt), interval
-}
-
-// late reports whether a board is too old to be acted upon.
-func (a *app) late(b *board.Board) bool {
-	age, interval := a.age(b)
-	return float64(age) > lateIntervals*float64(interval)
-}
-
 // judge says on stderr when a board is old. One that is very old says nothing
 // about now: every GPU on it becomes unknown, and dead is true.
 func (a *app) judge(s *source.Source, b *board.Board) (dead bool) {
-	age, interval := a.age(b)
+	age, interval := b.Age(a.now()), b.Every()
 	switch {
-	case age > deadIntervals*interval:
-		expire(b)
+	case b.Dead(a.now()):
+		data.Expire(b)
 		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: its generator has stopped, and nothing is known about now\n", failure.Printable(s.Name), board.Span(age), board.Span(interval))
 		return true
-	case a.late(b):
+	case b.Late(a.now()):
 		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: it may be wrong by now\n", failure.Printable(s.Name), board.Span(age), board.Span(interval))
 	case age < -time.Minute:
 		fmt.Fprintf(a.stderr, "gpuboard: %s is of a moment that is %s ahead: this machine's clock or that one's is wrong\n", failure.Printable(s.Name), board.Span(-age))
 	}
 	return false
-}
-
-// expire makes everything on a board unknown.
-func expire(b *board.Board) {
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		if h.State != board.Never {
-			h.State = board.Stale
-		}
-		h.Node = snapshot.Node{}
-		for g := range h.Rows() {
-			if g.Last == nil {
-				last := &board.LastSeen{State: g.State, At: h.SnapshotAt}
-				for k := range g.Processes {
-					if who := g.Processes[k].Person; who != "" && !slices.Contains(last.Users, who) {
-						last.Users = append(last.Users, who)
-					}
-				}
-				g.Last = last
-			}
-			kept := board.GPU{ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: board.Unknown, Reason: board.ReasonStale, Booking: g.Booking, Next: g.Next, Others: g.Others, Last: g.Last}
-			kept.Index, kept.UUID, kept.PCIBusID, kept.Name, kept.MemoryTotal, kept.Health = g.Index, g.UUID, g.PCIBusID, g.Name, g.MemoryTotal, snapshot.HealthUnknown
-			*g = kept
-		}
-	}
-	data.Count(b)
 }
 
 // missingHosts says which of the hosts that were asked for are not there.
@@ -201,7 +150,7 @@ func filtered(p *data.Published, o text.Options) *data.Published {
 
 // writeStatus writes the text; all of it grey when it is old.
 func (a *app) writeStatus(b *board.Board, look text.Options) error {
-	if !look.Color || !a.late(b) {
+	if !look.Color || !b.Late(a.now()) {
 		return text.Status(a.stdout, b, look)
 	}
 	look.Color = false
@@ -214,80 +163,4 @@ func (a *app) writeStatus(b *board.Board, look text.Options) error {
 	}
 	_, err := a.stdout.Write(grey.Bytes())
 	return err
-}
-
-// writeCSV writes one line for each GPU, or for each of its slices where it is
-// partitioned, and one for each host without any.
-// Unknown is an empty cell.
-func writeCSV(w io.Writer, b *board.Board) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"host", "group", "host_state", "snapshot_at", "gpu", "uuid", "model", "state", "utilization_gpu_percent",
-		"memory_used_mib", "memory_total_mib", "temperature_celsius", "power_draw_watts", "users", "programs", "since", "idle_for_seconds",
-		"booked_by", "booked_until", "free_from", "free_until"})
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		head := []string{cell(h.Name), cell(h.Group), string(h.State), moment(h.SnapshotAt)}
-		if len(h.GPUs) == 0 {
-			_ = out.Write(append(head, make([]string, 17)...))
-		}
-		for g := range h.Units() {
-			_ = out.Write(append(slices.Clone(head), csvGPU(g, b.GeneratedAt)...))
-		}
-	}
-	out.Flush()
-	return out.Error()
-}
-
-func csvGPU(g *board.GPU, now time.Time) []string {
-	var users, programs []string
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		who := p.Person
-		if who == "" {
-			who = p.User
-		}
-		if who != "" && p.Type.Computes() && !slices.Contains(users, who) {
-			users = append(users, who)
-		}
-		if p.Program != "" && p.Type.Computes() && !slices.Contains(programs, p.Program) {
-			programs = append(programs, p.Program)
-		}
-	}
-	idle, bookedBy, bookedUntil, watts := "", "", "", ""
-	if d := g.IdleFor(now); d > 0 {
-		idle = strconv.FormatInt(int64(d/time.Second), 10)
-	}
-	if g.Booking != nil {
-		bookedBy, bookedUntil = cell(g.Booking.Name), moment(g.Booking.Until)
-	}
-	if g.PowerDraw != nil {
-		watts = strconv.FormatFloat(*g.PowerDraw, 'f', 1, 64)
-	}
-	return []string{g.Label(), cell(g.UUID), cell(g.Name), string(g.State), whole(g.UtilizationGPU),
-		whole(g.MemoryUsed), whole(g.MemoryTotal), whole(g.Temperature), watts, cell(strings.Join(users, " ")), cell(strings.Join(programs, " ")),
-		moment(g.Since), idle, bookedBy, bookedUntil, moment(g.FreeFrom), moment(g.FreeUntil)}
-}
-
-// cell makes foreign text safe for a spreadsheet, which takes one that begins
-// with these for a formula.
-func cell(s string) string {
-	s = snapshot.Text(s, snapshot.MaxTextBytes)
-	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
-		return "'" + s
-	}
-	return s
-}
-
-func whole[T int | int64](v *T) string {
-	if v == nil {
-		return ""
-	}
-	return strconv.FormatInt(int64(*v), 10)
-}
-
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }

@@ -164,9 +164,8 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 				return nil, err // waiting does not mend this
 			}
 			v.say(err.Error())
-		case v.app.late(p.Board):
-			age, _ := v.app.age(p.Board)
-			v.say(fmt.Sprintf("the board is %s old, and not to be believed", board.Span(age)))
+		case p.Board.Late(v.app.now()):
+			v.say(fmt.Sprintf("the board is %s old, and not to be believed", board.Span(p.Board.Age(v.app.now()))))
 		default:
 			done, open, err := v.try(ctx, p.Board)
 			if done || err != nil {

@@ -307,15 +307,9 @@ func TestFilesAndPackagesAreSmall(t *testing.T) {
 			t.Errorf("%s has %d lines, and %d are the most: split it along its reasons", s.path, n, mostLines)
 		}
 	}
-	tooLarge := map[string]int{"internal/cli": 95} // to be split; no other package joins them
 	for room, n := range files {
-		if n > max(mostFiles, tooLarge[room]) {
+		if n > mostFiles {
 			t.Errorf("%s has %d files, and %d are the most", room, n, mostFiles)
-		}
-	}
-	for room := range tooLarge {
-		if files[room] <= mostFiles {
-			t.Errorf("%s is small enough: take it out of tooLarge", room)
 		}
 	}
 }

@@ -3,10 +3,14 @@ package data
 import (
 	"bytes"
 	"encoding/csv"
+	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
 )
 
@@ -97,4 +101,70 @@ func csvHosts(in render.Input, f *render.FleetPast) []byte {
 		}
 	}
 	return out.end()
+}
+
+// WriteCSV writes one line for each GPU, or for each of its slices where it is
+// partitioned, and one for each host without any.
+// Unknown is an empty cell.
+func WriteCSV(w io.Writer, b *board.Board) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"host", "group", "host_state", "snapshot_at", "gpu", "uuid", "model", "state", "utilization_gpu_percent",
+		"memory_used_mib", "memory_total_mib", "temperature_celsius", "power_draw_watts", "users", "programs", "since", "idle_for_seconds",
+		"booked_by", "booked_until", "free_from", "free_until"})
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		head := []string{csvText(h.Name), csvText(h.Group), string(h.State), csvTime(h.SnapshotAt)}
+		if len(h.GPUs) == 0 {
+			_ = out.Write(append(head, make([]string, 17)...))
+		}
+		for g := range h.Units() {
+			_ = out.Write(append(slices.Clone(head), csvGPU(g, b.GeneratedAt)...))
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func csvGPU(g *board.GPU, now time.Time) []string {
+	var users, programs []string
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		who := p.Person
+		if who == "" {
+			who = p.User
+		}
+		if who != "" && p.Type.Computes() && !slices.Contains(users, who) {
+			users = append(users, who)
+		}
+		if p.Program != "" && p.Type.Computes() && !slices.Contains(programs, p.Program) {
+			programs = append(programs, p.Program)
+		}
+	}
+	idle, bookedBy, bookedUntil, watts := "", "", "", ""
+	if d := g.IdleFor(now); d > 0 {
+		idle = strconv.FormatInt(int64(d/time.Second), 10)
+	}
+	if g.Booking != nil {
+		bookedBy, bookedUntil = csvText(g.Booking.Name), csvTime(g.Booking.Until)
+	}
+	if g.PowerDraw != nil {
+		watts = strconv.FormatFloat(*g.PowerDraw, 'f', 1, 64)
+	}
+	return []string{g.Label(), csvText(g.UUID), csvText(g.Name), string(g.State), csvWhole(g.UtilizationGPU),
+		csvWhole(g.MemoryUsed), csvWhole(g.MemoryTotal), csvWhole(g.Temperature), watts, csvText(strings.Join(users, " ")), csvText(strings.Join(programs, " ")),
+		csvTime(g.Since), idle, bookedBy, bookedUntil, csvTime(g.FreeFrom), csvTime(g.FreeUntil)}
+}
+
+func csvWhole[T int | int64](v *T) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatInt(int64(*v), 10)
+}
+
+func csvTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }

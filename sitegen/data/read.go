@@ -144,6 +144,32 @@ func HostJSON(b *board.Board, h *board.Host) []byte {
 	return hostFile(h, hostFields(h), bookings)
 }
 
+// Expire makes everything on a board unknown.
+func Expire(b *board.Board) {
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		if h.State != board.Never {
+			h.State = board.Stale
+		}
+		h.Node = snapshot.Node{}
+		for g := range h.Rows() {
+			if g.Last == nil {
+				last := &board.LastSeen{State: g.State, At: h.SnapshotAt}
+				for k := range g.Processes {
+					if who := g.Processes[k].Person; who != "" && !slices.Contains(last.Users, who) {
+						last.Users = append(last.Users, who)
+					}
+				}
+				g.Last = last
+			}
+			kept := board.GPU{ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: board.Unknown, Reason: board.ReasonStale, Booking: g.Booking, Next: g.Next, Others: g.Others, Last: g.Last}
+			kept.Index, kept.UUID, kept.PCIBusID, kept.Name, kept.MemoryTotal, kept.Health = g.Index, g.UUID, g.PCIBusID, g.Name, g.MemoryTotal, snapshot.HealthUnknown
+			*g = kept
+		}
+	}
+	Count(b)
+}
+
 // Count sets a board's totals, and what is free now and next, from its hosts,
 // after those were read or changed. The models' free counts are those of the
 // GPUs that are listed.

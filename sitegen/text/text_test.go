@@ -185,3 +185,20 @@ func FuzzStatus(f *testing.F) {
 		textCheck(t, textStatus(t, in.Board, opt), opt)
 	})
 }
+
+func TestCells(t *testing.T) {
+	for s, want := range map[string]int{"": 0, "ada": 3, "山田": 4, "e\u0301": 1, "é": 1, "👩": 2} {
+		if got := render.TextWidth(s); got != want {
+			t.Errorf("%q: %d cells, want %d", s, got, want)
+		}
+	}
+	for _, tc := range []struct {
+		s    string
+		most int
+		want string
+	}{{"ada", 3, "ada"}, {"adam", 3, "ad…"}, {"山田太郎", 5, "山田…"}, {"山田太郎", 4, "山…"}} {
+		if got := Cut(tc.s, tc.most); got != tc.want || render.TextWidth(got) > tc.most {
+			t.Errorf("%q in %d: got %q, want %q", tc.s, tc.most, got, tc.want)
+		}
+	}
+}
