@@ -2,16 +2,23 @@ package templates
 
 import "github.com/a-h/templ"
 
-// A BookingsPage is bookings/index.html.
+// A BookingsPage is bookings/index.html, or one of those that its list goes on on.
 type BookingsPage struct {
 	Frame
 	Problems []Problem
-	Hosts    [][]BookingLine // by host
-	People   [][]BookingLine // the same by person
-	Timeline *Timeline       // nil where nothing is booked soon
-	Since    *Moment         // of the bookings, while comments.json cannot be read
-	Comments string          // where they are kept
-	More     int             // bookings that are not listed
+	Weeks    []BookingWeek
+	Pages    []Where   // of the list, this one without an address; none where one is enough
+	Timeline *Timeline // nil where nothing is booked soon
+	Since    *Moment   // of the bookings, while comments.json cannot be read
+	Comments string    // where they are kept
+	More     int       // bookings that are not listed
+}
+
+// A BookingWeek is the bookings that begin in one week, are running, or are over.
+type BookingWeek struct {
+	Title string
+	Total int // with those on other pages
+	List  []BookingLine
 }
 
 // A BookingLine is one line of the bookings.

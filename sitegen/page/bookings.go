@@ -2,8 +2,10 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,31 +34,103 @@ func (v *view) booking(b *board.Booking, root string) templates.BookingLine {
 	return line
 }
 
-func (v *view) bookingsPage() *templates.BookingsPage {
+// bookingsPages are the pages of all bookings: the first has the picture of the next
+// days, and its list goes on on the others.
+func (v *view) bookingsPages() []*templates.BookingsPage {
 	b := v.in.Board
-	const root = "../"
-	p := &templates.BookingsPage{
-		Frame:    v.frame("bookings", root, b.GeneratedAt, v.interval()),
-		Since:    v.words.near(b.BookingsStaleSince, b.GeneratedAt),
-		Comments: render.Clean(v.in.Site.CommentsPath),
-		Timeline: v.timeline(),
+	listed, more := listedBookings(b)
+	v.sortByWeek(listed)
+	totals := map[string]int{}
+	for _, bk := range listed {
+		totals[v.week(bk)]++
 	}
+	n := max(1, (len(listed)+maxBookings-1)/maxBookings)
+	pages := make([]*templates.BookingsPage, n)
+	for i := range pages {
+		root := "../"
+		if i > 0 {
+			root = "../../"
+		}
+		p := &templates.BookingsPage{
+			Frame:    v.frame("bookings", root, b.GeneratedAt, v.interval()),
+			Since:    v.words.near(b.BookingsStaleSince, b.GeneratedAt),
+			Comments: render.Clean(v.in.Site.CommentsPath),
+			More:     more,
+		}
+		for _, bk := range listed[i*maxBookings : min(len(listed), (i+1)*maxBookings)] {
+			title := v.week(bk)
+			if last := len(p.Weeks) - 1; last < 0 || p.Weeks[last].Title != title {
+				p.Weeks = append(p.Weeks, templates.BookingWeek{Title: title, Total: totals[title]})
+			}
+			w := &p.Weeks[len(p.Weeks)-1]
+			w.List = append(w.List, v.booking(bk, root))
+		}
+		for j := 0; j < n && n > 1; j++ {
+			page := templates.Where{Text: strconv.Itoa(j + 1)}
+			if j != i {
+				page.Href = root + bookingsPath(j)
+			}
+			p.Pages = append(p.Pages, page)
+		}
+		pages[i] = p
+	}
+	pages[0].Timeline = v.timeline()
 	hosts := hostsByName(b)
 	for _, problem := range b.Problems {
 		if strings.HasPrefix(problem.Code, "booking:") || problem.Line > 0 {
-			p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], root, true, true))
+			pages[0].Problems = append(pages[0].Problems, v.problem(problem, hosts[problem.Host], "../", true, true))
 		}
 	}
-	var listed []*board.Booking
-	listed, p.More = listedBookings(b)
-	start := func(x, y *board.Booking) int {
-		return cmp.Or(x.From.Compare(y.From), cmp.Compare(joinInts(x.GPUs, ","), joinInts(y.GPUs, ",")))
+	return pages
+}
+
+// bookingsPath is the path of a page of the bookings, the first of which is 0.
+func bookingsPath(page int) string {
+	if page == 0 {
+		return "bookings/index.html"
 	}
-	slices.SortStableFunc(listed, func(x, y *board.Booking) int { return cmp.Or(cmp.Compare(x.Host, y.Host), start(x, y)) })
-	p.Hosts = v.bookingLists(listed, func(x, y *board.Booking) bool { return x.Host == y.Host })
-	slices.SortStableFunc(listed, func(x, y *board.Booking) int { return cmp.Or(cmp.Compare(x.Name, y.Name), start(x, y)) })
-	p.People = v.bookingLists(listed, func(x, y *board.Booking) bool { return x.Name == y.Name })
-	return p
+	return fmt.Sprintf("bookings/%d/index.html", page+1)
+}
+
+// monday is the first day of the week in which a booking begins.
+func (v *view) monday(b *board.Booking) time.Time {
+	l := b.From.In(v.words.zone)
+	return time.Date(l.Year(), l.Month(), l.Day()-(int(l.Weekday())+6)%7, 0, 0, 0, 0, v.words.zone)
+}
+
+// week is the heading below which a booking stands.
+func (v *view) week(b *board.Booking) string {
+	switch {
+	case b.Expired:
+		return v.words.T("bookings.past")
+	case b.Active:
+		return v.words.T("bookings.running")
+	}
+	return v.words.T("bookings.week", v.words.date(v.monday(b)))
+}
+
+// sortByWeek sorts bookings: those that are running, those to come by week, those
+// that are over; each by host.
+func (v *view) sortByWeek(list []*board.Booking) {
+	type key struct {
+		order int
+		week  int64
+	}
+	keys := make(map[*board.Booking]key, len(list))
+	for _, b := range list {
+		switch {
+		case b.Expired:
+			keys[b] = key{order: 2}
+		case b.Active:
+			keys[b] = key{order: 0}
+		default:
+			keys[b] = key{1, v.monday(b).Unix()}
+		}
+	}
+	slices.SortStableFunc(list, func(x, y *board.Booking) int {
+		return cmp.Or(cmp.Compare(keys[x].order, keys[y].order), cmp.Compare(keys[x].week, keys[y].week),
+			cmp.Compare(x.Host, y.Host), x.From.Compare(y.From), cmp.Compare(joinInts(x.GPUs, ","), joinInts(y.GPUs, ",")))
+	})
 }
 
 // listedBookings are the first bookings of each host, and how many others there are.
@@ -73,22 +147,13 @@ func listedBookings(b *board.Board) (list []*board.Booking, more int) {
 	return list, more
 }
 
-// bookingLists puts bookings that follow each other and are alike into one list.
-func (v *view) bookingLists(bookings []*board.Booking, alike func(x, y *board.Booking) bool) (lists [][]templates.BookingLine) {
-	for i, b := range bookings {
-		if i == 0 || !alike(bookings[i-1], b) {
-			lists = append(lists, nil)
-		}
-		last := len(lists) - 1
-		lists[last] = append(lists[last], v.booking(b, "../"))
-	}
-	return lists
-}
+// maxBookings is how many bookings one page lists.
+const maxBookings = 700
 
 const (
 	timelineDays = 7
 	timelineRow  = 26 // pixels
-	timelineRows = 400
+	timelineRows = 200
 	timelineBars = 128 // in one row
 )
 

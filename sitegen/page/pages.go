@@ -54,13 +54,21 @@ func Files(in render.Input, own fs.FS) ([]render.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, p := range v.bookingsPages() {
+		file, err := newFile(bookingsPath(i), templates.Bookings(p))
+		if err != nil {
+			return nil, err
+		}
+		if err := out.Put(file); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range []struct {
 		path string
 		page templ.Component
 	}{
 		{"about/index.html", templates.About(v.aboutPage())},
 		{"book/index.html", templates.BookPlain(v.bookPlainPage())},
-		{"bookings/index.html", templates.Bookings(v.bookingsPage())},
 		{"history/index.html", templates.History(v.historyPage())},
 		{"users/index.html", templates.Everybody(v.peoplePage())},
 		{"kiosk/index.html", templates.Kiosk(v.kioskPage(index))},

@@ -63,6 +63,7 @@ var markRows = function (h) {
 };
 var apply = function () {
   if (!$("_find")) { return; }
+  if (kind === "bookings") { filterBookings(); return; }
   var typed = query.trim(), result = search(query), first = typed && result.hosts[0];
   hostList.forEach(function (h) {
     if (h.line.hidden === h.hit) { h.line.hidden = !h.hit; }

@@ -14,7 +14,7 @@ doc.addEventListener("keydown", function (e) {
   var near = e.target.closest && e.target.closest(".host");
   switch (e.key) {
     case "/": if (controls.q) { controls.q.focus(); e.preventDefault(); } break;
-    case "f": if (controls.q) { searchFor(query === "free" ? "" : "free"); } break;
+    case "f": if (controls.q && kind === "index") { searchFor(query === "free" ? "" : "free"); } break;
     case "j": hop(1); break;
     case "k": hop(-1); break;
     case "t": turn(); break;

@@ -7,6 +7,7 @@ var dress = function () {
   panels();
   rowsOfHosts();
   readGPUs();
+  readBookings();
   buildFinder();
   apply();
   sorting();

@@ -2,7 +2,7 @@
 var W = {
   unknown: '{{t "unknown"}}', ago: '{{t "js.ago"}}', copy: '{{t "js.copy"}}', copied: '{{t "js.copied"}}',
   stopped: '{{t "js.stopped"}}', late: '{{t "js.late"}}', was: '{{t "js.was"}}', oldtitle: '{{t "js.oldtitle"}}',
-  clock: '{{t "js.clock"}}', zone: '{{t "js.zone"}}', matched: '{{t "js.hidden"}}',
+  clock: '{{t "js.clock"}}', zone: '{{t "js.zone"}}', matched: '{{t "js.hidden"}}', found: '{{t "js.found"}}', foundhere: '{{t "js.found.here"}}',
   nowfree: '{{t "js.free"}}', book: '{{t "book"}}', bookname: '{{t "js.book.name"}}',
   bookuntil: '{{t "js.book.until"}}', booknoname: '{{t "book.noname"}}', gib: '{{t "sign.gib"}}',
   bookcomment: '{{t "js.book.comment"}}', bookend: '{{t "js.book.end"}}', booktaken: '{{t "js.book.taken"}}',

@@ -1,0 +1,47 @@
+// The bookings can be searched for hosts, people and comments. The list may go on on
+// other pages, which are fetched with the first search and shown while there is one.
+var bookingTable = null, bookingRows = [], bookedGPUs = [];
+var readBookings = function () {
+  bookingTable = doc.querySelector(".bookings");
+  if (!bookingTable) { return; }
+  bookingRows = all("tbody tr:not(.wk)", bookingTable).map(function (row) {
+    return { row: row, text: all("th,td", row).map(function (cell) { return cell.textContent; }).join(" ").toLowerCase() };
+  });
+  bookedGPUs = all(".tl:not(.head)").map(function (row) {
+    return { row: row, text: (row.textContent + " " + row.querySelector(".ln").getAttribute("aria-label")).toLowerCase() };
+  });
+};
+var fetchBookings = function (table) {
+  table.dataset.asked = "yes";
+  Promise.all(all(".pager a").map(function (a) {
+    return fetch(here(a.href), { cache: "no-cache", credentials: "same-origin" }).then(function (r) {
+      return r.ok ? r.text() : Promise.reject();
+    }).then(function (text) { return { address: a.href, page: new DOMParser().parseFromString(text, "text/html") }; });
+  })).then(function (others) {
+    others.forEach(function (other) {
+      all(".bookings tbody", other.page).forEach(function (body) {
+        body = table.appendChild(doc.importNode(body, true));
+        body.classList.add("other");
+        all("a[href]", body).forEach(function (a) { a.href = new URL(a.getAttribute("href"), other.address).href; });
+      });
+    });
+    table.dataset.whole = "yes";
+    if (table === bookingTable) { readBookings(); filterBookings(); }
+  }).catch(function () { delete table.dataset.asked; });
+};
+var filterBookings = function () {
+  var words = query.toLowerCase().split(/\s+/).filter(Boolean), hits = 0, pager = doc.querySelector(".pager");
+  if (!bookingTable) { return; }
+  if (words.length && pager && online && !bookingTable.dataset.asked) { fetchBookings(bookingTable); }
+  var show = function (b) {
+    var hit = words.every(function (word) { return b.text.indexOf(word) >= 0; });
+    if (b.row.hidden === hit) { b.row.hidden = !hit; }
+    return hit;
+  };
+  bookedGPUs.forEach(show);
+  bookingRows.forEach(function (b) { hits += show(b); });
+  all("tbody", bookingTable).forEach(function (body) {
+    body.hidden = words.length ? !body.querySelector("tr:not(.wk):not([hidden])") : body.classList.contains("other");
+  });
+  $("_found").textContent = words.length ? say(pager && !bookingTable.dataset.whole ? W.foundhere : W.found, hits, bookingRows.length) : "";
+};
