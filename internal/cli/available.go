@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/source"
 	"gpuboard/sitegen/text"
@@ -26,15 +27,8 @@ func (a *app) availableCommand() *cobra.Command {
 			"asked for it prints none, says on stderr who holds them, and exits with 5.\n" + exitStatus,
 		Example: "  CUDA_VISIBLE_DEVICES=$(gpuboard available -l 1 --format uuids) python train.py\n" +
 			"  vars=$(gpuboard available -l 2 --min-memory 40G --format env) && env $vars python train.py",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
-			look, err := a.look(cfg)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
+			look := a.look(cfg)
 			look.Color = false
 			if err := w.check(c, "indices", "uuids", "env"); err != nil {
 				return err
@@ -70,7 +64,7 @@ func (a *app) availableCommand() *cobra.Command {
 				fmt.Fprintln(a.stderr, "gpuboard: "+line)
 			}
 			return failure.New(failure.ExitNoMatch, fmt.Errorf("%s of %d wanted can be used now", counted(len(open), "GPU"), max(w.limit, 1)), "")
-		},
+		}),
 	}
 	a.flags(c, hereKeys()...)
 	w.flags(c)

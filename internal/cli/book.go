@@ -45,11 +45,7 @@ func (a *app) bookCommand() *cobra.Command {
 			"  gpuboard book gpu01 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
 			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"\n" +
 			"  gpuboard book --extend gpu01:0 --for 1d",
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
 			}
@@ -68,7 +64,7 @@ func (a *app) bookCommand() *cobra.Command {
 				return e.extend(c.Context(), &r)
 			}
 			return e.book(c.Context(), &r, args)
-		},
+		}),
 	}
 	a.flags(c, bookingKeys()...)
 	c.Flags().StringVar(&r.length, "for", "", "for so `LONG`, such as 2d6h; with --extend, so much longer")

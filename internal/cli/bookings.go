@@ -12,6 +12,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/data"
@@ -29,11 +30,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 			"before a while into comments.archive.json beside the file, one line of JSON each: they are in\n" +
 			"the archive before they leave the file.\n" + exitStatus,
 		Example: "  gpuboard bookings --mine\n  gpuboard bookings --log\n  gpuboard bookings --ics > bookings.ics\n  gpuboard bookings --prune --before 30d",
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
 			}
@@ -48,6 +45,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 				return failure.Usage("gpuboard bookings --prune --before 30d", "--prune takes no flag but --before")
 			}
 			if host != "" {
+				var err error
 				if host, err = snapshot.ParseHost(host); err != nil {
 					return failure.Usage("", "--host: %w", err)
 				}
@@ -91,7 +89,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 				return silent(failure.ExitDegraded)
 			}
 			return nil
-		},
+		}),
 	}
 	a.flags(c, bookingKeys()...)
 	c.Flags().StringVar(&name, "name", "", "`NAME` that --mine means (default: booking.name, else your login name)")

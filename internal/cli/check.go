@@ -27,11 +27,7 @@ func (a *app) checkCommand() *cobra.Command {
 			"ends the loop and everything it started, and returns when all of it is gone.\n" + exitStatus,
 		Example: "  gpuboard check gpu01 --to sftp://n-gpu01@web/in\n  gpuboard check kill",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if len(args) == 1 && args[0] == "kill" {
 				return a.checkKill(c.Context(), cfg)
 			}
@@ -46,7 +42,7 @@ func (a *app) checkCommand() *cobra.Command {
 				flags = append(flags, "--host="+host)
 			}
 			return a.checkAlive(c.Context(), cfg, flags)
-		},
+		}),
 	}
 	a.flags(c, config.NodeKeys()...)
 	return c

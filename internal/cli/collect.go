@@ -19,11 +19,7 @@ func (a *app) collectCommand() *cobra.Command {
 			"where publish carries it on. What could not be read is said in the snapshot itself, so\n" +
 			"that a node with a broken driver still reports.\n" + exitStatus,
 		Example: "  gpuboard collect; gpuboard publish --to sftp://n-gpu01@web/in\n  gpuboard collect --json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			snap, err := a.node(cfg).Collect(c.Context())
 			if err != nil {
 				return err
@@ -43,7 +39,7 @@ func (a *app) collectCommand() *cobra.Command {
 				return err
 			}
 			return a.degraded(snap)
-		},
+		}),
 	}
 	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the snapshot on stdout instead of spooling it")

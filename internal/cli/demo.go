@@ -41,11 +41,7 @@ func (a *app) demoCommand() *cobra.Command {
 			"GPU, no sshd and no Consul. Where there is an nvidia-smi, this machine joins the fleet.\n" +
 			"Ctrl-C ends it and leaves nothing behind.\n" + exitStatus,
 		Example: "  gpuboard demo\n  gpuboard demo --listen 127.0.0.1:9000",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			listen := cfg.String("listen")
 			if !cfg.Given("listen") {
 				usual := listen
@@ -59,7 +55,7 @@ func (a *app) demoCommand() *cobra.Command {
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGHUP)
 			defer stop()
 			return a.demo(ctx, cfg, listen)
-		},
+		}),
 	}
 	a.flags(c, "listen", "nvidia_smi", "ps", "timezone")
 	return c

@@ -22,11 +22,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			"would write. Run it as the user who runs the program, and name the side where a machine\n" +
 			"looks like both.\n" + exitStatus,
 		Example: "  gpuboard doctor node\n  gpuboard doctor web --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard doctor --json",
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			o := doctor.Options{Config: cfg, Node: a.node(cfg), Installed: installed}
 			if f := c.Flags().Lookup("config"); f.Changed {
 				o.ConfigFlag = f.Value.String()
@@ -46,7 +42,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				return silent(failure.ExitDegraded)
 			}
 			return err
-		},
+		}),
 	}
 	a.flags(c, config.NodeAndWebKeys()...)
 	c.Flags().BoolVar(&asJSON, "json", false, "print settings and findings as JSON")

@@ -21,11 +21,7 @@ func (a *app) generateCommand() *cobra.Command {
 			"bytes are the same are not touched. It is silent when all is well; what is not well is on\n" +
 			"the page, in health.json and on stderr, and the exit code is 3.\n" + exitStatus,
 		Example: "  gpuboard generate --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard generate --watch --interval 20s",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			now := a.now
 			if at != "" {
 				t, err := time.Parse(time.RFC3339, at)
@@ -73,7 +69,7 @@ func (a *app) generateCommand() *cobra.Command {
 				a.complain(p)
 			}
 			return silent(failure.ExitDegraded)
-		},
+		}),
 	}
 	a.flags(c, config.WebKeys()...)
 	c.Flags().BoolVar(&goOn, "watch", false, "go on: make a generation whenever something changes, and every interval")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/source"
 	"gpuboard/sitegen/data"
@@ -20,15 +21,8 @@ func (a *app) listCommand() *cobra.Command {
 			"directory here) it knows of the bookings too. --json prints the shape of the site's\n" +
 			"api/v1/hosts/HOST.json.\n" + exitStatus,
 		Example: "  gpuboard list\n  gpuboard list --json | jq '.gpus[] | select(.state == \"free\") | .index'",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
-			look, err := a.look(cfg)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
+			look := a.look(cfg)
 			b, _, err := source.ThisNode(c.Context(), a.source(cfg), a.node(cfg))
 			if err != nil {
 				return err
@@ -49,7 +43,7 @@ func (a *app) listCommand() *cobra.Command {
 				return silent(failure.ExitDegraded)
 			}
 			return nil
-		},
+		}),
 	}
 	a.flags(c, hereKeys()...)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")

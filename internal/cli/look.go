@@ -102,8 +102,8 @@ func (a *app) source(cfg *config.Config) source.Options {
 }
 
 // look is how text is to be written on stdout.
-func (a *app) look(cfg *config.Config) (text.Options, error) {
-	return text.Options{Width: a.width(80), Color: a.colors(), ASCII: !a.unicode(), Zone: cfg.Zone()}, nil
+func (a *app) look(cfg *config.Config) text.Options {
+	return text.Options{Width: a.width(80), Color: a.colors(), ASCII: !a.unicode(), Zone: cfg.Zone()}
 }
 
 // colors reports whether stdout is to be coloured: on a terminal, unless

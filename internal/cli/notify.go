@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/notify"
 )
@@ -23,11 +24,7 @@ func (a *app) notifyCommand() *cobra.Command {
 			"--test it sends one message to each hook and says what happened. Events themselves are\n" +
 			"found and sent by generate.\n" + exitStatus,
 		Example: "  gpuboard notify --test\n  gpuboard notify --json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			notifier, err := cfg.Notifier()
 			if err != nil {
 				return err
@@ -53,7 +50,7 @@ func (a *app) notifyCommand() *cobra.Command {
 				}
 			}
 			return a.sayHooks(hooks, waiting, "", asJSON)
-		},
+		}),
 	}
 	a.flags(c, "state", "title", "timezone", "base_url")
 	c.Flags().BoolVar(&test, "test", false, "send one message to each hook")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
@@ -18,11 +19,7 @@ func (a *app) publishCommand() *cobra.Command {
 		Long: "publish carries over what the drop has not got yet: the newest snapshot first, then the\n" +
 			"finished hours of an outage. The server's key is always checked.\n" + exitStatus,
 		Example: "  gpuboard publish --to sftp://n-gpu01@web.example.org/in\n  gpuboard publish --to file:///srv/gpuboard/data",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			s, err := a.node(cfg).OpenSpool()
 			if err != nil {
 				return err
@@ -44,7 +41,7 @@ func (a *app) publishCommand() *cobra.Command {
 				return err
 			}
 			return a.published(s)
-		},
+		}),
 	}
 	a.flags(c, "host", "spool", "to", "identity", "known_hosts", "push_timeout")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what was done")

@@ -22,11 +22,7 @@ func (a *app) receiveCommand() *cobra.Command {
 			"node has a key of its own, HOST.pub in the directory of keys, and can write its own drop\n" +
 			"and nothing else. It needs no root and no account per node.\n" + exitStatus,
 		Example: "  ssh-keygen -t ed25519 -f gpu01 -N '' && mv gpu01.pub keys/\n  gpuboard receive --data /srv/gpuboard/data --keys keys --listen :2222",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			keys := cfg.String("keys")
 			if keys == "" && authorized == "" {
 				keys = filepath.Join(cfg.String("state"), "keys")
@@ -42,7 +38,7 @@ func (a *app) receiveCommand() *cobra.Command {
 			if !cfg.Given("listen") {
 				listen = "127.0.0.1:2222" // 8080 is the web server's
 			}
-			err = dropbox.Serve(c.Context(), dropbox.Options{
+			err := dropbox.Serve(c.Context(), dropbox.Options{
 				Data: cfg.String("data"), Keys: keys, AuthorizedKeys: authorized, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
 				OnListen: func(addr net.Addr, key string) {
 					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; nodes need this line in known_hosts:\n%s\n", addr, knownHostsLine(addr, key))
@@ -56,7 +52,7 @@ func (a *app) receiveCommand() *cobra.Command {
 				return failure.Because("receive:start", failure.New(failure.ExitUsage, err, "a node's public key is "+filepath.Join(keys, "HOST.pub")+"; gpuboard receive --help shows how to make one"))
 			}
 			return nil
-		},
+		}),
 	}
 	a.flags(c, "data", "state", "keys", "host_key", "listen")
 	c.Flags().StringVar(&authorized, "authorized-keys", "", "a `FILE` with a line host=\"NAME\" KEY for each node, beside or instead of --keys")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
@@ -40,11 +41,7 @@ func (a *app) registerCommand() *cobra.Command {
 			"keeps it, and registers by itself. Address and token of Consul are in Consul's own\n" +
 			"variables (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN_FILE).\n" + exitStatus,
 		Example: "  gpuboard register --register-title 'Vision box' --register-group 'rack 4'\n  gpuboard register --json",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			reg, err := a.node(cfg).Registration()
 			if err != nil {
 				return err
@@ -83,7 +80,7 @@ func (a *app) registerCommand() *cobra.Command {
 				return silent(failure.ExitDegraded)
 			}
 			return nil
-		},
+		}),
 	}
 	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "to", "consul.service",
 		"register.title", "register.group", "register.owner", "register.notes", "register.tags", "register.ssh_host", "register.gpus", "register.ttl")
@@ -99,11 +96,7 @@ func (a *app) deregisterCommand() *cobra.Command {
 			"node as gone for a day. A loop that registers (run --register) would register it again:\n" +
 			"end that first.\n" + exitStatus,
 		Example: "  gpuboard check kill && gpuboard deregister",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			host, err := a.node(cfg).Host()
 			if err != nil {
 				return err
@@ -119,7 +112,7 @@ func (a *app) deregisterCommand() *cobra.Command {
 				return writeJSON(a.stdout, registered{Host: host, Service: cfg.String("consul.service")})
 			}
 			return nil
-		},
+		}),
 	}
 	a.flags(c, "host", "consul.service")
 	c.Flags().BoolVar(&asJSON, "json", false, "print what was taken out")

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/booking"
+	"gpuboard/internal/config"
 )
 
 func (a *app) releaseCommand() *cobra.Command {
@@ -19,11 +20,7 @@ func (a *app) releaseCommand() *cobra.Command {
 			"out. With neither in force, the next to come is meant. Of a booking that vanished from the file\n" +
 			"(booking:vanished) it is recorded that this was meant.\n" + exitStatus,
 		Example: "  gpuboard release gpu01:0,1\n  gpuboard release mjqxg3di",
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
 			}
@@ -45,7 +42,7 @@ func (a *app) releaseCommand() *cobra.Command {
 				change.Done, change.Freed = append(change.Done, b), append(change.Freed, b)
 			}
 			return e.print("released", change, asJSON, dryRun)
-		},
+		}),
 	}
 	a.flags(c, bookingKeys()...)
 	c.Flags().StringVar(&name, "name", "", "release bookings of this `NAME` (default: booking.name, else your login name)")

@@ -15,11 +15,7 @@ func (a *app) runCommand() *cobra.Command {
 			"a second one exits with 75. With --once it ends after one snapshot and one push, which costs\n" +
 			"less than collect and publish; --every then tells how often that is done.\n" + exitStatus,
 		Example: "  gpuboard run --to sftp://n-gpu01@web.example.org/in\n  gpuboard run --every 1m --to file:///srv/gpuboard/data",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			l, err := a.node(cfg).Loop(once)
 			if err != nil {
 				return err
@@ -33,7 +29,7 @@ func (a *app) runCommand() *cobra.Command {
 				return err
 			}
 			return a.degraded(snap)
-		},
+		}),
 	}
 	a.flags(c, config.NodeKeys()...)
 	c.Flags().BoolVar(&once, "once", false, "take one snapshot, push it and end (for cron, where nothing may stay)")

@@ -34,11 +34,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"What somebody books is on the page when generate has run again.\n" + exitStatus,
 		Example: "  gpuboard serve --site /srv/gpuboard/site\n  gpuboard serve --listen :8080\n" +
 			"  gpuboard serve --booking --password /etc/gpuboard/users --data /srv/gpuboard/data --site /srv/gpuboard/site",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			if _, err := os.Stat(cfg.String("site")); err != nil {
 				return failure.Because("site:missing", failure.New(failure.ExitUsage, fmt.Errorf("opening the site: %w", err), "make it first: gpuboard generate --site "+cfg.String("site")))
 			}
@@ -51,7 +47,7 @@ func (a *app) serveCommand() *cobra.Command {
 				return err
 			}
 			return a.listenAndServe(c.Context(), cfg.String("listen"), h)
-		},
+		}),
 	}
 	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "timezone", "booking.timezone", "title", "lab",
 		"password", "private", "auth_header", "trusted_proxy", "booking.form", "booking.for_others", "booking.max_duration", "booking.max_gpus")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/source"
@@ -30,18 +31,11 @@ func (a *app) statusCommand() *cobra.Command {
 			"nothing matches, and with 3 when the board itself is too old.\n" + exitStatus,
 		Example:           "  gpuboard status --from https://gpu.example.org/\n  gpuboard status --free --model a100\n  gpuboard status gpu01 --detail\n  gpuboard status --user eva --csv",
 		ValidArgsFunction: a.completeHosts,
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if asJSON && asCSV {
 				return failure.Usage("", "--json and --csv: one of them")
 			}
-			look, err := a.look(cfg)
-			if err != nil {
-				return err
-			}
+			look := a.look(cfg)
 			look.Detail, look.Free, look.User, look.Model = detail, filter.Free, filter.User, filter.Model
 			for _, arg := range args {
 				host, err := snapshot.ParseHost(arg)
@@ -80,7 +74,7 @@ func (a *app) statusCommand() *cobra.Command {
 				return silent(failure.ExitDegraded)
 			}
 			return nil
-		},
+		}),
 	}
 	a.flags(c, sourceKeys()...)
 	sourceFlag(c, &from)

@@ -42,15 +42,8 @@ func (a *app) waitCommand() *cobra.Command {
 		Example: "  gpuboard wait --gpus 2 --model a100 --timeout 8h\n" +
 			"  gpuboard wait --gpus 1 --min-memory 40G --book 8h\n" +
 			"  gpus=$(gpuboard wait --host gpu01 --format indices) && ssh gpu01 CUDA_VISIBLE_DEVICES=$gpus ./train.sh",
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := a.load(c)
-			if err != nil {
-				return err
-			}
-			look, err := a.look(cfg)
-			if err != nil {
-				return err
-			}
+		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
+			look := a.look(cfg)
 			if err := w.check(c, "host:index", "indices", "uuids", "env"); err != nil {
 				return err
 			}
@@ -61,6 +54,7 @@ func (a *app) waitCommand() *cobra.Command {
 				return failure.Usage("", "--timeout: %s is no time to wait", timeout)
 			}
 			for i, name := range w.Hosts {
+				var err error
 				if w.Hosts[i], err = snapshot.ParseHost(name); err != nil {
 					return failure.Usage("", "--host: %w", err)
 				}
@@ -104,7 +98,7 @@ func (a *app) waitCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintln(a.stdout, w.format(open))
 			return err
-		},
+		}),
 	}
 	a.flags(c, append(sourceKeys(), "identity", "known_hosts")...)
 	sourceFlag(c, &from)
