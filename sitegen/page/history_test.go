@@ -53,7 +53,7 @@ func TestPastOfAHost(t *testing.T) {
 		if charts != want.charts || spoken != charts || booked != want.booked {
 			t.Errorf("%s: %d charts, %d of them in words, %d with a booking; want %d and %d", path, charts, spoken, booked, want.charts, want.booked)
 		}
-		if !strings.Contains(textOf(doc), "seen 90 %") {
+		if !strings.Contains(textOf(doc), "data coverage 90 %") {
 			t.Errorf("%s does not say how much was seen", path)
 		}
 	}
@@ -175,7 +175,7 @@ func TestNewPastIsShown(t *testing.T) {
 	next.History = &render.History{Hosts: map[string]*render.HostPast{"atlas": &charts}, Fleet: in.History.Fleet}
 	charts.Spans[0].Coverage = 0.5
 	second := boardtest.FileOf(t, pages(t, next), "hosts/atlas/index.html")
-	if bytes.Equal(first.Bytes(), second.Bytes()) || !strings.Contains(textOf(parse(t, second)), "seen 50 %") {
+	if bytes.Equal(first.Bytes(), second.Bytes()) || !strings.Contains(textOf(parse(t, second)), "data coverage 50 %") {
 		t.Error("new charts are not on the page")
 	}
 	b := *in.Board

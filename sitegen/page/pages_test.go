@@ -335,7 +335,7 @@ func TestRows(t *testing.T) {
 		"ceres-2":      {"1 of 3 free", "20.8 / 40 GiB", "book ceres:2 "},
 		"ceres-2_mig0": {"2:0", "busy", "3g.20gb", "14.7 / 20 GiB", "kai serve", "book ceres:MIG-0 "},
 		"ceres-2_mig2": {"2:2", "free", "1g.5gb"},
-		"dione-0":      {"no end given"},
+		"dione-0":      {"open-ended"},
 		"europa-1":     {"stuck", "no living process owns this memory", "48112", "this process is gone", "kill 48130 48131"},
 		"europa-2":     {"lost", "the driver lost it", "Reboot the system", "–"},
 		"europa-3":     {"booked", "no-show 11 h", "and jun", "idle 11 h"},
