@@ -39,7 +39,8 @@ var age = function () {
     icons(root.dataset.root + "favicon-old.svg");
     doc.title = say(W.oldtitle, title);
     if (h1 && kind !== "host" && kind !== "user" && kind !== "people" && kind !== "bookings" && h1 !== heading) {
-      h1.textContent = say(W.was, h1.textContent.trim());
+      var parts = Array.prototype.map.call(h1.childNodes, function (n) { return n.textContent.trim(); });
+      h1.textContent = say(W.was, parts.filter(Boolean).join(" — "));
       heading = h1;
     }
   } else if (ms < -60000) {
