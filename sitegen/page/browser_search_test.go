@@ -1,0 +1,113 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/render"
+)
+
+// searched are two small hosts that a search tells apart by everything that it knows.
+func searched() render.Input {
+	in := boardtest.Big(2)
+	for i := range in.Board.Hosts {
+		h := &in.Board.Hosts[i]
+		h.Name, h.Title, h.Group, h.Tags = []string{"europa", "juno"}[i], "", []string{"Vision", "Speech"}[i], []string{[]string{"nvlink", "loud"}[i]}
+		for j := range h.GPUs {
+			g := &h.GPUs[j]
+			g.State, g.Processes, g.Booking, g.FreeUntil = board.Free, nil, nil, time.Time{}
+			if i == 1 && j < 3 {
+				g.FreeUntil = boardtest.Now.Add(time.Duration(j+2) * time.Hour) // 2, 3 and 4 hours
+			}
+			if j > 3 {
+				g.State = board.Busy
+				boardtest.Process(g, 1000+j, []string{"mira", "tomas"}[i], []string{"train.py", "sweep.py"}[i], 9000, boardtest.Now)
+			}
+		}
+	}
+	in.Board.Hosts[1].GPUs[0].MemoryTotal = new(int64(24 << 10))
+	boardtest.Finish(in.Board)
+	return in
+}
+
+// TestBrowserSearch: words are joined by "and", and each is a state, a model, a
+// memory, a length of time, the number of a GPU, or part of what the page says.
+func TestBrowserSearch(t *testing.T) {
+	in := searched()
+	dir := siteDir(t, in)
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	const rows = `[...document.querySelectorAll(".r")].filter(r => r.offsetParent !== null).map(r => r.id).join(" ")`
+	of := func(host string, gpus ...int) string {
+		ids := make([]string, len(gpus))
+		for i, gpu := range gpus {
+			ids[i] = fmt.Sprintf("%s-%d", host, gpu)
+		}
+		return strings.Join(ids, " ")
+	}
+	europa, juno := of("europa", 0, 1, 2, 3, 4, 5, 6, 7), of("juno", 0, 1, 2, 3, 4, 5, 6, 7)
+	for query, want := range map[string]string{
+		"":               europa + " " + juno,
+		"europa 3":       of("europa", 3),
+		"h100 free":      of("europa", 0, 1, 2, 3),
+		"H100 BUSY":      of("europa", 4, 5, 6, 7),
+		">60G":           europa,
+		">40G juno":      of("juno", 1, 2, 3, 4, 5, 6, 7),
+		"free 4h":        of("europa", 0, 1, 2, 3) + " " + of("juno", 2, 3),
+		"free 3h juno":   of("juno", 1, 2, 3),
+		"loud":           juno,
+		"tomas":          of("juno", 4, 5, 6, 7),
+		"train.py":       of("europa", 4, 5, 6, 7),
+		"vision":         europa,
+		"vision tomas":   "",
+		"nvlink mira 5":  of("europa", 5),
+		"nothing-of-all": "",
+	} {
+		b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
+		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`, query))
+		if got := b.Value(rows); got != want {
+			t.Errorf("%q finds %s, want %s", query, got, want)
+		}
+	}
+	b.Quiet("file://" + dir)
+}
+
+// TestBrowserOpensAHost: with more than a dozen hosts, the rows of a host are fetched
+// from its page when it is opened; from a disk a click leads to that page.
+func TestBrowserOpensAHost(t *testing.T) {
+	dir := siteDir(t, boardtest.Big(rowHosts+8))
+	site := serve(t, dir, boardtest.Now.Add(14*time.Second))
+	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
+	const (
+		open  = `[...document.querySelectorAll(".host.open")].map(h => h.id + " " + h.querySelectorAll(".r").length).join()`
+		users = `document.querySelector("#gpu005 .us").click()`
+	)
+	b.Do(chromedp.Navigate(site + "index.html"))
+	expect(t, b, open, "")
+	b.Value(users)
+	waitFor(t, b, open, "gpu005 8")
+	expect(t, b, `[...document.querySelectorAll("#gpu005 .rows a[href]")].every(a => a.href.startsWith(location.origin + "/any/where/"))`, "true")
+	b.Value(users)
+	expect(t, b, open, "")
+
+	// Enter opens the first match.
+	pressKeys(t, b, "/")
+	b.Value(`(s => { s.value = "gpu01"; s.dispatchEvent(new Event("input")); })(document.activeElement)`)
+	expect(t, b, `document.querySelectorAll(".host:not([hidden])").length`, "10")
+	pressKeys(t, b, kb.Enter)
+	waitFor(t, b, open, "gpu010 8")
+	expect(t, b, focusHost, "gpu010")
+	b.Quiet(site)
+
+	b = openBrowser(t, boardtest.Now.Add(14*time.Second))
+	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
+	b.Value(users)
+	waitFor(t, b, `location.href.endsWith("/hosts/gpu005/index.html")`, "true")
+	b.Quiet("file://" + dir)
+}
