@@ -87,19 +87,5 @@ doc.addEventListener("toggle", function (e) {
     }).catch(function () { hasForm = null; });
   }
 }, true);
-// A front page with many hosts leaves the panels to the hosts' own pages.
-var panels = function () {
-  if (kind === "index" && !doc.querySelector(".bkp,.dense")) {
-    all(".r").forEach(function (r) {
-      var a = make("a", "bka", W.book);
-      a.href = root.dataset.root + "hosts/" + r.closest(".host").id + "/index.html?book=1#" + r.id;
-      r.lastElementChild.appendChild(a);
-    });
-  }
-  if (kind === "host" && /[?&]book=1/.test(location.search)) {
-    var row = $(location.hash.slice(1)), panel = row && row.querySelector(".bkp");
-    if (panel) { panel.open = true; }
-  }
-};
 // After a booking: until a generation has it, which tells its time in seconds.
 var saved = /[?&]saved=1/.test(location.search) ? 1000 * Math.floor(Date.now() / 1000) : 0;

@@ -14,16 +14,10 @@ var readBookings = function () {
 var fetchBookings = function (table) {
   table.dataset.asked = "yes";
   Promise.all(all(".pager a").map(function (a) {
-    return fetch(here(a.href), { cache: "no-cache", credentials: "same-origin" }).then(function (r) {
-      return r.ok ? r.text() : Promise.reject();
-    }).then(function (text) { return { address: a.href, page: new DOMParser().parseFromString(text, "text/html") }; });
+    return fetchPage(a.href).then(function (page) { return all(".bookings tbody", page).map(function (body) { return adopt(body, a.href); }); });
   })).then(function (others) {
-    others.forEach(function (other) {
-      all(".bookings tbody", other.page).forEach(function (body) {
-        body = table.appendChild(doc.importNode(body, true));
-        body.classList.add("other");
-        all("a[href]", body).forEach(function (a) { a.href = new URL(a.getAttribute("href"), other.address).href; });
-      });
+    others.forEach(function (bodies) {
+      bodies.forEach(function (body) { table.appendChild(body).classList.add("other"); });
     });
     table.dataset.whole = "yes";
     if (table === bookingTable) { readBookings(); filterBookings(); }

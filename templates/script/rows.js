@@ -15,19 +15,24 @@ var dressRows = function (line, rows) {
   line.appendChild(rows);
   copies();
 };
-var fetchRows = function (line) {
-  var page = line.querySelector("h3 a").href;
-  return fetch(here(page), { cache: "no-cache", credentials: "same-origin" }).then(function (r) {
+var fetchPage = function (address) {
+  return fetch(here(address), { cache: "no-cache", credentials: "same-origin" }).then(function (r) {
     return r.ok ? r.text() : Promise.reject();
-  }).then(function (text) {
-    var rows = new DOMParser().parseFromString(text, "text/html").querySelector(".rows");
-    if (!rows) { return Promise.reject(); }
-    rows = doc.importNode(rows, true);
-    all("a[href]", rows).forEach(function (a) { a.href = new URL(a.getAttribute("href"), page).href; });
-    opened[line.id] = rows;
+  }).then(function (text) { return new DOMParser().parseFromString(text, "text/html"); });
+};
+// adopt copies a part of another page, with links that lead where they led there.
+var adopt = function (part, address) {
+  part = doc.importNode(part, true);
+  all("a[href]", part).forEach(function (a) { a.href = new URL(a.getAttribute("href"), address).href; });
+  return part;
+};
+var fetchRows = function (line) {
+  var address = line.querySelector("h3 a").href;
+  return fetchPage(address).then(function (page) {
+    opened[line.id] = adopt(page.querySelector(".rows"), address);
     // The page may have been renewed meanwhile.
     line = $(line.id);
-    if (line && isOpen(line)) { dressRows(line, rows); apply(); }
+    if (line && isOpen(line)) { dressRows(line, opened[line.id]); apply(); }
   });
 };
 // openHost shows the rows of a host; where they cannot be fetched, its own page has them.
@@ -68,10 +73,4 @@ var rowsOfHosts = function () {
       if (online) { fetchRows(line).catch(function () {}); }
     }
   });
-  // An address may name the row of a GPU that is not in the page yet.
-  var named = location.hash.slice(1), line = named && !$(named) && $(named.replace(/-\d+(_mig\d+)?$/, ""));
-  if (line && line.classList.contains("host") && !isOpen(line) && online) {
-    showRows(line, true);
-    fetchRows(line).then(function () { if ($(named)) { $(named).scrollIntoView({ block: "center" }); } }).catch(function () {});
-  }
 };

@@ -2,7 +2,7 @@
 // GPU its number, state, model, users with programs, who booked it, and the second
 // until which it is free; what is empty at the end is left out. The words that are typed are joined by "and".
 var hostList = [], hostByID = {}, signWidth = 15;
-var stateNames = ["free", "booked", "in-use", "busy", "contested", "stuck", "lost", "maintenance", "unknown"];
+var stateNames = Object.keys(W.states); // in the order of the data
 var readGPUs = function () {
   var data = $("_gpus"), told = data ? JSON.parse(data.textContent) : { hosts: [], models: [] }, built = Date.parse(root.dataset.built);
   hostList = told.hosts.map(function (h) {

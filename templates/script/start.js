@@ -4,7 +4,6 @@ if (named && named.type === "radio") { named.checked = true; }
 
 var dress = function () {
   copies();
-  panels();
   rowsOfHosts();
   readGPUs();
   readBookings();
