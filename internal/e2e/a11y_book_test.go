@@ -13,7 +13,6 @@ import (
 	"gpuboard/internal/testenv/browser"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
-	"gpuboard/templates"
 )
 
 // TestBookingHasNoBarriers lets axe-core look at the booking form, as it is and
@@ -23,7 +22,7 @@ func TestBookingHasNoBarriers(t *testing.T) {
 	axe := axeCore(t)
 	site := demoSite(t)
 	now := time.Now()
-	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, templates.Files())
+	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,8 +68,10 @@ func Init(o Options) error {
 	if err != nil {
 		return err
 	}
-	for dir, mode := range in.directories() {
-		if err := os.MkdirAll(filepath.Join(in.Dir, dir), mode); err != nil {
+	directories := in.directories()
+	directories["."] = 0o755 // first, so that it does not take the mode of what lies in it
+	for _, dir := range slices.Sorted(maps.Keys(directories)) {
+		if err := os.MkdirAll(filepath.Join(in.Dir, dir), directories[dir]); err != nil {
 			return failure.Usage("choose a directory of your own: gpuboard init "+in.Side+" DIR", "making a directory: %w", err)
 		}
 	}
