@@ -47,12 +47,14 @@ func usersOf(h *board.Host) string {
 		gpus int
 	}
 	var users []user
+	place := map[string]int{} // of each person in users
 	for g := range h.Units() {
 		people, _ := peopleOn(g)
 		for _, name := range people {
-			i := slices.IndexFunc(users, func(u user) bool { return u.name == name })
-			if i < 0 {
-				i, users = len(users), append(users, user{name: name})
+			i, known := place[name]
+			if !known {
+				i = len(users)
+				place[name], users = i, append(users, user{name: name})
 			}
 			users[i].gpus++
 		}
