@@ -159,8 +159,7 @@ if $long; then
 	export GPUBOARD_ALL_CALLS=1
 fi
 say "go test of the whole program, GPUBOARD_FAULT_SEED=$GPUBOARD_FAULT_SEED"
-# One at a time: a program that one test starts holds, until it runs, the locks of files that another has open.
-suite testname -parallel 1 -timeout 60m ./internal/e2e
+suite testname -timeout 60m ./internal/e2e
 suite pkgname -timeout 30m ./internal/history
 
 if $long; then

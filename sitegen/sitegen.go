@@ -165,7 +165,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	if err != nil {
 		return Report{}, fmt.Errorf("taking the lock: %w", err)
 	}
-	defer lock.Close()
+	defer atomicfile.Unlock(lock)
 
 	now = now.Round(0) // what is remembered is of the clock on the wall, as in a file
 	mem := g.recall(now)

@@ -14,8 +14,8 @@ var ErrLocked = errors.New("somebody else holds the lock")
 
 // Lock takes the lock of a file, which it creates with the permission bits perm if
 // it is missing. It does not wait: when another process holds the lock, the error
-// wraps [ErrLocked]. Otherwise errors are those of [OpenLock]. Closing the file
-// releases the lock, and so does the end of the process.
+// wraps [ErrLocked]. Otherwise errors are those of [OpenLock]. [Unlock] releases the
+// lock, and so does the end of the process.
 func Lock(path string, perm fs.FileMode) (*os.File, error) {
 	f, err := openLock(path, os.O_CREATE, perm)
 	if err != nil {
@@ -30,6 +30,12 @@ func Lock(path string, perm fs.FileMode) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// Unlock releases the lock of a file and closes it. Closing alone is not enough: a
+// child that this process has forked shares the lock until it runs its own program.
+func Unlock(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
 // OpenLock opens an existing lock file without taking the lock. A symlink, FIFO,

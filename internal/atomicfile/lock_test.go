@@ -46,6 +46,31 @@ func TestLockIsHeldOnce(t *testing.T) {
 	}
 }
 
+// A child that was forked and does not yet run its own program has a copy of each
+// descriptor, as this test has.
+func TestUnlockReleasesTheCopies(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.lock")
+	first, err := Lock(path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := unix.Dup(int(first.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(copied)
+	if err := Unlock(first); err != nil {
+		t.Fatal(err)
+	}
+	second, err := Lock(path, 0o600)
+	if err != nil {
+		t.Fatalf("while a child has a copy of the descriptor: %v", err)
+	}
+	if err := Unlock(second); err != nil {
+		t.Error(err)
+	}
+}
+
 // Whatever stands in a lock's place is refused at once: to open a FIFO waits for
 // somebody who writes to it, for ever.
 func TestLockIsARegularFile(t *testing.T) {

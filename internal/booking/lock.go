@@ -26,7 +26,7 @@ func (f *File) lock(ctx context.Context) (unlock func(), err error) {
 		}
 		held, err := atomicfile.TryLock(file)
 		if held {
-			return func() { file.Close() }, nil
+			return func() { _ = atomicfile.Unlock(file) }, nil
 		}
 		file.Close()
 		if err != nil {

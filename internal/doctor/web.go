@@ -234,7 +234,7 @@ func (d *examination) remembered(state string) {
 	path := filepath.Join(state, "generate.lock")
 	lock, err := atomicfile.OpenLock(path)
 	if err == nil {
-		defer lock.Close()
+		defer atomicfile.Unlock(lock)
 		var free bool
 		if free, err = atomicfile.TryLock(lock); err == nil && !free {
 			d.note("state:in-use", "", "a generator is at work at this moment; history was not looked at")

@@ -49,7 +49,7 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 	if err != nil {
 		return result, unusable(fmt.Errorf("taking the lock of check: %w", err))
 	}
-	defer lock.Close()
+	defer atomicfile.Unlock(lock)
 
 	held, err := Running(spool)
 	if err != nil {

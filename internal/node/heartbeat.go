@@ -132,7 +132,7 @@ func Running(spool string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("opening the loop's lock: %w", err)
 	}
-	defer l.Close()
+	defer atomicfile.Unlock(l)
 	free, err := atomicfile.TryLock(l)
 	return !free, err
 }

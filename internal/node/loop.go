@@ -93,7 +93,7 @@ func (l *Loop) Close() {
 		_ = l.publisher.Close()
 	}
 	_ = l.spool.Close()
-	_ = l.lock.Close()
+	_ = atomicfile.Unlock(l.lock)
 }
 
 // Once runs one cycle and returns its snapshot, or the first error.

@@ -133,7 +133,7 @@ func (s *Spool) Lock() error {
 		return fmt.Errorf("locking spool %s: %w", s.dir, err)
 	}
 	if err := s.load(); err != nil {
-		lock.Close()
+		_ = atomicfile.Unlock(lock)
 		return fmt.Errorf("loading spool %s: %w", s.dir, err)
 	}
 	s.lock = lock
@@ -152,7 +152,7 @@ func (s *Spool) Close() error {
 	s.open, s.recent, s.last = nil, nil, nil
 	lock := s.lock
 	s.lock = nil
-	return errors.Join(append(errs, lock.Close())...)
+	return errors.Join(append(errs, atomicfile.Unlock(lock))...)
 }
 
 // load reads the state that an earlier process left in the files.
