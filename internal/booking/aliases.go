@@ -63,13 +63,13 @@ func ParseAliases(data []byte) (Aliases, []snapshot.Problem) {
 		problem(1, 1, fmt.Sprintf("the file is %d KiB long, and %d KiB are read", len(data)>>10, MaxAliasBytes>>10))
 		return aliases, problems
 	}
-	src, err := decode(data)
+	doc, err := decode(data)
 	if err != nil {
 		problem(1, 1, err.Error())
 		return aliases, problems
 	}
 	where := map[string]int{}
-	for i, line := range strings.Split(src.text, "\n") {
+	for i, line := range strings.Split(doc.text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		if isTeam(line) {
 			continue

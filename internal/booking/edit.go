@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 
@@ -72,7 +71,10 @@ func addOne(data []byte, zone Zone, b Booking) ([]byte, Booking, error) {
 	if _, taken := r.ids[b.ID]; taken && b.ID != "" {
 		return nil, b, fmt.Errorf("%w: the id %s is taken", ErrInvalid, quote(b.ID))
 	}
-	next, err := r.apply(r.add(b))
+	if err := r.add(b); err != nil {
+		return nil, b, err
+	}
+	next, err := r.pack()
 	if err != nil {
 		return nil, b, err
 	}
@@ -182,7 +184,8 @@ func Release(data []byte, zone Zone, id string, at time.Time) ([]byte, Booking, 
 	if f.From.IsZero() || f.From.Before(at) {
 		return changeEnd(data, zone, id, at, at, "releasing")
 	}
-	next, err := r.apply(r.remove(map[*node]bool{f.entry: true}), nil)
+	r.remove(map[*hujson.Value]bool{f.entry: true})
+	next, err := r.pack()
 	if err != nil {
 		return nil, Booking{}, fmt.Errorf("releasing %s: %w", quote(id), err)
 	}
@@ -205,7 +208,8 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 	if err := valid(&want); err != nil {
 		return fail(err)
 	}
-	next, err := r.apply(r.setDate(f.entry, want.Until), nil)
+	r.setDate(f.entry, want.Until)
+	next, err := r.pack()
 	if err != nil {
 		return fail(err)
 	}
@@ -226,7 +230,7 @@ func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Bookin
 		return nil, nil, fmt.Errorf("pruning bookings: %w", err)
 	}
 	var old []Booking
-	gone := map[*node]bool{}
+	gone := map[*hujson.Value]bool{}
 	for _, f := range r.found {
 		if !f.Until.IsZero() && f.Until.Before(before) {
 			old = append(old, f.Booking)
@@ -236,40 +240,35 @@ func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Bookin
 	if len(old) == 0 {
 		return data, nil, nil
 	}
-	next, err := r.apply(r.remove(gone), nil)
+	r.remove(gone)
+	next, err := r.pack()
 	if err != nil {
 		return nil, nil, fmt.Errorf("pruning bookings: %w", err)
 	}
 	return next, old, nil
 }
 
-// editable reads a file that is to be changed. One that is not well-formed is
+// editable reads a file that is to be changed. One with an error of syntax is
 // refused: a change could land in the wrong place.
 func editable(data []byte, zone Zone) (*reading, error) {
 	r := read("comments.json", data, zone.Location, Options{})
-	if r.src != nil && r.root == nil && !r.cal.Broken {
+	if r.doc != nil && r.doc.root == nil && !r.cal.Broken {
 		// Nothing in it, or comments alone.
-		text := "{\n}\n"
-		if strings.TrimSpace(r.src.text) == "" {
-			text = header + text
+		before := r.doc.text
+		after := "{\n}\n"
+		if strings.TrimSpace(before) == "" {
+			after = header + after
 		}
-		if n := len(r.src.text); n > 0 && r.src.text[n-1] != '\n' {
-			text = "\n" + text
+		if before != "" && !strings.HasSuffix(before, "\n") {
+			after = "\n" + after
 		}
-		if strings.Contains(r.src.text, "\r\n") {
-			text = strings.ReplaceAll(text, "\n", "\r\n")
+		if strings.Contains(before, "\r\n") {
+			after = strings.ReplaceAll(after, "\n", "\r\n")
 		}
-		r = read("comments.json", append(bytes.Clone(data), text...), zone.Location, Options{})
+		r = read("comments.json", append(bytes.Clone(data), after...), zone.Location, Options{})
 	}
 	if r.cal.Broken {
-		p := r.cal.Problems[0]
-		for _, q := range r.cal.Problems {
-			if q.Code == "booking:syntax" || q.Code == "booking:encoding" {
-				p = q
-				break
-			}
-		}
-		return nil, fmt.Errorf("%w: %s: %s", ErrBroken, p.Where(), p.Message)
+		return nil, fmt.Errorf("%w: %s: %s", ErrBroken, r.broken.Where(), r.broken.Message)
 	}
 	r.offsets = zone.Offsets
 	return r, nil
@@ -287,49 +286,21 @@ func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
 	return r, r.found[i], nil
 }
 
-// A splice replaces the text from start to end.
-type splice struct {
-	start, end int
-	text       string
-}
-
-// apply makes the changes, which are in order and do not touch, in the bytes of
-// the file. That the outcome is well-formed is checked by a reader that is not
-// ours, so that a mistake in this package cannot spoil the file.
-func (r *reading) apply(splices []splice, err error) ([]byte, error) {
+// pack returns the file with the changes that were made to its tree, and checks that
+// it is well-formed.
+func (r *reading) pack() ([]byte, error) {
+	out, err := r.doc.pack()
 	if err != nil {
 		return nil, err
 	}
-	var out []byte
-	copied, textAt, rawAt := 0, 0, r.src.skipped
-	advance := func(to int) int {
-		if r.src.encoding == Windows1252 {
-			rawAt += utf8.RuneCountInString(r.src.text[textAt:to])
-		} else {
-			rawAt += to - textAt
-		}
-		textAt = to
-		return rawAt
-	}
-	for _, s := range splices {
-		encoded, err := r.src.encode(s.text)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r.src.raw[copied:advance(s.start)]...)
-		out = append(out, encoded...)
-		copied = advance(s.end)
-	}
-	out = append(out, r.src.raw[copied:]...)
 	if len(out) > MaxFileBytes {
 		return nil, fmt.Errorf("%w: the file would grow beyond %d KiB: prune old bookings first", ErrInvalid, MaxFileBytes>>10)
 	}
 	changed, err := decode(out)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = changed.parse()
 	}
-	// hujson wants an end of line behind every comment, the last one too.
-	if _, err := hujson.Parse([]byte(changed.text + "\n")); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("checking the changed file: %w", err)
 	}
 	return out, nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tailscale/hujson"
+
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spelling"
 )
@@ -44,34 +46,34 @@ func nearestField(key string) string {
 }
 
 // entry reads one entry into r.found.
-func (r *reading) entry(s slot, n *node) {
-	value := r.entryFields(s, n)
-	text := func(field string, limit int) (string, bool) {
-		v := value[field]
+func (r *reading) entry(s slot, entry *hujson.Value) {
+	value := r.entryFields(s, entry.Value.(*hujson.Object))
+	field := func(name string, limit int) (string, bool) {
+		v := value[name]
 		switch {
-		case v == nil || v.kind == 'n':
+		case v == nil || v.Value.Kind() == 'n':
 			return "", true
-		case v.kind != '"':
-			r.hostProblem("booking:type", v, s, fmt.Sprintf("%s has to be a text in double quotes", quote(field)))
+		case v.Value.Kind() != '"':
+			r.hostProblem("booking:type", v, s, fmt.Sprintf("%s has to be a text in double quotes", quote(name)))
 			return "", false
 		}
-		str := strings.TrimSpace(v.str)
+		str := strings.TrimSpace(text(v))
 		if len(str) > limit {
-			r.hostProblem("booking:toolong", v, s, fmt.Sprintf("%s is %d bytes long, and only %d are kept: shorten it", quote(field), len(str), limit))
+			r.hostProblem("booking:toolong", v, s, fmt.Sprintf("%s is %d bytes long, and only %d are kept: shorten it", quote(name), len(str), limit))
 		}
 		return snapshot.Text(str, limit), true
 	}
 	b := Booking{Host: s.host, Target: s.target, Kind: Reserved}
-	name, nameOK := text("name", MaxNameBytes)
-	date, dateOK := text("date", MaxNameBytes)
-	from, fromOK := text("from", MaxNameBytes)
+	name, nameOK := field("name", MaxNameBytes)
+	date, dateOK := field("date", MaxNameBytes)
+	from, fromOK := field("from", MaxNameBytes)
 	if !nameOK || !dateOK || !fromOK {
 		return
 	}
-	b.Comment, _ = text("comment", MaxCommentBytes)
-	b.By, _ = text("by", MaxNameBytes)
-	b.ID, _ = text("id", MaxIDBytes)
-	kind, _ := text("kind", MaxNameBytes)
+	b.Comment, _ = field("comment", MaxCommentBytes)
+	b.By, _ = field("by", MaxNameBytes)
+	b.ID, _ = field("id", MaxIDBytes)
+	kind, _ := field("kind", MaxNameBytes)
 	switch strings.ToLower(kind) {
 	case "", string(Reserved):
 	case string(Maintenance):
@@ -79,8 +81,9 @@ func (r *reading) entry(s slot, n *node) {
 	default:
 		r.hostProblem("booking:kind", value["kind"], s, fmt.Sprintf("the kind %s is not known, and counts as a booking: write \"booking\" or \"maintenance\"", quote(kind)))
 	}
-	if v := value["forced"]; v != nil && v.kind != 'n' {
-		if b.Forced = v.kind == 't'; v.kind != 't' && v.kind != 'f' {
+	if v := value["forced"]; v != nil {
+		kind := v.Value.Kind()
+		if b.Forced = kind == 't'; !strings.ContainsRune("tfn", rune(kind)) {
 			r.hostProblem("booking:type", v, s, `"forced" is true or false`)
 		}
 	}
@@ -88,7 +91,7 @@ func (r *reading) entry(s slot, n *node) {
 		return // an empty entry keeps the place of a GPU that nobody booked
 	}
 	if name == "" && b.Kind == Reserved {
-		r.hostProblem("booking:name", n, s, `the entry says when, but not who: add "name", or write {} for no booking`)
+		r.hostProblem("booking:name", entry, s, `the entry says when, but not who: add "name", or write {} for no booking`)
 		return
 	}
 	var ok bool
@@ -103,54 +106,56 @@ func (r *reading) entry(s slot, n *node) {
 		return
 	}
 	if len(r.found) >= MaxBookings {
-		r.unreported++
-		if len(r.found) == MaxBookings && r.unreported == 1 {
-			r.hostProblem("booking:toomany", n, s, fmt.Sprintf("the file holds more than %d bookings, and those from here on do not count: move old ones into another file", MaxBookings))
+		if !r.full {
+			r.full = true
+			r.hostProblem("booking:toomany", entry, s, fmt.Sprintf("the file holds more than %d bookings, and those from here on do not count: move old ones into another file", MaxBookings))
 		}
 		return
 	}
 	b.Written, b.Name = name, r.opts.Aliases.Canonical(name)
-	b.Line, b.Col = r.src.position(int(n.start))
-	r.found = append(r.found, found{Booking: b, entry: n})
+	b.Line, b.Col = r.doc.position(entry.StartOffset)
+	r.found = append(r.found, found{b, entry})
 }
 
 // entryFields maps the known fields to their values, and reports the others.
-func (r *reading) entryFields(s slot, n *node) map[string]*node {
-	keys := make([]string, len(n.items))
-	for i, it := range n.items {
-		keys[i] = entryField(it.key.str)
+func (r *reading) entryFields(s slot, entry *hujson.Object) map[string]*hujson.Value {
+	keys := make([]string, len(entry.Members))
+	for i := range entry.Members {
+		name := &entry.Members[i].Name
+		written := text(name)
+		keys[i] = entryField(written)
 		switch {
 		case keys[i] == "":
-			hint := fmt.Sprintf("the field %s is not known, and does not count", quote(it.key.str))
-			if near := nearestField(it.key.str); near != "" {
+			hint := fmt.Sprintf("the field %s is not known, and does not count", quote(written))
+			if near := nearestField(written); near != "" {
 				hint += fmt.Sprintf(": did you mean %q?", near)
 			}
-			r.hostProblem("booking:field", it.key, s, hint)
-		case keys[i] != it.key.str:
-			r.hostProblem("booking:field", it.key, s, fmt.Sprintf("%s is read as %q: write it so, in small letters", quote(it.key.str), keys[i]))
+			r.hostProblem("booking:field", name, s, hint)
+		case keys[i] != written:
+			r.hostProblem("booking:field", name, s, fmt.Sprintf("%s is read as %q: write it so, in small letters", quote(written), keys[i]))
 		}
 	}
-	value := make(map[string]*node, len(n.items))
-	for key, i := range r.lastOf(n, keys, "field", "only the last one counts") {
-		value[key] = n.items[i].val
+	value := make(map[string]*hujson.Value, len(entry.Members))
+	for key, i := range r.lastOf(entry, keys, "field", "only the last one counts") {
+		value[key] = &entry.Members[i].Value
 	}
 	return value
 }
 
 // moment reads a time of an entry. An empty one is the zero time: always, or
 // open-ended.
-func (r *reading) moment(s slot, n *node, text string, end bool) (time.Time, bool) {
+func (r *reading) moment(s slot, v *hujson.Value, text string, end bool) (time.Time, bool) {
 	if text == "" {
 		return time.Time{}, true
 	}
 	t, note, err := parseAbsolute(text, r.zone, end)
 	switch {
 	case err != nil && relative(text):
-		r.hostProblem("booking:date", n, s, fmt.Sprintf("%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"", quote(text)))
+		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"", quote(text)))
 	case err != nil:
-		r.hostProblem("booking:date", n, s, err.Error())
+		r.hostProblem("booking:date", v, s, err.Error())
 	case note != "":
-		r.hostProblem("booking:ambiguous", n, s, note)
+		r.hostProblem("booking:ambiguous", v, s, note)
 	}
 	return t, err == nil
 }

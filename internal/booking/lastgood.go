@@ -100,12 +100,8 @@ func (f *File) read(opts Options) ([]byte, *Calendar) {
 // blank reports whether there is nothing in a file but white space and comments,
 // or no file.
 func blank(data []byte) bool {
-	src, err := decode(data)
-	if err != nil {
-		return false
-	}
-	scan := &scanner{src: src, s: src.text, report: func(int, string) {}}
-	return scan.document() == nil && scan.errors == 0
+	d, err := decode(data)
+	return err == nil && d.parse() == nil && d.root == nil
 }
 
 // emptied says that bookings stood where there are none, and what to do. It is

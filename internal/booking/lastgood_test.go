@@ -110,7 +110,7 @@ func remove(t *testing.T, file string) {
 
 func TestLoadWithoutState(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
-	write(`{"a": [{"name": "x"}`)(t, file)
+	write(`{"a": [{"name": "x"}], "b": [{"name": "y"}`)(t, file)
 	c, err := Load(file, "", paris(t), Options{})
 	if err != nil || !c.Broken || briefs(c, paris(t)) != "a/0 x -..-" || !c.LastGood.IsZero() {
 		t.Errorf("%v %+v", err, c)

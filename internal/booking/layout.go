@@ -1,11 +1,14 @@
 package booking
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"sort"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tailscale/hujson"
 )
 
 // A style is how the people who keep the file write: the program's entries look
@@ -16,54 +19,50 @@ type style struct {
 	inline  bool   // entries on one line
 }
 
-func (r *reading) style(near ...*node) style {
+// style looks at the nodes first, then at the whole file.
+func (r *reading) style(near ...*hujson.Value) style {
 	st := style{newline: "\n", unit: "  "}
-	text := r.src.text
+	text := r.doc.text
 	if i := strings.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		st.newline = "\r\n"
 	}
-	if len(r.root.items) > 0 {
-		if in, first := r.indent(int(r.root.items[0].key.start)); first && in != "" {
+	if root, ok := r.doc.root.Value.(*hujson.Object); ok && len(root.Members) > 0 {
+		if in, first := r.indent(root.Members[0].Name.StartOffset); first && in != "" {
 			st.unit = in
 		}
 	}
-	near = append(near, r.root)
-	for _, n := range near {
-		if e := firstEntry(n, n == r.root); e != nil {
-			st.inline = !strings.Contains(text[e.start:e.end], "\n")
-			break
+	for _, v := range append(near, r.doc.root) {
+		for below := range v.All() {
+			if isEntry(below) && below != r.doc.root {
+				st.inline = !strings.Contains(text[below.StartOffset:below.EndOffset], "\n")
+				return st
+			}
 		}
 	}
 	return st
 }
 
-// firstEntry finds an entry with something in it below a node.
-func firstEntry(n *node, outermost bool) *node {
-	if n.kind == '{' && !outermost {
-		for _, it := range n.items {
-			if entryField(it.key.str) != "" {
-				return n
-			}
+// isEntry reports whether a value is an entry with something in it.
+func isEntry(v *hujson.Value) bool {
+	object, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return false
+	}
+	for i := range object.Members {
+		if entryField(text(&object.Members[i].Name)) != "" {
+			return true
 		}
 	}
-	for _, it := range n.items {
-		if e := firstEntry(it.val, false); e != nil {
-			return e
-		}
-	}
-	return nil
+	return false
 }
 
 // indent returns the white space at the beginning of the line of an offset, and
 // whether there is nothing else before it.
 func (r *reading) indent(off int) (indent string, first bool) {
-	line := r.src.text[r.lineStart(off):off]
+	before := r.doc.text[:off]
+	line := before[strings.LastIndexByte(before, '\n')+1:]
 	trimmed := strings.TrimLeft(line, " \t")
 	return line[:len(line)-len(trimmed)], trimmed == ""
-}
-
-func (r *reading) lineStart(off int) int {
-	return strings.LastIndexByte(r.src.text[:off], '\n') + 1
 }
 
 func jsonText(s string) string {
@@ -76,22 +75,21 @@ func jsonText(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// stamp writes a moment so that it reads back as the same one: in the zone of
-// the file, and with its offset where that is not known to everybody, or where
-// the clocks show it twice.
+// stamp writes a time so that it reads back as the same one: in the zone of the file,
+// and with its offset where that is not known to everybody, or where clocks show the
+// time twice.
 func (r *reading) stamp(t time.Time, end bool) string {
 	t = t.In(r.zone)
 	layout := "2006-01-02 15:04"
 	if t.Second() != 0 {
 		layout += ":05"
 	}
-	if _, offset := t.Zone(); r.offsets && offset%60 == 0 {
+	_, offset := t.Zone()
+	if r.offsets && offset%60 == 0 {
 		return t.Format(layout + " -07:00")
-	} else if r.offsets {
-		return t.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	s := t.Format(layout)
-	if back, _, err := parseAbsolute(s, r.zone, end); err == nil && back.Equal(t) {
+	if back, _, err := parseAbsolute(s, r.zone, end); err == nil && back.Equal(t) && !r.offsets {
 		return s
 	}
 	return t.UTC().Format("2006-01-02T15:04:05Z")
@@ -100,7 +98,17 @@ func (r *reading) stamp(t time.Time, end bool) string {
 // entryText writes an entry whose first line is indented already.
 func (r *reading) entryText(b Booking, st style, indent string) string {
 	var fields []string
-	add := func(key, value string) { fields = append(fields, jsonText(key)+": "+value) }
+	add := func(key, value string) {
+		if value != "" {
+			fields = append(fields, jsonText(key)+": "+value)
+		}
+	}
+	optional := func(s string) string {
+		if s == "" {
+			return ""
+		}
+		return jsonText(s)
+	}
 	add("name", jsonText(b.Name))
 	if !b.From.IsZero() {
 		add("from", jsonText(r.stamp(b.From, false)))
@@ -108,18 +116,12 @@ func (r *reading) entryText(b Booking, st style, indent string) string {
 	if !b.Until.IsZero() {
 		add("date", jsonText(r.stamp(b.Until, true)))
 	}
-	if b.Comment != "" {
-		add("comment", jsonText(b.Comment))
-	}
+	add("comment", optional(b.Comment))
 	if b.Kind == Maintenance {
 		add("kind", jsonText(string(b.Kind)))
 	}
-	if b.By != "" {
-		add("by", jsonText(b.By))
-	}
-	if b.ID != "" {
-		add("id", jsonText(b.ID))
-	}
+	add("by", optional(b.By))
+	add("id", optional(b.ID))
 	if b.Forced {
 		add("forced", "true")
 	}
@@ -130,188 +132,288 @@ func (r *reading) entryText(b Booking, st style, indent string) string {
 	return "{" + inner + strings.Join(fields, ","+inner) + st.newline + indent + "}"
 }
 
-// add finds the place for a booking, and says what to write there.
-func (r *reading) add(b Booking) ([]splice, error) {
+// add puts a booking into the tree.
+func (r *reading) add(b Booking) error {
 	host := r.hosts[b.Host]
 	if host == nil {
-		st := r.style()
-		if r.root.kind == '[' { // PHP's empty object
-			return []splice{{int(r.root.start), int(r.root.end), "{" + st.newline + st.unit + r.hostText(b, st, st.unit) + st.newline + "}"}}, nil
-		}
-		return r.insert(r.root, st, func(indent string) string { return r.hostText(b, st, indent) }), nil
-	}
-	st := r.style(host)
-	if value := r.slots[slot{b.Host, b.Target}]; value != nil {
-		return r.addToSlot(value, b, st)
-	}
-	entry := func(indent string) string { return r.entryText(b, st, indent) }
-	keyed := func(indent string) string { return jsonText(b.Target.String()) + ": " + entry(indent) }
-	switch {
-	case host.kind == 'n':
-		indent, _ := r.indent(int(host.start))
-		return []splice{{int(host.start), int(host.end), r.wrapped(st, indent, keyed)}}, nil
-	case host.kind == '{':
-		return r.insert(host, st, keyed), nil
-	case host.kind == '[' && !b.Target.All && b.Target.UUID == "":
-		missing := b.Target.Index - len(host.items)
-		return r.insert(host, st, func(indent string) string {
-			pad := "{}," + st.newline + indent
-			if st.inline {
-				pad = "{}, "
-			}
-			return strings.Repeat(pad, missing) + entry(indent)
-		}), nil
-	case host.kind == '[':
-		// A list has no place for "*" or a UUID: give its elements their keys.
-		splices := []splice{{int(host.start), int(host.start) + 1, "{"}}
-		for i, it := range host.items {
-			splices = append(splices, splice{int(it.val.start), int(it.val.start), jsonText(itoa(i)) + ": "})
-		}
-		splices = append(splices, r.insert(host, st, keyed)...)
-		splices = append(splices, splice{int(host.end) - 1, int(host.end), "}"})
-		return joined(splices), nil
-	}
-	line, col := r.src.position(int(host.start))
-	return nil, fmt.Errorf("%w: comments.json:%d:%d: what stands behind %s is neither a list nor a dictionary", ErrBroken, line, col, quote(b.Host))
-}
-
-// joined puts splices in order and makes one of those at the same place.
-func joined(splices []splice) []splice {
-	if len(splices) == 0 {
+		r.addHost(b)
 		return nil
 	}
-	sort.SliceStable(splices, func(i, j int) bool { return splices[i].start < splices[j].start })
-	out := splices[:1]
-	for _, s := range splices[1:] {
-		if last := &out[len(out)-1]; s.start == last.end && (last.start == last.end || s.start == s.end) {
-			last.end, last.text = s.end, last.text+s.text
-			continue
-		}
-		out = append(out, s)
+	st := r.style(host)
+	entry := func(indent string) string { return r.entryText(b, st, indent) }
+	if v := r.slots[slot{b.Host, b.Target}]; v != nil {
+		return r.addToSlot(v, b, st)
 	}
-	return out
+	key := b.Target.String()
+	switch value := host.Value.(type) {
+	case *hujson.Object:
+		r.insert(host, st, key, entry)
+		return nil
+	case *hujson.Array:
+		if b.Target.All || b.Target.UUID != "" {
+			// A list has no place for "*" or a UUID.
+			host.Value = keyed(value)
+			r.insert(host, st, key, entry)
+			return nil
+		}
+		items := []func(string) string{}
+		for range b.Target.Index - len(value.Elements) {
+			items = append(items, func(string) string { return "{}" })
+		}
+		r.insert(host, st, "", append(items, entry)...)
+		return nil
+	}
+	if host.Value.Kind() == 'n' {
+		indent, _ := r.indent(host.StartOffset)
+		host.Value = r.member(st, indent, key, entry)
+		return nil
+	}
+	line, col := r.doc.position(host.StartOffset)
+	return fmt.Errorf("%w: comments.json:%d:%d: the value of %s is neither a list nor a dictionary", ErrBroken, line, col, quote(b.Host))
 }
 
-func (r *reading) hostText(b Booking, st style, indent string) string {
-	return jsonText(b.Host) + ": " + r.wrapped(st, indent, func(inner string) string {
-		return jsonText(b.Target.String()) + ": " + r.entryText(b, st, inner)
-	})
+func (r *reading) addHost(b Booking) {
+	st := r.style()
+	host := func(indent string) string {
+		return string(r.member(st, indent, b.Target.String(), func(inner string) string { return r.entryText(b, st, inner) }))
+	}
+	if r.doc.root.Value.Kind() == '[' { // PHP's empty object
+		r.doc.root.Value = r.member(st, "", b.Host, host)
+		return
+	}
+	r.insert(r.doc.root, st, b.Host, host)
 }
 
-// wrapped is an object with one member on lines of its own.
-func (r *reading) wrapped(st style, indent string, member func(indent string) string) string {
-	return "{" + st.newline + indent + st.unit + member(indent+st.unit) + st.newline + indent + "}"
+// member is an object with one member, on lines of its own.
+func (r *reading) member(st style, indent, key string, value func(indent string) string) hujson.Literal {
+	return hujson.Literal("{" + st.newline + indent + st.unit + jsonText(key) + ": " + value(indent+st.unit) + st.newline + indent + "}")
+}
+
+// keyed is a list of GPUs as a dictionary.
+func keyed(list *hujson.Array) *hujson.Object {
+	object := &hujson.Object{AfterExtra: list.AfterExtra}
+	for i, v := range list.Elements {
+		name := hujson.Value{BeforeExtra: v.BeforeExtra, Value: hujson.Literal(jsonText(strconv.Itoa(i))), StartOffset: v.StartOffset}
+		v.BeforeExtra = hujson.Extra(" ")
+		object.Members = append(object.Members, hujson.ObjectMember{Name: name, Value: v})
+	}
+	return object
 }
 
 // addToSlot adds a booking where the GPU has a place already.
-func (r *reading) addToSlot(value *node, b Booking, st style) ([]splice, error) {
+func (r *reading) addToSlot(v *hujson.Value, b Booking, st style) error {
 	entry := func(indent string) string { return r.entryText(b, st, indent) }
-	text := r.src.text[value.start:value.end]
+	indent, _ := r.indent(v.StartOffset)
+	switch value := v.Value.(type) {
+	case *hujson.Array:
+		r.insert(v, st, "", entry)
+		return nil
+	case *hujson.Object:
+		if len(value.Members) > 0 || strings.TrimSpace(string(value.AfterExtra)) != "" {
+			v.Value = &hujson.Array{Elements: []hujson.Value{{Value: value}, {BeforeExtra: hujson.Extra(" "), Value: hujson.Literal(entry(indent))}}}
+			return nil
+		}
+		v.Value = hujson.Literal(entry(indent))
+		return nil
+	}
+	if v.Value.Kind() == 'n' {
+		v.Value = hujson.Literal(entry(indent))
+		return nil
+	}
+	line, col := r.doc.position(v.StartOffset)
+	return fmt.Errorf("%w: comments.json:%d:%d: the value of GPU %s is no entry", ErrBroken, line, col, b.Target)
+}
+
+// A tail is the end of a list or an object.
+type tail struct {
+	after  *hujson.Extra // white space and comments before the closing bracket
+	last   *hujson.Value // nil if there is no item
+	start  int           // the offset of the last item
+	single bool          // there is one item
+}
+
+func tailOf(v *hujson.Value) tail {
+	switch container := v.Value.(type) {
+	case *hujson.Array:
+		if n := len(container.Elements); n > 0 {
+			last := &container.Elements[n-1]
+			return tail{&container.AfterExtra, last, last.StartOffset, n == 1}
+		}
+		return tail{after: &container.AfterExtra}
+	case *hujson.Object:
+		if n := len(container.Members); n > 0 {
+			last := &container.Members[n-1]
+			return tail{&container.AfterExtra, &last.Value, last.Name.StartOffset, n == 1}
+		}
+		return tail{after: &container.AfterExtra}
+	}
+	return tail{after: new(hujson.Extra)}
+}
+
+// insert puts new items behind the last one of a list or an object; a key is for
+// objects. A comment that ends the line of the last item stays with it.
+func (r *reading) insert(v *hujson.Value, st style, key string, items ...func(indent string) string) {
+	outer, _ := r.indent(v.StartOffset)
+	end := tailOf(v)
+	var before, inner string
+	var trailing hujson.Extra // not nil if a comma follows the last item
+	if end.last == nil {
+		before, inner = st.first(end.after, outer, v == r.doc.root)
+	} else {
+		if end.last.AfterExtra != nil {
+			trailing = hujson.Extra{}
+		}
+		indent, alone := r.indent(end.start)
+		before, inner = " ", indent
+		if line, rest, ok := cutLine(string(*end.after)); ok {
+			if !alone && end.single {
+				inner = outer + st.unit
+			}
+			before, *end.after = line+st.newline+inner, hujson.Extra(rest)
+		}
+	}
+	for i, item := range items {
+		value := hujson.Value{BeforeExtra: hujson.Extra(before), Value: hujson.Literal(item(inner))}
+		if i == len(items)-1 {
+			value.AfterExtra = trailing
+		}
+		if before = " "; !st.inline {
+			before = st.newline + inner
+		}
+		switch container := v.Value.(type) {
+		case *hujson.Array:
+			container.Elements = append(container.Elements, value)
+		case *hujson.Object:
+			name := hujson.Value{BeforeExtra: value.BeforeExtra, Value: hujson.Literal(jsonText(key))}
+			value.BeforeExtra = hujson.Extra(" ")
+			container.Members = append(container.Members, hujson.ObjectMember{Name: name, Value: value})
+		}
+	}
+}
+
+// first places the first item between two brackets: it returns what stands before
+// the item, and the indentation of its further lines.
+func (st style) first(after *hujson.Extra, outer string, outermost bool) (before, inner string) {
+	between := string(*after)
+	inner = outer + st.unit
+	line := strings.LastIndexByte(between, '\n') + 1
 	switch {
-	case value.kind == 'n', value.kind == '{' && strings.TrimSpace(text[1:len(text)-1]) == "":
-		indent, _ := r.indent(int(value.start))
-		return []splice{{int(value.start), int(value.end), entry(indent)}}, nil
-	case value.kind == '[':
-		return r.insert(value, st, entry), nil
-	case value.kind == '{':
-		indent, _ := r.indent(int(value.start))
-		return []splice{
-			{int(value.start), int(value.start), "["},
-			{int(value.end), int(value.end), ", " + entry(indent) + "]"},
-		}, nil
+	case line > 0 && strings.TrimLeft(between[line:], " \t") == "":
+		// Behind the comments there, on a line of its own.
+		*after = hujson.Extra(st.newline + between[line:])
+		return between[:line] + inner, inner
+	case strings.TrimSpace(between) != "": // a comment
+		*after = nil
+		return between + " ", outer
+	case st.inline && !outermost:
+		*after = nil
+		return "", outer
 	}
-	line, col := r.src.position(int(value.start))
-	return nil, fmt.Errorf("%w: comments.json:%d:%d: what stands at GPU %s is no entry", ErrBroken, line, col, b.Target)
+	*after = hujson.Extra(st.newline + outer)
+	return st.newline + inner, inner
 }
 
-// insert puts a new item behind the last one of a list or object. Comments that
-// end the last item's line stay with it.
-func (r *reading) insert(n *node, st style, item func(indent string) string) []splice {
-	text := r.src.text
-	start, end := int(n.start), int(n.end)-1 // end is where the closing bracket stands
-	outer, _ := r.indent(start)
-	multiline := strings.Contains(text[start:end], "\n")
-	if len(n.items) == 0 {
-		inner := outer + st.unit
-		if closing, first := r.indent(end); multiline && first {
-			// Behind whatever comments there are, on a line of its own.
-			at := end - len(closing)
-			return []splice{{at, at, inner + item(inner) + st.newline}}
-		}
-		if strings.TrimSpace(text[start+1:end]) != "" { // a comment in one line
-			return []splice{{end, end, " " + item(outer)}}
-		}
-		if st.inline && n != r.root {
-			return []splice{{start + 1, end, item(outer)}}
-		}
-		return []splice{{start + 1, end, st.newline + inner + item(inner) + st.newline + outer}}
-	}
-	last := n.items[len(n.items)-1]
-	at, comma := int(last.val.end), last.comma >= 0
-	if comma {
-		at = int(last.comma) + 1
-	}
-	begin := int(last.val.start)
-	if last.key != nil {
-		begin = int(last.key.start)
-	}
-	inner, own := r.indent(begin)
-	eol, alone := r.restOfLine(at, end)
-	if !own && len(n.items) == 1 && multiline {
-		inner = outer + st.unit
-	}
-	if !alone || !multiline {
-		trail := ""
-		if comma {
-			trail = ","
-		}
-		if comma {
-			return []splice{{at, at, " " + item(inner) + trail}}
-		}
-		return []splice{{at, at, ", " + item(outerOr(inner, own, outer))}}
-	}
-	if comma {
-		return []splice{{eol, eol, st.newline + inner + item(inner) + ","}}
-	}
-	return joined([]splice{{at, at, ","}, {eol, eol, st.newline + inner + item(inner)}})
-}
-
-func outerOr(inner string, own bool, outer string) string {
-	if own {
-		return inner
-	}
-	return outer
-}
-
-// restOfLine returns where the line of an offset ends, and whether nothing but
-// white space and comments stand before that. A block comment that spans lines
-// is passed whole.
-func (r *reading) restOfLine(off, limit int) (eol int, alone bool) {
-	text := r.src.text
-	for i := off; i < limit; {
+// cutLine cuts white space and comments at the first end of a line that is not
+// within a comment.
+func cutLine(extra string) (line, rest string, ok bool) {
+	for i := 0; i < len(extra); i++ {
 		switch {
-		case text[i] == '\n':
-			if i > off && text[i-1] == '\r' {
-				return i - 1, true
+		case extra[i] == '\n':
+			if i > 0 && extra[i-1] == '\r' {
+				i--
 			}
-			return i, true
-		case strings.HasPrefix(text[i:], "//"):
-			n := strings.IndexByte(text[i:], '\n')
-			if n < 0 {
-				return off, false
-			}
-			i += n
-		case strings.HasPrefix(text[i:], "/*"):
-			n := strings.Index(text[i+2:], "*/")
-			if n < 0 {
-				return off, false
-			}
-			i += n + 4
-		case text[i] == ' ' || text[i] == '\t' || text[i] == '\r':
-			i++
-		default:
-			return off, false
+			return extra[:i], extra[i:], true
+		case strings.HasPrefix(extra[i:], "//"):
+			i += strings.IndexByte(extra[i:], '\n') - 1
+		case strings.HasPrefix(extra[i:], "/*"):
+			i += 2 + strings.Index(extra[i+2:], "*/") + 1
 		}
 	}
-	return off, false
+	return "", "", false
+}
+
+// setDate gives an entry another end.
+func (r *reading) setDate(entry *hujson.Value, until time.Time) {
+	date := `""`
+	if !until.IsZero() {
+		date = jsonText(r.stamp(until, true))
+	}
+	members := entry.Value.(*hujson.Object).Members
+	for i := len(members) - 1; i >= 0; i-- {
+		if entryField(text(&members[i].Name)) == "date" {
+			members[i].Value.Value = hujson.Literal(date)
+			return
+		}
+	}
+	r.insert(entry, r.style(entry), "date", func(string) string { return date })
+}
+
+// remove takes entries out of the file. An entry that is a GPU's only one leaves an
+// empty entry in its place, so that no other GPU gets its index; from a list of
+// entries it goes whole.
+func (r *reading) remove(gone map[*hujson.Value]bool) {
+	visit := func(v *hujson.Value) {
+		if gone[v] {
+			v.Value = &hujson.Object{}
+		} else if list, ok := v.Value.(*hujson.Array); ok {
+			removeElements(list, gone)
+		}
+	}
+	hosts := r.doc.root.Value.(*hujson.Object).Members
+	for i := range hosts {
+		switch host := hosts[i].Value.Value.(type) {
+		case *hujson.Array:
+			for i := range host.Elements {
+				visit(&host.Elements[i])
+			}
+		case *hujson.Object:
+			for i := range host.Members {
+				visit(&host.Members[i].Value)
+			}
+		}
+	}
+}
+
+// removeElements takes elements out of a list together with their commas, and the
+// lines that would be left empty. Comments stay.
+func removeElements(list *hujson.Array, gone map[*hujson.Value]bool) {
+	var kept []hujson.Value
+	var left hujson.Extra // the white space and comments of removed elements
+	comma := false        // whether one follows the last element
+	for i := range list.Elements {
+		v := &list.Elements[i]
+		comma = v.AfterExtra != nil && i == len(list.Elements)-1
+		if gone[v] {
+			left = join(left, append(bytes.Clone(v.BeforeExtra), v.AfterExtra...))
+			continue
+		}
+		v.BeforeExtra, left = join(left, v.BeforeExtra), nil
+		kept = append(kept, *v)
+	}
+	list.Elements = kept
+	list.AfterExtra = join(left, list.AfterExtra)
+	if len(kept) == 0 {
+		return
+	}
+	last := &kept[len(kept)-1]
+	switch {
+	case comma && last.AfterExtra == nil:
+		last.AfterExtra = hujson.Extra{}
+	case !comma:
+		list.AfterExtra, last.AfterExtra = append(bytes.Clone(last.AfterExtra), list.AfterExtra...), nil
+	}
+}
+
+// join makes white space and comments of those before and behind a removed element.
+func join(before, behind hujson.Extra) hujson.Extra {
+	blank := func(extra hujson.Extra) bool { return len(bytes.TrimSpace(extra)) == 0 }
+	switch {
+	case blank(before) && blank(behind):
+		return behind
+	case blank(before) && len(before) > 0:
+		behind = bytes.TrimLeft(behind, " \t")
+	case blank(behind) && bytes.Contains(behind, []byte("\n")):
+		before = bytes.TrimRight(before, " \t\r\n")
+	}
+	return append(bytes.Clone(before), behind...)
 }

@@ -2,53 +2,82 @@ package booking
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
-	"time"
 )
 
-// overlaps reports bookings of different people for the same GPU at the same
-// time. One that was forced knows about it, and maintenance may lie over
-// anything. What a UUID and an index have in common is [Check]'s business.
+// overlaps reports bookings of different people for the same GPU at the same time.
+// Forced bookings, maintenance and bookings that are over at Options.Now are left
+// out. A UUID and an index are compared by [Check].
 func (r *reading) overlaps() {
-	type pair struct{ a, b *Booking }
-	reported := map[pair]bool{}
-	var whole []*Booking // of the present host
-	bookings := r.cal.Bookings
-	for start := 0; start < len(bookings); {
-		end := start + 1
-		for end < len(bookings) && bookings[end].Host == bookings[start].Host && bookings[end].Target == bookings[start].Target {
-			end++
+	var list []*Booking
+	for i := range r.cal.Bookings {
+		if b := &r.cal.Bookings[i]; b.Kind == Reserved && !b.Forced && (r.opts.Now.IsZero() || !b.OverAt(r.opts.Now)) {
+			list = append(list, b)
 		}
-		if start == 0 || bookings[start-1].Host != bookings[start].Host {
-			whole = nil
+	}
+	slices.SortStableFunc(list, func(a, b *Booking) int { return a.From.Compare(b.From) })
+	begun := map[slot]latest{}
+	for _, b := range list {
+		own, whole, any := slot{b.Host, b.Target}, slot{b.Host, Target{All: true, Index: -1}}, slot{b.Host, Target{Index: -1}}
+		with := []slot{own, whole}
+		if b.Target.All {
+			with = []slot{any}
 		}
-		var list []*Booking
-		for i := start; i < end; i++ {
-			if b := &bookings[i]; b.Kind == Reserved && (r.opts.Now.IsZero() || !b.OverAt(r.opts.Now)) {
-				list = append(list, b)
+		for _, s := range with {
+			if other := begun[s].overlapping(b); other != nil {
+				r.overlap(other, b)
 			}
 		}
-		sweep(mergeByStart(whole, list), func(a, b *Booking) {
-			if reported[pair{a, b}] {
-				return
-			}
-			reported[pair{a, b}] = true
-			if b.Line < a.Line || b.Line == a.Line && b.Col < a.Col {
-				a, b = b, a
-			}
-			r.hostProblem("booking:overlap", r.entryOf(b), slot{b.Host, b.Target},
-				fmt.Sprintf("%s is booked here by %s and in line %d by %s for the same time%s: the two have to agree",
-					thing(b.Host, b.Target, a.Target), quote(b.Written), a.Line, quote(a.Written), r.common(a, b)))
-		})
-		if bookings[start].Target.All {
-			whole = list
-		}
-		start = end
+		begun[own] = begun[own].with(b)
+		begun[any] = begun[any].with(b)
 	}
 }
 
-func (r *reading) entryOf(b *Booking) *node {
-	return r.found[r.ids[b.ID]].entry
+// A latest has the booking that ends last, and the one of other people that does. With
+// these two, a hostile file costs no more than a long one.
+type latest struct{ top, other *Booking }
+
+// overlapping returns a booking of somebody else that is in force when b begins.
+func (l latest) overlapping(b *Booking) *Booking {
+	for _, have := range []*Booking{l.top, l.other} {
+		if have != nil && !samePerson(*have, *b) && !have.OverAt(b.From) {
+			return have
+		}
+	}
+	return nil
+}
+
+func (l latest) with(b *Booking) latest {
+	switch {
+	case l.top == nil:
+		return latest{b, nil}
+	case samePerson(*l.top, *b):
+		if endsLater(b, l.top) {
+			l.top = b
+		}
+	case endsLater(b, l.top):
+		return latest{b, l.top}
+	case l.other == nil || endsLater(b, l.other):
+		l.other = b
+	}
+	return l
+}
+
+// endsLater reports whether a ends after b.
+func endsLater(a, b *Booking) bool {
+	return !b.Until.IsZero() && (a.Until.IsZero() || a.Until.After(b.Until))
+}
+
+// overlap reports two bookings at the one that stands later in the file.
+func (r *reading) overlap(a, b *Booking) {
+	if b.Line < a.Line || b.Line == a.Line && b.Col < a.Col {
+		a, b = b, a
+	}
+	r.hostProblem("booking:overlap", r.found[r.ids[b.ID]].entry, slot{b.Host, b.Target},
+		fmt.Sprintf("%s is booked here by %s and in line %d by %s for the same time%s: the two have to agree",
+			thing(b.Host, b.Target, a.Target), quote(b.Written), a.Line, quote(a.Written), r.common(a, b)))
 }
 
 func thing(host string, targets ...Target) string {
@@ -57,7 +86,7 @@ func thing(host string, targets ...Target) string {
 		case t.UUID != "":
 			return "the GPU " + t.UUID + " of " + host
 		case !t.All:
-			return "GPU " + itoa(t.Index) + " of " + host
+			return "GPU " + strconv.Itoa(t.Index) + " of " + host
 		}
 	}
 	return "the host " + host
@@ -65,12 +94,8 @@ func thing(host string, targets ...Target) string {
 
 // common says which stretch of time two bookings share.
 func (r *reading) common(a, b *Booking) string {
-	from := a.From
-	if b.From.After(from) {
-		from = b.From
-	}
-	until := a.Until
-	if until.IsZero() || !b.Until.IsZero() && b.Until.Before(until) {
+	from, until := later(a.From, b.From), a.Until
+	if endsLater(a, b) {
 		until = b.Until
 	}
 	const layout = "2006-01-02 15:04"
@@ -82,47 +107,6 @@ func (r *reading) common(a, b *Booking) string {
 		out += " until " + until.In(r.zone).Format(layout)
 	}
 	return out
-}
-
-func mergeByStart(a, b []*Booking) []*Booking {
-	out := make([]*Booking, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		if b[0].From.Before(a[0].From) {
-			out, b = append(out, b[0]), b[1:]
-		} else {
-			out, a = append(out, a[0]), a[1:]
-		}
-	}
-	return append(append(out, a...), b...)
-}
-
-// sweep goes through bookings in order of start and reports each that begins
-// while one of somebody else is in force. It remembers only the latest end of
-// two different people, so that a hostile file costs no more than a long one.
-func sweep(list []*Booking, report func(earlier, later *Booking)) {
-	var top, second *Booking            // the latest end, and the latest of anybody else
-	later := func(a, b *Booking) bool { // a ends after b
-		return b == nil || !b.Until.IsZero() && (a.Until.IsZero() || a.Until.After(b.Until))
-	}
-	running := func(b *Booking, at time.Time) bool { return b != nil && !b.OverAt(at) }
-	for _, b := range list {
-		for _, other := range []*Booking{top, second} {
-			if other != nil && !samePerson(*other, *b) && running(other, b.From) && !b.Forced && !other.Forced {
-				report(other, b)
-				break
-			}
-		}
-		switch {
-		case top == nil || samePerson(*top, *b):
-			if later(b, top) {
-				top = b
-			}
-		case later(b, top):
-			top, second = b, top
-		case later(b, second):
-			second = b
-		}
-	}
 }
 
 func samePerson(a, b Booking) bool { return strings.EqualFold(a.Name, b.Name) }

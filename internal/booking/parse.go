@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tailscale/hujson"
 
 	"gpuboard/internal/snapshot"
 )
@@ -38,8 +41,8 @@ type Options struct {
 // the one that times without a zone are in. It never fails: what cannot be
 // understood becomes a problem with line and column, and the rest counts.
 //
-// A file that is not well-formed makes [Calendar.Broken] true. Entries around
-// the damage are read where the brackets leave no doubt.
+// A file with an error of syntax makes [Calendar.Broken] true. The calendar then has
+// the bookings of the hosts before the mistake.
 func Parse(name string, data []byte, zone *time.Location, opts Options) *Calendar {
 	return read(name, data, zone, opts).cal
 }
@@ -50,88 +53,86 @@ type slot struct {
 	target Target
 }
 
-// A found booking is one together with the nodes that it was read from.
+// A found booking is one together with the value that it was read from.
 type found struct {
 	Booking
-	entry *node
+	entry *hujson.Value
 }
 
-// A reading is the outcome of reading a file, and what is known about how much
-// of it was understood.
+// A reading is the outcome of reading a file.
 type reading struct {
 	name string
-	src  *source
-	root *node
+	doc  *document // nil if the file is too large or no text
 	cal  *Calendar
 	zone *time.Location
 	opts Options
 	// offsets is that of [Zone].
 	offsets bool
+	// broken is the problem for which the calendar is broken.
+	broken snapshot.Problem
 
 	found []found
-	hosts map[string]*node // the value that counts for a host
-	slots map[slot]*node   // the value that counts for a target
-	ids   map[string]int   // by id: index in found
-
-	syntax     int // how many syntax errors there are
-	unreported int
+	hosts map[string]*hujson.Value // the value that counts for a host
+	slots map[slot]*hujson.Value   // the value that counts for a target
+	ids   map[string]int           // by ID: index in found
+	full  bool                     // there are more bookings than are read
+	more  bool                     // there are more problems than are reported
 }
 
 func read(name string, data []byte, zone *time.Location, opts Options) *reading {
 	r := &reading{
 		name: filepath.Base(name), zone: zone, opts: opts, cal: &Calendar{Encoding: UTF8},
-		hosts: map[string]*node{}, slots: map[slot]*node{}, ids: map[string]int{},
+		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{}, ids: map[string]int{},
 	}
 	if r.zone == nil {
 		r.zone = time.UTC
 	}
 	r.cal.File = r.name
 	if len(data) > MaxFileBytes {
-		r.broken("booking:toolarge", fmt.Sprintf("the file is %d KiB long, and %d KiB are read: move old bookings into another file", len(data)>>10, MaxFileBytes>>10))
+		r.fail("booking:toolarge", 0, fmt.Sprintf("the file has %d KiB, and %d KiB are read: move old bookings into another file", len(data)>>10, MaxFileBytes>>10))
 		return r
 	}
-	src, err := decode(data)
+	doc, err := decode(data)
 	if err != nil {
-		r.broken("booking:encoding", err.Error())
+		r.fail("booking:encoding", 0, err.Error())
 		return r
 	}
-	r.src, r.cal.Encoding = src, src.encoding
-	if i := strings.IndexRune(src.text, '\ufffd'); i >= 0 && src.skipped > 0 {
-		r.problem("booking:encoding", i, "this character is not valid UTF-8, though the file begins with the mark of UTF-8: save the file as UTF-8 again")
+	r.doc, r.cal.Encoding = doc, doc.encoding
+	var mistake *syntaxError
+	if errors.As(doc.parse(), &mistake) {
+		r.fail("booking:syntax", mistake.off, mistake.message)
 	}
-	scan := &scanner{src: src, s: src.text, report: func(off int, message string) {
-		r.problem("booking:syntax", off, message)
-	}}
-	r.root = scan.document()
-	r.syntax = scan.errors
-	r.cal.Broken = scan.errors > 0
-	if r.root == nil {
-		return r // nothing but white space and comments
+	if doc.root == nil {
+		return r
 	}
 	r.document()
 	r.finish()
 	return r
 }
 
-func (r *reading) broken(code, message string) {
+// fail reports the problem for which the calendar is broken.
+func (r *reading) fail(code string, off int, message string) {
 	r.cal.Broken = true
-	r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: code, Message: message, File: r.name, Line: 1, Col: 1})
+	r.broken = *r.problem(code, off, message)
 }
 
 // problem adds a problem at an offset, up to the bound.
 func (r *reading) problem(code string, off int, message string) *snapshot.Problem {
 	if len(r.cal.Problems) >= MaxProblems {
-		r.unreported++
+		r.more = true
 		return &snapshot.Problem{}
 	}
-	line, col := r.src.position(off)
+	line, col := 1, 1
+	if r.doc != nil {
+		line, col = r.doc.position(off)
+	}
 	r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: code, Message: message, File: r.name, Line: line, Col: col})
 	return &r.cal.Problems[len(r.cal.Problems)-1]
 }
 
 // hostProblem is problem with the host, and with the GPU where one is booked by index.
-func (r *reading) hostProblem(code string, n *node, s slot, message string) {
-	p := r.problem(code, int(n.start), message)
+func (r *reading) hostProblem(code string, v *hujson.Value, s slot, message string) {
+	p := r.problem(code, v.StartOffset, message)
 	p.Host = s.host
 	if s.target.Index >= 0 && !s.target.All && s.target.UUID == "" {
 		index := s.target.Index
@@ -141,45 +142,57 @@ func (r *reading) hostProblem(code string, n *node, s slot, message string) {
 
 // document reads the outermost object: hosts.
 func (r *reading) document() {
-	if r.root.kind == '[' && len(r.root.items) == 0 {
+	root := r.doc.root
+	if list, ok := root.Value.(*hujson.Array); ok && len(list.Elements) == 0 && !r.cal.Broken {
 		return // what PHP writes for an object with nothing in it
 	}
-	if r.root.kind != '{' {
-		r.problem("booking:type", int(r.root.start), `the bookings are an object: { "host": [ … ] }`)
-		r.cal.Broken = true
+	object, ok := root.Value.(*hujson.Object)
+	if !ok {
+		if !r.cal.Broken {
+			r.fail("booking:type", root.StartOffset, `the bookings are an object: { "host": [ … ] }`)
+		}
 		return
 	}
-	keys := make([]string, len(r.root.items))
-	for i, it := range r.root.items {
-		host, err := snapshot.ParseHost(strings.TrimSpace(it.key.str))
+	keys := make([]string, len(object.Members))
+	for i := range object.Members {
+		name := &object.Members[i].Name
+		host, err := snapshot.ParseHost(strings.TrimSpace(text(name)))
 		if err != nil {
-			r.problem("booking:host", int(it.key.start), strings.TrimPrefix(err.Error(), snapshot.ErrHost.Error()+": ")+": this is no host name, and its bookings do not count")
+			r.problem("booking:host", name.StartOffset, strings.TrimPrefix(err.Error(), snapshot.ErrHost.Error()+": ")+": this is no host name, and its bookings do not count")
 			continue
 		}
 		keys[i] = host
 	}
-	r.lastOf(r.root, keys, "host", "other programs see only the last one, so put them together")
-	for i, it := range r.root.items {
+	r.lastOf(object, keys, "host", "other programs see only the last one, so put them together")
+	for i := range object.Members {
 		if keys[i] != "" {
-			r.hosts[keys[i]] = it.val
-			r.host(keys[i], it.val)
+			r.hosts[keys[i]] = &object.Members[i].Value
+			r.host(keys[i], &object.Members[i].Value)
 		}
 	}
 }
 
-// lastOf says which item is the last for each key, the one that counts for every
-// JSON reader, and reports the earlier ones. Here the entries of a host or GPU
-// that is there twice all count: what one person wrote is not to vanish because
+// text is what a string of the file stands for; "" for other values.
+func text(v *hujson.Value) string {
+	if literal, ok := v.Value.(hujson.Literal); ok && literal.Kind() == '"' {
+		return literal.String()
+	}
+	return ""
+}
+
+// lastOf returns which member is the last for each key, the one that counts for
+// every JSON reader, and reports the earlier ones. The entries of a host or GPU that
+// is there twice all count: the booking of one person must not vanish because
 // another one did not see it.
-func (r *reading) lastOf(n *node, keys []string, what, hint string) map[string]int {
+func (r *reading) lastOf(object *hujson.Object, keys []string, what, hint string) map[string]int {
 	last := make(map[string]int, len(keys))
 	for i, key := range keys {
 		if key == "" {
 			continue
 		}
 		if first, twice := last[key]; twice {
-			line, _ := r.src.position(int(n.items[i].key.start))
-			r.problem("booking:duplicate", int(n.items[first].key.start),
+			line, _ := r.doc.position(object.Members[i].Name.StartOffset)
+			r.problem("booking:duplicate", object.Members[first].Name.StartOffset,
 				fmt.Sprintf("the %s %s is here and again in line %d: %s", what, quote(key), line, hint))
 		}
 		last[key] = i
@@ -187,45 +200,46 @@ func (r *reading) lastOf(n *node, keys []string, what, hint string) map[string]i
 	return last
 }
 
-// host reads what stands behind a host name.
-func (r *reading) host(host string, n *node) {
-	switch n.kind {
-	case '[':
-		for i, it := range n.items {
-			s := slot{host, Target{Index: i}}
+// host reads the value of a host.
+func (r *reading) host(host string, v *hujson.Value) {
+	none := slot{host, Target{Index: -1}}
+	switch value := v.Value.(type) {
+	case *hujson.Array:
+		for i := range value.Elements {
 			if i >= snapshot.MaxGPUs {
-				r.hostProblem("booking:gpu", it.val, slot{host, Target{Index: -1}}, fmt.Sprintf("a host has at most %d GPUs: this element and those after it do not count", snapshot.MaxGPUs))
+				r.hostProblem("booking:gpu", &value.Elements[i], none, fmt.Sprintf("a host has at most %d GPUs: this element and those after it do not count", snapshot.MaxGPUs))
 				return
 			}
-			r.slot(s, it.val)
+			r.slot(slot{host, Target{Index: i}}, &value.Elements[i])
 		}
-	case '{':
-		r.dictionary(host, n)
-	case 'n':
+	case *hujson.Object:
+		r.dictionary(host, value)
 	default:
-		r.hostProblem("booking:type", n, slot{host, Target{Index: -1}},
-			fmt.Sprintf(`behind the host %s there has to be a list [ … ] or a dictionary { "0": … }`, quote(host)))
+		if value.Kind() != 'n' {
+			r.hostProblem("booking:type", v, none, fmt.Sprintf(`the value of the host %s has to be a list [ … ] or a dictionary { "0": … }`, quote(host)))
+		}
 	}
 }
 
-func (r *reading) dictionary(host string, n *node) {
-	keys := make([]string, len(n.items))
-	targets := make([]Target, len(n.items))
-	for i, it := range n.items {
-		target, hint := ParseTarget(it.key.str)
+func (r *reading) dictionary(host string, object *hujson.Object) {
+	keys := make([]string, len(object.Members))
+	targets := make([]Target, len(object.Members))
+	for i := range object.Members {
+		name := &object.Members[i].Name
+		target, hint := ParseTarget(text(name))
 		if hint != "" {
-			if entryField(it.key.str) != "" {
-				hint = fmt.Sprintf(`the GPU is missing: write { "0": { %s: … } } for GPU 0, or "*" for the whole host`, quote(it.key.str))
+			if entryField(text(name)) != "" {
+				hint = fmt.Sprintf(`the GPU is missing: write { "0": { %s: … } } for GPU 0, or "*" for the whole host`, quote(text(name)))
 			}
-			r.hostProblem("booking:gpu", it.key, slot{host, Target{Index: -1}}, hint)
+			r.hostProblem("booking:gpu", name, slot{host, Target{Index: -1}}, hint)
 			continue
 		}
 		targets[i], keys[i] = target, target.String()
 	}
-	r.lastOf(n, keys, "GPU", "other programs see only the last one, so make them one list [ … ] of entries")
-	for i, it := range n.items {
+	r.lastOf(object, keys, "GPU", "other programs see only the last one, so make them one list [ … ] of entries")
+	for i := range object.Members {
 		if keys[i] != "" {
-			r.slot(slot{host, targets[i]}, it.val)
+			r.slot(slot{host, targets[i]}, &object.Members[i].Value)
 		}
 	}
 }
@@ -235,24 +249,25 @@ func compareBookings(a, b Booking) int {
 }
 
 // slot reads one entry, or a list of them.
-func (r *reading) slot(s slot, n *node) {
-	r.slots[s] = n
-	switch n.kind {
-	case '{':
-		r.entry(s, n)
-	case '[':
-		for _, it := range n.items {
-			switch it.val.kind {
+func (r *reading) slot(s slot, v *hujson.Value) {
+	r.slots[s] = v
+	switch value := v.Value.(type) {
+	case *hujson.Object:
+		r.entry(s, v)
+	case *hujson.Array:
+		for i := range value.Elements {
+			switch element := &value.Elements[i]; element.Value.Kind() {
 			case '{':
-				r.entry(s, it.val)
+				r.entry(s, element)
 			case 'n':
 			default:
-				r.hostProblem("booking:type", it.val, s, `a calendar is a list of entries: { "name": …, "date": … }`)
+				r.hostProblem("booking:type", element, s, `a calendar is a list of entries: { "name": …, "date": … }`)
 			}
 		}
-	case 'n':
 	default:
-		r.hostProblem("booking:type", n, s, `here has to be an entry { "name": …, "date": …, "comment": … }, a list of them, or {} for none`)
+		if value.Kind() != 'n' {
+			r.hostProblem("booking:type", v, s, `here has to be an entry { "name": …, "date": …, "comment": … }, a list of them, or {} for none`)
+		}
 	}
 }
 
@@ -297,11 +312,8 @@ func (r *reading) finish() {
 	slices.SortStableFunc(r.cal.Problems, func(a, b snapshot.Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
-	if r.unreported > 0 {
-		r.cal.Problems = append(r.cal.Problems, snapshot.Problem{
-			Code: "booking:toomany", File: r.name,
-			Message: fmt.Sprintf("%d more problems are not listed: mend these first", r.unreported),
-		})
+	if r.more {
+		r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: "booking:toomany", File: r.name, Message: "more problems are not listed: mend these first"})
 	}
 }
 

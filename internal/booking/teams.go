@@ -26,7 +26,7 @@ func ParseTeams(data []byte) (map[string][]string, []snapshot.Problem) {
 	if len(data) > MaxAliasBytes {
 		return nil, nil
 	}
-	src, err := decode(data)
+	doc, err := decode(data)
 	if err != nil {
 		return nil, nil // said by ParseAliases
 	}
@@ -38,7 +38,7 @@ func ParseTeams(data []byte) (map[string][]string, []snapshot.Problem) {
 		}
 	}
 	members := 0
-	for i, line := range strings.Split(src.text, "\n") {
+	for i, line := range strings.Split(doc.text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		if !isTeam(line) {
 			continue

@@ -1,0 +1,292 @@
+package booking
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
+	"golang.org/x/text/encoding/charmap"
+
+	"gpuboard/internal/snapshot"
+)
+
+// The values of [Calendar.Encoding].
+const (
+	UTF8        = "utf-8"
+	Windows1252 = "windows-1252"
+)
+
+const bom = "\xef\xbb\xbf"
+
+// maxValues bounds the memory that a hostile file can ask for. A file of
+// [MaxFileBytes] that holds nothing but short bookings has fewer values.
+const maxValues = 900_000
+
+// A document is a file as characters, and as a tree of JSON values.
+//
+// A file with a byte order mark, and one whose bytes are valid UTF-8, is UTF-8. Any
+// other file is Windows-1252, which is Latin-1 with printable characters in the
+// place of control characters. A guess from the frequency of letters would fail
+// where one name has the only foreign letter.
+type document struct {
+	text     string // without the byte order mark
+	bom      bool
+	encoding string
+	root     *hujson.Value // nil where the file has only white space and comments
+	lines    []int         // the offset of each line
+	last     struct{ off, line, col int }
+}
+
+// decode fails if the file is no text in either encoding.
+func decode(data []byte) (*document, error) {
+	d := &document{encoding: UTF8, lines: []int{0}}
+	body := data
+	if bytes.HasPrefix(data, []byte(bom)) {
+		d.bom = true
+		body = data[len(bom):]
+	}
+	switch {
+	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
+		return nil, errors.New("the file is UTF-16: save it as UTF-8")
+	case bytes.IndexByte(body, 0) >= 0:
+		return nil, errors.New("the file contains NUL bytes, so it is not text: restore it from a copy")
+	case utf8.Valid(body):
+		d.text = string(body)
+	case d.bom:
+		return nil, errors.New("the file is not valid UTF-8, although it begins with the byte order mark of UTF-8: save it as UTF-8 again")
+	default:
+		d.encoding = Windows1252
+		var b strings.Builder
+		b.Grow(len(body) + len(body)/8)
+		for _, c := range body {
+			b.WriteRune(decodeWindows1252(c))
+		}
+		d.text = b.String()
+	}
+	for i := 0; i < len(d.text); i++ {
+		if d.text[i] == '\n' {
+			d.lines = append(d.lines, i+1)
+		}
+	}
+	d.last.line, d.last.col = 1, 1
+	return d, nil
+}
+
+// decodeWindows1252 maps the five bytes that have no character to control
+// characters, so that every file can be written back as it was.
+func decodeWindows1252(c byte) rune {
+	if r := charmap.Windows1252.DecodeByte(c); r != utf8.RuneError {
+		return r
+	}
+	return rune(c)
+}
+
+// encode returns a text in the encoding of the file.
+func (d *document) encode(text []byte) ([]byte, error) {
+	if d.encoding != Windows1252 {
+		if d.bom {
+			text = append([]byte(bom), text...)
+		}
+		return text, nil
+	}
+	out := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		c, ok := charmap.Windows1252.EncodeRune(r)
+		if !ok && r < 0x100 && decodeWindows1252(byte(r)) == r {
+			c, ok = byte(r), true
+		}
+		if !ok {
+			return nil, &EncodingError{Rune: r}
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// An EncodingError says that a character does not exist in the encoding of the
+// file. [ToUTF8] converts the file so that it does.
+type EncodingError struct{ Rune rune }
+
+func (e *EncodingError) Error() string {
+	return fmt.Sprintf("the file is in Windows-1252 (Latin-1), which has no %q: convert the file to UTF-8 first, or write it another way", e.Rune)
+}
+
+// ToUTF8 returns the file in UTF-8; one that is in UTF-8 already is returned as it is.
+func ToUTF8(data []byte) ([]byte, error) {
+	d, err := decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("converting bookings to UTF-8: %w", err)
+	}
+	if d.encoding == UTF8 {
+		return data, nil
+	}
+	return []byte(d.text), nil
+}
+
+// position returns the line and the column, in characters and both from 1, of an
+// offset in text.
+func (d *document) position(off int) (line, col int) {
+	off = min(max(off, 0), len(d.text))
+	line = sort.SearchInts(d.lines, off+1)
+	start, col := d.lines[line-1], 1
+	// Offsets mostly rise, and a file may be one line of megabytes: the count goes on
+	// from the last answer.
+	if line == d.last.line && d.last.off <= off {
+		start, col = d.last.off, d.last.col
+	}
+	col += utf8.RuneCountInString(d.text[start:off])
+	d.last.off, d.last.line, d.last.col = off, line, col
+	return line, col
+}
+
+// A syntaxError is the first mistake in a document.
+type syntaxError struct {
+	off     int
+	message string
+}
+
+func (e *syntaxError) Error() string { return e.message }
+
+// parse makes the tree. After an error, a [*syntaxError], it has the values that
+// end before the mistake.
+func (d *document) parse() error {
+	if open, _ := openAt(d.text, len(d.text)); len(open) > snapshot.MaxDepth {
+		return &syntaxError{open[snapshot.MaxDepth], fmt.Sprintf("brackets are nested more than %d deep here", snapshot.MaxDepth)}
+	}
+	if strings.Count(d.text, ",") > maxValues {
+		return &syntaxError{0, "the file has too many values"}
+	}
+	// hujson expects the end of a line behind every comment, the last one included.
+	root, err := hujson.Parse([]byte(d.text + "\n"))
+	if err != nil && root.Value == nil && root.StartOffset > len(d.text) {
+		return nil
+	}
+	if root.Value != nil {
+		d.root = &root
+	}
+	if err != nil {
+		return d.explain(err)
+	}
+	return nil
+}
+
+// pack returns the file with its present tree.
+func (d *document) pack() ([]byte, error) {
+	text := d.root.Pack()
+	return d.encode(text[:len(text)-1]) // without the end of line that parse has added
+}
+
+// openAt returns the offsets of the brackets that are open at end, outermost first,
+// and of the text in quotes that is open there; -1 for none. It stops when more
+// brackets are open than are allowed.
+func openAt(text string, end int) (open []int, quoted int) {
+	quoted = -1
+	for i := 0; i < end && len(open) <= snapshot.MaxDepth; i++ {
+		switch ch := text[i]; {
+		case quoted >= 0 && ch == '\\':
+			i++
+		case ch == '"' && quoted >= 0:
+			quoted = -1
+		case quoted >= 0:
+		case ch == '"':
+			quoted = i
+		case strings.HasPrefix(text[i:], "//"):
+			n := strings.IndexByte(text[i:], '\n')
+			if n < 0 {
+				return open, quoted
+			}
+			i += n
+		case strings.HasPrefix(text[i:], "/*"):
+			n := strings.Index(text[i+2:], "*/")
+			if n < 0 {
+				return open, quoted
+			}
+			i += n + 3
+		case ch == '{' || ch == '[':
+			open = append(open, i)
+		case (ch == '}' || ch == ']') && len(open) > 0:
+			open = open[:len(open)-1]
+		}
+	}
+	return open, quoted
+}
+
+// explain says where the mistake is that stopped hujson, and how to mend it.
+func (d *document) explain(err error) *syntaxError {
+	var line, col int
+	if _, scanErr := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &line, &col); scanErr != nil {
+		return &syntaxError{0, err.Error()}
+	}
+	off := len(d.text)
+	if line <= len(d.lines) {
+		off = min(off, d.lines[line-1]+col-1)
+	}
+	rest := d.text[off:]
+	first, _ := utf8.DecodeRuneInString(rest)
+	open, quoted := openAt(d.text, off)
+	bracket, closing, opened := "", "", -1
+	if len(open) > 0 {
+		opened = open[len(open)-1]
+		bracket, closing = d.text[opened:opened+1], "}"
+		if bracket == "[" {
+			closing = "]"
+		}
+	}
+	at := func(off int) string {
+		line, col := d.position(off)
+		return fmt.Sprintf("line %d, column %d,", line, col)
+	}
+	hujsonSays := func(part string) bool { return strings.Contains(err.Error(), part) }
+	before := len(strings.TrimRight(d.text[:off], " \t\r\n")) // where something is missing
+	word, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
+	if end := strings.IndexAny(word, ",}]{[\":="); end >= 0 {
+		word = strings.TrimSpace(word[:end])
+	}
+	switch {
+	case rest == "" && opened >= 0:
+		return &syntaxError{opened, fmt.Sprintf("this %s is never closed: a %s is missing, or the file was saved by half", bracket, closing)}
+	case rest == "" && quoted >= 0, first == '"' && hujsonSays("invalid literal") && strings.Contains(rest[:1+strings.IndexByte(rest[1:], '"')], "\n"):
+		return &syntaxError{off, "the closing quote of this text is missing: it has to be on the same line"}
+	case first == '"' && hujsonSays("invalid literal"):
+		return &syntaxError{off, `this text contains a tab, a control character or a single backslash: write a space, or \\`}
+	case strings.HasPrefix(rest, "/*"):
+		return &syntaxError{off, "this comment is never closed: write */ where it ends"}
+	case first == '#':
+		return &syntaxError{off, "a comment begins with //, not with #"}
+	case strings.ContainsRune("'“”„‘’«»", first):
+		return &syntaxError{off, `write straight double quotes " here`}
+	case hujsonSays("after top-level value"):
+		return &syntaxError{off, "there is more text after the end of the bookings: everything belongs inside one pair of braces { }; look for a brace too many above"}
+	case (first == '}' || first == ']') && string(first) != closing:
+		return &syntaxError{off, fmt.Sprintf("the %s opened at %s has to be closed with %s before this %c", bracket, at(opened), closing, first)}
+	case first == '}' || first == ']':
+		return &syntaxError{before, "a value is missing here"}
+	case first == '{' && hujsonSays("start of object name"):
+		return &syntaxError{off, fmt.Sprintf("the { opened at %s is not closed before this one: put a } in front, or a name and a colon", at(opened))}
+	case first == ':' && bracket == "[":
+		return &syntaxError{off, fmt.Sprintf("the [ opened at %s is not closed before this name: put a ] in front of it", at(opened))}
+	case hujsonSays("after object name"):
+		return &syntaxError{before, "a colon and a value are missing after this name"}
+	case hujsonSays("expecting ','") && first != ':':
+		return &syntaxError{before, "a comma is missing here"}
+	case first == ',':
+		return &syntaxError{off, "there is a comma too many here: delete it, or write {} for a GPU without a booking"}
+	case strings.ContainsRune("\u00a0\u200b\ufeff\u2028\u2029\v\f", first):
+		return &syntaxError{off, "there is an invisible character here: delete it"}
+	}
+	switch strings.ToLower(word) {
+	case "":
+		return &syntaxError{off, quote(string(first)) + " cannot stand here"}
+	case "none", "nil", "null", "undefined", "true", "false":
+		return &syntaxError{off, quote(word) + " is written null, true or false, in small letters"}
+	}
+	return &syntaxError{off, quote(word) + " needs double quotes around it"}
+}
+
+func quote(s string) string {
+	return `"` + snapshot.Text(s, 60) + `"`
+}
