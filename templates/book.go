@@ -6,6 +6,7 @@ import "github.com/a-h/templ"
 type BookPage struct {
 	Frame
 	Where   string // "atlas 0", "atlas, all GPUs"
+	Query   string // that asks for this language
 	Form    Form
 	Lines   []BookedLine // of this GPU
 	Clashes []BookedLine // in the way

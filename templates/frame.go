@@ -7,8 +7,12 @@ type Frame struct {
 	Words
 	Slots
 	Kind       string // index, host, user, people, bookings, history, about, kiosk, help, book
-	Root       string // leads to the site's root: "" or "../" or "../../"
+	Path       string // of the page in its language, such as hosts/gpu01/index.html
+	Root       string // leads to where the pages in this language begin: "" or "../" or "../../"
+	Files      string // leads to the site's root, where the files are that all languages share
 	Lang       string
+	Languages  []Language // that the site is written in, if there are several
+	Book       string     // leads to the booking form
 	Title, Lab string
 	Version    string
 	CSS, JS    string
@@ -26,6 +30,13 @@ type Slots struct {
 	Head   templ.Component // at the end of <head>
 	Banner templ.Component // above the content
 	Footer templ.Component // at the end of the footer
+}
+
+// A Language is one of those that a site is written in.
+type Language struct {
+	Code string
+	Name string // in the language itself
+	Dir  string // where its pages lie in the site: "" or "de/"
 }
 
 // A Moment is a time as a page shows it and as a program reads it; ISO is empty

@@ -110,7 +110,7 @@ func Everybody(p *PeoplePage) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = p.Prose("ask.more", p.Count(p.People.More, "more")).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = p.Prose("ask.more", p.Count(p.People.More, "more"), p.Files+"api/v1/users.json").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -20,7 +20,7 @@ func Files() fs.FS { return embedded }
 // sees what those before it have named, and only start runs when all are there.
 func Script() []string {
 	return []string{
-		"script/words.js", "script/page.js", "script/time.js", "script/copy.js", "script/tip.js", "script/search.js", "script/rows.js",
+		"script/words.js", "script/page.js", "script/language.js", "script/time.js", "script/copy.js", "script/tip.js", "script/search.js", "script/rows.js",
 		"script/bookings.js", "script/finder.js", "script/sort.js", "script/tools.js",
 		"script/renew.js", "script/book.js", "script/chart.js", "script/keys.js", "script/start.js",
 	}

@@ -6,16 +6,18 @@ import (
 	"github.com/a-h/templ"
 )
 
-// Words are the texts of a site in its language, by key.
+// Words are the texts of a site in one language, by key.
 type Words struct {
 	list     map[string]string
+	plural   func(n int) string
 	markdown func(text string) templ.Component
 }
 
-// NewWords makes Words of a list. markdown renders the texts that have emphasis,
-// code or links in them.
-func NewWords(list map[string]string, markdown func(text string) templ.Component) Words {
-	return Words{list, markdown}
+// NewWords makes Words of a list. plural returns the plural form of a number in the
+// language: zero, one, two, few, many or other. markdown renders the texts that
+// have emphasis, code or links in them.
+func NewWords(list map[string]string, plural func(n int) string, markdown func(text string) templ.Component) Words {
+	return Words{list, plural, markdown}
 }
 
 // T returns the text for a key, with args in the places of its verbs. A key that
@@ -31,12 +33,14 @@ func (w Words) T(key string, args ...any) string {
 	return fmt.Sprintf(text, args...)
 }
 
-// Count says how many there are of something: the text for key.one or key.other.
+// Count says how many there are of something: the text for key and the plural form
+// of n, such as key.one, or else the text for key.other.
 func (w Words) Count(n int, key string) string {
-	if n == 1 {
-		return w.T(key+".one", n)
+	form := key + "." + w.plural(n)
+	if _, ok := w.list[form]; !ok {
+		form = key + ".other"
 	}
-	return w.T(key+".other", n)
+	return w.T(form, n)
 }
 
 // Prose is a text with emphasis, code and links.

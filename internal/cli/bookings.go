@@ -160,7 +160,7 @@ func (e *editor) published(path string, list []booking.Booking, problems []snaps
 		}
 		b.Bookings = append(b.Bookings, shown)
 	}
-	files, err := data.Files(render.Input{Board: b, Site: render.Site{Zone: e.Zone, Lang: "en", Version: version()}})
+	files, err := data.Files(render.Input{Board: b, Site: render.Site{Zone: e.Zone, Version: version()}})
 	if err != nil {
 		return err
 	}

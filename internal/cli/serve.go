@@ -49,7 +49,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return a.listenAndServe(c.Context(), cfg.String("listen"), h)
 		}),
 	}
-	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "timezone", "booking.timezone", "title", "lab",
+	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "language", "languages", "timezone", "booking.timezone", "title", "lab",
 		"password", "private", "auth_header", "trusted_proxy", "booking.form", "booking.for_others", "booking.max_duration", "booking.max_gpus")
 	// In the file "booking" is a section, so the setting has a longer name.
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -110,7 +110,7 @@ func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 	if dir := filepath.Dir(path); !config.IsDir(dir) {
 		return nil, failure.Usage("name another with --data or --comments", "there is no directory %s for the bookings", dir)
 	}
-	pages, err := page.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Zone: cfg.Zone(), Version: version()}, sitegen.OwnLook(cfg.String("templates")))
+	pages, err := page.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(), Version: version()}, sitegen.OwnLook(cfg.String("templates")))
 	if err != nil {
 		return nil, failure.Because("templates:parse", failure.New(failure.ExitUsage, err, ""))
 	}

@@ -77,6 +77,8 @@ func Keys() []Key {
 		// What the pages say.
 		{"title", "GPU board", text, "TEXT", "TEXT at the top of every page"},
 		{"lab", "", text, "TEXT", "TEXT beside the title: whose GPUs these are"},
+		{"language", "en", text, "CODE", "CODE of the language of the pages: de, en, es, fr, ja or zh, or one whose words the site has"},
+		{"languages", "", list, "CODES", "CODES of the languages that the pages are written in as well"},
 		{"timezone", "", zone, "ZONE", "ZONE in which pages show times and bookings are read, such as Europe/Paris (default: the machine's)"},
 		{"base_url", "", text, "URL", "URL where the site can be seen; feeds and calendars need it"},
 		{"compat", "", list, "SYSTEMS", "SYSTEMS whose files are written as well, for programs that read them: vesta, nvgpu, gpu-cluster-monitor, or all (default: none)"},

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,17 @@ import (
 
 // Zone returns the time zone in which pages and commands show times.
 func (c *Config) Zone() *time.Location { return c.zone("timezone", time.Local) }
+
+// Languages returns the languages of the pages: the site's own, and then the others.
+func (c *Config) Languages() []string {
+	all := []string{c.String("language")}
+	for _, lang := range c.List("languages") {
+		if !slices.Contains(all, lang) {
+			all = append(all, lang)
+		}
+	}
+	return all
+}
 
 // LegacyZone returns the zone of times that the older scripts write: the site's,
 // unless somebody said.

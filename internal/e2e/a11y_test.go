@@ -253,7 +253,7 @@ func demoSite(t *testing.T) string {
 		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
 			return inventory.Inventory{Hosts: hosts, AsOf: now}
 		},
-		About: render.Site{Title: "GPU board", Lab: "a demonstration", Lang: "en", Zone: time.UTC, Interval: 20 * time.Second},
+		About: render.Site{Title: "GPU board", Lab: "a demonstration", Zone: time.UTC, Interval: 20 * time.Second},
 	})
 	if err != nil {
 		t.Fatal(err)

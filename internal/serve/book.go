@@ -122,7 +122,7 @@ func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string)
 	}
 	aliases := d.Aliases()
 	me := aliases.Canonical(login)
-	v := &visit{board: board, Policy: booking.Policy{Login: me, Person: me, Now: d.Now(), Zone: d.Zone, FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits, Fleet: fleet}}
+	v := &visit{pages: d.Pages.In(r.URL.Query().Get("lang")), board: board, Policy: booking.Policy{Login: me, Person: me, Now: d.Now(), Zone: d.Zone, FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits, Fleet: fleet}}
 	switch {
 	case isHome:
 		d.home(w, v)
@@ -160,6 +160,7 @@ func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string
 // A visit is one request of one person, for the whole form or for one GPU or host.
 type visit struct {
 	booking.Policy
+	pages  *page.BookPages // in the language that was asked for
 	board  *board.Board
 	target booking.Target
 	form   page.BookForm
@@ -188,7 +189,7 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	if cal.Broken && v.form.Say == "" {
 		v.form.Say, v.form.Detail = "broken", mistakeIn(cal)
 	}
-	body, err := d.Pages.Form(v.form)
+	body, err := v.pages.Form(v.form)
 	d.send(w, status, body, err)
 }
 
@@ -210,7 +211,7 @@ func (d *bookingForm) home(w http.ResponseWriter, v *visit) {
 		}
 		home.Hosts = append(home.Hosts, host)
 	}
-	body, err := d.Pages.Home(home)
+	body, err := v.pages.Home(home)
 	d.send(w, http.StatusOK, body, err)
 }
 
@@ -287,7 +288,7 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 	d.server.log.Info(done, "user", v.Login, "host", f.Host, "gpu", f.GPU, "id", f.ID)
 	// Relative, so that it holds behind any proxy and under any path.
-	w.Header().Set("Location", "../../?saved=1#"+url.PathEscape(f.Host))
+	w.Header().Set("Location", "../../"+v.pages.Dir()+"?saved=1#"+url.PathEscape(f.Host))
 	w.WriteHeader(http.StatusSeeOther)
 }
 

@@ -116,22 +116,10 @@ func (l *lab) bookings() []booking.Booking {
 	return booking.Parse("comments.json", data, time.UTC, booking.Options{}).Bookings
 }
 
-// until waits for something that the page does by itself. While it goes from
-// one page to the next there is nothing to ask, so an error is asked again.
+// until waits for something that the page does by itself.
 func (l *lab) until(what, expression string) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.page.Ctx, need.Patience)
-	defer cancel()
-	for ctx.Err() == nil {
-		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {
-			return
-		}
-		select {
-		case <-time.After(30 * time.Millisecond):
-		case <-ctx.Done():
-		}
-	}
-	l.t.Fatalf("%s does not happen; the page says\n%s", what, l.page.Text("body"))
+	l.page.Until(what, expression)
 }
 
 func (l *lab) do(actions ...chromedp.Action[chromedp.Void]) {

@@ -79,7 +79,7 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 		Inventory: resolve,
 		Settings:  cfg.Board(),
 		About: render.Site{
-			Title: cfg.String("title"), Lab: cfg.String("lab"), Lang: "en", Zone: cfg.Zone(), Version: version, BaseURL: cfg.String("base_url"),
+			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(), Version: version, BaseURL: cfg.String("base_url"),
 			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: comments, BookCommand: bookCommand(cfg, demo),
 			Energy: render.Energy{Price: cfg.Number("energy.price_per_kwh"), Currency: cfg.String("energy.currency"), CO2Grams: cfg.Number("energy.co2_grams_per_kwh")},
 		},

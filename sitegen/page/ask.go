@@ -20,7 +20,7 @@ const (
 func (v *view) peoplePage() *templates.PeoplePage {
 	b := v.in.Board
 	return &templates.PeoplePage{
-		Frame:  v.frame("people", "../", b.GeneratedAt, v.interval()),
+		Frame:  v.frame("people", "users/index.html", b.GeneratedAt, v.interval()),
 		People: v.ask(maxPeople, "../"),
 	}
 }
@@ -50,7 +50,7 @@ func (v *view) ask(most int, root string) templates.People {
 	in, free := &v.in, b.Totals.Free()
 	p.Means = p.Means || in.FreeMean2h != nil || in.FreeMean24h != nil || in.FreeMean1w != nil
 	p.Free = &templates.Ask{Reserved: strconv.Itoa(max(0, b.Totals.GPUs-reserved)), Used: strconv.Itoa(free)}
-	p.Free.Means = means(float64(free), in.FreeMean2h, in.FreeMean24h, in.FreeMean1w)
+	p.Free.Means = v.words.means(float64(free), in.FreeMean2h, in.FreeMean24h, in.FreeMean1w)
 	p.More = max(0, len(people)-most)
 	for i := range people[:len(people)-p.More] {
 		p.List = append(p.List, v.askOf(&people[i], root))
@@ -61,12 +61,12 @@ func (v *view) ask(most int, root string) templates.People {
 func (v *view) askOf(u *board.User, root string) templates.Ask {
 	a := templates.Ask{Name: render.Clean(u.Name), Href: v.userHref(root, u.Name), Idle: u.IdleGPUs}
 	if u.Used > 0 {
-		a.Used = fraction(u.Used)
+		a.Used = v.words.fraction(u.Used)
 	}
 	if u.Reserved > 0 {
 		a.Reserved = strconv.Itoa(u.Reserved)
 	}
-	a.Means = means(u.Used, u.Mean2h, u.Mean24h, u.Mean1w)
+	a.Means = v.words.means(u.Used, u.Mean2h, u.Mean24h, u.Mean1w)
 	for _, w := range u.Where {
 		if len(a.Where) == maxWhere {
 			a.WhereMore = len(u.Where) - maxWhere
@@ -82,12 +82,12 @@ func (v *view) askOf(u *board.User, root string) templates.Ask {
 }
 
 // means are numbers of the past, each with a trend where the present is well away from it.
-func means(now float64, past ...*float64) (out [3]templates.Mean) {
+func (w *words) means(now float64, past ...*float64) (out [3]templates.Mean) {
 	for i, mean := range past {
 		if mean == nil {
 			continue
 		}
-		out[i] = templates.Mean{Text: fraction(*mean), Trend: "same"}
+		out[i] = templates.Mean{Text: w.fraction(*mean), Trend: "same"}
 		switch {
 		case *mean > now+0.1:
 			out[i].Trend = "down"
@@ -98,6 +98,6 @@ func means(now float64, past ...*float64) (out [3]templates.Mean) {
 	return out
 }
 
-func fraction(f float64) string {
-	return strconv.FormatFloat(math.Round(f*10)/10, 'f', 1, 64)
+func (w *words) fraction(f float64) string {
+	return w.float(math.Round(f*10)/10, 1)
 }

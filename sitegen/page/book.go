@@ -18,18 +18,41 @@ import (
 // one part of the site that is not files. It may be used by several goroutines.
 type BookPages struct {
 	*look
-	site render.Site
+	site   render.Site
+	dir    string                // of the site's pages in the same language: "" or "de/"
+	query  string                // that asks for this language: "" or "?lang=de"
+	others map[string]*BookPages // by language
 }
 
-// NewBookPages reads the site's own look; what is wrong with it is an error.
+// NewBookPages reads the site's own look; what is wrong with it is an error. The
+// pages are in the first of the site's languages.
 func NewBookPages(site render.Site, own fs.FS) (*BookPages, error) {
 	site = site.WithDefaults()
-	l, err := readLook(own, site)
-	if err != nil {
-		return nil, err
+	first := &BookPages{site: site, others: map[string]*BookPages{}}
+	for i, lang := range site.Languages {
+		l, err := readLook(own, site, lang)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			first.look = l
+			continue
+		}
+		first.others[lang] = &BookPages{look: l, site: site, dir: lang + "/", query: "?lang=" + lang}
 	}
-	return &BookPages{l, site}, nil
+	return first, nil
 }
+
+// In returns the pages in a language, or in the site's first one if it has none in that.
+func (p *BookPages) In(lang string) *BookPages {
+	if other, ok := p.others[lang]; ok {
+		return other
+	}
+	return p
+}
+
+// Dir is where the site's pages in the same language lie: "" or "de/".
+func (p *BookPages) Dir() string { return p.dir }
 
 // Assets are the files that these pages refer to, as book/assets/NAME. They are
 // the server's own, because the site may be of another version.
@@ -153,8 +176,8 @@ func (p *BookPages) Home(h BookHome) ([]byte, error) {
 
 func (p *BookPages) page(root, assets, user string) *templates.BookPage {
 	s := p.site
-	return &templates.BookPage{User: user, Frame: templates.Frame{
-		Words: p.words.Words, Kind: "book", Root: root, Lang: s.Lang, Title: render.Clean(s.Title), Lab: render.Clean(s.Lab),
+	return &templates.BookPage{User: user, Query: p.query, Frame: templates.Frame{
+		Words: p.words.Words, Kind: "book", Root: root + p.dir, Book: root + "book/" + p.query, Lang: p.lang, Title: render.Clean(s.Title), Lab: render.Clean(s.Lab),
 		CSS: assets + strings.TrimPrefix(p.css, "assets/"), Icon: assets + "favicon.svg",
 	}}
 }
@@ -179,7 +202,7 @@ func (p *BookPages) line(l BookLine, now time.Time) templates.BookedLine {
 	if gpu == "" {
 		gpu = l.Target
 	} else {
-		line.Href = l.Host + "/" + gpu
+		line.Href = l.Host + "/" + gpu + p.query
 	}
 	line.Where = p.where(l.Host, gpu)
 	return line

@@ -52,7 +52,7 @@ func (v *view) bookingsPages() []*templates.BookingsPage {
 			root = "../../"
 		}
 		p := &templates.BookingsPage{
-			Frame:    v.frame("bookings", root, b.GeneratedAt, v.interval()),
+			Frame:    v.frame("bookings", bookingsPath(i), b.GeneratedAt, v.interval()),
 			Since:    v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 			Comments: render.Clean(v.in.Site.CommentsPath),
 			More:     more,

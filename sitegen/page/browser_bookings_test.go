@@ -80,7 +80,7 @@ func TestBookingsAreListedByWeek(t *testing.T) {
 			b.Active = true
 		}
 	}
-	v := newView(in, &look{words: englishWords(t)})
+	v := newView(in, []*look{{words: englishWords(t)}})
 	p := v.bookingsPages()
 	var got []string
 	for _, w := range p[0].Weeks {
@@ -99,7 +99,7 @@ func TestBookingsOfAThousandHosts(t *testing.T) {
 	in := manyBookings(boardtest.Big(1000), 0, 1, 9)
 	files := pages(t, in)
 	rows := 0
-	for i, p := range newView(in, &look{words: englishWords(t)}).bookingsPages() {
+	for i, p := range newView(in, []*look{{words: englishWords(t)}}).bookingsPages() {
 		page := fileAt(files, bookingsPath(i))
 		if len(page) == 0 || len(page) > 400_000 {
 			t.Errorf("%s is %d bytes", bookingsPath(i), len(page))

@@ -2,8 +2,6 @@ package page
 
 import (
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +34,7 @@ func TestScriptIsItsParts(t *testing.T) {
 		}
 		want += string(b) + "\n"
 	}
-	if got, err := script(); err != nil || string(got) != want+"})();\n" {
+	if got, err := script(true); err != nil || string(got) != want+"})();\n" {
 		t.Errorf("the script is not its parts in their order: %v", err)
 	}
 }
@@ -97,15 +95,7 @@ func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range files {
-		path := filepath.Join(dir, filepath.FromSlash(f.Path))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, f.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeFiles(t, dir, files)
 	const latin = `(() => {
 		const out = [], other = "code,pre,samp,script,style,[lang=en]";
 		const look = (what, text) => { if (/[A-Za-z]/.test(text.replace(/\b(UTC|GMT)/, ""))) { out.push(what + ": " + text.trim()); } };

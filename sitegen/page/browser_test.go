@@ -41,7 +41,13 @@ func lastly(path string) string {
 func siteDir(t testing.TB, in render.Input) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, f := range pages(t, in) {
+	writeFiles(t, dir, pages(t, in))
+	return dir
+}
+
+func writeFiles(t testing.TB, dir string, files []render.File) {
+	t.Helper()
+	for _, f := range files {
 		path := filepath.Join(dir, filepath.FromSlash(f.Path))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -50,7 +56,6 @@ func siteDir(t testing.TB, in render.Input) string {
 			t.Fatal(err)
 		}
 	}
-	return dir
 }
 
 // openBrowser starts a browser whose clock stands at now; a zero now is the real clock.

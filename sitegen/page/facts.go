@@ -114,7 +114,7 @@ func (w *words) meters(h *board.Host, full bool) []templates.Meter {
 	}
 	n := &h.Node
 	if n.Load1 != nil && n.Cores != nil && *n.Cores > 0 {
-		add("cpu", "", fmt.Sprintf("%.1f / %d", *n.Load1, *n.Cores), *n.Load1/float64(*n.Cores))
+		add("cpu", "", fmt.Sprintf("%s / %d", w.float(*n.Load1, 1), *n.Cores), *n.Load1/float64(*n.Cores))
 	}
 	if n.MemoryUsed != nil && n.MemoryTotal != nil && *n.MemoryTotal > 0 {
 		add("ram", "", w.quantity(fmt.Sprintf("%d / %d", *n.MemoryUsed/1024, *n.MemoryTotal/1024), "gib"), float64(*n.MemoryUsed)/float64(*n.MemoryTotal))

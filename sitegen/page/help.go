@@ -21,7 +21,7 @@ type help struct {
 // makeHelp renders the documentation as pages of the site.
 func (v *view) makeHelp(files fs.FS, pages []docs.Page) (*help, error) {
 	made := &help{codes: map[string]string{}}
-	index := &templates.HelpIndexPage{Frame: v.frame("help", "../", time.Time{}, v.interval())}
+	index := &templates.HelpIndexPage{Frame: v.frame("help", "help/index.html", time.Time{}, v.interval())}
 	titles := map[string]string{}
 	sources := make([][]byte, len(pages))
 	for i, p := range pages {
@@ -38,9 +38,8 @@ func (v *view) makeHelp(files fs.FS, pages []docs.Page) (*help, error) {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		path := "help/" + p.Name + "/index.html"
-		file, err := newFile(path, templates.Help(&templates.HelpPage{
-			Frame: v.frame("help", "../../", time.Time{}, v.interval()), Heading: doc.Heading, Contents: doc.Contents, Body: doc.Body,
-		}))
+		frame := v.frame("help", path, time.Time{}, v.interval())
+		file, err := newFile(frame, templates.Help(&templates.HelpPage{Frame: frame, Heading: doc.Heading, Contents: doc.Contents, Body: doc.Body}))
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +55,7 @@ func (v *view) makeHelp(files fs.FS, pages []docs.Page) (*help, error) {
 		g := &index.Groups[len(index.Groups)-1]
 		g.Pages = append(g.Pages, templates.HelpLink{Href: p.Name + "/index.html", Title: doc.Heading, About: p.About})
 	}
-	file, err := newFile("help/index.html", templates.HelpIndex(index))
+	file, err := newFile(index.Frame, templates.HelpIndex(index))
 	made.files = append(made.files, file)
 	return made, err
 }
@@ -69,7 +68,7 @@ func (v *view) explained(code, root string) string {
 	area, what, _ := strings.Cut(code, ":")
 	for _, key := range []string{area + "-" + what, area} {
 		if path, ok := v.help.codes[key]; ok {
-			return root + path
+			return v.files(root) + path
 		}
 	}
 	return ""

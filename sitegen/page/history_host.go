@@ -133,7 +133,7 @@ func (v *view) past(in *pastInput, table bool) *templates.HostPast {
 				first.Booked = bookedPath(in.booked, g.index, span, n)
 			}
 			if known {
-				row.Held = digits(meanOf(past.Values(render.PastHeld)))
+				row.Held = v.words.digits(meanOf(past.Values(render.PastHeld)))
 			}
 			tab.Rows = append(tab.Rows, row)
 		}
@@ -148,7 +148,7 @@ func (v *view) past(in *pastInput, table bool) *templates.HostPast {
 // gpuChart is one of the four charts of a GPU.
 func (v *view) gpuChart(g *pastGPU, metric int, span string, values []float64) templates.Chart {
 	top, unit := v.words.metric(g, metric, values)
-	c := chart(values, top, unit)
+	c := v.words.chart(values, top, unit)
 	if metric == render.PastUtilization {
 		c.Class = "wide"
 	}
@@ -205,7 +205,7 @@ func (v *view) lines(from time.Time, step time.Duration, columns [][]float64) []
 		at := from.Add(time.Duration(i) * step).In(v.words.zone)
 		line := templates.Line{Text: v.words.date(at) + " " + at.Format("15:04"), Cells: make([]string, len(columns))}
 		for j, c := range columns {
-			line.Cells[j] = digits(math.Round(c[i]))
+			line.Cells[j] = v.words.digits(math.Round(c[i]))
 		}
 		out = append(out, line)
 	}
@@ -256,13 +256,13 @@ func (v *view) hostCharts(h *board.Host) (day *templates.HostPast, beside *templ
 	if here && in.past == nil { // a page beside it would have nothing to add, and no link
 		return past, nil
 	}
-	past.JSON = "../../../api/v1/hosts/" + h.Name + "/history.json"
+	past.JSON = v.files("../../../") + "api/v1/hosts/" + h.Name + "/history.json"
 	beside = &templates.HostHistoryPage{Heading: title(h), Past: past}
 	at := time.Time{}
 	if in.past != nil {
 		at = in.past.Spans[0].To()
 	}
-	beside.Frame = v.frame("host-history", "../../../", at, chartsDue)
+	beside.Frame = v.frame("host-history", "hosts/"+h.Name+"/history/index.html", at, chartsDue)
 	if !here {
 		return nil, beside
 	}

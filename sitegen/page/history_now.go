@@ -27,7 +27,7 @@ func (v *view) nowRows(p *templates.HistoryPage) {
 			}
 			row := templates.NowRow{Where: h.Name + " " + g.Label(), Href: "../hosts/" + h.Name + "/index.html#" + v.gpuID(h.Name, g)}
 			if g.MemoryUsed != nil {
-				row.Memory = v.words.quantity(gib(*g.MemoryUsed), "gib")
+				row.Memory = v.words.quantity(v.words.gib(*g.MemoryUsed), "gib")
 			}
 			owner := func(name string) {
 				if name != "" && !slices.ContainsFunc(row.Who, func(w templates.Person) bool { return w.Name == render.Clean(name) }) {
@@ -83,8 +83,8 @@ func (v *view) unused() (rows []templates.UnusedRow) {
 			Where: u.Booking.Host + " " + u.GPU.Label(), Href: "../hosts/" + u.Booking.Host + "/index.html#" + v.gpuID(u.Booking.Host, u.GPU),
 			Person: templates.Person{Name: render.Clean(u.Booking.Name), Href: v.userHref("../", u.Booking.Name)},
 			From:   v.words.near(u.Booking.From, v.in.Board.GeneratedAt), Until: v.words.near(u.Booking.Until, v.in.Board.GeneratedAt),
-			Booked: digits(u.Past.Hours()), Unused: digits(u.Spare.Hours()), Part: partOf(float64(u.Spare) / float64(u.Known)),
-			Unknown: digits((u.Past - u.Known).Hours()),
+			Booked: v.words.digits(u.Past.Hours()), Unused: v.words.digits(u.Spare.Hours()), Part: partOf(float64(u.Spare) / float64(u.Known)),
+			Unknown: v.words.digits((u.Past - u.Known).Hours()),
 		})
 	}
 	return rows

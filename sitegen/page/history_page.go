@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ const (
 )
 
 func (v *view) historyPage() *templates.HistoryPage {
-	p := &templates.HistoryPage{Frame: v.frame("history", "../", time.Time{}, v.interval())}
+	p := &templates.HistoryPage{Frame: v.frame("history", "history/index.html", time.Time{}, v.interval())}
 	h := v.in.History
 	if h == nil {
 		return p
@@ -72,13 +71,13 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 		return values, top
 	}
 	row := func(name, unit string, values []float64, top float64) {
-		c := chart(values, top, unit)
+		c := v.words.chart(values, top, unit)
 		c.Class = "wide"
 		c.Text = name + ", " + t.Name + ": ⌀ " + cmp.Or(c.Mean, "–") + " " + unit + ", ≤ " + cmp.Or(c.Most, "–") + " " + unit
 		r := templates.FleetRow{Name: name, Chart: c}
 		for i := len(values) - 1; i >= 0 && r.Now == ""; i-- {
 			if !math.IsNaN(values[i]) {
-				r.Now = digits(values[i])
+				r.Now = v.words.digits(values[i])
 			}
 		}
 		t.Rows = append(t.Rows, r)
@@ -119,7 +118,7 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 		some := false
 		for _, c := range columns {
 			some = some || !math.IsNaN(c[j])
-			line.Cells = append(line.Cells, digits(c[j]))
+			line.Cells = append(line.Cells, v.words.digits(c[j]))
 		}
 		if !some && len(t.Lines) > 0 && onlyGapsBefore(columns, j) {
 			break
@@ -174,7 +173,7 @@ func (v *view) window(i int, w *render.Window) templates.Window {
 	for j := range w.Hosts {
 		knownHours += w.Hosts[j].KnownHours
 	}
-	out.Hours, out.Idle = digits(all.GPUHours), digits(all.IdleHours)
+	out.Hours, out.Idle = v.words.digits(all.GPUHours), v.words.digits(all.IdleHours)
 	if knownHours > 0 {
 		out.Share = partOf(min(1, all.GPUHours/knownHours))
 	}
@@ -212,7 +211,7 @@ func (v *view) window(i int, w *render.Window) templates.Window {
 			href = "../hosts/" + h.Name + "/index.html"
 		}
 		line := v.use(h.Name, href, h.Use, 0)
-		line.Free, line.Coverage = digits(h.FreeHours), partOf(h.Coverage)
+		line.Free, line.Coverage = v.words.digits(h.FreeHours), partOf(h.Coverage)
 		if h.KnownHours > 0 {
 			line.Share = partOf(min(1, h.GPUHours/h.KnownHours))
 		}
@@ -224,15 +223,15 @@ func (v *view) window(i int, w *render.Window) templates.Window {
 // use is one line of who used how much; most is what the longest bar stands for.
 func (v *view) use(name, href string, u render.Use, most float64) templates.Use {
 	e := v.in.Site.Energy
-	out := templates.Use{Name: render.Clean(name), Href: href, Hours: digits(u.GPUHours), Idle: digits(u.IdleHours), Energy: digits(u.EnergyKWh), Util: "–"}
+	out := templates.Use{Name: render.Clean(name), Href: href, Hours: v.words.digits(u.GPUHours), Idle: v.words.digits(u.IdleHours), Energy: v.words.digits(u.EnergyKWh), Util: "–"}
 	if u.Utilization != nil {
-		out.Util = digits(math.Round(*u.Utilization)) + " %"
+		out.Util = v.words.quantity(v.words.digits(math.Round(*u.Utilization)), "percent")
 	}
 	if e.Price > 0 {
-		out.Cost = strconv.FormatFloat(u.EnergyKWh*e.Price, 'f', 2, 64)
+		out.Cost = v.words.float(u.EnergyKWh*e.Price, 2)
 	}
 	if e.CO2Grams > 0 {
-		out.CO2 = digits(u.EnergyKWh * e.CO2Grams / 1000)
+		out.CO2 = v.words.digits(u.EnergyKWh * e.CO2Grams / 1000)
 	}
 	if most > 0 {
 		out.Width = percent(u.GPUHours / most)
@@ -273,7 +272,7 @@ func (v *view) heat(f *render.FleetPast) *templates.Heat {
 		for hour := range 24 {
 			c := templates.HeatCell{Hour: hour, X: hour * 18, Shade: -1, Value: "–"}
 			if held := f.Heat[wd][hour].Held; held != nil {
-				c.Shade, c.Value = int(min(9, *held/10)), digits(math.Round(*held))
+				c.Shade, c.Value = int(min(9, *held/10)), v.words.digits(math.Round(*held))
 			}
 			d.Cells = append(d.Cells, c)
 		}

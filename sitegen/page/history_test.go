@@ -111,7 +111,7 @@ func TestChartsSayWhatIsKnownAndNoMore(t *testing.T) {
 				values[i] = values[i-1]
 			}
 		}
-		c := chart(values, 100, "%")
+		c := englishWords(t).chart(values, 100, "%")
 		back := readBack(c.Path, len(values), 100)
 		gaps := 0
 		for i := range values {
@@ -140,7 +140,7 @@ func TestChartsSayWhatIsKnownAndNoMore(t *testing.T) {
 		{[]float64{math.Inf(1), -5}, "M0 102v-102h1v100h1V102z"},
 		{nil, ""},
 	} {
-		if got := chart(c.values, 100, "%").Path; got != c.path {
+		if got := englishWords(t).chart(c.values, 100, "%").Path; got != c.path {
 			t.Errorf("%v is %s, want %s", c.values, got, c.path)
 		}
 	}

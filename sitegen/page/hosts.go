@@ -14,8 +14,14 @@ import (
 	"gpuboard/templates"
 )
 
-// newFile renders a page.
-func newFile(path string, page templ.Component) (render.File, error) {
+// newFile renders a page, which lies where its frame says.
+func newFile(f templates.Frame, page templ.Component) (render.File, error) {
+	path := f.Path
+	for _, l := range f.Languages {
+		if l.Code == f.Lang {
+			path = l.Dir + path
+		}
+	}
 	var out bytes.Buffer
 	out.Grow(16 << 10)
 	if err := page.Render(context.Background(), &out); err != nil {
@@ -50,11 +56,11 @@ func (v *view) hostFiles(h *board.Host) ([]render.File, error) {
 	if p.Past {
 		p.Charts, beside = v.hostCharts(h)
 	}
-	page, err := newFile("hosts/"+h.Name+"/index.html", templates.Host(p))
+	page, err := newFile(p.Frame, templates.Host(p))
 	if err != nil || beside == nil {
 		return []render.File{page}, err
 	}
-	history, err := newFile("hosts/"+h.Name+"/history/index.html", templates.HostHistory(beside))
+	history, err := newFile(beside.Frame, templates.HostHistory(beside))
 	return []render.File{page, history}, err
 }
 
@@ -62,10 +68,10 @@ func (v *view) hostFiles(h *board.Host) ([]render.File, error) {
 func (v *view) hostPage(h *board.Host) (*templates.HostPage, error) {
 	const root = "../../"
 	p := &templates.HostPage{
-		Frame:    v.frame("host", root, h.SnapshotAt, max(h.Interval, v.in.Site.Interval, v.in.Board.Interval)),
+		Frame:    v.frame("host", "hosts/"+h.Name+"/index.html", h.SnapshotAt, max(h.Interval, v.in.Site.Interval, v.in.Board.Interval)),
 		Card:     v.card(h, whole, v.ref(h), root),
-		Calendar: "../" + h.Name + ".ics",
-		JSON:     root + "api/v1/hosts/" + h.Name + ".json",
+		Calendar: v.files(root) + "hosts/" + h.Name + ".ics",
+		JSON:     v.files(root) + "api/v1/hosts/" + h.Name + ".json",
 		Past:     v.in.History != nil,
 	}
 	var err error
@@ -92,7 +98,7 @@ func (v *view) hostPage(h *board.Host) (*templates.HostPage, error) {
 		add(render.Clean(i.Name), render.Clean(strings.Join(i.Addrs, ", ")))
 	}
 	for _, u := range h.Node.DiskUsers {
-		add(render.Clean(u.User)+" · "+render.Clean(u.Path), v.words.quantity(gib(u.Used), "gib"))
+		add(render.Clean(u.User)+" · "+render.Clean(u.Path), v.words.quantity(v.words.gib(u.Used), "gib"))
 	}
 	return p, nil
 }

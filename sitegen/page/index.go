@@ -24,7 +24,7 @@ const (
 func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) {
 	b := v.in.Board
 	p := &templates.IndexPage{
-		Frame: v.frame("index", "", b.GeneratedAt, v.interval()),
+		Frame: v.frame("index", "index.html", b.GeneratedAt, v.interval()),
 		Free:  b.Totals.Free(), GPUs: b.Totals.GPUs, HeldIdle: b.Totals.HeldIdle,
 		LostGPUs: b.Totals.ByState[board.Lost], FreeModels: v.freeModels(b.Models),
 		Map: len(b.Hosts) <= denseHosts, Search: v.search(),
@@ -32,9 +32,9 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 	}
 	p.Blind = p.GPUs > 0 && b.Totals.ByState[board.Unknown] == p.GPUs
 	if p.Blind {
-		p.Icon = "favicon-old.svg"
+		p.Icon = p.Files + "favicon-old.svg"
 	} else if p.Free == 0 {
-		p.Icon = "favicon-none.svg"
+		p.Icon = p.Files + "favicon-none.svg"
 	}
 	if f := b.NextFree; f != nil {
 		p.Next = &templates.Next{
@@ -204,6 +204,6 @@ func joinInts(list []int, sep string) string {
 // kioskPage is the front page for a screen on a wall.
 func (v *view) kioskPage(index *templates.IndexPage) *templates.IndexPage {
 	p := *index
-	p.Frame = v.frame("kiosk", "../", v.in.Board.GeneratedAt, v.interval())
+	p.Frame = v.frame("kiosk", "kiosk/index.html", v.in.Board.GeneratedAt, v.interval())
 	return &p
 }

@@ -20,22 +20,24 @@ const maxOwn = 1 << 20
 // A look is what all pages of a site have in common: words, style, script, and
 // the site's own HTML.
 type look struct {
+	lang    string
 	words   *words
 	slots   templates.Slots
-	css, js string
-	files   []render.File // what pages refer to
+	css, js string        // paths of style and script
+	script  render.File   // with the words of the language
+	files   []render.File // what pages in every language refer to
 }
 
-// readLook reads the built-in look with the site's own files laid over it; own is
-// nil for none. Style and script have a hash in their names: they never change,
+// readLook reads the built-in look in one language, with the site's own files laid
+// over it; own is nil for none. Style and script have a hash in their names: they never change,
 // so a browser may keep them for ever.
-func readLook(own fs.FS, site render.Site) (*look, error) {
+func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	if err := checkOwn(own); err != nil {
 		return nil, err
 	}
-	l := &look{}
+	l := &look{lang: lang}
 	var err error
-	if l.words, err = readWords(own, site.Zone); err != nil {
+	if l.words, err = readWords(own, lang, site.Zone); err != nil {
 		return nil, err
 	}
 	if l.slots, err = readSlots(own); err != nil {
@@ -49,15 +51,16 @@ func readLook(own fs.FS, site render.Site) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	js, err := script()
+	js, err := script(len(site.Languages) > 1)
 	if err != nil {
 		return nil, err
 	}
 	if js, err = l.words.fillScript(js); err != nil {
 		return nil, err
 	}
-	l.css = l.addHashed("css", append(slices.Clip(css), ownCSS...))
-	l.js = l.addHashed("js", slim(js))
+	l.script = hashed("js", slim(js))
+	style := hashed("css", append(slices.Clip(css), ownCSS...))
+	l.css, l.js, l.files = style.Path, l.script.Path, []render.File{style}
 	for _, name := range []string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"} {
 		content, err := readOwn(own, name)
 		if err == nil && content == nil {
@@ -71,11 +74,9 @@ func readLook(own fs.FS, site render.Site) (*look, error) {
 	return l, nil
 }
 
-func (l *look) addHashed(ext string, content []byte) (path string) {
+func hashed(ext string, content []byte) render.File {
 	sum := sha256.Sum256(content)
-	path = "assets/board." + hex.EncodeToString(sum[:6]) + "." + ext
-	l.files = append(l.files, render.NewFile(path, content))
-	return path
+	return render.NewFile("assets/board."+hex.EncodeToString(sum[:6])+"."+ext, content)
 }
 
 // readOwn reads one of the site's own files; nil is none.
@@ -131,7 +132,7 @@ func checkOwn(own fs.FS) error {
 		case name == "board.css":
 			instead = "the style cannot be replaced; put what differs into site.css, which comes after it"
 		case name == "words.json":
-			instead = "words stand in " + wordsFile
+			instead = "words stand in " + wordsFile("en")
 		case name == "script":
 			instead = "the script cannot be replaced"
 		}
@@ -164,9 +165,12 @@ func slim(js []byte) []byte {
 
 // script puts the one script together from its parts, inside of one function, so
 // that its names are nobody else's.
-func script() ([]byte, error) {
+func script(languages bool) ([]byte, error) {
 	b := []byte("\"use strict\";\n(function () {\n")
 	for _, name := range templates.Script() {
+		if name == "script/language.js" && !languages {
+			continue
+		}
 		part, err := fs.ReadFile(templates.Files(), name)
 		if err != nil {
 			return nil, fmt.Errorf("reading the built-in script: %w", err)

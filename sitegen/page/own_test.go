@@ -20,7 +20,7 @@ func own(files ...string) fstest.MapFS {
 // TestOwnLook: words, style, pictures and HTML of a site's own are on its pages.
 func TestOwnLook(t *testing.T) {
 	files, err := Files(boardtest.Lab(), own(
-		wordsFile, `{"free": "frei"}`,
+		wordsFile("en"), `{"free": "frei"}`,
 		"site.css", ".top{color:teal}",
 		"favicon.svg", "<svg/>",
 		"head.html", `<meta name="theme-color" content="#123456">`,
@@ -69,8 +69,8 @@ func TestOwnLookIsRefused(t *testing.T) {
 		{own("board.css", "a{}"), []string{"board.css", "site.css"}},
 		{own("words.json", "{}"), []string{"words.json", "words/en.json"}},
 		{own("script/page.js", ""), []string{"script", "cannot be replaced"}},
-		{own(wordsFile, "{"), []string{"words/en.json"}},
-		{own(wordsFile, `{"date.near": "{when}"}`), []string{"words/en.json", "date.near"}},
+		{own(wordsFile("en"), "{"), []string{"words/en.json"}},
+		{own(wordsFile("en"), `{"date.near": "{when}"}`), []string{"words/en.json", "date.near"}},
 		{own("site.css", strings.Repeat(" ", maxOwn+1)), []string{"site.css", "1048576"}},
 		{own("banner.html/x", ""), []string{"banner.html"}},
 	} {

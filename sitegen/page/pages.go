@@ -24,74 +24,100 @@ import (
 // generation, so that it stays byte for byte the same while there is no news.
 func Files(in render.Input, own fs.FS) ([]render.File, error) {
 	in.Site = in.Site.WithDefaults()
-	l, err := readLook(own, in.Site)
-	if err != nil {
-		return nil, err
+	looks := make([]*look, len(in.Site.Languages))
+	for i, lang := range in.Site.Languages {
+		var err error
+		if looks[i], err = readLook(own, in.Site, lang); err != nil {
+			return nil, err
+		}
 	}
-	v := newView(in, l)
+	v := newView(in, looks)
 	out := &render.Sink{Emit: in.Emit}
-	if err := out.Put(append(slices.Clip(l.files), render.NewFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
+	if err := out.Put(append(slices.Clip(v.look.files), render.NewFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
 		return nil, err
 	}
 	if v.in.Help {
+		var err error
 		if v.help, err = v.makeHelp(docs.Files(), docs.Pages()); err != nil {
 			return nil, fmt.Errorf("rendering the help: %w", err)
 		}
-	}
-	cards, err := v.renderHosts(out)
-	if err != nil {
-		return nil, err
-	}
-	if err := v.userPages(out); err != nil {
-		return nil, err
-	}
-	if v.in.Help {
 		if err := out.Put(v.help.files...); err != nil {
 			return nil, err
 		}
 	}
-	index, err := v.indexPage(cards)
-	if err != nil {
-		return nil, err
-	}
-	for i, p := range v.bookingsPages() {
-		file, err := newFile(bookingsPath(i), templates.Bookings(p))
-		if err != nil {
-			return nil, err
-		}
-		if err := out.Put(file); err != nil {
-			return nil, err
-		}
-	}
-	for _, p := range []struct {
-		path string
-		page templ.Component
-	}{
-		{"about/index.html", templates.About(v.aboutPage())},
-		{"book/index.html", templates.BookPlain(v.bookPlainPage())},
-		{"history/index.html", templates.History(v.historyPage())},
-		{"users/index.html", templates.Everybody(v.peoplePage())},
-		{"kiosk/index.html", templates.Kiosk(v.kioskPage(index))},
-		{"index.html", templates.Index(index)},
-	} {
-		file, err := newFile(p.path, p.page)
-		if err != nil {
-			return nil, err
-		}
-		if err := out.Put(file); err != nil {
+	for i, l := range slices.Backward(looks) { // the front page at the root comes last
+		v.look, v.first = l, i == 0
+		if err := v.pages(out); err != nil {
 			return nil, err
 		}
 	}
 	return out.Files, nil
 }
 
-func newView(in render.Input, l *look) *view {
+// pages renders all pages in one language.
+func (v *view) pages(out *render.Sink) error {
+	if err := out.Put(v.script); err != nil {
+		return err
+	}
+	cards, err := v.renderHosts(out)
+	if err != nil {
+		return err
+	}
+	if err := v.userPages(out); err != nil {
+		return err
+	}
+	put := func(f templates.Frame, page templ.Component) error {
+		file, err := newFile(f, page)
+		if err != nil {
+			return err
+		}
+		return out.Put(file)
+	}
+	for _, p := range v.bookingsPages() {
+		if err := put(p.Frame, templates.Bookings(p)); err != nil {
+			return err
+		}
+	}
+	index, err := v.indexPage(cards)
+	if err != nil {
+		return err
+	}
+	about, book, history, people, kiosk := v.aboutPage(), v.bookPlainPage(), v.historyPage(), v.peoplePage(), v.kioskPage(index)
+	for _, p := range []struct {
+		frame templates.Frame
+		page  templ.Component
+	}{
+		{about.Frame, templates.About(about)},
+		{book.Frame, templates.BookPlain(book)},
+		{history.Frame, templates.History(history)},
+		{people.Frame, templates.Everybody(people)},
+		{kiosk.Frame, templates.Kiosk(kiosk)},
+		{index.Frame, templates.Index(index)},
+	} {
+		if err := put(p.frame, p.page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newView is the view in the first language, which every site has.
+func newView(in render.Input, looks []*look) *view {
 	v := &view{
-		in: in, look: l, hosts: map[string]bool{}, people: render.People(in.Board), generation: in.GenerationID(),
+		in: in, look: looks[0], first: true, hosts: map[string]bool{}, people: render.People(in.Board), generation: in.GenerationID(),
 		due: dueBookings(in.Board), booked: bookedByHost(in.Board),
 	}
 	for i := range in.Board.Hosts {
 		v.hosts[in.Board.Hosts[i].Name] = true
+	}
+	for i, l := range looks {
+		language := templates.Language{Code: l.lang, Name: l.words.T("language")}
+		if i > 0 {
+			language.Dir = l.lang + "/"
+		}
+		if len(looks) > 1 {
+			v.languages = append(v.languages, language)
+		}
 	}
 	return v
 }
@@ -102,7 +128,7 @@ func (v *view) aboutPage() *templates.AboutPage {
 		host = v.in.Board.Hosts[0].Name
 	}
 	return &templates.AboutPage{
-		Frame:    v.frame("about", "../", time.Time{}, v.interval()),
+		Frame:    v.frame("about", "about/index.html", time.Time{}, v.interval()),
 		Comments: render.Clean(v.in.Site.CommentsPath),
 		Command:  render.Clean(v.in.Site.BookCommand) + " book " + host + `:0 --for 8h --comment "camera ready"`,
 		Sample:   fmt.Sprintf(bookingSample, host),

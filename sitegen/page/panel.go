@@ -94,7 +94,7 @@ func (v *view) howToBook(host, gpu string, ref time.Time, root string) *template
 	// A day in full, so that the page stays the same until tomorrow.
 	date := ref.In(v.words.zone).AddDate(0, 0, 2).Format(time.DateOnly)
 	return &templates.Panel{
-		Href:    root + "book/index.html",
+		Href:    v.book(root),
 		Command: render.Clean(v.in.Site.BookCommand) + " book " + host + ":" + gpu + " --for 2d --name " + name,
 		JSON:    quoted(host) + ": { " + quoted(gpu) + `: { "name": ` + quoted(name) + `, "date": ` + quoted(date) + `, "comment": "" } }`,
 	}
@@ -109,7 +109,7 @@ func (v *view) bookPlainPage() *templates.BookPlainPage {
 		}
 	}
 	return &templates.BookPlainPage{
-		Frame:    v.frame("about", "../", time.Time{}, v.interval()),
+		Frame:    v.frame("about", "book/index.html", time.Time{}, v.interval()),
 		Comments: render.Clean(v.in.Site.CommentsPath), Panel: v.howToBook(host, gpu, v.in.Board.GeneratedAt, "../"),
 	}
 }

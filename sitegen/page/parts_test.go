@@ -190,7 +190,7 @@ func leadsAway(href string) bool {
 
 func englishWords(t testing.TB) *words {
 	t.Helper()
-	w, err := readWords(nil, time.UTC)
+	w, err := readWords(nil, "en", time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestZoneName(t *testing.T) {
 
 // factsView has no words but these.
 func factsView(list map[string]string) *view {
-	return &view{look: &look{words: &words{Words: templates.NewWords(list, nil), list: list}}}
+	return &view{look: &look{words: &words{Words: templates.NewWords(list, nil, nil), list: list}}}
 }
 
 // TestFactsOfTheFabric: what is known of it, and whose memory the GPU has.
@@ -246,7 +246,7 @@ func TestFactsOfTheFabric(t *testing.T) {
 // TestFactsOfAnXID: its number, its moment, and what it means; those that a
 // program causes are told as such.
 func TestFactsOfAnXID(t *testing.T) {
-	w, err := readWords(nil, time.UTC)
+	w, err := readWords(nil, "en", time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (v *view) userPages(out *render.Sink) error {
 	for _, name := range names {
 		p := v.userPage(name, users[name], held[name])
 		p.Bookings, p.Use = bookings[name], uses[name]
-		file, err := newFile("users/"+v.people[name]+"/index.html", templates.User(p))
+		file, err := newFile(p.Frame, templates.User(p))
 		if err != nil {
 			return err
 		}
@@ -118,12 +118,12 @@ func (v *view) userPages(out *render.Sink) error {
 // userPage is the page of one person; user is nil for somebody who holds nothing.
 func (v *view) userPage(name string, user *board.User, held *holdings) *templates.UserPage {
 	p := &templates.UserPage{
-		Frame: v.frame("user", "../../", time.Time{}, v.interval()), Name: render.Clean(name), Calendar: "../" + v.people[name] + ".ics",
+		Frame: v.frame("user", "users/"+v.people[name]+"/index.html", time.Time{}, v.interval()), Name: render.Clean(name), Calendar: v.files("../../") + "users/" + v.people[name] + ".ics",
 		Holds: held.held, HoldsMore: held.more,
 	}
 	if user != nil {
-		p.Ask = &templates.Ask{Used: fraction(user.Used), Idle: user.IdleGPUs, Reserved: strconv.Itoa(user.Reserved)}
-		p.Ask.Means = means(user.Used, user.Mean2h, user.Mean24h, user.Mean1w)
+		p.Ask = &templates.Ask{Used: v.words.fraction(user.Used), Idle: user.IdleGPUs, Reserved: strconv.Itoa(user.Reserved)}
+		p.Ask.Means = v.words.means(user.Used, user.Mean2h, user.Mean24h, user.Mean1w)
 		p.Means = user.Mean2h != nil || user.Mean24h != nil || user.Mean1w != nil
 	}
 	if v.in.History != nil && v.in.History.Fleet != nil {

@@ -111,7 +111,7 @@ func (v *view) process(p *board.Process, ref time.Time) process {
 		one.login = render.Clean(p.User)
 	}
 	if p.UsedMemory != nil {
-		one.memory = gib(*p.UsedMemory)
+		one.memory = v.words.gib(*p.UsedMemory)
 	}
 	if p.Share != nil {
 		one.share = strconv.Itoa(int(math.Round(100 * *p.Share)))

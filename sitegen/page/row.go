@@ -107,7 +107,7 @@ func (v *view) readings(r *templates.Row, g *board.GPU, d detail) {
 		r.Total = strconv.Itoa(wholeGiB(g.MemoryTotal))
 	}
 	if g.MemoryUsed != nil {
-		r.Used = gib(*g.MemoryUsed)
+		r.Used = v.words.gib(*g.MemoryUsed)
 		if total := g.MemoryTotal; total != nil && *total > 0 {
 			share := float64(*g.MemoryUsed) / float64(*total)
 			if d == brief {
@@ -196,4 +196,4 @@ func wholeGiB(mib *int64) int {
 }
 
 // gib says MiB in GiB, with one decimal.
-func gib(mib int64) string { return strconv.FormatFloat(float64(mib)/1024, 'f', 1, 64) }
+func (w *words) gib(mib int64) string { return w.float(float64(mib)/1024, 1) }

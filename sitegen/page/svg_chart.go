@@ -14,8 +14,8 @@ const chartBase = 2
 
 // chart draws values, of which NaN is not known. Nothing is drawn between two
 // known values that do not follow each other.
-func chart(values []float64, top float64, unit string) templates.Chart {
-	c := templates.Chart{N: len(values), Unit: unit, Top: digits(top)}
+func (w *words) chart(values []float64, top float64, unit string) templates.Chart {
+	c := templates.Chart{N: len(values), Unit: unit, Top: w.digits(top)}
 	var path, gaps []byte
 	sum, n, most := 0.0, 0, math.Inf(-1)
 	drawing, height, run := false, 0, 0
@@ -70,7 +70,7 @@ func chart(values []float64, top float64, unit string) templates.Chart {
 	}
 	c.Path, c.Gaps = string(path), string(gaps)
 	if n > 0 {
-		c.Mean, c.Most = digits(sum/float64(n)), digits(most)
+		c.Mean, c.Most = w.digits(sum/float64(n)), w.digits(most)
 	}
 	return c
 }
@@ -85,14 +85,14 @@ func box(b []byte, x, w float64) []byte {
 
 // digits writes a value with as many digits as a reader wants: one decimal
 // below ten.
-func digits(v float64) string {
+func (w *words) digits(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "–"
 	case math.Abs(v) < 9.95:
-		return strconv.FormatFloat(math.Round(v*10)/10+0, 'f', -1, 64)
+		return w.float(math.Round(v*10)/10+0, -1)
 	default:
-		return strconv.FormatFloat(math.Round(v), 'f', 0, 64)
+		return w.float(math.Round(v), 0)
 	}
 }
 

@@ -34,24 +34,29 @@ const (
 // A view is what all pages of one generation share.
 type view struct {
 	*look
-	in     render.Input
-	hosts  map[string]bool
-	people map[string]string          // name → directory below users/
-	due    map[string][]board.Booking // of each host, those that are not over
-	booked map[string][]*board.Booking
-	help   *help // nil where the site has no documentation
+	in        render.Input
+	first     bool // of the site's languages, whose pages begin at its root
+	languages []templates.Language
+	hosts     map[string]bool
+	people    map[string]string          // name → directory below users/
+	due       map[string][]board.Booking // of each host, those that are not over
+	booked    map[string][]*board.Booking
+	help      *help // nil where the site has no documentation
 	// generation is Generation of the board.
 	generation string
 }
 
-// frame is what a page of a kind has around its content. root leads to the site's
-// root; built is the moment that the page shows, zero for none.
-func (v *view) frame(kind, root string, built time.Time, interval time.Duration) templates.Frame {
+// frame is what a page of a kind has around its content. path is where it lies among
+// the pages in its language; built is the moment that it shows, zero for none.
+func (v *view) frame(kind, path string, built time.Time, interval time.Duration) templates.Frame {
 	s := v.in.Site
+	root := strings.Repeat("../", strings.Count(path, "/"))
+	files := v.files(root)
 	f := templates.Frame{
 		Words: v.words.Words, Slots: v.slots,
-		Kind: kind, Root: root, Lang: s.Lang, Title: render.Clean(s.Title), Lab: render.Clean(s.Lab), Version: render.Clean(s.Version),
-		CSS: root + v.css, JS: root + v.js, Icon: root + "favicon.svg",
+		Kind: kind, Path: path, Root: root, Files: files, Lang: v.lang, Languages: v.languages, Book: v.book(root),
+		Title: render.Clean(s.Title), Lab: render.Clean(s.Lab), Version: render.Clean(s.Version),
+		CSS: files + v.css, JS: files + v.js, Icon: files + "favicon.svg",
 		Demo: v.in.Board.Demo, Help: v.in.Help, Zone: v.words.zoneName(v.in.Board.GeneratedAt),
 		Interval: int(interval / time.Second),
 	}
@@ -59,11 +64,31 @@ func (v *view) frame(kind, root string, built time.Time, interval time.Duration)
 	case "index", "people", "bookings", "kiosk":
 		f.Generation = v.generation
 	}
+	if kind == "help" { // the documentation is in one language
+		f.Languages = nil
+	}
 	if !built.IsZero() {
 		f.Built = v.words.full(built)
 		f.Zone, _ = built.In(v.words.zone).Zone()
 	}
 	return f
+}
+
+// files leads from a page to the site's root, where root leads to the pages in its
+// language.
+func (v *view) files(root string) string {
+	if v.first {
+		return root
+	}
+	return root + "../"
+}
+
+// book leads to the booking form, which is told in which language it is read.
+func (v *view) book(root string) string {
+	if v.first {
+		return root + "book/index.html"
+	}
+	return v.files(root) + "book/index.html?lang=" + v.lang
 }
 
 // ref is the moment beside which a host's times are named: its own, so that its

@@ -2,13 +2,20 @@ package page
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/text/feature/plural"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+	"golang.org/x/text/number"
 
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
@@ -19,6 +26,7 @@ import (
 type words struct {
 	templates.Words
 	list     map[string]string
+	decimal  string   // mark before decimals
 	weekdays []string // from Sunday
 	months   []string // from January
 	dates    map[string]pattern
@@ -28,28 +36,37 @@ type words struct {
 // dateNames are the patterns of times, and what each may consist of.
 var dateNames = [...]string{"date.day", "date.near", "date.week", "date.far", "date.full"}
 
-// wordsFile is the list of words, in the program and in a site's own directory.
-const wordsFile = "words/en.json"
+// wordsFile is the list of words of a language, in the program and in a site's own
+// directory.
+func wordsFile(lang string) string { return "words/" + lang + ".json" }
 
-// readWords reads the built-in list with the site's own laid over it, word by
-// word: a site names what it wants different, and goes on working when the next
-// version of the program brings new words.
-func readWords(own fs.FS, zone *time.Location) (*words, error) {
-	w := &words{zone: zone}
-	builtIn, err := fs.ReadFile(templates.Files(), wordsFile)
+// readWords reads the words of a language: the English ones, the program's in that
+// language over them, and the site's own over both. A site names what it wants
+// different, and what is not translated is in English.
+func readWords(own fs.FS, lang string, zone *time.Location) (*words, error) {
+	name := wordsFile(lang)
+	tag, err := language.Parse(lang)
 	if err != nil {
+		return nil, fmt.Errorf("reading words: %q is not the code of a language", lang)
+	}
+	w := &words{zone: zone, list: maps.Clone(render.EnglishWords()), decimal: decimalMark(tag)}
+	builtIn, err := fs.ReadFile(templates.Files(), name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading the built-in words: %w", err)
 	}
-	sites, err := readOwn(own, wordsFile)
+	sites, err := readOwn(own, name)
 	if err != nil {
 		return nil, err
+	}
+	if builtIn == nil && sites == nil {
+		return nil, fmt.Errorf("reading words: there are none for the language %q: put %s into the directory of the site's own look", lang, name)
 	}
 	for _, list := range [][]byte{builtIn, sites} {
 		if list == nil {
 			continue
 		}
 		if err := json.Unmarshal(list, &w.list); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", wordsFile, err)
+			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
 	}
 	for key, s := range w.list {
@@ -57,18 +74,45 @@ func readWords(own fs.FS, zone *time.Location) (*words, error) {
 	}
 	w.weekdays, w.months = strings.Fields(w.list["weekdays"]), strings.Fields(w.list["months"])
 	if len(w.weekdays) != 7 || len(w.months) != 12 {
-		return nil, fmt.Errorf("reading %s: there are %d weekdays and %d months", wordsFile, len(w.weekdays), len(w.months))
+		return nil, fmt.Errorf("reading %s: there are %d weekdays and %d months", name, len(w.weekdays), len(w.months))
 	}
 	w.dates = make(map[string]pattern, len(dateNames))
-	for _, name := range dateNames {
-		p, err := parsePattern(w.list[name])
+	for _, date := range dateNames {
+		p, err := parsePattern(w.list[date])
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %q: %w", wordsFile, name, err)
+			return nil, fmt.Errorf("reading %s: %q: %w", name, date, err)
 		}
-		w.dates[name] = p
+		w.dates[date] = p
 	}
-	w.Words = templates.NewWords(w.list, prose)
+	w.Words = templates.NewWords(w.list, func(n int) string { return pluralForm(tag, n) }, prose)
 	return w, nil
+}
+
+// pluralForm is the plural form of a number in a language, as Unicode calls it.
+func pluralForm(tag language.Tag, n int) string {
+	switch plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0) {
+	case plural.Zero:
+		return "zero"
+	case plural.One:
+		return "one"
+	case plural.Two:
+		return "two"
+	case plural.Few:
+		return "few"
+	case plural.Many:
+		return "many"
+	}
+	return "other"
+}
+
+// decimalMark is what a language writes between a whole number and its decimals.
+func decimalMark(tag language.Tag) string {
+	return strings.Trim(message.NewPrinter(tag).Sprint(number.Decimal(1.5)), "15")
+}
+
+// float writes a number with so many decimals; -1 is as many as it has.
+func (w *words) float(v float64, decimals int) string {
+	return strings.Replace(strconv.FormatFloat(v, 'f', decimals, 64), ".", w.decimal, 1)
 }
 
 // KnownCode reports whether pages have a sentence for the code of a problem.
@@ -86,7 +130,7 @@ func (w *words) fillScript(js []byte) ([]byte, error) {
 		key := string(call[len(`'{{t "`) : len(call)-len(`"}}'`)])
 		text, ok := w.list[key]
 		if !ok {
-			missing = fmt.Errorf("making the script: %s has no %q", wordsFile, key)
+			missing = fmt.Errorf("making the script: there is no word %q", key)
 		}
 		return []byte(quoted(text))
 	})

@@ -72,7 +72,7 @@ func foreignLook(t testing.TB) fs.FS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fstest.MapFS{wordsFile: &fstest.MapFile{Data: b}}
+	return fstest.MapFS{wordsFile("en"): &fstest.MapFile{Data: b}}
 }
 
 // codes are what words of a board's are no words for people: they have theirs in
@@ -160,7 +160,7 @@ func foreignFleets(t testing.TB) map[string]render.Input {
 	every.Board.BookingsStaleSince = boardtest.At(0, 0, -9)
 	list["every"] = every
 	for name, in := range list {
-		in.Site = render.Site{Title: "Board", Lab: "Lab", Version: "1", Lang: "ru", Zone: time.FixedZone("ЗОНА", 3600), Interval: time.Minute, BookCommand: "x", CommentsPath: "c"}
+		in.Site = render.Site{Title: "Board", Lab: "Lab", Version: "1", Zone: time.FixedZone("ЗОНА", 3600), Interval: time.Minute, BookCommand: "x", CommentsPath: "c"}
 		in.Notice, in.HostNotes = foreign(in.Notice), nil
 		if name != "empty" && name != "bare" {
 			in = boardtest.Remembered(in)
@@ -315,7 +315,7 @@ func TestEveryWordIsThere(t *testing.T) {
 					ok = ok || w.list[key] != ""
 				}
 				if n++; !ok {
-					t.Errorf("%s asks for %q, which %s has not", name, m[1], wordsFile)
+					t.Errorf("%s asks for %q, which %s has not", name, m[1], wordsFile("en"))
 				}
 			}
 		}

@@ -37,13 +37,16 @@ type Input struct {
 
 // Site is what the configuration says about the site itself.
 type Site struct {
-	Title    string // of every page, default "GPU board"
-	Lab      string // beside it, "" for none
-	Lang     string // of the templates' words, default "en"
-	Zone     *time.Location
-	Version  string // of the generator
-	BaseURL  string // where the site is published, "" when not said; only feeds need it
-	Interval time.Duration
+	Title string // of every page, default "GPU board"
+	Lab   string // beside it, "" for none
+	// Languages are the codes of those that the site is written in, default English.
+	// The pages in the first begin at the site's root, those in another in a
+	// directory called after it.
+	Languages []string
+	Zone      *time.Location
+	Version   string // of the generator
+	BaseURL   string // where the site is published, "" when not said; only feeds need it
+	Interval  time.Duration
 	// CommentsPath is where people edit the bookings, as they would type it.
 	CommentsPath string
 	// BookCommand is how they book on the command line, "" for plain gpuboard.
@@ -65,8 +68,8 @@ func (s Site) WithDefaults() Site {
 	if s.Title == "" {
 		s.Title = "GPU board"
 	}
-	if s.Lang == "" {
-		s.Lang = "en"
+	if len(s.Languages) == 0 {
+		s.Languages = []string{"en"}
 	}
 	if s.Zone == nil {
 		s.Zone = time.UTC

@@ -28,7 +28,7 @@ var compose = function (panel) {
   var from = new Date(now()), text = wish.end.trim(), end = endOf(text, from), name = wish.name.trim(), note = wish.comment.trim(), says = panel.querySelector(".says"), clash;
   var link = panel.querySelector("a");
   if (hasForm) {
-    link.href = root.dataset.root + "book/" + host + "/" + gpu;
+    link.href = root.dataset.root + "book/" + host + "/" + gpu + link.search;
     link.textContent = W.bookhere;
   }
   if (!(end > from)) {

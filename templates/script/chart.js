@@ -8,10 +8,10 @@ tips.push(function (e) {
     n = +n;
     if (c === "M") { x = n; y = 0; }
     if (c === "v") { y -= n; }
-    if (c === "h") { if (i >= x && i < x + n) { value = (y - 2) * s.dataset.top / 100; } x += n; }
+    if (c === "h") { if (i >= x && i < x + n) { value = (y - 2) * s.dataset.top.replace(",", ".") / 100; } x += n; }
   });
   // Long steps are named by their middle, so that summer time moves no day.
   var at = new Date(1000 * (+pane.from + step * (i + (step > 20000 ? 0.5 : 0))));
   var when = at.toLocaleString(root.lang, step > 20000 ? { weekday: "short", day: "numeric", month: "short" } : { weekday: "short", hour: "2-digit", minute: "2-digit" });
-  return when + " · " + (value === null ? W.unknown : (value < 9.95 ? Math.round(value * 10) / 10 : Math.round(value)) + " " + s.dataset.unit);
+  return when + " · " + (value === null ? W.unknown : value.toLocaleString(root.lang, { maximumFractionDigits: +(value < 9.95) }) + " " + s.dataset.unit);
 });

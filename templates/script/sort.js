@@ -13,7 +13,7 @@ var sorting = function () {
         all("th", t.tHead).forEach(function (x) { x.removeAttribute("aria-sort"); });
         th.setAttribute("aria-sort", down ? "descending" : "ascending");
         all("tr:not(.first)", body).map(function (r) {
-          var text = r.cells[i].textContent.trim(), number = parseFloat(text);
+          var text = r.cells[i].textContent.trim(), number = parseFloat(text.replace(",", "."));
           return { row: r, key: !numbers ? text.toLowerCase() : isNaN(number) ? -1 : number };
         }).sort(function (a, b) {
           return (a.key < b.key ? -1 : a.key > b.key ? 1 : 0) * (down ? -1 : 1);

@@ -117,6 +117,24 @@ func (b *Browser) Value(expression string) string {
 	return Eval[string](b, "String("+expression+")")
 }
 
+// Until waits until an expression is true. While the page goes to another there is
+// nothing to ask, so an error is asked again.
+func (b *Browser) Until(what, expression string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, within)
+	defer cancel()
+	for ctx.Err() == nil {
+		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {
+			return
+		}
+		select {
+		case <-time.After(30 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	b.t.Fatalf("%s does not happen; the page says\n%s", what, b.Text("body"))
+}
+
 // Do runs actions of chromedp.
 func (b *Browser) Do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
