@@ -22,6 +22,8 @@ func (o one) Pending(string) ([]publisher.File, error) {
 }
 func (o one) Read(publisher.File) ([]byte, error)    { return o, nil }
 func (o one) Delivered(string, publisher.File) error { return nil }
+func (o one) Obsolete(string) []string               { return nil }
+func (o one) Withdrawn(string, ...string) error      { return nil }
 
 // pushes is what a push costs the server, over a kept and over a fresh
 // connection, and what scp costs it.
@@ -45,11 +47,7 @@ func (s *suite) pushes() error {
 		if err != nil {
 			return err
 		}
-		empty := filepath.Join(s.dir, "ssh_config") // no settings of whoever runs this
-		if err := os.WriteFile(empty, nil, 0o600); err != nil {
-			return err
-		}
-		o := publisher.Options{Target: target, Host: "gpu01", Keep: true, Identity: []string{server.Key}, KnownHosts: []string{hosts}, StateDir: filepath.Join(s.dir, "pushes"), ConfigFiles: []string{empty}}
+		o := publisher.Options{Target: target, Host: "gpu01", Keep: true, Identity: []string{server.Key}, KnownHosts: []string{hosts}, StateDir: filepath.Join(s.dir, "pushes")}
 		plain := sshtest.Start(h, sshtest.Options{}) // scp asks for more than a node may
 		scp := s.scp(plain, sshtest.NewProxy(h, plain.Addr), bundle)
 		if err := s.kept(o, proxy, server, one(bundle), scp); err != nil {

@@ -32,7 +32,7 @@ func CheckAccess(ctx context.Context, o Options, connected func()) error {
 	begin := func(next string) { step = next; c.setDeadline(end, p.opts.Budget/2) }
 	err = p.writeTemp(c, c.temp, []byte("gpuboard doctor\n"), begin)
 	if err != nil {
-		_ = p.unlink(c, end, c.temp)
+		_ = p.unlink(ctx, c, c.temp)
 	} else {
 		begin(stepRemove)
 		err = c.sftp.Remove(p.opts.Target.in(c.temp))

@@ -7,19 +7,6 @@ import (
 	"gpuboard/internal/testenv/sshtest"
 )
 
-// expiringSpool is a memorySpool that knows what is past its time.
-type expiringSpool struct {
-	*memorySpool
-	old, withdrawn []string
-}
-
-func (s *expiringSpool) Obsolete(string) []string { return s.old }
-
-func (s *expiringSpool) Withdrawn(_ string, names ...string) error {
-	s.withdrawn = append(s.withdrawn, names...)
-	return nil
-}
-
 func TestOldHoursLeaveTheDrop(t *testing.T) {
 	const old, new, never = "hour-20261119T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz", "hour-20261117T01-b1.jsonl.gz"
 	for name, drop := range map[string]func(t *testing.T) (o Options, dir string, cleansItself bool){
@@ -44,7 +31,8 @@ func TestOldHoursLeaveTheDrop(t *testing.T) {
 			o, dir, cleansItself := drop(t)
 			p := open(t, o)
 			publish(t, p, newMemorySpool(LatestName, old, new))
-			src := &expiringSpool{memorySpool: newMemorySpool(LatestName), old: []string{never, old, "../" + LatestName, LatestName}}
+			src := newMemorySpool(LatestName)
+			src.expired = []string{never, old}
 			publish(t, p, src)
 			if want := []string{never, old}; !slices.Equal(src.withdrawn, want) {
 				t.Errorf("withdrawn %q, want %q", src.withdrawn, want)

@@ -15,18 +15,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-const (
-	handshakeTimeout  = 10 * time.Second
-	keepaliveInterval = 15 * time.Second
-	keepaliveTimeout  = 10 * time.Second
-)
+const handshakeTimeout = 10 * time.Second
 
 // connection is one SFTP session with the TCP connection below it. Every request
 // has a deadline on the TCP connection: nothing else ends a call into pkg/sftp
 // when a server stops answering. Closing starts with the TCP connection, because
 // the SFTP and SSH layers wait for the peer when they close.
 type connection struct {
-	base     *countedConn
+	base     *watchedConn
 	hops     []*ssh.Client // jump hosts first, the server last
 	sftp     *sftp.Client
 	fsync    bool
@@ -34,32 +30,30 @@ type connection struct {
 	temp     string // name of the temporary file; no other connection uses it
 	tempLeft bool   // the temporary file may exist on the server
 	warnings []string
-	done     chan struct{} // closed by close
 }
 
-// countedConn counts bytes and remembers whether a deadline passed or a write
-// failed: pkg/sftp reports both as "connection lost".
-type countedConn struct {
+// watchedConn remembers the first bytes that the server sent, and whether a deadline
+// passed or a write failed: pkg/sftp reports both as "connection lost".
+type watchedConn struct {
 	net.Conn
-	up, down atomic.Int64
+	received atomic.Int64 // bytes
 	timedOut atomic.Bool
 	broke    atomic.Bool // a write failed
-	greeting [64]byte    // the first bytes that the server sent
+	greeting [64]byte
 }
 
-func (c *countedConn) Read(b []byte) (int, error) {
+func (c *watchedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if seen := c.down.Load(); seen < int64(len(c.greeting)) {
+	if seen := c.received.Load(); seen < int64(len(c.greeting)) {
 		copy(c.greeting[seen:], b[:n])
 	}
-	c.down.Add(int64(n))
+	c.received.Add(int64(n))
 	c.note(err)
 	return n, err
 }
 
-func (c *countedConn) Write(b []byte) (int, error) {
+func (c *watchedConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.up.Add(int64(n))
 	c.note(err)
 	if err != nil {
 		// The SSH library would still wait for an answer until the deadline.
@@ -69,7 +63,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (c *countedConn) note(err error) {
+func (c *watchedConn) note(err error) {
 	if err != nil && isTimeout(err) {
 		c.timedOut.Store(true)
 	}
@@ -78,7 +72,7 @@ func (c *countedConn) note(err error) {
 // explainRejection refines the code of a connection that was lost before the
 // handshake: sshd says in plain text why it refuses to begin one.
 func (c *connection) explainRejection(e *Error) {
-	if e.Code != CodeLost || len(c.hops) > 0 || c.base.down.Load() > int64(len(c.base.greeting)) {
+	if e.Code != CodeLost || len(c.hops) > 0 || c.base.received.Load() > int64(len(c.base.greeting)) {
 		return // a jump host sent the greeting, or the handshake had begun
 	}
 	switch greeting := string(c.base.greeting[:]); {
@@ -122,7 +116,7 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 	if err != nil {
 		return nil, p.transportError(ctx, nil, "connecting to "+route[0].addr(), err)
 	}
-	c := &connection{base: &countedConn{Conn: conn}, done: make(chan struct{}), temp: newTempName()}
+	c := &connection{base: &watchedConn{Conn: conn}, temp: newTempName()}
 	// The deadline is set before the handshake: the kernel accepts connections for
 	// a stopped sshd, and nothing else ends the wait for its greeting.
 	c.base.SetDeadline(deadline)
@@ -237,12 +231,6 @@ func modern(algorithms []string) bool {
 
 // close ends the connection at once, without waiting for the peer.
 func (c *connection) close() {
-	select {
-	case <-c.done:
-		return
-	default:
-	}
-	close(c.done)
 	c.base.Close()
 	if c.sftp != nil {
 		c.sftp.Close()
@@ -260,34 +248,4 @@ func (c *connection) setDeadline(end time.Time, share time.Duration) {
 		deadline = end
 	}
 	c.base.SetDeadline(deadline)
-}
-
-// keepAlive sends keepalive requests over an idle connection. They notice a server
-// that is gone, and keep the entry of a NAT device alive.
-func (p *Publisher) keepAlive(c *connection) {
-	ticker := time.NewTicker(p.opts.keepalive)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-c.done:
-			return
-		case <-ticker.C:
-		}
-		if !p.mu.TryLock() {
-			continue // a push is under way and notices by itself
-		}
-		if p.conn == c {
-			c.base.SetDeadline(time.Now().Add(min(keepaliveTimeout, p.opts.Budget/4)))
-			stop := context.AfterFunc(p.life, func() { c.base.Close() })
-			_, _, err := c.hops[len(c.hops)-1].SendRequest("keepalive@openssh.com", true, nil)
-			stop()
-			if err != nil {
-				c.close()
-				p.conn = nil
-			} else {
-				c.base.SetDeadline(time.Time{})
-			}
-		}
-		p.mu.Unlock()
-	}
 }

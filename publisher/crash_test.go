@@ -31,7 +31,7 @@ func TestKilledPush(t *testing.T) {
 	}
 	src := newMemorySpool()
 	src.set(LatestName, sealed(7))
-	publish(t, open(t, Options{Target: target, Identity: []string{part[1]}, KnownHosts: []string{part[2]}, StateDir: part[3], ConfigFiles: []string{}}), src)
+	publish(t, open(t, Options{Target: target, Identity: []string{part[1]}, KnownHosts: []string{part[2]}, StateDir: part[3]}), src)
 }
 
 func TestKilledPushIsCleanedUpByTheNext(t *testing.T) {
@@ -63,6 +63,15 @@ func TestKilledPushIsCleanedUpByTheNext(t *testing.T) {
 		t.Fatalf("after the kill the drop holds %d files, latest %q", len(got), got[LatestName])
 	}
 	proxy.SetDelay(0)
+	// As soon as the killed push can no longer be under way.
+	records, err := filepath.Glob(filepath.Join(o.StateDir, "*"))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("the records of uploads are %v, %v", records, err)
+	}
+	ended := time.Now().Add(-2 * DefaultBudget)
+	if err := os.Chtimes(records[0], ended, ended); err != nil {
+		t.Fatal(err)
+	}
 	src.set(LatestName, []byte("after"))
 	publish(t, open(t, o), src)
 	if got := content(t, s.Dir); got[LatestName] != "after" || len(got) != 1 {
@@ -152,7 +161,7 @@ func TestUploadRecordsEndWithTheirFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := sshtest.Start(t, sshtest.Options{Command: command})
 			o := toServer(t, s, s.Port)
-			o.Keep, o.retryBase, o.retryCap = true, time.Millisecond, 5*time.Millisecond
+			o.Keep, o.retryCap = true, 5*time.Millisecond
 			p := open(t, o)
 			for n := range 4 {
 				src := newMemorySpool()
@@ -179,7 +188,7 @@ func TestUploadRecordsEndWithTheirFiles(t *testing.T) {
 		}
 		o.KnownHosts = []string{writeFile(t, filepath.Join(t.TempDir(), "known"), strings.ReplaceAll(string(raw), fmt.Sprintf("]:%d ", o.Target.Port), fmt.Sprintf("]:%d ", proxy.Port)))}
 		o.Target.Port = proxy.Port
-		o.Keep, o.retryBase, o.retryCap = true, time.Millisecond, 5*time.Millisecond
+		o.Keep, o.retryCap = true, 5*time.Millisecond
 		p := open(t, o)
 		for range 4 {
 			publish(t, p, newMemorySpool(LatestName))

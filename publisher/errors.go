@@ -19,8 +19,6 @@ import (
 // Reason codes of an [Error]. They are stable: logs, health.json and tests use them.
 const (
 	CodeTarget        = "publish:target"      // the target cannot be understood
-	CodeFileName      = "publish:file-name"   // the spool offers a name no drop takes
-	CodeTooLarge      = "publish:too-large"   // a file is larger than a drop takes
 	CodeSpool         = "publish:spool"       // the spool could not be read or marked
 	CodeCancelled     = "publish:cancelled"   // the caller gave up
 	CodeLocal         = "local:write"         // the local drop could not be written

@@ -22,14 +22,14 @@ import (
 func receiver(t testing.TB) (Options, string) {
 	t.Helper()
 	keys, data := t.TempDir(), t.TempDir()
-	if _, err := GenerateKey(filepath.Join(keys, "gpu01")); err != nil {
+	if _, err := dropbox.GenerateKey(filepath.Join(keys, "gpu01")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := GenerateKey(filepath.Join(keys, "gpu01")); !errors.Is(err, os.ErrExist) {
+	if _, err := dropbox.GenerateKey(filepath.Join(keys, "gpu01")); !errors.Is(err, os.ErrExist) {
 		t.Fatalf("a second key over the first: %v", err)
 	}
 	o := Options{Target: Target{Scheme: "sftp", User: "gpu01"}, Identity: []string{filepath.Join(keys, "gpu01")},
-		KnownHosts: []string{filepath.Join(data, "known_hosts")}, ConfigFiles: []string{}, StateDir: filepath.Join(t.TempDir(), "made", "here")}
+		KnownHosts: []string{filepath.Join(data, "known_hosts")}, StateDir: filepath.Join(t.TempDir(), "made", "here")}
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, done := make(chan string), make(chan error, 1)
 	go func() {
@@ -86,7 +86,7 @@ func within(t *testing.T, p *Publisher, src Source, code string) {
 	if took := time.Since(begin); took > time.Second+leeway {
 		t.Errorf("Close took %v", took)
 	}
-	eventually(t, "no goroutine is left", func() bool { return ours() == 0 })
+	eventually(t, "no goroutine is left", func() bool { return connectionGoroutines() == 0 })
 }
 
 func TestServerThatStopsAnswering(t *testing.T) {
@@ -116,7 +116,7 @@ func TestServerThatStopsAnswering(t *testing.T) {
 				t.Errorf("the drop holds %v", got)
 			}
 			p.Close()
-			eventually(t, "no goroutine is left", func() bool { return ours() == 0 })
+			eventually(t, "no goroutine is left", func() bool { return connectionGoroutines() == 0 })
 		})
 	}
 	t.Run("listener and session", func(t *testing.T) {
@@ -142,8 +142,8 @@ func TestServerThatStopsAnswering(t *testing.T) {
 		within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
 
 		// Waiting for the banner has its own limit, which leaves time to try again.
-		o.Budget, o.retryBase = 4*time.Second, time.Millisecond
-		o.ConfigFiles = []string{writeFile(t, filepath.Join(t.TempDir(), "config"), "Host *\n ConnectTimeout 1\n")}
+		o.Budget, o.retryCap = 4*time.Second, time.Millisecond
+		o.ResolveConfig = sshConfig(t, writeFile(t, filepath.Join(t.TempDir(), "config"), "Host *\n ConnectTimeout 1\n"))
 		p := open(t, o)
 		refused(t, p, newMemorySpool(LatestName), CodeTimeout)
 		if r, _ := p.Publish(t.Context(), newMemorySpool(LatestName)); r.Attempts < 2 {
@@ -189,44 +189,15 @@ func TestBlackHole(t *testing.T) {
 			t.Errorf("report = %+v", r)
 		}
 	})
-	t.Run("closing while a keepalive waits", func(t *testing.T) {
+	t.Run("the server restarts between two pushes", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		o := toServer(t, s, s.Port)
-		o.Keep, o.keepalive, o.Budget = true, time.Millisecond, time.Hour
-		p := open(t, o)
-		publish(t, p, newMemorySpool(LatestName))
-		s.Freeze(s.Sessions()...)
-		eventually(t, "a keepalive waits", func() bool {
-			for range 20 { // the lock is held all along, not for the moment of an answer
-				if p.mu.TryLock() {
-					p.mu.Unlock()
-					return false
-				}
-				time.Sleep(time.Millisecond)
-			}
-			return true
-		})
-		begin := time.Now()
-		p.Close()
-		if took := time.Since(begin); took > keepaliveTimeout/2 {
-			t.Errorf("Close took %v", took)
-		}
-		eventually(t, "no goroutine is left", func() bool { return ours() == 0 })
-	})
-	t.Run("idle connection", func(t *testing.T) {
-		s := sshtest.Start(t, sshtest.Options{})
-		o := toServer(t, s, s.Port)
-		o.Keep, o.keepalive = true, 20*time.Millisecond
+		o.Keep, o.retryCap = true, 5*time.Millisecond
 		p := open(t, o)
 		publish(t, p, newMemorySpool(LatestName))
 		s.Stop()
-		eventually(t, "the keepalive notices", func() bool {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p.conn == nil
-		})
 		s.Restart()
-		if r := publish(t, p, newMemorySpool(LatestName)); r.Attempts != 1 || r.Dialed != 1 {
+		if r := publish(t, p, newMemorySpool(LatestName)); r.Attempts != 2 || r.Dialed != 1 {
 			t.Errorf("report = %+v", r)
 		}
 	})
@@ -263,7 +234,7 @@ func TestLineCutAtEveryPlace(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown})
 	proxy := sshtest.NewProxy(t, s.Addr)
 	o := toServer(t, s, proxy.Port)
-	o.retryBase, o.retryCap = time.Millisecond, 5*time.Millisecond
+	o.retryCap = 5 * time.Millisecond
 	first := sealed(0)
 	src := newMemorySpool()
 	src.set(LatestName, first)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -26,6 +27,8 @@ type memorySpool struct {
 	files map[string][]byte
 	given []string
 	sick  map[string]error // names that cannot be read
+
+	expired, withdrawn []string
 }
 
 func newMemorySpool(names ...string) *memorySpool {
@@ -46,10 +49,17 @@ func (s *memorySpool) Pending(string) ([]File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var files []File
-	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(s.files))) { // "latest" comes after "hour"
 		files = append(files, File{Name: name, Size: int64(len(s.files[name]))})
 	}
 	return files, nil
+}
+
+func (s *memorySpool) Obsolete(string) []string { return s.expired }
+
+func (s *memorySpool) Withdrawn(_ string, names ...string) error {
+	s.withdrawn = append(s.withdrawn, names...)
+	return nil
 }
 
 func (s *memorySpool) Read(f File) ([]byte, error) {
@@ -71,6 +81,15 @@ func (s *memorySpool) Delivered(_ string, f File) error {
 
 var _ Source = (*spool.Spool)(nil)
 
+// sshConfig resolves hosts with an ssh_config file of the test, as the program does with
+// the user's.
+func sshConfig(t testing.TB, file string) func(context.Context, string) ([]byte, error) {
+	ssh := need.Program(t, "ssh")
+	return func(ctx context.Context, host string) ([]byte, error) {
+		return exec.CommandContext(ctx, ssh, "-G", "-F", file, "--", host).Output()
+	}
+}
+
 // toServer are the options for a server of the harness, at another address if
 // a proxy stands before it.
 func toServer(t testing.TB, s *sshtest.Server, port int) Options {
@@ -88,11 +107,10 @@ func toServer(t testing.TB, s *sshtest.Server, port int) Options {
 		}
 	}
 	return Options{
-		Target:      Target{Scheme: "sftp", User: s.User, Host: s.Host, Port: port},
-		Identity:    []string{s.Key},
-		KnownHosts:  []string{known},
-		ConfigFiles: []string{},
-		StateDir:    t.TempDir(),
+		Target:     Target{Scheme: "sftp", User: s.User, Host: s.Host, Port: port},
+		Identity:   []string{s.Key},
+		KnownHosts: []string{known},
+		StateDir:   t.TempDir(),
 	}
 }
 
@@ -159,12 +177,12 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// ours counts goroutines that run this package's or its libraries' connections.
-func ours() int {
+// connectionGoroutines counts the goroutines of the libraries' connections.
+func connectionGoroutines() int {
 	buffer := make([]byte, 4<<20)
 	count := 0
 	for _, g := range strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n") {
-		if strings.Contains(g, "golang.org/x/crypto/ssh.") || strings.Contains(g, "pkg/sftp.") || strings.Contains(g, "publisher.(*Publisher).keepAlive") {
+		if strings.Contains(g, "golang.org/x/crypto/ssh.") || strings.Contains(g, "pkg/sftp.") {
 			count++
 		}
 	}

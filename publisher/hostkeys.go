@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
@@ -38,14 +37,12 @@ type hostKeys struct {
 // parsed is skipped with a warning: skipping can only withhold trust, and one bad
 // line must not lock out all servers.
 func loadHostKeys(s settings) (*hostKeys, error) {
-	h := &hostKeys{origin: map[string]string{}}
+	h := &hostKeys{addTo: "~/.ssh/known_hosts", origin: map[string]string{}}
 	if len(s.userKnown) > 0 {
 		h.addTo = s.userKnown[0]
-	} else {
-		h.addTo = "~/.ssh/known_hosts"
 	}
 	var files []string
-	for _, name := range append(append([]string{}, s.userKnown...), s.globalKnown...) {
+	for _, name := range slices.Concat(s.userKnown, s.globalKnown) {
 		info, err := os.Stat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -62,74 +59,51 @@ func loadHostKeys(s settings) (*hostKeys, error) {
 	if len(files) == 0 {
 		return h, nil
 	}
-	db, err := knownhosts.NewDB(files...)
-	if err != nil {
-		db, err = h.skipBadLines(files)
-	}
-	if err != nil {
+	if err := h.parse(files); err != nil {
 		return nil, configError(CodeKnownHosts, "look at the line named above", fmt.Errorf("reading known host keys: %w", err))
 	}
-	h.db = db
 	return h, nil
 }
 
-var lineOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^knownhosts: (.*):(\d+): (.*)$`) })
-
-// skipBadLines parses private copies of the files in which each line that the
-// parser refuses is blank. Line numbers stay as they are.
-func (h *hostKeys) skipBadLines(files []string) (*knownhosts.HostKeyDB, error) {
-	dir, err := os.MkdirTemp("", "gpuboard-known-hosts-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	copies := make([]string, len(files))
-	lines := make([][][]byte, len(files))
-	at := map[string]int{}
-	for i, name := range files {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
+// parse parses the files. The parser stops at the first bad line, so each file that has
+// one is replaced by a private copy in which that line is blank. Line numbers stay as
+// they are.
+func (h *hostKeys) parse(files []string) (err error) {
+	dir, badLine := "", regexp.MustCompile(`^knownhosts: (.*):(\d+): (.*)$`)
+	defer func() { os.RemoveAll(dir) }()
+	for range maxBadLines {
+		if h.db, err = knownhosts.NewDB(files...); err == nil {
+			return nil
 		}
-		copies[i] = filepath.Join(dir, strconv.Itoa(i))
-		lines[i] = bytes.Split(raw, []byte("\n"))
-		at[copies[i]] = i
-		h.origin[copies[i]] = name
-		for n, line := range lines[i] {
-			if len(line) >= 64<<10 { // longer than the parser's own buffer
-				lines[i][n] = nil
-				h.warn(name, n+1, "the line is too long")
+		match := badLine.FindStringSubmatch(err.Error())
+		if match == nil {
+			return err
+		}
+		i := slices.Index(files, match[1])
+		line, _ := strconv.Atoi(match[2])
+		if i < 0 {
+			return err
+		}
+		raw, readErr := os.ReadFile(files[i])
+		lines := bytes.Split(raw, []byte("\n"))
+		if readErr != nil || line < 1 || line > len(lines) {
+			return err
+		}
+		if dir == "" {
+			if dir, err = os.MkdirTemp("", "gpuboard-known-hosts-"); err != nil {
+				return err
 			}
 		}
-		if err := os.WriteFile(copies[i], bytes.Join(lines[i], []byte("\n")), 0o600); err != nil {
-			return nil, err
+		name := h.name(files[i])
+		h.warnings = append(h.warnings, fmt.Sprintf("%s:%d: not a host key, skipped: %s", name, line, cut(match[3], 120)))
+		lines[line-1] = nil
+		files[i] = filepath.Join(dir, strconv.Itoa(i))
+		h.origin[files[i]] = name
+		if err := os.WriteFile(files[i], bytes.Join(lines, []byte("\n")), 0o600); err != nil {
+			return err
 		}
 	}
-	for range maxBadLines {
-		db, err := knownhosts.NewDB(copies...)
-		if err == nil {
-			return db, nil
-		}
-		match := lineOf().FindStringSubmatch(err.Error())
-		if match == nil {
-			return nil, err
-		}
-		i, ok := at[match[1]]
-		n, convErr := strconv.Atoi(match[2])
-		if !ok || convErr != nil || n < 1 || n > len(lines[i]) || len(lines[i][n-1]) == 0 {
-			return nil, err
-		}
-		lines[i][n-1] = nil
-		h.warn(files[i], n, match[3])
-		if err := os.WriteFile(copies[i], bytes.Join(lines[i], []byte("\n")), 0o600); err != nil {
-			return nil, err
-		}
-	}
-	return nil, fmt.Errorf("more than %d lines are not host keys", maxBadLines)
-}
-
-func (h *hostKeys) warn(file string, line int, why string) {
-	h.warnings = append(h.warnings, fmt.Sprintf("%s:%d: not a host key, skipped: %s", file, line, cut(why, 120)))
+	return fmt.Errorf("more than %d lines are not host keys", maxBadLines)
 }
 
 // algorithms returns the host key algorithms for which a key is known, so that a

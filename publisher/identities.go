@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/shell"
 )
 
@@ -51,7 +53,7 @@ func loadIdentities(s settings) (*identities, error) {
 		switch {
 		case err == nil:
 			fromFiles = append(fromFiles, signer)
-		case holds(held, public):
+		case offers(held, public):
 			// The file has a passphrase, and the agent holds the key: the usual case.
 		case err.Code == CodeKeyUnreadable && errors.Is(err, fs.ErrNotExist) && !s.explicitKeys:
 			// One of ssh's default names, most of which do not exist.
@@ -60,12 +62,12 @@ func loadIdentities(s settings) (*identities, error) {
 		}
 	}
 	for _, signer := range held {
-		if !s.identitiesOnly || contains(named, signer.PublicKey()) {
+		if !s.identitiesOnly || slices.ContainsFunc(named, func(key ssh.PublicKey) bool { return sameKey(key, signer.PublicKey()) }) {
 			ids.signers = append(ids.signers, signer)
 		}
 	}
 	for _, signer := range fromFiles {
-		if !holds(ids.signers, signer.PublicKey()) {
+		if !offers(ids.signers, signer.PublicKey()) {
 			ids.signers = append(ids.signers, signer)
 		}
 	}
@@ -107,7 +109,7 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 		return nil, public, configError(CodeKeyMode, "chmod 600 "+shell.Quote(name),
 			fmt.Errorf("reading key %s: mode %04o lets others read it", name, info.Mode().Perm()))
 	}
-	raw, err := readBounded(name, maxKeyBytes)
+	raw, err := atomicfile.Read(name, maxKeyBytes)
 	if err != nil {
 		return nil, public, configError(CodeKeyUnreadable, "name the private key: --identity FILE", fmt.Errorf("reading key: %w", err))
 	}
@@ -123,7 +125,7 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 	if err != nil {
 		return nil, public, configError(CodeKeyUnreadable, "check it: ssh-keygen -y -f "+shell.Quote(name), fmt.Errorf("reading key %s: %w", name, err))
 	}
-	if cert, ok := readPublic(name + "-cert.pub").(*ssh.Certificate); ok && bytes.Equal(cert.Key.Marshal(), signer.PublicKey().Marshal()) {
+	if cert, ok := readPublic(name + "-cert.pub").(*ssh.Certificate); ok && sameKey(cert.Key, signer.PublicKey()) {
 		if certified, err := ssh.NewCertSigner(cert, signer); err == nil {
 			signer = certified
 		}
@@ -132,7 +134,7 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 }
 
 func readPublic(name string) ssh.PublicKey {
-	raw, err := readBounded(name, maxKeyBytes)
+	raw, err := atomicfile.Read(name, maxKeyBytes)
 	if err != nil {
 		return nil
 	}
@@ -143,20 +145,8 @@ func readPublic(name string) ssh.PublicKey {
 	return key
 }
 
-func holds(signers []ssh.Signer, key ssh.PublicKey) bool {
-	for _, signer := range signers {
-		if key != nil && bytes.Equal(signer.PublicKey().Marshal(), key.Marshal()) {
-			return true
-		}
-	}
-	return false
-}
+func sameKey(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
 
-func contains(keys []ssh.PublicKey, key ssh.PublicKey) bool {
-	for _, k := range keys {
-		if bytes.Equal(k.Marshal(), key.Marshal()) {
-			return true
-		}
-	}
-	return false
+func offers(signers []ssh.Signer, key ssh.PublicKey) bool {
+	return key != nil && slices.ContainsFunc(signers, func(s ssh.Signer) bool { return sameKey(s.PublicKey(), key) })
 }

@@ -7,9 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/shell"
 )
+
+// tempAge is the age at which a temporary file in a local drop is abandoned.
+const tempAge = 10 * time.Minute
 
 // putLocal returns the writer for a file target. It creates drop/<host>/ below the
 // data directory. The data directory itself must exist: a missing one is usually
@@ -22,14 +27,12 @@ func (p *Publisher) putLocal() func(name string, data []byte) error {
 			if err := p.makeDrop(); err != nil {
 				return err
 			}
-			if p.opts.Sweep != nil {
-				if err := p.opts.Sweep(drop); err != nil {
-					p.opts.Log.Warn("sweeping the drop", "dir", drop, "err", err)
-				}
+			if _, err := atomicfile.Sweep(drop, tempAge, time.Now()); err != nil {
+				p.opts.Log.Warn("sweeping the drop", "dir", drop, "err", err)
 			}
 			ready = true
 		}
-		if err := p.opts.WriteFile(filepath.Join(drop, name), data); err != nil {
+		if _, err := atomicfile.Write(filepath.Join(drop, name), data, 0o644); err != nil { // the generator may be another user
 			return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err), hint: "look at: df -h " + shell.Quote(drop) + "; ls -ld " + shell.Quote(drop)}
 		}
 		return nil
@@ -70,4 +73,13 @@ func dropError(hint string, err error) *Error {
 		}
 	}
 	return configError(CodeLocalDir, hint, err)
+}
+
+// removeLocal removes one expired file of a local drop.
+func (p *Publisher) removeLocal(name string) error {
+	err := os.Remove(filepath.Join(p.opts.Target.Dir, "drop", p.opts.Host, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

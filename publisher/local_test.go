@@ -8,10 +8,7 @@ import (
 
 func localOptions(t testing.TB) (Options, string) {
 	data := t.TempDir()
-	return Options{
-		Target: Target{Scheme: "file", Dir: data}, Host: "gpu01",
-		WriteFile: func(path string, data []byte) error { return os.WriteFile(path, data, 0o644) },
-	}, filepath.Join(data, "drop", "gpu01")
+	return Options{Target: Target{Scheme: "file", Dir: data}, Host: "gpu01"}, filepath.Join(data, "drop", "gpu01")
 }
 
 func TestLocalRefusals(t *testing.T) {

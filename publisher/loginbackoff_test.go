@@ -187,7 +187,7 @@ func TestWhySSHDHangsUp(t *testing.T) {
 		key := filepath.Join(t.TempDir(), "key")
 		sshtest.WriteKey(t, key, "ed25519", "")
 		p := open(t, Options{Target: Target{Scheme: "sftp", User: "x", Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port},
-			Identity: []string{key}, ConfigFiles: []string{}, Budget: 300 * time.Millisecond})
+			Identity: []string{key}, Budget: 300 * time.Millisecond})
 		_, err = p.Publish(t.Context(), newMemorySpool(LatestName))
 		var e *Error
 		if !errors.As(err, &e) || e.Code != want || !e.Temporary() {

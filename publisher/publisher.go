@@ -13,31 +13,31 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 
 	"github.com/cenkalti/backoff/v5"
 )
 
 const (
-	// MaxFileBytes is the largest file that is sent; readers refuse larger ones.
-	MaxFileBytes = 1 << 20
 	// DefaultBudget bounds one Publish, including dialing and retries.
 	DefaultBudget = 20 * time.Second
 	// DefaultBacklog is how many hour files one Publish sends after the latest file.
 	// It keeps a fleet that returns from an outage from flooding the server.
 	DefaultBacklog = 12
 	// KeepBelow is the longest interval at which keeping the connection open costs
-	// the server less than a new connection for each push.
+	// the server less than a new connection for each push. No keepalive is sent: at
+	// these intervals a push comes before a NAT device forgets the connection.
 	KeepBelow = 30 * time.Second
 	// LatestName is the file that is replaced at each push and always sent first.
 	LatestName = spool.LatestName
+
+	retryBase = 500 * time.Millisecond
+	retryCap  = 8 * time.Second
 )
 
 // File is one file that waits in a spool.
@@ -46,7 +46,8 @@ type File = spool.File
 // Source is what Publish reads from: a [*spool.Spool]. Publish calls it from
 // the goroutine of its caller.
 type Source interface {
-	// Pending lists the files that target has not received yet, in any order.
+	// Pending lists the files that target has not received yet: the latest file
+	// first, then hour files from the newest to the oldest.
 	Pending(target string) ([]File, error)
 	// Read returns the whole content, which may be newer than File says. An error
 	// that wraps [fs.ErrNotExist] means that the file need not be sent any more.
@@ -54,6 +55,11 @@ type Source interface {
 	// Delivered is called once the file is in the drop under its name; f describes
 	// what was sent.
 	Delivered(target string, f File) error
+	// Obsolete lists delivered files that have expired. Where a node's account may
+	// only write, nobody but the node can remove them.
+	Obsolete(target string) []string
+	// Withdrawn is called once these files are gone from the drop.
+	Withdrawn(target string, names ...string) error
 }
 
 // Options say where to and how. Zero values mean what the comments say.
@@ -69,25 +75,19 @@ type Options struct {
 	Keep bool
 	// Identity and KnownHosts are files that replace those of ssh_config.
 	Identity, KnownHosts []string
-	// ResolveConfig returns what `ssh -G host` prints. When it is nil or fails,
-	// the Host blocks of ConfigFiles are read instead.
+	// ResolveConfig returns what `ssh -G host` prints. When it is nil or its error wraps
+	// [fs.ErrNotExist], because ssh is not installed, no ssh_config is used.
 	ResolveConfig func(ctx context.Context, host string) ([]byte, error)
-	// ConfigFiles default to ~/.ssh/config and /etc/ssh/ssh_config.
-	ConfigFiles []string
 	// StateDir is a local directory for records of uploads under way. With them, a
 	// push can remove the temporary files that a killed one left on the server. It
 	// is private to this user and created if it is missing. Empty: the server has to
 	// remove such files itself.
 	StateDir string
-	// WriteFile replaces a local file atomically; a file target needs it.
-	WriteFile func(path string, data []byte) error
-	// Sweep removes from a local drop what a killed writer left there; nil for nothing.
-	Sweep func(dir string) error
 	// Log receives details at debug level, and warnings about known_hosts lines; default: none.
 	Log *slog.Logger
 
-	retryBase, retryCap, keepalive time.Duration
-	clock                          func() time.Time
+	retryCap time.Duration
+	clock    func() time.Time
 }
 
 // Report says what one Publish did, also when it returned an error.
@@ -97,9 +97,6 @@ type Report struct {
 	Bytes     int64    // of content delivered
 	Attempts  int      // connections that were tried or used
 	Dialed    int      // new connections
-	Synced    bool     // the server synced each file to disk before the rename
-	BytesUp   int64    // on the wire, by the last connection in its lifetime
-	BytesDown int64    // likewise
 	Warnings  []string // known_hosts lines that could not be read, and the like
 }
 
@@ -113,8 +110,7 @@ type Publisher struct {
 
 	mu      sync.Mutex
 	backoff loginBackoff
-	conn    *connection       // kept connection, or nil
-	stale   map[string]string // temporary file on the server → its upload record
+	conn    *connection // kept connection, or nil
 }
 
 // New checks the options and connects to nothing.
@@ -125,11 +121,8 @@ func New(o Options) (*Publisher, error) {
 			return nil, configError(CodeTarget, "write --to sftp://user@host/dir", errors.New("publishing: the target names no host"))
 		}
 	case "file":
-		if !plainName(o.Host) || strings.ToLower(o.Host) != o.Host || strings.Contains(o.Host, "..") {
+		if name, err := snapshot.ParseHost(o.Host); err != nil || name != o.Host {
 			return nil, configError(CodeTarget, "name this node: --host NAME", fmt.Errorf("publishing to %s: %q is not a host name", o.Target, cut(o.Host, 80)))
-		}
-		if o.WriteFile == nil {
-			return nil, configError(CodeTarget, "", errors.New("publishing to a local directory: no writer given"))
 		}
 	default:
 		return nil, configError(CodeTarget, "write --to sftp://user@host/dir or file:///dir", fmt.Errorf("publishing: unknown scheme %q", o.Target.Scheme))
@@ -143,28 +136,15 @@ func New(o Options) (*Publisher, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.ConfigFiles == nil {
-		if home, err := os.UserHomeDir(); err == nil {
-			o.ConfigFiles = append(o.ConfigFiles, filepath.Join(home, ".ssh", "config"))
-		}
-		o.ConfigFiles = append(o.ConfigFiles, "/etc/ssh/ssh_config")
+	if o.retryCap <= 0 {
+		o.retryCap = retryCap
 	}
-	setDefault(&o.retryBase, 500*time.Millisecond)
-	setDefault(&o.retryCap, 8*time.Second)
-	setDefault(&o.keepalive, keepaliveInterval)
 	if o.clock == nil {
 		o.clock = time.Now
 	}
-	p := &Publisher{opts: o, target: o.Target.String(), stale: map[string]string{}}
-	p.records = newUploadRecords(o.StateDir, o.Target, o.Budget)
+	p := &Publisher{opts: o, target: o.Target.String(), records: newUploadRecords(o.StateDir, o.Target, o.Budget)}
 	p.life, p.end = context.WithCancel(context.Background())
 	return p, nil
-}
-
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d <= 0 {
-		*d = value
-	}
 }
 
 // Close ends a kept connection and a Publish under way. It does not wait for the server.
@@ -181,7 +161,7 @@ func (p *Publisher) disconnect() {
 		return
 	}
 	if p.conn.tempLeft {
-		p.stale[p.conn.temp] = p.records.markFailed(p.conn.temp)
+		p.records.fail(p.conn.temp)
 	}
 	p.conn.close()
 	p.conn = nil
@@ -194,7 +174,7 @@ func (p *Publisher) disconnect() {
 // the same error. An error is an [*Error].
 func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	var r Report
-	// The budget includes waiting for a push or a keepalive under way.
+	// The budget includes waiting for a push under way.
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Budget)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
@@ -207,13 +187,11 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 	if err != nil {
 		return r, &Error{Code: CodeSpool, Err: fmt.Errorf("listing what waits for %s: %w", p.target, err)}
 	}
-	batch := slices.Clone(files)
-	slices.SortFunc(batch, newestFirst)
 	most := p.opts.Backlog
-	if len(batch) > 0 && batch[0].Name == LatestName {
+	if len(files) > 0 && files[0].Name == LatestName {
 		most++
 	}
-	batch = batch[:min(len(batch), most)]
+	batch := files[:min(len(files), most)]
 	left := &queue{src: src, target: p.target, files: batch, report: &r}
 
 	if len(batch) > 0 {
@@ -249,18 +227,6 @@ func (p *Publisher) withTarget(err error) error {
 	return &outer
 }
 
-// newestFirst puts the latest file first, then the others by descending name:
-// names of finished hours begin with the hour.
-func newestFirst(a, b File) int {
-	if (a.Name == LatestName) != (b.Name == LatestName) {
-		if a.Name == LatestName {
-			return -1
-		}
-		return 1
-	}
-	return strings.Compare(b.Name, a.Name)
-}
-
 // push retries until all is delivered, the budget is spent, or an error is one
 // that a retry cannot fix.
 func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
@@ -284,7 +250,7 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 			return struct{}{}, err
 		}
 		return struct{}{}, backoff.Permanent(err)
-	}, backoff.WithBackOff(&fullJitter{base: p.opts.retryBase, cap: p.opts.retryCap}), backoff.WithMaxElapsedTime(p.opts.Budget))
+	}, backoff.WithBackOff(p.jitter()), backoff.WithMaxElapsedTime(p.opts.Budget))
 	if err != nil {
 		return last
 	}
@@ -315,9 +281,6 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 		if err := p.removeStale(ctx, c); err != nil {
 			return err
 		}
-		if p.opts.Keep {
-			go p.keepAlive(c)
-		}
 	}
 	if err := p.records.write(c.temp); err != nil {
 		return &Error{Code: CodeSpool, Err: err}
@@ -325,13 +288,11 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 	err := left.drain(ctx, func(name string, data []byte) error { return p.put(ctx, c, name, data) })
 	if err == nil {
 		stop := context.AfterFunc(ctx, func() { c.base.Close() })
-		err = p.removeExpired(left.src, p.removeRemote(ctx, c))
+		err = p.removeExpired(left.src, func(name string) error { return p.unlink(ctx, c, name) })
 		stop()
 	}
-	r.Synced = c.fsync
-	r.BytesUp, r.BytesDown = c.base.up.Load(), c.base.down.Load()
 	if !c.tempLeft {
-		p.records.remove(p.records.path(c.temp, os.Getpid()))
+		p.records.remove(c.temp)
 	}
 	if err == nil {
 		c.base.SetDeadline(time.Time{})
@@ -364,12 +325,7 @@ func (q *queue) drain(ctx context.Context, put func(name string, data []byte) er
 			continue
 		}
 		if err != nil {
-			err = &Error{Code: CodeSpool, Err: fmt.Errorf("reading %s from the spool: %w", cut(f.Name, 80), err)}
-		} else {
-			err = checkFile(f, data)
-		}
-		if err != nil {
-			q.problems = append(q.problems, err)
+			q.problems = append(q.problems, &Error{Code: CodeSpool, Err: fmt.Errorf("reading %s from the spool: %w", f.Name, err)})
 			q.files = q.files[1:]
 			continue
 		}

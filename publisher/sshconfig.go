@@ -1,8 +1,7 @@
 package publisher
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,13 +13,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/kevinburke/ssh_config"
 )
 
 const (
 	maxHops          = 8
-	maxConfigBytes   = 1 << 20
 	maxIdentityFiles = 32
 )
 
@@ -94,73 +90,28 @@ func parseHop(s string) (Target, error) {
 	return t, nil
 }
 
-// settings asks `ssh -G` through Options.ResolveConfig, because only ssh itself
-// evaluates Match, canonical names and the order of Include. When that fails, the
-// Host blocks are read here.
+// settings asks `ssh -G` through Options.ResolveConfig: only ssh itself evaluates
+// Host, Match, Include and canonical names as ssh does.
 func (p *Publisher) settings(ctx context.Context, alias, user string, port int) (settings, error) {
-	values := map[string][]string{}
-	asked := false
+	var out []byte
 	if p.opts.ResolveConfig != nil {
-		out, err := p.opts.ResolveConfig(ctx, alias)
-		if err == nil && len(out) <= maxConfigBytes {
-			values, asked = parseResolved(out), true
-		} else if err != nil {
-			p.opts.Log.Debug("asking ssh -G", "host", alias, "err", err)
+		var err error
+		if out, err = p.opts.ResolveConfig(ctx, alias); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return settings{}, configError(CodeConfig, "look at: ssh -G "+alias, err)
 		}
 	}
-	if !asked {
-		var err error
-		if values, err = p.readConfigs(alias); err != nil {
-			return settings{}, err
+	values := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if key = strings.ToLower(key); ok && len(values[key]) < maxIdentityFiles {
+			values[key] = append(values[key], strings.TrimSpace(value))
 		}
 	}
 	return p.fill(values, alias, user, port)
 }
 
-func parseResolved(out []byte) map[string][]string {
-	values := map[string][]string{}
-	lines := bufio.NewScanner(bytes.NewReader(out))
-	lines.Buffer(nil, maxConfigBytes)
-	for lines.Scan() {
-		key, value, ok := strings.Cut(strings.TrimSpace(lines.Text()), " ")
-		if key = strings.ToLower(key); ok && len(values[key]) < maxIdentityFiles {
-			values[key] = append(values[key], strings.TrimSpace(value))
-		}
-	}
-	return values
-}
-
-func (p *Publisher) readConfigs(alias string) (map[string][]string, error) {
-	values := map[string][]string{}
-	for _, name := range p.opts.ConfigFiles {
-		raw, err := readBounded(name, maxConfigBytes)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		var config *ssh_config.Config
-		if err == nil {
-			config, err = ssh_config.DecodeBytes(raw)
-		}
-		if err != nil {
-			return nil, configError(CodeConfig, "install OpenSSH's ssh, which reads every form of the file, or name user, host and port in --to", fmt.Errorf("reading %s: %w", name, err))
-		}
-		for _, key := range []string{"HostName", "User", "Port", "IdentitiesOnly", "IdentityAgent", "ProxyJump", "ProxyCommand",
-			"HostKeyAlias", "UserKnownHostsFile", "GlobalKnownHostsFile", "ConnectTimeout", "IdentityFile"} {
-			all, err := config.GetAll(alias, key)
-			if err != nil {
-				return nil, configError(CodeConfig, "", fmt.Errorf("reading %s of %s: %w", key, name, err))
-			}
-			low := strings.ToLower(key)
-			if key == "IdentityFile" {
-				values[low] = append(values[low], all...)
-			} else if len(all) > 0 && len(values[low]) == 0 {
-				values[low] = all[:1] // the first value found wins, as in ssh
-			}
-		}
-	}
-	return values, nil
-}
-
+// fill makes the settings of one host from the values of ssh_config. User and port of
+// the target, and the files named by options, win.
 func (p *Publisher) fill(values map[string][]string, alias, userName string, port int) (settings, error) {
 	first := func(key string) string {
 		if v := values[key]; len(v) > 0 && !strings.EqualFold(v[0], "none") {
@@ -168,71 +119,48 @@ func (p *Publisher) fill(values map[string][]string, alias, userName string, por
 		}
 		return ""
 	}
-	s := settings{alias: alias, host: alias, user: userName, port: port}
-	local := localUser()
-	if name := first("hostname"); name != "" {
-		s.host = strings.NewReplacer("%%", "%", "%h", alias, "%n", alias).Replace(name)
-	}
-	if s.user == "" {
-		if s.user = first("user"); s.user == "" {
-			s.user = local
-		}
-	}
+	s := settings{alias: alias, user: cmp.Or(userName, first("user"), localUser()), port: port,
+		jump: first("proxyjump"), hostKeyAlias: first("hostkeyalias"), identitiesOnly: strings.EqualFold(first("identitiesonly"), "yes")}
+	s.host = strings.NewReplacer("%%", "%", "%h", alias, "%n", alias).Replace(cmp.Or(first("hostname"), alias))
 	if s.port == 0 {
-		s.port = 22
-		if text := first("port"); text != "" {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 1 || n > 65535 {
-				return s, configError(CodeConfig, "look at: ssh -G "+alias, fmt.Errorf("reading Port of %s: %q is no port", alias, cut(text, 40)))
-			}
-			s.port = n
+		n, err := strconv.Atoi(cmp.Or(first("port"), "22"))
+		if err != nil || n < 1 || n > 65535 {
+			return s, configError(CodeConfig, "look at: ssh -G "+alias, fmt.Errorf("reading Port of %s: %q is no port", alias, cut(first("port"), 40)))
 		}
+		s.port = n
 	}
-	if command := first("proxycommand"); command != "" {
+	if first("proxycommand") != "" {
 		return s, configError(CodeConfig, "use ProxyJump in ssh_config instead of ProxyCommand", fmt.Errorf("resolving the way to %s: ProxyCommand is not supported", alias))
 	}
-	s.jump = first("proxyjump")
-	s.hostKeyAlias = first("hostkeyalias")
-	s.identitiesOnly = strings.EqualFold(first("identitiesonly"), "yes")
-	if text := first("connecttimeout"); text != "" {
-		if n, err := strconv.Atoi(text); err == nil && n > 0 && n < 3600 {
-			s.connectTimeout = time.Duration(n) * time.Second
-		}
+	if n, err := strconv.Atoi(first("connecttimeout")); err == nil && n > 0 && n < 3600 {
+		s.connectTimeout = time.Duration(n) * time.Second
 	}
-	expand := func(list []string) []string {
-		var out []string
-		for _, item := range list {
-			if item != "" && !strings.EqualFold(item, "none") && len(out) < maxIdentityFiles {
-				out = append(out, s.expand(strings.Trim(item, `"`), local))
-			}
-		}
-		return out
+	s.identity = s.expandAll(values["identityfile"])
+	if len(values["identityfile"]) == 0 {
+		s.identity = s.expandAll([]string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"})
 	}
-	if s.identity = expand(values["identityfile"]); len(values["identityfile"]) == 0 {
-		s.identity = expand([]string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"})
-	}
-	known := func(key string, defaults string) []string {
-		text := defaults
+	known := func(key, defaults string) []string {
 		if v := values[key]; len(v) > 0 {
-			text = v[0]
+			defaults = v[0]
 		}
-		return expand(strings.Fields(text))
+		return s.expandAll(strings.Fields(defaults))
 	}
 	s.userKnown = known("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
 	s.globalKnown = known("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
-	s.agent = agentSocket(values["identityagent"], func(path string) string { return s.expand(path, local) })
+	s.agent = s.agentSocket(values["identityagent"])
 	if len(p.opts.Identity) > 0 {
 		// Only the named keys are offered: the many keys of an agent could exceed the
 		// server's MaxAuthTries first.
-		s.identity, s.identitiesOnly, s.explicitKeys = expand(p.opts.Identity), true, true
+		s.identity, s.identitiesOnly, s.explicitKeys = s.expandAll(p.opts.Identity), true, true
 	}
 	if len(p.opts.KnownHosts) > 0 {
-		s.userKnown, s.globalKnown = expand(p.opts.KnownHosts), nil
+		s.userKnown, s.globalKnown = s.expandAll(p.opts.KnownHosts), nil
 	}
 	return s, nil
 }
 
-func agentSocket(values []string, expand func(string) string) string {
+// agentSocket returns the path of the agent's socket, from IdentityAgent.
+func (s settings) agentSocket(values []string) string {
 	if len(values) == 0 || values[0] == "SSH_AUTH_SOCK" {
 		return os.Getenv("SSH_AUTH_SOCK")
 	}
@@ -243,11 +171,21 @@ func agentSocket(values []string, expand func(string) string) string {
 	if name, ok := strings.CutPrefix(value, "$"); ok && !strings.HasPrefix(name, "{") {
 		return os.Getenv(name)
 	}
-	return expand(value)
+	return s.expand(value)
+}
+
+func (s settings) expandAll(paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		if path != "" && !strings.EqualFold(path, "none") && len(out) < maxIdentityFiles {
+			out = append(out, s.expand(strings.Trim(path, `"`)))
+		}
+	}
+	return out
 }
 
 // expand replaces ~, ${NAME} and the %-tokens of ssh_config in a path.
-func (s settings) expand(path, local string) string {
+func (s settings) expand(path string) string {
 	home, _ := os.UserHomeDir()
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		path = filepath.Join(home, strings.TrimPrefix(path, "~"))
@@ -258,20 +196,13 @@ func (s settings) expand(path, local string) string {
 		if !ok || !closed {
 			break
 		}
-		value := strings.ReplaceAll(os.Getenv(name), "${", "")
-		path = before + value + after
-	}
-	if !strings.Contains(path, "%") {
-		return path
+		path = before + strings.ReplaceAll(os.Getenv(name), "${", "") + after
 	}
 	machine, _ := os.Hostname()
 	short, _, _ := strings.Cut(machine, ".")
-	key := s.hostKeyAlias
-	if key == "" {
-		key = s.alias
-	}
-	return strings.NewReplacer("%%", "%", "%d", home, "%h", s.host, "%i", strconv.Itoa(os.Getuid()), "%j", s.jump, "%k", key,
-		"%L", short, "%l", machine, "%n", s.alias, "%p", strconv.Itoa(s.port), "%r", s.user, "%u", local).Replace(path)
+	return strings.NewReplacer("%%", "%", "%d", home, "%h", s.host, "%i", strconv.Itoa(os.Getuid()), "%j", s.jump,
+		"%k", cmp.Or(s.hostKeyAlias, s.alias), "%L", short, "%l", machine, "%n", s.alias, "%p", strconv.Itoa(s.port),
+		"%r", s.user, "%u", localUser()).Replace(path)
 }
 
 func localUser() string {
@@ -279,18 +210,4 @@ func localUser() string {
 		return u.Username
 	}
 	return os.Getenv("USER")
-}
-
-func readBounded(name string, limit int64) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("reading %s: not a regular file", name)
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("reading %s: %d bytes, and %d are the most", name, info.Size(), limit)
-	}
-	return os.ReadFile(name)
 }

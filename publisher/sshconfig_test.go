@@ -2,17 +2,15 @@ package publisher
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,61 +44,56 @@ func TestSettings(t *testing.T) {
 		identity: []string{home + "/.ssh/board_key", home + "/second"}, identitiesOnly: true, agent: "/agent",
 		jump: "hop1,ops@hop2:2200", hostKeyAlias: "board-key", userKnown: []string{home + "/.ssh/a", home + "/.ssh/b"},
 		globalKnown: []string{"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"}, connectTimeout: 7 * time.Second}
-	readers := map[string]func(t *testing.T) Options{
-		"files": func(t *testing.T) Options { return Options{ConfigFiles: []string{file}} },
-		"ssh -G": func(t *testing.T) Options {
-			ssh := need.Program(t, "ssh")
-			return Options{ResolveConfig: func(ctx context.Context, host string) ([]byte, error) {
-				return exec.CommandContext(ctx, ssh, "-G", "-F", file, "--", host).Output()
-			}}
-		},
-		"files when ssh fails": func(t *testing.T) Options {
-			return Options{ConfigFiles: []string{file}, ResolveConfig: func(context.Context, string) ([]byte, error) { return nil, errors.New("no ssh") }}
-		},
+	p := open(t, Options{Target: Target{Scheme: "sftp", Host: "board"}, ResolveConfig: sshConfig(t, file)})
+	got, err := p.settings(t.Context(), "board", "", 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, reader := range readers {
-		t.Run(name, func(t *testing.T) {
-			o := reader(t)
-			o.Target = Target{Scheme: "sftp", Host: "board"}
-			p := open(t, o)
-			got, err := p.settings(t.Context(), "board", "", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(settings{})); diff != "" {
-				t.Errorf("settings (-want +got):\n%s", diff)
-			}
-			// What the target and the flags say wins.
-			p.opts.Identity, p.opts.KnownHosts = []string{"~/mine"}, []string{"/known"}
-			got, err = p.settings(t.Context(), "board", "me", 22)
-			if err != nil || got.user != "me" || got.port != 22 || !cmp.Equal(got.identity, []string{home + "/mine"}) ||
-				!cmp.Equal(got.userKnown, []string{"/known"}) || got.globalKnown != nil {
-				t.Errorf("with flags: %+v, %v", got, err)
-			}
-			route, err := p.route(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			var hops []string
-			for _, hop := range route {
-				hops = append(hops, hop.user+"@"+hop.addr())
-			}
-			if diff := cmp.Diff([]string{"everybody@hop1:22", "ops@hop2:2200", "drop@board.example:2222"}, hops); diff != "" {
-				t.Errorf("route (-want +got):\n%s", diff)
-			}
-		})
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(settings{})); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+	// The target and the options win.
+	p.opts.Identity, p.opts.KnownHosts = []string{"~/mine"}, []string{"/known"}
+	got, err = p.settings(t.Context(), "board", "me", 22)
+	if err != nil || got.user != "me" || got.port != 22 || !cmp.Equal(got.identity, []string{home + "/mine"}) ||
+		!cmp.Equal(got.userKnown, []string{"/known"}) || got.globalKnown != nil {
+		t.Errorf("with options: %+v, %v", got, err)
+	}
+	route, err := p.route(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hops []string
+	for _, hop := range route {
+		hops = append(hops, hop.user+"@"+hop.addr())
+	}
+	if diff := cmp.Diff([]string{"everybody@hop1:22", "ops@hop2:2200", "drop@board.example:2222"}, hops); diff != "" {
+		t.Errorf("route (-want +got):\n%s", diff)
 	}
 	for name, text := range map[string]string{
 		"proxy command": "Host board\n ProxyCommand nc %h %p\n",
 		"circle":        "Host board\n ProxyJump other\nHost other\n ProxyJump board\n",
 		"bad jump":      "Host board\n ProxyJump -x\n",
 		"bad port":      "Host board\n Port 99999\n",
-		"bad match":     "Match user x\n Port 1\n",
+		"not a config":  "Nonsense here\n",
 	} {
-		o := Options{Target: Target{Scheme: "sftp", Host: "board"}, ConfigFiles: []string{writeFile(t, filepath.Join(t.TempDir(), "c"), text)}}
+		o := Options{Target: Target{Scheme: "sftp", Host: "board"}, ResolveConfig: sshConfig(t, writeFile(t, filepath.Join(t.TempDir(), "c"), text))}
 		if _, err := open(t, o).route(t.Context()); Code(err) != CodeConfig {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+// TestWithoutSSH: where OpenSSH is not installed, the target and the options say all.
+func TestWithoutSSH(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	o := Options{Target: Target{Scheme: "sftp", Host: "board"},
+		ResolveConfig: func(context.Context, string) ([]byte, error) { return nil, fmt.Errorf("no ssh: %w", fs.ErrNotExist) }}
+	got, err := open(t, o).settings(t.Context(), "board", "drop", 0)
+	if err != nil || got.host != "board" || got.user != "drop" || got.port != 22 || len(got.identity) != 3 || got.identity[0] != home+"/.ssh/id_ed25519" ||
+		got.userKnown[0] != home+"/.ssh/known_hosts" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -108,7 +101,7 @@ func FuzzResolvedConfig(f *testing.F) {
 	f.Add("hostname x\nport 22\nidentityfile ~/.ssh/%h\nproxyjump a,b\n")
 	f.Add("identityfile ${A${B}}%\nuserknownhostsfile none\nconnecttimeout -1\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := New(Options{Target: Target{Scheme: "sftp", Host: "h"}, ConfigFiles: []string{},
+		p, err := New(Options{Target: Target{Scheme: "sftp", Host: "h"},
 			ResolveConfig: func(context.Context, string) ([]byte, error) { return []byte(text), nil }})
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +185,7 @@ func TestProxyJump(t *testing.T) {
 		config := fmt.Sprintf("Host last\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n HostKeyAlias the-last\n ProxyJump jump\nHost jump\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n",
 			last.Host, last.Port, last.Key, known[0], jump.Host, jump.Port, jump.Key, known[1])
 		return Options{Target: Target{Scheme: "sftp", User: last.User, Host: "last"}, Budget: 10 * time.Second,
-			ConfigFiles: []string{writeFile(t, filepath.Join(t.TempDir(), "config"), config)}}
+			ResolveConfig: sshConfig(t, writeFile(t, filepath.Join(t.TempDir(), "config"), config))}
 	}
 	alias := writeFile(t, filepath.Join(t.TempDir(), "known"), "the-last "+string(ssh.MarshalAuthorizedKey(last.Public["ed25519"])))
 
@@ -202,7 +195,7 @@ func TestProxyJump(t *testing.T) {
 		t.Error("nothing arrived")
 	}
 	p.Close()
-	eventually(t, "no goroutine is left", func() bool { return ours() == 0 })
+	eventually(t, "no goroutine is left", func() bool { return connectionGoroutines() == 0 })
 
 	// Each hop's key is checked.
 	e := refused(t, open(t, options(t, alias, alias)), newMemorySpool(LatestName), CodeHostUnknown)

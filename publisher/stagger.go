@@ -3,8 +3,9 @@ package publisher
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"math/rand/v2"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 // StaggerOffset returns the offset within an interval at which a host pushes. It
@@ -29,20 +30,9 @@ func UntilPush(host string, interval time.Duration, now time.Time) time.Duration
 	return interval - since
 }
 
-// fullJitter is a backoff that waits a random time between 0 and a bound. The
-// bound doubles with every attempt, up to cap.
-type fullJitter struct {
-	base, cap time.Duration
-	tries     int
-}
-
-func (j *fullJitter) Reset() { j.tries = 0 }
-
-func (j *fullJitter) NextBackOff() time.Duration {
-	bound := j.cap
-	if j.tries < 20 {
-		bound = min(j.cap, j.base<<j.tries)
-	}
-	j.tries++
-	return rand.N(bound + 1)
+// jitter returns a backoff that waits a random time between 0 and a bound, which
+// doubles with each attempt ("full jitter"). The library spreads a wait evenly
+// over the interval from 0 to twice its mean.
+func (p *Publisher) jitter() backoff.BackOff {
+	return &backoff.ExponentialBackOff{InitialInterval: min(retryBase, p.opts.retryCap) / 2, MaxInterval: p.opts.retryCap / 2, Multiplier: 2, RandomizationFactor: 1}
 }

@@ -141,19 +141,16 @@ func TestUntilPushKeepsToTheOffset(t *testing.T) {
 const staggerOfGPU01 = 50069888602 * time.Nanosecond
 
 func TestFullJitter(t *testing.T) {
-	j := &fullJitter{base: 100, cap: 1000}
-	bound := time.Duration(100)
+	waits := (&Publisher{opts: Options{retryCap: retryCap}}).jitter()
+	bound, longest := retryBase, time.Duration(0)
 	for n := range 70 {
-		if d := j.NextBackOff(); d < 0 || d > min(bound, 1000) {
-			t.Fatalf("try %d: %d is not within %d", n, d, bound)
+		d := waits.NextBackOff()
+		if d < 0 || d > bound+1 { // the library rounds up
+			t.Fatalf("try %d: %v is not within %v", n, d, bound)
 		}
-		bound = min(bound*2, 1000)
+		bound, longest = min(bound*2, retryCap), max(longest, d)
 	}
-	j.Reset()
-	for range 50 {
-		j.Reset()
-		if d := j.NextBackOff(); d > 100 {
-			t.Fatalf("after a reset: %d", d)
-		}
+	if longest < retryCap/2 {
+		t.Errorf("the longest of 70 waits is %v, and the bound is %v", longest, retryCap)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 )
@@ -48,7 +47,7 @@ func (p *Publisher) put(ctx context.Context, c *connection, name string, data []
 		c.setDeadline(end, p.opts.Budget/2)
 		p.explain(c, e, len(data))
 	}
-	c.tempLeft = p.unlink(c, end, c.temp) != nil
+	c.tempLeft = p.unlink(ctx, c, c.temp) != nil
 	return failed
 }
 
@@ -127,74 +126,47 @@ func (p *Publisher) explain(c *connection, failed *Error, size int) {
 	}
 }
 
-// unlink deletes a file on the server. A file that does not exist is no error.
-func (p *Publisher) unlink(c *connection, end time.Time, name string) error {
-	name = p.opts.Target.in(name)
+// unlink removes a file on the server. The error is one of the connection: a server
+// that has no such file, or that lets nobody remove it, is not asked again.
+func (p *Publisher) unlink(ctx context.Context, c *connection, name string) error {
+	end, _ := ctx.Deadline()
 	c.setDeadline(end, p.opts.Budget/2)
-	err := c.sftp.Remove(name)
-	if errors.Is(err, fs.ErrPermission) {
-		// After any failure the library checks whether the name is a directory. Where
-		// that check is denied, "permission denied" hides the first answer. Opening
-		// the file tells whether it exists.
-		c.setDeadline(end, p.opts.Budget/2)
-		file, there := c.sftp.OpenFile(name, os.O_WRONLY)
-		if there == nil {
-			file.Close()
-		} else if errors.Is(there, fs.ErrNotExist) {
-			return nil
-		}
+	if err := c.sftp.Remove(p.opts.Target.in(name)); err != nil && !answered(err) {
+		return p.transportError(ctx, c, "removing "+name, err)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // removeStale removes the temporary files of uploads that did not finish.
 func (p *Publisher) removeStale(ctx context.Context, c *connection) error {
-	end, _ := ctx.Deadline()
 	stop := context.AfterFunc(ctx, func() { c.base.Close() })
 	defer stop()
-	for temp, record := range p.records.stale(time.Now()) {
-		if temp != c.temp {
-			p.stale[temp] = record
+	for _, temp := range p.records.abandoned(time.Now()) {
+		if err := p.unlink(ctx, c, temp); err != nil {
+			return err
 		}
-	}
-	for temp, record := range p.stale {
-		err := p.unlink(c, end, temp)
-		if err != nil && !answered(err) {
-			return p.transportError(ctx, c, "removing a leftover temporary file", err)
-		}
-		delete(p.stale, temp)
-		if err == nil {
-			p.records.remove(record)
-		}
+		p.records.remove(temp)
 	}
 	return nil
 }
 
-// checkFile refuses a file that no drop accepts, before anything is sent.
-func checkFile(f File, data []byte) error {
-	if !plainName(f.Name) {
-		return configError(CodeFileName, "", fmt.Errorf("publishing %q: not a plain file name", cut(f.Name, 80)))
-	}
-	if len(data) > MaxFileBytes {
-		return configError(CodeTooLarge, "", fmt.Errorf("publishing %s: %d bytes, and a drop takes %d", f.Name, len(data), MaxFileBytes))
-	}
-	return nil
-}
+// maxExpired bounds how many old files one Publish removes.
+const maxExpired = 24
 
-// plainName reports whether a name may become part of a path: letters, digits,
-// dots, hyphens and underscores, not starting with a dot or a hyphen.
-func plainName(s string) bool {
-	if s == "" || len(s) > 255 || s[0] == '.' || s[0] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_') {
-			return false
+// removeExpired removes expired files from the drop. After an error the rest is left
+// for the next push.
+func (p *Publisher) removeExpired(src Source, remove func(name string) error) error {
+	names := src.Obsolete(p.target)
+	names = names[:min(len(names), maxExpired)]
+	var err error
+	for i, name := range names {
+		if err = remove(name); err != nil {
+			names = names[:i]
+			break
 		}
 	}
-	return true
+	if len(names) == 0 {
+		return err
+	}
+	return errors.Join(err, src.Withdrawn(p.target, names...))
 }

@@ -210,7 +210,7 @@ func (a *app) demoNodes(cfg *config.Config, dir string, fleet *demo.Fleet, start
 		}
 	}
 	for _, n := range nodes {
-		public, err := publisher.GenerateKey(filepath.Join(dir, "known", n.host))
+		public, err := dropbox.GenerateKey(filepath.Join(dir, "known", n.host))
 		if err != nil {
 			return nil, err
 		}
@@ -235,8 +235,7 @@ func (a *app) demoNode(ctx context.Context, dir string, n demoNode, drop net.Add
 		Target: publisher.Target{Scheme: "sftp", User: n.host, Host: "127.0.0.1", Port: drop.(*net.TCPAddr).Port},
 		Host:   n.host, Keep: true,
 		Identity: []string{filepath.Join(dir, "known", n.host)}, KnownHosts: []string{filepath.Join(dir, "known", "hosts")},
-		ConfigFiles: []string{filepath.Join(dir, "known", "no-config")},
-		StateDir:    filepath.Join(dir, "spool", n.host, "push"),
+		StateDir: filepath.Join(dir, "spool", n.host, "push"),
 	})
 	if err != nil {
 		return err

@@ -168,7 +168,7 @@ func (f *reboot) node(host string) *rebooted {
 		t.Fatal(err)
 	}
 	n.p, err = publisher.New(publisher.Options{Target: target, Host: host, Keep: true, Identity: []string{f.door.Nodes[0].Key},
-		KnownHosts: []string{f.s.KnownHosts}, ConfigFiles: []string{}, StateDir: filepath.Join(dir, "push")})
+		KnownHosts: []string{f.s.KnownHosts}, StateDir: filepath.Join(dir, "push")})
 	if err != nil {
 		t.Fatal(err)
 	}

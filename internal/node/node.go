@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"gpuboard/collector"
-	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
@@ -118,15 +116,7 @@ func (n Node) Publisher(keep bool) (*publisher.Publisher, error) {
 		Identity: cfg.List("identity"), KnownHosts: cfg.List("known_hosts"),
 		ResolveConfig: n.SSHConfig,
 		StateDir:      filepath.Join(cfg.String("spool"), "push"),
-		WriteFile: func(path string, data []byte) error {
-			_, err := atomicfile.Write(path, data, fs.FileMode(0o644)) // the generator may be another user
-			return err
-		},
-		Sweep: func(dir string) error { // of a local drop; the publisher remembers what it left in a remote one
-			_, err := atomicfile.Sweep(dir, 10*time.Minute, n.Now())
-			return err
-		},
-		Log: slog.New(slog.NewTextHandler(n.Stderr, nil)),
+		Log:           slog.New(slog.NewTextHandler(n.Stderr, nil)),
 	})
 }
 

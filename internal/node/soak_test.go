@@ -16,7 +16,6 @@ import (
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/soak"
 	"gpuboard/internal/testenv/sshtest"
-	"gpuboard/publisher"
 	"gpuboard/publisher/dropbox"
 )
 
@@ -52,7 +51,7 @@ func TestSoakOfANode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := publisher.GenerateKey(s.Path("keys/gpu01")); err != nil {
+		if _, err := dropbox.GenerateKey(s.Path("keys/gpu01")); err != nil {
 			t.Fatal(err)
 		}
 		listen := "127.0.0.1:0"

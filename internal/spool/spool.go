@@ -51,6 +51,17 @@ const (
 // characters of the boot id, and a number where one file was not enough.
 var hourName = regexp.MustCompile(`^hour-([0-9]{8}T[0-9]{2})-([0-9A-Za-z-]{1,8})(\.[2-9])?\.jsonl\.gz$`)
 
+// HourOf returns the hour that a name of an hour file begins with. ok is false for
+// other names.
+func HourOf(name string) (hour time.Time, ok bool) {
+	match := hourName.FindStringSubmatch(name)
+	if match == nil {
+		return hour, false
+	}
+	hour, err := time.Parse(hourStamp, match[1])
+	return hour, err == nil
+}
+
 // ErrLocked is wrapped when another process adds to the same spool.
 var ErrLocked = errors.New("another collector is using the spool")
 

@@ -3,11 +3,8 @@ package dropbox
 import (
 	"bufio"
 	"bytes"
-	"crypto/ed25519"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -18,6 +15,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 )
 
@@ -119,7 +117,7 @@ func (k *authorizedKeys) load() (map[string]string, []error) {
 				continue
 			}
 			name := filepath.Join(k.dir, entry.Name())
-			raw, err := readRegular(name, maxKeyFileBytes)
+			raw, err := atomicfile.Read(name, maxKeyFileBytes)
 			if err != nil {
 				problems = append(problems, err)
 				continue
@@ -131,7 +129,7 @@ func (k *authorizedKeys) load() (map[string]string, []error) {
 		}
 	}
 	if k.file != "" {
-		raw, err := readRegular(k.file, maxKeysBytes)
+		raw, err := atomicfile.Read(k.file, maxKeysBytes)
 		if err != nil {
 			problems = append(problems, err)
 		}
@@ -188,32 +186,18 @@ func hostOption(options []string) (string, error) {
 	return host, nil
 }
 
-func readRegular(name string, limit int64) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, fmt.Errorf("reading %s: not a regular file of at most %d bytes", name, limit)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit))
-}
-
 // hostKey reads the server's key, or generates one. As with sshd, a key that others
 // can read is refused.
 func hostKey(name string) (ssh.Signer, error) {
 	if name == "" {
 		return nil, errors.New("reading the host key: no file is named")
 	}
-	raw, err := readRegular(name, maxKeyFileBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		raw, err = generateHostKey(name)
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		if _, err := GenerateKey(name); err != nil {
+			return nil, err
+		}
 	}
+	raw, err := atomicfile.Read(name, maxKeyFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("reading the host key: %w", err)
 	}
@@ -225,28 +209,4 @@ func hostKey(name string) (ssh.Signer, error) {
 		return nil, fmt.Errorf("reading the host key %s: %w", name, err)
 	}
 	return signer, nil
-}
-
-// generateHostKey creates the file with O_EXCL, so that the key of a faster process
-// stays, and removes it when it could not be written whole.
-func generateHostKey(name string) ([]byte, error) {
-	_, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		return nil, err
-	}
-	block, err := ssh.MarshalPrivateKey(private, "gpuboard receive")
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	raw := pem.EncodeToMemory(block)
-	_, err = f.Write(raw)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		os.Remove(name)
-		return nil, err
-	}
-	return raw, nil
 }

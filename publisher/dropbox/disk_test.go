@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gpuboard/internal/spool"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/pkg/sftp"
 	"golang.org/x/sys/unix"
@@ -51,7 +53,7 @@ func TestADiskThatFailsIsReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if err := put(c, ".tmp-1", latestName, []byte("good")); err != nil {
+			if err := put(c, ".tmp-1", spool.LatestName, []byte("good")); err != nil {
 				t.Fatal(err)
 			}
 
@@ -70,15 +72,15 @@ func TestADiskThatFailsIsReported(t *testing.T) {
 			if err := f.Close(); !errors.As(err, &status) || status.FxCode() != sftp.ErrSSHFxFailure {
 				t.Errorf("closing: %v, want SSH_FX_FAILURE", err)
 			}
-			if err := c.PosixRename(".tmp-2", latestName); !errors.As(err, &status) || status.FxCode() != sftp.ErrSSHFxFailure {
+			if err := c.PosixRename(".tmp-2", spool.LatestName); !errors.As(err, &status) || status.FxCode() != sftp.ErrSSHFxFailure {
 				t.Errorf("renaming: %v, want SSH_FX_FAILURE", err)
 			}
-			got, err := os.ReadFile(filepath.Join(data, "drop", "gpu01", latestName))
+			got, err := os.ReadFile(filepath.Join(data, "drop", "gpu01", spool.LatestName))
 			if err != nil || !bytes.Equal(got, []byte("good")) {
 				t.Errorf("the drop holds %q, %v", got, err)
 			}
 			drop.close()
-			if diff := cmp.Diff([]string{latestName}, names(t, filepath.Join(data, "drop", "gpu01"))); diff != "" {
+			if diff := cmp.Diff([]string{spool.LatestName}, names(t, filepath.Join(data, "drop", "gpu01"))); diff != "" {
 				t.Errorf("after the session (-want +got):\n%s", diff)
 			}
 		})

@@ -14,26 +14,21 @@ import (
 	"time"
 
 	"github.com/pkg/sftp"
+
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
 )
 
 const (
-	latestName  = "latest.json.gz"
-	hourKept    = 48 * time.Hour
-	tempKept    = 10 * time.Minute
-	maxAhead    = 26 * time.Hour // an hour file from further in the future would outlive its time
-	replyTime   = 200 * time.Millisecond
-	maxTemps    = 4    // at once in one session
-	maxHandles  = 16   // opened and not closed, in one session
-	maxListed   = 4096 // directory entries looked at
-	hourPattern = "20060102T15"
+	tempKept   = 10 * time.Minute
+	maxAhead   = 26 * time.Hour // an hour file from further in the future would outlive its time
+	replyTime  = 200 * time.Millisecond
+	maxTemps   = 4    // at once in one session
+	maxHandles = 16   // opened and not closed, in one session
+	maxListed  = 4096 // directory entries looked at
 )
 
-var (
-	tempName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.tmp-[A-Za-z0-9._-]{1,120}$`) })
-	hourName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^hour-(\d{8}T\d{2})-[A-Za-z0-9-]{1,64}(\.[2-9])?\.jsonl\.gz$`)
-	})
-)
+var tempName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.tmp-[A-Za-z0-9._-]{1,120}$`) })
 
 // session is one connection's access to its host's drop. It handles all four kinds
 // of SFTP requests and denies those that no upload needs.
@@ -126,11 +121,8 @@ func (s *session) sweep() (files int, size int64, err error) {
 			continue
 		}
 		name := entry.Name()
-		old := tempName().MatchString(name) && now.Sub(info.ModTime()) > tempKept
-		if hour, ok := hourOf(name); ok && now.Sub(hour.Add(time.Hour)) > hourKept {
-			old = true
-		}
-		if old && s.root.Remove(name) == nil {
+		abandoned := tempName().MatchString(name) && now.Sub(info.ModTime()) > tempKept
+		if (abandoned || expired(name, now)) && s.root.Remove(name) == nil {
 			continue
 		}
 		files++
@@ -139,13 +131,10 @@ func (s *session) sweep() (files int, size int64, err error) {
 	return files, size, nil
 }
 
-func hourOf(name string) (time.Time, bool) {
-	match := hourName().FindStringSubmatch(name)
-	if match == nil {
-		return time.Time{}, false
-	}
-	hour, err := time.Parse(hourPattern, match[1])
-	return hour, err == nil
+// expired reports whether a file is that of an hour that has expired.
+func expired(name string, now time.Time) bool {
+	hour, ok := spool.HourOf(name)
+	return ok && now.Sub(hour.Add(time.Hour)) > snapshot.HourRetention
 }
 
 // plain turns a request's path into a file name in the drop, which has no
@@ -261,13 +250,10 @@ func (s *session) PosixRename(r *sftp.Request) error {
 	return nil
 }
 
+// final reports whether a name is one that a drop holds.
 func (s *session) final(name string) bool {
-	if name == latestName {
-		return true
-	}
-	hour, ok := hourOf(name)
-	now := s.now()
-	return ok && hour.Sub(now) <= maxAhead && now.Sub(hour.Add(time.Hour)) <= hourKept
+	hour, ok := spool.HourOf(name)
+	return name == spool.LatestName || ok && hour.Sub(s.now()) <= maxAhead && !expired(name, s.now())
 }
 
 // file is the part of [os.File] that an upload uses.
@@ -291,7 +277,7 @@ type upload struct {
 	failed   bool
 	released bool // the client closed its handle
 	closed   bool // the file is closed
-	whole    bool
+	whole    bool // closed without an error
 }
 
 var errTooLarge = errors.New("the file is too large")
@@ -358,5 +344,5 @@ func (u *upload) abandon() {
 func (u *upload) finished() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.closed && u.whole && !u.failed
+	return u.whole && !u.failed
 }

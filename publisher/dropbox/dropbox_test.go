@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/spool"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 
@@ -163,10 +164,10 @@ func TestPutAndReplace(t *testing.T) {
 	b := start(t, Limits{}, "gpu01", "gpu02")
 	c := b.open(t, "gpu01")
 	for _, data := range []string{"one", strings.Repeat("two", 100_000), ""} {
-		if err := put(c, ".tmp-1", latestName, []byte(data)); err != nil {
+		if err := put(c, ".tmp-1", spool.LatestName, []byte(data)); err != nil {
 			t.Fatal(err)
 		}
-		got, err := os.ReadFile(filepath.Join(b.drop("gpu01"), latestName))
+		got, err := os.ReadFile(filepath.Join(b.drop("gpu01"), spool.LatestName))
 		if err != nil || string(got) != data {
 			t.Fatalf("the drop holds %d bytes (%v), want %d", len(got), err, len(data))
 		}
@@ -174,7 +175,7 @@ func TestPutAndReplace(t *testing.T) {
 	if err := put(c, "/.tmp-2", "/hour-20261120T05-b1.2.jsonl.gz", []byte("hour")); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"hour-20261120T05-b1.2.jsonl.gz", latestName}, names(t, b.drop("gpu01"))); diff != "" {
+	if diff := cmp.Diff([]string{"hour-20261120T05-b1.2.jsonl.gz", spool.LatestName}, names(t, b.drop("gpu01"))); diff != "" {
 		t.Errorf("the drop (-want +got):\n%s", diff)
 	}
 	if info, err := os.Stat(filepath.Join(b.data, "host_key")); err != nil || info.Mode().Perm() != 0o600 {
@@ -184,7 +185,7 @@ func TestPutAndReplace(t *testing.T) {
 
 func TestANodeCanDoNothingElse(t *testing.T) {
 	b := start(t, Limits{}, "gpu01", "gpu02")
-	if err := put(b.open(t, "gpu02"), ".tmp-1", latestName, []byte("of gpu02")); err != nil {
+	if err := put(b.open(t, "gpu02"), ".tmp-1", spool.LatestName, []byte("of gpu02")); err != nil {
 		t.Fatal(err)
 	}
 	client, err := b.login(t, "gpu01")
@@ -195,7 +196,7 @@ func TestANodeCanDoNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := put(c, ".tmp-1", latestName, []byte("of gpu01")); err != nil {
+	if err := put(c, ".tmp-1", spool.LatestName, []byte("of gpu01")); err != nil {
 		t.Fatal(err)
 	}
 	openWith := func(name string, flags int) error {
@@ -207,10 +208,10 @@ func TestANodeCanDoNothingElse(t *testing.T) {
 	}
 	const create = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	for what, try := range map[string]func() error{
-		"read own file":          func() error { return openWith(latestName, os.O_RDONLY) },
-		"read a sibling's":       func() error { return openWith("../gpu02/"+latestName, os.O_RDONLY) },
-		"open the final name":    func() error { return openWith(latestName, create) },
-		"truncate the final":     func() error { return openWith(latestName, os.O_WRONLY|os.O_TRUNC) },
+		"read own file":          func() error { return openWith(spool.LatestName, os.O_RDONLY) },
+		"read a sibling's":       func() error { return openWith("../gpu02/"+spool.LatestName, os.O_RDONLY) },
+		"open the final name":    func() error { return openWith(spool.LatestName, create) },
+		"truncate the final":     func() error { return openWith(spool.LatestName, os.O_WRONLY|os.O_TRUNC) },
 		"create without excl":    func() error { return openWith(".tmp-9", os.O_WRONLY|os.O_CREATE) },
 		"append":                 func() error { return openWith(".tmp-9", create|os.O_APPEND) },
 		"create and read":        func() error { return openWith(".tmp-9", os.O_RDWR|os.O_CREATE|os.O_EXCL) },
@@ -219,26 +220,26 @@ func TestANodeCanDoNothingElse(t *testing.T) {
 		"create a page":          func() error { return openWith("index.html", create) },
 		"create .htaccess":       func() error { return openWith(".htaccess", create) },
 		"rename to a page":       func() error { return put(c, ".tmp-a", "index.html", nil) },
-		"rename to a sibling":    func() error { return put(c, ".tmp-b", "../gpu02/"+latestName, nil) },
+		"rename to a sibling":    func() error { return put(c, ".tmp-b", "../gpu02/"+spool.LatestName, nil) },
 		"rename to a bad hour":   func() error { return put(c, ".tmp-c", "hour-20261399T05-b1.jsonl.gz", nil) },
 		"rename to a far hour":   func() error { return put(c, ".tmp-d", "hour-20301120T05-b1.jsonl.gz", nil) },
 		"rename to an old hour":  func() error { return put(c, ".tmp-d2", "hour-20261101T05-b1.jsonl.gz", nil) },
-		"rename the final away":  func() error { return c.PosixRename(latestName, ".tmp-e") },
-		"rename what is not":     func() error { return c.PosixRename(".tmp-f", latestName) },
-		"plain rename":           func() error { return c.Rename(latestName, ".tmp-g") },
-		"remove the final":       func() error { return c.Remove(latestName) },
-		"remove a sibling's":     func() error { return c.Remove("../gpu02/" + latestName) },
+		"rename the final away":  func() error { return c.PosixRename(spool.LatestName, ".tmp-e") },
+		"rename what is not":     func() error { return c.PosixRename(".tmp-f", spool.LatestName) },
+		"plain rename":           func() error { return c.Rename(spool.LatestName, ".tmp-g") },
+		"remove the final":       func() error { return c.Remove(spool.LatestName) },
+		"remove a sibling's":     func() error { return c.Remove("../gpu02/" + spool.LatestName) },
 		"list":                   func() error { _, err := c.ReadDir("."); return err },
-		"stat":                   func() error { _, err := c.Stat(latestName); return err },
-		"lstat":                  func() error { _, err := c.Lstat(latestName); return err },
+		"stat":                   func() error { _, err := c.Stat(spool.LatestName); return err },
+		"lstat":                  func() error { _, err := c.Lstat(spool.LatestName); return err },
 		"symbolic link":          func() error { return c.Symlink("/etc/passwd", ".tmp-h") },
-		"hard link":              func() error { return c.Link(latestName, ".tmp-i") },
-		"read link":              func() error { _, err := c.ReadLink(latestName); return err },
+		"hard link":              func() error { return c.Link(spool.LatestName, ".tmp-i") },
+		"read link":              func() error { _, err := c.ReadLink(spool.LatestName); return err },
 		"make a directory":       func() error { return c.Mkdir("sub") },
 		"remove a directory":     func() error { return c.RemoveDirectory(".") },
-		"change the mode":        func() error { return c.Chmod(latestName, 0o777) },
-		"change the time":        func() error { return c.Chtimes(latestName, testNow, testNow) },
-		"change the length":      func() error { return c.Truncate(latestName, 1<<40) },
+		"change the mode":        func() error { return c.Chmod(spool.LatestName, 0o777) },
+		"change the time":        func() error { return c.Chtimes(spool.LatestName, testNow, testNow) },
+		"change the length":      func() error { return c.Truncate(spool.LatestName, 1<<40) },
 		"ask about free space":   func() error { _, err := c.StatVFS("."); return err },
 		"a second SFTP session":  func() error { _, err := sftp.NewClient(client); return err },
 		"forward a port":         func() error { _, err := client.Dial("tcp", b.addr); return err },
@@ -262,20 +263,20 @@ func TestANodeCanDoNothingElse(t *testing.T) {
 	other.Close()
 	client.Close()
 	for host, want := range map[string]string{"gpu01": "of gpu01", "gpu02": "of gpu02"} {
-		got, err := os.ReadFile(filepath.Join(b.drop(host), latestName))
+		got, err := os.ReadFile(filepath.Join(b.drop(host), spool.LatestName))
 		if err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", host, got, err)
 		}
 	}
 	eventually(t, "what was begun is gone", func() bool {
-		return cmp.Equal(names(t, b.drop("gpu01")), []string{latestName}) && cmp.Equal(names(t, b.drop("gpu02")), []string{latestName})
+		return cmp.Equal(names(t, b.drop("gpu01")), []string{spool.LatestName}) && cmp.Equal(names(t, b.drop("gpu02")), []string{spool.LatestName})
 	})
 }
 
 func TestSizesAndCounts(t *testing.T) {
 	b := start(t, Limits{FileBytes: 1000, DropBytes: 2500, DropFiles: 4}, "gpu01")
 	c := b.open(t, "gpu01")
-	if err := put(c, ".tmp-1", latestName, bytes.Repeat([]byte("x"), 1001)); err == nil {
+	if err := put(c, ".tmp-1", spool.LatestName, bytes.Repeat([]byte("x"), 1001)); err == nil {
 		t.Error("a file over the limit was taken")
 	}
 	f, err := c.OpenFile(".tmp-2", os.O_WRONLY|os.O_CREATE|os.O_EXCL)
@@ -288,7 +289,7 @@ func TestSizesAndCounts(t *testing.T) {
 	if err := f.Close(); err == nil {
 		t.Error("closing after a refused write succeeds")
 	}
-	if err := c.PosixRename(".tmp-2", latestName); err == nil {
+	if err := c.PosixRename(".tmp-2", spool.LatestName); err == nil {
 		t.Error("a file with a refused write was renamed into place")
 	}
 	for _, temp := range []string{".tmp-1", ".tmp-2"} {
@@ -300,7 +301,7 @@ func TestSizesAndCounts(t *testing.T) {
 	if f, err = c.OpenFile(".tmp-3", os.O_WRONLY|os.O_CREATE|os.O_EXCL); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.PosixRename(".tmp-3", latestName); err == nil {
+	if err := c.PosixRename(".tmp-3", spool.LatestName); err == nil {
 		t.Error("an open file was renamed into place")
 	}
 	f.Close()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 
@@ -207,13 +208,13 @@ func TestStopLetsAnUploadFinish(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.PosixRename(".tmp-1", latestName); err != nil {
+	if err := c.PosixRename(".tmp-1", spool.LatestName); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
-	if got, err := os.ReadFile(filepath.Join(b.drop("gpu01"), latestName)); err != nil || string(got) != "the last words" {
+	if got, err := os.ReadFile(filepath.Join(b.drop("gpu01"), spool.LatestName)); err != nil || string(got) != "the last words" {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := idle.OpenFile(".tmp-2", os.O_WRONLY|os.O_CREATE|os.O_EXCL); err == nil {

@@ -1,4 +1,4 @@
-package publisher
+package dropbox
 
 import (
 	"crypto/ed25519"
