@@ -118,11 +118,12 @@ if [ ${#packages[@]} -gt 0 ]; then
 	exit $status
 fi
 
-# The detector watches where goroutines share something. Tests of the whole run the
-# program as it is built. history's database takes many times as long under it, and
-# sitegen's and the commands' tests use it from several goroutines.
-# Scripts of commands run the program many times, as it is, too.
-racing=$(git grep -lE '^\s+"(sync|sync/atomic|net/http)"$|^\s+go (func|[A-Za-z.]+)\(|\.Go\(func' -- '*.go' ':!*_test.go' ':!bench' ':!tools' ':!internal/testenv' ':!internal/history' |
+# The race detector makes tests take several times as long, so it is for packages that
+# start goroutines or that goroutines share. internal/e2e runs the program as it is
+# built, and so do the scripts of the commands. history is left out: its database takes
+# many times as long, and the tests of sitegen and of the commands use it from several
+# goroutines.
+racing=$(git grep -lE '^\s+go (func|[A-Za-z.]+)\(|\.Go\(func|sync\.(Mutex|RWMutex|Map|Pool)|"sync/atomic"' -- '*.go' ':!*_test.go' ':!bench' ':!tools' ':!internal/testenv' ':!internal/history' |
 	xargs -n1 dirname | sort -u | sed 's|^|gpuboard/|')
 calm=$(go list ./... | grep -vxF "$racing" | grep -v '/internal/e2e$\|/internal/history$')
 

@@ -1,0 +1,133 @@
+// Mutate changes the source of packages in small ways, one at a time, and runs their
+// tests on each change. A change that no test notices has survived: either a test is
+// missing, or the changed code does nothing that can be seen.
+//
+//	go -C tools run ./mutate -n 40 internal/booking internal/spool
+//
+// The source itself is never written: the go command reads each change as an overlay.
+// The sample is the same for the same seed and source. It exits with 1 if more than one
+// change in twenty survived.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// tolerated is how many survivors there may be: one in so many.
+const tolerated = 20
+
+func main() {
+	number := flag.Int("n", 40, "how many changes of each package to try")
+	seed := flag.Uint64("seed", 1, "seed of the sample")
+	timeout := flag.Duration("timeout", 3*time.Minute, "when the tests of one change are ended; the change is then noticed")
+	also := flag.String("also", "", "another package whose tests run if those of the changed one notice nothing")
+	flag.Parse()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		fail(err)
+	}
+	work, err := os.MkdirTemp("", "mutate-")
+	if err != nil {
+		fail(err)
+	}
+	defer os.RemoveAll(work)
+
+	tried, survived := 0, 0
+	for _, dir := range flag.Args() {
+		changes, err := find(filepath.Join(root, dir))
+		if err != nil {
+			fail(err)
+		}
+		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
+		r := runner{root: root, work: work, timeout: *timeout, packages: []string{dir}}
+		if *also != "" {
+			r.packages = append(r.packages, *also)
+		}
+		left := *number
+		for _, c := range changes {
+			if left == 0 {
+				break
+			}
+			result, err := r.try(c)
+			if err != nil {
+				fail(err)
+			}
+			if result == doesNotCompile {
+				continue
+			}
+			left--
+			tried++
+			if result == unnoticed {
+				survived++
+				name, _ := filepath.Rel(root, c.file)
+				fmt.Printf("%s:%d: %s\n", name, c.line, c.what)
+			}
+		}
+	}
+	fmt.Printf("%d changes tried, %d survived, seed %d\n", tried, survived, *seed)
+	if survived*tolerated > tried {
+		os.Exit(1)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "mutate:", err)
+	os.Exit(2)
+}
+
+type result int
+
+const (
+	noticed result = iota
+	unnoticed
+	doesNotCompile
+)
+
+// A runner runs tests on changed source.
+type runner struct {
+	root, work string
+	timeout    time.Duration
+	packages   []string // directories below root: the tests of the first run first
+}
+
+func (r runner) try(c change) (result, error) {
+	source, err := os.ReadFile(c.file)
+	if err != nil {
+		return 0, err
+	}
+	changed := filepath.Join(r.work, "changed.go")
+	text := string(source[:c.from]) + c.text + string(source[c.to:])
+	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+		return 0, err
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {c.file: changed}})
+	if err != nil {
+		return 0, err
+	}
+	list := filepath.Join(r.work, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		return 0, err
+	}
+	if r.run("build", "-overlay", list, "./"+r.packages[0]) != nil {
+		return doesNotCompile, nil
+	}
+	for _, dir := range r.packages {
+		if r.run("test", "-overlay", list, "-vet", "off", "-short", "-failfast", "-timeout", r.timeout.String(), "./"+dir) != nil {
+			return noticed, nil
+		}
+	}
+	return unnoticed, nil
+}
+
+func (r runner) run(args ...string) error {
+	command := exec.Command("go", args...)
+	command.Dir = r.root
+	return command.Run()
+}
