@@ -125,12 +125,13 @@ fi
 # goroutines.
 racing=$(git grep -lE '^\s+go (func|[A-Za-z.]+)\(|\.Go\(func|sync\.(Mutex|RWMutex|Map|Pool)|"sync/atomic"' -- '*.go' ':!*_test.go' ':!bench' ':!tools' ':!internal/testenv' ':!internal/history' |
 	xargs -n1 dirname | sort -u | sed 's|^|gpuboard/|')
-calm=$(go list ./... | grep -vxF "$racing" | grep -v '/internal/e2e$\|/internal/history$')
+calm=$(go list ./... | grep -vxF "$racing" | grep -vE '/(internal/e2e|internal/history|sitegen/page)$')
+last='./internal/e2e ./internal/history ./sitegen/page' # those that take minutes
 
 if $quick; then
 	say "go test -short"
 	# shellcheck disable=SC2086
-	suite pkgname -short -timeout 10m $calm ./internal/history $racing
+	suite pkgname -short -timeout 10m $calm $racing $last
 	summary
 	exit $status
 fi
@@ -152,16 +153,16 @@ if $install && [ -z "${GPUBOARD_CONSUL:-}" ]; then
 fi
 say "go test -race"
 # shellcheck disable=SC2086
-suite pkgname -race -skip '^TestScripts$' -timeout 30m $racing
+suite pkgname -race -p 3 -skip '^TestScripts$' -timeout 30m $racing # many of these wait
 
 # The same sample of faults for a day, so that what has passed need not run again.
 export GPUBOARD_FAULT_SEED=${GPUBOARD_FAULT_SEED:-$(date +%Y%m%d)}
 if $long; then
 	export GPUBOARD_ALL_CALLS=1
 fi
-say "go test of the whole program, GPUBOARD_FAULT_SEED=$GPUBOARD_FAULT_SEED"
-suite testname -timeout 60m ./internal/e2e
-suite pkgname -timeout 30m ./internal/history
+say "go test of pages, history and the whole program, GPUBOARD_FAULT_SEED=$GPUBOARD_FAULT_SEED"
+# shellcheck disable=SC2086
+suite testname -p 3 -timeout 60m $last
 
 if $long; then
 	say "what takes longer: whole fleets, 10,000 cycles, sshd's own patience, a release without a cache"
