@@ -88,7 +88,7 @@ func TestMaskedSiteIsAnAllowList(t *testing.T) {
 	}
 	var about render.Site
 	plant(reflect.ValueOf(&about).Elem(), "about", tokens)
-	about.Zone, about.BaseURL, about.Energy = time.UTC, "https://board.example.org", render.Energy{}
+	about.Zone, about.Languages, about.BaseURL, about.Energy = time.UTC, nil, "https://board.example.org", render.Energy{}
 	l.write("data/comments.json", fmt.Sprintf(`{"gpu01": [{"name": %q, "from": "2020-01-01", "date": "2030-01-01", "comment": %q, "by": %q}, {"name": %q, "date": "when %s"}], %q: [{"name": "x", "date": "2030-01-01"}]}`,
 		word("booking.name"), word("booking.comment"), word("booking.by"), word("booking.name"), word("booking.date"), word("booking.host")))
 	l.write("data/aliases.csv", word("aliases")+","+p.User+"\n"+word("aliases")+" "+word("aliases")+"\n")

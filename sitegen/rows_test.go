@@ -84,7 +84,7 @@ func TestAKnownGPUKeepsItsRow(t *testing.T) {
 			}
 			site := l.site()
 			for _, page := range []string{"index.html", "hosts/gpu01/index.html"} {
-				if strings.Contains(site[page], "Nothing has come from this host") {
+				if strings.Contains(site[page], "has sent nothing yet from this host") {
 					t.Errorf("restart %v, after %q: %s says that nothing ever came", restart, step.cards, page)
 				}
 			}
@@ -121,10 +121,10 @@ func TestNewsWithoutGPUs(t *testing.T) {
 	l.write("data/drop/gpu01/latest.json.gz", string(raw))
 	l.generate(start)
 	site := l.site()
-	if p := site["hosts/gpu01/index.html"]; strings.Contains(p, "Nothing has come") || !strings.Contains(p, "none of its GPUs is known yet") {
+	if p := site["hosts/gpu01/index.html"]; strings.Contains(p, "has sent nothing yet") || !strings.Contains(p, "none of its GPUs is known yet") {
 		t.Error("the page of gpu01 says that nothing ever came")
 	}
-	if p := site["hosts/gpu02/index.html"]; !strings.Contains(p, "Nothing has come") {
+	if p := site["hosts/gpu02/index.html"]; !strings.Contains(p, "has sent nothing yet") {
 		t.Error("the page of gpu02 does not say that nothing ever came")
 	}
 	// With a number of GPUs in the inventory there are rows, and no loss is claimed.

@@ -22,7 +22,7 @@ func TestBook(t *testing.T) {
 		t.Fatalf("without a login: %d %v", w.Code, w.Header())
 	}
 	w := c.open("eva", "/book/atlas/0")
-	if w.Code != 200 || !strings.Contains(w.Body.String(), "atlas 0") || !strings.Contains(w.Body.String(), "Nobody has booked it.") {
+	if w.Code != 200 || !strings.Contains(w.Body.String(), "atlas 0") || !strings.Contains(w.Body.String(), "There is no booking.") {
 		t.Fatalf("the form: %d\n%s", w.Code, w.Body)
 	}
 	if p := w.Header().Get("Content-Security-Policy"); !strings.Contains(p, "form-action 'self'") || strings.Contains(p, "script") || strings.Contains(p, "unsafe") {
@@ -76,7 +76,7 @@ func TestBookASlice(t *testing.T) {
 	if !strings.Contains(home, `href="ceres/MIG-0a"`) || !strings.Contains(home, "2:0 free") || strings.Contains(home, "2:1") || strings.Contains(home, `href="ceres/2"`) {
 		t.Errorf("the list of what can be booked:\n%s", home)
 	}
-	if w := c.open("eva", "/book/ceres/MIG-0a"); w.Code != 200 || !strings.Contains(w.Body.String(), "A100 MIG 1g.5gb") || !strings.Contains(w.Body.String(), "Nobody has booked it.") {
+	if w := c.open("eva", "/book/ceres/MIG-0a"); w.Code != 200 || !strings.Contains(w.Body.String(), "A100 MIG 1g.5gb") || !strings.Contains(w.Body.String(), "There is no booking.") {
 		t.Fatalf("the form: %d\n%s", w.Code, w.Body)
 	}
 	for _, path := range []string{"MIG-GPU-2/7/0", "MIG-0b", "2:0"} {
@@ -108,7 +108,7 @@ func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	if w.Code != http.StatusConflict || c.file() != before {
 		t.Fatalf("%d, and the file is\n%s", w.Code, c.file())
 	}
-	for _, want := range []string{"it is booked already", "mira", "Sun 18:00", `value="3d"`, `value="typed &#34;this&#34;"`, "&lt;b&gt;mine"} {
+	for _, want := range []string{"it is already booked", "mira", "Sun 18:00", `value="3d"`, `value="typed &#34;this&#34;"`, "&lt;b&gt;mine"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, body)
 		}

@@ -195,14 +195,14 @@ func TestBrowserBooks(t *testing.T) {
 	if search := browser.Eval[string](l.page, `location.search`); search != "" {
 		t.Errorf("the address keeps %q, so that loading it again would say once more that something is saved", search)
 	}
-	if says := l.page.Text(row + " .says"); !strings.Contains(says, "Not free: eva has it") {
+	if says := l.page.Text(row + " .says"); !strings.Contains(says, "Booked by eva: ") {
 		t.Errorf("the panel says %q", says)
 	}
 	open("mira")
 	l.fill("#_until", "1d")
 	l.do(chromedp.Click("#_form button"))
 	l.until("the refusal", `!!document.getElementById("_say")`)
-	if say := l.page.Text("#_say"); !strings.Contains(say, "booked already") || !strings.Contains(say, "eva") {
+	if say := l.page.Text("#_say"); !strings.Contains(say, "already booked") || !strings.Contains(say, "eva") {
 		t.Errorf("it says %q", say)
 	}
 	if len(l.bookings()) != 1 {
@@ -284,8 +284,8 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 		}
 		// An hour before somebody else's turn, and an hour too long.
 		cases := []struct{ gpu, name, end, says string }{
-			{"2", "eva", "29h", "Nobody else has booked it until"}, {"2", "eva", "31h", "Not free: sam has it"}, {"2", "SAM", "31h", "Nobody else has booked it until"},
-			{"1", "eva", "1h", "Not free: Kai has it"}, {"1", "kai", "1h", "Nobody else has booked it until"}, {"0", "eva", "whenever", "Until when?"}, {"0", "eva", "2020-01-01", "Until when?"},
+			{"2", "eva", "29h", "No other booking until"}, {"2", "eva", "31h", "Booked by sam: "}, {"2", "SAM", "31h", "No other booking until"},
+			{"1", "eva", "1h", "Booked by Kai: "}, {"1", "kai", "1h", "No other booking until"}, {"0", "eva", "whenever", "Enter an end, "}, {"0", "eva", "2020-01-01", "Enter an end, "},
 		}
 		if page != "index.html" {
 			cases = cases[1:2] // it is the same script
@@ -299,7 +299,7 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 		panel("1", "eva", "1h", "")
 		browser.Eval[bool](l.page, fmt.Sprintf(`(document.querySelector("%s .bkp i").dataset.u = "2020-01-01T00:00:00Z", true)`, row+"1"))
 		l.fill(row+"1 .wish label:nth-child(2) input", "2h")
-		if says := l.page.Text(row + "1 .says"); !strings.HasPrefix(says, "Nobody else") {
+		if says := l.page.Text(row + "1 .says"); !strings.HasPrefix(says, "No other booking") {
 			t.Errorf("%s: a booking that is over is in the way: %q", page, says)
 		}
 		// What is to be pasted means what was typed, and so does what a shell makes of the command.

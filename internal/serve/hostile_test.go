@@ -166,7 +166,7 @@ func TestABrokenFileIsLeftAlone(t *testing.T) {
 	if w.Code != 409 || c.file() != before || !strings.Contains(w.Body.String(), "comments.json:1") || !strings.Contains(w.Body.String(), `value="kept"`) {
 		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
-	if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "mistake in the bookings file") {
+	if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "bookings file has an error") {
 		t.Errorf("the form does not say it beforehand:\n%s", w.Body)
 	}
 	if err := os.Remove(c.comments); err != nil {
@@ -175,7 +175,7 @@ func TestABrokenFileIsLeftAlone(t *testing.T) {
 	if err := os.Mkdir(c.comments, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "mistake in the bookings file") || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
+	if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "bookings file has an error") || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
 		t.Errorf("%d %s, want it to be said without a path of ours", w.Code, w.Body)
 	}
 }

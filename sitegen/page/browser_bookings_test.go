@@ -86,7 +86,7 @@ func TestBookingsAreListedByWeek(t *testing.T) {
 	for _, w := range p[0].Weeks {
 		got = append(got, fmt.Sprintf("%s: %d", w.Title, w.Total))
 	}
-	if want := "[Running now: 4 Week of Mon 23 Nov: 8 Over: 4]"; fmt.Sprint(got) != want {
+	if want := "[Running now: 4 Week of Mon 23 Nov: 8 Past: 4]"; fmt.Sprint(got) != want {
 		t.Errorf("the weeks are %v, want %s", got, want)
 	}
 	if len(p) != 1 || p[0].Pages != nil {

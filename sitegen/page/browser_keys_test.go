@@ -87,13 +87,13 @@ func TestBrowserKeys(t *testing.T) {
 	expect(t, b, `location.search`, "")
 
 	// Single keys can be turned off, and stay off.
-	b.Value(`document.querySelector('#_tools [aria-label="Keys on"]').click()`)
+	b.Value(`document.querySelector('#_tools [aria-label="Shortcuts on"]').click()`)
 	pressKeys(t, b, "ft?")
 	b.Do(chromedp.Navigate(site + "index.html"))
 	pressKeys(t, b, "ft?")
 	expect(t, b, `location.search !== "" || document.documentElement.dataset.theme !== undefined`, "false")
 	expect(t, b, banner, "")
-	b.Value(`document.querySelector('#_tools [aria-label="Keys off"]').click()`)
+	b.Value(`document.querySelector('#_tools [aria-label="Shortcuts off"]').click()`)
 	pressKeys(t, b, "f")
 	expect(t, b, `location.search`, "?q=free")
 	b.Quiet(site)
@@ -202,7 +202,7 @@ func TestBrowserSorts(t *testing.T) {
 	expect(t, b, people, "ada eva jun kai lea mira noor sam tomas")
 	b.Do(chromedp.Navigate(site + "index.html"))
 	button(1)
-	expect(t, b, sorted, "reserved descending")
+	expect(t, b, sorted, "booked descending")
 	if got := b.Value(people); got == before || !strings.HasPrefix(got, "mira ada") {
 		t.Errorf("by reserved GPUs: %s", got)
 	}
@@ -215,7 +215,7 @@ func TestBrowserSorts(t *testing.T) {
 	rewriteIndex(t, dir, next)
 	b.Value(`document.querySelector("#atlas button.fold").click()`)
 	renewed(t, b)
-	expect(t, b, sorted, "reserved descending")
+	expect(t, b, sorted, "booked descending")
 	expect(t, b, people, order)
 	expect(t, b, `[...document.querySelectorAll(".host:not(.open)")].map(h => h.id).join()`, "atlas")
 	expect(t, b, `document.querySelector("#atlas button.fold").getAttribute("aria-expanded")`, "false")

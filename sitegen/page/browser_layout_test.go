@@ -100,7 +100,7 @@ func TestBrowserSpeaks(t *testing.T) {
 	expect(t, b, `document.getElementById("_main").contains(document.getElementById("_state"))`, "false")
 	expect(t, b, banner, "")
 	// What is said, and only when there is another number of free GPUs.
-	for i, want := range []string{"", "5 GPUs free now", ""} {
+	for i, want := range []string{"", "free GPUs: 5", ""} {
 		next := boardtest.Lab()
 		if i > 0 {
 			next.Board.Hosts[0].GPUs[5].State = board.Busy

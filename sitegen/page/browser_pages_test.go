@@ -143,7 +143,7 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 	}{
 		{"fresh", 2 * time.Minute, "", "6 of 34 GPUs free", "6 free", "rgb(3, 131, 85)"},
 		{"late", 3 * time.Minute, "The next update is late", "6 of 34 GPUs free", "6 free", "rgb(3, 131, 85)"},
-		{"dead", 3 * time.Hour, "has not been renewed for 3 h", "Unknown – it was: 6 of 34", "old · 6 free", "rgba(0, 0, 0, 0)"},
+		{"dead", 3 * time.Hour, "has not been updated for 3 h", "Unknown – it was: 6 of 34", "old · 6 free", "rgba(0, 0, 0, 0)"},
 		{"future", -time.Hour, "clock of this device differs", "6 of 34 GPUs free", "6 free", "rgb(3, 131, 85)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -278,8 +278,8 @@ func TestHeadline(t *testing.T) {
 	}{
 		{"some", "6 free · GPU board", "6 of 34 GPUs free 2 × H100, 2 × A100, 1 × A100 1g.5gb, 1 × RTX 3090", boardtest.Lab()},
 		{"none", "0 free · GPU board", "None free. Next: europa 3, Fri 17:00 (booked by ada)", none},
-		{"silence", "? free · GPU board", "Nothing is known. No host has sent news.", boardtest.Stale()},
-		{"nothing", "0 free · GPU board", "No GPUs yet. No host has reported one.", render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}}},
+		{"silence", "? free · GPU board", "State unknown. No host is reporting.", boardtest.Stale()},
+		{"nothing", "0 free · GPU board", "No GPUs yet. No host has reported any.", render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			files := pages(t, c.in)
@@ -343,13 +343,13 @@ func TestRows(t *testing.T) {
 		"ceres-2_mig0": {"2:0", "busy", "3g.20gb", "14.7 / 20 GiB", "kai serve", "book ceres:MIG-0 "},
 		"ceres-2_mig2": {"2:2", "free", "1g.5gb"},
 		"dione-0":      {"open-ended"},
-		"europa-1":     {"stuck", "no living process owns this memory", "48112", "this process is gone", "kill 48130 48131"},
-		"europa-2":     {"lost", "the driver lost it", "Reboot the system", "–"},
+		"europa-1":     {"stuck", "no running process owns this memory", "48112", "this process has ended", "kill 48130 48131"},
+		"europa-2":     {"lost", "the driver has lost it", "Reboot the system", "–"},
 		"europa-3":     {"booked", "no-show 11 h", "and jun", "idle 11 h"},
 		"boreas-0":     {"maintenance", "host out of service"},
 		"fornax-0":     {"unknown", "last seen Fri 07:40: busy, tomas"},
 		"helios":       {"clock 1 h ahead", "stale"},
-		"icarus":       {"never reported", "Nothing has come from this host yet"},
+		"icarus":       {"never reported", "This host has sent nothing yet"},
 		"europa":       {"CPU", "129 %", "smi:unheard"},
 	} {
 		got := textOf(byID(doc, id))

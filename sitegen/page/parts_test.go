@@ -250,7 +250,7 @@ func TestFactsOfAnXID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for code, want := range map[int]string{79: "fell off the bus", 31: "a program used", 13: "the GPU goes on working", 999: "NVIDIA"} {
+	for code, want := range map[int]string{79: "fallen off the bus", 31: "a program accessed", 13: "the GPU keeps working", 999: "NVIDIA"} {
 		g := &board.GPU{GPU: snapshot.GPU{XID: &snapshot.XID{Code: code, At: snapshot.TimeOf(boardtest.At(0, 0, 0))}}}
 		got := ""
 		for _, f := range (&view{look: &look{words: w}}).facts(g) {
@@ -292,7 +292,7 @@ func TestReasonAndLastSeenStayApart(t *testing.T) {
 	g.State, g.Reason, g.Processes, g.Last = board.Unknown, board.ReasonUnasked, nil, &board.LastSeen{State: board.Free, At: boardtest.Now}
 	files := pages(t, in)
 	got := textOf(byID(parse(t, files[len(files)-1]), in.Board.Hosts[0].Name+"-0"))
-	if !strings.Contains(got, "could not be asked about it · last seen ") || !strings.Contains(got, ": free") {
+	if !strings.Contains(got, "the driver could not be queried · last seen ") || !strings.Contains(got, ": free") {
 		t.Errorf("the row says %q", got)
 	}
 }

@@ -14,6 +14,9 @@ func XIDMeaning(list map[string]string, code int) string {
 	if s, ok := list["xid."+strconv.Itoa(code)]; ok {
 		return s
 	}
+	if code >= 144 && code <= 150 {
+		return list["xid.nvlink"]
+	}
 	return list["xid.other"]
 }
 

@@ -4,7 +4,7 @@
 var doc = document, root = doc.documentElement;
 var $ = function (id) { return doc.getElementById(id); };
 var all = function (sel, from) { return Array.prototype.slice.call((from || doc).querySelectorAll(sel)); };
-var say = function (words, x, y) { return words.replace("{}", x).replace("{}", y); };
+var say = function (words, x, y) { return words.replace(/\{1?\}/, x).replace("{2}", y); };
 var make = function (tag, cls, text) {
   var e = doc.createElement(tag);
   if (cls) { e.className = cls; }
