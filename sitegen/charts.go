@@ -3,6 +3,8 @@ package sitegen
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -21,7 +23,11 @@ import (
 // pastDir is where what was read from history is kept, below the state
 // directory: charts by host, sums by day, and the view of the fleet. All of it
 // can be deleted; it is read from history again.
-const pastDir = "past"
+const (
+	pastDir    = "past"
+	drawnName  = pastDir + "/drawn.json"
+	chartsName = pastDir + "/host-%s.json"
+)
 
 // maxPastBytes bounds one file of it that is read back.
 const maxPastBytes = 16 << 20
@@ -34,9 +40,17 @@ func chartPeriods() [4]time.Duration {
 
 // charts is what this process remembers of the past between generations.
 type charts struct {
-	hosts map[string]*hostCharts
-	days  map[int64]*dayPast // by Unix seconds of their beginning
+	drawn map[string]drawnCharts // by host
+	hosts map[string]*hostCharts // of a site with few hosts
+	days  map[int64]*dayPast     // by Unix seconds of their beginning
 	fleet *fleetFile
+}
+
+// drawnCharts says when charts of a host were last drawn, and the coverage of
+// the one of a day.
+type drawnCharts struct {
+	At       time.Time
+	Coverage float64
 }
 
 // hostCharts are the charts of one host, and when each was made.
@@ -45,112 +59,157 @@ type hostCharts struct {
 	Done [4]time.Time
 }
 
-// history makes what the pages show of the past. A generation reads the charts
+// history makes what the pages show of the past. A generation draws the charts
 // of a few hosts only: of those whose turn it is, and of few even then.
-func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, person func(string) string) (*render.History, []snapshot.Problem) {
+func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, person func(string) string) (past *render.History, problems []snapshot.Problem) {
 	if g.opt.History == nil && g.opt.OpenHistory == nil {
 		return nil, nil
 	}
 	if g.charts == nil {
-		g.charts = &charts{hosts: map[string]*hostCharts{}, days: map[int64]*dayPast{}}
+		g.charts = &charts{drawn: map[string]drawnCharts{}, hosts: map[string]*hostCharts{}, days: map[int64]*dayPast{}}
+		if !g.readPast(drawnName, &g.charts.drawn) {
+			clear(g.charts.drawn)
+		}
 	}
-	if g.opt.History == nil {
-		return g.keptPast(b), nil
+	g.loadFleet()
+	past = &render.History{Hosts: map[string]*render.HostPast{}, Kept: map[string]bool{}}
+	if g.opt.History != nil {
+		problems = g.renewPast(ctx, now, b, person, past)
 	}
+	if g.charts.fleet != nil {
+		past.Fleet = g.charts.fleet.Past
+	}
+	few := len(b.Hosts) <= render.FullHistoryHosts || g.opt.About.Replaces("vesta")
+	for i := range b.Hosts {
+		name := b.Hosts[i].Name
+		switch {
+		case past.Hosts[name] != nil:
+		case few:
+			g.charts.hosts[name] = g.hostCharts(name)
+			past.Hosts[name] = g.charts.hosts[name].Past
+		case g.haveCharts(name):
+			past.Kept[name] = true
+		default:
+			past.Hosts[name] = g.loadCharts(name).Past
+		}
+		if past.Hosts[name] == nil {
+			delete(past.Hosts, name)
+		}
+	}
+	return past, problems
+}
+
+// haveCharts reports whether the page with the charts of a host is in all sites, in
+// all languages.
+func (g *Generator) haveCharts(host string) bool {
+	for _, v := range g.views {
+		for i, lang := range g.opt.About.Languages {
+			if i == 0 {
+				lang = ""
+			}
+			if _, err := os.Lstat(filepath.Join(v.dir, filepath.FromSlash(render.ChartsPath(lang, host)))); err != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// renewPast reads from history what is due, and keeps it for the next process.
+// The charts that were read go into past.
+func (g *Generator) renewPast(ctx context.Context, now time.Time, b *board.Board, person func(string) string, past *render.History) (problems []snapshot.Problem) {
 	batch, err := atomicfile.NewBatch(g.opt.State)
 	if err != nil {
-		return g.keptPast(b), []snapshot.Problem{{Code: "state:unwritable", Message: err.Error()}}
+		return []snapshot.Problem{{Code: "state:unwritable", Message: err.Error()}}
 	}
 	defer batch.Abort()
-
-	var problems []snapshot.Problem
-	unreadable := func(err error) {
+	for _, err := range []error{g.hostsPast(ctx, now, b, batch, past), g.fleetPast(ctx, now, b, person, batch)} {
 		if err != nil && len(problems) == 0 {
 			problems = append(problems, snapshot.Problem{Code: "history:unreadable", Message: err.Error()})
 		}
 	}
-	unreadable(g.hostsPast(ctx, now, b, batch))
-	unreadable(g.fleetPast(ctx, now, b, person, batch))
 	if !g.opt.Pretend { // what was not seen now is not kept for those who look now
 		if err := batch.Commit(); err != nil {
 			problems = append(problems, snapshot.Problem{Code: "state:unwritable", Message: err.Error()})
 		}
 	}
-
-	return g.drawn(b), problems
-}
-
-// keptPast is what was drawn last, while history cannot be opened: its pages
-// stay as they are.
-func (g *Generator) keptPast(b *board.Board) *render.History {
-	for i := range b.Hosts {
-		if name := b.Hosts[i].Name; g.charts.hosts[name] == nil {
-			g.charts.hosts[name] = g.loadCharts(name)
-		}
-	}
-	g.loadFleet()
-	return g.drawn(b)
-}
-
-// drawn is what there is to show now.
-func (g *Generator) drawn(b *board.Board) *render.History {
-	past := &render.History{Hosts: make(map[string]*render.HostPast, len(b.Hosts))}
-	for i := range b.Hosts {
-		if c := g.charts.hosts[b.Hosts[i].Name]; c != nil && c.Past != nil {
-			past.Hosts[b.Hosts[i].Name] = c.Past
-		}
-	}
-	if g.charts.fleet != nil {
-		past.Fleet = g.charts.fleet.Past
-	}
-	return past
+	return problems
 }
 
 // hostsPast renews the charts whose turn it is, the oldest first.
-func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board, batch *atomicfile.Batch) error {
+func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board, batch *atomicfile.Batch, past *render.History) error {
 	var due []string
+	drawn := g.charts.drawn
 	here := make(map[string]bool, len(b.Hosts))
 	for i := range b.Hosts {
 		name := b.Hosts[i].Name
 		here[name] = true
-		c := g.charts.hosts[name]
-		if c == nil {
-			c = g.loadCharts(name)
-			g.charts.hosts[name] = c
-		}
-		if c.Past == nil || turn(name, c.Done[0]) != turn(name, now) {
+		if at := drawn[name].At; at.IsZero() || turn(name, at) != turn(name, now) {
 			due = append(due, name)
 		}
 	}
-	for name := range g.charts.hosts {
+	for name := range drawn {
 		if !here[name] {
+			delete(drawn, name)
 			delete(g.charts.hosts, name)
-			if err := batch.Remove(chartFileName(name)); err != nil {
+			if err := batch.Remove(fmt.Sprintf(chartsName, name)); err != nil {
 				return err
 			}
 		}
 	}
-	slices.SortStableFunc(due, func(x, y string) int {
-		return g.charts.hosts[x].Done[0].Compare(g.charts.hosts[y].Done[0])
-	})
+	slices.SortStableFunc(due, func(x, y string) int { return drawn[x].At.Compare(drawn[y].At) })
 	// So that a thousand hosts, which all have no charts after a start, do not
 	// make one generation as long as hundreds.
-	for _, name := range due[:min(len(due), 8+len(b.Hosts)/64)] {
-		c := g.charts.hosts[name]
-		next, err := g.hostPast(ctx, name, now, c)
+	due = due[:min(len(due), 8+len(b.Hosts)/64)]
+	for _, name := range due {
+		next, err := g.hostPast(ctx, name, now, g.hostCharts(name))
 		if err != nil {
 			return err
 		}
-		g.charts.hosts[name] = next
-		data, err := next.encode()
-		if err != nil {
-			return err
+		if len(b.Hosts) <= render.FullHistoryHosts {
+			g.charts.hosts[name] = next
 		}
-		if err := batch.Add(chartFileName(name), data, 0o600); err != nil {
+		past.Hosts[name] = next.Past
+		drawn[name] = drawnCharts{now, next.Past.Spans[0].Coverage}
+		if err := addPast(batch, fmt.Sprintf(chartsName, name), next); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(due) == 0 {
+		return nil
+	}
+	return addPast(batch, drawnName, drawn)
+}
+
+// hostCharts are what is at hand of the charts of a host, or was kept.
+func (g *Generator) hostCharts(host string) *hostCharts {
+	if c := g.charts.hosts[host]; c != nil {
+		return c
+	}
+	return g.loadCharts(host)
+}
+
+// loadCharts reads what an earlier generation kept; what cannot be read is made anew.
+func (g *Generator) loadCharts(host string) *hostCharts {
+	c := &hostCharts{}
+	if !g.readPast(fmt.Sprintf(chartsName, host), c) || c.Past == nil || !c.Past.Sound() {
+		return &hostCharts{}
+	}
+	return c
+}
+
+// readPast reads a file that addPast wrote.
+func (g *Generator) readPast(name string, into any) bool {
+	data, err := atomicfile.Read(filepath.Join(g.opt.State, name), maxPastBytes)
+	return err == nil && json.Unmarshal(data, into) == nil
+}
+
+func addPast(batch *atomicfile.Batch, name string, what any) error {
+	data, err := json.Marshal(what)
+	if err != nil {
+		return fmt.Errorf("keeping %s: %w", name, err)
+	}
+	return batch.Add(name, data, 0o600)
 }
 
 // hostPast reads the charts of one host that are due. One of which little is

@@ -3,9 +3,6 @@ package sitegen
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -59,7 +56,6 @@ func fleetEvery(hosts int) time.Duration {
 // complete are added up once, and kept.
 func (g *Generator) fleetPast(ctx context.Context, now time.Time, b *board.Board, person func(string) string, batch *atomicfile.Batch) error {
 	zone := g.opt.About.Zone
-	g.loadFleet()
 	every := fleetEvery(len(b.Hosts))
 	if f := g.charts.fleet; f != nil && !f.More && !f.Done.After(now) && now.Sub(f.Done) < every && f.Done.Truncate(every).Equal(now.Truncate(every)) {
 		return nil
@@ -73,11 +69,7 @@ func (g *Generator) fleetPast(ctx context.Context, now time.Time, b *board.Board
 		return err
 	}
 	g.charts.fleet = &fleetFile{Zone: zone.String(), Done: now, Past: past, More: more}
-	data, err := json.Marshal(g.charts.fleet)
-	if err != nil {
-		return fmt.Errorf("keeping the past of the fleet: %w", err)
-	}
-	if err := batch.Add(fleetName, data, 0o600); err != nil {
+	if err := addPast(batch, fleetName, g.charts.fleet); err != nil {
 		return err
 	}
 	return g.sweepPast(now.AddDate(0, 0, -370), batch)
@@ -89,7 +81,7 @@ func (g *Generator) loadFleet() {
 		return
 	}
 	f := &fleetFile{}
-	if data, err := atomicfile.Read(filepath.Join(g.opt.State, fleetName), maxPastBytes); err == nil && json.Unmarshal(data, f) == nil && f.Zone == g.opt.About.Zone.String() && f.Past != nil && f.Past.Sound() {
+	if g.readPast(fleetName, f) && f.Zone == g.opt.About.Zone.String() && f.Past != nil && f.Past.Sound() {
 		g.charts.fleet = f
 	}
 }
@@ -147,11 +139,7 @@ func (g *Generator) daysPast(ctx context.Context, now time.Time, b *board.Board,
 		}
 		g.charts.days[start.Unix()] = d
 		days = append(days, d)
-		data, err := json.Marshal(d)
-		if err != nil {
-			return nil, false, fmt.Errorf("keeping a day: %w", err)
-		}
-		if err := batch.Add(dayFile(start), data, 0o600); err != nil {
+		if err := addPast(batch, dayFile(start), d); err != nil {
 			return nil, false, err
 		}
 	}
@@ -180,9 +168,8 @@ func (d *dayPast) due(now time.Time) bool {
 }
 
 func (g *Generator) loadDay(start, end time.Time) *dayPast {
-	data, err := atomicfile.Read(filepath.Join(g.opt.State, dayFile(start)), maxPastBytes)
 	d := &dayPast{}
-	if err != nil || json.Unmarshal(data, d) != nil || !d.Start.Equal(start) || !d.End.Equal(end) || len(d.Hours) != hoursIn(start, end) {
+	if !g.readPast(dayFile(start), d) || !d.Start.Equal(start) || !d.End.Equal(end) || len(d.Hours) != hoursIn(start, end) {
 		return nil
 	}
 	for _, free := range d.Free {
@@ -271,8 +258,8 @@ func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, pe
 func (g *Generator) chartCoverage(b *board.Board) float64 {
 	sum, n := 0.0, 0
 	for i := range b.Hosts {
-		if c := g.charts.hosts[b.Hosts[i].Name]; c != nil && c.Past != nil {
-			sum, n = sum+c.Past.Spans[0].Coverage, n+1
+		if c, ok := g.charts.drawn[b.Hosts[i].Name]; ok {
+			sum, n = sum+c.Coverage, n+1
 		}
 	}
 	if n == 0 {

@@ -1,9 +1,11 @@
 package sitegen_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen"
+	"gpuboard/sitegen/render"
 )
 
 // TestThePastIsWhatTrulyWas runs two days of three hosts through drops and
@@ -250,7 +253,7 @@ func TestChartsStayBetweenTheirTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := os.ReadFile(filepath.Join(l.dir, "state", "past", "host-atlas.charts"))
+	kept, err := os.ReadFile(filepath.Join(l.dir, "state", "past", "host-atlas.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,11 +267,11 @@ func TestChartsStayBetweenTheirTurns(t *testing.T) {
 			t.Errorf("the page of a host without news has changed (generator %d, %d files written)", i, r.Written)
 		}
 	}
-	if again, err := os.ReadFile(filepath.Join(l.dir, "state", "past", "host-atlas.charts")); err != nil || string(again) != string(kept) {
+	if again, err := os.ReadFile(filepath.Join(l.dir, "state", "past", "host-atlas.json")); err != nil || string(again) != string(kept) {
 		t.Errorf("history was read again before the host's turn came (%v)", err)
 	}
 	// A file that was cut or forged costs its content and nothing else.
-	for _, name := range []string{"host-atlas.charts", "fleet.json"} {
+	for _, name := range []string{"host-atlas.json", "fleet.json"} {
 		l.write("state/past/"+name, []byte("{\"past\":{\"Spans\":[{\"At\":[],\"Steps\":[{}]}]}}"), nil)
 	}
 	l.generate(l.generator(), now.Add(time.Minute))
@@ -279,8 +282,76 @@ func TestChartsStayBetweenTheirTurns(t *testing.T) {
 	// A host that is gone leaves nothing behind.
 	l.hosts = []inventory.Host{{Name: "boreas"}}
 	l.generate(g, now.Add(2*time.Minute))
-	if _, err := os.Stat(filepath.Join(l.dir, "state", "past", "host-atlas.charts")); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(l.dir, "state", "past", "host-atlas.json")); !os.IsNotExist(err) {
 		t.Errorf("the charts of a host that is gone are still there: %v", err)
+	}
+}
+
+// TestChartsStayOnTheSite looks at the charts of a site of many hosts: another
+// process leaves those that are not due as they are, with what they refer to, and
+// makes them again where they are gone.
+func TestChartsStayOnTheSite(t *testing.T) {
+	t.Parallel()
+	need.Time(t, "it makes a day of samples of 61 hosts")
+	y := newYard(t, render.FullHistoryHosts+1, true)
+	y.push(every, y.names)
+	y.generate()
+	charts := func() (pages map[string]string) {
+		pages = map[string]string{}
+		for _, name := range y.names {
+			for _, path := range []string{render.ChartsPath("", name), render.ChartsPath("", name) + ".gz", "api/v1/hosts/" + name + "/history.json"} {
+				if data, err := os.ReadFile(y.path("site", path)); err == nil {
+					pages[path] = string(data)
+				}
+			}
+		}
+		return pages
+	}
+	for range 8 { // until all are drawn
+		y.push(time.Second, y.names)
+		y.generate()
+	}
+	before := charts()
+	if len(before) != 3*len(y.names) {
+		t.Fatalf("%d files of charts of %d hosts", len(before), len(y.names))
+	}
+	another := func(css string) {
+		t.Helper()
+		y.must(os.MkdirAll(y.path("look"), 0o755))
+		y.must(os.WriteFile(y.path("look", "site.css"), []byte(css), 0o644))
+		y.push(time.Second, y.names)
+		g, err := sitegen.New(sitegen.Options{
+			Data: y.path("data"), Site: y.path("site"), State: y.path("state"), History: y.store, Templates: y.path("look"),
+			Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
+				return inventory.Inventory{Hosts: y.hosts, AsOf: now}
+			},
+			About: render.Site{Title: "GPU board", Zone: time.UTC, Interval: every},
+		})
+		y.must(err)
+		_, err = g.Generate(t.Context(), y.at)
+		y.must(err)
+	}
+	for _, css := range []string{"b{color:red}", "b{color:blue}"} {
+		another(css)
+		same, after := 0, charts()
+		for path, content := range after {
+			if content == before[path] {
+				same++
+			}
+			for _, asset := range regexp.MustCompile(`assets/[a-z0-9.]+`).FindAllString(content, -1) {
+				if _, err := os.Stat(y.path("site", asset)); err != nil {
+					t.Errorf("%s refers to what is gone: %v", path, err)
+				}
+			}
+		}
+		if len(after) != len(before) || same < len(before)/2 {
+			t.Errorf("of %d files of charts %d are there, and %d are as they were", len(before), len(after), same)
+		}
+	}
+	y.must(os.RemoveAll(y.path("site", "hosts")))
+	another("b{color:blue}")
+	if after := charts(); len(after) != len(before) {
+		t.Errorf("of %d files of charts %d came again", len(before), len(after))
 	}
 }
 

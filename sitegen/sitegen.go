@@ -142,6 +142,9 @@ func New(o Options) (*Generator, error) {
 	if o.About.Zone == nil {
 		o.About.Zone = time.UTC
 	}
+	if len(o.About.Languages) == 0 {
+		o.About.Languages = []string{"en"}
+	}
 	if o.BookingZone == nil {
 		o.BookingZone = o.About.Zone
 	}

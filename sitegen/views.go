@@ -22,11 +22,11 @@ import (
 
 // A view is one site that a generation writes.
 type view struct {
-	dir      string
-	manifest string // file that lists what we put into dir
-	privacy  board.Privacy
-	help     bool      // the documentation is part of it
-	writers  sync.Pool // of gzipWriters
+	dir         string
+	manifest    string // file that lists what we put into dir
+	privacy     board.Privacy
+	help        bool      // the documentation is part of it
+	compressors sync.Pool // of *compressor
 }
 
 // newViews lays out the sites of a generation: the one, and the public one
@@ -133,7 +133,7 @@ func (g *Generator) notes(b *board.Board) (notice string, hosts map[string]strin
 
 // stage renders a view and stages what is new in it.
 func (g *Generator) stage(v *view, in render.Input, log []events.Event) (*siteWriter, error) {
-	w, err := v.newSiteWriter()
+	w, err := v.newSiteWriter(in.Board.GeneratedAt)
 	if err != nil {
 		return nil, err
 	}

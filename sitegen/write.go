@@ -1,13 +1,13 @@
 package sitegen
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,7 +15,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/klauspost/compress/gzip"
 	"golang.org/x/sync/errgroup"
 
 	"gpuboard/internal/atomicfile"
@@ -26,15 +28,20 @@ import (
 // own files and nobody else's.
 type manifest struct {
 	Files []string `json:"files"`
-	// Assets are those of the generation before: a page that a browser loaded a
-	// moment ago still asks for them.
-	Assets []string `json:"assets"`
+	// Assets are those of earlier generations, and when they were replaced: pages
+	// with charts that are not due, and those that a browser loaded a moment ago,
+	// still ask for them.
+	Assets map[string]time.Time `json:"assets"`
 }
+
+// assetsFor is how long assets stay after they were replaced.
+const assetsFor = 24 * time.Hour
 
 // A siteWriter writes one view. Files are compressed and staged several at a time,
 // as they come, and become visible together.
 type siteWriter struct {
 	v       *view
+	now     time.Time
 	workers *errgroup.Group
 	failed  context.Context // ends with the first error of a worker
 	mu      sync.Mutex      // guards batch and files
@@ -45,14 +52,14 @@ type siteWriter struct {
 
 // newSiteWriter starts to write. Whoever calls it calls abort in the end, after
 // commit or without.
-func (v *view) newSiteWriter() (*siteWriter, error) {
+func (v *view) newSiteWriter(now time.Time) (*siteWriter, error) {
 	batch, err := atomicfile.NewBatch(v.dir)
 	if err != nil {
 		return nil, err
 	}
 	workers, failed := errgroup.WithContext(context.Background())
 	workers.SetLimit(runtime.GOMAXPROCS(0))
-	return &siteWriter{v: v, workers: workers, failed: failed, batch: batch}, nil
+	return &siteWriter{v: v, now: now, workers: workers, failed: failed, batch: batch}, nil
 }
 
 // add takes one file of the site. It waits while all workers are busy.
@@ -66,11 +73,20 @@ func (w *siteWriter) add(f render.File) error {
 
 // stage compresses a file and stages both, unless they are on disk already.
 func (w *siteWriter) stage(f *render.File) (err error) {
+	if f.Kept {
+		w.keep(f.Path)
+		return nil
+	}
 	size := sizeOf(f.Parts)
 	compressed := hasGzip(f.Path, size)
 	var copy []byte // nil for one that stays as it is, or none
 	if compressed && !w.v.gzipIsCurrent(f, size) {
-		if copy, err = w.v.gzip(f); err != nil {
+		c, ok := w.v.compressors.Get().(*compressor)
+		if !ok {
+			c = &compressor{writers: map[int]*gzip.Writer{}}
+		}
+		defer w.v.compressors.Put(c)
+		if copy, err = c.gzip(f); err != nil {
 			return err
 		}
 	}
@@ -87,7 +103,18 @@ func (w *siteWriter) stage(f *render.File) (err error) {
 			return err
 		}
 	}
-	return w.batch.Add(f.Path, bytes.Join(f.Parts, nil), 0o644)
+	return w.batch.Add(f.Path, f.Bytes(), 0o644)
+}
+
+// keep takes a file and its compressed copy, where there are any, as they are.
+func (w *siteWriter) keep(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range []string{name, name + ".gz"} {
+		if _, err := os.Lstat(filepath.Join(w.v.dir, filepath.FromSlash(name))); err == nil {
+			w.files = append(w.files, name)
+		}
+	}
 }
 
 // removeGzip removes a compressed copy that a file no longer has: web servers would
@@ -135,29 +162,36 @@ func (w *siteWriter) replace() (removed int, err error) {
 	v := w.v
 	slices.Sort(w.files)
 	old := v.readManifest()
-	next := manifest{Files: w.files}
-	for _, name := range old.Files {
-		if _, found := slices.BinarySearch(next.Files, name); found {
-			continue
-		}
-		if strings.HasPrefix(name, "assets/") {
-			next.Assets = append(next.Assets, name)
-			continue
-		}
-		if err := w.remove(name); err != nil {
-			return removed, err
-		}
-		removed++
+	next := manifest{Files: w.files, Assets: map[string]time.Time{}}
+	has := func(name string) bool {
+		_, found := slices.BinarySearch(next.Files, name)
+		return found
 	}
-	for _, name := range old.Assets {
-		if _, found := slices.BinarySearch(next.Files, name); !found {
+	for name, replaced := range old.Assets {
+		switch {
+		case has(name):
+		case w.now.Sub(replaced) < assetsFor:
+			next.Assets[name] = replaced
+		default:
 			if err := w.remove(name); err != nil {
 				return removed, err
 			}
 			removed++
 		}
 	}
-	listed := !slices.Equal(old.Files, next.Files) || !slices.Equal(old.Assets, next.Assets)
+	for _, name := range old.Files {
+		switch {
+		case has(name):
+		case strings.HasPrefix(name, "assets/"):
+			next.Assets[name] = w.now
+		default:
+			if err := w.remove(name); err != nil {
+				return removed, err
+			}
+			removed++
+		}
+	}
+	listed := !slices.Equal(old.Files, next.Files) || !maps.Equal(old.Assets, next.Assets)
 	if listed {
 		// The manifest comes first: a name in it without a file does no harm, a file
 		// that nobody remembers stays for ever.
@@ -211,7 +245,7 @@ func (v *view) readManifest() manifest {
 	}
 	outside := func(name string) bool { return !filepath.IsLocal(filepath.FromSlash(name)) }
 	m.Files = slices.DeleteFunc(m.Files, outside)
-	m.Assets = slices.DeleteFunc(m.Assets, outside)
+	maps.DeleteFunc(m.Assets, func(name string, _ time.Time) bool { return outside(name) })
 	return m
 }
 

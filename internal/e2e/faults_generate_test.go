@@ -94,7 +94,10 @@ func (w *webhost) twinned(names ...string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	listed := map[string][]string{}
+	var listed struct {
+		Files  []string        `json:"files"`
+		Assets json.RawMessage `json:"assets"`
+	}
 	if err := json.Unmarshal(data, &listed); err != nil {
 		w.t.Fatal(err)
 	}
@@ -112,9 +115,9 @@ func (w *webhost) twinned(names ...string) {
 			w.t.Fatal(err)
 		}
 		w.write("site/"+name+".gz", twin.Bytes())
-		listed["files"] = append(listed["files"], name+".gz")
+		listed.Files = append(listed.Files, name+".gz")
 	}
-	slices.Sort(listed["files"])
+	slices.Sort(listed.Files)
 	if data, err = json.Marshal(listed); err != nil {
 		w.t.Fatal(err)
 	}

@@ -28,11 +28,13 @@ func historyFiles(in render.Input, out *render.Sink) error {
 	all := len(in.Board.Hosts) <= render.FullHistoryHosts
 	for i := range in.Board.Hosts {
 		h := &in.Board.Hosts[i]
-		past := in.History.Hosts[h.Name]
-		if past == nil {
+		file := render.File{Path: "api/v1/hosts/" + h.Name + "/history.json", Kept: in.History.Kept[h.Name]}
+		if past := in.History.Hosts[h.Name]; past != nil {
+			file.Parts = [][]byte{hostPastFile(h, past, all)}
+		} else if !file.Kept {
 			continue
 		}
-		if err := out.Put(render.NewFile("api/v1/hosts/"+h.Name+"/history.json", hostPastFile(h, past, all))); err != nil {
+		if err := out.Put(file); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ func newFile(f templates.Frame, page templ.Component) (render.File, error) {
 		}
 	}
 	var out bytes.Buffer
-	out.Grow(16 << 10)
+	out.Grow(32 << 10)
 	if err := page.Render(context.Background(), &out); err != nil {
 		return render.File{}, fmt.Errorf("rendering %s: %w", path, err)
 	}
@@ -53,10 +53,18 @@ func (v *view) hostFiles(h *board.Host) ([]render.File, error) {
 		return nil, err
 	}
 	var beside *templates.HostHistoryPage
-	if p.Past {
+	kept := p.Past && v.in.History.Kept[h.Name]
+	if p.Past && !kept {
 		p.Charts, beside = v.hostCharts(h)
 	}
 	page, err := newFile(p.Frame, templates.Host(p))
+	if kept {
+		lang := v.lang
+		if v.first {
+			lang = ""
+		}
+		return []render.File{page, {Path: render.ChartsPath(lang, h.Name), Kept: true}}, err
+	}
 	if err != nil || beside == nil {
 		return []render.File{page}, err
 	}

@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"math"
+	"path"
 	"slices"
 	"time"
 
@@ -14,8 +15,12 @@ import (
 // A History is what pages and data files show of the past. It is made at its
 // own pace, and equal values give equal bytes.
 type History struct {
-	// Hosts are the charts by name of host; one that is missing has none yet.
+	// Hosts are the charts by name of host; one that is missing, and not Kept, has
+	// none yet.
 	Hosts map[string]*HostPast
+	// Kept are the hosts whose charts are not due: their files stay in the site as
+	// they are.
+	Kept map[string]bool
 	// Fleet is nil until it has been added up for the first time.
 	Fleet *FleetPast
 }
@@ -32,6 +37,11 @@ func PastSteps() [4]int { return [4]int{96, 84, 60, 73} }
 
 // SpanNames are the names of the four in addresses and data files.
 func SpanNames() [4]string { return [4]string{"24h", "7d", "30d", "1y"} }
+
+// ChartsPath is the page with the charts of a host in a language, "" for the site's first.
+func ChartsPath(lang, host string) string {
+	return path.Join(lang, "hosts", host, "history", "index.html")
+}
 
 // FullHistoryHosts is the number of hosts up to which the charts of the last day
 // stand on a host's own page, and each step of its past in the data files.
@@ -232,7 +242,7 @@ func (h *History) Mask(name func(string) string) *History {
 		}
 		w.Users = UsersOf(sums)
 	}
-	return &History{Hosts: h.Hosts, Fleet: &fleet}
+	return &History{Hosts: h.Hosts, Kept: h.Kept, Fleet: &fleet}
 }
 
 // UsersOf lists people by what they used, most GPU-hours first.
@@ -263,8 +273,22 @@ func (u Use) Add(v Use) Use {
 	return out
 }
 
-// Sound reports whether all lists are as long as drawing them needs; what was
-// kept in a file may have been cut.
+// Sound reports whether all lists of a chart have one length, as drawing them
+// needs; what was kept in a file may have been changed.
+func (p *HostPast) Sound() bool {
+	for _, s := range append(p.Spans[:], p.Fives) {
+		for _, gpu := range s.GPUs {
+			for _, list := range gpu {
+				if len(list) != s.Len() {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// Sound is likewise.
 func (p *FleetPast) Sound() bool {
 	for _, s := range p.Spans {
 		if len(s.Steps) > 0 && len(s.At) != len(s.Steps)+1 {

@@ -89,6 +89,8 @@ type File struct {
 	// Parts are the content, one after the other. Files share parts, so nobody may
 	// change them.
 	Parts [][]byte
+	// Kept means that the file stays in the site as it is.
+	Kept bool
 }
 
 // NewFile is a file of these parts.

@@ -37,13 +37,19 @@ func (t *textPage) detail() {
 				t.detailGPU(h, g)
 			}
 		}
-		t.line("", strings.Repeat("_", t.width))
+		t.rule()
 	}
 	if !any {
-		t.line("", "nothing to show")
+		t.line("", nothing)
 	}
 	t.notes()
 }
+
+// nothing stands for hosts where there are none.
+const nothing = "nothing to show"
+
+// rule ends a host.
+func (t *textPage) rule() { t.line("", strings.Repeat("_", t.width)) }
 
 func (t *textPage) detailHost(h *board.Host) {
 	t.buf.WriteByte('\n')

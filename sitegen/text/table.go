@@ -66,7 +66,7 @@ func (t *textPage) table() {
 	t.headline()
 	cols := t.columns()
 	body := slices.Clone(cols)
-	t.rule(cols)
+	t.tableRule(cols)
 	header := make([]string, len(cols))
 	for i, c := range cols {
 		header[i] = c.title
@@ -74,7 +74,7 @@ func (t *textPage) table() {
 	}
 	t.row(cols, header, nil)
 	cols = body
-	t.rule(cols)
+	t.tableRule(cols)
 	any := false
 	for i := range t.b.Hosts {
 		h := &t.b.Hosts[i]
@@ -86,9 +86,9 @@ func (t *textPage) table() {
 		t.tableHost(cols, h, gpus)
 	}
 	if !any {
-		t.hostRow(cols, t.dash, "nothing to show")
+		t.hostRow(cols, t.dash, nothing)
 	}
-	t.rule(cols)
+	t.tableRule(cols)
 	t.notes()
 }
 
@@ -126,7 +126,7 @@ func (t *textPage) countGPUs(gpus []*board.GPU) string {
 	return fmt.Sprintf(" (%d GPUs)", n)
 }
 
-func (t *textPage) rule(cols []textColumn) {
+func (t *textPage) tableRule(cols []textColumn) {
 	var s strings.Builder
 	for _, c := range cols {
 		s.WriteByte('+')

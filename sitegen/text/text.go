@@ -54,16 +54,19 @@ func Files(in render.Input) ([]render.File, error) {
 	zone := in.Site.Zone
 	out := &render.Sink{Emit: in.Emit}
 	hosts := in.Board.Hosts
+	boxes := make([][]byte, len(hosts))
 	err := render.InParallel(len(hosts), func(i int) error {
-		return out.Put(render.NewFile("hosts/"+hosts[i].Name+"/status.txt", textHost(&hosts[i], zone)))
+		var headline []byte
+		headline, boxes[i] = textHost(&hosts[i], zone)
+		return out.Put(render.NewFile("hosts/"+hosts[i].Name+"/status.txt", headline, boxes[i]))
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = out.Put(
+		render.NewFile("detail.txt", detailOf(in.Board, zone, boxes)...),
 		render.NewFile("status.txt", statusText(in.Board, Options{ASCII: true, Zone: zone})),
 		render.NewFile("status.ansi", statusText(in.Board, Options{Color: true, Zone: zone})),
-		render.NewFile("detail.txt", statusText(in.Board, Options{Detail: true, Zone: zone})),
 	)
 	return out.Sorted(), err
 }
