@@ -2,6 +2,7 @@ package booking
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -41,19 +42,12 @@ func moments(d date, w wall, zone *time.Location) []time.Time {
 	for _, probe := range []time.Duration{-36 * time.Hour, 0, 36 * time.Hour} {
 		_, offset := asUTC.Add(probe).In(zone).Zone()
 		t := asUTC.Add(-time.Duration(offset) * time.Second).In(zone)
-		if dateOf(t) != d || t.Hour() != w.hour || t.Minute() != w.min || t.Second() != w.sec {
-			continue
-		}
-		switch {
-		case len(found) == 0:
-			found = append(found, t)
-		case len(found) == 1 && t.Before(found[0]):
-			found = []time.Time{t, found[0]}
-		case len(found) == 1 && t.After(found[0]):
+		if dateOf(t) == d && t.Hour() == w.hour && t.Minute() == w.min && t.Second() == w.sec {
 			found = append(found, t)
 		}
 	}
-	return found
+	slices.SortFunc(found, time.Time.Compare)
+	return slices.CompactFunc(found, time.Time.Equal)
 }
 
 // resolve finds the moment at which clocks in the zone show a time. What does

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,8 +20,8 @@ type style struct {
 	inline  bool   // entries on one line
 }
 
-// style looks at the nodes first, then at the whole file.
-func (r *reading) style(near ...*hujson.Value) style {
+// style looks for entries in near first, then in the whole file.
+func (r *reading) style(near *hujson.Value) style {
 	st := style{newline: "\n", unit: "  "}
 	text := r.doc.text
 	if i := strings.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
@@ -31,7 +32,7 @@ func (r *reading) style(near ...*hujson.Value) style {
 			st.unit = in
 		}
 	}
-	for _, v := range append(near, r.doc.root) {
+	for _, v := range []*hujson.Value{near, r.doc.root} {
 		for below := range v.All() {
 			if isEntry(below) && below != r.doc.root {
 				st.inline = !strings.Contains(text[below.StartOffset:below.EndOffset], "\n")
@@ -40,6 +41,11 @@ func (r *reading) style(near ...*hujson.Value) style {
 		}
 	}
 	return st
+}
+
+// place gives the lines of a new value, which end in "\n", their indentation.
+func (st style) place(value, indent string) hujson.Literal {
+	return hujson.Literal(strings.ReplaceAll(value, "\n", st.newline+indent))
 }
 
 // isEntry reports whether a value is an entry with something in it.
@@ -95,56 +101,60 @@ func (r *reading) stamp(t time.Time, end bool) string {
 	return t.UTC().Format("2006-01-02T15:04:05Z")
 }
 
-// entryText writes an entry whose first line is indented already.
-func (r *reading) entryText(b Booking, st style, indent string) string {
+// entryText writes an entry, for [style.place].
+func (r *reading) entryText(b Booking, st style) string {
 	var fields []string
 	add := func(key, value string) {
 		if value != "" {
-			fields = append(fields, jsonText(key)+": "+value)
+			fields = append(fields, jsonText(key)+": "+jsonText(value))
 		}
 	}
-	optional := func(s string) string {
-		if s == "" {
-			return ""
-		}
-		return jsonText(s)
-	}
-	add("name", jsonText(b.Name))
+	fields = append(fields, `"name": `+jsonText(b.Name))
 	if !b.From.IsZero() {
-		add("from", jsonText(r.stamp(b.From, false)))
+		add("from", r.stamp(b.From, false))
 	}
 	if !b.Until.IsZero() {
-		add("date", jsonText(r.stamp(b.Until, true)))
+		add("date", r.stamp(b.Until, true))
 	}
-	add("comment", optional(b.Comment))
+	add("comment", b.Comment)
 	if b.Kind == Maintenance {
-		add("kind", jsonText(string(b.Kind)))
+		add("kind", string(b.Kind))
 	}
-	add("by", optional(b.By))
-	add("id", optional(b.ID))
+	add("by", b.By)
+	add("id", b.ID)
 	if b.Forced {
-		add("forced", "true")
+		fields = append(fields, `"forced": true`)
 	}
 	if st.inline {
 		return "{ " + strings.Join(fields, ", ") + " }"
 	}
-	inner := st.newline + indent + st.unit
-	return "{" + inner + strings.Join(fields, ","+inner) + st.newline + indent + "}"
+	return "{\n" + st.unit + strings.Join(fields, ",\n"+st.unit) + "\n}"
+}
+
+// objectText is an object with one member, for [style.place].
+func objectText(st style, key, value string) string {
+	return "{\n" + st.unit + jsonText(key) + ": " + strings.ReplaceAll(value, "\n", "\n"+st.unit) + "\n}"
 }
 
 // add puts a booking into the tree.
 func (r *reading) add(b Booking) error {
+	key := b.Target.String()
 	host := r.hosts[b.Host]
 	if host == nil {
-		r.addHost(b)
+		st := r.style(r.doc.root)
+		value := objectText(st, key, r.entryText(b, st))
+		if r.doc.root.Value.Kind() == '[' { // PHP's empty object
+			r.doc.root.Value = st.place(objectText(st, b.Host, value), "")
+			return nil
+		}
+		r.insert(r.doc.root, st, b.Host, value)
 		return nil
 	}
 	st := r.style(host)
-	entry := func(indent string) string { return r.entryText(b, st, indent) }
+	entry := r.entryText(b, st)
 	if v := r.slots[slot{b.Host, b.Target}]; v != nil {
-		return r.addToSlot(v, b, st)
+		return r.addToSlot(v, st, b.Target, entry)
 	}
-	key := b.Target.String()
 	switch value := host.Value.(type) {
 	case *hujson.Object:
 		r.insert(host, st, key, entry)
@@ -156,37 +166,17 @@ func (r *reading) add(b Booking) error {
 			r.insert(host, st, key, entry)
 			return nil
 		}
-		items := []func(string) string{}
-		for range b.Target.Index - len(value.Elements) {
-			items = append(items, func(string) string { return "{}" })
-		}
-		r.insert(host, st, "", append(items, entry)...)
+		missing := slices.Repeat([]string{"{}"}, b.Target.Index-len(value.Elements))
+		r.insert(host, st, "", append(missing, entry)...)
 		return nil
 	}
 	if host.Value.Kind() == 'n' {
 		indent, _ := r.indent(host.StartOffset)
-		host.Value = r.member(st, indent, key, entry)
+		host.Value = st.place(objectText(st, key, entry), indent)
 		return nil
 	}
 	line, col := r.doc.position(host.StartOffset)
 	return fmt.Errorf("%w: comments.json:%d:%d: the value of %s is neither a list nor a dictionary", ErrBroken, line, col, quote(b.Host))
-}
-
-func (r *reading) addHost(b Booking) {
-	st := r.style()
-	host := func(indent string) string {
-		return string(r.member(st, indent, b.Target.String(), func(inner string) string { return r.entryText(b, st, inner) }))
-	}
-	if r.doc.root.Value.Kind() == '[' { // PHP's empty object
-		r.doc.root.Value = r.member(st, "", b.Host, host)
-		return
-	}
-	r.insert(r.doc.root, st, b.Host, host)
-}
-
-// member is an object with one member, on lines of its own.
-func (r *reading) member(st style, indent, key string, value func(indent string) string) hujson.Literal {
-	return hujson.Literal("{" + st.newline + indent + st.unit + jsonText(key) + ": " + value(indent+st.unit) + st.newline + indent + "}")
 }
 
 // keyed is a list of GPUs as a dictionary.
@@ -200,28 +190,27 @@ func keyed(list *hujson.Array) *hujson.Object {
 	return object
 }
 
-// addToSlot adds a booking where the GPU has a place already.
-func (r *reading) addToSlot(v *hujson.Value, b Booking, st style) error {
-	entry := func(indent string) string { return r.entryText(b, st, indent) }
+// addToSlot adds an entry where the GPU has a place already.
+func (r *reading) addToSlot(v *hujson.Value, st style, target Target, entry string) error {
 	indent, _ := r.indent(v.StartOffset)
+	placed := st.place(entry, indent)
 	switch value := v.Value.(type) {
 	case *hujson.Array:
 		r.insert(v, st, "", entry)
 		return nil
 	case *hujson.Object:
+		v.Value = placed
 		if len(value.Members) > 0 || strings.TrimSpace(string(value.AfterExtra)) != "" {
-			v.Value = &hujson.Array{Elements: []hujson.Value{{Value: value}, {BeforeExtra: hujson.Extra(" "), Value: hujson.Literal(entry(indent))}}}
-			return nil
+			v.Value = &hujson.Array{Elements: []hujson.Value{{Value: value}, {BeforeExtra: hujson.Extra(" "), Value: placed}}}
 		}
-		v.Value = hujson.Literal(entry(indent))
 		return nil
 	}
 	if v.Value.Kind() == 'n' {
-		v.Value = hujson.Literal(entry(indent))
+		v.Value = placed
 		return nil
 	}
 	line, col := r.doc.position(v.StartOffset)
-	return fmt.Errorf("%w: comments.json:%d:%d: the value of GPU %s is no entry", ErrBroken, line, col, b.Target)
+	return fmt.Errorf("%w: comments.json:%d:%d: the value of GPU %s is no entry", ErrBroken, line, col, target)
 }
 
 // A tail is the end of a list or an object.
@@ -252,7 +241,7 @@ func tailOf(v *hujson.Value) tail {
 
 // insert puts new items behind the last one of a list or an object; a key is for
 // objects. A comment that ends the line of the last item stays with it.
-func (r *reading) insert(v *hujson.Value, st style, key string, items ...func(indent string) string) {
+func (r *reading) insert(v *hujson.Value, st style, key string, items ...string) {
 	outer, _ := r.indent(v.StartOffset)
 	end := tailOf(v)
 	var before, inner string
@@ -273,7 +262,7 @@ func (r *reading) insert(v *hujson.Value, st style, key string, items ...func(in
 		}
 	}
 	for i, item := range items {
-		value := hujson.Value{BeforeExtra: hujson.Extra(before), Value: hujson.Literal(item(inner))}
+		value := hujson.Value{BeforeExtra: hujson.Extra(before), Value: st.place(item, inner)}
 		if i == len(items)-1 {
 			value.AfterExtra = trailing
 		}
@@ -345,7 +334,7 @@ func (r *reading) setDate(entry *hujson.Value, until time.Time) {
 			return
 		}
 	}
-	r.insert(entry, r.style(entry), "date", func(string) string { return date })
+	r.insert(entry, r.style(entry), "date", date)
 }
 
 // remove takes entries out of the file. An entry that is a GPU's only one leaves an

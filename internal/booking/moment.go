@@ -19,8 +19,11 @@ var (
 	dotTime = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(\d{1,2})\.(\d{1,2})\.(\d{4})(?: +(\d{1,2}):(\d{2})(?::(\d{2}))?)?$`)
 	})
-	dayTime = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+)(?: +(.+))?$`) })
-	clock   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{1,2}):(\d{2})$`) })
+	dayTime  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+)(?: +(.+))?$`) })
+	clock    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{1,2}):(\d{2})$`) })
+	spanTime = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\+? *(?:(\d{1,5}) *(?:w|weeks?) *)?(?:(\d{1,5}) *(?:d|days?) *)?(?:(\d{1,5}) *(?:h|hours?) *)?(?:(\d{1,5}) *(?:m|min|minutes?))?$`)
+	})
 	slashes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+/\d+(/\d+)?\b`) })
 )
 
@@ -48,10 +51,7 @@ func parseAbsolute(s string, zone *time.Location, end bool) (t time.Time, note s
 		return time.Time{}, "", fmt.Errorf("%s: %s has %d days", quote(s), d.month, date{d.year, d.month + 1, 0}.plus(0).day)
 	}
 	if rest[0] == "" {
-		if end {
-			return startOfDay(d.plus(1), zone), "", nil
-		}
-		return startOfDay(d, zone), "", nil
+		return onDay(d, wall{}, false, zone, end)
 	}
 	w := wall{atoi(rest[0]), atoi(rest[1]), atoi(rest[2])}
 	if err := w.valid(s); err != nil {
@@ -104,19 +104,14 @@ func atoi(s string) int {
 	return n
 }
 
-// relative reports whether a text would be understood, if one knew when it was written.
-func relative(s string) bool {
-	s = strings.ToLower(strings.TrimSpace(s))
-	if _, _, err := parseSpan(s); err == nil {
-		return true
-	}
-	m := dayTime().FindStringSubmatch(s)
-	return clock().MatchString(s) || m != nil && (dayWord(m[1]) || m[1] == "noon" || m[1] == "midnight" || m[1] == "now")
-}
+// absolute reports whether a text has the form of a date.
+func absolute(s string) bool { return isoTime().MatchString(s) || dotTime().MatchString(s) }
 
-func dayWord(s string) bool {
-	_, ok := weekday(s)
-	return ok || s == "today" || s == "tomorrow"
+// relative reports whether a text would be a time if one knew when it was written.
+func relative(s string) bool {
+	any := time.Unix(0, 0)
+	_, _, err := parseMoment(s, any, any, time.UTC, false)
+	return err == nil && !absolute(strings.TrimSpace(s))
 }
 
 func weekday(s string) (time.Weekday, bool) {
@@ -172,162 +167,117 @@ func after(from time.Time, days int, rest time.Duration, zone *time.Location) ti
 	return from.AddDate(0, 0, days).Add(rest)
 }
 
-// parseMoment reads a moment. A weekday or a time alone is the next one after
+// parseMoment reads a time. A weekday or a time of day alone is the next one after
 // begin, and everything else counts from now.
 func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) (time.Time, string, error) {
 	s = strings.TrimSpace(s)
 	if len(s) > 100 {
 		return time.Time{}, "", notUnderstood(s)
 	}
-	if isoTime().MatchString(s) || dotTime().MatchString(s) {
+	if absolute(s) {
 		return parseAbsolute(s, zone, end)
 	}
 	begin, now = begin.In(zone), now.In(zone)
-	word := strings.ToLower(s)
-	if days, rest, err := parseSpan(word); err == nil {
+	if days, rest, err := parseSpan(s); err == nil {
 		return after(now, days, rest, zone), "", nil
 	}
-	if word == "now" {
+	if strings.EqualFold(s, "now") {
 		return now, "", nil
 	}
-	if w, ok := timeOfDay(word, true); ok {
-		if err := w.valid(s); err != nil {
-			return time.Time{}, "", err
-		}
-		first := dateOf(begin)
-		t, note, err := resolve(first, w, zone, "", end)
-		if err == nil && t.After(begin) {
-			return t, note, nil
-		}
-		if err != nil && gapEnd(first, w, zone).After(begin) {
-			return t, note, err
-		}
-		t, note, err = resolve(first.plus(1), w, zone, "", end)
-		if err == nil && note == "" && word != "midnight" && first == dateOf(now) {
-			note = fmt.Sprintf("%s is over for today: tomorrow is meant", w)
-		}
-		return t, note, err
-	}
-	m := dayTime().FindStringSubmatch(word)
-	if m == nil || !dayWord(m[1]) {
-		return time.Time{}, "", notUnderstood(s)
-	}
-	return named(s, m[1], m[2], begin, now, end)
-}
-
-// named reads today, tomorrow or a weekday, with or without a time.
-func named(s, word, at string, begin, now time.Time, end bool) (time.Time, string, error) {
-	zone, today := now.Location(), dateOf(now)
-	d, after := today, now
-	if word == "tomorrow" {
-		d = today.plus(1)
-	} else if day, ok := weekday(word); ok {
-		d, after = dateOf(begin).plus((int(day)-int(begin.Weekday())+7)%7), begin
-	}
-	find := func(d date) (time.Time, string, error) {
-		switch {
-		case at != "":
-			w, _ := timeOfDay(at, false)
-			return resolve(d, w, zone, "", end)
-		case end:
-			return startOfDay(d.plus(1), zone), "", nil
-		}
-		return startOfDay(d, zone), "", nil
-	}
-	if at == "midnight" {
-		return time.Time{}, "", fmt.Errorf("%s: some mean the beginning of the day and some its end: write the date with 00:00", quote(s))
-	}
-	if at != "" {
-		w, ok := timeOfDay(at, false)
-		if !ok {
+	word, clock := "", strings.ToLower(s)
+	w, ok := timeOfDay(clock)
+	if !ok {
+		var words []string
+		if words = dayTime().FindStringSubmatch(clock); words == nil {
 			return time.Time{}, "", notUnderstood(s)
 		}
-		if err := w.valid(s); err != nil {
-			return time.Time{}, "", err
+		word, clock = words[1], words[2]
+		if w, ok = timeOfDay(clock); !ok && clock != "" {
+			return time.Time{}, "", notUnderstood(s)
+		}
+		if clock == "midnight" {
+			return time.Time{}, "", fmt.Errorf("%s: some mean the beginning of the day and some its end: write the date with 00:00", quote(s))
 		}
 	}
-	t, note, err := find(d)
+	if err := w.valid(s); err != nil {
+		return time.Time{}, "", err
+	}
+
+	today, first := dateOf(now), dateOf(begin)
+	var days []date // on which it may be: the first on which it comes after earliest
+	earliest := begin
+	day, isWeekday := weekday(word)
 	switch {
-	case err != nil || t.After(after):
-		return t, note, err
-	case word != "today" && word != "tomorrow":
-		return find(d.plus(7))
-	case at == "":
+	case word == "":
+		days = []date{first, first.plus(1)}
+	case word == "today":
+		days, earliest = []date{today}, now
+	case word == "tomorrow":
+		days, earliest = []date{today.plus(1)}, now
+	case isWeekday:
+		next := first.plus((int(day) - int(begin.Weekday()) + 7) % 7)
+		days = []date{next, next.plus(7)}
+	default:
+		return time.Time{}, "", notUnderstood(s)
+	}
+	for i, d := range days {
+		t, note, err := onDay(d, w, clock != "", zone, end)
+		last := i == len(days)-1
+		switch {
+		case err != nil && (last || gapEnd(d, w, zone).After(earliest)):
+			return t, "", err
+		case err != nil || !t.After(earliest):
+			continue
+		case word == "" && i > 0 && note == "" && clock != "midnight" && first == today:
+			note = fmt.Sprintf("%s is over for today: tomorrow is meant", w)
+		}
+		return t, note, nil
+	}
+	if clock == "" {
 		return now, "", nil // from today on
 	}
 	return time.Time{}, "", fmt.Errorf("%s is over: it is %s", quote(s), now.Format("15:04"))
 }
 
-func timeOfDay(s string, alone bool) (wall, bool) {
+// onDay is a time of day on a day. A day alone is its end when end is true, else its
+// beginning.
+func onDay(d date, w wall, timed bool, zone *time.Location, end bool) (time.Time, string, error) {
+	switch {
+	case timed:
+		return resolve(d, w, zone, "", end)
+	case end:
+		return startOfDay(d.plus(1), zone), "", nil
+	}
+	return startOfDay(d, zone), "", nil
+}
+
+func timeOfDay(s string) (wall, bool) {
 	switch m := clock().FindStringSubmatch(s); {
 	case m != nil:
 		return wall{hour: atoi(m[1]), min: atoi(m[2])}, true
 	case s == "noon":
 		return wall{hour: 12}, true
-	case s == "midnight" && alone:
-		return wall{}, true
 	}
-	return wall{}, false
+	return wall{}, s == "midnight"
 }
 
-// maxSpan keeps lengths of time far from overflow.
+// maxSpanDays keeps lengths of time far from overflow.
 const maxSpanDays = 3660
-
-var errSpan = errors.New(`not a length of time: write "2d 6h", "45m" or "1w"`)
 
 // parseSpan reads weeks, days, hours and minutes, each at most once and in this
 // order: "2w3d6h30m", "2d 6h", "+1d". Days stay days, because they are not
 // always 24 hours long.
 func parseSpan(s string) (days int, rest time.Duration, err error) {
-	s = strings.TrimSpace(strings.TrimPrefix(strings.ToLower(strings.TrimSpace(s)), "+"))
-	if s == "" || len(s) > 40 {
-		return 0, 0, errSpan
+	m := spanTime().FindStringSubmatch(strings.ToLower(strings.TrimSpace(s)))
+	if m == nil || strings.Join(m[1:], "") == "" {
+		return 0, 0, errors.New(`not a length of time: write "2d 6h", "45m" or "1w"`)
 	}
-	order := "wdhm"
-	for s != "" {
-		digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
-		if digits == 0 || digits > 5 {
-			return 0, 0, errSpan
-		}
-		n := atoi(s[:digits])
-		s = strings.TrimLeft(s[digits:], " ")
-		unit := len(s) - len(strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz"))
-		letter := unitLetter(s[:unit])
-		at := strings.IndexByte(order, letter)
-		if letter == 0 || at < 0 {
-			return 0, 0, errSpan
-		}
-		order = order[at+1:]
-		switch letter {
-		case 'w':
-			days += 7 * n
-		case 'd':
-			days += n
-		case 'h':
-			rest += time.Duration(n) * time.Hour
-		case 'm':
-			rest += time.Duration(n) * time.Minute
-		}
-		s = strings.TrimLeft(s[unit:], " ")
-	}
+	days = 7*atoi(m[1]) + atoi(m[2])
+	rest = time.Duration(atoi(m[3]))*time.Hour + time.Duration(atoi(m[4]))*time.Minute
 	if days == 0 && rest == 0 || days > maxSpanDays {
 		return 0, 0, fmt.Errorf("a length of time is from 1m to %dd", maxSpanDays)
 	}
 	return days, rest, nil
-}
-
-func unitLetter(s string) byte {
-	switch s {
-	case "w", "week", "weeks":
-		return 'w'
-	case "d", "day", "days":
-		return 'd'
-	case "h", "hour", "hours":
-		return 'h'
-	case "m", "min", "minute", "minutes":
-		return 'm'
-	}
-	return 0
 }
 
 // ParseDuration reads a length of time: "2w3d6h30m", "2d 6h", "45min". A day
