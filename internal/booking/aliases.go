@@ -14,13 +14,13 @@ const (
 	maxAliases    = 50_000
 )
 
-// Aliases maps the names that somebody is known by, in small letters, to the
-// one that is shown. The zero value knows none.
+// Aliases maps the names of a person, in small letters, to the canonical one, which is
+// shown. The zero value has none.
 type Aliases map[string]string
 
-// Canonical returns the name to show for one that was written or is a login
-// name; a name that is not known is returned as it is. Case does not matter,
-// and neither does a "+" at the end, with which ps marks a name that it cut.
+// Canonical returns the name to show for a login name or a written name. An unknown
+// name is returned as it is. Case is ignored, and so is a "+" at the end, with which ps
+// marks a name that it has cut.
 func (a Aliases) Canonical(name string) string {
 	if len(a) == 0 {
 		return name
@@ -35,54 +35,70 @@ func foldName(name string) string {
 	return strings.ToLower(strings.TrimRight(strings.TrimSpace(name), "+"))
 }
 
+// peopleLines returns the lines of aliases.csv without their comments.
+func peopleLines(data []byte) ([]string, error) {
+	if len(data) > MaxAliasBytes {
+		return nil, fmt.Errorf("the file has %d KiB, and %d KiB are read", len(data)>>10, MaxAliasBytes>>10)
+	}
+	doc, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(doc.text, "\n")
+	for i := range lines {
+		lines[i], _, _ = strings.Cut(lines[i], "#")
+	}
+	return lines, nil
+}
+
+// peopleProblems are the problems of aliases.csv.
+type peopleProblems []snapshot.Problem
+
+// add adds a problem, up to the bound.
+func (p *peopleProblems) add(code string, line int, message string) {
+	if len(*p) < MaxProblems {
+		*p = append(*p, snapshot.Problem{Code: code, Message: message, File: "aliases.csv", Line: line, Col: 1})
+	}
+}
+
+// trimName removes white space and quotes around a name.
+func trimName(name string) string {
+	return strings.TrimFunc(name, func(r rune) bool { return unicode.IsSpace(r) || r == '"' })
+}
+
 // namesIn splits a line at its commas.
 func namesIn(line string) (names []string) {
 	for _, name := range strings.FieldsFunc(line, func(r rune) bool { return r == ',' || r == ';' }) {
-		name = strings.TrimFunc(name, func(r rune) bool { return unicode.IsSpace(r) || r == '"' })
-		if name != "" {
+		if name = trimName(name); name != "" {
 			names = append(names, snapshot.Text(name, MaxNameBytes))
 		}
 	}
 	return names
 }
 
-// ParseAliases reads aliases.csv: on each line the names that one person goes
-// by, separated by commas, the last of them the canonical one. "#" begins a
-// comment, and a line that begins with "@" is a team (see [ParseTeams]).
-// Problems carry the line.
+// ParseAliases reads aliases.csv: on each line the names of one person, separated by
+// commas, with the canonical one last. "#" begins a comment, and a line that begins
+// with "@" is a team (see [ParseTeams]). Problems carry the line.
 func ParseAliases(data []byte) (Aliases, []snapshot.Problem) {
-	const file = "aliases.csv"
-	var problems []snapshot.Problem
-	problem := func(line, col int, message string) {
-		if len(problems) < MaxProblems {
-			problems = append(problems, snapshot.Problem{Code: "booking:alias", Message: message, File: file, Line: line, Col: col})
-		}
-	}
 	aliases := Aliases{}
-	if len(data) > MaxAliasBytes {
-		problem(1, 1, fmt.Sprintf("the file is %d KiB long, and %d KiB are read", len(data)>>10, MaxAliasBytes>>10))
-		return aliases, problems
-	}
-	doc, err := decode(data)
+	var problems peopleProblems
+	problem := func(line int, message string) { problems.add("booking:alias", line, message) }
+	lines, err := peopleLines(data)
 	if err != nil {
-		problem(1, 1, err.Error())
+		problem(1, err.Error())
 		return aliases, problems
 	}
-	where := map[string]int{}
-	for i, line := range strings.Split(doc.text, "\n") {
-		line, _, _ = strings.Cut(line, "#")
-		if isTeam(line) {
-			continue
-		}
+	where := map[string]int{} // the line of each name
+	for i, line := range lines {
 		names := namesIn(line)
 		switch {
-		case len(names) == 0:
+		case isTeam(line) || len(names) == 0:
 			continue
 		case len(names) == 1:
-			problem(i+1, 1, fmt.Sprintf("%s stands alone: a line is other-name,canonical-name", quote(names[0])))
+			problem(i+1, fmt.Sprintf("%s is the only name here: a line is other-name,canonical-name", quote(names[0])))
 			continue
 		case len(aliases)+len(names) > maxAliases:
-			problem(i+1, 1, fmt.Sprintf("more than %d names: those from here on do not count", maxAliases))
+			problem(i+1, fmt.Sprintf("more than %d names: those from here on do not count", maxAliases))
 			return aliases, problems
 		}
 		canonical := strings.TrimRight(names[len(names)-1], "+")
@@ -92,7 +108,7 @@ func ParseAliases(data []byte) (Aliases, []snapshot.Problem) {
 				continue
 			}
 			if old, taken := aliases[key]; taken && old != canonical {
-				problem(i+1, 1, fmt.Sprintf("%s was %s in line %d and is %s from here on: delete one of the lines", quote(name), quote(old), where[key], quote(canonical)))
+				problem(i+1, fmt.Sprintf("%s was %s in line %d and is %s from here on: delete one of the lines", quote(name), quote(old), where[key], quote(canonical)))
 			}
 			aliases[key], where[key] = canonical, i+1
 		}

@@ -60,14 +60,16 @@ type JSON struct {
 
 // JSON returns the booking as commands print it.
 func (b Booking) JSON() JSON {
-	moment := func(t time.Time) *time.Time {
-		if t.IsZero() {
-			return nil
-		}
-		t = t.UTC()
-		return &t
+	return JSON{b.ID, b.Host, b.Target.String(), b.Name, jsonTime(b.From), jsonTime(b.Until), b.Comment, string(b.Kind), b.By, b.Forced}
+}
+
+// jsonTime is a time in UTC; nil for the zero time.
+func jsonTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
 	}
-	return JSON{b.ID, b.Host, b.Target.String(), b.Name, moment(b.From), moment(b.Until), b.Comment, string(b.Kind), b.By, b.Forced}
+	t = t.UTC()
+	return &t
 }
 
 // A Calendar is all of comments.json as far as it could be understood.

@@ -64,18 +64,11 @@ func (f *File) recordPath() string {
 }
 
 func entryOf(by By, action, was string, b Booking) Entry {
-	moment := func(t time.Time) *time.Time {
-		if t.IsZero() {
-			return nil
-		}
-		t = t.UTC()
-		return &t
-	}
 	if was == b.ID {
 		was = ""
 	}
 	return Entry{At: by.At.UTC().Truncate(time.Second), By: by.Name, Action: action, ID: b.ID, Was: was, Host: b.Host, GPU: b.Target.String(),
-		Name: b.Written, From: moment(b.From), Until: moment(b.Until), Kind: b.Kind, Comment: b.Comment}
+		Name: b.Written, From: jsonTime(b.From), Until: jsonTime(b.Until), Kind: b.Kind, Comment: b.Comment}
 }
 
 // Booking is the booking that the entry is about; false for one that is none.
