@@ -1,6 +1,6 @@
-// Package events is the pure difference of two boards: what happened between
-// one generation and the next. It reads no clock and no disk; whoever calls it
-// keeps the [Memory], and carries the events out.
+// Package events is the difference of two boards: what happened between one
+// generation and the next. It reads no clock and no disk: its caller keeps the
+// [Memory] and delivers the events.
 package events
 
 import (
@@ -11,62 +11,61 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
-// Kind is what happened. The words are stable: hooks and filters go by them.
+// Kind is what happened. Hooks and filters name these words, so they do not change.
 type Kind string
 
 // The values of Kind.
 const (
 	HostNew       Kind = "host-new"       // a host is on the board for the first time
-	HostUp        Kind = "host-up"        // news again, after stale or down
-	HostStale     Kind = "host-stale"     // no news for a while
-	HostDown      Kind = "host-down"      // none for long
+	HostUp        Kind = "host-up"        // it sends again, after stale or down
+	HostStale     Kind = "host-stale"     // no snapshot for a while
+	HostDown      Kind = "host-down"      // no snapshot for a long time
 	HostGone      Kind = "host-gone"      // no longer on the board
-	GPULost       Kind = "gpu-lost"       // the driver lost it, or lists it no more
-	GPUBack       Kind = "gpu-back"       // it was lost, and is well
-	GPUStuck      Kind = "gpu-stuck"      // memory is held that no living process owns
+	GPULost       Kind = "gpu-lost"       // the driver reports an error, or does not list it any more
+	GPUBack       Kind = "gpu-back"       // it was lost, and works again
+	GPUStuck      Kind = "gpu-stuck"      // memory is allocated that no living process owns
 	GPUFreed      Kind = "gpu-freed"      // free after a long use
-	BookingStart  Kind = "booking-start"  // a booking came into force
+	BookingStart  Kind = "booking-start"  // a booking has begun
 	BookingEnding Kind = "booking-ending" // it ends within [EndingWithin]
-	BookingEnd    Kind = "booking-end"    // its time is over
-	BookingNoShow Kind = "booking-noshow" // booked, and not used for long
+	BookingEnd    Kind = "booking-end"    // it has ended
+	BookingNoShow Kind = "booking-noshow" // booked, and not used for a long time
 )
 
-// What counts as soon, as long, and as settled.
 const (
-	// EndingWithin is how long before its end a booking is announced as ending.
+	// EndingWithin is how long before the end of a booking it is announced.
 	EndingWithin = time.Hour
-	// LongUse is how long a GPU must have been used for its release to be news.
+	// LongUse is how long a GPU must have been used for [GPUFreed].
 	LongUse = 6 * time.Hour
-	// SettledAfter is how long it must then have been free: between two runs of
-	// a sweep there is a moment without a process.
-	SettledAfter = 5 * time.Minute
+	// FreeAfter is how long it must then have been free: between two runs of a
+	// parameter sweep there is a moment without a process.
+	FreeAfter = 5 * time.Minute
 	// MaxLog is how many events [Keep] keeps.
 	MaxLog = 200
 )
 
 // An Event is one thing that happened.
 type Event struct {
-	// ID is the same whenever the same cause is found again, as after a crash
-	// between noticing and remembering. Whoever acts on events acts once per ID.
+	// ID is made of the cause, so an event that is found again after a crash has the
+	// same one. Receivers act once per ID.
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
-	// At is when it happened, as exactly as the boards tell.
+	// At is when it happened, as exactly as the boards show.
 	At      time.Time `json:"at"`
 	Host    string    `json:"host,omitempty"`
 	GPU     *int      `json:"gpu,omitempty"` // index; nil for the host or a booking of several
 	UUID    string    `json:"uuid,omitempty"`
-	Users   []string  `json:"users,omitempty"`   // whom it concerns, in order
-	Booking string    `json:"booking,omitempty"` // its id
+	Users   []string  `json:"users,omitempty"`   // whom it concerns, sorted
+	Booking string    `json:"booking,omitempty"` // the ID of the booking
 	// Summary is one line for people, safe to print.
 	Summary string `json:"summary"`
 }
 
-// Diff compares a board with what is remembered of the ones before it, and
-// returns what happened, oldest first, with what to remember from now on. From
-// the zero Memory it returns no events: nothing is news to somebody who sees a
-// board for the first time.
+// Diff compares a board with the memory of earlier ones. It returns what happened,
+// oldest first, and the memory for the next call. With the zero Memory it returns no
+// events: the first board is the state to compare with.
 func Diff(prev Memory, now *board.Board) ([]Event, Memory) {
 	d := &diff{now: now, prev: prev, next: Memory{
 		Schema: MemorySchema, At: now.GeneratedAt,
@@ -88,8 +87,8 @@ func Diff(prev Memory, now *board.Board) ([]Event, Memory) {
 	return d.events, d.next
 }
 
-// Keep appends fresh events to a log, newest last, without those that it has
-// already and without the oldest beyond [MaxLog].
+// Keep adds new events to a log, newest last, each ID once, and drops the oldest
+// beyond [MaxLog].
 func Keep(log, fresh []Event) []Event {
 	seen := make(map[string]bool, len(log)+len(fresh))
 	kept := make([]Event, 0, len(log)+len(fresh))
@@ -113,7 +112,7 @@ type diff struct {
 	events []Event
 }
 
-// emit completes an event with its id: kind, place, and the moment of the cause.
+// emit completes an event with its ID: kind, place and time of the cause.
 func (d *diff) emit(e Event, cause time.Time) {
 	if d.first {
 		return
@@ -127,15 +126,15 @@ func (d *diff) emit(e Event, cause time.Time) {
 	case e.GPU != nil:
 		place += "/" + strconv.Itoa(*e.GPU)
 	}
-	e.ID = safe(string(e.Kind)+"/"+place+"/"+stamp(cause), maxText)
+	e.ID = snapshot.Text(string(e.Kind)+"/"+place+"/"+stamp(cause), maxText)
 	if e.At.IsZero() {
 		e.At = d.now.GeneratedAt
 	}
 	e.At = e.At.UTC()
-	e.Summary = safe(e.Summary, maxText)
+	e.Summary = snapshot.Text(e.Summary, maxText)
 	users := make([]string, len(e.Users))
 	for i, who := range e.Users {
-		users[i] = safe(who, maxName)
+		users[i] = snapshot.Text(who, maxName)
 	}
 	e.Users = users
 	d.events = append(d.events, e)
@@ -150,7 +149,7 @@ func stamp(t time.Time) string {
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// host compares one host, and its GPUs while there is news of them.
+// host compares one host and its GPUs.
 func (d *diff) host(h *board.Host) {
 	was, known := d.prev.Hosts[h.Name]
 	is := HostMemory{State: h.State, LastNews: h.SnapshotAt}
@@ -159,7 +158,7 @@ func (d *diff) host(h *board.Host) {
 	}
 	switch {
 	case h.State == board.Maintenance || h.State == board.Never:
-		// Neither is news, and neither changes what was announced last.
+		// Neither is an event, and neither changes the state of the last one.
 		if known {
 			is.State = was.State
 		}
@@ -175,13 +174,13 @@ func (d *diff) host(h *board.Host) {
 	case h.State == board.Down && was.State != board.Down && was.State != board.Never && was.State != board.Maintenance:
 		say(HostDown, time.Time{}, h.SnapshotAt, "is down: no news since "+moment(h.SnapshotAt))
 	case h.State == board.Stale && was.State == board.Down:
-		is.State = board.Down // news that is old already; it is not back yet
+		is.State = board.Down // its snapshot is old already: it is not back yet
 	}
 	d.next.Hosts[h.Name] = is
 	d.gpus(h)
 }
 
-// gone notices hosts that left the board.
+// gone finds the hosts that are no longer on the board.
 func (d *diff) gone() {
 	for name, was := range d.prev.Hosts {
 		if _, still := d.next.Hosts[name]; !still {
@@ -190,7 +189,7 @@ func (d *diff) gone() {
 	}
 }
 
-// bookings compares what was announced of each booking with what is due.
+// bookings emits the events of each booking that are due.
 func (d *diff) bookings() {
 	at := d.now.GeneratedAt
 	for i := range d.now.Bookings {
@@ -204,7 +203,7 @@ func (d *diff) bookings() {
 		}
 		is := was
 		if !was.Until.Equal(b.Until) {
-			is.Ending, is.Ended = false, false // it was extended, or cut short
+			is.Ending, is.Ended = false, false // it was extended or shortened
 		}
 		is.Until = b.Until
 		started := !b.From.After(at)
@@ -237,7 +236,7 @@ func (d *diff) bookings() {
 	d.noShows()
 }
 
-// noShows announces each booking that nobody came for, once.
+// noShows emits one event for each booking that has begun and is not used.
 func (d *diff) noShows() {
 	for i := range d.now.Hosts {
 		h := &d.now.Hosts[i]

@@ -293,29 +293,3 @@ func TestKeep(t *testing.T) {
 		t.Errorf("%d events, from %s to %s", len(log), log[0].ID, log[len(log)-1].ID)
 	}
 }
-
-func TestSafe(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{"mira", "mira"}, {"Père 日本", "Père 日本"}, {"", ""}, {"a\x1bb", `a\x1bb`}, {"a\u202eb", `a\u202eb`}, {"\xff", `\xff`},
-		{"a\nb", `a\nb`}, {strings.Repeat("日", 20), strings.Repeat("日", 9) + "…"},
-	} {
-		if got := safe(c.in, 30); got != c.want {
-			t.Errorf("%q becomes %q, want %q", c.in, got, c.want)
-		}
-	}
-}
-
-func FuzzSafe(f *testing.F) {
-	for _, s := range []string{"", "mira", "\x1b[2J", "\u202e\u2028", "\xff\xfe", "日本語"} {
-		f.Add(s, 20)
-	}
-	f.Fuzz(func(t *testing.T, s string, most int) {
-		if most < 8 || most > 1000 {
-			return
-		}
-		got := safe(s, most)
-		if len(got) > most || got != snapshot.Text(got, most) {
-			t.Fatalf("%q becomes %q", s, got)
-		}
-	})
-}

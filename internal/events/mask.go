@@ -4,11 +4,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpuboard/internal/snapshot"
 )
 
-// Mask returns the event as a site shows it that does not name people: kind, time
-// and place, with masked names. Its summary is made of these alone, because that
-// of the event quotes people and the driver.
+// Mask returns the event for a site that does not name people: kind, time and place,
+// with masked names. The summary is made anew of these, because that of the event
+// quotes people and the driver.
 func (e Event) Mask(name, booking func(string) string) Event {
 	out := Event{ID: e.ID, Kind: e.Kind, At: e.At, Host: e.Host, GPU: e.GPU, UUID: e.UUID, Booking: booking(e.Booking)}
 	if e.Booking != "" {
@@ -23,11 +25,11 @@ func (e Event) Mask(name, booking func(string) string) Event {
 	if e.GPU != nil {
 		place += " GPU " + strconv.Itoa(*e.GPU)
 	}
-	out.Summary = safe(place+" "+masked(e.Kind), maxText)
+	out.Summary = snapshot.Text(place+" "+masked(e.Kind), maxText)
 	return out
 }
 
-// masked is what happened, in words that name nobody.
+// masked describes a kind in words that name nobody.
 func masked(kind Kind) string {
 	switch kind {
 	case HostNew:

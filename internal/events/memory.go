@@ -5,17 +5,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
-// MemorySchema is the number of the format of [Memory]. A memory of another
-// number is forgotten: the next board is then the first.
+// MemorySchema is the number of the format of [Memory]. A memory with another number
+// is discarded: the next board is then the first one.
 const MemorySchema = 1
 
-// Bounds of a Memory. It holds what is on the board; nothing in it grows with time.
+// Bounds of a Memory. It describes what is on the board, so it does not grow with time.
 const (
 	MaxBookings = 20000
 	maxUsers    = 16
@@ -23,8 +22,8 @@ const (
 	maxName     = 128 // bytes of a name
 )
 
-// Memory is what [Diff] needs to know of earlier boards. It is plain JSON, and
-// the zero value remembers nothing.
+// Memory is what [Diff] needs to know of earlier boards. It is kept as JSON. The zero
+// value is that before the first board.
 type Memory struct {
 	Schema   int                      `json:"schema"`
 	At       time.Time                `json:"at"`
@@ -33,25 +32,25 @@ type Memory struct {
 	Bookings map[string]BookingMemory `json:"bookings"`
 }
 
-// HostMemory is what was last announced of a host.
+// HostMemory is the state of a host in its last event.
 type HostMemory struct {
 	State    board.HostState `json:"state"`
 	LastNews time.Time       `json:"last_news"`
 }
 
-// GPUMemory is what was last known of a GPU. News that a host does not send
-// changes nothing in it.
+// GPUMemory is the last known state of a GPU. It does not change while the host sends
+// nothing.
 type GPUMemory struct {
 	Index int         `json:"index"`
 	State board.State `json:"state"`
 	// Since is the snapshot that first showed this state.
 	Since time.Time `json:"since"`
-	// UsedSince is when the use began that is going on, or that has just ended.
+	// UsedSince is when the present use began, or one that has just ended.
 	UsedSince time.Time `json:"used_since"`
 	Users     []string  `json:"users,omitempty"`
 }
 
-// BookingMemory is what was announced of a booking.
+// BookingMemory says which events of a booking have been emitted.
 type BookingMemory struct {
 	Until   time.Time `json:"until"`
 	Started bool      `json:"started,omitempty"`
@@ -62,23 +61,23 @@ type BookingMemory struct {
 
 func gpuKey(host string, g *board.GPU) string {
 	if g.UUID != "" {
-		return host + "/" + safe(g.UUID, maxName)
+		return host + "/" + snapshot.Text(g.UUID, maxName)
 	}
 	return host + "/#" + g.Label()
 }
 
-// used reports whether somebody works on, or blocks, a GPU in this state.
+// used reports whether a GPU in this state is in use, or blocked.
 func used(s board.State) bool {
 	return s == board.Busy || s == board.InUse || s == board.Contested || s == board.Stuck
 }
 
-// gpus compares the GPUs of a host. While there is no news they stay what they were.
+// gpus compares the GPUs of a host. While the host sends nothing, they keep their state.
 func (d *diff) gpus(h *board.Host) {
 	fresh := h.State == board.Up
 	seen := map[string]bool{}
 	for g := range h.Rows() {
 		if g.Missing && g.Last == nil {
-			continue // a place that was always empty
+			continue // an expected GPU that was never seen
 		}
 		key := gpuKey(h.Name, g)
 		if seen[key] {
@@ -86,7 +85,7 @@ func (d *diff) gpus(h *board.Host) {
 		}
 		seen[key] = true
 		was, known := d.prev.GPUs[key]
-		// A slice is lost with its GPU, of which that is said.
+		// A slice is lost together with its GPU, which has the event.
 		if !fresh || g.State == board.Unknown || g.State == board.Drained || g.Slice != nil && g.State == board.Lost {
 			if known {
 				d.next.GPUs[key] = was
@@ -97,7 +96,7 @@ func (d *diff) gpus(h *board.Host) {
 	}
 }
 
-// gpu compares one GPU that there is news of.
+// gpu compares one GPU of a host that has sent a snapshot.
 func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMemory {
 	index := g.Index
 	is := GPUMemory{Index: index, State: g.State, Since: h.SnapshotAt, UsedSince: was.UsedSince, Users: was.Users}
@@ -126,7 +125,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 		say(GPUBack, was.Since, nil, "is back")
 	}
 	if len(g.Slices) > 0 {
-		return is // the rest is said of its slices
+		return is // the other events are those of its slices
 	}
 	if g.State == board.Stuck && known && was.State != board.Stuck {
 		say(GPUStuck, was.Since, users(g, was.Users), "holds memory that no living process owns")
@@ -144,7 +143,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 			is.Users = now
 		}
 	case g.State == board.Free && !is.UsedSince.IsZero():
-		if h.SnapshotAt.Sub(is.Since) < SettledAfter {
+		if h.SnapshotAt.Sub(is.Since) < FreeAfter {
 			break
 		}
 		if span := is.Since.Sub(is.UsedSince); span >= LongUse {
@@ -161,7 +160,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 	return is
 }
 
-// users are the people on a GPU, each once, in order; before when nobody is listed.
+// users returns the people on a GPU, each once and sorted; before if there are none.
 func users(g *board.GPU, before []string) []string {
 	var list []string
 	for i := range g.Processes {
@@ -171,7 +170,7 @@ func users(g *board.GPU, before []string) []string {
 			who = p.User
 		}
 		if who != "" && p.Type.Computes() && !slices.Contains(list, who) && len(list) < maxUsers {
-			list = append(list, safe(who, maxName))
+			list = append(list, snapshot.Text(who, maxName))
 		}
 	}
 	if len(list) == 0 {
@@ -179,34 +178,4 @@ func users(g *board.GPU, before []string) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// plain reports whether a text is printable ASCII, as names are.
-func plain(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-// safe makes a text of somebody else fit to print anywhere and to keep: what a
-// terminal would obey or an eye would not see becomes a visible escape.
-func safe(s string, most int) string {
-	if plain(s) && len(s) <= most {
-		return s
-	}
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		s = strconv.QuoteToGraphic(s)
-		s = s[1 : len(s)-1]
-	}
-	if len(s) <= most {
-		return s
-	}
-	most -= len("…")
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
 }

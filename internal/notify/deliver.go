@@ -8,6 +8,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+
+	"gpuboard/internal/snapshot"
 )
 
 // The pause after a failure: firstPause, doubled with each further failure up to
@@ -173,17 +176,13 @@ func (c *Notifier) send(ctx context.Context, h *Hook, m message) (err error) {
 	}
 }
 
-// printable makes the text of another program safe to print.
+// printable makes the text of another program safe to print, in one line.
 func printable(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\ufffd' {
+		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(s, "?"))
-	s = strings.TrimSpace(s)
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
+	}, s)
+	return snapshot.Text(strings.TrimSpace(s), most)
 }

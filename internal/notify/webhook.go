@@ -58,7 +58,7 @@ func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
 	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("User-Agent", "gpuboard")
-	req.Header.Set("Idempotency-Key", headerValue(m.ID))
+	req.Header.Set("Idempotency-Key", strconv.QuoteToASCII(m.ID))
 	answer, err := c.client.Do(req)
 	if err != nil {
 		if outer, ok := errors.AsType[*url.Error](err); ok {
@@ -183,5 +183,3 @@ func withoutSecret(s string) string {
 	}
 	return u.Scheme + "://" + u.Host + "/…"
 }
-
-func headerValue(s string) string { return strconv.QuoteToASCII(s) }
