@@ -22,7 +22,6 @@ type Batch struct {
 	Written, Skipped int
 
 	root    *os.Root
-	open    []openDir // directories used last, the newest first
 	staged  []staged
 	first   []string        // to be removed before the renames
 	removed []string        // to be removed after the renames
@@ -32,8 +31,7 @@ type Batch struct {
 	done    bool
 }
 
-// staged is one file that waits for Commit, under a temporary name in its own
-// directory.
+// staged is one file that waits for Commit. Its temporary name is in the same directory.
 type staged struct{ temp, rel string }
 
 // NewBatch starts a batch below dir, which must exist.
@@ -69,11 +67,7 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 	if err := b.mkdirAll(dir); err != nil {
 		return err
 	}
-	in, err := b.within(dir)
-	if err != nil {
-		return err
-	}
-	same, err := hasContent(in, path.Base(rel), data, perm)
+	same, err := hasContent(b.root, rel, data, perm)
 	if err != nil {
 		return err
 	}
@@ -81,7 +75,7 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 		b.Skipped++
 		return nil
 	}
-	temp, err := stage(in, path.Base(rel), data, perm, false)
+	temp, err := stage(b.root, rel, data, perm, false)
 	if err != nil {
 		return err
 	}
@@ -89,49 +83,6 @@ func (b *Batch) add(rel string, data []byte, perm fs.FileMode) error {
 	b.touched[dir] = true
 	b.Written++
 	return nil
-}
-
-// An openDir is a directory that stays open while files are added to it. Otherwise
-// every operation would open each directory on the way from the root.
-type openDir struct {
-	rel  string
-	root *os.Root
-}
-
-// maxOpenDirs bounds the open directories. The files of one host lie in several.
-const maxOpenDirs = 8
-
-// within opens a directory of the batch, and closes the least recently used one if
-// too many are open.
-func (b *Batch) within(rel string) (*os.Root, error) {
-	for i, f := range b.open {
-		if f.rel == rel {
-			copy(b.open[1:], b.open[:i])
-			b.open[0] = f
-			return f.root, nil
-		}
-	}
-	if last := len(b.open) - 1; last+1 == maxOpenDirs {
-		if err := b.open[last].root.Close(); err != nil {
-			return nil, err
-		}
-		b.open = b.open[:last]
-	}
-	root, err := b.root.OpenRoot(rel)
-	if err != nil {
-		return nil, err
-	}
-	b.open = slices.Insert(b.open, 0, openDir{rel, root})
-	return root, nil
-}
-
-// replace makes one staged file visible.
-func (b *Batch) replace(s staged) error {
-	in, err := b.within(path.Dir(s.rel))
-	if err != nil {
-		return err
-	}
-	return in.Rename(s.temp, path.Base(s.rel))
 }
 
 // Remove makes Commit remove the file rel after the renames. A missing file is no
@@ -210,7 +161,7 @@ func (b *Batch) Commit() (err error) {
 		return err
 	}
 	for len(b.staged) > 0 {
-		if err := b.replace(b.staged[0]); err != nil {
+		if err := b.root.Rename(b.staged[0].temp, b.staged[0].rel); err != nil {
 			return fmt.Errorf("renaming into place: %w", err)
 		}
 		b.staged = b.staged[1:]
@@ -267,7 +218,7 @@ func (b *Batch) sync() error {
 		return err
 	}
 	for _, s := range b.staged {
-		f, err := b.root.Open(path.Join(path.Dir(s.rel), s.temp))
+		f, err := b.root.Open(s.temp)
 		if err != nil {
 			return err
 		}
@@ -287,14 +238,10 @@ func (b *Batch) Abort() error {
 	b.done = true
 	var errs []error
 	for _, s := range b.staged {
-		if err := b.root.Remove(path.Join(path.Dir(s.rel), s.temp)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := b.root.Remove(s.temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
 	b.staged = nil
-	for _, f := range b.open {
-		errs = append(errs, f.root.Close())
-	}
-	b.open = nil
 	return errors.Join(append(errs, b.root.Close())...)
 }
