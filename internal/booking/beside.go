@@ -15,23 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What lies beside comments.json, as dot files with its name.
+// The dot files beside comments.json, after its name.
 const (
 	lockSuffix     = ".lock"
-	previousSuffix = ".previous"  // what the file held before its last change
+	previousSuffix = ".previous"  // the content before the last change
 	lastGoodSuffix = ".last-good" // the last content without an error of syntax
-	madeSuffix     = ".made-"     // an empty file that has no name yet, see File.make
-	newSuffix      = ".new"       // not whole yet
-	exchangeSuffix = ".exchange-" // whole, see File.replace
+	emptySuffix    = ".empty-"    // an empty file that has no name yet, see File.createEmpty
+	newSuffix      = ".new"       // a file that is being written
+	exchangeSuffix = ".exchange-" // a complete file, see File.replace
 )
 
+// beside is the path of one of these files.
 func (f *File) beside(suffix string) string {
 	return filepath.Join(filepath.Dir(f.path), "."+filepath.Base(f.path)+suffix)
 }
 
-// like returns the owner, group and mode of the file, or of its directory if there
-// is no file yet.
-func (f *File) like() (fs.FileInfo, error) {
+// ownership returns the owner, group and mode of the file, or of its directory if the
+// file does not exist.
+func (f *File) ownership() (fs.FileInfo, error) {
 	info, err := os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return os.Stat(filepath.Dir(f.path))
@@ -39,10 +40,10 @@ func (f *File) like() (fs.FileInfo, error) {
 	return info, err
 }
 
-// stage makes a file beside comments.json with the same owner, group and mode,
-// whatever the umask, and syncs its content to the disk.
+// stage writes a file with the owner, group and mode of comments.json, whatever the
+// umask, and syncs it.
 func (f *File) stage(path string, data []byte) (err error) {
-	like, err := f.like()
+	owner, err := f.ownership()
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (f *File) stage(path string, data []byte) (err error) {
 	if _, err := file.Write(data); err != nil {
 		return err
 	}
-	if err := belong(file, like); err != nil {
+	if err := setOwnership(file, owner); err != nil {
 		return err
 	}
 	if err := file.Sync(); err != nil {
@@ -69,9 +70,9 @@ func (f *File) stage(path string, data []byte) (err error) {
 	return file.Close()
 }
 
-// belong gives a file the owner and the group of another, as far as one may, and
-// its mode.
-func belong(file *os.File, like fs.FileInfo) error {
+// setOwnership gives a file the mode, the group and the owner of another one, the last
+// two as far as this process may.
+func setOwnership(file *os.File, like fs.FileInfo) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
@@ -86,12 +87,12 @@ func belong(file *os.File, like fs.FileInfo) error {
 	} else if info.Mode().Perm() == mode {
 		return nil
 	}
-	return file.Chmod(mode) // last: a change of owner may clear bits
+	return file.Chmod(mode) // last, because a change of owner may clear bits
 }
 
-// appear gives a staged file a name at which there is none yet; ErrChanged when
-// there is. Its old name stays.
-func (f *File) appear(staged, path string) error {
+// linkNew gives a staged file a second name, which must not exist; otherwise the error
+// is ErrChanged.
+func (f *File) linkNew(staged, path string) error {
 	f.step("link")
 	err := os.Link(staged, path)
 	if errors.Is(err, fs.ErrExist) {
@@ -106,7 +107,7 @@ func (f *File) appear(staged, path string) error {
 	return err
 }
 
-// readBeside reads another file in the same directory; nil when there is none.
+// readBeside reads another file in the same directory; nil if it does not exist.
 func (f *File) readBeside(name string) ([]byte, error) {
 	data, _, err := readRegular(filepath.Join(filepath.Dir(f.path), name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,8 +116,8 @@ func (f *File) readBeside(name string) ([]byte, error) {
 	return data, err
 }
 
-// writeBeside makes data the content of another file in the same directory,
-// whole and on the disk. It is called within [File.Update], whose lock it needs.
+// writeBeside replaces another file in the same directory and syncs it. The caller
+// holds the lock.
 func (f *File) writeBeside(name string, data []byte) error {
 	if err := f.stage(f.beside(newSuffix), data); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
@@ -128,9 +129,9 @@ func (f *File) writeBeside(name string, data []byte) error {
 	return f.syncDir()
 }
 
-// Prune moves the bookings that ended before a moment into an archive beside the file, and returns
-// them with the name of the archive. They are in the archive before they leave the file, so an
-// interrupted run loses none, and the next run completes it.
+// Prune moves the bookings that ended before a time into an archive beside the file, and
+// returns them with the name of the archive. They are in the archive before they leave
+// the file, so an interrupted run loses none, and the next run completes it.
 func (f *File) Prune(ctx context.Context, by By, end time.Time) (moved []Booking, into string, err error) {
 	nothing := errors.New("no booking is over")
 	err = f.Update(ctx, by, func(data []byte) ([]byte, error) {
@@ -157,8 +158,7 @@ func (f *File) Prune(ctx context.Context, by By, end time.Time) (moved []Booking
 	return moved, into, err
 }
 
-// archiveName is the file that old bookings are moved to, the n-th of them: a
-// full one is left as it is.
+// archiveName is the name of the n-th archive. One that is full is not changed again.
 func archiveName(n int) string {
 	if n == 1 {
 		return "comments.archive.json"
@@ -166,8 +166,8 @@ func archiveName(n int) string {
 	return fmt.Sprintf("comments.archive.%d.json", n)
 }
 
-// archive writes bookings behind those in the archive, each as a line of JSON.
-// Those that are there already are not written twice.
+// archive appends bookings to the archive, each as a line of JSON. Those that are in it
+// already are not written again.
 func (f *File) archive(old []Booking) (name string, err error) {
 	for n := 1; n <= 1000; n++ {
 		name = archiveName(n)
@@ -186,7 +186,7 @@ func (f *File) archive(old []Booking) (name string, err error) {
 	return name, fmt.Errorf("writing %s: there are too many archives", name)
 }
 
-// archived appends to data what is not in it yet.
+// archived appends to data the bookings that are not in it yet.
 func archived(data []byte, old []Booking) (next []byte, missing int, err error) {
 	have := map[string]bool{}
 	for line := range bytes.Lines(data) {

@@ -19,17 +19,18 @@ import (
 
 // The errors of changing bookings where others change them too.
 var (
-	// ErrChanged says that people kept saving the file while it was to be changed.
+	// ErrChanged says that people kept saving the file while the program changed it.
 	ErrChanged = errors.New("the bookings were changed by somebody else at the same moment")
-	// ErrLocked says that another program held the lock for as long as one was willing to wait.
+	// ErrLocked says that another program held the lock until the time limit.
 	ErrLocked = errors.New("another program is changing the bookings")
 )
 
-// A File is comments.json on this machine. It may be used by several goroutines.
+// A File is comments.json on this machine. It is safe for use by several goroutines.
 //
-// Beside it lie, with its owner, group and mode, the lock (.comments.json.lock),
-// what the file held before its last change (.comments.json.previous), and the
-// last content without an error (.comments.json.last-good).
+// Three files beside it have its owner, group and mode: the lock
+// (.comments.json.lock), the content before the last change
+// (.comments.json.previous), and the last content without an error of syntax
+// (.comments.json.last-good).
 type File struct {
 	path  string // without symbolic links
 	zone  *time.Location
@@ -41,22 +42,22 @@ type File struct {
 	step     func(what string)
 }
 
-// Open returns the File at a path. It need not exist; its directory must. zone is
-// that of the times in it, nil for UTC.
+// Open returns the File at a path. The file may be missing, its directory must exist.
+// zone is that of the times in it, nil for UTC.
 func Open(path string, zone *time.Location) *File {
 	if zone == nil {
 		zone = time.UTC
 	}
-	// The file is replaced, and not the link to it.
-	return &File{path: behindLinks(path), zone: zone, exchange: exchange, step: func(string) {}}
+	// A link must stay one, so the file that it leads to is replaced.
+	return &File{path: withoutLinks(path), zone: zone, exchange: exchange, step: func(string) {}}
 }
 
-// behindLinks is where a file lies, or would, that links lead to.
-func behindLinks(path string) string {
+// withoutLinks resolves symbolic links, also those to a file that does not exist yet.
+func withoutLinks(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
-	for range 8 { // the file is not there, and links to it may be
+	for range 8 {
 		to, err := os.Readlink(path)
 		if err != nil {
 			break
@@ -69,8 +70,7 @@ func behindLinks(path string) string {
 	return path
 }
 
-// Read returns the content. A file that does not exist has nil, an empty one
-// has not.
+// Read returns the content: nil if the file does not exist, and not nil if it is empty.
 func (f *File) Read() ([]byte, error) {
 	data, _, err := readRegular(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,7 @@ func (f *File) Read() ([]byte, error) {
 	return data, err
 }
 
-// readRegular reads a regular file up to one byte more than the bound.
+// readRegular reads a regular file, up to one byte more than [MaxFileBytes].
 func readRegular(path string) ([]byte, fs.FileInfo, error) {
 	f, info, err := atomicfile.Open(path)
 	if err != nil {
@@ -96,22 +96,22 @@ func readRegular(path string) ([]byte, fs.FileInfo, error) {
 	return data, info, nil
 }
 
-// updateBudget bounds one Update, the waiting for the lock included.
+// updateBudget limits one Update, including the wait for the lock.
 const updateBudget = 20 * time.Second
 
-// Update changes the bookings. It takes the lock, reads the file, lets edit make
-// the new content, puts that in place and records what changed. If somebody saved
-// the file in between, their save stays and edit is called again with it, so edit
-// must have no other effects.
+// Update changes the bookings. It takes the lock, reads the file, calls edit for the
+// new content, replaces the file and records what changed. If somebody saved the file
+// in between, their save stays and edit is called again with it, so edit must have no
+// other effects.
 //
-// The lock is flock(2), so it ends with its process. A process that is killed
-// leaves the old file or the new one, whole. After an error the file is not
-// changed, unless the error is about recording the change or making it durable.
+// The lock is flock(2), which ends with the process. A process that is killed leaves
+// either the old file or the new one. After an error the file is unchanged, unless the
+// error is about recording the change or making it durable.
 func (f *File) Update(ctx context.Context, by By, edit func(data []byte) ([]byte, error)) error {
 	return f.locked(ctx, func(ctx context.Context, log *os.File) error { return f.update(ctx, log, by, edit) })
 }
 
-// RecordReleases records that bookings which vanished from the file are released.
+// RecordReleases records a release of bookings that have vanished from the file.
 func (f *File) RecordReleases(ctx context.Context, by By, vanished []Entry) error {
 	return f.locked(ctx, func(_ context.Context, log *os.File) error {
 		var entries []Entry
@@ -126,7 +126,7 @@ func (f *File) RecordReleases(ctx context.Context, by By, vanished []Entry) erro
 	})
 }
 
-// locked calls do with the lock held and the record of changes open.
+// locked calls do while it holds the lock and the record of changes is open.
 func (f *File) locked(ctx context.Context, do func(ctx context.Context, log *os.File) error) error {
 	ctx, cancel := context.WithTimeout(ctx, updateBudget)
 	defer cancel()
@@ -167,7 +167,7 @@ func (f *File) update(ctx context.Context, log *os.File, by By, edit func(data [
 			continue
 		}
 		if err == nil {
-			_ = f.writeGood(next, time.Time{}) // the next generation does it, too
+			_ = f.writeGood(next, time.Time{}) // if it fails, the next generation does it
 			if err := record(log, f.changes(by, data, next)); err != nil {
 				return fmt.Errorf("recording a change that was made: %w", err)
 			}
@@ -180,15 +180,15 @@ func (f *File) update(ctx context.Context, log *os.File, by By, edit func(data [
 	}
 }
 
-// How long a reader waits for a file that is being saved: an editor, or a program
-// that copies a file over a network, truncates it first and writes it then.
+// How long Update waits for somebody who is saving the file: some editors, and programs
+// that copy over a network, truncate it first and then write it.
 const (
 	savingTries = 5
 	savingPause = 100 * time.Millisecond
 )
 
-// readSaved reads the file, and again after a while when it is empty, or gone
-// where bookings stood.
+// readSaved reads the file, and reads it again if it is empty, or missing where there
+// were bookings.
 func (f *File) readSaved(ctx context.Context) ([]byte, error) {
 	for try := 0; ; try++ {
 		f.step("read")
@@ -208,13 +208,13 @@ func (f *File) readSaved(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// replace puts next in the place of what was read, nil for no file. The error
-// wraps ErrChanged when the file is another one by then; it stays so.
+// replace writes next in the place of what was read, nil for no file. If the file is
+// another one by then, it is left as it is, and the error wraps ErrChanged.
 func (f *File) replace(read, next []byte) error {
 	if err := f.stage(f.beside(newSuffix), next); err != nil {
 		return err
 	}
-	// The name tells what the file is to replace, and by what: enough for recover.
+	// The name says what the file replaces, and by what. That is enough for recover.
 	staged := f.beside(exchangeSuffix + fingerprint(read) + "." + fingerprint(next))
 	f.step("name")
 	if err := os.Rename(f.beside(newSuffix), staged); err != nil {
@@ -223,35 +223,42 @@ func (f *File) replace(read, next []byte) error {
 	}
 	if read == nil {
 		defer os.Remove(staged)
-		return f.appear(staged, f.path)
+		return f.linkNew(staged, f.path)
 	}
-	// Exchange the files and compare what came out with what was read. If it differs,
-	// somebody saved the file meanwhile: put it back, and compare again.
+	// Exchange the two files and compare what came out with what was read. If it differs,
+	// somebody has saved the file in between: exchange again, and compare again.
 	placed, want := next, read
 	for range 20 {
 		f.step("exchange")
-		if err := f.swap(staged, want); err != nil {
-			return errors.Join(err, f.setAside(staged, next))
+		err := f.exchange(staged, f.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = ErrChanged
+		case errors.Is(err, errors.ErrUnsupported):
+			return f.replaceUnexchanged(staged, read)
+		}
+		if err != nil {
+			return errors.Join(err, f.discard(staged, next))
 		}
 		out, _, err := readRegular(staged)
 		if err != nil {
-			return errors.Join(err, f.swap(staged, nil))
+			return errors.Join(err, f.exchange(staged, f.path))
 		}
 		if bytes.Equal(out, want) {
 			break
 		}
 		placed, want = out, placed
 	}
-	_ = f.setAside(staged, next) // else recover does it the next time
+	_ = f.discard(staged, next) // if it fails, recover does it
 	if !bytes.Equal(placed, next) {
 		return ErrChanged
 	}
 	return nil
 }
 
-// setAside removes a staged file that is not needed any more. If it holds anything
-// but the new content, it is kept until the next change instead.
-func (f *File) setAside(staged string, next []byte) error {
+// discard removes a staged file with the new content. Any other content is kept until
+// the next change, in case an editor still has the file open.
+func (f *File) discard(staged string, next []byte) error {
 	f.step("previous")
 	if data, _, err := readRegular(staged); err == nil && bytes.Equal(data, next) {
 		return os.Remove(staged)
@@ -259,44 +266,38 @@ func (f *File) setAside(staged string, next []byte) error {
 	return os.Rename(staged, f.beside(previousSuffix))
 }
 
-// swap exchanges the file with a staged one. Where the file system cannot do
-// that (NFS, FAT), it replaces the file if that still holds want, and staged
-// becomes what was replaced: somebody who saves by renaming right between the
-// look and the replacement is overwritten there. That the file is gone is ErrChanged.
-func (f *File) swap(staged string, want []byte) error {
-	err := f.exchange(staged, f.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ErrChanged
-	}
-	if !errors.Is(err, errors.ErrUnsupported) {
+// replaceUnexchanged is replace for file systems that cannot exchange files (NFS, FAT).
+// Somebody who saves by a rename between the comparison and the replacement is
+// overwritten.
+func (f *File) replaceUnexchanged(staged string, read []byte) (err error) {
+	defer func() {
+		if err != nil {
+			_ = os.Remove(staged)
+		}
+	}()
+	previous := f.beside(previousSuffix)
+	_ = os.Remove(previous)
+	_ = os.Link(f.path, previous) // FAT has no links, and then no previous content
+	now, err := f.Read()
+	if err != nil {
 		return err
 	}
-	aside := staged + "+"
-	if err := os.Link(f.path, aside); errors.Is(err, fs.ErrNotExist) {
-		return ErrChanged
-	}
-	defer os.Remove(aside)
-	now, _, err := readRegular(f.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return ErrChanged
-	case err != nil:
-		return err
-	case want != nil && !bytes.Equal(now, want):
+	if now == nil || !bytes.Equal(now, read) {
 		return ErrChanged
 	}
 	f.step("rename")
 	if err := os.Rename(staged, f.path); err != nil {
 		return err
 	}
-	if err := os.Rename(aside, staged); err != nil {
-		return os.WriteFile(staged, now, 0o600) // a file system without links
+	// The old file has changed if somebody wrote into it meanwhile.
+	if out, _, err := readRegular(previous); err == nil && !bytes.Equal(out, read) {
+		return errors.Join(ErrChanged, os.Rename(previous, f.path))
 	}
 	return nil
 }
 
-// recover cleans up after a program that was killed while it changed the file. The
-// caller holds the lock.
+// recover completes or undoes the change of a program that was killed. The caller holds
+// the lock.
 func (f *File) recover() error {
 	if err := os.Remove(f.beside(newSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -306,12 +307,12 @@ func (f *File) recover() error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(f.beside(madeSuffix))) {
+		if strings.HasPrefix(e.Name(), filepath.Base(f.beside(emptySuffix))) {
 			_ = os.Remove(filepath.Join(filepath.Dir(f.path), e.Name()))
 		}
 		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(f.beside(exchangeSuffix)))
-		was, put, whole := strings.Cut(strings.TrimSuffix(rest, "+"), ".")
-		if !ok || !whole {
+		was, put, named := strings.Cut(rest, ".")
+		if !ok || !named {
 			continue
 		}
 		left := filepath.Join(filepath.Dir(f.path), e.Name())
@@ -325,10 +326,10 @@ func (f *File) recover() error {
 		}
 		switch is := fingerprint(data); {
 		case is == put || bytes.Equal(data, now):
-			// It was not exchanged yet, or is back in place.
+			// The files were not exchanged, or exchanged twice.
 			err = os.Remove(left)
 		case is != was && fingerprint(now) == put:
-			// Somebody saved at the last moment, and nobody was told of the change.
+			// A save that came before the exchange; the change was not confirmed to anybody.
 			err = os.Rename(left, f.path)
 		default:
 			err = os.Rename(left, f.beside(previousSuffix))
@@ -351,7 +352,7 @@ func fingerprint(data []byte) string {
 
 func (f *File) syncDir() error { return atomicfile.SyncDir(filepath.Dir(f.path)) }
 
-// sleep waits, or until ctx ends.
+// sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -186,7 +186,7 @@ func TestHandEditAtAnyStep(t *testing.T) {
 						done = done || what == "previous" || what == "keep"
 						if steps++; steps == at && !done {
 							if !exchanges && what == "rename" && name != "in place" {
-								return // the limit that File.swap names
+								return // the limit that File.replaceUnexchanged names
 							}
 							saved, last = true, what
 							save(t, file)
@@ -258,9 +258,8 @@ func TestRecover(t *testing.T) {
 		{"exchanged for a person's save", new, map[string]string{left: byHand}, byHand, ""},
 		{"and put back", byHand, map[string]string{left: new}, byHand, ""},
 		{"saved since", byHand, map[string]string{left: old}, byHand, old},
-		{"replaced where nothing can be exchanged", new, map[string]string{left + "+": old}, new, old},
-		{"not yet replaced there", old, map[string]string{left: new, left + "+": old}, old, ""},
-		{"a lock that was not named yet", old, map[string]string{madeSuffix + "ABC": ""}, old, ""},
+		{"not yet replaced where nothing can be exchanged", old, map[string]string{left: new, previousSuffix: old}, old, old},
+		{"a lock that was not named yet", old, map[string]string{emptySuffix + "ABC": ""}, old, ""},
 	} {
 		f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
 		write(tc.stands)(t, f.path)
@@ -288,7 +287,7 @@ func TestRecover(t *testing.T) {
 }
 
 // Somebody who copies a file into place over a network empties it first.
-func TestWaitsForWhoIsAboutToSave(t *testing.T) {
+func TestUpdateWaitsForASave(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write("")(t, file)
 	f := Open(file, nil)
@@ -426,7 +425,7 @@ func TestDeleteVersusExtend(t *testing.T) {
 	}
 }
 
-func TestUpdateTellsTheEditorsError(t *testing.T) {
+func TestUpdateReturnsTheErrorOfTheEdit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	want := errors.New("no")
 	if err := Open(file, nil).Update(context.Background(), testBy, func([]byte) ([]byte, error) { return nil, want }); !errors.Is(err, want) {

@@ -13,7 +13,7 @@ import (
 	"gpuboard/internal/atomicfile"
 )
 
-// lockPause is how long to wait between two looks at a lock.
+// lockPause is the time between two attempts to take the lock.
 const lockPause = 20 * time.Millisecond
 
 // lock waits for flock(2) on the lock file until ctx ends; the error then wraps
@@ -38,16 +38,14 @@ func (f *File) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// openLock opens the lock file, and makes it where there is none: under another
-// name first, because everybody who may change the bookings has to be able to
-// open it as soon as it is there.
+// openLock opens the lock file and creates it if necessary.
 func (f *File) openLock() (*os.File, error) {
 	path := f.beside(lockSuffix)
 	for range 20 {
 		file, err := atomicfile.OpenLock(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			if err := f.make(path); err != nil {
+			if err := f.createEmpty(path); err != nil {
 				return nil, err
 			}
 			continue
@@ -59,30 +57,31 @@ func (f *File) openLock() (*os.File, error) {
 			file.Close()
 			return nil, err
 		}
-		if like, err := f.like(); err == nil && singleName(info) {
-			_ = belong(file, like) // its mode may be of a time when the bookings had another
+		if owner, err := f.ownership(); err == nil && singleName(info) {
+			_ = setOwnership(file, owner) // the mode of the bookings may have changed since
 		}
 		return file, nil
 	}
 	return nil, fmt.Errorf("opening %s: %w", path, ErrChanged)
 }
 
-// singleName reports whether a file has no other name. One that has could be
-// anybody's, linked here so that root gives it away.
+// singleName reports whether a file has no other hard link. Another one could belong to
+// somebody else, who linked it here so that root changes its owner.
 func singleName(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Nlink == 1
 }
 
-// make makes an empty file beside comments.json. It has its mode when it appears.
-func (f *File) make(path string) error {
-	staged := f.beside(madeSuffix + rand.Text())
+// createEmpty creates an empty file beside comments.json. It gets its name after its
+// mode, because everybody who may change the bookings must be able to open it.
+func (f *File) createEmpty(path string) error {
+	staged := f.beside(emptySuffix + rand.Text())
 	if err := f.stage(staged, nil); err != nil {
 		return err
 	}
-	err := f.appear(staged, path)
+	err := f.linkNew(staged, path)
 	if errors.Is(err, ErrChanged) || errors.Is(err, fs.ErrNotExist) {
-		err = nil // somebody else has made it, and may have removed ours
+		err = nil // another process has created it, and may have removed the staged file
 	}
 	if removeErr := os.Remove(staged); err == nil && !errors.Is(removeErr, fs.ErrNotExist) {
 		err = removeErr

@@ -32,15 +32,15 @@ const (
 	Released = "released"
 )
 
-// An Entry is one line of the record, a file beside comments.json in which every
-// change that a program makes is one line of JSON: the audit trail, and what tells
-// that somebody has saved an old copy of the file over a booking.
+// An Entry is one line of the record, a file beside comments.json with a line of JSON
+// for every change that a program makes. It is the audit trail, and it shows when
+// somebody has saved an old copy of the file over a booking.
 type Entry struct {
 	At      time.Time  `json:"at"`
 	By      string     `json:"by"` // who made the change
 	Action  string     `json:"action"`
 	ID      string     `json:"id"`            // of the booking afterwards
-	Was     string     `json:"was,omitempty"` // its id before, where that is another one
+	Was     string     `json:"was,omitempty"` // its ID before, if that was another one
 	Host    string     `json:"host"`
 	GPU     string     `json:"gpu"` // as in comments.json: "0", a UUID or "*"
 	Name    string     `json:"name"`
@@ -50,8 +50,8 @@ type Entry struct {
 	Comment string     `json:"comment,omitempty"`
 }
 
-// maxRecordBytes is how large the record may be before it is set aside, once:
-// there are never more than two.
+// maxRecordBytes is the size from which the record is renamed. There are never more than
+// two.
 const maxRecordBytes = 1 << 20
 
 // recordPath is bookings.log beside comments.json.
@@ -71,7 +71,7 @@ func entryOf(by By, action, was string, b Booking) Entry {
 		Name: b.Written, From: jsonTime(b.From), Until: jsonTime(b.Until), Kind: b.Kind, Comment: b.Comment}
 }
 
-// Booking is the booking that the entry is about; false for one that is none.
+// Booking returns the booking of the entry; ok is false if the entry is not valid.
 func (e Entry) Booking() (b Booking, ok bool) {
 	host, err := snapshot.ParseHost(e.Host)
 	target, hint := ParseTarget(e.GPU)
@@ -88,8 +88,8 @@ func (e Entry) Booking() (b Booking, ok bool) {
 	return b, true
 }
 
-// changes are what a change of the file did to its bookings. A booking that was
-// over and is gone was moved into the archive, which is no change.
+// changes returns the entries for a change of the file. A booking that was over and is
+// gone was moved into the archive, which has no entry.
 func (f *File) changes(by By, before, after []byte) []Entry {
 	added, removed := difference(f.parse(before, Options{}).Bookings, f.parse(after, Options{}).Bookings)
 	var entries []Entry
@@ -123,8 +123,8 @@ func (f *File) parse(data []byte, opts Options) *Calendar {
 	return Parse(f.path, data, f.zone, opts)
 }
 
-// openRecord opens the record for writing at its end, and sets a full one aside.
-// The caller holds the lock.
+// openRecord opens the record to append to it, and renames a full one. The caller holds
+// the lock.
 func (f *File) openRecord() (*os.File, error) {
 	path := f.recordPath()
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() > maxRecordBytes {
@@ -135,7 +135,7 @@ func (f *File) openRecord() (*os.File, error) {
 	for range 2 {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if errors.Is(err, fs.ErrNotExist) {
-			if err := f.make(path); err != nil {
+			if err := f.createEmpty(path); err != nil {
 				return nil, err
 			}
 			continue
@@ -151,15 +151,15 @@ func (f *File) openRecord() (*os.File, error) {
 			file.Close()
 			return nil, err
 		}
-		if like, err := f.like(); err == nil {
-			_ = belong(file, like)
+		if owner, err := f.ownership(); err == nil {
+			_ = setOwnership(file, owner)
 		}
 		return file, nil
 	}
 	return nil, fmt.Errorf("opening %s: %w", path, fs.ErrNotExist)
 }
 
-// record writes entries behind those in the record, and has them on the disk.
+// record appends entries to the record and syncs it.
 func record(file *os.File, entries []Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -173,7 +173,7 @@ func record(file *os.File, entries []Entry) error {
 			return err
 		}
 		if last[0] != '\n' {
-			lines.WriteByte('\n') // a program was killed in the middle of a line
+			lines.WriteByte('\n') // the last line is cut: a program was killed
 		}
 	}
 	enc := json.NewEncoder(&lines)
@@ -189,14 +189,13 @@ func record(file *os.File, entries []Entry) error {
 	return file.Sync()
 }
 
-// Record reads the record, oldest entry first. Lines that are no entries are left
-// out, and so is what is too much.
+// Record reads the record, oldest entry first. Invalid lines are left out.
 func (f *File) Record() []Entry {
 	var entries []Entry
 	for _, path := range []string{f.recordPath() + ".1", f.recordPath()} {
 		file, _, err := atomicfile.Open(path)
 		if err != nil {
-			continue // there is none, or it is not for us to read
+			continue // it does not exist, or this process may not read it
 		}
 		data, _ := io.ReadAll(io.LimitReader(file, 2*maxRecordBytes))
 		file.Close()
