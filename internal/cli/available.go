@@ -21,10 +21,9 @@ func (a *app) availableCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "available", Short: "print the free GPUs of this node, for CUDA_VISIBLE_DEVICES", GroupID: groupUse, Args: cobra.NoArgs,
-		Long: "available prints the GPUs of this node that you may use now, separated by commas: those that\n" +
-			"are free on the board, and those that you have booked and nobody uses. Of a GPU that is\n" +
-			"partitioned (MIG) it prints the slices, by UUID in every format. When there are fewer than\n" +
-			"asked for it prints none, says on stderr who holds them, and exits with 5.\n" + exitStatus,
+		Long: "available prints the GPUs of this node that you may use now, separated by commas: free GPUs,\n" +
+			"and GPUs that you have booked and nobody uses. MIG slices are printed by UUID. If there are\n" +
+			"fewer than you ask for, it prints none, names the users on stderr and exits with 5.\n" + exitStatus,
 		Example: "  CUDA_VISIBLE_DEVICES=$(gpuboard available -l 1 --format uuids) python train.py\n" +
 			"  vars=$(gpuboard available -l 2 --min-memory 40G --format env) && env $vars python train.py",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
@@ -68,10 +67,10 @@ func (a *app) availableCommand() *cobra.Command {
 	}
 	a.flags(c, hereKeys()...)
 	w.flags(c)
-	c.Flags().IntVarP(&w.limit, "limit", "l", 0, "print so `MANY` and no more (default: all)")
-	c.Flags().StringVar(&w.maxUsed, "max-used", "", "give each GPU of which at most this share of memory is used, whoever uses it, such as `20%` (default: those that are free)")
+	c.Flags().IntVarP(&w.limit, "limit", "l", 0, "print at most `NUMBER` GPUs (default: all)")
+	c.Flags().StringVar(&w.maxUsed, "max-used", "", "also print GPUs in use whose used memory is at most this share, such as `20%` (default: free GPUs only)")
 	c.Flags().StringVar(&w.shape, "format", "indices", "`FORMAT`: indices, uuids, or env (both variables that CUDA needs)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON: what is available, and why the rest is not")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the reason for each GPU that is not available")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -88,7 +87,7 @@ type wanted struct {
 
 // flags declares what available and wait have in common.
 func (w *wanted) flags(c *cobra.Command) {
-	c.Flags().StringVar(&w.minMemory, "min-memory", "", "only GPUs with at least this `MEMORY`, such as 40G as vendors count, or 40Gi")
+	c.Flags().StringVar(&w.minMemory, "min-memory", "", "only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
 	c.Flags().StringVar(&w.Order, "order", "index", "`ORDER` of preference: index, memory (most free first) or power (highest limit first)")
 	c.Flags().StringVar(&w.user, "user", "", "the `NAME` you book under (default: booking.name, else your login name)")
 	_ = c.RegisterFlagCompletionFunc("order", cobra.FixedCompletions([]string{"index", "memory", "power"}, cobra.ShellCompDirectiveNoFileComp))

@@ -35,12 +35,12 @@ func (a *app) bookCommand() *cobra.Command {
 	var r bookRequest
 	c := &cobra.Command{
 		Use: "book [HOST[:GPU[,GPU]]…]", Short: "book GPUs, or extend a booking", GroupID: groupUse,
-		Long: "book writes a booking into comments.json, on the web host, and leaves every\n" +
-			"other byte of the file as it is. Elsewhere, with booking.ssh, it runs there by ssh. A host alone is the whole host; a GPU is an index, a range\n" +
-			"such as 0-3, or a UUID. With --gpus it picks GPUs that are free on the board, on one host if\n" +
-			"that can be, in the same order every time.\n\n" +
-			"What somebody else has booked is refused, with who and until when; --force books it all the\n" +
-			"same, and the file then says so.\n" + exitStatus,
+		Long: "book adds a booking to comments.json on the web host; the rest of the file stays as it is.\n" +
+			"On other machines, set booking.ssh: book then runs on the web host by ssh. HOST alone books\n" +
+			"the whole host. GPU is an index, a range such as 0-3, or a UUID. With --gpus it chooses free\n" +
+			"GPUs, on one host if possible.\n\n" +
+			"A GPU that somebody else has booked is refused, with the name and the end of that booking.\n" +
+			"--force books it all the same; the file records that.\n" + exitStatus,
 		Example: "  gpuboard book gpu01:0,1 --for 2d6h --comment \"camera ready\"\n" +
 			"  gpuboard book gpu01 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
 			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"\n" +
@@ -67,18 +67,18 @@ func (a *app) bookCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, bookingKeys()...)
-	c.Flags().StringVar(&r.length, "for", "", "for so `LONG`, such as 2d6h; with --extend, so much longer")
-	c.Flags().StringVar(&r.until, "until", "", "until this `TIME`, such as \"2026-11-23 18:00\", \"fri 18:00\" or tomorrow; never for an open end")
-	c.Flags().StringVar(&r.from, "from", "", "from this `TIME` on (default: now)")
+	c.Flags().StringVar(&r.length, "for", "", "`LENGTH` of the booking, such as 2d6h; with --extend, how much longer")
+	c.Flags().StringVar(&r.until, "until", "", "end `TIME`, such as \"2026-11-23 18:00\", \"fri 18:00\" or tomorrow; never: open-ended")
+	c.Flags().StringVar(&r.from, "from", "", "start `TIME` (default: now)")
 	c.Flags().StringVar(&r.name, "name", "", "book for this `NAME` (default: booking.name, else your login name)")
 	c.Flags().StringVar(&r.comment, "comment", "", "`TEXT` that is shown beside the booking")
 	c.Flags().StringVar(&r.kind, "kind", "", "`KIND`: booking, or maintenance to drain a host or GPU")
 	c.Flags().StringVar(&r.extend, "extend", "", "move the end of your booking `WHICH`, named by its id or by HOST:GPU")
-	c.Flags().IntVar(&r.gpus, "gpus", 0, "pick so `MANY` free GPUs")
-	c.Flags().StringVar(&r.pick.Model, "model", "", "with --gpus: only models whose name holds this `TEXT`")
-	c.Flags().StringVar(&r.pick.minMemory, "min-memory", "", "with --gpus: only GPUs with at least this `MEMORY`, such as 40G as vendors count, or 40Gi")
-	c.Flags().BoolVar(&r.force, "force", false, "book over standing bookings, and what the board does not know")
-	c.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would change in the file, and change nothing")
+	c.Flags().IntVar(&r.gpus, "gpus", 0, "book this `NUMBER` of free GPUs, wherever they are")
+	c.Flags().StringVar(&r.pick.Model, "model", "", "with --gpus: only models whose name contains this `TEXT`")
+	c.Flags().StringVar(&r.pick.minMemory, "min-memory", "", "with --gpus: only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
+	c.Flags().BoolVar(&r.force, "force", false, "book despite other bookings, and GPUs that the board does not know")
+	c.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the change to the file without making it")
 	c.Flags().BoolVar(&r.asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&r.at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
 	_ = c.Flags().MarkHidden("now")

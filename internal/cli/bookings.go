@@ -25,10 +25,9 @@ func (a *app) bookingsCommand() *cobra.Command {
 	var mineOnly, all, asJSON, asICS, prune, log bool
 	c := &cobra.Command{
 		Use: "bookings", Short: "list the bookings, or move old ones into the archive", GroupID: groupUse, Args: cobra.NoArgs,
-		Long: "bookings lists what is booked now and later, with what is wrong in comments.json on stderr,\n" +
-			"by line and column; the exit code is 3 then. With --prune it moves the bookings that ended\n" +
-			"before a while into comments.archive.json beside the file, one line of JSON each: they are in\n" +
-			"the archive before they leave the file.\n" + exitStatus,
+		Long: "bookings lists current and upcoming bookings. Errors in comments.json are printed on stderr\n" +
+			"with line and column, and the exit code is then 3. With --prune it moves old bookings to\n" +
+			"comments.archive.json beside the file, one line of JSON each.\n" + exitStatus,
 		Example: "  gpuboard bookings --mine\n  gpuboard bookings --log\n  gpuboard bookings --ics > bookings.ics\n  gpuboard bookings --prune --before 30d",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if done, err := a.onWebHost(c, cfg, args); done {
@@ -92,15 +91,15 @@ func (a *app) bookingsCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, bookingKeys()...)
-	c.Flags().StringVar(&name, "name", "", "`NAME` that --mine means (default: booking.name, else your login name)")
-	c.Flags().BoolVar(&mineOnly, "mine", false, "only your own, and those that you made for others")
-	c.Flags().StringVar(&host, "host", "", "only those on this `HOST`")
-	c.Flags().BoolVar(&all, "all", false, "also those that are over")
+	c.Flags().StringVar(&name, "name", "", "your `NAME` for --mine (default: booking.name, else your login name)")
+	c.Flags().BoolVar(&mineOnly, "mine", false, "only bookings for you or made by you")
+	c.Flags().StringVar(&host, "host", "", "only bookings of this `HOST`")
+	c.Flags().BoolVar(&all, "all", false, "also bookings that have ended")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, as the site's api/v1/bookings.json")
 	c.Flags().BoolVar(&asICS, "ics", false, "print a calendar file")
-	c.Flags().BoolVar(&prune, "prune", false, "move bookings that have been over for long into comments.archive.json")
-	c.Flags().BoolVar(&log, "log", false, "print who booked, changed and released what, when")
-	c.Flags().StringVar(&before, "before", "", "with --prune: those that ended so `LONG` ago, or before this time (default 30d)")
+	c.Flags().BoolVar(&prune, "prune", false, "move old bookings into comments.archive.json")
+	c.Flags().BoolVar(&log, "log", false, "print the log of changes: who booked, changed and released what")
+	c.Flags().StringVar(&before, "before", "", "with --prune: `AGE` or time before which a booking is old (default 30d)")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
 	_ = c.RegisterFlagCompletionFunc("host", a.completeHosts)
 	return c

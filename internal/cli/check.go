@@ -17,14 +17,13 @@ import (
 // what does not run, check kill stops it.
 func (a *app) checkCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "check [HOST|kill]", Short: "start the loop if it does not run; kill stops it (for cron)", GroupID: groupNode,
-		Long: "check looks whether the loop of this node (gpuboard run) is alive, by its lock and its\n" +
-			"heartbeat, and starts it if it is not; then it waits for the first push. It says Running or\n" +
-			"Launched. A loop with other settings than those that check is given is started anew with\n" +
-			"them, unless it is a systemd unit; check HOST alone only asks. When no push has worked yet,\n" +
-			"or pushes have failed for more than a few intervals, one line on stderr says why, and the\n" +
-			"exit code is 3. It takes about 8 ms of a processor when all is well. check kill\n" +
-			"ends the loop and everything it started, and returns when all of it is gone.\n" + exitStatus,
+		Use: "check [HOST|kill]", Short: "start the loop if it is not running, for cron; kill stops it", GroupID: groupNode,
+		Long: "check tests whether the loop of this node (gpuboard run) is alive, starts it if it is not,\n" +
+			"and waits for the first push. It prints Running or Launched. If the loop has other settings\n" +
+			"than check, check restarts it, unless it is a systemd unit. check HOST only tests. If no\n" +
+			"push has succeeded yet, or pushes have failed for more than a few intervals, it prints the\n" +
+			"reason on stderr and exits with 3. It takes about 8 ms of CPU time. check kill stops the\n" +
+			"loop and everything it started.\n" + exitStatus,
 		Example: "  gpuboard check gpu01 --to sftp://n-gpu01@web/in\n  gpuboard check kill",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {

@@ -15,9 +15,9 @@ func (a *app) collectCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "collect", Short: "take one snapshot of this node into the spool", GroupID: groupNode, Args: cobra.NoArgs,
-		Long: "collect reads nvidia-smi, ps and /proc once and puts the snapshot into the spool, from\n" +
-			"where publish carries it on. What could not be read is said in the snapshot itself, so\n" +
-			"that a node with a broken driver still reports.\n" + exitStatus,
+		Long: "collect reads nvidia-smi, ps and /proc once and puts a snapshot into the spool, from which\n" +
+			"publish pushes it. The snapshot records what could not be read, so a node with a broken\n" +
+			"driver still reports.\n" + exitStatus,
 		Example: "  gpuboard collect; gpuboard publish --to sftp://n-gpu01@web/in\n  gpuboard collect --json",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			snap, err := a.node(cfg).Collect(c.Context())
@@ -42,7 +42,7 @@ func (a *app) collectCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the snapshot on stdout instead of spooling it")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the snapshot instead of putting it into the spool")
 	return c
 }
 

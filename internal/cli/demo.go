@@ -35,11 +35,11 @@ const demoEvery = 5 * time.Second
 
 func (a *app) demoCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "demo", Short: "show a whole fleet that does not exist, on this machine alone", GroupID: groupSetup, Args: cobra.NoArgs,
-		Long: "demo runs everything at once in a temporary directory: simulated nodes that push over SFTP\n" +
-			"into the built-in drop box, the generator, and a web server on this machine. It needs no\n" +
-			"GPU, no sshd and no Consul. Where there is an nvidia-smi, this machine joins the fleet.\n" +
-			"Ctrl-C ends it and leaves nothing behind.\n" + exitStatus,
+		Use: "demo", Short: "run a simulated cluster on this machine", GroupID: groupSetup, Args: cobra.NoArgs,
+		Long: "demo runs a complete cluster in a temporary directory: simulated nodes that push over SFTP,\n" +
+			"the built-in SFTP server, the generator, and a web server on this machine. It needs no GPU,\n" +
+			"sshd or Consul. If this machine has nvidia-smi, it joins the cluster. Ctrl-C ends the demo\n" +
+			"and removes its files.\n" + exitStatus,
 		Example: "  gpuboard demo\n  gpuboard demo --listen 127.0.0.1:9000",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			listen := cfg.String("listen")

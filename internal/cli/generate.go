@@ -16,10 +16,10 @@ func (a *app) generateCommand() *cobra.Command {
 	var goOn, verbose bool
 	var at string
 	c := &cobra.Command{
-		Use: "generate", Short: "write the site from snapshots, bookings and the inventory", GroupID: groupWeb, Args: cobra.NoArgs,
-		Long: "generate makes one generation of the site, or with --watch one after another. Files whose\n" +
-			"bytes are the same are not touched. It is silent when all is well; what is not well is on\n" +
-			"the page, in health.json and on stderr, and the exit code is 3.\n" + exitStatus,
+		Use: "generate", Short: "write the site from snapshots, bookings and the list of hosts", GroupID: groupWeb, Args: cobra.NoArgs,
+		Long: "generate writes the site once, or with --watch again and again. It does not touch files\n" +
+			"whose content is the same, and prints nothing if all is well. Problems are shown on the\n" +
+			"page, in health.json and on stderr, and the exit code is then 3.\n" + exitStatus,
 		Example: "  gpuboard generate --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard generate --watch --interval 20s",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			now := a.now
@@ -72,8 +72,8 @@ func (a *app) generateCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, config.WebKeys()...)
-	c.Flags().BoolVar(&goOn, "watch", false, "go on: make a generation whenever something changes, and every interval")
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what was done")
+	c.Flags().BoolVar(&goOn, "watch", false, "keep running: generate at every interval and whenever something changes")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print what was done")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339), to look back or ahead")
 	return c
 }

@@ -15,10 +15,10 @@ import (
 func (a *app) listCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "list", Short: "the GPUs of this node: which are free, and who uses the others", GroupID: groupUse, Args: cobra.NoArgs,
-		Long: "list asks this node's driver now and shows each GPU: [ ] free, [~] taken, [!] in trouble,\n" +
-			"with who uses it, since when and with what. Where a site is configured (site_url, or a data\n" +
-			"directory here) it knows of the bookings too. --json prints the shape of the site's\n" +
+		Use: "list", Short: "show the GPUs of this node: which are free, and who uses the others", GroupID: groupUse, Args: cobra.NoArgs,
+		Long: "list queries the driver of this node and shows each GPU: [ ] free, [~] in use, [!] problem,\n" +
+			"with its users, programs and times. If a site is configured (site_url, or a data directory\n" +
+			"on this machine), it shows bookings, too. --json prints JSON like the site's\n" +
 			"api/v1/hosts/HOST.json.\n" + exitStatus,
 		Example: "  gpuboard list\n  gpuboard list --json | jq '.gpus[] | select(.state == \"free\") | .index'",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {

@@ -19,10 +19,10 @@ const testTimeout = 30 * time.Second
 func (a *app) notifyCommand() *cobra.Command {
 	var test, asJSON bool
 	c := &cobra.Command{
-		Use: "notify", Short: "show the hooks that hear of changes, or try them", GroupID: groupWeb, Args: cobra.NoArgs,
-		Long: "notify lists the hooks of the configuration, what waits for each, and what went wrong. With\n" +
-			"--test it sends one message to each hook and says what happened. Events themselves are\n" +
-			"found and sent by generate.\n" + exitStatus,
+		Use: "notify", Short: "show the notification hooks, or test them", GroupID: groupWeb, Args: cobra.NoArgs,
+		Long: "notify lists the configured hooks, the messages that wait for each, and recent errors. With\n" +
+			"--test it sends one message to each hook and prints the result. Events themselves are found\n" +
+			"and sent by generate.\n" + exitStatus,
 		Example: "  gpuboard notify --test\n  gpuboard notify --json",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			notifier, err := cfg.Notifier()

@@ -16,8 +16,8 @@ func (a *app) publishCommand() *cobra.Command {
 	var verbose bool
 	c := &cobra.Command{
 		Use: "publish", Short: "push what the spool holds to the drop", GroupID: groupNode, Args: cobra.NoArgs,
-		Long: "publish carries over what the drop has not got yet: the newest snapshot first, then the\n" +
-			"finished hours of an outage. The server's key is always checked.\n" + exitStatus,
+		Long: "publish pushes what the drop does not have yet: the newest snapshot first, then the finished\n" +
+			"hours of an outage. The server's host key is always checked.\n" + exitStatus,
 		Example: "  gpuboard publish --to sftp://n-gpu01@web.example.org/in\n  gpuboard publish --to file:///srv/gpuboard/data",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			s, err := a.node(cfg).OpenSpool()
@@ -44,7 +44,7 @@ func (a *app) publishCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, "host", "spool", "to", "identity", "known_hosts", "push_timeout")
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "say what was done")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "print what was done")
 	return c
 }
 

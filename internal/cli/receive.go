@@ -17,10 +17,10 @@ import (
 func (a *app) receiveCommand() *cobra.Command {
 	var authorized string
 	c := &cobra.Command{
-		Use: "receive", Short: "take snapshots over SFTP, where there is no sshd for it", GroupID: groupWeb, Args: cobra.NoArgs,
-		Long: "receive is the built-in drop box: an SFTP server that only takes the files of nodes. Each\n" +
-			"node has a key of its own, HOST.pub in the directory of keys, and can write its own drop\n" +
-			"and nothing else. It needs no root and no account per node.\n" + exitStatus,
+		Use: "receive", Short: "receive snapshots over SFTP with the built-in server", GroupID: groupWeb, Args: cobra.NoArgs,
+		Long: "receive is a built-in SFTP server that accepts only the files of nodes. Each node has its\n" +
+			"own key, HOST.pub in the directory of keys, and can only write to its own drop. It needs\n" +
+			"neither root nor an account per node.\n" + exitStatus,
 		Example: "  ssh-keygen -t ed25519 -f gpu01 -N '' && mv gpu01.pub keys/\n  gpuboard receive --data /srv/gpuboard/data --keys keys --listen :2222",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			keys := cfg.String("keys")
@@ -55,7 +55,7 @@ func (a *app) receiveCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, "data", "state", "keys", "host_key", "listen")
-	c.Flags().StringVar(&authorized, "authorized-keys", "", "a `FILE` with a line host=\"NAME\" KEY for each node, beside or instead of --keys")
+	c.Flags().StringVar(&authorized, "authorized-keys", "", "`FILE` with a line host=\"NAME\" KEY for each node, in addition to --keys or instead")
 	return c
 }
 

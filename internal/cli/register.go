@@ -34,12 +34,12 @@ type registered struct {
 func (a *app) registerCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "register", Short: "tell this node's Consul agent that it has GPUs", GroupID: groupNode, Args: cobra.NoArgs,
-		Long: "register makes the Consul agent of this node know the service: the board's name for the\n" +
-			"node, the models of its GPUs, and what --register-… says. Registering\n" +
-			"twice changes nothing. Its check is critical until something is pushed: run --register\n" +
-			"keeps it, and registers by itself. Address and token of Consul are in Consul's own\n" +
-			"variables (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN_FILE).\n" + exitStatus,
+		Use: "register", Short: "register this node with its Consul agent", GroupID: groupNode, Args: cobra.NoArgs,
+		Long: "register adds the service to the Consul agent of this node, with the node's name on the\n" +
+			"board, the models of its GPUs and the values of --register-…. It can be repeated. The check\n" +
+			"of the service is critical until a push succeeds. run --register registers by itself and\n" +
+			"keeps the check up to date. Consul's own variables set its address and token\n" +
+			"(CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN_FILE).\n" + exitStatus,
 		Example: "  gpuboard register --register-title 'Vision box' --register-group 'rack 4'\n  gpuboard register --json",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			reg, err := a.node(cfg).Registration()
@@ -84,17 +84,17 @@ func (a *app) registerCommand() *cobra.Command {
 	}
 	a.flags(c, "host", "spool", "nvidia_smi", "nvidia_smi_timeout", "ps", "to", "consul.service",
 		"register.title", "register.group", "register.owner", "register.notes", "register.tags", "register.ssh_host", "register.gpus", "register.ttl")
-	c.Flags().BoolVar(&asJSON, "json", false, "print what was registered")
+	c.Flags().BoolVar(&asJSON, "json", false, "print what was registered as JSON")
 	return c
 }
 
 func (a *app) deregisterCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "deregister", Short: "make this node's Consul agent forget the service", GroupID: groupNode, Args: cobra.NoArgs,
-		Long: "deregister takes the service out of the Consul agent of this node. The board shows the\n" +
-			"node as gone for a day. A loop that registers (run --register) would register it again:\n" +
-			"end that first.\n" + exitStatus,
+		Use: "deregister", Short: "remove this node from its Consul agent", GroupID: groupNode, Args: cobra.NoArgs,
+		Long: "deregister removes the service from the Consul agent of this node. The board shows the node\n" +
+			"as not listed for a day. Stop a loop that registers (run --register) first, or it registers\n" +
+			"again.\n" + exitStatus,
 		Example: "  gpuboard check kill && gpuboard deregister",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			host, err := a.node(cfg).Host()
@@ -115,6 +115,6 @@ func (a *app) deregisterCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, "host", "consul.service")
-	c.Flags().BoolVar(&asJSON, "json", false, "print what was taken out")
+	c.Flags().BoolVar(&asJSON, "json", false, "print what was removed as JSON")
 	return c
 }

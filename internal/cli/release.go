@@ -14,11 +14,11 @@ func (a *app) releaseCommand() *cobra.Command {
 	var force, dryRun, asJSON bool
 	c := &cobra.Command{
 		Use: "release WHICH…", Short: "end bookings now", GroupID: groupUse, Args: cobra.MinimumNArgs(1),
-		Long: "release ends your bookings. WHICH is an id as \"gpuboard bookings\" prints it, HOST:GPU, or\n" +
-			"HOST for the booking of the whole host, or else all of yours there. One in force keeps its\n" +
-			"entry in the file, which then says until when it was used; one that has not begun is taken\n" +
-			"out. With neither in force, the next to come is meant. Of a booking that vanished from the file\n" +
-			"(booking:vanished) it is recorded that this was meant.\n" + exitStatus,
+		Long: "release ends your bookings. WHICH is an ID as \"gpuboard bookings\" prints it, HOST:GPU, or\n" +
+			"HOST: the booking of the whole host, or else all your bookings there. A current booking\n" +
+			"stays in the file with its new end; an upcoming one is removed. If none is current, the next\n" +
+			"one is released. For a booking that vanished from the file (booking:vanished), release\n" +
+			"records that this was intended.\n" + exitStatus,
 		Example: "  gpuboard release gpu01:0,1\n  gpuboard release mjqxg3di",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if done, err := a.onWebHost(c, cfg, args); done {
@@ -47,7 +47,7 @@ func (a *app) releaseCommand() *cobra.Command {
 	a.flags(c, bookingKeys()...)
 	c.Flags().StringVar(&name, "name", "", "release bookings of this `NAME` (default: booking.name, else your login name)")
 	c.Flags().BoolVar(&force, "force", false, "release somebody else's booking")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change in the file, and change nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the change to the file without making it")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&at, "now", "", "pretend that it is this `TIME` (RFC 3339)")
 	_ = c.Flags().MarkHidden("now")

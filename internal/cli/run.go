@@ -9,11 +9,11 @@ import (
 func (a *app) runCommand() *cobra.Command {
 	var once bool
 	c := &cobra.Command{
-		Use: "run", Short: "collect and publish for ever (check starts this)", GroupID: groupNode, Args: cobra.NoArgs,
-		Long: "run takes a snapshot at every interval and pushes it. Nodes start at different moments\n" +
-			"within the interval, so that a thousand of them do not call at once. One run per spool:\n" +
-			"a second one exits with 75. With --once it ends after one snapshot and one push, which costs\n" +
-			"less than collect and publish; --every then tells how often that is done.\n" + exitStatus,
+		Use: "run", Short: "collect and publish until stopped (check starts this)", GroupID: groupNode, Args: cobra.NoArgs,
+		Long: "run takes a snapshot at every interval and pushes it. Nodes push at different moments within\n" +
+			"the interval, so that a thousand of them do not connect at once. Each spool has one loop: a\n" +
+			"second one exits with 75. With --once it takes and pushes one snapshot and exits, which\n" +
+			"costs less than collect and publish; --every then says how often you run it.\n" + exitStatus,
 		Example: "  gpuboard run --to sftp://n-gpu01@web.example.org/in\n  gpuboard run --every 1m --to file:///srv/gpuboard/data",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			l, err := a.node(cfg).Loop(once)
@@ -32,6 +32,6 @@ func (a *app) runCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, config.NodeKeys()...)
-	c.Flags().BoolVar(&once, "once", false, "take one snapshot, push it and end (for cron, where nothing may stay)")
+	c.Flags().BoolVar(&once, "once", false, "take one snapshot, push it and exit (for cron on machines that allow no daemons)")
 	return c
 }

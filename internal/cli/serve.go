@@ -25,13 +25,13 @@ import (
 
 func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "serve", Short: "serve the site, where there is no other web server", GroupID: groupWeb, Args: cobra.NoArgs,
-		Long: "serve is a small web server for the site that generate writes. It listens on this machine\n" +
-			"alone, unless told otherwise. With --booking people book, extend and release below book/;\n" +
-			"who they are is known from --password, a file made with htpasswd -B, or from a proxy in\n" +
-			"front, by --auth-header. With --private nobody sees anything without that. It speaks plain\n" +
-			"HTTP: where passwords travel over a network, put a web server with TLS in front.\n" +
-			"What somebody books is on the page when generate has run again.\n" + exitStatus,
+		Use: "serve", Short: "serve the site with the built-in web server", GroupID: groupWeb, Args: cobra.NoArgs,
+		Long: "serve is a small web server for the site that generate writes. By default it listens on this\n" +
+			"machine only. With --booking people book, extend and release in the browser, below book/.\n" +
+			"They log in with a password (--password, a file made by htpasswd -B), or a proxy in front\n" +
+			"sends their names (--auth-header). With --private nothing is shown without a login. It\n" +
+			"speaks plain HTTP: if passwords cross a network, put a web server with TLS in front. A\n" +
+			"booking appears on the pages after the next generation.\n" + exitStatus,
 		Example: "  gpuboard serve --site /srv/gpuboard/site\n  gpuboard serve --listen :8080\n" +
 			"  gpuboard serve --booking --password /etc/gpuboard/users --data /srv/gpuboard/data --site /srv/gpuboard/site",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {

@@ -24,11 +24,11 @@ func (a *app) statusCommand() *cobra.Command {
 	var detail, asJSON, asCSV bool
 	var filter text.Options
 	c := &cobra.Command{
-		Use: "status [HOST…]", Short: "the board of the whole cluster, or a part of it", GroupID: groupUse,
-		Long: "status shows the board: read from a site by its address, from a site's directory, or merged\n" +
-			"here from a data directory. It judges the board's age by this machine's clock: an old one is\n" +
-			"said to be old, and of one that is very old nothing is believed. It exits with 5 when\n" +
-			"nothing matches, and with 3 when the board itself is too old.\n" + exitStatus,
+		Use: "status [HOST…]", Short: "show the board of the cluster, or of some hosts", GroupID: groupUse,
+		Long: "status shows the board. It reads a site by its URL or directory, or builds the board from a\n" +
+			"data directory. It compares the board's age with this machine's clock: an old board is\n" +
+			"marked as old, and a very old one counts as unknown. It exits with 5 if nothing matches, and\n" +
+			"with 3 if the board is too old.\n" + exitStatus,
 		Example:           "  gpuboard status --from https://gpu.example.org/\n  gpuboard status --free --model a100\n  gpuboard status gpu01 --detail\n  gpuboard status --user eva --csv",
 		ValidArgsFunction: a.completeHosts,
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
@@ -78,18 +78,18 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 	a.flags(c, sourceKeys()...)
 	sourceFlag(c, &from)
-	c.Flags().BoolVar(&detail, "detail", false, "a box for each GPU, with its processes")
+	c.Flags().BoolVar(&detail, "detail", false, "show each GPU with its processes")
 	c.Flags().BoolVar(&filter.Free, "free", false, "free GPUs only")
 	c.Flags().StringVar(&filter.User, "user", "", "only GPUs that this `PERSON` uses or has booked")
 	c.Flags().StringVar(&filter.Model, "model", "", "only GPUs whose name contains this `TEXT`")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON in the shape of api/v1/board.json")
-	c.Flags().BoolVar(&asCSV, "csv", false, "print a table for spreadsheets")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON like api/v1/board.json")
+	c.Flags().BoolVar(&asCSV, "csv", false, "print CSV for spreadsheets")
 	return c
 }
 
 // sourceFlag declares --from.
 func sourceFlag(c *cobra.Command, from *string) {
-	c.Flags().StringVar(from, "from", "", "`WHERE` the board is: a site's address or directory, or a data directory (default: site_url of the configuration, else what lies here)")
+	c.Flags().StringVar(from, "from", "", "where the board is: `URL` or directory of a site, or a data directory (default: site_url of the configuration, else the directories configured here)")
 }
 
 // judge says on stderr when a board is old. One that is very old says nothing

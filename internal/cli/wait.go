@@ -33,12 +33,12 @@ func (a *app) waitCommand() *cobra.Command {
 	var every, timeout time.Duration
 	var oneHost, asJSON bool
 	c := &cobra.Command{
-		Use: "wait", Short: "wait until GPUs are free somewhere, and say where", GroupID: groupUse, Args: cobra.NoArgs,
-		Long: "wait looks at the board again and again until as many GPUs as are wanted can be used at the\n" +
-			"same time: free ones, and those that you have booked and nobody uses. It takes them on one\n" +
-			"host if any host has them all. It prints them as host:index, separated by commas, a MIG\n" +
-			"slice by its UUID, and says meanwhile on stderr what it waits for. With --book it books them before it prints them;\n" +
-			"without, it does not hold them, and somebody else may be quicker.\n" + exitStatus,
+		Use: "wait", Short: "wait until GPUs are free, and print which", GroupID: groupUse, Args: cobra.NoArgs,
+		Long: "wait checks the board until you can use as many GPUs as you want at the same time: free\n" +
+			"GPUs, and GPUs that you have booked and nobody uses; on one host if possible. It prints them\n" +
+			"as host:index, separated by commas, and MIG slices by UUID. While it waits, it says on\n" +
+			"stderr what for. With --book it books them before it prints them; without, somebody else may\n" +
+			"take them first.\n" + exitStatus,
 		Example: "  gpuboard wait --gpus 2 --model a100 --timeout 8h\n" +
 			"  gpuboard wait --gpus 1 --min-memory 40G --book 8h\n" +
 			"  gpus=$(gpuboard wait --host gpu01 --format indices) && ssh gpu01 CUDA_VISIBLE_DEVICES=$gpus ./train.sh",
@@ -103,13 +103,13 @@ func (a *app) waitCommand() *cobra.Command {
 	a.flags(c, append(sourceKeys(), "identity", "known_hosts")...)
 	sourceFlag(c, &from)
 	w.flags(c)
-	c.Flags().IntVar(&w.limit, "gpus", 1, "how `MANY` GPUs")
+	c.Flags().IntVar(&w.limit, "gpus", 1, "`NUMBER` of GPUs")
 	c.Flags().StringVar(&w.Model, "model", "", "only GPUs whose name contains this `TEXT`")
 	c.Flags().StringSliceVar(&w.Hosts, "host", nil, "only on this `HOST` (several: separated by commas)")
 	c.Flags().BoolVar(&oneHost, "same-host", false, "all of them on one host")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after this `DURATION`, with exit code 5 (default: never)")
-	c.Flags().DurationVar(&every, "every", 30*time.Second, "`DURATION` between two looks, at least 2s for a site elsewhere")
-	c.Flags().StringVar(&book, "book", "", "book them from then on for this `LENGTH`, such as 8h")
+	c.Flags().DurationVar(&every, "every", 30*time.Second, "`DURATION` between two checks, at least 2s for a site elsewhere")
+	c.Flags().StringVar(&book, "book", "", "book them as soon as they are free, for this `LENGTH`, such as 8h")
 	c.Flags().StringVar(&w.shape, "format", "host:index", "`FORMAT`: host:index, or of one host indices, uuids or env")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"host:index", "indices", "uuids", "env"}, cobra.ShellCompDirectiveNoFileComp))

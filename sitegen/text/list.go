@@ -278,11 +278,8 @@ func (t *textPage) why(g *board.GPU) string {
 		if !g.Since.IsZero() {
 			s += ", for " + Span(t.b.GeneratedAt.Sub(g.Since))
 		}
-		switch g.Reason {
-		case board.ReasonUtilization:
-			s += ": it computes, and by whom is not known"
-		case board.ReasonMemory:
-			s += ": memory is in use, and by whom is not known"
+		if g.Reason == board.ReasonUtilization || g.Reason == board.ReasonMemory {
+			s += ": " + listReason(g.Reason)
 		}
 	case board.Stuck:
 		s += ": " + t.stuck(g)
@@ -294,7 +291,7 @@ func (t *textPage) why(g *board.GPU) string {
 		return s + ": " + reason
 	case board.Drained:
 		if g.Booking == nil {
-			return s + ": the host is out of service"
+			return s + ": " + listReason(board.ReasonHost)
 		}
 	}
 	switch booked := t.booked(g); {
@@ -339,42 +336,22 @@ func (t *textPage) stuck(g *board.GPU) string {
 			children = append(children, strconv.Itoa(c.PID)+" ("+t.safe(cmp.Or(c.User, "?"))+")")
 		}
 	}
-	s := "memory is in use, and no process is listed"
+	s := listReason(board.ReasonUnowned)
 	if len(gone) > 0 {
-		s = "its memory belongs to pid " + strings.Join(gone, ",") + ", which is gone"
+		s = "its memory belongs to pid " + strings.Join(gone, ",") + ", which has ended"
 	}
 	if len(children) > 0 {
-		s += "; end what it left behind: " + strings.Join(children, ", ")
+		s += "; stop what it left running: " + strings.Join(children, ", ")
 	}
 	return s
 }
 
-// listReason has words for the codes of package board.
+// listReason has words for the reasons of package board, those of the pages.
 func listReason(code string) string {
-	switch code {
-	case board.ReasonStale:
-		return "no news from this host"
-	case board.ReasonUnasked:
-		return "the driver could not be asked about it"
-	case board.ReasonLost:
-		return "the driver lost it"
-	case board.ReasonError:
-		return "the driver reports an error for it"
-	case board.ReasonRemap:
-		return "its memory is broken: row remapping failed"
-	case board.ReasonECC:
-		return "uncorrectable memory errors, and their repair waits for a reset"
-	case board.ReasonMissing:
-		return "the driver does not list it"
-	case board.ReasonNoSlices:
-		return "MIG is on, and there is no instance: create some (nvidia-smi mig -cgi), or turn MIG off"
-	case board.ReasonShared:
-		return "another instance uses the same memory, and whose the rest is cannot be told"
-	case board.ReasonUnreadable:
-		return "not enough can be read to tell"
-	default:
-		return snapshot.Text(cmp.Or(code, "nothing is known about it"), snapshot.MaxNameBytes)
+	if text, ok := render.EnglishWords()["reason."+code]; ok {
+		return text
 	}
+	return snapshot.Text(cmp.Or(code, "nothing is known about it"), snapshot.MaxNameBytes)
 }
 
 // Ago says in words how long something has been: "2 days ago", rounded down.
