@@ -23,7 +23,6 @@ type fleet struct {
 	names []string
 	at    time.Time
 	seq   uint64
-	enc   snapshot.Encoder
 	// spoil changes what the first host pushes; nil for not.
 	spoil func(*snapshot.Snapshot)
 }
@@ -91,7 +90,7 @@ func (f *fleet) pushAfter(wait time.Duration, names []string) error {
 			b.BootID, b.Snapshot = s.BootID, s
 			b.Samples = append(b.Samples, s.Sample())
 		}
-		raw, err := f.enc.Bundle(b)
+		raw, err := snapshot.EncodeBundle(b)
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,6 @@ type yard struct {
 	hosts []inventory.Host
 	store *history.Store // nil without history
 	at    time.Time
-	enc   snapshot.Encoder
 	g     *sitegen.Generator
 }
 
@@ -100,7 +99,7 @@ func (y *yard) push(wait time.Duration, names []string) {
 	y.at = y.at.Add(wait)
 	for _, name := range names {
 		s := y.fleet.Snapshot(name, y.at)
-		raw, err := y.enc.Bundle(&snapshot.Bundle{Host: name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
 		y.must(err)
 		temp := y.path("data", "drop", name, ".new")
 		y.must(os.WriteFile(temp, raw, 0o644))

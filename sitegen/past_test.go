@@ -50,7 +50,7 @@ func TestThePastIsWhatTrulyWas(t *testing.T) {
 			if h.Name == "dione" && in(at, 36, 40) {
 				for part := at; part.Before(at.Add(round)); part = part.Add(time.Hour) {
 					samples, _ := l.collect(h.Name, part, part.Add(time.Hour), 0)
-					raw, err := new(snapshot.Encoder).Hour(&snapshot.Hour{Host: h.Name, BootID: l.boot, Start: part, Samples: samples})
+					raw, err := snapshot.EncodeHour(&snapshot.Hour{Host: h.Name, BootID: l.boot, Start: part, Samples: samples})
 					l.write("late/hour-"+part.Format("20060102T15")+"-"+l.boot[:8]+".jsonl.gz", raw, err)
 				}
 				continue

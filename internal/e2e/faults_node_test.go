@@ -119,7 +119,7 @@ func samples(t testing.TB, when, dir string) map[string]string {
 			}
 			see(b.BootID, append(b.Samples, b.Snapshot.Sample()))
 		case strings.HasPrefix(e.Name(), "hour-"):
-			h, err := new(snapshot.Decoder).Hour(bytes.NewReader(data))
+			h, err := snapshot.DecodeHour(bytes.NewReader(data))
 			if err != nil {
 				t.Errorf("%s: %s: %v", when, e.Name(), err)
 				continue

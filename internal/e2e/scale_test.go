@@ -155,7 +155,7 @@ func (f *reboot) node(host string) *rebooted {
 		s := f.fleet.Snapshot(host, hour)
 		sample := s.Sample()
 		sample.Seq = uint64(outage - back + 1)
-		data, err := new(snapshot.Encoder).Hour(&snapshot.Hour{Host: host, BootID: s.BootID, Start: hour, Samples: []snapshot.Sample{sample}})
+		data, err := snapshot.EncodeHour(&snapshot.Hour{Host: host, BootID: s.BootID, Start: hour, Samples: []snapshot.Sample{sample}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,14 +53,7 @@ const samplesPerLine = 512
 var lenient = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.RejectUnknownMembers(false))
 
 // EncodeBundle returns the content of latest.json.gz.
-func EncodeBundle(b *Bundle) ([]byte, error) { return new(Encoder).Bundle(b) }
-
-// DecodeBundle reads latest.json.gz. An invalid file is a [DecodeError]; impossible
-// readings become unknown and are reported in the snapshot's Errors.
-func DecodeBundle(r io.Reader) (*Bundle, error) { return new(Decoder).Bundle(r) }
-
-// Bundle is [EncodeBundle] with the buffers of e.
-func (e *Encoder) Bundle(b *Bundle) ([]byte, error) {
+func EncodeBundle(b *Bundle) ([]byte, error) {
 	if b.Snapshot == nil {
 		return nil, fmt.Errorf("encoding bundle of %s: it has no snapshot", b.Host)
 	}
@@ -85,11 +78,11 @@ func (e *Encoder) Bundle(b *Bundle) ([]byte, error) {
 		return nil, fmt.Errorf("encoding bundle of %s: %w", b.Host, err)
 	}
 	// The parts are joined here, because json.Marshal would validate them again.
-	return e.compress(head[:len(head)-1], []byte(`,"snapshot":`), snap, []byte(`,"samples":`), samples, []byte(`}`))
+	return compress(head[:len(head)-1], []byte(`,"snapshot":`), snap, []byte(`,"samples":`), samples, []byte(`}`))
 }
 
-// Hour returns the content of an hour file.
-func (e *Encoder) Hour(h *Hour) ([]byte, error) {
+// EncodeHour returns the content of an hour file.
+func EncodeHour(h *Hour) ([]byte, error) {
 	if len(h.Samples) == 0 {
 		return nil, fmt.Errorf("encoding an hour of %s: it has no samples", h.Host)
 	}
@@ -114,12 +107,13 @@ func (e *Encoder) Hour(h *Hour) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding an hour of %s: %w", h.Host, err)
 	}
-	return e.compress(head, []byte{'\n'}, lines)
+	return compress(head, []byte{'\n'}, lines)
 }
 
-// Bundle is [DecodeBundle] with the buffers of d.
-func (d *Decoder) Bundle(r io.Reader) (*Bundle, error) {
-	data, err := d.expand(r)
+// DecodeBundle reads latest.json.gz. An invalid file is a [DecodeError]; impossible
+// readings become unknown and are reported in the snapshot's Errors.
+func DecodeBundle(r io.Reader) (*Bundle, error) {
+	data, err := expand(r)
 	if err != nil {
 		return nil, err
 	}
@@ -170,9 +164,9 @@ func (d *Decoder) Bundle(r io.Reader) (*Bundle, error) {
 	return b, nil
 }
 
-// Hour reads an hour file. An invalid one is a [DecodeError].
-func (d *Decoder) Hour(r io.Reader) (*Hour, error) {
-	data, err := d.expand(r)
+// DecodeHour reads an hour file. An invalid one is a [DecodeError].
+func DecodeHour(r io.Reader) (*Hour, error) {
+	data, err := expand(r)
 	if err != nil {
 		return nil, err
 	}

@@ -87,10 +87,9 @@ func TestBundleIsSmall(t *testing.T) {
 
 func BenchmarkEncodeBundle(b *testing.B) {
 	bundle := fleetBundle(8, 45)
-	var e Encoder
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := e.Bundle(bundle); err != nil {
+		if _, err := EncodeBundle(bundle); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -101,10 +100,9 @@ func BenchmarkDecodeBundle(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var d Decoder
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := d.Bundle(bytes.NewReader(data)); err != nil {
+		if _, err := DecodeBundle(bytes.NewReader(data)); err != nil {
 			b.Fatal(err)
 		}
 	}

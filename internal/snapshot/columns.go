@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,75 +66,32 @@ func (c column) MarshalJSON() ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-var errColumn = errors.New("not a list of integers")
+// maxDigits is enough for every reading, and the sum of a whole file of such numbers
+// cannot overflow.
+const maxDigits = 15
 
-// UnmarshalJSON reads what MarshalJSON writes. Nearly all bytes of a drop are columns, so
-// it parses the digits itself.
+// UnmarshalJSON reads what MarshalJSON writes. The decoder has checked that data is JSON.
 func (c *column) UnmarshalJSON(data []byte) error {
 	if len(data) < 2 || data[0] != '[' {
-		return errColumn
+		return errors.New("not a list of integers")
 	}
-	data = data[1:]
-	commas := 0
-	for _, b := range data {
-		if b == ',' {
-			commas++
-		}
-	}
-	out := make(column, 0, commas+1)
-	for i := 0; ; {
-		i = skipSpace(data, i)
-		if i < len(data) && data[i] == ']' && len(out) == 0 {
-			break
-		}
-		v, n := int64(none), 4
-		if i+4 > len(data) || string(data[i:i+4]) != "null" {
-			if v, n = digits(data[i:]); n == 0 {
-				return errColumn
+	data = bytes.TrimSpace(data[1 : len(data)-1])
+	out := make(column, 0, bytes.Count(data, []byte{','})+1)
+	for more := len(data) > 0; more; {
+		var text []byte
+		text, data, more = bytes.Cut(data, []byte{','})
+		text = bytes.TrimSpace(text)
+		v := int64(none)
+		if string(text) != "null" {
+			var err error
+			if v, err = strconv.ParseInt(string(text), 10, 64); err != nil || len(bytes.TrimPrefix(text, []byte{'-'})) > maxDigits {
+				return errors.New("not a list of integers")
 			}
 		}
 		out = append(out, v)
-		i = skipSpace(data, i+n)
-		if i >= len(data) || data[i] != ',' && data[i] != ']' {
-			return errColumn
-		}
-		if data[i] == ']' {
-			break
-		}
-		i++
 	}
 	*c = out
 	return nil
-}
-
-func skipSpace(data []byte, i int) int {
-	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\r' || data[i] == '\t') {
-		i++
-	}
-	return i
-}
-
-// digits parses an integer of at most 15 digits. This is enough for every reading, and the
-// sum of a whole file of them cannot overflow.
-func digits(data []byte) (v int64, n int) {
-	negative := len(data) > 0 && data[0] == '-'
-	if negative {
-		n++
-	}
-	first := n
-	for n < len(data) && data[n] >= '0' && data[n] <= '9' {
-		v = v*10 + int64(data[n]-'0')
-		if n++; n-first > 15 {
-			return 0, 0
-		}
-	}
-	if n == first {
-		return 0, 0
-	}
-	if negative {
-		v = -v
-	}
-	return v, n
 }
 
 // EncodeSamples returns samples as a JSON array of blocks, in one line. Power

@@ -30,7 +30,7 @@ func TestOldNodesAreUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := new(snapshot.Decoder).Hour(bytes.NewReader(frozen(t, "1-hour.jsonl.gz")))
+	h, err := snapshot.DecodeHour(bytes.NewReader(frozen(t, "1-hour.jsonl.gz")))
 	if err != nil {
 		t.Fatal(err)
 	}

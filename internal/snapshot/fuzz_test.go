@@ -67,7 +67,7 @@ func FuzzDecodeBundle(f *testing.F) {
 
 func FuzzDecodeHour(f *testing.F) {
 	b := fleetBundle(2, 3)
-	whole, err := new(Encoder).Hour(&Hour{Host: b.Host, BootID: b.BootID, Start: b.Samples[0].At.Truncate(time.Hour), Samples: b.Samples})
+	whole, err := EncodeHour(&Hour{Host: b.Host, BootID: b.BootID, Start: b.Samples[0].At.Truncate(time.Hour), Samples: b.Samples})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func FuzzDecodeHour(f *testing.F) {
 			}
 			data = zipped(data)
 		}
-		h, err := new(Decoder).Hour(bytes.NewReader(data))
+		h, err := DecodeHour(bytes.NewReader(data))
 		if err != nil {
 			if h != nil || CodeOf(err) == "" {
 				t.Fatalf("refused with %v and %v", h, err)
@@ -92,11 +92,11 @@ func FuzzDecodeHour(f *testing.F) {
 		if len(h.Samples) == 0 || len(h.Samples) > MaxSamples {
 			t.Fatalf("%d samples", len(h.Samples))
 		}
-		again, err := new(Encoder).Hour(h)
+		again, err := EncodeHour(h)
 		if err != nil {
 			t.Fatalf("cannot be written: %v", err)
 		}
-		back, err := new(Decoder).Hour(bytes.NewReader(again))
+		back, err := DecodeHour(bytes.NewReader(again))
 		if err != nil {
 			t.Fatalf("cannot be read back: %v", err)
 		}

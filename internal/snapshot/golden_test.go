@@ -26,7 +26,7 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hourFile, err := new(Encoder).Hour(hour)
+	hourFile, err := EncodeHour(hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestGolden(t *testing.T) {
 			}
 			equalJSON(t, b, got)
 		} else {
-			got, err := new(Decoder).Hour(bytes.NewReader(zipped(golden)))
+			got, err := DecodeHour(bytes.NewReader(zipped(golden)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestGolden(t *testing.T) {
 
 func TestHourIsSmall(t *testing.T) {
 	b := fleetBundle(8, 180)
-	data, err := new(Encoder).Hour(&Hour{Host: b.Host, BootID: b.BootID, Start: b.Samples[0].At.Truncate(time.Hour), Samples: b.Samples})
+	data, err := EncodeHour(&Hour{Host: b.Host, BootID: b.BootID, Start: b.Samples[0].At.Truncate(time.Hour), Samples: b.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

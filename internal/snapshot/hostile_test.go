@@ -265,16 +265,16 @@ func TestHour(t *testing.T) {
 	b.Samples[6].GPUs[1].Utilization, b.Samples[6].GPUs[1].Power = nil, nil
 	b.Samples[7].GPUs[0].Users = []UserMemory{}
 	want := &Hour{Host: b.Host, BootID: b.BootID, Start: time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC), Samples: b.Samples}
-	data, err := new(Encoder).Hour(want)
+	data, err := EncodeHour(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := new(Decoder).Hour(bytes.NewReader(data))
+	got, err := DecodeHour(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
 	equalJSON(t, want, got)
-	again, err := new(Encoder).Hour(got)
+	again, err := EncodeHour(got)
 	if err != nil || !bytes.Equal(data, again) {
 		t.Errorf("the same hour gives other bytes (%v)", err)
 	}
@@ -293,7 +293,7 @@ func TestHour(t *testing.T) {
 		{"no whole hour", zipped(bytes.Replace(doc, []byte(`05:00:00.000Z`), []byte(`05:00:01.000Z`), 1)), BadTime},
 		{"a bundle", mustBundle(t), BadParse},
 	} {
-		if h, err := new(Decoder).Hour(bytes.NewReader(test.data)); h != nil || CodeOf(err) != test.code {
+		if h, err := DecodeHour(bytes.NewReader(test.data)); h != nil || CodeOf(err) != test.code {
 			t.Errorf("%s: got %v, want %s", test.name, err, test.code)
 		}
 	}

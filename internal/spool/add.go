@@ -1,11 +1,11 @@
 package spool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
-	"sort"
 	"time"
 
 	"gpuboard/internal/atomicfile"
@@ -38,29 +38,29 @@ func (s *Spool) Add(snap *snapshot.Snapshot) error {
 	}
 	snap.Errors = append(snap.Errors, snap.Validate()...)
 	snap.Seq = s.nextSeq(snap)
-	s.noteSeq(snap.BootID, snap.Seq)
-	s.stats.LastSeq = snap.Seq
+	s.last[snap.BootID] = snap.Seq
 
 	now := snap.CollectedAt.Time
 	sample := snap.Sample()
+	journal := journalName(now.Truncate(time.Hour), snap.BootID)
 	var errs []error
 	// The journal comes first, so that a number in latest.json.gz is never used again.
-	errs = append(errs, s.journalOf(now.Truncate(time.Hour), snap.BootID).add(s.dir, host, sample))
-	errs = append(errs, s.seal(now, snap.BootID))
+	errs = append(errs, appendSample(s.path(journal), host, snap.BootID, sample))
+	errs = append(errs, s.seal(journal))
 	if s.boot != snap.BootID {
 		s.boot, s.recent = snap.BootID, nil
 	}
 	s.recent = window(append(s.recent, sample), now)
-	data, err := s.enc.Bundle(&snapshot.Bundle{Host: host, BootID: snap.BootID, Snapshot: snap, Samples: s.recent})
+	data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: snap.BootID, Snapshot: snap, Samples: s.recent})
 	if err == nil {
-		_, err = atomicfile.Write(filepath.Join(s.dir, LatestName), data, filePerm)
+		_, err = atomicfile.Write(s.path(LatestName), data, filePerm)
 	}
 	errs = append(errs, err, s.prune(now))
-	if s.stats.Added == 0 {
+	if !s.swept {
+		s.swept = true
 		_, err := atomicfile.Sweep(s.dir, tempAge, now)
 		errs = append(errs, err)
 	}
-	s.stats.Added++
 	return errors.Join(errs...)
 }
 
@@ -69,7 +69,7 @@ func (s *Spool) Add(snap *snapshot.Snapshot) error {
 // once a second, so this is larger than any number of a spool that was lost, and the web
 // host accepts the snapshot as newer.
 func (s *Spool) nextSeq(snap *snapshot.Snapshot) uint64 {
-	if last := s.lastSeq(snap.BootID); last > 0 {
+	if last := s.last[snap.BootID]; last > 0 {
 		return last + 1
 	}
 	if up := snap.Node.UptimeSeconds; up != nil && *up > 1 {
@@ -93,70 +93,57 @@ func window(samples []snapshot.Sample, now time.Time) []snapshot.Sample {
 	return kept
 }
 
-// journalOf returns the journal of an hour and boot, or a new one.
-func (s *Spool) journalOf(hour time.Time, boot string) *journal {
-	for _, j := range s.open {
-		if j.hour.Equal(hour) && j.boot == boot {
-			return j
-		}
+// seal writes an hour file for each journal but the current one, and removes the journal.
+// After an error it is done with the next snapshot.
+func (s *Spool) seal(current string) error {
+	names, err := s.names()
+	if err != nil {
+		return err
 	}
-	j := &journal{name: journalName(hour, boot), boot: boot, hour: hour}
-	s.open = append(s.open, j)
-	return j
-}
-
-// seal writes an hour file for each journal but that of this hour and boot.
-func (s *Spool) seal(now time.Time, boot string) error {
 	var errs []error
-	kept := s.open[:0]
-	for _, j := range s.open {
-		if j.boot == boot && j.hour.Equal(now.Truncate(time.Hour)) {
-			kept = append(kept, j)
+	for _, name := range names {
+		hour, boot, ok := parseJournalName(name)
+		if !ok || name == current {
 			continue
 		}
-		if err := s.sealOne(j); err != nil {
-			errs = append(errs, fmt.Errorf("sealing %s: %w", j.name, err))
-			kept = append(kept, j) // retried with the next snapshot
+		samples, host, err := readJournal(s.path(name), boot)
+		if err == nil && len(samples) > 0 {
+			err = s.writeHour(&snapshot.Hour{Host: host, BootID: boot, Start: hour, Samples: samples})
+		}
+		if err == nil {
+			err = atomicfile.Remove(s.path(name))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("sealing %s: %w", name, err))
 		}
 	}
-	s.open = kept
 	return errors.Join(errs...)
 }
 
-func (s *Spool) sealOne(j *journal) error {
-	s.stats.DroppedSamples += j.decode()
-	data, err := s.enc.Hour(&snapshot.Hour{Host: j.host, BootID: j.boot, Start: j.hour, Samples: j.samples})
-	if snapshot.CodeOf(err) == snapshot.BadTooLarge && len(j.samples) > 1 {
-		// A reader would refuse the file, so the older half of the samples is dropped.
-		half := len(j.samples) / 2
-		s.stats.DroppedSamples += half
-		j.samples = j.samples[half:]
-		return s.sealOne(j)
+// writeHour writes an hour file. There is one already if a kill left the journal behind,
+// or if the clock went back into an hour that was over; then the file gets a number. An
+// hour without a free name is dropped.
+func (s *Spool) writeHour(h *snapshot.Hour) error {
+	data, err := snapshot.EncodeHour(h)
+	for len(h.Samples) > 1 && (snapshot.CodeOf(err) == snapshot.BadTooLarge || snapshot.CodeOf(err) == snapshot.BadTooMany) {
+		h.Samples = h.Samples[len(h.Samples)/2:] // a reader would refuse the file
+		data, err = snapshot.EncodeHour(h)
 	}
 	if err != nil {
 		return err
 	}
-	written := false
-	for n := 1; n <= maxVariants && !written; n++ {
-		name := variant(j.hour, j.boot, n)
+	for n := 1; n <= maxVariants; n++ {
+		name := variant(h.Start, h.BootID, n)
 		old, err := s.read(name)
-		switch {
-		case notExist(err):
-			if _, err := atomicfile.Write(filepath.Join(s.dir, name), data, filePerm); err != nil {
-				return err
-			}
-			written = true
-			s.stats.Sealed++
-		case err == nil && string(old) == string(data):
-			written = true // written before a kill; the journal was left behind
+		if notExist(err) {
+			_, err = atomicfile.Write(s.path(name), data, filePerm)
+			return err
+		}
+		if err == nil && bytes.Equal(old, data) {
+			return nil
 		}
 	}
-	if !written {
-		s.stats.Dropped++
-		s.stats.DroppedSamples += len(j.samples)
-	}
-	j.close()
-	return atomicfile.Remove(filepath.Join(s.dir, j.name))
+	return nil
 }
 
 // variant names an hour file.
@@ -170,44 +157,40 @@ func variant(hour time.Time, boot string, n int) string {
 
 // prune removes expired hour files, and the oldest ones above the limits.
 func (s *Spool) prune(now time.Time) error {
-	entries, err := os.ReadDir(s.dir)
+	entries, err := os.ReadDir(s.dir) // sorted by name, so the oldest hour comes first
 	if err != nil {
 		return err
 	}
-	type file struct {
-		name string
-		size int64
-	}
-	var hours []file
+	var hours []fs.FileInfo
 	var total int64
 	for _, e := range entries {
-		match := hourName.FindStringSubmatch(e.Name())
-		if match == nil {
-			continue
-		}
+		hour, ok := HourOf(e.Name())
 		info, err := e.Info()
-		if err != nil {
+		if !ok || err != nil {
 			continue
 		}
-		hour, err := time.Parse(hourStamp, match[1])
-		if err == nil && now.Sub(hour) > snapshot.HourRetention+time.Hour {
-			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil && !notExist(err) {
+		if now.Sub(hour) > snapshot.HourRetention+time.Hour {
+			if err := s.remove(e.Name()); err != nil {
 				return err
 			}
-			s.stats.Expired++
 			continue
 		}
-		hours = append(hours, file{e.Name(), info.Size()})
+		hours = append(hours, info)
 		total += info.Size()
 	}
-	sort.Slice(hours, func(i, j int) bool { return hours[i].name < hours[j].name })
 	for len(hours) > 0 && (total > s.maxBytes || len(hours) > s.maxFiles) {
-		if err := os.Remove(filepath.Join(s.dir, hours[0].name)); err != nil && !notExist(err) {
+		if err := s.remove(hours[0].Name()); err != nil {
 			return err
 		}
-		total -= hours[0].size
+		total -= hours[0].Size()
 		hours = hours[1:]
-		s.stats.Dropped++
+	}
+	return nil
+}
+
+func (s *Spool) remove(name string) error {
+	if err := os.Remove(s.path(name)); !notExist(err) {
+		return err
 	}
 	return nil
 }

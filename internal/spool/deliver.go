@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +30,8 @@ type delivered struct {
 	Files  map[string]string `json:"files"`
 }
 
+func deliverable(name string) bool { return name == LatestName || hourName.MatchString(name) }
+
 // Pending returns the files that target does not have: latest.json.gz first, if it has
 // changed, then hour files, newest first. Any process that can read the spool may call
 // it while another one adds.
@@ -44,7 +47,7 @@ func (s *Spool) Pending(target string) ([]File, error) {
 	var pending []File
 	for _, e := range entries {
 		name := e.Name()
-		if !e.Type().IsRegular() || name != LatestName && !hourName.MatchString(name) {
+		if !e.Type().IsRegular() || !deliverable(name) {
 			continue
 		}
 		sent, known := has.Files[name]
@@ -62,12 +65,8 @@ func (s *Spool) Pending(target string) ([]File, error) {
 			pending = append(pending, f)
 		}
 	}
-	sort.Slice(pending, func(i, j int) bool {
-		if a, b := pending[i].Name == LatestName, pending[j].Name == LatestName; a != b {
-			return a
-		}
-		return pending[i].Name > pending[j].Name
-	})
+	// "latest" sorts after "hour", and names of hour files begin with the hour.
+	slices.SortFunc(pending, func(a, b File) int { return strings.Compare(b.Name, a.Name) })
 	return pending, nil
 }
 
@@ -75,7 +74,7 @@ func (s *Spool) Pending(target string) ([]File, error) {
 // [FileOf] of the result to Delivered. For an hour file that was removed meanwhile the
 // error wraps [fs.ErrNotExist].
 func (s *Spool) Read(f File) ([]byte, error) {
-	if f.Name != LatestName && !hourName.MatchString(f.Name) {
+	if !deliverable(f.Name) {
 		return nil, fmt.Errorf("reading %q of the spool: no such kind of file", f.Name)
 	}
 	data, err := s.read(f.Name)
@@ -92,7 +91,7 @@ func FileOf(name string, data []byte) File {
 
 // Delivered records, for this and later processes, that target has f.
 func (s *Spool) Delivered(target string, f File) error {
-	if f.Name != LatestName && !hourName.MatchString(f.Name) {
+	if !deliverable(f.Name) {
 		return fmt.Errorf("remembering the delivery of %q: no such kind of file", f.Name)
 	}
 	has, err := s.delivered(target)
@@ -128,11 +127,11 @@ func (s *Spool) obsolete(has delivered) []string {
 		if !hourName.MatchString(name) {
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(s.dir, name)); notExist(err) {
+		if _, err := os.Lstat(s.path(name)); notExist(err) {
 			old = append(old, name)
 		}
 	}
-	sort.Strings(old)
+	slices.Sort(old)
 	return old
 }
 
@@ -180,5 +179,5 @@ func (s *Spool) delivered(target string) (delivered, error) {
 }
 
 func (s *Spool) stateFile(target string) string {
-	return filepath.Join(s.dir, ".delivered-"+digest([]byte(target))[:16]+".json")
+	return s.path(".delivered-" + digest([]byte(target))[:16] + ".json")
 }

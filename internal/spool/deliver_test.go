@@ -89,6 +89,13 @@ func TestPending(t *testing.T) {
 	if _, got := pending(t, s, "a"); got != "latest.json.gz T14 T12" {
 		t.Errorf("with a broken memory pending is %s", got)
 	}
+	// Nor does a forged one make the publisher remove anything but hour files.
+	if err := os.WriteFile(s.stateFile("a"), []byte(`{"target":"a","files":{"../secret":"x","latest.json.gz":"x","passwd":"x"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if old := s.Obsolete("a"); len(old) > 0 {
+		t.Errorf("obsolete is %v", old)
+	}
 	for _, name := range []string{"../secret", ".lock", "", "/etc/passwd", ".journal-20261120T12-a"} {
 		if _, err := s.Read(File{Name: name}); err == nil {
 			t.Errorf("%q can be read", name)

@@ -5,14 +5,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"gpuboard/internal/atomicfile"
@@ -30,11 +29,10 @@ const InnerName = "in"
 // Drops reads what nodes delivered to the web host. It needs no write access and is safe
 // for use by several goroutines.
 type Drops struct {
-	dir      string
-	root     *os.Root // nil while there is no drop directory
-	decoders sync.Pool
+	dir string
 
 	mu    sync.Mutex
+	root  *os.Root // nil while there is no drop directory
 	cache map[string]cached
 }
 
@@ -43,6 +41,13 @@ type cached struct {
 	outer, inner fileState // zero if the file does not exist
 	found
 	err error
+}
+
+// fileState identifies one version of a file without reading it.
+type fileState struct {
+	inode    uint64
+	size     int64
+	modified time.Time
 }
 
 type found struct {
@@ -72,7 +77,6 @@ type HourFile struct {
 // until it exists and Hosts is called again.
 func OpenDrops(dataDir string) (*Drops, error) {
 	d := &Drops{dir: filepath.Join(dataDir, "drop"), cache: map[string]cached{}}
-	d.decoders.New = func() any { return new(snapshot.Decoder) }
 	if err := d.open(); err != nil {
 		return nil, err
 	}
@@ -114,19 +118,19 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 	if root == nil {
 		return nil, nil
 	}
-	entries, _, err := list(root, ".", maxHosts+1)
+	entries, more, err := list(root, maxHosts)
 	if err != nil {
 		return nil, []snapshot.Problem{{Code: badUnreadable, Message: fmt.Sprintf("listing the drops: %v", err)}}
 	}
 	problems := &problemList{}
-	for _, e := range entries[:min(len(entries), maxHosts)] {
+	for _, e := range entries {
 		name := e.Name()
 		if strings.HasPrefix(name, ".") {
 			continue
 		}
 		shown := snapshot.Text(name, snapshot.MaxNameBytes)
 		if !e.IsDir() {
-			problems.add(badNotRegular, "", "drop/%s is a %s, and a drop is a directory", shown, kindOrFile(e.Type()))
+			problems.add(badNotRegular, "", "drop/%s is a %s, and a drop is a directory", shown, kind(e.Type()))
 			continue
 		}
 		host, err := snapshot.ParseHost(name)
@@ -139,7 +143,7 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 		}
 		hosts = append(hosts, host)
 	}
-	if len(entries) > maxHosts {
+	if more {
 		problems.add(snapshot.BadTooMany, "", "more than %d entries in the directory of drops; the rest is left out", maxHosts)
 	}
 	return hosts, problems.done()
@@ -182,7 +186,11 @@ func (d *Drops) stateOf(host, name string) fileState {
 	if err != nil {
 		return fileState{}
 	}
-	return fileStateOf(info)
+	state := fileState{size: info.Size(), modified: info.ModTime()}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		state.inode = sys.Ino
+	}
+	return state
 }
 
 func (d *Drops) latest(host string) (found, error) {
@@ -191,28 +199,30 @@ func (d *Drops) latest(host string) (found, error) {
 		return found{}, err
 	}
 	defer root.Close()
-	best, err := d.latestIn(root, host, LatestName)
-	nested, nestedErr := d.latestIn(root, host, InnerName+"/"+LatestName)
+	best, err := d.latestIn(root, host)
+	inner, innerErr := openDir(root, InnerName)
+	var nested found
+	if innerErr == nil {
+		defer inner.Close()
+		nested, innerErr = d.latestIn(inner, host)
+	}
 	switch {
-	case notExist(nestedErr):
+	case notExist(innerErr):
 	case notExist(err):
-		best, err = nested, nestedErr
-	case nestedErr == nil && (err != nil || Newer(nested.bundle, best.bundle, time.Time{})):
+		best, err = nested, innerErr
+	case innerErr == nil && (err != nil || Newer(nested.bundle, best.bundle, time.Time{})):
 		best, err = nested, nil
 	}
 	return best, err
 }
 
-func (d *Drops) latestIn(root *os.Root, host, name string) (found, error) {
-	if err := checkInner(root, name); err != nil {
-		return found{}, err
-	}
-	data, info, err := d.read(root, name)
+func (d *Drops) latestIn(dir *os.Root, host string) (found, error) {
+	data, info, err := readRegular(dir, LatestName, snapshot.MaxFileBytes)
 	if err != nil {
 		return found{}, err
 	}
 	f := found{info: Info{Digest: digest(data), Size: info.Size(), ModTime: info.ModTime(), Raw: data}}
-	if f.bundle, err = decode(d, data, (*snapshot.Decoder).Bundle); err != nil {
+	if f.bundle, err = snapshot.DecodeBundle(bytes.NewReader(data)); err != nil {
 		return f, err
 	}
 	if f.bundle.Host != host {
@@ -245,51 +255,49 @@ func (d *Drops) Hours(host string) ([]HourFile, []snapshot.Problem) {
 	}
 	problems := &problemList{}
 	if err != nil {
-		problems.add(codeOf(err), host, "%v", err)
+		problems.add(snapshot.CodeOf(err), host, "%v", err)
 		return nil, problems.done()
 	}
 	defer root.Close()
-	var hours []HourFile
-	for _, dir := range []string{".", InnerName} {
-		if err := checkInner(root, dir+"/x"); err != nil {
-			if !notExist(err) {
-				problems.add(codeOf(err), host, "%v", err)
-			}
-			continue
-		}
-		entries, more, err := list(root, dir, snapshot.MaxDropEntries)
-		if notExist(err) {
-			continue
-		}
-		if err != nil {
-			problems.add(badUnreadable, host, "listing %s: %v", dir, err)
-			continue
-		}
-		if more {
-			problems.add(snapshot.BadTooMany, host, "more than %d files in the drop; the rest is left out", snapshot.MaxDropEntries)
-		}
-		for _, e := range entries {
-			match := hourName.FindStringSubmatch(e.Name())
-			if match == nil {
-				continue
-			}
-			name := path.Join(dir, e.Name())
-			start, err := time.Parse(hourStamp, match[1])
-			if err != nil {
-				problems.add(badName, host, "%s does not name an hour", name)
-				continue
-			}
-			// ReadHour checks the file. Most of them were read before, and a thousand drops
-			// contain fifty thousand of them.
-			if !e.Type().IsRegular() {
-				problems.add(badNotRegular, host, "%s is a %s", name, atomicfile.Kind(e.Type()))
-				continue
-			}
-			hours = append(hours, HourFile{Host: host, Name: name, Start: start, Boot: match[2]})
-		}
+	hours := hoursIn(root, "", host, problems)
+	switch inner, err := openDir(root, InnerName); {
+	case err == nil:
+		defer inner.Close()
+		hours = append(hours, hoursIn(inner, InnerName+"/", host, problems)...)
+	case !notExist(err):
+		problems.add(snapshot.CodeOf(err), host, "%v", err)
 	}
 	slices.SortFunc(hours, func(a, b HourFile) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Name, b.Name)) })
 	return hours, problems.done()
+}
+
+// hoursIn lists the hour files of one directory. ReadHour checks them: most were read
+// before, and a thousand drops contain fifty thousand of them.
+func hoursIn(dir *os.Root, prefix, host string, problems *problemList) (hours []HourFile) {
+	entries, more, err := list(dir, snapshot.MaxDropEntries)
+	if err != nil {
+		problems.add(badUnreadable, host, "listing the drop: %v", err)
+	}
+	if more {
+		problems.add(snapshot.BadTooMany, host, "more than %d files in the drop; the rest is left out", snapshot.MaxDropEntries)
+	}
+	for _, e := range entries {
+		match := hourName.FindStringSubmatch(e.Name())
+		if match == nil {
+			continue
+		}
+		name := prefix + e.Name()
+		start, ok := HourOf(e.Name())
+		switch {
+		case !ok:
+			problems.add(badName, host, "%s does not name an hour", name)
+		case !e.Type().IsRegular():
+			problems.add(badNotRegular, host, "%s is a %s", name, atomicfile.Kind(e.Type()))
+		default:
+			hours = append(hours, HourFile{Host: host, Name: name, Start: start, Boot: match[2]})
+		}
+	}
+	return hours
 }
 
 // ReadHour reads a file of [Drops.Hours]. Errors are those of [Drops.Latest]; an hour
@@ -303,22 +311,26 @@ func (d *Drops) ReadHour(f HourFile) (*snapshot.Hour, error) {
 }
 
 func (d *Drops) readHour(f HourFile) (*snapshot.Hour, error) {
-	if !hourName.MatchString(strings.TrimPrefix(f.Name, InnerName+"/")) {
+	name, isInner := strings.CutPrefix(f.Name, InnerName+"/")
+	if !hourName.MatchString(name) {
 		return nil, refuse(badName, "it is no hour file")
 	}
-	root, err := d.drop(f.Host)
+	dir, err := d.drop(f.Host)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	if err := checkInner(root, f.Name); err != nil {
-		return nil, err
+	defer dir.Close()
+	if isInner {
+		if dir, err = openDir(dir, InnerName); err != nil {
+			return nil, err
+		}
+		defer dir.Close()
 	}
-	data, _, err := d.read(root, f.Name)
+	data, _, err := readRegular(dir, name, snapshot.MaxFileBytes)
 	if err != nil {
 		return nil, err
 	}
-	h, err := decode(d, data, (*snapshot.Decoder).Hour)
+	h, err := snapshot.DecodeHour(bytes.NewReader(data))
 	switch {
 	case err != nil:
 		return nil, err
@@ -341,37 +353,5 @@ func (d *Drops) drop(host string) (*os.Root, error) {
 	if parent == nil {
 		return nil, fs.ErrNotExist
 	}
-	return openRealDir(parent, host)
-}
-
-// read retries, because a new file may be renamed over the old one between the check and
-// the open.
-func (d *Drops) read(root *os.Root, name string) ([]byte, fs.FileInfo, error) {
-	var data []byte
-	var info fs.FileInfo
-	err := errReplaced
-	for try := 0; try < 3 && errors.Is(err, errReplaced); try++ {
-		data, info, err = readRegular(root, name, snapshot.MaxFileBytes)
-	}
-	if errors.Is(err, errReplaced) {
-		err = refuse(badNotRegular, "%s: %w", name, err)
-	}
-	return data, info, err
-}
-
-func decode[T any](d *Drops, data []byte, how func(*snapshot.Decoder, io.Reader) (T, error)) (T, error) {
-	decoder := d.decoders.Get().(*snapshot.Decoder)
-	defer d.decoders.Put(decoder)
-	return how(decoder, bytes.NewReader(data))
-}
-
-func foreign(host, payload string) error {
-	return refuse(snapshot.BadForeign, "the drop of %s holds a file of %s", host, payload)
-}
-
-func codeOf(err error) string {
-	if code := snapshot.CodeOf(err); code != "" {
-		return code
-	}
-	return badUnreadable
+	return openDir(parent, host)
 }

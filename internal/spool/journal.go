@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,27 +17,12 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// A journal contains the samples of one hour of one boot that is not over. It is the only
-// file that is appended to. Each sample is a line with its own checksum, so that a kill or
-// a full disk loses the last line at most.
+// A journal is a file with the samples of one hour of one boot that is not over. It is
+// the only kind of file that is appended to. Each sample is a line with its own checksum,
+// so that a kill or a full disk loses the last line at most.
 //
 // A journal is not synced: after a kill the page cache has it, and after a crash of the
 // machine the boot id is a new one, so no number is used twice.
-//
-// Samples of earlier processes are decoded only when the hour is over, because a process
-// that takes a single snapshot does not need them.
-type journal struct {
-	name    string
-	host    string
-	boot    string
-	hour    time.Time
-	unread  []byte // complete lines of an earlier process
-	samples []snapshot.Sample
-	last    uint64 // the number of the newest sample
-	lines   int
-	file    *os.File
-	size    int64 // bytes of complete lines
-}
 
 // line is one line of a journal. Sum is the CRC-32C of the bytes of Samples.
 type line struct {
@@ -47,84 +32,104 @@ type line struct {
 	Samples json.RawMessage `json:"samples"`
 }
 
-// maxJournal limits the size of a journal. A node with 64 GPUs that collects every second
-// stays below it.
-const maxJournal = 64 << 20
+const (
+	journalPrefix = ".journal-"
+
+	// maxJournal limits the size of a journal. A node with 64 GPUs that collects every
+	// second stays below it.
+	maxJournal = 64 << 20
+)
 
 func journalName(hour time.Time, boot string) string {
-	return ".journal-" + hour.UTC().Format(hourStamp) + "-" + boot
+	return journalPrefix + hour.UTC().Format(hourStamp) + "-" + boot
 }
 
-func parseJournalName(name string) (hour time.Time, ok bool) {
-	rest, ok := strings.CutPrefix(name, ".journal-")
-	if !ok || len(rest) < len(hourStamp)+2 {
-		return time.Time{}, false
+func parseJournalName(name string) (hour time.Time, boot string, ok bool) {
+	rest, ok := strings.CutPrefix(name, journalPrefix)
+	if !ok {
+		return hour, "", false
 	}
-	hour, err := time.Parse(hourStamp, rest[:len(hourStamp)])
-	return hour, err == nil && rest[len(hourStamp)] == '-' && snapshot.ValidBoot(rest[len(hourStamp)+1:])
+	stamp, boot, _ := strings.Cut(rest, "-")
+	hour, err := time.Parse(hourStamp, stamp)
+	return hour, boot, err == nil && snapshot.ValidBoot(boot)
 }
 
-// openJournal opens a journal, finds its newest sample, and truncates an incomplete last
-// line. Without a valid sample last is 0.
-func openJournal(dir, name string, hour time.Time) (j *journal, err error) {
-	j = &journal{name: name, hour: hour, boot: name[len(".journal-")+len(hourStamp)+1:]}
-	if err := j.openFile(dir); err != nil {
-		return nil, err
-	}
-	opened := j // the result is nil beside an error
-	defer func() {
-		if err != nil {
-			opened.close()
-		}
-	}()
-	info, err := j.file.Stat()
+func openJournal(path string, flags int) (f *os.File, size int64, err error) {
+	f, err = os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, filePerm)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	data := make([]byte, min(info.Size(), maxJournal))
-	if _, err := j.file.ReadAt(data, 0); err != nil && len(data) > 0 {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("opening %s: %w", path, atomicfile.ErrNotRegular)
 	}
-	j.unread = data[:bytes.LastIndexByte(data, '\n')+1]
-	j.lines, j.size = bytes.Count(j.unread, []byte{'\n'}), int64(len(j.unread))
-	if j.size < info.Size() {
-		if err := j.file.Truncate(j.size); err != nil {
-			return nil, fmt.Errorf("mending %s: %w", name, err)
-		}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
 	}
-	// Numbers rise, so the last valid line has the newest one.
-	for rest := j.unread; len(rest) > 0 && j.last == 0; {
-		start := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
-		if sample, host, ok := readLine(rest[start:], j.boot); ok {
-			j.host, j.last = host, sample.Seq
-		}
-		rest = rest[:start]
-	}
-	return j, nil
+	return f, info.Size(), nil
 }
 
-// decode adds the samples of earlier processes to those of this one, and returns the
-// number of invalid lines.
-func (j *journal) decode() (lost int) {
-	if len(j.unread) == 0 {
-		return 0
+// appendSample appends one sample to a journal, which it creates if it is missing. If
+// the disk is full, the journal stays as it was.
+func appendSample(path, host, boot string, sample snapshot.Sample) (err error) {
+	samples, err := snapshot.EncodeSamples([]snapshot.Sample{sample})
+	if err != nil {
+		return err
 	}
-	var samples []snapshot.Sample
-	for text := range bytes.Lines(j.unread) {
-		sample, _, ok := readLine(text, j.boot)
-		if !ok || len(samples) > 0 && sample.Seq <= samples[len(samples)-1].Seq {
-			lost++
-			continue
+	text, err := json.Marshal(line{Host: host, Boot: boot, Samples: samples, Sum: checksum(samples)})
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	f, size, err := openJournal(path, os.O_RDWR|os.O_CREATE|os.O_APPEND)
+	if err != nil {
+		return fmt.Errorf("journaling: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if size+int64(len(text)) > maxJournal {
+		return fmt.Errorf("journaling: %s would be larger than %d bytes", path, maxJournal)
+	}
+	// After a kill the last line may be incomplete.
+	var last [1]byte
+	if size > 0 {
+		if _, err := f.ReadAt(last[:], size-1); err != nil {
+			return fmt.Errorf("journaling: %w", err)
 		}
-		samples = append(samples, sample)
+		if last[0] != '\n' {
+			text = append([]byte{'\n'}, text...)
+		}
 	}
-	j.samples, j.unread = append(samples, j.samples...), nil
-	return lost
+	if _, err := f.Write(text); err != nil {
+		return fmt.Errorf("journaling: %w", errors.Join(err, f.Truncate(size)))
+	}
+	return nil
+}
+
+// readJournal returns the valid samples of a journal, oldest first, and the host that
+// they are of.
+func readJournal(path, boot string) (samples []snapshot.Sample, host string, err error) {
+	f, _, err := openJournal(path, os.O_RDONLY)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxJournal))
+	if err != nil {
+		return nil, "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	for text := range bytes.Lines(data) {
+		sample, of, ok := readLine(text, boot)
+		if ok && (len(samples) == 0 || sample.Seq > samples[len(samples)-1].Seq) {
+			samples, host = append(samples, sample), of
+		}
+	}
+	return samples, host, nil
 }
 
 func readLine(text []byte, boot string) (sample snapshot.Sample, host string, ok bool) {
 	var l line
-	if err := json.Unmarshal(text, &l); err != nil || l.Boot != boot || crc32.Checksum(l.Samples, crc32.MakeTable(crc32.Castagnoli)) != l.Sum {
+	if err := json.Unmarshal(text, &l); err != nil || l.Boot != boot || checksum(l.Samples) != l.Sum {
 		return sample, "", false
 	}
 	samples, _, err := snapshot.DecodeSamples(l.Samples)
@@ -134,62 +139,4 @@ func readLine(text []byte, boot string) (sample snapshot.Sample, host string, ok
 	return samples[0], l.Host, true
 }
 
-func (j *journal) openFile(dir string) (err error) {
-	j.file, err = os.OpenFile(filepath.Join(dir, j.name), os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, filePerm)
-	if err != nil {
-		return err
-	}
-	info, err := j.file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("opening %s: %w", j.name, atomicfile.ErrNotRegular)
-	}
-	if err == nil {
-		err = j.file.Chmod(filePerm)
-	}
-	if err != nil {
-		j.close()
-	}
-	return err
-}
-
-// add appends one sample. If the disk is full, the sample is kept in memory and the file
-// is truncated to complete lines.
-func (j *journal) add(dir, host string, sample snapshot.Sample) error {
-	j.host = host
-	if j.lines >= snapshot.MaxSamples {
-		return fmt.Errorf("journaling: an hour has more than %d samples", snapshot.MaxSamples)
-	}
-	j.samples, j.last = append(j.samples, sample), sample.Seq
-	j.lines++
-	samples, err := snapshot.EncodeSamples([]snapshot.Sample{sample})
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(line{Host: host, Boot: j.boot, Samples: samples, Sum: crc32.Checksum(samples, crc32.MakeTable(crc32.Castagnoli))})
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	if j.size+int64(len(text)) > maxJournal {
-		return fmt.Errorf("journaling: %s would be larger than %d bytes", j.name, maxJournal)
-	}
-	if j.file == nil {
-		if err := j.openFile(dir); err != nil {
-			return fmt.Errorf("journaling: %w", err)
-		}
-	}
-	if _, err := j.file.Write(text); err != nil {
-		return fmt.Errorf("journaling: %w", errors.Join(err, j.file.Truncate(j.size)))
-	}
-	j.size += int64(len(text))
-	return nil
-}
-
-func (j *journal) close() error {
-	if j.file == nil {
-		return nil
-	}
-	f := j.file
-	j.file = nil
-	return f.Close()
-}
+func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }

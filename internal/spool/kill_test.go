@@ -92,7 +92,7 @@ func (l ledger) scan(t *testing.T, dir string) (last uint64) {
 			see(b.BootID, b.Samples)
 			continue
 		}
-		h, err := new(snapshot.Decoder).Hour(bytes.NewReader(data))
+		h, err := snapshot.DecodeHour(bytes.NewReader(data))
 		if err != nil {
 			t.Fatalf("%s: %v", f.Name, err)
 		}

@@ -11,6 +11,7 @@
 package spool
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -71,28 +72,16 @@ var ErrNotPrivate = errors.New("the spool is not a directory of our own")
 // A Spool is the node's side. It is for one goroutine.
 type Spool struct {
 	dir      string
-	maxBytes int64 // of what waits for delivery; the oldest hours go first
+	maxBytes int64 // of what waits for delivery; the oldest hours are removed first
 	maxFiles int
-	stats    Stats
+	swept    bool // abandoned temporary files were removed
 
-	// What the writer knows; set by Lock.
+	// The state of the writer; set by Lock.
 	lock    *os.File
-	session string // replaces the boot id on systems without one
-	last    map[string]uint64
+	session string            // replaces the boot id on systems without one
+	last    map[string]uint64 // newest number of each boot
 	recent  []snapshot.Sample // of one boot, for the bundle
 	boot    string            // the boot of recent
-	open    []*journal        // hours that are not over
-	enc     snapshot.Encoder
-}
-
-// Stats counts what happened since Open.
-type Stats struct {
-	Added          int    // snapshots
-	Sealed         int    // hours
-	Dropped        int    // hour files removed to stay within the limits, or without a free name
-	DroppedSamples int    // samples lost with them or in journals that could not be read
-	Expired        int    // hour files removed because of their age
-	LastSeq        uint64 // of the newest snapshot
 }
 
 // Open opens the spool in dir, and creates it (mode 0700) if it is missing. A symlink,
@@ -123,17 +112,13 @@ func Open(dir string) (*Spool, error) {
 // Dir returns the directory of the spool.
 func (s *Spool) Dir() string { return s.dir }
 
-// Stats returns the counts so far.
-func (s *Spool) Stats() Stats { return s.stats }
-
 // Lock makes this process the only one that adds, until Close or its end. Add calls it; a
 // loop calls it first, to find out early about [ErrLocked].
 func (s *Spool) Lock() error {
 	if s.lock != nil {
 		return nil
 	}
-	path := filepath.Join(s.dir, lockName)
-	lock, err := atomicfile.Lock(path, filePerm)
+	lock, err := atomicfile.Lock(s.path(lockName), filePerm)
 	switch {
 	case errors.Is(err, atomicfile.ErrLocked):
 		err = ErrLocked
@@ -153,85 +138,43 @@ func (s *Spool) Lock() error {
 
 // Close releases the lock. The Spool can still be used; Add locks it again.
 func (s *Spool) Close() error {
-	if s.lock == nil {
+	lock := s.lock
+	s.lock, s.recent, s.last = nil, nil, nil
+	if lock == nil {
 		return nil
 	}
-	var errs []error
-	for _, j := range s.open {
-		errs = append(errs, j.close())
-	}
-	s.open, s.recent, s.last = nil, nil, nil
-	lock := s.lock
-	s.lock = nil
-	return errors.Join(append(errs, atomicfile.Unlock(lock))...)
+	return lock.Close()
 }
 
-// load reads the state that an earlier process left in the files.
+// load reads the state that an earlier process left in the files. The last number of a
+// boot is in its journal or in the bundle.
 func (s *Spool) load() error {
-	s.last, s.recent, s.open, s.boot = map[string]uint64{}, nil, nil, ""
+	s.last, s.recent, s.boot = map[string]uint64{}, nil, ""
 	names, err := s.names()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if hour, ok := parseJournalName(name); ok {
-			j, err := openJournal(s.dir, name, hour)
+		if _, boot, ok := parseJournalName(name); ok {
+			samples, _, err := readJournal(s.path(name), boot)
 			if err != nil {
 				return err
 			}
-			if j.last == 0 {
-				s.stats.DroppedSamples += j.lines
-				if err := errors.Join(j.close(), os.Remove(filepath.Join(s.dir, name))); err != nil {
-					return err
-				}
-				continue
+			if n := len(samples); n > 0 {
+				s.last[boot] = max(s.last[boot], samples[n-1].Seq)
 			}
-			s.open = append(s.open, j)
-			s.noteSeq(j.boot, j.last)
 		}
 	}
-	// The last number of a boot is in its journal, its bundle or its newest hour file.
-	// Each of them may be missing.
 	if data, err := s.read(LatestName); err == nil {
-		var d snapshot.Decoder
-		if b, err := d.Bundle(strings.NewReader(string(data))); err == nil {
-			s.noteSeq(b.BootID, b.Snapshot.Seq)
+		if b, err := snapshot.DecodeBundle(bytes.NewReader(data)); err == nil {
+			s.last[b.BootID] = max(s.last[b.BootID], b.Snapshot.Seq)
 			s.boot, s.recent = b.BootID, b.Samples
 		}
 	}
 	return nil
 }
 
-func (s *Spool) noteSeq(boot string, seq uint64) {
-	s.last[boot] = max(s.last[boot], seq)
-}
-
-// lastSeq returns the newest number of a boot. Without a journal and a bundle it looks into
-// the hour files.
-func (s *Spool) lastSeq(boot string) uint64 {
-	if last, ok := s.last[boot]; ok {
-		return last
-	}
-	names, err := s.names()
-	if err != nil {
-		return 0
-	}
-	var d snapshot.Decoder
-	for _, name := range names {
-		match := hourName.FindStringSubmatch(name)
-		if match == nil || match[2] != bootPrefix(boot) {
-			continue
-		}
-		data, err := s.read(name)
-		if err != nil {
-			continue
-		}
-		if h, err := d.Hour(strings.NewReader(string(data))); err == nil && h.BootID == boot {
-			s.noteSeq(boot, h.Samples[len(h.Samples)-1].Seq)
-		}
-	}
-	return s.last[boot]
-}
+func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
 // names lists the regular files of the spool. Only its owner writes there, so the number
 // of files is not limited here.

@@ -79,7 +79,7 @@ func hours(t *testing.T, dir string) map[string]*snapshot.Hour {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := new(snapshot.Decoder).Hour(bytes.NewReader(data))
+		h, err := snapshot.DecodeHour(bytes.NewReader(data))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -1,14 +1,11 @@
 package spool
 
 import (
-	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -27,19 +24,13 @@ const (
 const MaxIgnoredStray = 16
 
 const (
-	maxSwept  = 2048 // directory entries that are read of one directory
-	readChunk = 256  // directory entries that are read at once
+	maxSwept = 2048 // directory entries that are read of one directory
 
-	// youngAge is how long a file may be unfinished, by its change time, which a node
-	// cannot set.
-	youngAge = 10 * time.Minute
-	maxTemps = 16 // unfinished at once
+	youngAge = 10 * time.Minute // how long a file may be unfinished
 
 	// expiredAfter is a day longer than nodes keep their hour files, so that a history
 	// that is late still finds them.
 	expiredAfter = snapshot.HourRetention + 24*time.Hour
-
-	tempPrefix = ".tmp-"
 )
 
 // A Usage is the content of one drop.
@@ -62,8 +53,8 @@ func (d *Drops) Usage(host string, now time.Time) (Usage, error) {
 	return d.sweep(host, now, now, false)
 }
 
-// Sweep removes what does not belong into the drop of a host: files with other names after
-// ten minutes, or at once if the drop exceeds its limits; files that are too large for a
+// Sweep removes what does not belong into the drop of a host: files with other names ten
+// minutes after they were written, or at once if the drop exceeds its limits; files that are too large for a
 // reader; hour files that are expired or too many, oldest first; empty directories. It
 // reads two thousand entries, so a larger drop takes several calls. It follows no symlinks
 // and enters no directory but "in".
@@ -89,7 +80,7 @@ func (d *Drops) sweep(host string, now, clock time.Time, remove bool) (Usage, er
 	}
 	defer outer.Close()
 	dirs := []*os.Root{outer}
-	inner, err := openRealDir(outer, InnerName)
+	inner, err := openDir(outer, InnerName)
 	if err == nil {
 		defer inner.Close()
 		if dirs = append(dirs, inner); ownerOfDir(inner) != ownerOfDir(outer) {
@@ -125,40 +116,46 @@ func private(dir *os.Root) bool {
 	return err == nil && info.Mode().Perm()&0o077 == 0 && ownerOfDir(dir) == os.Geteuid()
 }
 
-// An item is one entry of a drop.
-type item struct {
-	name    string
-	size    int64
-	changed time.Time
-	hour    time.Time
-}
-
-// items are the entries of one directory, by what is done with them.
-type items struct {
-	stray []item // to be removed
-	young []item // with another name, but possibly unfinished
-	temps []item // unfinished
-	hours []item
-}
-
 // add adds one directory to the usage.
 func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
-	all, err := l.scan(dir, now, clock)
+	entries, more, err := list(dir, maxSwept)
 	if err != nil {
 		return unreadable(err)
 	}
-	excess := all.stray
-	if l.OverLimit() {
-		excess = append(excess, all.young...)
+	l.More = l.More || more
+	var excess []fs.FileInfo // to be removed
+	var young []fs.FileInfo  // with another name, but possibly unfinished
+	var hours []fs.FileInfo
+	for _, e := range entries {
+		info, err := dir.Lstat(e.Name())
+		if err != nil || info.IsDir() && e.Name() == InnerName {
+			continue // renamed or removed meanwhile, or counted on its own
+		}
+		l.Files++
+		l.Bytes = sum(l.Bytes, info.Size())
+		file := info.Mode().IsRegular()
+		hour, isHour := HourOf(e.Name())
+		switch {
+		case !info.IsDir() && (!file || info.Size() > snapshot.MaxFileBytes):
+			excess = append(excess, info)
+		case file && e.Name() == LatestName:
+		case file && isHour && now.Sub(hour) <= time.Hour+expiredAfter:
+			hours = append(hours, info)
+		case file && isHour, clock.Sub(info.ModTime()).Abs() >= youngAge: // a file server's clock may be ahead
+			excess = append(excess, info)
+		default:
+			young = append(young, info)
+		}
 	}
-	slices.SortFunc(all.temps, func(a, b item) int { return b.changed.Compare(a.changed) })
-	excess = append(excess, all.temps[min(len(all.temps), maxTemps):]...)
-	// The oldest hour files are removed, as in a node's own spool.
-	slices.SortFunc(all.hours, func(a, b item) int { return cmp.Or(b.hour.Compare(a.hour), cmp.Compare(a.name, b.name)) })
+	if l.OverLimit() {
+		excess = append(excess, young...)
+	}
+	// The oldest hour files are removed, as in a node's own spool. Names begin with the hour.
+	slices.Reverse(hours)
 	var size int64
-	for i, h := range all.hours {
-		if size += h.size; i >= defaultMaxFiles || size > defaultMaxBytes {
-			excess = append(excess, all.hours[i:]...)
+	for i, h := range hours {
+		if size += h.Size(); i >= defaultMaxFiles || size > defaultMaxBytes {
+			excess = append(excess, hours[i:]...)
 			break
 		}
 	}
@@ -167,10 +164,10 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 		return nil
 	}
 	for _, e := range excess {
-		switch err := dir.Remove(e.name); {
+		switch err := dir.Remove(e.Name()); {
 		case err == nil:
 			l.Removed++
-			l.RemovedBytes = sum(l.RemovedBytes, e.size)
+			l.RemovedBytes = sum(l.RemovedBytes, e.Size())
 		case notExist(err):
 		default:
 			l.RemoveErr = err
@@ -180,74 +177,6 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 		}
 	}
 	return nil
-}
-
-// scan reads a directory in chunks, up to a limit.
-func (l *Usage) scan(dir *os.Root, now, clock time.Time) (all items, err error) {
-	f, err := dir.Open(".")
-	if err != nil {
-		return all, err
-	}
-	defer f.Close()
-	for looked := 0; ; {
-		entries, err := f.ReadDir(readChunk)
-		for _, e := range entries {
-			if e.Name() == InnerName && e.IsDir() {
-				continue
-			}
-			if looked++; looked > maxSwept {
-				l.More = true
-				return all, nil
-			}
-			info, err := dir.Lstat(e.Name())
-			if err != nil {
-				continue // renamed or removed meanwhile
-			}
-			l.Files++
-			l.Bytes = sum(l.Bytes, info.Size())
-			all.sort(info, now, clock)
-		}
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return all, err
-		}
-	}
-}
-
-// sort adds an entry to the list that it belongs to.
-func (all *items) sort(info fs.FileInfo, now, clock time.Time) {
-	e := item{name: info.Name(), size: info.Size(), changed: fileStateOf(info).changed}
-	match := hourName.FindStringSubmatch(e.name)
-	if match != nil {
-		e.hour, _ = time.Parse(hourStamp, match[1])
-	}
-	// The clock of a file server may be slightly ahead.
-	young := clock.Sub(e.changed).Abs() < youngAge
-	switch {
-	case !info.Mode().IsRegular() && !info.IsDir(), info.Size() > snapshot.MaxFileBytes && !info.IsDir():
-		all.stray = append(all.stray, e)
-	case info.IsDir():
-		if !young {
-			all.stray = append(all.stray, e)
-		} else {
-			all.young = append(all.young, e)
-		}
-	case e.name == LatestName:
-	case match != nil && !e.hour.IsZero():
-		if now.Sub(e.hour) > time.Hour+expiredAfter {
-			all.stray = append(all.stray, e)
-		} else {
-			all.hours = append(all.hours, e)
-		}
-	case !young:
-		all.stray = append(all.stray, e)
-	case strings.HasPrefix(e.name, tempPrefix):
-		all.temps = append(all.temps, e)
-	default:
-		all.young = append(all.young, e)
-	}
 }
 
 // sum saturates, because a sparse file can have any size.

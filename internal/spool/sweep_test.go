@@ -15,8 +15,8 @@ import (
 	"gpuboard/internal/testenv/need"
 )
 
-// A sweeping is a directory of drops, and what the generator does with it. Change
-// times cannot be set, so old is ten minutes after the test.
+// A sweeping is a directory of drops, and what the generator does with it. At old, the
+// files that the test wrote are older than ten minutes.
 type sweeping struct {
 	t        *testing.T
 	data     string
@@ -182,15 +182,6 @@ func TestSweepBoundsADrop(t *testing.T) {
 		}
 		if l := s.sweep("gpu01", s.now); !l.OverLimit() || l.Removed != 16 || l.RemovedBytes != 16<<20 {
 			t.Errorf("%+v", l)
-		}
-	})
-	t.Run("temporaries", func(t *testing.T) {
-		s := newSweeping(t, "gpu01")
-		for n := range 100 {
-			s.write(fmt.Sprint("gpu01/.tmp-", n), 10)
-		}
-		if s.sweep("gpu01", s.now); len(s.names("gpu01")) != maxTemps {
-			t.Errorf("%d are left", len(s.names("gpu01")))
 		}
 	})
 	t.Run("many of no use", func(t *testing.T) {

@@ -1,0 +1,79 @@
+package spool
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gpuboard/internal/snapshot"
+)
+
+// TestReplacedEntriesAreNotFollowed opens a file and a directory while another process
+// puts symlinks, a second name of another file and a FIFO in their place.
+func TestReplacedEntriesAreNotFollowed(t *testing.T) {
+	base := t.TempDir()
+	for _, name := range []string{"gpu01", "gpu02"} {
+		if err := os.Mkdir(filepath.Join(base, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(base, name, "owner"), []byte(name))
+	}
+	path := func(name string) string { return filepath.Join(base, name) }
+	write(t, path("secret"), []byte("secret"))
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+
+	stop := make(chan struct{})
+	var attacker sync.WaitGroup
+	attacker.Go(func() {
+		replace := func(make error, name string) {
+			if make == nil {
+				os.Rename(path("new"), path(name))
+			}
+		}
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			replace(os.WriteFile(path("new"), []byte("good"), 0o644), LatestName)
+			replace(os.Symlink("secret", path("new")), LatestName)
+			replace(unix.Mkfifo(path("new"), 0o644), LatestName)
+			replace(os.Link(path("secret"), path("new")), LatestName)
+			os.Rename(path("gpu01"), path("old"))
+			os.Symlink("gpu02", path("gpu01"))
+			os.Remove(path("gpu01"))
+			os.Rename(path("old"), path("gpu01"))
+		}
+	})
+	read, opened := 0, 0
+	for n := 0; n < 5000 || read == 0 || opened == 0; n++ {
+		data, _, err := readRegular(root, LatestName, snapshot.MaxFileBytes)
+		switch {
+		case err == nil && (string(data) == "good" || len(data) == 0):
+			read++
+		case err == nil:
+			t.Errorf("read %q", data)
+		case !errors.Is(err, fs.ErrNotExist) && snapshot.CodeOf(err) == "":
+			t.Errorf("an error without a code: %v", err)
+		}
+		if dir, err := openDir(root, "gpu01"); err == nil {
+			if owner, err := dir.ReadFile("owner"); err != nil || string(owner) != "gpu01" {
+				t.Errorf("opened the directory of %q, %v", owner, err)
+			}
+			dir.Close()
+			opened++
+		}
+	}
+	close(stop)
+	attacker.Wait()
+}
