@@ -120,18 +120,18 @@ fi
 
 # The race detector makes tests take several times as long, so it is for packages that
 # start goroutines or that goroutines share. internal/e2e runs the program as it is
-# built, and so do the scripts of the commands. history is left out: its database takes
-# many times as long, and the tests of sitegen and of the commands use it from several
-# goroutines.
+# built, and so do the scripts of the commands. The database of history takes many times
+# as long under it: of sitegen and of the commands, which use it from several goroutines,
+# only the short tests run under the detector, and all of them run without it.
 racing=$(git grep -lE '^\s+go (func|[A-Za-z.]+)\(|\.Go\(func|sync\.(Mutex|RWMutex|Map|Pool)|"sync/atomic"' -- '*.go' ':!*_test.go' ':!bench' ':!tools' ':!internal/testenv' ':!internal/history' |
 	xargs -n1 dirname | sort -u | sed 's|^|gpuboard/|')
 calm=$(go list ./... | grep -vxF "$racing" | grep -vE '/(internal/e2e|internal/history|sitegen/page)$')
-last='./internal/e2e ./internal/history ./sitegen/page' # those that take minutes
+database='gpuboard/sitegen gpuboard/internal/cli'
+last="./internal/e2e ./internal/history ./sitegen/page $database" # those that take minutes
 
 if $quick; then
 	say "go test -short"
-	# shellcheck disable=SC2086
-	suite pkgname -short -timeout 10m $calm $racing $last
+	suite pkgname -short -timeout 10m ./...
 	summary
 	exit $status
 fi
@@ -139,9 +139,7 @@ fi
 say "go test, where nothing runs at once"
 # shellcheck disable=SC2086
 suite pkgname -timeout 30m $calm
-scripts=$(git grep -l '^func TestScripts(' -- '*_test.go' | xargs -n1 dirname | sed 's|^|./|')
-# shellcheck disable=SC2086
-suite pkgname -timeout 30m -run '^TestScripts$' $scripts
+suite pkgname -timeout 30m -run '^TestScripts$' ./internal/cli
 cd bench
 suite pkgname -timeout 30m ./...
 cd ..
@@ -153,7 +151,9 @@ if $install && [ -z "${GPUBOARD_CONSUL:-}" ]; then
 fi
 say "go test -race"
 # shellcheck disable=SC2086
-suite pkgname -race -p 3 -skip '^TestScripts$' -timeout 30m $racing # many of these wait
+suite pkgname -race -short -skip '^TestScripts$' -timeout 30m $database
+# shellcheck disable=SC2086,SC2046
+suite pkgname -race -p 3 -timeout 30m $(echo "$racing" | grep -vxF "${database// /$'\n'}") # many of these wait
 
 # The same sample of faults for a day, so that what has passed need not run again.
 export GPUBOARD_FAULT_SEED=${GPUBOARD_FAULT_SEED:-$(date +%Y%m%d)}
@@ -162,7 +162,7 @@ if $long; then
 fi
 say "go test of pages, history and the whole program, GPUBOARD_FAULT_SEED=$GPUBOARD_FAULT_SEED"
 # shellcheck disable=SC2086
-suite testname -p 3 -timeout 60m $last
+suite testname -p 3 -skip '^TestScripts$' -timeout 60m $last
 
 if $long; then
 	say "what takes longer: whole fleets, 10,000 cycles, sshd's own patience, a release without a cache"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 	"gpuboard/sitegen"
 )
 
@@ -68,6 +69,7 @@ func ordered(r sitegen.Report, host string) *snapshot.Problem {
 // what was seen from the state directory alone.
 func TestOrderOfSnapshots(t *testing.T) {
 	t.Parallel()
+	need.Time(t, "it makes a hundred generations")
 	const replayed, twins = "host:replayed", "host:twins"
 	for _, test := range []struct {
 		name   string
