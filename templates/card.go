@@ -20,12 +20,30 @@ type Card struct {
 	Rows            []Row
 	Glyphs          []Glyph
 	GlyphWidth      int
-	Free            int
-	Total           int
+	Free            int // GPUs and slices
+	Units           Units
 	Blind           bool   // the state of none of its GPUs is known
 	Open            bool   // the front page has its rows
 	Users           string // "mira ×2, tomas +3", on a line
 	Gone            *Moment
+}
+
+// Units are GPUs, and slices of GPUs, and how many of them are free. A GPU that is
+// partitioned is not free as a whole.
+type Units struct{ GPUs, FreeGPUs, Slices, FreeSlices int }
+
+// Add returns the units of both.
+func (u Units) Add(other Units) Units {
+	return Units{u.GPUs + other.GPUs, u.FreeGPUs + other.FreeGPUs, u.Slices + other.Slices, u.FreeSlices + other.FreeSlices}
+}
+
+// free says how many of the units are free.
+func (u Units) free(w Words) string {
+	text := w.Count(u.GPUs, "free.gpu", u.FreeGPUs, u.GPUs)
+	if u.Slices > 0 {
+		text += ", " + w.Count(u.Slices, "free.slice", u.FreeSlices, u.Slices)
+	}
+	return text
 }
 
 // A Glyph is one GPU in the strip of all.

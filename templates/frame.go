@@ -15,7 +15,8 @@ type Frame struct {
 	Book       string     // leads to the booking form
 	Title, Lab string
 	Version    string
-	CSS, JS    string
+	CSS        string
+	JS         []string
 	Icon       string
 	Zone       string
 	Built      *Moment // the moment that the page shows

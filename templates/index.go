@@ -5,7 +5,8 @@ import "github.com/a-h/templ"
 // An IndexPage is index.html, and kiosk/index.html.
 type IndexPage struct {
 	Frame
-	Free, GPUs  int
+	Free, GPUs  int // GPUs and slices
+	Units       Units
 	FreeModels  []FreeModel
 	Blind       bool // nothing at all is known of any GPU
 	Next        *Next
@@ -23,6 +24,7 @@ type IndexPage struct {
 	Piles       []Pile // instead of FreeNow, when that is long
 	Map         bool   // there is room for a sign a GPU
 	Groups      []Group
+	Rowed       bool // the hosts' rows are on the page
 	Search      Search
 	People      People
 	AsOf        *Moment
@@ -63,7 +65,8 @@ type FreeCard struct {
 type Group struct {
 	Name       string
 	Hosts      []*Card
-	GPUs, Free int
+	GPUs       int
+	Free       string // how many of which models are free, "" for none
 	GlyphWidth int    // of the widest host
 	NameWidth  string // a class of the style sheet: for names of up to so many characters
 }
@@ -73,6 +76,7 @@ type FreeModel struct{ Text, Query string }
 
 // A Search is what the script of the front page searches.
 type Search struct {
+	States []string      `json:"states"` // to which SearchGPU refers
 	Models []SearchModel `json:"models"`
 	Hosts  []SearchHost  `json:"hosts"`
 }
@@ -88,8 +92,8 @@ type SearchHost struct {
 }
 
 // A SearchGPU is one GPU of a Search. On thousands of GPUs the names of fields would
-// be most of the page, so it is an array: number, state (place in the list of
-// states), model (place in Models), users with programs, who booked it, and the
+// be most of the page, so it is an array: number, state (place in
+// States), model (place in Models), users with programs, who booked it, and the
 // Unix time in seconds until which it is free. Empty values at its end are left out.
 type SearchGPU []any
 

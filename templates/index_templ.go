@@ -109,8 +109,8 @@ func Index(p *IndexPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			for _, g := range p.Groups {
-				templ_7745c5c3_Err = hostGroup(p, g).Render(ctx, templ_7745c5c3_Buffer)
+			for i, g := range p.Groups {
+				templ_7745c5c3_Err = hostGroup(p, i, g).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -315,9 +315,9 @@ func answer(p *IndexPage) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var13 string
-			templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(p.T("host.free", p.Free, p.Count(p.GPUs, "gpu")))
+			templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinStringErrs(p.Units.free(p.Words))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `index.templ`, Line: 75, Col: 56}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `index.templ`, Line: 75, Col: 29}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var13))
 			if templ_7745c5c3_Err != nil {

@@ -16,12 +16,24 @@ var embedded embed.FS
 // Files returns style, script, pictures and words.
 func Files() fs.FS { return embedded }
 
-// Script returns the names of the parts of the one script, in their order: each
-// sees what those before it have named, and only start runs when all are there.
-func Script() []string {
-	return []string{
-		"script/words.js", "script/page.js", "script/language.js", "script/time.js", "script/copy.js", "script/tip.js", "script/search.js", "script/rows.js",
-		"script/bookings.js", "script/finder.js", "script/sort.js", "script/tools.js",
-		"script/renew.js", "script/book.js", "script/chart.js", "script/keys.js", "script/start.js",
+// A Script is one script of the site, put together from parts: each sees what those
+// before it have named.
+type Script struct {
+	Name  string
+	Parts []string
+}
+
+// Scripts returns the scripts of the site. Every page loads the first; the others are
+// loaded after it by the pages that need them, and use what start.js gives them.
+func Scripts() []Script {
+	return []Script{
+		{"board", []string{
+			"script/words.js", "script/page.js", "script/language.js", "script/time.js", "script/copy.js", "script/tip.js", "script/search.js", "script/rows.js",
+			"script/finder.js", "script/sort.js", "script/tools.js",
+			"script/renew.js", "script/keys.js", "script/start.js",
+		}},
+		{"book", []string{"script/book.js"}},
+		{"bookings", []string{"script/bookings.js"}},
+		{"chart", []string{"script/chart.js"}},
 	}
 }

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -46,13 +47,17 @@ func (w Words) after(key string) string {
 }
 
 // Count says how many there are of something: the text for key and the plural form
-// of n, such as key.one, or else the text for key.other.
-func (w Words) Count(n int, key string) string {
+// of n, such as key.one, or else the text for key.other. It has n in its place, or
+// args where there are some.
+func (w Words) Count(n int, key string, args ...any) string {
+	if len(args) == 0 {
+		args = []any{n}
+	}
 	form := key + "." + w.plural(n)
 	if _, ok := w.list[form]; !ok {
 		form = key + ".other"
 	}
-	return w.T(form, n)
+	return w.T(form, args...)
 }
 
 // Prose is a text with emphasis, code and links.

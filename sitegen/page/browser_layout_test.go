@@ -40,14 +40,16 @@ const overlaps = `[...document.querySelectorAll("td.k")].filter(k => {
 	const s = k.querySelector(".bkp > summary");
 	if (!s || !k.offsetParent) { return false; }
 	const a = s.getBoundingClientRect(), c = k.getBoundingClientRect();
-	const words = document.createTreeWalker(k, NodeFilter.SHOW_TEXT);
+	const words = document.createTreeWalker(k, NodeFilter.SHOW_TEXT), style = getComputedStyle(k);
+	// What is cut ends where the cell's padding begins.
+	const end = style.textOverflow === "ellipsis" && style.overflowX === "hidden" ? c.right - parseFloat(style.paddingRight) : Infinity;
 	let bad = a.left < c.left || a.right > c.right + 1 || a.top < c.top || a.bottom > c.bottom + 1;
 	for (let w; (w = words.nextNode());) {
 		if (s.contains(w) || !w.textContent.trim()) { continue; }
 		const r = document.createRange();
 		r.selectNodeContents(w);
 		for (const b of r.getClientRects()) {
-			bad = bad || b.left < a.right && b.right > a.left && b.top + 3 < a.bottom && b.bottom - 3 > a.top;
+			bad = bad || b.left < a.right && Math.min(b.right, end) > a.left && b.top + 3 < a.bottom && b.bottom - 3 > a.top;
 		}
 	}
 	return bad;

@@ -15,27 +15,30 @@ import (
 	"gpuboard/templates"
 )
 
-// TestScriptIsItsParts: the one script is all parts in their order, and none is
+// TestScriptsAreTheirParts: each script is all its parts in their order, and no part is
 // forgotten.
-func TestScriptIsItsParts(t *testing.T) {
+func TestScriptsAreTheirParts(t *testing.T) {
 	names, err := fs.Glob(templates.Files(), "script/*.js")
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := templates.Script()
-	if !slices.Equal(slices.Sorted(slices.Values(listed)), names) {
-		t.Errorf("the parts are %v, and listed are %v", names, listed)
-	}
-	want := "\"use strict\";\n(function () {\n"
-	for _, name := range listed {
-		b, err := fs.ReadFile(templates.Files(), name)
-		if err != nil {
-			t.Fatal(err)
+	var listed []string
+	for _, s := range templates.Scripts() {
+		listed = append(listed, s.Parts...)
+		want := "\"use strict\";\n(function () {\n"
+		for _, name := range s.Parts {
+			b, err := fs.ReadFile(templates.Files(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want += string(b) + "\n"
 		}
-		want += string(b) + "\n"
+		if got, err := script(s, true); err != nil || string(got) != want+"})();\n" {
+			t.Errorf("the script %s is not its parts in their order: %v", s.Name, err)
+		}
 	}
-	if got, err := script(true); err != nil || string(got) != want+"})();\n" {
-		t.Errorf("the script is not its parts in their order: %v", err)
+	if slices.Sort(listed); !slices.Equal(listed, names) {
+		t.Errorf("the parts are %v, and listed are %v", names, listed)
 	}
 }
 
@@ -72,7 +75,11 @@ func TestScriptIsSlim(t *testing.T) {
 // it can be read by itself.
 func TestBrowserReadsEveryPart(t *testing.T) {
 	b := openBrowser(t, time.Time{})
-	for _, name := range append(templates.Script(), "broken") {
+	var parts []string
+	for _, s := range templates.Scripts() {
+		parts = append(parts, s.Parts...)
+	}
+	for _, name := range append(parts, "broken") {
 		part := []byte("if (true) {")
 		if name != "broken" {
 			var err error

@@ -80,22 +80,24 @@ func usersOf(h *board.Host) string {
 func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 	byModel := len(cards) > rowHosts && !slices.ContainsFunc(cards, func(c *templates.Card) bool { return c.Group != "" })
 	place := map[string]int{}
-	for _, c := range cards {
+	var models [][]board.Model // of each group
+	for i, c := range cards {
 		name := c.Group
 		if byModel {
 			name = c.Models
 			c.Models = ""
 		}
-		i, known := place[name]
+		at, known := place[name]
 		if !known {
-			i = len(p.Groups)
-			place[name], p.Groups = i, append(p.Groups, templates.Group{Name: name})
+			at = len(p.Groups)
+			place[name], p.Groups, models = at, append(p.Groups, templates.Group{Name: name}), append(models, nil)
 		}
-		g := &p.Groups[i]
+		g := &p.Groups[at]
 		g.Hosts = append(g.Hosts, c)
-		g.GPUs += c.Total
-		g.Free += c.Free
+		g.GPUs += c.Units.GPUs
 		g.GlyphWidth = max(g.GlyphWidth, c.GlyphWidth)
+		models[at] = addModels(models[at], v.in.Board.Hosts[i].Models)
+		p.Units = p.Units.Add(c.Units)
 		if c.Old {
 			p.StaleHosts++
 			if len(p.Silent) < maxSilent {
@@ -107,12 +109,33 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 	}
 	for i := range p.Groups {
 		g := &p.Groups[i]
+		var free []string
+		for _, m := range v.freeModels(models[i]) {
+			free = append(free, m.Text)
+		}
+		g.Free = strings.Join(free, ", ")
 		longest := 0
 		for _, c := range g.Hosts {
 			longest = max(longest, len([]rune(c.Title)))
 		}
 		g.NameWidth = nameWidth(longest)
 	}
+}
+
+// addModels adds up models by name and memory.
+func addModels(sum, more []board.Model) []board.Model {
+	for _, m := range more {
+		i := slices.IndexFunc(sum, func(s board.Model) bool {
+			return s.Name == m.Name && wholeGiB(s.MemoryTotal) == wholeGiB(m.MemoryTotal)
+		})
+		if i < 0 {
+			sum = append(sum, m)
+			continue
+		}
+		sum[i].Total += m.Total
+		sum[i].Free += m.Free
+	}
+	return sum
 }
 
 // nameWidth is the class of the style sheet for names of up to so many characters.
@@ -131,7 +154,7 @@ func (v *view) search() templates.Search {
 	models := map[templates.SearchModel]int{}
 	states := map[board.State]int{}
 	for i, state := range board.States() {
-		states[state] = i
+		states[state], s.States = i, append(s.States, string(state))
 	}
 	for i := range v.in.Board.Hosts {
 		h := &v.in.Board.Hosts[i]

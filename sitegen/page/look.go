@@ -23,9 +23,10 @@ type look struct {
 	lang    string
 	words   *words
 	slots   templates.Slots
-	css, js string        // paths of style and script
-	script  render.File   // with the words of the language
-	files   []render.File // what pages in every language refer to
+	css     string            // the path of the style
+	js      map[string]string // the paths of the scripts, by name
+	scripts []render.File     // with the words of the language
+	files   []render.File     // what pages in every language refer to
 }
 
 // readLook reads the built-in look in one language, with the site's own files laid
@@ -35,7 +36,7 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	if err := checkOwn(own); err != nil {
 		return nil, err
 	}
-	l := &look{lang: lang}
+	l := &look{lang: lang, js: map[string]string{}}
 	var err error
 	if l.words, err = readWords(own, lang, site.Zone); err != nil {
 		return nil, err
@@ -51,16 +52,19 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	js, err := script(len(site.Languages) > 1)
-	if err != nil {
-		return nil, err
+	for _, s := range templates.Scripts() {
+		js, err := script(s, len(site.Languages) > 1)
+		if err == nil {
+			js, err = l.words.fillScript(js)
+		}
+		if err != nil {
+			return nil, err
+		}
+		file := hashed(s.Name, "js", slim(js))
+		l.js[s.Name], l.scripts = file.Path, append(l.scripts, file)
 	}
-	if js, err = l.words.fillScript(js); err != nil {
-		return nil, err
-	}
-	l.script = hashed("js", slim(js))
-	style := hashed("css", append(slices.Clip(css), ownCSS...))
-	l.css, l.js, l.files = style.Path, l.script.Path, []render.File{style}
+	style := hashed("board", "css", append(slices.Clip(css), ownCSS...))
+	l.css, l.files = style.Path, []render.File{style}
 	for _, name := range []string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"} {
 		content, err := readOwn(own, name)
 		if err == nil && content == nil {
@@ -74,9 +78,9 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	return l, nil
 }
 
-func hashed(ext string, content []byte) render.File {
+func hashed(name, ext string, content []byte) render.File {
 	sum := sha256.Sum256(content)
-	return render.NewFile("assets/board."+hex.EncodeToString(sum[:6])+"."+ext, content)
+	return render.NewFile("assets/"+name+"."+hex.EncodeToString(sum[:6])+"."+ext, content)
 }
 
 // readOwn reads one of the site's own files; nil is none.
@@ -163,11 +167,11 @@ func slim(js []byte) []byte {
 	return out
 }
 
-// script puts the one script together from its parts, inside of one function, so
-// that its names are nobody else's.
-func script(languages bool) ([]byte, error) {
+// script puts a script together from its parts, inside of one function, so that its
+// names are nobody else's.
+func script(s templates.Script, languages bool) ([]byte, error) {
 	b := []byte("\"use strict\";\n(function () {\n")
-	for _, name := range templates.Script() {
+	for _, name := range s.Parts {
 		if name == "script/language.js" && !languages {
 			continue
 		}

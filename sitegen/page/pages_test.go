@@ -276,7 +276,7 @@ func TestHeadline(t *testing.T) {
 		name, title, h1 string
 		in              render.Input
 	}{
-		{"some", "6 free · GPU board", "6 of 34 GPUs free 2 × H100, 2 × A100, 1 × A100 1g.5gb, 1 × RTX 3090", boardtest.Lab()},
+		{"some", "6 free · GPU board", "5 of 32 GPUs free, 1 of 3 MIG slices free 2 × H100, 2 × A100, 1 × A100 1g.5gb, 1 × RTX 3090", boardtest.Lab()},
 		{"none", "0 free · GPU board", "None free. Next: europa 3, Fri 17:00 (booked by ada)", none},
 		{"silence", "? free · GPU board", "State unknown. No host is reporting.", boardtest.Stale()},
 		{"nothing", "0 free · GPU board", "No GPUs yet. No host has reported any.", render.Input{Board: &board.Board{GeneratedAt: boardtest.Now}}},

@@ -56,7 +56,7 @@ func (v *view) frame(kind, path string, built time.Time, interval time.Duration)
 		Words: v.words.Words, Slots: v.slots,
 		Kind: kind, Path: path, Root: root, Files: files, Lang: v.lang, Languages: v.languages, Book: v.book(root),
 		Title: render.Clean(s.Title), Lab: render.Clean(s.Lab), Version: render.Clean(s.Version),
-		CSS: files + v.css, JS: files + v.js, Icon: files + "favicon.svg",
+		CSS: files + v.css, JS: v.scriptPaths(kind, files), Icon: files + "favicon.svg",
 		Demo: v.in.Board.Demo, Help: v.in.Help, Zone: v.words.zoneName(v.in.Board.GeneratedAt),
 		Interval: int(interval / time.Second),
 	}
@@ -91,6 +91,17 @@ func (v *view) book(root string) string {
 	return v.files(root) + "book/index.html?lang=" + v.lang
 }
 
+// scriptPaths are the scripts that a page of a kind loads. files leads to the site's root.
+func (v *view) scriptPaths(kind, files string) []string {
+	paths := []string{files + v.js["board"]}
+	for _, name := range map[string][]string{
+		"index": {"book"}, "host": {"book", "chart"}, "bookings": {"bookings"}, "host-history": {"chart"}, "history": {"chart"},
+	}[kind] {
+		paths = append(paths, files+v.js[name])
+	}
+	return paths
+}
+
 // ref is the moment beside which a host's times are named: its own, so that its
 // card stays the same while there is no news of it.
 func (v *view) ref(h *board.Host) time.Time {
@@ -118,12 +129,13 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 		ID: h.Name, Title: title(h), Href: root + "hosts/" + h.Name + "/index.html",
 		State: string(h.State), Old: h.State != board.Up && h.State != board.Maintenance,
 		SSH: address(h), Owner: render.Clean(h.Owner), Note: render.Clean(h.Note), Group: render.Clean(h.Group),
-		Free: h.Free, Total: h.CountUnits(), Seen: v.words.near(h.SnapshotAt, ref), Gone: v.words.near(h.GoneSince, ref),
+		Free: h.Free, Units: unitsOf(h), Seen: v.words.near(h.SnapshotAt, ref), Gone: v.words.near(h.GoneSince, ref),
 	}
-	c.Blind = c.Total > 0
+	c.Blind = true
 	for g := range h.Units() {
 		c.Blind = c.Blind && g.State == board.Unknown
 	}
+	c.Blind = c.Blind && len(h.GPUs) > 0
 	if h.Check != "" && h.Check != "passing" && h.Check != string(h.State) {
 		c.Check = v.words.or("check."+h.Check, render.Clean(h.Check))
 	}
@@ -151,6 +163,22 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 		}
 	}
 	return c
+}
+
+// unitsOf counts what a host has.
+func unitsOf(h *board.Host) (u templates.Units) {
+	for g := range h.Rows() {
+		free := 0
+		if g.State == board.Free && len(g.Slices) == 0 {
+			free = 1
+		}
+		if g.Slice == nil {
+			u = u.Add(templates.Units{GPUs: 1, FreeGPUs: free})
+		} else {
+			u = u.Add(templates.Units{Slices: 1, FreeSlices: free})
+		}
+	}
+	return u
 }
 
 // shellWord reports whether a foreign string may stand behind ssh in a line

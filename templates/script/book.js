@@ -1,6 +1,8 @@
 // Booking. The panel of a row composes what to type and what to paste, and
 // holds it against the bookings that the page knows of. What was typed counts
 // for all panels, so that renewing the page loses nothing.
+var { W, root, all, make, say, keep, now, here, copies, called } = window.gpuboard;
+var doc = document;
 var wish = { name: keep("name") || "", end: "2d", comment: "" }, hasForm = null;
 var shell = function (s) { return /^[\w.@%+=:,\/-]+$/.test(s) ? s : "'" + s.replace(/'/g, "'\\''") + "'"; };
 var two = function (n) { return (n < 10 ? "0" : "") + n; };
@@ -87,5 +89,3 @@ doc.addEventListener("toggle", function (e) {
     }).catch(function () { hasForm = null; });
   }
 }, true);
-// After a booking: until a generation has it, which tells its time in seconds.
-var saved = /[?&]saved=1/.test(location.search) ? 1000 * Math.floor(Date.now() / 1000) : 0;

@@ -1,5 +1,7 @@
 // The bookings can be searched for hosts, people and comments. The list may go on on
 // other pages, which are fetched with the first search and shown while there is one.
+var doc = document;
+var { W, $, all, say, online, adopt, apply, fetchPage, filters, dressers } = window.gpuboard;
 var bookingTable = null, bookingRows = [], bookedGPUs = [];
 var readBookings = function () {
   bookingTable = doc.querySelector(".bookings");
@@ -20,10 +22,10 @@ var fetchBookings = function (table) {
       bodies.forEach(function (body) { table.appendChild(body).classList.add("other"); });
     });
     table.dataset.whole = "yes";
-    if (table === bookingTable) { readBookings(); filterBookings(); }
+    if (table === bookingTable) { readBookings(); apply(); }
   }).catch(function () { delete table.dataset.asked; });
 };
-var filterBookings = function () {
+var filterBookings = function (query) {
   var words = query.toLowerCase().split(/\s+/).filter(Boolean), hits = 0, pager = doc.querySelector(".pager");
   if (!bookingTable) { return; }
   if (words.length && pager && online && !bookingTable.dataset.asked) { fetchBookings(bookingTable); }
@@ -39,3 +41,7 @@ var filterBookings = function () {
   });
   $("_found").textContent = words.length ? say(pager && !bookingTable.dataset.whole ? W.foundhere : W.found, hits, bookingRows.length) : "";
 };
+filters.bookings = filterBookings;
+dressers.push(readBookings);
+readBookings();
+apply();

@@ -1,10 +1,16 @@
 // The line of filters: the search and the counts of states, each a link to what it
 // counts. What is searched for is in the address, so that it can be sent to somebody.
-var query = "", controls = {}, openedBySearch = [];
-var readURL = function () { query = new URLSearchParams(location.search).get("q") || ""; };
+// So is the order of the hosts, and that of their rows.
+var query = "", order = "", rowOrder = "", controls = {}, openedBySearch = [];
+var readURL = function () {
+  var q = new URLSearchParams(location.search);
+  query = q.get("q") || "";
+  order = q.get("order") || "";
+  rowOrder = q.get("rows") || "";
+};
 var writeURL = function () {
   var q = new URLSearchParams(location.search);
-  if (query) { q.set("q", query); } else { q.delete("q"); }
+  [["q", query], ["order", order], ["rows", rowOrder]].forEach(function (x) { if (x[1]) { q.set(x[0], x[1]); } else { q.delete(x[0]); } });
   q.delete("saved");
   var s = q.toString();
   try { history.replaceState(null, "", location.pathname + (s ? "?" + s : "") + location.hash); } catch (refused) { /* file:// */ }
@@ -27,6 +33,12 @@ var buildFinder = function () {
     var first = doc.querySelector(".host.first");
     if (e.key === "Enter" && first) { e.preventDefault(); if (!isOpen(first)) { openHost(first); } first.querySelector("h3 a").focus(); }
   });
+  if ($("_order")) {
+    $("_order").hidden = false;
+    $("_order").value = order || "listed";
+    $("_order").addEventListener("change", function () { order = this.value === "listed" ? "" : this.value; orderHosts(); writeURL(); });
+    if (order) { orderHosts(); }
+  }
   all("a[href^='?q=']").forEach(function (a) {
     a.addEventListener("click", function (e) {
       if (e.ctrlKey || e.metaKey || e.shiftKey) { return; }
@@ -63,7 +75,7 @@ var markRows = function (h) {
 };
 var apply = function () {
   if (!$("_find")) { return; }
-  if (kind === "bookings") { filterBookings(); return; }
+  if (kind !== "index") { if (filters[kind]) { filters[kind](query); } return; }
   var typed = query.trim(), result = search(query), first = typed && result.hosts[0];
   hostList.forEach(function (h) {
     if (h.line.hidden === h.hit) { h.line.hidden = !h.hit; }
@@ -75,7 +87,11 @@ var apply = function () {
   });
   if (typed) { openMatches(result.hosts); } else { openMatches([]); }
   hostList.forEach(function (h) { if (isOpen(h.line)) { markRows(h); } });
-  all(".group").forEach(function (g) { g.hidden = !g.querySelector(".host:not([hidden])"); });
+  all(".group").forEach(function (g) {
+    var shown = !!g.querySelector(".host:not([hidden])");
+    g.hidden = !shown;
+    if (g.tagName === "DETAILS") { g.open = typed ? shown : folded.indexOf(nameOf(g)) < 0; }
+  });
   all(".counts a").forEach(function (a) {
     if (new URLSearchParams(a.getAttribute("href")).get("q") === typed) { a.setAttribute("aria-current", "true"); } else { a.removeAttribute("aria-current"); }
   });

@@ -19,6 +19,9 @@ var icon = function (d) {
   s.appendChild(p);
   return s;
 };
+// What other scripts of the site add: dressers fit the page that is there now, filters
+// apply what is searched for to a kind of page.
+var dressers = [], filters = {};
 // Memory across visits; a browser may refuse it (file://, private windows).
 var keep = function (key, value) {
   try {

@@ -1,7 +1,7 @@
 // The rows of a host open below its line. Up to a dozen hosts have theirs in the
 // page; the rows of others are fetched from the host's own page when they are opened.
-var opened = {}; // by host: its rows, which were fetched
-var closed = (keep("closed") || "").split(" ");
+var opened = {}; // by host: its rows, which were fetched, and the news that they are of
+var toggled = (keep("hosts") || "").split(" ").filter(Boolean); // hosts that are not as the page has them
 var isOpen = function (line) { return line.classList.contains("open"); };
 var showRows = function (line, yes) {
   line.classList.toggle("open", yes);
@@ -26,22 +26,28 @@ var adopt = function (part, address) {
   all("a[href]", part).forEach(function (a) { a.href = new URL(a.getAttribute("href"), address).href; });
   return part;
 };
+// newsOf tells apart what a line says of its host.
+var newsOf = function (line) {
+  return all(".hl time,.hl use", line).map(function (e) { return e.dateTime || e.getAttribute("href"); }).join() + line.querySelector(".us").textContent;
+};
 var fetchRows = function (line) {
   var address = line.querySelector("h3 a").href;
   return fetchPage(address).then(function (page) {
-    opened[line.id] = adopt(page.querySelector(".rows"), address);
     // The page may have been renewed meanwhile.
     line = $(line.id);
-    if (line && isOpen(line)) { dressRows(line, opened[line.id]); apply(); }
+    if (!line || !isOpen(line)) { return; }
+    opened[line.id] = { rows: adopt(page.querySelector(".rows"), address), news: newsOf(line) };
+    dressRows(line, opened[line.id].rows);
+    sorting();
+    apply();
   });
 };
 // openHost shows the rows of a host; where they cannot be fetched, its own page has them.
 var openHost = function (line) {
-  var fetched = !line.querySelector(".rows");
+  var elsewhere = function () { location.href = line.querySelector("h3 a").href; };
+  if (!line.querySelector(".rows") && !online) { elsewhere(); return; }
   showRows(line, true);
-  if (!fetched) { return; }
-  if (!online) { location.href = line.querySelector("h3 a").href; return; }
-  fetchRows(line).catch(function () { location.href = line.querySelector("h3 a").href; });
+  if (!line.querySelector(".rows")) { fetchRows(line).catch(elsewhere); }
 };
 var closeHost = function (line) {
   if (opened[line.id]) {
@@ -52,25 +58,42 @@ var closeHost = function (line) {
 };
 var toggleHost = function (line) {
   (isOpen(line) ? closeHost : openHost)(line);
-  closed = all(".host:not(.open)").filter(function (h) { return h.querySelector(".rows"); }).map(function (h) { return h.id; });
-  keep("closed", closed.join(" ") || null);
+  toggled = toggled.filter(function (id) { return id !== line.id; });
+  if (isOpen(line) !== line.rowed) { toggled.push(line.id); }
+  keep("hosts", toggled.join(" ") || null);
 };
 var rowsOfHosts = function () {
   if (kind !== "index") { return; }
   all(".host").forEach(function (line) {
-    var head = line.querySelector(".hl"), button = make("button", "fold");
+    var head = line.querySelector(".hl"), button = make("button", "fold"), kept = opened[line.id];
+    line.rowed = isOpen(line);
     button.type = "button";
     button.setAttribute("aria-label", say(W.rows, line.id));
-    button.setAttribute("aria-expanded", String(isOpen(line)));
+    button.setAttribute("aria-expanded", String(line.rowed));
     head.insertBefore(button, head.firstChild);
     head.addEventListener("click", function (e) {
       if (!e.target.closest("a") && !String(getSelection())) { toggleHost(line); }
     });
-    if (closed.indexOf(line.id) >= 0) { showRows(line, false); }
-    if (opened[line.id]) {
-      showRows(line, true);
-      dressRows(line, opened[line.id]);
-      if (online) { fetchRows(line).catch(function () {}); }
-    }
+    var other = toggled.indexOf(line.id) >= 0;
+    if (line.rowed) { showRows(line, !other); return; }
+    if (!kept && !(other && online)) { return; }
+    showRows(line, true);
+    if (kept) { dressRows(line, kept.rows); }
+    // Rows are fetched again when there is news of the host.
+    if (online && !(kept && kept.news === newsOf(line))) { fetchRows(line).catch(function () { if (!kept) { showRows(line, false); } }); }
+  });
+};
+// Groups can be folded; which are is remembered by their names.
+var folded = JSON.parse(keep("folded") || "[]");
+var nameOf = function (group) { return group.querySelector("h2").textContent; };
+var groups = function () {
+  all("details.group").forEach(function (group) {
+    var name = nameOf(group);
+    group.open = folded.indexOf(name) < 0;
+    group.firstElementChild.addEventListener("click", function () {
+      folded = folded.filter(function (other) { return other !== name; });
+      if (group.open) { folded.push(name); } // it is about to be folded
+      keep("folded", folded.length ? JSON.stringify(folded) : null);
+    });
   });
 };

@@ -2,13 +2,14 @@
 // GPU its number, state, model, users with programs, who booked it, and the second
 // until which it is free; what is empty at the end is left out. The words that are typed are joined by "and".
 var hostList = [], hostByID = {}, signWidth = 15;
-var stateNames = Object.keys(W.states); // in the order of the data
+var stateNames = [];
 var readGPUs = function () {
-  var data = $("_gpus"), told = data ? JSON.parse(data.textContent) : { hosts: [], models: [] }, built = Date.parse(root.dataset.built);
-  hostList = told.hosts.map(function (h) {
+  var data = $("_gpus"), told = data ? JSON.parse(data.textContent) : { states: [], hosts: [], models: [] }, built = Date.parse(root.dataset.built);
+  stateNames = told.states;
+  hostList = told.hosts.map(function (h, at) {
     var line = $(h.id), words = (h.id + " " + h.words).toLowerCase();
     return {
-      id: h.id, line: line, words: words, exact: words.split(/[\s-]+/), glyphs: all(".hl>svg>use", line),
+      id: h.id, at: at, line: line, words: words, exact: words.split(/[\s-]+/), glyphs: all(".hl>svg>use", line),
       gpus: h.gpus.map(function (g) {
         var model = told.models[g[2]][0].toLowerCase(), users = g[3] || "", booker = g[4] || "", who = (users + " " + booker).toLowerCase();
         return {

@@ -1,6 +1,8 @@
 // Time. skew is how far this device's clock is ahead of the server's, once a
 // response has told; then the server's counts.
 var skew = 0, kind = root.dataset.kind, title = doc.title;
+// After a booking: until a generation has it, which tells its time in seconds.
+var saved = /[?&]saved=1/.test(location.search) ? 1000 * Math.floor(Date.now() / 1000) : 0;
 var now = function () { return Date.now() - skew; };
 var length = function (ms) {
   var s = Math.max(0, Math.floor(ms / 1000));

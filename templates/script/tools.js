@@ -20,8 +20,15 @@ var themed = function () {
   if (themeButton) { face(themeButton, W[theme], shapes[theme]); }
 };
 var turn = function () { theme = themes[(themes.indexOf(theme) + 1) % 3]; themed(); };
+// Rows of GPUs are dense, or as high as what they say.
+var comfort = keep("rows") === "comfort", comfortButton;
+var roomy = function () {
+  if (comfort) { root.dataset.rows = "comfort"; } else { delete root.dataset.rows; }
+  keep("rows", comfort ? "comfort" : null);
+};
 var paused = false, keysOff = keep("keys") === "off", themeButton, pauseButton, keysButton;
 var faces = function () {
   if (pauseButton) { face(pauseButton, paused ? W.resume : W.pause, paused ? "M5 3l8 5-8 5z" : "M5 3v10M11 3v10"); }
+  if (comfortButton) { face(comfortButton, comfort ? W.dense : W.comfort, comfort ? "M2 3h12M2 6h12M2 9h12M2 12h12" : "M2 3h12M2 8h12M2 13h12"); }
   if (keysButton) { face(keysButton, keysOff ? W.nokeys : W.keys, "M2 4h12v8H2zM5 10h6M5 7h.1M8 7h.1M11 7h.1" + (keysOff ? "M1 1l14 14" : "")); }
 };

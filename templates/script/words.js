@@ -2,13 +2,13 @@
 var W = {
   unknown: '{{t "unknown"}}', ago: '{{t "js.ago"}}', copy: '{{t "js.copy"}}', copied: '{{t "js.copied"}}',
   stopped: '{{t "js.stopped"}}', late: '{{t "js.late"}}', was: '{{t "js.was"}}', oldtitle: '{{t "js.oldtitle"}}',
-  clock: '{{t "js.clock"}}', zone: '{{t "js.zone"}}', matched: '{{t "js.hidden"}}', found: '{{t "js.found"}}', foundhere: '{{t "js.found.here"}}',
+  whole: '{{t "js.whole"}}', clock: '{{t "js.clock"}}', zone: '{{t "js.zone"}}', matched: '{{t "js.hidden"}}', found: '{{t "js.found"}}', foundhere: '{{t "js.found.here"}}',
   nowfree: '{{t "js.free"}}', bookname: '{{t "js.book.name"}}',
   bookuntil: '{{t "js.book.until"}}', booknoname: '{{t "book.noname"}}',
   bookcomment: '{{t "js.book.comment"}}', bookend: '{{t "js.book.end"}}', booktaken: '{{t "js.book.taken"}}',
   bookopen: '{{t "book.open"}}', bookfree: '{{t "js.book.free"}}', bookhere: '{{t "js.book.here"}}',
   saved: '{{t "js.saved"}}', light: '{{t "js.light"}}', dark: '{{t "js.dark"}}', auto: '{{t "js.auto"}}',
-  pause: '{{t "js.pause"}}', resume: '{{t "js.resume"}}', rows: '{{t "js.rows"}}', bookedby: '{{t "js.bookedby"}}', keys: '{{t "js.keys"}}', nokeys: '{{t "js.nokeys"}}', help: '{{t "js.help"}}',
+  pause: '{{t "js.pause"}}', resume: '{{t "js.resume"}}', comfort: '{{t "js.comfort"}}', dense: '{{t "js.dense"}}', rows: '{{t "js.rows"}}', bookedby: '{{t "js.bookedby"}}', keys: '{{t "js.keys"}}', nokeys: '{{t "js.nokeys"}}', help: '{{t "js.help"}}',
   sec: '{{t "unit.s"}}', min: '{{t "unit.min"}}', hour: '{{t "unit.h"}}', day: '{{t "unit.d"}}',
   states: {
     free: '{{t "free"}}', booked: '{{t "booked"}}', "in-use": '{{t "in-use"}}', busy: '{{t "busy"}}', contested: '{{t "contested"}}',
