@@ -23,8 +23,9 @@ type Script struct {
 	Parts []string
 }
 
-// Scripts returns the scripts of the site. Every page loads the first; the others are
-// loaded after it by the pages that need them, and use what start.js gives them.
+// Scripts returns the scripts of the site. Every page loads the first; it has the
+// words. The others are loaded after it by the pages that need them, and use what
+// start.js gives them.
 func Scripts() []Script {
 	return []Script{
 		{"board", []string{

@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"context"
 	"fmt"
 	"strings"
 

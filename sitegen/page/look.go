@@ -25,7 +25,7 @@ type look struct {
 	slots   templates.Slots
 	css     string            // the path of the style
 	js      map[string]string // the paths of the scripts, by name
-	scripts []render.File     // with the words of the language
+	script  render.File       // the one with the words of the language
 	files   []render.File     // what pages in every language refer to
 }
 
@@ -52,7 +52,9 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range templates.Scripts() {
+	style := hashed("board", "css", append(slices.Clip(css), ownCSS...))
+	l.css, l.files = style.Path, []render.File{style}
+	for i, s := range templates.Scripts() {
 		js, err := script(s, len(site.Languages) > 1)
 		if err == nil {
 			js, err = l.words.fillScript(js)
@@ -61,10 +63,13 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 			return nil, err
 		}
 		file := hashed(s.Name, "js", slim(js))
-		l.js[s.Name], l.scripts = file.Path, append(l.scripts, file)
+		l.js[s.Name] = file.Path
+		if i == 0 {
+			l.script = file
+		} else {
+			l.files = append(l.files, file)
+		}
 	}
-	style := hashed("board", "css", append(slices.Clip(css), ownCSS...))
-	l.css, l.files = style.Path, []render.File{style}
 	for _, name := range []string{"favicon.svg", "favicon-none.svg", "favicon-old.svg", "robots.txt"} {
 		content, err := readOwn(own, name)
 		if err == nil && content == nil {

@@ -294,7 +294,7 @@ func latinWords(t *testing.T, page string, n *html.Node) {
 // words to what there is.
 func TestEveryWordIsThere(t *testing.T) {
 	w := englishWords(t)
-	asked := regexp.MustCompile(`(?:\bt|\blist\[|\bT\(|say\(|Prose\(|With\(|tab\(f, "[a-z]*", "[^"]*",|(?:paragraph|form)\(p\.Words,|quantity\([^"\n]*,|number\([^"\n]*,|[Cc]ount\([^"\n]*,) ?"([a-z0-9.-]+)"`)
+	asked := regexp.MustCompile(`(?:\bt|\blist\[|\bT\(|say\(|Prose\(|tab\(f, "[a-z]*", "[^"]*",|(?:paragraph|form)\(p\.Words,|quantity\([^"\n]*,|number\([^"\n]*,|[Cc]ount\([^"\n]*,) ?"([a-z0-9.-]+)"`)
 	n := 0
 	for _, pattern := range []string{"*.go", "../../templates/*.go", "../../templates/*.templ", "../../templates/script/words.js"} {
 		names, err := filepath.Glob(pattern)
