@@ -20,13 +20,13 @@ const maxOwn = 1 << 20
 // A look is what all pages of a site have in common: words, style, script, and
 // the site's own HTML.
 type look struct {
-	lang    string
-	words   *words
-	slots   templates.Slots
-	css     string            // the path of the style
-	js      map[string]string // the paths of the scripts, by name
-	script  render.File       // the one with the words of the language
-	files   []render.File     // what pages in every language refer to
+	lang   string
+	words  *words
+	slots  templates.Slots
+	css    string            // the path of the style
+	js     map[string]string // the paths of the scripts, by name
+	script render.File       // the one with the words of the language
+	files  []render.File     // what pages in every language refer to
 }
 
 // readLook reads the built-in look in one language, with the site's own files laid

@@ -148,7 +148,11 @@ func (v *view) memoryBar(g *board.GPU, share float64) ([]templates.Segment, stri
 			text += fmt.Sprintf(", %s %.0f %%", render.Clean(p), 100*shares[i])
 		}
 	}
-	return segments(share, shares), text
+	bars := segments(share, shares)
+	if last := len(bars) - 1; last >= 0 && bars[last].Shade == "x" && g.MemoryShared {
+		bars[last].Shade = "c" // the system itself and other programs use the node's memory
+	}
+	return bars, text
 }
 
 func sharesOf(g *board.GPU) (people []string, shares []float64) {

@@ -62,7 +62,7 @@ var sorting = function () {
 // What the hosts are sorted by, the largest first.
 var width = function (line, meter) { var bar = line.querySelector(".hl ." + meter + " rect"); return bar ? +bar.getAttribute("width") : -1; };
 var hostKeys = {
-  free: function (line) { return +line.querySelector(".hl .fr").firstChild.data || 0; },
+  free: function (line) { return parseInt(line.querySelector(".hl .fr").textContent, 10) || 0; },
   load: function (line) { return width(line, "cpu"); },
   memory: function (line) { return width(line, "ram"); },
   seen: function (line) { var time = line.querySelector(".hl time.age"); return time ? Date.parse(time.dateTime) : 0; }

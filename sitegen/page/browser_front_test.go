@@ -1,0 +1,187 @@
+package page
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/render"
+)
+
+// inView counts the elements that are wholly in the window, which is at its top.
+func inView(selector string) string {
+	return `[...document.querySelectorAll("` + selector + `")].filter(e => { const r = e.getBoundingClientRect(); return r.height > 0 && r.top >= 0 && r.bottom <= innerHeight && r.right <= innerWidth; }).length`
+}
+
+// TestBrowserShowsTheFleetInOneWindow: without scrolling, all of 40 hosts are in view
+// at 1920 by 1080, the filters stand near the top, and no page is wider than its window.
+func TestBrowserShowsTheFleetInOneWindow(t *testing.T) {
+	b := openBrowser(t, boardtest.Now)
+	for _, hosts := range []int{4, 40, 100} {
+		page := "file://" + siteDir(t, boardtest.Big(hosts)) + "/index.html"
+		for _, size := range [][2]int64{{1440, 900}, {1920, 1080}, {2560, 1440}, {390, 844}} {
+			b.Do(chromedp.EmulateViewport(size[0], size[1]), chromedp.Navigate(page))
+			expect(t, b, `document.documentElement.scrollWidth`, fmt.Sprint(size[0]))
+			top, err := strconv.ParseFloat(b.Value(`document.querySelector(".finder").getBoundingClientRect().top`), 64)
+			if most := map[bool]float64{false: 190, true: 360}[size[0] < 640]; err != nil || top > most {
+				t.Errorf("%d hosts at %d px: the filters are at %v, %v", hosts, size[0], top, err)
+			}
+		}
+		if hosts == 40 {
+			b.Do(chromedp.EmulateViewport(1920, 1080))
+			expect(t, b, inView(".host .hl"), "40")
+			expect(t, b, inView(".host .gl use"), "320")
+		}
+	}
+	b.Quiet("file://")
+}
+
+// TestBrowserRowsAreDense: 45 GPUs and more are in view with state, memory, load, user
+// and booking; a button gives rows more room, which is remembered.
+func TestBrowserRowsAreDense(t *testing.T) {
+	site := serve(t, siteDir(t, boardtest.Big(rowHosts)), boardtest.Now)
+	b := openBrowser(t, boardtest.Now)
+	b.Do(chromedp.EmulateViewport(1920, 1080), chromedp.Navigate(site+"index.html"))
+	count := func() int {
+		n, err := strconv.Atoi(b.Value(inView("tr.r:has(.s .chip):has(.m .v):has(.u .v)")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count(); n < 45 {
+		t.Errorf("%d rows are in view", n)
+	}
+	expect(t, b, inView("tr.r .w .p")+` > 20`, "true")
+	expect(t, b, inView("tr.r .k .p")+` > 10`, "true")
+	const tall = `[...document.querySelectorAll("tr.r")].filter(r => r.getBoundingClientRect().height > 31).length`
+	b.Do(chromedp.EmulateViewport(1240, 900))
+	expect(t, b, tall, "0")
+	dense := count()
+	b.Value(`document.querySelector('#_tools [aria-label="More room for each row"]').click()`)
+	if n := count(); n >= dense {
+		t.Errorf("%d rows are in view with more room, %d without", n, dense)
+	}
+	b.Do(chromedp.Navigate(site + "index.html"))
+	expect(t, b, tall+` > 20`, "true")
+	b.Value(`document.querySelector('#_tools [aria-label="More rows on the screen"]').click()`)
+	expect(t, b, tall, "0")
+	b.Quiet(site)
+}
+
+// TestBrowserOrdersHostsAndRows: both orders are in the address.
+func TestBrowserOrdersHostsAndRows(t *testing.T) {
+	in := boardtest.Lab()
+	site := serve(t, siteDir(t, in), boardtest.Now)
+	b := openBrowser(t, boardtest.Now)
+	const (
+		first = `document.querySelector(".map .host").id`
+		frees = `[...document.querySelectorAll(".map")].every(m => { const n = [...m.querySelectorAll(".hl .fr")].map(e => parseInt(e.textContent) || 0); return n.every((x, i) => !i || x <= n[i - 1]); })`
+		rows  = `[...document.querySelectorAll("#ceres .r")].map(r => r.id).join(" ")`
+		loads = `[...document.querySelectorAll("#atlas .r .u .v")].map(e => parseInt(e.textContent)).every((x, i, all) => !i || x <= all[i - 1])`
+	)
+	b.Do(chromedp.Navigate(site + "index.html"))
+	listed, listedRows := b.Value(first), b.Value(rows)
+	b.Value(`(s => { s.value = "free"; s.dispatchEvent(new Event("change")); })(document.getElementById("_order"))`)
+	expect(t, b, frees, "true")
+	expect(t, b, `location.search`, "?order=free")
+	b.Value(`document.querySelector("#atlas th.u button").click()`)
+	expect(t, b, loads, "true")
+	expect(t, b, `document.querySelector("#boreas th.u").getAttribute("aria-sort")`, "descending")
+	expect(t, b, `location.search`, "?order=free&rows=-u")
+	b.Do(chromedp.Navigate(site + "index.html?order=free&rows=-u"))
+	expect(t, b, frees, "true")
+	expect(t, b, loads, "true")
+	// Slices stay below their GPU.
+	expect(t, b, `[...document.querySelectorAll("#ceres .slice")].every(r => r.previousElementSibling.id === r.dataset.of || r.previousElementSibling.dataset.of === r.dataset.of)`, "true")
+	b.Value(`document.querySelector("#ceres th.i button").click(), document.querySelector("#ceres th.i button").click()`)
+	expect(t, b, rows, listedRows)
+	b.Value(`(s => { s.value = "listed"; s.dispatchEvent(new Event("change")); })(document.getElementById("_order"))`)
+	expect(t, b, first, listed)
+	expect(t, b, `location.search`, "")
+	b.Quiet(site)
+}
+
+// TestBrowserFoldsGroups: a folded group stays folded, and a search opens it for as
+// long as something in it matches. Without the script it can be folded, too.
+func TestBrowserFoldsGroups(t *testing.T) {
+	dir := siteDir(t, boardtest.Big(40))
+	site := serve(t, dir, boardtest.Now)
+	b := openBrowser(t, boardtest.Now)
+	b.Do(chromedp.Navigate(site + "index.html"))
+	const open = `[...document.querySelectorAll("details.group")].map(g => g.open).join()`
+	expect(t, b, open, "true,true")
+	b.Do(chromedp.Click("#_group0 summary"))
+	expect(t, b, open, "false,true")
+	b.Do(chromedp.Navigate(site + "index.html"))
+	expect(t, b, open, "false,true")
+	search := func(words string) {
+		b.Value(fmt.Sprintf(`(s => { s.value = %q; s.dispatchEvent(new Event("input")); })(document.getElementById("_q"))`, words))
+	}
+	search("gpu003")
+	expect(t, b, open, "true,false")
+	search("")
+	expect(t, b, open, "false,true")
+	b.Quiet(site)
+	b.Scripts(false)
+	b.Do(chromedp.Navigate("file://"+dir+"/index.html"), chromedp.Click("#_group1 summary"))
+	b.Scripts(true)
+	expect(t, b, open, "true,false")
+}
+
+// TestBrowserFetchesRowsWithNews: rows that were fetched are fetched again only when
+// there is news of their host, and those that somebody opened are open at the next visit.
+func TestBrowserFetchesRowsWithNews(t *testing.T) {
+	in := boardtest.Big(rowHosts + 8)
+	dir := siteDir(t, in)
+	site := serve(t, dir, boardtest.Now)
+	b := openBrowser(t, boardtest.Now)
+	const rows = `document.querySelectorAll("#gpu005 .r").length`
+	b.Do(chromedp.Navigate(site + "index.html"))
+	b.Value(`document.querySelector("#gpu005 .us").click()`)
+	waitFor(t, b, rows, "8")
+	b.Do(chromedp.Navigate(site + "index.html"))
+	waitFor(t, b, rows, "8")
+	b.Value(`(window.asked = 0, window.plain = fetch, window.fetch = function (address) { asked += String(address).includes("gpu005"); return plain.apply(this, arguments); })`)
+	for i, want := range []string{"0", "1"} {
+		next := boardtest.Big(rowHosts + 8)
+		next.Board.GeneratedAt = boardtest.Now.Add(time.Duration(i+1) * time.Minute)
+		if i == 1 {
+			next.Board.Hosts[5].SnapshotAt = next.Board.GeneratedAt
+		}
+		rewriteIndex(t, dir, next)
+		renewed(t, b)
+		expect(t, b, "asked", want)
+		waitFor(t, b, rows, "8")
+	}
+	b.Quiet(site)
+}
+
+// TestBrowserZoomsCharts: dragging over a chart shows that time alone in all charts
+// beside it, with its times below, and a button shows all again.
+func TestBrowserZoomsCharts(t *testing.T) {
+	dir := siteDir(t, boardtest.Remembered(boardtest.Lab()))
+	b := openBrowser(t, boardtest.Now)
+	b.Do(chromedp.Navigate("file://" + dir + "/hosts/atlas/history/index.html#_span0"))
+	b.Value(`(() => {
+		const s = document.querySelector("svg.ch.wide"), box = s.getBoundingClientRect();
+		const send = (type, part) => s.dispatchEvent(new PointerEvent(type, { bubbles: true, clientX: box.left + box.width * part, clientY: box.top + 5 }));
+		send("pointerdown", 0.2501), send("pointermove", 0.5001), send("pointerup", 0.5001);
+	})()`)
+	const shown = `[...new Set([...document.querySelectorAll(".pane:first-child svg.ch")].map(s => s.getAttribute("viewBox")))].join()`
+	expect(t, b, shown, "24 0 25 102")
+	expect(t, b, `document.querySelectorAll(".pane:first-child .ax text").length`, "3")
+	expect(t, b, `document.querySelectorAll(".part").length`, "0")
+	expect(t, b, hover+`(0.001).split(" · ")[0] === document.querySelector(".ax text").textContent`, "true")
+	b.Value(`document.querySelector(".whole").click()`)
+	expect(t, b, shown, fmt.Sprintf("0 0 %d 102", render.PastSteps()[0]))
+	expect(t, b, `document.querySelectorAll(".whole").length + " " + (document.querySelectorAll(".pane:first-child .ax text").length > 2)`, "0 true")
+	// One switch changes every part of the page.
+	b.Do(chromedp.Navigate("file://"+dir+"/history/index.html"), chromedp.Click("label[for=_span3]"))
+	expect(t, b, shownPanes, "37")
+	b.Quiet("file://")
+}
