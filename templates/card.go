@@ -77,7 +77,6 @@ type Row struct {
 	Util      string
 	Spark     string
 	SparkText string
-	SparkBox  string
 	Heat      string
 	Reason    string
 	Driver    string // the driver's own words about a lost GPU

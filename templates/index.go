@@ -16,7 +16,6 @@ type IndexPage struct {
 	LostGPUs    int
 	HeldIdle    int
 	States      []StateCount
-	Share       []Share // the same as a bar of 100 units
 	Problems    []Problem
 	Notice      templ.Component // nil for none
 	NoticeStart string          // its first words
@@ -43,9 +42,6 @@ type StateCount struct {
 	State string
 	Count int
 }
-
-// A Share is a state's part of the bar of all.
-type Share struct{ State, X, W string }
 
 // A Model is how many GPUs of a model there are.
 type Model struct {

@@ -52,7 +52,11 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 		p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], "", true, false))
 	}
 	slices.SortStableFunc(p.Problems, func(x, y templates.Problem) int { return cmp.Compare(x.Severity, y.Severity) })
-	countStates(p, b)
+	for _, s := range board.States() {
+		if n := b.Totals.ByState[s]; n > 0 {
+			p.States = append(p.States, templates.StateCount{State: string(s), Count: n})
+		}
+	}
 	for _, m := range b.Models {
 		p.Models = append(p.Models, templates.Model{Name: v.words.model(m.Name, m.MemoryTotal), Free: m.Free, Total: m.Total, Title: render.Clean(m.FullName)})
 	}
@@ -63,21 +67,6 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 	v.group(p, cards)
 	p.People = v.ask(maxAsk, "")
 	return p, nil
-}
-
-// countStates fills in how many GPUs are in each state, as numbers and as a bar.
-func countStates(p *templates.IndexPage, b *board.Board) {
-	x := 0.0
-	for _, s := range board.States() {
-		n := b.Totals.ByState[s]
-		if n == 0 {
-			continue
-		}
-		p.States = append(p.States, templates.StateCount{State: string(s), Count: n})
-		w := float64(n) / float64(max(1, b.Totals.GPUs))
-		p.Share = append(p.Share, templates.Share{State: string(s), X: percent(x), W: percent(w)})
-		x += w
-	}
 }
 
 // times is "2 × H100", which never breaks over a line.

@@ -124,9 +124,8 @@ func (v *view) readings(r *templates.Row, g *board.GPU, d detail) {
 		r.Util = strconv.Itoa(*g.UtilizationGPU)
 	}
 	if d != brief && g.Utilization != nil {
-		grain := fineSpark()
-		if path, mean, highest, known := sparkline(g.Utilization, grain); known {
-			r.Spark, r.SparkBox, r.SparkText = path, grain.box(), v.words.T("spark", mean, highest)
+		if path, mean, highest, known := sparkline(g.Utilization); known {
+			r.Spark, r.SparkText = path, v.words.T("spark", mean, highest)
 		}
 	}
 	heat := make([]string, 0, 2)

@@ -3,6 +3,7 @@ package page
 import (
 	"math"
 	"strconv"
+	"time"
 
 	"gpuboard/templates"
 )
@@ -10,32 +11,58 @@ import (
 // Charts are attributes of SVG, made here as numbers: a strict
 // Content-Security-Policy forbids inline styles, and SVG does not need them.
 
-// A sparkGrain is how finely the last 24 hours are drawn, in units of which one
-// is a step wide and one a level high. It decides most of the front page's size:
-// noise does not compress, whatever it is written in.
-type sparkGrain struct {
-	steps  int // of the 24 hours
-	levels int // of the height: more is not seen at this size
+const (
+	// chartLevels is the height of a chart, and chartBase how far its area reaches below
+	// its zero: a zero has a thin line, a gap has nothing.
+	chartLevels, chartBase = 100, 2
+	// The last 24 hours of a GPU are drawn in steps of half an hour, in as many levels as
+	// can be seen. They decide most of the front page's size: noise does not compress.
+	sparkSteps, sparkLevels = 48, 10
+)
+
+// area draws values, of which one is a whole and NaN is not known: one unit wide each, a
+// whole as high as levels, and all of it base higher. Nothing is drawn between two known
+// values that do not follow each other; gaps are boxes in their place.
+func area(values []float64, levels, base int) (path, gaps string) {
+	var p, g []byte
+	command := func(name string, n int) { p = strconv.AppendInt(append(p, name...), int64(n), 10) }
+	level := func(i int) int {
+		if i == len(values) || math.IsNaN(values[i]) {
+			return -1
+		}
+		return base + int(math.Round(float64(levels)*min(1, max(0, values[i]))))
+	}
+	for i := 0; i < len(values); {
+		from := i
+		if level(i) < 0 {
+			for ; i < len(values) && level(i) < 0; i++ {
+			}
+			g = box(g, float64(from), float64(i-from))
+			continue
+		}
+		command("M", i)
+		command(" ", levels+base)
+		for height := 0; level(i) >= 0; {
+			h, from := level(i), i
+			if h != height {
+				command("v", height-h)
+			}
+			for ; level(i) == h; i++ {
+			}
+			command("h", i-from)
+			height = h
+		}
+		command("V", levels+base)
+		p = append(p, 'z')
+	}
+	return string(p), string(g)
 }
 
-// fineSpark is half an hour to the step.
-func fineSpark() sparkGrain { return sparkGrain{48, 10} }
-
-// box is the size of the picture, as a viewBox says it.
-func (s sparkGrain) box() string { return strconv.Itoa(s.steps) + " " + strconv.Itoa(s.levels) }
-
-// sparkline draws steps of utilization as an area with an outline: 100 % is the
-// full height, a zero is the outline alone, and a step without readings is a gap.
-// The path uses relative moves because they repeat, and what repeats compresses.
-func sparkline(steps []*float64, grain sparkGrain) (path string, mean, highest int, known bool) {
-	width := (len(steps) + grain.steps - 1) / grain.steps
-	base := int64(grain.levels)
-	if width == 0 {
-		return "", 0, 0, false
-	}
-	b := make([]byte, 0, 256)
+// sparkline draws steps of utilization, in per cent.
+func sparkline(steps []*float64) (path string, mean, highest int, known bool) {
+	width := (len(steps) + sparkSteps - 1) / sparkSteps
+	var values []float64
 	sum, n, top := 0.0, 0, 0.0
-	drawing, height := false, 0
 	for i := 0; i < len(steps); i += width {
 		part, k := 0.0, 0
 		for _, v := range steps[i:min(i+width, len(steps))] {
@@ -43,43 +70,38 @@ func sparkline(steps []*float64, grain sparkGrain) (path string, mean, highest i
 				continue
 			}
 			value := min(100, max(0, *v))
-			part, k = part+value, k+1
-			top = max(top, value)
+			part, k, top = part+value, k+1, max(top, value)
 		}
-		if k == 0 {
-			if drawing {
-				b = append(b, 'V')
-				b = strconv.AppendInt(b, base, 10)
-				b = append(b, 'z')
-				drawing = false
-			}
-			continue
-		}
+		values = append(values, part/float64(k)/100) // NaN where nothing is known
 		sum, n = sum+part, n+k
-		h := int(math.Round(part / float64(k) * float64(grain.levels) / 100))
-		if !drawing {
-			b = append(b, 'M')
-			b = strconv.AppendInt(b, int64(i/width), 10)
-			b = append(b, ' ')
-			b = strconv.AppendInt(b, base, 10)
-			drawing, height = true, 0
-		}
-		if h != height {
-			b = append(b, 'v')
-			b = strconv.AppendInt(b, int64(height-h), 10)
-			height = h
-		}
-		b = append(b, "h1"...)
-	}
-	if drawing {
-		b = append(b, 'V')
-		b = strconv.AppendInt(b, base, 10)
-		b = append(b, 'z')
 	}
 	if n == 0 {
 		return "", 0, 0, false
 	}
-	return string(b), int(math.Round(sum / float64(n))), int(math.Round(top)), true
+	path, _ = area(values, sparkLevels, 0)
+	return path, int(math.Round(sum / float64(n))), int(math.Round(top)), true
+}
+
+// chart draws values, of which NaN is not known.
+func (w *words) chart(values []float64, top float64, unit string) templates.Chart {
+	c := templates.Chart{N: len(values), Unit: unit, Top: w.digits(top)}
+	shares := make([]float64, len(values))
+	sum, n, most := 0.0, 0, math.Inf(-1)
+	for i, v := range values {
+		if math.IsNaN(v) {
+			shares[i] = v
+			continue
+		}
+		if top > 0 {
+			shares[i] = v / top
+		}
+		sum, n, most = sum+v, n+1, max(most, v)
+	}
+	c.Path, c.Gaps = area(shares, chartLevels, chartBase)
+	if n > 0 {
+		c.Mean, c.Most = w.digits(sum/float64(n)), w.digits(most)
+	}
+	return c
 }
 
 // segments lays shares (0 to 1) side by side up to the whole that is used, in
@@ -110,4 +132,82 @@ func segments(used float64, shares []float64) []templates.Segment {
 
 func percent(share float64) string {
 	return strconv.FormatFloat(math.Round(share*1000)/10, 'f', -1, 64)
+}
+
+// box appends a rectangle of full height.
+func box(b []byte, x, w float64) []byte {
+	b = append(strconv.AppendFloat(append(b, 'M'), x, 'f', -1, 64), " 0h"...)
+	b = append(strconv.AppendFloat(b, w, 'f', -1, 64), 'v')
+	b = append(strconv.AppendInt(b, chartLevels+chartBase, 10), 'h', '-')
+	return append(strconv.AppendFloat(b, w, 'f', -1, 64), 'z')
+}
+
+// digits writes a value with as many digits as a reader wants: one decimal
+// below ten.
+func (w *words) digits(v float64) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "–"
+	case math.Abs(v) < 9.95:
+		return w.float(math.Round(v*10)/10+0, -1)
+	default:
+		return w.float(math.Round(v), 0)
+	}
+}
+
+// partOf is a part of one as per cent, where only all of it is 100 and only
+// nothing is 0.
+func partOf(v float64) string {
+	p := math.Round(100 * v)
+	switch {
+	case v > 0 && p < 1:
+		return "<1"
+	case v < 1 && p > 99:
+		p = 99
+	}
+	return strconv.FormatFloat(p, 'f', 0, 64)
+}
+
+// ticks are the marks below a chart from from to to, in per cent of its width.
+func (w *words) ticks(from, to time.Time) []templates.Tick {
+	length := to.Sub(from)
+	if length <= 0 {
+		return nil
+	}
+	var out []templates.Tick
+	add := func(t time.Time, text string) {
+		if at := float64(t.Sub(from)) / float64(length); at >= 0.02 && at <= 0.96 {
+			out = append(out, templates.Tick{X: percent(at), Text: text})
+		}
+	}
+	local := from.In(w.zone)
+	y, m, d := local.Date()
+	switch {
+	case length <= 36*time.Hour:
+		for h := 0; h < 72; h += 6 {
+			t := time.Date(y, m, d, h, 0, 0, 0, w.zone)
+			text := t.Format("15:04")
+			if t.Hour() == 0 {
+				text = w.weekdays[t.Weekday()]
+			}
+			add(t, text)
+		}
+	case length <= 9*24*time.Hour:
+		for i := range 11 {
+			t := time.Date(y, m, d+i, 0, 0, 0, 0, w.zone)
+			add(t, w.weekdays[t.Weekday()])
+		}
+	case length <= 40*24*time.Hour:
+		for i := range 42 {
+			if t := time.Date(y, m, d+i, 0, 0, 0, 0, w.zone); t.Weekday() == time.Monday {
+				add(t, strconv.Itoa(t.Day())+" "+w.months[t.Month()-1])
+			}
+		}
+	default:
+		for i := 1; i < 14; i += 2 {
+			t := time.Date(y, m+time.Month(i), 1, 0, 0, 0, 0, w.zone)
+			add(t, w.months[t.Month()-1])
+		}
+	}
+	return out
 }

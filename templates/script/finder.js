@@ -82,7 +82,7 @@ var apply = function () {
     if (h.line.classList.contains("first") !== (h === first)) { h.line.classList.toggle("first", h === first); }
     h.gpus.forEach(function (g, i) {
       var dim = !g.hit, glyph = h.glyphs[i];
-      if (glyph && g.dim !== dim) { glyph.classList.toggle("off", dim); g.dim = dim; }
+      if (glyph && (g.dim || false) !== dim) { glyph.classList.toggle("off", dim); g.dim = dim; }
     });
   });
   if (typed) { openMatches(result.hosts); } else { openMatches([]); }

@@ -62,18 +62,20 @@ var toggleHost = function (line) {
   if (isOpen(line) !== line.rowed) { toggled.push(line.id); }
   keep("hosts", toggled.join(" ") || null);
 };
+var foldButton = make("button", "fold");
+foldButton.type = "button";
+doc.addEventListener("click", function (e) {
+  var head = kind === "index" && e.target.closest(".hl");
+  if (head && !e.target.closest("a") && !String(getSelection())) { toggleHost(head.parentNode); }
+});
 var rowsOfHosts = function () {
   if (kind !== "index") { return; }
   all(".host").forEach(function (line) {
-    var head = line.querySelector(".hl"), button = make("button", "fold"), kept = opened[line.id];
+    var head = line.querySelector(".hl"), button = foldButton.cloneNode(), kept = opened[line.id];
     line.rowed = isOpen(line);
-    button.type = "button";
     button.setAttribute("aria-label", say(W.rows, line.id));
     button.setAttribute("aria-expanded", String(line.rowed));
     head.insertBefore(button, head.firstChild);
-    head.addEventListener("click", function (e) {
-      if (!e.target.closest("a") && !String(getSelection())) { toggleHost(line); }
-    });
     var other = toggled.indexOf(line.id) >= 0;
     if (line.rowed) { showRows(line, !other); return; }
     if (!kept && !(other && online)) { return; }

@@ -9,12 +9,12 @@ var readGPUs = function () {
   hostList = told.hosts.map(function (h, at) {
     var line = $(h.id), words = (h.id + " " + h.words).toLowerCase();
     return {
-      id: h.id, at: at, line: line, words: words, exact: words.split(/[\s-]+/), glyphs: all(".hl>svg>use", line),
+      id: h.id, at: at, line: line, words: words, glyphs: all(".hl>svg>use", line),
       gpus: h.gpus.map(function (g) {
         var model = told.models[g[2]][0].toLowerCase(), users = g[3] || "", booker = g[4] || "", who = (users + " " + booker).toLowerCase();
         return {
           index: String(g[0]), state: stateNames[g[1]], gib: told.models[g[2]][1], who: users, booker: booker, free: g[5] ? g[5] * 1000 - built : Infinity,
-          words: [words, model, who, stateNames[g[1]]].join(" "), exact: (words + " " + model + " " + who).split(/[\s-]+/)
+          words: words + " " + model + " " + who + " " + stateNames[g[1]]
         };
       })
     };
@@ -30,7 +30,7 @@ var testOf = function (word) {
   if (stateNames.indexOf(word) >= 0) { return function (g) { return g.state === word; }; }
   if ((m = /^>=?(\d+)(g|gb|gib)?$/.exec(word))) { return function (g) { return g.gib >= +m[1]; }; }
   if ((m = /^(\d+)(m|min|h|d|w)$/.exec(word))) { return function (g) { return g.state === "free" && g.free >= m[1] * spans[m[2]]; }; }
-  if (/^\d{1,4}$/.test(word)) { return function (g) { return g.index === word || g.exact.indexOf(word) >= 0; }; }
+  if (/^\d{1,4}$/.test(word)) { var number = new RegExp("(^|[\\s-])" + word + "($|[\\s-])"); return function (g) { return g.index === word || number.test(g.words); }; }
   return function (g) { return g.words.indexOf(word) >= 0; };
 };
 var testsOf = function (query) {
