@@ -19,18 +19,23 @@ const every = 20 * time.Second
 // in ten of them, and their last day.
 type fleet struct {
 	*demo.Fleet
-	dir   string // holds data, site and state
-	names []string
-	at    time.Time
-	seq   uint64
+	dir string // holds data and state
+	// memory holds the site, and what is written for comparison with it.
+	memory string
+	names  []string
+	at     time.Time
+	seq    uint64
 	// spoil changes what the first host pushes; nil for not.
 	spoil func(*snapshot.Snapshot)
 }
 
-// newFleet makes the data of so many hosts below dir.
-func newFleet(dir string, hosts int, past bool) (*fleet, error) {
+// newFleet makes the data of so many hosts below dir, and its site below memory.
+func newFleet(dir, memory string, hosts int, past bool) (*fleet, error) {
 	at := time.Now().UTC().Truncate(time.Minute).Add(-time.Hour)
-	f := &fleet{Fleet: demo.NewLarge(1, at, hosts), dir: dir, at: at}
+	f := &fleet{Fleet: demo.NewLarge(1, at, hosts), dir: dir, memory: filepath.Join(memory, filepath.Base(dir)), at: at}
+	if err := os.MkdirAll(f.site(), 0o755); err != nil {
+		return nil, err
+	}
 	for _, h := range f.Hosts() {
 		f.names = append(f.names, h.Name)
 		if err := os.MkdirAll(f.path("data", "drop", h.Name), 0o755); err != nil {
@@ -57,6 +62,11 @@ func newFleet(dir string, hosts int, past bool) (*fleet, error) {
 
 func (f *fleet) path(elem ...string) string {
 	return filepath.Join(append([]string{f.dir}, elem...)...)
+}
+
+// site is where the site lies.
+func (f *fleet) site(elem ...string) string {
+	return filepath.Join(append([]string{f.memory, "site"}, elem...)...)
 }
 
 // remember gives the hosts their last day.

@@ -86,16 +86,6 @@ func (f *fleet) read() error {
 	return nil
 }
 
-// look sees whether there is news from any node.
-func (f *fleet) look() error {
-	for _, name := range f.names {
-		if _, err := os.Stat(f.path("data", "drop", name, "latest.json.gz")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // bareSite is one page a host and an index, 7.8 KB each, as the floors had it
 // that targets were told against.
 func bareSite(hosts int) map[string][]byte {
@@ -108,7 +98,7 @@ func bareSite(hosts int) map[string][]byte {
 
 // floors is what a cycle of everything costs otherwise.
 func floors(f *fleet) (rivals []rival, besides []beside, err error) {
-	bare, err := newCopied(f.path("bare"), bareSite(len(f.names)))
+	bare, err := newCopied(filepath.Join(f.memory, "bare"), bareSite(len(f.names)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -116,11 +106,11 @@ func floors(f *fleet) (rivals []rival, besides []beside, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := contents(f.path("site"))
+	all, err := contents(f.site())
 	if err != nil {
 		return nil, nil, err
 	}
-	same, err := newCopied(f.path("plain"), all)
+	same, err := newCopied(filepath.Join(f.memory, "plain"), all)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -177,7 +167,7 @@ func packAll(w packer, all map[string][]byte) error {
 // of cycles by temporary files and renames, which is the usual way, the last of
 // them against the 4th; and what else there is.
 func replaced(f *fleet, cycles int) (ms []float64, last float64, besides []beside, err error) {
-	c, err := newCopied(f.path("renamed"), bareSite(len(f.names)))
+	c, err := newCopied(filepath.Join(f.memory, "renamed"), bareSite(len(f.names)))
 	if err != nil {
 		return nil, 0, nil, err
 	}
@@ -221,62 +211,34 @@ func replaced(f *fleet, cycles int) (ms []float64, last float64, besides []besid
 	return ms[3:], last, besides, nil
 }
 
-// changes are the files that a generation wrote: those that differ in their
-// inode or time from what there was.
-func changes(site string, generation func() error) (map[string][]byte, error) {
-	when := func() (map[string]time.Time, error) {
-		times := map[string]time.Time{}
-		return times, filepath.WalkDir(site, func(path string, d fs.DirEntry, err error) error {
+// written is how many bytes a generation writes: those of the files that differ in
+// their time from what there was.
+func written(site string, generation func() error) (size int64, err error) {
+	before := map[string]time.Time{}
+	look := func(visit func(path string, info fs.FileInfo)) error {
+		return filepath.WalkDir(site, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
 				return err
 			}
 			info, err := d.Info()
 			if err == nil {
-				times[path] = info.ModTime()
+				visit(path, info)
 			}
 			return err
 		})
 	}
-	before, err := when()
-	if err != nil {
-		return nil, err
+	if err := look(func(path string, info fs.FileInfo) { before[path] = info.ModTime() }); err != nil {
+		return 0, err
 	}
 	if err := generation(); err != nil {
-		return nil, err
+		return 0, err
 	}
-	after, err := when()
-	if err != nil {
-		return nil, err
-	}
-	written := map[string][]byte{}
-	for path, at := range after {
-		if old, was := before[path]; was && old.Equal(at) {
-			continue
+	err = look(func(path string, info fs.FileInfo) {
+		if !before[path].Equal(info.ModTime()) {
+			size += info.Size()
 		}
-		rel, err := filepath.Rel(site, path)
-		if err != nil {
-			return nil, err
-		}
-		if written[rel], err = os.ReadFile(path); err != nil {
-			return nil, err
-		}
-	}
-	return written, nil
-}
-
-// rewritten is what it costs to look at each drop, and to write in place what a
-// generation wrote.
-func rewritten(f *fleet, name string, files map[string][]byte) (beside, error) {
-	c, err := newCopied(f.path(name), files)
-	if err != nil {
-		return beside{}, err
-	}
-	size := 0
-	for _, content := range files {
-		size += len(content)
-	}
-	ms, err := least(5, func() error { return errors.Join(f.look(), c.write(overwrite)) })
-	return beside{fmt.Sprintf("a stat of each drop and writing the same %s MiB in place", number(float64(size)/(1<<20))), ms}, err
+	})
+	return size, err
 }
 
 // bareTemplate renders a page with a row for each GPU and process of each host,

@@ -13,53 +13,28 @@ func (s *suite) generate(f *fleet) (use, error) {
 
 // cron runs the program once, as cron would.
 func (s *suite) cron(f *fleet, more ...string) (use, error) {
-	u, _, err := program([]int{3}, s.program, append([]string{"generate", "--data", f.path("data"), "--site", f.path("site"), "--state", f.path("state"), "--timezone", "UTC"}, more...)...)
+	u, _, err := program([]int{3}, s.program, append([]string{"generate", "--data", f.path("data"), "--site", f.site(), "--state", f.path("state"), "--timezone", "UTC"}, more...)...)
 	return u, err
 }
 
-// process is a cycle of everything in a process of its own, and its memory.
-func (s *suite) process() error {
-	f, err := s.fleet(s.big())
+// processes are generations by a process each, as cron starts them, with news of all
+// hosts in each.
+func (s *suite) processes() error {
+	started, err := leastProgram(5, s.program, "version")
 	if err != nil {
 		return err
 	}
-	var ms, mib, again []float64
-	for range s.times(5) {
-		if err := f.push(f.names); err != nil {
-			return err
-		}
-		u, err := s.generate(f)
+	for _, size := range []struct {
+		hosts, runs int
+		target      float64
+	}{{10, 12, 50}, {100, 12, 240}, {s.big(), 8, 2000 * float64(s.big()) / 1000}} {
+		f, err := s.fleet(size.hosts)
 		if err != nil {
 			return err
 		}
-		ms, mib = append(ms, u.ms()), append(mib, float64(u.peak)/(1<<20))
-		if u, err = s.generate(f); err != nil {
-			return err
-		}
-		again = append(again, u.ms())
-	}
-	hosts := len(f.names)
-	hugo, err := s.hugos(f)
-	if err != nil {
-		return err
-	}
-	s.add(row{id: "G1", what: fmt.Sprintf("the same by gpuboard generate, a process for each of %d hosts' news", hosts), unit: "ms", values: ms, least: true, rivals: []rival{{"hugo", hugo.cold, 0}}})
-	s.note("A process for each generation renders, compresses and compares everything anew; generate --watch keeps what it can, which is why docs/scale.md tells large sites to use it. Files are staged as they are made; what its memory is are history, what is common to all files of a host, and the garbage of half a second.")
-	s.add(row{id: "G1", what: "its memory", unit: "MiB", values: mib, target: 150, least: true, rivals: []rival{{"hugo's", hugo.mib, 118}}})
-	s.add(row{id: "G2", what: "gpuboard generate where nothing changed", unit: "ms", values: again, least: true, rivals: []rival{{"hugo, its site built again, unchanged", hugo.same, 0}}})
-	return nil
-}
-
-// small is the whole process for labs.
-func (s *suite) small() error {
-	for hosts, target := range map[int]float64{10: 12, 100: 60} {
-		f, err := s.fleet(hosts)
-		if err != nil {
-			return err
-		}
-		var ms []float64
-		first := 3 + hosts/8 // generations that still make what is kept: few charts each
-		for n := range first + s.times(12) {
+		var ms, mib []float64
+		first := min(3+size.hosts/8, 20) // generations that still make what is kept: few charts each
+		for n := range first + s.times(size.runs) {
 			f.at = time.Now().UTC().Add(-every)
 			if err := f.push(f.names); err != nil {
 				return err
@@ -69,18 +44,22 @@ func (s *suite) small() error {
 				return err
 			}
 			if n >= first {
-				ms = append(ms, u.ms())
+				ms, mib = append(ms, u.ms()), append(mib, float64(u.peak)/(1<<20))
 			}
 		}
-		_, _, err = program(nil, s.program, "version")
-		if err != nil {
-			return err
+		what := row{id: "G2", what: fmt.Sprintf("gpuboard generate, a process for each generation, %d hosts, all with news", size.hosts), unit: "ms", values: ms, target: size.target, least: true,
+			besides: []beside{{"starting gpuboard (version)", started}}}
+		memory := row{id: "G4", what: fmt.Sprintf("its memory, %d hosts", size.hosts), unit: "MiB", values: mib, least: true}
+		if size.hosts == s.big() {
+			hugo, err := s.hugos(f)
+			if err != nil {
+				return err
+			}
+			what.rivals, memory.rivals = []rival{{"hugo", hugo.cold, 440}}, []rival{{"hugo's", hugo.mib, 84}}
+			memory.target = 200
 		}
-		u, err := leastProgram(5, s.program, "version")
-		if err != nil {
-			return err
-		}
-		s.add(row{id: "G4", what: fmt.Sprintf("gpuboard generate, %d hosts, all with news", hosts), unit: "ms", values: ms, target: target, least: true, besides: []beside{{"starting gpuboard (version)", u}}})
+		s.add(what)
+		s.add(memory)
 	}
 	return nil
 }

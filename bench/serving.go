@@ -84,7 +84,7 @@ func (s *suite) visitable(hosts int) (*fleet, error) {
 	if _, err := s.generate(f); err != nil {
 		return nil, err
 	}
-	return f, readable(f.path("site"), s.dir)
+	return f, readable(f.site(), s.memory)
 }
 
 // readable lets everybody reach a folder: as root nginx serves as another user.
@@ -241,12 +241,12 @@ func (s *suite) views() error {
 		return err
 	}
 	return s.with(func(h *harness) error {
-		server := webtest.Start(h, "nginx", webtest.Options{Deploy: "deploy", Site: f.path("site")})
+		server := webtest.Start(h, "nginx", webtest.Options{Deploy: "deploy", Site: f.site()})
 		shipped, err := found(server.URL, server.PID, true)
 		if err != nil {
 			return err
 		}
-		beside, flying, plain, empty, err := s.bareNginx(h, f.path("site"))
+		beside, flying, plain, empty, err := s.bareNginx(h, f.site())
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 // worst is what one node, or one file of bookings, can add to a generation of
 // 100 hosts, each by one process. Everybody has news in each.
 func (s *suite) worst() error {
-	f, err := newFleet(filepath.Join(s.dir, "worst"), 100, true)
+	f, err := newFleet(filepath.Join(s.dir, "worst"), s.memory, 100, true)
 	if err != nil {
 		return err
 	}

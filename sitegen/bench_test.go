@@ -114,12 +114,11 @@ func (y *yard) generate() sitegen.Report {
 	return r
 }
 
-// BenchmarkGenerate is one generation of a process that goes on: with news of
-// all hosts, of one in a hundred, of none while the clock goes on; and "once",
-// that of a process of its own. With history, as everybody has it.
+// BenchmarkGenerate is one generation with news of all hosts: of a process that
+// goes on, and "once", that of a process of its own. With history, as everybody has it.
 func BenchmarkGenerate(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
-		for _, news := range []string{"all", "some", "none", "once"} {
+		for _, news := range []string{"all", "once"} {
 			b.Run(fmt.Sprintf("%s/%d-hosts", news, n), func(b *testing.B) { benchGenerate(b, n, news) })
 		}
 	}
@@ -127,37 +126,20 @@ func BenchmarkGenerate(b *testing.B) {
 
 func benchGenerate(b *testing.B, n int, news string) {
 	y := newYard(b, n, true)
-	names, wait := y.names, every
-	y.push(wait, names)
+	y.push(every, y.names)
 	before := processorTime(b)
 	y.generate()
 	b.ReportMetric(float64((processorTime(b) - before).Milliseconds()), "first-cpu-ms")
-	for range 70 { // until all charts are drawn
-		y.push(time.Second, nil)
+	for range 3 {
+		y.push(every, y.names)
 		y.generate()
-		if news == "all" || news == "once" {
-			break
-		}
-	}
-	for range 2 {
-		y.push(wait, names)
-		y.generate()
-	}
-	switch news {
-	case "some":
-		names, wait = nil, time.Second // see below
-	case "none":
-		names, wait = nil, time.Second
 	}
 	var least, all time.Duration
 	var files int
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
-		if news == "some" {
-			names = fleettest.WithNews(y.fleet, y.names, y.at, wait, max(1, n/100))
-		}
-		y.push(wait, names)
+		y.push(every, y.names)
 		if news == "once" {
 			y.g = y.generator("site", "state")
 		}

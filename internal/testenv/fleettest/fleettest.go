@@ -56,15 +56,3 @@ func Remember(ctx context.Context, store *history.Store, f *demo.Fleet, at time.
 	}
 	return nil
 }
-
-// WithNews returns some hosts that take a snapshot within the next while. A node takes
-// one each [demo.Interval], so the others would send what they have sent already.
-func WithNews(f *demo.Fleet, names []string, now time.Time, wait time.Duration, hosts int) []string {
-	var some []string
-	for _, name := range names {
-		if len(some) < hosts && f.Snapshot(name, now.Add(wait)).CollectedAt.After(now) {
-			some = append(some, name)
-		}
-	}
-	return some
-}
