@@ -79,7 +79,7 @@ func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, 
 	if g.charts.fleet != nil {
 		past.Fleet = g.charts.fleet.Past
 	}
-	few := len(b.Hosts) <= render.FullHistoryHosts || g.opt.About.Replaces("vesta")
+	few := len(b.Hosts) <= render.FullHistoryHosts
 	for i := range b.Hosts {
 		name := b.Hosts[i].Name
 		switch {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"gpuboard/internal/legacy"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
+	"gpuboard/sitegen/render"
 )
 
 // Drops is where snapshots arrive, as far as a generation needs it.
@@ -75,26 +75,13 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 func (g *Generator) reports(ctx context.Context, names []string, now time.Time, mem *memory, older map[string]legacy.Host) map[string]board.Report {
 	reports := make(map[string]board.Report, len(names))
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	work := make(chan string)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for name := range work {
-				r := g.report(name, now, mem, older)
-				mu.Lock()
-				reports[name] = r
-				mu.Unlock()
-			}
-		})
-	}
-	for _, name := range names {
-		if ctx.Err() != nil {
-			break
-		}
-		work <- name
-	}
-	close(work)
-	wg.Wait()
+	_ = render.InParallel(len(names), func(i int) error { // gather says that ctx has ended
+		r := g.report(names[i], now, mem, older)
+		mu.Lock()
+		defer mu.Unlock()
+		reports[names[i]] = r
+		return ctx.Err()
+	})
 	return reports
 }
 

@@ -87,7 +87,7 @@ type hours struct {
 
 // recall reads what the last generation left. What cannot be read is
 // forgotten, and said.
-func (g *Generator) recall(time.Time) *memory {
+func (g *Generator) recall() *memory {
 	mem := &memory{dir: g.opt.State, good: map[string]bundle{}}
 	left := g.left
 	g.left = nil // this generation changes it, and may fail

@@ -154,7 +154,7 @@ func New(o Options) (*Generator, error) {
 // within reports whether path is dir or lies below it.
 func within(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !filepath.IsAbs(rel) && (len(rel) < 3 || rel[:3] != "../")
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // Generate makes one generation as of now. A host, a booking or a source that
@@ -171,7 +171,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	defer atomicfile.Unlock(lock)
 
 	now = now.Round(0) // what is remembered is of the clock on the wall, as in a file
-	mem := g.recall(now)
+	mem := g.recall()
 	unopened := g.openHistory(ctx, now)
 	in, err := g.gather(ctx, now, mem)
 	if err != nil {

@@ -1,6 +1,11 @@
 package board
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"gpuboard/internal/snapshot"
+)
 
 // How old a board may be, in intervals of its generator. The page turns grey by the same rule.
 const (
@@ -26,3 +31,29 @@ func (b *Board) Late(now time.Time) bool {
 
 // Dead reports whether the board is so old that it says nothing about now.
 func (b *Board) Dead(now time.Time) bool { return b.Age(now) > deadIntervals*b.Every() }
+
+// Expire makes everything on a board unknown.
+func (b *Board) Expire() {
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		if h.State != Never {
+			h.State = Stale
+		}
+		h.Node = snapshot.Node{}
+		for g := range h.Rows() {
+			if g.Last == nil {
+				last := &LastSeen{State: g.State, At: h.SnapshotAt}
+				for k := range g.Processes {
+					if who := g.Processes[k].Person; who != "" && !slices.Contains(last.Users, who) {
+						last.Users = append(last.Users, who)
+					}
+				}
+				g.Last = last
+			}
+			kept := GPU{ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: Unknown, Reason: ReasonStale, Booking: g.Booking, Next: g.Next, Others: g.Others, Last: g.Last}
+			kept.Index, kept.UUID, kept.PCIBusID, kept.Name, kept.MemoryTotal, kept.Health = g.Index, g.UUID, g.PCIBusID, g.Name, g.MemoryTotal, snapshot.HealthUnknown
+			*g = kept
+		}
+	}
+	b.Count()
+}

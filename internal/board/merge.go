@@ -38,13 +38,10 @@ func Merge(in Input) (*Board, Marks) {
 		Demo:          m.Demo,
 		Problems:      slices.Clone(m.Problems),
 		Hosts:         hosts,
-		Totals:        totals(hosts),
-		Models:        models(hosts),
-		FreeNow:       freeNow(hosts),
-		NextFree:      nextFree(hosts),
 		Users:         m.users(hosts),
 		Bookings:      m.bookings(),
 	}
+	b.Count()
 	for i := range hosts {
 		for _, p := range hosts[i].Problems {
 			p.Host = hosts[i].Name
@@ -156,7 +153,6 @@ func (m *merger) host(inv inventory.Host) Host {
 	if h.State != Never {
 		m.rows(&h, inv, snap, fresh)
 	}
-	m.finish(&h)
 	return h
 }
 
@@ -252,16 +248,6 @@ func (m *merger) newsState(h *Host, inv inventory.Host, r Report) HostState {
 
 func (h *Host) problem(code, message string) {
 	h.Problems = append(h.Problems, snapshot.Problem{Code: code, Message: message, Host: h.Name})
-}
-
-// finish sums the card up.
-func (m *merger) finish(h *Host) {
-	for g := range h.Units() {
-		if g.State == Free {
-			h.Free++
-		}
-	}
-	h.Models = models([]Host{*h})
 }
 
 // remember sets Since on every GPU of a host, from what was remembered and what is

@@ -9,6 +9,23 @@ import (
 	"gpuboard/internal/history"
 )
 
+// Count sets the totals and models of a board and of its hosts, and what is free
+// now and next, after hosts were made, read or changed.
+func (b *Board) Count() {
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		h.Free = 0
+		for g := range h.Units() {
+			if g.State == Free {
+				h.Free++
+			}
+		}
+		h.Models = models(b.Hosts[i : i+1])
+	}
+	b.Totals, b.Models = totals(b.Hosts), models(b.Hosts)
+	b.FreeNow, b.NextFree = freeNow(b.Hosts), nextFree(b.Hosts)
+}
+
 func totals(hosts []Host) Totals {
 	t := Totals{ByState: map[State]int{}, ByHost: map[HostState]int{}}
 	for i := range hosts {
@@ -110,7 +127,7 @@ func nextFree(hosts []Host) *FreeGPU {
 			default:
 				continue
 			}
-			if g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.From) {
+			if g.Booking == nil || g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.From) {
 				continue
 			}
 			f := NewFreeGPU(&hosts[i], g)

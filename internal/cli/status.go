@@ -98,7 +98,7 @@ func (a *app) judge(s *source.Source, b *board.Board) (dead bool) {
 	age, interval := b.Age(a.now()), b.Every()
 	switch {
 	case b.Dead(a.now()):
-		data.Expire(b)
+		b.Expire()
 		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: its generator has stopped, and nothing is known about now\n", failure.Printable(s.Name), board.Span(age), board.Span(interval))
 		return true
 	case b.Late(a.now()):

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -59,7 +58,7 @@ func ReadPublished(r io.Reader) (*Published, error) {
 	b := &board.Board{
 		GeneratedAt: doc.GeneratedAt, InventoryAsOf: readable(doc.InventoryAsOf),
 		BookingsStaleSince: readable(doc.BookingsStaleSince), Demo: doc.Demo,
-		Models: readModels(doc.Models), Problems: readProblems(doc.Problems),
+		Problems: readProblems(doc.Problems),
 	}
 	if every := doc.Next.Sub(doc.GeneratedAt); !doc.Next.IsZero() && every > 0 && every < 7*24*time.Hour {
 		b.Interval = every
@@ -73,7 +72,7 @@ func ReadPublished(r io.Reader) (*Published, error) {
 		seen[h.Name] = true
 		b.Hosts = append(b.Hosts, h)
 	}
-	Count(b)
+	b.Count()
 	return &Published{Board: b, Title: snapshot.Text(doc.Title, render.MaxText), Lab: snapshot.Text(doc.Lab, render.MaxText), Generation: readHex(doc.Generation)}, nil
 }
 
@@ -99,7 +98,7 @@ func ReadHost(r io.Reader) (*board.Host, []board.Booking, error) {
 		}
 	}
 	b := &board.Board{Hosts: []board.Host{h}}
-	Count(b)
+	b.Count()
 	return &b.Hosts[0], bookings, nil
 }
 
@@ -142,101 +141,6 @@ func HostJSON(b *board.Board, h *board.Host) []byte {
 		}
 	}
 	return hostFile(h, hostFields(h), bookings)
-}
-
-// Expire makes everything on a board unknown.
-func Expire(b *board.Board) {
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		if h.State != board.Never {
-			h.State = board.Stale
-		}
-		h.Node = snapshot.Node{}
-		for g := range h.Rows() {
-			if g.Last == nil {
-				last := &board.LastSeen{State: g.State, At: h.SnapshotAt}
-				for k := range g.Processes {
-					if who := g.Processes[k].Person; who != "" && !slices.Contains(last.Users, who) {
-						last.Users = append(last.Users, who)
-					}
-				}
-				g.Last = last
-			}
-			kept := board.GPU{ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: board.Unknown, Reason: board.ReasonStale, Booking: g.Booking, Next: g.Next, Others: g.Others, Last: g.Last}
-			kept.Index, kept.UUID, kept.PCIBusID, kept.Name, kept.MemoryTotal, kept.Health = g.Index, g.UUID, g.PCIBusID, g.Name, g.MemoryTotal, snapshot.HealthUnknown
-			*g = kept
-		}
-	}
-	Count(b)
-}
-
-// Count sets a board's totals, and what is free now and next, from its hosts,
-// after those were read or changed. The models' free counts are those of the
-// GPUs that are listed.
-func Count(b *board.Board) {
-	t := board.Totals{ByState: map[board.State]int{}, ByHost: map[board.HostState]int{}}
-	b.FreeNow, b.NextFree = nil, nil
-	type kind struct {
-		name   string
-		memory int64
-	}
-	free := map[kind]int{}
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		t.Hosts++
-		t.ByHost[h.State]++
-		h.Free = 0
-		for g := range h.Units() {
-			t.GPUs++
-			t.ByState[g.State]++
-			if !g.IdleSince.IsZero() {
-				t.HeldIdle++
-			}
-			f := board.NewFreeGPU(h, g)
-			switch g.State {
-			case board.Free:
-				h.Free++
-				free[kind{g.Name, mib(g.MemoryTotal)}]++
-				f.Until = g.FreeUntil
-				b.FreeNow = append(b.FreeNow, f)
-			case board.Booked, board.InUse, board.Contested:
-				if g.Booking != nil && !g.FreeFrom.IsZero() && (b.NextFree == nil || g.FreeFrom.Before(b.NextFree.From)) {
-					f.From, f.By = g.FreeFrom, g.Booking.Name
-					b.NextFree = &f
-				}
-			}
-		}
-	}
-	count := func(models []board.Model, free map[kind]int) {
-		for i := range models {
-			models[i].Free = free[kind{models[i].FullName, mib(models[i].MemoryTotal)}]
-		}
-	}
-	count(b.Models, free)
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		here := map[kind]int{}
-		for g := range h.Units() {
-			if g.State == board.Free {
-				here[kind{g.Name, mib(g.MemoryTotal)}]++
-			}
-		}
-		count(h.Models, here)
-	}
-	slices.SortStableFunc(b.FreeNow, func(x, y board.FreeGPU) int {
-		if c := mib(y.Memory) - mib(x.Memory); c != 0 {
-			return int(min(max(c, -1), 1))
-		}
-		return board.NaturalCompare(x.Model, y.Model)
-	})
-	b.Totals = t
-}
-
-func mib(p *int64) int64 {
-	if p == nil {
-		return 0
-	}
-	return *p
 }
 
 // readJSON reads one of these files: unknown fields pass, names match by

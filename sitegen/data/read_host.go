@@ -22,7 +22,6 @@ type (
 		Demo               bool         `json:"demo"`
 		InventoryAsOf      time.Time    `json:"inventory_as_of"`
 		BookingsStaleSince time.Time    `json:"bookings_stale_since"`
-		Models             []modelDoc   `json:"models"`
 		Problems           []problemDoc `json:"problems"`
 		Hosts              []readHost   `json:"hosts"`
 	}
@@ -43,7 +42,6 @@ type (
 		Interval    int64         `json:"interval_seconds"`
 		Driver      string        `json:"driver_version"`
 		CUDA        string        `json:"cuda_version"`
-		Models      []modelDoc    `json:"models"`
 		Problems    []problemDoc  `json:"problems"`
 		Node        snapshot.Node `json:"node"`
 		GPUs        []readGPU     `json:"gpus"`
@@ -97,7 +95,7 @@ func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
 		Name: name, Title: readName(r.Title), Group: readName(r.Group), Owner: readName(r.Owner),
 		Note: readText(r.Note), Address: readText(r.Address), Datacenter: readName(r.Datacenter),
 		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt), GoneSince: readable(r.GoneSince),
-		Problems: readProblems(r.Problems), Models: readModels(r.Models),
+		Problems: readProblems(r.Problems),
 	}
 	for _, tag := range r.Tags[:min(len(r.Tags), snapshot.MaxErrors)] {
 		h.Tags = append(h.Tags, readName(tag))
@@ -223,17 +221,6 @@ func (r *bookingDoc) booking() board.Booking {
 		b.Slice = r.Slice
 	}
 	return b
-}
-
-func readModels(list []modelDoc) []board.Model {
-	var models []board.Model
-	for _, m := range list[:min(len(list), MaxBoardHosts)] {
-		if m.Memory != nil && (*m.Memory < 0 || *m.Memory > 1<<32) {
-			m.Memory = nil
-		}
-		models = append(models, board.Model{Name: readName(m.Name), FullName: readName(m.FullName), MemoryTotal: m.Memory, Total: max(m.Total, 0), Free: max(m.Free, 0)})
-	}
-	return models
 }
 
 // readProblems reads the list of what is not well. Where a problem is stands

@@ -55,7 +55,7 @@ func TestABoardReadBackLooksTheSame(t *testing.T) {
 	in.Board.Interval = 20 * time.Second
 	in.Board.InventoryAsOf, in.Board.BookingsStaleSince = boardtest.At(0, -1, 0), boardtest.At(0, 0, -7)
 	in.Site.Lab = "a lab"
-	Count(in.Board)
+	in.Board.Count()
 	doc := published(t, in, "api/v1/board.json")
 	p, err := ReadPublished(bytes.NewReader(doc))
 	if err != nil {
@@ -78,7 +78,7 @@ func TestABoardReadBackLooksTheSame(t *testing.T) {
 
 func TestAHostReadBackIsTheSame(t *testing.T) {
 	in := boardtest.Lab()
-	Count(in.Board)
+	in.Board.Count()
 	for i := range in.Board.Hosts {
 		h := &in.Board.Hosts[i]
 		doc := published(t, in, "api/v1/hosts/"+h.Name+".json")
@@ -126,7 +126,7 @@ func TestCountAgreesWithTheMerge(t *testing.T) {
 	for i := range got.Hosts {
 		got.Hosts[i].Free = -1
 	}
-	Count(got)
+	got.Count()
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(board.Host{})); diff != "" || want.Totals.Free() == 0 || want.NextFree == nil {
 		t.Errorf("%d are free; %s", want.Totals.Free(), diff)
 	}
