@@ -3,7 +3,6 @@ package sitegen
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"

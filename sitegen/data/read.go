@@ -87,7 +87,7 @@ func ReadHost(r io.Reader) (*board.Host, []board.Booking, error) {
 	if err := readJSON(r, &doc, &doc.Schema); err != nil {
 		return nil, nil, fmt.Errorf("reading the host: %w", err)
 	}
-	h, ok := doc.host(doc.SnapshotAt)
+	h, ok := doc.host(doc.SnapshotAt.Time)
 	if !ok {
 		return nil, nil, fmt.Errorf("reading the host: %w: it names no host", ErrNotBoard)
 	}

@@ -26,26 +26,10 @@ type (
 		Hosts              []readHost   `json:"hosts"`
 	}
 	readHost struct {
-		Name        string        `json:"name"`
-		Title       string        `json:"title"`
-		Group       string        `json:"group"`
-		Owner       string        `json:"owner"`
-		Note        string        `json:"note"`
-		Address     string        `json:"address"`
-		Datacenter  string        `json:"datacenter"`
-		Tags        []string      `json:"tags"`
-		State       string        `json:"state"`
-		Check       string        `json:"check"`
-		SnapshotAt  time.Time     `json:"snapshot_at"`
-		ClockOffset float64       `json:"clock_offset_seconds"`
-		GoneSince   time.Time     `json:"gone_since"`
-		Interval    int64         `json:"interval_seconds"`
-		Driver      string        `json:"driver_version"`
-		CUDA        string        `json:"cuda_version"`
-		Problems    []problemDoc  `json:"problems"`
-		Node        snapshot.Node `json:"node"`
-		GPUs        []readGPU     `json:"gpus"`
-		Bookings    []bookingDoc  `json:"bookings"` // in the host's own file
+		hostHead
+		Node     snapshot.Node `json:"node"`
+		GPUs     []readGPU     `json:"gpus"`
+		Bookings []bookingDoc  `json:"bookings"` // in the host's own file
 	}
 	readGPU struct {
 		snapshot.GPU
@@ -72,11 +56,7 @@ type (
 		NoShow    bool          `json:"no_show"`
 		FreeFrom  time.Time     `json:"free_from"`
 		FreeUntil time.Time     `json:"free_until"`
-		Last      *struct {
-			State string    `json:"state"`
-			Users []string  `json:"users"`
-			At    time.Time `json:"at"`
-		} `json:"last_seen"`
+		Last      *lastDoc      `json:"last_seen"`
 	}
 	readProcess struct {
 		snapshot.Process
@@ -87,14 +67,14 @@ type (
 
 // host makes a card of it; false when its name is none.
 func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
-	name, err := snapshot.ParseHost(r.Name)
+	name, err := snapshot.ParseHost(string(r.Name))
 	if err != nil {
 		return board.Host{}, false
 	}
 	h := board.Host{
 		Name: name, Title: readName(r.Title), Group: readName(r.Group), Owner: readName(r.Owner),
 		Note: readText(r.Note), Address: readText(r.Address), Datacenter: readName(r.Datacenter),
-		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt), GoneSince: readable(r.GoneSince),
+		Check: readName(r.Check), State: board.HostState(r.State), SnapshotAt: readable(r.SnapshotAt.Time), GoneSince: readable(r.GoneSince.Time),
 		Problems: readProblems(r.Problems),
 	}
 	for _, tag := range r.Tags[:min(len(r.Tags), snapshot.MaxErrors)] {
@@ -106,10 +86,10 @@ func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
 		h.State = board.Stale // a word that nobody knows says nothing about now
 	}
 	if r.ClockOffset > -1e9 && r.ClockOffset < 1e9 {
-		h.ClockOffset = time.Duration(r.ClockOffset * float64(time.Second))
+		h.ClockOffset = time.Duration(float64(r.ClockOffset) * float64(time.Second))
 	}
-	if r.Interval > 0 && r.Interval < 7*24*3600 {
-		h.Interval = time.Duration(r.Interval) * time.Second
+	if every := r.Interval; every != nil && *every > 0 && *every < 7*24*3600 {
+		h.Interval = time.Duration(*every) * time.Second
 	}
 	r.rows(&h, generatedAt)
 	return h, true
@@ -118,7 +98,7 @@ func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
 // rows reads the GPUs and their slices. Their readings go through the same check
 // as those that come from a node.
 func (r *readHost) rows(h *board.Host, generatedAt time.Time) {
-	s := snapshot.Snapshot{Node: r.Node, DriverVersion: r.Driver, CUDAVersion: r.CUDA}
+	s := snapshot.Snapshot{Node: r.Node, DriverVersion: string(r.Driver), CUDAVersion: string(r.CUDA)}
 	seen := map[int]bool{}
 	var from []*readGPU
 	for i := range r.GPUs {
@@ -196,14 +176,14 @@ func (r *readRow) fill(g *board.GPU, left *int, generatedAt time.Time) {
 		g.Others = append(g.Others, r.Others[i].booking())
 	}
 	if r.Last != nil {
-		g.Last = &board.LastSeen{State: readState(r.Last.State), At: readable(r.Last.At)}
+		g.Last = &board.LastSeen{State: readState(r.Last.State), At: readable(r.Last.At.Time)}
 		for _, u := range r.Last.Users[:min(len(r.Last.Users), snapshot.MaxErrors)] {
 			g.Last.Users = append(g.Last.Users, readName(u))
 		}
 	}
 }
 
-func readState(s string) board.State {
+func readState[S ~string](s S) board.State {
 	if state := board.State(s); slices.Contains(board.States(), state) {
 		return state
 	}

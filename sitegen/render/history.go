@@ -73,7 +73,7 @@ type HostPast struct {
 // A PastSpan is one chart: from From on, as many steps as its lists are long.
 type PastSpan struct {
 	From     time.Time
-	Step     time.Duration
+	Step     time.Duration      `json:",format:sec"`
 	Coverage float64            // 0 to 1: of the samples that should have come
 	GPUs     map[string]PastGPU // by key of history
 }
