@@ -33,7 +33,7 @@ func (s *suite) processes() error {
 			return err
 		}
 		var ms, mib []float64
-		first := min(3+size.hosts/8, 20) // generations that still make what is kept: few charts each
+		first := min(3+size.hosts/8, 16) // generations that still make what is kept: few charts each
 		for n := range first + s.times(size.runs) {
 			f.at = time.Now().UTC().Add(-every)
 			if err := f.push(f.names); err != nil {
