@@ -18,13 +18,17 @@ type Policy struct {
 	// Written is Person as it is to be written into the file; "" for Person itself.
 	Written string
 	// Force overrides standing bookings and changes those of others.
-	Force    bool
-	Now      time.Time
-	Zone     *time.Location // of the times that people type
-	FileZone Zone           // of the times in the file
-	Aliases  Aliases
-	Limits   Limits
-	Fleet    Fleet
+	Force bool
+	// OverRunning books what others are using. Running says what runs on the GPUs
+	// of a booking; nil if that is not known.
+	OverRunning bool
+	Running     func(Booking) []Job
+	Now         time.Time
+	Zone        *time.Location // of the times that people type
+	FileZone    Zone           // of the times in the file
+	Aliases     Aliases
+	Limits      Limits
+	Fleet       Fleet
 }
 
 // A Change is the outcome of an edit of the file.
@@ -32,8 +36,9 @@ type Change struct {
 	Before, After []byte
 	// Done are the bookings that were made or changed, as they read in the file.
 	Done []Booking
-	// Over are the standing bookings that were overridden.
-	Over []Booking
+	// Over are the standing bookings that were overridden, Running what others run there.
+	Over    []Booking
+	Running []Job
 	// Freed are the stretches of time that a release gives back.
 	Freed []Booking
 }
@@ -51,12 +56,14 @@ const (
 	OverLimit Reason = "over-limit" // a limit is exceeded
 	BadBegin  Reason = "bad-begin"  // the beginning cannot be read, or is over
 	BadEnd    Reason = "bad-end"    // the end cannot be read, or cannot be chosen
+	Running   Reason = "running"    // others are using it: Jobs
 )
 
 // A Refusal is the error of a change that the policy does not allow.
 type Refusal struct {
 	Reason   Reason
 	Bookings []Booking
+	Jobs     []Job
 	Err      error // the details in words
 }
 
@@ -65,7 +72,7 @@ func (r *Refusal) Unwrap() error { return r.Err }
 
 // refuse names a refusal's first booking in its error.
 func refuse(reason Reason, bookings []Booking, what string) *Refusal {
-	return &Refusal{reason, bookings, fmt.Errorf("%s %s %s", bookings[0].Place(), what, bookings[0].Name)}
+	return &Refusal{Reason: reason, Bookings: bookings, Err: fmt.Errorf("%s %s %s", bookings[0].Place(), what, bookings[0].Name)}
 }
 
 // Read returns the bookings of a file's content, with the names of this policy.
@@ -148,6 +155,10 @@ func (p *Policy) Book(data []byte, wanted ...Booking) (Change, error) {
 	if err := p.Limits.Check(cal, wanted, p.Now, p.Fleet); err != nil {
 		return Change{}, &Refusal{Reason: OverLimit, Err: err}
 	}
+	jobs, err := p.running(wanted)
+	if err != nil {
+		return Change{}, err
+	}
 	for i := range wanted {
 		w := &wanted[i]
 		w.Forced = p.Force && len(others) > 0
@@ -159,7 +170,7 @@ func (p *Policy) Book(data []byte, wanted ...Booking) (Change, error) {
 		}
 	}
 	next, done, err := Add(data, p.FileZone, wanted...)
-	return Change{Before: data, After: next, Done: done, Over: others}, err
+	return Change{Before: data, After: next, Done: done, Over: others, Running: jobs}, err
 }
 
 // begin lets a booking that is to begin before now begin now: in whole minutes,
@@ -291,7 +302,7 @@ func (p *Policy) Find(cal *Calendar, name string, wholeHost bool) ([]Booking, er
 			if !target.All || strings.Contains(name, ":") {
 				what = "nobody has booked "
 			}
-			return nil, &Refusal{NoBooking, selected(here, mine), errors.New(what + snapshot.Text(name, 80))}
+			return nil, &Refusal{Reason: NoBooking, Bookings: selected(here, mine), Err: errors.New(what + snapshot.Text(name, 80))}
 		case p.Force:
 			found = append(found, current(at, p.Now)...)
 		default:

@@ -28,7 +28,10 @@ type bookRequest struct {
 	gpus                  int
 	pick                  wanted
 	force, dryRun, asJSON bool
+	oneHost, overRunning  bool
 	at                    string
+	// again is the command as it was typed without some flags and with more.
+	again func(without []string, more ...string) string
 }
 
 func (a *app) bookCommand() *cobra.Command {
@@ -40,7 +43,8 @@ func (a *app) bookCommand() *cobra.Command {
 			"the whole host. GPU is an index, a range such as 0-3, or a UUID. With --gpus it chooses free\n" +
 			"GPUs, on one host if possible.\n\n" +
 			"A GPU that somebody else has booked is refused, with the name and the end of that booking.\n" +
-			"--force books it all the same; the file records that.\n" + exitStatus,
+			"--force books it all the same; the file records that. So is a GPU that others are using now,\n" +
+			"with who, since when and how much memory; --over-running books it all the same.\n" + exitStatus,
 		Example: "  gpuboard book gpu01:0,1 --for 2d6h --comment \"camera ready\"\n" +
 			"  gpuboard book gpu01 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
 			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"\n" +
@@ -59,7 +63,10 @@ func (a *app) bookCommand() *cobra.Command {
 			if err := e.readBoard(c.Context(), cfg, r.gpus > 0); err != nil {
 				return err
 			}
-			e.Force = r.force
+			e.Force, e.OverRunning = r.force, r.overRunning
+			r.again = func(without []string, more ...string) string {
+				return shell.Join(slices.Concat(commandLine(c, without...), more, args)...)
+			}
 			if r.extend != "" {
 				return e.extend(c.Context(), &r)
 			}
@@ -77,6 +84,8 @@ func (a *app) bookCommand() *cobra.Command {
 	c.Flags().IntVar(&r.gpus, "gpus", 0, "book this `NUMBER` of free GPUs, wherever they are")
 	c.Flags().StringVar(&r.pick.Model, "model", "", "with --gpus: only models whose name contains this `TEXT`")
 	c.Flags().StringVar(&r.pick.minMemory, "min-memory", "", "with --gpus: only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
+	c.Flags().BoolVar(&r.oneHost, "same-host", false, "with --gpus: all of them on one host")
+	c.Flags().BoolVar(&r.overRunning, "over-running", false, "book GPUs that others are using now")
 	c.Flags().BoolVar(&r.force, "force", false, "book despite other bookings, and GPUs that the board does not know")
 	c.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the change to the file without making it")
 	c.Flags().BoolVar(&r.asJSON, "json", false, "print JSON")
@@ -102,8 +111,8 @@ func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 		return failure.Usage(which, "what is to be booked?")
 	case picking && r.gpus < 1:
 		return failure.Usage(which, "--gpus: at least 1, not %d", r.gpus)
-	case !picking && (r.pick.Model != "" || r.pick.minMemory != ""):
-		return failure.Usage(which, "--model and --min-memory go with --gpus")
+	case !picking && (r.pick.Model != "" || r.pick.minMemory != "" || r.oneHost):
+		return failure.Usage(which, "--model, --min-memory and --same-host go with --gpus")
 	}
 	switch booking.Kind(r.kind) {
 	case "", booking.Reserved, booking.Maintenance:
@@ -148,8 +157,11 @@ func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error 
 	if err != nil {
 		return err
 	}
-	if r.gpus == 0 {
-		e.inUse(wanted)
+	if !one.From.After(e.Now) && e.board != nil {
+		if age := e.Now.Sub(e.board.GeneratedAt); age > staleBoard {
+			e.note("the board was made " + booking.Length(age) + " ago: what it calls free may be in use by now")
+		}
+		e.unusable(wanted)
 	}
 	return e.finish(ctx, r, "booked", func(data []byte) (booking.Change, error) {
 		list := wanted
@@ -218,67 +230,55 @@ const staleBoard = 10 * time.Minute
 // choose picks GPUs on the given hosts, or on any: those that nobody has booked
 // until the end and, if the booking begins now, that are free on the board.
 func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts []booking.Booking) ([]booking.Booking, error) {
-	r.pick.Hosts = nil
+	wish := board.Wish{Request: r.pick.Request, GPUs: r.gpus, OneHost: r.oneHost, From: one.From, Until: one.Until}
 	for _, b := range hosts {
-		r.pick.Hosts = append(r.pick.Hosts, b.Host)
+		wish.Hosts = append(wish.Hosts, b.Host)
 	}
-	now := !one.From.After(e.Now)
-	if age := e.Now.Sub(e.board.GeneratedAt); now && age > staleBoard {
-		e.note("the board was made " + booking.Length(age) + " ago: what it calls free may be in use by now")
-	}
-	cal := e.Read(data)
-	at := func(host string, target booking.Target) booking.Booking {
-		b := one
-		b.Host, b.Target = host, target
-		return b
-	}
-	fit := 0
-	open := r.pick.List(e.board, func(h *board.Host, g *board.GPU) bool {
-		target, ok := g.Target()
-		if !ok {
-			return false
+	offer := wish.Offer(e.board, e.Read(data), e.Now)
+	if offer.Units == nil {
+		hint := "gpuboard status shows who has them and until when"
+		if !offer.Next.IsZero() {
+			replaced, more := []string{"from"}, []string{"--from", e.typed(offer.Next)}
+			if r.until != "" && !one.Until.IsZero() {
+				replaced, more = append(replaced, "until"), append(more, "--until", e.typed(offer.Next.Add(one.Until.Sub(one.From))))
+			}
+			hint = fmt.Sprintf("%s can be booked from %s on: %s", counted(r.gpus, "GPU"), e.moment(offer.Next), r.again(replaced, more...))
 		}
-		fit++
-		if now && g.State != board.Free || g.State == board.Lost || g.Missing {
-			return false
-		}
-		b := at(h.Name, target)
-		if now {
-			b.From = e.Now // a booking that ended earlier in this minute does not count
-		}
-		return len(booking.Conflicts(cal, b, booking.Everybody, e.Fleet)) == 0
-	})
-	picked := board.Pick(open, r.gpus, false, true)
-	if picked == nil {
-		return nil, failure.New(failure.ExitNoMatch, fmt.Errorf("%s of %d wanted can be booked, of %d that fit", counted(len(open), "GPU"), r.gpus, fit),
-			"gpuboard status shows who has them and until when")
+		return nil, failure.New(failure.ExitNoMatch, fmt.Errorf("%s of %d wanted can be booked, of %d that fit", counted(offer.Open, "GPU"), r.gpus, offer.Fit), hint)
 	}
 	var list []booking.Booking
-	for _, o := range picked {
-		target, _ := o.GPU.Target()
-		list = append(list, at(o.Host.Name, target))
+	for _, o := range offer.Units {
+		b := one
+		b.Host = o.Host.Name
+		b.Target, _ = o.GPU.Target()
+		list = append(list, b)
 	}
 	return list, nil
 }
 
-// inUse notes who uses the GPUs that are about to be booked from now on.
-func (e *editor) inUse(wanted []booking.Booking) {
-	const most = 8
+// typed is a moment as --from and --until take it, up to the minute in which it lies.
+func (e *editor) typed(t time.Time) string {
+	if t = t.In(e.Zone); t.Second() > 0 {
+		t = t.Truncate(time.Minute).Add(time.Minute)
+	}
+	return t.Format("2006-01-02 15:04")
+}
+
+// unusable notes which of the GPUs that are about to be booked from now on can be
+// used by nobody.
+func (e *editor) unusable(wanted []booking.Booking) {
+	if e.board == nil {
+		return
+	}
 	for _, w := range wanted {
-		if e.board == nil || w.From.After(e.Now) {
-			continue
-		}
 		for i := range e.board.Hosts {
 			h := &e.board.Hosts[i]
-			if h.Name != w.Host {
+			if h.Name != w.Host || w.From.After(e.Now) {
 				continue
 			}
 			for g := range h.Units() {
-				switch g.State {
-				case board.Busy, board.Stuck, board.Lost, board.Unknown:
-					if g.CoveredBy(w.Target) && len(e.notes) < most {
-						e.note(fmt.Sprintf("%s:%s is %s", h.Name, g.Label(), text.Why(e.board, g, text.Options{Width: 200, Zone: e.Zone})))
-					}
+				if (g.State == board.Stuck || g.State == board.Lost) && g.CoveredBy(w.Target) {
+					e.note(fmt.Sprintf("%s:%s is %s", h.Name, g.Label(), text.Why(e.board, g, text.Options{Width: 200, Zone: e.Zone})))
 				}
 			}
 		}
@@ -288,9 +288,14 @@ func (e *editor) inUse(wanted []booking.Booking) {
 // finish makes a change, or with --dry-run shows it, and says what came of it.
 func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit func([]byte) (booking.Change, error)) error {
 	c, err := e.change(ctx, r.dryRun, edit)
+	var refusal *booking.Refusal
+	if errors.As(err, &refusal) && refusal.Reason == booking.Running {
+		return failure.New(failure.ExitError, errors.New(strings.Join(e.jobs(refusal.Jobs), "\n")), "ask them, or book it all the same: "+r.again(nil, "--over-running"))
+	}
 	if err != nil {
 		return e.failed(err)
 	}
+	e.note(e.jobs(c.Running)...)
 	for _, line := range e.standing(c.Over) {
 		fmt.Fprintf(e.app.stderr, "gpuboard: %s\n", failure.Printable(line))
 	}
@@ -332,15 +337,27 @@ const sshFailed = 255
 // remoteCommand is the same command for the shell of the web host. What is about
 // this machine stays here: its configuration file, and booking.ssh itself.
 func remoteCommand(c *cobra.Command, cfg *config.Config, args []string) string {
-	words := []string{"gpuboard", c.Name()}
-	c.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != "config" && f.Name != "booking-ssh" && f.Name != "booking-name" {
-			words = append(words, "--"+f.Name+"="+f.Value.String())
-		}
-	})
+	words := commandLine(c, "config", "booking-ssh", "booking-name")
 	if name := cfg.String("booking.name"); name != "" {
 		words = append(words, "--booking-name="+name)
 	}
 	words = append(words, "--booking-ssh=", "--")
 	return shell.Join(append(words, args...)...)
+}
+
+// commandLine is a command with its flags as they were given, but for some.
+func commandLine(c *cobra.Command, without ...string) []string {
+	words := []string{"gpuboard", c.Name()}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		switch {
+		case slices.Contains(without, f.Name):
+		case f.Value.Type() == "bool" && f.Value.String() == "true":
+			words = append(words, "--"+f.Name)
+		case f.Value.Type() == "bool":
+			words = append(words, "--"+f.Name+"="+f.Value.String())
+		default:
+			words = append(words, "--"+f.Name, f.Value.String())
+		}
+	})
+	return words
 }

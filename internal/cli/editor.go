@@ -116,6 +116,8 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 	switch {
 	case err == nil:
 		e.Fleet = e.board.Fleet()
+		mine := board.Mine(e.Person, e.Aliases)
+		e.Running = func(b booking.Booking) []booking.Job { return e.board.Jobs(b, mine) }
 	case required:
 		return err
 	case errors.As(err, &f) && f.Exit == failure.ExitUsage && cfg.String("site_url") == "":
@@ -250,6 +252,37 @@ func (e *editor) standing(bookings []booking.Booking) []string {
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
+	}
+	return lines
+}
+
+// jobs describes what others run, the first few of it.
+func (e *editor) jobs(jobs []booking.Job) []string {
+	const most = 8
+	var lines []string
+	for i, j := range jobs {
+		if i == most {
+			return append(lines, fmt.Sprintf("and %d more", len(jobs)-most))
+		}
+		if j.Unknown {
+			lines = append(lines, j.Place+" may be in use: the board does not know")
+			continue
+		}
+		who := "somebody"
+		if j.Who != "" {
+			who = j.Who
+		}
+		line := j.Place + " is in use by " + who
+		if j.Program != "" {
+			line += ": " + snapshot.Text(j.Program, 80)
+		}
+		if !j.Since.IsZero() {
+			line += " since " + j.Since.In(e.Zone).Format("Mon 2 Jan 15:04 MST") + ", for " + booking.Length(e.Now.Sub(j.Since))
+		}
+		if j.Memory > 0 {
+			line += fmt.Sprintf(", %.1f GiB", float64(j.Memory)/1024)
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

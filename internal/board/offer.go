@@ -1,0 +1,108 @@
+package board
+
+import (
+	"slices"
+	"time"
+
+	"gpuboard/internal/booking"
+)
+
+// A Wish is what somebody wants to book: so many GPUs of a kind, for a stretch of time.
+type Wish struct {
+	Request
+	GPUs        int
+	OneHost     bool      // all of them on one host
+	From, Until time.Time // no Until: without an end
+}
+
+// An Offer is what there is for a wish.
+type Offer struct {
+	Units     []Unit    // what would be booked; nil if there is not so much
+	Fit, Open int       // how many GPUs are of the kind, and how many of these can be booked
+	Next      time.Time // when so many can be booked for as long, if Units is nil; zero if that is not known
+}
+
+// A bookable is a GPU that can be booked, with its bookings that are not over.
+type bookable struct {
+	Unit
+	booked []booking.Booking
+}
+
+// Offer chooses GPUs that nobody has booked until the end. What is to be used from
+// now on has to be free on the board as well.
+func (w *Wish) Offer(b *Board, cal *booking.Calendar, now time.Time) Offer {
+	byHost := map[string]*booking.Calendar{}
+	for _, bk := range cal.Bookings {
+		if byHost[bk.Host] == nil {
+			byHost[bk.Host] = &booking.Calendar{}
+		}
+		byHost[bk.Host].Bookings = append(byHost[bk.Host].Bookings, bk)
+	}
+	fleet := b.Fleet()
+	var all []bookable
+	for _, u := range w.List(b, func(_ *Host, g *GPU) bool { _, ok := g.Target(); return ok }) {
+		one := bookable{Unit: u}
+		if of := byHost[u.Host.Name]; of != nil {
+			target, _ := u.GPU.Target()
+			// A booking that ended earlier in this minute does not count.
+			one.booked = booking.Conflicts(of, booking.Booking{Host: u.Host.Name, Target: target, From: now}, booking.Everybody, fleet)
+		}
+		all = append(all, one)
+	}
+	begin, soon := w.From, !w.From.After(now)
+	if soon {
+		begin = now
+	}
+	open := w.openFrom(all, begin, func(g *GPU) bool {
+		return g.State != Lost && !g.Missing && (!soon || g.State == Free)
+	})
+	o := Offer{Units: Pick(open, w.GPUs, w.OneHost, true), Fit: len(all), Open: len(open)}
+	if o.Units == nil && o.Fit >= w.GPUs {
+		o.Next = w.next(all, begin)
+	}
+	return o
+}
+
+// openFrom returns the GPUs that nobody has booked from begin on, for as long as is wanted.
+func (w *Wish) openFrom(all []bookable, begin time.Time, usable func(*GPU) bool) []Unit {
+	end := w.Until
+	if !end.IsZero() {
+		end = begin.Add(w.Until.Sub(w.From))
+	}
+	var open []Unit
+	for _, one := range all {
+		if usable(one.GPU) && !slices.ContainsFunc(one.booked, func(bk booking.Booking) bool {
+			return !bk.OverAt(begin) && (end.IsZero() || bk.From.Before(end))
+		}) {
+			open = append(open, one.Unit)
+		}
+	}
+	return open
+}
+
+// next is when there are enough GPUs: the end of a booking. A GPU that is in use
+// without a booking, or of which too little is known, may be free at any time or never.
+func (w *Wish) next(all []bookable, after time.Time) time.Time {
+	usable := func(g *GPU) bool {
+		switch g.State {
+		case Free, Booked, InUse:
+			return true
+		}
+		return g.State == Drained && g.Reason == ReasonBooking
+	}
+	var ends []time.Time
+	for _, one := range all {
+		for _, bk := range one.booked {
+			if bk.Until.After(after) && usable(one.GPU) {
+				ends = append(ends, bk.Until)
+			}
+		}
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	for _, end := range slices.CompactFunc(ends, time.Time.Equal) {
+		if Pick(w.openFrom(all, end, usable), w.GPUs, w.OneHost, true) != nil {
+			return end
+		}
+	}
+	return time.Time{}
+}
