@@ -2,29 +2,57 @@ package templates
 
 import "github.com/a-h/templ"
 
-// A BookPage is a page of the booking form: that of one GPU, or of a person.
+// A BookPage is the booking form.
 type BookPage struct {
 	Frame
-	Where   string // "atlas 0", "atlas, all GPUs"
-	Query   string // that asks for this language
-	Form    Form
-	Lines   []BookedLine // of this GPU
-	Clashes []BookedLine // in the way
-	Wait    int          // seconds until it is on the board
-	Asked   *Moment      // the end that was asked about, in words of the site's
+	User         string // who is logged in
+	ForOthers    bool   // the name can be chosen
+	Where        string // what is to be booked: "atlas 0, 1"; "" to ask how many
+	Action       string // the form's address: "?at=…"
+	Model, State string // of the GPU, where it is one
+	Fields       BookFields
+	Models       []string // to choose from
+	Offer        *BookOffer
+	Jobs         []BookJob    // of others, on what is to be booked
+	Lines        []BookedLine // of what is to be booked; without, the user's own
+	Saved        []BookedLine // just now
+	Released     bool         // just now
+	SeeBoard     string       // the board's address, which marks what was saved
+	Wait         int          // seconds until it is on the board
 
-	User  string // who is logged in
-	Mine  []BookedLine
+	Say, Detail, Field string  // what is wrong: a key behind "book.say.", more about it, the field
+	Asked              *Moment // the end that was asked about, in words of the site's
+	Clashes            []BookedLine
+
 	Hosts []BookableHost
 }
 
-// A Form is what stands in the fields.
-type Form struct {
-	Host, Model                      string
-	State                            string // of the GPU, "" where it is not known
-	ForOthers                        bool   // the name can be chosen
-	Name, From, Until, Comment, Sure string
-	Say, Detail, Field               string // what is wrong: a key behind "book.say.", more about it, the field
+// BookFields are what stands in the fields.
+type BookFields struct {
+	GPUs, Model, Memory        string
+	OneHost                    bool
+	Name, From, Until, Comment string
+	Sure                       string   // what was asked about
+	Over                       bool     // running jobs are agreed to
+	IDs                        []string // of the bookings that are to be changed
+	End                        string   // the new one
+}
+
+// A BookOffer is what there is for somebody who wants so many GPUs of a kind.
+type BookOffer struct {
+	GPUs, Open, Fit     int
+	Where, Action       string // "" if there are not so many
+	From, Until         *Moment
+	FromText, UntilText string  // as the form takes them
+	Next                *Moment // when there are as many for as long; nil if that is not known
+	NextHref            string
+}
+
+// A BookJob is what somebody runs on a GPU that is to be booked.
+type BookJob struct {
+	Where, Who, Program, Memory string
+	Since                       *Moment
+	Unknown                     bool // whether the GPU is in use is not known
 }
 
 // A BookedLine is one booking, as the form lists it.
@@ -43,28 +71,42 @@ type BookedLine struct {
 
 // A BookableHost is a host that can be booked.
 type BookableHost struct {
-	Name, Title string
+	Title, Href string
 	GPUs        []BookableGPU
 }
 
 // A BookableGPU is one of its GPUs, or of the slices of one.
-type BookableGPU struct {
-	Path  string // of its form: its index, or the UUID of a slice
-	Label string
-	State string
-}
+type BookableGPU struct{ Href, Label, State string }
 
 // A BookPlainPage is book/index.html where no server answers for it.
 type BookPlainPage struct {
 	Frame
 	Comments string // where the bookings are kept
 	Panel    *Panel
+	Models   []string
+	GPUs     Bookable
 }
 
-// describes is what explains the field for the end of a booking.
-func (f Form) describes() string {
-	if f.Field == "until" {
-		return "_hint _say"
+// Bookable is what the script chooses from, as JSON in the page. Models are names with
+// their memory in MiB. A host is its name and its GPUs: how each is booked, its model,
+// how it is, and its bookings, which are two times in seconds, 0 for none, and a name.
+type Bookable struct {
+	Models [][2]any `json:"models"`
+	Hosts  [][2]any `json:"hosts"`
+}
+
+// describes is what explains a field that has a hint.
+func (p *BookPage) describes(field string) string {
+	if p.Field == field {
+		return "_hint-" + field + " _say"
 	}
-	return "_hint"
+	return "_hint-" + field
+}
+
+// wait says when a change is on the board.
+func (p *BookPage) wait() string {
+	if p.Wait == 0 {
+		return ""
+	}
+	return p.T("book.wait", p.Wait)
 }

@@ -81,14 +81,14 @@ func TestServeBooks(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w
 	}
-	page := do(http.MethodGet, "/book/gpu01/0", "")
+	page := do(http.MethodGet, "/book/?at=gpu01:0", "")
 	if page.Code != 200 || !strings.Contains(page.Body.String(), "The &lt;lab&gt;") {
 		t.Fatalf("the form: %d\n%s", page.Code, page.Body)
 	}
 	for _, tt := range []struct {
 		path string
 		code int
-	}{{"/book/gpu01/0", 303}, {"/book/gpu01/1", 422}} {
+	}{{"/book/?at=gpu01:0", 303}, {"/book/?at=gpu01:1", 422}} {
 		form := url.Values{"action": {"book"}, "until": {"2026-11-21 18:00"}}.Encode()
 		if w := do(http.MethodPost, tt.path, form); w.Code != tt.code {
 			t.Errorf("booking %s: %d, want %d\n%s", tt.path, w.Code, tt.code, w.Body)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	boards "gpuboard/internal/board"
+	"gpuboard/internal/booking"
 	"gpuboard/internal/testenv/browser"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
@@ -41,21 +43,31 @@ func TestBookingHasNoBarriers(t *testing.T) {
 	for _, f := range pages.Assets() {
 		write("assets/"+filepath.Base(f.Path), f.Bytes(), nil)
 	}
-	lines := []page.BookLine{
-		{ID: "a", Host: "atlas", Target: "0", GPU: "0", Name: "eva", From: now.Add(-time.Hour), Until: now.Add(time.Hour), Comment: "mine", Active: true, Mine: true},
-		{ID: "b", Host: "atlas", Target: "0", GPU: "0", Name: "mira", By: "kai", From: now.Add(time.Hour), Maintenance: true},
+	lines := []booking.Booking{
+		{ID: "a", Host: "atlas", Name: "eva", From: now.Add(-time.Hour), Until: now.Add(time.Hour), Comment: "mine"},
+		{ID: "b", Host: "atlas", Name: "mira", By: "kai", From: now.Add(time.Hour), Kind: booking.Maintenance},
 	}
-	form := page.BookForm{Host: "atlas", GPU: "0", Model: "H100", State: "free", User: "eva", Now: now, Interval: time.Minute, Standing: lines}
-	plain, err := pages.Form(form)
-	write("atlas/plain.html", plain, err)
-	form.ForOthers, form.Name, form.Until, form.Say, form.Detail, form.Field, form.Clashes, form.ID, form.End = true, "eva", "2d", "conflict", "more of it", "until", lines[1:], "a", "1d"
-	refused, err := pages.Form(form)
-	write("atlas/refused.html", refused, err)
-	home, err := pages.Home(page.BookHome{User: "eva", Now: now, Mine: lines, Hosts: []page.BookHost{{Name: "atlas", GPUs: []page.BookGPU{{Path: "0", Label: "0", State: "free"}, {Path: "1", Label: "1", State: "contested"}}}}})
-	write("home.html", home, err)
+	fleet := &boards.Board{GeneratedAt: now, Models: []boards.Model{{Name: "H100"}}, Hosts: []boards.Host{{Name: "atlas", GPUs: []boards.GPU{{State: boards.Free}, {State: boards.Contested}}}}}
+	form := page.Book{User: "eva", Now: now, Interval: time.Minute, Board: fleet, Standing: lines, Mine: func(b booking.Booking) bool { return b.Name == "eva" }}
+	home := form
+	home.Saved, home.Wish = lines[:1], &boards.Wish{GPUs: 1, From: now, Until: now.Add(time.Hour)}
+	home.Offer = &boards.Offer{Units: []boards.Unit{{Host: &fleet.Hosts[0], GPU: &fleet.Hosts[0].GPUs[0]}}}
+	content, err := pages.Book(home)
+	write("home.html", content, err)
+	home.Offer, home.Say, home.Field, home.Saved, home.Released = &boards.Offer{Next: now.Add(time.Hour)}, "count", "gpus", nil, true
+	content, err = pages.Book(home)
+	write("few.html", content, err)
+	form.At = lines[:1]
+	content, err = pages.Book(form)
+	write("plain.html", content, err)
+	form.ForOthers, form.Say, form.Detail, form.Field, form.Clashes = true, "conflict", "more of it", "until", lines[1:]
+	form.Fields = page.BookFields{Name: "eva", Until: "2d", IDs: []string{"a"}, End: "1d"}
+	form.Jobs = []booking.Job{{Place: "atlas:0", Who: "kai", Program: "train.py", Since: now.Add(-time.Hour), Memory: 40960}, {Place: "atlas:1", Unknown: true}}
+	content, err = pages.Book(form)
+	write("refused.html", content, err)
 
 	b := browser.Start(t, 1280, 1000)
-	for _, page := range []string{"book/home.html", "book/atlas/plain.html", "book/atlas/refused.html", "index.html"} {
+	for _, page := range []string{"book/home.html", "book/few.html", "book/plain.html", "book/refused.html", "index.html"} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{320, 1280} {
 				t.Run(fmt.Sprintf("%s %s %d", page, scheme, width), func(t *testing.T) {

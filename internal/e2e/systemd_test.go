@@ -175,11 +175,11 @@ booking:
 	if page, resp := get("/"); resp.StatusCode != http.StatusOK || !strings.Contains(page, "gpu01") {
 		t.Fatalf("the web server answers %s:\n%s", resp.Status, page)
 	}
-	form, resp := get("/book/gpu01/0")
+	form, resp := get("/book/?at=gpu01:0")
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("the form is %s:\n%s", resp.Status, form)
 	}
-	req, _ := http.NewRequest(http.MethodPost, "http://127.0.0.1:8080/book/gpu01/0", strings.NewReader(url.Values{"action": {"book"}, "until": {"1d"}}.Encode()))
+	req, _ := http.NewRequest(http.MethodPost, "http://127.0.0.1:8080/book/?at=gpu01:0", strings.NewReader(url.Values{"action": {"book"}, "until": {"1d"}}.Encode()))
 	req.SetBasicAuth("ada", "ada's")
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Origin", "http://127.0.0.1:8080")

@@ -44,7 +44,7 @@ var rooms = map[string][]string{
 	"internal/events":     {"internal/board", "internal/snapshot"},
 	"internal/notify":     {"internal/events", "internal/atomicfile", "internal/snapshot"},
 	"sitegen":             {"internal/spool", "internal/legacy", "internal/inventory", "internal/booking", "internal/history", "internal/board", "internal/events", "templates", "internal/atomicfile", "internal/snapshot", "sitegen/page", "sitegen/data", "sitegen/text", "sitegen/render"},
-	"sitegen/page":        {"internal/board", "internal/snapshot", "docs", "templates", "sitegen/render"},
+	"sitegen/page":        {"internal/board", "internal/booking", "internal/snapshot", "docs", "templates", "sitegen/render"},
 	"sitegen/data":        {"internal/board", "internal/events", "internal/snapshot", "sitegen/render"},
 	"sitegen/text":        {"internal/board", "internal/snapshot", "sitegen/render"},
 	"sitegen/render":      {"internal/board", "internal/history", "internal/snapshot", "templates"},

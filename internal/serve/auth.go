@@ -87,9 +87,35 @@ func ParseProxies(list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
+// A denial is why somebody is not let in.
+type denial struct {
+	status int
+	text   string
+	wait   time.Duration // before another try
+}
+
+func (d *denial) send(w http.ResponseWriter) {
+	if d.wait > 0 {
+		later(w, d.wait)
+	}
+	if d.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="gpuboard", charset="UTF-8"`)
+	}
+	http.Error(w, d.text, d.status)
+}
+
 // who says who made a request. "" means that the request was answered: it has
 // to log in, or may not come in at all.
 func (a *Auth) who(w http.ResponseWriter, r *http.Request) string {
+	name, no := a.identify(r)
+	if no != nil {
+		no.send(w)
+	}
+	return name
+}
+
+// identify says who made a request, or why nobody is let in by it.
+func (a *Auth) identify(r *http.Request) (string, *denial) {
 	remote, proxied := a.peer(r)
 	if values := r.Header.Values(a.header); a.header != "" && len(values) > 0 {
 		switch {
@@ -97,60 +123,54 @@ func (a *Auth) who(w http.ResponseWriter, r *http.Request) string {
 			// Somebody talks past the proxy. They may still have a password.
 			a.log.Warn("a name from an address that is not trusted", "address", remote, "header", a.header)
 		case len(values) == 1 && goodName(values[0]):
-			return values[0]
+			return values[0], nil
 		default:
-			http.Error(w, "the proxy does not say clearly who you are", http.StatusForbidden)
-			return ""
+			return "", &denial{status: http.StatusForbidden, text: "the proxy does not say clearly who you are"}
 		}
 	}
 	if a.passwords == nil {
-		http.Error(w, "you have to come through the proxy that knows who you are", http.StatusForbidden)
-		return ""
+		return "", &denial{status: http.StatusForbidden, text: "you have to come through the proxy that knows who you are"}
 	}
-	return a.login(w, r)
+	return a.login(r)
 }
 
 // login checks name and password.
-func (a *Auth) login(w http.ResponseWriter, r *http.Request) string {
+func (a *Auth) login(r *http.Request) (string, *denial) {
+	denied := &denial{status: http.StatusUnauthorized, text: "a name and a password are needed here"}
 	name, password, given := r.BasicAuth()
-	if given && goodName(name) {
-		c, recently := a.passwords.find(name, password)
-		if recently {
-			return name
-		}
-		// Counted before it is tried, so that a thousand at once are not let in.
-		address := addressKey(a.client(r))
-		wait := a.failures.take(address)
-		if wait == 0 {
-			if wait = a.names.take(name); wait > 0 {
-				a.failures.giveBack(address)
-			}
-		}
-		if wait > 0 {
-			later(w, wait)
-			http.Error(w, "too many wrong passwords: wait a little", http.StatusTooManyRequests)
-			return ""
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), loginWait)
-		right, err := a.passwords.matches(ctx, c, password, address)
-		cancel()
-		if right || err != nil {
-			a.failures.giveBack(address)
-			a.names.giveBack(name)
-		}
-		if err != nil {
-			later(w, loginWait)
-			http.Error(w, "too many logins at once: try again", http.StatusServiceUnavailable)
-			return ""
-		}
-		if right {
-			return name
-		}
-		a.log.Warn("a wrong password", "address", a.client(r), "name", name)
+	if !given || !goodName(name) {
+		return "", denied
 	}
-	w.Header().Set("WWW-Authenticate", `Basic realm="gpuboard", charset="UTF-8"`)
-	http.Error(w, "a name and a password are needed here", http.StatusUnauthorized)
-	return ""
+	c, recently := a.passwords.find(name, password)
+	if recently {
+		return name, nil
+	}
+	// Counted before it is tried, so that a thousand at once are not let in.
+	address := addressKey(a.client(r))
+	wait := a.failures.take(address)
+	if wait == 0 {
+		if wait = a.names.take(name); wait > 0 {
+			a.failures.giveBack(address)
+		}
+	}
+	if wait > 0 {
+		return "", &denial{http.StatusTooManyRequests, "too many wrong passwords: wait a little", wait}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), loginWait)
+	defer cancel()
+	right, err := a.passwords.matches(ctx, c, password, address)
+	if right || err != nil {
+		a.failures.giveBack(address)
+		a.names.giveBack(name)
+	}
+	switch {
+	case err != nil:
+		return "", &denial{http.StatusServiceUnavailable, "too many logins at once: try again", loginWait}
+	case right:
+		return name, nil
+	}
+	a.log.Warn("a wrong password", "address", a.client(r), "name", name)
+	return "", denied
 }
 
 func later(w http.ResponseWriter, wait time.Duration) {

@@ -265,7 +265,7 @@ func TestTheProxyNamesPeople(t *testing.T) {
 		}
 	}
 	// A form from an address that is not trusted books in nobody's name.
-	r := c.form("eva", "/book/atlas/0", "action", "book", "until", "1d")
+	r := c.form("eva", "/book/?at=atlas:0", "action", "book", "until", "1d")
 	r.Header.Del("Authorization")
 	r.Header.Set("X-Remote-User", "eva")
 	if w := c.do(r); w.Code != 403 || c.file() != "" {
@@ -292,7 +292,7 @@ func TestBehindTLS(t *testing.T) {
 	})
 	// The browser is at https://gpu.example.org, and the proxy asks here by another name.
 	for from, want := range map[string]int{"192.0.2.1:1": 403, "127.0.0.1:1": 303} {
-		r := c.form("eva", "/book/atlas/0", "action", "book", "until", "1d")
+		r := c.form("eva", "/book/?at=atlas:0", "action", "book", "until", "1d")
 		r.RemoteAddr = from
 		r.Header.Del("Sec-Fetch-Site")
 		r.Header.Set("Origin", "https://gpu.example.org")
@@ -307,35 +307,35 @@ func TestBehindTLS(t *testing.T) {
 func TestSavingIsLimited(t *testing.T) {
 	c := newCounter(t)
 	for i := range 20 {
-		if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "nonsense"); w.Code != 422 {
+		if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "nonsense"); w.Code != 422 {
 			t.Fatalf("attempt %d: %d", i, w.Code)
 		}
 	}
-	w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d", "comment", "kept")
+	w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "comment", "kept")
 	if w.Code != 429 || w.Header().Get("Retry-After") != "6" || c.file() != "" || !strings.Contains(w.Body.String(), `value="kept"`) {
 		t.Errorf("one too many: %d, Retry-After %q\n%s", w.Code, w.Header().Get("Retry-After"), c.file())
 	}
-	if w := c.post("mira", "/book/atlas/0", "action", "book", "until", "1d"); w.Code != 429 {
+	if w := c.post("mira", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 429 {
 		t.Errorf("somebody else from the same address: %d", w.Code)
 	}
-	r := c.form("mira", "/book/atlas/0", "action", "book", "until", "1d")
+	r := c.form("mira", "/book/?at=atlas:0", "action", "book", "until", "1d")
 	r.RemoteAddr = "192.0.2.77:1"
 	if w := c.do(r); w.Code != 303 {
 		t.Errorf("somebody else from elsewhere: %d", w.Code)
 	}
 	c.later(6 * time.Second)
-	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "1d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "until", "1d"); w.Code != 303 {
 		t.Errorf("after the pause: %d", w.Code)
 	}
 }
 
 func TestLargeAndSlowForms(t *testing.T) {
 	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.BodyTimeout = 100 * time.Millisecond })
-	w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d", "comment", strings.Repeat("x", 17<<10))
+	w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "comment", strings.Repeat("x", 17<<10))
 	if w.Code != 413 || c.file() != "" {
 		t.Errorf("17 KiB: %d", w.Code)
 	}
-	r := c.form("eva", "/book/atlas/0")
+	r := c.form("eva", "/book/?at=atlas:0")
 	r.Body = io.NopCloser(strings.NewReader("%zz=1"))
 	if w := c.do(r); w.Code != 400 {
 		t.Errorf("a form that is none: %d", w.Code)
@@ -352,8 +352,8 @@ func TestLargeAndSlowForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	r = c.form("eva", "/book/atlas/0")
-	fmt.Fprintf(conn, "POST /book/atlas/0 HTTP/1.1\r\nHost: %s\r\nOrigin: %s\r\nAuthorization: %s\r\nCookie: %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ntoken=",
+	r = c.form("eva", "/book/?at=atlas:0")
+	fmt.Fprintf(conn, "POST /book/?at=atlas:0 HTTP/1.1\r\nHost: %s\r\nOrigin: %s\r\nAuthorization: %s\r\nCookie: %s\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ntoken=",
 		u.Host, server.URL, r.Header.Get("Authorization"), r.Header.Get("Cookie"))
 	if err := conn.SetReadDeadline(time.Now().Add(need.Patience)); err != nil {
 		t.Fatal(err)

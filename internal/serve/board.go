@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 
 	"gpuboard/internal/board"
@@ -19,36 +17,19 @@ const (
 	bookingsPath = "api/v1/bookings.json"
 )
 
-// findTarget finds what a path names: a GPU by its index, a slice by its UUID, or
-// "all" for the whole host.
-func findTarget(b *board.Board, host, gpu string) (h *board.Host, g *board.GPU, t booking.Target, ok bool) {
+// onBoard reports whether a board has what a target names.
+func onBoard(b *board.Board, host string, target booking.Target) bool {
 	for i := range b.Hosts {
-		if h = &b.Hosts[i]; h.Name != host {
-			continue
-		}
-		if gpu == "all" {
-			return h, nil, booking.Target{All: true, Index: -1}, true
-		}
-		for g := range h.Rows() {
-			if t, ok := g.Target(); ok && gpu != "" && gpuPath(g) == gpu {
-				return h, g, t, true
+		if h := &b.Hosts[i]; h.Name == host {
+			for g := range h.Rows() {
+				if target.Covers(g.Index, booking.CanonicalUUID(g.UUID)) && (g.Slice == nil || target.UUID != "") {
+					return true
+				}
 			}
+			return target.All
 		}
 	}
-	return nil, nil, t, false
-}
-
-// gpuPath is the path of the form of a GPU or slice; "" for a slice whose UUID a
-// path cannot hold. Those of old drivers contain slashes.
-func gpuPath(g *board.GPU) string {
-	if g.Slice == nil {
-		return strconv.Itoa(g.Index)
-	}
-	target, hint := booking.ParseTarget(g.UUID)
-	if hint != "" || target.UUID != g.UUID || strings.Contains(g.UUID, "/") {
-		return ""
-	}
-	return g.UUID
+	return false
 }
 
 // A boardFile reads the board again if there is a new generation.

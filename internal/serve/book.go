@@ -3,12 +3,12 @@ package serve
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -48,8 +48,11 @@ type File interface {
 	Update(ctx context.Context, by booking.By, edit func(data []byte) ([]byte, error)) error
 }
 
-// maxBody bounds a form. The longest that makes sense is a tenth of it.
-const maxBody = 16 << 10
+// What a form may hold: the longest that makes sense is a tenth of maxBody.
+const (
+	maxBody   = 16 << 10
+	maxPlaces = 256
+)
 
 // Somebody may save so often at once, and then again after each pause.
 const (
@@ -95,18 +98,12 @@ func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string)
 	if d.public(w, r, name) {
 		return
 	}
-	host, gpu, isForm := strings.Cut(name, "/")
-	isHome := name == "" || name == "index.html"
-	if !isHome && (!isForm || r.URL.EscapedPath() != "/book/"+name) {
+	if name != "" && name != "index.html" {
 		http.NotFound(w, r)
 		return
 	}
-	allow := []string{http.MethodGet, http.MethodHead}
-	if isForm {
-		allow = append(allow, http.MethodPost)
-	}
-	if !slices.Contains(allow, r.Method) {
-		h.Set("Allow", strings.Join(allow, ", "))
+	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost}, r.Method) {
+		h.Set("Allow", "GET, HEAD, POST")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
@@ -114,19 +111,12 @@ func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string)
 	if login == "" {
 		return
 	}
-	board, fleet, err := d.board.read()
-	if err != nil {
+	v, err := d.visit(login, r.URL.Query())
+	switch {
+	case err != nil:
 		d.server.log.Error("reading the board", "error", err)
 		http.Error(w, "there is no board yet: nothing has been generated, or it cannot be read", http.StatusServiceUnavailable)
-		return
-	}
-	aliases := d.Aliases()
-	me := aliases.Canonical(login)
-	v := &visit{pages: d.Pages.In(r.URL.Query().Get("lang")), board: board, Policy: booking.Policy{Login: me, Person: me, Now: d.Now(), Zone: d.Zone, FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits, Fleet: fleet}}
-	switch {
-	case isHome:
-		d.home(w, v)
-	case !v.find(d, host, gpu):
+	case v == nil:
 		http.NotFound(w, r)
 	case r.Method == http.MethodPost:
 		d.post(w, r, v)
@@ -135,7 +125,7 @@ func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string)
 	}
 }
 
-// public answers what everybody may see, because it tells nothing about anybody.
+// public answers what everybody may see, because it tells nothing about anybody else.
 func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string) bool {
 	asset, isAsset := d.assets[strings.TrimPrefix(name, "assets/")]
 	isAsset = isAsset && strings.HasPrefix(name, "assets/")
@@ -147,101 +137,129 @@ func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return true
 	}
-	content := []byte("{\"booking\": true}\n")
-	w.Header().Set("Content-Type", types[path.Ext(name)])
+	var content []byte
 	if isAsset {
 		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
 		content = asset.Bytes()
+	} else {
+		able := struct {
+			Booking bool   `json:"booking"`
+			Name    string `json:"name,omitempty"` // of whoever asks, if the browser says it by itself
+		}{Booking: true}
+		if login, no := d.auth.identify(r); no == nil {
+			able.Name = d.Aliases().Canonical(login)
+		}
+		content, _ = json.Marshal(able) // it always can be
 	}
+	w.Header().Set("Content-Type", types[path.Ext(name)])
 	_, _ = w.Write(content) // who is gone misses nothing
 	return true
 }
 
-// A visit is one request of one person, for the whole form or for one GPU or host.
+// A visit is one request of one person.
 type visit struct {
 	booking.Policy
-	pages  *page.BookPages // in the language that was asked for
-	board  *board.Board
-	target booking.Target
-	form   page.BookForm
+	board *board.Board
+	query url.Values
+	pages *page.BookPages // in the language that is asked for
+	page  page.Book
 }
 
-// find fills in the form for what a path names; false if there is no such GPU.
-func (v *visit) find(d *bookingForm, host, gpu string) bool {
-	h, g, target, ok := findTarget(v.board, host, gpu)
-	if !ok {
-		return false
+// visit reads from the address what a request is about: places "at" which to book, and
+// what is to stand in the fields. It is nil if the board does not have such a place.
+func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
+	b, fleet, err := d.board.read()
+	if err != nil {
+		return nil, err
 	}
-	v.target = target
-	v.form = page.BookForm{Host: h.Name, Title: h.Title, GPU: gpu, User: v.Login, Name: v.Login, ForOthers: d.ForOthers, Now: v.Now, Interval: d.Interval}
-	if g != nil {
-		v.form.State, v.form.Model = string(g.State), g.Name
+	aliases := d.Aliases()
+	me := aliases.Canonical(login)
+	v := &visit{board: b, query: q, pages: d.Pages.In(q.Get("lang")), Policy: booking.Policy{Login: me, Person: me, Now: d.Now(), Zone: d.Zone, FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits, Fleet: fleet}}
+	v.Running = func(of booking.Booking) []booking.Job { return b.Jobs(of, board.Mine(v.Person, aliases)) }
+	v.page = page.Book{User: me, ForOthers: d.ForOthers, Now: v.Now, Interval: d.Interval, Board: b, Mine: v.Mine}
+	for _, text := range q["at"] {
+		host, targets, err := booking.ParsePlace(text)
+		if err != nil || len(v.page.At)+len(targets) > maxPlaces {
+			return nil, nil
+		}
+		for _, target := range targets {
+			if !onBoard(b, host, target) {
+				return nil, nil
+			}
+			v.page.At = append(v.page.At, booking.Booking{Host: host, Target: target})
+		}
 	}
-	return true
+	d.fill(v, q)
+	return v, nil
+}
+
+// fill fills in the fields.
+func (d *bookingForm) fill(v *visit, q url.Values) {
+	f := &v.page.Fields
+	f.Name = v.Login
+	if d.ForOthers && q.Has("name") {
+		f.Name = strings.TrimSpace(q.Get("name"))
+	}
+	f.From, f.Until, f.Comment = q.Get("from"), q.Get("until"), q.Get("comment")
+	f.GPUs, f.Model, f.Memory, f.OneHost = q.Get("gpus"), q.Get("model"), q.Get("memory"), q.Get("one-host") != ""
+	f.Sure, f.Over, f.IDs, f.End = q.Get("sure"), q.Get("over") != "", q["id"], q.Get("end")
 }
 
 // show shows the form as it was filled in, with the bookings as they are now.
 func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	v.Person = v.Login
-	cal := d.load(v)
-	from := booking.Booking{Host: v.form.Host, Target: v.target, From: v.Now}
-	v.form.Standing = v.lines(booking.Conflicts(cal, from, booking.Everybody, v.Fleet))
-	if cal.Broken && v.form.Say == "" {
-		v.form.Say, v.form.Detail = "broken", mistakeIn(cal)
-	}
-	body, err := v.pages.Form(v.form)
-	d.send(w, status, body, err)
-}
-
-func (d *bookingForm) home(w http.ResponseWriter, v *visit) {
-	var mine []booking.Booking
-	for _, b := range d.load(v).Bookings {
-		if v.Mine(b) && !b.OverAt(v.Now) {
-			mine = append(mine, b)
-		}
-	}
-	home := page.BookHome{User: v.Login, Now: v.Now, Mine: v.lines(mine)}
-	for i := range v.board.Hosts {
-		h := &v.board.Hosts[i]
-		host := page.BookHost{Name: h.Name, Title: h.Title}
-		for g := range h.Units() {
-			if path := gpuPath(g); path != "" {
-				host.GPUs = append(host.GPUs, page.BookGPU{Path: path, Label: g.Label(), State: string(g.State)})
+	p := &v.page
+	cal := d.File.Load(booking.Options{Aliases: v.Aliases, Now: v.Now})
+	seen := map[string]bool{}
+	add := func(list []booking.Booking) {
+		for _, b := range list {
+			if !seen[b.ID] {
+				seen[b.ID] = true
+				p.Standing = append(p.Standing, b)
 			}
 		}
-		home.Hosts = append(home.Hosts, host)
 	}
-	body, err := v.pages.Home(home)
-	d.send(w, http.StatusOK, body, err)
+	for _, at := range p.At {
+		at.From = v.Now
+		add(booking.Conflicts(cal, at, booking.Everybody, v.Fleet))
+		p.Jobs = append(p.Jobs, v.Running(at)...)
+	}
+	for _, b := range cal.Bookings {
+		switch {
+		case b.OverAt(v.Now) || !v.Mine(b):
+		case slices.Contains(v.query["saved"], b.ID):
+			p.Saved = append(p.Saved, b)
+		}
+		if len(p.At) == 0 && v.Mine(b) && !b.OverAt(v.Now) {
+			add([]booking.Booking{b})
+		}
+	}
+	p.Released = v.query.Has("released")
+	p.Active = slices.DeleteFunc(slices.Clone(cal.Bookings), func(b booking.Booking) bool { return !b.ActiveAt(v.Now) })
+	if len(p.At) == 0 && p.Fields.GPUs != "" && p.Say == "" {
+		if err := d.offer(v, cal); err != nil {
+			why, _ := refused(err, "until")
+			v.refuse(why)
+			status = why.status
+		}
+	}
+	if cal.Broken && p.Say == "" {
+		p.Say, p.Detail = "broken", mistakeIn(cal)
+	}
+	body, err := v.pages.Book(v.page)
+	if err != nil {
+		d.fail(w, "rendering the booking page", err)
+		return
+	}
+	w.Header().Set("Content-Type", types[".html"])
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // who is gone misses nothing
 }
 
-// load reads the bookings for show; the last good ones where the file has an error.
-func (d *bookingForm) load(v *visit) *booking.Calendar {
-	return d.File.Load(booking.Options{Aliases: v.Aliases, Now: v.Now})
-}
-
-// lines are bookings as the pages name them.
-func (v *visit) lines(bookings []booking.Booking) []page.BookLine {
-	var lines []page.BookLine
-	for _, b := range bookings {
-		gpu := "all"
-		if strings.HasPrefix(b.Target.UUID, "MIG-") {
-			gpu = b.Target.UUID
-		} else if !b.Target.All {
-			gpu = ""
-			if index, ok := v.Fleet.Index(b); ok {
-				gpu = strconv.Itoa(index)
-			}
-		}
-		if _, _, _, ok := findTarget(v.board, b.Host, gpu); !ok {
-			gpu = "" // there is no form for what does not exist
-		}
-		lines = append(lines, page.BookLine{
-			ID: b.ID, Host: b.Host, Target: b.Target.String(), GPU: gpu, Name: b.Name, By: b.By, From: b.From, Until: b.Until, Comment: b.Comment,
-			Maintenance: b.Kind == booking.Maintenance, Active: b.ActiveAt(v.Now), Mine: v.Mine(b),
-		})
-	}
-	return lines
+// refuse says why nothing was saved.
+func (v *visit) refuse(why *refusal) {
+	p := &v.page
+	p.Say, p.Detail, p.Field, p.Clashes = why.say, why.detail, why.field, why.clashes
 }
 
 // post answers a form that was sent.
@@ -256,39 +274,47 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 		bodyError(w, err)
 		return
 	}
-	f := &v.form
-	f.From, f.Until, f.Comment, f.ID, f.End, f.Sure = q.Get("from"), q.Get("until"), q.Get("comment"), q.Get("id"), q.Get("end"), q.Get("sure")
-	if d.ForOthers && q.Has("name") {
-		f.Name = strings.TrimSpace(q.Get("name"))
-	}
+	d.fill(v, q)
 	if wait := d.saves.take("as "+v.Login, "at "+addressKey(d.auth.client(r))); wait > 0 {
 		later(w, wait)
-		f.Say = "often"
+		v.page.Say = "often"
 		d.show(w, v, http.StatusTooManyRequests)
 		return
 	}
-	edit, done, err := d.edit(v, q.Get("action"))
+	action := q.Get("action")
+	var done booking.Change
+	edit, err := d.edit(v, action)
 	if err == nil {
 		// A client that disconnects meanwhile still wants it saved.
-		err = d.File.Update(context.WithoutCancel(r.Context()), booking.By{Name: v.Login, At: d.Now()}, edit)
+		err = d.File.Update(context.WithoutCancel(r.Context()), booking.By{Name: v.Login, At: d.Now()}, func(data []byte) ([]byte, error) {
+			v.Now = d.Now()
+			done, err = edit(data)
+			return done.After, err
+		})
 	}
 	if err != nil {
-		why, ok := refused(err, endField(q.Get("action")))
+		why, ok := refused(err, endField(action))
 		if !ok {
 			d.fail(w, "saving a booking", err)
 			return
 		}
-		f.Say, f.Detail, f.Field = why.say, why.detail, why.field
-		f.Clashes = v.lines(why.clashes)
+		v.refuse(why)
 		if why.status == http.StatusServiceUnavailable {
 			later(w, time.Second)
 		}
 		d.show(w, v, why.status)
 		return
 	}
-	d.server.log.Info(done, "user", v.Login, "host", f.Host, "gpu", f.GPU, "id", f.ID)
+	d.server.log.Info("the bookings were changed", "user", v.Login, "action", action, "bookings", booking.Places(done.Done))
+	then := url.Values{}
+	for _, b := range done.Done {
+		then.Add("saved", b.ID)
+	}
+	if action == "release" {
+		then = url.Values{"released": {"1"}}
+	}
 	// Relative, so that it holds behind any proxy and under any path.
-	w.Header().Set("Location", "../../"+v.pages.Dir()+"?saved=1#"+url.PathEscape(f.Host))
+	w.Header().Set("Location", v.pages.Address(then))
 	w.WriteHeader(http.StatusSeeOther)
 }
 
@@ -307,34 +333,22 @@ func (d *bookingForm) sameOrigin(r *http.Request) bool {
 	return http.NewCrossOriginProtection().Check(&asked) == nil
 }
 
-// edit returns the change to the bookings that a form asks for, and its name.
-func (d *bookingForm) edit(v *visit, action string) (edit func([]byte) ([]byte, error), done string, err error) {
-	var change func(data []byte) (booking.Change, error)
-	switch action {
-	case "extend":
-		done = "a booking extended"
-		change = func(data []byte) (booking.Change, error) {
-			c, _, err := v.Extend(data, v.form.ID, v.form.End)
+// edit returns the change to the bookings that a form asks for.
+func (d *bookingForm) edit(v *visit, action string) (func([]byte) (booking.Change, error), error) {
+	f := &v.page.Fields
+	switch {
+	case action == "extend" && len(f.IDs) == 1:
+		return func(data []byte) (booking.Change, error) {
+			c, _, err := v.Extend(data, f.IDs[0], f.End)
 			return c, err
-		}
-	case "release":
-		done = "a booking released"
-		change = func(data []byte) (booking.Change, error) { return v.Release(data, v.form.ID) }
-	case "book":
-		done = "a booking made"
+		}, nil
+	case action == "release" && len(f.IDs) > 0:
+		return func(data []byte) (booking.Change, error) { return v.Release(data, f.IDs...) }, nil
+	case action == "book" && len(v.page.At) > 0:
 		wanted, err := d.wanted(v)
-		if err != nil {
-			return nil, "", err
-		}
-		change = func(data []byte) (booking.Change, error) { return v.Book(data, wanted) }
-	default:
-		return nil, "", &refusal{status: http.StatusBadRequest, say: "invalid", detail: "the form does not say what to do"}
+		return func(data []byte) (booking.Change, error) { return v.Book(data, wanted...) }, err
 	}
-	return func(data []byte) ([]byte, error) {
-		v.Now = d.Now()
-		c, err := change(data)
-		return c.After, err
-	}, done, nil
+	return nil, &refusal{status: http.StatusBadRequest, say: "invalid", detail: "the form does not say what to do"}
 }
 
 // endField is the field of the form that an action reads an end from.
@@ -349,14 +363,4 @@ func endField(action string) string {
 func (d *bookingForm) fail(w http.ResponseWriter, doing string, err error) {
 	d.server.log.Error(doing, "error", err)
 	http.Error(w, "something went wrong here, and nothing is known to be saved: look at the bookings, and tell whoever runs this", http.StatusInternalServerError)
-}
-
-func (d *bookingForm) send(w http.ResponseWriter, status int, page []byte, err error) {
-	if err != nil {
-		d.fail(w, "rendering the booking page", err)
-		return
-	}
-	w.Header().Set("Content-Type", types[".html"])
-	w.WriteHeader(status)
-	_, _ = w.Write(page) // who is gone misses nothing
 }

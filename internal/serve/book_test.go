@@ -18,10 +18,10 @@ import (
 
 func TestBook(t *testing.T) {
 	c := newCounter(t)
-	if w := c.do(httptest.NewRequest(http.MethodGet, "/book/atlas/0", nil)); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
+	if w := c.do(httptest.NewRequest(http.MethodGet, "/book/?at=atlas:0", nil)); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
 		t.Fatalf("without a login: %d %v", w.Code, w.Header())
 	}
-	w := c.open("eva", "/book/atlas/0")
+	w := c.open("eva", "/book/?at=atlas:0")
 	if w.Code != 200 || !strings.Contains(w.Body.String(), "atlas 0") || !strings.Contains(w.Body.String(), "There is no booking.") {
 		t.Fatalf("the form: %d\n%s", w.Code, w.Body)
 	}
@@ -31,13 +31,13 @@ func TestBook(t *testing.T) {
 	if got := w.Header().Get("Referrer-Policy"); got != "same-origin" {
 		t.Errorf("with Referrer-Policy %q browsers send Origin: null", got)
 	}
-	w = c.post("eva", "/book/atlas/0", "action", "book", "until", "2d 6h", "comment", "camera ready")
-	if w.Code != 303 || w.Header().Get("Location") != "../../?saved=1#atlas" {
-		t.Fatalf("saving: %d %q\n%s", w.Code, w.Header().Get("Location"), w.Body)
-	}
+	w = c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2d 6h", "comment", "camera ready")
 	all := c.bookings()
 	if len(all) != 1 {
 		t.Fatalf("bookings %+v\n%s", all, c.file())
+	}
+	if w.Code != 303 || w.Header().Get("Location") != "?saved="+all[0].ID {
+		t.Fatalf("saving: %d %q\n%s", w.Code, w.Header().Get("Location"), w.Body)
 	}
 	b := all[0]
 	if b.Host != "atlas" || b.Target != (booking.Target{Index: 0}) || b.Name != "eva" || b.By != "" || b.Comment != "camera ready" ||
@@ -45,21 +45,21 @@ func TestBook(t *testing.T) {
 		t.Errorf("saved %+v", b)
 	}
 	// Twice the same is once.
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "2d 6h"); w.Code != 409 || len(c.bookings()) != 1 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2d 6h"); w.Code != 409 || len(c.bookings()) != 1 {
 		t.Errorf("the same form a second time: %d, %d bookings", w.Code, len(c.bookings()))
 	}
 	// Mine has buttons; hers have none.
-	if body := c.open("eva", "/book/atlas/0").Body.String(); !strings.Contains(body, "camera ready") || !strings.Contains(body, b.ID) || !strings.Contains(body, "Release now") {
+	if body := c.open("eva", "/book/?at=atlas:0").Body.String(); !strings.Contains(body, "camera ready") || !strings.Contains(body, b.ID) || !strings.Contains(body, "Release now") {
 		t.Errorf("her own booking:\n%s", body)
 	}
-	if body := c.open("mira", "/book/atlas/0").Body.String(); !strings.Contains(body, "camera ready") || strings.Contains(body, "Release now") {
+	if body := c.open("mira", "/book/?at=atlas:0").Body.String(); !strings.Contains(body, "camera ready") || strings.Contains(body, "Release now") {
 		t.Errorf("somebody else's booking:\n%s", body)
 	}
 }
 
 func TestTheFormIsRecorded(t *testing.T) {
 	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.ForOthers = true })
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d", "name", "mira"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "name", "mira"); w.Code != 303 {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
 	record := booking.Open(c.comments, nil).Record()
@@ -73,28 +73,28 @@ func TestTheFormIsRecorded(t *testing.T) {
 func TestBookASlice(t *testing.T) {
 	c := newCounter(t)
 	home := c.open("eva", "/book/").Body.String()
-	if !strings.Contains(home, `href="ceres/MIG-0a"`) || !strings.Contains(home, "2:0 free") || strings.Contains(home, "2:1") || strings.Contains(home, `href="ceres/2"`) {
+	if !strings.Contains(home, `href="?at=ceres%3AMIG-0a"`) || !strings.Contains(home, "2:0 free") || strings.Contains(home, "2:2") || strings.Contains(home, `href="?at=ceres%3A2"`) {
 		t.Errorf("the list of what can be booked:\n%s", home)
 	}
-	if w := c.open("eva", "/book/ceres/MIG-0a"); w.Code != 200 || !strings.Contains(w.Body.String(), "A100 MIG 1g.5gb") || !strings.Contains(w.Body.String(), "There is no booking.") {
+	if w := c.open("eva", "/book/?at=ceres:MIG-0a"); w.Code != 200 || !strings.Contains(w.Body.String(), "A100 MIG 1g.5gb") || !strings.Contains(w.Body.String(), "There is no booking.") {
 		t.Fatalf("the form: %d\n%s", w.Code, w.Body)
 	}
-	for _, path := range []string{"MIG-GPU-2/7/0", "MIG-0b", "2:0"} {
-		if w := c.open("eva", "/book/ceres/"+path); w.Code != 404 {
-			t.Errorf("%s: %d", path, w.Code)
+	for gpu, code := range map[string]int{"MIG-GPU-2/7/0": 200, "MIG-0b": 404, "2:0": 404} { // old drivers' UUIDs contain slashes
+		if w := c.open("eva", "/book/?at=ceres:"+gpu); w.Code != code {
+			t.Errorf("%s: %d", gpu, w.Code)
 		}
 	}
-	if w := c.post("eva", "/book/ceres/MIG-0a", "action", "book", "until", "2d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=ceres:MIG-0a", "action", "book", "until", "2d"); w.Code != 303 {
 		t.Fatalf("saving: %d\n%s", w.Code, w.Body)
 	}
 	all := c.bookings()
 	if len(all) != 1 || all[0].Target != (booking.Target{UUID: "MIG-0a", Index: -1}) {
 		t.Fatalf("saved %+v", all)
 	}
-	if w := c.post("mira", "/book/ceres/2", "action", "book", "until", "2d"); w.Code != 409 {
+	if w := c.post("mira", "/book/?at=ceres:2", "action", "book", "until", "2d"); w.Code != 409 {
 		t.Errorf("the whole GPU over a slice of it: %d", w.Code)
 	}
-	if body := c.open("eva", "/book/").Body.String(); !strings.Contains(body, `<a href="ceres/MIG-0a">`) {
+	if body := c.open("eva", "/book/").Body.String(); !strings.Contains(body, `<a href="?at=ceres%3AMIG-0a">`) {
 		t.Errorf("her own bookings:\n%s", body)
 	}
 }
@@ -103,7 +103,7 @@ func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	c := newCounter(t)
 	c.write(c.comments, `{"atlas": {"GPU-00000000-AAAA": {"name": "mira", "date": "2026-11-22 18:00", "comment": "<b>mine</b>"}}} // by hand`)
 	before := c.file()
-	w := c.post("eva", "/book/atlas/0", "action", "book", "until", "3d", "comment", `typed "this"`)
+	w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "3d", "comment", `typed "this"`)
 	body := w.Body.String()
 	if w.Code != http.StatusConflict || c.file() != before {
 		t.Fatalf("%d, and the file is\n%s", w.Code, c.file())
@@ -116,17 +116,17 @@ func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	if strings.Contains(body, "<b>mine") {
 		t.Error("a comment is markup")
 	}
-	if w := c.post("eva", "/book/atlas/1", "action", "book", "from", "2026-11-19 10:00", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "is over") {
+	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "from", "2026-11-19 10:00", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "is over") {
 		t.Errorf("from yesterday on: %d", w.Code)
 	}
 	// Beside it, and after it, there is room.
-	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "3d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "until", "3d"); w.Code != 303 {
 		t.Errorf("the GPU beside it: %d\n%s", w.Code, w.Body)
 	}
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "from", "2026-11-22 18:00", "until", "1d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "from", "2026-11-22 18:00", "until", "1d"); w.Code != 303 {
 		t.Errorf("right after it: %d\n%s", w.Code, w.Body)
 	}
-	if w := c.post("eva", "/book/atlas/all", "action", "book", "until", "1d"); w.Code != 409 {
+	if w := c.post("eva", "/book/?at=atlas", "action", "book", "until", "1d"); w.Code != 409 {
 		t.Errorf("the whole host: %d", w.Code)
 	}
 	if !strings.HasSuffix(c.file(), "// by hand") {
@@ -141,10 +141,10 @@ func TestConflictFollowsTheCard(t *testing.T) {
 	c.write(c.comments, `{"atlas": {"0": {"id": "m1", "name": "mira", "date": "2026-11-22 18:00"}}}`)
 	c.write(filepath.Join(filepath.Dir(filepath.Dir(c.comments)), "site", "api", "v1", "bookings.json"),
 		`{"schema_version": 1, "bookings": [{"id": "m1", "host": "atlas", "gpus": [1], "name": "mira"}]}`)
-	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "3d"); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "mira") {
+	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "until", "3d"); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "mira") {
 		t.Errorf("the number that her card has now: %d", w.Code)
 	}
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "3d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "3d"); w.Code != 303 {
 		t.Errorf("the number that her card had: %d\n%s", w.Code, w.Body)
 	}
 }
@@ -181,7 +181,7 @@ func TestExtendAndRelease(t *testing.T) {
 		{"release", "g", "", 303, ""},                     // she made it for him
 		{"destroy", "b", "", 400, "2026-11-22T18:00:00Z"},
 	} {
-		w := c.post("eva", "/book/atlas/0", "action", tt.action, "id", tt.id, "end", tt.end)
+		w := c.post("eva", "/book/?at=atlas:0", "action", tt.action, "id", tt.id, "end", tt.end)
 		if w.Code != tt.code {
 			t.Errorf("%s %s %q: %d, want %d\n%s", tt.action, tt.id, tt.end, w.Code, tt.code, w.Body)
 		}
@@ -201,7 +201,7 @@ func TestExtendAndRelease(t *testing.T) {
 func TestNames(t *testing.T) {
 	c := newCounter(t)
 	// A login stands for the person behind it.
-	if w := c.post("login7", "/book/atlas/0", "action", "book", "until", "1d", "name", "mira"); w.Code != 303 {
+	if w := c.post("login7", "/book/?at=atlas:0", "action", "book", "until", "1d", "name", "mira"); w.Code != 303 {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
 	if b := c.bookings()[0]; b.Name != "tomas" || b.By != "" {
@@ -209,7 +209,7 @@ func TestNames(t *testing.T) {
 	}
 	c = newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.ForOthers = true })
 	for gpu, tt := range []struct{ name, want, by string }{{"mira", "mira", "tomas"}, {"LOGIN7", "tomas", ""}} {
-		if w := c.post("login7", "/book/atlas/"+fmt.Sprint(gpu), "action", "book", "until", "1d", "name", tt.name); w.Code != 303 {
+		if w := c.post("login7", "/book/?at=atlas:"+fmt.Sprint(gpu), "action", "book", "until", "1d", "name", tt.name); w.Code != 303 {
 			t.Fatalf("for %s: %d\n%s", tt.name, w.Code, w.Body)
 		}
 		if b := c.bookings()[gpu]; b.Name != tt.want || b.By != tt.by {
@@ -217,26 +217,26 @@ func TestNames(t *testing.T) {
 		}
 	}
 	c.write(c.comments, `{"atlas": [{"name": "Login7", "id": "by-hand", "date": "2026-12-01"}]}`)
-	if w := c.post("login7", "/book/atlas/0", "action", "release", "id", "by-hand"); w.Code != 303 {
+	if w := c.post("login7", "/book/?at=atlas:0", "action", "release", "id", "by-hand"); w.Code != 303 {
 		t.Errorf("letting go of what stands under another name of the same person: %d\n%s", w.Code, w.Body)
 	}
-	if w := c.post("login7", "/book/dione/all", "action", "book", "until", "1d", "name", "  "); w.Code != 422 {
+	if w := c.post("login7", "/book/?at=dione", "action", "book", "until", "1d", "name", "  "); w.Code != 422 {
 		t.Errorf("for nobody: %d", w.Code)
 	}
 }
 
 func TestWhatIsGuessedIsAskedAbout(t *testing.T) {
 	c := newCounter(t)
-	w := c.post("eva", "/book/atlas/0", "action", "book", "until", "09:00") // it is 10:00
+	w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "09:00") // it is 10:00
 	m := regexp.MustCompile(`name="sure" value="([^"]+)"`).FindStringSubmatch(w.Body.String())
 	if w.Code != 422 || m == nil || c.file() != "" || !strings.Contains(w.Body.String(), "tomorrow is meant") {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "09:00", "sure", m[1]); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "09:00", "sure", m[1]); w.Code != 303 {
 		t.Errorf("confirmed: %d\n%s", w.Code, w.Body)
 	}
 	// What was confirmed is that, and nothing else.
-	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "08:00", "sure", m[1]); w.Code != 422 {
+	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "until", "08:00", "sure", m[1]); w.Code != 422 {
 		t.Errorf("another time than was confirmed: %d", w.Code)
 	}
 }
@@ -245,17 +245,17 @@ func TestLimits(t *testing.T) {
 	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
 		o.Booking.Limits = booking.Limits{MaxGPUs: 1, MaxDuration: 48 * time.Hour}
 	})
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "is the most allowed") {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "is the most allowed") {
 		t.Errorf("three days of two: %d", w.Code)
 	}
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "2d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2d"); w.Code != 303 {
 		t.Errorf("two days: %d\n%s", w.Code, w.Body)
 	}
 	id := c.bookings()[0].ID
-	if w := c.post("eva", "/book/atlas/0", "action", "extend", "id", id, "end", "1h"); w.Code != 422 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "extend", "id", id, "end", "1h"); w.Code != 422 {
 		t.Errorf("a longer one in two steps: %d", w.Code)
 	}
-	if w := c.post("eva", "/book/atlas/1", "action", "book", "until", "1d"); w.Code != 422 {
+	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "until", "1d"); w.Code != 422 {
 		t.Errorf("a second GPU of one: %d", w.Code)
 	}
 }
@@ -263,14 +263,14 @@ func TestLimits(t *testing.T) {
 func TestTwoAtTheSameMoment(t *testing.T) {
 	c := newCounter(t)
 	c.write(c.comments, "{\n  // ours\n}\n")
-	c.open("eva", "/book/atlas/0")
-	c.open("mira", "/book/atlas/0")
+	c.open("eva", "/book/?at=atlas:0")
+	c.open("mira", "/book/?at=atlas:0")
 	for round := range 10 {
 		c.later(time.Hour)
 		codes := make([]int, 2)
 		var both sync.WaitGroup
 		for i, user := range []string{"eva", "mira"} {
-			r := c.form(user, "/book/atlas/0", "action", "book", "until", "30m")
+			r := c.form(user, "/book/?at=atlas:0", "action", "book", "until", "30m")
 			both.Go(func() { codes[i] = c.do(r).Code })
 		}
 		both.Wait()
@@ -309,7 +309,7 @@ func TestAnEditByHandAtTheSameMoment(t *testing.T) {
 	})
 	c.write(c.comments, "{}")
 	e.edit = func() { c.write(c.comments, `{"dione": [{"name": "kai", "date": "2026-12-01"}]} // by hand`) }
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 303 {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
 	if all := c.bookings(); len(all) != 2 || all[0].Name != "eva" || all[1].Name != "kai" || !strings.HasSuffix(c.file(), "// by hand") {
@@ -318,7 +318,7 @@ func TestAnEditByHandAtTheSameMoment(t *testing.T) {
 	// The one by hand may be what stands in the way.
 	c.later(48 * time.Hour)
 	e.edit = func() { c.write(c.comments, `{"atlas": [{"name": "kai", "date": "2026-12-01"}]} // by hand`) }
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d"); w.Code != 409 || len(c.bookings()) != 1 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 409 || len(c.bookings()) != 1 {
 		t.Errorf("%d\n%s", w.Code, c.file())
 	}
 }
@@ -326,7 +326,7 @@ func TestAnEditByHandAtTheSameMoment(t *testing.T) {
 func TestWholeMinutes(t *testing.T) {
 	c := newCounter(t)
 	c.later(22 * time.Second)
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "2h"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2h"); w.Code != 303 {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
 	b := c.bookings()[0]
@@ -334,12 +334,12 @@ func TestWholeMinutes(t *testing.T) {
 		t.Errorf("booked at 10:00:22 it is %s", got)
 	}
 	// Let go of and taken within a minute, the one follows right upon the other.
-	if w := c.post("eva", "/book/atlas/0", "action", "release", "id", b.ID); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "release", "id", b.ID); w.Code != 303 {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
 	c.later(10 * time.Second)
 	for _, user := range []string{"mira", "eva"} {
-		if w := c.post(user, "/book/atlas/0", "action", "book", "until", "2h"); user == "mira" && w.Code != 303 || user == "eva" && w.Code != 409 {
+		if w := c.post(user, "/book/?at=atlas:0", "action", "book", "until", "2h"); user == "mira" && w.Code != 303 || user == "eva" && w.Code != 409 {
 			t.Errorf("%s: %d\n%s", user, w.Code, w.Body)
 		}
 	}

@@ -7,28 +7,62 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 )
 
-// wanted reads the booking from the form. What was assumed has to be confirmed.
-func (d *bookingForm) wanted(v *visit) (booking.Booking, error) {
-	f := &v.form
+// wanted reads the bookings from the form. What was assumed has to be confirmed.
+func (d *bookingForm) wanted(v *visit) ([]booking.Booking, error) {
+	f := &v.page.Fields
 	if v.Person = v.Aliases.Canonical(f.Name); v.Person == "" {
-		return booking.Booking{}, &refusal{status: http.StatusUnprocessableEntity, say: "noname", field: "name"}
+		return nil, &refusal{status: http.StatusUnprocessableEntity, say: "noname", field: "name"}
 	}
 	from, until, notes, err := v.Times(strings.TrimSpace(f.From), strings.TrimSpace(f.Until))
 	if err != nil {
-		return booking.Booking{}, err
+		return nil, err
 	}
 	if asked := until.UTC().Format(time.RFC3339); len(notes) > 0 && f.Sure != asked {
 		f.Sure = asked
 		detail := strings.Join(notes, "; ") + ": " + booking.Describe(from, until, v.Now, v.Zone)
-		return booking.Booking{}, &refusal{status: http.StatusUnprocessableEntity, say: "sure", detail: detail}
+		return nil, &refusal{status: http.StatusUnprocessableEntity, say: "sure", detail: detail}
 	}
-	return booking.Booking{Host: f.Host, Target: v.target, From: from, Until: until, Comment: strings.TrimSpace(f.Comment), Kind: booking.Reserved}, nil
+	v.OverRunning = f.Over
+	wanted := slices.Clone(v.page.At)
+	for i := range wanted {
+		wanted[i].From, wanted[i].Until, wanted[i].Comment, wanted[i].Kind = from, until, strings.TrimSpace(f.Comment), booking.Reserved
+	}
+	return wanted, nil
+}
+
+// offer finds what is asked for in the fields: so many GPUs of a kind.
+func (d *bookingForm) offer(v *visit, cal *booking.Calendar) error {
+	f := &v.page.Fields
+	wish := board.Wish{OneHost: f.OneHost}
+	wish.Model = f.Model
+	var err error
+	if wish.GPUs, err = strconv.Atoi(strings.TrimSpace(f.GPUs)); err != nil || wish.GPUs < 1 || wish.GPUs > maxPlaces {
+		return &refusal{status: http.StatusUnprocessableEntity, say: "count", field: "gpus"}
+	}
+	if memory := strings.TrimSpace(f.Memory); memory != "" {
+		if strings.Trim(memory, "0123456789.") == "" {
+			memory += "G"
+		}
+		if wish.Memory, err = board.ParseMemory(memory); err != nil {
+			return &refusal{status: http.StatusUnprocessableEntity, say: "memory", field: "memory", detail: err.Error()}
+		}
+	}
+	// What was assumed need not be asked about: the offer says from when until when.
+	if wish.From, wish.Until, _, err = v.Times(strings.TrimSpace(f.From), strings.TrimSpace(f.Until)); err != nil {
+		return err
+	}
+	offer := wish.Offer(v.board, cal, v.Now)
+	v.page.Wish, v.page.Offer = &wish, &offer
+	return nil
 }
 
 var (

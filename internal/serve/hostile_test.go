@@ -47,7 +47,7 @@ func TestForgedForms(t *testing.T) {
 		"no login": {code: 401, forge: set("Authorization", "")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := c.form("eva", "/book/atlas/0", "action", "book", "until", "1d")
+			r := c.form("eva", "/book/?at=atlas:0", "action", "book", "until", "1d")
 			tt.forge(r)
 			if w := c.do(r); w.Code != tt.code {
 				t.Errorf("%d, want %d", w.Code, tt.code)
@@ -58,13 +58,13 @@ func TestForgedForms(t *testing.T) {
 		})
 	}
 	// Asking for a page never saves.
-	r := c.form("eva", "/book/atlas/0?action=book&until=1d")
+	r := c.form("eva", "/book/?at=atlas:0&action=book&until=1d")
 	r.Method = http.MethodGet
 	if w := c.do(r); w.Code != 200 || c.file() != "" {
 		t.Errorf("GET: %d, and the file is %q", w.Code, c.file())
 	}
 	for _, method := range []string{"PUT", "DELETE", "PATCH", "OPTIONS", "ET"} {
-		r := c.form("eva", "/book/atlas/0", "action", "book", "until", "1d")
+		r := c.form("eva", "/book/?at=atlas:0", "action", "book", "until", "1d")
 		r.Method = method
 		if w := c.do(r); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD, POST" {
 			t.Errorf("%s: %d, allowed are %q", method, w.Code, w.Header().Get("Allow"))
@@ -72,7 +72,7 @@ func TestForgedForms(t *testing.T) {
 	}
 	// And for all that, the right form is right, also where a browser sends one of the headers.
 	for i, name := range []string{"", "Sec-Fetch-Site", "Origin"} {
-		r := c.form("eva", "/book/atlas/0", "action", "book", "from", fmt.Sprintf("2026-12-0%d 10:00", i+1), "until", "2h")
+		r := c.form("eva", "/book/?at=atlas:0", "action", "book", "from", fmt.Sprintf("2026-12-0%d 10:00", i+1), "until", "2h")
 		r.Header.Del(name)
 		if w := c.do(r); w.Code != 303 {
 			t.Errorf("the real form without %q: %d\n%s", name, w.Code, w.Body)
@@ -88,7 +88,7 @@ func TestHostileTexts(t *testing.T) {
 	} {
 		name := fmt.Sprintf("%d%s", i, text)
 		from, until := fmt.Sprintf("2027-01-%02d 08:00", i+1), fmt.Sprintf("2027-01-%02d 18:00", i+1)
-		w := c.post("eva", "/book/atlas/0", "action", "book", "from", from, "until", until, "name", name, "comment", text)
+		w := c.post("eva", "/book/?at=atlas:0", "action", "book", "from", from, "until", until, "name", name, "comment", text)
 		if w.Code != 303 && w.Code != 422 {
 			t.Errorf("%q: %d\n%s", text, w.Code, w.Body)
 		}
@@ -96,7 +96,7 @@ func TestHostileTexts(t *testing.T) {
 		if cal.Broken || len(cal.Problems) > 0 {
 			t.Fatalf("%q: the file is broken: %v\n%s", text, cal.Problems, c.file())
 		}
-		for _, page := range []string{w.Body.String(), c.open("eva", "/book/atlas/0").Body.String(), c.open("eva", "/book/").Body.String()} {
+		for _, page := range []string{w.Body.String(), c.open("eva", "/book/?at=atlas:0").Body.String(), c.open("eva", "/book/").Body.String()} {
 			for _, bad := range []string{"<script", "<img", "<svg/", "onerror=alert(1)>", "\u202e"} {
 				if strings.Contains(page, bad) {
 					t.Errorf("%q: the page holds %q", text, bad)
@@ -108,7 +108,7 @@ func TestHostileTexts(t *testing.T) {
 		t.Errorf("only %d of the texts were taken", n)
 	}
 	for field, value := range map[string]string{"until": "<script>alert(1)</script>", "from": `"><script>`, "name": strings.Repeat("x", 500), "comment": strings.Repeat("x", 5000), "id": `"><script>`, "action": "<script>"} {
-		w := c.post("eva", "/book/atlas/1", "action", "book", "until", "1d", "name", "eva", field, value)
+		w := c.post("eva", "/book/?at=atlas:1", "action", "book", "until", "1d", "name", "eva", field, value)
 		if w.Code == 303 && field != "id" || w.Code >= 500 || strings.Contains(w.Body.String(), "<script") {
 			t.Errorf("%s: %d\n%s", field, w.Code, w.Body)
 		}
@@ -118,11 +118,12 @@ func TestHostileTexts(t *testing.T) {
 func TestPathsOfTheForm(t *testing.T) {
 	c := newCounter(t)
 	for path, want := range map[string]int{
-		"/book/": 200, "/book/index.html": 200, "/book": 301, "/book/atlas/0": 200, "/book/atlas/all": 200, "/book/dione/all": 200,
-		"/book/atlas/2": 404, "/book/atlas/00": 404, "/book/atlas/-1": 404, "/book/atlas/0/": 404, "/book/atlas": 404, "/book/atlas/0/1": 404,
-		"/book/nothere/0": 404, "/book/dione/0": 404, "/book/ATLAS/0": 404, "/book/atlas%2f0": 404, "/book//atlas/0": 404,
+		"/book/": 200, "/book/index.html": 200, "/book": 301, "/book/?at=atlas:0": 200, "/book/?at=atlas": 200, "/book/?at=dione": 200,
+		"/book/?at=atlas:0,1": 200, "/book/?at=atlas:0-1&at=ceres:2": 200, "/book/?at=atlas:GPU-00000000-aaaa": 200, "/book/?at=atlas:%2A": 200,
+		"/book/?at=atlas:2": 404, "/book/?at=atlas:00": 404, "/book/?at=atlas:-1": 404, "/book/?at=atlas:0/": 404, "/book/?at=": 404, "/book/?at=atlas:0&at=atlas:7": 404,
+		"/book/?at=nothere:0": 404, "/book/?at=dione:0": 404, "/book/?at=atlas:0-127": 404, "/book/?at=..%2f..%2fetc": 404, "/book/atlas/0": 404, "/book//atlas/0": 404,
 		"/book/../book/atlas/0": 404, "/book/..%2f..%2fetc/passwd": 404, "/book/%2e%2e/%2e%2e/etc/passwd": 404, "/book/assets/../atlas/0": 404,
-		"/book/assets/board.js": 404, "/book/assets/": 404, "/book/capabilities.json": 200, "/book/.git/config": 404, "//evil.example/book/atlas/0": 404,
+		"/book/assets/board.js": 404, "/book/assets/": 404, "/book/capabilities.json": 200, "/book/.git/config": 404, "//evil.example/book/?at=atlas:0": 404,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "http://example.com"+path, nil)
 		r.SetBasicAuth("eva", "eva's")
@@ -138,7 +139,7 @@ func TestPathsOfTheForm(t *testing.T) {
 	if err := json.Unmarshal(c.do(httptest.NewRequest(http.MethodGet, "/book/capabilities.json", nil)).Body.Bytes(), &able); err != nil || !able.Booking {
 		t.Errorf("capabilities: %v, %v", able, err)
 	}
-	css := regexp.MustCompile(`href="\.\./(assets/board\.[0-9a-f]+\.css)"`).FindStringSubmatch(c.open("eva", "/book/atlas/0").Body.String())
+	css := regexp.MustCompile(`href="(assets/board\.[0-9a-f]+\.css)"`).FindStringSubmatch(c.open("eva", "/book/?at=atlas:0").Body.String())
 	if css == nil {
 		t.Fatal("the form has no style")
 	}
@@ -147,10 +148,10 @@ func TestPathsOfTheForm(t *testing.T) {
 	}
 	// Without a desk all that is a plain site.
 	_, h := site(t, plain)
-	if w := get(h, "/book/atlas/0"); w.Code != 404 {
+	if w := get(h, "/book/?at=atlas:0"); w.Code != 404 {
 		t.Errorf("without --booking: %d", w.Code)
 	}
-	r := httptest.NewRequest(http.MethodPost, "/book/atlas/0", strings.NewReader("action=book"))
+	r := httptest.NewRequest(http.MethodPost, "/book/?at=atlas:0", strings.NewReader("action=book"))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	if w.Code != 405 {
@@ -162,11 +163,11 @@ func TestABrokenFileIsLeftAlone(t *testing.T) {
 	c := newCounter(t)
 	c.write(c.comments, `{"atlas": [ {"name": "eva", }`)
 	before := c.file()
-	w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d", "comment", "kept")
+	w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "comment", "kept")
 	if w.Code != 409 || c.file() != before || !strings.Contains(w.Body.String(), "comments.json:1") || !strings.Contains(w.Body.String(), `value="kept"`) {
 		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
-	if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "bookings file has an error") {
+	if w := c.open("mira", "/book/?at=atlas:0"); !strings.Contains(w.Body.String(), "bookings file has an error") {
 		t.Errorf("the form does not say it beforehand:\n%s", w.Body)
 	}
 	if err := os.Remove(c.comments); err != nil {
@@ -175,7 +176,7 @@ func TestABrokenFileIsLeftAlone(t *testing.T) {
 	if err := os.Mkdir(c.comments, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "bookings file has an error") || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
+	if w := c.open("mira", "/book/?at=atlas:0"); !strings.Contains(w.Body.String(), "bookings file has an error") || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
 		t.Errorf("%d %s, want it to be said without a path of ours", w.Code, w.Body)
 	}
 }
@@ -185,19 +186,19 @@ func TestABrokenFileIsLeftAlone(t *testing.T) {
 func TestAnEmptiedFileIsLeftAlone(t *testing.T) {
 	c := newCounter(t)
 	c.write(c.comments, "{}")
-	if w := c.post("eva", "/book/atlas/0", "action", "book", "until", "1d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 303 {
 		t.Fatalf("%d\n%s", w.Code, w.Body)
 	}
 	for _, damage := range []func(){func() { c.write(c.comments, "") }, func() { _ = os.Remove(c.comments) }} {
 		damage()
 		before := c.file()
 		for _, gpu := range []string{"0", "1"} {
-			w := c.post("mira", "/book/atlas/"+gpu, "action", "book", "until", "1d")
+			w := c.post("mira", "/book/?at=atlas:"+gpu, "action", "book", "until", "1d")
 			if w.Code != 409 || c.file() != before || !strings.Contains(w.Body.String(), "1 booking stood in it") || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
 				t.Errorf("%d, the file is %q\n%s", w.Code, c.file(), w.Body)
 			}
 		}
-		if w := c.open("mira", "/book/atlas/0"); !strings.Contains(w.Body.String(), "eva") || !strings.Contains(w.Body.String(), "1 booking stood in it") {
+		if w := c.open("mira", "/book/?at=atlas:0"); !strings.Contains(w.Body.String(), "eva") || !strings.Contains(w.Body.String(), "1 booking stood in it") {
 			t.Errorf("the form does not show what stood:\n%s", w.Body)
 		}
 	}

@@ -48,7 +48,7 @@ func newSlowAuth(t *testing.T) *slowAuth {
 
 // login sends a login from an address; what comes of it arrives in the channel.
 func (s *slowAuth) login(ctx context.Context, address, name, password string) <-chan int {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/book/atlas/0", nil)
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/book/?at=atlas:0", nil)
 	r.SetBasicAuth(name, password)
 	r.RemoteAddr = address + ":1234"
 	done := make(chan int, 1)

@@ -2,25 +2,27 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/a-h/templ"
-
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
 
-// BookPages renders what a server with a booking form shows below book/: the
+// BookPages render what a server with a booking form shows below book/: the
 // one part of the site that is not files. It may be used by several goroutines.
 type BookPages struct {
 	*look
 	site   render.Site
 	dir    string                // of the site's pages in the same language: "" or "de/"
-	query  string                // that asks for this language: "" or "?lang=de"
 	others map[string]*BookPages // by language
 }
 
@@ -38,7 +40,7 @@ func NewBookPages(site render.Site, own fs.FS) (*BookPages, error) {
 			first.look = l
 			continue
 		}
-		first.others[lang] = &BookPages{look: l, site: site, dir: lang + "/", query: "?lang=" + lang}
+		first.others[lang] = &BookPages{look: l, site: site, dir: lang + "/"}
 	}
 	return first, nil
 }
@@ -51,8 +53,13 @@ func (p *BookPages) In(lang string) *BookPages {
 	return p
 }
 
-// Dir is where the site's pages in the same language lie: "" or "de/".
-func (p *BookPages) Dir() string { return p.dir }
+// Address is the form's own address, with what the query says, in the same language.
+func (p *BookPages) Address(q url.Values) string {
+	if p.dir != "" {
+		q.Set("lang", p.lang)
+	}
+	return "?" + q.Encode()
+}
 
 // Assets are the files that these pages refer to, as book/assets/NAME. They are
 // the server's own, because the site may be of another version.
@@ -66,152 +73,222 @@ func (p *BookPages) Assets() []render.File {
 	return files
 }
 
-// A BookForm is the page on which one GPU, or a whole host, is booked.
-type BookForm struct {
-	Host, Title string
-	GPU         string // its index, the UUID of a slice, or "all"
-	Model       string
-	State       string // of the GPU, as on the board
-	User        string // who is logged in, canonical
-	ForOthers   bool   // the name can be chosen
-	Now         time.Time
-	Interval    time.Duration // until a booking is on the board
-	// What was typed, so that a refusal loses nothing of it. Sure is what was
-	// asked about.
-	Name, From, Until, Comment, Sure string
-	// ID and End are the booking that was to be changed, and its new end as typed.
-	ID, End string
+// BookFields are what stands in the fields of the form.
+type BookFields = templates.BookFields
+
+// A Book is what the booking form shows.
+type Book struct {
+	User      string // who is logged in, canonical
+	ForOthers bool   // the name can be chosen
+	Now       time.Time
+	Interval  time.Duration // until a booking is on the board
+	Board     *board.Board
+	At        []booking.Booking // the places that are to be booked; without, it is asked how many
+	Fields    BookFields
+	Jobs      []booking.Job
 	// Say is the key of what to say about a refusal, behind "book.say."; "" for
-	// nothing. Detail is more about it, Field the field that it is about.
+	// nothing. Detail is more about it, Field the field that it is about, and
+	// Clashes are in the way.
 	Say, Detail, Field string
-	// Clashes are in the way; Standing are all of this GPU that are not over.
-	Clashes, Standing []BookLine
+	Clashes            []booking.Booking
+	// Standing are the bookings of these places that are not over; without places,
+	// those of the user.
+	Standing []booking.Booking
+	Active   []booking.Booking // all that are in force
+	Saved    []booking.Booking // what has just been saved
+	Released bool              // something has just been released
+	// Wish is what is asked for, and Offer what there is for it; nil for nothing.
+	Wish  *board.Wish
+	Offer *board.Offer
+	Mine  func(booking.Booking) bool
 }
 
-// A BookLine is one booking.
-type BookLine struct {
-	ID, Host    string
-	Target      string // as in comments.json
-	GPU         string // index or "all", for the address of its form; "" for none
-	Name, By    string
-	From, Until time.Time
-	Comment     string
-	Maintenance bool
-	Active      bool
-	Mine        bool
-}
-
-// A BookHome is the front page of the form: one's own bookings, and what there is to book.
-type BookHome struct {
-	User  string
-	Now   time.Time
-	Mine  []BookLine
-	Hosts []BookHost
-}
-
-// A BookHost is a host that can be booked.
-type BookHost struct {
-	Name, Title string
-	GPUs        []BookGPU
-}
-
-// A BookGPU is one of its GPUs, or of the slices of one.
-type BookGPU struct {
-	Path  string // of its form: its index, or the UUID of a slice
-	Label string
-	State string // as on the board
-}
-
-// Form renders the page of one GPU.
-func (p *BookPages) Form(f BookForm) ([]byte, error) {
-	d := p.page("../../", "../assets/", f.User)
-	d.Form = templates.Form{
-		Host: f.Host, Model: f.Model, State: f.State, ForOthers: f.ForOthers,
-		Name: f.Name, From: f.From, Until: f.Until, Comment: f.Comment, Sure: f.Sure, Say: f.Say, Detail: f.Detail, Field: f.Field,
-	}
-	if _, known := p.words.list[f.State]; !known {
-		d.Form.State = "" // the site was made by another version
-	}
-	d.Where, d.Wait = p.where(f.Host, f.GPU), int((f.Interval+time.Second-1)/time.Second)
-	if f.Title != "" && f.Title != f.Host {
-		d.Where = render.Clean(f.Title) + " · " + d.Where
-	}
-	for _, l := range f.Standing {
-		line := p.line(l, f.Now)
-		if l.ID == f.ID && l.ID != "" {
-			line.Typed, line.Wrong = f.End, f.Say != ""
-		}
-		d.Lines = append(d.Lines, line)
-	}
-	if asked, err := time.Parse(time.RFC3339, f.Sure); err == nil && f.Say == "sure" {
-		d.Asked = p.words.near(asked, f.Now)
-	}
-	for _, l := range f.Clashes {
-		d.Clashes = append(d.Clashes, p.line(l, f.Now))
-	}
-	return bookPage(templates.BookForm(d))
-}
-
-// Home renders the front page of the form.
-func (p *BookPages) Home(h BookHome) ([]byte, error) {
-	d := p.page("../", "assets/", h.User)
-	for _, host := range h.Hosts {
-		shown := templates.BookableHost{Name: host.Name, Title: host.Title}
-		if shown.Title == "" {
-			shown.Title = host.Name
-		}
-		for _, g := range host.GPUs {
-			if _, known := p.words.list[g.State]; !known {
-				g.State = "unknown"
-			}
-			shown.GPUs = append(shown.GPUs, templates.BookableGPU(g))
-		}
-		d.Hosts = append(d.Hosts, shown)
-	}
-	for _, l := range h.Mine {
-		d.Mine = append(d.Mine, p.line(l, h.Now))
-	}
-	return bookPage(templates.BookHome(d))
-}
-
-func (p *BookPages) page(root, assets, user string) *templates.BookPage {
+// Book renders the booking form.
+func (p *BookPages) Book(b Book) ([]byte, error) {
 	s := p.site
-	return &templates.BookPage{User: user, Query: p.query, Frame: templates.Frame{
-		Words: p.words.Words, Kind: "book", Root: root + p.dir, Book: root + "book/" + p.query, Lang: p.lang, Title: render.Clean(s.Title), Lab: render.Clean(s.Lab),
-		CSS: assets + strings.TrimPrefix(p.css, "assets/"), Icon: assets + "favicon.svg",
-	}}
-}
-
-func (p *BookPages) where(host, gpu string) string {
-	if gpu == "all" || gpu == "*" {
-		return render.Clean(host) + p.words.T("book.all")
+	d := &templates.BookPage{
+		Frame: templates.Frame{
+			Words: p.words.Words, Kind: "book", Root: "../" + p.dir, Lang: p.lang, Book: p.Address(url.Values{}), Title: render.Clean(s.Title), Lab: render.Clean(s.Lab),
+			CSS: p.css, Icon: "assets/favicon.svg",
+		},
+		User: b.User, ForOthers: b.ForOthers, Fields: b.Fields, Where: p.where(b.Board, b.At), Action: p.places(b.At),
+		Say: b.Say, Detail: b.Detail, Field: b.Field, Released: b.Released,
+		Wait: int((b.Interval + time.Second - 1) / time.Second), Models: modelNames(b.Board),
 	}
-	return render.Clean(host) + " " + render.Clean(gpu)
-}
-
-func (p *BookPages) line(l BookLine, now time.Time) templates.BookedLine {
-	line := templates.BookedLine{
-		ID: l.ID, Name: render.Clean(l.Name), By: render.Clean(l.By),
-		From: p.words.near(l.From, now), Until: p.words.near(l.Until, now), Comment: remark(l.Comment),
-		Maintenance: l.Maintenance, Active: l.Active, Mine: l.Mine,
+	if len(b.At) == 1 {
+		p.one(d, b)
+	} else if len(b.At) == 0 {
+		d.Hosts = p.bookable(b)
 	}
-	if strings.EqualFold(l.By, l.Name) {
-		line.By = ""
+	if asked, err := time.Parse(time.RFC3339, b.Fields.Sure); err == nil && b.Say == "sure" {
+		d.Asked = p.words.near(asked, b.Now)
 	}
-	gpu := l.GPU
-	if gpu == "" {
-		gpu = l.Target
-	} else {
-		line.Href = l.Host + "/" + gpu + p.query
+	for _, j := range b.Jobs {
+		job := templates.BookJob{Where: j.Place, Who: render.Clean(j.Who), Program: render.Clean(j.Program), Since: p.words.near(j.Since, b.Now), Unknown: j.Unknown}
+		if j.Memory > 0 {
+			job.Memory = p.words.T("book.job.memory", float64(j.Memory)/1024)
+		}
+		d.Jobs = append(d.Jobs, job)
 	}
-	line.Where = p.where(l.Host, gpu)
-	return line
-}
-
-func bookPage(c templ.Component) ([]byte, error) {
+	d.Lines, d.Clashes, d.Saved = p.lines(b, b.Standing), p.lines(b, b.Clashes), p.lines(b, b.Saved)
+	var places []string
+	for _, sv := range b.Saved {
+		places = append(places, sv.Place())
+	}
+	if len(places) > 0 {
+		d.SeeBoard = d.Root + "index.html?" + url.Values{"booked": {strings.Join(places, ",")}}.Encode() + "#" + url.PathEscape(b.Saved[0].Host)
+	}
+	if b.Offer != nil {
+		d.Offer = p.offer(b)
+	}
 	var out bytes.Buffer
-	if err := c.Render(context.Background(), &out); err != nil {
+	if err := templates.Book(d).Render(context.Background(), &out); err != nil {
 		return nil, fmt.Errorf("rendering the booking page: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// one adds what is known about the only GPU that is to be booked.
+func (p *BookPages) one(d *templates.BookPage, b Book) {
+	for i := range b.Board.Hosts {
+		h := &b.Board.Hosts[i]
+		if h.Name != b.At[0].Host || b.At[0].Target.All {
+			continue
+		}
+		for g := range h.Rows() {
+			if b.At[0].Target.Covers(g.Index, g.UUID) && (g.Slice == nil || b.At[0].Target.UUID != "") {
+				d.Model, d.State = render.Clean(g.Name), p.state(b, h, g)
+				return
+			}
+		}
+	}
+}
+
+// state is the state of a GPU on the board. A free one that has been booked since
+// the board was made is not free.
+func (p *BookPages) state(b Book, h *board.Host, g *board.GPU) string {
+	if g.State == board.Free && slices.ContainsFunc(b.Active, func(bk booking.Booking) bool { return bk.Host == h.Name && g.CoveredBy(bk.Target) }) {
+		return string(board.Booked)
+	}
+	if _, known := p.words.list[string(g.State)]; !known {
+		return string(board.Unknown) // the site was made by another version
+	}
+	return string(g.State)
+}
+
+// bookable lists what can be booked.
+func (p *BookPages) bookable(b Book) (hosts []templates.BookableHost) {
+	for i := range b.Board.Hosts {
+		h := &b.Board.Hosts[i]
+		host := templates.BookableHost{Title: cmp.Or(render.Clean(h.Title), h.Name), Href: p.places([]booking.Booking{{Host: h.Name, Target: booking.Target{All: true, Index: -1}}})}
+		here := b
+		here.Active = slices.DeleteFunc(slices.Clone(b.Active), func(bk booking.Booking) bool { return bk.Host != h.Name })
+		for g := range h.Units() {
+			if target, ok := g.Target(); ok {
+				href := p.places([]booking.Booking{{Host: h.Name, Target: target}})
+				host.GPUs = append(host.GPUs, templates.BookableGPU{Href: href, Label: g.Label(), State: p.state(here, h, g)})
+			}
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts
+}
+
+// offer is what there is for a wish.
+func (p *BookPages) offer(b Book) *templates.BookOffer {
+	const layout = "2006-01-02 15:04 -07:00"
+	w, o := b.Wish, b.Offer
+	shown := &templates.BookOffer{GPUs: w.GPUs, Open: o.Open, Fit: o.Fit, From: p.words.near(w.From, b.Now), Until: p.words.near(w.Until, b.Now)}
+	shown.FromText, shown.UntilText = w.From.Format(layout), "never"
+	if !w.From.After(b.Now) {
+		shown.FromText = ""
+	}
+	if !w.Until.IsZero() {
+		shown.UntilText = w.Until.Format(layout)
+	}
+	var places []booking.Booking
+	for _, u := range o.Units {
+		target, _ := u.GPU.Target()
+		places = append(places, booking.Booking{Host: u.Host.Name, Target: target})
+	}
+	shown.Where, shown.Action = p.where(b.Board, places), p.places(places)
+	if !o.Next.IsZero() {
+		from := o.Next
+		if !from.Equal(from.Truncate(time.Minute)) {
+			from = from.Truncate(time.Minute).Add(time.Minute)
+		}
+		q := url.Values{"gpus": {b.Fields.GPUs}, "model": {b.Fields.Model}, "memory": {b.Fields.Memory}, "name": {b.Fields.Name}, "comment": {b.Fields.Comment}, "from": {from.In(p.words.zone).Format(layout)}, "until": {"never"}}
+		if b.Fields.OneHost {
+			q.Set("one-host", "1")
+		}
+		if !w.Until.IsZero() {
+			q.Set("until", from.Add(w.Until.Sub(w.From)).In(p.words.zone).Format(layout))
+		}
+		shown.Next, shown.NextHref = p.words.near(o.Next, b.Now), p.Address(q)
+	}
+	return shown
+}
+
+// where names places: "atlas 0, 1", "atlas, all GPUs".
+func (p *BookPages) where(b *board.Board, places []booking.Booking) string {
+	var out strings.Builder
+	for i, at := range places {
+		gpu := at.Target.String()
+		switch {
+		case i > 0 && places[i-1].Host == at.Host && !at.Target.All:
+			out.WriteString(", " + gpu)
+			continue
+		case i > 0:
+			out.WriteString(" · ")
+		}
+		for j := range b.Hosts {
+			if h := &b.Hosts[j]; h.Name == at.Host && h.Title != "" && h.Title != h.Name && i == 0 {
+				out.WriteString(render.Clean(h.Title) + " · ")
+			}
+		}
+		if at.Target.All {
+			out.WriteString(render.Clean(at.Host) + p.words.T("book.all"))
+		} else {
+			out.WriteString(render.Clean(at.Host) + " " + render.Clean(gpu))
+		}
+	}
+	return out.String()
+}
+
+// places is the address of the form for some places.
+func (p *BookPages) places(places []booking.Booking) string {
+	q := url.Values{}
+	for _, at := range places {
+		q.Add("at", at.Place())
+	}
+	return p.Address(q)
+}
+
+func (p *BookPages) lines(b Book, list []booking.Booking) (lines []templates.BookedLine) {
+	for _, bk := range list {
+		line := templates.BookedLine{
+			ID: bk.ID, Name: render.Clean(bk.Name), From: p.words.near(bk.From, b.Now), Until: p.words.near(bk.Until, b.Now), Comment: remark(bk.Comment),
+			Maintenance: bk.Kind == booking.Maintenance, Active: bk.ActiveAt(b.Now), Mine: b.Mine(bk),
+			Where: p.where(&board.Board{}, []booking.Booking{bk}), Href: p.places([]booking.Booking{bk}),
+		}
+		if !strings.EqualFold(bk.By, bk.Name) {
+			line.By = render.Clean(bk.By)
+		}
+		if slices.Contains(b.Fields.IDs, bk.ID) {
+			line.Typed, line.Wrong = b.Fields.End, b.Say != ""
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// modelNames are the models of a board, for people to choose from.
+func modelNames(b *board.Board) (names []string) {
+	for _, m := range b.Models {
+		if name := render.Clean(m.Name); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -111,7 +111,76 @@ func (v *view) bookPlainPage() *templates.BookPlainPage {
 	return &templates.BookPlainPage{
 		Frame:    v.frame("about", "book/index.html", time.Time{}, v.interval()),
 		Comments: render.Clean(v.in.Site.CommentsPath), Panel: v.howToBook(host, gpu, v.in.Board.GeneratedAt, "../"),
+		Models: modelNames(v.in.Board), GPUs: v.bookable(),
 	}
+}
+
+// How a GPU is, for whoever wants to book it.
+const (
+	isFree  = iota
+	isTaken // until its booking ends
+	isUsed  // nobody knows until when, or whether it is
+	isLost
+)
+
+// bookable is what the script chooses from.
+func (v *view) bookable() templates.Bookable {
+	type kind struct {
+		name   string
+		memory int64
+	}
+	data := templates.Bookable{Models: [][2]any{}, Hosts: [][2]any{}}
+	models := map[kind]int{}
+	for i := range v.in.Board.Hosts {
+		h := &v.in.Board.Hosts[i]
+		gpus := [][]any{}
+		for g := range h.Units() {
+			target, ok := g.Target()
+			if !ok {
+				continue
+			}
+			k := kind{name: render.Clean(cmp.Or(g.ShortName, g.Name))}
+			if g.MemoryTotal != nil {
+				k.memory = *g.MemoryTotal
+			}
+			if _, known := models[k]; !known {
+				models[k] = len(data.Models)
+				data.Models = append(data.Models, [2]any{k.name, k.memory})
+			}
+			how := isUsed
+			switch {
+			case g.State == board.Lost || g.Missing:
+				how = isLost
+			case g.State == board.Free:
+				how = isFree
+			case g.State == board.Booked, g.State == board.InUse, g.State == board.Drained && g.Reason == board.ReasonBooking:
+				how = isTaken
+			}
+			gpu := []any{target.String(), models[k], how}
+			if due := v.dueOn(h, g); len(due) > 0 {
+				gpu = append(gpu, due)
+			}
+			gpus = append(gpus, gpu)
+		}
+		data.Hosts = append(data.Hosts, [2]any{h.Name, gpus})
+	}
+	return data
+}
+
+// dueOn are the bookings of a GPU that are not over: from when, until when, whose.
+func (v *view) dueOn(h *board.Host, g *board.GPU) (due [][3]any) {
+	seconds := func(t time.Time) int64 {
+		if t.IsZero() {
+			return 0
+		}
+		return t.Unix()
+	}
+	for i := range v.due[h.Name] {
+		if b := &v.due[h.Name][i]; render.Covers(b, g) {
+			due = append(due, [3]any{seconds(b.From), seconds(b.Until), render.Clean(b.Name)})
+		}
+	}
+	return due
 }
 
 // capabilities is book/capabilities.json where no server answers for it: the

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/html"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/render"
@@ -199,7 +200,7 @@ func TestWordsStandInTheirListAlone(t *testing.T) {
 		kinds["book "+path] = true
 		latinWords(t, path, parse(t, render.NewFile("", content)))
 	}
-	for _, kind := range []string{"index.html", "hosts", "users", "bookings", "history", "about", "kiosk", "book", "book form", "book home"} {
+	for _, kind := range []string{"index.html", "hosts", "users", "bookings", "history", "about", "kiosk", "book", "book form", "book offer", "book too few", "book none"} {
 		if !kinds[kind] {
 			t.Errorf("no page of kind %q was looked at, only %v", kind, kinds)
 		}
@@ -228,28 +229,33 @@ func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := []BookLine{
-		{ID: "1", Host: foreign("atlas"), GPU: "all", Name: foreign("eva"), By: foreign("kai"), From: boardtest.At(-1, 0, 0), Active: true, Mine: true, Maintenance: true},
-		{ID: "2", Host: foreign("atlas"), GPU: "0", Name: foreign("mira"), From: boardtest.At(1, 0, 0), Until: boardtest.At(300, 0, 0), Mine: true},
+	host, now := foreign("atlas"), boardtest.Now
+	memory := int64(1)
+	fleet := &board.Board{GeneratedAt: now, Models: []board.Model{{Name: foreign("H100")}}, Hosts: []board.Host{{Name: host, Title: foreign("Atlas"), GPUs: []board.GPU{{State: board.Free}, {State: board.Stuck}}}}}
+	fleet.Hosts[0].GPUs[1].Index, fleet.Hosts[0].GPUs[0].Name = 1, foreign("H100")
+	lines := []booking.Booking{
+		{ID: "1", Host: host, Target: booking.Target{All: true, Index: -1}, Name: foreign("eva"), By: foreign("kai"), From: boardtest.At(-1, 0, 0), Kind: booking.Maintenance},
+		{ID: "2", Host: host, Target: booking.Target{}, Name: foreign("mira"), From: boardtest.At(1, 0, 0), Until: boardtest.At(300, 0, 0)},
 	}
-	f := BookForm{
-		Host: foreign("atlas"), GPU: "all", Model: foreign("H100"), State: "free", User: foreign("eva"), ForOthers: true, Now: boardtest.Now, Interval: time.Minute,
-		Say: "time", Detail: "raw words", Field: "until", Standing: lines, Clashes: lines,
+	all := Book{
+		User: foreign("eva"), ForOthers: true, Now: now, Interval: time.Minute, Board: fleet, Mine: func(booking.Booking) bool { return true },
+		Say: "time", Detail: "raw words", Field: "until", Standing: lines, Clashes: lines, Saved: lines, At: lines[:1],
+		Jobs: []booking.Job{{Place: host, Who: foreign("kai"), Program: foreign("train"), Since: now, Memory: memory}, {Place: host}, {Place: host, Unknown: true}},
 	}
-	form, err := p.Form(f)
-	if err != nil {
-		t.Fatal(err)
+	one := Book{User: foreign("eva"), Now: now, Interval: time.Minute, Board: fleet, Mine: all.Mine, At: lines[1:], Released: true}
+	offered := Book{
+		User: foreign("eva"), Now: now, Board: fleet, Mine: all.Mine, Standing: lines,
+		Wish: &board.Wish{GPUs: 1, From: now}, Offer: &board.Offer{Units: []board.Unit{{Host: &fleet.Hosts[0], GPU: &fleet.Hosts[0].GPUs[0]}}},
 	}
-	f.GPU, f.Say, f.Detail, f.Standing = "0", "", "", nil
-	plain, err := p.Form(f)
-	if err != nil {
-		t.Fatal(err)
+	few, none := offered, offered
+	few.Offer, none.Offer = &board.Offer{Fit: 2, Open: 1, Next: boardtest.At(5, 0, 0)}, &board.Offer{Fit: 1}
+	forms := map[string][]byte{}
+	for name, b := range map[string]Book{"form": all, "plain form": one, "offer": offered, "too few": few, "none": none} {
+		if forms[name], err = p.Book(b); err != nil {
+			t.Fatal(err)
+		}
 	}
-	home, err := p.Home(BookHome{User: foreign("eva"), Now: boardtest.Now, Mine: lines, Hosts: []BookHost{{Name: foreign("atlas"), GPUs: []BookGPU{{State: "stuck"}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string][]byte{"form": form, "plain form": plain, "home": home}
+	return forms
 }
 
 // latinWords reports what a reader sees or hears in Latin letters. What stands in
