@@ -53,6 +53,7 @@ type Tick struct{ X, Text, Short string }
 // A Lane is a row of the timeline.
 type Lane struct {
 	Label, Href string
+	Book        string // the address of the form for it; "" for what is not there
 	Text        string // its bookings in words
 	Height      int
 	Bars        []Bar

@@ -21,20 +21,21 @@ func Files() fs.FS { return embedded }
 type Script struct {
 	Name  string
 	Parts []string
+	Words bool // it has words, so that each language has its own
 }
 
-// Scripts returns the scripts of the site. Every page loads the first; it has the
-// words. The others are loaded after it by the pages that need them, and use what
-// start.js gives them.
+// Scripts returns the scripts of the site. Every page loads the first. The others are
+// loaded after it by the pages that need them, and use what start.js gives them.
 func Scripts() []Script {
 	return []Script{
 		{"board", []string{
 			"script/words.js", "script/page.js", "script/language.js", "script/time.js", "script/copy.js", "script/tip.js", "script/search.js", "script/rows.js",
 			"script/finder.js", "script/sort.js", "script/tools.js",
 			"script/renew.js", "script/keys.js", "script/start.js",
-		}},
-		{"book", []string{"script/book.js"}},
-		{"bookings", []string{"script/bookings.js"}},
-		{"chart", []string{"script/chart.js"}},
+		}, true},
+		{"book", []string{"script/bookwords.js", "script/moment.js", "script/book.js"}, true},
+		{"several", []string{"script/bookwords.js", "script/moment.js", "script/several.js"}, true},
+		{"bookings", []string{"script/moment.js", "script/bookings.js"}, false},
+		{"chart", []string{"script/chart.js"}, false},
 	}
 }

@@ -225,6 +225,14 @@ func (v *view) lane(k target, list []*board.Booking, from, to time.Time) templat
 	}
 	if v.hosts[k.host] {
 		l.Href = "../hosts/" + k.host + "/index.html"
+		place := k.host
+		switch {
+		case k.mig >= 0:
+			place += ":" + list[0].UUID
+		case k.gpu >= 0:
+			place += ":" + strconv.Itoa(k.gpu)
+		}
+		l.Book = bookAt(v.book("../"), place)
 	}
 	var ends []time.Time // of each level
 	var titles []string

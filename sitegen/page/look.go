@@ -20,13 +20,13 @@ const maxOwn = 1 << 20
 // A look is what all pages of a site have in common: words, style, script, and
 // the site's own HTML.
 type look struct {
-	lang   string
-	words  *words
-	slots  templates.Slots
-	css    string            // the path of the style
-	js     map[string]string // the paths of the scripts, by name
-	script render.File       // the one with the words of the language
-	files  []render.File     // what pages in every language refer to
+	lang    string
+	words   *words
+	slots   templates.Slots
+	css     string            // the path of the style
+	js      map[string]string // the paths of the scripts, by name
+	scripts []render.File     // those with the words of the language
+	files   []render.File     // what pages in every language refer to
 }
 
 // readLook reads the built-in look in one language, with the site's own files laid
@@ -54,7 +54,7 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	}
 	style := hashed("board", "css", append(slices.Clip(css), ownCSS...))
 	l.css, l.files = style.Path, []render.File{style}
-	for i, s := range templates.Scripts() {
+	for _, s := range templates.Scripts() {
 		js, err := script(s, len(site.Languages) > 1)
 		if err == nil {
 			js, err = l.words.fillScript(js)
@@ -64,8 +64,8 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 		}
 		file := hashed(s.Name, "js", slim(js))
 		l.js[s.Name] = file.Path
-		if i == 0 {
-			l.script = file
+		if s.Words {
+			l.scripts = append(l.scripts, file)
 		} else {
 			l.files = append(l.files, file)
 		}

@@ -56,7 +56,7 @@ func Files(in render.Input, own fs.FS) ([]render.File, error) {
 
 // pages renders all pages in one language.
 func (v *view) pages(out *render.Sink) error {
-	if err := out.Put(v.script); err != nil {
+	if err := out.Put(v.scripts...); err != nil {
 		return err
 	}
 	cards, err := v.renderHosts(out)

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,8 +109,10 @@ func (v *view) bookPlainPage() *templates.BookPlainPage {
 			gpu = strconv.Itoa(hosts[0].GPUs[0].Index)
 		}
 	}
+	f := v.frame("about", "book/index.html", time.Time{}, v.interval())
+	f.JS = append(f.JS, f.Files+v.js["several"])
 	return &templates.BookPlainPage{
-		Frame:    v.frame("about", "book/index.html", time.Time{}, v.interval()),
+		Frame:    f,
 		Comments: render.Clean(v.in.Site.CommentsPath), Panel: v.howToBook(host, gpu, v.in.Board.GeneratedAt, "../"),
 		Models: modelNames(v.in.Board), GPUs: v.bookable(),
 	}
@@ -181,6 +184,15 @@ func (v *view) dueOn(h *board.Host, g *board.GPU) (due [][3]any) {
 		}
 	}
 	return due
+}
+
+// bookAt is the address of the form for a place.
+func bookAt(form, place string) string {
+	join := "?"
+	if strings.Contains(form, "?") {
+		join = "&"
+	}
+	return form + join + url.Values{"at": {place}}.Encode()
 }
 
 // capabilities is book/capabilities.json where no server answers for it: the

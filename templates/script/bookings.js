@@ -1,7 +1,7 @@
 // The bookings can be searched for hosts, people and comments. The list may go on on
 // other pages, which are fetched with the first search and shown while there is one.
 var doc = document;
-var { W, $, all, say, online, adopt, apply, fetchPage, filters, dressers } = window.gpuboard;
+var { W, root, now, $, all, say, online, adopt, apply, fetchPage, filters, dressers } = window.gpuboard;
 var bookingTable = null, bookingRows = [], bookedGPUs = [];
 var readBookings = function () {
   bookingTable = doc.querySelector(".bookings");
@@ -41,6 +41,14 @@ var filterBookings = function (query) {
   });
   $("_found").textContent = words.length ? say(pager && !bookingTable.dataset.whole ? W.foundhere : W.found, hits, bookingRows.length) : "";
 };
+// Free space of the picture begins a booking of that GPU, from the hour that is pointed at.
+doc.addEventListener("click", function (e) {
+  var lane = e.target.closest(".tl:not(.head) .ln"), link = lane && lane.parentNode.querySelector(".lb a.d");
+  if (!link || e.target.closest(".bk")) { return; }
+  var box = lane.getBoundingClientRect(), hour = new Date(Date.parse(root.dataset.built) + 604800000 * (e.clientX - box.left) / box.width);
+  hour.setMinutes(0, 0, 0);
+  location.href = link.href + (hour > now() ? "&from=" + encodeURIComponent(stamp(hour)) : "");
+});
 filters.bookings = filterBookings;
 dressers.push(readBookings);
 readBookings();
