@@ -305,7 +305,8 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 		d.show(w, v, why.status)
 		return
 	}
-	d.server.log.Info("the bookings were changed", "user", v.Login, "action", action, "bookings", booking.Places(done.Done))
+	said := map[string]string{"book": "a booking made", "extend": "a booking extended", "release": "a booking released"}[action]
+	d.server.log.Info(said, "user", v.Login, "bookings", booking.Places(done.Done))
 	then := url.Values{}
 	for _, b := range done.Done {
 		then.Add("saved", b.ID)

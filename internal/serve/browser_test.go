@@ -140,27 +140,32 @@ func (l *lab) fill(selector, text string) {
 
 func TestBrowserBooks(t *testing.T) {
 	l := newLab(t)
-	host := l.hosts[0].Name
-	row := "#" + host + "-0"
-
 	// On the board: the panel composes, and finds out that there is a form.
 	l.page.Open(l.url + "/")
+	free := browser.Eval[string](l.page, `document.querySelector(".r.free").id`)
+	host, gpu := free[:strings.LastIndex(free, "-")], free[strings.LastIndex(free, "-")+1:]
+	row := "#" + free
 	l.do(chromedp.Click(row + " .bkp summary"))
 	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .bkp a").textContent === "book it here"`, row))
-	l.fill(row+" .wish label:nth-child(1) input", "eva")
-	l.fill(row+" .wish label:nth-child(2) input", "2d 6h")
-	if got, want := l.page.Text(row+" .bkp code"), "gpuboard book "+host+":0 --for '2d 6h' --name eva"; got != want {
+	l.fill(row+" .wish input[name=name]", "eva")
+	l.fill(row+" .wish input[name=until]", "2d 6h")
+	if got, want := l.page.Text(row+" .bkp code"), "gpuboard book "+host+":"+gpu+" --for '2d 6h' --name eva"; got != want {
 		t.Errorf("the command is %q, want %q", got, want)
 	}
-	// Her browser asks for the password; a test writes it into the address.
-	href := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .bkp a").getAttribute("href")`, row))
-	if href != "book/"+host+"/0" {
-		t.Fatalf("the link leads to %q", href)
+	l.fill(row+" .wish input[name=comment]", "from the panel")
+	// Her browser asks for the password; a test writes it into the address. What was
+	// typed stands in the form.
+	href := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .bkp a").href`, row))
+	if want := l.url + "/book/index.html?at=" + host + "%3A" + gpu + "&until=2d+6h&name=eva&comment=from+the+panel"; href != want {
+		t.Fatalf("the link leads to %q, want %q", href, want)
 	}
 	open := func(user string) {
-		l.page.Open(strings.Replace(l.url, "http://", "http://"+user+":secret@", 1) + "/" + href)
+		l.page.Open(strings.Replace(href, "http://", "http://"+user+":secret@", 1))
 	}
 	open("eva")
+	if typed := browser.Eval[string](l.page, `["_until", "_comment"].map(id => document.getElementById(id).value).join("|")`); typed != "2d 6h|from the panel" {
+		t.Errorf("on the way to the form this was left: %q", typed)
+	}
 
 	// A slip, which loses nothing of what was typed.
 	l.fill("#_comment", `<img src=x onerror="document.title='owned'">`)
@@ -175,10 +180,15 @@ func TestBrowserBooks(t *testing.T) {
 	}
 	l.fill("#_until", "2d")
 	l.do(chromedp.Click("#_form button"))
-	l.until("the way back to the board", `location.pathname === "/" && location.hash === "#`+host+`"`)
-	l.until("the word that it is saved", `document.getElementById("_state").textContent.startsWith("Saved.")`)
+	l.until("the word that it is saved", `(s => s && s.textContent.includes("Saved.") && s.textContent.includes("`+host+` `+gpu+`"))(document.getElementById("_saved"))`)
 	if all := l.bookings(); len(all) != 1 || all[0].Name != "eva" || time.Until(all[0].Until).Round(time.Hour) != 48*time.Hour {
 		t.Fatalf("bookings %+v", all)
+	}
+	// On the board it is not free, though the board does not have it yet.
+	l.page.Open(l.url + "/" + strings.TrimPrefix(browser.Eval[string](l.page, `document.querySelector("#_saved a").getAttribute("href")`), "../"))
+	l.until("the word that it is saved", `document.getElementById("_state").textContent.startsWith("Saved.")`)
+	if state := browser.Eval[string](l.page, fmt.Sprintf(`document.querySelector("%s .chip").className + " " + document.querySelector("%s .chip").textContent.trim() + " " + document.querySelectorAll("#%s .hl>svg>use")[%s].getAttribute("href")`, row, row, host, gpu)); state != "chip booked booked #_booked" {
+		t.Errorf("before the next generation the GPU is %q", state)
 	}
 	l.generate()
 	l.until("the booking on the board", fmt.Sprintf(`document.querySelector("%s .k").textContent.includes("eva")`, row))
@@ -190,8 +200,7 @@ func TestBrowserBooks(t *testing.T) {
 	// Another person is told who has it, by the panel and by the form.
 	l.do(chromedp.Click(row + " .bkp summary"))
 	l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row))
-	l.fill(row+" .wish label:nth-child(1) input", "mira")
-	l.until("the offer of the form", fmt.Sprintf(`document.querySelector("%s .bkp a").textContent === "book it here"`, row))
+	l.fill(row+" .wish input[name=name]", "mira")
 	if search := browser.Eval[string](l.page, `location.search`); search != "" {
 		t.Errorf("the address keeps %q, so that loading it again would say once more that something is saved", search)
 	}
@@ -213,13 +222,13 @@ func TestBrowserBooks(t *testing.T) {
 	open("eva")
 	l.fill(`.standing input[name=end]`, "1d")
 	l.do(chromedp.Click(`.standing button[value=extend]`))
-	l.until("the way back", `location.pathname === "/"`)
+	l.until("the word that it is done", `!!document.getElementById("_saved")`)
 	if all := l.bookings(); len(all) != 1 || time.Until(all[0].Until).Round(time.Hour) != 72*time.Hour {
 		t.Fatalf("bookings %+v", all)
 	}
 	open("eva")
 	l.do(chromedp.Click(`.standing button[value=release]`))
-	l.until("the way back", `location.pathname === "/"`)
+	l.until("the word that it is done", `!!document.getElementById("_saved")`)
 	if all := l.bookings(); len(all) != 1 || all[0].Until.After(time.Now()) {
 		t.Fatalf("bookings %+v", all)
 	}
@@ -234,13 +243,13 @@ func TestBrowserBooks(t *testing.T) {
 	l.fill("#_from", "tomorrow 9:00")
 	l.fill("#_until", "1d")
 	l.do(chromedp.Click("#_form button"))
-	l.until("the way back", `location.pathname === "/"`)
+	l.until("the word that it is done", `!!document.getElementById("_saved")`)
 	if all := l.bookings(); len(all) != 2 || !all[1].From.After(time.Now()) || all[1].Until.Sub(all[1].From).Round(2*time.Hour) != 24*time.Hour {
 		t.Fatalf("bookings %+v", all)
 	}
 	open("eva")
 	l.do(chromedp.Click(`.standing button[value=release]`))
-	l.until("the way back", `location.pathname === "/"`)
+	l.until("the word that it is done", `!!document.getElementById("_saved")`)
 	if all := l.bookings(); len(all) != 1 || all[0].Until.After(time.Now()) {
 		t.Fatalf("deleted before it began, and there are %+v", all)
 	}
@@ -276,7 +285,7 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 			l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row+gpu))
 			for i, text := range []string{name, end, comment} {
 				if text != "" {
-					l.fill(fmt.Sprintf("%s .wish label:nth-child(%d) input", row+gpu, i+1), text)
+					l.fill(fmt.Sprintf("%s .wish input[name=%s]", row+gpu, []string{"name", "until", "comment"}[i]), text)
 				}
 			}
 			codes := browser.Eval[[]string](l.page, fmt.Sprintf(`[...document.querySelectorAll("%s .bkp code")].map(c => c.textContent)`, row+gpu))
@@ -298,7 +307,7 @@ func TestBrowserPanelFromDisk(t *testing.T) {
 		// On a page that is older than the end of a booking.
 		panel("1", "eva", "1h", "")
 		browser.Eval[bool](l.page, fmt.Sprintf(`(document.querySelector("%s .bkp i").dataset.u = "2020-01-01T00:00:00Z", true)`, row+"1"))
-		l.fill(row+"1 .wish label:nth-child(2) input", "2h")
+		l.fill(row+"1 .wish input[name=until]", "2h")
 		if says := l.page.Text(row + "1 .says"); !strings.HasPrefix(says, "No other booking") {
 			t.Errorf("%s: a booking that is over is in the way: %q", page, says)
 		}
@@ -345,9 +354,9 @@ func TestBrowserRenewalKeepsWhatIsTyped(t *testing.T) {
 	l.page.Open(l.url + "/?saved=1") // renewed every two seconds, until there is news
 	l.do(chromedp.Click(row + " .bkp summary"))
 	l.until("the panel", fmt.Sprintf(`!!document.querySelector("%s .wish")`, row))
-	l.fill(row+" .wish label:nth-child(3) input", "half a sen")
+	l.fill(row+" .wish input[name=comment]", "half a sen")
 	browser.Eval[bool](l.page, `(document.activeElement.blur(), document.querySelector("main").dataset.old = "1", true)`)
 	l.generate()
 	l.until("the renewal", `!document.querySelector("main").dataset.old`)
-	l.until("the panel with what was typed", fmt.Sprintf(`document.querySelector("%s .bkp").open && document.querySelector("%s .wish label:nth-child(3) input")?.value === "half a sen"`, row, row))
+	l.until("the panel with what was typed", fmt.Sprintf(`document.querySelector("%s .bkp").open && document.querySelector("%s .wish input[name=comment]")?.value === "half a sen"`, row, row))
 }

@@ -76,7 +76,7 @@ func TestBookSeveral(t *testing.T) {
 	}
 	// What was booked is said, with a way back, and is not free any more.
 	done := c.open("eva", "/book/"+w.Header().Get("Location")).Body.String()
-	if !strings.Contains(done, "<strong>Saved.</strong> It is on the board within 20 s.") || !strings.Contains(done, `href="../index.html?booked=atlas%3A0%2Catlas%3A1#atlas"`) || strings.Count(done, "<b>atlas ") != 2 {
+	if !strings.Contains(done, "<strong>Saved.</strong> It appears on the board within 20 s.") || !strings.Contains(done, `href="../index.html?booked=atlas%3A0%2Catlas%3A1&amp;saved=1#atlas"`) || strings.Count(done, "<b>atlas ") != 2 {
 		t.Errorf("after saving:\n%s", done)
 	}
 	if other := c.open("mira", "/book/"+w.Header().Get("Location")).Body.String(); strings.Contains(other, "Saved.") {
@@ -85,7 +85,7 @@ func TestBookSeveral(t *testing.T) {
 	// There are no two until they end; then there are.
 	code, page = ask("gpus", "2", "model", "H100", "from", "2026-11-21", "until", "6h")
 	next := regexp.MustCompile(`<a href="(\?[^"]*from=[^"]*)"`).FindStringSubmatch(page)
-	if code != 200 || !strings.Contains(page, "1 of 2 GPUs can be booked for that time, of 3 that fit") || next == nil {
+	if code != 200 || !strings.Contains(page, "1 of 2 GPUs can be booked for this time; 3 GPUs are of this kind.") || next == nil {
 		t.Fatalf("%d\n%s", code, page)
 	}
 	if _, page = ask("gpus", "2"); !strings.Contains(page, `aria-invalid="true"`) {
@@ -104,7 +104,7 @@ func TestBookSeveral(t *testing.T) {
 		t.Errorf("undo: %d %q\n%s", w.Code, w.Header().Get("Location"), c.file())
 	}
 	for _, tt := range []struct{ field, value, say string }{
-		{"gpus", "many", "How many GPUs?"}, {"gpus", "0", "How many GPUs?"}, {"gpus", "257", "How many GPUs?"}, {"memory", "lots", "no amount of memory"}, {"until", "2026/11/22", "with slashes"},
+		{"gpus", "many", "Enter how many GPUs, "}, {"gpus", "0", "Enter how many GPUs, "}, {"gpus", "257", "Enter how many GPUs, "}, {"memory", "lots", "amount of memory cannot be read"}, {"until", "2026/11/22", "with slashes"},
 	} {
 		if code, page := ask("gpus", "1", "until", "1d", tt.field, tt.value); code != 422 || !strings.Contains(page, tt.say) || !strings.Contains(page, `value="`+tt.value+`"`) {
 			t.Errorf("%s %s: %d\n%s", tt.field, tt.value, code, page)
@@ -145,7 +145,7 @@ func TestOverRunning(t *testing.T) {
 		page := c.open("eva", "/book/?at="+at).Body.String()
 		named := `atlas:2: <b class="p">kai</b> train.py since <time datetime="2026-11-19T08:30:00Z">Thu 08:30</time> · 40.0 GiB`
 		if at == "ceres:1" {
-			named = "ceres:1: whether it is in use is not known"
+			named = "ceres:1: not known whether it is in use"
 		}
 		plain := strings.Join(strings.Fields(page), " ")
 		if !strings.Contains(plain, named) || !strings.Contains(page, `name="over"`) || strings.Contains(page, "checked") {

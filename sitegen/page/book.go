@@ -136,7 +136,7 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 		places = append(places, sv.Place())
 	}
 	if len(places) > 0 {
-		d.SeeBoard = d.Root + "index.html?" + url.Values{"booked": {strings.Join(places, ",")}}.Encode() + "#" + url.PathEscape(b.Saved[0].Host)
+		d.SeeBoard = d.Root + "index.html?" + url.Values{"booked": {strings.Join(places, ",")}, "saved": {"1"}}.Encode() + "#" + url.PathEscape(b.Saved[0].Host)
 	}
 	if b.Offer != nil {
 		d.Offer = p.offer(b)

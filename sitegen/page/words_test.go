@@ -302,7 +302,7 @@ func TestEveryWordIsThere(t *testing.T) {
 	w := englishWords(t)
 	asked := regexp.MustCompile(`(?:\bt|\blist\[|\bT\(|say\(|Prose\(|tab\(f, "[a-z]*", "[^"]*",|(?:paragraph|form)\(p\.Words,|quantity\([^"\n]*,|number\([^"\n]*,|[Cc]ount\([^"\n]*,) ?"([a-z0-9.-]+)"`)
 	n := 0
-	for _, pattern := range []string{"*.go", "../../templates/*.go", "../../templates/*.templ", "../../templates/script/words.js"} {
+	for _, pattern := range []string{"*.go", "../../templates/*.go", "../../templates/*.templ", "../../templates/script/words.js", "../../templates/script/bookwords.js"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
 			t.Fatal(pattern, names, err)
