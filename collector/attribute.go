@@ -17,8 +17,8 @@ type attribution struct {
 	table []ps.Process
 	// partial is true when the table may lack living processes.
 	partial bool
-	// asked is when nvidia-smi was started, looked when ps was started.
-	asked, looked time.Time
+	// smiStarted and psStarted are when the two programs were started.
+	smiStarted, psStarted time.Time
 	// exists reports whether the kernel knows a pid that the table lacks: with hidepid on
 	// /proc, ps does not see processes of other users. Nil for false.
 	exists func(pid int) bool
@@ -112,19 +112,19 @@ const (
 func (a attribution) startedLater(entry *ps.Process) answer {
 	latest, ok := a.latestStart(entry)
 	earliest := latest.Add(-time.Second)
-	if ok && !latest.After(a.asked) {
+	if ok && !latest.After(a.smiStarted) {
 		return no
 	}
 	if a.began != nil {
 		if at, ok := a.began(entry.PID); ok {
 			// Both clocks have a resolution of 10 ms; a start in the same tick counts as before.
-			if at.After(a.asked.Add(20 * time.Millisecond)) {
+			if at.After(a.smiStarted.Add(20 * time.Millisecond)) {
 				return yes
 			}
 			return no
 		}
 	}
-	if ok && earliest.After(a.asked) {
+	if ok && earliest.After(a.smiStarted) {
 		return yes
 	}
 	return unsure
@@ -136,7 +136,7 @@ func (a attribution) latestStart(entry *ps.Process) (latest time.Time, ok bool) 
 	if entry.Elapsed < 0 {
 		return time.Time{}, false
 	}
-	return a.looked.Add(-time.Duration(entry.Elapsed) * time.Second), true
+	return a.psStarted.Add(-time.Duration(entry.Elapsed) * time.Second), true
 }
 
 // startedAt returns when a process started; nil if that is not known.

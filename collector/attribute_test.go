@@ -12,7 +12,7 @@ func at(seconds float64) time.Time {
 	return time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// nvidia-smi is asked at 100 s, ps at 101 s.
+// nvidia-smi is started at 100 s, ps at 101 s.
 func TestAttribution(t *testing.T) {
 	anna := ps.Process{PID: 10, PPID: 1, PGID: 10, UID: 1001, Elapsed: 60, State: 'S', User: "anna", Program: "train.py"}
 	with := func(change func(*ps.Process)) ps.Process { p := anna; change(&p); return p }
@@ -31,20 +31,20 @@ func TestAttribution(t *testing.T) {
 		{"alive", []ps.Process{anna}, nil, false, "true", "anna", true},
 		{"gone", []ps.Process{{PID: 11}}, nil, false, "false", "", false},
 		{"gone, or in what was not read", []ps.Process{{PID: 11}}, nil, true, "nil", "", false},
-		{"ps could not be asked", nil, nil, false, "nil", "", false},
+		{"ps could not be run", nil, nil, false, "nil", "", false},
 		{"zombie keeps its owner", []ps.Process{with(func(p *ps.Process) { p.State = 'Z' })}, nil, false, "false", "anna", false},
-		{"pid given out again", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(100.5), false, "false", "", false},
+		{"pid used again", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(100.5), false, "false", "", false},
 		{"started just before", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(99.9), false, "true", "anna", true},
 		{"started in the same tick", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, exact(100.01), false, "true", "anna", true},
 		{"old enough by whole seconds", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 1 })}, nil, false, "true", "anna", true},
 		{"a running time that cannot be, the start is not known", []ps.Process{with(func(p *ps.Process) { p.Elapsed = -1 })}, func(int) (time.Time, bool) { return time.Time{}, false }, false, "nil", "", false},
 		{"a running time that cannot be, the kernel knows better", []ps.Process{with(func(p *ps.Process) { p.Elapsed = -1 })}, exact(99.5), false, "true", "anna", true},
-		{"a running time that cannot be, the pid was given out again", []ps.Process{with(func(p *ps.Process) { p.Elapsed = -1 })}, exact(100.5), false, "false", "", false},
-		{"too close to tell", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, func(int) (time.Time, bool) { return time.Time{}, false }, false, "nil", "", false},
+		{"a running time that cannot be, the pid was used again", []ps.Process{with(func(p *ps.Process) { p.Elapsed = -1 })}, exact(100.5), false, "false", "", false},
+		{"too close to decide", []ps.Process{with(func(p *ps.Process) { p.Elapsed = 0 })}, func(int) (time.Time, bool) { return time.Time{}, false }, false, "nil", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			list := []snapshot.Process{{PID: 10, Program: "python"}}
-			attribution{table: c.table, partial: c.partial, asked: at(100), looked: at(101), began: c.began}.apply(list)
+			attribution{table: c.table, partial: c.partial, smiStarted: at(100), psStarted: at(101), began: c.began}.apply(list)
 			p := list[0]
 			if p.StartedAt != nil && p.StartedAt.Before(at(0)) {
 				t.Errorf("it started %s", p.StartedAt)
@@ -63,7 +63,7 @@ func TestAttribution(t *testing.T) {
 	}
 	// Without the exact start, and with a slow nvidia-smi, whole seconds decide.
 	list := []snapshot.Process{{PID: 10}}
-	attribution{table: []ps.Process{with(func(p *ps.Process) { p.Elapsed = 1 })}, asked: at(100), looked: at(105)}.apply(list)
+	attribution{table: []ps.Process{with(func(p *ps.Process) { p.Elapsed = 1 })}, smiStarted: at(100), psStarted: at(105)}.apply(list)
 	if list[0].Alive == nil || *list[0].Alive || list[0].User != "" {
 		t.Errorf("%+v", list[0])
 	}
@@ -85,8 +85,8 @@ func TestStartsDoNotJitter(t *testing.T) {
 	known := map[int]start{}
 	var first time.Time
 	for i, elapsed := range []int64{60, 81, 99, 120} { // truly 20 apart
-		looked := at(float64(100 + 20*i))
-		attribution{table: []ps.Process{{PID: 10, UID: 7, Elapsed: elapsed, State: 'S', User: "u"}}, asked: looked, looked: looked, known: known}.apply(list)
+		psStarted := at(float64(100 + 20*i))
+		attribution{table: []ps.Process{{PID: 10, UID: 7, Elapsed: elapsed, State: 'S', User: "u"}}, smiStarted: psStarted, psStarted: psStarted, known: known}.apply(list)
 		if i == 0 {
 			first = list[0].StartedAt.Time
 		} else if !list[0].StartedAt.Equal(first) {
@@ -98,7 +98,7 @@ func TestStartsDoNotJitter(t *testing.T) {
 		"another owner": {PID: 10, UID: 8, Elapsed: 141, State: 'S', User: "v"},
 		"another start": {PID: 10, UID: 7, Elapsed: 5, State: 'S', User: "u"},
 	} {
-		attribution{table: []ps.Process{p}, asked: at(180), looked: at(180), known: known}.apply(list)
+		attribution{table: []ps.Process{p}, smiStarted: at(180), psStarted: at(180), known: known}.apply(list)
 		if list[0].StartedAt.Equal(first) {
 			t.Errorf("%s keeps the start", name)
 		}
@@ -116,20 +116,20 @@ func TestChildrenOfTheGone(t *testing.T) {
 		{PID: 31, PPID: 30, PGID: 30, State: 'S', User: "f", Program: "its-child"},
 	}
 	list := []snapshot.Process{{GPU: 0, PID: 10}, {GPU: 1, PID: 10}, {PID: 30}, {PID: 24}}
-	attribution{table: table, asked: at(100), looked: at(105), began: func(int) (time.Time, bool) { return at(104), true }}.apply(list[:3])
+	attribution{table: table, smiStarted: at(100), psStarted: at(105), began: func(int) (time.Time, bool) { return at(104), true }}.apply(list[:3])
 	for _, p := range list[:2] {
 		if len(p.Children) != 3 || p.Children[0].Program != "by-parent" || p.Children[1].User != "b" || p.Children[2].PID != 22 {
 			t.Errorf("%+v", p.Children)
 		}
 	}
 	if list[2].Children != nil || list[2].User != "" {
-		t.Errorf("a pid that was given out again has children: %+v", list[2])
+		t.Errorf("a pid that was used again has children: %+v", list[2])
 	}
 	var many []ps.Process
 	for i := range 50 {
 		many = append(many, ps.Process{PID: 100 + i, PPID: 10, PGID: 10, State: 'S'})
 	}
-	attribution{table: many, asked: at(1), looked: at(1)}.apply(list[:1])
+	attribution{table: many, smiStarted: at(1), psStarted: at(1)}.apply(list[:1])
 	if len(list[0].Children) != snapshot.MaxChildren {
 		t.Errorf("%d children", len(list[0].Children))
 	}

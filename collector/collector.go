@@ -103,22 +103,22 @@ func set[T comparable](field *T, value T) {
 func (c *Collector) Collect(ctx context.Context) (*snapshot.Snapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	asked := c.opts.Now()
+	smiStarted := c.opts.Now()
 	s := &snapshot.Snapshot{
 		Schema: snapshot.Schema, Host: c.opts.Host,
-		CollectedAt:     snapshot.TimeOf(asked),
+		CollectedAt:     snapshot.TimeOf(smiStarted),
 		Collector:       snapshot.Text(c.opts.Version, snapshot.MaxNameBytes),
 		IntervalSeconds: int(c.opts.Interval / time.Second),
 		Errors:          []snapshot.Problem{},
 	}
 	about := c.startHost()
 	xids := make(chan []kernellog.Event, 1)
-	go func() { xids <- c.kernelLogEvents(ctx, asked) }()
+	go func() { xids <- c.kernelLogEvents(ctx, smiStarted) }()
 	c.gpus(ctx, s)
 	checkForgedNames(c.opts.ProcRoot, s)
 	c.addXIDs(s, <-xids)
 	if len(s.Processes) > 0 && ctx.Err() == nil {
-		c.addOwners(ctx, s, asked)
+		c.addOwners(ctx, s, smiStarted)
 	}
 	c.finishHost(ctx, s, about)
 	shareNodeMemory(s)
@@ -353,14 +353,14 @@ func number(n *int) string {
 }
 
 // addOwners runs ps and adds its output to the processes of the snapshot.
-func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, asked time.Time) {
+func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStarted time.Time) {
 	add := func(p ...snapshot.Problem) { s.Errors = append(s.Errors, p...) }
 	program, err := resolve(c.opts.PS)
 	if err != nil {
 		add(missing("ps", "ps", err, "install procps, or name the program with --ps"))
 		return
 	}
-	looked := c.opts.Now()
+	psStarted := c.opts.Now()
 	up, _ := bootClock()
 	var table []ps.Process
 	var problems []snapshot.Problem
@@ -373,7 +373,7 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, asked t
 		c.noQuick = r.exit != 0 && len(r.stderr) > 0
 	}
 	if r.err == nil && !r.timedOut && !(r.exit == 0 && len(problems) == 0 && allAlive(s.Processes, table)) {
-		looked = c.opts.Now()
+		psStarted = c.opts.Now()
 		up, _ = bootClock()
 		r = execute(ctx, program, ps.Args(), environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
 		table, problems = ps.Parse(r.stdout)
@@ -406,7 +406,7 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, asked t
 			Message: "ps does not show %d processes that nvidia-smi lists: this collector runs in a container; give it the host's pids (docker run --pid=host)"}
 	}
 	unseen := attribution{
-		table: table, partial: len(problems) > 0, asked: asked, looked: looked,
+		table: table, partial: len(problems) > 0, smiStarted: smiStarted, psStarted: psStarted,
 		exists: there, began: c.began(c.opts.Now()), known: c.known,
 	}.apply(s.Processes)
 	if unseen > 0 {

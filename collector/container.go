@@ -1,7 +1,7 @@
 package collector
 
 import (
-	"io"
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 )
 
@@ -62,29 +63,18 @@ func containers(procRoot string, list []snapshot.Process) {
 		}
 		id, known := found[p.PID]
 		if !known && len(found) < maxCgroupFiles {
-			id = parseCgroup(readSmall(filepath.Join(procRoot, strconv.Itoa(p.PID), "cgroup"), maxCgroupBytes))
+			text, _ := atomicfile.Read(filepath.Join(procRoot, strconv.Itoa(p.PID), "cgroup"), maxCgroupBytes)
+			id = parseCgroup(string(text))
 			found[p.PID] = id
 		}
 		p.Container = id
 	}
 }
 
-func readSmall(name string, limit int64) string {
-	f, err := os.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, limit))
-	if err != nil {
-		return ""
-	}
-	return string(text)
-}
-
 // bootID returns the kernel's id of this boot, "" if it cannot be read.
 func bootID(procRoot string) string {
-	return strings.TrimSpace(readSmall(filepath.Join(procRoot, "sys/kernel/random/boot_id"), 64))
+	id, _ := atomicfile.Read(filepath.Join(procRoot, "sys/kernel/random/boot_id"), 64)
+	return string(bytes.TrimSpace(id))
 }
 
 // hostPIDs is the name of the initial pid namespace; its number is fixed in the kernel.

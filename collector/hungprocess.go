@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"gpuboard/internal/atomicfile"
 )
 
 // A hungProcess is an nvidia-smi that could not be killed. While it exists, another one
@@ -31,35 +32,23 @@ func readHung(file string) *hungProcess {
 	if file == "" {
 		return nil
 	}
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxStateFile))
 	var h hungProcess
+	text, err := atomicfile.Read(file, maxStateFile)
 	if err != nil || json.Unmarshal(text, &h) != nil || h.PID < 2 {
 		return nil
 	}
 	return &h
 }
 
-// writeHung writes the record, in place: an incomplete one counts as none, which causes
-// at most one more program that hangs.
 func writeHung(file string, h hungProcess) error {
 	if file == "" {
 		return nil
 	}
 	text, err := json.Marshal(h)
-	if err != nil {
-		return fmt.Errorf("noting a program that hangs: %w", err)
+	if err == nil {
+		_, err = atomicfile.Write(file, append(text, '\n'), 0o600)
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
-		return fmt.Errorf("noting a program that hangs: %w", err)
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("noting a program that hangs: %w", err)
 	}
 	return nil

@@ -69,7 +69,7 @@ func TestNoArgumentIsCollected(t *testing.T) {
 		t.Setenv("GPUBOARD_FAKE_SMI_PIDS", strings.Join(pids, ","))
 		s := collect(t, New(Options{NvidiaSMI: smi}))
 		for _, p := range s.Processes {
-			if name, ours := want[p.PID]; ours && p.Program != name {
+			if name, listed := want[p.PID]; listed && p.Program != name {
 				t.Errorf("it is %q, want %q", p.Program, name)
 			}
 			delete(want, p.PID)

@@ -11,8 +11,8 @@ import (
 	"gpuboard/internal/testenv/need"
 )
 
-// loggedPS is the real ps, which notes how it is asked. before is run first.
-func loggedPS(t *testing.T, before string) (program string, asked func() string) {
+// loggedPS is the real ps, which records its arguments. before is run first.
+func loggedPS(t *testing.T, before string) (program string, arguments func() string) {
 	t.Helper()
 	real := need.Program(t, "ps")
 	dir := t.TempDir()
@@ -45,18 +45,18 @@ func TestPSIsAskedForNoMoreThanItTakes(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, before    string
-		well, ill, then string // how ps is asked: all alive; one gone, twice; all alive again, twice
+		well, ill, then string // the arguments of ps: all alive; one gone, twice; all alive again, twice
 	}{
 		{"procps", "", "-q", "-q -A -A", "-A -q"},
 		{"one that has no quick mode", `[ "$1" = -q ] && { echo "error: unsupported option" >&2; exit 1; }`, "-q -A", "-A -A", "-A -A"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			program, asked := loggedPS(t, test.before)
+			program, arguments := loggedPS(t, test.before)
 			c := New(Options{NvidiaSMI: fake(t, "nvidia-smi"), PS: program})
 			pids(b.Process.Pid)
 			s := collect(t, c)
-			if got := asked(); got != test.well || len(s.Errors) != 0 {
-				t.Errorf("all alive: asked with %q, want %q; %s", got, test.well, problems(s))
+			if got := arguments(); got != test.well || len(s.Errors) != 0 {
+				t.Errorf("all alive: run with %q, want %q; %s", got, test.well, problems(s))
 			}
 			for _, p := range s.Processes {
 				if p.Alive == nil || !*p.Alive || p.User == "" || p.StartedAt == nil {
@@ -66,8 +66,8 @@ func TestPSIsAskedForNoMoreThanItTakes(t *testing.T) {
 			pids(dead)
 			collect(t, c)
 			s = collect(t, c)
-			if got := asked(); got != test.ill || len(s.Errors) != 0 {
-				t.Errorf("one gone: asked with %q, want %q; %s", got, test.ill, problems(s))
+			if got := arguments(); got != test.ill || len(s.Errors) != 0 {
+				t.Errorf("one gone: run with %q, want %q; %s", got, test.ill, problems(s))
 			}
 			for _, p := range s.Processes {
 				if p.PID == dead && (p.Alive == nil || *p.Alive || len(p.Children) != 1 || p.Children[0].PID != orphan) {
@@ -77,8 +77,8 @@ func TestPSIsAskedForNoMoreThanItTakes(t *testing.T) {
 			pids(b.Process.Pid)
 			collect(t, c)
 			collect(t, c)
-			if got := asked(); got != test.then {
-				t.Errorf("all alive again: asked with %q, want %q", got, test.then)
+			if got := arguments(); got != test.then {
+				t.Errorf("all alive again: run with %q, want %q", got, test.then)
 			}
 		})
 	}

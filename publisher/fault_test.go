@@ -63,8 +63,8 @@ const (
 	leeway = need.Patience
 )
 
-// hurry gives what comes next a budget that it must exceed.
-func hurry(p *Publisher) {
+// shortenBudget sets a budget that the next push must exceed.
+func shortenBudget(p *Publisher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.opts.Budget = testBudget
@@ -101,7 +101,7 @@ func TestServerThatStopsAnswering(t *testing.T) {
 			p := open(t, o)
 			src := newMemorySpool(LatestName)
 			publish(t, p, src)
-			thaw := s.Freeze(freeze(s)...)
+			resume := s.Freeze(freeze(s)...)
 			src.set(LatestName, []byte("second"))
 			// The listener is well: the same push drops the dead connection and dials anew.
 			r := publish(t, p, src)
@@ -109,7 +109,7 @@ func TestServerThatStopsAnswering(t *testing.T) {
 				t.Errorf("report = %+v", r)
 			}
 			// Once the stopped processes go on, nothing they do late may hurt.
-			thaw()
+			resume()
 			src.set(LatestName, []byte("third"))
 			publish(t, p, src)
 			if got := content(t, s.Dir); got[LatestName] != "third" {
@@ -126,7 +126,7 @@ func TestServerThatStopsAnswering(t *testing.T) {
 		p := open(t, o)
 		src := newMemorySpool(LatestName)
 		publish(t, p, src)
-		hurry(p)
+		shortenBudget(p)
 		s.Freeze(append(s.Sessions(), s.PID())...)
 		src.set(LatestName, []byte("second"))
 		within(t, p, src, CodeTimeout)
@@ -169,7 +169,7 @@ func TestBlackHole(t *testing.T) {
 		p := open(t, o)
 		src := newMemorySpool(LatestName)
 		publish(t, p, src)
-		hurry(p)
+		shortenBudget(p)
 		proxy.BlackHole()
 		src.set(LatestName, []byte("second"))
 		within(t, p, src, CodeTimeout)

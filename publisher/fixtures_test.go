@@ -23,10 +23,10 @@ import (
 
 // memorySpool is a spool in memory.
 type memorySpool struct {
-	mu    sync.Mutex
-	files map[string][]byte
-	given []string
-	sick  map[string]error // names that cannot be read
+	mu         sync.Mutex
+	files      map[string][]byte
+	delivered  []string
+	unreadable map[string]error // names that cannot be read
 
 	expired, withdrawn []string
 }
@@ -65,7 +65,7 @@ func (s *memorySpool) Withdrawn(_ string, names ...string) error {
 func (s *memorySpool) Read(f File) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.sick[f.Name]; err != nil {
+	if err := s.unreadable[f.Name]; err != nil {
 		return nil, err
 	}
 	return s.files[f.Name], nil
@@ -74,7 +74,7 @@ func (s *memorySpool) Read(f File) ([]byte, error) {
 func (s *memorySpool) Delivered(_ string, f File) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.given = append(s.given, f.Name)
+	s.delivered = append(s.delivered, f.Name)
 	delete(s.files, f.Name)
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"gpuboard/internal/testenv/sshtest"
 )
 
-// TestVanishedClients: the machines of ten nodes lose their power. Nobody says
-// goodbye to the server, and none of its sessions stays for ever; nor do logins
+// TestVanishedClients: the machines of ten nodes lose their power. The server receives
+// no end of a connection, and none of its sessions stays for ever; nor do logins
 // that were never finished.
 func TestVanishedClients(t *testing.T) {
 	accounts := sshtest.Accounts(t, "gpu01")

@@ -65,7 +65,7 @@ func conform(t *testing.T, o Options, dir string) {
 	src := newMemorySpool(LatestName, "hour-20261120T04-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz")
 	r := publish(t, p, src)
 	want := []string{LatestName, "hour-20261120T05-b1.jsonl.gz", "hour-20261120T04-b1.jsonl.gz"}
-	if diff := cmp.Diff(want, src.given); diff != "" {
+	if diff := cmp.Diff(want, src.delivered); diff != "" {
 		t.Errorf("order of delivery (-want +got):\n%s", diff)
 	}
 	if r.Waiting != 0 || len(r.Delivered) != 3 || r.Bytes == 0 {
@@ -89,13 +89,13 @@ func conform(t *testing.T, o Options, dir string) {
 
 	// A file that cannot be read does not hold up the others.
 	src = newMemorySpool(LatestName, "hour-20261120T07-b1.jsonl.gz")
-	src.sick = map[string]error{LatestName: os.ErrPermission}
+	src.unreadable = map[string]error{LatestName: os.ErrPermission}
 	if _, err := p.Publish(context.Background(), src); Code(err) != CodeSpool {
 		t.Errorf("unreadable file: got %v", err)
 	}
 	// One that left the spool meanwhile is no error.
 	src = newMemorySpool(LatestName, "hour-20261120T03-b1.jsonl.gz")
-	src.sick = map[string]error{"hour-20261120T03-b1.jsonl.gz": os.ErrNotExist}
+	src.unreadable = map[string]error{"hour-20261120T03-b1.jsonl.gz": os.ErrNotExist}
 	if r := publish(t, p, src); r.Waiting != 0 || len(r.Delivered) != 1 || r.Delivered[0] != spool.FileOf(LatestName, []byte("content of "+LatestName)) {
 		t.Errorf("vanished file: %+v", r)
 	}

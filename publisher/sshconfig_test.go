@@ -208,9 +208,9 @@ func TestProxyJump(t *testing.T) {
 	}
 
 	// A last hop that does not answer, and one that is not there.
-	thaw := last.Freeze(last.PID())
+	resume := last.Freeze(last.PID())
 	o := options(t, alias, jump.KnownHosts)
 	o.Budget = testBudget
 	within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
-	thaw()
+	resume()
 }

@@ -7,13 +7,12 @@ package hostinfo
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 )
 
@@ -88,22 +87,13 @@ func (r *reader) problem(what, message string) {
 }
 
 func (r *reader) file(what, name string, parse func([]byte) bool) {
-	text, err := readBounded(filepath.Join(r.roots.Proc, name))
+	text, err := atomicfile.Read(filepath.Join(r.roots.Proc, name), maxFile)
 	switch {
 	case err != nil:
 		r.problem(what, err.Error())
 	case !parse(text):
 		r.problem(what, name+" is not as expected")
 	}
-}
-
-func readBounded(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
 func parseBootID(b []byte) (string, bool) {
@@ -164,11 +154,11 @@ func parseMemory(b []byte) (total, used *int64, ok bool) {
 	}
 	mib := all >> 10
 	total = &mib
-	available, told := kib["MemAvailable"]
-	if free, old := kib["MemFree"]; !told && old {
-		available, told = free+kib["Buffers"]+kib["Cached"], true
+	available, hasAvailable := kib["MemAvailable"]
+	if free, hasFree := kib["MemFree"]; !hasAvailable && hasFree {
+		available, hasAvailable = free+kib["Buffers"]+kib["Cached"], true
 	}
-	if !told || available > all {
+	if !hasAvailable || available > all {
 		return total, nil, true
 	}
 	taken := (all - available) >> 10
@@ -187,7 +177,7 @@ func parseCores(b []byte) (*int, bool) {
 }
 
 func (r *reader) operatingSystem() {
-	text, err := readBounded(filepath.Join(r.roots.Etc, "os-release"))
+	text, err := atomicfile.Read(filepath.Join(r.roots.Etc, "os-release"), maxFile)
 	if err != nil {
 		r.problem("operating system", err.Error())
 		return

@@ -56,9 +56,9 @@ func TestRead(t *testing.T) {
 		"self/mountinfo":            mounts,
 	})
 	etc := proc(t, map[string]string{"os-release": "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"})
-	var asked []string
+	var measured []string
 	info := Read(Roots{Proc: root, Etc: etc,
-		Usage:      func(m string) (int64, int64, error) { asked = append(asked, m); return 1000, 400, nil },
+		Usage:      func(m string) (int64, int64, error) { measured = append(measured, m); return 1000, 400, nil },
 		Interfaces: func() ([]net.Interface, error) { return nil, nil },
 	})
 	uptime, cores, total, used := int64(86400), 2, int64(128000), int64(32000)
@@ -71,9 +71,9 @@ func TestRead(t *testing.T) {
 	if diff := cmp.Diff(want, info); diff != "" {
 		t.Error(diff)
 	}
-	for _, m := range asked {
+	for _, m := range measured {
 		if m == "/home" || m == "/mnt/fuse" {
-			t.Errorf("%s is on another machine, and was asked", m)
+			t.Errorf("%s is on another machine, and was measured", m)
 		}
 	}
 }

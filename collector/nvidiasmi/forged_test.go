@@ -111,7 +111,7 @@ func checkName(t *testing.T, plain, r Reading, name string) {
 	}
 	said := slices.ContainsFunc(r.Problems, func(p snapshot.Problem) bool { return p.Code == "smi:process-name" || p.Code == "smi:malformed" })
 	if doubted && !said {
-		t.Errorf("%q: nobody says why: %v", name, r.Problems)
+		t.Errorf("%q: no problem says why: %v", name, r.Problems)
 	}
 }
 

@@ -138,13 +138,13 @@ func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 
 // fabric returns the place of the GPU in the NVLink fabric; nil in machines without one.
 func (p *parser) fabric(b *gpuElement) *snapshot.Fabric {
-	said := func(name string) string {
+	text := func(name string) string {
 		if s := b.leaves["fabric/"+name]; !isAbsent(s) && !strings.EqualFold(s, "NotSupported") {
 			return snapshot.Text(s, snapshot.MaxProgramBytes)
 		}
 		return ""
 	}
-	f := snapshot.Fabric{State: said("state"), Status: said("status"), CliqueID: instance(b.leaves["fabric/cliqueId"]), ClusterUUID: said("clusterUuid")}
+	f := snapshot.Fabric{State: text("state"), Status: text("status"), CliqueID: instance(b.leaves["fabric/cliqueId"]), ClusterUUID: text("clusterUuid")}
 	if f.State == "" {
 		return nil
 	}

@@ -16,7 +16,7 @@ func ListArgs() []string { return []string{"-L"} }
 // has neither.
 type Listed struct {
 	GPU     int    // index of its GPU
-	GPUUUID string // "" when not told
+	GPUUUID string // "" if it is not given
 	Device  int    // index within the GPU
 	Profile string // 1g.10gb
 	UUID    string

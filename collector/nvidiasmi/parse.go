@@ -111,7 +111,6 @@ type parser struct {
 	beyondProcs int  // processes past their limit
 	partial     int  // GPUs that were begun and not ended
 	cut         bool // there is more than is looked at
-	endless     bool // no further </supported_clocks>, so nobody looks for one again
 	nameless    bool // no further end of a process name
 	damage      int  // offset of the first damage, less one; 0 for none
 
@@ -126,7 +125,7 @@ type parser struct {
 
 func (p *parser) document(body []byte) {
 	p.in = body
-	p.scan = scanner{in: body, inside: true}
+	p.scan = scanner{in: body}
 	p.multiLine = onLines(body)
 	for {
 		t, ok := p.scan.next()
@@ -198,17 +197,6 @@ func (p *parser) open(t token) {
 	if p.cur != nil && string(t.name) == "process_name" && t.kind == kindOpen {
 		p.processName(t)
 		return
-	}
-	if p.cur != nil && string(t.name) == "supported_clocks" && t.kind == kindOpen && !p.endless {
-		// supported_clocks is two thirds of the document, and is not used.
-		end := []byte("</supported_clocks>")
-		rest := p.in[p.scan.pos:]
-		if n := bytes.Index(rest, end); n >= 0 && !bytes.Contains(rest[:n], []byte("<gpu")) {
-			p.scan.pos += n + len(end)
-			return
-		} else {
-			p.endless = n < 0
-		}
 	}
 	if len(p.stack) >= maxDepth {
 		p.tooDeep++

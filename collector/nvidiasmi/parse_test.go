@@ -338,7 +338,7 @@ func TestLimits(t *testing.T) {
 	said := fmt.Sprint(r.Problems)
 	for _, want := range []string{"+1 more GPUs", "+2304 more processes"} {
 		if !strings.Contains(said, want) {
-			t.Errorf("nobody says %q", want)
+			t.Errorf("no problem says %q", want)
 		}
 	}
 	deep := "<nvidia_smi_log><gpu id=\"00000000:01:00.0\">" + strings.Repeat("<x>", 100000) + strings.Repeat("</x>", 100000) + "<fan_speed>3 %</fan_speed></gpu></nvidia_smi_log>"

@@ -81,7 +81,7 @@ func checkLess(t *testing.T, what string, all, less Reading) {
 			t.Errorf("without %s GPU %d is %s and no longer lost", what, i, g.Health)
 		}
 		if sliced(less, i) != sliced(all, i) && g.ProcessesUnknown == "" {
-			t.Errorf("without %s nobody says that a process of GPU %d has no slice", what, i)
+			t.Errorf("without %s no problem says that a process of GPU %d has no slice", what, i)
 		}
 		if (after[i] != before[i] || all.GPUs[i].ProcessesUnknown != "") && g.ProcessesUnknown == "" {
 			t.Errorf("without %s the processes of GPU %d count as known, and are %d of %d", what, i, after[i], before[i])
@@ -89,7 +89,7 @@ func checkLess(t *testing.T, what string, all, less Reading) {
 	}
 }
 
-// TestEachFieldTakenAway: a capture with one of its leaves missing tells nothing
+// TestEachFieldTakenAway: a capture with one of its leaves missing says nothing
 // more than the whole one.
 func TestEachFieldTakenAway(t *testing.T) {
 	const most = 400 // fields of one capture

@@ -14,7 +14,7 @@ import (
 
 // A handle is a GPU that nvidia-smi names only in an error about its device handle.
 type handle struct {
-	index  int // -1 when not told
+	index  int // -1 if it is not given
 	busID  string
 	reason string
 }
@@ -114,14 +114,14 @@ type slot struct {
 	handle     handle
 }
 
-func (pl slot) busID() string {
-	if pl.gpuElement == nil {
-		return normalBusID(pl.handle.busID)
+func (s slot) busID() string {
+	if s.gpuElement == nil {
+		return normalBusID(s.handle.busID)
 	}
-	if pl.gpuElement.id != "" {
-		return normalBusID(pl.gpuElement.id)
+	if s.gpuElement.id != "" {
+		return normalBusID(s.gpuElement.id)
 	}
-	return normalBusID(pl.gpuElement.leaves["pci/pci_bus_id"])
+	return normalBusID(s.gpuElement.leaves["pci/pci_bus_id"])
 }
 
 // slots merges the GPUs that have an element with those that have only an error line, so
@@ -135,7 +135,7 @@ func (p *parser) slots() []slot {
 	slices.SortStableFunc(p.handles, func(a, b handle) int { return a.index - b.index })
 	for _, h := range p.handles {
 		lost := slot{handle: h}
-		if i := slices.IndexFunc(list, func(pl slot) bool { return pl.busID() == lost.busID() }); i >= 0 {
+		if i := slices.IndexFunc(list, func(s slot) bool { return s.busID() == lost.busID() }); i >= 0 {
 			if b := list[i].gpuElement; b != nil && b.lost == "" {
 				b.lost = h.reason
 			}
@@ -161,9 +161,9 @@ func (p *parser) slots() []slot {
 
 // processes appends the processes of one GPU, and reports whether there is a list of
 // them, possibly empty. Where the list may be incomplete, it sets ProcessesUnknown.
-func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (told bool) {
-	told = b.listed && (len(b.procs) > 0 || b.processes == "")
-	unreadable, more, astray := "", b.moreProcs, false
+func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList bool) {
+	hasList = b.listed && (len(b.procs) > 0 || b.processes == "")
+	unreadable, more, noInstance := "", b.moreProcs, false
 	for _, proc := range b.procs {
 		pid, err := strconv.Atoi(proc.pid)
 		if err != nil || pid < 1 || pid > maxPID {
@@ -182,7 +182,7 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (told boo
 			GPUInstanceID:     instance(proc.gpuInstance),
 			ComputeInstanceID: instance(proc.compInstance),
 		}
-		astray = astray || len(b.migs) > 0 && entry.GPUInstanceID == nil
+		noInstance = noInstance || len(b.migs) > 0 && entry.GPUInstanceID == nil
 		r.Processes = append(r.Processes, entry)
 	}
 	p.beyondProcs += more
@@ -203,19 +203,19 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (told boo
 		why = "the output is damaged"
 	case unreadable != "":
 		why = unreadable
-	case astray:
+	case noInstance:
 		why = "a process without its MIG instance"
 	case more > 0:
 		why = fmt.Sprintf("%d more than are read", more)
 	default:
-		return told
+		return hasList
 	}
 	g.ProcessesUnknown = snapshot.Text(why, snapshot.MaxNameBytes)
 	if g.Health == snapshot.HealthOK {
 		p.problem(snapshot.CodeProcesses, fmt.Sprintf("nvidia-smi does not list all processes of GPU %d (%s): who uses it is not known",
 			g.Index, g.ProcessesUnknown), &g.Index)
 	}
-	return told
+	return hasList
 }
 
 // processType accepts unknown letters (MPS has M and M+C), which count as computing, and
@@ -283,7 +283,7 @@ func (p *parser) count() (attached int, ok bool) {
 // A name can add GPUs and cannot remove any, because every <gpu> tag is found whatever
 // precedes it. So the GPUs up to the first one with a process are genuine. If there are
 // more GPUs than are attached, those whose child elements differ from the first one's
-// are removed. If there are still too many, they cannot be told apart: each bus address
+// are removed. If there are still too many, they cannot be hasList apart: each bus address
 // is shown once, without readings.
 func (p *parser) dropForged() (genuine bool) {
 	attached, counted := p.count()

@@ -6,9 +6,8 @@ import (
 )
 
 // The scanner reads the subset of XML that nvidia-smi writes. It replaces encoding/xml
-// for two reasons. It continues after errors: a process name with a "<", invalid UTF-8,
-// a truncated document. And it is cheap, which matters because every node runs it every
-// few seconds: encoding/xml takes more than five times as long for its tokens alone.
+// because it continues after errors: a process name with a "<", invalid UTF-8, a
+// truncated document.
 
 const (
 	maxDepth = 32
@@ -37,49 +36,35 @@ type token struct {
 type scanner struct {
 	in  []byte
 	pos int
-	// inside is true within a document: there a comment ends before the next tag, so
-	// that an unfinished one cannot hide what follows.
-	inside bool
 }
 
-// next returns the next token, and false at the end. A truncated tag at the end of the
-// input is ignored.
+// next returns the next token, and false at the end. Declarations and comments are
+// skipped up to the next ">"; one that is not ended before the next tag is text, so that
+// it cannot hide what follows. A truncated tag at the end of the input is ignored.
 func (s *scanner) next() (token, bool) {
 	for s.pos < len(s.in) {
 		rest := s.in[s.pos:]
 		if rest[0] != '<' {
 			return s.takeText(rest), true
 		}
-		switch {
-		case s.inside && len(rest) > 1 && (rest[1] == '!' || rest[1] == '?'):
+		if len(rest) > 1 && (rest[1] == '!' || rest[1] == '?') {
 			n := bytes.IndexAny(rest[1:], "<>")
 			if n < 0 || rest[1+n] == '<' {
 				return s.takeText(rest), true
 			}
 			s.pos += n + 2
-		case bytes.HasPrefix(rest, []byte("<!--")):
-			s.skipPast(rest, "-->")
-		case bytes.HasPrefix(rest, []byte("<?")):
-			s.skipPast(rest, "?>")
-		case bytes.HasPrefix(rest, []byte("<![CDATA[")):
-			at, start := s.pos, s.pos+len("<![CDATA[")
-			s.skipPast(rest, "]]>")
-			end := max(start, s.pos-len("]]>"))
-			return token{kind: kindText, text: s.in[start:end], at: at}, true
-		case bytes.HasPrefix(rest, []byte("<!DOCTYPE")):
-			s.skipDoctype(rest)
+			continue
+		}
+		t, n, ok := tag(rest)
+		switch {
+		case ok:
+			t.at = s.pos
+			s.pos += n
+			return t, true
+		case n < 0: // cut short
+			s.pos = len(s.in)
 		default:
-			t, n, ok := tag(rest)
-			switch {
-			case ok:
-				t.at = s.pos
-				s.pos += n
-				return t, true
-			case n < 0: // cut short
-				s.pos = len(s.in)
-			default:
-				return s.takeText(rest), true
-			}
+			return s.takeText(rest), true
 		}
 	}
 	return token{}, false
@@ -95,32 +80,6 @@ func (s *scanner) takeText(rest []byte) token {
 	t := token{kind: kindText, text: rest[:n+1], at: s.pos}
 	s.pos += n + 1
 	return t
-}
-
-func (s *scanner) skipPast(rest []byte, end string) {
-	if n := bytes.Index(rest, []byte(end)); n >= 0 {
-		s.pos += n + len(end)
-	} else {
-		s.pos = len(s.in)
-	}
-}
-
-// skipDoctype skips a DOCTYPE, with the whole DTD inside it where there is one
-// (drivers before 375 embed it under some options).
-func (s *scanner) skipDoctype(rest []byte) {
-	bracket, end := bytes.IndexByte(rest, '['), bytes.IndexByte(rest, '>')
-	if bracket >= 0 && bracket < end {
-		if n := bytes.Index(rest, []byte("]>")); n >= 0 {
-			s.pos += n + len("]>")
-			return
-		}
-		end = -1
-	}
-	if end < 0 {
-		s.pos = len(s.in)
-		return
-	}
-	s.pos += end + 1
 }
 
 // tag reads the tag at the start of b. n is its length, 0 if b does not begin with a

@@ -28,7 +28,7 @@ type Snapshot struct {
 	Collector string `json:"collector_version"`
 	// IntervalSeconds is how often this node means to collect; 0 for a single run.
 	IntervalSeconds int `json:"interval_seconds"`
-	// DriverVersion and CUDAVersion are nvidia-smi's, "" when not told.
+	// DriverVersion and CUDAVersion are nvidia-smi's; "" if it does not say.
 	DriverVersion string `json:"driver_version,omitempty"`
 	CUDAVersion   string `json:"cuda_version,omitempty"`
 	Node          Node   `json:"node"`
@@ -167,7 +167,7 @@ type Fabric struct {
 // A MIGDevice is one instance of a partitioned GPU.
 type MIGDevice struct {
 	Index             int    `json:"index"`
-	GPUInstanceID     *int   `json:"gpu_instance_id"` // nil when not told
+	GPUInstanceID     *int   `json:"gpu_instance_id"` // nil if it is not given
 	ComputeInstanceID *int   `json:"compute_instance_id"`
 	UUID              string `json:"uuid,omitempty"`
 	Profile           string `json:"profile,omitempty"` // as nvidia-smi -L has it: 1g.10gb

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 )
 
@@ -86,7 +87,7 @@ func TestAFullDiskLosesNoOlderSample(t *testing.T) {
 		}
 	}
 	if failed == 0 {
-		t.Fatal("every snapshot was taken, so the test does not tell")
+		t.Fatal("every snapshot was taken, so the test proves nothing")
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
@@ -113,7 +114,7 @@ func TestClockGoesBack(t *testing.T) {
 	}
 	add(t, s, bootA, noon.Add(2*time.Hour))
 	wantHours(t, dir, "hour-20261120T12-aaaaaaaa.2.jsonl.gz 3", "hour-20261120T12-aaaaaaaa.jsonl.gz 1", "hour-20261120T13-aaaaaaaa.jsonl.gz 2")
-	for i := range 40 { // a clock that cannot make up its mind
+	for i := range 40 { // a clock that goes back and forth
 		add(t, s, bootA, noon.Add(time.Duration(3+i%2)*time.Hour))
 	}
 	if n := len(hours(t, dir)); n > 4+2*maxVariants {
@@ -157,6 +158,48 @@ func TestAgeAndCaps(t *testing.T) {
 	}
 	if total > 1000 {
 		t.Errorf("%d bytes are kept, and 1000 is the bound", total)
+	}
+}
+
+func TestHoursExpire(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	for i := range 61 {
+		add(t, s, bootA, noon.Add(time.Duration(i)*time.Hour))
+	}
+	kept := hours(t, dir)
+	oldest, expired := variant(noon.Add(11*time.Hour), bootA, 1), variant(noon.Add(10*time.Hour), bootA, 1)
+	if len(kept) != 49 || kept[oldest] == nil || kept[expired] != nil {
+		t.Errorf("%d hours are kept, want 49: those that ended at most 48 hours ago", len(kept))
+	}
+}
+
+func TestSamplesOfTheFutureAreNotInTheBundle(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	add(t, s, bootA, noon.Add(2*time.Hour))
+	add(t, s, bootA, noon) // the clock was set back
+	if b := latest(t, dir); seqs(b.Samples) != "2" {
+		t.Errorf("the bundle has samples %s, want 2", seqs(b.Samples))
+	}
+}
+
+// TestAnHourWithTooManySamples: what a reader would refuse is cut to the newest samples.
+func TestAnHourWithTooManySamples(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	journal := filepath.Join(dir, journalName(noon, bootA))
+	for i := range snapshot.MaxSamples + 1 {
+		sample := snapshot.Sample{Seq: uint64(i + 1), At: noon.Add(time.Duration(i) * 500 * time.Millisecond)}
+		if err := appendSample(journal, "gpu01", bootA, sample); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(t, s, bootA, noon.Add(time.Hour))
+	for name, h := range hours(t, dir) {
+		if last := h.Samples[len(h.Samples)-1].Seq; last != snapshot.MaxSamples+1 || len(h.Samples) < snapshot.MaxSamples/2 {
+			t.Errorf("%s has %d samples up to number %d", name, len(h.Samples), last)
+		}
 	}
 }
 

@@ -168,7 +168,7 @@ func (s *Spool) delivered(target string) (delivered, error) {
 	switch {
 	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE):
 		return has, err
-	case err != nil, json.Unmarshal(data, &has) != nil, has.Target != target:
+	case err != nil, json.Unmarshal(data, &has) != nil:
 		has = delivered{}
 	}
 	has.Target = target

@@ -65,7 +65,7 @@ func TestPending(t *testing.T) {
 	if _, got := pending(t, s, "a"); got != "latest.json.gz T14 T12" {
 		t.Errorf("after the delivery of an old snapshot pending is %s", got)
 	}
-	// Hours go by: what is forgotten in the spool is forgotten here.
+	// An hour file that the spool has removed is obsolete on the target.
 	if err := os.Remove(filepath.Join(dir, files[2].Name)); err != nil {
 		t.Fatal(err)
 	}
@@ -135,11 +135,13 @@ func TestOpenRefusesWhatOthersCanWrite(t *testing.T) {
 	if _, err := Open(link + "/"); !errors.Is(err, ErrNotPrivate) {
 		t.Errorf("a symlink with a slash: %v", err)
 	}
-	if err := os.Chmod(real, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(real); !errors.Is(err, ErrNotPrivate) {
-		t.Errorf("mode 777: %v", err)
+	for _, mode := range []fs.FileMode{0o777, 0o770} {
+		if err := os.Chmod(real, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(real); !errors.Is(err, ErrNotPrivate) {
+			t.Errorf("mode %v: %v", mode, err)
+		}
 	}
 	if err := os.Chmod(real, 0o700); err != nil {
 		t.Fatal(err)

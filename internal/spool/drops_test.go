@@ -249,7 +249,7 @@ func TestHostileFiles(t *testing.T) {
 	}{
 		{"an absolute symlink", func(p string) error { return os.Symlink(secret, p) }, badNotRegular},
 		{"a symlink within", func(p string) error { return os.Symlink("../gpu02/"+LatestName, p) }, badNotRegular},
-		{"a symlink to a brother", func(p string) error { return os.Symlink(hour, p) }, badNotRegular},
+		{"a symlink to another file of the drop", func(p string) error { return os.Symlink(hour, p) }, badNotRegular},
 		{"a dangling symlink", func(p string) error { return os.Symlink("nowhere", p) }, badNotRegular},
 		{"a symlink to a directory", func(p string) error { return os.Symlink("/", p) }, badNotRegular},
 		{"a hard link", func(p string) error { return os.Link(filepath.Join(other, LatestName), p) }, badNotRegular},

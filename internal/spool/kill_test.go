@@ -57,12 +57,12 @@ func collector(dir string, start time.Time, command ...string) *exec.Cmd {
 	return cmd
 }
 
-// ledger remembers what a reader saw under each number.
-type ledger map[uint64]string
+// seenSamples is what a reader saw under each number.
+type seenSamples map[uint64]string
 
-// look reads everything that a publisher could send, and checks that it can be
+// scan reads everything that a publisher could send, and checks that it can be
 // read and that no number stands for two things.
-func (l ledger) scan(t *testing.T, dir string) (last uint64) {
+func (l seenSamples) scan(t *testing.T, dir string) (last uint64) {
 	t.Helper()
 	see := func(boot string, samples []snapshot.Sample) {
 		for _, s := range samples {
@@ -105,7 +105,7 @@ func (l ledger) scan(t *testing.T, dir string) (last uint64) {
 // a spool that can be read, and its successor goes on counting.
 func TestKilledWhileRunning(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
-	seen := ledger{}
+	seen := seenSamples{}
 	var said uint64
 	for round := range 12 {
 		cmd := collector(dir, noon.Add(time.Duration(round)*100*time.Hour))
@@ -140,7 +140,7 @@ func TestKilledAtEverySystemCall(t *testing.T) {
 	strace := need.Program(t, "strace")
 	for _, call := range []string{"write", "fsync", "renameat", "unlinkat", "ftruncate"} {
 		dir := filepath.Join(t.TempDir(), "spool")
-		seen := ledger{}
+		seen := seenSamples{}
 		s := open(t, dir)
 		add(t, s, bootA, noon.Add(-time.Hour))
 		add(t, s, bootA, noon.Add(-time.Minute)) // so that the next one seals

@@ -214,7 +214,7 @@ func TestSweepBoundsADrop(t *testing.T) {
 	})
 }
 
-func TestLoadChangesNothing(t *testing.T) {
+func TestUsageChangesNothing(t *testing.T) {
 	s := newSweeping(t, "gpu01")
 	for n := range 400 {
 		s.write(fmt.Sprint("gpu01/x", n), 10)

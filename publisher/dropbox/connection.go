@@ -13,7 +13,7 @@ import (
 
 const writeTimeout = 30 * time.Second
 
-// errKey is all that the owner of an unknown key is told.
+// errKey is the only reason that the owner of an unknown key receives.
 var errKey = errors.New("unknown key")
 
 const hostExtension = "host"

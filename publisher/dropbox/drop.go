@@ -40,10 +40,10 @@ type session struct {
 
 	handles atomic.Int64 // open handles, which the SFTP library keeps until they are closed
 
-	mu    sync.Mutex
-	taken bool
-	temps map[string]*upload // created in this session and not renamed yet
-	put   time.Time          // when the last one was renamed
+	mu      sync.Mutex
+	taken   bool
+	temps   map[string]*upload // created in this session and not renamed yet
+	renamed time.Time          // when the last one was renamed
 }
 
 func openDrop(drops *os.Root, host string, limits Limits, now func() time.Time) (*session, error) {
@@ -98,7 +98,7 @@ func (s *session) release() {
 func (s *session) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.temps) > 0 || time.Since(s.put) < replyTime
+	return len(s.temps) > 0 || time.Since(s.renamed) < replyTime
 }
 
 // sweep removes abandoned temporary files and expired hour files, and returns what
@@ -185,7 +185,7 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	if err != nil {
 		return nil, sftp.ErrSSHFxFailure // without path and errno, which are not the client's business
 	}
-	u := &upload{file: f, most: min(s.limits.FileBytes, s.limits.DropBytes-size), handles: &s.handles}
+	u := &upload{file: f, limit: min(s.limits.FileBytes, s.limits.DropBytes-size), handles: &s.handles}
 	s.temps[name] = u
 	s.handles.Add(1)
 	return u, nil
@@ -238,7 +238,7 @@ func (s *session) PosixRename(r *sftp.Request) error {
 		return sftp.ErrSSHFxFailure
 	}
 	delete(s.temps, from)
-	s.put = time.Now()
+	s.renamed = time.Now()
 	dir, err := s.root.Open(".")
 	if err != nil {
 		return sftp.ErrSSHFxFailure
@@ -273,7 +273,7 @@ type upload struct {
 
 	mu       sync.Mutex
 	file     file
-	most     int64
+	limit    int64
 	failed   bool
 	released bool // the client closed its handle
 	closed   bool // the file is closed
@@ -290,7 +290,7 @@ func (u *upload) WriteAt(b []byte, offset int64) (int, error) {
 	if u.closed {
 		return 0, os.ErrClosed
 	}
-	if offset < 0 || offset > u.most || int64(len(b)) > u.most-offset {
+	if offset < 0 || offset > u.limit || int64(len(b)) > u.limit-offset {
 		u.failed = true
 		return 0, errTooLarge
 	}

@@ -45,9 +45,9 @@ type attempt struct {
 
 // failures of one source within a window.
 type failures struct {
-	count int
-	since time.Time
-	let   time.Time // when a connection was last accepted after too many failures
+	count    int
+	since    time.Time
+	accepted time.Time // when a connection was last accepted after too many failures
 }
 
 // The ways in which a login ends.
@@ -73,7 +73,7 @@ func (l *limiter) accept(source string, abort func()) (_ *attempt, why string) {
 	now := l.now()
 	f := l.failing(source, now)
 	switch {
-	case f != nil && now.Sub(f.let) < slowPause:
+	case f != nil && now.Sub(f.accepted) < slowPause:
 		return nil, "too many failed logins from this address"
 	case len(l.pending[source]) >= l.limits.SourceHandshakes && !l.drop(source, now):
 		return nil, "too many logins at once from this address"
@@ -83,7 +83,7 @@ func (l *limiter) accept(source string, abort func()) (_ *attempt, why string) {
 		return nil, "too many connections"
 	}
 	if f != nil {
-		f.let = now
+		f.accepted = now
 	}
 	a := &attempt{source: source, since: now, abort: abort}
 	l.total++
@@ -181,7 +181,7 @@ func (l *limiter) fail(source string, now time.Time) {
 		*f = failures{since: now}
 	}
 	if f.count++; f.count == l.limits.AuthFailures {
-		f.since, f.let = now, now // slowed down for a whole window from here
+		f.since, f.accepted = now, now // slowed down for a whole window from here
 		l.log.Warn("slowing an address down: too many failed logins", "from", source, "failures", f.count)
 	}
 }

@@ -25,19 +25,19 @@ func newTestLimiter(l Limits) *testLimiter {
 // client is a connection as its client sees it.
 type client struct {
 	*attempt
-	hungUp bool
+	wasClosed bool
 }
 
 func (d *testLimiter) connect(source string) (*client, string) {
 	g := &client{}
-	v, why := d.accept(source, func() { g.hungUp = true })
+	v, why := d.accept(source, func() { g.wasClosed = true })
 	g.attempt = v
 	return g, why
 }
 
-// TestSilenceDoesNotKeepOthersOut: an address that opens connections and says
+// TestSilentConnectionsDoNotKeepOthersOut: an address that opens connections and says
 // nothing loses those, and the node at another address gets in at once.
-func TestSilenceDoesNotKeepOthersOut(t *testing.T) {
+func TestSilentConnectionsDoNotKeepOthersOut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		limits  Limits
 		sources int // of silence
@@ -65,7 +65,7 @@ func TestSilenceDoesNotKeepOthersOut(t *testing.T) {
 				for n := range 2000 {
 					d.connect(fmt.Sprint("silent", n%tt.sources))
 				}
-				if node.hungUp {
+				if node.wasClosed {
 					t.Fatalf("round %d: the node is dropped", round)
 				}
 				d.loginEnded(node.attempt, loggedIn)
@@ -101,7 +101,7 @@ func TestManyNodesBehindOneAddress(t *testing.T) {
 					t.Fatalf("%d nodes are not in after %v", waiting, tt.longest)
 				}
 				// Who comes first changes from second to second.
-				turn := int(d.time.Sub(began) / time.Second)
+				second := int(d.time.Sub(began) / time.Second)
 				honest := func() {
 					var in []*client
 					for range waiting {
@@ -110,7 +110,7 @@ func TestManyNodesBehindOneAddress(t *testing.T) {
 						}
 					}
 					for _, g := range in {
-						if !g.hungUp {
+						if !g.wasClosed {
 							d.loginEnded(g.attempt, loggedIn)
 							waiting--
 						}
@@ -129,7 +129,7 @@ func TestManyNodesBehindOneAddress(t *testing.T) {
 						}
 					}
 				}
-				if turn%2 == 0 {
+				if second%2 == 0 {
 					others()
 					honest()
 				} else {
@@ -196,8 +196,8 @@ func TestAFailingAddressIsSlowedDown(t *testing.T) {
 	}
 }
 
-// TestTheGateCountsRight lets connections end in every way, and wants nothing left.
-func TestTheGateCountsRight(t *testing.T) {
+// TestConnectionsAreCounted lets connections end in every way; nothing is counted at the end.
+func TestConnectionsAreCounted(t *testing.T) {
 	d := newTestLimiter(Limits{Handshakes: 3, SourceHandshakes: 2, AuthFailures: 1000})
 	var all []*client
 	for n := range 60 {
@@ -216,7 +216,7 @@ func TestTheGateCountsRight(t *testing.T) {
 	}
 	dropped := 0
 	for _, g := range all {
-		if g.hungUp {
+		if g.wasClosed {
 			dropped++
 			d.loginEnded(g.attempt, failed)
 		}
@@ -224,7 +224,7 @@ func TestTheGateCountsRight(t *testing.T) {
 		d.closed(g.attempt)
 	}
 	if dropped == 0 {
-		t.Error("nobody was dropped, so the test does not tell")
+		t.Error("nobody was dropped, so the test proves nothing")
 	}
 	if d.total != 0 || d.handshakes != 0 || len(d.pending) != 0 {
 		t.Errorf("all have left, and %d connections, %d logins of %d sources are counted", d.total, d.handshakes, len(d.pending))
@@ -276,7 +276,7 @@ func TestTwoHundredSilentConnections(t *testing.T) {
 		return err != nil
 	})
 	if _, err := b.loginFrom(t, "127.0.0.1", "gpu01"); err == nil {
-		t.Fatal("there is room, so the test does not tell")
+		t.Fatal("there is room, so the test proves nothing")
 	}
 	ahead.Store(int64(loginGrace))
 	if _, err := b.loginFrom(t, "127.0.0.1", "gpu01"); err != nil {
@@ -309,9 +309,9 @@ func TestSilenceIsAFailure(t *testing.T) {
 	}
 }
 
-// TestALineThatBrokeIsNoFailure: whoever hangs up before the login, as a port
-// check does, slows nobody down.
-func TestALineThatBrokeIsNoFailure(t *testing.T) {
+// TestABrokenConnectionIsNoFailure: a client that closes the connection before the
+// login, as a port check does, slows nobody down.
+func TestABrokenConnectionIsNoFailure(t *testing.T) {
 	b := start(t, Limits{SourceHandshakes: 1, AuthFailures: 1, AuthWindow: time.Hour}, "gpu01")
 	conn, err := net.Dial("tcp", b.addr)
 	if err != nil {

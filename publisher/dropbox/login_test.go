@@ -22,7 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-func TestStrangersAreRefusedAndSlowedDown(t *testing.T) {
+func TestUnknownKeysAreRefusedAndSlowedDown(t *testing.T) {
 	b := start(t, Limits{AuthFailures: 3, AuthWindow: time.Hour}, "gpu01")
 	sshtest.WriteKey(t, filepath.Join(b.keys, "stranger"), "ed25519", "")
 	os.Remove(filepath.Join(b.keys, "stranger.pub"))
@@ -81,7 +81,7 @@ func ended(t *testing.T, addr string) {
 	}
 }
 
-func TestKeyring(t *testing.T) {
+func TestAuthorizedKeys(t *testing.T) {
 	dir := t.TempDir()
 	keys := map[string]ssh.PublicKey{}
 	line := func(name string) string {
@@ -103,27 +103,27 @@ func TestKeyring(t *testing.T) {
 	write("GPU04.pub", b)
 	write("authorized", fmt.Sprintf("host=\"gpu05\" %shost=\"gpu06\" %s%shost=\"../x\" %sfrom=\"1.2.3.4\",host=\"gpu07\" %s", b, shared, line("bare"), line("escape"), line("from")))
 	now := testNow
-	ring := newAuthorizedKeys(dir, file, func() time.Time { return now }, slog.New(slog.DiscardHandler))
-	if err := ring.check(); err != nil {
+	known := newAuthorizedKeys(dir, file, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	if err := known.check(); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
 	for name, key := range keys {
-		if host, ok := ring.host(key); ok {
+		if host, ok := known.host(key); ok {
 			got[name] = host
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"a": "gpu01", "b": "gpu05"}, got); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
-	_, problems := ring.load()
+	_, problems := known.load()
 	if len(problems) != 6 {
 		t.Errorf("%d problems, want 6: %v", len(problems), problems)
 	}
 	// A key that is taken away stops working.
 	os.Remove(filepath.Join(dir, "gpu01.pub"))
 	now = now.Add(reloadAfter)
-	if host, ok := ring.host(keys["a"]); ok {
+	if host, ok := known.host(keys["a"]); ok {
 		t.Errorf("a removed key still stands for %s", host)
 	}
 }
