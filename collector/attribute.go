@@ -33,7 +33,7 @@ type start struct {
 	at  time.Time
 }
 
-// apply sets owner, program, start and Alive of every process, and the living children
+// apply sets owner, start and Alive of every process, and the living children
 // of those that are gone. It returns the number of processes that exist and that ps does
 // not show.
 func (a attribution) apply(list []snapshot.Process) (unseen int) {
@@ -79,9 +79,6 @@ func (a attribution) process(p *snapshot.Process, entry *ps.Process) {
 	case entry.Zombie():
 		// A zombie has an owner, and a parent that can reap it.
 		p.Alive, p.User, p.UID = &alive, entry.User, &entry.UID
-		if entry.Program != "" {
-			p.Program = entry.Program
-		}
 	default:
 		switch a.startedLater(entry) {
 		case yes:
@@ -89,9 +86,6 @@ func (a attribution) process(p *snapshot.Process, entry *ps.Process) {
 		case no:
 			alive = true
 			p.Alive, p.User, p.UID = &alive, entry.User, &entry.UID
-			if entry.Program != "" {
-				p.Program = entry.Program
-			}
 			p.StartedAt = a.startedAt(entry)
 		}
 		// Otherwise it is not known until the next reading.
@@ -168,7 +162,7 @@ func (a attribution) children(gone map[int][]snapshot.Child) {
 			if !ok || p.PID == pid || k == 1 && p.PPID == p.PGID || len(list) >= snapshot.MaxChildren {
 				continue
 			}
-			gone[pid] = append(list, snapshot.Child{PID: p.PID, User: p.User, Program: p.Program})
+			gone[pid] = append(list, snapshot.Child{PID: p.PID, User: p.User})
 		}
 	}
 }

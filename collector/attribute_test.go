@@ -14,7 +14,7 @@ func at(seconds float64) time.Time {
 
 // nvidia-smi is started at 100 s, ps at 101 s.
 func TestAttribution(t *testing.T) {
-	anna := ps.Process{PID: 10, PPID: 1, PGID: 10, UID: 1001, Elapsed: 60, State: 'S', User: "anna", Program: "train.py"}
+	anna := ps.Process{PID: 10, PPID: 1, PGID: 10, UID: 1001, Elapsed: 60, State: 'S', User: "anna"}
 	with := func(change func(*ps.Process)) ps.Process { p := anna; change(&p); return p }
 	exact := func(start float64) func(int) (time.Time, bool) {
 		return func(int) (time.Time, bool) { return at(start), true }
@@ -107,18 +107,18 @@ func TestStartsDoNotJitter(t *testing.T) {
 
 func TestChildrenOfTheGone(t *testing.T) {
 	table := []ps.Process{
-		{PID: 20, PPID: 10, PGID: 20, State: 'S', User: "a", Program: "by-parent"},
-		{PID: 21, PPID: 1, PGID: 10, State: 'R', User: "b", Program: "by-group"},
-		{PID: 22, PPID: 10, PGID: 10, State: 'R', User: "c", Program: "by-both"},
-		{PID: 23, PPID: 10, PGID: 10, State: 'Z', User: "d", Program: "zombie"},
-		{PID: 24, PPID: 1, PGID: 24, State: 'S', User: "e", Program: "another"},
-		{PID: 30, PPID: 1, PGID: 30, State: 'S', Elapsed: 0, User: "f", Program: "new-owner-of-the-pid"},
-		{PID: 31, PPID: 30, PGID: 30, State: 'S', User: "f", Program: "its-child"},
+		{PID: 20, PPID: 10, PGID: 20, State: 'S', User: "a"},
+		{PID: 21, PPID: 1, PGID: 10, State: 'R', User: "b"},
+		{PID: 22, PPID: 10, PGID: 10, State: 'R', User: "c"},
+		{PID: 23, PPID: 10, PGID: 10, State: 'Z', User: "d"},
+		{PID: 24, PPID: 1, PGID: 24, State: 'S', User: "e"},
+		{PID: 30, PPID: 1, PGID: 30, State: 'S', Elapsed: 0, User: "f"},
+		{PID: 31, PPID: 30, PGID: 30, State: 'S', User: "f"},
 	}
 	list := []snapshot.Process{{GPU: 0, PID: 10}, {GPU: 1, PID: 10}, {PID: 30}, {PID: 24}}
 	attribution{table: table, smiStarted: at(100), psStarted: at(105), began: func(int) (time.Time, bool) { return at(104), true }}.apply(list[:3])
 	for _, p := range list[:2] {
-		if len(p.Children) != 3 || p.Children[0].Program != "by-parent" || p.Children[1].User != "b" || p.Children[2].PID != 22 {
+		if len(p.Children) != 3 || p.Children[0].User != "a" || p.Children[1].User != "b" || p.Children[2].PID != 22 {
 			t.Errorf("%+v", p.Children)
 		}
 	}

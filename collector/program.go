@@ -15,8 +15,8 @@ import (
 const maxNamedProcesses = 512
 
 // programs sets the program of living processes, and of children of dead ones, from
-// /proc/PID/cmdline. Unlike a line of ps, it shows where an argument ends. up is the
-// uptime when ps was started: a process that is younger may not be the one that ps saw.
+// /proc/PID/cmdline. up is the uptime when ps was started: a process that is younger may
+// not be the one that ps saw.
 func programs(procRoot string, list []snapshot.Process, up time.Duration) {
 	names := map[int]string{}
 	rename := func(pid int, program *string) {

@@ -23,6 +23,10 @@ func TestCodesOfRareFailures(t *testing.T) {
 		}
 	}
 
+	if e := p.transportError(context.Background(), nil, "connecting", noName); e.retry {
+		t.Error("a name that does not exist is asked for again in the same push")
+	}
+
 	o, drop := localOptions(t)
 	if err := os.MkdirAll(filepath.Join(drop, LatestName), 0o755); err != nil { // no file can take its place
 		t.Fatal(err)

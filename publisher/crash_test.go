@@ -82,6 +82,56 @@ func TestKilledPushIsCleanedUpByTheNext(t *testing.T) {
 	}
 }
 
+// TestUploadRecordsByAge: the record of a push that may be under way is left alone.
+func TestUploadRecordsByAge(t *testing.T) {
+	r := newUploadRecords(t.TempDir(), Target{Scheme: "sftp", Host: "web"}, DefaultBudget)
+	temp := newTempName()
+	if err := r.write(temp); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for age, abandoned := range map[time.Duration]int{0: 0, DefaultBudget: 0, 2 * DefaultBudget: 1, -time.Hour: 1} {
+		if err := os.Chtimes(r.path(temp), now.Add(-age), now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.abandoned(now); len(got) != abandoned || abandoned == 1 && got[0] != temp {
+			t.Errorf("a record that is %v old: %v", age, got)
+		}
+	}
+}
+
+// TestEachFileIsSyncedBeforeItsRename watches the system calls of the real server.
+func TestEachFileIsSyncedBeforeItsRename(t *testing.T) {
+	strace := need.Program(t, "strace")
+	s := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown})
+	o := toServer(t, s, s.Port)
+	o.Keep = true
+	p := open(t, o)
+	publish(t, p, newMemorySpool(LatestName))
+	log := filepath.Join(t.TempDir(), "calls")
+	watch := exec.Command(strace, "-f", "-o", log, "-e", "trace=fsync,rename,renameat,renameat2", "-p", strconv.Itoa(s.SFTP()[0]))
+	stderr, err := watch.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := stderr.Read(make([]byte, 200)); n == 0 { // "Process 1 attached"
+		need.Skip(t, fmt.Sprintf("attaching strace: %v", err))
+	}
+	publish(t, p, newMemorySpool(LatestName))
+	p.Close()
+	_ = watch.Wait() // the session ends with the connection
+	calls, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sync, rename := bytes.Index(calls, []byte("fsync(")), bytes.Index(calls, []byte("rename")); sync < 0 || rename < sync {
+		t.Errorf("the server was asked for:\n%s", calls)
+	}
+}
+
 func TestTwoPublishersOfOneHost(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Command: sshtest.LockedDown})
 	o := toServer(t, s, s.Port)

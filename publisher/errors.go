@@ -142,9 +142,6 @@ func isTimeout(err error) bool {
 // connection itself works.
 func answered(err error) bool {
 	var s *sftp.StatusError
-	if errors.Is(err, errShortWrite) {
-		return true
-	}
 	if errors.As(err, &s) {
 		return s.FxCode() != sftp.ErrSSHFxConnectionLost && s.FxCode() != sftp.ErrSSHFxNoConnection
 	}

@@ -54,7 +54,6 @@ func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 		return nil, err
 	}
 	route := []settings{last}
-	seen := map[string]bool{}
 	for jump := last.jump; jump != ""; {
 		// The list is walked from its end: the hop next to the target comes first.
 		hops := strings.Split(jump, ",")
@@ -68,10 +67,9 @@ func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 			if err != nil {
 				return nil, err
 			}
-			if seen[s.addr()] || len(route) > maxHops {
+			if len(route) > maxHops {
 				return nil, configError(CodeConfig, "look at ProxyJump in: ssh -G "+t.Host, fmt.Errorf("resolving the way to %s: ProxyJump goes in a circle or over more than %d hosts", t.Host, maxHops))
 			}
-			seen[s.addr()] = true
 			route = append([]settings{s}, route...)
 			if i == 0 {
 				jump = s.jump // only the first of a list uses its own ProxyJump

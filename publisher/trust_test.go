@@ -105,11 +105,15 @@ func TestHostKeyOfKnownKindOnly(t *testing.T) {
 func TestKeys(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{})
 	dir := t.TempDir()
-	stranger, locked, loose := filepath.Join(dir, "stranger"), filepath.Join(dir, "locked"), filepath.Join(dir, "loose")
+	stranger, locked, loose, group := filepath.Join(dir, "stranger"), filepath.Join(dir, "locked"), filepath.Join(dir, "loose"), filepath.Join(dir, "group")
 	sshtest.WriteKey(t, stranger, "ed25519", "")
 	sshtest.WriteKey(t, locked, "ed25519", "secret words")
 	sshtest.WriteKey(t, loose, "ed25519", "")
 	if err := os.Chmod(loose, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sshtest.WriteKey(t, group, "ed25519", "")
+	if err := os.Chmod(group, 0o640); err != nil {
 		t.Fatal(err)
 	}
 	garbage := writeFile(t, filepath.Join(dir, "garbage"), "not a key")
@@ -123,6 +127,7 @@ func TestKeys(t *testing.T) {
 		"a key the server does not know": {[]string{stranger}, CodeAuth, ""},
 		"passphrase and no agent":        {[]string{locked}, CodeKeyPassphrase, locked},
 		"readable by others":             {[]string{loose}, CodeKeyMode, loose},
+		"readable by the group":          {[]string{group}, CodeKeyMode, group},
 		"missing":                        {[]string{filepath.Join(dir, "absent")}, CodeKeyUnreadable, "absent"},
 		"not a key":                      {[]string{garbage}, CodeKeyUnreadable, garbage},
 		"none at all":                    {nil, CodeNoKey, ""},

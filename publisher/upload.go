@@ -3,7 +3,6 @@ package publisher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 )
@@ -80,14 +79,10 @@ func (p *Publisher) writeTemp(c *connection, name string, data []byte, begin fun
 	for done := 0; done < len(data); {
 		begin(stepWrite)
 		piece := data[done:min(done+writePiece, len(data))]
-		n, err := file.Write(piece)
-		if err != nil {
+		if _, err := file.Write(piece); err != nil {
 			return err
 		}
-		if n != len(piece) {
-			return fmt.Errorf("%d of %d bytes taken: %w", n, len(piece), errShortWrite)
-		}
-		done += n
+		done += len(piece)
 	}
 	if c.fsync {
 		begin(stepSync)
@@ -99,8 +94,6 @@ func (p *Publisher) writeTemp(c *connection, name string, data []byte, begin fun
 	closed = true
 	return file.Close()
 }
-
-var errShortWrite = errors.New("the server took less than it was given")
 
 // writePiece is one SFTP packet.
 const writePiece = 32 << 10

@@ -34,16 +34,8 @@ func Program(cmdline []byte) string {
 	return snapshot.Text(name, snapshot.MaxProgramBytes)
 }
 
-// Title returns what a process runs, from its arguments in one line, as ps prints them.
-// The line does not show where an argument ends, so Title returns the name of the program
-// only, and "" if that is not certain. cut means that the end of the line is missing.
-func Title(line string, cut bool) string {
-	if cut && !strings.Contains(line, " ") {
-		return ""
-	}
-	return snapshot.Text(title(line), snapshot.MaxProgramBytes)
-}
-
+// title returns the name of a program from argv[0], which may be a whole command line
+// that the process has set: "" if it is not certain.
 func title(line string) string {
 	if strings.HasPrefix(line, "[") { // a kernel thread, or a zombie: [name] <defunct>
 		name := line[1:]
