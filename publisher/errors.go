@@ -119,7 +119,7 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 	case errors.As(err, &algorithm):
 		return configError(CodeAlgorithm, "compare with: ssh -vv "+p.sshArgs()+"  (a server that offers only SHA-1 signatures needs an update)", wrapped)
 	case strings.Contains(text, "unable to authenticate"):
-		return configError(CodeAuth, "add the public key to the account's authorized_keys on the server, then try: sftp "+p.sftpArgs(), wrapped)
+		return configError(CodeAuth, "bring this node's public key to the web host: as /etc/ssh/gpudrop/ACCOUNT where sshd takes snapshots, as HOST.pub in the directory of keys where gpuboard receive does; then try: sftp "+p.sftpArgs(), wrapped)
 	case errors.As(err, &open), strings.Contains(text, "in response to channel open"),
 		strings.Contains(text, "subsystem request failed"):
 		return configError(CodeNoSFTP, "on the server, look at sshd's log; a chroot directory and all its parents must belong to root and not be writable by group or others, and Subsystem sftp must be set", wrapped)

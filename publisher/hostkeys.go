@@ -170,5 +170,5 @@ func (h *hostKeys) scanCommand(s settings) string {
 }
 
 func (h *hostKeys) scanHint(s settings, fingerprint string) string {
-	return h.scanCommand(s) + "  (then compare with the server's own: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub; shown here: " + strings.TrimSpace(fingerprint) + ")"
+	return h.scanCommand(s) + "  (then compare with the server's own: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub, or the key that gpuboard receive prints; shown here: " + strings.TrimSpace(fingerprint) + ")"
 }

@@ -78,7 +78,7 @@ func loadIdentities(s settings) (*identities, error) {
 	if len(ids.problems) > 0 {
 		return nil, ids.problems[0]
 	}
-	return nil, configError(CodeNoKey, "make one: ssh-keygen -t ed25519 -N '' -f ~/.ssh/id_ed25519, and put its .pub into the account's authorized_keys; or name one: --identity FILE",
+	return nil, configError(CodeNoKey, "make one: ssh-keygen -t ed25519 -N '' -f ~/.ssh/id_ed25519, and bring its .pub to the web host; or name one: --identity FILE",
 		fmt.Errorf("logging in to %s: no private key found and no agent holds one", s.addr()))
 }
 

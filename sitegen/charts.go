@@ -238,10 +238,7 @@ func (g *Generator) hostPast(ctx context.Context, name string, now time.Time, ol
 		}
 		next.Past.Spans[i], next.Done[i] = span, now
 	}
-	const five = 5 * time.Minute
-	var err error
-	next.Past.Fives, err = g.pastSpan(ctx, name, now.Truncate(five).Add(-12*five), five, 12, now)
-	return next, err
+	return next, nil
 }
 
 func (g *Generator) pastSpan(ctx context.Context, host string, from time.Time, step time.Duration, n int, now time.Time) (render.PastSpan, error) {

@@ -17,7 +17,8 @@ import (
 func someCharts() *hostCharts {
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	c := &hostCharts{Past: &render.HostPast{}, Done: [4]time.Time{at, at.Add(-time.Hour + 5), {}, at}}
-	for i, s := range []*render.PastSpan{&c.Past.Spans[0], &c.Past.Spans[1], &c.Past.Spans[2], &c.Past.Spans[3], &c.Past.Fives} {
+	for i := range c.Past.Spans {
+		s := &c.Past.Spans[i]
 		*s = render.PastSpan{From: at.Add(-time.Duration(i+1) * time.Hour), Step: time.Duration(i+1) * time.Minute, Coverage: 1 / float64(i+1), GPUs: map[string]render.PastGPU{}}
 		if i == 2 {
 			continue // a host that was silent
@@ -87,7 +88,8 @@ func FuzzCharts(f *testing.F) {
 		if c.Past == nil {
 			return
 		}
-		for _, s := range append(c.Past.Spans[:], c.Past.Fives) {
+		for i := range c.Past.Spans {
+			s := &c.Past.Spans[i]
 			for key, gpu := range s.GPUs {
 				for m, list := range gpu {
 					if len(list) != s.Len() {

@@ -159,6 +159,17 @@ func (m *memory) lastGood(host string) *snapshot.Snapshot {
 	return b.Snapshot
 }
 
+// samples are what the hosts have sent of the last quarter of an hour.
+func (m *memory) samples() map[string][]snapshot.Sample {
+	all := make(map[string][]snapshot.Sample, len(m.good))
+	for host, b := range m.good {
+		if b.Bundle != nil {
+			all[host] = b.Samples
+		}
+	}
+	return all
+}
+
 // loadOld reads lastGoodFile once. A host whose entry does not decode has no
 // last good snapshot.
 func (m *memory) loadOld() {

@@ -182,7 +182,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	past, problems := g.history(ctx, now, b, in.Person)
 	g.asked()
 	b.Problems = slices.Concat(b.Problems, unopened, problems, g.sweep(now))
-	report, err := g.publish(b, in.Recent, past, happened.Log)
+	report, err := g.publish(b, in.Recent, past, mem.samples(), happened.Log)
 	if err != nil {
 		return Report{}, err
 	}

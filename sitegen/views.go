@@ -14,6 +14,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/events"
 	"gpuboard/internal/history"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
@@ -83,7 +84,7 @@ func siteSalt(path string) ([]byte, error) {
 
 // publish renders and writes every view. All are rendered and staged before the
 // first becomes visible, so that a template that cannot work changes nothing.
-func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render.History, log []events.Event) (total Report, err error) {
+func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render.History, samples map[string][]snapshot.Sample, log []events.Event) (total Report, err error) {
 	notice, notes := g.notes(b)
 	writers := make([]*siteWriter, 0, len(g.views))
 	defer func() {
@@ -92,7 +93,7 @@ func (g *Generator) publish(b *board.Board, recent *history.Recent, past *render
 		}
 	}()
 	for _, v := range g.views {
-		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Help: v.help}
+		in := render.Input{Board: b.Mask(v.privacy), Site: g.opt.About, Notice: notice, HostNotes: notes, History: past, Samples: samples, Help: v.help}
 		if v.privacy.MasksPeople() {
 			// Notes on hosts and the places of files are for those who may see people.
 			in.History, in.HostNotes = past.Mask(v.privacy.Name), nil

@@ -127,6 +127,9 @@ func (m *merger) host(inv inventory.Host) Host {
 	if h.Address == "" {
 		h.Address = h.Name
 	}
+	if inv.MaintenanceReason != "" {
+		h.Note = strings.TrimSuffix(inv.MaintenanceReason+" · "+h.Note, " · ")
+	}
 	report := m.Reports[inv.Name]
 	h.Problems = slices.Clone(report.Problems)
 	snap := report.Snapshot

@@ -204,6 +204,18 @@ func TestStaleAtTheLimit(t *testing.T) {
 	}
 }
 
+func TestReasonOfMaintenanceIsInTheNote(t *testing.T) {
+	for want, inv := range map[string]inventory.Host{
+		"new fans":                     {Maintenance: true, MaintenanceReason: "new fans"},
+		"new fans · no overnight jobs": {Check: inventory.Maintenance, MaintenanceReason: "new fans", Note: "no overnight jobs"},
+		"no overnight jobs":            {Note: "no overnight jobs"},
+	} {
+		if h, _ := (scene{gpu: a100(), inv: inv}).row(t); h.Note != want {
+			t.Errorf("%+v: note %q, want %q", inv, h.Note, want)
+		}
+	}
+}
+
 func TestOldNewsKeepsWhatWasLastSeen(t *testing.T) {
 	h, g := scene{gpu: a100(), age: time.Hour, procs: []snapshot.Process{proc("tomas", snapshot.Compute, 9000)}}.row(t)
 	if g.State != board.Unknown || g.Reason != board.ReasonStale {

@@ -20,11 +20,11 @@ func (a *app) availableCommand() *cobra.Command {
 	var w wanted
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "available", Short: "print the free GPUs of this node, for CUDA_VISIBLE_DEVICES", GroupID: groupUse, Args: cobra.NoArgs,
+		Use: "available", Short: "print the free GPUs of this node, for scripts", GroupID: groupUse, Args: cobra.NoArgs,
 		Long: "available prints the GPUs of this node that you may use now, separated by commas: free GPUs,\n" +
 			"and GPUs that you have booked and nobody uses. MIG slices are printed by UUID. If there are\n" +
 			"fewer than you ask for, it prints none, names the users on stderr and exits with 5.\n" + exitStatus,
-		Example: "  CUDA_VISIBLE_DEVICES=$(gpuboard available -l 1 --format uuids) python train.py\n" +
+		Example: "  gpuboard available\n  CUDA_VISIBLE_DEVICES=$(gpuboard available -l 1 --format uuids) python train.py\n" +
 			"  vars=$(gpuboard available -l 2 --min-memory 40G --format env) && env $vars python train.py",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			look := a.look(cfg)

@@ -45,7 +45,7 @@ func (a *app) bookCommand() *cobra.Command {
 			"A GPU that somebody else has booked is refused, with the name and the end of that booking.\n" +
 			"--force books it all the same; the file records that. So is a GPU that others are using now,\n" +
 			"with who, since when and how much memory; --over-running books it all the same.\n" + exitStatus,
-		Example: "  gpuboard book gpu01:0,1 --for 2d6h --comment \"camera ready\"\n" +
+		Example: "  gpuboard book --gpus 1 --for 2h\n  gpuboard book gpu01:0,1 --for 2d6h --comment \"camera ready\"\n" +
 			"  gpuboard book gpu01 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
 			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"\n" +
 			"  gpuboard book --extend gpu01:0 --for 1d",

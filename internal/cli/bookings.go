@@ -28,7 +28,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 		Long: "bookings lists current and upcoming bookings. Errors in comments.json are printed on stderr\n" +
 			"with line and column, and the exit code is then 3. With --prune it moves old bookings to\n" +
 			"comments.archive.json beside the file, one line of JSON each.\n" + exitStatus,
-		Example: "  gpuboard bookings --mine\n  gpuboard bookings --log\n  gpuboard bookings --ics > bookings.ics\n  gpuboard bookings --prune --before 30d",
+		Example: "  gpuboard bookings\n  gpuboard bookings --mine\n  gpuboard bookings --log\n  gpuboard bookings --ics > bookings.ics\n  gpuboard bookings --prune --before 30d",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err

@@ -17,14 +17,14 @@ import (
 // what does not run, check kill stops it.
 func (a *app) checkCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "check [HOST|kill]", Short: "start the loop if it is not running, for cron; kill stops it", GroupID: groupNode,
+		Use: "check [HOST|kill]", Short: "keep the loop running (for cron); kill stops it", GroupID: groupNode,
 		Long: "check tests whether the loop of this node (gpuboard run) is alive, starts it if it is not,\n" +
 			"and waits for the first push. It prints Running or Launched. If the loop has other settings\n" +
 			"than check, check restarts it, unless it is a systemd unit. check HOST only tests. If no\n" +
 			"push has succeeded yet, or pushes have failed for more than a few intervals, it prints the\n" +
 			"reason on stderr and exits with 3. It takes about 8 ms of CPU time. check kill stops the\n" +
 			"loop and everything it started.\n" + exitStatus,
-		Example: "  gpuboard check gpu01 --to sftp://n-gpu01@web/in\n  gpuboard check kill",
+		Example: "  gpuboard check gpu01\n  gpuboard check gpu01 --to sftp://n-gpu01@web/in\n  gpuboard check kill",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if len(args) == 1 && args[0] == "kill" {

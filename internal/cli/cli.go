@@ -109,11 +109,12 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	root.SetHelpFunc(a.help)
 	root.AddGroup(
-		&cobra.Group{ID: groupNode, Title: "On a GPU node:"},
-		&cobra.Group{ID: groupWeb, Title: "On the web host:"},
-		&cobra.Group{ID: groupUse, Title: "For people:"},
-		&cobra.Group{ID: groupSetup, Title: "Setting up:"},
+		&cobra.Group{ID: groupUse, Title: "For people"},
+		&cobra.Group{ID: groupNode, Title: "On a node"},
+		&cobra.Group{ID: groupWeb, Title: "On the web host"},
+		&cobra.Group{ID: groupSetup, Title: "Setting up"},
 	)
 	root.SetHelpCommandGroupID(groupSetup)
 	root.SetCompletionCommandGroupID(groupSetup)

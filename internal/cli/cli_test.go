@@ -143,3 +143,27 @@ func TestDiffLines(t *testing.T) {
 		t.Errorf("%d lines", strings.Count(got, "\n"))
 	}
 }
+
+func TestHelpFitsOneScreen(t *testing.T) {
+	help := rootHelp(Root())
+	if lines := strings.Count(help, "\n"); lines > 24 {
+		t.Errorf("help has %d lines, and a terminal has 24", lines)
+	}
+	for line := range strings.Lines(help) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("a line of help has %d characters: %s", n, line)
+		}
+	}
+	for _, c := range Root().Commands() {
+		name := c.Name()
+		if name == "help" || name == "completion" {
+			continue
+		}
+		if !strings.Contains(help, " "+name+" ") {
+			t.Errorf("help does not list %s", name)
+		}
+		if !strings.HasPrefix(commandHelp(c), "  ") || !strings.Contains(strings.SplitN(commandHelp(c), "\n", 2)[0], name) {
+			t.Errorf("help of %s does not begin with an example:\n%.200s", name, commandHelp(c))
+		}
+	}
+}

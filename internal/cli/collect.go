@@ -18,7 +18,7 @@ func (a *app) collectCommand() *cobra.Command {
 		Long: "collect reads nvidia-smi, ps and /proc once and puts a snapshot into the spool, from which\n" +
 			"publish pushes it. The snapshot records what could not be read, so a node with a broken\n" +
 			"driver still reports.\n" + exitStatus,
-		Example: "  gpuboard collect; gpuboard publish --to sftp://n-gpu01@web/in\n  gpuboard collect --json",
+		Example: "  gpuboard collect --json\n  gpuboard collect; gpuboard publish --to sftp://n-gpu01@web/in",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			snap, err := a.node(cfg).Collect(c.Context())
 			if err != nil {

@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,6 +25,7 @@ import (
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/serve"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 	"gpuboard/internal/watch"
@@ -42,26 +46,25 @@ func (a *app) demoCommand() *cobra.Command {
 			"and removes its files.\n" + exitStatus,
 		Example: "  gpuboard demo\n  gpuboard demo --listen 127.0.0.1:9000",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
-			listen := cfg.String("listen")
-			if !cfg.Given("listen") {
-				usual := listen
-				listen = "127.0.0.1:0"
-				if l, err := net.Listen("tcp", usual); err == nil {
-					listen = usual // the usual port is free: a URL that one remembers
-					_ = l.Close()
-				}
+			l, err := net.Listen("tcp", cfg.String("listen"))
+			if err != nil && !cfg.Given("listen") {
+				l, err = net.Listen("tcp", "127.0.0.1:0") // the usual port is taken
 			}
+			if err != nil {
+				return failure.Because("listen:address", failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
+			}
+			defer l.Close()
 			// A closed terminal ends it as Ctrl-C does.
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGHUP)
 			defer stop()
-			return a.demo(ctx, cfg, listen)
+			return a.demo(ctx, cfg, l)
 		}),
 	}
 	a.flags(c, "listen", "nvidia_smi", "ps", "timezone")
 	return c
 }
 
-func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err error) {
+func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err error) {
 	dir, err := os.MkdirTemp("", "gpuboard-demo-")
 	if err != nil {
 		return fmt.Errorf("making a temporary directory: %w", err)
@@ -75,14 +78,21 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err 
 	for name, value := range map[string]string{
 		"data": filepath.Join(dir, "data"), "site": filepath.Join(dir, "site"), "state": filepath.Join(dir, "state"),
 		"lab": "a demonstration", "compat": "all", "interval": demo.Interval.String(),
+		// Whoever opens the page may book, under the name of who runs the demonstration.
+		"booking.form": "true", "auth_header": "X-Remote-User", "trusted_proxy": "0.0.0.0/0,::/0",
 	} {
 		cfg.Set(name, value, "demo")
 	}
 	for _, h := range fleet.Hosts() {
 		cfg.Hosts = append(cfg.Hosts, inventory.Entry{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, GPUs: h.GPUs})
 	}
-	cfg.Path = "demo"
-	cfg.Set("hosts", "", "demo:1")
+	path, err := a.demoConfig(cfg, dir, l.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(path)) }()
+	cfg.Path = path
+	cfg.Set("hosts", "", path+":1")
 	for _, d := range []string{"data/drop", "data/hosts", "keys", "known"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return err
@@ -124,7 +134,7 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err 
 		return dropbox.Serve(ctx, dropbox.Options{
 			Data: cfg.String("data"), Keys: filepath.Join(dir, "keys"), HostKey: filepath.Join(dir, "host_key"), Listen: "127.0.0.1:0",
 			OnListen: func(addr net.Addr, key string) {
-				line := knownHostsLine(addr, key) + "\n"
+				line := knownHostsLine(names(addr), key) + "\n"
 				if err := os.WriteFile(filepath.Join(dir, "known", "hosts"), []byte(line), 0o600); err != nil {
 					cancel(err)
 				}
@@ -158,16 +168,23 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err 
 			Paths: watch.Paths{Data: cfg.String("data"), Comments: cfg.CommentsPath(), Aliases: cfg.AliasesPath()}})
 		return nil
 	})
-	h, err := serve.Handler(serve.Options{Site: cfg.String("site"), Log: a.log()})
+	o, err := a.serveOptions(cfg)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", listen)
+	o.Site = cfg.String("site")
+	site, err := serve.Handler(o)
 	if err != nil {
-		return failure.Because("listen:address", failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
+		return err
 	}
+	visitor := cmp.Or(a.unixUser(), "visitor")
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set(cfg.String("auth_header"), visitor)
+		site.ServeHTTP(w, r)
+	})
 	fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
-	fmt.Fprintf(a.stderr, "gpuboard: %d nodes push over SFTP to %s, each every %v; the pages follow every %v. Open the address above, Ctrl-C ends the demo\n", len(nodes), drop, demo.Interval, demoEvery)
+	fmt.Fprintf(a.stderr, "gpuboard: %d nodes push over SFTP to %s, each every %v; the pages follow every %v. Open the address above, Ctrl-C ends the demo\n"+
+		"gpuboard: to type commands, in another terminal: export GPUBOARD_CONFIG=%s\n", len(nodes), drop, demo.Interval, demoEvery, shell.Quote(path))
 	run(func() error { return serve.Run(ctx, l, h) })
 	<-ctx.Done()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -175,6 +192,33 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, listen string) (err 
 	}
 	fmt.Fprintln(a.stderr, "gpuboard: cleaning up")
 	return nil
+}
+
+// demoConfig writes a configuration with which commands find the demonstration, and
+// returns its path. It lies apart from the rest, under a name that can be typed.
+func (a *app) demoConfig(cfg *config.Config, dir, listen string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil || os.MkdirAll(cache, 0o700) != nil {
+		cache = dir
+	}
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "keys: %s\n", config.Quote(filepath.Join(dir, "keys")))
+	for _, name := range []string{"data", "site", "state", "timezone", "lab", "interval"} {
+		fmt.Fprintf(&b, "%s: %s\n", name, config.Quote(cfg.String(name)))
+	}
+	fmt.Fprintf(&b, "site_url: http://%s/\nto: file://%s\nnotify: [{name: demo, command: [\"true\"]}]\nhosts:\n", net.JoinHostPort("127.0.0.1", port), cfg.String("data"))
+	for _, h := range cfg.Hosts {
+		fmt.Fprintf(&b, "  - {name: %s, group: %s, gpus: %d}\n", h.Name, config.Quote(h.Group), h.GPUs)
+	}
+	path := filepath.Join(cache, "gpuboard-demo-"+port+".yml")
+	if _, err := atomicfile.Write(path, []byte(b.String()), 0o600); err != nil {
+		return "", fmt.Errorf("writing a configuration for the demonstration: %w", err)
+	}
+	return path, nil
 }
 
 // A demoNode is one simulated machine, or this one.

@@ -14,14 +14,14 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "doctor [node|web]", Short: "say what is in force, from where, and whether it works", GroupID: groupSetup,
+		Use: "doctor [node|web]", Short: "show the settings, and test whether they work", GroupID: groupSetup,
 		Args: cobra.MaximumNArgs(1), ValidArgs: []string{doctor.Node, doctor.Web},
 		Long: "doctor walks through what this machine is set up to do: every setting with its origin, then\n" +
 			"every part that has to work. What is not well comes with a stable code and with what to\n" +
 			"type. It changes nothing but a temporary file that it makes and removes where the program\n" +
 			"would write. Run it as the user who runs the program, and name the side where a machine\n" +
 			"looks like both.\n" + exitStatus,
-		Example: "  gpuboard doctor node\n  gpuboard doctor web --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard doctor --json",
+		Example: "  gpuboard doctor web\n  gpuboard doctor node\n  gpuboard doctor web --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard doctor --json",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			o := doctor.Options{Config: cfg, Node: a.node(cfg), Installed: installed}
 			if f := c.Flags().Lookup("config"); f.Changed {

@@ -170,7 +170,7 @@ func TestDoctorNamesWhatIsWrongWithANode(t *testing.T) {
 			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now().Add(-time.Hour), Version: version()}.Write(b.path("spool")))
 		}},
 		{name: "key open to all", code: "ssh:key-mode", words: "chmod 600", spoil: func(b *bed, s *sshtest.Server) { b.must(os.Chmod(s.Key, 0o644)) }},
-		{name: "another key", code: "ssh:auth", words: "authorized_keys", spoil: func(b *bed, _ *sshtest.Server) {
+		{name: "another key", code: "ssh:auth", words: "/etc/ssh/gpudrop/ACCOUNT", spoil: func(b *bed, _ *sshtest.Server) {
 			sshtest.WriteKey(b.t, b.path("other"), "ed25519", "")
 			b.with("--identity", b.path("other"))
 		}},

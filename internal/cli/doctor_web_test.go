@@ -208,7 +208,7 @@ func TestDoctorAgreesWithSSHD(t *testing.T) {
 		{"parent of www-data", "drop:chroot-owner", "uid 33", "ssh:no-sftp", func(drop string) error { return os.Chown(filepath.Dir(drop), 33, 33) }},
 		{"no in", "drop:no-in", "install -d", "remote:directory", func(drop string) error { return os.Remove(filepath.Join(drop, "in")) }},
 		// The test logs in as root, whom these do not stop.
-		{"in of root", "drop:in-owner", "chown ACCOUNT", "", func(drop string) error { return os.Chown(filepath.Join(drop, "in"), 0, 0) }},
+		{"in of root", "drop:in-owner", "chown n-gpu01", "", func(drop string) error { return os.Chown(filepath.Join(drop, "in"), 0, 0) }},
 		{"in open to all", "drop:in-mode", "mode 0777", "", func(drop string) error { return os.Chmod(filepath.Join(drop, "in"), 0o777) }},
 		{"in read-only", "drop:in-mode", "cannot write", "", func(drop string) error { return os.Chmod(filepath.Join(drop, "in"), 0o550) }},
 	} {

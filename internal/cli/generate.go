@@ -16,11 +16,11 @@ func (a *app) generateCommand() *cobra.Command {
 	var goOn, verbose bool
 	var at string
 	c := &cobra.Command{
-		Use: "generate", Short: "write the site from snapshots, bookings and the list of hosts", GroupID: groupWeb, Args: cobra.NoArgs,
+		Use: "generate", Short: "write the site", GroupID: groupWeb, Args: cobra.NoArgs,
 		Long: "generate writes the site once, or with --watch again and again. It does not touch files\n" +
 			"whose content is the same, and prints nothing if all is well. Problems are shown on the\n" +
 			"page, in health.json and on stderr, and the exit code is then 3.\n" + exitStatus,
-		Example: "  gpuboard generate --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard generate --watch --interval 20s",
+		Example: "  gpuboard generate -v --site ./site --state ./state\n  gpuboard generate --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard generate --watch --interval 20s",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			now := a.now
 			if at != "" {

@@ -14,7 +14,7 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	o := setup.Options{Getenv: a.getenv, Out: a.stdout}
 	c := &cobra.Command{
-		Use: "init web|node DIR", Short: "write a configuration, and the files that start it, into a directory", GroupID: groupSetup, Args: cobra.ExactArgs(2),
+		Use: "init web|node DIR", Short: "write a configuration and the files that start it", GroupID: groupSetup, Args: cobra.ExactArgs(2),
 		Long: "init fills a directory with what a web host or a node begins with: a configuration in which\n" +
 			"every setting stands with its default, and under setup/ a crontab, systemd units and what\n" +
 			"sshd, nginx or Consul need, with this machine's paths and name in them. It installs\n" +
@@ -23,7 +23,7 @@ func (a *app) initCommand() *cobra.Command {
 			"With --from, the hosts come from another board's list: hosts.txt, index.php, config.yml,\n" +
 			"nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for\n" +
 			"/states/, /get-status or /cluster_status.\n" + exitStatus,
-		Example: "  gpuboard init web /srv/gpuboard --host gpus.example.org\n  gpuboard init web ./board --from hosts.txt\n  gpuboard init node /etc/gpuboard --host gpu01 --to sftp://n-gpu01@gpus.example.org/in",
+		Example: "  gpuboard init web ./board\n  gpuboard init web /srv/gpuboard --host gpus.example.org\n  gpuboard init web ./new --from hosts.txt\n  gpuboard init node /etc/gpuboard --host gpu01 --to sftp://n-gpu01@gpus.example.org/in",
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Side, o.Dir = args[0], args[1]
 			var err error

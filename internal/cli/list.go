@@ -15,7 +15,7 @@ import (
 func (a *app) listCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "list", Short: "show the GPUs of this node: which are free, and who uses the others", GroupID: groupUse, Args: cobra.NoArgs,
+		Use: "list", Short: "show the GPUs of this node and who uses them", GroupID: groupUse, Args: cobra.NoArgs,
 		Long: "list queries the driver of this node and shows each GPU: [ ] free, [~] in use, [!] problem,\n" +
 			"with its users, programs and times. If a site is configured (site_url, or a data directory\n" +
 			"on this machine), it shows bookings, too. --json prints JSON like the site's\n" +

@@ -23,7 +23,7 @@ func (a *app) notifyCommand() *cobra.Command {
 		Long: "notify lists the configured hooks, the messages that wait for each, and recent errors. With\n" +
 			"--test it sends one message to each hook and prints the result. Events themselves are found\n" +
 			"and sent by generate.\n" + exitStatus,
-		Example: "  gpuboard notify --test\n  gpuboard notify --json",
+		Example: "  gpuboard notify\n  gpuboard notify --test",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			notifier, err := cfg.Notifier()
 			if err != nil {

@@ -18,7 +18,7 @@ func (a *app) publishCommand() *cobra.Command {
 		Use: "publish", Short: "push what the spool holds to the drop", GroupID: groupNode, Args: cobra.NoArgs,
 		Long: "publish pushes what the drop does not have yet: the newest snapshot first, then the finished\n" +
 			"hours of an outage. The server's host key is always checked.\n" + exitStatus,
-		Example: "  gpuboard publish --to sftp://n-gpu01@web.example.org/in\n  gpuboard publish --to file:///srv/gpuboard/data",
+		Example: "  gpuboard publish\n  gpuboard publish --to sftp://n-gpu01@web.example.org/in\n  gpuboard publish --to file:///srv/gpuboard/data",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			s, err := a.node(cfg).OpenSpool()
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,11 +22,11 @@ func (a *app) receiveCommand() *cobra.Command {
 		Long: "receive is a built-in SFTP server that accepts only the files of nodes. Each node has its\n" +
 			"own key, HOST.pub in the directory of keys, and can only write to its own drop. It needs\n" +
 			"neither root nor an account per node.\n" + exitStatus,
-		Example: "  ssh-keygen -t ed25519 -f gpu01 -N '' && mv gpu01.pub keys/\n  gpuboard receive --data /srv/gpuboard/data --keys keys --listen :2222",
+		Example: "  gpuboard receive --listen 127.0.0.1:2222\n  gpuboard receive --data /srv/gpuboard/data --keys keys --listen :2222",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
-			keys := cfg.String("keys")
-			if keys == "" && authorized == "" {
-				keys = filepath.Join(cfg.String("state"), "keys")
+			keys := cfg.KeysDir()
+			if !cfg.Given("keys") && authorized != "" {
+				keys = ""
 			}
 			hostKey := cfg.String("host_key")
 			if hostKey == "" {
@@ -35,19 +36,22 @@ func (a *app) receiveCommand() *cobra.Command {
 				return failure.Because("state:unwritable", failure.New(failure.ExitUsage, fmt.Errorf("making a place for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR"))
 			}
 			listen := cfg.String("listen")
-			if !cfg.Given("listen") {
-				listen = "127.0.0.1:2222" // 8080 is the web server's
+			if !cfg.Given("listen") || cfg.InFile("listen") { // the file's is the web server's
+				listen = "127.0.0.1:2222"
 			}
 			err := dropbox.Serve(c.Context(), dropbox.Options{
 				Data: cfg.String("data"), Keys: keys, AuthorizedKeys: authorized, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
 				OnListen: func(addr net.Addr, key string) {
-					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; nodes need this line in known_hosts:\n%s\n", addr, knownHostsLine(addr, key))
+					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; on each node type\n  echo '%s' >> ~/.ssh/known_hosts\n", addr, knownHostsLine(names(addr), key))
 					// Whoever prepared the directory for sshd made it root's.
 					if drops := filepath.Join(cfg.String("data"), "drop"); !config.Writable(drops) {
 						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: chown %d %s\n", drops, os.Geteuid(), shell.Quote(drops))
 					}
 				},
 			})
+			if strings.HasPrefix(failure.CodeOf(err), "listen:") {
+				return failure.New(failure.ExitUsage, err, "see who listens there: ss -ltnp; or choose another address with --listen")
+			}
 			if err != nil {
 				return failure.Because("receive:start", failure.New(failure.ExitUsage, err, "a node's public key is "+filepath.Join(keys, "HOST.pub")+"; gpuboard receive --help shows how to make one"))
 			}
@@ -59,15 +63,34 @@ func (a *app) receiveCommand() *cobra.Command {
 	return c
 }
 
-// knownHostsLine is what a node has to know about this server. An address that
-// listens everywhere is left for the reader to fill in.
-func knownHostsLine(addr net.Addr, key string) string {
+// maxNames bounds the names in a line for known_hosts.
+const maxNames = 8
+
+// names are those under which nodes may reach an address, each with its port: the
+// address itself, or this machine's name and addresses where it listens on all.
+func names(addr net.Addr) []string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
-		return key
+		return []string{addr.String()}
 	}
+	all := []string{host}
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-		host = "WEBHOST"
+		all = nil
+		if name, err := os.Hostname(); err == nil {
+			all = append(all, strings.ToLower(name))
+		}
+		own, _ := net.InterfaceAddrs()
+		for _, a := range own {
+			if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() && len(all) < maxNames {
+				all = append(all, ip.IP.String())
+			}
+		}
 	}
-	return fmt.Sprintf("[%s]:%s %s", host, port, key)
+	for i, name := range all {
+		all[i] = "[" + name + "]:" + port
+	}
+	return all
 }
+
+// knownHostsLine is what a node has to know about this server.
+func knownHostsLine(names []string, key string) string { return strings.Join(names, ",") + " " + key }

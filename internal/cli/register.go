@@ -7,26 +7,16 @@ import (
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/inventory"
 	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
 )
 
 // registered is what register and deregister print with --json.
 type registered struct {
-	Registered bool               `json:"registered"`
-	Host       string             `json:"host"`
-	Service    string             `json:"service"`
-	GPUs       int                `json:"gpus,omitempty"`
-	Models     []string           `json:"models,omitempty"`
-	Driver     string             `json:"driver,omitempty"`
-	Title      string             `json:"title,omitempty"`
-	Group      string             `json:"group,omitempty"`
-	Owner      string             `json:"owner,omitempty"`
-	Notes      string             `json:"notes,omitempty"`
-	Drop       string             `json:"drop,omitempty"`
-	SSHHost    string             `json:"ssh_host,omitempty"`
-	SSHPort    int                `json:"ssh_port,omitempty"`
-	Tags       []string           `json:"tags,omitempty"`
+	Registered bool   `json:"registered"`
+	Service    string `json:"service"`
+	inventory.Registration
 	TTLSeconds int                `json:"ttl_seconds,omitempty"`
 	Problems   []snapshot.Problem `json:"problems,omitempty"`
 }
@@ -64,11 +54,7 @@ func (a *app) registerCommand() *cobra.Command {
 				problems = append(problems, snap.Errors...)
 			}
 			if asJSON {
-				err := writeJSON(a.stdout, registered{
-					Registered: true, Host: reg.Host, Service: cfg.String("consul.service"), GPUs: reg.GPUs, Models: reg.Models, Driver: reg.Driver,
-					Title: reg.Title, Group: reg.Group, Owner: reg.Owner, Notes: reg.Notes, Drop: reg.Drop, SSHHost: reg.SSHHost, SSHPort: reg.SSHPort,
-					Tags: reg.Tags, TTLSeconds: int(reg.TTL / time.Second), Problems: problems,
-				})
+				err := writeJSON(a.stdout, registered{true, cfg.String("consul.service"), reg, int(reg.TTL / time.Second), problems})
 				if err != nil {
 					return err
 				}
@@ -109,7 +95,7 @@ func (a *app) deregisterCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(a.stdout, registered{Host: host, Service: cfg.String("consul.service")})
+				return writeJSON(a.stdout, registered{Service: cfg.String("consul.service"), Registration: inventory.Registration{Host: host}})
 			}
 			return nil
 		}),

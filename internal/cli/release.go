@@ -19,7 +19,7 @@ func (a *app) releaseCommand() *cobra.Command {
 			"stays in the file with its new end; an upcoming one is removed. If none is current, the next\n" +
 			"one is released. For a booking that vanished from the file (booking:vanished), release\n" +
 			"records that this was intended.\n" + exitStatus,
-		Example: "  gpuboard release gpu01:0,1\n  gpuboard release mjqxg3di",
+		Example: "  gpuboard release atlas:0 --name mira\n  gpuboard release gpu01:0,1\n  gpuboard release mjqxg3di",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err

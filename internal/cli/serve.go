@@ -32,7 +32,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"sends their names (--auth-header). With --private nothing is shown without a login. It\n" +
 			"speaks plain HTTP: if passwords cross a network, put a web server with TLS in front. A\n" +
 			"booking appears on the pages after the next generation.\n" + exitStatus,
-		Example: "  gpuboard serve --site /srv/gpuboard/site\n  gpuboard serve --listen :8080\n" +
+		Example: "  gpuboard serve --listen 127.0.0.1:9000\n  gpuboard serve --site /srv/gpuboard/site\n  gpuboard serve --listen :8080\n" +
 			"  gpuboard serve --booking --password /etc/gpuboard/users --data /srv/gpuboard/data --site /srv/gpuboard/site",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			if _, err := os.Stat(cfg.String("site")); err != nil {

@@ -29,7 +29,7 @@ func (a *app) statusCommand() *cobra.Command {
 			"data directory. It compares the board's age with this machine's clock: an old board is\n" +
 			"marked as old, and a very old one counts as unknown. It exits with 5 if nothing matches, and\n" +
 			"with 3 if the board is too old.\n" + exitStatus,
-		Example:           "  gpuboard status --from https://gpu.example.org/\n  gpuboard status --free --model a100\n  gpuboard status gpu01 --detail\n  gpuboard status --user eva --csv",
+		Example:           "  gpuboard status\n  gpuboard status --from https://gpu.example.org/\n  gpuboard status --free --model a100\n  gpuboard status gpu01 --detail\n  gpuboard status --user eva --csv",
 		ValidArgsFunction: a.completeHosts,
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			if asJSON && asCSV {

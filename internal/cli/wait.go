@@ -39,7 +39,7 @@ func (a *app) waitCommand() *cobra.Command {
 			"as host:index, separated by commas, and MIG slices by UUID. While it waits, it says on\n" +
 			"stderr what for. With --book it books them before it prints them; without, somebody else may\n" +
 			"take them first.\n" + exitStatus,
-		Example: "  gpuboard wait --gpus 2 --model a100 --timeout 8h\n" +
+		Example: "  gpuboard wait --gpus 1 --timeout 1m\n  gpuboard wait --gpus 2 --model a100 --timeout 8h\n" +
 			"  gpuboard wait --gpus 1 --min-memory 40G --book 8h\n" +
 			"  gpus=$(gpuboard wait --host gpu01 --format indices) && ssh gpu01 CUDA_VISIBLE_DEVICES=$gpus ./train.sh",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {

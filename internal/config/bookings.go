@@ -27,8 +27,16 @@ func (c *Config) LocalComments() (string, error) {
 }
 
 // AliasesPath returns the path of aliases.csv on the web host.
-func (c *Config) AliasesPath() string {
-	return cmp.Or(c.String("aliases"), filepath.Join(c.String("data"), "aliases.csv"))
+func (c *Config) AliasesPath() string { return c.AliasesIn(c.String("data")) }
+
+// AliasesIn returns the path of aliases.csv for a data directory: where nothing else is
+// said and it is not there, the one that the older GPU Monitor has.
+func (c *Config) AliasesIn(data string) string {
+	path := filepath.Join(data, "aliases.csv")
+	if older := filepath.Join(c.String("legacy"), "aliases.csv"); !IsFile(path) && c.String("legacy") != "" && IsFile(older) {
+		path = older
+	}
+	return cmp.Or(c.String("aliases"), path)
 }
 
 // BookingLimits returns the settings that bound what one person may book.
@@ -48,4 +56,9 @@ func (c *Config) BookingLimits() (booking.Limits, error) {
 		}
 	}
 	return l, nil
+}
+
+// KeysDir returns the directory of the nodes' public keys, which the drop box reads.
+func (c *Config) KeysDir() string {
+	return cmp.Or(c.String("keys"), filepath.Join(c.String("state"), "keys"))
 }

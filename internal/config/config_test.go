@@ -163,3 +163,34 @@ func TestEveryKeyIsSound(t *testing.T) {
 		}
 	}
 }
+
+func TestAliasesOfTheOlderBoard(t *testing.T) {
+	dir := t.TempDir()
+	data, older := filepath.Join(dir, "data"), filepath.Join(dir, "older")
+	for _, d := range []string{data, older} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &Config{values: map[string]string{"data": data, "legacy": older, "aliases": ""}}
+	write := func(path string) {
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.AliasesPath(); got != data+"/aliases.csv" {
+		t.Errorf("with neither: %s", got)
+	}
+	write(older + "/aliases.csv")
+	if got := c.AliasesPath(); got != older+"/aliases.csv" {
+		t.Errorf("with the older one: %s", got)
+	}
+	write(data + "/aliases.csv")
+	if got := c.AliasesPath(); got != data+"/aliases.csv" {
+		t.Errorf("with both: %s", got)
+	}
+	c.values["aliases"] = "/elsewhere"
+	if got := c.AliasesPath(); got != "/elsewhere" {
+		t.Errorf("with a setting: %s", got)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spelling"
@@ -46,6 +47,11 @@ func (from Sources) file() (path string, required bool) {
 // the line and, for an unknown name, the nearest known one.
 func (c *Config) readFile(path string, required bool) error {
 	if path == "" {
+		for _, path := range []string{"gpuboard.yaml", "/etc/gpuboard/gpuboard.yaml"} {
+			if IsFile(path) {
+				return failure.Usage("mv "+path+" "+strings.TrimSuffix(path, "aml")+"ml", "%s is not read, because the configuration is called gpuboard.yml", path)
+			}
+		}
 		return nil
 	}
 	data, err := os.ReadFile(path)
@@ -53,7 +59,7 @@ func (c *Config) readFile(path string, required bool) error {
 		return nil
 	}
 	if err != nil {
-		return errorf("reading the configuration: %w", err)
+		return failure.Usage("gpuboard init web DIR, or gpuboard init node DIR, writes one; --config and GPUBOARD_CONFIG say where it is", "reading the configuration: %w", err)
 	}
 	return c.parse(path, data)
 }

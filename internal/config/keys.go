@@ -83,7 +83,7 @@ func Keys() []Key {
 		{"base_url", "", text, "URL", "URL at which the site is published, for links in feeds, calendars and messages"},
 		{"compat", "", list, "SYSTEMS", "SYSTEMS whose files are written as well, for existing clients: vesta, nvgpu, gpu-cluster-monitor, or all (default: none)"},
 		// For people.
-		{"site_url", "", text, "URL", "URL of the site that status and wait read, and from which list and available take the bookings"},
+		{"site_url", "", text, "URL", "URL of the site that status and wait read (or --from), and from which list and available take the bookings"},
 		{"site_timeout", "5s", duration, "DURATION", "time limit for an answer of the site"},
 		{"users", "full", word, "HOW", "HOW people are named: full, initials, hash or none"},
 		{"commands", "program", word, "WHAT", "WHAT is shown of processes: program or none"},

@@ -8,35 +8,25 @@ import (
 	"syscall"
 )
 
-// diskFree is what is left for this user where a path lies, in bytes and in
-// inodes; file systems without inodes count as having enough.
-func diskFree(path string) (bytes, inodes uint64, err error) {
+// A fileSystem is where a path lies; its numbers are zero where they are not known.
+type fileSystem struct {
+	size, free         uint64 // bytes
+	inodes, inodesFree uint64
+	memory             bool // a tmpfs
+}
+
+// fileSystemOf asks for the file system of a path. One without inodes has enough free.
+func fileSystemOf(path string) (fileSystem, error) {
+	const tmpfs = 0x01021994 // TMPFS_MAGIC of statfs(2)
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(path, &s); err != nil {
-		return 0, 0, fmt.Errorf("asking for the free space of %s: %w", path, err)
+		return fileSystem{}, fmt.Errorf("asking for the free space of %s: %w", path, err)
 	}
-	inodes = uint64(s.Ffree)
+	fs := fileSystem{uint64(s.Blocks) * uint64(s.Bsize), uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Files), uint64(s.Ffree), int64(s.Type) == tmpfs}
 	if s.Files == 0 {
-		inodes = 1 << 40
+		fs.inodesFree = 1 << 40
 	}
-	return uint64(s.Bavail) * uint64(s.Bsize), inodes, nil
-}
-
-// diskSize is how much fits on the file system where a path lies, in bytes and in
-// inodes; zero where that is not known.
-func diskSize(path string) (bytes, inodes uint64) {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(path, &s); err != nil {
-		return 0, 0
-	}
-	return uint64(s.Blocks) * uint64(s.Bsize), uint64(s.Files)
-}
-
-// isTmpfs reports whether a path lies in memory.
-func isTmpfs(path string) bool {
-	const magic = 0x01021994 // TMPFS_MAGIC of statfs(2)
-	var s syscall.Statfs_t
-	return syscall.Statfs(path, &s) == nil && int64(s.Type) == magic
+	return fs, nil
 }
 
 // isMounted reports whether something is mounted exactly at a path. Numbers of

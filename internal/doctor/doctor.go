@@ -239,16 +239,16 @@ func (d *examination) probe(code, what, dir string) bool {
 // room says when a disk is about to be full.
 func (d *examination) room(what, dir string) {
 	const leastBytes, leastFiles = 256 << 20, 1000
-	free, files, err := diskFree(dir)
+	disk, err := fileSystemOf(dir)
 	switch {
 	case err != nil:
 		d.note("disk:unknown", "", "%s: %v", what, err)
-	case free < leastBytes:
-		d.bad("disk:space", "df -h "+shell.Quote(dir), "%s has %d MiB left on its disk", what, free>>20)
-	case files < leastFiles:
-		d.bad("disk:inodes", "df -i "+shell.Quote(dir), "%s has %d inodes left on its disk", what, files)
+	case disk.free < leastBytes:
+		d.bad("disk:space", "df -h "+shell.Quote(dir), "%s has %d MiB left on its disk", what, disk.free>>20)
+	case disk.inodesFree < leastFiles:
+		d.bad("disk:inodes", "df -i "+shell.Quote(dir), "%s has %d inodes left on its disk", what, disk.inodesFree)
 	default:
-		d.ok("disk:ok", "%s has %d MiB and enough inodes left", what, free>>20)
+		d.ok("disk:ok", "%s has %d MiB and enough inodes left", what, disk.free>>20)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 func TestLargeSiteOnADisk(t *testing.T) {
 	need.Root(t)
 	dir := t.TempDir()
-	if isTmpfs(dir) {
+	if disk, err := fileSystemOf(dir); err != nil || disk.memory {
 		need.Skip(t, "temporary files lie in memory here")
 	}
 	memory := filepath.Join(dir, "memory")

@@ -5,8 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"gpuboard/internal/config"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
@@ -88,13 +90,15 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 		}
 		path = parent
 	}
+	account := d.account(drop)
+	makeIn := "install -d -m 2770 -o " + account + " -g gpuboard " + shell.Quote(in)
 	switch {
 	case inErr != nil:
-		d.bad("drop:no-in", "install -d -m 2770 -o ACCOUNT -g gpuboard "+shell.Quote(in), "%s is missing, and so the node has no place to write to", in)
+		d.bad("drop:no-in", makeIn, "%s is missing, and so the node has no place to write to", in)
 	case !inInfo.IsDir():
-		d.bad("drop:no-in", "rm "+shell.Quote(in)+" && install -d -m 2770 -o ACCOUNT -g gpuboard "+shell.Quote(in), "%s is not a directory", in)
+		d.bad("drop:no-in", "rm "+shell.Quote(in)+" && "+makeIn, "%s is not a directory", in)
 	case ownerUID(inInfo) == 0:
-		d.bad("drop:in-owner", "chown ACCOUNT "+shell.Quote(in), "%s is root's, and so the node's account cannot write to it", in)
+		d.bad("drop:in-owner", "chown "+account+" "+shell.Quote(in), "%s is root's, and so the node's account cannot write to it", in)
 	case inInfo.Mode().Perm()&0o002 != 0:
 		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o: others than the node may write to it", in, inInfo.Mode().Perm())
 	case inInfo.Mode().Perm()&0o300 != 0o300:
@@ -108,12 +112,37 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 	}
 }
 
+// account is the account whose home is a drop, as deploy/sshd/gpuboard.conf makes it.
+func (d *examination) account(drop string) string {
+	passwd, _ := os.ReadFile("/etc/passwd")
+	for line := range strings.Lines(string(passwd)) {
+		if f := strings.Split(line, ":"); len(f) > 6 && f[5] == drop {
+			return f[0]
+		}
+	}
+	return "n-" + filepath.Base(drop)
+}
+
+// mendNever is what to type for a node that has never sent anything: the web host may
+// lack its key.
+func (d *examination) mendNever(host, drop string) string {
+	own, bySSHD := d.Config.KeysDir(), "/etc/ssh/gpudrop"
+	switch {
+	case config.IsFile(filepath.Join(own, host+".pub")), config.IsFile(filepath.Join(bySSHD, d.account(drop))):
+	case config.IsDir(filepath.Join(drop, spool.InnerName)):
+		return "install -m 644 " + host + ".pub " + shell.Quote(filepath.Join(bySSHD, d.account(drop))) + "    (the node's public key)"
+	case config.IsDir(own):
+		return "cp " + host + ".pub " + shell.Quote(own) + "    (the node's public key)"
+	}
+	return "gpuboard doctor node    (on " + host + ")"
+}
+
 // dropNews tells how old the news of a host is, by its own clock.
 func (d *examination) dropNews(all *spool.Drops, host, drop string) {
 	bundle, _, err := all.Latest(host)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && (bundle == nil || bundle.Snapshot == nil):
-		d.bad("drop:never", "gpuboard doctor node    (on "+host+")", "%s has never sent anything", host)
+		d.bad("drop:never", d.mendNever(host, drop), "%s has never sent anything", host)
 		return
 	case errors.Is(err, fs.ErrPermission):
 		d.bad("drop:unreadable", "chgrp -R gpuboard "+shell.Quote(drop)+" && usermod -aG gpuboard "+d.me(), "what %s sent cannot be read: %v", host, err)

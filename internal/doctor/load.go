@@ -42,12 +42,12 @@ func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 		}
 	}
 	d.ok("drop:ok", "%d drops hold %d files and %d MiB", len(hosts), files, bytes>>20)
-	total, inodes := diskSize(data)
+	disk, _ := fileSystemOf(data)
 	switch {
 	case len(open) > 0:
 		d.note("drop:unlimited", "sh limit-drops.sh "+shell.Quote(open[0])+" 128M 700    (deploy/sshd has it), or gpuboard receive instead of sshd",
 			"%d of %d nodes could fill the file system of %s with its %d MiB and %d inodes: sshd does not limit what they write to %s, and no limit of that directory can be seen",
-			len(open), byNodes, data, total>>20, inodes, open[0])
+			len(open), byNodes, data, disk.size>>20, disk.inodes, open[0])
 	case byNodes > 0:
 		d.ok("drop:ok", "what nodes write cannot fill the file system of %s", data)
 	}
@@ -57,7 +57,7 @@ func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 // rest of the data: it is a small file system, or has a project quota, which its
 // size then shows. Quotas of single accounts cannot be seen.
 func limited(dir, data string) bool {
-	own, ownInodes := diskSize(dir)
-	all, inodes := diskSize(data)
-	return own != all || ownInodes != inodes
+	own, _ := fileSystemOf(dir)
+	all, _ := fileSystemOf(data)
+	return own.size != all.size || own.inodes != all.inodes
 }

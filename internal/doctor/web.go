@@ -134,10 +134,7 @@ func (d *examination) bookings(data, state string) {
 		return
 	}
 	var aliases booking.Aliases
-	names := d.Config.String("aliases")
-	if names == "" {
-		names = filepath.Join(data, "aliases.csv")
-	}
+	names := d.Config.AliasesPath()
 	text, err := atomicfile.Read(names, 1<<20)
 	switch {
 	case err == nil:
@@ -222,7 +219,7 @@ func (d *examination) siteMedium(site string) {
 		}
 		return nil
 	})
-	if files <= many || isTmpfs(site) {
+	if disk, err := fileSystemOf(site); files <= many || err != nil || disk.memory {
 		return
 	}
 	d.note("site:on-disk", fmt.Sprintf("echo 'd %s 0755 %s' >/etc/tmpfiles.d/gpuboard-site.conf && systemd-tmpfiles --create    (and set site: to %[1]s, here and in the web server)", inMemory, d.me()),

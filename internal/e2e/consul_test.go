@@ -195,7 +195,7 @@ func testNode(h *house) {
 	service, _, err := local().Service("gpuboard", nil)
 	h.must(err)
 	meta := map[string]string{"host": "gpu01", "models": "NVIDIA A100-SXM4-80GB", "driver": service.Meta["driver"], "title": "Box One",
-		"group": "rack 4", "owner": "vision", "notes": "no overnight jobs", "drop": "file://" + h.data, "ssh_host": "gpu01.lab.example", "ssh_port": "2222"}
+		"group": "rack 4", "owner": "vision", "notes": "no overnight jobs", "drop": "file://" + h.data, "ssh_host": "gpu01.lab.example", "ssh_port": "2222", "registered_by": "gpuboard"}
 	if d := cmp.Diff(meta, service.Meta); d != "" || service.Meta["driver"] == "" || !slices.Equal(service.Tags, []string{"a100", "lab-b"}) {
 		t.Errorf("the service has tags %v and meta\n%s", service.Tags, d)
 	}

@@ -51,19 +51,28 @@ func manuals() map[string]manual {
 		"docs/configuration.md": board,
 		"docs/commands.md": {setup: (*sandbox).board, before: func(s *sandbox, command string) {
 			switch {
+			case command == "gpuboard publish":
+				s.env = append(s.env, "GPUBOARD_TO=file://"+s.path("srv/gpuboard/data"))
+			case strings.HasPrefix(command, "gpuboard receive"):
+				for _, dir := range []string{s.path("srv/gpuboard/state/keys"), s.path("work/keys")} {
+					s.must(os.MkdirAll(dir, 0o700))
+					if !exists(dir + "/gpu01.pub") {
+						s.typed("ssh-keygen -q -t ed25519 -N '' -f " + dir + "/gpu01")
+					}
+				}
 			case strings.HasPrefix(command, "gpuboard status --from"):
 				s.write("srv/gpuboard/data/comments.json", oneBooking)
 				s.typed("gpuboard generate")
 			case strings.Contains(command, "--from hosts.txt"):
 				s.write("work/hosts.txt", "gpu01\n")
-			case strings.HasPrefix(command, "gpuboard receive"), strings.HasPrefix(command, "ssh-keygen"):
-				s.must(os.MkdirAll(s.path("work/keys"), 0o700))
 			case strings.Contains(command, "/etc/gpuboard/users"):
 				s.typed("htpasswd -cB /etc/gpuboard/users eva")
 			case strings.HasPrefix(command, "gpuboard publish --to sftp"), strings.HasPrefix(command, "gpuboard check"), strings.HasPrefix(command, "gpuboard run --to sftp"):
 				s.must(os.MkdirAll(s.path("srv/gpuboard/data/drop/gpu01/in"), 0o755))
 			case strings.HasPrefix(command, "gpuboard notify"):
 				s.hook()
+			case strings.HasPrefix(command, "gpuboard release atlas"):
+				s.write("srv/gpuboard/data/comments.json", `{"atlas": {"0": {"name": "mira", "date": "2099-01-01 12:00"}}}`)
 			case strings.HasPrefix(command, "gpuboard release gpu01"):
 				s.write("srv/gpuboard/data/comments.json", oneBooking)
 				s.typed("gpuboard book gpu01:0,1 --for 1h")
@@ -103,28 +112,29 @@ func manuals() map[string]manual {
 				s.must(os.MkdirAll(s.path("srv/gpuboard/data/drop/gpu01/in"), 0o755))
 				s.must(os.MkdirAll(s.path("srv/gpuboard/state/keys"), 0o700))
 				s.typed("ssh-keygen -q -t ed25519 -N '' -f key && cp key.pub /srv/gpuboard/state/keys/gpu01.pub")
-			case strings.HasPrefix(command, "gpuboard doctor node"):
-				s.typed("gpuboard check gpu01 --config /etc/gpuboard/gpuboard.yml")
 			case strings.HasPrefix(command, "cp deploy/ansible/inventory"):
 				s.must(os.RemoveAll(s.path("work/inventory")))
 			}
 		}},
-		"README.md": {after: func(s *sandbox) { s.shows("gpu01") }, before: func(s *sandbox, command string) {
-			if strings.HasPrefix(command, "gpuboard generate") {
-				s.pushed("srv/gpuboard/data/drop/gpu01")
-			}
-			if strings.HasPrefix(command, "gpuboard check") { // "move keys/gpu01 to the node", and the line for known_hosts
-				key, err := os.ReadFile(s.path("work/keys/gpu01"))
-				s.must(err)
-				s.must(os.WriteFile(s.path("home/.ssh/gpu01"), key, 0o600))
-				s.write("home/.ssh/known_hosts", knownHostsLine.FindString(s.said["gpuboard receive"])+"\n")
+		"README.md": {setup: func(s *sandbox) { s.env = append(s.env, "GPUBOARD_STATE=") }, before: func(s *sandbox, command string) {
+			switch {
+			case strings.HasPrefix(command, "gpuboard check"): // "move gpu01 to ~/.ssh/gpu01", and "type the command"
+				s.must(os.Rename(s.path("work/gpu01"), s.path("home/.ssh/gpu01")))
+				s.typed(knownHostsCommand.FindString(s.said["gpuboard receive"]))
 				s.env = append(s.env, "GPUBOARD_KNOWN_HOSTS="+s.path("home/.ssh/known_hosts"), "GPUBOARD_IDENTITY=")
+			case strings.HasPrefix(command, "gpuboard book"):
+				s.pushed("home/gpuboard/data/drop/gpu01")
+			}
+		}, after: func(s *sandbox) {
+			s.showsIn("home/gpuboard/site", "gpu01")
+			if board := s.logged(s.path("home/gpuboard/site/api/v1/board.json")); !strings.Contains(string(board), `"name": "eva"`) && !strings.Contains(string(board), `"name":"eva"`) {
+				s.t.Error("the board does not show the booking")
 			}
 		}},
 	}
 }
 
-var knownHostsLine = regexp.MustCompile(`(?m)^\s*\[127\.0\.0\.1\]:\d+ ssh-\S+ \S+`)
+var knownHostsCommand = regexp.MustCompile(`echo '\[127\.0\.0\.1\]:\d+ ssh-.*`)
 
 // reasons are why a command is not run here, by what it begins with or holds.
 func reasons() [][2]string {

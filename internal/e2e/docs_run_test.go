@@ -308,9 +308,11 @@ func (s *sandbox) pushed(drop string) {
 }
 
 // shows wants a host on the board, alive and with its GPUs.
-func (s *sandbox) shows(host string) {
+func (s *sandbox) shows(host string) { s.t.Helper(); s.showsIn("srv/gpuboard/site", host) }
+
+func (s *sandbox) showsIn(site, host string) {
 	s.t.Helper()
-	file := s.path("srv/gpuboard/site/api/v1/board.json")
+	file := s.path(site + "/api/v1/board.json")
 	data, err := os.ReadFile(file)
 	s.must(err)
 	var b boardJSON
@@ -400,6 +402,6 @@ func commandsOf(t *testing.T, page string, block []string) []string {
 }
 
 var (
-	startsCommand = regexp.MustCompile(`^([A-Za-z_]+=(\$\(.*\)|\S*) |[a-z]+=\$\(|\()?(gpuboard|go|cd|mkdir|echo|cat|cp|sed|sudo|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|/SCRIPT\S+|python)( |$)`)
+	startsCommand = regexp.MustCompile(`^([A-Za-z_]+=(\$\(.*\)|\S*) |[a-z]+=\$\(|\()?(gpuboard|go|cd|mkdir|mv|echo|cat|cp|sed|sudo|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|/SCRIPT\S+|python)( |$)`)
 	hereDocument  = regexp.MustCompile(`<<'?([A-Z]+)'?$`)
 )

@@ -37,7 +37,7 @@ func TestACL(t *testing.T) {
 	leader := agent.Token("leader", rules(t, "acl-generator-leader.hcl"))
 	collector := agent.Token("collector", rules(t, "acl-collector.hcl"))
 	consul := func(token string) *Consul {
-		return newConsul(t, ConsulOptions{Address: agent.Address, Token: Secret(token)})
+		return newConsul(t, ConsulOptions{Address: agent.Address, Token: token})
 	}
 
 	t.Run("discovery", func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestACL(t *testing.T) {
 			token string
 			works bool
 		}{{"", false}, {generator, false}, {leader, false}, {collector, true}} {
-			r, err := NewRegistrar(ConsulOptions{Address: agent.Address, Token: Secret(tt.token)})
+			r, err := NewRegistrar(ConsulOptions{Address: agent.Address, Token: tt.token})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestACL(t *testing.T) {
 			if (err == nil) != tt.works {
 				t.Errorf("Register, expected to work %v: %v", tt.works, err)
 			}
-			if err := r.Pass(t.Context(), "fine"); (err == nil) != tt.works {
+			if err := r.Report(t.Context(), Passing, "fine"); (err == nil) != tt.works {
 				t.Errorf("Pass, expected to work %v: %v", tt.works, err)
 			}
 			if !tt.works {

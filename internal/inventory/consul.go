@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,39 +31,12 @@ const (
 	allDatacenters = "*"
 )
 
-// A Secret is a string that fmt, JSON and loggers do not print.
-type Secret string
-
-// String hides the secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "(hidden)"
-}
-
-// GoString hides the secret from %#v.
-func (s Secret) GoString() string { return `"` + s.String() + `"` }
-
-// MarshalText hides the secret from JSON and from loggers.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// ConsulOptions says which Consul to query, and for what. Empty fields are taken
-// from Consul's own environment variables (CONSUL_HTTP_ADDR,
-// CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_AUTH, CONSUL_HTTP_SSL,
-// CONSUL_CACERT, CONSUL_CAPATH, CONSUL_CLIENT_CERT, CONSUL_CLIENT_KEY,
-// CONSUL_TLS_SERVER_NAME, CONSUL_NAMESPACE, CONSUL_PARTITION), and then from
-// Consul's defaults.
+// ConsulOptions says which Consul to query, and for what. TLS, a token file and what
+// else is needed to connect are in Consul's own environment variables
+// (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN_FILE, CONSUL_CACERT and so on).
 type ConsulOptions struct {
-	Address    string // host:port, http://…, https://… or unix:///path
-	Token      Secret
-	TokenFile  string // read again for every query, so that a rotated token is used
-	CAFile     string
-	CertFile   string
-	KeyFile    string
-	ServerName string
-	Namespace  string
-	Partition  string
+	// Address and Token replace those of the environment: for tests.
+	Address, Token string
 
 	Service  string            // DefaultService when empty
 	Tags     []string          // only hosts that carry all of these
@@ -78,10 +52,7 @@ type ConsulOptions struct {
 // Consul queries a Consul agent for the hosts that exist. It is safe for use by
 // several goroutines.
 type Consul struct {
-	opts ConsulOptions // without the token
-	// token is a function because fmt prints unexported fields without their String
-	// methods, and a function as an address.
-	token func() string
+	opts ConsulOptions
 }
 
 // NewConsul checks the options and does not connect. A token or TLS file that cannot
@@ -102,9 +73,7 @@ func NewConsul(o ConsulOptions) (*Consul, error) {
 	if slices.Contains(o.Datacenters, "") {
 		return nil, errors.New("reading the Consul options: a datacenter without a name")
 	}
-	token := string(o.Token)
-	o.Token = ""
-	c := &Consul{opts: o, token: func() string { return token }}
+	c := &Consul{opts: o}
 	var missing *fileError
 	if _, _, err := c.client(); err != nil && !errors.As(err, &missing) {
 		return nil, err
@@ -258,23 +227,10 @@ func (c *Consul) datacenters(ctx context.Context, client *api.Client) ([]string,
 // again; next to the query the cost is negligible.
 func (c *Consul) client() (*api.Client, hider, error) {
 	cfg := api.DefaultNonPooledConfig()
-	set := func(to *string, from string) {
-		if from != "" {
-			*to = from
-		}
+	cfg.Address = cmp.Or(c.opts.Address, cfg.Address)
+	if c.opts.Token != "" {
+		cfg.Token, cfg.TokenFile = c.opts.Token, ""
 	}
-	set(&cfg.Address, c.opts.Address)
-	set(&cfg.TokenFile, c.opts.TokenFile)
-	if token := c.token(); token != "" {
-		cfg.Token, cfg.TokenFile = token, ""
-	}
-	set(&cfg.TLSConfig.CAFile, c.opts.CAFile)
-	set(&cfg.TLSConfig.CertFile, c.opts.CertFile)
-	set(&cfg.TLSConfig.KeyFile, c.opts.KeyFile)
-	set(&cfg.TLSConfig.Address, c.opts.ServerName)
-	set(&cfg.Namespace, c.opts.Namespace)
-	set(&cfg.Partition, c.opts.Partition)
-
 	if (cfg.TLSConfig.CertFile == "") != (cfg.TLSConfig.KeyFile == "") {
 		return nil, hider{}, errors.New("reading the Consul options: a client certificate and its key belong together")
 	}
@@ -349,7 +305,7 @@ func (h hider) wrap(what string, err error) error {
 	text := err.Error()
 	for _, secret := range h {
 		if secret != "" {
-			text = strings.ReplaceAll(text, secret, Secret(secret).String())
+			text = strings.ReplaceAll(text, secret, "(hidden)")
 		}
 	}
 	text = strings.Join(strings.Fields(text), " ")

@@ -266,6 +266,7 @@ func TestConsul(t *testing.T) {
 	t.Run("guarded and shown as gone", func(t *testing.T) { testShrink(t, agent) })
 	t.Run("watch", func(t *testing.T) { testWatch(t, agent) })
 	t.Run("registrar", func(t *testing.T) { testRegistrar(t, agent) })
+	t.Run("file of the agent", func(t *testing.T) { testFileOfTheAgent(t, agent) })
 
 	// Last, because it takes the agent away.
 	t.Run("down and up again", func(t *testing.T) { testDown(t, agent) })
@@ -333,14 +334,8 @@ func TestConsulTLS(t *testing.T) {
 	noEnvironment(t)
 	agent := consultest.Start(t, consultest.Options{TLS: true})
 	enter(t, agent.Admin(), "gpuboard", "gpu01", nil)
-	if a := ask(t, newConsul(t, ConsulOptions{Address: agent.Address, CAFile: agent.CAFile})); len(a.Hosts) != 1 {
-		t.Errorf("with the CA: %+v", a)
-	}
 	if _, err := newConsul(t, ConsulOptions{Address: agent.Address}).Query(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without the CA: %v", err)
-	}
-	if _, err := newConsul(t, ConsulOptions{Address: agent.Address, CAFile: agent.CAFile, ServerName: "elsewhere.example"}).Query(t.Context()); err == nil {
-		t.Error("a server of another name was believed")
 	}
 	t.Run("from the environment", func(t *testing.T) {
 		t.Setenv("CONSUL_HTTP_ADDR", strings.TrimPrefix(agent.Address, "https://"))
@@ -348,6 +343,10 @@ func TestConsulTLS(t *testing.T) {
 		t.Setenv("CONSUL_CACERT", agent.CAFile)
 		if a := ask(t, newConsul(t, ConsulOptions{})); len(a.Hosts) != 1 {
 			t.Errorf("hosts: %+v", a)
+		}
+		t.Setenv("CONSUL_TLS_SERVER_NAME", "elsewhere.example")
+		if _, err := newConsul(t, ConsulOptions{}).Query(t.Context()); err == nil {
+			t.Error("a server of another name was believed")
 		}
 	})
 }
@@ -404,12 +403,20 @@ func TestConsulOptions(t *testing.T) {
 	noEnvironment(t)
 	for _, o := range []ConsulOptions{
 		{Service: "../kv/secret"}, {Service: ".."}, {Service: "a?b"}, {Service: "a\nb"},
-		{Address: "gopher://x"}, {CertFile: "/only/one"}, {KeyFile: "/only/one"},
+		{Address: "gopher://x"},
 		{Datacenters: []string{"east", ""}}, {Datacenters: make([]string, MaxDatacenters+1)},
 	} {
 		if _, err := NewConsul(o); err == nil {
 			t.Errorf("%+v: no error", o)
 		}
+	}
+	for _, name := range []string{"CONSUL_CLIENT_CERT", "CONSUL_CLIENT_KEY"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "/only/one")
+			if _, err := NewConsul(ConsulOptions{}); err == nil {
+				t.Error("no error")
+			}
+		})
 	}
 }
 
@@ -428,17 +435,22 @@ func TestFilesOfTheMoment(t *testing.T) {
 		fmt.Fprint(w, "[]")
 	}))
 	defer agent.Close()
-	for name, o := range map[string]ConsulOptions{
-		"reading the token for Consul: open " + token: {TokenFile: token}, empty + " is empty": {TokenFile: empty}, "it is a FIFO": {TokenFile: fifo},
-		dir + ": not a regular file":          {TokenFile: dir},
-		"TLS files for Consul: open " + token: {CAFile: token}, "TLS files": {CAFile: empty}, "open " + token: {CertFile: empty, KeyFile: token},
+	for want, env := range map[string][]string{
+		"reading the token for Consul: open " + token: {"CONSUL_HTTP_TOKEN_FILE", token}, empty + " is empty": {"CONSUL_HTTP_TOKEN_FILE", empty},
+		"it is a FIFO": {"CONSUL_HTTP_TOKEN_FILE", fifo}, dir + ": not a regular file": {"CONSUL_HTTP_TOKEN_FILE", dir},
+		"TLS files for Consul: open " + token: {"CONSUL_CACERT", token}, "TLS files": {"CONSUL_CACERT", empty},
+		"open " + token: {"CONSUL_CLIENT_CERT", empty, "CONSUL_CLIENT_KEY", token},
 	} {
-		o.Address = agent.URL
-		_, err := newConsul(t, o).Query(context.Background())
-		var file *fileError
-		if !errors.As(err, &file) || !strings.Contains(err.Error(), name) || !strings.Contains(file.Hint(), "namei -l /") {
-			t.Errorf("%+v: %v, want %q", o, err, name)
-		}
+		t.Run(want, func(t *testing.T) {
+			for pair := range slices.Chunk(env, 2) {
+				t.Setenv(pair[0], pair[1])
+			}
+			_, err := newConsul(t, ConsulOptions{Address: agent.URL}).Query(context.Background())
+			var file *fileError
+			if !errors.As(err, &file) || !strings.Contains(err.Error(), want) || !strings.Contains(file.Hint(), "namei -l /") {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 	t.Setenv("CONSUL_HTTP_TOKEN_FILE", token)
 	c := newConsul(t, ConsulOptions{Address: agent.URL})
@@ -453,19 +465,8 @@ func TestFilesOfTheMoment(t *testing.T) {
 	}
 }
 
-func TestSecret(t *testing.T) {
-	o := ConsulOptions{Token: "sesame"}
-	data, err := o.Token.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []string{fmt.Sprint(o), fmt.Sprintf("%+v", o), fmt.Sprintf("%#v", o), fmt.Sprintf("%q %x", o.Token, o.Token), string(data),
-		fmt.Sprintf("%+v", newConsul(t, o)), fmt.Sprintf("%#v", *newConsul(t, o))} {
-		if strings.Contains(s, "sesame") || strings.Contains(s, fmt.Sprintf("%x", "sesame")) {
-			t.Errorf("printed: %s", s)
-		}
-	}
-	err = hider{"sesame", ""}.wrap("asking", fmt.Errorf("bad token sesame: %w", context.Canceled))
+func TestErrorsHideSecrets(t *testing.T) {
+	err := hider{"sesame", ""}.wrap("asking", fmt.Errorf("bad token sesame: %w", context.Canceled))
 	if strings.Contains(err.Error(), "sesame") || !errors.Is(err, context.Canceled) {
 		t.Errorf("error: %v", err)
 	}

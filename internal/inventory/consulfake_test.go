@@ -126,7 +126,7 @@ func TestConsulHangs(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), need.Patience)
 	defer cancel()
-	if err := r.Pass(ctx, "fine"); err == nil || ctx.Err() != nil {
+	if err := r.Report(ctx, Passing, "fine"); err == nil || ctx.Err() != nil {
 		t.Errorf("Pass: %v", err)
 	}
 	if _, err := r.Register(ctx, Registration{Host: "gpu01"}); err == nil || ctx.Err() != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,35 +24,34 @@ const (
 	DefaultTTL = 10 * time.Minute
 )
 
-// Consul refuses a registration that exceeds these limits.
-const (
-	maxMetaPairs = 64
-	maxMetaKey   = 128
-	maxMetaValue = 512
-)
+// Consul refuses a registration with a longer meta value, in bytes.
+const maxMetaValue = 512
 
-// ErrNotRegistered is wrapped by the errors of Pass, Warn and Fail when the agent does
+// registeredBy marks a registration as this program's. One without the mark comes from
+// a file of the agent, such as deploy/consul/gpuboard.json.
+const registeredBy = "registered_by"
+
+// ErrNotRegistered is wrapped by the errors of Report when the agent does
 // not know the node and this Registrar has not registered it.
 var ErrNotRegistered = errors.New("this node is not registered")
 
 // A Registration describes a node to Consul. Empty fields are left out.
 type Registration struct {
-	Host    string // as snapshot.ParseHost returns it
-	GPUs    int
-	Models  []string
-	Driver  string
-	Title   string
-	Group   string
-	Owner   string
-	Notes   string
-	Drop    string // the target of this node's pushes
-	SSHHost string
-	SSHPort int
-	Tags    []string
-	Meta    map[string]string // further keys; the fields above take precedence
-	// TTL is how long Consul waits for the next Pass, Warn or Fail until the check is
-	// critical; DefaultTTL when 0.
-	TTL time.Duration
+	Host    string   `json:"host"` // as snapshot.ParseHost returns it
+	GPUs    int      `json:"gpus,omitempty"`
+	Models  []string `json:"models,omitempty"`
+	Driver  string   `json:"driver,omitempty"`
+	Title   string   `json:"title,omitempty"`
+	Group   string   `json:"group,omitempty"`
+	Owner   string   `json:"owner,omitempty"`
+	Notes   string   `json:"notes,omitempty"`
+	Drop    string   `json:"drop,omitempty"` // the target of this node's pushes
+	SSHHost string   `json:"ssh_host,omitempty"`
+	SSHPort int      `json:"ssh_port,omitempty"`
+	Tags    []string `json:"tags,omitempty"`
+	// TTL is how long Consul waits for the next Report until the check is critical;
+	// DefaultTTL when 0.
+	TTL time.Duration `json:"-"`
 }
 
 // A Registrar registers this node with the Consul agent that runs on it. It is
@@ -76,7 +74,8 @@ func NewRegistrar(o ConsulOptions) (*Registrar, error) {
 }
 
 // Register registers the node with the agent. An equal registration is left alone,
-// and a changed one keeps the state of its check. The notices say what was cut to
+// and a changed one keeps the state of its check. What a file of the agent says of the
+// node is kept where the registration has nothing else to say. The notices say what was cut to
 // Consul's limits ("register:cut").
 func (r *Registrar) Register(ctx context.Context, reg Registration) (notices []snapshot.Problem, err error) {
 	if reg.Host, err = snapshot.ParseHost(reg.Host); err != nil {
@@ -106,31 +105,17 @@ func (r *Registrar) Deregister(ctx context.Context) error {
 	})
 }
 
-// Pass, Warn and Fail report the state of the node, with one line of text such as
-// "8 GPUs, 3 free". If the agent has lost the registration, for example by a restart,
-// the node is registered again first.
-func (r *Registrar) Pass(ctx context.Context, output string) error {
-	return r.update(ctx, api.HealthPassing, output)
-}
-
-// Warn: see [Registrar.Pass].
-func (r *Registrar) Warn(ctx context.Context, output string) error {
-	return r.update(ctx, api.HealthWarning, output)
-}
-
-// Fail: see [Registrar.Pass].
-func (r *Registrar) Fail(ctx context.Context, output string) error {
-	return r.update(ctx, api.HealthCritical, output)
-}
-
-func (r *Registrar) update(ctx context.Context, status, output string) error {
+// Report tells the agent the state of the node, with one line of text such as "8 GPUs, 3
+// free". If the agent has lost the registration, for example by a restart, the node is
+// registered again first.
+func (r *Registrar) Report(ctx context.Context, state Check, output string) error {
 	output = line(output, snapshot.MaxTextBytes)
 	r.mu.Lock()
 	last := r.last
 	r.mu.Unlock()
 	return r.consul.do(ctx, "reporting to Consul", func(ctx context.Context, client *api.Client) error {
 		set := func() error {
-			return client.Agent().UpdateTTLOpts(CheckID, output, status, (&api.QueryOptions{}).WithContext(ctx))
+			return client.Agent().UpdateTTLOpts(CheckID, output, string(state), (&api.QueryOptions{}).WithContext(ctx))
 		}
 		err := set()
 		if !unknownCheck(err) {
@@ -171,6 +156,16 @@ func register(ctx context.Context, client *api.Client, want *api.AgentServiceReg
 	if err != nil {
 		return err
 	}
+	if have != nil && have.Meta[registeredBy] == "" {
+		merged := *want
+		merged.Meta = maps.Clone(have.Meta)
+		maps.Copy(merged.Meta, want.Meta)
+		delete(merged.Meta, registeredBy) // the next time it is a file's again
+		if len(want.Tags) == 0 {
+			merged.Tags = have.Tags
+		}
+		want = &merged
+	}
 	check := checks[CheckID]
 	if have != nil && check != nil && same(have, check, want) {
 		return nil
@@ -199,8 +194,6 @@ func isStatus(err error, code int) bool {
 	return errors.As(err, &status) && status.Code == code
 }
 
-var metaKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]+$`) })
-
 // registration returns a registration within Consul's limits.
 func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, []snapshot.Problem) {
 	var notices []snapshot.Problem
@@ -213,34 +206,19 @@ func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, 
 		}
 		return strconv.Itoa(n)
 	}
-	meta := map[string]string{}
-	put := func(key, value string) {
-		safe := line(value, maxMetaValue)
-		switch {
-		case safe == "":
-			return
-		case !metaKey().MatchString(key) || len(key) > maxMetaKey:
-			cut("the meta key %s is left out: Consul takes up to %d letters, digits, hyphens and underscores", quote(key), maxMetaKey)
-			return
-		case len(meta) >= maxMetaPairs:
-			cut("the meta key %s is left out: Consul takes %d", quote(key), maxMetaPairs)
-			return
-		case len(strings.Join(strings.Fields(value), " ")) > maxMetaValue:
-			cut("the meta value of %s is cut: Consul takes %d bytes", key, maxMetaValue)
-		}
-		meta[key] = safe
-	}
+	meta := map[string]string{registeredBy: "gpuboard"}
 	own := map[string]string{
 		"host": reg.Host, "gpus": number(reg.GPUs), "models": strings.Join(reg.Models, ", "), "driver": reg.Driver,
 		"title": reg.Title, "group": reg.Group, "owner": reg.Owner, "notes": reg.Notes, "drop": reg.Drop,
 		"ssh_host": reg.SSHHost, "ssh_port": number(reg.SSHPort),
 	}
 	for _, key := range slices.Sorted(maps.Keys(own)) {
-		put(key, own[key])
-	}
-	for _, key := range slices.Sorted(maps.Keys(reg.Meta)) {
-		if own[key] == "" {
-			put(key, reg.Meta[key])
+		value := own[key]
+		if safe := line(value, maxMetaValue); safe != "" {
+			meta[key] = safe
+		}
+		if len(strings.Join(strings.Fields(value), " ")) > maxMetaValue {
+			cut("the meta value of %s is cut: Consul takes %d bytes", key, maxMetaValue)
 		}
 	}
 	tags := tagsOf(reg.Tags)

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/consul/api"
 
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/consultest"
@@ -40,14 +43,14 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 		t.Fatal(err)
 	}
 	local := agent.Admin().Agent()
-	if err := r.Pass(t.Context(), "too early"); !errors.Is(err, ErrNotRegistered) {
+	if err := r.Report(t.Context(), Passing, "too early"); !errors.Is(err, ErrNotRegistered) {
 		t.Errorf("Pass before Register: %v", err)
 	}
 	if _, err := r.Register(t.Context(), Registration{Host: "../x"}); !errors.Is(err, snapshot.ErrHost) {
 		t.Errorf("a host name that is none: %v", err)
 	}
 	reg := Registration{Host: "gpu07", GPUs: 8, Models: []string{"NVIDIA A100-SXM4-80GB"}, Driver: "570.86", Title: "Seven", Owner: "vision",
-		Notes: "one\nline", Drop: "sftp://drop@web.example/gpu07", Tags: []string{"a100"}, Meta: map[string]string{"room": "2.14", "host": "other"}}
+		Notes: "one\nline", Drop: "sftp://drop@web.example/gpu07", Tags: []string{"a100"}}
 	register := func() {
 		t.Helper()
 		if notices, err := r.Register(t.Context(), reg); err != nil || len(notices) > 0 {
@@ -60,7 +63,7 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 		t.Fatal(err)
 	}
 	want := map[string]string{"host": "gpu07", "gpus": "8", "models": "NVIDIA A100-SXM4-80GB", "driver": "570.86", "title": "Seven",
-		"owner": "vision", "notes": "one line", "drop": "sftp://drop@web.example/gpu07", "room": "2.14"}
+		"owner": "vision", "notes": "one line", "drop": "sftp://drop@web.example/gpu07", "registered_by": "gpuboard"}
 	if d := cmp.Diff(want, service.Meta); d != "" {
 		t.Error(d)
 	}
@@ -81,9 +84,9 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 		want   Check
 		output string
 	}{
-		{func() error { return r.Warn(t.Context(), "push is slow") }, Warning, "push is slow"},
-		{func() error { return r.Fail(t.Context(), "nvidia-smi\nhangs") }, Critical, "nvidia-smi hangs"},
-		{func() error { return r.Pass(t.Context(), "8 GPUs, 3 free") }, Passing, ""},
+		{func() error { return r.Report(t.Context(), Warning, "push is slow") }, Warning, "push is slow"},
+		{func() error { return r.Report(t.Context(), Critical, "nvidia-smi\nhangs") }, Critical, "nvidia-smi hangs"},
+		{func() error { return r.Report(t.Context(), Passing, "8 GPUs, 3 free") }, Passing, ""},
 	} {
 		if err := tt.report(); err != nil {
 			t.Fatal(err)
@@ -119,7 +122,7 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 	}
 
 	agent.Restart() // it forgets everything
-	if err := r.Pass(t.Context(), "8 GPUs, 4 free"); err != nil {
+	if err := r.Report(t.Context(), Passing, "8 GPUs, 4 free"); err != nil {
 		t.Errorf("after a restart of the agent: %v", err)
 	}
 	check(Passing, "")
@@ -138,14 +141,14 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 		}
 		return nil
 	})
-	if err := r.Pass(t.Context(), "fine"); !errors.Is(err, ErrNotRegistered) {
+	if err := r.Report(t.Context(), Passing, "fine"); !errors.Is(err, ErrNotRegistered) {
 		t.Errorf("Pass after Deregister: %v", err)
 	}
 
 	// A TTL that runs out is Consul's to notice.
 	reg.TTL = time.Second
 	register()
-	if err := r.Pass(t.Context(), "8 GPUs, 4 free"); err != nil {
+	if err := r.Report(t.Context(), Passing, "8 GPUs, 4 free"); err != nil {
 		t.Fatal(err)
 	}
 	consultest.Eventually(t, need.Patience, func() error {
@@ -155,22 +158,68 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 		return nil
 	})
 
-	// The largest registration that passes the limits is one that Consul takes.
-	big := Registration{Host: "gpu07", Notes: strings.Repeat("ü", 600), Tags: slices.Repeat([]string{"t"}, 3), Meta: map[string]string{"bad key": "x", "": "y"}}
-	for i := range 80 {
-		big.Meta[fmt.Sprintf("key%02d%s", i, strings.Repeat("k", maxMetaKey-5))] = strings.Repeat("\"", 600)
+	// A large registration within the limits is one that Consul takes.
+	long := strings.Repeat("\"ü", 600)
+	notices, err := r.Register(t.Context(), Registration{Host: "gpu07", Title: long, Group: long, Owner: long, Notes: long, Tags: slices.Repeat([]string{"t"}, 3)})
+	if err != nil || len(notices) != 5 {
+		t.Errorf("a large registration: %v, %v", err, notices)
 	}
-	notices, err := r.Register(t.Context(), big)
-	if err != nil {
-		t.Errorf("a large registration: %v", err)
-	}
-	if len(notices) < 80-maxMetaPairs {
-		t.Errorf("notices: %v", notices)
-	}
-	if service, _, err = local.Service("gpuboard", nil); err != nil || len(service.Meta) != maxMetaPairs || len(service.Meta["notes"]) > maxMetaValue {
-		t.Errorf("arrived: %d pairs, %v", len(service.Meta), err)
+	if service, _, err = local.Service("gpuboard", nil); err != nil || len(service.Meta["notes"]) > maxMetaValue {
+		t.Errorf("arrived: %v, %v", service, err)
 	}
 	if err := r.Deregister(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// testFileOfTheAgent: a node is described in a file of its agent, and a loop reports to
+// the same service.
+func testFileOfTheAgent(t *testing.T, agent *consultest.Agent) {
+	text, err := os.ReadFile("../../deploy/consul/gpuboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Service struct {
+			Name string            `json:"name"`
+			Tags []string          `json:"tags"`
+			Meta map[string]string `json:"meta"`
+		} `json:"service"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	local := agent.Admin().Agent()
+	load := &api.AgentServiceRegistration{ID: file.Service.Name, Name: file.Service.Name, Tags: file.Service.Tags, Meta: file.Service.Meta,
+		Check: &api.AgentServiceCheck{CheckID: CheckID, Name: "collector", TTL: "10m"}}
+	if err := local.ServiceRegister(load); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a loop that is started again registers again
+		r, err := NewRegistrar(ConsulOptions{Address: agent.Address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Register(t.Context(), Registration{Host: "gpu01", GPUs: 4, Models: []string{"NVIDIA A100"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Report(t.Context(), Passing, "4 GPUs, 1 free"); err != nil {
+			t.Fatal(err)
+		}
+		consultest.Eventually(t, need.Patience, func() error {
+			a := ask(t, newConsul(t, ConsulOptions{Address: agent.Address}))
+			if len(a.Hosts) != 1 {
+				return fmt.Errorf("%+v", a)
+			}
+			h := a.Hosts[0]
+			if h.Title != "Vision box" || h.Group != "rack 4" || h.Owner != "vision" || h.Note != "no overnight jobs" || h.Address == "" ||
+				!slices.Equal(h.Tags, []string{"a100", "lab-b"}) || h.ExpectedGPUs != 4 || h.Check != Passing {
+				return fmt.Errorf("%+v", h)
+			}
+			return nil
+		})
+	}
+	if err := local.ServiceDeregister("gpuboard"); err != nil {
 		t.Error(err)
 	}
 }
@@ -179,14 +228,14 @@ func TestRegistrationLimits(t *testing.T) {
 	noEnvironment(t)
 	c := newConsul(t, ConsulOptions{Service: "gpuboard-test"})
 	s, notices := c.registration(Registration{Host: "gpu01", Notes: strings.Repeat("n", 513), Tags: []string{"a", "a", ""},
-		Meta: map[string]string{"a b": "1", "host": "other", "ok": "\x1b"}})
-	if got := codes(notices); !slices.Equal(got, []string{"register:cut", "register:cut", "register:cut"}) {
+		Title: "\x1b"})
+	if got := codes(notices); !slices.Equal(got, []string{"register:cut", "register:cut"}) {
 		t.Errorf("notices: %v", notices)
 	}
-	if got := slices.Sorted(maps.Keys(s.Meta)); !slices.Equal(got, []string{"host", "notes", "ok"}) {
+	if got := slices.Sorted(maps.Keys(s.Meta)); !slices.Equal(got, []string{"host", "notes", "registered_by", "title"}) {
 		t.Errorf("meta: %v", s.Meta)
 	}
-	if s.Meta["host"] != "gpu01" || len(s.Meta["notes"]) > 512 || s.Meta["ok"] != `\x1b` || !slices.Equal(s.Tags, []string{"a"}) {
+	if s.Meta["host"] != "gpu01" || len(s.Meta["notes"]) > 512 || s.Meta["title"] != `\x1b` || !slices.Equal(s.Tags, []string{"a"}) {
 		t.Errorf("registration: %+v", s)
 	}
 	if s.ID != "gpuboard-test" || s.Check.CheckID != CheckID || s.Check.TTL != "10m0s" || s.Check.DeregisterCriticalServiceAfter != "" {

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -124,7 +125,14 @@ func (r *Resolver) reconcile(source Source, last []keptHost, a Answer, asked err
 		}
 	}
 	if asked != nil {
-		complain("discovery:unreachable", "%s did not answer (%v); %s", who, asked, known(live, now))
+		hint := ""
+		if h, ok := errors.AsType[interface {
+			error
+			Hint() string
+		}](asked); ok && h.Hint() != "" {
+			hint = ": " + h.Hint()
+		}
+		complain("discovery:unreachable", "%s did not answer (%v); %s%s", who, asked, known(live, now), hint)
 		return append(live, gone...), problems
 	}
 	for _, datacenter := range slices.Sorted(maps.Keys(a.Missing)) {
@@ -207,7 +215,7 @@ func emptyHint(s Source) string {
 	if s == FromDrops {
 		return " (is the disk mounted?)"
 	}
-	return " (is the service's name right, and may the token read it?)"
+	return " (is the service's name right, and may the token read it? If there are to be none, leave consul out of hosts_from)"
 }
 
 // known describes the last known hosts that replace an answer.

@@ -65,7 +65,7 @@ func (r *consulReporter) start() (stop func(error)) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), lastReportTimeout)
 		defer cancel()
-		if err := r.registrar.Fail(ctx, why); !errors.Is(err, inventory.ErrNotRegistered) {
+		if err := r.registrar.Report(ctx, inventory.Critical, why); !errors.Is(err, inventory.ErrNotRegistered) {
 			r.log.Report("telling Consul", "register:failed", err)
 		}
 	}
@@ -93,14 +93,14 @@ func (r *consulReporter) report(ctx context.Context, c cycle) error {
 		}
 	}
 	state := r.judge(c)
-	update := r.registrar.Warn
+	check := inventory.Warning
 	if state.passing {
-		update = r.registrar.Pass
+		check = inventory.Passing
 	}
-	err := update(ctx, state.output)
+	err := r.registrar.Report(ctx, check, state.output)
 	if errors.Is(err, inventory.ErrNotRegistered) {
 		if err = r.register(ctx); err == nil {
-			err = update(ctx, state.output)
+			err = r.registrar.Report(ctx, check, state.output)
 		}
 	}
 	return err

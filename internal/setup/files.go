@@ -35,7 +35,9 @@ func (in *installation) files() (map[string]string, error) {
 	files := map[string]string{configFile: config.Sample(in.Side == Node, in.settings, in.Getenv, more)}
 	if in.Side == Web {
 		files[in.comments()] = sampleComments
-		files["setup/cron"] = in.crontab("The web host: one generation a minute, silent when all is well.", "* * * * *", "generate")
+		files["setup/cron"] = in.crontab("The web host: one generation a minute, silent when all is well.", "* * * * *", "generate") +
+			"# Take the # away to keep the built-in drop box and web server running:\n" +
+			in.keepRunning("receive --listen :2222") + in.keepRunning("serve --listen :8080")
 		if in.inMemory() {
 			files[siteTmpfiles] = fmt.Sprintf("# The site lies in memory. This makes its directory at every start of the machine.\n"+
 				"d %s 0755 %[2]s %[3]s -\nd %s 0755 %[2]s %[3]s -\n", path.Dir(SiteInMemory), in.User, in.Group, SiteInMemory)
@@ -77,6 +79,12 @@ func (in *installation) crontab(what, when, command string) string {
 		quiet = " >/dev/null"
 	}
 	return fmt.Sprintf("# %s Add it with\n#   %s\n%s %s %s --config %s%s\n", what, in.addCrontab(), when, in.Program, command, in.path(configFile), quiet)
+}
+
+// keepRunning is a line of a crontab that starts a server unless it runs already.
+func (in *installation) keepRunning(command string) string {
+	name, _, _ := strings.Cut(command, " ")
+	return fmt.Sprintf("#* * * * * flock -n %s %s %s --config %s\n", path.Join(in.Dir, "state", name+".lock"), in.Program, command, in.path(configFile))
 }
 
 // unit fills in who runs a systemd unit, and where it may write.

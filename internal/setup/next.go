@@ -27,6 +27,10 @@ func (in *installation) next() string {
 		in.nextOnWebHost(step, giveAway)
 	}
 	step("from now on: by cron, or with the units in "+in.path("setup/systemd"), in.addCrontab())
+	if in.Side == Node {
+		step("now, too", in.run("check "+in.Host))
+	}
+	step("what is in force, and whether it works", in.run("doctor "+in.Side))
 	return b.String()
 }
 
@@ -45,7 +49,6 @@ func (in *installation) nextOnNode(step func(string, ...string), own func(...str
 	step("a key for this node; its public half goes to the web host", "ssh-keygen -q -t ed25519 -N '' -C "+in.Host+" -f "+key)
 	step("the web host's key; compare it with what the web host itself says", "ssh-keyscan "+port+server+" >> "+in.settings["known_hosts"])
 	own(in.settings["spool"], key)
-	step("what is in force, and whether it works", in.run("doctor node"))
 }
 
 func (in *installation) nextOnWebHost(step func(string, ...string), own func(...string)) {
@@ -65,9 +68,8 @@ func (in *installation) nextOnWebHost(step func(string, ...string), own func(...
 	}
 	step("the first, empty site", in.run("generate -v"))
 	step("a door for the nodes: with root, "+in.path("setup/sshd/gpuboard.conf")+" says how; without, put each node's public key into "+in.path("state/keys")+" as HOST.pub, and",
-		in.run("receive --listen :2222"))
-	step("a web server: "+in.path("setup/nginx")+", or the built-in one", in.run("serve --listen :8080"))
-	step("what is in force, and whether it works", in.run("doctor web"))
+		in.run("receive --listen :2222")+" &")
+	step("a web server: "+in.path("setup/nginx")+", or the built-in one", in.run("serve --listen :8080")+" &")
 }
 
 // run is a command of the program, as the account that runs it: what root makes,

@@ -260,6 +260,9 @@ func (in *installation) sayImported() {
 	if l.zone != "" {
 		fmt.Fprintf(in.Out, "the old page reads the times of bookings in %s (%s), and so does this one: booking.timezone in %s\n", l.zone, l.zoneFrom, in.path(configFile))
 	}
+	if isPHP := l.titles != nil; isPHP {
+		fmt.Fprintln(in.Out, "as long as people look at the old page: it shows one booking for a GPU, by its number, from now on; not bookings that begin later, of a whole host (*) or by UUID")
+	}
 	for _, reason := range l.refused {
 		fmt.Fprintf(in.Out, "left out: %s\n", reason)
 	}

@@ -66,13 +66,10 @@ func (s *Source) mergeData(ctx context.Context) (*board.Board, error) {
 // Aliases reads which names mean the same person: from the configured file, or from the one in a
 // data directory.
 func Aliases(cfg *config.Config, data string) (booking.Aliases, []snapshot.Problem) {
-	path := cfg.String("aliases")
-	if path == "" {
-		if data == "" {
-			return nil, nil
-		}
-		path = filepath.Join(data, "aliases.csv")
+	if data == "" && cfg.String("aliases") == "" {
+		return nil, nil
 	}
+	path := cfg.AliasesIn(data)
 	f, _, err := atomicfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) && cfg.String("aliases") == "" {
 		return nil, nil

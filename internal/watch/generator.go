@@ -48,7 +48,7 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 	info, err := os.Stat(cfg.String("data"))
 	switch {
 	case errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir():
-		return nil, failure.Because("data:missing", failure.New(failure.ExitUsage, fmt.Errorf("there is no data directory %s", cfg.String("data")), "make it (mkdir -p "+filepath.Join(cfg.String("data"), "drop")+"), or name another with --data"))
+		return nil, failure.Because("data:missing", failure.New(failure.ExitUsage, fmt.Errorf("there is no data directory %s", cfg.String("data")), "make it (mkdir -p "+filepath.Join(cfg.String("data"), "drop")+"), or name another with --data or in a configuration (--config)"))
 	case err != nil:
 		return nil, failure.Because("data:unreadable", failure.New(failure.ExitUsage, fmt.Errorf("looking at the data directory: %w", err), "look at: namei -l "+shell.Quote(cfg.String("data"))))
 	}
@@ -70,32 +70,36 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 			hooks = announcer{n}
 		}
 	}
+	shown := comments
+	if demo {
+		shown = "comments.json"
+	}
 	g, err := sitegen.New(sitegen.Options{
 		Announcer: hooks, Pretend: cfg.Pretend, Once: cfg.Once, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
 		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"), Privacy: cfg.Privacy(), Public: cfg.String("public_out"), PublicPrivacy: cfg.PublicPrivacy(),
 		OpenHistory: openHistory(cfg, now), IdleWindow: cfg.Duration("idle_window"), IdlePercent: cfg.Number("idle_percent"),
 		Data: cfg.String("data"), Site: cfg.String("site"), State: cfg.String("state"),
-		Comments: comments, BookingZone: cfg.BookingZone(false).Location, Aliases: cfg.String("aliases"), Templates: cfg.String("templates"),
+		Comments: comments, BookingZone: cfg.BookingZone(false).Location, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
 		Inventory: resolve,
 		Settings:  cfg.Board(),
 		About: render.Site{
 			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(), Version: version, BaseURL: cfg.String("base_url"),
-			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: comments, BookCommand: bookCommand(cfg, demo),
+			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: shown, BookCommand: bookCommand(cfg, demo),
 			Energy: render.Energy{Price: cfg.Number("energy.price_per_kwh"), Currency: cfg.String("energy.currency"), CO2Grams: cfg.Number("energy.co2_grams_per_kwh")},
 		},
 		Demo: demo,
 	})
 	if err != nil {
-		return nil, failure.Because("site:failed", failure.New(failure.ExitUsage, err, ""))
+		return nil, failure.Because("site:failed", failure.New(failure.ExitUsage, err, "other directories: --site DIR, --data DIR, --state DIR; gpuboard doctor web shows those in force"))
 	}
 	return g, nil
 }
 
-// bookCommand is what people type before "book". A demonstration's bookings lie
-// where nobody's configuration looks for them.
+// bookCommand is what people type before "book". A demonstration has a configuration of
+// its own.
 func bookCommand(cfg *config.Config, demo bool) string {
 	if demo {
-		return "GPUBOARD_COMMENTS=" + shell.Quote(cfg.CommentsPath()) + " gpuboard"
+		return "GPUBOARD_CONFIG=" + shell.Quote(cfg.Path) + " gpuboard"
 	}
 	return "gpuboard"
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
 
 // A compat writes the shapes of the systems that gpuboard replaces, so that what
-// was written for them keeps working when it is pointed at a file:
+// was written for them keeps working:
 //
 //	vesta                states/index.json             all hosts, every value a string
 //	                     states/<h>/index.json         the same of one host
@@ -20,19 +21,21 @@ import (
 //	                     compat/cluster_status.json    a list of those
 //	                     compat/gpu_info.json          by host, the list of that system's library
 //
-// A reading that is not known is null in all of them.
+// What was a route of those servers is there under its old address, too, such as
+// get-status/index.json, which every web server shows for /get-status. A reading that is not known is null in all of them.
 type compat struct {
 	vesta, nvgpu, monitor       bool
 	zone                        *time.Location
-	past                        *render.History
+	now                         time.Time
+	samples                     map[string][]snapshot.Sample
 	states, nodes, agents, info [][]byte // by host; only those that are written
 }
 
 func newCompat(in render.Input) *compat {
-	c := &compat{vesta: in.Site.Replaces("vesta"), nvgpu: in.Site.Replaces("nvgpu"), monitor: in.Site.Replaces("gpu-cluster-monitor"), zone: in.Site.Zone}
+	c := &compat{vesta: in.Site.Replaces("vesta"), nvgpu: in.Site.Replaces("nvgpu"), monitor: in.Site.Replaces("gpu-cluster-monitor"), zone: in.Site.Zone, now: in.Board.GeneratedAt}
 	hosts := len(in.Board.Hosts)
 	if hosts <= render.FullHistoryHosts {
-		c.past = in.History // an hour of a thousand hosts would be 35 MB in every generation
+		c.samples = in.Samples // those of a thousand hosts would be 100 MB in every generation
 	}
 	for _, list := range []*[][]byte{&c.states, &c.nodes, &c.agents, &c.info} {
 		*list = make([][]byte, hosts)
@@ -44,13 +47,13 @@ func newCompat(in render.Input) *compat {
 // the same time.
 func (c *compat) host(i int, h *board.Host) (files []render.File) {
 	if c.vesta {
-		c.states[i] = members(encode(object{{h.Name, vestaHost(h, c.zone, c.past)}}))
+		c.states[i] = members(encode(object{{h.Name, vestaHost(h, c.zone, c.samples[h.Name])}}))
 		files = append(files, render.NewFile("states/"+h.Name+"/index.json", []byte("{"), c.states[i], []byte("}\n")))
 	}
 	if c.nvgpu {
 		c.info[i] = members(encode(object{{h.Name, nvgpuInfo(h)}}))
-		c.agents[i] = encode(nvgpuAgent(h))
-		files = append(files, render.NewFile("compat/gpu_status/"+h.Name+".json", c.agents[i], []byte("\n")))
+		c.agents[i] = encode(nvgpuAgent(h, c.now))
+		files = append(files, routed("gpu_status/"+h.Name, c.agents[i], []byte("\n"))...)
 	}
 	if c.monitor {
 		c.nodes[i] = encode(monitorNode(h, c.zone))
@@ -64,14 +67,21 @@ func (c *compat) files() (files []render.File) {
 		files = append(files, render.NewFile("states/index.json", parted([]byte("{"), c.states, ",", "}\n")...))
 	}
 	if c.nvgpu {
-		files = append(files,
-			render.NewFile("compat/gpu_info.json", parted([]byte("{"), c.info, ",", "}\n")...),
-			render.NewFile("compat/cluster_status.json", parted([]byte("["), c.agents, ",", "]\n")...))
+		files = append(files, render.NewFile("compat/gpu_info.json", parted([]byte("{"), c.info, ",", "}\n")...))
+		files = append(files, routed("cluster_status", parted([]byte("["), c.agents, ",", "]\n")...)...)
+		if len(c.agents) == 1 { // of several there is no telling which one is asked for
+			files = append(files, render.NewFile("gpu_status/index.json", c.agents[0], []byte("\n")))
+		}
 	}
 	if c.monitor {
-		files = append(files, render.NewFile("compat/get-status.json", parted([]byte(`{"Nodes":[`), c.nodes, ",", "]}\n")...))
+		files = append(files, routed("get-status", parted([]byte(`{"Nodes":[`), c.nodes, ",", "]}\n")...)...)
 	}
 	return files
+}
+
+// routed is a file below compat/, and the same where its route was.
+func routed(route string, parts ...[]byte) []render.File {
+	return []render.File{render.NewFile("compat/"+route+".json", parts...), render.NewFile(route+"/index.json", parts...)}
 }
 
 func compatZone(zone *time.Location) *time.Location {
@@ -144,18 +154,18 @@ type agentDoc struct {
 }
 
 type agentGPU struct {
-	Type        known  `json:"type"`
-	Available   bool   `json:"is_available"`  // net of bookings, which those agents did not know
-	PIDs        safe   `json:"pids"`          // separated by commas
-	Users       safe   `json:"users"`         // separated by commas, ? for an unknown one
-	Since       moment `json:"running_since"` // a moment, where they said "2 days ago": a file does not age
-	Utilization *int   `json:"utilization"`
-	Clock       *int   `json:"clock_mhz"`
-	Temperature *int   `json:"temperature"`
-	Command     known  `json:"cmd"` // the first program
+	Type        known `json:"type"`
+	Available   bool  `json:"is_available"`  // net of bookings, which those agents did not know
+	PIDs        safe  `json:"pids"`          // separated by commas
+	Users       safe  `json:"users"`         // separated by commas, ? for an unknown one
+	Since       known `json:"running_since"` // "2 days ago"
+	Utilization *int  `json:"utilization"`
+	Clock       *int  `json:"clock_mhz"`
+	Temperature *int  `json:"temperature"`
+	Command     known `json:"cmd"` // the first program
 }
 
-func nvgpuAgent(h *board.Host) agentDoc {
+func nvgpuAgent(h *board.Host, now time.Time) agentDoc {
 	doc := agentDoc{Hostname: safe(h.Name)}
 	switch h.State {
 	case board.Never:
@@ -164,13 +174,14 @@ func nvgpuAgent(h *board.Host) agentDoc {
 		doc.Error = "Connection timeout"
 	case board.Up, board.Maintenance:
 		for i := range h.GPUs {
-			doc.GPUs = append(doc.GPUs, nvgpuGPU(&h.GPUs[i]))
+			doc.GPUs = append(doc.GPUs, nvgpuGPU(&h.GPUs[i], now))
 		}
 	}
 	return doc
 }
 
-func nvgpuGPU(g *board.GPU) agentGPU {
+func nvgpuGPU(g *board.GPU, now time.Time) agentGPU {
+	var since time.Time
 	var pids, users []string
 	doc := agentGPU{Type: known(g.Name), Available: g.State == board.Free, Utilization: g.UtilizationGPU, Clock: g.ClockSM, Temperature: g.Temperature}
 	for i := range g.Processes {
@@ -184,12 +195,33 @@ func nvgpuGPU(g *board.GPU) agentGPU {
 		}
 		pids, users = append(pids, strconv.Itoa(p.PID)), append(users, user)
 		doc.Command = cmp.Or(doc.Command, known(p.Program))
-		if p.StartedAt != nil && (doc.Since.IsZero() || p.StartedAt.Before(doc.Since.Time)) {
-			doc.Since = moment{p.StartedAt.Time}
+		if p.StartedAt != nil && (since.IsZero() || p.StartedAt.Before(since)) {
+			since = p.StartedAt.Time
 		}
+	}
+	if !since.IsZero() {
+		doc.Since = known(ago(now.Sub(since)))
 	}
 	doc.PIDs, doc.Users = safe(strings.Join(pids, ",")), safe(strings.Join(users, ","))
 	return doc
+}
+
+// ago is a length of time in words, as nvgpu's agents say it.
+func ago(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, unit := range []struct {
+		length time.Duration
+		one    string
+		many   string
+	}{{365 * day, "a year", "years"}, {30 * day, "a month", "months"}, {7 * day, "a week", "weeks"}, {day, "a day", "days"}, {time.Hour, "an hour", "hours"}, {time.Minute, "a minute", "minutes"}} {
+		switch n := d / unit.length; {
+		case n == 1:
+			return unit.one + " ago"
+		case n > 1:
+			return strconv.Itoa(int(n)) + " " + unit.many + " ago"
+		}
+	}
+	return "just now"
 }
 
 // An infoDoc is one GPU in compat/gpu_info.json.

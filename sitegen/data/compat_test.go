@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/render"
@@ -120,7 +121,7 @@ func TestAgentShape(t *testing.T) {
 	busy["clock_mhz"] = 1.0 // not in the fleet
 	compatShape(t, "gpu", busy, `{"type": "x", "is_available": false, "pids": "1,2", "users": "a,b", "running_since": "x",
 		"utilization": 1, "clock_mhz": 139, "temperature": 44, "cmd": "train.py"}`)
-	if busy["pids"] != "50121,50640,50702" || busy["users"] != "tomas,lea,noor" || busy["cmd"] != "finetune.py" || busy["running_since"] != "2026-11-20T02:40:00Z" {
+	if busy["pids"] != "50121,50640,50702" || busy["users"] != "tomas,lea,noor" || busy["cmd"] != "finetune.py" || busy["running_since"] != "7 hours ago" {
 		t.Errorf("%v", busy)
 	}
 	if !slices.ContainsFunc(gpus, func(g any) bool { return g.(map[string]any)["is_available"] == true }) {
@@ -132,6 +133,17 @@ func TestAgentShape(t *testing.T) {
 	}
 	if len(cluster) != 9 || cluster[5].(map[string]any)["error"] != "Connection timeout" || cluster[8].(map[string]any)["error"] != "Host not available" {
 		t.Errorf("cluster %v", cluster)
+	}
+}
+
+func TestAgo(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "just now", 59 * time.Second: "just now", 90 * time.Second: "a minute ago", 59 * time.Minute: "59 minutes ago",
+		time.Hour: "an hour ago", 47 * time.Hour: "a day ago", 48 * time.Hour: "2 days ago", 15 * 24 * time.Hour: "2 weeks ago", 800 * 24 * time.Hour: "2 years ago",
+	} {
+		if got := ago(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
 	}
 }
 
@@ -177,9 +189,10 @@ func TestBadgesAreWellFormed(t *testing.T) {
 // The files of another system are written where the configuration names it.
 func TestCompatNamesTheSystems(t *testing.T) {
 	files := map[string][]string{
-		"vesta":               {"states/boreas/index.json", "states/index.json"},
-		"nvgpu":               {"compat/cluster_status.json", "compat/gpu_info.json", "compat/gpu_status/boreas.json"},
-		"gpu-cluster-monitor": {"compat/get-status.json"},
+		"vesta": {"states/boreas/index.json", "states/index.json"},
+		"nvgpu": {"compat/cluster_status.json", "compat/gpu_info.json", "compat/gpu_status/boreas.json",
+			"cluster_status/index.json", "gpu_status/boreas/index.json", "gpu_status/index.json"},
+		"gpu-cluster-monitor": {"compat/get-status.json", "get-status/index.json"},
 	}
 	for _, want := range [][]string{nil, {"vesta"}, {"nvgpu"}, {"gpu-cluster-monitor"}, {"nvgpu", "vesta"}, {"all"}} {
 		in := boardtest.Lab()
@@ -192,7 +205,7 @@ func TestCompatNamesTheSystems(t *testing.T) {
 			}
 		}
 		for path := range apiData(t, in) {
-			if strings.HasPrefix(path, "states/") || strings.HasPrefix(path, "compat/") {
+			if top, _, _ := strings.Cut(path, "/"); slices.Contains([]string{"states", "compat", "get-status", "cluster_status", "gpu_status"}, top) {
 				got = append(got, path)
 			}
 		}

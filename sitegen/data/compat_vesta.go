@@ -1,17 +1,17 @@
 package data
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"gpuboard/internal/board"
-	"gpuboard/sitegen/render"
+	"gpuboard/internal/snapshot"
 )
 
-// A vestaDoc is one host in states/index.json. Data ascends: what history knows of
-// the hour before, in means of five minutes and without processes, and at the end
-// the newest snapshot.
+// A vestaDoc is one host in states/index.json. Data ascends: the samples of the last
+// quarter of an hour, without processes, and at the end the newest snapshot.
 type vestaDoc struct {
 	Data    []vestaPoint `json:"data"`
 	Address known        `json:"ip_address"`
@@ -61,7 +61,7 @@ func vestaStamp(at time.Time) int64 {
 	return stamp
 }
 
-func vestaHost(h *board.Host, zone *time.Location, past *render.History) vestaDoc {
+func vestaHost(h *board.Host, zone *time.Location, samples []snapshot.Sample) vestaDoc {
 	doc := vestaDoc{Address: known(vestaAddress(h)), Status: "down"}
 	alive := h.State == board.Up || h.State == board.Maintenance
 	switch {
@@ -74,8 +74,10 @@ func vestaHost(h *board.Host, zone *time.Location, past *render.History) vestaDo
 		return doc
 	}
 	zone = compatZone(zone)
-	if past != nil && past.Hosts[h.Name] != nil {
-		doc.Data = vestaPast(h, &past.Hosts[h.Name].Fives, zone)
+	for i := range samples {
+		if s := &samples[i]; s.At.Before(h.SnapshotAt) {
+			doc.Data = append(doc.Data, vestaSample(h, s, s.At.In(zone)))
+		}
 	}
 	at := h.SnapshotAt.In(zone)
 	newest := vestaPoint{Timestamp: vestaStamp(at)}
@@ -102,14 +104,9 @@ func vestaAddress(h *board.Host) string {
 }
 
 func vestaNow(g *board.GPU, at time.Time) vestaGPU {
-	free := g.MemoryFree
-	if free == nil && g.MemoryTotal != nil && g.MemoryUsed != nil {
-		free = new(*g.MemoryTotal - *g.MemoryUsed)
-	}
-	doc := vestaGPU{
-		MemoryFree: decimalOf(free), Index: strconv.Itoa(g.Index), Name: known(g.Name), Utilization: decimalOf(g.UtilizationGPU),
-		Temperature: decimalOf(g.Temperature), Timestamp: at.Format(vestaTime),
-		MemoryTotal: decimalOf(g.MemoryTotal), MemoryUsed: decimalOf(g.MemoryUsed), UUID: known(g.UUID),
+	doc := vestaAt(g, at, g.MemoryUsed, g.UtilizationGPU, g.Temperature)
+	if g.MemoryFree != nil {
+		doc.MemoryFree = decimalOf(g.MemoryFree)
 	}
 	for i := range g.Processes {
 		p := &g.Processes[i]
@@ -118,45 +115,29 @@ func vestaNow(g *board.GPU, at time.Time) vestaGPU {
 	return doc
 }
 
-// vestaPast is the points that lie before the newest snapshot. A step of which
-// nothing is known is left out, as in the system that is replaced.
-func vestaPast(h *board.Host, s *render.PastSpan, zone *time.Location) (points []vestaPoint) {
-	for i := range s.Len() {
-		at := s.From.Add(time.Duration(i) * s.Step).In(zone)
-		if at.Add(s.Step).After(h.SnapshotAt) {
-			break
-		}
-		point := vestaPoint{Timestamp: vestaStamp(at)}
-		for j := range h.GPUs {
-			g := &h.GPUs[j]
-			if past, ok := s.GPUs[render.PastKey(g)]; ok && past.KnownAt(i) {
-				point.GPUs = append(point.GPUs, member{"gpu:" + strconv.Itoa(g.Index), vestaThen(g, past, i, at)})
-			}
-		}
-		if len(point.GPUs) > 0 {
-			points = append(points, point)
-		}
+// vestaAt is a GPU at one moment.
+func vestaAt(g *board.GPU, at time.Time, used *int64, utilization, temperature *int) vestaGPU {
+	doc := vestaGPU{
+		Index: strconv.Itoa(g.Index), Name: known(g.Name), Utilization: decimalOf(utilization), Temperature: decimalOf(temperature),
+		Timestamp: at.Format(vestaTime), MemoryTotal: decimalOf(g.MemoryTotal), MemoryUsed: decimalOf(used), UUID: known(g.UUID),
 	}
-	return points
+	if used != nil && g.MemoryTotal != nil {
+		doc.MemoryFree = decimalOf(new(max(0, *g.MemoryTotal-*used)))
+	}
+	return doc
 }
 
-// vestaThen is a GPU in one step of the past.
-func vestaThen(g *board.GPU, past render.PastGPU, step int, at time.Time) vestaGPU {
-	value := func(metric int, unit int64) *int64 {
-		v := past[metric][step]
-		if v == render.PastUnknown {
-			return nil
+// vestaSample is the host in one sample.
+func vestaSample(h *board.Host, s *snapshot.Sample, at time.Time) vestaPoint {
+	point := vestaPoint{Timestamp: vestaStamp(at)}
+	for i := range s.GPUs {
+		was := &s.GPUs[i]
+		j := slices.IndexFunc(h.GPUs, func(g board.GPU) bool { return g.UUID == was.UUID && (was.UUID != "" || g.Index == was.Index) })
+		if j < 0 {
+			continue
 		}
-		return new(int64(v) * unit)
+		g := &h.GPUs[j]
+		point.GPUs = append(point.GPUs, member{"gpu:" + strconv.Itoa(g.Index), vestaAt(g, at, was.MemoryUsed, was.Utilization, was.Temperature)})
 	}
-	used := value(render.PastMemory, render.PastMemoryUnit)
-	var free *int64
-	if used != nil && g.MemoryTotal != nil {
-		free = new(max(0, *g.MemoryTotal-*used))
-	}
-	return vestaGPU{
-		MemoryFree: decimalOf(free), Index: strconv.Itoa(g.Index), Name: known(g.Name), Utilization: decimalOf(value(render.PastUtilization, 1)),
-		Temperature: decimalOf(value(render.PastTemperature, 1)), Timestamp: at.Format(vestaTime),
-		MemoryTotal: decimalOf(g.MemoryTotal), MemoryUsed: decimalOf(used), UUID: known(g.UUID),
-	}
+	return point
 }

@@ -66,8 +66,6 @@ const PastUnknown = math.MinInt16
 // A HostPast is the past of one host; it is never changed once it is made.
 type HostPast struct {
 	Spans [4]PastSpan
-	// Fives is the last hour in steps of five minutes.
-	Fives PastSpan
 }
 
 // A PastSpan is one chart: from From on, as many steps as its lists are long.
@@ -276,7 +274,7 @@ func (u Use) Add(v Use) Use {
 // Sound reports whether all lists of a chart have one length, as drawing them
 // needs; what was kept in a file may have been changed.
 func (p *HostPast) Sound() bool {
-	for _, s := range append(p.Spans[:], p.Fives) {
+	for _, s := range p.Spans {
 		for _, gpu := range s.GPUs {
 			for _, list := range gpu {
 				if len(list) != s.Len() {

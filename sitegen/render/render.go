@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 )
 
 // An Input is everything that one generation shows.
@@ -27,6 +28,8 @@ type Input struct {
 	FreeMean2h, FreeMean24h, FreeMean1w *float64
 	// History is the past in charts and sums; nil when none is kept.
 	History *History
+	// Samples are what each host has sent of the last quarter of an hour, by name.
+	Samples map[string][]snapshot.Sample
 	// Help puts the documentation into the site, below help/.
 	Help bool
 	// Emit takes each file as soon as it is rendered, so that a site need not be in

@@ -87,7 +87,7 @@ func pastFor(h *board.Host, seed int) *render.HostPast {
 		}
 		return s
 	}
-	p := &render.HostPast{Fives: span(Now.Truncate(5*time.Minute).Add(-time.Hour), 5*time.Minute, 12)}
+	p := &render.HostPast{}
 	for i, length := range render.PastLengths() {
 		p.Spans[i] = span(Now.Truncate(15*time.Minute).Add(-length), length/time.Duration(render.PastSteps()[i]), render.PastSteps()[i])
 	}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// flagsWidth is the width to which the descriptions of flags are wrapped.
+const flagsWidth = 100
+
+// help prints what --help and the command help print: all commands on one screen, or
+// for one command its examples, what it does and its flags.
+func (a *app) help(c *cobra.Command, _ []string) {
+	if c.HasParent() {
+		fmt.Fprint(c.OutOrStdout(), commandHelp(c))
+		return
+	}
+	fmt.Fprint(c.OutOrStdout(), rootHelp(c))
+}
+
+func rootHelp(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("gpuboard COMMAND    " + root.Short + "\n")
+	for _, group := range root.Groups() {
+		title := group.Title
+		for _, c := range root.Commands() {
+			if c.GroupID != group.ID || c.Name() == "completion" || c.Name() == "help" {
+				continue
+			}
+			fmt.Fprintf(&b, "%-16s %-10s %s\n", title, c.Name(), c.Short)
+			title = ""
+		}
+	}
+	b.WriteString("gpuboard COMMAND --help begins with an example. --config FILE: the settings\n")
+	return b.String()
+}
+
+func commandHelp(c *cobra.Command) string {
+	if !c.HasExample() { // completion, which cobra makes
+		return strings.TrimSpace(c.Long) + "\n\n" + c.UsageString()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s\n\nUsage:\n  %s\n", c.Example, strings.TrimSpace(cmp.Or(c.Long, c.Short)), c.UseLine())
+	if c.HasAvailableLocalFlags() {
+		b.WriteString("\nFlags:\n" + c.LocalFlags().FlagUsagesWrapped(flagsWidth))
+	}
+	if c.HasAvailableInheritedFlags() {
+		b.WriteString("\nOf every command:\n" + c.InheritedFlags().FlagUsagesWrapped(flagsWidth))
+	}
+	return b.String()
+}
