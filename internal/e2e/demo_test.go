@@ -90,7 +90,7 @@ func TestDemo(t *testing.T) {
 	d := startDemo(t)
 	url := d.url
 	page := fetch(t, url)
-	for _, want := range []string{"does not exist", "atlas", "fornax"} {
+	for _, want := range []string{"are simulated", "atlas", "fornax"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -131,7 +131,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("%s has no such booking (%v)", comments[0], err)
 	}
 	// The form is there for whoever opens the page, and no page shows where the files lie.
-	if text := fetch(t, url+"book/capabilities.json"); !strings.Contains(text, `"booking": true`) {
+	if text := fetch(t, url+"book/capabilities.json"); !strings.Contains(text, `"booking":true`) {
 		t.Errorf("the booking form is off: %s", text)
 	}
 	for _, name := range []string{"", "about/", "bookings/", "book/", "health.json"} {
