@@ -10,102 +10,14 @@ import (
 	"gpuboard/templates"
 )
 
-// pastInput is all that the charts of a host depend on.
-type pastInput struct {
-	past   *render.HostPast
-	gpus   []pastGPU
-	booked []bookedSpan
-}
-
-type pastGPU struct {
-	index  int
-	slice  *int // which of the GPU's slices it is; nil for a GPU
-	label  string
-	key    string
-	memory int64 // MiB; 0 when not known
-	watts  float64
-}
-
-type bookedSpan struct {
-	gpu         int // -1 for all
-	from, until int64
-}
-
-// pastOf gathers what the charts of a host are made from.
-func (v *view) pastOf(h *board.Host) pastInput {
-	var in pastInput
-	if v.in.History == nil {
-		return in
-	}
-	in.past = v.in.History.Hosts[h.Name]
-	for g := range h.Rows() {
-		if !render.HasPast(g) {
-			continue
-		}
-		p := pastGPU{index: g.Index, slice: g.SliceIndex(), label: g.Label(), key: render.PastKey(g)}
-		if g.MemoryTotal != nil {
-			p.memory = *g.MemoryTotal
-		}
-		if g.PowerLimit != nil {
-			p.watts = *g.PowerLimit
-		}
-		in.gpus = append(in.gpus, p)
-	}
-	for _, b := range v.booked[h.Name] {
-		if b.Slice != nil {
-			continue // they are drawn behind the utilization, which no slice has
-		}
-		span := bookedSpan{gpu: -1, from: b.From.Unix(), until: b.Until.Unix()}
-		if b.Until.IsZero() {
-			span.until = math.MaxInt64
-		}
-		if b.From.IsZero() {
-			span.from = math.MinInt64
-		}
-		if len(b.GPUs) == 0 {
-			in.booked = append(in.booked, span)
-		}
-		for _, span.gpu = range b.GPUs {
-			in.booked = append(in.booked, span)
-		}
-	}
-	return in
-}
-
-// metric describes one of the four charts of a GPU.
-func (w *words) metric(g *pastGPU, m int, values []float64) (top float64, unit string) {
-	highest := 0.0
-	for _, v := range values {
-		if v > highest {
-			highest = v
-		}
-	}
-	switch m {
-	case render.PastMemory:
-		if g.memory > 0 {
-			return float64(g.memory) / 1024, w.list["sign.gib"]
-		}
-		return highest, w.list["sign.gib"]
-	case render.PastTemperature:
-		return 100, w.list["sign.celsius"]
-	case render.PastPower:
-		if g.watts > 0 {
-			return g.watts, w.list["sign.watt"]
-		}
-		return highest, w.list["sign.watt"]
-	default:
-		return 100, w.list["sign.percent"]
-	}
-}
-
 // past draws the charts of a host; table adds the values of utilization by time.
-func (v *view) past(in *pastInput, table bool) *templates.HostPast {
+func (v *view) past(h *board.Host, known *render.HostPast, table bool) *templates.HostPast {
 	out := &templates.HostPast{}
-	if in.past == nil {
+	if known == nil {
 		return out
 	}
-	for i := range in.past.Spans {
-		span := &in.past.Spans[i]
+	for i := range known.Spans {
+		span := &known.Spans[i]
 		n := render.PastSteps()[i]
 		tab := templates.HostTab{
 			Name: v.words.T("past.span." + render.SpanNames()[i]), Coverage: partOf(span.Coverage),
@@ -113,10 +25,12 @@ func (v *view) past(in *pastInput, table bool) *templates.HostPast {
 			Ticks: v.words.ticks(span.From, span.From.Add(time.Duration(n)*span.Step)),
 		}
 		var utilization [][]float64
-		for j := range in.gpus {
-			g := &in.gpus[j]
-			past, known := span.GPUs[g.key]
-			row := templates.ChartRow{GPU: g.label, Slice: g.slice != nil}
+		for g := range h.Rows() {
+			if !render.HasPast(g) {
+				continue
+			}
+			past, known := span.GPUs[render.PastKey(g)]
+			row := templates.ChartRow{GPU: g.Label(), Slice: g.Slice != nil}
 			for m := range row.Charts {
 				values := slices.Repeat([]float64{math.NaN()}, n)
 				if known {
@@ -130,7 +44,7 @@ func (v *view) past(in *pastInput, table bool) *templates.HostPast {
 			first := &row.Charts[render.PastUtilization]
 			row.Mean = first.Mean
 			if !row.Slice && i < 2 {
-				first.Booked = bookedPath(in.booked, g.index, span, n)
+				first.Booked = bookedPath(v.booked[h.Name], g.Index, span, n)
 			}
 			if known {
 				row.Held = v.words.digits(meanOf(past.Values(render.PastHeld)))
@@ -138,7 +52,7 @@ func (v *view) past(in *pastInput, table bool) *templates.HostPast {
 			tab.Rows = append(tab.Rows, row)
 		}
 		if table {
-			tab.Lines = v.lines(span.From, span.Step, utilization)
+			tab.Lines = v.lines(func(i int) time.Time { return span.From.Add(time.Duration(i) * span.Step) }, utilization, math.Round)
 		}
 		out.Tabs = append(out.Tabs, tab)
 	}
@@ -146,19 +60,41 @@ func (v *view) past(in *pastInput, table bool) *templates.HostPast {
 }
 
 // gpuChart is one of the four charts of a GPU.
-func (v *view) gpuChart(g *pastGPU, metric int, span string, values []float64) templates.Chart {
-	top, unit := v.words.metric(g, metric, values)
+func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64) templates.Chart {
+	top, sign := 100.0, "percent"
+	switch metric {
+	case render.PastMemory:
+		top, sign = 0, "gib"
+		if g.MemoryTotal != nil {
+			top = float64(*g.MemoryTotal) / 1024
+		}
+	case render.PastTemperature:
+		sign = "celsius"
+	case render.PastPower:
+		top, sign = 0, "watt"
+		if g.PowerLimit != nil {
+			top = *g.PowerLimit
+		}
+	}
+	if top <= 0 { // it is not known how high the values can be
+		for _, x := range values {
+			if x > top {
+				top = x
+			}
+		}
+	}
+	unit := v.words.list["sign."+sign]
 	c := v.words.chart(values, top, unit)
 	if metric == render.PastUtilization {
 		c.Class = "wide"
 	}
-	if metric != render.PastUtilization && len(v.in.Board.Hosts) > denseHosts || g.slice != nil && metric != render.PastMemory {
+	if metric != render.PastUtilization && len(v.in.Board.Hosts) > denseHosts || g.Slice != nil && metric != render.PastMemory {
 		c.Bare, c.Path, c.Gaps = true, "", "" // 96 shapes a host are 60 MB for a thousand hosts
 		return c
 	}
 	what := v.words.T([...]string{"past.utilization", "past.memory", "past.temperature", "past.power"}[metric])
 	if c.Mean == "" {
-		c.Text = v.words.T("past.none", g.label, what, span)
+		c.Text = v.words.T("past.none", g.Label(), what, span)
 		return c
 	}
 	gaps := 0
@@ -167,7 +103,7 @@ func (v *view) gpuChart(g *pastGPU, metric int, span string, values []float64) t
 			gaps++
 		}
 	}
-	c.Text = v.words.T("past.chart", g.label, what, span, c.Mean+" "+unit, c.Most+" "+unit, partOf(float64(gaps)/float64(len(values))))
+	c.Text = v.words.T("past.chart", g.Label(), what, span, c.Mean+" "+unit, c.Most+" "+unit, partOf(float64(gaps)/float64(len(values))))
 	return c
 }
 
@@ -183,29 +119,19 @@ func meanOf(values []float64) float64 {
 
 // lines lays lists side by side, the newest step first; steps of which nothing
 // is known at the beginning are left out.
-func (v *view) lines(from time.Time, step time.Duration, columns [][]float64) []templates.Line {
-	var out []templates.Line
+func (v *view) lines(at func(i int) time.Time, columns [][]float64, round func(float64) float64) (out []templates.Line) {
 	if len(columns) == 0 {
 		return nil
 	}
-	first := -1
-	for i := range columns[0] {
-		some := false
-		for _, c := range columns {
-			some = some || !math.IsNaN(c[i])
-		}
-		if some && first < 0 {
-			first = i
-		}
-	}
-	if first < 0 {
-		return nil
+	first := 0
+	for first < len(columns[0]) && !slices.ContainsFunc(columns, func(c []float64) bool { return !math.IsNaN(c[first]) }) {
+		first++
 	}
 	for i := len(columns[0]) - 1; i >= first; i-- {
-		at := from.Add(time.Duration(i) * step).In(v.words.zone)
-		line := templates.Line{Text: v.words.date(at) + " " + at.Format("15:04"), Cells: make([]string, len(columns))}
+		t := at(i).In(v.words.zone)
+		line := templates.Line{Text: v.words.date(t) + " " + t.Format("15:04"), Cells: make([]string, len(columns))}
 		for j, c := range columns {
-			line.Cells[j] = v.words.digits(math.Round(c[i]))
+			line.Cells[j] = v.words.digits(round(c[i]))
 		}
 		out = append(out, line)
 	}
@@ -215,17 +141,22 @@ func (v *view) lines(from time.Time, step time.Duration, columns [][]float64) []
 // maxBoxes is how many spans one chart shows.
 const maxBoxes = 256
 
-// bookedPath draws the spans in which a GPU was booked, the first of them.
-func bookedPath(booked []bookedSpan, gpu int, span *render.PastSpan, n int) string {
+// bookedPath draws the spans in which a GPU was booked, the first of them. Bookings of
+// slices are not drawn: they would be behind the utilization, which no slice has.
+func bookedPath(booked []*board.Booking, gpu int, span *render.PastSpan, n int) string {
 	var out []byte
 	drawn := 0
-	step, from := span.Step.Seconds(), float64(span.From.Unix())
 	for _, b := range booked {
-		if b.gpu >= 0 && b.gpu != gpu {
+		if b.Slice != nil || len(b.GPUs) > 0 && !slices.Contains(b.GPUs, gpu) {
 			continue
 		}
-		x := max(0, (float64(b.from)-from)/step)
-		end := min(float64(n), (float64(b.until)-from)/step)
+		x, end := 0.0, float64(n)
+		if !b.From.IsZero() {
+			x = max(x, b.From.Sub(span.From).Seconds()/span.Step.Seconds())
+		}
+		if !b.Until.IsZero() {
+			end = min(end, b.Until.Sub(span.From).Seconds()/span.Step.Seconds())
+		}
 		x, end = math.Round(x*10)/10, math.Round(end*10)/10
 		if end <= x {
 			continue
@@ -250,17 +181,20 @@ func bookedByHost(b *board.Board) map[string][]*board.Booking {
 // hostCharts are the charts of a host: those of a day for its own page, where
 // there is room, and all of them for the page beside it. Nil is none.
 func (v *view) hostCharts(h *board.Host) (day *templates.HostPast, beside *templates.HostHistoryPage) {
-	in := v.pastOf(h)
+	var known *render.HostPast
+	if v.in.History != nil {
+		known = v.in.History.Hosts[h.Name]
+	}
 	here := len(v.in.Board.Hosts) <= render.FullHistoryHosts
-	past := v.past(&in, here)
-	if here && in.past == nil { // a page beside it would have nothing to add, and no link
+	past := v.past(h, known, here)
+	if here && known == nil { // a page beside it would have nothing to add, and no link
 		return past, nil
 	}
 	past.JSON = v.files("../../../") + "api/v1/hosts/" + h.Name + "/history.json"
 	beside = &templates.HostHistoryPage{Heading: title(h), Past: past}
 	at := time.Time{}
-	if in.past != nil {
-		at = in.past.Spans[0].To()
+	if known != nil {
+		at = known.Spans[0].To()
 	}
 	beside.Frame = v.frame("host-history", "hosts/"+h.Name+"/history/index.html", at, chartsDue)
 	if !here {

@@ -114,32 +114,8 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 		row(label, say("sign.gpus"), values, top)
 		columns, t.Heads = append(columns, values), append(t.Heads, label)
 	}
-	for j := len(s.Steps) - 1; j >= 0; j-- {
-		line := templates.Line{}
-		some := false
-		for _, c := range columns {
-			some = some || !math.IsNaN(c[j])
-			line.Cells = append(line.Cells, v.words.digits(c[j]))
-		}
-		if !some && len(t.Lines) > 0 && onlyGapsBefore(columns, j) {
-			break
-		}
-		at := s.At[j].In(v.words.zone)
-		line.Text = v.words.date(at) + " " + at.Format("15:04")
-		t.Lines = append(t.Lines, line)
-	}
+	t.Lines = v.lines(func(i int) time.Time { return s.At[i] }, columns, func(x float64) float64 { return x })
 	return t
-}
-
-func onlyGapsBefore(columns [][]float64, end int) bool {
-	for _, c := range columns {
-		for _, x := range c[:end] {
-			if !math.IsNaN(x) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 func known(p *float64) float64 {

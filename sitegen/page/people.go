@@ -51,7 +51,7 @@ func (v *view) holdings() map[string]*holdings {
 				}
 				held := templates.Hold{Where: h.Name + " " + row.Index, Href: root + "hosts/" + h.Name + "/index.html#" + row.ID, Row: &row}
 				for _, p := range mine[name] {
-					held.Mine = append(held.Mine, v.words.process(v.process(p, now)))
+					held.Mine = append(held.Mine, v.process(p, now, rowSays{}))
 				}
 				u.held = append(u.held, held)
 				if h.SnapshotAt.After(u.newest) {

@@ -60,8 +60,6 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 	if p := order; len(p) == 1 && r.Who != nil && p[0].Type == snapshot.Compute && !dead(p[0]) {
 		r.Only = p[0].PID
 	}
-	// What the row says is not said again below it.
-	said := r.Only != 0 && d != whole
 	most := maxProcesses
 	if d == whole {
 		most = maxOwnProcesses
@@ -71,59 +69,69 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 			r.MoreProcesses = len(order) - most
 			break
 		}
-		one := v.process(p, ref)
-		if g.Slice != nil {
-			one.instance = "" // the row says it
+		// What the row says is not said again below it.
+		in := rowSays{
+			person:   d != whole && r.Who != nil && len(r.More) == 0 && render.Clean(p.Person) == r.Who.Name && p.User == p.Person && !dead(p),
+			program:  r.Only != 0 && d != whole,
+			instance: g.Slice != nil,
 		}
-		one.same = d != whole && r.Who != nil && len(r.More) == 0 && one.person == r.Who.Name && one.login == "" && !one.dead
-		if said {
-			one.since, one.told = "", true
-			if one.memory == r.Used && one.same && one.container == "" && one.instance == "" {
-				r.Details = false
-				continue
-			}
+		used := ""
+		if p.UsedMemory != nil {
+			used = v.words.gib(*p.UsedMemory)
 		}
-		r.Processes = append(r.Processes, v.words.process(one))
+		if in.person && in.program && used == r.Used && p.Container == "" && (in.instance || p.GPUInstanceID == nil) {
+			r.Details = false
+			continue
+		}
+		r.Processes = append(r.Processes, v.process(p, ref, in))
 	}
 }
 
-// A process is what a page says of one.
-type process struct {
-	pid             string
-	person, login   string // login where it is not the person
-	program, typ    string
-	memory, share   string // GiB, per cent
-	since           string
-	container       string
-	instance        string // of MIG
-	dead            bool
-	kill, survivors string // the children left behind: their pids, and what they are
-	same            bool   // the row says whose it is
-	told            bool   // and its pid and its program
-}
+// rowSays is what the row of a GPU says of a process: whose it is, its pid with its
+// program and since when it runs, and the MIG instance.
+type rowSays struct{ person, program, instance bool }
 
-func (v *view) process(p *board.Process, ref time.Time) process {
-	one := process{
-		pid: strconv.Itoa(p.PID), person: render.Clean(p.Person), program: render.Clean(p.Program),
-		typ: render.Clean(string(p.Type)), container: render.Clean(p.Container), dead: dead(p),
-	}
-	if p.User != p.Person {
-		one.login = render.Clean(p.User)
-	}
+// process says what a page says of a process, without what its row says.
+func (v *view) process(p *board.Process, ref time.Time, row rowSays) templates.Process {
+	w := v.words
+	out := templates.Process{Dead: dead(p)}
+	text := []string{w.T("process.memory")}
 	if p.UsedMemory != nil {
-		one.memory = v.words.gib(*p.UsedMemory)
-	}
-	if p.Share != nil {
-		one.share = strconv.Itoa(int(math.Round(100 * *p.Share)))
-	}
-	if p.StartedAt != nil {
-		if m := v.words.near(p.StartedAt.Time, ref); m != nil {
-			one.since = m.Text
+		text[0] = w.quantity(w.gib(*p.UsedMemory), "gib")
+		if p.Share != nil {
+			text[0] += ", " + w.quantity(strconv.Itoa(int(math.Round(100**p.Share))), "percent")
 		}
 	}
-	if p.GPUInstanceID != nil {
-		one.instance = strconv.Itoa(*p.GPUInstanceID)
+	if !row.person {
+		who := cmp.Or(render.Clean(p.Person), "?")
+		if login := render.Clean(p.User); login != "" && p.User != p.Person {
+			who += " (" + login + ")"
+		}
+		text = append(text, who)
 	}
+	if !row.program {
+		out.PID = strconv.Itoa(p.PID)
+		text = append(text, cmp.Or(render.Clean(p.Program), "?"))
+	}
+	if p.Type != snapshot.Compute {
+		text = append(text, w.T("process.type", render.Clean(string(p.Type))))
+	}
+	out.Text = strings.Join(text, " · ")
+	if p.StartedAt != nil && !row.program {
+		if m := w.near(p.StartedAt.Time, ref); m != nil {
+			out.Details = append(out.Details, w.T("process.since", m.Text))
+		}
+	}
+	if p.Container != "" {
+		out.Details = append(out.Details, w.T("process.container", render.Clean(p.Container)))
+	}
+	if p.GPUInstanceID != nil && !row.instance {
+		out.Details = append(out.Details, w.T("process.instance", strconv.Itoa(*p.GPUInstanceID)))
+	}
+	if !out.Dead {
+		return out
+	}
+	out.Left = w.T("process.gone")
 	var pids, names []string
 	for _, c := range p.Children {
 		pids = append(pids, strconv.Itoa(c.PID))
@@ -131,48 +139,9 @@ func (v *view) process(p *board.Process, ref time.Time) process {
 			names = append(names, name)
 		}
 	}
-	one.kill, one.survivors = strings.Join(pids, " "), render.Clean(strings.Join(names, ", "))
-	return one
-}
-
-// process says what a page says of a process.
-func (w *words) process(p process) templates.Process {
-	out := templates.Process{Dead: p.dead}
-	text := []string{w.T("process.memory")}
-	if p.memory != "" {
-		text[0] = w.quantity(p.memory, "gib")
-		if p.share != "" {
-			text[0] += ", " + w.quantity(p.share, "percent")
-		}
-	}
-	if !p.same {
-		who := cmp.Or(p.person, "?")
-		if p.login != "" {
-			who += " (" + p.login + ")"
-		}
-		text = append(text, who)
-	}
-	if !p.told {
-		out.PID = p.pid
-		text = append(text, cmp.Or(p.program, "?"))
-	}
-	if p.typ != string(snapshot.Compute) {
-		text = append(text, w.T("process.type", p.typ))
-	}
-	out.Text = strings.Join(text, " · ")
-	for _, detail := range []struct{ key, value string }{
-		{"process.since", p.since}, {"process.container", p.container}, {"process.instance", p.instance},
-	} {
-		if detail.value != "" {
-			out.Details = append(out.Details, w.T(detail.key, detail.value))
-		}
-	}
-	if p.dead {
-		out.Left = w.T("process.gone")
-		if p.kill != "" {
-			out.Left += w.T("process.left", p.survivors)
-			out.Kill = "kill " + p.kill
-		}
+	if len(pids) > 0 {
+		out.Left += w.T("process.left", render.Clean(strings.Join(names, ", ")))
+		out.Kill = "kill " + strings.Join(pids, " ")
 	}
 	return out
 }
