@@ -20,7 +20,7 @@ var openFrom = function (list, from, length, usable) {
   });
 };
 // pick takes so many, from the host with the fewest to spare, or from the hosts with most.
-var pick = function (list, n, oneHost) {
+var pick = function (list, n, sameHost) {
   var hosts = [], byName = {};
   list.forEach(function (u) {
     if (!byName[u.host]) { hosts.push(byName[u.host] = []); }
@@ -29,7 +29,7 @@ var pick = function (list, n, oneHost) {
   hosts.sort(function (a, b) { return a.length - b.length; });
   var enough = hosts.filter(function (h) { return h.length >= n; })[0];
   if (enough) { return enough.slice(0, n); }
-  if (oneHost || list.length < n) { return null; }
+  if (sameHost || list.length < n) { return null; }
   hosts.sort(function (a, b) { return b.length - a.length; });
   return [].concat.apply([], hosts).slice(0, n);
 };
@@ -38,12 +38,12 @@ var offer = function (w, from, until, t) {
   var fit = units.filter(function (u) { return (!w.model || u.model.toLowerCase().indexOf(w.model.toLowerCase()) >= 0) && (!w.mib || u.mib >= w.mib); });
   var soon = from <= t, begin = soon ? +t : +from, length = until - from;
   var open = openFrom(fit, begin, length, function (u) { return u.how !== LOST && (!soon || u.how === FREE); });
-  var found = { fit: fit.length, open: open.length, picked: pick(open, w.gpus, w.oneHost), next: null };
+  var found = { fit: fit.length, open: open.length, picked: pick(open, w.gpus, w.sameHost), next: null };
   var known = function (u) { return u.how === FREE || u.how === TAKEN; }, ends = [];
   if (found.picked || fit.length < w.gpus) { return found; }
   fit.filter(known).forEach(function (u) { u.due.forEach(function (d) { if (d.until > begin && d.until < Infinity) { ends.push(d.until); } }); });
   ends.sort(function (a, b) { return a - b; }).some(function (end) {
-    if (pick(openFrom(fit, end, length, known), w.gpus, w.oneHost)) { found.next = new Date(end); }
+    if (pick(openFrom(fit, end, length, known), w.gpus, w.sameHost)) { found.next = new Date(end); }
     return found.next;
   });
   return found;
@@ -114,7 +114,7 @@ var compose = function () {
   }
   w.gpus = +value("gpus");
   w.model = value("model");
-  w.oneHost = fields["one-host"].checked;
+  w.sameHost = fields["one-host"].checked;
   w.mib = value("memory").trim() ? memoryOf(value("memory")) : 0;
   if (!(w.gpus >= 1 && w.gpus <= 256 && w.gpus % 1 === 0)) { show(B.count); return; }
   if (isNaN(w.mib)) { show(B.memory); return; }
