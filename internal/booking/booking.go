@@ -1,6 +1,6 @@
-// Package booking is comments.json: who has reserved which GPU, until when. It
-// reads the file that people edit by hand, says by line and column what is
-// wrong with it, and changes it without disturbing what they wrote.
+// Package booking is comments.json: who has reserved which GPU, until when. It reads the
+// file, which people edit by hand, reports mistakes with line and column, and changes the
+// file so that everything else in it stays as people wrote it.
 package booking
 
 import (
@@ -20,8 +20,7 @@ const (
 
 // A Booking is one entry of comments.json.
 type Booking struct {
-	// ID is the entry's own id, or one made from host, target, name, from and
-	// until, so that every booking can be named.
+	// ID is that of the entry, or one derived from host, target, name, from and until.
 	ID      string
 	Host    string // as snapshot.ParseHost returns it
 	Target  Target
@@ -31,14 +30,14 @@ type Booking struct {
 	Until   time.Time // zero: open-ended
 	Comment string
 	Kind    Kind
-	By      string // who made the entry, where that is recorded and differs
-	Forced  bool   // made over somebody's standing booking
+	By      string // who made the entry, if that is recorded and not Name
+	Forced  bool   // made although somebody else had a booking
 	Line    int    // of the entry in the file, from 1
 	Col     int
 }
 
-// ActiveAt reports whether the booking is in force at t: From is part of it,
-// Until is not. A zero From has always been, a zero Until never ends.
+// ActiveAt reports whether the booking is in force at t: From is part of it, Until is
+// not. A zero From is before all times, a zero Until never ends.
 func (b Booking) ActiveAt(t time.Time) bool { return !b.From.After(t) && !b.OverAt(t) }
 
 // OverAt reports whether the booking has ended by t.
@@ -72,21 +71,20 @@ func jsonTime(t time.Time) *time.Time {
 	return &t
 }
 
-// A Calendar is all of comments.json as far as it could be understood.
+// A Calendar is what could be read of comments.json.
 type Calendar struct {
-	// Bookings are in the order of host, target, start. Expired ones are among
-	// them: who shows them decides for how long.
+	// Bookings are in the order of host, target, start. Those that are over are among
+	// them.
 	Bookings []Booking
-	// Problems names each thing in the file that could not be used, or that
-	// contradicts something else, with its line and column.
+	// Problems are the mistakes and contradictions in the file, with line and column.
 	Problems []snapshot.Problem
 	// File is the file's name as problems cite it: comments.json.
 	File string
 	// Encoding is how the file was written: "utf-8" or "windows-1252".
 	Encoding string
-	// Broken is true when the file is not well-formed. LastGood is then when
-	// the content was read that stands in for what could not be; zero when all
-	// bookings are those of the file as it is.
+	// Broken is true if the file has an error of syntax or cannot be read. LastGood is
+	// then when the content was read whose bookings are shown instead; zero if there is
+	// none.
 	Broken   bool
 	LastGood time.Time
 }

@@ -11,30 +11,28 @@ import (
 	"gpuboard/internal/spelling"
 )
 
-// A Fleet is what the board says about the hosts that can be booked. The zero
-// value knows nothing.
+// A Fleet describes the hosts that can be booked, as the board shows them. The zero
+// value has none.
 type Fleet struct {
 	Hosts map[string]KnownHost
-	// Cards is the number that the GPU of a booking has now, by host and booking
-	// ID, as in "gpu01/ID". A booking by number stays with its GPU when the
-	// numbers change.
+	// Cards is the present index of the GPU of a booking, by host and booking ID, as in
+	// "gpu01/ID". A booking by index stays with its GPU when the indices change.
 	Cards map[string]int
 }
 
 // KnownHost is what is known about one host.
 type KnownHost struct {
-	// GPUs is how many there are. 0 means that nobody knows, and every index passes.
+	// GPUs is their number. 0 means unknown, and every index is accepted.
 	GPUs int
 	// UUIDs has the index of each GPU by its UUID. The UUID of a MIG slice has the
 	// index of its GPU.
 	UUIDs map[string]int
-	// Incomplete is true if a slice has no UUID, so that any UUID may be its.
+	// Incomplete is true if a slice has no known UUID, so that every UUID is accepted.
 	Incomplete bool
 }
 
-// Index returns the index that the GPU of a booking has now, or the index of the
-// GPU that a booked slice is a part of. It is false for a whole host, and for a
-// UUID that is not known.
+// Index returns the present index of the GPU of a booking; for a slice, that of its GPU.
+// ok is false for a whole host and for an unknown UUID.
 func (f Fleet) Index(b Booking) (index int, ok bool) {
 	switch {
 	case b.Target.All:
@@ -49,8 +47,8 @@ func (f Fleet) Index(b Booking) (index int, ok bool) {
 	return b.Target.Index, true
 }
 
-// Check reports the bookings that are not over at now and are for a host or a GPU
-// that does not exist. Such a booking protects nothing.
+// Check reports the bookings that are not over at now and name a host or a GPU that does
+// not exist. Such a booking has no effect.
 func Check(cal *Calendar, fleet Fleet, now time.Time) []snapshot.Problem {
 	var problems []snapshot.Problem
 	names := slices.Sorted(maps.Keys(fleet.Hosts))
@@ -91,7 +89,7 @@ func Check(cal *Calendar, fleet Fleet, now time.Time) []snapshot.Problem {
 	return problems
 }
 
-// similarHost looks for a host that differs by a domain or by a slip of the finger.
+// similarHost looks for a host with another domain or a slightly different name.
 func similarHost(name string, names []string) string {
 	short, _, _ := strings.Cut(name, ".")
 	for _, n := range names {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A date is a day of the calendar, and a wall a time of day on a clock there.
-// Neither is a moment before a zone is added.
+// A date is a day of the calendar, and a wall a time of day on a clock. They are a point
+// in time only together with a zone.
 type date struct {
 	year  int
 	month time.Month
@@ -34,8 +34,8 @@ func (w wall) String() string {
 	return fmt.Sprintf("%02d:%02d", w.hour, w.min)
 }
 
-// moments returns the moments at which clocks in the zone show this: one, none
-// (they jump over it) or two, earlier first (they show it again).
+// moments returns the times at which clocks in the zone show this: one; none, if they
+// jump over it; or two, earlier first, if they are set back.
 func moments(d date, w wall, zone *time.Location) []time.Time {
 	asUTC := time.Date(d.year, d.month, d.day, w.hour, w.min, w.sec, 0, time.UTC)
 	var found []time.Time
@@ -50,10 +50,10 @@ func moments(d date, w wall, zone *time.Location) []time.Time {
 	return slices.CompactFunc(found, time.Time.Equal)
 }
 
-// resolve finds the moment at which clocks in the zone show a time. What does
-// not exist is refused with its neighbours; of two moments an end takes the
-// later one and a beginning the earlier, so that nobody's time is cut, and the
-// note says so. abbreviation, when not "", chooses between them.
+// resolve finds the time at which clocks in the zone show this. The error for a time
+// that does not exist names the times before and after. Of two times, an end is the
+// later one and a beginning the earlier one, so that no booking is shortened, and the
+// note says so. abbreviation, if not "", chooses between them.
 func resolve(d date, w wall, zone *time.Location, abbreviation string, end bool) (t time.Time, note string, err error) {
 	found := moments(d, w, zone)
 	if abbreviation != "" {
@@ -86,17 +86,17 @@ func resolve(d date, w wall, zone *time.Location, abbreviation string, end bool)
 		d, w, zone, first, second, which), nil
 }
 
-// gapEnd is the moment at which clocks jump over a time that does not exist.
+// gapEnd is when clocks jump over a time that does not exist.
 func gapEnd(d date, w wall, zone *time.Location) time.Time {
 	asUTC := time.Date(d.year, d.month, d.day, w.hour, w.min, w.sec, 0, time.UTC)
 	_, offset := asUTC.Add(-36 * time.Hour).In(zone).Zone()
-	// With the old offset the time lies behind the jump, and at most as far as it is wide.
+	// Read with the old offset, the time is after the jump.
 	start, _ := asUTC.Add(-time.Duration(offset) * time.Second).In(zone).ZoneBounds()
 	return start
 }
 
-// startOfDay is the first moment of a day; where clocks jump over midnight,
-// that is when they land.
+// startOfDay is the first moment of a day. If clocks jump over midnight, it is the end of
+// the jump.
 func startOfDay(d date, zone *time.Location) time.Time {
 	if found := moments(d, wall{}, zone); len(found) > 0 {
 		return found[0]

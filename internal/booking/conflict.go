@@ -16,10 +16,9 @@ const (
 	Everybody              // the person's own ones, too
 )
 
-// Conflicts returns the bookings that share a GPU and a stretch of time with a
-// wanted one, in order of start. The entry with the wanted one's ID is the wanted
-// one itself. A booking that is to begin now has to say so in From; otherwise those
-// that are over conflict with it too.
+// Conflicts returns the bookings that share a GPU and a period with a wanted one, in
+// order of start. The booking with the wanted one's ID is left out. A booking from now
+// on needs From: without it, bookings that are over conflict as well.
 func Conflicts(cal *Calendar, wanted Booking, whose Whose, fleet Fleet) []Booking {
 	var found []Booking
 	for _, b := range cal.Bookings {
@@ -40,7 +39,7 @@ func sameGPU(a, b Booking, fleet Fleet) bool {
 		return true
 	}
 	if a.Target.slice() && b.Target.slice() {
-		return false // two slices, of one GPU or not
+		return false // two different slices
 	}
 	i, known := fleet.Index(a)
 	j, alsoKnown := fleet.Index(b)
@@ -56,10 +55,10 @@ type Limits struct {
 	MaxAhead    time.Duration // from now until a booking begins
 }
 
-// Check returns an error that says which limit the wanted bookings exceed, given
-// those that stand. They are made together by one person. A booking of a whole host
-// counts as all GPUs that the fleet says it has, and as one where that is not known.
-// Limits do not apply to maintenance.
+// Check returns an error that says which limit the wanted bookings of one person
+// exceed, together with the existing ones. A booking of a whole host counts as all GPUs
+// that the fleet has for it, or as one if their number is not known. Limits do not apply
+// to maintenance.
 func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, fleet Fleet) error {
 	for _, w := range wanted {
 		from := later(w.From, now)
@@ -88,15 +87,16 @@ func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, fleet Flee
 	return nil
 }
 
-// calendarLonger allows for the hour that a change of clocks adds.
+// calendarLonger reports whether a period is longer than allowed. A change of clocks may
+// add an hour.
 func calendarLonger(from, until time.Time, most time.Duration) bool {
 	days := int(most / (24 * time.Hour))
 	rest := most % (24 * time.Hour)
 	return until.Sub(from) > most && until.After(from.AddDate(0, 0, days).Add(rest))
 }
 
-// mostAtOnce is the largest number of GPUs that the person of w holds at any
-// moment of w, standing and wanted bookings together.
+// mostAtOnce is the largest number of GPUs that the person of w has at any time of w,
+// existing and wanted bookings together.
 func mostAtOnce(cal *Calendar, wanted []Booking, w Booking, now time.Time, fleet Fleet) int {
 	type change struct {
 		at time.Time
@@ -123,8 +123,8 @@ func mostAtOnce(cal *Calendar, wanted []Booking, w Booking, now time.Time, fleet
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.n, b.n)) })
 	held, most := 0, 0
 	for _, c := range changes {
-		// Whatever shares time with w and begins before it is in force when w
-		// begins, so that no larger sum can lie outside of w.
+		// A booking that overlaps with w and begins earlier is in force when w begins, so
+		// no larger sum can occur outside of w.
 		held += c.n
 		most = max(most, held)
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Describe puts a booking's time into words for the one who makes it:
-// "Sat 21 Nov 18:00 → Mon 23 Nov 18:00 CET (2 d)". A zero from is now, a zero
-// until has no end. The year is named where it is not that of now.
+// Describe writes the period of a booking for people:
+// "Sat 21 Nov 18:00 → Mon 23 Nov 18:00 CET (2 d)". A zero from is now, a zero until is an
+// open end. The year is written if it is not that of now.
 func Describe(from, until, now time.Time, zone *time.Location) string {
 	if from.IsZero() {
 		from = now
@@ -31,8 +31,8 @@ func Describe(from, until, now time.Time, zone *time.Location) string {
 	return fmt.Sprintf("%s → %s %s (%s)", begin, layout(until), last, span(from, until))
 }
 
-// span is the length between two moments in the same zone, with days counted as
-// the calendar does: across a change of clocks a day has 23 or 25 hours.
+// span is the length of a period, in days of the calendar: on a change of clocks a day
+// has 23 or 25 hours. Both times are in the same zone.
 func span(from, until time.Time) string {
 	days := int(until.Sub(from) / (24 * time.Hour))
 	for days > 0 && from.AddDate(0, 0, days).After(until) {
@@ -44,8 +44,8 @@ func span(from, until time.Time) string {
 	return twoUnits(days, until.Sub(from.AddDate(0, 0, days)))
 }
 
-// Length puts a length of time into words, in its two largest units: "2 d 6 h",
-// "45 min", "less than 1 min". A day is 24 hours; the sign is dropped.
+// Length writes a duration in its two largest units: "2 d 6 h", "45 min", "less than 1
+// min". A day has 24 hours; the sign is dropped.
 func Length(d time.Duration) string {
 	d = d.Abs()
 	days := d / (24 * time.Hour)

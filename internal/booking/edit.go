@@ -13,7 +13,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// The errors of the editing functions, to be told apart with [errors.Is].
+// The errors of the editing functions, for [errors.Is].
 var (
 	ErrBroken   = errors.New("the bookings cannot be changed while the file has a mistake in it")
 	ErrNotFound = errors.New("there is no such booking")
@@ -28,26 +28,24 @@ const header = `// Who has reserved which GPU. Change this file with "gpuboard b
 // that date. Comments like this one are kept.
 `
 
-// A Zone is the one that times in comments.json are in. It belongs to the file,
-// not to the reader.
+// A Zone is the zone of the times in comments.json. All readers of the file use it.
 type Zone struct {
 	*time.Location // nil: UTC
-	// Offsets has each time that is written carry its offset, for programs that do
-	// not know which zone others read the file in.
+	// Offsets adds its offset to each time that is written, for programs that do not
+	// know the zone of the file.
 	Offsets bool
 }
 
-// In is a zone that every reader of the file knows.
+// In returns the Zone of times without offsets.
 func In(zone *time.Location) Zone { return Zone{Location: zone} }
 
-// Add writes bookings into the file and returns its new content, and the
-// bookings as they read there, in the order given. Data may be empty. Whatever
-// is not part of the new entries stays as it is, byte by byte, the encoding and
-// the ends of lines included. A GPU that has an entry already, be it long over,
-// gets a list of entries, so that nothing is forgotten.
+// Add writes bookings into the file. It returns the new content and the bookings as
+// they read there, in the order given. Data may be empty. Everything else in the file
+// keeps its bytes, including the encoding and the ends of lines. A GPU that has an entry
+// already, even one that is over, gets a list of entries.
 //
-// The bookings' zero fields are left out; Line, Col and Written are ignored.
-// Add does not look for conflicts: that is [Conflicts].
+// Zero fields of the bookings are left out; Line, Col and Written are ignored. Add does
+// not look for conflicts; see [Conflicts].
 func Add(data []byte, zone Zone, bookings ...Booking) ([]byte, []Booking, error) {
 	out := make([]Booking, 0, len(bookings))
 	for _, b := range bookings {
@@ -85,13 +83,13 @@ func addOne(data []byte, zone Zone, b Booking) ([]byte, Booking, error) {
 	return next, added[0], nil
 }
 
-// errReadBack says that a changed file does not hold what was written.
+// errReadBack says that a changed file does not contain what was written.
 func errReadBack() error {
 	return fmt.Errorf("%w: it does not read back from the file", ErrInvalid)
 }
 
-// difference returns the bookings that a change of the file added and removed, in
-// the order of the file. Of equal bookings it is the last ones.
+// difference returns the bookings that a change of the file has added and removed, in
+// the order of the file. Of several equal bookings these are the last ones.
 func difference(before, after []Booking) (added, removed []Booking) {
 	count := map[Booking]int{}
 	for _, b := range before {
@@ -118,14 +116,14 @@ func overError(b Booking, zone *time.Location) error {
 	return fmt.Errorf("%w: it ended %s", ErrOver, b.Until.In(zone).Format("Mon 2 Jan 2006 15:04 MST"))
 }
 
-// content is the booking without what changes when others are edited.
+// content is the booking without the fields that change when other entries do.
 func (b Booking) content() Booking {
 	b.Line, b.Col, b.ID = 0, 0, ""
 	b.From, b.Until = b.From.UTC(), b.Until.UTC()
 	return b
 }
 
-// valid checks what is to be written, and makes its texts safe.
+// valid checks a booking before it is written, and makes its texts safe.
 func valid(b *Booking) error {
 	host, err := snapshot.ParseHost(b.Host)
 	if err != nil {
@@ -164,17 +162,17 @@ func valid(b *Booking) error {
 	return nil
 }
 
-// Extend moves the end of the booking with this id; a zero until leaves it open.
-// A booking that was over at now stays as it is: [ErrOver]. It returns the file's
-// new content, and the booking as it reads there. An id that was not written in
-// the file is made from the entry and so changes with it.
+// Extend moves the end of the booking with this ID; a zero until means open-ended. It
+// returns the new content of the file and the booking as it reads there. The error for
+// a booking that was over at now is [ErrOver]. An ID that is not written in the file is
+// derived from the entry, so it changes with the end.
 func Extend(data []byte, zone Zone, id string, until, now time.Time) ([]byte, Booking, error) {
 	return changeEnd(data, zone, id, until, now, "extending")
 }
 
-// Release ends the booking with this id at a moment. One in force keeps its
-// entry, which then says until when it was used; one that has not begun by then
-// is removed, and returned as it was. One that is over is not changed: [ErrOver].
+// Release ends the booking with this ID at a time. A booking that has begun keeps its
+// entry, with the new end. One that has not begun is removed, and returned as it was.
+// The error for one that is over is [ErrOver].
 func Release(data []byte, zone Zone, id string, at time.Time) ([]byte, Booking, error) {
 	r, f, err := lookup(data, zone, id)
 	if err != nil {
@@ -222,8 +220,8 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 	return fail(errReadBack())
 }
 
-// prune takes the bookings that ended before a moment out of the file and
-// returns them, with its new content. The places of GPUs in lists stay.
+// prune removes the bookings that ended before a time from the file. It returns the new
+// content and the removed bookings. The GPUs in lists keep their indices.
 func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Booking, error) {
 	r, err := editable(data, In(zone))
 	if err != nil {

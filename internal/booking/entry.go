@@ -12,13 +12,13 @@ import (
 	"gpuboard/internal/spelling"
 )
 
-// fields are the names that an entry may have, in the order in which the
-// program writes them.
+// fields are the names of the fields of an entry, in the order in which the program
+// writes them.
 func fields() []string {
 	return []string{"name", "from", "date", "comment", "kind", "by", "id", "forced"}
 }
 
-// entryField is the field that a key stands for without regard to case; "" for none.
+// entryField is the field with this name, whatever the case; "" for none.
 func entryField(key string) string {
 	key = strings.ToLower(strings.TrimSpace(key))
 	if slices.Contains(fields(), key) {
@@ -27,7 +27,7 @@ func entryField(key string) string {
 	return ""
 }
 
-// nearestField guesses what somebody meant by a key; "" when nothing is near.
+// nearestField guesses the field that a key was meant to be; "" for none.
 func nearestField(key string) string {
 	key = strings.ToLower(strings.TrimSpace(key))
 	switch key {
@@ -88,7 +88,7 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 		}
 	}
 	if name == "" && date == "" && from == "" && b.Kind == Reserved {
-		return // an empty entry keeps the place of a GPU that nobody booked
+		return // an empty entry: a GPU that nobody has booked
 	}
 	if name == "" && b.Kind == Reserved {
 		r.hostProblem("booking:name", entry, s, `the entry says when, but not who: add "name", or write {} for no booking`)
@@ -142,8 +142,7 @@ func (r *reading) entryFields(s slot, entry *hujson.Object) map[string]*hujson.V
 	return value
 }
 
-// moment reads a time of an entry. An empty one is the zero time: always, or
-// open-ended.
+// moment reads a time of an entry. An empty one is the zero time: no beginning or no end.
 func (r *reading) moment(s slot, v *hujson.Value, text string, end bool) (time.Time, bool) {
 	if text == "" {
 		return time.Time{}, true

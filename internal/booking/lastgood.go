@@ -18,14 +18,14 @@ import (
 // LastGoodName is the copy of comments.json in the generator's state directory.
 const LastGoodName = "comments.last-good.json"
 
-// Load reads comments.json at path for the board, and keeps copies of it when it
-// is good: beside the file, if it may, and in the directory stateDir; "" for none.
+// Load reads comments.json at path for the board. If the file is good, it keeps copies:
+// beside the file, if it has the rights, and in the directory stateDir; "" for none.
 //
-// As long as the file has an error of syntax, cannot be read, or is empty or gone
-// where bookings stood, all bookings of the newest copy count and none of the file. A
-// file that does not exist otherwise is no problem: nobody has booked anything.
+// If the file has an error of syntax, cannot be read, or is empty or missing although
+// there were bookings, the calendar has the bookings of the newest copy instead. A
+// missing file without such a copy is no problem: nobody has booked anything.
 //
-// The calendar is never nil. The error is only about keeping the copy.
+// The calendar is never nil. The error is only about the copies.
 func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, error) {
 	f := Open(path, zone)
 	f.state = stateDir
@@ -33,8 +33,8 @@ func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, 
 	if cal.Broken || data == nil {
 		return cal, nil
 	}
-	// Beside the file, where the commands find it; its directory may be one that
-	// only people write. And here, where it outlives that directory.
+	// The commands use the copy beside the file. This process may have no rights to
+	// write there, so it has a copy of its own.
 	_ = f.keepGood(data, opts.Now)
 	if stateDir == "" {
 		return cal, nil
@@ -59,7 +59,7 @@ func (f *File) load(opts Options) ([]byte, *Calendar) {
 	return data, cal
 }
 
-// read reads the file, or the last good content in its place.
+// read reads the file, or the last good content instead.
 func (f *File) read(opts Options) ([]byte, *Calendar) {
 	data, _, err := readRegular(f.path)
 	if errors.Is(err, fs.ErrNotExist) && isDir(filepath.Dir(f.path)) {
@@ -92,20 +92,19 @@ func (f *File) read(opts Options) ([]byte, *Calendar) {
 	}
 	cal.LastGood, cal.Bookings = at, was.Bookings
 	for i := range cal.Bookings {
-		cal.Bookings[i].Line, cal.Bookings[i].Col = 0, 0 // places in a file that is not there any more
+		cal.Bookings[i].Line, cal.Bookings[i].Col = 0, 0 // they are not those of the present file
 	}
 	return data, cal
 }
 
-// blank reports whether there is nothing in a file but white space and comments,
-// or no file.
+// blank reports whether a file has only white space and comments, or does not exist.
 func blank(data []byte) bool {
 	d, err := decode(data)
 	return err == nil && d.parse() == nil && d.root == nil
 }
 
-// emptied says that bookings stood where there are none, and what to do. It is
-// read by everybody who sees the board, so it names no directory.
+// emptied is the problem of a file that had bookings and has none. Everybody who sees
+// the board reads it, so it names no directory.
 func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
 	what := "empty"
 	if data == nil {
@@ -121,10 +120,10 @@ func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
 		what, stood, counts, shell.Join("cp", filepath.Base(good), name), shell.Quote(name)), snapshot.MaxTextBytes)}
 }
 
-// Intact returns an error that wraps [ErrBroken] when a content must not be
-// changed: it has an error of syntax, or is empty where bookings stood. With a
-// copy of the last good content it is a [*RestorableError]. nil is a file that
-// does not exist.
+// Intact returns an error that wraps [ErrBroken] if a content must not be changed: it
+// has an error of syntax, or it is empty although there were bookings. If there is a
+// copy of the last good content, the error is a [*RestorableError]. nil data is a file
+// that does not exist.
 func (f *File) Intact(data []byte) error {
 	path, good, _ := f.lastGood()
 	var err error
@@ -139,17 +138,17 @@ func (f *File) Intact(data []byte) error {
 	return &RestorableError{Err: err, Restore: shell.Join("cp", path, f.path), Anew: "echo '{}' > " + shell.Quote(f.path)}
 }
 
-// A RestorableError is about a file that one of two commands makes good again.
+// A RestorableError is about a file that one of two commands repairs.
 type RestorableError struct {
 	Err     error
-	Restore string // puts the last good content back
-	Anew    string // leaves no bookings
+	Restore string // restores the last good content
+	Anew    string // writes a file without bookings
 }
 
 func (e *RestorableError) Error() string { return e.Err.Error() }
 func (e *RestorableError) Unwrap() error { return e.Err }
 
-// lastGood finds the newest copy of the last good content; nil when there is none.
+// lastGood finds the newest copy of the last good content; nil if there is none.
 func (f *File) lastGood() (path string, data []byte, at time.Time) {
 	paths := []string{f.beside(lastGoodSuffix)}
 	if f.state != "" {
@@ -164,8 +163,8 @@ func (f *File) lastGood() (path string, data []byte, at time.Time) {
 	return path, data, at
 }
 
-// keepGood keeps a content that was read beside the file, as long as it still
-// stands there. The copy's time is when it was last read; zero leaves it.
+// keepGood keeps a copy of a content beside the file, if the file still has it. The
+// modification time of the copy becomes at, when it was last read; zero leaves it.
 func (f *File) keepGood(data []byte, at time.Time) error {
 	path := f.beside(lastGoodSuffix)
 	if have, _, err := readRegular(path); err == nil && bytes.Equal(have, data) {
@@ -179,13 +178,13 @@ func (f *File) keepGood(data []byte, at time.Time) error {
 	}
 	defer unlock()
 	if now, err := f.Read(); err != nil || !bytes.Equal(now, data) {
-		return err // the program that changed it has kept a copy
+		return err // the program that changed the file has kept a copy
 	}
-	_ = os.Remove(f.beside(newSuffix)) // of a program that was killed
+	_ = os.Remove(f.beside(newSuffix)) // left by a program that was killed
 	return f.writeGood(data, at)
 }
 
-// writeGood is keepGood for a caller that holds the lock.
+// writeGood writes the copy of keepGood. The caller holds the lock.
 func (f *File) writeGood(data []byte, at time.Time) error {
 	path := f.beside(lastGoodSuffix)
 	staged := f.beside(newSuffix)
@@ -200,7 +199,7 @@ func (f *File) writeGood(data []byte, at time.Time) error {
 	return nil
 }
 
-// keepGoodAt keeps a content elsewhere.
+// keepGoodAt keeps a copy at another path.
 func keepGoodAt(path string, data []byte, at time.Time) error {
 	if _, err := atomicfile.Write(path, data, 0o600); err != nil {
 		return err
@@ -208,7 +207,7 @@ func keepGoodAt(path string, data []byte, at time.Time) error {
 	return touch(path, at)
 }
 
-// touch sets the time of a file. A file of another owner is left as it is.
+// touch sets the modification time of a file, unless that belongs to somebody else.
 func touch(path string, at time.Time) error {
 	if at.IsZero() {
 		return nil
@@ -224,7 +223,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// reason is an error without the path, which the problem names already.
+// reason is an error without the path, which the problem has already.
 func reason(err error) string {
 	var pathError *fs.PathError
 	switch {

@@ -27,10 +27,9 @@ var (
 	slashes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+/\d+(/\d+)?\b`) })
 )
 
-// parseAbsolute reads a moment that means the same whenever it is read:
-// YYYY-MM-DD or D.M.YYYY, with or without a time, which may carry a zone. A day
-// alone is its end when end is true, else its beginning. The note is not ""
-// when the time was ambiguous.
+// parseAbsolute reads a date: YYYY-MM-DD or D.M.YYYY, with or without a time, which may
+// have a zone. A day alone is its end if end is true, else its beginning. The note is
+// not "" if the time was ambiguous.
 func parseAbsolute(s string, zone *time.Location, end bool) (t time.Time, note string, err error) {
 	s = strings.TrimSpace(s)
 	var year, month, day, rest = "", "", "", []string(nil)
@@ -98,7 +97,7 @@ func notUnderstood(s string) error {
 	return fmt.Errorf("%s is no date that is understood: %s", quote(s), forms)
 }
 
-// atoi is for what a pattern has already found to be a few digits, or nothing.
+// atoi reads a few digits that a pattern has found; "" is 0.
 func atoi(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n
@@ -123,20 +122,18 @@ func weekday(s string) (time.Weekday, bool) {
 	return 0, false
 }
 
-// ParseMoment reads when something begins: a date and time, "today", "fri
-// 18:00", "18:00", "noon", "midnight", "now", or a length of time from now
-// ("2d 6h"). A day alone means its beginning, and "today" means now. What is
-// said with a weekday or a time alone is always still to come; "today 09:00"
-// is refused once it is over. The note, when not "", says what was assumed.
+// ParseMoment reads a beginning: a date and time, "today", "fri 18:00", "18:00", "noon",
+// "midnight", "now", or a length of time from now ("2d 6h"). A day alone means its
+// beginning, and "today" means now. A weekday or a time alone is the next one; "today
+// 09:00" is refused after 09:00. The note, if not "", says what was assumed.
 func ParseMoment(s string, now time.Time, zone *time.Location) (t time.Time, note string, err error) {
 	return parseMoment(s, now, now, zone, false)
 }
 
-// ParseUntil reads when something ends that begins at from: all that
-// [ParseMoment] reads, where a day alone means its end, and a length of time
-// counts from the beginning, in days as the calendar has them. A weekday or a time
-// alone is the next one after the beginning. An end that is not after from, or not
-// after now, is refused.
+// ParseUntil reads the end of a period that begins at from. It reads what [ParseMoment]
+// reads, but a day alone means its end, and a length of time counts from the beginning,
+// in days of the calendar. A weekday or a time alone is the next one after the
+// beginning. An end that is not after from, or not after now, is refused.
 func ParseUntil(s string, from, now time.Time, zone *time.Location) (t time.Time, note string, err error) {
 	if from.IsZero() {
 		from = now
@@ -157,8 +154,8 @@ func ParseUntil(s string, from, now time.Time, zone *time.Location) (t time.Time
 	return t, note, nil
 }
 
-// after adds calendar days, then hours and minutes. Two days from Saturday
-// 18:00 are Monday 18:00, whatever the clocks did in between.
+// after adds days of the calendar, then hours and minutes. Two days from Saturday 18:00
+// are Monday 18:00, also across a change of clocks.
 func after(from time.Time, days int, rest time.Duration, zone *time.Location) time.Time {
 	if days == 0 {
 		return from.Add(rest)
@@ -204,7 +201,7 @@ func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) 
 	}
 
 	today, first := dateOf(now), dateOf(begin)
-	var days []date // on which it may be: the first on which it comes after earliest
+	var days []date // the first one on which the time is after earliest counts
 	earliest := begin
 	day, isWeekday := weekday(word)
 	switch {
@@ -261,12 +258,12 @@ func timeOfDay(s string) (wall, bool) {
 	return wall{}, s == "midnight"
 }
 
-// maxSpanDays keeps lengths of time far from overflow.
+// maxSpanDays prevents an overflow of time.Duration.
 const maxSpanDays = 3660
 
-// parseSpan reads weeks, days, hours and minutes, each at most once and in this
-// order: "2w3d6h30m", "2d 6h", "+1d". Days stay days, because they are not
-// always 24 hours long.
+// parseSpan reads weeks, days, hours and minutes, each at most once and in this order:
+// "2w3d6h30m", "2d 6h", "+1d". Days are returned as such, because they do not always
+// have 24 hours.
 func parseSpan(s string) (days int, rest time.Duration, err error) {
 	m := spanTime().FindStringSubmatch(strings.ToLower(strings.TrimSpace(s)))
 	if m == nil || strings.Join(m[1:], "") == "" {

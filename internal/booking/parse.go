@@ -17,7 +17,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// What is read of comments.json.
+// The limits of comments.json.
 const (
 	MaxFileBytes    = 4 << 20
 	MaxBookings     = 100_000
@@ -29,11 +29,11 @@ const (
 	MaxYear         = 2199
 )
 
-// Options are what the reader may know besides the file. The zero value is fine.
+// Options are optional facts for the reader of the file.
 type Options struct {
-	// Aliases turn the name that was written into the canonical one.
+	// Aliases map the written names to canonical ones.
 	Aliases Aliases
-	// Now keeps overlaps that are over by then out of the problems. Zero reports all.
+	// Now, if not zero, leaves overlaps that are over by then out of the problems.
 	Now time.Time
 }
 
@@ -271,7 +271,7 @@ func (r *reading) slot(s slot, v *hujson.Value) {
 	}
 }
 
-// finish orders the bookings, names those without an id, and looks for overlaps.
+// finish sorts the bookings, derives missing IDs, and looks for overlaps.
 func (r *reading) finish() {
 	slices.SortStableFunc(r.found, func(a, b found) int { return compareBookings(a.Booking, b.Booking) })
 	for i := range r.found {
@@ -288,7 +288,7 @@ func (r *reading) finish() {
 		}
 		r.ids[b.ID] = i
 	}
-	same := map[string]int{} // how many equal entries there were so far
+	same := map[string]int{} // the number of equal entries so far
 	for i := range r.found {
 		b := &r.found[i].Booking
 		if b.ID != "" {
@@ -317,8 +317,8 @@ func (r *reading) finish() {
 	}
 }
 
-// derivedID names an entry by what it says, so that the same entry has the same
-// id at every reading, wherever it moves in the file.
+// derivedID makes an ID of the content of an entry, which stays the same wherever the
+// entry moves in the file.
 func derivedID(b Booking) string {
 	stamp := func(t time.Time) string {
 		if t.IsZero() {

@@ -13,11 +13,11 @@ import (
 // A Policy decides what one person may book, extend and release. The command line
 // and the booking form share it.
 type Policy struct {
-	// Login makes the change, in the name of Person. Both are canonical names.
+	// Login is who makes the change, for Person. Both are canonical names.
 	Login, Person string
 	// Written is Person as it is to be written into the file; "" for Person itself.
 	Written string
-	// Force overrides standing bookings and changes those of others.
+	// Force overrides existing bookings, and allows changes of those of others.
 	Force bool
 	// OverRunning books what others are using. Running says what runs on the GPUs
 	// of a booking; nil if that is not known.
@@ -36,10 +36,10 @@ type Change struct {
 	Before, After []byte
 	// Done are the bookings that were made or changed, as they read in the file.
 	Done []Booking
-	// Over are the standing bookings that were overridden, Running what others run there.
+	// Over are the existing bookings that were overridden, Running what others run there.
 	Over    []Booking
 	Running []Job
-	// Freed are the stretches of time that a release gives back.
+	// Freed are the periods that a release makes free.
 	Freed []Booking
 }
 
@@ -48,7 +48,7 @@ type Reason string
 
 // The values of Reason.
 const (
-	Taken     Reason = "taken"      // Bookings of others, or maintenance, stand in the way
+	Taken     Reason = "taken"      // it conflicts with Bookings of others, or maintenance
 	Already   Reason = "already"    // the person has booked the same for that time: Bookings
 	NotYours  Reason = "not-yours"  // Bookings belong to somebody else
 	NoBooking Reason = "no-booking" // nothing has that name; Bookings are the person's on that host
@@ -115,8 +115,8 @@ func (p *Policy) end(text string, from time.Time) (end time.Time, note string, e
 	return end, note, nil
 }
 
-// newEnd reads the new end of a standing booking. A length of time counts from
-// its present end.
+// newEnd reads the new end of an existing booking. A length of time is added to its
+// present end.
 func (p *Policy) newEnd(text string, b Booking) (end time.Time, note string, err error) {
 	from := later(b.From, p.Now)
 	if _, err := ParseDuration(text); err == nil {
@@ -127,8 +127,8 @@ func (p *Policy) newEnd(text string, b Booking) (end time.Time, note string, err
 	return p.end(text, from)
 }
 
-// Book adds bookings, all or none. Their Name, By and Forced are those of the
-// policy. What is to begin before now begins now.
+// Book adds bookings, all or none. Their Name, By and Forced come from the policy. One
+// that would begin before now begins now.
 func (p *Policy) Book(data []byte, wanted ...Booking) (Change, error) {
 	cal := p.Read(data)
 	var others, own []Booking
@@ -173,9 +173,9 @@ func (p *Policy) Book(data []byte, wanted ...Booking) (Change, error) {
 	return Change{Before: data, After: next, Done: done, Over: others, Running: jobs}, err
 }
 
-// begin lets a booking that is to begin before now begin now: in whole minutes,
-// because people read the file, but to the second if another booking of the same
-// GPU ended within this minute.
+// begin moves the beginning of a booking from before now to now: in whole minutes,
+// because people read the file, or to the second if another booking of the GPU ended
+// within this minute.
 func (p *Policy) begin(cal *Calendar, w *Booking) {
 	if w.From.After(p.Now) {
 		return
@@ -195,7 +195,7 @@ func (p *Policy) Extend(data []byte, which, until string) (c Change, notes []str
 	if err != nil {
 		return c, nil, err
 	}
-	for _, b := range slices.Backward(found) { // IDs of equal entries count up: the last one first
+	for _, b := range slices.Backward(found) { // the IDs of equal entries are numbered, so the last one is first
 		end, note, err := p.newEnd(until, b)
 		if err != nil {
 			return c, nil, err
@@ -215,8 +215,8 @@ func (p *Policy) Extend(data []byte, which, until string) (c Change, notes []str
 	return c, notes, nil
 }
 
-// extendable checks the time that is added to a booking, and returns the bookings
-// that it overrides. The time that the booking has already is not checked again.
+// extendable checks the time that an extension adds, and returns the bookings that it
+// overrides. The time before is not checked again.
 func (p *Policy) extendable(cal *Calendar, b Booking, end time.Time) (over []Booking, err error) {
 	if b.Until.IsZero() || !end.IsZero() && !end.After(b.Until) {
 		return nil, nil
@@ -233,8 +233,7 @@ func (p *Policy) extendable(cal *Calendar, b Booking, end time.Time) (over []Boo
 	return over, nil
 }
 
-// Release ends the bookings that are named now. One that has not begun is taken
-// out of the file.
+// Release ends the named bookings now. One that has not begun is removed from the file.
 func (p *Policy) Release(data []byte, which ...string) (Change, error) {
 	c := Change{Before: data, After: data}
 	cal := p.Read(data)
@@ -264,11 +263,11 @@ func (p *Policy) Release(data []byte, which ...string) (Change, error) {
 	return c, nil
 }
 
-// Find returns the bookings that a name means: the one with that ID, or those at
-// that place (see [ParsePlace]) that are in force, else the next ones to come. The
-// bookings of others count with Force alone. If wholeHost is true, a host without
-// a booking of the whole host stands for all bookings on it. An error is a
-// [*Refusal] for NotYours, NoBooking or BadPlace.
+// Find returns the bookings that a name means: the one with that ID, or those in force
+// at that place (see [ParsePlace]), or else the next one of each GPU there. Bookings of
+// others are found only with Force. If wholeHost is true, the name of a host that is
+// not booked as a whole means all bookings on it. An error is a [*Refusal] for
+// NotYours, NoBooking or BadPlace.
 func (p *Policy) Find(cal *Calendar, name string, wholeHost bool) ([]Booking, error) {
 	mine := func(b Booking) bool { return p.Mine(b) }
 	notYours := func(b Booking) error { return refuse(NotYours, []Booking{b}, "is booked by") }

@@ -15,11 +15,11 @@ import (
 // UUID, or the whole host.
 type Target struct {
 	All   bool
-	UUID  string // "" unless booked by UUID, or the card behind an index is known
-	Index int    // -1 when All or booked by UUID; with a UUID, what was written
+	UUID  string // "" unless booked by UUID, or the UUID of a booked index is known
+	Index int    // -1 if All or booked by UUID; with a UUID, the index that was written
 }
 
-// Covers reports whether the target takes in the GPU with this index and UUID.
+// Covers reports whether the target includes the GPU with this index and UUID.
 func (t Target) Covers(index int, uuid string) bool {
 	switch {
 	case t.All:
@@ -66,8 +66,8 @@ func isUUID(key string) bool {
 	return strings.Trim(strings.ToLower(key[4:]), "0123456789abcdefghijklmnopqrstuvwxyz-/") == ""
 }
 
-// CanonicalUUID spells a UUID as nvidia-smi does: prefixes in capitals, digits in
-// small letters.
+// CanonicalUUID writes a UUID as nvidia-smi does: prefixes in capitals, digits in small
+// letters.
 func CanonicalUUID(key string) string {
 	s := strings.ToLower(key)
 	s = strings.ReplaceAll(s, "mig-", "MIG-")
@@ -146,7 +146,7 @@ func (b Booking) Place() string {
 	return b.Host + ":" + b.Target.String()
 }
 
-// Places names what several bookings are for in short: "gpu01:0,1 and gpu02".
+// Places is a short list of what several bookings are for: "gpu01:0,1 and gpu02".
 func Places(bookings []Booking) string {
 	var words []string
 	last := ""

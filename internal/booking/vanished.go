@@ -11,15 +11,15 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// maxVanished is how many bookings that vanished are named.
+// maxVanished limits the bookings that are listed as vanished.
 const maxVanished = 100
 
-// Vanished returns the entries of the record whose bookings were neither released
-// nor are over at opts.Now, and that the calendar does not hold: somebody has
-// saved an old copy of the file over them, or deleted them by hand.
+// Vanished returns the entries of the record whose bookings are missing from the
+// calendar, although they were not released and are not over at opts.Now: somebody has
+// saved an old copy of the file over them, or has deleted them by hand.
 //
-// A booking that a person has changed by hand is not among them: the same person
-// on the same GPU at a time that overlaps, or from the same moment on.
+// A booking that was changed by hand has not vanished: the same person has the same GPU
+// at a time that overlaps, or from the same time on.
 func Vanished(record []Entry, cal *Calendar, opts Options) []Entry {
 	standing := map[string]Entry{}
 	var order []string
@@ -61,7 +61,7 @@ func Vanished(record []Entry, cal *Calendar, opts Options) []Entry {
 	return gone
 }
 
-// vanished names the bookings that are gone without a release.
+// vanished returns the problems of the bookings that have vanished.
 func (f *File) vanished(cal *Calendar, opts Options) []snapshot.Problem {
 	gone := Vanished(f.Record(), cal, opts)
 	var problems []snapshot.Problem
@@ -87,14 +87,14 @@ func (f *File) vanishedProblem(e Entry, now time.Time) snapshot.Problem {
 			thing(b.Host, b.Target), e.Action, quote(e.By), e.At.In(f.zone).Format("2006-01-02 15:04 MST"), Describe(b.From, b.Until, now, f.zone), restore, shell.Quote(e.ID))
 	}
 	if p.Message = say(restoring(e, b, now)); len(p.Message) > snapshot.MaxTextBytes {
-		b.Comment = "" // the command is of use as a whole alone
+		b.Comment = "" // a command that is cut off would be useless
 		p.Message = say(restoring(e, b, now))
 	}
 	p.Message = snapshot.Text("the booking of "+quote(b.Name)+" for "+p.Message, snapshot.MaxTextBytes)
 	return p
 }
 
-// restoring is the command that makes a booking again, as far as it is to come.
+// restoring is the command that makes the rest of a booking again.
 func restoring(e Entry, b Booking, now time.Time) string {
 	words := []string{"gpuboard", "book", b.Place()}
 	if b.From.After(now) {
