@@ -106,3 +106,66 @@ func TestPolicyNames(t *testing.T) {
 		t.Errorf("%+v, %v", c.Done, err)
 	}
 }
+
+// policyOf is ada's policy for a file on Friday at 10:30:40.
+func policyOf(t *testing.T) *Policy {
+	return &Policy{Login: "ada", Person: "ada", Now: at(t, friday).Add(40 * time.Second), Zone: paris(t), FileZone: In(paris(t))}
+}
+
+func TestPolicyMarksWhatIsForced(t *testing.T) {
+	file := []byte(`{"a": [{"name": "bob", "date": "2026-11-30"}]}`)
+	p := policyOf(t)
+	p.Force = true
+	for gpu, forced := range []bool{true, false} {
+		c, err := p.Book(file, Booking{Host: "a", Target: Target{Index: gpu}, From: p.Now, Until: at(t, "2026-11-21")})
+		if err != nil || c.Done[0].Forced != forced || (c.Done[0].By == "ada") != forced {
+			t.Errorf("GPU %d: %+v, %v", gpu, c.Done, err)
+		}
+	}
+}
+
+// A booking begins with the minute, and to the second after one that ended in it.
+func TestPolicyBeginsNow(t *testing.T) {
+	file := []byte(`{"a": [{"name": "bob", "date": "2026-11-20 10:30:20"}]}`)
+	p := policyOf(t)
+	for gpu, want := range []string{"2026-11-20 10:30:40", "2026-11-20 10:30"} {
+		from, until, _, err := p.Times("2026-11-20 10:30", "1d")
+		if err != nil {
+			t.Fatalf("the present minute: %v", err)
+		}
+		c, err := p.Book(file, Booking{Host: "a", Target: Target{Index: gpu}, From: from, Until: until})
+		if err != nil || !c.Done[0].From.Equal(at(t, want)) {
+			t.Errorf("GPU %d: %+v, %v, want %s", gpu, c.Done, err, want)
+		}
+	}
+	if _, _, _, err := p.Times("2026-11-20 10:29", "1d"); err == nil {
+		t.Error("a beginning in the past is accepted")
+	}
+}
+
+func TestPolicyOfOnesOwn(t *testing.T) {
+	file := []byte(`{"a": {
+		"0": [{"name": "ada", "date": "2026-11-30", "id": "ada0", "forced": true}, {"name": "bob", "date": "2026-11-25", "id": "bob0"}],
+		"1": {"name": "ada", "id": "ada1"}, "2": {"name": "ada", "date": "2026-11-30", "id": "ada2"}}}`)
+	p := policyOf(t)
+	if c, _, err := p.Extend(file, "ada0", "1d"); err != nil || len(c.Over) > 0 || !c.Done[0].Until.Equal(at(t, "2026-12-02")) {
+		t.Errorf("extending where another booking overlaps with the time before: %+v, %v", c, err)
+	}
+	var r *Refusal
+	if _, _, err := p.Extend(file, "ada1", "1d"); !errors.As(err, &r) || r.Reason != BadEnd {
+		t.Errorf("extending an open end by a day: %v", err)
+	}
+	if _, _, err := p.Extend(file, "a", "1d"); !errors.As(err, &r) || r.Reason != NoBooking {
+		t.Errorf("extending a host that is not booked as a whole: %v", err)
+	}
+	if c, err := p.Release(file, "a"); err != nil || len(c.Done) != 3 {
+		t.Errorf("releasing everything on a host: %+v, %v", c.Done, err)
+	}
+	if c, err := p.Release(file, "ada2", "a:2"); err != nil || len(c.Done) != 1 || len(c.Freed) != 1 {
+		t.Errorf("releasing one booking by two names: %+v, %v", c, err)
+	}
+	c, err := p.Book(file, Booking{Host: "a", Target: Target{Index: 2}, From: p.Now, Until: at(t, "2026-11-21"), Kind: Maintenance})
+	if err != nil || c.Done[0].Kind != Maintenance {
+		t.Errorf("maintenance of a GPU that one has booked: %+v, %v", c.Done, err)
+	}
+}

@@ -35,21 +35,13 @@ func (a *app) notifyCommand() *cobra.Command {
 			if test {
 				ctx, cancel := context.WithTimeout(c.Context(), testTimeout)
 				defer cancel()
-				return a.sayHooks(notifier.Test(ctx, a.now().UTC()), nil, "took the message", asJSON)
+				return a.printHooks(notifier.Test(ctx, a.now().UTC()), true, asJSON)
 			}
-			waiting, err := notifier.Waiting()
+			states, err := notifier.States()
 			if err != nil {
 				return err
 			}
-			hooks := notifier.Hooks()
-			for _, t := range notifier.Failures() {
-				for i := range hooks {
-					if hooks[i].Hook == t.Hook {
-						hooks[i].Err = t.Err
-					}
-				}
-			}
-			return a.sayHooks(hooks, waiting, "", asJSON)
+			return a.printHooks(states, false, asJSON)
 		}),
 	}
 	a.flags(c, "state", "title", "timezone", "base_url")
@@ -58,8 +50,8 @@ func (a *app) notifyCommand() *cobra.Command {
 	return c
 }
 
-// sayHooks prints a line for each hook. waiting is nil where nobody asked.
-func (a *app) sayHooks(list []notify.Outcome, waiting map[string]int, fine string, asJSON bool) error {
+// printHooks prints a line for each hook, after a test message if tested is true.
+func (a *app) printHooks(states []notify.State, tested, asJSON bool) error {
 	type line struct {
 		Hook    string `json:"hook"`
 		Where   string `json:"where"`
@@ -69,32 +61,28 @@ func (a *app) sayHooks(list []notify.Outcome, waiting map[string]int, fine strin
 	}
 	lines := []line{}
 	failed := false
-	for _, o := range list {
-		l := line{Hook: o.Hook, Where: o.Where, OK: o.Err == nil}
-		if o.Err != nil {
-			l.Error, failed = o.Err.Error(), true
+	for _, s := range states {
+		l := line{Hook: s.Hook, Where: s.Where, OK: s.Err == nil}
+		var words []string
+		switch {
+		case s.Err != nil:
+			l.Error, failed = s.Err.Error(), true
+			words = append(words, l.Error)
+		case tested:
+			words = append(words, "took the message")
 		}
-		if waiting != nil {
-			l.Waiting = new(waiting[o.Hook])
+		if !tested {
+			l.Waiting = &s.Waiting
+			words = append(words, fmt.Sprintf("%d waiting", s.Waiting))
 		}
 		lines = append(lines, l)
+		if !asJSON {
+			fmt.Fprintf(a.stdout, "%s (%s): %s\n", l.Hook, failure.Printable(l.Where), failure.Printable(strings.Join(words, "; ")))
+		}
 	}
 	if asJSON {
 		if err := writeJSON(a.stdout, lines); err != nil {
 			return err
-		}
-	} else {
-		for _, l := range lines {
-			var words []string
-			if l.Error != "" {
-				words = append(words, l.Error)
-			} else if fine != "" {
-				words = append(words, fine)
-			}
-			if l.Waiting != nil {
-				words = append(words, fmt.Sprintf("%d waiting", *l.Waiting))
-			}
-			fmt.Fprintf(a.stdout, "%s (%s): %s\n", l.Hook, failure.Printable(l.Where), failure.Printable(strings.Join(words, "; ")))
 		}
 	}
 	if failed {

@@ -69,12 +69,7 @@ func (c *Notifier) Deliver(ctx context.Context, now time.Time) []Failure {
 	if unsaved != nil {
 		list = append(list, Failure{Err: unsaved})
 	}
-	for _, h := range c.opt.Hooks {
-		if q := box.Hooks[h.Name]; q != nil && q.Tries > 0 {
-			list = append(list, q.failure(h.Name))
-		}
-	}
-	return list
+	return append(list, c.failures(box)...)
 }
 
 // isDue reports whether the pause after a failure is over. A pause longer than

@@ -91,8 +91,8 @@ func TestKilled(t *testing.T) {
 		}
 		if c := carrier(t, filepath.Dir(outbox), hook("a", r.URL)); len(r.got) > 5 {
 			t.Errorf("killed at %d: %d messages", n, len(r.got))
-		} else if w, err := c.Waiting(); err != nil || w["a"] != 0 {
-			t.Errorf("killed at %d: %v still wait, %v", n, w, err)
+		} else if states, err := c.States(); err != nil || states[0].Waiting != 0 {
+			t.Errorf("killed at %d: %v still wait, %v", n, states, err)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/mail"
 	"net/url"
@@ -302,7 +301,10 @@ func (c *Notifier) Failures() []Failure {
 	if err != nil {
 		return []Failure{{Err: err}}
 	}
-	var list []Failure
+	return c.failures(box)
+}
+
+func (c *Notifier) failures(box *outbox) (list []Failure) {
 	for _, h := range c.opt.Hooks {
 		if q := box.Hooks[h.Name]; q != nil && q.Tries > 0 {
 			list = append(list, q.failure(h.Name))
@@ -311,48 +313,42 @@ func (c *Notifier) Failures() []Failure {
 	return list
 }
 
-// An Outcome is the result of a test message. Where is the hook's address without its
-// secrets.
-type Outcome struct {
-	Hook, Where string
-	Err         error
+// A State is that of one hook.
+type State struct {
+	Hook, Where string // Where is its address without secrets
+	Waiting     int    // events
+	Err         error  // of the last delivery, or of the test message
 }
 
 // Test sends one message to each hook, without the outbox, and returns the results.
-func (c *Notifier) Test(ctx context.Context, now time.Time) []Outcome {
-	list := make([]Outcome, len(c.opt.Hooks))
+func (c *Notifier) Test(ctx context.Context, now time.Time) []State {
+	list := make([]State, len(c.opt.Hooks))
 	var wg sync.WaitGroup
 	for i := range c.opt.Hooks {
 		h := &c.opt.Hooks[i]
-		wg.Go(func() { list[i] = Outcome{Hook: h.Name, Where: h.where(), Err: c.send(ctx, h, c.testMessage(h, now))} })
+		wg.Go(func() { list[i] = State{Hook: h.Name, Where: h.where(), Err: c.send(ctx, h, c.testMessage(h, now))} })
 	}
 	wg.Wait()
 	return list
 }
 
-// Waiting returns how many events wait for each hook, by name.
-func (c *Notifier) Waiting() (map[string]int, error) {
+// States returns the state of each hook, in their order, from the outbox.
+func (c *Notifier) States() ([]State, error) {
 	box, err := c.load()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, err
 	}
-	n := map[string]int{}
-	for _, h := range c.opt.Hooks {
-		n[h.Name] = 0
+	list := make([]State, len(c.opt.Hooks))
+	for i, h := range c.opt.Hooks {
+		list[i] = State{Hook: h.Name, Where: h.where()}
 		if q := box.Hooks[h.Name]; q != nil {
-			n[h.Name] = len(q.Pending)
+			list[i].Waiting = len(q.Pending)
+			if q.Tries > 0 {
+				list[i].Err = errors.New(q.Error)
+			}
 		}
 	}
-	return n, nil
-}
-
-// Hooks returns the names of the hooks in order, and where each leads.
-func (c *Notifier) Hooks() []Outcome {
-	list := make([]Outcome, len(c.opt.Hooks))
-	for i := range c.opt.Hooks {
-		list[i] = Outcome{Hook: c.opt.Hooks[i].Name, Where: c.opt.Hooks[i].where()}
-	}
-	return list
+	return list, nil
 }
 
 // where returns a hook's address without its secrets.

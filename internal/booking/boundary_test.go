@@ -1,0 +1,97 @@
+package booking
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReleaseAtTheBeginning(t *testing.T) {
+	zone := In(paris(t))
+	got, b, err := Release([]byte(`{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), zone, idOf(t, `{"a": [{"name": "x", "from": "2026-12-01 10:00"}]}`), at(t, "2026-12-01 10:00"))
+	if err != nil || string(got) != `{"a": [{}]}` || b.Name != "x" {
+		t.Errorf("%s, %+v, %v", got, b, err)
+	}
+}
+
+func idOf(t *testing.T, file string) string {
+	t.Helper()
+	return Parse("c", []byte(file), paris(t), Options{}).Bookings[0].ID
+}
+
+func TestExtendToAFractionOfASecond(t *testing.T) {
+	file := `{"a": [{"name": "x", "date": "2026-12-01"}]}`
+	_, b, err := Extend([]byte(file), In(paris(t)), idOf(t, file), at(t, "2026-12-03 10:00").Add(time.Second/2), at(t, friday))
+	if err != nil || !b.Until.Equal(at(t, "2026-12-03 10:00")) {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+func TestAFullFileDoesNotGrow(t *testing.T) {
+	file := "{}//" + strings.Repeat("x", MaxFileBytes-10)
+	if _, _, err := Add([]byte(file), In(paris(t)), gpu("a", 0, "x", time.Time{})); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "prune old bookings") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestPruneKeepsWhatEndsThen(t *testing.T) {
+	file := []byte(`{"a": [{"name": "x", "date": "2026-12-01 10:00"}]}`)
+	for _, tc := range []struct {
+		before string
+		pruned int
+	}{{"2026-12-01 10:00", 0}, {"2026-12-01 10:01", 1}} {
+		if _, old, err := prune(file, paris(t), at(t, tc.before)); err != nil || len(old) != tc.pruned {
+			t.Errorf("before %s: %v, %v", tc.before, old, err)
+		}
+	}
+}
+
+// An ID that somebody wrote may be the one that would be derived for another entry.
+func TestDerivedIDsAvoidWrittenOnes(t *testing.T) {
+	derived := idOf(t, `{"a": [{"name": "x"}]}`)
+	c := Parse("c", []byte(`{"a": {"0": {"name": "x"}, "1": {"name": "y", "id": "`+derived+`"}}}`), paris(t), Options{})
+	if len(c.Bookings) != 2 || c.Bookings[1].ID != derived || c.Bookings[0].ID == derived {
+		t.Errorf("%+v", c.Bookings)
+	}
+}
+
+func TestReleaseKeepsCommentsAndBytes(t *testing.T) {
+	zone := In(paris(t))
+	now := at(t, friday)
+	for _, tc := range []struct{ name, in, want string }{
+		{"a comment before the comma", `{"a": [[{"name": "x"} /* c */, {"name": "y", "from": "2027-01-01", "id": "y"}]]}`, `{"a": [[{"name": "x"} /* c */]]}`},
+		{"a trailing comma", `{"a": [[{"name": "x"}, {"name": "y", "from": "2027-01-01", "id": "y"},]]}`, `{"a": [[{"name": "x"},]]}`},
+		{"bytes without a character in Windows-1252", "{\"a\": [[{\"name\": \"Zo\xeb\"}, {\"name\": \"y\", \"from\": \"2027-01-01\", \"id\": \"y\"}]]} // \x81\x8d\x80\n", "{\"a\": [[{\"name\": \"Zo\xeb\"}]]} // \x81\x8d\x80\n"},
+	} {
+		got, _, err := Release([]byte(tc.in), zone, "y", now)
+		if err != nil || string(got) != tc.want {
+			t.Errorf("%s: %v\ngot  %q\nwant %q", tc.name, err, got, tc.want)
+		}
+	}
+}
+
+// Of several bookings of one person, the last end is compared with those of others.
+func TestOverlapsOfSeveralBookings(t *testing.T) {
+	c := Parse("c", []byte(`{"a": [[
+		{"name": "x", "from": "2026-12-01", "date": "2026-12-09"},
+		{"name": "y", "from": "2026-12-02", "date": "2026-12-05"},
+		{"name": "x", "from": "2026-12-03", "date": "2026-12-12"},
+		{"name": "x", "from": "2026-12-04", "date": "2026-12-13"},
+		{"name": "z", "from": "2026-12-10", "date": "2026-12-11"}]]}`), paris(t), Options{})
+	if len(c.Problems) != 4 {
+		t.Errorf("problems:\n%s", problems(c.Problems))
+	}
+}
+
+// The booking of another person that ends last is compared, too.
+func TestOverlapsOfThreePeople(t *testing.T) {
+	c := Parse("c", []byte(`{"a": [[
+		{"name": "x", "from": "2026-12-01", "date": "2026-12-20"},
+		{"name": "y", "from": "2026-12-02", "date": "2026-12-05"},
+		{"name": "z", "from": "2026-12-03", "date": "2026-12-10"},
+		{"name": "x", "from": "2026-12-08", "date": "2026-12-21"}]]}`), paris(t), Options{})
+	if len(c.Problems) != 3 {
+		t.Errorf("problems:\n%s", problems(c.Problems))
+	}
+}
