@@ -19,6 +19,7 @@ type BookPage struct {
 	Released     bool         // just now
 	SeeBoard     string       // the board's address, which marks what was saved
 	Wait         int          // seconds until it is on the board
+	Old          *Moment      // when the board was made, if that is long ago
 
 	Say, Detail, Field string  // what is wrong: a key behind "book.say.", more about it, the field
 	Asked              *Moment // the end that was asked about, in words of the site's

@@ -367,3 +367,37 @@ func TestBrowserRenewalKeepsWhatIsTyped(t *testing.T) {
 	l.until("the renewal", `!document.querySelector("main").dataset.old`)
 	l.until("the panel with what was typed", fmt.Sprintf(`document.querySelector("%s .bkp").open && document.querySelector("%s .wish input[name=comment]")?.value === "half a sen"`, row, row))
 }
+
+// TestBrowserBooksSeveral goes from the front page to two GPUs that are booked, in at
+// most eight clicks and fields, and undoes it. The form runs no script.
+func TestBrowserBooksSeveral(t *testing.T) {
+	l := newLab(t)
+	l.page.Open(strings.Replace(l.url, "http://", "http://eva:secret@", 1) + "/book/") // her browser keeps the password
+	l.page.Open(l.url + "/")
+	acts := 0
+	click := func(selector string) { acts++; l.do(chromedp.Click(selector)) }
+	fill := func(selector, text string) { acts++; l.fill(selector, text) }
+	click(".finder a.go")
+	l.until("the form", `!!document.querySelector("#_form [name=gpus]")`)
+	fill("#_count", "2")
+	fill("#_memory", "10G")
+	click("#_one")
+	fill("#_until", "2d")
+	click("#_form button")
+	l.until("the offer", `!!document.querySelector(".offer form button")`)
+	click(".offer form button")
+	l.until("what was saved", `!!document.getElementById("_saved")`)
+	if acts > 8 {
+		t.Errorf("it took %d clicks and fields", acts)
+	}
+	if all := l.bookings(); len(all) != 2 || all[0].Host != all[1].Host || all[0].Name != "eva" || all[0].OverAt(time.Now()) {
+		t.Fatalf("bookings %+v", all)
+	}
+	l.do(chromedp.Click("#_saved form button"))
+	l.until("the word that it is undone", `document.getElementById("_saved")?.textContent.includes("Released.")`)
+	for _, b := range l.bookings() {
+		if !b.OverAt(time.Now()) {
+			t.Errorf("undone, and there is %+v", b)
+		}
+	}
+}

@@ -175,6 +175,19 @@ func TestOverRunning(t *testing.T) {
 	}
 }
 
+// TestAnOldBoardIsSaid: what an old board calls free may be in use.
+func TestAnOldBoardIsSaid(t *testing.T) {
+	c := newFleet(t)
+	for _, old := range []bool{false, true} {
+		for _, path := range []string{"/book/", "/book/?at=atlas:0", "/book/?gpus=1&until=1d"} {
+			if page := c.open("eva", path).Body.String(); strings.Contains(page, "may be in use by now") != old {
+				t.Errorf("%s: %v\n%s", path, old, page)
+			}
+		}
+		c.later(2 * time.Hour)
+	}
+}
+
 // TestCapabilitiesName: who has logged in is told who they are; nobody else is asked.
 func TestCapabilitiesName(t *testing.T) {
 	c := newCounter(t)

@@ -115,6 +115,9 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 		Say: b.Say, Detail: b.Detail, Field: b.Field, Released: b.Released,
 		Wait: int((b.Interval + time.Second - 1) / time.Second), Models: modelNames(b.Board),
 	}
+	if b.Board.Late(b.Now) {
+		d.Old = p.words.near(b.Board.GeneratedAt, b.Now)
+	}
 	if len(b.At) == 1 {
 		p.one(d, b)
 	} else if len(b.At) == 0 {
