@@ -288,9 +288,7 @@ func (p *BookPages) lines(b Book, list []booking.Booking) (lines []templates.Boo
 // modelNames are the models of a board, for people to choose from.
 func modelNames(b *board.Board) (names []string) {
 	for _, m := range b.Models {
-		if name := render.Clean(m.Name); name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+		names = append(names, render.Clean(m.Name))
 	}
 	slices.Sort(names)
 	return names

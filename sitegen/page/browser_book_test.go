@@ -233,7 +233,7 @@ func TestFreeSpaceBeginsABooking(t *testing.T) {
 	tab.Do(chromedp.MouseClickXY(box[0]+box[2]/2+1, box[1]+box[3]/2))
 	tab.Do(chromedp.WaitVisible("#_several"))
 	want := now.Add(84 * time.Hour).Format("2006-01-02 15:04-07:00")
-	got := browser.Eval[[]string](tab, `["at", "from"].map(n => document.getElementById("_several").elements[n].value)`)
+	got := browser.Eval[[]string](tab, `["at", "from"].map(n => document.querySelector("#_several [name=" + n + "]").value)`)
 	if got[0] != "b1:1" || got[1] != want {
 		t.Errorf("it begins with %q, want b1:1 and %s", got, want)
 	}

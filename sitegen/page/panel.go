@@ -159,7 +159,7 @@ func (v *view) bookable() templates.Bookable {
 			case g.State == board.Booked, g.State == board.InUse, g.State == board.Drained && g.Reason == board.ReasonBooking:
 				how = isTaken
 			}
-			gpu := []any{target.String(), models[k], how}
+			gpu := []any{render.Clean(target.String()), models[k], how}
 			if due := v.dueOn(h, g); len(due) > 0 {
 				gpu = append(gpu, due)
 			}

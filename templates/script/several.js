@@ -1,8 +1,9 @@
 // Booking several GPUs where no server answers for the form: the page has all GPUs and
 // bookings as JSON, shows which would be taken, and composes one command for them.
 var { $, all, say, keep, now, called } = window.gpuboard;
-var doc = document, form = $("_several"), fields = form.elements, command = $("_command"), said = $("_says");
+var doc = document, form = $("_several"), fields = {}, command = $("_command"), said = $("_says");
 var data = JSON.parse($("_bookable").textContent), program = doc.querySelector("ol code.copy").textContent.split(" book ")[0];
+all("[name]", form).forEach(function (field) { fields[field.name] = field; });
 var FREE = 0, TAKEN = 1, USED = 2, LOST = 3;
 var units = [];
 data.hosts.forEach(function (h) {
@@ -136,6 +137,5 @@ form.addEventListener("input", function (e) {
   if (e.target.name === "name") { keep("name", e.target.value || null); }
   compose();
 });
-form.addEventListener("submit", function (e) { e.preventDefault(); });
 compose();
 setInterval(compose, 30000);
