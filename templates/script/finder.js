@@ -73,22 +73,34 @@ var markRows = function (h) {
     if (hit && r.dataset.of && $(r.dataset.of)) { $(r.dataset.of).hidden = false; }
   });
 };
-var apply = function () {
-  if (!$("_find")) { return; }
-  if (kind !== "index") { if (filters[kind]) { filters[kind](query); } return; }
-  var typed = query.trim(), result = search(query), first = typed && result.hosts[0];
-  hostList.forEach(function (h) {
+// paintHosts hides the hosts that do not match and dims the GPUs that do not. With many
+// hosts those that come first are shown at once, the others after them.
+var mostAtOnce = 120, painting = 0;
+var paintHosts = function (hosts) {
+  var later = [], shown = 0;
+  clearTimeout(painting);
+  hosts.forEach(function (h) {
+    if (h.hit && shown >= mostAtOnce) { later.push(h); return; }
+    shown += h.hit;
     if (h.line.hidden === h.hit) { h.line.hidden = !h.hit; }
-    if (h.line.classList.contains("first") !== (h === first)) { h.line.classList.toggle("first", h === first); }
+    if (!h.hit) { return; }
     h.gpus.forEach(function (g, i) {
       var dim = !g.hit, glyph = h.glyphs[i];
       if (glyph && (g.dim || false) !== dim) { glyph.classList.toggle("off", dim); g.dim = dim; }
     });
   });
+  if (later.length) { painting = setTimeout(function () { paintHosts(later); }, 0); }
+};
+var apply = function () {
+  if (!$("_find")) { return; }
+  if (kind !== "index") { if (filters[kind]) { filters[kind](query); } return; }
+  var typed = query.trim(), result = search(query), first = typed && result.hosts[0];
+  hostList.forEach(function (h) { if (h.line.classList.contains("first") !== (h === first)) { h.line.classList.toggle("first", h === first); } });
+  paintHosts(all(".map .host").map(function (line) { return hostByID[line.id]; }));
   if (typed) { openMatches(result.hosts); } else { openMatches([]); }
   hostList.forEach(function (h) { if (isOpen(h.line)) { markRows(h); } });
   all(".group").forEach(function (g) {
-    var shown = !!g.querySelector(".host:not([hidden])");
+    var shown = all(".host", g).some(function (line) { return hostByID[line.id].hit; });
     g.hidden = !shown;
     if (g.tagName === "DETAILS") { g.open = typed ? shown : folded.indexOf(nameOf(g)) < 0; }
   });
