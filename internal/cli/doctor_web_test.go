@@ -179,12 +179,12 @@ func TestDoctorFindsAServedSiteWell(t *testing.T) {
 		if r.Header.Get("Accept-Encoding") != "gzip" {
 			return false
 		}
-		twin, err := os.ReadFile(b.path("site" + r.URL.Path + ".gz"))
+		compressed, err := os.ReadFile(b.path("site" + r.URL.Path + ".gz"))
 		if err != nil {
 			return false // too short for one
 		}
 		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(twin)
+		_, _ = w.Write(compressed)
 		return true
 	})
 	b.wantWell()

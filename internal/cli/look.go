@@ -45,9 +45,9 @@ func (a *app) unixUser() string {
 	return strconv.Itoa(os.Getuid())
 }
 
-// told says what is not well on a node, but for what the error says itself,
-// and returns that.
-func (a *app) told(b *board.Board, err error) error {
+// withProblems prints the problems of a node, except the one that err says already, and
+// returns err.
+func (a *app) withProblems(b *board.Board, err error) error {
 	for _, p := range b.Problems {
 		if err == nil || !strings.HasSuffix(err.Error(), p.Message) {
 			a.complain(p)
@@ -56,9 +56,9 @@ func (a *app) told(b *board.Board, err error) error {
 	return err
 }
 
-// unread is the error of a node whose GPUs could not be asked; nil when they
-// could. "There are none free" would be a lie there.
-func unread(b *board.Board) error {
+// gpusMissing is the error of a node whose GPUs could not be read; nil if they could.
+// Without it such a node would seem to have no free GPU.
+func gpusMissing(b *board.Board) error {
 	h := &b.Hosts[0]
 	if slices.ContainsFunc(h.GPUs, func(g board.GPU) bool { return g.Name != "" || g.UUID != "" || g.PCIBusID != "" }) {
 		return nil
