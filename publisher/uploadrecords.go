@@ -8,15 +8,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // A push that is killed leaves its temporary file on the server, where the next
 // push may not list the directory to find it. So each connection uses a random
-// name for its temporary file, and an empty local file, the upload record, is
-// named after it while a push is under way. A later push that finds an old record
-// removes the temporary file from the server, and then the record.
+// name for its temporary file, and a local file with the process id, the upload
+// record, is named after it while a push is under way. A later push that finds the
+// record of a dead process, or an old one, removes the temporary file from the
+// server, and then the record.
 //
 // No two connections use the same name. With a fixed name, a request that a
 // stalled server executes late could rename the next push's half-written file
@@ -37,7 +40,7 @@ func newTempName() string {
 type uploadRecords struct {
 	dir    string // empty: no records are kept
 	prefix string
-	busy   time.Duration // a younger record may be that of a push under way
+	busy   time.Duration // a younger record of a live process may be that of a push under way
 }
 
 func newUploadRecords(dir string, target Target, budget time.Duration) uploadRecords {
@@ -55,10 +58,11 @@ func (r uploadRecords) write(temp string) error {
 	if r.dir == "" {
 		return nil
 	}
-	err := os.WriteFile(r.path(temp), nil, 0o600)
+	pid := []byte(strconv.Itoa(os.Getpid()))
+	err := os.WriteFile(r.path(temp), pid, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
 		if err = os.MkdirAll(r.dir, 0o700); err == nil {
-			err = os.WriteFile(r.path(temp), nil, 0o600)
+			err = os.WriteFile(r.path(temp), pid, 0o600)
 		}
 	}
 	if err != nil {
@@ -98,9 +102,16 @@ func (r uploadRecords) abandoned(now time.Time) []string {
 			continue
 		}
 		// A record from the future is one from before the clock was set back.
-		if age := now.Sub(info.ModTime()); age < 0 || age >= r.busy {
+		if age := now.Sub(info.ModTime()); age < 0 || age >= r.busy || !alive(filepath.Join(r.dir, entry.Name())) {
 			found = append(found, tempPrefix+random)
 		}
 	}
 	return found
+}
+
+// alive reports whether the process that wrote a record may still exist.
+func alive(record string) bool {
+	text, err := os.ReadFile(record)
+	pid, convErr := strconv.Atoi(string(text))
+	return err == nil && convErr == nil && pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
