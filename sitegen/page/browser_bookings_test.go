@@ -67,7 +67,7 @@ func TestBrowserSearchesBookings(t *testing.T) {
 
 	b = openBrowser(t, boardtest.Now.Add(14*time.Second))
 	b.Do(chromedp.Navigate("file://" + dir + "/bookings/index.html?q=user07"))
-	expect(t, b, found+`.endsWith("of 700 bookings on this page match")`, "true")
+	expect(t, b, found+`.endsWith("of 700 bookings here match")`, "true")
 	b.Quiet("file://" + dir)
 }
 

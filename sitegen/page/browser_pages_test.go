@@ -141,9 +141,9 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 		banner, h1, title, chipFill string
 	}{
 		{"fresh", 2 * time.Minute, "", "5 of 32 GPUs free", "6 free", "rgb(3, 131, 85)"},
-		{"late", 3 * time.Minute, "The next update is late", "5 of 32 GPUs free", "6 free", "rgb(3, 131, 85)"},
+		{"late", 3 * time.Minute, "The update is late", "5 of 32 GPUs free", "6 free", "rgb(3, 131, 85)"},
 		{"dead", 3 * time.Hour, "has not been updated for 3 h", "Unknown – it was: 5 of 32", "old · 6 free", "rgba(0, 0, 0, 0)"},
-		{"future", -time.Hour, "clock of this device differs", "5 of 32 GPUs free", "6 free", "rgb(3, 131, 85)"},
+		{"future", -time.Hour, "This device’s clock differs", "5 of 32 GPUs free", "6 free", "rgb(3, 131, 85)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := openBrowser(t, boardtest.Now.Add(c.age))

@@ -200,7 +200,7 @@ func (w *words) ticks(from, to time.Time) []templates.Tick {
 	case length <= 40*24*time.Hour:
 		for i := range 42 {
 			if t := time.Date(y, m, d+i, 0, 0, 0, 0, w.zone); t.Weekday() == time.Monday {
-				add(t, strconv.Itoa(t.Day())+" "+w.months[t.Month()-1])
+				add(t, w.time("date.tick", t))
 			}
 		}
 	default:

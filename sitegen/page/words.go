@@ -34,7 +34,7 @@ type words struct {
 }
 
 // dateNames are the patterns of times, and what each may consist of.
-var dateNames = [...]string{"date.day", "date.near", "date.week", "date.far", "date.full"}
+var dateNames = [...]string{"date.day", "date.near", "date.week", "date.far", "date.full", "date.tick"}
 
 // wordsFile is the list of words of a language, in the program and in a site's own
 // directory.

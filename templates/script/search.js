@@ -34,7 +34,10 @@ var testOf = function (word) {
   return function (g) { return g.words.indexOf(word) >= 0; };
 };
 var testsOf = function (query) {
-  return query.toLowerCase().replace(/\bin use\b/g, "in-use").split(/\s+/).filter(Boolean).map(testOf);
+  // A state may be typed as the page names it, which may be several words.
+  query = " " + query.toLowerCase().replace(/\s+/g, " ") + " ";
+  stateNames.forEach(function (state) { query = query.replace(" " + W.states[state].toLowerCase() + " ", " " + state + " "); });
+  return query.split(" ").filter(Boolean).map(testOf);
 };
 // search marks each GPU and host that matches, and counts them.
 var search = function (query) {
