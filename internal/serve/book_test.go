@@ -348,3 +348,22 @@ func TestWholeMinutes(t *testing.T) {
 		t.Errorf("%v\n%s", cal.Problems, c.file())
 	}
 }
+
+// TestTheFormSpeaksALanguage: the form is in the language that a page of the site
+// asks for, and stays in it from page to page.
+func TestTheFormSpeaksALanguage(t *testing.T) {
+	c := newCounter(t)
+	body := c.open("eva", "/book/?lang=de&at=atlas:0").Body.String()
+	for _, want := range []string{`<html lang="de"`, "Es gibt keine Reservierung.", `href="../de/bookings/index.html"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the form lacks %q:\n%s", want, body)
+		}
+	}
+	w := c.post("eva", "/book/?lang=de&at=atlas:0", "action", "book", "until", "2d")
+	if to := w.Header().Get("Location"); w.Code != 303 || !strings.Contains(to, "lang=de") {
+		t.Errorf("after saving: %d %q", w.Code, to)
+	}
+	if body := c.open("eva", "/book/?lang=tlh").Body.String(); !strings.Contains(body, `<html lang="en"`) {
+		t.Errorf("in a language that the site has not:\n%s", body)
+	}
+}

@@ -78,7 +78,7 @@ func newCounter(t *testing.T, settings ...setting) *counter {
 	c.write(filepath.Join(dir, "site", "api", "v1", "board.json"), boardJSON)
 	c.write(filepath.Join(dir, "site", "index.html"), "the page")
 
-	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC}, nil)
+	pages, err := page.NewBookPages(render.Site{Title: "Lab", Zone: time.UTC, Languages: []string{"en", "de"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
