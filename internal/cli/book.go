@@ -290,7 +290,7 @@ func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit f
 	c, err := e.change(ctx, r.dryRun, edit)
 	var refusal *booking.Refusal
 	if errors.As(err, &refusal) && refusal.Reason == booking.Running {
-		return failure.New(failure.ExitError, errors.New(strings.Join(e.jobs(refusal.Jobs), "\n")), "ask them, or book it all the same: "+r.again(nil, "--over-running"))
+		return failure.New(failure.ExitError, errors.New(strings.Join(e.jobs(refusal.Jobs), "\n")), "ask who may be using it, or book it all the same: "+r.again(nil, "--over-running"))
 	}
 	if err != nil {
 		return e.failed(err)

@@ -31,7 +31,7 @@ func TestPagesRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"gpuboard-run - collect and publish for ever", "--every DURATION", "gpuboard run --every 1m --to file:///srv/gpuboard/data", "75     try again", "gpuboard 1.2.3"} {
+	for _, want := range []string{"gpuboard-run - collect and publish until stopped", "--every DURATION", "gpuboard run --every 1m --to file:///srv/gpuboard/data", "75     try again", "gpuboard 1.2.3"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the page lacks %q:\n%s", want, out)
 		}
