@@ -10,6 +10,7 @@ import (
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 )
 
@@ -64,7 +65,12 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 	}
 	fmt.Fprintf(a.stdout, "%s %s (pid %d)%s\n", done, loop.Host, loop.PID, why)
 	if loop.NotPushing(a.now()) || loop.Launched && loop.Push.Error != "" {
-		fmt.Fprintf(a.stderr, "gpuboard: %s: %s\n", loop.Host, failure.Line(loop.Push.Failure()+" (gpuboard doctor node says what to do)", loop.Push.Code))
+		doctor := "gpuboard doctor node"
+		for _, flag := range flags {
+			name, value, _ := strings.Cut(flag, "=")
+			doctor += " " + name + "=" + shell.Quote(value)
+		}
+		fmt.Fprintf(a.stderr, "gpuboard: %s: %s\ngpuboard: hint: %s\n", loop.Host, failure.Line(loop.Push.Failure(), loop.Push.Code), doctor)
 		return silent(failure.ExitDegraded)
 	}
 	return nil

@@ -43,16 +43,19 @@ func TestCheckTellsOfPushes(t *testing.T) {
 		{"pushes work", func(h *node.Heartbeat) { h.Push = node.Pushes{Worked: now, Since: now.Add(-time.Hour)} }, failure.ExitOK, ""},
 		{"one that failed may pass", failed(time.Minute), failure.ExitOK, ""},
 		{"they fail", failed(61 * time.Second), failure.ExitDegraded, "gpuboard: gpu01: every cycle has failed since 2026-11-20T07:58:59Z, and the last push that worked was at 2026-11-20T07:58:39Z: " +
-			"dialing web: connection refused (gpuboard doctor node says what to do) [ssh:refused]\n"},
+			"dialing web: connection refused [ssh:refused]\n"},
 		{"a few long intervals", func(h *node.Heartbeat) { failed(20 * time.Minute)(h); h.Every = 10 * time.Minute }, failure.ExitOK, ""},
 		{"none has ever worked", func(h *node.Heartbeat) { failed(time.Second)(h); h.Push.Worked = time.Time{} }, failure.ExitDegraded,
-			"gpuboard: gpu01: every cycle has failed since 2026-11-20T07:59:59Z, and no push has worked yet: dialing web: connection refused (gpuboard doctor node says what to do) [ssh:refused]\n"},
+			"gpuboard: gpu01: every cycle has failed since 2026-11-20T07:59:59Z, and no push has worked yet: dialing web: connection refused [ssh:refused]\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBed(t)
 			b.now = func() time.Time { return now }
 			b.running(test.change)
 			out, errs, exit := b.run("check", "gpu01", "--spool", b.path("spool"))
+			if test.stderr != "" {
+				test.stderr += "gpuboard: hint: gpuboard doctor node --spool=" + b.path("spool") + " --host=gpu01\n"
+			}
 			if !strings.HasPrefix(out, "Running gpu01 (pid ") || exit != test.exit || errs != test.stderr {
 				t.Errorf("exit %d, want %d; stdout %q; stderr\n%swant\n%s", exit, test.exit, out, errs, test.stderr)
 			}

@@ -31,6 +31,7 @@ func (a *app) initCommand() *cobra.Command {
 				return fmt.Errorf("finding this program: %w", err)
 			}
 			o.Systemd = config.IsDir("/run/systemd/system")
+			o.Packaged = o.Systemd && (config.IsFile("/usr/lib/systemd/system/gpuboard-node.service") || config.IsFile("/lib/systemd/system/gpuboard-node.service"))
 			if os.Geteuid() != 0 {
 				me, err := user.Current()
 				if err != nil {

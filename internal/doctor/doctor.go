@@ -157,7 +157,11 @@ func (r Report) Write(to io.Writer) error {
 		}
 		fmt.Fprintf(&b, "  %-4s  %s [%s]\n", state, f.Message, f.Code)
 		if f.Mend != "" {
-			fmt.Fprintf(&b, "        mend: %s\n", f.Mend)
+			what := "fix"
+			if f.State == Note {
+				what = "to change it"
+			}
+			fmt.Fprintf(&b, "        %s: %s\n", what, f.Mend)
 		}
 	}
 	if bad == 0 {

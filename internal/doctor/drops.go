@@ -59,7 +59,8 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 	in := filepath.Join(drop, spool.InnerName)
 	inInfo, inErr := os.Lstat(in)
 	_, sentErr := os.Lstat(filepath.Join(drop, spool.LatestName))
-	if inErr != nil && (ownerUID(info) != 0 || sentErr == nil) {
+	byDropBox := config.IsFile(filepath.Join(d.Config.KeysDir(), filepath.Base(drop)+".pub"))
+	if inErr != nil && (ownerUID(info) != 0 || sentErr == nil || byDropBox) {
 		if info.Mode().Perm()&0o002 != 0 {
 			d.bad("drop:open", "chmod o-w "+shell.Quote(drop), "everybody may write %s, and so speak for this node", drop)
 		}

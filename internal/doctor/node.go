@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -203,6 +205,7 @@ func (d *examination) loop(host string, works bool) {
 	}
 	if held {
 		beat, err := node.ReadHeartbeat(dir)
+		start = d.own("check " + cmp.Or(beat.Host, host))
 		switch age := beat.Age(now); {
 		case err != nil:
 			d.bad("loop:no-heartbeat", start, "the loop runs and has no heartbeat: %v", err)
@@ -215,7 +218,11 @@ func (d *examination) loop(host string, works bool) {
 			if to := d.Config.String("to"); works && to == beat.Settings["to"] { // what was wrong is mended, and the loop has not tried again
 				mend = d.own("check kill") + "; " + start
 				if d.Config.Path == "" {
-					mend += " --to " + shell.Quote(to)
+					for _, name := range slices.Sorted(maps.Keys(beat.Settings)) {
+						if name != "host" && d.Config.Given(name) {
+							mend += " --" + strings.ReplaceAll(name, "_", "-") + "=" + shell.Quote(beat.Settings[name])
+						}
+					}
 				}
 			}
 			d.bad("loop:not-pushing", mend, "the loop (pid %d) runs, and %s", beat.PID, failure.Line(beat.Push.Failure(), beat.Push.Code))

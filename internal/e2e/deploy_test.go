@@ -109,7 +109,7 @@ func TestDirectoriesAndAccounts(t *testing.T) {
 		t.Errorf("group:\n%s", group)
 	}
 	for path, want := range map[string]string{
-		"/var/lib/gpuboard": "drwxr-x---", "/srv/gpuboard/data/drop": "drwxr-xr-x", "/run/gpuboard/site": "drwxr-xr-x", "/srv/gpuboard/bookings": "dgrwxrwxr-x",
+		"/var/lib/gpuboard": "drwxr-x---", "/var/lib/gpuboard/state/keys": "drwx------", "/srv/gpuboard/data/drop": "drwxr-xr-x", "/run/gpuboard/site": "drwxr-xr-x", "/srv/gpuboard/bookings": "dgrwxrwxr-x",
 	} {
 		if info, err := os.Stat(root + path); err != nil || info.Mode().String() != want {
 			t.Errorf("%s: %v, %v, want %s", path, info.Mode(), err, want)

@@ -118,8 +118,7 @@ func manuals() map[string]manual {
 		}},
 		"README.md": {setup: func(s *sandbox) { s.env = append(s.env, "GPUBOARD_STATE=") }, before: func(s *sandbox, command string) {
 			switch {
-			case strings.HasPrefix(command, "gpuboard check"): // "move gpu01 to ~/.ssh/gpu01", and "type the command"
-				s.must(os.Rename(s.path("work/gpu01"), s.path("home/.ssh/gpu01")))
+			case strings.HasPrefix(command, "gpuboard check"): // "type the command"
 				s.typed(knownHostsCommand.FindString(s.said["gpuboard receive"]))
 				s.env = append(s.env, "GPUBOARD_KNOWN_HOSTS="+s.path("home/.ssh/known_hosts"), "GPUBOARD_IDENTITY=")
 			case strings.HasPrefix(command, "gpuboard book"):
@@ -157,6 +156,8 @@ func reasons() [][2]string {
 		{"gpuboard deregister", "TestConsulForReal does it; there is no Consul here"},
 		{"gpuboard register", "TestConsulForReal does it; there is no Consul here"},
 		{"gpu-check.sh", "it is the older board's own"},
+		{"install -m 644 gpu01.pub /var/lib/gpuboard", "the package makes that directory: TestDirectoriesAndAccounts"},
+		{"gpuboard init node /etc/gpuboard --host gpu01 --to sftp://gpu01@WEBHOST", "the same with another address is typed below it"},
 		{"chown gpuboard:", "the account is made by the package: TestDirectoriesAndAccounts"},
 		{"bench/against.sh", "it measures two commits for minutes"},
 		{"go -C bench run", "it measures everything for minutes"},

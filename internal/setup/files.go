@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -124,6 +125,17 @@ func (in *installation) unit(text string) string {
 // atHome reports whether a path lies where ProtectHome hides it.
 func atHome(path string) bool {
 	return slices.ContainsFunc([]string{"/home/", "/root/", "/run/user/"}, func(home string) bool { return strings.HasPrefix(path+"/", home) })
+}
+
+// hiddenHome is the home that a path lies in and that other accounts may not
+// enter, or "".
+func hiddenHome(path string) string {
+	for dir := path; atHome(dir); dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() && info.Mode().Perm()&0o001 == 0 {
+			return dir
+		}
+	}
+	return ""
 }
 
 // consulService is the service file for a node that does not register itself.

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"gpuboard/internal/shell"
 	"gpuboard/publisher"
 )
 
@@ -17,12 +18,24 @@ func (in *installation) next() string {
 	}
 	giveAway := func(names ...string) {
 		if in.root {
-			step("the account that runs it", fmt.Sprintf("id %s >/dev/null 2>&1 || useradd -r -d %s -s /usr/sbin/nologin %[1]s", in.User, in.Dir),
-				fmt.Sprintf("chown -R %s:%s %s", in.User, in.Group, strings.Join(names, " ")))
+			commands := []string{fmt.Sprintf("id %s >/dev/null 2>&1 || useradd -r -d %s -s /usr/sbin/nologin %[1]s", in.User, in.Dir)}
+			if in.inMemory() { // its directory has to be made again at every start of the machine
+				const installed = "/etc/tmpfiles.d/gpuboard-site.conf"
+				commands = append(commands, "cp "+in.path(siteTmpfiles)+" "+installed, "systemd-tmpfiles --create "+installed)
+			}
+			if site := in.settings["site"]; in.Side == Web && !in.inMemory() && site != in.path("site") {
+				commands = append(commands, "mkdir -p "+shell.Quote(site))
+			}
+			step("the account that runs it, and what that account writes", append(commands, fmt.Sprintf("chown -R %s:%s %s", in.User, in.Group, strings.Join(names, " ")))...)
 		}
 	}
 	if in.Side == Node {
 		in.nextOnNode(step, giveAway)
+		if in.byPackage() {
+			step("from now on", "systemctl enable --now gpuboard-node")
+			step("what is in force, and whether it works", in.run("doctor node"))
+			return b.String()
+		}
 	} else {
 		in.nextOnWebHost(step, giveAway)
 	}
@@ -48,27 +61,30 @@ func (in *installation) nextOnNode(step func(string, ...string), own func(...str
 	key := in.settings["identity"]
 	step("a key for this node; its public half goes to the web host", "ssh-keygen -q -t ed25519 -N '' -C "+in.Host+" -f "+key)
 	step("the web host's key; compare it with what the web host itself says", "ssh-keyscan "+port+server+" >> "+in.settings["known_hosts"])
-	own(in.settings["spool"], key)
+	if in.byPackage() { // its unit makes the spool
+		step("the account that runs it", fmt.Sprintf("chown %s: %s", in.User, key))
+	} else {
+		own(in.settings["spool"], key)
+	}
 }
+
+// byPackage reports whether the units that a package has installed read this
+// configuration.
+func (in *installation) byPackage() bool { return in.root && in.Packaged && in.Dir == "/etc/gpuboard" }
 
 func (in *installation) nextOnWebHost(step func(string, ...string), own func(...string)) {
 	bookings := in.path(usualComments)
 	if c := in.comments(); c != usualComments { // else all of data/ would go with it
 		bookings = in.path(path.Dir(c))
 	}
-	names := []string{bookings, in.path("state")}
-	if !in.inMemory() {
-		names = append(names, in.path("site"))
-	}
-	own(names...)
-	if in.inMemory() {
-		const installed = "/etc/tmpfiles.d/gpuboard-site.conf"
-		step("the directory of the site, which lies in memory: now, and at every start of the machine",
-			"cp "+in.path(siteTmpfiles)+" "+installed, "systemd-tmpfiles --create "+installed)
-	}
+	own(bookings, in.path("state"), in.settings["site"])
 	step("the first, empty site", in.run("generate -v"))
-	step("a door for the nodes: with root, "+in.path("setup/sshd/gpuboard.conf")+" says how; without, put each node's public key into "+in.path("state/keys")+" as HOST.pub, and",
-		in.run("receive --listen :2222")+" &")
+	receive := []string{in.run("receive --listen :2222") + " &"}
+	if in.root {
+		receive = append([]string{fmt.Sprintf("chown %s: %s", in.User, in.path("data/drop"))}, receive...)
+	}
+	step("access for the nodes: through sshd, "+in.path("setup/sshd/gpuboard.conf")+" says how; or put each node's public key into "+in.path("state/keys")+" as HOST.pub, and",
+		receive...)
 	step("a web server: "+in.path("setup/nginx")+", or the built-in one", in.run("serve --listen :8080")+" &")
 }
 

@@ -37,6 +37,7 @@ type Options struct {
 	Program     string // the path of this program
 	User, Group string // whom the units run as; "" for an account of its own, which root sets up
 	Systemd     bool   // it can keep the site in memory, where root sets it up
+	Packaged    bool   // a package has installed the units, which read /etc/gpuboard
 	Getenv      func(string) string
 	Out         io.Writer
 }
@@ -67,6 +68,9 @@ func Init(o Options) error {
 	files, err := in.files()
 	if err != nil {
 		return err
+	}
+	if len(merged) > 0 {
+		delete(files, configFile)
 	}
 	directories := in.directories()
 	directories["."] = 0o755 // first, so that it does not take the mode of what lies in it
@@ -102,6 +106,12 @@ func newInstallation(o Options) (*installation, error) {
 		if shell.Quote(p) != p || strings.Contains(p, ",") {
 			return nil, failure.Usage("choose a path of letters, digits and -_./+@:", "%s would have to be quoted differently in every file", p)
 		}
+	}
+	if home := hiddenHome(in.Dir); in.root && home != "" {
+		return nil, failure.Usage(shell.Join("gpuboard", "init", in.Side, map[string]string{Node: "/etc/gpuboard", Web: "/srv/gpuboard"}[in.Side]), "the account %s, which is to run gpuboard, cannot read anything below %s", in.User, home)
+	}
+	if home := hiddenHome(in.Program); in.root && home != "" {
+		return nil, failure.Usage("install -m 755 "+in.Program+" /usr/local/bin/ && hash -r", "the account %s, which is to run gpuboard, cannot read anything below %s", in.User, home)
 	}
 	machine := "machine"
 	switch o.Side {

@@ -84,7 +84,7 @@ func TestSiteInMemory(t *testing.T) {
 		t.Error("a second directory for the site was made")
 	}
 	// Each step makes what the next one needs, and none leaves a file of root's behind.
-	order := []string{"useradd", "chown -R gpuboard:gpuboard", "systemd-tmpfiles --create", "runuser -u gpuboard -- /usr/bin/gpuboard generate", "crontab -u gpuboard -", "runuser -u gpuboard -- /usr/bin/gpuboard doctor"}
+	order := []string{"useradd", "systemd-tmpfiles --create", "chown -R gpuboard:gpuboard", "runuser -u gpuboard -- /usr/bin/gpuboard generate", "crontab -u gpuboard -", "runuser -u gpuboard -- /usr/bin/gpuboard doctor"}
 	rest := said
 	for _, step := range order {
 		_, after, found := strings.Cut(rest, step)
