@@ -24,6 +24,7 @@ type IndexPage struct {
 	Map         bool   // there is room for a sign a GPU
 	Groups      []Group
 	Rowed       bool // the hosts' rows are on the page
+	Few         bool // there is room for wider lines
 	Search      Search
 	People      People
 	AsOf        *Moment

@@ -477,7 +477,7 @@ func hostMap(p *IndexPage, g Group) templ.Component {
 			templ_7745c5c3_Var28 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		var templ_7745c5c3_Var29 = []any{"map", "name" + g.NameWidth, templ.KV("rowed", p.Rowed)}
+		var templ_7745c5c3_Var29 = []any{"map", "name" + g.NameWidth, templ.KV("rowed", p.Rowed), templ.KV("few", p.Few)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var29...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err

@@ -26,6 +26,9 @@ const (
 	// rowHosts is up to how many hosts the front page has the rows of their GPUs. Of
 	// more it has a line each, below which the script puts the rows of the host's own page.
 	rowHosts = 12
+	// fewHosts is up to how many hosts two lines side by side still leave all of them in
+	// view at 1920 x 1080, so that each has room for its users' names.
+	fewHosts = 40
 	// denseHosts is up to how many hosts the wall screen has a sign for each GPU, and a
 	// host's page charts of all metrics.
 	denseHosts = 200

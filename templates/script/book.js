@@ -27,7 +27,7 @@ var compose = function (panel) {
     says.textContent = from ? B.baduntil : B.badfrom;
     return;
   }
-  says.textContent = clash ? say(B.taken, clash.n, (clash.f && Date.parse(clash.f) > from ? brief(clash.f) + " " : "") + "– " + (clash.u ? brief(clash.u) : B.open)) :
+  says.textContent = clash ? say(B.taken, clash.n, brief(Math.max(from, Date.parse(clash.f) || 0)) + " – " + (clash.u ? brief(clash.u) : B.open)) :
     until === Infinity ? B.never : say(B.free, brief(until));
   codes[0].textContent = codes[0].textContent.split(" book ")[0] + " book " + shell(place) + " " + flagsOf(wish, from, until, B.noname);
   var entry = { name: name || B.noname };
