@@ -199,24 +199,7 @@ func (g *Generator) dayPast(ctx context.Context, start, end, now time.Time, clas
 	if err != nil {
 		return nil, err
 	}
-	hours, free := fleetSteps(&fleet)
-	return &dayPast{Start: start.UTC(), End: end.UTC(), Done: now, Hours: hours, Free: free, Users: fleet.Users, Hosts: fleet.Hosts}, nil
-}
-
-// fleetSteps is the fleet in each step, and the free GPUs by class.
-func fleetSteps(fleet *history.Fleet) ([]render.FleetStep, map[string][]*float64) {
-	steps := make([]render.FleetStep, len(fleet.Steps))
-	for i, s := range fleet.Steps {
-		steps[i] = render.FleetStep{Reported: s.GPUs, Held: s.Held, Free: s.Free, Utilization: s.Utilization, Watts: s.Watts}
-	}
-	free := make(map[string][]*float64, len(fleet.Classes))
-	for name, list := range fleet.Classes {
-		free[name] = make([]*float64, len(list))
-		for i := range list {
-			free[name][i] = list[i].Free
-		}
-	}
-	return steps, free
+	return &dayPast{Start: start.UTC(), End: end.UTC(), Done: now, Hours: fleet.Steps, Free: fleet.Free, Users: fleet.Users, Hosts: fleet.Hosts}, nil
 }
 
 // sumUp makes the view of the fleet from its days.
@@ -232,8 +215,7 @@ func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, pe
 	if err != nil {
 		return nil, err
 	}
-	steps, free := fleetSteps(&last)
-	past.Spans[0] = render.FleetSpan{At: at, Steps: steps, Free: free, Coverage: g.chartCoverage(b)}
+	past.Spans[0] = render.FleetSpan{At: at, Steps: last.Steps, Free: last.Free, Coverage: g.chartCoverage(b)}
 
 	zone := g.opt.About.Zone
 	all := history.Days(now.In(zone).AddDate(0, 0, -364), now, zone)
@@ -348,9 +330,6 @@ func mean(list []*float64) *float64 {
 func window(days []*dayPast, from, now time.Time, b *board.Board, person func(string) string, teams map[string][]string) render.Window {
 	w := render.Window{From: from.UTC(), To: now.UTC(), Coverage: coverageOf(days, from, now, b)}
 	users, hosts := map[string]render.Use{}, map[string]*render.PastHost{}
-	use := func(u history.Usage) render.Use {
-		return render.Use{GPUHours: u.GPUHours, Utilization: u.Utilization, IdleHours: u.IdleHours, EnergyKWh: u.EnergyKWh}
-	}
 	length := now.Sub(from).Seconds()
 	for _, d := range days {
 		if d.Start.Before(from) {
@@ -361,7 +340,7 @@ func window(days []*dayPast, from, now time.Time, b *board.Board, person func(st
 			if name != "" {
 				name = person(name)
 			}
-			users[name] = users[name].Add(use(d.Users[i].Usage))
+			users[name] = users[name].Add(d.Users[i].Use)
 		}
 		for i := range d.Hosts {
 			t := &d.Hosts[i]
@@ -370,7 +349,7 @@ func window(days []*dayPast, from, now time.Time, b *board.Board, person func(st
 				h = &render.PastHost{Name: t.Host}
 				hosts[t.Host] = h
 			}
-			sum := use(t.Usage)
+			sum := t.Use
 			sum.EnergyKWh = t.TotalEnergyKWh
 			h.Use = h.Use.Add(sum)
 			h.FreeHours, h.KnownHours = h.FreeHours+t.FreeHours, h.KnownHours+t.KnownHours

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -233,30 +234,32 @@ func (g *Generator) remember(m *memory) error {
 	if !m.stale {
 		return nil
 	}
+	data, err := m.goodTar()
+	if err == nil {
+		_, err = atomicfile.Write(filepath.Join(g.opt.State, lastGoodFile), data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("remembering the last good snapshots: %w", err)
+	}
+	return nil
+}
+
+// goodTar is the content of lastGoodFile.
+func (m *memory) goodTar() ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	names := make([]string, 0, len(m.good))
-	for host := range m.good {
-		names = append(names, host)
-	}
-	slices.Sort(names)
-	for _, host := range names {
+	for _, host := range slices.Sorted(maps.Keys(m.good)) {
 		raw, err := m.good[host].encoded()
 		if err != nil {
 			continue // it was good enough to show, and is not worth failing for
 		}
 		if err := w.WriteHeader(&tar.Header{Name: host + "/latest.json.gz", Mode: 0o600, Size: int64(len(raw))}); err != nil {
-			return fmt.Errorf("remembering the last good snapshots: %w", err)
+			return nil, err
 		}
 		if _, err := w.Write(raw); err != nil {
-			return fmt.Errorf("remembering the last good snapshots: %w", err)
+			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil {
-		return fmt.Errorf("remembering the last good snapshots: %w", err)
-	}
-	if _, err := atomicfile.Write(filepath.Join(g.opt.State, lastGoodFile), buf.Bytes(), 0o600); err != nil {
-		return fmt.Errorf("remembering the last good snapshots: %w", err)
-	}
-	return nil
+	err := w.Close()
+	return buf.Bytes(), err
 }

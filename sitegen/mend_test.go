@@ -195,34 +195,6 @@ func TestHistoryIsClosed(t *testing.T) {
 	}
 }
 
-// TestHistoryIsClosedOnceAsked: a process that makes one generation does not keep
-// the history that it opened, and shows it all the same.
-func TestHistoryIsClosedOnceAsked(t *testing.T) {
-	l := newLab(t)
-	o := l.options()
-	var store *history.Store
-	o.Once, o.OpenHistory = true, func(ctx context.Context, now time.Time) (_ *history.Store, err error) {
-		store, err = history.Open(ctx, l.path("state/history.db"), now, history.Options{Once: true})
-		return store, err
-	}
-	g, err := sitegen.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.Generate(context.Background(), start); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Oldest(context.Background()); err == nil {
-		t.Error("it is still open")
-	}
-	if l.site()["api/v1/history/hosts.json"] == "" {
-		t.Error("the past is not in the site")
-	}
-	if err := g.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestMemoryOutlivesAFailedRead: what could not be read once is not given up for it.
 func TestMemoryOutlivesAFailedRead(t *testing.T) {
 	l := newLab(t)

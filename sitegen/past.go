@@ -33,16 +33,6 @@ func (g *Generator) openHistory(ctx context.Context, now time.Time) []snapshot.P
 	return nil
 }
 
-// asked closes the history that a process opened for one generation, as soon as
-// that has asked it everything: a tenth of a megabyte for each host is not needed
-// for its pages.
-func (g *Generator) asked() {
-	if g.opt.Once && g.opened != nil {
-		g.closed = g.opened.Close()
-		g.opt.History, g.opened = nil, nil
-	}
-}
-
 // past gives history what arrived and asks it what the board shows. History may
 // be missing, new or damaged: the board of now does not depend on it.
 func (g *Generator) past(ctx context.Context, now time.Time, hosts []string, mem *memory) (*history.Recent, []snapshot.Problem) {

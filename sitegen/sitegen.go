@@ -73,9 +73,6 @@ type Options struct {
 	// Pretend is for a generation at a moment that is not now: it finds no
 	// events, remembers none and tells nobody.
 	Pretend bool
-	// Once is for a process that makes one generation: it closes history before it
-	// renders, so that both are not in memory together.
-	Once bool
 }
 
 // A Generator makes one generation after another.
@@ -83,10 +80,8 @@ type Generator struct {
 	opt   Options
 	drops Drops
 	views []*view
-	// opened is the history that this generator opened itself, and closed what
-	// came of closing it.
+	// opened is the history that this generator opened itself.
 	opened *history.Store
-	closed error
 	// charts is what was read from history, which changes more slowly than the board.
 	charts *charts
 	// What the last generation wrote down, which is not decoded again as long as
@@ -180,7 +175,6 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	b, marks := board.Merge(in)
 	happened := g.news(b, now)
 	past, problems := g.history(ctx, now, b, in.Person)
-	g.asked()
 	b.Problems = slices.Concat(b.Problems, unopened, problems, g.sweep(now))
 	report, err := g.publish(b, in.Recent, past, mem.samples(), happened.Log)
 	if err != nil {
@@ -201,7 +195,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 // Close gives up what the generator keeps from one generation to the next. It
 // closes the history that the generator opened, so that all of it lies in one
 // file, and the next process has no journal to read.
-func (g *Generator) Close() error { return errors.Join(g.closed, g.opened.Close()) }
+func (g *Generator) Close() error { return g.opened.Close() }
 
 // maxMarkdownBytes bounds a notice or a note on a host.
 const maxMarkdownBytes = 64 << 10

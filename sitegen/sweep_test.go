@@ -48,8 +48,7 @@ func dropProblems(r sitegen.Report) (found []snapshot.Problem) {
 func TestADropThatIsFilledIsSwept(t *testing.T) {
 	l := newLab(t)
 	l.fill(400, 1000)
-	o := func(o *sitegen.Options) { o.Once = true }
-	r := l.generate(start, o)
+	r := l.generate(start)
 	want := []snapshot.Problem{{Code: "drop:full", Host: l.hosts[0],
 		Message: "drop/" + l.hosts[0] + " holds 401 files and 1 MiB, and 320 files and 72 MiB are the most; 400 files with 1 MiB were removed"}}
 	if got := dropProblems(r); !slices.Equal(got, want) {
@@ -58,7 +57,7 @@ func TestADropThatIsFilledIsSwept(t *testing.T) {
 	if n := l.dropSize(); n != 1 {
 		t.Errorf("the drop holds %d files", n)
 	}
-	if r := l.generate(start, o); len(dropProblems(r)) != 0 || hostOf(r.Board, l.hosts[0]).State != "up" {
+	if r := l.generate(start); len(dropProblems(r)) != 0 || hostOf(r.Board, l.hosts[0]).State != "up" {
 		t.Errorf("the next time: %+v, the host is %s", dropProblems(r), hostOf(r.Board, l.hosts[0]).State)
 	}
 }
@@ -106,7 +105,7 @@ func TestADropThatCannotBeSwept(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				r := l.generate(start, func(o *sitegen.Options) { o.Once = true })
+				r := l.generate(start)
 				got := dropProblems(r)
 				if tt.want == "" {
 					if len(got) != 0 {

@@ -20,9 +20,8 @@ type Config struct {
 	Hosts      []inventory.Entry
 	ShortNames map[string]string
 	Hooks      []Hook
-	// What the command decides for this run: Pretend that --now was given, and
-	// Once that the process ends after one generation.
-	Pretend, Once bool
+	// Pretend reports that --now was given for this run.
+	Pretend bool
 
 	getenv func(string) string
 	values map[string]string // by key name

@@ -69,7 +69,7 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 		if h == nil {
 			return nil
 		}
-		err := s.tables(ctx, q, h, bs, want, func(_ *host, t table) {
+		err := s.tables(ctx, q, []*host{h}, bs, want, func(_ *host, t table) {
 			parts := t.parts(bs)
 			for i := range t.rows {
 				row := &t.rows[i]
@@ -125,13 +125,12 @@ func (s *Store) Oldest(ctx context.Context) (time.Time, error) {
 		return oldest, nil
 	}
 	err := s.view(ctx, "its beginning", func(q querier) error {
-		var id *int64
-		if err := q.QueryRowContext(ctx, "select min(id) from day").Scan(&id); err != nil {
+		first, last, err := keptDays(ctx, q)
+		if err != nil {
 			return err
 		}
-		first := int64(math.MaxInt64)
-		if id != nil {
-			first = *id / blobID(1, 0)
+		if first > last {
+			first = math.MaxInt64
 		}
 		for _, h := range s.hosts {
 			if h.pending() {

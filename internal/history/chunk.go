@@ -3,6 +3,7 @@ package history
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"gpuboard/internal/snapshot"
 )
@@ -73,9 +74,7 @@ func gpuIDs(rs []reading) []uint32 {
 				k++
 			}
 			if k == len(ids) || ids[k] != id {
-				ids = append(ids, 0)
-				copy(ids[k+1:], ids[k:])
-				ids[k] = id
+				ids = slices.Insert(ids, k, id)
 			}
 		}
 	}
@@ -100,25 +99,13 @@ func appendGPU(b []byte, rs []reading, cursor []int, id uint32) []byte {
 		run++
 	}
 	b = binary.AppendUvarint(b, run)
-	var last int64
-	put := func(v int64) {
-		b = binary.AppendVarint(b, v-last)
-		last = v
-	}
-	for _, g := range gs {
-		put(int64(g.util) + 1)
-	}
-	last = 0
-	for _, g := range gs {
-		put(int64(g.temp) + 1)
-	}
-	last = 0
-	for _, g := range gs {
-		put(int64(g.mem) + 1)
-	}
-	last = 0
-	for _, g := range gs {
-		put(int64(g.power) + 1)
+	for i := range sFields {
+		var last int64
+		for _, g := range gs {
+			v := int64(g.values[i]) + 1
+			b = binary.AppendVarint(b, v-last)
+			last = v
+		}
 	}
 	var before *gpuReading
 	for _, g := range gs {
@@ -151,15 +138,7 @@ func appendGPU(b []byte, rs []reading, cursor []int, id uint32) []byte {
 }
 
 func sameUsers(a, b []userMemory) bool {
-	if len(a) != len(b) || (a == nil) != (b == nil) {
-		return false
-	}
-	for i := range a {
-		if a[i].user != b[i].user {
-			return false
-		}
-	}
-	return true
+	return (a == nil) == (b == nil) && slices.EqualFunc(a, b, func(x, y userMemory) bool { return x.user == y.user })
 }
 
 // decodeChunk reads what [encodeChunk] wrote, and believes none of it: what it
@@ -271,32 +250,21 @@ func (r *reader) gpu(rs []reading, id uint32, expect, budget int) int {
 		rs[i].gpus = append(rs[i].gpus, gpuReading{gpu: id})
 		gs[k] = &rs[i].gpus[len(rs[i].gpus)-1]
 	}
-	var cols [4][]int64
-	slab := make([]int64, 4*len(gs))
-	for i, limit := range [4]int64{101, 301 + tempShift, maxMemory + 1, maxPower + 1} {
-		cols[i] = slab[i*len(gs) : (i+1)*len(gs)]
-		r.column(cols[i], limit)
+	col := make([]int64, len(gs))
+	for i, limit := range [sFields]int64{101, 301 + tempShift, maxMemory + 1, maxPower + 1} {
+		r.deltas(col)
+		for k, v := range col {
+			if r.err == nil && (v < 0 || v > limit) {
+				r.fail("a value is out of range")
+			}
+			gs[k].values[i] = int32(v - 1)
+		}
 	}
 	if r.err != nil {
 		return 0
 	}
-	for k, g := range gs {
-		g.util, g.temp = int16(cols[0][k]-1), int16(cols[1][k]-1)
-		g.mem, g.power = int32(cols[2][k]-1), int32(cols[3][k]-1)
-	}
 	r.userSets(gs)
 	return budget
-}
-
-// column reads one value for each of gs, plus one, into col.
-func (r *reader) column(col []int64, limit int64) {
-	r.deltas(col)
-	for _, v := range col {
-		if v < 0 || v > limit {
-			r.fail("a value is out of range")
-			return
-		}
-	}
 }
 
 func (r *reader) userSets(gs []*gpuReading) {

@@ -131,12 +131,7 @@ func appendDeltas(b []byte, col []int64) []byte {
 	var last int64
 	for _, v := range col {
 		d := v - last
-		u := uint64(d<<1) ^ uint64(d>>63)
-		if u < 0x80 {
-			b = append(b, byte(u))
-		} else {
-			b = binary.AppendUvarint(b, u)
-		}
+		b = binary.AppendVarint(b, d)
 		last = v
 	}
 	return b

@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func FuzzChunk(f *testing.F) {
 				t.Fatal("out of order")
 			}
 			for _, g := range rs[i].gpus {
-				if g.util < none || g.util > 100 || g.mem < none || g.power < none || g.temp < none {
+				if slices.Min(g.values[:]) < none || g.values[sUtil] > 100 {
 					t.Fatalf("impossible %+v", g)
 				}
 			}
@@ -240,8 +241,8 @@ func TestImpossibleValuesAreUnknown(t *testing.T) {
 	}}
 	r := h.read(1, &s)
 	want := []gpuReading{
-		{gpu: 0, util: none, temp: none, mem: none, power: none, users: []userMemory{{1, 7}, {2, maxMemory}}},
-		{gpu: 1, util: none, temp: none, mem: none, power: none},
+		{gpu: 0, values: [sFields]int32{none, none, none, none}, users: []userMemory{{1, 7}, {2, maxMemory}}},
+		{gpu: 1, values: [sFields]int32{none, none, none, none}},
 	}
 	if d := cmp.Diff(want, r.gpus, compare); d != "" {
 		t.Error(d)

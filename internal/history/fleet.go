@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Usage is what was used in a time. A GPU that several people hold is counted in
+// Use is what was used in a time. A GPU that several people hold is counted in
 // fractions, by share of the process memory on it. Only time covered by samples is
 // counted: nothing is extrapolated.
-type Usage struct {
+type Use struct {
 	GPUHours float64 // held
 	// Utilization is the mean while held, in %; nil when nothing was held.
 	Utilization *float64
@@ -20,17 +20,33 @@ type Usage struct {
 	EnergyKWh   float64 // of the GPUs held
 }
 
+// Add is the sum of two uses; the mean is weighed by the hours behind it.
+func (u Use) Add(v Use) Use {
+	sum, hours := 0.0, 0.0
+	for _, x := range []Use{u, v} {
+		if x.Utilization != nil {
+			sum, hours = sum+*x.Utilization*x.GPUHours, hours+x.GPUHours
+		}
+	}
+	out := Use{GPUHours: u.GPUHours + v.GPUHours, IdleHours: u.IdleHours + v.IdleHours, EnergyKWh: u.EnergyKWh + v.EnergyKWh}
+	if hours > 0 {
+		mean := sum / hours
+		out.Utilization = &mean
+	}
+	return out
+}
+
 // A UserTotal is the usage of one person; the name "" stands for processes
 // whose owner is not known.
 type UserTotal struct {
 	Name string
-	Usage
+	Use
 }
 
 // A HostTotal is the usage of one host.
 type HostTotal struct {
 	Host string
-	Usage
+	Use
 	// FreeHours are GPU-hours in which nobody held the GPU, KnownHours all GPU-hours known.
 	FreeHours, KnownHours float64
 	// TotalEnergyKWh is the energy of all its GPUs, held or not.
@@ -43,24 +59,21 @@ type HostTotal struct {
 // that was silent for part of a step counts with the rest of the step, if that is
 // a fifth of it or ten minutes.
 type FleetStep struct {
-	GPUs        *float64 // mean number that reported
-	Held, Free  *float64 // mean numbers of GPUs
-	Utilization *float64 // mean over all GPUs, %
-	Watts       *float64 // mean sum
-}
-
-// A ClassStep is what the GPUs of one class did in a step; nil where nothing is known.
-type ClassStep struct {
-	Held, Free *float64 // mean numbers of GPUs
+	Reported    *float64 `json:"reported"`    // mean number of GPUs
+	Held        *float64 `json:"held"`        // mean number of GPUs
+	Free        *float64 `json:"free"`        // mean number of GPUs
+	Utilization *float64 `json:"utilization"` // mean over all GPUs, %
+	Watts       *float64 `json:"watts"`       // mean sum
 }
 
 // A Fleet is what all hosts did in some time.
 type Fleet struct {
 	Steps []FleetStep
-	// Classes is the steps of the GPUs of each class, such as their model.
-	Classes map[string][]ClassStep
-	Users   []UserTotal // most GPU-hours first
-	Hosts   []HostTotal // by name
+	// Free is, for each class of GPUs such as their model, the mean number of GPUs in
+	// each step that nobody held; nil where that is not known.
+	Free  map[string][]*float64
+	Users []UserTotal // most GPU-hours first
+	Hosts []HostTotal // by name
 }
 
 // Fleet adds up the samples of all hosts between the instants in at ([Steps],
@@ -73,7 +86,7 @@ func (s *Store) Fleet(ctx context.Context, at []time.Time, class func(Key) strin
 	}
 	sums := fleetSums{bounds: bs, hosts: map[*host]*hostSums{}}
 	err = s.view(ctx, "the fleet", func(q querier) error {
-		return s.tables(ctx, q, nil, bs, wantFleet, sums.add)
+		return s.tables(ctx, q, s.allHosts(), bs, wantFleet, sums.add)
 	})
 	hosts := make([]*hostSums, 0, len(sums.hosts))
 	for _, h := range sums.hosts {
@@ -81,7 +94,7 @@ func (s *Store) Fleet(ctx context.Context, at []time.Time, class func(Key) strin
 	}
 	// In a fixed order, so that sums of fractions are the same every time.
 	slices.SortFunc(hosts, func(a, b *hostSums) int { return strings.Compare(a.host.name, b.host.name) })
-	return Fleet{Steps: sums.steps(hosts), Classes: sums.classes(hosts, class), Users: userTotals(hosts), Hosts: hostTotals(hosts)}, err
+	return Fleet{Steps: sums.steps(hosts), Free: sums.free(hosts, class), Users: userTotals(hosts), Hosts: hostTotals(hosts)}, err
 }
 
 func wantFleet(kind byte, field int) bool {
@@ -109,10 +122,10 @@ type hostSums struct {
 	users map[uint32]*userSum
 }
 
-// stepSums are seconds, and values multiplied by seconds, of one host in one step.
+// stepSums are the fields of one host in one step, and the sums of its GPUs' fields.
 type stepSums struct {
-	cover, procCover, free                     float64 // of the host
-	known, held, idle, util, utilKnown, energy float64 // of its GPUs
+	host [hFields]float64
+	gpus [gFields]float64
 }
 
 // heldSums are the seconds in which a GPU was held, and of which that is known.
@@ -120,19 +133,20 @@ type heldSums struct{ held, known float64 }
 
 type userSum [uFields]float64
 
-func (u *userSum) add(o *userSum) {
-	for field, v := range o {
-		u[field] += v
-	}
-}
-
-func (u *userSum) usage() Usage {
-	out := Usage{GPUHours: u[uHeld] / 36000, IdleHours: u[uIdle] / 36000, EnergyKWh: u[uEnergy] / 3.6e6}
+func (u *userSum) usage() Use {
+	out := Use{GPUHours: u[uHeld] / 36000, IdleHours: u[uIdle] / 36000, EnergyKWh: u[uEnergy] / 3.6e6}
 	if u[uHeld] > 0 {
 		v := min(u[uUtil]*10/u[uHeld], 100)
 		out.Utilization = &v
 	}
 	return out
+}
+
+// plusAll adds each number of a list to that of another.
+func plusAll(to, from []float64) {
+	for i, v := range from {
+		to[i] += v
+	}
 }
 
 // add adds one table of a host.
@@ -146,52 +160,40 @@ func (f *fleetSums) add(h *host, t table) {
 	for i := range t.rows {
 		switch r := &t.rows[i]; r.kind {
 		case kindHost:
-			for _, p := range parts {
-				c := &sums.steps[p.step]
-				c.cover += r.at(hCover, p.slot) * p.part
-				c.procCover += r.at(hProcCover, p.slot) * p.part
-				c.free += r.at(hFree, p.slot) * p.part
-			}
+			r.addTo(parts, func(step int) []float64 { return sums.steps[step].host[:] })
 		case kindGPU:
 			if !h.isSlice(r.id) {
-				sums.addGPU(r, parts)
+				r.addTo(parts, func(step int) []float64 { return sums.steps[step].gpus[:] })
+				sums.addHeld(r, parts)
 			}
 		case kindUser:
-			sums.addUser(r, parts)
+			if sums.users[r.id] == nil {
+				sums.users[r.id] = &userSum{}
+			}
+			r.addTo(parts, func(int) []float64 { return sums.users[r.id][:] })
 		}
 	}
 }
 
-func (s *hostSums) addGPU(r *frameRow, parts []slotPart) {
-	gpu := s.gpus[r.id]
-	if gpu == nil {
-		gpu = make([]heldSums, len(s.steps))
-		s.gpus[r.id] = gpu
+// addTo adds the fields of a row to the sums of the steps that its slots lie in.
+func (r *frameRow) addTo(parts []slotPart, sums func(step int) []float64) {
+	for field, col := range r.cols {
+		if col != nil {
+			for _, p := range parts {
+				sums(p.step)[field] += float64(col[p.slot]) * p.part
+			}
+		}
+	}
+}
+
+func (s *hostSums) addHeld(r *frameRow, parts []slotPart) {
+	if s.gpus[r.id] == nil {
+		s.gpus[r.id] = make([]heldSums, len(s.steps))
 	}
 	for _, p := range parts {
-		c := &s.steps[p.step]
-		held := r.at(gHeld, p.slot) * p.part
-		c.known += r.at(gKnown, p.slot) * p.part
-		c.held += held
-		c.idle += r.at(gIdle, p.slot) * p.part
-		c.util += r.at(gUtil, p.slot) * p.part
-		c.utilKnown += r.at(gUtilKnown, p.slot) * p.part
-		c.energy += r.at(gEnergy, p.slot) * p.part
-		gpu[p.step].held += held
-		gpu[p.step].known += r.at(gProcKnown, p.slot) * p.part
-	}
-}
-
-func (s *hostSums) addUser(r *frameRow, parts []slotPart) {
-	user := s.users[r.id]
-	if user == nil {
-		user = &userSum{}
-		s.users[r.id] = user
-	}
-	for field := range r.cols {
-		for _, p := range parts {
-			user[field] += r.at(field, p.slot) * p.part
-		}
+		c := &s.gpus[r.id][p.step]
+		c.held += r.at(gHeld, p.slot) * p.part
+		c.known += r.at(gProcKnown, p.slot) * p.part
 	}
 }
 
@@ -203,14 +205,14 @@ func (f *fleetSums) steps(hosts []*hostSums) []FleetStep {
 		var util, known float64
 		for _, h := range hosts {
 			c := &h.steps[i]
-			if enough(c.cover, length) {
-				plus(&step.GPUs, c.known/c.cover)
-				plus(&step.Watts, c.energy/c.cover)
-				util, known = util+c.util, known+c.utilKnown
+			if cover := c.host[hCover]; enough(cover, length) {
+				plus(&step.Reported, c.gpus[gKnown]/cover)
+				plus(&step.Watts, c.gpus[gEnergy]/cover)
+				util, known = util+c.gpus[gUtil], known+c.gpus[gUtilKnown]
 			}
-			if enough(c.procCover, length) {
-				plus(&step.Held, c.held/c.procCover)
-				plus(&step.Free, c.free/c.procCover)
+			if cover := c.host[hProcCover]; enough(cover, length) {
+				plus(&step.Held, c.gpus[gHeld]/cover)
+				plus(&step.Free, c.host[hFree]/cover)
 			}
 		}
 		if known > 0 {
@@ -220,26 +222,22 @@ func (f *fleetSums) steps(hosts []*hostSums) []FleetStep {
 	return out
 }
 
-// classes adds up the GPUs of each class. A GPU that was not seen for part of a
+// free adds up the GPUs of each class. A GPU that was not seen for part of a
 // step counts with the rest of the step, if that is enough.
-func (f *fleetSums) classes(hosts []*hostSums, class func(Key) string) map[string][]ClassStep {
-	out := map[string][]ClassStep{}
+func (f *fleetSums) free(hosts []*hostSums, class func(Key) string) map[string][]*float64 {
+	out := map[string][]*float64{}
 	for _, h := range hosts {
 		for id := range uint32(len(h.host.gpus.text)) {
 			name := class(Key{h.host.name, h.host.gpus.name(id)})
 			if name == "" || h.gpus[id] == nil {
 				continue
 			}
-			steps := out[name]
-			if steps == nil {
-				steps = make([]ClassStep, len(f.bounds)-1)
-				out[name] = steps
+			if out[name] == nil {
+				out[name] = make([]*float64, len(f.bounds)-1)
 			}
 			for i, c := range h.gpus[id] {
 				if enough(c.known, f.bounds[i+1]-f.bounds[i]) {
-					held := min(c.held/c.known, 1)
-					plus(&steps[i].Held, held)
-					plus(&steps[i].Free, 1-held)
+					plus(&out[name][i], 1-min(c.held/c.known, 1))
 				}
 			}
 		}
@@ -255,7 +253,7 @@ func userTotals(hosts []*hostSums) []UserTotal {
 			if sums[name] == nil {
 				sums[name] = &userSum{}
 			}
-			sums[name].add(user)
+			plusAll(sums[name][:], user[:])
 		}
 	}
 	var out []UserTotal
@@ -275,20 +273,19 @@ func hostTotals(hosts []*hostSums) []HostTotal {
 	for _, h := range hosts {
 		var sum stepSums
 		for _, c := range h.steps {
-			sum.cover, sum.free = sum.cover+c.cover, sum.free+c.free
-			sum.known, sum.energy = sum.known+c.known, sum.energy+c.energy
-			sum.held, sum.idle = sum.held+c.held, sum.idle+c.idle
+			plusAll(sum.host[:], c.host[:])
+			plusAll(sum.gpus[:], c.gpus[:])
 		}
-		if sum.cover == 0 {
+		if sum.host[hCover] == 0 {
 			continue
 		}
 		var people userSum
 		for _, id := range slices.Sorted(maps.Keys(h.users)) {
-			people.add(h.users[id])
+			plusAll(people[:], h.users[id][:])
 		}
-		t := HostTotal{Host: h.host.name, Usage: people.usage(), FreeHours: sum.free / 3600,
-			KnownHours: sum.known / 3600, TotalEnergyKWh: sum.energy / 3.6e6, Covered: sum.cover}
-		t.GPUHours, t.IdleHours = sum.held/3600, sum.idle/3600
+		t := HostTotal{Host: h.host.name, Use: people.usage(), FreeHours: sum.host[hFree] / 3600,
+			KnownHours: sum.gpus[gKnown] / 3600, TotalEnergyKWh: sum.gpus[gEnergy] / 3.6e6, Covered: sum.host[hCover]}
+		t.GPUHours, t.IdleHours = sum.gpus[gHeld]/3600, sum.gpus[gIdle]/3600
 		out = append(out, t)
 	}
 	return out

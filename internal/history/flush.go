@@ -74,71 +74,61 @@ func floorDiv(a, b int64) int64 {
 
 // flush moves what is pending of a host into its chunks, and adds up anew every
 // hour that this can have changed.
-func (s *Store) flush(ctx context.Context, w *work, h *host) error {
+func (s *Store) flush(ctx context.Context, tx *sql.Tx, h *host) error {
 	cache := hourCache{}
 	affected := map[int64]bool{}
-	var part []reading
-	save := func() error {
-		if len(part) == 0 {
-			return nil
-		}
-		hour := floorDiv(part[0].at, hourMS)
-		old, err := s.chunk(ctx, w, h, hour)
+	for waiting := h.unflushed(); len(waiting) > 0; {
+		hour := floorDiv(waiting[0].at, hourMS)
+		part := between(waiting, hour*hourMS, (hour+1)*hourMS)
+		waiting = waiting[len(part):]
+		old, err := s.chunk(ctx, tx, h, hour)
 		if err != nil {
 			return err
 		}
 		all := merge(old, part)
 		all = all[:min(len(all), maxPerHour)]
 		cache[hour] = all
-		part = nil
-		return w.do(ctx, "insert into chunk(id,samples,data) values(?,?,?) on conflict(id) do update set samples=excluded.samples, data=excluded.data",
+		_, err = tx.ExecContext(ctx, "insert into chunk(id,samples,data) values(?,?,?) on conflict(id) do update set samples=excluded.samples, data=excluded.data",
 			blobID(hour, h.id), len(all), s.pack.pack(encodeChunk(all)))
-	}
-	waiting := h.unflushed()
-	for i := range waiting {
-		r := &waiting[i]
-		if len(part) > 0 && floorDiv(part[0].at, hourMS) != floorDiv(r.at, hourMS) {
-			if err := save(); err != nil {
-				return err
+		if err != nil {
+			return err
+		}
+		for _, r := range part {
+			for hour := floorDiv(r.at-maxHold, hourMS); hour <= floorDiv(r.at+2*maxHold, hourMS); hour++ {
+				affected[hour] = true
 			}
 		}
-		part = append(part, *r)
-		for hour := floorDiv(r.at-maxHold, hourMS); hour <= floorDiv(r.at+2*maxHold, hourMS); hour++ {
-			affected[hour] = true
-		}
 	}
-	if err := save(); err != nil {
-		return err
-	}
-	if err := s.rollupHours(ctx, w, h, affected, cache); err != nil {
+	if err := s.rollupHours(ctx, tx, h, affected, cache); err != nil {
 		return err
 	}
 	h.flushed, h.firstRow, h.firstAt, h.urgent = s.epoch+1, 0, 0, false
 	h.marks.forgetBefore(h.lastAt - s.opts.Raw.Milliseconds() - 2*hourMS)
 	h.trim(keepInMemory)
-	return w.do(ctx, "update host set flushed=?, last_at=?, marks=? where id=?", h.flushed, h.lastAt, h.marks.encode(), h.id)
+	_, err := tx.ExecContext(ctx, "update host set flushed=?, last_at=?, marks=? where id=?", h.flushed, h.lastAt, h.marks.encode(), h.id)
+	return err
 }
 
-func (s *Store) rollupHours(ctx context.Context, w *work, h *host, affected map[int64]bool, cache hourCache) error {
+func (s *Store) rollupHours(ctx context.Context, tx *sql.Tx, h *host, affected map[int64]bool, cache hourCache) error {
 	days := map[int64][]int64{}
 	for hour := range affected {
 		day := floorDiv(hour, 24)
 		days[day] = append(days[day], hour)
 	}
 	for day, hours := range days {
-		d, err := s.day(ctx, w, h, day)
+		d, err := s.day(ctx, tx, h, day)
 		if err != nil {
 			return err
 		}
 		for _, hour := range hours {
-			rs, err := s.readings(ctx, w, h, hour*hourMS-2*maxHold, (hour+1)*hourMS+maxHold, cache)
+			rs, err := s.readings(ctx, tx, h, hour*hourMS-2*maxHold, (hour+1)*hourMS+maxHold, cache)
 			if err != nil {
 				return err
 			}
 			bs := h.rollup(rs, hour*hourMS, fiveMinutes, fivesAnHour, int64(s.opts.IdlePercent))
 			d.put(int(hour-day*24)*fivesAnHour, bs)
 		}
-		if err := s.saveDay(ctx, w, h, day, d); err != nil {
+		if err := s.saveDay(ctx, tx, h, day, d); err != nil {
 			return fmt.Errorf("writing a day: %w", err)
 		}
 	}
@@ -200,7 +190,7 @@ func (s *Store) unpackFrame(blob []byte, slots int, want wanted, pool *columnPoo
 	return &frame{slots: slots}
 }
 
-func (s *Store) saveDay(ctx context.Context, w *work, h *host, day int64, d *dayRoll) error {
+func (s *Store) saveDay(ctx context.Context, tx *sql.Tx, h *host, day int64, d *dayRoll) error {
 	hours := d.hourly()
 	if len(hours.rows) == 0 {
 		return nil
@@ -209,13 +199,14 @@ func (s *Store) saveDay(ctx context.Context, w *work, h *host, day int64, d *day
 	if d.five != nil {
 		five = s.pack.pack(d.five.encode())
 	}
-	return w.do(ctx, "insert into day(id,five,hours) values(?,?,?) on conflict(id) do update set five=excluded.five, hours=excluded.hours",
+	_, err := tx.ExecContext(ctx, "insert into day(id,five,hours) values(?,?,?) on conflict(id) do update set five=excluded.five, hours=excluded.hours",
 		blobID(day, h.id), five, s.pack.pack(hours.encode()))
+	return err
 }
 
 // prune applies retention, once an hour of the fleet's time: the older of our
 // clock and the newest sample, so that a clock that jumps ahead deletes nothing.
-func (s *Store) prune(ctx context.Context, w *work, now time.Time) (bool, error) {
+func (s *Store) prune(ctx context.Context, tx *sql.Tx, now time.Time) (bool, error) {
 	ref := min(now.UnixMilli(), s.lastAt)
 	cut := floorDiv(ref-s.opts.Raw.Milliseconds(), hourMS) - pruneSlackHours
 	if s.lastAt == 0 || cut <= s.pruned {
@@ -223,7 +214,7 @@ func (s *Store) prune(ctx context.Context, w *work, now time.Time) (bool, error)
 	}
 	fives := floorDiv(ref-s.opts.Five.Milliseconds(), dayMS)
 	days := floorDiv(ref-s.opts.Hourly.Milliseconds(), dayMS)
-	fivesDone, err := getMeta(ctx, w, "pruned_five_day")
+	fivesDone, err := getMeta(ctx, tx, "pruned_five_day")
 	if err != nil {
 		return false, err
 	}
@@ -235,14 +226,14 @@ func (s *Store) prune(ctx context.Context, w *work, now time.Time) (bool, error)
 		{"update day set five=null where id >= ? and id < ? and five is not null", []any{blobID(fivesDone, 0), blobID(fives, 0)}},
 		{"delete from day where id < ?", []any{blobID(days, 0)}},
 	} {
-		if _, err := w.ExecContext(ctx, step.query, step.args...); err != nil {
+		if _, err := tx.ExecContext(ctx, step.query, step.args...); err != nil {
 			return false, err
 		}
 	}
-	if err := setMeta(ctx, w, "pruned_hour", cut); err != nil {
+	if err := setMeta(ctx, tx, "pruned_hour", cut); err != nil {
 		return false, err
 	}
-	if err := setMeta(ctx, w, "pruned_five_day", max(fives, fivesDone)); err != nil {
+	if err := setMeta(ctx, tx, "pruned_five_day", max(fives, fivesDone)); err != nil {
 		return false, err
 	}
 	for name, h := range s.hosts {
@@ -250,7 +241,7 @@ func (s *Store) prune(ctx context.Context, w *work, now time.Time) (bool, error)
 			continue
 		}
 		for _, query := range []string{"delete from name where host_id=?", "delete from host where id=?"} {
-			if err := w.do(ctx, query, h.id); err != nil {
+			if _, err := tx.ExecContext(ctx, query, h.id); err != nil {
 				return false, err
 			}
 		}
@@ -271,14 +262,5 @@ func (s *Store) shrink(ctx context.Context) error {
 		return nil
 	}
 	// The pragma steps a page at a time, so its rows have to be read to the end.
-	rows, err := s.db.QueryContext(ctx, fmt.Sprintf("pragma incremental_vacuum(%d)", free/2))
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
-	}
-	if err := rows.Close(); err != nil {
-		return err
-	}
-	return rows.Err()
+	return eachRow(ctx, s.db, func(*sql.Rows) error { return nil }, fmt.Sprintf("pragma incremental_vacuum(%d)", free/2))
 }

@@ -1,8 +1,9 @@
 package history
 
 import (
+	"cmp"
 	"encoding/binary"
-	"sort"
+	"slices"
 )
 
 const frameVersion = 1
@@ -43,14 +44,11 @@ func fieldsOf(kind byte) int {
 
 // row returns the row of a kind and id, and makes it.
 func (f *frame) row(kind byte, id uint32) *frameRow {
-	i := sort.Search(len(f.rows), func(i int) bool {
-		r := &f.rows[i]
-		return r.kind > kind || r.kind == kind && r.id >= id
+	i, found := slices.BinarySearchFunc(f.rows, frameRow{kind: kind, id: id}, func(a, b frameRow) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id))
 	})
-	if i == len(f.rows) || f.rows[i].kind != kind || f.rows[i].id != id {
-		f.rows = append(f.rows, frameRow{})
-		copy(f.rows[i+1:], f.rows[i:])
-		f.rows[i] = frameRow{kind: kind, id: id, cols: make([][]int64, fieldsOf(kind))}
+	if !found {
+		f.rows = slices.Insert(f.rows, i, frameRow{kind: kind, id: id, cols: make([][]int64, fieldsOf(kind))})
 	}
 	return &f.rows[i]
 }

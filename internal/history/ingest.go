@@ -74,25 +74,6 @@ func (s *Store) IngestAll(ctx context.Context, now time.Time, batches []Batch) (
 	return c, nil
 }
 
-// work is one writing transaction with its statements.
-type work struct {
-	*sql.Tx
-	stmts map[string]*sql.Stmt
-}
-
-func (w *work) do(ctx context.Context, query string, args ...any) error {
-	st := w.stmts[query]
-	if st == nil {
-		var err error
-		if st, err = w.PrepareContext(ctx, query); err != nil {
-			return err
-		}
-		w.stmts[query] = st
-	}
-	_, err := st.ExecContext(ctx, args...)
-	return err
-}
-
 func (s *Store) ingest(ctx context.Context, now time.Time, batches []Batch) (c Counts, err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -102,15 +83,14 @@ func (s *Store) ingest(ctx context.Context, now time.Time, batches []Batch) (c C
 	if err := s.ensure(ctx, tx); err != nil {
 		return c, err
 	}
-	w := &work{tx, map[string]*sql.Stmt{}}
 	known := len(s.hosts)
 	row := s.epoch + 1
-	entries, err := s.accept(ctx, w, now, row, batches, &c)
+	entries, err := s.accept(ctx, tx, now, row, batches, &c)
 	if err != nil {
 		return c, err
 	}
 	if len(entries) > 0 {
-		if err := w.do(ctx, "insert into journal(id,at,entries) values(?,?,?)", row, now.UnixMilli(), s.pack.pack(entries)); err != nil {
+		if _, err := tx.ExecContext(ctx, "insert into journal(id,at,entries) values(?,?,?)", row, now.UnixMilli(), s.pack.pack(entries)); err != nil {
 			return c, fmt.Errorf("writing the journal: %w", err)
 		}
 		if s.journal == 0 {
@@ -120,24 +100,24 @@ func (s *Store) ingest(ctx context.Context, now time.Time, batches []Batch) (c C
 	made := len(s.hosts) != known
 	due := s.due(now)
 	for _, h := range due {
-		if err := s.flush(ctx, w, h); err != nil {
+		if err := s.flush(ctx, tx, h); err != nil {
 			return c, fmt.Errorf("writing chunks of %s: %w", h.name, err)
 		}
 	}
 	swept := false
 	if row%16 == 0 {
-		if swept, err = s.sweepJournal(ctx, w, now); err != nil {
+		if swept, err = s.sweepJournal(ctx, tx, now); err != nil {
 			return c, fmt.Errorf("sweeping the journal: %w", err)
 		}
 	}
-	pruned, err := s.prune(ctx, w, now)
+	pruned, err := s.prune(ctx, tx, now)
 	if err != nil {
 		return c, fmt.Errorf("applying retention: %w", err)
 	}
 	if len(entries) == 0 && len(due) == 0 && !pruned && !swept && !made {
 		return c, nil
 	}
-	if err := setMeta(ctx, w, "epoch", row); err != nil {
+	if err := setMeta(ctx, tx, "epoch", row); err != nil {
 		return c, err
 	}
 	if err := tx.Commit(); err != nil {
@@ -156,7 +136,7 @@ func (s *Store) ingest(ctx context.Context, now time.Time, batches []Batch) (c C
 
 // accept sorts out what is new, adds it to memory, and returns the journal's
 // row. If the transaction fails after this, memory has to be read again.
-func (s *Store) accept(ctx context.Context, w *work, now time.Time, row int64, batches []Batch, c *Counts) ([]byte, error) {
+func (s *Store) accept(ctx context.Context, tx *sql.Tx, now time.Time, row int64, batches []Batch, c *Counts) ([]byte, error) {
 	nowMS := now.UnixMilli()
 	future := nowMS + maxFuture.Milliseconds()
 	old := max(nowMS-s.opts.Raw.Milliseconds(), (s.pruned+pruneSlackHours)*hourMS)
@@ -167,7 +147,7 @@ func (s *Store) accept(ctx context.Context, w *work, now time.Time, row int64, b
 	var fresh []reading
 	for i := range batches {
 		b := &batches[i]
-		h, err := s.hostFor(ctx, w, b.Host)
+		h, err := s.hostFor(ctx, tx, b.Host)
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +189,7 @@ func (s *Store) accept(ctx context.Context, w *work, now time.Time, row int64, b
 		entries = binary.AppendUvarint(entries, uint64(h.id))
 		entries = binary.AppendUvarint(entries, uint64(len(body)))
 		entries = append(entries, body...)
-		if err := s.saveNames(ctx, w, h); err != nil {
+		if err := s.saveNames(ctx, tx, h); err != nil {
 			return nil, fmt.Errorf("writing names of %s: %w", h.name, err)
 		}
 	}
@@ -217,7 +197,7 @@ func (s *Store) accept(ctx context.Context, w *work, now time.Time, row int64, b
 }
 
 // hostFor finds or makes a host; nil is one that cannot be had.
-func (s *Store) hostFor(ctx context.Context, w *work, name string) (*host, error) {
+func (s *Store) hostFor(ctx context.Context, tx *sql.Tx, name string) (*host, error) {
 	if h := s.hosts[name]; h != nil {
 		return h, nil
 	}
@@ -225,7 +205,7 @@ func (s *Store) hostFor(ctx context.Context, w *work, name string) (*host, error
 	if err != nil || canonical != name {
 		return nil, nil
 	}
-	res, err := w.ExecContext(ctx, "insert into host(name) values(?)", name)
+	res, err := tx.ExecContext(ctx, "insert into host(name) values(?)", name)
 	if err != nil {
 		return nil, fmt.Errorf("writing host %s: %w", name, err)
 	}
@@ -240,13 +220,13 @@ func (s *Store) hostFor(ctx context.Context, w *work, name string) (*host, error
 	return h, nil
 }
 
-func (s *Store) saveNames(ctx context.Context, w *work, h *host) error {
+func (s *Store) saveNames(ctx context.Context, tx *sql.Tx, h *host) error {
 	for _, d := range []struct {
 		kind string
 		n    *names
 	}{{"gpu", &h.gpus}, {"user", &h.users}} {
 		for ; d.n.saved < len(d.n.text); d.n.saved++ {
-			err := w.do(ctx, "insert or replace into name(host_id,kind,id,text) values(?,?,?,?)", h.id, d.kind, d.n.saved, d.n.text[d.n.saved])
+			_, err := tx.ExecContext(ctx, "insert or replace into name(host_id,kind,id,text) values(?,?,?,?)", h.id, d.kind, d.n.saved, d.n.text[d.n.saved])
 			if err != nil {
 				return err
 			}
@@ -284,7 +264,7 @@ func (s *Store) due(now time.Time) []*host {
 
 // sweepJournal deletes rows whose samples are all in chunks, and which no
 // process that begins now needs to be quick.
-func (s *Store) sweepJournal(ctx context.Context, w *work, now time.Time) (bool, error) {
+func (s *Store) sweepJournal(ctx context.Context, tx *sql.Tx, now time.Time) (bool, error) {
 	limit := s.epoch + 1
 	for _, h := range s.hosts {
 		if h.pending() {
@@ -298,25 +278,25 @@ func (s *Store) sweepJournal(ctx context.Context, w *work, now time.Time) (bool,
 	const which = " from journal where id < ? and (at < ? or at > ?)"
 	args := []any{limit, nowMS - keepJournal, nowMS + maxFuture.Milliseconds()}
 	var newest sql.NullInt64
-	if err := w.QueryRowContext(ctx, "select max(at)"+which, args...).Scan(&newest); err != nil {
+	if err := tx.QueryRowContext(ctx, "select max(at)"+which, args...).Scan(&newest); err != nil {
 		return false, err
 	}
 	if !newest.Valid {
 		return false, nil
 	}
-	if _, err := w.ExecContext(ctx, "delete"+which, args...); err != nil {
+	if _, err := tx.ExecContext(ctx, "delete"+which, args...); err != nil {
 		return false, err
 	}
 	// What came by the newest of them was at most maxFuture ahead.
-	from, err := getMeta(ctx, w, "journal_from")
+	from, err := getMeta(ctx, tx, "journal_from")
 	if err != nil {
 		return false, err
 	}
-	if err := setMeta(ctx, w, "journal_from", max(from, newest.Int64+maxFuture.Milliseconds()+1)); err != nil {
+	if err := setMeta(ctx, tx, "journal_from", max(from, newest.Int64+maxFuture.Milliseconds()+1)); err != nil {
 		return false, err
 	}
 	var first sql.NullInt64
-	if err := w.QueryRowContext(ctx, "select min(id) from journal").Scan(&first); err != nil {
+	if err := tx.QueryRowContext(ctx, "select min(id) from journal").Scan(&first); err != nil {
 		return false, err
 	}
 	s.journal = first.Int64

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 )
 
@@ -42,9 +43,7 @@ func (h *host) take(r reading) {
 	for i > 0 && before(&r, &h.recent[i-1]) {
 		i--
 	}
-	h.recent = append(h.recent, reading{})
-	copy(h.recent[i+1:], h.recent[i:])
-	h.recent[i] = r
+	h.recent = slices.Insert(h.recent, i, r)
 	if h.week != nil {
 		h.week.touch(h.changed(i))
 	}

@@ -32,20 +32,22 @@ func (s *Store) ensure(ctx context.Context, q querier) error {
 		return nil
 	}
 	s.forget()
-	if err := s.read(ctx, q, epoch); err != nil {
-		return err
-	}
-	return nil
+	return s.read(ctx, q, epoch)
 }
 
-// load reads memory in one view of the database.
-func (s *Store) load(ctx context.Context) error {
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+// eachRow visits the rows of a query.
+func eachRow(ctx context.Context, q querier, visit func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
-	return s.ensure(ctx, tx)
+	defer rows.Close()
+	for rows.Next() {
+		if err := visit(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 func (s *Store) read(ctx context.Context, q querier, epoch int64) error {
@@ -85,12 +87,7 @@ func (s *Store) read(ctx context.Context, q querier, epoch int64) error {
 }
 
 func (s *Store) readHosts(ctx context.Context, q querier, memFrom int64) error {
-	rows, err := q.QueryContext(ctx, "select id, name, flushed, last_at, marks from host")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return eachRow(ctx, q, func(rows *sql.Rows) error {
 		var id, flushed, last int64
 		var name string
 		var raw sql.RawBytes
@@ -100,6 +97,7 @@ func (s *Store) readHosts(ctx context.Context, q querier, memFrom int64) error {
 		h := newHost(name)
 		h.id, h.flushed, h.lastAt, h.memFrom = id, flushed, last, memFrom
 		if len(raw) > 0 {
+			var err error
 			if h.marks, err = decodeMarks(raw); err != nil {
 				s.badBlobs++
 				h.marks = marks{}
@@ -107,17 +105,12 @@ func (s *Store) readHosts(ctx context.Context, q querier, memFrom int64) error {
 		}
 		s.hosts[name], s.byID[id] = h, h
 		s.lastAt = max(s.lastAt, last)
-	}
-	return rows.Err()
+		return nil
+	}, "select id, name, flushed, last_at, marks from host")
 }
 
 func (s *Store) readNames(ctx context.Context, q querier) error {
-	rows, err := q.QueryContext(ctx, "select host_id, kind, id, text from name order by host_id, kind, id")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return eachRow(ctx, q, func(rows *sql.Rows) error {
 		var hostID, id int64
 		var kind, text string
 		if err := rows.Scan(&hostID, &kind, &id, &text); err != nil {
@@ -125,7 +118,7 @@ func (s *Store) readNames(ctx context.Context, q querier) error {
 		}
 		h := s.byID[hostID]
 		if h == nil {
-			continue
+			return nil
 		}
 		n := &h.gpus
 		if kind == "user" {
@@ -136,18 +129,13 @@ func (s *Store) readNames(ctx context.Context, q querier) error {
 			n.ids[text] = uint32(id)
 		}
 		n.saved = len(n.text)
-	}
-	return rows.Err()
+		return nil
+	}, "select host_id, kind, id, text from name order by host_id, kind, id")
 }
 
 func (s *Store) replay(ctx context.Context, q querier) error {
-	rows, err := q.QueryContext(ctx, "select id, at, entries from journal order by id")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	s.journal = 0
-	for rows.Next() {
+	return eachRow(ctx, q, func(rows *sql.Rows) error {
 		var id, at int64
 		var blob sql.RawBytes
 		if err := rows.Scan(&id, &at, &blob); err != nil {
@@ -159,8 +147,8 @@ func (s *Store) replay(ctx context.Context, q querier) error {
 		if err := s.replayRow(id, at, blob); err != nil {
 			s.badBlobs++
 		}
-	}
-	return rows.Err()
+		return nil
+	}, "select id, at, entries from journal order by id")
 }
 
 func (s *Store) replayRow(id, at int64, blob []byte) error {

@@ -1,7 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"sort"
 )
 
@@ -59,15 +62,13 @@ func (ms marks) add(boot, seq uint64, at int64) {
 	switch {
 	case left && right:
 		m.spans[i-1].hi = m.spans[i].hi
-		m.spans = append(m.spans[:i], m.spans[i+1:]...)
+		m.spans = slices.Delete(m.spans, i, i+1)
 	case left:
 		m.spans[i-1].hi = seq
 	case right:
 		m.spans[i].lo = seq
 	default:
-		m.spans = append(m.spans, span{})
-		copy(m.spans[i+1:], m.spans[i:])
-		m.spans[i] = span{seq, seq}
+		m.spans = slices.Insert(m.spans, i, span{seq, seq})
 		if len(m.spans) > maxSpans {
 			m.spans[1].lo = m.spans[0].lo
 			m.spans = m.spans[1:]
@@ -76,33 +77,19 @@ func (ms marks) add(boot, seq uint64, at int64) {
 }
 
 func (ms marks) forgetOldest() {
-	var oldest uint64
-	first := true
-	for boot, m := range ms {
-		if o := ms[oldest]; first || m.newest < o.newest || m.newest == o.newest && boot < oldest {
-			oldest, first = boot, false
-		}
-	}
-	delete(ms, oldest)
+	delete(ms, slices.MinFunc(slices.Collect(maps.Keys(ms)), func(a, b uint64) int {
+		return cmp.Or(cmp.Compare(ms[a].newest, ms[b].newest), cmp.Compare(a, b))
+	}))
 }
 
 // forgetBefore drops boots whose samples would be refused as too old anyway.
 func (ms marks) forgetBefore(at int64) {
-	for boot, m := range ms {
-		if m.newest < at {
-			delete(ms, boot)
-		}
-	}
+	maps.DeleteFunc(ms, func(_ uint64, m *mark) bool { return m.newest < at })
 }
 
 func (ms marks) encode() []byte {
-	boots := make([]uint64, 0, len(ms))
-	for boot := range ms {
-		boots = append(boots, boot)
-	}
-	sort.Slice(boots, func(i, j int) bool { return boots[i] < boots[j] })
-	b := binary.AppendUvarint(nil, uint64(len(boots)))
-	for _, boot := range boots {
+	b := binary.AppendUvarint(nil, uint64(len(ms)))
+	for _, boot := range slices.Sorted(maps.Keys(ms)) {
 		m := ms[boot]
 		b = binary.LittleEndian.AppendUint64(b, boot)
 		b = binary.AppendVarint(b, m.newest)

@@ -1,8 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math"
+	"slices"
 	"sort"
 
 	"gpuboard/internal/snapshot"
@@ -21,14 +23,20 @@ type reading struct {
 const none = -1
 
 type gpuReading struct {
-	gpu   uint32
-	util  int16 // %, or none
-	temp  int16 // °C + tempShift, or none
-	mem   int32 // MiB, or none
-	power int32 // W, or none
+	gpu    uint32
+	values [sFields]int32 // or none
 	// users is nil when the processes were not known.
 	users []userMemory
 }
+
+// The values of a sample of one GPU, in the order of the columns of a chunk.
+const (
+	sUtil  = iota // %
+	sTemp         // °C + tempShift
+	sMem          // MiB
+	sPower        // W
+	sFields
+)
 
 type userMemory struct {
 	user uint32
@@ -116,18 +124,18 @@ func (h *host) read(boot uint64, s *snapshot.Sample) reading {
 		if !ok {
 			continue
 		}
-		k := gpuReading{gpu: id, util: none, temp: none, mem: none, power: none}
+		k := gpuReading{gpu: id, values: [sFields]int32{none, none, none, none}}
 		if v := g.Utilization; v != nil && *v >= 0 && *v <= 100 {
-			k.util = int16(*v)
+			k.values[sUtil] = int32(*v)
 		}
 		if v := g.Temperature; v != nil && *v >= -tempShift && *v <= 300 {
-			k.temp = int16(*v + tempShift)
+			k.values[sTemp] = int32(*v + tempShift)
 		}
 		if v := g.MemoryUsed; v != nil && *v >= 0 && *v <= maxMemory {
-			k.mem = int32(*v)
+			k.values[sMem] = int32(*v)
 		}
 		if v := g.Power; v != nil && *v >= 0 && *v <= maxPower {
-			k.power = int32(math.Round(*v))
+			k.values[sPower] = int32(math.Round(*v))
 		}
 		if g.Users != nil {
 			start := len(slab)
@@ -139,16 +147,9 @@ func (h *host) read(boot uint64, s *snapshot.Sample) reading {
 		}
 		r.gpus = append(r.gpus, k)
 	}
-	if !sort.SliceIsSorted(r.gpus, func(i, j int) bool { return r.gpus[i].gpu < r.gpus[j].gpu }) {
-		sort.SliceStable(r.gpus, func(i, j int) bool { return r.gpus[i].gpu < r.gpus[j].gpu })
-	}
-	out := r.gpus[:0]
-	for i := range r.gpus { // a GPU that is named twice counts once
-		if i == 0 || r.gpus[i].gpu != out[len(out)-1].gpu {
-			out = append(out, r.gpus[i])
-		}
-	}
-	r.gpus = out
+	slices.SortStableFunc(r.gpus, func(a, b gpuReading) int { return cmp.Compare(a.gpu, b.gpu) })
+	// A GPU that is named twice counts once.
+	r.gpus = slices.CompactFunc(r.gpus, func(a, b gpuReading) bool { return a.gpu == b.gpu })
 	return r
 }
 
@@ -163,10 +164,7 @@ func addUser(slab []userMemory, start int, u userMemory) []userMemory {
 		slab[i-1].mem = int32(min(int64(slab[i-1].mem)+int64(u.mem), maxMemory))
 		return slab
 	}
-	slab = append(slab, userMemory{})
-	copy(slab[i+1:], slab[i:])
-	slab[i] = u
-	return slab
+	return slices.Insert(slab, i, u)
 }
 
 func gpuName(g *snapshot.GPUSample) string {

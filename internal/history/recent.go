@@ -22,8 +22,8 @@ const (
 // mean is believed.
 const minKnown = 0.1
 
-// Recent sums up the recent past as of now. A process that goes on keeps the week
-// of each host, so that a call costs what is new; with [Options].Once it does not.
+// Recent sums up the recent past as of now. The store keeps the week
+// of each host, so that a call costs only what is new.
 //
 // A user's mean over a window (2 h, 24 h, a week up to now) is the mean number
 // of GPUs held over the time that is known, host by host: a silent hour of a
@@ -40,36 +40,27 @@ func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Durat
 		return out, nil
 	}
 	err := s.view(ctx, "the board", func(q querier) error {
-		hosts := slices.SortedFunc(maps.Values(s.hosts), byNumber)
-		var means []hostMeans
-		for part := range slices.Chunk(hosts, weeksAtOnce) {
-			if err := s.loadWeeks(ctx, q, part, now.UnixMilli()); err != nil {
-				return err
+		hosts := s.allHosts()
+		if err := s.loadWeeks(ctx, q, hosts, now.UnixMilli()); err != nil {
+			return err
+		}
+		means := make([]hostMeans, len(hosts))
+		for i, h := range hosts {
+			if err := s.refresh(ctx, q, h, now.UnixMilli()); err != nil {
+				return fmt.Errorf("reading the week of %s: %w", h.name, err)
 			}
-			for _, h := range part {
-				if err := s.refresh(ctx, q, h, now.UnixMilli()); err != nil {
-					return fmt.Errorf("reading the week of %s: %w", h.name, err)
-				}
-				for id := range h.week.gpus {
-					if g := &h.week.gpus[id]; g.seen {
-						out.GPUs[Key{h.name, h.gpus.name(uint32(id))}] = h.week.recent(g, now, idleWindow, idleThreshold)
-					}
-				}
-				means = append(means, h.meansAt(now.UnixMilli()))
-				if s.opts.Once {
-					h.week = nil
+			for id := range h.week.gpus {
+				if g := &h.week.gpus[id]; g.seen {
+					out.GPUs[Key{h.name, h.gpus.name(uint32(id))}] = h.week.recent(g, now, idleWindow, idleThreshold)
 				}
 			}
+			means[i] = h.meansAt(now.UnixMilli())
 		}
 		out.addUp(means)
 		return nil
 	})
 	return out, err
 }
-
-// weeksAtOnce is of how many hosts the weeks are read together. A process that
-// asks once has no more of them in memory.
-const weeksAtOnce = 64
 
 // windows are the last 2 h, day and week.
 const windows = 3

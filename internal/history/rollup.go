@@ -1,5 +1,10 @@
 package history
 
+import (
+	"cmp"
+	"slices"
+)
+
 // How long a sample stands for what it saw. A gap is unknown, never idle: a
 // sample counts until the next one, and at most 2.5 intervals, where the
 // interval is the distance to its nearer neighbour (those further than maxHold
@@ -44,6 +49,7 @@ func hold(rs []reading, i int) int64 {
 
 // The fields of a roll-up. Times are seconds, and what is multiplied by time is
 // multiplied by seconds; while a bucket is being added up they are milliseconds.
+// A sum is followed by the time for which it is known.
 const (
 	gKnown = iota
 	gUtil
@@ -98,31 +104,19 @@ func (b *bucket) gpu(id uint32, hint int) *gpuBucket {
 	if hint < len(b.gpus) && b.gpus[hint].gpu == id {
 		return &b.gpus[hint]
 	}
-	i := 0
-	for i < len(b.gpus) && b.gpus[i].gpu < id {
-		i++
-	}
-	if i == len(b.gpus) || b.gpus[i].gpu != id {
-		b.gpus = append(b.gpus, gpuBucket{})
-		copy(b.gpus[i+1:], b.gpus[i:])
-		b.gpus[i] = gpuBucket{gpu: id}
+	i, found := slices.BinarySearchFunc(b.gpus, id, func(g gpuBucket, id uint32) int { return cmp.Compare(g.gpu, id) })
+	if !found {
+		b.gpus = slices.Insert(b.gpus, i, gpuBucket{gpu: id})
 	}
 	return &b.gpus[i]
 }
 
 func user(us *[]userBucket, id uint32) *userBucket {
-	s := *us
-	i := 0
-	for i < len(s) && s[i].user < id {
-		i++
+	i, found := slices.BinarySearchFunc(*us, id, func(u userBucket, id uint32) int { return cmp.Compare(u.user, id) })
+	if !found {
+		*us = slices.Insert(*us, i, userBucket{user: id})
 	}
-	if i == len(s) || s[i].user != id {
-		s = append(s, userBucket{})
-		copy(s[i+1:], s[i:])
-		s[i] = userBucket{user: id}
-		*us = s
-	}
-	return &s[i]
+	return &(*us)[i]
 }
 
 // rollup adds sorted readings up into n buckets of width ms from the moment
@@ -171,21 +165,11 @@ func (b *bucket) add(h *host, r *reading, ms int64) {
 		g := &r.gpus[k]
 		a := b.gpu(g.gpu, k)
 		a.v[gKnown] += ms
-		if g.util >= 0 {
-			a.v[gUtil] += int64(g.util) * ms
-			a.v[gUtilKnown] += ms
-		}
-		if g.mem >= 0 {
-			a.v[gMem] += int64(g.mem) * ms
-			a.v[gMemKnown] += ms
-		}
-		if g.temp >= 0 {
-			a.v[gTemp] += int64(g.temp) * ms
-			a.v[gTempKnown] += ms
-		}
-		if g.power >= 0 {
-			a.v[gEnergy] += int64(g.power) * ms
-			a.v[gPowerKnown] += ms
+		for i, sum := range [sFields]int{gUtil, gTemp, gMem, gEnergy} {
+			if v := g.values[i]; v >= 0 {
+				a.v[sum] += int64(v) * ms
+				a.v[sum+1] += ms
+			}
 		}
 		if g.users == nil {
 			continue
@@ -225,12 +209,8 @@ func (a *gpuBucket) share(g *gpuReading, ms int64) {
 		}
 		t := user(&a.users, u.user)
 		t.v[uHeld] += us
-		if g.util > 0 {
-			t.v[uUtil] += us * int64(g.util)
-		}
-		if g.power > 0 {
-			t.v[uEnergy] += us * int64(g.power)
-		}
+		t.v[uUtil] += us * int64(max(g.values[sUtil], 0))
+		t.v[uEnergy] += us * int64(max(g.values[sPower], 0))
 	}
 }
 

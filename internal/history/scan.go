@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -57,25 +58,27 @@ func bounds(ts []time.Time) ([]int64, error) {
 	return out, nil
 }
 
-// view runs a query on one view of the database, with memory in agreement.
+// inView runs fn on one view of the database, with memory in agreement.
+func (s *Store) inView(ctx context.Context, fn func(q querier) error) error {
+	if s.db == nil {
+		return errClosed
+	}
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := s.ensure(ctx, tx); err != nil {
+		return err
+	}
+	return fn(tx)
+}
+
+// view runs a query for a caller from outside.
 func (s *Store) view(ctx context.Context, what string, fn func(q querier) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := func() error {
-		if s.db == nil {
-			return errClosed
-		}
-		tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback()
-		if err := s.ensure(ctx, tx); err != nil {
-			return err
-		}
-		return fn(tx)
-	}()
-	if err != nil {
+	if err := s.inView(ctx, fn); err != nil {
 		if s.damaged(err) {
 			s.suspect = err // the next writer, who knows the time, sets it aside
 		}
@@ -132,19 +135,6 @@ func (h *host) pendingOn(day int64) bool {
 	return h.pending() && h.pendLo-maxHold < (day+1)*dayMS && h.pendHi+2*maxHold >= day*dayMS
 }
 
-// pendingOn is the same of some hosts, or of any when only is nil.
-func (s *Store) pendingOn(only []*host, day int64) bool {
-	if only != nil {
-		return slices.ContainsFunc(only, func(h *host) bool { return h.pendingOn(day) })
-	}
-	for _, h := range s.hosts {
-		if h.pendingOn(day) {
-			return true
-		}
-	}
-	return false
-}
-
 // keptDays are the first and the last day of which there are roll-ups; the last
 // is before the first where there are none.
 func keptDays(ctx context.Context, q querier) (first, last int64, err error) {
@@ -156,32 +146,32 @@ func keptDays(ctx context.Context, q querier) (first, last int64, err error) {
 	return lo.Int64 >> idBits, hi.Int64 >> idBits, nil
 }
 
-// tables visits the roll-ups of the host, or of every host when h is nil, for
-// every day that the bounds touch, what is pending included.
-func (s *Store) tables(ctx context.Context, q querier, h *host, bs []int64, want wanted, visit func(h *host, t table)) error {
+// allHosts are all hosts in the order of their numbers.
+func (s *Store) allHosts() []*host { return slices.SortedFunc(maps.Values(s.hosts), byNumber) }
+
+// tables visits the roll-ups of hosts, in the order of their numbers, for every
+// day that the bounds touch. Pending samples are included.
+func (s *Store) tables(ctx context.Context, q querier, hosts []*host, bs []int64, want wanted, visit func(h *host, t table)) error {
 	first, last, err := keptDays(ctx, q)
 	if err != nil {
 		return err
 	}
-	var only []*host
-	if h != nil {
-		only = []*host{h}
-	}
 	for day := floorDiv(bs[0], dayMS); day*dayMS < bs[len(bs)-1]; day++ {
-		if (day < first || day > last) && !s.pendingOn(only, day) {
-			continue // a store that is young has few days of a year
-		}
-		if err := s.tablesOf(ctx, q, only, day, fine(bs, day), want, visit); err != nil {
-			return err
+		pending := slices.ContainsFunc(hosts, func(h *host) bool { return h.pendingOn(day) })
+		if day >= first && day <= last || pending {
+			if err := s.tablesOf(ctx, q, hosts, day, fine(bs, day), want, visit); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// tablesOf visits the roll-ups of one day: of these hosts, in order of their ids,
-// or of all when only is nil.
-func (s *Store) tablesOf(ctx context.Context, q querier, only []*host, day int64, fine bool, want wanted, visit func(h *host, t table)) error {
-	seen := map[*host]bool{}
+// tablesOf visits the roll-ups of one day.
+func (s *Store) tablesOf(ctx context.Context, q querier, hosts []*host, day int64, fine bool, want wanted, visit func(h *host, t table)) error {
+	if len(hosts) == 0 {
+		return nil
+	}
 	show := func(h *host, d *dayRoll) error {
 		if h.pendingOn(day) {
 			if err := s.overlay(ctx, q, h, day, d); err != nil {
@@ -195,61 +185,41 @@ func (s *Store) tablesOf(ctx context.Context, q querier, only []*host, day int64
 		}
 		return nil
 	}
-	lo, hi := blobID(day, 0), blobID(day, maxHosts)
-	if only != nil {
-		lo, hi = blobID(day, only[0].id), blobID(day, only[len(only)-1].id)
+	pending := map[*host]bool{} // and not seen yet
+	for _, h := range hosts {
+		if h.pendingOn(day) {
+			pending[h] = true
+		}
 	}
 	query := "select id, null, hours from day where id between ? and ?"
-	if fine || s.pendingOn(only, day) {
+	if fine || len(pending) > 0 {
 		query = "select id, five, hours from day where id between ? and ?"
 	}
-	rows, err := q.QueryContext(ctx, query, lo, hi)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	pool := &s.columns
-	for rows.Next() {
-		pool.reset()
+	err := eachRow(ctx, q, func(rows *sql.Rows) error {
+		s.columns.reset()
 		var id int64
 		var five, hours sql.RawBytes
 		if err := rows.Scan(&id, &five, &hours); err != nil {
 			return err
 		}
 		h := s.byID[id&maxHosts]
-		if h == nil || only != nil && !among(only, h) {
-			continue
-		}
-		seen[h] = true
-		d := &dayRoll{}
-		if five != nil && (fine || h.pendingOn(day)) {
-			d.five = s.unpackFrame(five, fivesADay, want, pool)
-		} else {
-			d.hours = s.unpackFrame(hours, 24, want, pool)
-		}
-		if err := show(h, d); err != nil {
-			return err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	unseen := func(h *host) error {
-		if seen[h] || !h.pendingOn(day) {
+		if h == nil || !among(hosts, h) {
 			return nil
 		}
-		return show(h, &dayRoll{five: &frame{slots: fivesADay}})
-	}
-	if only != nil {
-		for _, h := range only {
-			if err := unseen(h); err != nil {
-				return err
-			}
+		d := &dayRoll{}
+		if five != nil && (fine || pending[h]) {
+			d.five = s.unpackFrame(five, fivesADay, want, &s.columns)
+		} else {
+			d.hours = s.unpackFrame(hours, 24, want, &s.columns)
 		}
-		return nil
+		delete(pending, h)
+		return show(h, d)
+	}, query, blobID(day, hosts[0].id), blobID(day, hosts[len(hosts)-1].id))
+	if err != nil {
+		return err
 	}
-	for _, h := range s.hosts {
-		if err := unseen(h); err != nil {
+	for h := range pending {
+		if err := show(h, &dayRoll{five: &frame{slots: fivesADay}}); err != nil {
 			return err
 		}
 	}

@@ -165,9 +165,9 @@ func fleetSteps(s *Store, at []time.Time) ([]FleetStep, error) {
 	return f.Steps, err
 }
 
-func fleetClasses(s *Store, at []time.Time, class func(Key) string) (map[string][]ClassStep, error) {
+func freeByClass(s *Store, at []time.Time, class func(Key) string) (map[string][]*float64, error) {
 	f, err := s.Fleet(context.Background(), at, class)
-	return f.Classes, err
+	return f.Free, err
 }
 
 func noClass(Key) string { return "" }

@@ -42,8 +42,8 @@ func TestSlicesDoNotCountBesideTheirGPU(t *testing.T) {
 			keep(hosts, err)
 			fleet, err := fleetSteps(s, at)
 			keep(fleet, err)
-			classes, err := fleetClasses(s, at, func(Key) string { return "all" })
-			keep(classes, err)
+			free, err := freeByClass(s, at, func(Key) string { return "all" })
+			keep(free, err)
 		}
 		recent, err := s.Recent(ctx, tr.to, time.Hour, 5)
 		if err != nil {

@@ -48,9 +48,6 @@ type Options struct {
 	IdlePercent int
 	// MaxBytes bounds the database file; 0 for no bound but the disk's.
 	MaxBytes int64
-	// Once is for a process that calls [Store.Recent] once: it reads the week of
-	// some hosts at a time, and keeps none of it.
-	Once bool
 }
 
 func (o Options) withDefaults() Options {
@@ -201,7 +198,7 @@ func (s *Store) connect(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("bounding the file: %w", err)
 		}
 	}
-	return s.load(ctx)
+	return s.inView(ctx, func(querier) error { return nil })
 }
 
 // smallPages is the size up to which a database is checked at every start: 8 MiB.

@@ -75,7 +75,7 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 		shown = "comments.json"
 	}
 	g, err := sitegen.New(sitegen.Options{
-		Announcer: hooks, Pretend: cfg.Pretend, Once: cfg.Once, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
+		Announcer: hooks, Pretend: cfg.Pretend, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
 		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"), Privacy: cfg.Privacy(), Public: cfg.String("public_out"), PublicPrivacy: cfg.PublicPrivacy(),
 		OpenHistory: openHistory(cfg, now), IdleWindow: cfg.Duration("idle_window"), IdlePercent: cfg.Number("idle_percent"),
 		Data: cfg.String("data"), Site: cfg.String("site"), State: cfg.String("state"),
@@ -147,7 +147,7 @@ func openHistory(cfg *config.Config, now func() time.Time) func(context.Context,
 	}
 	return func(ctx context.Context, _ time.Time) (*history.Store, error) {
 		return history.Open(ctx, filepath.Join(cfg.String("state"), "history.db"), now(), history.Options{
-			Raw: cfg.Duration("history.raw"), Five: cfg.Duration("history.five_minutes"), Hourly: cfg.Duration("history.hourly"), Once: cfg.Once,
+			Raw: cfg.Duration("history.raw"), Five: cfg.Duration("history.five_minutes"), Hourly: cfg.Duration("history.hourly"),
 		})
 	}
 }

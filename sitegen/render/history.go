@@ -149,14 +149,8 @@ type FleetSpan struct {
 	Free map[string][]*float64
 }
 
-// A FleetStep is the fleet in one step; nil where nothing is known.
-type FleetStep struct {
-	Reported    *float64 `json:"reported"` // mean number of GPUs
-	Held        *float64 `json:"held"`
-	Free        *float64 `json:"free"`
-	Utilization *float64 `json:"utilization"` // %
-	Watts       *float64 `json:"watts"`
-}
+// A FleetStep is the fleet in one step.
+type FleetStep = history.FleetStep
 
 // A HeatHour is one hour of the week.
 type HeatHour struct {
@@ -176,18 +170,10 @@ type Window struct {
 }
 
 // Use is what was used.
-type Use struct {
-	GPUHours    float64
-	Utilization *float64 // mean while held, %
-	IdleHours   float64  // of GPUHours
-	EnergyKWh   float64
-}
+type Use = history.Use
 
 // A UserPast is what one person used; "" stands for processes of nobody known.
-type UserPast struct {
-	Name string
-	Use
-}
+type UserPast = history.UserTotal
 
 // A PastHost is how much a host was used. EnergyKWh is that of all its GPUs.
 type PastHost struct {
@@ -253,22 +239,6 @@ func UsersOf(sums map[string]Use) []UserPast {
 		return cmp.Or(cmp.Compare(y.GPUHours, x.GPUHours), cmp.Compare(x.Name, y.Name))
 	})
 	return users
-}
-
-// Add is the sum of two uses; the mean is weighed by the hours behind it.
-func (u Use) Add(v Use) Use {
-	sum, hours := 0.0, 0.0
-	for _, x := range []Use{u, v} {
-		if x.Utilization != nil {
-			sum, hours = sum+*x.Utilization*x.GPUHours, hours+x.GPUHours
-		}
-	}
-	out := Use{GPUHours: u.GPUHours + v.GPUHours, IdleHours: u.IdleHours + v.IdleHours, EnergyKWh: u.EnergyKWh + v.EnergyKWh}
-	if hours > 0 {
-		mean := sum / hours
-		out.Utilization = &mean
-	}
-	return out
 }
 
 // Sound reports whether all lists of a chart have one length, as drawing them
