@@ -34,7 +34,7 @@ const (
 const maxPastBytes = 16 << 20
 
 // chartPeriods are how long each of a host's four charts stays as it is. The
-// first is renewed at every turn of the host (lookEvery).
+// first is renewed in every period of the host (dropPeriod).
 func chartPeriods() [4]time.Duration {
 	return [4]time.Duration{lookEvery, 30 * time.Minute, 3 * time.Hour, 12 * time.Hour}
 }
@@ -61,7 +61,7 @@ type hostCharts struct {
 }
 
 // history makes what the pages show of the past. A generation draws the charts
-// of a few hosts only: of those whose turn it is, and of few even then.
+// of a few hosts only.
 func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, person func(string) string) (past *render.History, problems []snapshot.Problem) {
 	if g.opt.History == nil && g.opt.OpenHistory == nil {
 		return nil, nil
@@ -137,7 +137,7 @@ func (g *Generator) renewPast(ctx context.Context, now time.Time, b *board.Board
 	return problems
 }
 
-// hostsPast renews the charts whose turn it is, the oldest first.
+// hostsPast renews the charts that are due, the oldest first.
 func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board, batch *atomicfile.Batch, past *render.History) error {
 	var due []string
 	drawn := g.charts.drawn
@@ -145,7 +145,7 @@ func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board
 	for i := range b.Hosts {
 		name := b.Hosts[i].Name
 		here[name] = true
-		if at := drawn[name].At; at.IsZero() || turn(name, at) != turn(name, now) {
+		if at := drawn[name].At; at.IsZero() || dropPeriod(name, at) != dropPeriod(name, now) {
 			due = append(due, name)
 		}
 	}

@@ -45,9 +45,9 @@ type memory struct {
 
 	written []byte // what it was written down as
 
-	problems []snapshot.Problem
-	dir      string
-	unread   bool // the file is there, and could not be read
+	problems   []snapshot.Problem
+	dir        string
+	unreadable bool // the file is there, and could not be read
 
 	mu     sync.Mutex
 	good   map[string]bundle // of this generation
@@ -93,7 +93,7 @@ func (g *Generator) recall() *memory {
 	left := g.left
 	g.left = nil // this generation changes it, and may fail
 	data, err := atomicfile.Read(filepath.Join(g.opt.State, memoryFile), maxMemoryBytes)
-	mem.unread = err != nil && !errors.Is(err, fs.ErrNotExist)
+	mem.unreadable = err != nil && !errors.Is(err, fs.ErrNotExist)
 	switch {
 	case err == nil && left != nil && bytes.Equal(data, left.written):
 		mem.Marks, mem.Seen, mem.Senders, mem.Hours = left.Marks, left.Seen, left.Senders, left.Hours
@@ -203,7 +203,7 @@ func (m *memory) loadOld() {
 // holds is worth more than what is known without it.
 func (g *Generator) writeMemory(m *memory) error {
 	path := filepath.Join(g.opt.State, memoryFile)
-	if m.unread {
+	if m.unreadable {
 		if _, err := atomicfile.Read(path, maxMemoryBytes); err == nil {
 			return nil
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // lookEvery is how often a drop is looked through for finished hours. They only
-// matter after an outage, so a host's turn comes every few minutes.
+// matter after an outage, so each host is looked at every few minutes.
 const lookEvery = 5 * time.Minute
 
 // openHistory opens history if that is still to be done. A disk that was full or
@@ -80,7 +80,7 @@ func historyCode(err error) string {
 }
 
 // finishedHours reads the hour files of a host that history has not taken in
-// yet, when it is the host's turn. A file never changes, so one that cannot be
+// yet, once in each of its periods. A file never changes, so one that cannot be
 // read is said once and counts as taken in.
 func (g *Generator) finishedHours(host string, now time.Time, mem *memory) (batches []history.Batch, names []string, problems []snapshot.Problem) {
 	h := mem.Hours[host]
@@ -88,7 +88,7 @@ func (g *Generator) finishedHours(host string, now time.Time, mem *memory) (batc
 		h = &hours{Taken: map[string]bool{}}
 		mem.Hours[host] = h
 	}
-	if turn(host, now) == turn(host, h.Looked) {
+	if dropPeriod(host, now) == dropPeriod(host, h.Looked) {
 		return nil, nil, nil
 	}
 	h.Looked = now
@@ -118,9 +118,9 @@ func (g *Generator) finishedHours(host string, now time.Time, mem *memory) (batc
 	return batches, names, problems
 }
 
-// turn numbers the spans of lookEvery, shifted for each host so that not all
+// dropPeriod numbers the spans of lookEvery, shifted for each host so that not all
 // drops are looked through in the same generation.
-func turn(host string, at time.Time) int64 {
+func dropPeriod(host string, at time.Time) int64 {
 	hash := fnv.New32a()
 	hash.Write([]byte(host))
 	return (at.Unix() + int64(hash.Sum32()%uint32(lookEvery/time.Second))) / int64(lookEvery/time.Second)

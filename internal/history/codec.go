@@ -79,23 +79,17 @@ func (r *reader) varint() int64 {
 }
 
 func (r *reader) fixed64() uint64 {
-	if len(r.b) < 8 {
-		r.fail("it ends early")
-		return 0
+	if v := r.bytes(8); v != nil {
+		return binary.LittleEndian.Uint64(v)
 	}
-	v := binary.LittleEndian.Uint64(r.b)
-	r.b = r.b[8:]
-	return v
+	return 0
 }
 
 func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.fail("it ends early")
-		return 0
+	if v := r.bytes(1); v != nil {
+		return v[0]
 	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
+	return 0
 }
 
 // bytes returns the next n bytes without copying them.

@@ -158,29 +158,31 @@ func (f *fleetSums) add(h *host, t table) {
 	}
 	parts := t.parts(f.bounds)
 	for i := range t.rows {
-		switch r := &t.rows[i]; r.kind {
-		case kindHost:
-			r.addTo(parts, func(step int) []float64 { return sums.steps[step].host[:] })
-		case kindGPU:
-			if !h.isSlice(r.id) {
-				r.addTo(parts, func(step int) []float64 { return sums.steps[step].gpus[:] })
-				sums.addHeld(r, parts)
+		r := &t.rows[i]
+		if r.kind == kindGPU {
+			if h.isSlice(r.id) {
+				continue
 			}
-		case kindUser:
-			if sums.users[r.id] == nil {
-				sums.users[r.id] = &userSum{}
-			}
-			r.addTo(parts, func(int) []float64 { return sums.users[r.id][:] })
+			sums.addHeld(r, parts)
 		}
-	}
-}
-
-// addTo adds the fields of a row to the sums of the steps that its slots lie in.
-func (r *frameRow) addTo(parts []slotPart, sums func(step int) []float64) {
-	for field, col := range r.cols {
-		if col != nil {
+		if r.kind == kindUser && sums.users[r.id] == nil {
+			sums.users[r.id] = &userSum{}
+		}
+		user := sums.users[r.id]
+		for field, col := range r.cols {
+			if col == nil {
+				continue
+			}
 			for _, p := range parts {
-				sums(p.step)[field] += float64(col[p.slot]) * p.part
+				v := float64(col[p.slot]) * p.part
+				switch r.kind {
+				case kindHost:
+					sums.steps[p.step].host[field] += v
+				case kindGPU:
+					sums.steps[p.step].gpus[field] += v
+				case kindUser:
+					user[field] += v
+				}
 			}
 		}
 	}

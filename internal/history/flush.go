@@ -20,22 +20,16 @@ func (s *Store) chunk(ctx context.Context, q querier, h *host, hour int64) ([]re
 	if err != nil {
 		return nil, fmt.Errorf("reading a chunk of %s: %w", h.name, err)
 	}
-	return s.unpackChunk(blob), nil
-}
-
-func (s *Store) unpackChunk(blob []byte) []reading {
 	raw, err := s.pack.unpack(blob, s.scratch)
-	if err != nil {
-		s.badBlobs++
-		return nil
+	if err == nil {
+		s.scratch = raw
+		var rs []reading
+		if rs, err = decodeChunk(raw); err == nil {
+			return rs, nil
+		}
 	}
-	s.scratch = raw
-	rs, err := decodeChunk(raw)
-	if err != nil {
-		s.badBlobs++
-		return nil
-	}
-	return rs
+	s.badBlobs++
+	return nil, nil
 }
 
 // A hourCache keeps decoded chunks for the length of one job.

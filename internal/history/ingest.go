@@ -65,11 +65,11 @@ func (s *Store) IngestAll(ctx context.Context, now time.Time, batches []Batch) (
 	}
 	if err := s.suspect; err != nil {
 		s.suspect = nil
-		return Counts{}, fmt.Errorf("ingesting samples: %w", s.settle(ctx, now, err))
+		return Counts{}, fmt.Errorf("ingesting samples: %w", s.handleError(ctx, now, err))
 	}
 	c, err := s.ingest(ctx, now, batches)
 	if err != nil {
-		return Counts{}, fmt.Errorf("ingesting samples: %w", s.settle(ctx, now, err))
+		return Counts{}, fmt.Errorf("ingesting samples: %w", s.handleError(ctx, now, err))
 	}
 	return c, nil
 }
@@ -92,9 +92,6 @@ func (s *Store) ingest(ctx context.Context, now time.Time, batches []Batch) (c C
 	if len(entries) > 0 {
 		if _, err := tx.ExecContext(ctx, "insert into journal(id,at,entries) values(?,?,?)", row, now.UnixMilli(), s.pack.pack(entries)); err != nil {
 			return c, fmt.Errorf("writing the journal: %w", err)
-		}
-		if s.journal == 0 {
-			s.journal = row
 		}
 	}
 	made := len(s.hosts) != known
@@ -271,9 +268,6 @@ func (s *Store) sweepJournal(ctx context.Context, tx *sql.Tx, now time.Time) (bo
 			limit = min(limit, h.firstRow)
 		}
 	}
-	if s.journal == 0 || limit <= s.journal {
-		return false, nil
-	}
 	nowMS := now.UnixMilli()
 	const which = " from journal where id < ? and (at < ? or at > ?)"
 	args := []any{limit, nowMS - keepJournal, nowMS + maxFuture.Milliseconds()}
@@ -295,10 +289,5 @@ func (s *Store) sweepJournal(ctx context.Context, tx *sql.Tx, now time.Time) (bo
 	if err := setMeta(ctx, tx, "journal_from", max(from, newest.Int64+maxFuture.Milliseconds()+1)); err != nil {
 		return false, err
 	}
-	var first sql.NullInt64
-	if err := tx.QueryRowContext(ctx, "select min(id) from journal").Scan(&first); err != nil {
-		return false, err
-	}
-	s.journal = first.Int64
 	return true, nil
 }

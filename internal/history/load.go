@@ -134,15 +134,11 @@ func (s *Store) readNames(ctx context.Context, q querier) error {
 }
 
 func (s *Store) replay(ctx context.Context, q querier) error {
-	s.journal = 0
 	return eachRow(ctx, q, func(rows *sql.Rows) error {
 		var id, at int64
 		var blob sql.RawBytes
 		if err := rows.Scan(&id, &at, &blob); err != nil {
 			return err
-		}
-		if s.journal == 0 {
-			s.journal = id
 		}
 		if err := s.replayRow(id, at, blob); err != nil {
 			s.badBlobs++

@@ -87,7 +87,6 @@ type Store struct {
 	epoch    int64
 	loaded   bool
 	lastAt   int64 // ms; newest sample of all
-	journal  int64 // oldest row that may be there
 	pruned   int64 // hour in which retention was last applied
 	rebuilt  time.Time
 	full     bool
@@ -306,29 +305,19 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// damaged reports errors that come from the content of the file, which no
-// second try will mend, or from a read that failed.
-func damaged(err error) bool {
-	code := sqliteCode(err)
-	switch {
-	case errors.Is(err, errCheck), errors.Is(err, errBlob):
-		return true
-	case code&0xff == codeCorrupt, code&0xff == codeNotADB:
-		return true
-	default:
-		return code == codeReadIO || code == codeShortRead || code == codeCorruptFS
-	}
-}
-
 // damaged reports whether an error says that the file of the store is damaged.
-// A read that failed (SQLite takes the disk's own error for a file system that is
-// damaged) may be a disk that stumbled: only when the file cannot be read to its
-// end either is it beyond help.
+// After a failed read (SQLite reports the disk's own error for a damaged file
+// system, too) the file counts as damaged only when it cannot be read to its end.
 func (s *Store) damaged(err error) bool {
-	if code := sqliteCode(err); code == codeReadIO || code == codeCorruptFS {
-		return !readable(s.path) || !readable(s.path+"-wal")
+	if errors.Is(err, errCheck) || errors.Is(err, errBlob) {
+		return true
 	}
-	return damaged(err)
+	switch code := sqliteCode(err); code {
+	case codeReadIO, codeCorruptFS:
+		return !readable(s.path) || !readable(s.path+"-wal")
+	default:
+		return code&0xff == codeCorrupt || code&0xff == codeNotADB || code == codeShortRead
+	}
 }
 
 // readable reports whether a file can be read to its end. One that is not there
@@ -395,8 +384,8 @@ func globQuote(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
-// settle decides what an error of a call means for the store.
-func (s *Store) settle(ctx context.Context, now time.Time, err error) error {
+// handleError brings the store into a state that the next call can use.
+func (s *Store) handleError(ctx context.Context, now time.Time, err error) error {
 	switch {
 	case err == nil:
 		return nil
