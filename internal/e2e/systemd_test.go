@@ -197,7 +197,10 @@ booking:
 	stays(t, m, "/run/gpuboard/site/index.html", true)
 	m.Run("rm", "-rf", "/run/gpuboard")
 	m.Run("systemctl", "start", "gpuboard-watch.service")
-	m.Until("the site after a start of the machine", func() bool { return boardOn(m).up("gpu01") })
+	m.Until("the site after a start of the machine", func() bool {
+		_, err := m.Try("test", "-e", "/run/gpuboard/site/index.html") // the index comes last
+		return err == nil && boardOn(m).up("gpu01")
+	})
 	m.Run("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "cat", "/run/gpuboard/site/index.html")
 	if out := mustDoctor(m, "web"); strings.Contains(out, "BAD") {
 		t.Errorf("doctor web:\n%s", out)
