@@ -89,7 +89,7 @@ func (d *Drops) open() error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("opening the drops: %w", err)
+		return err
 	}
 	d.root = root
 	return nil

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"gpuboard/internal/board"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
+	"gpuboard/internal/shell"
 	"gpuboard/sitegen"
 )
 
@@ -41,7 +44,11 @@ func Generate(ctx context.Context, g *sitegen.Generator, at time.Time) (sitegen.
 	case errors.Is(err, sitegen.ErrLocked):
 		err = &failure.Error{Exit: failure.ExitTryAgain, Code: "state:in-use", Err: err}
 	case errors.Is(err, os.ErrPermission):
-		err = &failure.Error{Exit: failure.ExitError, Code: "file:permission", Err: err, Hint: "the user who runs this must own the site and state directories"}
+		hint := "the user who runs this must own the site and state directories"
+		if file := (*fs.PathError)(nil); errors.As(err, &file) && filepath.IsAbs(file.Path) {
+			hint = "see which directory keeps this user out: namei -l " + shell.Quote(file.Path)
+		}
+		err = &failure.Error{Exit: failure.ExitError, Code: "file:permission", Err: err, Hint: hint}
 	case errors.Is(err, atomicfile.ErrNotRegular): // it stays there until somebody removes it
 		err = &failure.Error{Exit: failure.ExitError, Code: "file:kind", Err: err}
 	default:
