@@ -143,7 +143,7 @@ func (s *Spool) Close() error {
 	if lock == nil {
 		return nil
 	}
-	return lock.Close()
+	return atomicfile.Unlock(lock)
 }
 
 // load reads the state that an earlier process left in the files. The last number of a
