@@ -34,6 +34,7 @@ func (a *app) generateCommand() *cobra.Command {
 			if cfg.Bool("consul.leader") && !goOn {
 				return failure.Usage("add --watch; where cron runs generate, run it on one host alone", "consul.leader from %s: only a generator that goes on can lead", cfg.Origin("consul.leader"))
 			}
+			cfg.Once = !goOn
 			if err := a.refuseRoot(cfg.String("state")); err != nil {
 				return err
 			}

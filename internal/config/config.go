@@ -20,8 +20,9 @@ type Config struct {
 	Hosts      []inventory.Entry
 	ShortNames map[string]string
 	Hooks      []Hook
-	// Pretend reports that --now was given for this run.
-	Pretend bool
+	// Pretend reports that --now was given for this run, Once that the process ends
+	// after one generation.
+	Pretend, Once bool
 
 	getenv func(string) string
 	values map[string]string // by key name

@@ -23,7 +23,7 @@ const (
 const minKnown = 0.1
 
 // Recent sums up the recent past as of now. The store keeps the week
-// of each host, so that a call costs only what is new.
+// of each host, so that a call costs only what is new; with [Options].Once it does not.
 //
 // A user's mean over a window (2 h, 24 h, a week up to now) is the mean number
 // of GPUs held over the time that is known, host by host: a silent hour of a
@@ -40,27 +40,35 @@ func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Durat
 		return out, nil
 	}
 	err := s.view(ctx, "the board", func(q querier) error {
-		hosts := s.allHosts()
-		if err := s.loadWeeks(ctx, q, hosts, now.UnixMilli()); err != nil {
-			return err
-		}
-		means := make([]hostMeans, len(hosts))
-		for i, h := range hosts {
-			if err := s.refresh(ctx, q, h, now.UnixMilli()); err != nil {
-				return fmt.Errorf("reading the week of %s: %w", h.name, err)
+		var means []hostMeans
+		for part := range slices.Chunk(s.allHosts(), weeksAtOnce) {
+			if err := s.loadWeeks(ctx, q, part, now.UnixMilli()); err != nil {
+				return err
 			}
-			for id := range h.week.gpus {
-				if g := &h.week.gpus[id]; g.seen {
-					out.GPUs[Key{h.name, h.gpus.name(uint32(id))}] = h.week.recent(g, now, idleWindow, idleThreshold)
+			for _, h := range part {
+				if err := s.refresh(ctx, q, h, now.UnixMilli()); err != nil {
+					return fmt.Errorf("reading the week of %s: %w", h.name, err)
+				}
+				for id := range h.week.gpus {
+					if g := &h.week.gpus[id]; g.seen {
+						out.GPUs[Key{h.name, h.gpus.name(uint32(id))}] = h.week.recent(g, now, idleWindow, idleThreshold)
+					}
+				}
+				means = append(means, h.meansAt(now.UnixMilli()))
+				if s.opts.Once {
+					h.week = nil
 				}
 			}
-			means[i] = h.meansAt(now.UnixMilli())
 		}
 		out.addUp(means)
 		return nil
 	})
 	return out, err
 }
+
+// weeksAtOnce is the number of hosts whose weeks are read together: with
+// [Options].Once no more of them are in memory.
+const weeksAtOnce = 64
 
 // windows are the last 2 h, day and week.
 const windows = 3

@@ -153,3 +153,47 @@ func TestRecentPeopleOfOneHost(t *testing.T) {
 		t.Errorf("%d people, and not the one who used it most", len(recent.Users))
 	}
 }
+
+// A process that asks once reads the week of some hosts at a time, and learns of
+// all what one learns that reads it whole; asked again, it says the same.
+func TestRecentOnce(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "history.db")
+	s := openAt(t, path, t0, Options{})
+	at := t0
+	for n := range 4 {
+		var batches []Batch
+		for h := range 2*weeksAtOnce + 3 {
+			// Numbers of hosts are not in order of their names.
+			b := Batch{Host: fmt.Sprintf("gpu%03d", h*37%(2*weeksAtOnce+3)), Boot: "b"}
+			for k := range 30 {
+				b.Samples = append(b.Samples, snapshot.Sample{Seq: uint64(n*30 + k + 1), At: at.Add(time.Duration(k) * 20 * time.Second),
+					GPUs: []snapshot.GPUSample{{Utilization: ptr((h + k) % 7), Users: []snapshot.UserMemory{{User: fmt.Sprint("user", h%5), Memory: 7}}}}})
+			}
+			batches = append(batches, b)
+		}
+		at = at.Add(4 * time.Hour)
+		if _, err := s.IngestAll(ctx, at, batches); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := s.Recent(ctx, at, 10*time.Minute, 20)
+	if err != nil || len(want.GPUs) != 2*weeksAtOnce+3 || len(want.Users) != 5 {
+		t.Fatalf("%d GPUs, %d users (%v)", len(want.GPUs), len(want.Users), err)
+	}
+	once := openAt(t, path, at, Options{Once: true})
+	for range 2 {
+		got, err := once.Recent(ctx, at, 10*time.Minute, 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("who asks once learns + where who goes on learns -:\n%s", d)
+		}
+	}
+	for _, h := range once.hosts {
+		if h.week != nil {
+			t.Fatalf("the week of %s is kept", h.name)
+		}
+	}
+}

@@ -147,7 +147,7 @@ func openHistory(cfg *config.Config, now func() time.Time) func(context.Context,
 	}
 	return func(ctx context.Context, _ time.Time) (*history.Store, error) {
 		return history.Open(ctx, filepath.Join(cfg.String("state"), "history.db"), now(), history.Options{
-			Raw: cfg.Duration("history.raw"), Five: cfg.Duration("history.five_minutes"), Hourly: cfg.Duration("history.hourly"),
+			Raw: cfg.Duration("history.raw"), Five: cfg.Duration("history.five_minutes"), Hourly: cfg.Duration("history.hourly"), Once: cfg.Once,
 		})
 	}
 }
