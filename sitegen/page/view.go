@@ -27,8 +27,8 @@ const (
 	// more it has a line each, below which the script puts the rows of the host's own page.
 	rowHosts = 12
 	// fewHosts is up to how many hosts two lines side by side still leave all of them in
-	// view at 1920 x 1080, so that each has room for its users' names.
-	fewHosts = 40
+	// view at 1920 x 1080, notices and groups included. Each has room for its users' names.
+	fewHosts = 32
 	// denseHosts is up to how many hosts the wall screen has a sign for each GPU, and a
 	// host's page charts of all metrics.
 	denseHosts = 200
