@@ -104,7 +104,7 @@ summary() {
 		-- cat "$work/all" >"$work/skipped" || true
 	awk '/^=== SKIP: / { name = $3 " " $4 }
 		match($0, /^ +[A-Za-z0-9_]+\.go:[0-9]+: /) { why = substr($0, RLENGTH + 1); if (!n[why]++) first[why] = name }
-		END { for (why in n) printf "%4d  %s (%s%s)\n", n[why], why, first[why], n[why] > 1 ? " and others" : "" }' "$work/skipped" | sort -rn
+		END { for (why in n) printf "%4d  %s (%s%s)\n", n[why], why, first[why], (n[why] > 1 ? " and others" : "") }' "$work/skipped" | sort -rn
 	say "the slowest tests"
 	"$gotestsum" tool slowest --jsonfile "$work/all" --num 10 --threshold 100ms || true
 	say "all tests"
