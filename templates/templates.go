@@ -10,11 +10,20 @@ import (
 //go:generate go tool -modfile=../tools/go.mod templ fmt -log-level error .
 //go:generate go tool -modfile=../tools/go.mod templ generate -log-level error -include-version=false
 
-//go:embed *.css *.svg *.txt words/*.json script/*.js
+//go:embed *.svg *.txt words/*.json style/*.css script/*.js
 var embedded embed.FS
 
 // Files returns style, script, pictures and words.
 func Files() fs.FS { return embedded }
+
+// Styles returns the parts of the style sheet. A rule of a later part wins over a rule of
+// the same weight in an earlier one.
+func Styles() []string {
+	return []string{
+		"style/base.css", "style/front.css", "style/map.css", "style/host.css",
+		"style/lists.css", "style/history.css", "style/media.css", "style/booking.css",
+	}
+}
 
 // A Script is one script of the site, put together from parts: each sees what those
 // before it have named.

@@ -31,10 +31,8 @@ func (v *view) peoplePage() *templates.PeoplePage {
 func (v *view) ask(most int, root string) templates.People {
 	var p templates.People
 	b := v.in.Board
-	reserved := 0
 	people := slices.Clone(b.Users)
 	for _, u := range people {
-		reserved += u.Reserved
 		p.Means = p.Means || u.Mean2h != nil || u.Mean24h != nil || u.Mean1w != nil
 	}
 	weight := func(u *board.User) float64 {
@@ -49,7 +47,7 @@ func (v *view) ask(most int, root string) templates.People {
 	})
 	in, free := &v.in, b.Totals.Free()
 	p.Means = p.Means || in.FreeMean2h != nil || in.FreeMean24h != nil || in.FreeMean1w != nil
-	p.Free = &templates.Ask{Reserved: strconv.Itoa(max(0, b.Totals.GPUs-reserved)), Used: strconv.Itoa(free)}
+	p.Free = &templates.Ask{Used: strconv.Itoa(free)}
 	p.Free.Means = v.words.means(float64(free), in.FreeMean2h, in.FreeMean24h, in.FreeMean1w)
 	p.More = max(0, len(people)-most)
 	for i := range people[:len(people)-p.More] {

@@ -305,12 +305,12 @@ func TestComponentsAreTame(t *testing.T) {
 
 // The colours keep the contrasts that the palette promises.
 func TestContrast(t *testing.T) {
-	css, err := fs.ReadFile(templates.Files(), "board.css")
+	css, err := fs.ReadFile(templates.Files(), "style/base.css")
 	if err != nil {
 		t.Fatal(err)
 	}
 	colours := map[string][2]string{}
-	for _, m := range regexp.MustCompile(`--([a-z-]+):light-dark\((#[0-9a-f]+),(#[0-9a-f]+)\)`).FindAllStringSubmatch(string(css), -1) {
+	for _, m := range regexp.MustCompile(`--([a-z-]+): light-dark\((#[0-9a-f]+), (#[0-9a-f]+)\)`).FindAllStringSubmatch(string(css), -1) {
 		colours[m[1]] = [2]string{m[2], m[3]}
 	}
 	for _, c := range []struct {

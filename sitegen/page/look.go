@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
+	"regexp"
 	"strings"
 
 	"gpuboard/sitegen/render"
@@ -44,15 +44,15 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	if l.slots, err = readSlots(own); err != nil {
 		return nil, err
 	}
-	css, err := fs.ReadFile(templates.Files(), "board.css")
+	css, err := builtInStyle()
 	if err != nil {
-		return nil, fmt.Errorf("reading the built-in style: %w", err)
+		return nil, err
 	}
 	ownCSS, err := readOwn(own, "site.css")
 	if err != nil {
 		return nil, err
 	}
-	style := hashed("board", "css", append(slices.Clip(css), ownCSS...))
+	style := hashed("board", "css", append(css, ownCSS...))
 	l.css, l.files = style.Path, []render.File{style}
 	for _, s := range templates.Scripts() {
 		js, err := script(s, len(site.Languages) > 1)
@@ -138,7 +138,7 @@ func checkOwn(own fs.FS) error {
 		case name == "head.html", name == "banner.html", name == "footer.html":
 		case strings.HasSuffix(name, ".html"), strings.HasSuffix(name, ".templ"):
 			instead = "pages cannot be replaced; put HTML into head.html, banner.html or footer.html, and style into site.css"
-		case name == "board.css":
+		case name == "style":
 			instead = "the style cannot be replaced; put what differs into site.css, which comes after it"
 		case name == "words.json":
 			instead = "words stand in " + wordsFile("en")
@@ -152,17 +152,17 @@ func checkOwn(own fs.FS) error {
 	return nil
 }
 
-// slim leaves out what only readers of the source need: the space before a line,
-// and lines that are a comment. A script in which a line may begin within a text or
-// a comment is left as it is.
-func slim(js []byte) []byte {
-	if bytes.IndexByte(js, '`') >= 0 || bytes.Contains(js, []byte("\\\n")) {
-		return js
+// slim leaves out what only readers of a source need: the space before a line, and lines
+// that are a // comment. A script in which a line may begin within a text or a comment is
+// left as it is.
+func slim(source []byte) []byte {
+	if bytes.IndexByte(source, '`') >= 0 || bytes.Contains(source, []byte("\\\n")) {
+		return source
 	}
-	out := make([]byte, 0, len(js))
-	for line := range bytes.Lines(js) {
+	out := make([]byte, 0, len(source))
+	for line := range bytes.Lines(source) {
 		if open := bytes.LastIndex(line, []byte("/*")); open >= 0 && !bytes.Contains(line[open:], []byte("*/")) {
-			return js
+			return source
 		}
 		line = bytes.TrimLeft(line, " \t")
 		if !bytes.HasPrefix(line, []byte("//")) && len(bytes.TrimSpace(line)) > 0 {
@@ -170,6 +170,21 @@ func slim(js []byte) []byte {
 		}
 	}
 	return out
+}
+
+var cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
+
+// builtInStyle puts the style sheet together from its parts.
+func builtInStyle() ([]byte, error) {
+	var style []byte
+	for _, name := range templates.Styles() {
+		part, err := fs.ReadFile(templates.Files(), name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the built-in style: %w", err)
+		}
+		style = append(style, slim(cssComment.ReplaceAll(part, nil))...)
+	}
+	return style, nil
 }
 
 // script puts a script together from its parts, inside of one function, so that its

@@ -51,7 +51,7 @@ func TestOwnLook(t *testing.T) {
 			style = string(f.Bytes())
 		}
 	}
-	if !strings.HasPrefix(style, "/* Colours first") || !strings.HasSuffix(style, ".top{color:teal}") {
+	if !strings.HasPrefix(style, ":root {\n") || !strings.HasSuffix(style, ".top{color:teal}") {
 		t.Error("the site's own style does not come after the built-in one")
 	}
 }
@@ -66,7 +66,7 @@ func TestOwnLookIsRefused(t *testing.T) {
 		{own("index.html", "<h1>"), []string{"index.html", "head.html, banner.html or footer.html", "site.css"}},
 		{own("base.html", ""), []string{"base.html", "banner.html"}},
 		{own("host.templ", ""), []string{"host.templ"}},
-		{own("board.css", "a{}"), []string{"board.css", "site.css"}},
+		{own("style/map.css", "a{}"), []string{"style", "site.css"}},
 		{own("words.json", "{}"), []string{"words.json", "words/en.json"}},
 		{own("script/page.js", ""), []string{"script", "cannot be replaced"}},
 		{own(wordsFile("en"), "{"), []string{"words/en.json"}},

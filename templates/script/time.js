@@ -40,7 +40,7 @@ var age = function () {
     tell("dead", say(W.stopped, length(ms)));
     icons(root.dataset.root + "favicon-old.svg");
     doc.title = say(W.oldtitle, title);
-    if (h1 && kind !== "host" && kind !== "user" && kind !== "people" && kind !== "bookings" && h1 !== heading) {
+    if (h1 && (kind === "index" || kind === "kiosk") && h1 !== heading) {
       var parts = Array.prototype.map.call(h1.childNodes, function (n) { return n.textContent.trim(); });
       h1.textContent = say(W.was, parts.filter(Boolean).join(" — "));
       heading = h1;
