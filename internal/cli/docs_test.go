@@ -15,7 +15,7 @@ import (
 	"gpuboard/internal/config"
 )
 
-var updateDocs = flag.Bool("update-docs", false, "write docs/commands.md and docs/configuration.md anew")
+var updateDocs = flag.Bool("update-docs", false, "update docs/commands.md and docs/configuration.md")
 
 // TestReference holds the two pages of the reference to the program.
 func TestReference(t *testing.T) {
@@ -32,7 +32,7 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(text, string(have)); diff != "" {
-			t.Errorf("%s says something else than the program; go test ./internal/cli -run TestReference -update-docs writes it anew, and -want +got is\n%s", path, diff)
+			t.Errorf("%s says something else than the program; go test ./internal/cli -run TestReference -update-docs updates it, and -want +got is\n%s", path, diff)
 		}
 	}
 }
@@ -69,11 +69,13 @@ func commandsPage() string {
 	var b strings.Builder
 	b.WriteString(`# Commands
 
-*Written by the program itself: ` + "`go test ./internal/cli -run TestReference -update-docs`" + ` makes this page anew.*
+The result is on stdout, messages are on stderr. Commands for cron print nothing on success.
 
-stdout is what was asked for, stderr the rest; what goes well under cron is silent. ` + "`--config FILE`" + `
-(` + "`GPUBOARD_CONFIG`" + `; else ./gpuboard.yml, then /etc/gpuboard/gpuboard.yml) is a flag of every command.
-[configuration.md](configuration.md) lists the settings that are flags, variables and lines of that file alike.
+Every command has the flag ` + "`--config FILE`" + ` (default: ` + "`GPUBOARD_CONFIG`" + `, else ./gpuboard.yml, else
+/etc/gpuboard/gpuboard.yml). Most other flags can also be set in that file, or by a variable: see
+[configuration.md](configuration.md).
+
+*This page is generated: ` + "`go test ./internal/cli -run TestReference -update-docs`" + ` updates it.*
 
 | exit code | meaning |
 |---|---|
@@ -149,24 +151,23 @@ func configurationPage() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
-*Written by the program itself: ` + "`go test ./internal/cli -run TestReference -update-docs`" + ` makes this page anew.*
+    gpuboard init web DIR      # writes a file with every setting
+    gpuboard doctor            # shows the settings in force, and where each comes from
 
-Every setting has a default that works. What is to be different goes into a file, a variable or a flag; each
-counts more than the one before it. The file is the one that ` + "`--config`" + ` or ` + "`GPUBOARD_CONFIG`" + ` names, else
-` + "`gpuboard.yml`" + ` in the working directory, else ` + "`/etc/gpuboard/gpuboard.yml`" + `; there may be none. A name that nobody
-knows is an error, with its place and the name that was probably meant.
+Every setting has a default. Set it in the configuration file, by a variable, or by a flag; a flag overrides a variable, and
+a variable overrides the file. The file is the one that ` + "`--config`" + ` or ` + "`GPUBOARD_CONFIG`" + ` names, else
+` + "`gpuboard.yml`" + ` in the working directory, else ` + "`/etc/gpuboard/gpuboard.yml`" + `. An unknown name is an error; the message has
+its line and a similar name.
 
-    gpuboard init web DIR      # a file with every setting in it
-    gpuboard doctor            # what is in force, and from where
-
-In the file, a dot is a section: ` + "`consul.service`" + ` is written
+A dot is a section in the file: write ` + "`consul.service`" + ` as
 
     consul:
       service: gpuboard
 
-Where no default is given here, help says what happens then. Durations are written as 20s, 5m or 24h; lists with
-commas, or in the file as YAML lists. Where Consul is, and its token, stand in Consul's own variables
-(` + "`CONSUL_HTTP_ADDR`, `CONSUL_HTTP_TOKEN_FILE`" + ` and so on).
+Write durations as 20s, 5m or 24h. Separate the elements of a list by commas, or write a YAML list. Address and token of Consul are
+in [Consul's own variables](consul.md#access).
+
+*This page is generated: ` + "`go test ./internal/cli -run TestReference -update-docs`" + ` updates it.*
 `)
 	section := "-"
 	for _, k := range config.BySection(config.Keys()) {
@@ -178,16 +179,16 @@ commas, or in the file as YAML lists. Where Consul is, and its token, stand in C
 			section = head
 			title := section
 			if title == "" {
-				title = "Without a section"
+				title = "General"
 			}
 			fmt.Fprintf(&b, "\n## %s\n\n| in the file | flag, variable | default | meaning |\n|---|---|---|---|\n", title)
 		}
 		fmt.Fprintf(&b, "| `%s` | `--%s` `%s` | %s | %s |\n", k.Name, k.Flag(), k.Env(), quoted(k.Default), tableCell(k.Help))
 	}
 	b.WriteString(`
-## In the file alone
+## Only in the file
 
-Hosts may have more than a name:
+Details of hosts:
 
     hosts:
       - name: gpu01
@@ -197,10 +198,10 @@ Hosts may have more than a name:
         note: no overnight jobs
         gpus: 8
         address: gpu01.example.org
-        maintenance: new fans      # the reason; leave it out otherwise
+        maintenance: new fans      # takes the host out of service, with this reason
       - gpu02
 
-How the pages call a GPU, by NVIDIA's name for it:
+Short names of GPUs, by the driver's names:
 
     short_names:
       NVIDIA A100-SXM4-80GB: A100

@@ -1,7 +1,5 @@
 package config
 
-import ()
-
 // Keys returns every setting, in the order in which the reference lists them.
 // Scripts rely on the names.
 func Keys() []Key {
@@ -34,12 +32,12 @@ func Keys() []Key {
 		{"comments", "", text, "FILE", "bookings FILE (default: comments.json in the data directory)"},
 		{"legacy", "", text, "DIR", "DIR that the older GPU Monitor's scripts write to (default: the data directory, if their files are in it; none: never)"},
 		{"legacy_zone", "", zone, "ZONE", "time ZONE of those nodes (default: the site's)"},
-		{"aliases", "", text, "FILE", "FILE that maps other names of people to one name (default: aliases.csv in the data directory)"},
+		{"aliases", "", text, "FILE", "FILE with other names of people (default: aliases.csv in the data directory)"},
 		{"templates", "", text, "DIR", "DIR with the site's own words, style and HTML"},
-		{"interval", "20s", duration, "DURATION", "DURATION between two generations of --watch; pages report an update as late by it"},
-		{"hosts_from", "", list, "SOURCES", "SOURCES of the list of hosts: consul, list, drops (default: drops, and all that are configured)"},
+		{"interval", "20s", duration, "DURATION", "DURATION between two generations with --watch; by it, pages decide whether they are out of date"},
+		{"hosts_from", "", list, "SOURCES", "SOURCES of the list of hosts: consul, list, drops (default: drops, and those that are configured)"},
 		{"hosts", "", list, "NAMES", "NAMES of the hosts that should exist (in the file also with title, group, owner, note, gpus, address)"},
-		{"accept_shrink", "false", Boolean, "", "accept a list of hosts that is empty, or much shorter than the last one"},
+		{"accept_shrink", "false", Boolean, "", "accept a list of hosts that is much shorter than the last one; an empty list is never accepted"},
 		{"listen", "127.0.0.1:8080", text, "ADDR", "ADDR to listen on"},
 		{"keys", "", text, "DIR", "DIR with the nodes' public keys, as HOST.pub (default: keys in the state directory)"},
 		{"host_key", "", text, "FILE", "FILE with the private host key of the SFTP server, created when needed (default: in the state directory)"},
@@ -81,9 +79,9 @@ func Keys() []Key {
 		{"languages", "", list, "CODES", "CODES of further languages, each with its own pages below CODE/"},
 		{"timezone", "", zone, "ZONE", "time ZONE of pages and bookings, such as Europe/Paris (default: the machine's)"},
 		{"base_url", "", text, "URL", "URL at which the site is published, for links in feeds, calendars and messages"},
-		{"compat", "", list, "SYSTEMS", "SYSTEMS whose files are written as well, for existing clients: vesta, nvgpu, gpu-cluster-monitor, or all (default: none)"},
+		{"compat", "", list, "SYSTEMS", "SYSTEMS whose files are written, too, for existing clients: vesta, nvgpu, gpu-cluster-monitor, or all (default: none)"},
 		// For people.
-		{"site_url", "", text, "URL", "URL of the site that status and wait read (or --from), and from which list and available take the bookings"},
+		{"site_url", "", text, "URL", "URL of the site: status and wait read the board there (or at --from), list and available the bookings"},
 		{"site_timeout", "5s", duration, "DURATION", "time limit for an answer of the site"},
 		{"users", "full", word, "HOW", "HOW people are named: full, initials, hash or none"},
 		{"commands", "program", word, "WHAT", "WHAT is shown of processes: program or none"},
@@ -95,7 +93,7 @@ func Keys() []Key {
 		// What counts as what.
 		{"stale_after", "", duration, "DURATION", "age at which a snapshot counts as stale (default: three of the node's intervals, at least 1m)"},
 		{"down_after", "24h", duration, "DURATION", "age at which a host counts as down"},
-		{"clock_tolerance", "1m", duration, "DURATION", "how far a node's clock may be ahead"},
+		{"clock_tolerance", "1m", duration, "DURATION", "how far a node's clock may be ahead before its data counts as stale"},
 		{"free_memory_mib", "500", number, "MIB", "MIB of memory in use up to which a GPU can count as free"},
 		{"free_memory_percent", "2", number, "PERCENT", "the same in PERCENT of its memory; the larger limit counts"},
 		{"no_show_after", "2h", duration, "DURATION", "how long a booked GPU may be idle before it is marked as a no-show"},
