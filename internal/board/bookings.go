@@ -1,10 +1,7 @@
 package board
 
 import (
-	"fmt"
-	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"gpuboard/internal/booking"
@@ -34,12 +31,7 @@ func (m *merger) book(g *GPU, host string, active []*booking.Booking) {
 			g.Booking = &shown
 		}
 	}
-	var coming []*booking.Booking
-	for b := range m.covering(host, g) {
-		if b.From.After(m.Now) {
-			coming = append(coming, b)
-		}
-	}
+	coming := selected(m.covering(host, g), func(b *booking.Booking) bool { return b.From.After(m.Now) })
 	if len(coming) > 0 {
 		next := m.shown(coming[0])
 		g.Next = &next
@@ -52,62 +44,18 @@ func (m *merger) book(g *GPU, host string, active []*booking.Booking) {
 	}
 }
 
-// A targetKey is what a booking is for: a UUID, else an index.
-type targetKey struct {
-	uuid  string
-	index int
+// covering returns the bookings of a host that are for a GPU or slice, by start.
+func (m *merger) covering(host string, g *GPU) []*booking.Booking {
+	return selected(m.byHost[host], func(b *booking.Booking) bool { return g.CoveredBy(b.Target) })
 }
 
-// wholeHost is the index of a booking of all GPUs of a host.
-const wholeHost = -1
-
-func keyOf(t booking.Target) targetKey {
-	switch {
-	case t.All:
-		return targetKey{index: wholeHost}
-	case t.UUID != "":
-		return targetKey{uuid: t.UUID}
-	default:
-		return targetKey{index: t.Index}
-	}
-}
-
-// indexBookings orders the bookings of a host by start, and finds them by target, so
-// that a row does not look through all of them.
-func (m *merger) indexBookings(host string) {
-	list := m.byHost[host]
-	slices.SortStableFunc(list, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
-	m.byTarget = map[targetKey][]int{}
-	for i, b := range list {
-		key := keyOf(b.Target)
-		m.byTarget[key] = append(m.byTarget[key], i)
-	}
-}
-
-// covering yields the bookings of the present host that are for a GPU or slice
-// ([GPU.CoveredBy]), by start.
-func (m *merger) covering(host string, g *GPU) iter.Seq[*booking.Booking] {
-	return func(yield func(*booking.Booking) bool) {
-		lists := [][]int{m.byTarget[targetKey{index: wholeHost}], m.byTarget[targetKey{index: g.Index}]}
-		if g.UUID != "" {
-			lists = append(lists, m.byTarget[targetKey{uuid: g.UUID}])
-		}
-		if g.Slice != nil && g.Slice.GPUUUID != "" {
-			lists = append(lists, m.byTarget[targetKey{uuid: g.Slice.GPUUUID}])
-		}
-		for {
-			first := -1 // of the lists, by the start of its next booking
-			for l, list := range lists {
-				if len(list) > 0 && (first < 0 || list[0] < lists[first][0]) {
-					first = l
-				}
-			}
-			if first < 0 || !yield(m.byHost[host][lists[first][0]]) {
-				return
-			}
-			lists[first] = lists[first][1:]
+func selected(list []*booking.Booking, keep func(*booking.Booking) bool) (out []*booking.Booking) {
+	for _, b := range list {
+		if keep(b) {
+			out = append(out, b)
 		}
 	}
+	return out
 }
 
 // freeFrom follows bookings that touch each other, by start, to the end of the
@@ -126,18 +74,12 @@ func freeFrom(chain []*booking.Booking) time.Time {
 	return end
 }
 
-// inForce reports whether a booking has begun and not ended.
-func inForce(b *booking.Booking, at time.Time) bool { return !b.From.After(at) && !over(b, at) }
-
-// over reports whether a booking has ended.
-func over(b *booking.Booking, at time.Time) bool { return !b.Until.IsZero() && !b.Until.After(at) }
-
 func (m *merger) shown(b *booking.Booking) Booking {
 	s := Booking{
 		ID: b.ID, Host: b.Host, GPUs: m.indices(b), Slice: m.slice(b), Name: b.Name, From: b.From, Until: b.Until,
 		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, File: m.Calendar.File, Line: b.Line, Col: b.Col,
-		Active:  inForce(b, m.Now),
-		Expired: over(b, m.Now),
+		Active:  b.ActiveAt(m.Now),
+		Expired: b.OverAt(m.Now),
 	}
 	if !byNumber(b) {
 		s.UUID = b.Target.UUID
@@ -162,48 +104,14 @@ func (m *merger) bookings() []Booking {
 	return list
 }
 
-// strayBookings names the bookings that are for no host or GPU on the board.
-// A host whose driver did not answer in full is given the benefit of the doubt.
-func (m *merger) strayBookings(hosts []Host) []snapshot.Problem {
-	byName := hostsByName(hosts)
-	var problems []snapshot.Problem
-	for i := range m.booked {
-		b := &m.booked[i]
-		if over(b, m.Now) {
-			continue // over: of no consequence
-		}
-		h := byName[b.Host]
-		p := snapshot.Problem{File: m.Calendar.File, Line: b.Line, Col: b.Col, Host: b.Host}
-		switch {
-		case h == nil:
-			p.Code = "booking:unknown-host"
-			p.Message = fmt.Sprintf("%s books %q, which is no host of this board; write its name as the board shows it", b.Name, b.Host)
-		case m.full[h.Name] && !covered(h, b.Target):
-			p.Code = "booking:unknown-gpu"
-			p.Message = fmt.Sprintf("%s books a GPU that %s does not have (it lists %d)", b.Name, b.Host, len(h.GPUs))
-		default:
-			continue
-		}
-		problems = append(problems, p)
-	}
-	return problems
-}
-
-func hostsByName(hosts []Host) map[string]*Host {
-	byName := make(map[string]*Host, len(hosts))
-	for i := range hosts {
-		byName[hosts[i].Name] = &hosts[i]
-	}
-	return byName
-}
-
-// covered reports whether a target is there. While a slice has no UUID, it may be
-// any slice that is booked.
-func covered(h *Host, t booking.Target) bool {
-	for g := range h.Rows() {
-		if g.CoveredBy(t) || g.Slice != nil && g.UUID == "" && strings.HasPrefix(t.UUID, "MIG-") {
-			return true
+// strayBookings are the problems of bookings for no host or GPU on the board. All are
+// accepted for a host whose driver did not answer in full.
+func (m *merger) strayBookings(b *Board) []snapshot.Problem {
+	fleet := b.Fleet()
+	for name := range fleet.Hosts {
+		if !m.full[name] {
+			fleet.Hosts[name] = booking.KnownHost{}
 		}
 	}
-	return false
+	return booking.Check(&booking.Calendar{File: m.Calendar.File, Bookings: m.booked}, fleet, m.Now)
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"gpuboard/internal/booking"
 )
 
 // A Request is what somebody wants of the GPUs that they choose.
@@ -31,8 +29,7 @@ func (r *Request) open(g *GPU, mine func(string) bool) bool {
 
 // LittleUsed reports whether it is known that at most MaxUsed of the memory of a GPU is in use.
 func (r *Request) LittleUsed(g *GPU) bool {
-	used, total := g.MemoryUsed, g.MemoryTotal
-	return used != nil && total != nil && *used >= 0 && *used <= *total && *total > 0 && 100*float64(*used)/float64(*total) <= *r.MaxUsed
+	return readable(g.MemoryUsed, g.MemoryTotal) && 100*float64(*g.MemoryUsed)/float64(*g.MemoryTotal) <= *r.MaxUsed
 }
 
 // A Unit is a GPU or a slice of one, with its host.
@@ -125,33 +122,16 @@ func (r *Request) Choose(b *Board, mine func(string) bool) []Unit {
 	case "memory":
 		slices.SortStableFunc(open, func(x, y Unit) int { return cmp.Compare(unused(y.GPU), unused(x.GPU)) })
 	case "power":
-		limit := func(g *GPU) float64 {
-			if g.PowerLimit == nil {
-				return 0
-			}
-			return *g.PowerLimit
-		}
-		slices.SortStableFunc(open, func(x, y Unit) int { return cmp.Compare(limit(y.GPU), limit(x.GPU)) })
+		slices.SortStableFunc(open, func(x, y Unit) int { return cmp.Compare(orZero(y.GPU.PowerLimit), orZero(x.GPU.PowerLimit)) })
 	}
 	return open
 }
 
 func unused(g *GPU) int64 {
-	switch {
-	case g.MemoryTotal == nil:
+	if g.MemoryTotal == nil {
 		return 0
-	case g.MemoryUsed == nil:
-		return *g.MemoryTotal
-	default:
-		return *g.MemoryTotal - *g.MemoryUsed
 	}
-}
-
-// Mine returns whether a name in a booking means this person.
-func Mine(who string, aliases booking.Aliases) func(string) bool {
-	return func(name string) bool {
-		return strings.EqualFold(name, who) || strings.EqualFold(aliases.Canonical(name), aliases.Canonical(who))
-	}
+	return *g.MemoryTotal - orZero(g.MemoryUsed)
 }
 
 // OpenTo reports whether somebody may use a GPU now: it is free, or booked by

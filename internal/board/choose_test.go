@@ -50,7 +50,7 @@ func TestDevicesAreSafeInAShell(t *testing.T) {
 }
 
 func TestOpenTo(t *testing.T) {
-	eva := Mine("Eva", booking.Aliases{"eva": "Eva Lind", "elind": "Eva Lind"})
+	eva := booking.Aliases{"eva": "Eva Lind", "elind": "Eva Lind"}.Mine("Eva")
 	by := func(name string) *Booking { return &Booking{Name: name} }
 	for _, c := range []struct {
 		name string
@@ -79,7 +79,7 @@ func TestOpenTo(t *testing.T) {
 // --max-used gives what the older tool gave, whoever computes; but nothing that
 // is of no use, that nobody knows about, or that somebody else has booked.
 func TestMaxUsedAsksForMemory(t *testing.T) {
-	eva := Mine("eva", nil)
+	eva := booking.Aliases(nil).Mine("eva")
 	by := func(name string) *Booking { return &Booking{Name: name} }
 	for _, c := range []struct {
 		name        string

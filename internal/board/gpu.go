@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -183,7 +184,6 @@ func (m *merger) state(g *GPU, u use, active []*booking.Booking) (State, string)
 // healthy returns the state of a GPU that is not, and "" for one that is. The
 // node says so; what its collector did not know to say is added.
 func healthy(g *GPU) (State, string) {
-	is := func(p *bool) bool { return p != nil && *p }
 	rows := g.RemappedRows
 	switch {
 	case g.Health == snapshot.HealthLost:
@@ -192,9 +192,9 @@ func healthy(g *GPU) (State, string) {
 		return Lost, ReasonError
 	case g.Health != snapshot.HealthOK:
 		return Unknown, ReasonUnasked
-	case rows != nil && is(rows.Failure):
+	case rows != nil && orZero(rows.Failure):
 		return Lost, ReasonRemap
-	case rows != nil && is(rows.Pending) && g.ECC != nil && memoryMiB(g.ECC.UncorrectedVolatile) > 0:
+	case rows != nil && orZero(rows.Pending) && g.ECC != nil && orZero(g.ECC.UncorrectedVolatile) > 0:
 		return Lost, ReasonECC
 	}
 	return "", ""
@@ -215,13 +215,7 @@ func drained(h *Host, active []*booking.Booking) (bool, string) {
 
 // active returns the bookings in force for one GPU, by start.
 func (m *merger) active(host string, g *GPU, at time.Time) []*booking.Booking {
-	var found []*booking.Booking
-	for b := range m.covering(host, g) {
-		if inForce(b, at) {
-			found = append(found, b)
-		}
-	}
-	return found
+	return selected(m.covering(host, g), func(b *booking.Booking) bool { return b.ActiveAt(at) })
 }
 
 // past sets what history and the processes tell about time.
@@ -268,19 +262,9 @@ func (m *merger) processes(g snapshot.GPU, procs []snapshot.Process) []Process {
 		out = append(out, bp)
 	}
 	slices.SortStableFunc(out, func(x, y Process) int {
-		if c := int(memoryOf(y) - memoryOf(x)); c != 0 {
-			return c
-		}
-		return x.PID - y.PID
+		return cmp.Or(cmp.Compare(orZero(y.UsedMemory), orZero(x.UsedMemory)), x.PID-y.PID)
 	})
 	return out
-}
-
-func memoryOf(p Process) int64 {
-	if p.UsedMemory == nil {
-		return 0
-	}
-	return *p.UsedMemory
 }
 
 // shortName is what the configuration says, else the product name without the

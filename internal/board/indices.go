@@ -54,7 +54,7 @@ func (m *merger) follow(h *Host, places []place) {
 		}
 		b.Target.UUID = uuid
 		m.next.Bookings[key] = uuid
-		if p := rows[uuid]; p.gpu.Index != b.Target.Index && !over(b, m.Now) {
+		if p := rows[uuid]; p.gpu.Index != b.Target.Index && !b.OverAt(m.Now) {
 			m.moved = append(m.moved, movedProblem(m.Calendar.File, b, p))
 		}
 	}
@@ -71,7 +71,7 @@ func movedProblem(file string, b *booking.Booking, p *place) snapshot.Problem {
 
 // outdated reports whether a booking is over for so long that it is not shown.
 func (m *merger) outdated(b *booking.Booking) bool {
-	return over(b, m.Now) && b.Until.Add(m.set.ShowExpired).Before(m.Now)
+	return b.OverAt(m.Now) && b.Until.Add(m.set.ShowExpired).Before(m.Now)
 }
 
 // keepCards carries over what bookings meant whose host is not on the board, or

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -284,7 +285,6 @@ func (m *masker) users(list []User) []User {
 	at := map[string]int{}
 	for _, u := range list {
 		u.Name = m.name(u.Name)
-		u.Where = cloneWhere(u.Where)
 		i, known := at[u.Name]
 		if !known {
 			at[u.Name] = len(out)
@@ -297,42 +297,23 @@ func (m *masker) users(list []User) []User {
 		have.Memory += u.Memory
 		have.Processes += u.Processes
 		have.IdleGPUs += u.IdleGPUs
-		have.Mean2h, have.Mean24h, have.Mean1w = sum(have.Mean2h, u.Mean2h), sum(have.Mean24h, u.Mean24h), sum(have.Mean1w, u.Mean1w)
+		addMeans(have, u.Mean2h, u.Mean24h, u.Mean1w)
 		have.Where = mergeWhere(have.Where, u.Where)
 	}
+	sortUsers(out)
 	return out
 }
 
-func sum(a, b *float64) *float64 {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	default:
-		return new(*a + *b)
-	}
-}
-
-func cloneWhere(list []UserHost) []UserHost {
-	out := make([]UserHost, len(list))
-	for i, w := range list {
-		out[i] = UserHost{Host: w.Host, GPUs: slices.Clone(w.GPUs)}
-	}
-	return out
-}
-
+// mergeWhere returns the GPUs of both lists, by host. It changes neither.
 func mergeWhere(a, b []UserHost) []UserHost {
-	for _, w := range b {
-		i := slices.IndexFunc(a, func(x UserHost) bool { return x.Host == w.Host })
-		if i < 0 {
-			a = append(a, w)
-			continue
-		}
-		a[i].GPUs = append(a[i].GPUs, w.GPUs...)
-		slices.Sort(a[i].GPUs)
-		a[i].GPUs = slices.Compact(a[i].GPUs)
+	gpus := map[string][]int{}
+	for _, w := range slices.Concat(a, b) {
+		gpus[w.Host] = slices.Concat(gpus[w.Host], w.GPUs)
 	}
-	slices.SortStableFunc(a, func(x, y UserHost) int { return NaturalCompare(x.Host, y.Host) })
-	return a
+	var all []UserHost
+	for _, host := range slices.SortedFunc(maps.Keys(gpus), NaturalCompare) {
+		slices.Sort(gpus[host])
+		all = append(all, UserHost{Host: host, GPUs: slices.Compact(gpus[host])})
+	}
+	return all
 }

@@ -49,7 +49,7 @@ func Merge(in Input) (*Board, Marks) {
 		}
 	}
 	b.Problems = append(b.Problems, m.Calendar.Problems...)
-	b.Problems = append(b.Problems, m.strayBookings(hosts)...)
+	b.Problems = append(b.Problems, m.strayBookings(b)...)
 	b.Problems = append(b.Problems, m.moved...)
 	if m.Calendar.Broken {
 		b.BookingsStaleSince = m.Calendar.LastGood
@@ -63,17 +63,15 @@ type merger struct {
 	set    Settings
 	recent *history.Recent
 	booked []booking.Booking             // all, for the cards that they mean
-	byHost map[string][]*booking.Booking // the same
-	// byTarget is the bookings of the host that is being made, as indices of byHost.
-	byTarget map[targetKey][]int
-	people   map[string]string            // what Person answered; it may be slow
-	onHost   map[string]bool              // the people of the host that is being made
-	more     bool                         // it has more than maxPeople
-	known    map[string][]Mark            // what is remembered of GPUs, by host, in order of index
-	cards    map[string]map[string]*place // by host and UUID, of slices too
-	full     map[string]bool              // hosts whose driver answered in full
-	moved    []snapshot.Problem
-	next     Marks
+	byHost map[string][]*booking.Booking // the same, by start
+	people map[string]string             // what Person answered; it may be slow
+	onHost map[string]bool               // the people of the host that is being made
+	more   bool                          // it has more than maxPeople
+	known  map[string][]Mark             // what is remembered of GPUs, by host, in order of index
+	cards  map[string]map[string]*place  // by host and UUID, of slices too
+	full   map[string]bool               // hosts whose driver answered in full
+	moved  []snapshot.Problem
+	next   Marks
 }
 
 func newMerger(in Input) *merger {
@@ -94,6 +92,9 @@ func newMerger(in Input) *merger {
 	for i := range m.booked {
 		b := &m.booked[i]
 		m.byHost[b.Host] = append(m.byHost[b.Host], b)
+	}
+	for _, list := range m.byHost {
+		slices.SortStableFunc(list, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
 	}
 	for _, key := range slices.Sorted(maps.Keys(in.Marks.GPUs)) {
 		if mark := in.Marks.GPUs[key]; mark.Card != nil {
@@ -168,7 +169,6 @@ func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot, fres
 	places := m.places(inv, snap)
 	m.full[h.Name] = snap.GPUsComplete
 	m.follow(h, places)
-	m.indexBookings(h.Name)
 	for i := range places {
 		p := &places[i]
 		var g GPU

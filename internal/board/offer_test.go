@@ -84,7 +84,7 @@ func TestJobs(t *testing.T) {
 	run := func(person string, hours int, mib int64, alive bool) Process {
 		return Process{Person: person, Process: snapshot.Process{Type: snapshot.Compute, Program: "train.py", StartedAt: &snapshot.Time{Time: start.Add(time.Duration(hours) * time.Hour)}, UsedMemory: &mib, Alive: &alive}}
 	}
-	eva := Mine("eva", booking.Aliases{"elind": "eva"})
+	eva := booking.Aliases{"elind": "eva"}.Mine("eva")
 	for _, tt := range []struct {
 		name string
 		gpu  GPU

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"gpuboard/internal/booking"
-	"gpuboard/internal/history"
 )
 
 // Count sets the totals and models of a board and of its hosts, and what is free
@@ -56,10 +55,7 @@ func models(hosts []Host) []Model {
 			if g.Name == "" && g.UUID == "" && g.PCIBusID == "" {
 				continue // expected, and nothing is known of it
 			}
-			k := key{name: g.Name}
-			if g.MemoryTotal != nil {
-				k.memory = *g.MemoryTotal
-			}
+			k := key{g.Name, orZero(g.MemoryTotal)}
 			model := found[k]
 			if model == nil {
 				model = &Model{Name: g.ShortName, FullName: g.Name, MemoryTotal: g.MemoryTotal}
@@ -87,16 +83,17 @@ func models(hosts []Host) []Model {
 		list = append(list, *model)
 	}
 	slices.SortFunc(list, func(x, y Model) int {
-		return cmp.Or(y.Free-x.Free, cmp.Compare(memoryMiB(y.MemoryTotal), memoryMiB(x.MemoryTotal)), NaturalCompare(x.FullName, y.FullName))
+		return cmp.Or(y.Free-x.Free, cmp.Compare(orZero(y.MemoryTotal), orZero(x.MemoryTotal)), NaturalCompare(x.FullName, y.FullName))
 	})
 	return list
 }
 
-func memoryMiB(p *int64) int64 {
-	if p == nil {
-		return 0
+// orZero is a reading, or zero where it is not known.
+func orZero[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	return *p
+	return v
 }
 
 // freeNow lists the free GPUs, largest memory first, then model, host and index.
@@ -112,7 +109,7 @@ func freeNow(hosts []Host) []FreeGPU {
 		}
 	}
 	slices.SortStableFunc(list, func(x, y FreeGPU) int {
-		return cmp.Or(cmp.Compare(memoryMiB(y.Memory), memoryMiB(x.Memory)), NaturalCompare(x.Model, y.Model))
+		return cmp.Or(cmp.Compare(orZero(y.Memory), orZero(x.Memory)), NaturalCompare(x.Model, y.Model))
 	})
 	return list
 }
@@ -164,16 +161,14 @@ func (m *merger) users(hosts []Host) []User {
 	}
 	for _, past := range m.recent.Users {
 		if past.Name != "" {
-			addMeans(user(m.person(past.Name)), past)
+			addMeans(user(m.person(past.Name)), past.Mean2h, past.Mean24h, past.Mean1w)
 		}
 	}
 	list := make([]User, 0, len(found))
 	for _, u := range found {
 		list = append(list, *u)
 	}
-	slices.SortFunc(list, func(x, y User) int {
-		return cmp.Or(cmp.Compare(weight(y), weight(x)), NaturalCompare(x.Name, y.Name))
-	})
+	sortUsers(list)
 	return list
 }
 
@@ -193,30 +188,30 @@ func bookers(g *GPU) []string {
 	return names
 }
 
-// weight orders the table "who to ask": bookings and present use first, then
-// what somebody has been using lately.
-func weight(u User) float64 {
-	w := float64(u.Reserved) + 1.5*u.Used
-	if u.Mean2h != nil {
-		w += 0.15 * *u.Mean2h
-	}
-	return w
+// sortUsers puts those first who have most: by bookings and present use, then by what
+// they have been using lately.
+func sortUsers(list []User) {
+	weight := func(u User) float64 { return float64(u.Reserved) + 1.5*u.Used + 0.15*orZero(u.Mean2h) }
+	slices.SortFunc(list, func(x, y User) int {
+		return cmp.Or(cmp.Compare(weight(y), weight(x)), NaturalCompare(x.Name, y.Name))
+	})
 }
 
 // addMeans adds the past of one Unix user to that of the person behind it, who
 // may have several.
-func addMeans(u *User, past history.User) {
-	for _, m := range []struct {
-		sum **float64
-		add *float64
-	}{{&u.Mean2h, past.Mean2h}, {&u.Mean24h, past.Mean24h}, {&u.Mean1w, past.Mean1w}} {
-		switch {
-		case m.add == nil:
-		case *m.sum == nil:
-			*m.sum = new(*m.add)
-		default:
-			*m.sum = new(**m.sum + *m.add)
-		}
+func addMeans(u *User, mean2h, mean24h, mean1w *float64) {
+	u.Mean2h, u.Mean24h, u.Mean1w = sum(u.Mean2h, mean2h), sum(u.Mean24h, mean24h), sum(u.Mean1w, mean1w)
+}
+
+// sum adds two numbers; nil is one that is not known.
+func sum(a, b *float64) *float64 {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	default:
+		return new(*a + *b)
 	}
 }
 
@@ -229,8 +224,8 @@ func (m *merger) addUse(user func(string) *User, host string, g *GPU) {
 	procs := map[string]int{}
 	for _, p := range use.living {
 		if p.Person != "" {
-			total += memoryOf(p)
-			byPerson[p.Person] += memoryOf(p)
+			total += orZero(p.UsedMemory)
+			byPerson[p.Person] += orZero(p.UsedMemory)
 			procs[p.Person]++
 		}
 	}

@@ -31,6 +31,12 @@ func (a Aliases) Canonical(name string) string {
 	return name
 }
 
+// Mine returns a function that reports whether a name means this person.
+func (a Aliases) Mine(who string) func(name string) bool {
+	who = a.Canonical(who)
+	return func(name string) bool { return strings.EqualFold(a.Canonical(name), who) }
+}
+
 func foldName(name string) string {
 	return strings.ToLower(strings.TrimRight(strings.TrimSpace(name), "+"))
 }

@@ -146,7 +146,7 @@ func (f *File) Prune(ctx context.Context, by By, end time.Time) (moved []Booking
 		if len(old) == 0 {
 			return nil, nothing
 		}
-		if into, err = f.archive(old); err != nil {
+		if err := f.archive(old); err != nil {
 			return nil, err
 		}
 		moved = old
@@ -155,35 +155,27 @@ func (f *File) Prune(ctx context.Context, by By, end time.Time) (moved []Booking
 	if errors.Is(err, nothing) {
 		err = nil
 	}
-	return moved, into, err
+	return moved, archiveName, err
 }
 
-// archiveName is the name of the n-th archive. One that is full is not changed again.
-func archiveName(n int) string {
-	if n == 1 {
-		return "comments.archive.json"
-	}
-	return fmt.Sprintf("comments.archive.%d.json", n)
-}
+// archiveName is the archive beside comments.json.
+const archiveName = "comments.archive.json"
 
 // archive appends bookings to the archive, each as a line of JSON. Those that are in it
 // already are not written again.
-func (f *File) archive(old []Booking) (name string, err error) {
-	for n := 1; n <= 1000; n++ {
-		name = archiveName(n)
-		data, err := f.readBeside(name)
-		if err != nil {
-			return name, fmt.Errorf("reading %s: %w", name, err)
-		}
-		next, missing, err := archived(data, old)
-		if err != nil || missing == 0 {
-			return name, err
-		}
-		if len(next) <= MaxFileBytes { // else this one is full
-			return name, f.writeBeside(name, next)
-		}
+func (f *File) archive(old []Booking) error {
+	data, err := f.readBeside(archiveName)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", archiveName, err)
 	}
-	return name, fmt.Errorf("writing %s: there are too many archives", name)
+	next, missing, err := archived(data, old)
+	switch {
+	case err != nil || missing == 0:
+		return err
+	case len(next) > MaxFileBytes:
+		return fmt.Errorf("writing %s: it would grow beyond %d KiB: give it another name first", archiveName, MaxFileBytes>>10)
+	}
+	return f.writeBeside(archiveName, next)
 }
 
 // archived appends to data the bookings that are not in it yet.

@@ -88,17 +88,3 @@ type Calendar struct {
 	Broken   bool
 	LastGood time.Time
 }
-
-// At returns the bookings in force at t that cover the GPU of this index and
-// UUID on host, those of kind maintenance first, then by start.
-func (c *Calendar) At(t time.Time, host string, index int, uuid string) []Booking {
-	var active []Booking
-	for _, kind := range []Kind{Maintenance, Reserved} {
-		for _, b := range c.Bookings {
-			if b.Host == host && b.Kind == kind && b.Target.Covers(index, uuid) && b.ActiveAt(t) {
-				active = append(active, b)
-			}
-		}
-	}
-	return active
-}

@@ -68,29 +68,3 @@ func twoUnits(days int, rest time.Duration) string {
 	}
 	return "less than 1 min"
 }
-
-// ClocksChange says that a day of the booking is not 24 hours long; "" when all are.
-func ClocksChange(b Booking, now time.Time, zone *time.Location) string {
-	from := b.From
-	if from.IsZero() {
-		from = now
-	}
-	if b.Until.IsZero() {
-		return ""
-	}
-	_, before := from.In(zone).Zone()
-	_, after := b.Until.In(zone).Zone()
-	way := "forward"
-	switch {
-	case before == after:
-		return ""
-	case after < before:
-		way = "back"
-	}
-	length := b.Until.Sub(from).Round(time.Minute)
-	words := fmt.Sprintf("%d h", int(length.Hours()))
-	if minutes := int(length.Minutes()) % 60; minutes != 0 {
-		words += fmt.Sprintf(" %d min", minutes)
-	}
-	return fmt.Sprintf("clocks go %s in between: it lasts %s", way, words)
-}

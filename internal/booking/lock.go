@@ -40,9 +40,13 @@ func (f *File) lock(ctx context.Context) (unlock func(), err error) {
 
 // openLock opens the lock file and creates it if necessary.
 func (f *File) openLock() (*os.File, error) {
-	path := f.beside(lockSuffix)
+	return f.openShared(f.beside(lockSuffix), atomicfile.OpenLock)
+}
+
+// openShared opens a file for all who may change the bookings, and creates it if necessary.
+func (f *File) openShared(path string, open func(path string) (*os.File, error)) (*os.File, error) {
 	for range 20 {
-		file, err := atomicfile.OpenLock(path)
+		file, err := open(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if err := f.createEmpty(path); err != nil {

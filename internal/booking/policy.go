@@ -83,7 +83,8 @@ func (p *Policy) Read(data []byte) *Calendar {
 // Mine reports whether a booking is the person's to change: it is their own, or
 // they made it for somebody else.
 func (p *Policy) Mine(b Booking) bool {
-	return strings.EqualFold(b.Name, p.Person) || b.By != "" && strings.EqualFold(p.Aliases.Canonical(b.By), p.Person)
+	mine := p.Aliases.Mine(p.Person)
+	return mine(b.Name) || b.By != "" && mine(b.By)
 }
 
 // Times reads when a new booking begins and ends. An empty from is now, and the
@@ -269,7 +270,6 @@ func (p *Policy) Release(data []byte, which ...string) (Change, error) {
 // not booked as a whole means all bookings on it. An error is a [*Refusal] for
 // NotYours, NoBooking or BadPlace.
 func (p *Policy) Find(cal *Calendar, name string, wholeHost bool) ([]Booking, error) {
-	mine := func(b Booking) bool { return p.Mine(b) }
 	notYours := func(b Booking) error { return refuse(NotYours, []Booking{b}, "is booked by") }
 	if i := slices.IndexFunc(cal.Bookings, func(b Booking) bool { return b.ID == name }); i >= 0 {
 		b := cal.Bookings[i]
@@ -292,7 +292,7 @@ func (p *Policy) Find(cal *Calendar, name string, wholeHost bool) ([]Booking, er
 		if len(at) == 0 && target.All && wholeHost {
 			at = here
 		}
-		own := selected(at, mine)
+		own := selected(at, p.Mine)
 		switch {
 		case len(own) > 0:
 			found = append(found, current(own, p.Now)...)
@@ -301,7 +301,7 @@ func (p *Policy) Find(cal *Calendar, name string, wholeHost bool) ([]Booking, er
 			if !target.All || strings.Contains(name, ":") {
 				what = "nobody has booked "
 			}
-			return nil, &Refusal{Reason: NoBooking, Bookings: selected(here, mine), Err: errors.New(what + snapshot.Text(name, 80))}
+			return nil, &Refusal{Reason: NoBooking, Bookings: selected(here, p.Mine), Err: errors.New(what + snapshot.Text(name, 80))}
 		case p.Force:
 			found = append(found, current(at, p.Now)...)
 		default:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,14 +131,8 @@ func (f *File) openRecord() (*os.File, error) {
 			return nil, err
 		}
 	}
-	for range 2 {
+	return f.openShared(path, func(path string) (*os.File, error) {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-		if errors.Is(err, fs.ErrNotExist) {
-			if err := f.createEmpty(path); err != nil {
-				return nil, err
-			}
-			continue
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -151,12 +144,8 @@ func (f *File) openRecord() (*os.File, error) {
 			file.Close()
 			return nil, err
 		}
-		if owner, err := f.ownership(); err == nil {
-			_ = setOwnership(file, owner)
-		}
 		return file, nil
-	}
-	return nil, fmt.Errorf("opening %s: %w", path, fs.ErrNotExist)
+	})
 }
 
 // record appends entries to the record and syncs it.

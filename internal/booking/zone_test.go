@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"gpuboard/internal/testenv/need"
 )
 
 // What is written in a zone that others may not know reads back as the same
@@ -46,29 +44,6 @@ func TestTimesWithOffsets(t *testing.T) {
 	data, _, err := Add(nil, In(paris(t)), Booking{Host: "a", Name: "x", Until: now})
 	if err != nil || !strings.Contains(string(data), `"date": "2026-10-01 14:00"`) {
 		t.Errorf("in a zone that everybody knows: %v\n%s", err, data)
-	}
-}
-
-func TestClocksChange(t *testing.T) {
-	zone := need.Zone(t, "Europe/Paris")
-	at := func(s string) time.Time {
-		moment, err := time.ParseInLocation("2006-01-02 15:04", s, zone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return moment
-	}
-	for _, tc := range []struct{ from, until, want string }{
-		{"2026-10-24 18:00", "2026-10-26 18:00", "clocks go back in between: it lasts 49 h"},
-		{"2026-03-28 18:00", "2026-03-29 18:30", "clocks go forward in between: it lasts 23 h 30 min"},
-		{"2026-11-20 18:00", "2026-11-22 18:00", ""},
-	} {
-		if got := ClocksChange(Booking{From: at(tc.from), Until: at(tc.until)}, at("2026-01-01 00:00"), zone); got != tc.want {
-			t.Errorf("%s to %s: %q, want %q", tc.from, tc.until, got, tc.want)
-		}
-	}
-	if got := ClocksChange(Booking{From: at("2026-03-01 00:00")}, at("2026-01-01 00:00"), zone); got != "" {
-		t.Errorf("an open end: %q", got)
 	}
 }
 

@@ -42,7 +42,7 @@ func (a *app) availableCommand() *cobra.Command {
 			if w.user == "" {
 				w.user = a.bookingName(cfg)
 			}
-			open := w.Choose(b, board.Mine(w.user, aliases))
+			open := w.Choose(b, aliases.Mine(w.user))
 			enough := len(open) >= max(w.limit, 1)
 			if w.limit > 0 && len(open) > w.limit {
 				open = open[:w.limit]
@@ -56,7 +56,7 @@ func (a *app) availableCommand() *cobra.Command {
 				return fmt.Errorf("writing the answer: %w", err)
 			}
 			if enough {
-				a.warnOfBookings(open, board.Mine(w.user, aliases), look)
+				a.warnOfBookings(open, aliases.Mine(w.user), look)
 				return partial(b)
 			}
 			for _, line := range w.refusals(b, open, look) {

@@ -299,9 +299,6 @@ func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit f
 	for _, line := range e.standing(c.Over) {
 		fmt.Fprintf(e.app.stderr, "gpuboard: %s\n", failure.Printable(line))
 	}
-	for _, b := range c.Done {
-		e.note(booking.ClocksChange(b, e.Now, e.Zone))
-	}
 	for _, n := range e.notes {
 		fmt.Fprintf(e.app.stderr, "gpuboard: note: %s\n", failure.Printable(n))
 	}

@@ -116,7 +116,7 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 	switch {
 	case err == nil:
 		e.Fleet = e.board.Fleet()
-		mine := board.Mine(e.Person, e.Aliases)
+		mine := e.Aliases.Mine(e.Person)
 		e.Running = func(b booking.Booking) []booking.Job { return e.board.Jobs(b, mine) }
 	case required:
 		return err

@@ -140,7 +140,7 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 	if v.wanted.user == "" {
 		v.wanted.user = v.app.bookingName(cfg)
 	}
-	v.mine = board.Mine(v.wanted.user, aliases)
+	v.mine = aliases.Mine(v.wanted.user)
 	waiting := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc

@@ -175,7 +175,7 @@ func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
 	aliases := d.Aliases()
 	me := aliases.Canonical(login)
 	v := &visit{board: b, query: q, pages: d.Pages.In(q.Get("lang")), Policy: booking.Policy{Login: me, Person: me, Now: d.Now(), Zone: d.Zone, FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits, Fleet: fleet}}
-	v.Running = func(of booking.Booking) []booking.Job { return b.Jobs(of, board.Mine(v.Person, aliases)) }
+	v.Running = func(of booking.Booking) []booking.Job { return b.Jobs(of, aliases.Mine(v.Person)) }
 	v.page = page.Book{User: me, ForOthers: d.ForOthers, Now: v.Now, Interval: d.Interval, Board: b, Mine: v.Mine}
 	for _, text := range q["at"] {
 		host, targets, err := booking.ParsePlace(text)
