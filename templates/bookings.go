@@ -1,7 +1,5 @@
 package templates
 
-import "github.com/a-h/templ"
-
 // A BookingsPage is bookings/index.html, or one of those that its list goes on on.
 type BookingsPage struct {
 	Frame
@@ -18,23 +16,7 @@ type BookingsPage struct {
 type BookingWeek struct {
 	Title string
 	Total int // with those on other pages
-	List  []BookingLine
-}
-
-// A BookingLine is one line of the bookings.
-type BookingLine struct {
-	Host, HostHref string
-	GPUs           string // "" for the whole host
-	Name, Href     string
-	By             string
-	From, Until    *Moment
-	Comment        templ.Component // nil for none
-	Maintenance    bool
-	Active         bool
-	Expired        bool
-	Soon           bool // it ends soon
-	Forced         bool
-	Line           int // of the file
+	List  []*Booking
 }
 
 // A Timeline is the bookings of the next days, a row for each GPU that has one.

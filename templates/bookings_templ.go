@@ -1099,7 +1099,7 @@ func bookingHead(w Words) templ.Component {
 	})
 }
 
-func bookingRow(w Words, b BookingLine) templ.Component {
+func bookingRow(w Words, b *Booking) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1392,7 +1392,7 @@ func bookingRow(w Words, b BookingLine) templ.Component {
 	})
 }
 
-func bookedUntil(w Words, b BookingLine) templ.Component {
+func bookedUntil(w Words, b *Booking) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -89,11 +89,11 @@ type Row struct {
 	Only          int // the pid of the one process, where the row names it wholly
 	Idle          string
 	NoShow        bool
-	Booking       *Reservation
+	Booking       *Booking
 	Not           string // who is on it, though somebody else booked it
-	Also          []Reservation
+	Also          []*Booking
 	AlsoMore      int
-	Next          *Reservation
+	Next          *Booking
 	Free          *Moment // free from, where that is not the end of the booking
 	Last          *Last
 	Details       bool   // processes are listed

@@ -18,14 +18,20 @@ type Problem struct {
 	Severity                   string // error, warning
 }
 
-// A Reservation is a booking as a row mentions it.
-type Reservation struct {
-	Person      Person
-	From, Until *Moment
-	Open        bool
-	Comment     templ.Component // nil for none
-	Maintenance bool
-	Soon        bool // it ends soon
+// A Booking is one booking.
+type Booking struct {
+	Person
+	Host, HostHref string
+	GPUs           string // "" for the whole host
+	By             string
+	From, Until    *Moment         // Until is nil for an open end
+	Comment        templ.Component // nil for none
+	Maintenance    bool
+	Active         bool
+	Expired        bool
+	Soon           bool // it ends soon
+	Forced         bool
+	Line           int // of the file
 }
 
 // A Process runs on a GPU.

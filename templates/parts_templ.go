@@ -1005,7 +1005,7 @@ func reservation(w Words, r *Row) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = person(also.Person.Name, also.Person.Href).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = person(also.Name, also.Href).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1130,7 +1130,7 @@ func reservation(w Words, r *Row) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = person(r.Next.Person.Name, r.Next.Person.Href).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = person(r.Next.Name, r.Next.Href).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1176,7 +1176,7 @@ func reservation(w Words, r *Row) templ.Component {
 }
 
 // booking is the reservation in force.
-func booking(w Words, b *Reservation) templ.Component {
+func booking(w Words, b *Booking) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1225,7 +1225,7 @@ func booking(w Words, b *Reservation) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = person(b.Person.Name, b.Person.Href).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = person(b.Name, b.Href).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1242,7 +1242,7 @@ func booking(w Words, b *Reservation) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if b.Open {
+		if b.Until == nil {
 			var templ_7745c5c3_Var65 string
 			templ_7745c5c3_Var65, templ_7745c5c3_Err = templ.JoinStringErrs(w.T("book.open"))
 			if templ_7745c5c3_Err != nil {

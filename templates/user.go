@@ -11,7 +11,7 @@ type UserPage struct {
 	HoldsMore int
 	Use       []Window // of this person alone: the first of Users
 	Costs     Costs
-	Bookings  []BookingLine
+	Bookings  []*Booking
 }
 
 // A Hold is a GPU that a person uses or has reserved.

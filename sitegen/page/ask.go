@@ -1,9 +1,7 @@
 package page
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"strconv"
 
 	"gpuboard/internal/board"
@@ -25,33 +23,21 @@ func (v *view) peoplePage() *templates.PeoplePage {
 	}
 }
 
-// ask is "who to ask": the free GPUs first, then at most so many people by what they
-// hold: reserved, half again what they use, a little of what they used lately. root
-// leads to the site's root.
+// ask lists the free GPUs, then at most so many people in the board's order. root leads
+// to the site's root.
 func (v *view) ask(most int, root string) templates.People {
 	var p templates.People
 	b := v.in.Board
-	people := slices.Clone(b.Users)
-	for _, u := range people {
+	for _, u := range b.Users {
 		p.Means = p.Means || u.Mean2h != nil || u.Mean24h != nil || u.Mean1w != nil
 	}
-	weight := func(u *board.User) float64 {
-		w := float64(u.Reserved) + 1.5*u.Used
-		if u.Mean2h != nil {
-			w += 0.15 * *u.Mean2h
-		}
-		return w
-	}
-	slices.SortStableFunc(people, func(x, y board.User) int {
-		return cmp.Or(compareFloats(weight(&y), weight(&x)), cmp.Compare(x.Name, y.Name))
-	})
 	in, free := &v.in, b.Totals.Free()
 	p.Means = p.Means || in.FreeMean2h != nil || in.FreeMean24h != nil || in.FreeMean1w != nil
 	p.Free = &templates.Ask{Used: strconv.Itoa(free)}
 	p.Free.Means = v.words.means(float64(free), in.FreeMean2h, in.FreeMean24h, in.FreeMean1w)
-	p.More = max(0, len(people)-most)
-	for i := range people[:len(people)-p.More] {
-		p.List = append(p.List, v.askOf(&people[i], root))
+	p.More = max(0, len(b.Users)-most)
+	for i := range b.Users[:len(b.Users)-p.More] {
+		p.List = append(p.List, v.askOf(&b.Users[i], root))
 	}
 	return p
 }

@@ -14,13 +14,15 @@ import (
 	"gpuboard/templates"
 )
 
-// booking is one line of the bookings. root leads to the site's root.
-func (v *view) booking(b *board.Booking, root string) templates.BookingLine {
-	line := templates.BookingLine{
-		Host: render.Clean(b.Host), GPUs: strings.Join(b.Labels(), ", "), Name: render.Clean(b.Name), Href: v.userHref(root, b.Name),
-		From: v.words.near(b.From, v.in.Board.GeneratedAt), Until: v.words.near(b.Until, v.in.Board.GeneratedAt),
+// booking is a booking on a page. ref is the moment beside which its times are named,
+// root leads to the site's root.
+func (v *view) booking(b *board.Booking, ref time.Time, root string) *templates.Booking {
+	line := &templates.Booking{
+		Host: render.Clean(b.Host), GPUs: strings.Join(b.Labels(), ", "), Person: templates.Person{Name: render.Clean(b.Name), Href: v.userHref(root, b.Name)},
+		From: v.words.near(b.From, ref), Until: v.words.near(b.Until, ref),
 		Comment: remark(b.Comment), Maintenance: b.Kind == "maintenance",
-		Active: b.Active, Expired: b.Expired, Soon: v.soon(b), Forced: b.Forced, Line: b.Line,
+		Active: b.Active, Expired: b.Expired, Forced: b.Forced, Line: b.Line,
+		Soon: b.Active && !b.Until.IsZero() && b.Until.Sub(v.in.Board.GeneratedAt) < endsSoon,
 	}
 	if b.UUID != "" && line.GPUs == "" {
 		line.GPUs = render.Clean(b.UUID)
@@ -28,7 +30,7 @@ func (v *view) booking(b *board.Booking, root string) templates.BookingLine {
 	if !strings.EqualFold(b.By, b.Name) {
 		line.By = render.Clean(b.By)
 	}
-	if v.hosts[b.Host] {
+	if v.hosts[b.Host] != nil {
 		line.HostHref = root + "hosts/" + b.Host + "/index.html"
 	}
 	return line
@@ -63,7 +65,7 @@ func (v *view) bookingsPages() []*templates.BookingsPage {
 				p.Weeks = append(p.Weeks, templates.BookingWeek{Title: title, Total: totals[title]})
 			}
 			w := &p.Weeks[len(p.Weeks)-1]
-			w.List = append(w.List, v.booking(bk, root))
+			w.List = append(w.List, v.booking(bk, b.GeneratedAt, root))
 		}
 		for j := 0; j < n && n > 1; j++ {
 			page := templates.Where{Text: strconv.Itoa(j + 1)}
@@ -75,10 +77,9 @@ func (v *view) bookingsPages() []*templates.BookingsPage {
 		pages[i] = p
 	}
 	pages[0].Timeline = v.timeline()
-	hosts := hostsByName(b)
 	for _, problem := range b.Problems {
 		if strings.HasPrefix(problem.Code, "booking:") || problem.Line > 0 {
-			pages[0].Problems = append(pages[0].Problems, v.problem(problem, hosts[problem.Host], "../", true, true))
+			pages[0].Problems = append(pages[0].Problems, v.problem(problem, v.hosts[problem.Host], "../", true, true))
 		}
 	}
 	return pages
@@ -223,7 +224,7 @@ func (v *view) lane(k target, list []*board.Booking, from, to time.Time) templat
 		one := board.Booking{GPUs: []int{k.gpu}, Slice: list[0].Slice}
 		l.Label += " " + one.Labels()[0]
 	}
-	if v.hosts[k.host] {
+	if v.hosts[k.host] != nil {
 		l.Href = "../hosts/" + k.host + "/index.html"
 		place := k.host
 		switch {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -120,7 +121,7 @@ func (w *words) meters(h *board.Host, full bool) []templates.Meter {
 		add("ram", "", w.quantity(fmt.Sprintf("%d / %d", *n.MemoryUsed/1024, *n.MemoryTotal/1024), "gib"), float64(*n.MemoryUsed)/float64(*n.MemoryTotal))
 	}
 	disks := slices.Clone(n.Disks)
-	slices.SortStableFunc(disks, func(x, y disk) int { return compareFloats(fill(y), fill(x)) })
+	slices.SortStableFunc(disks, func(x, y disk) int { return cmp.Compare(fill(y), fill(x)) })
 	for i, d := range disks {
 		if d.Total > 0 && (full || i == 0) {
 			add("disk", render.Clean(d.Mount), w.quantity(fmt.Sprintf("%d / %d", d.Used/1024, d.Total/1024), "gib"), fill(d))

@@ -184,7 +184,7 @@ func (v *view) window(i int, w *render.Window) templates.Window {
 		}
 		h := &w.Hosts[j]
 		href := ""
-		if v.hosts[h.Name] {
+		if v.hosts[h.Name] != nil {
 			href = "../hosts/" + h.Name + "/index.html"
 		}
 		line := v.use(h.Name, href, h.Use, 0)

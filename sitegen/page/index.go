@@ -47,9 +47,8 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 		return nil, fmt.Errorf("reading the notice: %w", err)
 	}
 	p.NoticeStart = firstLine(v.in.Notice)
-	hosts := hostsByName(b)
 	for _, problem := range b.Problems {
-		p.Problems = append(p.Problems, v.problem(problem, hosts[problem.Host], "", true, false))
+		p.Problems = append(p.Problems, v.problem(problem, v.hosts[problem.Host], "", true, false))
 	}
 	slices.SortStableFunc(p.Problems, func(x, y templates.Problem) int { return cmp.Compare(x.Severity, y.Severity) })
 	for _, s := range board.States() {

@@ -133,20 +133,11 @@ func checkOwn(own fs.FS) error {
 		return fmt.Errorf("reading the site's own look: %w", err)
 	}
 	for _, e := range entries {
-		name, instead := e.Name(), ""
-		switch {
+		switch name := e.Name(); {
 		case name == "head.html", name == "banner.html", name == "footer.html":
-		case strings.HasSuffix(name, ".html"), strings.HasSuffix(name, ".templ"):
-			instead = "pages cannot be replaced; put HTML into head.html, banner.html or footer.html, and style into site.css"
-		case name == "style":
-			instead = "the style cannot be replaced; put what differs into site.css, which comes after it"
-		case name == "words.json":
-			instead = "words stand in " + wordsFile("en")
-		case name == "script":
-			instead = "the script cannot be replaced"
-		}
-		if instead != "" {
-			return fmt.Errorf("reading the site's own look: %s has no effect: %s", name, instead)
+		case strings.HasSuffix(name, ".html"), strings.HasSuffix(name, ".templ"), name == "style", name == "words.json", name == "script":
+			return fmt.Errorf("reading the site's own look: %s has no effect: pages, style and script cannot be replaced; "+
+				"put HTML into head.html, banner.html or footer.html, style into site.css, and words into %s", name, wordsFile("en"))
 		}
 	}
 	return nil

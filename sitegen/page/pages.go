@@ -11,6 +11,7 @@ import (
 	"github.com/a-h/templ"
 
 	"gpuboard/docs"
+	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -104,11 +105,11 @@ func (v *view) pages(out *render.Sink) error {
 // newView is the view in the first language, which every site has.
 func newView(in render.Input, looks []*look) *view {
 	v := &view{
-		in: in, look: looks[0], first: true, hosts: map[string]bool{}, people: render.People(in.Board), generation: in.GenerationID(),
+		in: in, look: looks[0], first: true, hosts: map[string]*board.Host{}, people: render.People(in.Board), generation: in.GenerationID(),
 		due: dueBookings(in.Board), booked: bookedByHost(in.Board),
 	}
 	for i := range in.Board.Hosts {
-		v.hosts[in.Board.Hosts[i].Name] = true
+		v.hosts[in.Board.Hosts[i].Name] = &in.Board.Hosts[i]
 	}
 	for i, l := range looks {
 		language := templates.Language{Code: l.lang, Name: l.words.T("language")}

@@ -24,18 +24,18 @@ const maxAlso = 8
 // bookings fills in the reservation: the one in force, its trouble, and the next.
 func (v *view) bookings(r *templates.Row, g *board.GPU, ref time.Time, root string) {
 	if g.Booking != nil {
-		r.Booking = v.reservation(g.Booking, ref, root)
+		r.Booking = v.booking(g.Booking, ref, root)
 		r.Booking.Maintenance = r.Booking.Maintenance && g.State != board.Drained // which says it already
 	}
 	if g.Next != nil {
-		r.Next = v.reservation(g.Next, ref, root)
+		r.Next = v.booking(g.Next, ref, root)
 	}
 	if g.Booking != nil && !g.FreeFrom.Equal(g.Booking.Until) {
 		r.Free = v.words.near(g.FreeFrom, ref)
 	}
 	r.AlsoMore = max(0, len(g.Others)-maxAlso) + g.MoreOthers
 	for i := range g.Others[:min(len(g.Others), maxAlso)] {
-		r.Also = append(r.Also, *v.reservation(&g.Others[i], ref, root))
+		r.Also = append(r.Also, v.booking(&g.Others[i], ref, root))
 	}
 	if g.State == board.Contested {
 		var others []string
@@ -54,14 +54,6 @@ func holds(g *board.GPU, person string) bool {
 		return true
 	}
 	return slices.ContainsFunc(g.Others, func(b board.Booking) bool { return strings.EqualFold(b.Name, person) })
-}
-
-func (v *view) reservation(b *board.Booking, ref time.Time, root string) *templates.Reservation {
-	return &templates.Reservation{
-		Person: templates.Person{Name: render.Clean(b.Name), Href: v.userHref(root, b.Name)},
-		From:   v.words.near(b.From, ref), Until: v.words.near(b.Until, ref), Open: b.Until.IsZero(),
-		Comment: remark(b.Comment), Maintenance: b.Kind == "maintenance", Soon: v.soon(b),
-	}
 }
 
 func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *templates.Panel {
@@ -202,13 +194,6 @@ const capabilities = "{\"booking\": false}\n"
 func quoted(s string) string {
 	b, _ := json.Marshal(s) // a string always can be
 	return string(b)
-}
-
-// covers reports whether a booking is for this GPU or slice; one of a GPU is for
-// all its slices.
-// soon reports whether a booking that is in force ends soon.
-func (v *view) soon(b *board.Booking) bool {
-	return b.Active && !b.Until.IsZero() && b.Until.Sub(v.in.Board.GeneratedAt) < endsSoon
 }
 
 // maxDue is how many bookings one GPU's panel knows. Who books is told of all.

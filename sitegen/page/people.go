@@ -90,10 +90,10 @@ func (v *view) userPages(out *render.Sink) error {
 	for i := range b.Users {
 		users[b.Users[i].Name] = &b.Users[i]
 	}
-	bookings := map[string][]templates.BookingLine{}
+	bookings := map[string][]*templates.Booking{}
 	for i := range b.Bookings {
 		name := b.Bookings[i].Name
-		bookings[name] = append(bookings[name], v.booking(&b.Bookings[i], "../../"))
+		bookings[name] = append(bookings[name], v.booking(&b.Bookings[i], b.GeneratedAt, "../../"))
 	}
 	var uses map[string][]templates.Window
 	if v.in.History != nil {

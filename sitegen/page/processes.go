@@ -20,16 +20,15 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 	if len(g.Processes) == 0 {
 		return
 	}
-	order := make([]*board.Process, 0, len(g.Processes))
+	var order, others []*board.Process // others do not compute
 	for i := range g.Processes {
-		order = append(order, &g.Processes[i])
-	}
-	slices.SortStableFunc(order, func(x, y *board.Process) int {
-		if c := boolFirst(x.Type.Computes(), y.Type.Computes()); c != 0 {
-			return c
+		if p := &g.Processes[i]; p.Type.Computes() {
+			order = append(order, p)
+		} else {
+			others = append(others, p)
 		}
-		return compareFloats(memory(y), memory(x))
-	})
+	}
+	order = append(order, others...) // each by memory, as on the board
 	seen := map[string]bool{}
 	for _, p := range order {
 		if p.Person == "" || seen[p.Person] || dead(p) && g.State == board.Stuck {
@@ -147,20 +146,3 @@ func (v *view) process(p *board.Process, ref time.Time, row rowSays) templates.P
 }
 
 func dead(p *board.Process) bool { return p.Alive != nil && !*p.Alive }
-
-func memory(p *board.Process) float64 {
-	if p.UsedMemory == nil {
-		return 0
-	}
-	return float64(*p.UsedMemory)
-}
-
-func boolFirst(x, y bool) int {
-	switch {
-	case x == y:
-		return 0
-	case x:
-		return -1
-	}
-	return 1
-}

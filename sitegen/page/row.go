@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -173,21 +174,11 @@ func sharesOf(g *board.GPU) (people []string, shares []float64) {
 		}
 		parts[k].share += *p.Share
 	}
-	slices.SortStableFunc(parts, func(x, y part) int { return compareFloats(y.share, x.share) })
+	slices.SortStableFunc(parts, func(x, y part) int { return cmp.Compare(y.share, x.share) })
 	for _, p := range parts {
 		people, shares = append(people, p.person), append(shares, p.share)
 	}
 	return people, shares
-}
-
-func compareFloats(x, y float64) int {
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
 }
 
 // wholeGiB is a memory size as cards are sold; 0 when it is not known.

@@ -40,7 +40,7 @@ type view struct {
 	in        render.Input
 	first     bool // of the site's languages, whose pages begin at its root
 	languages []templates.Language
-	hosts     map[string]bool
+	hosts     map[string]*board.Host
 	people    map[string]string          // name → directory below users/
 	due       map[string][]board.Booking // of each host, those that are not over
 	booked    map[string][]*board.Booking
@@ -213,7 +213,7 @@ func (v *view) problem(p snapshot.Problem, h *board.Host, root string, link, ope
 	if area == "discovery" || area == "bad" || area == "identity" || what == "broken" || what == "unreadable" || what == "emptied" || p.Code == "gpu:hung" {
 		pv.Severity = "error"
 	}
-	if link && v.hosts[p.Host] {
+	if link && v.hosts[p.Host] != nil {
 		pv.Href = root + "hosts/" + p.Host + "/index.html"
 	}
 	return pv
@@ -267,8 +267,8 @@ func (v *view) sentence(p *snapshot.Problem, h *board.Host) string {
 // rowID names the row of a GPU, or of a slice of it. A host may be called like
 // another host's row; an underscore, which no host name has, keeps the two apart.
 func (v *view) rowID(host string, index int, slice *int) string {
-	id := v.plainRowID(host, index)
-	if v.hosts[id] {
+	id := host + "-" + strconv.Itoa(index)
+	if v.hosts[id] != nil {
 		id = host + "_" + strconv.Itoa(index)
 	}
 	if slice != nil {
@@ -281,19 +281,9 @@ func (v *view) gpuID(host string, g *board.GPU) string {
 	return v.rowID(host, g.Index, g.SliceIndex())
 }
 
-func (v *view) plainRowID(host string, index int) string { return host + "-" + strconv.Itoa(index) }
-
 func (v *view) userHref(root, name string) string {
 	if dir, ok := v.people[name]; ok {
 		return root + "users/" + dir + "/index.html"
 	}
 	return ""
-}
-
-func hostsByName(b *board.Board) map[string]*board.Host {
-	hosts := make(map[string]*board.Host, len(b.Hosts))
-	for i := range b.Hosts {
-		hosts[b.Hosts[i].Name] = &b.Hosts[i]
-	}
-	return hosts
 }
