@@ -26,10 +26,10 @@ import (
 // markdownLimit bounds a notice: longer text is cut, on a line.
 const markdownLimit = 64 << 10
 
-// markdown renders what people wrote; nil is nothing. What this file makes is not
-// escaped again, so it lets through little: no HTML of theirs, no images (they
-// would call foreign servers), no headings that outrank the page's own, and links
-// only to http, https, mailto and within the site.
+// markdown renders a notice; nil is nothing. What this file makes is not escaped again,
+// so it lets through little: no HTML, no pictures (they would call foreign servers), no
+// headings that outrank the page's own, and links only to http, https, mailto and within
+// the site.
 func markdown(source string) (templ.Component, error) {
 	if strings.TrimSpace(source) == "" {
 		return nil, nil
@@ -66,9 +66,8 @@ func convert(md goldmark.Markdown, source []byte) (templ.Component, error) {
 	return templ.Raw(visible(out.String())), nil
 }
 
-// visible makes every hidden character of a text a visible escape, but for its
-// lines and tabs. It looks at what was rendered, because Markdown makes such
-// characters of entities, too.
+// visible makes the hidden characters of a text visible escapes, but for line ends and
+// tabs. It looks at what was rendered, because entities of Markdown become characters.
 func visible(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
@@ -81,59 +80,74 @@ func visible(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// tame takes out of a document what has no place on the board.
-type tame struct{}
+// tame takes out of a document what has no place on the board. A comment on a booking
+// stands on pages of several depths, so only a whole address is a link there; what is no
+// link keeps its words, and a picture its name.
+type tame struct{ comment bool }
 
 // Transform implements parser.ASTTransformer.
-func (tame) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
-	prune(doc, func(n ast.Node) (keep bool) {
+func (t tame) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
+	var drop, unlink []ast.Node
+	eachNode(doc, func(n ast.Node) {
 		switch n := n.(type) {
+		case *ast.RawHTML, *ast.HTMLBlock:
+			drop = append(drop, n)
+		case *ast.Image:
+			if t.comment {
+				unlink = append(unlink, n)
+			} else {
+				drop = append(drop, n)
+			}
 		case *ast.Heading:
 			n.Level = min(6, max(3, n.Level+1)) // below the page's own h1 and h2
 		case *ast.Link:
-			if !harmless(string(n.Destination)) {
+			to := string(n.Destination)
+			n.SetAttributeString("rel", []byte("nofollow noopener"))
+			if t.comment && (!harmless(to) || !strings.Contains(to, ":")) {
+				unlink = append(unlink, n)
+			} else if !harmless(to) {
 				n.Destination = []byte("#")
 			}
-			n.SetAttributeString("rel", []byte("nofollow noopener"))
 		case *ast.AutoLink:
 			n.SetAttributeString("rel", []byte("nofollow noopener"))
-			return harmless(string(n.URL(reader.Source())))
+			if harmless(string(n.URL(reader.Source()))) {
+				break
+			}
+			if t.comment {
+				n.Parent().InsertBefore(n.Parent(), n, ast.NewString(n.Label(reader.Source())))
+			}
+			drop = append(drop, n)
 		}
-		return true
 	})
+	remove(drop)
+	unwrap(unlink)
 }
 
-// prune shows every part of a document to keep, and takes out those that it does
-// not keep, with all that is in them. Pictures and HTML it never keeps.
-func prune(doc *ast.Document, keep func(ast.Node) bool) {
-	var drop []ast.Node
+// eachNode calls f for every part of a document, the inner ones first.
+func eachNode(doc ast.Node, f func(ast.Node)) {
 	// The walk never fails: the visitor returns no error.
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
-			return ast.WalkContinue, nil
+			f(n)
 		}
-		switch n.(type) {
-		case *ast.Image, *ast.RawHTML, *ast.HTMLBlock:
-		default:
-			if keep(n) {
-				return ast.WalkContinue, nil
-			}
-		}
-		drop = append(drop, n)
-		return ast.WalkSkipChildren, nil
+		return ast.WalkContinue, nil
 	})
-	for _, n := range drop {
+}
+
+func remove(nodes []ast.Node) {
+	for _, n := range nodes {
 		n.Parent().RemoveChild(n.Parent(), n)
 	}
 }
 
-// unwrap leaves of a part what is in it.
-func unwrap(n ast.Node) {
-	parent := n.Parent()
-	for c := n.FirstChild(); c != nil; c = n.FirstChild() {
-		parent.InsertBefore(parent, n, c) // moves it out
+// unwrap puts what is in each part in its place.
+func unwrap(nodes []ast.Node) {
+	for _, n := range nodes {
+		for c := n.FirstChild(); c != nil; c = n.FirstChild() {
+			n.Parent().InsertBefore(n.Parent(), n, c) // moves it out
+		}
 	}
-	parent.RemoveChild(parent, n)
+	remove(nodes)
 }
 
 // harmless reports whether a link may lead there: a known scheme, or none and
@@ -150,36 +164,41 @@ func harmless(destination string) bool {
 	return local && !strings.HasPrefix(d, "//") && !strings.ContainsAny(d, "\\")
 }
 
-// remark renders what somebody wrote about a booking: one line of Markdown, with
-// emphasis, code and links. Everything else stays the text that it is: a comment
-// such as "# 2 of 4" or "<b>" is read as it was typed, and no block of it can
-// break a table apart. It is bounded as every text of a person is.
+// remark renders a comment on a booking: one line with emphasis, code and links; nil is
+// nothing. Everything else stays as it was typed, such as "# 2 of 4" or "<b>".
 func remark(comment string) templ.Component {
 	comment = render.Clean(strings.Join(strings.Fields(comment), " "))
-	if comment == "" {
+	switch {
+	case comment == "":
 		return nil
-	}
-	if !strings.ContainsAny(comment, "*_`[]<>~\\&") && !strings.Contains(comment, "://") && !strings.Contains(comment, "www.") {
+	case !strings.ContainsAny(comment, "*_`[]<>~\\&") && !strings.Contains(comment, "://") && !strings.Contains(comment, "www."):
 		return templ.Raw(templ.EscapeString(comment))
 	}
-	shown, err := convert(oneLine(), []byte(comment))
+	return oneLine(commentMarkdown(), comment)
+}
+
+// prose renders one of the site's words: a line with emphasis, code and links.
+func prose(text string) templ.Component { return oneLine(wordMarkdown(), text) }
+
+// oneLine renders a line. A text that goldmark cannot render is shown as it is.
+func oneLine(md goldmark.Markdown, text string) templ.Component {
+	shown, err := convert(md, []byte(text))
 	if err != nil {
-		// A buffer takes everything, so this is a text that goldmark has no
-		// renderer for; it is still worth reading.
-		return templ.Raw(templ.EscapeString(comment))
+		return templ.Raw(templ.EscapeString(text))
 	}
 	return shown
 }
 
-// oneLine renders comments, wordMarkdown the site's words. Both are made once:
-// goldmark may be used by several renderings at a time.
+// Both are made once: goldmark may be used by several goroutines.
 var (
-	oneLine      = sync.OnceValue(func() goldmark.Markdown { return lineMarkdown(plainer{}, tame{}) })
+	commentMarkdown = sync.OnceValue(func() goldmark.Markdown {
+		return lineMarkdown(parser.WithASTTransformers(util.Prioritized(tame{comment: true}, 100)))
+	})
 	wordMarkdown = sync.OnceValue(func() goldmark.Markdown { return lineMarkdown() })
 )
 
 // lineMarkdown is Markdown without blocks and without HTML.
-func lineMarkdown(transformers ...parser.ASTTransformer) goldmark.Markdown {
+func lineMarkdown(more ...parser.Option) goldmark.Markdown {
 	p := parser.NewParser(
 		parser.WithBlockParsers(util.Prioritized(parser.NewParagraphParser(), 1000)),
 		parser.WithInlineParsers(
@@ -189,9 +208,7 @@ func lineMarkdown(transformers ...parser.ASTTransformer) goldmark.Markdown {
 			util.Prioritized(parser.NewEmphasisParser(), 500),
 		),
 	)
-	for i, t := range transformers {
-		p.AddOptions(parser.WithASTTransformers(util.Prioritized(t, 99+i)))
-	}
+	p.AddOptions(more...)
 	return goldmark.New(
 		goldmark.WithParser(p),
 		goldmark.WithExtensions(extension.Strikethrough, extension.Linkify),
@@ -199,43 +216,7 @@ func lineMarkdown(transformers ...parser.ASTTransformer) goldmark.Markdown {
 	)
 }
 
-// plainer leaves of a picture what it is called, since the board fetches nothing
-// from elsewhere, and of a link that leads nowhere useful its words: a comment
-// stands on pages of several depths, so only a whole address is the same on all.
-type plainer struct{}
-
-// Transform implements parser.ASTTransformer.
-func (plainer) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
-	var undo []ast.Node
-	// The walk never fails: the visitor returns no error.
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if entering {
-			return ast.WalkContinue, nil
-		}
-		switch n := n.(type) { // the inner ones first
-		case *ast.Image:
-			undo = append(undo, n)
-		case *ast.Link:
-			if d := string(n.Destination); !harmless(d) || !strings.Contains(d, ":") {
-				undo = append(undo, n)
-			}
-		case *ast.AutoLink:
-			if !harmless(string(n.URL(reader.Source()))) {
-				undo = append(undo, n)
-			}
-		}
-		return ast.WalkContinue, nil
-	})
-	for _, n := range undo {
-		if a, ok := n.(*ast.AutoLink); ok {
-			n.Parent().InsertBefore(n.Parent(), n, ast.NewString(a.Label(reader.Source())))
-		}
-		unwrap(n)
-	}
-}
-
-// bare renders a paragraph without the element around it: a comment stands within
-// a line of the board.
+// bare renders a paragraph without the element around it.
 type bare struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -252,15 +233,6 @@ func trusted(html []byte) templ.Component {
 		return nil
 	}
 	return templ.Raw(string(html))
-}
-
-// prose renders one of the site's words: a line with emphasis, code and links.
-func prose(text string) templ.Component {
-	c, err := convert(wordMarkdown(), []byte(text))
-	if err != nil {
-		return templ.Raw(templ.EscapeString(text))
-	}
-	return c
 }
 
 // A helpDoc is one page of the documentation as HTML, and what others need to
@@ -299,15 +271,18 @@ type manual struct {
 // Transform implements parser.ASTTransformer.
 func (m manual) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
 	source := reader.Source()
-	var unlink []ast.Node
+	var drop, unlink []ast.Node
 	above := "" // the heading that names a table
-	prune(doc, func(n ast.Node) (keep bool) {
+	eachNode(doc, func(n ast.Node) {
 		switch n := n.(type) {
+		case *ast.Image, *ast.RawHTML, *ast.HTMLBlock:
+			drop = append(drop, n)
 		case *ast.Heading:
 			above = plainText(n, source)
 			if n.Level == 1 && m.doc.Heading == "" {
 				m.doc.Heading = above
-				return false
+				drop = append(drop, n)
+				break
 			}
 			n.Level = max(2, n.Level)
 			m.heading(n, above)
@@ -330,11 +305,9 @@ func (m manual) Transform(doc *ast.Document, reader text.Reader, _ parser.Contex
 				n.AppendChild(n, ast.NewString([]byte(html.EscapeString(title))))
 			}
 		}
-		return true
 	})
-	for _, n := range unlink {
-		unwrap(n)
-	}
+	remove(drop)
+	unwrap(unlink)
 }
 
 func (m manual) heading(n *ast.Heading, words string) {
@@ -403,14 +376,13 @@ func helpLink(to string) (string, bool) {
 
 func plainText(n ast.Node, source []byte) string {
 	var b strings.Builder
-	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if t, ok := n.(*ast.Text); ok && entering {
+	eachNode(n, func(n ast.Node) {
+		if t, ok := n.(*ast.Text); ok {
 			b.Write(t.Segment.Value(source))
 			if t.SoftLineBreak() {
 				b.WriteByte(' ')
 			}
 		}
-		return ast.WalkContinue, nil
 	})
 	return b.String()
 }
