@@ -157,7 +157,7 @@ func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error 
 	if err != nil {
 		return err
 	}
-	if !one.From.After(e.Now) && e.board != nil {
+	if e.board != nil && !one.From.After(e.Now) {
 		if age := e.Now.Sub(e.board.GeneratedAt); age > staleBoard {
 			e.note("the board was made " + booking.Length(age) + " ago: what it calls free may be in use by now")
 		}
@@ -267,21 +267,13 @@ func (e *editor) typed(t time.Time) string {
 // unusable notes which of the GPUs that are about to be booked from now on can be
 // used by nobody.
 func (e *editor) unusable(wanted []booking.Booking) {
-	if e.board == nil {
-		return
-	}
-	for _, w := range wanted {
-		for i := range e.board.Hosts {
-			h := &e.board.Hosts[i]
-			if h.Name != w.Host || w.From.After(e.Now) {
-				continue
-			}
-			for g := range h.Units() {
-				if (g.State == board.Stuck || g.State == board.Lost) && g.CoveredBy(w.Target) {
-					e.note(fmt.Sprintf("%s:%s is %s", h.Name, g.Label(), text.Why(e.board, g, text.Options{Width: 200, Zone: e.Zone})))
-				}
-			}
-		}
+	broken := (&board.Request{}).List(e.board, func(h *board.Host, g *board.GPU) bool {
+		return (g.State == board.Stuck || g.State == board.Lost) && slices.ContainsFunc(wanted, func(w booking.Booking) bool {
+			return w.Host == h.Name && g.CoveredBy(w.Target)
+		})
+	})
+	for _, u := range broken {
+		e.note(fmt.Sprintf("%s:%s is %s", u.Host.Name, u.GPU.Label(), text.Why(e.board, u.GPU, text.Options{Width: 200, Zone: e.Zone})))
 	}
 }
 

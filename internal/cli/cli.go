@@ -54,7 +54,12 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func (a *app) run(ctx context.Context) int {
 	root := a.root()
 	root.SetArgs(a.args)
+	understood := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	err := root.ExecuteContext(ctx)
+	if err != nil && !understood {
+		err = failure.Usage("gpuboard --help lists the commands, gpuboard COMMAND --help its flags", "%w", err)
+	}
 	return a.report(err)
 }
 
@@ -67,24 +72,11 @@ func (a *app) report(err error) int {
 		return int(quiet)
 	}
 	f := failure.Explain(err)
-	if f.Exit == failure.ExitError && f.Code == "" && isUsage(err) {
-		f = &failure.Error{Exit: failure.ExitUsage, Err: err, Hint: "gpuboard --help lists the commands, gpuboard COMMAND --help its flags"}
-	}
 	fmt.Fprintf(a.stderr, "gpuboard: error: %s\n", failure.Line(f.Error(), failure.CodeOf(err)))
 	if f.Hint != "" {
 		fmt.Fprintf(a.stderr, "gpuboard: hint: %s\n", failure.Printable(f.Hint))
 	}
 	return f.Exit
-}
-
-// isUsage recognises what cobra and pflag report without a type of its own.
-func isUsage(err error) bool {
-	for _, prefix := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires ", "flag needs", "invalid argument", "required flag", "bad flag syntax"} {
-		if strings.HasPrefix(err.Error(), prefix) {
-			return true
-		}
-	}
-	return false
 }
 
 // complain writes one line about something that is not well, without ending anything.
@@ -119,46 +111,17 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommandGroupID(groupSetup)
 	root.SetCompletionCommandGroupID(groupSetup)
 	root.PersistentFlags().String("config", "", "the configuration `FILE` (GPUBOARD_CONFIG; default ./gpuboard.yml, then /etc/gpuboard/gpuboard.yml)")
-	for _, make := range a.wanted() {
-		root.AddCommand(make())
-	}
+	root.AddCommand(a.commands()...)
 	return root
 }
 
-// wanted are the commands that this run can need: the one that it names, or
-// all. A node starts the program for every snapshot, and to make all commands
-// with all their flags would be a third of what that costs.
-func (a *app) wanted() []func() *cobra.Command {
-	all := a.commands()
-	if len(a.args) > 0 {
-		for _, c := range all {
-			if c.name == a.args[0] {
-				return []func() *cobra.Command{c.make}
-			}
-		}
-	}
-	var makes []func() *cobra.Command
-	for _, c := range all {
-		makes = append(makes, c.make)
-	}
-	return makes
-}
-
-// A verb is a command by its name.
-type verb struct {
-	name string
-	make func() *cobra.Command
-}
-
 // commands is the explicit list of everything the program can do.
-func (a *app) commands() []verb {
-	return []verb{
-		{"collect", a.collectCommand}, {"publish", a.publishCommand}, {"run", a.runCommand}, {"check", a.checkCommand},
-		{"register", a.registerCommand}, {"deregister", a.deregisterCommand}, {"notify", a.notifyCommand},
-		{"generate", a.generateCommand}, {"serve", a.serveCommand}, {"receive", a.receiveCommand},
-		{"list", a.listCommand}, {"available", a.availableCommand}, {"status", a.statusCommand}, {"wait", a.waitCommand},
-		{"book", a.bookCommand}, {"release", a.releaseCommand}, {"bookings", a.bookingsCommand},
-		{"demo", a.demoCommand}, {"init", a.initCommand}, {"doctor", a.doctorCommand}, {"version", a.versionCommand},
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.collectCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(), a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
+		a.generateCommand(), a.serveCommand(), a.receiveCommand(),
+		a.listCommand(), a.availableCommand(), a.statusCommand(), a.waitCommand(), a.bookCommand(), a.releaseCommand(), a.bookingsCommand(),
+		a.demoCommand(), a.initCommand(), a.doctorCommand(), a.versionCommand(),
 	}
 }
 
@@ -288,7 +251,7 @@ func (a *app) versionCommand() *cobra.Command {
 }
 
 // writeJSON writes one indented document and a line end.
-func writeJSON(w interface{ Write([]byte) (int, error) }, v any) error {
+func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
@@ -310,9 +273,5 @@ func (a *app) refuseRoot(dir string) error {
 	if err != nil {
 		return nil // as in a container, where nobody has that name
 	}
-	var typed []string
-	for _, arg := range a.args {
-		typed = append(typed, shell.Quote(arg))
-	}
-	return failure.Usage("runuser -u "+owner.Username+" -- gpuboard "+strings.Join(typed, " "), "%s belongs to %s, who could not change what root makes there", dir, owner.Username)
+	return failure.Usage("runuser -u "+owner.Username+" -- gpuboard "+shell.Join(a.args...), "%s belongs to %s, who could not change what root makes there", dir, owner.Username)
 }

@@ -40,10 +40,9 @@ const demoEvery = 5 * time.Second
 func (a *app) demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "demo", Short: "run a simulated cluster on this machine", GroupID: groupSetup, Args: cobra.NoArgs,
-		Long: "demo runs a complete cluster in a temporary directory: simulated nodes that push over SFTP,\n" +
-			"the built-in SFTP server, the generator, and a web server on this machine. It needs no GPU,\n" +
-			"sshd or Consul. If this machine has nvidia-smi, it joins the cluster. Ctrl-C ends the demo\n" +
-			"and removes its files.\n" + exitStatus,
+		Long: "demo runs a cluster in a temporary directory: simulated nodes, the generator, and a web server\n" +
+			"on this machine. It needs no GPU, sshd or Consul. If this machine has nvidia-smi, it joins the\n" +
+			"cluster. Ctrl-C ends the demo and removes its files.\n" + exitStatus,
 		Example: "  gpuboard demo\n  gpuboard demo --listen 127.0.0.1:9000",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			l, err := net.Listen("tcp", cfg.String("listen"))
@@ -69,7 +68,7 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 	if err != nil {
 		return fmt.Errorf("making a temporary directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, removeAll(dir)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
@@ -93,10 +92,14 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 	defer func() { err = errors.Join(err, os.Remove(path)) }()
 	cfg.Path = path
 	cfg.Set("hosts", "", path+":1")
-	for _, d := range []string{"data/drop", "data/hosts", "keys", "known"} {
+	for _, d := range []string{"data/drop", "data/hosts", "keys"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return err
 		}
+	}
+	// receive, which people may try beside it, refuses to start without a key.
+	if _, err := dropbox.GenerateKey(filepath.Join(dir, "keys", fleet.Hosts()[0].Name)); err != nil {
+		return err
 	}
 	files := map[string][]byte{"comments.json": fleet.Comments(now), "aliases.csv": fleet.Aliases(), "notice.md": fleet.Notice()}
 	for host, note := range fleet.HostNotes() {
@@ -106,12 +109,6 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 		if _, err := atomicfile.Write(filepath.Join(dir, "data", name), content, 0o644); err != nil {
 			return err
 		}
-	}
-
-	fmt.Fprintln(a.stderr, "gpuboard: making keys for the nodes")
-	nodes, err := a.demoNodes(cfg, dir, fleet, now)
-	if err != nil {
-		return err
 	}
 
 	fmt.Fprintln(a.stderr, "gpuboard: making up a month of history")
@@ -129,29 +126,11 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 			}
 		})
 	}
-	ready := make(chan net.Addr, 1)
-	run(func() error {
-		return dropbox.Serve(ctx, dropbox.Options{
-			Data: cfg.String("data"), Keys: filepath.Join(dir, "keys"), HostKey: filepath.Join(dir, "host_key"), Listen: "127.0.0.1:0",
-			OnListen: func(addr net.Addr, key string) {
-				line := knownHostsLine(names(addr), key) + "\n"
-				if err := os.WriteFile(filepath.Join(dir, "known", "hosts"), []byte(line), 0o600); err != nil {
-					cancel(err)
-				}
-				ready <- addr
-			},
-		})
-	})
-	var drop net.Addr
-	select {
-	case drop = <-ready:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	nodes := a.demoNodes(cfg, fleet, now)
 	var first sync.WaitGroup
 	for _, n := range nodes {
 		first.Add(1)
-		run(func() error { return a.demoNode(ctx, dir, n, drop, first.Done) })
+		run(func() error { return a.demoNode(ctx, cfg.String("data"), n, first.Done) })
 	}
 	first.Wait()
 
@@ -183,8 +162,8 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 		site.ServeHTTP(w, r)
 	})
 	fmt.Fprintf(a.stdout, "http://%s/\n", l.Addr())
-	fmt.Fprintf(a.stderr, "gpuboard: %d nodes push over SFTP to %s, each every %v; the pages follow every %v. Open the address above, Ctrl-C ends the demo\n"+
-		"gpuboard: to type commands, in another terminal: export GPUBOARD_CONFIG=%s\n", len(nodes), drop, demo.Interval, demoEvery, shell.Quote(path))
+	fmt.Fprintf(a.stderr, "gpuboard: %d nodes send a snapshot every %v, and the pages follow every %v. Open the address above, Ctrl-C ends the demo\n"+
+		"gpuboard: to type commands, in another terminal: export GPUBOARD_CONFIG=%s\n", len(nodes), demo.Interval, demoEvery, shell.Quote(path))
 	run(func() error { return serve.Run(ctx, l, h) })
 	<-ctx.Done()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -227,10 +206,10 @@ type demoNode struct {
 	snap func(context.Context) (*snapshot.Snapshot, error) // nil for no news
 }
 
-// demoNodes makes a key for each node and says where its snapshots come from. The
-// first is of the start, however long the history took: the board has to know the
-// GPUs of a node before its driver stops.
-func (a *app) demoNodes(cfg *config.Config, dir string, fleet *demo.Fleet, start time.Time) ([]demoNode, error) {
+// demoNodes says where the snapshots of each node come from. The first is of the
+// start, however long the history took: the board has to know the GPUs of a node
+// before its driver stops.
+func (a *app) demoNodes(cfg *config.Config, fleet *demo.Fleet, start time.Time) []demoNode {
 	var nodes []demoNode
 	for _, h := range fleet.Hosts() {
 		at := func() time.Time { return start }
@@ -253,44 +232,23 @@ func (a *app) demoNodes(cfg *config.Config, dir string, fleet *demo.Fleet, start
 			fmt.Fprintf(a.stderr, "gpuboard: there is an nvidia-smi: this machine joins as %s\n", host)
 		}
 	}
-	for _, n := range nodes {
-		public, err := dropbox.GenerateKey(filepath.Join(dir, "known", n.host))
-		if err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "keys", n.host+".pub"), []byte(public+"\n"), 0o644); err != nil {
-			return nil, err
-		}
-	}
-	return nodes, nil
+	return nodes
 }
 
-// demoNode is the life of one node: collect, spool, push, with the parts that a
-// real one uses. first is called after the first push.
-func (a *app) demoNode(ctx context.Context, dir string, n demoNode, drop net.Addr, first func()) error {
+// demoNode is the life of one node. It writes into its drop, which has the layout of a
+// spool. first is called after the first snapshot.
+func (a *app) demoNode(ctx context.Context, data string, n demoNode, first func()) error {
 	done := sync.OnceFunc(first)
 	defer done()
-	s, err := spool.Open(filepath.Join(dir, "spool", n.host))
+	s, err := spool.Open(filepath.Join(data, "drop", n.host))
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	p, err := publisher.New(publisher.Options{
-		Target: publisher.Target{Scheme: "sftp", User: n.host, Host: "127.0.0.1", Port: drop.(*net.TCPAddr).Port},
-		Host:   n.host, Keep: true,
-		Identity: []string{filepath.Join(dir, "known", n.host)}, KnownHosts: []string{filepath.Join(dir, "known", "hosts")},
-		StateDir: filepath.Join(dir, "spool", n.host, "push"),
-	})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
 	for {
 		snap, err := n.snap(ctx)
 		if err == nil && snap != nil {
-			if err = s.Add(snap); err == nil {
-				_, err = p.Publish(ctx, s)
-			}
+			err = s.Add(snap)
 		}
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("node %s: %w", n.host, err)
@@ -349,16 +307,4 @@ func (a *app) demoHistory(ctx context.Context, cfg *config.Config, fleet *demo.F
 	}
 	_, err = store.IngestAll(ctx, now, batches)
 	return err
-}
-
-// removeAll removes a directory in which a last write may still be under way:
-// what was told to end has ended, but not what it had asked the system for.
-func removeAll(dir string) error {
-	for range 40 {
-		if os.RemoveAll(dir) == nil {
-			return nil
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return os.RemoveAll(dir)
 }

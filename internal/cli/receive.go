@@ -42,7 +42,7 @@ func (a *app) receiveCommand() *cobra.Command {
 			err := dropbox.Serve(c.Context(), dropbox.Options{
 				Data: cfg.String("data"), Keys: keys, AuthorizedKeys: authorized, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
 				OnListen: func(addr net.Addr, key string) {
-					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; on each node type\n  echo '%s' >> ~/.ssh/known_hosts\n", addr, knownHostsLine(names(addr), key))
+					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; on each node type\n  echo '%s %s' >> ~/.ssh/known_hosts\n", addr, strings.Join(names(addr), ","), key)
 					// Whoever prepared the directory for sshd made it root's.
 					if drops := filepath.Join(cfg.String("data"), "drop"); !config.Writable(drops) {
 						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: chown %d %s\n", drops, os.Geteuid(), shell.Quote(drops))
@@ -91,6 +91,3 @@ func names(addr net.Addr) []string {
 	}
 	return all
 }
-
-// knownHostsLine is what a node has to know about this server.
-func knownHostsLine(names []string, key string) string { return strings.Join(names, ",") + " " + key }

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,7 +59,8 @@ func (a *app) statusCommand() *cobra.Command {
 			case asCSV:
 				err = data.WriteCSV(a.stdout, shown.Board)
 			default:
-				err = a.writeStatus(p.Board, look)
+				look.Color = look.Color && !p.Board.Late(a.now())
+				err = text.Status(a.stdout, p.Board, look)
 			}
 			switch {
 			case err != nil:
@@ -140,21 +139,4 @@ func filtered(p *data.Published, o text.Options) *data.Published {
 	q := *p
 	q.Board = &b
 	return &q
-}
-
-// writeStatus writes the text; all of it grey when it is old.
-func (a *app) writeStatus(b *board.Board, look text.Options) error {
-	if !look.Color || !b.Late(a.now()) {
-		return text.Status(a.stdout, b, look)
-	}
-	look.Color = false
-	var buf, grey bytes.Buffer
-	if err := text.Status(&buf, b, look); err != nil {
-		return err
-	}
-	for line := range strings.Lines(buf.String()) {
-		grey.WriteString("\x1b[2m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n")
-	}
-	_, err := a.stdout.Write(grey.Bytes())
-	return err
 }

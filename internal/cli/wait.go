@@ -70,7 +70,7 @@ func (a *app) waitCommand() *cobra.Command {
 			// What is not a place in the whole cluster has to be on one host.
 			v := &waiter{app: a, source: s, wanted: &w, look: look, every: max(every, least), oneHost: oneHost || w.shape != "host:index"}
 			if c.Flags().Changed("book") {
-				if v.booking, err = a.bookAfterWait(c, cfg, book, w.user); err != nil {
+				if err := v.bookAfterWait(c, cfg, book); err != nil {
 					return err
 				}
 			}
@@ -125,9 +125,12 @@ type waiter struct {
 	look    text.Options
 	every   time.Duration
 	oneHost bool
-	booking *bookingAfterWait // nil to book nothing
 	mine    func(string) bool // set by run
 	said    string
+	// With --book: how long the booking lasts, as typed and in hours, and who makes it.
+	length    string
+	lasts     time.Duration
+	newEditor func() (*editor, error) // nil to book nothing
 }
 
 // run looks until there are enough GPUs, or time is up. A board that cannot be
@@ -182,11 +185,11 @@ func (v *waiter) try(ctx context.Context, b *board.Board) (done bool, open []boa
 		v.say(v.progress(b))
 		return false, nil, nil
 	}
-	if v.booking == nil {
+	if v.newEditor == nil {
 		return true, open, nil
 	}
 	// Not under the time limit: a booking that has begun is completed.
-	err = v.booking.book(ctx, b, open)
+	err = v.book(ctx, b, open)
 	switch {
 	case err == nil:
 		return true, open, nil
@@ -216,10 +219,10 @@ func (v *waiter) say(s string) {
 // open returns the GPUs that can be used and, with --book, can be booked.
 func (v *waiter) open(b *board.Board) []board.Unit {
 	open := v.wanted.Choose(b, v.mine)
-	if v.booking == nil {
+	if v.newEditor == nil {
 		return open
 	}
-	return slices.DeleteFunc(open, func(o board.Unit) bool { return !v.booking.possible(o.GPU, v.app.now()) })
+	return slices.DeleteFunc(open, func(o board.Unit) bool { return !v.possible(o.GPU) })
 }
 
 // never returns an error if waiting cannot help, because the cluster has not that
@@ -308,47 +311,38 @@ func pause(ctx context.Context, d time.Duration) error {
 // errTaken says that a GPU that is free on the board has been booked since.
 var errTaken = errors.New("booked by somebody else since the board was made")
 
-// A bookingAfterWait books the GPUs that wait finds.
-type bookingAfterWait struct {
-	app     *app // whose stdout is stderr: the answer is the list of GPUs alone
-	command *cobra.Command
-	cfg     *config.Config
-	length  string
-	lasts   time.Duration
-	name    string // who books; "" for oneself
-}
-
-// bookAfterWait checks before the waiting begins that booking is possible.
-func (a *app) bookAfterWait(c *cobra.Command, cfg *config.Config, length, name string) (*bookingAfterWait, error) {
+// bookAfterWait prepares booking what is found, so that what is wrong with that is said
+// before the waiting begins. stdout is for the list of GPUs alone.
+func (v *waiter) bookAfterWait(c *cobra.Command, cfg *config.Config, length string) (err error) {
 	if host := cfg.String("booking.ssh"); host != "" {
-		return nil, failure.Usage("ssh "+shell.Quote(host)+" gpuboard wait --book "+shell.Quote(length), "wait --book needs the bookings on this machine, and booking.ssh says that they are on %s", snapshot.Text(host, 80))
+		return failure.Usage("ssh "+shell.Quote(host)+" gpuboard wait --book "+shell.Quote(length), "wait --book needs the bookings on this machine, and booking.ssh says that they are on %s", snapshot.Text(host, 80))
 	}
-	lasts, err := booking.ParseDuration(length)
-	if err != nil {
-		return nil, failure.Usage("for instance --book 8h", "--book: %w", err)
+	if v.lasts, err = booking.ParseDuration(length); err != nil {
+		return failure.Usage("for instance --book 8h", "--book: %w", err)
 	}
-	quiet := *a
-	quiet.stdout = a.stderr
-	k := &bookingAfterWait{app: &quiet, command: c, cfg: cfg, length: length, lasts: lasts, name: name}
-	_, err = quiet.editor(c, cfg, name, "")
-	return k, err
+	v.length = length
+	quiet := *v.app
+	quiet.stdout = v.app.stderr
+	v.newEditor = func() (*editor, error) { return quiet.editor(c, cfg, v.wanted.user, "") }
+	_, err = v.newEditor()
+	return err
 }
 
 // possible reports whether a GPU that can be used now can be booked for as long as
 // is wanted. One's own booking of it stays as it is.
-func (k *bookingAfterWait) possible(g *board.GPU, now time.Time) bool {
-	return g.State != board.Free || g.FreeUntil.IsZero() || !g.FreeUntil.Before(now.Add(k.lasts))
+func (v *waiter) possible(g *board.GPU) bool {
+	return g.State != board.Free || g.FreeUntil.IsZero() || !g.FreeUntil.Before(v.app.now().Add(v.lasts))
 }
 
 // book writes the bookings, all or none. The error is errTaken if a GPU has been
 // booked since the board was made.
-func (k *bookingAfterWait) book(ctx context.Context, b *board.Board, open []board.Unit) error {
-	e, err := k.app.editor(k.command, k.cfg, k.name, "")
+func (v *waiter) book(ctx context.Context, b *board.Board, open []board.Unit) error {
+	e, err := v.newEditor()
 	if err != nil {
 		return err
 	}
 	e.board, e.Fleet = b, b.Fleet()
-	from, until, _, err := e.Times("", k.length)
+	from, until, _, err := e.Times("", v.length)
 	if err != nil {
 		return e.failed(err)
 	}
@@ -373,9 +367,5 @@ func (k *bookingAfterWait) book(ctx context.Context, b *board.Board, open []boar
 
 // again reports whether waiting on may mend why a booking failed.
 func again(err error) bool {
-	var f *failure.Error
-	if errors.As(err, &f) {
-		return f.Exit == failure.ExitTryAgain
-	}
 	return errors.Is(err, errTaken) || failure.Explain(err).Exit == failure.ExitTryAgain
 }
