@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,12 +16,10 @@ import (
 // An Auth knows who somebody is: by name and password, or because a proxy that
 // is trusted says so.
 type Auth struct {
-	passwords *passwords
-	header    string
-	proxies   []netip.Prefix
-	log       *slog.Logger
-	failures  *limiter // of addresses
-	names     *limiter // of names
+	AuthOptions
+	passwords *passwords // nil for none
+	failures  *limiter   // of addresses
+	names     *limiter   // of names
 }
 
 // AuthOptions say how people are known. At least one of Passwords and Header
@@ -52,19 +52,16 @@ const (
 
 // NewAuth reads the password file. Lines that cannot be used are an error.
 func NewAuth(o AuthOptions) (*Auth, error) {
-	a := &Auth{header: o.Header, proxies: o.Proxies, log: o.Log, failures: newLimiter(o.Now, loginBurst, loginPause), names: newLimiter(o.Now, nameBurst, namePause)}
-	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	a := &Auth{AuthOptions: o, failures: newLimiter(o.Now, loginBurst, loginPause), names: newLimiter(o.Now, nameBurst, namePause)}
 	if o.Passwords == "" && o.Header == "" {
 		return nil, fmt.Errorf("setting up the login: there is neither a password file nor the header of a proxy")
 	}
 	if o.Passwords != "" {
-		p, err := openPasswords(o.Passwords, o.Now, a.log)
-		if err != nil {
+		var err error
+		if a.passwords, err = openPasswords(o.Passwords, o.Now, o.Log); err != nil {
 			return nil, fmt.Errorf("setting up the login: %w", err)
 		}
-		a.passwords = p
 	}
 	return a, nil
 }
@@ -73,16 +70,14 @@ func NewAuth(o AuthOptions) (*Auth, error) {
 func ParseProxies(list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, s := range list {
-		if p, err := netip.ParsePrefix(s); err == nil {
-			out = append(out, p.Masked())
-			continue
+		p, err := netip.ParsePrefix(s)
+		if addr, addrErr := netip.ParseAddr(s); addrErr == nil {
+			p, err = addr.Unmap().Prefix(addr.Unmap().BitLen())
 		}
-		a, err := netip.ParseAddr(s)
 		if err != nil {
 			return nil, fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", s)
 		}
-		a = a.Unmap()
-		out = append(out, netip.PrefixFrom(a, a.BitLen()))
+		out = append(out, p.Masked())
 	}
 	return out, nil
 }
@@ -117,11 +112,11 @@ func (a *Auth) who(w http.ResponseWriter, r *http.Request) string {
 // identify says who made a request, or why nobody is let in by it.
 func (a *Auth) identify(r *http.Request) (string, *denial) {
 	remote, proxied := a.peer(r)
-	if values := r.Header.Values(a.header); a.header != "" && len(values) > 0 {
+	if values := r.Header.Values(a.Header); a.Header != "" && len(values) > 0 {
 		switch {
 		case !proxied:
 			// Somebody talks past the proxy. They may still have a password.
-			a.log.Warn("a name from an address that is not trusted", "address", remote, "header", a.header)
+			a.Log.Warn("a name from an address that is not trusted", "address", remote, "header", a.Header)
 		case len(values) == 1 && goodName(values[0]):
 			return values[0], nil
 		default:
@@ -169,7 +164,7 @@ func (a *Auth) login(r *http.Request) (string, *denial) {
 	case right:
 		return name, nil
 	}
-	a.log.Warn("a wrong password", "address", a.client(r), "name", name)
+	a.Log.Warn("a wrong password", "address", a.client(r), "name", name)
 	return "", denied
 }
 
@@ -189,12 +184,7 @@ func (a *Auth) peer(r *http.Request) (netip.Addr, bool) {
 }
 
 func (a *Auth) trusted(addr netip.Addr) bool {
-	for _, p := range a.proxies {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // client is the address of the client: that of the connection, or the one that the

@@ -2,9 +2,7 @@ package serve
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
-	"sync"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
@@ -32,39 +30,20 @@ func onBoard(b *board.Board, host string, target booking.Target) bool {
 	return false
 }
 
-// A boardFile reads the board again if there is a new generation.
-type boardFile struct {
-	root *os.Root
-
-	mu    sync.Mutex
-	info  fs.FileInfo
-	board *board.Board
-	fleet booking.Fleet
-}
-
-func (f *boardFile) read() (*board.Board, booking.Fleet, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	file, err := f.root.Open(boardPath)
+// readBoard reads the board and what bookings are checked against.
+func readBoard(root *os.Root) (*board.Board, booking.Fleet, error) {
+	file, err := root.Open(boardPath)
 	if err != nil {
-		return nil, f.fleet, fmt.Errorf("opening the board: %w", err)
+		return nil, booking.Fleet{}, fmt.Errorf("opening the board: %w", err)
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, f.fleet, fmt.Errorf("opening the board: %w", err)
-	}
-	if f.board != nil && os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size() {
-		return f.board, f.fleet, nil
-	}
 	p, err := data.ReadPublished(file)
 	if err != nil {
-		return nil, f.fleet, err
+		return nil, booking.Fleet{}, err
 	}
-	if file, err := f.root.Open(bookingsPath); err == nil { // without it the numbers count that were written
+	if file, err := root.Open(bookingsPath); err == nil { // without it the numbers count that were written
 		defer file.Close()
 		p.Board.Bookings, _ = data.ReadBookings(file)
 	}
-	f.board, f.fleet, f.info = p.Board, p.Board.Fleet(), info
-	return f.board, f.fleet, nil
+	return p.Board, p.Board.Fleet(), nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -67,21 +66,19 @@ const bookPolicy = "default-src 'none'; style-src 'self'; img-src 'self' data:; 
 // A bookingForm answers everything below book/.
 type bookingForm struct {
 	BookingOptions
-	auth   *Auth
 	saves  *limiter
-	board  *boardFile
 	assets map[string]render.File
 	server *server
 }
 
-func newBookingForm(o BookingOptions, s *server, root *os.Root) *bookingForm {
+func newBookingForm(o BookingOptions, s *server) *bookingForm {
 	if o.BodyTimeout <= 0 {
 		o.BodyTimeout = 5 * time.Second
 	}
 	if o.Aliases == nil {
 		o.Aliases = func() booking.Aliases { return nil }
 	}
-	d := &bookingForm{BookingOptions: o, auth: s.auth, saves: newLimiter(o.Now, saveBurst, savePause), board: &boardFile{root: root}, assets: map[string]render.File{}, server: s}
+	d := &bookingForm{BookingOptions: o, saves: newLimiter(o.Now, saveBurst, savePause), assets: map[string]render.File{}, server: s}
 	for _, f := range o.Pages.Assets() {
 		d.assets[path.Base(f.Path)] = f
 	}
@@ -102,19 +99,17 @@ func (d *bookingForm) serve(w http.ResponseWriter, r *http.Request, name string)
 		http.NotFound(w, r)
 		return
 	}
-	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost}, r.Method) {
-		h.Set("Allow", "GET, HEAD, POST")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	if !allowed(w, r, http.MethodGet, http.MethodHead, http.MethodPost) {
 		return
 	}
-	login := d.auth.who(w, r)
+	login := d.server.Auth.who(w, r)
 	if login == "" {
 		return
 	}
 	v, err := d.visit(login, r.URL.Query())
 	switch {
 	case err != nil:
-		d.server.log.Error("reading the board", "error", err)
+		d.server.Log.Error("reading the board", "error", err)
 		http.Error(w, "there is no board yet: nothing has been generated, or it cannot be read", http.StatusServiceUnavailable)
 	case v == nil:
 		http.NotFound(w, r)
@@ -132,9 +127,7 @@ func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string
 	if !isAsset && name != "capabilities.json" {
 		return false
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	if !allowed(w, r, http.MethodGet, http.MethodHead) {
 		return true
 	}
 	var content []byte
@@ -146,7 +139,7 @@ func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string
 			Booking bool   `json:"booking"`
 			Name    string `json:"name,omitempty"` // of whoever asks, if the browser says it by itself
 		}{Booking: true}
-		if login, no := d.auth.identify(r); no == nil {
+		if login, no := d.server.Auth.identify(r); no == nil {
 			able.Name = d.Aliases().Canonical(login)
 		}
 		content, _ = json.Marshal(able) // it always can be
@@ -168,7 +161,7 @@ type visit struct {
 // visit reads from the address what a request is about: places "at" which to book, and
 // what is to stand in the fields. It is nil if the board does not have such a place.
 func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
-	b, fleet, err := d.board.read()
+	b, fleet, err := readBoard(d.server.root)
 	if err != nil {
 		return nil, err
 	}
@@ -265,17 +258,17 @@ func (v *visit) refuse(why *refusal) {
 // post answers a form that was sent.
 func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	if !d.sameOrigin(r) {
-		d.server.log.Warn("a form that another site sent", "user", v.Login, "origin", r.Header.Get("Origin"))
+		d.server.Log.Warn("a form that another site sent", "user", v.Login, "origin", r.Header.Get("Origin"))
 		http.Error(w, "this form was sent by another site, or by none: nothing was saved", http.StatusForbidden)
 		return
 	}
-	q, err := d.body(w, r)
-	if err != nil {
-		bodyError(w, err)
+	q, no := d.body(w, r)
+	if no != nil {
+		no.send(w)
 		return
 	}
 	d.fill(v, q)
-	if wait := d.saves.take("as "+v.Login, "at "+addressKey(d.auth.client(r))); wait > 0 {
+	if wait := d.saves.take("as "+v.Login, "at "+addressKey(d.server.Auth.client(r))); wait > 0 {
 		later(w, wait)
 		v.page.Say = "often"
 		d.show(w, v, http.StatusTooManyRequests)
@@ -306,7 +299,7 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 		return
 	}
 	said := map[string]string{"book": "a booking made", "extend": "a booking extended", "release": "a booking released"}[action]
-	d.server.log.Info(said, "user", v.Login, "bookings", booking.Places(done.Done))
+	d.server.Log.Info(said, "user", v.Login, "bookings", booking.Places(done.Done))
 	then := url.Values{}
 	for _, b := range done.Done {
 		then.Add("saved", b.ID)
@@ -328,7 +321,7 @@ func (d *bookingForm) sameOrigin(r *http.Request) bool {
 		return false
 	}
 	asked := *r
-	if _, proxied := d.auth.peer(r); proxied {
+	if _, proxied := d.server.Auth.peer(r); proxied {
 		asked.Host = cmp.Or(r.Header.Get("X-Forwarded-Host"), r.Host)
 	}
 	return http.NewCrossOriginProtection().Check(&asked) == nil
@@ -362,6 +355,6 @@ func endField(action string) string {
 
 // fail answers when something is wrong here, and tells the log alone what.
 func (d *bookingForm) fail(w http.ResponseWriter, doing string, err error) {
-	d.server.log.Error(doing, "error", err)
+	d.server.Log.Error(doing, "error", err)
 	http.Error(w, "something went wrong here, and nothing is known to be saved: look at the bookings, and tell whoever runs this", http.StatusInternalServerError)
 }

@@ -65,44 +65,24 @@ func (d *bookingForm) offer(v *visit, cal *booking.Calendar) error {
 	return nil
 }
 
-var (
-	errType   = errors.New("a form is sent as application/x-www-form-urlencoded")
-	errFields = errors.New("the form cannot be read")
-)
-
 // body reads a form within its bounds of size and time.
-func (d *bookingForm) body(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+func (d *bookingForm) body(w http.ResponseWriter, r *http.Request) (url.Values, *denial) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
-		return nil, errType
+		return nil, &denial{status: http.StatusUnsupportedMediaType, text: "a form is sent as application/x-www-form-urlencoded"}
 	}
-	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(d.BodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, err
-	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.BodyTimeout)) // a recorder in tests has none
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, &denial{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the form is larger than %d KiB: nothing was saved", maxBody>>10)}
+	}
 	if err != nil {
-		return nil, err
+		// A client that sends so slowly would read slowly too.
+		w.Header().Set("Connection", "close")
+		return nil, &denial{status: http.StatusRequestTimeout, text: "the form did not arrive in time: nothing was saved"}
 	}
 	q, err := url.ParseQuery(string(data))
 	if err != nil {
-		return nil, errFields
+		return nil, &denial{status: http.StatusBadRequest, text: "the form cannot be read"}
 	}
 	return q, nil
-}
-
-func bodyError(w http.ResponseWriter, err error) {
-	var large *http.MaxBytesError
-	status := http.StatusBadRequest
-	switch {
-	case errors.As(err, &large):
-		status, err = http.StatusRequestEntityTooLarge, fmt.Errorf("the form is larger than %d KiB: nothing was saved", maxBody>>10)
-	case errors.Is(err, errType):
-		status = http.StatusUnsupportedMediaType
-	case errors.Is(err, errFields):
-	default:
-		// A client that sends so slowly would read slowly too.
-		w.Header().Set("Connection", "close")
-		status, err = http.StatusRequestTimeout, errors.New("the form did not arrive in time: nothing was saved")
-	}
-	http.Error(w, err.Error(), status)
 }

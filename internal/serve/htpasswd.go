@@ -3,8 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -33,7 +31,6 @@ type passwords struct {
 	path string
 	now  func() time.Time
 	log  *slog.Logger
-	key  []byte // of seen
 	// bcrypt takes long, and strangers ask for it.
 	queue   *queue
 	compare func(hash, password []byte) error
@@ -57,10 +54,7 @@ const (
 // openPasswords reads a password file. A line that cannot be used is an error
 // here, where somebody is looking.
 func openPasswords(path string, now func() time.Time, log *slog.Logger) (*passwords, error) {
-	p := &passwords{path: path, now: now, log: log, key: make([]byte, 32), queue: newQueue(2), compare: bcrypt.CompareHashAndPassword, seen: map[[32]byte]time.Time{}}
-	if _, err := rand.Read(p.key); err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
-	}
+	p := &passwords{path: path, now: now, log: log, queue: newQueue(), compare: bcrypt.CompareHashAndPassword, seen: map[[32]byte]time.Time{}}
 	if err := p.read(); err != nil {
 		return nil, err
 	}
@@ -99,8 +93,7 @@ func (p *passwords) read() error {
 	p.stamp = stamp
 	p.hashes, p.bad = parsePasswords(p.path, data)
 	p.dummy = ""
-	for _, hash := range p.hashes {
-		p.dummy = hash
+	for _, p.dummy = range p.hashes {
 		break
 	}
 	return p.bad
@@ -134,7 +127,7 @@ func parsePasswords(path string, data []byte) (map[string]string, error) {
 		cost, err := bcrypt.Cost([]byte(hash))
 		switch {
 		case err != nil || len(hash) != 60 || !strings.HasPrefix(hash, "$2"):
-			say("the password of %s is kept as %s, and bcrypt is the only kind that is safe: make it again with htpasswd -B", name, kindOf(hash))
+			say("the password of %s is not kept as bcrypt, the only kind that is safe: make it again with htpasswd -B", name)
 		case cost > maxCost:
 			say("the password of %s has the cost %d, and every login would take seconds: make it again with htpasswd -B -C 10", name, cost)
 		default:
@@ -142,23 +135,6 @@ func parsePasswords(path string, data []byte) (map[string]string, error) {
 		}
 	}
 	return hashes, errors.Join(wrong...)
-}
-
-// kindOf names what htpasswd calls the kinds that it makes.
-func kindOf(hash string) string {
-	switch {
-	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "$1$"):
-		return "MD5"
-	case strings.HasPrefix(hash, "{SHA}"):
-		return "SHA-1"
-	case strings.HasPrefix(hash, "$5$"), strings.HasPrefix(hash, "$6$"):
-		return "SHA-2 crypt"
-	case strings.HasPrefix(hash, "$2"):
-		return "bcrypt cut short"
-	case len(hash) == 13:
-		return "DES crypt"
-	}
-	return "plain text, or something unknown"
 }
 
 // A candidate is what a login is compared with.
@@ -173,21 +149,16 @@ type candidate struct {
 func (p *passwords) find(name, password string) (c candidate, recently bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	trouble := ""
-	if err := p.read(); err != nil {
-		trouble = err.Error()
-		if trouble != p.trouble {
-			p.log.Error("reading the passwords again", "error", err)
-		}
+	err := p.read()
+	if err != nil && err.Error() != p.trouble {
+		p.log.Error("reading the passwords again", "error", err)
 	}
-	p.trouble = trouble
+	p.trouble = fmt.Sprint(err)
 	c.hash = p.dummy
 	if hash, ok := p.hashes[name]; ok {
 		c.hash, c.real = hash, true
 	}
-	mac := hmac.New(sha256.New, p.key)
-	fmt.Fprintf(mac, "%d %s %s %s", len(name), name, c.hash, password)
-	copy(c.mark[:], mac.Sum(nil))
+	c.mark = sha256.Sum256([]byte(name + "\x00" + c.hash + "\x00" + password))
 	until, seen := p.seen[c.mark]
 	return c, seen && c.real && p.now().Before(until)
 }

@@ -1,33 +1,28 @@
 package serve
 
 import (
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
 )
 
 // A limiter lets each key do something a number of times at once, and then once
-// in a while. It is for keys that strangers choose, so it forgets some when
-// there are very many.
+// in a while.
 type limiter struct {
 	now   func() time.Time
 	burst int
 	every time.Duration // until one more is allowed
 
 	mu   sync.Mutex
-	used map[string]usage
+	used map[string]time.Time // by key: when all that it did no longer counts
 }
 
-// maxKeys bounds what a limiter remembers.
+// maxKeys bounds what a limiter remembers: strangers choose the keys.
 const maxKeys = 10_000
 
-type usage struct {
-	n  float64 // of the burst
-	at time.Time
-}
-
 func newLimiter(now func() time.Time, burst int, every time.Duration) *limiter {
-	return &limiter{now: now, burst: burst, every: every, used: map[string]usage{}}
+	return &limiter{now: now, burst: burst, every: every, used: map[string]time.Time{}}
 }
 
 // take counts once more for every key, or for none of them and says how long to
@@ -35,57 +30,36 @@ func newLimiter(now func() time.Time, burst int, every time.Duration) *limiter {
 func (l *limiter) take(keys ...string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.now()
 	for _, key := range keys {
-		if over := l.present(key, now).n + 1 - float64(l.burst); over > 0 {
-			wait = max(wait, time.Duration(over*float64(l.every)))
-		}
+		wait = max(wait, l.present(key)+l.every-time.Duration(l.burst)*l.every)
 	}
 	if wait > 0 {
 		return wait
 	}
+	if len(l.used) >= maxKeys {
+		l.forget()
+	}
 	for _, key := range keys {
-		u := l.present(key, now)
-		u.n++
-		if _, known := l.used[key]; !known && len(l.used) >= maxKeys {
-			l.forget(now)
-		}
-		l.used[key] = u
+		l.used[key] = l.now().Add(l.present(key) + l.every)
 	}
 	return 0
 }
 
-// giveBack undoes a take of these keys.
-func (l *limiter) giveBack(keys ...string) {
+// giveBack undoes a take of a key.
+func (l *limiter) giveBack(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, key := range keys {
-		u := l.present(key, l.now())
-		u.n = max(0, u.n-1)
-		l.used[key] = u
-	}
+	l.used[key] = l.now().Add(l.present(key) - l.every)
 }
 
-func (l *limiter) present(key string, now time.Time) usage {
-	u := l.used[key]
-	u.n = max(0, u.n-max(0, float64(now.Sub(u.at))/float64(l.every)))
-	u.at = now
-	return u
-}
+// present is how long what a key did still counts.
+func (l *limiter) present(key string) time.Duration { return max(0, l.used[key].Sub(l.now())) }
 
-// forget makes room for many more, so that it is not called for each: first go
-// the keys that have done nothing for long, then those that did something once,
-// then anyone.
-func (l *limiter) forget(now time.Time) {
-	for _, most := range []float64{0, 1, float64(l.burst)} {
-		for key := range l.used {
-			if len(l.used) <= maxKeys/2 {
-				return
-			}
-			if l.present(key, now).n <= most {
-				delete(l.used, key)
-			}
-		}
+// forget makes room: first go the keys of which nothing counts any more, else all.
+func (l *limiter) forget() {
+	maps.DeleteFunc(l.used, func(key string, _ time.Time) bool { return l.present(key) == 0 })
+	if len(l.used) >= maxKeys {
+		clear(l.used)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
@@ -36,6 +37,15 @@ func newSlowAuth(t *testing.T) *slowAuth {
 	a, err := NewAuth(AuthOptions{Passwords: path, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
+	}
+	// Addresses of the tests do not share a place.
+	for places := 0; places < 4; {
+		a.passwords.queue = newQueue()
+		own := map[chan struct{}]bool{}
+		for _, address := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.9"} {
+			own[a.passwords.queue.place(address)] = true
+		}
+		places = len(own)
 	}
 	s := &slowAuth{Auth: a, began: make(chan string, 100), end: make(chan struct{})}
 	a.passwords.compare = func(hash, password []byte) error {
@@ -72,27 +82,11 @@ func soon[T any](t *testing.T, what string, from <-chan T) T {
 	}
 }
 
-// waiting waits until so many logins of an address run or wait.
-func (s *slowAuth) waiting(t *testing.T, address string, want int) {
-	t.Helper()
-	q := s.passwords.queue
-	for end := time.Now().Add(need.Patience); ; time.Sleep(time.Millisecond) {
-		q.mu.Lock()
-		n := 0
-		if own := q.addresses[address]; own != nil {
-			n = own.users
-		}
-		q.mu.Unlock()
-		if n == want {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d logins of %s run or wait, want %d", n, address, want)
-		}
-	}
+func TestOneAddressDoesNotStallOthersLogins(t *testing.T) {
+	synctest.Test(t, oneAddressDoesNotStallOthersLogins)
 }
 
-func TestOneAddressDoesNotStallOthersLogins(t *testing.T) {
+func oneAddressDoesNotStallOthersLogins(t *testing.T) {
 	s := newSlowAuth(t)
 	ctx := t.Context()
 	var guesses []<-chan int
@@ -100,7 +94,7 @@ func TestOneAddressDoesNotStallOthersLogins(t *testing.T) {
 		guesses = append(guesses, s.login(ctx, "192.0.2.1", "kai", fmt.Sprint("guess ", n)))
 	}
 	soon(t, "the first guess", s.began)
-	s.waiting(t, "192.0.2.1", 5)
+	synctest.Wait() // the others wait for their address
 	eva := s.login(ctx, "192.0.2.2", "eva", "right")
 	if got := soon(t, "eva's turn", s.began); got != "right" {
 		t.Errorf("%q is compared while a guess of the same address is", got)
@@ -114,13 +108,17 @@ func TestOneAddressDoesNotStallOthersLogins(t *testing.T) {
 			t.Errorf("a guess: %d", code)
 		}
 	}
-	s.waiting(t, "192.0.2.1", 0)
-	if n := len(s.passwords.queue.addresses); n != 0 {
-		t.Errorf("%d addresses are remembered, and nobody waits", n)
+	synctest.Wait()
+	if n := len(s.passwords.queue.running); n != 0 {
+		t.Errorf("%d comparisons run, and nobody waits", n)
 	}
 }
 
 func TestALoginEndsWithItsRequest(t *testing.T) {
+	synctest.Test(t, aLoginEndsWithItsRequest)
+}
+
+func aLoginEndsWithItsRequest(t *testing.T) {
 	s := newSlowAuth(t)
 	first := s.login(t.Context(), "192.0.2.1", "kai", "guess")
 	soon(t, "the first guess", s.began)
@@ -130,14 +128,14 @@ func TestALoginEndsWithItsRequest(t *testing.T) {
 	for n, address := range []string{"192.0.2.1", "192.0.2.3"} {
 		ctx, hangUp := context.WithCancel(t.Context())
 		gone := s.login(ctx, address, "eva", "right")
-		s.waiting(t, address, 2-n)
+		synctest.Wait()
 		hangUp()
 		if code := soon(t, "the end of a request whose client is gone", gone); code != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d", address, code)
 		}
-		s.waiting(t, address, 1-n)
-		if used := s.failures.used[address].n; used != float64(1-n) {
-			t.Errorf("%s: %v wrong passwords are counted, and nothing was compared of the one that left", address, used)
+		synctest.Wait()
+		if used := s.failures.present(address); used != time.Duration(1-n)*loginPause {
+			t.Errorf("%s: wrong passwords count for %v, and nothing was compared of the one that left", address, used)
 		}
 	}
 	close(s.end)

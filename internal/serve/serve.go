@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,15 +45,13 @@ func Handler(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the site: %w", err)
 	}
-	s := &server{root: root, log: o.Log, auth: o.Auth, private: o.Private}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	if s.auth == nil && (o.Private || o.Booking != nil) {
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	s := &server{Options: o, root: root}
+	if o.Auth == nil && (o.Private || o.Booking != nil) {
 		return nil, errors.Join(errors.New("setting up the server: nobody can log in"), root.Close())
 	}
 	if o.Booking != nil {
-		s.form = newBookingForm(*o.Booking, s, root)
+		s.form = newBookingForm(*o.Booking, s)
 	}
 	return s, nil
 }
@@ -85,11 +85,9 @@ func Run(ctx context.Context, l net.Listener, h http.Handler) error {
 }
 
 type server struct {
-	root    *os.Root
-	log     *slog.Logger
-	auth    *Auth
-	private bool
-	form    *bookingForm
+	Options
+	root *os.Root
+	form *bookingForm // nil for none
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +95,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	if s.private && s.auth.who(w, r) == "" {
+	if s.Private && s.Auth.who(w, r) == "" {
 		return
 	}
 	name := path.Clean("/" + r.URL.Path)[1:]
@@ -110,9 +108,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.form.serve(w, r, strings.TrimSuffix(below, "/"))
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		h.Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	if !allowed(w, r, http.MethodGet, http.MethodHead) {
 		return
 	}
 	for part := range strings.SplitSeq(name, "/") {
@@ -141,6 +137,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.file(w, r, name)
+}
+
+// allowed reports whether a request has one of these methods, and answers it if not.
+func allowed(w http.ResponseWriter, r *http.Request, methods ...string) bool {
+	if slices.Contains(methods, r.Method) {
+		return true
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	return false
 }
 
 // index is the file that a directory shows: the first of its views that is there.
@@ -215,7 +221,7 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			s.log.Error("serving a file", "file", name, "error", err)
+			s.Log.Error("serving a file", "file", name, "error", err)
 		}
 		h.Set("Cache-Control", "no-cache") // what is missing now may be there in a second
 		http.NotFound(w, r)
