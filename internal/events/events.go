@@ -191,23 +191,21 @@ func (d *diff) gone() {
 
 // bookings emits the events of each booking that are due.
 func (d *diff) bookings() {
-	at := d.now.GeneratedAt
+	at, before := d.now.GeneratedAt, d.prev.At
 	for i := range d.now.Bookings {
 		b := &d.now.Bookings[i]
 		if b.ID == "" || len(d.next.Bookings) == MaxBookings {
 			continue
 		}
-		was, known := d.prev.Bookings[b.ID]
 		if _, twice := d.next.Bookings[b.ID]; twice {
 			continue
 		}
-		is := was
-		if !was.Until.Equal(b.Until) {
-			is.Ending, is.Ended = false, false // it was extended or shortened
-		}
-		is.Until = b.Until
-		started := !b.From.After(at)
-		ended := !b.Until.IsZero() && !at.Before(b.Until)
+		was, known := d.prev.Bookings[b.ID]
+		sameEnd := known && was.Until.Equal(b.Until)
+		d.next.Bookings[b.ID] = BookingMemory{Until: b.Until, NoShow: was.NoShow}
+		begun := func(t time.Time) bool { return !b.From.After(t) }
+		ending := func(t time.Time) bool { return begun(t) && !b.Until.IsZero() && b.Until.Sub(t) <= EndingWithin }
+		ended := func(t time.Time) bool { return !b.Until.IsZero() && !t.Before(b.Until) }
 		say := func(kind Kind, when, cause time.Time, summary string) {
 			e := Event{Kind: kind, Host: b.Host, At: when, Booking: b.ID, Users: []string{b.Name}, Summary: place(b) + ": " + summary}
 			if len(b.GPUs) == 1 {
@@ -215,23 +213,15 @@ func (d *diff) bookings() {
 			}
 			d.emit(e, cause)
 		}
-		if started && !is.Started {
-			is.Started = true
-			if !ended {
-				say(BookingStart, b.From, b.From, b.Name+" has it "+until(b))
-			}
+		if begun(at) && !ended(at) && !(known && begun(before)) {
+			say(BookingStart, b.From, b.From, b.Name+" has it "+until(b))
 		}
-		if ended && !is.Ended {
-			is.Ended, is.Ending = true, true
-			if known {
-				say(BookingEnd, b.Until, b.Until, "the booking of "+b.Name+" is over")
-			}
-		}
-		if started && !ended && !b.Until.IsZero() && b.Until.Sub(at) <= EndingWithin && !is.Ending {
-			is.Ending = true
+		if ending(at) && !ended(at) && !(sameEnd && ending(before)) {
 			say(BookingEnding, b.Until.Add(-EndingWithin), b.Until, "the booking of "+b.Name+" ends at "+moment(b.Until))
 		}
-		d.next.Bookings[b.ID] = is
+		if ended(at) && known && !(sameEnd && ended(before)) {
+			say(BookingEnd, b.Until, b.Until, "the booking of "+b.Name+" is over")
+		}
 	}
 	d.noShows()
 }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,32 +32,11 @@ func (e Event) Mask(name, booking func(string) string) Event {
 
 // masked describes a kind in words that name nobody.
 func masked(kind Kind) string {
-	switch kind {
-	case HostNew:
-		return "is on the board"
-	case HostUp, GPUBack:
-		return "is back"
-	case HostStale:
-		return "is stale"
-	case HostDown:
-		return "is down"
-	case HostGone:
-		return "is no longer on the board"
-	case GPULost:
-		return "is lost"
-	case GPUStuck:
-		return "holds memory that no living process owns"
-	case GPUFreed:
-		return "is free after a long use"
-	case BookingStart:
-		return "is booked from now on"
-	case BookingEnding:
-		return "has a booking that ends soon"
-	case BookingEnd:
-		return "has a booking that is over"
-	case BookingNoShow:
-		return "is booked and not in use"
-	default:
-		return string(kind)
+	words := map[Kind]string{
+		HostNew: "is on the board", HostUp: "is back", HostStale: "is stale", HostDown: "is down", HostGone: "is no longer on the board",
+		GPULost: "is lost", GPUBack: "is back", GPUStuck: "holds memory that no living process owns", GPUFreed: "is free after a long use",
+		BookingStart: "is booked from now on", BookingEnding: "has a booking that ends soon",
+		BookingEnd: "has a booking that is over", BookingNoShow: "is booked and not in use",
 	}
+	return cmp.Or(words[kind], string(kind))
 }

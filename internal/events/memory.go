@@ -50,13 +50,11 @@ type GPUMemory struct {
 	Users     []string  `json:"users,omitempty"`
 }
 
-// BookingMemory says which events of a booking have been emitted.
+// BookingMemory is the last known end of a booking, and whether a no-show was an event. The
+// other events follow from the times.
 type BookingMemory struct {
-	Until   time.Time `json:"until"`
-	Started bool      `json:"started,omitempty"`
-	Ending  bool      `json:"ending,omitempty"`
-	Ended   bool      `json:"ended,omitempty"`
-	NoShow  bool      `json:"no_show,omitempty"`
+	Until  time.Time `json:"until"`
+	NoShow bool      `json:"no_show,omitempty"`
 }
 
 func gpuKey(host string, g *board.GPU) string {

@@ -84,7 +84,7 @@ var doors = map[string][]string{
 	"github.com/yuin/goldmark":           {"sitegen/page"},
 	"golang.org/x/crypto/bcrypt":         {"internal/serve"},
 	"golang.org/x/crypto/ssh":            {"publisher", "publisher/dropbox"},
-	"golang.org/x/sync/errgroup":         {"sitegen", "sitegen/render"},
+	"golang.org/x/sync/errgroup":         {"internal/notify", "sitegen", "sitegen/render"},
 	"golang.org/x/sys/unix":              {"collector", "collector/hostinfo", "internal/atomicfile", "internal/booking", "internal/serve", "internal/spool"},
 	"golang.org/x/term":                  {"internal/cli"},
 	"golang.org/x/text/encoding/charmap": {"internal/booking"},

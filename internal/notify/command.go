@@ -23,7 +23,7 @@ func (c *Notifier) run(ctx context.Context, h *Hook, m message) error {
 		return fmt.Errorf("making the message: %w", err)
 	}
 	env := []string{
-		"GPUBOARD_EVENT_ID=" + m.ID, "GPUBOARD_EVENT_KIND=" + m.Kind, "GPUBOARD_EVENT_AT=" + m.At.UTC().Format(time.RFC3339),
+		"GPUBOARD_EVENT_ID=" + m.ID, "GPUBOARD_EVENT_KIND=" + string(m.Kind), "GPUBOARD_EVENT_AT=" + m.At.UTC().Format(time.RFC3339),
 		"GPUBOARD_EVENT_HOST=" + m.Host, "GPUBOARD_EVENT_GPU=", "GPUBOARD_EVENT_USERS=" + strings.Join(m.Users, ","),
 		"GPUBOARD_EVENT_BOOKING=" + m.Booking, "GPUBOARD_EVENT_SUMMARY=" + m.Summary, "GPUBOARD_EVENT_COUNT=" + strconv.Itoa(len(m.Events)),
 	}

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
+
+	"golang.org/x/sync/errgroup"
 
 	"gpuboard/internal/snapshot"
 )
@@ -33,10 +34,10 @@ func (r *refusal) Unwrap() error { return r.err }
 // Deliver sends what waits, to all hooks in parallel and to each in order, within
 // [Budget], and returns the hooks that fail. What could not be sent stays for a later
 // call.
-func (c *Notifier) Deliver(ctx context.Context, now time.Time) []Failure {
+func (c *Notifier) Deliver(ctx context.Context, now time.Time) []State {
 	box, err := c.load()
 	if err != nil {
-		return []Failure{{Err: err}}
+		return []State{{Err: err}}
 	}
 	var due []*Hook
 	for i := range c.opt.Hooks {
@@ -48,28 +49,21 @@ func (c *Notifier) Deliver(ctx context.Context, now time.Time) []Failure {
 	}
 	if len(due) > 0 {
 		if err := c.save(box); err != nil {
-			return []Failure{{Err: fmt.Errorf("nothing is sent: %w", err)}}
+			return []State{{Err: fmt.Errorf("nothing is sent: %w", err)}}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
-	var wg sync.WaitGroup
-	var unsaved error
+	var all errgroup.Group
 	for _, h := range due {
-		wg.Go(func() {
-			if err := c.serve(ctx, h, box, now); err != nil {
-				c.mu.Lock()
-				unsaved = err
-				c.mu.Unlock()
-			}
-		})
+		all.Go(func() error { return c.serve(ctx, h, box, now) })
 	}
-	wg.Wait()
-	var list []Failure
+	unsaved := all.Wait()
+	list := c.failures(box)
 	if unsaved != nil {
-		list = append(list, Failure{Err: unsaved})
+		list = slices.Insert(list, 0, State{Err: unsaved})
 	}
-	return append(list, c.failures(box)...)
+	return list
 }
 
 // isDue reports whether the pause after a failure is over. A pause longer than
@@ -87,9 +81,7 @@ func (q *queue) tokens(h *Hook, now time.Time) int {
 // serve sends what waits for one hook. It returns an error of the outbox; an error of
 // the hook is stored in its queue.
 func (c *Notifier) serve(ctx context.Context, h *Hook, box *outbox, now time.Time) error {
-	c.mu.Lock()
 	q := box.Hooks[h.Name]
-	c.mu.Unlock()
 	for {
 		c.mu.Lock()
 		m, n := c.next(h, q, now)
@@ -126,7 +118,7 @@ func (c *Notifier) next(h *Hook, q *queue, now time.Time) (message, int) {
 	}
 	first := q.Pending[0]
 	if first.Event == nil {
-		return c.summaryMessage(h, first, q.Dropped, now), 1
+		return c.summaryMessage(first, q.Dropped), 1
 	}
 	n := 1
 	if len(q.Pending) > tokens {
@@ -134,7 +126,7 @@ func (c *Notifier) next(h *Hook, q *queue, now time.Time) (message, int) {
 			n++
 		}
 	}
-	return c.eventMessage(h, q.Pending[:n], q.Dropped, now), n
+	return c.eventMessage(q.Pending[:n], q.Dropped, now), n
 }
 
 func (q *queue) failed(err error, now time.Time) {
@@ -154,13 +146,7 @@ func (q *queue) failed(err error, now time.Time) {
 }
 
 // send makes one attempt.
-func (c *Notifier) send(ctx context.Context, h *Hook, m message) (err error) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			// A bug that one hook triggers must not stop the deliveries to the others.
-			err = fmt.Errorf("sending failed inside gpuboard: %v", fault)
-		}
-	}()
+func (c *Notifier) send(ctx context.Context, h *Hook, m message) error {
 	switch h.Kind {
 	case Webhook:
 		return c.post(ctx, h, m)

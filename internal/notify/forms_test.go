@@ -24,7 +24,7 @@ func formsMessage(t *testing.T, text string) message {
 	c := carrier(t, t.TempDir())
 	gpu := 3
 	e := events.Event{ID: "gpu-lost/atlas/GPU-1/20261120T060000Z", Kind: events.GPULost, Host: "atlas", GPU: &gpu, UUID: "GPU-1", At: start, Users: []string{"mira", "kai"}, Booking: "b1", Summary: text}
-	return c.eventMessage(nil, []item{{ID: e.ID, Event: &e}}, 0, start)
+	return c.eventMessage([]item{{ID: e.ID, Event: &e}}, 0, start)
 }
 
 func bodyOf(t *testing.T, f Format, m message) map[string]any {
@@ -78,7 +78,7 @@ func TestMessagesFit(t *testing.T) {
 		e.Summary = strings.Repeat("<", 500)
 		items = append(items, item{ID: e.ID, Event: &e})
 	}
-	m := c.eventMessage(nil, items, 7, start)
+	m := c.eventMessage(items, 7, start)
 	if len(m.Events) != maxTogether || !strings.Contains(m.Text, "and 37 more") {
 		t.Errorf("%d events, text ends %q", len(m.Events), m.Text[len(m.Text)-90:])
 	}
@@ -88,7 +88,7 @@ func TestMessagesFit(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", f, len(raw), err)
 		}
 	}
-	again := c.eventMessage(nil, items, 0, start.Add(time.Hour))
+	again := c.eventMessage(items, 0, start.Add(time.Hour))
 	if again.ID != m.ID || len(m.ID) > 100 {
 		t.Errorf("ids %s and %s", m.ID, again.ID)
 	}

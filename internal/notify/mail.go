@@ -51,7 +51,7 @@ func mailText(h *Hook, m message) ([]byte, error) {
 	header("Content-Transfer-Encoding", "quoted-printable")
 	// Tells other programs not to send automatic replies (RFC 3834).
 	header("Auto-Submitted", "auto-generated")
-	header("X-Gpuboard-Event", m.Kind)
+	header("X-Gpuboard-Event", string(m.Kind))
 	b.WriteByte('\n')
 	text := m.Text
 	if m.Kind != "several" && m.Kind != "daily-summary" && m.Kind != "test" {

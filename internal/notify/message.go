@@ -17,33 +17,26 @@ const (
 )
 
 // A message is what is sent to one hook at once. Commands and webhooks with format json
-// get it as JSON. With one event it has the fields of the event; with several it has
-// the kind "several". The list contains the events in both cases.
+// get it as JSON. With one event it has the fields of the event; with several its kind
+// is "several", for others "daily-summary" or "test". Events has the events in all cases.
 type message struct {
-	ID      string         `json:"id"`
-	Kind    string         `json:"kind"` // of the event; or several, daily-summary, test
-	At      time.Time      `json:"at"`
-	Host    string         `json:"host,omitempty"`
-	GPU     *int           `json:"gpu,omitempty"`
-	UUID    string         `json:"uuid,omitempty"`
-	Users   []string       `json:"users,omitempty"`
-	Booking string         `json:"booking,omitempty"`
-	Summary string         `json:"summary"` // one line
-	Text    string         `json:"text"`    // complete, several lines
+	events.Event
+	Text    string         `json:"text"` // complete, several lines
 	Events  []events.Event `json:"events"`
 	Dropped int            `json:"dropped,omitempty"` // events that were dropped before these
 	Title   string         `json:"title,omitempty"`
 	URL     string         `json:"url,omitempty"`
 }
 
-func (c *Notifier) base(now time.Time) message {
-	return message{Title: c.opt.Title, URL: c.opt.SiteURL, At: now.UTC().Truncate(time.Second), Events: []events.Event{}}
+// message returns one that holds no event yet.
+func (c *Notifier) message(id string, kind events.Kind, at time.Time) message {
+	return message{Event: events.Event{ID: id, Kind: kind, At: at.UTC().Truncate(time.Second)}, Title: c.opt.Title, URL: c.opt.SiteURL, Events: []events.Event{}}
 }
 
 // eventMessage returns a message of one or several events. Its id depends on the events
 // alone, so that a repeated message has the same id.
-func (c *Notifier) eventMessage(h *Hook, items []item, dropped int, now time.Time) message {
-	m := c.base(now)
+func (c *Notifier) eventMessage(items []item, dropped int, now time.Time) message {
+	m := c.message("", "several", now)
 	m.Dropped = dropped
 	ids := make([]string, len(items))
 	for i, it := range items {
@@ -51,16 +44,13 @@ func (c *Notifier) eventMessage(h *Hook, items []item, dropped int, now time.Tim
 		m.Events = append(m.Events, *it.Event)
 	}
 	if len(items) == 1 {
-		e := m.Events[0]
-		m.ID, m.Kind, m.At, m.Host, m.GPU, m.UUID = e.ID, string(e.Kind), e.At, e.Host, e.GPU, e.UUID
-		m.Users, m.Booking, m.Summary = e.Users, e.Booking, e.Summary
-		m.Text = e.Summary
-		if now.Sub(e.At) > 10*time.Minute {
-			m.Text += " (" + c.clock(e.At, now) + ")"
+		m.Event = m.Events[0]
+		m.Text = m.Summary
+		if now.Sub(m.At) > 10*time.Minute {
+			m.Text += " (" + c.clock(m.At, now) + ")"
 		}
 	} else {
 		m.ID = fmt.Sprintf("several/%x", sha256.Sum256([]byte(strings.Join(ids, "\n"))))[:48]
-		m.Kind = "several"
 		m.Summary = fmt.Sprintf("%d things happened", len(items))
 		m.Text = m.Summary + c.listed(m.Events, now)
 	}
@@ -93,9 +83,9 @@ func (c *Notifier) clock(t, now time.Time) string {
 	return t.Format("2006-01-02 15:04 MST")
 }
 
-func (c *Notifier) summaryMessage(h *Hook, it item, dropped int, now time.Time) message {
-	m := c.base(now)
-	m.ID, m.Kind, m.At, m.Dropped = it.ID, "daily-summary", it.Accepted.UTC(), dropped
+func (c *Notifier) summaryMessage(it item, dropped int) message {
+	m := c.message(it.ID, "daily-summary", it.Accepted)
+	m.Dropped = dropped
 	m.Text = it.Text
 	if len(m.Text) > maxTextBytes {
 		m.Text = strings.ToValidUTF8(m.Text[:maxTextBytes], "") + "…"
@@ -105,8 +95,7 @@ func (c *Notifier) summaryMessage(h *Hook, it item, dropped int, now time.Time) 
 }
 
 func (c *Notifier) testMessage(h *Hook, now time.Time) message {
-	m := c.base(now)
-	m.ID, m.Kind = "test/"+m.At.Format("20060102T150405Z"), "test"
+	m := c.message("test/"+now.UTC().Format("20060102T150405Z"), "test", now)
 	m.Summary = "a test: the hook " + h.Name + " works"
 	m.Text = m.Summary
 	return m

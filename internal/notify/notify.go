@@ -8,6 +8,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,6 @@ import (
 const (
 	// Budget is how long all deliveries of one generation may take together.
 	Budget = 5 * time.Second
-	// MaxHooks is how many hooks there may be.
-	MaxHooks = 32
 	// MaxPending is how many events wait for one hook; the oldest make room.
 	MaxPending = 500
 	// MaxAge is how long an event waits for delivery.
@@ -36,9 +35,8 @@ const (
 	// PerMinute is the default limit of messages to one hook per minute.
 	PerMinute = 4
 
-	maxPerMinute = 60
-	maxSeen      = 4096     // accepted ids that are remembered
-	maxOutbox    = 16 << 20 // bytes that are read back
+	maxSeen   = 4096     // accepted ids that are remembered
+	maxOutbox = 16 << 20 // bytes that are read back
 )
 
 // Kind is how a hook is reached.
@@ -109,8 +107,6 @@ type Options struct {
 	Zone *time.Location
 	// Title and SiteURL are the board's, for messages; both may be "".
 	Title, SiteURL string
-	// Transport carries webhooks; nil is one that verifies TLS.
-	Transport http.RoundTripper
 }
 
 // A Notifier delivers events. Two goroutines, or two programs with the same outbox,
@@ -122,23 +118,15 @@ type Notifier struct {
 	mu     sync.Mutex // guards the outbox while hooks are served side by side
 }
 
-// New checks the hooks. The error names the hook and never its URL.
+// New checks what the configuration did not. The error names the hook and never its URL.
 func New(o Options) (*Notifier, error) {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
-	if len(o.Hooks) > MaxHooks {
-		return nil, fmt.Errorf("there are %d hooks, and %d are the most", len(o.Hooks), MaxHooks)
-	}
-	c := &Notifier{opt: o, daily: map[string]int{}, client: newClient(o.Transport)}
+	c := &Notifier{opt: o, daily: map[string]int{}, client: newClient()}
 	c.opt.Hooks = slices.Clone(o.Hooks)
-	seen := map[string]bool{}
 	for i := range c.opt.Hooks {
 		h := &c.opt.Hooks[i]
-		if seen[h.Name] || h.Name == "" {
-			return nil, fmt.Errorf("hook %d: its name %q is empty or taken", i+1, h.Name)
-		}
-		seen[h.Name] = true
 		if err := h.check(); err != nil {
 			return nil, fmt.Errorf("hook %s: %w", h.Name, err)
 		}
@@ -155,28 +143,14 @@ func New(o Options) (*Notifier, error) {
 
 // check sets defaults and refuses invalid settings.
 func (h *Hook) check() error {
-	if h.PerMinute <= 0 {
-		h.PerMinute = PerMinute
-	}
-	h.PerMinute = min(h.PerMinute, maxPerMinute)
+	h.PerMinute = cmp.Or(h.PerMinute, PerMinute)
 	for _, p := range slices.Concat(h.Events, h.Hosts) {
 		if _, err := path.Match(p, ""); err != nil {
 			return fmt.Errorf("%q is not a pattern", p)
 		}
 	}
-	for _, p := range h.Events {
-		if !slices.ContainsFunc(Kinds(), func(k events.Kind) bool { return matches([]string{p}, string(k)) }) {
-			return fmt.Errorf("no event is called %q", p)
-		}
-	}
 	switch h.Kind {
 	case Webhook:
-		if h.Format == "" {
-			h.Format = Slack
-		}
-		if !slices.Contains(Formats(), h.Format) {
-			return fmt.Errorf("there is no format %q", h.Format)
-		}
 		u, err := url.Parse(h.URL)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 			return errors.New("url is not an http or https address") // and is not repeated: it may be a secret
@@ -185,9 +159,7 @@ func (h *Hook) check() error {
 		if len(h.To) == 0 {
 			return errors.New("mail goes to nobody: to is empty")
 		}
-		if h.Sendmail == "" {
-			h.Sendmail = "/usr/sbin/sendmail"
-		}
+		h.Sendmail = cmp.Or(h.Sendmail, "/usr/sbin/sendmail")
 		for _, a := range append(slices.Clone(h.To), h.From) {
 			if _, err := mail.ParseAddress(a); err != nil {
 				return fmt.Errorf("%q is not a mail address", a)
@@ -197,8 +169,6 @@ func (h *Hook) check() error {
 		if len(h.Command) == 0 || h.Command[0] == "" {
 			return errors.New("command is empty")
 		}
-	default:
-		return fmt.Errorf("there is no kind of hook %q", h.Kind)
 	}
 	return nil
 }
@@ -283,41 +253,30 @@ func (c *Notifier) dailyDue(h *Hook, now time.Time) bool {
 	return h.Daily != "" && local.Hour()*60+local.Minute() >= c.daily[h.Name]
 }
 
-// A Failure describes a hook whose deliveries fail.
-type Failure struct {
-	Hook    string
-	Err     error
-	Tries   int
-	Waiting int       // events
-	Next    time.Time // when it is tried again
+// A State is that of one hook. Err is of the last delivery or of the test message; without
+// a hook it is of the outbox.
+type State struct {
+	Hook, Where string // Where is its address without secrets
+	Waiting     int    // events
+	Err         error
+	Tries       int       // that failed
+	Next        time.Time // when it is tried again
 	// Refused is true when the receiver refused the message, so that a retry alone
 	// does not help.
 	Refused bool
 }
 
 // Failures returns the hooks whose last delivery failed, from the outbox.
-func (c *Notifier) Failures() []Failure {
+func (c *Notifier) Failures() []State {
 	box, err := c.load()
 	if err != nil {
-		return []Failure{{Err: err}}
+		return []State{{Err: err}}
 	}
 	return c.failures(box)
 }
 
-func (c *Notifier) failures(box *outbox) (list []Failure) {
-	for _, h := range c.opt.Hooks {
-		if q := box.Hooks[h.Name]; q != nil && q.Tries > 0 {
-			list = append(list, q.failure(h.Name))
-		}
-	}
-	return list
-}
-
-// A State is that of one hook.
-type State struct {
-	Hook, Where string // Where is its address without secrets
-	Waiting     int    // events
-	Err         error  // of the last delivery, or of the test message
+func (c *Notifier) failures(box *outbox) []State {
+	return slices.DeleteFunc(c.states(box), func(s State) bool { return s.Err == nil })
 }
 
 // Test sends one message to each hook, without the outbox, and returns the results.
@@ -338,17 +297,22 @@ func (c *Notifier) States() ([]State, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.states(box), nil
+}
+
+func (c *Notifier) states(box *outbox) []State {
 	list := make([]State, len(c.opt.Hooks))
 	for i, h := range c.opt.Hooks {
 		list[i] = State{Hook: h.Name, Where: h.where()}
 		if q := box.Hooks[h.Name]; q != nil {
-			list[i].Waiting = len(q.Pending)
+			s := &list[i]
+			s.Waiting, s.Tries, s.Next, s.Refused = len(q.Pending), q.Tries, q.Next, q.Refused
 			if q.Tries > 0 {
-				list[i].Err = errors.New(q.Error)
+				s.Err = errors.New(q.Error)
 			}
 		}
 	}
-	return list, nil
+	return list
 }
 
 // where returns a hook's address without its secrets.

@@ -59,10 +59,6 @@ func (q *queue) expire(now time.Time) {
 	}
 }
 
-func (q *queue) failure(name string) Failure {
-	return Failure{Hook: name, Err: errors.New(q.Error), Tries: q.Tries, Waiting: len(q.Pending), Next: q.Next, Refused: q.Refused}
-}
-
 // errForgotten is wrapped by the error about an outbox that cannot be read.
 var errForgotten = errors.New("what waited for delivery is lost")
 
@@ -83,15 +79,13 @@ func (c *Notifier) load() (*outbox, error) {
 	if read.Schema != outboxSchema {
 		return box, fmt.Errorf("reading the outbox: it has schema %d, and this version reads %d; %w", read.Schema, outboxSchema, errForgotten)
 	}
-	if read.Hooks == nil {
-		read.Hooks = map[string]*queue{}
-	}
+	box.Seen = read.Seen
 	for name, q := range read.Hooks {
-		if q == nil {
-			delete(read.Hooks, name)
+		if q != nil {
+			box.Hooks[name] = q
 		}
 	}
-	return &read, nil
+	return box, nil
 }
 
 func (c *Notifier) save(box *outbox) error {

@@ -18,30 +18,16 @@ import (
 // maxAnswerBytes limits what is read of an answer, of which mostly the status counts.
 const maxAnswerBytes = 16 << 10
 
-// newClient returns an HTTP client that verifies TLS and keeps no connections. It
-// follows a redirect only to the same server and with the same method: another server
-// must not get the message, and a POST that becomes a GET delivers nothing.
-func newClient(transport http.RoundTripper) *http.Client {
-	if transport == nil {
-		transport = &http.Transport{
+// newClient returns an HTTP client that verifies TLS, keeps no connections and follows no
+// redirects: another server must not get the message, and a POST that becomes a GET
+// delivers nothing.
+func newClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSHandshakeTimeout: Budget,
 			MaxResponseHeaderBytes: maxAnswerBytes, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
-		}
-	}
-	return &http.Client{
-		Transport: transport,
-		CheckRedirect: func(req *http.Request, via []*http.Request) error {
-			first := via[0]
-			switch {
-			case req.URL.Host != first.URL.Host || req.URL.Scheme != first.URL.Scheme:
-				return &refusal{err: errors.New("it redirects to another server, which is not followed"), permanent: true}
-			case req.Method != first.Method:
-				return &refusal{err: errors.New("it redirects in a way that drops the message"), permanent: true}
-			case len(via) > 3:
-				return &refusal{err: errors.New("it redirects in circles"), permanent: true}
-			}
-			return nil
 		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
@@ -80,7 +66,7 @@ func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
 		if s, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && s > 0 {
 			r.after = min(time.Duration(min(s, 1<<20))*time.Second, maxPause)
 		}
-	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooEarly:
+	case code >= 300 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooEarly:
 		r.permanent = true
 	}
 	return r

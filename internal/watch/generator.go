@@ -169,7 +169,7 @@ func (n announcer) Deliver(ctx context.Context, now time.Time) []snapshot.Proble
 	return problemsOf(n.Notifier.Deliver(ctx, now))
 }
 
-func problemsOf(list []notify.Failure) (problems []snapshot.Problem) {
+func problemsOf(list []notify.State) (problems []snapshot.Problem) {
 	for _, t := range list {
 		switch {
 		case t.Hook == "":
