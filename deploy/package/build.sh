@@ -32,7 +32,8 @@ day=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d 2>/dev/null || date -u -r "$SOU
 # What writes manual pages and bills of materials.
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
-go build -trimpath -buildvcs=false -o "$tools/" ./deploy/package/manpage ./deploy/package/sbom
+go build -trimpath -buildvcs=false -o "$tools/" ./deploy/package/manpage
+go -C tools build -trimpath -buildvcs=false -o "$tools/" ./sbom
 "$tools/manpage" "$dist" "$version" "$day"
 gzip -9n "$dist"/man/*.1
 

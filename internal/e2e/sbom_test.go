@@ -44,7 +44,7 @@ func TestBillOfMaterials(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "gpuboard")
 	mustRun(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
 	sbom := filepath.Join(t.TempDir(), "sbom")
-	mustRun(t, ".", nil, "go", "build", "-o", sbom, "./deploy/package/sbom")
+	mustRun(t, "tools", nil, "go", "build", "-o", sbom, "./sbom")
 	write := func() string {
 		return mustRun(t, ".", []string{"SOURCE_DATE_EPOCH=1795000000"}, sbom, program, "1.2.3", "docs/licences.md")
 	}
