@@ -106,7 +106,7 @@ func (c *Consul) Query(ctx context.Context) (Answer, error) {
 	replies := make([]reply, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
-		wg.Go(func() { replies[i] = c.service(ctx, client, c.queryOptions(name)) })
+		wg.Go(func() { replies[i] = c.service(ctx, client, name) })
 	}
 	wg.Wait()
 
@@ -164,7 +164,13 @@ func (r reply) problems(datacenter string) []snapshot.Problem {
 var errNotConsul = errors.New("this is not an answer of Consul")
 
 // service queries one datacenter for the entries of the service.
-func (c *Consul) service(ctx context.Context, client *api.Client, q *api.QueryOptions) reply {
+func (c *Consul) service(ctx context.Context, client *api.Client, datacenter string) reply {
+	q := &api.QueryOptions{
+		Datacenter: datacenter,
+		AllowStale: true, // answers come even while the servers have no leader
+		Filter:     c.opts.Filter,
+		NodeMeta:   c.opts.NodeMeta,
+	}
 	// passingOnly would hide the failing hosts, which people look for.
 	entries, meta, err := client.Health().ServiceMultipleTags(c.opts.Service, c.opts.Tags, false, q.WithContext(ctx))
 	if err != nil {
@@ -186,15 +192,6 @@ func wholeEntries(entries []*api.ServiceEntry) ([]*api.ServiceEntry, error) {
 		return nil, errNotConsul
 	}
 	return whole, nil
-}
-
-func (c *Consul) queryOptions(datacenter string) *api.QueryOptions {
-	return &api.QueryOptions{
-		Datacenter: datacenter,
-		AllowStale: true, // answers come even while the servers have no leader
-		Filter:     c.opts.Filter,
-		NodeMeta:   c.opts.NodeMeta,
-	}
 }
 
 // datacenters returns the names to query, "" for the agent's own.

@@ -264,7 +264,6 @@ func TestConsul(t *testing.T) {
 	})
 
 	t.Run("guarded and shown as gone", func(t *testing.T) { testShrink(t, agent) })
-	t.Run("watch", func(t *testing.T) { testWatch(t, agent) })
 	t.Run("registrar", func(t *testing.T) { testRegistrar(t, agent) })
 	t.Run("file of the agent", func(t *testing.T) { testFileOfTheAgent(t, agent) })
 

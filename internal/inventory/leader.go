@@ -99,7 +99,10 @@ func (l *Leader) rest(ctx context.Context) {
 			d = min(d, left)
 		}
 	}
-	sleep(ctx, d)
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 // step renews or creates the session and tries to acquire the key. Errors are retried

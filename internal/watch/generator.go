@@ -26,18 +26,11 @@ func OptionsOf(cfg *config.Config) (Options, error) {
 		Interval: cfg.Duration("interval"),
 		Paths:    Paths{Data: cfg.String("data"), Comments: cfg.CommentsPath(), Aliases: cfg.AliasesPath()},
 	}
-	asks, leads := cfg.AsksConsul(), cfg.Bool("consul.leader")
-	if !asks && !leads {
-		return o, nil
-	}
-	consul, err := cfg.NewConsul()
-	if err != nil {
-		return o, err
-	}
-	if asks {
-		o.Consul = consul
-	}
-	if leads {
+	if cfg.Bool("consul.leader") {
+		consul, err := cfg.NewConsul()
+		if err != nil {
+			return o, err
+		}
 		o.Leader = consul.NewLeader(cfg.String("consul.leader_key"))
 	}
 	return o, nil

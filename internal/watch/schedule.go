@@ -17,7 +17,7 @@ const (
 type change int
 
 const (
-	edit change = iota // bookings, notices, hosts in Consul
+	edit change = iota // bookings, notices
 	push               // a node pushed
 )
 

@@ -1,5 +1,5 @@
 // Package watch is the loop of the generator: a generation at every interval, and sooner when a file
-// or Consul changes, by one of several generators that compete for the lead.
+// changes, by one of several generators that compete for the lead.
 package watch
 
 import (
@@ -28,7 +28,6 @@ type Options struct {
 	GenerationTime, Now func() time.Time
 	Interval            time.Duration
 	Paths               Paths
-	Consul              *inventory.Consul // nil: changes in Consul are found at the interval
 	Leader              *inventory.Leader // nil: there is no election
 	Log                 io.Writer
 	// Done is called after every generation that worked; it may be nil.
@@ -79,11 +78,6 @@ func Run(ctx context.Context, o Options) {
 	background.Go(func() {
 		watchFiles(ctx, o.Paths, o.Interval, l.log, func(c change) { l.schedule.note(c, o.Now()) })
 	})
-	if o.Consul != nil {
-		background.Go(func() {
-			_ = o.Consul.Watch(ctx, func(inventory.Change) { l.schedule.note(edit, o.Now()) })
-		})
-	}
 	if o.Leader != nil {
 		background.Go(func() { _ = o.Leader.Run(ctx, l.elected) })
 	}
