@@ -132,13 +132,6 @@ func TestConfigurationErrorsPointAtThePlace(t *testing.T) {
 	}
 }
 
-func TestErrorShowsLineAndCaret(t *testing.T) {
-	_, err := try(t, "title: x\nevery: soon\n", nil)
-	if err == nil || !strings.Contains(err.Error(), "\n    every: soon\n           ^") {
-		t.Errorf("error is\n%v", err)
-	}
-}
-
 func TestMissingConfigurationThatWasAskedFor(t *testing.T) {
 	if _, err := try(t, "", nil, "--config=/nowhere/gpuboard.yml"); err == nil {
 		t.Error("a file that was named and is not there is no error")

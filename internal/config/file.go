@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,8 +42,8 @@ func (from Sources) file() (path string, required bool) {
 	return "", false
 }
 
-// readFile overlays the configuration file. Each error names FILE:LINE:COL, shows
-// the line and, for an unknown name, the nearest known one.
+// readFile overlays the configuration file. Each error names FILE:LINE:COL and, for
+// an unknown name, the nearest known one.
 func (c *Config) readFile(path string, required bool) error {
 	if path == "" {
 		for _, path := range []string{"gpuboard.yaml", "/etc/gpuboard/gpuboard.yaml"} {
@@ -76,7 +75,7 @@ func (c *Config) parse(path string, data []byte) error {
 	}
 	c.Path = path
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors write a byte order mark
-	f := file{Config: c, lines: strings.Split(string(data), "\n")}
+	f := file{c}
 	parsed, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		var syntax yaml.Error
@@ -97,45 +96,14 @@ func (c *Config) parse(path string, data []byte) error {
 }
 
 // A file is a configuration file that is being read.
-type file struct {
-	*Config
-	lines []string
-}
+type file struct{ *Config }
 
-// What an error shows of a file: bytes of the message, and characters of the line.
-const (
-	maxMessage = 500
-	maxLine    = 100
-)
+// maxMessage bounds what an error says, in bytes: it may repeat a part of the file.
+const maxMessage = 500
 
-// errorAt returns an error about a place in the file, with the line and a caret
-// below it.
+// errorAt returns an error about a place in the file.
 func (f *file) errorAt(t *token.Token, format string, args ...any) error {
-	line, col := t.Position.Line, t.Position.Column
-	message := fmt.Sprintf("%s:%d:%d: %s", f.Path, line, col, snapshot.Text(fmt.Sprintf(format, args...), maxMessage))
-	if line >= 1 && line <= len(f.lines) {
-		shown, caret := excerpt(f.lines[line-1], col-1)
-		message += fmt.Sprintf("\n    %s\n    %s^", shown, strings.Repeat(" ", caret))
-	}
-	return errorf("%s", message)
-}
-
-// excerpt returns a line as an error may show it, and where the caret stands:
-// hiding secrets and cutting a long line both move the place.
-func excerpt(line string, at int) (string, int) {
-	// The address of a webhook is a secret: whoever knows it may write there.
-	hide := regexp.MustCompile(`(https?://[^/\s"']*)/[^\s"']+`).ReplaceAllString
-	letters := []rune(strings.TrimRight(line, "\r"))
-	at = min(max(at, 0), len(letters))
-	before, shown := []rune(hide(string(letters[:at]), "$1/…")), []rune(hide(string(letters), "$1/…"))
-	at = min(len(before), len(shown))
-	if first := at - maxLine/2; first > 0 && len(shown) > maxLine {
-		shown, at = append([]rune("…"), shown[first:]...), at-first+1
-	}
-	if len(shown) > maxLine {
-		shown = append(shown[:maxLine:maxLine], '…')
-	}
-	return string(shown), at
+	return errorf("%s:%d:%d: %s", f.Path, t.Position.Line, t.Position.Column, snapshot.Text(fmt.Sprintf(format, args...), maxMessage))
 }
 
 // fields are the lines that a mapping may have, with what reads each.
