@@ -20,9 +20,9 @@ func (a *app) initCommand() *cobra.Command {
 			"sshd, nginx or Consul need, with this machine's paths and name in them. It installs\n" +
 			"nothing, and a file that is there already stays as it is, except that --host and --to of a\n" +
 			"node are added to a configuration that does not have them. Then it says what to type next.\n" +
-			"With --from, the hosts come from another board's list: hosts.txt, index.php, config.yml,\n" +
-			"nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for\n" +
-			"/states/, /get-status or /cluster_status.\n" + exitStatus,
+			"With --from, the hosts come from another board's list: a file with a name on each line,\n" +
+			"index.php, hosts.json, or what its server answers for /states/, /get-status or\n" +
+			"/cluster_status.\n" + exitStatus,
 		Example: "  gpuboard init web ./board\n  gpuboard init web /srv/gpuboard --host gpus.example.org\n  gpuboard init web ./new --from hosts.txt\n  gpuboard init node /etc/gpuboard --host gpu01 --to sftp://n-gpu01@gpus.example.org/in",
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Side, o.Dir = args[0], args[1]

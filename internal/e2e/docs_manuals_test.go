@@ -170,23 +170,18 @@ func reasons() [][2]string {
 // servers do.
 func olderBoards(s *sandbox) {
 	older := http.NewServeMux()
-	for path, file := range map[string]string{"/states/": "states.json", "/get-status": "get-status.json"} {
+	for path, file := range map[string]string{"/states/": "states.json", "/get-status": "get-status.json", "/cluster_status": "cluster_status.json"} {
 		older.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			http.ServeFile(w, r, "internal/cli/testdata/older/"+file)
 		})
 	}
 	w := httptest.NewServer(older)
 	s.t.Cleanup(w.Close)
-	s.byHand = append(s.byHand, "http://OLDBOARD:8080", w.URL, "http://OLDBOARD:7070", w.URL)
-	for name, to := range map[string]string{"hosts.txt": "hosts.txt", "config.yml": "config.yml", "nvgpu_master.cfg": "nvgpu_master.cfg", "inventory": "ansible-install/hosts"} {
+	s.byHand = append(s.byHand, "http://OLDBOARD:8080", w.URL, "http://OLDBOARD:7070", w.URL, "http://OLDBOARD:1080", w.URL)
+	for name, to := range map[string]string{"hosts.txt": "hosts.txt", "config.yml": "config.yml", "inventory": "ansible-install/hosts"} {
 		data, err := os.ReadFile("internal/cli/testdata/older/" + name)
 		s.must(err)
-		text := string(data)
-		if name == "config.yml" {
-			_, port, _ := strings.Cut(s.here("localhost:8042"), ":")
-			text = strings.ReplaceAll(text, "8042", port)
-		}
-		s.write("work/"+to, text)
+		s.write("work/"+to, string(data))
 	}
 	s.write("home/crontab", "*/5 * * * * /opt/gpu_info_sender.py\n0 1 * * * /usr/bin/backup\n")
 }

@@ -9,11 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
@@ -21,14 +18,13 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// A hostList is what another board's list of hosts says: its configuration, or
+// A hostList is what another board's list of hosts says: its page, a list of names, or
 // what its server answers.
 type hostList struct {
 	hosts    []host
-	unnamed  []string // addresses whose names nobody told
+	unnamed  []string // addresses whose names are not known
 	titles   map[string]string
 	refused  []string // with the reason
-	listen   string   // where its page was, "" if it does not say
 	zone     string   // in which its page read the times of bookings, "" if it is not known
 	zoneFrom string   // how that is known
 	compat   string   // the system whose files may still be read by programs, for the setting compat
@@ -39,8 +35,8 @@ type host struct {
 	gpus          int
 }
 
-// readHosts reads such a list in any of its forms; self is this machine.
-func readHosts(path, self string) (*hostList, error) {
+// readHosts reads such a list in any of its forms.
+func readHosts(path string) (*hostList, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, failure.Usage("", "reading the older board's hosts: %w", err)
@@ -54,13 +50,6 @@ func readHosts(path, self string) (*hostList, error) {
 		l.php(text)
 	case len(text) > 0 && (text[0] == '{' || text[0] == '[' && json.Valid(text)):
 		err = l.json(text)
-	case matches(agentsBegin, text):
-		l.compat = "nvgpu"
-		l.agents(text, self)
-	case matches(inventoryGroup, text):
-		l.inventory(string(text))
-	case matches(yamlHosts, text):
-		err = l.yaml(text)
 	default:
 		for line := range strings.Lines(string(text)) {
 			line, _, _ = strings.Cut(line, "#")
@@ -79,7 +68,7 @@ func readHosts(path, self string) (*hostList, error) {
 		l.compat = "gpu-cluster-monitor"
 	}
 	if len(l.hosts)+len(l.unnamed) == 0 && !isPHP(data) {
-		return nil, failure.Usage("hosts.txt, index.php, config.yml, nvgpu_master.cfg, an Ansible inventory, hosts.json, or what its server answers for /states/ or /get-status", "%s names no host", path)
+		return nil, failure.Usage("a list with a name on each line, index.php, hosts.json, or what its server answers for /states/, /get-status or /cluster_status", "%s names no host", path)
 	}
 	return l, nil
 }
@@ -182,73 +171,6 @@ func (l *hostList) json(text []byte) error {
 	return nil
 }
 
-// What begins each form of list.
-const (
-	agentsBegin    = `(?m)^\s*AGENTS\s*=\s*\[`
-	inventoryGroup = `(?m)^\[(rpcservers|gpunodes)\]\s*$`
-	yamlHosts      = `(?m)^hosts:`
-)
-
-// agents reads AGENTS = ['self', 'http://node02:1080'] out of a Python file.
-func (l *hostList) agents(text []byte, self string) {
-	list := text[regexp.MustCompile(agentsBegin).FindIndex(text)[1]:]
-	quoted := regexp.MustCompile(`'([^']*)'|"([^"]*)"`)
-	for line := range bytes.Lines(list) {
-		line, _, _ = bytes.Cut(line, []byte("#"))
-		line, _, last := bytes.Cut(line, []byte("]"))
-		for _, m := range quoted.FindAllSubmatch(line, -1) {
-			word := string(m[1]) + string(m[2])
-			if word == "self" {
-				word = self
-			}
-			l.add(word, "", 0)
-		}
-		if last {
-			return
-		}
-	}
-}
-
-// inventory reads the nodes of an Ansible inventory.
-func (l *hostList) inventory(text string) {
-	inside := false
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, "#")
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) == 0:
-		case strings.HasPrefix(fields[0], "["):
-			inside = matches(inventoryGroup, []byte(fields[0]))
-		case inside:
-			address := ""
-			for _, f := range fields[1:] {
-				if v, ok := strings.CutPrefix(f, "ansible_host="); ok {
-					address = v
-				}
-			}
-			l.add(fields[0], address, 0)
-		}
-	}
-}
-
-// yaml reads hosts: and web_port: of a config.yml.
-func (l *hostList) yaml(text []byte) error {
-	var file struct {
-		Hosts []any `yaml:"hosts"`
-		Port  int   `yaml:"web_port"`
-	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		return err
-	}
-	for _, h := range file.Hosts {
-		l.add(fmt.Sprint(h), "", 0)
-	}
-	if file.Port > 0 && file.Port < 1<<16 {
-		l.listen = fmt.Sprintf("127.0.0.1:%d", file.Port)
-	}
-	return nil
-}
-
 // config is the hosts as a part of gpuboard.yml.
 func (l *hostList) config(from string) string {
 	var b strings.Builder
@@ -275,5 +197,3 @@ func (l *hostList) config(from string) string {
 	}
 	return b.String()
 }
-
-func matches(pattern string, text []byte) bool { return regexp.MustCompile(pattern).Match(text) }

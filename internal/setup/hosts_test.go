@@ -16,15 +16,15 @@ func olderOf(t testing.TB, text string) (*hostList, error) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return readHosts(path, "here")
+	return readHosts(path)
 }
 
 func TestHostsOfAnotherBoard(t *testing.T) {
-	if _, err := readHosts(filepath.Join(t.TempDir(), "none"), "here"); err == nil {
+	if _, err := readHosts(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a file that is not there passes")
 	}
 	for name, text := range map[string]string{
-		"nothing": "", "comments": "# nobody\n\n", "no hosts": "{}", "cut": `{"gpu01": `, "yaml": "hosts: [a\n", "words": "these are words\n",
+		"nothing": "", "comments": "# nobody\n\n", "no hosts": "{}", "cut": `{"gpu01": `, "words": "these are words\n",
 		"wrong nodes": `{"Nodes": 3}`, "numbers": `[1, 2]`, "large": strings.Repeat("gpu01\n", 1<<18),
 	} {
 		if o, err := olderOf(t, text); err == nil {
@@ -36,31 +36,24 @@ func TestHostsOfAnotherBoard(t *testing.T) {
 		hosts      []host
 		unnamed    []string
 		refused    int
-		listen     string
 		compat     string
 	}{
-		{"hosts.txt", "gpu01\n# an old one\n192.168.0.2\n\nGPU03.lab.example  # of the lab\ngpu01\n../etc\ngpu03.other.example\n192.168.0.2\n",
-			[]host{{"gpu01", "", 0}, {"gpu03", "gpu03.lab.example", 0}, {"gpu03.other.example", "", 0}}, []string{"192.168.0.2"}, 1, "", ""},
-		{"config.yml", "# Config\nweb_port: 8042\nrpc_port: 8043\nrpc_timeout: 2\nhosts:\n  - gpu01\n  - http://gpu02.lab.example:8043/\n  - 10.0.0.3\n",
-			[]host{{"gpu01", "", 0}, {"gpu02", "gpu02.lab.example", 0}}, []string{"10.0.0.3"}, 0, "127.0.0.1:8042", ""},
-		{"agents", "AGENTS = [\n  'self', # 'node00' - here\n  \"http://node02:1080\",\n  # 'http://node09:1080',\n  'http://10.0.0.4:1080',\n]\nOTHER = ['node08']\n",
-			[]host{{"here", "", 0}, {"node02", "", 0}}, []string{"10.0.0.4"}, 0, "", "nvgpu"},
-		{"inventory", "[webserver]\nweb ansible_host=10.0.0.1\n\n[rpcservers]\ngpu01 ansible_host=10.0.0.2 ansible_user=x\ngpu02.lab.example\n[other]\nweb2\n",
-			[]host{{"gpu01", "10.0.0.2", 0}, {"gpu02", "gpu02.lab.example", 0}}, nil, 0, "", ""},
-		{"hosts.json", `{"gpu01": "gpu01.lab.example", "gpu02": "gpu02"}`, []host{{"gpu01", "gpu01.lab.example", 0}, {"gpu02", "", 0}}, nil, 0, "", ""},
+		{"hosts.txt", "gpu01\n# an old one\n192.168.0.2\n\nhttp://gpu02.lab.example:8043/\nGPU03.lab.example  # of the lab\ngpu01\n../etc\ngpu03.other.example\n192.168.0.2\n",
+			[]host{{"gpu01", "", 0}, {"gpu02", "gpu02.lab.example", 0}, {"gpu03", "gpu03.lab.example", 0}, {"gpu03.other.example", "", 0}}, []string{"192.168.0.2"}, 1, ""},
+		{"hosts.json", `{"gpu01": "gpu01.lab.example", "gpu02": "gpu02"}`, []host{{"gpu01", "gpu01.lab.example", 0}, {"gpu02", "", 0}}, nil, 0, ""},
 		{"states", `{"gpu01": {"data": [{"gpu_data": {"gpu:0": {}}}, {"gpu_data": {"gpu:0": {}, "gpu:1": {}}}], "ip_address": "10.0.0.1"}, "gpu_02": {"data": []}}`,
-			[]host{{"gpu01", "10.0.0.1", 2}}, nil, 1, "", "vesta"},
+			[]host{{"gpu01", "10.0.0.1", 2}}, nil, 1, "vesta"},
 		{"get-status", `{"Nodes": [{"hostname": "gpu01", "ips": [["eno1", "10.0.0.1"]], "gpus": [{}, {}, {}]}, {"hostname": "gpu02", "status": false, "gpus": []}]}`,
-			[]host{{"gpu01", "10.0.0.1", 3}, {"gpu02", "", 0}}, nil, 0, "", "gpu-cluster-monitor"},
+			[]host{{"gpu01", "10.0.0.1", 3}, {"gpu02", "", 0}}, nil, 0, "gpu-cluster-monitor"},
 		{"cluster_status", `[{"hostname": "gpu01", "gpus": [{}]}, {"hostname": "10.0.0.9", "error": "Connection timeout"}]`,
-			[]host{{"gpu01", "", 1}}, []string{"10.0.0.9"}, 0, "", "nvgpu"},
+			[]host{{"gpu01", "", 1}}, []string{"10.0.0.9"}, 0, "nvgpu"},
 	} {
 		o, err := olderOf(t, c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if !slices.Equal(o.hosts, c.hosts) || !slices.Equal(o.unnamed, c.unnamed) || len(o.refused) != c.refused || o.listen != c.listen || o.compat != c.compat {
+		if !slices.Equal(o.hosts, c.hosts) || !slices.Equal(o.unnamed, c.unnamed) || len(o.refused) != c.refused || o.compat != c.compat {
 			t.Errorf("%s: %+v", c.name, o)
 		}
 	}
@@ -70,7 +63,7 @@ func TestHostsOfAnotherBoard(t *testing.T) {
 // made of it can be read, and holds those hosts and no other setting.
 func FuzzHostsOfAnotherBoard(f *testing.F) {
 	for _, seed := range []string{
-		"gpu01\n10.0.0.1\n", "hosts:\n - gpu01\nweb_port: 1\n", "AGENTS = ['self', 'http://a:1',]", "[gpunodes]\na ansible_host=b\n",
+		"gpu01\n10.0.0.1\n", "http://gpu02.lab.example:8043/\n",
 		`{"a": "b"}`, `{"Nodes": [{"hostname": "a", "ips": [["x", "y"]]}]}`, `[{"hostname": "a\n  - name: b", "gpus": [1]}]`, `{"a": {"ip_address": "x: y\n"}}`,
 	} {
 		f.Add(seed)

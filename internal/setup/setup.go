@@ -144,7 +144,7 @@ func newInstallation(o Options) (*installation, error) {
 		return nil, failure.Usage("name this "+machine+" with --host NAME", "%w", err)
 	}
 	if o.From != "" {
-		if in.imported, err = readHosts(o.From, in.Host); err != nil {
+		if in.imported, err = readHosts(o.From); err != nil {
 			return nil, err
 		}
 	}
@@ -228,7 +228,7 @@ func (in *installation) decided() map[string]string {
 		set["timezone"] = zone
 	}
 	if l := in.imported; l != nil {
-		for name, value := range map[string]string{"listen": l.listen, "booking.timezone": l.zone, "compat": l.compat} {
+		for name, value := range map[string]string{"booking.timezone": l.zone, "compat": l.compat} {
 			if value != "" {
 				set[name] = value
 			}
