@@ -64,7 +64,7 @@ func TestMaskedSiteIsAnAllowList(t *testing.T) {
 	tokens := map[string]string{}
 	var host inventory.Host
 	plant(reflect.ValueOf(&host).Elem(), "host", tokens)
-	host.Name, host.Check, host.Sources, host.Maintenance, host.ExpectedGPUs = "gpu01", inventory.Critical, nil, false, 2
+	host.Name, host.Check, host.Maintenance, host.ExpectedGPUs = "gpu01", inventory.Critical, false, 2
 	snap := &snapshot.Snapshot{}
 	plant(reflect.ValueOf(snap).Elem(), "snapshot", tokens)
 	snap.Schema, snap.Seq, snap.Host, snap.CollectedAt, snap.GPUsComplete = snapshot.Schema, 1, "gpu01", snapshot.TimeOf(start.Add(-time.Second)), true

@@ -105,10 +105,10 @@ func TestConsul(t *testing.T) {
 		a := ask(t, newConsul(t, ConsulOptions{Address: agent.Address, Service: "fields"}))
 		want := []Host{
 			{Name: "gpu01", Title: `Vision\x1b[2J box`, Group: "r1", Owner: "vision", Note: "no overnight jobs", Address: "-p 2222 gpu01.lab.example",
-				Datacenter: "dc1", Tags: []string{"a100", "fields"}, ExpectedGPUs: 8, Sources: []Source{FromConsul}, Check: Passing,
+				Datacenter: "dc1", Tags: []string{"a100", "fields"}, ExpectedGPUs: 8, Check: Passing,
 				Maintenance: true, MaintenanceReason: "new fans"},
 			{Name: "gpu02", Group: "g", Address: "node-x.lab.example", Datacenter: "dc1", Tags: []string{"a100", "fields"},
-				Sources: []Source{FromConsul}, Check: Passing},
+				Check: Passing},
 		}
 		if d := cmp.Diff(want, a.Hosts); d != "" {
 			t.Error(d)
@@ -163,7 +163,7 @@ func TestConsul(t *testing.T) {
 				continue
 			}
 			tt.want.Name = tt.node
-			if d := cmp.Diff(tt.want, a.Hosts[0], cmpopts.IgnoreFields(Host{}, "Group", "Datacenter", "Tags", "Sources")); d != "" {
+			if d := cmp.Diff(tt.want, a.Hosts[0], cmpopts.IgnoreFields(Host{}, "Group", "Datacenter", "Tags")); d != "" {
 				t.Errorf("%s: %s", tt.node, d)
 			}
 		}

@@ -97,7 +97,7 @@ func says(hosts ...string) QueryFunc {
 	return func(context.Context) (Answer, error) {
 		var a Answer
 		for _, h := range hosts {
-			a.Hosts = append(a.Hosts, Host{Name: h, Sources: []Source{FromConsul}, Check: Passing, Datacenter: "dc1"})
+			a.Hosts = append(a.Hosts, Host{Name: h, Check: Passing, Datacenter: "dc1"})
 		}
 		return a, nil
 	}

@@ -60,7 +60,7 @@ func aliased(e *api.ServiceEntry) int {
 func hostOf(e *api.ServiceEntry, name string) (Host, []snapshot.Problem) {
 	meta := e.Service.Meta
 	h := Host{
-		Name: name, Title: meta["title"], Owner: meta["owner"], Tags: e.Service.Tags, Sources: []Source{FromConsul},
+		Name: name, Title: meta["title"], Owner: meta["owner"], Tags: e.Service.Tags,
 		Group: cmp.Or(meta["group"], e.Node.Meta["group"], e.Node.Meta["rack"]),
 		Note:  cmp.Or(meta["notes"], meta["note"]),
 	}
@@ -179,28 +179,34 @@ func tagsOf(tags []string) []string {
 	return out
 }
 
-// A collection gathers the hosts of one source: each name once, a bounded number,
-// and a count of those that were refused.
+// A collection gathers the hosts of one source: each name once, and a bounded number.
 type collection struct {
 	hosts    map[string]Host
 	where    map[string]string
-	problems []snapshot.Problem
-	refused  []snapshot.Problem
-	nRefused int
-	doubles  []snapshot.Problem
-	nDoubles int
-	nTooMany int
+	problems []snapshot.Problem // about fields of hosts
+	refused  problemList        // names that are no host names
+	doubles  problemList        // names that were there already
+	tooMany  int
+}
+
+// A problemList lists the first problems of one kind, and counts them all.
+type problemList struct {
+	listed []snapshot.Problem
+	count  int
 }
 
 // maxListed is how many problems of one kind are listed before the rest is counted.
 const maxListed = 16
 
-func (c *collection) refuse(where string, err error) {
-	c.nRefused++
-	if len(c.refused) < maxListed {
-		c.refused = append(c.refused, snapshot.Problem{Code: "discovery:bad-name",
-			Message: snapshot.Text(fmt.Sprintf("%s is left out: %v", where, err), snapshot.MaxTextBytes)})
+func (l *problemList) add(code, host, format string, args ...any) {
+	l.count++
+	if len(l.listed) < maxListed {
+		l.listed = append(l.listed, snapshot.Problem{Code: code, Host: host, Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)})
 	}
+}
+
+func (c *collection) refuse(where string, err error) {
+	c.refused.add("discovery:bad-name", "", "%s is left out: %v", where, err)
 }
 
 func (c *collection) add(h Host, where string, problems ...snapshot.Problem) {
@@ -208,35 +214,28 @@ func (c *collection) add(h Host, where string, problems ...snapshot.Problem) {
 		c.hosts, c.where = map[string]Host{}, map[string]string{}
 	}
 	if first, ok := c.where[h.Name]; ok {
-		c.nDoubles++
-		if len(c.doubles) < maxListed {
-			c.doubles = append(c.doubles, snapshot.Problem{Code: "discovery:duplicate", Host: h.Name,
-				Message: snapshot.Text(fmt.Sprintf("%s is named twice; %s counts, and %s does not", h.Name, first, where), snapshot.MaxTextBytes)})
-		}
+		c.doubles.add("discovery:duplicate", h.Name, "%s is named twice; %s counts, and %s does not", h.Name, first, where)
 		return
 	}
 	if len(c.hosts) >= MaxHosts {
-		c.nTooMany++
+		c.tooMany++
 		return
 	}
 	c.hosts[h.Name], c.where[h.Name] = h, where
-	if len(c.problems) < MaxHosts {
-		c.problems = append(c.problems, problems...)
-	}
+	c.problems = append(c.problems, problems...)
 }
 
 func (c *collection) result(source string) ([]Host, []snapshot.Problem) {
 	hosts := slices.SortedFunc(maps.Values(c.hosts), byName)
-	problems := c.problems
-	more := func(code string, listed []snapshot.Problem, n int, what string) {
-		problems = append(problems, listed...)
-		if n > len(listed) {
-			problems = append(problems, snapshot.Problem{Code: code, Message: fmt.Sprintf("%s names %d more %s", source, n-len(listed), what)})
+	problems := slices.Concat(c.problems, c.refused.listed, c.doubles.listed)
+	more := func(code string, n int, what string) {
+		if n > 0 {
+			problems = append(problems, snapshot.Problem{Code: code, Message: fmt.Sprintf("%s names %d more %s", source, n, what)})
 		}
 	}
-	more("discovery:bad-name", c.refused, c.nRefused, "hosts that are left out because their names are not host names")
-	more("discovery:duplicate", c.doubles, c.nDoubles, "hosts twice")
-	more("discovery:too-many", nil, c.nTooMany, fmt.Sprintf("hosts than the %d that are looked at", MaxHosts))
+	more("discovery:bad-name", c.refused.count-len(c.refused.listed), "hosts that are left out because their names are not host names")
+	more("discovery:duplicate", c.doubles.count-len(c.doubles.listed), "hosts twice")
+	more("discovery:too-many", c.tooMany, fmt.Sprintf("hosts than the %d that are looked at", MaxHosts))
 	return hosts, problems
 }
 

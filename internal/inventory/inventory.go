@@ -9,16 +9,6 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// Source names where a host is known from.
-type Source string
-
-// The values of Source.
-const (
-	FromConsul Source = "consul"
-	FromList   Source = "list"
-	FromDrops  Source = "drops"
-)
-
 // Check is the state of a host's health checks in Consul.
 type Check string
 
@@ -42,10 +32,9 @@ type Host struct {
 	Datacenter string   `json:"datacenter,omitempty"`
 	Tags       []string `json:"tags,omitempty"`
 	// ExpectedGPUs is how many there should be; 0 if it is not known.
-	ExpectedGPUs int      `json:"expected_gpus,omitempty"`
-	Sources      []Source `json:"-"`
-	Check        Check    `json:"check,omitempty"`
-	CheckOutput  string   `json:"check_output,omitempty"` // what the failing check says
+	ExpectedGPUs int    `json:"expected_gpus,omitempty"`
+	Check        Check  `json:"check,omitempty"`
+	CheckOutput  string `json:"check_output,omitempty"` // what the failing check says
 	// Maintenance is true when the entry says that the host is drained.
 	Maintenance       bool   `json:"maintenance,omitempty"`
 	MaintenanceReason string `json:"maintenance_reason,omitempty"`

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,9 +59,9 @@ func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 	parts := [][]Host{r.List}
 	inv.AsOf = now
 	for _, s := range []struct {
-		source Source
+		source source
 		query  QueryFunc
-	}{{FromConsul, r.Consul}, {FromDrops, r.Drops}} {
+	}{{fromConsul, r.Consul}, {fromDrops, r.Drops}} {
 		if s.query == nil {
 			continue
 		}
@@ -83,7 +82,7 @@ func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 		}
 		parts = append(parts, part)
 	}
-	inv.Hosts = Merge(parts...)
+	inv.Hosts = merge(parts...)
 	if err := r.remember(last, next); err != nil {
 		inv.Problems = append(inv.Problems, snapshot.Problem{Code: "discovery:state",
 			Message: snapshot.Text(fmt.Sprintf("the list of hosts cannot be remembered: %v", err), snapshot.MaxTextBytes)})
@@ -108,13 +107,13 @@ func (r *Resolver) remember(last, next state) error {
 }
 
 // reconcile merges the answer of one source with its last known hosts.
-func (r *Resolver) reconcile(source Source, last []keptHost, a Answer, asked error, now time.Time) ([]keptHost, []snapshot.Problem) {
+func (r *Resolver) reconcile(source source, last []keptHost, a Answer, asked error, now time.Time) ([]keptHost, []snapshot.Problem) {
 	problems := slices.Clone(a.Problems)
 	complain := func(code, format string, args ...any) {
 		problems = append(problems, snapshot.Problem{Code: code,
 			Message: snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)})
 	}
-	who := nameOf(source)
+	who := source.name()
 	var live, gone []keptHost
 	for _, h := range last {
 		switch {
@@ -140,8 +139,8 @@ func (r *Resolver) reconcile(source Source, last []keptHost, a Answer, asked err
 		complain("discovery:unreachable", "datacenter %s did not answer (%s); %s", datacenter, a.Missing[datacenter], known(there, now))
 	}
 	if len(a.Hosts) == 0 {
-		if source == FromConsul || len(live) > 0 {
-			complain("discovery:empty", "%s answered, and named no hosts%s; %s", who, emptyHint(source), known(live, now))
+		if source == fromConsul || len(live) > 0 {
+			complain("discovery:empty", "%s answered, and named no hosts%s; %s", who, source.emptyHint(), known(live, now))
 		}
 		return append(live, gone...), problems
 	}
@@ -187,32 +186,23 @@ func (r *Resolver) reconcile(source Source, last []keptHost, a Answer, asked err
 	return bound(kept), problems
 }
 
-// bound sorts by name and drops what exceeds the limit, hosts that are gone first.
+// bound sorts by name, and drops the last ones that exceed the limit: those that are gone.
 func bound(kept []keptHost) []keptHost {
-	if len(kept) > 2*MaxHosts {
-		slices.SortStableFunc(kept, func(a, b keptHost) int { return cmp.Compare(goneRank(a), goneRank(b)) })
-		kept = kept[:2*MaxHosts]
-	}
+	kept = kept[:min(len(kept), 2*MaxHosts)]
 	slices.SortStableFunc(kept, func(a, b keptHost) int { return byName(a.Host, b.Host) })
 	return slices.CompactFunc(kept, func(a, b keptHost) bool { return a.Name == b.Name })
 }
 
-func goneRank(h keptHost) int {
-	if h.GoneSince.IsZero() {
-		return 0
-	}
-	return 1
-}
-
-func nameOf(s Source) string {
-	if s == FromDrops {
+// name is how messages call a source, and emptyHint what may be wrong when it names no hosts.
+func (s source) name() string {
+	if s == fromDrops {
 		return "the drop directory"
 	}
 	return "Consul"
 }
 
-func emptyHint(s Source) string {
-	if s == FromDrops {
+func (s source) emptyHint() string {
+	if s == fromDrops {
 		return " (is the disk mounted?)"
 	}
 	return " (is the service's name right, and may the token read it? If there are to be none, leave consul out of hosts_from)"

@@ -69,7 +69,7 @@ func TestResolver(t *testing.T) {
 	in := func(datacenter string, names ...string) []Host {
 		var out []Host
 		for _, n := range names {
-			out = append(out, Host{Name: n, Datacenter: datacenter, Sources: []Source{FromConsul}})
+			out = append(out, Host{Name: n, Datacenter: datacenter})
 		}
 		return out
 	}
@@ -219,7 +219,7 @@ func TestResolverMergesItsSources(t *testing.T) {
 	// A host that Consul lost and that still pushes is not gone.
 	k.Consul, k.Drops = says("a"), drops("b", "c", "d", "e")
 	inv = k.Resolve(t.Context(), t0.Add(4*time.Minute))
-	if got := shown(inv); got != "a b c d e" || !slices.Equal(inv.Hosts[1].Sources, []Source{FromDrops}) {
+	if got := shown(inv); got != "a b c d e" {
 		t.Errorf("%q, %+v", got, inv.Hosts)
 	}
 	// No drops yet is how every site begins.
@@ -231,7 +231,7 @@ func TestResolverMergesItsSources(t *testing.T) {
 
 func TestResolverKeepsEveryField(t *testing.T) {
 	h := Host{Name: "a", Title: `"T" <b>`, Group: "g", Owner: "o", Note: "n\\", Address: "-p 22 a", Datacenter: "dc1", Tags: []string{"x", "y"},
-		ExpectedGPUs: 8, Sources: []Source{FromConsul}, Check: Critical, CheckOutput: "out", Maintenance: true, MaintenanceReason: "why"}
+		ExpectedGPUs: 8, Check: Critical, CheckOutput: "out", Maintenance: true, MaintenanceReason: "why"}
 	k := &Resolver{StateFile: filepath.Join(t.TempDir(), "inventory.json"),
 		Consul: func(context.Context) (Answer, error) { return Answer{Hosts: []Host{h}}, nil }}
 	k.Resolve(t.Context(), t0)
@@ -243,7 +243,7 @@ func TestResolverKeepsEveryField(t *testing.T) {
 
 func TestResolverStateFile(t *testing.T) {
 	whole := func() []byte {
-		data, err := state{FromConsul: {{Host: Host{Name: "a"}, SeenAt: t0}}}.encode()
+		data, err := state{fromConsul: {{Host: Host{Name: "a"}, SeenAt: t0}}}.encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,9 +312,9 @@ func TestResolverStateFile(t *testing.T) {
 
 func FuzzState(f *testing.F) {
 	seed, err := state{
-		FromConsul: {{Host: Host{Name: "a", Title: "t", Tags: []string{"x"}, Check: Passing, ExpectedGPUs: 8}, SeenAt: t0},
+		fromConsul: {{Host: Host{Name: "a", Title: "t", Tags: []string{"x"}, Check: Passing, ExpectedGPUs: 8}, SeenAt: t0},
 			{Host: Host{Name: "b", GoneSince: t0}, SeenAt: t0}},
-		FromDrops: {{Host: Host{Name: "a"}, SeenAt: t0}},
+		fromDrops: {{Host: Host{Name: "a"}, SeenAt: t0}},
 	}.encode()
 	if err != nil {
 		f.Fatal(err)
@@ -327,9 +327,9 @@ func FuzzState(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for source, hosts := range s {
-			if len(hosts) == 0 || len(hosts) > 2*MaxHosts || !slices.Contains([]Source{FromConsul, FromDrops}, source) {
-				t.Fatalf("%d hosts of %q", len(hosts), source)
+		for from, hosts := range s {
+			if len(hosts) == 0 || len(hosts) > 2*MaxHosts || !slices.Contains([]source{fromConsul, fromDrops}, from) {
+				t.Fatalf("%d hosts of %q", len(hosts), from)
 			}
 			for i, h := range hosts {
 				if name, err := snapshot.ParseHost(h.Name); err != nil || name != h.Name {

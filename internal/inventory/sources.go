@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"gpuboard/internal/snapshot"
 )
@@ -24,7 +25,7 @@ type Entry struct {
 }
 
 // List reads the hosts of a configuration, by name. What cannot be used is
-// left out and told ("discovery:bad-name", "discovery:duplicate",
+// left out and reported ("discovery:bad-name", "discovery:duplicate",
 // "discovery:bad-list").
 func List(entries []Entry) ([]Host, []snapshot.Problem) {
 	var c collection
@@ -37,7 +38,6 @@ func List(entries []Entry) ([]Host, []snapshot.Problem) {
 		}
 		h := Host{
 			Name: name, Title: e.Title, Group: e.Group, Owner: e.Owner, Note: e.Note, Address: e.Address, Tags: e.Tags,
-			Sources: []Source{FromList},
 		}
 		h.Maintenance, h.MaintenanceReason = maintenanceOf(e.Maintenance)
 		h.clean()
@@ -62,43 +62,27 @@ func Drops(names []string) ([]Host, []snapshot.Problem) {
 			c.refuse("the drop "+quote(n), err)
 			continue
 		}
-		c.add(Host{Name: name, Sources: []Source{FromDrops}}, "the drop "+quote(n))
+		c.add(Host{Name: name}, "the drop "+quote(n))
 	}
 	return c.result("the drop directory")
 }
 
-// Merge returns the union of the hosts of several sources, by name. Where they differ
-// about a host, each field is the list's, else Consul's, else the drops'. A host that
-// one source has lost and another still names is not gone.
-func Merge(sources ...[]Host) []Host {
-	var all []Host
-	for _, s := range sources {
-		all = append(all, s...)
-	}
-	slices.SortStableFunc(all, func(a, b Host) int {
-		return cmp.Or(byName(a, b), cmp.Compare(rank(a), rank(b)))
-	})
+// merge returns the union of the hosts of several sources, by name. Where they differ
+// about a host, each field is the first source's that has it. A host that one source
+// has lost and another still names is not gone.
+func merge(sources ...[]Host) []Host {
+	all := slices.Concat(sources...)
+	slices.SortStableFunc(all, byName)
 	var out []Host
 	for _, h := range all {
 		if n := len(out); n > 0 && out[n-1].Name == h.Name {
 			out[n-1] = overlay(out[n-1], h)
 			continue
 		}
-		h.Tags, h.Sources = slices.Clone(h.Tags), slices.Clone(h.Sources)
+		h.Tags = slices.Clone(h.Tags)
 		out = append(out, h)
 	}
 	return out
-}
-
-// rank orders hosts by precedence of their sources; 0 is the highest.
-func rank(h Host) int {
-	best := 3
-	for _, s := range h.Sources {
-		if i := slices.Index([]Source{FromList, FromConsul, FromDrops}, s); i >= 0 {
-			best = min(best, i)
-		}
-	}
-	return best
 }
 
 // overlay fills the empty fields of h from o.
@@ -113,20 +97,17 @@ func overlay(h, o Host) Host {
 	if h.Check == "" {
 		h.Check, h.CheckOutput = o.Check, o.CheckOutput
 	}
-	if o.Maintenance && (o.GoneSince.IsZero() || !h.GoneSince.IsZero()) { // a tombstone does not drain a host that exists
-		h.Maintenance = true
-		h.MaintenanceReason = cmp.Or(h.MaintenanceReason, o.MaintenanceReason)
-	}
 	h.Tags = tagsOf(append(h.Tags, o.Tags...))
+	// A tombstone does not drain a host that exists.
+	hGone, oGone := !h.GoneSince.IsZero(), !o.GoneSince.IsZero()
 	switch {
-	case h.GoneSince.IsZero() && o.GoneSince.IsZero(), !h.GoneSince.IsZero() && !o.GoneSince.IsZero():
-		h.Sources = append(h.Sources, o.Sources...)
-		if o.GoneSince.After(h.GoneSince) {
-			h.GoneSince = o.GoneSince
-		}
-	case !h.GoneSince.IsZero():
-		h.Sources, h.GoneSince = slices.Clone(o.Sources), o.GoneSince
-		h.Maintenance, h.MaintenanceReason = o.Maintenance, o.MaintenanceReason
+	case hGone && !oGone:
+		h.GoneSince, h.Maintenance, h.MaintenanceReason = time.Time{}, o.Maintenance, o.MaintenanceReason
+	case hGone == oGone && o.Maintenance:
+		h.Maintenance, h.MaintenanceReason = true, cmp.Or(h.MaintenanceReason, o.MaintenanceReason)
+	}
+	if hGone && o.GoneSince.After(h.GoneSince) {
+		h.GoneSince = o.GoneSince
 	}
 	return h
 }

@@ -24,8 +24,17 @@ type keptHost struct {
 	SeenAt time.Time `json:"seen_at"`
 }
 
-// state is the last known hosts of each source that can fail, sorted by name.
-type state map[Source][]keptHost
+// A source is what is asked for hosts and can fail.
+type source string
+
+// The values of source, as the state file has them.
+const (
+	fromConsul source = "consul"
+	fromDrops  source = "drops"
+)
+
+// state is the last known hosts of each source, sorted by name.
+type state map[source][]keptHost
 
 type stateFile struct {
 	Schema  int   `json:"schema"`
@@ -62,7 +71,7 @@ func decodeState(data []byte, now time.Time) (state, error) {
 		return nil, fmt.Errorf("its schema is %d, and this program knows %d", f.Schema, stateSchema)
 	}
 	s := state{}
-	for _, source := range []Source{FromConsul, FromDrops} {
+	for _, source := range []source{fromConsul, fromDrops} {
 		hosts := f.Sources[source]
 		for i := range hosts {
 			h := &hosts[i]
@@ -72,7 +81,6 @@ func decodeState(data []byte, now time.Time) (state, error) {
 			}
 			h.clean()
 			h.ExpectedGPUs = min(max(h.ExpectedGPUs, 0), snapshot.MaxGPUs)
-			h.Sources = []Source{source}
 			if !slices.Contains([]Check{Passing, Warning, Critical, Maintenance}, h.Check) {
 				h.Check = ""
 			}
