@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -185,6 +184,14 @@ func (d *examination) bad(code, mend, format string, args ...any) {
 	d.add(Bad, code, mend, format, args...)
 }
 
+// count is a number of things: "1 host", "2 hosts".
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
 // own is a command of this program for what is being looked at: to be typed as
 // it stands, it has to name the configuration that doctor was given.
 func (d *examination) own(command string) string {
@@ -253,26 +260,5 @@ func (d *examination) room(what, dir string) {
 		d.bad("disk:inodes", "df -i "+shell.Quote(dir), "%s has %d inodes left on its disk", what, disk.inodesFree)
 	default:
 		d.ok("disk:ok", "%s has %d MiB and enough inodes left", what, disk.free>>20)
-	}
-}
-
-// oneFileSystem names what below dir lies on another file system: a file is
-// replaced by renaming a temporary beside it, and what is mounted cannot be
-// renamed over.
-func (d *examination) oneFileSystem(ctx context.Context, what, dir string, depth int) {
-	if ctx.Err() != nil {
-		return
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, entry := range entries {
-		path := filepath.Join(dir, entry.Name())
-		if d.isMounted(path) {
-			d.bad("paths:mount", "umount "+shell.Quote(path), "%s lies on another file system than %s (%s): files there cannot be replaced in one step", path, dir, what)
-		} else if entry.IsDir() && depth > 1 {
-			d.oneFileSystem(ctx, what, path, depth-1)
-		}
 	}
 }

@@ -41,7 +41,7 @@ func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 			d.bad("drop:unswept", mend, "the drop of %s holds %d files that do not belong there", host, l.Stray)
 		}
 	}
-	d.ok("drop:ok", "%d drops hold %d files and %d MiB", len(hosts), files, bytes>>20)
+	d.ok("drop:ok", "%s in %s, %d MiB", count(files, "file"), count(len(hosts), "drop"), bytes>>20)
 	disk, _ := fileSystemOf(data)
 	switch {
 	case len(open) > 0:

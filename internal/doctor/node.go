@@ -35,7 +35,7 @@ func (d *examination) node(ctx context.Context) {
 		d.readings(ctx, host)
 	}
 	d.hiddenProcesses()
-	d.spool(ctx)
+	d.spool()
 	if err == nil {
 		// The drop first: a loop is launched when its pushes can work.
 		d.loop(host, d.drop(ctx, host))
@@ -77,7 +77,7 @@ func (d *examination) readings(ctx context.Context, host string) {
 		if every > 0 && took > every/2 {
 			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v, and is to happen every %v", took.Round(time.Millisecond), every)
 		} else {
-			d.ok("smi:ok", "nvidia-smi shows %d GPUs with driver %s, in %v", len(snap.GPUs), snap.DriverVersion, took.Round(time.Millisecond))
+			d.ok("smi:ok", "nvidia-smi shows %s with driver %s, in %v", count(len(snap.GPUs), "GPU"), snap.DriverVersion, took.Round(time.Millisecond))
 		}
 	}
 	// Without a process on a GPU there was nothing to ask ps about.
@@ -117,49 +117,16 @@ func (d *examination) mendHidden() string {
 }
 
 // hiddenProcesses finds a /proc that hides other users' processes, which shows
-// only once somebody computes.
+// only once somebody computes. Process 1 is root's: it can be looked at by everybody,
+// unless /proc is mounted with hidepid.
 func (d *examination) hiddenProcesses() {
-	data, err := os.ReadFile(filepath.Join(d.proc, "mounts"))
-	if err != nil {
-		d.note("proc:unknown", "", "there is no %s/mounts to see whether processes are hidden", d.proc)
-		return
+	if _, err := os.Stat(filepath.Join(d.proc, "self")); err != nil {
+		d.note("proc:unknown", "", "there is no %s to see whether processes are hidden", d.proc)
+	} else if _, err := os.ReadFile(filepath.Join(d.proc, "1", "status")); err != nil {
+		d.bad("proc:hidepid", d.mendHidden(), "/proc is mounted with hidepid: this user sees no other users' processes, so GPUs would be used by nobody")
+	} else {
+		d.ok("proc:ok", "other users' processes can be seen")
 	}
-	for line := range strings.Lines(string(data)) {
-		fields := strings.Fields(line)
-		if len(fields) < 4 || fields[1] != "/proc" || fields[2] != "proc" {
-			continue
-		}
-		hidden, gid := false, -1
-		for option := range strings.SplitSeq(fields[3], ",") {
-			k, v, _ := strings.Cut(option, "=")
-			switch k {
-			case "hidepid":
-				hidden = v != "0" && v != "off"
-			case "gid":
-				if n, err := strconv.Atoi(v); err == nil {
-					gid = n
-				}
-			}
-		}
-		if hidden && d.euid != 0 && !inGroup(gid) {
-			d.bad("proc:hidepid", d.mendHidden(), "/proc is mounted with hidepid: this user sees no other users' processes, so GPUs would be used by nobody")
-			return
-		}
-	}
-	d.ok("proc:ok", "other users' processes can be seen")
-}
-
-func inGroup(gid int) bool {
-	if gid < 0 {
-		return false
-	}
-	groups, _ := os.Getgroups()
-	for _, g := range append(groups, os.Getegid()) {
-		if g == gid {
-			return true
-		}
-	}
-	return false
 }
 
 // me is this user, as usermod and chown take it.
@@ -170,7 +137,7 @@ func (d *examination) me() string {
 	return strconv.Itoa(d.euid)
 }
 
-func (d *examination) spool(ctx context.Context) {
+func (d *examination) spool() {
 	dir := d.Config.String("spool")
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		d.note("spool:missing", d.own("collect"), "the spool %s is not there yet; collect and run make it", dir)
@@ -189,7 +156,6 @@ func (d *examination) spool(ctx context.Context) {
 	if d.probe("spool", "the spool "+dir, dir) {
 		d.ok("spool:ok", "the spool %s is private and can be written", dir)
 	}
-	d.oneFileSystem(ctx, "the spool", dir, 1)
 	d.room("the spool", dir)
 }
 
@@ -337,7 +303,7 @@ func (d *examination) registered(ctx context.Context, host string) {
 		}
 		return
 	}
-	d.bad("register:missing", d.own("register"), "Consul knows %d hosts, and %s is not among them", len(answer.Hosts), host)
+	d.bad("register:missing", d.own("register"), "Consul knows %s, and %s is not among them", count(len(answer.Hosts), "host"), host)
 }
 
 // askConsul asks which hosts there are, and tells when that does not work.

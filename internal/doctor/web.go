@@ -38,13 +38,11 @@ func (d *examination) web(ctx context.Context) {
 	}
 	d.bookings(data, state)
 	if d.directory("site", site, d.own("generate --data "+shell.Quote(data)+" --site "+shell.Quote(site)), true) {
-		d.oneFileSystem(ctx, "the site", site, 4)
 		d.room("the site", site)
 		d.generation(site)
 		d.siteMedium(site)
 	}
 	if d.directory("state", state, d.own("generate --state "+shell.Quote(state)), true) {
-		d.oneFileSystem(ctx, "the state directory", state, 1)
 		d.room("the state directory", state)
 		d.remembered(state)
 	}
@@ -57,7 +55,7 @@ func (d *examination) web(ctx context.Context) {
 			d.bad("discovery:empty", "gpuboard register on the nodes; deploy/consul/acl-generator.hcl has the policy that the token needs",
 				"Consul answers, and names no host of service %s: nobody has registered, or the token may not read it", d.Config.String("consul.service"))
 		} else if ok {
-			d.ok("discovery:ok", "Consul names %d hosts", len(answer.Hosts))
+			d.ok("discovery:ok", "Consul names %s", count(len(answer.Hosts), "host"))
 		}
 	} else {
 		d.note("discovery:off", d.own("doctor web --consul-enabled"), "Consul is not asked; hosts are those listed, and those that send")
@@ -144,7 +142,7 @@ func (d *examination) bookings(data, state string) {
 			d.bad(p.Code, "edit "+shell.Quote(names), "%s", placed(p))
 		}
 		if len(problems) == 0 {
-			d.ok("aliases:ok", "%s names %d other names", names, len(known))
+			d.ok("aliases:ok", "%s has %s", names, count(len(known), "other name"))
 		}
 	case !errors.Is(err, fs.ErrNotExist) || d.Config.String("aliases") != "":
 		d.bad("aliases:unreadable", "ls -l "+shell.Quote(names), "%v", err)
@@ -173,7 +171,7 @@ func (d *examination) bookings(data, state string) {
 		d.bad(p.Code, mend, "%s", placed(p))
 	}
 	if len(calendar.Problems) == 0 {
-		d.ok("booking:ok", "%s holds %d bookings, and every line is understood", path, len(calendar.Bookings))
+		d.ok("booking:ok", "%s holds %s, and every line is understood", path, count(len(calendar.Bookings), "booking"))
 	}
 }
 
@@ -205,7 +203,7 @@ func (d *examination) generation(site string) {
 		d.bad("site:old", d.own("generate -v")+"; crontab -l; systemctl status gpuboard-generate.timer gpuboard-watch", "the last generation is %v old", age.Round(time.Second))
 		return
 	}
-	d.ok("site:fresh", "the last generation is %v old, with %d problems on it", max(age, 0).Round(time.Second), health.ProblemCount)
+	d.ok("site:fresh", "the last generation is %v old, with %s on it", max(age, 0).Round(time.Second), count(health.ProblemCount, "problem"))
 }
 
 // siteMedium says so where a large site lies on a disk: it is derived, and its many
