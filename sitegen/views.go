@@ -48,6 +48,9 @@ func newViews(o *Options) ([]*view, error) {
 		if within(v.dir, o.Data) || within(v.dir, o.State) {
 			return nil, fmt.Errorf("%s is served to everybody: the data and state directories must lie outside it", v.dir)
 		}
+		if within(o.Data, v.dir) {
+			return nil, fmt.Errorf("the site %s must lie outside the data directory %s, which nodes and people write to", v.dir, o.Data)
+		}
 		v.privacy.Salt, v.privacy.KnownCode = salt, page.KnownCode
 		if err := atomicfile.MkdirAll(v.dir, 0o755); err != nil {
 			return nil, fmt.Errorf("making the site directory: %w", err)

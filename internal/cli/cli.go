@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -153,7 +154,25 @@ func (a *app) configured(run func(c *cobra.Command, cfg *config.Config, args []s
 		if err != nil {
 			return err
 		}
+		a.warnOfName(cfg)
 		return run(c, cfg, args)
+	}
+}
+
+// warnOfName says that a file beside the configuration is not read, because its name is
+// not quite that of one. Where there is no configuration, such a file is an error.
+func (a *app) warnOfName(cfg *config.Config) {
+	places := []string{"gpuboard.yml", "/etc/gpuboard/gpuboard.yml"}
+	for _, path := range places[:slices.Index(places, cfg.Path)+1] {
+		other := strings.TrimSuffix(path, "yml") + "yaml"
+		if !config.IsFile(other) {
+			continue
+		}
+		mend := "mv " + other + " " + path
+		if path == cfg.Path {
+			mend = "diff " + path + " " + other
+		}
+		fmt.Fprintf(a.stderr, "gpuboard: warning: %s is not read, because the configuration is called gpuboard.yml\ngpuboard: hint: %s\n", other, mend)
 	}
 }
 

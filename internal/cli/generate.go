@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/watch"
@@ -44,6 +47,14 @@ func (a *app) generateCommand() *cobra.Command {
 			}
 			defer g.Close()
 			if goOn {
+				lock, err := atomicfile.Lock(filepath.Join(cfg.String("state"), "watch.lock"), 0o600)
+				if errors.Is(err, atomicfile.ErrLocked) {
+					return failure.Because("state:in-use", failure.New(failure.ExitTryAgain, fmt.Errorf("another generate --watch runs with the state directory %s", cfg.String("state")), "end it first, or name another with --state DIR and --site DIR"))
+				}
+				if err != nil {
+					return fmt.Errorf("taking the lock of the state directory: %w", err)
+				}
+				defer atomicfile.Unlock(lock)
 				o, err := watch.OptionsOf(cfg)
 				if err != nil {
 					return err

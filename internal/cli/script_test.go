@@ -20,6 +20,8 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/fakeps"
 	"gpuboard/internal/testenv/fakesmi"
+	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/proctest"
 )
 
 func TestMain(m *testing.M) {
@@ -53,6 +55,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("OLDER", older)
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "xdg"))
 			env.Setenv("HOME", env.WorkDir)
+			// A script that fails half-way leaves the loops that it has started.
+			env.Defer(func() { proctest.KillAll("HOME="+env.WorkDir, time.Now().Add(need.Patience)) })
 			return nil
 		},
 	})

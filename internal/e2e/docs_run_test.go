@@ -18,6 +18,7 @@ import (
 
 	"gpuboard/internal/serve"
 	"gpuboard/internal/testenv/need"
+	"gpuboard/internal/testenv/proctest"
 	"gpuboard/internal/testenv/sshtest"
 )
 
@@ -118,9 +119,10 @@ func newSandbox(t *testing.T, program string) *sandbox {
 		"GPUBOARD_IDENTITY="+s.sshd.Key, "GPUBOARD_KNOWN_HOSTS="+s.sshd.KnownHosts, "GPUBOARD_SPOOL="+s.path("var/lib/gpuboard/spool"), "GPUBOARD_STATE="+s.path("srv/gpuboard/state"),
 		"GPUBOARD_BOOKING_NAME=eva", "GPUBOARD_TIMEZONE=Europe/Paris", "GPUBOARD_EVERY=2s", "XDG_STATE_HOME="+s.path("home/state"), "CONSUL_HTTP_ADDR=127.0.0.1:1")
 	t.Cleanup(func() {
-		_, _ = s.shell("gpuboard check kill")
+		// A loop has a session of its own, and gpuboard check kill needs a configuration that
+		// may be gone.
+		proctest.KillAll("HOME="+s.path("home"), time.Now().Add(need.Patience))
 		for _, c := range s.running {
-			_ = c.Process.Kill()
 			_ = c.Wait()
 		}
 	})

@@ -63,7 +63,10 @@ func (n Node) Loop(once bool) (l *Loop, err error) {
 			Version: n.Version, Unit: unit(n.Getenv), Settings: n.loopSettings(),
 		},
 	}
-	if n.Config.String("to") != "" {
+	if to := n.Config.String("to"); to != "" {
+		if target, err := publisher.ParseTarget(to); err == nil && target.Scheme == "sftp" && target.User == "" && !once {
+			l.log.Say(fmt.Sprintf("%s names no user: the one with whom ssh %s logs in is taken; sftp://USER@… names another", to, target.Host))
+		}
 		if l.publisher, err = n.Publisher(every > 0 && every <= publisher.KeepBelow); err != nil {
 			return nil, err
 		}

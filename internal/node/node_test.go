@@ -1,12 +1,14 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +33,26 @@ func testNode(t *testing.T, settings map[string]string) Node {
 		cfg.Set(name, value, "the test")
 	}
 	return Node{Config: cfg, Version: "1.0.0", Now: time.Now, Getenv: none, Stderr: io.Discard}
+}
+
+// TestALoopSaysWhoLogsIn: a drop whose URL names no user is said once, when the loop begins.
+func TestALoopSaysWhoLogsIn(t *testing.T) {
+	for to, want := range map[string]string{
+		"sftp://web/in":         "sftp://web/in names no user: the one with whom ssh web logs in is taken",
+		"sftp://n-gpu01@web/in": "", "file:///srv/gpuboard/data": "",
+	} {
+		var log bytes.Buffer
+		n := testNode(t, map[string]string{"host": "gpu01", "spool": filepath.Join(t.TempDir(), "spool"), "to": to})
+		n.Stderr = &log
+		l, err := n.Loop(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		if got := log.String(); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: the log is %q, want %q", to, got, want)
+		}
+	}
 }
 
 // TestPushesAreRecorded: what the heartbeat says after each of these cycles.
