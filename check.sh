@@ -70,7 +70,7 @@ tool staticcheck "${packages[@]:-./...}"
 if [ ${#packages[@]} = 0 ]; then
 	say "how much there is"
 	git ls-files -co --exclude-standard '*.go' |
-		grep -vE '_test\.go$|_templ\.go$|^(bench|deploy/package)/|^internal/(testenv|e2e|guard)/' |
+		grep -vE '_test\.go$|_templ\.go$|^(bench|tools|deploy/package)/|^internal/(testenv|e2e|guard)/' |
 		while read -r file; do [ ! -e "$file" ] || cat "$file"; done | wc -l | sed 's/$/ lines of Go in the program/'
 fi
 
@@ -121,8 +121,8 @@ fi
 # The race detector makes tests take several times as long, so it is for packages that
 # start goroutines or that goroutines share. internal/e2e runs the program as it is
 # built, and so do the scripts of the commands. The database of history takes many times
-# as long under it: of sitegen and of the commands, which use it from several goroutines,
-# only the short tests run under the detector, and all of them run without it.
+# as long under it: of sitegen, which uses it from several goroutines, only the test that
+# is made for the detector runs under it, and of the commands none.
 racing=$(git grep -lE '^\s+go (func|[A-Za-z.]+)\(|\.Go\(func|sync\.(Mutex|RWMutex|Map|Pool)|"sync/atomic"' -- '*.go' ':!*_test.go' ':!bench' ':!tools' ':!internal/testenv' ':!internal/history' |
 	xargs -n1 dirname | sort -u | sed 's|^|gpuboard/|')
 calm=$(go list ./... | grep -vxF "$racing" | grep -vE '/(internal/e2e|internal/history|sitegen/page)$')
@@ -150,9 +150,9 @@ if $install && [ -z "${GPUBOARD_CONSUL:-}" ]; then
 	export GPUBOARD_CONSUL
 fi
 say "go test -race"
-# shellcheck disable=SC2086
-suite pkgname -race -short -skip '^TestScripts$' -timeout 30m $database
-# shellcheck disable=SC2086,SC2046
+grep -q '^func TestRace' sitegen/*_test.go || broken "sitegen has no test for the race detector"
+suite pkgname -race -run '^TestRace' -timeout 30m ./sitegen
+# shellcheck disable=SC2046
 suite pkgname -race -p 3 -timeout 30m $(echo "$racing" | grep -vxF "${database// /$'\n'}") # many of these wait
 
 # The same sample of faults for a day, so that what has passed need not run again.
