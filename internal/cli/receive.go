@@ -16,7 +16,6 @@ import (
 )
 
 func (a *app) receiveCommand() *cobra.Command {
-	var authorized string
 	c := &cobra.Command{
 		Use: "receive", Short: "receive snapshots over SFTP with the built-in server", GroupID: groupWeb, Args: cobra.NoArgs,
 		Long: "receive is a built-in SFTP server that accepts only the files of nodes. Each node has its\n" +
@@ -25,9 +24,6 @@ func (a *app) receiveCommand() *cobra.Command {
 		Example: "  gpuboard receive --listen 127.0.0.1:2222\n  gpuboard receive --data /srv/gpuboard/data --keys keys --listen :2222",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			keys := cfg.KeysDir()
-			if !cfg.Given("keys") && authorized != "" {
-				keys = ""
-			}
 			hostKey := cfg.String("host_key")
 			if hostKey == "" {
 				hostKey = filepath.Join(cfg.String("state"), "receive_host_key")
@@ -40,7 +36,7 @@ func (a *app) receiveCommand() *cobra.Command {
 				listen = "127.0.0.1:2222"
 			}
 			err := dropbox.Serve(c.Context(), dropbox.Options{
-				Data: cfg.String("data"), Keys: keys, AuthorizedKeys: authorized, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
+				Data: cfg.String("data"), Keys: keys, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
 				OnListen: func(addr net.Addr, key string) {
 					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; on each node type\n  echo '%s %s' >> ~/.ssh/known_hosts\n", addr, strings.Join(names(addr), ","), key)
 					// Whoever prepared the directory for sshd made it root's.
@@ -59,7 +55,6 @@ func (a *app) receiveCommand() *cobra.Command {
 		}),
 	}
 	a.flags(c, "data", "state", "keys", "host_key", "listen")
-	c.Flags().StringVar(&authorized, "authorized-keys", "", "`FILE` with a line host=\"NAME\" KEY for each node, in addition to --keys or instead")
 	return c
 }
 

@@ -1,7 +1,6 @@
 package dropbox
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -22,16 +21,15 @@ import (
 const (
 	maxHosts        = 10_000
 	maxKeyFileBytes = 16 << 10
-	maxKeysBytes    = 16 << 20
 	reloadAfter     = 5 * time.Second
 )
 
 // authorizedKeys maps public keys to hosts. A key that is listed for two hosts is
 // accepted for neither, because each could write as the other.
 type authorizedKeys struct {
-	dir, file string
-	now       func() time.Time
-	log       *slog.Logger
+	dir string // of files HOST.pub
+	now func() time.Time
+	log *slog.Logger
 
 	mu     sync.Mutex
 	hosts  map[string]string // marshalled key → host
@@ -39,15 +37,8 @@ type authorizedKeys struct {
 	report string // the problems as they were last logged
 }
 
-func newAuthorizedKeys(dir, file string, now func() time.Time, log *slog.Logger) *authorizedKeys {
-	return &authorizedKeys{dir: dir, file: file, now: now, log: log}
-}
-
 // check loads the keys for the first time and requires at least one.
 func (k *authorizedKeys) check() error {
-	if k.dir == "" && k.file == "" {
-		return errors.New("reading the nodes' keys: neither a directory nor a file of keys is named")
-	}
 	hosts, problems := k.load()
 	if len(hosts) == 0 {
 		return fmt.Errorf("reading the nodes' keys: %w", errors.Join(append(problems, errors.New("no key of any host found: put gpu01.pub into the directory of keys"))...))
@@ -71,10 +62,7 @@ func (k *authorizedKeys) host(key ssh.PublicKey) (string, bool) {
 
 func (k *authorizedKeys) install(hosts map[string]string, problems []error) {
 	k.hosts, k.read = hosts, k.now()
-	report := ""
-	if len(problems) > 0 {
-		report = errors.Join(problems...).Error()
-	}
+	report := fmt.Sprint(problems)
 	if report != k.report {
 		for _, problem := range problems {
 			k.log.Warn("reading the nodes' keys", "problem", problem.Error())
@@ -83,63 +71,40 @@ func (k *authorizedKeys) install(hosts map[string]string, problems []error) {
 	}
 }
 
-// load reads both sources. A key that cannot be read is reported and left out, so
+// load reads the directory. A key that cannot be read is reported and left out, so
 // that it locks out one host only.
 func (k *authorizedKeys) load() (map[string]string, []error) {
-	hosts := map[string]string{}
+	entries, err := os.ReadDir(k.dir)
+	if err != nil {
+		return nil, []error{err}
+	}
 	var problems []error
-	shared := map[string]bool{}
-	add := func(where, host string, key ssh.PublicKey) {
+	hosts, shared := map[string]string{}, map[string]bool{}
+	for _, entry := range entries {
+		host, ok := strings.CutSuffix(entry.Name(), ".pub")
+		if !ok || strings.HasPrefix(host, ".") {
+			continue
+		}
+		file := filepath.Join(k.dir, entry.Name())
 		if name, err := snapshot.ParseHost(host); err != nil || name != host {
-			problems = append(problems, fmt.Errorf("%s: %q is not a host name", where, host))
-			return
+			problems = append(problems, fmt.Errorf("%s: %q is not a host name", file, host))
+			continue
 		}
-		id := string(key.Marshal())
-		if other, ok := hosts[id]; ok && other != host {
-			problems = append(problems, fmt.Errorf("%s: the key of %s is also that of %s; neither may log in: give each host its own", where, host, other))
-			shared[id] = true
-			return
-		}
-		if len(hosts) >= maxHosts {
-			problems = append(problems, fmt.Errorf("%s: more than %d keys", where, maxHosts))
-			return
-		}
-		hosts[id] = host
-	}
-	if k.dir != "" {
-		entries, err := os.ReadDir(k.dir)
-		if err != nil {
-			problems = append(problems, err)
-		}
-		for _, entry := range entries {
-			host, ok := strings.CutSuffix(entry.Name(), ".pub")
-			if !ok || strings.HasPrefix(host, ".") {
-				continue
+		keys, bad := readKeys(file)
+		problems = append(problems, bad...)
+		for _, key := range keys {
+			id := string(key.Marshal())
+			other, known := hosts[id]
+			switch {
+			case known && other != host:
+				problems = append(problems, fmt.Errorf("%s: the key of %s is also that of %s; neither may log in: give each host its own", file, host, other))
+				shared[id] = true
+			case len(hosts) >= maxHosts:
+				problems = append(problems, fmt.Errorf("%s: more than %d keys", file, maxHosts))
+			default:
+				hosts[id] = host
 			}
-			name := filepath.Join(k.dir, entry.Name())
-			raw, err := atomicfile.Read(name, maxKeyFileBytes)
-			if err != nil {
-				problems = append(problems, err)
-				continue
-			}
-			problems = append(problems, eachKey(name, raw, func(key ssh.PublicKey, _ []string) error {
-				add(name, host, key)
-				return nil
-			})...)
 		}
-	}
-	if k.file != "" {
-		raw, err := atomicfile.Read(k.file, maxKeysBytes)
-		if err != nil {
-			problems = append(problems, err)
-		}
-		problems = append(problems, eachKey(k.file, raw, func(key ssh.PublicKey, options []string) error {
-			host, err := hostOption(options)
-			if err == nil {
-				add(k.file, host, key)
-			}
-			return err
-		})...)
 	}
 	for id := range shared {
 		delete(hosts, id)
@@ -147,43 +112,30 @@ func (k *authorizedKeys) load() (map[string]string, []error) {
 	return hosts, problems
 }
 
-func eachKey(name string, raw []byte, use func(ssh.PublicKey, []string) error) (problems []error) {
-	lines := bufio.NewScanner(bytes.NewReader(raw))
-	lines.Buffer(nil, maxKeyFileBytes)
-	for n := 1; lines.Scan(); n++ {
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 || line[0] == '#' {
+// readKeys reads a file with a public key on each line. Options before a key are an
+// error, because nothing here would enforce them.
+func readKeys(file string) (keys []ssh.PublicKey, problems []error) {
+	raw, err := atomicfile.Read(file, maxKeyFileBytes)
+	if err != nil {
+		return nil, []error{err}
+	}
+	n := 0
+	for line := range bytes.Lines(raw) {
+		n++
+		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
 			continue
 		}
 		key, _, options, _, err := ssh.ParseAuthorizedKey(line)
-		if err == nil {
-			err = use(key, options)
+		if err == nil && len(options) > 0 {
+			err = fmt.Errorf("option %q is not known here", options[0])
 		}
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s:%d: %w", name, n, err))
+			problems = append(problems, fmt.Errorf("%s:%d: %w", file, n, err))
+			continue
 		}
+		keys = append(keys, key)
 	}
-	if err := lines.Err(); err != nil {
-		problems = append(problems, fmt.Errorf("%s: %w", name, err))
-	}
-	return problems
-}
-
-// hostOption reads host="gpu01". Any other option is an error, because nothing here
-// would enforce it.
-func hostOption(options []string) (string, error) {
-	host := ""
-	for _, option := range options {
-		name, value, ok := strings.Cut(option, "=")
-		if !ok || !strings.EqualFold(name, "host") || host != "" {
-			return "", fmt.Errorf("option %q is not known here; write host=\"gpu01\" before the key", option)
-		}
-		host = strings.Trim(value, `"`)
-	}
-	if host == "" {
-		return "", errors.New(`write host="gpu01" before the key`)
-	}
-	return host, nil
+	return keys, problems
 }
 
 // hostKey reads the server's key, or generates one. As with sshd, a key that others

@@ -3,7 +3,6 @@ package dropbox
 import (
 	"errors"
 	"net"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -40,57 +39,30 @@ func (s *server) serverConfig(signer ssh.Signer) *ssh.ServerConfig {
 // too long. During the login, the deadline for the whole login applies instead.
 type timeoutConn struct {
 	net.Conn
-	idle     atomic.Int64 // nanoseconds; zero: not logged in
-	timedOut atomic.Bool
+	idle atomic.Int64 // nanoseconds; zero: not logged in
 }
 
 func (c *timeoutConn) Read(b []byte) (int, error) {
 	if idle := c.idle.Load(); idle > 0 {
 		c.Conn.SetReadDeadline(time.Now().Add(time.Duration(idle)))
 	}
-	n, err := c.Conn.Read(b)
-	c.note(err)
-	return n, err
+	return c.Conn.Read(b)
 }
 
 func (c *timeoutConn) Write(b []byte) (int, error) {
 	if c.idle.Load() > 0 {
 		c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	}
-	n, err := c.Conn.Write(b)
-	c.note(err)
-	return n, err
-}
-
-func (c *timeoutConn) note(err error) {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.timedOut.Store(true)
-	}
-}
-
-// outcome tells a failed login from a lost connection. Only failed logins count
-// against an address, because many nodes may share it.
-func (c *timeoutConn) outcome(err error) outcome {
-	var auth *ssh.ServerAuthError
-	switch {
-	case err == nil:
-		return loggedIn
-	case errors.As(err, &auth), c.timedOut.Load():
-		return failed
-	}
-	return broken
+	return c.Conn.Write(b)
 }
 
 // handle serves one connection from login to end.
 func (s *server) handle(raw net.Conn, login *attempt) {
 	from := login.source
-	s.track(raw, nil)
-	defer s.untrack(raw)
-
-	raw.SetDeadline(time.Now().Add(s.limits.HandshakeTimeout))
+	raw.SetDeadline(time.Now().Add(s.opts.Limits.HandshakeTimeout))
 	conn := &timeoutConn{Conn: raw}
 	client, channels, requests, err := ssh.NewServerConn(conn, s.config)
-	s.limiter.loginEnded(login, conn.outcome(err))
+	s.limiter.loginEnded(login)
 	if err != nil {
 		s.log.Debug("logging a node in", "from", from, "err", err)
 		return
@@ -103,17 +75,16 @@ func (s *server) handle(raw net.Conn, login *attempt) {
 		return
 	}
 	defer leave()
-	drop, err := openDrop(s.data, host, s.limits, s.opts.Now)
+	drop, err := openDrop(s.data, host, s.opts.Limits, s.opts.Now)
 	if err != nil {
 		s.log.Error("opening the drop", "host", host, "err", err)
 		return
 	}
 	defer drop.close()
-	s.track(raw, drop)
-	conn.idle.Store(int64(s.limits.IdleTimeout))
+	conn.idle.Store(int64(s.opts.Limits.IdleTimeout))
 	// The SSH library is already reading, under the deadline of the login.
 	raw.SetWriteDeadline(time.Now().Add(writeTimeout))
-	raw.SetReadDeadline(time.Now().Add(s.limits.IdleTimeout))
+	raw.SetReadDeadline(time.Now().Add(s.opts.Limits.IdleTimeout))
 	go ssh.DiscardRequests(requests)
 	s.channels(channels, drop, host)
 }
@@ -121,12 +92,13 @@ func (s *server) handle(raw net.Conn, login *attempt) {
 // channels serves one SFTP session at a time and refuses everything else:
 // shells, commands, forwarding.
 func (s *server) channels(channels <-chan ssh.NewChannel, drop *session, host string) {
+	var taken atomic.Bool
 	for offered := range channels {
 		if offered.ChannelType() != "session" {
 			offered.Reject(ssh.UnknownChannelType, "only SFTP is served here")
 			continue
 		}
-		if !drop.take() {
+		if !taken.CompareAndSwap(false, true) {
 			offered.Reject(ssh.ResourceShortage, "one session at a time")
 			continue
 		}
@@ -135,7 +107,7 @@ func (s *server) channels(channels <-chan ssh.NewChannel, drop *session, host st
 			return
 		}
 		s.all.Go(func() {
-			defer drop.release()
+			defer taken.Store(false)
 			defer channel.Close()
 			if waitForSFTP(requests) {
 				server := sftp.NewRequestServer(channel, sftp.Handlers{FileGet: drop, FilePut: drop, FileCmd: drop, FileList: drop})
@@ -161,16 +133,4 @@ func waitForSFTP(requests <-chan *ssh.Request) bool {
 		}
 	}
 	return false
-}
-
-func (s *server) track(conn net.Conn, drop *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.conns[conn] = drop
-}
-
-func (s *server) untrack(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, conn)
 }

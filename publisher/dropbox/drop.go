@@ -22,10 +22,9 @@ import (
 const (
 	tempKept   = 10 * time.Minute
 	maxAhead   = 26 * time.Hour // an hour file from further in the future would outlive its time
-	replyTime  = 200 * time.Millisecond
-	maxTemps   = 4    // at once in one session
-	maxHandles = 16   // opened and not closed, in one session
-	maxListed  = 4096 // directory entries looked at
+	maxTemps   = 4              // at once in one session
+	maxHandles = 16             // opened and not closed, in one session
+	maxListed  = 4096           // directory entries looked at
 )
 
 var tempName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.tmp-[A-Za-z0-9._-]{1,120}$`) })
@@ -40,10 +39,8 @@ type session struct {
 
 	handles atomic.Int64 // open handles, which the SFTP library keeps until they are closed
 
-	mu      sync.Mutex
-	taken   bool
-	temps   map[string]*upload // created in this session and not renamed yet
-	renamed time.Time          // when the last one was renamed
+	mu    sync.Mutex
+	temps map[string]*upload // created in this session and not renamed yet
 }
 
 func openDrop(drops *os.Root, host string, limits Limits, now func() time.Time) (*session, error) {
@@ -75,30 +72,6 @@ func (s *session) close() {
 	}
 	s.temps = nil
 	s.root.Close()
-}
-
-func (s *session) take() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taken {
-		return false
-	}
-	s.taken = true
-	return true
-}
-
-func (s *session) release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.taken = false
-}
-
-// busy reports whether an upload is under way, or has ended so recently that the
-// client may not have received the reply.
-func (s *session) busy() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.temps) > 0 || time.Since(s.renamed) < replyTime
 }
 
 // sweep removes abandoned temporary files and expired hour files, and returns what
@@ -238,7 +211,6 @@ func (s *session) PosixRename(r *sftp.Request) error {
 		return sftp.ErrSSHFxFailure
 	}
 	delete(s.temps, from)
-	s.renamed = time.Now()
 	dir, err := s.root.Open(".")
 	if err != nil {
 		return sftp.ErrSSHFxFailure

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Limits bound what nodes can use. Zero fields take the defaults of [DefaultLimits].
+// Limits bound what nodes can use.
 type Limits struct {
 	FileBytes        int64         // one file
 	DropBytes        int64         // all files of one host together
@@ -32,12 +32,6 @@ type Limits struct {
 	SourceHandshakes int           // of them from one address, or one /64 of IPv6
 	HandshakeTimeout time.Duration // until logged in
 	IdleTimeout      time.Duration // without a byte from the client
-	// After AuthFailures failed logins within AuthWindow (wrong keys and connections
-	// that stayed silent), an address is limited to one connection a second for as
-	// long. The nodes that share the address can still log in.
-	AuthFailures int
-	AuthWindow   time.Duration
-	Grace        time.Duration // for uploads under way when the server is told to stop
 }
 
 // DefaultLimits suit a thousand nodes that keep their connections.
@@ -46,22 +40,18 @@ func DefaultLimits() Limits {
 		FileBytes: 1 << 20, DropBytes: 64 << 20, DropFiles: 256,
 		Connections: 2048, PerHost: 4, Handshakes: 256, SourceHandshakes: 64,
 		HandshakeTimeout: 20 * time.Second, IdleTimeout: 5 * time.Minute,
-		AuthFailures: 20, AuthWindow: time.Minute, Grace: 2 * time.Second,
 	}
 }
 
 // Options say where files go and who may bring them.
 type Options struct {
 	Data string // the data directory; drop/<host>/ is made beneath it
-	// Keys is a directory of public keys named <host>.pub; empty: none.
+	// Keys is a directory of public keys named <host>.pub, which is read anew while running.
 	Keys string
-	// AuthorizedKeys is a file with a line per host, such as
-	// host="gpu01" ssh-ed25519 AAAA…; empty: none. Both are read anew while running.
-	AuthorizedKeys string
 	// HostKey is the server's private key; it is made, with mode 0600, when it does not exist.
 	HostKey string
 	Listen  string // address; default 127.0.0.1:2222
-	Limits  Limits
+	Limits  Limits // the zero value: [DefaultLimits]
 	// OnListen is called once, when connections are accepted, with the server's
 	// public key as it stands in known_hosts, such as "ssh-ed25519 AAAA…".
 	OnListen func(addr net.Addr, publicKey string)
@@ -71,22 +61,18 @@ type Options struct {
 
 type server struct {
 	opts    Options
-	limits  Limits
 	data    *os.Root
 	keys    *authorizedKeys
 	config  *ssh.ServerConfig
 	public  ssh.PublicKey
 	limiter *limiter
 	log     *slog.Logger
-
-	mu    sync.Mutex
-	conns map[net.Conn]*session
-	all   sync.WaitGroup
+	all     sync.WaitGroup // connections
 }
 
-// Serve listens until ctx ends, then lets uploads under way finish for a moment
-// and returns nil. It returns an error when it cannot start: no data directory,
-// no host key, no key of any host, or an address that is taken.
+// Serve listens until ctx ends, closes all connections and returns nil. It returns an
+// error when it cannot start: no data directory, no host key, no key of any host, or an
+// address that is taken.
 func Serve(ctx context.Context, o Options) error {
 	s, err := newServer(o)
 	if err != nil {
@@ -102,9 +88,10 @@ func Serve(ctx context.Context, o Options) error {
 	if s.opts.OnListen != nil {
 		s.opts.OnListen(listener.Addr(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.public))))
 	}
-	err = s.accept(ctx, listener)
-	s.shutDown()
-	return err
+	ctx, end := context.WithCancel(ctx)
+	defer s.all.Wait()
+	defer end() // closes the connections
+	return s.accept(ctx, listener)
 }
 
 func newServer(o Options) (*server, error) {
@@ -117,9 +104,12 @@ func newServer(o Options) (*server, error) {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:2222"
 	}
-	s := &server{opts: o, limits: withDefaults(o.Limits), log: o.Log, conns: map[net.Conn]*session{}}
-	s.limiter = newLimiter(s.limits, o.Now, o.Log)
-	s.keys = newAuthorizedKeys(o.Keys, o.AuthorizedKeys, o.Now, o.Log)
+	if o.Limits == (Limits{}) {
+		o.Limits = DefaultLimits()
+	}
+	s := &server{opts: o, log: o.Log}
+	s.limiter = newLimiter(o.Limits, o.Now)
+	s.keys = &authorizedKeys{dir: o.Keys, now: o.Now, log: o.Log}
 	if err := s.keys.check(); err != nil {
 		return nil, err
 	}
@@ -132,29 +122,6 @@ func newServer(o Options) (*server, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-func withDefaults(l Limits) Limits {
-	d := DefaultLimits()
-	setDefault(&l.FileBytes, d.FileBytes)
-	setDefault(&l.DropBytes, d.DropBytes)
-	setDefault(&l.DropFiles, d.DropFiles)
-	setDefault(&l.Connections, d.Connections)
-	setDefault(&l.PerHost, d.PerHost)
-	setDefault(&l.Handshakes, d.Handshakes)
-	setDefault(&l.SourceHandshakes, d.SourceHandshakes)
-	setDefault(&l.HandshakeTimeout, d.HandshakeTimeout)
-	setDefault(&l.IdleTimeout, d.IdleTimeout)
-	setDefault(&l.AuthFailures, d.AuthFailures)
-	setDefault(&l.AuthWindow, d.AuthWindow)
-	setDefault(&l.Grace, d.Grace)
-	return l
-}
-
-func setDefault[T int | int64 | time.Duration](field *T, value T) {
-	if *field <= 0 {
-		*field = value
-	}
 }
 
 // openDrops opens data/drop; the data directory itself must exist.
@@ -208,33 +175,8 @@ func (s *server) accept(ctx context.Context, listener net.Listener) error {
 		s.all.Go(func() {
 			defer s.limiter.closed(login)
 			defer conn.Close()
+			defer context.AfterFunc(ctx, func() { conn.Close() })()
 			s.handle(conn, login)
 		})
 	}
-}
-
-// shutDown waits for uploads under way, at most for the grace period, and then closes
-// all connections.
-func (s *server) shutDown() {
-	end := time.Now().Add(s.limits.Grace)
-	for time.Now().Before(end) && s.uploading() {
-		time.Sleep(10 * time.Millisecond)
-	}
-	s.mu.Lock()
-	for conn := range s.conns {
-		conn.Close()
-	}
-	s.mu.Unlock()
-	s.all.Wait()
-}
-
-func (s *server) uploading() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, session := range s.conns {
-		if session != nil && session.busy() {
-			return true
-		}
-	}
-	return false
 }

@@ -47,7 +47,7 @@ func startAt(t *testing.T, limits Limits, now func() time.Time, hosts ...string)
 	done := make(chan error, 1)
 	go func() {
 		done <- Serve(ctx, Options{
-			Data: b.data, Keys: b.keys, HostKey: filepath.Join(b.data, "host_key"), Listen: "127.0.0.1:0", Limits: limits,
+			Data: b.data, Keys: b.keys, HostKey: filepath.Join(b.data, "host_key"), Listen: "127.0.0.1:0", Limits: withDefaults(limits),
 			Now: now,
 			OnListen: func(addr net.Addr, key string) {
 				b.addr = addr.String()
@@ -76,6 +76,27 @@ func startAt(t *testing.T, limits Limits, now func() time.Time, hosts ...string)
 		}
 	})
 	return b
+}
+
+// withDefaults returns limits with the defaults in place of zeros.
+func withDefaults(l Limits) Limits {
+	d := DefaultLimits()
+	setDefault(&l.FileBytes, d.FileBytes)
+	setDefault(&l.DropBytes, d.DropBytes)
+	setDefault(&l.DropFiles, d.DropFiles)
+	setDefault(&l.Connections, d.Connections)
+	setDefault(&l.PerHost, d.PerHost)
+	setDefault(&l.Handshakes, d.Handshakes)
+	setDefault(&l.SourceHandshakes, d.SourceHandshakes)
+	setDefault(&l.HandshakeTimeout, d.HandshakeTimeout)
+	setDefault(&l.IdleTimeout, d.IdleTimeout)
+	return l
+}
+
+func setDefault[T int | int64 | time.Duration](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
 }
 
 func (b *box) login(t *testing.T, key string) (*ssh.Client, error) {
