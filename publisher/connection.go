@@ -29,7 +29,6 @@ type connection struct {
 	statvfs  bool
 	temp     string // name of the temporary file; no other connection uses it
 	tempLeft bool   // the temporary file may exist on the server
-	warnings []string
 }
 
 // watchedConn remembers the first bytes that the server sent, and whether a deadline
@@ -189,13 +188,12 @@ func (k *credentials) load(hop settings) (err error) {
 
 func (p *Publisher) handshake(conn net.Conn, hop settings, creds *credentials, c *connection) (*ssh.Client, error) {
 	keys, ids := creds.hosts, creds.ids
-	c.warnings = append(c.warnings, keys.warnings...)
 	var refused error // the library replaces the error of the callback by its own
 	config := &ssh.ClientConfig{
 		User: hop.user,
 		Auth: []ssh.AuthMethod{ssh.PublicKeys(ids.signers...)},
-		HostKeyCallback: func(name string, remote net.Addr, key ssh.PublicKey) error {
-			refused = keys.check(hop, name, c.base.RemoteAddr(), key)
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+			refused = keys.check(hop, c.base.RemoteAddr(), key)
 			return refused
 		},
 		HostKeyAlgorithms: keys.algorithms(hop),

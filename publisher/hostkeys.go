@@ -1,16 +1,12 @@
 package publisher
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/skeema/knownhosts"
@@ -20,24 +16,17 @@ import (
 	"gpuboard/internal/shell"
 )
 
-const (
-	maxKnownHostsBytes = 16 << 20
-	maxBadLines        = 200
-)
+const maxKnownHostsBytes = 16 << 20
 
 // hostKeys checks the key that a server presents. Every connection uses it.
 type hostKeys struct {
-	db       *knownhosts.HostKeyDB // nil: no file exists
-	addTo    string                // the file to which hints tell to add a key
-	origin   map[string]string     // cleaned copy → original file
-	warnings []string
+	db    *knownhosts.HostKeyDB // nil: no file exists
+	addTo string                // the file to which hints tell to add a key
 }
 
-// loadHostKeys reads every known_hosts file that exists. A line that cannot be
-// parsed is skipped with a warning: skipping can only withhold trust, and one bad
-// line must not lock out all servers.
+// loadHostKeys reads every known_hosts file that exists.
 func loadHostKeys(s settings) (*hostKeys, error) {
-	h := &hostKeys{addTo: "~/.ssh/known_hosts", origin: map[string]string{}}
+	h := &hostKeys{addTo: "~/.ssh/known_hosts"}
 	if len(s.userKnown) > 0 {
 		h.addTo = s.userKnown[0]
 	}
@@ -59,51 +48,12 @@ func loadHostKeys(s settings) (*hostKeys, error) {
 	if len(files) == 0 {
 		return h, nil
 	}
-	if err := h.parse(files); err != nil {
-		return nil, configError(CodeKnownHosts, "look at the line named above", fmt.Errorf("reading known host keys: %w", err))
+	db, err := knownhosts.NewDB(files...)
+	if err != nil { // it names the file and the line
+		return nil, configError(CodeKnownHosts, "remove that line, or name another file: --known-hosts FILE", fmt.Errorf("reading known host keys: %w", err))
 	}
+	h.db = db
 	return h, nil
-}
-
-// parse parses the files. The parser stops at the first bad line, so each file that has
-// one is replaced by a private copy in which that line is blank. Line numbers stay as
-// they are.
-func (h *hostKeys) parse(files []string) (err error) {
-	dir, badLine := "", regexp.MustCompile(`^knownhosts: (.*):(\d+): (.*)$`)
-	defer func() { os.RemoveAll(dir) }()
-	for range maxBadLines {
-		if h.db, err = knownhosts.NewDB(files...); err == nil {
-			return nil
-		}
-		match := badLine.FindStringSubmatch(err.Error())
-		if match == nil {
-			return err
-		}
-		i := slices.Index(files, match[1])
-		line, _ := strconv.Atoi(match[2])
-		if i < 0 {
-			return err
-		}
-		raw, readErr := os.ReadFile(files[i])
-		lines := bytes.Split(raw, []byte("\n"))
-		if readErr != nil || line < 1 || line > len(lines) {
-			return err
-		}
-		if dir == "" {
-			if dir, err = os.MkdirTemp("", "gpuboard-known-hosts-"); err != nil {
-				return err
-			}
-		}
-		name := h.name(files[i])
-		h.warnings = append(h.warnings, fmt.Sprintf("%s:%d: not a host key, skipped: %s", name, line, cut(match[3], 120)))
-		lines[line-1] = nil
-		files[i] = filepath.Join(dir, strconv.Itoa(i))
-		h.origin[files[i]] = name
-		if err := os.WriteFile(files[i], bytes.Join(lines, []byte("\n")), 0o600); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("more than %d lines are not host keys", maxBadLines)
 }
 
 // algorithms returns the host key algorithms for which a key is known, so that a
@@ -119,7 +69,7 @@ func (h *hostKeys) algorithms(s settings) []string {
 }
 
 // check is the host key callback of one hop.
-func (h *hostKeys) check(s settings, _ string, remote net.Addr, key ssh.PublicKey) error {
+func (h *hostKeys) check(s settings, remote net.Addr, key ssh.PublicKey) error {
 	print := ssh.FingerprintSHA256(key)
 	where := h.addTo
 	refused := func(code, hint, format string, args ...any) error {
@@ -140,25 +90,17 @@ func (h *hostKeys) check(s settings, _ string, remote net.Addr, key ssh.PublicKe
 		return nil
 	case errors.As(err, &revoked):
 		return refused(CodeHostRevoked, "ask whoever runs the server for its new key; do not connect",
-			"the key %s is revoked in %s:%d", print, h.name(revoked.Revoked.Filename), revoked.Revoked.Line)
+			"the key %s is revoked in %s:%d", print, revoked.Revoked.Filename, revoked.Revoked.Line)
 	case knownhosts.IsHostUnknown(err):
 		return unknown()
 	case errors.As(err, &mismatch) && len(mismatch.Want) > 0:
 		known := mismatch.Want[0]
-		file := h.name(known.Filename)
 		return refused(CodeHostChanged,
 			fmt.Sprintf("ask whoever runs the server whether its key is now %s; if so: ssh-keygen -f %s -R %s; %s",
-				print, shell.Quote(file), shell.Quote(xknownhosts.Normalize(s.keyAddr())), h.scanCommand(s)),
-			"it shows %s, but %s:%d has %s: the server was reinstalled, or somebody is in between", print, file, known.Line, ssh.FingerprintSHA256(known.Key))
+				print, shell.Quote(known.Filename), shell.Quote(xknownhosts.Normalize(s.keyAddr())), h.scanCommand(s)),
+			"it shows %s, but %s:%d has %s: the server was reinstalled, or somebody is in between", print, known.Filename, known.Line, ssh.FingerprintSHA256(known.Key))
 	}
 	return refused(CodeHostUnknown, h.scanHint(s, print), "%w", err)
-}
-
-func (h *hostKeys) name(file string) string {
-	if original, ok := h.origin[file]; ok {
-		return original
-	}
-	return file
 }
 
 func (h *hostKeys) scanCommand(s settings) string {

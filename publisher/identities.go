@@ -39,10 +39,7 @@ func (i *identities) close() {
 // loadIdentities asks the agent first and then reads key files, as ssh does.
 func loadIdentities(s settings) (*identities, error) {
 	ids := &identities{}
-	var held []ssh.Signer
-	if s.agent != "" {
-		held = ids.fromAgent(s.agent)
-	}
+	held := ids.fromAgent(s.agent)
 	var fromFiles []ssh.Signer
 	var named []ssh.PublicKey
 	for _, name := range s.identity {
@@ -55,7 +52,7 @@ func loadIdentities(s settings) (*identities, error) {
 			fromFiles = append(fromFiles, signer)
 		case offers(held, public):
 			// The file has a passphrase, and the agent holds the key: the usual case.
-		case err.Code == CodeKeyUnreadable && errors.Is(err, fs.ErrNotExist) && !s.explicitKeys:
+		case errors.Is(err, fs.ErrNotExist) && !s.explicitKeys:
 			// One of ssh's default names, most of which do not exist.
 		default:
 			ids.problems = append(ids.problems, err)
@@ -82,10 +79,11 @@ func loadIdentities(s settings) (*identities, error) {
 		fmt.Errorf("logging in to %s: no private key found and no agent holds one", s.addr()))
 }
 
+// fromAgent returns the keys of an agent. Its socket may be "", or that of one that is gone.
 func (i *identities) fromAgent(socket string) []ssh.Signer {
 	conn, err := net.DialTimeout("unix", socket, agentTimeout)
 	if err != nil {
-		return nil // SSH_AUTH_SOCK may name a socket that is gone
+		return nil
 	}
 	conn.SetDeadline(time.Now().Add(agentTimeout))
 	signers, err := agent.NewClient(conn).Signers()
@@ -124,11 +122,6 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 	}
 	if err != nil {
 		return nil, public, configError(CodeKeyUnreadable, "check it: ssh-keygen -y -f "+shell.Quote(name), fmt.Errorf("reading key %s: %w", name, err))
-	}
-	if cert, ok := readPublic(name + "-cert.pub").(*ssh.Certificate); ok && sameKey(cert.Key, signer.PublicKey()) {
-		if certified, err := ssh.NewCertSigner(cert, signer); err == nil {
-			signer = certified
-		}
 	}
 	return signer, signer.PublicKey(), nil
 }

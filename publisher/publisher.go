@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -83,7 +82,7 @@ type Options struct {
 	// is private to this user and created if it is missing. Empty: the server has to
 	// remove such files itself.
 	StateDir string
-	// Log receives details at debug level, and warnings about known_hosts lines; default: none.
+	// Log receives details at debug level, and warnings about a local drop; default: none.
 	Log *slog.Logger
 
 	retryCap time.Duration
@@ -93,11 +92,10 @@ type Options struct {
 // Report says what one Publish did, also when it returned an error.
 type Report struct {
 	Delivered []File
-	Waiting   int      // files left for the next Publish
-	Bytes     int64    // of content delivered
-	Attempts  int      // connections that were tried or used
-	Dialed    int      // new connections
-	Warnings  []string // known_hosts lines that could not be read, and the like
+	Waiting   int   // files left for the next Publish
+	Bytes     int64 // of content delivered
+	Attempts  int   // connections that were tried or used
+	Dialed    int   // new connections
 }
 
 // Publisher pushes to one target. Its methods may be called from several goroutines.
@@ -271,13 +269,6 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 		}
 		r.Dialed++
 		p.conn = c
-		for _, warning := range c.warnings {
-			if slices.Contains(r.Warnings, warning) {
-				continue // from an earlier attempt
-			}
-			r.Warnings = append(r.Warnings, warning)
-			p.opts.Log.Warn("reading known hosts", "problem", warning)
-		}
 		if err := p.removeStale(ctx, c); err != nil {
 			return err
 		}

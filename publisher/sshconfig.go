@@ -182,19 +182,11 @@ func (s settings) expandAll(paths []string) []string {
 	return out
 }
 
-// expand replaces ~, ${NAME} and the %-tokens of ssh_config in a path.
+// expand replaces ~ and the %-tokens of ssh_config in a path.
 func (s settings) expand(path string) string {
 	home, _ := os.UserHomeDir()
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		path = filepath.Join(home, strings.TrimPrefix(path, "~"))
-	}
-	for {
-		before, rest, ok := strings.Cut(path, "${")
-		name, after, closed := strings.Cut(rest, "}")
-		if !ok || !closed {
-			break
-		}
-		path = before + strings.ReplaceAll(os.Getenv(name), "${", "") + after
 	}
 	machine, _ := os.Hostname()
 	short, _, _ := strings.Cut(machine, ".")

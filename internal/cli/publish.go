@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/config"
-	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
@@ -31,9 +30,6 @@ func (a *app) publishCommand() *cobra.Command {
 			}
 			defer p.Close()
 			report, err := p.Publish(c.Context(), s)
-			for _, w := range report.Warnings {
-				fmt.Fprintf(a.stderr, "gpuboard: %s\n", failure.Printable(w))
-			}
 			if err == nil && verbose {
 				fmt.Fprintf(a.stderr, "gpuboard: %d files delivered (%d bytes), %d waiting\n", len(report.Delivered), report.Bytes, report.Waiting)
 			}
