@@ -5,7 +5,6 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -57,20 +56,16 @@ func (p *parser) unknownToken(gpu int, path, text string) {
 		fmt.Sprintf("nvidia-smi says %q for %s; shown as not known", token, path), gpu)
 }
 
-func (p *parser) integer(gpu int, b *gpuElement, path string, low, high float64) *int {
-	if v, ok := p.measure(gpu, path, b.leaves[path], low, high); ok {
-		n := int(math.Round(v))
-		return &n
+// reading returns the number in one leaf, rounded; nil for none.
+func reading[T int | int64](p *parser, gpu int, path, text string, low, high float64) *T {
+	if v, ok := p.measure(gpu, path, text, low, high); ok {
+		return new(T(math.Round(v)))
 	}
 	return nil
 }
 
-func (p *parser) amount(gpu int, path, text string, high float64) *int64 {
-	if v, ok := p.measure(gpu, path, text, 0, high); ok {
-		n := int64(math.Round(v))
-		return &n
-	}
-	return nil
+func (p *parser) integer(gpu int, b *gpuElement, path string, low, high float64) *int {
+	return reading[int](p, gpu, path, b.leaves[path], low, high)
 }
 
 // first returns the first of these leaves that is a number.
@@ -113,8 +108,8 @@ func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 		g.PCIBusID = snapshot.Text(b.id, snapshot.MaxNameBytes)
 	}
 	g.Fan = p.integer(index, b, "fan_speed", 0, maxFan)
-	g.PCIeWidth = p.lanes(index, b, "current_link_width")
-	g.PCIeWidthMax = p.lanes(index, b, "max_link_width")
+	g.PCIeWidth = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/current_link_width", 0, maxLanes)
+	g.PCIeWidthMax = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/max_link_width", 0, maxLanes)
 	p.memory(&g, b)
 	g.MemoryShared = integrated().MatchString(g.Name)
 	// From driver 535 the element is gpu_power_readings. From 570 there is an average and
@@ -127,7 +122,7 @@ func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 		"power_readings/enforced_power_limit", "gpu_power_readings/enforced_power_limit")
 	p.pstate(&g, b)
 	g.ECC = p.ecc(index, b)
-	g.RetiredPages = p.sum(index, b, "retired_pages/multiple_single_bit_retirement/retired_count",
+	g.RetiredPages = sum[int](p, index, b, maxPages, "retired_pages/multiple_single_bit_retirement/retired_count",
 		"retired_pages/double_bit_retirement/retired_count")
 	g.RemappedRows = p.remapped(index, b)
 	g.Fabric = p.fabric(b)
@@ -154,21 +149,10 @@ func (p *parser) fabric(b *gpuElement) *snapshot.Fabric {
 	return &f
 }
 
-// lanes reads the width of the PCIe link: "16x".
-func (p *parser) lanes(gpu int, b *gpuElement, name string) *int {
-	path := "pci/pci_gpu_link_info/link_widths/" + name
-	text := b.leaves[path]
-	if v, ok := p.measure(gpu, path, strings.TrimSuffix(text, "x"), 0, maxLanes); ok {
-		n := int(v)
-		return &n
-	}
-	return nil
-}
-
 func (p *parser) memory(g *snapshot.GPU, b *gpuElement) {
 	read := func(name string) *int64 {
 		path := "fb_memory_usage/" + name
-		return p.amount(g.Index, path, b.leaves[path], maxMemory)
+		return reading[int64](p, g.Index, path, b.leaves[path], 0, maxMemory)
 	}
 	g.MemoryTotal, g.MemoryUsed, g.MemoryFree = read("total"), read("used"), read("free")
 	if g.MemoryTotal != nil && *g.MemoryTotal == 0 {
@@ -220,12 +204,12 @@ func (p *parser) mode(gpu int, path string, b *gpuElement) string {
 }
 
 // sum adds the leaves that are numbers; nil if none is.
-func (p *parser) sum(gpu int, b *gpuElement, paths ...string) *int {
-	var total *int
+func sum[T int | int64](p *parser, gpu int, b *gpuElement, high float64, paths ...string) *T {
+	var total *T
 	for _, path := range paths {
-		if n := p.integer(gpu, b, path, 0, maxPages); n != nil {
+		if n := reading[T](p, gpu, path, b.leaves[path], 0, high); n != nil {
 			if total == nil {
-				total = new(int)
+				total = new(T)
 			}
 			*total += *n
 		}
@@ -237,21 +221,15 @@ func (p *parser) sum(gpu int, b *gpuElement, paths ...string) *int {
 // Turing, sram and dram for later ones.
 func (p *parser) ecc(gpu int, b *gpuElement) *snapshot.ECC {
 	count := func(period, old string, since ...string) *int64 {
-		path := "ecc_errors/" + period + "/" + old + "/total"
-		if n := p.amount(gpu, path, b.leaves[path], maxCount); n != nil {
+		period = "ecc_errors/" + period + "/"
+		if n := sum[int64](p, gpu, b, maxCount, period+old+"/total"); n != nil {
 			return n
 		}
-		var total *int64
+		var paths []string
 		for _, name := range since {
-			path := "ecc_errors/" + period + "/" + name
-			if n := p.amount(gpu, path, b.leaves[path], maxCount); n != nil {
-				if total == nil {
-					total = new(int64)
-				}
-				*total += *n
-			}
+			paths = append(paths, period+name)
 		}
-		return total
+		return sum[int64](p, gpu, b, maxCount, paths...)
 	}
 	corrected := []string{"sram_correctable", "dram_correctable"}
 	uncorrected := []string{"sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable"}
@@ -294,24 +272,20 @@ func (p *parser) migDevices(g *snapshot.GPU, b *gpuElement) {
 			return
 		}
 		d := snapshot.MIGDevice{
-			Index: small(m.index, i), GPUInstanceID: instance(m.gpuInstance), ComputeInstanceID: instance(m.compInstance),
-			MemoryTotal: p.amount(g.Index, "mig_device/fb_memory_usage/total", m.total, maxMemory),
-			MemoryUsed:  p.amount(g.Index, "mig_device/fb_memory_usage/used", m.used, maxMemory),
+			Index: i, GPUInstanceID: instance(m["gpu_instance_id"]), ComputeInstanceID: instance(m["compute_instance_id"]),
+			MemoryTotal: reading[int64](p, g.Index, "mig_device/fb_memory_usage/total", m["fb_memory_usage/total"], 0, maxMemory),
+			MemoryUsed:  reading[int64](p, g.Index, "mig_device/fb_memory_usage/used", m["fb_memory_usage/used"], 0, maxMemory),
 		}
 		if d.MemoryTotal != nil && d.MemoryUsed != nil && *d.MemoryUsed > *d.MemoryTotal {
 			p.problemOnce("range mig", "smi:range", "nvidia-smi says that a MIG device uses more memory than it has; shown as not known", g.Index)
 			d.MemoryUsed = nil
 		}
-		if !isAbsent(m.uuid) {
-			d.UUID = snapshot.Text(m.uuid, snapshot.MaxNameBytes)
+		if n := instance(m["index"]); n != nil {
+			d.Index = *n
+		}
+		if !isAbsent(m["uuid"]) {
+			d.UUID = snapshot.Text(m["uuid"], snapshot.MaxNameBytes)
 		}
 		g.MIGDevices = append(g.MIGDevices, d)
 	}
-}
-
-func small(s string, otherwise int) int {
-	if n, err := strconv.Atoi(s); err == nil && n >= 0 && n < 1<<16 {
-		return n
-	}
-	return otherwise
 }

@@ -9,9 +9,9 @@ import (
 type gpuElement struct {
 	id        string
 	leaves    map[string]string
-	throttle  []string // reasons that are active
-	procs     []process
-	migs      []migDevice
+	throttle  []string            // reasons that are active
+	procs     []map[string]string // leaves of each process
+	migs      []map[string]string // leaves of each MIG device
 	inProc    bool
 	inMIG     bool
 	moreProcs int
@@ -25,17 +25,6 @@ type gpuElement struct {
 	childHash  uint64 // hash of the names of its children before the processes
 	// lost and fault are texts of the driver, from any leaf.
 	lost, fault string
-}
-
-type process struct {
-	pid, kind, name, memory   string
-	gpuInstance, compInstance string
-}
-
-type migDevice struct {
-	index, gpuInstance, compInstance string
-	uuid                             string
-	total, used                      string
 }
 
 const (
@@ -88,13 +77,13 @@ func (b *gpuElement) begin(path []byte) {
 		b.listed = true
 	case "processes/process_info":
 		if b.inProc = len(b.procs) < maxProcsPerGPU; b.inProc {
-			b.procs = append(b.procs, process{})
+			b.procs = append(b.procs, map[string]string{})
 		} else {
 			b.moreProcs++
 		}
 	case "mig_devices/mig_device":
 		if b.inMIG = len(b.migs) < maxMIGsRead && !b.listed; b.inMIG {
-			b.migs = append(b.migs, migDevice{})
+			b.migs = append(b.migs, map[string]string{})
 		}
 	}
 }
@@ -119,8 +108,10 @@ func (b *gpuElement) leaf(path, text []byte) {
 	if b.listed { // elements after the processes are not used, and may be part of a name
 		return
 	}
-	if rest, ok := bytes.CutPrefix(path, []byte("mig_devices/mig_device/")); ok {
-		b.migLeaf(rest, text)
+	if name, ok := bytes.CutPrefix(path, []byte("mig_devices/mig_device/")); ok {
+		if b.inMIG && wantedOfMIG(name) {
+			b.migs[len(b.migs)-1][string(name)] = unescape(text)
+		}
 		return
 	}
 	if len(text) >= 4 && (text[0] == '[' || text[0] == 'G' || text[0] == 'E') {
@@ -168,43 +159,23 @@ func (b *gpuElement) processLeaf(rest, text []byte) {
 		}
 		return
 	}
-	if !b.inProc {
-		return
-	}
-	p := &b.procs[len(b.procs)-1]
-	switch string(name) {
-	case "pid":
-		p.pid = unescape(text)
-	case "type":
-		p.kind = unescape(text)
-	case "process_name":
-		p.name = unescape(text)
-	case "used_memory":
-		p.memory = unescape(text)
-	case "gpu_instance_id":
-		p.gpuInstance = unescape(text)
-	case "compute_instance_id":
-		p.compInstance = unescape(text)
+	if b.inProc && wantedOfProcess(name) {
+		b.procs[len(b.procs)-1][string(name)] = unescape(text)
 	}
 }
 
-func (b *gpuElement) migLeaf(name, text []byte) {
-	if !b.inMIG {
-		return
+func wantedOfProcess(leaf []byte) bool {
+	switch string(leaf) {
+	case "pid", "type", "process_name", "used_memory", "gpu_instance_id", "compute_instance_id":
+		return true
 	}
-	m := &b.migs[len(b.migs)-1]
-	switch string(name) {
-	case "index":
-		m.index = unescape(text)
-	case "gpu_instance_id":
-		m.gpuInstance = unescape(text)
-	case "compute_instance_id":
-		m.compInstance = unescape(text)
-	case "uuid":
-		m.uuid = unescape(text)
-	case "fb_memory_usage/total":
-		m.total = unescape(text)
-	case "fb_memory_usage/used":
-		m.used = unescape(text)
+	return false
+}
+
+func wantedOfMIG(leaf []byte) bool {
+	switch string(leaf) {
+	case "index", "uuid", "gpu_instance_id", "compute_instance_id", "fb_memory_usage/total", "fb_memory_usage/used":
+		return true
 	}
+	return false
 }

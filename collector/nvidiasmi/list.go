@@ -2,6 +2,7 @@ package nvidiasmi
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,35 +53,27 @@ func ParseList(out []byte) []Listed {
 
 // NeedsList reports whether a MIG device lacks its UUID or profile.
 func NeedsList(gpus []snapshot.GPU) bool {
-	for _, g := range gpus {
-		for _, d := range g.MIGDevices {
-			if d.UUID == "" || d.Profile == "" {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(gpus, func(g snapshot.GPU) bool {
+		return slices.ContainsFunc(g.MIGDevices, func(d snapshot.MIGDevice) bool { return d.UUID == "" || d.Profile == "" })
+	})
 }
 
 // Label sets UUIDs and profiles of MIG devices from the list, and reports whether the
 // list has every device.
 func Label(gpus []snapshot.GPU, list []Listed) bool {
 	all := true
-	for i := range gpus {
-		for j := range gpus[i].MIGDevices {
-			all = label(&gpus[i], &gpus[i].MIGDevices[j], list) && all
+	for _, g := range gpus {
+		for j := range g.MIGDevices {
+			d := &g.MIGDevices[j]
+			i := slices.IndexFunc(list, func(l Listed) bool {
+				return l.Device == d.Index && (l.GPUUUID == g.UUID || g.UUID == "" && l.GPU == g.Index)
+			})
+			if i < 0 {
+				all = false
+				continue
+			}
+			d.UUID, d.Profile = list[i].UUID, list[i].Profile
 		}
 	}
 	return all
-}
-
-func label(g *snapshot.GPU, d *snapshot.MIGDevice, list []Listed) bool {
-	for _, l := range list {
-		sameGPU := l.GPUUUID == g.UUID || g.UUID == "" && l.GPU == g.Index
-		if sameGPU && l.Device == d.Index {
-			d.UUID, d.Profile = l.UUID, l.Profile
-			return true
-		}
-	}
-	return false
 }

@@ -165,10 +165,11 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 	hasList = b.listed && (len(b.procs) > 0 || b.processes == "")
 	unreadable, more, noInstance := "", b.moreProcs, false
 	for _, proc := range b.procs {
-		pid, err := strconv.Atoi(proc.pid)
+		pid, err := strconv.Atoi(proc["pid"])
 		if err != nil || pid < 1 || pid > maxPID {
-			unreadable = cmp.Or(snapshot.Text(proc.pid, 32), "no pid")
-			p.problemOnce("pid", "smi:unknown-token", fmt.Sprintf("nvidia-smi lists a process with the pid %q; it is left out", snapshot.Text(proc.pid, 32)), g.Index)
+			shown := snapshot.Text(proc["pid"], 32)
+			unreadable = cmp.Or(shown, "no pid")
+			p.problemOnce("pid", "smi:unknown-token", fmt.Sprintf("nvidia-smi lists a process with the pid %q; it is left out", shown), g.Index)
 			continue
 		}
 		if len(r.Processes) >= snapshot.MaxProcesses {
@@ -176,11 +177,11 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 			continue
 		}
 		entry := snapshot.Process{
-			GPU: g.Index, GPUUUID: g.UUID, PID: pid, Type: processType(proc.kind),
-			Program:           snapshot.Text(BaseName(proc.name), snapshot.MaxProgramBytes),
-			UsedMemory:        p.amount(g.Index, "processes/process_info/used_memory", proc.memory, maxMemory),
-			GPUInstanceID:     instance(proc.gpuInstance),
-			ComputeInstanceID: instance(proc.compInstance),
+			GPU: g.Index, GPUUUID: g.UUID, PID: pid, Type: processType(proc["type"]),
+			Program:           snapshot.Text(BaseName(proc["process_name"]), snapshot.MaxProgramBytes),
+			UsedMemory:        reading[int64](p, g.Index, "processes/process_info/used_memory", proc["used_memory"], 0, maxMemory),
+			GPUInstanceID:     instance(proc["gpu_instance_id"]),
+			ComputeInstanceID: instance(proc["compute_instance_id"]),
 		}
 		noInstance = noInstance || len(b.migs) > 0 && entry.GPUInstanceID == nil
 		r.Processes = append(r.Processes, entry)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"gpuboard/collector/ps"
 )
 
 // valueKind says what the text of a leaf is.
@@ -136,18 +138,5 @@ func BaseName(s string) string {
 		s = s[:end+len(".exe")]
 		return s[strings.LastIndexAny(s, `\/`)+1:]
 	}
-	// A title ends at a parenthesis or at a colon: ray::train(…), token:…
-	word, _, _ := strings.Cut(s, " ")
-	word, _, _ = strings.Cut(word, "(")
-	for i := 0; i < len(word); i++ {
-		if strings.HasPrefix(word[i:], "::") {
-			i++
-		} else if word[i] == ':' {
-			word = word[:i]
-		}
-	}
-	if strings.HasPrefix(word, "--") || strings.ContainsAny(word, "=?&<>") {
-		return ""
-	}
-	return word[strings.LastIndexAny(word, `/\`)+1:]
+	return ps.FirstWord(s)
 }

@@ -48,17 +48,24 @@ func title(line string) string {
 		line = line[2:]
 	}
 	word := line[:wordEnd(line)]
-	name := safe(base(word))
+	name := FirstWord(line)
 	// A blank may be part of a directory name, and then the word is not the program.
 	if strings.ContainsAny(word, `/\`) && strings.ContainsAny(line[len(word):], `/\`) {
 		if _, ok := interpreter(name); !ok {
 			return ""
 		}
 	}
-	if strings.ContainsAny(word, "=?&") { // a setting, in place of a name
+	return name
+}
+
+// FirstWord returns the base name of the first word of a title, "" for a setting in place
+// of a name, and for what is no file name.
+func FirstWord(title string) string {
+	word := title[:wordEnd(title)]
+	if strings.ContainsAny(word, "=?&<>") {
 		return ""
 	}
-	return name
+	return safe(base(word))
 }
 
 // wordEnd returns the end of the first word of a title: a blank, a parenthesis or a

@@ -23,7 +23,7 @@ var rooms = map[string][]string{
 	"internal/snapshot":   {},
 	"internal/atomicfile": {},
 	"collector":           {"internal/atomicfile", "internal/snapshot", "collector/nvidiasmi", "collector/ps", "collector/hostinfo", "collector/kernellog"},
-	"collector/nvidiasmi": {"internal/snapshot"},
+	"collector/nvidiasmi": {"internal/snapshot", "collector/ps"},
 	"collector/ps":        {"internal/snapshot"},
 	"collector/hostinfo":  {"internal/atomicfile", "internal/snapshot"},
 	"collector/kernellog": {},
