@@ -97,14 +97,6 @@ func (c *column) UnmarshalJSON(data []byte) error {
 // EncodeSamples returns samples as a JSON array of blocks, in one line. Power
 // is kept to a tenth of a watt and time to a millisecond; nil stays nil.
 func EncodeSamples(samples []Sample) ([]byte, error) {
-	blocks, err := blocksOf(samples)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(blocks)
-}
-
-func blocksOf(samples []Sample) ([]block, error) {
 	blocks := []block{}
 	for len(samples) > 0 {
 		n := 1
@@ -118,7 +110,7 @@ func blocksOf(samples []Sample) ([]block, error) {
 		blocks = append(blocks, b)
 		samples = samples[n:]
 	}
-	return blocks, nil
+	return json.Marshal(blocks)
 }
 
 func sameGPUs(a, b []GPUSample) bool {
@@ -141,46 +133,60 @@ func newBlock(samples []Sample) (block, error) {
 		return b, nil
 	}
 	b.GPUs = make([]gpuID, len(gpus))
-	b.Utilization, b.Memory = make([]column, len(gpus)), make([]column, len(gpus))
-	b.Temperature, b.Power = make([]column, len(gpus)), make([]column, len(gpus))
-	b.Held = make([]column, len(gpus))
+	for _, columns := range []*[]column{&b.Utilization, &b.Memory, &b.Temperature, &b.Power, &b.Held} {
+		*columns = make([]column, len(gpus))
+	}
 	places := map[string]int64{}
 	for g := range gpus {
 		b.GPUs[g] = gpuID{gpus[g].Index, gpus[g].UUID}
-		util, mem, temp, power := make(column, n), make(column, n), make(column, n), make(column, n)
-		held := column{}
-		for i := range samples {
-			s := &samples[i].GPUs[g]
-			util[i], mem[i], temp[i], power[i] = known(s.Utilization), known(s.MemoryUsed), known(s.Temperature), none
-			if s.Power != nil && math.Abs(*s.Power) < 1e9 {
-				power[i] = int64(math.Round(*s.Power * 10))
+		readings := func(of func(*GPUSample) int64) column {
+			c := make(column, n)
+			for i := range samples {
+				c[i] = of(&samples[i].GPUs[g])
 			}
-			if i > 0 && sameUsers(samples[i-1].GPUs[g].Users, s.Users) {
-				continue
-			}
-			held = append(held, int64(i))
-			if s.Users == nil {
-				held = append(held, -1)
-				continue
-			}
-			held = append(held, int64(len(s.Users)))
-			for _, u := range s.Users {
-				place, ok := places[u.User]
-				if !ok {
-					place = int64(len(b.Users))
-					places[u.User] = place
-					b.Users = append(b.Users, u.User)
-				}
-				held = append(held, place, u.Memory)
-			}
+			differences(c)
+			return c
 		}
-		differences(util)
-		differences(mem)
-		differences(temp)
-		differences(power)
-		b.Utilization[g], b.Memory[g], b.Temperature[g], b.Power[g], b.Held[g] = util, mem, temp, power, held
+		b.Utilization[g] = readings(func(s *GPUSample) int64 { return known(s.Utilization) })
+		b.Memory[g] = readings(func(s *GPUSample) int64 { return known(s.MemoryUsed) })
+		b.Temperature[g] = readings(func(s *GPUSample) int64 { return known(s.Temperature) })
+		b.Power[g] = readings(func(s *GPUSample) int64 { return tenths(s.Power) })
+		b.Held[g] = b.usersColumn(samples, g, places)
 	}
 	return b, nil
+}
+
+// usersColumn returns the row of "held" of GPU g. places has the index of each user in "users".
+func (b *block) usersColumn(samples []Sample, g int, places map[string]int64) column {
+	held := column{}
+	for i := range samples {
+		users := samples[i].GPUs[g].Users
+		if i > 0 && sameUsers(samples[i-1].GPUs[g].Users, users) {
+			continue
+		}
+		if held = append(held, int64(i)); users == nil {
+			held = append(held, -1)
+			continue
+		}
+		held = append(held, int64(len(users)))
+		for _, u := range users {
+			place, ok := places[u.User]
+			if !ok {
+				place = int64(len(b.Users))
+				places[u.User] = place
+				b.Users = append(b.Users, u.User)
+			}
+			held = append(held, place, u.Memory)
+		}
+	}
+	return held
+}
+
+func tenths(p *float64) int64 {
+	if p == nil || math.Abs(*p) >= 1e9 {
+		return none
+	}
+	return int64(math.Round(*p * 10))
 }
 
 func known[T int | int64](p *T) int64 {

@@ -53,8 +53,6 @@ func labels(name string) bool {
 	return true
 }
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -5,7 +5,10 @@
 // means that there is none. [Snapshot.Errors] names what could not be read.
 package snapshot
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Schema is the number of the format that this package writes. A reader
 // accepts its own number and older ones, and fields that it does not know;
@@ -241,11 +244,11 @@ type Problem struct {
 func (p Problem) Where() string {
 	switch {
 	case p.File != "" && p.Line > 0:
-		return p.File + ":" + itoa(p.Line) + ":" + itoa(p.Col)
+		return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 	case p.File != "":
 		return p.File
 	case p.Host != "" && p.GPU != nil:
-		return p.Host + " #" + itoa(*p.GPU)
+		return fmt.Sprintf("%s #%d", p.Host, *p.GPU)
 	default:
 		return p.Host
 	}

@@ -13,7 +13,7 @@ import (
 //
 // It does not escape for HTML, ICS or CSV.
 func Text(s string, max int) string {
-	if len(s) <= max && plain(s) {
+	if len(s) <= max && utf8.ValidString(s) && strings.IndexFunc(s, hidden) < 0 {
 		return s
 	}
 	var b strings.Builder
@@ -49,31 +49,11 @@ func Text(s string, max int) string {
 
 const ellipsis = "…"
 
-func plain(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < 0x20 || s[i] >= 0x7f {
-			return textual(s)
-		}
-	}
-	return true
-}
-
-func textual(s string) bool {
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 || hidden(r) {
-			return false
-		}
-		i += n
-	}
-	return true
-}
-
 // hidden reports whether a character controls a terminal or is invisible: C0 and C1
 // controls, format characters (bidi overrides, zero width), line and paragraph
 // separators, surrogates and private use.
 func hidden(r rune) bool {
-	if r == ' ' {
+	if r >= ' ' && r <= '~' {
 		return false
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Cs, unicode.Co)

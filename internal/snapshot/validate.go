@@ -96,6 +96,17 @@ func limit[T any](v *validator, list []T, max int, what string) []T {
 	return list[:max]
 }
 
+// keep returns the elements that are valid, in place.
+func keep[T any](list []T, valid func(*T) bool) []T {
+	kept := list[:0]
+	for i := range list {
+		if valid(&list[i]) {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
 // within makes a reading unknown if it is not between low and high.
 func within[T int | int64 | float64](v *validator, p **T, low, high T, what string) {
 	if *p != nil && !(**p >= low && **p <= high) { // also false for NaN
@@ -113,29 +124,23 @@ func (v *validator) node(n *Node) {
 	v.memory(&n.MemoryTotal, &n.MemoryUsed)
 	text(&n.Kernel, MaxNameBytes)
 	text(&n.OS, MaxNameBytes)
-	n.Disks = limit(v, n.Disks, MaxDisks, "disks")
-	disks := n.Disks[:0]
-	for _, d := range n.Disks {
+	n.Disks = keep(limit(v, n.Disks, MaxDisks, "disks"), func(d *Disk) bool {
 		text(&d.Mount, MaxNameBytes)
 		if d.Total < 0 || d.Total > maxMiB || d.Used < 0 || d.Used > d.Total {
 			v.add(BadRange, "disk %s is %d of %d MiB full", d.Mount, d.Used, d.Total)
-			continue
+			return false
 		}
-		disks = append(disks, d)
-	}
-	n.Disks = disks
-	n.DiskUsers = limit(v, n.DiskUsers, MaxDiskUsers, "disk_users")
-	users := n.DiskUsers[:0]
-	for _, u := range n.DiskUsers {
+		return true
+	})
+	n.DiskUsers = keep(limit(v, n.DiskUsers, MaxDiskUsers, "disk_users"), func(u *DiskUser) bool {
 		text(&u.Path, MaxNameBytes)
 		text(&u.User, MaxNameBytes)
 		if u.Used < 0 || u.Used > maxMiB {
 			v.add(BadRange, "%s keeps %d MiB in %s", u.User, u.Used, u.Path)
-			continue
+			return false
 		}
-		users = append(users, u)
-	}
-	n.DiskUsers = users
+		return true
+	})
 	n.Interfaces = limit(v, n.Interfaces, MaxInterfaces, "interfaces")
 	for i := range n.Interfaces {
 		face := &n.Interfaces[i]
@@ -164,19 +169,18 @@ func (v *validator) memory(total, used **int64) {
 // unique leaves out GPUs with a repeated or impossible index.
 func (v *validator) unique(gpus []GPU) []GPU {
 	seen := make(map[int]bool, len(gpus))
-	kept := gpus[:0]
-	for _, g := range gpus {
+	return keep(gpus, func(g *GPU) bool {
 		switch {
 		case g.Index < 0 || g.Index > maxIndex:
 			v.add(BadRange, "the index of a GPU is %d", g.Index)
+			return false
 		case seen[g.Index]:
 			v.add(BadRepeated, "GPU %d is listed twice", g.Index)
-		default:
-			seen[g.Index] = true
-			kept = append(kept, g)
+			return false
 		}
-	}
-	return kept
+		seen[g.Index] = true
+		return true
+	})
 }
 
 func (v *validator) device(g *GPU) {
@@ -274,16 +278,14 @@ func (v *validator) processes(s *Snapshot) {
 	for i := len(s.Processes); i < len(all); i++ {
 		unknown(&all[i], "more than are read")
 	}
-	kept := s.Processes[:0]
-	for i := range s.Processes {
-		if p := &s.Processes[i]; v.process(p) {
-			s.start(p)
-			kept = append(kept, *p)
-		} else {
+	s.Processes = keep(s.Processes, func(p *Process) bool {
+		if !v.process(p) {
 			unknown(p, "one of them is out of range")
+			return false
 		}
-	}
-	s.Processes = kept
+		s.start(p)
+		return true
+	})
 }
 
 // start makes the start of a process unknown if it is before the boot or after the
