@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"syscall"
@@ -43,30 +42,18 @@ func open(path string) (*dir, error) {
 
 // read reads a regular file. It refuses symlinks and does not block.
 func (d *dir) read(name string) ([]byte, time.Time, error) {
-	before, err := d.root.Lstat(name)
+	info, err := d.root.Lstat(name)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	if !before.Mode().IsRegular() {
+	if !info.Mode().IsRegular() {
 		return nil, time.Time{}, errors.New("it is not a regular file")
 	}
-	return d.readUnchanged(name, before)
-}
-
-// readUnchanged reads name if it is still the file that before describes.
-func (d *dir) readUnchanged(name string, before fs.FileInfo) ([]byte, time.Time, error) {
-	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, time.Time{}, err
-	case !info.Mode().IsRegular() || !os.SameFile(before, info):
-		return nil, time.Time{}, fs.ErrNotExist // it is being replaced; the next generation reads it
-	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
 		return nil, time.Time{}, err

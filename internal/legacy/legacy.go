@@ -11,10 +11,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"gpuboard/internal/snapshot"
@@ -110,24 +108,8 @@ func Read(dir string, now time.Time, zone *time.Location) (Data, error) {
 	}
 	defer d.root.Close()
 	data, prefixes := d.hosts()
-	names := slices.Sorted(maps.Keys(prefixes))
-	read := make([]Host, len(names))
-	var wg sync.WaitGroup
-	next := make(chan int, len(names))
-	for i := range names {
-		next <- i
-	}
-	close(next)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for i := range next {
-				read[i] = d.host(data.Hosts[names[i]], prefixes[names[i]], now, zone)
-			}
-		})
-	}
-	wg.Wait()
-	for _, h := range read {
-		data.Hosts[h.Name] = h
+	for name, prefix := range prefixes {
+		data.Hosts[name] = d.host(data.Hosts[name], prefix, now, zone)
 	}
 	return data, nil
 }
@@ -167,32 +149,22 @@ func (d *dir) hosts() (Data, map[string]string) {
 	data := Data{Hosts: map[string]Host{}}
 	prefixes := map[string]string{}
 	var refused, renamed []string
-	take := func(name, as string) (taken bool) {
-		host, err := snapshot.ParseHost(as)
-		_, twice := prefixes[host]
-		if err != nil || twice || len(prefixes) == MaxHosts {
-			refused = append(refused, name)
-			return false
-		}
-		prefixes[host] = strings.TrimSuffix(name, gpusFile)
-		data.Hosts[host] = Host{Name: host}
-		return true
-	}
-	var underscored []string
-	for _, name := range d.names {
-		prefix, ok := strings.CutSuffix(name, gpusFile)
-		switch {
-		case ok && strings.Contains(prefix, "_"):
-			underscored = append(underscored, name)
-		case ok:
-			take(name, prefix)
-		}
-	}
 	// Underscores are invalid in host names and become hyphens, unless another host has
-	// that name.
-	for _, name := range underscored {
-		if as := hyphened(strings.TrimSuffix(name, gpusFile)); take(name, as) {
-			renamed = append(renamed, name+" as "+strings.ToLower(as))
+	// that name: names without them come first.
+	files := slices.DeleteFunc(slices.Clone(d.names), func(name string) bool { return !strings.HasSuffix(name, gpusFile) })
+	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(strings.Count(a, "_"), strings.Count(b, "_")) })
+	for _, name := range files {
+		prefix := strings.TrimSuffix(name, gpusFile)
+		as := hyphened(prefix)
+		host, err := snapshot.ParseHost(as)
+		if _, twice := prefixes[host]; err != nil || twice || len(prefixes) == MaxHosts {
+			refused = append(refused, name)
+			continue
+		}
+		prefixes[host] = prefix
+		data.Hosts[host] = Host{Name: host}
+		if as != prefix {
+			renamed = append(renamed, name+" as "+host)
 		}
 	}
 	if len(refused) > 0 {
