@@ -19,7 +19,7 @@ import (
 // Drops is where snapshots arrive, as far as a generation needs it.
 type Drops interface {
 	Hosts() ([]string, []snapshot.Problem)
-	Latest(host string) (*snapshot.Bundle, spool.Info, error)
+	Latest(host string) (*snapshot.Bundle, []byte, error)
 	Hours(host string) ([]spool.HourFile, []snapshot.Problem)
 	ReadHour(spool.HourFile) (*snapshot.Hour, error)
 	Sweep(host string, now, clock time.Time) (spool.Usage, error)
@@ -95,7 +95,7 @@ func (g *Generator) report(name string, now time.Time, mem *memory, older map[st
 			r.Problems = append(r.Problems, snapshot.Problem{Code: "bad:internal", Message: fmt.Sprintf("reading it failed inside gpuboard: %v", fault)})
 		}
 	}()
-	bundle, info, err := g.drops.Latest(name)
+	bundle, raw, err := g.drops.Latest(name)
 	switch {
 	case err == nil:
 		if replay := mem.accept(name, bundle, now, now.Add(g.opt.Settings.ClockTolerance)); replay != nil {
@@ -107,7 +107,7 @@ func (g *Generator) report(name string, now time.Time, mem *memory, older map[st
 		}
 		r.Snapshot = bundle.Snapshot
 		r.SeenAt = mem.see(name, bundle.Snapshot, now)
-		mem.keep(name, bundle, info.Raw)
+		mem.keep(name, bundle, raw)
 	case errors.Is(err, fs.ErrNotExist):
 		if old, there := older[name]; there {
 			return olderReport(old, now, mem)

@@ -60,8 +60,8 @@ func olderReport(old legacy.Host, now time.Time, mem *memory) board.Report {
 type noDrops struct{}
 
 func (noDrops) Hosts() ([]string, []snapshot.Problem) { return nil, nil }
-func (noDrops) Latest(string) (*snapshot.Bundle, spool.Info, error) {
-	return nil, spool.Info{}, fs.ErrNotExist
+func (noDrops) Latest(string) (*snapshot.Bundle, []byte, error) {
+	return nil, nil, fs.ErrNotExist
 }
 func (noDrops) Hours(string) ([]spool.HourFile, []snapshot.Problem)     { return nil, nil }
 func (noDrops) ReadHour(spool.HourFile) (*snapshot.Hour, error)         { return nil, fs.ErrNotExist }

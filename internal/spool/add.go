@@ -45,8 +45,8 @@ func (s *Spool) Add(snap *snapshot.Snapshot) error {
 	journal := journalName(now.Truncate(time.Hour), snap.BootID)
 	var errs []error
 	// The journal comes first, so that a number in latest.json.gz is never used again.
-	errs = append(errs, appendSample(s.path(journal), host, snap.BootID, sample))
-	errs = append(errs, s.seal(journal))
+	errs = append(errs, appendSample(s.path(journal), sample))
+	errs = append(errs, s.seal(host, journal))
 	if s.boot != snap.BootID {
 		s.boot, s.recent = snap.BootID, nil
 	}
@@ -95,7 +95,7 @@ func window(samples []snapshot.Sample, now time.Time) []snapshot.Sample {
 
 // seal writes an hour file for each journal but the current one, and removes the journal.
 // After an error it is done with the next snapshot.
-func (s *Spool) seal(current string) error {
+func (s *Spool) seal(host, current string) error {
 	names, err := s.names()
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *Spool) seal(current string) error {
 		if !ok || name == current {
 			continue
 		}
-		samples, host, err := readJournal(s.path(name), boot)
+		samples, err := readJournal(s.path(name))
 		if err == nil && len(samples) > 0 {
 			err = s.writeHour(&snapshot.Hour{Host: host, BootID: boot, Start: hour, Samples: samples})
 		}

@@ -191,7 +191,7 @@ func TestAnHourWithTooManySamples(t *testing.T) {
 	journal := filepath.Join(dir, journalName(noon, bootA))
 	for i := range snapshot.MaxSamples + 1 {
 		sample := snapshot.Sample{Seq: uint64(i + 1), At: noon.Add(time.Duration(i) * 500 * time.Millisecond)}
-		if err := appendSample(journal, "gpu01", bootA, sample); err != nil {
+		if err := appendSample(journal, sample); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,10 +220,9 @@ func TestTornJournal(t *testing.T) {
 		data string
 		want string
 	}{
-		{"a torn line", string(whole) + `{"host":"gp`, "1 2 3 4"},
+		{"a torn line", string(whole) + `[{"seq":[4`, "1 2 3 4"},
 		{"a line of zeros", string(whole) + strings.Repeat("\x00", 100) + "\n", "1 2 3 4"},
-		{"a line twice", string(whole) + strings.SplitAfter(string(whole), "\n")[2], "1 2 3 4"},
-		{"a changed reading", strings.Replace(string(whole), "1000", "1001", 1), "2 3 4"},
+		{"a line twice", string(whole) + strings.Fields(string(whole))[2] + "\n", "1 2 3 4"},
 		{"nothing", "", "4"},
 	} {
 		if err := os.WriteFile(path, []byte(test.data), 0o600); err != nil {

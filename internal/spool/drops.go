@@ -39,8 +39,9 @@ type Drops struct {
 // cached is the result of Latest for one state of the files of a host.
 type cached struct {
 	outer, inner fileState // zero if the file does not exist
-	found
-	err error
+	bundle       *snapshot.Bundle
+	raw          []byte
+	err          error
 }
 
 // fileState identifies one version of a file without reading it.
@@ -48,20 +49,6 @@ type fileState struct {
 	inode    uint64
 	size     int64
 	modified time.Time
-}
-
-type found struct {
-	bundle *snapshot.Bundle
-	info   Info
-}
-
-// Info describes the file of a bundle. ModTime is for caches only: the age of the data is
-// in the snapshot.
-type Info struct {
-	Digest  string // SHA-256 of the file in hex: the generation
-	Size    int64
-	ModTime time.Time
-	Raw     []byte // the content of the file; read-only
 }
 
 // An HourFile is one finished hour of one boot of a host, according to its name. Hour
@@ -150,13 +137,14 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 }
 
 // Latest returns the newest bundle of host, from drop/<host>/ or drop/<host>/in/. An
-// unchanged file is not decoded again, valid or not. The bundle is shared and read-only.
+// unchanged file is not decoded again, valid or not. The bundle, and raw, the content of
+// its file, are shared and read-only.
 //
 // If there is no bundle, the error wraps [fs.ErrNotExist]. Every other error wraps a
 // [snapshot.DecodeError], such as bad:foreign for a bundle of another host.
-func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
+func (d *Drops) Latest(host string) (bundle *snapshot.Bundle, raw []byte, _ error) {
 	if err := validHost(host); err != nil {
-		return nil, Info{}, fmt.Errorf("reading snapshot: %w", err)
+		return nil, nil, fmt.Errorf("reading snapshot: %w", err)
 	}
 	// Comparing file states tells whether anything has changed. They may be those of a
 	// symlink's target, because they are only compared with the state at the last read.
@@ -165,11 +153,11 @@ func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
 	before, ok := d.cache[host]
 	d.mu.Unlock()
 	if ok && before.outer == now.outer && before.inner == now.inner {
-		return before.bundle, before.info, before.err
+		return before.bundle, before.raw, before.err
 	}
-	now.found, now.err = d.latest(host)
+	now.bundle, now.raw, now.err = d.latest(host)
 	if now.err != nil {
-		now.bundle, now.info.Raw, now.err = nil, nil, fmt.Errorf("reading snapshot of %s: %w", host, now.err)
+		now.err = fmt.Errorf("reading snapshot of %s: %w", host, now.err)
 	}
 	d.mu.Lock()
 	if now.outer == (fileState{}) && now.inner == (fileState{}) {
@@ -178,7 +166,7 @@ func (d *Drops) Latest(host string) (*snapshot.Bundle, Info, error) {
 		d.cache[host] = now
 	}
 	d.mu.Unlock()
-	return now.bundle, now.info, now.err
+	return now.bundle, now.raw, now.err
 }
 
 func (d *Drops) stateOf(host, name string) fileState {
@@ -193,42 +181,41 @@ func (d *Drops) stateOf(host, name string) fileState {
 	return state
 }
 
-func (d *Drops) latest(host string) (found, error) {
+func (d *Drops) latest(host string) (*snapshot.Bundle, []byte, error) {
 	root, err := d.drop(host)
 	if err != nil {
-		return found{}, err
+		return nil, nil, err
 	}
 	defer root.Close()
-	best, err := d.latestIn(root, host)
+	bundle, raw, err := latestIn(root, host)
+	var nested *snapshot.Bundle
+	var nestedRaw []byte
 	inner, innerErr := openDir(root, InnerName)
-	var nested found
 	if innerErr == nil {
 		defer inner.Close()
-		nested, innerErr = d.latestIn(inner, host)
+		nested, nestedRaw, innerErr = latestIn(inner, host)
 	}
 	switch {
 	case notExist(innerErr):
-	case notExist(err):
-		best, err = nested, innerErr
-	case innerErr == nil && (err != nil || Newer(nested.bundle, best.bundle, time.Time{})):
-		best, err = nested, nil
+	case notExist(err), innerErr == nil && (err != nil || Newer(nested, bundle, time.Time{})):
+		return nested, nestedRaw, innerErr
 	}
-	return best, err
+	return bundle, raw, err
 }
 
-func (d *Drops) latestIn(dir *os.Root, host string) (found, error) {
-	data, info, err := readRegular(dir, LatestName, snapshot.MaxFileBytes)
+func latestIn(dir *os.Root, host string) (*snapshot.Bundle, []byte, error) {
+	raw, err := readRegular(dir, LatestName)
 	if err != nil {
-		return found{}, err
+		return nil, nil, err
 	}
-	f := found{info: Info{Digest: digest(data), Size: info.Size(), ModTime: info.ModTime(), Raw: data}}
-	if f.bundle, err = snapshot.DecodeBundle(bytes.NewReader(data)); err != nil {
-		return f, err
+	bundle, err := snapshot.DecodeBundle(bytes.NewReader(raw))
+	if err != nil {
+		return nil, nil, err
 	}
-	if f.bundle.Host != host {
-		return f, foreign(host, f.bundle.Host)
+	if bundle.Host != host {
+		return nil, nil, foreign(host, bundle.Host)
 	}
-	return f, nil
+	return bundle, raw, nil
 }
 
 // Newer reports whether bundle a of a host is newer than b. Within one boot the larger
@@ -326,7 +313,7 @@ func (d *Drops) readHour(f HourFile) (*snapshot.Hour, error) {
 		}
 		defer dir.Close()
 	}
-	data, _, err := readRegular(dir, name, snapshot.MaxFileBytes)
+	data, err := readRegular(dir, name)
 	if err != nil {
 		return nil, err
 	}

@@ -31,36 +31,36 @@ func ownerOf(info fs.FileInfo) (uid int, known bool) {
 	return int(sys.Uid), true
 }
 
-// readRegular reads a regular file with one name and at most limit bytes. With a hard
-// link a node could expose a file that it cannot read; a symlink is followed by os.Root
+// readRegular reads a regular file with one name and at most [snapshot.MaxFileBytes]. With
+// a hard link a node could expose a file that it cannot read; a symlink is followed by os.Root
 // if it stays inside, even with O_NOFOLLOW. So the file that has the name is checked
 // first, and must be the one that was opened. Opening does not block.
-func readRegular(root *os.Root, name string, limit int64) ([]byte, fs.FileInfo, error) {
+func readRegular(root *os.Root, name string) ([]byte, error) {
 	for range 3 { // a rename by the writer between check and opening is no error
 		info, err := root.Lstat(name)
 		if err != nil {
-			return nil, nil, unreadable(err)
+			return nil, unreadable(err)
 		}
 		if !info.Mode().IsRegular() {
-			return nil, nil, refuse(badNotRegular, "%s is a %s", name, atomicfile.Kind(info.Mode()))
+			return nil, refuse(badNotRegular, "%s is a %s", name, atomicfile.Kind(info.Mode()))
 		}
 		if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Nlink > 1 {
-			return nil, nil, refuse(badNotRegular, "%s has %d names", name, sys.Nlink)
+			return nil, refuse(badNotRegular, "%s has %d names", name, sys.Nlink)
 		}
-		if info.Size() > limit {
-			return nil, nil, refuse(snapshot.BadTooLarge, "%s is %d bytes, and %d is the most", name, info.Size(), limit)
+		if info.Size() > snapshot.MaxFileBytes {
+			return nil, refuse(snapshot.BadTooLarge, "%s is %d bytes, and %d is the most", name, info.Size(), snapshot.MaxFileBytes)
 		}
-		if data, err := readSame(root, name, info, limit); !errors.Is(err, errReplaced) {
-			return data, info, err
+		if data, err := readSame(root, name, info); !errors.Is(err, errReplaced) {
+			return data, err
 		}
 	}
-	return nil, nil, refuse(badNotRegular, "%s: %w", name, errReplaced)
+	return nil, refuse(badNotRegular, "%s: %w", name, errReplaced)
 }
 
 var errReplaced = errors.New("the file was replaced while it was opened")
 
 // readSame reads a file if it is still the one that info describes.
-func readSame(root *os.Root, name string, info fs.FileInfo, limit int64) ([]byte, error) {
+func readSame(root *os.Root, name string, info fs.FileInfo) ([]byte, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if notExist(err) {
 		return nil, errReplaced
@@ -76,12 +76,12 @@ func readSame(root *os.Root, name string, info fs.FileInfo, limit int64) ([]byte
 	if !os.SameFile(info, opened) {
 		return nil, errReplaced
 	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	data, err := io.ReadAll(io.LimitReader(f, snapshot.MaxFileBytes+1))
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	if int64(len(data)) > limit {
-		return nil, refuse(snapshot.BadTooLarge, "%s grew beyond %d bytes", name, limit)
+	if len(data) > snapshot.MaxFileBytes {
+		return nil, refuse(snapshot.BadTooLarge, "%s grew beyond %d bytes", name, snapshot.MaxFileBytes)
 	}
 	return data, nil
 }

@@ -2,12 +2,10 @@ package spool
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,19 +16,11 @@ import (
 )
 
 // A journal is a file with the samples of one hour of one boot that is not over. It is
-// the only kind of file that is appended to. Each sample is a line with its own checksum,
-// so that a kill or a full disk loses the last line at most.
+// the only kind of file that is appended to. Each sample is on a line of its own, so that
+// a kill or a full disk loses the last line at most.
 //
 // A journal is not synced: after a kill the page cache has it, and after a crash of the
 // machine the boot id is a new one, so no number is used twice.
-
-// line is one line of a journal. Sum is the CRC-32C of the bytes of Samples.
-type line struct {
-	Host    string          `json:"host"`
-	Boot    string          `json:"boot_id"`
-	Sum     uint32          `json:"crc32c"`
-	Samples json.RawMessage `json:"samples"`
-}
 
 const (
 	journalPrefix = ".journal-"
@@ -54,89 +44,45 @@ func parseJournalName(name string) (hour time.Time, boot string, ok bool) {
 	return hour, boot, err == nil && snapshot.ValidBoot(boot)
 }
 
-func openJournal(path string, flags int) (f *os.File, size int64, err error) {
-	f, err = os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, filePerm)
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("opening %s: %w", path, atomicfile.ErrNotRegular)
-	}
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, info.Size(), nil
-}
-
 // appendSample appends one sample to a journal, which it creates if it is missing. If
 // the disk is full, the journal stays as it was.
-func appendSample(path, host, boot string, sample snapshot.Sample) (err error) {
-	samples, err := snapshot.EncodeSamples([]snapshot.Sample{sample})
+func appendSample(path string, sample snapshot.Sample) (err error) {
+	text, err := snapshot.EncodeSamples([]snapshot.Sample{sample})
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(line{Host: host, Boot: boot, Samples: samples, Sum: checksum(samples)})
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	f, size, err := openJournal(path, os.O_RDWR|os.O_CREATE|os.O_APPEND)
+	// After a kill the last line may be incomplete, so each begins with a line feed, too.
+	text = slices.Concat([]byte{'\n'}, text, []byte{'\n'})
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, filePerm)
 	if err != nil {
 		return fmt.Errorf("journaling: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if size+int64(len(text)) > maxJournal {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("journaling: %w", err)
+	}
+	if info.Size()+int64(len(text)) > maxJournal {
 		return fmt.Errorf("journaling: %s would be larger than %d bytes", path, maxJournal)
 	}
-	// After a kill the last line may be incomplete.
-	var last [1]byte
-	if size > 0 {
-		if _, err := f.ReadAt(last[:], size-1); err != nil {
-			return fmt.Errorf("journaling: %w", err)
-		}
-		if last[0] != '\n' {
-			text = append([]byte{'\n'}, text...)
-		}
-	}
 	if _, err := f.Write(text); err != nil {
-		return fmt.Errorf("journaling: %w", errors.Join(err, f.Truncate(size)))
+		return fmt.Errorf("journaling: %w", errors.Join(err, f.Truncate(info.Size())))
 	}
 	return nil
 }
 
-// readJournal returns the valid samples of a journal, oldest first, and the host that
-// they are of.
-func readJournal(path, boot string) (samples []snapshot.Sample, host string, err error) {
-	f, _, err := openJournal(path, os.O_RDONLY)
+// readJournal returns the valid samples of a journal, oldest first.
+func readJournal(path string) ([]snapshot.Sample, error) {
+	data, err := atomicfile.Read(path, maxJournal)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxJournal))
-	if err != nil {
-		return nil, "", fmt.Errorf("reading %s: %w", path, err)
-	}
-	for text := range bytes.Lines(data) {
-		sample, of, ok := readLine(text, boot)
-		if ok && (len(samples) == 0 || sample.Seq > samples[len(samples)-1].Seq) {
-			samples, host = append(samples, sample), of
+	var samples []snapshot.Sample
+	for line := range bytes.Lines(data) {
+		one, _, err := snapshot.DecodeSamples(line)
+		if err == nil && len(one) == 1 && (len(samples) == 0 || one[0].Seq > samples[len(samples)-1].Seq) {
+			samples = append(samples, one[0])
 		}
 	}
-	return samples, host, nil
+	return samples, nil
 }
-
-func readLine(text []byte, boot string) (sample snapshot.Sample, host string, ok bool) {
-	var l line
-	if err := json.Unmarshal(text, &l); err != nil || l.Boot != boot || checksum(l.Samples) != l.Sum {
-		return sample, "", false
-	}
-	samples, _, err := snapshot.DecodeSamples(l.Samples)
-	if err != nil || len(samples) != 1 {
-		return sample, "", false
-	}
-	return samples[0], l.Host, true
-}
-
-func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }

@@ -156,7 +156,7 @@ func (s *Spool) load() error {
 	}
 	for _, name := range names {
 		if _, boot, ok := parseJournalName(name); ok {
-			samples, _, err := readJournal(s.path(name), boot)
+			samples, err := readJournal(s.path(name))
 			if err != nil {
 				return err
 			}
@@ -198,8 +198,7 @@ func (s *Spool) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	data, _, err := readRegular(root, name, snapshot.MaxFileBytes)
-	return data, err
+	return readRegular(root, name)
 }
 
 func bootPrefix(boot string) string { return boot[:min(len(boot), 8)] }
