@@ -75,7 +75,7 @@ func (s *server) handle(raw net.Conn, login *attempt) {
 		return
 	}
 	defer leave()
-	drop, err := openDrop(s.data, host, s.opts.Limits, s.opts.Now)
+	drop, err := openDrop(s.data, s.drops, host, s.opts.Limits, s.opts.Now)
 	if err != nil {
 		s.log.Error("opening the drop", "host", host, "err", err)
 		return

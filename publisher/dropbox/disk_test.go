@@ -34,12 +34,13 @@ func TestADiskThatFailsIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()
-			drops, err := openDrops(data)
+			drops, contents, err := openDrops(data)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer drops.Close()
-			drop, err := openDrop(drops, "gpu01", DefaultLimits(), testClock)
+			defer contents.Close()
+			drop, err := openDrop(drops, contents, "gpu01", DefaultLimits(), testClock)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	tempKept   = 10 * time.Minute
 	maxAhead   = 26 * time.Hour // an hour file from further in the future would outlive its time
 	maxTemps   = 4              // at once in one session
 	maxHandles = 16             // opened and not closed, in one session
@@ -33,6 +32,7 @@ var tempName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 // of SFTP requests and denies those that no upload needs.
 type session struct {
 	root   *os.Root
+	sweep  func() (spool.Usage, error) // removes what does not belong into the drop
 	limits Limits
 	now    func() time.Time
 	create func(root *os.Root, name string) (file, error) // makes a file that is not there yet
@@ -43,7 +43,7 @@ type session struct {
 	temps map[string]*upload // created in this session and not renamed yet
 }
 
-func openDrop(drops *os.Root, host string, limits Limits, now func() time.Time) (*session, error) {
+func openDrop(drops *os.Root, contents *spool.Drops, host string, limits Limits, now func() time.Time) (*session, error) {
 	if err := drops.Mkdir(host, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -55,7 +55,8 @@ func openDrop(drops *os.Root, host string, limits Limits, now func() time.Time) 
 		return nil, err
 	}
 	s := &session{root: root, limits: limits, now: now, create: createFile, temps: map[string]*upload{}}
-	if _, _, err := s.sweep(); err != nil {
+	s.sweep = func() (spool.Usage, error) { return contents.Sweep(host, now(), time.Now()) }
+	if _, err := s.sweep(); err != nil {
 		root.Close()
 		return nil, err
 	}
@@ -72,36 +73,6 @@ func (s *session) close() {
 	}
 	s.temps = nil
 	s.root.Close()
-}
-
-// sweep removes abandoned temporary files and expired hour files, and returns what
-// is left. The age of an hour file is that of its name; a file's mtime counts for
-// temporary files only, which nobody reads.
-func (s *session) sweep() (files int, size int64, err error) {
-	dir, err := s.root.Open(".")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer dir.Close()
-	entries, err := dir.ReadDir(maxListed)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, 0, err
-	}
-	now := s.now()
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil {
-			continue
-		}
-		name := entry.Name()
-		abandoned := tempName().MatchString(name) && now.Sub(info.ModTime()) > tempKept
-		if (abandoned || expired(name, now)) && s.root.Remove(name) == nil {
-			continue
-		}
-		files++
-		size += info.Size()
-	}
-	return files, size, nil
 }
 
 // expired reports whether a file is that of an hour that has expired.
@@ -147,18 +118,15 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	if s.temps == nil || len(s.temps) >= maxTemps || s.handles.Load() >= maxHandles {
 		return nil, sftp.ErrSSHFxFailure
 	}
-	files, size, err := s.sweep()
-	if err != nil {
-		return nil, sftp.ErrSSHFxFailure
-	}
-	if files >= s.limits.DropFiles || size >= s.limits.DropBytes {
+	use, err := s.sweep()
+	if err != nil || use.More || use.Files-use.Removed >= s.limits.DropFiles || use.Bytes-use.RemovedBytes >= s.limits.DropBytes {
 		return nil, sftp.ErrSSHFxFailure
 	}
 	f, err := s.create(s.root, name)
 	if err != nil {
 		return nil, sftp.ErrSSHFxFailure // without path and errno, which are not the client's business
 	}
-	u := &upload{file: f, limit: min(s.limits.FileBytes, s.limits.DropBytes-size), handles: &s.handles}
+	u := &upload{file: f, limit: min(s.limits.FileBytes, s.limits.DropBytes-use.Bytes+use.RemovedBytes), handles: &s.handles}
 	s.temps[name] = u
 	s.handles.Add(1)
 	return u, nil

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"gpuboard/internal/spool"
 )
 
 // Limits bound what nodes can use.
@@ -61,7 +63,8 @@ type Options struct {
 
 type server struct {
 	opts    Options
-	data    *os.Root
+	data    *os.Root     // the directory of drops
+	drops   *spool.Drops // the same
 	keys    *authorizedKeys
 	config  *ssh.ServerConfig
 	public  ssh.PublicKey
@@ -79,6 +82,7 @@ func Serve(ctx context.Context, o Options) error {
 		return err
 	}
 	defer s.data.Close()
+	defer s.drops.Close()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.opts.Listen)
 	if err != nil {
 		return fmt.Errorf("listening for nodes: %w", err)
@@ -118,54 +122,51 @@ func newServer(o Options) (*server, error) {
 		return nil, err
 	}
 	s.config, s.public = s.serverConfig(signer), signer.PublicKey()
-	if s.data, err = openDrops(o.Data); err != nil {
+	if s.data, s.drops, err = openDrops(o.Data); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
 // openDrops opens data/drop; the data directory itself must exist.
-func openDrops(data string) (*os.Root, error) {
+func openDrops(data string) (*os.Root, *spool.Drops, error) {
 	root, err := os.OpenRoot(data)
 	if err != nil {
-		return nil, fmt.Errorf("opening the data directory: %w", err)
+		return nil, nil, fmt.Errorf("opening the data directory: %w", err)
 	}
 	defer root.Close()
 	if err := root.Mkdir("drop", 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("creating the drops: %w", err)
+		return nil, nil, fmt.Errorf("creating the drops: %w", err)
 	}
 	drops, err := root.OpenRoot("drop")
 	if err != nil {
-		return nil, fmt.Errorf("opening the drops: %w", err)
+		return nil, nil, fmt.Errorf("opening the drops: %w", err)
 	}
-	return drops, nil
+	contents, err := spool.OpenDrops(data)
+	if err != nil {
+		drops.Close()
+		return nil, nil, fmt.Errorf("opening the drops: %w", err)
+	}
+	return drops, contents, nil
 }
 
 func (s *server) accept(ctx context.Context, listener net.Listener) error {
-	pause := 5 * time.Millisecond
 	for {
 		conn, err := listener.Accept()
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			if err == nil {
 				conn.Close()
 			}
 			return nil
-		}
-		if err != nil {
-			var closed *net.OpError
-			if errors.Is(err, net.ErrClosed) || !errors.As(err, &closed) {
-				return fmt.Errorf("accepting nodes: %w", err)
-			}
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accepting nodes: %w", err)
+		case err != nil:
 			// Probably out of file descriptors: wait until some are freed.
 			s.log.Warn("accepting a connection", "err", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
-			pause = min(2*pause, time.Second)
+			time.Sleep(acceptPause)
 			continue
 		}
-		pause = 5 * time.Millisecond
 		login, why := s.limiter.accept(source(conn.RemoteAddr()), func() { conn.Close() })
 		if why != "" {
 			s.log.Debug("refusing a connection", "from", conn.RemoteAddr().String(), "why", why)
@@ -180,3 +181,5 @@ func (s *server) accept(ctx context.Context, listener net.Listener) error {
 		})
 	}
 }
+
+const acceptPause = 100 * time.Millisecond

@@ -4,10 +4,13 @@ import (
 	"crypto/ed25519"
 	"encoding/pem"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
+
+	"gpuboard/internal/atomicfile"
 )
 
 // GenerateKey generates an Ed25519 key pair without a passphrase. It writes the
@@ -27,23 +30,15 @@ func GenerateKey(path string) (public string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("making a key: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return "", fmt.Errorf("writing a key: %w", err)
-	}
-	_, err = f.Write(pem.EncodeToMemory(block))
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
+	if _, err := os.Lstat(path); err == nil {
+		return "", fmt.Errorf("writing a key: %s: %w", path, fs.ErrExist)
 	}
 	line := ssh.MarshalAuthorizedKey(key)
-	if err == nil {
-		err = os.WriteFile(path+".pub", line, 0o644)
+	_, err = atomicfile.Write(path+".pub", line, 0o644)
+	if err == nil { // last, because an existing private key is left alone
+		_, err = atomicfile.Write(path, pem.EncodeToMemory(block), 0o600)
 	}
 	if err != nil {
-		os.Remove(path) // the next attempt refuses an existing key
 		return "", fmt.Errorf("writing a key: %w", err)
 	}
 	return strings.TrimSpace(string(line)), nil
