@@ -143,34 +143,23 @@ func shareNodeMemory(s *snapshot.Snapshot) {
 	}
 }
 
-// limitProblems keeps one problem of each kind and place, up to the limit.
+// limitProblems keeps one problem of each kind and place, up to the limit. Those about
+// values differ by message.
 func limitProblems(all []snapshot.Problem) []snapshot.Problem {
 	kept := []snapshot.Problem{}
-	type place struct {
-		code, message string
-		gpu           int
-	}
-	seen := map[place]bool{}
-	more := 0
 	for _, p := range all {
-		at := place{p.Code, p.Message, -1}
-		if p.GPU != nil {
-			at = place{p.Code, "", *p.GPU}
-			if p.Code == "smi:unknown-token" || p.Code == "smi:range" {
-				at.message = p.Message
+		same := func(k snapshot.Problem) bool {
+			if k.Code != p.Code || (k.GPU == nil) != (p.GPU == nil) || p.GPU != nil && *k.GPU != *p.GPU {
+				return false
 			}
+			return k.Message == p.Message || p.GPU != nil && p.Code != "smi:unknown-token" && p.Code != "smi:range"
 		}
-		switch {
-		case seen[at]:
-		case len(kept) >= snapshot.MaxErrors-1:
-			more++
-		default:
-			seen[at] = true
+		if !slices.ContainsFunc(kept, same) {
 			kept = append(kept, p)
 		}
 	}
-	if more > 0 {
-		kept = append(kept, snapshot.Problem{Code: "host:limit", Message: fmt.Sprintf("+%d more problems", more)})
+	if more := len(kept) - (snapshot.MaxErrors - 1); more > 0 {
+		kept = append(kept[:snapshot.MaxErrors-1], snapshot.Problem{Code: "host:limit", Message: fmt.Sprintf("+%d more problems", more)})
 	}
 	return kept
 }
@@ -367,7 +356,7 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 	var r run
 	// If all processes are alive, listing just these is enough. To find the children of
 	// a process that is gone, the whole table is needed.
-	if pids := distinct(s.Processes); !c.wholeTable && !c.noQuick && len(pids) <= maxQuickPIDs {
+	if pids := pidsOf(s.Processes); !c.wholeTable && !c.noQuick && len(pids) <= maxQuickPIDs {
 		r = execute(ctx, program, ps.ArgsOf(pids), environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
 		table, problems = ps.Parse(r.stdout)
 		c.noQuick = r.exit != 0 && len(r.stderr) > 0
@@ -420,8 +409,8 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 // maxQuickPIDs is how many processes are listed by pid.
 const maxQuickPIDs = 512
 
-// distinct returns the pids, each once: a process may be on several GPUs.
-func distinct(list []snapshot.Process) []int {
+// pidsOf returns the pids, each once: a process may be on several GPUs.
+func pidsOf(list []snapshot.Process) []int {
 	var pids []int
 	for _, p := range list {
 		pids = append(pids, p.PID)

@@ -14,10 +14,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-const (
-	maxCgroupBytes = 16 << 10
-	maxCgroupFiles = 512 // processes looked up in one reading
-)
+const maxCgroupBytes = 16 << 10
 
 var (
 	// Docker, containerd, CRI-O and podman name a cgroup after 64 hex digits.
@@ -55,19 +52,14 @@ func parseCgroup(text string) string {
 // containers sets the container of every living process. Errors are not reported,
 // because most nodes have no containers.
 func containers(procRoot string, list []snapshot.Process) {
-	found := map[int]string{}
+	container := perPID(func(pid int) string {
+		text, _ := atomicfile.Read(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"), maxCgroupBytes)
+		return parseCgroup(string(text))
+	})
 	for i := range list {
-		p := &list[i]
-		if p.Alive == nil || !*p.Alive {
-			continue
+		if p := &list[i]; p.Alive != nil && *p.Alive {
+			p.Container = container(p.PID)
 		}
-		id, known := found[p.PID]
-		if !known && len(found) < maxCgroupFiles {
-			text, _ := atomicfile.Read(filepath.Join(procRoot, strconv.Itoa(p.PID), "cgroup"), maxCgroupBytes)
-			id = parseCgroup(string(text))
-			found[p.PID] = id
-		}
-		p.Container = id
 	}
 }
 

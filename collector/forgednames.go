@@ -18,14 +18,9 @@ const maxArguments = 128 << 10
 // name can add processes that a parser cannot tell from real ones, so the processes of
 // that GPU count as unknown.
 func checkForgedNames(procRoot string, s *snapshot.Snapshot) {
-	checked := map[int]bool{}
+	forges := perPID(func(pid int) bool { return nameContains(procRoot, pid, "</process_name>") })
 	for _, p := range s.Processes {
-		forges, known := checked[p.PID]
-		if !known && len(checked) < maxNamedProcesses {
-			forges = nameContains(procRoot, p.PID, "</process_name>")
-			checked[p.PID] = forges
-		}
-		if !forges {
+		if !forges(p.PID) {
 			continue
 		}
 		for i := range s.GPUs {

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,31 +12,35 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// maxNamedProcesses limits how many processes have their arguments read per reading.
-const maxNamedProcesses = 512
+// maxLookups limits how many processes are looked up in /proc for one purpose per reading.
+const maxLookups = 512
+
+// perPID returns look for one lookup of each pid, and the zero value past the limit: a
+// process may be on several GPUs.
+func perPID[T any](look func(pid int) T) func(pid int) T {
+	found := map[int]T{}
+	return func(pid int) T {
+		v, known := found[pid]
+		if !known && len(found) < maxLookups {
+			v = look(pid)
+			found[pid] = v
+		}
+		return v
+	}
+}
 
 // programs sets the program of living processes, and of children of dead ones, from
 // /proc/PID/cmdline. up is the uptime when ps was started: a process that is younger may
 // not be the one that ps saw.
 func programs(procRoot string, list []snapshot.Process, up time.Duration) {
-	names := map[int]string{}
-	rename := func(pid int, program *string) {
-		name, known := names[pid]
-		if !known && len(names) < maxNamedProcesses {
-			name = programOf(procRoot, pid, up)
-			names[pid] = name
-		}
-		if name != "" {
-			*program = name
-		}
-	}
+	name := perPID(func(pid int) string { return programOf(procRoot, pid, up) })
 	for i := range list {
 		p := &list[i]
 		if p.Alive != nil && *p.Alive {
-			rename(p.PID, &p.Program)
+			p.Program = cmp.Or(name(p.PID), p.Program)
 		}
 		for k := range p.Children {
-			rename(p.Children[k].PID, &p.Children[k].Program)
+			p.Children[k].Program = cmp.Or(name(p.Children[k].PID), p.Children[k].Program)
 		}
 	}
 }

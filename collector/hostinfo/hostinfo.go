@@ -70,7 +70,7 @@ func Read(roots Roots) Info {
 		n.Kernel = snapshot.Text(string(bytes.TrimSpace(b)), snapshot.MaxNameBytes)
 		return n.Kernel != ""
 	})
-	r.operatingSystem()
+	r.read("operating system", filepath.Join(roots.Etc, "os-release"), func(b []byte) bool { n.OS = parseOSRelease(b); return true })
 	r.file("disks", "self/mountinfo", func(b []byte) bool {
 		r.disks(parseMounts(b))
 		return true
@@ -87,12 +87,16 @@ func (r *reader) problem(what, message string) {
 }
 
 func (r *reader) file(what, name string, parse func([]byte) bool) {
-	text, err := atomicfile.Read(filepath.Join(r.roots.Proc, name), maxFile)
+	r.read(what, filepath.Join(r.roots.Proc, name), parse)
+}
+
+func (r *reader) read(what, path string, parse func([]byte) bool) {
+	text, err := atomicfile.Read(path, maxFile)
 	switch {
 	case err != nil:
 		r.problem(what, err.Error())
 	case !parse(text):
-		r.problem(what, name+" is not as expected")
+		r.problem(what, path+" is not as expected")
 	}
 }
 
@@ -174,15 +178,6 @@ func parseCores(b []byte) (*int, bool) {
 		}
 	}
 	return &n, n > 0
-}
-
-func (r *reader) operatingSystem() {
-	text, err := atomicfile.Read(filepath.Join(r.roots.Etc, "os-release"), maxFile)
-	if err != nil {
-		r.problem("operating system", err.Error())
-		return
-	}
-	r.info.Node.OS = parseOSRelease(text)
 }
 
 // parseOSRelease returns PRETTY_NAME, or NAME with VERSION.

@@ -9,7 +9,9 @@ package nvidiasmi
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -232,7 +234,10 @@ func (p *parser) openGPU(t token) {
 	}
 	p.stack = p.stack[:min(len(p.stack), 1)]
 	p.path, p.tooDeep = p.path[:0], 0
-	p.cur = &gpuElement{id: attribute(t.attr, "id"), leaves: make(map[string]string, leavesOfGPU)}
+	p.cur = &gpuElement{leaves: make(map[string]string, leavesOfGPU)}
+	if id := idAttribute().FindSubmatch(t.attr); id != nil {
+		p.cur.id = unescape(id[1])
+	}
 	p.base = len(p.stack)
 	p.stack = append(p.stack, frame{name: t.name, content: p.scan.pos})
 }
@@ -245,10 +250,14 @@ func (p *parser) processName(t token) {
 		p.stack[n-1].parent = true
 	}
 	end := []byte("</process_name>")
+	ending := processEndFlat()
+	if p.multiLine {
+		ending = processEndOnLines()
+	}
 	rest := p.in[p.scan.pos:]
 	first, at := bytes.Index(rest, end), -1
 	for n := first; n >= 0 && at < 0 && !p.nameless; {
-		if p.endsProcess(rest[n+len(end):]) {
+		if ending.Match(rest[n+len(end):]) {
 			at = n
 			break
 		}
@@ -278,44 +287,16 @@ func (p *parser) processName(t token) {
 	p.scan.pos += at + len(end)
 }
 
-// endsProcess reports whether a name is followed by the rest of its process_info: leaves,
-// the end tag, and then another process_info or the end of the list.
-func (p *parser) endsProcess(b []byte) bool {
-	for range maxDepth {
-		t, rest, ok := p.nextLine(b)
-		switch {
-		case !ok:
-			return false
-		case t.kind == kindClose && string(t.name) == "process_info":
-			t, _, ok = p.nextLine(rest)
-			return ok && (t.kind == kindClose || string(t.name) == "process_info")
-		case t.kind != kindOpen:
-			return false
-		}
-		n := bytes.IndexByte(rest, '<')
-		if n < 0 {
-			return false
-		}
-		closing, length, ok := tag(rest[n:])
-		if !ok || closing.kind != kindClose || !bytes.Equal(closing.name, t.name) {
-			return false
-		}
-		b = rest[n+length:]
-	}
-	return false
-}
+var (
+	idAttribute = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\s)id\s*=\s*["']([^"']*)["']`) })
+	// What follows a name: leaves, the end of its process_info, and then another
+	// process_info or the end of the list; in the first form each on a new line.
+	processEndOnLines = sync.OnceValue(func() *regexp.Regexp { return processEnd(`\s*\n\s*`) })
+	processEndFlat    = sync.OnceValue(func() *regexp.Regexp { return processEnd(`\s*`) })
+)
 
-// nextLine reads the next tag, which is on a new line if the document has lines.
-func (p *parser) nextLine(b []byte) (t token, rest []byte, ok bool) {
-	trimmed := bytes.TrimLeft(b, " \t\r\n")
-	if len(trimmed) == 0 || trimmed[0] != '<' || p.multiLine && bytes.IndexByte(b[:len(b)-len(trimmed)], '\n') < 0 {
-		return t, nil, false
-	}
-	t, n, ok := tag(trimmed)
-	if !ok {
-		return t, nil, false
-	}
-	return t, trimmed[n:], true
+func processEnd(space string) *regexp.Regexp {
+	return regexp.MustCompile(`^(?:` + space + `<\w+>[^<]*</\w+>){0,16}` + space + `</process_info>` + space + `(?:</|<process_info>)`)
 }
 
 func (p *parser) close(t token) {

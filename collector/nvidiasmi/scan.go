@@ -131,30 +131,6 @@ func nameByte(c byte, first bool) bool {
 
 func space(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// attribute returns the value of an attribute, "" if it is missing.
-func attribute(attrs []byte, name string) string {
-	for rest := attrs; ; {
-		n := bytes.Index(rest, []byte(name))
-		if n < 0 {
-			return ""
-		}
-		before := n == 0 || space(rest[n-1])
-		rest = bytes.TrimLeft(rest[n+len(name):], " \t\r\n")
-		if !before || len(rest) < 2 || rest[0] != '=' {
-			continue
-		}
-		value := bytes.TrimLeft(rest[1:], " \t\r\n")
-		if len(value) < 2 || value[0] != '"' && value[0] != '\'' {
-			continue
-		}
-		end := bytes.IndexByte(value[1:], value[0])
-		if end < 0 {
-			return ""
-		}
-		return unescape(value[1 : 1+end])
-	}
-}
-
 func unescape(b []byte) string {
 	b = bytes.TrimSpace(b)
 	if bytes.IndexByte(b, '&') < 0 {

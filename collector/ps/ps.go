@@ -74,10 +74,7 @@ func Parse(out []byte) ([]Process, []snapshot.Problem) {
 	}
 	list := make([]Process, 0, bytes.Count(out, []byte{'\n'})+1)
 	odd := 0
-	for len(out) > 0 {
-		line, rest, _ := bytes.Cut(out, []byte{'\n'})
-		out = rest
-		line = bytes.TrimSuffix(line, []byte{'\r'})
+	for line := range bytes.Lines(out) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
@@ -96,18 +93,20 @@ func Parse(out []byte) ([]Process, []snapshot.Problem) {
 
 func parseLine(line []byte) (Process, bool) {
 	var p Process
+	fields := bytes.Fields(line)
+	if len(fields) < 7 {
+		return p, false
+	}
 	var numbers [5]int64
-	rest := line
 	for i := range numbers {
-		n, after, ok := leadingNumber(rest)
-		if !ok {
+		n, err := strconv.ParseInt(string(fields[i]), 10, 64)
+		if err != nil || n < -1<<31 || n >= 1<<40 {
 			return p, false
 		}
-		numbers[i], rest = n, after
+		numbers[i] = n
 	}
-	state, user, _ := bytes.Cut(bytes.TrimLeft(rest, " "), []byte{' '})
-	user = bytes.TrimSpace(user)
-	if numbers[0] < 1 || len(user) == 0 || !strings.ContainsRune("DIRSTtWXxZKPN", rune(state[0])) {
+	state, user := fields[5], bytes.Join(fields[6:], []byte{' '})
+	if numbers[0] < 1 || !strings.ContainsRune("DIRSTtWXxZKPN", rune(state[0])) {
 		return p, false
 	}
 	p.PID, p.PPID, p.PGID = int(numbers[0]), int(numbers[1]), int(numbers[2])
@@ -120,16 +119,6 @@ func parseLine(line []byte) (Process, bool) {
 	}
 	p.State, p.User = state[0], userName(user, p.UID)
 	return p, p.UID >= 0
-}
-
-func leadingNumber(b []byte) (n int64, rest []byte, ok bool) {
-	b = bytes.TrimLeft(b, " ")
-	end := 0
-	for end < len(b) && b[end] != ' ' {
-		end++
-	}
-	n, err := strconv.ParseInt(string(b[:end]), 10, 64)
-	return n, b[end:], err == nil && n >= -1<<31 && n < 1<<40
 }
 
 // userName returns the name, or the uid if ps cut the name ("name+"): a cut name could
