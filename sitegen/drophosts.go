@@ -21,7 +21,6 @@ func DropHosts(data, legacySetting string) (inventory.Answer, error) {
 	d, err := spool.OpenDrops(data)
 	switch {
 	case err == nil:
-		defer d.Close()
 		names, problems = d.Hosts()
 	case !errors.Is(err, os.ErrNotExist): // without drops, nothing has been sent yet
 		return inventory.Answer{}, err

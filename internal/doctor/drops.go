@@ -30,7 +30,6 @@ func (d *examination) drops(data string) {
 		d.bad("drop:unreadable", "namei -l "+shell.Quote(dir), "%v", err)
 		return
 	}
-	defer all.Close()
 	hosts, problems := all.Hosts()
 	for _, p := range problems {
 		d.bad(p.Code, "ls -la "+shell.Quote(dir), "%s", p.Message)

@@ -61,7 +61,6 @@ func (d *examination) older(data string) {
 	}
 	moved := map[string]bool{}
 	if drops, err := spool.OpenDrops(data); err == nil {
-		defer drops.Close()
 		for name := range found.Hosts {
 			_, _, err := drops.Latest(name)
 			moved[name] = err == nil

@@ -44,7 +44,6 @@ func (s *Source) mergeData(ctx context.Context) (*board.Board, error) {
 	if err != nil {
 		return nil, failure.New(failure.ExitError, fmt.Errorf("opening the drops: %w", err), "")
 	}
-	defer drops.Close()
 	older := olderSnapshots(cfg, dir, now)
 	for _, h := range hosts.Hosts {
 		var r board.Report

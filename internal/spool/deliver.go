@@ -94,18 +94,16 @@ func (s *Spool) Delivered(target string, f File) error {
 	if !deliverable(f.Name) {
 		return fmt.Errorf("remembering the delivery of %q: no such kind of file", f.Name)
 	}
-	has, err := s.delivered(target)
-	if err != nil {
-		return fmt.Errorf("remembering the delivery of %s: %w", f.Name, err)
-	}
-	// The record is limited also for a target from which nothing is removed.
-	if old := s.obsolete(has); len(old) > maxObsolete {
-		for _, name := range old[:len(old)-maxObsolete] {
-			delete(has.Files, name)
+	err := s.remember(target, func(has delivered) {
+		// The record is limited also for a target from which nothing is removed.
+		if old := s.obsolete(has); len(old) > maxObsolete {
+			for _, name := range old[:len(old)-maxObsolete] {
+				delete(has.Files, name)
+			}
 		}
-	}
-	has.Files[f.Name] = f.Digest
-	if err := s.remember(has); err != nil {
+		has.Files[f.Name] = f.Digest
+	})
+	if err != nil {
 		return fmt.Errorf("remembering the delivery of %s: %w", f.Name, err)
 	}
 	return nil
@@ -137,25 +135,29 @@ func (s *Spool) obsolete(has delivered) []string {
 
 // Withdrawn records that target does not have these files any more.
 func (s *Spool) Withdrawn(target string, names ...string) error {
-	has, err := s.delivered(target)
+	err := s.remember(target, func(has delivered) {
+		for _, name := range names {
+			delete(has.Files, name)
+		}
+	})
 	if err != nil {
-		return fmt.Errorf("forgetting %d deliveries: %w", len(names), err)
-	}
-	for _, name := range names {
-		delete(has.Files, name)
-	}
-	if err := s.remember(has); err != nil {
 		return fmt.Errorf("forgetting %d deliveries: %w", len(names), err)
 	}
 	return nil
 }
 
-func (s *Spool) remember(has delivered) error {
+// remember changes the record of target.
+func (s *Spool) remember(target string, change func(delivered)) error {
+	has, err := s.delivered(target)
+	if err != nil {
+		return err
+	}
+	change(has)
 	data, err := json.Marshal(has)
 	if err != nil {
 		return err
 	}
-	_, err = atomicfile.WriteUnsynced(s.stateFile(has.Target), data, filePerm) // without it, files are only delivered again
+	_, err = atomicfile.WriteUnsynced(s.stateFile(target), data, filePerm) // without it, files are only delivered again
 	return err
 }
 

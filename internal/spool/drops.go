@@ -3,9 +3,7 @@ package spool
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +30,6 @@ type Drops struct {
 	dir string
 
 	mu    sync.Mutex
-	root  *os.Root // nil while there is no drop directory
 	cache map[string]cached
 }
 
@@ -60,51 +57,30 @@ type HourFile struct {
 	Boot  string // the first eight characters of the boot id
 }
 
-// OpenDrops opens the directory "drop" below dataDir. If it is missing, there are no hosts
-// until it exists and Hosts is called again.
+// OpenDrops returns the drops below dataDir. While the directory "drop" is missing, there
+// are no hosts. The error says that it cannot be opened.
 func OpenDrops(dataDir string) (*Drops, error) {
 	d := &Drops{dir: filepath.Join(dataDir, "drop"), cache: map[string]cached{}}
-	if err := d.open(); err != nil {
+	root, err := os.OpenRoot(d.dir)
+	if err == nil {
+		root.Close()
+	} else if !notExist(err) {
 		return nil, err
 	}
 	return d, nil
 }
 
-func (d *Drops) open() error {
-	root, err := os.OpenRoot(d.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	d.root = root
-	return nil
-}
-
-// Close releases the directory.
-func (d *Drops) Close() error {
-	if d.root == nil {
-		return nil
-	}
-	return d.root.Close()
-}
-
 // Hosts returns the sorted names of the hosts that have a drop. Other entries are returned
 // as problems, except names that begin with a dot.
 func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
-	d.mu.Lock()
-	if d.root == nil {
-		if err := d.open(); err != nil {
-			d.mu.Unlock()
-			return nil, []snapshot.Problem{{Code: badUnreadable, Message: err.Error()}}
-		}
-	}
-	root := d.root
-	d.mu.Unlock()
-	if root == nil {
+	root, err := os.OpenRoot(d.dir)
+	if notExist(err) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, []snapshot.Problem{{Code: badUnreadable, Message: err.Error()}}
+	}
+	defer root.Close()
 	entries, more, err := list(root, maxHosts)
 	if err != nil {
 		return nil, []snapshot.Problem{{Code: badUnreadable, Message: fmt.Sprintf("listing the drops: %v", err)}}
@@ -334,11 +310,10 @@ func (d *Drops) drop(host string) (*os.Root, error) {
 	if err := validHost(host); err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	parent := d.root
-	d.mu.Unlock()
-	if parent == nil {
-		return nil, fs.ErrNotExist
+	parent, err := os.OpenRoot(d.dir)
+	if err != nil {
+		return nil, unreadable(err)
 	}
+	defer parent.Close()
 	return openDir(parent, host)
 }

@@ -68,7 +68,6 @@ func drops(t *testing.T, data string) *Drops {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { d.Close() })
 	return d
 }
 
@@ -408,7 +407,6 @@ func BenchmarkLatestUnchanged(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer d.Close()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, _, err := d.Latest("gpu01"); err != nil {

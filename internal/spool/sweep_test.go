@@ -37,7 +37,6 @@ func newSweeping(t *testing.T, dirs ...string) *sweeping {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { drops.Close() })
 	s.drops = drops
 	return s
 }

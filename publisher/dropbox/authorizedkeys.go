@@ -144,10 +144,8 @@ func hostKey(name string) (ssh.Signer, error) {
 	if name == "" {
 		return nil, errors.New("reading the host key: no file is named")
 	}
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		if _, err := GenerateKey(name); err != nil {
-			return nil, err
-		}
+	if _, err := GenerateKey(name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
 	}
 	raw, err := atomicfile.Read(name, maxKeyFileBytes)
 	if err != nil {

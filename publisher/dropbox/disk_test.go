@@ -39,7 +39,6 @@ func TestADiskThatFailsIsReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer drops.Close()
-			defer contents.Close()
 			drop, err := openDrop(drops, contents, "gpu01", DefaultLimits(), testClock)
 			if err != nil {
 				t.Fatal(err)

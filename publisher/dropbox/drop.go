@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pkg/sftp"
@@ -36,8 +35,6 @@ type session struct {
 	limits Limits
 	now    func() time.Time
 	create func(root *os.Root, name string) (file, error) // makes a file that is not there yet
-
-	handles atomic.Int64 // open handles, which the SFTP library keeps until they are closed
 
 	mu    sync.Mutex
 	temps map[string]*upload // created in this session and not renamed yet
@@ -103,19 +100,12 @@ func (s *session) Filelist(*sftp.Request) (sftp.ListerAt, error) {
 func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	name, ok := plain(r.Filepath)
 	flags := r.Pflags()
-	if ok && tempName().MatchString(name) && !flags.Creat {
-		// A node may not call stat. As with sshd, opening a temporary file that does
-		// not exist tells the node that it is gone.
-		if _, err := s.root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return nil, os.ErrNotExist
-		}
-	}
 	if !ok || !tempName().MatchString(name) || !flags.Creat || !flags.Excl || flags.Append || flags.Read {
 		return nil, sftp.ErrSSHFxPermissionDenied
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.temps == nil || len(s.temps) >= maxTemps || s.handles.Load() >= maxHandles {
+	if s.temps == nil || len(s.temps) >= maxTemps {
 		return nil, sftp.ErrSSHFxFailure
 	}
 	use, err := s.sweep()
@@ -126,13 +116,12 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	if err != nil {
 		return nil, sftp.ErrSSHFxFailure // without path and errno, which are not the client's business
 	}
-	u := &upload{file: f, limit: min(s.limits.FileBytes, s.limits.DropBytes-use.Bytes+use.RemovedBytes), handles: &s.handles}
+	u := &upload{file: f, limit: min(s.limits.FileBytes, s.limits.DropBytes-use.Bytes+use.RemovedBytes)}
 	s.temps[name] = u
-	s.handles.Add(1)
 	return u, nil
 }
 
-// Filecmd allows only the removal of temporary files.
+// Filecmd allows only the removal of temporary files that are not open.
 func (s *session) Filecmd(r *sftp.Request) error {
 	name, ok := plain(r.Filepath)
 	if r.Method != "Remove" || !ok || !tempName().MatchString(name) {
@@ -140,9 +129,11 @@ func (s *session) Filecmd(r *sftp.Request) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if u := s.temps[name]; u != nil && !u.isClosed() {
+		return sftp.ErrSSHFxFailure // the SFTP library keeps its handle
+	}
 	err := s.root.Remove(name)
-	if u := s.temps[name]; u != nil && err == nil {
-		u.abandon()
+	if err == nil {
 		delete(s.temps, name)
 	}
 	switch {
@@ -209,15 +200,12 @@ func createFile(root *os.Root, name string) (file, error) {
 
 // upload is a temporary file that is being written.
 type upload struct {
-	handles *atomic.Int64
-
-	mu       sync.Mutex
-	file     file
-	limit    int64
-	failed   bool
-	released bool // the client closed its handle
-	closed   bool // the file is closed
-	whole    bool // closed without an error
+	mu     sync.Mutex
+	file   file
+	limit  int64
+	failed bool
+	closed bool
+	whole  bool // closed without an error
 }
 
 var errTooLarge = errors.New("the file is too large")
@@ -246,10 +234,6 @@ func (u *upload) WriteAt(b []byte, offset int64) (int, error) {
 func (u *upload) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.released {
-		u.released = true
-		u.handles.Add(-1)
-	}
 	if u.closed {
 		return nil
 	}
@@ -279,6 +263,12 @@ func (u *upload) abandon() {
 		u.closed = true
 		u.file.Close()
 	}
+}
+
+func (u *upload) isClosed() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.closed
 }
 
 func (u *upload) finished() bool {

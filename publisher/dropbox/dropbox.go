@@ -82,7 +82,6 @@ func Serve(ctx context.Context, o Options) error {
 		return err
 	}
 	defer s.data.Close()
-	defer s.drops.Close()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.opts.Listen)
 	if err != nil {
 		return fmt.Errorf("listening for nodes: %w", err)

@@ -352,8 +352,8 @@ func TestSizesAndCounts(t *testing.T) {
 		opened = n + 1
 		c2.Remove(".tmp-h")
 	}
-	if opened == 0 || opened > maxHandles {
-		t.Errorf("%d handles open at once, want at most %d", opened, maxHandles)
+	if opened == 0 || opened > maxTemps {
+		t.Errorf("%d handles open at once, want at most %d", opened, maxTemps)
 	}
 }
 
