@@ -45,9 +45,6 @@ type hourHeader struct {
 	Checksum string `json:"checksum"`
 }
 
-// samplesPerLine keeps the lines of an hour file readable.
-const samplesPerLine = 512
-
 // lenient are the options for reading what nodes write: unknown fields are ignored, names
 // are case-sensitive, repeated names are refused, and Text escapes invalid UTF-8 later.
 var lenient = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.RejectUnknownMembers(false))
@@ -89,16 +86,11 @@ func EncodeHour(h *Hour) ([]byte, error) {
 	if len(h.Samples) > MaxSamples {
 		return nil, refuse(BadTooMany, "an hour of %d samples, and %d is the most", len(h.Samples), MaxSamples)
 	}
-	var lines []byte
-	for rest := h.Samples; len(rest) > 0; {
-		n := min(len(rest), samplesPerLine)
-		line, err := EncodeSamples(rest[:n])
-		if err != nil {
-			return nil, fmt.Errorf("encoding an hour of %s: %w", h.Host, err)
-		}
-		lines = append(append(lines, line...), '\n')
-		rest = rest[n:]
+	samples, err := EncodeSamples(h.Samples)
+	if err != nil {
+		return nil, fmt.Errorf("encoding an hour of %s: %w", h.Host, err)
 	}
+	lines := append(samples, '\n')
 	head, err := json.Marshal(hourHeader{
 		Schema: Schema, Host: h.Host, BootID: h.BootID, Hour: TimeOf(h.Start.Truncate(time.Hour)),
 		FirstSeq: h.Samples[0].Seq, LastSeq: h.Samples[len(h.Samples)-1].Seq,

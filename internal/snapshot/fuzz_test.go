@@ -127,7 +127,9 @@ func FuzzParseHost(f *testing.F) {
 	})
 }
 
-func safe(s string, max int) bool { return utf8.ValidString(s) && strings.IndexFunc(s, hidden) < 0 && len(s) <= max }
+func safe(s string, max int) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, hidden) < 0 && len(s) <= max
+}
 
 func FuzzText(f *testing.F) {
 	f.Add("plain", 10)

@@ -3,8 +3,10 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // ErrHost is wrapped by every error of [ParseHost].
@@ -27,7 +29,7 @@ func ParseHost(s string) (string, error) {
 		return "", fmt.Errorf("%w: it is empty", ErrHost)
 	case len(name) > 253:
 		return "", fmt.Errorf("%w: it is %d characters long, and 253 is the most", ErrHost, len(name))
-	case len(name) != len(s) || !labels(name): // the Kelvin sign's lower case is a plain k
+	case len(name) != len(s) || !labels().MatchString(name): // the Kelvin sign's lower case is a plain k
 		return "", fmt.Errorf("%w: %s: letters, digits, inner hyphens and dots only", ErrHost, strconv.QuoteToASCII(clip(s, 80)))
 	}
 	for _, suffix := range siteSuffixes {
@@ -38,20 +40,11 @@ func ParseHost(s string) (string, error) {
 	return name, nil
 }
 
-// labels reports whether a lower-case name consists of valid labels.
-func labels(name string) bool {
-	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-		for _, c := range []byte(label) {
-			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-				return false
-			}
-		}
-	}
-	return true
-}
+// labels matches lower-case labels of at most 63 characters.
+var labels = sync.OnceValue(func() *regexp.Regexp {
+	const label = `[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?`
+	return regexp.MustCompile(`^` + label + `(?:\.` + label + `)*$`)
+})
 
 func clip(s string, n int) string {
 	if len(s) <= n {

@@ -29,14 +29,6 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return t.UTC().AppendFormat(nil, `"`+timeLayout+`"`), nil
 }
 
-// MarshalText is MarshalJSON without quotes.
-func (t Time) MarshalText() ([]byte, error) {
-	if err := inYears(t.UTC()); err != nil {
-		return nil, err
-	}
-	return t.UTC().AppendFormat(nil, timeLayout), nil
-}
-
 // UnmarshalJSON reads RFC 3339 of any zone and precision; null leaves t as it is.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	s := string(data)
@@ -46,14 +38,9 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
 		return fmt.Errorf("time is no string: %s", clip(Text(s, MaxTextBytes), 40))
 	}
-	return t.UnmarshalText([]byte(s[1 : len(s)-1]))
-}
-
-// UnmarshalText reads RFC 3339 of any zone and precision.
-func (t *Time) UnmarshalText(data []byte) error {
-	parsed, err := time.Parse(time.RFC3339, strings.ToUpper(string(data)))
+	parsed, err := time.Parse(time.RFC3339, strings.ToUpper(s[1:len(s)-1]))
 	if err != nil {
-		return fmt.Errorf("time is not RFC 3339: %q", clip(Text(string(data), MaxTextBytes), 40))
+		return fmt.Errorf("time is not RFC 3339: %q", clip(Text(s[1:len(s)-1], MaxTextBytes), 40))
 	}
 	if err := inYears(parsed.UTC()); err != nil {
 		return err
