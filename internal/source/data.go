@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"time"
@@ -68,15 +67,9 @@ func Aliases(cfg *config.Config, data string) (booking.Aliases, []snapshot.Probl
 	if data == "" && cfg.String("aliases") == "" {
 		return nil, nil
 	}
-	path := cfg.AliasesIn(data)
-	f, _, err := atomicfile.Open(path)
+	content, err := atomicfile.Read(cfg.AliasesIn(data), booking.MaxAliasBytes)
 	if errors.Is(err, fs.ErrNotExist) && cfg.String("aliases") == "" {
 		return nil, nil
-	}
-	var content []byte
-	if err == nil {
-		defer f.Close()
-		content, err = io.ReadAll(io.LimitReader(f, booking.MaxAliasBytes+1))
 	}
 	if err != nil {
 		return nil, []snapshot.Problem{{Code: "aliases:unreadable", File: "aliases.csv", Message: err.Error()}}

@@ -21,7 +21,7 @@ func siteClient(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: false, MaxResponseHeaderBytes: 64 << 10,
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: 64 << 10,
 			DialContext: (&net.Dialer{Timeout: timeout}).DialContext, TLSHandshakeTimeout: timeout, IdleConnTimeout: time.Minute,
 		},
 		CheckRedirect: func(to *http.Request, via []*http.Request) error {
@@ -36,59 +36,36 @@ func siteClient(timeout time.Duration) *http.Client {
 	}
 }
 
-func (s *Source) fetchBoard(ctx context.Context) (*data.Published, error) {
-	body, etag, err := s.fetch(ctx, boardFile, s.etag)
-	if err != nil {
-		return nil, err
-	}
-	if body == nil {
-		return s.last, nil // still the same
-	}
-	defer body.Close()
-	p, err := data.ReadPublished(body)
-	if err != nil {
-		return nil, s.unreadable(boardFile, err)
-	}
-	s.etag, s.last = etag, p
-	return p, nil
-}
-
-// fetch gets a file of the site; nil for one that still has this tag. The body
-// is bounded by its reader, compressed or not.
-func (s *Source) fetch(ctx context.Context, path, etag string) (body io.ReadCloser, newTag string, err error) {
+// fetch gets a file of the site. The body is bounded by its reader, compressed or not.
+func (s *Source) fetch(ctx context.Context, path string) (io.ReadCloser, error) {
 	at := s.site.JoinPath(path)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
-		return nil, "", fmt.Errorf("asking %s: %w", at.Redacted(), err)
+		return nil, fmt.Errorf("asking %s: %w", at.Redacted(), err)
 	}
 	req.Header.Set("User-Agent", "gpuboard/"+s.opt.Version)
-	if etag != "" {
-		req.Header.Set("If-None-Match", etag)
-	}
 	resp, err := s.client.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, "", ctx.Err()
+			return nil, ctx.Err()
 		}
-		return nil, "", failure.New(failure.ExitTryAgain, s.asking(at, err), "")
+		return nil, failure.New(failure.ExitTryAgain, s.asking(at, err), "")
 	}
 	if resp.StatusCode == http.StatusOK {
-		return resp.Body, resp.Header.Get("ETag"), nil
+		return resp.Body, nil
 	}
 	resp.Body.Close()
-	answer := fmt.Errorf("asking %s: it answers %d %s", at.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))
+	err = fmt.Errorf("asking %s: it answers %d %s", at.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))
+	exit, hint := failure.ExitError, ""
 	switch code := resp.StatusCode; {
-	case code == http.StatusNotModified && etag != "":
-		return nil, etag, nil
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return nil, "", failure.New(failure.ExitUsage, answer, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as site_url, in a file that only you can read")
+		exit, hint = failure.ExitUsage, "where it wants a password: https://USER:PASSWORD@"+s.site.Host+s.site.Path+" as site_url, in a file that only you can read"
 	case code == http.StatusNotFound || code == http.StatusGone:
-		return nil, "", failure.New(failure.ExitUsage, notThere{answer}, "give the address of the site's front page")
+		exit, hint, err = failure.ExitUsage, "give the address of the site's front page", notThere{err}
 	case code >= 500 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:
-		return nil, "", failure.New(failure.ExitTryAgain, answer, "")
-	default:
-		return nil, "", failure.New(failure.ExitError, answer, "")
+		exit = failure.ExitTryAgain
 	}
+	return nil, failure.New(exit, err, hint)
 }
 
 // notThere is an answer that means the same as a missing file.
@@ -110,15 +87,15 @@ func (s *Source) asking(at *url.URL, err error) error {
 }
 
 func (s *Source) unreadable(path string, err error) error {
-	at := s.site.JoinPath(path)
+	exit, hint := failure.ExitTryAgain, ""
 	var timeout net.Error
 	switch {
 	case errors.Is(err, data.ErrSchema):
-		return failure.New(failure.ExitUsage, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
+		exit = failure.ExitUsage
 	case errors.Is(err, data.ErrNotBoard):
-		return failure.New(failure.ExitError, fmt.Errorf("asking %s: %w", at.Redacted(), err), "is there a login in front of it? Open that address in a browser")
+		exit, hint = failure.ExitError, "is there a login in front of it? Open that address in a browser"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return failure.New(failure.ExitTryAgain, fmt.Errorf("asking %s: no whole answer within %s", at.Redacted(), s.cfg.Duration("site_timeout")), "")
+		err = fmt.Errorf("no whole answer within %s", s.cfg.Duration("site_timeout"))
 	}
-	return failure.New(failure.ExitTryAgain, fmt.Errorf("asking %s: %w", at.Redacted(), err), "")
+	return failure.New(exit, fmt.Errorf("asking %s: %w", s.site.JoinPath(path).Redacted(), err), hint)
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"gpuboard/internal/board"
@@ -41,28 +42,21 @@ func ThisNode(ctx context.Context, o Options, n node.Node) (*board.Board, bookin
 	}
 
 	// The site answers while nvidia-smi does.
-	type answer struct {
-		calendar    *booking.Calendar
-		maintenance bool
-		problems    []snapshot.Problem
-	}
-	booked := make(chan answer, 1)
-	go func() {
-		var got answer
-		got.calendar, got.maintenance, got.problems = bookingsHere(ctx, o, host, data, booking.Options{Aliases: aliases, Now: o.Now().UTC()}, cfg.BookingZone(true).Location)
-		booked <- got
-	}()
+	var maintenance bool
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		in.Calendar, maintenance, problems = bookingsHere(ctx, o, host, data, booking.Options{Aliases: aliases, Now: o.Now().UTC()}, cfg.BookingZone(true).Location)
+	})
 	snap, err := n.Collect(ctx)
+	asked.Wait()
 	if err != nil {
 		return nil, nil, err
 	}
-	got := <-booked
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
-	in.Calendar = got.calendar
-	in.Problems = append(in.Problems, got.problems...)
-	in.Hosts[0].Maintenance = in.Hosts[0].Maintenance || got.maintenance
+	in.Problems = append(in.Problems, problems...)
+	in.Hosts[0].Maintenance = in.Hosts[0].Maintenance || maintenance
 	if len(snap.GPUs) > 0 && !snap.GPUsComplete {
 		in.Problems = append(in.Problems, snapshot.Problem{Code: PartialCode, Message: fmt.Sprintf(
 			"the driver did not answer in full: it told of %d GPUs, and there may be more", len(snap.GPUs))})

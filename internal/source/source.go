@@ -50,9 +50,6 @@ type Source struct {
 	cfg  *config.Config
 
 	client *http.Client
-	// What the site said last, for asking only whether it is still so.
-	etag string
-	last *data.Published
 }
 
 // Open finds the source: from, else that of the configuration, else what is on this machine.
@@ -130,7 +127,16 @@ func (s *Source) Aliases() (booking.Aliases, []snapshot.Problem) { return Aliase
 func (s *Source) Read(ctx context.Context) (*data.Published, error) {
 	switch {
 	case s.site != nil:
-		return s.fetchBoard(ctx)
+		body, err := s.fetch(ctx, boardFile)
+		if err != nil {
+			return nil, err
+		}
+		defer body.Close()
+		p, err := data.ReadPublished(body)
+		if err != nil {
+			return nil, s.unreadable(boardFile, err)
+		}
+		return p, nil
 	case s.file != "":
 		f, _, err := atomicfile.Open(s.file)
 		if err != nil {
@@ -191,8 +197,7 @@ func (s *Source) bookings(ctx context.Context) []board.Booking {
 // open opens a file of the site.
 func (s *Source) open(ctx context.Context, path string) (io.ReadCloser, error) {
 	if s.site != nil {
-		body, _, err := s.fetch(ctx, path, "")
-		return body, err
+		return s.fetch(ctx, path)
 	}
 	if s.file == "" {
 		return nil, fs.ErrNotExist

@@ -78,32 +78,3 @@ func TestANodeAsksItsSiteForBookings(t *testing.T) {
 		}
 	}
 }
-
-// A site is asked whether anything is new, and not for all of it every time.
-func TestASiteIsAskedWhatIsNew(t *testing.T) {
-	files := sitetest.Site{}.Files(t)
-	whole, same := 0, 0
-	site := sitetest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("ETag", `"g1"`)
-		if r.Header.Get("If-None-Match") == `"g1"` {
-			same++
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		whole++
-		_, _ = w.Write(files[boardFile])
-	})
-	s, err := Open(Options{Config: settingsOf(t, map[string]string{"site_timeout": "2s"}), Now: time.Now}, site)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		p, err := s.Read(t.Context())
-		if err != nil || p.Board.Totals.GPUs != 3 {
-			t.Fatalf("%v, %v", p, err)
-		}
-	}
-	if whole != 1 || same != 2 {
-		t.Errorf("%d whole answers, %d times nothing new", whole, same)
-	}
-}
