@@ -63,7 +63,7 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 			continue
 		}
 		g := snapshot.GPU{Index: index, UUID: text(f[1]), Name: text(f[2]),
-			MemoryUsed: mib(f[3]), MemoryTotal: mib(f[4]), UtilizationGPU: whole(f[5]), UtilizationMemory: whole(f[6]), Temperature: whole(f[7])}
+			MemoryUsed: reading[int64](f[3]), MemoryTotal: reading[int64](f[4]), UtilizationGPU: reading[int](f[5]), UtilizationMemory: reading[int](f[6]), Temperature: reading[int](f[7])}
 		if g.MemoryUsed != nil && g.MemoryTotal != nil && *g.MemoryTotal >= *g.MemoryUsed {
 			g.MemoryFree = new(*g.MemoryTotal - *g.MemoryUsed)
 		}
@@ -133,16 +133,10 @@ func number(s string) *float64 {
 	return &n
 }
 
-func mib(s string) *int64 {
+// reading parses a reading without its decimals.
+func reading[T int | int64](s string) *T {
 	if n := number(s); n != nil {
-		return new(int64(*n))
-	}
-	return nil
-}
-
-func whole(s string) *int {
-	if n := number(s); n != nil {
-		return new(int(*n))
+		return new(T(*n))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 // number, because a command that fails has no line.
 func (r *reader) node(files map[string][]byte) snapshot.Node {
 	var n snapshot.Node
-	for _, line := range lines(files[statusFile]) {
+	for _, line := range slices.Concat(lines(files[statusFile]), lines(files[disksFile])) {
 		f := strings.Fields(line)
 		switch {
 		case len(f) == 0:
@@ -24,28 +25,17 @@ func (r *reader) node(files map[string][]byte) snapshot.Node {
 			n.Load1, n.Load5, n.Load15 = loads(line)
 			n.UptimeSeconds = uptime(line)
 		case len(f) == 1:
-			if cores, err := strconv.Atoi(f[0]); err == nil && cores > 0 {
-				n.Cores = &cores
-			}
+			n.Cores = cmp.Or(cores(f[0]), n.Cores)
 		default:
-			if d, ok := disk(f); ok {
+			d, ok := disk(f)
+			if ok && !slices.ContainsFunc(n.Disks, func(old snapshot.Disk) bool { return old.Mount == d.Mount }) {
 				n.Disks = append(n.Disks, d)
 			}
 		}
 	}
-	if load, cores, ok := strings.Cut(firstLine(files[cpusFile]), ";"); ok {
-		if n.Load1 == nil {
-			n.Load1 = decimal(load)
-		}
-		if c, err := strconv.Atoi(strings.TrimSpace(cores)); err == nil && c > 0 && n.Cores == nil {
-			n.Cores = &c
-		}
-	}
-	for _, line := range lines(files[disksFile]) {
-		d, ok := disk(strings.Fields(line))
-		if ok && !slices.ContainsFunc(n.Disks, func(old snapshot.Disk) bool { return old.Mount == d.Mount }) {
-			n.Disks = append(n.Disks, d)
-		}
+	if list := lines(files[cpusFile]); len(list) > 0 { // LOAD;CORES
+		load, count, _ := strings.Cut(list[0], ";")
+		n.Load1, n.Cores = cmp.Or(n.Load1, decimal(load)), cmp.Or(n.Cores, cores(count))
 	}
 	for _, line := range lines(files[localFile]) {
 		size, where, _ := strings.Cut(strings.TrimSpace(line), "/")
@@ -57,11 +47,11 @@ func (r *reader) node(files map[string][]byte) snapshot.Node {
 	return n
 }
 
-func firstLine(data []byte) string {
-	if list := lines(data); len(list) > 0 {
-		return list[0]
+func cores(s string) *int {
+	if n, err := strconv.Atoi(strings.TrimSpace(s)); err == nil && n > 0 {
+		return &n
 	}
-	return ""
+	return nil
 }
 
 // memory parses the numbers of free -m after "Mem:". New versions end with the available

@@ -76,7 +76,7 @@ func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snap
 		if at.After(newest) {
 			newest = at
 		}
-		rows = append(rows, row{at, snapshot.Process{GPU: gpu, GPUUUID: f[1], PID: pid, Type: snapshot.Compute, Program: program(f[3]), UsedMemory: mib(f[2])}})
+		rows = append(rows, row{at, snapshot.Process{GPU: gpu, GPUUUID: f[1], PID: pid, Type: snapshot.Compute, Program: program(f[3]), UsedMemory: reading[int64](f[2])}})
 	}
 	r.unusable(processesFile, bad)
 	slices.SortStableFunc(rows, func(a, b row) int { return b.at.Compare(a.at) })
