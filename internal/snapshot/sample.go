@@ -32,72 +32,48 @@ func (s *Snapshot) Sample() Sample {
 		return sample
 	}
 	sample.GPUs = make([]GPUSample, len(s.GPUs))
-	held := map[int]map[string]int64{}
-	if s.ProcessesKnown() {
-		for i := range s.GPUs {
-			if g := &s.GPUs[i]; s.ProcessesKnownOf(g) {
-				held[g.Index] = map[string]int64{}
-			}
-		}
-		for _, p := range s.Processes {
-			if users := held[p.GPU]; users != nil && p.Type.Computes() {
-				users[p.User] += value(p.UsedMemory)
-			}
-		}
-	}
-	for i, g := range s.GPUs {
-		to := &sample.GPUs[i]
-		*to = GPUSample{Index: g.Index, UUID: g.UUID, Utilization: g.UtilizationGPU, MemoryUsed: g.MemoryUsed, Temperature: g.Temperature}
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		sample.GPUs[i] = GPUSample{Index: g.Index, UUID: g.UUID, Utilization: g.UtilizationGPU, MemoryUsed: g.MemoryUsed,
+			Temperature: g.Temperature, Users: s.usersOf(g, -1)}
 		if g.PowerDraw != nil {
-			watts := math.Round(*g.PowerDraw*10) / 10 // the resolution of the file
-			to.Power = &watts
+			sample.GPUs[i].Power = new(math.Round(*g.PowerDraw*10) / 10) // the resolution of the file
 		}
-		to.Users = usersOf(held[g.Index])
 	}
 	for i := range s.GPUs {
-		for _, row := range s.slices(&s.GPUs[i]) {
-			if len(sample.GPUs) < MaxGPUs {
-				sample.GPUs = append(sample.GPUs, row)
+		g := &s.GPUs[i]
+		for k, d := range g.MIGDevices {
+			if IsSlice(d.UUID) && d.MemoryUsed != nil && len(sample.GPUs) < MaxGPUs {
+				sample.GPUs = append(sample.GPUs, GPUSample{Index: g.Index, UUID: d.UUID, MemoryUsed: d.MemoryUsed, Users: s.usersOf(g, k)})
 			}
 		}
 	}
 	return sample
 }
 
-// slices returns the MIG devices of a GPU whose memory is known. Their users are unknown
-// if a process of the GPU may be on any of them.
-func (s *Snapshot) slices(g *GPU) []GPUSample {
-	held := make([]map[string]int64, len(g.MIGDevices))
-	if len(held) > 0 && s.ProcessesKnownOf(g) {
-		for i := range held {
-			held[i] = map[string]int64{}
+// usersOf returns the memory of each user of a GPU, or of one of its MIG devices if device
+// is not -1, sorted by name. It is nil if that is not known, as when a process of the GPU
+// may be on any of its devices.
+func (s *Snapshot) usersOf(g *GPU, device int) []UserMemory {
+	if !s.ProcessesKnownOf(g) {
+		return nil
+	}
+	held := map[string]int64{}
+	for i := range s.Processes {
+		p := &s.Processes[i]
+		if p.GPU != g.Index || !p.Type.Computes() {
+			continue
 		}
-		for i := range s.Processes {
-			p := &s.Processes[i]
-			if p.GPU != g.Index || !p.Type.Computes() {
+		if device >= 0 {
+			on := MIGDeviceOf(g.MIGDevices, p)
+			if on < 0 {
+				return nil
+			}
+			if on != device {
 				continue
 			}
-			d := MIGDeviceOf(g.MIGDevices, p)
-			if d < 0 {
-				clear(held)
-				break
-			}
-			held[d][p.User] += value(p.UsedMemory)
 		}
-	}
-	var rows []GPUSample
-	for i := range g.MIGDevices {
-		if d := &g.MIGDevices[i]; IsSlice(d.UUID) && d.MemoryUsed != nil {
-			rows = append(rows, GPUSample{Index: g.Index, UUID: d.UUID, MemoryUsed: d.MemoryUsed, Users: usersOf(held[i])})
-		}
-	}
-	return rows
-}
-
-// usersOf returns the memory of each user, sorted by name; nil for nil.
-func usersOf(held map[string]int64) []UserMemory {
-	if held == nil {
-		return nil
+		held[p.User] += value(p.UsedMemory)
 	}
 	users := make([]UserMemory, 0, len(held))
 	for name, memory := range held {
