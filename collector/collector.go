@@ -10,11 +10,11 @@ package collector
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -300,7 +300,7 @@ func (c *Collector) stillHung() *hungProcess {
 		return h
 	}
 	c.stuck = nil
-	removeHung(c.opts.StateFile)
+	_ = os.Remove(c.opts.StateFile)
 	return nil
 }
 
@@ -324,21 +324,16 @@ func (c *Collector) labelMIG(ctx context.Context, program string, s *snapshot.Sn
 	}
 }
 
+// layout returns what differs between two layouts of MIG devices.
 func layout(gpus []snapshot.GPU) string {
-	var b bytes.Buffer
+	var devices []snapshot.MIGDevice
 	for _, g := range gpus {
 		for _, d := range g.MIGDevices {
-			fmt.Fprintf(&b, "%s/%d/%s/%s ", g.UUID, d.Index, number(d.GPUInstanceID), number(d.ComputeInstanceID))
+			devices = append(devices, snapshot.MIGDevice{UUID: g.UUID, Index: d.Index, GPUInstanceID: d.GPUInstanceID, ComputeInstanceID: d.ComputeInstanceID})
 		}
 	}
-	return b.String()
-}
-
-func number(n *int) string {
-	if n == nil {
-		return "-"
-	}
-	return strconv.Itoa(*n)
+	key, _ := json.Marshal(devices)
+	return string(key)
 }
 
 // addOwners runs ps and adds its output to the processes of the snapshot.

@@ -29,9 +29,6 @@ const maxStateFile = 4 << 10
 // readHung reads the record of an earlier collector; nil if there is none that can be
 // read.
 func readHung(file string) *hungProcess {
-	if file == "" {
-		return nil
-	}
 	var h hungProcess
 	text, err := atomicfile.Read(file, maxStateFile)
 	if err != nil || json.Unmarshal(text, &h) != nil || h.PID < 2 {
@@ -54,34 +51,19 @@ func writeHung(file string, h hungProcess) error {
 	return nil
 }
 
-func removeHung(file string) {
-	if file != "" {
-		_ = os.Remove(file)
-	}
-}
-
 // alive reports whether this process still exists.
 func (h hungProcess) alive(procRoot, bootID string) bool {
 	if h.BootID != "" && bootID != "" && h.BootID != bootID {
 		return false
 	}
 	state, started, ok := procStat(procRoot, h.PID)
-	if !ok {
-		// Without /proc, any process with that pid counts.
-		return exists(h.PID) && !readable(procRoot)
-	}
-	return state != 'Z' && state != 'X' && (h.Started == 0 || started == h.Started)
+	return ok && state != 'Z' && state != 'X' && (h.Started == 0 || started == h.Started)
 }
 
 // exists reports whether there is a process with this pid, of any owner.
 func exists(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
-}
-
-func readable(procRoot string) bool {
-	_, err := os.Stat(filepath.Join(procRoot, "self", "stat"))
-	return err == nil
 }
 
 // procStat reads the state and the start, in clock ticks since the boot, of a process.

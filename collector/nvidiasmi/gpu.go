@@ -171,7 +171,7 @@ func (p *parser) memory(g *snapshot.GPU, b *gpuElement) {
 func (p *parser) pstate(g *snapshot.GPU, b *gpuElement) {
 	for _, path := range []string{"performance_state", "gpu_power_readings/power_state", "power_readings/power_state"} {
 		switch s := b.leaves[path]; {
-		case pstate(s):
+		case pstate().MatchString(s):
 			g.PState = s
 			return
 		case !isAbsent(s):

@@ -1,6 +1,7 @@
 package nvidiasmi
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -15,21 +16,21 @@ import (
 // temperature only: healthy laptops report it for power.
 func (p *parser) health(g *snapshot.GPU, b *gpuElement) {
 	for _, path := range []string{"fb_memory_usage/total", "fb_memory_usage/used", "temperature/gpu_temp"} {
-		if s := b.leaves[path]; b.fault == "" && strings.EqualFold(trimBrackets(s), "Unknown Error") {
-			b.fault = trimBrackets(s)
+		if s := trimBrackets(b.leaves[path]); strings.EqualFold(s, "Unknown Error") {
+			b.fault = cmp.Or(b.fault, s)
 		}
 	}
-	if b.fault == "" && b.yes("gpu_reset_status/reset_required") {
-		b.fault = "GPU requires reset"
-	}
-	if b.fault == "" && b.yes("remapped_rows/remapped_row_failure") {
-		b.fault = "row remapping failed"
-	}
 	uncorrected, pending := memoryErrors(g, b)
-	if b.fault == "" && uncorrected > 0 && pending != "" {
+	action := b.leaves["gpu_recovery_action"]
+	switch {
+	case b.fault != "":
+	case b.yes("gpu_reset_status/reset_required"):
+		b.fault = "GPU requires reset"
+	case b.yes("remapped_rows/remapped_row_failure"):
+		b.fault = "row remapping failed"
+	case uncorrected > 0 && pending != "":
 		b.fault = fmt.Sprintf("%d uncorrectable memory errors, and %s", uncorrected, pending)
-	}
-	if action := b.leaves["gpu_recovery_action"]; b.fault == "" && !isAbsent(action) {
+	case !isAbsent(action):
 		b.fault = "recovery action: " + action
 	}
 	fan := strings.ToLower(trimBrackets(b.leaves["fan_speed"]))

@@ -65,27 +65,12 @@ func Parse(out, stderr []byte) Reading {
 // choose returns the text before the document, and the document. <gpu> elements without
 // a root are a document, too.
 func choose(out []byte) (before, body []byte) {
-	for _, name := range []string{rootTag, "gpu"} {
-		if at := starts(out, name); at >= 0 {
-			return out[:at], out[at:]
+	for _, start := range []*regexp.Regexp{rootStart(), gpuStart()} {
+		if at := start.FindIndex(out); at != nil {
+			return out[:at[0]], out[at[0]:]
 		}
 	}
 	return out, nil
-}
-
-// starts returns the offset of the first start tag of this name; -1 for none.
-func starts(out []byte, name string) int {
-	open := []byte("<" + name)
-	for pos := 0; ; pos += len(open) {
-		n := bytes.Index(out[pos:], open)
-		if n < 0 {
-			return -1
-		}
-		pos += n
-		if after := pos + len(open); after >= len(out) || space(out[after]) || out[after] == '>' {
-			return pos
-		}
-	}
 }
 
 type frame struct {
@@ -288,6 +273,8 @@ func (p *parser) processName(t token) {
 }
 
 var (
+	rootStart   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<` + rootTag + `(?:[\s>]|$)`) })
+	gpuStart    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<gpu(?:[\s>]|$)`) })
 	idAttribute = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\s)id\s*=\s*["']([^"']*)["']`) })
 	// What follows a name: leaves, the end of its process_info, and then another
 	// process_info or the end of the list; in the first form each on a new line.

@@ -49,17 +49,9 @@ func (p *parser) result() Reading {
 		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
 	}
 	listed := len(slots) == 0
-	for i, slot := range slots {
-		if slot.gpuElement == nil {
-			g := snapshot.GPU{Index: i, PCIBusID: slot.handle.busID, Health: snapshot.HealthLost,
-				HealthReason: snapshot.Text(slot.handle.reason, snapshot.MaxTextBytes)}
-			g.ProcessesUnknown = snapshot.Text(slot.handle.reason, snapshot.MaxNameBytes)
-			r.GPUs = append(r.GPUs, g)
-			p.problem("gpu:lost", fmt.Sprintf("nvidia-smi cannot reach GPU %d (%s): %s", i, g.PCIBusID, slot.handle.reason), &i)
-			continue
-		}
-		g := p.gpu(i, slot.gpuElement)
-		listed = p.processes(&r, &g, slot.gpuElement) || listed
+	for i, b := range slots {
+		g := p.gpu(i, b)
+		listed = p.processes(&r, &g, b) || listed
 		r.GPUs = append(r.GPUs, g)
 	}
 	if !listed {
@@ -108,37 +100,21 @@ func (p *parser) handleLines(notes []string) []string {
 	return rest
 }
 
-// A slot is one position in the list of GPUs.
-type slot struct {
-	gpuElement *gpuElement
-	handle     handle
-}
-
-func (s slot) busID() string {
-	if s.gpuElement == nil {
-		return normalBusID(s.handle.busID)
-	}
-	if s.gpuElement.id != "" {
-		return normalBusID(s.gpuElement.id)
-	}
-	return normalBusID(s.gpuElement.leaves["pci/pci_bus_id"])
+// busID returns the address of a GPU in one spelling.
+func (b *gpuElement) busID() string {
+	return normalBusID(cmp.Or(b.id, b.leaves["pci/pci_bus_id"]))
 }
 
 // slots merges the GPUs that have an element with those that have only an error line, so
 // that a GPU keeps its index while another one is lost.
-func (p *parser) slots() []slot {
-	var list []slot
-	for _, b := range p.elements {
-		list = append(list, slot{gpuElement: b})
-	}
-	sorted := slices.IsSortedFunc(list, func(a, b slot) int { return strings.Compare(a.busID(), b.busID()) })
+func (p *parser) slots() []*gpuElement {
+	list := slices.Clone(p.elements)
+	sorted := slices.IsSortedFunc(list, func(a, b *gpuElement) int { return strings.Compare(a.busID(), b.busID()) })
 	slices.SortStableFunc(p.handles, func(a, b handle) int { return a.index - b.index })
 	for _, h := range p.handles {
-		lost := slot{handle: h}
-		if i := slices.IndexFunc(list, func(s slot) bool { return s.busID() == lost.busID() }); i >= 0 {
-			if b := list[i].gpuElement; b != nil && b.lost == "" {
-				b.lost = h.reason
-			}
+		lost := &gpuElement{id: h.busID, lost: h.reason}
+		if i := slices.IndexFunc(list, func(b *gpuElement) bool { return b.busID() == lost.busID() }); i >= 0 {
+			list[i].lost = cmp.Or(list[i].lost, h.reason)
 			continue
 		}
 		at := len(list)
@@ -219,16 +195,12 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 	return hasList
 }
 
-// processType accepts unknown letters (MPS has M and M+C), which count as computing, and
-// nothing else.
+// letters are those of a process type. Unknown ones (MPS has M and M+C) count as computing.
+var letters = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z](?:\+[A-Z]){0,3}$`) })
+
 func processType(s string) snapshot.ProcessType {
-	if len(s) > 8 || isAbsent(s) {
+	if !letters().MatchString(s) {
 		return ""
-	}
-	for _, part := range strings.Split(s, "+") {
-		if len(part) != 1 || part[0] < 'A' || part[0] > 'Z' {
-			return ""
-		}
 	}
 	return snapshot.ProcessType(s)
 }

@@ -3,8 +3,10 @@ package nvidiasmi
 import (
 	"errors"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuboard/collector/ps"
 )
@@ -97,15 +99,8 @@ func mebibytes(v float64, unit string) (float64, bool) {
 	return 0, false
 }
 
-// pstate reports whether s is a performance state such as P0. NVML counts to P15, and P32
-// for unknown.
-func pstate(s string) bool {
-	if len(s) < 2 || len(s) > 3 || s[0] != 'P' {
-		return false
-	}
-	n, err := strconv.Atoi(s[1:])
-	return err == nil && n >= 0 && n <= 32
-}
+// pstate matches performance states such as P0. NVML counts to P15, and P32 for unknown.
+var pstate = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^P(?:[12]?[0-9]|3[0-2])$`) })
 
 // normalBusID returns one spelling of a PCI address: old drivers write 4 digits for the
 // domain and newer ones 8, in upper or lower case.
