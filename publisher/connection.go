@@ -104,12 +104,15 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 	defer cancel()
 	// Credentials are loaded before anything is dialed: sshd counts a connection
 	// that offers no key as a failed login.
-	creds := make([]credentials, len(route))
+	keys, ids := make([]*hostKeys, len(route)), make([]*identities, len(route))
 	for i, hop := range route {
-		if err := creds[i].load(hop); err != nil {
+		if keys[i], err = loadHostKeys(hop); err != nil {
 			return nil, err
 		}
-		defer creds[i].ids.close()
+		if ids[i], err = loadIdentities(hop); err != nil {
+			return nil, err
+		}
+		defer ids[i].close()
 	}
 	conn, err := (&net.Dialer{}).DialContext(dialCtx, "tcp", route[0].addr())
 	if err != nil {
@@ -129,7 +132,7 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 
 	var through net.Conn = c.base
 	for i, hop := range route {
-		client, err := p.handshake(through, hop, &creds[i], c)
+		client, err := p.handshake(through, hop, keys[i], ids[i], c)
 		if err != nil {
 			failed := p.transportError(ctx, c, "logging in to "+hop.addr(), err)
 			failed.loginRefused = failed.permanent
@@ -172,22 +175,7 @@ func (c *connection) extensions(host string) error {
 	return nil
 }
 
-// credentials are the known keys of one hop and the keys that are offered to it.
-type credentials struct {
-	hosts *hostKeys
-	ids   *identities
-}
-
-func (k *credentials) load(hop settings) (err error) {
-	if k.hosts, err = loadHostKeys(hop); err != nil {
-		return err
-	}
-	k.ids, err = loadIdentities(hop)
-	return err
-}
-
-func (p *Publisher) handshake(conn net.Conn, hop settings, creds *credentials, c *connection) (*ssh.Client, error) {
-	keys, ids := creds.hosts, creds.ids
+func (p *Publisher) handshake(conn net.Conn, hop settings, keys *hostKeys, ids *identities, c *connection) (*ssh.Client, error) {
 	var refused error // the library replaces the error of the callback by its own
 	config := &ssh.ClientConfig{
 		User: hop.user,

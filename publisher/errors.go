@@ -117,7 +117,7 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 		return &Error{Code: CodeRefused, retry: true, Err: wrapped,
 			hint: "see whether sshd runs and listens there: sftp " + p.sftpArgs()}
 	case errors.As(err, &algorithm):
-		return configError(CodeAlgorithm, "compare with: ssh -vv "+p.sshArgs()+"  (a server that offers only SHA-1 signatures needs an update)", wrapped)
+		return configError(CodeAlgorithm, "compare with: sftp -vv "+p.sftpArgs()+"  (a server that offers only SHA-1 signatures needs an update)", wrapped)
 	case strings.Contains(text, "unable to authenticate"):
 		return configError(CodeAuth, "bring this node's public key to the web host: as /etc/ssh/gpudrop/ACCOUNT where sshd takes snapshots, as HOST.pub in the directory of keys where gpuboard receive does; then try: sftp "+p.sftpArgs(), wrapped)
 	case errors.As(err, &open), strings.Contains(text, "in response to channel open"),
@@ -169,11 +169,7 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 }
 
 // sftpArgs returns the arguments with which sftp makes the same connection.
-func (p *Publisher) sftpArgs() string { return p.commandArgs("-P") }
-
-func (p *Publisher) sshArgs() string { return p.commandArgs("-p") }
-
-func (p *Publisher) commandArgs(portFlag string) string {
+func (p *Publisher) sftpArgs() string {
 	var b strings.Builder
 	for _, key := range p.opts.Identity {
 		b.WriteString("-i " + shell.Quote(key) + " ")
@@ -183,7 +179,7 @@ func (p *Publisher) commandArgs(portFlag string) string {
 	}
 	t := p.opts.Target
 	if t.Port != 0 {
-		fmt.Fprintf(&b, "%s %d ", portFlag, t.Port)
+		fmt.Fprintf(&b, "-P %d ", t.Port)
 	}
 	if t.User != "" {
 		b.WriteString(t.User + "@")

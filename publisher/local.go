@@ -7,39 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/shell"
 )
 
-// tempAge is the age at which a temporary file in a local drop is abandoned.
-const tempAge = 10 * time.Minute
-
-// putLocal returns the writer for a file target. It creates drop/<host>/ below the
-// data directory. The data directory itself must exist: a missing one is usually
-// a typing error or an unmounted disk.
-func (p *Publisher) putLocal() func(name string, data []byte) error {
-	ready := false
-	drop := filepath.Join(p.opts.Target.Dir, "drop", p.opts.Host)
-	return func(name string, data []byte) error {
-		if !ready {
-			if err := p.makeDrop(); err != nil {
-				return err
-			}
-			if _, err := atomicfile.Sweep(drop, tempAge, time.Now()); err != nil {
-				p.opts.Log.Warn("sweeping the drop", "dir", drop, "err", err)
-			}
-			ready = true
-		}
-		if _, err := atomicfile.Write(filepath.Join(drop, name), data, 0o644); err != nil { // the generator may be another user
-			return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err), hint: "look at: df -h " + shell.Quote(drop) + "; ls -ld " + shell.Quote(drop)}
-		}
-		return nil
-	}
-}
-
-func (p *Publisher) makeDrop() error {
+// putLocal writes one file of a file target. It creates drop/<host>/ below the data
+// directory. The data directory itself must exist: a missing one is usually a typing
+// error or an unmounted disk.
+func (p *Publisher) putLocal(name string, data []byte) error {
 	dir := p.opts.Target.Dir
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		if err == nil {
@@ -47,8 +23,8 @@ func (p *Publisher) makeDrop() error {
 		}
 		return dropError("create it: mkdir -p "+shell.Quote(dir), fmt.Errorf("opening the data directory: %w", err))
 	}
-	for _, name := range []string{"drop", filepath.Join("drop", p.opts.Host)} {
-		full := filepath.Join(dir, name)
+	drop := filepath.Join(dir, "drop", p.opts.Host)
+	for _, full := range []string{filepath.Dir(drop), drop} {
 		if err := os.Mkdir(full, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return dropError("look at: ls -ld "+shell.Quote(filepath.Dir(full)), fmt.Errorf("creating the drop: %w", err))
 		}
@@ -60,6 +36,9 @@ func (p *Publisher) makeDrop() error {
 		if !info.IsDir() {
 			return configError(CodeLocalDir, "remove it: rm "+shell.Quote(full), fmt.Errorf("looking at the drop: %s is not a directory of its own", full))
 		}
+	}
+	if _, err := atomicfile.Write(filepath.Join(drop, name), data, 0o644); err != nil { // the generator may be another user
+		return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err), hint: "look at: df -h " + shell.Quote(drop) + "; ls -ld " + shell.Quote(drop)}
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ type Options struct {
 	// is private to this user and created if it is missing. Empty: the server has to
 	// remove such files itself.
 	StateDir string
-	// Log receives details at debug level, and warnings about a local drop; default: none.
+	// Log receives details at debug level; default: none.
 	Log *slog.Logger
 
 	retryCap time.Duration
@@ -197,7 +197,7 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 			err = refused
 		} else if p.opts.Target.Scheme == "file" {
 			r.Attempts = 1
-			if err = left.drain(ctx, p.putLocal()); err == nil {
+			if err = left.drain(ctx, p.putLocal); err == nil {
 				err = p.removeExpired(src, p.removeLocal)
 			}
 		} else {

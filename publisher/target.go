@@ -38,9 +38,6 @@ func ParseTarget(s string) (Target, error) {
 	if len(s) > 2048 {
 		return bad(forms, "it is %d bytes long, and 2048 is the most", len(s))
 	}
-	if strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
-		return bad(forms, "it holds a control character")
-	}
 	if !strings.Contains(s, "://") {
 		if strings.HasPrefix(s, "/") {
 			return bad("write file://"+s, "it has no scheme")
