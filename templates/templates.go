@@ -38,13 +38,20 @@ type Script struct {
 func Scripts() []Script {
 	return []Script{
 		{"board", []string{
-			"script/words.js", "script/page.js", "script/language.js", "script/time.js", "script/copy.js", "script/tip.js", "script/search.js", "script/rows.js",
-			"script/finder.js", "script/sort.js", "script/tools.js",
-			"script/renew.js", "script/keys.js", "script/start.js",
+			"script/words.js", "script/page.js", "script/fetch.js", "script/language.js",
+			"script/time.js", "script/copy.js", "script/tip.js", "script/search.js",
+			"script/rows.js", "script/groups.js", "script/finder.js", "script/sort.js",
+			"script/tools.js", "script/renew.js", "script/keys.js", "script/start.js",
 		}, true},
-		{"book", []string{"script/bookwords.js", "script/moment.js", "script/book.js"}, true},
-		{"several", []string{"script/bookwords.js", "script/moment.js", "script/several.js"}, true},
-		{"bookings", []string{"script/moment.js", "script/bookings.js"}, false},
+		{"book", []string{
+			"script/bookwords.js", "script/moment.js", "script/stamp.js", "script/command.js",
+			"script/panel.js", "script/book.js",
+		}, true},
+		{"several", []string{
+			"script/bookwords.js", "script/moment.js", "script/stamp.js", "script/command.js",
+			"script/offer.js", "script/several.js",
+		}, true},
+		{"bookings", []string{"script/stamp.js", "script/bookings.js"}, false},
 		{"chart", []string{"script/chart.js"}, false},
 	}
 }

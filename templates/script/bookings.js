@@ -1,55 +1,92 @@
-// The bookings can be searched for hosts, people and comments. The list may go on on
-// other pages, which are fetched with the first search and shown while there is one.
-var doc = document;
-var { W, root, now, $, all, say, online, adopt, apply, fetchPage, filters, dressers } = window.gpuboard;
-var bookingTable = null, bookingRows = [], bookedGPUs = [];
-var readBookings = function () {
-  bookingTable = doc.querySelector(".bookings");
-  if (!bookingTable) { return; }
-  bookingRows = all("tbody tr:not(.wk)", bookingTable).map(function (row) {
-    return { row: row, text: all("th,td", row).map(function (cell) { return cell.textContent; }).join(" ").toLowerCase() };
+// The bookings can be searched for hosts, people and comments. The list may go on on other
+// pages, which are fetched with the first search and shown while there is one.
+const {
+  words, root, online, setups, filters, byID, findAll, fill, now, fetchPage, adopt, applySearch,
+} = window.gpuboard;
+
+const weekLength = 7 * 86400000; // what the picture shows, in ms
+
+let table = null; // the list of bookings
+let listed = []; // its rows, with their texts
+let lanes = []; // the rows of the picture, with their texts
+
+function readBookings() {
+  table = document.querySelector(".bookings");
+  if (!table) {
+    return;
+  }
+  listed = findAll("tbody tr:not(.wk)", table).map((row) => ({
+    row,
+    text: findAll("th,td", row).map((cell) => cell.textContent).join(" ").toLowerCase(),
+  }));
+  lanes = findAll(".tl:not(.head)").map((row) => ({
+    row,
+    text: (row.textContent + " " + row.querySelector(".ln").getAttribute("aria-label")).toLowerCase(),
+  }));
+}
+
+// fetchOthers adds the bookings of the other pages to the list, once.
+async function fetchOthers(list) {
+  list.dataset.asked = "yes";
+  const links = findAll(".pager a");
+  const pages = await Promise.all(links.map((link) => fetchPage(link.href)));
+  pages.forEach((page, i) => {
+    for (const body of findAll(".bookings tbody", page)) {
+      const other = adopt(body, links[i].href);
+      other.classList.add("other");
+      list.append(other);
+    }
   });
-  bookedGPUs = all(".tl:not(.head)").map(function (row) {
-    return { row: row, text: (row.textContent + " " + row.querySelector(".ln").getAttribute("aria-label")).toLowerCase() };
-  });
-};
-var fetchBookings = function (table) {
-  table.dataset.asked = "yes";
-  Promise.all(all(".pager a").map(function (a) {
-    return fetchPage(a.href).then(function (page) { return all(".bookings tbody", page).map(function (body) { return adopt(body, a.href); }); });
-  })).then(function (others) {
-    others.forEach(function (bodies) {
-      bodies.forEach(function (body) { table.appendChild(body).classList.add("other"); });
+  list.dataset.whole = "yes";
+  if (list === table) { // or else the page has been renewed meanwhile
+    readBookings();
+    applySearch();
+  }
+}
+
+filters.bookings = (query) => {
+  if (!table) {
+    return;
+  }
+  const typed = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const pager = document.querySelector(".pager");
+  if (typed.length > 0 && pager && online && !table.dataset.asked) {
+    const list = table;
+    fetchOthers(list).catch(() => {
+      delete list.dataset.asked;
     });
-    table.dataset.whole = "yes";
-    if (table === bookingTable) { readBookings(); apply(); }
-  }).catch(function () { delete table.dataset.asked; });
-};
-var filterBookings = function (query) {
-  var words = query.toLowerCase().split(/\s+/).filter(Boolean), hits = 0, pager = doc.querySelector(".pager");
-  if (!bookingTable) { return; }
-  if (words.length && pager && online && !bookingTable.dataset.asked) { fetchBookings(bookingTable); }
-  var show = function (b) {
-    var hit = words.every(function (word) { return b.text.indexOf(word) >= 0; });
-    if (b.row.hidden === hit) { b.row.hidden = !hit; }
+  }
+
+  const showIfMatching = ({ row, text }) => {
+    const hit = typed.every((word) => text.includes(word));
+    if (row.hidden === hit) {
+      row.hidden = !hit;
+    }
     return hit;
   };
-  bookedGPUs.forEach(show);
-  bookingRows.forEach(function (b) { hits += show(b); });
-  all("tbody", bookingTable).forEach(function (body) {
-    body.hidden = words.length ? !body.querySelector("tr:not(.wk):not([hidden])") : body.classList.contains("other");
-  });
-  $("_found").textContent = words.length ? say(pager && !bookingTable.dataset.whole ? W.foundhere : W.found, hits, bookingRows.length) : "";
+  lanes.forEach(showIfMatching);
+  const hits = listed.filter(showIfMatching).length;
+  for (const body of findAll("tbody", table)) {
+    const empty = !body.querySelector("tr:not(.wk):not([hidden])");
+    body.hidden = typed.length > 0 ? empty : body.classList.contains("other");
+  }
+  const found = pager && !table.dataset.whole ? words.foundBookingsHere : words.foundBookings;
+  byID("_found").textContent = typed.length > 0 ? fill(found, hits, listed.length) : "";
 };
+
 // Free space of the picture begins a booking of that GPU, from the hour that is pointed at.
-doc.addEventListener("click", function (e) {
-  var lane = e.target.closest(".tl:not(.head) .ln"), link = lane && lane.parentNode.querySelector(".lb a.d");
-  if (!link || e.target.closest(".bk")) { return; }
-  var box = lane.getBoundingClientRect(), hour = new Date(Date.parse(root.dataset.built) + 604800000 * (e.clientX - box.left) / box.width);
+document.addEventListener("click", ({ target, clientX }) => {
+  const lane = target.closest(".tl:not(.head) .ln");
+  const link = lane?.parentNode.querySelector(".lb a.d");
+  if (!link || target.closest(".bk")) {
+    return;
+  }
+  const box = lane.getBoundingClientRect();
+  const hour = new Date(Date.parse(root.dataset.built) + weekLength * (clientX - box.left) / box.width);
   hour.setMinutes(0, 0, 0);
   location.href = link.href + (hour > now() ? "&from=" + encodeURIComponent(stamp(hour)) : "");
 });
-filters.bookings = filterBookings;
-dressers.push(readBookings);
+
+setups.push(readBookings);
 readBookings();
-apply();
+applySearch();

@@ -1,88 +1,177 @@
-// Charts. The value under the pointer is read back from the shape. Dragging over a
-// chart shows that time alone, in all charts beside it.
-var { W, root, all, make, tips, dressers } = window.gpuboard;
-var paneOf = function (chart) { return chart.closest("[data-step]"); };
-var stepAt = function (chart, e) {
-  var box = chart.getBoundingClientRect(), view = chart.viewBox.baseVal;
-  return Math.min(chart.dataset.n - 1, Math.max(0, Math.floor(view.x + (e.clientX - box.left) / box.width * view.width)));
-};
-var timeOf = function (pane, step) {
-  var length = +pane.dataset.step, days = length > 20000;
-  // Long steps are named by their middle, so that summer time moves no day.
-  var at = new Date(1000 * (+pane.dataset.from + length * (step + (days ? 0.5 : 0))));
-  return at.toLocaleString(root.lang, days ? { weekday: "short", day: "numeric", month: "short" } : { weekday: "short", hour: "2-digit", minute: "2-digit" });
-};
-var valueAt = function (chart, step) {
-  var path = chart.querySelector(".val"), x = 0, y = 0, value = null;
-  (path ? path.getAttribute("d") : "").replace(/([Mvh])(-?\d+)/g, function (all, c, n) {
-    n = +n;
-    if (c === "M") { x = n; y = 0; }
-    if (c === "v") { y -= n; }
-    if (c === "h") { if (step >= x && step < x + n) { value = (y - 2) * chart.dataset.top.replace(",", ".") / 100; } x += n; }
-  });
-  return value;
-};
-var drag = null; // the chart, the step where it began, and the part that is marked
-tips.push(function (e) {
-  var chart = drag ? drag.chart : e.target.closest("svg.ch");
-  if (!chart) { return ""; }
-  var step = stepAt(chart, e), pane = paneOf(chart), value = valueAt(chart, step);
-  if (drag && step !== drag.from) { return timeOf(pane, Math.min(step, drag.from)) + " – " + timeOf(pane, Math.max(step, drag.from)); }
-  return timeOf(pane, step) + " · " + (value === null ? W.unknown : value.toLocaleString(root.lang, { maximumFractionDigits: +(value < 9.95) }) + " " + chart.dataset.unit);
+// Charts. The value under the pointer is read back from the shape. Dragging over a chart shows
+// that time alone, in all charts beside it.
+const { words, root, setups, tooltips, findAll, makeButton, makeSVG } = window.gpuboard;
+
+const chartHeight = 102; // as the view box in templates/chart.templ
+const longStep = 20000; // seconds; a step of a chart that is longer is named by its day
+
+let drag = null; // the chart, the step where it began, and the part that is marked
+let zoomed = null; // what is shown, in seconds, so that it stays when the page is renewed
+const allTicks = new WeakMap(); // by axis: those of the whole time
+
+const paneOf = (chart) => chart.closest("[data-step]");
+const inOrder = (a, b) => a < b ? [a, b] : [b, a];
+
+function stepAt(chart, clientX) {
+  const box = chart.getBoundingClientRect();
+  const view = chart.viewBox.baseVal;
+  const step = Math.floor(view.x + (clientX - box.left) / box.width * view.width);
+  return Math.min(chart.dataset.n - 1, Math.max(0, step));
+}
+
+function timeText(pane, step) {
+  const length = Number(pane.dataset.step);
+  const start = Number(pane.dataset.from) + length * step;
+  if (length > longStep) {
+    // The middle, so that summer time moves no day.
+    const middle = new Date(1000 * (start + length / 2));
+    return middle.toLocaleString(root.lang, { weekday: "short", day: "numeric", month: "short" });
+  }
+  const clock = { weekday: "short", hour: "2-digit", minute: "2-digit" };
+  return new Date(1000 * start).toLocaleString(root.lang, clock);
+}
+
+// valueAt reads a value from the path of a chart, which has a horizontal line for each, two
+// units above the bottom for zero; null is not known.
+function valueAt(chart, step) {
+  const path = chart.querySelector(".val")?.getAttribute("d") ?? "";
+  let x = 0;
+  let y = 0;
+  for (const [, letter, digits] of path.matchAll(/([Mvh])(-?\d+)/g)) {
+    const number = Number(digits);
+    if (letter === "M") {
+      x = number;
+      y = 0;
+    } else if (letter === "v") {
+      y -= number;
+    } else if (step >= x && step < x + number) {
+      return (y - 2) * chart.dataset.top.replace(",", ".") / 100;
+    } else {
+      x += number;
+    }
+  }
+  return null;
+}
+
+function valueText(chart, step) {
+  const value = valueAt(chart, step);
+  if (value === null) {
+    return words.unknown;
+  }
+  const digits = value < 9.95 ? 1 : 0;
+  return value.toLocaleString(root.lang, { maximumFractionDigits: digits }) + " " + chart.dataset.unit;
+}
+
+tooltips.push(({ target, clientX }) => {
+  const chart = drag ? drag.chart : target.closest("svg.ch");
+  if (!chart) {
+    return "";
+  }
+  const pane = paneOf(chart);
+  const step = stepAt(chart, clientX);
+  if (drag && step !== drag.from) {
+    const [first, last] = inOrder(drag.from, step);
+    return timeText(pane, first) + " – " + timeText(pane, last);
+  }
+  return timeText(pane, step) + " · " + valueText(chart, step);
 });
-var shape = function (tag, values) {
-  var e = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  Object.keys(values).forEach(function (name) { e.setAttribute(name, values[name]); });
-  return e;
-};
-// show shows steps of a pane, all of them without from; the axis then names its ends
-// and its middle.
-var show = function (pane, from, to) {
-  var button = pane.querySelector(".whole");
-  all("svg.ch", pane).forEach(function (chart) {
-    chart.setAttribute("viewBox", from === undefined ? "0 0 " + chart.dataset.n + " 102" : from + " 0 " + (to - from + 1) + " 102");
-  });
-  all(".ax", pane).forEach(function (axis) {
-    axis.all = axis.all || Array.prototype.slice.call(axis.children);
-    axis.textContent = "";
-    if (from === undefined) { axis.all.forEach(function (tick) { axis.appendChild(tick); }); return; }
-    [["start", 0, from], ["middle", 50, Math.round((from + to) / 2)], ["end", 100, to]].forEach(function (tick) {
-      axis.appendChild(shape("text", { "class": tick[0], x: tick[1] + "%", y: 12 })).textContent = timeOf(pane, tick[2]);
-    });
-  });
-  if (button) { button.remove(); }
-  if (from === undefined) { return; }
-  button = pane.querySelector(".key").appendChild(make("button", "whole", W.whole));
-  button.type = "button";
-  button.addEventListener("click", function () { zoomed = null; show(pane); });
-};
-var zoomed = null; // what is shown, in seconds, so that it stays when the page is renewed
-document.addEventListener("pointerdown", function (e) {
-  var chart = e.target.closest("svg.ch");
-  if (!chart || e.button) { return; }
-  e.preventDefault(); // or a text would be marked
-  drag = { chart: chart, from: stepAt(chart, e), part: chart.appendChild(shape("rect", { "class": "part", height: 102 })) };
+
+// showAll shows the whole time of a pane.
+function showAll(pane) {
+  for (const chart of findAll("svg.ch", pane)) {
+    setView(chart, 0, chart.dataset.n);
+  }
+  for (const axis of findAll(".ax", pane)) {
+    if (allTicks.has(axis)) {
+      axis.replaceChildren(...allTicks.get(axis));
+    }
+  }
+  pane.querySelector(".whole")?.remove();
+}
+
+// showPart shows some steps of a pane; the axis names its ends and its middle.
+function showPart(pane, from, to) {
+  showAll(pane);
+  for (const chart of findAll("svg.ch", pane)) {
+    setView(chart, from, to - from + 1);
+  }
+  const middle = Math.round((from + to) / 2);
+  for (const axis of findAll(".ax", pane)) {
+    allTicks.set(axis, [...axis.children]);
+    axis.replaceChildren(
+      makeTick("start", 0, timeText(pane, from)),
+      makeTick("middle", 50, timeText(pane, middle)),
+      makeTick("end", 100, timeText(pane, to)),
+    );
+  }
+  pane.querySelector(".key").append(makeButton("whole", words.wholeChart, () => {
+    zoomed = null;
+    showAll(pane);
+  }));
+}
+
+function setView(chart, from, width) {
+  chart.setAttribute("viewBox", [from, 0, width, chartHeight].join(" "));
+}
+
+function makeTick(className, percent, text) {
+  const tick = makeSVG("text", { class: className, x: percent + "%", y: 12 });
+  tick.textContent = text;
+  return tick;
+}
+
+document.addEventListener("pointerdown", (event) => {
+  const chart = event.target.closest("svg.ch");
+  if (!chart || event.button !== 0) {
+    return;
+  }
+  event.preventDefault(); // or a text would be marked
+  const part = chart.appendChild(makeSVG("rect", { class: "part", height: chartHeight }));
+  drag = { chart, from: stepAt(chart, event.clientX), part };
 });
-document.addEventListener("pointermove", function (e) {
-  if (!drag) { return; }
-  var step = stepAt(drag.chart, e);
-  drag.part.setAttribute("x", Math.min(step, drag.from));
-  drag.part.setAttribute("width", Math.abs(step - drag.from) + 1);
+
+document.addEventListener("pointermove", ({ clientX }) => {
+  if (!drag) {
+    return;
+  }
+  const [first, last] = inOrder(drag.from, stepAt(drag.chart, clientX));
+  drag.part.setAttribute("x", first);
+  drag.part.setAttribute("width", last - first + 1);
 });
-document.addEventListener("pointerup", function (e) {
-  if (!drag) { return; }
-  var pane = paneOf(drag.chart), step = stepAt(drag.chart, e), from = Math.min(step, drag.from), to = Math.max(step, drag.from), length = +pane.dataset.step;
-  drag.part.remove();
+
+document.addEventListener("pointerup", ({ clientX }) => {
+  if (!drag) {
+    return;
+  }
+  const pane = paneOf(drag.chart);
+  const [first, last] = inOrder(drag.from, stepAt(drag.chart, clientX));
+  endDrag();
+  if (first === last) {
+    return;
+  }
+  const length = Number(pane.dataset.step);
+  const start = Number(pane.dataset.from);
+  zoomed = { step: length, from: start + first * length, to: start + last * length };
+  showPart(pane, first, last);
+});
+
+document.addEventListener("pointercancel", endDrag);
+
+function endDrag() {
+  drag?.part.remove();
   drag = null;
-  if (to === from) { return; }
-  zoomed = { step: length, from: +pane.dataset.from + from * length, to: +pane.dataset.from + to * length };
-  show(pane, from, to);
-});
-document.addEventListener("pointercancel", function () { if (drag) { drag.part.remove(); drag = null; } });
-dressers.push(function () {
-  if (!zoomed) { return; }
-  all("[data-step='" + zoomed.step + "']").forEach(function (pane) {
-    var from = Math.max(0, (zoomed.from - pane.dataset.from) / zoomed.step), to = (zoomed.to - pane.dataset.from) / zoomed.step;
-    if (to > from) { show(pane, from, to); }
-  });
+}
+
+// A page that has been renewed shows the same time as before.
+setups.push(() => {
+  if (!zoomed) {
+    return;
+  }
+  for (const pane of findAll("[data-step='" + zoomed.step + "']")) {
+    const from = Math.max(0, (zoomed.from - pane.dataset.from) / zoomed.step);
+    const to = (zoomed.to - pane.dataset.from) / zoomed.step;
+    if (to > from) {
+      showPart(pane, from, to);
+    }
+  }
 });

@@ -1,32 +1,45 @@
-// Copying.
-var copy = function (code, done) {
-  var select = function () { getSelection().selectAllChildren(code); };
+// Copying: a button beside everything that is there to be copied.
+const copiedShown = 1600; // ms
+
+// copyText copies an element's text, and calls done when it has.
+function copyText(element, done) {
+  const select = () => getSelection().selectAllChildren(element);
   if (navigator.clipboard && window.isSecureContext) {
-    navigator.clipboard.writeText(code.textContent).then(done, select);
-  } else {
-    select();
-    if (doc.execCommand("copy")) { done(); }
+    navigator.clipboard.writeText(element.textContent).then(done, select);
+    return;
   }
-};
-// A button is called after what it copies, which may change.
-var called = function (code) {
-  if (code.nextSibling) { code.nextSibling.setAttribute("aria-label", W.copy + " " + code.textContent); }
-};
-var copies = function () {
-  all("code.copy").forEach(function (code) {
-    if (code.parentNode.classList.contains("line")) { return; }
-    var line = make("span", "line"), button = make("button", "cpy", W.copy);
-    button.type = "button";
-    code.parentNode.replaceChild(line, code);
-    line.appendChild(code);
-    line.appendChild(button);
-    called(code);
-    button.addEventListener("click", function () {
-      copy(code, function () {
-        button.textContent = W.copied;
-        button.classList.add("ok");
-        setTimeout(function () { button.textContent = W.copy; button.classList.remove("ok"); }, 1600);
-      });
+  select();
+  if (document.execCommand("copy")) {
+    done();
+  }
+}
+
+// labelCopyButton names the button after what it copies, which may change.
+function labelCopyButton(code) {
+  code.nextElementSibling?.setAttribute("aria-label", words.copy + " " + code.textContent);
+}
+
+function addCopyButtons() {
+  for (const code of findAll("code.copy")) {
+    if (!code.parentNode.classList.contains("line")) {
+      addCopyButton(code);
+    }
+  }
+}
+
+function addCopyButton(code) {
+  const line = makeElement("span", "line");
+  const button = makeButton("cpy", words.copy, () => {
+    copyText(code, () => {
+      button.textContent = words.copied;
+      button.classList.add("ok");
+      setTimeout(() => {
+        button.textContent = words.copy;
+        button.classList.remove("ok");
+      }, copiedShown);
     });
   });
-};
+  code.replaceWith(line);
+  line.append(code, button);
+  labelCopyButton(code);
+}

@@ -1,117 +1,220 @@
-// The line of filters: the search and the counts of states, each a link to what it
-// counts. What is searched for is in the address, so that it can be sent to somebody.
-// So is the order of the hosts, and that of their rows.
-var query = "", order = "", rowOrder = "", controls = {}, openedBySearch = [];
-var readURL = function () {
-  var q = new URLSearchParams(location.search);
-  query = q.get("q") || "";
-  order = q.get("order") || "";
-  rowOrder = q.get("rows") || "";
-};
-var writeURL = function () {
-  var q = new URLSearchParams(location.search);
-  [["q", query], ["order", order], ["rows", rowOrder]].forEach(function (x) { if (x[1]) { q.set(x[0], x[1]); } else { q.delete(x[0]); } });
-  q.delete("saved");
-  var s = q.toString();
-  try { history.replaceState(null, "", location.pathname + (s ? "?" + s : "") + location.hash); } catch (refused) { /* file:// */ }
-};
-var searchFor = function (words) {
-  query = words;
-  if (controls.q && controls.q.value !== words) { controls.q.value = words; }
-  apply();
-  writeURL();
-};
-var buildFinder = function () {
-  var box = $("_find");
-  controls = {};
-  if (!box) { return; }
-  controls.q = $("_q");
-  box.hidden = false;
-  controls.q.value = query;
-  controls.q.addEventListener("input", function () { searchFor(controls.q.value); bringUp(); });
-  controls.q.addEventListener("keydown", function (e) {
-    var first = doc.querySelector(".host.first");
-    if (e.key === "Enter" && first) { e.preventDefault(); if (!isOpen(first)) { openHost(first); } first.querySelector("h3 a").focus(); }
-  });
-  if ($("_order")) {
-    $("_order").hidden = false;
-    $("_order").value = order || "listed";
-    $("_order").addEventListener("change", function () { order = this.value === "listed" ? "" : this.value; orderHosts(); writeURL(); });
-    if (order) { orderHosts(); }
+// The line of filters: the search, the order of the hosts, and the counts of states, each a
+// link to what it counts. What is searched for is in the address, so that it can be sent to
+// somebody. So is the order of the hosts, and that of their rows.
+const mostOpened = 3; // hosts that a search opens
+const mostAtOnce = 120; // hosts that are shown before the browser may paint
+const glyphWidth = 15; // as glyphStep in sitegen/page/line.go
+
+let query = "";
+let hostOrder = "";
+let rowOrder = "";
+let searchField = null;
+let openedBySearch = [];
+let laterHosts = 0; // the timer of those that are shown after others
+
+const queryOf = (link) => new URLSearchParams(link.getAttribute("href")).get("q");
+const firstMatch = () => document.querySelector(".host.first");
+
+function readAddress() {
+  const parameters = new URLSearchParams(location.search);
+  query = parameters.get("q") || "";
+  hostOrder = parameters.get("order") || "";
+  rowOrder = parameters.get("rows") || "";
+}
+
+function writeAddress() {
+  setPageParameters({ q: query, order: hostOrder, rows: rowOrder, saved: "" });
+}
+
+function searchFor(text) {
+  query = text;
+  if (searchField && searchField.value !== text) {
+    searchField.value = text;
   }
-  all("a[href^='?q=']").forEach(function (a) {
-    a.addEventListener("click", function (e) {
-      if (e.ctrlKey || e.metaKey || e.shiftKey) { return; }
-      e.preventDefault();
-      var words = new URLSearchParams(a.getAttribute("href")).get("q");
-      searchFor(words === query ? "" : words);
+  applySearch();
+  writeAddress();
+}
+
+function prepareFinder() {
+  const box = byID("_find");
+  searchField = null;
+  if (!box) {
+    return;
+  }
+  box.hidden = false;
+  prepareSearchField();
+  prepareOrder();
+  for (const link of findAll("a[href^='?q=']")) {
+    link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) {
+        return;
+      }
+      event.preventDefault();
+      const text = queryOf(link);
+      searchFor(text === query ? "" : text);
     });
+  }
+}
+
+function prepareSearchField() {
+  searchField = byID("_q");
+  searchField.value = query;
+  searchField.addEventListener("input", () => {
+    searchFor(searchField.value);
+    firstMatch()?.scrollIntoView({ block: "nearest" });
   });
-};
-// bringUp scrolls the first host that matches into view.
-var bringUp = function () {
-  var first = query && doc.querySelector(".host.first");
-  if (first) { first.scrollIntoView({ block: "nearest" }); }
-};
-// A few hosts that match are opened, and closed again with the next search.
-var mostOpened = 3;
-var openMatches = function (hosts) {
-  var few = query && online && hosts.length <= mostOpened ? hosts.map(function (h) { return h.id; }) : [];
-  openedBySearch.forEach(function (id) { if (few.indexOf(id) < 0 && $(id) && isOpen($(id))) { closeHost($(id)); } });
-  openedBySearch = openedBySearch.filter(function (id) { return few.indexOf(id) >= 0; });
-  few.forEach(function (id) {
-    if (!isOpen($(id))) { openedBySearch.push(id); openHost($(id)); }
+  searchField.addEventListener("keydown", (event) => {
+    const first = firstMatch();
+    if (event.key !== "Enter" || !first) {
+      return;
+    }
+    event.preventDefault();
+    if (!isOpen(first)) {
+      openHost(first);
+    }
+    linkOf(first).focus();
   });
-};
-var markRows = function (h) {
-  var rows = all(".r:not(.mig)", h.line);
-  all(".r.mig", h.line).forEach(function (r) { r.hidden = true; });
-  rows.forEach(function (r, i) {
-    var hit = !query.trim() || (h.gpus[i] && h.gpus[i].hit);
-    r.hidden = !hit;
-    // A partitioned GPU is shown where one of its slices is.
-    if (hit && r.dataset.of && $(r.dataset.of)) { $(r.dataset.of).hidden = false; }
+}
+
+function prepareOrder() {
+  const select = byID("_order");
+  if (!select) {
+    return;
+  }
+  select.hidden = false;
+  select.value = hostOrder || "listed";
+  select.addEventListener("change", () => {
+    hostOrder = select.value === "listed" ? "" : select.value;
+    orderHosts();
+    writeAddress();
   });
-};
+  if (hostOrder) {
+    orderHosts();
+  }
+}
+
+// applySearch shows what matches, and hides or dims the rest.
+function applySearch() {
+  if (!byID("_find")) {
+    return;
+  }
+  if (pageKind !== "index") {
+    filters[pageKind]?.(query);
+    return;
+  }
+
+  const typed = query.trim();
+  const result = search(query);
+  const first = typed ? result.hosts[0] : null;
+  for (const host of hosts) {
+    host.line.classList.toggle("first", host === first);
+  }
+  paintHosts(findAll(".map .host").map((line) => hostByID.get(line.id)));
+  openMatches(typed ? result.hosts : []);
+  for (const host of hosts) {
+    if (isOpen(host.line)) {
+      markRows(host);
+    }
+  }
+
+  for (const group of findAll(".group")) {
+    const matches = findAll(".host", group).some((line) => hostByID.get(line.id).hit);
+    group.hidden = !matches;
+    if (group.tagName === "DETAILS") {
+      group.open = typed ? matches : !foldedGroups.has(nameOf(group));
+    }
+  }
+  for (const link of findAll(".counts a")) {
+    if (queryOf(link) === typed) {
+      link.setAttribute("aria-current", "true");
+    } else {
+      link.removeAttribute("aria-current");
+    }
+  }
+  byID("_found").textContent = typed ? fill(words.foundGPUs, result.hits, result.gpus) : "";
+}
+
 // paintHosts hides the hosts that do not match and dims the GPUs that do not. With many
-// hosts those that come first are shown at once, the others after them.
-var mostAtOnce = 120, painting = 0;
-var paintHosts = function (hosts) {
-  var later = [], shown = 0;
-  clearTimeout(painting);
-  hosts.forEach(function (h) {
-    if (h.hit && shown >= mostAtOnce) { later.push(h); return; }
-    shown += h.hit;
-    if (h.line.hidden === h.hit) { h.line.hidden = !h.hit; }
-    if (!h.hit) { return; }
-    h.gpus.forEach(function (g, i) {
-      var dim = !g.hit, glyph = h.glyphs[i];
-      if (glyph && (g.dim || false) !== dim) { glyph.classList.toggle("off", dim); g.dim = dim; }
-    });
+// hosts those that come first are shown at once, the others after them. What is as it
+// should be is not touched: 8,000 changes of the page take longer than a key may.
+function paintHosts(list) {
+  const later = [];
+  let shown = 0;
+  clearTimeout(laterHosts);
+  for (const host of list) {
+    if (host.hit && shown >= mostAtOnce) {
+      later.push(host);
+      continue;
+    }
+    if (host.line.hidden === host.hit) {
+      host.line.hidden = !host.hit;
+    }
+    if (host.hit) {
+      shown++;
+      dimGlyphs(host);
+    }
+  }
+  if (later.length > 0) {
+    laterHosts = setTimeout(() => paintHosts(later), 0);
+  }
+}
+
+function dimGlyphs(host) {
+  host.gpus.forEach((gpu, i) => {
+    const dimmed = !gpu.hit;
+    if (gpu.dimmed !== dimmed) {
+      host.glyphs[i]?.classList.toggle("off", dimmed);
+      gpu.dimmed = dimmed;
+    }
   });
-  if (later.length) { painting = setTimeout(function () { paintHosts(later); }, 0); }
-};
-var apply = function () {
-  if (!$("_find")) { return; }
-  if (kind !== "index") { if (filters[kind]) { filters[kind](query); } return; }
-  var typed = query.trim(), result = search(query), first = typed && result.hosts[0];
-  hostList.forEach(function (h) { if (h.line.classList.contains("first") !== (h === first)) { h.line.classList.toggle("first", h === first); } });
-  paintHosts(all(".map .host").map(function (line) { return hostByID[line.id]; }));
-  if (typed) { openMatches(result.hosts); } else { openMatches([]); }
-  hostList.forEach(function (h) { if (isOpen(h.line)) { markRows(h); } });
-  all(".group").forEach(function (g) {
-    var shown = all(".host", g).some(function (line) { return hostByID[line.id].hit; });
-    g.hidden = !shown;
-    if (g.tagName === "DETAILS") { g.open = typed ? shown : folded.indexOf(nameOf(g)) < 0; }
+}
+
+// openMatches opens a few hosts that match, and closes those that an earlier search opened.
+function openMatches(matches) {
+  const few = online && matches.length <= mostOpened ? matches.map((host) => host.id) : [];
+  for (const id of openedBySearch) {
+    const line = byID(id);
+    if (!few.includes(id) && line && isOpen(line)) {
+      closeHost(line);
+    }
+  }
+  openedBySearch = openedBySearch.filter((id) => few.includes(id));
+  for (const id of few) {
+    if (!isOpen(byID(id))) {
+      openedBySearch.push(id);
+      openHost(byID(id));
+    }
+  }
+}
+
+// markRows hides the rows of an open host that do not match. A partitioned GPU is shown
+// where one of its slices is.
+function markRows(host) {
+  const everything = !query.trim();
+  for (const row of findAll(".r.mig", host.line)) {
+    row.hidden = true;
+  }
+  findAll(".r:not(.mig)", host.line).forEach((row, i) => {
+    const hit = everything || host.gpus[i]?.hit;
+    row.hidden = !hit;
+    const partitioned = hit && row.dataset.of && byID(row.dataset.of);
+    if (partitioned) {
+      partitioned.hidden = false;
+    }
   });
-  all(".counts a").forEach(function (a) {
-    if (new URLSearchParams(a.getAttribute("href")).get("q") === typed) { a.setAttribute("aria-current", "true"); } else { a.removeAttribute("aria-current"); }
-  });
-  $("_found").textContent = typed ? say(W.matched, result.gpus, result.of) : "";
-};
-// Pointing at a sign says whose GPU it is.
-tips.push(function (e) {
-  var svg = e.target.closest(".host .hl>svg"), h = svg && hostByID[svg.closest(".host").id];
-  var g = h && h.gpus[Math.floor((e.clientX - svg.getBoundingClientRect().left) / signWidth)];
-  return g && [h.id + " " + g.index, W.states[g.state], g.who, g.booker && say(W.bookedby, g.booker)].filter(Boolean).join(" · ");
+}
+
+// The tooltip of a glyph says whose GPU it is.
+tooltips.push((event) => {
+  const svg = event.target.closest(".host .hl>svg");
+  const host = svg && hostByID.get(svg.closest(".host").id);
+  if (!host) {
+    return "";
+  }
+  const gpu = host.gpus[Math.floor((event.clientX - svg.getBoundingClientRect().left) / glyphWidth)];
+  if (!gpu) {
+    return "";
+  }
+  const booker = gpu.booker && fill(words.bookedBy, gpu.booker);
+  return [host.id + " " + gpu.index, words.states[gpu.state], gpu.users, booker].filter(Boolean).join(" · ");
 });

@@ -1,35 +1,81 @@
-// Keys. Never in a field, never with a modifier, and they can be turned off.
-var hop = function (step) {
-  var hosts = all(".host:not([hidden])").filter(function (h) { return h.offsetParent; }), focus = (doc.activeElement || doc.body).closest(".host"), at = hosts.indexOf(focus);
-  // The last hosts cannot come to the top of the window: the focus goes before the place.
-  if (at < 0) { hosts.forEach(function (h, i) { if (h.getBoundingClientRect().top <= 24) { at = i; } }); }
-  var h = hosts[Math.max(0, Math.min(hosts.length - 1, at + step))];
-  if (h) { h.scrollIntoView(); h.querySelector("h3 a").focus({ preventScroll: true }); }
-};
-doc.addEventListener("keydown", function (e) {
-  if (keysOff || e.ctrlKey || e.metaKey || e.altKey || e.isComposing || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) || e.target.isContentEditable) {
-    if (e.key === "Escape" && e.target === controls.q) { searchFor(""); controls.q.blur(); }
+// Keyboard shortcuts. Never in a field, never with a modifier, and they can be turned off.
+function isShortcut(event) {
+  const modified = event.ctrlKey || event.metaKey || event.altKey || event.isComposing;
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || event.target.isContentEditable;
+  return !shortcutsOff && !modified && !typing;
+}
+
+// goToHost moves the focus by so many hosts. The focus counts before the place in the
+// window, as the last hosts cannot come to its top.
+function goToHost(step) {
+  const lines = findAll(".host:not([hidden])").filter((line) => line.offsetParent);
+  const focused = lines.indexOf((document.activeElement ?? document.body).closest(".host"));
+  const atTop = () => lines.findLastIndex((line) => line.getBoundingClientRect().top <= 24);
+  const next = (focused >= 0 ? focused : atTop()) + step;
+  const line = lines[Math.max(0, Math.min(lines.length - 1, next))];
+  if (line) {
+    line.scrollIntoView();
+    linkOf(line).focus({ preventScroll: true });
+  }
+}
+
+// copyCommand copies the ssh command of the host that has the focus, or else of the first
+// one with a free GPU.
+function copyCommand(focused) {
+  const host = focused ?? document.querySelector(".hasfree[data-ssh]");
+  if (!host?.dataset.ssh) {
+    document.querySelector(".fresh button.cpy")?.click();
     return;
   }
-  var near = e.target.closest && e.target.closest(".host");
-  switch (e.key) {
-    case "/": if (controls.q) { controls.q.focus(); e.preventDefault(); } break;
-    case "f": if (controls.q && kind === "index") { searchFor(query === "free" ? "" : "free"); } break;
-    case "j": hop(1); break;
-    case "k": hop(-1); break;
-    case "t": turn(); break;
-    case "c":
-      // Of the host that has the focus, or of the first one with a free GPU.
-      near = near || doc.querySelector(".hasfree[data-ssh]");
-      var ssh = near && near.dataset.ssh, line = doc.querySelector(".fresh button.cpy");
-      if (ssh) {
-        var code = doc.body.appendChild(make("code", "vh", "ssh " + ssh));
-        copy(code, function () { code.remove(); tell("", W.copied + ": " + code.textContent); });
-      } else if (line) {
-        line.click();
+  const code = document.body.appendChild(makeElement("code", "vh", "ssh " + host.dataset.ssh));
+  copyText(code, () => {
+    code.remove();
+    showMessage("", words.copied + ": " + code.textContent);
+  });
+}
+
+function showHelp(shown) {
+  helpShown = shown;
+  updateAges();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (!isShortcut(event)) {
+    if (event.key === "Escape" && event.target === searchField) {
+      searchFor("");
+      searchField.blur();
+    }
+    return;
+  }
+  switch (event.key) {
+    case "/":
+      if (searchField) {
+        searchField.focus();
+        event.preventDefault();
       }
       break;
-    case "?": help = !help; age(); break;
-    case "Escape": help = false; age(); break;
+    case "f":
+      if (searchField && pageKind === "index") {
+        searchFor(query === "free" ? "" : "free");
+      }
+      break;
+    case "j":
+      goToHost(1);
+      break;
+    case "k":
+      goToHost(-1);
+      break;
+    case "t":
+      nextTheme();
+      break;
+    case "c":
+      copyCommand(event.target.closest?.(".host"));
+      break;
+    case "?":
+      showHelp(!helpShown);
+      break;
+    case "Escape":
+      showHelp(false);
+      break;
   }
 });

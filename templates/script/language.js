@@ -1,17 +1,25 @@
-// Languages. A page in the site's first language leads its reader to another: to the
-// one that was chosen before, or else to the first that the browser asks for and the
-// site has.
-var readLanguages = function () {
-  var links = all(".langs a"), offered = links.map(function (a) { return a.hreflang; }).concat(root.lang);
-  links.forEach(function (a) { a.addEventListener("click", function () { keep("lang", a.hreflang); }); });
-  if (!doc.querySelector("[data-first]")) { return; }
-  if (!keep("lang")) {
-    var asked = [];
-    (navigator.languages || []).forEach(function (tag) { asked.push(tag, tag.split("-")[0]); });
-    // What cannot be remembered is not followed, or else nobody could go back.
-    keep("lang", asked.filter(function (lang) { return offered.indexOf(lang) >= 0; })[0] || root.lang);
+// Languages. A page in the site's first language leads its reader to another: to the one
+// that was chosen before, or else to the first that the browser asks for and the site has.
+function followLanguage() {
+  const links = findAll(".langs a");
+  for (const link of links) {
+    link.addEventListener("click", () => remember("lang", link.hreflang));
   }
-  var wanted = new URLSearchParams(location.search).get("lang") || keep("lang");
-  links.forEach(function (a) { if (a.hreflang === wanted) { location.replace(a.href + location.search + location.hash); } });
-};
-readLanguages();
+  if (!document.querySelector("[data-first]")) {
+    return;
+  }
+
+  if (!recall("lang")) {
+    const offered = [root.lang, ...links.map((link) => link.hreflang)];
+    const asked = (navigator.languages ?? []).flatMap((tag) => [tag, tag.split("-")[0]]);
+    remember("lang", asked.find((lang) => offered.includes(lang)) ?? root.lang);
+  }
+
+  // What cannot be remembered is not followed, or else nobody could go back.
+  const wanted = new URLSearchParams(location.search).get("lang") || recall("lang");
+  const link = links.find((a) => a.hreflang === wanted);
+  if (link) {
+    location.replace(link.href + location.search + location.hash);
+  }
+}
+followLanguage();

@@ -1,33 +1,92 @@
-// Everything on the page can be read without the script. It ages the times by
-// the viewer's clock, says so when the board has stopped, and filters, folds,
-// sorts, copies and renews in place. Its words are in W.
-var doc = document, root = doc.documentElement;
-var $ = function (id) { return doc.getElementById(id); };
-var all = function (sel, from) { return Array.prototype.slice.call((from || doc).querySelectorAll(sel)); };
-var say = function (words, x, y) { return words.replace(/\{1?\}/, x).replace("{2}", y); };
-var make = function (tag, cls, text) {
-  var e = doc.createElement(tag);
-  if (cls) { e.className = cls; }
-  if (text) { e.textContent = text; }
-  return e;
-};
-var icon = function (d) {
-  var ns = "http://www.w3.org/2000/svg", s = doc.createElementNS(ns, "svg"), p = doc.createElementNS(ns, "path");
-  s.setAttribute("viewBox", "0 0 16 16");
-  s.setAttribute("aria-hidden", "true");
-  p.setAttribute("d", d);
-  s.appendChild(p);
-  return s;
-};
-// What other scripts of the site add: dressers fit the page that is there now, filters
-// apply what is searched for to a kind of page.
-var dressers = [], filters = {};
-// Memory across visits; a browser may refuse it (file://, private windows).
-var keep = function (key, value) {
+// What all scripts use: the elements of the page, its address, and the memory across visits.
+// Everything on the page can be read without a script. The scripts age the times by the
+// viewer's clock, say when the board has stopped, and search, fold, sort, copy and renew.
+const root = document.documentElement;
+const pageKind = root.dataset.kind;
+
+const byID = (id) => document.getElementById(id);
+const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+// fill puts values into a text: the first in the place of {} or {1}, the second of {2}.
+const fill = (text, first, second) => text.replace(/\{1?\}/, first).replace("{2}", second);
+
+function makeElement(tag, className, text) {
+  const element = document.createElement(tag);
+  if (className) {
+    element.className = className;
+  }
+  if (text) {
+    element.textContent = text;
+  }
+  return element;
+}
+
+function makeButton(className, text, onClick) {
+  const button = makeElement("button", className, text);
+  button.type = "button";
+  if (onClick) {
+    button.addEventListener("click", onClick);
+  }
+  return button;
+}
+
+function makeSVG(tag, attributes) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    element.setAttribute(name, value);
+  }
+  return element;
+}
+
+// recall and remember are the memory across visits; an empty value is forgotten. A browser
+// may refuse (file://, private windows): then all is forgotten with the page.
+function recall(key) {
   try {
-    if (value === undefined) { return localStorage.getItem("gpuboard-" + key); }
-    if (value === null) { localStorage.removeItem("gpuboard-" + key); } else { localStorage.setItem("gpuboard-" + key, value); }
-  } catch (refused) { /* then it is forgotten with the page */ }
-  return null;
-};
+    return localStorage.getItem("gpuboard-" + key);
+  } catch {
+    return null;
+  }
+}
+
+function remember(key, value) {
+  try {
+    if (value) {
+      localStorage.setItem("gpuboard-" + key, value);
+    } else {
+      localStorage.removeItem("gpuboard-" + key);
+    }
+  } catch {
+    // The browser refuses.
+  }
+}
+
+// setParameters changes the query of an address; a parameter without a value goes.
+function setParameters(url, parameters) {
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value) {
+      url.searchParams.set(name, value);
+    } else {
+      url.searchParams.delete(name);
+    }
+  }
+}
+
+// setPageParameters does so for the address of this page.
+function setPageParameters(parameters) {
+  const url = new URL(location.href);
+  setParameters(url, parameters);
+  try {
+    history.replaceState(null, "", location.pathname + url.search + url.hash);
+  } catch {
+    // Browsers refuse this for file://.
+  }
+}
+
+// What the scripts of some pages add. Setups prepare the page, now and each time it has
+// been renewed. A filter applies what is searched for to a kind of page. A tooltip returns
+// what to say about the element that is pointed at, or nothing.
+const setups = [];
+const filters = {};
+const tooltips = [];
+
 root.classList.add("js");

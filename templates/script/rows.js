@@ -1,101 +1,135 @@
-// The rows of a host open below its line. Up to a dozen hosts have theirs in the
+// The rows of a host, which open below its line. Up to a dozen hosts have theirs in the
 // page; the rows of others are fetched from the host's own page when they are opened.
-var opened = {}; // by host: its rows, which were fetched, and the news that they are of
-var toggled = (keep("hosts") || "").split(" ").filter(Boolean); // hosts that are not as the page has them
-var isOpen = function (line) { return line.classList.contains("open"); };
-var showRows = function (line, yes) {
-  line.classList.toggle("open", yes);
-  var button = line.querySelector("button.fold"), rows = line.querySelector(".rows");
-  if (button) { button.setAttribute("aria-expanded", String(yes)); }
-  if (rows) { rows.hidden = !yes; }
-};
-var dressRows = function (line, rows) {
-  var old = line.querySelector(".rows");
-  if (old) { old.remove(); }
-  line.appendChild(rows);
-  copies();
-};
-var fetchPage = function (address) {
-  return fetch(here(address), { cache: "no-cache", credentials: "same-origin" }).then(function (r) {
-    return r.ok ? r.text() : Promise.reject();
-  }).then(function (text) { return new DOMParser().parseFromString(text, "text/html"); });
-};
-// adopt copies a part of another page, with links that lead where they led there.
-var adopt = function (part, address) {
-  part = doc.importNode(part, true);
-  all("a[href]", part).forEach(function (a) { a.href = new URL(a.getAttribute("href"), address).href; });
-  return part;
-};
-// newsOf tells apart what a line says of its host.
-var newsOf = function (line) {
-  return all(".hl time,.hl use", line).map(function (e) { return e.dateTime || e.getAttribute("href"); }).join() + line.querySelector(".us").textContent;
-};
-var fetchRows = function (line) {
-  var address = line.querySelector("h3 a").href;
-  return fetchPage(address).then(function (page) {
-    // The page may have been renewed meanwhile.
-    line = $(line.id);
-    if (!line || !isOpen(line)) { return; }
-    opened[line.id] = { rows: adopt(page.querySelector(".rows"), address), news: newsOf(line) };
-    dressRows(line, opened[line.id].rows);
-    sorting();
-    apply();
-  });
-};
+
+// The rows that were fetched and are open, by host, and the news of which they tell.
+const fetchedRows = new Map();
+
+// The lines that the page has open, and the hosts that the viewer has not left that way.
+const openInPage = new WeakSet();
+const toggledHosts = new Set((recall("hosts") || "").split(" ").filter(Boolean));
+
+const isOpen = (line) => line.classList.contains("open");
+const linkOf = (line) => line.querySelector("h3 a");
+
+function showRows(line, open) {
+  line.classList.toggle("open", open);
+  line.querySelector("button.fold")?.setAttribute("aria-expanded", String(open));
+  const rows = line.querySelector(".rows");
+  if (rows) {
+    rows.hidden = !open;
+  }
+}
+
+function putRows(line, rows) {
+  line.querySelector(".rows")?.remove();
+  line.append(rows);
+  addCopyButtons();
+}
+
+// newsOf changes with everything that a line says of its host's GPUs.
+function newsOf(line) {
+  const parts = findAll(".hl time,.hl use", line).map((e) => e.dateTime || e.getAttribute("href"));
+  return parts.join() + line.querySelector(".us").textContent;
+}
+
+async function fetchRows(line) {
+  const address = linkOf(line).href;
+  const page = await fetchPage(address);
+  const current = byID(line.id); // the page may have been renewed meanwhile
+  if (!current || !isOpen(current)) {
+    return;
+  }
+  const rows = adopt(page.querySelector(".rows"), address);
+  fetchedRows.set(current.id, { rows, news: newsOf(current) });
+  putRows(current, rows);
+  makeSortable();
+  applySearch();
+}
+
 // openHost shows the rows of a host; where they cannot be fetched, its own page has them.
-var openHost = function (line) {
-  var elsewhere = function () { location.href = line.querySelector("h3 a").href; };
-  if (!line.querySelector(".rows") && !online) { elsewhere(); return; }
+function openHost(line) {
+  const visit = () => {
+    location.href = linkOf(line).href;
+  };
+  const inPage = line.querySelector(".rows");
+  if (!inPage && !online) {
+    visit();
+    return;
+  }
   showRows(line, true);
-  if (!line.querySelector(".rows")) { fetchRows(line).catch(elsewhere); }
-};
-var closeHost = function (line) {
-  if (opened[line.id]) {
-    delete opened[line.id];
+  if (!inPage) {
+    fetchRows(line).catch(visit);
+  }
+}
+
+function closeHost(line) {
+  if (fetchedRows.delete(line.id)) {
     line.querySelector(".rows").remove();
   }
   showRows(line, false);
-};
-var toggleHost = function (line) {
-  (isOpen(line) ? closeHost : openHost)(line);
-  toggled = toggled.filter(function (id) { return id !== line.id; });
-  if (isOpen(line) !== line.rowed) { toggled.push(line.id); }
-  keep("hosts", toggled.join(" ") || null);
-};
-var foldButton = make("button", "fold");
-foldButton.type = "button";
-doc.addEventListener("click", function (e) {
-  var head = kind === "index" && e.target.closest(".hl");
-  if (head && !e.target.closest("a") && !String(getSelection())) { toggleHost(head.parentNode); }
+}
+
+function toggleHost(line) {
+  if (isOpen(line)) {
+    closeHost(line);
+  } else {
+    openHost(line);
+  }
+  toggledHosts.delete(line.id);
+  if (isOpen(line) !== openInPage.has(line)) {
+    toggledHosts.add(line.id);
+  }
+  remember("hosts", [...toggledHosts].join(" "));
+}
+
+document.addEventListener("click", (event) => {
+  const head = pageKind === "index" && event.target.closest(".hl");
+  if (head && !event.target.closest("a") && !String(getSelection())) {
+    toggleHost(head.parentNode);
+  }
 });
-var rowsOfHosts = function () {
-  if (kind !== "index") { return; }
-  all(".host").forEach(function (line) {
-    var head = line.querySelector(".hl"), button = foldButton.cloneNode(), kept = opened[line.id];
-    line.rowed = isOpen(line);
-    button.setAttribute("aria-label", say(W.rows, line.id));
-    button.setAttribute("aria-expanded", String(line.rowed));
-    head.insertBefore(button, head.firstChild);
-    var other = toggled.indexOf(line.id) >= 0;
-    if (line.rowed) { showRows(line, !other); return; }
-    if (!kept && !(other && online)) { return; }
-    showRows(line, true);
-    if (kept) { dressRows(line, kept.rows); }
-    // Rows are fetched again when there is news of the host.
-    if (online && !(kept && kept.news === newsOf(line))) { fetchRows(line).catch(function () { if (!kept) { showRows(line, false); } }); }
-  });
-};
-// Groups can be folded; which are is remembered by their names.
-var folded = JSON.parse(keep("folded") || "[]");
-var nameOf = function (group) { return group.querySelector("h2").textContent; };
-var groups = function () {
-  all("details.group").forEach(function (group) {
-    var name = nameOf(group);
-    group.open = folded.indexOf(name) < 0;
-    group.firstElementChild.addEventListener("click", function () {
-      folded = folded.filter(function (other) { return other !== name; });
-      if (group.open) { folded.push(name); } // it is about to be folded
-      keep("folded", folded.length ? JSON.stringify(folded) : null);
+
+// prepareHosts opens and closes the hosts as the viewer left them.
+function prepareHosts() {
+  if (pageKind !== "index") {
+    return;
+  }
+  for (const line of findAll(".host")) {
+    const open = isOpen(line);
+    const toggled = toggledHosts.has(line.id);
+    addFoldButton(line);
+    if (open) {
+      openInPage.add(line);
+      showRows(line, !toggled);
+    } else {
+      reopen(line, toggled);
+    }
+  }
+}
+
+// The click on this button is one on the line.
+function addFoldButton(line) {
+  const button = makeButton("fold");
+  button.setAttribute("aria-label", fill(words.rowsOf, line.id));
+  button.setAttribute("aria-expanded", String(isOpen(line)));
+  line.querySelector(".hl").prepend(button);
+}
+
+// reopen shows the rows that were fetched before, and fetches them if there is news.
+function reopen(line, toggled) {
+  const fetched = fetchedRows.get(line.id);
+  if (!fetched && !(toggled && online)) {
+    return;
+  }
+  showRows(line, true);
+  if (fetched) {
+    putRows(line, fetched.rows);
+  }
+  if (online && fetched?.news !== newsOf(line)) {
+    fetchRows(line).catch(() => {
+      if (!fetched) {
+        showRows(line, false);
+      }
     });
-  });
-};
+  }
+}

@@ -1,59 +1,102 @@
-// Search. The page tells of its GPUs as JSON: for each host its words, and for each
-// GPU its number, state, model, users with programs, who booked it, and the second
-// until which it is free; what is empty at the end is left out. The words that are typed are joined by "and".
-var hostList = [], hostByID = {}, signWidth = 15;
-var stateNames = [];
-var readGPUs = function () {
-  var data = $("_gpus"), told = data ? JSON.parse(data.textContent) : { states: [], hosts: [], models: [] }, built = Date.parse(root.dataset.built);
-  stateNames = told.states;
-  hostList = told.hosts.map(function (h, at) {
-    var line = $(h.id), words = (h.id + " " + h.words).toLowerCase();
-    return {
-      id: h.id, at: at, line: line, words: words, glyphs: all(".hl>svg>use", line),
-      gpus: h.gpus.map(function (g) {
-        var model = told.models[g[2]][0].toLowerCase(), users = g[3] || "", booker = g[4] || "", who = (users + " " + booker).toLowerCase();
-        return {
-          index: String(g[0]), state: stateNames[g[1]], gib: told.models[g[2]][1], who: users, booker: booker, free: g[5] ? g[5] * 1000 - built : Infinity,
-          words: words + " " + model + " " + who + " " + stateNames[g[1]]
-        };
-      })
-    };
-  });
-  hostByID = {};
-  hostList.forEach(function (h) { hostByID[h.id] = h; });
-};
-// A word is a state, more memory than so much, free for so long, the number of a
-// GPU, or part of what is written about it.
-var spans = { m: 60e3, min: 60e3, h: 3600e3, d: 86400e3, w: 604800e3 };
-var testOf = function (word) {
-  var m;
-  if (stateNames.indexOf(word) >= 0) { return function (g) { return g.state === word; }; }
-  if ((m = /^>=?(\d+)(g|gb|gib)?$/.exec(word))) { return function (g) { return g.gib >= +m[1]; }; }
-  if ((m = /^(\d+)(m|min|h|d|w)$/.exec(word))) { return function (g) { return g.state === "free" && g.free >= m[1] * spans[m[2]]; }; }
-  if (/^\d{1,4}$/.test(word)) { var number = new RegExp("(^|[\\s-])" + word + "($|[\\s-])"); return function (g) { return g.index === word || number.test(g.words); }; }
-  return function (g) { return g.words.indexOf(word) >= 0; };
-};
-var testsOf = function (query) {
+// Search. The page has its GPUs as JSON (Search in templates/index.go). The words that are
+// typed are joined by "and". All of 8,000 GPUs are tested with each key, so the words of a
+// GPU are put together once, when the page is read.
+const unitLengths = { m: 60e3, min: 60e3, h: 3600e3, d: 86400e3, w: 604800e3 }; // ms
+
+let hosts = [];
+let hostByID = new Map();
+let stateNames = [];
+
+function readGPUs() {
+  const element = byID("_gpus");
+  const data = element ? JSON.parse(element.textContent) : { states: [], models: [], hosts: [] };
+  stateNames = data.states;
+  hosts = data.hosts.map((host, position) => readHost(host, position, data.models));
+  hostByID = new Map(hosts.map((host) => [host.id, host]));
+}
+
+function readHost(data, position, models) {
+  const line = byID(data.id);
+  const hostText = (data.id + " " + data.words).toLowerCase();
+  return {
+    id: data.id,
+    position,
+    line,
+    text: hostText,
+    glyphs: findAll(".hl>svg>use", line),
+    gpus: data.gpus.map((gpu) => readGPU(gpu, hostText, models)),
+  };
+}
+
+// readGPU reads an array of which empty values at the end are left out.
+function readGPU([index, stateIndex, modelIndex, users = "", booker = "", freeUntil = 0], hostText, models) {
+  const [model, gib] = models[modelIndex];
+  const state = stateNames[stateIndex];
+  return {
+    index: String(index),
+    state,
+    gib,
+    users,
+    booker,
+    dimmed: false,
+    freeFor: freeUntil ? 1000 * freeUntil - builtAt() : Infinity,
+    text: hostText + " " + (model + " " + users + " " + booker).toLowerCase() + " " + state,
+  };
+}
+
+// makeTest returns the test of a word: a state, more memory than so much, free for so long,
+// the number of a GPU, or part of what is written about it.
+function makeTest(word) {
+  if (stateNames.includes(word)) {
+    return (gpu) => gpu.state === word;
+  }
+
+  const memory = /^>=?(\d+)(g|gb|gib)?$/.exec(word);
+  if (memory) {
+    const least = Number(memory[1]);
+    return (gpu) => gpu.gib >= least;
+  }
+
+  const length = /^(\d+)(m|min|h|d|w)$/.exec(word);
+  if (length) {
+    const least = length[1] * unitLengths[length[2]];
+    return (gpu) => gpu.state === "free" && gpu.freeFor >= least;
+  }
+
+  if (/^\d{1,4}$/.test(word)) {
+    const number = new RegExp("(^|[\\s-])" + word + "($|[\\s-])");
+    return (gpu) => gpu.index === word || number.test(gpu.text);
+  }
+  return (gpu) => gpu.text.includes(word);
+}
+
+function makeTests(query) {
+  let text = " " + query.toLowerCase().replace(/\s+/g, " ") + " ";
   // A state may be typed as the page names it, which may be several words.
-  query = " " + query.toLowerCase().replace(/\s+/g, " ") + " ";
-  stateNames.forEach(function (state) { query = query.replace(" " + W.states[state].toLowerCase() + " ", " " + state + " "); });
-  return query.split(" ").filter(Boolean).map(testOf);
-};
-// search marks each GPU and host that matches, and counts them.
-var search = function (query) {
-  var tests = testsOf(query), result = { gpus: 0, of: 0, hosts: [] };
-  var matches = function (g) { return tests.every(function (test) { return test(g); }); };
-  hostList.forEach(function (h) {
-    var hits = 0;
-    h.gpus.forEach(function (g) {
-      g.hit = matches(g);
-      hits += g.hit;
-    });
+  for (const state of stateNames) {
+    text = text.replace(" " + words.states[state].toLowerCase() + " ", " " + state + " ");
+  }
+  return text.split(" ").filter(Boolean).map(makeTest);
+}
+
+// search marks each GPU and host that matches, and counts the GPUs.
+function search(query) {
+  const tests = makeTests(query);
+  const matches = (gpu) => tests.every((test) => test(gpu));
+  const result = { hits: 0, gpus: 0, hosts: [] };
+  for (const host of hosts) {
+    let hits = 0;
+    for (const gpu of host.gpus) {
+      gpu.hit = matches(gpu);
+      hits += gpu.hit;
+    }
     // A host without GPUs is found by its own words.
-    h.hit = hits > 0 || !tests.length || (!h.gpus.length && matches(h));
-    result.gpus += hits;
-    result.of += h.gpus.length;
-    if (h.hit) { result.hosts.push(h); }
-  });
+    host.hit = hits > 0 || tests.length === 0 || (host.gpus.length === 0 && matches(host));
+    result.hits += hits;
+    result.gpus += host.gpus.length;
+    if (host.hit) {
+      result.hosts.push(host);
+    }
+  }
   return result;
-};
+}

@@ -1,79 +1,130 @@
-// Sorting. A list of people by one of its columns; the rows of GPUs by a column, on
-// all hosts alike; the hosts by what the line of filters offers.
-var sorted = null, stateOrder = Object.keys(W.states);
-var keyOf = function (cell) {
-  var value = cell.querySelector(".v") || cell, time = cell.matches(".k") && cell.querySelector("time");
-  var text = time ? time.dateTime : value.textContent.trim().toLowerCase(), number = parseFloat(text.replace(",", "."));
-  if (cell.matches(".s")) { return stateOrder.findIndex(function (s) { return cell.querySelector(".chip." + s); }); }
-  return !cell.matches(".n,.i,.m,.u,.h") ? text : isNaN(number) ? -1 : number;
-};
+// Sorting. A list of people by one of its columns; the rows of GPUs by a column, on all hosts
+// alike; the hosts by what the line of filters offers.
+const listOrders = new Map(); // by caption of a list: its column, and whether that falls
+const stateOrder = Object.keys(words.states);
+
+function sortKey(cell) {
+  if (cell.matches(".s")) {
+    return stateOrder.findIndex((state) => cell.querySelector(".chip." + state));
+  }
+  const time = cell.matches(".k") && cell.querySelector("time");
+  if (time) {
+    return time.dateTime;
+  }
+  const text = (cell.querySelector(".v") ?? cell).textContent.trim().toLowerCase();
+  if (!cell.matches(".n,.i,.m,.u,.h")) {
+    return text;
+  }
+  const number = parseFloat(text.replace(",", "."));
+  return isNaN(number) ? -1 : number;
+}
+
+function compareKeys(a, b) {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
 // sortRows sorts the rows of a table; those that belong to another stay below it.
-var sortRows = function (table, column, down) {
-  var blocks = [];
-  all("tr:not(.first)", table.tBodies[0]).forEach(function (row) {
-    if (row.dataset.of && blocks.length) { blocks[blocks.length - 1].rows.push(row); return; }
-    blocks.push({ rows: [row], key: keyOf(row.cells[column]) });
+function sortRows(table, column, descending) {
+  const blocks = [];
+  for (const row of findAll("tr:not(.first)", table.tBodies[0])) {
+    if (row.dataset.of && blocks.length > 0) {
+      blocks.at(-1).rows.push(row);
+    } else {
+      blocks.push({ rows: [row], key: sortKey(row.cells[column]) });
+    }
+  }
+  blocks.sort((a, b) => {
+    if (a.key === "" || b.key === "") {
+      return (a.key === "") - (b.key === ""); // what is not said comes last
+    }
+    return descending ? compareKeys(b.key, a.key) : compareKeys(a.key, b.key);
   });
-  blocks.sort(function (a, b) {
-    if (a.key === "" || b.key === "") { return (a.key === "") - (b.key === ""); } // what is not said comes last
-    return (a.key < b.key ? -1 : a.key > b.key ? 1 : 0) * (down ? -1 : 1);
-  }).forEach(function (block) { block.rows.forEach(function (row) { table.tBodies[0].appendChild(row); }); });
-};
-var sortTable = function (table, column, down) {
-  all("th", table.tHead).forEach(function (th, i) {
-    if (i === column) { th.setAttribute("aria-sort", down ? "descending" : "ascending"); } else { th.removeAttribute("aria-sort"); }
+  table.tBodies[0].append(...blocks.flatMap((block) => block.rows));
+}
+
+function sortTable(table, column, descending) {
+  for (const head of findAll("th", table.tHead)) {
+    head.removeAttribute("aria-sort");
+  }
+  table.tHead.rows[0].cells[column].setAttribute("aria-sort", descending ? "descending" : "ascending");
+  sortRows(table, column, descending);
+}
+
+// sortGPUs sorts all rows of GPUs. rowOrder is the class of a column, with a minus before it
+// for falling; without one the rows are in the order of their numbers.
+function sortGPUs() {
+  const descending = rowOrder.startsWith("-");
+  const name = rowOrder.slice(descending ? 1 : 0) || "i";
+  for (const table of findAll("table.gpus")) {
+    const column = findAll("th", table.tHead).findIndex((head) => head.classList[0] === name);
+    if (column >= 0) {
+      sortTable(table, column, descending);
+    }
+  }
+}
+
+// makeSortable puts buttons into the heads of tables that have none yet, and sorts them as
+// others are.
+function makeSortable() {
+  for (const table of findAll("table.sortable,table.gpus")) {
+    for (const head of findAll("thead th", table)) {
+      if (!head.querySelector("button")) {
+        addSortButton(table, head);
+      }
+    }
+    const order = listOrders.get(table.caption.textContent);
+    if (order) {
+      sortTable(table, order.column, order.descending);
+    }
+  }
+  if (rowOrder) {
+    sortGPUs();
+  }
+}
+
+function addSortButton(table, head) {
+  const button = makeButton("", head.textContent, () => {
+    const descending = head.getAttribute("aria-sort") !== "descending";
+    if (table.matches(".sortable")) {
+      listOrders.set(table.caption.textContent, { column: head.cellIndex, descending });
+      sortTable(table, head.cellIndex, descending);
+      return;
+    }
+    rowOrder = (descending ? "-" : "") + head.classList[0];
+    if (rowOrder === "i") {
+      rowOrder = "";
+    }
+    sortGPUs();
+    writeAddress();
   });
-  sortRows(table, column, down);
-};
-// rowOrder names a column of the GPUs by its class, with a minus before it for falling.
-var sortGPUs = function () {
-  var down = rowOrder[0] === "-", name = rowOrder.slice(down);
-  all("table.gpus").forEach(function (t) {
-    var column = all("th", t.tHead).findIndex(function (th) { return th.classList[0] === (name || "i"); });
-    if (column >= 0) { sortTable(t, column, down); }
-  });
-};
-var sorting = function () {
-  all("table.sortable,table.gpus").forEach(function (t) {
-    var gpus = t.classList.contains("gpus");
-    all("thead th", t).forEach(function (th) {
-      if (th.querySelector("button")) { return; }
-      var b = make("button", "", th.textContent), i = th.cellIndex;
-      b.type = "button";
-      th.textContent = "";
-      th.appendChild(b);
-      b.addEventListener("click", function () {
-        var down = th.getAttribute("aria-sort") !== "descending";
-        if (gpus) {
-          rowOrder = (down ? "-" : "") + th.classList[0];
-          if (rowOrder === "i") { rowOrder = ""; }
-          sortGPUs();
-          writeURL();
-        } else {
-          sorted = { column: i, down: down };
-          sortTable(t, i, down);
-        }
-      });
-    });
-    if (sorted && !gpus) { sortTable(t, sorted.column, sorted.down); }
-  });
-  if (rowOrder) { sortGPUs(); }
-};
+  head.replaceChildren(button);
+}
+
 // What the hosts are sorted by, the largest first.
-var width = function (line, meter) { var bar = line.querySelector(".hl ." + meter + " rect"); return bar ? +bar.getAttribute("width") : -1; };
-var hostKeys = {
-  free: function (line) { return parseInt(line.querySelector(".hl .fr").textContent, 10) || 0; },
-  load: function (line) { return width(line, "cpu"); },
-  memory: function (line) { return width(line, "ram"); },
-  seen: function (line) { var time = line.querySelector(".hl time.age"); return time ? Date.parse(time.dateTime) : 0; }
+const hostKeys = {
+  free: (line) => parseInt(line.querySelector(".hl .fr").textContent, 10) || 0,
+  load: (line) => meterWidth(line, "cpu"),
+  memory: (line) => meterWidth(line, "ram"),
+  seen: (line) => Date.parse(line.querySelector(".hl time.age")?.dateTime) || 0,
 };
-var orderHosts = function () {
-  var key = hostKeys[order];
-  all(".map").forEach(function (map) {
-    all(".host", map).map(function (line) {
-      return { line: line, at: hostByID[line.id].at, name: line.querySelector("h3").textContent, key: key ? key(line) : 0 };
-    }).sort(function (a, b) {
-      return order === "name" ? a.name.localeCompare(b.name, root.lang, { numeric: true }) : b.key - a.key || a.at - b.at;
-    }).forEach(function (x) { map.appendChild(x.line); });
-  });
-};
+
+function meterWidth(line, meter) {
+  const bar = line.querySelector(".hl ." + meter + " rect");
+  return bar ? Number(bar.getAttribute("width")) : -1;
+}
+
+function orderHosts() {
+  const keyOf = hostKeys[hostOrder] ?? (() => 0);
+  const byName = (a, b) => a.name.localeCompare(b.name, root.lang, { numeric: true });
+  const byKey = (a, b) => b.key - a.key || a.position - b.position;
+  for (const map of findAll(".map")) {
+    const entries = findAll(".host", map).map((line) => ({
+      line,
+      position: hostByID.get(line.id).position,
+      name: line.querySelector("h3").textContent,
+      key: keyOf(line),
+    }));
+    entries.sort(hostOrder === "name" ? byName : byKey);
+    map.append(...entries.map((entry) => entry.line));
+  }
+}

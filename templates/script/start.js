@@ -1,40 +1,69 @@
-// An address may name one of several lengths of time.
-var named = location.hash && $(location.hash.slice(1));
-if (named && named.type === "radio") { named.checked = true; }
-
-var dress = function () {
-  copies();
-  groups();
-  rowsOfHosts();
+// The start: everything that the parts before this one offer is applied to the page.
+function preparePage() {
+  addCopyButtons();
+  prepareGroups();
+  prepareHosts();
   readGPUs();
-  dressers.forEach(function (f) { f(); });
-  buildFinder();
-  apply();
-  sorting();
-  zones();
-  age();
-};
-readURL();
-if (saved) { writeURL(); }
-if ($("_tools")) {
-  if (online) {
-    pauseButton = tool(function () { paused = !paused; faces(); schedule(); });
+  for (const setup of setups) {
+    setup();
   }
-  if (kind === "index") { comfortButton = tool(function () { comfort = !comfort; roomy(); faces(); }); }
-  keysButton = tool(function () { keysOff = !keysOff; keep("keys", keysOff ? "off" : null); faces(); });
-  themeButton = tool(turn);
+  prepareFinder();
+  applySearch();
+  makeSortable();
+  showViewerTimes();
+  updateAges();
 }
-themed();
-roomy();
-faces();
-dress();
-setInterval(age, 15000);
-doc.addEventListener("visibilitychange", function () {
-  if (doc.hidden) { clearTimeout(timer); } else { age(); if (online && !paused) { refresh(); } }
+
+// An address may name one of several lengths of time.
+const named = location.hash && byID(location.hash.slice(1));
+if (named?.type === "radio") {
+  named.checked = true;
+}
+
+readAddress();
+if (savedAt) {
+  writeAddress();
+}
+addTools();
+showChoices();
+preparePage();
+
+setInterval(updateAges, 15000);
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    clearTimeout(renewTimer);
+    return;
+  }
+  updateAges();
+  if (online && !paused) {
+    refresh();
+  }
 });
 schedule();
+
 // What the other scripts use.
 window.gpuboard = {
-  W: W, root: root, $: $, all: all, make: make, say: say, keep: keep, now: now, here: here, copies: copies, called: called,
-  tips: tips, dressers: dressers, filters: filters, apply: apply, fetchPage: fetchPage, adopt: adopt, online: online
+  words,
+  root,
+  online,
+  setups,
+  filters,
+  tooltips,
+  byID,
+  findAll,
+  fill,
+  makeElement,
+  makeButton,
+  makeSVG,
+  recall,
+  remember,
+  setParameters,
+  setPageParameters,
+  now,
+  request,
+  fetchPage,
+  adopt,
+  addCopyButtons,
+  labelCopyButton,
+  applySearch,
 };

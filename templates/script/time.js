@@ -1,66 +1,139 @@
-// Time. skew is how far this device's clock is ahead of the server's, once a
-// response has told; then the server's counts.
-var skew = 0, kind = root.dataset.kind, title = doc.title;
-// After a booking: until a generation has it, which tells its time in seconds.
-var saved = /[?&]saved=1/.test(location.search) ? 1000 * Math.floor(Date.now() / 1000) : 0;
-var now = function () { return Date.now() - skew; };
-var length = function (ms) {
-  var s = Math.max(0, Math.floor(ms / 1000));
-  if (s < 60) { return W.sec.replace("%d", s); }
-  if (s < 3600) { return W.min.replace("%d", Math.floor(s / 60)); }
-  if (s < 172800) { return W.hour.replace("%d", Math.floor(s / 3600)); }
-  return W.day.replace("%d", Math.floor(s / 86400));
-};
-var heading = null, level = "", help = false;
-var tell = function (cls, text) {
-  var box = $("_state"), p = box.firstChild;
-  if (!text) { if (p) { box.removeChild(p); } return; }
-  if (!p) { p = box.appendChild(make("p")); }
-  p.className = cls;
-  if (p.textContent !== text) { p.textContent = text; }
-};
-var icons = function (href) {
-  var link = doc.querySelector("link[rel=icon]");
-  if (link && link.getAttribute("href") !== href) { link.setAttribute("href", href); }
-};
-var age = function () {
-  all("time.age").forEach(function (e) {
-    var ms = now() - Date.parse(e.dateTime);
-    if (!e.title) { e.title = e.textContent; }
-    e.textContent = ms < -60000 ? e.title : say(W.ago, length(ms));
-  });
-  if (!root.dataset.built) { tell("", help ? W.help : ""); return; }
-  var built = Date.parse(root.dataset.built), ms = now() - built, step = 1000 * (root.dataset.interval || 60);
-  var mark = $("_age"), h1 = doc.querySelector("h1 .big");
-  var next = ms > 10 * step ? "dead" : ms > 2.5 * step ? "late" : "";
-  if (mark) { mark.textContent = ms < -60000 ? "" : ", " + say(W.ago, length(ms)); }
-  root.classList.toggle("dead-page", next === "dead");
-  root.classList.toggle("late", next === "late");
-  if (next === "dead") {
-    tell("dead", say(W.stopped, length(ms)));
-    icons(root.dataset.root + "favicon-old.svg");
-    doc.title = say(W.oldtitle, title);
-    if (h1 && (kind === "index" || kind === "kiosk") && h1 !== heading) {
-      var parts = Array.prototype.map.call(h1.childNodes, function (n) { return n.textContent.trim(); });
-      h1.textContent = say(W.was, parts.filter(Boolean).join(" — "));
-      heading = h1;
-    }
-  } else if (ms < -60000) {
-    tell("", say(W.clock, length(-ms)));
-  } else {
-    tell("", help ? W.help : next === "late" ? say(W.late, length(ms)) : saved && built < saved - skew ? say(W.saved, root.dataset.interval) : "");
-  }
-  level = next;
-};
+// Time: how old everything on the page is, and the message that the board is late or has stopped.
 
-// Times are the site's. To a viewer whose clock shows another, each says its own, too.
-var zones = function () {
-  var built = $("_built"), at = built && new Date(built.dateTime), clock = { hour: "2-digit", minute: "2-digit", hour12: false };
-  if (!at || built.textContent.indexOf(at.toLocaleTimeString("en-GB", clock)) >= 0) { return; }
-  var own = new Intl.DateTimeFormat(root.lang, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false, timeZoneName: "short" });
-  all("time[datetime]:not(.age)").forEach(function (e) { e.title = own.format(new Date(e.dateTime)); });
-  var foot = doc.querySelector(".foot .small");
-  if (foot && !$("_zone")) {
-    foot.appendChild(make("span", "", " " + say(W.zone, own.format(at)))).id = "_zone";
+// How far this device's clock is ahead of the server's, once a response has said so.
+let clockAhead = 0;
+const now = () => Date.now() - clockAhead;
+
+// Clocks that differ by less than this are not spoken of.
+const clockTolerance = 60000;
+
+// When a booking was made that led here, in whole seconds, as a generation has them.
+const savedAt = /[?&]saved=1/.test(location.search) ? 1000 * Math.floor(Date.now() / 1000) : 0;
+
+const builtAt = () => Date.parse(root.dataset.built);
+const awaitsBooking = () => savedAt > 0 && builtAt() < savedAt - clockAhead;
+
+let pageTitle = document.title;
+let staleness = ""; // "", "late" or "dead"
+let replacedHeading = null; // the heading that says what was free
+let helpShown = false;
+
+// The pages whose heading says what is free; that of others does not go out of date.
+const headingIsNews = pageKind === "index" || pageKind === "kiosk";
+
+function durationText(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) {
+    return words.seconds.replace("%d", seconds);
   }
-};
+  if (seconds < 3600) {
+    return words.minutes.replace("%d", Math.floor(seconds / 60));
+  }
+  if (seconds < 2 * 86400) {
+    return words.hours.replace("%d", Math.floor(seconds / 3600));
+  }
+  return words.days.replace("%d", Math.floor(seconds / 86400));
+}
+
+// showMessage says one thing above the page, or nothing.
+function showMessage(className, text) {
+  const box = byID("_state");
+  if (!text) {
+    box.firstChild?.remove();
+    return;
+  }
+  const message = box.firstChild ?? box.appendChild(makeElement("p"));
+  message.className = className;
+  if (message.textContent !== text) { // or else it would be read aloud again
+    message.textContent = text;
+  }
+}
+
+function setIcon(href) {
+  const link = document.querySelector("link[rel=icon]");
+  if (link && link.getAttribute("href") !== href) {
+    link.setAttribute("href", href);
+  }
+}
+
+function updateAges() {
+  for (const time of findAll("time.age")) {
+    const ms = now() - Date.parse(time.dateTime);
+    if (!time.title) {
+      time.title = time.textContent;
+    }
+    time.textContent = ms < -clockTolerance ? time.title : fill(words.ago, durationText(ms));
+  }
+  if (root.dataset.built) {
+    updateStaleness();
+  } else {
+    showMessage("", helpShown ? words.allShortcuts : "");
+  }
+}
+
+function updateStaleness() {
+  const age = now() - builtAt();
+  const interval = 1000 * (root.dataset.interval || 60);
+  staleness = age > 10 * interval ? "dead" : age > 2.5 * interval ? "late" : "";
+  root.classList.toggle("dead-page", staleness === "dead");
+  root.classList.toggle("late", staleness === "late");
+
+  const ageNote = byID("_age");
+  if (ageNote) {
+    ageNote.textContent = age < -clockTolerance ? "" : ", " + fill(words.ago, durationText(age));
+  }
+
+  if (staleness === "dead") {
+    showMessage("dead", fill(words.stopped, durationText(age)));
+    setIcon(root.dataset.root + "favicon-old.svg");
+    document.title = fill(words.oldTitle, pageTitle);
+    replaceHeading();
+  } else if (age < -clockTolerance) {
+    showMessage("", fill(words.clockDiffers, durationText(-age)));
+  } else if (helpShown) {
+    showMessage("", words.allShortcuts);
+  } else if (staleness === "late") {
+    showMessage("", fill(words.late, durationText(age)));
+  } else if (awaitsBooking()) {
+    showMessage("", fill(words.saved, root.dataset.interval));
+  } else {
+    showMessage("", "");
+  }
+}
+
+// replaceHeading makes the heading say that it is out of date.
+function replaceHeading() {
+  const heading = document.querySelector("h1 .big");
+  if (!headingIsNews || !heading || heading === replacedHeading) {
+    return;
+  }
+  const parts = [...heading.childNodes].map((node) => node.textContent.trim()).filter(Boolean);
+  heading.textContent = fill(words.was, parts.join(" — "));
+  replacedHeading = heading;
+}
+
+// showViewerTimes adds the viewer's own time to each time of the site, where the viewer's
+// clock shows another.
+function showViewerTimes() {
+  const built = byID("_built");
+  if (!built) {
+    return;
+  }
+  const moment = new Date(built.dateTime);
+  const clock = { hour: "2-digit", minute: "2-digit", hour12: false };
+  if (built.textContent.includes(moment.toLocaleTimeString("en-GB", clock))) {
+    return;
+  }
+
+  const day = { weekday: "short", day: "numeric", month: "short" };
+  const format = new Intl.DateTimeFormat(root.lang, { ...day, ...clock, timeZoneName: "short" });
+  for (const time of findAll("time[datetime]:not(.age)")) {
+    time.title = format.format(new Date(time.dateTime));
+  }
+  const foot = document.querySelector(".foot .small");
+  if (foot && !byID("_zone")) {
+    const note = makeElement("span", "", " " + fill(words.viewerTime, format.format(moment)));
+    note.id = "_zone";
+    foot.append(note);
+  }
+}

@@ -1,14 +1,50 @@
-// The words of the script. Each is put in when the site is made, from words/en.json.
-var W = {
-  unknown: '{{t "unknown"}}', ago: '{{t "js.ago"}}', copy: '{{t "js.copy"}}', copied: '{{t "js.copied"}}',
-  stopped: '{{t "js.stopped"}}', late: '{{t "js.late"}}', was: '{{t "js.was"}}', oldtitle: '{{t "js.oldtitle"}}',
-  whole: '{{t "js.whole"}}', clock: '{{t "js.clock"}}', zone: '{{t "js.zone"}}', matched: '{{t "js.hidden"}}', found: '{{t "js.found"}}', foundhere: '{{t "js.found.here"}}',
-  nowfree: '{{t "js.free"}}',
-  saved: '{{t "js.saved"}}', light: '{{t "js.light"}}', dark: '{{t "js.dark"}}', auto: '{{t "js.auto"}}',
-  pause: '{{t "js.pause"}}', resume: '{{t "js.resume"}}', comfort: '{{t "js.comfort"}}', dense: '{{t "js.dense"}}', rows: '{{t "js.rows"}}', bookedby: '{{t "js.bookedby"}}', keys: '{{t "js.keys"}}', nokeys: '{{t "js.nokeys"}}', help: '{{t "js.help"}}',
-  sec: '{{t "unit.s"}}', min: '{{t "unit.min"}}', hour: '{{t "unit.h"}}', day: '{{t "unit.d"}}',
+// The words of the script. Each is put in when the site is made, from words/LANG.json.
+const words = {
+  ago: '{{t "js.ago"}}',
+  allShortcuts: '{{t "js.help"}}',
+  bookedBy: '{{t "js.bookedby"}}',
+  clockDiffers: '{{t "js.clock"}}',
+  comfortRows: '{{t "js.comfort"}}',
+  copied: '{{t "js.copied"}}',
+  copy: '{{t "js.copy"}}',
+  denseRows: '{{t "js.dense"}}',
+  foundBookings: '{{t "js.found"}}',
+  foundBookingsHere: '{{t "js.found.here"}}',
+  foundGPUs: '{{t "js.hidden"}}',
+  late: '{{t "js.late"}}',
+  nowFree: '{{t "js.free"}}',
+  oldTitle: '{{t "js.oldtitle"}}',
+  pause: '{{t "js.pause"}}',
+  resume: '{{t "js.resume"}}',
+  rowsOf: '{{t "js.rows"}}',
+  saved: '{{t "js.saved"}}',
+  shortcutsOff: '{{t "js.nokeys"}}',
+  shortcutsOn: '{{t "js.keys"}}',
+  stopped: '{{t "js.stopped"}}',
+  unknown: '{{t "unknown"}}',
+  viewerTime: '{{t "js.zone"}}',
+  was: '{{t "js.was"}}',
+  wholeChart: '{{t "js.whole"}}',
+
+  days: '{{t "unit.d"}}',
+  hours: '{{t "unit.h"}}',
+  minutes: '{{t "unit.min"}}',
+  seconds: '{{t "unit.s"}}',
+
+  themes: {
+    auto: '{{t "js.auto"}}',
+    light: '{{t "js.light"}}',
+    dark: '{{t "js.dark"}}',
+  },
   states: {
-    free: '{{t "free"}}', booked: '{{t "booked"}}', "in-use": '{{t "in-use"}}', busy: '{{t "busy"}}', contested: '{{t "contested"}}',
-    stuck: '{{t "stuck"}}', lost: '{{t "lost"}}', maintenance: '{{t "maintenance"}}', unknown: '{{t "unknown"}}'
-  }
+    free: '{{t "free"}}',
+    booked: '{{t "booked"}}',
+    "in-use": '{{t "in-use"}}',
+    busy: '{{t "busy"}}',
+    contested: '{{t "contested"}}',
+    stuck: '{{t "stuck"}}',
+    lost: '{{t "lost"}}',
+    maintenance: '{{t "maintenance"}}',
+    unknown: '{{t "unknown"}}',
+  },
 };

@@ -1,0 +1,28 @@
+// Fetching other pages of the site, and parts of them.
+const online = location.protocol !== "file:" && pageKind !== "kiosk" && pageKind !== "about";
+
+// request fetches what an address relative to this page names. It leaves out a name and
+// password that somebody opened the page with: fetch refuses those.
+function request(address) {
+  const url = new URL(address, location.origin + location.pathname);
+  return fetch(url.href, { cache: "no-cache", credentials: "same-origin" });
+}
+
+const parsePage = (html) => new DOMParser().parseFromString(html, "text/html");
+
+async function fetchPage(address) {
+  const response = await request(address);
+  if (!response.ok) {
+    throw new Error(response.statusText);
+  }
+  return parsePage(await response.text());
+}
+
+// adopt copies a part of another page, with links that lead where they led there.
+function adopt(part, address) {
+  const copy = document.importNode(part, true);
+  for (const link of findAll("a[href]", copy)) {
+    link.href = new URL(link.getAttribute("href"), address).href;
+  }
+  return copy;
+}
