@@ -108,6 +108,6 @@ func TestBrowserOpensAHost(t *testing.T) {
 	b = openBrowser(t, boardtest.Now.Add(14*time.Second))
 	b.Do(chromedp.Navigate("file://" + dir + "/index.html"))
 	b.Value(users)
-	waitFor(t, b, `location.href.endsWith("/hosts/gpu005/index.html")`, "true")
+	b.Until("the page of the host", `location.href.endsWith("/hosts/gpu005/index.html")`)
 	b.Quiet("file://" + dir)
 }

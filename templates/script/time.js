@@ -18,7 +18,7 @@ let staleness = ""; // "", "late" or "dead"
 let replacedHeading = null; // the heading that says what was free
 let helpShown = false;
 
-// The pages whose heading says what is free; that of others does not go out of date.
+// Only these pages say in their heading what is free, which goes out of date.
 const headingIsNews = pageKind === "index" || pageKind === "kiosk";
 
 function durationText(ms) {
