@@ -50,7 +50,7 @@ var rooms = map[string][]string{
 	"sitegen/render":      {"internal/board", "internal/history", "internal/snapshot", "templates"},
 	"internal/serve":      {"internal/booking", "internal/board", "sitegen/page", "sitegen/data", "sitegen/render"},
 	"internal/node":       {"collector", "internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/inventory", "internal/shell", "internal/snapshot", "internal/spool", "publisher"},
-	"internal/watch":      {"internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/history", "internal/inventory", "internal/notify", "internal/shell", "internal/snapshot", "internal/spool", "sitegen", "sitegen/render"},
+	"internal/watch":      {"internal/atomicfile", "internal/board", "internal/config", "internal/failure", "internal/history", "internal/inventory", "internal/notify", "internal/shell", "internal/snapshot", "sitegen", "sitegen/render"},
 	"internal/source":     {"internal/atomicfile", "internal/board", "internal/booking", "internal/config", "internal/failure", "internal/inventory", "internal/legacy", "internal/node", "internal/snapshot", "internal/spool", "sitegen", "sitegen/data"},
 	"internal/demo":       {"internal/snapshot"},
 	"templates":           {},

@@ -14,7 +14,6 @@ import (
 
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
-	"gpuboard/internal/spool"
 )
 
 // Paths are the files that are watched.
@@ -22,24 +21,23 @@ type Paths struct {
 	Data, Comments, Aliases string
 }
 
-// A fileWatcher finds out what changed in the data directory. It watches directories and never
-// files, because a file is replaced by a rename. What it misses (on a network file system, or beyond
-// the kernel's limits) is found at the next interval.
+// A fileWatcher finds out what people changed in the data directory. It watches directories and
+// never files, because a file is replaced by a rename. What it misses (on a network file system, or
+// beyond the kernel's limits) is found at the next interval, as everything is that nodes push.
 type fileWatcher struct {
 	paths   Paths
 	add     func(dir string) error // begins to watch; again is no harm
-	changed func(change)
+	changed func()
 	problem func(snapshot.Problem)
 
 	// As the last scan found them, without symbolic links.
-	dataDir, notesDir, dropDir string
+	dataDir, notesDir string
 
-	edited map[string]bool // the files of which a change is an edit
-	full   bool            // no more directories can be watched
+	edited map[string]bool // the files that are watched, apart from notes on hosts
 }
 
 // watchFiles calls changed until ctx ends. Every interval it looks for directories that are new.
-func watchFiles(ctx context.Context, paths Paths, interval time.Duration, log *failure.Log, changed func(change)) {
+func watchFiles(ctx context.Context, paths Paths, interval time.Duration, log *failure.Log, changed func()) {
 	said := map[string]bool{}
 	problem := func(p snapshot.Problem) {
 		if !said[p.Code] {
@@ -67,7 +65,7 @@ func watchFiles(ctx context.Context, paths Paths, interval time.Duration, log *f
 			f.handle(e)
 		case <-watcher.Errors: // events were lost: anything may have changed
 			f.scan()
-			changed(edit)
+			changed()
 		}
 	}
 }
@@ -85,9 +83,10 @@ func limitProblem(what string, err error) snapshot.Problem {
 
 // scan watches every directory that matters and exists. Directories come, go and are replaced.
 func (f *fileWatcher) scan() {
-	f.edited, f.full = map[string]bool{}, false
-	f.dataDir, f.notesDir, f.dropDir = resolve(f.paths.Data), resolve(filepath.Join(f.paths.Data, "hosts")), resolve(filepath.Join(f.paths.Data, "drop"))
+	f.edited = map[string]bool{}
+	f.dataDir, f.notesDir = resolve(f.paths.Data), resolve(filepath.Join(f.paths.Data, "hosts"))
 	f.watch(f.dataDir)
+	f.watch(f.notesDir)
 	f.edited[filepath.Join(f.dataDir, "notice.md")] = true
 	for _, path := range []string{f.paths.Comments, f.paths.Aliases} {
 		// The file, and the file that it points to if it is a symbolic link.
@@ -97,37 +96,13 @@ func (f *fileWatcher) scan() {
 			f.watch(filepath.Dir(file))
 		}
 	}
-	f.watch(f.notesDir)
-	f.watch(f.dropDir)
-	entries, _ := os.ReadDir(f.dropDir) // its errors are on the board
-	for _, e := range entries {
-		if e.IsDir() {
-			f.watchDrop(filepath.Join(f.dropDir, e.Name()))
-		}
-	}
-}
-
-// watchDrop watches the drop of one host. A node may have made a link of it, which is not followed.
-func (f *fileWatcher) watchDrop(dir string) {
-	if strings.HasPrefix(filepath.Base(dir), ".") {
-		return
-	}
-	for _, dir := range []string{dir, filepath.Join(dir, spool.InnerName)} {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
-			f.watch(dir)
-		}
-	}
 }
 
 func (f *fileWatcher) watch(dir string) {
-	if f.full {
-		return
-	}
 	err := f.add(dir)
 	switch {
 	case err == nil, errors.Is(err, os.ErrNotExist): // it may come
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM):
-		f.full = true
 		f.problem(limitProblem("not all directories can be watched", err))
 	default:
 		f.problem(snapshot.Problem{Code: "watch:unreadable", Message: fmt.Sprintf("%v; changes there are found at every interval", err)})
@@ -139,34 +114,18 @@ func (f *fileWatcher) watch(dir string) {
 func (f *fileWatcher) handle(e fsnotify.Event) {
 	dir, name := filepath.Split(e.Name)
 	dir = filepath.Clean(dir)
-	if f.edited[e.Name] {
-		f.changed(edit)
+	switch {
+	case f.edited[e.Name]:
+		f.changed()
 		if e.Has(fsnotify.Create) { // a link may point elsewhere now
 			f.scan()
 		}
-		return
-	}
-	if strings.HasPrefix(name, ".") || e.Op == fsnotify.Chmod {
-		return
-	}
-	switch {
-	case dir == f.dataDir:
-		if name == "hosts" || name == "drop" {
-			f.scan()
-			f.changed(edit)
-		}
-	case dir == f.notesDir:
-		if filepath.Ext(name) == ".md" {
-			f.changed(edit)
-		}
-	case dir == f.dropDir:
-		f.watchDrop(e.Name)
-		f.changed(push)
-	case name == spool.InnerName:
-		f.watchDrop(dir)
-		f.changed(push)
-	case name == spool.LatestName:
-		f.changed(push)
+	case strings.HasPrefix(name, "."), e.Op == fsnotify.Chmod:
+	case dir == f.dataDir && name == "hosts":
+		f.scan()
+		f.changed()
+	case dir == f.notesDir && filepath.Ext(name) == ".md":
+		f.changed()
 	}
 }
 

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -14,12 +13,12 @@ import (
 	"gpuboard/internal/testenv/need"
 )
 
-// after does something and returns which changes the kernel's events about it
-// are taken for. A last file, which means nothing, tells that they all came.
-func after(t *testing.T, f *fileWatcher, events <-chan fsnotify.Event, mark string, do func()) map[change]bool {
+// after does something and reports whether the kernel's events about it are taken for
+// an edit. A last file, which means nothing, tells that they all came.
+func after(t *testing.T, f *fileWatcher, events <-chan fsnotify.Event, mark string, do func()) bool {
 	t.Helper()
-	got := map[change]bool{}
-	f.changed = func(c change) { got[c] = true }
+	got := false
+	f.changed = func() { got = true }
 	do()
 	if err := os.Mkdir(mark, 0o755); err != nil {
 		t.Fatal(err)
@@ -86,117 +85,68 @@ func TestFileWatcher(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func()
-		want string // edit, push or nothing
+		want bool // an edit
 	}{
-		{"a file of nobody", func() { write("data/other.txt") }, "nothing"},
+		{"a file of nobody", func() { write("data/other.txt") }, false},
 		{"an unfinished file of ours", func() {
 			write("data/.tmp-comments.json-x")
 			write("data/drop/gpu01/.tmp-latest")
 			write("data/hosts/.gpu01.md")
 			mkdir("data/drop/.trash")
-		}, "nothing"},
-		{"what the bookings' link points to", func() { write("elsewhere/.new"); rename("elsewhere/.new", "elsewhere/bookings.json") }, "edit"},
+		}, false},
+		{"what the bookings' link points to", func() { write("elsewhere/.new"); rename("elsewhere/.new", "elsewhere/bookings.json") }, true},
 		{"the link, which points elsewhere now", func() {
 			if err := os.Symlink(path("other/bookings.json"), path("data/.link")); err != nil {
 				t.Error(err)
 			}
 			rename("data/.link", "data/comments.json")
-		}, "edit"},
-		{"what it points to", func() { write("other/.new"); rename("other/.new", "other/bookings.json") }, "edit"},
-		{"bookings, over the link", func() { write("data/.new"); rename("data/.new", "data/comments.json") }, "edit"},
-		{"aliases", func() { write("data/aliases.csv") }, "edit"},
-		{"a note on a host", func() { write("data/hosts/gpu01.md") }, "edit"},
-		{"an editor's file beside it", func() { write("data/hosts/.gpu01.md.swp"); write("data/hosts/gpu01.md~") }, "nothing"},
-		{"a push", func() { write("data/drop/gpu01/.up"); rename("data/drop/gpu01/.up", "data/drop/gpu01/latest.json.gz") }, "push"},
+		}, true},
+		{"what it points to", func() { write("other/.new"); rename("other/.new", "other/bookings.json") }, true},
+		{"bookings, over the link", func() { write("data/.new"); rename("data/.new", "data/comments.json") }, true},
+		{"aliases", func() { write("data/aliases.csv") }, true},
+		{"a note on a host", func() { write("data/hosts/gpu01.md") }, true},
+		{"an editor's file beside it", func() { write("data/hosts/.gpu01.md.swp"); write("data/hosts/gpu01.md~") }, false},
+		{"a push, which is seen at the interval", func() { write("data/drop/gpu01/.up"); rename("data/drop/gpu01/.up", "data/drop/gpu01/latest.json.gz") }, false},
 		{"its mode", func() {
 			if err := os.Chmod(path("data/drop/gpu01/latest.json.gz"), 0o600); err != nil {
 				t.Error(err)
 			}
-		}, "nothing"},
-		{"an hour, which a push follows", func() { write("data/drop/gpu01/hour-20261120T05-0b5c2f9e.jsonl.gz") }, "nothing"},
-		{"a new host", func() { mkdir("data/drop/gpu02") }, "push"},
-		{"its push", func() { write("data/drop/gpu02/.up"); rename("data/drop/gpu02/.up", "data/drop/gpu02/latest.json.gz") }, "push"},
-		{"a chrooted drop", func() { mkdir("data/drop/gpu02/in") }, "push"},
-		{"its push", func() { write("data/drop/gpu02/in/latest.json.gz") }, "push"},
-		{"a host that is gone", func() {
-			if err := os.RemoveAll(path("data/drop/gpu02")); err != nil {
-				t.Error(err)
-			}
-		}, "push"},
-		{"and is back", func() { mkdir("data/drop/gpu02") }, "push"},
-		{"its push", func() { write("data/drop/gpu02/latest.json.gz") }, "push"},
+		}, false},
 		{"the notes, gone and back", func() {
 			rename("data/hosts", "data/old")
 			mkdir("data/hosts")
-		}, "edit"},
-		{"a note in them", func() { write("data/hosts/gpu02.md") }, "edit"},
+		}, true},
+		{"a note in them", func() { write("data/hosts/gpu02.md") }, true},
 	} {
-		got := after(t, f, w.Events, path("data/.mark"), tt.do)
-		is := "nothing"
-		switch {
-		case got[edit]:
-			is = "edit"
-		case got[push]:
-			is = "push"
-		}
-		if is != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.name, is, tt.want)
+		if got := after(t, f, w.Events, path("data/.mark"), tt.do); got != tt.want {
+			t.Errorf("%s: an edit: %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
 
-// A link that a node made of its drop is not followed.
-func TestNoLinkOfANodeIsFollowed(t *testing.T) {
-	dir := t.TempDir()
-	for _, d := range []string{"data/drop/gpu01", "secret"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, link := range []string{"data/drop/gpu02", "data/drop/gpu01/in"} {
-		if err := os.Symlink(filepath.Join(dir, "secret"), filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f := &fileWatcher{paths: Paths{Data: filepath.Join(dir, "data"), Comments: filepath.Join(dir, "data/comments.json"), Aliases: filepath.Join(dir, "data/aliases.csv")},
-		problem: func(p snapshot.Problem) { t.Error(p) }, changed: func(change) {}}
-	f.add = func(dir string) error {
-		if filepath.Base(dir) == "secret" {
-			t.Errorf("%s is watched", dir)
-		}
-		return nil
-	}
-	f.scan()
-	f.handle(fsnotify.Event{Name: filepath.Join(dir, "data/drop/gpu02"), Op: fsnotify.Create})
-	f.handle(fsnotify.Event{Name: filepath.Join(dir, "data/drop/gpu01/in"), Op: fsnotify.Create})
-}
-
-// Where the kernel gives no more watches, bookings come first, and the rest is
-// left to the timer, which is said.
+// Where the kernel gives no more watches, the rest is left to the interval, which is said.
 func TestTheKernelsLimit(t *testing.T) {
 	dir := t.TempDir()
-	for i := range 20 {
-		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprintf("data/drop/gpu%02d", i)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.MkdirAll(filepath.Join(dir, "data", "hosts"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	for errno, want := range map[syscall.Errno]string{syscall.ENOSPC: "watch:limit", syscall.EMFILE: "watch:limit", syscall.EACCES: "watch:unreadable"} {
 		var watched []string
 		codes := map[string]int{}
 		f := &fileWatcher{paths: Paths{Data: filepath.Join(dir, "data"), Comments: filepath.Join(dir, "data/comments.json"), Aliases: filepath.Join(dir, "data/aliases.csv")},
-			problem: func(p snapshot.Problem) { codes[p.Code]++ }, changed: func(change) {}}
+			problem: func(p snapshot.Problem) { codes[p.Code]++ }, changed: func() {}}
 		f.add = func(dir string) error {
-			if len(watched) == 5 {
+			if len(watched) == 1 {
 				return os.NewSyscallError("inotify_add_watch", errno)
 			}
 			watched = append(watched, dir)
 			return nil
 		}
 		f.scan()
-		if len(watched) != 5 || watched[0] != filepath.Join(dir, "data") {
+		if len(watched) != 1 || watched[0] != filepath.Join(dir, "data") {
 			t.Errorf("%v: watched %v", errno, watched)
 		}
-		if n := codes[want]; n == 0 || want == "watch:limit" && n != 1 || len(codes) != 1 {
+		if codes[want] == 0 || len(codes) != 1 {
 			t.Errorf("%v: problems %v", errno, codes)
 		}
 	}

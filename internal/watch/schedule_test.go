@@ -2,6 +2,7 @@ package watch
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,20 +10,16 @@ import (
 	"gpuboard/internal/failure"
 )
 
-// simulate runs a schedule from 0 to end with changes at the given moments and
+// simulate runs a schedule from 0 to end with edits at the given moments and
 // generations that take so long, and returns when they began.
-func simulate(every, takes, end time.Duration, changes map[change][]time.Duration) []time.Duration {
+func simulate(every, takes, end time.Duration, edits []time.Duration) []time.Duration {
 	zero := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 	s := newSchedule(every)
 	var began []time.Duration
 	var until time.Duration // that a generation is at work
 	for at := time.Duration(0); at < end; at += 10 * time.Millisecond {
-		for u, moments := range changes {
-			for _, m := range moments {
-				if m == at {
-					s.note(u, zero.Add(at))
-				}
-			}
+		if slices.Contains(edits, at) {
+			s.note(zero.Add(at))
 		}
 		if at < until {
 			continue
@@ -52,26 +49,21 @@ func TestSchedule(t *testing.T) {
 	for _, tt := range []struct {
 		name              string
 		every, takes, end time.Duration
-		changes           map[change][]time.Duration
+		edits             []time.Duration
 		want              []time.Duration
 	}{
 		{"nothing happens", 20 * s, 100 * ms, 50 * s, nil, []time.Duration{0, 20 * s, 40 * s}},
-		{"a booking", 10 * time.Minute, 100 * ms, 60 * s, map[change][]time.Duration{edit: {30 * s}},
+		{"a booking", 10 * time.Minute, 100 * ms, 60 * s, []time.Duration{30 * s},
 			[]time.Duration{0, 30*s + 200*ms}},
-		{"a burst of bookings is two at most", 10 * time.Minute, 100 * ms, 60 * s, map[change][]time.Duration{edit: each(30*s, 30*s+500*ms, 100*ms)},
+		{"a burst of bookings is two at most", 10 * time.Minute, 100 * ms, 60 * s, each(30*s, 30*s+500*ms, 100*ms),
 			[]time.Duration{0, 30*s + 200*ms, 31*s + 200*ms}},
-		{"an editor that never rests", 10 * time.Minute, 100 * ms, 34 * s, map[change][]time.Duration{edit: each(30*s, 40*s, 50*ms)},
+		{"an editor that never rests", 10 * time.Minute, 100 * ms, 34 * s, each(30*s, 40*s, 50*ms),
 			[]time.Duration{0, 30*s + 200*ms, 31*s + 200*ms, 32*s + 200*ms, 33*s + 200*ms}},
-		{"a booking during a generation is in the next", 10 * time.Minute, 400 * ms, 60 * s, map[change][]time.Duration{edit: {200 * ms}},
+		{"a booking during a generation is in the next", 10 * time.Minute, 400 * ms, 60 * s, []time.Duration{200 * ms},
 			[]time.Duration{0, 1 * s}},
-		{"a push", 10 * time.Minute, 100 * ms, 60 * s, map[change][]time.Duration{push: {30 * s}}, []time.Duration{0, 30*s + 200*ms}},
-		{"a short interval bounds pushes", 2 * s, 100 * ms, 5 * s, map[change][]time.Duration{push: each(0, 10*s, 50*ms)},
-			[]time.Duration{0, 2 * s, 4 * s}},
-		{"a push and then a booking", 10 * time.Minute, 100 * ms, 60 * s, map[change][]time.Duration{push: {1 * s}, edit: {2 * s}},
-			[]time.Duration{0, 2*s + 200*ms}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := simulate(tt.every, tt.takes, tt.end, tt.changes)
+			got := simulate(tt.every, tt.takes, tt.end, tt.edits)
 			if len(got) != len(tt.want) {
 				t.Fatalf("generations at %v, want %v", got, tt.want)
 			}
@@ -84,25 +76,10 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// A thousand nodes that push every 20 s are a push every 20 ms, without end.
-func TestPushesWithoutEndDoNotGenerateWithoutEnd(t *testing.T) {
-	for _, takes := range []time.Duration{100 * time.Millisecond, 3 * time.Second} {
-		began := simulate(20*time.Second, takes, time.Minute, map[change][]time.Duration{push: each(0, time.Minute, 20*time.Millisecond)})
-		if most := 1 + int(time.Minute/(pushGap+takes)); len(began) > most {
-			t.Errorf("generations of %v began %d times in a minute (%v), and %d is the most", takes, len(began), began, most)
-		}
-		for i := 1; i < len(began); i++ {
-			if gap := began[i] - began[i-1] - takes; gap < pushGap || gap > pushGap+minGap {
-				t.Errorf("generations of %v: a pause of %v", takes, gap)
-			}
-		}
-	}
-}
-
-// Changes that must be seen edit do not take the machine over either.
+// Edits without end do not take the machine over.
 func TestHalfOfTheTimeIsRest(t *testing.T) {
 	const takes = 4 * time.Second
-	began := simulate(time.Second, takes, time.Minute, map[change][]time.Duration{edit: each(0, time.Minute, 100*time.Millisecond)})
+	began := simulate(time.Second, takes, time.Minute, each(0, time.Minute, 100*time.Millisecond))
 	for i := 1; i < len(began); i++ {
 		if gap := began[i] - began[i-1]; gap < 2*takes {
 			t.Fatalf("generations at %v", began)
@@ -118,7 +95,7 @@ func TestAGenerationThatFailedIsTriedAgainSoon(t *testing.T) {
 	s := newSchedule(10 * time.Minute)
 	s.begin(zero)
 	s.end(zero.Add(time.Second), true)
-	if got := s.due().Sub(zero); got != time.Second+pushGap {
+	if got := s.due().Sub(zero); got != time.Second+retryGap {
 		t.Errorf("due after %v", got)
 	}
 	s.now()

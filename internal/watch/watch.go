@@ -1,5 +1,5 @@
-// Package watch is the loop of the generator: a generation at every interval, and sooner when a file
-// changes, by one of several generators that compete for the lead.
+// Package watch is the loop of the generator: a generation at every interval, and sooner when somebody
+// edits a file, by one of several generators that compete for the lead.
 package watch
 
 import (
@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) {
 	defer background.Wait() // the lead is given back before the process ends
 	defer cancel()
 	background.Go(func() {
-		watchFiles(ctx, o.Paths, o.Interval, l.log, func(c change) { l.schedule.note(c, o.Now()) })
+		watchFiles(ctx, o.Paths, o.Interval, l.log, func() { l.schedule.note(o.Now()) })
 	})
 	if o.Leader != nil {
 		background.Go(func() { _ = o.Leader.Run(ctx, l.elected) })
