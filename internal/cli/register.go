@@ -36,7 +36,7 @@ func (a *app) registerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			registrar, err := a.node(cfg).Registrar()
+			consul, err := cfg.NewConsul()
 			if err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ func (a *app) registerCommand() *cobra.Command {
 				return err
 			}
 			node.Learn(&reg, snap)
-			notices, err := registrar.Register(c.Context(), reg)
+			notices, err := consul.Register(c.Context(), reg)
 			if err != nil {
 				return err
 			}
@@ -87,11 +87,11 @@ func (a *app) deregisterCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			registrar, err := a.node(cfg).Registrar()
+			consul, err := cfg.NewConsul()
 			if err != nil {
 				return err
 			}
-			if err := registrar.Deregister(c.Context()); err != nil {
+			if err := consul.Deregister(c.Context()); err != nil {
 				return err
 			}
 			if asJSON {

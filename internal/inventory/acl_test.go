@@ -86,11 +86,8 @@ func TestACL(t *testing.T) {
 			token string
 			works bool
 		}{{"", false}, {generator, false}, {leader, false}, {collector, true}} {
-			r, err := NewRegistrar(ConsulOptions{Address: agent.Address, Token: tt.token})
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = r.Register(t.Context(), Registration{Host: "gpu02"})
+			r := newConsul(t, ConsulOptions{Address: agent.Address, Token: tt.token})
+			_, err := r.Register(t.Context(), Registration{Host: "gpu02"})
 			if (err == nil) != tt.works {
 				t.Errorf("Register, expected to work %v: %v", tt.works, err)
 			}

@@ -170,10 +170,7 @@ func TestConsul(t *testing.T) {
 	})
 
 	t.Run("the agent's own maintenance mode", func(t *testing.T) {
-		r, err := NewRegistrar(ConsulOptions{Address: agent.Address, Service: "ownmaint"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := newConsul(t, ConsulOptions{Address: agent.Address, Service: "ownmaint"})
 		if _, err := r.Register(t.Context(), Registration{Host: "gpu09"}); err != nil {
 			t.Fatal(err)
 		}

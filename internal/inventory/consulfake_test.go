@@ -120,10 +120,7 @@ func TestConsulHangs(t *testing.T) {
 		}
 		cancel()
 	}
-	r, err := NewRegistrar(ConsulOptions{Address: l.Addr().String(), Timeout: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := newConsul(t, ConsulOptions{Address: l.Addr().String(), Timeout: 200 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), need.Patience)
 	defer cancel()
 	if err := r.Report(ctx, Passing, "fine"); err == nil || ctx.Err() != nil {

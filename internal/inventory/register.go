@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -31,8 +30,8 @@ const maxMetaValue = 512
 // a file of the agent, such as deploy/consul/gpuboard.json.
 const registeredBy = "registered_by"
 
-// ErrNotRegistered is wrapped by the errors of Report when the agent does
-// not know the node and this Registrar has not registered it.
+// ErrNotRegistered is wrapped by the errors of Report when the agent does not know
+// the node.
 var ErrNotRegistered = errors.New("this node is not registered")
 
 // A Registration describes a node to Consul. Empty fields are left out.
@@ -54,50 +53,25 @@ type Registration struct {
 	TTL time.Duration `json:"-"`
 }
 
-// A Registrar registers this node with the Consul agent that runs on it. It is
-// safe for use by several goroutines.
-type Registrar struct {
-	consul *Consul
-
-	mu   sync.Mutex
-	last *api.AgentServiceRegistration // nil before Register
-}
-
-// NewRegistrar makes a registrar from the options of [NewConsul]. Those that filter
-// answers are ignored.
-func NewRegistrar(o ConsulOptions) (*Registrar, error) {
-	c, err := NewConsul(o)
-	if err != nil {
-		return nil, err
-	}
-	return &Registrar{consul: c}, nil
-}
-
-// Register registers the node with the agent. An equal registration is left alone,
-// and a changed one keeps the state of its check. What a file of the agent says of the
+// Register registers the node with the agent that runs on it. An equal registration is left
+// alone, and a changed one keeps the state of its check. What a file of the agent says of the
 // node is kept where the registration has nothing else to say. The notices say what was cut to
 // Consul's limits ("register:cut").
-func (r *Registrar) Register(ctx context.Context, reg Registration) (notices []snapshot.Problem, err error) {
+func (c *Consul) Register(ctx context.Context, reg Registration) (notices []snapshot.Problem, err error) {
 	if reg.Host, err = snapshot.ParseHost(reg.Host); err != nil {
 		return nil, fmt.Errorf("registering with Consul: %w", err)
 	}
-	service, notices := r.consul.registration(reg)
-	r.mu.Lock()
-	r.last = service
-	r.mu.Unlock()
-	return notices, r.consul.do(ctx, "registering with Consul", func(ctx context.Context, client *api.Client) error {
+	service, notices := c.registration(reg)
+	return notices, c.do(ctx, "registering with Consul", func(ctx context.Context, client *api.Client) error {
 		return register(ctx, client, service)
 	})
 }
 
 // Deregister removes the node from the agent. A node that the agent does not know is
 // no error.
-func (r *Registrar) Deregister(ctx context.Context) error {
-	r.mu.Lock()
-	r.last = nil
-	r.mu.Unlock()
-	return r.consul.do(ctx, "deregistering from Consul", func(ctx context.Context, client *api.Client) error {
-		err := client.Agent().ServiceDeregisterOpts(r.consul.opts.Service, (&api.QueryOptions{}).WithContext(ctx))
+func (c *Consul) Deregister(ctx context.Context) error {
+	return c.do(ctx, "deregistering from Consul", func(ctx context.Context, client *api.Client) error {
+		err := client.Agent().ServiceDeregisterOpts(c.opts.Service, (&api.QueryOptions{}).WithContext(ctx))
 		if isStatus(err, http.StatusNotFound) {
 			return nil
 		}
@@ -106,28 +80,16 @@ func (r *Registrar) Deregister(ctx context.Context) error {
 }
 
 // Report tells the agent the state of the node, with one line of text such as "8 GPUs, 3
-// free". If the agent has lost the registration, for example by a restart, the node is
-// registered again first.
-func (r *Registrar) Report(ctx context.Context, state Check, output string) error {
+// free". The error wraps [ErrNotRegistered] if the agent does not know the node, for
+// example after a restart.
+func (c *Consul) Report(ctx context.Context, state Check, output string) error {
 	output = line(output, snapshot.MaxTextBytes)
-	r.mu.Lock()
-	last := r.last
-	r.mu.Unlock()
-	return r.consul.do(ctx, "reporting to Consul", func(ctx context.Context, client *api.Client) error {
-		set := func() error {
-			return client.Agent().UpdateTTLOpts(CheckID, output, string(state), (&api.QueryOptions{}).WithContext(ctx))
-		}
-		err := set()
-		if !unknownCheck(err) {
-			return err
-		}
-		if last == nil {
+	return c.do(ctx, "reporting to Consul", func(ctx context.Context, client *api.Client) error {
+		err := client.Agent().UpdateTTLOpts(CheckID, output, string(state), (&api.QueryOptions{}).WithContext(ctx))
+		if unknownCheck(err) {
 			return fmt.Errorf("%w: %w", ErrNotRegistered, err)
 		}
-		if err := register(ctx, client, last); err != nil {
-			return err
-		}
-		return set()
+		return err
 	})
 }
 

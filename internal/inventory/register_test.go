@@ -38,10 +38,7 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 		proxy.ServeHTTP(w, r)
 	}))
 	defer counting.Close()
-	r, err := NewRegistrar(ConsulOptions{Address: counting.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := newConsul(t, ConsulOptions{Address: counting.URL})
 	local := agent.Admin().Agent()
 	if err := r.Report(t.Context(), Passing, "too early"); !errors.Is(err, ErrNotRegistered) {
 		t.Errorf("Pass before Register: %v", err)
@@ -122,8 +119,12 @@ func testRegistrar(t *testing.T, agent *consultest.Agent) {
 	}
 
 	agent.Restart() // it forgets everything
-	if err := r.Report(t.Context(), Passing, "8 GPUs, 4 free"); err != nil {
+	if err := r.Report(t.Context(), Passing, "8 GPUs, 4 free"); !errors.Is(err, ErrNotRegistered) {
 		t.Errorf("after a restart of the agent: %v", err)
+	}
+	register()
+	if err := r.Report(t.Context(), Passing, "8 GPUs, 4 free"); err != nil {
+		t.Errorf("registered again: %v", err)
 	}
 	check(Passing, "")
 	if got := state(); got != "passing: 8 GPUs, 4 free" {
@@ -196,10 +197,7 @@ func testFileOfTheAgent(t *testing.T, agent *consultest.Agent) {
 		t.Fatal(err)
 	}
 	for range 2 { // a loop that is started again registers again
-		r, err := NewRegistrar(ConsulOptions{Address: agent.Address})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := newConsul(t, ConsulOptions{Address: agent.Address})
 		if _, err := r.Register(t.Context(), Registration{Host: "gpu01", GPUs: 4, Models: []string{"NVIDIA A100"}}); err != nil {
 			t.Fatal(err)
 		}

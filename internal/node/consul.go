@@ -20,7 +20,7 @@ const lastReportTimeout = 2 * time.Second
 // A consulReporter registers the node with its Consul agent and reports its state. In a loop it
 // works in a goroutine of its own, so a Consul that does not answer costs the loop nothing.
 type consulReporter struct {
-	registrar    *inventory.Registrar
+	consul       *inventory.Consul
 	registration inventory.Registration // what the settings say, and what snapshots show
 	settings     board.Settings
 	pushes       bool // the loop pushes, and does not only collect
@@ -28,12 +28,6 @@ type consulReporter struct {
 
 	registered inventory.Registration // zero for nothing
 	cycles     chan cycle             // with room for one: only the newest counts
-}
-
-// A report is what Consul is told.
-type report struct {
-	passing bool
-	output  string // one line
 }
 
 // start begins to report until stop is called, with the error that ended the loop.
@@ -65,7 +59,7 @@ func (r *consulReporter) start() (stop func(error)) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), lastReportTimeout)
 		defer cancel()
-		if err := r.registrar.Report(ctx, inventory.Critical, why); !errors.Is(err, inventory.ErrNotRegistered) {
+		if err := r.consul.Report(ctx, inventory.Critical, why); !errors.Is(err, inventory.ErrNotRegistered) {
 			r.log.Report("telling Consul", "register:failed", err)
 		}
 	}
@@ -92,15 +86,12 @@ func (r *consulReporter) report(ctx context.Context, c cycle) error {
 			return err
 		}
 	}
-	state := r.judge(c)
-	check := inventory.Warning
-	if state.passing {
-		check = inventory.Passing
-	}
-	err := r.registrar.Report(ctx, check, state.output)
-	if errors.Is(err, inventory.ErrNotRegistered) {
+	check, output := r.judge(c)
+	err := r.consul.Report(ctx, check, output)
+	if errors.Is(err, inventory.ErrNotRegistered) { // not yet, or the agent has lost it
+		r.registered = inventory.Registration{}
 		if err = r.register(ctx); err == nil {
-			err = r.registrar.Report(ctx, check, state.output)
+			err = r.consul.Report(ctx, check, output)
 		}
 	}
 	return err
@@ -108,9 +99,9 @@ func (r *consulReporter) report(ctx context.Context, c cycle) error {
 
 func (r *consulReporter) register(ctx context.Context) error {
 	if reflect.DeepEqual(r.registered, r.registration) {
-		return nil // the registrar itself notices an agent that has forgotten the node
+		return nil
 	}
-	notices, err := r.registrar.Register(ctx, r.registration)
+	notices, err := r.consul.Register(ctx, r.registration)
 	if err != nil {
 		return err
 	}
@@ -121,16 +112,15 @@ func (r *consulReporter) register(ctx context.Context) error {
 	return nil
 }
 
-// judge says in one line how the node is. A warning has no numbers that change: every change of
-// its text wakes the generators.
-func (r *consulReporter) judge(c cycle) report {
+// judge says in one line how the node is.
+func (r *consulReporter) judge(c cycle) (check inventory.Check, output string) {
 	switch {
 	case c.collectErr != nil:
-		return report{output: "collecting: " + c.collectErr.Error()}
+		return inventory.Warning, "collecting: " + c.collectErr.Error()
 	case c.pushErr != nil:
-		return report{output: "collected, and not delivered: " + c.pushErr.Error()}
+		return inventory.Warning, "collected, and not delivered: " + c.pushErr.Error()
 	case c.snap == nil:
-		return report{output: "nothing was collected"}
+		return inventory.Warning, "nothing was collected"
 	case len(c.snap.Errors) > 0:
 		first := c.snap.Errors[0]
 		output := first.Message
@@ -140,7 +130,7 @@ func (r *consulReporter) judge(c cycle) report {
 		if more := len(c.snap.Errors) - 1; more > 0 {
 			output += fmt.Sprintf(" (+%d more)", more)
 		}
-		return report{output: output}
+		return inventory.Warning, output
 	}
 	// Free means the same as on the board, without the bookings, which a node does not know.
 	at := c.snap.CollectedAt.Time
@@ -149,11 +139,11 @@ func (r *consulReporter) judge(c cycle) report {
 		Hosts:   []inventory.Host{{Name: c.snap.Host}},
 		Reports: map[string]board.Report{c.snap.Host: {Snapshot: c.snap, SeenAt: at}},
 	})
-	output := fmt.Sprintf("%d GPUs, %d free", b.Totals.GPUs, b.Totals.Free())
+	output = fmt.Sprintf("%d GPUs, %d free", b.Totals.GPUs, b.Totals.Free())
 	if !r.pushes {
 		output += " (collected; no drop is set)"
 	}
-	return report{passing: true, output: output}
+	return inventory.Passing, output
 }
 
 // Learn fills in what a snapshot shows of the GPUs. Their number is not learned: a node that was

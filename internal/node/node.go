@@ -120,19 +120,6 @@ func (n Node) Publisher(keep bool) (*publisher.Publisher, error) {
 	})
 }
 
-// Registrar makes the registrar of the node in Consul.
-func (n Node) Registrar() (*inventory.Registrar, error) {
-	o, err := n.Config.Consul()
-	if err != nil {
-		return nil, err
-	}
-	r, err := inventory.NewRegistrar(o)
-	if err != nil {
-		return nil, &failure.Error{Exit: failure.ExitUsage, Code: "consul:config", Err: err}
-	}
-	return r, nil
-}
-
 // Registration is what the settings say about the node. The rest is learned from a snapshot.
 func (n Node) Registration() (inventory.Registration, error) {
 	cfg := n.Config
@@ -190,11 +177,11 @@ func (n Node) consulReporter(log *failure.Log) (*consulReporter, error) {
 	if every := n.Config.Duration("every"); reg.TTL <= every {
 		return nil, failure.Usage("", "register.ttl from %s: %v is not longer than the interval of %v, so the node would always be late", n.Config.Origin("register.ttl"), reg.TTL, every)
 	}
-	registrar, err := n.Registrar()
+	consul, err := n.Config.NewConsul()
 	if err != nil {
 		return nil, err
 	}
-	return &consulReporter{registrar: registrar, registration: reg, settings: n.Config.Board(), pushes: n.Config.String("to") != "", log: log}, nil
+	return &consulReporter{consul: consul, registration: reg, settings: n.Config.Board(), pushes: n.Config.String("to") != "", log: log}, nil
 }
 
 // loopSettings are the settings in the heartbeat. That of the spool does not count: the heartbeat

@@ -234,23 +234,24 @@ func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		cycle cycle
-		want  report
+		check inventory.Check
+		want  string
 	}{
-		{"all free", cycle{snap: gpus("A100", "A100")}, report{true, "2 GPUs, 2 free"}},
-		{"one in use", cycle{snap: busy}, report{true, "2 GPUs, 1 free"}},
-		{"no GPUs", cycle{snap: gpus()}, report{true, "0 GPUs, 0 free"}},
-		{"not read", cycle{snap: faulty}, report{false, "GPU 1: it is lost (+1 more)"}},
-		{"not pushed", cycle{snap: faulty, pushErr: errors.New("no route")}, report{false, "collected, and not delivered: no route"}},
-		{"not spooled", cycle{snap: busy, collectErr: errors.New("disk full")}, report{false, "collecting: disk full"}},
-		{"nothing", cycle{}, report{false, "nothing was collected"}},
+		{"all free", cycle{snap: gpus("A100", "A100")}, inventory.Passing, "2 GPUs, 2 free"},
+		{"one in use", cycle{snap: busy}, inventory.Passing, "2 GPUs, 1 free"},
+		{"no GPUs", cycle{snap: gpus()}, inventory.Passing, "0 GPUs, 0 free"},
+		{"not read", cycle{snap: faulty}, inventory.Warning, "GPU 1: it is lost (+1 more)"},
+		{"not pushed", cycle{snap: faulty, pushErr: errors.New("no route")}, inventory.Warning, "collected, and not delivered: no route"},
+		{"not spooled", cycle{snap: busy, collectErr: errors.New("disk full")}, inventory.Warning, "collecting: disk full"},
+		{"nothing", cycle{}, inventory.Warning, "nothing was collected"},
 	} {
-		if got := r.judge(tt.cycle); got != tt.want {
-			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		if check, output := r.judge(tt.cycle); check != tt.check || output != tt.want {
+			t.Errorf("%s: %s: %s, want %s: %s", tt.name, check, output, tt.check, tt.want)
 		}
 	}
 	r.pushes = false
-	if got := r.judge(cycle{snap: busy}); got.output != "2 GPUs, 1 free (collected; no drop is set)" {
-		t.Errorf("without a drop: %+v", got)
+	if _, output := r.judge(cycle{snap: busy}); output != "2 GPUs, 1 free (collected; no drop is set)" {
+		t.Errorf("without a drop: %s", output)
 	}
 }
 
