@@ -56,13 +56,10 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 	}
 	type cell struct{ sum, known float64 }
 	all := map[uint32][][]cell{} // by GPU and metric, a cell for each step
-	var wanted [gFields]bool
+	want := wanted{kindHost: 1 << hCover}
 	for _, m := range metrics {
 		sum, known, _, _ := m.fields()
-		wanted[sum], wanted[known] = true, true
-	}
-	want := func(kind byte, field int) bool {
-		return kind == kindGPU && wanted[field] || kind == kindHost && field == hCover
+		want[kindGPU] |= 1<<sum | 1<<known
 	}
 	err = s.view(ctx, "the charts of "+name, func(q querier) error {
 		h := s.hosts[name]

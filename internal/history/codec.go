@@ -73,18 +73,6 @@ func (r *reader) uvarint() uint64 {
 	return v
 }
 
-func (r *reader) varint() int64 {
-	u := r.uvarint()
-	return int64(u>>1) ^ -int64(u&1)
-}
-
-func (r *reader) fixed64() uint64 {
-	if v := r.bytes(8); v != nil {
-		return binary.LittleEndian.Uint64(v)
-	}
-	return 0
-}
-
 func (r *reader) byte() byte {
 	if v := r.bytes(1); v != nil {
 		return v[0]
@@ -124,8 +112,7 @@ func (r *reader) end() error {
 func appendDeltas(b []byte, col []int64) []byte {
 	var last int64
 	for _, v := range col {
-		d := v - last
-		b = binary.AppendVarint(b, d)
+		b = binary.AppendVarint(b, v-last)
 		last = v
 	}
 	return b

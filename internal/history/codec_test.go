@@ -178,10 +178,10 @@ func TestMarksAreASet(t *testing.T) {
 		}
 		n := 0
 		if m := ms[1]; m != nil {
-			for i, s := range m.spans {
-				n += int(s.hi - s.lo + 1)
-				if i > 0 && s.lo <= m.spans[i-1].hi+1 {
-					rt.Fatalf("spans touch: %v", m.spans)
+			for i, s := range m.Spans {
+				n += int(s.Hi - s.Lo + 1)
+				if i > 0 && s.Lo <= m.Spans[i-1].Hi+1 {
+					rt.Fatalf("spans touch: %v", m.Spans)
 				}
 			}
 		}

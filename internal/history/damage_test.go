@@ -178,7 +178,10 @@ func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	need.Time(t, "it makes months of samples")
 	ctx := context.Background()
-	s := open(t, Options{MaxBytes: 600_000})
+	s := open(t, Options{})
+	if _, err := s.db.ExecContext(ctx, "pragma max_page_count=146"); err != nil { // 600 KB
+		t.Fatal(err)
+	}
 	r := rand.New(rand.NewPCG(1, 1))
 	var taken, refused []snapshot.Sample
 	at, seq, full := t0, uint64(0), 0
@@ -233,6 +236,9 @@ func checkIntegrity(t *testing.T, s *Store) {
 		t.Errorf("integrity: %s (%v)", verdict, err)
 	}
 }
+
+// pageSize is SQLite's own default.
+const pageSize = 4096
 
 const killedEnv = "GPUBOARD_HISTORY_INGEST"
 

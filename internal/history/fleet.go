@@ -86,7 +86,7 @@ func (s *Store) Fleet(ctx context.Context, at []time.Time, class func(Key) strin
 	}
 	sums := fleetSums{bounds: bs, hosts: map[*host]*hostSums{}}
 	err = s.view(ctx, "the fleet", func(q querier) error {
-		return s.tables(ctx, q, s.allHosts(), bs, wantFleet, sums.add)
+		return s.tables(ctx, q, s.allHosts(), bs, wantFleet(), sums.add)
 	})
 	hosts := make([]*hostSums, 0, len(sums.hosts))
 	for _, h := range sums.hosts {
@@ -97,15 +97,9 @@ func (s *Store) Fleet(ctx context.Context, at []time.Time, class func(Key) strin
 	return Fleet{Steps: sums.steps(hosts), Free: sums.free(hosts, class), Users: userTotals(hosts), Hosts: hostTotals(hosts)}, err
 }
 
-func wantFleet(kind byte, field int) bool {
-	if kind != kindGPU {
-		return true
-	}
-	switch field {
-	case gKnown, gProcKnown, gHeld, gIdle, gUtil, gUtilKnown, gEnergy:
-		return true
-	}
-	return false
+func wantFleet() wanted {
+	return wanted{kindHost: allFields, kindUser: allFields,
+		kindGPU: 1<<gKnown | 1<<gProcKnown | 1<<gHeld | 1<<gIdle | 1<<gUtil | 1<<gUtilKnown | 1<<gEnergy}
 }
 
 // fleetSums is what Fleet adds up.

@@ -57,7 +57,7 @@ func (f *frame) set(kind byte, id uint32, slot int, v []int64) {
 	row := f.row(kind, id)
 	for field, x := range v {
 		if row.cols[field] == nil {
-			if x == 0 || f.want != nil && !f.want(kind, field) {
+			if x == 0 || !f.want.has(kind, field) {
 				continue
 			}
 			row.cols[field] = make([]int64, f.slots)
@@ -164,8 +164,13 @@ func allZero(col []int64) bool {
 	return true
 }
 
-// A wanted says which columns to decode; nil is all of them.
-type wanted func(kind byte, field int) bool
+// A wanted says which columns to decode: for each kind of row a bit for each field.
+// Nil is everything.
+type wanted map[byte]uint32
+
+const allFields = ^uint32(0)
+
+func (w wanted) has(kind byte, field int) bool { return w == nil || w[kind]>>field&1 == 1 }
 
 func decodeFrame(data []byte, slots int, want wanted, pool *columnPool) (*frame, error) {
 	r := &reader{b: data}
@@ -194,7 +199,7 @@ func decodeFrame(data []byte, slots int, want wanted, pool *columnPool) (*frame,
 				continue
 			}
 			in := r.bytes(size)
-			if want != nil && !want(kind, field) || r.err != nil {
+			if !want.has(kind, field) || r.err != nil {
 				continue
 			}
 			if size < uint64(slots) {

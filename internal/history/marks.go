@@ -2,7 +2,8 @@ package history
 
 import (
 	"cmp"
-	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -19,17 +20,17 @@ const (
 type marks map[uint64]*mark
 
 type mark struct {
-	newest int64 // ms; the newest sample of this boot
-	spans  []span
+	Newest int64 // ms; the newest sample of this boot
+	Spans  []span
 }
 
-type span struct{ lo, hi uint64 } // both included
+type span struct{ Lo, Hi uint64 } // both included
 
 func (m *mark) find(seq uint64) int {
-	if n := len(m.spans); n > 0 && seq > m.spans[n-1].hi {
+	if n := len(m.Spans); n > 0 && seq > m.Spans[n-1].Hi {
 		return n
 	}
-	return sort.Search(len(m.spans), func(i int) bool { return m.spans[i].hi >= seq })
+	return sort.Search(len(m.Spans), func(i int) bool { return m.Spans[i].Hi >= seq })
 }
 
 func (ms marks) has(boot, seq uint64) bool {
@@ -38,7 +39,7 @@ func (ms marks) has(boot, seq uint64) bool {
 		return false
 	}
 	i := m.find(seq)
-	return i < len(m.spans) && m.spans[i].lo <= seq
+	return i < len(m.Spans) && m.Spans[i].Lo <= seq
 }
 
 // add remembers a sample, and forgets the oldest boot or gap when a node makes
@@ -49,80 +50,52 @@ func (ms marks) add(boot, seq uint64, at int64) {
 		if len(ms) >= maxBoots {
 			ms.forgetOldest()
 		}
-		m = &mark{newest: at}
+		m = &mark{Newest: at}
 		ms[boot] = m
 	}
-	m.newest = max(m.newest, at)
+	m.Newest = max(m.Newest, at)
 	i := m.find(seq)
-	if i < len(m.spans) && m.spans[i].lo <= seq {
+	if i < len(m.Spans) && m.Spans[i].Lo <= seq {
 		return
 	}
-	left := i > 0 && m.spans[i-1].hi+1 == seq
-	right := i < len(m.spans) && seq+1 == m.spans[i].lo
+	left := i > 0 && m.Spans[i-1].Hi+1 == seq
+	right := i < len(m.Spans) && seq+1 == m.Spans[i].Lo
 	switch {
 	case left && right:
-		m.spans[i-1].hi = m.spans[i].hi
-		m.spans = slices.Delete(m.spans, i, i+1)
+		m.Spans[i-1].Hi = m.Spans[i].Hi
+		m.Spans = slices.Delete(m.Spans, i, i+1)
 	case left:
-		m.spans[i-1].hi = seq
+		m.Spans[i-1].Hi = seq
 	case right:
-		m.spans[i].lo = seq
+		m.Spans[i].Lo = seq
 	default:
-		m.spans = slices.Insert(m.spans, i, span{seq, seq})
-		if len(m.spans) > maxSpans {
-			m.spans[1].lo = m.spans[0].lo
-			m.spans = m.spans[1:]
+		m.Spans = slices.Insert(m.Spans, i, span{seq, seq})
+		if len(m.Spans) > maxSpans {
+			m.Spans[1].Lo = m.Spans[0].Lo
+			m.Spans = m.Spans[1:]
 		}
 	}
 }
 
 func (ms marks) forgetOldest() {
 	delete(ms, slices.MinFunc(slices.Collect(maps.Keys(ms)), func(a, b uint64) int {
-		return cmp.Or(cmp.Compare(ms[a].newest, ms[b].newest), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(ms[a].Newest, ms[b].Newest), cmp.Compare(a, b))
 	}))
 }
 
 // forgetBefore drops boots whose samples would be refused as too old anyway.
 func (ms marks) forgetBefore(at int64) {
-	maps.DeleteFunc(ms, func(_ uint64, m *mark) bool { return m.newest < at })
+	maps.DeleteFunc(ms, func(_ uint64, m *mark) bool { return m.Newest < at })
 }
 
 func (ms marks) encode() []byte {
-	b := binary.AppendUvarint(nil, uint64(len(ms)))
-	for _, boot := range slices.Sorted(maps.Keys(ms)) {
-		m := ms[boot]
-		b = binary.LittleEndian.AppendUint64(b, boot)
-		b = binary.AppendVarint(b, m.newest)
-		b = binary.AppendUvarint(b, uint64(len(m.spans)))
-		var last uint64
-		for _, s := range m.spans {
-			b = binary.AppendUvarint(b, s.lo-last)
-			b = binary.AppendUvarint(b, s.hi-s.lo)
-			last = s.hi
-		}
-	}
+	b, _ := json.Marshal(ms) // numbers alone: it cannot fail
 	return b
 }
 
-func decodeMarks(data []byte) (marks, error) {
-	r := &reader{b: data}
-	ms := marks{}
-	n := r.count(maxBoots)
-	for range n {
-		boot := r.fixed64()
-		m := &mark{newest: r.varint()}
-		spans := r.count(maxSpans)
-		var last uint64
-		for i := range spans {
-			lo := last + r.uvarint()
-			hi := lo + r.uvarint()
-			if r.err == nil && (hi < lo || i > 0 && lo <= last) {
-				r.fail("spans out of order")
-			}
-			m.spans = append(m.spans, span{lo, hi})
-			last = hi
-		}
-		ms[boot] = m
+func decodeMarks(data []byte) (ms marks, err error) {
+	if err := json.Unmarshal(data, &ms); err != nil || ms == nil {
+		return nil, fmt.Errorf("%w: marks: %w", errBlob, err)
 	}
-	return ms, r.end()
+	return ms, nil
 }

@@ -49,9 +49,9 @@ func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Durat
 				if err := s.refresh(ctx, q, h, now.UnixMilli()); err != nil {
 					return fmt.Errorf("reading the week of %s: %w", h.name, err)
 				}
-				for id := range h.week.gpus {
-					if g := &h.week.gpus[id]; g.seen {
-						out.GPUs[Key{h.name, h.gpus.name(uint32(id))}] = h.week.recent(g, now, idleWindow, idleThreshold)
+				for key := range h.week.series {
+					if key.kind == kindGPU && key.field == gUtil {
+						out.GPUs[Key{h.name, h.gpus.name(key.id)}] = h.week.recent(key.id, now, idleWindow, idleThreshold)
 					}
 				}
 				means = append(means, h.meansAt(now.UnixMilli()))
@@ -101,7 +101,7 @@ func (h *host) meansAt(now int64) hostMeans {
 			sum(s.fives[max(0, last-23) : last+1]), sum(s.fives[max(0, last-287) : last+1]), sum(s.hours[max(0, end-167) : end+1]),
 		}
 	}
-	known, free := sums(&w.proc), sums(&w.free)
+	known, free := sums(w.get(kindHost, 0, hProcCover)), sums(w.get(kindHost, 0, hFree))
 	for i, length := range [windows]float64{2 * 3600, 24 * 3600, 7 * 24 * 3600} {
 		if known[i] < minKnown*length {
 			known[i] = math.NaN()
@@ -111,8 +111,11 @@ func (h *host) meansAt(now int64) hostMeans {
 	for i := range free {
 		m.free[i] = free[i] / known[i]
 	}
-	for id, u := range w.users {
-		one := userMeans{name: h.users.name(id), held: sums(u), lately: sum(u.hours[:])}
+	for key, s := range w.series {
+		if key.kind != kindUser {
+			continue
+		}
+		one := userMeans{name: h.users.name(key.id), held: sums(s), lately: sum(s.hours[:])}
 		if one.name == "" || one.lately == 0 {
 			continue
 		}

@@ -79,7 +79,7 @@ func (s *Store) view(ctx context.Context, what string, fn func(q querier) error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.inView(ctx, fn); err != nil {
-		if s.damaged(err) {
+		if damaged(err) {
 			s.suspect = err // the next writer, who knows the time, sets it aside
 		}
 		return fmt.Errorf("reading history for %s: %w", what, err)

@@ -6,11 +6,9 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -20,9 +18,6 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// pageSize is SQLite's own default.
-const pageSize = 4096
-
 // schemaVersion is pragma user_version of the database.
 const schemaVersion = 1
 
@@ -30,8 +25,8 @@ const schemaVersion = 1
 var schema string
 
 var (
-	// ErrNoSpace is wrapped when the disk, or [Options.MaxBytes], is full. What
-	// was acknowledged before is safe; the samples can be sent again.
+	// ErrNoSpace is wrapped when the disk is full. What was acknowledged before is
+	// safe; the samples can be sent again.
 	ErrNoSpace = errors.New("no space left for history")
 	// ErrRebuilt is wrapped when the database was damaged and has been set
 	// aside: the call did nothing, and the next one works on an empty history.
@@ -46,8 +41,6 @@ type Options struct {
 	// IdlePercent is the mean utilization over five minutes under which a GPU
 	// that is held counts as idle in the totals; 5. It applies to what comes after.
 	IdlePercent int
-	// MaxBytes bounds the database file; 0 for no bound but the disk's.
-	MaxBytes int64
 	// Once is for a process that calls [Store.Recent] once: it keeps no week of a
 	// host, which saves a third of its memory (bench/NOTES.md).
 	Once bool
@@ -115,14 +108,14 @@ func Open(ctx context.Context, path string, now time.Time, opts Options) (*Store
 	}
 	s := &Store{path: path, opts: opts.withDefaults(), pack: pack}
 	err = s.connect(ctx, now)
-	if s.damaged(err) { // a read that failed looks like damage, too: look again
+	if damaged(err) { // a read that failed looks like damage, too: look again
 		if s.db != nil {
 			s.db.Close() // it failed already
 			s.db = nil
 		}
 		err = s.connect(ctx, now)
 	}
-	if s.damaged(err) {
+	if damaged(err) {
 		err = s.rebuild(ctx, now)
 	}
 	if err != nil {
@@ -194,11 +187,6 @@ func (s *Store) connect(ctx context.Context, now time.Time) error {
 	}
 	if err := s.prepare(ctx, now); err != nil {
 		return err
-	}
-	if s.opts.MaxBytes > 0 {
-		if _, err := db.ExecContext(ctx, fmt.Sprintf("pragma max_page_count=%d", max(s.opts.MaxBytes/pageSize, 64))); err != nil {
-			return fmt.Errorf("bounding the file: %w", err)
-		}
 	}
 	return s.inView(ctx, func(querier) error { return nil })
 }
@@ -295,9 +283,7 @@ const (
 	codeCorrupt   = 11
 	codeFull      = 13
 	codeNotADB    = 26
-	codeReadIO    = 10 | 1<<8
-	codeShortRead = 10 | 2<<8
-	codeCorruptFS = 10 | 33<<8
+	codeShortRead = 10 | 2<<8 // the file ends before a page of it
 )
 
 func sqliteCode(err error) int {
@@ -308,31 +294,11 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// damaged reports whether an error says that the file of the store is damaged.
-// After a failed read (SQLite reports the disk's own error for a damaged file
-// system, too) the file counts as damaged only when it cannot be read to its end.
-func (s *Store) damaged(err error) bool {
-	if errors.Is(err, errCheck) || errors.Is(err, errBlob) {
-		return true
-	}
-	switch code := sqliteCode(err); code {
-	case codeReadIO, codeCorruptFS:
-		return !readable(s.path) || !readable(s.path+"-wal")
-	default:
-		return code&0xff == codeCorrupt || code&0xff == codeNotADB || code == codeShortRead
-	}
-}
-
-// readable reports whether a file can be read to its end. One that is not there
-// has nothing that could not.
-func readable(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return errors.Is(err, os.ErrNotExist)
-	}
-	defer f.Close()
-	_, err = io.Copy(io.Discard, f)
-	return err == nil
+// damaged reports whether an error says that the database is damaged.
+func damaged(err error) bool {
+	code := sqliteCode(err)
+	return errors.Is(err, errCheck) || errors.Is(err, errBlob) ||
+		code&0xff == codeCorrupt || code&0xff == codeNotADB || code == codeShortRead
 }
 
 func noSpace(err error) bool { return sqliteCode(err)&0xff == codeFull }
@@ -371,20 +337,20 @@ func (s *Store) rebuild(ctx context.Context, now time.Time) error {
 // sweepAside keeps the newest two damaged databases; a disk that keeps damaging
 // them must not fill up with them.
 func (s *Store) sweepAside() {
-	old, err := filepath.Glob(globQuote(s.path) + corruptInfix + "*Z")
+	entries, err := os.ReadDir(filepath.Dir(s.path)) // sorted, so the oldest come first
 	if err != nil {
 		return
 	}
-	sort.Strings(old)
-	for len(old) > 2 {
-		os.Remove(old[0]) // what cannot be removed now is tried again next time
-		os.Remove(old[0] + "-wal")
-		old = old[1:]
+	var old []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(s.path)+corruptInfix) && strings.HasSuffix(e.Name(), "Z") {
+			old = append(old, filepath.Join(filepath.Dir(s.path), e.Name()))
+		}
 	}
-}
-
-func globQuote(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+	for _, path := range old[:max(0, len(old)-2)] {
+		os.Remove(path) // what cannot be removed now is tried again next time
+		os.Remove(path + "-wal")
+	}
 }
 
 // handleError brings the store into a state that the next call can use.
@@ -392,7 +358,7 @@ func (s *Store) handleError(ctx context.Context, now time.Time, err error) error
 	switch {
 	case err == nil:
 		return nil
-	case s.damaged(err):
+	case damaged(err):
 		if again := s.rebuild(ctx, now); again != nil {
 			return fmt.Errorf("rebuilding history after %q: %w", err, again)
 		}

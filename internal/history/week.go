@@ -18,11 +18,14 @@ type week struct {
 	five   int64 // number since 1970 of the first bucket
 	hour   int64 // and of the first hour
 	lo, hi int64 // ms; what changed since the last refresh
-	// proc and free are seconds of the host (hProcCover, hFree), and users what
-	// each person held.
-	proc, free series
-	gpus       []weekGPU // by number
-	users      map[uint32]*series
+	series map[weekKey]*series
+}
+
+// A weekKey is one field of a roll-up: of the host, of a GPU, or of a user.
+type weekKey struct {
+	kind  byte
+	id    uint32
+	field int
 }
 
 // A series is one sum in each bucket and in each hour of a week.
@@ -31,22 +34,22 @@ type series struct {
 	hours [weekHours]int32
 }
 
+// get is a field of the week, which is made where there is none.
+func (w *week) get(kind byte, id uint32, field int) *series {
+	key := weekKey{kind, id, field}
+	if w.series[key] == nil {
+		w.series[key] = &series{}
+	}
+	return w.series[key]
+}
+
 // set replaces the sum of a bucket and changes that of its hour.
 func (s *series) set(five, hour int, v int64) {
 	s.hours[hour] += int32(v) - s.fives[five]
 	s.fives[five] = int32(v)
 }
 
-func (s *series) shift(fives, hours int) {
-	move(s.fives[:], fives)
-	move(s.hours[:], hours)
-}
-
-type weekGPU struct {
-	util, known series // % multiplied by seconds, and seconds
-	seen        bool
-}
-
+// touch notes that the time up to to changed.
 func (w *week) touch(from, to int64) {
 	if w.lo > w.hi {
 		w.lo, w.hi = from, to
@@ -55,15 +58,8 @@ func (w *week) touch(from, to int64) {
 	w.lo, w.hi = min(w.lo, from), max(w.hi, to)
 }
 
-func wantWeek(kind byte, f int) bool {
-	switch kind {
-	case kindHost:
-		return f == hProcCover || f == hFree
-	case kindGPU:
-		return f == gUtil || f == gUtilKnown
-	default:
-		return f == uHeld
-	}
+func wantWeek() wanted {
+	return wanted{kindHost: 1<<hProcCover | 1<<hFree, kindGPU: 1<<gUtil | 1<<gUtilKnown, kindUser: 1 << uHeld}
 }
 
 // weekFrom are the first bucket and the first hour of the week up to a moment.
@@ -79,7 +75,7 @@ func (s *Store) loadWeeks(ctx context.Context, q querier, hosts []*host, now int
 	for _, h := range hosts {
 		if w := h.week; w == nil || five < w.five || five-w.five > weekFives/2 ||
 			w.lo <= w.hi && floorDiv(w.lo, fiveMinutes) < five {
-			h.week = &week{five: five, hour: hour, users: map[uint32]*series{}}
+			h.week = &week{five: five, hour: hour, series: map[weekKey]*series{}}
 			h.week.refreshed(h.lastAt)
 			load = append(load, h)
 		}
@@ -88,7 +84,7 @@ func (s *Store) loadWeeks(ctx context.Context, q querier, hosts []*host, now int
 		return nil
 	}
 	for day := floorDiv(hour, 24); day <= floorDiv(now+maxFuture.Milliseconds(), dayMS); day++ {
-		err := s.tablesOf(ctx, q, load, day, day >= floorDiv(five, fivesADay), wantWeek, func(h *host, t table) {
+		err := s.tablesOf(ctx, q, load, day, day >= floorDiv(five, fivesADay), wantWeek(), func(h *host, t table) {
 			h.week.load(t)
 		})
 		if err != nil {
@@ -131,22 +127,18 @@ func (w *week) refreshed(lastAt int64) {
 	w.lo, w.hi = (w.five+weekFives)*fiveMinutes, lastAt+maxHold
 }
 
-// shift moves the beginnings of the week on.
+// shift moves the beginnings of the week on, and forgets people who held nothing since.
 func (w *week) shift(fives, hours int) {
 	if fives <= 0 && hours <= 0 {
 		return
 	}
 	w.five += int64(fives)
 	w.hour += int64(hours)
-	w.proc.shift(fives, hours)
-	w.free.shift(fives, hours)
-	for i := range w.gpus {
-		w.gpus[i].util.shift(fives, hours)
-		w.gpus[i].known.shift(fives, hours)
-	}
-	for id, u := range w.users {
-		if u.shift(fives, hours); sum(u.hours[:]) == 0 {
-			delete(w.users, id)
+	for key, s := range w.series {
+		move(s.fives[:], fives)
+		move(s.hours[:], hours)
+		if key.kind == kindUser && sum(s.hours[:]) == 0 {
+			delete(w.series, key)
 		}
 	}
 }
@@ -165,20 +157,6 @@ func sum(list []int32) float64 {
 	return float64(total)
 }
 
-func (w *week) gpu(id uint32) *weekGPU {
-	for int(id) >= len(w.gpus) {
-		w.gpus = append(w.gpus, weekGPU{})
-	}
-	return &w.gpus[id]
-}
-
-func (w *week) user(id uint32) *series {
-	if w.users[id] == nil {
-		w.users[id] = &series{}
-	}
-	return w.users[id]
-}
-
 // load adds a table from disk; each slot comes once.
 func (w *week) load(t table) {
 	perHour := int(hourMS / t.width)
@@ -192,28 +170,20 @@ func (w *week) load(t table) {
 	if first >= last {
 		return
 	}
-	count := func(col []int64, s *series) {
-		for slot := first; slot < last && col != nil; slot++ {
-			v := int32(col[slot])
-			s.hours[hour+slot/perHour] += v
-			if i := five + slot; i >= 0 && i < weekFives {
-				s.fives[i] = v
-			}
-		}
-	}
+	want := wantWeek()
 	for i := range t.rows {
-		switch r := &t.rows[i]; r.kind {
-		case kindHost:
-			count(r.cols[hProcCover], &w.proc)
-			count(r.cols[hFree], &w.free)
-		case kindGPU:
-			g := w.gpu(r.id)
-			g.seen = true
-			count(r.cols[gUtil], &g.util)
-			count(r.cols[gUtilKnown], &g.known)
-		case kindUser:
-			if col := r.cols[uHeld]; col != nil && !allZero(col[first:last]) {
-				count(col, w.user(r.id))
+		r := &t.rows[i]
+		for field, col := range r.cols {
+			if !want.has(r.kind, field) || r.kind == kindUser && (col == nil || allZero(col[first:last])) {
+				continue
+			}
+			s := w.get(r.kind, r.id, field)
+			for slot := first; slot < last && col != nil; slot++ {
+				v := int32(col[slot])
+				s.hours[hour+slot/perHour] += v
+				if i := five + slot; i >= 0 && i < weekFives {
+					s.fives[i] = v
+				}
 			}
 		}
 	}
@@ -226,28 +196,28 @@ func (w *week) replace(n int64, b *bucket) {
 	if i < 0 || i >= weekFives || hour < 0 || hour >= weekHours {
 		return
 	}
-	w.proc.set(i, hour, b.v[hProcCover])
-	w.free.set(i, hour, b.v[hFree])
-	for _, u := range w.users {
-		u.set(i, hour, 0)
+	for _, s := range w.series {
+		s.set(i, hour, 0)
+	}
+	for _, field := range []int{hProcCover, hFree} {
+		w.get(kindHost, 0, field).set(i, hour, b.v[field])
 	}
 	for j := range b.users {
-		w.user(b.users[j].user).set(i, hour, b.users[j].v[uHeld])
-	}
-	for id := range w.gpus {
-		w.gpus[id].util.set(i, hour, 0)
-		w.gpus[id].known.set(i, hour, 0)
+		w.get(kindUser, b.users[j].user, uHeld).set(i, hour, b.users[j].v[uHeld])
 	}
 	for j := range b.gpus {
-		g := w.gpu(b.gpus[j].gpu)
-		g.seen = true
-		g.util.set(i, hour, b.gpus[j].v[gUtil])
-		g.known.set(i, hour, b.gpus[j].v[gUtilKnown])
+		for _, field := range []int{gUtil, gUtilKnown} {
+			w.get(kindGPU, b.gpus[j].gpu, field).set(i, hour, b.gpus[j].v[field])
+		}
 	}
 }
 
+// A weekGPU is the utilization of a GPU in a week: % multiplied by seconds, and seconds.
+type weekGPU struct{ util, known *series }
+
 // recent is what the board shows of a GPU.
-func (w *week) recent(g *weekGPU, now time.Time, window time.Duration, threshold float64) GPU {
+func (w *week) recent(gpu uint32, now time.Time, window time.Duration, threshold float64) GPU {
+	g := weekGPU{w.get(kindGPU, gpu, gUtil), w.get(kindGPU, gpu, gUtilKnown)}
 	out := GPU{Utilization: g.spark()}
 	since := w.idleSince(g, int(floorDiv(now.UnixMilli(), fiveMinutes)-w.five), window, threshold)
 	if at := time.UnixMilli(since).UTC(); since != 0 && now.Sub(at) >= window {
@@ -257,7 +227,7 @@ func (w *week) recent(g *weekGPU, now time.Time, window time.Duration, threshold
 }
 
 // spark is the mean utilization of each quarter of an hour.
-func (g *weekGPU) spark() []*float64 {
+func (g weekGPU) spark() []*float64 {
 	steps := make([]*float64, SparkSteps)
 	var values [SparkSteps]float64
 	for step := range steps {
@@ -273,7 +243,7 @@ func (g *weekGPU) spark() []*float64 {
 // idleSince walks back from the present, the slot last, over means of the idle
 // window for as long as they are under the threshold. It knows five minutes of
 // the last day, and hours of the last week.
-func (w *week) idleSince(g *weekGPU, last int, window time.Duration, threshold float64) int64 {
+func (w *week) idleSince(g weekGPU, last int, window time.Duration, threshold float64) int64 {
 	k := int((window.Milliseconds() + fiveMinutes - 1) / fiveMinutes)
 	if k < 1 || last-k < 0 || last >= weekFives {
 		return 0
