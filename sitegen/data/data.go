@@ -20,13 +20,9 @@ const SchemaVersion = 1
 func Files(in render.Input) ([]render.File, error) {
 	out := &render.Sink{Emit: in.Emit}
 	shapes := newCompat(in)
-	made, err := hostDatas(in, shapes, out)
+	hosts, err := hostFiles(in, shapes, out)
 	if err != nil {
 		return nil, err
-	}
-	hosts := make([][]byte, len(made))
-	for i := range made {
-		hosts[i] = made[i].fields
 	}
 	// Each is handed on before the next is made, so that few are in memory.
 	err = out.Put(
@@ -36,7 +32,7 @@ func Files(in render.Input) ([]render.File, error) {
 		render.NewFile("api/v1/users.json", usersFile(in)),
 		render.NewFile("api/v1/bookings.json", bookingsFile(in)),
 		render.NewFile("health.json", healthFile(in)),
-		render.NewFile("metrics.txt", metricsFile(in, made)...),
+		render.NewFile("metrics.txt", metricsFile(in)...),
 	)
 	if err != nil {
 		return nil, err

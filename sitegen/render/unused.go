@@ -76,30 +76,17 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 // beginning of its chart, which has a step for each value of held; nil where nothing
 // is known.
 func (u *UnusedBooking) count(held []int16, step, start, stop time.Duration) {
-	end := min(stop, time.Duration(PastSteps()[1])*step)
-	start = max(0, start)
-	if end <= start {
-		return
-	}
-	u.Past = end - start
-	part := func(k, length time.Duration) {
-		if h := held[k]; h != PastUnknown {
+	for k := range PastSteps()[1] {
+		at := time.Duration(k) * step
+		length := min(at+step, stop) - max(at, start)
+		if length <= 0 {
+			continue
+		}
+		u.Past += length
+		if k < len(held) && held[k] != PastUnknown {
 			u.Known += length
-			u.Spare += length * time.Duration(100-min(100, h)) / 100
+			u.Spare += length * time.Duration(100-min(100, held[k])) / 100
 		}
-	}
-	first, last := start/step, min(end/step, time.Duration(len(held))) // of the whole steps
-	if first*step < start {
-		if first < time.Duration(len(held)) {
-			part(first, min(first*step+step, end)-start)
-		}
-		first++
-	}
-	for k := first; k < last; k++ {
-		part(k, step)
-	}
-	if last >= first && last*step < end && last < time.Duration(len(held)) {
-		part(last, end-last*step)
 	}
 }
 
