@@ -294,21 +294,21 @@ func foldDays(days []*dayPast, midnights []time.Time, first, now time.Time, fold
 	return span
 }
 
-func meanStep(hours []render.FleetStep) render.FleetStep {
-	pick := func(get func(*render.FleetStep) *float64) *float64 {
+func meanStep(hours []render.FleetStep) (step render.FleetStep) {
+	for _, field := range []func(*render.FleetStep) **float64{
+		func(s *render.FleetStep) **float64 { return &s.Reported },
+		func(s *render.FleetStep) **float64 { return &s.Held },
+		func(s *render.FleetStep) **float64 { return &s.Free },
+		func(s *render.FleetStep) **float64 { return &s.Utilization },
+		func(s *render.FleetStep) **float64 { return &s.Watts },
+	} {
 		list := make([]*float64, len(hours))
 		for i := range hours {
-			list[i] = get(&hours[i])
+			list[i] = *field(&hours[i])
 		}
-		return mean(list)
+		*field(&step) = mean(list)
 	}
-	return render.FleetStep{
-		Reported:    pick(func(s *render.FleetStep) *float64 { return s.Reported }),
-		Held:        pick(func(s *render.FleetStep) *float64 { return s.Held }),
-		Free:        pick(func(s *render.FleetStep) *float64 { return s.Free }),
-		Utilization: pick(func(s *render.FleetStep) *float64 { return s.Utilization }),
-		Watts:       pick(func(s *render.FleetStep) *float64 { return s.Watts }),
-	}
+	return step
 }
 
 // mean is that of what is known; nil when nothing is.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
@@ -18,11 +19,7 @@ import (
 func badgeFiles(in render.Input) []render.File {
 	b := in.Board
 	files := []render.File{render.NewFile("badges/free.svg", badge("free GPUs", b.Totals.Free(), b.Totals.GPUs))}
-	total, free := map[string]int{}, map[string]int{}
-	for i := range b.Models {
-		total[b.Models[i].Name] += b.Models[i].Total
-		free[b.Models[i].Name] += b.Models[i].Free
-	}
+	total, free := byModel(b)
 	taken := map[string]bool{"": true}
 	for _, name := range slices.Sorted(maps.Keys(total)) {
 		slug := badgeSlug(name)
@@ -33,6 +30,16 @@ func badgeFiles(in render.Input) []render.File {
 		files = append(files, render.NewFile("badges/free-"+slug+".svg", badge("free "+name, free[name], total[name])))
 	}
 	return files
+}
+
+// byModel adds up the GPUs of each short name, whatever their memory.
+func byModel(b *board.Board) (total, free map[string]int) {
+	total, free = map[string]int{}, map[string]int{}
+	for i := range b.Models {
+		total[b.Models[i].Name] += b.Models[i].Total
+		free[b.Models[i].Name] += b.Models[i].Free
+	}
+	return total, free
 }
 
 // badgeSlug is the model as a file name: lower case, what is not a letter or a

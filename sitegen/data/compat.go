@@ -2,6 +2,7 @@ package data
 
 import (
 	"cmp"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -124,13 +125,8 @@ func monitorNode(h *board.Host, zone *time.Location) monitorDoc {
 	if !h.SnapshotAt.IsZero() {
 		doc.LastUpdate = known(h.SnapshotAt.In(compatZone(zone)).Format("2006-01-02T15:04:05.000000"))
 	}
-	for _, nic := range h.Node.Interfaces {
-		for _, addr := range nic.Addrs {
-			if nic.Name != "lo" && !strings.Contains(addr, ":") {
-				address, _, _ := strings.Cut(addr, "/")
-				doc.IPs = append(doc.IPs, [2]safe{safe(nic.Name), safe(address)})
-			}
-		}
+	for nic, address := range addresses(h) {
+		doc.IPs = append(doc.IPs, [2]safe{safe(nic), safe(address)})
 	}
 	for i := range h.GPUs {
 		g := &h.GPUs[i]
@@ -143,6 +139,20 @@ func monitorNode(h *board.Host, zone *time.Location) monitorDoc {
 		doc.GPUs = append(doc.GPUs, gpu)
 	}
 	return doc
+}
+
+// addresses are the IPv4 addresses of a host that are not its own, with their interfaces.
+func addresses(h *board.Host) iter.Seq2[string, string] {
+	return func(yield func(nic, address string) bool) {
+		for _, nic := range h.Node.Interfaces {
+			for _, addr := range nic.Addrs {
+				address, _, _ := strings.Cut(addr, "/")
+				if nic.Name != "lo" && !strings.Contains(addr, ":") && !yield(nic.Name, address) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // An agentDoc is compat/gpu_status/<h>.json, the answer of one agent of nvgpu. A

@@ -3,7 +3,6 @@ package data
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"gpuboard/internal/board"
@@ -92,13 +91,8 @@ func vestaHost(h *board.Host, zone *time.Location, samples []snapshot.Sample) ve
 
 // vestaAddress is the first address of the host that is not its own.
 func vestaAddress(h *board.Host) string {
-	for _, nic := range h.Node.Interfaces {
-		for _, addr := range nic.Addrs {
-			if nic.Name != "lo" && !strings.Contains(addr, ":") {
-				address, _, _ := strings.Cut(addr, "/")
-				return address
-			}
-		}
+	for _, address := range addresses(h) {
+		return address
 	}
 	return h.Address
 }

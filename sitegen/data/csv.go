@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"io"
 	"math"
@@ -129,14 +130,13 @@ func csvGPU(g *board.GPU, now time.Time) []string {
 	var users, programs []string
 	for i := range g.Processes {
 		p := &g.Processes[i]
-		who := p.Person
-		if who == "" {
-			who = p.User
+		if !p.Type.Computes() {
+			continue
 		}
-		if who != "" && p.Type.Computes() && !slices.Contains(users, who) {
+		if who := cmp.Or(p.Person, p.User); who != "" && !slices.Contains(users, who) {
 			users = append(users, who)
 		}
-		if p.Program != "" && p.Type.Computes() && !slices.Contains(programs, p.Program) {
+		if p.Program != "" && !slices.Contains(programs, p.Program) {
 			programs = append(programs, p.Program)
 		}
 	}

@@ -98,11 +98,7 @@ func (m *metricsSet) totals(b *board.Board) {
 }
 
 func (m *metricsSet) models(b *board.Board) {
-	total, free := map[string]int{}, map[string]int{}
-	for i := range b.Models {
-		total[b.Models[i].Name] += b.Models[i].Total
-		free[b.Models[i].Name] += b.Models[i].Free
-	}
+	total, free := byModel(b)
 	for _, name := range slices.Sorted(maps.Keys(total)) {
 		m.add("gpuboard_gpus_free", "Free GPUs by model, net of bookings.", float64(free[name]), "model", name)
 		m.add("gpuboard_gpus_known", "GPUs by model, whatever their state.", float64(total[name]), "model", name)

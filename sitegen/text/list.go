@@ -84,15 +84,8 @@ func Why(b *board.Board, g *board.GPU, opt Options) string {
 	return newTextPage(b, opt).why(g)
 }
 
-// A listColumn is one column of [List]; least is how narrow it may become.
-type listColumn struct {
-	title        string
-	width, least int
-	right        bool
-}
-
-func (t *textPage) listTable(wide bool) ([]listColumn, [][]string) {
-	cols := []listColumn{
+func (t *textPage) listTable(wide bool) ([]textColumn, [][]string) {
+	cols := []textColumn{
 		{title: "", right: true}, {title: "status", least: 3}, {title: "type", least: 8}, {title: "util.", right: true}, {title: "mem", right: true},
 		{title: "temp.", right: true}, {title: "MHz", right: true}, {title: "users", least: 5}, {title: "since", least: 5}, {title: "pids", least: 5}, {title: "cmd", least: 4},
 	}
@@ -117,7 +110,7 @@ func (t *textPage) listTable(wide bool) ([]listColumn, [][]string) {
 	return cols, rows
 }
 
-func listWidth(cols []listColumn) int {
+func listWidth(cols []textColumn) int {
 	n := 2 * (len(cols) - 1)
 	for _, c := range cols {
 		n += c.width
@@ -127,7 +120,7 @@ func listWidth(cols []listColumn) int {
 
 // listShrink takes from the widest of the columns that may give, until all fits
 // or none may give any more.
-func listShrink(cols []listColumn, width int) {
+func listShrink(cols []textColumn, width int) {
 	for listWidth(cols) > width {
 		widest := -1
 		for i, c := range cols {
@@ -144,7 +137,7 @@ func listShrink(cols []listColumn, width int) {
 
 // listRow writes a row, nil for the titles. Nothing is wider than the page, and
 // no blank ends a line.
-func (t *textPage) listRow(cols []listColumn, cells []string, s board.State) {
+func (t *textPage) listRow(cols []textColumn, cells []string, s board.State) {
 	var line bytes.Buffer
 	room := t.width
 	for i, c := range cols {
@@ -152,17 +145,13 @@ func (t *textPage) listRow(cols []listColumn, cells []string, s board.State) {
 		if cells != nil {
 			cell = cells[i]
 		}
-		pad := textPad
-		if c.right {
-			pad = textRight
-		}
 		if i > 0 {
 			line.WriteString("  ")
 			room -= 2
 		}
-		width := min(c.width, max(room, 0))
-		cell = pad(cell, width, t.more)
-		room -= width
+		c.width = min(c.width, max(room, 0))
+		cell = t.cell(c, cell)
+		room -= c.width
 		if i == 1 && cells != nil && strings.HasPrefix(cell, "[") {
 			cell = t.paint(textColor(s), strings.TrimRight(cell, " ")) + strings.Repeat(" ", len(cell)-len(strings.TrimRight(cell, " ")))
 		}
@@ -233,17 +222,11 @@ func (t *textPage) listUsers(g *board.GPU) string {
 	if g.State == board.Free || g.State == board.Booked {
 		return "" // what draws the screen is nobody
 	}
-	if len(g.Slices) > 0 {
-		return t.people(g)
-	}
 	people := t.people(g)
-	switch {
-	case people != "":
-		return people
-	case g.State == board.Busy || g.State == board.InUse || g.State == board.Stuck:
+	if people == "" && len(g.Slices) == 0 && (g.State == board.Busy || g.State == board.InUse || g.State == board.Stuck) {
 		return "?"
 	}
-	return ""
+	return people
 }
 
 func (t *textPage) listPIDs(g *board.GPU) string {

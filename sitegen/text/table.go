@@ -11,11 +11,19 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-// A textColumn is one column of the table.
+// A textColumn is one column of a table; least is how narrow [List] may make it.
 type textColumn struct {
-	title string
-	width int
-	right bool
+	title        string
+	width, least int
+	right        bool
+}
+
+// cell is a text as wide as its column.
+func (t *textPage) cell(c textColumn, s string) string {
+	if c.right {
+		return textRight(s, c.width, t.more)
+	}
+	return textPad(s, c.width, t.more)
 }
 
 // textWide is the width from which the table has columns of its own for who,
@@ -39,8 +47,8 @@ func (t *textPage) columns() []textColumn {
 		host = min(host, rest/4)
 		gpu = min(gpu, rest-host-min(22, rest/2))
 		return []textColumn{
-			{"host", host, false}, {"gpu", gpu, false}, {"memory usage", memory, true},
-			{"volat.", 6, true}, {"temp.", 6, true}, {"state", rest - host - gpu, false},
+			{title: "host", width: host}, {title: "gpu", width: gpu}, {title: "memory usage", width: memory, right: true},
+			{title: "volat.", width: 6, right: true}, {title: "temp.", width: 6, right: true}, {title: "state", width: rest - host - gpu},
 		}
 	}
 	host, gpu = min(max(host, 18), 24), min(max(gpu, 24), 28)
@@ -48,9 +56,9 @@ func (t *textPage) columns() []textColumn {
 	who, since := rest/4, 12
 	program := (rest - who - since) / 3
 	return []textColumn{
-		{"host", host, false}, {"gpu", gpu, false}, {"memory usage", 17, true},
-		{"volat.", 8, true}, {"temp.", 7, true}, {"state", 12, false}, {"who", who, false},
-		{"since", since, false}, {"program", program, false}, {"reservation", rest - who - since - program, false},
+		{title: "host", width: host}, {title: "gpu", width: gpu}, {title: "memory usage", width: 17, right: true},
+		{title: "volat.", width: 8, right: true}, {title: "temp.", width: 7, right: true}, {title: "state", width: 12}, {title: "who", width: who},
+		{title: "since", width: since}, {title: "program", width: program}, {title: "reservation", width: rest - who - since - program},
 	}
 }
 
@@ -65,15 +73,11 @@ func (t *textPage) gpuName(g *board.GPU) string {
 func (t *textPage) table() {
 	t.headline()
 	cols := t.columns()
-	body := slices.Clone(cols)
 	t.tableRule(cols)
-	header := make([]string, len(cols))
-	for i, c := range cols {
-		header[i] = c.title
-		cols[i].right = false
+	for _, c := range cols {
+		t.buf.WriteString("|" + textPad(c.title, c.width, t.more))
 	}
-	t.row(cols, header, nil)
-	cols = body
+	t.buf.WriteString("|\n")
 	t.tableRule(cols)
 	any := false
 	for i := range t.b.Hosts {
@@ -127,28 +131,20 @@ func (t *textPage) countGPUs(gpus []*board.GPU) string {
 }
 
 func (t *textPage) tableRule(cols []textColumn) {
-	var s strings.Builder
 	for _, c := range cols {
-		s.WriteByte('+')
-		s.WriteString(strings.Repeat("-", c.width))
+		t.buf.WriteString("+" + strings.Repeat("-", c.width))
 	}
-	s.WriteString("+\n")
-	t.buf.WriteString(s.String())
+	t.buf.WriteString("+\n")
 }
 
-// row writes cells; colors may be nil, or name a colour for some of them.
-func (t *textPage) row(cols []textColumn, cells []string, colors []string) {
+// row writes cells, the one of the state in its colour.
+func (t *textPage) row(cols []textColumn, cells []string, color string) {
 	for i, c := range cols {
-		t.buf.WriteByte('|')
-		pad := textPad
-		if c.right {
-			pad = textRight
+		cell := t.cell(c, cells[i])
+		if c.title == "state" {
+			cell = t.paint(color, cell)
 		}
-		cell := pad(cells[i], c.width, t.more)
-		if colors != nil {
-			cell = t.paint(colors[i], cell)
-		}
-		t.buf.WriteString(cell)
+		t.buf.WriteString("|" + cell)
 	}
 	t.buf.WriteString("|\n")
 }
@@ -174,10 +170,8 @@ func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
 		t.number(g.Temperature) + degree,
 	}
 	color := textColor(g.State)
-	colors := []string{"", "", "", "", "", color}
 	if t.width < textWide {
-		cells = append(cells, " "+t.stateWords(g))
-		t.row(cols, cells, colors)
+		t.row(cols, append(cells, " "+t.stateWords(g)), color)
 		return
 	}
 	since := ""
@@ -192,8 +186,7 @@ func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
 	if words := slicesFree(g); words != "" { // and the rest stands with its slices
 		state, who, since, programs = strings.TrimPrefix(words, "slices: "), "", "", ""
 	}
-	cells = append(cells, " "+state, " "+who, since, " "+programs, " "+t.reservation(g))
-	t.row(cols, cells, append(colors, "", "", "", ""))
+	t.row(cols, append(cells, " "+state, " "+who, since, " "+programs, " "+t.reservation(g)), color)
 }
 
 func (t *textPage) number(v *int) string {
@@ -257,11 +250,9 @@ func slicesFree(g *board.GPU) string {
 // programs are the names of what runs, each once, in order.
 func (t *textPage) programs(g *board.GPU) string {
 	var names []string
-	seen := map[string]bool{}
 	for i := range g.Processes {
 		p := &g.Processes[i]
-		if name := t.safe(p.Program); name != "" && !seen[name] && p.Type.Computes() {
-			seen[name] = true
+		if name := t.safe(p.Program); name != "" && p.Type.Computes() && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -3,8 +3,10 @@ package text
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -218,27 +220,15 @@ func (t *textPage) shows(g *board.GPU) bool {
 	if o.Free && g.State != board.Free {
 		return false
 	}
-	if o.Model != "" && !strings.Contains(strings.ToLower(g.Name), strings.ToLower(o.Model)) &&
-		!strings.Contains(strings.ToLower(g.ShortName), strings.ToLower(o.Model)) {
+	if model := strings.ToLower(o.Model); !strings.Contains(strings.ToLower(g.Name), model) && !strings.Contains(strings.ToLower(g.ShortName), model) {
 		return false
 	}
 	if o.User == "" {
 		return true
 	}
-	for i := range g.Processes {
-		if g.Processes[i].Person == o.User || g.Processes[i].User == o.User {
-			return true
-		}
-	}
-	if g.Booking != nil && g.Booking.Name == o.User {
-		return true
-	}
-	for i := range g.Others {
-		if g.Others[i].Name == o.User {
-			return true
-		}
-	}
-	return false
+	return g.Booking != nil && g.Booking.Name == o.User ||
+		slices.ContainsFunc(g.Processes, func(p board.Process) bool { return p.Person == o.User || p.User == o.User }) ||
+		slices.ContainsFunc(g.Others, func(b board.Booking) bool { return b.Name == o.User })
 }
 
 // hostShown reports whether a host is shown, and which of its GPUs and slices. A
@@ -246,14 +236,8 @@ func (t *textPage) shows(g *board.GPU) bool {
 // that is partitioned is shown where one of its slices is.
 func (t *textPage) hostShown(h *board.Host) (gpus []*board.GPU, shown bool) {
 	o := &t.opt
-	if len(o.Hosts) > 0 {
-		named := false
-		for _, name := range o.Hosts {
-			named = named || name == h.Name
-		}
-		if !named {
-			return nil, false
-		}
+	if len(o.Hosts) > 0 && !slices.Contains(o.Hosts, h.Name) {
+		return nil, false
 	}
 	for i := range h.GPUs {
 		g := &h.GPUs[i]
@@ -298,22 +282,17 @@ func (t *textPage) silence(h *board.Host) string {
 // people are the users of a GPU, each once, in order.
 func (t *textPage) people(g *board.GPU) string {
 	var names []string
-	seen := map[string]bool{}
 	for i := range g.Processes {
 		p := &g.Processes[i]
-		name := p.Person
-		if name == "" {
-			name = p.User
-		}
+		name := t.safe(cmp.Or(p.Person, p.User))
 		switch {
 		case name == "" || p.Alive != nil && !*p.Alive:
 			name = "?"
 		case !p.Type.Computes():
 			continue
 		}
-		if !seen[name] {
-			seen[name] = true
-			names = append(names, t.safe(name))
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return strings.Join(names, ",")
