@@ -121,10 +121,11 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	return u, nil
 }
 
-// Filecmd allows only the removal of temporary files that are not open.
+// Filecmd allows only the removal of temporary files that are not open, and of expired
+// hour files.
 func (s *session) Filecmd(r *sftp.Request) error {
 	name, ok := plain(r.Filepath)
-	if r.Method != "Remove" || !ok || !tempName().MatchString(name) {
+	if r.Method != "Remove" || !ok || !tempName().MatchString(name) && !expired(name, s.now()) {
 		return sftp.ErrSSHFxPermissionDenied
 	}
 	s.mu.Lock()
