@@ -144,8 +144,7 @@ func (w *wanted) format(open []board.Unit) string {
 	return s
 }
 
-// warnOfBookings says until when the chosen GPUs are free, where somebody else
-// is to have them within a day.
+// warnOfBookings says until when chosen GPUs are free, where somebody else has booked them within a day.
 func (a *app) warnOfBookings(open []board.Unit, mine func(string) bool, look text.Options) {
 	for _, o := range open {
 		if next := o.GPU.Next; next != nil && !mine(next.Name) && next.From.Sub(a.now()) <= 24*time.Hour {
@@ -191,8 +190,7 @@ func counted(n int, what string) string {
 	return strconv.Itoa(n) + " " + what + "s"
 }
 
-// availableJSON is the answer for programs: what was chosen and all others,
-// whatever the outcome.
+// availableJSON prints the answer for programs: what was chosen and all others.
 func (a *app) availableJSON(w *wanted, b *board.Board, open []board.Unit, look text.Options) error {
 	type one struct {
 		Index       int         `json:"index"`

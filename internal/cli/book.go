@@ -196,8 +196,7 @@ func aboutEnd(err error, flag string) error {
 	return err
 }
 
-// wanted makes the bookings that the arguments name, each a copy of one. With
-// --gpus they are hosts to pick from.
+// wanted makes the bookings that the arguments name. With --gpus the arguments are hosts.
 func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]booking.Booking, error) {
 	var list []booking.Booking
 	for _, arg := range args {
@@ -227,8 +226,7 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 // staleBoard is the age from which on a board may not know what is in use.
 const staleBoard = 10 * time.Minute
 
-// choose picks GPUs on the given hosts, or on any: those that nobody has booked
-// until the end and, if the booking begins now, that are free on the board.
+// choose picks free GPUs that nobody has booked until the end.
 func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts []booking.Booking) ([]booking.Booking, error) {
 	wish := board.Wish{Request: r.pick.Request, GPUs: r.gpus, OneHost: r.oneHost, From: one.From, Until: one.Until}
 	for _, b := range hosts {
@@ -264,8 +262,7 @@ func (e *editor) typed(t time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
-// unusable notes which of the GPUs that are about to be booked from now on can be
-// used by nobody.
+// unusable notes which of the wanted GPUs are stuck or lost.
 func (e *editor) unusable(wanted []booking.Booking) {
 	broken := (&board.Request{}).List(e.board, func(h *board.Host, g *board.GPU) bool {
 		return (g.State == board.Stuck || g.State == board.Lost) && slices.ContainsFunc(wanted, func(w booking.Booking) bool {
@@ -297,9 +294,8 @@ func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit f
 	return e.print(verb, c, r.asJSON, r.dryRun)
 }
 
-// onWebHost reports that a command that reads or changes bookings was run on the
-// web host by ssh, and what came of it. It does so where booking.ssh names the
-// web host, unless somebody names a file on this machine by a flag.
+// onWebHost runs a command on the web host by ssh where booking.ssh names one, unless a
+// flag names a file on this machine. done is false where it does not.
 func (a *app) onWebHost(c *cobra.Command, cfg *config.Config, args []string) (done bool, err error) {
 	host := cfg.String("booking.ssh")
 	if host == "" || c.Flags().Changed("comments") || c.Flags().Changed("data") {
@@ -323,8 +319,7 @@ func (a *app) onWebHost(c *cobra.Command, cfg *config.Config, args []string) (do
 // sshFailed is the exit code by which ssh tells its own errors from the command's.
 const sshFailed = 255
 
-// remoteCommand is the same command for the shell of the web host. What is about
-// this machine stays here: its configuration file, and booking.ssh itself.
+// remoteCommand is the same command without what concerns this machine alone.
 func remoteCommand(c *cobra.Command, cfg *config.Config, args []string) string {
 	words := commandLine(c, "config", "booking-ssh", "booking-name")
 	if name := cfg.String("booking.name"); name != "" {

@@ -105,8 +105,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 	return c
 }
 
-// pruneAfter is how long a booking stays in comments.json after its end unless
-// --before says otherwise.
+// pruneAfter is how long after its end a booking stays, without --before.
 const pruneAfter = 30 * 24 * time.Hour
 
 // prune moves bookings that ended before a moment into the archive.
@@ -171,8 +170,7 @@ func (e *editor) published(path string, list []booking.Booking, problems []snaps
 	return err
 }
 
-// table prints the bookings for people. Nothing on a line is as wide as it
-// likes but the comment, which comes last.
+// table prints the bookings for people, with the comment last.
 func (e *editor) table(w io.Writer, list []booking.Booking) error {
 	if len(list) == 0 {
 		return nil

@@ -14,8 +14,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// checkCommand is the cron watchdog, with the seed's words: check HOST starts
-// what does not run, check kill stops it.
+// checkCommand is the watchdog for cron.
 func (a *app) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "check [HOST|kill]", Short: "keep the loop running (for cron); kill stops it", GroupID: groupNode,

@@ -31,8 +31,7 @@ type silent int
 
 func (s silent) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// app is what every command has at hand. Nothing below reads a clock, a stream
-// or the environment of its own accord.
+// app is what every command shares. Commands take the clock, streams and environment from here.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -159,8 +158,7 @@ func (a *app) configured(run func(c *cobra.Command, cfg *config.Config, args []s
 	}
 }
 
-// warnOfName says that a file beside the configuration is not read, because its name is
-// not quite that of one. Where there is no configuration, such a file is an error.
+// warnOfName warns of a gpuboard.yaml beside the configuration in force, which is not read.
 func (a *app) warnOfName(cfg *config.Config) {
 	places := []string{"gpuboard.yml", "/etc/gpuboard/gpuboard.yml"}
 	for _, path := range places[:slices.Index(places, cfg.Path)+1] {
@@ -196,9 +194,8 @@ func (a *app) flags(c *cobra.Command, names ...string) {
 	}
 }
 
-// Root is the tree of commands as it is the same on every machine, for those
-// who write it down: the reference, manual pages and completions. Running one
-// of its commands is not what it is for.
+// Root is the tree of commands as it is the same on every machine, for the reference,
+// manual pages and completions. Its commands are not run.
 func Root() *cobra.Command {
 	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, now: time.Now, getenv: func(string) string { return "" }}
 	root := a.root()
@@ -216,9 +213,7 @@ func Root() *cobra.Command {
 	return root
 }
 
-// release is set by -ldflags "-X gpuboard/cli.release=1.2.3" when a release is
-// built; else the version is what the Go toolchain recorded. It is written by
-// the linker alone.
+// release is set by the linker: -ldflags "-X gpuboard/internal/cli.release=1.2.3".
 var release string
 
 // version is one word: "1.2.3", or "devel-<commit>" for a build from a checkout.
@@ -277,8 +272,7 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// refuseRoot returns an error where root would make files in a directory that belongs
-// to the account which runs the program: that account could not change them later.
+// refuseRoot refuses to make files as root in a directory of another account.
 func (a *app) refuseRoot(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil || os.Geteuid() != 0 {

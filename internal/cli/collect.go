@@ -51,8 +51,7 @@ func (a *app) node(cfg *config.Config) node.Node {
 	return node.Node{Config: cfg, Version: version(), Now: a.now, Getenv: a.getenv, Stderr: a.stderr, SSHConfig: sshConfig}
 }
 
-// degraded says in one line what could not be read, for cron's mail, and gives the command its exit
-// code.
+// degraded prints what could not be read, in one line, and returns the exit status.
 func (a *app) degraded(snap *snapshot.Snapshot) error {
 	if len(snap.Errors) == 0 {
 		return nil

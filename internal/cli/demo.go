@@ -33,8 +33,7 @@ import (
 	"gpuboard/publisher/dropbox"
 )
 
-// demoEvery is how often the demonstration generates, and asks its nodes for
-// news: short, so that one sees it move.
+// demoEvery is the interval of the generator and the nodes.
 const demoEvery = 5 * time.Second
 
 func (a *app) demoCommand() *cobra.Command {
@@ -173,8 +172,7 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 	return nil
 }
 
-// demoConfig writes a configuration with which commands find the demonstration, and
-// returns its path. It lies apart from the rest, under a name that can be typed.
+// demoConfig writes a configuration with which commands find the demonstration.
 func (a *app) demoConfig(cfg *config.Config, dir, listen string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil || os.MkdirAll(cache, 0o700) != nil {
@@ -206,9 +204,8 @@ type demoNode struct {
 	snap func(context.Context) (*snapshot.Snapshot, error) // nil for no news
 }
 
-// demoNodes says where the snapshots of each node come from. The first is of the
-// start, however long the history took: the board has to know the GPUs of a node
-// before its driver stops.
+// demoNodes says where the snapshots of each node come from. The first is of the start,
+// because the board has to know the GPUs of a node before its driver stops.
 func (a *app) demoNodes(cfg *config.Config, fleet *demo.Fleet, start time.Time) []demoNode {
 	var nodes []demoNode
 	for _, h := range fleet.Hosts() {
@@ -235,8 +232,7 @@ func (a *app) demoNodes(cfg *config.Config, fleet *demo.Fleet, start time.Time) 
 	return nodes
 }
 
-// demoNode is the life of one node. It writes into its drop, which has the layout of a
-// spool. first is called after the first snapshot.
+// demoNode writes snapshots into the drop of a node, which has the layout of a spool.
 func (a *app) demoNode(ctx context.Context, data string, n demoNode, first func()) error {
 	done := sync.OnceFunc(first)
 	defer done()
@@ -269,8 +265,7 @@ const (
 	demoNear = time.Minute
 )
 
-// demoHistory puts the fleet's last month into the history, as if the generator
-// had been running all the while.
+// demoHistory fills the history as if the generator had been running.
 func (a *app) demoHistory(ctx context.Context, cfg *config.Config, fleet *demo.Fleet, now time.Time) error {
 	if cfg.Bool("no_history") {
 		return nil

@@ -38,8 +38,7 @@ type editor struct {
 	notes         []string     // what was assumed, for stderr
 }
 
-// editor opens the bookings. name is that of --name, "" for oneself; at is that of
-// --now, "" for now.
+// editor opens the bookings. name and at are those of --name and --now; both may be "".
 func (a *app) editor(c *cobra.Command, cfg *config.Config, name, at string) (*editor, error) {
 	e := &editor{app: a, defaultLength: cfg.String("booking.default_duration")}
 	e.Zone, e.FileZone, e.Now = cfg.Zone(), cfg.BookingZone(true), a.now()
@@ -68,8 +67,7 @@ func (a *app) editor(c *cobra.Command, cfg *config.Config, name, at string) (*ed
 	return e, nil
 }
 
-// bookingName is who somebody is in the bookings unless they say otherwise:
-// booking.name, else who runs this; with sudo, the one who typed it.
+// bookingName is who books by default: booking.name, else who runs this or typed sudo.
 func (a *app) bookingName(cfg *config.Config) string {
 	if name := cfg.String("booking.name"); name != "" {
 		return name
@@ -104,9 +102,7 @@ func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
 	return problems, nil
 }
 
-// readBoard reads the board, against which bookings are checked. A board that
-// cannot be read is an error where it is required; otherwise it is said on stderr
-// if one is configured.
+// readBoard reads the board, against which bookings are checked. Without required it may fail.
 func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required bool) error {
 	s, err := source.Open(e.app.source(cfg), "")
 	if err == nil {
@@ -149,8 +145,7 @@ func (e *editor) note(notes ...string) {
 	}
 }
 
-// change makes a change under the lock; with dryRun it only reads. The result is
-// that of the last call of edit, which is the one that counts.
+// change makes a change under the lock; with dryRun it only reads.
 func (e *editor) change(ctx context.Context, dryRun bool, edit func([]byte) (booking.Change, error)) (c booking.Change, err error) {
 	if dryRun {
 		data, err := e.file.Read()
@@ -287,9 +282,8 @@ func (e *editor) jobs(jobs []booking.Job) []string {
 	return lines
 }
 
-// print prints what was done: a line for each stretch of time, or JSON, and with
-// dry the lines of the file that would change. After a release these are the
-// stretches that were given back, and not what is left.
+// print prints what was done: a line for each stretch of time, or JSON. After a release
+// these are the stretches that were given back.
 func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
 	if asJSON {
 		doc := struct {
@@ -337,8 +331,7 @@ func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
 	return nil
 }
 
-// diffLines shows what differs between two contents of comments.json, line by
-// line, with "+" and "-" in front. Control characters are escaped.
+// diffLines shows the lines that differ, with "+" and "-" in front.
 func diffLines(before, after []byte) string {
 	unified := string(diff.Diff("before", normalLines(before), "after", normalLines(after)))
 	var out strings.Builder

@@ -15,9 +15,8 @@ import (
 // This is the only file of the command line that starts programs: OpenSSH for its reading of its
 // configuration, and to run a command on the web host.
 
-// sshConfig asks OpenSSH what it would use to reach a host ("ssh -G"), which
-// is the truth for Match, tokens and canonical names. It returns fs.ErrNotExist
-// where there is no ssh.
+// sshConfig returns what "ssh -G" says of a host: the truth for Match, tokens and canonical
+// names. The error is fs.ErrNotExist where there is no ssh.
 func sshConfig(ctx context.Context, host string) ([]byte, error) {
 	path, err := exec.LookPath("ssh")
 	if err != nil {
@@ -36,8 +35,7 @@ func sshConfig(ctx context.Context, host string) ([]byte, error) {
 	return out, nil
 }
 
-// ssh runs a command on a host, with our own streams, and returns its exit code;
-// 255 is an error of ssh itself. The command is for the shell there.
+// ssh runs a command on a host and returns its exit code; 255 is an error of ssh itself.
 func (a *app) ssh(ctx context.Context, host, command string) (code int, err error) {
 	c := exec.CommandContext(ctx, "ssh", "--", host, command)
 	c.Stdin, c.Stdout, c.Stderr = a.stdin, a.stdout, a.stderr

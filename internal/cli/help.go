@@ -11,8 +11,7 @@ import (
 // flagsWidth is the width to which the descriptions of flags are wrapped.
 const flagsWidth = 100
 
-// help prints what --help and the command help print: all commands on one screen, or
-// for one command its examples, what it does and its flags.
+// help prints what --help and the command help print.
 func (a *app) help(c *cobra.Command, _ []string) {
 	if c.HasParent() {
 		fmt.Fprint(c.OutOrStdout(), commandHelp(c))

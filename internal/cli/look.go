@@ -45,8 +45,7 @@ func (a *app) unixUser() string {
 	return strconv.Itoa(os.Getuid())
 }
 
-// withProblems prints the problems of a node, except the one that err says already, and
-// returns err.
+// withProblems prints the problems of a node but the one that err says, and returns err.
 func (a *app) withProblems(b *board.Board, err error) error {
 	for _, p := range b.Problems {
 		if err == nil || !strings.HasSuffix(err.Error(), p.Message) {
@@ -77,8 +76,7 @@ func sourceKeys() []string {
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after"}
 }
 
-// completeHosts completes names of hosts from a directory; a site elsewhere is
-// not asked while somebody types.
+// completeHosts completes names of hosts from a directory, without asking a site elsewhere.
 func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	cfg, err := a.load(c)
 	if err != nil {
@@ -106,8 +104,7 @@ func (a *app) look(cfg *config.Config) text.Options {
 	return text.Options{Width: a.width(80), Color: a.colors(), ASCII: !a.unicode(), Zone: cfg.Zone()}
 }
 
-// colors reports whether stdout is to be coloured: on a terminal, unless
-// NO_COLOR says no; anywhere, if CLICOLOR_FORCE says so.
+// colors reports whether stdout is to be coloured.
 func (a *app) colors() bool {
 	force := a.getenv("CLICOLOR_FORCE")
 	switch {
@@ -126,8 +123,7 @@ func (a *app) terminal() bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// width is how many columns stdout has: what COLUMNS says, what the terminal
-// says, else what is given for a pipe or a file.
+// width is how many columns stdout has, and otherwise where that is not known.
 func (a *app) width(otherwise int) int {
 	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
 		return min(n, 1000)
@@ -140,8 +136,7 @@ func (a *app) width(otherwise int) int {
 	return otherwise
 }
 
-// unicode reports whether the locale can show more than ASCII. Where none is
-// set nothing is known, and modern terminals can.
+// unicode reports whether the locale can show more than ASCII; an unset one can.
 func (a *app) unicode() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToUpper(a.getenv(name)); v != "" {

@@ -44,8 +44,7 @@ func (a *app) publishCommand() *cobra.Command {
 	return c
 }
 
-// published says whether the snapshot that the drop has now is well. Without one
-// there is nothing to say.
+// published says whether the snapshot that the drop has now is well.
 func (a *app) published(s *spool.Spool) error {
 	data, err := s.Read(spool.File{Name: spool.LatestName})
 	if err != nil {

@@ -61,8 +61,8 @@ func (a *app) receiveCommand() *cobra.Command {
 // maxNames bounds the names in a line for known_hosts.
 const maxNames = 8
 
-// names are those under which nodes may reach an address, each with its port: the
-// address itself, or this machine's name and addresses where it listens on all.
+// names are those under which nodes may reach an address, each with its port. A server that
+// listens on all addresses has this machine's name and addresses.
 func names(addr net.Addr) []string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {

@@ -55,8 +55,7 @@ func (a *app) releaseCommand() *cobra.Command {
 	return c
 }
 
-// vanished takes out of the arguments the IDs of bookings that vanished from the
-// file, and returns the record's entries of them.
+// vanished takes the IDs of bookings that vanished from the file out of the arguments.
 func (e *editor) vanished(args []string) (rest []string, entries []booking.Entry) {
 	all := booking.Vanished(e.file.Record(), e.file.Load(e.options()), e.options())
 	for _, arg := range args {

@@ -61,8 +61,7 @@ func (a *app) serveCommand() *cobra.Command {
 	return c
 }
 
-// serveOptions says what the settings mean for the server, and refuses those
-// that contradict each other.
+// serveOptions makes the options of the server, and refuses settings that contradict.
 func (a *app) serveOptions(cfg *config.Config) (serve.Options, error) {
 	form := cfg.Bool("booking.form")
 	o := serve.Options{Site: cfg.String("site"), Log: a.log(), Private: cfg.Bool("private")}

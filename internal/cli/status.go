@@ -91,8 +91,7 @@ func sourceFlag(c *cobra.Command, from *string) {
 	c.Flags().StringVar(from, "from", "", "where the board is: `URL` or directory of a site, or a data directory (default: site_url of the configuration, else the directories configured here)")
 }
 
-// judge says on stderr when a board is old. One that is very old says nothing
-// about now: every GPU on it becomes unknown, and dead is true.
+// judge says on stderr how old a board is. Very old boards are made unknown, and dead is true.
 func (a *app) judge(s *source.Source, b *board.Board) (dead bool) {
 	age, interval := b.Age(a.now()), b.Every()
 	switch {
@@ -123,8 +122,7 @@ func (a *app) missingHosts(b *board.Board, names []string) (missing int) {
 	return missing
 }
 
-// filtered is the board with only what the options show. Its totals and models
-// stay those of the whole.
+// filtered is the board with only what the options show, and with the totals of the whole.
 func filtered(p *data.Published, o text.Options) *data.Published {
 	b := *p.Board
 	b.Hosts = nil

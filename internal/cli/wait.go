@@ -20,12 +20,8 @@ import (
 	"gpuboard/sitegen/text"
 )
 
-// How often a source may be asked: a web server belongs to others, a directory
-// is near.
-const (
-	leastSiteEvery = 2 * time.Second
-	leastDirEvery  = 100 * time.Millisecond
-)
+// leastSiteEvery is the shortest interval between two requests to a web server.
+const leastSiteEvery = 2 * time.Second
 
 func (a *app) waitCommand() *cobra.Command {
 	w := wanted{limit: 1}
@@ -50,8 +46,8 @@ func (a *app) waitCommand() *cobra.Command {
 			if w.limit < 1 {
 				return failure.Usage("", "--gpus: at least 1, not %d", w.limit)
 			}
-			if timeout < 0 {
-				return failure.Usage("", "--timeout: %s is no time to wait", timeout)
+			if timeout < 0 || every <= 0 {
+				return failure.Usage("", "--timeout %s --every %s: no time to wait", timeout, every)
 			}
 			for i, name := range w.Hosts {
 				var err error
@@ -63,12 +59,11 @@ func (a *app) waitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			least := leastDirEvery
 			if s.Remote() {
-				least = leastSiteEvery
+				every = max(every, leastSiteEvery)
 			}
 			// What is not a place in the whole cluster has to be on one host.
-			v := &waiter{app: a, source: s, wanted: &w, look: look, every: max(every, least), oneHost: oneHost || w.shape != "host:index"}
+			v := &waiter{app: a, source: s, wanted: &w, look: look, every: every, oneHost: oneHost || w.shape != "host:index"}
 			if c.Flags().Changed("book") {
 				if err := v.bookAfterWait(c, cfg, book); err != nil {
 					return err
@@ -133,8 +128,8 @@ type waiter struct {
 	newEditor func() (*editor, error) // nil to book nothing
 }
 
-// run looks until there are enough GPUs, or time is up. A board that cannot be
-// read, or is too old to be believed, is a reason to go on waiting.
+// run reads the board until there are enough GPUs, or time is up. It goes on waiting while
+// the board cannot be read or is too old.
 func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Duration) ([]board.Unit, error) {
 	aliases, problems := v.source.Aliases()
 	for _, p := range problems {
@@ -175,8 +170,7 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 	}
 }
 
-// try looks at a board once. It is done when there are enough GPUs and, with
-// --book, they are booked.
+// try looks at a board once. It is done when there are enough GPUs and they are booked.
 func (v *waiter) try(ctx context.Context, b *board.Board) (done bool, open []board.Unit, err error) {
 	if open = board.Pick(v.open(b), v.wanted.limit, v.oneHost, v.wanted.Order == "index"); open == nil {
 		if err := v.never(b); err != nil {
@@ -225,8 +219,7 @@ func (v *waiter) open(b *board.Board) []board.Unit {
 	return slices.DeleteFunc(open, func(o board.Unit) bool { return !v.possible(o.GPU) })
 }
 
-// never returns an error if waiting cannot help, because the cluster has not that
-// many GPUs of the kind. A host without known GPUs may have any.
+// never returns an error if the cluster has not that many GPUs of the kind.
 func (v *waiter) never(b *board.Board) error {
 	all, most := 0, 0
 	for i := range b.Hosts {
@@ -311,8 +304,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // errTaken says that a GPU that is free on the board has been booked since.
 var errTaken = errors.New("booked by somebody else since the board was made")
 
-// bookAfterWait prepares booking what is found, so that what is wrong with that is said
-// before the waiting begins. stdout is for the list of GPUs alone.
+// bookAfterWait prepares the booking, to report its errors before the waiting begins.
 func (v *waiter) bookAfterWait(c *cobra.Command, cfg *config.Config, length string) (err error) {
 	if host := cfg.String("booking.ssh"); host != "" {
 		return failure.Usage("ssh "+shell.Quote(host)+" gpuboard wait --book "+shell.Quote(length), "wait --book needs the bookings on this machine, and booking.ssh says that they are on %s", snapshot.Text(host, 80))
@@ -328,14 +320,12 @@ func (v *waiter) bookAfterWait(c *cobra.Command, cfg *config.Config, length stri
 	return err
 }
 
-// possible reports whether a GPU that can be used now can be booked for as long as
-// is wanted. One's own booking of it stays as it is.
+// possible reports whether a GPU can be booked for as long as is wanted, or is booked already.
 func (v *waiter) possible(g *board.GPU) bool {
 	return g.State != board.Free || g.FreeUntil.IsZero() || !g.FreeUntil.Before(v.app.now().Add(v.lasts))
 }
 
-// book writes the bookings, all or none. The error is errTaken if a GPU has been
-// booked since the board was made.
+// book writes the bookings, all or none. The error is errTaken if a GPU has been booked since.
 func (v *waiter) book(ctx context.Context, b *board.Board, open []board.Unit) error {
 	e, err := v.newEditor()
 	if err != nil {

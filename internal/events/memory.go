@@ -10,8 +10,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// MemorySchema is the number of the format of [Memory]. A memory with another number
-// is discarded: the next board is then the first one.
+// MemorySchema is the format of [Memory]. A memory of another format is discarded.
 const MemorySchema = 1
 
 // Bounds of a Memory. It describes what is on the board, so it does not grow with time.
@@ -38,8 +37,7 @@ type HostMemory struct {
 	LastNews time.Time       `json:"last_news"`
 }
 
-// GPUMemory is the last known state of a GPU. It does not change while the host sends
-// nothing.
+// GPUMemory is the last known state of a GPU.
 type GPUMemory struct {
 	Index int         `json:"index"`
 	State board.State `json:"state"`
@@ -50,8 +48,7 @@ type GPUMemory struct {
 	Users     []string  `json:"users,omitempty"`
 }
 
-// BookingMemory is the last known end of a booking, and whether a no-show was an event. The
-// other events follow from the times.
+// BookingMemory is the last known end of a booking, and whether a no-show was an event.
 type BookingMemory struct {
 	Until  time.Time `json:"until"`
 	NoShow bool      `json:"no_show,omitempty"`

@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// run starts a hook's program with the message as JSON on standard input and
-// its main facts in the environment.
+// run starts a hook's program with the message as JSON on standard input.
 func (c *Notifier) run(ctx context.Context, h *Hook, m message) error {
 	doc, err := json.Marshal(m)
 	if err != nil {
@@ -33,8 +32,7 @@ func (c *Notifier) run(ctx context.Context, h *Hook, m message) error {
 	return execute(ctx, h.Command, append(doc, '\n'), env)
 }
 
-// inherited returns the environment that programs inherit: a short list, without Consul
-// tokens and gpuboard's own settings.
+// inherited returns the environment of programs, without tokens and gpuboard's settings.
 func inherited() []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR"} {
@@ -45,8 +43,7 @@ func inherited() []string {
 	return env
 }
 
-// execute runs a program without a shell, in its own process group, which is killed
-// when the context ends.
+// execute runs a program without a shell, in its own process group, until ctx ends.
 func execute(ctx context.Context, argv []string, stdin []byte, env []string) error {
 	var stderr head
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

@@ -14,8 +14,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// The pause after a failure: firstPause, doubled with each further failure up to
-// maxPause.
+// The pause after a failure doubles from firstPause to maxPause.
 const (
 	firstPause = 30 * time.Second
 	maxPause   = time.Hour
@@ -31,9 +30,8 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// Deliver sends what waits, to all hooks in parallel and to each in order, within
-// [Budget], and returns the hooks that fail. What could not be sent stays for a later
-// call.
+// Deliver sends what waits, to all hooks in parallel and to each in order, within [Budget].
+// It returns the hooks that fail. What could not be sent stays.
 func (c *Notifier) Deliver(ctx context.Context, now time.Time) []State {
 	box, err := c.load()
 	if err != nil {
@@ -66,8 +64,7 @@ func (c *Notifier) Deliver(ctx context.Context, now time.Time) []State {
 	return list
 }
 
-// isDue reports whether the pause after a failure is over. A pause longer than
-// maxPause comes from a wrong clock and is ignored.
+// isDue reports whether the pause is over. One longer than maxPause comes from a wrong clock.
 func (q *queue) isDue(now time.Time) bool {
 	return !now.Before(q.Next) || q.Next.Sub(now) > maxPause
 }
@@ -78,8 +75,7 @@ func (q *queue) tokens(h *Hook, now time.Time) int {
 	return h.PerMinute - len(q.Sent)
 }
 
-// serve sends what waits for one hook. It returns an error of the outbox; an error of
-// the hook is stored in its queue.
+// serve sends what waits for one hook. The error is one of the outbox.
 func (c *Notifier) serve(ctx context.Context, h *Hook, box *outbox, now time.Time) error {
 	q := box.Hooks[h.Name]
 	for {
@@ -109,8 +105,8 @@ func (c *Notifier) serve(ctx context.Context, h *Hook, box *outbox, now time.Tim
 	}
 }
 
-// next returns the next message for a hook and how many items it contains; 0 if none
-// may be sent now. If more events wait than the rate allows, they are combined.
+// next returns the next message and how many items it contains; 0 if none may be sent now.
+// If more events wait than the rate allows, they are combined.
 func (c *Notifier) next(h *Hook, q *queue, now time.Time) (message, int) {
 	tokens := q.tokens(h, now)
 	if len(q.Pending) == 0 || tokens <= 0 {

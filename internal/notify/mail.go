@@ -22,8 +22,7 @@ func (c *Notifier) mail(ctx context.Context, h *Hook, m message) error {
 	return execute(ctx, []string{h.Sendmail, "-t", "-i"}, data, nil)
 }
 
-// mailText returns the message in the format of RFC 5322, with the line ends of this
-// system, as sendmail expects. A repeated message has the same Message-ID.
+// mailText returns the message in the format of RFC 5322, with the line ends of this system.
 func mailText(h *Hook, m message) ([]byte, error) {
 	from, err := mail.ParseAddress(h.From)
 	if err != nil {
@@ -70,8 +69,7 @@ func mailText(h *Hook, m message) ([]byte, error) {
 	return bytes.ReplaceAll(b.Bytes(), []byte("\r\n"), []byte("\n")), nil
 }
 
-// subject encodes and folds a subject line (RFC 2047, RFC 5322). No text can end it,
-// and no line of it is longer than 78 characters. mime.BEncoding does not fold.
+// subject encodes and folds a subject line (RFC 2047). mime.BEncoding does not fold.
 func subject(s string) string {
 	const most, plain, chunk = 180, 65, 39 // runes; bytes left unencoded; bytes of an encoded word
 	if r := []rune(s); len(r) > most {

@@ -16,9 +16,8 @@ const (
 	maxTextBytes = 7_000
 )
 
-// A message is what is sent to one hook at once. Commands and webhooks with format json
-// get it as JSON. With one event it has the fields of the event; with several its kind
-// is "several", for others "daily-summary" or "test". Events has the events in all cases.
+// A message is what is sent to one hook at once. With one event it has its fields. Its kind
+// is "several" for several, and else "daily-summary" or "test".
 type message struct {
 	events.Event
 	Text    string         `json:"text"` // complete, several lines
@@ -33,8 +32,7 @@ func (c *Notifier) message(id string, kind events.Kind, at time.Time) message {
 	return message{Event: events.Event{ID: id, Kind: kind, At: at.UTC().Truncate(time.Second)}, Title: c.opt.Title, URL: c.opt.SiteURL, Events: []events.Event{}}
 }
 
-// eventMessage returns a message of one or several events. Its id depends on the events
-// alone, so that a repeated message has the same id.
+// eventMessage returns a message of events. A repeated message has the same id.
 func (c *Notifier) eventMessage(items []item, dropped int, now time.Time) message {
 	m := c.message("", "several", now)
 	m.Dropped = dropped

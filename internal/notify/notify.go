@@ -80,19 +80,16 @@ type Hook struct {
 	// URL and Format are for webhooks. The URL is a secret and never printed whole.
 	URL    string
 	Format Format
-	// To and From are mail addresses. Sendmail is the program, by default
-	// /usr/sbin/sendmail.
+	// To and From are mail addresses. Sendmail is the program; default /usr/sbin/sendmail.
 	To       []string
 	From     string
 	Sendmail string
 	// Command is a program and its arguments. No shell is involved.
 	Command []string
-	// Events and Hosts select what the hook gets, as patterns of [path.Match];
-	// nil is everything, an empty list nothing. Users selects events that
-	// concern one of these people.
+	// Events and Hosts are patterns of [path.Match]; nil is everything, an empty list
+	// nothing. Users selects events that concern one of these people.
 	Events, Hosts, Users []string
-	// PerMinute limits the messages per minute; further events are combined into one
-	// message. 0 is [PerMinute].
+	// PerMinute is the limit of messages; further events are combined. 0 is [PerMinute].
 	PerMinute int
 	// Daily is the local time of a summary, "08:30"; "" for none.
 	Daily string
@@ -245,24 +242,21 @@ func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.
 // day returns the date in the zone of the site.
 func (c *Notifier) day(now time.Time) string { return now.In(c.opt.Zone).Format("2006-01-02") }
 
-// dailyDue reports whether the local time of day is the hook's or later. Because it
-// compares times of day, a day on which a clock change skips that time has a summary,
-// and one on which it occurs twice has only one.
+// dailyDue reports whether the local time of day is the hook's or later. A day on which a
+// clock change skips that time has a summary, and one on which it occurs twice only one.
 func (c *Notifier) dailyDue(h *Hook, now time.Time) bool {
 	local := now.In(c.opt.Zone)
 	return h.Daily != "" && local.Hour()*60+local.Minute() >= c.daily[h.Name]
 }
 
-// A State is that of one hook. Err is of the last delivery or of the test message; without
-// a hook it is of the outbox.
+// A State is that of one hook, or without a name that of the outbox.
 type State struct {
 	Hook, Where string // Where is its address without secrets
 	Waiting     int    // events
 	Err         error
 	Tries       int       // that failed
 	Next        time.Time // when it is tried again
-	// Refused is true when the receiver refused the message, so that a retry alone
-	// does not help.
+	// Refused is true when a retry alone does not help.
 	Refused bool
 }
 

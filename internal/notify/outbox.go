@@ -30,9 +30,8 @@ type queue struct {
 	Refused bool        `json:"refused,omitempty"`
 	Dropped int         `json:"dropped,omitempty"` // since the last message
 	Day     string      `json:"day,omitempty"`     // of the last summary, in the site's zone
-	// Began is when the last delivery began. It is written before the delivery to
-	// make sure that the result can be written too: on a full disk the same message
-	// would otherwise be sent in every generation.
+	// Began is when the last delivery began. It is written before the delivery: where that
+	// fails, the result could not be written either, and the message would be sent again.
 	Began time.Time `json:"began,omitzero"`
 }
 

@@ -18,9 +18,8 @@ import (
 // maxAnswerBytes limits what is read of an answer, of which mostly the status counts.
 const maxAnswerBytes = 16 << 10
 
-// newClient returns an HTTP client that verifies TLS, keeps no connections and follows no
-// redirects: another server must not get the message, and a POST that becomes a GET
-// delivers nothing.
+// newClient returns an HTTP client that verifies TLS and follows no redirects, so that no
+// other server gets the message.
 func newClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -31,8 +30,7 @@ func newClient() *http.Client {
 	}
 }
 
-// post sends a message to a webhook. Errors do not contain the path of the URL, which
-// is a secret.
+// post sends a message to a webhook. Errors omit the path of the URL, which is a secret.
 func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
 	body, err := h.body(m)
 	if err != nil {
@@ -72,8 +70,7 @@ func (c *Notifier) post(ctx context.Context, h *Hook, m message) error {
 	return r
 }
 
-// reason returns an answer that is a single word, such as Slack's "invalid_token". A
-// longer answer may repeat the request and is omitted.
+// reason returns an answer of one word, such as Slack's "invalid_token". Others may quote.
 func reason(said []byte) string {
 	word := strings.TrimSpace(string(said))
 	if word == "" || len(word) > 40 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") != "" {
@@ -119,15 +116,13 @@ func withLink(text, link string) string {
 	return text + "\n" + link
 }
 
-// escapeSlack escapes the three special characters of Slack's text. This also disables
-// mentions.
+// escapeSlack escapes the special characters of Slack, which also disables mentions.
 func escapeSlack(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
-// escapeMarkdown escapes Markdown and disables mentions: names and comments come from
-// everybody who can book, and "@all" would notify everybody. An invisible word joiner
-// after the @ breaks the mention.
+// escapeMarkdown escapes Markdown and, with an invisible word joiner, mentions: "@all" in a
+// comment would notify everybody.
 func escapeMarkdown(s string) string {
 	var b strings.Builder
 	for _, r := range s {

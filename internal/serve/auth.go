@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// An Auth knows who somebody is: by name and password, or because a proxy that
-// is trusted says so.
+// An Auth identifies people: by name and password, or by the header of a trusted proxy.
 type Auth struct {
 	AuthOptions
 	passwords *passwords // nil for none
@@ -22,16 +21,13 @@ type Auth struct {
 	names     *limiter   // of names
 }
 
-// AuthOptions say how people are known. At least one of Passwords and Header
-// has to be there.
+// AuthOptions need Passwords or Header.
 type AuthOptions struct {
 	// Passwords is a file of htpasswd with bcrypt.
 	Passwords string
-	// Header is the name of the header in which a proxy says who it is, such as
-	// X-Remote-User.
+	// Header is the header in which a proxy sends the name, such as X-Remote-User.
 	Header string
-	// Proxies are the addresses that are believed, in Header and in
-	// X-Forwarded-For. What anybody else says there does not count.
+	// Proxies are the addresses whose Header and X-Forwarded-For are believed.
 	Proxies []netip.Prefix
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -45,8 +41,7 @@ const (
 	loginPause = 10 * time.Second
 	nameBurst  = 3 * loginBurst
 	namePause  = loginPause / 3
-	// loginWait is how long a login waits for others. The server does not notice
-	// that a client is gone while the body of its request has not been read.
+	// loginWait is how long a login waits for others.
 	loginWait = 10 * time.Second
 )
 
@@ -99,8 +94,7 @@ func (d *denial) send(w http.ResponseWriter) {
 	http.Error(w, d.text, d.status)
 }
 
-// who says who made a request. "" means that the request was answered: it has
-// to log in, or may not come in at all.
+// who identifies a request. "" means that the request was answered with a refusal.
 func (a *Auth) who(w http.ResponseWriter, r *http.Request) string {
 	name, no := a.identify(r)
 	if no != nil {
@@ -172,8 +166,7 @@ func later(w http.ResponseWriter, wait time.Duration) {
 	w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
 }
 
-// peer is the address that a request came from, and whether that is a proxy
-// that is trusted.
+// peer is the address that a request came from, and whether it is a trusted proxy.
 func (a *Auth) peer(r *http.Request) (netip.Addr, bool) {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -187,8 +180,7 @@ func (a *Auth) trusted(addr netip.Addr) bool {
 	return slices.ContainsFunc(a.Proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// client is the address of the client: that of the connection, or the one that the
-// last trusted proxy saw.
+// client is the address of the connection, or the one that the last trusted proxy saw.
 func (a *Auth) client(r *http.Request) netip.Addr {
 	addr, proxied := a.peer(r)
 	if !proxied {

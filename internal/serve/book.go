@@ -59,8 +59,7 @@ const (
 	savePause = 6 * time.Second
 )
 
-// bookPolicy is the Content-Security-Policy of the form: the one place of the
-// site from where a form may be sent, and there only to itself. It needs no script.
+// bookPolicy is the Content-Security-Policy of the form. It needs no script.
 const bookPolicy = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // A bookingForm answers everything below book/.
@@ -158,8 +157,7 @@ type visit struct {
 	page  page.Book
 }
 
-// visit reads from the address what a request is about: places "at" which to book, and
-// what is to stand in the fields. It is nil if the board does not have such a place.
+// visit reads what a request is about. It is nil if the board does not have such a place.
 func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
 	b, fleet, err := readBoard(d.server.root)
 	if err != nil {
@@ -203,28 +201,24 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	v.Person = v.Login
 	p := &v.page
 	cal := d.File.Load(booking.Options{Aliases: v.Aliases, Now: v.Now})
-	seen := map[string]bool{}
-	add := func(list []booking.Booking) {
-		for _, b := range list {
-			if !seen[b.ID] {
-				seen[b.ID] = true
+	for _, at := range p.At {
+		at.From = v.Now
+		for _, b := range booking.Conflicts(cal, at, booking.Everybody, v.Fleet) {
+			if !slices.ContainsFunc(p.Standing, func(other booking.Booking) bool { return other.ID == b.ID }) {
 				p.Standing = append(p.Standing, b)
 			}
 		}
-	}
-	for _, at := range p.At {
-		at.From = v.Now
-		add(booking.Conflicts(cal, at, booking.Everybody, v.Fleet))
 		p.Jobs = append(p.Jobs, v.Running(at)...)
 	}
 	for _, b := range cal.Bookings {
-		switch {
-		case b.OverAt(v.Now) || !v.Mine(b):
-		case slices.Contains(v.query["saved"], b.ID):
+		if b.OverAt(v.Now) || !v.Mine(b) {
+			continue
+		}
+		if slices.Contains(v.query["saved"], b.ID) {
 			p.Saved = append(p.Saved, b)
 		}
-		if len(p.At) == 0 && v.Mine(b) && !b.OverAt(v.Now) {
-			add([]booking.Booking{b})
+		if len(p.At) == 0 {
+			p.Standing = append(p.Standing, b)
 		}
 	}
 	p.Released = v.query.Has("released")
@@ -312,10 +306,8 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// sameOrigin reports whether a form was sent from a page of this site, and not by
-// another site in the name of somebody who is logged in here. Every browser sends
-// at least one of the two headers with a form. Behind a trusted proxy the host is
-// the one that the browser asked for.
+// sameOrigin reports whether a page of this site sent the form. Every browser sends at least
+// one of the two headers. Behind a trusted proxy the host is the one that it forwards.
 func (d *bookingForm) sameOrigin(r *http.Request) bool {
 	if r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
 		return false

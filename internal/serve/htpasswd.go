@@ -6,15 +6,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
-	"golang.org/x/sys/unix"
+
+	"gpuboard/internal/atomicfile"
 )
 
 // What is read of a password file.
@@ -24,9 +23,8 @@ const (
 	maxCost         = 15 // of bcrypt: more takes seconds for each login
 )
 
-// passwords is a password file as htpasswd makes it, with bcrypt alone: the
-// other kinds that htpasswd knows are guessed in hours. It is read again when
-// it changes.
+// passwords is a file of htpasswd, with bcrypt alone: the other kinds are guessed in hours.
+// It is read for each login.
 type passwords struct {
 	path string
 	now  func() time.Time
@@ -36,13 +34,8 @@ type passwords struct {
 	compare func(hash, password []byte) error
 
 	mu      sync.Mutex
-	stamp   string // of the file as it was read
-	trouble string // with it, as it was said last
-	bad     error  // lines of it
-	hashes  map[string]string
-	dummy   string // for names that are not there, so that time does not tell
-	// seen holds what was found to be right, because a browser sends the
-	// password with every request.
+	trouble string // with the file, as it was logged last
+	// seen has the right passwords, because a browser sends one with every request.
 	seen map[[32]byte]time.Time
 }
 
@@ -51,52 +44,26 @@ const (
 	maxSeen = 1000
 )
 
-// openPasswords reads a password file. A line that cannot be used is an error
-// here, where somebody is looking.
+// openPasswords reads a password file. A line that cannot be used is an error.
 func openPasswords(path string, now func() time.Time, log *slog.Logger) (*passwords, error) {
 	p := &passwords{path: path, now: now, log: log, queue: newQueue(), compare: bcrypt.CompareHashAndPassword, seen: map[[32]byte]time.Time{}}
-	if err := p.read(); err != nil {
+	hashes, err := p.read()
+	if err != nil {
 		return nil, err
 	}
-	if len(p.hashes) == 0 {
+	if len(hashes) == 0 {
 		return nil, fmt.Errorf("reading %s: it names nobody", path)
 	}
 	return p, nil
 }
 
-// read takes in the file if it is another than before. What is wrong with
-// single lines is an error, and the other lines count all the same.
-func (p *passwords) read() error {
-	f, err := os.OpenFile(p.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+// read reads the file. The error may be about some lines; the others count.
+func (p *passwords) read() (map[string]string, error) {
+	data, err := atomicfile.Read(p.path, maxPasswordFile)
 	if err != nil {
-		return fmt.Errorf("opening the passwords: %w", err)
+		return nil, fmt.Errorf("opening the passwords: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("opening the passwords: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("opening the passwords: %s is no regular file", p.path)
-	}
-	stamp := fmt.Sprint(info.ModTime().UnixNano(), info.Size())
-	if stamp == p.stamp {
-		return p.bad
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxPasswordFile+1))
-	if err != nil {
-		return fmt.Errorf("reading the passwords: %w", err)
-	}
-	if len(data) > maxPasswordFile {
-		return fmt.Errorf("reading %s: it is larger than %d KiB", p.path, maxPasswordFile>>10)
-	}
-	p.stamp = stamp
-	p.hashes, p.bad = parsePasswords(p.path, data)
-	p.dummy = ""
-	for _, p.dummy = range p.hashes {
-		break
-	}
-	return p.bad
+	return parsePasswords(p.path, data)
 }
 
 // parsePasswords reads the lines NAME:HASH, and says by line what is wrong.
@@ -144,27 +111,26 @@ type candidate struct {
 	mark [32]byte
 }
 
-// find returns the hash for a name, and whether this very password was found to
-// be right a moment ago.
+// find returns the hash for a name, and whether this password was right recently.
 func (p *passwords) find(name, password string) (c candidate, recently bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.read()
+	hashes, err := p.read()
 	if err != nil && err.Error() != p.trouble {
 		p.log.Error("reading the passwords again", "error", err)
 	}
 	p.trouble = fmt.Sprint(err)
-	c.hash = p.dummy
-	if hash, ok := p.hashes[name]; ok {
-		c.hash, c.real = hash, true
+	if c.hash, c.real = hashes[name]; !c.real {
+		for _, c.hash = range hashes { // any, so that time does not tell that the name is unknown
+			break
+		}
 	}
 	c.mark = sha256.Sum256([]byte(name + "\x00" + c.hash + "\x00" + password))
 	until, seen := p.seen[c.mark]
 	return c, seen && c.real && p.now().Before(until)
 }
 
-// matches compares a password, which takes bcrypt a tenth of a second. It returns an
-// error if ctx ends before the comparison begins.
+// matches compares a password. It returns an error if ctx ends before that begins.
 func (p *passwords) matches(ctx context.Context, c candidate, password, address string) (bool, error) {
 	leave, err := p.queue.enter(ctx, address)
 	if err != nil {
@@ -184,8 +150,7 @@ func (p *passwords) matches(ctx context.Context, c candidate, password, address 
 	return true, nil
 }
 
-// goodName reports whether a name that somebody logs in with is one: a line of
-// text without blanks at its ends.
+// goodName reports whether a login name is one line without blanks at its ends.
 func goodName(name string) bool {
 	return name != "" && len(name) <= maxUserBytes && strings.TrimSpace(name) == name &&
 		strings.ToValidUTF8(name, "") == name && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A limiter lets each key do something a number of times at once, and then once
-// in a while.
+// A limiter lets each key do something burst times at once, and then once in each pause.
 type limiter struct {
 	now   func() time.Time
 	burst int
@@ -25,8 +24,7 @@ func newLimiter(now func() time.Time, burst int, every time.Duration) *limiter {
 	return &limiter{now: now, burst: burst, every: every, used: map[string]time.Time{}}
 }
 
-// take counts once more for every key, or for none of them and says how long to
-// wait before it is allowed.
+// take counts once more for every key, or for none and returns how long to wait.
 func (l *limiter) take(keys ...string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,8 +61,7 @@ func (l *limiter) forget() {
 	}
 }
 
-// addressKey is what counts as one client: an IPv4 address, or a network of
-// IPv6, of which one machine has as many addresses as it likes.
+// addressKey is what counts as one client: an IPv4 address, or an IPv6 network.
 func addressKey(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {

@@ -5,9 +5,8 @@ import (
 	"hash/maphash"
 )
 
-// A queue limits how many passwords are compared at once: two in all and one for an
-// address, so that one address cannot hold up the others. A place is shared by the few
-// addresses that have the same hash.
+// A queue limits how many passwords are compared at once: two in all, and one per address.
+// Addresses with the same hash share a place.
 type queue struct {
 	running   chan struct{}
 	addresses [256]chan struct{}
@@ -22,8 +21,7 @@ func newQueue() *queue {
 	return q
 }
 
-// enter waits until a comparison for an address may run. If ctx ends before, it returns
-// an error; otherwise leave must be called.
+// enter waits until a comparison may run. Without an error, leave must be called.
 func (q *queue) enter(ctx context.Context, address string) (leave func(), err error) {
 	own := q.place(address)
 	select {

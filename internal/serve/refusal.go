@@ -8,8 +8,7 @@ import (
 	"gpuboard/internal/booking"
 )
 
-// A refusal is why nothing was saved, for the form to say: words under a key of
-// the word list, and what is known beyond them.
+// A refusal is why nothing was saved, as a key of the word list with details.
 type refusal struct {
 	status  int
 	say     string // "book.say."+say
@@ -20,9 +19,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.say + " " + r.detail }
 
-// refused turns the errors of a change into what the form says. endField is the
-// field of the form that an end was read from. Errors that are not about the
-// change itself are not refusals.
+// refused turns the errors of a change into what the form says. endField is the field that
+// the end was read from. Other errors are not refusals.
 func refused(err error, endField string) (*refusal, bool) {
 	var r *refusal
 	var policy *booking.Refusal

@@ -22,8 +22,7 @@ import (
 type Options struct {
 	// Site is the directory to serve.
 	Site string
-	// Log gets one line for each request that failed on our side, for each
-	// booking, and for each attempt to come in.
+	// Log gets failed requests, bookings and logins.
 	Log *slog.Logger
 	// Auth knows people; nil when nobody has to say who they are.
 	Auth *Auth
@@ -33,8 +32,7 @@ type Options struct {
 	Booking *BookingOptions
 }
 
-// policy is the site's Content-Security-Policy as a header, which can do what
-// the pages' own cannot: keep them out of other sites' frames.
+// policy is the site's Content-Security-Policy as a header, which can also forbid frames.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Handler serves the site. Directories show their index.html and are never
@@ -160,9 +158,8 @@ func (s *server) index(dir string, r *http.Request) string {
 	return views[len(views)-1]
 }
 
-// view lists the files that a directory may show, best first: a text for
-// terminals where that is asked for, the page, or the JSON. curl gets the text
-// without asking, but not under states/, where programs expect JSON.
+// view lists the files that a directory may show, best first. curl gets the text without
+// asking, but not under states/, where programs expect JSON.
 func view(dir string, r *http.Request) []string {
 	views := []string{path.Join(dir, "index.html"), path.Join(dir, "index.json")}
 	q := r.URL.Query()

@@ -12,8 +12,7 @@ import (
 // maxStates bounds a file whose lists are to be cut.
 const maxStates = 64 << 20
 
-// states answers states/…?fetch_num=N: the same file, with the newest N points
-// of each host. It reports whether it did; anything else is for the file as it is.
+// states answers states/…?fetch_num=N with the newest N points of each host, if asked.
 func (s *server) states(w http.ResponseWriter, r *http.Request, name string) bool {
 	if path.Base(name) != "index.json" || !strings.HasPrefix(name, "states/") || !r.URL.Query().Has("fetch_num") {
 		return false
