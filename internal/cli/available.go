@@ -59,8 +59,8 @@ func (a *app) availableCommand() *cobra.Command {
 				a.warnOfBookings(open, aliases.Mine(w.user), look)
 				return partial(b)
 			}
-			for _, line := range w.refusals(b, open, look) {
-				fmt.Fprintln(a.stderr, "gpuboard: "+line)
+			for _, g := range others(b, open) {
+				fmt.Fprintf(a.stderr, "gpuboard: gpu %s: %s\n", g.Label(), w.why(b, &b.Hosts[0], g, look))
 			}
 			return failure.New(failure.ExitNoMatch, fmt.Errorf("%s of %d wanted can be used now", counted(len(open), "GPU"), max(w.limit, 1)), "")
 		}),
@@ -75,7 +75,6 @@ func (a *app) availableCommand() *cobra.Command {
 	return c
 }
 
-// A wanted is what somebody wants of a GPU.
 type wanted struct {
 	board.Request
 	limit     int // how many; 0 for all there are
@@ -93,7 +92,6 @@ func (w *wanted) flags(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("order", cobra.FixedCompletions([]string{"index", "memory", "power"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// check refuses what makes no sense.
 func (w *wanted) check(c *cobra.Command, shapes ...string) (err error) {
 	if !slices.Contains(shapes, w.shape) {
 		return failure.Usage("", "--format: %q is none of %s", w.shape, strings.Join(shapes, ", "))
@@ -119,7 +117,6 @@ func (w *wanted) check(c *cobra.Command, shapes ...string) (err error) {
 	return nil
 }
 
-// format writes the answer as it was asked for.
 func (w *wanted) format(open []board.Unit) string {
 	var list []string
 	for _, o := range open {
@@ -153,34 +150,28 @@ func (a *app) warnOfBookings(open []board.Unit, mine func(string) bool, look tex
 	}
 }
 
-// refusals are the reasons why the other GPUs cannot be used, one a line.
-func (w *wanted) refusals(b *board.Board, open []board.Unit, look text.Options) []string {
-	var lines []string
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		for g := range h.Units() {
-			if slices.ContainsFunc(open, func(o board.Unit) bool { return o.GPU == g }) {
-				continue
-			}
-			why := w.why(b, g, look)
-			switch {
-			case !w.Fits(h, g):
-				why = "has not the memory wanted"
-			case why == "" && g.Slice != nil:
-				why = "its UUID is not known, and CUDA knows a slice by nothing else: is `nvidia-smi -L` well?"
-			}
-			lines = append(lines, "gpu "+g.Label()+": "+why)
-		}
+// why is the reason why a GPU was not chosen.
+func (w *wanted) why(b *board.Board, h *board.Host, g *board.GPU, look text.Options) string {
+	why := text.Why(b, g, look)
+	switch {
+	case !w.Fits(h, g):
+		return "has not the memory wanted"
+	case w.MaxUsed != nil && g.State != board.Unknown && g.State != board.Lost && !w.LittleUsed(g):
+		return strings.TrimPrefix(why+"; more than "+strconv.FormatFloat(*w.MaxUsed, 'g', -1, 64)+" % of its memory is in use", "; ")
+	case why == "" && g.Slice != nil:
+		return "its UUID is not known, and CUDA knows a slice by nothing else: is `nvidia-smi -L` well?"
 	}
-	return lines
+	return why
 }
 
-// why is the reason why a GPU was not chosen.
-func (w *wanted) why(b *board.Board, g *board.GPU, look text.Options) string {
-	if w.MaxUsed != nil && g.State != board.Unknown && g.State != board.Lost && !w.LittleUsed(g) {
-		return strings.TrimPrefix(text.Why(b, g, look)+"; more than "+strconv.FormatFloat(*w.MaxUsed, 'g', -1, 64)+" % of its memory is in use", "; ")
+// others are the GPUs of this node that were not chosen.
+func others(b *board.Board, open []board.Unit) (list []*board.GPU) {
+	for g := range b.Hosts[0].Units() {
+		if !slices.ContainsFunc(open, func(o board.Unit) bool { return o.GPU == g }) {
+			list = append(list, g)
+		}
 	}
-	return text.Why(b, g, look)
+	return list
 }
 
 func counted(n int, what string) string {
@@ -216,17 +207,13 @@ func (a *app) availableJSON(w *wanted, b *board.Board, open []board.Unit, look t
 		}
 		return o
 	}
-	taken := map[*board.GPU]bool{}
 	for _, o := range open {
 		doc.Available = append(doc.Available, row(o.GPU))
-		taken[o.GPU] = true
 	}
-	for g := range b.Hosts[0].Units() {
-		if !taken[g] {
-			o := row(g)
-			o.Why = w.why(b, g, look)
-			doc.Others = append(doc.Others, o)
-		}
+	for _, g := range others(b, open) {
+		o := row(g)
+		o.Why = w.why(b, &b.Hosts[0], g, look)
+		doc.Others = append(doc.Others, o)
 	}
 	return writeJSON(a.stdout, doc)
 }

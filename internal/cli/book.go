@@ -20,7 +20,6 @@ import (
 	"gpuboard/sitegen/text"
 )
 
-// A bookRequest is what the flags of book say.
 type bookRequest struct {
 	length, until, from   string
 	name, comment, kind   string
@@ -96,7 +95,6 @@ func (a *app) bookCommand() *cobra.Command {
 	return c
 }
 
-// check refuses what makes no sense, before anything is read.
 func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 	const which = "gpuboard book gpu01:0 --for 2d; or --gpus 2 to have free ones picked"
 	picking := c.Flags().Changed("gpus")
@@ -132,10 +130,8 @@ func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 	return nil
 }
 
-// placeForm is how a place is written, as a hint.
 const placeForm = "write gpu01:0, gpu01:0,1, gpu01:0-3, gpu01:GPU-…, gpu01:MIG-…, or gpu01 for the whole host"
 
-// book makes the bookings that a command line asks for.
 func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error {
 	flag, until := "--until", r.until
 	switch {
@@ -174,7 +170,6 @@ func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error 
 	})
 }
 
-// extend moves the ends of bookings.
 func (e *editor) extend(ctx context.Context, r *bookRequest) error {
 	flag := "--until"
 	if r.length != "" {

@@ -94,7 +94,7 @@ func TestBookings(t *testing.T) {
 	if !strings.HasPrefix(out, "gpu01:1 booked for ada: Fri 20 Nov 11:42 → Sun 22 Nov 11:42 CET (2 d) [") || stderr != "" {
 		t.Errorf("booked: %q, %q", out, stderr)
 	}
-	onlyAdded(t, string(example), c.read(), "{},                               // GPU 1: nobody")
+	onlyAdded(t, string(example), c.read(), "{},                               // GPU 1: not booked")
 
 	// The alias beside the file is known: adal is ada.
 	c.run(0, "book", "--extend", "gpu01:1", "--for", "1d", "--name", "adal", now)
@@ -118,7 +118,7 @@ func TestBookings(t *testing.T) {
 			t.Errorf("the archive has a line that is no JSON: %s", line)
 		}
 	}
-	if strings.Contains(c.read(), "long over") || !strings.Contains(string(archive), "long over") {
+	if strings.Contains(c.read(), "ended long ago") || !strings.Contains(string(archive), "ended long ago") {
 		t.Errorf("pruned:\n%s\n%s", c.read(), archive)
 	}
 

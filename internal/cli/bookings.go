@@ -108,7 +108,6 @@ func (a *app) bookingsCommand() *cobra.Command {
 // pruneAfter is how long after its end a booking stays, without --before.
 const pruneAfter = 30 * 24 * time.Hour
 
-// prune moves bookings that ended before a moment into the archive.
 func (e *editor) prune(ctx context.Context, before string) error {
 	end := e.Now.Add(-pruneAfter)
 	if before != "" {
@@ -132,7 +131,6 @@ func (e *editor) prune(ctx context.Context, before string) error {
 	return err
 }
 
-// log prints the record of changes, oldest first.
 func (e *editor) log() error {
 	for _, entry := range e.file.Record() {
 		b, _ := entry.Booking()

@@ -14,7 +14,6 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// checkCommand is the watchdog for cron.
 func (a *app) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "check [HOST|kill]", Short: "keep the loop running (for cron); kill stops it", GroupID: groupNode,

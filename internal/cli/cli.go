@@ -63,7 +63,6 @@ func (a *app) run(ctx context.Context) int {
 	return a.report(err)
 }
 
-// report says what went wrong and picks the exit code.
 func (a *app) report(err error) int {
 	if err == nil {
 		return failure.ExitOK
@@ -79,10 +78,8 @@ func (a *app) report(err error) int {
 	return f.Exit
 }
 
-// complain writes one line about something that is not well, without ending anything.
 func (a *app) complain(p snapshot.Problem) { failure.WriteProblem(a.stderr, p) }
 
-// The groups in which help lists the commands.
 const (
 	groupNode  = "node"
 	groupWeb   = "web"
@@ -115,7 +112,6 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// commands is the explicit list of everything the program can do.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.collectCommand(), a.publishCommand(), a.runCommand(), a.checkCommand(), a.registerCommand(), a.deregisterCommand(), a.notifyCommand(),
@@ -135,7 +131,6 @@ EXIT STATUS
   75  try again: a lock is held by a live run, or a failure will pass
 `
 
-// load reads the settings in force for a command.
 func (a *app) load(c *cobra.Command) (*config.Config, error) {
 	return config.Load(config.Sources{Getenv: a.getenv, Flag: func(name string) (string, bool) {
 		f := c.Flags().Lookup(name)
@@ -174,7 +169,6 @@ func (a *app) warnOfName(cfg *config.Config) {
 	}
 }
 
-// flags declares the flags of the named settings on a command.
 func (a *app) flags(c *cobra.Command, names ...string) {
 	all := config.Keys() // which makes a table each time
 	for _, name := range names {

@@ -46,7 +46,6 @@ func (a *app) collectCommand() *cobra.Command {
 	return c
 }
 
-// node makes the parts of this node from its settings.
 func (a *app) node(cfg *config.Config) node.Node {
 	return node.Node{Config: cfg, Version: version(), Now: a.now, Getenv: a.getenv, Stderr: a.stderr, SSHConfig: sshConfig}
 }

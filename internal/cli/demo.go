@@ -33,7 +33,6 @@ import (
 	"gpuboard/publisher/dropbox"
 )
 
-// demoEvery is the interval of the generator and the nodes.
 const demoEvery = 5 * time.Second
 
 func (a *app) demoCommand() *cobra.Command {

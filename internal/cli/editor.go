@@ -41,14 +41,11 @@ type editor struct {
 // editor opens the bookings. name and at are those of --name and --now; both may be "".
 func (a *app) editor(c *cobra.Command, cfg *config.Config, name, at string) (*editor, error) {
 	e := &editor{app: a, defaultLength: cfg.String("booking.default_duration")}
-	e.Zone, e.FileZone, e.Now = cfg.Zone(), cfg.BookingZone(true), a.now()
-	var err error
-	if at != "" {
-		if e.Now, err = time.Parse(time.RFC3339, at); err != nil {
-			return nil, failure.Usage("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
-		}
+	now, err := a.pretended(at)
+	if err != nil {
+		return nil, err
 	}
-	e.Now = e.Now.In(e.Zone)
+	e.Zone, e.FileZone, e.Now = cfg.Zone(), cfg.BookingZone(true), now().In(cfg.Zone())
 	if e.Limits, err = cfg.BookingLimits(); err != nil {
 		return nil, err
 	}
@@ -78,7 +75,6 @@ func (a *app) bookingName(cfg *config.Config) string {
 	return a.unixUser()
 }
 
-// open opens the file and reads the aliases.
 func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
 	path, err := cfg.LocalComments()
 	if err != nil {
@@ -123,18 +119,14 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 	return nil
 }
 
-// by is who changes the bookings, for the record.
 func (e *editor) by() booking.By { return booking.By{Name: e.Login, At: e.Now} }
 
-// options are those of reading the bookings.
 func (e *editor) options() booking.Options { return booking.Options{Aliases: e.Aliases, Now: e.Now} }
 
-// when puts the time of a booking into words.
 func (e *editor) when(b booking.Booking) string {
 	return booking.Describe(b.From, b.Until, e.Now, e.Zone)
 }
 
-// moment puts a moment into words.
 func (e *editor) moment(t time.Time) string { return t.In(e.Zone).Format("Mon 2 Jan 2006 15:04 MST") }
 
 func (e *editor) note(notes ...string) {

@@ -49,7 +49,6 @@ func (a *app) ssh(ctx context.Context, host, command string) (code int, err erro
 	return 0, err
 }
 
-// installed reports whether a program can be found.
 func installed(name string) bool {
 	_, err := exec.LookPath(name)
 	return err == nil

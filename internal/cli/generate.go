@@ -25,15 +25,11 @@ func (a *app) generateCommand() *cobra.Command {
 			"page, in health.json and on stderr, and the exit code is then 3.\n" + exitStatus,
 		Example: "  gpuboard generate -v --site ./site --state ./state\n  gpuboard generate --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard generate --watch --interval 20s",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
-			now := a.now
-			if at != "" {
-				t, err := time.Parse(time.RFC3339, at)
-				if err != nil {
-					return failure.Usage("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
-				}
-				now = func() time.Time { return t }
-				cfg.Pretend = true
+			now, err := a.pretended(at)
+			if err != nil {
+				return err
 			}
+			cfg.Pretend = at != ""
 			if cfg.Bool("consul.leader") && !goOn {
 				return failure.Usage("add --watch; where cron runs generate, run it on one host alone", "consul.leader from %s: only a generator that goes on can lead", cfg.Origin("consul.leader"))
 			}
@@ -89,7 +85,18 @@ func (a *app) generateCommand() *cobra.Command {
 	return c
 }
 
-// sayDone says what a generation did.
+// pretended is the clock of a command with --now; at is "" for the real one.
+func (a *app) pretended(at string) (func() time.Time, error) {
+	if at == "" {
+		return a.now, nil
+	}
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return nil, failure.Usage("for instance --now 2026-11-20T10:42:00Z", "--now: %q is not a time in RFC 3339", at)
+	}
+	return func() time.Time { return t }, nil
+}
+
 func (a *app) sayDone(report sitegen.Report) {
 	fmt.Fprintf(a.stderr, "gpuboard: %d hosts, %d of %d GPUs free; %d files written, %d unchanged, %d removed\n",
 		report.Board.Totals.Hosts, report.Board.Totals.Free(), report.Board.Totals.GPUs, report.Written, report.Same, report.Removed)

@@ -8,10 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// flagsWidth is the width to which the descriptions of flags are wrapped.
 const flagsWidth = 100
 
-// help prints what --help and the command help print.
 func (a *app) help(c *cobra.Command, _ []string) {
 	if c.HasParent() {
 		fmt.Fprint(c.OutOrStdout(), commandHelp(c))

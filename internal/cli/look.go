@@ -94,17 +94,14 @@ func (a *app) completeHosts(c *cobra.Command, args []string, _ string) ([]string
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// source returns the options of what reads the board.
 func (a *app) source(cfg *config.Config) source.Options {
 	return source.Options{Config: cfg, Version: version(), Now: a.now}
 }
 
-// look is how text is to be written on stdout.
 func (a *app) look(cfg *config.Config) text.Options {
 	return text.Options{Width: a.width(80), Color: a.colors(), ASCII: !a.unicode(), Zone: cfg.Zone()}
 }
 
-// colors reports whether stdout is to be coloured.
 func (a *app) colors() bool {
 	force := a.getenv("CLICOLOR_FORCE")
 	switch {

@@ -58,7 +58,6 @@ func (a *app) receiveCommand() *cobra.Command {
 	return c
 }
 
-// maxNames bounds the names in a line for known_hosts.
 const maxNames = 8
 
 // names are those under which nodes may reach an address, each with its port. A server that

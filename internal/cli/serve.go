@@ -96,7 +96,6 @@ func (a *app) serveOptions(cfg *config.Config) (serve.Options, error) {
 	return o, err
 }
 
-// bookingForm is the form with everything that it needs.
 func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 	limits, err := cfg.BookingLimits()
 	if err != nil {
@@ -137,7 +136,6 @@ func loopback(listen string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// listenAndServe says where it listens, on stderr, and serves until the end.
 func (a *app) listenAndServe(ctx context.Context, addr string, h http.Handler) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

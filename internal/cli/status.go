@@ -86,7 +86,6 @@ func (a *app) statusCommand() *cobra.Command {
 	return c
 }
 
-// sourceFlag declares --from.
 func sourceFlag(c *cobra.Command, from *string) {
 	c.Flags().StringVar(from, "from", "", "where the board is: `URL` or directory of a site, or a data directory (default: site_url of the configuration, else the directories configured here)")
 }

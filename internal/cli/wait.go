@@ -273,19 +273,12 @@ func (v *waiter) progress(b *board.Board) string {
 		}
 		s += " (" + strings.Join(names, ", ") + ")"
 	}
-	var next *board.GPU
-	var host string
-	for i := range b.Hosts {
-		for g := range b.Hosts[i].Units() {
-			if v.wanted.Fits(&b.Hosts[i], g) && !board.OpenTo(g, v.mine) && !g.FreeFrom.IsZero() && (next == nil || g.FreeFrom.Before(next.FreeFrom)) {
-				next, host = g, b.Hosts[i].Name
-			}
-		}
-	}
-	if next != nil {
-		s += fmt.Sprintf("; next by its booking: %s:%s %s", host, next.Label(), next.FreeFrom.In(v.look.Zone).Format("Mon 15:04"))
-		if next.Booking != nil {
-			s += " (" + next.Booking.Name + ")"
+	booked := v.wanted.List(b, func(_ *board.Host, g *board.GPU) bool { return !board.OpenTo(g, v.mine) && !g.FreeFrom.IsZero() })
+	if len(booked) > 0 {
+		next := slices.MinFunc(booked, func(a, b board.Unit) int { return a.GPU.FreeFrom.Compare(b.GPU.FreeFrom) })
+		s += fmt.Sprintf("; next by its booking: %s:%s %s", next.Host.Name, next.GPU.Label(), next.GPU.FreeFrom.In(v.look.Zone).Format("Mon 15:04"))
+		if next.GPU.Booking != nil {
+			s += " (" + next.GPU.Booking.Name + ")"
 		}
 	}
 	return s

@@ -149,7 +149,6 @@ func stamp(t time.Time) string {
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// host compares one host and its GPUs.
 func (d *diff) host(h *board.Host) {
 	was, known := d.prev.Hosts[h.Name]
 	is := HostMemory{State: h.State, LastNews: h.SnapshotAt}

@@ -141,7 +141,6 @@ func (q *queue) failed(err error, now time.Time) {
 	q.Error = printable(err.Error(), 300)
 }
 
-// send makes one attempt.
 func (c *Notifier) send(ctx context.Context, h *Hook, m message) error {
 	switch h.Kind {
 	case Webhook:

@@ -72,7 +72,6 @@ func (c *Notifier) listed(list []events.Event, now time.Time) string {
 	return b.String()
 }
 
-// clock formats a time in the zone of the site.
 func (c *Notifier) clock(t, now time.Time) string {
 	t, now = t.In(c.opt.Zone), now.In(c.opt.Zone)
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {

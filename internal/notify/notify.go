@@ -110,7 +110,6 @@ type Options struct {
 // must not call its methods at the same time.
 type Notifier struct {
 	opt    Options
-	daily  map[string]int // by hook: minutes after midnight
 	client *http.Client
 	mu     sync.Mutex // guards the outbox while hooks are served side by side
 }
@@ -120,7 +119,7 @@ func New(o Options) (*Notifier, error) {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
-	c := &Notifier{opt: o, daily: map[string]int{}, client: newClient()}
+	c := &Notifier{opt: o, client: newClient()}
 	c.opt.Hooks = slices.Clone(o.Hooks)
 	for i := range c.opt.Hooks {
 		h := &c.opt.Hooks[i]
@@ -132,7 +131,7 @@ func New(o Options) (*Notifier, error) {
 			if err != nil {
 				return nil, fmt.Errorf("hook %s: daily: %q is no time of day; write it as 08:30", h.Name, h.Daily)
 			}
-			c.daily[h.Name] = at.Hour()*60 + at.Minute()
+			h.Daily = at.Format("15:04")
 		}
 	}
 	return c, nil
@@ -239,14 +238,12 @@ func (c *Notifier) Accept(fresh []events.Event, summary func() string, now time.
 	return c.save(box) // which writes nothing if nothing has changed
 }
 
-// day returns the date in the zone of the site.
 func (c *Notifier) day(now time.Time) string { return now.In(c.opt.Zone).Format("2006-01-02") }
 
 // dailyDue reports whether the local time of day is the hook's or later. A day on which a
 // clock change skips that time has a summary, and one on which it occurs twice only one.
 func (c *Notifier) dailyDue(h *Hook, now time.Time) bool {
-	local := now.In(c.opt.Zone)
-	return h.Daily != "" && local.Hour()*60+local.Minute() >= c.daily[h.Name]
+	return h.Daily != "" && now.In(c.opt.Zone).Format("15:04") >= h.Daily
 }
 
 // A State is that of one hook, or without a name that of the outbox.

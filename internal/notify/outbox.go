@@ -35,7 +35,6 @@ type queue struct {
 	Began time.Time `json:"began,omitzero"`
 }
 
-// item is one event, or one summary.
 type item struct {
 	ID       string        `json:"id"`
 	Accepted time.Time     `json:"accepted"`

@@ -79,7 +79,6 @@ func reason(said []byte) string {
 	return ", " + word
 }
 
-// body returns a message in the format of the receiver.
 func (h *Hook) body(m message) ([]byte, error) {
 	var doc any
 	switch h.Format {

@@ -20,7 +20,6 @@ import (
 
 // Options are what a Server needs to know.
 type Options struct {
-	// Site is the directory to serve.
 	Site string
 	// Log gets failed requests, bookings and logins.
 	Log *slog.Logger
