@@ -180,8 +180,7 @@ type GPU struct {
 	Last *LastSeen
 }
 
-// IdleFor is how long it has been held and idle at a moment, mostly the board's
-// GeneratedAt; zero when it is not.
+// IdleFor is how long it has been held and idle at a moment; zero when it is not.
 func (g *GPU) IdleFor(at time.Time) time.Duration {
 	if g.IdleSince.IsZero() {
 		return 0

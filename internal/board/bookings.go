@@ -8,12 +8,10 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// maxOthers is how many further bookings in force one GPU has. As many bookings
-// as one likes can be of a whole host, and each of its GPUs would repeat them.
+// maxOthers is how many further bookings in force one GPU lists; each of a whole host is on all its GPUs.
 const maxOthers = 64
 
-// book sets the bookings of one row: the one in force, others at the same
-// time, the next, and from or until when the GPU is free. active are those in force.
+// book sets the bookings of a row, and from or until when the GPU is free. active are those in force.
 func (m *merger) book(g *GPU, host string, active []*booking.Booking) {
 	for _, b := range active {
 		if len(g.Others) == maxOthers && b.Kind != booking.Maintenance {
@@ -58,8 +56,7 @@ func selected(list []*booking.Booking, keep func(*booking.Booking) bool) (out []
 	return out
 }
 
-// freeFrom follows bookings that touch each other, by start, to the end of the
-// last; zero when one of them is open-ended.
+// freeFrom is the end of the bookings that follow each other, by start; zero if one is open-ended.
 func freeFrom(chain []*booking.Booking) time.Time {
 	var end time.Time
 	for i, b := range chain {

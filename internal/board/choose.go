@@ -18,8 +18,7 @@ type Request struct {
 	Hosts   []string // none for all
 }
 
-// open reports whether somebody may use a GPU now, by the states of the board
-// or, where MaxUsed is given, by the share of its memory that is in use.
+// open reports whether somebody may use a GPU now, by its state or, with MaxUsed, by its memory.
 func (r *Request) open(g *GPU, mine func(string) bool) bool {
 	if r.MaxUsed == nil || g.MemoryShared || len(g.MIGDevices) > 0 { // the memory in use is the node's, or that of the slices
 		return OpenTo(g, mine)
@@ -134,8 +133,7 @@ func unused(g *GPU) int64 {
 	return *g.MemoryTotal - orZero(g.MemoryUsed)
 }
 
-// OpenTo reports whether somebody may use a GPU now: it is free, or booked by
-// nobody but themselves and not in use.
+// OpenTo reports whether somebody may use a GPU now: it is free, or booked by them alone and not in use.
 func OpenTo(g *GPU, mine func(string) bool) bool {
 	switch g.State {
 	case Free:
@@ -146,8 +144,7 @@ func OpenTo(g *GPU, mine func(string) bool) bool {
 	return false
 }
 
-// sharedWith reports whether somebody may use a GPU beside those who do: nobody
-// else has booked it, and it is not stuck, lost, unknown or out of service.
+// sharedWith reports whether a GPU may be shared with those who use it: nobody else has booked it.
 func sharedWith(g *GPU, mine func(string) bool) bool {
 	switch g.State {
 	case Free, Busy:
@@ -163,8 +160,7 @@ func bookedBy(g *GPU, mine func(string) bool) bool {
 	return g.Booking != nil && mine(g.Booking.Name) && g.MoreOthers == 0 && !slices.ContainsFunc(g.Others, func(b Booking) bool { return !mine(b.Name) })
 }
 
-// DeviceID is what CUDA knows a device by whatever its order: the UUID. Shells see
-// it, so what is not of that shape is left out in favour of the index.
+// DeviceID is the UUID, which CUDA knows whatever its order, or the index if the UUID is not safe in a shell.
 func DeviceID(g *GPU) string {
 	if !shellSafe(g.UUID) {
 		return strconv.Itoa(g.Index)

@@ -31,8 +31,7 @@ const (
 	ReasonShared      = "shared"      // whose the memory is cannot be told: another instance has it, too
 )
 
-// busyUtilization is the utilization (%) from which a GPU whose processes are
-// not known is believed to compute.
+// busyUtilization is the utilization (%) from which a GPU with unknown processes counts as used.
 const busyUtilization = 5
 
 // row makes one row of g, which has its readings and its names.
@@ -64,8 +63,7 @@ func (m *merger) row(h *Host, g GPU, procs []snapshot.Process, fresh bool) GPU {
 	return g
 }
 
-// forget drops every reading, so that old numbers never look like live ones.
-// What the card is stays.
+// forget drops every reading, so that old numbers never look like live ones. The card's identity stays.
 func (g *GPU) forget() {
 	old := g.GPU
 	g.GPU = snapshot.GPU{
@@ -122,14 +120,12 @@ func (m *merger) use(g *GPU) use {
 	return u
 }
 
-// within reports whether it is known that no more memory is in use, but for
-// what others own, than on a free GPU.
+// within reports whether memory beyond what others own is known to be no more than on a free GPU.
 func (m *merger) within(used, total *int64, others int64) bool {
 	return readable(used, total) && *used-others <= m.set.freeMemory(total)
 }
 
-// beyond reports whether it is known that more memory is in use, but for what
-// others own, than on a free GPU.
+// beyond reports whether memory beyond what others own is known to be more than on a free GPU.
 func (m *merger) beyond(used, total *int64, others int64) bool {
 	return readable(used, total) && *used-others > m.set.freeMemory(total)
 }
@@ -181,8 +177,7 @@ func (m *merger) state(g *GPU, u use, active []*booking.Booking) (State, string)
 	}
 }
 
-// healthy returns the state of a GPU that is not, and "" for one that is. The
-// node says so; what its collector did not know to say is added.
+// healthy returns the state of a GPU that is not healthy, and "" for one that is.
 func healthy(g *GPU) (State, string) {
 	rows := g.RemappedRows
 	switch {
@@ -267,8 +262,7 @@ func (m *merger) processes(g snapshot.GPU, procs []snapshot.Process) []Process {
 	return out
 }
 
-// shortName is what the configuration says, else the product name without the
-// vendor's and the line's name.
+// shortName is the configured name, else the product's without the vendor and the product line.
 func (m *merger) shortName(name string) string {
 	if short := m.set.ShortNames[name]; short != "" {
 		return short

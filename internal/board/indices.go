@@ -8,14 +8,12 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// bookingKey names a booking by number over time. One that is edited gets another
-// id or another place, and then means the card that has the number by then.
+// bookingKey names a booking by index over time. An edited one has another key, so its card is found anew.
 func bookingKey(b *booking.Booking) string {
 	return b.Host + "/" + itoa(b.Target.Index) + "/" + b.ID + "/" + b.From.UTC().Format(time.RFC3339)
 }
 
-// byNumber reports whether somebody booked one GPU by its number. The target of
-// such a booking has a UUID too, once it is known which card that is.
+// byNumber reports whether a booking names a GPU by index. Its target may have a UUID besides.
 func byNumber(b *booking.Booking) bool { return !b.Target.All && b.Target.Index >= 0 }
 
 // follow finds the card that each booking by number means: the one that had the
@@ -74,8 +72,7 @@ func (m *merger) outdated(b *booking.Booking) bool {
 	return b.OverAt(m.Now) && b.Until.Add(m.set.ShowExpired).Before(m.Now)
 }
 
-// keepCards carries over what bookings meant whose host is not on the board, or
-// that cannot be read now.
+// keepCards keeps the cards of bookings whose host is not on the board, or that cannot be read now.
 func (m *merger) keepCards() {
 	standing := map[string]bool{}
 	for i := range m.booked {

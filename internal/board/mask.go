@@ -172,8 +172,7 @@ func (m *masker) gpu(g GPU) GPU {
 	return out
 }
 
-// device keeps what a GPU is and its readings, without the driver's own words and
-// the place in the machine.
+// device keeps a GPU's identity and readings, without the driver's words and the place in the machine.
 func (m *masker) device(g snapshot.GPU) snapshot.GPU {
 	out := snapshot.GPU{
 		Index: g.Index, UUID: g.UUID, Name: g.Name, MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, MemoryFree: g.MemoryFree,
@@ -257,8 +256,7 @@ func (p Privacy) hash(s string) string {
 // UnknownCode is the code of a problem whose own code is not published.
 const UnknownCode = "host:masked"
 
-// problems keeps of each which one it is and of which GPU: messages quote files,
-// paths and people.
+// problems keeps code and place of each problem: messages quote files, paths and people.
 func (m *masker) problems(list []snapshot.Problem) []snapshot.Problem {
 	if !m.people {
 		return list

@@ -188,8 +188,7 @@ func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot, fres
 	}
 }
 
-// maxPeople is how many people one host can put on the board. Each has a page and
-// a calendar, so a node must not decide how many there are.
+// maxPeople is how many people one host can put on the board. Each has a page and a calendar.
 const maxPeople = 256
 
 // personOn returns the person, "" for one too many on the host.
@@ -253,8 +252,7 @@ func (h *Host) problem(code, message string) {
 	h.Problems = append(h.Problems, snapshot.Problem{Code: code, Message: message, Host: h.Name})
 }
 
-// remember sets Since on every GPU of a host, from what was remembered and what is
-// now known, and adds the marks for the next generation.
+// remember sets Since on every GPU of a host, and adds the marks for the next generation.
 func (m *merger) remember(h *Host) {
 	for g := range h.Rows() {
 		key := MarkKey(h.Name, g)

@@ -80,8 +80,7 @@ func (w *Wish) openFrom(all []bookable, begin time.Time, usable func(*GPU) bool)
 	return open
 }
 
-// next is when there are enough GPUs: the end of a booking. A GPU that is in use
-// without a booking, or of which too little is known, may be free at any time or never.
+// next is the end of a booking from which there are enough GPUs. How long unbooked use lasts is not known.
 func (w *Wish) next(all []bookable, after time.Time) time.Time {
 	usable := func(g *GPU) bool {
 		switch g.State {

@@ -11,8 +11,7 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// LostFor is for how long a GPU stays on the board after a full answer of the
-// driver that did not list it.
+// LostFor is how long a GPU stays on the board after a full answer of the driver did not list it.
 const LostFor = 30 * 24 * time.Hour
 
 // Marks is what one generation remembers for the next. It is plain JSON, and the
@@ -171,8 +170,7 @@ func pair(listed []snapshot.GPU, known []Mark) (rows []place, taken []bool) {
 	return rows, taken
 }
 
-// sameBus compares addresses on the bus, of which some drivers write the domain
-// in four digits and others in eight.
+// sameBus compares bus addresses, of which some drivers write the domain in four digits and others in eight.
 func sameBus(x, y string) bool {
 	plain := func(s string) string { return strings.TrimLeft(strings.ToLower(s), "0") }
 	return x != "" && y != "" && plain(x) == plain(y)
@@ -200,8 +198,7 @@ func newest(rows []place, most int) []place {
 	return rows[:min(len(rows), max(0, most))]
 }
 
-// number gives each row that the driver does not list a number of its own: the
-// one that it had, where no other has it now, else the first that is free.
+// number gives each unlisted row its former index if that is not taken, else the first that is not.
 func number(rows []place) {
 	used := map[int]bool{}
 	for i := range rows {
@@ -280,8 +277,7 @@ func (m *merger) gone(h *Host, g GPU) GPU {
 	return g
 }
 
-// recall adds to a listed row what was last known of it, where it tells too
-// little itself, and returns what to remember of the row.
+// recall adds to a listed row what was last known, and returns what to remember of the row.
 func (m *merger) recall(h *Host, g *GPU, p *place) Mark {
 	var mark Mark
 	if k := p.known; k != nil {

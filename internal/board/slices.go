@@ -20,8 +20,7 @@ type Slice struct {
 	GPUUUID           string // of the GPU that it is a part of
 }
 
-// noInstance is why the processes of slices are not known where the driver
-// does not tell on which of them a process runs.
+// noInstance is why the processes of slices are not known where the driver does not name their instance.
 const noInstance = "no instance"
 
 // Rows yields every GPU, each followed by its slices.
@@ -41,8 +40,7 @@ func (h *Host) Rows() iter.Seq[*GPU] {
 	}
 }
 
-// Units yields what people can have: every GPU, or in its place its slices where
-// it is partitioned.
+// Units yields what people can have: every GPU, or its slices where it is partitioned.
 func (h *Host) Units() iter.Seq[*GPU] {
 	return func(yield func(*GPU) bool) {
 		for g := range h.Rows() {
@@ -62,8 +60,7 @@ func (h *Host) CountUnits() int {
 	return n
 }
 
-// Label is how a row is called on its host: "2", and "2:0" for the first slice
-// of GPU 2, as NVIDIA's tools write it.
+// Label is the name of a row on its host: "2", or "2:0" for slice 0 of GPU 2, as NVIDIA's tools write it.
 func (g *GPU) Label() string { return label(g.Index, g.SliceIndex()) }
 
 // Label is how the GPU is called on its host, as [GPU.Label] has it.
@@ -94,8 +91,7 @@ func (g *GPU) SliceIndex() *int {
 	return &g.Slice.Index
 }
 
-// CoveredBy reports whether a booking of the target is for this GPU or slice. A
-// booking of a GPU is one of all its slices.
+// CoveredBy reports whether a booking of the target is for this GPU, or for the GPU of this slice.
 func (g *GPU) CoveredBy(t booking.Target) bool {
 	if t.Covers(g.Index, g.UUID) {
 		return true
@@ -103,8 +99,7 @@ func (g *GPU) CoveredBy(t booking.Target) bool {
 	return g.Slice != nil && t.UUID != "" && t.UUID == g.Slice.GPUUUID
 }
 
-// Target is how this GPU or slice is booked; false for a slice without a UUID,
-// which cannot be.
+// Target is how this GPU or slice is booked; false for a slice without a UUID.
 func (g *GPU) Target() (booking.Target, bool) {
 	if g.Slice == nil {
 		return booking.Target{Index: g.Index}, true
@@ -128,14 +123,12 @@ func (g *GPU) FreeSlices() int {
 	return n
 }
 
-// OwnState reports whether a partitioned GPU is in a state for a reason of its own,
-// and not only for those of its slices.
+// OwnState reports whether the state of a partitioned GPU is not that of its slices.
 func (g *GPU) OwnState() bool {
 	return g.State == Lost || g.State == Drained || g.State == Unknown && (g.Reason == ReasonStale || g.Reason == ReasonUnasked || g.Reason == ReasonNoSlices)
 }
 
-// Unplaced are the processes of a partitioned GPU that are on none of its slices,
-// as far as that is told.
+// Unplaced are the processes of a partitioned GPU that are known to be on none of its slices.
 func (g *GPU) Unplaced() []Process {
 	type place struct{ pid, gpu, compute int }
 	of := func(p *Process) place {
@@ -244,8 +237,7 @@ func beside(s *GPU, devices []snapshot.MIGDevice, on [][]snapshot.Process, i int
 	return others
 }
 
-// sumUp makes the state of a partitioned GPU of those of its slices, unless it
-// has one of its own.
+// sumUp derives the state of a partitioned GPU from its slices, unless it has one of its own.
 func (g *GPU) sumUp() {
 	if g.Last != nil && len(g.Slices) > 0 {
 		g.Last.State = g.Slices[mostUsed(g.Slices, func(s *GPU) State { return s.Last.State })].Last.State

@@ -8,8 +8,7 @@ import (
 	"gpuboard/internal/booking"
 )
 
-// Count sets the totals and models of a board and of its hosts, and what is free
-// now and next, after hosts were made, read or changed.
+// Count sets the totals, the models and what is free, after hosts were made, read or changed.
 func (b *Board) Count() {
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
@@ -188,8 +187,7 @@ func bookers(g *GPU) []string {
 	return names
 }
 
-// sortUsers puts those first who have most: by bookings and present use, then by what
-// they have been using lately.
+// sortUsers sorts by bookings and present use, then by the mean use of the last two hours.
 func sortUsers(list []User) {
 	weight := func(u User) float64 { return float64(u.Reserved) + 1.5*u.Used + 0.15*orZero(u.Mean2h) }
 	slices.SortFunc(list, func(x, y User) int {
@@ -197,8 +195,7 @@ func sortUsers(list []User) {
 	})
 }
 
-// addMeans adds the past of one Unix user to that of the person behind it, who
-// may have several.
+// addMeans adds the past of one Unix user to that of the person, who may have several.
 func addMeans(u *User, mean2h, mean24h, mean1w *float64) {
 	u.Mean2h, u.Mean24h, u.Mean1w = sum(u.Mean2h, mean2h), sum(u.Mean24h, mean24h), sum(u.Mean1w, mean1w)
 }
@@ -215,8 +212,7 @@ func sum(a, b *float64) *float64 {
 	}
 }
 
-// addUse shares one GPU out among those who compute on it, by memory; in equal
-// parts where the driver does not tell memory.
+// addUse shares a GPU among those who compute on it: by memory, or equally where that is not known.
 func (m *merger) addUse(user func(string) *User, host string, g *GPU) {
 	use := m.use(g)
 	total := int64(0)

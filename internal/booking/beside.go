@@ -30,8 +30,7 @@ func (f *File) beside(suffix string) string {
 	return filepath.Join(filepath.Dir(f.path), "."+filepath.Base(f.path)+suffix)
 }
 
-// ownership returns the owner, group and mode of the file, or of its directory if the
-// file does not exist.
+// ownership returns the owner, group and mode of the file, or of its directory if there is no file.
 func (f *File) ownership() (fs.FileInfo, error) {
 	info, err := os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,8 +39,7 @@ func (f *File) ownership() (fs.FileInfo, error) {
 	return info, err
 }
 
-// stage writes a file with the owner, group and mode of comments.json, whatever the
-// umask, and syncs it.
+// stage writes and syncs a file with the owner, group and mode of comments.json, whatever the umask.
 func (f *File) stage(path string, data []byte) (err error) {
 	owner, err := f.ownership()
 	if err != nil {
@@ -70,8 +68,7 @@ func (f *File) stage(path string, data []byte) (err error) {
 	return file.Close()
 }
 
-// setOwnership gives a file the mode, the group and the owner of another one, the last
-// two as far as this process may.
+// setOwnership copies mode, group and owner from another file, the last two as far as is allowed.
 func setOwnership(file *os.File, like fs.FileInfo) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -90,8 +87,7 @@ func setOwnership(file *os.File, like fs.FileInfo) error {
 	return file.Chmod(mode) // last, because a change of owner may clear bits
 }
 
-// linkNew gives a staged file a second name, which must not exist; otherwise the error
-// is ErrChanged.
+// linkNew gives a staged file a second name. The error is ErrChanged if that name exists.
 func (f *File) linkNew(staged, path string) error {
 	f.step("link")
 	err := os.Link(staged, path)
@@ -116,8 +112,7 @@ func (f *File) readBeside(name string) ([]byte, error) {
 	return data, err
 }
 
-// writeBeside replaces another file in the same directory and syncs it. The caller
-// holds the lock.
+// writeBeside replaces another file in the same directory and syncs it. The caller holds the lock.
 func (f *File) writeBeside(name string, data []byte) error {
 	if err := f.stage(f.beside(newSuffix), data); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
@@ -161,8 +156,7 @@ func (f *File) Prune(ctx context.Context, by By, end time.Time) (moved []Booking
 // archiveName is the archive beside comments.json.
 const archiveName = "comments.archive.json"
 
-// archive appends bookings to the archive, each as a line of JSON. Those that are in it
-// already are not written again.
+// archive appends bookings to the archive, each as a line of JSON, but for those that are in it already.
 func (f *File) archive(old []Booking) error {
 	data, err := f.readBeside(archiveName)
 	if err != nil {

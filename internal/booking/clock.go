@@ -34,8 +34,7 @@ func (w wall) String() string {
 	return fmt.Sprintf("%02d:%02d", w.hour, w.min)
 }
 
-// moments returns the times at which clocks in the zone show this: one; none, if they
-// jump over it; or two, earlier first, if they are set back.
+// moments returns when clocks in the zone show this: once, never, or twice, earlier first.
 func moments(d date, w wall, zone *time.Location) []time.Time {
 	asUTC := time.Date(d.year, d.month, d.day, w.hour, w.min, w.sec, 0, time.UTC)
 	var found []time.Time
@@ -95,8 +94,7 @@ func gapEnd(d date, w wall, zone *time.Location) time.Time {
 	return start
 }
 
-// startOfDay is the first moment of a day. If clocks jump over midnight, it is the end of
-// the jump.
+// startOfDay is the first moment of a day: the end of the jump if clocks jump over midnight.
 func startOfDay(d date, zone *time.Location) time.Time {
 	if found := moments(d, wall{}, zone); len(found) > 0 {
 		return found[0]

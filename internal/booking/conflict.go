@@ -87,16 +87,14 @@ func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, fleet Flee
 	return nil
 }
 
-// calendarLonger reports whether a period is longer than allowed. A change of clocks may
-// add an hour.
+// calendarLonger reports whether a period is longer than allowed. A change of clocks may add an hour.
 func calendarLonger(from, until time.Time, most time.Duration) bool {
 	days := int(most / (24 * time.Hour))
 	rest := most % (24 * time.Hour)
 	return until.Sub(from) > most && until.After(from.AddDate(0, 0, days).Add(rest))
 }
 
-// mostAtOnce is the largest number of GPUs that the person of w has at any time of w,
-// existing and wanted bookings together.
+// mostAtOnce is the most GPUs that the person of w has at any time of w, wanted ones included.
 func mostAtOnce(cal *Calendar, wanted []Booking, w Booking, now time.Time, fleet Fleet) int {
 	type change struct {
 		at time.Time

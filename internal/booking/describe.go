@@ -31,8 +31,7 @@ func Describe(from, until, now time.Time, zone *time.Location) string {
 	return fmt.Sprintf("%s → %s %s (%s)", begin, layout(until), last, span(from, until))
 }
 
-// span is the length of a period, in days of the calendar: on a change of clocks a day
-// has 23 or 25 hours. Both times are in the same zone.
+// span is the length of a period in days of the calendar. Both times are in the same zone.
 func span(from, until time.Time) string {
 	days := int(until.Sub(from) / (24 * time.Hour))
 	for days > 0 && from.AddDate(0, 0, days).After(until) {
@@ -44,8 +43,7 @@ func span(from, until time.Time) string {
 	return twoUnits(days, until.Sub(from.AddDate(0, 0, days)))
 }
 
-// Length writes a duration in its two largest units: "2 d 6 h", "45 min", "less than 1
-// min". A day has 24 hours; the sign is dropped.
+// Length writes a duration in its two largest units, without its sign: "2 d 6 h", "less than 1 min".
 func Length(d time.Duration) string {
 	d = d.Abs()
 	days := d / (24 * time.Hour)

@@ -22,8 +22,7 @@ const (
 
 const bom = "\xef\xbb\xbf"
 
-// maxValues bounds the memory that a hostile file can ask for. A file of
-// [MaxFileBytes] that holds nothing but short bookings has fewer values.
+// maxValues bounds the memory that a hostile file can ask for; [MaxFileBytes] of short bookings have fewer.
 const maxValues = 900_000
 
 // A document is a file as characters, and as a tree of JSON values.
@@ -76,8 +75,7 @@ func decode(data []byte) (*document, error) {
 	return d, nil
 }
 
-// decodeWindows1252 maps the five bytes that have no character to control
-// characters, so that every file can be written back as it was.
+// decodeWindows1252 maps the five undefined bytes to control characters, so that encode restores them.
 func decodeWindows1252(c byte) rune {
 	if r := charmap.Windows1252.DecodeByte(c); r != utf8.RuneError {
 		return r
@@ -127,8 +125,7 @@ func ToUTF8(data []byte) ([]byte, error) {
 	return []byte(d.text), nil
 }
 
-// position returns the line and the column, in characters and both from 1, of an
-// offset in text.
+// position returns line and column, in characters and from 1, of an offset in text.
 func (d *document) position(off int) (line, col int) {
 	off = min(max(off, 0), len(d.text))
 	line = sort.SearchInts(d.lines, off+1)
@@ -151,8 +148,7 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return e.message }
 
-// parse makes the tree. After an error, a [*syntaxError], it has the values that
-// end before the mistake.
+// parse makes the tree. After a [*syntaxError] it has the values that end before the mistake.
 func (d *document) parse() error {
 	if open, _ := openAt(d.text, len(d.text)); len(open) > snapshot.MaxDepth {
 		return &syntaxError{open[snapshot.MaxDepth], fmt.Sprintf("brackets are nested more than %d deep here", snapshot.MaxDepth)}

@@ -88,8 +88,7 @@ func errReadBack() error {
 	return fmt.Errorf("%w: it does not read back from the file", ErrInvalid)
 }
 
-// difference returns the bookings that a change of the file has added and removed, in
-// the order of the file. Of several equal bookings these are the last ones.
+// difference returns the bookings that a change added and removed; of equal ones the last.
 func difference(before, after []Booking) (added, removed []Booking) {
 	count := map[Booking]int{}
 	for _, b := range before {
@@ -220,8 +219,7 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 	return fail(errReadBack())
 }
 
-// prune removes the bookings that ended before a time from the file. It returns the new
-// content and the removed bookings. The GPUs in lists keep their indices.
+// prune removes the bookings that ended before a time. The GPUs in lists keep their indices.
 func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Booking, error) {
 	r, err := editable(data, In(zone))
 	if err != nil {
@@ -246,8 +244,7 @@ func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Bookin
 	return next, old, nil
 }
 
-// editable reads a file that is to be changed. One with an error of syntax is
-// refused: a change could land in the wrong place.
+// editable reads a file for a change. One with an error of syntax is refused.
 func editable(data []byte, zone Zone) (*reading, error) {
 	r := read("comments.json", data, zone.Location, Options{})
 	if r.doc != nil && r.doc.root == nil && !r.cal.Broken {
@@ -284,8 +281,7 @@ func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
 	return r, r.found[i], nil
 }
 
-// pack returns the file with the changes that were made to its tree, and checks that
-// it is well-formed.
+// pack returns the changed file, and checks that it is well-formed.
 func (r *reading) pack() ([]byte, error) {
 	out, err := r.doc.pack()
 	if err != nil {

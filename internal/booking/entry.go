@@ -12,8 +12,7 @@ import (
 	"gpuboard/internal/spelling"
 )
 
-// fields are the names of the fields of an entry, in the order in which the program
-// writes them.
+// fields are the names of the fields of an entry, in the order in which they are written.
 func fields() []string {
 	return []string{"name", "from", "date", "comment", "kind", "by", "id", "forced"}
 }

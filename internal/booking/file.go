@@ -187,8 +187,7 @@ const (
 	savingPause = 100 * time.Millisecond
 )
 
-// readSaved reads the file, and reads it again if it is empty, or missing where there
-// were bookings.
+// readSaved reads the file, and again if it is empty, or missing where there were bookings.
 func (f *File) readSaved(ctx context.Context) ([]byte, error) {
 	for try := 0; ; try++ {
 		f.step("read")
@@ -296,8 +295,7 @@ func (f *File) replaceUnexchanged(staged string, read []byte) (err error) {
 	return nil
 }
 
-// recover completes or undoes the change of a program that was killed. The caller holds
-// the lock.
+// recover completes or undoes the change of a program that was killed. The caller holds the lock.
 func (f *File) recover() error {
 	if err := os.Remove(f.beside(newSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -103,8 +103,7 @@ func blank(data []byte) bool {
 	return err == nil && d.parse() == nil && d.root == nil
 }
 
-// emptied is the problem of a file that had bookings and has none. Everybody who sees
-// the board reads it, so it names no directory.
+// emptied is the problem of a file that had bookings and has none. It is public, so it names no directory.
 func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
 	what := "empty"
 	if data == nil {

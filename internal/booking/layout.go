@@ -11,8 +11,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// A style is how the people who keep the file write: the program's entries look
-// like those around them.
+// A style is the layout of the entries around a new one.
 type style struct {
 	newline string
 	unit    string // one step of indentation
@@ -61,8 +60,7 @@ func isEntry(v *hujson.Value) bool {
 	return false
 }
 
-// indent returns the white space at the beginning of the line of an offset, and
-// whether there is nothing else before it.
+// indent returns the white space that begins the line of an offset, and whether nothing else precedes it.
 func (r *reading) indent(off int) (indent string, first bool) {
 	before := r.doc.text[:off]
 	line := before[strings.LastIndexByte(before, '\n')+1:]

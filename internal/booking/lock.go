@@ -69,15 +69,13 @@ func (f *File) openShared(path string, open func(path string) (*os.File, error))
 	return nil, fmt.Errorf("opening %s: %w", path, ErrChanged)
 }
 
-// singleName reports whether a file has no other hard link. Another one could belong to
-// somebody else, who linked it here so that root changes its owner.
+// singleName reports whether a file has no other hard link, which could be a file of somebody else.
 func singleName(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Nlink == 1
 }
 
-// createEmpty creates an empty file beside comments.json. It gets its name after its
-// mode, because everybody who may change the bookings must be able to open it.
+// createEmpty creates an empty file that has its mode before its name, so that others can open it at once.
 func (f *File) createEmpty(path string) error {
 	staged := f.beside(emptySuffix + rand.Text())
 	if err := f.stage(staged, nil); err != nil {

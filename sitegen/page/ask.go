@@ -23,8 +23,7 @@ func (v *view) peoplePage() *templates.PeoplePage {
 	}
 }
 
-// ask lists the free GPUs, then at most so many people in the board's order. root leads
-// to the site's root.
+// ask lists the free GPUs, then at most so many people in the board's order. root leads to the site's root.
 func (v *view) ask(most int, root string) templates.People {
 	var p templates.People
 	b := v.in.Board

@@ -14,8 +14,7 @@ import (
 	"gpuboard/templates"
 )
 
-// booking is a booking on a page. ref is the moment beside which its times are named,
-// root leads to the site's root.
+// booking is a booking on a page. Times are named relative to ref; root leads to the site's root.
 func (v *view) booking(b *board.Booking, ref time.Time, root string) *templates.Booking {
 	line := &templates.Booking{
 		Host: render.Clean(b.Host), GPUs: strings.Join(b.Labels(), ", "), Person: templates.Person{Name: render.Clean(b.Name), Href: v.userHref(root, b.Name)},
@@ -36,8 +35,7 @@ func (v *view) booking(b *board.Booking, ref time.Time, root string) *templates.
 	return line
 }
 
-// bookingsPages are the pages of all bookings: the first has the picture of the next
-// days, and its list goes on on the others.
+// bookingsPages are the pages of all bookings. The first has the picture of the next days.
 func (v *view) bookingsPages() []*templates.BookingsPage {
 	b := v.in.Board
 	listed, more := listedBookings(b)
@@ -110,8 +108,7 @@ func (v *view) week(b *board.Booking) string {
 	return v.words.T("bookings.week", v.words.date(v.monday(b)))
 }
 
-// sortByWeek sorts bookings: those that are running, those to come by week, those
-// that are over; each by host.
+// sortByWeek sorts bookings: running ones, those to come by week, past ones; each by host.
 func (v *view) sortByWeek(list []*board.Booking) {
 	type key struct {
 		order int

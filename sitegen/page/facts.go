@@ -71,8 +71,7 @@ func (v *view) facts(g *board.GPU) []templates.Fact {
 	return f
 }
 
-// number is a reading with its unit, or without where unit is ""; "" when it is
-// not known.
+// number is a reading with its unit, if there is one; "" if it is not known.
 func (w *words) number(n *int, unit string) string {
 	switch {
 	case n == nil:
@@ -99,8 +98,7 @@ func counts(corrected, uncorrected *int64) string {
 
 const meterWidth = 46
 
-// meters are the host's CPU, RAM and disks; full lists every disk, else the
-// fullest stands for all.
+// meters are the host's CPU, RAM and disks; the fullest disk alone unless full.
 func (w *words) meters(h *board.Host, full bool) []templates.Meter {
 	var out []templates.Meter
 	add := func(key, name, more string, share float64) {
@@ -140,8 +138,7 @@ var variant = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 // of which it is not known is called MIG.
 var migProfile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` (MIG|(\d+c\.)?\d+g\.\d+gb\S*)$`) })
 
-// model is a GPU's family and memory: "H100 80 GB" of "H100 80GB HBM3". The
-// memory is the reading's, rounded, as cards are sold.
+// model is a GPU's family and rounded memory: "H100 80 GB" of "H100 80GB HBM3".
 func (w *words) model(short string, memory *int64) string {
 	name := family(short)
 	if memory == nil || migProfile().MatchString(name) && !strings.HasSuffix(name, " MIG") { // which tells the memory

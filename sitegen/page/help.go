@@ -11,8 +11,7 @@ import (
 	"gpuboard/templates"
 )
 
-// help is the documentation as pages of the site. It depends on the program and
-// on how the site looks, never on the fleet.
+// help is the documentation as pages of the site, the same for every fleet.
 type help struct {
 	files []render.File
 	codes map[string]string // area:what, and area alone, by where it is explained

@@ -117,8 +117,7 @@ func meanOf(values []float64) float64 {
 	return sum / float64(n)
 }
 
-// lines lays lists side by side, the newest step first; steps of which nothing
-// is known at the beginning are left out.
+// lines lays columns side by side, newest step first, without the unknown steps at the beginning.
 func (v *view) lines(at func(i int) time.Time, columns [][]float64, round func(float64) float64) (out []templates.Line) {
 	if len(columns) == 0 {
 		return nil

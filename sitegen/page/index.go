@@ -73,8 +73,7 @@ func times(n int, what string) string {
 	return strings.ReplaceAll(fmt.Sprintf("%d × %s", n, what), " ", "\u00a0")
 }
 
-// freeModels says what is free: by family, and by memory too where one family
-// comes in two sizes.
+// freeModels says what is free by family, with the memory if a family has several sizes.
 func (v *view) freeModels(models []board.Model) []templates.FreeModel {
 	sizes := map[string]int{}
 	for _, m := range models {

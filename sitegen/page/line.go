@@ -208,8 +208,7 @@ func (v *view) users(g *board.GPU) string {
 	return strings.Join(words, " ")
 }
 
-// rowHref leads to the row of a GPU: on the front page, or on the host's own page
-// where the front page has no rows.
+// rowHref leads to a GPU's row: on the front page if that has rows, else on the host's page.
 func (v *view) rowHref(host string, gpu int, slice *int) string {
 	anchor := "#" + v.rowID(host, gpu, slice)
 	if len(v.in.Board.Hosts) <= rowHosts {
@@ -218,8 +217,7 @@ func (v *view) rowHref(host string, gpu int, slice *int) string {
 	return "hosts/" + host + "/index.html" + anchor
 }
 
-// freeDevices is what makes CUDA programs see the free GPUs of a host alone, "" for
-// none, or where one of them is a slice.
+// freeDevices is the environment that shows CUDA the free GPUs; "" for none, or if one is a slice.
 func freeDevices(h *board.Host) string {
 	var devices []string
 	for g := range h.Units() {

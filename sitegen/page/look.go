@@ -178,8 +178,7 @@ func builtInStyle() ([]byte, error) {
 	return style, nil
 }
 
-// script puts a script together from its parts, inside of one function, so that its
-// names are nobody else's.
+// script joins the parts of a script in one function, so that its names are its own.
 func script(s templates.Script, languages bool) ([]byte, error) {
 	b := []byte("\"use strict\";\n(function () {\n")
 	for _, name := range s.Parts {

@@ -150,8 +150,7 @@ func unwrap(nodes []ast.Node) {
 	remove(nodes)
 }
 
-// harmless reports whether a link may lead there: a known scheme, or none and
-// not another host ("//…").
+// harmless reports whether a link may lead there: a known scheme, or a place within the site.
 func harmless(destination string) bool {
 	d := strings.ToLower(destination)
 	for _, scheme := range []string{"https://", "http://", "mailto:"} {
@@ -226,8 +225,7 @@ func (bare) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	})
 }
 
-// trusted is HTML of the site's operator, as it stands in the site's own
-// directory; nil is none.
+// trusted is HTML from the site's own directory; nil is none.
 func trusted(html []byte) templ.Component {
 	if len(html) == 0 {
 		return nil
@@ -326,8 +324,7 @@ func (m manual) heading(n *ast.Heading, words string) {
 // helpCode is a reason code, or all of an area: `bad:…`.
 var helpCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+):([a-z-]+|…)$`) })
 
-// cell gives each reason code in the first cell of a row a name that a link can
-// lead to.
+// cell gives each reason code in the first cell of a row an id.
 func (m manual) cell(n *tables.TableCell, source []byte) {
 	if n.Parent().Kind() == tables.KindTableHeader || n.PreviousSibling() != nil {
 		return

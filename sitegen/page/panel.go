@@ -187,8 +187,7 @@ func bookAt(form, place string) string {
 	return form + join + url.Values{"at": {place}}.Encode()
 }
 
-// capabilities is book/capabilities.json where no server answers for it: the
-// script asks it before it offers a form.
+// capabilities is book/capabilities.json where no server answers for it.
 const capabilities = "{\"booking\": false}\n"
 
 func quoted(s string) string {

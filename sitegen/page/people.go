@@ -15,8 +15,7 @@ import (
 // maxHolds is how many GPUs one person's page lists.
 const maxHolds = 100
 
-// holdings are the GPUs of one person: those that the person computes on or has
-// booked now.
+// holdings gathers what everybody holds, looking at each GPU once.
 type holdings struct {
 	held   []templates.Hold // the first of them
 	more   int              // how many others there are
@@ -82,8 +81,7 @@ func peopleOn(g *board.GPU) (people []string, mine map[string][]*board.Process) 
 	return people, mine
 }
 
-// userPages renders one page for everybody who is named anywhere, in the order of
-// their paths.
+// userPages renders the page of everybody who is named anywhere, by path.
 func (v *view) userPages(out *render.Sink) error {
 	b := v.in.Board
 	users := make(map[string]*board.User, len(b.Users))

@@ -32,8 +32,7 @@ const (
 	whole               // a host's own page
 )
 
-// row makes one row. ref is the moment beside which times are named, root leads
-// to the site's root.
+// row makes one row. Times are named relative to ref; root leads to the site's root.
 func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.Time, root string) templates.Row {
 	r := templates.Row{
 		ID: v.gpuID(h.Name, g), Index: g.Label(), State: string(g.State),

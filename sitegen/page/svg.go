@@ -104,8 +104,7 @@ func (w *words) chart(values []float64, top float64, unit string) templates.Char
 	return c
 }
 
-// segments lays shares (0 to 1) side by side up to the whole that is used, in
-// parts of one per cent: a bar is about 130 pixels long.
+// segments lays shares (0 to 1) side by side up to the used whole, in per cent.
 func segments(used float64, shares []float64) []templates.Segment {
 	if math.IsNaN(used) {
 		return nil
@@ -142,8 +141,7 @@ func box(b []byte, x, w float64) []byte {
 	return append(strconv.AppendFloat(b, w, 'f', -1, 64), 'z')
 }
 
-// digits writes a value with as many digits as a reader wants: one decimal
-// below ten.
+// digits writes a value with one decimal below ten, else with none.
 func (w *words) digits(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -155,8 +153,7 @@ func (w *words) digits(v float64) string {
 	}
 }
 
-// partOf is a part of one as per cent, where only all of it is 100 and only
-// nothing is 0.
+// partOf is a part of one in per cent: 100 and 0 only if it is exactly that.
 func partOf(v float64) string {
 	p := math.Round(100 * v)
 	switch {

@@ -77,8 +77,7 @@ func (v *view) frame(kind, path string, built time.Time, interval time.Duration)
 	return f
 }
 
-// files leads from a page to the site's root, where root leads to the pages in its
-// language.
+// files leads from a page to the site's root; root leads to the pages in its language.
 func (v *view) files(root string) string {
 	if v.first {
 		return root
@@ -105,8 +104,7 @@ func (v *view) scriptPaths(kind, files string) []string {
 	return paths
 }
 
-// ref is the moment beside which a host's times are named: its own, so that its
-// card stays the same while there is no news of it.
+// ref is a host's own time, so that its card stays the same while there is no news of it.
 func (v *view) ref(h *board.Host) time.Time {
 	if h.SnapshotAt.IsZero() {
 		return v.in.Board.GeneratedAt
@@ -184,8 +182,7 @@ func unitsOf(h *board.Host) (u templates.Units) {
 	return u
 }
 
-// shellWord reports whether a foreign string may stand behind ssh in a line
-// that people copy into a shell.
+// shellWord reports whether a foreign string may stand in a line that people copy into a shell.
 func shellWord(s string) bool {
 	if s == "" || s[0] == '-' {
 		return false

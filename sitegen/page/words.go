@@ -36,8 +36,7 @@ type words struct {
 // dateNames are the patterns of times, and what each may consist of.
 var dateNames = [...]string{"date.day", "date.near", "date.week", "date.far", "date.full", "date.tick"}
 
-// wordsFile is the list of words of a language, in the program and in a site's own
-// directory.
+// wordsFile is the list of words of a language, built in and in a site's own directory.
 func wordsFile(lang string) string { return "words/" + lang + ".json" }
 
 // readWords reads the words of a language: the English ones, the program's in that
@@ -145,8 +144,7 @@ func (w *words) or(key, fallback string) string {
 	return fallback
 }
 
-// length says a duration in its largest whole unit, rounded down, so that "3 h"
-// is never less than three hours.
+// length says a duration in its largest whole unit, rounded down.
 func (w *words) length(d time.Duration) string {
 	one, unit := time.Second, "s"
 	switch {
@@ -202,8 +200,7 @@ func (w *words) near(t, ref time.Time) *templates.Moment {
 	}
 }
 
-// zoneName is what people call the zone. That of the machine has no name of its
-// own, so it goes by the letters that it has at a time.
+// zoneName is the zone's name; the machine's zone has none but its letters at a time.
 func (w *words) zoneName(at time.Time) string {
 	if w.zone == time.Local {
 		name, _ := at.In(w.zone).Zone()
