@@ -50,9 +50,8 @@ func (b *Board) Expire() {
 				}
 				g.Last = last
 			}
-			kept := GPU{ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: Unknown, Reason: ReasonStale, Booking: g.Booking, Next: g.Next, Others: g.Others, Last: g.Last}
-			kept.Index, kept.UUID, kept.PCIBusID, kept.Name, kept.MemoryTotal, kept.Health = g.Index, g.UUID, g.PCIBusID, g.Name, g.MemoryTotal, snapshot.HealthUnknown
-			*g = kept
+			g.forget()
+			*g = GPU{GPU: g.GPU, ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: Unknown, Reason: ReasonStale, Booking: g.Booking, Next: g.Next, Others: g.Others, Last: g.Last}
 		}
 	}
 	b.Count()

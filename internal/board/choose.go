@@ -170,10 +170,7 @@ func DeviceID(g *GPU) string {
 
 // shellSafe reports whether a UUID is one that a shell takes for a word.
 func shellSafe(id string) bool {
-	plain := func(r rune) bool {
-		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '/'
-	}
-	return id != "" && strings.IndexFunc(id, func(r rune) bool { return !plain(r) }) < 0
+	return id != "" && strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-/") == ""
 }
 
 // ParseMemory reads an amount of memory. G is a thousand millions, as on the

@@ -35,28 +35,33 @@ const (
 const busyUtilization = 5
 
 // row makes one row of g, which has its readings and its names.
-func (m *merger) row(h *Host, g GPU, procs []snapshot.Process, fresh bool) GPU {
+func (m *merger) row(h *Host, g GPU, procs []snapshot.Process) GPU {
 	g.Processes = m.processes(g.GPU, procs)
 	use := m.use(&g)
-	active := m.active(h.Name, &g, m.Now)
-	activeThen := active
-	if !fresh {
-		activeThen = m.active(h.Name, &g, h.SnapshotAt)
+	at := m.Now
+	if !h.fresh() {
+		at = h.SnapshotAt
 	}
-	state, reason := m.state(&g, use, activeThen)
-	drained, drainReason := drained(h, active)
+	state, reason := m.state(&g, use, m.active(h.Name, &g, at))
+	if !h.fresh() {
+		g.Last = &LastSeen{State: state, Users: use.people, At: h.SnapshotAt}
+		g.forget()
+	}
+	return m.decided(h, g, state, reason, use)
+}
 
+// decided gives a row its state, which is another one if the GPU is taken out of use or
+// the host's news is old, and what follows from it.
+func (m *merger) decided(h *Host, g GPU, state State, reason string, use use) GPU {
+	active := m.active(h.Name, &g, m.Now)
+	drained, drainReason := drained(h, active)
 	switch {
 	case drained:
 		g.State, g.Reason = Drained, drainReason
-	case !fresh:
+	case !h.fresh():
 		g.State, g.Reason = Unknown, ReasonStale
 	default:
 		g.State, g.Reason = state, reason
-	}
-	if !fresh {
-		g.Last = &LastSeen{State: state, Users: use.people, At: h.SnapshotAt}
-		g.forget()
 	}
 	m.book(&g, h.Name, active)
 	m.past(&g, h.Name, use)
@@ -111,23 +116,17 @@ func (m *merger) use(g *GPU) use {
 		}
 	}
 	slices.Sort(u.people)
-	u.small = g.MemoryShared || m.within(g.MemoryUsed, g.MemoryTotal, sure)
-	u.large = !g.MemoryShared && m.beyond(g.MemoryUsed, g.MemoryTotal, perhaps)
+	switch limit := m.set.freeMemory(g.MemoryTotal); {
+	case g.MemoryShared:
+		u.small = true
+	case readable(g.MemoryUsed, g.MemoryTotal):
+		u.small, u.large = *g.MemoryUsed-sure <= limit, *g.MemoryUsed-perhaps > limit
+	}
 	if g.UtilizationGPU != nil {
 		u.busy = *g.UtilizationGPU >= busyUtilization
 		u.idle = !u.busy && *g.UtilizationGPU >= 0
 	}
 	return u
-}
-
-// within reports whether memory beyond what others own is known to be no more than on a free GPU.
-func (m *merger) within(used, total *int64, others int64) bool {
-	return readable(used, total) && *used-others <= m.set.freeMemory(total)
-}
-
-// beyond reports whether memory beyond what others own is known to be more than on a free GPU.
-func (m *merger) beyond(used, total *int64, others int64) bool {
-	return readable(used, total) && *used-others > m.set.freeMemory(total)
 }
 
 // readable reports whether readings of memory can be true.
@@ -157,7 +156,7 @@ func (m *merger) state(g *GPU, u use, active []*booking.Booking) (State, string)
 	switch {
 	case len(u.living) > 0:
 		for _, person := range u.people {
-			if len(holders) > 0 && !containsFold(holders, person) {
+			if len(holders) > 0 && !slices.ContainsFunc(holders, func(holder string) bool { return strings.EqualFold(holder, person) }) {
 				return Contested, ""
 			}
 		}
@@ -271,8 +270,4 @@ func (m *merger) shortName(name string) string {
 		name = strings.TrimPrefix(name, prefix)
 	}
 	return name
-}
-
-func containsFold(list []string, s string) bool {
-	return slices.ContainsFunc(list, func(x string) bool { return strings.EqualFold(x, s) })
 }

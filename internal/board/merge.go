@@ -150,18 +150,17 @@ func (m *merger) host(inv inventory.Host) Host {
 	h.Problems = append(h.Problems, snap.Errors...)
 
 	m.onHost, m.more = map[string]bool{}, false
-	fresh := h.fresh()
-	if fresh {
+	if h.fresh() {
 		h.Node = snap.Node
 	}
 	if h.State != Never {
-		m.rows(&h, inv, snap, fresh)
+		m.rows(&h, inv, snap)
 	}
 	return h
 }
 
 // rows makes the rows of a host, and says what is missing.
-func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot, fresh bool) {
+func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot) {
 	procs := map[int][]snapshot.Process{}
 	for _, p := range snap.Processes {
 		procs[p.GPU] = append(procs[p.GPU], p)
@@ -173,7 +172,7 @@ func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot, fres
 		p := &places[i]
 		var g GPU
 		if p.listed {
-			g = m.gpu(h, snap, p.gpu, procs[p.gpu.Index], fresh)
+			g = m.gpu(h, snap, p.gpu, procs[p.gpu.Index])
 		} else {
 			g = m.absent(h, p)
 		}

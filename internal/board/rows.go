@@ -40,9 +40,9 @@ type Mark struct {
 	Lost time.Time `json:"lost,omitzero"`
 }
 
-// A Card is what a GPU is, whatever it does.
+// A Card is what a GPU is, whatever it does. Index is that when the driver last listed it.
 type Card struct {
-	Index       int                  `json:"index"` // when the driver last listed it
+	Index       int                  `json:"index"`
 	UUID        string               `json:"uuid,omitempty"`
 	PCIBusID    string               `json:"pci_bus_id,omitempty"`
 	Name        string               `json:"name,omitempty"`
@@ -260,21 +260,10 @@ func (m *merger) absent(h *Host, p *place) GPU {
 
 // gone gives the row of a GPU or slice that the driver does not list its state.
 func (m *merger) gone(h *Host, g GPU) GPU {
-	active := m.active(h.Name, &g, m.Now)
-	drained, reason := drained(h, active)
-	switch {
-	case drained:
-		g.State, g.Reason = Drained, reason
-	case !h.fresh():
-		g.State, g.Reason = Unknown, ReasonStale
-	case g.Missing:
-		g.State, g.Reason = Lost, ReasonMissing
-	default:
-		g.State, g.Reason = Unknown, ReasonUnasked
+	if g.Missing {
+		return m.decided(h, g, Lost, ReasonMissing, use{})
 	}
-	m.book(&g, h.Name, active)
-	m.past(&g, h.Name, use{})
-	return g
+	return m.decided(h, g, Unknown, ReasonUnasked, use{})
 }
 
 // recall adds to a listed row what was last known, and returns what to remember of the row.

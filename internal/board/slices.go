@@ -170,23 +170,23 @@ func NewSlice(g *GPU, d *snapshot.MIGDevice) GPU {
 }
 
 // gpu makes the row of a GPU, with those of its slices where it is partitioned.
-func (m *merger) gpu(h *Host, snap *snapshot.Snapshot, sg snapshot.GPU, procs []snapshot.Process, fresh bool) GPU {
+func (m *merger) gpu(h *Host, snap *snapshot.Snapshot, sg snapshot.GPU, procs []snapshot.Process) GPU {
 	g := GPU{GPU: sg, ShortName: m.shortName(sg.Name)}
 	g.MIGDevices = nil
 	if g.ProcessesUnknown == "" && !snap.ProcessesKnownOf(&sg) {
 		g.ProcessesUnknown = "not read"
 	}
 	whole := g
-	g = m.row(h, g, procs, fresh)
+	g = m.row(h, g, procs)
 	if sg.MIGMode == "enabled" || len(sg.MIGDevices) > 0 {
-		g.Slices = m.slices(h, &whole, sg.MIGDevices, procs, fresh)
+		g.Slices = m.slices(h, &whole, sg.MIGDevices, procs)
 		g.sumUp()
 	}
 	return g
 }
 
 // slices makes the rows of a GPU's slices. g is as the driver told it.
-func (m *merger) slices(h *Host, g *GPU, devices []snapshot.MIGDevice, procs []snapshot.Process, fresh bool) []GPU {
+func (m *merger) slices(h *Host, g *GPU, devices []snapshot.MIGDevice, procs []snapshot.Process) []GPU {
 	on := make([][]snapshot.Process, len(devices))
 	for _, p := range procs {
 		if i := snapshot.MIGDeviceOf(devices, &p); i >= 0 {
@@ -200,7 +200,7 @@ func (m *merger) slices(h *Host, g *GPU, devices []snapshot.MIGDevice, procs []s
 		s := NewSlice(g, &devices[i])
 		told := s.MemoryUsed
 		others := beside(&s, devices, on, i)
-		row := m.row(h, s, on[i], fresh)
+		row := m.row(h, s, on[i])
 		if row.MemoryUsed != nil {
 			row.MemoryUsed = told
 		}

@@ -103,27 +103,6 @@ func (f *File) linkNew(staged, path string) error {
 	return err
 }
 
-// readBeside reads another file in the same directory; nil if it does not exist.
-func (f *File) readBeside(name string) ([]byte, error) {
-	data, _, err := readRegular(filepath.Join(filepath.Dir(f.path), name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return data, err
-}
-
-// writeBeside replaces another file in the same directory and syncs it. The caller holds the lock.
-func (f *File) writeBeside(name string, data []byte) error {
-	if err := f.stage(f.beside(newSuffix), data); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	if err := os.Rename(f.beside(newSuffix), filepath.Join(filepath.Dir(f.path), name)); err != nil {
-		_ = os.Remove(f.beside(newSuffix))
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return f.syncDir()
-}
-
 // Prune moves the bookings that ended before a time into an archive beside the file, and
 // returns them with the name of the archive. They are in the archive before they leave
 // the file, so an interrupted run loses none, and the next run completes it.
@@ -158,8 +137,9 @@ const archiveName = "comments.archive.json"
 
 // archive appends bookings to the archive, each as a line of JSON, but for those that are in it already.
 func (f *File) archive(old []Booking) error {
-	data, err := f.readBeside(archiveName)
-	if err != nil {
+	path := filepath.Join(filepath.Dir(f.path), archiveName)
+	data, _, err := readRegular(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading %s: %w", archiveName, err)
 	}
 	next, missing, err := archived(data, old)
@@ -169,7 +149,14 @@ func (f *File) archive(old []Booking) error {
 	case len(next) > MaxFileBytes:
 		return fmt.Errorf("writing %s: it would grow beyond %d KiB: give it another name first", archiveName, MaxFileBytes>>10)
 	}
-	return f.writeBeside(archiveName, next)
+	if err := f.stage(f.beside(newSuffix), next); err != nil {
+		return fmt.Errorf("writing %s: %w", archiveName, err)
+	}
+	if err := os.Rename(f.beside(newSuffix), path); err != nil {
+		_ = os.Remove(f.beside(newSuffix))
+		return fmt.Errorf("writing %s: %w", archiveName, err)
+	}
+	return f.syncDir()
 }
 
 // archived appends to data the bookings that are not in it yet.

@@ -80,8 +80,6 @@ type Calendar struct {
 	Problems []snapshot.Problem
 	// File is the file's name as problems cite it: comments.json.
 	File string
-	// Encoding is how the file was written: "utf-8" or "windows-1252".
-	Encoding string
 	// Broken is true if the file has an error of syntax or cannot be read. LastGood is
 	// then when the content was read whose bookings are shown instead; zero if there is
 	// none.

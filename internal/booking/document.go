@@ -14,12 +14,6 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// The values of [Calendar.Encoding].
-const (
-	UTF8        = "utf-8"
-	Windows1252 = "windows-1252"
-)
-
 const bom = "\xef\xbb\xbf"
 
 // maxValues bounds the memory that a hostile file can ask for; [MaxFileBytes] of short bookings have fewer.
@@ -32,17 +26,17 @@ const maxValues = 900_000
 // place of control characters. A guess from the frequency of letters would fail
 // where one name has the only foreign letter.
 type document struct {
-	text     string // without the byte order mark
-	bom      bool
-	encoding string
-	root     *hujson.Value // nil where the file has only white space and comments
-	lines    []int         // the offset of each line
-	last     struct{ off, line, col int }
+	text        string // without the byte order mark
+	bom         bool
+	windows1252 bool
+	root        *hujson.Value // nil where the file has only white space and comments
+	lines       []int         // the offset of each line
+	last        struct{ off, line, col int }
 }
 
 // decode fails if the file is no text in either encoding.
 func decode(data []byte) (*document, error) {
-	d := &document{encoding: UTF8, lines: []int{0}}
+	d := &document{lines: []int{0}}
 	body := data
 	if bytes.HasPrefix(data, []byte(bom)) {
 		d.bom = true
@@ -58,7 +52,7 @@ func decode(data []byte) (*document, error) {
 	case d.bom:
 		return nil, errors.New("the file is not valid UTF-8, although it begins with the byte order mark of UTF-8: save it as UTF-8 again")
 	default:
-		d.encoding = Windows1252
+		d.windows1252 = true
 		var b strings.Builder
 		b.Grow(len(body) + len(body)/8)
 		for _, c := range body {
@@ -85,7 +79,7 @@ func decodeWindows1252(c byte) rune {
 
 // encode returns a text in the encoding of the file.
 func (d *document) encode(text []byte) ([]byte, error) {
-	if d.encoding != Windows1252 {
+	if !d.windows1252 {
 		if d.bom {
 			text = append([]byte(bom), text...)
 		}
@@ -119,7 +113,7 @@ func ToUTF8(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("converting bookings to UTF-8: %w", err)
 	}
-	if d.encoding == UTF8 {
+	if !d.windows1252 {
 		return data, nil
 	}
 	return []byte(d.text), nil

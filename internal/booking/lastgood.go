@@ -39,7 +39,12 @@ func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, 
 	if stateDir == "" {
 		return cal, nil
 	}
-	if err := keepGoodAt(filepath.Join(stateDir, LastGoodName), data, opts.Now); err != nil {
+	copied := filepath.Join(stateDir, LastGoodName)
+	_, err := atomicfile.Write(copied, data, 0o600)
+	if err == nil {
+		err = touch(copied, opts.Now)
+	}
+	if err != nil {
 		return cal, fmt.Errorf("keeping the last good bookings: %w", err)
 	}
 	return cal, nil
@@ -68,10 +73,10 @@ func (f *File) read(opts Options) ([]byte, *Calendar) {
 	var cal *Calendar
 	switch {
 	case err != nil:
-		cal = &Calendar{Encoding: UTF8, File: filepath.Base(f.path), Broken: true, Problems: []snapshot.Problem{{
+		cal = &Calendar{File: filepath.Base(f.path), Broken: true, Problems: []snapshot.Problem{{
 			Code: "booking:unreadable", File: filepath.Base(f.path), Message: snapshot.Text("the bookings cannot be read: "+reason(err), snapshot.MaxTextBytes)}}}
 	case data == nil:
-		cal = &Calendar{Encoding: UTF8, File: filepath.Base(f.path)}
+		cal = &Calendar{File: filepath.Base(f.path)}
 	default:
 		cal = Parse(f.path, data, f.zone, opts)
 	}
@@ -196,14 +201,6 @@ func (f *File) writeGood(data []byte, at time.Time) error {
 		return err
 	}
 	return nil
-}
-
-// keepGoodAt keeps a copy at another path.
-func keepGoodAt(path string, data []byte, at time.Time) error {
-	if _, err := atomicfile.Write(path, data, 0o600); err != nil {
-		return err
-	}
-	return touch(path, at)
 }
 
 // touch sets the modification time of a file, unless that belongs to somebody else.

@@ -81,7 +81,7 @@ type reading struct {
 
 func read(name string, data []byte, zone *time.Location, opts Options) *reading {
 	r := &reading{
-		name: filepath.Base(name), zone: zone, opts: opts, cal: &Calendar{Encoding: UTF8},
+		name: filepath.Base(name), zone: zone, opts: opts, cal: &Calendar{},
 		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{}, ids: map[string]int{},
 	}
 	if r.zone == nil {
@@ -97,7 +97,7 @@ func read(name string, data []byte, zone *time.Location, opts Options) *reading 
 		r.fail("booking:encoding", 0, err.Error())
 		return r
 	}
-	r.doc, r.cal.Encoding = doc, doc.encoding
+	r.doc = doc
 	var mistake *syntaxError
 	if errors.As(doc.parse(), &mistake) {
 		r.fail("booking:syntax", mistake.off, mistake.message)
@@ -244,10 +244,6 @@ func (r *reading) dictionary(host string, object *hujson.Object) {
 	}
 }
 
-func compareBookings(a, b Booking) int {
-	return cmp.Or(strings.Compare(a.Host, b.Host), compareTargets(a.Target, b.Target), a.From.Compare(b.From))
-}
-
 // slot reads one entry, or a list of them.
 func (r *reading) slot(s slot, v *hujson.Value) {
 	r.slots[s] = v
@@ -273,7 +269,9 @@ func (r *reading) slot(s slot, v *hujson.Value) {
 
 // finish sorts the bookings, derives missing IDs, and looks for overlaps.
 func (r *reading) finish() {
-	slices.SortStableFunc(r.found, func(a, b found) int { return compareBookings(a.Booking, b.Booking) })
+	slices.SortStableFunc(r.found, func(a, b found) int {
+		return cmp.Or(strings.Compare(a.Host, b.Host), compareTargets(a.Target, b.Target), a.From.Compare(b.From))
+	})
 	for i := range r.found {
 		b := &r.found[i].Booking
 		if b.ID == "" {

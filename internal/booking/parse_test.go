@@ -73,8 +73,8 @@ func TestExampleInLatin1(t *testing.T) {
 	if c.Broken || len(c.Problems) != 0 {
 		t.Fatalf("broken %v, problems:\n%s", c.Broken, problems(c.Problems))
 	}
-	if c.Encoding != Windows1252 || c.File != "comments.json" {
-		t.Errorf("encoding %q, file %q", c.Encoding, c.File)
+	if doc, err := decode([]byte(reservations)); err != nil || !doc.windows1252 || c.File != "comments.json" {
+		t.Errorf("document %+v, %v, file %q", doc, err, c.File)
 	}
 	want := "gpubox/0 ada -..2030-05-01T12:30 (free text)\ngpubox/1 bob -..2018-01-02T00:00 (booked by Père Noël)"
 	if got := briefs(c, zone); got != want {

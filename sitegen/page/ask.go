@@ -14,15 +14,6 @@ const (
 	maxWhere  = 4
 )
 
-// peoplePage is the page of all people.
-func (v *view) peoplePage() *templates.PeoplePage {
-	b := v.in.Board
-	return &templates.PeoplePage{
-		Frame:  v.frame("people", "users/index.html", b.GeneratedAt, v.interval()),
-		People: v.ask(maxPeople, "../"),
-	}
-}
-
 // ask lists the free GPUs, then at most so many people in the board's order. root leads to the site's root.
 func (v *view) ask(most int, root string) templates.People {
 	var p templates.People

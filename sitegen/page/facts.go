@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -118,14 +119,16 @@ func (w *words) meters(h *board.Host, full bool) []templates.Meter {
 	if n.MemoryUsed != nil && n.MemoryTotal != nil && *n.MemoryTotal > 0 {
 		add("ram", "", w.quantity(fmt.Sprintf("%d / %d", *n.MemoryUsed/1024, *n.MemoryTotal/1024), "gib"), float64(*n.MemoryUsed)/float64(*n.MemoryTotal))
 	}
-	disks := slices.Clone(n.Disks)
-	slices.SortStableFunc(disks, func(x, y disk) int { return cmp.Compare(fill(y), fill(x)) })
-	for i, d := range disks {
-		if d.Total > 0 && (full || i == 0) {
-			add("disk", render.Clean(d.Mount), w.quantity(fmt.Sprintf("%d / %d", d.Used/1024, d.Total/1024), "gib"), fill(d))
-			if len(disks) > 1 && full && len(out) > 0 {
-				out[len(out)-1].Label = render.Clean(d.Mount)
-			}
+	used := func(d snapshot.Disk) float64 { return float64(d.Used) / float64(max(1, d.Total)) }
+	disks := slices.DeleteFunc(slices.Clone(n.Disks), func(d snapshot.Disk) bool { return d.Total <= 0 })
+	slices.SortStableFunc(disks, func(x, y snapshot.Disk) int { return cmp.Compare(used(y), used(x)) })
+	if !full {
+		disks = disks[:min(1, len(disks))]
+	}
+	for _, d := range disks {
+		add("disk", render.Clean(d.Mount), w.quantity(fmt.Sprintf("%d / %d", d.Used/1024, d.Total/1024), "gib"), used(d))
+		if len(n.Disks) > 1 && full && len(out) > 0 {
+			out[len(out)-1].Label = render.Clean(d.Mount)
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -78,9 +79,7 @@ func (v *view) gpuChart(g *board.GPU, metric int, span string, values []float64)
 	}
 	if top <= 0 { // it is not known how high the values can be
 		for _, x := range values {
-			if x > top {
-				top = x
-			}
+			top = higher(top, x)
 		}
 	}
 	unit := v.words.list["sign."+sign]
@@ -168,11 +167,14 @@ func bookedPath(booked []*board.Booking, gpu int, span *render.PastSpan, n int) 
 	return string(out)
 }
 
-// bookedByHost sorts the bookings that are shown by host.
+// bookedByHost returns the bookings of each host, by start.
 func bookedByHost(b *board.Board) map[string][]*board.Booking {
 	booked := map[string][]*board.Booking{}
 	for i := range b.Bookings {
 		booked[b.Bookings[i].Host] = append(booked[b.Bookings[i].Host], &b.Bookings[i])
+	}
+	for _, list := range booked {
+		slices.SortStableFunc(list, func(x, y *board.Booking) int { return cmp.Or(x.From.Compare(y.From), cmp.Compare(x.ID, y.ID)) })
 	}
 	return booked
 }

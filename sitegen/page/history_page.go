@@ -67,7 +67,7 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 		values = make([]float64, len(s.Steps))
 		for i := range s.Steps {
 			values[i] = known(get(&s.Steps[i]))
-			top = math.Max(top, zeroed(values[i]))
+			top = higher(top, values[i])
 		}
 		return values, top
 	}
@@ -108,7 +108,7 @@ func (v *view) fleetTab(i int, s *render.FleetSpan) templates.FleetTab {
 		values, top := make([]float64, len(s.Free[name])), float64(total[name])
 		for j, x := range s.Free[name] {
 			values[j] = known(x)
-			top = math.Max(top, zeroed(values[j]))
+			top = higher(top, values[j])
 		}
 		label := strings.Replace(say("past.free"), "%s", cmp.Or(called[name], render.Clean(name)), 1)
 		row(label, say("sign.gpus"), values, top)
@@ -125,11 +125,12 @@ func known(p *float64) float64 {
 	return *p
 }
 
-func zeroed(v float64) float64 {
-	if math.IsNaN(v) {
-		return 0
+// higher is the larger of two values; NaN is not known.
+func higher(top, v float64) float64 {
+	if v > top {
+		return v
 	}
-	return v
+	return top
 }
 
 // newWindow is a window without those who used the GPUs in it.
@@ -140,67 +141,61 @@ func (v *view) newWindow(i int, w *render.Window) templates.Window {
 // window is who used how much in some days.
 func (v *view) window(i int, w *render.Window) templates.Window {
 	out := v.newWindow(i, w)
+	known := knownHours(w)
 	var all render.Use
-	knownHours := 0.0
-	most := 0.0
 	for j := range w.Users {
 		all = all.Add(w.Users[j].Use)
-		most = max(most, w.Users[j].GPUHours)
 	}
-	for j := range w.Hosts {
-		knownHours += w.Hosts[j].KnownHours
+	out.Hours, out.Idle, out.Share = v.words.digits(all.GPUHours), v.words.digits(all.IdleHours), shareOf(all.GPUHours, known)
+	out.UsersMore, out.HostsMore = max(0, len(w.Users)-maxPastUsers), max(0, len(w.Hosts)-maxPastHosts)
+	out.Users = v.uses(w.Users[:len(w.Users)-out.UsersMore], known)
+	for j := range out.Users {
+		out.Users[j].Href, out.Users[j].Unknown = v.userHref("../", w.Users[j].Name), w.Users[j].Name == ""
 	}
-	out.Hours, out.Idle = v.words.digits(all.GPUHours), v.words.digits(all.IdleHours)
-	if knownHours > 0 {
-		out.Share = partOf(min(1, all.GPUHours/knownHours))
-	}
-	for j := range w.Users {
-		if j == maxPastUsers {
-			out.UsersMore = len(w.Users) - j
-			break
-		}
-		u := v.use(w.Users[j].Name, v.userHref("../", w.Users[j].Name), w.Users[j].Use, most)
-		u.Unknown = w.Users[j].Name == ""
-		if knownHours > 0 {
-			u.Share = partOf(w.Users[j].GPUHours / knownHours)
-		}
-		out.Users = append(out.Users, u)
-	}
-	most = 0
-	for j := range w.Teams {
-		most = max(most, w.Teams[j].GPUHours)
-	}
-	for j := range w.Teams {
-		line := v.use(w.Teams[j].Name, "", w.Teams[j].Use, most)
-		if knownHours > 0 {
-			line.Share = partOf(min(1, w.Teams[j].GPUHours/knownHours))
-		}
-		out.Teams = append(out.Teams, line)
-	}
-	for j := range w.Hosts {
-		if j == maxPastHosts {
-			out.HostsMore = len(w.Hosts) - j
-			break
-		}
+	out.Teams = v.uses(w.Teams, known)
+	for j := range w.Hosts[:len(w.Hosts)-out.HostsMore] {
 		h := &w.Hosts[j]
-		href := ""
+		line := v.use(h.Name, h.Use, h.KnownHours, 0)
 		if v.hosts[h.Name] != nil {
-			href = "../hosts/" + h.Name + "/index.html"
+			line.Href = "../hosts/" + h.Name + "/index.html"
 		}
-		line := v.use(h.Name, href, h.Use, 0)
 		line.Free, line.Coverage = v.words.digits(h.FreeHours), partOf(h.Coverage)
-		if h.KnownHours > 0 {
-			line.Share = partOf(min(1, h.GPUHours/h.KnownHours))
-		}
 		out.Hosts = append(out.Hosts, line)
 	}
 	return out
 }
 
+// uses are the lines of people or teams. known is the GPU-hours of which something is known.
+func (v *view) uses(list []render.UserPast, known float64) (lines []templates.Use) {
+	most := 0.0
+	for i := range list {
+		most = max(most, list[i].GPUHours)
+	}
+	for i := range list {
+		lines = append(lines, v.use(list[i].Name, list[i].Use, known, most))
+	}
+	return lines
+}
+
+func knownHours(w *render.Window) (hours float64) {
+	for i := range w.Hosts {
+		hours += w.Hosts[i].KnownHours
+	}
+	return hours
+}
+
+// shareOf is a part of the known hours in per cent; "" if there are none.
+func shareOf(hours, known float64) string {
+	if known <= 0 {
+		return ""
+	}
+	return partOf(min(1, hours/known))
+}
+
 // use is one line of who used how much; most is what the longest bar stands for.
-func (v *view) use(name, href string, u render.Use, most float64) templates.Use {
+func (v *view) use(name string, u render.Use, known, most float64) templates.Use {
 	e := v.in.Site.Energy
-	out := templates.Use{Name: render.Clean(name), Href: href, Hours: v.words.digits(u.GPUHours), Idle: v.words.digits(u.IdleHours), Energy: v.words.digits(u.EnergyKWh), Util: "–"}
+	out := templates.Use{Name: render.Clean(name), Share: shareOf(u.GPUHours, known), Hours: v.words.digits(u.GPUHours), Idle: v.words.digits(u.IdleHours), Energy: v.words.digits(u.EnergyKWh), Util: "–"}
 	if u.Utilization != nil {
 		out.Util = v.words.quantity(v.words.digits(math.Round(*u.Utilization)), "percent")
 	}
@@ -224,17 +219,11 @@ func (v *view) pastUse(f *render.FleetPast) map[string][]templates.Window {
 	uses := map[string][]templates.Window{}
 	for i := range f.Windows {
 		w := &f.Windows[i]
-		known := 0.0
-		for j := range w.Hosts {
-			known += w.Hosts[j].KnownHours
-		}
-		for j := range w.Users {
-			line, use := v.newWindow(i, w), v.use(w.Users[j].Name, "", w.Users[j].Use, 0)
-			if known > 0 {
-				use.Share = partOf(w.Users[j].GPUHours / known)
-			}
-			line.Users = []templates.Use{use}
-			uses[w.Users[j].Name] = append(uses[w.Users[j].Name], line)
+		known := knownHours(w)
+		for _, u := range w.Users {
+			line := v.newWindow(i, w)
+			line.Users = []templates.Use{v.use(u.Name, u.Use, known, 0)}
+			uses[u.Name] = append(uses[u.Name], line)
 		}
 	}
 	return uses

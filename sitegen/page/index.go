@@ -107,35 +107,15 @@ func (v *view) freeNow(free []board.FreeGPU) []templates.FreeCard {
 	}
 	index, gpus := map[key]int{}, [][]string{}
 	var cards []templates.FreeCard
-	type product struct {
-		name   string
-		known  bool
-		memory int64
-	}
-	models := map[product]string{}
-	model := func(f *board.FreeGPU) string {
-		p := product{name: f.Model}
-		if f.Memory != nil {
-			p.known, p.memory = true, *f.Memory
-		}
-		if _, known := models[p]; !known {
-			models[p] = v.words.model(f.Model, f.Memory)
-		}
-		return models[p]
-	}
 	for i := range free {
 		f := &free[i]
-		k := key{f.Host, model(f), f.Until}
+		k := key{f.Host, v.words.model(f.Model, f.Memory), f.Until}
 		i, ok := index[k]
 		if !ok {
 			i = len(cards)
 			index[k], gpus = i, append(gpus, nil)
-			where := f.Host
-			if t := render.Clean(f.Title); t != "" {
-				where = t
-			}
 			cards = append(cards, templates.FreeCard{
-				Where: where, Model: k.model,
+				Where: cmp.Or(render.Clean(f.Title), f.Host), Model: k.model,
 				Until: v.words.near(f.Until, v.in.Board.GeneratedAt),
 			})
 		}
@@ -150,13 +130,10 @@ func (v *view) freeNow(free []board.FreeGPU) []templates.FreeCard {
 
 // address is what stands behind ssh for a host, "" where that is not published.
 func address(h *board.Host) string {
-	switch {
-	case h == nil || h.Address == "":
-		return ""
-	case shellWord(h.Address):
-		return h.Address
+	if h.Address != "" && !shellWord(h.Address) {
+		return h.Name
 	}
-	return h.Name
+	return h.Address
 }
 
 // pile sorts cards by model, in the order in which the models come up.
@@ -186,11 +163,4 @@ func joinInts(list []int, sep string) string {
 		s[i] = strconv.Itoa(n)
 	}
 	return strings.Join(s, sep)
-}
-
-// kioskPage is the front page for a screen on a wall.
-func (v *view) kioskPage(index *templates.IndexPage) *templates.IndexPage {
-	p := *index
-	p.Frame = v.frame("kiosk", "kiosk/index.html", v.in.Board.GeneratedAt, v.interval())
-	return &p
 }

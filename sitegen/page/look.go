@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/a-h/templ"
+
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -41,8 +43,12 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	if l.words, err = readWords(own, lang, site.Zone); err != nil {
 		return nil, err
 	}
-	if l.slots, err = readSlots(own); err != nil {
-		return nil, err
+	for name, slot := range map[string]*templ.Component{"head.html": &l.slots.Head, "banner.html": &l.slots.Banner, "footer.html": &l.slots.Footer} {
+		html, err := readOwn(own, name)
+		if err != nil {
+			return nil, err
+		}
+		*slot = trusted(html)
 	}
 	css, err := builtInStyle()
 	if err != nil {
@@ -107,17 +113,6 @@ func readOwn(own fs.FS, name string) ([]byte, error) {
 		return nil, fmt.Errorf("reading the site's own %s: %w", name, err)
 	}
 	return content, nil
-}
-
-// readSlots reads the site's own parts of the pages.
-func readSlots(own fs.FS) (s templates.Slots, err error) {
-	head, err1 := readOwn(own, "head.html")
-	banner, err2 := readOwn(own, "banner.html")
-	footer, err3 := readOwn(own, "footer.html")
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return s, err
-	}
-	return templates.Slots{Head: trusted(head), Banner: trusted(banner), Footer: trusted(footer)}, nil
 }
 
 // checkOwn refuses files that would have no effect, and names what to use instead.

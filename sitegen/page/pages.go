@@ -83,7 +83,9 @@ func (v *view) pages(out *render.Sink) error {
 	if err != nil {
 		return err
 	}
-	about, book, history, people, kiosk := v.aboutPage(), v.bookPlainPage(), v.historyPage(), v.peoplePage(), v.kioskPage(index)
+	about, book, history, kiosk := v.aboutPage(), v.bookPlainPage(), v.historyPage(), *index
+	kiosk.Frame = v.frame("kiosk", "kiosk/index.html", v.in.Board.GeneratedAt, v.interval())
+	people := &templates.PeoplePage{Frame: v.frame("people", "users/index.html", v.in.Board.GeneratedAt, v.interval()), People: v.ask(maxPeople, "../")}
 	for _, p := range []struct {
 		frame templates.Frame
 		page  templ.Component
@@ -92,7 +94,7 @@ func (v *view) pages(out *render.Sink) error {
 		{book.Frame, templates.BookPlain(book)},
 		{history.Frame, templates.History(history)},
 		{people.Frame, templates.Everybody(people)},
-		{kiosk.Frame, templates.Kiosk(kiosk)},
+		{kiosk.Frame, templates.Kiosk(&kiosk)},
 		{index.Frame, templates.Index(index)},
 	} {
 		if err := put(p.frame, p.page); err != nil {
@@ -106,7 +108,7 @@ func (v *view) pages(out *render.Sink) error {
 func newView(in render.Input, looks []*look) *view {
 	v := &view{
 		in: in, look: looks[0], first: true, hosts: map[string]*board.Host{}, people: render.People(in.Board), generation: in.GenerationID(),
-		due: dueBookings(in.Board), booked: bookedByHost(in.Board),
+		booked: bookedByHost(in.Board),
 	}
 	for i := range in.Board.Hosts {
 		v.hosts[in.Board.Hosts[i].Name] = &in.Board.Hosts[i]

@@ -62,11 +62,7 @@ func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *t
 		return nil
 	}
 	p := v.howToBook(h.Name, target.String(), ref, root)
-	for i := range v.due[h.Name] {
-		b := &v.due[h.Name][i]
-		if !render.Covers(b, g) {
-			continue
-		}
+	for _, b := range v.due(h, g) {
 		d := templates.Due{Name: render.Clean(b.Name)}
 		if m := v.words.near(b.From, ref); m != nil {
 			d.From = m.ISO
@@ -170,12 +166,15 @@ func (v *view) dueOn(h *board.Host, g *board.GPU) (due [][3]any) {
 		}
 		return t.Unix()
 	}
-	for i := range v.due[h.Name] {
-		if b := &v.due[h.Name][i]; render.Covers(b, g) {
-			due = append(due, [3]any{seconds(b.From), seconds(b.Until), render.Clean(b.Name)})
-		}
+	for _, b := range v.due(h, g) {
+		due = append(due, [3]any{seconds(b.From), seconds(b.Until), render.Clean(b.Name)})
 	}
 	return due
+}
+
+// due are the bookings of a GPU that are not over, by start.
+func (v *view) due(h *board.Host, g *board.GPU) []*board.Booking {
+	return slices.DeleteFunc(slices.Clone(v.booked[h.Name]), func(b *board.Booking) bool { return b.Expired || !render.Covers(b, g) })
 }
 
 // bookAt is the address of the form for a place.
@@ -197,19 +196,3 @@ func quoted(s string) string {
 
 // maxDue is how many bookings one GPU's panel knows. Who books is told of all.
 const maxDue = 64
-
-// dueBookings are the bookings of each host that are not over, by start.
-func dueBookings(b *board.Board) map[string][]board.Booking {
-	due := map[string][]board.Booking{}
-	for _, bk := range b.Bookings {
-		if bk.Expired {
-			continue
-		}
-		bk.Line = 0 // moves with every edit of the file, and is not shown
-		due[bk.Host] = append(due[bk.Host], bk)
-	}
-	for _, list := range due {
-		slices.SortStableFunc(list, func(x, y board.Booking) int { return cmp.Or(x.From.Compare(y.From), cmp.Compare(x.ID, y.ID)) })
-	}
-	return due
-}

@@ -78,13 +78,11 @@ func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.T
 			r.Reason = "" // the card says it already
 		}
 	}
+	on := *g
 	if len(g.Slices) > 0 {
-		one := *g
-		one.Processes = g.Unplaced()
-		v.whoIsOn(&r, &one, d, ref, root)
-	} else {
-		v.whoIsOn(&r, g, d, ref, root)
+		on.Processes = g.Unplaced()
 	}
+	v.whoIsOn(&r, &on, d, ref, root)
 	if r.Who == nil && r.Reason == "" && r.Slices == "" && (g.State == board.Busy || g.State == board.InUse) {
 		r.Reason = v.words.T("reason.user")
 	}

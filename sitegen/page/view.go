@@ -13,15 +13,6 @@ import (
 	"gpuboard/templates"
 )
 
-type disk = snapshot.Disk
-
-func fill(d disk) float64 {
-	if d.Total <= 0 {
-		return 0
-	}
-	return float64(d.Used) / float64(d.Total)
-}
-
 const (
 	// rowHosts is up to how many hosts the front page has the rows of their GPUs. Of
 	// more it has a line each, below which the script puts the rows of the host's own page.
@@ -41,10 +32,9 @@ type view struct {
 	first     bool // of the site's languages, whose pages begin at its root
 	languages []templates.Language
 	hosts     map[string]*board.Host
-	people    map[string]string          // name → directory below users/
-	due       map[string][]board.Booking // of each host, those that are not over
-	booked    map[string][]*board.Booking
-	help      *help // nil where the site has no documentation
+	people    map[string]string           // name → directory below users/
+	booked    map[string][]*board.Booking // of each host, by start
+	help      *help                       // nil where the site has no documentation
 	// generation is Generation of the board.
 	generation string
 }
@@ -116,12 +106,7 @@ func (v *view) ref(h *board.Host) time.Time {
 const glyphStep = 15
 
 // title is how a host is called on pages.
-func title(h *board.Host) string {
-	if t := render.Clean(h.Title); t != "" {
-		return t
-	}
-	return h.Name
-}
+func title(h *board.Host) string { return cmp.Or(render.Clean(h.Title), h.Name) }
 
 // card is a host with its GPUs. ref is the moment beside which times are named,
 // root leads to the site's root.

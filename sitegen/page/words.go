@@ -214,56 +214,42 @@ func (w *words) date(l time.Time) string { return w.time("date.day", l) }
 
 // time writes a time, already in the zone, as one of dateNames says.
 func (w *words) time(name string, l time.Time) string {
-	b := make([]byte, 0, 32)
-	for _, p := range w.dates[name] {
-		switch p.place {
-		case "":
-			b = append(b, p.text...)
-		case "weekday":
-			b = append(b, w.weekdays[l.Weekday()]...)
-		case "day":
-			b = strconv.AppendInt(b, int64(l.Day()), 10)
-		case "month":
-			b = append(b, w.months[l.Month()-1]...)
-		case "year":
-			b = strconv.AppendInt(b, int64(l.Year()), 10)
-		case "time":
-			b = l.AppendFormat(b, "15:04")
-		case "seconds":
-			b = l.AppendFormat(b, "05")
-		case "zone":
-			b = l.AppendFormat(b, "MST")
-		}
+	var b []byte
+	for _, part := range w.dates[name] {
+		b = part(b, w, l)
 	}
 	return string(b)
 }
 
-// A pattern is a text with named places, such as "{weekday} {time}".
-type pattern []piece
+// A pattern is a text with named places, such as "{weekday} {time}". Each part of it
+// appends itself.
+type pattern []func(b []byte, w *words, l time.Time) []byte
 
-// A piece is a text, or the name of a place.
-type piece struct{ text, place string }
+// places are the names in a pattern.
+func places() map[string]func(b []byte, w *words, l time.Time) []byte {
+	return map[string]func(b []byte, w *words, l time.Time) []byte{
+		"weekday": func(b []byte, w *words, l time.Time) []byte { return append(b, w.weekdays[l.Weekday()]...) },
+		"day":     func(b []byte, _ *words, l time.Time) []byte { return strconv.AppendInt(b, int64(l.Day()), 10) },
+		"month":   func(b []byte, w *words, l time.Time) []byte { return append(b, w.months[l.Month()-1]...) },
+		"year":    func(b []byte, _ *words, l time.Time) []byte { return strconv.AppendInt(b, int64(l.Year()), 10) },
+		"time":    func(b []byte, _ *words, l time.Time) []byte { return l.AppendFormat(b, "15:04") },
+		"seconds": func(b []byte, _ *words, l time.Time) []byte { return l.AppendFormat(b, "05") },
+		"zone":    func(b []byte, _ *words, l time.Time) []byte { return l.AppendFormat(b, "MST") },
+	}
+}
 
-func parsePattern(s string) (pattern, error) {
-	var p pattern
-	for s != "" {
+func parsePattern(s string) (p pattern, err error) {
+	for {
 		text, rest, found := strings.Cut(s, "{")
-		if text != "" {
-			p = append(p, piece{text: text})
-		}
+		p = append(p, func(b []byte, _ *words, _ time.Time) []byte { return append(b, text...) })
 		if !found {
-			break
+			return p, nil
 		}
-		place, after, closed := strings.Cut(rest, "}")
-		switch place {
-		case "weekday", "day", "month", "year", "time", "seconds", "zone":
-		default:
-			closed = false
-		}
-		if !closed {
+		name, after, closed := strings.Cut(rest, "}")
+		place := places()[name]
+		if place == nil || !closed {
 			return nil, fmt.Errorf("{%s is none of {weekday} {day} {month} {year} {time} {seconds} {zone}", rest)
 		}
-		p, s = append(p, piece{place: place}), after
+		p, s = append(p, place), after
 	}
-	return p, nil
 }
