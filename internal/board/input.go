@@ -71,28 +71,22 @@ type Settings struct {
 }
 
 func (s Settings) withDefaults() Settings {
-	if s.DownAfter <= 0 {
-		s.DownAfter = 24 * time.Hour
-	}
-	if s.ClockTolerance <= 0 {
-		s.ClockTolerance = time.Minute
-	}
-	if s.FreeMemoryMiB <= 0 {
-		s.FreeMemoryMiB = 500
-	}
-	if s.FreeMemoryPercent <= 0 {
-		s.FreeMemoryPercent = 2
-	}
-	if s.NoShow <= 0 {
-		s.NoShow = 2 * time.Hour
-	}
-	if s.ShowExpired <= 0 {
-		s.ShowExpired = 48 * time.Hour
-	}
+	orDefault(&s.DownAfter, 24*time.Hour)
+	orDefault(&s.ClockTolerance, time.Minute)
+	orDefault(&s.FreeMemoryMiB, 500)
+	orDefault(&s.FreeMemoryPercent, 2)
+	orDefault(&s.NoShow, 2*time.Hour)
+	orDefault(&s.ShowExpired, 48*time.Hour)
 	if s.ServicePrograms == nil {
 		s.ServicePrograms = []string{"nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nv-hostengine"}
 	}
 	return s
+}
+
+func orDefault[T time.Duration | int64 | float64](value *T, otherwise T) {
+	if *value <= 0 {
+		*value = otherwise
+	}
 }
 
 // staleAfter is the age at which news of a node with this interval is old.

@@ -57,11 +57,10 @@ func (p Privacy) MasksPeople() bool { return p.Users != "" && p.Users != UsersFu
 // note, tags, mount paths, comments, and the words of messages. States were decided
 // before, and stay. The board itself is not changed.
 func (b *Board) Mask(p Privacy) *Board {
-	programs := p.Programs == ProgramsHidden
-	if !p.MasksPeople() && !programs {
+	if !p.MasksPeople() && p.Programs != ProgramsHidden {
 		return b
 	}
-	m := masker{Privacy: p, people: p.MasksPeople(), programs: programs, hosts: map[string]bool{}}
+	m := masker{p, map[string]bool{}}
 	for i := range b.Hosts {
 		m.hosts[b.Hosts[i].Name] = true
 	}
@@ -75,7 +74,7 @@ func (b *Board) Mask(p Privacy) *Board {
 	out.Problems = m.problems(b.Problems)
 	if b.NextFree != nil {
 		next := *b.NextFree
-		next.By = m.name(next.By)
+		next.By = m.Name(next.By)
 		out.NextFree = &next
 	}
 	return &out
@@ -83,28 +82,20 @@ func (b *Board) Mask(p Privacy) *Board {
 
 // Name is how a person is called.
 func (p Privacy) Name(s string) string {
-	m := masker{Privacy: p, people: p.MasksPeople()}
-	return m.name(s)
+	switch {
+	case s == "" || !p.MasksPeople():
+		return s
+	case p.Users == UsersInitials:
+		return initials(s)
+	case p.Users == UsersHash:
+		return "user-" + p.hash(strings.ToLower(s))[:8]
+	}
+	return Someone
 }
 
 type masker struct {
 	Privacy
-	people, programs bool
-	hosts            map[string]bool // on the board
-}
-
-func (m *masker) name(s string) string {
-	if s == "" || !m.people {
-		return s
-	}
-	switch m.Users {
-	case UsersInitials:
-		return initials(s)
-	case UsersHash:
-		return "user-" + m.hash(strings.ToLower(s))[:8]
-	default:
-		return Someone
-	}
+	hosts map[string]bool // on the board
 }
 
 func initials(s string) string {
@@ -122,7 +113,7 @@ func initials(s string) string {
 // host is one host; with people masked, only what is named here.
 func (m *masker) host(h Host) Host {
 	out := h
-	if m.people {
+	if m.MasksPeople() {
 		n := h.Node
 		out = Host{
 			Name: h.Name, Title: h.Title, Group: h.Group, State: h.State, Check: h.Check, SnapshotAt: h.SnapshotAt,
@@ -144,7 +135,7 @@ func (m *masker) host(h Host) Host {
 
 func (m *masker) gpu(g GPU) GPU {
 	out := g
-	if m.people {
+	if m.MasksPeople() {
 		out = GPU{
 			GPU: m.device(g.GPU), ShortName: g.ShortName, State: g.State, Reason: g.Reason, Missing: g.Missing,
 			Since: g.Since, IdleSince: g.IdleSince, NoShow: g.NoShow, FreeFrom: g.FreeFrom, FreeUntil: g.FreeUntil,
@@ -164,7 +155,7 @@ func (m *masker) gpu(g GPU) GPU {
 	if g.Last != nil {
 		last := LastSeen{State: g.Last.State, At: g.Last.At}
 		for _, u := range g.Last.Users {
-			last.Users = append(last.Users, m.name(u))
+			last.Users = append(last.Users, m.Name(u))
 		}
 		last.Users = slices.Compact(last.Users)
 		out.Last = &last
@@ -189,18 +180,18 @@ func (m *masker) device(g snapshot.GPU) snapshot.GPU {
 
 func (m *masker) process(p Process) Process {
 	out := p
-	if m.people {
+	if m.MasksPeople() {
 		out = Process{Process: snapshot.Process{
-			GPU: p.GPU, GPUUUID: p.GPUUUID, PID: p.PID, Type: p.Type, User: m.name(p.User), Program: p.Program,
+			GPU: p.GPU, GPUUUID: p.GPUUUID, PID: p.PID, Type: p.Type, User: m.Name(p.User), Program: p.Program,
 			StartedAt: p.StartedAt, UsedMemory: p.UsedMemory, Alive: p.Alive,
 			GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
-		}, Person: m.name(p.Person), Share: p.Share}
+		}, Person: m.Name(p.Person), Share: p.Share}
 	}
 	out.Children = make([]snapshot.Child, len(p.Children))
 	for i, c := range p.Children {
-		out.Children[i] = snapshot.Child{PID: c.PID, User: m.name(c.User), Program: c.Program}
+		out.Children[i] = snapshot.Child{PID: c.PID, User: m.Name(c.User), Program: c.Program}
 	}
-	if m.programs {
+	if m.Programs == ProgramsHidden {
 		out.Program = ""
 		for i := range out.Children {
 			out.Children[i].Program = ""
@@ -220,7 +211,7 @@ func (m *masker) bookingAt(b *Booking) *Booking {
 func (m *masker) bookings(list []Booking) []Booking {
 	out := make([]Booking, 0, len(list))
 	for _, b := range list {
-		if m.people && !m.hosts[b.Host] {
+		if m.MasksPeople() && !m.hosts[b.Host] {
 			continue // whatever somebody typed there
 		}
 		out = append(out, m.booking(b))
@@ -229,12 +220,12 @@ func (m *masker) bookings(list []Booking) []Booking {
 }
 
 func (m *masker) booking(b Booking) Booking {
-	if !m.people {
+	if !m.MasksPeople() {
 		return b
 	}
 	return Booking{
-		ID: m.BookingID(b.ID), Host: b.Host, GPUs: b.GPUs, UUID: b.UUID, Name: m.name(b.Name), From: b.From, Until: b.Until,
-		Kind: b.Kind, By: m.name(b.By), Active: b.Active, Expired: b.Expired, Forced: b.Forced,
+		ID: m.BookingID(b.ID), Host: b.Host, GPUs: b.GPUs, UUID: b.UUID, Name: m.Name(b.Name), From: b.From, Until: b.Until,
+		Kind: b.Kind, By: m.Name(b.By), Active: b.Active, Expired: b.Expired, Forced: b.Forced,
 	}
 }
 
@@ -258,7 +249,7 @@ const UnknownCode = "host:masked"
 
 // problems keeps code and place of each problem: messages quote files, paths and people.
 func (m *masker) problems(list []snapshot.Problem) []snapshot.Problem {
-	if !m.people {
+	if !m.MasksPeople() {
 		return list
 	}
 	out := make([]snapshot.Problem, len(list))
@@ -276,13 +267,13 @@ func (m *masker) problems(list []snapshot.Problem) []snapshot.Problem {
 
 // users adds up those who are one after masking.
 func (m *masker) users(list []User) []User {
-	if !m.people {
+	if !m.MasksPeople() {
 		return list
 	}
 	var out []User
 	at := map[string]int{}
 	for _, u := range list {
-		u.Name = m.name(u.Name)
+		u.Name = m.Name(u.Name)
 		i, known := at[u.Name]
 		if !known {
 			at[u.Name] = len(out)

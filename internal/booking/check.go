@@ -47,8 +47,7 @@ func (f Fleet) Index(b Booking) (index int, ok bool) {
 	return b.Target.Index, true
 }
 
-// Check reports the bookings that are not over at now and name a host or a GPU that does
-// not exist. Such a booking has no effect.
+// Check reports the bookings that are not over at now and are for no existing host or GPU.
 func Check(cal *Calendar, fleet Fleet, now time.Time) []snapshot.Problem {
 	var problems []snapshot.Problem
 	names := slices.Sorted(maps.Keys(fleet.Hosts))

@@ -72,15 +72,7 @@ func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, fleet Flee
 		case l.MaxAhead > 0 && from.Sub(now) > l.MaxAhead:
 			return fmt.Errorf("the booking would begin in %s, and %s ahead is the most allowed", Length(from.Sub(now)), Length(l.MaxAhead))
 		}
-	}
-	if l.MaxGPUs <= 0 {
-		return nil
-	}
-	for _, w := range wanted {
-		if w.Kind == Maintenance {
-			continue
-		}
-		if n := mostAtOnce(cal, wanted, w, now, fleet); n > l.MaxGPUs {
+		if n := mostAtOnce(cal, wanted, w, now, fleet); l.MaxGPUs > 0 && n > l.MaxGPUs {
 			return fmt.Errorf("%s would hold %d GPUs at the same time, and %d is the most allowed", quote(w.Name), n, l.MaxGPUs)
 		}
 	}

@@ -19,12 +19,9 @@ const bom = "\xef\xbb\xbf"
 // maxValues bounds the memory that a hostile file can ask for; [MaxFileBytes] of short bookings have fewer.
 const maxValues = 900_000
 
-// A document is a file as characters, and as a tree of JSON values.
-//
-// A file with a byte order mark, and one whose bytes are valid UTF-8, is UTF-8. Any
-// other file is Windows-1252, which is Latin-1 with printable characters in the
-// place of control characters. A guess from the frequency of letters would fail
-// where one name has the only foreign letter.
+// A document is a file as characters, and as a tree of JSON values. A file whose bytes are
+// valid UTF-8 is UTF-8. Any other is Windows-1252, which is Latin-1 with printable
+// characters in the place of control characters.
 type document struct {
 	text        string // without the byte order mark
 	bom         bool

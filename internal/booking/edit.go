@@ -19,6 +19,7 @@ var (
 	ErrNotFound = errors.New("there is no such booking")
 	ErrOver     = errors.New("the booking is over")
 	ErrInvalid  = errors.New("the booking is not valid")
+	errReadBack = fmt.Errorf("%w: it does not read back from the file", ErrInvalid)
 )
 
 const header = `// Who has reserved which GPU. Change this file with "gpuboard book" and
@@ -39,13 +40,10 @@ type Zone struct {
 // In returns the Zone of times without offsets.
 func In(zone *time.Location) Zone { return Zone{Location: zone} }
 
-// Add writes bookings into the file. It returns the new content and the bookings as
-// they read there, in the order given. Data may be empty. Everything else in the file
-// keeps its bytes, including the encoding and the ends of lines. A GPU that has an entry
-// already, even one that is over, gets a list of entries.
-//
-// Zero fields of the bookings are left out; Line, Col and Written are ignored. Add does
-// not look for conflicts; see [Conflicts].
+// Add writes bookings into the file, which may be empty. It returns the new content and
+// the bookings as they read there. Everything else keeps its bytes, encoding and line
+// ends included. Line, Col and Written are ignored. Conflicts are not looked for; see
+// [Conflicts].
 func Add(data []byte, zone Zone, bookings ...Booking) ([]byte, []Booking, error) {
 	out := make([]Booking, 0, len(bookings))
 	for _, b := range bookings {
@@ -78,14 +76,9 @@ func addOne(data []byte, zone Zone, b Booking) ([]byte, Booking, error) {
 	}
 	added, removed := difference(r.cal.Bookings, read(r.name, next, r.zone, r.opts).cal.Bookings)
 	if len(added) != 1 || len(removed) != 0 {
-		return nil, b, errReadBack()
+		return nil, b, errReadBack
 	}
 	return next, added[0], nil
-}
-
-// errReadBack says that a changed file does not contain what was written.
-func errReadBack() error {
-	return fmt.Errorf("%w: it does not read back from the file", ErrInvalid)
 }
 
 // difference returns the bookings that a change added and removed; of equal ones the last.
@@ -216,7 +209,7 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 			return next, b, nil
 		}
 	}
-	return fail(errReadBack())
+	return fail(errReadBack)
 }
 
 // prune removes the bookings that ended before a time. The GPUs in lists keep their indices.

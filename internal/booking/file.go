@@ -25,12 +25,8 @@ var (
 	ErrLocked = errors.New("another program is changing the bookings")
 )
 
-// A File is comments.json on this machine. It is safe for use by several goroutines.
-//
-// Three files beside it have its owner, group and mode: the lock
-// (.comments.json.lock), the content before the last change
-// (.comments.json.previous), and the last content without an error of syntax
-// (.comments.json.last-good).
+// A File is comments.json on this machine, with the dot files beside it, which have its
+// owner, group and mode. It is safe for use by several goroutines.
 type File struct {
 	path  string // without symbolic links
 	zone  *time.Location
@@ -102,11 +98,8 @@ const updateBudget = 20 * time.Second
 // Update changes the bookings. It takes the lock, reads the file, calls edit for the
 // new content, replaces the file and records what changed. If somebody saved the file
 // in between, their save stays and edit is called again with it, so edit must have no
-// other effects.
-//
-// The lock is flock(2), which ends with the process. A process that is killed leaves
-// either the old file or the new one. After an error the file is unchanged, unless the
-// error is about recording the change or making it durable.
+// other effects. After an error the file is unchanged, unless the error is about
+// recording the change or making it durable.
 func (f *File) Update(ctx context.Context, by By, edit func(data []byte) ([]byte, error)) error {
 	return f.locked(ctx, func(ctx context.Context, log *os.File) error { return f.update(ctx, log, by, edit) })
 }

@@ -22,10 +22,8 @@ const LastGoodName = "comments.last-good.json"
 // beside the file, if it has the rights, and in the directory stateDir; "" for none.
 //
 // If the file has an error of syntax, cannot be read, or is empty or missing although
-// there were bookings, the calendar has the bookings of the newest copy instead. A
-// missing file without such a copy is no problem: nobody has booked anything.
-//
-// The calendar is never nil. The error is only about the copies.
+// there were bookings, the calendar has the bookings of the newest copy instead. The
+// calendar is never nil. The error is only about the copies.
 func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, error) {
 	f := Open(path, zone)
 	f.state = stateDir

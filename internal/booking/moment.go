@@ -154,8 +154,7 @@ func ParseUntil(s string, from, now time.Time, zone *time.Location) (t time.Time
 	return t, note, nil
 }
 
-// after adds days of the calendar, then hours and minutes. Two days from Saturday 18:00
-// are Monday 18:00, also across a change of clocks.
+// after adds days of the calendar, then hours and minutes, also across a change of clocks.
 func after(from time.Time, days int, rest time.Duration, zone *time.Location) time.Time {
 	if days == 0 {
 		return from.Add(rest)
@@ -164,8 +163,7 @@ func after(from time.Time, days int, rest time.Duration, zone *time.Location) ti
 	return from.AddDate(0, 0, days).Add(rest)
 }
 
-// parseMoment reads a time. A weekday or a time of day alone is the next one after
-// begin, and everything else counts from now.
+// parseMoment reads a time. A weekday or a time of day alone is the next one after begin.
 func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) (time.Time, string, error) {
 	s = strings.TrimSpace(s)
 	if len(s) > 100 {
@@ -236,8 +234,7 @@ func parseMoment(s string, begin, now time.Time, zone *time.Location, end bool) 
 	return time.Time{}, "", fmt.Errorf("%s is over: it is %s", quote(s), now.Format("15:04"))
 }
 
-// onDay is a time of day on a day. A day alone is its end when end is true, else its
-// beginning.
+// onDay is a time of day on a day. A day alone is its end when end is true, else its beginning.
 func onDay(d date, w wall, timed bool, zone *time.Location, end bool) (time.Time, string, error) {
 	switch {
 	case timed:
@@ -261,9 +258,7 @@ func timeOfDay(s string) (wall, bool) {
 // maxSpanDays prevents an overflow of time.Duration.
 const maxSpanDays = 3660
 
-// parseSpan reads weeks, days, hours and minutes, each at most once and in this order:
-// "2w3d6h30m", "2d 6h", "+1d". Days are returned as such, because they do not always
-// have 24 hours.
+// parseSpan reads weeks, days, hours and minutes, such as "2w3d6h30m". Not every day has 24 hours.
 func parseSpan(s string) (days int, rest time.Duration, err error) {
 	m := spanTime().FindStringSubmatch(strings.ToLower(strings.TrimSpace(s)))
 	if m == nil || strings.Join(m[1:], "") == "" {
@@ -277,8 +272,7 @@ func parseSpan(s string) (days int, rest time.Duration, err error) {
 	return days, rest, nil
 }
 
-// ParseDuration reads a length of time: "2w3d6h30m", "2d 6h", "45min". A day
-// counts as 24 hours here; [ParseUntil] counts days of the calendar.
+// ParseDuration reads a length of time such as "2w3d6h30m", in days of 24 hours.
 func ParseDuration(s string) (time.Duration, error) {
 	days, rest, err := parseSpan(s)
 	if err != nil {

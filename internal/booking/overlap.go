@@ -35,8 +35,7 @@ func (r *reading) overlaps() {
 	}
 }
 
-// A latest has the booking that ends last, and the one of other people that does. With
-// these two, a hostile file costs no more than a long one.
+// A latest has the booking that ends last, and the last of other people, so a long file costs no more.
 type latest struct{ top, other *Booking }
 
 // overlapping returns a booking of somebody else that is in force when b begins.

@@ -37,12 +37,10 @@ type Options struct {
 	Now time.Time
 }
 
-// Parse reads comments.json. The file's name goes into the problems; zone is
-// the one that times without a zone are in. It never fails: what cannot be
-// understood becomes a problem with line and column, and the rest counts.
-//
-// A file with an error of syntax makes [Calendar.Broken] true. The calendar then has
-// the bookings of the hosts before the mistake.
+// Parse reads comments.json. The file's name goes into the problems; zone is that of
+// times without one. What cannot be understood becomes a problem with line and column,
+// and the rest counts. After an error of syntax [Calendar.Broken] is true, and the
+// calendar has the bookings of the hosts before the mistake.
 func Parse(name string, data []byte, zone *time.Location, opts Options) *Calendar {
 	return read(name, data, zone, opts).cal
 }
@@ -180,10 +178,9 @@ func text(v *hujson.Value) string {
 	return ""
 }
 
-// lastOf returns which member is the last for each key, the one that counts for
-// every JSON reader, and reports the earlier ones. The entries of a host or GPU that
-// is there twice all count: the booking of one person must not vanish because
-// another one did not see it.
+// lastOf returns which member is the last for each key, the one that counts for every
+// JSON reader, and reports the earlier ones. Of a host or GPU that is there twice all
+// entries count.
 func (r *reading) lastOf(object *hujson.Object, keys []string, what, hint string) map[string]int {
 	last := make(map[string]int, len(keys))
 	for i, key := range keys {
@@ -315,8 +312,7 @@ func (r *reading) finish() {
 	}
 }
 
-// derivedID makes an ID of the content of an entry, which stays the same wherever the
-// entry moves in the file.
+// derivedID makes an ID of the content of an entry, wherever it moves in the file.
 func derivedID(b Booking) string {
 	stamp := func(t time.Time) string {
 		if t.IsZero() {

@@ -80,8 +80,7 @@ func (p *Policy) Read(data []byte) *Calendar {
 	return Parse("comments.json", data, p.FileZone.Location, Options{Aliases: p.Aliases, Now: p.Now})
 }
 
-// Mine reports whether a booking is the person's to change: it is their own, or
-// they made it for somebody else.
+// Mine reports whether a booking is the person's own, or made by them for somebody else.
 func (p *Policy) Mine(b Booking) bool {
 	mine := p.Aliases.Mine(p.Person)
 	return mine(b.Name) || b.By != "" && mine(b.By)
@@ -116,8 +115,7 @@ func (p *Policy) end(text string, from time.Time) (end time.Time, note string, e
 	return end, note, nil
 }
 
-// newEnd reads the new end of an existing booking. A length of time is added to its
-// present end.
+// newEnd reads the new end of a booking. A length of time is added to its present end.
 func (p *Policy) newEnd(text string, b Booking) (end time.Time, note string, err error) {
 	from := later(b.From, p.Now)
 	if _, err := ParseDuration(text); err == nil {
@@ -128,8 +126,7 @@ func (p *Policy) newEnd(text string, b Booking) (end time.Time, note string, err
 	return p.end(text, from)
 }
 
-// Book adds bookings, all or none. Their Name, By and Forced come from the policy. One
-// that would begin before now begins now.
+// Book adds bookings, all or none. One that would begin before now begins now.
 func (p *Policy) Book(data []byte, wanted ...Booking) (Change, error) {
 	cal := p.Read(data)
 	var others, own []Booking
@@ -187,8 +184,7 @@ func (p *Policy) begin(cal *Calendar, w *Booking) {
 	}
 }
 
-// Extend moves the ends of the bookings that which names (see [Policy.Find]) to
-// what until says, and returns notes on how that was read.
+// Extend moves the ends of the bookings that which names (see [Policy.Find]).
 func (p *Policy) Extend(data []byte, which, until string) (c Change, notes []string, err error) {
 	c = Change{Before: data, After: data}
 	cal := p.Read(data)
@@ -216,8 +212,7 @@ func (p *Policy) Extend(data []byte, which, until string) (c Change, notes []str
 	return c, notes, nil
 }
 
-// extendable checks the time that an extension adds, and returns the bookings that it
-// overrides. The time before is not checked again.
+// extendable checks the time that an extension adds, and returns the bookings that it overrides.
 func (p *Policy) extendable(cal *Calendar, b Booking, end time.Time) (over []Booking, err error) {
 	if b.Until.IsZero() || !end.IsZero() && !end.After(b.Until) {
 		return nil, nil
@@ -311,8 +306,7 @@ func (p *Policy) Find(cal *Calendar, name string, wholeHost bool) ([]Booking, er
 	return found, nil
 }
 
-// current returns the bookings in force; if there are none, the next one on each
-// GPU. The list is in the order of target and start.
+// current returns the bookings in force; if there are none, the next one on each GPU.
 func current(list []Booking, now time.Time) []Booking {
 	if active := selected(list, func(b Booking) bool { return b.ActiveAt(now) }); len(active) > 0 {
 		return active

@@ -49,8 +49,7 @@ type Entry struct {
 	Comment string     `json:"comment,omitempty"`
 }
 
-// maxRecordBytes is the size from which the record is renamed. There are never more than
-// two.
+// maxRecordBytes is the size from which the record is renamed. There are never more than two.
 const maxRecordBytes = 1 << 20
 
 // recordPath is bookings.log beside comments.json.
@@ -87,8 +86,7 @@ func (e Entry) Booking() (b Booking, ok bool) {
 	return b, true
 }
 
-// changes returns the entries for a change of the file. A booking that was over and is
-// gone was moved into the archive, which has no entry.
+// changes returns the entries for a change of the file, but none for what went into the archive.
 func (f *File) changes(by By, before, after []byte) []Entry {
 	added, removed := difference(f.parse(before, Options{}).Bookings, f.parse(after, Options{}).Bookings)
 	var entries []Entry
@@ -122,8 +120,7 @@ func (f *File) parse(data []byte, opts Options) *Calendar {
 	return Parse(f.path, data, f.zone, opts)
 }
 
-// openRecord opens the record to append to it, and renames a full one. The caller holds
-// the lock.
+// openRecord opens the record to append to it, and renames a full one. The caller holds the lock.
 func (f *File) openRecord() (*os.File, error) {
 	path := f.recordPath()
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() > maxRecordBytes {

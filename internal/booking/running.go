@@ -15,8 +15,7 @@ type Job struct {
 	Unknown bool      // whether the GPU is in use at all is not known
 }
 
-// running returns what others run on the GPUs that are to be booked from now on. It
-// is an error unless the person agrees to that, or it is for maintenance.
+// running returns what others run on wanted GPUs. It is an error unless the person agrees to that.
 func (p *Policy) running(wanted []Booking) (jobs []Job, err error) {
 	ask := false
 	for _, w := range wanted {

@@ -34,8 +34,7 @@ func (t Target) Covers(index int, uuid string) bool {
 // slice reports whether the target is a MIG slice of a GPU.
 func (t Target) slice() bool { return strings.HasPrefix(t.UUID, "MIG-") }
 
-// ParseTarget reads the key of a GPU in a host's dictionary: an index, a UUID
-// as nvidia-smi prints it, or "*". The hint is "" when it was understood.
+// ParseTarget reads the key of a GPU: an index, a UUID or "*". The hint is "" if it was understood.
 func ParseTarget(key string) (target Target, hint string) {
 	none := Target{Index: -1}
 	switch {
@@ -66,8 +65,7 @@ func isUUID(key string) bool {
 	return strings.Trim(strings.ToLower(key[4:]), "0123456789abcdefghijklmnopqrstuvwxyz-/") == ""
 }
 
-// CanonicalUUID writes a UUID as nvidia-smi does: prefixes in capitals, digits in small
-// letters.
+// CanonicalUUID writes a UUID as nvidia-smi does: prefixes in capitals, the rest in small letters.
 func CanonicalUUID(key string) string {
 	s := strings.ToLower(key)
 	s = strings.ReplaceAll(s, "mig-", "MIG-")

@@ -34,8 +34,7 @@ func tailOf(v *hujson.Value) tail {
 	return tail{after: new(hujson.Extra)}
 }
 
-// insert puts new items behind the last one of a list or an object; a key is for
-// objects. A comment that ends the line of the last item stays with it.
+// insert puts items behind the last one. A comment that ends the line of that one stays with it.
 func (r *reading) insert(v *hujson.Value, st style, key string, items ...string) {
 	outer, _ := r.indent(v.StartOffset)
 	end := tailOf(v)
@@ -75,8 +74,7 @@ func (r *reading) insert(v *hujson.Value, st style, key string, items ...string)
 	}
 }
 
-// first places the first item between two brackets: it returns what stands before
-// the item, and the indentation of its further lines.
+// first places the first item: it returns the text before it and the indentation of its further lines.
 func (st style) first(after *hujson.Extra, outer string, outermost bool) (before, inner string) {
 	between := string(*after)
 	inner = outer + st.unit
@@ -97,8 +95,7 @@ func (st style) first(after *hujson.Extra, outer string, outermost bool) (before
 	return st.newline + inner, inner
 }
 
-// cutLine cuts white space and comments at the first end of a line that is not
-// within a comment.
+// cutLine cuts white space and comments at the first end of a line that is not within a comment.
 func cutLine(extra string) (line, rest string, ok bool) {
 	for i := 0; i < len(extra); i++ {
 		switch {
@@ -158,8 +155,7 @@ func (r *reading) remove(gone map[*hujson.Value]bool) {
 	}
 }
 
-// removeElements takes elements out of a list together with their commas, and the
-// lines that would be left empty. Comments stay.
+// removeElements takes elements out with their commas and the lines left empty. Comments stay.
 func removeElements(list *hujson.Array, gone map[*hujson.Value]bool) {
 	var kept []hujson.Value
 	var left hujson.Extra // the white space and comments of removed elements

@@ -16,10 +16,9 @@ const maxVanished = 100
 
 // Vanished returns the entries of the record whose bookings are missing from the
 // calendar, although they were not released and are not over at opts.Now: somebody has
-// saved an old copy of the file over them, or has deleted them by hand.
-//
-// A booking that was changed by hand has not vanished: the same person has the same GPU
-// at a time that overlaps, or from the same time on.
+// saved an old copy of the file over them, or has deleted them by hand. One that was
+// changed by hand has not vanished: the person has the GPU from the same time on, or at
+// a time that overlaps.
 func Vanished(record []Entry, cal *Calendar, opts Options) []Entry {
 	standing := map[string]Entry{}
 	var order []string

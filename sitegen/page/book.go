@@ -167,8 +167,7 @@ func (p *BookPages) one(d *templates.BookPage, b Book) {
 	}
 }
 
-// state is the state of a GPU on the board. A free one that has been booked since
-// the board was made is not free.
+// state is the state of a GPU on the board. A free one that was booked since is not free.
 func (p *BookPages) state(b Book, h *board.Host, g *board.GPU) string {
 	if g.State == board.Free && slices.ContainsFunc(b.Active, func(bk booking.Booking) bool { return bk.Host == h.Name && g.CoveredBy(bk.Target) }) {
 		return string(board.Booked)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,24 +111,19 @@ func (v *view) week(b *board.Booking) string {
 
 // sortByWeek sorts bookings: running ones, those to come by week, past ones; each by host.
 func (v *view) sortByWeek(list []*board.Booking) {
-	type key struct {
-		order int
-		week  int64
-	}
-	keys := make(map[*board.Booking]key, len(list))
+	weeks := make(map[*board.Booking]int64, len(list))
 	for _, b := range list {
 		switch {
 		case b.Expired:
-			keys[b] = key{order: 2}
+			weeks[b] = math.MaxInt64
 		case b.Active:
-			keys[b] = key{order: 0}
+			weeks[b] = math.MinInt64
 		default:
-			keys[b] = key{1, v.monday(b).Unix()}
+			weeks[b] = v.monday(b).Unix()
 		}
 	}
 	slices.SortStableFunc(list, func(x, y *board.Booking) int {
-		return cmp.Or(cmp.Compare(keys[x].order, keys[y].order), cmp.Compare(keys[x].week, keys[y].week),
-			cmp.Compare(x.Host, y.Host), x.From.Compare(y.From), cmp.Compare(joinInts(x.GPUs, ","), joinInts(y.GPUs, ",")))
+		return cmp.Or(cmp.Compare(weeks[x], weeks[y]), cmp.Compare(x.Host, y.Host), x.From.Compare(y.From), cmp.Compare(joinInts(x.GPUs, ","), joinInts(y.GPUs, ",")))
 	})
 }
 
@@ -173,11 +169,11 @@ func (v *view) timeline() *templates.Timeline {
 		if !bk.From.Before(to) || !bk.Until.IsZero() && !bk.Until.After(from) {
 			continue
 		}
-		if len(bk.GPUs) == 0 {
-			k := target{bk.Host, -1, -1}
-			booked[k] = append(booked[k], bk)
+		gpus := bk.GPUs
+		if len(gpus) == 0 {
+			gpus = []int{-1}
 		}
-		for _, gpu := range bk.GPUs {
+		for _, gpu := range gpus {
 			k := target{bk.Host, gpu, -1}
 			if bk.Slice != nil {
 				k.mig = *bk.Slice

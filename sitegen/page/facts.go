@@ -137,8 +137,7 @@ func (w *words) meters(h *board.Host, full bool) []templates.Meter {
 // What follows the family in a product's name: the form factor, the memory.
 var variant = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[- ](SXM\d?|PCIE|PCIe|NVL|HBM\d?e?|\d+ ?GB)\b.*$`) })
 
-// migProfile is how NVIDIA names the sizes of MIG slices: 1g.10gb, 1c.2g.20gb. One
-// of which it is not known is called MIG.
+// migProfile is how NVIDIA names the sizes of MIG slices: 1g.10gb, 1c.2g.20gb; MIG for an unknown one.
 var migProfile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` (MIG|(\d+c\.)?\d+g\.\d+gb\S*)$`) })
 
 // model is a GPU's family and rounded memory: "H100 80 GB" of "H100 80GB HBM3".

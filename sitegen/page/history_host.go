@@ -139,8 +139,7 @@ func (v *view) lines(at func(i int) time.Time, columns [][]float64, round func(f
 // maxBoxes is how many spans one chart shows.
 const maxBoxes = 256
 
-// bookedPath draws the spans in which a GPU was booked, the first of them. Bookings of
-// slices are not drawn: they would be behind the utilization, which no slice has.
+// bookedPath draws the first spans in which a GPU was booked. Bookings of slices are not drawn.
 func bookedPath(booked []*board.Booking, gpu int, span *render.PastSpan, n int) string {
 	var out []byte
 	drawn := 0
@@ -179,8 +178,7 @@ func bookedByHost(b *board.Board) map[string][]*board.Booking {
 	return booked
 }
 
-// hostCharts are the charts of a host: those of a day for its own page, where
-// there is room, and all of them for the page beside it. Nil is none.
+// hostCharts are a host's charts: of a day for its own page if there is room, all for the page beside it.
 func (v *view) hostCharts(h *board.Host) (day *templates.HostPast, beside *templates.HostHistoryPage) {
 	var known *render.HostPast
 	if v.in.History != nil {

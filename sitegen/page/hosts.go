@@ -30,8 +30,7 @@ func newFile(f templates.Frame, page templ.Component) (render.File, error) {
 	return render.NewFile(path, out.Bytes()), nil
 }
 
-// renderHosts renders the pages of every host on all processors and puts them
-// into out. It returns the hosts' cards for the front page, in the board's order.
+// renderHosts renders the pages of every host in parallel, and returns their cards in order.
 func (v *view) renderHosts(out *render.Sink) ([]*templates.Card, error) {
 	hosts := v.in.Board.Hosts
 	cards := make([]*templates.Card, len(hosts))

@@ -42,29 +42,22 @@ func (v *view) lineOf(h *board.Host) *templates.Card {
 
 // usersOf names the people on a host, those with the most GPUs first.
 func usersOf(h *board.Host) string {
-	type user struct {
-		name string
-		gpus int
-	}
-	var users []user
-	place := map[string]int{} // of each person in users
+	gpus := map[string]int{} // of each person
+	var users []string
 	for g := range h.Units() {
 		people, _ := peopleOn(g)
 		for _, name := range people {
-			i, known := place[name]
-			if !known {
-				i = len(users)
-				place[name], users = i, append(users, user{name: name})
+			if gpus[name]++; gpus[name] == 1 {
+				users = append(users, name)
 			}
-			users[i].gpus++
 		}
 	}
-	slices.SortStableFunc(users, func(x, y user) int { return cmp.Compare(y.gpus, x.gpus) })
+	slices.SortStableFunc(users, func(x, y string) int { return cmp.Compare(gpus[y], gpus[x]) })
 	var named []string
-	for _, u := range users[:min(len(users), maxLineUsers)] {
-		text := render.Clean(u.name)
-		if u.gpus > 1 {
-			text += fmt.Sprintf("\u00a0×%d", u.gpus)
+	for _, name := range users[:min(len(users), maxLineUsers)] {
+		text := render.Clean(name)
+		if gpus[name] > 1 {
+			text += fmt.Sprintf("\u00a0×%d", gpus[name])
 		}
 		named = append(named, text)
 	}
@@ -75,8 +68,7 @@ func usersOf(h *board.Host) string {
 	return text
 }
 
-// group puts hosts into the groups of the inventory. Where it names none and there
-// are many hosts, those of the same models stand together.
+// group puts hosts into the inventory's groups; without any, many hosts are grouped by model.
 func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 	byModel := len(cards) > rowHosts && !slices.ContainsFunc(cards, func(c *templates.Card) bool { return c.Group != "" })
 	place := map[string]int{}

@@ -19,8 +19,7 @@ import (
 // maxOwn is the size of the largest file of a site's own look.
 const maxOwn = 1 << 20
 
-// A look is what all pages of a site have in common: words, style, script, and
-// the site's own HTML.
+// A look is what all pages of a site have in common: words, style, script and the site's own HTML.
 type look struct {
 	lang    string
 	words   *words

@@ -163,8 +163,7 @@ func harmless(destination string) bool {
 	return local && !strings.HasPrefix(d, "//") && !strings.ContainsAny(d, "\\")
 }
 
-// remark renders a comment on a booking: one line with emphasis, code and links; nil is
-// nothing. Everything else stays as it was typed, such as "# 2 of 4" or "<b>".
+// remark renders a comment on a booking: one line with emphasis, code and links; nil is nothing.
 func remark(comment string) templ.Component {
 	comment = render.Clean(strings.Join(strings.Fields(comment), " "))
 	switch {
@@ -233,8 +232,7 @@ func trusted(html []byte) templ.Component {
 	return templ.Raw(string(html))
 }
 
-// A helpDoc is one page of the documentation as HTML, and what others need to
-// lead to its parts.
+// A helpDoc is one page of the documentation as HTML.
 type helpDoc struct {
 	Heading  string
 	Contents []templates.HelpHeading
@@ -353,8 +351,7 @@ func codeID(area, what string) string {
 	return "code-" + area + "-" + what
 }
 
-// helpLink turns a link between files of the documentation into one between
-// pages of the site. What lies elsewhere in the source is no link there.
+// helpLink turns a link between files of the documentation into one between pages.
 func helpLink(to string) (string, bool) {
 	if strings.HasPrefix(to, "#") || strings.HasPrefix(to, "https://") {
 		return to, true
@@ -387,8 +384,7 @@ func plainText(n ast.Node, source []byte) string {
 // captionOf is the attribute under which a table waits for its caption.
 const captionOf = "gpuboard-caption"
 
-// helpBlocks renders what may be wider than a telephone: code and tables can be
-// scrolled, also by those who have only keys, and a table says what it is.
+// helpBlocks renders code and tables so that they can be scrolled, also with keys alone.
 type helpBlocks struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.

@@ -3,6 +3,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -16,13 +17,10 @@ import (
 	"gpuboard/templates"
 )
 
-// Files renders everything that a browser shows: pages, script, style, icons.
-// The files come in the order in which they should be published: what a page
-// refers to before the page, index.html last. own is the directory of the site's
-// own look, nil for none; an error in it names the file.
-//
-// A host's page depends on that host alone, never on the moment of the
-// generation, so that it stays byte for byte the same while there is no news.
+// Files renders everything that a browser shows, in the order in which it should be
+// published: what a page refers to before the page, index.html last. own is the directory
+// of the site's own look, nil for none. A host's page depends on that host alone, so it
+// stays the same while there is no news.
 func Files(in render.Input, own fs.FS) ([]render.File, error) {
 	in.Site = in.Site.WithDefaults()
 	looks := make([]*look, len(in.Site.Languages))
@@ -147,10 +145,5 @@ const bookingSample = `{
 }`
 
 func (v *view) interval() time.Duration {
-	for _, d := range []time.Duration{v.in.Board.Interval, v.in.Site.Interval} {
-		if d > 0 {
-			return d
-		}
-	}
-	return time.Minute
+	return cmp.Or(max(0, v.in.Board.Interval), max(0, v.in.Site.Interval), time.Minute)
 }

@@ -14,8 +14,7 @@ import (
 	"gpuboard/templates"
 )
 
-// endsSoon is how long before its end a booking is said to end soon: time
-// enough to ask for more, or to be ready for the next.
+// endsSoon is how long before its end a booking is said to end soon.
 const endsSoon = time.Hour
 
 // maxAlso is how many further bookings in force a row names.
@@ -63,15 +62,8 @@ func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *t
 	}
 	p := v.howToBook(h.Name, target.String(), ref, root)
 	for _, b := range v.due(h, g) {
-		d := templates.Due{Name: render.Clean(b.Name)}
-		if m := v.words.near(b.From, ref); m != nil {
-			d.From = m.ISO
-		}
-		if m := v.words.near(b.Until, ref); m != nil {
-			d.Until = m.ISO
-		}
-		if p.Due = append(p.Due, d); len(p.Due) == maxDue {
-			break
+		if len(p.Due) < maxDue {
+			p.Due = append(p.Due, templates.Due{Name: render.Clean(b.Name), From: iso(b.From), Until: iso(b.Until)})
 		}
 	}
 	return p

@@ -14,8 +14,7 @@ import (
 	"gpuboard/templates"
 )
 
-// whoIsOn fills in who is on the GPU: the one with the most memory by name, the
-// others behind "+2 more", and the processes where there is room for them.
+// whoIsOn fills in the people on the GPU, and the processes where there is room for them.
 func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, root string) {
 	if len(g.Processes) == 0 {
 		return
@@ -86,8 +85,7 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 	}
 }
 
-// rowSays is what the row of a GPU says of a process: whose it is, its pid with its
-// program and since when it runs, and the MIG instance.
+// rowSays is what a row says of a process: whose it is, its pid with program and start, the MIG instance.
 type rowSays struct{ person, program, instance bool }
 
 // process says what a page says of a process, without what its row says.

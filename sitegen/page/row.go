@@ -153,27 +153,20 @@ func (v *view) memoryBar(g *board.GPU, share float64) ([]templates.Segment, stri
 }
 
 func sharesOf(g *board.GPU) (people []string, shares []float64) {
-	type part struct {
-		person string
-		share  float64
-	}
-	var parts []part
-	place := map[string]int{} // of each person in parts
+	share := map[string]float64{}
 	for i := range g.Processes {
 		p := &g.Processes[i]
 		if p.Share == nil {
 			continue
 		}
-		k, known := place[p.Person]
-		if !known {
-			k, parts = len(parts), append(parts, part{person: p.Person})
-			place[p.Person] = k
+		if _, known := share[p.Person]; !known {
+			people = append(people, p.Person)
 		}
-		parts[k].share += *p.Share
+		share[p.Person] += *p.Share
 	}
-	slices.SortStableFunc(parts, func(x, y part) int { return cmp.Compare(y.share, x.share) })
-	for _, p := range parts {
-		people, shares = append(people, p.person), append(shares, p.share)
+	slices.SortStableFunc(people, func(x, y string) int { return cmp.Compare(share[y], share[x]) })
+	for _, person := range people {
+		shares = append(shares, share[person])
 	}
 	return people, shares
 }

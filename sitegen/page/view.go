@@ -108,8 +108,7 @@ const glyphStep = 15
 // title is how a host is called on pages.
 func title(h *board.Host) string { return cmp.Or(render.Clean(h.Title), h.Name) }
 
-// card is a host with its GPUs. ref is the moment beside which times are named,
-// root leads to the site's root.
+// card is a host with its GPUs. Times are named relative to ref; root leads to the site's root.
 func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templates.Card {
 	c := &templates.Card{
 		ID: h.Name, Title: title(h), Href: root + "hosts/" + h.Name + "/index.html",
@@ -117,11 +116,10 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 		SSH: address(h), Owner: render.Clean(h.Owner), Note: render.Clean(h.Note), Group: render.Clean(h.Group),
 		Free: h.Free, Units: unitsOf(h), Seen: v.words.near(h.SnapshotAt, ref), Gone: v.words.near(h.GoneSince, ref),
 	}
-	c.Blind = true
+	c.Blind = len(h.GPUs) > 0
 	for g := range h.Units() {
 		c.Blind = c.Blind && g.State == board.Unknown
 	}
-	c.Blind = c.Blind && len(h.GPUs) > 0
 	if h.Check != "" && h.Check != "passing" && h.Check != string(h.State) {
 		c.Check = v.words.or("check."+h.Check, render.Clean(h.Check))
 	}
@@ -180,9 +178,7 @@ func shellWord(s string) bool {
 	return len(s) <= 253
 }
 
-// problem makes one line of the error banner. Serious is what makes the whole
-// page less than it seems: no hosts, no bookings, a host's data refused. h is
-// the host that it is about, or nil.
+// problem makes one line of the error banner. h is the host that it is about, or nil.
 func (v *view) problem(p snapshot.Problem, h *board.Host, root string, link, open bool) templates.Problem {
 	pv := templates.Problem{
 		Code: render.Clean(p.Code), Message: render.Clean(v.sentence(&p, h)), Where: render.Clean(p.Where()),
@@ -201,10 +197,9 @@ func (v *view) problem(p snapshot.Problem, h *board.Host, root string, link, ope
 	return pv
 }
 
-// sentence is what the site says of a problem, in its own words. They may name
-// {host}, {gpu}, {file}, {line} and {column}; of the host {time} of its last news,
-// {clock} by which its clock is off, {interval} and {gpus} that it has; and
-// {message}, the program's own words. What is not known of these is a dash.
+// sentence is what the site says of a problem, in its own words. {time} is that of the
+// host's last news, {clock} by how much its clock is off, {message} the program's own
+// words. What is not known is a dash.
 func (v *view) sentence(p *snapshot.Problem, h *board.Host) string {
 	s, ok := v.words.list["code."+p.Code]
 	if !ok { // of a newer collector
@@ -213,23 +208,16 @@ func (v *view) sentence(p *snapshot.Problem, h *board.Host) string {
 	if !strings.Contains(s, "{") {
 		return s
 	}
-	const unknown = "–"
-	places := []string{"{host}", cmp.Or(p.Host, unknown), "{file}", cmp.Or(p.File, unknown), "{message}", p.Message}
-	number := func(place string, n int, known bool) {
-		text := unknown
-		if known {
-			text = strconv.Itoa(n)
+	number := func(n int, known bool) string {
+		if !known {
+			return "–"
 		}
-		places = append(places, place, text)
+		return strconv.Itoa(n)
 	}
-	gpu := 0
+	gpu, time, clock, interval, gpus := "–", "–", "–", "–", "–"
 	if p.GPU != nil {
-		gpu = *p.GPU
+		gpu = strconv.Itoa(*p.GPU)
 	}
-	number("{gpu}", gpu, p.GPU != nil)
-	number("{line}", p.Line, p.Line > 0)
-	number("{column}", p.Col, p.Col > 0)
-	time, clock, interval := unknown, unknown, unknown
 	if h != nil {
 		if m := v.words.near(h.SnapshotAt, v.ref(h)); m != nil {
 			time = m.Text
@@ -240,14 +228,14 @@ func (v *view) sentence(p *snapshot.Problem, h *board.Host) string {
 		if h.Interval > 0 {
 			interval = v.words.length(h.Interval)
 		}
-		number("{gpus}", len(h.GPUs), true)
+		gpus = strconv.Itoa(len(h.GPUs))
 	}
-	places = append(places, "{time}", time, "{clock}", clock, "{interval}", interval, "{gpus}", unknown)
-	return strings.NewReplacer(places...).Replace(s)
+	return strings.NewReplacer("{host}", cmp.Or(p.Host, "–"), "{file}", cmp.Or(p.File, "–"), "{message}", p.Message,
+		"{gpu}", gpu, "{line}", number(p.Line, p.Line > 0), "{column}", number(p.Col, p.Col > 0),
+		"{time}", time, "{clock}", clock, "{interval}", interval, "{gpus}", gpus).Replace(s)
 }
 
-// rowID names the row of a GPU, or of a slice of it. A host may be called like
-// another host's row; an underscore, which no host name has, keeps the two apart.
+// rowID names a row. The underscore, which no host name has, keeps it apart from a host of that name.
 func (v *view) rowID(host string, index int, slice *int) string {
 	id := host + "-" + strconv.Itoa(index)
 	if v.hosts[id] != nil {

@@ -21,8 +21,7 @@ import (
 	"gpuboard/templates"
 )
 
-// words are the site's words: everything that the pages say, and what Go must
-// put together itself, such as dates and lengths of time.
+// words are the site's words, and what is put together of them, such as dates.
 type words struct {
 	templates.Words
 	list     map[string]string
@@ -89,19 +88,8 @@ func readWords(own fs.FS, lang string, zone *time.Location) (*words, error) {
 
 // pluralForm is the plural form of a number in a language, as Unicode calls it.
 func pluralForm(tag language.Tag, n int) string {
-	switch plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0) {
-	case plural.Zero:
-		return "zero"
-	case plural.One:
-		return "one"
-	case plural.Two:
-		return "two"
-	case plural.Few:
-		return "few"
-	case plural.Many:
-		return "many"
-	}
-	return "other"
+	names := [...]string{plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many"}
+	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 
 // decimalMark is what a language writes between a whole number and its decimals.
@@ -165,7 +153,15 @@ func (w *words) moment(t time.Time, text string) *templates.Moment {
 	if t.IsZero() {
 		return nil
 	}
-	return &templates.Moment{ISO: t.UTC().Format("2006-01-02T15:04:05Z"), Text: text}
+	return &templates.Moment{ISO: iso(t), Text: text}
+}
+
+// iso is a time as scripts read it; "" for the zero time.
+func iso(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05Z")
 }
 
 // toMinute is the moment without its seconds, which nobody is shown.
@@ -181,9 +177,8 @@ func (w *words) full(t time.Time) *templates.Moment {
 	return w.moment(t, w.time("date.full", t.In(w.zone)))
 }
 
-// near is a moment as briefly as it is still plain beside ref: with the weekday
-// within a week, with the date beyond, with the year beyond half a year. It
-// never says "today": the page may be read tomorrow.
+// near is a moment relative to ref: with the weekday within a week, else with the date,
+// beyond half a year with the year. It never says "today": the page may be read tomorrow.
 func (w *words) near(t, ref time.Time) *templates.Moment {
 	const week, halfYear = 6 * 24 * time.Hour, 180 * 24 * time.Hour
 	l := t.In(w.zone)
@@ -221,8 +216,7 @@ func (w *words) time(name string, l time.Time) string {
 	return string(b)
 }
 
-// A pattern is a text with named places, such as "{weekday} {time}". Each part of it
-// appends itself.
+// A pattern is a text with named places, such as "{weekday} {time}". Each part appends itself.
 type pattern []func(b []byte, w *words, l time.Time) []byte
 
 // places are the names in a pattern.
