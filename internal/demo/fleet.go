@@ -198,8 +198,7 @@ func (f *Fleet) Silent(host string, now time.Time) bool {
 	return m != nil && !f.lastNews(m, now).Equal(tick(m, now))
 }
 
-// tick returns the last time at or before t at which a node collected. Each node has its
-// own offset.
+// tick returns the last time until t at which a node collected. Each has its own offset.
 func tick(m *machine, t time.Time) time.Time {
 	phase := time.Duration(m.seed%20000) * time.Millisecond
 	return t.UTC().Add(-phase).Truncate(Interval).Add(phase)

@@ -1,6 +1,9 @@
 package demo
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A workload is the usage pattern of a job.
 type workload int
@@ -24,8 +27,7 @@ type job struct {
 	container     string
 }
 
-// A slot runs one job of a GPU at a time. Its plan is fixed; the time between is filled at
-// random.
+// A slot runs one job of a GPU at a time. Its plan is fixed, the rest random.
 type slot struct {
 	seed     uint64
 	capacity int64 // MiB that a job may take
@@ -89,9 +91,7 @@ func (l *slot) week(n int64) []job {
 	for i := uint64(0); ; i++ {
 		seed := mix(l.seed, uint64(n)<<16|i)
 		cursor = cursor.Add(minutes(10 + 600*unit(seed, 1)*unit(seed, 2)))
-		j := random(seed, l.capacity)
-		j.from = cursor
-		j.until = cursor.Add(j.length(seed))
+		j := random(seed, l.capacity, cursor)
 		if !j.until.Before(end) {
 			return jobs
 		}
@@ -118,62 +118,52 @@ func users() []string {
 	return []string{"mira", "mira", "mira", "tomas", "tomas", "tomas", "eva", "eva", "jun", "jun", "lea", "sam", "noor", "noor", "kai", "ada"}
 }
 
-// uid returns the user id of a login name; 0 for an unknown one.
+// uid returns the user id of one of them.
 func uid(user string) int64 {
-	for i, name := range []string{"mira", "tomas", "eva", "jun", "lea", "sam", "noor", "kai", "ada"} {
-		if name == user {
-			return int64(1001 + i)
-		}
-	}
-	return 0
+	return 1001 + int64(slices.Index(slices.Compact(users()), user))
 }
 
-// random returns a random job without its span.
-func random(seed uint64, capacity int64) job {
-	names := users()
-	j := job{seed: seed, user: names[mix(seed, 3)%uint64(len(names))]}
-	part := 0.0
-	switch mix(seed, 4) % 10 {
-	case 0, 1, 2:
-		j.workload, j.program, part = steady, "train.py", 0.6+0.35*unit(seed, 5)
-	case 3, 4:
-		j.workload, j.program, part = steady, "finetune.py", 0.4+0.4*unit(seed, 5)
-	case 5, 6:
-		j.workload, j.program, part = bursts, "eval.py", 0.15+0.3*unit(seed, 5)
-	case 7:
-		j.workload, j.program, part = sweep, "sweep.py", 0.3+0.3*unit(seed, 5)
-	case 8:
-		j.workload, j.program, part = held, "jupyter", 0.1+0.5*unit(seed, 5)
-	default:
-		j.workload, j.program, part = serving, "serve", 0.5+0.3*unit(seed, 5)
+// A kind is a sort of job that people run.
+type kind struct {
+	workload    workload
+	program     string
+	share       uint64  // of ten jobs
+	memory      float64 // least part of its slot
+	spread      float64 // at most this much more
+	short, long float64 // minutes
+}
+
+func kinds() []kind {
+	return []kind{
+		{steady, "train.py", 3, 0.6, 0.35, 360, 2600},
+		{steady, "finetune.py", 2, 0.4, 0.4, 120, 600},
+		{bursts, "eval.py", 2, 0.15, 0.3, 20, 80},
+		{sweep, "sweep.py", 1, 0.3, 0.3, 240, 1200},
+		{held, "jupyter", 1, 0.1, 0.5, 120, 600},
+		{serving, "serve", 1, 0.5, 0.3, 900, 3600},
 	}
-	j.memory = int64(part*float64(capacity)) / 2 * 2
+}
+
+// random returns a random job that begins at a time.
+func random(seed uint64, capacity int64, from time.Time) job {
+	n := mix(seed, 4) % 10
+	all := kinds()
+	for n >= all[0].share {
+		n -= all[0].share
+		all = all[1:]
+	}
+	k := all[0]
+	names := users()
+	j := job{seed: seed, user: names[mix(seed, 3)%uint64(len(names))], workload: k.workload, program: k.program}
+	j.span = span{from, from.Add(minutes(k.short + (k.long-k.short)*unit(seed, 6)))}
+	j.memory = int64((k.memory+k.spread*unit(seed, 5))*float64(capacity)) / 2 * 2
 	if mix(seed, 9)%8 == 0 {
 		j.container = container(seed)
 	}
 	return j
 }
 
-// length returns the duration of a random job.
-func (j *job) length(seed uint64) time.Duration {
-	short, long := 20.0, 80.0 // minutes
-	switch {
-	case j.workload == serving:
-		short, long = 900, 3600
-	case j.workload == sweep:
-		short, long = 240, 1200
-	case j.workload == held:
-		short, long = 120, 600
-	case j.program == "train.py":
-		short, long = 360, 2600
-	case j.program == "finetune.py":
-		short, long = 120, 600
-	}
-	return minutes(short + (long-short)*unit(seed, 6))
-}
-
-// run returns the process of a job at a time. A sweep starts new ones, and all others have
-// a single one.
+// run returns the process of a job at a time. Only a sweep has several.
 func (j *job) run(t time.Time) (started time.Time, pid int) {
 	started, n := j.from, uint64(0)
 	if j.workload == sweep {

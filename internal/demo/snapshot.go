@@ -75,8 +75,7 @@ func share(s *snapshot.Snapshot) {
 	}
 }
 
-// driverStopped removes what a driver that does not answer cannot report. nvidia-smi can
-// be killed at first, and hangs later.
+// driverStopped removes what a driver that does not answer cannot report.
 func (m *machine) driverStopped(s *snapshot.Snapshot, at time.Time) {
 	s.DriverVersion, s.CUDAVersion, s.GPUs, s.GPUsComplete, s.Processes = "", "", nil, false, nil
 	p := snapshot.Problem{Code: "smi:timeout",
@@ -231,8 +230,7 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, therm
 	}
 }
 
-// thermalLoad returns the mean utilization of the last two minutes, which the temperature
-// follows.
+// thermalLoad returns the mean utilization of the last two minutes.
 func (j *job) thermalLoad(at time.Time) float64 {
 	sum := 0.0
 	const steps = 6
@@ -263,8 +261,7 @@ func (d *device) process(j *job, l *slot, at time.Time) snapshot.Process {
 	return p
 }
 
-// displayProcesses adds the graphics processes of a desktop session, and returns their
-// memory.
+// displayProcesses adds the processes of a desktop session, and returns their memory.
 func (d *device) displayProcesses(s *snapshot.Snapshot, at time.Time) int64 {
 	total := int64(0)
 	for i, p := range []struct {
