@@ -76,59 +76,25 @@ func write(path string, data []byte, perm fs.FileMode, durable bool) (changed bo
 	return true, wrap("writing", path, syncDir(root, "."))
 }
 
-// Remove removes the file at path and syncs the directory. A missing file is no
-// error; a directory is.
-func Remove(path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		return fmt.Errorf("removing %s: %w", path, ErrNotRegular)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	root, err := os.OpenRoot(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return wrap("removing", path, syncDir(root, "."))
-}
-
 // MkdirAll makes a directory and its missing parents, each with exactly the
 // permission bits perm. Existing directories keep theirs.
 func MkdirAll(path string, perm fs.FileMode) error {
 	path = filepath.Clean(path)
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil
-	case err == nil:
-		return fmt.Errorf("making directory %s: %w", path, unix.ENOTDIR)
-	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("making directory %s: %w", path, err)
 	}
 	if parent := filepath.Dir(path); parent != path {
 		if err := MkdirAll(parent, perm); err != nil {
 			return err
 		}
 	}
-	if err := os.Mkdir(path, perm); err != nil {
-		// Another process may have made it meanwhile.
-		if info, statErr := os.Stat(path); errors.Is(err, fs.ErrExist) && statErr == nil && info.IsDir() {
-			return nil
-		}
-		return fmt.Errorf("making directory %s: %w", path, err)
+	err := os.Mkdir(path, perm)
+	if err == nil {
+		err = os.Chmod(path, perm)
+	} else if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+		err = nil // another process has made it meanwhile
 	}
-	if err := os.Chmod(path, perm); err != nil {
-		return fmt.Errorf("making directory %s: %w", path, err)
-	}
-	return nil
+	return wrap("making directory", path, err)
 }
 
 // Sweep removes temporary files of this package below dir that are older than
@@ -174,8 +140,7 @@ func IsTemp(name string) bool {
 	return ok && cut > 0 && len(rest)-cut-1 == len(rand.Text())
 }
 
-// stage writes data into a new temporary file beside rel and returns its name. If
-// durable is false, the file is not synced.
+// stage writes data into a new temporary file beside rel, syncs it if durable, and returns its name.
 func stage(root *os.Root, rel string, data []byte, perm fs.FileMode, durable bool) (temp string, err error) {
 	dir, name := path.Split(rel)
 	// The name is cut so that the temporary name does not exceed the file system's limit.
@@ -207,8 +172,7 @@ func stage(root *os.Root, rel string, data []byte, perm fs.FileMode, durable boo
 	return unfinished, nil
 }
 
-// hasContent reports whether rel is a regular file with this content. If it is, its
-// mode is corrected.
+// hasContent reports whether rel is a regular file with this content, and corrects its mode if so.
 func hasContent(root *os.Root, rel string, data []byte, perm fs.FileMode) (bool, error) {
 	info, err := root.Lstat(rel)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -271,8 +235,7 @@ func syncDir(root *os.Root, rel string) error {
 	return syncAndClose(d)
 }
 
-// syncAndClose syncs a directory. EINVAL and ENOTSUP are ignored: they come from
-// file systems that cannot sync directories.
+// syncAndClose syncs a directory, unless its file system cannot do that (EINVAL, ENOTSUP).
 func syncAndClose(d *os.File) error {
 	defer d.Close()
 	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {

@@ -341,23 +341,6 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-func TestRemove(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "x")
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(Remove(path), Remove(path)); err != nil {
-		t.Errorf("removing, and removing again: %v", err)
-	}
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("still there: %v", err)
-	}
-	if err := Remove(dir); !errors.Is(err, ErrNotRegular) {
-		t.Errorf("removing a directory: %v", err)
-	}
-}
-
 // A reader that opened the old file reads it to its end, whatever is written meanwhile.
 func TestSlowReaderKeepsTheOldFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page")

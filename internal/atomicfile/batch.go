@@ -111,8 +111,7 @@ func (b *Batch) Order(compare func(rel, other string) int) {
 	slices.SortStableFunc(b.staged, func(x, y staged) int { return compare(x.rel, y.rel) })
 }
 
-// mkdirAll makes the directories of rel one by one: each gets its mode, and none may
-// be a symlink.
+// mkdirAll makes directories one by one: each gets its mode, and none may be a symlink.
 func (b *Batch) mkdirAll(rel string) error {
 	if b.made[rel] {
 		return nil

@@ -42,8 +42,7 @@ func Unlock(f *os.File) error {
 // socket, device or directory is an error that wraps [ErrNotRegular].
 func OpenLock(path string) (*os.File, error) { return openLock(path, 0, 0) }
 
-// openLock opens the file for writing, which NFS requires for an exclusive lock, or
-// for reading where writing is not allowed.
+// openLock opens the file for writing, which NFS requires for a lock, or else for reading.
 func openLock(path string, create int, perm fs.FileMode) (*os.File, error) {
 	const flags = unix.O_NOFOLLOW | unix.O_NONBLOCK
 	f, err := os.OpenFile(path, os.O_RDWR|create|flags, perm)

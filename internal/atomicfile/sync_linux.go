@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncFS syncs the whole file system that root is on. done is false where the system
-// cannot do that.
+// syncFS syncs the whole file system of root. done is false where the system cannot do that.
 func syncFS(root *os.Root) (done bool, err error) {
 	d, err := root.Open(".")
 	if err != nil {

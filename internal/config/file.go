@@ -25,8 +25,7 @@ import (
 // MaxBytes bounds the configuration file.
 const MaxBytes = 1 << 20
 
-// file returns the path of the configuration file, "" for none, and whether it has
-// to exist.
+// file returns the path of the configuration file, "" for none, and whether it has to exist.
 func (from Sources) file() (path string, required bool) {
 	if path, given := from.Flag("config"); given {
 		return path, true
@@ -142,8 +141,7 @@ func (f *file) mapping(node ast.Node, shape, noun, prefix string, known fields) 
 	return seen, nil
 }
 
-// settings reads the whole file. A setting with a dot in its name stands in a
-// section.
+// settings reads the whole file. A setting with a dot in its name stands in a section.
 func (f *file) settings(node ast.Node) error {
 	const shape, noun = "here should be", "there is no setting"
 	top, sections := fields{}, map[string]fields{}
@@ -271,8 +269,7 @@ func (f *file) shortNames(line *ast.MappingValueNode) error {
 	return nil
 }
 
-// hostList reads hosts: a list of names and of entries with a name and more, or
-// names as a flag has them.
+// hostList reads hosts: a list of names and of entries, or names as a flag has them.
 func (f *file) hostList(line *ast.MappingValueNode, names func(*ast.MappingValueNode) error) error {
 	list, several := line.Value.(*ast.SequenceNode)
 	if !several {

@@ -25,8 +25,7 @@ type Hook struct {
 	Origin  string // gpuboard.yml:12
 }
 
-// hookList reads notify: a list of hooks, each with one of webhook, webhook_file,
-// mail and command.
+// hookList reads notify: a list of hooks.
 func (f *file) hookList(line *ast.MappingValueNode) error {
 	if _, empty := line.Value.(*ast.NullNode); empty {
 		return nil
@@ -56,8 +55,7 @@ func (f *file) hookFields(h *Hook, format *string) fields {
 // maxPerMinute bounds how many messages a hook may get.
 const maxPerMinute = 60
 
-// hook reads one hook. What notify.New refuses is not looked at here, except where
-// this file can point at the very field.
+// hook reads one hook. It checks what it can point at in the file; notify.New checks the rest.
 func (f *file) hook(item ast.Node) error {
 	var h Hook
 	var format string

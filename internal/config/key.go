@@ -69,8 +69,7 @@ func (k Key) words() []string {
 	return nil
 }
 
-// check returns what is wrong with a value, or nil. An empty one stands for no
-// value, except where only certain words are possible.
+// check returns what is wrong with a value. An empty one is right unless there are words.
 func (k Key) check(s string) error {
 	values := []string{s}
 	if k.Kind == list {
@@ -117,9 +116,8 @@ func (k Key) DefaultHere(getenv func(string) string) string {
 	return k.Default
 }
 
-// stateDir returns the directory in which this user's program keeps what it has to
-// remember: /var/lib/gpuboard for root and for the service account that owns it,
-// else the user's own state directory.
+// stateDir returns a directory in /var/lib/gpuboard for root and for the service account
+// that owns it, else in the user's own state directory.
 func stateDir(name string, getenv func(string) string) string {
 	const system = "/var/lib/gpuboard"
 	if os.Geteuid() == 0 || Writable(system) {

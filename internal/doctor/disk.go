@@ -29,9 +29,8 @@ func fileSystemOf(path string) (fileSystem, error) {
 	return fs, nil
 }
 
-// isMounted reports whether something is mounted exactly at a path. Numbers of
-// devices do not tell: a file that is mounted may come from the same disk, and
-// in an overlay files and directories have different ones.
+// isMounted reports whether something is mounted exactly at a path. It may come from the
+// same disk, so device numbers do not show it.
 func (d *examination) isMounted(path string) bool {
 	if d.mounts == nil {
 		d.mounts = map[string]bool{}

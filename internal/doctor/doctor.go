@@ -99,8 +99,7 @@ func Examine(ctx context.Context, o Options, sides ...string) (Report, error) {
 	return d.report(sides), ctx.Err()
 }
 
-// sidesOf guesses what this machine is: what is configured to push is a node, what
-// has a data directory is a web host.
+// sidesOf guesses what this machine is: a node pushes, a web host has a data directory.
 func sidesOf(cfg *config.Config) (sides []string) {
 	if cfg.String("to") != "" {
 		sides = append(sides, Node)
@@ -192,8 +191,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// own is a command of this program for what is being looked at: to be typed as
-// it stands, it has to name the configuration that doctor was given.
+// own is a command of this program with the configuration that doctor was given.
 func (d *examination) own(command string) string {
 	if d.ConfigFlag != "" {
 		command += " --config " + shell.Quote(d.ConfigFlag)
@@ -219,8 +217,7 @@ func (d *examination) configFile() {
 	}
 }
 
-// clockBy compares this clock with the Date of a web server's answer, which
-// was given somewhere between sent and received.
+// clockBy compares this clock with the Date of a web server's answer.
 func (d *examination) clockBy(date string, sent, received time.Time) {
 	theirs, err := time.Parse(time.RFC1123, date)
 	if err != nil {

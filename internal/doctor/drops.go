@@ -123,8 +123,7 @@ func (d *examination) account(drop string) string {
 	return "n-" + filepath.Base(drop)
 }
 
-// mendNever is what to type for a node that has never sent anything: the web host may
-// lack its key.
+// mendNever is what to type for a node that has never sent anything.
 func (d *examination) mendNever(host, drop string) string {
 	own, bySSHD := d.Config.KeysDir(), "/etc/ssh/gpudrop"
 	switch {

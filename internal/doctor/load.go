@@ -53,9 +53,8 @@ func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 	}
 }
 
-// limited reports whether what is written to a directory is limited apart from the
-// rest of the data: it is a small file system, or has a project quota, which its
-// size then shows. Quotas of single accounts cannot be seen.
+// limited reports whether a directory is a file system of its own or has a project quota,
+// which its size shows. Quotas of single accounts cannot be seen.
 func limited(dir, data string) bool {
 	own, _ := fileSystemOf(dir)
 	all, _ := fileSystemOf(data)

@@ -116,9 +116,8 @@ func (d *examination) mendHidden() string {
 	return "groupadd -f procview && usermod -aG procview " + d.me() + " && mount -o remount,hidepid=2,gid=procview /proc"
 }
 
-// hiddenProcesses finds a /proc that hides other users' processes, which shows
-// only once somebody computes. Process 1 is root's: it can be looked at by everybody,
-// unless /proc is mounted with hidepid.
+// hiddenProcesses finds a /proc that hides other users' processes. Everybody can read
+// about process 1, which is root's, unless /proc is mounted with hidepid.
 func (d *examination) hiddenProcesses() {
 	if _, err := os.Stat(filepath.Join(d.proc, "self")); err != nil {
 		d.note("proc:unknown", "", "there is no %s to see whether processes are hidden", d.proc)
@@ -159,8 +158,7 @@ func (d *examination) spool() {
 	d.room("the spool", dir)
 }
 
-// loop looks for the loop, or for what collect leaves when cron calls it. works
-// means that doctor itself could push just now.
+// loop looks for the loop, or for what collect left. works means that doctor itself could push.
 func (d *examination) loop(host string, works bool) {
 	dir, now := d.Config.String("spool"), d.Node.Now()
 	start := d.own("check " + host)

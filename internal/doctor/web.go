@@ -63,8 +63,7 @@ func (d *examination) web(ctx context.Context) {
 	d.published(ctx, site)
 }
 
-// directory looks at one of the three directories; own ones are written by
-// this user.
+// directory looks at one of the three directories. This user writes to own ones.
 func (d *examination) directory(code, dir, mend string, own bool) bool {
 	info, err := os.Stat(dir)
 	switch {
@@ -206,8 +205,7 @@ func (d *examination) generation(site string) {
 	d.ok("site:fresh", "the last generation is %v old, with %s on it", max(age, 0).Round(time.Second), count(health.ProblemCount, "problem"))
 }
 
-// siteMedium says so where a large site lies on a disk: it is derived, and its many
-// small files are written several times as fast in memory.
+// siteMedium notes a large site on a disk: in memory it is written several times as fast.
 func (d *examination) siteMedium(site string) {
 	const many, inMemory = 2000, "/run/gpuboard/site"
 	files := 0

@@ -122,13 +122,13 @@ func TestACL(t *testing.T) {
 
 	t.Run("election", func(t *testing.T) {
 		for _, token := range []string{"", generator, collector} {
-			l := consul(token).NewLeader("")
+			l := consul(token).NewLeader(leaderKey)
 			l.step(t.Context())
 			if l.Held() {
 				t.Error("held without the leader's policy")
 			}
 		}
-		l := consul(leader).NewLeader("")
+		l := consul(leader).NewLeader(leaderKey)
 		l.step(t.Context())
 		if !l.Held() {
 			t.Error("not held with the leader's policy")

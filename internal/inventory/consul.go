@@ -220,8 +220,7 @@ func (c *Consul) datacenters(ctx context.Context, client *api.Client) ([]string,
 	return slices.Compact(names), nil
 }
 
-// client makes a client. Every query uses a new one, so that it reads the token file
-// again; next to the query the cost is negligible.
+// client makes a client. Every query uses a new one, so that it reads the token file again.
 func (c *Consul) client() (*api.Client, hider, error) {
 	cfg := api.DefaultNonPooledConfig()
 	cfg.Address = cmp.Or(c.opts.Address, cfg.Address)

@@ -48,8 +48,7 @@ func entryName(e *api.ServiceEntry) string {
 	return cmp.Or(e.Service.Meta["host"], e.Node.Node)
 }
 
-// aliased is 1 for a node whose entry uses another host name than its own. It counts
-// after the node that really has that name.
+// aliased is 1 for a node that uses another host name than its own. The name's owner goes first.
 func aliased(e *api.ServiceEntry) int {
 	if strings.EqualFold(entryName(e), e.Node.Node) {
 		return 0
@@ -116,8 +115,7 @@ func addressOf(e *api.ServiceEntry, name string) (string, error) {
 	return host, nil
 }
 
-// checkOf returns the worst of the checks of a node and its service. Maintenance is
-// the worst of all, and its notes are the reason.
+// checkOf returns the worst check of a node and its service; the notes of maintenance are the reason.
 func checkOf(checks api.HealthChecks) (state Check, output, reason string) {
 	state = Passing
 	rank := []Check{Passing, Warning, Critical}

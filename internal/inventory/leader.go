@@ -12,9 +12,6 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// DefaultLeaderKey is the key of the lock for which the generators of a site compete.
-const DefaultLeaderKey = "gpuboard/leader"
-
 // Times of an election. Consul ends a session between one and two TTLs after its
 // last renewal, and keeps the key locked for the lock delay after that: another
 // candidate takes over within 2*10 + 3 + 2 seconds. The delay is longer than a tick,
@@ -42,12 +39,9 @@ type LeaderStatus struct {
 	Err    error  // why the leader is not known
 }
 
-// NewLeader makes a candidate for the key (DefaultLeaderKey when ""). It takes part in
-// the election while [Leader.Run] runs.
+// NewLeader makes a candidate for the key. It takes part in the election while
+// [Leader.Run] runs.
 func (c *Consul) NewLeader(key string) *Leader {
-	if key == "" {
-		key = DefaultLeaderKey
-	}
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown host"
@@ -105,8 +99,7 @@ func (l *Leader) rest(ctx context.Context) {
 	}
 }
 
-// step renews or creates the session and tries to acquire the key. Errors are retried
-// at the next step; the lock expires by itself.
+// step renews or creates the session and tries to acquire the key.
 func (l *Leader) step(ctx context.Context) LeaderStatus {
 	// The lock is certain for a TTL from before the renewal is sent: Consul does not
 	// end the session earlier.
@@ -159,8 +152,7 @@ func (l *Leader) step(ctx context.Context) LeaderStatus {
 	return LeaderStatus{Holder: holder, Err: err}
 }
 
-// resign releases the key and the session, so that the next leader need not wait. The
-// context of Run has ended, so resign uses its own.
+// resign releases the key and the session, so that the next leader need not wait.
 func (l *Leader) resign() {
 	l.until.Store(nil)
 	if l.session == "" {

@@ -12,6 +12,9 @@ import (
 	"gpuboard/internal/testenv/need"
 )
 
+// leaderKey is the default of consul.leader_key, which deploy/consul allows.
+const leaderKey = "gpuboard/leader"
+
 // candidate runs a leader and returns it, what it tells, and how to end it.
 func candidate(t *testing.T, c *Consul, key string) (l *Leader, told chan bool, resign func()) {
 	t.Helper()
@@ -55,10 +58,10 @@ func TestLeader(t *testing.T) {
 	admin := agent.Admin()
 	c := newConsul(t, ConsulOptions{Address: agent.Address})
 
-	first, toldFirst, resignFirst := candidate(t, c, "")
+	first, toldFirst, resignFirst := candidate(t, c, leaderKey)
 	hear(t, toldFirst, true, need.Patience)
-	second, toldSecond, resignSecond := candidate(t, c, "")
-	pair, _, err := admin.KV().Get(DefaultLeaderKey, nil)
+	second, toldSecond, resignSecond := candidate(t, c, leaderKey)
+	pair, _, err := admin.KV().Get(leaderKey, nil)
 	if err != nil || pair == nil || pair.Session == "" {
 		t.Fatalf("the key: %+v, %v", pair, err)
 	}
@@ -77,7 +80,7 @@ func TestLeader(t *testing.T) {
 	}
 
 	t.Run("a session that somebody ended", func(t *testing.T) {
-		pair, _, err := admin.KV().Get(DefaultLeaderKey, nil)
+		pair, _, err := admin.KV().Get(leaderKey, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,8 +17,7 @@ import (
 // TombstoneFor is how long a host that its source no longer names is still shown.
 const TombstoneFor = 24 * time.Hour
 
-// An answer with fewer than this share of the last known hosts, in tenths, is not
-// accepted.
+// An answer with fewer of the last known hosts is not accepted.
 const shrinkTenths = 7
 
 // A QueryFunc asks one source which hosts there are. An error means that the

@@ -60,8 +60,7 @@ func readState(path string, now time.Time) (state, error) {
 	return s, nil
 }
 
-// decodeState checks the file as strictly as an answer of Consul: it may have been
-// truncated, edited, or written before a clock was set back.
+// decodeState checks the file as strictly as an answer of Consul.
 func decodeState(data []byte, now time.Time) (state, error) {
 	var f stateFile
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -96,8 +95,7 @@ func decodeState(data []byte, now time.Time) (state, error) {
 	return s, nil
 }
 
-// notAfter returns t, or now for a time in the future. Otherwise hosts would never
-// expire after a clock was set back.
+// notAfter returns t, or now for a time in the future, as after a clock was set back.
 func notAfter(t, now time.Time) time.Time {
 	t = t.UTC().Truncate(time.Millisecond)
 	if t.After(now) || t.IsZero() {

@@ -130,8 +130,7 @@ func (n Node) Stop(ctx context.Context) (was bool, err error) {
 	return true, stop(ctx, spool)
 }
 
-// stop ends the loop's process group and waits until it is gone: first with SIGTERM, then with
-// SIGKILL.
+// stop ends the loop's process group, with SIGTERM and then SIGKILL, and waits until it is gone.
 func stop(ctx context.Context, spool string) error {
 	notStopped := func(exit int, hint, format string, args ...any) error {
 		return &failure.Error{Exit: exit, Code: "loop:not-stopped", Err: fmt.Errorf("stopping the loop: "+format, args...), Hint: hint}

@@ -149,8 +149,7 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 
 const codeSlow = "loop:slow"
 
-// slow is an error when a cycle lasted longer than the interval. Cycles never overlap: the ones
-// that are missed are left out.
+// slow is an error when a cycle lasted longer than the interval. Cycles never overlap.
 func slow(took, every time.Duration) error {
 	if took <= every {
 		return nil

@@ -184,8 +184,7 @@ func (n Node) consulReporter(log *failure.Log) (*consulReporter, error) {
 	return &consulReporter{consul: consul, registration: reg, settings: n.Config.Board(), pushes: n.Config.String("to") != "", log: log}, nil
 }
 
-// loopSettings are the settings in the heartbeat. That of the spool does not count: the heartbeat
-// lies in it.
+// loopSettings are the settings in the heartbeat, without the spool, in which it lies.
 func (n Node) loopSettings() map[string]string {
 	settings := map[string]string{}
 	for _, name := range config.NodeKeys() {

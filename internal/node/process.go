@@ -14,8 +14,7 @@ import (
 	"syscall"
 )
 
-// maxLogBytes is the size from which the log is renamed when a loop starts. There are never more
-// than two.
+// maxLogBytes is the size from which the log is renamed when a loop starts.
 const maxLogBytes = 1 << 20
 
 // start starts "gpuboard run" with these flags and returns its pid. The process has a session of
@@ -46,15 +45,13 @@ func start(flags []string, logPath string) (pid int, err error) {
 	return pid, nil
 }
 
-// stat returns the fields of /proc/PID/stat behind the name, which may hold anything: field 3 of
-// proc(5) is the first.
+// stat returns the fields of /proc/PID/stat behind the name: field 3 of proc(5) is the first.
 func stat(pid int) ([]string, error) {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	return strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:])), err
 }
 
-// startTime is when a process began, in the kernel's ticks since boot. With the pid it identifies
-// a process. It is "" where there is no /proc.
+// startTime is when a process began, in ticks since boot; "" where there is no /proc.
 func startTime(pid int) string {
 	fields, _ := stat(pid)
 	if len(fields) < 20 {

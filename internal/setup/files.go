@@ -14,8 +14,7 @@ import (
 	"gpuboard/internal/config"
 )
 
-// siteTmpfiles makes the directory of a site in memory, for generators that are
-// not started by systemd.
+// siteTmpfiles makes the directory of a site in memory, where no unit does.
 const siteTmpfiles = "setup/systemd/gpuboard-site.tmpfiles"
 
 // files is the content of every file of a side, by name.
@@ -127,8 +126,7 @@ func atHome(path string) bool {
 	return slices.ContainsFunc([]string{"/home/", "/root/", "/run/user/"}, func(home string) bool { return strings.HasPrefix(path+"/", home) })
 }
 
-// hiddenHome is the home that a path lies in and that other accounts may not
-// enter, or "".
+// hiddenHome is the home that a path lies in and other accounts may not enter, or "".
 func hiddenHome(path string) string {
 	for dir := path; atHome(dir); dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() && info.Mode().Perm()&0o001 == 0 {

@@ -68,8 +68,7 @@ func (in *installation) nextOnNode(step func(string, ...string), own func(...str
 	}
 }
 
-// byPackage reports whether the units that a package has installed read this
-// configuration.
+// byPackage reports whether the units of a package read this configuration.
 func (in *installation) byPackage() bool { return in.root && in.Packaged && in.Dir == "/etc/gpuboard" }
 
 func (in *installation) nextOnWebHost(step func(string, ...string), own func(...string)) {
@@ -88,8 +87,7 @@ func (in *installation) nextOnWebHost(step func(string, ...string), own func(...
 	step("a web server: "+in.path("setup/nginx")+", or the built-in one", in.run("serve --listen :8080")+" &")
 }
 
-// run is a command of the program, as the account that runs it: what root makes,
-// that account could not change.
+// run is a command of the program, as the account that has to own what it makes.
 func (in *installation) run(command string) string {
 	command = in.Program + " " + command + " --config " + in.path(configFile)
 	if in.root {

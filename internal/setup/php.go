@@ -13,8 +13,7 @@ import (
 
 func isPHP(text []byte) bool { return bytes.Contains(text, []byte("<?php")) }
 
-// php reads the hosts, their titles and the time zone out of the source of the
-// older GPU Monitor's page.
+// php reads hosts, titles and the time zone out of the older GPU Monitor's page.
 func (l *hostList) php(text []byte) {
 	list := regexp.MustCompile(`(?s)\$HOSTS\s*=\s*(?:array\s*\(|\[)(.*?)[)\]]\s*;`)
 	pair := regexp.MustCompile(`["']([^"'\n]+)["']\s*=>\s*["']([^"'\n]*)["']`)

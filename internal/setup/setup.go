@@ -202,8 +202,7 @@ func (in *installation) write(name, content string) error {
 	return err
 }
 
-// decided are the settings that this machine decides: the paths below the
-// directory, and what was asked for.
+// decided are the settings that this machine and the flags decide.
 func (in *installation) decided() map[string]string {
 	if in.Side == Node {
 		set := map[string]string{"host": in.Host, "spool": in.path("spool"), "identity": in.path("id_ed25519"), "known_hosts": in.path("known_hosts")}

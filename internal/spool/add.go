@@ -111,7 +111,7 @@ func (s *Spool) seal(host, current string) error {
 			err = s.writeHour(&snapshot.Hour{Host: host, BootID: boot, Start: hour, Samples: samples})
 		}
 		if err == nil {
-			err = atomicfile.Remove(s.path(name))
+			err = os.Remove(s.path(name))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sealing %s: %w", name, err))

@@ -109,8 +109,7 @@ func (f *fileWatcher) watch(dir string) {
 	}
 }
 
-// handle finds out what an event means. Names that begin with a dot are files that somebody, also
-// gpuboard, has not finished.
+// handle finds out what an event means. Names with a dot in front are unfinished files.
 func (f *fileWatcher) handle(e fsnotify.Event) {
 	dir, name := filepath.Split(e.Name)
 	dir = filepath.Clean(dir)
