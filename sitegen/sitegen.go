@@ -134,12 +134,7 @@ func New(o Options) (*Generator, error) {
 	if o.IdlePercent <= 0 {
 		o.IdlePercent = 5
 	}
-	if o.About.Zone == nil {
-		o.About.Zone = time.UTC
-	}
-	if len(o.About.Languages) == 0 {
-		o.About.Languages = []string{"en"}
-	}
+	o.About = o.About.WithDefaults()
 	if o.BookingZone == nil {
 		o.BookingZone = o.About.Zone
 	}

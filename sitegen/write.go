@@ -167,16 +167,14 @@ func (w *siteWriter) replace() (removed int, err error) {
 		_, found := slices.BinarySearch(next.Files, name)
 		return found
 	}
+	var gone []string
 	for name, replaced := range old.Assets {
 		switch {
 		case has(name):
 		case w.now.Sub(replaced) < assetsFor:
 			next.Assets[name] = replaced
 		default:
-			if err := w.remove(name); err != nil {
-				return removed, err
-			}
-			removed++
+			gone = append(gone, name)
 		}
 	}
 	for _, name := range old.Files {
@@ -185,10 +183,12 @@ func (w *siteWriter) replace() (removed int, err error) {
 		case strings.HasPrefix(name, "assets/"):
 			next.Assets[name] = w.now
 		default:
-			if err := w.remove(name); err != nil {
-				return removed, err
-			}
-			removed++
+			gone = append(gone, name)
+		}
+	}
+	for _, name := range gone {
+		if err := w.remove(name); err != nil {
+			return 0, err
 		}
 	}
 	listed := !slices.Equal(old.Files, next.Files) || !maps.Equal(old.Assets, next.Assets)
@@ -196,19 +196,19 @@ func (w *siteWriter) replace() (removed int, err error) {
 		// The manifest comes first: a name in it without a file does no harm, a file
 		// that nobody remembers stays for ever.
 		if err := v.writeManifest(manifest{Files: union(old.Files, next.Files), Assets: old.Assets}); err != nil {
-			return removed, err
+			return 0, err
 		}
 	}
 	if err := w.batch.Commit(); err != nil {
-		return removed, fmt.Errorf("writing the site: %w", err)
+		return 0, fmt.Errorf("writing the site: %w", err)
 	}
 	if listed {
 		v.removeEmpty(old.Files, next.Files)
 		if err := v.writeManifest(next); err != nil {
-			return removed, err
+			return 0, err
 		}
 	}
-	return removed, nil
+	return len(gone), nil
 }
 
 // remove removes a file that the site no longer has: a compressed copy before the

@@ -25,21 +25,21 @@ const (
 	Held                      // % of the time that somebody held memory
 )
 
-// fields returns the sum and the seconds by which it is divided, and how the mean
-// is scaled and shifted.
-func (m Metric) fields() (sum, known int, scale, shift float64) {
-	switch m {
-	case Memory:
-		return gMem, gMemKnown, 1, 0
-	case Temperature:
-		return gTemp, gTempKnown, 1, -tempShift
-	case Power:
-		return gEnergy, gPowerKnown, 1, 0
-	case Held:
-		return gHeld, gProcKnown, 100, 0
-	default:
-		return gUtil, gUtilKnown, 1, 0
-	}
+// A metricFields is the sum of a metric and the seconds by which it is divided, and
+// how the mean is scaled and shifted.
+type metricFields struct {
+	sum, known   int
+	scale, shift float64
+}
+
+func (m Metric) fields() metricFields {
+	return [...]metricFields{
+		Utilization: {gUtil, gUtilKnown, 1, 0},
+		Memory:      {gMem, gMemKnown, 1, 0},
+		Temperature: {gTemp, gTempKnown, 1, -tempShift},
+		Power:       {gEnergy, gPowerKnown, 1, 0},
+		Held:        {gHeld, gProcKnown, 100, 0},
+	}[m]
 }
 
 // HostMeans is several metrics of every GPU of a host between any instants
@@ -58,8 +58,7 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 	all := map[uint32][][]cell{} // by GPU and metric, a cell for each step
 	want := wanted{kindHost: 1 << hCover}
 	for _, m := range metrics {
-		sum, known, _, _ := m.fields()
-		want[kindGPU] |= 1<<sum | 1<<known
+		want[kindGPU] |= 1<<m.fields().sum | 1<<m.fields().known
 	}
 	err = s.view(ctx, "the charts of "+name, func(q querier) error {
 		h := s.hosts[name]
@@ -85,11 +84,11 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 						all[row.id] = cells
 					}
 					for m, metric := range metrics {
-						sum, known, _, _ := metric.fields()
+						f := metric.fields()
 						for _, p := range parts {
 							c := &cells[m][p.step]
-							c.sum += row.at(sum, p.slot) * p.part
-							c.known += row.at(known, p.slot) * p.part
+							c.sum += row.at(f.sum, p.slot) * p.part
+							c.known += row.at(f.known, p.slot) * p.part
 						}
 					}
 				}
@@ -98,12 +97,12 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 		for gpu, cells := range all {
 			lists := make([][]float64, len(metrics))
 			for m, metric := range metrics {
-				_, _, scale, shift := metric.fields()
+				f := metric.fields()
 				lists[m] = make([]float64, len(bs)-1)
 				for i, c := range cells[m] {
 					lists[m][i] = math.NaN()
 					if enough(c.known, bs[i+1]-bs[i]) {
-						lists[m][i] = c.sum/c.known*scale + shift
+						lists[m][i] = c.sum/c.known*f.scale + f.shift
 					}
 				}
 			}

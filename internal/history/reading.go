@@ -124,19 +124,10 @@ func (h *host) read(boot uint64, s *snapshot.Sample) reading {
 		if !ok {
 			continue
 		}
-		k := gpuReading{gpu: id, values: [sFields]int32{none, none, none, none}}
-		if v := g.Utilization; v != nil && *v >= 0 && *v <= 100 {
-			k.values[sUtil] = int32(*v)
-		}
-		if v := g.Temperature; v != nil && *v >= -tempShift && *v <= 300 {
-			k.values[sTemp] = int32(*v + tempShift)
-		}
-		if v := g.MemoryUsed; v != nil && *v >= 0 && *v <= maxMemory {
-			k.values[sMem] = int32(*v)
-		}
-		if v := g.Power; v != nil && *v >= 0 && *v <= maxPower {
-			k.values[sPower] = int32(math.Round(*v))
-		}
+		k := gpuReading{gpu: id, values: [sFields]int32{
+			sUtil: above(g.Utilization, 0, 100), sTemp: above(g.Temperature, -tempShift, 300),
+			sMem: above(g.MemoryUsed, 0, maxMemory), sPower: above(g.Power, 0, maxPower),
+		}}
 		if g.Users != nil {
 			start := len(slab)
 			for _, u := range g.Users[:min(len(g.Users), maxUsersPerGPU)] {
@@ -151,6 +142,15 @@ func (h *host) read(boot uint64, s *snapshot.Sample) reading {
 	// A GPU that is named twice counts once.
 	r.gpus = slices.CompactFunc(r.gpus, func(a, b gpuReading) bool { return a.gpu == b.gpu })
 	return r
+}
+
+// above is by how much a value is more than least; none where it is not known, or
+// cannot be.
+func above[N int | int64 | float64](v *N, least, most N) int32 {
+	if v != nil && *v >= least && *v <= most {
+		return int32(math.Round(float64(*v - least)))
+	}
+	return none
 }
 
 // addUser inserts u into slab[start:], which is kept in order of user; memory

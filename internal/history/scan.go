@@ -147,7 +147,9 @@ func keptDays(ctx context.Context, q querier) (first, last int64, err error) {
 }
 
 // allHosts are all hosts in the order of their numbers.
-func (s *Store) allHosts() []*host { return slices.SortedFunc(maps.Values(s.hosts), byNumber) }
+func (s *Store) allHosts() []*host {
+	return slices.SortedFunc(maps.Values(s.hosts), func(a, b *host) int { return cmp.Compare(a.id, b.id) })
+}
 
 // tables visits the roll-ups of hosts, in the order of their numbers, for every
 // day that the bounds touch. Pending samples are included.
@@ -202,10 +204,11 @@ func (s *Store) tablesOf(ctx context.Context, q querier, hosts []*host, day int6
 		if err := rows.Scan(&id, &five, &hours); err != nil {
 			return err
 		}
-		h := s.byID[id&maxHosts]
-		if h == nil || !among(hosts, h) {
+		i, found := slices.BinarySearchFunc(hosts, id&maxHosts, func(h *host, id int64) int { return cmp.Compare(h.id, id) })
+		if !found {
 			return nil
 		}
+		h := hosts[i]
 		d := &dayRoll{}
 		if five != nil && (fine || pending[h]) {
 			d.five = s.unpackFrame(five, fivesADay, want, &s.columns)
@@ -224,14 +227,6 @@ func (s *Store) tablesOf(ctx context.Context, q querier, hosts []*host, day int6
 		}
 	}
 	return nil
-}
-
-// byNumber is the order of hosts in a table.
-func byNumber(a, b *host) int { return cmp.Compare(a.id, b.id) }
-
-func among(hosts []*host, h *host) bool {
-	_, found := slices.BinarySearchFunc(hosts, h, byNumber)
-	return found
 }
 
 // overlay adds up anew, in memory, what is pending can have changed on a day.
