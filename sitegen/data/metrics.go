@@ -33,10 +33,15 @@ func metricsFile(in render.Input) [][]byte {
 	return m.parts()
 }
 
+// A metricsFamily is a metric. Its samples are in pieces, which are not copied when
+// there are more.
 type metricsFamily struct {
 	help    string
-	samples []byte
+	samples [][]byte
 }
+
+// metricsPiece is the length in bytes from which a piece gets no more samples.
+const metricsPiece = 16 << 10
 
 type metricsSet struct {
 	families map[string]*metricsFamily
@@ -49,25 +54,30 @@ func (m *metricsSet) add(name, help string, value float64, labels ...string) {
 		f = &metricsFamily{help: help}
 		m.families[name] = f
 	}
-	f.samples = append(f.samples, name...)
+	last := len(f.samples) - 1
+	if last < 0 || len(f.samples[last]) >= metricsPiece {
+		f.samples = append(f.samples, make([]byte, 0, metricsPiece+1<<10))
+		last++
+	}
+	line := append(f.samples[last], name...)
 	for i := 0; i+1 < len(labels); i += 2 {
 		between := byte(',')
 		if i == 0 {
 			between = '{'
 		}
-		f.samples = append(append(append(f.samples, between), labels[i]...), '=', '"')
-		f.samples = append(append(f.samples, metricsLabel(labels[i+1])...), '"')
+		line = append(append(append(line, between), labels[i]...), '=', '"')
+		line = append(append(line, metricsLabel(labels[i+1])...), '"')
 	}
 	if len(labels) > 0 {
-		f.samples = append(f.samples, '}')
+		line = append(line, '}')
 	}
-	f.samples = append(f.samples, ' ')
+	line = append(line, ' ')
 	if whole := int64(value); float64(whole) == value {
-		f.samples = strconv.AppendInt(f.samples, whole, 10)
+		line = strconv.AppendInt(line, whole, 10)
 	} else {
-		f.samples = strconv.AppendFloat(f.samples, value, 'g', -1, 64)
+		line = strconv.AppendFloat(line, value, 'g', -1, 64)
 	}
-	f.samples = append(f.samples, '\n')
+	f.samples[last] = append(line, '\n')
 }
 
 func metricsLabel(s string) string {
@@ -82,7 +92,8 @@ func (m *metricsSet) parts() [][]byte {
 	parts := make([][]byte, 0, 2*len(m.families))
 	for _, name := range slices.Sorted(maps.Keys(m.families)) {
 		f := m.families[name]
-		parts = append(parts, fmt.Appendf(nil, "# HELP %s %s\n# TYPE %s gauge\n", name, f.help, name), f.samples)
+		parts = append(parts, fmt.Appendf(nil, "# HELP %s %s\n# TYPE %s gauge\n", name, f.help, name))
+		parts = append(parts, f.samples...)
 	}
 	return parts
 }
