@@ -7,9 +7,9 @@ if (justBooked.length > 0) {
 }
 
 function markOwnRows() {
-  const t = now();
+  const present = now();
   for (const panel of findAll(".bkp")) {
-    const own = bookingsOf(panel).some((b) => isOwn(b, wish) && b.from <= t && b.until > t);
+    const own = bookingsOf(panel).some((b) => isOwn(b, wish) && b.from <= present && b.until > present);
     const summary = panel.querySelector("summary");
     const text = own ? bookWords.own : bookWords.book;
     if (summary.textContent !== text) {

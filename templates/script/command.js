@@ -5,9 +5,9 @@ const { fill, now } = window.gpuboard;
 
 // readTimes reads the beginning and the end of a wish, or says what is wrong with them.
 function readTimes(wish) {
-  const t = new Date(now());
-  const from = readFrom(wish.from, t);
-  const until = from && readUntil(wish.until, from, t);
+  const present = new Date(now());
+  const from = readFrom(wish.from, present);
+  const until = from && readUntil(wish.until, from, present);
   const problem = until ? "" : from ? bookWords.badUntil : bookWords.badFrom;
   return { from, until, problem };
 }

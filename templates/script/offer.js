@@ -45,11 +45,11 @@ function pick(units, count, oneHost) {
 }
 
 // makeOffer is what there is, and when there is as much for as long if it is too little.
-function makeOffer(units, kind, from, until, t) {
+function makeOffer(units, kind, from, until, present) {
   const model = kind.model.toLowerCase();
   const fitting = units.filter((unit) => unit.model.toLowerCase().includes(model) && unit.mib >= kind.mib);
-  const soon = from <= t;
-  const begin = Number(soon ? t : from);
+  const soon = from <= present;
+  const begin = Number(soon ? present : from);
   const length = until - from;
   const usable = fitting.filter((unit) => soon ? unit.status === FREE : unit.status !== LOST);
   const open = openFrom(usable, begin, length);

@@ -7,7 +7,7 @@ const now = () => Date.now() - clockAhead;
 // Clocks that differ by less than this are not spoken of.
 const clockTolerance = 60000;
 
-// When a booking was made that led here, in whole seconds, as a generation has them.
+// When the booking was made that led here, or 0. In whole seconds, as the board has its times.
 const savedAt = /[?&]saved=1/.test(location.search) ? 1000 * Math.floor(Date.now() / 1000) : 0;
 
 const builtAt = () => Date.parse(root.dataset.built);
