@@ -1,10 +1,8 @@
 package sitegen
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	"gpuboard/internal/inventory"
@@ -16,15 +14,11 @@ import (
 // DropHosts lists the hosts that have a drop in a data directory, and those whose files come from
 // the older scripts. legacySetting is the setting legacy.
 func DropHosts(data, legacySetting string) (inventory.Answer, error) {
-	var names []string
-	var problems []snapshot.Problem
 	d, err := spool.OpenDrops(data)
-	switch {
-	case err == nil:
-		names, problems = d.Hosts()
-	case !errors.Is(err, os.ErrNotExist): // without drops, nothing has been sent yet
+	if err != nil {
 		return inventory.Answer{}, err
 	}
+	names, problems := d.Hosts()
 	hosts, more := inventory.Drops(names)
 	answer := inventory.Answer{Hosts: hosts, Problems: append(problems, more...)}
 	dir := LegacyDir(legacySetting, data)

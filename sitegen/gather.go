@@ -31,16 +31,10 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	in = board.Input{Now: now, Interval: g.opt.About.Interval, Settings: g.opt.Settings, Demo: g.opt.Demo, Marks: mem.Marks, Problems: mem.problems}
 	if g.drops == nil {
 		d, err := spool.OpenDrops(g.opt.Data)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return in, fmt.Errorf("opening the drops: %w", err)
 		}
-		if err == nil {
-			g.drops = d
-		}
-	}
-	if g.drops == nil {
-		g.drops = noDrops{}
-		defer func() { g.drops = nil }() // they may be there the next time
+		g.drops = d
 	}
 	inv := g.opt.Inventory(ctx, now)
 	in.Hosts = inv.Hosts

@@ -1,13 +1,11 @@
 package sitegen
 
 import (
-	"io/fs"
 	"time"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/legacy"
 	"gpuboard/internal/snapshot"
-	"gpuboard/internal/spool"
 )
 
 // NoLegacy as Options.Legacy leaves files of the older scripts alone.
@@ -55,14 +53,3 @@ func olderReport(old legacy.Host, now time.Time, mem *memory) board.Report {
 	mem.keep(old.Name, &snapshot.Bundle{Host: old.Name, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}}, nil)
 	return board.Report{Snapshot: s, SeenAt: mem.see(old.Name, s, now)}
 }
-
-// noDrops stands for drops that are not there yet.
-type noDrops struct{}
-
-func (noDrops) Hosts() ([]string, []snapshot.Problem) { return nil, nil }
-func (noDrops) Latest(string) (*snapshot.Bundle, []byte, error) {
-	return nil, nil, fs.ErrNotExist
-}
-func (noDrops) Hours(string) ([]spool.HourFile, []snapshot.Problem)     { return nil, nil }
-func (noDrops) ReadHour(spool.HourFile) (*snapshot.Hour, error)         { return nil, fs.ErrNotExist }
-func (noDrops) Sweep(string, time.Time, time.Time) (spool.Usage, error) { return spool.Usage{}, nil }
