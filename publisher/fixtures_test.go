@@ -116,6 +116,9 @@ func toServer(t testing.TB, s *sshtest.Server, port int) Options {
 
 func open(t testing.TB, o Options) *Publisher {
 	t.Helper()
+	if o.StateDir == "" {
+		o.StateDir = t.TempDir()
+	}
 	p, err := New(o)
 	if err != nil {
 		t.Fatal(err)

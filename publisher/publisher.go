@@ -77,10 +77,9 @@ type Options struct {
 	// ResolveConfig returns what `ssh -G host` prints. When it is nil or its error wraps
 	// [fs.ErrNotExist], because ssh is not installed, no ssh_config is used.
 	ResolveConfig func(ctx context.Context, host string) ([]byte, error)
-	// StateDir is a local directory for records of uploads under way. With them, a
-	// push can remove the temporary files that a killed one left on the server. It
-	// is private to this user and created if it is missing. Empty: the server has to
-	// remove such files itself.
+	// StateDir is a local directory for records of uploads under way, which an sftp target
+	// needs. With them, a push can remove the temporary files that a killed one left on
+	// the server. It is private to this user and created if it is missing.
 	StateDir string
 	// Log receives details at debug level; default: none.
 	Log *slog.Logger

@@ -38,7 +38,7 @@ func newTempName() string {
 
 // uploadRecords are the records of uploads to one target.
 type uploadRecords struct {
-	dir    string // empty: no records are kept
+	dir    string
 	prefix string
 	busy   time.Duration // a younger record of a live process may be that of a push under way
 }
@@ -55,9 +55,6 @@ func (r uploadRecords) path(temp string) string {
 // write creates the record of a push. A push does not begin without one, because
 // nobody could find its temporary file after a kill.
 func (r uploadRecords) write(temp string) error {
-	if r.dir == "" {
-		return nil
-	}
 	pid := []byte(strconv.Itoa(os.Getpid()))
 	err := os.WriteFile(r.path(temp), pid, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
@@ -72,24 +69,17 @@ func (r uploadRecords) write(temp string) error {
 }
 
 func (r uploadRecords) remove(temp string) {
-	if r.dir != "" {
-		os.Remove(r.path(temp))
-	}
+	os.Remove(r.path(temp))
 }
 
 // fail marks the record of a push that has failed, so that the next push does not take
 // it for one under way.
 func (r uploadRecords) fail(temp string) {
-	if r.dir != "" {
-		os.Chtimes(r.path(temp), time.Time{}, time.Unix(0, 0))
-	}
+	os.Chtimes(r.path(temp), time.Time{}, time.Unix(0, 0))
 }
 
 // abandoned returns the temporary files of pushes that have failed or must have ended.
 func (r uploadRecords) abandoned(now time.Time) []string {
-	if r.dir == "" {
-		return nil
-	}
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return nil
