@@ -230,13 +230,13 @@ func (m *merger) newsState(h *Host, inv inventory.Host, r Report) HostState {
 	case collected.Add(-m.set.ClockTolerance).After(m.Now):
 		// A moment that has not come yet proves nothing: never fresh.
 		h.ClockOffset = collected.Sub(m.Now)
-		h.problem("clock:ahead", "the node's clock is "+Span(h.ClockOffset)+" ahead of the web host's; set it (timedatectl, chrony)")
+		h.problem("clock:ahead", "the node's clock is "+Span(h.ClockOffset)+" ahead of the web host's; on the node: timedatectl set-ntp true")
 		return Stale
 	case !r.SeenAt.IsZero() && r.SeenAt.Sub(collected) > limit && r.SeenAt.Add(limit).After(m.Now):
 		// It came in just now, and says that it is old: either a backlog after
 		// an outage or a clock that is behind. Old it is in both cases.
 		h.ClockOffset = -r.SeenAt.Sub(collected)
-		h.problem("clock:behind", "its news arrived just now and is "+Span(-h.ClockOffset)+" old: the node's clock is behind, or it was cut off until now")
+		h.problem("clock:behind", "its data has just arrived and is "+Span(-h.ClockOffset)+" old: the node's clock is behind (on the node: timedatectl set-ntp true), or it was offline until now")
 		return Stale
 	case !collected.Add(limit).Before(m.Now):
 		return Up

@@ -168,7 +168,7 @@ func TestDoctorsAdvice(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if out, code := b.types("gpuboard generate --config web/gpuboard.yml && gpuboard doctor web --config web/gpuboard.yml"); code != 0 || !strings.Contains(out, "the news of gpu01 is") {
+	if out, code := b.types("gpuboard generate --config web/gpuboard.yml && gpuboard doctor web --config web/gpuboard.yml"); code != 0 || !strings.Contains(out, "the data of gpu01 is") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	if board, err := os.ReadFile(b.dir + "/web/site/api/v1/board.json"); err != nil || !strings.Contains(string(board), `"gpu01"`) {

@@ -59,7 +59,30 @@ func TestScripts(t *testing.T) {
 			env.Defer(func() { proctest.KillAll("HOME="+env.WorkDir, time.Now().Add(need.Patience)) })
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"clock": setClockOff},
 	})
+}
+
+// setClockOff is the command "clock FILE DURATION" of a script: it rewrites a node's latest
+// snapshot as if the node's clock were ahead by that much, or behind.
+func setClockOff(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: clock FILE DURATION")
+	}
+	off, err := time.ParseDuration(args[1])
+	ts.Check(err)
+	path := ts.MkAbs(args[0])
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	b, err := snapshot.DecodeBundle(bytes.NewReader(data))
+	ts.Check(err)
+	b.Snapshot.CollectedAt = snapshot.TimeOf(b.Snapshot.CollectedAt.Add(off))
+	for i := range b.Samples {
+		b.Samples[i].At = b.Samples[i].At.Add(off)
+	}
+	data, err = snapshot.EncodeBundle(b)
+	ts.Check(err)
+	ts.Check(os.WriteFile(path, data, 0o600))
 }
 
 // TestNotifyPage: what the page about hooks tells people to write is understood,

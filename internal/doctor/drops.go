@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/config"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
@@ -138,7 +139,7 @@ func (d *examination) mendNever(host, drop string) string {
 
 // dropNews tells how old the news of a host is, by its own clock.
 func (d *examination) dropNews(all *spool.Drops, host, drop string) {
-	bundle, _, err := all.Latest(host)
+	bundle, info, err := all.Latest(host)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && (bundle == nil || bundle.Snapshot == nil):
 		d.bad("drop:never", d.mendNever(host, drop), "%s has never sent anything", host)
@@ -158,17 +159,21 @@ func (d *examination) dropNews(all *spool.Drops, host, drop string) {
 		d.bad(code, mend, "what %s sent cannot be understood: %v", host, err)
 		return
 	}
-	age := d.Node.Now().Sub(bundle.Snapshot.CollectedAt.Time)
+	now := d.Node.Now()
+	age := now.Sub(bundle.Snapshot.CollectedAt.Time)
 	limit := d.Config.Duration("stale_after")
 	if limit == 0 {
 		limit = max(3*time.Duration(bundle.Snapshot.IntervalSeconds)*time.Second, time.Minute)
 	}
+	setClock := "timedatectl set-ntp true    (on " + host + ")"
 	switch tolerance := d.Config.Duration("clock_tolerance"); {
 	case age < -tolerance:
-		d.bad("drop:clock", "timedatectl set-ntp true    (on "+host+")", "the clock of %s is %v ahead", host, (-age).Round(time.Second))
+		d.bad("drop:clock", setClock, "the clock of %s is %s ahead", host, board.Span(-age))
+	case age > limit && now.Sub(info.ModTime) <= limit: // the time of arrival is no proof of freshness, and good enough for advice
+		d.bad("drop:clock", setClock, "the data of %s has just arrived and is %s old: its clock is behind, or it was offline until now", host, board.Span(age))
 	case age > limit:
-		d.bad("drop:old", "gpuboard doctor node    (on "+host+")", "the news of %s is %v old", host, age.Round(time.Second))
+		d.bad("drop:old", "gpuboard doctor node    (on "+host+")", "the data of %s is %v old", host, age.Round(time.Second))
 	default:
-		d.ok("drop:ok", "the news of %s is %v old", host, max(age, 0).Round(time.Second))
+		d.ok("drop:ok", "the data of %s is %v old", host, max(age, 0).Round(time.Second))
 	}
 }
