@@ -31,7 +31,7 @@ func checkForgedNames(procRoot string, s *snapshot.Snapshot) {
 			index := g.Index
 			g.ProcessesUnknown = "the name of a process holds a part of nvidia-smi's output"
 			s.Errors = append(s.Errors, snapshot.Problem{Code: "smi:process-name", GPU: &index,
-				Message: fmt.Sprintf("pid %d on GPU %d is named like a part of nvidia-smi's output: what else runs there is not known", p.PID, index)})
+				Message: fmt.Sprintf("pid %d on GPU %d is named like a part of nvidia-smi's output: its other processes are unknown", p.PID, index)})
 		}
 	}
 }

@@ -109,13 +109,13 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 		return &Error{Code: CodeCancelled, Err: wrapped}
 	case c != nil && c.base.timedOut.Load() || isTimeout(err) || ctx.Err() != nil:
 		return &Error{Code: CodeTimeout, retry: true, Err: fmt.Errorf("%s: no answer in time: %w", doing, err),
-			hint: "see whether the server answers at all: sftp " + p.sftpArgs()}
+			hint: "test whether the server answers: sftp " + p.sftpArgs()}
 	case errors.As(err, &dns):
 		return &Error{Code: CodeResolve, retry: dns.IsTemporary, Err: wrapped,
 			hint: "check the name: getent hosts " + dns.Name}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &Error{Code: CodeRefused, retry: true, Err: wrapped,
-			hint: "see whether sshd runs and listens there: sftp " + p.sftpArgs()}
+			hint: "test whether sshd listens there: sftp " + p.sftpArgs()}
 	case errors.As(err, &algorithm):
 		return configError(CodeAlgorithm, "compare with: sftp -vv "+p.sftpArgs()+"  (a server that offers only SHA-1 signatures needs an update)", wrapped)
 	case strings.Contains(text, "unable to authenticate"):
@@ -159,13 +159,13 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 	switch {
 	case errors.Is(err, os.ErrNotExist) && step == stepRename:
 		return &Error{Code: CodeRemoteTemp, retry: true, Err: wrapped,
-			hint: "another publisher of this host, or a sweeper, removed the temporary file"}
+			hint: "another publisher of this host, or a cleanup, removed the temporary file"}
 	case errors.Is(err, os.ErrNotExist):
 		return configError(CodeRemoteDir, "create "+dir+" on the server, writable by the node's account", wrapped)
 	case errors.Is(err, os.ErrPermission), errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxOpUnsupported:
 		return configError(CodeRemoteDenied, "on the server, make "+dir+" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath", wrapped)
 	}
-	return &Error{Code: CodeRemoteFailure, Err: wrapped, hint: "the server does not say why; look at free space, quota and a read-only file system there: df -h; df -i"}
+	return &Error{Code: CodeRemoteFailure, Err: wrapped, hint: "the server gives no reason; check free space, quota and read-only file systems there: df -h; df -i"}
 }
 
 // sftpArgs returns the arguments with which sftp makes the same connection.

@@ -103,7 +103,7 @@ func (g *Generator) recall() *memory {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		mem.Marks, mem.Seen, mem.Senders, mem.Hours = board.Marks{}, nil, nil, nil
 		mem.problems = append(mem.problems, snapshot.Problem{Code: "state:forgotten", File: memoryFile,
-			Message: fmt.Sprintf("what the last generation remembered cannot be read: %v", err)})
+			Message: fmt.Sprintf("the state of the last generation cannot be read: %v", err)})
 	}
 	if mem.Seen == nil {
 		mem.Seen = map[string]seen{}

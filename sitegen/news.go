@@ -61,7 +61,7 @@ func (g *Generator) news(b *board.Board, now time.Time) *news {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n = news{}
 		b.Problems = append(b.Problems, snapshot.Problem{Code: "state:forgotten", File: newsFile,
-			Message: fmt.Sprintf("what happened before cannot be read, and the news begin anew: %v", err)})
+			Message: fmt.Sprintf("the saved events cannot be read, and start anew: %v", err)})
 	}
 	if g.opt.Pretend {
 		n.kept = true

@@ -91,7 +91,7 @@ type Generator struct {
 }
 
 // ErrLocked is returned when another live generation holds the state directory.
-var ErrLocked = errors.New("another generation is at work")
+var ErrLocked = errors.New("another generator is running")
 
 // A Report is what one generation did.
 type Report struct {

@@ -91,10 +91,10 @@ func overfull(host string, l spool.Usage) snapshot.Problem {
 	switch {
 	case l.OverLimit():
 		p.Code = "drop:full"
-		p.Message = fmt.Sprintf("drop/%s holds %s%d files and %s, and %d files and %s are the most", host, atLeast, l.Files, mebibytes(l.Bytes), spool.MaxDropFiles, mebibytes(spool.MaxDropBytes))
+		p.Message = fmt.Sprintf("drop/%s contains %s%d files and %s; the limit is %d files and %s", host, atLeast, l.Files, mebibytes(l.Bytes), spool.MaxDropFiles, mebibytes(spool.MaxDropBytes))
 	case l.RemoveErr != nil && left > spool.MaxIgnoredStray:
 		p.Code = "drop:unswept"
-		p.Message = fmt.Sprintf("drop/%s holds %d files and %s, and %d of the files do not belong there", host, l.Files, mebibytes(l.Bytes), left)
+		p.Message = fmt.Sprintf("drop/%s contains %d files and %s; %d of the files do not belong there", host, l.Files, mebibytes(l.Bytes), left)
 	default:
 		return p
 	}

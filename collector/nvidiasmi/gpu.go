@@ -43,7 +43,7 @@ func (p *parser) measure(gpu int, path, text string, low, high float64) (v float
 		return 0, false
 	case kind == outside || v < low || v > high:
 		p.problemOnce("range "+path, "smi:range",
-			fmt.Sprintf("nvidia-smi says %q for %s, which cannot be; shown as not known", snapshot.Text(text, 64), path), gpu)
+			fmt.Sprintf("nvidia-smi says %q for %s, which is impossible; shown as unknown", snapshot.Text(text, 64), path), gpu)
 		return 0, false
 	}
 	return v, true
@@ -53,7 +53,7 @@ func (p *parser) measure(gpu int, path, text string, low, high float64) (v float
 func (p *parser) unknownToken(gpu int, path, text string) {
 	token := snapshot.Text(text, 64)
 	p.problemOnce("token "+path+" "+token, "smi:unknown-token",
-		fmt.Sprintf("nvidia-smi says %q for %s; shown as not known", token, path), gpu)
+		fmt.Sprintf("nvidia-smi says %q for %s; shown as unknown", token, path), gpu)
 }
 
 // reading returns the number in one leaf, rounded; nil for none.
@@ -161,7 +161,7 @@ func (p *parser) memory(g *snapshot.GPU, b *gpuElement) {
 	}
 	for name, part := range map[string]**int64{"used": &g.MemoryUsed, "free": &g.MemoryFree} {
 		if *part != nil && g.MemoryTotal != nil && **part > *g.MemoryTotal {
-			p.problemOnce("range memory "+name, "smi:range", fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as not known",
+			p.problemOnce("range memory "+name, "smi:range", fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as unknown",
 				**part, name, *g.MemoryTotal), g.Index)
 			*part = nil
 		}

@@ -50,7 +50,7 @@ func (p *parser) health(g *snapshot.GPU, b *gpuElement) {
 	}
 	p.checkFabric(g, b)
 	if g.Health == snapshot.HealthOK && (fan == "err!" || fan == "unknown error") {
-		p.problem("gpu:fan", fmt.Sprintf("the fan of GPU %d (%s) cannot be read (%s): look whether it turns", g.Index, g.PCIBusID, trimBrackets(b.leaves["fan_speed"])), &g.Index)
+		p.problem("gpu:fan", fmt.Sprintf("the fan of GPU %d (%s) cannot be read (%s): check that it turns", g.Index, g.PCIBusID, trimBrackets(b.leaves["fan_speed"])), &g.Index)
 	}
 }
 

@@ -53,7 +53,7 @@ func Parse(out, stderr []byte) Reading {
 	if len(out) > MaxOutputBytes {
 		out = out[:MaxOutputBytes]
 		p.cut = true
-		p.problem("smi:limit", fmt.Sprintf("nvidia-smi wrote more than %d MiB; the rest is not looked at", MaxOutputBytes>>20), nil)
+		p.problem("smi:limit", fmt.Sprintf("nvidia-smi wrote more than %d MiB; the rest is not read", MaxOutputBytes>>20), nil)
 	}
 	before, body := choose(out)
 	p.notes = lines(p.notes, before)

@@ -174,7 +174,7 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 	case b.forged:
 		why = "the name of a process holds a part of nvidia-smi's output"
 		if g.Health != snapshot.HealthLost {
-			p.problem("smi:process-name", fmt.Sprintf("%s on GPU %d: what else runs there is not known", why, g.Index), &g.Index)
+			p.problem("smi:process-name", fmt.Sprintf("%s on GPU %d: its other processes are unknown", why, g.Index), &g.Index)
 		}
 	case b.damaged:
 		why = "the output is damaged"
@@ -189,7 +189,7 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 	}
 	g.ProcessesUnknown = snapshot.Text(why, snapshot.MaxNameBytes)
 	if g.Health == snapshot.HealthOK {
-		p.problem(snapshot.CodeProcesses, fmt.Sprintf("nvidia-smi does not list all processes of GPU %d (%s): who uses it is not known",
+		p.problem(snapshot.CodeProcesses, fmt.Sprintf("nvidia-smi does not list all processes of GPU %d (%s): its users are unknown",
 			g.Index, g.ProcessesUnknown), &g.Index)
 	}
 	return hasList
@@ -224,7 +224,7 @@ func (p *parser) complete(found int) bool {
 	short := p.rooted && !p.closed || p.partial > 0 || len(p.stack) > 0
 	switch {
 	case short:
-		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi's output is cut short: %d GPUs are there whole", found), nil)
+		p.problem("smi:truncated", fmt.Sprintf("nvidia-smi's output is incomplete: it has %d complete GPUs", found), nil)
 	case found == 0 && !counted:
 		p.problem("smi:no-gpus", "nvidia-smi's document has no GPUs, and does not say that none are attached", nil)
 	case counted && attached > found:

@@ -70,7 +70,7 @@ func Parse(out []byte) ([]Process, []snapshot.Problem) {
 	if len(out) > MaxOutputBytes {
 		out = out[:bytes.LastIndexByte(out[:MaxOutputBytes], '\n')+1]
 		problems = append(problems, snapshot.Problem{Code: "ps:limit",
-			Message: fmt.Sprintf("ps wrote more than %d MiB; the rest is not looked at", MaxOutputBytes>>20)})
+			Message: fmt.Sprintf("ps wrote more than %d MiB; the rest is not read", MaxOutputBytes>>20)})
 	}
 	list := make([]Process, 0, bytes.Count(out, []byte{'\n'})+1)
 	odd := 0
@@ -86,7 +86,7 @@ func Parse(out []byte) ([]Process, []snapshot.Problem) {
 	}
 	if odd > 0 {
 		problems = append(problems, snapshot.Problem{Code: "ps:parse",
-			Message: fmt.Sprintf("%d lines of ps are not understood (is it procps?)", odd)})
+			Message: fmt.Sprintf("%d lines of ps cannot be read (is it procps?)", odd)})
 	}
 	return list, problems
 }

@@ -81,7 +81,7 @@ func resolve(d date, w wall, zone *time.Location, abbreviation string, end bool)
 	}
 	first, _ := found[0].Zone()
 	second, _ := found[1].Zone()
-	return chosen, fmt.Sprintf("%s %s comes twice in %s, because clocks go back then (%s, then %s): the %s is taken; write the zone behind it to choose",
+	return chosen, fmt.Sprintf("%s %s occurs twice in %s, because clocks go back then (%s, then %s): the %s counts; write the zone after it to choose",
 		d, w, zone, first, second, which), nil
 }
 

@@ -68,9 +68,9 @@ func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, fleet Flee
 		case l.MaxDuration > 0 && w.Until.IsZero():
 			return fmt.Errorf("a booking without an end is not allowed here: it may last %s at most", Length(l.MaxDuration))
 		case l.MaxDuration > 0 && calendarLonger(from, w.Until, l.MaxDuration):
-			return fmt.Errorf("the booking would last %s, and %s is the most allowed", Length(w.Until.Sub(from)), Length(l.MaxDuration))
+			return fmt.Errorf("the booking would last %s; the limit is %s", Length(w.Until.Sub(from)), Length(l.MaxDuration))
 		case l.MaxAhead > 0 && from.Sub(now) > l.MaxAhead:
-			return fmt.Errorf("the booking would begin in %s, and %s ahead is the most allowed", Length(from.Sub(now)), Length(l.MaxAhead))
+			return fmt.Errorf("the booking would begin in %s; the limit is %s ahead", Length(from.Sub(now)), Length(l.MaxAhead))
 		}
 		if n := mostAtOnce(cal, wanted, w, now, fleet); l.MaxGPUs > 0 && n > l.MaxGPUs {
 			return fmt.Errorf("%s would hold %d GPUs at the same time, and %d is the most allowed", quote(w.Name), n, l.MaxGPUs)

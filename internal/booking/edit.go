@@ -15,7 +15,7 @@ import (
 
 // The errors of the editing functions, for [errors.Is].
 var (
-	ErrBroken   = errors.New("the bookings cannot be changed while the file has a mistake in it")
+	ErrBroken   = errors.New("the bookings cannot be changed while the file has an error")
 	ErrNotFound = errors.New("there is no such booking")
 	ErrOver     = errors.New("the booking is over")
 	ErrInvalid  = errors.New("the booking is not valid")
@@ -139,7 +139,7 @@ func valid(b *Booking) error {
 	}{{"name", &b.Name, MaxNameBytes}, {"comment", &b.Comment, MaxCommentBytes}, {"by", &b.By, MaxNameBytes}, {"id", &b.ID, MaxIDBytes}} {
 		*f.text = snapshot.Text(strings.TrimSpace(*f.text), 6*len(*f.text)+16)
 		if len(*f.text) > f.limit {
-			return fmt.Errorf("%w: its %s is %d bytes long, and %d is the most", ErrInvalid, f.what, len(*f.text), f.limit)
+			return fmt.Errorf("%w: its %s is %d bytes long; the limit is %d", ErrInvalid, f.what, len(*f.text), f.limit)
 		}
 	}
 	b.From, b.Until = b.From.Truncate(time.Second), b.Until.Truncate(time.Second)

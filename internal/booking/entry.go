@@ -78,7 +78,7 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 	case string(Maintenance):
 		b.Kind = Maintenance
 	default:
-		r.hostProblem("booking:kind", value["kind"], s, fmt.Sprintf("the kind %s is not known, and counts as a booking: write \"booking\" or \"maintenance\"", quote(kind)))
+		r.hostProblem("booking:kind", value["kind"], s, fmt.Sprintf("the kind %s is unknown, and counts as a booking: write \"booking\" or \"maintenance\"", quote(kind)))
 	}
 	if v := value["forced"]; v != nil {
 		kind := v.Value.Kind()
@@ -101,7 +101,7 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 		return
 	}
 	if !b.Until.IsZero() && !b.From.Before(b.Until) {
-		r.hostProblem("booking:order", value["date"], s, fmt.Sprintf("the booking ends (%s) before it begins (%s): mend one of the two", date, from))
+		r.hostProblem("booking:order", value["date"], s, fmt.Sprintf("the booking ends (%s) before it begins (%s): correct one of the two", date, from))
 		return
 	}
 	if len(r.found) >= MaxBookings {
@@ -125,7 +125,7 @@ func (r *reading) entryFields(s slot, entry *hujson.Object) map[string]*hujson.V
 		keys[i] = entryField(written)
 		switch {
 		case keys[i] == "":
-			hint := fmt.Sprintf("the field %s is not known, and does not count", quote(written))
+			hint := fmt.Sprintf("the field %s is unknown, and does not count", quote(written))
 			if near := nearestField(written); near != "" {
 				hint += fmt.Sprintf(": did you mean %q?", near)
 			}

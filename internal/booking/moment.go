@@ -94,7 +94,7 @@ func notUnderstood(s string) error {
 	case slashes().MatchString(s):
 		return fmt.Errorf("%s: with slashes, some read day/month and some month/day: write year-month-day, as in 2026-11-20", quote(s))
 	}
-	return fmt.Errorf("%s is no date that is understood: %s", quote(s), forms)
+	return fmt.Errorf("%s is not a date: %s", quote(s), forms)
 }
 
 // atoi reads a few digits that a pattern has found; "" is 0.

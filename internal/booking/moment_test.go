@@ -50,8 +50,8 @@ func TestMoments(t *testing.T) {
 		{"2026-03-29 02:30", "!write 01:59 or 03:00", "!write 01:59 or 03:00"},
 
 		{"", "!empty", "!empty"},
-		{"garbage", "!no date", "!no date"},
-		{"tomorrow garbage", "!no date", "!no date"},
+		{"garbage", "!is not a date", "!is not a date"},
+		{"tomorrow garbage", "!is not a date", "!is not a date"},
 		{"fri midnight", "!write the date", "!write the date"},
 		{"11/12/2026", "!slashes", "!slashes"},
 		{"2026-02-30 10:00", "!February has 28", "!February has 28"},
@@ -61,10 +61,10 @@ func TestMoments(t *testing.T) {
 		{"25:61", "!time of day", "!time of day"},
 		{"9999-12-31", "!year", "!year"},
 		{"2026-12-01 18:00 +25:00", "!no offset", "!no offset"},
-		{"1.5h", "!no date", "!no date"},
-		{"6h 2d", "!no date", "!no date"},
-		{"99999d", "!no date", "!no date"},
-		{"2026-12-01 18:00 x", "!no date", "!no date"},
+		{"1.5h", "!is not a date", "!is not a date"},
+		{"6h 2d", "!is not a date", "!is not a date"},
+		{"99999d", "!is not a date", "!is not a date"},
+		{"2026-12-01 18:00 x", "!is not a date", "!is not a date"},
 	} {
 		check := func(what, want string, got time.Time, err error) {
 			t.Helper()
@@ -132,8 +132,8 @@ func TestClockChanges(t *testing.T) {
 		want     string // RFC 3339, or "!part"
 		note     string
 	}{
-		{"Europe/Paris", "2026-10-25 02:30", false, "2026-10-25T00:30:00Z", "the first is taken"},
-		{"Europe/Paris", "2026-10-25 02:30", true, "2026-10-25T01:30:00Z", "the second is taken"},
+		{"Europe/Paris", "2026-10-25 02:30", false, "2026-10-25T00:30:00Z", "the first counts"},
+		{"Europe/Paris", "2026-10-25 02:30", true, "2026-10-25T01:30:00Z", "the second counts"},
 		{"Europe/Paris", "2026-10-25 02:30 CEST", true, "2026-10-25T00:30:00Z", ""},
 		{"Europe/Paris", "2026-10-25 02:30 CET", false, "2026-10-25T01:30:00Z", ""},
 		{"Europe/Paris", "2026-10-25 03:00", true, "2026-10-25T02:00:00Z", ""},

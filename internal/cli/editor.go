@@ -86,7 +86,7 @@ func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
 		return nil, fmt.Errorf("looking for the bookings: %w", err)
 	}
 	if err != nil || !info.IsDir() {
-		return nil, failure.Usage("on the web host: --data DIR or --comments FILE; elsewhere: ssh WEBHOST gpuboard book …, which booking.ssh in gpuboard.yml has typed for you",
+		return nil, failure.Usage("on the web host: --data DIR or --comments FILE; on other machines: ssh WEBHOST gpuboard book …, or set booking.ssh in gpuboard.yml",
 			"there are no bookings here: no directory %s", dir)
 	}
 	e.file = booking.Open(path, e.FileZone.Location)
@@ -168,19 +168,19 @@ func (e *editor) failed(err error) error {
 	case errors.As(err, &refusal):
 		return e.refused(refusal)
 	case errors.As(err, &restorable):
-		return failure.New(failure.ExitError, err, "mend it by hand, or restore what was last good: "+restorable.Restore+"; or start anew: "+restorable.Anew)
+		return failure.New(failure.ExitError, err, "correct it by hand, or restore the last good version: "+restorable.Restore+"; or begin without bookings: "+restorable.Anew)
 	case errors.Is(err, booking.ErrBroken):
-		return failure.New(failure.ExitError, err, "gpuboard bookings lists what has to be mended by hand, by line and column")
+		return failure.New(failure.ExitError, err, "gpuboard bookings lists the errors with line and column")
 	case errors.Is(err, booking.ErrLocked):
 		return failure.New(failure.ExitTryAgain, err, "try again in a moment")
 	case errors.Is(err, booking.ErrChanged):
-		return failure.New(failure.ExitTryAgain, err, "look with gpuboard bookings --mine whether it was done, and try again")
+		return failure.New(failure.ExitTryAgain, err, "check with gpuboard bookings --mine whether it was saved, and try again")
 	case errors.Is(err, booking.ErrInvalid):
 		return failure.New(failure.ExitUsage, err, "")
 	case errors.As(err, &encoding):
 		return failure.New(failure.ExitError, err, "for instance: iconv -f WINDOWS-1252 -t UTF-8")
 	case errors.Is(err, fs.ErrPermission):
-		return failure.New(failure.ExitError, err, "you have to be allowed to read the file and its lock, and to write its directory")
+		return failure.New(failure.ExitError, err, "this account must be able to read the file and its lock, and to write its directory")
 	}
 	return err
 }
@@ -189,7 +189,7 @@ func (e *editor) failed(err error) error {
 func (e *editor) refused(r *booking.Refusal) error {
 	switch r.Reason {
 	case booking.Taken:
-		return failure.New(failure.ExitError, errors.New(strings.Join(e.standing(r.Bookings), "\n")), "book another one (gpuboard book --gpus 1 picks a free one), ask them, or --force to book it all the same")
+		return failure.New(failure.ExitError, errors.New(strings.Join(e.standing(r.Bookings), "\n")), "book another one (gpuboard book --gpus 1 chooses a free one), ask them, or book it all the same: --force")
 	case booking.Already:
 		b := r.Bookings[0]
 		return failure.New(failure.ExitError, fmt.Errorf("%s is booked by %s already: %s", b.Place(), b.Name, e.when(b)),
@@ -299,7 +299,7 @@ func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
 	}
 	list, given := c.Done, ""
 	if len(c.Freed) > 0 {
-		list, given = c.Freed, " given back"
+		list, given = c.Freed, " is free again"
 	}
 	for len(list) > 0 {
 		n := 1

@@ -202,8 +202,8 @@ func TestAnOldBoardIsNotBelieved(t *testing.T) {
 		{50 * time.Second, 0, `^1 of 3`, `^$`, "unknown"},
 		{51 * time.Second, 0, `^1 of 3`, `is 51 s old and due every 20 s: it may be wrong by now`, "unknown"},
 		{200 * time.Second, 0, `^1 of 3`, `may be wrong`, "unknown"},
-		{201 * time.Second, failure.ExitDegraded, `^0 of 3 GPUs free`, `its generator has stopped, and nothing is known about now`, " 97 %"},
-		{-2 * time.Minute, 0, `^1 of 3`, `2 min ahead: this machine's clock or that one's is wrong`, "unknown"},
+		{201 * time.Second, failure.ExitDegraded, `^0 of 3 GPUs free`, `its generator has stopped, so the current state is unknown`, " 97 %"},
+		{-2 * time.Minute, 0, `^1 of 3`, `2 min in the future: this machine's clock or the site's is wrong`, "unknown"},
 	} {
 		got := ask(t, sitetest.Now.Add(c.age), "status", "--from", dir)
 		if got.code != c.code || !regexp.MustCompile(c.stdout).MatchString(got.stdout) || !regexp.MustCompile(c.stderr).MatchString(got.stderr) || strings.Contains(got.stdout, c.not) {

@@ -29,7 +29,7 @@ func (a *app) receiveCommand() *cobra.Command {
 				hostKey = filepath.Join(cfg.String("state"), "receive_host_key")
 			}
 			if err := os.MkdirAll(filepath.Dir(hostKey), 0o700); err != nil {
-				return failure.Because("state:unwritable", failure.New(failure.ExitUsage, fmt.Errorf("making a place for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR"))
+				return failure.Because("state:unwritable", failure.New(failure.ExitUsage, fmt.Errorf("creating a directory for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR"))
 			}
 			listen := cfg.String("listen")
 			if !cfg.Given("listen") || cfg.InFile("listen") { // the file's is the web server's

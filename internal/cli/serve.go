@@ -69,11 +69,11 @@ func (a *app) serveOptions(cfg *config.Config) (serve.Options, error) {
 	const how = "--password FILE, made with: htpasswd -cB FILE NAME; or --auth-header NAME behind a proxy that logs people in"
 	switch {
 	case form && !known:
-		return o, failure.Usage(how, "--booking has to know who people are")
+		return o, failure.Usage(how, "--booking needs to know who people are")
 	case o.Private && !known:
-		return o, failure.Usage(how, "--private has to know who people are")
+		return o, failure.Usage(how, "--private needs to know who people are")
 	case known && !form && !o.Private:
-		return o, failure.Usage("add --booking, --private, or both", "somebody can log in, and nothing asks for it")
+		return o, failure.Usage("add --booking, --private, or both", "a login is configured, and neither --booking nor --private")
 	case !known:
 		return o, nil
 	}

@@ -96,12 +96,12 @@ func (a *app) judge(s *source.Source, b *board.Board) (dead bool) {
 	switch {
 	case b.Dead(a.now()):
 		b.Expire()
-		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: its generator has stopped, and nothing is known about now\n", failure.Printable(s.Name), board.Span(age), board.Span(interval))
+		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: its generator has stopped, so the current state is unknown\n", failure.Printable(s.Name), board.Span(age), board.Span(interval))
 		return true
 	case b.Late(a.now()):
 		fmt.Fprintf(a.stderr, "gpuboard: %s is %s old and due every %s: it may be wrong by now\n", failure.Printable(s.Name), board.Span(age), board.Span(interval))
 	case age < -time.Minute:
-		fmt.Fprintf(a.stderr, "gpuboard: %s is of a moment that is %s ahead: this machine's clock or that one's is wrong\n", failure.Printable(s.Name), board.Span(-age))
+		fmt.Fprintf(a.stderr, "gpuboard: %s is dated %s in the future: this machine's clock or the site's is wrong\n", failure.Printable(s.Name), board.Span(-age))
 	}
 	return false
 }

@@ -64,7 +64,7 @@ func TestWaitUntilThereAreEnough(t *testing.T) {
 			}
 		case strings.Contains(line, "that is no board"):
 			sitetest.Site{At: sitetest.Now.Add(-time.Hour)}.Write(t, dir) // all free, an hour ago
-		case strings.Contains(line, "the board is 1 h old, and not to be believed"):
+		case strings.Contains(line, "the board is 1 h old, so its state is unknown"):
 			sitetest.Site{}.Write(t, dir)
 		default:
 			t.Errorf("it says %q", line)

@@ -209,11 +209,11 @@ func (d *examination) configFile() {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		d.bad("config:unreadable", "ls -l "+shell.Quote(path), "the configuration cannot be looked at: %v", err)
+		d.bad("config:unreadable", "ls -l "+shell.Quote(path), "the configuration cannot be read: %v", err)
 	case info.Mode().Perm()&0o002 != 0:
-		d.bad("config:mode", "chmod o-w "+shell.Quote(path), "everybody may write %s, and so decide what this program does", path)
+		d.bad("config:mode", "chmod o-w "+shell.Quote(path), "everybody can write %s, and so change what this program does", path)
 	default:
-		d.ok("config:ok", "%s can be read, and every line of it is understood", path)
+		d.ok("config:ok", "%s is valid", path)
 	}
 }
 
@@ -221,12 +221,12 @@ func (d *examination) configFile() {
 func (d *examination) clockBy(date string, sent, received time.Time) {
 	theirs, err := time.Parse(time.RFC1123, date)
 	if err != nil {
-		d.note("clock:unknown", "", "the web server does not say what time it has")
+		d.note("clock:unknown", "", "the web server's answer has no date, so the clock cannot be compared")
 		return
 	}
 	off := max(sent.Sub(theirs.Add(time.Second)), theirs.Sub(received))
 	if tolerance := d.Config.Duration("clock_tolerance"); off > tolerance {
-		d.bad("clock:off", "timedatectl set-ntp true", "this clock and the web server's differ by %v, and %v are borne", off.Round(time.Second), tolerance)
+		d.bad("clock:off", "timedatectl set-ntp true", "this clock and the web server's differ by %v; the limit is %v", off.Round(time.Second), tolerance)
 		return
 	}
 	d.ok("clock:ok", "this clock agrees with the web server's")

@@ -20,10 +20,10 @@ import (
 func (d *examination) drops(data string) {
 	dir := filepath.Join(data, "drop")
 	if info, err := os.Lstat(dir); err != nil {
-		d.bad("drop:missing", "mkdir -p "+shell.Quote(dir), "there is no directory %s for what nodes send", dir)
+		d.bad("drop:missing", "mkdir -p "+shell.Quote(dir), "there is no directory %s for the data of nodes", dir)
 		return
 	} else if info.Mode()&fs.ModeSymlink != 0 {
-		d.bad("drop:symlink", "rm "+shell.Quote(dir)+" && mkdir "+shell.Quote(dir), "%s is a symbolic link; readers follow none", dir)
+		d.bad("drop:symlink", "rm "+shell.Quote(dir)+" && mkdir "+shell.Quote(dir), "%s is a symbolic link, which is not followed", dir)
 		return
 	}
 	all, err := spool.OpenDrops(data)
@@ -36,7 +36,7 @@ func (d *examination) drops(data string) {
 		d.bad(p.Code, "ls -la "+shell.Quote(dir), "%s", p.Message)
 	}
 	if len(hosts) == 0 {
-		d.note("drop:none", "gpuboard init node shows how a node begins", "no node has a directory in %s", dir)
+		d.note("drop:none", "gpuboard init node DIR    (on a node)", "no node has a directory in %s", dir)
 	}
 	said := map[string]bool{} // what several hosts have in common, once
 	for _, host := range hosts {
@@ -62,7 +62,7 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 	byDropBox := config.IsFile(filepath.Join(d.Config.KeysDir(), filepath.Base(drop)+".pub"))
 	if inErr != nil && (ownerUID(info) != 0 || sentErr == nil || byDropBox) {
 		if info.Mode().Perm()&0o002 != 0 {
-			d.bad("drop:open", "chmod o-w "+shell.Quote(drop), "everybody may write %s, and so speak for this node", drop)
+			d.bad("drop:open", "chmod o-w "+shell.Quote(drop), "everybody can write %s, and so send data as this node", drop)
 		}
 		return
 	}
@@ -74,7 +74,7 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 		if info, err := os.Stat(path); err == nil && !said[path] {
 			if uid := ownerUID(info); uid != 0 {
 				said[path] = true
-				d.bad("drop:chroot-owner", "chown root "+shell.Quote(path), "%s belongs to uid %d: sshd lets nobody into a chroot unless it and all its parents are root's", path, uid)
+				d.bad("drop:chroot-owner", "chown root "+shell.Quote(path), "%s belongs to uid %d: sshd refuses a chroot unless it and all its parents belong to root", path, uid)
 			}
 			if mode := info.Mode().Perm(); mode&0o022 != 0 {
 				said[path] = true
@@ -82,7 +82,7 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 				if info.Mode()&fs.ModeSticky != 0 { // /tmp and its like have to be so
 					mend = "keep the data directory elsewhere than below " + shell.Quote(path)
 				}
-				d.bad("drop:chroot-mode", mend, "%s has mode %04o: sshd lets nobody into a chroot when group or others may write it or a parent", path, mode)
+				d.bad("drop:chroot-mode", mend, "%s has mode %04o: sshd refuses a chroot if group or others can write it or a parent", path, mode)
 			}
 		}
 		parent := filepath.Dir(path)
@@ -95,15 +95,15 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 	makeIn := "install -d -m 2770 -o " + account + " -g gpuboard " + shell.Quote(in)
 	switch {
 	case inErr != nil:
-		d.bad("drop:no-in", makeIn, "%s is missing, and so the node has no place to write to", in)
+		d.bad("drop:no-in", makeIn, "%s is missing, so the node cannot write", in)
 	case !inInfo.IsDir():
 		d.bad("drop:no-in", "rm "+shell.Quote(in)+" && "+makeIn, "%s is not a directory", in)
 	case ownerUID(inInfo) == 0:
-		d.bad("drop:in-owner", "chown "+account+" "+shell.Quote(in), "%s is root's, and so the node's account cannot write to it", in)
+		d.bad("drop:in-owner", "chown "+account+" "+shell.Quote(in), "%s belongs to root, so the node's account cannot write to it", in)
 	case inInfo.Mode().Perm()&0o002 != 0:
-		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o: others than the node may write to it", in, inInfo.Mode().Perm())
+		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o: everybody can write to it", in, inInfo.Mode().Perm())
 	case inInfo.Mode().Perm()&0o300 != 0o300:
-		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o, and so its owner cannot write to it", in, inInfo.Mode().Perm())
+		d.bad("drop:in-mode", "chmod 2770 "+shell.Quote(in), "%s has mode %04o, so its owner cannot write to it", in, inInfo.Mode().Perm())
 	default:
 		if f, err := os.Open(in); err != nil {
 			d.bad("drop:unreadable", "chgrp gpuboard "+shell.Quote(in)+" && chmod 2770 "+shell.Quote(in)+" && usermod -aG gpuboard "+d.me(), "this user cannot read %s: %v", in, err)
@@ -145,7 +145,7 @@ func (d *examination) dropNews(all *spool.Drops, host, drop string) {
 		d.bad("drop:never", d.mendNever(host, drop), "%s has never sent anything", host)
 		return
 	case errors.Is(err, fs.ErrPermission):
-		d.bad("drop:unreadable", "chgrp -R gpuboard "+shell.Quote(drop)+" && usermod -aG gpuboard "+d.me(), "what %s sent cannot be read: %v", host, err)
+		d.bad("drop:unreadable", "chgrp -R gpuboard "+shell.Quote(drop)+" && usermod -aG gpuboard "+d.me(), "the data of %s cannot be read: %v", host, err)
 		return
 	case err != nil:
 		code := snapshot.CodeOf(err)
@@ -156,7 +156,7 @@ func (d *examination) dropNews(all *spool.Drops, host, drop string) {
 		if code == snapshot.BadForeign {
 			mend = "gpuboard check " + host + "    (on that node, under its right name), or correct its to:"
 		}
-		d.bad(code, mend, "what %s sent cannot be understood: %v", host, err)
+		d.bad(code, mend, "the data of %s is not valid: %v", host, err)
 		return
 	}
 	now := d.Node.Now()

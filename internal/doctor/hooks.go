@@ -32,7 +32,7 @@ func (d *examination) hooks() {
 		}
 		if h.Kind != notify.Webhook && !d.Installed(program) {
 			well = false
-			d.bad("notify:program", mend, "the hook %s runs %s, which is not there or not to be run", h.Name, program)
+			d.bad("notify:program", mend, "the hook %s runs %s, which is missing or not executable", h.Name, program)
 		}
 	}
 	for _, t := range notifier.Failures() {
@@ -75,7 +75,7 @@ func (d *examination) older(data string) {
 	slices.Sort(left)
 	switch n := len(left); {
 	case n == 0:
-		d.note("legacy:done", "take legacy out of the configuration, or set it to "+sitegen.NoLegacy, "%s has files of the older scripts, and no host is shown by them", dir)
+		d.note("legacy:done", "remove legacy from the configuration, or set it to "+sitegen.NoLegacy, "%s has files of the older scripts, and no host needs them any more", dir)
 	case n > 8:
 		d.note("legacy:hosts", "see docs/migration-001.md", "%d hosts still run the older scripts, %s and others", n, strings.Join(left[:8], ", "))
 	default:

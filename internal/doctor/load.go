@@ -35,10 +35,10 @@ func (d *examination) dropLoads(all *spool.Drops, data string, hosts []string) {
 			if l.More {
 				atLeast = "at least "
 			}
-			d.bad("drop:full", mend, "the drop of %s holds %s%d files and %d MiB, and %d files and %d MiB are the most",
+			d.bad("drop:full", mend, "the drop of %s contains %s%d files and %d MiB; the limit is %d files and %d MiB",
 				host, atLeast, l.Files, l.Bytes>>20, spool.MaxDropFiles, spool.MaxDropBytes>>20)
 		case l.Stray > spool.MaxIgnoredStray:
-			d.bad("drop:unswept", mend, "the drop of %s holds %d files that do not belong there", host, l.Stray)
+			d.bad("drop:unswept", mend, "the drop of %s contains %d files that do not belong there", host, l.Stray)
 		}
 	}
 	d.ok("drop:ok", "%s in %s, %d MiB", count(files, "file"), count(len(hosts), "drop"), bytes>>20)

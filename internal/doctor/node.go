@@ -75,14 +75,14 @@ func (d *examination) readings(ctx context.Context, host string) {
 	if !seen["smi"] {
 		every := d.Config.Duration("every")
 		if every > 0 && took > every/2 {
-			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v, and is to happen every %v", took.Round(time.Millisecond), every)
+			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v; its interval is %v", took.Round(time.Millisecond), every)
 		} else {
 			d.ok("smi:ok", "nvidia-smi shows %s with driver %s, in %v", count(len(snap.GPUs), "GPU"), snap.DriverVersion, took.Round(time.Millisecond))
 		}
 	}
 	// Without a process on a GPU there was nothing to ask ps about.
 	if program := d.Config.String("ps"); !seen["ps"] && !d.Installed(program) {
-		d.bad("ps:missing", d.mendReading(snapshot.Problem{Code: "ps:missing"}), "there is no %s, so nobody will be known to use a GPU", program)
+		d.bad("ps:missing", d.mendReading(snapshot.Problem{Code: "ps:missing"}), "there is no %s, so the users of GPUs are unknown", program)
 	} else if !seen["ps"] {
 		named := 0
 		for _, p := range snap.Processes {
@@ -139,7 +139,7 @@ func (d *examination) me() string {
 func (d *examination) spool() {
 	dir := d.Config.String("spool")
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		d.note("spool:missing", d.own("collect"), "the spool %s is not there yet; collect and run make it", dir)
+		d.note("spool:missing", d.own("collect"), "the spool %s does not exist yet; collect and run create it", dir)
 		return
 	}
 	s, err := spool.Open(dir)
@@ -174,7 +174,7 @@ func (d *examination) loop(host string, works bool) {
 		case err != nil:
 			d.bad("loop:no-heartbeat", start, "the loop runs and has no heartbeat: %v", err)
 		case beat.Hangs(now):
-			d.bad("loop:hangs", start, "the loop (pid %d) holds its lock and has been silent for %v", beat.PID, age.Round(time.Second))
+			d.bad("loop:hangs", start, "the loop (pid %d) runs, and has not responded for %v", beat.PID, age.Round(time.Second))
 		case beat.Version != d.Node.Version:
 			d.bad("loop:old-version", d.own("check kill")+"; "+start, "the loop (pid %d) is still version %s", beat.PID, beat.Version)
 		case beat.Push.Error != "":
@@ -191,9 +191,9 @@ func (d *examination) loop(host string, works bool) {
 			}
 			d.bad("loop:not-pushing", mend, "the loop (pid %d) runs, and %s", beat.PID, failure.Line(beat.Push.Failure(), beat.Push.Code))
 		case beat.Settings["to"] == "":
-			d.ok("loop:ok", "the loop (pid %d) beat %v ago; it pushes nowhere", beat.PID, max(age, 0).Round(time.Second))
+			d.ok("loop:ok", "the loop (pid %d) runs (heartbeat %v ago); no drop is set", beat.PID, max(age, 0).Round(time.Second))
 		case beat.Push.Since.IsZero():
-			d.ok("loop:ok", "the loop (pid %d) has begun, and its first push is under way", beat.PID)
+			d.ok("loop:ok", "the loop (pid %d) has started, and its first push is in progress", beat.PID)
 		default:
 			d.ok("loop:ok", "the loop (pid %d) has pushed since %s, the last time %v ago", beat.PID, beat.Push.Since.Format(time.RFC3339), max(now.Sub(beat.Push.Worked), 0).Round(time.Second))
 		}
@@ -207,7 +207,7 @@ func (d *examination) loop(host string, works bool) {
 	defer f.Close()
 	bundle, err := snapshot.DecodeBundle(f)
 	if err != nil || bundle.Snapshot == nil {
-		d.bad("loop:not-running", start, "no loop runs on this spool, and what it holds cannot be read: %v", err)
+		d.bad("loop:not-running", start, "no loop runs on this spool, and its snapshot cannot be read: %v", err)
 		return
 	}
 	age := now.Sub(bundle.Snapshot.CollectedAt.Time)
@@ -215,14 +215,14 @@ func (d *examination) loop(host string, works bool) {
 		d.bad("loop:not-running", start, "no loop runs on this spool, and the last snapshot is %v old", age.Round(time.Second))
 		return
 	}
-	d.ok("loop:none", "no loop runs, and a snapshot was collected %v ago, as by cron", age.Round(time.Second))
+	d.ok("loop:none", "no loop runs; the last snapshot was collected %v ago, as from cron", age.Round(time.Second))
 }
 
 // drop pushes a temporary file and removes it again, and reports whether that works.
 func (d *examination) drop(ctx context.Context, host string) bool {
 	to := d.Config.String("to")
 	if to == "" {
-		d.note("publish:none", "set to: in the configuration", "no drop is set: what is collected stays on this node")
+		d.note("publish:none", "set to: in the configuration", "no drop is set, so snapshots stay on this node")
 		return false
 	}
 	target, err := publisher.ParseTarget(to)
@@ -245,13 +245,13 @@ func (d *examination) drop(ctx context.Context, host string) bool {
 		Identity: d.Config.List("identity"), KnownHosts: d.Config.List("known_hosts"),
 		ResolveConfig: d.Node.SSHConfig,
 	}, func() {
-		d.ok("ssh:ok", "%s is the server that known_hosts knows, lets this key in and offers posix-rename", to)
+		d.ok("ssh:ok", "%s: the host key is known, the login works, and the server offers posix-rename", to)
 	})
 	if err != nil {
 		d.complain(err, publisher.CodeLost, "")
 		return false
 	}
-	d.ok("push:ok", "a file was put into the drop and removed again")
+	d.ok("push:ok", "a test file was written to the drop and removed")
 	return true
 }
 
@@ -295,7 +295,7 @@ func (d *examination) registered(ctx context.Context, host string) {
 			continue
 		}
 		if h.Check == inventory.Critical {
-			d.bad("register:critical", d.own("check "+host), "Consul knows %s and takes it for dead: %s", host, h.CheckOutput)
+			d.bad("register:critical", d.own("check "+host), "Consul knows %s, and its check is critical: %s", host, h.CheckOutput)
 		} else {
 			d.ok("register:ok", "Consul knows %s (%s)", host, h.Check)
 		}

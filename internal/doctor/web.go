@@ -58,7 +58,7 @@ func (d *examination) web(ctx context.Context) {
 			d.ok("discovery:ok", "Consul names %s", count(len(answer.Hosts), "host"))
 		}
 	} else {
-		d.note("discovery:off", d.own("doctor web --consul-enabled"), "Consul is not asked; hosts are those listed, and those that send")
+		d.note("discovery:off", d.own("doctor web --consul-enabled"), "Consul is not used; the hosts are those in the configuration, and those that send data")
 	}
 	d.published(ctx, site)
 }
@@ -88,7 +88,7 @@ func (d *examination) directory(code, dir, mend string, own bool) bool {
 		d.bad(code+":open", "chmod o-w "+shell.Quote(dir), "everybody may write %s", dir)
 		return true
 	}
-	d.ok(code+":ok", "%s is there and usable", dir)
+	d.ok(code+":ok", "%s exists and can be used", dir)
 	return true
 }
 
@@ -115,11 +115,11 @@ func (d *examination) private(site string) {
 		}
 		if rel, err := filepath.Rel(root, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 			well = false
-			d.bad("paths:served", "move it, and set "+name+": to where it is then", "%s (%s) lies inside the site, so everybody can read it", name, path)
+			d.bad("paths:served", "move it, and set "+name+": to the new path", "%s (%s) is inside the site, so everybody can read it", name, path)
 		}
 	}
 	if well {
-		d.ok("paths:ok", "nothing private lies inside the site")
+		d.ok("paths:ok", "nothing private is inside the site")
 	}
 }
 
@@ -153,11 +153,11 @@ func (d *examination) bookings(data, state string) {
 	file := booking.Open(path, d.Config.BookingZone(false).Location)
 	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.Node.Now()})
 	if held, err := file.Read(); held == nil && err == nil && !calendar.Broken {
-		d.note("booking:none", "gpuboard init web shows a comments.json to begin with", "there is no %s: nobody has booked anything", path)
+		d.note("booking:none", "gpuboard init web DIR writes an example", "there is no %s, and no booking", path)
 		return
 	}
 	if d.isMounted(path) {
-		d.bad("paths:mount", "mount the directory "+shell.Quote(dir)+" and not the one file", "%s is mounted by itself: bookings cannot be replaced in one step", path)
+		d.bad("paths:mount", "mount the directory "+shell.Quote(dir)+" instead of the file", "%s is a mount point, so it cannot be replaced in one step", path)
 	}
 	for _, p := range calendar.Problems {
 		mend := "edit " + shell.Quote(path)
@@ -186,7 +186,7 @@ func placed(p snapshot.Problem) string {
 func (d *examination) generation(site string) {
 	text, err := atomicfile.Read(filepath.Join(site, "health.json"), maxFetch)
 	if err != nil {
-		d.bad("site:never", d.own("generate"), "no generation has been made: %v", err)
+		d.bad("site:never", d.own("generate"), "the site was never generated: %v", err)
 		return
 	}
 	var health struct {
@@ -230,12 +230,12 @@ func (d *examination) remembered(state string) {
 		defer atomicfile.Unlock(lock)
 		var free bool
 		if free, err = atomicfile.TryLock(lock); err == nil && !free {
-			d.note("state:in-use", "", "a generator is at work at this moment; history was not looked at")
+			d.note("state:in-use", "", "a generator is running at this moment; the history was not tested")
 			return
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.bad("state:lock", "ls -l "+shell.Quote(path), "the generator's lock cannot be taken: %v", err)
+		d.bad("state:lock", "ls -l "+shell.Quote(path), "the generator's lock cannot be acquired: %v", err)
 		return
 	}
 	if d.Config.Bool("no_history") {
@@ -245,11 +245,11 @@ func (d *examination) remembered(state string) {
 	db := filepath.Join(state, "history.db")
 	info, err := os.Stat(db)
 	if errors.Is(err, fs.ErrNotExist) {
-		d.note("history:none", "", "there is no history yet; the first generation begins it")
+		d.note("history:none", "", "there is no history yet; the first generation creates it")
 		return
 	}
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() { // to read a FIFO would wait for ever
-		d.bad("history:unreadable", "ls -l "+shell.Quote(db), "%s is a %s, and so there is no history", db, atomicfile.Kind(info.Mode()))
+		d.bad("history:unreadable", "ls -l "+shell.Quote(db), "%s is a %s, so there is no history", db, atomicfile.Kind(info.Mode()))
 		return
 	}
 	f, err := os.OpenFile(db, os.O_RDWR, 0)
@@ -261,7 +261,7 @@ func (d *examination) remembered(state string) {
 	// To open it as the generator does would set a damaged one aside.
 	head := make([]byte, 16)
 	if _, err := io.ReadFull(f, head); err != nil || string(head) != "SQLite format 3\x00" {
-		d.bad("history:damaged", d.own("generate")+"    (sets it aside and begins anew)", "%s is not a history", db)
+		d.bad("history:damaged", d.own("generate")+"    (sets it aside and starts a new one)", "%s is not a history database", db)
 		return
 	}
 	d.ok("history:ok", "%s can be opened", db)
@@ -283,14 +283,14 @@ func (d *examination) overlay() {
 		d.bad("templates:parse", "edit "+shell.Quote(dir), "%v", err)
 		return
 	}
-	d.ok("templates:ok", "the site's own look in %s is understood", dir)
+	d.ok("templates:ok", "the site's own look in %s is valid", dir)
 }
 
 // published compares what a visitor gets with what was written.
 func (d *examination) published(ctx context.Context, site string) {
 	base := d.Config.String("base_url")
 	if base == "" {
-		d.note("web:unknown", "set base_url: in the configuration", "there is no base_url, so the web server was not looked at")
+		d.note("web:unknown", "set base_url: in the configuration", "there is no base_url, so the web server was not tested")
 		return
 	}
 	base = strings.TrimRight(base, "/") + "/"
@@ -327,23 +327,23 @@ func (d *examination) compare(url, kind string, resp *http.Response, body, want 
 	}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
-		d.note("web:password", "", "%s asks for a password; it was not looked at further", url)
+		d.note("web:password", "", "%s needs a password; it was not tested further", url)
 	case resp.StatusCode != http.StatusOK:
 		d.bad("web:status", "curl -I "+shell.Quote(url)+"    (and read the web server's error log)", "%s answers %s", what, resp.Status)
 	case got != kind:
-		d.bad("web:type", "deploy/ has tested snippets for nginx, Apache, Caddy and lighttpd", "%s comes as %q and should be %s", what, got, kind)
+		d.bad("web:type", "deploy/ has configurations for nginx, Apache, Caddy and lighttpd", "%s is sent as %q and should be %s", what, got, kind)
 	case !bytes.Equal(body, want):
 		if now, err := atomicfile.Read(file, maxFetch); err == nil && bytes.Equal(body, now) {
-			d.ok("web:ok", "%s is what was written", what)
+			d.ok("web:ok", "%s is as generated", what)
 			return // a generation came in between
 		}
 		if packed != "" {
-			d.bad("web:gzip", d.own("generate")+"    (writes the .gz again), or turn gzip_static off", "%s is not what %s holds: the web server has an old .gz, or a cache", what, file)
+			d.bad("web:gzip", d.own("generate")+"    (writes the .gz again), or turn gzip_static off", "%s differs from %s: the web server sends an old .gz, or caches", what, file)
 			return
 		}
-		d.bad("web:different", "point the web server at this site, and let nothing cache it", "%s is not what %s holds", what, file)
+		d.bad("web:different", "point the web server at this site, and let nothing cache it", "%s differs from %s", what, file)
 	default:
-		d.ok("web:ok", "%s is what was written", what)
+		d.ok("web:ok", "%s is as generated", what)
 	}
 }
 

@@ -52,7 +52,7 @@ func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 	last, err := readState(r.StateFile, now)
 	if err != nil {
 		inv.Problems = append(inv.Problems, snapshot.Problem{Code: "discovery:state",
-			Message: snapshot.Text(fmt.Sprintf("the last known hosts cannot be read, and are forgotten: %v", err), snapshot.MaxTextBytes)})
+			Message: snapshot.Text(fmt.Sprintf("the last known hosts cannot be read: %v", err), snapshot.MaxTextBytes)})
 	}
 	next := maps.Clone(last)
 	parts := [][]Host{r.List}
@@ -84,7 +84,7 @@ func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 	inv.Hosts = merge(parts...)
 	if err := r.remember(last, next); err != nil {
 		inv.Problems = append(inv.Problems, snapshot.Problem{Code: "discovery:state",
-			Message: snapshot.Text(fmt.Sprintf("the list of hosts cannot be remembered: %v", err), snapshot.MaxTextBytes)})
+			Message: snapshot.Text(fmt.Sprintf("the list of hosts cannot be saved: %v", err), snapshot.MaxTextBytes)})
 	}
 	return inv
 }
@@ -168,7 +168,7 @@ func (r *Resolver) reconcile(source source, last []keptHost, a Answer, asked err
 	// A single host may always leave, although it is a large share of a small cluster.
 	shrunk := len(lacking) > 1 && (expected-len(lacking))*10 < expected*shrinkTenths
 	if shrunk && !r.AcceptShrink {
-		complain("discovery:shrunk", "%s named only %d of the %d hosts that it named before; the others are kept as they were %s ago, until the smaller list is accepted (--accept-shrink)",
+		complain("discovery:shrunk", "%s returned only %d of %d known hosts; the others are kept as they were %s ago, until you accept the shorter list (--accept-shrink)",
 			who, expected-len(lacking), expected, age(oldest(lacking), now))
 		kept = append(kept, lacking...)
 	} else {

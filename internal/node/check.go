@@ -44,7 +44,7 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 	}
 	lock, err := atomicfile.Lock(filepath.Join(spool, "check.lock"), 0o600)
 	if errors.Is(err, atomicfile.ErrLocked) { // two crontabs must not start two loops
-		return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "check:busy", Err: errors.New("another check of this node is at work")}
+		return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "check:busy", Err: errors.New("another check of this node is running")}
 	}
 	if err != nil {
 		return result, unusable(fmt.Errorf("taking the lock of check: %w", err))
@@ -71,7 +71,7 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 			return result, &failure.Error{Exit: failure.ExitTryAgain, Code: "loop:hangs", Err: fmt.Errorf("the loop of %s has been silent for %v", result.Unit, result.Age(n.Now()).Round(time.Second)),
 				Hint: "systemctl restart " + result.Unit}
 		case result.Unit != "":
-			return result, failure.Usage("change its configuration, or leave check out: systemd keeps the loop alive",
+			return result, failure.Usage("change its configuration; check is not needed, because systemd keeps the loop running",
 				"the loop is %s, which has other settings: %s", result.Unit, strings.Join(result.Changed, ", "))
 		}
 		if err := stop(ctx, spool); err != nil {
@@ -89,7 +89,7 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		func(b Heartbeat) bool { return b.PID == pid && b.alive() && !b.Beat.IsZero() },
 		func() bool { return !alive(pid) })
 	if err != nil {
-		return result, &failure.Error{Exit: failure.ExitError, Code: "loop:not-started", Err: errors.New("starting the loop: it did not come up"),
+		return result, &failure.Error{Exit: failure.ExitError, Code: "loop:not-started", Err: errors.New("starting the loop: it ended at once, or did not start"),
 			Hint: "read " + filepath.Join(spool, LogFile) + ", or run it in the foreground: gpuboard run"}
 	}
 	return result, nil

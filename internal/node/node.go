@@ -81,7 +81,7 @@ func (n Node) OpenSpool() (*spool.Spool, error) {
 }
 
 func unusable(err error) error {
-	return &failure.Error{Exit: failure.ExitUsage, Code: "spool:unusable", Err: err, Hint: "give a directory of your own with --spool DIR"}
+	return &failure.Error{Exit: failure.ExitUsage, Code: "spool:unusable", Err: err, Hint: "name another directory with --spool DIR"}
 }
 
 // Add adds a snapshot to the spool, with errors that have a code.

@@ -58,7 +58,7 @@ func (q *queue) expire(now time.Time) {
 }
 
 // errForgotten is wrapped by the error about an outbox that cannot be read.
-var errForgotten = errors.New("what waited for delivery is lost")
+var errForgotten = errors.New("the waiting messages are lost")
 
 // load reads the outbox. The result is never nil; after an error it is empty.
 func (c *Notifier) load() (*outbox, error) {

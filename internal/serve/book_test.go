@@ -245,7 +245,7 @@ func TestLimits(t *testing.T) {
 	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
 		o.Booking.Limits = booking.Limits{MaxGPUs: 1, MaxDuration: 48 * time.Hour}
 	})
-	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "is the most allowed") {
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "3d"); w.Code != 422 || !strings.Contains(w.Body.String(), "the limit is") {
 		t.Errorf("three days of two: %d", w.Code)
 	}
 	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2d"); w.Code != 303 {

@@ -35,8 +35,8 @@ func (in *installation) files() (map[string]string, error) {
 	files := map[string]string{configFile: config.Sample(in.Side == Node, in.settings, in.Getenv, more)}
 	if in.Side == Web {
 		files[in.comments()] = sampleComments
-		files["setup/cron"] = in.crontab("The web host: one generation a minute, silent when all is well.", "* * * * *", "generate") +
-			"# Take the # away to keep the built-in drop box and web server running:\n" +
+		files["setup/cron"] = in.crontab("The web host: one generation per minute; it prints nothing on success.", "* * * * *", "generate") +
+			"# Remove the # to keep the built-in SFTP server and web server running:\n" +
 			in.keepRunning("receive --listen :2222") + in.keepRunning("serve --listen :8080")
 		if in.inMemory() {
 			files[siteTmpfiles] = fmt.Sprintf("# The site lies in memory. This makes its directory at every start of the machine.\n"+
@@ -168,13 +168,13 @@ const webSample = `
 ` + shortNamesSample
 
 const shortNamesSample = `
-# How the pages call a GPU, by NVIDIA's name for it.
+# Short names of GPUs, by the driver's names.
 #short_names:
 #  NVIDIA A100-SXM4-80GB: A100
 `
 
-const sampleComments = `// Who has reserved which GPU, until when. Change it with any editor, or with
-// "gpuboard book". Comments like this one are allowed, and so is a comma behind
+const sampleComments = `// Who has booked which GPU, until when. Change it with any editor, or with
+// "gpuboard book". Comments like this one are allowed, and so is a comma after
 // the last element. For instance, by the index of the GPU:
 //
 //   "gpu01": {

@@ -26,14 +26,14 @@ func (in *installation) next() string {
 			if site := in.settings["site"]; in.Side == Web && !in.inMemory() && site != in.path("site") {
 				commands = append(commands, "mkdir -p "+shell.Quote(site))
 			}
-			step("the account that runs it, and what that account writes", append(commands, fmt.Sprintf("chown -R %s:%s %s", in.User, in.Group, strings.Join(names, " ")))...)
+			step("the account that runs it, and its files", append(commands, fmt.Sprintf("chown -R %s:%s %s", in.User, in.Group, strings.Join(names, " ")))...)
 		}
 	}
 	if in.Side == Node {
 		in.nextOnNode(step, giveAway)
 		if in.byPackage() {
 			step("from now on", "systemctl enable --now gpuboard-node")
-			step("what is in force, and whether it works", in.run("doctor node"))
+			step("test the settings", in.run("doctor node"))
 			return b.String()
 		}
 	} else {
@@ -41,9 +41,9 @@ func (in *installation) next() string {
 	}
 	step("from now on: by cron, or with the units in "+in.path("setup/systemd"), in.addCrontab())
 	if in.Side == Node {
-		step("now, too", in.run("check "+in.Host))
+		step("and start it now", in.run("check "+in.Host))
 	}
-	step("what is in force, and whether it works", in.run("doctor "+in.Side))
+	step("test the settings", in.run("doctor "+in.Side))
 	return b.String()
 }
 
@@ -56,7 +56,7 @@ func (in *installation) nextOnNode(step func(string, ...string), own func(...str
 		}
 	}
 	if in.settings["to"] == "" {
-		step("say where to push: set to: in", in.path(configFile))
+		step("where to push: set to: in", in.path(configFile))
 	}
 	key := in.settings["identity"]
 	step("a key for this node; its public half goes to the web host", "ssh-keygen -q -t ed25519 -N '' -C "+in.Host+" -f "+key)

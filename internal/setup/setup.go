@@ -104,7 +104,7 @@ func newInstallation(o Options) (*installation, error) {
 	// Crontabs, units and ssh each quote in a way of their own.
 	for _, p := range []string{in.Dir, in.Program} {
 		if shell.Quote(p) != p || strings.Contains(p, ",") {
-			return nil, failure.Usage("choose a path of letters, digits and -_./+@:", "%s would have to be quoted differently in every file", p)
+			return nil, failure.Usage("use a path of letters, digits and -_./+@:", "%s has characters that not every file can contain", p)
 		}
 	}
 	if home := hiddenHome(in.Dir); in.root && home != "" {

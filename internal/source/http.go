@@ -29,7 +29,7 @@ func siteClient(timeout time.Duration) *http.Client {
 			case len(via) >= 5:
 				return errors.New("it redirects in circles")
 			case via[0].URL.Scheme == "https" && to.URL.Scheme != "https":
-				return errors.New("it redirects to a place without encryption")
+				return errors.New("it redirects to an address without encryption")
 			}
 			return nil
 		},
