@@ -41,9 +41,9 @@ func (a *app) bookCommand() *cobra.Command {
 			"On other machines, set booking.ssh: book then runs on the web host by ssh. HOST alone books\n" +
 			"the whole host. GPU is an index, a range such as 0-3, or a UUID. With --gpus it chooses free\n" +
 			"GPUs, on one host if possible.\n\n" +
-			"A GPU that somebody else has booked is refused, with the name and the end of that booking.\n" +
-			"--force books it all the same; the file records that. So is a GPU that others are using now,\n" +
-			"with who, since when and how much memory; --over-running books it all the same.\n" + exitStatus,
+			"A GPU that somebody else has booked is refused; the message names the booking. --force books\n" +
+			"it all the same, and the file records that. A GPU that others are using now is refused, too;\n" +
+			"the message says who, since when and how much memory. --over-running books it all the same.\n" + exitStatus,
 		Example: "  gpuboard book --gpus 1 --for 2h\n  gpuboard book gpu01:0,1 --for 2d6h --comment \"camera ready\"\n" +
 			"  gpuboard book gpu01 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
 			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"\n" +

@@ -126,9 +126,9 @@ EXIT STATUS
   0   done
   1   error
   2   usage or configuration
-  3   done, and something is not well: see stderr
+  3   done, but there is a problem: see stderr
   5   nothing matches what was asked for
-  75  try again: a lock is held by a live run, or a failure will pass
+  75  try again: another run holds a lock, or the failure is temporary
 `
 
 func (a *app) load(c *cobra.Command) (*config.Config, error) {

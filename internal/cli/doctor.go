@@ -16,11 +16,10 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor [node|web]", Short: "show the settings, and test whether they work", GroupID: groupSetup,
 		Args: cobra.MaximumNArgs(1), ValidArgs: []string{doctor.Node, doctor.Web},
-		Long: "doctor walks through what this machine is set up to do: every setting with its origin, then\n" +
-			"every part that has to work. What is not well comes with a stable code and with what to\n" +
-			"type. It changes nothing but a temporary file that it makes and removes where the program\n" +
-			"would write. Run it as the user who runs the program, and name the side where a machine\n" +
-			"looks like both.\n" + exitStatus,
+		Long: "doctor prints every setting and where it comes from, and tests every part. For each problem\n" +
+			"it prints a stable code and what to type. It changes nothing, except that it creates and\n" +
+			"removes a test file where the program would write. Run it as the user who runs the program.\n" +
+			"If this machine is both a node and a web host, name the side.\n" + exitStatus,
 		Example: "  gpuboard doctor web\n  gpuboard doctor node\n  gpuboard doctor web --data /srv/gpuboard/data --site /srv/gpuboard/site\n  gpuboard doctor --json",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
 			o := doctor.Options{Config: cfg, Node: a.node(cfg), Installed: installed}

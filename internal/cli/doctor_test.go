@@ -165,7 +165,7 @@ func TestDoctorNamesWhatIsWrongWithANode(t *testing.T) {
 		{name: "cron is off", code: "loop:not-running", words: "1h0m", spoil: func(b *bed, _ *sshtest.Server) {
 			b.now = func() time.Time { return time.Now().Add(time.Hour) }
 		}},
-		{name: "the loop hangs", code: "loop:hangs", words: "silent", spoil: func(b *bed, _ *sshtest.Server) {
+		{name: "the loop hangs", code: "loop:hangs", words: "not responded", spoil: func(b *bed, _ *sshtest.Server) {
 			b.hold("spool/" + node.LockFile)
 			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now().Add(-time.Hour), Version: version()}.Write(b.path("spool")))
 		}},

@@ -31,7 +31,7 @@ func rootHelp(root *cobra.Command) string {
 			title = ""
 		}
 	}
-	b.WriteString("gpuboard COMMAND --help begins with an example. --config FILE: the settings\n")
+	b.WriteString("gpuboard COMMAND --help begins with an example. --config FILE: the configuration\n")
 	return b.String()
 }
 

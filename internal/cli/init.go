@@ -42,7 +42,7 @@ func (a *app) initCommand() *cobra.Command {
 			return setup.Init(o)
 		},
 	}
-	c.Flags().StringVar(&o.Host, "host", "", "`NAME` of this machine: as the board is to call a node, or as nodes reach the web host (default: its own)")
+	c.Flags().StringVar(&o.Host, "host", "", "`NAME` of this machine: a node's name on the board, or the name by which nodes reach the web host (default: its own)")
 	c.Flags().StringVar(&o.To, "to", "", "`URL` of the drop that a node pushes to, such as sftp://n-gpu01@web.example.org/in")
 	c.Flags().StringVar(&o.Site, "site", "", "`DIR` that the site is written to (default: "+setup.SiteInMemory+" where root sets up a machine with systemd, else DIR/site)")
 	c.Flags().StringVar(&o.From, "from", "", "`FILE` in which another board lists its hosts")

@@ -211,7 +211,7 @@ func TestInitRefuses(t *testing.T) {
 		want string
 	}{
 		{[]string{"init", "both", b.path("x")}, "no side"},
-		{[]string{"init", "web", b.path("with space")}, "choose a path"},
+		{[]string{"init", "web", b.path("with space")}, "use a path"},
 		{[]string{"init", "node", b.path("x"), "--host", "Not A Host"}, "--host NAME"},
 		{[]string{"init", "node", b.path("x"), "--to", "web:/srv"}, "sftp://web/srv"},
 		{[]string{"init", "web", b.path("x"), "--to", "sftp://a@b"}, "does not push"},

@@ -103,7 +103,7 @@ func TestStatusAsksASite(t *testing.T) {
 			_, _ = w.Write(files["api/v1/board.json"][:900])
 			_ = http.NewResponseController(w).Flush()
 			stall(r)
-		}, args: []string{"--site-timeout", "500ms"}, code: failure.ExitTryAgain, stderr: `no (whole )?answer within 500ms`},
+		}, args: []string{"--site-timeout", "500ms"}, code: failure.ExitTryAgain, stderr: `no (complete )?answer within 500ms`},
 		{name: "cut off", site: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(files["api/v1/board.json"])))
 			_, _ = w.Write(files["api/v1/board.json"][:900])

@@ -165,7 +165,7 @@ func (r Report) Write(to io.Writer) error {
 	if bad == 0 {
 		b.WriteString("\nAll is well.\n")
 	} else {
-		fmt.Fprintf(&b, "\n%d of %d findings are not well.\n", bad, len(r.Findings))
+		fmt.Fprintf(&b, "\n%d of %d findings are problems.\n", bad, len(r.Findings))
 	}
 	_, err := fmt.Fprintln(to, failure.Printable(b.String()))
 	return err

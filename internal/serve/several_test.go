@@ -85,7 +85,7 @@ func TestBookSeveral(t *testing.T) {
 	// There are no two until they end; then there are.
 	code, page = ask("gpus", "2", "model", "H100", "from", "2026-11-21", "until", "6h")
 	next := regexp.MustCompile(`<a href="(\?[^"]*from=[^"]*)"`).FindStringSubmatch(page)
-	if code != 200 || !strings.Contains(page, "1 of 2 GPUs can be booked for this time; 3 GPUs are of this kind.") || next == nil {
+	if code != 200 || !strings.Contains(page, "1 of the 2 GPUs you want can be booked for this time; there are 3 GPUs of this kind.") || next == nil {
 		t.Fatalf("%d\n%s", code, page)
 	}
 	if _, page = ask("gpus", "2"); !strings.Contains(page, `aria-invalid="true"`) {

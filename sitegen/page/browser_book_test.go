@@ -180,7 +180,7 @@ func TestSeveralFromDisk(t *testing.T) {
 			if command != want || !strings.HasPrefix(says, "Would book ") {
 				t.Errorf("%+v: %q %q, want %q", tt, says, command, want)
 			}
-		case command != "" || !strings.HasPrefix(says, fmt.Sprintf("%d GPUs can be booked for this time; %d GPUs are of this kind.", o.Open, o.Fit)):
+		case command != "" || !strings.HasPrefix(says, fmt.Sprintf("%d GPUs can be booked for this time; there are %d GPUs of this kind.", o.Open, o.Fit)):
 			t.Errorf("%+v: %q %q, want none of %d, %d", tt, says, command, o.Open, o.Fit)
 		case strings.Contains(says, "Enough GPUs from ") == o.Next.IsZero():
 			t.Errorf("%+v: it says %q, and the next time is %v", tt, says, o.Next)
