@@ -62,7 +62,7 @@ func (a *app) availableCommand() *cobra.Command {
 			for _, g := range others(b, open) {
 				fmt.Fprintf(a.stderr, "gpuboard: gpu %s: %s\n", g.Label(), w.why(b, &b.Hosts[0], g, look))
 			}
-			return failure.New(failure.ExitNoMatch, fmt.Errorf("%s of %d wanted can be used now", counted(len(open), "GPU"), max(w.limit, 1)), "")
+			return failure.New(failure.ExitNoMatch, fmt.Errorf("%s can be used now; you want %d", counted(len(open), "GPU"), max(w.limit, 1)), "")
 		}),
 	}
 	a.flags(c, hereKeys()...)

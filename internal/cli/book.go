@@ -237,7 +237,7 @@ func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts 
 			}
 			hint = fmt.Sprintf("%s can be booked from %s on: %s", counted(r.gpus, "GPU"), e.moment(offer.Next), r.again(replaced, more...))
 		}
-		return nil, failure.New(failure.ExitNoMatch, fmt.Errorf("%s of %d wanted can be booked, of %d that fit", counted(offer.Open, "GPU"), r.gpus, offer.Fit), hint)
+		return nil, failure.New(failure.ExitNoMatch, fmt.Errorf("%s can be booked; you want %d, and there are %d of this kind", counted(offer.Open, "GPU"), r.gpus, offer.Fit), hint)
 	}
 	var list []booking.Booking
 	for _, o := range offer.Units {
