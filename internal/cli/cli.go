@@ -280,5 +280,5 @@ func (a *app) refuseRoot(dir string) error {
 	if err != nil {
 		return nil // as in a container, where nobody has that name
 	}
-	return failure.Usage("runuser -u "+owner.Username+" -- gpuboard "+shell.Join(a.args...), "%s belongs to %s, who could not change what root makes there", dir, owner.Username)
+	return failure.Usage("runuser -u "+owner.Username+" -- gpuboard "+shell.Join(a.args...), "%s belongs to %s, who could not change files that root creates there", dir, owner.Username)
 }

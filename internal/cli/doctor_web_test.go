@@ -265,7 +265,7 @@ func TestDoctorAndConsul(t *testing.T) {
 	node.wantNamed("register:missing", "gpuboard register")
 	node.do(append([]string{"register"}, smi...)...)
 	node.wantNamed("register:critical", "gpuboard check gpu01") // nothing was pushed yet
-	if e, _ := web.examine(); !strings.Contains(listed(e, doctor.Well), "discovery:ok: Consul names 1 host") {
+	if e, _ := web.examine(); !strings.Contains(listed(e, doctor.Well), "discovery:ok: Consul lists 1 host") {
 		t.Errorf("found\n%s", listed(e, doctor.Bad))
 	}
 }

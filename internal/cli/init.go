@@ -15,11 +15,11 @@ func (a *app) initCommand() *cobra.Command {
 	o := setup.Options{Getenv: a.getenv, Out: a.stdout}
 	c := &cobra.Command{
 		Use: "init web|node DIR", Short: "write a configuration and the files that start it", GroupID: groupSetup, Args: cobra.ExactArgs(2),
-		Long: "init fills a directory with what a web host or a node begins with: a configuration in which\n" +
-			"every setting stands with its default, and under setup/ a crontab, systemd units and what\n" +
-			"sshd, nginx or Consul need, with this machine's paths and name in them. It installs\n" +
-			"nothing, and a file that is there already stays as it is, except that --host and --to of a\n" +
-			"node are added to a configuration that does not have them. Then it says what to type next.\n" +
+		Long: "init writes what a web host or a node needs into a directory: a configuration with every\n" +
+			"setting and its default, and under setup/ a crontab, systemd units, and configurations of\n" +
+			"sshd, nginx or Consul with this machine's paths and name. It installs nothing. Existing\n" +
+			"files stay as they are, but --host and --to of a node are added to a configuration without\n" +
+			"them. Then it prints what to type next.\n" +
 			"With --from, the hosts come from another board's list: a file with a name on each line,\n" +
 			"index.php, hosts.json, or what its server answers for /states/, /get-status or\n" +
 			"/cluster_status.\n" + exitStatus,

@@ -44,7 +44,7 @@ func (d *examination) hooks() {
 		d.bad("notify:failing", mend, "%s: %v", where, t.Err)
 	}
 	if well {
-		d.ok("notify:ok", "%s configured, and none has failed of late", count(len(d.Config.Hooks), "hook"))
+		d.ok("notify:ok", "%s configured, and none has failed recently", count(len(d.Config.Hooks), "hook"))
 	}
 }
 

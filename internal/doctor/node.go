@@ -122,9 +122,9 @@ func (d *examination) hiddenProcesses() {
 	if _, err := os.Stat(filepath.Join(d.proc, "self")); err != nil {
 		d.note("proc:unknown", "", "there is no %s to see whether processes are hidden", d.proc)
 	} else if _, err := os.ReadFile(filepath.Join(d.proc, "1", "status")); err != nil {
-		d.bad("proc:hidepid", d.mendHidden(), "/proc is mounted with hidepid: this user sees no other users' processes, so GPUs would be used by nobody")
+		d.bad("proc:hidepid", d.mendHidden(), "/proc is mounted with hidepid: this account cannot see other users' processes, so the users of GPUs are unknown")
 	} else {
-		d.ok("proc:ok", "other users' processes can be seen")
+		d.ok("proc:ok", "other users' processes are visible")
 	}
 }
 

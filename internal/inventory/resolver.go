@@ -139,7 +139,7 @@ func (r *Resolver) reconcile(source source, last []keptHost, a Answer, asked err
 	}
 	if len(a.Hosts) == 0 {
 		if source == fromConsul || len(live) > 0 {
-			complain("discovery:empty", "%s answered, and named no hosts%s; %s", who, source.emptyHint(), known(live, now))
+			complain("discovery:empty", "%s returned no hosts%s; %s", who, source.emptyHint(), known(live, now))
 		}
 		return append(live, gone...), problems
 	}
