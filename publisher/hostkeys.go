@@ -89,7 +89,7 @@ func (h *hostKeys) check(s settings, remote net.Addr, key ssh.PublicKey) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &revoked):
-		return refused(CodeHostRevoked, "ask whoever runs the server for its new key; do not connect",
+		return refused(CodeHostRevoked, "do not connect; ask the server's administrator for its new key",
 			"the key %s is revoked in %s:%d", print, revoked.Revoked.Filename, revoked.Revoked.Line)
 	case knownhosts.IsHostUnknown(err):
 		return unknown()
