@@ -137,9 +137,20 @@ func (d *examination) mendNever(host, drop string) string {
 	return "gpuboard doctor node    (on " + host + ")"
 }
 
+// arrived is when the newest file came into a drop. It is no proof of freshness, but good
+// enough for advice.
+func arrived(drop string) (at time.Time) {
+	for _, name := range []string{spool.LatestName, filepath.Join(spool.InnerName, spool.LatestName)} {
+		if info, err := os.Lstat(filepath.Join(drop, name)); err == nil && info.ModTime().After(at) {
+			at = info.ModTime()
+		}
+	}
+	return at
+}
+
 // dropNews tells how old the news of a host is, by its own clock.
 func (d *examination) dropNews(all *spool.Drops, host, drop string) {
-	bundle, info, err := all.Latest(host)
+	bundle, _, err := all.Latest(host)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && (bundle == nil || bundle.Snapshot == nil):
 		d.bad("drop:never", d.mendNever(host, drop), "%s has never sent anything", host)
@@ -169,7 +180,7 @@ func (d *examination) dropNews(all *spool.Drops, host, drop string) {
 	switch tolerance := d.Config.Duration("clock_tolerance"); {
 	case age < -tolerance:
 		d.bad("drop:clock", setClock, "the clock of %s is %s ahead", host, board.Span(-age))
-	case age > limit && now.Sub(info.ModTime) <= limit: // the time of arrival is no proof of freshness, and good enough for advice
+	case age > limit && now.Sub(arrived(drop)) <= limit:
 		d.bad("drop:clock", setClock, "the data of %s has just arrived and is %s old: its clock is behind, or it was offline until now", host, board.Span(age))
 	case age > limit:
 		d.bad("drop:old", "gpuboard doctor node    (on "+host+")", "the data of %s is %v old", host, age.Round(time.Second))
