@@ -95,7 +95,7 @@ func (s *Source) unreadable(path string, err error) error {
 	case errors.Is(err, data.ErrNotBoard):
 		exit, hint = failure.ExitError, "is there a login in front of it? Open that address in a browser"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		err = fmt.Errorf("no whole answer within %s", s.cfg.Duration("site_timeout"))
+		err = fmt.Errorf("no complete answer within %s", s.cfg.Duration("site_timeout"))
 	}
 	return failure.New(exit, fmt.Errorf("asking %s: %w", s.site.JoinPath(path).Redacted(), err), hint)
 }
