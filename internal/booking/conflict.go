@@ -73,7 +73,7 @@ func (l Limits) Check(cal *Calendar, wanted []Booking, now time.Time, fleet Flee
 			return fmt.Errorf("the booking would begin in %s; the limit is %s ahead", Length(from.Sub(now)), Length(l.MaxAhead))
 		}
 		if n := mostAtOnce(cal, wanted, w, now, fleet); l.MaxGPUs > 0 && n > l.MaxGPUs {
-			return fmt.Errorf("%s would hold %d GPUs at the same time, and %d is the most allowed", quote(w.Name), n, l.MaxGPUs)
+			return fmt.Errorf("%s would have booked %d GPUs at the same time; the limit is %d", quote(w.Name), n, l.MaxGPUs)
 		}
 	}
 	return nil

@@ -98,7 +98,7 @@ func TestWaitEnds(t *testing.T) {
 		{[]string{"--gpus", "3", "--same-host"}, failure.ExitNoMatch, "", "there will never be 3 GPUs on one host: no host has more than 2"},
 		{[]string{"--model", "h100"}, failure.ExitNoMatch, "", "there will never be 1 GPU like h100: the board has 0"},
 		{[]string{"--gpus", "0"}, failure.ExitUsage, "", "--gpus: at least 1"},
-		{[]string{"--timeout", "-1s"}, failure.ExitUsage, "", "is not longer than 0"},
+		{[]string{"--timeout", "-1s"}, failure.ExitUsage, "", "no time to wait"},
 		{[]string{"--format", "csv"}, failure.ExitUsage, "", "none of host:index"},
 		{[]string{"--host", "../x"}, failure.ExitUsage, "", "--host: not a host name"},
 	} {
