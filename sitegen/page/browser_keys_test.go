@@ -260,6 +260,8 @@ func TestBrowserRestoresTheView(t *testing.T) {
 	b.Do(chromedp.Navigate(site + "index.html?q=nvlink+%3E40G+mira+free+atlas+h100"))
 	expect(t, b, `document.querySelector("[type=search]").value`, "nvlink >40G mira free atlas h100")
 	expect(t, b, visibleRows, "0")
+	b.Do(chromedp.Navigate(site + "index.html?order=__proto__&rows=__proto__"))
+	expect(t, b, visibleRows, "35")
 	b.Do(chromedp.Navigate(site + "index.html?q=nvlink"))
 	expect(t, b, visibleRows, "8")
 	expect(t, b, `location.search`, "?q=nvlink")

@@ -114,7 +114,7 @@ function meterWidth(line, meter) {
 }
 
 function orderHosts() {
-  const keyOf = hostKeys[hostOrder] ?? (() => 0);
+  const keyOf = Object.hasOwn(hostKeys, hostOrder) ? hostKeys[hostOrder] : () => 0;
   const byName = (a, b) => a.name.localeCompare(b.name, root.lang, { numeric: true });
   const byKey = (a, b) => b.key - a.key || a.position - b.position;
   for (const map of findAll(".map")) {
