@@ -113,7 +113,7 @@ func TestBookSeveral(t *testing.T) {
 	if _, page := ask("gpus", "1", "memory", "40", "until", "1d"); !strings.Contains(page, "<h2 id=\"_offer\">atlas 0</h2>") {
 		t.Errorf("with 40 GB:\n%s", page)
 	}
-	if _, page := ask("gpus", "3", "one-host", "1", "until", "1d"); !strings.Contains(page, "3 of 3 GPUs") || strings.Contains(page, "Book these") {
+	if _, page := ask("gpus", "3", "one-host", "1", "until", "1d"); !strings.Contains(page, "3 of the 3 GPUs you want can be booked") || strings.Contains(page, "Book these") {
 		t.Errorf("three on one host, of which one is used:\n%s", page)
 	}
 }
