@@ -7,10 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/shell"
 )
+
+// tempAge is the age at which a temporary file in a local drop is what a publisher that was
+// killed has left.
+const tempAge = 10 * time.Minute
 
 // putLocal writes one file of a file target. It creates drop/<host>/ below the data
 // directory. The data directory itself must exist: a missing one is usually a typing
@@ -36,6 +41,9 @@ func (p *Publisher) putLocal(name string, data []byte) error {
 		if !info.IsDir() {
 			return configError(CodeLocalDir, "remove it: rm "+shell.Quote(full), fmt.Errorf("looking at the drop: %s is not a directory of its own", full))
 		}
+	}
+	if _, err := atomicfile.Sweep(drop, tempAge, time.Now()); err != nil {
+		p.opts.Log.Warn("removing temporary files of the drop", "dir", drop, "err", err)
 	}
 	if _, err := atomicfile.Write(filepath.Join(drop, name), data, 0o644); err != nil { // the generator may be another user
 		return &Error{Code: CodeLocal, Err: fmt.Errorf("writing %s: %w", name, err), hint: "look at: df -h " + shell.Quote(drop) + "; ls -ld " + shell.Quote(drop)}

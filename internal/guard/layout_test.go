@@ -81,6 +81,7 @@ var doors = map[string][]string{
 	"github.com/spf13/pflag":             {"internal/cli"},
 	"github.com/rogpeppe/go-internal":    {"internal/cli"},
 	"github.com/tailscale/hujson":        {"internal/booking"},
+	"github.com/tdewolff/minify/v2":      {"sitegen/page"},
 	"github.com/yuin/goldmark":           {"sitegen/page"},
 	"golang.org/x/crypto/bcrypt":         {"internal/serve"},
 	"golang.org/x/crypto/ssh":            {"publisher", "publisher/dropbox"},

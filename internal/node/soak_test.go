@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -55,15 +56,15 @@ func TestSoakOfANode(t *testing.T) {
 		if _, err := dropbox.GenerateKey(s.Path("keys/gpu01")); err != nil {
 			t.Fatal(err)
 		}
-		listen := "127.0.0.1:0"
+		// Not a port that the kernel gives to others: nobody takes it between two starts.
+		listen := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
 		start := func() (stop func()) {
 			ctx, cancel := context.WithCancel(context.Background())
 			ready, done := make(chan string, 1), make(chan error, 1)
 			go func() {
 				done <- dropbox.Serve(ctx, dropbox.Options{Data: data, Keys: s.Path("keys"), HostKey: s.Path("host_key"), Listen: listen, Now: func() time.Time { return s.Now },
 					OnListen: func(addr net.Addr, key string) {
-						listen = addr.String()
-						ready <- knownhosts.Normalize(listen) + " " + key + "\n"
+						ready <- knownhosts.Normalize(addr.String()) + " " + key + "\n"
 					}})
 			}()
 			select {
@@ -84,6 +85,7 @@ func TestSoakOfANode(t *testing.T) {
 		s.Between = func(n int) {
 			if n%(s.Cycles/12) == 3 {
 				stop()
+				stop = func() {} // start can end the test
 				stop = start()
 			}
 		}

@@ -94,7 +94,8 @@ func Serve(ctx context.Context, o Options) error {
 	ctx, end := context.WithCancel(ctx)
 	defer s.all.Wait()
 	defer end() // closes the connections
-	return s.accept(ctx, listener)
+	s.accept(ctx, listener)
+	return nil
 }
 
 func newServer(o Options) (*server, error) {
@@ -149,18 +150,14 @@ func openDrops(data string) (*os.Root, *spool.Drops, error) {
 	return drops, contents, nil
 }
 
-func (s *server) accept(ctx context.Context, listener net.Listener) error {
+// accept handles connections until the listener is closed, which happens when ctx ends.
+func (s *server) accept(ctx context.Context, listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
-		switch {
-		case ctx.Err() != nil:
-			if err == nil {
-				conn.Close()
-			}
-			return nil
-		case errors.Is(err, net.ErrClosed):
-			return fmt.Errorf("accepting nodes: %w", err)
-		case err != nil:
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
 			// Probably out of file descriptors: wait until some are freed.
 			s.log.Warn("accepting a connection", "err", err)
 			time.Sleep(acceptPause)

@@ -43,24 +43,8 @@ func TestScriptsAreTheirParts(t *testing.T) {
 	}
 }
 
-// TestScriptIsSlim: what is sent to browsers has no comments, and the words of the
-// site; what might change by that is sent as it is.
-func TestScriptIsSlim(t *testing.T) {
-	for _, c := range []struct{ js, want string }{
-		{"a();\n  b(); // c\n\n\t// d\n// e\n f(); /* g */\n", "a();\nb(); // c\nf(); /* g */\n"},
-		{"var s = `\n  // not a comment\n`;\n", ""},
-		{"  /*\n  // a\n  */ b();\n", ""},
-		{"  c(); /* d */ /*\n// e */ f();\n", ""},
-		{"var s = 'a\\\n  // b';\n", ""},
-	} {
-		want := c.want
-		if want == "" {
-			want = c.js
-		}
-		if got := string(slim([]byte(c.js))); got != want {
-			t.Errorf("%q became %q, want %q", c.js, got, want)
-		}
-	}
+// TestScriptHasItsWords: the words of the site stand in a script as safe literals.
+func TestScriptHasItsWords(t *testing.T) {
 	w := englishWords(t)
 	w.list["js.copy"] = `a "b" </script> '\`
 	got, err := w.fillScript([]byte(`x = '{{t "js.copy"}}';`))

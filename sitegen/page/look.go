@@ -12,6 +12,9 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/tdewolff/minify/v2"
+	"github.com/tdewolff/minify/v2/js"
+
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -60,14 +63,17 @@ func readLook(own fs.FS, site render.Site, lang string) (*look, error) {
 	style := hashed("board", "css", append(css, ownCSS...))
 	l.css, l.files = style.Path, []render.File{style}
 	for _, s := range templates.Scripts() {
-		js, err := script(s, len(site.Languages) > 1)
+		source, err := script(s, len(site.Languages) > 1)
 		if err == nil {
-			js, err = l.words.fillScript(js)
+			source, err = l.words.fillScript(source)
+		}
+		if err == nil {
+			source, err = minifyScript(source)
 		}
 		if err != nil {
 			return nil, err
 		}
-		file := hashed(s.Name, "js", slim(js))
+		file := hashed(s.Name, "js", source)
 		l.js[s.Name] = file.Path
 		if s.Words {
 			l.scripts = append(l.scripts, file)
@@ -137,29 +143,10 @@ func checkOwn(own fs.FS) error {
 	return nil
 }
 
-// slim leaves out what only readers of a source need: the space before a line, and lines
-// that are a // comment. A script in which a line may begin within a text or a comment is
-// left as it is.
-func slim(source []byte) []byte {
-	if bytes.IndexByte(source, '`') >= 0 || bytes.Contains(source, []byte("\\\n")) {
-		return source
-	}
-	out := make([]byte, 0, len(source))
-	for line := range bytes.Lines(source) {
-		if open := bytes.LastIndex(line, []byte("/*")); open >= 0 && !bytes.Contains(line[open:], []byte("*/")) {
-			return source
-		}
-		line = bytes.TrimLeft(line, " \t")
-		if !bytes.HasPrefix(line, []byte("//")) && len(bytes.TrimSpace(line)) > 0 {
-			out = append(out, line...)
-		}
-	}
-	return out
-}
-
 var cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
 
-// builtInStyle puts the style sheet together from its parts.
+// builtInStyle puts the style sheet together from its parts, without comments and
+// indentation. The minifier changes values of it, and leaves nested rules as they are.
 func builtInStyle() ([]byte, error) {
 	var style []byte
 	for _, name := range templates.Styles() {
@@ -167,7 +154,9 @@ func builtInStyle() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the built-in style: %w", err)
 		}
-		style = append(style, slim(cssComment.ReplaceAll(part, nil))...)
+		for line := range bytes.Lines(cssComment.ReplaceAll(part, nil)) {
+			style = append(style, bytes.TrimSpace(line)...)
+		}
 	}
 	return style, nil
 }
@@ -186,4 +175,14 @@ func script(s templates.Script, languages bool) ([]byte, error) {
 		b = append(append(b, part...), '\n')
 	}
 	return append(b, "})();\n"...), nil
+}
+
+// minifyScript makes a script small: as it is formatted for readers, it is a third larger
+// when compressed.
+func minifyScript(source []byte) ([]byte, error) {
+	var small bytes.Buffer
+	if err := js.Minify(minify.New(), &small, bytes.NewReader(source), nil); err != nil {
+		return nil, fmt.Errorf("minifying the built-in script: %w", err)
+	}
+	return small.Bytes(), nil
 }
