@@ -20,6 +20,7 @@ import (
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/render"
+	"gpuboard/templates"
 )
 
 // foreign writes a text in letters that no word of the program's has, so that
@@ -180,6 +181,7 @@ func foreignFleets(t testing.TB) map[string]render.Input {
 // alone, and looks for a word that is still in this one.
 func TestWordsStandInTheirListAlone(t *testing.T) {
 	own := foreignLook(t)
+	latinScript(t, own)
 	kinds := map[string]bool{}
 	for name, in := range foreignFleets(t) {
 		files, err := Files(in, own)
@@ -189,11 +191,6 @@ func TestWordsStandInTheirListAlone(t *testing.T) {
 		for _, f := range htmlFiles(files) {
 			kinds[kindOf(f.Path)] = true
 			latinWords(t, name+" "+f.Path, parse(t, f))
-		}
-		for _, f := range files {
-			if strings.HasPrefix(f.Path, "assets/board.") && strings.HasSuffix(f.Path, ".js") {
-				latinScript(t, f)
-			}
 		}
 	}
 	for path, content := range bookForms(t, own) {
@@ -207,17 +204,27 @@ func TestWordsStandInTheirListAlone(t *testing.T) {
 	}
 }
 
-// latinScript looks at the words of the script, which stand at its beginning.
-func latinScript(t *testing.T, f render.File) {
+// latinScript looks at the part of the script that has its words.
+func latinScript(t *testing.T, own fs.FS) {
 	t.Helper()
-	words, _, _ := strings.Cut(string(f.Bytes()), "\n};")
-	list := regexp.MustCompile(`"(?:[^"\\]|\\.)*"[,\n]`).FindAllString(words+"\n", -1)
+	words, err := readWords(own, "en", time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := fs.ReadFile(templates.Files(), "script/words.js")
+	if err == nil {
+		part, err = words.fillScript(part)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`"(?:[^"\\]|\\.)*"[,\n]`).FindAllString(string(part), -1)
 	if len(list) < 30 {
-		t.Errorf("%s has %d words", f.Path, len(list))
+		t.Errorf("the script has %d words", len(list))
 	}
 	for _, word := range list {
 		if latin.MatchString(verbatim.ReplaceAllString(word, "")) {
-			t.Errorf("%s: %s", f.Path, word)
+			t.Errorf("the script says %s", word)
 		}
 	}
 }
