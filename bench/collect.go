@@ -20,7 +20,16 @@ func (s *suite) fakeSMI() (path, log string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	process := fmt.Sprintf("<process_info><gpu_instance_id>N/A</gpu_instance_id><compute_instance_id>N/A</compute_instance_id><pid>%d</pid><type>C</type><process_name>python</process_name><used_memory>9000 MiB</used_memory></process_info>\n", os.Getpid())
+	// Each element on a line of its own, as nvidia-smi writes it.
+	process := fmt.Sprintf(`<process_info>
+<gpu_instance_id>N/A</gpu_instance_id>
+<compute_instance_id>N/A</compute_instance_id>
+<pid>%d</pid>
+<type>C</type>
+<process_name>python</process_name>
+<used_memory>9000 MiB</used_memory>
+</process_info>
+`, os.Getpid())
 	busy := strings.ReplaceAll(string(idle), "</processes>", process+strings.ReplaceAll(process, fmt.Sprint(os.Getpid()), "1")+"</processes>")
 	if strings.Count(busy, "<pid>") != 16 {
 		return "", "", fmt.Errorf("the capture has no 8 lists of processes")
