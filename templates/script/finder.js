@@ -10,7 +10,7 @@ let hostOrder = "";
 let rowOrder = "";
 let searchField = null;
 let openedBySearch = [];
-let laterHosts = 0; // the timer of those that are shown after others
+let paintings = 0; // calls of paintHosts; a new one ends what an earlier one has left for later
 
 const queryOf = (link) => new URLSearchParams(link.getAttribute("href")).get("q");
 const firstMatch = () => document.querySelector(".host.first");
@@ -135,12 +135,12 @@ function applySearch() {
 }
 
 // paintHosts hides the hosts that do not match and dims the GPUs that do not. With many
-// hosts those that come first are shown at once, the others after them. What is as it
-// should be is not touched: 8,000 changes of the page take longer than a key may.
+// hosts those that come first are shown at once, the others when the browser has painted
+// them. What is as it should be is not touched: 8,000 changes of the page take longer than a key may.
 function paintHosts(list) {
   const later = [];
   let shown = 0;
-  clearTimeout(laterHosts);
+  const painting = ++paintings;
   for (const host of list) {
     if (host.hit && shown >= mostAtOnce) {
       later.push(host);
@@ -155,7 +155,11 @@ function paintHosts(list) {
     }
   }
   if (later.length > 0) {
-    laterHosts = setTimeout(() => paintHosts(later), 0);
+    requestAnimationFrame(() => setTimeout(() => {
+      if (painting === paintings) {
+        paintHosts(later);
+      }
+    }, 0));
   }
 }
 
