@@ -179,7 +179,7 @@ func decodeChunk(data []byte) ([]reading, error) {
 	}
 	for _, col := range c.cols {
 		if len(col) > 0 {
-			return nil, fmt.Errorf("%w: there is more than there should be", errBlob)
+			return nil, fmt.Errorf("%w: trailing data", errBlob)
 		}
 	}
 	return rs, c.err

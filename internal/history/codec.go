@@ -103,7 +103,7 @@ func (r *reader) count(limit int) int {
 
 func (r *reader) end() error {
 	if r.err == nil && len(r.b) > 0 {
-		r.fail("there is more than there should be")
+		r.fail("trailing data")
 	}
 	return r.err
 }

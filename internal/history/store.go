@@ -215,7 +215,7 @@ func (s *Store) prepare(ctx context.Context, now time.Time) error {
 			return err
 		}
 		if tables > 0 {
-			return fmt.Errorf("%w: it is a database of something else", errForeign)
+			return fmt.Errorf("%w: another program made this database", errForeign)
 		}
 		if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("pragma user_version=%d;", schemaVersion)); err != nil {
 			return err

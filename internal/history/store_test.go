@@ -85,7 +85,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	s.Close()
 	for path, want := range map[string]string{
-		dir: "not a regular file", newer: "newer gpuboard", foreign: "something else",
+		dir: "not a regular file", newer: "newer gpuboard", foreign: "another program",
 		filepath.Join(dir, "no", "such", "history.db"): "opening history",
 	} {
 		s, err := Open(ctx, path, t0, Options{})

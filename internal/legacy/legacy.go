@@ -169,7 +169,7 @@ func (d *dir) hosts() (Data, map[string]string) {
 	}
 	if len(refused) > 0 {
 		data.Problems = append(data.Problems, snapshot.Problem{Code: "legacy:host",
-			Message: fmt.Sprintf("%d of the *%s files are of no host: a name is not one (letters, digits, inner hyphens and dots), is there twice, or is beyond the first %d: %s",
+			Message: fmt.Sprintf("%d *%s files belong to no host: the name is invalid (letters, digits, inner hyphens and dots), repeated, or beyond the first %d hosts: %s",
 				len(refused), gpusFile, MaxHosts, some(refused))})
 	}
 	if len(renamed) > 0 {
@@ -242,9 +242,9 @@ func (r *reader) clock(at, written time.Time) {
 	quarter := ahead.Round(15 * time.Minute)
 	switch {
 	case ahead > time.Minute:
-		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("its newest line is %s in the future if it is meant in %s; the node is in another zone, or its clock is wrong (legacy_zone says which zone the nodes are in)", span(ahead.Round(time.Minute)), r.zone))
+		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("its newest line is %s in the future if its times are in %s; the node is in another zone, or its clock is wrong (legacy_zone says which zone the nodes are in)", span(ahead.Round(time.Minute)), r.zone))
 	case quarter != 0 && quarter > -maxZones && (ahead-quarter).Abs() < 90*time.Second && !written.IsZero() && r.now.Sub(written).Abs() < 2*time.Minute:
-		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("it was written just now, and its newest line is almost exactly %s old if it is meant in %s: the node is in another zone (legacy_zone says which)", span(-quarter), r.zone))
+		r.problem("clock:zone", gpusFile, 0, fmt.Sprintf("it was written just now, and its newest line is almost exactly %s old if its times are in %s: the node is in another zone (legacy_zone says which)", span(-quarter), r.zone))
 	}
 }
 
