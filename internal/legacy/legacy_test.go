@@ -392,7 +392,7 @@ func TestUnderscores(t *testing.T) {
 	if got := codes(data.Problems); !slices.Equal(got, []string{"legacy:host", "legacy:renamed"}) {
 		t.Fatalf("problems %+v", data.Problems)
 	}
-	for i, want := range [][]string{{"2 of the", "_odd_gpus.csv", "gpu_02_gpus.csv", "hyphens"}, {"gpu_01_gpus.csv as gpu-01"}} {
+	for i, want := range [][]string{{"2 *_gpus.csv files", "_odd_gpus.csv", "gpu_02_gpus.csv", "hyphens"}, {"gpu_01_gpus.csv as gpu-01"}} {
 		for _, words := range want {
 			if !strings.Contains(data.Problems[i].Message, words) {
 				t.Errorf("%q does not say %q", data.Problems[i].Message, words)
