@@ -13,8 +13,8 @@ import (
 	"gpuboard/internal/shell"
 )
 
-// tempAge is the age at which a temporary file in a local drop is what a publisher that was
-// killed has left.
+// tempAge is the age from which a temporary file in a local drop counts as left over by a
+// publisher that was killed.
 const tempAge = 10 * time.Minute
 
 // putLocal writes one file of a file target. It creates drop/<host>/ below the data

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/a-h/templ"
-
 	"github.com/tdewolff/minify/v2"
 	"github.com/tdewolff/minify/v2/js"
 
