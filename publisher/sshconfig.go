@@ -144,6 +144,7 @@ func (p *Publisher) fill(values map[string][]string, alias, userName string, por
 		return s.expandAll(strings.Fields(defaults))
 	}
 	s.userKnown = known("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
+	s.userKnown = s.alsoInHome(s.userKnown)
 	s.globalKnown = known("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
 	s.agent = s.agentSocket(values["identityagent"])
 	if len(p.opts.Identity) > 0 {
@@ -155,6 +156,20 @@ func (p *Publisher) fill(values map[string][]string, alias, userName string, por
 		s.userKnown, s.globalKnown = s.expandAll(p.opts.KnownHosts), nil
 	}
 	return s, nil
+}
+
+// alsoInHome adds HOME's known_hosts to the account's. ssh itself ignores HOME, but what somebody
+// adds to ~/.ssh/known_hosts in a shell is in HOME. Files that ssh_config names stay alone.
+func (s settings) alsoInHome(known []string) []string {
+	account, err := user.Current()
+	if err != nil || len(known) == 0 || known[0] != filepath.Join(account.HomeDir, ".ssh/known_hosts") {
+		return known
+	}
+	inHome := s.expand("~/.ssh/known_hosts")
+	if _, err := os.Stat(inHome); err != nil || inHome == known[0] {
+		return known // such as another account's home, which this one may not enter
+	}
+	return append(known, inHome)
 }
 
 // agentSocket returns the path of the agent's socket, from IdentityAgent.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,6 +95,41 @@ func TestWithoutSSH(t *testing.T) {
 	if err != nil || got.host != "board" || got.user != "drop" || got.port != 22 || len(got.identity) != 3 || got.identity[0] != home+"/.ssh/id_ed25519" ||
 		got.userKnown[0] != home+"/.ssh/known_hosts" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestKnownHostsOfHome: ssh reads the account's known_hosts; a key that was added in a shell
+// with another HOME counts, too, unless ssh_config names files.
+func TestKnownHostsOfHome(t *testing.T) {
+	account, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	ssh, theirs := account.HomeDir+"/.ssh/known_hosts", home+"/.ssh/known_hosts"
+	known := func(values string) []string {
+		t.Helper()
+		p := open(t, Options{Target: Target{Scheme: "sftp", Host: "board"},
+			ResolveConfig: func(context.Context, string) ([]byte, error) { return []byte("userknownhostsfile " + values), nil }})
+		s, err := p.settings(t.Context(), "board", "", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.userKnown
+	}
+	if got := known(ssh); !cmp.Equal(got, []string{ssh}) {
+		t.Errorf("without a file in HOME: %q", got)
+	}
+	if err := os.Mkdir(filepath.Dir(theirs), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, theirs, "")
+	if got := known(ssh + " " + ssh + "2"); !cmp.Equal(got, []string{ssh, ssh + "2", theirs}) {
+		t.Errorf("with a file in HOME: %q", got)
+	}
+	if got := known("/named"); !cmp.Equal(got, []string{"/named"}) {
+		t.Errorf("with a file that ssh_config names: %q", got)
 	}
 }
 

@@ -36,7 +36,7 @@ func (a *app) availableCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.withProblems(b, gpusMissing(b)); err != nil {
+			if err := a.withProblems(b, a.gpusMissing(cfg, b)); err != nil {
 				return err
 			}
 			if w.user == "" {

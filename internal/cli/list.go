@@ -36,7 +36,7 @@ func (a *app) listCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("writing the list: %w", err)
 			}
-			if err := a.withProblems(b, gpusMissing(b)); err != nil {
+			if err := a.withProblems(b, a.gpusMissing(cfg, b)); err != nil {
 				return err
 			}
 			if len(b.Problems) > 0 {

@@ -57,14 +57,21 @@ func (a *app) withProblems(b *board.Board, err error) error {
 
 // gpusMissing is the error of a node whose GPUs could not be read; nil if they could.
 // Without it such a node would seem to have no free GPU.
-func gpusMissing(b *board.Board) error {
+func (a *app) gpusMissing(cfg *config.Config, b *board.Board) error {
 	h := &b.Hosts[0]
 	if slices.ContainsFunc(h.GPUs, func(g board.GPU) bool { return g.Name != "" || g.UUID != "" || g.PCIBusID != "" }) {
 		return nil
 	}
 	for _, p := range h.Problems {
 		if strings.HasPrefix(p.Code, "smi:") || strings.HasPrefix(p.Code, "gpu:") {
-			return failure.New(failure.ExitError, fmt.Errorf("reading the GPUs of this node: %s", p.Message), "")
+			hint := ""
+			if p.Code == "smi:missing" {
+				hint = "list and available are for this machine alone; for all hosts: gpuboard status --free"
+				if _, err := source.Open(a.source(cfg), ""); err != nil {
+					hint += " --from https://gpu.example.org/"
+				}
+			}
+			return failure.New(failure.ExitError, fmt.Errorf("reading the GPUs of this node: %s", p.Message), hint)
 		}
 	}
 	return failure.New(failure.ExitError, errors.New("reading the GPUs of this node: nvidia-smi lists none"), "")
