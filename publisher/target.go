@@ -42,7 +42,13 @@ func ParseTarget(s string) (Target, error) {
 		if strings.HasPrefix(s, "/") {
 			return bad("write file://"+s, "it has no scheme")
 		}
-		if host, dir, ok := strings.Cut(s, ":"); ok && host != "" {
+		host, dir, ok := strings.Cut(s, ":")
+		switch {
+		case host == "sftp" && strings.Trim(dir, "/") != "":
+			return bad("write sftp://"+strings.TrimLeft(dir, "/"), "two slashes are missing after sftp:")
+		case ok && dir != "" && strings.Trim(dir, "0123456789/") == "" && dir[0] != '/': // a port, and no directory
+			return bad("write sftp://"+host+":"+strings.TrimRight(dir, "/")+"/", "it has no scheme")
+		case ok && host != "":
 			return bad("write sftp://"+host+"/"+strings.TrimPrefix(dir, "/"), "it has no scheme")
 		}
 		return bad(forms, "it has no scheme")

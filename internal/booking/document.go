@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
@@ -202,6 +203,8 @@ func openAt(text string, end int) (open []int, quoted int) {
 	return open, quoted
 }
 
+const quoteMissing = "the closing quote of this text is missing: it has to be on the same line"
+
 // explain says where the mistake is that stopped hujson, and how to mend it.
 func (d *document) explain(err error) *syntaxError {
 	var line, col int
@@ -234,10 +237,12 @@ func (d *document) explain(err error) *syntaxError {
 		word = strings.TrimSpace(word[:end])
 	}
 	switch {
+	case rest == "" && quoted >= 0 && strings.ContainsAny(d.text[quoted:], "}]"):
+		return &syntaxError{quoted, quoteMissing}
 	case rest == "" && opened >= 0:
 		return &syntaxError{opened, fmt.Sprintf("this %s is never closed: a %s is missing, or the file was saved by half", bracket, closing)}
-	case rest == "" && quoted >= 0, first == '"' && hujsonSays("invalid literal") && strings.Contains(rest[:1+strings.IndexByte(rest[1:], '"')], "\n"):
-		return &syntaxError{off, "the closing quote of this text is missing: it has to be on the same line"}
+	case first == '"' && hujsonSays("invalid literal") && strings.Contains(rest[:1+strings.IndexByte(rest[1:], '"')], "\n"):
+		return &syntaxError{off, quoteMissing}
 	case first == '"' && hujsonSays("invalid literal"):
 		return &syntaxError{off, `this text contains a tab, a control character or a single backslash: write a space, or \\`}
 	case strings.HasPrefix(rest, "/*"):
@@ -258,6 +263,8 @@ func (d *document) explain(err error) *syntaxError {
 		return &syntaxError{off, fmt.Sprintf("the [ opened at %s is not closed before this name: put a ] in front of it", at(opened))}
 	case hujsonSays("after object name"):
 		return &syntaxError{before, "a colon and a value are missing after this name"}
+	case hujsonSays("expecting ','") && unicode.IsLetter(first) && strings.HasSuffix(d.text[:before], `"`):
+		return &syntaxError{before, "a comma is missing here, or a quote somewhere before it on this line"}
 	case hujsonSays("expecting ','") && first != ':':
 		return &syntaxError{before, "a comma is missing here"}
 	case first == ',':

@@ -168,6 +168,8 @@ func TestMistakes(t *testing.T) {
 		{"list not closed", "{\"a\": [{\"name\": \"x\"}\n, \"b\": [{\"name\": \"y\"}]}", "", []string{"2:6 booking:syntax: the [ opened at line 1, column 7, is not closed"}, true},
 		{"entry not closed", `{"a": [{"name": "x", {"name": "y"}], "b": [{"name": "z"}]}`, "", []string{"1:22 booking:syntax: is not closed"}, true},
 		{"wrong bracket", `{"a": [{"name": "x"], "b": [{"name": "z"}]}`, "", []string{"1:20 booking:syntax: closed with }"}, true},
+		{"last quote missing", `{"a": [{"name": "x", "date": "2026-12-01}]}`, "", []string{"1:30 booking:syntax: the closing quote"}, true},
+		{"quote missing before a name", `{"a": [{"name": "x, "date": "2026-12-01"}]}`, "", []string{"1:22 booking:syntax: a comma is missing here, or a quote"}, true},
 		{"quote missing", "{\"a\": [{\"name\": \"x,\n\"date\": \"2026-12-01 10:00\"}, {\"name\": \"y\"}]}", "", []string{"1:17 booking:syntax: the closing quote"}, true},
 		{"half saved", `{"a": [{"name": "x", "date": "2026-12-01 10:00"}, {"name": "y", "da`, "", []string{"1:51 booking:syntax: saved by half"}, true},
 		{"tab in a text", "{\"a\": [{\"name\": \"x\ty\"}]}", "", []string{"1:17 booking:syntax: a tab"}, true},

@@ -213,6 +213,9 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 		return list, nil
 	}
 	for _, p := range booking.Check(&booking.Calendar{Bookings: list}, e.Fleet, e.Now) {
+		if len(args) > 1 && args[0] != p.Host && strings.Trim(p.Host, "0123456789") == "" {
+			return nil, failure.New(failure.ExitUsage, errors.New(p.Message), "a GPU is written behind its host and a colon: gpuboard book "+args[0]+":"+p.Host)
+		}
 		return nil, failure.New(failure.ExitUsage, errors.New(p.Message), "gpuboard status lists what there is; --force books it all the same")
 	}
 	return list, nil

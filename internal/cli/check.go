@@ -63,12 +63,15 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 	}
 	fmt.Fprintf(a.stdout, "%s %s (pid %d)%s\n", done, loop.Host, loop.PID, why)
 	if loop.NotPushing(a.now()) || loop.Launched && loop.Push.Error != "" {
-		doctor := "gpuboard doctor node"
-		for _, flag := range flags {
-			name, value, _ := strings.Cut(flag, "=")
-			doctor += " " + name + "=" + shell.Quote(value)
+		hint := loop.Push.Hint
+		if hint == "" {
+			hint = "gpuboard doctor node"
+			for _, flag := range flags {
+				name, value, _ := strings.Cut(flag, "=")
+				hint += " " + name + "=" + shell.Quote(value)
+			}
 		}
-		fmt.Fprintf(a.stderr, "gpuboard: %s: %s\ngpuboard: hint: %s\n", loop.Host, failure.Line(loop.Push.Failure(), loop.Push.Code), doctor)
+		fmt.Fprintf(a.stderr, "gpuboard: %s: %s\ngpuboard: hint: %s\n", loop.Host, failure.Line(loop.Push.Failure(), loop.Push.Code), hint)
 		return silent(failure.ExitDegraded)
 	}
 	return nil

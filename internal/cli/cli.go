@@ -19,11 +19,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spelling"
 )
 
 // silent ends a command with a code after it has said everything itself.
@@ -58,9 +60,26 @@ func (a *app) run(ctx context.Context) int {
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	err := root.ExecuteContext(ctx)
 	if err != nil && !understood {
-		err = failure.Usage("gpuboard --help lists the commands, gpuboard COMMAND --help its flags", "%w", err)
+		err = misunderstood(root, a.args, err)
 	}
 	return a.report(err)
+}
+
+// misunderstood adds to an error of cobra's how the command is typed.
+func misunderstood(root *cobra.Command, args []string, err error) error {
+	c, _, findErr := root.Find(args)
+	if findErr != nil || c == root {
+		return failure.Usage("gpuboard --help lists the commands, gpuboard COMMAND --help its flags", "%w", err)
+	}
+	near := ""
+	if flag, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var known []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if name := spelling.Nearest(flag.GetSpecifiedName(), known, 2); name != "" {
+			near = ": did you mean --" + name + "?"
+		}
+	}
+	return failure.Usage("type it as: "+c.UseLine()+"; see "+c.CommandPath()+" --help", "%w%s", err, near)
 }
 
 func (a *app) report(err error) int {

@@ -48,7 +48,7 @@ func (a *app) demoCommand() *cobra.Command {
 				l, err = net.Listen("tcp", "127.0.0.1:0") // the usual port is taken
 			}
 			if err != nil {
-				return failure.Because("listen:address", failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
+				return failure.Because("listen:address", failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), listenHint(cfg.String("listen"))))
 			}
 			defer l.Close()
 			// A closed terminal ends it as Ctrl-C does.

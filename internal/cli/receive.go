@@ -46,10 +46,10 @@ func (a *app) receiveCommand() *cobra.Command {
 				},
 			})
 			if strings.HasPrefix(failure.CodeOf(err), "listen:") {
-				return failure.New(failure.ExitUsage, err, "see who listens there: ss -ltnp; or choose another address with --listen")
+				return failure.New(failure.ExitUsage, err, listenHint(listen))
 			}
 			if err != nil {
-				return failure.Because("receive:start", failure.New(failure.ExitUsage, err, "a node's public key is "+filepath.Join(keys, "HOST.pub")+"; gpuboard receive --help shows how to make one"))
+				return failure.Because("receive:start", failure.New(failure.ExitUsage, err, "make a key for each node, such as gpu01: ssh-keygen -q -t ed25519 -N '' -f gpu01; mv gpu01.pub "+shell.Quote(keys)+"/; the file gpu01 goes to the node"))
 			}
 			return nil
 		}),

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -139,10 +140,18 @@ func loopback(listen string) bool {
 func (a *app) listenAndServe(ctx context.Context, addr string, h http.Handler) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return failure.Because("listen:address", failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), "choose another address with --listen"))
+		return failure.Because("listen:address", failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), listenHint(addr)))
 	}
 	fmt.Fprintf(a.stderr, "gpuboard: serving http://%s/\n", l.Addr())
 	return serve.Run(ctx, l, h)
+}
+
+// listenHint is what to do where an address cannot be listened on.
+func listenHint(addr string) string {
+	if addr != "" && strings.Trim(addr, "0123456789") == "" {
+		return "write a colon before the port: --listen :" + addr
+	}
+	return "see who listens there: ss -ltnp; or choose another address with --listen"
 }
 
 func (a *app) log() *slog.Logger { return slog.New(slog.NewTextHandler(a.stderr, nil)) }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,9 @@ func (c *Config) readFile(path string, required bool) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && !required {
 		return nil
+	}
+	if IsDir(path) {
+		return failure.Usage("--config "+filepath.Join(path, "gpuboard.yml"), "reading the configuration: %s is a directory", path)
 	}
 	if err != nil {
 		return failure.Usage("gpuboard init web DIR, or gpuboard init node DIR, writes one; --config and GPUBOARD_CONFIG say where it is", "reading the configuration: %w", err)

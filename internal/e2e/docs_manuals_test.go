@@ -13,7 +13,7 @@ import (
 
 // noCommand is the first line of code that is not to be typed: parts of files,
 // and what programs print.
-var noCommand = regexp.MustCompile(`^(\{|timezone: |--free: |include |Include |import |server\.modules |Markdown  |adal, |@vision: |consul:|hosts:|short_names:|gpuboard: |\(|//|gpu01:0 booked|data: |Match |data/|node  )`)
+var noCommand = regexp.MustCompile(`^(\{|timezone: |--free: |include |Include |import |server\.modules |Markdown  |adal, |@vision: |consul:|hosts:|short_names:|gpuboard: |//|gpu01:0 booked|data: |Match |data/|node  )`)
 
 // A manual is what a page takes for granted, and who else runs its commands.
 type manual struct {
@@ -122,11 +122,11 @@ func manuals() map[string]manual {
 				s.typed(knownHostsCommand.FindString(s.said["gpuboard receive"]))
 				s.env = append(s.env, "GPUBOARD_KNOWN_HOSTS="+s.path("home/.ssh/known_hosts"), "GPUBOARD_IDENTITY=")
 			case strings.HasPrefix(command, "gpuboard book"):
-				s.pushed("home/gpuboard/data/drop/gpu01")
+				s.pushed("home/board/data/drop/gpu01")
 			}
 		}, after: func(s *sandbox) {
-			s.showsIn("home/gpuboard/site", "gpu01")
-			if board := s.logged(s.path("home/gpuboard/site/api/v1/board.json")); !strings.Contains(string(board), `"name": "eva"`) && !strings.Contains(string(board), `"name":"eva"`) {
+			s.showsIn("home/board/site", "gpu01")
+			if board := s.logged(s.path("home/board/site/api/v1/board.json")); !strings.Contains(string(board), `"name": "eva"`) && !strings.Contains(string(board), `"name":"eva"`) {
 				s.t.Error("the board does not show the booking")
 			}
 		}},

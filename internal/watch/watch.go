@@ -43,7 +43,7 @@ func Generate(ctx context.Context, g *sitegen.Generator, at time.Time) (sitegen.
 	case errors.Is(err, sitegen.ErrLocked):
 		err = &failure.Error{Exit: failure.ExitTryAgain, Code: "state:in-use", Err: err}
 	case errors.Is(err, os.ErrPermission):
-		hint := "the user who runs this must own the site and state directories"
+		hint := "the user who runs this must own the site and state directories: gpuboard doctor web names them"
 		if file := (*fs.PathError)(nil); errors.As(err, &file) && filepath.IsAbs(file.Path) {
 			hint = "see which directory keeps this user out: namei -l " + shell.Quote(file.Path)
 		}
