@@ -4,11 +4,12 @@ package fakeps
 
 import (
 	"os"
+	"syscall"
 
 	"gpuboard/internal/testenv/fakesmi"
 )
 
-// Main is the whole program. It does not return.
+// Main is the whole program. It does not return, and ends as [fakesmi.Main] does.
 func Main() {
-	os.Exit(fakesmi.Play("GPUBOARD_FAKE_PS", os.Getenv("GPUBOARD_FAKE_PS"), os.Args[1:], os.Stdout, os.Stderr))
+	syscall.Exit(fakesmi.Play("GPUBOARD_FAKE_PS", os.Getenv("GPUBOARD_FAKE_PS"), os.Args[1:], os.Stdout, os.Stderr))
 }

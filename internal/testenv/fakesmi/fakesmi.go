@@ -30,13 +30,14 @@ import (
 )
 
 // Main is the whole program, for testscript.Main and for a test binary that
-// finds itself started under another name. It does not return.
+// finds itself started under another name. It does not return. It ends without
+// os.Exit, with which a program that has the race detector waits for a second.
 func Main() {
 	source := "GPUBOARD_FAKE_SMI"
 	if slices.Contains(os.Args[1:], "-L") {
 		source = "GPUBOARD_FAKE_SMI_LIST"
 	}
-	os.Exit(Play("GPUBOARD_FAKE_SMI", os.Getenv(source), os.Args[1:], os.Stdout, os.Stderr))
+	syscall.Exit(Play("GPUBOARD_FAKE_SMI", os.Getenv(source), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // Play replays a file as the variables that begin with prefix say, and returns
