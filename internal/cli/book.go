@@ -212,13 +212,16 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 	if len(e.Fleet.Hosts) == 0 || e.Force {
 		return list, nil
 	}
-	for _, p := range booking.Check(&booking.Calendar{Bookings: list}, e.Fleet, e.Now) {
-		if len(args) > 1 && args[0] != p.Host && strings.Trim(p.Host, "0123456789") == "" {
-			return nil, failure.New(failure.ExitUsage, errors.New(p.Message), "a GPU is written behind its host and a colon: gpuboard book "+args[0]+":"+p.Host)
-		}
-		return nil, failure.New(failure.ExitUsage, errors.New(p.Message), "gpuboard status lists what there is; --force books it all the same")
+	problems := booking.Check(&booking.Calendar{Bookings: list}, e.Fleet, e.Now)
+	if len(problems) == 0 {
+		return list, nil
 	}
-	return list, nil
+	first := problems[0]
+	hint := "gpuboard status lists what there is; --force books it all the same"
+	if len(args) > 1 && args[0] != first.Host && strings.Trim(first.Host, "0123456789") == "" {
+		hint = "a GPU is written behind its host and a colon: gpuboard book " + args[0] + ":" + first.Host
+	}
+	return nil, failure.New(failure.ExitUsage, errors.New(first.Message), hint)
 }
 
 // staleBoard is the age from which on a board may not know what is in use.
