@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gpuboard/internal/testenv/need"
@@ -100,6 +101,8 @@ func TestDirectoriesAndAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// As docs/install.md has it for the built-in SFTP server.
+	mustRun(t, ".", nil, "sed", "-i", "/data.drop/s/root/gpuboard/g", root+"/etc/tmpfiles.d/gpuboard-web.conf")
 	mustRun(t, ".", nil, sysusers, "--root="+root)
 	mustRun(t, ".", nil, tmpfiles, "--root="+root, "--create")
 	if passwd := mustReadFile(t, root+"/etc/passwd"); !regexp.MustCompile(`(?m)^gpuboard:.*:/var/lib/gpuboard:/usr/sbin/nologin$`).MatchString(passwd) {
@@ -114,6 +117,15 @@ func TestDirectoriesAndAccounts(t *testing.T) {
 		if info, err := os.Stat(root + path); err != nil || info.Mode().String() != want {
 			t.Errorf("%s: %v, %v, want %s", path, info.Mode(), err, want)
 		}
+	}
+	var drop, data, site syscall.Stat_t
+	for path, s := range map[string]*syscall.Stat_t{"/srv/gpuboard/data/drop": &drop, "/srv/gpuboard/data": &data, "/run/gpuboard/site": &site} {
+		if err := syscall.Stat(root+path, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if drop.Uid != site.Uid || drop.Uid == data.Uid || data.Uid != 0 {
+		t.Errorf("owners: drop %d, data %d, site %d", drop.Uid, data.Uid, site.Uid)
 	}
 }
 

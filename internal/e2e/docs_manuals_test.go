@@ -158,7 +158,7 @@ func reasons() [][2]string {
 		{"gpu-check.sh", "it is the older board's own"},
 		{"install -m 644 gpu01.pub /var/lib/gpuboard", "the package makes that directory: TestDirectoriesAndAccounts"},
 		{"gpuboard init node /etc/gpuboard --host gpu01 --to sftp://gpu01@WEBHOST", "the same with another address is typed below it"},
-		{"chown gpuboard:", "the account is made by the package: TestDirectoriesAndAccounts"},
+		{"/etc/tmpfiles.d/gpuboard-web.conf", "TestDirectoriesAndAccounts makes this change and has systemd read it"},
 		{"bench/against.sh", "it measures two commits for minutes"},
 		{"go -C bench run", "it measures everything for minutes"},
 		{"VERSION=", "TestRelease runs it"},
