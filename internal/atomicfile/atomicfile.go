@@ -80,19 +80,17 @@ func write(path string, data []byte, perm fs.FileMode, durable bool) (changed bo
 // permission bits perm. Existing directories keep theirs.
 func MkdirAll(path string, perm fs.FileMode) error {
 	path = filepath.Clean(path)
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil
-	}
-	if parent := filepath.Dir(path); parent != path {
-		if err := MkdirAll(parent, perm); err != nil {
+	err := os.Mkdir(path, perm)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := MkdirAll(filepath.Dir(path), perm); err != nil {
 			return err
 		}
+		err = os.Mkdir(path, perm)
 	}
-	err := os.Mkdir(path, perm)
 	if err == nil {
 		err = os.Chmod(path, perm)
 	} else if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		err = nil // another process has made it meanwhile
+		err = nil // it was there, or another process has made it meanwhile
 	}
 	return wrap("making directory", path, err)
 }
@@ -144,42 +142,30 @@ func IsTemp(name string) bool {
 func stage(root *os.Root, rel string, data []byte, perm fs.FileMode, durable bool) (temp string, err error) {
 	dir, name := path.Split(rel)
 	// The name is cut so that the temporary name does not exceed the file system's limit.
-	unfinished := dir + tempPrefix + name[:min(len(name), 200)] + "-" + rand.Text()
-	f, err := root.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	temp = dir + tempPrefix + name[:min(len(name), 200)] + "-" + rand.Text()
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return "", err
 	}
-	defer func() {
-		if err != nil {
-			f.Close() // no effect on a file that is closed
-			root.Remove(unfinished)
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(perm)
+	}
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		root.Remove(temp)
 		return "", err
 	}
-	if err = f.Chmod(perm); err != nil {
-		return "", err
-	}
-	if durable {
-		if err = f.Sync(); err != nil {
-			return "", err
-		}
-	}
-	if err = f.Close(); err != nil {
-		return "", err
-	}
-	return unfinished, nil
+	return temp, nil
 }
 
 // hasContent reports whether rel is a regular file with this content, and corrects its mode if so.
 func hasContent(root *os.Root, rel string, data []byte, perm fs.FileMode) (bool, error) {
 	info, err := root.Lstat(rel)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, nil // it is missing, or the write finds the same error
 	}
 	if !info.Mode().IsRegular() {
 		return false, fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))
@@ -192,9 +178,6 @@ func hasContent(root *os.Root, rel string, data []byte, perm fs.FileMode) (bool,
 		return false, nil // an unreadable file is replaced
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return false, nil
-	}
 	if !sameContent(f, data) {
 		return false, nil
 	}

@@ -81,13 +81,25 @@ func TestWrite(t *testing.T) {
 	if _, err := Write(filepath.Join(t.TempDir(), "missing", "x"), nil, 0o644); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing directory: %v", err)
 	}
+	if _, err := Write("/proc/self/x", nil, 0o644); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory where no file can be made: %v", err)
+	}
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"", ".", "..", "x/", "x/.", "x/.."} {
+		if _, err := Write(name, nil, 0o644); err == nil || !strings.Contains(err.Error(), "no file is named") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if changed, err := Write("here", nil, 0o644); !changed || err != nil {
+		t.Errorf("a name without a directory: %v, %v", changed, err)
+	}
 	if _, err := Write(filepath.Join(t.TempDir(), strings.Repeat("x", 255)), nil, 0o644); err != nil {
 		t.Errorf("the longest name: %v", err)
 	}
 }
 
-// plant makes everything at which nothing may be written, and returns the names.
-func plant(t *testing.T, dir string) []string {
+// makeSpecialFiles makes a file of each kind but regular, and returns the kind by name.
+func makeSpecialFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
@@ -107,22 +119,22 @@ func plant(t *testing.T, dir string) []string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { socket.Close() })
-	names := []string{"symlink", "dangling", "directory", "fifo", "socket"}
+	kinds := map[string]string{"symlink": "symlink", "dangling": "symlink", "directory": "directory", "fifo": "FIFO", "socket": "socket"}
 	if unix.Mknod(filepath.Join(dir, "device"), unix.S_IFCHR|0o644, int(unix.Mkdev(1, 3))) == nil {
-		names = append(names, "device")
+		kinds["device"] = "device"
 	}
-	return names
+	return kinds
 }
 
 func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range plant(t, dir) {
+	for name, kind := range makeSpecialFiles(t, dir) {
 		before, err := os.Lstat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if changed, err := Write(filepath.Join(dir, name), []byte("x"), 0o644); changed || !errors.Is(err, ErrNotRegular) {
-			t.Errorf("%s: changed %v, %v; want ErrNotRegular", name, changed, err)
+		if changed, err := Write(filepath.Join(dir, name), []byte("x"), 0o644); changed || !errors.Is(err, ErrNotRegular) || !strings.HasSuffix(err.Error(), "it is a "+kind) {
+			t.Errorf("%s: changed %v, %v; want ErrNotRegular and that it is a %s", name, changed, err, kind)
 		}
 		b, err := NewBatch(dir)
 		if err != nil {
@@ -152,7 +164,10 @@ func TestBatchStaysInside(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "hosts")); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"../x", "/x", "a/../../x", "", ".", "a//b", "hosts/x"} {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "inside"), 0o755), os.Symlink("inside", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"../x", "/x", "a/../../x", "", ".", "a//b", "hosts/x", "link/x"} {
 		b, err := NewBatch(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -160,9 +175,15 @@ func TestBatchStaysInside(t *testing.T) {
 		if err := b.Add(name, []byte("x"), 0o644); err == nil {
 			t.Errorf("%q was taken", name)
 		}
-		if err := b.Abort(); err != nil {
+		if err := b.Add("good", nil, 0o644); err == nil {
+			t.Errorf("after %q was refused, another file was taken", name)
+		}
+		if err := errors.Join(b.Abort(), b.Abort()); err != nil {
 			t.Error(err)
 		}
+	}
+	if _, err := NewBatch(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing directory: %v", err)
 	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 0 {
 		t.Errorf("outside there is %v, %v", entries, err)
@@ -217,8 +238,49 @@ func TestBatch(t *testing.T) {
 	if err := b.Commit(); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("committing what was aborted: %v", err)
 	}
+	if err := b.Add("d", nil, 0o644); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("adding to what was aborted: %v", err)
+	}
 	if _, err := os.Stat(filepath.Join(dir, "c")); !errors.Is(err, fs.ErrNotExist) || temps(t, dir) != 0 {
 		t.Errorf("after the abort: %v, %d temporary files", err, temps(t, dir))
+	}
+}
+
+// TestBatchErrors: nothing new is visible after a removal that fails before the
+// renames, and Abort says what it could not remove.
+func TestBatchErrors(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"full/page", "new"} {
+		b, err := NewBatch(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Add(name, []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if name == "new" {
+			err = b.RemoveFirst("full")
+		}
+		if err := errors.Join(err, b.Commit()); errors.Is(err, unix.ENOTEMPTY) != (name == "new") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "new")); !errors.Is(err, fs.ErrNotExist) || temps(t, dir) != 0 {
+		t.Errorf("%v, and %d temporary files", err, temps(t, dir))
+	}
+	b, err := NewBatch(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Add("other", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	temp := filepath.Join(dir, b.staged[0].temp)
+	if err := errors.Join(os.Remove(temp), os.MkdirAll(filepath.Join(temp, "x"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Abort(); !errors.Is(err, unix.ENOTEMPTY) {
+		t.Errorf("a temporary name that became a directory: %v", err)
 	}
 }
 
@@ -284,6 +346,9 @@ func TestModesWhateverTheUmask(t *testing.T) {
 }
 
 func TestMkdirAllRefusesFiles(t *testing.T) {
+	if err := MkdirAll(t.TempDir(), 0o755); err != nil {
+		t.Errorf("a directory that exists: %v", err)
+	}
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -330,6 +395,9 @@ func TestSweep(t *testing.T) {
 		}
 		age(name, 2*time.Hour)
 		left = append(left, name)
+	}
+	if _, err := Sweep(filepath.Join(dir, "missing"), time.Hour, now); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing directory: %v", err)
 	}
 	if n, err := Sweep(dir, time.Hour, now); n != 2 || err != nil {
 		t.Errorf("swept %d, %v; want 2", n, err)

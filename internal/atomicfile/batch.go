@@ -125,10 +125,7 @@ func (b *Batch) mkdirAll(rel string) error {
 	case err == nil && !info.IsDir():
 		return fmt.Errorf("making directory %s: a %s is in its place: %w", rel, Kind(info.Mode()), ErrNotRegular)
 	case errors.Is(err, fs.ErrNotExist):
-		if err := b.root.Mkdir(rel, 0o755); err != nil {
-			return err
-		}
-		if err := b.root.Chmod(rel, 0o755); err != nil {
+		if err := errors.Join(b.root.Mkdir(rel, 0o755), b.root.Chmod(rel, 0o755)); err != nil {
 			return err
 		}
 		b.touched[parent] = true
@@ -241,6 +238,5 @@ func (b *Batch) Abort() error {
 			errs = append(errs, err)
 		}
 	}
-	b.staged = nil
 	return errors.Join(append(errs, b.root.Close())...)
 }

@@ -3,6 +3,7 @@ package atomicfile
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,10 +28,20 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("ATOMICFILE_DO") {
 	case "write":
 		_, err = Write(filepath.Join(dir, "page"), []byte("new"), 0o644)
+	case "unsynced":
+		_, err = WriteUnsynced(filepath.Join(dir, "page"), []byte("new"), 0o644)
 	case "batch":
 		var b *Batch
 		if b, err = NewBatch(dir); err == nil {
-			err = errors.Join(b.Add("page", []byte("new"), 0o644), b.Add("sub/other", []byte("new"), 0o644), b.Commit())
+			err = errors.Join(b.Add("page", []byte("new"), 0o644), b.Add("sub/below/other", []byte("new"), 0o644), b.Commit())
+		}
+	case "many":
+		var b *Batch
+		if b, err = NewBatch(dir); err == nil {
+			for i := range manyDirs {
+				err = errors.Join(err, b.Add(fmt.Sprintf("%02d/page", i), []byte("new"), 0o644))
+			}
+			err = errors.Join(err, b.Commit())
 		}
 	}
 	if err != nil {
@@ -119,15 +130,40 @@ func TestOrderOfSystemCalls(t *testing.T) {
 		t.Fatalf("%v: %s", err, said)
 	}
 	inOrder(t, trace, `write\(.*`+temp, `write\(.*\.tmp-other-`, `syncfs\(.*\) += 0`, `renameat.*"page"\) = 0`, `renameat.*"other"\) = 0`,
-		`fsync\(\d+<`+regexp.QuoteMeta(dir)+`>\) += 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/sub>\) += 0`)
-	syncs := 0
-	for _, line := range trace {
-		if strings.Contains(line, "syncfs(") || strings.Contains(line, "fsync(") {
-			syncs++
+		`fsync\(\d+<`+regexp.QuoteMeta(dir)+`>\) += 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/sub>\) += 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/sub/below>\) += 0`)
+}
+
+// TestNumberOfSystemCalls: a batch syncs the file system once and then each directory,
+// or the file system twice; a file that has the content already is not touched.
+func TestNumberOfSystemCalls(t *testing.T) {
+	dir := oldPage(t)
+	for _, test := range []struct {
+		do                      string
+		fsync, syncfs, renameat int
+	}{
+		{"write", 2, 0, 1},
+		{"write", 0, 0, 0},
+		{"batch", 3, 1, 1},
+		{"many", 0, 2, manyDirs},
+		{"unsynced", 0, 0, 0},
+	} {
+		trace, said, err := straced(t, test.do, dir, "-e", "trace=fchmod,fsync,syncfs,rename,renameat,renameat2")
+		if err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		count := map[string]int{}
+		for _, line := range trace {
+			if call := regexp.MustCompile(`^\d+ +([a-z]+)`).FindStringSubmatch(line); call != nil {
+				count[call[1]]++
+			}
+		}
+		if count["fsync"] != test.fsync || count["syncfs"] != test.syncfs || count["renameat"] != test.renameat || test.renameat == 0 && count["fchmod"] != 0 {
+			t.Errorf("%s: %v, want %+v", test.do, count, test)
 		}
 	}
-	if syncs != 3 {
-		t.Errorf("%d syncs for a batch of two files in two directories, want 3", syncs)
+	dir = oldPage(t)
+	if trace, said, err := straced(t, "unsynced", dir, "-e", "trace=fsync"); err != nil || strings.Contains(strings.Join(trace, "\n"), "fsync(") {
+		t.Errorf("unsynced: %v, %s, %q", err, said, trace)
 	}
 }
 

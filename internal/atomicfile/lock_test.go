@@ -21,6 +21,9 @@ func TestLockIsHeldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if flags, err := unix.FcntlInt(first.Fd(), unix.F_GETFL, 0); err != nil || flags&unix.O_ACCMODE != unix.O_RDWR {
+		t.Errorf("opened with %#x, %v; NFS wants it open for writing", flags, err)
+	}
 	if _, err := Lock(path, 0o600); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second holder: %v, want ErrLocked", err)
 	}
@@ -93,12 +96,23 @@ func TestLockIsARegularFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	open := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	before := open()
 	for _, path := range []string{at("FIFO"), at("read-only"), at("directory"), at("symlink"), at("socket"), os.DevNull} {
 		for name, open := range map[string]func(string) (*os.File, error){"OpenLock": OpenLock, "Lock": func(path string) (*os.File, error) { return Lock(path, 0o600) }} {
 			if _, err := open(path); !errors.Is(err, ErrNotRegular) || !strings.Contains(err.Error(), "remove it") {
 				t.Errorf("%s of %s: %v, want ErrNotRegular and what to do", name, path, err)
 			}
 		}
+	}
+	if after := open(); after != before {
+		t.Errorf("%d files were open before, and %d after", before, after)
 	}
 	if _, err := os.Lstat(at("elsewhere")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a symlink was followed, and its target made: %v", err)

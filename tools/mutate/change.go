@@ -27,6 +27,10 @@ var opposite = map[token.Token]token.Token{
 	token.ADD: token.SUB, token.SUB: token.ADD,
 }
 
+// amount is the number from which a number is a size, a limit or a duration: one more
+// is no other behaviour, so it is changed to 0.
+const amount = 8
+
 // find lists the changes of a package that this machine builds, in the order of its
 // files. Some of them do not compile.
 func find(dir string) ([]change, error) {
@@ -84,7 +88,11 @@ func inspect(n ast.Node, add func(from, to token.Pos, text, what string)) {
 		}
 	case *ast.BasicLit:
 		if number, err := strconv.Atoi(n.Value); n.Kind == token.INT && err == nil {
-			add(n.Pos(), n.End(), strconv.Itoa(number+1), fmt.Sprintf("%d instead of %d", number+1, number))
+			other := number + 1
+			if number >= amount {
+				other = 0
+			}
+			add(n.Pos(), n.End(), strconv.Itoa(other), fmt.Sprintf("%d instead of %d", other, number))
 		}
 	}
 }
