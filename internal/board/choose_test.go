@@ -1,6 +1,7 @@
 package board
 
 import (
+	"fmt"
 	"testing"
 
 	"gpuboard/internal/booking"
@@ -10,13 +11,13 @@ import (
 // An amount of memory is what the box of a card says.
 func TestParseMemory(t *testing.T) {
 	for s, want := range map[string]int64{
-		"40G": 38146, "80GB": 76293, "40Gi": 40960, "40GiB": 40960, " 24 g ": 22888, "500M": 476, "500MiB": 500, "0.5Gi": 512, "0G": 0,
+		"40G": 38146, "80GB": 76293, "40Gi": 40960, "40GiB": 40960, " 24 g ": 22888, "500M": 476, "500MB": 476, "500Mi": 500, "500MiB": 500, "999999GiB": 1023998976, "0.5Gi": 512, "0G": 0,
 	} {
 		if got, err := ParseMemory(s); err != nil || got != want {
 			t.Errorf("%q: %d, %v; want %d", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "40", "G", "-1G", "x40G", "1e300G", "NaNG", "InfG", "40T"} {
+	for _, s := range []string{"", "40", "G", "-1G", "x40G", "1000000G", "1e300G", "NaNG", "InfG", "40T"} {
 		if got, err := ParseMemory(s); err == nil {
 			t.Errorf("%q was read as %d", s, got)
 		}
@@ -116,6 +117,62 @@ func TestMaxUsedAsksForMemory(t *testing.T) {
 		w := Request{MaxUsed: new(20.0)}
 		if got := w.open(&c.gpu, eva); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// GPUs come before slices; a slice without a UUID that is safe in a shell is no use.
+func TestChoose(t *testing.T) {
+	gpu := func(index int, used, watts int64) GPU {
+		power := float64(watts)
+		return GPU{State: Free, GPU: snapshot.GPU{Index: index, Name: "NVIDIA A100", MemoryTotal: new(int64(100)), MemoryUsed: &used, PowerLimit: &power}}
+	}
+	slice := func(uuid string) GPU {
+		return GPU{State: Free, Slice: &Slice{}, GPU: snapshot.GPU{UUID: uuid}}
+	}
+	busy := gpu(9, 0, 900)
+	busy.State = Busy
+	parted := GPU{Slices: []GPU{slice("MIG-1"), slice(""), slice("x y")}}
+	nothing := GPU{State: Free, ShortName: "H100", GPU: snapshot.GPU{Index: 3}}
+	b := &Board{Hosts: []Host{{Name: "a", GPUs: []GPU{parted, gpu(1, 50, 250), busy, gpu(2, 10, 300), nothing}}, {Name: "b", GPUs: []GPU{gpu(0, 30, 400)}}}}
+	for _, tt := range []struct {
+		request Request
+		want    string
+	}{
+		{Request{}, "[a:MIG-1 a:1 a:2 a:3 b:0]"},
+		{Request{Order: "index"}, "[a:1 a:2 a:3 a:MIG-1 b:0]"},
+		{Request{Order: "memory"}, "[a:2 b:0 a:1 a:MIG-1 a:3]"},
+		{Request{Order: "power"}, "[b:0 a:2 a:1 a:MIG-1 a:3]"},
+		{Request{Hosts: []string{"b", "c"}}, "[b:0]"},
+		{Request{Model: "a1"}, "[a:1 a:2 b:0]"},
+		{Request{Model: "h1"}, "[a:3]"},
+		{Request{Memory: 100}, "[a:1 a:2 b:0]"},
+		{Request{Memory: 101}, "[]"},
+	} {
+		if got := fmt.Sprint(tt.request.Choose(b, func(string) bool { return false })); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.request, got, tt.want)
+		}
+	}
+}
+
+func TestPick(t *testing.T) {
+	var list []Unit
+	for i, n := range []int{1, 3, 2} {
+		h := &Host{Name: string(rune('a' + i))}
+		for k := range n {
+			list = append(list, Unit{h, &GPU{GPU: snapshot.GPU{Index: k}}})
+		}
+	}
+	for _, tt := range []struct {
+		n               int
+		oneHost, fewest bool
+		want            string
+	}{
+		{1, false, false, "[a:0]"}, {2, false, false, "[b:0 b:1]"}, {2, false, true, "[c:0 c:1]"}, {3, true, true, "[b:0 b:1 b:2]"},
+		{4, true, false, "[]"}, {4, false, false, "[a:0 b:0 b:1 b:2]"}, {4, false, true, "[b:0 b:1 b:2 c:0]"}, {6, false, false, "[a:0 b:0 b:1 b:2 c:0 c:1]"}, {7, false, false, "[]"},
+	} {
+		if got := fmt.Sprint(Pick(list, tt.n, tt.oneHost, tt.fewest)); got != tt.want {
+			t.Errorf("%+v: %s", tt, got)
 		}
 	}
 }

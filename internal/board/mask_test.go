@@ -119,3 +119,41 @@ func TestMaskLevels(t *testing.T) {
 		t.Errorf("process %+v, want its person and no program", p)
 	}
 }
+
+// Those who have one name after masking are one, and the list is sorted anew.
+func TestMaskedUsersAreAddedUp(t *testing.T) {
+	one := board.User{Name: "ann lee", Reserved: 1, Used: 2, Memory: 3, Processes: 4, IdleGPUs: 5, Mean2h: new(6.0), Where: []board.UserHost{{Host: "b", GPUs: []int{1}}}}
+	two := board.User{Name: "al li", Reserved: 1, Used: 1, Memory: 1, Processes: 1, IdleGPUs: 1, Mean2h: new(1.0), Where: []board.UserHost{{Host: "a", GPUs: []int{2}}, {Host: "b", GPUs: []int{0, 1}}}}
+	b := &board.Board{Users: []board.User{{Name: "zoe", Reserved: 3}, one, two}}
+	m := b.Mask(board.Privacy{Users: board.UsersInitials}).Users
+	if len(m) != 2 || m[0].Name != "a.l." || m[1].Name != "z." {
+		t.Fatalf("users %+v", m)
+	}
+	if u := m[0]; u.Reserved != 2 || u.Used != 3 || u.Memory != 4 || u.Processes != 5 || u.IdleGPUs != 6 || *u.Mean2h != 7 || fmt.Sprint(u.Where) != "[{a [2]} {b [0 1]}]" {
+		t.Errorf("%+v", u)
+	}
+	if fmt.Sprint(one.Where, two.Where) != "[{b [1]}] [{a [2]} {b [0 1]}]" {
+		t.Error("masking changed the board itself")
+	}
+	long := board.Privacy{Users: board.UsersInitials}
+	if got := long.Name("a b c d e f g h i j"); got != "a.b.c.d.e.f.g." {
+		t.Errorf("initials of many words: %q", got)
+	}
+}
+
+func TestMaskedBookingsAndProblems(t *testing.T) {
+	masked := board.Privacy{Users: board.UsersHash, Salt: []byte("salt")}
+	if id := masked.BookingID("eva-1"); !strings.HasPrefix(id, "booking-") || id == masked.BookingID("eva-2") || masked.BookingID("") != "" || (board.Privacy{}).BookingID("eva-1") != "eva-1" {
+		t.Errorf("a booking is called %q", id)
+	}
+	known := snapshot.Problem{Code: "smi:failed", Message: "/home/eva", Host: "gpu01", GPU: new(2)}
+	b := &board.Board{Hosts: []board.Host{{Name: "gpu01"}}, Problems: []snapshot.Problem{known, {Code: "x:eva", Host: "eva"}}}
+	masked.KnownCode = func(code string) bool { return code == "smi:failed" }
+	m := b.Mask(masked).Problems
+	if fmt.Sprint(m[0].Code, m[0].Message, m[0].Host, *m[0].GPU) != "smi:failedsmi:failedgpu012" || m[1].Code != board.UnknownCode || m[1].Host != "" {
+		t.Errorf("problems %+v", m)
+	}
+	if p := b.Mask(board.Privacy{Programs: board.ProgramsHidden}).Problems[0]; p != known {
+		t.Errorf("with people shown: %+v", p)
+	}
+}

@@ -239,6 +239,47 @@ func TestClockBehindIsSaid(t *testing.T) {
 	}
 }
 
+// Data that is old is called late news only while it is news.
+func TestClockBehindNeedsNews(t *testing.T) {
+	for name, s := range map[string]scene{
+		"nobody knows when it came": {age: time.Hour},
+		"it came an hour ago":       {age: 2 * time.Hour, seenAt: now.Add(-time.Hour)},
+		"it came when it was made":  {age: time.Hour, seenAt: now.Add(-time.Hour)},
+	} {
+		s.gpu = a100()
+		if h, _ := s.row(t); h.State != board.Stale || h.ClockOffset != 0 || hasCode(h.Problems, "clock:behind") {
+			t.Errorf("%s: state %s, offset %v, problems %v", name, h.State, h.ClockOffset, h.Problems)
+		}
+	}
+	if h, _ := (scene{gpu: a100(), age: 10 * time.Second, seenAt: now}).row(t); h.State != board.Up || hasCode(h.Problems, "clock:behind") {
+		t.Errorf("10 s old: %s, %v", h.State, h.Problems)
+	}
+}
+
+// TestSinceCountsFromTheBooking: use by the one who booked counts from the later of
+// the process and the booking, use without a booking from the process.
+func TestSinceCountsFromTheBooking(t *testing.T) {
+	process, booked := now.Add(-3*time.Hour), now.Add(-time.Hour)
+	future := proc("eva", snapshot.Compute, 9000)
+	future.StartedAt = &snapshot.Time{Time: now.Add(time.Hour)}
+	for _, tt := range []struct {
+		name  string
+		scene scene
+		state board.State
+		want  time.Time
+	}{
+		{"without a booking", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}}, board.Busy, process},
+		{"with one", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, booked: []booking.Booking{by("eva", booking.Reserved)}}, board.InUse, booked},
+		{"with another's", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, booked: []booking.Booking{by("jun", booking.Reserved)}}, board.Contested, booked},
+		{"started in the future", scene{procs: []snapshot.Process{future}}, board.Busy, time.Time{}},
+	} {
+		tt.scene.gpu = a100()
+		if _, g := tt.scene.row(t); g.State != tt.state || !g.Since.Equal(tt.want) {
+			t.Errorf("%s: %s since %v, want %s since %v", tt.name, g.State, g.Since, tt.state, tt.want)
+		}
+	}
+}
+
 func TestNeverHeardOf(t *testing.T) {
 	b, _ := scene{never: true, inv: inventory.Host{ExpectedGPUs: 8}}.merge()
 	if h := b.Hosts[0]; h.State != board.Never || len(h.GPUs) != 0 {
@@ -272,7 +313,7 @@ func TestIdleNeedsAWindowAndAHolder(t *testing.T) {
 		t.Errorf("one reading of 0 %% made it idle since %v", g.IdleSince)
 	}
 	_, g = scene{gpu: a100(), recent: recent}.row(t)
-	if g.State != board.Free || !g.IdleSince.IsZero() || !g.Since.Equal(now.Add(-5*time.Hour)) {
+	if g.State != board.Free || !g.IdleSince.IsZero() || g.IdleFor(now) != 0 || !g.Since.Equal(now.Add(-5*time.Hour)) {
 		t.Errorf("%s since %v, idle since %v; want free since 5 h, and idle for nobody", g.State, g.Since, g.IdleSince)
 	}
 }

@@ -176,7 +176,7 @@ func TestSlicesAreCounted(t *testing.T) {
 	if len(b.Models) != 1 || b.Models[0].Name != "A100-SXM4-40GB 2g.10gb" || b.Models[0].Total != 3 || b.Models[0].Free != 1 || *b.Models[0].MemoryTotal != 9984 {
 		t.Errorf("models %+v", b.Models)
 	}
-	if len(b.FreeNow) != 1 || b.FreeNow[0].UUID != "MIG-1" || b.FreeNow[0].Label() != "0:1" || b.FreeNow[0].Model != "A100-SXM4-40GB 2g.10gb" {
+	if len(b.FreeNow) != 1 || b.FreeNow[0].UUID != "MIG-1" || b.FreeNow[0].Label() != "0:1" || !b.FreeNow[0].Until.IsZero() || b.FreeNow[0].Model != "A100-SXM4-40GB 2g.10gb" {
 		t.Errorf("free now %+v", b.FreeNow)
 	}
 	if b.NextFree == nil || b.NextFree.UUID != "MIG-2" || b.NextFree.By != "eva" {
@@ -202,6 +202,48 @@ func TestSlicesAreCounted(t *testing.T) {
 	}
 	if p := h.GPUs[0].Slices[0].Processes; len(p) != 1 || *p[0].Share != 0.5 || len(h.GPUs[0].Slices[1].Processes) != 0 || len(h.GPUs[0].Processes) != 1 {
 		t.Errorf("processes %+v", p)
+	}
+}
+
+// TestUnplaced: a process that is on no slice, and one that is on one of another instance.
+func TestUnplaced(t *testing.T) {
+	s := scene{gpu: sliced(2)}
+	s.procs = []snapshot.Process{on(proc("jun", snapshot.Compute, 9), 1, 0), on(proc("jun", snapshot.Compute, 8), 9, 0), half(proc("eva", snapshot.Compute, 7)), proc("eva", snapshot.Compute, 6)}
+	_, g := s.row(t)
+	var left []int64
+	for _, p := range g.Unplaced() {
+		left = append(left, *p.UsedMemory)
+	}
+	if !slices.Equal(left, []int64{8, 6}) || g.FreeSlices() != 0 {
+		t.Errorf("unplaced are those of %v MiB, %d slices are free", left, g.FreeSlices())
+	}
+	_, g = scene{gpu: sliced(3), procs: s.procs[:1]}.row(t)
+	if len(g.Unplaced()) != 0 || g.FreeSlices() != 2 {
+		t.Errorf("unplaced are %v, %d slices are free", g.Unplaced(), g.FreeSlices())
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for want, b := range map[string]board.Booking{"[]": {}, "[0 2]": {GPUs: []int{0, 2}}, "[1:3]": {GPUs: []int{1}, Slice: new(3)}} {
+		if got := fmt.Sprint(b.Labels()); got != want {
+			t.Errorf("%+v: %s", b, got)
+		}
+	}
+	h := board.Host{GPUs: []board.GPU{{Slices: make([]board.GPU, 2)}, {}}}
+	for range h.Rows() {
+		break
+	}
+	n := 0
+	for range h.Rows() {
+		if n++; n == 2 {
+			break
+		}
+	}
+	for range h.Units() {
+		break
+	}
+	if h.CountUnits() != 3 {
+		t.Errorf("%d GPUs and slices", h.CountUnits())
 	}
 }
 

@@ -2,11 +2,14 @@ package board_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 )
@@ -39,6 +42,10 @@ func TestFreeFromAndUntil(t *testing.T) {
 			if !g.FreeFrom.Equal(tt.from) || !g.FreeUntil.Equal(tt.until) {
 				t.Errorf("free from %v until %v, want %v and %v", g.FreeFrom, g.FreeUntil, tt.from, tt.until)
 			}
+			b, _ := scene{gpu: a100(), booked: tt.booked}.merge()
+			if len(b.FreeNow) == 1 != (g.State == board.Free) || len(b.FreeNow) == 1 && !b.FreeNow[0].Until.Equal(tt.until) {
+				t.Errorf("free now %+v", b.FreeNow)
+			}
 			if (g.Next != nil) != tt.next {
 				t.Errorf("next booking %v", g.Next)
 			}
@@ -61,6 +68,44 @@ func TestUsersShareByMemory(t *testing.T) {
 	}
 	if tom.Used != 0.25 || tom.Reserved != 0 || len(tom.Where) != 1 || tom.Where[0].GPUs[0] != 0 {
 		t.Errorf("tom %+v", tom)
+	}
+}
+
+// The means of several Unix users of one person are added up, and a person is named once
+// for each host and GPU.
+func TestUsersAreAddedUp(t *testing.T) {
+	second := a100()
+	second.Index, second.UUID = 1, "GPU-2"
+	on := func(gpu int, user string) snapshot.Process {
+		p := proc(user, snapshot.Compute, 0)
+		p.GPU, p.UsedMemory = gpu, nil
+		return p
+	}
+	b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Person: func(name string) string { return strings.TrimSuffix(name, "2") },
+		Recent: &history.Recent{Users: []history.User{{Name: ""}, {Name: "tom", Mean2h: new(1.0)}, {Name: "tom2", Mean2h: new(2.0), Mean24h: new(3.0)}, {Name: "eva", Mean1w: new(4.0)}}},
+		Reports: map[string]board.Report{"gpu01": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100(), second},
+			Processes: []snapshot.Process{on(0, "tom"), on(0, "eva"), on(1, "tom2"), on(1, "tom")}}}}})
+	if len(b.Users) != 2 {
+		t.Fatalf("users %+v", b.Users)
+	}
+	tom, eva := b.Users[0], b.Users[1]
+	if tom.Name != "tom" || tom.Used != 1.5 || tom.Processes != 3 || len(tom.Where) != 1 || !slices.Equal(tom.Where[0].GPUs, []int{0, 1}) || *tom.Mean2h != 3 || *tom.Mean24h != 3 || tom.Mean1w != nil {
+		t.Errorf("tom %+v", tom)
+	}
+	if eva.Used != 0.5 || !slices.Equal(eva.Where[0].GPUs, []int{0}) || eva.Mean2h != nil || *eva.Mean1w != 4 {
+		t.Errorf("eva %+v", eva)
+	}
+}
+
+func TestPeopleOfAHostAreBounded(t *testing.T) {
+	s := scene{gpu: a100()}
+	for i := range 257 {
+		p := proc(fmt.Sprintf("u%d", i), snapshot.Compute, 1)
+		p.PID = 1000 + i
+		s.procs = append(s.procs, p)
+		if b, _ := s.merge(); i >= 255 && (len(b.Users) != 256 || hasCode(b.Problems, "host:limit") != (i == 256)) {
+			t.Errorf("%d people compute: %d are named, problems %v", i+1, len(b.Users), b.Problems)
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the sample")
 	timeout := flag.Duration("timeout", 3*time.Minute, "when the tests of one change are ended; the change is then noticed")
 	also := flag.String("also", "", "another package whose tests run if those of the changed one notice nothing")
+	long := flag.String("long", "", "regular expression of tests that then run without -short, such as those that start a server")
 	flag.Parse()
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -46,7 +47,7 @@ func main() {
 			fail(err)
 		}
 		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
-		r := runner{root: root, work: work, timeout: *timeout, packages: []string{dir}}
+		r := runner{root: root, work: work, timeout: *timeout, packages: []string{dir}, long: *long}
 		if *also != "" {
 			r.packages = append(r.packages, *also)
 		}
@@ -95,6 +96,7 @@ type runner struct {
 	root, work string
 	timeout    time.Duration
 	packages   []string // directories below root: the tests of the first run first
+	long       string   // tests of the first that run without -short, or ""
 }
 
 func (r runner) try(c change) (result, error) {
@@ -118,10 +120,14 @@ func (r runner) try(c change) (result, error) {
 	if r.run("build", "-overlay", list, "./"+r.packages[0]) != nil {
 		return doesNotCompile, nil
 	}
+	test := []string{"test", "-overlay", list, "-vet", "off", "-failfast", "-timeout", r.timeout.String()}
 	for _, dir := range r.packages {
-		if r.run("test", "-overlay", list, "-vet", "off", "-short", "-failfast", "-timeout", r.timeout.String(), "./"+dir) != nil {
+		if r.run(append(test, "-short", "./"+dir)...) != nil {
 			return noticed, nil
 		}
+	}
+	if r.long != "" && r.run(append(test, "-run", r.long, "./"+r.packages[0])...) != nil {
+		return noticed, nil
 	}
 	return unnoticed, nil
 }
