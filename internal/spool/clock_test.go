@@ -117,7 +117,7 @@ func TestClockGoesBack(t *testing.T) {
 	for i := range 40 { // a clock that goes back and forth
 		add(t, s, bootA, noon.Add(time.Duration(3+i%2)*time.Hour))
 	}
-	if n := len(hours(t, dir)); n > 4+2*maxVariants {
+	if n := len(hours(t, dir)); n != 4+2*maxVariants {
 		t.Errorf("%d hour files", n)
 	}
 }
@@ -197,8 +197,19 @@ func TestAnHourWithTooManySamples(t *testing.T) {
 	}
 	add(t, s, bootA, noon.Add(time.Hour))
 	for name, h := range hours(t, dir) {
-		if last := h.Samples[len(h.Samples)-1].Seq; last != snapshot.MaxSamples+1 || len(h.Samples) < snapshot.MaxSamples/2 {
+		if last := h.Samples[len(h.Samples)-1].Seq; last != snapshot.MaxSamples+1 || len(h.Samples) != snapshot.MaxSamples/2+1 {
 			t.Errorf("%s has %d samples up to number %d", name, len(h.Samples), last)
+		}
+	}
+}
+
+func TestNamesOfJournals(t *testing.T) {
+	if hour, boot, ok := parseJournalName(journalName(noon, bootA)); !ok || boot != bootA || !hour.Equal(noon) {
+		t.Errorf("%v, %q, %v", hour, boot, ok)
+	}
+	for _, name := range []string{"journal-20261120T12-a", ".journal-20261120T12", ".journal-20261120T12-", ".journal-20261120T12-a b", ".journal-20261199T12-a", ".journal--a"} {
+		if _, _, ok := parseJournalName(name); ok {
+			t.Errorf("%q is the name of a journal", name)
 		}
 	}
 }

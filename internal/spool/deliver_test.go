@@ -146,6 +146,13 @@ func TestOpenRefusesWhatOthersCanWrite(t *testing.T) {
 	if err := os.Chmod(real, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	file := filepath.Join(base, "file")
+	write(t, file, nil)
+	for _, dir := range []string{file, filepath.Join(file, "spool")} {
+		if _, err := Open(dir); err == nil || errors.Is(err, ErrNotPrivate) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
 	secret := filepath.Join(base, "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)

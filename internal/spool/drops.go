@@ -150,11 +150,7 @@ func (d *Drops) stateOf(host, name string) fileState {
 	if err != nil {
 		return fileState{}
 	}
-	state := fileState{size: info.Size(), modified: info.ModTime()}
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		state.inode = sys.Ino
-	}
-	return state
+	return fileState{inode: info.Sys().(*syscall.Stat_t).Ino, size: info.Size(), modified: info.ModTime()}
 }
 
 func (d *Drops) latest(host string) (*snapshot.Bundle, []byte, error) {

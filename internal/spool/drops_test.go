@@ -117,6 +117,21 @@ func TestDrops(t *testing.T) {
 			t.Errorf("hour %d: %+v, %v", i, h, err)
 		}
 	}
+	for _, f := range []HourFile{{Host: "gpu01", Name: "latest.json.gz"}, {Host: "gpu02", Name: found[0].Name}, {Host: "gpu01", Name: "in/" + found[0].Name}, {Host: "gpu01", Name: "hour-20261120T05-b1.jsonl.gz"}} {
+		if h, err := d.ReadHour(f); h != nil || err == nil || !errors.Is(err, fs.ErrNotExist) != (f.Name == LatestName) {
+			t.Errorf("%+v: %v, %v", f, h, err)
+		}
+	}
+	write(t, filepath.Join(drop, "hour-20269999T05-b.jsonl.gz"), nil)
+	if _, problems := d.Hours("gpu01"); len(problems) != 1 || problems[0].Code != badName {
+		t.Errorf("an hour that cannot be: %v", problems)
+	}
+	if found, problems := d.Hours("gpu02"); found != nil || problems != nil {
+		t.Errorf("hours of a host without a drop: %v, %v", found, problems)
+	}
+	if found, problems := d.Hours("../gpu01"); found != nil || len(problems) != 1 || problems[0].Code != snapshot.BadHost {
+		t.Errorf("hours of no host: %v, %v", found, problems)
+	}
 	for _, host := range []string{"gpu02", "in"} {
 		if _, _, err := d.Latest(host); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v, want that it does not exist", host, err)
@@ -191,6 +206,48 @@ func TestDropDirectoryComesLater(t *testing.T) {
 	}
 	if hosts, _ := d.Hosts(); fmt.Sprint(hosts) != "[gpu01]" {
 		t.Errorf("after it came: %v", hosts)
+	}
+}
+
+func TestDropDirectoryIsAFile(t *testing.T) {
+	data := t.TempDir()
+	d := drops(t, data)
+	write(t, filepath.Join(data, "drop"), nil)
+	if hosts, problems := d.Hosts(); hosts != nil || len(problems) != 1 || problems[0].Code != badUnreadable {
+		t.Errorf("%v, %v", hosts, problems)
+	}
+	if _, _, err := d.Latest("gpu01"); snapshot.CodeOf(err) != badUnreadable {
+		t.Errorf("latest: %v", err)
+	}
+	if _, err := OpenDrops(data); err == nil {
+		t.Error("it was opened")
+	}
+}
+
+// Within one boot the number decides, between two boots the time, and the future loses.
+func TestNewer(t *testing.T) {
+	bundle := func(boot string, seq uint64, minutes int) *snapshot.Bundle {
+		return &snapshot.Bundle{BootID: boot, Snapshot: &snapshot.Snapshot{Seq: seq, CollectedAt: snapshot.TimeOf(noon.Add(time.Duration(minutes) * time.Minute))}}
+	}
+	limit := noon.Add(10 * time.Minute)
+	for _, tt := range []struct {
+		a, b  *snapshot.Bundle
+		limit time.Time
+		want  bool
+	}{
+		{bundle(bootA, 2, 0), bundle(bootA, 1, 5), limit, true},
+		{bundle(bootA, 1, 5), bundle(bootA, 2, 0), limit, false},
+		{bundle(bootA, 1, 5), bundle(bootA, 1, 0), limit, false},
+		{bundle(bootA, 1, 5), bundle(bootB, 2, 0), limit, true},
+		{bundle(bootA, 1, 0), bundle(bootB, 1, 0), limit, false},
+		{bundle(bootA, 1, 11), bundle(bootB, 1, 0), limit, false},
+		{bundle(bootA, 1, 0), bundle(bootB, 1, 11), limit, true},
+		{bundle(bootA, 1, 12), bundle(bootB, 1, 11), limit, true},
+		{bundle(bootA, 1, 11), bundle(bootB, 1, 0), time.Time{}, true},
+	} {
+		if got := Newer(tt.a, tt.b, tt.limit); got != tt.want {
+			t.Errorf("%s %v before %s %v: %v", tt.a.BootID, tt.a.Snapshot.CollectedAt, tt.b.BootID, tt.b.Snapshot.CollectedAt, got)
+		}
 	}
 }
 

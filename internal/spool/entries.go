@@ -23,13 +23,7 @@ const (
 	badName       = "bad:name"       // a directory whose name is no host name
 )
 
-func ownerOf(info fs.FileInfo) (uid int, known bool) {
-	sys, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return int(sys.Uid), true
-}
+func ownerOf(info fs.FileInfo) (uid int) { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
 // readRegular reads a regular file with one name and at most [snapshot.MaxFileBytes]. With
 // a hard link a node could expose a file that it cannot read; a symlink is followed by os.Root
@@ -44,8 +38,8 @@ func readRegular(root *os.Root, name string) ([]byte, error) {
 		if !info.Mode().IsRegular() {
 			return nil, refuse(badNotRegular, "%s is a %s", name, atomicfile.Kind(info.Mode()))
 		}
-		if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Nlink > 1 {
-			return nil, refuse(badNotRegular, "%s has %d names", name, sys.Nlink)
+		if links := info.Sys().(*syscall.Stat_t).Nlink; links > 1 {
+			return nil, refuse(badNotRegular, "%s has %d names", name, links)
 		}
 		if info.Size() > snapshot.MaxFileBytes {
 			return nil, refuse(snapshot.BadTooLarge, "%s is %d bytes, and %d is the most", name, info.Size(), snapshot.MaxFileBytes)

@@ -88,22 +88,23 @@ type Spool struct {
 // another user's directory, and a directory that others can write to are refused with
 // [ErrNotPrivate]. Open does not lock: a publisher reads while a collector writes.
 func Open(dir string) (*Spool, error) {
-	if err := atomicfile.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
-		return nil, fmt.Errorf("opening spool: %w", err)
+	err := atomicfile.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755)
+	if err == nil {
+		err = atomicfile.MkdirAll(dir, dirPerm)
 	}
-	if err := atomicfile.MkdirAll(dir, dirPerm); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("opening spool: %w", err)
 	}
 	info, err := os.Lstat(filepath.Clean(dir))
 	if err != nil {
 		return nil, fmt.Errorf("opening spool: %w", err)
 	}
-	switch owner, known := ownerOf(info); {
+	switch owner := ownerOf(info); {
 	case !info.IsDir():
 		return nil, fmt.Errorf("opening spool %s: %w: it is a symlink", dir, ErrNotPrivate)
 	case info.Mode().Perm()&0o022 != 0:
 		return nil, fmt.Errorf("opening spool %s: %w: mode %v lets others write (chmod go-w mends it)", dir, ErrNotPrivate, info.Mode().Perm())
-	case known && owner != os.Geteuid() && os.Geteuid() != 0:
+	case owner != os.Geteuid() && os.Geteuid() != 0:
 		return nil, fmt.Errorf("opening spool %s: %w: it belongs to uid %d", dir, ErrNotPrivate, owner)
 	}
 	return &Spool{dir: dir, maxBytes: defaultMaxBytes, maxFiles: defaultMaxFiles, session: strings.ToLower(rand.Text())}, nil

@@ -117,6 +117,9 @@ func TestAddSurvivesRestart(t *testing.T) {
 	if len(hours(t, dir)) != 0 {
 		t.Error("an hour was sealed that is not over")
 	}
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
 	add(t, s, bootA, noon.Add(time.Hour))
 	h := hours(t, dir)["hour-20261120T12-aaaaaaaa.jsonl.gz"]
 	if h == nil || seqs(h.Samples) != "1 2 3" || h.BootID != bootA || h.Host != "gpu01" || !h.Start.Equal(noon) {
@@ -200,5 +203,69 @@ func TestLostSpoolNumbersGrow(t *testing.T) {
 	}
 	if after := at(open(t, dir), 84); after <= before {
 		t.Errorf("number %d after the spool was lost, want more than %d", after, before)
+	}
+}
+
+func TestAddRefuses(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "spool"))
+	badHost := snap(bootA, noon)
+	badHost.Host = "../gpu01"
+	for want, sn := range map[string]*snapshot.Snapshot{"host": badHost, "when it was collected": snap(bootA, time.Time{})} {
+		if err := s.Add(sn); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error about %q", err, want)
+		}
+	}
+	if names, err := s.names(); err != nil || fmt.Sprint(names) != "["+lockName+"]" {
+		t.Errorf("the spool has %v, %v", names, err)
+	}
+}
+
+func TestWindowIsBounded(t *testing.T) {
+	samples := make([]snapshot.Sample, snapshot.MaxSamples+2)
+	for i := range samples {
+		samples[i] = snapshot.Sample{Seq: uint64(i), At: noon}
+	}
+	if kept := window(samples, noon); len(kept) != snapshot.MaxSamples || kept[0].Seq != 2 {
+		t.Errorf("%d samples are kept, the first is number %d", len(kept), kept[0].Seq)
+	}
+}
+
+// A spool whose journal cannot be read is not added to, and not locked either.
+func TestJournalTooLarge(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s, other := open(t, dir), open(t, dir)
+	journal := filepath.Join(dir, journalName(noon, bootA))
+	if err := errors.Join(os.WriteFile(journal, nil, 0o600), os.Truncate(journal, maxJournal)); err != nil {
+		t.Fatal(err)
+	}
+	if err := appendSample(journal, snapshot.Sample{Seq: 1, At: noon}); err == nil || !strings.Contains(err.Error(), "larger") {
+		t.Errorf("a full journal: %v", err)
+	}
+	if err := os.Truncate(journal, maxJournal+1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Lock(); err == nil {
+		t.Error("a journal that is too large was read")
+	}
+	if err := os.Remove(journal); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Lock(); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+}
+
+// What cannot be removed is an error, and the snapshot is there all the same.
+func TestPruneReportsErrors(t *testing.T) {
+	for name, at := range map[string]time.Time{"expired": noon.Add(-100 * time.Hour), "over the limit": noon.Add(-3 * time.Hour)} {
+		dir := filepath.Join(t.TempDir(), "spool")
+		s := open(t, dir)
+		s.maxFiles = 0
+		if err := os.MkdirAll(filepath.Join(dir, variant(at, bootA, 1), "x"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Add(snap(bootA, noon)); err == nil || latest(t, dir).Snapshot.Seq != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -103,11 +103,7 @@ func ownerOfDir(dir *os.Root) int {
 	if err != nil {
 		return -1
 	}
-	uid, known := ownerOf(info)
-	if !known {
-		return -1
-	}
-	return uid
+	return ownerOf(info)
 }
 
 // private reports whether only this user may enter a directory.

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -226,9 +227,12 @@ func TestUsageChangesNothing(t *testing.T) {
 		t.Errorf("%d files are left", n)
 	}
 	for _, host := range []string{"none", "../x", "gpu01/in"} {
-		if l, err := s.drops.Usage(host, s.old); l.Files != 0 || host != "none" && err == nil {
+		if l, err := s.drops.Usage(host, s.old); l.Files != 0 || (host == "none") != (err == nil) {
 			t.Errorf("%s: %+v, %v", host, l, err)
 		}
+	}
+	if sum(math.MaxInt64-1, 1) != math.MaxInt64 || sum(math.MaxInt64, 1) != math.MaxInt64 {
+		t.Error("a sum of sizes overflows")
 	}
 }
 
