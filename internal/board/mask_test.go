@@ -132,6 +132,10 @@ func TestMaskedUsersAreAddedUp(t *testing.T) {
 	if u := m[0]; u.Reserved != 2 || u.Used != 3 || u.Memory != 4 || u.Processes != 5 || u.IdleGPUs != 6 || *u.Mean2h != 7 || fmt.Sprint(u.Where) != "[{a [2]} {b [0 1]}]" {
 		t.Errorf("%+v", u)
 	}
+	b.Hosts = []board.Host{{GPUs: []board.GPU{{Last: &board.LastSeen{Users: []string{"eva", "emil", "jun"}}}}}}
+	if last := b.Mask(board.Privacy{Users: board.UsersInitials}).Hosts[0].GPUs[0].Last.Users; fmt.Sprint(last) != "[e. j.]" {
+		t.Errorf("last were %v", last)
+	}
 	if fmt.Sprint(one.Where, two.Where) != "[{b [1]}] [{a [2]} {b [0 1]}]" {
 		t.Error("masking changed the board itself")
 	}

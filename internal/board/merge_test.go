@@ -104,6 +104,7 @@ func TestStateOfOneGPU(t *testing.T) {
 		reason string
 	}{
 		{"display server alone is free", scene{gpu: used(600), procs: []snapshot.Process{proc("root", snapshot.Graphics, 400)}}, board.Free, ""},
+		{"a display server's memory does not count", scene{gpu: used(1100), procs: []snapshot.Process{proc("root", snapshot.Graphics, 400)}}, board.Free, ""},
 		{"memory beyond the display server's is stuck", scene{gpu: used(5000), procs: []snapshot.Process{proc("root", snapshot.Graphics, 400)}}, board.Stuck, board.ReasonUnowned},
 		{"graphics that also computes is use", scene{gpu: used(600), procs: []snapshot.Process{proc("lea", snapshot.ComputeGraphics, 400)}}, board.Busy, ""},
 		{"at the threshold still free", scene{gpu: used(819)}, board.Free, ""},
@@ -260,6 +261,7 @@ func TestClockBehindNeedsNews(t *testing.T) {
 // the process and the booking, use without a booking from the process.
 func TestSinceCountsFromTheBooking(t *testing.T) {
 	process, booked := now.Add(-3*time.Hour), now.Add(-time.Hour)
+	idle := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour)}}}
 	future := proc("eva", snapshot.Compute, 9000)
 	future.StartedAt = &snapshot.Time{Time: now.Add(time.Hour)}
 	for _, tt := range []struct {
@@ -271,6 +273,7 @@ func TestSinceCountsFromTheBooking(t *testing.T) {
 		{"without a booking", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}}, board.Busy, process},
 		{"with one", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, booked: []booking.Booking{by("eva", booking.Reserved)}}, board.InUse, booked},
 		{"with another's", scene{procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, booked: []booking.Booking{by("jun", booking.Reserved)}}, board.Contested, booked},
+		{"booked, and idle for longer", scene{recent: idle, booked: []booking.Booking{by("eva", booking.Reserved)}}, board.Booked, booked},
 		{"started in the future", scene{procs: []snapshot.Process{future}}, board.Busy, time.Time{}},
 	} {
 		tt.scene.gpu = a100()
@@ -288,6 +291,24 @@ func TestNeverHeardOf(t *testing.T) {
 	b, _ = scene{never: true, inv: inventory.Host{Check: inventory.Critical}}.merge()
 	if h := b.Hosts[0]; h.State != board.Down {
 		t.Errorf("critical and silent: %s, want down", h.State)
+	}
+}
+
+// What was known of a host stays known: that it was there, and what a lost card has.
+func TestKnownFromBefore(t *testing.T) {
+	_, marks := scene{gpu: a100()}.merge()
+	b, _ := scene{never: true, marks: marks}.merge()
+	if h := b.Hosts[0]; h.State != board.Down || len(h.GPUs) != 1 {
+		t.Errorf("silent: %s with %d GPUs, want down with one", h.State, len(h.GPUs))
+	}
+	s := scene{gpu: a100(), marks: marks}
+	s.gpu.MemoryTotal = nil
+	if _, g := s.row(t); g.MemoryTotal != nil {
+		t.Error("a card that is well has memory that it did not report")
+	}
+	s.gpu.Health = snapshot.HealthLost
+	if _, g := s.row(t); g.MemoryTotal == nil || *g.MemoryTotal != 40960 {
+		t.Errorf("a lost card has %v", g.MemoryTotal)
 	}
 }
 

@@ -223,6 +223,18 @@ func TestUnplaced(t *testing.T) {
 	}
 }
 
+// A partitioned GPU is free until the next booking of all of it.
+func TestSlicesAreFreeUntilTheNextBooking(t *testing.T) {
+	next := by("eva", booking.Reserved)
+	next.From, next.Until = now.Add(time.Hour), now.Add(2*time.Hour)
+	if _, g := (scene{gpu: sliced(2), booked: []booking.Booking{next}}).row(t); g.State != board.Free || !g.FreeUntil.Equal(next.From) || !g.Slices[1].FreeUntil.Equal(next.From) {
+		t.Errorf("%s until %v, its slice until %v", g.State, g.FreeUntil, g.Slices[1].FreeUntil)
+	}
+	if _, g := (scene{gpu: sliced(2)}).row(t); !g.FreeUntil.IsZero() {
+		t.Errorf("without a booking it is free until %v", g.FreeUntil)
+	}
+}
+
 func TestLabels(t *testing.T) {
 	for want, b := range map[string]board.Booking{"[]": {}, "[0 2]": {GPUs: []int{0, 2}}, "[1:3]": {GPUs: []int{1}, Slice: new(3)}} {
 		if got := fmt.Sprint(b.Labels()); got != want {

@@ -128,6 +128,29 @@ func TestStrayBookingsAreNamed(t *testing.T) {
 	}
 }
 
+func TestBookingsAreSorted(t *testing.T) {
+	var list []booking.Booking
+	for _, one := range []struct {
+		host, uuid string
+		hours      int
+	}{{"gpu01", "", -1}, {"gpu99", "", -2}, {"gpu10", "", -2}, {"gpu01", "GPU-9", -3}, {"gpu2", "", -2}} {
+		b := by("eva", booking.Reserved)
+		b.Host, b.From = one.host, now.Add(time.Duration(one.hours)*time.Hour)
+		if one.uuid != "" {
+			b.Target = booking.Target{UUID: one.uuid, Index: -1}
+		}
+		list = append(list, b)
+	}
+	b, _ := scene{gpu: a100(), booked: list}.merge()
+	got := ""
+	for _, bk := range b.Bookings {
+		got += fmt.Sprint(" ", bk.Host, bk.GPUs)
+	}
+	if got != " gpu01[] gpu2[0] gpu10[0] gpu99[0] gpu01[0]" {
+		t.Errorf("bookings%s", got)
+	}
+}
+
 func TestOneBadHostLeavesTheOthersAlone(t *testing.T) {
 	in := board.Input{Now: now, Hosts: []inventory.Host{{Name: "good"}, {Name: "bad"}}, Reports: map[string]board.Report{
 		"good": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100()}}},
@@ -165,5 +188,9 @@ func TestLostCardIsNoModelOfItsOwn(t *testing.T) {
 	}})
 	if m := b.Hosts[0].Models; len(m) != 1 || m[0].Total != 2 || m[0].Free != 1 || m[0].MemoryTotal == nil {
 		t.Errorf("models %+v, want one of two cards", m)
+	}
+	b.Hosts[0].GPUs[1].State = board.Free
+	if b.Count(); b.Models[0].Free != 2 {
+		t.Errorf("models %+v, want two free cards", b.Models)
 	}
 }
