@@ -77,9 +77,7 @@ func sizeOfSite(t *testing.T, in render.Input) (files, bytes int) {
 	t.Helper()
 	in.Emit = func(f render.File) error {
 		files++
-		for _, part := range f.Parts {
-			bytes += len(part)
-		}
+		bytes += len(f.Content)
 		return nil
 	}
 	if _, err := page.Files(in, nil); err != nil {

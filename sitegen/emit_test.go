@@ -29,7 +29,7 @@ func TestEmit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range list {
-			want[f.Path] = f.Bytes()
+			want[f.Path] = f.Content
 		}
 	}
 	run := func(emit func(render.File) error) error {
@@ -52,7 +52,7 @@ func TestEmit(t *testing.T) {
 		if got[f.Path] != nil {
 			t.Errorf("%s comes twice", f.Path)
 		}
-		got[f.Path] = f.Bytes()
+		got[f.Path] = f.Content
 		return nil
 	}); err != nil {
 		t.Fatal(err)

@@ -72,10 +72,8 @@ func (c *compressor) gzip(f *render.File) ([]byte, error) {
 		c.writers[level] = w
 	}
 	w.Reset(&c.buf)
-	for _, part := range f.Parts {
-		if _, err := w.Write(part); err != nil {
-			return nil, fmt.Errorf("compressing %s: %w", f.Path, err)
-		}
+	if _, err := w.Write(f.Content); err != nil {
+		return nil, fmt.Errorf("compressing %s: %w", f.Path, err)
 	}
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("compressing %s: %w", f.Path, err)
@@ -91,8 +89,8 @@ func (v *view) gzipPath(name string) string {
 // gzipIsCurrent reports whether the compressed copy on disk is one of this
 // content, by the checksum and the length at the end of it (RFC 1952, 2.3.1). Web
 // servers never compare the two.
-func (v *view) gzipIsCurrent(f *render.File, size int) bool {
-	if info, err := os.Lstat(filepath.Join(v.dir, filepath.FromSlash(f.Path))); err != nil || info.Size() != int64(size) {
+func (v *view) gzipIsCurrent(f *render.File) bool {
+	if info, err := os.Lstat(filepath.Join(v.dir, filepath.FromSlash(f.Path))); err != nil || info.Size() != int64(len(f.Content)) {
 		return false
 	}
 	file, info, err := atomicfile.Open(v.gzipPath(f.Path))
@@ -107,19 +105,6 @@ func (v *view) gzipIsCurrent(f *render.File, size int) bool {
 	if _, err := file.ReadAt(end[:], info.Size()-8); err != nil {
 		return false
 	}
-	return binary.LittleEndian.Uint32(end[:4]) == checksum(f.Parts) && binary.LittleEndian.Uint32(end[4:]) == uint32(size)
-}
-
-func sizeOf(parts [][]byte) (n int) {
-	for _, part := range parts {
-		n += len(part)
-	}
-	return n
-}
-
-func checksum(parts [][]byte) (crc uint32) {
-	for _, part := range parts {
-		crc = crc32.Update(crc, crc32.IEEETable, part)
-	}
-	return crc
+	sum, length := binary.LittleEndian.Uint32(end[:4]), binary.LittleEndian.Uint32(end[4:])
+	return sum == crc32.ChecksumIEEE(f.Content) && length == uint32(len(f.Content))
 }

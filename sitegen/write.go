@@ -77,10 +77,9 @@ func (w *siteWriter) stage(f *render.File) (err error) {
 		w.keep(f.Path)
 		return nil
 	}
-	size := sizeOf(f.Parts)
-	compressed := hasGzip(f.Path, size)
+	compressed := hasGzip(f.Path, len(f.Content))
 	var copy []byte // nil for one that stays as it is, or none
-	if compressed && !w.v.gzipIsCurrent(f, size) {
+	if compressed && !w.v.gzipIsCurrent(f) {
 		c, ok := w.v.compressors.Get().(*compressor)
 		if !ok {
 			c = &compressor{writers: map[int]*gzip.Writer{}}
@@ -103,7 +102,7 @@ func (w *siteWriter) stage(f *render.File) (err error) {
 			return err
 		}
 	}
-	return w.batch.Add(f.Path, f.Bytes(), 0o644)
+	return w.batch.Add(f.Path, f.Content, 0o644)
 }
 
 // keep takes a file and its compressed copy, where there are any, as they are.

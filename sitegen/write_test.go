@@ -118,7 +118,7 @@ func TestCompressedCopiesComeAndGo(t *testing.T) {
 			}
 			for round, size := range []int{minGzip, minGzip - 1, minGzip - 2, minGzip + 1, 1} {
 				content := bytes.Repeat([]byte{byte('a' + round)}, size)
-				writeSite(t, v, time.Now(), render.File{Path: "a.json", Parts: [][]byte{content}}, render.File{Path: "a.ansi", Parts: [][]byte{content}})
+				writeSite(t, v, time.Now(), render.File{Path: "a.json", Content: content}, render.File{Path: "a.ansi", Content: content})
 				wantGzip(t, v, "a.json", size >= minGzip)
 				wantGzip(t, v, "a.ansi", false)
 				process(v)
@@ -135,7 +135,7 @@ func TestStaleCompressedCopiesAreRemoved(t *testing.T) {
 	if err := os.Mkdir(v.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	file := render.File{Path: "a.json", Parts: [][]byte{[]byte("{}")}}
+	file := render.File{Path: "a.json", Content: []byte("{}")}
 	writeSite(t, v, time.Now(), file)
 	for range 2 {
 		if err := os.WriteFile(v.gzipPath(file.Path), []byte("an old one"), 0o644); err != nil {
@@ -160,7 +160,7 @@ func TestFilesComeAndGo(t *testing.T) {
 	for round, names := range [][]string{both, both, one, one, both, other, other, other, both, both} {
 		var files []render.File
 		for _, name := range names {
-			files = append(files, render.File{Path: name, Parts: [][]byte{{byte('0' + round)}}})
+			files = append(files, render.File{Path: name, Content: []byte{byte('0' + round)}})
 		}
 		want := names
 		if round == 5 || round == 8 {

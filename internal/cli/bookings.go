@@ -164,7 +164,7 @@ func (e *editor) published(path string, list []booking.Booking, problems []snaps
 	if i < 0 {
 		return fmt.Errorf("there is no %s", path)
 	}
-	_, err = e.app.stdout.Write(files[i].Bytes())
+	_, err = e.app.stdout.Write(files[i].Content)
 	return err
 }
 

@@ -41,7 +41,7 @@ func TestBookingHasNoBarriers(t *testing.T) {
 		}
 	}
 	for _, f := range pages.Assets() {
-		write("assets/"+filepath.Base(f.Path), f.Bytes(), nil)
+		write("assets/"+filepath.Base(f.Path), f.Content, nil)
 	}
 	lines := []booking.Booking{
 		{ID: "a", Host: "atlas", Name: "eva", From: now.Add(-time.Hour), Until: now.Add(time.Hour), Comment: "mine"},

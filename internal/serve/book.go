@@ -132,7 +132,7 @@ func (d *bookingForm) public(w http.ResponseWriter, r *http.Request, name string
 	var content []byte
 	if isAsset {
 		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
-		content = asset.Bytes()
+		content = asset.Content
 	} else {
 		able := struct {
 			Booking bool   `json:"booking"`

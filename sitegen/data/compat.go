@@ -49,12 +49,12 @@ func newCompat(in render.Input) *compat {
 func (c *compat) host(i int, h *board.Host) (files []render.File) {
 	if c.vesta {
 		c.states[i] = members(encode(object{{h.Name, vestaHost(h, c.zone, c.samples[h.Name])}}))
-		files = append(files, render.NewFile("states/"+h.Name+"/index.json", []byte("{"), c.states[i], []byte("}\n")))
+		files = append(files, render.NewFile("states/"+h.Name+"/index.json", joined("{", c.states[i:i+1], "", "}\n")))
 	}
 	if c.nvgpu {
 		c.info[i] = members(encode(object{{h.Name, nvgpuInfo(h)}}))
 		c.agents[i] = encode(nvgpuAgent(h, c.now))
-		files = append(files, routed("gpu_status/"+h.Name, c.agents[i], []byte("\n"))...)
+		files = append(files, routed("gpu_status/"+h.Name, joined("", c.agents[i:i+1], "", "\n"))...)
 	}
 	if c.monitor {
 		c.nodes[i] = encode(monitorNode(h, c.zone))
@@ -65,24 +65,24 @@ func (c *compat) host(i int, h *board.Host) (files []render.File) {
 // files are those of all hosts, once each is encoded.
 func (c *compat) files() (files []render.File) {
 	if c.vesta {
-		files = append(files, render.NewFile("states/index.json", parted([]byte("{"), c.states, ",", "}\n")...))
+		files = append(files, render.NewFile("states/index.json", joined("{", c.states, ",", "}\n")))
 	}
 	if c.nvgpu {
-		files = append(files, render.NewFile("compat/gpu_info.json", parted([]byte("{"), c.info, ",", "}\n")...))
-		files = append(files, routed("cluster_status", parted([]byte("["), c.agents, ",", "]\n")...)...)
+		files = append(files, render.NewFile("compat/gpu_info.json", joined("{", c.info, ",", "}\n")))
+		files = append(files, routed("cluster_status", joined("[", c.agents, ",", "]\n"))...)
 		if len(c.agents) == 1 { // of several there is no telling which one is asked for
-			files = append(files, render.NewFile("gpu_status/index.json", c.agents[0], []byte("\n")))
+			files = append(files, render.NewFile("gpu_status/index.json", joined("", c.agents, "", "\n")))
 		}
 	}
 	if c.monitor {
-		files = append(files, routed("get-status", parted([]byte(`{"Nodes":[`), c.nodes, ",", "]}\n")...)...)
+		files = append(files, routed("get-status", joined(`{"Nodes":[`, c.nodes, ",", "]}\n"))...)
 	}
 	return files
 }
 
 // routed is a file below compat/, and the same where its route was.
-func routed(route string, parts ...[]byte) []render.File {
-	return []render.File{render.NewFile("compat/"+route+".json", parts...), render.NewFile(route+"/index.json", parts...)}
+func routed(route string, content []byte) []render.File {
+	return []render.File{render.NewFile("compat/"+route+".json", content), render.NewFile(route+"/index.json", content)}
 }
 
 func compatZone(zone *time.Location) *time.Location {

@@ -3,7 +3,9 @@
 package data
 
 import (
+	"bytes"
 	"cmp"
+	"slices"
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
@@ -26,13 +28,13 @@ func Files(in render.Input) ([]render.File, error) {
 	}
 	// Each is handed on before the next is made, so that few are in memory.
 	err = out.Put(
-		render.NewFile("api/v1/board.json", boardFile(in, hosts)...),
+		render.NewFile("api/v1/board.json", boardFile(in, hosts)),
 		render.NewFile("api/v1/free.json", freeFile(in)),
 		render.NewFile("api/v1/hosts.json", hostsFile(in)),
 		render.NewFile("api/v1/users.json", usersFile(in)),
 		render.NewFile("api/v1/bookings.json", bookingsFile(in)),
 		render.NewFile("health.json", healthFile(in)),
-		render.NewFile("metrics.txt", metricsFile(in)...),
+		render.NewFile("metrics.txt", metricsFile(in)),
 	)
 	if err != nil {
 		return nil, err
@@ -100,8 +102,8 @@ func totalsOf(t *board.Totals) totalsDoc {
 	return doc
 }
 
-// boardFile is the whole board, one host a line, in parts.
-func boardFile(in render.Input, hosts [][]byte) [][]byte {
+// boardFile is the whole board, one host a line.
+func boardFile(in render.Input, hosts [][]byte) []byte {
 	b := in.Board
 	head := encode(&struct {
 		header
@@ -119,21 +121,12 @@ func boardFile(in render.Input, hosts [][]byte) [][]byte {
 	})
 	head = append(head[:len(head)-1], `,"hosts":[`...)
 	if len(hosts) == 0 {
-		return [][]byte{head, []byte("\n]}\n")}
+		return append(head, "\n]}\n"...)
 	}
-	return parted(append(head, "\n{"...), hosts, "},\n{", "}\n]}\n")
+	return joined(string(head)+"\n{", hosts, "},\n{", "}\n]}\n")
 }
 
-// parted are a file of parts that were made before, with something between
-// them and at the end.
-func parted(start []byte, made [][]byte, between, end string) [][]byte {
-	parts := append(make([][]byte, 0, 2*len(made)+1), start)
-	sep := []byte(between)
-	for i, part := range made {
-		if i > 0 {
-			parts = append(parts, sep)
-		}
-		parts = append(parts, part)
-	}
-	return append(parts, []byte(end))
+// joined is a file of values that are encoded already.
+func joined(start string, values [][]byte, between, end string) []byte {
+	return slices.Concat([]byte(start), bytes.Join(values, []byte(between)), []byte(end))
 }

@@ -36,7 +36,7 @@ func apiData(t testing.TB, in render.Input) map[string][]byte {
 		if f.Path != path.Clean(f.Path) || strings.HasPrefix(f.Path, "/") || strings.HasPrefix(f.Path, "..") {
 			t.Errorf("%q is not a path within the site", f.Path)
 		}
-		byPath[f.Path] = f.Bytes()
+		byPath[f.Path] = f.Content
 	}
 	return byPath
 }
@@ -227,7 +227,7 @@ func TestDataIsDeterministic(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range want {
-			if got[i].Path != want[i].Path || !bytes.Equal(got[i].Bytes(), want[i].Bytes()) {
+			if got[i].Path != want[i].Path || !bytes.Equal(got[i].Content, want[i].Content) {
 				t.Fatalf("%s differs between two runs", want[i].Path)
 			}
 		}
@@ -312,7 +312,7 @@ func BenchmarkData(b *testing.B) {
 				}
 				size = 0
 				for _, f := range files {
-					size += int64(len(f.Bytes()))
+					size += int64(len(f.Content))
 				}
 			}
 			b.SetBytes(size)

@@ -21,7 +21,7 @@ func feedParse(t testing.TB, in render.Input, log []events.Event) feedDoc {
 		t.Fatal(err)
 	}
 	var doc feedDoc
-	if err := xml.Unmarshal(f.Bytes(), &doc); err != nil || !utf8.Valid(f.Bytes()) || f.Path != "feed.atom" {
+	if err := xml.Unmarshal(f.Content, &doc); err != nil || !utf8.Valid(f.Content) || f.Path != "feed.atom" {
 		t.Fatalf("%s: %v", f.Path, err)
 	}
 	return doc
@@ -64,7 +64,7 @@ func TestFeedChangesOnlyWithEvents(t *testing.T) {
 	one, err1 := Feed(in, log)
 	in.Board.GeneratedAt = in.Board.GeneratedAt.Add(time.Hour)
 	two, err2 := Feed(in, log)
-	if err1 != nil || err2 != nil || !bytes.Equal(one.Bytes(), two.Bytes()) {
+	if err1 != nil || err2 != nil || !bytes.Equal(one.Content, two.Content) {
 		t.Errorf("the feed changes with the moment (%v, %v)", err1, err2)
 	}
 	more := append(log, events.Event{ID: "b", Kind: events.GPUBack, Host: "../../x", At: boardtest.Now.Add(time.Hour), Summary: "y"})

@@ -30,7 +30,7 @@ func historyFiles(in render.Input, out *render.Sink) error {
 		h := &in.Board.Hosts[i]
 		file := render.File{Path: "api/v1/hosts/" + h.Name + "/history.json", Kept: in.History.Kept[h.Name]}
 		if past := in.History.Hosts[h.Name]; past != nil {
-			file.Parts = [][]byte{hostPastFile(h, past, all)}
+			file.Content = hostPastFile(h, past, all)
 		} else if !file.Kept {
 			continue
 		}

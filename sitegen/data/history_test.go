@@ -32,7 +32,7 @@ func TestFormulasInCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"api/v1/history/users.csv", "api/v1/history/hosts.csv"} {
-		lines, err := csv.NewReader(bytes.NewReader(boardtest.FileOf(t, data, path).Bytes())).ReadAll()
+		lines, err := csv.NewReader(bytes.NewReader(boardtest.FileOf(t, data, path).Content)).ReadAll()
 		if err != nil || len(lines) < 10 {
 			t.Fatalf("%s: %d lines, %v", path, len(lines), err)
 		}

@@ -18,8 +18,8 @@ import (
 // metrics of its own), base units only, and neither pids nor programs, which
 // would make a new series of every job. What is not known has no sample.
 // The same file may be dropped in node_exporter's textfile directory.
-func metricsFile(in render.Input) [][]byte {
-	m := &metricsSet{families: map[string]*metricsFamily{}}
+func metricsFile(in render.Input) []byte {
+	m := metricsSet{}
 	b := in.Board
 	m.add("gpuboard_build_info", "The generator, by its version.", 1, "version", in.Site.Version)
 	m.add("gpuboard_build_timestamp_seconds", "When this was generated.", float64(b.GeneratedAt.Unix()))
@@ -30,54 +30,37 @@ func metricsFile(in render.Input) [][]byte {
 	for i := range b.Hosts {
 		m.host(&b.Hosts[i], b.GeneratedAt)
 	}
-	return m.parts()
+	return m.text()
 }
 
-// A metricsFamily is a metric. Its samples are in pieces, which are not copied when
-// there are more.
-type metricsFamily struct {
-	help    string
-	samples [][]byte
-}
-
-// metricsPiece is the length in bytes from which a piece gets no more samples.
-const metricsPiece = 16 << 10
-
-type metricsSet struct {
-	families map[string]*metricsFamily
-}
+// A metricsSet has the text of each metric by its name: help, type and samples.
+type metricsSet map[string][]byte
 
 // add appends one sample of a gauge; labels are names and values in turn.
-func (m *metricsSet) add(name, help string, value float64, labels ...string) {
-	f := m.families[name]
-	if f == nil {
-		f = &metricsFamily{help: help}
-		m.families[name] = f
+func (m metricsSet) add(name, help string, value float64, labels ...string) {
+	text := m[name]
+	if text == nil {
+		text = fmt.Appendf(nil, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name)
 	}
-	last := len(f.samples) - 1
-	if last < 0 || len(f.samples[last]) >= metricsPiece {
-		f.samples = append(f.samples, make([]byte, 0, metricsPiece+1<<10))
-		last++
-	}
-	line := append(f.samples[last], name...)
+	text = append(text, name...)
 	for i := 0; i+1 < len(labels); i += 2 {
 		between := byte(',')
 		if i == 0 {
 			between = '{'
 		}
-		line = append(append(append(line, between), labels[i]...), '=', '"')
-		line = append(append(line, metricsLabel(labels[i+1])...), '"')
+		text = append(append(append(text, between), labels[i]...), '=', '"')
+		text = append(append(text, metricsLabel(labels[i+1])...), '"')
 	}
 	if len(labels) > 0 {
-		line = append(line, '}')
+		text = append(text, '}')
 	}
-	line = append(line, ' ')
+	text = append(text, ' ')
 	if whole := int64(value); float64(whole) == value {
-		line = strconv.AppendInt(line, whole, 10)
+		text = strconv.AppendInt(text, whole, 10)
 	} else {
-		line = strconv.AppendFloat(line, value, 'g', -1, 64)
+		text = strconv.AppendFloat(text, value, 'g', -1, 64)
 	}
-	f.samples[last] = append(line, '\n')
+	m[name] = append(text, '\n')
 }
 
 func metricsLabel(s string) string {
@@ -88,17 +71,16 @@ func metricsLabel(s string) string {
 	return s
 }
 
-func (m *metricsSet) parts() [][]byte {
-	parts := make([][]byte, 0, 2*len(m.families))
-	for _, name := range slices.Sorted(maps.Keys(m.families)) {
-		f := m.families[name]
-		parts = append(parts, fmt.Appendf(nil, "# HELP %s %s\n# TYPE %s gauge\n", name, f.help, name))
-		parts = append(parts, f.samples...)
+// text is all metrics, by name.
+func (m metricsSet) text() []byte {
+	var all []byte
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, m[name]...)
 	}
-	return parts
+	return all
 }
 
-func (m *metricsSet) totals(b *board.Board) {
+func (m metricsSet) totals(b *board.Board) {
 	for _, s := range board.States() {
 		m.add("gpuboard_gpus", "GPUs in each state.", float64(b.Totals.ByState[s]), "state", string(s))
 	}
@@ -108,7 +90,7 @@ func (m *metricsSet) totals(b *board.Board) {
 	m.add("gpuboard_gpus_held_idle", "GPUs that are held and idle.", float64(b.Totals.HeldIdle))
 }
 
-func (m *metricsSet) models(b *board.Board) {
+func (m metricsSet) models(b *board.Board) {
 	total, free := byModel(b)
 	for _, name := range slices.Sorted(maps.Keys(total)) {
 		m.add("gpuboard_gpus_free", "Free GPUs by model, net of bookings.", float64(free[name]), "model", name)
@@ -116,7 +98,7 @@ func (m *metricsSet) models(b *board.Board) {
 	}
 }
 
-func (m *metricsSet) users(b *board.Board) {
+func (m metricsSet) users(b *board.Board) {
 	users := slices.Clone(b.Users)
 	slices.SortStableFunc(users, func(a, b board.User) int { return strings.Compare(a.Name, b.Name) })
 	users = slices.CompactFunc(users, func(a, b board.User) bool { return a.Name == b.Name })
@@ -128,7 +110,7 @@ func (m *metricsSet) users(b *board.Board) {
 	}
 }
 
-func (m *metricsSet) problems(problems []snapshot.Problem) {
+func (m metricsSet) problems(problems []snapshot.Problem) {
 	counts := map[string]int{}
 	for i := range problems {
 		counts[problems[i].Code]++
@@ -141,7 +123,7 @@ func (m *metricsSet) problems(problems []snapshot.Problem) {
 
 // host is what is known of a host. A GPU or slice that has the label of another is
 // left out: a second sample with the same labels would void the whole scrape.
-func (m *metricsSet) host(h *board.Host, now time.Time) {
+func (m metricsSet) host(h *board.Host, now time.Time) {
 	m.add("gpuboard_host_state", "1 for the state that the host is in.", 1, "host", h.Name, "state", string(h.State))
 	if !h.SnapshotAt.IsZero() {
 		m.add("gpuboard_snapshot_timestamp_seconds", "When the newest good snapshot of the host was collected.",
@@ -169,7 +151,7 @@ type metricsReading struct {
 
 // row is what GPUs and slices have in common. Slices have names of their own, so that
 // nothing is counted twice in a sum over GPUs.
-func (m *metricsSet) row(g *board.GPU, what string, now time.Time, labels []string, readings ...metricsReading) {
+func (m metricsSet) row(g *board.GPU, what string, now time.Time, labels []string, readings ...metricsReading) {
 	prefix := "gpuboard_" + strings.ToLower(what) + "_"
 	one := func(name, help string, v float64) { m.add(prefix+name, help, v, labels...) }
 	booked := 0.0
@@ -194,7 +176,7 @@ func (m *metricsSet) row(g *board.GPU, what string, now time.Time, labels []stri
 	}
 }
 
-func (m *metricsSet) slice(h *board.Host, g *board.GPU, now time.Time) {
+func (m metricsSet) slice(h *board.Host, g *board.GPU, now time.Time) {
 	labels := []string{"host", h.Name, "gpu", strconv.Itoa(g.Index), "slice", strconv.Itoa(g.Slice.Index)}
 	of := func(more ...string) []string { return slices.Concat(labels, more) }
 	m.add("gpuboard_slice_info", "What the MIG slice is.", 1, of("uuid", g.UUID, "profile", g.Slice.Profile, "model", g.Name)...)
@@ -204,7 +186,7 @@ func (m *metricsSet) slice(h *board.Host, g *board.GPU, now time.Time) {
 		metricsReading{"memory_total_bytes", "Memory of the slice.", scaled(g.MemoryTotal, bytesPerMiB)})
 }
 
-func (m *metricsSet) gpu(h *board.Host, g *board.GPU, now time.Time) {
+func (m metricsSet) gpu(h *board.Host, g *board.GPU, now time.Time) {
 	labels := []string{"host", h.Name, "gpu", strconv.Itoa(g.Index)}
 	of := func(more ...string) []string { return slices.Concat(labels, more) }
 	m.add("gpuboard_gpu_info", "What the GPU is.", 1, of("uuid", g.UUID, "model", g.Name, "driver_version", h.Driver)...)

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -128,7 +127,7 @@ func (p *Published) JSON() []byte {
 	}
 	// The digest is over more than was read back, so the site's own stands.
 	in := render.Input{Board: b, Site: render.Site{Title: p.Title, Lab: p.Lab}, Generation: p.Generation}
-	return bytes.Join(boardFile(in, hosts), nil)
+	return boardFile(in, hosts)
 }
 
 // HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,

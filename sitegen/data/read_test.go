@@ -42,7 +42,7 @@ func published(t testing.TB, in render.Input, path string) []byte {
 	}
 	for _, f := range files {
 		if f.Path == path {
-			return f.Bytes()
+			return f.Content
 		}
 	}
 	t.Fatalf("there is no %s", path)

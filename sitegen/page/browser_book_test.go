@@ -119,7 +119,7 @@ func diskSite(t *testing.T, in render.Input) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, f.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(path, f.Content, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -124,7 +124,7 @@ func rewriteIndex(t testing.TB, dir string, in render.Input) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, files[len(files)-1].Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(path, files[len(files)-1].Content, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	// HTTP tells files apart by the second in which they were written.

@@ -52,7 +52,7 @@ func writeFiles(t testing.TB, dir string, files []render.File) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, f.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(path, f.Content, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

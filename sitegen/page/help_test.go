@@ -143,7 +143,7 @@ func TestHelpIsNotOfTheFleet(t *testing.T) {
 	}
 	in.Help = false
 	for _, f := range pages(t, in) {
-		if strings.HasPrefix(f.Path, "help/") || bytes.Contains(f.Bytes(), []byte("help/index.html")) {
+		if strings.HasPrefix(f.Path, "help/") || bytes.Contains(f.Content, []byte("help/index.html")) {
 			t.Errorf("%s, and this site has no help", f.Path)
 		}
 	}
@@ -152,7 +152,7 @@ func TestHelpIsNotOfTheFleet(t *testing.T) {
 func fileAt(files []render.File, path string) []byte {
 	for _, f := range files {
 		if f.Path == path {
-			return f.Bytes()
+			return f.Content
 		}
 	}
 	return nil

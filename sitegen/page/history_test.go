@@ -60,12 +60,12 @@ func TestPastOfAHost(t *testing.T) {
 	for hosts, want := range map[int]int{render.FullHistoryHosts + 1: 4 * 4, denseHosts + 1: 4} {
 		many := boardtest.Remembered(boardtest.Thin(boardtest.Big(hosts)))
 		page := boardtest.FileOf(t, pages(t, many), "hosts/"+many.Board.Hosts[0].Name+"/history/index.html")
-		if n := strings.Count(string(page.Bytes()), `<svg class="ch`); n != want {
+		if n := strings.Count(string(page.Content), `<svg class="ch`); n != want {
 			t.Errorf("%d charts of one of %d hosts, want %d", n, hosts, want)
 		}
 	}
 	gpu := in.History.Hosts["atlas"].Spans[0].GPUs[render.PastKey(&in.Board.Hosts[0].GPUs[0])]
-	numbers := string(boardtest.FileOf(t, files, "hosts/atlas/history/index.html").Bytes())
+	numbers := string(boardtest.FileOf(t, files, "hosts/atlas/history/index.html").Content)
 	for _, v := range []int16{gpu[render.PastUtilization][0], gpu[render.PastUtilization][95]} {
 		if !strings.Contains(numbers, "<td>"+strconv.Itoa(int(v))) {
 			t.Errorf("%d is not among the numbers", v)
@@ -159,7 +159,7 @@ func TestHostileNamesInThePast(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			if strings.HasPrefix(f.Path, "api/v1/history/") && strings.HasSuffix(f.Path, ".json") && !json.Valid(f.Bytes()) {
+			if strings.HasPrefix(f.Path, "api/v1/history/") && strings.HasSuffix(f.Path, ".json") && !json.Valid(f.Content) {
 				t.Errorf("%.60q breaks %s", x, f.Path)
 			}
 		}
@@ -175,13 +175,13 @@ func TestNewPastIsShown(t *testing.T) {
 	next.History = &render.History{Hosts: map[string]*render.HostPast{"atlas": &charts}, Fleet: in.History.Fleet}
 	charts.Spans[0].Coverage = 0.5
 	second := boardtest.FileOf(t, pages(t, next), "hosts/atlas/index.html")
-	if bytes.Equal(first.Bytes(), second.Bytes()) || !strings.Contains(textOf(parse(t, second)), "data coverage 50 %") {
+	if bytes.Equal(first.Content, second.Content) || !strings.Contains(textOf(parse(t, second)), "data coverage 50 %") {
 		t.Error("new charts are not on the page")
 	}
 	b := *in.Board
 	b.Bookings = append(slices.Clone(b.Bookings), *boardtest.Booked("atlas", []int{6}, "eva", boardtest.Now.Add(-5*time.Hour), boardtest.Now, ""))
 	next.Board = &b
-	if third := boardtest.FileOf(t, pages(t, next), "hosts/atlas/index.html"); bytes.Equal(third.Bytes(), second.Bytes()) {
+	if third := boardtest.FileOf(t, pages(t, next), "hosts/atlas/index.html"); bytes.Equal(third.Content, second.Content) {
 		t.Error("a booking is not behind the curve")
 	}
 }
@@ -211,7 +211,7 @@ func TestPastOfSlices(t *testing.T) {
 	if !slices.Equal(rows, []string{"2:1", "2:2"}) || len(tops) != 2 || tops["2:1"] != "9.8" || tops["2:2"] != "4.9" {
 		t.Errorf("rows of slices %v, with charts up to %v", rows, tops)
 	}
-	all := string(boardtest.FileOf(t, pages(t, in), "hosts/ceres/history/index.html").Bytes())
+	all := string(boardtest.FileOf(t, pages(t, in), "hosts/ceres/history/index.html").Content)
 	if !strings.Contains(all, `<th scope="col" class="n">2</th>`) || strings.Contains(all, `<th scope="col" class="n">2:1</th>`) {
 		t.Error("the values of utilization have a column of a slice")
 	}

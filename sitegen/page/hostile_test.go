@@ -208,7 +208,7 @@ func TestHostileText(t *testing.T) {
 					t.Errorf("%s: %q becomes a script", f.Path, x)
 				}
 			}
-			if strings.ContainsAny(string(f.Bytes()), "\x00\x1b\u202e\u2028") {
+			if strings.ContainsAny(string(f.Content), "\x00\x1b\u202e\u2028") {
 				t.Errorf("%s: %q leaves invisible characters", f.Path, x)
 			}
 		}
@@ -248,7 +248,7 @@ func TestAddressInShellLine(t *testing.T) {
 		in := fleets()["bare"]
 		in.Board.Hosts[0].Address = address
 		for _, f := range pages(t, in) {
-			if f.Path == "hosts/a/index.html" && !strings.Contains(string(f.Bytes()), `<code class="copy">`+want+`</code>`) {
+			if f.Path == "hosts/a/index.html" && !strings.Contains(string(f.Content), `<code class="copy">`+want+`</code>`) {
 				t.Errorf("the address %q is not shown as %q", address, want)
 			}
 		}

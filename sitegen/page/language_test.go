@@ -154,7 +154,7 @@ func TestASixthLanguageIsOneFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := string(boardtest.FileOf(t, files, "index.html").Bytes())
+	page := string(boardtest.FileOf(t, files, "index.html").Content)
 	for _, want := range []string{`<html lang="cs"`, "</svg>volná", " z 32 karet volných, ", "memory"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the front page does not have %q", want)
@@ -186,7 +186,7 @@ func TestSecondLanguage(t *testing.T) {
 	one, two := map[string]bool{}, map[string]bool{}
 	for _, f := range pages(t, in) {
 		one[f.Path] = true
-		if strings.Contains(string(f.Bytes()), "hreflang") {
+		if strings.Contains(string(f.Content), "hreflang") {
 			t.Errorf("%s of a site in one language offers another", f.Path)
 		}
 	}

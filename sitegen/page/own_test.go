@@ -32,7 +32,7 @@ func TestOwnLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"index.html", "bookings/index.html", "hosts/atlas/index.html"} {
-		page := string(boardtest.FileOf(t, files, path).Bytes())
+		page := string(boardtest.FileOf(t, files, path).Content)
 		head, body, _ := strings.Cut(page, "<body>")
 		content, footer, _ := strings.Cut(body, `<footer class="foot">`)
 		if !strings.Contains(head, `<meta name="theme-color" content="#123456">`) || !strings.Contains(content, "<p>Bring cake</p>") || !strings.Contains(footer, "<p>Imprint</p>") {
@@ -42,13 +42,13 @@ func TestOwnLook(t *testing.T) {
 			t.Errorf("%s lacks a word of the site's own", path)
 		}
 	}
-	if got := string(boardtest.FileOf(t, files, "favicon.svg").Bytes()); got != "<svg/>" {
+	if got := string(boardtest.FileOf(t, files, "favicon.svg").Content); got != "<svg/>" {
 		t.Errorf("the icon is %s", got)
 	}
 	style := ""
 	for _, f := range files {
 		if strings.HasSuffix(f.Path, ".css") {
-			style = string(f.Bytes())
+			style = string(f.Content)
 		}
 	}
 	if !strings.HasPrefix(style, ":root {") || !strings.HasSuffix(style, ".top{color:teal}") {

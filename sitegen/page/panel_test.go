@@ -48,13 +48,13 @@ func TestPanelsWithoutJavaScript(t *testing.T) {
 		}
 		panels += rows
 	}
-	if front := strings.Count(string(files[len(files)-1].Bytes()), `<details class="bkp">`); front != panels {
+	if front := strings.Count(string(files[len(files)-1].Content), `<details class="bkp">`); front != panels {
 		t.Errorf("the front page has %d panels, and the hosts' pages %d", front, panels)
 	}
-	if front := pages(t, boardtest.Big(rowHosts+1)); strings.Contains(string(front[len(front)-1].Bytes()), `class="bkp"`) {
+	if front := pages(t, boardtest.Big(rowHosts+1)); strings.Contains(string(front[len(front)-1].Content), `class="bkp"`) {
 		t.Error("with more hosts there is no room for the panels on the front page")
 	}
-	if got := string(boardtest.FileOf(t, files, "book/capabilities.json").Bytes()); got != "{\"booking\": false}\n" {
+	if got := string(boardtest.FileOf(t, files, "book/capabilities.json").Content); got != "{\"booking\": false}\n" {
 		t.Errorf("plain files say that they can %s", got)
 	}
 }
@@ -103,7 +103,7 @@ func TestEndsSoon(t *testing.T) {
 	soon := func() map[string]bool {
 		said := map[string]bool{}
 		for _, f := range pages(t, in) {
-			if strings.Contains(string(f.Bytes()), ">ends soon<") {
+			if strings.Contains(string(f.Content), ">ends soon<") {
 				said[f.Path] = true
 			}
 		}

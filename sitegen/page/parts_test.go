@@ -23,7 +23,7 @@ import (
 func TestSliceWithoutUUIDIsShown(t *testing.T) {
 	in := boardtest.Lab()
 	in.Board.Hosts[2].GPUs[2].Slices[0].UUID = ""
-	if page := string(boardtest.FileOf(t, pages(t, in), "hosts/ceres/index.html").Bytes()); strings.Count(page, "3g.20gb") == 0 {
+	if page := string(boardtest.FileOf(t, pages(t, in), "hosts/ceres/index.html").Content); strings.Count(page, "3g.20gb") == 0 {
 		t.Error("the slice is not on its host's page")
 	}
 }

@@ -14,15 +14,15 @@ import (
 func TestBudgets(t *testing.T) {
 	for hosts, limit := range map[int]int{4: 10 << 10, 40: 30 << 10, 100: 60 << 10, 1000: 200 << 10} {
 		files := pages(t, boardtest.Big(hosts))
-		if n := zipped(t, files[len(files)-1].Bytes()); n > limit {
+		if n := zipped(t, files[len(files)-1].Content); n > limit {
 			t.Errorf("the front page of %d hosts is %d KiB gzipped, and %d KiB is the most", hosts, n>>10, limit>>10)
 		} else {
-			t.Logf("%d hosts: %.1f KiB gzipped, %d KiB plain", hosts, float64(n)/1024, len(files[len(files)-1].Bytes())>>10)
+			t.Logf("%d hosts: %.1f KiB gzipped, %d KiB plain", hosts, float64(n)/1024, len(files[len(files)-1].Content)>>10)
 		}
 	}
 	for _, f := range pages(t, boardtest.Lab()) {
 		if strings.HasPrefix(f.Path, "assets/") {
-			if n := zipped(t, f.Bytes()); n > 10<<10 {
+			if n := zipped(t, f.Content); n > 10<<10 {
 				t.Errorf("%s is %d bytes gzipped", f.Path, n)
 			}
 		}
@@ -38,10 +38,10 @@ func TestFrontPageOfAThousandHosts(t *testing.T) {
 	}
 	files := pages(t, in)
 	index := files[len(files)-1]
-	if n := len(index.Bytes()); n > 1_200_000 {
+	if n := len(index.Content); n > 1_200_000 {
 		t.Errorf("it is %d bytes", n)
 	}
-	if n := zipped(t, index.Bytes()); n > 130<<10 {
+	if n := zipped(t, index.Content); n > 130<<10 {
 		t.Errorf("it is %d bytes gzipped", n)
 	}
 	if n := len(elements(parse(t, index))); n > 30_000 {
@@ -49,10 +49,10 @@ func TestFrontPageOfAThousandHosts(t *testing.T) {
 	}
 	all := len(in.Board.Users)
 	rows := func(page []byte) int { return bytes.Count(page, []byte(`<th scope="row"><a class="p"`)) }
-	if n := rows(index.Bytes()); n != maxAsk {
+	if n := rows(index.Content); n != maxAsk {
 		t.Errorf("it lists %d people", n)
 	}
-	if link := fmt.Sprintf(`<a href="users/index.html">all people (+%d more)</a>`, all-maxAsk); !bytes.Contains(index.Bytes(), []byte(link)) {
+	if link := fmt.Sprintf(`<a href="users/index.html">all people (+%d more)</a>`, all-maxAsk); !bytes.Contains(index.Content, []byte(link)) {
 		t.Errorf("it does not have %s", link)
 	}
 	if n := rows(fileAt(files, "users/index.html")); n != all {

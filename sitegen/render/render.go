@@ -3,7 +3,6 @@
 package render
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"sync"
@@ -88,24 +87,14 @@ func (s Site) WithDefaults() Site {
 
 // A File is one file of the site.
 type File struct {
-	Path string // slash-separated, relative to the site
-	// Parts are the content, one after the other. Files share parts, so nobody may
-	// change them.
-	Parts [][]byte
+	Path    string // slash-separated, relative to the site
+	Content []byte
 	// Kept means that the file stays in the site as it is.
 	Kept bool
 }
 
-// NewFile is a file of these parts.
-func NewFile(path string, parts ...[]byte) File { return File{Path: path, Parts: parts} }
-
-// Bytes is the content in one.
-func (f File) Bytes() []byte {
-	if len(f.Parts) == 1 {
-		return f.Parts[0]
-	}
-	return bytes.Join(f.Parts, nil)
-}
+// NewFile is a file with this content.
+func NewFile(path string, content []byte) File { return File{Path: path, Content: content} }
 
 // A Sink takes files as they are rendered.
 type Sink struct {

@@ -20,7 +20,7 @@ func textHosts(in render.Input) map[string]string {
 	all := map[string]string{}
 	for _, f := range files {
 		if dir, name := path.Split(f.Path); strings.HasPrefix(dir, "hosts/") && strings.HasPrefix(name, "status.") {
-			all[f.Path] = string(f.Bytes())
+			all[f.Path] = string(f.Content)
 		}
 	}
 	return all
@@ -95,6 +95,6 @@ func TestHostileTextReachesNoFile(t *testing.T) {
 		t.Fatal(len(files), err)
 	}
 	for _, f := range files {
-		boardtest.CheckText(t, string(f.Bytes()), 80, path.Ext(f.Path) == ".ansi", f.Path == "status.txt")
+		boardtest.CheckText(t, string(f.Content), 80, path.Ext(f.Path) == ".ansi", f.Path == "status.txt")
 	}
 }

@@ -58,15 +58,15 @@ func Files(in render.Input) ([]render.File, error) {
 	hosts := in.Board.Hosts
 	boxes := make([][]byte, len(hosts))
 	err := render.InParallel(len(hosts), func(i int) error {
-		var headline []byte
-		headline, boxes[i] = textHost(&hosts[i], zone)
-		return out.Put(render.NewFile("hosts/"+hosts[i].Name+"/status.txt", headline, boxes[i]))
+		content, headline := textHost(&hosts[i], zone)
+		boxes[i] = content[headline:]
+		return out.Put(render.NewFile("hosts/"+hosts[i].Name+"/status.txt", content))
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = out.Put(
-		render.NewFile("detail.txt", detailOf(in.Board, zone, boxes)...),
+		render.NewFile("detail.txt", detailOf(in.Board, zone, boxes)),
 		render.NewFile("status.txt", statusText(in.Board, Options{ASCII: true, Zone: zone})),
 		render.NewFile("status.ansi", statusText(in.Board, Options{Color: true, Zone: zone})),
 	)

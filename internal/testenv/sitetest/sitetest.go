@@ -73,7 +73,7 @@ func (s Site) Files(t testing.TB) map[string][]byte {
 	}
 	m := map[string][]byte{}
 	for _, f := range files {
-		m[f.Path] = f.Bytes()
+		m[f.Path] = f.Content
 	}
 	return m
 }
