@@ -172,7 +172,7 @@ wait $! || status=1
 
 if $long; then
 	say "what takes longer: whole fleets, 10,000 cycles, sshd's own patience, a release without a cache"
-	GPUBOARD_LONG=1 suite testname -count=1 -timeout 120m -run 'Soak|AllArrive|NeverSeeATornFile|Vanished|Punished|Release|IncrementalIsCold' ./sitegen ./internal/e2e ./internal/cli ./internal/node ./publisher
+	GPUBOARD_LONG=1 suite testname -count=1 -timeout 120m -run 'Soak|AllArrive|NeverSeeATornFile|Vanished|Punished|Release' ./internal/e2e ./internal/cli ./internal/node ./publisher
 
 	say "fuzzing, 30 s each"
 	go list ./... | while read -r package; do

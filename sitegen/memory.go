@@ -43,8 +43,6 @@ type memory struct {
 	// Hours is which hour files of each host history has taken in.
 	Hours map[string]*hours `json:"hours"`
 
-	written []byte // what it was written down as
-
 	problems   []snapshot.Problem
 	dir        string
 	unreadable bool // the file is there, and could not be read
@@ -89,19 +87,17 @@ type hours struct {
 // recall reads what the last generation left. What cannot be read is
 // forgotten, and said.
 func (g *Generator) recall() *memory {
-	mem := &memory{dir: g.opt.State, good: map[string]bundle{}}
-	left := g.left
-	g.left = nil // this generation changes it, and may fail
+	var mem memory
 	data, err := atomicfile.Read(filepath.Join(g.opt.State, memoryFile), maxMemoryBytes)
-	mem.unreadable = err != nil && !errors.Is(err, fs.ErrNotExist)
-	switch {
-	case err == nil && left != nil && bytes.Equal(data, left.written):
-		mem.Marks, mem.Seen, mem.Senders, mem.Hours = left.Marks, left.Seen, left.Senders, left.Hours
-	case err == nil:
-		err = json.Unmarshal(data, mem)
+	unreadable := err != nil && !errors.Is(err, fs.ErrNotExist)
+	if err == nil {
+		err = json.Unmarshal(data, &mem)
 	}
+	if err != nil {
+		mem = memory{}
+	}
+	mem.dir, mem.good, mem.unreadable = g.opt.State, map[string]bundle{}, unreadable
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		mem.Marks, mem.Seen, mem.Senders, mem.Hours = board.Marks{}, nil, nil, nil
 		mem.problems = append(mem.problems, snapshot.Problem{Code: "state:forgotten", File: memoryFile,
 			Message: fmt.Sprintf("the state of the last generation cannot be read: %v", err)})
 	}
@@ -114,7 +110,7 @@ func (g *Generator) recall() *memory {
 	if mem.Hours == nil {
 		mem.Hours = map[string]*hours{}
 	}
-	return mem
+	return &mem
 }
 
 // see returns when this snapshot was first seen, and remembers it if that is now.
@@ -212,11 +208,8 @@ func (g *Generator) writeMemory(m *memory) error {
 	if err != nil {
 		return err
 	}
-	if _, err := atomicfile.Write(path, data, 0o600); err != nil {
-		return err
-	}
-	g.left = &memory{Marks: m.Marks, Seen: m.Seen, Senders: m.Senders, Hours: m.Hours, written: data}
-	return nil
+	_, err = atomicfile.Write(path, data, 0o600)
+	return err
 }
 
 // remember writes memory down for the next generation.

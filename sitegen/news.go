@@ -1,7 +1,6 @@
 package sitegen
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,8 +39,7 @@ type news struct {
 	Memory events.Memory  `json:"memory"`
 	Log    []events.Event `json:"log"`
 
-	written []byte // what it was written down as
-	kept    bool   // what is in the file is to stay as it is
+	kept bool // what is in the file is to stay as it is
 }
 
 // news compares the board with the ones before it. An event is accepted for
@@ -50,13 +48,8 @@ type news struct {
 func (g *Generator) news(b *board.Board, now time.Time) *news {
 	var n news
 	data, err := atomicfile.Read(filepath.Join(g.opt.State, newsFile), maxMemoryBytes)
-	switch {
-	case err == nil && g.told != nil && bytes.Equal(data, g.told.written):
-		n = *g.told
-	case err == nil:
-		if err = json.Unmarshal(data, &n); err == nil {
-			g.told = &news{Memory: n.Memory, Log: n.Log, written: data}
-		}
+	if err == nil {
+		err = json.Unmarshal(data, &n)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n = news{}
@@ -88,7 +81,6 @@ func (g *Generator) rememberNews(n *news) error {
 	if n.kept {
 		return nil
 	}
-	g.told = nil
 	data, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("remembering what happened: %w", err)
@@ -96,7 +88,6 @@ func (g *Generator) rememberNews(n *news) error {
 	if _, err := atomicfile.Write(filepath.Join(g.opt.State, newsFile), data, 0o600); err != nil {
 		return fmt.Errorf("remembering what happened: %w", err)
 	}
-	n.written, g.told = data, n
 	return nil
 }
 

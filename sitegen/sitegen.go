@@ -84,10 +84,6 @@ type Generator struct {
 	opened *history.Store
 	// charts is what was read from history, which changes more slowly than the board.
 	charts *charts
-	// What the last generation wrote down, which is not decoded again as long as
-	// the files hold it.
-	left *memory
-	told *news
 }
 
 // ErrLocked is returned when another live generation holds the state directory.
