@@ -51,8 +51,8 @@ func TestATargetAsARatio(t *testing.T) {
 	}
 }
 
-// TestPacesAreOfTheMachine: all kinds of work take time, and only the bench's own directory is written to.
-func TestPacesAreOfTheMachine(t *testing.T) {
+// TestPacesAreMeasured: all kinds of work take time, and only the bench's own directory is written to.
+func TestPacesAreMeasured(t *testing.T) {
 	s := &suite{dir: t.TempDir(), program: "/bin/true"}
 	all, err := s.paces()
 	if err != nil {
@@ -121,8 +121,8 @@ func TestReportIsWhole(t *testing.T) {
 	}
 }
 
-// TestRemarksSurvive: what people wrote about the numbers is in the next report, too.
-func TestRemarksSurvive(t *testing.T) {
+// TestRemarksStayInTheReport: what people wrote about the numbers is in the next report, too.
+func TestRemarksStayInTheReport(t *testing.T) {
 	dir := t.TempDir()
 	s := &suite{remarks: filepath.Join(dir, "NOTES.md")}
 	for _, remarks := range []string{"", "## What people know\n\n- it was a Friday\n"} {
@@ -149,7 +149,7 @@ func TestRemarksSurvive(t *testing.T) {
 	}
 }
 
-func TestARateIsReadOfBothPrograms(t *testing.T) {
+func TestRatesOfWrkAndAb(t *testing.T) {
 	for out, want := range map[string][2]float64{
 		"  62511 requests in 2.00s, 1MB read\nRequests/sec:  31234.56\nTransfer/sec: 4MB\n":                       {31234.56, 62511},
 		"Complete requests:      812\nFailed requests:        0\nRequests per second:    812.40 [#/sec] (mean)\n": {812.40, 812},
@@ -167,7 +167,7 @@ func TestARateIsReadOfBothPrograms(t *testing.T) {
 
 // A page counts only where the server answers as it was asked: what is not there
 // would be cheap.
-func TestOnlyTheAskedPageCounts(t *testing.T) {
+func TestOtherResponsesAreErrors(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)
 		switch {
@@ -206,7 +206,7 @@ func TestProgramsAreCountedOnce(t *testing.T) {
 	}
 }
 
-func TestAHarnessThatFailsIsAnError(t *testing.T) {
+func TestFailedHarnessIsAnError(t *testing.T) {
 	s := &suite{dir: t.TempDir()}
 	var order []string
 	err := s.with(func(h *harness) error {

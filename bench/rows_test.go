@@ -13,7 +13,7 @@ import (
 
 // What others keep is the same: rows and lines answer alike, and with what was
 // put into them.
-func TestOthersKeepTheSame(t *testing.T) {
+func TestRivalStoresAnswerAlike(t *testing.T) {
 	s, ctx := &suite{dir: t.TempDir()}, context.Background()
 	o, err := s.others()
 	if err != nil {
@@ -59,7 +59,7 @@ func TestOthersKeepTheSame(t *testing.T) {
 }
 
 // A table that is there already is no table of this run.
-func TestATableIsNew(t *testing.T) {
+func TestExistingTableIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows.db")
 	first, err := newTable(path)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestAProcessThatPSDoesNotShowIsNotGone(t *testing.T) {
 	}
 }
 
-func TestStartsDoNotJitter(t *testing.T) {
+func TestStartTimesAreStable(t *testing.T) {
 	list := []snapshot.Process{{PID: 10}}
 	known := map[int]start{}
 	var first time.Time
@@ -105,7 +105,7 @@ func TestStartsDoNotJitter(t *testing.T) {
 	}
 }
 
-func TestChildrenOfTheGone(t *testing.T) {
+func TestChildrenOfDeadProcesses(t *testing.T) {
 	table := []ps.Process{
 		{PID: 20, PPID: 10, PGID: 20, State: 'S', User: "a"},
 		{PID: 21, PPID: 1, PGID: 10, State: 'R', User: "b"},

@@ -176,7 +176,7 @@ func TestProcessesGetTheirOwners(t *testing.T) {
 	}
 }
 
-func TestInAContainerNobodyIsDead(t *testing.T) {
+func TestNoProcessIsDeadInAContainer(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "self/ns"), 0o755); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestInAContainerNobodyIsDead(t *testing.T) {
 }
 
 // nvidia-smi lists nobody who has no pid where it runs.
-func TestInAContainerNobodyListedIsNotNobody(t *testing.T) {
+func TestProcessesHiddenByAContainer(t *testing.T) {
 	s := &snapshot.Snapshot{GPUs: []snapshot.GPU{
 		{Index: 0, MemoryUsed: new(int64(9000))}, {Index: 1, MemoryUsed: new(int64(9000))}, {Index: 2, MemoryUsed: new(int64(4))}, {Index: 3},
 	}, Processes: []snapshot.Process{{GPU: 1, PID: 7}}}
@@ -252,7 +252,7 @@ func TestEveryExitStatusIsASnapshot(t *testing.T) {
 	}
 }
 
-func TestWhatWasWrittenBeforeAFailureCounts(t *testing.T) {
+func TestOutputBeforeAFailureIsRead(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "cut-535.xml"))
 	t.Setenv("GPUBOARD_FAKE_SMI_EXIT", "255")
 	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
@@ -328,7 +328,7 @@ func withPS(t *testing.T, c *Collector) *snapshot.Snapshot {
 	return collect(t, c)
 }
 
-func TestWithoutPSNobodyIsDead(t *testing.T) {
+func TestNoProcessIsDeadWithoutPS(t *testing.T) {
 	for name, c := range map[string]struct {
 		env  map[string]string
 		ps   string
@@ -388,7 +388,7 @@ func TestMIGDevicesAreNamed(t *testing.T) {
 	}
 }
 
-func TestTheContextEndsAReading(t *testing.T) {
+func TestContextEndsCollect(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI_HANG", "1")
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestAPerfectlyForgedProcessIsDoubted: a name that is laid out as nvidia-smi's
+// TestForgedProcessIsDoubted: a name that is laid out as nvidia-smi's
 // own output adds a process that the output alone cannot show to be forged.
-func TestAPerfectlyForgedProcessIsDoubted(t *testing.T) {
+func TestForgedProcessIsDoubted(t *testing.T) {
 	text, err := os.ReadFile(capturePath(t, "mixed-4x-processes-535.xml"))
 	if err != nil {
 		t.Fatal(err)

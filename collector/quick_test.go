@@ -31,9 +31,9 @@ func loggedPS(t *testing.T, before string) (program string, arguments func() str
 	}
 }
 
-// TestPSIsAskedForNoMoreThanItTakes: living processes by name, and the whole
+// TestPSReadsOnlyTheProcessesNeeded: living processes by name, and the whole
 // table only while one is gone, or where ps knows no better.
-func TestPSIsAskedForNoMoreThanItTakes(t *testing.T) {
+func TestPSReadsOnlyTheProcessesNeeded(t *testing.T) {
 	if inContainer("/proc") {
 		t.Skip("in a container the collector cannot know who is dead")
 	}

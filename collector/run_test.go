@@ -159,7 +159,7 @@ func TestAProgramThatCannotBeEndedIsNotStartedAgain(t *testing.T) {
 	}
 }
 
-func TestANoteThatIsNotTrueIsNotBelieved(t *testing.T) {
+func TestWrongRecordOfAHungProgramIsIgnored(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
 	smi := fake(t, "nvidia-smi")
 	_, started, ok := procStat("/proc", os.Getpid())

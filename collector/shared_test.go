@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestMemoryThatIsTheNodes: a GPU without memory of its own has the node's, and
+// TestSharedMemory: a GPU without memory of its own has the node's, and
 // one that cannot be read has not.
-func TestMemoryThatIsTheNodes(t *testing.T) {
+func TestSharedMemory(t *testing.T) {
 	text, err := os.ReadFile(capturePath(t, "gb10-580.xml"))
 	if err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func TestAnErrorIsAProblemForADay(t *testing.T) {
 }
 
 // The journal is asked where /dev/kmsg cannot be read, and every few minutes.
-func TestTheJournalIsAskedNowAndThen(t *testing.T) {
+func TestJournalIsReadAtIntervals(t *testing.T) {
 	dir := t.TempDir()
 	journal, log := filepath.Join(dir, "journalctl"), filepath.Join(dir, "log")
 	script := "#!/bin/sh\necho \"$*\" >>" + log + "\n" +

@@ -152,7 +152,7 @@ func TestServerThatStopsAnswering(t *testing.T) {
 	})
 }
 
-func TestBlackHole(t *testing.T) {
+func TestLostPackets(t *testing.T) {
 	t.Run("at connect", func(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		proxy := sshtest.NewProxy(t, s.Addr)
@@ -203,7 +203,7 @@ func TestBlackHole(t *testing.T) {
 	})
 }
 
-func TestOneByteAtATime(t *testing.T) {
+func TestSlowConnectionTimesOut(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{})
 	proxy := sshtest.NewProxy(t, s.Addr)
 	proxy.SetTrickle(50 * time.Millisecond)
@@ -212,7 +212,7 @@ func TestOneByteAtATime(t *testing.T) {
 	within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
 }
 
-func TestCancelAndNobodyThere(t *testing.T) {
+func TestCancelledAndRefusedConnections(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{})
 	proxy := sshtest.NewProxy(t, s.Addr)
 	proxy.BlackHole()
@@ -274,7 +274,7 @@ func TestLineCutAtEveryPlace(t *testing.T) {
 	}
 }
 
-func TestErrorsAreOrdinary(t *testing.T) {
+func TestErrorsWrap(t *testing.T) {
 	e := configError(CodeAuth, "h", errors.New("inner"))
 	if !errors.Is(e, e.Err) || e.Error() != "inner" || Code(fmt.Errorf("outer: %w", e)) != CodeAuth || Code(e.Err) != "" {
 		t.Errorf("%v", e)

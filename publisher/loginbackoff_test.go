@@ -160,8 +160,8 @@ func TestARefusedLoginIsRetriedLessOften(t *testing.T) {
 	})
 }
 
-// TestWhySSHDHangsUp: sshd says in plain text why it does not even begin.
-func TestWhySSHDHangsUp(t *testing.T) {
+// TestGreetingOfSSHDGivesTheCode: sshd says in plain text why it does not even begin.
+func TestGreetingOfSSHDGivesTheCode(t *testing.T) {
 	for said, want := range map[string]string{
 		"Not allowed at this time\r\n": CodePenalty,
 		"Exceeded MaxStartups\r\n":     CodeBusy,

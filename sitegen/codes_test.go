@@ -36,8 +36,8 @@ func (s stumbling) Latest(host string) (*snapshot.Bundle, []byte, error) {
 	return s.Drops.Latest(host)
 }
 
-// TestADefectOfOursHarmsOneHost: the other hosts are as they would be.
-func TestADefectOfOursHarmsOneHost(t *testing.T) {
+// TestPanicHarmsOneHost: the other hosts are as they would be.
+func TestPanicHarmsOneHost(t *testing.T) {
 	l := newLab(t)
 	drops, err := spool.OpenDrops(l.path("data"))
 	if err != nil {
@@ -61,8 +61,8 @@ func TestADefectOfOursHarmsOneHost(t *testing.T) {
 	}
 }
 
-// TestHistoryThatTakesNothing: the board goes on without.
-func TestHistoryThatTakesNothing(t *testing.T) {
+// TestHistoryThatCannotBeWritten: the board goes on without.
+func TestHistoryThatCannotBeWritten(t *testing.T) {
 	l := newLab(t)
 	s, err := history.Open(t.Context(), l.path("history.db"), start, history.Options{})
 	if err != nil {
@@ -77,8 +77,8 @@ func TestHistoryThatTakesNothing(t *testing.T) {
 	}
 }
 
-// TestLeftoversThatStay: what cannot be swept is said, and harms nothing.
-func TestLeftoversThatStay(t *testing.T) {
+// TestLeftoversThatCannotBeSwept: what cannot be swept is said, and harms nothing.
+func TestLeftoversThatCannotBeSwept(t *testing.T) {
 	need.Root(t)
 	l := newLab(t)
 	l.write("state/kept/x", "")

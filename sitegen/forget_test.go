@@ -13,10 +13,10 @@ import (
 	"gpuboard/sitegen"
 )
 
-// TestWhatIsNotAtHandIsMadeAgain: a generator does not keep the files of hosts, so
+// TestMissingFilesAreMadeAgain: a generator does not keep the files of hosts, so
 // one that was staged and never became visible, and one that somebody changes or
 // deletes, are made again, and all the site is what a new process makes of it.
-func TestWhatIsNotAtHandIsMadeAgain(t *testing.T) {
+func TestMissingFilesAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	need.Time(t, "it makes forty generations")
 	for name, harm := range map[string]struct {

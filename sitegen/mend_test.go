@@ -195,8 +195,8 @@ func TestHistoryIsClosed(t *testing.T) {
 	}
 }
 
-// TestMemoryOutlivesAFailedRead: what could not be read once is not given up for it.
-func TestMemoryOutlivesAFailedRead(t *testing.T) {
+// TestMemorySurvivesAFailedRead: what could not be read once is not given up for it.
+func TestMemorySurvivesAFailedRead(t *testing.T) {
 	l := newLab(t)
 	l.generate(start)
 	before, err := os.ReadFile(l.path("state/memory.json"))

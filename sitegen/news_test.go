@@ -165,7 +165,7 @@ func TestUnacceptedNewsAreNotForgotten(t *testing.T) {
 	}
 }
 
-func TestPretendedGenerationsTellNobody(t *testing.T) {
+func TestGenerationWithNowNotifiesNobody(t *testing.T) {
 	l := newLab(t)
 	c := &crier{trouble: []snapshot.Problem{{Code: "notify:failing"}}}
 	o := l.options()
@@ -235,9 +235,9 @@ func (c carrier) Deliver(ctx context.Context, now time.Time) (list []snapshot.Pr
 	return list
 }
 
-// TestNewsGoOut has the two rooms work together: a host falls silent, and two
+// TestNewsReachHooksOnce has the two rooms work together: a host falls silent, and two
 // hooks of three hear of it, once, over generations and restarts.
-func TestNewsGoOut(t *testing.T) {
+func TestNewsReachHooksOnce(t *testing.T) {
 	l := newLab(t)
 	var got []string
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

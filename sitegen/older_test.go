@@ -80,7 +80,7 @@ func TestOlderFilesMakeABoard(t *testing.T) {
 }
 
 // A host moves when its own collector reports, and the others stay.
-func TestARealDropWins(t *testing.T) {
+func TestOwnCollectorReplacesOlderFiles(t *testing.T) {
 	l, o := olderLab(t)
 	l.once(o, olderNow)
 	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "atlas", BootID: "b", Seq: 1, CollectedAt: snapshot.TimeOf(olderNow), IntervalSeconds: 20,

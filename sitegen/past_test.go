@@ -17,13 +17,13 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-// TestThePastIsWhatTrulyWas runs two days of three hosts through drops and
+// TestPublishedHistoryMatchesTheSimulation runs two days of three hosts through drops and
 // generations: one falls silent for good for four hours, one is cut off for
 // three and delivers later, the clock of one is wrong for an hour, and for one
 // hour nobody says anything. Everything that the site publishes is held against
 // the simulation. Tolerances: 1 % of hours, and what one sample stands for
 // beyond the end of an outage.
-func TestThePastIsWhatTrulyWas(t *testing.T) {
+func TestPublishedHistoryMatchesTheSimulation(t *testing.T) {
 	t.Parallel()
 	need.Time(t, "it makes two days of samples")
 	from := time.Date(2026, 10, 24, 10, 0, 0, 0, time.UTC)
@@ -238,8 +238,8 @@ func TestDaysOfTheSite(t *testing.T) {
 	}
 }
 
-// TestChartsStayBetweenTheirTurns looks at what is written when nothing is due.
-func TestChartsStayBetweenTheirTurns(t *testing.T) {
+// TestChartsAreNotRewrittenBeforeTheyAreDue looks at what is written when nothing is due.
+func TestChartsAreNotRewrittenBeforeTheyAreDue(t *testing.T) {
 	t.Parallel()
 	from := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	l := newPastLab(t, "UTC", from, from.Add(3*time.Hour), "atlas")

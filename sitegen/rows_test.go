@@ -110,7 +110,7 @@ func TestAKnownGPUKeepsItsRow(t *testing.T) {
 }
 
 // A host that sends news without any GPU is not one that never sent any.
-func TestNewsWithoutGPUs(t *testing.T) {
+func TestSnapshotWithoutGPUs(t *testing.T) {
 	l := &lab{t: t, dir: t.TempDir(), hosts: []string{"gpu01", "gpu02"}}
 	s := &snapshot.Snapshot{Schema: snapshot.Schema, Host: "gpu01", BootID: "b", Seq: 1, CollectedAt: snapshot.TimeOf(start), IntervalSeconds: 20,
 		Errors: []snapshot.Problem{{Code: "smi:missing", Message: "there is no nvidia-smi"}}}

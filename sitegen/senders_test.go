@@ -131,8 +131,8 @@ func TestOrderOfSnapshots(t *testing.T) {
 	}
 }
 
-// TestTwinsAreNamed: the problem tells the machines apart, and ends with the turns.
-func TestTwinsAreNamed(t *testing.T) {
+// TestTwoSendersOfOneHostAreReported: the problem tells the machines apart, and ends with the turns.
+func TestTwoSendersOfOneHostAreReported(t *testing.T) {
 	l := newLab(t)
 	l.hosts = []string{"atlas"}
 	at := time.Duration(0)

@@ -192,7 +192,7 @@ func TestPageAndDataAreOfOneGeneration(t *testing.T) {
 	}
 }
 
-func TestEveryTwinIsItsFileCompressed(t *testing.T) {
+func TestCompressedFilesMatchTheirFiles(t *testing.T) {
 	l := newLab(t)
 	l.generate(start)
 	// Somebody restored an old twin: a web server would go on sending it.
@@ -267,7 +267,7 @@ func TestGarbageKeepsLastGoodAcrossRestarts(t *testing.T) {
 	}
 }
 
-func TestGoneHostTakesItsFilesAlong(t *testing.T) {
+func TestFilesOfARemovedHostAreRemoved(t *testing.T) {
 	l := newLab(t)
 	l.generate(start)
 	l.write("site/theirs.html", "somebody else's")
@@ -392,7 +392,7 @@ func TestPrivateDirectoriesStayOutsideTheSite(t *testing.T) {
 	}
 }
 
-func TestLostMemoryIsSaidAndSurvived(t *testing.T) {
+func TestDamagedMemoryIsReported(t *testing.T) {
 	l := newLab(t)
 	l.generate(start)
 	l.write("state/memory.json", "{not json")

@@ -84,7 +84,7 @@ func TestWhatSomebodyChangesInTheSiteIsPutRight(t *testing.T) {
 
 // Somebody runs generate by hand beside the one that goes on, or another web
 // host led for a while.
-func TestGeneratorsThatTakeTurns(t *testing.T) {
+func TestTwoGeneratorsOfOneSite(t *testing.T) {
 	dir, generator := small(t)
 	one, other := generator("One"), generator("Other")
 	about := filepath.Join(dir, "site", "hosts", "atlas", "index.html")

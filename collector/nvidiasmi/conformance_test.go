@@ -162,7 +162,7 @@ func sameNumber(want string, got any) bool {
 	return text == short || text == whole
 }
 
-func TestEveryCaptureIsReadAsItsLinesSay(t *testing.T) {
+func TestCapturesMatchTheirLines(t *testing.T) {
 	for _, file := range fixtures(t, "xml/*.xml") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			text, err := os.ReadFile(file)

@@ -115,7 +115,7 @@ func checkName(t *testing.T, plain, r Reading, name string) {
 	}
 }
 
-func TestANameIsOnlyAName(t *testing.T) {
+func TestForgedProcessNamesChangeNothing(t *testing.T) {
 	for where, text := range targets(t) {
 		plain := Parse(withName(t, text, "python"), nil)
 		if len(plain.Problems) > 0 || len(plain.GPUs) == 0 || plain.GPUs[0].ProcessesUnknown != "" {
@@ -131,7 +131,7 @@ func TestANameIsOnlyAName(t *testing.T) {
 
 // A name without lines of its own cannot even make the processes unknown where
 // the document has lines, and such a name is said to be one.
-func TestANameOnOneLineHidesNothing(t *testing.T) {
+func TestForgedNameOnOneLineHidesNoProcess(t *testing.T) {
 	text := targets(t)["second"]
 	for _, name := range attacks() {
 		if strings.ContainsRune(name, '\n') {
@@ -149,7 +149,7 @@ func TestANameOnOneLineHidesNothing(t *testing.T) {
 
 // A GPU that is written into a name with every element of a real one cannot be
 // told from it; then there are no readings, and no GPU twice.
-func TestAPerfectForgeryHasNoReadings(t *testing.T) {
+func TestForgedGPUHasNoReadings(t *testing.T) {
 	text := targets(t)["first"]
 	real := string(capture(t, "mixed-4x-processes-535.xml"))
 	start := strings.Index(real, "<gpu id")
@@ -169,7 +169,7 @@ func TestAPerfectForgeryHasNoReadings(t *testing.T) {
 	}
 }
 
-func TestADocumentThatSaysNothingOfGPUs(t *testing.T) {
+func TestDocumentWithoutGPUs(t *testing.T) {
 	for out, want := range map[string]string{
 		"<nvidia_smi_log></nvidia_smi_log>":                                                     "smi:no-gpus",
 		"<nvidia_smi_log><driver_version>550.1</driver_version></nvidia_smi_log>":               "smi:no-gpus",

@@ -8,9 +8,9 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// TestMemoryThatFails: what the driver says of rows, pages and errors, and what
+// TestMemoryErrors: what the driver says of rows, pages and errors, and what
 // that makes of the GPU.
-func TestMemoryThatFails(t *testing.T) {
+func TestMemoryErrors(t *testing.T) {
 	rows := func(unc int, pending, failure string) string {
 		return fmt.Sprintf("<remapped_rows><remapped_row_corr>0</remapped_row_corr><remapped_row_unc>%d</remapped_row_unc>"+
 			"<remapped_row_pending>%s</remapped_row_pending><remapped_row_failure>%s</remapped_row_failure></remapped_rows>", unc, pending, failure)
@@ -54,9 +54,9 @@ func TestMemoryThatFails(t *testing.T) {
 	}
 }
 
-// TestTheExitStatusIsAboutAGPU: what is beside a document of four healthy GPUs,
+// TestExitStatusOfOneGPU: what is beside a document of four healthy GPUs,
 // and the health that each of them has then.
-func TestTheExitStatusIsAboutAGPU(t *testing.T) {
+func TestExitStatusOfOneGPU(t *testing.T) {
 	text := capture(t, "mixed-4x-processes-535.xml")
 	for _, c := range []struct {
 		exit     int

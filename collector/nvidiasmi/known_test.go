@@ -62,7 +62,7 @@ func TestProcessesAreKnownOrNot(t *testing.T) {
 	}
 }
 
-func TestCompleteIsAllThatTheDriverHas(t *testing.T) {
+func TestCompleteNeedsEveryGPU(t *testing.T) {
 	text := string(capture(t, "mixed-4x-processes-535.xml"))
 	lost := "Unable to determine the device handle for GPU 0000:05:00.0: GPU is lost.  Reboot the system to recover this GPU\n"
 	third := strings.LastIndex(text[:strings.LastIndex(text, "<gpu id")], "<gpu id")

@@ -178,7 +178,7 @@ func TestPathsAreWholePaths(t *testing.T) {
 	}
 }
 
-func TestHealthIsTheDriversWord(t *testing.T) {
+func TestHealthFromDriverWords(t *testing.T) {
 	for _, c := range []struct {
 		elements string
 		want     snapshot.Health
@@ -301,7 +301,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestDamageInOneGPUIsItsOwn(t *testing.T) {
+func TestDamagedGPUElementHarmsNoOther(t *testing.T) {
 	text := capture(t, "mixed-4x-processes-535.xml")
 	// The end of the second GPU and the start of the third are lost.
 	from := bytes.Index(text, []byte("GPU-00000022"))

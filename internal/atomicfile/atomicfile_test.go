@@ -352,7 +352,7 @@ func TestNoTornReads(t *testing.T) {
 	}
 }
 
-func TestNote(t *testing.T) {
+func TestWriteUnsynced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "beat.json")
 	for i, want := range []bool{true, false, true} {
 		text := []string{"one", "one", "two"}[i]

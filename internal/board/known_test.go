@@ -202,12 +202,12 @@ func TestEveryCombination(t *testing.T) {
 	}
 }
 
-// TestWhatIsTakenAwayFreesNothing takes one thing after the other away from
+// TestMissingReadingsFreeNothing takes one thing after the other away from
 // snapshots, in many orders, until nothing is left: no GPU becomes free, stuck,
 // or open to the one who booked it, that was not so before. One way to be free
 // needs no process: little memory in use and no utilization say enough, so that
 // a process that idles on little memory may be taken away.
-func TestWhatIsTakenAwayFreesNothing(t *testing.T) {
+func TestMissingReadingsFreeNothing(t *testing.T) {
 	order := rand.New(rand.NewPCG(11, 20)) // the same each time
 	allFacts(func(f facts) {
 		if !f.fresh || f.invMaint || f.bookMaint || f.health != snapshot.HealthOK || f.utilization == 4 || f.utilization == 5 {

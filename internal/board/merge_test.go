@@ -217,7 +217,7 @@ func TestReasonOfMaintenanceIsInTheNote(t *testing.T) {
 	}
 }
 
-func TestOldNewsKeepsWhatWasLastSeen(t *testing.T) {
+func TestStaleHostKeepsLastSeen(t *testing.T) {
 	h, g := scene{gpu: a100(), age: time.Hour, procs: []snapshot.Process{proc("tomas", snapshot.Compute, 9000)}}.row(t)
 	if g.State != board.Unknown || g.Reason != board.ReasonStale {
 		t.Errorf("state %s (%s), want unknown (stale)", g.State, g.Reason)
@@ -233,7 +233,7 @@ func TestOldNewsKeepsWhatWasLastSeen(t *testing.T) {
 	}
 }
 
-func TestClockBehindIsSaid(t *testing.T) {
+func TestClockBehindIsReported(t *testing.T) {
 	h, _ := scene{gpu: a100(), age: time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
 	if h.State != board.Stale || h.ClockOffset >= 0 || !hasCode(h.Problems, "clock:behind") {
 		t.Errorf("state %s, offset %v, problems %v; want stale, about -1h, clock:behind", h.State, h.ClockOffset, h.Problems)
@@ -241,7 +241,7 @@ func TestClockBehindIsSaid(t *testing.T) {
 }
 
 // Data that is old is called late news only while it is news.
-func TestClockBehindNeedsNews(t *testing.T) {
+func TestClockBehindNeedsRecentArrival(t *testing.T) {
 	for name, s := range map[string]scene{
 		"nobody knows when it came": {age: time.Hour},
 		"it came an hour ago":       {age: 2 * time.Hour, seenAt: now.Add(-time.Hour)},
@@ -283,7 +283,7 @@ func TestSinceCountsFromTheBooking(t *testing.T) {
 	}
 }
 
-func TestNeverHeardOf(t *testing.T) {
+func TestHostWithoutASnapshot(t *testing.T) {
 	b, _ := scene{never: true, inv: inventory.Host{ExpectedGPUs: 8}}.merge()
 	if h := b.Hosts[0]; h.State != board.Never || len(h.GPUs) != 0 {
 		t.Errorf("state %s with %d GPUs, want never with none", h.State, len(h.GPUs))
@@ -361,7 +361,7 @@ func TestNoShow(t *testing.T) {
 	}
 }
 
-func TestMarksCarryOn(t *testing.T) {
+func TestMarksKeepSince(t *testing.T) {
 	s := scene{gpu: a100()}
 	_, marks := s.merge()
 	first := marks.GPUs["gpu01/GPU-1"]
@@ -410,7 +410,7 @@ func hasCode(problems []snapshot.Problem, code string) bool {
 	return slices.ContainsFunc(problems, func(p snapshot.Problem) bool { return p.Code == code })
 }
 
-func TestClockAheadIsSaid(t *testing.T) {
+func TestClockAheadIsReported(t *testing.T) {
 	h, _ := scene{gpu: a100(), age: -time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
 	if h.State != board.Stale || h.ClockOffset <= 0 || !hasCode(h.Problems, "clock:ahead") {
 		t.Errorf("state %s, offset %v, problems %v; want stale, about +1h, clock:ahead", h.State, h.ClockOffset, h.Problems)

@@ -195,7 +195,7 @@ func nameless(s *snapshot.Snapshot) {
 	}
 }
 
-func TestWhatWasLastKnownStays(t *testing.T) {
+func TestUnlistedGPUKeepsLastSeen(t *testing.T) {
 	busy := answer{cards: "AB", want: "0A:free 1B:busy", change: func(s *snapshot.Snapshot) {
 		p := proc("tomas", snapshot.Compute, 9000)
 		p.GPU, p.GPUInstanceID = 1, new(7)
@@ -232,7 +232,7 @@ func TestWhatWasLastKnownStays(t *testing.T) {
 	}
 }
 
-func TestMissingIsSaidWhenTheDriverWasAsked(t *testing.T) {
+func TestMissingIsReportedAfterAnAnswer(t *testing.T) {
 	all := answer{cards: "ABCD", want: free("ABCD")}
 	four := inventory.Host{ExpectedGPUs: 4}
 	for _, tt := range []struct {
@@ -301,7 +301,7 @@ func TestKnownGPUsAreBounded(t *testing.T) {
 }
 
 // A GPU that is booked by its number stays booked when the numbers change.
-func TestBookingsFollowTheCard(t *testing.T) {
+func TestBookingsByIndexFollowTheCard(t *testing.T) {
 	number := func(index int, id string) booking.Booking {
 		b := by("eva", booking.Reserved)
 		b.ID, b.Target, b.Line, b.Col = id, booking.Target{Index: index}, 12, 5
@@ -409,8 +409,8 @@ func said(b *board.Board, code string) (list []string) {
 	return list
 }
 
-// TestBookingsOfNoHost: what a booking means is kept while its host is away.
-func TestBookingsOfNoHost(t *testing.T) {
+// TestBookingMarksOutliveTheirHost: what a booking means is kept while its host is away.
+func TestBookingMarksOutliveTheirHost(t *testing.T) {
 	b := by("eva", booking.Reserved)
 	b.ID, b.Target = "one", booking.Target{Index: 0}
 	s := scene{gpu: a100(), booked: []booking.Booking{b}}

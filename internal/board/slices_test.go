@@ -283,8 +283,8 @@ func TestSliceWithoutUUID(t *testing.T) {
 	}
 }
 
-// TestOldNewsKeepsSlices: what they are stays known, what they show does not.
-func TestOldNewsKeepsSlices(t *testing.T) {
+// TestStaleHostKeepsSlices: what they are stays known, what they show does not.
+func TestStaleHostKeepsSlices(t *testing.T) {
 	s := scene{gpu: sliced(2), age: time.Hour, procs: []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0)}}
 	_, g := s.row(t)
 	if r := g.Slices[0]; r.UUID != "MIG-0" || r.Slice.Profile != "2g.10gb" || *r.MemoryTotal != 9984 || r.MemoryUsed != nil || len(r.Processes) != 0 {

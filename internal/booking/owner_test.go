@@ -33,7 +33,7 @@ func modes(t *testing.T, dir string) map[string]fs.FileInfo {
 
 // Whatever the umask of the one who books first, all that lies beside the
 // bookings has their mode, and that of their directory where there are none yet.
-func TestUmaskLocksNobodyOut(t *testing.T) {
+func TestFilesBesideBookingsHaveTheirMode(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		file, dir fs.FileMode
@@ -77,7 +77,7 @@ func TestUmaskLocksNobodyOut(t *testing.T) {
 }
 
 // Two people of one group, each with umask 077, change the same bookings.
-func TestColleaguesBookOneAfterTheOther(t *testing.T) {
+func TestUsersOfOneGroupChangeTheSameFile(t *testing.T) {
 	need.Root(t)
 	const lab, ada, bob = 54000, 54001, 54002
 	dir := t.TempDir()

@@ -109,7 +109,7 @@ func TestProjectExample(t *testing.T) {
 	}
 }
 
-func TestForms(t *testing.T) {
+func TestParseForms(t *testing.T) {
 	zone := paris(t)
 	for _, tc := range []struct{ name, in, want string }{
 		{"empty object", `{}`, ""},
@@ -147,7 +147,7 @@ func TestForms(t *testing.T) {
 }
 
 // Each mistake is named where it is. One of syntax stops the reading, any other costs one entry.
-func TestMistakes(t *testing.T) {
+func TestParseMistakes(t *testing.T) {
 	zone := paris(t)
 	for _, tc := range []struct {
 		name, in, want string

@@ -143,7 +143,7 @@ func TestPolicyBeginsNow(t *testing.T) {
 	}
 }
 
-func TestPolicyOfOnesOwn(t *testing.T) {
+func TestPolicyForOwnBookings(t *testing.T) {
 	file := []byte(`{"a": {
 		"0": [{"name": "ada", "date": "2026-11-30", "id": "ada0", "forced": true}, {"name": "bob", "date": "2026-11-25", "id": "bob0"}],
 		"1": {"name": "ada", "id": "ada1"}, "2": {"name": "ada", "date": "2026-11-30", "id": "ada2"}}}`)

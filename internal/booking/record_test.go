@@ -113,7 +113,7 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 
 // An editor that was open for long saves an old copy over bookings that were
 // acknowledged meanwhile.
-func TestBookingsThatVanish(t *testing.T) {
+func TestBookingsOverwrittenByHand(t *testing.T) {
 	r := newRecordTest(t)
 	write("{}")(t, r.f.path)
 	r.book("kim", 3, 24)

@@ -89,9 +89,9 @@ func (b *beginner) follow(line string, by map[string]func()) []string {
 	}
 }
 
-// TestDoctorsAdvice goes from a bare directory to a board that works, on a web
+// TestFollowingDoctorMakesABoard goes from a bare directory to a board that works, on a web
 // host and then on a node, by nothing but what doctor and init print.
-func TestDoctorsAdvice(t *testing.T) {
+func TestFollowingDoctorMakesABoard(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	need.Program(t, "ssh-keygen")
 	need.Program(t, "ssh-keyscan")

@@ -153,7 +153,7 @@ func onlyAdded(t *testing.T, before, after, but string) {
 }
 
 // Many want the same GPU at the same moment: one of them gets it.
-func TestOneOfManyGetsTheGPU(t *testing.T) {
+func TestSimultaneousBookingsHaveOneWinner(t *testing.T) {
 	c := newCounter(t)
 	var won, lost atomic.Int32
 	var wg sync.WaitGroup
@@ -228,7 +228,7 @@ func TestDocumentedCommandsAreRun(t *testing.T) {
 }
 
 // What cannot be meant is refused with exit code 2 before anything is written.
-func TestBookRefusesWhatCannotBeMeant(t *testing.T) {
+func TestBookUsageErrors(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("GPUBOARD_CONFIG", "")
 	t.Setenv("GPUBOARD_TIMEZONE", "UTC")

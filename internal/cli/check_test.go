@@ -24,9 +24,9 @@ func (b *bed) running(change func(*node.Heartbeat)) {
 	b.must(beat.Write(b.path("spool")))
 }
 
-// TestCheckTellsOfPushes: the loop runs in each case; what differs is whether
+// TestCheckReportsFailingPushes: the loop runs in each case; what differs is whether
 // anything of it arrives.
-func TestCheckTellsOfPushes(t *testing.T) {
+func TestCheckReportsFailingPushes(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	failed := func(since time.Duration) func(*node.Heartbeat) {
 		return func(h *node.Heartbeat) {

@@ -59,7 +59,7 @@ func TestDemoNodesBeginAtTheStart(t *testing.T) {
 	t.Fatal("there is no iris")
 }
 
-func TestWhatStdoutIs(t *testing.T) {
+func TestColorsAndUnicodeOfStdout(t *testing.T) {
 	for _, c := range []struct {
 		env             string
 		colors, unicode bool

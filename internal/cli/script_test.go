@@ -139,7 +139,7 @@ var hostileEntries = []calendarEntry{
 
 // Every calendar of the site, and the one that bookings prints, is read by a
 // library that did not write it, and says what comments.json does.
-func TestCalendarsForAnotherReader(t *testing.T) {
+func TestCalendarsAreReadByAnotherLibrary(t *testing.T) {
 	dir := t.TempDir()
 	data, site := filepath.Join(dir, "data"), filepath.Join(dir, "site")
 	for _, d := range []string{data, site} {

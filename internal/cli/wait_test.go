@@ -144,7 +144,7 @@ func TestWaitKnowsWhoseBookingItIs(t *testing.T) {
 }
 
 // Whoever takes a GPU is told when somebody else is to have it, if that is soon.
-func TestASoonBookingIsTold(t *testing.T) {
+func TestWaitWarnsOfTheNextBooking(t *testing.T) {
 	dir := t.TempDir()
 	sitetest.Site{Comments: `{"gpu01": {"0": {"name": "eva", "from": "2026-11-21 09:00", "date": "2026-11-22 10:00"}, "1": {"name": "eva", "from": "2026-11-21 10:00", "date": "2026-11-22 10:00"}},
 "gpu02": {"0": {"name": "zoe", "from": "2026-11-20 12:00", "date": "2026-11-22 10:00"}}}`}.Write(t, dir)
@@ -156,7 +156,7 @@ func TestASoonBookingIsTold(t *testing.T) {
 
 // What nobody can mend by waiting ends it at the first look; later the same is
 // the site being made anew.
-func TestAVigilOutlivesItsSite(t *testing.T) {
+func TestWaitSurvivesAMissingSite(t *testing.T) {
 	files, free := sitetest.Site{Busy: []string{"gpu01", "gpu02:0"}}.Files(t), sitetest.Site{}.Files(t)
 	asked := 0
 	site := sitetest.Serve(t, func(w http.ResponseWriter, r *http.Request) {

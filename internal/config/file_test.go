@@ -10,9 +10,9 @@ import (
 	"gpuboard/internal/spelling"
 )
 
-// TestEverySlipIsRecognised misspells each setting, one letter at a time, and
+// TestMisspelledSettingsAreSuggested misspells each setting, one letter at a time, and
 // expects the place of the first letter and the right name behind it.
-func TestEverySlipIsRecognised(t *testing.T) {
+func TestMisspelledSettingsAreSuggested(t *testing.T) {
 	for _, k := range Keys() {
 		section, name, nested := strings.Cut(k.Name, ".")
 		if !nested {
@@ -62,7 +62,7 @@ func known(name, slip string) bool {
 	return false
 }
 
-func TestErrorsNameThePlaceOfWhatTheyMean(t *testing.T) {
+func TestErrorsPointAtTheValue(t *testing.T) {
 	for _, tt := range []struct{ file, at string }{
 		{"every: soon\n", "soon"},
 		{"consul:\n    enabled:   perhaps\n", "perhaps"},

@@ -160,7 +160,7 @@ func TestSequenceNamesEachSnapshotOnce(t *testing.T) {
 	}
 }
 
-func TestFornaxFallsSilent(t *testing.T) {
+func TestSilentHost(t *testing.T) {
 	f := New(1, start)
 	if !f.Silent("fornax", start) || f.Silent("atlas", start) || f.Silent("fornax", start.Add(-4*time.Hour)) || f.Silent("fornax", start.Add(25*time.Minute)) {
 		t.Error("fornax is silent at the wrong time")
@@ -182,7 +182,7 @@ func TestFornaxFallsSilent(t *testing.T) {
 }
 
 // What the demonstration promises to show.
-func TestTheScene(t *testing.T) {
+func TestSceneShowsWhatTheDemoPromises(t *testing.T) {
 	f := New(3, start)
 	for _, at := range []time.Time{start, start.Add(time.Hour), start.Add(30 * time.Hour)} {
 		users := func(host string, gpu int) string {
@@ -237,7 +237,7 @@ func TestTheScene(t *testing.T) {
 
 // The driver of iris stops after the start: nothing is told of its GPUs then, and
 // nothing of that is taken for an answer.
-func TestTheDriverOfIrisStops(t *testing.T) {
+func TestStoppedDriver(t *testing.T) {
 	f := New(3, start)
 	for _, c := range []struct {
 		after time.Duration
@@ -329,7 +329,7 @@ func TestTruthIsWhatSnapshotsShow(t *testing.T) {
 	}
 }
 
-func TestUsesOfALaneDoNotOverlap(t *testing.T) {
+func TestUsesOfAGPUDoNotOverlap(t *testing.T) {
 	f := New(9, start)
 	for _, m := range f.machines {
 		for _, d := range m.gpus {

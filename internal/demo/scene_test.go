@@ -70,7 +70,7 @@ func TestEveryStateIsThere(t *testing.T) {
 // Each slice of a GPU is used and booked by itself. A node whose memory is its
 // GPU's too is busy by whom computes there. A driver
 // that stopped takes no GPU from the board, and makes none free.
-func TestTheOddNodes(t *testing.T) {
+func TestUnusualNodes(t *testing.T) {
 	start := time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)
 	f := demo.New(1, start)
 	find := func(b *board.Board, host string) *board.Host {

@@ -39,7 +39,7 @@ func TestHiddenProcesses(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeLookedAt(t *testing.T) {
+func TestHiddenProcessesUnknown(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	d := nobody(none, 1000)
 	d.hiddenProcesses()

@@ -30,8 +30,8 @@ import (
 // business of a test on a machine that does other things too.
 const within = need.Patience
 
-// TestConsulForReal runs the program itself against real Consul agents.
-func TestConsulForReal(t *testing.T) {
+// TestRealConsul runs the program itself against real Consul agents.
+func TestRealConsul(t *testing.T) {
 	program := builtProgram(t)
 	shared := consultest.Start(t, consultest.Options{})
 	tests := func(t *testing.T) {

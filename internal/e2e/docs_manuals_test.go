@@ -30,8 +30,8 @@ func manuals() map[string]manual {
 	board := manual{setup: (*sandbox).board}
 	return map[string]manual{
 		"docs/bookings.md":        {by: "TestDocumentedCommandsAreRun"},
-		"docs/consul.md":          {by: "TestConsulForReal"},
-		"deploy/consul/README.md": {by: "TestConsulForReal"},
+		"docs/consul.md":          {by: "TestRealConsul"},
+		"deploy/consul/README.md": {by: "TestRealConsul"},
 		"docs/api.md":             board,
 		"docs/finding-gpus.md":    board,
 		"docs/metrics.md":         {setup: func(s *sandbox) { s.board(); s.write("var/lib/node_exporter/README", "") }},
@@ -153,8 +153,8 @@ func reasons() [][2]string {
 		{"sudo -u gpuboard gpuboard doctor", "TestAnsible makes that account"},
 		{"a2enmod", "it would change this machine's Apache; TestWebServers starts one with these modules"},
 		{"caddy hash-password", "it asks a terminal; TestWebServers has a password"},
-		{"gpuboard deregister", "TestConsulForReal does it; there is no Consul here"},
-		{"gpuboard register", "TestConsulForReal does it; there is no Consul here"},
+		{"gpuboard deregister", "TestRealConsul does it; there is no Consul here"},
+		{"gpuboard register", "TestRealConsul does it; there is no Consul here"},
 		{"gpu-check.sh", "it is the older board's own"},
 		{"install -m 644 gpu01.pub /var/lib/gpuboard", "the package makes that directory: TestDirectoriesAndAccounts"},
 		{"gpuboard init node /etc/gpuboard --host gpu01 --to sftp://gpu01@WEBHOST", "the same with another address is typed below it"},
@@ -212,9 +212,9 @@ func cannot(command string) string {
 	return ""
 }
 
-// TestReasonsAreStillTrue: a reason without a command, or that names a test that
+// TestReasonsNameExistingTests: a reason without a command, or that names a test that
 // does not exist, is old.
-func TestReasonsAreStillTrue(t *testing.T) {
+func TestReasonsNameExistingTests(t *testing.T) {
 	tests := testNames(t)
 	var all strings.Builder
 	for page, m := range manuals() {

@@ -24,11 +24,11 @@ import (
 	"gpuboard/internal/testenv/webtest"
 )
 
-// TestTheWholeHouse runs the main job with nothing but real parts: an sshd with
+// TestWholeProduct runs the main job with nothing but real parts: an sshd with
 // the write-only account, a Consul agent with two nodes, the program itself as
 // collector (with a fake nvidia-smi that replays a capture, and the real ps) and
 // as generator, an nginx that serves the result and a Chromium that reads it.
-func TestTheWholeHouse(t *testing.T) {
+func TestWholeProduct(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 

@@ -9,10 +9,10 @@ import (
 	"gpuboard/internal/testenv/faulttest"
 )
 
-// TestHistoryOutlivesAFailedRead: a disk that fails to read once costs a look at
+// TestHistorySurvivesAFailedRead: a disk that fails to read once costs a look at
 // the past and not the past. At each system call that reads the history one
 // generation fails to; the next one shows all of it.
-func TestHistoryOutlivesAFailedRead(t *testing.T) {
+func TestHistorySurvivesAFailedRead(t *testing.T) {
 	t.Parallel() // beside those that mostly wait
 	faulttest.Require(t)
 	report := faulttest.Everywhere(t, 2, func(dir string) faulttest.Scene {

@@ -282,7 +282,7 @@ func TestEventsAreSafeToPrint(t *testing.T) {
 	}
 }
 
-func TestKeep(t *testing.T) {
+func TestEventLogIsBounded(t *testing.T) {
 	var log []Event
 	for i := range 3 * MaxLog {
 		e := Event{ID: fmt.Sprint(i), At: start.Add(time.Duration(i) * time.Second)}

@@ -170,7 +170,7 @@ func doorOf(name string) string {
 	return ""
 }
 
-func TestRoomsImportOnlyWhatThePlanAllows(t *testing.T) {
+func TestPackagesImportOnlyWhatIsAllowed(t *testing.T) {
 	used := map[string]bool{}
 	for _, s := range sources(t) {
 		if !s.product() {
@@ -259,7 +259,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestNoDrawers(t *testing.T) {
+func TestNoUtilityPackages(t *testing.T) {
 	for _, s := range sources(t) {
 		switch filepath.Base(s.room) {
 		case "util", "utils", "common", "helper", "helpers", "types", "models", "misc", "pkg", "lib":
@@ -268,8 +268,8 @@ func TestNoDrawers(t *testing.T) {
 	}
 }
 
-// TestNoHiddenState refuses init functions, and what belongs to main alone.
-func TestNoHiddenState(t *testing.T) {
+// TestNoInitAndNoGlobalState refuses init functions, and what belongs to main alone.
+func TestNoInitAndNoGlobalState(t *testing.T) {
 	for _, s := range sources(t) {
 		if !s.product() {
 			continue
@@ -318,7 +318,7 @@ func TestFilesAndPackagesAreSmall(t *testing.T) {
 	}
 }
 
-func TestGoModPinsTheFloors(t *testing.T) {
+func TestGoModMinimumVersions(t *testing.T) {
 	data, err := os.ReadFile("go.mod")
 	if err != nil {
 		t.Fatal(err)

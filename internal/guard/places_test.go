@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestEveryPackageHasItsLine holds the table of ARCHITECTURE.md to the plan.
-func TestEveryPackageHasItsLine(t *testing.T) {
+// TestEveryPackageIsInArchitecture holds the table of ARCHITECTURE.md to the plan.
+func TestEveryPackageIsInArchitecture(t *testing.T) {
 	data, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestPromisesNameTheirProof: every test that docs/reliability.md names exists,
+// TestPromisesNameTheirTests: every test that docs/reliability.md names exists,
 // in the package that it names, and every promise has one.
-func TestPromisesNameTheirProof(t *testing.T) {
+func TestPromisesNameTheirTests(t *testing.T) {
 	have := map[string]bool{}
 	for _, s := range sources(t) {
 		if !s.test {

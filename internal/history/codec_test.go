@@ -205,7 +205,7 @@ func TestMarksOfAHostileNodeAreBounded(t *testing.T) {
 	}
 }
 
-func TestHold(t *testing.T) {
+func TestReadingsHoldUntilTheNextSample(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		at   []int64 // s

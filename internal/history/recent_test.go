@@ -18,7 +18,7 @@ import (
 
 // What a store that goes on says of the recent past is what one says that has
 // just been opened, whatever gaps and latecomers there were.
-func TestRecentIsCold(t *testing.T) {
+func TestRecentEqualsANewStore(t *testing.T) {
 	t.Parallel()
 	need.Time(t, "it makes months of samples")
 	base := t.TempDir()
@@ -80,7 +80,7 @@ func TestRecentIsCold(t *testing.T) {
 
 // A store that was just opened answers what one answers that goes on, also when it
 // is asked again, and though the numbers of hosts are not in the order of their names.
-func TestRecentAfterAStart(t *testing.T) {
+func TestRecentAfterReopening(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "history.db")
 	s := openAt(t, path, t0, Options{})
@@ -156,7 +156,7 @@ func TestRecentPeopleOfOneHost(t *testing.T) {
 
 // A process that asks once reads the week of some hosts at a time, and learns of
 // all what one learns that reads it whole; asked again, it says the same.
-func TestRecentOnce(t *testing.T) {
+func TestRecentOfAOneShotProcess(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "history.db")
 	s := openAt(t, path, t0, Options{})

@@ -39,7 +39,7 @@ func TestWhatIsKnownIsNotWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentIngestAndQueries(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})
 	var wg sync.WaitGroup
@@ -129,7 +129,7 @@ func TestQueriesAreBounded(t *testing.T) {
 
 // A host of which the whole past comes at once, hour files first to last or
 // last to first, is caught up with in one call.
-func TestTwoDaysLate(t *testing.T) {
+func TestTwoDaysOfSamplesAtOnce(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})
 	now := t0.Add(48 * time.Hour)

@@ -45,7 +45,7 @@ func live(t testing.TB, s *Store, host, boot string, samples []snapshot.Sample) 
 	}
 }
 
-func TestTotalsAreWhatTrulyWas(t *testing.T) {
+func TestTotalsMatchTheSimulation(t *testing.T) {
 	t.Parallel()
 	need.Time(t, "it makes months of samples")
 	for seed := range uint64(6) {

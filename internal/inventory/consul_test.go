@@ -416,9 +416,9 @@ func TestConsulOptions(t *testing.T) {
 	}
 }
 
-// TestFilesOfTheMoment: a file that is not there, or holds nothing, is no error
+// TestMissingCredentialFilesAreRetried: a file that is not there, or holds nothing, is no error
 // of the options. The agent is not asked without it, and is as soon as it is there.
-func TestFilesOfTheMoment(t *testing.T) {
+func TestMissingCredentialFilesAreRetried(t *testing.T) {
 	noEnvironment(t)
 	dir := t.TempDir()
 	fifo, empty, token := filepath.Join(dir, "fifo"), filepath.Join(dir, "empty"), filepath.Join(dir, "token")

@@ -134,7 +134,7 @@ func TestConsulHangs(t *testing.T) {
 	}
 }
 
-func TestConsulAnswersFromAfar(t *testing.T) {
+func TestConsulStaleAnswers(t *testing.T) {
 	noEnvironment(t)
 	var contact, filtered string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -364,9 +364,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestUnderscores: a name with underscores is no host name, and the older
+// TestHostNamesWithUnderscores: a name with underscores is no host name, and the older
 // scripts do not mind. Such a host is shown with hyphens, and said.
-func TestUnderscores(t *testing.T) {
+func TestHostNamesWithUnderscores(t *testing.T) {
 	dir := t.TempDir()
 	const good = "0, GPU-1, A100, 100, 40960, 5, 1, 40, 2026/11/20 11:42:00.000\n"
 	for name, content := range map[string]string{

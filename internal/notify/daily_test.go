@@ -61,7 +61,7 @@ func TestDailyOnceADay(t *testing.T) {
 	}
 }
 
-func TestASummaryWaitsItsTurn(t *testing.T) {
+func TestSummaryRespectsTheRateLimit(t *testing.T) {
 	r, dir := newReceiver(t), t.TempDir()
 	h := hook("a", r.URL)
 	h.Daily, h.PerMinute = "08:30", 2

@@ -233,7 +233,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotProveWhoItIsGetsNothing(t *testing.T) {
+func TestUntrustedCertificateGetsNothing(t *testing.T) {
 	asked := false
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
 	s.Config.ErrorLog = nil
@@ -249,7 +249,7 @@ func TestAServerThatCannotProveWhoItIsGetsNothing(t *testing.T) {
 
 // A hook that never answers costs the others nothing, and the generation no
 // more than the budget.
-func TestADeadHookHidesNobody(t *testing.T) {
+func TestFailingHookDelaysNoOther(t *testing.T) {
 	hung := make(chan struct{})
 	dead := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-hung }))
 	defer dead.Close()
@@ -271,7 +271,7 @@ func TestADeadHookHidesNobody(t *testing.T) {
 	wantIDs(t, r, event(1).ID, event(2).ID)
 }
 
-func TestBeingToldToEndIsNoFailure(t *testing.T) {
+func TestCancelledDeliveryIsNoFailure(t *testing.T) {
 	c := carrier(t, t.TempDir(), Hook{Name: "slow", Kind: Command, Command: []string{"sleep", "600"}})
 	accept(t, c, start, event(1))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -231,7 +231,7 @@ func TestRightPasswordsAreNotCounted(t *testing.T) {
 	}
 }
 
-func TestTheProxyNamesPeople(t *testing.T) {
+func TestUserNameFromProxyHeader(t *testing.T) {
 	header := func(_ *serve.Options, a *serve.AuthOptions) {
 		a.Passwords, a.Header, a.Proxies = "", "X-Remote-User", proxies(t, "127.0.0.0/8", "::1", "198.51.100.1")
 	}

@@ -34,7 +34,7 @@ func TestLimiterForgetsStrangers(t *testing.T) {
 	}
 }
 
-func TestOneMachineIsOneKey(t *testing.T) {
+func TestLimiterKeyOfAnAddress(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
 		same bool

@@ -115,9 +115,9 @@ func TestBehindWebServers(t *testing.T) {
 	}
 }
 
-// TestWhoTheProxySays: with --auth-header, no server in front hands on a name
+// TestProxyPassesOnlyCheckedNames: with --auth-header, no server in front hands on a name
 // that nobody has checked, whether it asks for passwords itself or not.
-func TestWhoTheProxySays(t *testing.T) {
+func TestProxyPassesOnlyCheckedNames(t *testing.T) {
 	for _, name := range webtest.Servers() {
 		for _, kind := range []string{"", "form", "asks", "form asks"} {
 			t.Run(name+" "+kind, func(t *testing.T) {

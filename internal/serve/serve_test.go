@@ -137,7 +137,7 @@ func TestRedirectIsRelative(t *testing.T) {
 	}
 }
 
-func TestCompressedTwin(t *testing.T) {
+func TestCompressedFileIsServed(t *testing.T) {
 	dir, h := site(t, plain)
 	f, err := os.Create(filepath.Join(dir, "index.html.gz"))
 	if err != nil {

@@ -39,9 +39,9 @@ func write(t *testing.T, content string, parts ...string) {
 	}
 }
 
-// TestForOneself: who sets up a web host for themselves has all of it in one
+// TestInitForOneUser: who sets up a web host for themselves has all of it in one
 // place; what root sets up is tried as another account by the program's own tests.
-func TestForOneself(t *testing.T) {
+func TestInitForOneUser(t *testing.T) {
 	dir := t.TempDir()
 	said, err := initialise(t, Options{Side: Web, Dir: dir, Host: "gpus.example.org", User: "eva", Group: "eva", Systemd: true})
 	if err != nil {
@@ -61,9 +61,9 @@ func TestForOneself(t *testing.T) {
 	}
 }
 
-// TestSiteInMemory: where root sets up a machine with systemd, the site lies on a
+// TestInitPutsTheSiteOnTmpfs: where root sets up a machine with systemd, the site lies on a
 // tmpfs, in a directory that units and systemd-tmpfiles make.
-func TestSiteInMemory(t *testing.T) {
+func TestInitPutsTheSiteOnTmpfs(t *testing.T) {
 	dir := t.TempDir()
 	said, err := initialise(t, Options{Side: Web, Dir: dir, Host: "gpus.example.org", Systemd: true})
 	if err != nil {
@@ -95,8 +95,8 @@ func TestSiteInMemory(t *testing.T) {
 	}
 }
 
-// TestBesideBookings: bookings that are there go on counting, whoever runs it.
-func TestBesideBookings(t *testing.T) {
+// TestInitKeepsExistingBookings: bookings that are there go on counting, whoever runs it.
+func TestInitKeepsExistingBookings(t *testing.T) {
 	for _, user := range []string{"", "eva"} {
 		dir := t.TempDir()
 		write(t, `{"gpu01": [{"name": "ada", "date": "2099-01-01"}]}`, dir, usualComments)

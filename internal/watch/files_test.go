@@ -125,7 +125,7 @@ func TestFileWatcher(t *testing.T) {
 }
 
 // Where the kernel gives no more watches, the rest is left to the interval, which is said.
-func TestTheKernelsLimit(t *testing.T) {
+func TestWatchLimitOfTheKernel(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "data", "hosts"), 0o755); err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func TestSchedule(t *testing.T) {
 }
 
 // Edits without end do not take the machine over.
-func TestHalfOfTheTimeIsRest(t *testing.T) {
+func TestGenerationsLeaveHalfTheTimeIdle(t *testing.T) {
 	const takes = 4 * time.Second
 	began := simulate(time.Second, takes, time.Minute, each(0, time.Minute, 100*time.Millisecond))
 	for i := 1; i < len(began); i++ {

@@ -158,7 +158,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // Two GPUs of one index and two users of one name would void the whole scrape.
-func TestMetricsOfAStrangeBoard(t *testing.T) {
+func TestMetricsStayUnique(t *testing.T) {
 	in := boardtest.Hostile(boardtest.Lab(), boardtest.Evil)
 	in.Board.Hosts[0].GPUs[1].Index = 0
 	in.Board.Users = append(in.Board.Users, board.User{Name: `quo"te\`})

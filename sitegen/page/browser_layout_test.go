@@ -55,7 +55,7 @@ const overlaps = `[...document.querySelectorAll("td.k")].filter(k => {
 	return bad;
 }).map(k => k.parentNode.id).join(" ")`
 
-func TestBrowserBookLiesOnNothing(t *testing.T) {
+func TestBrowserBookButtonOverlapsNothing(t *testing.T) {
 	in := boardtest.Lab()
 	long := in.Board.Hosts[0].GPUs[0].Booking
 	long.Name, long.Comment = "somebody-with-an-uncommonly-long-name", strings.Repeat("ReallyLongWord", 6)

@@ -24,7 +24,7 @@ func withHelp(in render.Input) render.Input {
 }
 
 // TestHelpHasEveryPage compares the list with the directory, both ways. That the
-// links and anchors of the pages lead somewhere, TestPagesAreSound sees.
+// links and anchors of the pages lead somewhere, TestPagesAreValid sees.
 func TestHelpHasEveryPage(t *testing.T) {
 	var listed, there []string
 	for _, p := range docs.Pages() {
@@ -126,9 +126,9 @@ func TestHelpMarkdown(t *testing.T) {
 	}
 }
 
-// TestHelpIsNotOfTheFleet sees that the help depends on how the site looks, and
+// TestHelpDoesNotDependOnTheBoard sees that the help depends on how the site looks, and
 // on nothing else.
-func TestHelpIsNotOfTheFleet(t *testing.T) {
+func TestHelpDoesNotDependOnTheBoard(t *testing.T) {
 	in := withHelp(boardtest.Lab())
 	first := pages(t, in)
 	in.Board.GeneratedAt = in.Board.GeneratedAt.AddDate(0, 0, 1)

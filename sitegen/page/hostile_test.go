@@ -258,7 +258,7 @@ func TestAddressInShellLine(t *testing.T) {
 var forbidden = regexp.MustCompile(`(?i)innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|setTimeout\(\s*["']|\.on[a-z]+\s*=[^=]|createContextualFragment|srcdoc`)
 
 // The script never makes markup of text.
-func TestScriptIsTame(t *testing.T) {
+func TestScriptMakesNoMarkupOfText(t *testing.T) {
 	names, err := fs.Glob(templates.Files(), "script/*.js")
 	if err != nil {
 		t.Fatal(err)
@@ -279,8 +279,8 @@ func TestScriptIsTame(t *testing.T) {
 // what templ does not escape or does not check.
 var unsafe = regexp.MustCompile(`(?i)\s(on[a-z]+|style|srcdoc)\??=|<style|<script[^>]*>[^<]|\{ [^}]*\.\.\. \}|\}\??=\{|templ\.(Raw|SafeURL|URL|JS|Attributes|FromGoHTML|SafeCSS|SafeScript)|(?m:^(script|css) )`)
 
-// TestComponentsAreTame: components leave the escaping to templ.
-func TestComponentsAreTame(t *testing.T) {
+// TestComponentsLeaveEscapingToTempl: components leave the escaping to templ.
+func TestComponentsLeaveEscapingToTempl(t *testing.T) {
 	names, err := filepath.Glob("../../templates/*.templ")
 	if err != nil || len(names) < 10 {
 		t.Fatal(names, err)

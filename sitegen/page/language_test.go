@@ -129,9 +129,9 @@ func TestEveryLanguageIsWhole(t *testing.T) {
 	}
 }
 
-// TestASixthLanguageIsOneFile: a site's own words make a language, with its plural
+// TestOwnLanguageFromOneFile: a site's own words make a language, with its plural
 // forms and its numbers; what it does not translate is in English.
-func TestASixthLanguageIsOneFile(t *testing.T) {
+func TestOwnLanguageFromOneFile(t *testing.T) {
 	in := boardtest.Lab()
 	in.Site.Languages = []string{"cs"}
 	if _, err := Files(in, nil); err == nil || !strings.Contains(err.Error(), "words/cs.json") {

@@ -66,7 +66,7 @@ func htmlFiles(files []render.File) []render.File {
 	return slices.DeleteFunc(slices.Clone(files), func(f render.File) bool { return !strings.HasSuffix(f.Path, ".html") })
 }
 
-func TestPagesAreSound(t *testing.T) {
+func TestPagesAreValid(t *testing.T) {
 	for name, in := range fleets() {
 		t.Run(name, func(t *testing.T) { wholeSite(t, in) })
 	}

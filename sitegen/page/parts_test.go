@@ -121,7 +121,7 @@ func rendered(t testing.TB, c templ.Component) string {
 	return out.String()
 }
 
-func TestMarkdownIsTame(t *testing.T) {
+func TestMarkdownIsSanitized(t *testing.T) {
 	for source, want := range map[string]string{
 		"**hi** <b>raw</b>":                   "<p><strong>hi</strong> raw</p>\n",
 		"<script>alert(1)</script>":           "",

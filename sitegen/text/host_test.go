@@ -56,7 +56,7 @@ func TestTextOfAHost(t *testing.T) {
 
 // A generation without news of a host leaves its texts as they are: with a
 // thousand hosts every rewritten byte counts.
-func TestTextOfAHostDoesNotTellTheGeneration(t *testing.T) {
+func TestTextOfAHostIsStableBetweenSnapshots(t *testing.T) {
 	in := boardtest.Lab()
 	idle := 0
 	before := textHosts(in)

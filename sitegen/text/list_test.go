@@ -60,7 +60,7 @@ func TestListGoldens(t *testing.T) {
 
 // Whatever a node says about itself, no line is wider than asked and nothing in
 // it is obeyed by a terminal; colours change no word.
-func TestListHoldsItsWidth(t *testing.T) {
+func TestListKeepsItsWidth(t *testing.T) {
 	for _, evil := range []string{boardtest.Evil, strings.Repeat("日本語", 40), strings.Repeat("🚀", 30), "e\u0301" + strings.Repeat("\u0301", 50), ""} {
 		b := boardtest.Hostile(boardtest.Lab(), evil).Board
 		for _, width := range []int{60, 80, 120, 200, 1000} {
@@ -100,7 +100,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-func TestWhy(t *testing.T) {
+func TestReasonInTheList(t *testing.T) {
 	b := &board.Board{GeneratedAt: boardtest.Now}
 	dead, alive := false, true
 	ann := board.Process{Process: snapshot.Process{PID: 7, User: "ann", Program: "train.py", Type: snapshot.Compute, Alive: &alive}, Person: "ann"}

@@ -77,7 +77,7 @@ func textCheck(t testing.TB, s string, opt Options) {
 	boardtest.CheckText(t, s, cmp.Or(opt.Width, 80), opt.Color, opt.ASCII)
 }
 
-func TestStatusHoldsItsWidth(t *testing.T) {
+func TestStatusKeepsItsWidth(t *testing.T) {
 	evils := []string{boardtest.Evil, strings.Repeat("日本語", 40), "e\u0301" + strings.Repeat("\u0301", 50), strings.Repeat("🚀", 30), "Père Noël", ""}
 	for _, evil := range evils {
 		in := boardtest.Hostile(boardtest.Lab(), evil)
