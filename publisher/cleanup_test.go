@@ -1,6 +1,8 @@
 package publisher
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -45,5 +47,33 @@ func TestOldHoursLeaveTheDrop(t *testing.T) {
 				t.Errorf("the drop has lost more than it should: %d files", len(have))
 			}
 		})
+	}
+}
+
+func TestRemoveExpired(t *testing.T) {
+	o, _ := localOptions(t)
+	p := open(t, o)
+	broken := errors.New("broken")
+	for _, tt := range []struct {
+		expired, fails int // the number that fails; none if it is larger
+		withdrawn      int
+		err            error
+	}{
+		{0, 9, 0, nil}, {3, 9, 3, nil}, {3, 0, 0, broken}, {3, 2, 2, broken}, {maxExpired + 1, 99, maxExpired, nil},
+	} {
+		src := newMemorySpool()
+		for i := range tt.expired {
+			src.expired = append(src.expired, fmt.Sprint(i))
+		}
+		calls := 0
+		err := p.removeExpired(src, func(string) error {
+			if calls++; calls > tt.fails {
+				return broken
+			}
+			return nil
+		})
+		if !errors.Is(err, tt.err) || len(src.withdrawn) != tt.withdrawn {
+			t.Errorf("%+v: %d withdrawn, %v", tt, len(src.withdrawn), err)
+		}
 	}
 }

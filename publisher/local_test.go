@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,6 +18,11 @@ func TestLocalRefusals(t *testing.T) {
 		"data directory is a file": func(t *testing.T, o *Options) {
 			o.Target.Dir = filepath.Join(o.Target.Dir, "file")
 			if err := os.WriteFile(o.Target.Dir, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"drop directory is a file": func(t *testing.T, o *Options) {
+			if err := os.WriteFile(filepath.Join(o.Target.Dir, "drop"), nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -44,5 +50,36 @@ func TestLocalRefusals(t *testing.T) {
 		if _, err := New(o); Code(err) != CodeTarget {
 			t.Errorf("host %q: got %v", host, err)
 		}
+	}
+}
+
+func TestClosedPublisher(t *testing.T) {
+	o, _ := localOptions(t)
+	p := open(t, o)
+	if err := errors.Join(p.Close(), p.Close()); err != nil {
+		t.Error(err)
+	}
+	refused(t, p, newMemorySpool(LatestName), CodeCancelled)
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, target := range []Target{{}, {Scheme: "ftp", Host: "web"}, {Scheme: "sftp"}} {
+		if _, err := New(Options{Target: target}); Code(err) != CodeTarget {
+			t.Errorf("%+v: %v", target, err)
+		}
+	}
+	o, _ := localOptions(t)
+	for _, o := range []Options{o, {}} {
+		if err := CheckAccess(t.Context(), o, func() { t.Error("connected") }); Code(err) != CodeTarget {
+			t.Errorf("checking access of %+v: %v", o.Target, err)
+		}
+	}
+	p := open(t, o)
+	if p.opts.Budget != DefaultBudget || p.opts.Backlog != DefaultBacklog || p.opts.retryCap != retryCap || p.opts.Log == nil {
+		t.Errorf("defaults are %+v", p.opts)
+	}
+	o.Budget, o.Backlog, o.retryCap = 1, 1, 1
+	if p := open(t, o); p.opts.Budget != 1 || p.opts.Backlog != 1 || p.opts.retryCap != 1 {
+		t.Errorf("options are %+v", p.opts)
 	}
 }

@@ -85,6 +85,23 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestAgentSocket(t *testing.T) {
+	t.Setenv("SSH_AUTH_SOCK", "/agent")
+	t.Setenv("OTHER", "/other")
+	t.Setenv("HOME", "/home/eva")
+	for want, value := range map[string]string{"/agent": "SSH_AUTH_SOCK", "": "None", "/other": "$OTHER", "/home/eva/a": `"~/a"`, "${OTHER}": "${OTHER}"} {
+		if got := (settings{}).agentSocket([]string{value}); got != want {
+			t.Errorf("IdentityAgent %s: %q", value, got)
+		}
+	}
+	if got := (settings{}).agentSocket(nil); got != "/agent" {
+		t.Errorf("without IdentityAgent: %q", got)
+	}
+	if got := (settings{}).expandAll(append(make([]string, 8, 48), strings.Split(strings.Repeat("/key ", 40), " ")...)); len(got) != maxIdentityFiles {
+		t.Errorf("%d files of 40", len(got))
+	}
+}
+
 // TestWithoutSSH: where OpenSSH is not installed, the target and the options say all.
 func TestWithoutSSH(t *testing.T) {
 	home := t.TempDir()

@@ -32,7 +32,11 @@ func TestParseTarget(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", in, diff)
 		}
 	}
+	if _, err := ParseTarget("file:///" + strings.Repeat("x", 2048-len("file:///"))); err != nil {
+		t.Errorf("2048 bytes: %v", err)
+	}
 	for in, hint := range map[string]string{
+		"file:///" + strings.Repeat("x", 2049-len("file:///")): "sftp://",
 		"":                           "sftp://",
 		"/srv/data":                  "file:///srv/data",
 		"u@web:/in":                  "sftp://u@web/in",

@@ -99,6 +99,8 @@ func TestAddRefuses(t *testing.T) {
 		{"no host", `{}`, gpu("../a", 0, "x", until), ErrInvalid, "host name"},
 		{"no GPU", `{}`, gpu("a", 64, "x", until), ErrInvalid, "no GPU"},
 		{"end before start", `{}`, Booking{Host: "a", Name: "x", From: until, Until: until}, ErrInvalid, "before it begins"},
+		{"a year that is too early", `{}`, Booking{Host: "a", Name: "x", From: time.Date(MinYear, 6, 1, 0, 0, 0, 0, time.UTC)}, ErrInvalid, "out of range"},
+		{"a year that is too late", `{}`, gpu("a", 0, "x", time.Date(MaxYear, 6, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid, "out of range"},
 		{"a long comment", `{}`, Booking{Host: "a", Name: "x", Comment: strings.Repeat("c", 2001)}, ErrInvalid, "2001 bytes"},
 		{"an id that is taken", `{"a": [{"name": "y", "id": "i"}]}`, Booking{Host: "a", Target: Target{Index: 1}, Name: "x", ID: "i"}, ErrInvalid, "taken"},
 	} {

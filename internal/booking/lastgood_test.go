@@ -109,11 +109,84 @@ func remove(t *testing.T, file string) {
 }
 
 func TestLoadWithoutState(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(`{"a": [{"name": "not of this file"}]}`)(t, LastGoodName)
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write(`{"a": [{"name": "x"}], "b": [{"name": "y"}`)(t, file)
 	c, err := Load(file, "", paris(t), Options{})
 	if err != nil || !c.Broken || briefs(c, paris(t)) != "a/0 x -..-" || !c.LastGood.IsZero() {
 		t.Errorf("%v %+v", err, c)
+	}
+}
+
+// The copy is written once for a content; what cannot be written is an error, and nothing is left.
+func TestKeepGood(t *testing.T) {
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	data := []byte(`{"a": [{"name": "x"}]}`)
+	write(string(data))(t, f.path)
+	var first, second os.FileInfo
+	for i, info := range []*os.FileInfo{&first, &second} {
+		err := f.keepGood(data, at(t, friday).Add(time.Duration(i)*time.Hour))
+		if err == nil {
+			*info, err = os.Stat(f.beside(lastGoodSuffix))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !os.SameFile(first, second) || second.ModTime().Sub(first.ModTime()) != time.Hour {
+		t.Errorf("the second copy is of %v, the first of %v, the same file: %v", second.ModTime(), first.ModTime(), os.SameFile(first, second))
+	}
+	remove(t, f.beside(lastGoodSuffix))
+	for _, suffix := range []string{lastGoodSuffix, newSuffix} {
+		if err := os.MkdirAll(filepath.Join(f.beside(suffix), "x"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.keepGood(data, time.Time{}); err == nil {
+			t.Errorf("with a directory at %s no error", suffix)
+		}
+		if info, err := os.Lstat(f.beside(newSuffix)); err == nil && !info.IsDir() {
+			t.Errorf("with a directory at %s a file is left", suffix)
+		}
+		if err := os.RemoveAll(f.beside(suffix)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What is over moves into the archive, once.
+func TestPruneIntoTheArchive(t *testing.T) {
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), time.UTC)
+	archive := filepath.Join(filepath.Dir(f.path), archiveName)
+	prune := func(want int) []byte {
+		t.Helper()
+		moved, into, err := f.Prune(t.Context(), testBy, at(t, friday))
+		if err != nil || len(moved) != want || into != archiveName {
+			t.Errorf("%d bookings moved into %s, %v; want %d", len(moved), into, err, want)
+		}
+		data, _ := os.ReadFile(archive)
+		return data
+	}
+	prune(0) // without a file
+	const old = `{"a": [{"name": "x", "date": "2020-01-01"}, {"name": "y"}]}`
+	write(old)(t, f.path)
+	if err := os.Mkdir(archive, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if moved, _, err := f.Prune(t.Context(), testBy, at(t, friday)); err == nil || moved != nil {
+		t.Errorf("with a directory for an archive: %v, %v", moved, err)
+	}
+	if data, _ := os.ReadFile(f.path); string(data) != old {
+		t.Errorf("the bookings became %s", data)
+	}
+	remove(t, archive)
+	if got := string(prune(1)); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"x"`) {
+		t.Errorf("the archive is %q", got)
+	}
+	prune(0)
+	write(`{"a": [{"name": "x", "date": "2020-01-01"}, {"name": "z", "date": "2020-01-02"}]}`)(t, f.path)
+	if got := string(prune(2)); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"z"`) {
+		t.Errorf("the archive has %q, want each booking once", got)
 	}
 }
 

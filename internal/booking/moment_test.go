@@ -85,6 +85,19 @@ func TestMoments(t *testing.T) {
 	}
 }
 
+// A time of day that is over today means tomorrow, which is said.
+func TestMomentNotes(t *testing.T) {
+	zone, now := paris(t), at(t, friday)
+	for in, want := range map[string]string{"10:30": "tomorrow is meant", "09:00": "tomorrow is meant", "10:31": "", "midnight": "", "fri 10:00": "", "tomorrow 09:00": ""} {
+		if _, note, err := ParseMoment(in, now, zone); err != nil || (note == "") != (want == "") || !strings.Contains(note, want) {
+			t.Errorf("%s: %q, %v", in, note, err)
+		}
+	}
+	if _, note, err := ParseUntil("09:00", at(t, "2026-11-21 10:30"), now, zone); err != nil || note != "" {
+		t.Errorf("after a later beginning: %q, %v", note, err)
+	}
+}
+
 func TestUntilCountsFromTheBeginning(t *testing.T) {
 	zone, now := paris(t), at(t, friday)
 	from := at(t, "2027-03-27 18:00") // clocks go forward in the night

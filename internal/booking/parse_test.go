@@ -373,3 +373,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestProblemOfTheFirstGPU(t *testing.T) {
+	c := Parse("comments.json", []byte(`{"a": [{"name": "x", "date": "garbage"}]}`), paris(t), Options{})
+	if len(c.Problems) != 1 || c.Problems[0].Host != "a" || c.Problems[0].GPU == nil || *c.Problems[0].GPU != 0 {
+		t.Errorf("problems %+v", c.Problems)
+	}
+}
+
+func TestToUTF8(t *testing.T) {
+	for in, want := range map[string]string{`{"a": "Zoë"}`: `{"a": "Zoë"}`, "{\"a\": \"Zo\xeb\"}": `{"a": "Zoë"}`, "": "", "\xff\xfe{\x00": "!"} {
+		got, err := ToUTF8([]byte(in))
+		if (err != nil) != (want == "!") || err == nil && string(got) != want {
+			t.Errorf("%q: %q, %v", in, got, err)
+		}
+	}
+}

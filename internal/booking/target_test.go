@@ -68,6 +68,25 @@ func FuzzParsePlace(f *testing.F) {
 	})
 }
 
+func TestTargetCovers(t *testing.T) {
+	for _, tt := range []struct {
+		target Target
+		index  int
+		uuid   string
+		want   bool
+	}{
+		{Target{All: true, Index: -1}, 3, "GPU-1", true},
+		{Target{UUID: "GPU-1", Index: -1}, 3, "GPU-1", true},
+		{Target{UUID: "GPU-1", Index: 3}, 3, "GPU-2", false},
+		{Target{Index: 3}, 3, "GPU-1", true},
+		{Target{Index: 3}, 2, "", false},
+	} {
+		if got := tt.target.Covers(tt.index, tt.uuid); got != tt.want {
+			t.Errorf("%v covers %d %s: %v", tt.target, tt.index, tt.uuid, got)
+		}
+	}
+}
+
 func TestPlaces(t *testing.T) {
 	b := func(host string, index int) Booking {
 		return Booking{Host: host, Target: Target{Index: index}}
