@@ -96,6 +96,10 @@ func TestWrite(t *testing.T) {
 	if _, err := Write(filepath.Join(t.TempDir(), strings.Repeat("x", 255)), nil, 0o644); err != nil {
 		t.Errorf("the longest name: %v", err)
 	}
+	dir := t.TempDir()
+	if changed, err := Write(filepath.Join(dir, strings.Repeat("x", 256)), nil, 0o644); changed || !errors.Is(err, unix.ENAMETOOLONG) || temps(t, dir) != 0 {
+		t.Errorf("a name that is too long: %v, %v, %d temporary files", changed, err, temps(t, dir))
+	}
 }
 
 // makeSpecialFiles makes a file of each kind but regular, and returns the kind by name.
@@ -188,6 +192,13 @@ func TestModesWhateverTheUmask(t *testing.T) {
 func TestMkdirAllRefusesFiles(t *testing.T) {
 	if err := MkdirAll(t.TempDir(), 0o755); err != nil {
 		t.Errorf("a directory that exists: %v", err)
+	}
+	dir := t.TempDir()
+	if err := MkdirAll(dir+"/missing/../made/", 0o755); err != nil {
+		t.Errorf("a path that is not clean: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "made")); err != nil {
+		t.Error(err)
 	}
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o644); err != nil {

@@ -16,6 +16,15 @@ func TestRead(t *testing.T) {
 	if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.WriteFile(file, []byte("four"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	before, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if after, err := os.ReadDir("/proc/self/fd"); err != nil || len(after) != len(before) {
+			t.Errorf("%d files were open before, and %d after, %v", len(before), len(after), err)
+		}
+	}()
 	for path, want := range map[string]error{filepath.Join(dir, "none"): fs.ErrNotExist, fifo: ErrNotRegular, dir: ErrNotRegular} {
 		if data, err := Read(path, 10); !errors.Is(err, want) || data != nil {
 			t.Errorf("%s: %q, %v; want %v", path, data, err, want)

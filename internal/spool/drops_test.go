@@ -107,6 +107,15 @@ func TestDrops(t *testing.T) {
 	if b, _, err := d.Latest("gpu01"); err != nil || b.Snapshot.Seq != 4 {
 		t.Errorf("after a new delivery: %v, %v", b, err)
 	}
+	if err := os.Rename(filepath.Join(drop, LatestName), filepath.Join(drop, "away")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Latest("gpu01"); !errors.Is(err, fs.ErrNotExist) || len(d.cache) != 0 {
+		t.Errorf("without a file: %v, %d are kept", err, len(d.cache))
+	}
+	if err := os.Rename(filepath.Join(drop, "away"), filepath.Join(drop, LatestName)); err != nil {
+		t.Fatal(err)
+	}
 	found, problems := d.Hours("gpu01")
 	if len(found) != 2 || len(problems) != 0 || !found[0].Start.Equal(noon) || found[0].Boot != "aaaaaaaa" {
 		t.Fatalf("hours %+v, problems %v", found, problems)
