@@ -11,17 +11,11 @@ import (
 
 // An Entry is a host as the configuration lists it.
 type Entry struct {
-	Name    string   `yaml:"name" json:"name"`
-	Title   string   `yaml:"title" json:"title,omitempty"`
-	Group   string   `yaml:"group" json:"group,omitempty"`
-	Owner   string   `yaml:"owner" json:"owner,omitempty"`
-	Note    string   `yaml:"note" json:"note,omitempty"`
-	GPUs    int      `yaml:"gpus" json:"gpus,omitempty"`
-	Address string   `yaml:"address" json:"address,omitempty"`
-	Tags    []string `yaml:"tags" json:"tags,omitempty"`
+	Name, Title, Group, Owner, Note, Address string
+	GPUs                                     int // 0 if it is not said how many there should be
 	// Maintenance is the reason why the host is drained, or just "yes"; "" and
 	// "no" for a host that is not.
-	Maintenance string `yaml:"maintenance" json:"maintenance,omitempty"`
+	Maintenance string
 }
 
 // List reads the hosts of a configuration, by name. What cannot be used is
@@ -37,7 +31,7 @@ func List(entries []Entry) ([]Host, []snapshot.Problem) {
 			continue
 		}
 		h := Host{
-			Name: name, Title: e.Title, Group: e.Group, Owner: e.Owner, Note: e.Note, Address: e.Address, Tags: e.Tags,
+			Name: name, Title: e.Title, Group: e.Group, Owner: e.Owner, Note: e.Note, Address: e.Address,
 		}
 		h.Maintenance, h.MaintenanceReason = maintenanceOf(e.Maintenance)
 		h.clean()

@@ -10,7 +10,7 @@ import (
 
 func TestList(t *testing.T) {
 	hosts, problems := List([]Entry{
-		{Name: "GPU02", Title: "Two\x1b[m", Group: "g", Owner: "o", Note: "n", GPUs: 4, Address: "root@gpu02", Maintenance: "new disk", Tags: []string{"a", "a", "b"}},
+		{Name: "GPU02", Title: "Two\x1b[m", Group: "g", Owner: "o", Note: "n", GPUs: 4, Address: "root@gpu02", Maintenance: "new disk"},
 		{Name: "gpu01", GPUs: 999, Maintenance: "no"},
 		{Name: "gpu02", Title: "again"},
 		{Name: "../x"}, {Name: ""},
@@ -18,7 +18,7 @@ func TestList(t *testing.T) {
 	})
 	want := []Host{
 		{Name: "gpu01"},
-		{Name: "gpu02", Title: `Two\x1b[m`, Group: "g", Owner: "o", Note: "n", ExpectedGPUs: 4, Address: "root@gpu02", Tags: []string{"a", "b"},
+		{Name: "gpu02", Title: `Two\x1b[m`, Group: "g", Owner: "o", Note: "n", ExpectedGPUs: 4, Address: "root@gpu02",
 			Maintenance: true, MaintenanceReason: "new disk"},
 		{Name: "gpu03", Maintenance: true},
 	}
