@@ -10,7 +10,7 @@ import (
 )
 
 // chunkVersion is the first byte of a chunk, decompressed.
-const chunkVersion = 2
+const chunkVersion = 1
 
 const (
 	// maxPerHour bounds the samples of one host in one hour: one a second, where
@@ -21,8 +21,8 @@ const (
 )
 
 // A chunk is columns, each with its length in bytes before it, so that similar
-// numbers lie side by side. Most are differences: from the sample before, or from the
-// same GPU in the sample before, and mostly zero.
+// numbers lie side by side: in the columns of GPUs, all samples of one GPU come before
+// those of the next. Most numbers are differences from the sample before, and mostly zero.
 const (
 	cSamples = iota              // for each sample: time (difference of differences, ms), boot, sequence number
 	cGPUs                        // for each sample: how many GPUs; their numbers
@@ -48,38 +48,55 @@ func encodeChunk(rs []reading) []byte {
 		}
 		put(cGPUs, int64(len(r.gpus)))
 		for k := range r.gpus {
-			g := &r.gpus[k]
-			put(cGPUs, int64(g.gpu))
-			before := last.gpuAt(k, g.gpu)
-			for field, v := range g.values {
-				put(cValues+field, int64(v-before.values[field]))
-			}
-			same := sameUsers(before.users, g.users)
-			switch {
-			case same:
-				put(cUsers, 0)
-			case g.users == nil:
-				put(cUsers, 1)
-			default:
-				put(cUsers, int64(len(g.users))+2)
-			}
-			for n, u := range g.users {
-				if same {
-					put(cMemory, int64(u.mem-before.users[n].mem))
-				} else {
-					put(cUsers, int64(u.user))
-					put(cMemory, int64(u.mem))
-				}
-			}
+			put(cGPUs, int64(r.gpus[k].gpu))
 		}
 		last = *r
 	}
+	eachGPU(rs, func(g *gpuReading, before gpuReading) {
+		for field, v := range g.values {
+			put(cValues+field, int64(v-before.values[field]))
+		}
+		same := sameUsers(before.users, g.users)
+		switch {
+		case same:
+			put(cUsers, 0)
+		case g.users == nil:
+			put(cUsers, 1)
+		default:
+			put(cUsers, int64(len(g.users))+2)
+		}
+		for n, u := range g.users {
+			if same {
+				put(cMemory, int64(u.mem-before.users[n].mem))
+			} else {
+				put(cUsers, int64(u.user))
+				put(cMemory, int64(u.mem))
+			}
+		}
+	})
 	b := binary.AppendUvarint([]byte{chunkVersion}, uint64(len(rs)))
 	for _, col := range cols {
 		b = binary.AppendUvarint(b, uint64(len(col)))
 		b = append(b, col...)
 	}
 	return b
+}
+
+// eachGPU visits the first GPU of every sample, then the second, and so on. before is
+// the same GPU in the sample before; zero where there is none.
+func eachGPU(rs []reading, visit func(g *gpuReading, before gpuReading)) {
+	for k, more := 0, true; more; k++ {
+		more = false
+		var last reading
+		for i := range rs {
+			r := &rs[i]
+			if k < len(r.gpus) {
+				more = true
+				visit(&r.gpus[k], last.gpuAt(k, r.gpus[k].gpu))
+			}
+			last = *r
+		}
+	}
 }
 
 // gpuAt is what the k-th GPU of a sample was, if that is the GPU of this number.
@@ -157,26 +174,27 @@ func decodeHeads(data []byte) ([]reading, error) {
 func decodeChunk(data []byte) ([]reading, error) {
 	var c chunkReader
 	rs := c.heads(data)
-	var last reading
 	for i := range rs {
+		n := c.next(cGPUs, 0, 0, snapshot.MaxGPUs)
 		if c.err != nil {
 			return nil, c.err
 		}
-		r := &rs[i]
-		if n := c.next(cGPUs, 0, 0, snapshot.MaxGPUs); n > 0 {
-			r.gpus = make([]gpuReading, n)
+		if n > 0 {
+			rs[i].gpus = make([]gpuReading, n)
 		}
-		for k := range r.gpus {
-			g := &r.gpus[k]
-			g.gpu = uint32(c.next(cGPUs, 0, 0, maxGPUNames))
-			before := last.gpuAt(k, g.gpu)
-			for field, most := range [sFields]int64{100, 300 + tempShift, maxMemory, maxPower} {
-				g.values[field] = int32(c.next(cValues+field, int64(before.values[field]), none, most))
-			}
-			g.users = c.users(before.users)
+		for k := range rs[i].gpus {
+			rs[i].gpus[k].gpu = uint32(c.next(cGPUs, 0, 0, maxGPUNames))
 		}
-		last = *r
 	}
+	eachGPU(rs, func(g *gpuReading, before gpuReading) {
+		if c.err != nil {
+			return
+		}
+		for field, most := range [sFields]int64{100, 300 + tempShift, maxMemory, maxPower} {
+			g.values[field] = int32(c.next(cValues+field, int64(before.values[field]), none, most))
+		}
+		g.users = c.users(before.users)
+	})
 	for _, col := range c.cols {
 		if len(col) > 0 {
 			return nil, fmt.Errorf("%w: trailing data", errBlob)

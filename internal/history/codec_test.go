@@ -63,6 +63,25 @@ func TestChunksComeBackAsTheyWere(t *testing.T) {
 	})
 }
 
+// Two chunks of an hour of 8 GPUs fit into a page of the database. One that takes more
+// than half a page fills a whole one, and the file nearly doubles.
+func TestAnHourFitsIntoHalfAPage(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	h := newHost("gpu0000")
+	var rs []reading
+	for i := range 180 {
+		s := noisy(r, 0, uint64(i), t0.Add(time.Duration(i)*20*time.Second))
+		rs = append(rs, h.read(1, &s))
+	}
+	pack, err := newPacker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(pack.pack(encodeChunk(rs))); n > 1950 {
+		t.Errorf("an hour of 8 GPUs takes %d bytes", n)
+	}
+}
+
 // A chunk from a damaged disk is refused, or means something that can be
 // written and read again; it never takes much more memory than its bytes.
 func FuzzChunk(f *testing.F) {
