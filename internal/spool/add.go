@@ -169,7 +169,7 @@ func (s *Spool) prune(now time.Time) error {
 		if !ok || err != nil {
 			continue
 		}
-		if now.Sub(hour) > snapshot.HourRetention+time.Hour {
+		if Expired(hour, now) {
 			if err := s.remove(e.Name()); err != nil {
 				return err
 			}

@@ -63,6 +63,12 @@ func HourOf(name string) (hour time.Time, ok bool) {
 	return hour, err == nil
 }
 
+// Expired reports whether an hour, by its beginning, ended longer ago than its file is
+// kept. It holds for nodes and for drops.
+func Expired(hour, now time.Time) bool {
+	return now.Sub(hour) > time.Hour+snapshot.HourRetention
+}
+
 // ErrLocked is wrapped when another process adds to the same spool.
 var ErrLocked = errors.New("another collector is using the spool")
 

@@ -27,10 +27,6 @@ const (
 	maxSwept = 2048 // directory entries that are read of one directory
 
 	youngAge = 10 * time.Minute // how long a file may be unfinished
-
-	// expiredAfter is a day longer than nodes keep their hour files, so that a history
-	// that is late still finds them.
-	expiredAfter = snapshot.HourRetention + 24*time.Hour
 )
 
 // A Usage is the content of one drop.
@@ -135,7 +131,7 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 		case !info.IsDir() && (!file || info.Size() > snapshot.MaxFileBytes):
 			excess = append(excess, info)
 		case file && e.Name() == LatestName:
-		case file && isHour && now.Sub(hour) <= time.Hour+expiredAfter:
+		case file && isHour && !Expired(hour, now):
 			hours = append(hours, info)
 		case file && isHour, clock.Sub(info.ModTime()).Abs() >= youngAge: // a file server's clock may be ahead
 			excess = append(excess, info)

@@ -84,7 +84,7 @@ func (s *sweeping) want(dir string, names ...string) {
 func TestSweepKeepsWhatIsInUse(t *testing.T) {
 	s := newSweeping(t, "gpu01/in", "gpu02")
 	all := []string{LatestName}
-	for ago := range 71 {
+	for ago := range 48 {
 		all = append(all, s.hour(ago, "0a1b2c3d"))
 	}
 	all = append(all, s.hour(1, "0a1b2c3d")[:len(s.hour(1, "0a1b2c3d"))-9]+".2.jsonl.gz", s.hour(-20, "ahead"))
@@ -124,7 +124,7 @@ func TestSweepRemovesWhatDoesNotBelong(t *testing.T) {
 		s.write("gpu01/"+name, 10)
 	}
 	s.write("gpu02/"+LatestName, 10)
-	for _, name := range []string{"notes.txt", ".tmp-old", ".htaccess", "hour-20269999T05-b.jsonl.gz", "hour-x.jsonl.gz", "latest.json.gz.bak", s.hour(100, "b")} {
+	for _, name := range []string{"notes.txt", ".tmp-old", ".htaccess", "hour-20269999T05-b.jsonl.gz", "hour-x.jsonl.gz", "latest.json.gz.bak", s.hour(50, "b")} {
 		s.write("gpu01/"+name, 10)
 	}
 	// A reader takes no file of this size, whatever its name and age.
@@ -148,6 +148,17 @@ func TestSweepRemovesWhatDoesNotBelong(t *testing.T) {
 	if _, err := os.Stat(outside); err != nil {
 		t.Errorf("outside the drops: %v", err)
 	}
+}
+
+// TestSweepKeepsHoursFor48Hours: as long as the node does.
+func TestSweepKeepsHoursFor48Hours(t *testing.T) {
+	s := newSweeping(t, "gpu01")
+	s.write("gpu01/hour-20261120T05-0a1b2c3d.jsonl.gz", 10)
+	over := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
+	s.sweep("gpu01", over.Add(48*time.Hour))
+	s.want("gpu01", "hour-20261120T05-0a1b2c3d.jsonl.gz")
+	s.sweep("gpu01", over.Add(48*time.Hour+time.Second))
+	s.want("gpu01")
 }
 
 // TestSweepBoundsADrop: too many, or too large, hours and other files.

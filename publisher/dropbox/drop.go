@@ -14,7 +14,6 @@ import (
 
 	"github.com/pkg/sftp"
 
-	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
 
@@ -75,7 +74,7 @@ func (s *session) close() {
 // expired reports whether a file is that of an hour that has expired.
 func expired(name string, now time.Time) bool {
 	hour, ok := spool.HourOf(name)
-	return ok && now.Sub(hour.Add(time.Hour)) > snapshot.HourRetention
+	return ok && spool.Expired(hour, now)
 }
 
 // plain turns a request's path into a file name in the drop, which has no

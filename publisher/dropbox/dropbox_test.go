@@ -365,7 +365,7 @@ func TestSweep(t *testing.T) {
 	}
 	for name, age := range map[string]time.Duration{
 		".tmp-old": 11 * time.Minute, ".tmp-new": time.Minute, "notes.txt": 99 * time.Hour,
-		"hour-20261117T05-b1.jsonl.gz": 0, "hour-20261117T06-b1.jsonl.gz": 0, "hour-20261120T05-b1.jsonl.gz": 99 * time.Hour,
+		"hour-20261118T05-b1.jsonl.gz": 0, "hour-20261118T06-b1.jsonl.gz": 0, "hour-20261120T05-b1.jsonl.gz": 99 * time.Hour,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, nil, 0o644); err != nil {
@@ -377,7 +377,7 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	b.open(t, "gpu01")
-	want := []string{".tmp-new", "hour-20261117T06-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz"}
+	want := []string{".tmp-new", "hour-20261118T06-b1.jsonl.gz", "hour-20261120T05-b1.jsonl.gz"}
 	if diff := cmp.Diff(want, names(t, dir)); diff != "" {
 		t.Errorf("after the sweep (-want +got):\n%s", diff)
 	}
