@@ -172,14 +172,14 @@ func TestModesWhateverTheUmask(t *testing.T) {
 		if batchErr == nil {
 			batchErr = errors.Join(b.Add("hosts/gpu01/page", []byte("x"), 0o644), b.Commit())
 		}
-		mkdirErr := MkdirAll(filepath.Join(dir, "spool", "in"), 0o700)
+		mkdirErr := MkdirAll(filepath.Join(dir, "spool", "in"), 0o775)
 		unix.Umask(old)
 		if err := errors.Join(err, batchErr, mkdirErr); err != nil {
 			t.Fatal(err)
 		}
 		for name, want := range map[string]fs.FileMode{
 			"page": 0o644, "hosts": fs.ModeDir | 0o755, "hosts/gpu01": fs.ModeDir | 0o755, "hosts/gpu01/page": 0o644,
-			"spool": fs.ModeDir | 0o700, "spool/in": fs.ModeDir | 0o700,
+			"spool": fs.ModeDir | 0o775, "spool/in": fs.ModeDir | 0o775,
 		} {
 			info, err := os.Lstat(filepath.Join(dir, name))
 			if err != nil || info.Mode() != want {

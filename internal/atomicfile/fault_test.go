@@ -207,6 +207,11 @@ func TestBatchWithoutSyncfs(t *testing.T) {
 	if got := content(t, filepath.Join(dir, "page")); got != "new" {
 		t.Errorf("page is %q", got)
 	}
+	trace, said, err = straced(t, "many", dir, "-e", calls, "-e", "inject=syncfs:error=ENOSYS")
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	inOrder(t, trace, `renameat.*/15>.*"page"\) = 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/00>\) += 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/15>\) += 0`)
 }
 
 // Killed at any system call, the file is the old or the new one, whole.
