@@ -1,15 +1,21 @@
 package cli
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"gpuboard/internal/config"
-	"gpuboard/internal/demo"
+	"gpuboard/internal/testenv/need"
 )
 
 // settingsOf are the settings in force with these variables, and defaults besides.
@@ -36,27 +42,67 @@ func loadText(t *testing.T, text string) (*config.Config, error) {
 	return config.Load(config.Sources{Getenv: func(string) string { return "" }, Flag: func(name string) (string, bool) { return path, name == "config" }})
 }
 
-// A machine that makes up the history slowly still shows which GPUs a node had
-// before its driver stopped.
-func TestDemoNodesBeginAtTheStart(t *testing.T) {
-	start := time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)
-	a := &app{stderr: io.Discard, now: func() time.Time { return start.Add(10 * time.Minute) }}
-	cfg := settingsOf(t, map[string]string{"nvidia_smi": "no-such-program"})
-	for _, n := range a.demoNodes(cfg, demo.New(1, start), start) {
-		if n.host != "iris" {
-			continue
-		}
-		first, err := n.snap(t.Context())
-		if err != nil || len(first.GPUs) != 2 {
-			t.Fatalf("its first snapshot has no GPUs (%v)", err)
-		}
-		next, err := n.snap(t.Context())
-		if err != nil || next.GPUs != nil || !next.CollectedAt.After(first.CollectedAt.Time) {
-			t.Fatalf("its driver does not stop (%v)", err)
-		}
-		return
+// TestDemoOnASlowMachine: where making up the history takes ten minutes, the first page
+// is of snapshots that are new, and shows the GPUs that a node had before its driver stopped.
+func TestDemoOnASlowMachine(t *testing.T) {
+	need.Time(t, "it makes up a month of history")
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("there is no iris")
+	start := time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)
+	var asked atomic.Int64
+	now := func() time.Time {
+		if asked.Add(1) == 1 {
+			return start
+		}
+		return start.Add(10 * time.Minute)
+	}
+	address, stdout := io.Pipe()
+	a := &app{stdout: stdout, stderr: io.Discard, now: now}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		err := a.demo(ctx, settingsOf(t, map[string]string{"nvidia_smi": "no-such-program"}), l)
+		stdout.CloseWithError(err)
+		ended <- err
+	}()
+	line, err := bufio.NewReader(address).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get(strings.TrimSpace(line) + "api/v1/board.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var b struct {
+		Hosts []struct {
+			Name, State string
+			GPUs        []struct{ State string }
+		}
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&b); err != nil {
+		t.Fatal(err)
+	}
+	up := 0
+	for _, h := range b.Hosts {
+		if h.State == "up" {
+			up++
+		}
+		if h.Name == "iris" && (len(h.GPUs) != 2 || h.GPUs[0].State != "unknown") {
+			t.Errorf("iris has %v, want two GPUs that are unknown", h.GPUs)
+		}
+	}
+	if up < len(b.Hosts)/2 {
+		t.Errorf("%d of %d hosts are up: %v", up, len(b.Hosts), b.Hosts)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestColorsAndUnicodeOfStdout(t *testing.T) {

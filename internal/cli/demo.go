@@ -114,6 +114,30 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 		return err
 	}
 
+	g, err := watch.NewGenerator(cfg, version(), a.now, true)
+	if err != nil {
+		return err
+	}
+	nodes := a.demoNodes(cfg, fleet)
+	for _, n := range nodes {
+		if n.drop, err = spool.Open(filepath.Join(cfg.String("data"), "drop", n.host)); err != nil {
+			return err
+		}
+		defer n.drop.Close()
+	}
+	// The first snapshots are of the start, because the board has to know the GPUs of a
+	// node before its driver stops. The month of history has taken a while since then.
+	for _, at := range []func() time.Time{func() time.Time { return now }, a.now} {
+		for _, n := range nodes {
+			if err := n.send(ctx, at()); err != nil {
+				return err
+			}
+		}
+		if _, err := g.Generate(ctx, at().UTC()); err != nil {
+			return err
+		}
+	}
+
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel(nil)
@@ -124,20 +148,15 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 			}
 		})
 	}
-	nodes := a.demoNodes(cfg, fleet, now)
-	var first sync.WaitGroup
 	for _, n := range nodes {
-		first.Add(1)
-		run(func() error { return a.demoNode(ctx, cfg.String("data"), n, first.Done) })
-	}
-	first.Wait()
-
-	g, err := watch.NewGenerator(cfg, version(), a.now, true)
-	if err != nil {
-		return err
-	}
-	if _, err := g.Generate(ctx, a.now().UTC()); err != nil {
-		return err
+		run(func() error {
+			for pause(ctx, publisher.UntilPush(n.host, demoEvery, a.now())) == nil {
+				if err := n.send(ctx, a.now()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	run(func() error {
 		// What is not well is part of the show.
@@ -200,59 +219,41 @@ func (a *app) demoConfig(cfg *config.Config, dir, listen string) (string, error)
 // A demoNode is one simulated machine, or this one.
 type demoNode struct {
 	host string
-	snap func(context.Context) (*snapshot.Snapshot, error) // nil for no news
+	drop *spool.Spool // it has the layout of a spool
+	snap func(context.Context, time.Time) (*snapshot.Snapshot, error)
+	last time.Time // when the last snapshot was collected
 }
 
-// demoNodes says where the snapshots of each node come from. The first is of the start,
-// because the board has to know the GPUs of a node before its driver stops.
-func (a *app) demoNodes(cfg *config.Config, fleet *demo.Fleet, start time.Time) []demoNode {
-	var nodes []demoNode
+// demoNodes says where the snapshots of each node come from.
+func (a *app) demoNodes(cfg *config.Config, fleet *demo.Fleet) []*demoNode {
+	var nodes []*demoNode
 	for _, h := range fleet.Hosts() {
-		at := func() time.Time { return start }
-		var last time.Time
-		nodes = append(nodes, demoNode{host: h.Name, snap: func(context.Context) (*snapshot.Snapshot, error) {
-			s := fleet.Snapshot(h.Name, at())
-			at = a.now
-			// A silent host said its last word before it fell silent.
-			if s.CollectedAt.Equal(last) {
-				return nil, nil
-			}
-			last = s.CollectedAt.Time
-			return s, nil
+		nodes = append(nodes, &demoNode{host: h.Name, snap: func(_ context.Context, at time.Time) (*snapshot.Snapshot, error) {
+			return fleet.Snapshot(h.Name, at), nil
 		}})
 	}
 	if installed(cfg.String("nvidia_smi")) {
 		if host, err := snapshot.ParseHost(config.ShortHostname()); err == nil {
 			c := a.node(cfg).Collector(host, demoEvery)
-			nodes = append(nodes, demoNode{host: host, snap: c.Collect})
+			nodes = append(nodes, &demoNode{host: host, snap: func(ctx context.Context, _ time.Time) (*snapshot.Snapshot, error) { return c.Collect(ctx) }})
 			fmt.Fprintf(a.stderr, "gpuboard: there is an nvidia-smi: this machine joins as %s\n", host)
 		}
 	}
 	return nodes
 }
 
-// demoNode writes snapshots into the drop of a node, which has the layout of a spool.
-func (a *app) demoNode(ctx context.Context, data string, n demoNode, first func()) error {
-	done := sync.OnceFunc(first)
-	defer done()
-	s, err := spool.Open(filepath.Join(data, "drop", n.host))
-	if err != nil {
-		return err
+// send writes a snapshot into the node's drop. A silent host said its last word before
+// it fell silent, so it has nothing new to send.
+func (n *demoNode) send(ctx context.Context, at time.Time) error {
+	s, err := n.snap(ctx, at)
+	if err == nil && !s.CollectedAt.Equal(n.last) {
+		n.last = s.CollectedAt.Time
+		err = n.drop.Add(s)
 	}
-	defer s.Close()
-	for {
-		snap, err := n.snap(ctx)
-		if err == nil && snap != nil {
-			err = s.Add(snap)
-		}
-		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("node %s: %w", n.host, err)
-		}
-		done()
-		if pause(ctx, publisher.UntilPush(n.host, demoEvery, a.now())) != nil {
-			return nil
-		}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("node %s: %w", n.host, err)
 	}
+	return nil
 }
 
 // The demonstration begins with a month of history: samples lie demoFar apart
