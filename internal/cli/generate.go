@@ -98,6 +98,6 @@ func (a *app) pretended(at string) (func() time.Time, error) {
 }
 
 func (a *app) sayDone(report sitegen.Report) {
-	fmt.Fprintf(a.stderr, "gpuboard: %d hosts, %d of %d GPUs free; %d files written, %d unchanged, %d removed\n",
-		report.Board.Totals.Hosts, report.Board.Totals.Free(), report.Board.Totals.GPUs, report.Written, report.Same, report.Removed)
+	fmt.Fprintf(a.stderr, "gpuboard: %s, %d of %s free; %d files written, %d unchanged, %d removed\n",
+		counted(report.Board.Totals.Hosts, "host"), report.Board.Totals.Free(), counted(report.Board.Totals.GPUs, "GPU"), report.Written, report.Same, report.Removed)
 }

@@ -61,7 +61,7 @@ func (a *app) receiveCommand() *cobra.Command {
 const maxNames = 8
 
 // names are those under which nodes may reach an address, each with its port. A server that
-// listens on all addresses has this machine's name and addresses.
+// listens on all addresses has this machine's name and addresses; the web host may be a node itself.
 func names(addr net.Addr) []string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
@@ -75,7 +75,7 @@ func names(addr net.Addr) []string {
 		}
 		own, _ := net.InterfaceAddrs()
 		for _, a := range own {
-			if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() && len(all) < maxNames {
+			if ip, ok := a.(*net.IPNet); ok && (ip.IP.IsGlobalUnicast() || ip.IP.IsLoopback()) && len(all) < maxNames {
 				all = append(all, ip.IP.String())
 			}
 		}

@@ -262,7 +262,7 @@ func (in *installation) sayImported() {
 	if l == nil {
 		return
 	}
-	fmt.Fprintf(in.Out, "\n%d hosts from %s\n", len(l.hosts), in.From)
+	fmt.Fprintf(in.Out, "\nHosts from %s: %d\n", in.From, len(l.hosts))
 	if len(l.unnamed) > 0 {
 		fmt.Fprintf(in.Out, "%d addresses without a name: say what those nodes call themselves, at the end of %s\n", len(l.unnamed), in.path(configFile))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -57,7 +58,7 @@ func readWords(own fs.FS, lang string, zone *time.Location) (*words, error) {
 		return nil, err
 	}
 	if builtIn == nil && sites == nil {
-		return nil, fmt.Errorf("reading words: there are none for the language %q: put %s into the directory of the site's own look", lang, name)
+		return nil, fmt.Errorf("reading words: there are none for the language %q, only for %s: choose one of them, or put %s into the directory of the site's own look", lang, strings.Join(builtInLanguages(), ", "), name)
 	}
 	for _, list := range [][]byte{builtIn, sites} {
 		if list == nil {
@@ -84,6 +85,15 @@ func readWords(own fs.FS, lang string, zone *time.Location) (*words, error) {
 	}
 	w.Words = templates.NewWords(w.list, func(n int) string { return pluralForm(tag, n) }, prose)
 	return w, nil
+}
+
+// builtInLanguages are the codes of the languages for which the program has words.
+func builtInLanguages() []string {
+	files, _ := fs.Glob(templates.Files(), wordsFile("*")) // the pattern is a valid one
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(path.Base(file), ".json")
+	}
+	return files
 }
 
 // pluralForm is the plural form of a number in a language, as Unicode calls it.
