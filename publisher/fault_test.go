@@ -59,6 +59,8 @@ const (
 	// healBudget is for pushes that find a dead connection and must succeed: a
 	// quarter of it goes to noticing.
 	healBudget = 12 * time.Second
+	// vanishedBudget is for ten of them at once.
+	vanishedBudget = 40 * time.Second
 	// leeway is for a busy machine; a call that hangs would take for ever.
 	leeway = need.Patience
 )

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,8 +16,8 @@ import (
 )
 
 // TestVanishedClients: the machines of ten nodes lose their power. The server receives
-// no end of a connection, and none of its sessions stays for ever; nor do logins
-// that were never finished.
+// no end of a connection, and none of its sessions stays for ever; nor do logins, at
+// another server, that were never begun.
 func TestVanishedClients(t *testing.T) {
 	accounts := sshtest.Accounts(t, "gpu01")
 	config := accounts.ShippedConfig(t, "..")
@@ -36,11 +37,12 @@ func TestVanishedClients(t *testing.T) {
 	if after := 2 * seconds("ClientAliveInterval") * (seconds("ClientAliveCountMax") + 1); after < 1 || after > 60 || seconds("LoginGraceTime") > 60 {
 		t.Errorf("a node that vanished is forgotten after %d s, and a login after %d s; 60 is the most", after, seconds("LoginGraceTime"))
 	}
-	wait := need.Patience
+	wait, loginConfig := need.Patience, config
 	if os.Getenv("GPUBOARD_LONG") == "1" {
 		wait = 70 * time.Second
 	} else { // the same, sooner
-		config = regexp.MustCompile(`(ClientAliveInterval|LoginGraceTime) \d+`).ReplaceAllString(config, "$1 1")
+		config = regexp.MustCompile(`(ClientAliveInterval) \d+`).ReplaceAllString(config, "$1 1")
+		loginConfig = regexp.MustCompile(`(LoginGraceTime) \d+`).ReplaceAllString(config, "$1 1")
 	}
 	s := sshtest.Start(t, sshtest.Options{Config: config})
 	proxy := sshtest.NewProxy(t, s.Addr)
@@ -48,7 +50,7 @@ func TestVanishedClients(t *testing.T) {
 	for range 10 {
 		o := toServer(t, s, proxy.Port)
 		o.Target.User, o.Identity, o.Keep = accounts.Nodes[0].Name, []string{accounts.Nodes[0].Key}, true
-		o.Budget = healBudget
+		o.Budget = vanishedBudget
 		p := open(t, o)
 		publish(t, p, newMemorySpool(LatestName))
 		all = append(all, p)
@@ -56,15 +58,24 @@ func TestVanishedClients(t *testing.T) {
 	if n := len(s.SFTP()); n != 10 {
 		t.Fatalf("%d sessions, want 10", n)
 	}
+	logins := sshtest.Start(t, sshtest.Options{Config: loginConfig})
+	var pending []net.Conn
 	for range 10 { // and these never begin to log in
-		c, err := net.Dial("tcp", s.Addr)
+		c, err := net.Dial("tcp", logins.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
+		pending = append(pending, c)
 	}
 	proxy.BlackHole()
 	begin := time.Now()
+	for _, c := range pending {
+		_ = c.SetReadDeadline(begin.Add(wait))
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			t.Errorf("the server does not end a login that never begins: %v", err)
+		}
+	}
 	for len(s.Sessions()) > 0 {
 		if time.Since(begin) > wait {
 			t.Fatalf("%d processes of sshd are left after %v", len(s.Sessions()), wait)
