@@ -354,7 +354,7 @@ func TestWholeMinutes(t *testing.T) {
 func TestTheFormSpeaksALanguage(t *testing.T) {
 	c := newCounter(t)
 	body := c.open("eva", "/book/?lang=de&at=atlas:0").Body.String()
-	for _, want := range []string{`<html lang="de"`, "Es gibt keine Reservierung.", `href="../de/bookings/index.html"`} {
+	for _, want := range []string{`<html lang="de"`, "Es gibt keine Buchung.", `href="../de/bookings/index.html"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the form lacks %q:\n%s", want, body)
 		}
