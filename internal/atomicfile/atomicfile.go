@@ -203,23 +203,20 @@ func sameContent(r io.Reader, data []byte) bool {
 
 // SyncDir syncs a directory, which makes its names durable.
 func SyncDir(dir string) error {
-	d, err := os.Open(dir)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	return syncAndClose(d)
+	defer root.Close()
+	return syncDir(root, ".")
 }
 
+// syncDir syncs a directory, unless its file system cannot do that (EINVAL, ENOTSUP).
 func syncDir(root *os.Root, rel string) error {
 	d, err := root.Open(rel)
 	if err != nil {
 		return err
 	}
-	return syncAndClose(d)
-}
-
-// syncAndClose syncs a directory, unless its file system cannot do that (EINVAL, ENOTSUP).
-func syncAndClose(d *os.File) error {
 	defer d.Close()
 	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
 		return err

@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -247,6 +248,12 @@ func TestSweep(t *testing.T) {
 		age(name, 2*time.Hour)
 		left = append(left, name)
 	}
+	directory := tempPrefix + "hosts-" + rand.Text()
+	if err := os.Mkdir(filepath.Join(dir, directory), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	age(directory, 2*time.Hour)
+	left = append(left, directory)
 	if _, err := Sweep(filepath.Join(dir, "missing"), time.Hour, now); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing directory: %v", err)
 	}
@@ -383,5 +390,15 @@ func TestWriteUnsynced(t *testing.T) {
 	}
 	if _, err := WriteUnsynced(path, []byte("x"), 0o600); !errors.Is(err, ErrNotRegular) {
 		t.Errorf("%v, want that a link is refused", err)
+	}
+}
+
+func TestSyncDir(t *testing.T) {
+	dir := t.TempDir()
+	if err := SyncDir(dir); err != nil {
+		t.Error(err)
+	}
+	if err := SyncDir(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing directory: %v", err)
 	}
 }

@@ -170,20 +170,15 @@ func (b *Batch) Commit() (err error) {
 
 func (b *Batch) removeAll(names []string) error {
 	for _, rel := range names {
-		info, err := b.root.Lstat(rel)
+		err := b.root.Remove(rel)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
-		}
-		if err == nil {
-			err = b.root.Remove(rel)
 		}
 		if err != nil {
 			return fmt.Errorf("removing: %w", err)
 		}
 		b.touched[path.Dir(rel)] = true
-		if info.IsDir() {
-			delete(b.touched, rel)
-		}
+		delete(b.touched, rel) // if it was a directory
 	}
 	return nil
 }

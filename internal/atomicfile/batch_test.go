@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -123,6 +124,13 @@ func TestBatchErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := errors.Join(b.Remove("full"), b.Commit()); !errors.Is(err, unix.ENOTEMPTY) {
+		t.Errorf("removing a directory that is not empty: %v", err)
+	}
+	b, err = NewBatch(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := b.Add("other", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +140,35 @@ func TestBatchErrors(t *testing.T) {
 	}
 	if err := b.Abort(); !errors.Is(err, unix.ENOTEMPTY) {
 		t.Errorf("a temporary name that became a directory: %v", err)
+	}
+}
+
+// TestOrder lets the second rename fail: only the file that Order put first is there.
+func TestOrder(t *testing.T) {
+	dir := t.TempDir()
+	b, err := NewBatch(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if err := b.Add(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Order(func(rel, other string) int { return strings.Compare(other, rel) })
+	unfinished, err := filepath.Glob(filepath.Join(dir, tempPrefix+"b-*"))
+	if err != nil || len(unfinished) != 1 {
+		t.Fatalf("%q, %v", unfinished, err)
+	}
+	if err := os.Remove(unfinished[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Commit(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a rename of what is gone: %v", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "c" {
+		t.Errorf("there are %v, %v", entries, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
+	runtime.LockOSThread() // strace counts the calls of each thread
 	var err error
 	switch os.Getenv("ATOMICFILE_DO") {
 	case "write":
@@ -35,6 +37,8 @@ func TestMain(m *testing.M) {
 		if b, err = NewBatch(dir); err == nil {
 			err = errors.Join(b.Add("page", []byte("new"), 0o644), b.Add("sub/below/other", []byte("new"), 0o644), b.Commit())
 		}
+	case "lock":
+		_, err = Lock(filepath.Join(dir, "a.lock"), 0o600)
 	case "many":
 		var b *Batch
 		if b, err = NewBatch(dir); err == nil {
@@ -212,6 +216,26 @@ func TestBatchWithoutSyncfs(t *testing.T) {
 		t.Fatalf("%v: %s", err, said)
 	}
 	inOrder(t, trace, `renameat.*/15>.*"page"\) = 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/00>\) += 0`, `fsync\(\d+<`+regexp.QuoteMeta(dir)+`/15>\) += 0`)
+}
+
+// Without syncfs, a file that cannot be synced ends the batch before any rename.
+func TestFaultWithoutSyncfs(t *testing.T) {
+	dir := oldPage(t)
+	_, said, err := straced(t, "batch", dir, "-e", calls, "-e", "inject=syncfs:error=ENOSYS", "-e", "inject=fsync:error=EIO")
+	if err == nil || !strings.Contains(said, "input/output error") || content(t, filepath.Join(dir, "page")) != "old one" || temps(t, dir) != 0 {
+		t.Errorf("%v, %s; page is %q, %d temporary files", err, said, content(t, filepath.Join(dir, "page")), temps(t, dir))
+	}
+}
+
+// A directory that its file system cannot sync is no error; one that is damaged is.
+func TestFaultsOfTheDirectory(t *testing.T) {
+	for name, fails := range map[string]bool{"EINVAL": false, "EOPNOTSUPP": false, "EIO": true} {
+		dir := oldPage(t)
+		_, said, err := straced(t, "write", dir, "-P", dir, "-e", "trace=fsync", "-e", "inject=fsync:error="+name)
+		if (err != nil) != fails || content(t, filepath.Join(dir, "page")) != "new" {
+			t.Errorf("%s: %v, %s; page is %q", name, err, said, content(t, filepath.Join(dir, "page")))
+		}
+	}
 }
 
 // Killed at any system call, the file is the old or the new one, whole.

@@ -24,8 +24,12 @@ func TestLockIsHeldOnce(t *testing.T) {
 	if flags, err := unix.FcntlInt(first.Fd(), unix.F_GETFL, 0); err != nil || flags&unix.O_ACCMODE != unix.O_RDWR {
 		t.Errorf("opened with %#x, %v; NFS wants it open for writing", flags, err)
 	}
+	before := openFiles(t)
 	if _, err := Lock(path, 0o600); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second holder: %v, want ErrLocked", err)
+	}
+	if after := openFiles(t); after != before {
+		t.Errorf("%d files were open before the second holder, and %d after", before, after)
 	}
 	first.Close()
 	again, err := Lock(path, 0o600)
@@ -46,6 +50,32 @@ func TestLockIsHeldOnce(t *testing.T) {
 	}
 	if held, err := TryLock(old); held || err != nil {
 		t.Errorf("a lock without a name is held: %v, %v", held, err)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// A lock that this user may not write to, or that is on a file system mounted read-only,
+// is opened for reading.
+func TestLockThatIsReadOnly(t *testing.T) {
+	for _, name := range []string{"EACCES", "EROFS"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "a.lock")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		trace, said, err := straced(t, "lock", dir, "-P", path, "-e", "trace=openat,flock", "-e", "inject=openat:error="+name+":when=1")
+		if err != nil {
+			t.Fatalf("%s: %v: %s", name, err, said)
+		}
+		inOrder(t, trace, `openat\(.*O_RDWR.* = -1 `+name, `openat\(.*O_RDONLY`, `flock\(.* = 0`)
 	}
 }
 
@@ -96,14 +126,7 @@ func TestLockIsARegularFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	open := func() int {
-		list, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(list)
-	}
-	before := open()
+	before := openFiles(t)
 	for _, path := range []string{at("FIFO"), at("read-only"), at("directory"), at("symlink"), at("socket"), os.DevNull} {
 		for name, open := range map[string]func(string) (*os.File, error){"OpenLock": OpenLock, "Lock": func(path string) (*os.File, error) { return Lock(path, 0o600) }} {
 			if _, err := open(path); !errors.Is(err, ErrNotRegular) || !strings.Contains(err.Error(), "remove it") {
@@ -111,7 +134,7 @@ func TestLockIsARegularFile(t *testing.T) {
 			}
 		}
 	}
-	if after := open(); after != before {
+	if after := openFiles(t); after != before {
 		t.Errorf("%d files were open before, and %d after", before, after)
 	}
 	if _, err := os.Lstat(at("elsewhere")); !errors.Is(err, fs.ErrNotExist) {

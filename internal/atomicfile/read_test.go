@@ -16,13 +16,10 @@ func TestRead(t *testing.T) {
 	if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.WriteFile(file, []byte("four"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	before, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := openFiles(t)
 	defer func() {
-		if after, err := os.ReadDir("/proc/self/fd"); err != nil || len(after) != len(before) {
-			t.Errorf("%d files were open before, and %d after, %v", len(before), len(after), err)
+		if after := openFiles(t); after != before {
+			t.Errorf("%d files were open before, and %d after", before, after)
 		}
 	}()
 	for path, want := range map[string]error{filepath.Join(dir, "none"): fs.ErrNotExist, fifo: ErrNotRegular, dir: ErrNotRegular} {
@@ -35,5 +32,8 @@ func TestRead(t *testing.T) {
 	}
 	if data, err := Read(file, 4); string(data) != "four" || err != nil {
 		t.Errorf("a file of 4 bytes: %q, %v", data, err)
+	}
+	if _, err := Read("/proc/self/mem", 4); !errors.Is(err, unix.EIO) { // there is nothing at its beginning
+		t.Errorf("a file that cannot be read: %v", err)
 	}
 }

@@ -161,3 +161,15 @@ func TestMaskedBookingsAndProblems(t *testing.T) {
 		t.Errorf("with people shown: %+v", p)
 	}
 }
+
+// What the driver says in words, and where a GPU is in the machine, is left out with the people alone.
+func TestMaskedGPUs(t *testing.T) {
+	words := snapshot.GPU{PCIBusID: "00000000:01:00.0", HealthReason: "Xid 79 on /home/eva", ProcessesUnknown: "N/A for eva", UtilizationGPU: new(7)}
+	b := &board.Board{Hosts: []board.Host{{GPUs: []board.GPU{{GPU: words, MoreOthers: 3}}}}}
+	if g := b.Mask(board.Privacy{Users: board.UsersNone}).Hosts[0].GPUs[0]; g.PCIBusID != "" || g.HealthReason != "" || g.ProcessesUnknown != "not known" || *g.UtilizationGPU != 7 || g.MoreOthers != 0 {
+		t.Errorf("with people masked: %+v", g)
+	}
+	if g := b.Mask(board.Privacy{Programs: board.ProgramsHidden}).Hosts[0].GPUs[0]; !reflect.DeepEqual(g.GPU, words) || g.MoreOthers != 3 {
+		t.Errorf("with people shown: %+v", g)
+	}
+}

@@ -205,6 +205,23 @@ func TestStaleAtTheLimit(t *testing.T) {
 	}
 }
 
+func TestStaleAfterTheConfiguredTime(t *testing.T) {
+	for age, want := range map[time.Duration]board.HostState{10 * time.Second: board.Up, 11 * time.Second: board.Stale} {
+		s := scene{gpu: a100(), age: age, setting: board.Settings{StaleAfter: 10 * time.Second}}
+		if h, _ := s.row(t); h.State != want {
+			t.Errorf("age %v: %s, want %s", age, h.State, want)
+		}
+	}
+}
+
+func TestAddressIsTheNameIfNoneIsKnown(t *testing.T) {
+	for given, want := range map[string]string{"": "gpu01", "10.0.0.1": "10.0.0.1"} {
+		if h, _ := (scene{gpu: a100(), inv: inventory.Host{Address: given}}).row(t); h.Address != want {
+			t.Errorf("address %q, want %q", h.Address, want)
+		}
+	}
+}
+
 func TestReasonOfMaintenanceIsInTheNote(t *testing.T) {
 	for want, inv := range map[string]inventory.Host{
 		"new fans":                     {Maintenance: true, MaintenanceReason: "new fans"},

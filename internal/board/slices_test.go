@@ -293,6 +293,10 @@ func TestStaleHostKeepsSlices(t *testing.T) {
 	if g.Last == nil || g.Last.State != board.Busy || g.Slices[1].Last.State != board.Free {
 		t.Errorf("last seen: %+v, slice %+v", g.Last, g.Slices[1].Last)
 	}
+	s.gpu = sliced(0)
+	if _, g := s.row(t); g.State != board.Unknown || g.Last == nil || len(g.Slices) != 0 {
+		t.Errorf("partitioned, and without slices: %+v", g)
+	}
 }
 
 // TestMIGDeviceOf: a process is on an instance when it can be no other.

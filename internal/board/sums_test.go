@@ -109,6 +109,45 @@ func TestPeopleOfAHostAreBounded(t *testing.T) {
 	}
 }
 
+// Those who book a GPU after 256 others are not named, and those who were named before
+// go on to be counted.
+func TestBookersOfAHostAreBounded(t *testing.T) {
+	all := by("eva", booking.Reserved)
+	all.Target = booking.Target{All: true, Index: -1}
+	calendar := &booking.Calendar{Bookings: []booking.Booking{all}}
+	snap := &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}}
+	for i := range 5 {
+		g := a100()
+		g.Index, g.UUID = i, fmt.Sprint("GPU-", i)
+		snap.GPUs = append(snap.GPUs, g)
+		for j := range 64 {
+			b := by(fmt.Sprint("u", i, "-", j), booking.Reserved)
+			b.Target.Index = i
+			calendar.Bookings = append(calendar.Bookings, b)
+		}
+	}
+	b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: calendar, Reports: map[string]board.Report{"gpu01": {Snapshot: snap}}})
+	if len(b.Users) != 256 || b.Users[0].Name != "eva" || b.Users[0].Reserved != 5 {
+		t.Errorf("%d people are named, the first is %+v", len(b.Users), b.Users[0])
+	}
+}
+
+// A GPU lists 65 bookings in force and counts the others, but maintenance is never left out.
+func TestBookingsOfAGPUAreBounded(t *testing.T) {
+	var s scene
+	s.gpu = a100()
+	for i := range 70 {
+		s.booked = append(s.booked, by(fmt.Sprint("u", i), booking.Reserved))
+	}
+	if _, g := s.row(t); g.Booking.Name != "u0" || len(g.Others) != 64 || g.MoreOthers != 5 {
+		t.Errorf("booked by %s, %d others, and %d more", g.Booking.Name, len(g.Others), g.MoreOthers)
+	}
+	s.booked = append(s.booked, by("ops", booking.Maintenance))
+	if _, g := s.row(t); g.State != board.Drained || g.Booking.Name != "ops" || len(g.Others) != 65 || g.MoreOthers != 5 {
+		t.Errorf("%s, booked by %s, %d others, and %d more", g.State, g.Booking.Name, len(g.Others), g.MoreOthers)
+	}
+}
+
 func TestStrayBookingsAreNamed(t *testing.T) {
 	elsewhere := by("eva", booking.Reserved)
 	elsewhere.Host = "gpu99"
@@ -192,5 +231,23 @@ func TestLostCardIsNoModelOfItsOwn(t *testing.T) {
 	b.Hosts[0].GPUs[1].State = board.Free
 	if b.Count(); b.Models[0].Free != 2 {
 		t.Errorf("models %+v, want two free cards", b.Models)
+	}
+}
+
+// Models with most free GPUs come first, then those with the most memory.
+func TestModelsAreSorted(t *testing.T) {
+	gpu := func(name string, gib int64, state board.State) board.GPU {
+		return board.GPU{State: state, ShortName: name, GPU: snapshot.GPU{Name: name, MemoryTotal: new(gib << 10)}}
+	}
+	b := board.Board{Hosts: []board.Host{{GPUs: []board.GPU{
+		gpu("T4", 16, board.Busy), gpu("T4", 16, board.Free), gpu("L40", 48, board.Busy), gpu("A40", 48, board.Busy), gpu("A10", 24, board.Free), gpu("A10", 24, board.Free), gpu("H100", 80, board.Busy),
+	}}}}
+	b.Count()
+	got := ""
+	for _, m := range b.Models {
+		got += fmt.Sprint(" ", m.Name, " ", m.Free, "/", m.Total)
+	}
+	if got != " A10 2/2 T4 1/2 H100 0/1 A40 0/1 L40 0/1" {
+		t.Errorf("models%s", got)
 	}
 }

@@ -31,7 +31,6 @@ func (s *Spool) Add(snap *snapshot.Snapshot) error {
 	if snap.CollectedAt.IsZero() {
 		return errors.New("adding a snapshot: it does not say when it was collected")
 	}
-	snap.Schema, snap.Host = snapshot.Schema, host
 	snap.CollectedAt = snapshot.TimeOf(snap.CollectedAt.Time)
 	if !snapshot.ValidBoot(snap.BootID) {
 		snap.BootID = s.session

@@ -2,12 +2,18 @@ package spool
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpuboard/internal/testenv/need"
 )
 
 func pending(t *testing.T, s *Spool, target string) ([]File, string) {
@@ -116,6 +122,61 @@ func TestDeliveriesAreNotRememberedForEver(t *testing.T) {
 	old := s.Obsolete("a")
 	if len(old) != maxObsolete+1 || old[maxObsolete] != variant(noon.Add((3*maxObsolete-1)*time.Hour), bootA, 1) {
 		t.Errorf("%d are remembered, the last %s", len(old), old[len(old)-1])
+	}
+}
+
+// A disk that fails is no reason to forget what was delivered: it would stay on the target.
+func TestDiskErrorOfTheDeliveries(t *testing.T) {
+	need.Root(t)
+	s := open(t, filepath.Join(t.TempDir(), "spool"))
+	hour := File{Name: variant(noon, bootA, 1), Digest: "x"}
+	if err := s.Delivered("a", hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("/proc/self/mem", s.stateFile("a"), "", unix.MS_BIND, ""); err != nil {
+		need.Skip(t, fmt.Sprintf("mounting a file that cannot be read: %v", err))
+	}
+	_, err := s.Pending("a")
+	for what, err := range map[string]error{"pending": err, "delivered": s.Delivered("a", hour), "withdrawn": s.Withdrawn("a", hour.Name)} {
+		if !errors.Is(err, unix.EIO) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := unix.Unmount(s.stateFile("a"), unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	if old := s.Obsolete("a"); len(old) != 1 {
+		t.Errorf("obsolete is %v", old)
+	}
+}
+
+// A user has a spool of their own; root may use anybody's.
+func TestOpenRefusesTheSpoolOfAnother(t *testing.T) {
+	need.Root(t)
+	const uid = 12345
+	theirs, ours := filepath.Join(t.TempDir(), "theirs"), filepath.Join(t.TempDir(), "ours")
+	for _, dir := range []string{theirs, ours} {
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(theirs, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	open(t, theirs)
+	become := func(uid uintptr) {
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uid, ^uintptr(0)); errno != 0 { // of this thread alone
+			t.Fatal(errno)
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	become(uid)
+	_, theirErr := Open(theirs)
+	_, ourErr := Open(ours)
+	become(0)
+	if theirErr != nil || !errors.Is(ourErr, ErrNotPrivate) {
+		t.Errorf("one's own: %v; another's: %v", theirErr, ourErr)
 	}
 }
 

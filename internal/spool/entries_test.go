@@ -13,6 +13,35 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
+// What was replaced between the check and the opening is not read, and a directory that
+// was removed is an error.
+func TestReplacedEntry(t *testing.T) {
+	base := t.TempDir()
+	write(t, filepath.Join(base, "secret"), []byte("secret"))
+	write(t, filepath.Join(base, "file"), []byte("good"))
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	info, err := root.Lstat("file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(root.Rename("file", "old"), root.Symlink("secret", "file")); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := readSame(root, "file", info); !errors.Is(err, errReplaced) {
+		t.Errorf("read %q, %v", data, err)
+	}
+	if err := os.RemoveAll(base); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _, err := list(root, 10); err == nil {
+		t.Errorf("a directory that is gone has %v", entries)
+	}
+}
+
 // TestReplacedEntriesAreNotFollowed opens a file and a directory while another process
 // puts symlinks and a FIFO in their place. A second name of another file is not among
 // them: while a rename takes it away, the kernel counts one name too few for a moment.

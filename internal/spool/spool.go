@@ -172,11 +172,10 @@ func (s *Spool) load() error {
 			}
 		}
 	}
-	if data, err := s.read(LatestName); err == nil {
-		if b, err := snapshot.DecodeBundle(bytes.NewReader(data)); err == nil {
-			s.last[b.BootID] = max(s.last[b.BootID], b.Snapshot.Seq)
-			s.boot, s.recent = b.BootID, b.Samples
-		}
+	data, _ := s.read(LatestName) // nothing is no bundle either
+	if b, err := snapshot.DecodeBundle(bytes.NewReader(data)); err == nil {
+		s.last[b.BootID] = max(s.last[b.BootID], b.Snapshot.Seq)
+		s.boot, s.recent = b.BootID, b.Samples
 	}
 	return nil
 }

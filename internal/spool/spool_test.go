@@ -210,7 +210,9 @@ func TestAddRefuses(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "spool"))
 	badHost := snap(bootA, noon)
 	badHost.Host = "../gpu01"
-	for want, sn := range map[string]*snapshot.Snapshot{"host": badHost, "when it was collected": snap(bootA, time.Time{})} {
+	for want, sn := range map[string]*snapshot.Snapshot{
+		"host": badHost, "when it was collected": snap(bootA, time.Time{}), "out of range": snap(bootA, time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)),
+	} {
 		if err := s.Add(sn); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error about %q", err, want)
 		}
