@@ -10,13 +10,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -30,57 +33,19 @@ func main() {
 	also := flag.String("also", "", "another package whose tests run if those of the changed one notice nothing")
 	long := flag.String("long", "", "regular expression of tests that then run without -short, such as those that start a server")
 	flag.Parse()
-	root, err := filepath.Abs("..")
+	// Commands and tests under way get the same signal from the terminal or from timeout(1).
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r := runner{timeout: *timeout, also: *also, long: *long}
+	tried, survived, err := r.sample(ctx, flag.Args(), *number, *seed)
 	if err != nil {
-		fail(err)
-	}
-	work, err := os.MkdirTemp("", "mutate-")
-	if err != nil {
-		fail(err)
-	}
-	defer os.RemoveAll(work)
-
-	tried, survived := 0, 0
-	for _, dir := range flag.Args() {
-		changes, err := find(filepath.Join(root, dir))
-		if err != nil {
-			fail(err)
-		}
-		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
-		r := runner{root: root, work: work, timeout: *timeout, packages: []string{dir}, long: *long}
-		if *also != "" {
-			r.packages = append(r.packages, *also)
-		}
-		left := *number
-		for _, c := range changes {
-			if left == 0 {
-				break
-			}
-			result, err := r.try(c)
-			if err != nil {
-				fail(err)
-			}
-			if result == doesNotCompile {
-				continue
-			}
-			left--
-			tried++
-			if result == unnoticed {
-				survived++
-				name, _ := filepath.Rel(root, c.file)
-				fmt.Printf("%s:%d: %s\n", name, c.line, c.what)
-			}
-		}
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(2)
 	}
 	fmt.Printf("%d changes tried, %d survived, seed %d\n", tried, survived, *seed)
 	if survived*tolerated > tried {
 		os.Exit(1)
 	}
-}
-
-func fail(err error) {
-	fmt.Fprintln(os.Stderr, "mutate:", err)
-	os.Exit(2)
 }
 
 type result int
@@ -95,11 +60,56 @@ const (
 type runner struct {
 	root, work string
 	timeout    time.Duration
-	packages   []string // directories below root: the tests of the first run first
-	long       string   // tests of the first that run without -short, or ""
+	also       string // directory of another package whose tests run after those of the changed one, or ""
+	long       string // tests of the changed package that run without -short, or ""
 }
 
-func (r runner) try(c change) (result, error) {
+// sample tries number changes of each package, and prints those that survive.
+func (r runner) sample(ctx context.Context, packages []string, number int, seed uint64) (tried, survived int, err error) {
+	if r.root, err = filepath.Abs(".."); err != nil {
+		return 0, 0, err
+	}
+	if r.work, err = os.MkdirTemp("", "mutate-"); err != nil {
+		return 0, 0, err
+	}
+	defer os.RemoveAll(r.work)
+	for _, dir := range packages {
+		changes, err := find(filepath.Join(r.root, dir))
+		if err != nil {
+			return 0, 0, err
+		}
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
+		if r.run("test", "-short", "./"+dir) != nil {
+			return 0, 0, fmt.Errorf("the tests of %s fail without a change", dir)
+		}
+		left := number
+		for _, c := range changes {
+			if left == 0 {
+				break
+			}
+			result, err := r.try(c, dir)
+			if err == nil {
+				err = ctx.Err() // after a signal, failed tests mean nothing
+			}
+			if err != nil {
+				return 0, 0, err
+			}
+			if result == doesNotCompile {
+				continue
+			}
+			left--
+			tried++
+			if result == unnoticed {
+				survived++
+				name, _ := filepath.Rel(r.root, c.file)
+				fmt.Printf("%s:%d: %s\n", name, c.line, c.what)
+			}
+		}
+	}
+	return tried, survived, nil
+}
+
+func (r runner) try(c change, dir string) (result, error) {
 	source, err := os.ReadFile(c.file)
 	if err != nil {
 		return 0, err
@@ -117,16 +127,17 @@ func (r runner) try(c change) (result, error) {
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		return 0, err
 	}
-	if r.run("build", "-overlay", list, "./"+r.packages[0]) != nil {
+	if r.run("build", "-overlay", list, "./"+dir) != nil {
 		return doesNotCompile, nil
 	}
 	test := []string{"test", "-overlay", list, "-vet", "off", "-failfast", "-timeout", r.timeout.String()}
-	for _, dir := range r.packages {
-		if r.run(append(test, "-short", "./"+dir)...) != nil {
-			return noticed, nil
-		}
+	if r.run(append(test, "-short", "./"+dir)...) != nil {
+		return noticed, nil
 	}
-	if r.long != "" && r.run(append(test, "-run", r.long, "./"+r.packages[0])...) != nil {
+	if r.also != "" && r.run(append(test, "-short", "./"+r.also)...) != nil {
+		return noticed, nil
+	}
+	if r.long != "" && r.run(append(test, "-run", r.long, "./"+dir)...) != nil {
 		return noticed, nil
 	}
 	return unnoticed, nil
