@@ -63,7 +63,7 @@ func (c *watchedConn) Write(b []byte) (int, error) {
 }
 
 func (c *watchedConn) note(err error) {
-	if err != nil && isTimeout(err) {
+	if isTimeout(err) {
 		c.timedOut.Store(true)
 	}
 }
@@ -220,9 +220,6 @@ func (c *connection) close() {
 	c.base.Close()
 	if c.sftp != nil {
 		c.sftp.Close()
-	}
-	for i := len(c.hops) - 1; i >= 0; i-- {
-		c.hops[i].Close()
 	}
 }
 

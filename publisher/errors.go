@@ -135,7 +135,7 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 
 func isTimeout(err error) bool {
 	var n net.Error
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n) && n.Timeout()
+	return errors.As(err, &n) && n.Timeout() // so are os.ErrDeadlineExceeded and context.DeadlineExceeded
 }
 
 // answered reports whether err is the server's answer to a request, so that the

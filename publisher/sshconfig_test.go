@@ -29,7 +29,7 @@ func sampleConfig(home string) string {
   IdentitiesOnly yes
   HostKeyAlias board-key
   UserKnownHostsFile %[1]s/.ssh/a %[1]s/.ssh/b
-  ConnectTimeout 7
+  ConnectTimeout 1
   ProxyJump hop1,ops@hop2:2200
 Host *
   User everybody
@@ -44,7 +44,7 @@ func TestSettings(t *testing.T) {
 	want := settings{alias: "board", host: "board.example", user: "drop", port: 2222,
 		identity: []string{home + "/.ssh/board_key", home + "/second"}, identitiesOnly: true, agent: "/agent",
 		jump: "hop1,ops@hop2:2200", hostKeyAlias: "board-key", userKnown: []string{home + "/.ssh/a", home + "/.ssh/b"},
-		globalKnown: []string{"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"}, connectTimeout: 7 * time.Second}
+		globalKnown: []string{"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"}, connectTimeout: time.Second}
 	p := open(t, Options{Target: Target{Scheme: "sftp", Host: "board"}, ResolveConfig: sshConfig(t, file)})
 	got, err := p.settings(t.Context(), "board", "", 0)
 	if err != nil {
@@ -111,6 +111,11 @@ func TestWithoutSSH(t *testing.T) {
 	got, err := open(t, o).settings(t.Context(), "board", "drop", 0)
 	if err != nil || got.host != "board" || got.user != "drop" || got.port != 22 || len(got.identity) != 3 || got.identity[0] != home+"/.ssh/id_ed25519" ||
 		got.userKnown[0] != home+"/.ssh/known_hosts" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	// A setting without a value is none.
+	o.ResolveConfig = func(context.Context, string) ([]byte, error) { return []byte("UserKnownHostsFile\nuser drop\n"), nil }
+	if got, err = open(t, o).settings(t.Context(), "board", "", 0); err != nil || got.user != "drop" || len(got.userKnown) == 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -8,14 +8,11 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// StaggerOffset returns the offset within an interval at which a host pushes. It
+// StaggerOffset returns the offset within an interval, which is above 0, at which a host pushes. It
 // depends on the name alone and is spread evenly over many names. Without it,
 // nodes that were all started at the same time would connect in the same second,
 // and sshd refuses more than a third of 200 simultaneous connections.
 func StaggerOffset(host string, interval time.Duration) time.Duration {
-	if interval <= 0 {
-		return 0
-	}
 	sum := sha256.Sum256([]byte("gpuboard phase\x00" + host))
 	return time.Duration(binary.BigEndian.Uint64(sum[:8]) % uint64(interval))
 }
@@ -24,9 +21,6 @@ func StaggerOffset(host string, interval time.Duration) time.Duration {
 // [StaggerOffset] within an interval. A push that took longer than the interval leaves moments out.
 func UntilPush(host string, interval time.Duration, now time.Time) time.Duration {
 	since := time.Duration(now.UnixNano()-int64(StaggerOffset(host, interval))) % interval
-	if since < 0 {
-		since += interval
-	}
 	return interval - since
 }
 

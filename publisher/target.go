@@ -48,7 +48,7 @@ func ParseTarget(s string) (Target, error) {
 			return bad("write sftp://"+strings.TrimLeft(dir, "/"), "two slashes are missing after sftp:")
 		case ok && dir != "" && strings.Trim(dir, "0123456789/") == "" && dir[0] != '/': // a port, and no directory
 			return bad("write sftp://"+host+":"+strings.TrimRight(dir, "/")+"/", "it has no scheme")
-		case ok && host != "":
+		case host != "":
 			return bad("write sftp://"+host+"/"+strings.TrimPrefix(dir, "/"), "it has no scheme")
 		}
 		return bad(forms, "it has no scheme")

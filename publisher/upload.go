@@ -62,19 +62,14 @@ func (p *Publisher) uploadError(ctx context.Context, c *connection, step, name s
 }
 
 // writeTemp creates a file with all of its content, and syncs it to disk where the
-// server offers that. begin is called before each request and sets its deadline.
-func (p *Publisher) writeTemp(c *connection, name string, data []byte, begin func(step string)) (err error) {
+// server offers that. begin is called before each request and sets its deadline. After
+// an error the file stays open until the connection ends, which is soon.
+func (p *Publisher) writeTemp(c *connection, name string, data []byte, begin func(step string)) error {
 	begin(stepOpen)
 	file, err := c.sftp.OpenFile(p.opts.Target.in(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
-	closed := false
-	defer func() {
-		if err != nil && !closed && answered(err) {
-			file.Close() // under the deadline of the request that failed
-		}
-	}()
 	// Each piece has its own deadline, because a slow line is not a dead one.
 	for done := 0; done < len(data); {
 		begin(stepWrite)
@@ -91,7 +86,6 @@ func (p *Publisher) writeTemp(c *connection, name string, data []byte, begin fun
 		}
 	}
 	begin(stepClose)
-	closed = true
 	return file.Close()
 }
 

@@ -110,9 +110,6 @@ func (f *File) Prune(ctx context.Context, by By, end time.Time) (moved []Booking
 	nothing := errors.New("no booking is over")
 	err = f.Update(ctx, by, func(data []byte) ([]byte, error) {
 		moved = nil
-		if data == nil {
-			return nil, nothing
-		}
 		next, old, err := prune(data, f.zone, end)
 		if err != nil {
 			return nil, err
@@ -164,10 +161,7 @@ func archived(data []byte, old []Booking) (next []byte, missing int, err error) 
 	have := map[string]bool{}
 	for line := range bytes.Lines(data) {
 		have[string(bytes.TrimSpace(line))] = true
-	}
-	next = bytes.Clone(data)
-	if len(next) > 0 && next[len(next)-1] != '\n' {
-		next = append(next, '\n')
+		next = append(append(next, bytes.TrimSuffix(line, []byte("\n"))...), '\n')
 	}
 	for _, b := range old {
 		line, err := json.Marshal(b.JSON())

@@ -35,6 +35,13 @@ func TestAFullFileDoesNotGrow(t *testing.T) {
 	}
 }
 
+func TestNoBookingIsAddedBeyondTheMost(t *testing.T) {
+	file := `{"a": [[` + strings.Repeat(`{"name":"x"},`, MaxBookings) + `]]}`
+	if _, _, err := Add([]byte(file), In(paris(t)), gpu("b", 0, "x", time.Time{})); !errors.Is(err, errReadBack) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestPruneKeepsWhatEndsThen(t *testing.T) {
 	file := []byte(`{"a": [{"name": "x", "date": "2026-12-01 10:00"}]}`)
 	for _, tc := range []struct {

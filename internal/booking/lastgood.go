@@ -158,7 +158,7 @@ func (f *File) lastGood() (path string, data []byte, at time.Time) {
 	}
 	for _, p := range paths {
 		content, info, err := readRegular(p)
-		if err == nil && (data == nil || info.ModTime().After(at)) {
+		if err == nil && info.ModTime().After(at) {
 			path, data, at = p, content, info.ModTime()
 		}
 	}

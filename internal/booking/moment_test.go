@@ -154,6 +154,7 @@ func TestClockChanges(t *testing.T) {
 		{"Europe/Paris", "2026-03-29 01:59", true, "2026-03-29T00:59:00Z", ""},
 		{"Europe/Paris", "2026-03-29", true, "2026-03-29T22:00:00Z", ""},
 		{"America/New_York", "2026-11-01", true, "2026-11-02T05:00:00Z", ""},
+		{"Europe/Paris", "2026-03-29 02:30:15", true, "!2026-03-29 02:30:15 does not exist", ""},
 		{"Australia/Lord_Howe", "2026-10-04 02:15", true, "!write 01:59 or 02:30", ""},
 		{"Asia/Kathmandu", "2026-10-04 02:15", true, "2026-10-03T20:30:00Z", ""},
 		{"Africa/Cairo", "2026-04-23", true, "2026-04-23T22:00:00Z", ""}, // midnight does not exist there

@@ -164,8 +164,38 @@ func TestPolicyForOwnBookings(t *testing.T) {
 	if c, err := p.Release(file, "ada2", "a:2"); err != nil || len(c.Done) != 1 || len(c.Freed) != 1 {
 		t.Errorf("releasing one booking by two names: %+v, %v", c, err)
 	}
+	if c, err := p.Release(file, "ada2", "a"); err != nil || len(c.Done) != 3 {
+		t.Errorf("releasing one booking, and everything on its host: %+v, %v", c.Done, err)
+	}
 	c, err := p.Book(file, Booking{Host: "a", Target: Target{Index: 2}, From: p.Now, Until: at(t, "2026-11-21"), Kind: Maintenance})
 	if err != nil || c.Done[0].Kind != Maintenance {
 		t.Errorf("maintenance of a GPU that one has booked: %+v, %v", c.Done, err)
+	}
+}
+
+func TestPolicyOverRunning(t *testing.T) {
+	bobs := []Job{{Place: "a:0", Who: "bob", Program: "python3"}}
+	for _, tc := range []struct {
+		name        string
+		running     []Job
+		over, force bool
+		refused     bool
+	}{
+		{name: "idle"},
+		{name: "in use", running: bobs, refused: true},
+		{name: "in use, and agreed to", running: bobs, over: true},
+		{name: "in use, with force", running: bobs, force: true},
+	} {
+		p := policyOf(t)
+		p.OverRunning, p.Force, p.Running = tc.over, tc.force, func(Booking) []Job { return tc.running }
+		c, err := p.Book(nil, Booking{Host: "a", From: p.Now, Until: at(t, "2026-11-21")})
+		var r *Refusal
+		if tc.refused {
+			if !errors.As(err, &r) || r.Reason != Running || len(r.Jobs) != 1 {
+				t.Errorf("%s: %v", tc.name, err)
+			}
+		} else if err != nil || len(c.Done) != 1 || len(c.Running) != len(tc.running) {
+			t.Errorf("%s: %+v, %v", tc.name, c, err)
+		}
 	}
 }

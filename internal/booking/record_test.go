@@ -111,6 +111,18 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	}
 }
 
+func TestRecordOfABookingThatKeepsItsID(t *testing.T) {
+	r := newRecordTest(t)
+	write(`{"a": [{"name": "ada", "date": "2026-11-21", "id": "i"}]}`)(t, r.f.path)
+	r.change("ada", func(data []byte) ([]byte, error) {
+		next, _, err := Extend(data, In(nil), "i", r.now.Add(48*time.Hour), r.now)
+		return next, err
+	})
+	if got := r.f.Record(); len(got) != 1 || got[0].Action != Changed || got[0].ID != "i" || got[0].Was != "" {
+		t.Errorf("recorded %+v", got)
+	}
+}
+
 // An editor that was open for long saves an old copy over bookings that were
 // acknowledged meanwhile.
 func TestBookingsOverwrittenByHand(t *testing.T) {
@@ -175,6 +187,9 @@ func TestChangedByHandIsNotVanished(t *testing.T) {
 		"none":           {`{}`, true},
 	} {
 		r := newRecordTest(t)
+		r.now = r.now.Add(-2 * time.Hour)
+		r.book("kim", 1, 1) // over by then
+		r.now = r.now.Add(2 * time.Hour)
 		r.book("ada", 0, 24)
 		write(tc.file)(t, r.f.path)
 		r.now = r.now.Add(30 * time.Minute)
