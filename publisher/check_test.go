@@ -2,7 +2,9 @@ package publisher
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"gpuboard/internal/testenv/sshtest"
 )
@@ -20,5 +22,24 @@ func TestCheckAccess(t *testing.T) {
 	sshtest.WriteKey(t, o.Identity[0], "ed25519", "")
 	if err := CheckAccess(t.Context(), o, func() { connected++ }); Code(err) != CodeAuth || connected != 1 {
 		t.Errorf("with a key that is refused: %v, connected %d times", err, connected)
+	}
+}
+
+func TestAStaleRecordStaysUntilItsFileIsGone(t *testing.T) {
+	const temp = tempPrefix + "0123"
+	o, _ := receiver(t)
+	o.Keep = true
+	p := open(t, o)
+	publish(t, p, newMemorySpool(LatestName))
+	if err := p.records.write(temp); err != nil {
+		t.Fatal(err)
+	}
+	p.records.fail(temp)
+	p.conn.base.Close()
+	if err := p.removeStale(t.Context(), p.conn); err == nil {
+		t.Error("a file is removed without a connection")
+	}
+	if left := p.records.abandoned(time.Now()); !slices.Equal(left, []string{temp}) {
+		t.Errorf("records left: %q", left)
 	}
 }

@@ -126,15 +126,10 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 	return signer, signer.PublicKey(), nil
 }
 
+// readPublic returns the key of a file, or nil if it has none.
 func readPublic(name string) ssh.PublicKey {
-	raw, err := atomicfile.Read(name, maxKeyBytes)
-	if err != nil {
-		return nil
-	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey(raw)
-	if err != nil {
-		return nil
-	}
+	raw, _ := atomicfile.Read(name, maxKeyBytes)
+	key, _, _, _, _ := ssh.ParseAuthorizedKey(raw)
 	return key
 }
 

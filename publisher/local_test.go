@@ -41,6 +41,8 @@ func TestLocalRefusals(t *testing.T) {
 			spoil(t, &o)
 			if e := refused(t, open(t, o), newMemorySpool(LatestName), CodeLocalDir); e.Temporary() {
 				t.Error("counts as temporary")
+			} else if errors.Is(e, os.ErrNotExist) != (name == "missing data directory") {
+				t.Errorf("message %q", e)
 			}
 		})
 	}

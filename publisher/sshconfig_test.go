@@ -224,6 +224,16 @@ func TestAgent(t *testing.T) {
 		o.Identity = []string{locked}
 		publish(t, open(t, o), newMemorySpool(LatestName))
 	})
+	t.Run("for a key of which only the public half is here", func(t *testing.T) {
+		o := toServer(t, s, s.Port)
+		o.Identity = []string{filepath.Join(t.TempDir(), "elsewhere")}
+		signer, err := ssh.NewSignerFromKey(private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, o.Identity[0]+".pub", string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+		publish(t, open(t, o), newMemorySpool(LatestName))
+	})
 	t.Run("not for a key that was not named", func(t *testing.T) {
 		o := toServer(t, s, s.Port)
 		o.Identity = []string{filepath.Join(t.TempDir(), "other")}

@@ -43,6 +43,8 @@ func TestParseTarget(t *testing.T) {
 		"web:in":                     "sftp://web/in",
 		"web":                        "sftp://web/",
 		":in":                        "file:///dir",
+		"web:2":                      "sftp://web:2/",
+		"web:/2":                     "sftp://web/2",
 		"http://web/in":              "sftp://",
 		"ssh://web/in":               "sftp://",
 		"sftp:///in":                 "sftp://",

@@ -55,12 +55,9 @@ func (r uploadRecords) path(temp string) string {
 // write creates the record of a push. A push does not begin without one, because
 // nobody could find its temporary file after a kill.
 func (r uploadRecords) write(temp string) error {
-	pid := []byte(strconv.Itoa(os.Getpid()))
-	err := os.WriteFile(r.path(temp), pid, 0o600)
-	if errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(r.dir, 0o700); err == nil {
-			err = os.WriteFile(r.path(temp), pid, 0o600)
-		}
+	err := os.MkdirAll(r.dir, 0o700)
+	if err == nil {
+		err = os.WriteFile(r.path(temp), []byte(strconv.Itoa(os.Getpid())), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("recording the temporary file of this push: %w", err)

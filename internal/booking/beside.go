@@ -52,20 +52,11 @@ func (f *File) stage(path string, data []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			file.Close() // the second Close of a closed file does nothing
 			_ = os.Remove(path)
 		}
 	}()
-	if _, err := file.Write(data); err != nil {
-		return err
-	}
-	if err := setOwnership(file, owner); err != nil {
-		return err
-	}
-	if err := file.Sync(); err != nil {
-		return err
-	}
-	return file.Close()
+	_, err = file.Write(data)
+	return errors.Join(err, setOwnership(file, owner), file.Sync(), file.Close())
 }
 
 // setOwnership copies mode, group and owner from another file, the last two as far as is allowed.

@@ -22,7 +22,7 @@ type style struct {
 func (r *reading) style(near *hujson.Value) style {
 	st := style{newline: "\n", unit: "  "}
 	text := r.doc.text
-	if i := strings.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
+	if line, _, _ := strings.Cut(text, "\n"); strings.HasSuffix(line, "\r") {
 		st.newline = "\r\n"
 	}
 	if root, ok := r.doc.root.Value.(*hujson.Object); ok && len(root.Members) > 0 {

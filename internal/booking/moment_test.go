@@ -1,6 +1,7 @@
 package booking
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,14 @@ func TestMoments(t *testing.T) {
 }
 
 // A time of day that is over today means tomorrow, which is said.
+func TestYears(t *testing.T) {
+	for year, ok := range map[int]bool{MinYear - 1: false, MinYear: true, MaxYear: true, MaxYear + 1: false} {
+		if _, _, err := parseAbsolute(fmt.Sprintf("%d-06-01", year), time.UTC, true); (err == nil) != ok {
+			t.Errorf("%d: %v", year, err)
+		}
+	}
+}
+
 func TestMomentNotes(t *testing.T) {
 	zone, now := paris(t), at(t, friday)
 	for in, want := range map[string]string{"10:30": "tomorrow is meant", "09:00": "tomorrow is meant", "10:31": "", "midnight": "", "fri 10:00": "", "tomorrow 09:00": ""} {
@@ -197,7 +206,8 @@ func TestDescribe(t *testing.T) {
 		{"", "2026-11-20 11:15", "Fri 20 Nov 10:30 → Fri 20 Nov 11:15 CET (45 min)"},
 		{"2026-12-31 18:00", "2027-01-02 19:30", "Thu 31 Dec 18:00 → Sat 2 Jan 2027 19:30 CET (2 d 1 h)"},
 		{"2026-10-24 18:00", "2026-10-26 18:00", "Sat 24 Oct 18:00 CEST → Mon 26 Oct 18:00 CET (2 d)"},
-		{"2026-10-25", "2026-10-25 23:00", "Sun 25 Oct 00:00 CEST → Sun 25 Oct 23:00 CET (24 h)"}, // the day has 25 hours
+		{"2026-10-25", "2026-10-25 23:00", "Sun 25 Oct 00:00 CEST → Sun 25 Oct 23:00 CET (24 h)"},      // the day has 25 hours
+		{"2026-03-28 18:00", "2026-03-30 18:00", "Sat 28 Mar 18:00 CET → Mon 30 Mar 18:00 CEST (2 d)"}, // 47 hours
 		{"2026-11-21 18:00", "", "Sat 21 Nov 18:00 CET → open end"},
 	} {
 		var from, until time.Time
@@ -212,6 +222,7 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 	for d, want := range map[time.Duration]string{
+		time.Minute: "1 min", time.Hour: "1 h", 61 * time.Minute: "1 h 1 min", 24 * time.Hour: "1 d", 25 * time.Hour: "1 d 1 h",
 		0: "less than 1 min", 59 * time.Second: "less than 1 min", -90 * time.Minute: "1 h 30 min", 49 * time.Hour: "2 d 1 h", 48*time.Hour + time.Minute: "2 d",
 	} {
 		if got := Length(d); got != want {

@@ -152,3 +152,13 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%d problems:\n%s", n, got)
 	}
 }
+
+func TestCheckIsBounded(t *testing.T) {
+	cal := &Calendar{Bookings: slices.Repeat([]Booking{{Host: "gpu02", Name: "x"}}, MaxProblems+1)}
+	if got := Check(cal, Fleet{}, at(t, friday)); len(got) != MaxProblems {
+		t.Errorf("%d problems", len(got))
+	}
+	if _, got := ParseAliases([]byte(strings.Repeat("lonely\n", MaxProblems+1))); len(got) != MaxProblems {
+		t.Errorf("%d problems of aliases", len(got))
+	}
+}

@@ -2,6 +2,7 @@ package booking
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,11 @@ func TestPolicyBeginsNow(t *testing.T) {
 			t.Errorf("GPU %d: %+v, %v, want %s", gpu, c.Done, err, want)
 		}
 	}
+	for from, assumed := range map[string]int{"": 0, "2026-11-20 10:30": 0, "09:00": 1} {
+		if _, _, notes, err := p.Times(from, "1d"); err != nil || len(notes) != assumed {
+			t.Errorf("from %q: assumed %q, %v", from, notes, err)
+		}
+	}
 	if _, _, _, err := p.Times("2026-11-20 10:29", "1d"); err == nil {
 		t.Error("a beginning in the past is accepted")
 	}
@@ -154,6 +160,9 @@ func TestPolicyForOwnBookings(t *testing.T) {
 	var r *Refusal
 	if _, _, err := p.Extend(file, "ada1", "1d"); !errors.As(err, &r) || r.Reason != BadEnd {
 		t.Errorf("extending an open end by a day: %v", err)
+	}
+	if c, _, err := p.Extend(file, "ada0", fmt.Sprintf("%d-06-01", MaxYear)); !errors.Is(err, ErrInvalid) || string(c.After) != string(file) {
+		t.Errorf("extending to a year that is too late: %+v, %v", c, err)
 	}
 	if _, _, err := p.Extend(file, "a", "1d"); !errors.As(err, &r) || r.Reason != NoBooking {
 		t.Errorf("extending a host that is not booked as a whole: %v", err)

@@ -272,4 +272,13 @@ func TestNoChangeWithoutARecord(t *testing.T) {
 			t.Errorf("%s: %v, and the file is %s", kind, err, r.read())
 		}
 	}
+	// A full one that cannot be set aside does not grow.
+	remove(t, r.f.recordPath())
+	write(strings.Repeat("x", maxRecordBytes+1))(t, r.f.recordPath())
+	if err := os.Mkdir(r.f.recordPath()+".1", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.f.Update(context.Background(), testBy, addProgram); err == nil || r.read() != "{}" {
+		t.Errorf("%v, and the file is %s", err, r.read())
+	}
 }
