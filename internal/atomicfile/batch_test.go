@@ -84,7 +84,7 @@ func TestBatch(t *testing.T) {
 		t.Errorf("what was removed: %v", err)
 	}
 	b = write("c")
-	if err := b.Abort(); err != nil {
+	if err := errors.Join(b.Abort(), b.Abort()); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Commit(); !errors.Is(err, fs.ErrClosed) {
@@ -120,7 +120,15 @@ func TestBatchErrors(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, "new")); !errors.Is(err, fs.ErrNotExist) || temps(t, dir) != 0 {
 		t.Errorf("%v, and %d temporary files", err, temps(t, dir))
 	}
-	b, err := NewBatch(dir)
+	b, err := NewBatch("/proc/self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Add("new/page", nil, 0o644); err == nil || !strings.Contains(err.Error(), "mkdir") {
+		t.Errorf("a directory that cannot be made: %v", err)
+	}
+	b.Abort()
+	b, err = NewBatch(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

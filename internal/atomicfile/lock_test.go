@@ -51,6 +51,12 @@ func TestLockIsHeldOnce(t *testing.T) {
 	if held, err := TryLock(old); held || err != nil {
 		t.Errorf("a lock without a name is held: %v, %v", held, err)
 	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := TryLock(old); held || err != nil {
+		t.Errorf("a lock whose name another file has is held: %v, %v", held, err)
+	}
 }
 
 func openFiles(t *testing.T) int {

@@ -157,6 +157,10 @@ func TestMaskedBookingsAndProblems(t *testing.T) {
 	if fmt.Sprint(m[0].Code, m[0].Message, m[0].Host, *m[0].GPU) != "smi:failedsmi:failedgpu012" || m[1].Code != board.UnknownCode || m[1].Host != "" {
 		t.Errorf("problems %+v", m)
 	}
+	b.Bookings = []board.Booking{{ID: "1", Host: "gpu01", Name: "eva", From: now, Comment: "call me"}, {ID: "2", Host: "eva's"}}
+	if list := b.Mask(masked).Bookings; len(list) != 1 || list[0].Host != "gpu01" || list[0].Name != masked.Name("eva") || !list[0].From.Equal(now) || list[0].Comment != "" {
+		t.Errorf("bookings %+v, want the one of a host of the board", list)
+	}
 	if p := b.Mask(board.Privacy{Programs: board.ProgramsHidden}).Problems[0]; p != known {
 		t.Errorf("with people shown: %+v", p)
 	}

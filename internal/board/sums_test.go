@@ -167,6 +167,19 @@ func TestStrayBookingsAreNamed(t *testing.T) {
 	}
 }
 
+// Until the driver has answered in full, nobody knows which GPUs there are not.
+func TestNoBookingIsStrayWhereTheAnswerWasCut(t *testing.T) {
+	ninth := by("eva", booking.Reserved)
+	ninth.Target.Index = 9
+	for _, full := range []bool{false, true} {
+		snap := &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}, GPUs: []snapshot.GPU{a100()}, GPUsComplete: full}
+		b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: &booking.Calendar{Bookings: []booking.Booking{ninth}}, Reports: map[string]board.Report{"gpu01": {Snapshot: snap}}})
+		if hasCode(b.Problems, "booking:unknown-gpu") != full {
+			t.Errorf("answered in full %v: problems %+v", full, b.Problems)
+		}
+	}
+}
+
 func TestBookingsAreSorted(t *testing.T) {
 	var list []booking.Booking
 	for _, one := range []struct {

@@ -42,6 +42,29 @@ func TestReplacedEntry(t *testing.T) {
 	}
 }
 
+// A file may have the largest size, and not grow beyond it while it is read.
+func TestLargestFile(t *testing.T) {
+	base := t.TempDir()
+	path := filepath.Join(base, LatestName)
+	write(t, path, make([]byte, snapshot.MaxFileBytes))
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if data, err := readRegular(root, LatestName); err != nil || len(data) != snapshot.MaxFileBytes {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+	info, err := root.Lstat(LatestName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, make([]byte, snapshot.MaxFileBytes+1))
+	if _, err := readSame(root, LatestName, info); snapshot.CodeOf(err) != snapshot.BadTooLarge {
+		t.Errorf("one byte more: %v", err)
+	}
+}
+
 // TestReplacedEntriesAreNotFollowed opens a file and a directory while another process
 // puts symlinks and a FIFO in their place. A second name of another file is not among
 // them: while a rename takes it away, the kernel counts one name too few for a moment.
