@@ -197,7 +197,7 @@ func TestSlicesAreCounted(t *testing.T) {
 	if len(b.Users) != 2 || len(marks.GPUs) != 4 {
 		t.Errorf("%d users, %d marks", len(b.Users), len(marks.GPUs))
 	}
-	if bk := b.Bookings[0]; !slices.Equal(bk.GPUs, []int{0}) || bk.Slice == nil || *bk.Slice != 2 {
+	if bk := b.Bookings[0]; !slices.Equal(bk.GPUs, []int{0}) || bk.Slice == nil || *bk.Slice != 2 || bk.UUID != "MIG-2" {
 		t.Errorf("booking %+v", bk)
 	}
 	if p := h.GPUs[0].Slices[0].Processes; len(p) != 1 || *p[0].Share != 0.5 || len(h.GPUs[0].Slices[1].Processes) != 0 || len(h.GPUs[0].Processes) != 1 {

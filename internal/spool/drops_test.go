@@ -225,7 +225,7 @@ func TestDropDirectoryIsAFile(t *testing.T) {
 	if hosts, problems := d.Hosts(); hosts != nil || len(problems) != 1 || problems[0].Code != badUnreadable {
 		t.Errorf("%v, %v", hosts, problems)
 	}
-	if _, _, err := d.Latest("gpu01"); snapshot.CodeOf(err) != badUnreadable {
+	if _, _, err := d.Latest("gpu01"); snapshot.CodeOf(err) != badUnreadable || !strings.HasPrefix(err.Error(), "reading snapshot of gpu01: ") {
 		t.Errorf("latest: %v", err)
 	}
 	if _, err := OpenDrops(data); err == nil {
