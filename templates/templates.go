@@ -34,7 +34,8 @@ type Script struct {
 }
 
 // Scripts returns the scripts of the site. Every page loads the first. The others are
-// loaded after it by the pages that need them, and use what start.js gives them.
+// loaded after it by the pages that need them, and use what start.js gives them. "several" is
+// loaded after "book", and uses what command.js gives it.
 func Scripts() []Script {
 	return []Script{
 		{"board", []string{
@@ -47,10 +48,7 @@ func Scripts() []Script {
 			"script/bookwords.js", "script/moment.js", "script/stamp.js", "script/command.js",
 			"script/panel.js", "script/book.js",
 		}, true},
-		{"several", []string{
-			"script/bookwords.js", "script/moment.js", "script/stamp.js", "script/command.js",
-			"script/offer.js", "script/several.js",
-		}, true},
+		{"several", []string{"script/offer.js", "script/several.js"}, false},
 		{"bookings", []string{"script/stamp.js", "script/bookings.js"}, false},
 		{"chart", []string{"script/chart.js"}, false},
 	}

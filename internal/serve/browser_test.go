@@ -401,3 +401,35 @@ func TestBrowserBooksSeveral(t *testing.T) {
 		}
 	}
 }
+
+// TestBrowserExtendsFromTheRow extends and releases one's own booking in the panel of its row,
+// with two clicks and what is typed.
+func TestBrowserExtendsFromTheRow(t *testing.T) {
+	l := newLab(t)
+	l.write("data/comments.json", fmt.Sprintf(`{%q: {"0": {"name": "eva", "date": %q}}}`, l.hosts[0].Name, time.Now().UTC().Add(5*time.Hour).Format("2006-01-02 15:04")))
+	l.generate()
+	l.page.Open(strings.Replace(l.url, "http://", "http://eva:secret@", 1) + "/book/") // her browser keeps the password
+	panel := "#" + l.hosts[0].Name + "-0 .bkp"
+	open := func() {
+		t.Helper()
+		l.page.Open(l.url + "/")
+		l.do(chromedp.Click(panel + " summary"))
+		l.until("her booking", fmt.Sprintf(`document.querySelectorAll("%s .standing form").length === 1`, panel))
+	}
+	open()
+	l.fill(panel+" .standing [name=end]", "2026/11/22")
+	l.do(chromedp.Click(panel + " .standing [value=extend]"))
+	l.until("the refusal", fmt.Sprintf(`document.querySelector("%s .says.bad")?.textContent.includes("with slashes")`, panel))
+	l.fill(panel+" .standing [name=end]", "2d")
+	l.do(chromedp.Click(panel + " .standing [value=extend]"))
+	l.until("what was saved", `document.getElementById("_saved")?.textContent.includes("Saved.")`)
+	if all := l.bookings(); len(all) != 1 || time.Until(all[0].Until).Round(time.Hour) != 53*time.Hour {
+		t.Fatalf("bookings %+v", all)
+	}
+	open()
+	l.do(chromedp.Click(panel + " .standing [value=release]"))
+	l.until("the word that it is released", `document.getElementById("_saved")?.textContent.includes("Released.")`)
+	if all := l.bookings(); len(all) != 1 || !all[0].OverAt(time.Now()) {
+		t.Fatalf("bookings %+v", all)
+	}
+}

@@ -90,7 +90,7 @@ func (v *view) bookPlainPage() *templates.BookPlainPage {
 		}
 	}
 	f := v.frame("about", "book/index.html", time.Time{}, v.interval())
-	f.JS = append(f.JS, f.Files+v.js["several"])
+	f.JS = append(f.JS, f.Files+v.js["book"], f.Files+v.js["several"])
 	return &templates.BookPlainPage{
 		Frame:    f,
 		Comments: render.Clean(v.in.Site.CommentsPath), Panel: v.howToBook(host, gpu, v.in.Board.GeneratedAt, "../"),

@@ -67,3 +67,8 @@ function bookCommand(program, places, wish, from, until) {
     ...typed.map(([flag, value]) => "--" + flag + " " + quote(value)),
   ].join(" ");
 }
+
+// What the script for several GPUs uses.
+Object.assign(window.gpuboard, {
+  bookWords, minuteLength, readSpan, stamp, readTimes, brief, overlaps, isOwn, spanText, clashText, bookCommand,
+});

@@ -1,4 +1,5 @@
 // Which GPUs would be taken, as the command would choose them.
+const { overlaps } = window.gpuboard;
 
 // What a GPU is now, as isFree and those after it in sitegen/page/panel.go.
 const FREE = 0;

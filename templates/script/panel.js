@@ -3,7 +3,7 @@
 // renewing the page loses nothing.
 const {
   words, root, setups, byID, findAll, makeElement, recall, remember,
-  setParameters, setPageParameters, request, addCopyButtons, labelCopyButton,
+  setParameters, setPageParameters, request, fetchPage, adopt, addCopyButtons, labelCopyButton,
 } = window.gpuboard;
 
 const wish = { name: recall("name") || "", from: "", until: "2d", comment: "" };
@@ -33,6 +33,9 @@ function compose(panel) {
   if (formServed) {
     const own = overlapping.some((b) => isOwn(b, wish));
     link.textContent = own ? bookWords.extend : bookWords.here;
+    if (own && !panel.querySelector(".standing")) {
+      addOwn(panel, link.href).catch(() => {}); // the link leads to them
+    }
   }
 
   says.className = problem || clash ? "says bad" : "says d";
@@ -116,6 +119,35 @@ function makeField(panel, name) {
   });
   label.append(input);
   return label;
+}
+
+// addOwn puts the viewer's own bookings of a GPU into its panel, as the booking form has them: to
+// extend and to release.
+async function addOwn(panel, address) {
+  const list = makeElement("ul", "standing");
+  panel.querySelector(".wish").before(list);
+  const page = await fetchPage(address);
+  list.append(...findAll(".standing li:has(form)", page).map((line) => adopt(line, address)));
+  list.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send(address, event).catch(() => {
+      location.href = address;
+    });
+  });
+}
+
+// send sends a form, which the policy of the page forbids the browser to do by itself.
+async function send(address, { target, submitter }) {
+  const fields = new URLSearchParams(new FormData(target, submitter));
+  const response = await fetch(address, { method: "POST", body: fields });
+  if (response.redirected) {
+    location.href = response.url;
+    return;
+  }
+  const answer = new DOMParser().parseFromString(await response.text(), "text/html");
+  const says = target.closest(".bkp").querySelector(".says");
+  says.className = "says bad";
+  says.textContent = answer.getElementById("_say").textContent;
 }
 
 // askForForm asks whether a server answers for the booking form, and who the viewer is to it.

@@ -1,6 +1,9 @@
 // Booking several GPUs where no server answers for the form: the page has all GPUs and their
 // bookings as JSON. This shows which would be taken, and composes one command for them.
-const { byID, findAll, makeButton, recall, remember, labelCopyButton } = window.gpuboard;
+const {
+  fill, now, byID, findAll, makeButton, recall, remember, labelCopyButton,
+  bookWords, minuteLength, readSpan, stamp, readTimes, brief, isOwn, spanText, clashText, bookCommand,
+} = window.gpuboard;
 
 const form = byID("_several");
 const fields = Object.fromEntries(findAll("[name]", form).map((field) => [field.name, field]));
