@@ -57,7 +57,7 @@ func usersOf(h *board.Host) string {
 	for _, name := range users[:min(len(users), maxLineUsers)] {
 		text := render.Clean(name)
 		if gpus[name] > 1 {
-			text += fmt.Sprintf("\u00a0×%d", gpus[name])
+			text += fmt.Sprintf("×%d", gpus[name])
 		}
 		named = append(named, text)
 	}
