@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"gpuboard/internal/testenv/consultest"
+	"gpuboard/internal/testenv/need"
 )
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
@@ -58,6 +60,11 @@ func testManual(h *house) {
 		script := string(block[1])
 		if !strings.HasPrefix(script, "# runs until it is stopped") {
 			out, err := command(script).CombinedOutput()
+			// The check is critical until the loop has reported and Consul's servers know it.
+			for end := time.Now().Add(need.Patience); bytes.Contains(out, []byte("[consul:critical]")) && time.Now().Before(end); {
+				time.Sleep(100 * time.Millisecond)
+				out, err = command(script).CombinedOutput()
+			}
 			output.Write(out)
 			if err != nil {
 				t.Fatalf("%v, from\n%s\n%s", err, script, out)
