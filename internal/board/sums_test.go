@@ -14,6 +14,17 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
+// When a GPU that somebody uses without a booking becomes free is not known.
+func TestABusyGPUHasNoFreeFrom(t *testing.T) {
+	next := booking.Booking{Host: "gpu01", Name: "eva", Kind: booking.Reserved, From: now.Add(time.Hour), Until: now.Add(2 * time.Hour)}
+	gpu, memory := a100(), int64(9000)
+	gpu.MemoryUsed = &memory
+	_, g := scene{gpu: gpu, procs: []snapshot.Process{proc("lea", snapshot.Compute, 9000)}, booked: []booking.Booking{next}}.row(t)
+	if g.State != board.Busy || g.Next == nil || !g.FreeFrom.IsZero() {
+		t.Errorf("%s, next %v, free from %v", g.State, g.Next, g.FreeFrom)
+	}
+}
+
 func TestFreeFromAndUntil(t *testing.T) {
 	at := func(h int) time.Time { return now.Add(time.Duration(h) * time.Hour) }
 	book := func(from, until int) booking.Booking {
