@@ -178,6 +178,26 @@ func TestKilledAtEverySystemCall(t *testing.T) {
 	}
 }
 
+// A process that is killed between writing an hour and removing its journal finds both.
+func TestAnHourWrittenBeforeAKillIsNotWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	add(t, s, bootA, noon)
+	journal := filepath.Join(dir, journalName(noon, bootA))
+	data, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, bootA, noon.Add(time.Hour))
+	if err := os.WriteFile(journal, data, filePerm); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, bootA, noon.Add(2*time.Hour))
+	if all := hours(t, dir); len(all) != 2 {
+		t.Errorf("%d hour files of two hours: %v", len(all), all)
+	}
+}
+
 func TestTwoProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	s := open(t, dir)
