@@ -1,6 +1,7 @@
 package page
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,8 @@ func TestBrowserNoticesADeadGenerator(t *testing.T) {
 				expect(t, b, banner, "")
 			}
 			expect(t, b, chipFill, c.chipFill)
+			green := `["use[href='#_free']", ".fr"].every((free) => getComputedStyle(document.querySelector(free)).color === "rgb(3, 131, 85)")`
+			expect(t, b, green, strconv.FormatBool(c.name != "dead"))
 			expect(t, b, `document.getElementById("_age").textContent.includes("-")`, "false")
 		})
 	}
