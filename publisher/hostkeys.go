@@ -26,7 +26,10 @@ type hostKeys struct {
 
 // loadHostKeys reads every known_hosts file that exists.
 func loadHostKeys(s settings) (*hostKeys, error) {
-	h := &hostKeys{addTo: slices.Concat(s.userKnown, []string{"~/.ssh/known_hosts"})[0]}
+	h := &hostKeys{addTo: "~/.ssh/known_hosts"}
+	if len(s.userKnown) > 0 {
+		h.addTo = s.userKnown[0]
+	}
 	var files []string
 	for _, name := range slices.Concat(s.userKnown, s.globalKnown) {
 		info, err := os.Stat(name)

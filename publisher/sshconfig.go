@@ -130,8 +130,9 @@ func (p *Publisher) fill(values map[string][]string, alias, userName string, por
 	if first("proxycommand") != "" {
 		return s, configError(CodeConfig, "use ProxyJump in ssh_config instead of ProxyCommand", fmt.Errorf("resolving the way to %s: ProxyCommand is not supported", alias))
 	}
-	seconds, _ := strconv.ParseUint(first("connecttimeout"), 10, 16) // 0 if there is none
-	s.connectTimeout = time.Duration(seconds) * time.Second
+	if n, err := strconv.Atoi(first("connecttimeout")); err == nil && n > 0 && n < 3600 {
+		s.connectTimeout = time.Duration(n) * time.Second
+	}
 	s.identity = s.expandAll(values["identityfile"])
 	if len(values["identityfile"]) == 0 {
 		s.identity = s.expandAll([]string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"})

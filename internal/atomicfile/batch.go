@@ -125,7 +125,10 @@ func (b *Batch) mkdirAll(rel string) error {
 	case err == nil && !info.IsDir():
 		return fmt.Errorf("making directory %s: a %s is in its place: %w", rel, Kind(info.Mode()), ErrNotRegular)
 	case errors.Is(err, fs.ErrNotExist):
-		if err := errors.Join(b.root.Mkdir(rel, 0o755), b.root.Chmod(rel, 0o755)); err != nil {
+		if err := b.root.Mkdir(rel, 0o755); err != nil {
+			return err
+		}
+		if err := b.root.Chmod(rel, 0o755); err != nil {
 			return err
 		}
 		b.touched[parent] = true

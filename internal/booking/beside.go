@@ -56,7 +56,13 @@ func (f *File) stage(path string, data []byte) (err error) {
 		}
 	}()
 	_, err = file.Write(data)
-	return errors.Join(err, setOwnership(file, owner), file.Sync(), file.Close())
+	if err == nil {
+		err = setOwnership(file, owner)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
 }
 
 // setOwnership copies mode, group and owner from another file, the last two as far as is allowed.
@@ -152,7 +158,10 @@ func archived(data []byte, old []Booking) (next []byte, missing int, err error) 
 	have := map[string]bool{}
 	for line := range bytes.Lines(data) {
 		have[string(bytes.TrimSpace(line))] = true
-		next = append(append(next, bytes.TrimSuffix(line, []byte("\n"))...), '\n')
+	}
+	next = bytes.Clone(data)
+	if len(next) > 0 && next[len(next)-1] != '\n' {
+		next = append(next, '\n')
 	}
 	for _, b := range old {
 		line, err := json.Marshal(b.JSON())

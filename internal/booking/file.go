@@ -274,7 +274,7 @@ func (f *File) replaceUnexchanged(staged string, read []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(now, read) {
+	if now == nil || !bytes.Equal(now, read) {
 		return ErrChanged
 	}
 	f.step("rename")

@@ -57,7 +57,7 @@ func (c *Config) readFile(path string, required bool) error {
 	if errors.Is(err, fs.ErrNotExist) && !required {
 		return nil
 	}
-	if IsDir(path) {
+	if err != nil && IsDir(path) {
 		return failure.Usage("--config "+filepath.Join(path, "gpuboard.yml"), "reading the configuration: %s is a directory", path)
 	}
 	if err != nil {

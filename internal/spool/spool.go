@@ -172,7 +172,7 @@ func (s *Spool) load() error {
 			}
 		}
 	}
-	data, _ := s.read(LatestName) // nothing is no bundle either
+	data, _ := s.read(LatestName) // what cannot be read is not a bundle
 	if b, err := snapshot.DecodeBundle(bytes.NewReader(data)); err == nil {
 		s.last[b.BootID] = max(s.last[b.BootID], b.Snapshot.Seq)
 		s.boot, s.recent = b.BootID, b.Samples
