@@ -1,13 +1,17 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gpuboard/internal/testenv/machinetest"
@@ -61,33 +65,23 @@ gpuboard_site_name: gpus.example.org
 		}
 	}
 	recap := regexp.MustCompile(`(?m)^(gpu01|web) +: ok=\d+ +changed=(\d+) .*failed=0`)
-	// play returns what it says, and which hosts it changed.
-	play := func(extra ...string) (out, changed string) {
+	// play returns what it prints, and the hosts that it changed.
+	play := func() (out, changed string) {
 		t.Helper()
-		c := web.OnItsNetwork(append([]string{ansible, "-i", dir + "/inventory", "-e", "@" + dir + "/vars.yml", mustAbs(t, "deploy/ansible/site.yml")}, extra...)...)
-		c.Env = append(os.Environ(), "ANSIBLE_NOCOLOR=1", "ANSIBLE_PIPELINING=1", "ANSIBLE_LOCAL_TEMP="+dir+"/tmp", "ANSIBLE_SSH_CONTROL_PATH_DIR="+dir+"/cp", "ANSIBLE_SSH_ARGS=-C -o ControlMaster=auto -o ControlPersist=10s", "HOME="+dir, "LC_ALL=C.UTF-8")
-		// ssh's connections outlive it for a while, and would hold a pipe open.
-		log, err := os.Create(dir + "/log")
+		out, err := ansibleOn(web, dir, ansible, "-i", dir+"/inventory", "-e", "@"+dir+"/vars.yml", mustAbs(t, "deploy/ansible/site.yml"))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v\n%s", err, out)
 		}
-		defer log.Close()
-		c.Stdout, c.Stderr = log, log
-		err = c.Run()
-		text := mustReadFile(t, log.Name())
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		hosts := recap.FindAllStringSubmatch(text, -1)
+		hosts := recap.FindAllStringSubmatch(out, -1)
 		if len(hosts) != 2 {
-			t.Fatalf("it speaks of %d hosts:\n%s", len(hosts), text)
+			t.Fatalf("it speaks of %d hosts:\n%s", len(hosts), out)
 		}
 		for _, h := range hosts {
 			if h[2] != "0" {
 				changed += h[1] + " "
 			}
 		}
-		return text, changed
+		return out, changed
 	}
 	if out, changed := play(); changed != "gpu01 web " {
 		t.Errorf("the first run changes %s:\n%s", changed, out)
@@ -144,6 +138,34 @@ gpuboard_site_name: gpus.example.org
 		return boardOn(web).up("gpu01") && boardOn(web).up("web") && strings.Contains(web.Read("/run/gpuboard/site/index.html"), "9.9.9") &&
 			strings.Contains(web.Read("/run/gpuboard/site/index.html"), "Ours")
 	})
+}
+
+// ansibleOn runs Ansible on the network of a machine and returns what it prints. If it does not
+// end, it is killed, and the processes that ran are listed, too.
+func ansibleOn(m *machinetest.Machine, dir, ansible string, args ...string) (string, error) {
+	// Connections of ssh outlive Ansible for a while and would keep a pipe open.
+	log, err := os.Create(dir + "/log")
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*need.Patience)
+	defer cancel()
+	c := m.OnItsNetwork(ctx, append([]string{ansible}, args...)...)
+	c.Env = append(os.Environ(), "ANSIBLE_NOCOLOR=1", "ANSIBLE_PIPELINING=1", "ANSIBLE_LOCAL_TEMP="+dir+"/tmp", "ANSIBLE_SSH_CONTROL_PATH_DIR="+dir+"/cp", "ANSIBLE_SSH_ARGS=-C -o ControlMaster=auto -o ControlPersist=10s", "HOME="+dir, "LC_ALL=C.UTF-8")
+	c.Stdout, c.Stderr = log, log
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error {
+		processes, _ := exec.Command("ps", "axfo", "pid,ppid,stat,wchan:24,etimes,args").CombinedOutput()
+		_, _ = log.Write(processes)
+		return syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+	}
+	err = c.Run()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	out, readErr := os.ReadFile(log.Name())
+	return string(out), errors.Join(err, readErr)
 }
 
 func mustAbs(t *testing.T, path string) string {

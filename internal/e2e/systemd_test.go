@@ -150,7 +150,7 @@ booking:
 	})
 	m.Run("chown", "gpuboard:", "/srv/gpuboard/data/drop")
 	m.Until("the key of the drop box", func() bool {
-		keys, _ := m.Command("ssh-keyscan", "-p", "2222", "127.0.0.1").Output()
+		keys, _ := m.Command(t.Context(), "ssh-keyscan", "-p", "2222", "127.0.0.1").Output()
 		m.Write("/etc/gpuboard/known_hosts", string(keys), 0o644)
 		return len(keys) > 0
 	})

@@ -25,6 +25,9 @@ mount -t tmpfs tmpfs dev/shm
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 mount -t tmpfs -o mode=755 tmpfs run
+# What root's shell reads at each login, such as set-ups of other tools that wait for a lock, is
+# not of that machine either.
+mount -t tmpfs -o mode=700 tmpfs root
 # No service of this machine is a service of that one, and nobody has run
 # gpuboard there yet.
 rm -rf etc/gpuboard etc/cron.d/gpuboard* var/lib/gpuboard srv/gpuboard

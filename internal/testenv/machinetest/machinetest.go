@@ -123,9 +123,17 @@ func Boot(t testing.TB, o Options) *Machine {
 	}
 }
 
-// Try runs a command on the machine and returns what it printed.
+// Try runs a command on the machine and returns what it printed. A command that does not end is
+// killed: the error names it.
 func (m *Machine) Try(args ...string) (string, error) {
-	out, err := m.Command(args...).CombinedOutput()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*need.Patience)
+	defer cancel()
+	c := m.Command(ctx, args...)
+	c.WaitDelay = need.Patience // what it has started may hold its output open
+	out, err := c.CombinedOutput()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%s does not end: %w", strings.Join(args, " "), ctx.Err())
+	}
 	return string(out), err
 }
 
@@ -140,15 +148,15 @@ func (m *Machine) Run(args ...string) string {
 }
 
 // Command is a command on the machine, for the caller to run.
-func (m *Machine) Command(args ...string) *exec.Cmd {
-	c := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(m.pid), "--all", "--wd=/", "--"}, args...)...)
+func (m *Machine) Command(ctx context.Context, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, "nsenter", append([]string{"--target", strconv.Itoa(m.pid), "--all", "--wd=/", "--"}, args...)...)
 	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
 	return c
 }
 
 // OnItsNetwork is a command of this machine that can reach what listens on the other.
-func (m *Machine) OnItsNetwork(args ...string) *exec.Cmd {
-	return exec.Command("nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", m.pid), "--"}, args...)...)
+func (m *Machine) OnItsNetwork(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", m.pid), "--"}, args...)...)
 }
 
 // Path is where a file of the machine is on this one.

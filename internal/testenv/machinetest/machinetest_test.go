@@ -16,6 +16,9 @@ func TestMachine(t *testing.T) {
 	if got := m.Run("cat", "/proc/1/comm"); got != "systemd\n" {
 		t.Errorf("process 1 is %s", got)
 	}
+	if got := m.Run("stat", "--file-system", "--format=%T", "/root"); got != "tmpfs\n" {
+		t.Errorf("root has there what it has here: /root is of %s", got)
+	}
 	m.Write("/etc/machinetest", "there", 0o600)
 	if got := m.Run("cat", "/etc/machinetest"); got != "there" {
 		t.Errorf("it reads %q", got)
