@@ -35,8 +35,8 @@ func TestBrowserFitsANarrowWindow(t *testing.T) {
 }
 
 // overlaps are the rows in which the word that opens a panel lies upon other
-// words, or outside its cell.
-const overlaps = `[...document.querySelectorAll("td.k")].filter(k => {
+// words, or outside its cell. On a phone all of the row is one cell.
+const overlaps = `[...document.querySelectorAll("td.k")].map(k => innerWidth > 640 ? k : k.parentNode).filter(k => {
 	const s = k.querySelector(".bkp > summary");
 	if (!s || !k.offsetParent) { return false; }
 	const a = s.getBoundingClientRect(), c = k.getBoundingClientRect();
@@ -53,7 +53,7 @@ const overlaps = `[...document.querySelectorAll("td.k")].filter(k => {
 		}
 	}
 	return bad;
-}).map(k => k.parentNode.id).join(" ")`
+}).map(k => k.closest("tr").id).join(" ")`
 
 func TestBrowserBookButtonOverlapsNothing(t *testing.T) {
 	in := boardtest.Lab()
@@ -133,22 +133,32 @@ func rewriteIndex(t testing.TB, dir string, in render.Input) {
 	}
 }
 
-// TestBrowserCellsStayApart: on a narrow screen, where a row is a grid, no state,
-// number or name lies over another.
+// TestBrowserCellsStayApart: no state, number or name lies over another, on a narrow
+// screen, where a row is a grid, and on a wide one, where two hosts are side by side.
+// A host may have sixteen GPUs and a long name.
 func TestBrowserCellsStayApart(t *testing.T) {
-	dir := siteDir(t, boardtest.Remembered(boardtest.Lab()))
+	in := boardtest.Remembered(boardtest.Lab())
+	dione := &in.Board.Hosts[3]
+	dione.Title = "a-host-with-an-uncommonly-long-name"
+	for i := range 8 {
+		g := dione.GPUs[i]
+		g.Index, g.UUID = i+8, g.UUID+"-8"
+		dione.GPUs = append(dione.GPUs, g)
+	}
+	dir := siteDir(t, in)
 	b := openBrowser(t, boardtest.Now.Add(14*time.Second))
 	for _, page := range []string{"index.html", "users/mira/index.html", "hosts/europa/index.html", "bookings/index.html"} {
-		for _, width := range []int64{320, 390, 640, 641} {
+		for _, width := range []int64{320, 390, 640, 641, 1440, 1920} {
 			b.Size(width, 900)
 			b.Open("file://" + dir + "/" + page)
-			found := b.Value(`[...document.querySelectorAll("tr")].filter(r => {
-				const boxes = [...r.querySelectorAll(".chip,.ml,.v,.i.wide a,.w>.p,.k>.p,.tag")].filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect());
+			found := b.Value(`[...document.querySelectorAll("tr,.hl")].filter(r => {
+				const boxes = [...r.querySelectorAll(".chip,.ml,.v,.i a,.w>.p,.k>.p,.tag,h3 a,.gl,.us,.age")].filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect());
 				return boxes.some((x, i) => boxes.slice(i + 1).some(y => x.left < y.right - 1 && y.left < x.right - 1 && x.top < y.bottom - 1 && y.top < x.bottom - 1));
 			}).slice(0, 2).map(r => r.textContent.trim().slice(0, 60)).join("\n")`)
 			if found != "" {
 				t.Errorf("%s at %d px: things lie over each other in %q", page, width, found)
 			}
+			expect(t, b, `[...document.querySelectorAll(".gpus .i:not(.wide) a")].filter(a => a.getBoundingClientRect().height > 26).length`, "0")
 		}
 	}
 }

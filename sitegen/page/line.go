@@ -105,6 +105,9 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 		for _, m := range v.freeModels(models[i]) {
 			free = append(free, m.Text)
 		}
+		if byModel && len(models[i]) == 1 && len(free) == 1 { // the group is named after the model
+			free[0] = strconv.Itoa(models[i][0].Free)
+		}
 		g.Free = strings.Join(free, ", ")
 		longest := 0
 		for _, c := range g.Hosts {

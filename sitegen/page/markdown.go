@@ -46,10 +46,12 @@ func markdown(source string) (templ.Component, error) {
 	return convert(md, []byte(source))
 }
 
+var markdownLink = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+
 // firstLine is the first line of a text in Markdown that says something, without its marks.
 func firstLine(source string) string {
 	for line := range strings.Lines(source) {
-		line = strings.NewReplacer("**", "", "`", "").Replace(line)
+		line = strings.NewReplacer("**", "", "`", "").Replace(markdownLink.ReplaceAllString(line, "$1"))
 		if text := strings.Trim(line, "#>*_-=| \t\r\n"); text != "" {
 			return render.Clean(text)
 		}

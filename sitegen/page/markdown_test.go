@@ -123,6 +123,7 @@ func TestFirstLineHasNoMarks(t *testing.T) {
 		"\n# Power supply\n\nIt is off.": "Power supply",
 		"**Power supply** of `boreas`":   "Power supply of boreas",
 		"- my_file_name is full":         "my_file_name is full",
+		"See [the plan](https://x.org/)": "See the plan",
 	} {
 		if got := firstLine(source); got != want {
 			t.Errorf("firstLine(%q) = %q, want %q", source, got, want)

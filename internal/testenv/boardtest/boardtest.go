@@ -356,6 +356,9 @@ func Stale() render.Input {
 		if h.State != board.Never {
 			h.State, h.SnapshotAt = board.Stale, At(-1, 0, 0)
 		}
+		for m := range h.Models {
+			h.Models[m].Free = 0
+		}
 		for g := range h.Rows() {
 			g.Last = &board.LastSeen{State: g.State, At: h.SnapshotAt}
 			g.State, g.Reason = board.Unknown, board.ReasonStale
