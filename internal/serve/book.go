@@ -298,12 +298,24 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	for _, b := range done.Done {
 		then.Add("saved", b.ID)
 	}
-	if action == "release" {
+	switch action {
+	case "release":
 		then = url.Values{"released": {"1"}}
+	case "extend":
+		then.Set("end", v.endBefore(done))
 	}
 	// Relative, so that it holds behind any proxy and under any path.
 	w.Header().Set("Location", v.pages.Address(then))
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// endBefore is the end that a booking had before it was extended, as the form takes it.
+func (v *visit) endBefore(c booking.Change) string {
+	found, err := v.Find(v.Read(c.Before), v.page.Fields.IDs[0], false)
+	if err != nil || found[0].Until.IsZero() {
+		return "never"
+	}
+	return found[0].Until.Format(time.RFC3339)
 }
 
 // sameOrigin reports whether a page of this site sent the form. Every browser sends at least

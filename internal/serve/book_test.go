@@ -162,12 +162,15 @@ func TestExtendAndRelease(t *testing.T) {
 		}
 		return nil
 	}
+	address := "" // to which the form led
 	for _, tt := range []struct {
 		action, id, end string
 		code            int
 		until           string // of that booking afterwards; "" for gone
 	}{
 		{"extend", "a", "1d", 303, "2026-11-21T18:00:00Z"}, // counts from its end
+		{"undo", "a", "", 303, "2026-11-20T18:00:00Z"},
+		{"undo", "a", "", 303, "2026-11-21T18:00:00Z"},
 		{"extend", "a", "1h", 409, "2026-11-21T18:00:00Z"}, // mira's
 		{"extend", "a", "sat 12:00", 303, "2026-11-21T12:00:00Z"},
 		{"extend", "a", "yesterday", 422, "2026-11-21T12:00:00Z"},
@@ -181,7 +184,11 @@ func TestExtendAndRelease(t *testing.T) {
 		{"release", "g", "", 303, ""},                     // she made it for him
 		{"destroy", "b", "", 400, "2026-11-22T18:00:00Z"},
 	} {
+		if tt.action == "undo" {
+			tt.action, tt.end = "extend", field(t, c.open("eva", "/book/"+address).Body.String(), "end")
+		}
 		w := c.post("eva", "/book/?at=atlas:0", "action", tt.action, "id", tt.id, "end", tt.end)
+		address = w.Header().Get("Location")
 		if w.Code != tt.code {
 			t.Errorf("%s %s %q: %d, want %d\n%s", tt.action, tt.id, tt.end, w.Code, tt.code, w.Body)
 		}

@@ -32,6 +32,8 @@ func keysSite(t testing.TB) string {
 const (
 	focused   = `document.activeElement.textContent.trim()`
 	focusHost = `(document.activeElement.closest(".host") || {}).id`
+	// Whether the filters, which stay in view, lie over the host with the focus, or the one in the address.
+	coveredByFilters = `(document.querySelector(":focus h3, h3:focus-within") || document.querySelector(":target h3")).getBoundingClientRect().top < document.querySelector(".finder").getBoundingClientRect().bottom`
 	// What would be in the clipboard, whichever of the two ways led there.
 	spyClipboard = `(window.copied = "", Object.defineProperty(navigator, "clipboard", { value: { writeText: s => { window.copied = s; return Promise.resolve(); } } }))`
 	noClipboard  = `(window.copied = "", Object.defineProperty(navigator, "clipboard", { value: undefined }), document.addEventListener("copy", () => { window.copied = getSelection().toString(); }))`
@@ -47,6 +49,7 @@ func TestBrowserKeys(t *testing.T) {
 		for _, want := range []string{"atlas", "boreas", "ceres", "dione", "europa", "fornax", "gaia", "helios", "icarus", "icarus"} {
 			pressKeys(t, b, "j")
 			expect(t, b, focused, want)
+			expect(t, b, coveredByFilters, "false")
 		}
 	}
 	pressKeys(t, b, "k")
@@ -57,6 +60,8 @@ func TestBrowserKeys(t *testing.T) {
 	pressKeys(t, b, "k")
 	pressKeys(t, b, "k")
 	expect(t, b, focused, "ceres")
+	b.Do(chromedp.Navigate(site + "index.html#europa"))
+	expect(t, b, coveredByFilters, "false")
 	b.Do(chromedp.Navigate(site + "index.html?q=nvlink"))
 	pressKeys(t, b, "jjj")
 	expect(t, b, focused, "atlas") // the others are filtered away

@@ -6,11 +6,11 @@ function isShortcut(event) {
 }
 
 // goToHost moves the focus by so many hosts. The focus counts before the place in the
-// window, as the last hosts cannot come to its top.
+// window, as the last hosts cannot come to its top, which is below the filters.
 function goToHost(step) {
   const lines = findAll(".host:not([hidden])").filter((line) => line.offsetParent);
   const focused = lines.indexOf((document.activeElement ?? document.body).closest(".host"));
-  const atTop = () => lines.findLastIndex((line) => line.getBoundingClientRect().top <= 24);
+  const atTop = () => lines.findLastIndex((line) => line.getBoundingClientRect().top <= 100);
   const next = (focused >= 0 ? focused : atTop()) + step;
   const line = lines[Math.max(0, Math.min(lines.length - 1, next))];
   if (line) {
