@@ -90,11 +90,12 @@ fi
 export GORACE=atexit_sleep_ms=0
 
 # suite FORMAT ARGUMENT... is go test with these arguments. It prints packages as
-# they finish, or tests, but not the parts of tests. What fails is remembered.
+# they finish, or tests, but not the parts of tests. What fails is remembered. go vet
+# has run by now.
 gotestsum=$(tool -n gotestsum)
 status=0
 suite() {
-	"$gotestsum" --format "$1" --format-icons text --format-hide-empty-pkg --hide-summary skipped,output --jsonfile "$(mktemp "$work/XXXXXX.json")" -- "${@:2}" |
+	"$gotestsum" --format "$1" --format-icons text --format-hide-empty-pkg --hide-summary skipped,output --jsonfile "$(mktemp "$work/XXXXXX.json")" -- -vet=off "${@:2}" |
 		sed -u '/^ *PASS .*\.\(Test\|Fuzz\)[A-Za-z0-9_]*\//d' || status=1
 }
 
@@ -160,15 +161,25 @@ fi
 say "go test -race, and beside it pages, history and the whole program, GPUBOARD_FAULT_SEED=$GPUBOARD_FAULT_SEED"
 grep -q '^func TestRace' sitegen/*_test.go || broken "sitegen has no test for the race detector"
 # Many of these tests wait for servers, so more of them run at once than there are processors.
+# Those that wait longest begin at once.
+longest='^(TestAnsible|TestCronExample|TestRelease)$'
+{
+	suite testname -parallel 4 -run "$longest" -timeout 60m ./internal/e2e
+	exit $status
+} &
+beside=($!)
 {
 	# shellcheck disable=SC2046
 	suite pkgname -race -p 3 -parallel 4 -timeout 60m $(echo "$racing" | grep -vxF "${database// /$'\n'}")
 	suite pkgname -race -run '^TestRace' -timeout 60m ./sitegen
 	exit $status
 } &
+beside+=($!)
 # shellcheck disable=SC2086
-suite testname -p 3 -parallel 4 -skip '^TestScripts$' -timeout 60m $last
-wait $! || status=1
+suite testname -p 3 -parallel 4 -skip "^TestScripts\$|$longest" -timeout 60m $last
+for job in "${beside[@]}"; do
+	wait "$job" || status=1
+done
 
 if $long; then
 	say "what takes longer: whole fleets, 10,000 cycles, sshd's own patience, a release without a cache"
