@@ -95,7 +95,7 @@ export GORACE=atexit_sleep_ms=0
 gotestsum=$(tool -n gotestsum)
 status=0
 suite() {
-	"$gotestsum" --format "$1" --format-icons text --format-hide-empty-pkg --hide-summary skipped,output --jsonfile "$(mktemp "$work/XXXXXX.json")" -- -vet=off "${@:2}" |
+	"$gotestsum" --format "$1" --format-icons text --format-hide-empty-pkg --hide-summary skipped --jsonfile "$(mktemp "$work/XXXXXX.json")" -- -vet=off "${@:2}" |
 		sed -u '/^ *PASS .*\.\(Test\|Fuzz\)[A-Za-z0-9_]*\//d' || status=1
 }
 
