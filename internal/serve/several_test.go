@@ -59,6 +59,10 @@ func TestBookSeveral(t *testing.T) {
 	if code != 200 || !strings.Contains(page, "atlas 0, 1</h2>") || !strings.Contains(page, "Book these 2 GPUs") || len(c.bookings()) != 0 {
 		t.Fatalf("%d\n%s", code, page)
 	}
+	// A link may name a model in short.
+	if _, page := ask("gpus", "2", "model", "h10", "until", "1d"); !strings.Contains(page, `<option value="h10" selected>h10</option>`) {
+		t.Errorf("the form does not show the model that was asked for:\n%s", page)
+	}
 	action := regexp.MustCompile(`<form method="post" action="(\?at=[^"]*)"`).FindStringSubmatch(page)
 	if action == nil {
 		t.Fatal(page)
