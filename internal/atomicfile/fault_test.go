@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -37,6 +38,8 @@ func TestMain(m *testing.M) {
 		if b, err = NewBatch(dir); err == nil {
 			err = errors.Join(b.Add("page", []byte("new"), 0o644), b.Add("sub/below/other", []byte("new"), 0o644), b.Commit())
 		}
+	case "sweep":
+		_, err = Sweep(dir, 0, time.Now().Add(time.Hour))
 	case "lock":
 		_, err = Lock(filepath.Join(dir, "a.lock"), 0o600)
 	case "many":
@@ -234,6 +237,30 @@ func TestFaultsOfTheDirectory(t *testing.T) {
 		_, said, err := straced(t, "write", dir, "-P", dir, "-e", "trace=fsync", "-e", "inject=fsync:error="+name)
 		if (err != nil) != fails || content(t, filepath.Join(dir, "page")) != "new" {
 			t.Errorf("%s: %v, %s; page is %q", name, err, said, content(t, filepath.Join(dir, "page")))
+		}
+	}
+}
+
+// Sweep returns what it could not read or remove, and removes the rest.
+func TestFaultsOfASweep(t *testing.T) {
+	for _, inject := range []string{"getdents64:error=EIO", "newfstatat:error=EIO", "unlinkat:error=EIO:when=1"} {
+		call, _, _ := strings.Cut(inject, ":")
+		dir := oldPage(t)
+		below := filepath.Join(dir, ".below") // which is read before the temporary file beside it
+		if err := os.Mkdir(below, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range []string{dir, below} {
+			if err := os.WriteFile(filepath.Join(in, tempPrefix+"page-"+rand.Text()), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, said, err := straced(t, "sweep", dir, "-P", below, "-e", "trace="+call, "-e", "inject="+inject)
+		if err == nil || !strings.Contains(said, "sweeping "+dir) || !strings.Contains(said, "input/output error") {
+			t.Errorf("%s: %v, said %q", inject, err, said)
+		}
+		if n := temps(t, dir); n != 1 {
+			t.Errorf("%s: %d temporary files are left, want the one below", inject, n)
 		}
 	}
 }
