@@ -234,6 +234,27 @@ func TestReasonOfMaintenanceIsInTheNote(t *testing.T) {
 	}
 }
 
+func TestOutputOfACheckThatDoesNotPassIsAProblem(t *testing.T) {
+	for check, want := range map[inventory.Check]string{inventory.Passing: "", inventory.Warning: "consul:warning", inventory.Critical: "consul:critical"} {
+		h, _ := scene{gpu: a100(), inv: inventory.Host{Check: check, CheckOutput: "disk at 93 %"}}.row(t)
+		if want == "" && len(h.Problems) == 0 {
+			continue
+		}
+		if len(h.Problems) != 1 || h.Problems[0].Code != want || h.Problems[0].Message != "disk at 93 %" {
+			t.Errorf("%s: %+v, want %q", check, h.Problems, want)
+		}
+	}
+}
+
+func TestHostInMaintenanceShowsReadings(t *testing.T) {
+	for age, fresh := range map[time.Duration]bool{0: true, time.Hour: false} {
+		_, g := scene{gpu: a100(), age: age, inv: inventory.Host{Maintenance: true}}.row(t)
+		if g.State != board.Drained || (g.MemoryUsed != nil) != fresh || (g.Last == nil) != fresh {
+			t.Errorf("data %v old: state %s, memory %v, last seen %v", age, g.State, g.MemoryUsed, g.Last)
+		}
+	}
+}
+
 func TestStaleHostKeepsLastSeen(t *testing.T) {
 	h, g := scene{gpu: a100(), age: time.Hour, procs: []snapshot.Process{proc("tomas", snapshot.Compute, 9000)}}.row(t)
 	if g.State != board.Unknown || g.Reason != board.ReasonStale {

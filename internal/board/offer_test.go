@@ -95,6 +95,7 @@ func TestJobs(t *testing.T) {
 		{"one's own", GPU{State: Busy, Processes: []Process{run("elind", 2, 1000, true)}}, ""},
 		{"another's in one's own", GPU{State: Contested, Booking: &Booking{Name: "eva"}, Processes: []Process{run("eva", 2, 9, true), run("kai", 2, 1000, true)}}, "kai 1000 12:00"},
 		{"a dead one", GPU{State: Stuck, Processes: []Process{run("kai", 2, 1000, false)}}, ""},
+		{"a dead one beside another's", GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, false), run("mira", 1, 500, true)}}, "mira 500 11:00"},
 		{"nobody knows whose", GPU{State: Busy, Reason: ReasonMemory}, "somebody 0 "},
 		{"nobody knows", GPU{State: Unknown}, "unknown"},
 		{"in use by the one who booked it", GPU{State: InUse, Booking: &Booking{Name: "eva"}}, ""},

@@ -232,6 +232,20 @@ func TestUnlistedGPUKeepsLastSeen(t *testing.T) {
 	}
 }
 
+// A lost GPU keeps its number, also number 0, unless the driver lists another one under it.
+func TestALostGPUKeepsItsNumber(t *testing.T) {
+	numbered := func(numbers ...int) func(*snapshot.Snapshot) {
+		return func(s *snapshot.Snapshot) {
+			for i, n := range numbers {
+				s.GPUs[i].Index = n
+			}
+		}
+	}
+	generations(t, []answer{{cards: "BA", want: free("BA")},
+		{after: time.Minute, cards: "A", change: numbered(1), want: "0B:lost 1A:free"},
+		{after: 2 * time.Minute, cards: "C", change: numbered(1), want: "0B:lost 1C:free 2A:lost"}})
+}
+
 func TestMissingIsReportedAfterAnAnswer(t *testing.T) {
 	all := answer{cards: "ABCD", want: free("ABCD")}
 	four := inventory.Host{ExpectedGPUs: 4}
@@ -339,6 +353,13 @@ func TestBookingsByIndexFollowTheCard(t *testing.T) {
 		if got := said(generations(t, []answer{first, moved, back}), "booking:moved"); got != nil {
 			t.Errorf("said %q", got)
 		}
+	})
+	t.Run("after bookings of a UUID and of a number that is not there", func(t *testing.T) {
+		named := number(-1, "named")
+		named.Target.UUID = "GPU-A"
+		all := append([]booking.Booking{named, number(7, "none")}, list...)
+		generations(t, []answer{{cards: "ABCD", booked: all, want: "0A:booked 1B:free 2C:booked 3D:free"},
+			{after: time.Minute, cards: "ACD", booked: all, want: "0A:booked 1C:booked 2D:free 3B:lost"}})
 	})
 	t.Run("edited", func(t *testing.T) {
 		edited := []booking.Booking{number(2, "another id"), later}

@@ -299,6 +299,33 @@ func TestStaleHostKeepsSlices(t *testing.T) {
 	}
 }
 
+func TestStateOfItsOwn(t *testing.T) {
+	for _, c := range []struct {
+		state  board.State
+		reason string
+		own    bool
+	}{
+		{board.Lost, board.ReasonLost, true}, {board.Drained, "", true}, {board.Unknown, board.ReasonStale, true}, {board.Unknown, board.ReasonUnasked, true},
+		{board.Unknown, board.ReasonNoSlices, true}, {board.Unknown, board.ReasonUnreadable, false}, {board.Busy, "", false}, {board.Free, "", false},
+	} {
+		if g := (board.GPU{State: c.state, Reason: c.reason}); g.OwnState() != c.own {
+			t.Errorf("%s (%s): %v, want %v", c.state, c.reason, g.OwnState(), c.own)
+		}
+	}
+}
+
+func TestLostGPUKeepsSlices(t *testing.T) {
+	s := scene{gpu: sliced(2)}
+	_, s.marks = s.merge()
+	s.gpu = a100()
+	s.gpu.Index, s.gpu.UUID, s.gpu.PCIBusID = 1, "GPU-2", "00000000:41:00.0"
+	s.inv.ExpectedGPUs = 2
+	_, g := s.row(t)
+	if !g.Missing || len(g.Slices) != 2 || !g.Slices[1].Missing || g.Slices[1].UUID != "MIG-1" || g.MIGDevices != nil {
+		t.Errorf("%+v, want a lost GPU with its slices as rows alone", g)
+	}
+}
+
 // TestMIGDeviceOf: a process is on an instance when it can be no other.
 func TestMIGDeviceOf(t *testing.T) {
 	devices := []snapshot.MIGDevice{

@@ -82,6 +82,14 @@ func TestUsersShareByMemory(t *testing.T) {
 	}
 }
 
+// A process of an unknown user takes no share from the people who are known.
+func TestUsersShareWhatUnknownOnesLeave(t *testing.T) {
+	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("mira", snapshot.Compute, 30000), proc("", snapshot.Compute, 10000)}}.merge()
+	if len(b.Users) != 1 || b.Users[0].Used != 1 || b.Users[0].Memory != 30000 || b.Users[0].Processes != 1 {
+		t.Errorf("users %+v, want all of the GPU for mira", b.Users)
+	}
+}
+
 // The means of several Unix users of one person are added up, and a person is named once
 // for each host and GPU.
 func TestUsersAreAddedUp(t *testing.T) {
@@ -253,8 +261,8 @@ func TestLostCardIsNoModelOfItsOwn(t *testing.T) {
 		t.Errorf("models %+v, want one of two cards", m)
 	}
 	b.Hosts[0].GPUs[1].State = board.Free
-	if b.Count(); b.Models[0].Free != 2 {
-		t.Errorf("models %+v, want two free cards", b.Models)
+	if b.Count(); b.Models[0].Free != 2 || b.Hosts[0].Free != 2 {
+		t.Errorf("models %+v, %d free on the host, want two free cards", b.Models, b.Hosts[0].Free)
 	}
 }
 
