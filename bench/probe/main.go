@@ -16,8 +16,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -34,11 +32,6 @@ func main() {
 	known := flag.String("known-hosts", "", "the keys of known servers")
 	every := flag.Duration("every", 0, "go on this often (default: once)")
 	flag.Parse()
-	// As gpuboard does on a node: one thing follows the other.
-	runtime.GOMAXPROCS(1)
-	if *every == 0 {
-		debug.SetGCPercent(400)
-	}
 	if err := run(*smi, *to, *user, *key, *known, *every); err != nil {
 		fmt.Fprintln(os.Stderr, "probe:", err)
 		os.Exit(1)

@@ -86,3 +86,18 @@ func readJournal(path string) ([]snapshot.Sample, error) {
 	}
 	return samples, nil
 }
+
+// lastSeq returns the number of the last valid sample of a journal; 0 if there is none.
+// Numbers only grow, so the lines before it are not decoded.
+func lastSeq(path string) (uint64, error) {
+	data, err := atomicfile.Read(path, maxJournal)
+	if err != nil {
+		return 0, err
+	}
+	for _, line := range slices.Backward(bytes.Split(data, []byte{'\n'})) {
+		if one, _, err := snapshot.DecodeSamples(line); err == nil && len(one) == 1 {
+			return one[0].Seq, nil
+		}
+	}
+	return 0, nil
+}

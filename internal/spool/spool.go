@@ -163,13 +163,11 @@ func (s *Spool) load() error {
 	}
 	for _, name := range names {
 		if _, boot, ok := parseJournalName(name); ok {
-			samples, err := readJournal(s.path(name))
+			seq, err := lastSeq(s.path(name))
 			if err != nil {
 				return err
 			}
-			if n := len(samples); n > 0 {
-				s.last[boot] = max(s.last[boot], samples[n-1].Seq)
-			}
+			s.last[boot] = max(s.last[boot], seq)
 		}
 	}
 	data, _ := s.read(LatestName) // what cannot be read is not a bundle
