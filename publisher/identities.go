@@ -128,8 +128,14 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 
 // readPublic returns the key of a file, or nil if it has none.
 func readPublic(name string) ssh.PublicKey {
-	raw, _ := atomicfile.Read(name, maxKeyBytes)
-	key, _, _, _, _ := ssh.ParseAuthorizedKey(raw)
+	raw, err := atomicfile.Read(name, maxKeyBytes)
+	if err != nil {
+		return nil
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(raw)
+	if err != nil {
+		return nil
+	}
 	return key
 }
 

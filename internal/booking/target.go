@@ -42,7 +42,7 @@ func ParseTarget(key string) (target Target, hint string) {
 		return Target{All: true, Index: -1}, ""
 	case isUUID(key):
 		return Target{UUID: CanonicalUUID(key), Index: -1}, ""
-	case key != "" && strings.Trim(key, "0123456789") == "":
+	case digits(key):
 		index, err := strconv.Atoi(key)
 		switch {
 		case err != nil || index >= snapshot.MaxGPUs:

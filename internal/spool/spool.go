@@ -170,7 +170,10 @@ func (s *Spool) load() error {
 			s.last[boot] = max(s.last[boot], seq)
 		}
 	}
-	data, _ := s.read(LatestName) // what cannot be read is not a bundle
+	data, err := s.read(LatestName)
+	if err != nil {
+		return nil // there is no bundle, or it is replaced by the next one
+	}
 	if b, err := snapshot.DecodeBundle(bytes.NewReader(data)); err == nil {
 		s.last[b.BootID] = max(s.last[b.BootID], b.Snapshot.Seq)
 		s.boot, s.recent = b.BootID, b.Samples

@@ -48,8 +48,11 @@ func (m metricsSet) add(name, help string, value float64, labels ...string) {
 		if i == 0 {
 			between = '{'
 		}
-		text = append(append(append(text, between), labels[i]...), '=', '"')
-		text = append(append(text, metricsLabel(labels[i+1])...), '"')
+		text = append(text, between)
+		text = append(text, labels[i]...)
+		text = append(text, '=', '"')
+		text = append(text, metricsLabel(labels[i+1])...)
+		text = append(text, '"')
 	}
 	if len(labels) > 0 {
 		text = append(text, '}')
