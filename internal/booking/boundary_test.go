@@ -2,7 +2,10 @@ package booking
 
 import (
 	"errors"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -100,5 +103,29 @@ func TestOverlapsOfThreePeople(t *testing.T) {
 		{"name": "x", "from": "2026-12-08", "date": "2026-12-21"}]]}`), paris(t), Options{})
 	if len(c.Problems) != 3 {
 		t.Errorf("problems:\n%s", problems(c.Problems))
+	}
+}
+
+func TestBracketsInCommentsAndTextsAreNotOpen(t *testing.T) {
+	for text, want := range map[string][]int{
+		`{[`: {0, 1}, "{//[\n[": {0, 5}, `{/*[*/[`: {0, 6}, `{"["[`: {0, 4}, `{"\"["[`: {0, 6}, `{}[`: {2}, `{/*[`: {0}, `{//[`: {0},
+	} {
+		if open, quoted := openAt(text, len(text)); !slices.Equal(open, want) || quoted != -1 {
+			t.Errorf("%q: open at %v, quoted at %d; want %v", text, open, quoted, want)
+		}
+	}
+}
+
+func TestAnEmptyFirstLineCounts(t *testing.T) {
+	if b := Parse("c", []byte("\n"+`{"a": [{"name": "x"}]}`), paris(t), Options{}).Bookings[0]; b.Line != 2 {
+		t.Errorf("line %d", b.Line)
+	}
+}
+
+func TestAnEmptyFileThatCannotBeMadeIsAnError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "comments.json")
+	write("{}")(t, file)
+	if err := Open(file, nil).createEmpty(filepath.Join(file, "below")); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("error %v", err)
 	}
 }

@@ -211,6 +211,28 @@ func TestHandEditAtAnyStep(t *testing.T) {
 	}
 }
 
+// Where a file system has neither exchange nor links, as FAT, a save before the replacement is still seen.
+func TestHandEditWithoutExchangeOrLinks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "comments.json")
+	write("{}")(t, file)
+	f := Open(file, nil)
+	f.exchange = func(string, string) error { return errors.ErrUnsupported }
+	if err := os.MkdirAll(filepath.Join(f.beside(previousSuffix), "in the way of a link"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	saved := false
+	f.step = func(what string) {
+		if what == "exchange" && !saved {
+			saved = true
+			write(byHand)(t, file)
+		}
+	}
+	if err := f.Update(context.Background(), testBy, addProgram); err != nil {
+		t.Fatal(err)
+	}
+	wantBoth(t, "without links", file)
+}
+
 // Two people who save one after the other while a program changes the file: the
 // later one's save stands, as with two editors, and the other is at hand.
 func TestTwoHandEdits(t *testing.T) {
