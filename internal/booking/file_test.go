@@ -327,6 +327,16 @@ func TestUpdateWaitsForASave(t *testing.T) {
 	wantBoth(t, "filled later", file)
 }
 
+func TestEmptyFileIsReadSeveralTimes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "comments.json")
+	write("")(t, file)
+	f, reads := Open(file, nil), 0
+	f.step = func(string) { reads++ }
+	if data, err := f.readSaved(t.Context()); err != nil || len(data) != 0 || reads != 1+savingTries {
+		t.Errorf("%q, %v after %d reads", data, err, reads)
+	}
+}
+
 func TestUpdateKeepsLinkModeAndWhatWasThere(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "comments.json")

@@ -1,6 +1,7 @@
 package booking
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -160,5 +161,16 @@ func TestCheckIsBounded(t *testing.T) {
 	}
 	if _, got := ParseAliases([]byte(strings.Repeat("lonely\n", MaxProblems+1))); len(got) != MaxProblems {
 		t.Errorf("%d problems of aliases", len(got))
+	}
+}
+
+func TestAliasesAreBounded(t *testing.T) {
+	var file strings.Builder
+	for i := range maxAliases/2 + 2 {
+		fmt.Fprintf(&file, "other%d,name%d\n", i, i)
+	}
+	aliases, problems := ParseAliases([]byte(file.String()))
+	if len(aliases) != maxAliases || len(problems) != 1 || problems[0].Line != maxAliases/2+1 {
+		t.Errorf("%d names, problems %+v", len(aliases), problems)
 	}
 }
