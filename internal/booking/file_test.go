@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/testenv/need"
 )
 
 // testBy makes the changes of tests that do not look at the record.
@@ -58,10 +59,21 @@ func as(t *testing.T, role, file, name string) *exec.Cmd {
 	return cmd
 }
 
+// keepTrying is File.Update, again while others hold the lock: on a slow machine many of them may
+// do so one after the other.
+func keepTrying(f *File, edit func([]byte) ([]byte, error)) error {
+	for end := time.Now().Add(need.Patience); ; {
+		err := f.Update(context.Background(), testBy, edit)
+		if !errors.Is(err, ErrLocked) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
 func makeBookings(file, name string, n int) error {
 	f := Open(file, nil)
 	for i := range n {
-		err := f.Update(context.Background(), testBy, func(data []byte) ([]byte, error) {
+		err := keepTrying(f, func(data []byte) ([]byte, error) {
 			next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Target: Target{Index: i % 8}, Name: name, Comment: fmt.Sprintf("%s-%d", name, i)})
 			return next, err
 		})
@@ -114,7 +126,7 @@ func TestGoroutinesShareAFile(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for k := range 5 {
-				if err := f.Update(context.Background(), testBy, func(data []byte) ([]byte, error) {
+				if err := keepTrying(f, func(data []byte) ([]byte, error) {
 					next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Name: "x", Comment: fmt.Sprintf("%d-%d", i, k)})
 					return next, err
 				}); err != nil {
