@@ -44,19 +44,14 @@ type dayPast struct {
 	Hosts []history.HostTotal   `json:"hosts"`
 }
 
-// fleetEvery is how long the view of the fleet stays as it is.
-func fleetEvery(hosts int) time.Duration {
-	if hosts > 100 {
-		return 3 * lookEvery
-	}
-	return lookEvery
-}
-
 // fleetPast renews the view of the fleet when it is due. Days that are over and
 // complete are added up once, and kept.
 func (g *Generator) fleetPast(ctx context.Context, now time.Time, b *board.Board, person func(string) string, batch *atomicfile.Batch) error {
 	zone := g.opt.About.Zone
-	every := fleetEvery(len(b.Hosts))
+	every := lookEvery
+	if len(b.Hosts) > 100 {
+		every = 3 * lookEvery
+	}
 	if f := g.charts.fleet; f != nil && !f.More && !f.Done.After(now) && now.Sub(f.Done) < every && f.Done.Truncate(every).Equal(now.Truncate(every)) {
 		return nil
 	}

@@ -224,10 +224,12 @@ func syncDir(root *os.Root, rel string) error {
 	return nil
 }
 
-// Kind names the type of what is no regular file: directory, symlink, FIFO, socket
+// Kind names the type of a file: file, directory, symlink, FIFO, socket
 // or device.
 func Kind(mode fs.FileMode) string {
 	switch {
+	case mode.IsRegular():
+		return "file"
 	case mode.IsDir():
 		return "directory"
 	case mode&fs.ModeSymlink != 0:

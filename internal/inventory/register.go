@@ -145,10 +145,8 @@ func same(have *api.AgentService, check *api.AgentCheck, want *api.AgentServiceR
 // unknownCheck reports whether the agent does not know the check: current versions of
 // Consul answer 404, old ones 500 with a text about the TTL.
 func unknownCheck(err error) bool {
-	if isStatus(err, http.StatusNotFound) {
-		return true
-	}
-	return isStatus(err, http.StatusInternalServerError) && strings.Contains(err.Error(), "TTL")
+	return isStatus(err, http.StatusNotFound) ||
+		isStatus(err, http.StatusInternalServerError) && strings.Contains(err.Error(), "TTL")
 }
 
 func isStatus(err error, code int) bool {

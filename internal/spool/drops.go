@@ -93,7 +93,7 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 		}
 		shown := snapshot.Text(name, snapshot.MaxNameBytes)
 		if !e.IsDir() {
-			problems.add(badNotRegular, "", "drop/%s is a %s, and a drop is a directory", shown, kind(e.Type()))
+			problems.add(badNotRegular, "", "drop/%s is a %s, and a drop is a directory", shown, atomicfile.Kind(e.Type()))
 			continue
 		}
 		host, err := snapshot.ParseHost(name)

@@ -88,7 +88,7 @@ func openDir(parent *os.Root, name string) (*os.Root, error) {
 		return nil, unreadable(err)
 	}
 	if !named.IsDir() {
-		return nil, refuse(badNotRegular, "%s is a %s, and should be a directory", name, kind(named.Mode()))
+		return nil, refuse(badNotRegular, "%s is a %s, and should be a directory", name, atomicfile.Kind(named.Mode()))
 	}
 	root, err := parent.OpenRoot(name)
 	if err != nil {
@@ -121,13 +121,6 @@ func list(root *os.Root, limit int) (entries []fs.DirEntry, more bool, err error
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, more, nil
-}
-
-func kind(mode fs.FileMode) string {
-	if mode.IsRegular() {
-		return "file"
-	}
-	return atomicfile.Kind(mode)
 }
 
 func unreadable(err error) error {
