@@ -28,13 +28,9 @@ func TestRootSetsUpAWebHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	program, web := filepath.Join(dir, "gpuboard"), filepath.Join(dir, "web")
-	binary, err := os.ReadFile(builtProgram(t))
-	if err == nil {
-		err = os.WriteFile(program, binary, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	// Not written by this process: while another test starts a program, that one would have the
+	// file open for writing, too, and it could not be run.
+	mustRun(t, ".", nil, "install", "--mode=755", builtProgram(t), program)
 	code, out := ran(t, program, "init", "web", web, "--host", "gpus.example.org", "--site", filepath.Join(web, "site"))
 	if code != 0 {
 		t.Fatalf("exit %d\n%s", code, out)
