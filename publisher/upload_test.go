@@ -38,6 +38,13 @@ func (s *pipeServer) answer(request string) error {
 	return nil
 }
 
+// requests returns the log. The server may still close files of a connection that has ended.
+func (s *pipeServer) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
+}
+
 func (s *pipeServer) Filewrite(*sftp.Request) (io.WriterAt, error) {
 	return pipeFile{s}, s.answer("open")
 }
@@ -104,8 +111,8 @@ func TestEachRequestOfAnUploadHasADeadline(t *testing.T) {
 	}
 	end := time.Now()
 	want := strings.Fields("deadline open deadline write deadline write deadline write deadline close deadline rename deadline")
-	if !slices.Equal(s.log, want) {
-		t.Errorf("requests %q, want %q", s.log, want)
+	if !slices.Equal(s.requests(), want) {
+		t.Errorf("requests %q, want %q", s.requests(), want)
 	}
 	for i, at := range s.deadlines {
 		if last := i == len(s.deadlines)-1; last && !at.IsZero() || !last && (at.Before(begin.Add(budget/2)) || at.After(end.Add(budget/2))) {
@@ -152,8 +159,8 @@ func TestErrorOfAnUploadNamesTheRequest(t *testing.T) {
 		if e := refused(t, p, newMemorySpool(LatestName), code); !strings.Contains(e.Error(), want) {
 			t.Errorf("%s: %q, want %q", fails, e, want)
 		}
-		if removed := "remove " + c.temp; !slices.Contains(s.log, removed) || c.tempLeft {
-			t.Errorf("%s: %q, want %q", fails, s.log, removed)
+		if removed := "remove " + c.temp; !slices.Contains(s.requests(), removed) || c.tempLeft {
+			t.Errorf("%s: %q, want %q", fails, s.requests(), removed)
 		}
 	}
 }
@@ -182,7 +189,7 @@ func TestCauseOfAFailure(t *testing.T) {
 			t.Errorf("%s: no hint", name)
 		}
 		asked := ""
-		for _, request := range s.log {
+		for _, request := range s.requests() {
 			if dir, ok := strings.CutPrefix(request, "statvfs "); ok {
 				asked = dir
 			}
