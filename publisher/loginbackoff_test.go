@@ -288,7 +288,7 @@ func TestPunishedAddress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// None is turned away if the machine is so slow that the penalty is over by then.
+			// On a very slow machine the penalty can be over before the first node connects.
 			dropped := strings.Count(string(log), "drop connection")
 			if got := turnedAway.Load(); (got > 0) != (dropped > 0) || exempt && got > 0 {
 				t.Errorf("%d connections found the address locked out, and sshd dropped %d; exempt: %v", got, dropped, exempt)

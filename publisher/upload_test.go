@@ -38,7 +38,8 @@ func (s *pipeServer) answer(request string) error {
 	return nil
 }
 
-// requests returns the log. The server may still close files of a connection that has ended.
+// requests returns a copy of the log. The server may still write to it, because it closes the
+// files of a connection that has ended.
 func (s *pipeServer) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -224,8 +224,8 @@ func syncDir(root *os.Root, rel string) error {
 	return nil
 }
 
-// Kind names the type of a file: file, directory, symlink, FIFO, socket
-// or device.
+// Kind names the type of a file: "file" for a regular one, or directory, symlink,
+// FIFO, socket or device.
 func Kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():

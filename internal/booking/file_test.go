@@ -59,8 +59,8 @@ func as(t *testing.T, role, file, name string) *exec.Cmd {
 	return cmd
 }
 
-// keepTrying is File.Update, again while others hold the lock: on a slow machine many of them may
-// do so one after the other.
+// keepTrying calls File.Update until it gets the lock. On a slow machine others can hold it, one
+// after the other, for longer than one Update waits.
 func keepTrying(f *File, edit func([]byte) ([]byte, error)) error {
 	for end := time.Now().Add(need.Patience); ; {
 		err := f.Update(context.Background(), testBy, edit)

@@ -6,7 +6,8 @@ function isShortcut(event) {
 }
 
 // goToHost moves the focus by so many hosts. The focus counts before the place in the
-// window, as the last hosts cannot come to its top, which is below the filters.
+// window, because the last hosts cannot come to its top. The limit of 100 pixels is a little
+// more than the page's scroll-padding-top, the height of the filters.
 function goToHost(step) {
   const lines = findAll(".host:not([hidden])").filter((line) => line.offsetParent);
   const focused = lines.indexOf((document.activeElement ?? document.body).closest(".host"));

@@ -25,8 +25,8 @@ mount -t tmpfs tmpfs dev/shm
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 mount -t tmpfs -o mode=755 tmpfs run
-# What root's shell reads at each login, such as set-ups of other tools that wait for a lock, is
-# not of that machine either.
+# An empty home for root. In this machine's home there may be start-up files of other tools, and
+# some of these wait for a lock at each login.
 mount -t tmpfs -o mode=700 tmpfs root
 # No service of this machine is a service of that one, and nobody has run
 # gpuboard there yet.

@@ -124,7 +124,7 @@ func Boot(t testing.TB, o Options) *Machine {
 }
 
 // Try runs a command on the machine and returns what it printed. A command that does not end is
-// killed: the error names it.
+// killed, and the error names it.
 func (m *Machine) Try(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*need.Patience)
 	defer cancel()
