@@ -37,8 +37,8 @@ type HostState string
 // The values of HostState.
 const (
 	Up          HostState = "up"
-	Stale       HostState = "stale" // no news for longer than Thresholds.Stale
-	Down        HostState = "down"  // none for longer than Thresholds.Down, or Consul says critical and nothing comes
+	Stale       HostState = "stale" // no news for longer than Settings.StaleAfter
+	Down        HostState = "down"  // none for longer than Settings.DownAfter, or Consul says critical and nothing comes
 	Never       HostState = "never" // expected, and nothing ever came
 	Maintenance HostState = "maintenance"
 )
@@ -167,7 +167,7 @@ type GPU struct {
 	// idle threshold, before the board's GeneratedAt; zero when it is not, or when
 	// that is not known.
 	IdleSince time.Time
-	// NoShow is true when it has been booked and idle for longer than Thresholds.NoShow.
+	// NoShow is true when it has been booked and idle for longer than Settings.NoShow.
 	NoShow bool
 	// FreeFrom is when it comes free by its bookings; zero when it is free, or
 	// nobody said.

@@ -143,7 +143,7 @@ func TestChoose(t *testing.T) {
 		{Request{Order: "index"}, "[a:1 a:2 a:3 a:MIG-1 b:0]"},
 		{Request{Order: "memory"}, "[a:2 b:0 a:1 a:MIG-1 a:3]"},
 		{Request{Order: "power"}, "[b:0 a:2 a:1 a:MIG-1 a:3]"},
-		{Request{Hosts: []string{"b", "c"}}, "[b:0]"},
+		{Request{Hosts: []string{"b"}}, "[b:0]"},
 		{Request{Model: "a1"}, "[a:1 a:2 b:0]"},
 		{Request{Model: "h1"}, "[a:3]"},
 		{Request{Memory: 100}, "[a:1 a:2 b:0]"},

@@ -1,6 +1,7 @@
 package board_test
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -108,6 +109,7 @@ func TestStateOfOneGPU(t *testing.T) {
 		{"memory beyond the display server's is stuck", scene{gpu: used(5000), procs: []snapshot.Process{proc("root", snapshot.Graphics, 400)}}, board.Stuck, board.ReasonUnowned},
 		{"graphics that also computes is use", scene{gpu: used(600), procs: []snapshot.Process{proc("lea", snapshot.ComputeGraphics, 400)}}, board.Busy, ""},
 		{"at the threshold still free", scene{gpu: used(819)}, board.Free, ""},
+		{"no memory at all", scene{gpu: used(0)}, board.Free, ""},
 		{"beyond the threshold stuck", scene{gpu: used(820)}, board.Stuck, board.ReasonUnowned},
 		{"dead process that let go of its memory", scene{gpu: a100(), procs: []snapshot.Process{gone(9000)}}, board.Free, ""},
 		{"dead process that did not", scene{gpu: used(9000), procs: []snapshot.Process{gone(9000)}}, board.Stuck, board.ReasonDead},
@@ -133,6 +135,9 @@ func TestStateOfOneGPU(t *testing.T) {
 		{"uncorrectable errors, and a repair is due", scene{gpu: with(func(g *snapshot.GPU) {
 			g.RemappedRows, g.ECC = &snapshot.Remapped{Pending: new(true)}, &snapshot.ECC{UncorrectedVolatile: new(int64(1))}
 		})}, board.Lost, board.ReasonECC},
+		{"a repair is due, and there are no errors", scene{gpu: with(func(g *snapshot.GPU) {
+			g.RemappedRows, g.ECC = &snapshot.Remapped{Pending: new(true)}, &snapshot.ECC{UncorrectedVolatile: new(int64(0))}
+		})}, board.Free, ""},
 		{"uncorrectable errors that need no repair", scene{gpu: with(func(g *snapshot.GPU) {
 			g.RemappedRows, g.ECC = &snapshot.Remapped{Pending: new(false), Failure: new(false)}, &snapshot.ECC{UncorrectedVolatile: new(int64(1))}
 		})}, board.Free, ""},
@@ -145,8 +150,13 @@ func TestStateOfOneGPU(t *testing.T) {
 		{"a user whom nobody knows is not somebody else", scene{gpu: used(9000), booked: []booking.Booking{by("eva", booking.Reserved)}, procs: []snapshot.Process{{PID: 7, Type: snapshot.Compute}}}, board.InUse, ""},
 		{"the case of a name does not matter", scene{gpu: used(9000), booked: []booking.Booking{by("Eva", booking.Reserved)}, procs: []snapshot.Process{proc("eva", snapshot.Compute, 1)}}, board.InUse, ""},
 		{"MPS serves others", scene{gpu: a100(), procs: []snapshot.Process{{PID: 9, Type: snapshot.Compute, Program: "nvidia-cuda-mps-server", User: "root", Alive: new(true)}}}, board.Free, ""},
+		{"a program that serves others here", scene{gpu: a100(), setting: board.Settings{ServicePrograms: []string{"train.py"}}, procs: []snapshot.Process{proc("root", snapshot.Compute, 1)}}, board.Free, ""},
+		{"MPS, where another program is configured", scene{gpu: a100(), setting: board.Settings{ServicePrograms: []string{"train.py"}}, procs: []snapshot.Process{{PID: 9, Type: snapshot.Compute, Program: "nvidia-cuda-mps-server", User: "root", Alive: new(true)}}}, board.Busy, ""},
+		{"500 MiB of a small card", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryTotal, g.MemoryUsed = new(int64(16384)), new(int64(500)) })}, board.Free, ""},
+		{"501 MiB of a small card", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryTotal, g.MemoryUsed = new(int64(16384)), new(int64(501)) })}, board.Stuck, board.ReasonUnowned},
 		{"a booking that has just ended", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Name: "eva", Kind: booking.Reserved, Until: now}}}, board.Free, ""},
 		{"a booking that begins now", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Name: "eva", Kind: booking.Reserved, From: now}}}, board.Booked, ""},
+		{"a booking that began after the snapshot", scene{gpu: a100(), age: 30 * time.Second, booked: []booking.Booking{{Host: "gpu01", Name: "eva", Kind: booking.Reserved, From: now.Add(-10 * time.Second)}}}, board.Booked, ""},
 		{"a booking by UUID of another card", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{UUID: "GPU-2", Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Free, ""},
 		{"a booking by this UUID", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{UUID: "GPU-1", Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Booked, ""},
 		{"the whole host", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{All: true, Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Booked, ""},
@@ -362,8 +372,14 @@ func TestExpectedGPUIsMissing(t *testing.T) {
 }
 
 func TestIdleNeedsAWindowAndAHolder(t *testing.T) {
-	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour)}}}
-	_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
+	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour), Utilization: []*float64{nil, new(12.0)}}}}
+	begun := proc("sam", snapshot.Compute, 9000)
+	begun.StartedAt = &snapshot.Time{Time: now}
+	_, g := scene{gpu: a100(), recent: recent, procs: []snapshot.Process{begun}}.row(t)
+	if g.State != board.Busy || !g.IdleSince.IsZero() || len(g.Utilization) != 2 {
+		t.Errorf("%s since just now, idle since %v, %d steps of utilization", g.State, g.IdleSince, len(g.Utilization))
+	}
+	_, g = scene{gpu: a100(), recent: recent, procs: []snapshot.Process{proc("sam", snapshot.Compute, 9000)}}.row(t)
 	if g.State != board.Busy || g.IdleFor(now) != 3*time.Hour {
 		t.Errorf("%s, idle for %v; want busy, idle for the 3 h that sam has held it", g.State, g.IdleFor(now))
 	}
@@ -388,6 +404,12 @@ func TestNoShow(t *testing.T) {
 	s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Booked, Seen: now.Add(-3 * time.Hour)}}}
 	if _, g := s.row(t); !g.NoShow {
 		t.Error("seen booked and idle for three hours, and no no-show")
+	}
+	for ago, want := range map[time.Duration]bool{2 * time.Hour: true, 2*time.Hour - time.Second: false} {
+		s.marks = board.Marks{GPUs: map[string]board.Mark{"gpu01/GPU-1": {State: board.Booked, Since: now.Add(-ago)}}}
+		if _, g := s.row(t); g.NoShow != want {
+			t.Errorf("booked and idle for %v: no-show %v, want %v", ago, g.NoShow, want)
+		}
 	}
 	s.marks = board.Marks{}
 	if _, g := s.row(t); g.NoShow {
@@ -426,17 +448,21 @@ func TestMarksKeepSince(t *testing.T) {
 }
 
 func TestNaturalCompare(t *testing.T) {
-	names := []string{"gpu10", "gpu2", "GPU1", "gpu02a", "atlas", "gpu", ""}
-	slices.SortFunc(names, board.NaturalCompare)
-	if got := fmt.Sprint(names); got != "[ atlas gpu GPU1 gpu2 gpu02a gpu10]" {
-		t.Errorf("order %s", got)
+	want := []string{"", "atlas", "gpu", "GPU1", "gpu2", "gpu02a", "gpu10", "gpua", "n1-2", "n1-10", "n2-1"}
+	for i, x := range want {
+		for j, y := range want {
+			if got := cmp.Compare(board.NaturalCompare(x, y), 0); got != cmp.Compare(i, j) {
+				t.Errorf("%q and %q: %d", x, y, got)
+			}
+		}
 	}
 }
 
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0 s", 45 * time.Second: "45 s", 150 * time.Minute: "2 h 30 min", 36 * time.Hour: "1 d 12 h",
-		-time.Hour: "1 h", 13 * 24 * time.Hour: "13 d", time.Hour + time.Second: "1 h",
+		-time.Hour: "1 h", 13 * 24 * time.Hour: "13 d", time.Hour + time.Second: "1 h", 61 * time.Minute: "1 h 1 min",
+		90 * time.Second: "1 min 30 s", 59600 * time.Millisecond: "1 min",
 	} {
 		if got := board.Span(d); got != want {
 			t.Errorf("Span(%v) = %q, want %q", d, got, want)
@@ -452,5 +478,38 @@ func TestClockAheadIsReported(t *testing.T) {
 	h, _ := scene{gpu: a100(), age: -time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
 	if h.State != board.Stale || h.ClockOffset <= 0 || !hasCode(h.Problems, "clock:ahead") {
 		t.Errorf("state %s, offset %v, problems %v; want stale, about +1h, clock:ahead", h.State, h.ClockOffset, h.Problems)
+	}
+}
+
+// A GPU that was busy when it was last seen was busy, although it is drained now.
+func TestLastSeenOfAGPUInMaintenance(t *testing.T) {
+	ops := by("ops", booking.Maintenance)
+	ops.From = now.Add(-2 * time.Hour)
+	_, g := scene{gpu: a100(), age: time.Hour, procs: []snapshot.Process{proc("tomas", snapshot.Compute, 9000)}, booked: []booking.Booking{ops}}.row(t)
+	if g.State != board.Drained || g.Last == nil || g.Last.State != board.Busy {
+		t.Errorf("%s, last seen %+v; want maintenance, last seen busy", g.State, g.Last)
+	}
+}
+
+// Processes come by memory and then by pid, and a person is looked up once, because that may be slow.
+func TestProcessesAreSorted(t *testing.T) {
+	s := scene{gpu: a100()}
+	for _, p := range []struct {
+		pid    int
+		memory int64
+	}{{7, 100}, {3, 100}, {9, 200}, {5, 100}} {
+		one := proc("eva", snapshot.Compute, p.memory)
+		one.PID = p.pid
+		s.procs = append(s.procs, one)
+	}
+	asked := 0
+	s.person = func(name string) string { asked++; return name }
+	_, g := s.row(t)
+	var pids []int
+	for _, p := range g.Processes {
+		pids = append(pids, p.PID)
+	}
+	if want := []int{9, 3, 5, 7}; !slices.Equal(pids, want) || asked != 1 {
+		t.Errorf("pids %v, want %v; a person was looked up %d times", pids, want, asked)
 	}
 }

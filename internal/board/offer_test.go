@@ -56,6 +56,9 @@ func TestOffer(t *testing.T) {
 		w := Wish{GPUs: tt.gpus, OneHost: tt.oneHost, From: at(tt.from), Until: at(tt.until)}
 		w.Model = "h100"
 		o := w.Offer(b, &booking.Calendar{Bookings: standing}, now)
+		if o.Fit != 9 || o.Units != nil && !o.Next.IsZero() {
+			t.Errorf("%+v: %d are of the kind, and there are some again at %v", tt, o.Fit, o.Next)
+		}
 		got := fmt.Sprint(o.Units)
 		switch {
 		case o.Units == nil && o.Next.IsZero():
@@ -66,6 +69,11 @@ func TestOffer(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%+v: %s", tt, got)
 		}
+	}
+	// All that there are come free when the last of them does.
+	only := &Board{GeneratedAt: now, Hosts: []Host{{Name: "b", GPUs: []GPU{{State: Booked}}}}}
+	if o := (&Wish{GPUs: 1, From: now, Until: at(1)}).Offer(only, &booking.Calendar{Bookings: []booking.Booking{book("b", 0, -1, 2)}}, now); !o.Next.Equal(at(2)) {
+		t.Errorf("the only GPU: %+v", o)
 	}
 	// Without an end, a booking to come is in the way, and one without an end for ever.
 	w := Wish{GPUs: 3, From: now}

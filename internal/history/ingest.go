@@ -24,7 +24,7 @@ const (
 	keepJournal = int64(35 * time.Minute / time.Millisecond)
 	// maxWaiting bounds the samples of one host that wait.
 	maxWaiting = 2048
-	// pruneSlack is how long chunks outlive the age at which samples are refused,
+	// pruneSlackHours is how long chunks outlive the age at which samples are refused,
 	// so that a late sample always finds its neighbours.
 	pruneSlackHours = 3
 )
