@@ -91,3 +91,29 @@ func TestBoardCarriesItsInput(t *testing.T) {
 		t.Errorf("bookings that can be read are stale since %v", b.BookingsStaleSince)
 	}
 }
+
+// TestFleetOfABoard: bookings are checked against the GPUs of each host, and the number that the card of each booking has now.
+func TestFleetOfABoard(t *testing.T) {
+	gpu := func(index int, uuid string) board.GPU {
+		return board.GPU{GPU: snapshot.GPU{Index: index, UUID: uuid}}
+	}
+	parted := gpu(1, "GPU-P")
+	parted.Slices = []board.GPU{{Slice: &board.Slice{}, GPU: snapshot.GPU{Index: 1, UUID: "MIG-1"}}}
+	nameless := parted
+	nameless.Slices = []board.GPU{{Slice: &board.Slice{}, GPU: snapshot.GPU{Index: 1}}}
+	b := &board.Board{
+		Hosts:    []board.Host{{Name: "a", GPUs: []board.GPU{gpu(0, ""), parted}}, {Name: "b", GPUs: []board.GPU{nameless}}, {Name: "c"}},
+		Bookings: []board.Booking{{Host: "a", ID: "one", GPUs: []int{1}}, {Host: "a", ID: "all"}, {Host: "a", GPUs: []int{0}}},
+	}
+	want := booking.Fleet{
+		Hosts: map[string]booking.KnownHost{
+			"a": {GPUs: 2, UUIDs: map[string]int{"GPU-p": 1, "MIG-1": 1}},
+			"b": {GPUs: 2, UUIDs: map[string]int{"GPU-p": 1}, Incomplete: true},
+			"c": {UUIDs: map[string]int{}},
+		},
+		Cards: map[string]int{"a/one": 1},
+	}
+	if diff := cmp.Diff(want, b.Fleet()); diff != "" {
+		t.Errorf("the fleet (-want +got):\n%s", diff)
+	}
+}

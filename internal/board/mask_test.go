@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/history"
@@ -139,6 +142,11 @@ func TestMaskedUsersAreAddedUp(t *testing.T) {
 	if fmt.Sprint(one.Where, two.Where) != "[{b [1]}] [{a [2]} {b [0 1]}]" {
 		t.Error("masking changed the board itself")
 	}
+	for _, users := range []board.UserPrivacy{board.UsersInitials, board.UsersHash, board.UsersNone} {
+		if name := (board.Privacy{Users: users}).Name(""); name != "" {
+			t.Errorf("%s: nobody is called %q", users, name)
+		}
+	}
 	long := board.Privacy{Users: board.UsersInitials}
 	if got := long.Name("a b c d e f g h i j"); got != "a.b.c.d.e.f.g." {
 		t.Errorf("initials of many words: %q", got)
@@ -157,7 +165,15 @@ func TestMaskedBookingsAndProblems(t *testing.T) {
 	if fmt.Sprint(m[0].Code, m[0].Message, m[0].Host, *m[0].GPU) != "smi:failedsmi:failedgpu012" || m[1].Code != board.UnknownCode || m[1].Host != "" {
 		t.Errorf("problems %+v", m)
 	}
-	b.Bookings = []board.Booking{{ID: "1", Host: "gpu01", Name: "eva", From: now, Comment: "call me"}, {ID: "2", Host: "eva's"}}
+	b.Hosts[0].Problems = []snapshot.Problem{known}
+	if p := b.Mask(masked).Hosts[0].Problems; len(p) != 1 || p[0].Code != known.Code {
+		t.Errorf("problems of the host %+v", p)
+	}
+	b.Bookings = []board.Booking{{ID: "2", Host: "eva's"}, {ID: "1", Host: "gpu01", Name: "eva", From: now, Comment: "call me"}}
+	b.Hosts[0].GPUs = []board.GPU{{Others: b.Bookings[1:]}}
+	if others := b.Mask(masked).Hosts[0].GPUs[0].Others; len(others) != 1 || others[0].Name != masked.Name("eva") {
+		t.Errorf("further bookings %+v", others)
+	}
 	if list := b.Mask(masked).Bookings; len(list) != 1 || list[0].Host != "gpu01" || list[0].Name != masked.Name("eva") || !list[0].From.Equal(now) || list[0].Comment != "" {
 		t.Errorf("bookings %+v, want the one of a host of the board", list)
 	}
@@ -169,11 +185,25 @@ func TestMaskedBookingsAndProblems(t *testing.T) {
 // What the driver says in words, and where a GPU is in the machine, is left out with the people alone.
 func TestMaskedGPUs(t *testing.T) {
 	words := snapshot.GPU{PCIBusID: "00000000:01:00.0", HealthReason: "Xid 79 on /home/eva", ProcessesUnknown: "N/A for eva", UtilizationGPU: new(7)}
-	b := &board.Board{Hosts: []board.Host{{GPUs: []board.GPU{{GPU: words, MoreOthers: 3}}}}}
+	b := &board.Board{Hosts: []board.Host{{GPUs: []board.GPU{{GPU: words, MoreOthers: 3}, {}}}}}
+	if g := b.Mask(board.Privacy{Users: board.UsersNone}).Hosts[0].GPUs[1]; g.ProcessesUnknown != "" {
+		t.Errorf("a GPU whose processes are known: %q", g.ProcessesUnknown)
+	}
 	if g := b.Mask(board.Privacy{Users: board.UsersNone}).Hosts[0].GPUs[0]; g.PCIBusID != "" || g.HealthReason != "" || g.ProcessesUnknown != "not known" || *g.UtilizationGPU != 7 || g.MoreOthers != 0 {
 		t.Errorf("with people masked: %+v", g)
 	}
 	if g := b.Mask(board.Privacy{Programs: board.ProgramsHidden}).Hosts[0].GPUs[0]; !reflect.DeepEqual(g.GPU, words) || g.MoreOthers != 3 {
 		t.Errorf("with people shown: %+v", g)
+	}
+}
+
+// Where people are shown and programs are not, nothing but the programs is missing.
+func TestMaskOfProgramsAlone(t *testing.T) {
+	b := secretive(t)
+	b.Hosts[0].Owner, b.Hosts[0].Note, b.Hosts[0].Address, b.Hosts[0].Tags = "eva", "no overnight jobs", "10.0.0.1", []string{"a100"}
+	masked := b.Mask(board.Privacy{Programs: board.ProgramsHidden})
+	programs := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Program" }, cmp.Ignore())
+	if diff := cmp.Diff(b, masked, programs, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(board.Host{})); diff != "" {
+		t.Errorf("beside the programs (-shown +masked):\n%s", diff)
 	}
 }

@@ -109,6 +109,7 @@ func TestStateOfOneGPU(t *testing.T) {
 		{"graphics that also computes is use", scene{gpu: used(600), procs: []snapshot.Process{proc("lea", snapshot.ComputeGraphics, 400)}}, board.Busy, ""},
 		{"at the threshold still free", scene{gpu: used(819)}, board.Free, ""},
 		{"no memory at all", scene{gpu: used(0)}, board.Free, ""},
+		{"all of its memory", scene{gpu: used(40960)}, board.Stuck, board.ReasonUnowned},
 		{"beyond the threshold stuck", scene{gpu: used(820)}, board.Stuck, board.ReasonUnowned},
 		{"dead process that let go of its memory", scene{gpu: a100(), procs: []snapshot.Process{gone(9000)}}, board.Free, ""},
 		{"dead process that did not", scene{gpu: used(9000), procs: []snapshot.Process{gone(9000)}}, board.Stuck, board.ReasonDead},
@@ -261,6 +262,11 @@ func TestKnownFromBefore(t *testing.T) {
 	if h := b.Hosts[0]; h.State != board.Down || len(h.GPUs) != 1 {
 		t.Errorf("silent: %s with %d GPUs, want down with one", h.State, len(h.GPUs))
 	}
+	_, old := scene{gpu: a100(), age: time.Hour, procs: []snapshot.Process{proc("tomas", snapshot.Compute, 9000)}}.merge()
+	b, _ = scene{never: true, marks: old}.merge()
+	if last := b.Hosts[0].GPUs[0].Last; last == nil || last.State != board.Busy {
+		t.Errorf("first seen when it was old: last seen %+v, want busy", last)
+	}
 	s := scene{gpu: a100(), marks: marks}
 	s.gpu.MemoryTotal = nil
 	if _, g := s.row(t); g.MemoryTotal != nil {
@@ -284,7 +290,7 @@ func TestExpectedGPUIsMissing(t *testing.T) {
 }
 
 func TestNaturalCompare(t *testing.T) {
-	want := []string{"", "atlas", "gpu", "GPU1", "gpu2", "gpu02a", "gpu10", "gpua", "n1-2", "n1-10", "n2-1"}
+	want := []string{"", "atlas", "gpu", "GPU1", "gpu1", "gpu2", "gpu02a", "gpu9", "gpu10", "gpua", "n1-2", "n1-10", "n2-1"}
 	for i, x := range want {
 		for j, y := range want {
 			if got := cmp.Compare(board.NaturalCompare(x, y), 0); got != cmp.Compare(i, j) {
@@ -328,5 +334,29 @@ func TestProcessesAreSorted(t *testing.T) {
 	}
 	if want := []int{9, 3, 5, 7}; !slices.Equal(pids, want) || asked != 1 {
 		t.Errorf("pids %v, want %v; a person was looked up %d times", pids, want, asked)
+	}
+}
+
+// What a process holds is shown as a share of the memory, at most all of it.
+func TestSharesOfMemory(t *testing.T) {
+	for _, tt := range []struct {
+		used, total int64
+		want        *float64
+	}{{10240, 40960, new(0.25)}, {50000, 40960, new(1.0)}, {10, 0, nil}} {
+		s := scene{gpu: a100(), procs: []snapshot.Process{proc("eva", snapshot.Compute, tt.used)}}
+		s.gpu.MemoryTotal = &tt.total
+		_, g := s.row(t)
+		if got := g.Processes[0].Share; (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
+			t.Errorf("%d of %d MiB: share %v", tt.used, tt.total, got)
+		}
+	}
+}
+
+// People are named in order, whatever they hold, and a model as it is configured.
+func TestNamesOfARow(t *testing.T) {
+	s := scene{gpu: a100(), age: time.Hour, setting: board.Settings{ShortNames: map[string]string{"NVIDIA A100-SXM4-40GB": "A100 40"}},
+		procs: []snapshot.Process{proc("zoe", snapshot.Compute, 9000), proc("adam", snapshot.Compute, 100)}}
+	if _, g := s.row(t); !slices.Equal(g.Last.Users, []string{"adam", "zoe"}) || g.ShortName != "A100 40" {
+		t.Errorf("a %s, last used by %v", g.ShortName, g.Last.Users)
 	}
 }

@@ -44,6 +44,7 @@ func TestOffer(t *testing.T) {
 		{3, 0, 2, false, "[a:0 a:1 b:0]"},
 		{2, 0, 6, true, "next 6h0m0s"}, // a:1 is booked at 5
 		{2, 0, 6, false, "[a:0 b:0]"},
+		{2, -1, 5, false, "[a:0 b:0]"},  // six hours from now
 		{4, 0, 1, false, "next 8h0m0s"}, // busy and unknown ones may be free at any time
 		{4, 0, 2, false, "next 10h0m0s"},
 		{5, 0, 1, false, "next 20h0m0s"},
@@ -75,6 +76,13 @@ func TestOffer(t *testing.T) {
 	if o := (&Wish{GPUs: 1, From: now, Until: at(1)}).Offer(only, &booking.Calendar{Bookings: []booking.Booking{book("b", 0, -1, 2)}}, now); !o.Next.Equal(at(2)) {
 		t.Errorf("the only GPU: %+v", o)
 	}
+	only.Hosts[0].GPUs[0].State = Drained
+	for reason, want := range map[string]time.Time{ReasonBooking: at(2), ReasonHost: {}} {
+		only.Hosts[0].GPUs[0].Reason = reason
+		if o := (&Wish{GPUs: 1, From: now, Until: at(1)}).Offer(only, &booking.Calendar{Bookings: []booking.Booking{book("b", 0, -1, 2)}}, now); !o.Next.Equal(want) {
+			t.Errorf("out of use by a %s: there is one again at %v, want %v", reason, o.Next, want)
+		}
+	}
 	// Without an end, a booking to come is in the way, and one without an end for ever.
 	w := Wish{GPUs: 3, From: now}
 	if o := w.Offer(b, &booking.Calendar{Bookings: standing}, now); o.Units != nil || !o.Next.Equal(at(6)) {
@@ -93,11 +101,14 @@ func TestJobs(t *testing.T) {
 		return Process{Person: person, Process: snapshot.Process{Type: snapshot.Compute, Program: "train.py", StartedAt: &snapshot.Time{Time: start.Add(time.Duration(hours) * time.Hour)}, UsedMemory: &mib, Alive: &alive}}
 	}
 	eva := booking.Aliases{"elind": "eva"}.Mine("eva")
+	silent := Process{Person: "kai", Process: snapshot.Process{Type: snapshot.Compute}}
 	for _, tt := range []struct {
 		name string
 		gpu  GPU
 		want string
 	}{
+		{"neither memory nor start are told", GPU{State: Busy, Processes: []Process{silent}}, "kai 0 "},
+		{"somebody's who booked it", GPU{State: InUse, Booking: &Booking{Name: "kai"}}, "somebody 0 "},
 		{"two jobs of one", GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, true), run("kai", 1, 500, true)}}, "kai 1500 11:00"},
 		{"two people", GPU{State: Contested, Processes: []Process{run("kai", 2, 1000, true), run("mira", 1, 500, true)}}, "kai 1000 12:00, mira 500 11:00"},
 		{"one's own", GPU{State: Busy, Processes: []Process{run("elind", 2, 1000, true)}}, ""},
@@ -109,7 +120,7 @@ func TestJobs(t *testing.T) {
 		{"in use by the one who booked it", GPU{State: InUse, Booking: &Booking{Name: "eva"}}, ""},
 		{"free", GPU{State: Free}, ""}, {"booked", GPU{State: Booked, Booking: &Booking{Name: "kai"}}, ""}, {"lost", GPU{State: Lost}, ""},
 	} {
-		b := &Board{Hosts: []Host{{Name: "atlas", GPUs: []GPU{tt.gpu, {GPU: snapshot.GPU{Index: 1}, State: Busy}}}}}
+		b := &Board{Hosts: []Host{{Name: "aurora", GPUs: []GPU{{State: Busy}}}, {Name: "atlas", GPUs: []GPU{tt.gpu, {GPU: snapshot.GPU{Index: 1}, State: Busy}}}}}
 		got := ""
 		for i, j := range b.Jobs(booking.Booking{Host: "atlas", Target: booking.Target{Index: 0}}, eva) {
 			if i > 0 {

@@ -160,6 +160,14 @@ func TestAGPUThatWasKnownKeepsItsRow(t *testing.T) {
 			{after: m, cards: "ABC", want: free("ABC") + " 3D:lost"},
 			{after: 2 * m, cards: "ABC", inv: inventory.Host{ExpectedGPUs: 3}, want: free("ABC")},
 			{after: 3 * m, cards: "ABC", want: free("ABC")}},
+		"one of two is lost, and one is expected": {{cards: "AB", want: free("AB")},
+			{after: m, cards: "A", inv: inventory.Host{ExpectedGPUs: 1}, want: free("A")}},
+		"one that never told anything is lost": {
+			{cards: "AB", want: "0A:free 1B:unknown", change: func(s *snapshot.Snapshot) { s.GPUs[1].Health = snapshot.HealthUnknown }},
+			{after: m, cards: "A", want: "0A:free 1B:lost"}},
+		"one takes the slot of two, the second of which came later": {{cards: "A", want: free("A")},
+			{after: m, cards: "AB", want: free("AB")},
+			{after: 2 * m, cards: "X", slots: "A", want: "0X:free 1B:lost 2A:lost"}},
 		"one is replaced in its slot": {all,
 			{after: m, cards: "ABCX", slots: "ABCD", want: free("ABCX")},
 			{after: 2 * m, cards: "ABCX", slots: "ABCD", want: free("ABCX")}},
@@ -210,7 +218,7 @@ func TestUnlistedGPUKeepsLastSeen(t *testing.T) {
 	if g.Last == nil || g.Last.State != board.Busy || fmt.Sprint(g.Last.Users) != "[tomas]" || !g.Last.At.Equal(now) {
 		t.Errorf("last seen %+v, want busy by tomas at %v", g.Last, now)
 	}
-	if g.Reason != board.ReasonUnasked || g.Missing || g.ShortName != "A100-SXM4-40GB" || g.MemoryTotal == nil || g.MemoryUsed != nil || g.PCIBusID == "" {
+	if g.Reason != board.ReasonUnasked || g.Health != snapshot.HealthUnknown || g.Missing || g.ShortName != "A100-SXM4-40GB" || g.MemoryTotal == nil || g.MemoryUsed != nil || g.PCIBusID == "" {
 		t.Errorf("row %+v: want what the card is, and no reading", g)
 	}
 	if g.MIGMode != "enabled" || len(g.Slices) != 1 || g.Slices[0].UUID != "MIG-1" || g.Slices[0].MemoryUsed != nil || g.Slices[0].State != board.Unknown {
@@ -257,6 +265,8 @@ func TestMissingIsReportedAfterAnAnswer(t *testing.T) {
 	}{
 		{"lost", false, answer{cards: "ABD", want: "0A:free 1B:free 2D:free 3C:lost"}, "the driver lists 3 GPUs, and GPU 2 (GPU-C) no more"},
 		{"expected and lost", false, answer{cards: "ABD", inv: four, want: "0A:free 1B:free 2D:free 3C:lost"}, "the inventory expects 4 GPUs and the driver lists 3, and GPU 2 (GPU-C) no more"},
+		{"expected and never seen", false, answer{cards: "ABCD", inv: inventory.Host{ExpectedGPUs: 5}, want: free("ABCD") + " 4:lost"}, "the inventory expects 5 GPUs and the driver lists 4"},
+		{"all but the only one that is expected", false, answer{cards: "", inv: inventory.Host{ExpectedGPUs: 1}, want: "0A:lost"}, "the inventory expects 1 GPUs and the driver lists 0, and GPU 0 (GPU-A) no more"},
 		{"cut", false, answer{cards: "AB-", inv: four, want: "0A:free 1B:free 2C:unknown 3D:unknown"}, ""},
 		{"not asked", false, answer{cards: "-", inv: four, want: "0A:unknown 1B:unknown 2C:unknown 3D:unknown"}, ""},
 		{"cut after a loss", true, answer{cards: "AB-", want: "0A:free 1B:free 2C:unknown 3D:lost"}, ""},
@@ -278,6 +288,15 @@ func TestMissingIsReportedAfterAnAnswer(t *testing.T) {
 				t.Errorf("gpu:missing says %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// No more than four of those that are gone are named.
+func TestMissingNamesFour(t *testing.T) {
+	last := generations(t, []answer{{cards: "ABCDEF", want: free("ABCDEF")}, {after: time.Minute, cards: "A", want: "0A:free 1B:lost 2C:lost 3D:lost 4E:lost 5F:lost"}})
+	want := "gpu01: the driver lists 1 GPUs, and GPU 1 (GPU-B), GPU 2 (GPU-C), GPU 3 (GPU-D), GPU 4 (GPU-E) no more"
+	if got := said(last, "gpu:missing"); len(got) != 1 || got[0] != want {
+		t.Errorf("said %q, want %q", got, want)
 	}
 }
 
@@ -306,6 +325,9 @@ func TestKnownGPUsAreBounded(t *testing.T) {
 				}
 				numbers[g.Index] = true
 			}
+		}
+		if _, newest := marks.GPUs["gpu01/GPU-298-0"]; !newest {
+			t.Errorf("full %v: the newest of those that are gone is forgotten", full)
 		}
 		_, marks = board.Merge(board.Input{Now: now, Marks: marks})
 		if len(marks.GPUs) != 0 {
@@ -397,6 +419,21 @@ func TestBookingsByIndexFollowTheCard(t *testing.T) {
 		again.after = 2 * time.Minute
 		generations(t, []answer{cut, whole, again})
 	})
+	t.Run("first seen while its card is not listed", func(t *testing.T) {
+		all, cut, again := first, answer{after: time.Minute, cards: "AB-", booked: list, want: "0A:free 1B:free 2C:unknown 3D:unknown"}, moved
+		all.booked, all.want, again.after = nil, free("ABCD"), 2*time.Minute
+		generations(t, []answer{all, cut, again})
+	})
+	t.Run("beside a card and a slice without a UUID", func(t *testing.T) {
+		two := []snapshot.GPU{card('A', 'A', 0), card('B', 'B', 1)}
+		two[0].UUID, two[0].MIGDevices = "", []snapshot.MIGDevice{{}}
+		b := number(1, "one")
+		_, marks := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: &booking.Calendar{Bookings: []booking.Booking{b}},
+			Reports: map[string]board.Report{"gpu01": {Snapshot: &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(now), GPUs: two, GPUsComplete: true}}}})
+		if len(marks.Bookings) != 1 {
+			t.Errorf("remembered %v, want the card of the booking", marks.Bookings)
+		}
+	})
 	t.Run("the file cannot be read meanwhile", func(t *testing.T) {
 		var marks board.Marks
 		for i, cal := range []*booking.Calendar{{Bookings: list}, {Broken: true}, {Bookings: list}} {
@@ -417,6 +454,16 @@ func TestBookingsByIndexFollowTheCard(t *testing.T) {
 		_, marks := board.Merge(board.Input{Now: now, Marks: board.Marks{Bookings: map[string]string{"gpu01/2/one/x": "GPU-C"}}})
 		if len(marks.Bookings) != 0 {
 			t.Errorf("remembered %v", marks.Bookings)
+		}
+		past := number(2, "past")
+		past.Host, past.Until = "gpu77", now.Add(-49*time.Hour)
+		key := "gpu77/2/past/" + past.From.UTC().Format(time.RFC3339)
+		for until, want := range map[time.Time]int{now.Add(-47 * time.Hour): 1, now.Add(-49 * time.Hour): 0} {
+			past.Until = until
+			_, marks := board.Merge(board.Input{Now: now, Marks: board.Marks{Bookings: map[string]string{key: "GPU-C"}}, Calendar: &booking.Calendar{Bookings: []booking.Booking{past}}})
+			if len(marks.Bookings) != want {
+				t.Errorf("over since %v: remembered %v", until, marks.Bookings)
+			}
 		}
 	})
 }

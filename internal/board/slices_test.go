@@ -64,6 +64,16 @@ func TestSlicesHaveStates(t *testing.T) {
 			s.procs = []snapshot.Process{on(proc("eva", snapshot.Compute, 3), 2, 0)}
 		}, "busy free busy"},
 		{"full, and nobody there", func(s *scene) { slice(s, 1).MemoryUsed = new(int64(8000)) }, "stuck(unowned) free stuck(unowned)"},
+		{"one in use, the other full, and nobody there", func(s *scene) {
+			slice(s, 0).MemoryUsed, slice(s, 1).MemoryUsed = new(int64(8000)), new(int64(8000))
+			s.procs = []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0)}
+		}, "busy busy stuck(unowned)"},
+		{"full, and a display server there", func(s *scene) {
+			slice(s, 1).MemoryUsed = new(int64(8000))
+			s.procs = []snapshot.Process{on(proc("root", snapshot.Graphics, 100), 2, 0)}
+		}, "stuck(unowned) free stuck(unowned)"},
+		{"one slice, and the mode is not told", func(s *scene) { s.gpu.MIGMode, s.gpu.MIGDevices = "", s.gpu.MIGDevices[:1] }, "free free"},
+		{"no instances, and lost", func(s *scene) { s.gpu.MIGDevices, s.gpu.Health = nil, snapshot.HealthLost }, "lost(lost)"},
 		{"full, and the processes not told", func(s *scene) {
 			slice(s, 1).MemoryUsed, s.gpu.ProcessesUnknown = new(int64(8000)), "N/A"
 		}, "busy(memory) unknown(unreadable) busy(memory)"},
@@ -128,6 +138,7 @@ func TestComputeInstancesShareMemory(t *testing.T) {
 	}{
 		{"nothing", 12, nil, "free free free"},
 		{"the first works", 6012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0)}, "busy busy free"},
+		{"the second works", 6012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 1)}, "busy free busy"},
 		{"both work", 9012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0), on(proc("jun", snapshot.Compute, 3000), 1, 1)}, "busy busy busy"},
 		{"more is held than its processes hold", 9012, []snapshot.Process{on(proc("eva", snapshot.Compute, 6000), 1, 0)}, "busy busy unknown(shared)"},
 		{"a process does not tell its memory", 6012, []snapshot.Process{on(untold("eva"), 1, 0)}, "busy busy unknown(shared)"},
@@ -197,6 +208,9 @@ func TestSlicesAreCounted(t *testing.T) {
 	if len(b.Users) != 2 || len(marks.GPUs) != 4 {
 		t.Errorf("%d users, %d marks", len(b.Users), len(marks.GPUs))
 	}
+	if g := h.GPUs[0]; !g.Since.IsZero() || g.Slices[0].Since.IsZero() || g.MIGDevices != nil {
+		t.Errorf("in use since %v, and its slice since %v; devices %v", g.Since, g.Slices[0].Since, g.MIGDevices)
+	}
 	if bk := b.Bookings[0]; !slices.Equal(bk.GPUs, []int{0}) || bk.Slice == nil || *bk.Slice != 2 || bk.UUID != "MIG-2" {
 		t.Errorf("booking %+v", bk)
 	}
@@ -208,13 +222,13 @@ func TestSlicesAreCounted(t *testing.T) {
 // TestUnplaced: a process that is on no slice, and one that is on one of another instance.
 func TestUnplaced(t *testing.T) {
 	s := scene{gpu: sliced(2)}
-	s.procs = []snapshot.Process{on(proc("jun", snapshot.Compute, 9), 1, 0), on(proc("jun", snapshot.Compute, 8), 9, 0), half(proc("eva", snapshot.Compute, 7)), proc("eva", snapshot.Compute, 6)}
+	s.procs = []snapshot.Process{on(proc("jun", snapshot.Compute, 9), 1, 0), on(proc("jun", snapshot.Compute, 8), 9, 0), on(proc("jun", snapshot.Compute, 5), 1, 3), half(proc("eva", snapshot.Compute, 7)), proc("eva", snapshot.Compute, 6)}
 	_, g := s.row(t)
 	var left []int64
 	for _, p := range g.Unplaced() {
 		left = append(left, *p.UsedMemory)
 	}
-	if !slices.Equal(left, []int64{8, 6}) || g.FreeSlices() != 0 {
+	if !slices.Equal(left, []int64{8, 6, 5}) || g.FreeSlices() != 0 {
 		t.Errorf("unplaced are those of %v MiB, %d slices are free", left, g.FreeSlices())
 	}
 	_, g = scene{gpu: sliced(3), procs: s.procs[:1]}.row(t)
@@ -292,6 +306,13 @@ func TestStaleHostKeepsSlices(t *testing.T) {
 	}
 	if g.Last == nil || g.Last.State != board.Busy || g.Slices[1].Last.State != board.Free {
 		t.Errorf("last seen: %+v, slice %+v", g.Last, g.Slices[1].Last)
+	}
+	for n := 1; n <= 2; n++ { // of the whole GPU too little was told, and one slice was full
+		s.gpu, s.procs = sliced(n), nil
+		s.gpu.MIGDevices[0].MemoryUsed = new(int64(8000))
+		if _, g := s.row(t); g.Last.State != board.Stuck {
+			t.Errorf("one of %d slices was stuck, and the GPU was %s", n, g.Last.State)
+		}
 	}
 	s.gpu = sliced(0)
 	if _, g := s.row(t); g.State != board.Unknown || g.Last == nil || len(g.Slices) != 0 {
@@ -378,5 +399,13 @@ func BenchmarkManyBookings(b *testing.B) {
 				board.Merge(in)
 			}
 		})
+	}
+}
+
+// Who computes on two slices of a GPU uses one GPU of the host, and as many units.
+func TestUserOfTwoSlices(t *testing.T) {
+	b, _ := scene{gpu: sliced(2), procs: []snapshot.Process{on(proc("eva", snapshot.Compute, 7900), 1, 0), on(proc("eva", snapshot.Compute, 7900), 2, 0)}}.merge()
+	if u := b.Users[0]; u.Used != 2 || len(u.Where) != 1 || !slices.Equal(u.Where[0].GPUs, []int{0}) {
+		t.Errorf("%+v, want two units of GPU 0", u)
 	}
 }

@@ -117,7 +117,7 @@ func TestUsersAreAddedUp(t *testing.T) {
 }
 
 func TestPeopleOfAHostAreBounded(t *testing.T) {
-	s := scene{gpu: a100()}
+	s := scene{gpu: a100(), procs: []snapshot.Process{proc("", snapshot.Compute, 9)}} // somebody unknown is not one of them
 	for i := range 257 {
 		p := proc(fmt.Sprintf("u%d", i), snapshot.Compute, 1)
 		p.PID = 1000 + i
@@ -125,6 +125,13 @@ func TestPeopleOfAHostAreBounded(t *testing.T) {
 		if b, _ := s.merge(); i >= 255 && (len(b.Users) != 256 || hasCode(b.Problems, "host:limit") != (i == 256)) {
 			t.Errorf("%d people compute: %d are named, problems %v", i+1, len(b.Users), b.Problems)
 		}
+	}
+	again := proc("u0", snapshot.Compute, 0) // the last of all, by memory
+	again.PID = 9999
+	s.procs = append(s.procs, again)
+	b, _ := s.merge()
+	if i := slices.IndexFunc(b.Users, func(u board.User) bool { return u.Name == "u0" }); i < 0 || b.Users[i].Processes != 2 {
+		t.Error("one who was named before is not named again")
 	}
 }
 
@@ -272,7 +279,7 @@ func TestModelsAreSorted(t *testing.T) {
 		return board.GPU{State: state, ShortName: name, GPU: snapshot.GPU{Name: name, MemoryTotal: new(gib << 10)}}
 	}
 	b := board.Board{Hosts: []board.Host{{GPUs: []board.GPU{
-		gpu("T4", 16, board.Busy), gpu("T4", 16, board.Free), gpu("L40", 48, board.Busy), gpu("A40", 48, board.Busy), gpu("A10", 24, board.Free), gpu("A10", 24, board.Free), gpu("H100", 80, board.Busy),
+		{State: board.Lost, Missing: true}, gpu("T4", 16, board.Busy), gpu("T4", 16, board.Free), gpu("L40", 48, board.Busy), gpu("A40", 48, board.Busy), gpu("A10", 24, board.Free), gpu("A10", 24, board.Free), gpu("H100", 80, board.Busy),
 	}}}}
 	b.Count()
 	got := ""
@@ -281,5 +288,88 @@ func TestModelsAreSorted(t *testing.T) {
 	}
 	if got != " A10 2/2 T4 1/2 H100 0/1 A40 0/1 L40 0/1" {
 		t.Errorf("models%s", got)
+	}
+}
+
+// A person with several bookings of a GPU has reserved one GPU, and maintenance is nobody's.
+func TestReservedCountsGPUs(t *testing.T) {
+	ops := by("ops", booking.Maintenance)
+	b, _ := scene{gpu: a100(), booked: []booking.Booking{by("eva", booking.Reserved), by("Eva", booking.Reserved), by("jun", booking.Reserved), ops}}.merge()
+	got := ""
+	for _, u := range b.Users {
+		got += fmt.Sprint(" ", u.Name, " ", u.Reserved)
+	}
+	if got != " Eva 1 jun 1" {
+		t.Errorf("reserved%s", got)
+	}
+}
+
+// Users come by what they have reserved and use now, and then by what they used before.
+func TestUsersAreSorted(t *testing.T) {
+	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("using", snapshot.Compute, 9)}, booked: []booking.Booking{by("booker", booking.Reserved)}, recent: &history.Recent{
+		Users: []history.User{{Name: "little", Mean2h: new(1.0)}, {Name: "much", Mean2h: new(4.0)}, {Name: "most", Mean2h: new(8.0)}, {Name: "booker", Mean2h: new(2.0)}},
+	}}.merge()
+	got := ""
+	for _, u := range b.Users {
+		got += " " + u.Name
+	}
+	if got != " using booker most much little" { // 1.5, 1 + 0.3, 1.2, 0.6, 0.15
+		t.Errorf("users%s", got)
+	}
+}
+
+// What is held and idle counts for the board and for those who hold it.
+func TestHeldIdleIsCounted(t *testing.T) {
+	recent := &history.Recent{GPUs: map[history.Key]history.GPU{{Host: "gpu01", GPU: "GPU-1"}: {IdleSince: now.Add(-5 * time.Hour)}}}
+	procs := []snapshot.Process{proc("sam", snapshot.Compute, 9000)}
+	b, _ := scene{gpu: a100(), recent: recent, procs: procs}.merge()
+	if b.Totals.HeldIdle != 1 || b.Users[0].IdleGPUs != 1 {
+		t.Errorf("%d are held and idle, %d of them sam's", b.Totals.HeldIdle, b.Users[0].IdleGPUs)
+	}
+	b, _ = scene{gpu: a100(), procs: procs}.merge()
+	if b.Totals.HeldIdle != 0 || b.Users[0].IdleGPUs != 0 {
+		t.Errorf("%d are held and idle where nobody knows for how long, %d of them sam's", b.Totals.HeldIdle, b.Users[0].IdleGPUs)
+	}
+}
+
+// Free GPUs come by memory and then by model; the next one to come free is the one whose booking ends first.
+func TestFreeNowAndNextFree(t *testing.T) {
+	gpu := func(index int, model string, gib int64, state board.State) board.GPU {
+		return board.GPU{State: state, ShortName: model, GPU: snapshot.GPU{Index: index, MemoryTotal: new(gib << 10)}}
+	}
+	until := func(index, hours int, state board.State) board.GPU {
+		g := gpu(index, "T4", 16, state)
+		g.Booking, g.FreeFrom = &board.Booking{Name: fmt.Sprint("by", index)}, now.Add(time.Duration(hours)*time.Hour)
+		return g
+	}
+	open := until(12, 0, board.Booked)
+	open.FreeFrom = time.Time{}
+	unbooked := until(11, 1, board.InUse)
+	unbooked.Booking = nil
+	b := board.Board{Hosts: []board.Host{{Name: "a", GPUs: []board.GPU{
+		gpu(0, "T4", 16, board.Free), gpu(1, "L40", 48, board.Free), gpu(2, "A40", 48, board.Free),
+		until(10, 1, board.Busy), unbooked, open, until(13, 5, board.InUse), until(14, 3, board.Contested), until(15, 4, board.Booked),
+	}}}}
+	b.Count()
+	got := ""
+	for _, f := range b.FreeNow {
+		got += fmt.Sprint(" ", f.Model, ":", f.GPU)
+	}
+	if got != " A40:2 L40:1 T4:0" {
+		t.Errorf("free now%s", got)
+	}
+	if n := b.NextFree; n == nil || n.GPU != 14 || n.By != "by14" || !n.From.Equal(now.Add(3*time.Hour)) {
+		t.Errorf("next free %+v", n)
+	}
+}
+
+// A booking that ended long ago is shown no more.
+func TestBookingsThatEndedLongAgo(t *testing.T) {
+	for ago, shown := range map[time.Duration]int{48 * time.Hour: 1, 48*time.Hour + time.Second: 0} {
+		past := by("eva", booking.Reserved)
+		past.From, past.Until = now.Add(-100*time.Hour), now.Add(-ago)
+		if b, _ := (scene{gpu: a100(), booked: []booking.Booking{past}}).merge(); len(b.Bookings) != shown {
+			t.Errorf("ended %v ago: %d are shown", ago, len(b.Bookings))
+		}
 	}
 }

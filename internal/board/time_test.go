@@ -62,6 +62,7 @@ func TestClockBehindNeedsRecentArrival(t *testing.T) {
 		"nobody knows when it came": {age: time.Hour},
 		"it came an hour ago":       {age: 2 * time.Hour, seenAt: now.Add(-time.Hour)},
 		"it came when it was made":  {age: time.Hour, seenAt: now.Add(-time.Hour)},
+		"it came just in time":      {age: 70 * time.Second, seenAt: now.Add(-10 * time.Second)},
 	} {
 		s.gpu = a100()
 		if h, _ := s.row(t); h.State != board.Stale || h.ClockOffset != 0 || hasCode(h.Problems, "clock:behind") {
@@ -191,5 +192,43 @@ func TestClockAheadIsReported(t *testing.T) {
 	h, _ := scene{gpu: a100(), age: -time.Hour, seenAt: now.Add(-10 * time.Second)}.row(t)
 	if h.State != board.Stale || h.ClockOffset <= 0 || !hasCode(h.Problems, "clock:ahead") {
 		t.Errorf("state %s, offset %v, problems %v; want stale, about +1h, clock:ahead", h.State, h.ClockOffset, h.Problems)
+	}
+}
+
+// A node that runs from cron tells no interval: its news is old after three minutes.
+func TestStaleWithoutAnInterval(t *testing.T) {
+	for age, want := range map[time.Duration]board.HostState{3 * time.Minute: board.Up, 3*time.Minute + time.Second: board.Stale} {
+		snap := &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(now.Add(-age)), GPUs: []snapshot.GPU{a100()}, GPUsComplete: true}
+		b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Reports: map[string]board.Report{"gpu01": {Snapshot: snap}}})
+		if got := b.Hosts[0].State; got != want {
+			t.Errorf("%v old: %s, want %s", age, got, want)
+		}
+	}
+}
+
+func TestDownAfterTheConfiguredTime(t *testing.T) {
+	for age, want := range map[time.Duration]board.HostState{time.Hour: board.Stale, time.Hour + time.Second: board.Down} {
+		if h, _ := (scene{gpu: a100(), age: age, setting: board.Settings{DownAfter: time.Hour}}).row(t); h.State != want {
+			t.Errorf("%v old: %s, want %s", age, h.State, want)
+		}
+	}
+}
+
+// A card is lost from the answer that lacked it, and not from a time to come where the node's
+// clock is ahead; when it was first listed is not forgotten.
+func TestLostAndFirstSeen(t *testing.T) {
+	for age, want := range map[time.Duration]time.Time{10 * time.Second: now.Add(-10 * time.Second), -30 * time.Second: now} {
+		s := scene{gpu: a100()}
+		_, s.marks = s.merge()
+		first := s.marks.GPUs["gpu01/GPU-1"].First
+		s.gpu.UUID, s.gpu.PCIBusID, s.age = "GPU-2", "00000000:41:00.0", age
+		_, marks := s.merge()
+		if lost := marks.GPUs["gpu01/GPU-1"]; !lost.Lost.Equal(want) || !lost.First.Equal(first) {
+			t.Errorf("an answer %v old: lost since %v, first seen %v; want %v and %v", age, lost.Lost, lost.First, want, first)
+		}
+		s.marks, s.age = marks, -50*time.Second
+		if _, again := s.merge(); !again.GPUs["gpu01/GPU-2"].First.Equal(marks.GPUs["gpu01/GPU-2"].First) {
+			t.Errorf("first seen %v, and then %v", marks.GPUs["gpu01/GPU-2"].First, again.GPUs["gpu01/GPU-2"].First)
+		}
 	}
 }
