@@ -35,6 +35,7 @@ func TestAdd(t *testing.T) {
 	}{
 		{"empty file", "", x, header + "{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}\n"},
 		{"comments alone", "// ours", x, "// ours\n{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}\n"},
+		{"comments alone, CRLF", "// ours\r\n", gpu("a", 0, "x", time.Time{}), "// ours\r\n{\r\n  \"a\": {\r\n    \"0\": {\r\n      \"name\": \"x\"\r\n    }\r\n  }\r\n}\r\n"},
 		{"PHP's empty object", "[]", x, "{\n  \"a\": {\n    \"0\": {\n      \"name\": \"x\",\n      \"date\": \"2026-12-01 10:00\"\n    }\n  }\n}"},
 		{"new host, tabs, comment at the end of the line",
 			"{\n\t\"b\": [] // none\n}\n", x,

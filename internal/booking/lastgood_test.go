@@ -256,3 +256,32 @@ func TestEmptyFileThatNeverHadBookings(t *testing.T) {
 		}
 	}
 }
+
+// A file that must not be changed says how it is restored, where there is something to restore.
+func TestIntact(t *testing.T) {
+	now := at(t, "2026-11-20 10:30")
+	for _, tc := range []struct {
+		name, good, data   string
+		broken, restorable bool
+	}{
+		{"good", `{"a": [{"name": "x"}]}`, `{"b": [{"name": "y"}]}`, false, false},
+		{"empty, and never had bookings", "", "", false, false},
+		{"empty, and had none", "{}", "", false, false},
+		{"empty, and had one", `{"a": [{"name": "x"}]}`, "// nobody", true, true},
+		{"an error of syntax", `{"a": [{"name": "x"}]}`, `{"a": [`, true, true},
+		{"an error of syntax from the first day on", "", `{"a": [`, true, false},
+	} {
+		file := filepath.Join(t.TempDir(), "comments.json")
+		if tc.good != "" {
+			write(tc.good)(t, file)
+			if _, err := Load(file, "", nil, Options{Now: now}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := Open(file, nil).Intact([]byte(tc.data))
+		var restorable *RestorableError
+		if errors.Is(err, ErrBroken) != tc.broken || errors.As(err, &restorable) != tc.restorable || !tc.broken && err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+}

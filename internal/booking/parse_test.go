@@ -187,6 +187,7 @@ func TestParseMistakes(t *testing.T) {
 		{"GPU twice", `{"a": {"0": {"name": "x"}, "0": {"name": "y"}}}`, "a/0 x -..-\na/0 y -..-", []string{"1:8 booking:duplicate: one list", "1:33 booking:overlap"}, false},
 		{"field twice", `{"a": [{"name": "x", "name": "y"}]}`, "a/0 y -..-", []string{"1:9 booking:duplicate"}, false},
 		{"unknown field", `{"a": [{"name": "x", "coment": "c"}]}`, "a/0 x -..-", []string{"1:22 booking:field: did you mean \"comment\"?"}, false},
+		{"unknown field in capitals", `{"a": [{"name": "x", " COMENT ": "c"}]}`, "a/0 x -..-", []string{"1:22 booking:field: did you mean \"comment\"?"}, false},
 		{"field of another tool", `{"a": [{"name": "x", "until": "2026-12-01"}]}`, "a/0 x -..-", []string{"1:22 booking:field: did you mean \"date\"?"}, false},
 		{"capital field", `{"a": [{"Name": "x"}]}`, "a/0 x -..-", []string{"1:9 booking:field: small letters"}, false},
 		{"host name", `{"a_b": [{"name": "x"}], "b": [{"name": "y"}]}`, "b/0 y -..-", []string{"1:2 booking:host: letters, digits"}, false},

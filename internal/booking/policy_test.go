@@ -97,7 +97,11 @@ func TestPolicy(t *testing.T) {
 func TestPolicyNames(t *testing.T) {
 	p := &Policy{Login: "ada", Person: "bob", Written: "bob.unix", Now: at(t, friday), Zone: time.UTC}
 	wanted := Booking{Host: "a", Target: Target{Index: 0}, Until: at(t, friday).Add(time.Hour), Kind: Reserved}
-	c, err := p.Book(nil, wanted)
+	given := []Booking{wanted}
+	c, err := p.Book(nil, given...)
+	if given[0] != wanted {
+		t.Errorf("what was wanted became %+v", given[0])
+	}
 	if err != nil || len(c.Done) != 1 || c.Done[0].Name != "bob.unix" || c.Done[0].By != "ada" || c.Done[0].Forced {
 		t.Errorf("%+v, %v", c.Done, err)
 	}

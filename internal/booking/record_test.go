@@ -282,3 +282,27 @@ func TestNoChangeWithoutARecord(t *testing.T) {
 		t.Errorf("%v, and the file is %s", err, r.read())
 	}
 }
+
+// A booking of a whole host or by UUID that vanished names no GPU by number.
+func TestVanishedNamesTheGPU(t *testing.T) {
+	r := newRecordTest(t)
+	write("{}")(t, r.f.path)
+	for _, target := range []Target{{All: true, Index: -1}, {UUID: "GPU-ab", Index: -1}, {Index: 2}} {
+		r.change("ada", func(data []byte) ([]byte, error) {
+			next, _, err := Add(data, In(nil), Booking{Host: "a", Target: target, Name: "ada"})
+			return next, err
+		})
+	}
+	write("{ }")(t, r.f.path)
+	var got []string
+	for _, p := range r.f.Load(r.opts()).Problems {
+		number := "none"
+		if p.GPU != nil {
+			number = fmt.Sprint(*p.GPU)
+		}
+		got = append(got, number)
+	}
+	if want := "none none 2"; strings.Join(got, " ") != want {
+		t.Errorf("numbers %v, want %s", got, want)
+	}
+}
