@@ -3,10 +3,13 @@ package publisher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/pkg/sftp"
 )
 
 // TestCodesOfRareFailures: what no server of the tests does by itself.
@@ -32,4 +35,33 @@ func TestCodesOfRareFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, open(t, o), newMemorySpool(LatestName), CodeLocal)
+}
+
+// An answer of the server about a request says that the connection works.
+func TestAnswered(t *testing.T) {
+	status := func(code uint32) error { return fmt.Errorf("renaming: %w", &sftp.StatusError{Code: code}) }
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{status(uint32(sftp.ErrSSHFxFailure)), true}, {status(uint32(sftp.ErrSSHFxOpUnsupported)), true},
+		{status(uint32(sftp.ErrSSHFxConnectionLost)), false}, {status(uint32(sftp.ErrSSHFxNoConnection)), false},
+		{os.ErrNotExist, true}, {os.ErrPermission, true}, {os.ErrDeadlineExceeded, false}, {errors.New("EOF"), false},
+	} {
+		if got := answered(tt.err); got != tt.want {
+			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)
+		}
+	}
+}
+
+// A hint about sftp names the port, the keys and the files of host keys of the push.
+func TestArgumentsOfSFTP(t *testing.T) {
+	for want, o := range map[string]Options{
+		"web": {Target: Target{Scheme: "sftp", Host: "web"}},
+		"-i /k -i '/a b' -o UserKnownHostsFile='/x /y' -P 2222 u@web": {Target: Target{Scheme: "sftp", Host: "web", User: "u", Port: 2222}, Identity: []string{"/k", "/a b"}, KnownHosts: []string{"/x", "/y"}},
+	} {
+		if got := open(t, o).sftpArgs(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 }

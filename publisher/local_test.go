@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -83,5 +84,25 @@ func TestNewRefuses(t *testing.T) {
 	o.Budget, o.Backlog, o.retryCap = 1, 1, 1
 	if p := open(t, o); p.opts.Budget != 1 || p.opts.Backlog != 1 || p.opts.retryCap != 1 {
 		t.Errorf("options are %+v", p.opts)
+	}
+}
+
+// A full or failing disk may recover, and a directory that is wrong does not; a file that is gone need not be removed.
+func TestErrorsOfALocalDrop(t *testing.T) {
+	for err, want := range map[syscall.Errno]string{syscall.ENOSPC: CodeLocal, syscall.EROFS: CodeLocal, syscall.EACCES: CodeLocalDir, syscall.ENOTDIR: CodeLocalDir} {
+		if e := dropError("hint", &os.PathError{Op: "mkdir", Path: "/drop", Err: err}); e.Code != want || e.Temporary() != (want == CodeLocal) || e.Hint() != "hint" {
+			t.Errorf("%v: %s, temporary %v, hint %q; want %s", err, e.Code, e.Temporary(), e.Hint(), want)
+		}
+	}
+	o, drop := localOptions(t)
+	if err := os.MkdirAll(filepath.Join(drop, "full", "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, o)
+	if err := p.removeLocal("gone"); err != nil {
+		t.Errorf("a file that is gone: %v", err)
+	}
+	if err := p.removeLocal("full"); err == nil {
+		t.Error("a directory that cannot be removed is no error")
 	}
 }

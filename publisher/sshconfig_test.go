@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -252,7 +253,7 @@ func TestProxyJump(t *testing.T) {
 		t.Setenv("SSH_AUTH_SOCK", "")
 		config := fmt.Sprintf("Host last\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n HostKeyAlias the-last\n ProxyJump jump\nHost jump\n HostName %s\n Port %d\n IdentityFile %s\n UserKnownHostsFile %s\n",
 			last.Host, last.Port, last.Key, known[0], jump.Host, jump.Port, jump.Key, known[1])
-		return Options{Target: Target{Scheme: "sftp", User: last.User, Host: "last"}, Budget: 10 * time.Second,
+		return Options{Target: Target{Scheme: "sftp", User: last.User, Host: "last"}, Budget: need.Patience,
 			ResolveConfig: sshConfig(t, writeFile(t, filepath.Join(t.TempDir(), "config"), config))}
 	}
 	alias := writeFile(t, filepath.Join(t.TempDir(), "known"), "the-last "+string(ssh.MarshalAuthorizedKey(last.Public["ed25519"])))
@@ -281,4 +282,31 @@ func TestProxyJump(t *testing.T) {
 	o.Budget = testBudget
 	within(t, open(t, o), newMemorySpool(LatestName), CodeTimeout)
 	resume()
+}
+
+// Times that are no times, or too long for a push, do not count; HOME may be all of a path.
+func TestValuesOfSSHConfig(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	p := open(t, Options{Target: Target{Scheme: "sftp", Host: "board"}})
+	for value, want := range map[string]time.Duration{"none": 0, "0": 0, "-1": 0, "1": time.Second, "3599": 3599 * time.Second, "3600": 0, "x": 0} {
+		s, err := p.fill(map[string][]string{"connecttimeout": {value}}, "board", "", 0)
+		if err != nil || s.connectTimeout != want {
+			t.Errorf("ConnectTimeout %s: %v, %v; want %v", value, s.connectTimeout, err, want)
+		}
+	}
+	for path, want := range map[string]string{"~": home, "~/k": home + "/k", "~eva/k": "~eva/k", "/a~": "/a~"} {
+		if got := (settings{}).expand(path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	keys := &hostKeys{addTo: "/h/known_hosts"}
+	for want, s := range map[string]settings{
+		"ssh-keyscan -p 22 web >> /h/known_hosts":                          {host: "web", port: 22},
+		"ssh-keyscan -p 22 web | sed 's/^[^# ]*/board/' >> /h/known_hosts": {host: "web", port: 22, hostKeyAlias: "board"},
+	} {
+		if got := keys.scanCommand(s); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 }

@@ -68,14 +68,10 @@ func TestBatch(t *testing.T) {
 		t.Errorf("written %d, skipped %d", b.Written, b.Skipped)
 	}
 	b = write("a", "b")
-	if err := b.Remove("hosts/gpu01/index.html"); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Remove("hosts/gpu01"); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Remove("never/was"); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"never/was", "hosts/gpu01/index.html", "hosts/gpu01"} {
+		if err := b.Remove(name); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := b.Commit(); err != nil || b.Written != 1 || b.Skipped != 1 {
 		t.Errorf("written %d, skipped %d, %v", b.Written, b.Skipped, err)

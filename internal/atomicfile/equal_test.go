@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -62,5 +63,18 @@ func TestChangedFilesAreWrittenAgain(t *testing.T) {
 				t.Errorf("it holds %q", got)
 			}
 		})
+	}
+}
+
+// A file that has become shorter or longer while it is read does not have the content.
+func TestSameContent(t *testing.T) {
+	for text, want := range map[string]bool{"page": true, "pag": false, "pages": false, "pane": false, "": false} {
+		if got := sameContent(strings.NewReader(text), []byte("page")); got != want {
+			t.Errorf("%q is the content of the page: %v", text, got)
+		}
+	}
+	large := bytes.Repeat([]byte("x"), 100<<10)
+	if !sameContent(bytes.NewReader(large), large) || sameContent(bytes.NewReader(large[1:]), large) {
+		t.Error("a file of several buffers is compared wrongly")
 	}
 }

@@ -352,6 +352,16 @@ func TestSharesOfMemory(t *testing.T) {
 	}
 }
 
+// What was last seen of a GPU was decided by the bookings of that time.
+func TestLastSeenIsOfItsTime(t *testing.T) {
+	ended := by("eva", booking.Reserved)
+	ended.From, ended.Until = now.Add(-2*time.Hour), now.Add(-30*time.Minute)
+	_, g := scene{gpu: a100(), age: time.Hour, procs: []snapshot.Process{proc("eva", snapshot.Compute, 9000)}, booked: []booking.Booking{ended}}.row(t)
+	if g.Booking != nil || g.Last.State != board.InUse {
+		t.Errorf("booked now: %v, last seen %s; want no booking, last seen in-use", g.Booking, g.Last.State)
+	}
+}
+
 // People are named in order, whatever they hold, and a model as it is configured.
 func TestNamesOfARow(t *testing.T) {
 	s := scene{gpu: a100(), age: time.Hour, setting: board.Settings{ShortNames: map[string]string{"NVIDIA A100-SXM4-40GB": "A100 40"}},

@@ -38,6 +38,17 @@ func TestAliasesInBookings(t *testing.T) {
 	}
 }
 
+// A person is meant by every one of their names, in any case.
+func TestMine(t *testing.T) {
+	aliases, _ := ParseAliases([]byte("alovelace,Ada"))
+	for _, who := range []string{"ada", "ALovelace"} {
+		mine := aliases.Mine(who)
+		if !mine("alovelace") || !mine("ADA") || mine("bob") {
+			t.Errorf("%s: alovelace %v, ADA %v, bob %v", who, mine("alovelace"), mine("ADA"), mine("bob"))
+		}
+	}
+}
+
 func TestConflicts(t *testing.T) {
 	c := Parse("c", []byte(`{"a": {
 		"0": [{"name": "x", "date": "2026-12-01 10:00", "id": "x0"}, {"name": "me", "from": "2026-12-02", "id": "me0"}],
@@ -100,7 +111,7 @@ func TestSlicesDoNotConflict(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	now := at(t, friday)
-	c := Parse("c", []byte(`{"a": {"0": {"name": "me", "date": "2026-11-22"}, "1": {"name": "me", "from": "2026-11-25"}, "2": {"name": "me", "date": "2026-11-19"}, "3": {"name": "you"}}}`), paris(t), Options{})
+	c := Parse("c", []byte(`{"a": {"0": {"name": "me", "date": "2026-11-22"}, "1": {"name": "me", "from": "2026-11-25"}, "2": {"name": "me", "date": "2026-11-19"}, "3": {"name": "you"}, "9": {"kind": "maintenance", "name": "me"}}}`), paris(t), Options{})
 	l := Limits{MaxGPUs: 2, MaxDuration: 48 * time.Hour, MaxAhead: 30 * 24 * time.Hour}
 	b := func(host string, index int, from, until string) Booking {
 		b := Booking{Host: host, Target: Target{Index: index, All: index < 0}, Name: "Me", From: at(t, from)}

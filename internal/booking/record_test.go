@@ -306,3 +306,32 @@ func TestVanishedNamesTheGPU(t *testing.T) {
 		t.Errorf("numbers %v, want %s", got, want)
 	}
 }
+
+// The record is beside the file, and an entry that somebody has made up counts for nothing.
+func TestRecordIsBesideTheFile(t *testing.T) {
+	for file, want := range map[string]string{"comments.json": "bookings.log", "lab.json": "lab.bookings.log"} {
+		if got := Open(filepath.Join(t.TempDir(), file), nil).recordPath(); filepath.Base(got) != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+	}
+	good := Entry{Host: "a", GPU: "0", ID: "i", Name: "eva", By: "eva", Comment: "c"}
+	if _, ok := good.Booking(); !ok {
+		t.Error("a good entry counts for nothing")
+	}
+	for what, spoil := range map[string]func(*Entry){
+		"host": func(e *Entry) { e.Host = "../a" }, "GPU": func(e *Entry) { e.GPU = "x" },
+		"id":      func(e *Entry) { e.ID = strings.Repeat("i", MaxIDBytes+1) },
+		"name":    func(e *Entry) { e.Name = strings.Repeat("n", MaxNameBytes+1) },
+		"by":      func(e *Entry) { e.By = strings.Repeat("b", MaxNameBytes+1) },
+		"comment": func(e *Entry) { e.Comment = strings.Repeat("c", MaxCommentBytes+1) },
+	} {
+		e := good
+		spoil(&e)
+		if _, ok := e.Booking(); ok {
+			t.Errorf("an entry with a bad %s counts", what)
+		}
+	}
+	if fingerprint(nil) == fingerprint([]byte{}) {
+		t.Error("a file that does not exist is like an empty one")
+	}
+}

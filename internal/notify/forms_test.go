@@ -2,7 +2,6 @@ package notify
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"mime"
@@ -221,8 +220,10 @@ func TestNothingIsLeftRunning(t *testing.T) {
 	dir := t.TempDir()
 	c := carrier(t, dir, Hook{Name: "c", Kind: Command, Command: []string{"sh", "-c", "sleep 600 & echo $! > " + dir + "/pid; wait"}})
 	accept(t, c, start, event(1))
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
+	ctx := budgetUntil(t, func() bool {
+		raw, _ := os.ReadFile(filepath.Join(dir, "pid"))
+		return len(raw) > 0
+	})
 	if got := c.Deliver(ctx, start); len(got) != 1 {
 		t.Fatalf("trouble %+v", got)
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"gpuboard/internal/events"
+	"gpuboard/internal/testenv/need"
 )
 
 var start = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
@@ -257,8 +258,10 @@ func TestFailingHookDelaysNoOther(t *testing.T) {
 	r := newReceiver(t)
 	c := carrier(t, t.TempDir(), hook("dead", dead.URL), hook("well", r.URL), Hook{Name: "slow", Kind: Command, Command: []string{"sleep", "600"}})
 	accept(t, c, start, event(1), event(2))
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // stands for the budget
-	defer cancel()
+	ctx := budgetUntil(t, func() bool {
+		states, _ := c.States()
+		return slices.ContainsFunc(states, func(s State) bool { return s.Hook == "well" && s.Waiting == 0 })
+	})
 	got := c.Deliver(ctx, start)
 	if len(got) != 2 || got[0].Hook != "dead" || got[1].Hook != "slow" {
 		t.Fatalf("trouble %+v", got)
@@ -269,6 +272,35 @@ func TestFailingHookDelaysNoOther(t *testing.T) {
 		}
 	}
 	wantIDs(t, r, event(1).ID, event(2).ID)
+}
+
+// A budget is a context whose time is over when over is closed.
+type budget struct {
+	context.Context
+	over chan struct{}
+}
+
+func (b budget) Done() <-chan struct{} { return b.over }
+
+func (b budget) Err() error {
+	select {
+	case <-b.over:
+		return context.DeadlineExceeded
+	default:
+		return b.Context.Err()
+	}
+}
+
+// budgetUntil returns a budget that is over as soon as something has happened.
+func budgetUntil(t *testing.T, happened func() bool) context.Context {
+	b := budget{t.Context(), make(chan struct{})}
+	go func() {
+		defer close(b.over)
+		for end := time.Now().Add(need.Patience); !happened() && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return b
 }
 
 func TestCancelledDeliveryIsNoFailure(t *testing.T) {

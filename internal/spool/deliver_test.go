@@ -238,3 +238,15 @@ func TestOpenRefusesWhatOthersCanWrite(t *testing.T) {
 		}
 	}
 }
+
+// A spool that is gone is no spool from which everything was delivered.
+func TestPendingOfASpoolThatIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := s.Pending("web"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, %v; want an error", files, err)
+	}
+}

@@ -271,3 +271,35 @@ func TestPruneReportsErrors(t *testing.T) {
 		}
 	}
 }
+
+// A collector that was killed between the journal and latest.json.gz has used its number.
+func TestJournalKeepsTheNumber(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	add(t, s, bootA, noon)
+	add(t, s, bootA, noon.Add(time.Second))
+	s.Close()
+	if err := os.Remove(filepath.Join(dir, LatestName)); err != nil {
+		t.Fatal(err)
+	}
+	if third := add(t, open(t, dir), bootA, noon.Add(2*time.Second)); third.Seq != 3 {
+		t.Errorf("the number after 2 is %d", third.Seq)
+	}
+}
+
+// What a killed process left is removed an hour later.
+func TestAddSweeps(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	old, young := filepath.Join(dir, ".tmp-latest.json.gz-ABCDEFGHIJKLMNOPQRSTUVWXYZ"), filepath.Join(dir, ".tmp-latest.json.gz-BCDEFGHIJKLMNOPQRSTUVWXYZA")
+	for path, age := range map[string]time.Duration{old: 2 * time.Hour, young: time.Minute} {
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, noon.Add(-age), noon.Add(-age))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(t, s, bootA, noon)
+	_, oldErr := os.Stat(old)
+	if _, err := os.Stat(young); err != nil || !errors.Is(oldErr, fs.ErrNotExist) {
+		t.Errorf("after an hour: %v; after a minute: %v", oldErr, err)
+	}
+}
