@@ -66,7 +66,7 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 	if err != nil {
 		return fmt.Errorf("making a temporary directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, removeDemo(dir)) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
@@ -188,6 +188,18 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 	}
 	fmt.Fprintln(a.stderr, "gpuboard: cleaning up")
 	return nil
+}
+
+// removeDemo removes the files of a demonstration. It tries again for some seconds: a loop
+// that somebody has started beside it may push into it meanwhile.
+func removeDemo(dir string) error {
+	for try := 0; ; try++ {
+		err := os.RemoveAll(dir)
+		if err == nil || try == 50 {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // demoConfig writes a configuration with which commands find the demonstration.
