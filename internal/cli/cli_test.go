@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -177,5 +181,31 @@ func TestHelpFitsOneScreen(t *testing.T) {
 		if !strings.HasPrefix(commandHelp(c), "  ") || !strings.Contains(strings.SplitN(commandHelp(c), "\n", 2)[0], name) {
 			t.Errorf("help of %s does not begin with an example:\n%.200s", name, commandHelp(c))
 		}
+	}
+}
+
+// A loop that somebody started beside a demonstration pushes while its files are removed.
+func TestRemoveDemoBesideALoop(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "demo")
+	drop := filepath.Join(dir, "drop")
+	if err := os.MkdirAll(drop, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var loops sync.WaitGroup
+	for i := range 4 {
+		loops.Go(func() {
+			for n, end := 0, time.Now().Add(200*time.Millisecond); time.Now().Before(end); n++ {
+				_ = os.WriteFile(filepath.Join(drop, fmt.Sprint(i, n)), nil, 0o644)
+			}
+		})
+	}
+	for pushed, _ := os.ReadDir(drop); len(pushed) == 0; pushed, _ = os.ReadDir(drop) {
+	}
+	if err := removeDemo(dir); err != nil {
+		t.Error(err)
+	}
+	loops.Wait()
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the files of the demonstration: %v", err)
 	}
 }
