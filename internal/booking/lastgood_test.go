@@ -285,3 +285,16 @@ func TestIntact(t *testing.T) {
 		}
 	}
 }
+
+// What is no longer in the file is not kept as its last good content: whoever changed it has kept that.
+func TestOnlyThePresentContentIsKept(t *testing.T) {
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	write(`{"b": [{"name": "y"}]}`)(t, f.path)
+	for data, kept := range map[string]bool{`{"a": [{"name": "x"}]}`: false, `{"b": [{"name": "y"}]}`: true} {
+		err := f.keepGood([]byte(data), time.Time{})
+		if _, statErr := os.Stat(f.beside(lastGoodSuffix)); err != nil || (statErr == nil) != kept {
+			t.Errorf("%s: %v, the copy: %v", data, err, statErr)
+		}
+		_ = os.Remove(f.beside(lastGoodSuffix))
+	}
+}

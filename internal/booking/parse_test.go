@@ -212,6 +212,10 @@ func TestParseMistakes(t *testing.T) {
 		{"hour that comes twice", `{"a": [{"name": "x", "date": "2026-10-25 02:30"}]}`, "a/0 x -..2026-10-25T02:30", []string{"1:30 booking:ambiguous: the second counts"}, false},
 		{"overlap", "{\"a\": [[{\"name\": \"x\", \"date\": \"2026-12-02\"},\n{\"name\": \"y\", \"from\": \"2026-12-01\"}]]}", "a/0 x -..2026-12-03T00:00\na/0 y 2026-12-01T00:00..-",
 			[]string{"2:1 booking:overlap: GPU 0 of a is booked here by \"y\" and in line 1 by \"x\" for the same time from 2026-12-01 00:00 until 2026-12-03 00:00"}, false},
+		{"overlap with one that ends first", `{"a": [[{"name": "x", "date": "2026-12-05"}, {"name": "y", "from": "2026-12-01", "date": "2026-12-02"}]]}`,
+			"a/0 x -..2026-12-06T00:00\na/0 y 2026-12-01T00:00..2026-12-03T00:00", []string{"1:46 booking:overlap: for the same time from 2026-12-01 00:00 until 2026-12-03 00:00"}, false},
+		{"overlap with the longer of two of one person", `{"a": [[{"name": "x", "date": "2026-12-10"}, {"name": "x", "from": "2026-12-01", "date": "2026-12-02"}, {"name": "y", "from": "2026-12-05", "date": "2026-12-06"}]]}`,
+			"a/0 x -..2026-12-11T00:00\na/0 x 2026-12-01T00:00..2026-12-03T00:00\na/0 y 2026-12-05T00:00..2026-12-07T00:00", []string{"1:105 booking:overlap: by \"y\" and in line 1 by \"x\""}, false},
 		{"overlap with the whole host", `{"a": {"3": {"name": "x"}, "*": {"name": "y"}}}`, "a/* y -..-\na/3 x -..-", []string{"1:33 booking:overlap: GPU 3 of a"}, false},
 		{"overlap that was forced", `{"a": {"3": {"name": "x"}, "*": {"name": "y", "forced": true}}}`, "a/* y -..-\na/3 x -..-", nil, false},
 	} {
@@ -284,6 +288,9 @@ func TestIDs(t *testing.T) {
 	}
 	if b[0] == b[1] {
 		t.Errorf("two equal entries share the id %s", b[0])
+	}
+	if c := ids(`{"a": [[{"name": "x"}, {"name": "x"}, {"name": "x"}]]}`); c[1] != c[0]+"-2" || c[2] != c[0]+"-3" {
+		t.Errorf("ids of three equal entries: %v", c)
 	}
 	if got := ids(`{"a": [{"name": "x", "id": "mine"}]}`); got[0] != "mine" {
 		t.Errorf("id %q", got[0])
