@@ -86,7 +86,7 @@ gpuboard_site_name: gpus.example.org
 	if out, changed := play(); changed != "gpu01 web " {
 		t.Errorf("the first run changes %s:\n%s", changed, out)
 	}
-	web.Until("a board of both", func() bool { return boardOn(web).up("gpu01") && boardOn(web).up("web") })
+	web.Until("a board of both", func() bool { return shows(web, "gpu01", "web") })
 
 	// nginx shows it, with what its snippets say.
 	req, _ := http.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)
@@ -135,7 +135,7 @@ gpuboard_site_name: gpus.example.org
 		t.Errorf("the program and the interval changed: %+v, and was %+v", is, was)
 	}
 	web.Until("a board by the new program", func() bool {
-		return boardOn(web).up("gpu01") && boardOn(web).up("web") && strings.Contains(web.Read("/run/gpuboard/site/index.html"), "9.9.9") &&
+		return shows(web, "gpu01", "web") && strings.Contains(web.Read("/run/gpuboard/site/index.html"), "9.9.9") &&
 			strings.Contains(web.Read("/run/gpuboard/site/index.html"), "Ours")
 	})
 }

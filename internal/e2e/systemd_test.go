@@ -74,7 +74,7 @@ func onAMachine(t *testing.T, dist, next string) {
 	}
 	m.Run("systemctl", "start", "gpuboard-receive.service")
 	m.Until("a site by the next version", func() bool {
-		return strings.Contains(m.Read("/run/gpuboard/site/index.html"), "1.2.4") && boardOn(m).up("gpu01")
+		return strings.Contains(m.Read("/run/gpuboard/site/index.html"), "1.2.4") && shows(m, "gpu01")
 	})
 	if out := mustDoctor(m, "node"); strings.Contains(out, "loop:old-version") {
 		t.Errorf("the loop is of another version:\n%s", out)
@@ -155,7 +155,7 @@ booking:
 		return len(keys) > 0
 	})
 	m.Run(append([]string{"systemctl", "enable", "--now"}, loops...)...)
-	m.Until("a board with gpu01 on it", func() bool { return boardOn(m).up("gpu01") })
+	m.Until("a board with gpu01 on it", func() bool { return shows(m, "gpu01") })
 
 	client := m.Client()
 	get := func(path string) (string, *http.Response) {
@@ -197,10 +197,7 @@ booking:
 	stays(t, m, "/run/gpuboard/site/index.html", true)
 	m.Run("rm", "-rf", "/run/gpuboard")
 	m.Run("systemctl", "start", "gpuboard-watch.service")
-	m.Until("the site after a start of the machine", func() bool {
-		_, err := m.Try("test", "-e", "/run/gpuboard/site/index.html") // the index comes last
-		return err == nil && boardOn(m).up("gpu01")
-	})
+	m.Until("the site after a start of the machine", func() bool { return shows(m, "gpu01") })
 	m.Run("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "cat", "/run/gpuboard/site/index.html")
 	if out := mustDoctor(m, "web"); strings.Contains(out, "BAD") {
 		t.Errorf("doctor web:\n%s", out)
@@ -363,6 +360,18 @@ type shownBoard struct {
 func boardOn(m *machinetest.Machine) (b shownBoard) {
 	_ = json.Unmarshal([]byte(m.Read("/run/gpuboard/site/api/v1/board.json")), &b) // not there yet
 	return b
+}
+
+// shows reports whether the site shows hosts with their eight GPUs each: in its
+// data and on its front page, which a generation writes last.
+func shows(m *machinetest.Machine, hosts ...string) bool {
+	board, page := boardOn(m), m.Read("/run/gpuboard/site/index.html")
+	for _, host := range hosts {
+		if !board.up(host) || !strings.Contains(page, host) {
+			return false
+		}
+	}
+	return true
 }
 
 func (b shownBoard) up(host string) bool {
