@@ -88,9 +88,13 @@ func MkdirAll(path string, perm fs.FileMode) error {
 		err = os.Mkdir(path, perm)
 	}
 	if err == nil {
-		err = os.Chmod(path, perm)
-	} else if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		err = nil // it was there, or another process has made it meanwhile
+		return wrap("making directory", path, os.Chmod(path, perm))
+	}
+	switch info, statErr := os.Stat(path); {
+	case statErr == nil && info.IsDir():
+		return nil // it was there, or another process has made it meanwhile
+	case statErr != nil && !errors.Is(statErr, fs.ErrNotExist):
+		err = statErr // as of a disk that fails; that the file exists is not what is wrong
 	}
 	return wrap("making directory", path, err)
 }
