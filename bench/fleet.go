@@ -60,6 +60,12 @@ func newFleet(dir, memory string, hosts int, past bool) (*fleet, error) {
 	return f, f.push(f.names)
 }
 
+// remove gives back the disk that a fleet takes.
+func (f *fleet) remove() {
+	_ = os.RemoveAll(f.dir)
+	_ = os.RemoveAll(f.memory)
+}
+
 func (f *fleet) path(elem ...string) string {
 	return filepath.Join(append([]string{f.dir}, elem...)...)
 }

@@ -154,15 +154,6 @@ func (s *suite) fleet(hosts int) (*fleet, error) {
 	return f, nil
 }
 
-// forget gives back the disk that a fleet takes.
-func (s *suite) forget(hosts int) {
-	if f := s.fleets[hosts]; f != nil {
-		_ = os.RemoveAll(f.dir)
-		_ = os.RemoveAll(f.memory)
-		delete(s.fleets, hosts)
-	}
-}
-
 // big is the number of hosts that the targets are told for.
 func (s *suite) big() int {
 	if s.quick {
