@@ -145,12 +145,21 @@ func (s *suite) fleet(hosts int) (*fleet, error) {
 	if f := s.fleets[hosts]; f != nil {
 		return f, nil
 	}
+	f, err := s.newFleet("fleet", hosts)
+	if err != nil {
+		return nil, err
+	}
+	s.fleets[hosts] = f
+	return f, nil
+}
+
+// newFleet makes the data of so many hosts, in a directory NAME-HOSTS.
+func (s *suite) newFleet(name string, hosts int) (*fleet, error) {
 	say("  making a fleet of %d hosts", hosts)
-	f, err := newFleet(filepath.Join(s.dir, fmt.Sprint("fleet-", hosts)), s.memory, hosts, true)
+	f, err := newFleet(filepath.Join(s.dir, fmt.Sprint(name, "-", hosts)), s.memory, hosts, true)
 	if err != nil {
 		return nil, fmt.Errorf("making a fleet: %w", err)
 	}
-	s.fleets[hosts] = f
 	return f, nil
 }
 

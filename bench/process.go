@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -83,9 +82,9 @@ func leastProgram(times int, name string, args ...string) (float64, error) {
 	return best, nil
 }
 
-// growth is five times as many hosts, and again. The fleets take turns, so that what
-// else the machine does disturbs all of them, and each is generated as often as the
-// others: the more samples of the last minutes there are, the longer it takes.
+// growth compares fleets of which each has five times as many hosts as the one before.
+// They are generated in turns, so that other work of the machine slows all of them. They
+// are new fleets, because the generations of a fleet become slower after the first ones.
 func (s *suite) growth() error {
 	sizes := []int{200, 1000, 5000}
 	if s.quick {
@@ -93,9 +92,9 @@ func (s *suite) growth() error {
 	}
 	var fleets []*fleet
 	for _, hosts := range sizes {
-		f, err := newFleet(filepath.Join(s.dir, fmt.Sprint("growth-", hosts)), s.memory, hosts, true)
+		f, err := s.newFleet("growth", hosts)
 		if err != nil {
-			return fmt.Errorf("making a fleet: %w", err)
+			return err
 		}
 		defer f.remove()
 		fleets = append(fleets, f)
@@ -123,12 +122,12 @@ func (s *suite) growth() error {
 			target     float64
 		}{{"processor time", "ms", ms, 5.5}, {"memory", "MiB", mib, 5}} {
 			few, many := what.values[i-1], what.values[i]
-			var times []float64
+			var ratios []float64
 			for n := range few {
-				times = append(times, many[n]/few[n])
+				ratios = append(ratios, many[n]/few[n])
 			}
 			s.add(row{id: "G3", what: fmt.Sprintf("%s, from %d to %d hosts (at least %s and %s %s)", what.name, sizes[i-1], sizes[i], number(slices.Min(few)), number(slices.Min(many)), what.unit),
-				unit: "times", values: times, target: what.target})
+				unit: "times", values: ratios, target: what.target})
 		}
 	}
 	return nil

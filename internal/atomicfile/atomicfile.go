@@ -94,7 +94,7 @@ func MkdirAll(path string, perm fs.FileMode) error {
 	case statErr == nil && info.IsDir():
 		return nil // it was there, or another process has made it meanwhile
 	case statErr != nil && !errors.Is(statErr, fs.ErrNotExist):
-		err = statErr // as of a disk that fails; that the file exists is not what is wrong
+		err = statErr // it says more than that the path exists: for instance that the disk fails
 	}
 	return wrap("making directory", path, err)
 }

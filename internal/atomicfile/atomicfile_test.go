@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,6 +210,13 @@ func TestMkdirAllRefusesFiles(t *testing.T) {
 		if err := MkdirAll(name, 0o755); err == nil {
 			t.Errorf("%s is said to be a directory", name)
 		}
+	}
+	loop := filepath.Join(t.TempDir(), "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	if err := MkdirAll(loop, 0o755); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("a directory that cannot be looked at: %v", err)
 	}
 }
 

@@ -190,8 +190,8 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 	return nil
 }
 
-// removeDemo removes the files of a demonstration. It tries again for some seconds: a loop
-// that somebody has started beside it may push into it meanwhile.
+// removeDemo removes the files of a demonstration. It tries for five seconds, because a loop
+// that somebody else has started may push into the directory while it is removed.
 func removeDemo(dir string) error {
 	for try := 0; ; try++ {
 		err := os.RemoveAll(dir)
