@@ -231,7 +231,7 @@ func (s *sandbox) shell(command string) (string, int) {
 // typed runs a command, and waits for what it starts.
 func (s *sandbox) typed(command string) {
 	s.t.Helper()
-	if listens.MatchString(command) && !strings.Contains(command, "$(") {
+	if listens.MatchString(command) && !strings.Contains(command, "$(") && !strings.Contains(command, "--once") {
 		s.start(command)
 		return
 	}
