@@ -170,9 +170,9 @@ func TestReadersNeverSeeATornFile(t *testing.T) {
 	quick := func(data []byte) bool {
 		return len(data) == size && bytes.Equal(data[:mark], data[size-2*sha256.Size-mark:size-2*sha256.Size])
 	}
-	enough, replaced := int64(10_000), 60
+	enough, replaced := int64(3_000), 20
 	if os.Getenv("GPUBOARD_LONG") == "1" {
-		enough = 100_000
+		enough, replaced = 100_000, 60
 	}
 	var reads, torn, missing atomic.Int64
 	var done atomic.Bool

@@ -86,7 +86,7 @@ func TestBookingHasNoBarriers(t *testing.T) {
 							t.Fatalf("the panel has no fields: %v", err)
 						}
 					}
-					for _, v := range violations(t, b, within) {
+					for _, v := range violations(t, b, within, scheme) {
 						t.Errorf("%s (%s): %s\n    %s", v.ID, v.Impact, v.Help, strings.Join(v.where(), "\n    "))
 					}
 				})
