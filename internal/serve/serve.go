@@ -219,6 +219,11 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.Log.Error("serving a file", "file", name, "error", err)
 		}
+		if r.URL.Path == "/" {
+			h.Set("Refresh", "5")
+			http.Error(w, "There are no pages yet. They are here when gpuboard generate has run once; this page then loads by itself.", http.StatusServiceUnavailable)
+			return
+		}
 		h.Set("Cache-Control", "no-cache") // what is missing now may be there in a second
 		http.NotFound(w, r)
 		return

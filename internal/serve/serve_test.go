@@ -107,6 +107,17 @@ func TestWhatIsServed(t *testing.T) {
 	}
 }
 
+func TestSiteWithoutPagesSaysSo(t *testing.T) {
+	_, h := site(t, nil)
+	w := get(h, "/")
+	if w.Code != 503 || w.Header().Get("Refresh") == "" || !strings.Contains(w.Body.String(), "gpuboard generate") {
+		t.Errorf("before the first generation: %d %q %v", w.Code, w.Body, w.Header())
+	}
+	if w := get(h, "/hosts/atlas/"); w.Code != 404 {
+		t.Errorf("another page: %d", w.Code)
+	}
+}
+
 func TestCurlGetsText(t *testing.T) {
 	_, h := site(t, plain)
 	if w := get(h, "/", "User-Agent", "curl/7.88.1"); w.Body.String() != "the text" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
