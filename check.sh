@@ -48,6 +48,10 @@ else
 	report_needs
 fi
 
+# Processor time is what the gate waits for, and there is memory: compilers and tests
+# collect garbage less often, which takes an eighth less of it.
+export GOGC=${GOGC:-400}
+
 say "gofmt, go vet"
 unformatted=$(git ls-files -co --exclude-standard '*.go' | while read -r file; do [ ! -e "$file" ] || echo "$file"; done | xargs gofmt -l)
 [ -z "$unformatted" ] || broken "run gofmt -w on these: $unformatted"

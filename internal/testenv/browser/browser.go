@@ -41,8 +41,14 @@ func Start(t testing.TB, width, height int) *Browser {
 	t.Helper()
 	need.Time(t, "it starts a browser")
 	path := need.Program(t, "chromium")
+	// Chromium makes a socket in TMPDIR, whose path must be short, and leaves it there.
+	tmp, err := os.MkdirTemp("", "chromium-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(tmp) })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height))
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.NoFirstRun, chromedp.Env("TMPDIR="+tmp), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height))
 	for _, flag := range []string{"disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "hide-scrollbars"} {
 		options = append(options, chromedp.Flag(flag, true))
 	}
