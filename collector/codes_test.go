@@ -27,7 +27,7 @@ func TestPSThatHidesProcesses(t *testing.T) {
 	if err := os.WriteFile(blind, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), PS: blind}))
+	s := collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), PS: blind}))
 	if !has(s, "ps:hidden") || s.Processes[0].User != "" {
 		t.Errorf("%s %+v", problems(s), s.Processes)
 	}

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,14 @@ func capturePath(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return full
+}
+
+// patient makes a collector whose programs have as long as a busy machine needs, unless a
+// test sets budgets of its own.
+func patient(opts Options) *Collector {
+	opts.SMIBudget = cmp.Or(opts.SMIBudget, need.Patience)
+	opts.PSBudget = cmp.Or(opts.PSBudget, need.Patience)
+	return New(opts)
 }
 
 func collect(t testing.TB, c *Collector) *snapshot.Snapshot {
@@ -140,7 +149,7 @@ func TestProcessesGetTheirOwners(t *testing.T) {
 	defunct := zombie(t)
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "mixed-4x-processes-535.xml"))
 	t.Setenv("GPUBOARD_FAKE_SMI_PIDS", fmt.Sprintf("%d,%d,%d,%d", worker.Process.Pid, dead, script.Process.Pid, defunct))
-	s := collect(t, New(Options{Host: "n1", Version: "test", NvidiaSMI: fake(t, "nvidia-smi"), Interval: 20 * time.Second}))
+	s := collect(t, patient(Options{Host: "n1", Version: "test", NvidiaSMI: fake(t, "nvidia-smi"), Interval: 20 * time.Second}))
 
 	if len(s.GPUs) != 4 || len(s.Errors) != 0 || s.Host != "n1" || s.IntervalSeconds != 20 || s.DriverVersion != "535.161.08" || s.BootID == "" || s.Seq != 0 {
 		t.Fatalf("%+v", s)
@@ -187,12 +196,12 @@ func TestNoProcessIsDeadInAContainer(t *testing.T) {
 	dead, _ := gone(t)
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "new-595.xml"))
 	t.Setenv("GPUBOARD_FAKE_SMI_PIDS", strconv.Itoa(dead))
-	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), ProcRoot: root}))
+	s := collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), ProcRoot: root}))
 	if !has(s, "ps:namespace") || s.Processes[0].Alive != nil || s.Processes[0].User != "" {
 		t.Errorf("%s %+v", problems(s), s.Processes)
 	}
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "trimmed-3of6-535.xml"))
-	s = collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), ProcRoot: root}))
+	s = collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), ProcRoot: root}))
 	if len(s.GPUs) != 3 || s.GPUs[0].ProcessesUnknown != "" || s.GPUs[1].ProcessesUnknown == "" {
 		t.Errorf("processes that a container does not see are known: %+v", s.GPUs)
 	}
@@ -237,7 +246,7 @@ func TestEveryExitStatusIsASnapshot(t *testing.T) {
 			t.Setenv("GPUBOARD_FAKE_SMI", file)
 			t.Setenv("GPUBOARD_FAKE_SMI_EXIT", strconv.Itoa(c.exit))
 			t.Setenv("GPUBOARD_FAKE_SMI_STDERR", c.stderr)
-			s := collect(t, New(Options{NvidiaSMI: smi}))
+			s := collect(t, patient(Options{NvidiaSMI: smi}))
 			if !has(s, c.want) || s.Errors[0].Message == "" {
 				t.Errorf("problems are %q, want %s", problems(s), c.want)
 			}
@@ -255,7 +264,7 @@ func TestEveryExitStatusIsASnapshot(t *testing.T) {
 func TestOutputBeforeAFailureIsRead(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "cut-535.xml"))
 	t.Setenv("GPUBOARD_FAKE_SMI_EXIT", "255")
-	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
+	s := collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
 	if len(s.GPUs) != 1 || s.GPUsComplete || !has(s, "smi:failed") || !has(s, "smi:truncated") {
 		t.Errorf("%d GPUs, %s", len(s.GPUs), problems(s))
 	}
@@ -268,14 +277,14 @@ func TestCompleteByExitStatus(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
 	for exit, want := range map[int]bool{0: true, 8: true, 14: true, 4: false, 9: false, 13: false, 18: false, 255: false} {
 		t.Setenv("GPUBOARD_FAKE_SMI_EXIT", strconv.Itoa(exit))
-		if s := collect(t, New(Options{NvidiaSMI: smi})); s.GPUsComplete != want || len(s.GPUs) != 8 {
+		if s := collect(t, patient(Options{NvidiaSMI: smi})); s.GPUsComplete != want || len(s.GPUs) != 8 {
 			t.Errorf("exit status %d: complete is %v with %d GPUs", exit, s.GPUsComplete, len(s.GPUs))
 		}
 	}
 	t.Setenv("GPUBOARD_FAKE_SMI_EXIT", "0")
 	t.Setenv("GPUBOARD_FAKE_SMI_HANG", "1")
 	for budget := 300 * time.Millisecond; ; budget *= 2 { // until it has the time to write everything
-		s := collect(t, New(Options{NvidiaSMI: smi, SMIBudget: budget}))
+		s := collect(t, patient(Options{NvidiaSMI: smi, SMIBudget: budget}))
 		if s.GPUsComplete || !has(s, "smi:timeout") {
 			t.Errorf("it hangs after the last byte: complete is %v with %d GPUs, %s", s.GPUsComplete, len(s.GPUs), problems(s))
 		}
@@ -294,7 +303,7 @@ func TestMissingPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	for program, want := range map[string]string{"/does/not/exist": "smi:missing", "no-such-program-at-all": "smi:missing", plain: "smi:permission"} {
-		s := collect(t, New(Options{NvidiaSMI: program}))
+		s := collect(t, patient(Options{NvidiaSMI: program}))
 		if problems(s) != want || s.GPUs != nil {
 			t.Errorf("%s: %s, %v", program, problems(s), s.GPUs)
 		}
@@ -306,7 +315,7 @@ func TestMissingPrograms(t *testing.T) {
 	}
 	t.Chdir(dir)
 	t.Setenv("PATH", ".:")
-	if s := collect(t, New(Options{NvidiaSMI: "no-such-program-at-all"})); problems(s) != "smi:missing" {
+	if s := collect(t, patient(Options{NvidiaSMI: "no-such-program-at-all"})); problems(s) != "smi:missing" {
 		t.Errorf("%s", problems(s))
 	}
 }
@@ -319,7 +328,7 @@ func TestProgramsSeeNoSecrets(t *testing.T) {
 	t.Setenv("HOME", "/CANARY-home")
 	t.Setenv("LC_ALL", "de_DE.UTF-8")
 	t.Setenv("LD_LIBRARY_PATH", "/opt/driver-lib")
-	collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
+	collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
 	text, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
@@ -359,7 +368,7 @@ func TestNoProcessIsDeadWithoutPS(t *testing.T) {
 			if c.want == "ps:timeout" {
 				budget = 300 * time.Millisecond
 			}
-			s := withPS(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), PS: c.ps, PSBudget: budget}))
+			s := withPS(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), PS: c.ps, PSBudget: budget}))
 			if problems(s) != c.want || len(s.Processes) != 1 {
 				t.Fatalf("%s: %+v", problems(s), s.Processes)
 			}
@@ -376,12 +385,12 @@ func TestMIGDevicesAreNamed(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI_LOG", log)
 	t.Setenv("GPUBOARD_FAKE_SMI_PIDS", "1,1")
 	smi := fake(t, "nvidia-smi")
-	s := collect(t, New(Options{NvidiaSMI: smi}))
+	s := collect(t, patient(Options{NvidiaSMI: smi}))
 	if !has(s, "smi:mig-list") || len(s.GPUs[0].MIGDevices) != 4 || s.GPUs[0].MIGDevices[0].UUID != "" {
 		t.Errorf("without -L: %s %+v", problems(s), s.GPUs[0].MIGDevices)
 	}
 	t.Setenv("GPUBOARD_FAKE_SMI_LIST", capturePath(t, "mig-h100-590-L.txt"))
-	c := New(Options{NvidiaSMI: smi})
+	c := patient(Options{NvidiaSMI: smi})
 	for range 3 {
 		s = collect(t, c)
 		if d := s.GPUs[0].MIGDevices; has(s, "smi:mig-list") || d[0].Profile != "3g.40gb" || d[3].UUID == "" {

@@ -67,7 +67,7 @@ func TestNoArgumentIsCollected(t *testing.T) {
 			pids, want[pid] = append(pids, fmt.Sprint(pid)), s.want
 		}
 		t.Setenv("GPUBOARD_FAKE_SMI_PIDS", strings.Join(pids, ","))
-		s := collect(t, New(Options{NvidiaSMI: smi}))
+		s := collect(t, patient(Options{NvidiaSMI: smi}))
 		for _, p := range s.Processes {
 			if name, listed := want[p.PID]; listed && p.Program != name {
 				t.Errorf("it is %q, want %q", p.Program, name)

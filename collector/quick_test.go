@@ -52,7 +52,7 @@ func TestPSReadsOnlyTheProcessesNeeded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			program, arguments := loggedPS(t, test.before)
-			c := New(Options{NvidiaSMI: fake(t, "nvidia-smi"), PS: program})
+			c := patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), PS: program})
 			pids(b.Process.Pid)
 			s := collect(t, c)
 			if got := arguments(); got != test.well || len(s.Errors) != 0 {

@@ -29,7 +29,7 @@ func TestAProgramThatHangsIsEnded(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI_LOG", log)
 	t.Setenv("GPUBOARD_FAKE_SMI_HANG", "1")
 	began := time.Now()
-	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), SMIBudget: hangBudget}))
+	s := collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), SMIBudget: hangBudget}))
 	if took := time.Since(began); took > hangBudget+killGrace+slack {
 		t.Errorf("it took %s", took)
 	}
@@ -52,7 +52,7 @@ func TestAProgramThatHangsIsEnded(t *testing.T) {
 func TestAProgramThatLeavesItsGroupIsEnded(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI_LEAVE", "1")
 	t.Setenv("GPUBOARD_FAKE_SMI_HANG", "1")
-	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi"), SMIBudget: time.Second}))
+	s := collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi"), SMIBudget: time.Second}))
 	if !has(s, "smi:timeout") || has(s, "gpu:hung") {
 		t.Errorf("%s", problems(s))
 	}
@@ -62,7 +62,7 @@ func TestAGrandchildThatHoldsTheOutput(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
 	t.Setenv("GPUBOARD_FAKE_SMI_ORPHAN", "1")
 	began := time.Now()
-	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
+	s := collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
 	if took := time.Since(began); took > pipeGrace+slack {
 		t.Errorf("it took %s", took)
 	}
@@ -77,7 +77,7 @@ func TestOutputWithoutEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("GPUBOARD_FAKE_SMI", file)
-	s := collect(t, New(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
+	s := collect(t, patient(Options{NvidiaSMI: fake(t, "nvidia-smi")}))
 	if !has(s, "smi:limit") {
 		t.Errorf("%s", problems(s))
 	}
@@ -177,7 +177,7 @@ func TestWrongRecordOfAHungProgramIsIgnored(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if s := collect(t, New(Options{NvidiaSMI: smi, StateFile: file})); len(s.GPUs) != 8 {
+		if s := collect(t, patient(Options{NvidiaSMI: smi, StateFile: file})); len(s.GPUs) != 8 {
 			t.Errorf("%s: %s", name, problems(s))
 		}
 	}
@@ -186,7 +186,7 @@ func TestWrongRecordOfAHungProgramIsIgnored(t *testing.T) {
 	if err := writeHung(file, hungProcess{PID: os.Getpid(), Started: started, BootID: boot, Since: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	if s := collect(t, New(Options{NvidiaSMI: smi, StateFile: file})); !has(s, "gpu:hung") {
+	if s := collect(t, patient(Options{NvidiaSMI: smi, StateFile: file})); !has(s, "gpu:hung") {
 		t.Errorf("%s", problems(s))
 	}
 }

@@ -33,7 +33,7 @@ func TestExtendToAFractionOfASecond(t *testing.T) {
 
 func TestAFullFileDoesNotGrow(t *testing.T) {
 	file := "{}//" + strings.Repeat("x", MaxFileBytes-10)
-	if _, _, err := Add([]byte(file), In(paris(t)), gpu("a", 0, "x", time.Time{})); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "prune old bookings") {
+	if _, _, err := Add([]byte(file), In(paris(t)), gpu("a", 0, "x", time.Time{})); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "beyond 4096 KiB: prune old bookings") {
 		t.Errorf("error %v", err)
 	}
 }

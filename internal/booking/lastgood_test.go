@@ -2,6 +2,7 @@ package booking
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpuboard/internal/atomicfile"
 )
 
 func TestLoad(t *testing.T) {
@@ -151,6 +154,20 @@ func TestKeepGood(t *testing.T) {
 		if err := os.RemoveAll(f.beside(suffix)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A file that cannot be read any more is not copied, and the error says so.
+func TestKeepGoodOfWhatCannotBeRead(t *testing.T) {
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	if err := os.Mkdir(f.path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.keepGood([]byte("{}"), time.Time{}); !errors.Is(err, atomicfile.ErrNotRegular) {
+		t.Errorf("%v, want that it is no file", err)
+	}
+	if err := touch(filepath.Join(f.path, "gone"), at(t, friday)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the time of what has gone: %v", err)
 	}
 }
 

@@ -261,3 +261,10 @@ func FuzzMoment(f *testing.F) {
 		}
 	})
 }
+
+func TestTimesForProgramsAreUTC(t *testing.T) {
+	b := Booking{From: at(t, friday)}.JSON()
+	if b.From.Location() != time.UTC || b.Until != nil {
+		t.Errorf("from %v until %v", b.From, b.Until)
+	}
+}

@@ -1,14 +1,17 @@
 package booking
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -76,16 +79,22 @@ func TestFilesBesideBookingsHaveTheirMode(t *testing.T) {
 	}
 }
 
-// Two people of one group, each with umask 077, change the same bookings.
-func TestUsersOfOneGroupChangeTheSameFile(t *testing.T) {
-	need.Root(t)
-	const lab, ada, bob = 54000, 54001, 54002
-	dir := t.TempDir()
+// letEverybodyIn lets other users reach a temporary directory of a test.
+func letEverybodyIn(t *testing.T, dir string) {
+	t.Helper()
 	for at := dir; at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
 		if err := os.Chmod(at, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Two people of one group, each with umask 077, change the same bookings.
+func TestUsersOfOneGroupChangeTheSameFile(t *testing.T) {
+	need.Root(t)
+	const lab, ada, bob = 54000, 54001, 54002
+	dir := t.TempDir()
+	letEverybodyIn(t, dir)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -223,5 +232,33 @@ func TestLockAppearsWhole(t *testing.T) {
 	file.Close()
 	if staged != 1 {
 		t.Errorf("the lock was made %d times", staged)
+	}
+}
+
+// Whoever loads bookings whose copy belongs to somebody else cannot say when it was read
+// last, and needs not.
+func TestCopyOfSomebodyElse(t *testing.T) {
+	need.Root(t)
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	letEverybodyIn(t, filepath.Dir(f.path))
+	data := []byte(`{"a": [{"name": "x"}]}`)
+	write(string(data))(t, f.path)
+	if err := errors.Join(os.Chmod(f.path, 0o644), f.keepGood(data, at(t, friday))); err != nil {
+		t.Fatal(err)
+	}
+	kept := make(chan error)
+	go func() {
+		runtime.LockOSThread() // it ends with the goroutine, and so does its user
+		if err := unix.Setfsuid(54001); err != nil {
+			kept <- err
+			return
+		}
+		kept <- f.keepGood(data, at(t, friday).Add(time.Hour))
+	}()
+	if err := <-kept; err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(f.beside(lastGoodSuffix)); err != nil || !info.ModTime().Equal(at(t, friday)) {
+		t.Errorf("the copy is of %v, %v", info.ModTime(), err)
 	}
 }

@@ -159,6 +159,7 @@ func TestParseMistakes(t *testing.T) {
 		{"column in characters", "{\"a\": [{\"name\": \"éé\" \"date\": \"2026-12-01\"}]}", "", []string{"1:21 booking:syntax: a comma"}, true},
 		{"comma too many", `{"a": [{"name": "x"},, {"name": "y"}]}`, "", []string{"1:22 booking:syntax: a comma too many"}, true},
 		{"single quotes", `{'a': [{'name': 'x'}]}`, "", []string{"1:2 booking:syntax: double quotes"}, true},
+		{"a sign where a value belongs", `{"a": =x}`, "", []string{`1:7 booking:syntax: "=" cannot stand here`}, true},
 		{"typographic quotes", `{"a": [{"name": “x”}]}`, "", []string{"1:17 booking:syntax: straight double quotes"}, true},
 		{"no quotes around a key", `{"a": [{name: x}]}`, "", []string{"1:9 booking:syntax: \"name\" needs double quotes"}, true},
 		{"no quotes around a date", `{"a": [{"date": 2026-12-01 10:00}]}`, "", []string{"1:17 booking:syntax: needs double quotes"}, true},

@@ -148,7 +148,8 @@ func TestLimits(t *testing.T) {
 func TestCheck(t *testing.T) {
 	c := Parse("comments.json", []byte(`{"gpu01": [{}, {"name": "x"}, {"name": "y", "date": "2018-01-01"}], "gpu02.example.org": [{"name": "x"}],
 		"gpu04": [{"name": "x"}], "gpu03": {"GPU-aa": {"name": "x"}, "GPU-bb": {"name": "x"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`), paris(t), Options{})
-	got := problems(Check(c, Fleet{Hosts: map[string]KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8}, "gpu03": {UUIDs: map[string]int{"GPU-aa": 0}}, "gpu05": {}}}, at(t, friday)))
+	found := Check(c, Fleet{Hosts: map[string]KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8}, "gpu03": {UUIDs: map[string]int{"GPU-aa": 0}}, "gpu05": {}}}, at(t, friday))
+	got := problems(found)
 	want := []string{
 		`1:16 booking:unknown-gpu "x" books GPU 1 of "gpu01", which has 1, counted from 0`,
 		`1:91 booking:unknown-host "x" books the host "gpu02.example.org", which does not exist: did you mean "gpu02"?`,
@@ -162,6 +163,11 @@ func TestCheck(t *testing.T) {
 	}
 	if n := strings.Count(got, "\n") + 1; n != len(want) {
 		t.Errorf("%d problems:\n%s", n, got)
+	}
+	for _, p := range found {
+		if known := p.Host == "gpu01"; (p.GPU != nil) != known || known && *p.GPU != 1 {
+			t.Errorf("the problem is with GPU %v: %s", p.GPU, p.Message)
+		}
 	}
 }
 

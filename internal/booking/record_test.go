@@ -305,6 +305,9 @@ func TestVanishedNamesTheGPU(t *testing.T) {
 	if want := "none none 2"; strings.Join(got, " ") != want {
 		t.Errorf("numbers %v, want %s", got, want)
 	}
+	if all := r.f.Load(Options{}).Problems; len(all) != 0 {
+		t.Errorf("without a time, bookings are gone: %v", all)
+	}
 }
 
 // The record is beside the file, and an entry that somebody has made up counts for nothing.
@@ -314,16 +317,17 @@ func TestRecordIsBesideTheFile(t *testing.T) {
 			t.Errorf("%s: %s, want %s", file, got, want)
 		}
 	}
-	good := Entry{Host: "a", GPU: "0", ID: "i", Name: "eva", By: "eva", Comment: "c"}
+	good := Entry{Host: "a", GPU: "0", ID: strings.Repeat("i", MaxIDBytes), Name: strings.Repeat("n", MaxNameBytes),
+		By: strings.Repeat("b", MaxNameBytes), Comment: strings.Repeat("c", MaxCommentBytes)}
 	if _, ok := good.Booking(); !ok {
-		t.Error("a good entry counts for nothing")
+		t.Error("an entry whose texts are as long as they may be counts for nothing")
 	}
 	for what, spoil := range map[string]func(*Entry){
 		"host": func(e *Entry) { e.Host = "../a" }, "GPU": func(e *Entry) { e.GPU = "x" },
-		"id":      func(e *Entry) { e.ID = strings.Repeat("i", MaxIDBytes+1) },
-		"name":    func(e *Entry) { e.Name = strings.Repeat("n", MaxNameBytes+1) },
-		"by":      func(e *Entry) { e.By = strings.Repeat("b", MaxNameBytes+1) },
-		"comment": func(e *Entry) { e.Comment = strings.Repeat("c", MaxCommentBytes+1) },
+		"id":      func(e *Entry) { e.ID += "i" },
+		"name":    func(e *Entry) { e.Name += "n" },
+		"by":      func(e *Entry) { e.By += "b" },
+		"comment": func(e *Entry) { e.Comment += "c" },
 	} {
 		e := good
 		spoil(&e)

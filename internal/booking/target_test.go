@@ -1,6 +1,7 @@
 package booking
 
 import (
+	"slices"
 	"testing"
 
 	"gpuboard/internal/snapshot"
@@ -103,5 +104,15 @@ func TestPlaces(t *testing.T) {
 		if got := Places(list); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestTargetsInOrder(t *testing.T) {
+	want := []Target{{All: true}, {Index: 2}, {Index: 10}, {UUID: "GPU-a"}, {UUID: "GPU-b"}}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, compareTargets)
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -1,7 +1,9 @@
 package spool
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
@@ -255,6 +257,20 @@ func TestTornJournal(t *testing.T) {
 			t.Errorf("%s: %s, want samples %s", test.name, got, test.want)
 		}
 	}
+}
+
+func TestJournalWithoutASample(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	torn := filepath.Join(dir, journalName(noon, bootB))
+	if err := os.WriteFile(torn, []byte(`[{"seq":[`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, bootA, noon.Add(time.Hour))
+	if _, err := os.Stat(torn); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the journal is still there: %v", err)
+	}
+	wantHours(t, dir)
 }
 
 func TestWithoutBootID(t *testing.T) {

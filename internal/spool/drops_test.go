@@ -116,6 +116,7 @@ func TestDrops(t *testing.T) {
 	if err := os.Rename(filepath.Join(drop, "away"), filepath.Join(drop, LatestName)); err != nil {
 		t.Fatal(err)
 	}
+	write(t, filepath.Join(drop, "NOTES"), nil) // sorts before the hours
 	found, problems := d.Hours("gpu01")
 	if len(found) != 2 || len(problems) != 0 || !found[0].Start.Equal(noon) || found[0].Boot != "aaaaaaaa" {
 		t.Fatalf("hours %+v, problems %v", found, problems)
@@ -186,8 +187,8 @@ func TestInnerDrop(t *testing.T) {
 		t.Fatalf("hours %+v, problems %v", found, problems)
 	}
 	for _, f := range found {
-		if _, err := d.ReadHour(f); err != nil {
-			t.Errorf("%s: %v", f.Name, err)
+		if h, err := d.ReadHour(f); err != nil || !h.Start.Equal(f.Start) {
+			t.Errorf("%s: %v, %v", f.Name, h, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -128,4 +129,24 @@ func TestReplacedEntriesAreNotFollowed(t *testing.T) {
 	}
 	close(stop)
 	attacker.Wait()
+}
+
+func TestTooManyDrops(t *testing.T) {
+	data, drop := fleet(t)
+	parent := filepath.Dir(drop)
+	first := filepath.Join(parent, ".0")
+	write(t, first, nil)
+	for i := 1; i < maxHosts; i++ {
+		if i == maxHosts-1 { // with gpu01 there are as many entries as there may be
+			if hosts, problems := drops(t, data).Hosts(); len(hosts) != 1 || len(problems) != 0 {
+				t.Errorf("hosts %v, problems %v", hosts, problems)
+			}
+		}
+		if err := os.Link(first, filepath.Join(parent, fmt.Sprintf(".%d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, problems := drops(t, data).Hosts(); len(problems) != 1 || problems[0].Code != snapshot.BadTooMany {
+		t.Errorf("problems %v, want that there are too many", problems)
+	}
 }

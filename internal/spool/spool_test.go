@@ -222,6 +222,19 @@ func TestAddRefuses(t *testing.T) {
 	}
 }
 
+// A reading that cannot be is left out, and the snapshot says so.
+func TestAddLimitsReadings(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "spool"))
+	sn := snap(bootA, noon)
+	sn.Node.UptimeSeconds = ptr(int64(-5))
+	if err := s.Add(sn); err != nil {
+		t.Fatal(err)
+	}
+	if got := latest(t, s.Dir()).Snapshot; got.Node.UptimeSeconds != nil || len(got.Errors) != 1 {
+		t.Errorf("uptime %v, errors %v", got.Node.UptimeSeconds, got.Errors)
+	}
+}
+
 func TestWindowIsBounded(t *testing.T) {
 	samples := make([]snapshot.Sample, snapshot.MaxSamples+2)
 	for i := range samples {
@@ -229,6 +242,32 @@ func TestWindowIsBounded(t *testing.T) {
 	}
 	if kept := window(samples, noon); len(kept) != snapshot.MaxSamples || kept[0].Seq != 2 {
 		t.Errorf("%d samples are kept, the first is number %d", len(kept), kept[0].Seq)
+	}
+	samples = nil
+	for i, age := range []time.Duration{15 * time.Minute, 15*time.Minute - 1, 1 - 15*time.Minute, -15 * time.Minute} {
+		samples = append(samples, snapshot.Sample{Seq: uint64(i), At: noon.Add(-age)})
+	}
+	if kept := window(samples, noon); seqs(kept) != "1 2" {
+		t.Errorf("samples %s are less than a quarter of an hour from now, want 1 2", seqs(kept))
+	}
+}
+
+// A journal that cannot become an hour file is reported, and the snapshot is there all the same.
+func TestUnreadableJournalIsReported(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	add(t, s, bootA, noon)
+	if err := os.Truncate(filepath.Join(dir, journalName(noon, bootA)), maxJournal+1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Add(snap(bootA, noon.Add(time.Hour))); err == nil || !strings.Contains(err.Error(), "sealing") {
+		t.Errorf("%v, want an error about the journal", err)
+	}
+	if b := latest(t, dir); b.Snapshot.Seq != 2 {
+		t.Errorf("the bundle is number %d, want 2", b.Snapshot.Seq)
+	}
+	if err := s.remove("gone"); err != nil {
+		t.Errorf("removing what has gone: %v", err)
 	}
 }
 
