@@ -3,6 +3,7 @@ package publisher
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,18 @@ func TestCheckAccess(t *testing.T) {
 	sshtest.WriteKey(t, o.Identity[0], "ed25519", "")
 	if err := CheckAccess(t.Context(), o, func() { connected++ }); Code(err) != CodeAuth || connected != 1 {
 		t.Errorf("with a key that is refused: %v, connected %d times", err, connected)
+	}
+}
+
+// The check needs all that a push needs, and says which request failed.
+func TestCheckAccessWithoutPermission(t *testing.T) {
+	for request, c := range map[string]struct{ code, step string }{
+		"open": {CodeRemoteDenied, stepOpen}, "remove": {CodeRemoteDenied, stepRemove}, "posix-rename": {CodeNoPosixRename, ""},
+	} {
+		s := sshtest.Start(t, sshtest.Options{Command: "internal-sftp -P " + request})
+		if err := CheckAccess(t.Context(), toServer(t, s, s.Port), func() {}); Code(err) != c.code || !strings.HasPrefix(err.Error(), c.step) {
+			t.Errorf("without %s: %v (%s), want %s", request, err, Code(err), c.code)
+		}
 	}
 }
 

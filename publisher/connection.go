@@ -71,8 +71,8 @@ func (c *watchedConn) note(err error) {
 // explainRejection refines the code of a connection that was lost before the
 // handshake: sshd says in plain text why it refuses to begin one.
 func (c *connection) explainRejection(e *Error) {
-	if e.Code != CodeLost || len(c.hops) > 0 || c.base.received.Load() > int64(len(c.base.greeting)) {
-		return // a jump host sent the greeting, or the handshake had begun
+	if e.Code != CodeLost {
+		return
 	}
 	switch greeting := string(c.base.greeting[:]); {
 	case strings.HasPrefix(greeting, "Not allowed at this time"):

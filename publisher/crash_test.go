@@ -91,6 +91,37 @@ func TestUploadRecordsByAge(t *testing.T) {
 	}
 }
 
+// The process of a record may be any text that somebody left there, and other files and targets share the directory.
+func TestUploadRecordsOfOtherProcesses(t *testing.T) {
+	ended := exec.Command(need.Program(t, "true"))
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	r := newUploadRecords(t.TempDir(), Target{Scheme: "sftp", Host: "web"}, DefaultBudget)
+	for text, abandoned := range map[string]bool{
+		strconv.Itoa(os.Getpid()): false, strconv.Itoa(ended.Process.Pid): true, "": true, "0": true, "-1": true, "x": true,
+	} {
+		temp := newTempName()
+		writeFile(t, r.path(temp), text)
+		if got := r.abandoned(time.Now()); len(got) == 1 != abandoned {
+			t.Errorf("the record of process %q: %q", text, got)
+		}
+		r.remove(temp)
+	}
+	writeFile(t, filepath.Join(r.dir, "another"), "0")
+	other := newUploadRecords(r.dir, Target{Scheme: "sftp", Host: "other"}, DefaultBudget)
+	writeFile(t, other.path(newTempName()), "0")
+	for range maxRemovals + 1 {
+		writeFile(t, r.path(newTempName()), "0")
+	}
+	if got := len(r.abandoned(time.Now())); got != maxRemovals {
+		t.Errorf("%d files are removed in one push, want %d", got, maxRemovals)
+	}
+	if got := len(other.abandoned(time.Now())); got != 1 {
+		t.Errorf("%d files of the other target, want 1", got)
+	}
+}
+
 // TestEachFileIsSyncedBeforeItsRename watches the system calls of the real server.
 func TestEachFileIsSyncedBeforeItsRename(t *testing.T) {
 	strace := need.Program(t, "strace")

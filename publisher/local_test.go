@@ -1,11 +1,16 @@
 package publisher
 
 import (
+	"crypto/rand"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func localOptions(t testing.TB) (Options, string) {
@@ -53,6 +58,25 @@ func TestLocalRefusals(t *testing.T) {
 		if _, err := New(o); Code(err) != CodeTarget {
 			t.Errorf("host %q: got %v", host, err)
 		}
+	}
+}
+
+// The temporary files of a publisher that was killed leave a local drop after a while; one that writes just now keeps its own.
+func TestTemporaryFilesLeaveALocalDrop(t *testing.T) {
+	o, drop := localOptions(t)
+	if err := os.MkdirAll(drop, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, age := range map[string]time.Duration{"old": time.Hour, "new": 5 * time.Minute} {
+		file := writeFile(t, filepath.Join(drop, ".tmp-"+name+"-"+rand.Text()), "half")
+		if err := os.Chtimes(file, time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(t, open(t, o), newMemorySpool(LatestName))
+	left := slices.Sorted(maps.Keys(content(t, drop)))
+	if len(left) != 2 || !strings.HasPrefix(left[0], ".tmp-new-") || left[1] != LatestName {
+		t.Errorf("the drop holds %q", left)
 	}
 }
 

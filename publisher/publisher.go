@@ -243,7 +243,7 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 			last = err
 		}
 		var e *Error
-		if errors.As(err, &e) && e.retry && ctx.Err() == nil {
+		if errors.As(err, &e) && e.retry {
 			return struct{}{}, err
 		}
 		return struct{}{}, backoff.Permanent(err)
@@ -284,9 +284,7 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 	if !c.tempLeft {
 		p.records.remove(c.temp)
 	}
-	if err == nil {
-		c.base.SetDeadline(time.Time{})
-	}
+	c.base.SetDeadline(time.Time{})
 	return err
 }
 

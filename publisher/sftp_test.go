@@ -135,6 +135,12 @@ func TestBacklogIsBoundedAndNewestFirst(t *testing.T) {
 	if got := content(t, dir)[LatestName]; got != "newer" {
 		t.Errorf("latest = %q", got)
 	}
+	for h := range 5 { // without a latest file
+		src.set(fmt.Sprintf("hour-20261121T%02d-b1.jsonl.gz", h), []byte("x"))
+	}
+	if r = publish(t, p, src); r.Waiting != 4 || len(r.Delivered) != 3 {
+		t.Errorf("third report = %+v", r)
+	}
 }
 
 // sealed is content that shows whether it is whole.

@@ -57,7 +57,6 @@ func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 	for jump := last.jump; jump != ""; {
 		// The list is walked from its end: the hop next to the target comes first.
 		hops := strings.Split(jump, ",")
-		jump = ""
 		for i := len(hops) - 1; i >= 0; i-- {
 			hop, err := parseHop(hops[i])
 			if err != nil {
@@ -71,9 +70,7 @@ func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 				return nil, configError(CodeConfig, "look at ProxyJump in: ssh -G "+t.Host, fmt.Errorf("resolving the way to %s: ProxyJump goes in a circle or over more than %d hosts", t.Host, maxHops))
 			}
 			route = append([]settings{s}, route...)
-			if i == 0 {
-				jump = s.jump // only the first of a list uses its own ProxyJump
-			}
+			jump = s.jump // only the first of a list, which comes last here, uses its own ProxyJump
 		}
 	}
 	return route, nil

@@ -86,6 +86,23 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// Only the first host of a list goes over its own jump hosts, and there is a limit to all of them.
+func TestRouteOverManyHosts(t *testing.T) {
+	jumps := map[string]string{"board": "a,b", "a": "c", "b": "nowhere", "long": "1,2,3,4,5,6,7,8", "longer": "1,2,3,4,5,6,7,8,9"}
+	for host, want := range map[string]string{"board": "c a b board", "long": "1 2 3 4 5 6 7 8 long", "longer": ""} {
+		route, err := open(t, Options{Target: Target{Scheme: "sftp", Host: host}, ResolveConfig: func(_ context.Context, name string) ([]byte, error) {
+			return []byte("proxyjump " + jumps[name] + "\n"), nil
+		}}).route(t.Context())
+		var hops []string
+		for _, hop := range route {
+			hops = append(hops, hop.host)
+		}
+		if got := strings.Join(hops, " "); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", host, got, err, want)
+		}
+	}
+}
+
 func TestAgentSocket(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "/agent")
 	t.Setenv("OTHER", "/other")
@@ -114,7 +131,13 @@ func TestWithoutSSH(t *testing.T) {
 		got.userKnown[0] != home+"/.ssh/known_hosts" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	// A setting without a value is none.
+	// Names of settings are not case-sensitive, and the first value counts. A setting without a value is none.
+	o.ResolveConfig = func(context.Context, string) ([]byte, error) {
+		return []byte("HostName  web \nhostname other\nUser none\nport 1\nCONNECTTIMEOUT\n"), nil
+	}
+	if got, err = open(t, o).settings(t.Context(), "board", "", 0); err != nil || got.host != "web" || got.user != localUser() || got.port != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
 	o.ResolveConfig = func(context.Context, string) ([]byte, error) { return []byte("UserKnownHostsFile\nuser drop\n"), nil }
 	if got, err = open(t, o).settings(t.Context(), "board", "", 0); err != nil || got.user != "drop" || len(got.userKnown) == 0 {
 		t.Errorf("%+v, %v", got, err)
@@ -293,6 +316,12 @@ func TestValuesOfSSHConfig(t *testing.T) {
 		s, err := p.fill(map[string][]string{"connecttimeout": {value}}, "board", "", 0)
 		if err != nil || s.connectTimeout != want {
 			t.Errorf("ConnectTimeout %s: %v, %v; want %v", value, s.connectTimeout, err, want)
+		}
+	}
+	for value, want := range map[string]int{"1": 1, "65535": 65535, "none": 22, "0": 0, "-1": 0, "65536": 0, "x": 0} {
+		s, err := p.fill(map[string][]string{"port": {value}}, "board", "", 0)
+		if (Code(err) == CodeConfig) != (want == 0) || err == nil && s.port != want {
+			t.Errorf("Port %s: %d, %v; want %d", value, s.port, err, want)
 		}
 	}
 	for path, want := range map[string]string{"~": home, "~/k": home + "/k", "~eva/k": "~eva/k", "/a~": "/a~"} {

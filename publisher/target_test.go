@@ -15,6 +15,12 @@ func TestParseTarget(t *testing.T) {
 		"sftp://web":                  {Scheme: "sftp", Host: "web"},
 		"sftp://web/":                 {Scheme: "sftp", Host: "web"},
 		"sftp://web/~/drop/x":         {Scheme: "sftp", Host: "web", Dir: "drop/x"},
+		"sftp://web/~":                {Scheme: "sftp", Host: "web"},
+		"sftp://web/~/":               {Scheme: "sftp", Host: "web"},
+		"sftp://web/~/.":              {Scheme: "sftp", Host: "web"},
+		"sftp://web/..":               {Scheme: "sftp", Host: "web"},
+		"sftp://web:1":                {Scheme: "sftp", Host: "web", Port: 1},
+		"sftp://web:65535":            {Scheme: "sftp", Host: "web", Port: 65535},
 		"sftp://web/~/../x":           {Scheme: "sftp", Host: "web", Dir: "../x"},
 		"sftp://my_alias/a//b/../c":   {Scheme: "sftp", Host: "my_alias", Dir: "/a/c"},
 		"sftp://[::1]:2222/in":        {Scheme: "sftp", Host: "::1", Port: 2222, Dir: "/in"},
@@ -59,6 +65,10 @@ func TestParseTarget(t *testing.T) {
 		"sftp://web/in#x":            "sftp://",
 		"sftp://-oProxyCommand=x/in": "sftp://",
 		"sftp://-l@web/in":           "sftp://",
+		"sftp://@web/in":             "sftp://",
+		"sftp://a%20b@web/in":        "sftp://",
+		"file://u@/in":               "file:///in",
+		"sftp:///":                   "sftp://",
 		"sftp://web/a%0ab":           "sftp://",
 		"sftp://web/\x1b[2J":         "sftp://",
 		"sftp://::1/in":              "brackets",
@@ -161,7 +171,20 @@ func TestFullJitter(t *testing.T) {
 		}
 		bound, longest = min(bound*2, retryCap), max(longest, d)
 	}
-	if longest < retryCap/2 {
+	if longest < 6*time.Second {
 		t.Errorf("the longest of 70 waits is %v, and the bound is %v", longest, retryCap)
+	}
+	for n, bound := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
+		longest = 0
+		for range 70 {
+			waits := (&Publisher{opts: Options{retryCap: retryCap}}).jitter()
+			for range n {
+				waits.NextBackOff()
+			}
+			longest = max(longest, waits.NextBackOff())
+		}
+		if longest > bound+1 || longest < bound*3/4 {
+			t.Errorf("the longest of 70 waits before retry %d is %v, and the bound is %v", n+1, longest, bound)
+		}
 	}
 }

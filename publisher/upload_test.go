@@ -7,11 +7,14 @@ import (
 	"net"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"gpuboard/internal/testenv/need"
 
 	"github.com/pkg/sftp"
 )
@@ -19,8 +22,9 @@ import (
 // pipeServer is an SFTP server in this process. It keeps no content; it logs each
 // request and each deadline that the client sets before one.
 type pipeServer struct {
-	fails string // the request that fails: open, write, close or rename
-	err   error  // how it fails
+	fails string        // the request that fails: open, write, close or rename
+	err   error         // how it fails; nil: it is not answered
+	ended chan struct{} // closed when the test ends
 	vfs   *sftp.StatVFS
 
 	mu        sync.Mutex
@@ -30,12 +34,14 @@ type pipeServer struct {
 
 func (s *pipeServer) answer(request string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.log = append(s.log, request)
-	if step, _, _ := strings.Cut(request, " "); step == s.fails {
-		return s.err
+	s.mu.Unlock()
+	if step, _, _ := strings.Cut(request, " "); step != s.fails {
+		return nil
+	} else if s.err == nil {
+		<-s.ended
 	}
-	return nil
+	return s.err
 }
 
 // requests returns a copy of the log. The server may still write to it, because it closes the
@@ -85,16 +91,18 @@ func connected(t *testing.T, s *pipeServer, o Options) *Publisher {
 	t.Helper()
 	near, far := net.Pipe()
 	server := sftp.NewRequestServer(far, sftp.Handlers{FilePut: s, FileCmd: s})
-	ended := make(chan struct{})
-	go func() { _ = server.Serve(); close(ended) }()
-	client, err := sftp.NewClientPipe(near, near)
+	s.ended = make(chan struct{})
+	served := make(chan struct{})
+	go func() { _ = server.Serve(); close(served) }()
+	base := &watchedConn{Conn: loggedConn{near, s}}
+	client, err := sftp.NewClientPipe(base, base)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Target.Scheme, o.Target.Host = "sftp", "web"
 	p := open(t, o)
-	p.conn = &connection{base: &watchedConn{Conn: loggedConn{near, s}}, sftp: client, temp: newTempName(), statvfs: true}
-	t.Cleanup(func() { near.Close(); server.Close(); <-ended })
+	p.conn = &connection{base: base, sftp: client, temp: newTempName(), statvfs: true}
+	t.Cleanup(func() { near.Close(); close(s.ended); server.Close(); <-served })
 	return p
 }
 
@@ -105,7 +113,7 @@ func TestEachRequestOfAnUploadHasADeadline(t *testing.T) {
 	s := &pipeServer{}
 	p := connected(t, s, Options{Budget: budget, Keep: true})
 	src := newMemorySpool()
-	src.set(LatestName, make([]byte, 2*writePiece+1))
+	src.set(LatestName, make([]byte, 64<<10+1))
 	begin := time.Now()
 	if r := publish(t, p, src); r.Dialed != 0 {
 		t.Errorf("report = %+v", r)
@@ -141,6 +149,10 @@ func TestConnectionEndsWithThePushUnlessKept(t *testing.T) {
 		publish(t, p, newMemorySpool(LatestName))
 		if kept := p.conn != nil; kept != keep {
 			t.Errorf("keep %v: connection kept: %v", keep, kept)
+		}
+		p.Close()
+		if p.conn != nil {
+			t.Error("the connection is kept after Close")
 		}
 	}
 }
@@ -209,5 +221,96 @@ func TestNothingIsReadAfterTheEndOfAPush(t *testing.T) {
 	q := &queue{src: src, files: []File{{Name: LatestName}}, report: &Report{}}
 	if err := q.drain(ctx, nil); Code(err) != CodeTimeout || len(q.files) != 1 || len(q.problems) != 0 {
 		t.Errorf("%v, %d files left, problems %v", err, len(q.files), q.problems)
+	}
+}
+
+// A server that stops answering in the middle leaves a temporary file. Its record stays, so that the next push removes
+// the file, and the lost push counts as ended.
+func TestServerThatStopsAnsweringLeavesARecord(t *testing.T) {
+	for _, fails := range []string{"open", "write", "rename"} {
+		s := &pipeServer{fails: fails}
+		// There is no key for a second connection.
+		p := connected(t, s, Options{Budget: 200 * time.Millisecond, Identity: []string{filepath.Join(t.TempDir(), "absent")}})
+		c := p.conn
+		ctx, cancel := context.WithTimeout(t.Context(), need.Patience)
+		defer cancel()
+		r := Report{}
+		q := &queue{src: newMemorySpool(LatestName), files: []File{{Name: LatestName}}, report: &r}
+		if err := p.attempt(ctx, q, &r); Code(err) != CodeTimeout {
+			t.Errorf("%s: %v, want %s", fails, err, CodeTimeout)
+		}
+		if left := p.records.abandoned(time.Now()); len(left) != 0 {
+			t.Errorf("%s: the push has not ended, but its record counts as abandoned: %q", fails, left)
+		}
+		if _, err := p.Publish(ctx, newMemorySpool(LatestName)); err == nil || p.conn != nil {
+			t.Errorf("%s: the connection is still used: %v", fails, err)
+		}
+		if left := p.records.abandoned(time.Now()); !slices.Equal(left, []string{c.temp}) {
+			t.Errorf("%s: abandoned %q, want %q", fails, left, c.temp)
+		}
+	}
+}
+
+// brokenSpool is a spool that fails beside its files.
+type brokenSpool struct {
+	*memorySpool
+	pending, delivered error
+}
+
+func (s brokenSpool) Pending(target string) ([]File, error) {
+	files, _ := s.memorySpool.Pending(target)
+	return files, s.pending
+}
+
+func (s brokenSpool) Delivered(target string, f File) error {
+	return errors.Join(s.memorySpool.Delivered(target, f), s.delivered)
+}
+
+func TestErrorsOfTheSpool(t *testing.T) {
+	broken := errors.New("broken")
+	for want, src := range map[string]brokenSpool{
+		"listing what waits for sftp://web":                                 {newMemorySpool(LatestName), broken, nil},
+		"publishing to sftp://web: marking " + LatestName + " as delivered": {newMemorySpool(LatestName), nil, broken},
+	} {
+		e := refused(t, connected(t, &pipeServer{}, Options{}), src, CodeSpool)
+		if !errors.Is(e, broken) || !strings.Contains(e.Error(), want) || !e.Temporary() {
+			t.Errorf("%q, temporary %v; want %q", e, e.Temporary(), want)
+		}
+	}
+}
+
+// No push begins without its record.
+func TestPushWithoutARecordIsRefused(t *testing.T) {
+	s := &pipeServer{}
+	p := connected(t, s, Options{StateDir: filepath.Join(writeFile(t, filepath.Join(t.TempDir(), "file"), ""), "below")})
+	if e := refused(t, p, newMemorySpool(LatestName), CodeSpool); !strings.Contains(e.Error(), "recording") {
+		t.Errorf("message %q", e)
+	}
+	if slices.Contains(s.requests(), "open") {
+		t.Errorf("requests %q", s.requests())
+	}
+}
+
+// After a write has failed no answer is waited for.
+func TestWatchedConn(t *testing.T) {
+	past := time.Now().Add(-time.Hour)
+	for name, c := range map[string]struct {
+		do              func(*watchedConn) error
+		timedOut, broke bool
+	}{
+		"a read that takes too long":  {func(c *watchedConn) error { c.SetDeadline(past); _, err := c.Read(make([]byte, 1)); return err }, true, false},
+		"a write that takes too long": {func(c *watchedConn) error { c.SetDeadline(past); _, err := c.Write(make([]byte, 1)); return err }, true, true},
+		"a write to a closed end":     {func(c *watchedConn) error { c.Conn.Close(); _, err := c.Write(make([]byte, 1)); return err }, false, true},
+	} {
+		near, far := net.Pipe()
+		conn := &watchedConn{Conn: near}
+		if err := c.do(conn); err == nil || conn.timedOut.Load() != c.timedOut || conn.broke.Load() != c.broke {
+			t.Errorf("%s: %v, timed out: %v, broke: %v", name, err, conn.timedOut.Load(), conn.broke.Load())
+		}
+		if closed := errors.Is(conn.SetDeadline(time.Time{}), io.ErrClosedPipe); closed != c.broke {
+			t.Errorf("%s: closed: %v, want %v", name, closed, c.broke)
+		}
+		far.Close()
+		near.Close()
 	}
 }
