@@ -176,13 +176,11 @@ func (c *connection) extensions(host string) error {
 }
 
 func (p *Publisher) handshake(conn net.Conn, hop settings, keys *hostKeys, ids *identities, c *connection) (*ssh.Client, error) {
-	var refused error // the library replaces the error of the callback by its own
 	config := &ssh.ClientConfig{
 		User: hop.user,
 		Auth: []ssh.AuthMethod{ssh.PublicKeys(ids.signers...)},
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
-			refused = keys.check(hop, c.base.RemoteAddr(), key)
-			return refused
+			return keys.check(hop, c.base.RemoteAddr(), key)
 		},
 		HostKeyAlgorithms: keys.algorithms(hop),
 		ClientVersion:     "SSH-2.0-gpuboard",
@@ -190,9 +188,6 @@ func (p *Publisher) handshake(conn net.Conn, hop settings, keys *hostKeys, ids *
 	client, channels, requests, err := ssh.NewClientConn(conn, hop.keyAddr(), config)
 	if err == nil {
 		return ssh.NewClient(client, channels, requests), nil
-	}
-	if refused != nil {
-		return nil, refused
 	}
 	var algorithm *ssh.AlgorithmNegotiationError
 	if errors.As(err, &algorithm) && algorithm.What == "host key" && modern(algorithm.RequestedAlgorithms) {

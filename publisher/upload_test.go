@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path"
@@ -276,6 +277,15 @@ func TestErrorsOfTheSpool(t *testing.T) {
 		if !errors.Is(e, broken) || !strings.Contains(e.Error(), want) || !e.Temporary() {
 			t.Errorf("%q, temporary %v; want %q", e, e.Temporary(), want)
 		}
+	}
+}
+
+func TestAttemptsAreLogged(t *testing.T) {
+	var log strings.Builder
+	p := connected(t, &pipeServer{fails: "open", err: errors.New("broken")}, Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	refused(t, p, newMemorySpool(LatestName), CodeRemoteFailure)
+	if want := "target=sftp://web attempt=1 code=" + CodeRemoteFailure; !strings.Contains(log.String(), want) {
+		t.Errorf("log %q, want %q", log.String(), want)
 	}
 }
 
