@@ -16,8 +16,8 @@ const (
 
 // loginBackoff remembers a login that fails until somebody changes something.
 type loginBackoff struct {
-	refused *Error    // the last refusal; nil when logins may be attempted
-	until   time.Time // zero without a refusal
+	refused *Error // the last refusal; nil when logins may be attempted
+	until   time.Time
 	pause   time.Duration
 }
 
@@ -35,8 +35,8 @@ func (b *loginBackoff) record(err error, now time.Time) {
 
 // check returns the last refusal while the pause lasts, and nil after it.
 func (b *loginBackoff) check(now time.Time) error {
-	// A clock that was set back does not make the pause longer. Without a refusal, until is long ago.
-	if !now.Before(b.until) || now.Before(b.until.Add(-b.pause)) {
+	// A clock that was set back does not make the pause longer.
+	if b.refused == nil || !now.Before(b.until) || now.Before(b.until.Add(-b.pause)) {
 		return nil
 	}
 	return b.refused
