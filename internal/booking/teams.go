@@ -19,10 +19,7 @@ func isTeam(line string) bool { return strings.HasPrefix(trimName(line), "@") }
 // canonical names, by team, in the order of the file. Problems carry the line; those
 // of [ParseAliases] are not repeated.
 func ParseTeams(data []byte) (map[string][]string, []snapshot.Problem) {
-	lines, err := peopleLines(data)
-	if err != nil {
-		return nil, nil
-	}
+	lines, _ := peopleLines(data) // ParseAliases reports the error
 	aliases, _ := ParseAliases(data)
 	teams := map[string][]string{}
 	var problems peopleProblems
