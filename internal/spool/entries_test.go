@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -148,5 +149,19 @@ func TestTooManyDrops(t *testing.T) {
 	}
 	if _, problems := drops(t, data).Hosts(); len(problems) != 1 || problems[0].Code != snapshot.BadTooMany {
 		t.Errorf("problems %v, want that there are too many", problems)
+	}
+}
+
+func TestProblemsOfNodesAreLimited(t *testing.T) {
+	var p problemList
+	for range snapshot.MaxErrors {
+		p.add(badName, "", "x")
+	}
+	if n := len(p.done()); n != snapshot.MaxErrors {
+		t.Errorf("%d problems, want %d", n, snapshot.MaxErrors)
+	}
+	p.add(badName, "", "x")
+	if all := p.done(); len(all) != snapshot.MaxErrors+1 || !strings.HasSuffix(all[len(all)-1].Message, "+1 more") {
+		t.Errorf("%d problems, the last is %q", len(all), all[len(all)-1].Message)
 	}
 }

@@ -287,3 +287,15 @@ func TestSweepFollowsNoSymlink(t *testing.T) {
 	s.want("gpu01")
 	s.want("gpu02", "notes.txt")
 }
+
+func TestLimitsOfADrop(t *testing.T) {
+	most := Usage{Files: MaxDropFiles, Bytes: MaxDropBytes}
+	if most.OverLimit() {
+		t.Error("a drop with as much as it may have exceeds its limits")
+	}
+	for _, u := range []Usage{{Files: most.Files + 1}, {Bytes: most.Bytes + 1}, {More: true}} {
+		if !u.OverLimit() {
+			t.Errorf("%+v does not exceed the limits", u)
+		}
+	}
+}
