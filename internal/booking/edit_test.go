@@ -46,6 +46,9 @@ func TestAdd(t *testing.T) {
 		{"like its neighbour on one line",
 			"{\n  \"a\": {\n    \"1\": { \"name\": \"y\" } // y\n    // add below\n  }\n}\n", x,
 			"{\n  \"a\": {\n    \"1\": { \"name\": \"y\" }, // y\n    \"0\": { \"name\": \"x\", \"date\": \"2026-12-01 10:00\" }\n    // add below\n  }\n}\n"},
+		{"a comment behind the only one, which begins on the host's line",
+			"{\n  \"a\": [{ \"name\": \"y\" } // y\n  ]\n}\n", gpu("a", 1, "x", time.Time{}),
+			"{\n  \"a\": [{ \"name\": \"y\" }, // y\n    { \"name\": \"x\" }\n  ]\n}\n"},
 		{"list grows, with empty places",
 			"{\n  \"a\": [\n    { \"name\": \"y\" }\n  ]\n}", gpu("a", 3, "x", time.Time{}),
 			"{\n  \"a\": [\n    { \"name\": \"y\" },\n    {}, {}, { \"name\": \"x\" }\n  ]\n}"},
@@ -389,5 +392,19 @@ func TestEditsWhereAHostIsThereTwice(t *testing.T) {
 	c := Parse("c", next, zone, Options{})
 	if len(c.Bookings) != 8 {
 		t.Errorf("%d bookings are left, want the 8 that were added\n%s", len(c.Bookings), next)
+	}
+}
+
+func TestEndOfALineIsNotWithinAComment(t *testing.T) {
+	for extra, want := range map[string]string{
+		"\n": "", " \r\n": " ", " /* a\nb */\n\n": " /* a\nb */", "/**/\n": "/**/", " // a /*\n */": " // a /*", "/* a // b */ \n": "/* a // b */ ",
+	} {
+		line, rest, ok := cutLine(extra)
+		if !ok || line != want || line+rest != extra {
+			t.Errorf("%q: %q and %q, %v; want the line %q", extra, line, rest, ok, want)
+		}
+	}
+	if _, _, ok := cutLine(" /* a\nb */ "); ok {
+		t.Error("a line ends within a comment")
 	}
 }

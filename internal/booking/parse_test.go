@@ -318,6 +318,10 @@ func TestHostileFiles(t *testing.T) {
 		if len(c.Bookings) != 1 || len(c.Bookings[0].Comment) > MaxCommentBytes || len(c.Problems) != 1 || c.Problems[0].Code != "booking:toolong" {
 			t.Errorf("problems:\n%s", problems(c.Problems))
 		}
+		c = Parse("c", []byte(`{"a":[{"name":"x","comment":"`+strings.Repeat("x", MaxCommentBytes)+`"}]}`), zone, Options{})
+		if len(c.Bookings[0].Comment) != MaxCommentBytes || len(c.Problems) != 0 {
+			t.Errorf("as long as it may be: problems:\n%s", problems(c.Problems))
+		}
 	})
 	t.Run("many mistakes", func(t *testing.T) {
 		c := Parse("c", []byte(`{"a":[`+strings.Repeat("@,", 1<<20)+`]}`), zone, Options{})

@@ -2,6 +2,7 @@ package booking
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 )
 
@@ -270,6 +272,8 @@ func TestNoChangeWithoutARecord(t *testing.T) {
 		}
 		if err := r.f.Update(context.Background(), testBy, addProgram); err == nil || r.read() != "{}" {
 			t.Errorf("%s: %v, and the file is %s", kind, err, r.read())
+		} else if kind == "hard link" && !errors.Is(err, atomicfile.ErrNotRegular) {
+			t.Errorf("%s: %v, want the reason", kind, err)
 		}
 	}
 	// A full one that cannot be set aside does not grow.
