@@ -143,6 +143,10 @@ func TestPolicyBeginsNow(t *testing.T) {
 			t.Errorf("GPU %d: %+v, %v, want %s", gpu, c.Done, err, want)
 		}
 	}
+	later := at(t, "2026-11-23 10:00:30")
+	if c, err := p.Book(file, Booking{Host: "a", Target: Target{Index: 0}, From: later, Until: later.Add(time.Hour)}); err != nil || !c.Done[0].From.Equal(later) {
+		t.Errorf("one that begins later: %+v, %v", c.Done, err)
+	}
 	for from, assumed := range map[string]int{"": 0, "2026-11-20 10:30": 0, "09:00": 1} {
 		if _, _, notes, err := p.Times(from, "1d"); err != nil || len(notes) != assumed {
 			t.Errorf("from %q: assumed %q, %v", from, notes, err)
