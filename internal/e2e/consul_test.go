@@ -247,13 +247,19 @@ func testNode(h *house) {
 	}
 	h.consul.Restart()
 	state(api.HealthPassing, "8 GPUs, 8 free")
-	log, err := os.ReadFile(filepath.Join(h.dir, "spool", "run.log"))
-	h.must(err)
-	for what, want := range map[string]int{"telling Consul: reporting to Consul": 1, "telling Consul: well again": 1, "collecting": 0, "hint: does the Consul agent run": 1} {
-		if n := strings.Count(string(log), what); n != want {
-			t.Errorf("the loop says %q %d times, want %d:\n%s", what, n, want, log)
+	// The loop says that it is well again after Consul knows it.
+	consultest.Eventually(t, within, func() error {
+		log, err := os.ReadFile(filepath.Join(h.dir, "spool", "run.log"))
+		if err != nil {
+			return err
 		}
-	}
+		for what, want := range map[string]int{"telling Consul: reporting to Consul": 1, "telling Consul: well again": 1, "collecting": 0, "hint: does the Consul agent run": 1} {
+			if n := strings.Count(string(log), what); n != want {
+				return fmt.Errorf("the loop says %q %d times, want %d:\n%s", what, n, want, log)
+			}
+		}
+		return nil
+	})
 
 	// Stopped: nobody looks after it. Killed: Consul notices by itself.
 	h.run(0, node("check", "kill")...)
