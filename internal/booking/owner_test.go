@@ -235,6 +235,25 @@ func TestLockAppearsWhole(t *testing.T) {
 	}
 }
 
+// Two processes that want the lock first: the one that comes second uses the file of the first.
+func TestLockOfAnotherProcess(t *testing.T) {
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	write("{}")(t, f.path)
+	f.step = func(what string) {
+		if what == "link" {
+			write("the first one's")(t, f.beside(lockSuffix))
+		}
+	}
+	file, err := f.openLock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if text, err := io.ReadAll(file); err != nil || string(text) != "the first one's" {
+		t.Errorf("the lock holds %q, %v", text, err)
+	}
+}
+
 // Whoever loads bookings whose copy belongs to somebody else cannot say when it was read
 // last, and needs not.
 func TestCopyOfSomebodyElse(t *testing.T) {
