@@ -12,16 +12,16 @@ import (
 // This file says how fast the machine is, by work that is always the same, so
 // that two reports can be compared.
 
-// A pace is what one kind of fixed work took, in ms, from least to most.
-type pace struct {
+// A machineSpeed is what one kind of fixed work took, in ms, from least to most.
+type machineSpeed struct {
 	what string
 	ms   []float64
 }
 
-// paces takes the times of all kinds of fixed work, which is below a second.
-func (s *suite) paces() ([]pace, error) {
+// machineSpeeds takes the times of all kinds of fixed work, which is below a second.
+func (s *suite) machineSpeeds() ([]machineSpeed, error) {
 	block := make([]byte, 1<<20)
-	files := filepath.Join(s.dir, "paces")
+	files := filepath.Join(s.dir, "speeds")
 	if err := os.MkdirAll(files, 0o755); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *suite) paces() ([]pace, error) {
 			return u.ms(), err
 		}
 	}
-	var all []pace
+	var all []machineSpeed
 	for _, work := range []struct {
 		what string
 		take func() (float64, error)
@@ -68,7 +68,7 @@ func (s *suite) paces() ([]pace, error) {
 			return nil
 		})},
 	} {
-		p := pace{what: work.what}
+		p := machineSpeed{what: work.what}
 		for n := range 8 {
 			ms, err := work.take()
 			if err != nil {
@@ -84,13 +84,13 @@ func (s *suite) paces() ([]pace, error) {
 	return all, nil
 }
 
-// pacesTold is a table of how fast the machine was before and after; "" where
+// speedTable is a table of how fast the machine was before and after; "" where
 // neither is known.
-func pacesTold(before, after []pace) string {
+func speedTable(before, after []machineSpeed) string {
 	if len(before) == 0 {
 		return ""
 	}
-	told := func(all []pace, n int) string {
+	told := func(all []machineSpeed, n int) string {
 		if n >= len(all) {
 			return "unknown"
 		}

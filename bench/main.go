@@ -26,13 +26,13 @@ import (
 
 // A suite is one run of the bench.
 type suite struct {
-	dir     string // for everything but sites, removed at the end
-	memory  string // for sites, in memory where there is /dev/shm, removed at the end
-	program string // gpuboard
-	remarks string // a file with what people know about the numbers, for the end of the report
-	busy    string // the load average when it began
-	before  []pace // how fast the machine was when it began
-	after   []pace // and when it ended
+	dir     string         // for everything but sites, removed at the end
+	memory  string         // for sites, in memory where there is /dev/shm, removed at the end
+	program string         // gpuboard
+	remarks string         // a file with what people know about the numbers, for the end of the report
+	busy    string         // the load average when it began
+	before  []machineSpeed // how fast the machine was when it began
+	after   []machineSpeed // and when it ended
 	quick   bool
 	only    []string
 	rows    []row
@@ -111,7 +111,7 @@ func (s *suite) run() error {
 		{"W1", (*suite).weights}, {"W1", (*suite).browsed}, {"S1", (*suite).views},
 		{"H1", (*suite).historyBytes}, {"H2", (*suite).historyIngest}, {"H3", (*suite).historyCharts},
 	}
-	if s.before, err = s.paces(); err != nil {
+	if s.before, err = s.machineSpeeds(); err != nil {
 		return fmt.Errorf("seeing how fast this machine is: %w", err)
 	}
 	began := time.Now()
@@ -130,7 +130,7 @@ func (s *suite) run() error {
 		}
 		say("  %s took %s", p.ids, time.Since(start).Round(time.Second))
 	}
-	if s.after, err = s.paces(); err != nil {
+	if s.after, err = s.machineSpeeds(); err != nil {
 		return fmt.Errorf("seeing how fast this machine is: %w", err)
 	}
 	return nil

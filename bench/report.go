@@ -114,7 +114,7 @@ func (s *suite) write(out string) error {
 		fmt.Fprintf(&b, "Processes that wanted a processor (load average) when it began, and when it ended: %s, %s.\n\n", s.busy, busy())
 	}
 	b.WriteString("Milliseconds are processor time, user and system, of all processes that take part. What else the\nmachine did at the time makes them larger and never smaller, so the least of several runs is held\nagainst the target. \"Beside it\" was measured in the same run. Targets were set on another machine beside what else\ndoes the work: where that is measured here, too, \"as a ratio\" tells the target in units of it, because ratios stay\nwhere milliseconds drift. Either may be missed without the other, and both are told.\n\n")
-	b.WriteString(pacesTold(s.before, s.after))
+	b.WriteString(speedTable(s.before, s.after))
 	b.WriteString("| # | measure | least | median | most | unit | target | reached | as a ratio | beside it |\n|---|---|---:|---:|---:|---|---:|---|---|---|\n")
 	for _, r := range s.rows {
 		if len(r.values) == 0 {

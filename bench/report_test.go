@@ -54,7 +54,7 @@ func TestATargetAsARatio(t *testing.T) {
 // TestPacesAreMeasured: all kinds of work take time, and only the bench's own directory is written to.
 func TestPacesAreMeasured(t *testing.T) {
 	s := &suite{dir: t.TempDir(), program: "/bin/true"}
-	all, err := s.paces()
+	all, err := s.machineSpeeds()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestPacesAreMeasured(t *testing.T) {
 		}
 	}
 	s.program = filepath.Join(s.dir, "missing")
-	if _, err := s.paces(); err == nil {
+	if _, err := s.machineSpeeds(); err == nil {
 		t.Error("a program that is not there was started")
 	}
 }
@@ -80,7 +80,7 @@ func TestNumbersKeepThreeDigits(t *testing.T) {
 // A measure that was not taken is in the report all the same, and foreign text
 // breaks neither the table nor the plot.
 func TestReportIsWhole(t *testing.T) {
-	s := &suite{before: []pace{{"fixed | work", []float64{1, 2, 3}}}}
+	s := &suite{before: []machineSpeed{{"fixed | work", []float64{1, 2, 3}}}}
 	s.add(row{id: "X1", what: "this | that <&>", unit: "ms", values: []float64{3, 1, 2}, target: 1, least: true, besides: []beside{{"scp", 4}},
 		rivals: []rival{{"probe | its", 2, 0.5}}})
 	s.add(row{id: "X2", what: "not measured: no\nprogram"})
