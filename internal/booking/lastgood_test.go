@@ -207,6 +207,42 @@ func TestPruneIntoTheArchive(t *testing.T) {
 	}
 }
 
+// An archive may be as large as a file that is read, and no larger: then the bookings stay where they are.
+func TestFullArchive(t *testing.T) {
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), time.UTC)
+	archive := filepath.Join(filepath.Dir(f.path), archiveName)
+	const old = `{"a": [{"name": "x", "date": "2020-01-01"}]}`
+	prune := func() ([]Booking, error) {
+		t.Helper()
+		write(old)(t, f.path)
+		moved, _, err := f.Prune(t.Context(), testBy, at(t, friday))
+		return moved, err
+	}
+	fill := func(size int) {
+		t.Helper()
+		write(strings.Repeat("#", size-1)+"\n")(t, archive)
+	}
+	if _, err := prune(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	fill(MaxFileBytes - len(line) + 1)
+	if moved, err := prune(); err == nil || moved != nil || !strings.Contains(err.Error(), "another name") {
+		t.Errorf("an archive that would be too large: %v, %v", moved, err)
+	}
+	if data, _ := os.ReadFile(f.path); string(data) != old {
+		t.Errorf("the bookings became %s", data)
+	}
+	fill(MaxFileBytes - len(line))
+	if moved, err := prune(); err != nil || len(moved) != 1 {
+		t.Errorf("an archive that has just room: %v, %v", moved, err)
+	}
+}
+
 // Nothing is changed where bookings stood and nothing stands, or where there is
 // an error of syntax, and no copy is overwritten.
 func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
