@@ -18,6 +18,7 @@ func TestMoments(t *testing.T) {
 	for _, tc := range []struct{ in, moment, until string }{ // "!part" is an error
 		{"2026-12-01", "2026-12-01 00:00", "2026-12-02 00:00"},
 		{"2026-12-01 18:00", "2026-12-01 18:00", "2026-12-01 18:00"},
+		{" 2026-12-01 18:00\t", "2026-12-01 18:00", "2026-12-01 18:00"},
 		{"2026-12-01T18:00:30", "2026-12-01 18:00:30", "2026-12-01 18:00:30"},
 		{"2026-12-01T18:00Z", "2026-12-01 19:00", "2026-12-01 19:00"},
 		{"2026-12-01 18:00 UTC", "2026-12-01 19:00", "2026-12-01 19:00"},
@@ -86,7 +87,6 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// A time of day that is over today means tomorrow, which is said.
 func TestYears(t *testing.T) {
 	for year, ok := range map[int]bool{MinYear - 1: false, MinYear: true, MaxYear: true, MaxYear + 1: false} {
 		if _, _, err := parseAbsolute(fmt.Sprintf("%d-06-01", year), time.UTC, true); (err == nil) != ok {
@@ -95,6 +95,7 @@ func TestYears(t *testing.T) {
 	}
 }
 
+// A time of day that is over today means tomorrow, which is said.
 func TestMomentNotes(t *testing.T) {
 	zone, now := paris(t), at(t, friday)
 	for in, want := range map[string]string{"10:30": "tomorrow is meant", "09:00": "tomorrow is meant", "10:31": "", "midnight": "", "fri 10:00": "", "tomorrow 09:00": ""} {

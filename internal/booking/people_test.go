@@ -27,6 +27,13 @@ func TestAliases(t *testing.T) {
 	}
 }
 
+func TestAliasesInAnEncodingThatIsNotRead(t *testing.T) {
+	aliases, found := ParseAliases([]byte("\xff\xfea\x00,\x00b\x00"))
+	if len(aliases) != 0 || len(found) != 1 || !strings.Contains(found[0].Message, "UTF-16") {
+		t.Errorf("%v, problems:\n%s", aliases, problems(found))
+	}
+}
+
 func TestAliasesInBookings(t *testing.T) {
 	aliases, _ := ParseAliases([]byte("alovelace,Ada"))
 	c := Parse("c", []byte(`{"a": [[{"name": "ALovelace", "date": "2026-12-01"}, {"name": "ada"}]]}`), paris(t), Options{Aliases: aliases})

@@ -427,18 +427,23 @@ func TestInnerDropThatIsASymlink(t *testing.T) {
 	}
 }
 
-// TestLargerNumberWinsAcrossBothPlaces: a clock that was set back does not make the
-// older of the drop's two bundles the newer one.
+// TestLargerNumberWinsAcrossBothPlaces: wherever the newer of the drop's two bundles is, it
+// is read, and a clock that was set back does not make it the older one.
 func TestLargerNumberWinsAcrossBothPlaces(t *testing.T) {
-	data := t.TempDir()
-	drop := filepath.Join(data, "drop", "gpu01")
-	if err := os.MkdirAll(filepath.Join(drop, InnerName), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(drop, LatestName), bundleOf(t, "gpu01", 8, noon))
-	write(t, filepath.Join(drop, InnerName, LatestName), bundleOf(t, "gpu01", 9, noon.Add(-time.Hour)))
-	if b, _, err := drops(t, data).Latest("gpu01"); err != nil || b.Snapshot.Seq != 9 {
-		t.Errorf("latest is %v, %v; want number 9, though its clock was set back", b, err)
+	for name, newest := range map[string]string{"outer": LatestName, "inner": filepath.Join(InnerName, LatestName)} {
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			drop := filepath.Join(data, "drop", "gpu01")
+			if err := os.MkdirAll(filepath.Join(drop, InnerName), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(drop, LatestName), bundleOf(t, "gpu01", 8, noon))
+			write(t, filepath.Join(drop, InnerName, LatestName), bundleOf(t, "gpu01", 8, noon))
+			write(t, filepath.Join(drop, newest), bundleOf(t, "gpu01", 9, noon.Add(-time.Hour)))
+			if b, _, err := drops(t, data).Latest("gpu01"); err != nil || b.Snapshot.Seq != 9 {
+				t.Errorf("latest is %v, %v; want number 9, though its clock was set back", b, err)
+			}
+		})
 	}
 }
 
