@@ -178,6 +178,16 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A host is proposed for a name with two wrong letters, and none for a name with three.
+func TestSimilarHost(t *testing.T) {
+	known := []string{"node-a.example", "node-b.example"}
+	for name, want := range map[string]string{"node-b": "node-b.example", "nude-bb.example": "node-b.example", "nude-xx.example": ""} {
+		if got := similarHost(name, known); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestCheckIsBounded(t *testing.T) {
 	cal := &Calendar{Bookings: slices.Repeat([]Booking{{Host: "gpu02", Name: "x"}}, MaxProblems+1)}
 	if got := Check(cal, Fleet{}, at(t, friday)); len(got) != MaxProblems {
