@@ -109,7 +109,7 @@ func (p *Publisher) dial(ctx context.Context) (_ *connection, err error) {
 		if keys[i], err = loadHostKeys(hop); err != nil {
 			return nil, err
 		}
-		if ids[i], err = loadIdentities(hop); err != nil {
+		if ids[i], err = loadIdentities(hop, deadline); err != nil {
 			return nil, err
 		}
 		defer ids[i].close()

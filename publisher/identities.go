@@ -36,10 +36,11 @@ func (i *identities) close() {
 	}
 }
 
-// loadIdentities asks the agent first and then reads key files, as ssh does.
-func loadIdentities(s settings) (*identities, error) {
+// loadIdentities asks the agent first and then reads key files, as ssh does. The agent may
+// sign until end.
+func loadIdentities(s settings, end time.Time) (*identities, error) {
 	ids := &identities{}
-	held := ids.fromAgent(s.agent)
+	held := ids.fromAgent(s.agent, end)
 	var fromFiles []ssh.Signer
 	var named []ssh.PublicKey
 	for _, name := range s.identity {
@@ -79,8 +80,9 @@ func loadIdentities(s settings) (*identities, error) {
 		fmt.Errorf("logging in to %s: no private key found and no agent holds one", s.addr()))
 }
 
-// fromAgent returns the keys of an agent. Its socket may be "", or that of one that is gone.
-func (i *identities) fromAgent(socket string) []ssh.Signer {
+// fromAgent returns the keys of an agent, which sign until end. Its socket may be "", or that
+// of one that is gone.
+func (i *identities) fromAgent(socket string, end time.Time) []ssh.Signer {
 	conn, err := net.DialTimeout("unix", socket, agentTimeout)
 	if err != nil {
 		return nil
@@ -91,6 +93,7 @@ func (i *identities) fromAgent(socket string) []ssh.Signer {
 		conn.Close()
 		return nil
 	}
+	conn.SetDeadline(end)
 	i.agent = conn
 	return signers
 }

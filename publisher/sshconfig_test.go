@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io/fs"
 	"net"
@@ -263,6 +264,23 @@ func TestAgent(t *testing.T) {
 		o.Identity = []string{filepath.Join(t.TempDir(), "other")}
 		sshtest.WriteKey(t, o.Identity[0], "ed25519", "")
 		refused(t, open(t, o), newMemorySpool(LatestName), CodeAuth)
+	})
+	t.Run("signs until the login has to be done", func(t *testing.T) {
+		for _, over := range []bool{false, true} {
+			end := time.Now().Add(need.Patience)
+			if over {
+				end = time.Now().Add(-time.Second)
+			}
+			ids := &identities{}
+			defer ids.close()
+			signers := ids.fromAgent(socket, end)
+			if len(signers) != 1 {
+				t.Fatalf("the agent has %d keys", len(signers))
+			}
+			if _, err := signers[0].Sign(rand.Reader, []byte("x")); (err != nil) != over {
+				t.Errorf("over %v: %v", over, err)
+			}
+		}
 	})
 	t.Run("stale socket", func(t *testing.T) {
 		t.Setenv("SSH_AUTH_SOCK", filepath.Join(dir, "gone"))

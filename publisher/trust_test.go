@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gpuboard/internal/testenv/sshtest"
 
@@ -263,7 +264,7 @@ func TestKeysThatAreOffered(t *testing.T) {
 		{[]string{absent}, false, 0, "", CodeNoKey},
 		{[]string{absent}, true, 0, "", CodeKeyUnreadable},
 	} {
-		ids, err := loadIdentities(settings{identity: c.files, explicitKeys: c.explicit})
+		ids, err := loadIdentities(settings{identity: c.files, explicitKeys: c.explicit}, time.Time{})
 		if Code(err) != c.code || (err == nil) != (c.code == "") {
 			t.Errorf("%q: %v", c.files, err)
 		}
