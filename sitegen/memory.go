@@ -84,6 +84,10 @@ type hours struct {
 	Taken  map[string]bool `json:"taken"`
 }
 
+// forgetHours is how long the state of finished hours outlives a host's place in the list.
+// A host that comes back later is read again, which history notices.
+const forgetHours = 24 * time.Hour
+
 // recall reads what the last generation left. What cannot be read is
 // forgotten, and said.
 func (g *Generator) recall() *memory {
@@ -213,11 +217,15 @@ func (g *Generator) writeMemory(m *memory) error {
 }
 
 // remember writes memory down for the next generation.
-func (g *Generator) remember(m *memory) error {
+func (g *Generator) remember(m *memory, now time.Time) error {
 	for host := range m.Seen {
 		if m.good[host].Bundle == nil {
 			delete(m.Seen, host)
 			delete(m.Senders, host)
+		}
+	}
+	for host, h := range m.Hours {
+		if now.Sub(h.Looked) > forgetHours {
 			delete(m.Hours, host)
 		}
 	}

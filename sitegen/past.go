@@ -10,6 +10,7 @@ import (
 
 	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
 )
 
 // lookEvery is how often a drop is looked through for finished hours. They only
@@ -80,8 +81,8 @@ func historyCode(err error) string {
 }
 
 // finishedHours reads the hour files of a host that history has not taken in
-// yet, once in each of its periods. A file never changes, so one that cannot be
-// read is said once and counts as taken in.
+// yet, once in each of its periods. The content of a file never changes, so one
+// that is invalid is reported once and counts as taken in.
 func (g *Generator) finishedHours(host string, now time.Time, mem *memory) (batches []history.Batch, names []string, problems []snapshot.Problem) {
 	h := mem.Hours[host]
 	if h == nil {
@@ -92,7 +93,7 @@ func (g *Generator) finishedHours(host string, now time.Time, mem *memory) (batc
 		return nil, nil, nil
 	}
 	h.Looked = now
-	files, _ := g.drops.Hours(host) // what is wrong with names concerns nobody but whoever made them
+	files, _ := g.drops.Hours(host) // files that are no hour files are ignored
 	there := map[string]bool{}
 	for _, f := range files {
 		there[f.Name] = true
@@ -105,6 +106,9 @@ func (g *Generator) finishedHours(host string, now time.Time, mem *memory) (batc
 			continue // replaced or removed since it was listed
 		case err != nil:
 			problems = append(problems, snapshot.Problem{Code: code(err), Host: host, File: f.Name, Message: fmt.Sprintf("a finished hour is left out: %v", err)})
+			if spool.Passing(err) {
+				continue
+			}
 		default:
 			batches = append(batches, history.Batch{Host: host, Boot: hour.BootID, Samples: hour.Samples})
 		}

@@ -144,8 +144,8 @@ func within(dir, path string) bool {
 }
 
 // Generate makes one generation as of now. A host, a booking or a source that
-// is not well is in the report's board; an error means that the site is as it
-// was before.
+// is not well is in the report's board. After an error from writing the site or the
+// state, a part of the new files may be in place; any other error changes nothing.
 func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error) {
 	lock, err := atomicfile.Lock(filepath.Join(g.opt.State, "generate.lock"), 0o600)
 	if errors.Is(err, atomicfile.ErrLocked) {
@@ -173,7 +173,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	}
 	report.Board = b
 	mem.Marks = marks
-	if err := g.remember(mem); err != nil {
+	if err := g.remember(mem, now); err != nil {
 		return report, err
 	}
 	if err := g.rememberNews(happened); err != nil {

@@ -113,8 +113,8 @@ func (d *Drops) Hosts() (hosts []string, _ []snapshot.Problem) {
 }
 
 // Latest returns the newest bundle of host, from drop/<host>/ or drop/<host>/in/. An
-// unchanged file is not decoded again, valid or not. The bundle, and raw, the content of
-// its file, are shared and read-only.
+// unchanged file is not decoded again, valid or not, but one that the system refused is
+// tried again. The bundle, and raw, the content of its file, are shared and read-only.
 //
 // If there is no bundle, the error wraps [fs.ErrNotExist]. Every other error wraps a
 // [snapshot.DecodeError], such as bad:foreign for a bundle of another host.
@@ -136,7 +136,7 @@ func (d *Drops) Latest(host string) (bundle *snapshot.Bundle, raw []byte, _ erro
 		now.err = fmt.Errorf("reading snapshot of %s: %w", host, now.err)
 	}
 	d.mu.Lock()
-	if now.outer == (fileState{}) && now.inner == (fileState{}) {
+	if now.outer == (fileState{}) && now.inner == (fileState{}) || Passing(now.err) {
 		delete(d.cache, host)
 	} else {
 		d.cache[host] = now
@@ -169,8 +169,10 @@ func (d *Drops) latest(host string) (*snapshot.Bundle, []byte, error) {
 	}
 	switch {
 	case notExist(innerErr):
-	case notExist(err), innerErr == nil && (err != nil || Newer(nested, bundle, time.Time{})):
-		return nested, nestedRaw, innerErr
+	case innerErr != nil: // the outer one is older, and would hide it
+		return nil, nil, innerErr
+	case err != nil || Newer(nested, bundle, time.Time{}):
+		return nested, nestedRaw, nil
 	}
 	return bundle, raw, err
 }

@@ -154,45 +154,6 @@ func TestDrops(t *testing.T) {
 	}
 }
 
-func TestInnerDrop(t *testing.T) {
-	data, drop := fleet(t)
-	in := filepath.Join(drop, "in")
-	if err := os.Mkdir(in, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	d := drops(t, data)
-	if b, _, err := d.Latest("gpu01"); err != nil || b.Snapshot.Seq != 3 {
-		t.Errorf("with an empty inner drop: %v", err)
-	}
-	write(t, filepath.Join(in, LatestName), bundleOf(t, "gpu01", 9, noon.Add(5*time.Hour)))
-	name := filepath.Base(hourFile(t, drop))
-	if err := os.Rename(filepath.Join(drop, name), filepath.Join(in, name)); err != nil {
-		t.Fatal(err)
-	}
-	if b, _, err := d.Latest("gpu01"); err != nil || b.Snapshot.Seq != 9 {
-		t.Errorf("of two bundles the older was taken: %v", err)
-	}
-	if err := os.Remove(filepath.Join(drop, LatestName)); err != nil {
-		t.Fatal(err)
-	}
-	if b, _, err := d.Latest("gpu01"); err != nil || b.Snapshot.Seq != 9 {
-		t.Errorf("of the inner drop alone: %v", err)
-	}
-	write(t, filepath.Join(drop, LatestName), []byte("broken"))
-	if b, _, err := d.Latest("gpu01"); err != nil || b.Snapshot.Seq != 9 {
-		t.Errorf("beside a broken one: %v", err)
-	}
-	found, problems := d.Hours("gpu01")
-	if len(found) != 2 || len(problems) != 0 {
-		t.Fatalf("hours %+v, problems %v", found, problems)
-	}
-	for _, f := range found {
-		if h, err := d.ReadHour(f); err != nil || !h.Start.Equal(f.Start) {
-			t.Errorf("%s: %v, %v", f.Name, h, err)
-		}
-	}
-}
-
 func hourFile(t *testing.T, dir string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "hour-*"))
@@ -404,46 +365,6 @@ func TestForeignHour(t *testing.T) {
 	}
 	if len(found) != 4 || bad != 2 {
 		t.Errorf("of %d hours %d are refused for their names, want 2 of 4", len(found), bad)
-	}
-}
-
-func TestInnerDropThatIsASymlink(t *testing.T) {
-	data, drop := fleet(t)
-	if err := os.Rename(drop, filepath.Join(data, "drop", "gpu02")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(drop, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("../gpu02", filepath.Join(drop, InnerName)); err != nil {
-		t.Fatal(err)
-	}
-	d := drops(t, data)
-	if _, _, err := d.Latest("gpu01"); snapshot.CodeOf(err) != badNotRegular {
-		t.Errorf("latest through a symlink: %v", err)
-	}
-	if found, problems := d.Hours("gpu01"); len(found) != 0 || len(problems) != 1 || problems[0].Code != badNotRegular {
-		t.Errorf("hours through a symlink: %v, %v", found, problems)
-	}
-}
-
-// TestLargerNumberWinsAcrossBothPlaces: wherever the newer of the drop's two bundles is, it
-// is read, and a clock that was set back does not make it the older one.
-func TestLargerNumberWinsAcrossBothPlaces(t *testing.T) {
-	for name, newest := range map[string]string{"outer": LatestName, "inner": filepath.Join(InnerName, LatestName)} {
-		t.Run(name, func(t *testing.T) {
-			data := t.TempDir()
-			drop := filepath.Join(data, "drop", "gpu01")
-			if err := os.MkdirAll(filepath.Join(drop, InnerName), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			write(t, filepath.Join(drop, LatestName), bundleOf(t, "gpu01", 8, noon))
-			write(t, filepath.Join(drop, InnerName, LatestName), bundleOf(t, "gpu01", 8, noon))
-			write(t, filepath.Join(drop, newest), bundleOf(t, "gpu01", 9, noon.Add(-time.Hour)))
-			if b, _, err := drops(t, data).Latest("gpu01"); err != nil || b.Snapshot.Seq != 9 {
-				t.Errorf("latest is %v, %v; want number 9, though its clock was set back", b, err)
-			}
-		})
 	}
 }
 

@@ -23,6 +23,13 @@ const (
 	badName       = "bad:name"       // a directory whose name is no host name
 )
 
+// Passing reports whether an error of reading a drop is about the file and not about its
+// content, so that the same file may be readable the next time.
+func Passing(err error) bool {
+	code := snapshot.CodeOf(err)
+	return code == badUnreadable || code == badNotRegular
+}
+
 func ownerOf(info fs.FileInfo) (uid int) { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
 // readRegular reads a regular file with one name and at most [snapshot.MaxFileBytes]. With
