@@ -62,11 +62,12 @@ func dropError(hint string, err error) *Error {
 	return configError(CodeLocalDir, hint, err)
 }
 
-// removeLocal removes one expired file of a local drop.
+// removeLocal removes one expired file of a local drop. Like a refusal of an SFTP server,
+// one of the system does not stop the push; the generator removes old files, too.
 func (p *Publisher) removeLocal(name string) error {
 	err := os.Remove(filepath.Join(p.opts.Target.Dir, "drop", p.opts.Host, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.opts.Log.Warn("removing an expired file of the drop", "err", err)
 	}
-	return err
+	return nil
 }

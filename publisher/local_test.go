@@ -3,6 +3,8 @@ package publisher
 import (
 	"crypto/rand"
 	"errors"
+	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -111,22 +113,31 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A full or failing disk may recover, and a directory that is wrong does not; a file that is gone need not be removed.
+// A full or failing disk may recover, and a directory that is wrong does not.
 func TestErrorsOfALocalDrop(t *testing.T) {
 	for err, want := range map[syscall.Errno]string{syscall.ENOSPC: CodeLocal, syscall.EROFS: CodeLocal, syscall.EACCES: CodeLocalDir, syscall.ENOTDIR: CodeLocalDir} {
 		if e := dropError("hint", &os.PathError{Op: "mkdir", Path: "/drop", Err: err}); e.Code != want || e.Temporary() != (want == CodeLocal) || e.Hint() != "hint" {
 			t.Errorf("%v: %s, temporary %v, hint %q; want %s", err, e.Code, e.Temporary(), e.Hint(), want)
 		}
 	}
+}
+
+// An expired file that cannot be removed does not keep the others in the drop.
+func TestExpiredFileThatCannotBeRemoved(t *testing.T) {
 	o, drop := localOptions(t)
+	var said strings.Builder
+	o.Log = slog.New(slog.NewTextHandler(&said, nil))
 	if err := os.MkdirAll(filepath.Join(drop, "full", "x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p := open(t, o)
-	if err := p.removeLocal("gone"); err != nil {
-		t.Errorf("a file that is gone: %v", err)
+	writeFile(t, filepath.Join(drop, "old"), "old")
+	src := newMemorySpool(LatestName)
+	src.expired = []string{"full", "gone", "old"}
+	publish(t, open(t, o), src)
+	if _, err := os.Lstat(filepath.Join(drop, "old")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the other file: %v", err)
 	}
-	if err := p.removeLocal("full"); err == nil {
-		t.Error("a directory that cannot be removed is no error")
+	if strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), "full") {
+		t.Errorf("the log says %q", said.String())
 	}
 }

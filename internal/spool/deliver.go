@@ -33,8 +33,9 @@ type delivered struct {
 func deliverable(name string) bool { return name == LatestName || hourName.MatchString(name) }
 
 // Pending returns the files that target does not have: latest.json.gz first, if it has
-// changed, then hour files, newest first. Any process that can read the spool may call
-// it while another one adds.
+// changed, then hour files, newest first. A file that cannot be read is listed without a
+// digest; [Spool.Read] returns why. Any process that can read the spool may call Pending
+// while another one adds.
 func (s *Spool) Pending(target string) ([]File, error) {
 	has, err := s.delivered(target)
 	if err != nil {
@@ -59,7 +60,8 @@ func (s *Spool) Pending(target string) ([]File, error) {
 			continue // removed by the collector meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading %s of the spool: %w", name, err)
+			pending = append(pending, File{Name: name})
+			continue
 		}
 		if f := (File{Name: name, Size: int64(len(data)), Digest: digest(data)}); f.Digest != sent {
 			pending = append(pending, f)

@@ -29,6 +29,30 @@ func pending(t *testing.T, s *Spool, target string) ([]File, string) {
 	return files, strings.Join(names, " ")
 }
 
+// A file that cannot be read does not keep the others from being delivered.
+func TestPendingWithAFileThatCannotBeRead(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	s := open(t, dir)
+	for i := range 3 {
+		add(t, s, bootA, noon.Add(time.Duration(i)*time.Hour))
+	}
+	files, _ := pending(t, s, "a")
+	linked := files[1]
+	if err := os.Link(filepath.Join(dir, linked.Name), filepath.Join(t.TempDir(), "backup")); err != nil {
+		t.Fatal(err)
+	}
+	files, got := pending(t, s, "a")
+	if want := "latest.json.gz T13 T12"; got != want {
+		t.Errorf("pending is %s, want %s", got, want)
+	}
+	if files[1] != (File{Name: linked.Name}) {
+		t.Errorf("the file that cannot be read is %+v", files[1])
+	}
+	if _, err := s.Read(files[1]); err == nil || !strings.Contains(err.Error(), "has 2 names") {
+		t.Errorf("reading it: %v", err)
+	}
+}
+
 func TestPending(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	writer, s := open(t, dir), open(t, dir)
