@@ -19,10 +19,11 @@ func (a *app) checkCommand() *cobra.Command {
 		Use: "check [HOST|kill]", Short: "keep the loop running (for cron); kill stops it", GroupID: groupNode,
 		Long: "check tests whether the loop of this node (gpuboard run) is alive, starts it if it is not,\n" +
 			"and waits for the first push. It prints Running or Launched. If the loop has other settings\n" +
-			"than check, check restarts it, unless it is a systemd unit. check HOST only tests. If no\n" +
-			"push has succeeded yet, or pushes have failed for more than a few intervals, it prints the\n" +
-			"reason on stderr and exits with 3. It takes about 8 ms of CPU time. check kill stops the\n" +
-			"loop and everything it started.\n" + exitStatus,
+			"than check, check restarts it, unless it is a systemd unit. HOST is the name of this\n" +
+			"node; with no other setting, check leaves a loop that runs as it is. If no push has succeeded\n" +
+			"yet, or pushes have failed for more than a few intervals, it prints the reason on stderr and\n" +
+			"exits with 3. It takes about 8 ms of CPU time. check kill stops the loop and everything it\n" +
+			"started.\n" + exitStatus,
 		Example: "  gpuboard check gpu01\n  gpuboard check gpu01 --to sftp://n-gpu01@web/in\n  gpuboard check kill",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, args []string) error {
@@ -47,6 +48,9 @@ func (a *app) checkCommand() *cobra.Command {
 }
 
 func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string) error {
+	if err := a.refuseRoot(cfg.String("spool")); err != nil {
+		return err
+	}
 	loop, err := a.node(cfg).Check(ctx, flags)
 	if err != nil {
 		return err
@@ -62,6 +66,9 @@ func (a *app) checkAlive(ctx context.Context, cfg *config.Config, flags []string
 		why = ", which had other settings: " + strings.Join(loop.Changed, ", ")
 	}
 	fmt.Fprintf(a.stdout, "%s %s (pid %d)%s\n", done, loop.Host, loop.PID, why)
+	if loop.Launched && cfg.String("to") == "" {
+		fmt.Fprintf(a.stderr, "gpuboard: note: no drop is set, so snapshots stay on this node\ngpuboard: hint: add --to sftp://…, or to: in the configuration\n")
+	}
 	if loop.NotPushing(a.now()) || loop.Launched && loop.Push.Error != "" {
 		hint := loop.Push.Hint
 		if hint == "" {

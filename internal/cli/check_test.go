@@ -11,6 +11,7 @@ import (
 	"gpuboard/internal/failure"
 	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 )
 
 // running makes this very process the loop of the spool, with that heartbeat.
@@ -112,6 +113,25 @@ func TestASnapshotWithErrorsEndsWithThree(t *testing.T) {
 		// A push that fails is more than a snapshot with errors.
 		if _, stderr, got := b.run("publish", "--host", "gpu01", "--spool", b.path("spool"), "--to", "file://"+b.path("nowhere")); got == failure.ExitOK || got == failure.ExitDegraded || !strings.Contains(stderr, "error: ") {
 			t.Errorf("%s: a push to nowhere: exit %d, %s", c.name, got, stderr)
+		}
+	}
+}
+
+// TestRootWritesNoSpoolOfOthers: the account that owns a spool could not go on with files that
+// root has made there.
+func TestRootWritesNoSpoolOfOthers(t *testing.T) {
+	need.Root(t)
+	for _, command := range [][]string{{"collect"}, {"publish", "--to", "file:///nowhere"}, {"run", "--once"}, {"check"}} {
+		b := newBed(t)
+		spool := b.path("spool")
+		b.must(os.Mkdir(spool, 0o700))
+		b.must(os.Chown(spool, 65534, 65534)) // nobody
+		_, errs, exit := b.run(append(command, "--host", "gpu01", "--spool", spool)...)
+		if exit != failure.ExitUsage || !strings.Contains(errs, "runuser -u nobody -- gpuboard "+command[0]) {
+			t.Errorf("%q: exit %d, %s", command, exit, errs)
+		}
+		if left, err := os.ReadDir(spool); err != nil || len(left) != 0 {
+			t.Errorf("%q left %v, %v", command, left, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"gpuboard/internal/failure"
 	"gpuboard/internal/node"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/spool"
 )
 
 func (a *app) collectCommand() *cobra.Command {
@@ -30,7 +31,7 @@ func (a *app) collectCommand() *cobra.Command {
 				}
 				return a.degraded(snap)
 			}
-			s, err := a.node(cfg).OpenSpool()
+			s, err := a.openSpool(cfg)
 			if err != nil {
 				return err
 			}
@@ -48,6 +49,14 @@ func (a *app) collectCommand() *cobra.Command {
 
 func (a *app) node(cfg *config.Config) node.Node {
 	return node.Node{Config: cfg, Version: version(), Now: a.now, Getenv: a.getenv, Stderr: a.stderr, SSHConfig: sshConfig}
+}
+
+// openSpool opens the spool to write to it.
+func (a *app) openSpool(cfg *config.Config) (*spool.Spool, error) {
+	if err := a.refuseRoot(cfg.String("spool")); err != nil {
+		return nil, err
+	}
+	return a.node(cfg).OpenSpool()
 }
 
 // degraded prints what could not be read, in one line, and returns the exit status.

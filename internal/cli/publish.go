@@ -19,7 +19,7 @@ func (a *app) publishCommand() *cobra.Command {
 			"hours of an outage. The server's host key is always checked.\n" + exitStatus,
 		Example: "  gpuboard publish\n  gpuboard publish --to sftp://n-gpu01@web.example.org/in\n  gpuboard publish --to file:///srv/gpuboard/data",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
-			s, err := a.node(cfg).OpenSpool()
+			s, err := a.openSpool(cfg)
 			if err != nil {
 				return err
 			}

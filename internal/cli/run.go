@@ -16,6 +16,9 @@ func (a *app) runCommand() *cobra.Command {
 			"costs less than collect and publish; --every then says how often you run it.\n" + exitStatus,
 		Example: "  gpuboard run --once\n  gpuboard run --to sftp://n-gpu01@web.example.org/in\n  gpuboard run --every 1m --to file:///srv/gpuboard/data",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
+			if err := a.refuseRoot(cfg.String("spool")); err != nil {
+				return err
+			}
 			l, err := a.node(cfg).Loop(once)
 			if err != nil {
 				return err

@@ -79,7 +79,8 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		}
 		result.Replaced = true
 	}
-	pid, err := start(flags, filepath.Join(spool, LogFile))
+	logPath := filepath.Join(spool, LogFile)
+	pid, logged, err := start(flags, logPath)
 	if err != nil {
 		return result, err
 	}
@@ -89,10 +90,23 @@ func (n Node) Check(ctx context.Context, flags []string) (Checked, error) {
 		func(b Heartbeat) bool { return b.PID == pid && b.alive() && !b.Beat.IsZero() },
 		func() bool { return !alive(pid) })
 	if err != nil {
-		return result, &failure.Error{Exit: failure.ExitError, Code: "loop:not-started", Err: errors.New("starting the loop: it ended at once, or did not start"),
-			Hint: "read " + filepath.Join(spool, LogFile) + ", or run it in the foreground: gpuboard run"}
+		return result, &failure.Error{Exit: failure.ExitError, Code: "loop:not-started", Err: fmt.Errorf("starting the loop: %s", whyNot(logPath, logged)),
+			Hint: "read " + shell.Quote(logPath) + ", or run it in the foreground: " + shell.Join(append([]string{"gpuboard", "run"}, flags...)...)}
 	}
 	return result, nil
+}
+
+// whyNot returns the first error that a loop has logged since it was started, which ended
+// or did not begin. logged is how long the log was before.
+func whyNot(logPath string, logged int64) string {
+	data, err := atomicfile.Read(logPath, 2*maxLogBytes)
+	if err == nil && logged < int64(len(data)) {
+		if _, after, found := strings.Cut(string(data[logged:]), "gpuboard: error: "); found {
+			line, _, _ := strings.Cut(after, "\n")
+			return line
+		}
+	}
+	return "it ended at once, or did not start"
 }
 
 // compares reports whether a setting is given that the loop has to run with.

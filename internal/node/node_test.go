@@ -265,3 +265,23 @@ func TestSendNeverWaits(t *testing.T) {
 		t.Errorf("snapshot %d is left, want the last", c.snap.Seq)
 	}
 }
+
+// The reason why a loop did not start is the first error that it has logged itself.
+func TestWhyALoopDidNotStart(t *testing.T) {
+	const before = "gpuboard: error: of an earlier loop\n"
+	log := filepath.Join(t.TempDir(), LogFile)
+	for after, want := range map[string]string{
+		"": "it ended at once, or did not start",
+		"gpuboard: error: no room [disk:space]\ngpuboard: hint: df -h\ngpuboard: error: another\n": "no room [disk:space]",
+	} {
+		if err := os.WriteFile(log, []byte(before+after), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := whyNot(log, int64(len(before))); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := whyNot(log+".none", 0); !strings.Contains(got, "did not start") {
+		t.Errorf("without a log: %q", got)
+	}
+}

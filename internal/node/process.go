@@ -18,31 +18,35 @@ import (
 const maxLogBytes = 1 << 20
 
 // start starts "gpuboard run" with these flags and returns its pid. The process has a session of
-// its own, so it outlives cron's shell and a closed terminal. Its output goes to the log file.
-func start(flags []string, logPath string) (pid int, err error) {
+// its own, so it outlives cron's shell and a closed terminal. Its output goes to the log file, which had
+// logged bytes before.
+func start(flags []string, logPath string) (pid int, logged int64, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, fmt.Errorf("finding this program: %w", err)
+		return 0, 0, fmt.Errorf("finding this program: %w", err)
 	}
 	if info, err := os.Lstat(logPath); err == nil && info.Size() > maxLogBytes {
 		if err := os.Rename(logPath, logPath+".1"); err != nil {
-			return 0, fmt.Errorf("renaming the old log: %w", err)
+			return 0, 0, fmt.Errorf("renaming the old log: %w", err)
 		}
 	}
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
-		return 0, fmt.Errorf("opening the loop's log: %w", err)
+		return 0, 0, fmt.Errorf("opening the loop's log: %w", err)
 	}
 	defer log.Close()
+	if info, err := log.Stat(); err == nil {
+		logged = info.Size()
+	}
 	c := exec.Command(self, append([]string{"run"}, flags...)...)
 	c.Stdout, c.Stderr = log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Start(); err != nil {
-		return 0, fmt.Errorf("starting the loop: %w", err)
+		return 0, 0, fmt.Errorf("starting the loop: %w", err)
 	}
 	pid = c.Process.Pid
 	go func() { _ = c.Wait() }() // without it a loop that ends at once stays a zombie
-	return pid, nil
+	return pid, logged, nil
 }
 
 // stat returns the fields of /proc/PID/stat behind the name: field 3 of proc(5) is the first.
