@@ -209,6 +209,9 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 		}
 	}
 	slices.SortStableFunc(list, func(a, b booking.Booking) int { return cmp.Compare(a.Host, b.Host) })
+	if len(e.Fleet.Hosts) == 0 && e.board != nil && r.gpus == 0 {
+		e.note("the board has no host yet, so it is not known whether these GPUs exist or are in use: gpuboard generate makes a new one")
+	}
 	if len(e.Fleet.Hosts) == 0 || e.Force {
 		return list, nil
 	}
