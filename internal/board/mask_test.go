@@ -45,7 +45,8 @@ func secretive(t *testing.T) *board.Board {
 	b.Hosts = append(b.Hosts, parts.Hosts...)
 	b.Hosts[0].Node.Interfaces = []snapshot.Interface{{Name: "eno1", Addrs: []string{"10.0.0.1-secret"}}}
 	b.Hosts[0].Node.DiskUsers = []snapshot.DiskUser{{Path: "/home", User: "disk-secret"}}
-	if b.NextFree == nil {
+	unused, _ := (scene{gpu: a100(), booked: []booking.Booking{other}}).merge()
+	if b.NextFree = unused.NextFree; b.NextFree == nil {
 		t.Fatal("the scene has nothing that comes free")
 	}
 	return b

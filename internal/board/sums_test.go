@@ -332,7 +332,8 @@ func TestHeldIdleIsCounted(t *testing.T) {
 	}
 }
 
-// Free GPUs come by memory and then by model; the next one to come free is the one whose booking ends first.
+// Free GPUs come by memory and then by model; the next one to come free is the one whose booking ends first and
+// which nobody else uses.
 func TestFreeNowAndNextFree(t *testing.T) {
 	gpu := func(index int, model string, gib int64, state board.State) board.GPU {
 		return board.GPU{State: state, ShortName: model, GPU: snapshot.GPU{Index: index, MemoryTotal: new(gib << 10)}}
@@ -358,7 +359,7 @@ func TestFreeNowAndNextFree(t *testing.T) {
 	if got != " A40:2 L40:1 T4:0" {
 		t.Errorf("free now%s", got)
 	}
-	if n := b.NextFree; n == nil || n.GPU != 14 || n.By != "by14" || !n.From.Equal(now.Add(3*time.Hour)) {
+	if n := b.NextFree; n == nil || n.GPU != 15 || n.By != "by15" || !n.From.Equal(now.Add(4*time.Hour)) {
 		t.Errorf("next free %+v", n)
 	}
 }

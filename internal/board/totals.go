@@ -113,14 +113,13 @@ func freeNow(hosts []Host) []FreeGPU {
 	return list
 }
 
-// nextFree is the GPU whose bookings end first.
+// nextFree is the GPU whose bookings end first. One that somebody else uses does not count:
+// nobody knows when that job ends.
 func nextFree(hosts []Host) *FreeGPU {
 	var next *FreeGPU
 	for i := range hosts {
 		for g := range hosts[i].Units() {
-			switch g.State {
-			case Booked, InUse, Contested:
-			default:
+			if g.State != Booked && g.State != InUse {
 				continue
 			}
 			if g.Booking == nil || g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.From) {
