@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gpuboard/internal/shell"
+	"gpuboard/internal/snapshot"
 )
 
 // Reason codes of an [Error]. They are stable: logs, health.json and tests use them.
@@ -160,6 +161,8 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 	case errors.Is(err, os.ErrNotExist) && step == stepRename:
 		return &Error{Code: CodeRemoteTemp, retry: true, Err: wrapped,
 			hint: "another publisher of this host, or a cleanup, removed the temporary file"}
+	case strings.Contains(err.Error(), snapshot.BadForeign):
+		return configError(CodeRemoteDenied, "each node needs a key of its own: ssh-keygen -t ed25519 -N '' -C HOST -f HOST, and HOST.pub into keys/ on the web host", wrapped)
 	case errors.Is(err, os.ErrNotExist):
 		return configError(CodeRemoteDir, "create "+dir+" on the server, writable by the node's account", wrapped)
 	case errors.Is(err, os.ErrPermission), errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxOpUnsupported:

@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
 	"gpuboard/publisher/dropbox"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
@@ -280,5 +282,31 @@ func TestErrorsWrap(t *testing.T) {
 	e := configError(CodeAuth, "h", errors.New("inner"))
 	if !errors.Is(e, e.Err) || e.Error() != "inner" || Code(fmt.Errorf("outer: %w", e)) != CodeAuth || Code(e.Err) != "" {
 		t.Errorf("%v", e)
+	}
+}
+
+// TestKeyOfAnotherNode: two nodes with one key do not replace each other's bundles, and the
+// second one is told why.
+func TestKeyOfAnotherNode(t *testing.T) {
+	o, drop := receiver(t)
+	bundle := func(host string) *memorySpool {
+		s := &snapshot.Snapshot{Host: host, BootID: "aaaaaaaa-1111-4222-8333-444455556666", Seq: 1, CollectedAt: snapshot.Time{Time: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}}
+		data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: s.BootID, Snapshot: s, Samples: []snapshot.Sample{s.Sample()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src := newMemorySpool()
+		src.set(LatestName, data)
+		return src
+	}
+	publish(t, open(t, o), bundle("gpu01"))
+	before := content(t, drop)
+	o.Host = "gpu02"
+	e := refused(t, open(t, o), bundle("gpu02"), CodeRemoteDenied)
+	if e.Temporary() || !strings.Contains(e.Error(), "this key is for gpu01, and the file is of gpu02") || !strings.Contains(e.Hint(), "a key of its own") {
+		t.Errorf("temporary %v, %v, hint %q", e.Temporary(), e, e.Hint())
+	}
+	if diff := cmp.Diff(before, content(t, drop)); diff != "" {
+		t.Errorf("the drop changed (-want +got):\n%s", diff)
 	}
 }

@@ -165,7 +165,7 @@ func (d *examination) dropNews(all *spool.Drops, host, drop string) {
 		}
 		mend := "gpuboard doctor node    (on " + host + ")"
 		if code == snapshot.BadForeign {
-			mend = "gpuboard check " + host + "    (on that node, under its right name), or correct its to:"
+			mend = "gpuboard doctor node    (on the node that the message names: it needs a key, and a to:, of its own)"
 		}
 		d.bad(code, mend, "the data of %s is not valid: %v", host, err)
 		return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pkg/sftp"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
 
@@ -29,6 +30,7 @@ var tempName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 // session is one connection's access to its host's drop. It handles all four kinds
 // of SFTP requests and denies those that no upload needs.
 type session struct {
+	host   string
 	root   *os.Root
 	sweep  func() (spool.Usage, error) // removes what does not belong into the drop
 	limits Limits
@@ -50,7 +52,7 @@ func openDrop(drops *os.Root, contents *spool.Drops, host string, limits Limits,
 	if err != nil {
 		return nil, err
 	}
-	s := &session{root: root, limits: limits, now: now, create: createFile, temps: map[string]*upload{}}
+	s := &session{host: host, root: root, limits: limits, now: now, create: createFile, temps: map[string]*upload{}}
 	s.sweep = func() (spool.Usage, error) { return contents.Sweep(host, now(), time.Now()) }
 	if _, err := s.sweep(); err != nil {
 		root.Close()
@@ -146,7 +148,8 @@ func (s *session) Filecmd(r *sftp.Request) error {
 }
 
 // PosixRename renames a finished temporary file of this session into place. A file
-// is finished when it was closed without an error.
+// is finished when it was closed without an error. A bundle of another host is refused,
+// because two nodes with one key would replace each other's.
 func (s *session) PosixRename(r *sftp.Request) error {
 	from, ok := plain(r.Filepath)
 	to, ok2 := plain(r.Target)
@@ -161,6 +164,11 @@ func (s *session) PosixRename(r *sftp.Request) error {
 	}
 	if !u.finished() {
 		return sftp.ErrSSHFxFailure
+	}
+	if to == spool.LatestName {
+		if of := s.describes(from); of != "" && of != s.host {
+			return fmt.Errorf("%s: this key is for %s, and the file is of %s", snapshot.BadForeign, s.host, of)
+		}
 	}
 	if err := s.root.Rename(from, to); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -179,6 +187,20 @@ func (s *session) PosixRename(r *sftp.Request) error {
 		return sftp.ErrSSHFxFailure
 	}
 	return nil
+}
+
+// describes returns the host of a bundle; "" for any other file.
+func (s *session) describes(name string) string {
+	f, err := s.root.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	bundle, err := snapshot.DecodeBundle(io.LimitReader(f, snapshot.MaxFileBytes))
+	if err != nil {
+		return ""
+	}
+	return bundle.Host
 }
 
 // final reports whether a name is one that a drop holds.
