@@ -64,11 +64,11 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 	}
 	b := Booking{Host: s.host, Target: s.target, Kind: Reserved}
 	name, nameOK := field("name", MaxNameBytes)
-	date, dateOK := field("date", MaxNameBytes)
-	from, fromOK := field("from", MaxNameBytes)
-	if !nameOK || !dateOK || !fromOK {
+	if !nameOK {
 		return
 	}
+	date, _ := field("date", MaxNameBytes)
+	from, _ := field("from", MaxNameBytes)
 	b.Comment, _ = field("comment", MaxCommentBytes)
 	b.By, _ = field("by", MaxNameBytes)
 	b.ID, _ = field("id", MaxIDBytes)
@@ -93,13 +93,8 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 		r.hostProblem("booking:name", entry, s, `the entry says when, but not who: add "name", or write {} for no booking`)
 		return
 	}
-	var ok bool
-	if b.From, ok = r.moment(s, value["from"], from, false); !ok {
-		return
-	}
-	if b.Until, ok = r.moment(s, value["date"], date, true); !ok {
-		return
-	}
+	b.From = r.moment(s, value["from"], from, false)
+	b.Until = r.moment(s, value["date"], date, true)
 	if !b.Until.IsZero() && !b.From.Before(b.Until) {
 		r.hostProblem("booking:order", value["date"], s, fmt.Sprintf("the booking ends (%s) before it begins (%s): correct one of the two", date, from))
 		return
@@ -142,18 +137,23 @@ func (r *reading) entryFields(s slot, entry *hujson.Object) map[string]*hujson.V
 }
 
 // moment reads a time of an entry. An empty one is the zero time: no beginning or no end.
-func (r *reading) moment(s slot, v *hujson.Value, text string, end bool) (time.Time, bool) {
+// So is one that cannot be read: somebody wants the GPU, and nobody knows from or until when.
+func (r *reading) moment(s slot, v *hujson.Value, text string, end bool) time.Time {
 	if text == "" {
-		return time.Time{}, true
+		return time.Time{}
+	}
+	until := "; until it is corrected, the booking counts as begun"
+	if end {
+		until = "; until it is corrected, the booking has no end"
 	}
 	t, note, err := parseAbsolute(text, r.zone, end)
 	switch {
 	case err != nil && relative(text):
-		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"", quote(text)))
+		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"%s", quote(text), until))
 	case err != nil:
-		r.hostProblem("booking:date", v, s, err.Error())
+		r.hostProblem("booking:date", v, s, err.Error()+until)
 	case note != "":
 		r.hostProblem("booking:ambiguous", v, s, note)
 	}
-	return t, err == nil
+	return t
 }

@@ -38,7 +38,7 @@ func parseAbsolute(s string, zone *time.Location, end bool) (t time.Time, note s
 	} else if m := dotTime().FindStringSubmatch(s); m != nil {
 		year, month, day, rest = m[3], m[2], m[1], append(m[4:], "")
 	} else {
-		return time.Time{}, "", notUnderstood(s)
+		return time.Time{}, "", notATime(s, "write \"2026-11-20 18:00\" or \"20.11.2026 18:00\"")
 	}
 	d := date{atoi(year), time.Month(atoi(month)), atoi(day)}
 	switch {
@@ -87,7 +87,10 @@ func (w wall) valid(s string) error {
 	return nil
 }
 
-func notUnderstood(s string) error {
+func notUnderstood(s string) error { return notATime(s, forms) }
+
+// notATime is the error of a text that is no time; forms says which are read.
+func notATime(s, forms string) error {
 	switch {
 	case s == "":
 		return fmt.Errorf("the time is empty: %s", forms)
