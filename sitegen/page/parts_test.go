@@ -210,6 +210,28 @@ func TestModelName(t *testing.T) {
 	}
 }
 
+// A row names its model where the whole GPUs of a host differ; slices always differ from them.
+func TestRowsNameTheModelOnMixedHosts(t *testing.T) {
+	gpu := func(name string, slices ...board.GPU) board.GPU {
+		return board.GPU{ShortName: name, GPU: snapshot.GPU{MemoryTotal: new(int64(81559))}, Slices: slices}
+	}
+	part := gpu("A100-SXM4-80GB 1g.10gb")
+	part.Slice = &board.Slice{}
+	v := &view{look: &look{words: englishWords(t)}}
+	for _, tc := range []struct {
+		gpus []board.GPU
+		want bool
+	}{
+		{nil, false},
+		{[]board.GPU{gpu("A100-SXM4-80GB"), gpu("A100-SXM4-80GB", part, part)}, false},
+		{[]board.GPU{gpu("A100-SXM4-80GB"), gpu("A100-SXM4-80GB"), gpu("H100 NVL")}, true},
+	} {
+		if got := v.mixed(&board.Host{GPUs: tc.gpus}); got != tc.want {
+			t.Errorf("%d GPUs: mixed %v, want %v", len(tc.gpus), got, tc.want)
+		}
+	}
+}
+
 func TestZoneName(t *testing.T) {
 	paris := need.Zone(t, "Europe/Paris")
 	w := englishWords(t)

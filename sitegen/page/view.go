@@ -142,11 +142,28 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 	}
 	if d != line {
 		c.Devices = freeDevices(h)
+		mixed := v.mixed(h)
 		for g := range h.Rows() {
-			c.Rows = append(c.Rows, v.row(h, g, len(h.Models) > 1, d, ref, root))
+			c.Rows = append(c.Rows, v.row(h, g, mixed, d, ref, root))
 		}
 	}
 	return c
+}
+
+// mixed reports whether the GPUs of a host are shown as different models. Slices do not count.
+func (v *view) mixed(h *board.Host) bool {
+	first := ""
+	for g := range h.Rows() {
+		if g.Slice != nil {
+			continue
+		}
+		model := v.words.model(g.ShortName, g.MemoryTotal)
+		if first != "" && model != first {
+			return true
+		}
+		first = model
+	}
+	return false
 }
 
 // unitsOf counts what a host has.
