@@ -8,7 +8,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// StaggerOffset returns the offset at which a host pushes within an interval, which is above 0.
+// StaggerOffset returns the offset at which a host pushes within an interval. The interval must be above 0.
 // It depends on the name alone and is spread evenly over many names. Without it,
 // nodes that were all started at the same time would connect in the same second,
 // and sshd refuses more than a third of 200 simultaneous connections.

@@ -3,6 +3,7 @@ package sitegen
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -144,5 +145,14 @@ func TestManyBookingsAreBounded(t *testing.T) {
 	}
 	if each := (many - few) / 4000; each > 2048 {
 		t.Errorf("each booking beyond the first 1,000 is %d bytes", each)
+	}
+}
+
+// Sizes are rounded up, and the largest ones stay positive.
+func TestMebibytes(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 MiB", 1: "1 MiB", 1 << 20: "1 MiB", 1<<20 + 1: "2 MiB", math.MaxInt64: "8796093022208 MiB"} {
+		if got := mebibytes(n); got != want {
+			t.Errorf("%d bytes are %s, want %s", n, got, want)
+		}
 	}
 }

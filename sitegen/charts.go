@@ -253,7 +253,7 @@ func (g *Generator) pastSpan(ctx context.Context, host string, from time.Time, s
 		coverage *= float64(length) / float64(past) // what is to come is not missing
 	}
 	span.Coverage = min(coverage, 1)
-	slab := make([]int16, len(means)*render.PastMetrics*n) // one piece instead of forty
+	slab := make([]int16, len(means)*render.PastMetrics*n) // one allocation instead of one for each list
 	for key, lists := range means {
 		var gpu render.PastGPU
 		some := false

@@ -52,7 +52,7 @@ func (g *Generator) fleetPast(ctx context.Context, now time.Time, b *board.Board
 	if len(b.Hosts) > 100 {
 		every = 3 * lookEvery
 	}
-	if f := g.charts.fleet; f != nil && !f.More && !f.Done.After(now) && now.Sub(f.Done) < every && f.Done.Truncate(every).Equal(now.Truncate(every)) {
+	if f := g.charts.fleet; f != nil && !f.More && !f.Done.After(now) && f.Done.Truncate(every).Equal(now.Truncate(every)) {
 		return nil
 	}
 	days, more, err := g.daysPast(ctx, now, b, batch)
@@ -214,20 +214,20 @@ func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, pe
 
 	zone := g.opt.About.Zone
 	all := history.Days(now.In(zone).AddDate(0, 0, -364), now, zone)
-	for i, n := range []int{8, 30, 365} {
-		fold := []int{1, 6, 25}[i] // hours
-		first := all[max(0, len(all)-1-n)]
-		if i == 0 {
-			first = now.Truncate(time.Hour).Add(-167 * time.Hour)
+	ago := func(days int) int { return max(0, len(all)-1-days) }
+	for i, span := range []struct{ days, hours int }{{7, 1}, {30, 6}, {365, 25}} { // hours of one point
+		from, first := ago(span.days), all[ago(span.days)]
+		if span.days == 7 { // 168 hours, which begin within the day before
+			from, first = ago(8), now.Truncate(time.Hour).Add(-167*time.Hour)
 		}
-		past.Spans[i+1] = foldDays(days, all[max(0, len(all)-1-n):], first, now, fold)
-		past.Spans[i+1].Coverage = coverageOf(days, all[max(0, len(all)-1-[]int{7, 30, 365}[i])], now, b)
+		past.Spans[i+1] = foldDays(days, all[from:], first, now, span.hours)
+		past.Spans[i+1].Coverage = coverageOf(days, all[ago(span.days)], now, b)
 	}
 	teams := g.teams()
 	for i, n := range []int{1, 7, 30, 365} {
-		past.Windows[i] = window(days, all[max(0, len(all)-1-n)], now, b, person, teams)
+		past.Windows[i] = window(days, all[ago(n)], now, b, person, teams)
 	}
-	past.Heat = heat(days, all[max(0, len(all)-31)], now, g.opt.About.Zone)
+	past.Heat = heat(days, all[ago(30)], now, g.opt.About.Zone)
 	return past, nil
 }
 

@@ -64,8 +64,8 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	return in, ctx.Err()
 }
 
-// reports reads the drops of these hosts, several at a time. A drop that is
-// not well costs its own host its news, and nobody else anything.
+// reports reads the drops of these hosts, several at a time. A drop that
+// cannot be read affects its own host alone.
 func (g *Generator) reports(ctx context.Context, names []string, now time.Time, mem *memory, older map[string]legacy.Host) map[string]board.Report {
 	reports := make(map[string]board.Report, len(names))
 	var mu sync.Mutex
@@ -85,7 +85,7 @@ func (g *Generator) reports(ctx context.Context, names []string, now time.Time, 
 func (g *Generator) report(name string, now time.Time, mem *memory, older map[string]legacy.Host) (r board.Report) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			// A defect of ours that one host's data found must not take the others along.
+			// A defect of gpuboard that the data of one host triggers must not end the generation.
 			r.Problems = append(r.Problems, snapshot.Problem{Code: "bad:internal", Message: fmt.Sprintf("reading it failed inside gpuboard: %v", fault)})
 		}
 	}()

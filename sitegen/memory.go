@@ -62,7 +62,7 @@ type bundle struct {
 }
 
 // encoded is the bundle as a file. What nodes sent is kept as it came: encoding
-// a thousand of them anew was the dearest part of a generation.
+// a thousand of them anew took more time than any other part of a generation.
 func (b bundle) encoded() ([]byte, error) {
 	if b.raw != nil {
 		return b.raw, nil

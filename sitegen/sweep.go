@@ -118,4 +118,11 @@ func isDir(path string, info fs.FileInfo) bool {
 	return err == nil && os.SameFile(own, info)
 }
 
-func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", (n+1<<20-1)>>20) }
+// mebibytes rounds up.
+func mebibytes(n int64) string {
+	whole := n >> 20
+	if n&(1<<20-1) > 0 {
+		whole++
+	}
+	return fmt.Sprintf("%d MiB", whole)
+}

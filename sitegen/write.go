@@ -37,8 +37,8 @@ type manifest struct {
 // assetsFor is how long assets stay after they were replaced.
 const assetsFor = 24 * time.Hour
 
-// A siteWriter writes one view. Files are compressed and staged several at a time,
-// as they come, and become visible together.
+// A siteWriter writes one view. Files are compressed several at a time and staged one
+// by one, as they come, and become visible together.
 type siteWriter struct {
 	v       *view
 	now     time.Time
@@ -78,14 +78,14 @@ func (w *siteWriter) stage(f *render.File) (err error) {
 		return nil
 	}
 	compressed := hasGzip(f.Path, len(f.Content))
-	var copy []byte // nil for one that stays as it is, or none
+	var packed []byte // nil for one that stays as it is, or none
 	if compressed && !w.v.gzipIsCurrent(f) {
 		c, ok := w.v.compressors.Get().(*compressor)
 		if !ok {
 			c = &compressor{writers: map[int]*gzip.Writer{}}
 		}
 		defer w.v.compressors.Put(c)
-		if copy, err = c.gzip(f); err != nil {
+		if packed, err = c.gzip(f); err != nil {
 			return err
 		}
 	}
@@ -97,8 +97,8 @@ func (w *siteWriter) stage(f *render.File) (err error) {
 	} else if err := w.removeGzip(f.Path); err != nil {
 		return err
 	}
-	if copy != nil {
-		if err := w.batch.Add(f.Path+".gz", copy, 0o644); err != nil {
+	if packed != nil {
+		if err := w.batch.Add(f.Path+".gz", packed, 0o644); err != nil {
 			return err
 		}
 	}

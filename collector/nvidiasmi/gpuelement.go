@@ -42,7 +42,7 @@ func wanted(path []byte) bool {
 		"pci/pci_gpu_link_info/link_widths/current_link_width", "pci/pci_gpu_link_info/link_widths/max_link_width",
 		"fb_memory_usage/total", "fb_memory_usage/used", "fb_memory_usage/free",
 		"utilization/gpu_util", "utilization/memory_util", "temperature/gpu_temp",
-		"clocks/sm_clock", "clocks/mem_clock", "clocks/graphics_clock",
+		"clocks/sm_clock", "clocks/mem_clock",
 		"gpu_reset_status/reset_required",
 		"retired_pages/multiple_single_bit_retirement/retired_count",
 		"retired_pages/double_bit_retirement/retired_count",

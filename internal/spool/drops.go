@@ -200,8 +200,8 @@ func Newer(a, b *snapshot.Bundle, limit time.Time) bool {
 		return a.Snapshot.Seq > b.Snapshot.Seq
 	}
 	at, other := a.Snapshot.CollectedAt.Time, b.Snapshot.CollectedAt.Time
-	if early := at.After(limit); early != other.After(limit) {
-		return !early
+	if ahead := at.After(limit); ahead != other.After(limit) {
+		return !ahead
 	}
 	return at.After(other)
 }
