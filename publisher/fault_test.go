@@ -36,7 +36,7 @@ func receiver(t testing.TB) (Options, string) {
 	listening, done := make(chan string), make(chan error, 1)
 	go func() {
 		done <- dropbox.Serve(ctx, dropbox.Options{Data: data, Keys: keys, HostKey: filepath.Join(data, "host_key"), Listen: "127.0.0.1:0",
-			OnListen: func(addr net.Addr, key string) {
+			OnListen: func(addr net.Addr, key, _ string) {
 				o.Target.Host, o.Target.Port = "127.0.0.1", addr.(*net.TCPAddr).Port
 				listening <- knownhosts.Normalize(addr.String()) + " " + key + "\n"
 			},

@@ -37,8 +37,9 @@ func (a *app) receiveCommand() *cobra.Command {
 			}
 			err := dropbox.Serve(c.Context(), dropbox.Options{
 				Data: cfg.String("data"), Keys: keys, HostKey: hostKey, Listen: listen, Log: a.log(), Now: a.now,
-				OnListen: func(addr net.Addr, key string) {
+				OnListen: func(addr net.Addr, key, fingerprint string) {
 					fmt.Fprintf(a.stderr, "gpuboard: receiving on %s; on each node type\n  echo '%s %s' >> ~/.ssh/known_hosts\n", addr, strings.Join(names(addr), ","), key)
+					fmt.Fprintf(a.stderr, "gpuboard: a node that calls this host by another name needs that name in the list; the key is %s\n", fingerprint)
 					// Whoever prepared the directory for sshd made it root's.
 					if drops := filepath.Join(cfg.String("data"), "drop"); !config.Writable(drops) {
 						fmt.Fprintf(a.stderr, "gpuboard: warning: this user cannot write %s: a node is turned away unless it has a directory there\ngpuboard: hint: chown %d %s\n", drops, os.Geteuid(), shell.Quote(drops))
@@ -73,6 +74,7 @@ func names(addr net.Addr) []string {
 		if name, err := os.Hostname(); err == nil {
 			all = append(all, strings.ToLower(name))
 		}
+		all = append(all, "localhost")
 		own, _ := net.InterfaceAddrs()
 		for _, a := range own {
 			if ip, ok := a.(*net.IPNet); ok && (ip.IP.IsGlobalUnicast() || ip.IP.IsLoopback()) && len(all) < maxNames {

@@ -63,7 +63,7 @@ func TestSoakOfANode(t *testing.T) {
 			ready, done := make(chan string, 1), make(chan error, 1)
 			go func() {
 				done <- dropbox.Serve(ctx, dropbox.Options{Data: data, Keys: s.Path("keys"), HostKey: s.Path("host_key"), Listen: listen, Now: func() time.Time { return s.Now },
-					OnListen: func(addr net.Addr, key string) {
+					OnListen: func(addr net.Addr, key, _ string) {
 						ready <- knownhosts.Normalize(addr.String()) + " " + key + "\n"
 					}})
 			}()

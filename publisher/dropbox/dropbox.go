@@ -55,8 +55,9 @@ type Options struct {
 	Listen  string // address; default 127.0.0.1:2222
 	Limits  Limits // the zero value: [DefaultLimits]
 	// OnListen is called once, when connections are accepted, with the server's
-	// public key as it stands in known_hosts, such as "ssh-ed25519 AAAA…".
-	OnListen func(addr net.Addr, publicKey string)
+	// public key as it stands in known_hosts, such as "ssh-ed25519 AAAA…", and its
+	// fingerprint, such as "SHA256:…".
+	OnListen func(addr net.Addr, publicKey, fingerprint string)
 	Log      *slog.Logger
 	Now      func() time.Time // default the system clock
 }
@@ -89,7 +90,7 @@ func Serve(ctx context.Context, o Options) error {
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
 	if s.opts.OnListen != nil {
-		s.opts.OnListen(listener.Addr(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.public))))
+		s.opts.OnListen(listener.Addr(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.public))), ssh.FingerprintSHA256(s.public))
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer s.all.Wait()

@@ -49,7 +49,7 @@ func startAt(t *testing.T, limits Limits, now func() time.Time, hosts ...string)
 		done <- Serve(ctx, Options{
 			Data: b.data, Keys: b.keys, HostKey: filepath.Join(b.data, "host_key"), Listen: "127.0.0.1:0", Limits: withDefaults(limits),
 			Now: now,
-			OnListen: func(addr net.Addr, key string) {
+			OnListen: func(addr net.Addr, key, _ string) {
 				b.addr = addr.String()
 				b.host, _, _, _, _ = ssh.ParseAuthorizedKey([]byte(key))
 				close(listening)
