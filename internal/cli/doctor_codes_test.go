@@ -83,6 +83,11 @@ func TestDoctorNamesEveryCauseOnANode(t *testing.T) {
 			b.must(node.Heartbeat{PID: 4711, Every: time.Second, Beat: time.Now(), Version: version(),
 				Push: node.Pushes{Since: time.Now(), Error: "connection refused", Code: "ssh:refused", Hint: "see whether sshd runs"}}.Write(b.path("spool")))
 		}},
+		{"loop:other-settings", "gpuboard doctor node --host=gpu09 --to=sftp://gpu09@web:2222/ --identity=/key", func(b *bed) {
+			b.hold("spool/" + node.LockFile)
+			b.must(node.Heartbeat{PID: 4711, Host: "gpu09", Every: time.Second, Beat: time.Now(), Version: version(), Push: node.Pushes{Since: time.Now(), Worked: time.Now()},
+				Settings: map[string]string{"host": "gpu09", "to": "sftp://gpu09@web:2222/", "identity": "/key"}}.Write(b.path("spool")))
+		}},
 		{"local:directory", "mkdir -p", func(b *bed) { b.must(os.RemoveAll(b.path("data/drop"))) }},
 		{"local:unwritable", "chown", func(b *bed) { b.readOnly("data/drop") }},
 		{"publish:target", "sftp://", func(b *bed) { b.with("--to", "web.example.org:/in") }},

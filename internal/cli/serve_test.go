@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -211,5 +212,16 @@ func TestSoakOfAWebHost(t *testing.T) {
 	}
 	if temps, _ := filepath.Glob(s.Path("site/*/.*")); slices.ContainsFunc(temps, func(name string) bool { return strings.Contains(name, "tmp") }) {
 		t.Errorf("left behind: %v", temps)
+	}
+}
+func TestNamesOfTheReceiver(t *testing.T) {
+	all := names(&net.TCPAddr{IP: net.IPv4zero, Port: 2222})
+	for _, want := range []string{"[localhost]:2222", "[127.0.0.1]:2222"} {
+		if !slices.Contains(all, want) {
+			t.Errorf("listening everywhere: %q lacks %s", all, want)
+		}
+	}
+	if one := names(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 22}); !slices.Equal(one, []string{"[192.0.2.7]:22"}) {
+		t.Errorf("listening on one address: %q", one)
 	}
 }

@@ -58,6 +58,22 @@ func (d *examination) node(ctx context.Context) {
 	}
 }
 
+// otherSettings reports that the loop runs with another name or drop than was tested.
+func (d *examination) otherSettings(host string, beat node.Heartbeat) {
+	to := beat.Settings["to"]
+	if beat.Settings == nil || beat.Host == host && to == d.Config.String("to") {
+		return
+	}
+	again, where := "gpuboard doctor node --host="+shell.Quote(beat.Host), "pushes nowhere"
+	if to != "" {
+		again, where = again+" --to="+shell.Quote(to), "pushes to "+to
+	}
+	if identity := beat.Settings["identity"]; identity != "" {
+		again += " --identity=" + shell.Quote(identity)
+	}
+	d.bad("loop:other-settings", again, "the loop is called %s and %s, which was not tested", beat.Host, where)
+}
+
 // readings takes one snapshot and tells what could not be read.
 func (d *examination) readings(ctx context.Context, host string) {
 	begun := d.Node.Now()
@@ -196,6 +212,9 @@ func (d *examination) loop(host string, works bool) {
 			d.ok("loop:ok", "the loop (pid %d) has started, and its first push is in progress", beat.PID)
 		default:
 			d.ok("loop:ok", "the loop (pid %d) has pushed since %s, the last time %v ago", beat.PID, beat.Push.Since.Format(time.RFC3339), max(now.Sub(beat.Push.Worked), 0).Round(time.Second))
+		}
+		if err == nil {
+			d.otherSettings(host, beat)
 		}
 		return
 	}
