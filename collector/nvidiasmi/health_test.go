@@ -2,6 +2,8 @@ package nvidiasmi
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,6 +136,26 @@ func TestFabric(t *testing.T) {
 		}
 		if got != c.want || hasProblem(r, "gpu:fabric") == c.up {
 			t.Errorf("%s: %q, want %q; %v", c.name, got, c.want, r.Problems)
+		}
+	}
+}
+
+// TestALostGPUHasNoLiveReadings: what nvidia-smi still prints of a lost GPU is old. Only what
+// does not change while the node runs is kept.
+func TestALostGPUHasNoLiveReadings(t *testing.T) {
+	lasting := []string{"MemoryTotal", "PowerLimit", "PCIeWidthMax", "ECC", "RetiredPages", "RemappedRows", "Fabric", "XID"}
+	var g snapshot.GPU
+	v := reflect.ValueOf(&g).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Pointer {
+			f.Set(reflect.New(f.Type().Elem()))
+		}
+	}
+	markLost(&g, "GPU is lost")
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if f := v.Field(i); f.Kind() == reflect.Pointer && f.IsNil() == slices.Contains(lasting, name) {
+			t.Errorf("%s: kept %v; clearReadings removes readings that change", name, !f.IsNil())
 		}
 	}
 }

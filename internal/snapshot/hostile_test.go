@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -443,4 +445,53 @@ func TestMemoryThatCannotBeIsNotKnown(t *testing.T) {
 			t.Errorf("%+v: of a slice %+v", c, m)
 		}
 	}
+}
+
+// TestEveryReadingHasBounds: no number of a GPU is believed that is far out of its range.
+func TestEveryReadingHasBounds(t *testing.T) {
+	g := GPU{ECC: &ECC{}, RemappedRows: &Remapped{}, Fabric: &Fabric{}}
+	var names []string
+	var set func(v reflect.Value, path string)
+	each := func(v reflect.Value, path string, f func(v reflect.Value, path string)) {
+		for i := range v.NumField() {
+			f(v.Field(i), path+"."+v.Type().Field(i).Name)
+		}
+	}
+	set = func(v reflect.Value, path string) {
+		if v.Kind() != reflect.Pointer {
+			return
+		}
+		number := reflect.New(v.Type().Elem())
+		switch number.Elem().Kind() {
+		case reflect.Int, reflect.Int64:
+			number.Elem().SetInt(math.MaxInt64)
+		case reflect.Float64:
+			number.Elem().SetFloat(math.MaxFloat64)
+		default:
+			if !v.IsNil() {
+				each(v.Elem(), path, set)
+			}
+			return
+		}
+		v.Set(number)
+		names = append(names, path)
+	}
+	each(reflect.ValueOf(&g).Elem(), "GPU", set)
+	if len(names) < 15 {
+		t.Fatalf("only %q are set", names)
+	}
+	s := Snapshot{GPUs: []GPU{g}}
+	s.Validate()
+	var kept func(v reflect.Value, path string)
+	kept = func(v reflect.Value, path string) {
+		if v.Kind() != reflect.Pointer || v.IsNil() {
+			return
+		}
+		if v.Elem().Kind() == reflect.Struct {
+			each(v.Elem(), path, kept)
+			return
+		}
+		t.Errorf("%s is believed to be %v: give it bounds in validate.go", path, v.Elem())
+	}
+	each(reflect.ValueOf(s.GPUs[0]), "GPU", kept)
 }
