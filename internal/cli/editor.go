@@ -180,7 +180,7 @@ func (e *editor) failed(err error) error {
 	case errors.As(err, &encoding):
 		return failure.New(failure.ExitError, err, "for instance: iconv -f WINDOWS-1252 -t UTF-8")
 	case errors.Is(err, fs.ErrPermission):
-		return failure.New(failure.ExitError, err, "this account must be able to read the file and its lock, and to write its directory; with the package: sudo usermod -aG gpuboard ACCOUNT")
+		return failure.New(failure.ExitError, err, "this account must be able to read the file and its lock, and to write its directory; with the package: sudo usermod -aG gpuboard ACCOUNT; else give both a common group: chgrp GROUP, and chmod g+w")
 	}
 	return err
 }

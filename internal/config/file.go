@@ -60,6 +60,9 @@ func (c *Config) readFile(path string, required bool) error {
 	if err != nil && IsDir(path) {
 		return failure.Usage("--config "+filepath.Join(path, "gpuboard.yml"), "reading the configuration: %s is a directory", path)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return failure.Usage("ls -l "+strconv.Quote(path)+" shows who may read it; GPUBOARD_CONFIG names another file", "reading the configuration: %w", err)
+	}
 	if err != nil {
 		return failure.Usage("gpuboard init web DIR, or gpuboard init node DIR, writes one; --config and GPUBOARD_CONFIG say where it is", "reading the configuration: %w", err)
 	}
