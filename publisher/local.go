@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -54,19 +55,27 @@ func (p *Publisher) putLocal(name string, data []byte) error {
 // dropError classifies an error about the directory of a local drop. A full or
 // failing disk may recover; anything else somebody has to fix.
 func dropError(hint string, err error) *Error {
-	for _, passing := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ESTALE} {
-		if errors.Is(err, passing) {
-			return &Error{Code: CodeLocal, Err: err, hint: hint}
-		}
+	if passing(err) {
+		return &Error{Code: CodeLocal, Err: err, hint: hint}
 	}
 	return configError(CodeLocalDir, hint, err)
 }
 
-// removeLocal removes one expired file of a local drop. Like a refusal of an SFTP server,
-// one of the system does not stop the push; the generator removes old files, too.
+// passing reports whether err is of a disk that may recover.
+func passing(err error) bool {
+	return slices.ContainsFunc([]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ESTALE},
+		func(e syscall.Errno) bool { return errors.Is(err, e) })
+}
+
+// removeLocal removes one expired file of a local drop. A disk that may recover is tried
+// again by the next push. A refusal, like one of an SFTP server, does not keep the other
+// files; the generator removes old files, too.
 func (p *Publisher) removeLocal(name string) error {
 	err := os.Remove(filepath.Join(p.opts.Target.Dir, "drop", p.opts.Host, name))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case passing(err):
+		return err
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		p.opts.Log.Warn("removing an expired file of the drop", "err", err)
 	}
 	return nil
