@@ -236,10 +236,8 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 		}
 		p.disconnect() // after any error, because client and server may be out of step
 		p.opts.Log.Debug("push attempt", "target", p.target, "attempt", r.Attempts, "code", Code(err), "err", err)
-		// The error before a retry that ran out of time says more than the timeout. The
-		// deadline of the connection may pass a moment before that of ctx.
-		end, bounded := ctx.Deadline()
-		if last == nil || ctx.Err() == nil && !(bounded && !time.Now().Before(end)) {
+		// The error before a retry that ran out of time says more than the timeout.
+		if last == nil || !timeIsUp(ctx) {
 			last = err
 		}
 		var e *Error
@@ -255,6 +253,13 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 		p.disconnect()
 	}
 	return nil
+}
+
+// timeIsUp also looks at the clock: the deadline of a connection may pass a moment
+// before ctx is done.
+func timeIsUp(ctx context.Context) bool {
+	end, bounded := ctx.Deadline()
+	return ctx.Err() != nil || bounded && !time.Now().Before(end)
 }
 
 func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
