@@ -60,9 +60,9 @@ type hostCharts struct {
 	Done [4]time.Time
 }
 
-// history makes what the pages show of the past. A generation draws the charts
+// pageHistory makes what the pages show of the past. A generation draws the charts
 // of a few hosts only.
-func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, person func(string) string) (past *render.History, problems []snapshot.Problem) {
+func (g *Generator) pageHistory(ctx context.Context, now time.Time, b *board.Board, person func(string) string) (past *render.History, problems []snapshot.Problem) {
 	if g.opt.History == nil && g.opt.OpenHistory == nil {
 		return nil, nil
 	}
@@ -86,7 +86,7 @@ func (g *Generator) history(ctx context.Context, now time.Time, b *board.Board, 
 		switch {
 		case past.Hosts[name] != nil:
 		case few:
-			g.charts.hosts[name] = g.hostCharts(name)
+			g.charts.hosts[name] = g.oldCharts(name)
 			past.Hosts[name] = g.charts.hosts[name].Past
 		case g.haveCharts(name):
 			past.Kept[name] = true
@@ -124,7 +124,7 @@ func (g *Generator) renewPast(ctx context.Context, now time.Time, b *board.Board
 		return []snapshot.Problem{{Code: "state:unwritable", Message: err.Error()}}
 	}
 	defer batch.Abort()
-	for _, err := range []error{g.hostsPast(ctx, now, b, batch, past), g.fleetPast(ctx, now, b, person, batch)} {
+	for _, err := range []error{g.renewCharts(ctx, now, b, batch, past), g.renewFleet(ctx, now, b, person, batch)} {
 		if err != nil && len(problems) == 0 {
 			problems = append(problems, snapshot.Problem{Code: "history:unreadable", Message: err.Error()})
 		}
@@ -137,8 +137,8 @@ func (g *Generator) renewPast(ctx context.Context, now time.Time, b *board.Board
 	return problems
 }
 
-// hostsPast renews the charts that are due, the oldest first.
-func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board, batch *atomicfile.Batch, past *render.History) error {
+// renewCharts renews the charts that are due, the oldest first.
+func (g *Generator) renewCharts(ctx context.Context, now time.Time, b *board.Board, batch *atomicfile.Batch, past *render.History) error {
 	var due []string
 	drawn := g.charts.drawn
 	here := make(map[string]bool, len(b.Hosts))
@@ -163,7 +163,7 @@ func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board
 	// make one generation as long as hundreds.
 	due = due[:min(len(due), 8+len(b.Hosts)/64)]
 	for _, name := range due {
-		next, err := g.hostPast(ctx, name, now, g.hostCharts(name))
+		next, err := g.readCharts(ctx, name, now, g.oldCharts(name))
 		if err != nil {
 			return err
 		}
@@ -182,8 +182,8 @@ func (g *Generator) hostsPast(ctx context.Context, now time.Time, b *board.Board
 	return addPast(batch, drawnName, drawn)
 }
 
-// hostCharts are what is at hand of the charts of a host, or was kept.
-func (g *Generator) hostCharts(host string) *hostCharts {
+// oldCharts are the charts of a host as they were last drawn, from memory or from their file.
+func (g *Generator) oldCharts(host string) *hostCharts {
 	if c := g.charts.hosts[host]; c != nil {
 		return c
 	}
@@ -213,9 +213,9 @@ func addPast(batch *atomicfile.Batch, name string, what any) error {
 	return batch.Add(name, data, 0o600)
 }
 
-// hostPast reads the charts of one host that are due. One of which little is
+// readCharts reads the charts of one host that are due. One of which little is
 // known yet is always due: it changes while somebody looks.
-func (g *Generator) hostPast(ctx context.Context, name string, now time.Time, old *hostCharts) (*hostCharts, error) {
+func (g *Generator) readCharts(ctx context.Context, name string, now time.Time, old *hostCharts) (*hostCharts, error) {
 	next := &hostCharts{Past: &render.HostPast{}, Done: old.Done}
 	if old.Past != nil {
 		*next.Past = *old.Past
@@ -232,7 +232,7 @@ func (g *Generator) hostPast(ctx context.Context, name string, now time.Time, ol
 		if i > 0 {
 			to = to.Add(step) // long steps begin to show before they are over
 		}
-		span, err := g.pastSpan(ctx, name, to.Add(-lengths[i]), step, steps[i], now)
+		span, err := g.readChart(ctx, name, to.Add(-lengths[i]), step, steps[i], now)
 		if err != nil {
 			return nil, err
 		}
@@ -241,7 +241,7 @@ func (g *Generator) hostPast(ctx context.Context, name string, now time.Time, ol
 	return next, nil
 }
 
-func (g *Generator) pastSpan(ctx context.Context, host string, from time.Time, step time.Duration, n int, now time.Time) (render.PastSpan, error) {
+func (g *Generator) readChart(ctx context.Context, host string, from time.Time, step time.Duration, n int, now time.Time) (render.PastSpan, error) {
 	span := render.PastSpan{From: from.UTC(), Step: step, GPUs: map[string]render.PastGPU{}}
 	means, coverage, err := g.opt.History.HostMeans(ctx, host, history.Steps(from, from.Add(time.Duration(n)*step), step),
 		history.Utilization, history.Memory, history.Temperature, history.Power, history.Held)

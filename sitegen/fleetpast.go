@@ -44,9 +44,9 @@ type dayPast struct {
 	Hosts []history.HostTotal   `json:"hosts"`
 }
 
-// fleetPast renews the view of the fleet when it is due. Days that are over and
+// renewFleet renews the view of the fleet when it is due. Days that are over and
 // complete are added up once, and kept.
-func (g *Generator) fleetPast(ctx context.Context, now time.Time, b *board.Board, person func(string) string, batch *atomicfile.Batch) error {
+func (g *Generator) renewFleet(ctx context.Context, now time.Time, b *board.Board, person func(string) string, batch *atomicfile.Batch) error {
 	zone := g.opt.About.Zone
 	every := lookEvery
 	if len(b.Hosts) > 100 {
@@ -55,7 +55,7 @@ func (g *Generator) fleetPast(ctx context.Context, now time.Time, b *board.Board
 	if f := g.charts.fleet; f != nil && !f.More && !f.Done.After(now) && f.Done.Truncate(every).Equal(now.Truncate(every)) {
 		return nil
 	}
-	days, more, err := g.daysPast(ctx, now, b, batch)
+	days, more, err := g.readDays(ctx, now, b, batch)
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func modelsOf(b *board.Board) func(history.Key) string {
 	return func(k history.Key) string { return models[k] }
 }
 
-// daysPast returns the days of the last year up to today, oldest first. more is
+// readDays returns the days of the last year up to today, oldest first. more is
 // true when some are left for the next generation.
-func (g *Generator) daysPast(ctx context.Context, now time.Time, b *board.Board, batch *atomicfile.Batch) (days []*dayPast, more bool, err error) {
+func (g *Generator) readDays(ctx context.Context, now time.Time, b *board.Board, batch *atomicfile.Batch) (days []*dayPast, more bool, err error) {
 	oldest, err := g.opt.History.Oldest(ctx)
 	if err != nil || oldest.IsZero() {
 		return nil, false, err
@@ -129,7 +129,7 @@ func (g *Generator) daysPast(ctx context.Context, now time.Time, b *board.Board,
 		if d == nil {
 			room--
 		}
-		if d, err = g.dayPast(ctx, start, end, now, class); err != nil {
+		if d, err = g.readDay(ctx, start, end, now, class); err != nil {
 			return nil, false, err
 		}
 		g.charts.days[start.Unix()] = d
@@ -189,7 +189,7 @@ func hoursOf(start, end time.Time) []time.Time {
 	return at
 }
 
-func (g *Generator) dayPast(ctx context.Context, start, end, now time.Time, class func(history.Key) string) (*dayPast, error) {
+func (g *Generator) readDay(ctx context.Context, start, end, now time.Time, class func(history.Key) string) (*dayPast, error) {
 	fleet, err := g.opt.History.Fleet(ctx, hoursOf(start, end), class)
 	if err != nil {
 		return nil, err

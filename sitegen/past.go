@@ -34,9 +34,9 @@ func (g *Generator) openHistory(ctx context.Context, now time.Time) []snapshot.P
 	return nil
 }
 
-// past gives history what arrived and asks it what the board shows. History may
+// ingest gives history what arrived and asks it what the board shows. History may
 // be missing, new or damaged: the board of now does not depend on it.
-func (g *Generator) past(ctx context.Context, now time.Time, hosts []string, mem *memory) (*history.Recent, []snapshot.Problem) {
+func (g *Generator) ingest(ctx context.Context, now time.Time, hosts []string, mem *memory) (*history.Recent, []snapshot.Problem) {
 	if g.opt.History == nil || g.drops == nil {
 		return nil, nil
 	}
