@@ -71,6 +71,12 @@ func misunderstood(root *cobra.Command, args []string, err error) error {
 	if findErr != nil || c == root {
 		return failure.Usage("gpuboard --help lists the commands, gpuboard COMMAND --help its flags", "%w", err)
 	}
+	if flag, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		kinds := map[string]string{"int": "a whole number", "bool": "true or false", "duration": "a duration like 30s or 5m"}
+		if kind, ok := kinds[flag.GetFlag().Value.Type()]; ok {
+			err = fmt.Errorf("--%s: %q is not %s", flag.GetFlag().Name, flag.GetValue(), kind)
+		}
+	}
 	near := ""
 	if flag, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var known []string
@@ -128,6 +134,13 @@ func (a *app) root() *cobra.Command {
 	root.SetCompletionCommandGroupID(groupSetup)
 	root.PersistentFlags().String("config", "", "the configuration `FILE` (GPUBOARD_CONFIG; default ./gpuboard.yml, then /etc/gpuboard/gpuboard.yml)")
 	root.AddCommand(a.commands()...)
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, names []string) error { // cobra ends with 0 for an unknown command
+			_, _, err := root.Find(names)
+			return err
+		}
+	}
 	return root
 }
 
