@@ -99,7 +99,7 @@ func TestBrowserFilters(t *testing.T) {
 	expect(t, b, visibleRows, "4")
 	b.Do(chromedp.Navigate(site + "index.html?q=sweep"))
 	expect(t, b, visibleRows, "1")
-	expect(t, b, `document.getElementById("_found").textContent`, "1 of 34 GPUs match")
+	expect(t, b, `document.getElementById("_found").textContent`, "1 of 34 match")
 	b.Do(chromedp.Navigate(site + "index.html?q=free+3090"))
 	expect(t, b, visibleRows, "1")
 

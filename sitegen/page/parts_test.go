@@ -217,16 +217,18 @@ func TestRowsNameTheModelOnMixedHosts(t *testing.T) {
 	}
 	part := gpu("A100-SXM4-80GB 1g.10gb")
 	part.Slice = &board.Slice{}
-	v := &view{look: &look{words: englishWords(t)}}
+	lost := gpu("A100-SXM4-80GB")
+	lost.MemoryTotal = nil
 	for _, tc := range []struct {
 		gpus []board.GPU
 		want bool
 	}{
 		{nil, false},
 		{[]board.GPU{gpu("A100-SXM4-80GB"), gpu("A100-SXM4-80GB", part, part)}, false},
+		{[]board.GPU{gpu("A100-SXM4-80GB"), lost}, false},
 		{[]board.GPU{gpu("A100-SXM4-80GB"), gpu("A100-SXM4-80GB"), gpu("H100 NVL")}, true},
 	} {
-		if got := v.mixed(&board.Host{GPUs: tc.gpus}); got != tc.want {
+		if got := mixed(&board.Host{GPUs: tc.gpus}); got != tc.want {
 			t.Errorf("%d GPUs: mixed %v, want %v", len(tc.gpus), got, tc.want)
 		}
 	}

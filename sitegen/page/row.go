@@ -32,12 +32,12 @@ const (
 	whole               // a host's own page
 )
 
-// row makes one row. Times are named relative to ref; root leads to the site's root.
-func (v *view) row(h *board.Host, g *board.GPU, mixed bool, d detail, ref time.Time, root string) templates.Row {
+// row makes one row, with the name of the model if it is named. Times are named relative to ref; root leads to the site's root.
+func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.Time, root string) templates.Row {
 	r := templates.Row{
 		ID: v.gpuID(h.Name, g), Index: g.Label(), State: string(g.State),
 	}
-	if mixed || g.Slice != nil {
+	if named || g.Slice != nil {
 		r.Model = v.words.model(g.ShortName, g.MemoryTotal)
 	}
 	if g.Slice != nil {

@@ -142,22 +142,23 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 	}
 	if d != line {
 		c.Devices = freeDevices(h)
-		mixed := v.mixed(h)
+		named := mixed(h)
 		for g := range h.Rows() {
-			c.Rows = append(c.Rows, v.row(h, g, mixed, d, ref, root))
+			c.Rows = append(c.Rows, v.row(h, g, named, d, ref, root))
 		}
 	}
 	return c
 }
 
-// mixed reports whether the GPUs of a host are shown as different models. Slices do not count.
-func (v *view) mixed(h *board.Host) bool {
+// mixed reports whether the GPUs of a host are of different models. Slices do not count, and
+// the size of the memory is in a column of its own.
+func mixed(h *board.Host) bool {
 	first := ""
 	for g := range h.Rows() {
 		if g.Slice != nil {
 			continue
 		}
-		model := v.words.model(g.ShortName, g.MemoryTotal)
+		model := family(g.ShortName)
 		if first != "" && model != first {
 			return true
 		}
