@@ -11,7 +11,7 @@ import (
 // TestPictures takes the pictures of docs/ anew, from a demo that runs:
 //
 //	gpuboard demo --listen 127.0.0.1:8080 &
-//	GPUBOARD_PICTURES=http://127.0.0.1:8080/ go test -run TestPictures .
+//	GPUBOARD_PICTURES=http://127.0.0.1:8080/ go test -run TestPictures ./internal/e2e
 func TestPictures(t *testing.T) {
 	url := os.Getenv("GPUBOARD_PICTURES")
 	if url == "" {
