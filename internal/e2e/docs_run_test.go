@@ -373,7 +373,7 @@ func commandsOf(t *testing.T, page string, block []string) []string {
 		}
 		if open == "" {
 			command = strings.TrimSpace(command)
-			if command == "" || strings.HasPrefix(command, "#") || strings.HasSuffix(command, " [flags]") {
+			if command == "" || strings.HasPrefix(command, "#") || synopsis.MatchString(command) {
 				continue
 			}
 			if !startsCommand.MatchString(command) {
@@ -406,4 +406,6 @@ func commandsOf(t *testing.T, page string, block []string) []string {
 var (
 	startsCommand = regexp.MustCompile(`^([A-Za-z_]+=(\$\(.*\)|\S*) |[a-z]+=\$\(|\()?(gpuboard|go|cd|mkdir|mv|echo|cat|cp|sed|sudo|ssh-keygen|curl|htpasswd|caddy|tail|journalctl|crontab|consul|ansible-[a-z]+|export|umask|secret\(\)|deploy/\S+|bench/\S+|\./check\.sh|/SCRIPT\S+|python)( |$)`)
 	hereDocument  = regexp.MustCompile(`<<'?([A-Z]+)'?$`)
+	// synopsis is how the reference says that a command is typed: it has a placeholder.
+	synopsis = regexp.MustCompile(` \[(flags|command)\]$`)
 )
