@@ -81,11 +81,11 @@ func (a *app) bookingsCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("writing the bookings: %w", err)
 			}
-			if len(list) == 0 && host != "" && e.board != nil && a.missingHosts(e.board, []string{host}) > 0 {
-				return silent(failure.ExitNoMatch)
-			}
 			for _, p := range problems {
 				a.complain(p)
+			}
+			if len(list) == 0 && host != "" && e.board != nil && a.missingHosts(e.board, []string{host}) > 0 {
+				return silent(failure.ExitNoMatch)
 			}
 			if len(problems) > 0 {
 				return silent(failure.ExitDegraded)

@@ -226,7 +226,6 @@ func Root() *cobra.Command {
 	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, now: time.Now, getenv: func(string) string { return "" }}
 	root := a.root()
 	root.Version = ""
-	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd("")
 	for _, c := range root.Commands() {
 		c.InitDefaultHelpFlag()

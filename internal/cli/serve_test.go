@@ -214,6 +214,7 @@ func TestSoakOfAWebHost(t *testing.T) {
 		t.Errorf("left behind: %v", temps)
 	}
 }
+
 func TestNamesOfTheReceiver(t *testing.T) {
 	all := names(&net.TCPAddr{IP: net.IPv4zero, Port: 2222})
 	for _, want := range []string{"[localhost]:2222", "[127.0.0.1]:2222"} {
