@@ -84,8 +84,9 @@ type hours struct {
 	Taken  map[string]bool `json:"taken"`
 }
 
-// forgetHours is how long the state of finished hours outlives a host's place in the list.
-// A host that comes back later is read again, which history notices.
+// forgetHours is how long it stays known which finished hours of a host were read, after the
+// host has left the list. If it comes back later, its hours are read again, and history
+// takes in only what it does not have.
 const forgetHours = 24 * time.Hour
 
 // recall reads what the last generation left. What cannot be read is

@@ -142,16 +142,16 @@ func (r *reading) moment(s slot, v *hujson.Value, text string, end bool) time.Ti
 	if text == "" {
 		return time.Time{}
 	}
-	until := "; until it is corrected, the booking counts as begun"
+	effect := "; until it is corrected, the booking counts as begun"
 	if end {
-		until = "; until it is corrected, the booking has no end"
+		effect = "; until it is corrected, the booking has no end"
 	}
 	t, note, err := parseAbsolute(text, r.zone, end)
 	switch {
 	case err != nil && relative(text):
-		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"%s", quote(text), until))
+		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"%s", quote(text), effect))
 	case err != nil:
-		r.hostProblem("booking:date", v, s, err.Error()+until)
+		r.hostProblem("booking:date", v, s, err.Error()+effect)
 	case note != "":
 		r.hostProblem("booking:ambiguous", v, s, note)
 	}

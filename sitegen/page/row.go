@@ -32,7 +32,8 @@ const (
 	whole               // a host's own page
 )
 
-// row makes one row, with the name of the model if it is named. Times are named relative to ref; root leads to the site's root.
+// row makes one row. It shows the model of a slice always, and that of a GPU if named is
+// set. Times are named relative to ref; root leads to the site's root.
 func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.Time, root string) templates.Row {
 	r := templates.Row{
 		ID: v.gpuID(h.Name, g), Index: g.Label(), State: string(g.State),

@@ -12,8 +12,8 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// A History is what pages and data files show of the past. It is made at its
-// own pace, and equal values give equal bytes.
+// A History is what pages and data files show of the past. It is
+// renewed less often than the board, and equal values give equal bytes.
 type History struct {
 	// Hosts are the charts by name of host; one that is missing, and not Kept, has
 	// none yet.
