@@ -331,10 +331,7 @@ func window(days []*dayPast, from, now time.Time, b *board.Board, person func(st
 			continue
 		}
 		for i := range d.Users {
-			name := d.Users[i].Name
-			if name != "" {
-				name = person(name)
-			}
+			name := person(d.Users[i].Name)
 			users[name] = users[name].Add(d.Users[i].Use)
 		}
 		for i := range d.Hosts {

@@ -165,7 +165,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	}
 	b, marks := board.Merge(in)
 	happened := g.news(b, now)
-	past, problems := g.pageHistory(ctx, now, b, in.Person)
+	past, problems := g.pageHistory(ctx, now, b, in.Who)
 	b.Problems = slices.Concat(b.Problems, unopened, problems, g.sweep(now))
 	report, err := g.publish(b, in.Recent, past, mem.samples(), happened.Log)
 	if err != nil {

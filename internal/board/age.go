@@ -1,7 +1,6 @@
 package board
 
 import (
-	"slices"
 	"time"
 
 	"gpuboard/internal/snapshot"
@@ -42,13 +41,7 @@ func (b *Board) Expire() {
 		h.Node = snapshot.Node{}
 		for g := range h.Rows() {
 			if g.Last == nil {
-				last := &LastSeen{State: g.State, At: h.SnapshotAt}
-				for k := range g.Processes {
-					if who := g.Processes[k].Person; who != "" && !slices.Contains(last.Users, who) {
-						last.Users = append(last.Users, who)
-					}
-				}
-				g.Last = last
+				g.Last = &LastSeen{State: g.State, Users: g.Users(), At: h.SnapshotAt}
 			}
 			g.forget()
 			*g = GPU{GPU: g.GPU, ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: Unknown, Reason: ReasonStale, Booking: g.Booking, Next: g.Next, Others: g.Others, Last: g.Last}

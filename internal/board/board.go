@@ -198,7 +198,7 @@ type LastSeen struct {
 // A Process is one process on a GPU.
 type Process struct {
 	snapshot.Process
-	// Person is who that user is, after aliases.
+	// Person is who that user is, after aliases; "" for an unknown user.
 	Person string
 	// Share is the process's part of the GPU's memory, 0 to 1; nil when not known.
 	Share *float64

@@ -37,22 +37,21 @@ const busyUtilization = 5
 // row makes one row of g, which has its readings and its names.
 func (m *merger) row(h *Host, g GPU, procs []snapshot.Process) GPU {
 	g.Processes = m.processes(g.GPU, procs)
-	use := m.use(&g)
 	at := m.Now
 	if !h.fresh() {
 		at = h.SnapshotAt
 	}
-	state, reason := m.state(&g, use, m.active(h.Name, &g, at))
+	state, reason := m.state(&g, m.active(h.Name, &g, at))
 	if !h.fresh() {
-		g.Last = &LastSeen{State: state, Users: use.people, At: h.SnapshotAt}
+		g.Last = &LastSeen{State: state, Users: g.Users(), At: h.SnapshotAt}
 		g.forget()
 	}
-	return m.decided(h, g, state, reason, use)
+	return m.decided(h, g, state, reason)
 }
 
 // decided gives a row its state, which is another one if the GPU is taken out of use or
 // the host's news is old, and what follows from it.
-func (m *merger) decided(h *Host, g GPU, state State, reason string, use use) GPU {
+func (m *merger) decided(h *Host, g GPU, state State, reason string) GPU {
 	active := m.active(h.Name, &g, m.Now)
 	drained, drainReason := drained(h, active)
 	switch {
@@ -64,7 +63,7 @@ func (m *merger) decided(h *Host, g GPU, state State, reason string, use use) GP
 		g.State, g.Reason = state, reason
 	}
 	m.book(&g, h.Name, active)
-	m.past(&g, h.Name, use)
+	m.past(&g, h.Name)
 	return g
 }
 
@@ -79,17 +78,15 @@ func (g *GPU) forget() {
 	g.Processes = nil
 }
 
-// use is who and what holds a GPU, as far as that is known.
+// use is what holds a GPU, as far as that is known.
 type use struct {
-	living []Process // that compute
-	people []string  // behind them, in order of name; unknown users are not among them
-	known  bool      // the processes are all that there are
-	dead   bool      // a listed process is gone
-	small  bool      // it is known that no more memory is in use than on a free GPU, or the memory is the node's and says nothing
-	large  bool      // it is known that more is
-	owned  bool      // a process that may live does not compute and does not tell its memory
-	busy   bool      // utilization says that it computes
-	idle   bool      // utilization says that it does not
+	known bool // the processes are all that there are
+	dead  bool // a listed process is gone
+	small bool // it is known that no more memory is in use than on a free GPU, or the memory is the node's and says nothing
+	large bool // it is known that more is
+	owned bool // a process that may live does not compute and does not tell its memory
+	busy  bool // utilization says that it computes
+	idle  bool // utilization says that it does not
 }
 
 func (m *merger) use(g *GPU) use {
@@ -97,15 +94,12 @@ func (m *merger) use(g *GPU) use {
 	// What display servers hold is owned, and does not stand in anybody's way.
 	// One that may be gone is not a reason to call a GPU free, nor to call it stuck.
 	var sure, perhaps int64
-	for _, p := range g.Processes {
+	for i := range g.Processes {
+		p := &g.Processes[i]
 		switch {
-		case p.Alive != nil && !*p.Alive:
+		case p.Dead():
 			u.dead = true
-		case p.Type.Computes() && !slices.Contains(m.set.ServicePrograms, p.Program):
-			u.living = append(u.living, p)
-			if p.Person != "" && !slices.Contains(u.people, p.Person) {
-				u.people = append(u.people, p.Person)
-			}
+		case p.Computes():
 		case p.UsedMemory == nil:
 			u.owned = true
 		default:
@@ -115,7 +109,6 @@ func (m *merger) use(g *GPU) use {
 			}
 		}
 	}
-	slices.Sort(u.people)
 	switch limit := m.set.freeMemory(g.MemoryTotal); {
 	case g.MemoryShared:
 		u.small = true
@@ -139,7 +132,8 @@ func readable(used, total *int64) bool {
 //
 // What is not known is never free and never stuck. A sign of use is use by
 // somebody unknown, and where somebody has booked, that may be them.
-func (m *merger) state(g *GPU, u use, active []*booking.Booking) (State, string) {
+func (m *merger) state(g *GPU, active []*booking.Booking) (State, string) {
+	u := m.use(g)
 	if state, reason := healthy(g); state != "" {
 		return state, reason
 	}
@@ -154,8 +148,8 @@ func (m *merger) state(g *GPU, u use, active []*booking.Booking) (State, string)
 		used, unused = InUse, Booked
 	}
 	switch {
-	case len(u.living) > 0:
-		for _, person := range u.people {
+	case len(g.Computing()) > 0:
+		for _, person := range g.Users() {
 			if len(holders) > 0 && !slices.ContainsFunc(holders, func(holder string) bool { return strings.EqualFold(holder, person) }) {
 				return Contested, ""
 			}
@@ -213,12 +207,12 @@ func (m *merger) active(host string, g *GPU, at time.Time) []*booking.Booking {
 }
 
 // past sets what history and the processes tell about time.
-func (m *merger) past(g *GPU, host string, u use) {
+func (m *merger) past(g *GPU, host string) {
 	recent := m.recent.GPUs[history.Key{Host: host, GPU: gpuKey(g)}]
 	g.Utilization = recent.Utilization
 	switch g.State {
 	case InUse, Busy, Contested:
-		for _, p := range u.living {
+		for _, p := range g.Computing() {
 			if p.StartedAt != nil && !p.StartedAt.After(m.Now) {
 				g.Since = earliest(g.Since, p.StartedAt.Time)
 			}
@@ -245,10 +239,7 @@ func (m *merger) past(g *GPU, host string, u use) {
 func (m *merger) processes(g snapshot.GPU, procs []snapshot.Process) []Process {
 	var out []Process
 	for _, p := range procs {
-		bp := Process{Process: p}
-		if p.User != "" {
-			bp.Person = m.personOn(m.person(p.User))
-		}
+		bp := Process{Process: p, Person: m.personOn(m.person(p.Login()))}
 		if p.UsedMemory != nil && g.MemoryTotal != nil && *g.MemoryTotal > 0 {
 			share := min(float64(*p.UsedMemory)/float64(*g.MemoryTotal), 1)
 			bp.Share = &share

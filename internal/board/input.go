@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"time"
 
 	"gpuboard/internal/booking"
@@ -34,6 +35,17 @@ type Input struct {
 	Demo     bool
 }
 
+// Who returns the person behind a login name; "" for a system or service account, which is nobody's.
+func (in *Input) Who(login string) string {
+	switch {
+	case login == "" || snapshot.SystemAccount(login) || slices.Contains(in.Settings.ServiceAccounts, login):
+		return ""
+	case in.Person == nil:
+		return login
+	}
+	return in.Person(login)
+}
+
 // A Report is what one drop holds.
 type Report struct {
 	// Snapshot is the newest good one, nil if there never was one.
@@ -65,9 +77,8 @@ type Settings struct {
 	ShowExpired time.Duration
 	// ShortNames maps nvidia-smi's product names to what the page shows.
 	ShortNames map[string]string
-	// ServicePrograms hold GPUs on behalf of others and count as nobody's use.
-	// Default: the programs of CUDA MPS and of DCGM.
-	ServicePrograms []string
+	// ServiceAccounts are login names of programs that work for others. They count as unknown users.
+	ServiceAccounts []string
 }
 
 func (s Settings) withDefaults() Settings {
@@ -77,9 +88,6 @@ func (s Settings) withDefaults() Settings {
 	orDefault(&s.FreeMemoryPercent, 2)
 	orDefault(&s.NoShow, 2*time.Hour)
 	orDefault(&s.ShowExpired, 48*time.Hour)
-	if s.ServicePrograms == nil {
-		s.ServicePrograms = []string{"nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nv-hostengine"}
-	}
 	return s
 }
 

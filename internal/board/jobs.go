@@ -1,6 +1,9 @@
 package board
 
-import "gpuboard/internal/booking"
+import (
+	"gpuboard/internal/booking"
+	"gpuboard/internal/snapshot"
+)
 
 // Jobs returns what others run on the GPUs of a booking, one for each person and
 // GPU. Mine reports whether a name is that of the person who books. A GPU of which
@@ -32,21 +35,18 @@ func jobsOn(h *Host, g *GPU, mine func(string) bool) []booking.Job {
 	}
 	var jobs []booking.Job
 	own := false
-	at := map[string]int{}
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		switch {
-		case p.Alive != nil && !*p.Alive || !p.Type.Computes():
-			continue
-		case p.Person != "" && mine(p.Person):
+	at := map[snapshot.Owner]int{}
+	for _, p := range g.Computing() {
+		if p.Of(mine) {
 			own = true
 			continue
 		}
-		n, known := at[p.Person]
+		who := p.Owner()
+		n, known := at[who]
 		if !known {
 			n = len(jobs)
-			at[p.Person] = n
-			jobs = append(jobs, booking.Job{Place: place, Who: p.Person, Program: p.Program})
+			at[who] = n
+			jobs = append(jobs, booking.Job{Place: place, Who: who, Program: p.Program})
 		}
 		j := &jobs[n]
 		if p.UsedMemory != nil {

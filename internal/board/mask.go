@@ -181,8 +181,12 @@ func (m *masker) device(g snapshot.GPU) snapshot.GPU {
 func (m *masker) process(p Process) Process {
 	out := p
 	if m.MasksPeople() {
+		user := ""
+		if p.Person != "" {
+			user = p.User
+		}
 		out = Process{Process: snapshot.Process{
-			GPU: p.GPU, GPUUUID: p.GPUUUID, PID: p.PID, Type: p.Type, User: m.Name(p.User), Program: p.Program,
+			GPU: p.GPU, GPUUUID: p.GPUUUID, PID: p.PID, Type: p.Type, User: m.Name(user), Program: p.Program,
 			StartedAt: p.StartedAt, UsedMemory: p.UsedMemory, Alive: p.Alive,
 			GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
 		}, Person: m.Name(p.Person), Share: p.Share}
@@ -192,7 +196,9 @@ func (m *masker) process(p Process) Process {
 		out.Children[i] = snapshot.Child{PID: c.PID, User: m.Name(c.User), Program: c.Program}
 	}
 	if m.Programs == ProgramsHidden {
-		out.Program = ""
+		if !p.Service() { // which nobody runs for themselves
+			out.Program = ""
+		}
 		for i := range out.Children {
 			out.Children[i].Program = ""
 		}

@@ -64,7 +64,7 @@ type merger struct {
 	recent *history.Recent
 	booked []booking.Booking             // all, for the cards that they mean
 	byHost map[string][]*booking.Booking // the same, by start
-	people map[string]string             // what Person answered; it may be slow
+	people map[string]string             // what Who answered; it may be slow
 	onHost map[string]bool               // the people of the host that is being made
 	more   bool                          // it has more than maxPeople
 	known  map[string][]Mark             // what is remembered of GPUs, by host, in order of index
@@ -79,9 +79,6 @@ func newMerger(in Input) *merger {
 		known: map[string][]Mark{}, cards: map[string]map[string]*place{}, full: map[string]bool{},
 		next: Marks{GPUs: map[string]Mark{}, Bookings: map[string]string{}}}
 	m.Now = in.Now.Round(0) // the time of day, without the process's own monotonic reading
-	if m.Person == nil {
-		m.Person = func(name string) string { return name }
-	}
 	if m.Calendar == nil {
 		m.Calendar = &booking.Calendar{}
 	}
@@ -108,11 +105,11 @@ func newMerger(in Input) *merger {
 	return m
 }
 
-// person is who is behind a Unix user.
+// person is who is behind a Unix user; "" if that is nobody.
 func (m *merger) person(user string) string {
 	who, known := m.people[user]
 	if !known {
-		who = m.Person(user)
+		who = m.Who(user)
 		m.people[user] = who
 	}
 	return who
@@ -183,7 +180,7 @@ func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot) {
 		h.missing(inv, places)
 	}
 	if m.more {
-		h.problem("host:limit", "more than "+itoa(maxPeople)+" users compute here; the others are shown without a name")
+		h.problem("host:limit", "more than "+itoa(maxPeople)+" users have processes here; the others count as unknown users")
 	}
 }
 
@@ -192,7 +189,7 @@ const maxPeople = 256
 
 // personOn returns the person, "" for one too many on the host.
 func (m *merger) personOn(person string) string {
-	if !m.onHost[person] {
+	if person != "" && !m.onHost[person] {
 		if len(m.onHost) == maxPeople {
 			m.more = true
 			return ""

@@ -150,8 +150,6 @@ func TestStateOfOneGPU(t *testing.T) {
 		{"a user whom nobody knows is not somebody else", scene{gpu: used(9000), booked: []booking.Booking{by("eva", booking.Reserved)}, procs: []snapshot.Process{{PID: 7, Type: snapshot.Compute}}}, board.InUse, ""},
 		{"the case of a name does not matter", scene{gpu: used(9000), booked: []booking.Booking{by("Eva", booking.Reserved)}, procs: []snapshot.Process{proc("eva", snapshot.Compute, 1)}}, board.InUse, ""},
 		{"MPS serves others", scene{gpu: a100(), procs: []snapshot.Process{{PID: 9, Type: snapshot.Compute, Program: "nvidia-cuda-mps-server", User: "root", Alive: new(true)}}}, board.Free, ""},
-		{"a program that serves others here", scene{gpu: a100(), setting: board.Settings{ServicePrograms: []string{"train.py"}}, procs: []snapshot.Process{proc("root", snapshot.Compute, 1)}}, board.Free, ""},
-		{"MPS, where another program is configured", scene{gpu: a100(), setting: board.Settings{ServicePrograms: []string{"train.py"}}, procs: []snapshot.Process{{PID: 9, Type: snapshot.Compute, Program: "nvidia-cuda-mps-server", User: "root", Alive: new(true)}}}, board.Busy, ""},
 		{"500 MiB of a small card", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryTotal, g.MemoryUsed = new(int64(16384)), new(int64(500)) })}, board.Free, ""},
 		{"501 MiB of a small card", scene{gpu: with(func(g *snapshot.GPU) { g.MemoryTotal, g.MemoryUsed = new(int64(16384)), new(int64(501)) })}, board.Stuck, board.ReasonUnowned},
 		{"a booking that has just ended", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Name: "eva", Kind: booking.Reserved, Until: now}}}, board.Free, ""},

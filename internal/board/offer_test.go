@@ -108,14 +108,14 @@ func TestJobs(t *testing.T) {
 		want string
 	}{
 		{"neither memory nor start are told", GPU{State: Busy, Processes: []Process{silent}}, "kai 0 "},
-		{"somebody's who booked it", GPU{State: InUse, Booking: &Booking{Name: "kai"}}, "somebody 0 "},
+		{"somebody's who booked it", GPU{State: InUse, Booking: &Booking{Name: "kai"}}, "unknown 0 "},
 		{"two jobs of one", GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, true), run("kai", 1, 500, true)}}, "kai 1500 11:00"},
 		{"two people", GPU{State: Contested, Processes: []Process{run("kai", 2, 1000, true), run("mira", 1, 500, true)}}, "kai 1000 12:00, mira 500 11:00"},
 		{"one's own", GPU{State: Busy, Processes: []Process{run("elind", 2, 1000, true)}}, ""},
 		{"another's in one's own", GPU{State: Contested, Booking: &Booking{Name: "eva"}, Processes: []Process{run("eva", 2, 9, true), run("kai", 2, 1000, true)}}, "kai 1000 12:00"},
 		{"a dead one", GPU{State: Stuck, Processes: []Process{run("kai", 2, 1000, false)}}, ""},
 		{"a dead one beside another's", GPU{State: Busy, Processes: []Process{run("kai", 2, 1000, false), run("mira", 1, 500, true)}}, "mira 500 11:00"},
-		{"nobody knows whose", GPU{State: Busy, Reason: ReasonMemory}, "somebody 0 "},
+		{"nobody knows whose", GPU{State: Busy, Reason: ReasonMemory}, "unknown 0 "},
 		{"nobody knows", GPU{State: Unknown}, "unknown"},
 		{"in use by the one who booked it", GPU{State: InUse, Booking: &Booking{Name: "eva"}}, ""},
 		{"free", GPU{State: Free}, ""}, {"booked", GPU{State: Booked, Booking: &Booking{Name: "kai"}}, ""}, {"lost", GPU{State: Lost}, ""},
@@ -136,8 +136,6 @@ func TestJobs(t *testing.T) {
 			switch {
 			case j.Unknown:
 				got += "unknown"
-			case j.Who == "":
-				got += fmt.Sprint("somebody ", j.Memory, " ", clock)
 			default:
 				got += fmt.Sprint(j.Who, " ", j.Memory, " ", clock)
 			}

@@ -261,9 +261,9 @@ func (m *merger) absent(h *Host, p *place) GPU {
 // gone gives the row of a GPU or slice that the driver does not list its state.
 func (m *merger) gone(h *Host, g GPU) GPU {
 	if g.Missing {
-		return m.decided(h, g, Lost, ReasonMissing, use{})
+		return m.decided(h, g, Lost, ReasonMissing)
 	}
-	return m.decided(h, g, Unknown, ReasonUnasked, use{})
+	return m.decided(h, g, Unknown, ReasonUnasked)
 }
 
 // recall adds to a listed row what was last known, and returns what to remember of the row.
@@ -284,7 +284,7 @@ func (m *merger) recall(h *Host, g *GPU, p *place) Mark {
 	case g.Last != nil && g.Last.State != Unknown:
 		mark.Last = g.Last
 	case g.State != Unknown && g.State != Drained:
-		mark.Last = &LastSeen{State: g.State, Users: m.use(g).people, At: h.SnapshotAt}
+		mark.Last = &LastSeen{State: g.State, Users: g.Users(), At: h.SnapshotAt}
 	case mark.Last != nil:
 		g.Last = mark.Last
 	}

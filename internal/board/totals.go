@@ -154,12 +154,12 @@ func (m *merger) users(hosts []Host) []User {
 					user(name).Reserved++
 				}
 			}
-			m.addUse(user, h.Name, g)
+			addUse(user, h.Name, g)
 		}
 	}
 	for _, past := range m.recent.Users {
-		if past.Name != "" {
-			addMeans(user(m.person(past.Name)), past.Mean2h, past.Mean24h, past.Mean1w)
+		if who := m.person(past.Name); who != "" {
+			addMeans(user(who), past.Mean2h, past.Mean24h, past.Mean1w)
 		}
 	}
 	list := make([]User, 0, len(found))
@@ -211,28 +211,27 @@ func sum(a, b *float64) *float64 {
 	}
 }
 
-// addUse shares a GPU among those who compute on it: by memory, or equally where that is not known.
-func (m *merger) addUse(user func(string) *User, host string, g *GPU) {
-	use := m.use(g)
-	total := int64(0)
-	byPerson := map[string]int64{}
-	procs := map[string]int{}
-	for _, p := range use.living {
-		if p.Person != "" {
-			total += orZero(p.UsedMemory)
-			byPerson[p.Person] += orZero(p.UsedMemory)
-			procs[p.Person]++
+// addUse shares a GPU among the people who use it: by memory, or equally where that is not known.
+func addUse(user func(string) *User, host string, g *GPU) {
+	people, total := g.Users(), int64(0)
+	memory, processes := map[string]int64{}, map[string]int{}
+	for _, p := range g.Computing() {
+		if p.Person == "" {
+			continue
 		}
+		total += orZero(p.UsedMemory)
+		memory[p.Person] += orZero(p.UsedMemory)
+		processes[p.Person]++
 	}
-	for _, person := range use.people {
+	for _, person := range people {
 		u := user(person)
 		if total > 0 {
-			u.Used += float64(byPerson[person]) / float64(total)
+			u.Used += float64(memory[person]) / float64(total)
 		} else {
-			u.Used += 1 / float64(len(use.people))
+			u.Used += 1 / float64(len(people))
 		}
-		u.Memory += byPerson[person]
-		u.Processes += procs[person]
+		u.Memory += memory[person]
+		u.Processes += processes[person]
 		if !g.IdleSince.IsZero() {
 			u.IdleGPUs++
 		}

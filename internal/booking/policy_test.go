@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpuboard/internal/snapshot"
 )
 
 // A policyCase is one change by ada on Friday, and what the policy says about it.
@@ -191,7 +193,7 @@ func TestPolicyForOwnBookings(t *testing.T) {
 }
 
 func TestPolicyOverRunning(t *testing.T) {
-	bobs := []Job{{Place: "a:0", Who: "bob", Program: "python3"}}
+	bobs := []Job{{Place: "a:0", Who: snapshot.Owner{Person: "bob"}, Program: "python3"}}
 	for _, tc := range []struct {
 		name        string
 		running     []Job

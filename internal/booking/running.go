@@ -3,12 +3,14 @@ package booking
 import (
 	"fmt"
 	"time"
+
+	"gpuboard/internal/snapshot"
 )
 
 // A Job is what somebody runs on a GPU that another person wants to book.
 type Job struct {
 	Place   string // as [ParsePlace] reads it
-	Who     string // "" if that is not known
+	Who     snapshot.Owner
 	Program string
 	Since   time.Time // zero if that is not known
 	Memory  int64     // MiB; 0 if that is not known

@@ -255,11 +255,7 @@ func (e *editor) jobs(jobs []booking.Job) []string {
 			lines = append(lines, j.Place+" may be in use: the board does not know")
 			continue
 		}
-		who := "somebody"
-		if j.Who != "" {
-			who = j.Who
-		}
-		line := j.Place + " is in use by " + who
+		line := j.Place + " is in use by " + j.Who.String()
 		if j.Program != "" {
 			line += ": " + snapshot.Text(j.Program, 80)
 		}

@@ -188,7 +188,7 @@ func TestSceneShowsWhatTheDemoPromises(t *testing.T) {
 		users := func(host string, gpu int) string {
 			var list []string
 			for _, p := range f.Snapshot(host, at).Processes {
-				if p.GPU == gpu && p.Type.Computes() {
+				if p.GPU == gpu && p.Computes() {
 					list = append(list, p.User)
 				}
 			}
@@ -302,12 +302,12 @@ func TestTruthIsWhatSnapshotsShow(t *testing.T) {
 			s := f.Collected(h.Name, at)
 			total := map[int]int64{}
 			for _, p := range s.Processes {
-				if p.Type.Computes() {
+				if p.Computes() {
 					total[p.GPU] += *p.UsedMemory
 				}
 			}
 			for _, p := range s.Processes {
-				if p.Type.Computes() {
+				if p.Computes() {
 					got[p.User] += float64(*p.UsedMemory) / float64(total[p.GPU])
 				}
 			}

@@ -12,6 +12,7 @@ import (
 
 	boards "gpuboard/internal/board"
 	"gpuboard/internal/booking"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/browser"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
@@ -62,7 +63,7 @@ func TestBookingHasNoBarriers(t *testing.T) {
 	write("plain.html", content, err)
 	form.ForOthers, form.Say, form.Detail, form.Field, form.Clashes = true, "conflict", "more of it", "until", lines[1:]
 	form.Fields = page.BookFields{Name: "eva", Until: "2d", IDs: []string{"a"}, End: "1d"}
-	form.Jobs = []booking.Job{{Place: "atlas:0", Who: "kai", Program: "train.py", Since: now.Add(-time.Hour), Memory: 40960}, {Place: "atlas:1", Unknown: true}}
+	form.Jobs = []booking.Job{{Place: "atlas:0", Who: snapshot.Owner{Person: "kai"}, Program: "train.py", Since: now.Add(-time.Hour), Memory: 40960}, {Place: "atlas:1", Unknown: true}}
 	content, err = pages.Book(form)
 	write("refused.html", content, err)
 

@@ -1,7 +1,6 @@
 package events
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,7 +114,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 		case why == "":
 			why = "the driver reports an error"
 		}
-		say(GPULost, was.Since, users(g, was.Users), "is lost: "+why)
+		say(GPULost, was.Since, named(g.Users(), was.Users), "is lost: "+why)
 	case g.State != board.Lost && lost:
 		say(GPUBack, was.Since, nil, "is back")
 	}
@@ -123,7 +122,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 		return is // the other events are those of its slices
 	}
 	if g.State == board.Stuck && known && was.State != board.Stuck {
-		say(GPUStuck, was.Since, users(g, was.Users), "holds memory that no living process owns")
+		say(GPUStuck, was.Since, named(board.PeopleOf(g.Left()), was.Users), "holds memory that no living process owns")
 	}
 
 	switch {
@@ -134,9 +133,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 				is.UsedSince = g.Since
 			}
 		}
-		if now := users(g, nil); len(now) > 0 {
-			is.Users = now
-		}
+		is.Users = named(g.Users(), is.Users)
 	case g.State == board.Free && !is.UsedSince.IsZero():
 		if h.SnapshotAt.Sub(is.Since) < FreeAfter {
 			break
@@ -155,22 +152,14 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 	return is
 }
 
-// users returns the people on a GPU, each once and sorted; before if there are none.
-func users(g *board.GPU, before []string) []string {
+// named returns the people in a list, made safe; before if there are none.
+func named(people, before []string) []string {
 	var list []string
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		who := p.Person
-		if who == "" {
-			who = p.User
-		}
-		if who != "" && p.Type.Computes() && !slices.Contains(list, who) && len(list) < maxUsers {
-			list = append(list, snapshot.Text(who, maxName))
-		}
+	for _, who := range people[:min(len(people), maxUsers)] {
+		list = append(list, snapshot.Text(who, maxName))
 	}
 	if len(list) == 0 {
 		return before
 	}
-	slices.Sort(list)
 	return list
 }

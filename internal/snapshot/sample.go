@@ -24,8 +24,8 @@ func (s *Snapshot) ProcessesKnownOf(g *GPU) bool {
 
 // Sample returns the compact record of s: its GPUs, and after them as many of their MIG
 // devices as fit into [MaxGPUs]. Users counts compute processes only (see
-// [ProcessType.Computes]); a process of unknown size counts as 0 MiB. It is nil for a GPU
-// whose processes are not known.
+// [Process.Computes] and [Process.Login]); a process of unknown size counts as 0 MiB. It is nil for
+// a GPU whose processes are not known.
 func (s *Snapshot) Sample() Sample {
 	sample := Sample{Seq: s.Seq, At: TimeOf(s.CollectedAt.Time).Time}
 	if s.GPUs == nil {
@@ -61,7 +61,7 @@ func (s *Snapshot) usersOf(g *GPU, device int) []UserMemory {
 	held := map[string]int64{}
 	for i := range s.Processes {
 		p := &s.Processes[i]
-		if p.GPU != g.Index || !p.Type.Computes() {
+		if p.GPU != g.Index || !p.Computes() {
 			continue
 		}
 		if device >= 0 {
@@ -73,7 +73,7 @@ func (s *Snapshot) usersOf(g *GPU, device int) []UserMemory {
 				continue
 			}
 		}
-		held[p.User] += value(p.UsedMemory)
+		held[p.Login()] += value(p.UsedMemory)
 	}
 	users := make([]UserMemory, 0, len(held))
 	for name, memory := range held {

@@ -188,11 +188,6 @@ const (
 	ComputeGraphics ProcessType = "C+G"
 )
 
-// Computes reports whether the process counts as using the GPU for computing.
-// Graphics alone (a display server) does not. An unknown letter does, because showing a
-// busy GPU as free is the worse error.
-func (t ProcessType) Computes() bool { return t != Graphics }
-
 // A Process is one process on one GPU. A process on two GPUs is two of these.
 type Process struct {
 	GPU     int         `json:"gpu"` // index of the GPU
@@ -200,7 +195,7 @@ type Process struct {
 	PID     int         `json:"pid"`
 	Type    ProcessType `json:"type"`
 	// User is the login name, whole; the uid in digits when it has no name; ""
-	// when the process is gone or could not be looked up.
+	// when the process is gone or could not be looked up. [Process.Login] tells names from uids.
 	User string `json:"user,omitempty"`
 	UID  *int64 `json:"uid"`
 	// Program is the base name of the program, or of the script that an
@@ -281,7 +276,7 @@ type GPUSample struct {
 }
 
 // UserMemory is how much of a GPU's memory the compute processes of one user
-// held, in MiB. User is "" for processes without a known owner.
+// held, in MiB. User is "" for unknown users.
 type UserMemory struct {
 	User   string
 	Memory int64

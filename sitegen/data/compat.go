@@ -132,9 +132,8 @@ func monitorNode(h *board.Host, zone *time.Location) monitorDoc {
 		g := &h.GPUs[i]
 		doc.Version = cmp.Or(doc.Version, safe(g.Name))
 		gpu := monitorGPU{Index: g.Index, Name: known(g.Name), MemoryUsed: g.MemoryUsed, MemoryTotal: g.MemoryTotal, Utilization: g.UtilizationGPU, Temperature: g.Temperature}
-		for j := range g.Processes {
-			p := &g.Processes[j]
-			gpu.Users = append(gpu.Users, monitorUser{p.PID, safe(p.User), p.UsedMemory, safe(p.Program)})
+		for _, p := range g.Computing() {
+			gpu.Users = append(gpu.Users, monitorUser{p.PID, safe(p.Owner().String()), p.UsedMemory, safe(p.Program)})
 		}
 		doc.GPUs = append(doc.GPUs, gpu)
 	}
@@ -194,16 +193,8 @@ func nvgpuGPU(g *board.GPU, now time.Time) agentGPU {
 	var since time.Time
 	var pids, users []string
 	doc := agentGPU{Type: known(g.Name), Available: g.State == board.Free, Utilization: g.UtilizationGPU, Clock: g.ClockSM, Temperature: g.Temperature}
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		if !p.Type.Computes() {
-			continue
-		}
-		user := cmp.Or(p.User, "?")
-		if p.Alive != nil && !*p.Alive {
-			user = "?"
-		}
-		pids, users = append(pids, strconv.Itoa(p.PID)), append(users, user)
+	for _, p := range g.Computing() {
+		pids, users = append(pids, strconv.Itoa(p.PID)), append(users, cmp.Or(p.Person, "?"))
 		doc.Command = cmp.Or(doc.Command, known(p.Program))
 		if p.StartedAt != nil && (since.IsZero() || p.StartedAt.Before(since)) {
 			since = p.StartedAt.Time

@@ -2,7 +2,6 @@ package data
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/csv"
 	"io"
 	"math"
@@ -111,12 +110,12 @@ func WriteCSV(w io.Writer, b *board.Board) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{"host", "group", "host_state", "snapshot_at", "gpu", "uuid", "model", "state", "utilization_gpu_percent",
 		"memory_used_mib", "memory_total_mib", "temperature_celsius", "power_draw_watts", "users", "programs", "since", "idle_for_seconds",
-		"booked_by", "booked_until", "free_from", "free_until"})
+		"booked_by", "booked_until", "free_from", "free_until", "unknown_users", "left"})
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
 		head := []string{csvText(h.Name), csvText(h.Group), string(h.State), csvTime(h.SnapshotAt)}
 		if len(h.GPUs) == 0 {
-			_ = out.Write(append(head, make([]string, 17)...))
+			_ = out.Write(append(head, make([]string, 19)...))
 		}
 		for g := range h.Units() {
 			_ = out.Write(append(slices.Clone(head), csvGPU(g, b.GeneratedAt)...))
@@ -127,15 +126,8 @@ func WriteCSV(w io.Writer, b *board.Board) error {
 }
 
 func csvGPU(g *board.GPU, now time.Time) []string {
-	var users, programs []string
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		if !p.Type.Computes() {
-			continue
-		}
-		if who := cmp.Or(p.Person, p.User); who != "" && !slices.Contains(users, who) {
-			users = append(users, who)
-		}
+	var programs []string
+	for _, p := range g.Computing() {
 		if p.Program != "" && !slices.Contains(programs, p.Program) {
 			programs = append(programs, p.Program)
 		}
@@ -151,8 +143,9 @@ func csvGPU(g *board.GPU, now time.Time) []string {
 		watts = strconv.FormatFloat(*g.PowerDraw, 'f', 1, 64)
 	}
 	return []string{g.Label(), csvText(g.UUID), csvText(g.Name), string(g.State), csvWhole(g.UtilizationGPU),
-		csvWhole(g.MemoryUsed), csvWhole(g.MemoryTotal), csvWhole(g.Temperature), watts, csvText(strings.Join(users, " ")), csvText(strings.Join(programs, " ")),
-		csvTime(g.Since), idle, bookedBy, bookedUntil, csvTime(g.FreeFrom), csvTime(g.FreeUntil)}
+		csvWhole(g.MemoryUsed), csvWhole(g.MemoryTotal), csvWhole(g.Temperature), watts, csvText(strings.Join(g.Users(), " ")), csvText(strings.Join(programs, " ")),
+		csvTime(g.Since), idle, bookedBy, bookedUntil, csvTime(g.FreeFrom), csvTime(g.FreeUntil),
+		csvText(strings.Join(namesOf(g.Unknown()), "; ")), csvText(strings.Join(namesOf(g.Left()), "; "))}
 }
 
 func csvWhole[T int | int64](v *T) string {

@@ -61,6 +61,9 @@ type (
 	}
 	// A rowDoc is who has a GPU or slice, and since and until when.
 	rowDoc struct {
+		Users            []safe       `json:"users"`
+		Unknown          []safe       `json:"unknown_users"`
+		Left             []safe       `json:"left"`
 		Processes        []processDoc `json:"processes"`
 		ProcessesUnknown known        `json:"processes_unknown"`
 		Booking          *bookingDoc  `json:"booking"`
@@ -119,8 +122,18 @@ func gpuOf(g *board.GPU, snapshotAt time.Time) gpuDoc {
 	return doc
 }
 
+// namesOf names people and unknown users, as text does.
+func namesOf(owners []snapshot.Owner) []string {
+	var names []string
+	for _, o := range owners {
+		names = append(names, o.String())
+	}
+	return names
+}
+
 func rowOf(g *board.GPU, snapshotAt time.Time) rowDoc {
 	doc := rowDoc{
+		Users: safes(g.Users()), Unknown: safes(namesOf(g.Unknown())), Left: safes(namesOf(g.Left())),
 		ProcessesUnknown: known(g.ProcessesUnknown), Booking: bookingOf(g.Booking), Next: bookingOf(g.Next),
 		Since: moment{g.Since}, IdleSince: moment{g.IdleSince}, IdleFor: idleFor(g, snapshotAt), NoShow: g.NoShow,
 		FreeFrom: moment{g.FreeFrom}, FreeUntil: moment{g.FreeUntil}, Last: lastOf(g.Last),

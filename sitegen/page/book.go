@@ -127,7 +127,7 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 		d.Asked = p.words.near(asked, b.Now)
 	}
 	for _, j := range b.Jobs {
-		job := templates.BookJob{Where: j.Place, Who: render.Clean(j.Who), Program: render.Clean(j.Program), Since: p.words.near(j.Since, b.Now), Unknown: j.Unknown}
+		job := templates.BookJob{Where: j.Place, Who: p.words.owner(j.Who), Program: render.Clean(j.Program), Since: p.words.near(j.Since, b.Now), Unknown: j.Unknown}
 		if j.Memory > 0 {
 			job.Memory = p.words.T("book.job.memory", float64(j.Memory)/1024)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -266,17 +267,18 @@ func (v *view) nowRows(p *templates.HistoryPage) {
 			if g.MemoryUsed != nil {
 				row.Memory = v.words.quantity(v.words.gib(*g.MemoryUsed), "gib")
 			}
-			owner := func(name string) {
-				if name != "" && !slices.ContainsFunc(row.Who, func(w templates.Person) bool { return w.Name == render.Clean(name) }) {
-					row.Who = append(row.Who, templates.Person{Name: render.Clean(name), Href: v.userHref("../", name)})
+			named := func(owners ...snapshot.Owner) {
+				for _, o := range owners {
+					row.Who = append(row.Who, v.owner(o, "../"))
 				}
 			}
 			row.Since = v.words.near(g.Since, b.GeneratedAt)
 			switch {
 			case g.State == board.Stuck:
+				named(g.Left()...)
 				stuck = append(stuck, found{row, b.GeneratedAt.Sub(g.Since)})
 			case g.NoShow && g.Booking != nil:
-				owner(g.Booking.Name)
+				named(snapshot.Owner{Person: g.Booking.Name})
 				spare := g.IdleFor(b.GeneratedAt)
 				if spare == 0 && !g.Since.IsZero() {
 					spare = b.GeneratedAt.Sub(g.Since)
@@ -286,11 +288,7 @@ func (v *view) nowRows(p *templates.HistoryPage) {
 				}
 				noShow = append(noShow, found{row, spare})
 			default:
-				for k := range g.Processes {
-					if g.Processes[k].Type.Computes() {
-						owner(g.Processes[k].Person)
-					}
-				}
+				named(g.Owners()...)
 				spare := g.IdleFor(b.GeneratedAt)
 				row.For = v.words.length(spare)
 				idle = append(idle, found{row, spare})

@@ -45,8 +45,7 @@ func usersOf(h *board.Host) string {
 	gpus := map[string]int{} // of each person
 	var users []string
 	for g := range h.Units() {
-		people, _ := peopleOn(g)
-		for _, name := range people {
+		for _, name := range peopleOn(g) {
 			if gpus[name]++; gpus[name] == 1 {
 				users = append(users, name)
 			}
@@ -189,9 +188,8 @@ func (v *view) searchGPU(g *board.GPU, state, model int) templates.SearchGPU {
 // users are the people on a GPU and their programs, as words to search for.
 func (v *view) users(g *board.GPU) string {
 	var words []string
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		for _, word := range []string{render.Clean(p.Person), render.Clean(p.Program)} {
+	for _, p := range g.Computing() {
+		for _, word := range []string{v.owner(p.Owner(), "").Name, render.Clean(p.Program)} {
 			if word != "" && len(words) < maxNames && !slices.Contains(words, word) {
 				words = append(words, word)
 			}

@@ -38,10 +38,9 @@ func (v *view) bookings(r *templates.Row, g *board.GPU, ref time.Time, root stri
 	}
 	if g.State == board.Contested {
 		var others []string
-		for i := range g.Processes {
-			p := &g.Processes[i]
-			if p.Person != "" && p.Type.Computes() && !dead(p) && !holds(g, p.Person) && !slices.Contains(others, p.Person) {
-				others = append(others, p.Person)
+		for _, person := range g.Users() {
+			if !holds(g, person) {
+				others = append(others, person)
 			}
 		}
 		r.Not = render.Clean(strings.Join(others, ", "))

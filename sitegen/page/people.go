@@ -34,7 +34,7 @@ func (v *view) holdings() map[string]*holdings {
 	for i := range v.in.Board.Hosts {
 		h := &v.in.Board.Hosts[i]
 		for g := range h.Units() {
-			people, mine := peopleOn(g)
+			people := peopleOn(g)
 			if len(people) == 0 {
 				continue
 			}
@@ -49,8 +49,10 @@ func (v *view) holdings() map[string]*holdings {
 					continue
 				}
 				held := templates.Hold{Where: h.Name + " " + row.Index, Href: root + "hosts/" + h.Name + "/index.html#" + row.ID, Row: &row}
-				for _, p := range mine[name] {
-					held.Mine = append(held.Mine, v.process(p, now, rowSays{}))
+				for _, p := range g.Computing() {
+					if p.Person == name {
+						held.Mine = append(held.Mine, v.process(p, now, rowSays{}))
+					}
 				}
 				u.held = append(u.held, held)
 				if h.SnapshotAt.After(u.newest) {
@@ -62,23 +64,13 @@ func (v *view) holdings() map[string]*holdings {
 	return all
 }
 
-// peopleOn lists who computes on a GPU or has booked it, and the processes of each.
-func peopleOn(g *board.GPU) (people []string, mine map[string][]*board.Process) {
-	mine = map[string][]*board.Process{}
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		if p.Person == "" {
-			continue
-		}
-		if mine[p.Person] == nil {
-			people = append(people, p.Person)
-		}
-		mine[p.Person] = append(mine[p.Person], p)
-	}
-	if g.Booking != nil && mine[g.Booking.Name] == nil {
+// peopleOn lists who uses a GPU or has booked it.
+func peopleOn(g *board.GPU) []string {
+	people := g.Users()
+	if g.Booking != nil && !slices.Contains(people, g.Booking.Name) {
 		people = append(people, g.Booking.Name)
 	}
-	return people, mine
+	return people
 }
 
 // userPages renders the page of everybody who is named anywhere, by path.

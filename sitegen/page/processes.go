@@ -16,29 +16,20 @@ import (
 
 // whoIsOn fills in the people on the GPU, and the processes where there is room for them.
 func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, root string) {
-	if len(g.Processes) == 0 {
-		return
-	}
-	var order, others []*board.Process // others do not compute
-	for i := range g.Processes {
-		if p := &g.Processes[i]; p.Type.Computes() {
-			order = append(order, p)
-		} else {
-			others = append(others, p)
-		}
-	}
-	order = append(order, others...) // each by memory, as on the board
-	seen := map[string]bool{}
-	for _, p := range order {
-		if p.Person == "" || seen[p.Person] || dead(p) && g.State == board.Stuck {
+	computing := g.Computing()
+	seen := map[snapshot.Owner]bool{}
+	for _, p := range computing {
+		owner := p.Owner()
+		if seen[owner] {
 			continue
 		}
-		seen[p.Person] = true
+		seen[owner] = true
 		if len(r.More) == maxNames {
 			r.MoreNames++
 			continue
 		}
-		who := templates.Person{Name: render.Clean(p.Person), Href: v.userHref(root, p.Person), Program: render.Clean(p.Program)}
+		who := v.owner(owner, root)
+		who.Program = render.Clean(p.Program)
 		if p.StartedAt != nil {
 			who.Since = toMinute(v.words.near(p.StartedAt.Time, ref))
 		}
@@ -51,12 +42,18 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 			r.More = append(r.More, who)
 		}
 	}
-	if d == brief {
+	if d == brief || len(g.Processes) == 0 {
 		return
 	}
 	r.Details = true
-	if p := order; len(p) == 1 && r.Who != nil && p[0].Type == snapshot.Compute && !dead(p[0]) {
-		r.Only = p[0].PID
+	if len(g.Processes) == 1 && len(computing) == 1 && computing[0].Type == snapshot.Compute {
+		r.Only = computing[0].PID
+	}
+	order := computing
+	for i := range g.Processes {
+		if p := &g.Processes[i]; !p.Computes() {
+			order = append(order, p)
+		}
 	}
 	most := maxProcesses
 	if d == whole {
@@ -69,7 +66,7 @@ func (v *view) whoIsOn(r *templates.Row, g *board.GPU, d detail, ref time.Time, 
 		}
 		// What the row says is not said again below it.
 		in := rowSays{
-			person:   d != whole && r.Who != nil && len(r.More) == 0 && render.Clean(p.Person) == r.Who.Name && p.User == p.Person && !dead(p),
+			person:   d != whole && len(r.More) == 0 && p.Computes() && (p.Person == "" || p.Person == p.User),
 			program:  r.Only != 0 && d != whole,
 			instance: g.Slice != nil,
 		}
@@ -91,7 +88,7 @@ type rowSays struct{ person, program, instance bool }
 // process says what a page says of a process, without what its row says.
 func (v *view) process(p *board.Process, ref time.Time, row rowSays) templates.Process {
 	w := v.words
-	out := templates.Process{Dead: dead(p)}
+	out := templates.Process{Dead: p.Dead()}
 	text := []string{w.T("process.memory")}
 	if p.UsedMemory != nil {
 		text[0] = w.quantity(w.gib(*p.UsedMemory), "gib")
@@ -100,8 +97,8 @@ func (v *view) process(p *board.Process, ref time.Time, row rowSays) templates.P
 		}
 	}
 	if !row.person {
-		who := cmp.Or(render.Clean(p.Person), "?")
-		if login := render.Clean(p.User); login != "" && p.User != p.Person {
+		who := w.owner(p.Owner())
+		if login := render.Clean(p.User); login != "" && p.Person != "" && p.User != p.Person {
 			who += " (" + login + ")"
 		}
 		text = append(text, who)
@@ -142,5 +139,3 @@ func (v *view) process(p *board.Process, ref time.Time, row rowSays) templates.P
 	}
 	return out
 }
-
-func dead(p *board.Process) bool { return p.Alive != nil && !*p.Alive }

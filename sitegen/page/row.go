@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -62,6 +63,13 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 	v.readings(&r, g, d)
 	if g.Reason != "" && r.Slices == "" {
 		r.Reason = v.words.or("reason."+g.Reason, render.Clean(g.Reason))
+	}
+	if left := g.Left(); len(left) > 0 {
+		var names []string
+		for _, owner := range left {
+			names = append(names, v.words.owner(owner))
+		}
+		r.Reason += " · " + v.words.T("row.left", strings.Join(names, ", "))
 	}
 	if g.State == board.Lost {
 		r.Driver = render.Clean(g.HealthReason)
@@ -137,13 +145,28 @@ func (v *view) readings(r *templates.Row, g *board.GPU, d detail) {
 	r.Heat = strings.Join(heat, " · ")
 }
 
-// memoryBar divides the used memory among people, the largest first.
+// memoryBar divides the used memory among its owners, the largest first.
 func (v *view) memoryBar(g *board.GPU, share float64) ([]templates.Segment, string) {
-	people, shares := sharesOf(g)
+	var owners []snapshot.Owner
+	part := map[snapshot.Owner]float64{}
+	for _, p := range g.Computing() {
+		if p.Share == nil {
+			continue
+		}
+		owner := p.Owner()
+		if _, known := part[owner]; !known {
+			owners = append(owners, owner)
+		}
+		part[owner] += *p.Share
+	}
+	slices.SortStableFunc(owners, func(x, y snapshot.Owner) int { return cmp.Compare(part[y], part[x]) })
+
 	text := fmt.Sprintf("%.0f %%", 100*share)
-	for i, p := range people[:min(len(people), maxNames)] {
-		if p != "" {
-			text += fmt.Sprintf(", %s %.0f %%", render.Clean(p), 100*shares[i])
+	var shares []float64
+	for i, owner := range owners {
+		shares = append(shares, part[owner])
+		if i < maxNames {
+			text += fmt.Sprintf(", %s %.0f %%", v.words.owner(owner), 100*part[owner])
 		}
 	}
 	bars := segments(share, shares)
@@ -151,25 +174,6 @@ func (v *view) memoryBar(g *board.GPU, share float64) ([]templates.Segment, stri
 		bars[last].Shade = "c" // the system itself and other programs use the node's memory
 	}
 	return bars, text
-}
-
-func sharesOf(g *board.GPU) (people []string, shares []float64) {
-	share := map[string]float64{}
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		if p.Share == nil {
-			continue
-		}
-		if _, known := share[p.Person]; !known {
-			people = append(people, p.Person)
-		}
-		share[p.Person] += *p.Share
-	}
-	slices.SortStableFunc(people, func(x, y string) int { return cmp.Compare(share[y], share[x]) })
-	for _, person := range people {
-		shares = append(shares, share[person])
-	}
-	return people, shares
 }
 
 // wholeGiB is a memory size as cards are sold; 0 when it is not known.

@@ -275,3 +275,23 @@ func (v *view) userHref(root, name string) string {
 	}
 	return ""
 }
+
+// owner is a person with a link to their page, or an unknown user.
+func (v *view) owner(o snapshot.Owner, root string) templates.Person {
+	return templates.Person{Name: v.words.owner(o), Href: v.userHref(root, o.Person)}
+}
+
+// owner names a person or an unknown user, safe to show.
+func (w *words) owner(o snapshot.Owner) string {
+	known := o.Account
+	if o.Container != "" {
+		known = w.T("who.container", cmp.Or(o.Account, "?"), o.Container)
+	}
+	switch {
+	case o.Person != "":
+		return render.Clean(o.Person)
+	case known == "":
+		return w.T("unknown")
+	}
+	return w.T("who.unknown", render.Clean(known))
+}

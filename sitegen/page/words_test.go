@@ -247,7 +247,7 @@ func bookForms(t *testing.T, own fs.FS) map[string][]byte {
 	all := Book{
 		User: foreign("eva"), ForOthers: true, Now: now, Interval: time.Minute, Board: fleet, Mine: func(booking.Booking) bool { return true },
 		Say: "time", Detail: "raw words", Field: "until", Standing: lines, Clashes: lines, Saved: lines, At: lines[:1],
-		Jobs: []booking.Job{{Place: host, Who: foreign("kai"), Program: foreign("train"), Since: now, Memory: memory}, {Place: host}, {Place: host, Unknown: true}},
+		Jobs: []booking.Job{{Place: host, Who: snapshot.Owner{Person: foreign("kai")}, Program: foreign("train"), Since: now, Memory: memory}, {Place: host}, {Place: host, Unknown: true}},
 	}
 	one := Book{User: foreign("eva"), Now: now, Interval: time.Minute, Board: fleet, Mine: all.Mine, At: lines[1:], Released: true}
 	offered := Book{

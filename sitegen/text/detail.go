@@ -177,7 +177,7 @@ func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inne
 		if i == len(g.Processes)-1 {
 			twig = b.last
 		}
-		gone := p.Alive != nil && !*p.Alive
+		gone := p.Dead()
 		program := t.safe(cmp.Or(p.Program, "?"))
 		user := t.safe(cmp.Or(p.Person, p.User, "?"))
 		if gone {

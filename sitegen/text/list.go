@@ -201,7 +201,7 @@ func (t *textPage) listCells(g *board.GPU, wide bool) []string {
 	return []string{
 		g.Label(), status, t.safe(cmp.Or(g.ShortName, g.Name)),
 		t.number(g.UtilizationGPU) + " %", t.listMemory(g.MemoryUsed, g.MemoryTotal), t.number(g.Temperature), t.number(g.ClockSM),
-		t.listUsers(g), since, t.listPIDs(g), t.programs(g),
+		t.people(g), since, t.listPIDs(g), t.programs(g),
 	}
 }
 
@@ -217,23 +217,10 @@ func (t *textPage) listMemory(used, total *int64) string {
 	return u + "/" + all + "G"
 }
 
-// listUsers is who uses it; "?" when somebody must, and nobody knows who.
-func (t *textPage) listUsers(g *board.GPU) string {
-	if g.State == board.Free || g.State == board.Booked {
-		return "" // what draws the screen is nobody
-	}
-	people := t.people(g)
-	if people == "" && len(g.Slices) == 0 && (g.State == board.Busy || g.State == board.InUse || g.State == board.Stuck) {
-		return "?"
-	}
-	return people
-}
-
 func (t *textPage) listPIDs(g *board.GPU) string {
 	var pids []string
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		if pid := strconv.Itoa(p.PID); p.Type.Computes() && !slices.Contains(pids, pid) {
+	for _, p := range g.Computing() {
+		if pid := strconv.Itoa(p.PID); !slices.Contains(pids, pid) {
 			pids = append(pids, pid)
 		}
 	}
@@ -252,7 +239,7 @@ func (t *textPage) why(g *board.GPU) string {
 		}
 		return "free until " + t.moment(g.FreeUntil) + ", then booked by " + t.safe(g.Next.Name)
 	case board.Busy, board.InUse, board.Contested:
-		if users := t.listUsers(g); users != "" {
+		if users := t.people(g); users != "" {
 			s += ": " + users
 		}
 		if programs := t.programs(g); programs != "" {
@@ -311,7 +298,7 @@ func (t *textPage) stuck(g *board.GPU) string {
 	var gone, children []string
 	for i := range g.Processes {
 		p := &g.Processes[i]
-		if p.Alive == nil || *p.Alive {
+		if !p.Dead() {
 			continue
 		}
 		gone = append(gone, strconv.Itoa(p.PID))
@@ -321,7 +308,7 @@ func (t *textPage) stuck(g *board.GPU) string {
 	}
 	s := listReason(board.ReasonUnowned)
 	if len(gone) > 0 {
-		s = "its memory belongs to pid " + strings.Join(gone, ",") + ", which has ended"
+		s = "its memory was " + t.people(g) + ": pid " + strings.Join(gone, ",") + ", which has ended"
 	}
 	if len(children) > 0 {
 		s += "; stop what it left running: " + strings.Join(children, ", ")

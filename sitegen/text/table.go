@@ -229,8 +229,8 @@ func (t *textPage) stateWords(g *board.GPU) string {
 		if g.Booking != nil {
 			s += " (" + t.safe(g.Booking.Name) + ")"
 		}
-	case board.InUse, board.Busy:
-		s += " " + cmp.Or(people, "?")
+	case board.InUse, board.Busy, board.Stuck:
+		s += " " + people
 	}
 	if d := g.IdleFor(t.b.GeneratedAt); d > 0 {
 		s += " idle " + board.Span(d)
@@ -250,9 +250,8 @@ func slicesFree(g *board.GPU) string {
 // programs are the names of what runs, each once, in order.
 func (t *textPage) programs(g *board.GPU) string {
 	var names []string
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		if name := t.safe(p.Program); name != "" && p.Type.Computes() && !slices.Contains(names, name) {
+	for _, p := range g.Computing() {
+		if name := t.safe(p.Program); name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

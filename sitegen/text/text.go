@@ -3,7 +3,6 @@ package text
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
 
@@ -226,9 +226,11 @@ func (t *textPage) shows(g *board.GPU) bool {
 	if o.User == "" {
 		return true
 	}
-	return g.Booking != nil && g.Booking.Name == o.User ||
-		slices.ContainsFunc(g.Processes, func(p board.Process) bool { return p.Person == o.User || p.User == o.User }) ||
-		slices.ContainsFunc(g.Others, func(b board.Booking) bool { return b.Name == o.User })
+	named := func(name string) bool { return name == o.User }
+	return g.Booking != nil && named(g.Booking.Name) ||
+		slices.ContainsFunc(g.Computing(), func(p *board.Process) bool { return p.Of(named) }) ||
+		slices.ContainsFunc(board.PeopleOf(g.Left()), named) ||
+		slices.ContainsFunc(g.Others, func(b board.Booking) bool { return named(b.Name) })
 }
 
 // hostShown reports whether a host is shown, and which of its GPUs and slices. A
@@ -279,21 +281,23 @@ func (t *textPage) silence(h *board.Host) string {
 	return s + ", last news " + h.SnapshotAt.In(t.opt.Zone).Format("2006-01-02 15:04 MST")
 }
 
-// people are the users of a GPU, each once, in order.
+// people are the users of a GPU, or who left the memory of one that is stuck. Somebody uses one that is
+// in use, also where nobody knows who.
 func (t *textPage) people(g *board.GPU) string {
+	if left := g.Left(); len(left) > 0 {
+		return "left by " + t.owners(left)
+	}
+	users := g.Owners()
+	if len(users) == 0 && len(g.Slices) == 0 && (g.State == board.Busy || g.State == board.InUse) {
+		users = []snapshot.Owner{{}}
+	}
+	return t.owners(users)
+}
+
+func (t *textPage) owners(list []snapshot.Owner) string {
 	var names []string
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		name := t.safe(cmp.Or(p.Person, p.User))
-		switch {
-		case name == "" || p.Alive != nil && !*p.Alive:
-			name = "?"
-		case !p.Type.Computes():
-			continue
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+	for _, o := range list {
+		names = append(names, t.safe(o.String()))
 	}
 	return strings.Join(names, ",")
 }

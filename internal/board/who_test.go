@@ -1,0 +1,154 @@
+package board_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/history"
+	"gpuboard/internal/snapshot"
+)
+
+// unknownOwners returns a process as that of each kind of unknown user.
+func unknownOwners(p snapshot.Process) []snapshot.Process {
+	var list []snapshot.Process
+	for _, of := range []snapshot.Process{
+		{}, {User: "root"}, {User: "root", UID: new(int64(0))}, {User: "root", UID: new(int64(0)), Container: "a1b2c3d4"},
+		{User: "100999"}, {User: "100999", UID: new(int64(100999))}, {User: "100999", UID: new(int64(100999)), Container: "a1b2c3d4"},
+		{User: "munge", UID: new(int64(998))}, {User: "ci", UID: new(int64(1500))}, {UID: new(int64(1500))},
+	} {
+		p.User, p.UID, p.Container = of.User, of.UID, of.Container
+		list = append(list, p)
+	}
+	return list
+}
+
+// Whoever owns a process, no GPU becomes contested when that is not known.
+func TestNoUnknownUserContests(t *testing.T) {
+	kinds := []snapshot.Process{
+		proc("ada", snapshot.Compute, 3000), proc("kai", snapshot.Compute, 3000), proc("kai", snapshot.ComputeGraphics, 3000),
+		proc("gdm", snapshot.Graphics, 300), gone(3000),
+	}
+	contested := 0
+	for _, booked := range [][]booking.Booking{nil, {by("ada", "")}, {by("ada", ""), by("eva", "")}, {by("root", "")}} {
+		for _, first := range kinds {
+			for _, second := range kinds {
+				state := func(procs ...snapshot.Process) board.State {
+					gpu := a100()
+					gpu.MemoryUsed, gpu.UtilizationGPU = new(int64(6000)), nil
+					_, row := scene{gpu: gpu, procs: procs, booked: booked, setting: board.Settings{ServiceAccounts: []string{"ci"}}}.row(t)
+					return row.State
+				}
+				before := state(first, second)
+				if before == board.Contested {
+					contested++
+				}
+				for _, unknown := range unknownOwners(first) {
+					if after := state(unknown, second); after == board.Contested && before != board.Contested {
+						t.Errorf("%v: %s and %s are %s, and with %+v contested", booked, first.User, second.User, before, unknown)
+					}
+					for _, too := range unknownOwners(second) {
+						if after := state(unknown, too); after == board.Contested {
+							t.Errorf("%v: contested by %+v and %+v", booked, unknown, too)
+						}
+					}
+				}
+			}
+		}
+	}
+	if contested == 0 {
+		t.Error("no scene is contested, so this shows nothing")
+	}
+}
+
+// Somebody unknown is no reason to offer a GPU, and in nobody's sums.
+func TestUnknownUsers(t *testing.T) {
+	for _, unknown := range unknownOwners(proc("", snapshot.Compute, 3000)) {
+		s := scene{gpu: a100(), procs: []snapshot.Process{unknown}, setting: board.Settings{ServiceAccounts: []string{"ci"}}}
+		b, _ := s.merge()
+		g := &b.Hosts[0].GPUs[0]
+		if g.State != board.Busy || len(g.Users()) > 0 || len(g.Unknown()) != 1 || len(b.Users) > 0 {
+			t.Errorf("%+v: %s, users %v, unknown %v, people %v", unknown, g.State, g.Users(), g.Unknown(), b.Users)
+		}
+		s.booked = []booking.Booking{by("ada", "")}
+		if _, row := s.row(t); row.State != board.InUse {
+			t.Errorf("%+v: %s where ada has booked, want in-use", unknown, row.State)
+		}
+	}
+}
+
+func TestWhoIsOnAGPU(t *testing.T) {
+	root := proc("root", snapshot.Compute, 700)
+	root.Container = "a1b2c3d4"
+	server := proc("root", snapshot.Compute, 30)
+	server.Program = "nvidia-cuda-mps-server"
+	zombie := proc("kai", snapshot.Compute, 5000)
+	zombie.Alive = new(false)
+	person := func(login string) string { return strings.TrimSuffix(login, "2") }
+	full := a100()
+	full.MemoryUsed = new(int64(9000))
+
+	for _, tt := range []struct {
+		name                            string
+		procs                           []snapshot.Process
+		state                           board.State
+		users, unknown, left, computing string
+	}{
+		{"people", []snapshot.Process{proc("kai", snapshot.Compute, 1), proc("ada", snapshot.ComputeGraphics, 2), proc("ada2", snapshot.Compute, 3)}, board.Busy, "ada kai", "", "", "ada2 ada kai"},
+		{"nobody", []snapshot.Process{proc("gdm", snapshot.Graphics, 100), server}, board.Free, "", "", "", ""},
+		{"somebody unknown", []snapshot.Process{proc("ada", snapshot.Compute, 1), root, root}, board.Busy, "ada", "unknown (root in container a1b2c3d4)", "", "root root ada"},
+		{"somebody who is gone", []snapshot.Process{zombie, gone(400), proc("gdm", snapshot.Graphics, 100)}, board.Stuck, "", "", "kai unknown", ""},
+		{"one alive beside one who is gone", []snapshot.Process{zombie, proc("ada", snapshot.Compute, 1)}, board.Busy, "ada", "", "", "ada"},
+	} {
+		gpu := a100()
+		if tt.state == board.Stuck {
+			gpu = full
+		}
+		_, g := scene{gpu: gpu, procs: tt.procs, person: person}.row(t)
+		var computing []string
+		for _, p := range g.Computing() {
+			computing = append(computing, p.User)
+		}
+		words := func(list []snapshot.Owner) string { return strings.Trim(fmt.Sprint(list), "[]") }
+		got := [...]string{string(g.State), strings.Join(g.Users(), " "), words(g.Unknown()), words(g.Left()), strings.Join(computing, " ")}
+		if want := [...]string{string(tt.state), tt.users, tt.unknown, tt.left, tt.computing}; got != want {
+			t.Errorf("%s: %q, want %q", tt.name, got, want)
+		}
+	}
+}
+
+// Accounts that are nobody's have no sums of the past either.
+func TestNoPastOfUnknownUsers(t *testing.T) {
+	recent := &history.Recent{}
+	for _, name := range []string{"", "root", "ci", "ada"} {
+		recent.Users = append(recent.Users, history.User{Name: name, Mean2h: new(1.0)})
+	}
+	b, _ := scene{gpu: a100(), recent: recent, setting: board.Settings{ServiceAccounts: []string{"ci"}}}.merge()
+	if len(b.Users) != 1 || b.Users[0].Name != "ada" {
+		t.Errorf("people %+v, want ada alone", b.Users)
+	}
+}
+
+// A service account may book, and its own process is no reason to ask it.
+func TestJobsOfAServiceAccount(t *testing.T) {
+	container := proc("root", snapshot.Compute, 700)
+	container.Container = "a1b2c3d4"
+	set := board.Settings{ServiceAccounts: []string{"ci"}}
+	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("ci", snapshot.Compute, 500), container}, setting: set}.merge()
+	jobs := func(login string) (who []string) {
+		at := booking.Booking{Host: "gpu01", Target: booking.Target{All: true, Index: -1}}
+		for _, j := range b.Jobs(at, func(name string) bool { return name == login }) {
+			who = append(who, j.Who.String())
+		}
+		return who
+	}
+	root, ci := "unknown (root in container a1b2c3d4)", "unknown (ci)"
+	for login, want := range map[string][]string{"ada": {root, ci}, "ci": {root}, "root": {root, ci}} {
+		if got := jobs(login); !slices.Equal(got, want) {
+			t.Errorf("%s would book over %q, want %q", login, got, want)
+		}
+	}
+}
