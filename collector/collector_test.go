@@ -211,9 +211,10 @@ func TestNoProcessIsDeadInAContainer(t *testing.T) {
 func TestProcessesHiddenByAContainer(t *testing.T) {
 	s := &snapshot.Snapshot{GPUs: []snapshot.GPU{
 		{Index: 0, MemoryUsed: new(int64(9000))}, {Index: 1, MemoryUsed: new(int64(9000))}, {Index: 2, MemoryUsed: new(int64(4))}, {Index: 3},
-	}, Processes: []snapshot.Process{{GPU: 1, PID: 7}}}
+		{Index: 4, MemoryUsed: new(int64(4)), MemoryShared: true}, {Index: 5, MemoryUsed: new(int64(9000))},
+	}, Processes: []snapshot.Process{{GPU: 1, PID: 7}, {GPU: 5, PID: 8, Type: snapshot.Graphics}}}
 	markHiddenProcesses(s)
-	for i, want := range []bool{false, true, true, false} {
+	for i, want := range []bool{false, true, true, false, false, false} {
 		if known := s.ProcessesKnownOf(&s.GPUs[i]); known != want {
 			t.Errorf("GPU %d: processes known is %v", i, known)
 		}

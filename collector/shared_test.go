@@ -3,8 +3,14 @@ package collector
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/inventory"
 )
 
 // TestSharedMemory: a GPU without memory of its own has the node's, and
@@ -64,5 +70,72 @@ func TestSharedMemory(t *testing.T) {
 	}
 	if g := collect(t, patient(Options{NvidiaSMI: smi, ProcRoot: proc})).GPUs[0]; !g.MemoryShared || g.MemoryTotal != nil || g.MemoryUsed != nil {
 		t.Errorf("without the node's memory: %+v", g)
+	}
+}
+
+// TestSharedMemoryNeedsKnownProcesses: memory that is the node's says nothing about the GPU,
+// and one reading of 0 % is no proof. So where processes are not known, it is not free.
+func TestSharedMemoryNeedsKnownProcesses(t *testing.T) {
+	capture, err := os.ReadFile(capturePath(t, "gb10-580.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := strings.Replace(string(capture), "<gpu_util>35 %<", "<gpu_util>0 %<", 1)
+	list := regexp.MustCompile(`(?s)<processes>.*</processes>`)
+	with := func(processes string) string { return list.ReplaceAllLiteralString(idle, processes) }
+	host, container := t.TempDir(), t.TempDir()
+	for root, namespace := range map[string]string{host: hostPIDs, container: "pid:[4026532200]"} {
+		if err := os.MkdirAll(filepath.Join(root, "self/ns"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, "meminfo"), []byte("MemTotal: 131072000 kB\nMemAvailable: 104857600 kB\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(namespace, filepath.Join(root, "self/ns/pid")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed := func(kind string) string {
+		return with("<processes>\n<process_info>\n<pid>" + strconv.Itoa(os.Getpid()) + "</pid>\n<type>" + kind +
+			"</type>\n<process_name>Xorg</process_name>\n<used_memory>30 MiB</used_memory>\n</process_info>\n</processes>")
+	}
+	file := filepath.Join(t.TempDir(), "out")
+	t.Setenv("GPUBOARD_FAKE_SMI", file)
+	smi := fake(t, "nvidia-smi")
+	for _, c := range []struct {
+		name, text string
+		root       string
+		want       board.State
+	}{
+		{"none is listed", with("<processes>\n</processes>"), host, board.Free},
+		{"a display server", listed("G"), host, board.Free},
+		{"a process", listed("C"), host, board.Busy},
+		{"no element", with(""), host, board.Unknown},
+		{"N/A", with("<processes>N/A</processes>"), host, board.Unknown},
+		{"Not Supported", with("<processes>[Not Supported]</processes>"), host, board.Unknown},
+		{"no permission", with("<processes>Insufficient Permissions</processes>"), host, board.Unknown},
+		{"without a pid", regexp.MustCompile(`<pid>.*</pid>`).ReplaceAllString(idle, ""), host, board.Unknown},
+		{"with the pid N/A", strings.Replace(idle, "@PID1@", "[N/A]", 1), host, board.Unknown},
+		{"cut within the list", idle[:strings.Index(idle, "<pid>")], host, board.Unknown},
+		{"cut behind the list", with("<processes>\n</process_info>"), host, board.Unknown},
+		{"in a container", with("<processes>\n</processes>"), container, board.Unknown},
+		{"a display server in a container", listed("G"), container, board.Unknown},
+	} {
+		for _, memory := range []string{"N/A", "122880 MiB"} {
+			text := strings.Replace(c.text, "<total>N/A</total>", "<total>"+memory+"</total>", 1)
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			s := collect(t, patient(Options{Host: "spark", NvidiaSMI: smi, ProcRoot: c.root}))
+			in := board.Input{Now: s.CollectedAt.Add(time.Second), Hosts: []inventory.Host{{Name: "spark"}}, Reports: map[string]board.Report{"spark": {Snapshot: s}}}
+			b, _ := board.Merge(in)
+			state := board.Unknown // a cut answer may have no GPU at all
+			for _, g := range b.Hosts[0].GPUs {
+				state = g.State
+			}
+			if state != c.want || b.Totals.Free() != 0 && c.want != board.Free {
+				t.Errorf("%s, memory %s: %s, want %s; %s", c.name, memory, state, c.want, problems(s))
+			}
+		}
 	}
 }

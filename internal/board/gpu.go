@@ -155,11 +155,11 @@ func (m *merger) state(g *GPU, active []*booking.Booking) (State, string) {
 			}
 		}
 		return used, ""
-	case u.large && u.known && !u.owned && u.dead:
+	case u.large && u.known && !u.owned && !u.busy && u.dead:
 		return Stuck, ReasonDead
-	case u.large && u.known && !u.owned:
+	case u.large && u.known && !u.owned && !u.busy:
 		return Stuck, ReasonUnowned
-	case u.small && (u.known || u.idle):
+	case u.small && (u.known || u.idle && !g.MemoryShared):
 		return unused, ""
 	case u.busy:
 		return used, ReasonUtilization
