@@ -152,7 +152,7 @@ func (p *parser) fabric(b *gpuElement) *snapshot.Fabric {
 func (p *parser) memory(g *snapshot.GPU, b *gpuElement) {
 	read := func(name string) *int64 {
 		path := "fb_memory_usage/" + name
-		return reading[int64](p, g.Index, path, b.leaves[path], 0, maxMemory)
+		return reading[int64](p, g.Index, path, frameBuffer(b.leaves, name), 0, maxMemory)
 	}
 	g.MemoryTotal, g.MemoryUsed, g.MemoryFree = read("total"), read("used"), read("free")
 	if g.MemoryTotal != nil && *g.MemoryTotal == 0 {
@@ -166,6 +166,14 @@ func (p *parser) memory(g *snapshot.GPU, b *gpuElement) {
 			*part = nil
 		}
 	}
+}
+
+// frameBuffer is the text of an amount of memory, which 610 calls shared in a MIG device.
+func frameBuffer(leaves map[string]string, name string) string {
+	if text := leaves["fb_memory_usage/"+name]; !isAbsent(text) {
+		return text
+	}
+	return leaves["shared_fb_memory_usage/"+name]
 }
 
 func (p *parser) pstate(g *snapshot.GPU, b *gpuElement) {
@@ -273,8 +281,8 @@ func (p *parser) migDevices(g *snapshot.GPU, b *gpuElement) {
 		}
 		d := snapshot.MIGDevice{
 			Index: i, GPUInstanceID: instance(m["gpu_instance_id"]), ComputeInstanceID: instance(m["compute_instance_id"]),
-			MemoryTotal: reading[int64](p, g.Index, "mig_device/fb_memory_usage/total", m["fb_memory_usage/total"], 0, maxMemory),
-			MemoryUsed:  reading[int64](p, g.Index, "mig_device/fb_memory_usage/used", m["fb_memory_usage/used"], 0, maxMemory),
+			MemoryTotal: reading[int64](p, g.Index, "mig_device/fb_memory_usage/total", frameBuffer(m, "total"), 0, maxMemory),
+			MemoryUsed:  reading[int64](p, g.Index, "mig_device/fb_memory_usage/used", frameBuffer(m, "used"), 0, maxMemory),
 		}
 		if d.MemoryTotal != nil && d.MemoryUsed != nil && *d.MemoryUsed > *d.MemoryTotal {
 			p.problemOnce("range mig", "smi:range", "nvidia-smi says that a MIG device uses more memory than it has; shown as not known", g.Index)

@@ -41,6 +41,7 @@ func wanted(path []byte) bool {
 		"mig_mode/current_mig", "ecc_mode/current_ecc", "pci/pci_bus_id",
 		"pci/pci_gpu_link_info/link_widths/current_link_width", "pci/pci_gpu_link_info/link_widths/max_link_width",
 		"fb_memory_usage/total", "fb_memory_usage/used", "fb_memory_usage/free",
+		"shared_fb_memory_usage/total", "shared_fb_memory_usage/used", "shared_fb_memory_usage/free",
 		"utilization/gpu_util", "utilization/memory_util", "temperature/gpu_temp",
 		"clocks/sm_clock", "clocks/mem_clock",
 		"gpu_reset_status/reset_required",
@@ -174,7 +175,8 @@ func wantedOfProcess(leaf []byte) bool {
 
 func wantedOfMIG(leaf []byte) bool {
 	switch string(leaf) {
-	case "index", "uuid", "gpu_instance_id", "compute_instance_id", "fb_memory_usage/total", "fb_memory_usage/used":
+	case "index", "uuid", "gpu_instance_id", "compute_instance_id", "fb_memory_usage/total", "fb_memory_usage/used",
+		"shared_fb_memory_usage/total", "shared_fb_memory_usage/used":
 		return true
 	}
 	return false

@@ -30,8 +30,10 @@ func (p *parser) health(g *snapshot.GPU, b *gpuElement) {
 		b.fault = "row remapping failed"
 	case uncorrected > 0 && pending != "":
 		b.fault = fmt.Sprintf("%d uncorrectable memory errors, and %s", uncorrected, pending)
-	case !isAbsent(action):
+	case recoveryAction().MatchString(action):
 		b.fault = "recovery action: " + action
+	case !isAbsent(action):
+		p.unknownToken(g.Index, "gpu_recovery_action", action)
 	}
 	fan := strings.ToLower(trimBrackets(b.leaves["fan_speed"]))
 	switch {
@@ -109,6 +111,12 @@ func clearReadings(g *snapshot.GPU) {
 	g.MemoryUsed, g.MemoryFree, g.PowerDraw, g.ClockSM, g.ClockMemory = nil, nil, nil, nil, nil
 	g.PState, g.ThrottleReasons = "", nil
 }
+
+// recoveryAction matches what nvidia-smi and NVML call the actions after which a GPU can
+// be used again: Reset, GPU Reset, NODE_REBOOT, Drain P2P, Drain and Reset.
+var recoveryAction = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^(?:drain[ _](?:p2p[ _])?and[ _])?(?:(?:gpu|bus|node|system)[ _])*(?:reset|reboot)(?:[ _]bus)?$|^drain[ _]p2p$`)
+})
 
 var (
 	// Matches "GPU 3: ..." and "GPU3 has fallen off the bus", but not a PCI address.

@@ -8,6 +8,7 @@ package nvidiasmi
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -101,7 +102,7 @@ type parser struct {
 	nameless    bool // no further end of a process name
 	damage      int  // offset of the first damage, less one; 0 for none
 
-	driver, kmd, cuda, attached string
+	driver, cuda, attached string
 
 	notes    []string // text around the XML
 	inner    []string // text within and behind it, which a name may have forged
@@ -343,18 +344,18 @@ func (p *parser) text(f frame, t token) []byte {
 	if bytes.HasPrefix(text, []byte("<![CDATA[")) {
 		text = bytes.TrimSuffix(text[len("<![CDATA["):], []byte("]]>"))
 	}
-	return text
+	// "13.3 [Deprecated; will be removed in CUDA 14.0. Use CUDA UMD Version instead]"
+	text, _, _ = bytes.Cut(text, []byte("[Deprecated"))
+	return bytes.TrimSpace(text)
 }
 
 func (p *parser) head(name string, text []byte) {
 	value := snapshot.Text(unescape(text), snapshot.MaxNameBytes)
 	switch name {
-	case "driver_version":
-		p.driver = value
-	case "kmd_version": // what 610 calls the driver
-		p.kmd = value
+	case "driver_version", "kmd_version": // the second since 610
+		p.driver = cmp.Or(p.driver, version(value))
 	case "cuda_version", "cuda_umd_version":
-		p.cuda = value
+		p.cuda = cmp.Or(p.cuda, version(value))
 	case "attached_gpus":
 		p.attached = value
 	case "error_string": // old drivers

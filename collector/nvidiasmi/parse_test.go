@@ -194,6 +194,14 @@ func TestHealthFromDriverWords(t *testing.T) {
 		{"<gpu_power_readings><power_draw>Unknown Error</power_draw></gpu_power_readings>", snapshot.HealthOK},
 		{"<gpu_recovery_action>Reset</gpu_recovery_action>", snapshot.HealthError},
 		{"<gpu_recovery_action>None</gpu_recovery_action>", snapshot.HealthOK},
+		{"<gpu_recovery_action>GPU_RESET</gpu_recovery_action>", snapshot.HealthError},
+		{"<gpu_recovery_action>Node Reboot</gpu_recovery_action>", snapshot.HealthError},
+		{"<gpu_recovery_action>Bus Reset</gpu_recovery_action>", snapshot.HealthError},
+		{"<gpu_recovery_action>GPU Reset Bus</gpu_recovery_action>", snapshot.HealthError},
+		{"<gpu_recovery_action>Drain P2P</gpu_recovery_action>", snapshot.HealthError},
+		{"<gpu_recovery_action>Drain and Reset</gpu_recovery_action>", snapshot.HealthError},
+		{"<gpu_recovery_action>Reset Recommended Later</gpu_recovery_action>", snapshot.HealthOK},
+		{"<gpu_recovery_action>Recover IMEX Domain</gpu_recovery_action>", snapshot.HealthOK},
 		{"<gpu_reset_status><reset_required>Yes</reset_required></gpu_reset_status>", snapshot.HealthError},
 		{"<processes><process_info><pid>1</pid><process_name>GPU is lost</process_name></process_info></processes>", snapshot.HealthOK},
 	} {
@@ -426,5 +434,28 @@ func BenchmarkParse8GPUs(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		Parse(text, nil)
+	}
+}
+
+// TestVersionsUnderEitherName: 610 names the driver and CUDA anew, and marks the old names.
+func TestVersionsUnderEitherName(t *testing.T) {
+	const gone = " [Deprecated; will be removed in CUDA 14.0. Use KMD Version instead]"
+	for head, want := range map[string]string{
+		"<driver_version>595.84</driver_version><cuda_version>13.2</cuda_version>":                                                                                                           "595.84 13.2",
+		"<driver_version>610.47" + gone + "</driver_version><cuda_version>13.3" + gone + "</cuda_version>":                                                                                   "610.47 13.3",
+		"<driver_version>610.47" + gone + "</driver_version><cuda_version>13.3</cuda_version><kmd_version>610.47</kmd_version><cuda_umd_version>13.3</cuda_umd_version>":                     "610.47 13.3",
+		"<kmd_version>610.47</kmd_version><cuda_umd_version>13.3</cuda_umd_version>":                                                                                                         "610.47 13.3",
+		"<driver_version>Deprecated, see \"KMD version\" instead</driver_version><kmd_version>610.47</kmd_version><cuda_version>N/A</cuda_version><cuda_umd_version>13.3</cuda_umd_version>": "610.47 13.3",
+		"<cuda_version>13.3</cuda_version><cuda_umd_version>N/A</cuda_umd_version><driver_version>[Deprecated]</driver_version>":                                                             " 13.3",
+	} {
+		r := Parse([]byte("<nvidia_smi_log>"+head+"<attached_gpus>0</attached_gpus></nvidia_smi_log>"), nil)
+		if got := r.Driver + " " + r.CUDA; got != want {
+			t.Errorf("%s: %q, want %q", head, got, want)
+		}
+	}
+	memory := "<fb_memory_usage><total>40960 MiB" + gone + "</total><used>[Deprecated]</used></fb_memory_usage>" +
+		"<shared_fb_memory_usage><total>1 MiB</total><used>7 MiB</used></shared_fb_memory_usage>"
+	if g := Parse(one(memory), nil).GPUs[0]; g.MemoryTotal == nil || *g.MemoryTotal != 40960 || g.MemoryUsed == nil || *g.MemoryUsed != 7 {
+		t.Errorf("%+v", g)
 	}
 }

@@ -40,10 +40,7 @@ func (p *parser) result() Reading {
 	}
 	rest := p.handleLines(notes)
 	slots := p.slots()
-	r := Reading{Driver: version(p.driver), CUDA: version(p.cuda), Notes: strings.Join(rest, "\n")}
-	if r.Driver == "" {
-		r.Driver = version(p.kmd)
-	}
+	r := Reading{Driver: p.driver, CUDA: p.cuda, Notes: strings.Join(rest, "\n")}
 	none := p.closed && p.attached == "0" || p.in == nil && slices.ContainsFunc(rest, noDevices().MatchString)
 	if len(slots) > 0 || none {
 		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
