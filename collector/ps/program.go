@@ -2,6 +2,8 @@ package ps
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"gpuboard/internal/snapshot"
 )
@@ -39,7 +41,8 @@ func Program(cmdline []byte) string {
 func title(line string) string {
 	if strings.HasPrefix(line, "[") { // a kernel thread, or a zombie: [name] <defunct>
 		name := line[1:]
-		if end := strings.IndexAny(name, ` /\:(]`); end >= 0 {
+		name = name[:wordEnd(name)]
+		if end := strings.IndexAny(name, `/\:]`); end >= 0 {
 			name = name[:end]
 		}
 		return safe(name)
@@ -68,19 +71,18 @@ func FirstWord(title string) string {
 	return safe(base(word))
 }
 
-// wordEnd returns the end of the first word of a title: a blank, a parenthesis or a
-// colon. Two colons are part of a name: ray::train.
+// wordEnd returns the end of the first word of a title: white space, a control character, or
+// a sign after which programs write what they work on. Two colons are part of a name: ray::train.
 func wordEnd(line string) int {
-	for i := 0; i < len(line); i++ {
-		switch line[i] {
-		case ' ', '\t', '\n', '(':
+	for i := 0; i < len(line); {
+		r, size := utf8.DecodeRuneInString(line[i:])
+		switch {
+		case strings.HasPrefix(line[i:], "::"):
+			size = 2
+		case unicode.IsSpace(r), unicode.IsControl(r), strings.ContainsRune(`:(,;|#[{"'`, r):
 			return i
-		case ':':
-			if i+1 >= len(line) || line[i+1] != ':' {
-				return i
-			}
-			i++
 		}
+		i += size
 	}
 	return len(line)
 }
@@ -226,10 +228,10 @@ func (l language) letters(option string) (skip int, ok bool) {
 	return 0, true
 }
 
-// fileName returns the base name of a script, or the class that java runs; "" for a URL
-// or a pipe.
+// fileName returns the base name of a script, or the class that java runs; "" for a URL,
+// a pipe, or a file of arguments (@FILE).
 func fileName(path string) string {
-	if strings.Contains(path, "://") || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") {
+	if strings.HasPrefix(path, "@") || strings.Contains(path, "://") || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") {
 		return ""
 	}
 	name := base(path)

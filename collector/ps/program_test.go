@@ -86,6 +86,9 @@ func TestProgram(t *testing.T) {
 		{"org.example.Main", []string{"java", "--enable-native-access", "CANARY", "org.example.Main"}},
 		{"java", []string{"java", "--unheard-of", "CANARY"}},
 		{"java", []string{"java", "@CANARY"}},
+		{"java", []string{"java", "@/home/ann/CANARY", "org.example.CANARY"}},
+		{"java", []string{"java", "-Xmx4g", "-jar", "@x/CANARY.jar"}},
+		{"java", []string{"/usr/bin/java", "-cp", "a.jar", `@C:\x\CANARY`}},
 		{"pythonic", []string{"pythonic", "CANARY"}},
 
 		// Titles that a process gave to itself. The rest of argv is what was left over.
@@ -150,9 +153,27 @@ func TestTitleInArgv0(t *testing.T) {
 		"/home/CANARY(1)/prog":             "",
 		"bash -c CANARY":                   "bash",
 		"sglang::scheduler_TP0":            "sglang::scheduler_TP0",
+		"a:::CANARY":                       "a::",
+		"[name,CANARY]":                    "name",
+		"[name\u2003CANARY]":               "name",
+		"java @/x/CANARY":                  "java",
+		"python3\u2003/x/CANARY":           "python3",
 	} {
 		if got := Program(cmdline(line)); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+	ends := ",;|#[{\"'( \t\n\v\f\r\x01\x1b\x1c\x7f\u0085\u00a0\u1680\u2003\u2028\u202f\u205f\u3000"
+	for _, end := range ends {
+		line := "trainer" + string(end) + "CANARY"
+		if got := Program(cmdline(line)); got != "trainer" {
+			t.Errorf("%q: %q", line, got)
+		}
+		if got := Program(cmdline("/opt/bin/"+line, "x")); got != "trainer" {
+			t.Errorf("%q: %q, by its path", line, got)
+		}
+		if got := FirstWord(line); got != "trainer" {
+			t.Errorf("%q: %q, as nvidia-smi lists it", line, got)
 		}
 	}
 }
@@ -178,6 +199,8 @@ func FuzzProgram(f *testing.F) {
 			{"/home/" + secret + "/x", before, script},
 			{"/home/" + secret + " x/prog", before, script},
 			{"trainer(" + secret + ")", before, script},
+			{"trainer, " + secret, before}, {"trainer\u2003" + secret, before}, {"trainer{\"key\":\"" + secret, before},
+			{"java", "@/x/" + secret, script}, {"java", "-cp", before, "@" + secret, script},
 			{"token:" + secret + " " + before, script},
 			{"python3", "-c", before, secret}, {"bash", "-c", before, secret}, {"node", "-e", before, secret}, {"perl", "-e", before, secret},
 			{"python3", "-W", secret, script}, {"python3", "-m", before + " " + secret}, {"java", "-cp", secret, "-D" + secret, script},
