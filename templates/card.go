@@ -23,6 +23,7 @@ type Card struct {
 	Free            int // GPUs and slices
 	Units           Units
 	Blind           bool   // the state of none of its GPUs is known
+	Unread          string // why none of its GPUs can be read
 	Open            bool   // the front page has its rows
 	Users           string // "mira ×2, tomas +3", on a line
 	Gone            *Moment

@@ -60,6 +60,24 @@ func (h *Host) CountUnits() int {
 	return n
 }
 
+// Unread is the problem because of which no GPU of the host can be read; nil if one can be, if
+// the host's news is old, or if no problem is known.
+func (h *Host) Unread() *snapshot.Problem {
+	for g := range h.Units() {
+		if g.State != Unknown || g.Reason == ReasonStale {
+			return nil
+		}
+	}
+	of := func(p snapshot.Problem) bool { return strings.HasPrefix(p.Code, "smi:") || strings.HasPrefix(p.Code, "gpu:") }
+	if i := slices.IndexFunc(h.Problems, of); i >= 0 {
+		return &h.Problems[i]
+	}
+	if len(h.Problems) > 0 {
+		return &h.Problems[0]
+	}
+	return nil
+}
+
 // Label is the name of a row on its host: "2", or "2:0" for slice 0 of GPU 2, as NVIDIA's tools write it.
 func (g *GPU) Label() string { return label(g.Index, g.SliceIndex()) }
 

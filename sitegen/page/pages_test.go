@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/html"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
@@ -393,6 +394,32 @@ func TestHostOfUnknownGPUs(t *testing.T) {
 	for path, want := range map[string]string{"hosts/fornax/index.html": "state unknown", "hosts/europa/index.html": "none free"} {
 		if got := textOf(find(parse(t, boardtest.FileOf(t, files, path)), "h1")); !strings.Contains(got, want) {
 			t.Errorf("%s says %q, want %q", path, got, want)
+		}
+	}
+}
+
+// A host of which nothing can be read says why on its line; one whose news is old says that.
+func TestUnreadHostSaysWhy(t *testing.T) {
+	driver := snapshot.Problem{Code: "smi:driver-not-loaded", Message: "the NVIDIA driver is not loaded"}
+	load := snapshot.Problem{Code: "host:load", Message: "its load cannot be read"}
+	unread := board.GPU{State: board.Unknown, Reason: board.ReasonUnreadable}
+	for want, h := range map[string]board.Host{
+		"The driver is not loaded.":          {State: board.Up, Problems: []snapshot.Problem{load, driver}},
+		"The driver finds no GPU.":           {State: board.Up, Problems: []snapshot.Problem{{Code: "smi:no-devices"}}, GPUs: []board.GPU{unread, unread}},
+		"Its file is damaged or incomplete.": {State: board.Never, Problems: []snapshot.Problem{{Code: "bad:gzip"}}},
+		"1 problem":                          {State: board.Up, Problems: []snapshot.Problem{driver}, GPUs: []board.GPU{unread, {State: board.Free}}},
+		"2 problems":                         {State: board.Up, Problems: []snapshot.Problem{driver, load}, GPUs: []board.GPU{{State: board.Unknown, Reason: board.ReasonStale}}},
+	} {
+		h.Name, h.SnapshotAt = "a", boardtest.Now
+		in := render.Input{Board: &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{h}}}
+		got := ""
+		for _, n := range elements(parse(t, boardtest.FileOf(t, pages(t, in), "index.html"))) {
+			if attr(n, "class") == "us" {
+				got = textOf(n)
+			}
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("the line says %q, want %q", got, want)
 		}
 	}
 }

@@ -140,6 +140,9 @@ func (v *view) card(h *board.Host, d detail, ref time.Time, root string) *templa
 	for _, p := range h.Problems {
 		c.Problems = append(c.Problems, v.problem(p, h, root, false, d == whole))
 	}
+	if p := h.Unread(); p != nil {
+		c.Unread = render.Clean(v.sentence(p, h))
+	}
 	if d != line {
 		c.Devices = freeDevices(h)
 		named := mixed(h)

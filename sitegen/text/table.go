@@ -98,15 +98,18 @@ func (t *textPage) table() {
 
 // tableHost is the rows of one host.
 func (t *textPage) tableHost(cols []textColumn, h *board.Host, gpus []*board.GPU) {
-	name := t.safe(h.Name)
+	name, why := t.safe(h.Name), ""
+	if p := h.Unread(); p != nil {
+		why = ": " + t.safe(p.Message)
+	}
 	if silence := t.silence(h); silence != "" {
-		t.hostRow(cols, name, silence+t.countGPUs(gpus))
+		t.hostRow(cols, name, silence+t.countGPUs(gpus)+why)
 		if h.State != board.Maintenance {
 			return
 		}
 		name = ""
 	} else if len(gpus) == 0 {
-		t.hostRow(cols, name, "no GPUs known")
+		t.hostRow(cols, name, "no GPUs known"+why)
 	}
 	for _, g := range gpus {
 		t.gpuRow(cols, name, g)

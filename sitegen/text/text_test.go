@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/render"
 )
@@ -144,6 +145,20 @@ type brokenPipe struct{}
 var errPipe = errors.New("broken pipe")
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errPipe }
+
+// TestStatusSaysWhyAHostIsUnread: without a GPU, and without news because its drop cannot be read.
+func TestStatusSaysWhyAHostIsUnread(t *testing.T) {
+	hosts := []board.Host{
+		{Name: "a", State: board.Up, Problems: []snapshot.Problem{{Code: "host:load", Message: "no load"}, {Code: "smi:driver-not-loaded", Message: "the driver is not loaded"}}},
+		{Name: "b", State: board.Never, Problems: []snapshot.Problem{{Code: "bad:gzip", Message: "the file is cut"}}},
+	}
+	got := textStatus(t, &board.Board{GeneratedAt: boardtest.Now, Hosts: hosts}, Options{ASCII: true, Width: 100})
+	for _, want := range []string{"| no GPUs known: the driver is not loaded", "| never heard of: the file is cut"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+}
 
 func TestStatusReturnsTheWritersError(t *testing.T) {
 	if err := Status(brokenPipe{}, boardtest.Lab().Board, Options{}); !errors.Is(err, errPipe) {
