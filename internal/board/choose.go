@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,10 +17,22 @@ type Request struct {
 	Order   string   // of preference: index, memory or power
 	Model   string   // a part of the name, in any case
 	Hosts   []string // none for all
+	MIG     bool     // slices, and not whole GPUs
+	Booked  bool     // only what whoever asks has booked now
 }
+
+// sliceName is what a model says that means slices: a profile such as 1g.5gb, or the word.
+var sliceName = regexp.MustCompile(`(?i)\bmig\b|\dg\.\d+gb`)
+
+// Slices reports whether slices are wanted, and not whole GPUs. Nobody gets one for the other.
+func (r *Request) Slices() bool { return r.MIG || sliceName.MatchString(r.Model) }
 
 // open reports whether somebody may use a GPU now, by its state or, with MaxUsed, by its memory.
 func (r *Request) open(g *GPU, mine func(string) bool) bool {
+	if r.Booked && !bookedBy(g, mine) {
+		return false
+	}
+
 	if r.MaxUsed == nil || g.MemoryShared || len(g.MIGDevices) > 0 { // the memory in use is the node's, or that of the slices
 		return OpenTo(g, mine)
 	}
@@ -47,7 +60,7 @@ func (o Unit) String() string {
 
 // Fits reports whether a GPU is of the kind that is wanted.
 func (r *Request) Fits(h *Host, g *GPU) bool {
-	if len(r.Hosts) > 0 && !slices.Contains(r.Hosts, h.Name) {
+	if r.Slices() != (g.Slice != nil) || len(r.Hosts) > 0 && !slices.Contains(r.Hosts, h.Name) {
 		return false
 	}
 	if r.Model != "" && !strings.Contains(strings.ToLower(g.Name), strings.ToLower(r.Model)) && !strings.Contains(strings.ToLower(g.ShortName), strings.ToLower(r.Model)) {
@@ -100,24 +113,13 @@ func Pick(list []Unit, n int, oneHost, fewest bool) []Unit {
 	return list[:n]
 }
 
-// Choose returns all GPUs and slices that may be used now, the preferred ones
-// first. CUDA does not mix the two, so that GPUs come before slices. A slice is
+// Choose returns all GPUs, or all slices, that may be used now, the preferred ones first. A slice is
 // named by its UUID alone, so one without is no use to anybody.
 func (r *Request) Choose(b *Board, mine func(string) bool) []Unit {
 	open := r.List(b, func(_ *Host, g *GPU) bool {
 		return r.open(g, mine) && (g.Slice == nil || shellSafe(g.UUID))
 	})
 	switch r.Order {
-	case "index":
-		slices.SortStableFunc(open, func(x, y Unit) int {
-			switch {
-			case x.Host != y.Host || (x.GPU.Slice == nil) == (y.GPU.Slice == nil):
-				return 0
-			case x.GPU.Slice == nil:
-				return -1
-			}
-			return 1
-		})
 	case "memory":
 		slices.SortStableFunc(open, func(x, y Unit) int { return cmp.Compare(unused(y.GPU), unused(x.GPU)) })
 	case "power":

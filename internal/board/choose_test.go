@@ -121,35 +121,53 @@ func TestMaxUsedAsksForMemory(t *testing.T) {
 	}
 }
 
-// GPUs come before slices; a slice without a UUID that is safe in a shell is no use.
+// N GPUs are N whole GPUs. Slices are had where they are asked for; one without a UUID that is
+// safe in a shell is no use.
 func TestChoose(t *testing.T) {
 	gpu := func(index int, used, watts int64) GPU {
 		power := float64(watts)
 		return GPU{State: Free, GPU: snapshot.GPU{Index: index, Name: "NVIDIA A100", MemoryTotal: new(int64(100)), MemoryUsed: &used, PowerLimit: &power}}
 	}
 	slice := func(uuid string) GPU {
-		return GPU{State: Free, Slice: &Slice{}, GPU: snapshot.GPU{UUID: uuid}}
+		return GPU{State: Free, ShortName: "A100 1g.5gb", Slice: &Slice{}, GPU: snapshot.GPU{UUID: uuid, Name: "NVIDIA A100 MIG 1g.5gb"}}
 	}
 	busy := gpu(9, 0, 900)
 	busy.State = Busy
 	parted := GPU{Slices: []GPU{slice("MIG-1"), slice(""), slice("x y")}}
 	nothing := GPU{State: Free, ShortName: "H100", GPU: snapshot.GPU{Index: 3}}
-	b := &Board{Hosts: []Host{{Name: "a", GPUs: []GPU{parted, gpu(1, 50, 250), busy, gpu(2, 10, 300), nothing}}, {Name: "b", GPUs: []GPU{gpu(0, 30, 400)}}}}
+	own := gpu(4, 90, 100)
+	own.State, own.Booking = Booked, &Booking{Name: "eva"}
+	theirs := own
+	theirs.Index, theirs.Others = 5, []Booking{{Name: "bob"}}
+	b := &Board{Hosts: []Host{
+		{Name: "a", GPUs: []GPU{parted, gpu(1, 50, 250), busy, gpu(2, 10, 300), nothing, own, theirs}},
+		{Name: "b", GPUs: []GPU{gpu(0, 30, 400)}},
+	}}
 	for _, tt := range []struct {
 		request Request
 		want    string
 	}{
-		{Request{}, "[a:MIG-1 a:1 a:2 a:3 b:0]"},
-		{Request{Order: "index"}, "[a:1 a:2 a:3 a:MIG-1 b:0]"},
-		{Request{Order: "memory"}, "[a:2 b:0 a:1 a:MIG-1 a:3]"},
-		{Request{Order: "power"}, "[b:0 a:2 a:1 a:MIG-1 a:3]"},
+		{Request{}, "[a:1 a:2 a:3 a:4 b:0]"},
+		{Request{Order: "index"}, "[a:1 a:2 a:3 a:4 b:0]"},
+		{Request{Order: "memory"}, "[a:2 b:0 a:1 a:4 a:3]"},
+		{Request{Order: "power"}, "[b:0 a:2 a:1 a:4 a:3]"},
 		{Request{Hosts: []string{"b"}}, "[b:0]"},
-		{Request{Model: "a1"}, "[a:1 a:2 b:0]"},
+		{Request{Model: "a1"}, "[a:1 a:2 a:4 b:0]"},
 		{Request{Model: "h1"}, "[a:3]"},
-		{Request{Memory: 100}, "[a:1 a:2 b:0]"},
+		{Request{Memory: 100}, "[a:1 a:2 a:4 b:0]"},
 		{Request{Memory: 101}, "[]"},
+		{Request{MIG: true}, "[a:MIG-1]"},
+		{Request{MIG: true, Model: "a100"}, "[a:MIG-1]"},
+		{Request{MIG: true, Model: "h100"}, "[]"},
+		{Request{Model: "1G.5GB"}, "[a:MIG-1]"},
+		{Request{Model: "a100 1g.5gb"}, "[a:MIG-1]"},
+		{Request{Model: "mig"}, "[a:MIG-1]"},
+		{Request{Model: "2g.10gb"}, "[]"},
+		{Request{Booked: true}, "[a:4]"},
+		{Request{Booked: true, MIG: true}, "[]"},
 	} {
-		if got := fmt.Sprint(tt.request.Choose(b, func(string) bool { return false })); got != tt.want {
+		eva := booking.Aliases(nil).Mine("eva")
+		if got := fmt.Sprint(tt.request.Choose(b, eva)); got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.request, got, tt.want)
 		}
 	}

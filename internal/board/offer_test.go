@@ -93,6 +93,34 @@ func TestOffer(t *testing.T) {
 	}
 }
 
+// Three GPUs are three GPUs, and not one and two slices of another.
+func TestAnOfferMixesNoSlices(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	slice := func(uuid string) GPU {
+		return GPU{State: Free, Slice: &Slice{}, GPU: snapshot.GPU{UUID: uuid, Name: "NVIDIA A100 MIG 1g.5gb"}}
+	}
+	whole := GPU{State: Free, GPU: snapshot.GPU{Index: 1, Name: "NVIDIA A100"}}
+	b := &Board{Hosts: []Host{{Name: "a", GPUs: []GPU{{Slices: []GPU{slice("MIG-1"), slice("MIG-2")}}, whole}}}}
+	for _, tt := range []struct {
+		request   Request
+		gpus      int
+		want      string
+		fit, open int
+	}{
+		{Request{}, 3, "[]", 1, 1},
+		{Request{Model: "a100"}, 2, "[]", 1, 1},
+		{Request{Model: "a100"}, 1, "[a:1]", 1, 1},
+		{Request{Model: "1g.5gb"}, 2, "[a:MIG-1 a:MIG-2]", 2, 2},
+		{Request{MIG: true}, 3, "[]", 2, 2},
+	} {
+		w := Wish{Request: tt.request, GPUs: tt.gpus, From: now, Until: now.Add(time.Hour)}
+		o := w.Offer(b, &booking.Calendar{}, now)
+		if got := fmt.Sprint(o.Units); got != tt.want || o.Fit != tt.fit || o.Open != tt.open {
+			t.Errorf("%+v: %s of %d, %d", tt, got, o.Open, o.Fit)
+		}
+	}
+}
+
 // What others run is named with whose it is, since when, and its memory. What nobody
 // knows about is not free.
 func TestJobs(t *testing.T) {

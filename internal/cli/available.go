@@ -22,10 +22,12 @@ func (a *app) availableCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "available", Short: "print the free GPUs of this node, for scripts", GroupID: groupUse, Args: cobra.NoArgs,
 		Long: "available prints the GPUs of this node that you may use now, separated by commas: free GPUs,\n" +
-			"and GPUs that you have booked and nobody uses. MIG slices are printed by UUID. If there are\n" +
-			"fewer than you ask for, it prints none, names the users on stderr and exits with 5.\n" + exitStatus,
+			"and GPUs that you have booked and nobody uses. With --mig it prints MIG slices instead, by\n" +
+			"UUID. If there are fewer than you ask for, it prints none, names the users on stderr and exits\n" +
+			"with 5.\n" + exitStatus,
 		Example: "  gpuboard available\n  CUDA_VISIBLE_DEVICES=$(gpuboard available -l 1 --format uuids) python train.py\n" +
-			"  vars=$(gpuboard available -l 2 --min-memory 40G --format env) && env $vars python train.py",
+			"  vars=$(gpuboard available -l 2 --min-memory 40G --format env) && env $vars python train.py\n" +
+			"  gpuboard available --booked-only",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			look := a.look(cfg)
 			look.Color = false
@@ -42,7 +44,9 @@ func (a *app) availableCommand() *cobra.Command {
 			if w.user == "" {
 				w.user = a.bookingName(cfg)
 			}
-			open := w.Choose(b, aliases.Mine(w.user))
+			mine := aliases.Mine(w.user)
+			open := w.Choose(b, mine)
+			beside := w.slicesBeside(func(r *board.Request) int { return len(r.Choose(b, mine)) })
 			enough := len(open) >= max(w.limit, 1)
 			if w.limit > 0 && len(open) > w.limit {
 				open = open[:w.limit]
@@ -55,19 +59,29 @@ func (a *app) availableCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("writing the answer: %w", err)
 			}
+			if beside != "" && (w.limit == 0 || !enough) {
+				fmt.Fprintf(a.stderr, "gpuboard: %s\n", beside)
+			}
 			if enough {
-				a.warnOfBookings(open, aliases.Mine(w.user), look)
+				a.warnOfBookings(open, mine, look)
 				return partial(b)
 			}
 			for _, g := range others(b, open) {
-				fmt.Fprintf(a.stderr, "gpuboard: gpu %s: %s\n", g.Label(), w.why(b, &b.Hosts[0], g, look))
+				if w.Slices() == (g.Slice != nil) {
+					fmt.Fprintf(a.stderr, "gpuboard: gpu %s: %s\n", g.Label(), w.why(b, &b.Hosts[0], g, look))
+				}
 			}
-			return failure.New(failure.ExitNoMatch, fmt.Errorf("%s can be used now; you want %d", counted(len(open), "GPU"), max(w.limit, 1)), "")
+			what := w.count(len(open))
+			if w.Booked {
+				what += " booked by " + w.user
+			}
+			return failure.New(failure.ExitNoMatch, fmt.Errorf("%s can be used now; you want %d", what, max(w.limit, 1)), "")
 		}),
 	}
 	a.flags(c, hereKeys()...)
 	w.flags(c)
 	c.Flags().IntVarP(&w.limit, "limit", "l", 0, "print at most `NUMBER` GPUs (default: all)")
+	c.Flags().BoolVar(&w.Booked, "booked-only", false, "only GPUs that you have booked now, for programs that start jobs")
 	c.Flags().StringVar(&w.maxUsed, "max-used", "", "also print GPUs in use whose used memory is at most this share, such as `20%` (default: free GPUs only)")
 	c.Flags().StringVar(&w.shape, "format", "indices", "`FORMAT`: indices, uuids, or env (both variables that CUDA needs)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the reason for each GPU that is not available")
@@ -84,8 +98,32 @@ type wanted struct {
 	user      string
 }
 
+// count is so many of what is wanted, in words.
+func (w *wanted) count(n int) string {
+	if w.Slices() {
+		return counted(n, "MIG slice")
+	}
+	return counted(n, "GPU")
+}
+
+// slicesBeside says how many slices there are beside the whole GPUs that are wanted, as count counts
+// them; "" for none.
+func (w *wanted) slicesBeside(count func(*board.Request) int) string {
+	if w.Slices() {
+		return ""
+	}
+	r := w.Request
+	r.MIG = true
+	n := count(&r)
+	if n == 0 {
+		return ""
+	}
+	return counted(n, "MIG slice") + " can be had with --mig"
+}
+
 // flags declares what available and wait have in common.
 func (w *wanted) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&w.MIG, "mig", false, "MIG slices, and not whole GPUs")
 	c.Flags().StringVar(&w.minMemory, "min-memory", "", "only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
 	c.Flags().StringVar(&w.Order, "order", "index", "`ORDER` of preference: index, memory (most free first) or power (highest limit first)")
 	c.Flags().StringVar(&w.user, "user", "", "the `NAME` you book under (default: booking.name, else your login name)")
@@ -154,8 +192,14 @@ func (a *app) warnOfBookings(open []board.Unit, mine func(string) bool, look tex
 func (w *wanted) why(b *board.Board, h *board.Host, g *board.GPU, look text.Options) string {
 	why := text.Why(b, g, look)
 	switch {
+	case w.Slices() && g.Slice == nil:
+		return "a whole GPU, and slices are wanted"
+	case !w.Slices() && g.Slice != nil:
+		return "a MIG slice, which --mig prints"
 	case !w.Fits(h, g):
 		return "has not the memory wanted"
+	case why == "" && w.Booked:
+		return "not booked by " + w.user
 	case w.MaxUsed != nil && g.State != board.Unknown && g.State != board.Lost && !w.LittleUsed(g):
 		return strings.TrimPrefix(why+"; more than "+strconv.FormatFloat(*w.MaxUsed, 'g', -1, 64)+" % of its memory is in use", "; ")
 	case why == "" && g.Slice != nil:

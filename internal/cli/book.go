@@ -83,6 +83,7 @@ func (a *app) bookCommand() *cobra.Command {
 	c.Flags().IntVar(&r.gpus, "gpus", 0, "book this `NUMBER` of free GPUs, wherever they are")
 	c.Flags().StringVar(&r.pick.Model, "model", "", "with --gpus: only models whose name contains this `TEXT`")
 	c.Flags().StringVar(&r.pick.minMemory, "min-memory", "", "with --gpus: only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
+	c.Flags().BoolVar(&r.pick.MIG, "mig", false, "with --gpus: MIG slices, and not whole GPUs")
 	c.Flags().BoolVar(&r.oneHost, "same-host", false, "with --gpus: all of them on one host")
 	c.Flags().BoolVar(&r.overRunning, "over-running", false, "book GPUs that others are using now")
 	c.Flags().BoolVar(&r.force, "force", false, "book despite other bookings, and GPUs that the board does not know")
@@ -109,8 +110,8 @@ func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 		return failure.Usage(which, "what is to be booked?")
 	case picking && r.gpus < 1:
 		return failure.Usage(which, "--gpus: at least 1, not %d", r.gpus)
-	case !picking && (r.pick.Model != "" || r.pick.minMemory != "" || r.oneHost):
-		return failure.Usage(which, "--model, --min-memory and --same-host go with --gpus")
+	case !picking && (r.pick.Model != "" || r.pick.minMemory != "" || r.oneHost || r.pick.MIG):
+		return failure.Usage(which, "--model, --min-memory, --mig and --same-host go with --gpus")
 	}
 	switch booking.Kind(r.kind) {
 	case "", booking.Reserved, booking.Maintenance:
@@ -236,18 +237,20 @@ func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts 
 	for _, b := range hosts {
 		wish.Hosts = append(wish.Hosts, b.Host)
 	}
-	offer := wish.Offer(e.board, e.Read(data), e.Now)
+	cal := e.Read(data)
+	offer := wish.Offer(e.board, cal, e.Now)
 	if offer.Units == nil {
-		hint := "gpuboard status shows who has them and until when"
-		if !offer.Next.IsZero() {
-			replaced, more := []string{"from"}, []string{"--from", e.typed(offer.Next)}
-			if r.until != "" && !one.Until.IsZero() {
-				replaced, more = append(replaced, "until"), append(more, "--until", e.typed(offer.Next.Add(one.Until.Sub(one.From))))
-			}
-			hint = fmt.Sprintf("%s can be booked from %s on: %s", counted(r.gpus, "GPU"), e.moment(offer.Next), r.again(replaced, more...))
+		err := fmt.Errorf("%s can be booked; you want %d, and there are %d of this kind", r.pick.count(offer.Open), r.gpus, offer.Fit)
+		beside := r.pick.slicesBeside(func(kind *board.Request) int {
+			wish.MIG = kind.MIG
+			return wish.Offer(e.board, cal, e.Now).Open
+		})
+		if beside != "" {
+			err = fmt.Errorf("%w; %s", err, beside)
 		}
-		return nil, failure.New(failure.ExitNoMatch, fmt.Errorf("%s can be booked; you want %d, and there are %d of this kind", counted(offer.Open, "GPU"), r.gpus, offer.Fit), hint)
+		return nil, failure.New(failure.ExitNoMatch, err, e.nextHint(r, one, offer.Next))
 	}
+
 	var list []booking.Booking
 	for _, o := range offer.Units {
 		b := one
@@ -256,6 +259,19 @@ func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts 
 		list = append(list, b)
 	}
 	return list, nil
+}
+
+// nextHint is the command that books as much from a later moment on; zero if that is not known.
+func (e *editor) nextHint(r *bookRequest, one booking.Booking, next time.Time) string {
+	if next.IsZero() {
+		return "gpuboard status shows who has them and until when"
+	}
+	replaced, more := []string{"from"}, []string{"--from", e.typed(next)}
+	if r.until != "" && !one.Until.IsZero() {
+		replaced = append(replaced, "until")
+		more = append(more, "--until", e.typed(next.Add(one.Until.Sub(one.From))))
+	}
+	return fmt.Sprintf("%s can be booked from %s on: %s", r.pick.count(r.gpus), e.moment(next), r.again(replaced, more...))
 }
 
 // typed is a moment as --from and --until take it, up to the minute in which it lies.
@@ -268,13 +284,15 @@ func (e *editor) typed(t time.Time) string {
 
 // unusable notes which of the wanted GPUs are stuck or lost.
 func (e *editor) unusable(wanted []booking.Booking) {
-	broken := (&board.Request{}).List(e.board, func(h *board.Host, g *board.GPU) bool {
-		return (g.State == board.Stuck || g.State == board.Lost) && slices.ContainsFunc(wanted, func(w booking.Booking) bool {
-			return w.Host == h.Name && g.CoveredBy(w.Target)
-		})
-	})
-	for _, u := range broken {
-		e.note(fmt.Sprintf("%s:%s is %s", u.Host.Name, u.GPU.Label(), text.Why(e.board, u.GPU, text.Options{Width: 200, Zone: e.Zone})))
+	for i := range e.board.Hosts {
+		h := &e.board.Hosts[i]
+		for g := range h.Units() {
+			broken := g.State == board.Stuck || g.State == board.Lost
+			if broken && slices.ContainsFunc(wanted, func(w booking.Booking) bool { return w.Host == h.Name && g.CoveredBy(w.Target) }) {
+				why := text.Why(e.board, g, text.Options{Width: 200, Zone: e.Zone})
+				e.note(fmt.Sprintf("%s:%s is %s", h.Name, g.Label(), why))
+			}
+		}
 	}
 }
 

@@ -235,9 +235,12 @@ func (v *waiter) never(b *board.Board) error {
 		}
 		all, most = all+here, max(most, here)
 	}
+	beside := v.wanted.slicesBeside(func(r *board.Request) int {
+		return len(r.List(b, func(*board.Host, *board.GPU) bool { return true }))
+	})
 	switch {
 	case all < v.wanted.limit:
-		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: the board has %d", v.goal(), all), "")
+		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: the board has %d", v.goal(), all), beside)
 	case v.oneHost && most < v.wanted.limit:
 		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: no host has more than %d", v.goal(), most), "")
 	}
@@ -247,7 +250,7 @@ func (v *waiter) never(b *board.Board) error {
 // goal is what is waited for, in words.
 func (v *waiter) goal() string {
 	w := v.wanted
-	s := counted(w.limit, "GPU")
+	s := w.count(w.limit)
 	if w.Model != "" {
 		s += " like " + w.Model
 	}

@@ -7,6 +7,9 @@ const TAKEN = 1;
 const USED = 2;
 const LOST = 3;
 
+// What a model says that means slices, as sliceName in internal/board/choose.go.
+const sliceName = /\bmig\b|\dg\.\d+gb/i;
+
 const bytesIn = { m: 1e6, mb: 1e6, mi: 2 ** 20, mib: 2 ** 20, g: 1e9, gb: 1e9, gi: 2 ** 30, gib: 2 ** 30 };
 
 // readUnits reads what the page has of its GPUs and their bookings.
@@ -48,7 +51,10 @@ function pick(units, count, oneHost) {
 // makeOffer is what there is, and when there is as much for as long if it is too little.
 function makeOffer(units, kind, from, until, present) {
   const model = kind.model.toLowerCase();
-  const fitting = units.filter((unit) => unit.model.toLowerCase().includes(model) && unit.mib >= kind.mib);
+  const slices = sliceName.test(model);
+  const fitting = units.filter((unit) => {
+    return unit.gpu.startsWith("MIG-") === slices && unit.model.toLowerCase().includes(model) && unit.mib >= kind.mib;
+  });
   const soon = from <= present;
   const begin = Number(soon ? present : from);
   const length = until - from;
