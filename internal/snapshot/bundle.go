@@ -12,6 +12,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/klauspost/compress/gzip"
 )
 
 // bundle is latest.json.gz as it is written: gzip of one JSON document.
@@ -22,6 +23,8 @@ type bundle struct {
 	Snapshot jsontext.Value `json:"snapshot"`
 	Samples  jsontext.Value `json:"samples"`
 }
+
+const beforeSnapshot = `,"snapshot":`
 
 type bundleHead struct {
 	Schema   int    `json:"schema"`
@@ -75,7 +78,7 @@ func EncodeBundle(b *Bundle) ([]byte, error) {
 		return nil, fmt.Errorf("encoding bundle of %s: %w", b.Host, err)
 	}
 	// The parts are joined here, because json.Marshal would validate them again.
-	return compress(head[:len(head)-1], []byte(`,"snapshot":`), snap, []byte(`,"samples":`), samples, []byte(`}`))
+	return compress(head[:len(head)-1], []byte(beforeSnapshot), snap, []byte(`,"samples":`), samples, []byte(`}`))
 }
 
 // EncodeHour returns the content of an hour file.
@@ -154,6 +157,26 @@ func DecodeBundle(r io.Reader) (*Bundle, error) {
 	snap.Errors = append(snap.Errors, found...)
 	b.Snapshot, b.Samples = snap, samples
 	return b, nil
+}
+
+// headBytes is more than a bundle has before its snapshot.
+const headBytes = 4 << 10
+
+// BundleHost returns the host that the head of a bundle names; "" for any other file. It
+// reads no more than the head, and does not check the rest.
+func BundleHost(r io.Reader) string {
+	zip, err := gzip.NewReader(r)
+	if err != nil {
+		return ""
+	}
+	data, _ := io.ReadAll(io.LimitReader(zip, headBytes)) // the head may be there although the rest is damaged
+	text, _, ok := bytes.Cut(data, []byte(beforeSnapshot))
+	var head bundleHead
+	if !ok || jsonv2.Unmarshal(append(text, '}'), &head, lenient) != nil {
+		return ""
+	}
+	host, _, _ := identity(head.Schema, head.Host, head.BootID)
+	return host
 }
 
 // DecodeHour reads an hour file. An invalid one is a [DecodeError].

@@ -9,7 +9,7 @@ import (
 // health.json and tests use them.
 const (
 	BadEmpty    = "bad:empty"    // no bytes
-	BadTooLarge = "bad:toolarge" // over MaxFileBytes, or over MaxDecodedBytes decompressed
+	BadTooLarge = "bad:toolarge" // over MaxFileBytes, over MaxDecodedBytes decompressed, or of too many objects
 	BadGzip     = "bad:gzip"     // not gzip, cut short, or its CRC is wrong
 	BadParse    = "bad:parse"    // not the JSON that it should be
 	BadDepth    = "bad:depth"    // nested deeper than MaxDepth

@@ -9,19 +9,44 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpuboard/internal/testenv/costtest"
 )
 
+// perByte is what a byte of a document may cost to read, in bytes of memory.
+const perByte = 64
+
 // What DecodeBundle lets pass is within the limits, and survives being written
-// and read again.
+// and read again. What it takes is in proportion to the document.
 func FuzzDecodeBundle(f *testing.F) {
 	whole := mustBundle(f)
 	f.Add(unzipped(f, whole), true)
 	f.Add(whole, false)
 	f.Add(unzipped(f, forgedGPU(`"utilization_gpu_percent":105,"name":"\u202e"`)), true)
 	f.Add(unzipped(f, forge(forgedHead, forgedSnap, `[{"seq":[1],"at":[1763616000000],"gpus":[{"index":0}],"utilization_percent":[[null]],"memory_used_mib":[[-5]],"temperature_celsius":[[3]],"power_draw_dw":[[77]],"users":["a"],"held":[[0,1,0,5]]}]`)), true)
+	for _, name := range []string{"gpus", "processes", "errors", "another"} {
+		for _, list := range costtest.Lists(`"`+name+`":`, "") {
+			f.Add(unzipped(f, forge(forgedHead, strings.Replace(forgedSnap, `"gpus":[],"processes":[]`, string(list), 1), "[]")), true)
+		}
+	}
+	for _, name := range []string{"throttle_reasons", "mig_devices"} {
+		for _, list := range costtest.Lists(`"`+name+`":`, "") {
+			f.Add(unzipped(f, forgedGPU(string(list))), true)
+		}
+	}
+	for _, list := range costtest.Lists("", "") {
+		f.Add(unzipped(f, forge(forgedHead, forgedSnap, string(list))), true)
+	}
+	for _, name := range []string{"gpus", "held", "users", "seq"} {
+		for _, list := range costtest.Lists(`[{"seq":[1],"at":[1763616000000],"`+name+`":`, "}]") {
+			f.Add(unzipped(f, forge(forgedHead, forgedSnap, string(list))), true)
+		}
+	}
 	f.Add(unzipped(f, forge(forgedHead, strings.Replace(forgedSnap, `"schema":1,`, "", 1), "[]")), true)
 	f.Fuzz(func(t *testing.T, data []byte, plain bool) {
+		size := MaxDecodedBytes
 		if plain {
+			size = len(data)
 			// Past the checksum, or the fuzzer would never get beyond it.
 			var doc struct {
 				Snapshot, Samples json.RawMessage
@@ -32,7 +57,10 @@ func FuzzDecodeBundle(f *testing.F) {
 			}
 			data = zipped(data)
 		}
-		b, err := DecodeBundle(bytes.NewReader(data))
+		var b *Bundle
+		var err error
+		costtest.Check(t, size, perByte, func() { b, err = DecodeBundle(bytes.NewReader(data)) })
+		costtest.Check(t, 0, 0, func() { BundleHost(bytes.NewReader(data)) })
 		if err != nil {
 			if b != nil || CodeOf(err) == "" {
 				t.Fatalf("refused with %v and %v", b, err)
@@ -48,12 +76,16 @@ func FuzzDecodeBundle(f *testing.F) {
 				t.Fatalf("a GPU that cannot be: %+v", g)
 			}
 		}
+		s.Errors = s.Errors[:min(len(s.Errors), MaxErrors)] // what was wrong is added to those of the node
 		if len(s.Validate()) != 0 {
 			t.Fatal("what was read is not valid yet")
 		}
 		again, err := EncodeBundle(b)
 		if err != nil {
 			t.Fatalf("cannot be written: %v", err)
+		}
+		if host := BundleHost(bytes.NewReader(again)); host != b.Host {
+			t.Fatalf("its head names %q, and it is of %q", host, b.Host)
 		}
 		back, err := DecodeBundle(bytes.NewReader(again))
 		if err != nil {
@@ -73,8 +105,15 @@ func FuzzDecodeHour(f *testing.F) {
 	}
 	f.Add(unzipped(f, whole), true)
 	f.Add(whole, false)
+	first, _, _ := bytes.Cut(unzipped(f, whole), []byte("\n"))
+	for _, list := range costtest.Lists(string(first)+"\n", "\n") {
+		f.Add(list, true)
+	}
+	f.Add([]byte(string(first)+"\n"+strings.Repeat("[]\n", 30_000)), true)
 	f.Fuzz(func(t *testing.T, data []byte, plain bool) {
+		size := MaxDecodedBytes
 		if plain {
+			size = len(data)
 			first, rest, _ := bytes.Cut(data, []byte("\n"))
 			var head hourHeader
 			if json.Unmarshal(first, &head) == nil && head.Checksum != "" {
@@ -82,7 +121,9 @@ func FuzzDecodeHour(f *testing.F) {
 			}
 			data = zipped(data)
 		}
-		h, err := DecodeHour(bytes.NewReader(data))
+		var h *Hour
+		var err error
+		costtest.Check(t, size, perByte, func() { h, err = DecodeHour(bytes.NewReader(data)) })
 		if err != nil {
 			if h != nil || CodeOf(err) == "" {
 				t.Fatalf("refused with %v and %v", h, err)

@@ -76,10 +76,22 @@ func noEOF(err error) error {
 	return err
 }
 
-// document returns the end of the JSON value at the start of data. It looks at brackets
-// and quotes only, and refuses values that are nested too deeply for the decoder.
+// fewObjects is how many objects a document of any length may have.
+const fewObjects = 64
+
+// Bounded refuses the JSON value at the start of data if decoding it could cost far more
+// memory than its length: a list of {} or null can become a hundred times as long. It is
+// called before a document from elsewhere is decoded.
+func Bounded(data []byte) error {
+	_, err := document(data)
+	return err
+}
+
+// document does what [Bounded] does, and returns the end of the value. It looks at brackets,
+// quotes and nulls only. It also refuses values that are nested too deeply for the decoder.
 func document(data []byte) (end int, err error) {
-	depth := 0
+	depth, objects := 0, 0
+	lists := uint64(0) // a bit for each open bracket, the innermost first: 1 is [
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case '"':
@@ -92,10 +104,24 @@ func document(data []byte) (end int, err error) {
 			if depth++; depth > MaxDepth {
 				return 0, refuse(BadDepth, "nested deeper than %d", MaxDepth)
 			}
+			lists <<= 1
+			if data[i] == '[' {
+				lists |= 1
+			} else {
+				objects++
+			}
+		case 'n':
+			if lists&3 == 1 { // not in a list of lists, which are columns of numbers
+				objects++
+			}
 		case '}', ']':
 			if depth--; depth <= 0 {
 				return i + 1, nil
 			}
+			lists >>= 1
+		}
+		if objects > fewObjects+len(data)/MinObjectBytes {
+			return 0, refuse(BadTooLarge, "more than %d objects in %d bytes", objects-1, len(data))
 		}
 	}
 	return len(data), nil

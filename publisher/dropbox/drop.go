@@ -166,7 +166,7 @@ func (s *session) PosixRename(r *sftp.Request) error {
 		return sftp.ErrSSHFxFailure
 	}
 	if to == spool.LatestName {
-		if of := s.describes(from); of != "" && of != s.host {
+		if of := s.bundleHost(from); of != "" && of != s.host {
 			return fmt.Errorf("%s: this key is for %s, and the file is of %s", snapshot.BadForeign, s.host, of)
 		}
 	}
@@ -189,18 +189,14 @@ func (s *session) PosixRename(r *sftp.Request) error {
 	return nil
 }
 
-// describes returns the host of a bundle; "" for any other file.
-func (s *session) describes(name string) string {
+// bundleHost returns the host of a bundle; "" for any other file.
+func (s *session) bundleHost(name string) string {
 	f, err := s.root.Open(name)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	bundle, err := snapshot.DecodeBundle(io.LimitReader(f, snapshot.MaxFileBytes))
-	if err != nil {
-		return ""
-	}
-	return bundle.Host
+	return snapshot.BundleHost(f)
 }
 
 // final reports whether a name is one that a drop holds.

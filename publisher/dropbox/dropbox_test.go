@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 	"gpuboard/internal/testenv/need"
 	"gpuboard/internal/testenv/sshtest"
@@ -354,6 +355,40 @@ func TestSizesAndCounts(t *testing.T) {
 	}
 	if opened == 0 || opened > maxTemps {
 		t.Errorf("%d handles open at once, want at most %d", opened, maxTemps)
+	}
+}
+
+// TestABundleOfAnotherHostIsRefused: two nodes with one key would replace each other's.
+func TestABundleOfAnotherHostIsRefused(t *testing.T) {
+	b := start(t, Limits{}, "gpu01", "gpu02")
+	bundle := func(host string) []byte {
+		snap := &snapshot.Snapshot{Seq: 1, CollectedAt: snapshot.TimeOf(testNow)}
+		data, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: "b", Snapshot: snap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	c := b.open(t, "gpu01")
+	if err := put(c, ".tmp-1", spool.LatestName, bundle("gpu01")); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(c, ".tmp-2", spool.LatestName, bundle("gpu02")); err == nil || !strings.Contains(err.Error(), "this key is for gpu01, and the file is of gpu02") {
+		t.Errorf("a bundle of gpu02 with the key of gpu01: %v", err)
+	}
+	if got, err := os.ReadFile(filepath.Join(b.drop("gpu01"), spool.LatestName)); err != nil || !bytes.Equal(got, bundle("gpu01")) {
+		t.Errorf("the drop holds %d bytes (%v)", len(got), err)
+	}
+}
+
+// TestHoursOfTheFuture: a node's clock may be a day and two hours ahead, as by a wrong zone.
+func TestHoursOfTheFuture(t *testing.T) {
+	b := start(t, Limits{}, "gpu01")
+	c := b.open(t, "gpu01")
+	for name, want := range map[string]bool{"hour-20261121T08-b1.jsonl.gz": true, "hour-20261121T09-b1.jsonl.gz": false} {
+		if err := put(c, ".tmp-"+name, name, []byte("hour")); (err == nil) != want {
+			t.Errorf("%s at %s: %v", name, testNow, err)
+		}
 	}
 }
 
