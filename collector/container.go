@@ -80,7 +80,7 @@ const contextMiB = 32
 func markHiddenProcesses(s *snapshot.Snapshot) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		listed := slices.ContainsFunc(s.Processes, func(p snapshot.Process) bool { return p.GPU == g.Index && p.Type.Computes() })
+		listed := slices.ContainsFunc(s.Processes, func(p snapshot.Process) bool { return p.GPU == g.Index && p.Computes() })
 		unused := !g.MemoryShared && g.MemoryUsed != nil && *g.MemoryUsed < contextMiB
 		if g.ProcessesUnknown == "" && !listed && !unused {
 			g.ProcessesUnknown = "none is listed, and a container does not see those of others"

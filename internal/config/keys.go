@@ -97,6 +97,7 @@ func Keys() []Key {
 		{"free_memory_mib", "500", number, "MIB", "MIB of memory in use up to which a GPU can count as free"},
 		{"free_memory_percent", "2", number, "PERCENT", "the same in PERCENT of its memory; the larger limit counts"},
 		{"no_show_after", "2h", duration, "DURATION", "how long a booked GPU may be idle before it is marked as a no-show"},
+		{"service_accounts", "", list, "NAMES", "login NAMES of programs that work for others; their jobs count as those of unknown users"},
 		{"idle_window", "30m", duration, "DURATION", "DURATION over which an allocated GPU must be idle to be marked as idle"},
 		{"idle_percent", "5", number, "PERCENT", "mean utilization in PERCENT below which a GPU is idle"},
 		{"show_expired", "48h", duration, "DURATION", "how long a booking is shown after its end"},

@@ -302,12 +302,12 @@ func TestTruthIsWhatSnapshotsShow(t *testing.T) {
 			s := f.Collected(h.Name, at)
 			total := map[int]int64{}
 			for _, p := range s.Processes {
-				if p.Computes() {
+				if p.Computes() || p.Dead() {
 					total[p.GPU] += *p.UsedMemory
 				}
 			}
 			for _, p := range s.Processes {
-				if p.Computes() {
+				if p.Computes() || p.Dead() {
 					got[p.User] += float64(*p.UsedMemory) / float64(total[p.GPU])
 				}
 			}

@@ -71,7 +71,7 @@ func TestSampleHasPeopleAlone(t *testing.T) {
 		{User: "gdm", UID: ptr(int64(120)), Type: Graphics, UsedMemory: size},
 	}}
 	users := s.Sample().GPUs[0].Users
-	if len(users) != 2 || users[0] != (UserMemory{"", 200}) || users[1] != (UserMemory{"ada", 100}) {
-		t.Errorf("users %v, want 200 MiB of unknown users and 100 of ada", users)
+	if len(users) != 2 || users[0] != (UserMemory{"", 300}) || users[1] != (UserMemory{"ada", 100}) {
+		t.Errorf("users %v, want 300 MiB of unknown users and 100 of ada", users)
 	}
 }

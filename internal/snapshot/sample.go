@@ -23,9 +23,9 @@ func (s *Snapshot) ProcessesKnownOf(g *GPU) bool {
 }
 
 // Sample returns the compact record of s: its GPUs, and after them as many of their MIG
-// devices as fit into [MaxGPUs]. Users counts compute processes only (see
-// [Process.Computes] and [Process.Login]); a process of unknown size counts as 0 MiB. It is nil for
-// a GPU whose processes are not known.
+// devices as fit into [MaxGPUs]. Users counts processes that compute (see [Process.Computes] and
+// [Process.Login]), and dead ones as those of an unknown user, because what they hold is not free; a
+// process of unknown size counts as 0 MiB. It is nil for a GPU whose processes are not known.
 func (s *Snapshot) Sample() Sample {
 	sample := Sample{Seq: s.Seq, At: TimeOf(s.CollectedAt.Time).Time}
 	if s.GPUs == nil {
@@ -61,7 +61,7 @@ func (s *Snapshot) usersOf(g *GPU, device int) []UserMemory {
 	held := map[string]int64{}
 	for i := range s.Processes {
 		p := &s.Processes[i]
-		if p.GPU != g.Index || !p.Computes() {
+		if p.GPU != g.Index || !p.Computes() && !p.Dead() {
 			continue
 		}
 		if device >= 0 {
@@ -73,7 +73,11 @@ func (s *Snapshot) usersOf(g *GPU, device int) []UserMemory {
 				continue
 			}
 		}
-		held[p.Login()] += value(p.UsedMemory)
+		name := ""
+		if p.Computes() {
+			name = p.Login()
+		}
+		held[name] += value(p.UsedMemory)
 	}
 	users := make([]UserMemory, 0, len(held))
 	for name, memory := range held {

@@ -174,7 +174,7 @@ func listMark(s board.State) string {
 }
 
 func (t *textPage) listCells(g *board.GPU, wide bool) []string {
-	status, since := listMark(g.State), ""
+	status, since, users := listMark(g.State), "", ""
 	switch {
 	case len(g.Slices) > 0:
 		if g.FreeSlices() > 0 {
@@ -189,6 +189,9 @@ func (t *textPage) listCells(g *board.GPU, wide bool) []string {
 	case wide && g.State != board.Free:
 		status += " " + string(g.State)
 	}
+	if g.State != board.Stuck { // for which a line below says who left the memory
+		users = t.people(g)
+	}
 	switch g.State {
 	case board.Busy, board.InUse, board.Contested:
 		if !g.Since.IsZero() {
@@ -201,7 +204,7 @@ func (t *textPage) listCells(g *board.GPU, wide bool) []string {
 	return []string{
 		g.Label(), status, t.safe(cmp.Or(g.ShortName, g.Name)),
 		t.number(g.UtilizationGPU) + " %", t.listMemory(g.MemoryUsed, g.MemoryTotal), t.number(g.Temperature), t.number(g.ClockSM),
-		t.people(g), since, t.listPIDs(g), t.programs(g),
+		users, since, t.listPIDs(g), t.programs(g),
 	}
 }
 
@@ -301,14 +304,14 @@ func (t *textPage) stuck(g *board.GPU) string {
 		if !p.Dead() {
 			continue
 		}
-		gone = append(gone, strconv.Itoa(p.PID))
+		gone = append(gone, strconv.Itoa(p.PID)+" ("+t.safe(p.Owner().String())+")")
 		for _, c := range p.Children {
 			children = append(children, strconv.Itoa(c.PID)+" ("+t.safe(cmp.Or(c.User, "?"))+")")
 		}
 	}
 	s := listReason(board.ReasonUnowned)
 	if len(gone) > 0 {
-		s = "its memory was " + t.people(g) + ": pid " + strings.Join(gone, ",") + ", which has ended"
+		s = "its memory belongs to pid " + strings.Join(gone, ", ") + ", which has ended"
 	}
 	if len(children) > 0 {
 		s += "; stop what it left running: " + strings.Join(children, ", ")

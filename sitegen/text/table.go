@@ -233,7 +233,7 @@ func (t *textPage) stateWords(g *board.GPU) string {
 			s += " (" + t.safe(g.Booking.Name) + ")"
 		}
 	case board.InUse, board.Busy, board.Stuck:
-		s += " " + people
+		s = strings.TrimSpace(s + " " + people)
 	}
 	if d := g.IdleFor(t.b.GeneratedAt); d > 0 {
 		s += " idle " + board.Span(d)
