@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -36,27 +37,31 @@ func (v *view) lineOf(h *board.Host) *templates.Card {
 		c.Glyphs = append(c.Glyphs, templates.Glyph{State: string(g.State), X: len(c.Glyphs) * glyphStep, Soon: soon})
 	}
 	c.GlyphWidth = max(0, len(c.Glyphs)*glyphStep-3)
-	c.Users = usersOf(h)
+	c.Users = v.usersOf(h)
 	return c
 }
 
-// usersOf names the people on a host, those with the most GPUs first.
-func usersOf(h *board.Host) string {
-	gpus := map[string]int{} // of each person
-	var users []string
+// usersOf names who is on a host, those with the most GPUs first.
+func (v *view) usersOf(h *board.Host) string {
+	gpus := map[snapshot.Owner]int{}
+	var users []snapshot.Owner
 	for g := range h.Units() {
+		var on []snapshot.Owner
 		for _, name := range peopleOn(g) {
-			if gpus[name]++; gpus[name] == 1 {
-				users = append(users, name)
+			on = append(on, snapshot.Owner{Person: name})
+		}
+		for _, who := range append(on, g.Unknown()...) {
+			if gpus[who]++; gpus[who] == 1 {
+				users = append(users, who)
 			}
 		}
 	}
-	slices.SortStableFunc(users, func(x, y string) int { return cmp.Compare(gpus[y], gpus[x]) })
+	slices.SortStableFunc(users, func(x, y snapshot.Owner) int { return cmp.Compare(gpus[y], gpus[x]) })
 	var named []string
-	for _, name := range users[:min(len(users), maxLineUsers)] {
-		text := render.Clean(name)
-		if gpus[name] > 1 {
-			text += fmt.Sprintf("×%d", gpus[name])
+	for _, who := range users[:min(len(users), maxLineUsers)] {
+		text := v.words.owner(who)
+		if gpus[who] > 1 {
+			text += fmt.Sprintf("×%d", gpus[who])
 		}
 		named = append(named, text)
 	}

@@ -1,0 +1,354 @@
+package sitegen_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/events"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/sitegen/data"
+	"gpuboard/sitegen/page"
+	"gpuboard/sitegen/render"
+	"gpuboard/sitegen/text"
+)
+
+// A whoCase is one GPU, on a host of its own, and who is on it.
+type whoCase struct {
+	name    string
+	p       snapshot.Process
+	used    int64 // MiB
+	state   board.State
+	person  string // who uses it
+	unknown string // who uses it without being known
+	left    string // who left its memory
+}
+
+func (c whoCase) host() string { return strings.ReplaceAll(c.name, " ", "-") }
+
+// user is who uses the GPU, in words.
+func (c whoCase) user() string { return c.person + c.unknown }
+
+func whoCases() []whoCase {
+	const full = 20000
+	uid := func(n int64) *int64 { return &n }
+	root := snapshot.Process{User: "root", UID: uid(0), Type: snapshot.Compute, Program: "python3"}
+	with := func(p snapshot.Process, change func(*snapshot.Process)) snapshot.Process { change(&p); return p }
+	of := func(user string, n int64) snapshot.Process {
+		return with(root, func(p *snapshot.Process) { p.User, p.UID = user, uid(n) })
+	}
+	in := func(p snapshot.Process) snapshot.Process {
+		return with(p, func(p *snapshot.Process) { p.Container = "a1b2c3d4" })
+	}
+	gone := func(p snapshot.Process) snapshot.Process {
+		return with(p, func(p *snapshot.Process) { p.Alive = new(false) })
+	}
+	return []whoCase{
+		{"compute", of("ada", 1001), full, board.Busy, "ada", "", ""},
+		{"both", with(of("bea", 1002), func(p *snapshot.Process) { p.Type = snapshot.ComputeGraphics }), full, board.Busy, "bea", "", ""},
+		{"a type of tomorrow", with(of("cem", 1003), func(p *snapshot.Process) { p.Type = "M" }), full, board.Busy, "cem", "", ""},
+		{"digits", of("20210015", 5012), full, board.Busy, "20210015", "", ""},
+		{"a person in a container", in(of("dora", 1004)), full, board.Busy, "dora", "", ""},
+		{"graphics", with(of("gdm", 120), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), 300, board.Free, "", "", ""},
+		{"graphics of a person", with(of("eva", 1005), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), 300, board.Free, "", "", ""},
+		{"mps", with(root, func(p *snapshot.Process) { p.Program = "nvidia-cuda-mps-server" }), 30, board.Free, "", "", ""},
+		{"dcgm", with(of("fay", 1006), func(p *snapshot.Process) { p.Program = "nv-hostengine" }), 30, board.Free, "", "", ""},
+		{"dead", gone(snapshot.Process{Type: snapshot.Compute, Program: "python3"}), full, board.Stuck, "", "", "unknown"},
+		{"zombie", gone(of("kai", 1007)), full, board.Stuck, "", "", "kai"},
+		{"zombie of root", gone(root), full, board.Stuck, "", "", "unknown (root)"},
+		{"root", root, full, board.Busy, "", "unknown (root)", ""},
+		{"root in a container", in(root), full, board.Busy, "", "unknown (root in container a1b2c3d4)", ""},
+		{"a mapped uid", in(of("100999", 100999)), full, board.Busy, "", "unknown (uid 100999 in container a1b2c3d4)", ""},
+		{"a bare uid", of("100999", 100999), full, board.Busy, "", "unknown (uid 100999)", ""},
+		{"a service account", of("ci", 1500), full, board.Busy, "", "unknown (ci)", ""},
+		{"a system account", of("munge", 998), full, board.Busy, "", "unknown (munge)", ""},
+		{"an older drop", snapshot.Process{User: "root", Type: snapshot.Compute, Program: "python3"}, full, board.Busy, "", "unknown (root)", ""},
+		{"nothing known", snapshot.Process{Type: snapshot.Compute}, full, board.Busy, "", "unknown", ""},
+	}
+}
+
+// whoBoard merges one host for each case; nobody has booked anything.
+func whoBoard(cases []whoCase, now time.Time) (*board.Board, map[string]*snapshot.Snapshot) {
+	in := board.Input{Now: now, Interval: 20 * time.Second, Reports: map[string]board.Report{}, Settings: board.Settings{ServiceAccounts: []string{"ci"}}}
+	snaps := map[string]*snapshot.Snapshot{}
+	for i, c := range cases {
+		p := c.p
+		p.PID, p.UsedMemory = 4000+i, new(c.used)
+		if p.Alive == nil {
+			p.Alive = new(true)
+		}
+		if p.StartedAt == nil && *p.Alive {
+			p.StartedAt = &snapshot.Time{Time: now.Add(-time.Hour)}
+		}
+		snap := &snapshot.Snapshot{
+			Host: c.host(), CollectedAt: snapshot.Time{Time: now}, IntervalSeconds: 20, GPUsComplete: true, Processes: []snapshot.Process{p},
+			GPUs: []snapshot.GPU{{UUID: fmt.Sprintf("GPU-%d", i), Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(c.used), UtilizationGPU: new(0)}},
+		}
+		snaps[c.host()] = snap
+		in.Hosts = append(in.Hosts, inventory.Host{Name: c.host()})
+		in.Reports[c.host()] = board.Report{Snapshot: snap}
+	}
+	b, _ := board.Merge(in)
+	return b, snaps
+}
+
+// Whatever somebody asks, the answer to who is on a GPU is one.
+func TestEveryFaceNamesTheSame(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 42, 0, 0, time.UTC)
+	cases := whoCases()
+	b, snaps := whoBoard(cases, now)
+	files := whoFiles(t, b)
+	var sheet bytes.Buffer
+	if err := data.WriteCSV(&sheet, b); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&sheet).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, seen := events.Diff(events.Memory{}, b)
+	front, search := whoLines(t, files["index.html"])
+	hidden := b.Mask(board.Privacy{Programs: board.ProgramsHidden})
+	maskedFiles := whoFiles(t, hidden)
+
+	people := map[string]bool{}
+	for _, c := range cases {
+		h := hostNamed(b, c.host())
+		g := &h.GPUs[0]
+		if g.State != c.state {
+			t.Errorf("%s: %s, want %s", c.name, g.State, c.state)
+		}
+		face := func(name, got, want string) {
+			t.Helper()
+			if got != want {
+				t.Errorf("%s: %s says %q, want %q", c.name, name, got, want)
+			}
+		}
+		if c.person != "" {
+			people[c.person] = true
+		}
+
+		for name, from := range map[string]map[string]string{"the API": files, "the API without programs": maskedFiles} {
+			var doc struct {
+				GPUs []struct {
+					Users   []string `json:"users"`
+					Unknown []string `json:"unknown_users"`
+					Left    []string `json:"left"`
+				} `json:"gpus"`
+			}
+			if err := json.Unmarshal([]byte(from["api/v1/hosts/"+c.host()+".json"]), &doc); err != nil {
+				t.Fatal(err)
+			}
+			face(name, fmt.Sprint(doc.GPUs[0].Users, doc.GPUs[0].Unknown, doc.GPUs[0].Left), fmt.Sprintf("[%s] [%s] [%s]", c.person, c.unknown, c.left))
+		}
+		back, _, err := data.ReadHost(strings.NewReader(files["api/v1/hosts/"+c.host()+".json"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := &back.GPUs[0]
+		face("the API read back", strings.Join(read.Users(), " ")+fmt.Sprint(read.Unknown(), read.Left()), c.person+fmt.Sprintf("[%s] [%s]", c.unknown, c.left))
+
+		column := func(name string) string {
+			row := slices.IndexFunc(lines, func(l []string) bool { return l[0] == c.host() })
+			return lines[row][slices.Index(lines[0], name)]
+		}
+		face("CSV's users", column("users"), c.person)
+		face("CSV's unknown users", column("unknown_users"), c.unknown)
+		face("CSV's left", column("left"), c.left)
+		if program := column("programs"); (program != "") != (c.user() != "" && c.p.Program != "") {
+			t.Errorf("%s: CSV has the program %q", c.name, program)
+		}
+
+		left := c.left
+		if left != "" {
+			left = "left by " + left
+		}
+		face("the host's page", whoOnPage(t, files["hosts/"+c.host()+"/index.html"]), c.user())
+		face("the host's page, of a stuck GPU", regexp.MustCompile(`left by [^<]*`).FindString(files["hosts/"+c.host()+"/index.html"]), left)
+		face("a line of the front page", front[c.host()], c.user())
+		face("the search", strings.TrimSuffix(search[c.host()], " "+c.p.Program), c.user())
+
+		status, list := &bytes.Buffer{}, &bytes.Buffer{}
+		alone := *b
+		alone.Hosts = []board.Host{*h}
+		if err := text.Status(status, &alone, text.Options{Width: 300}); err != nil {
+			t.Fatal(err)
+		}
+		cells := strings.Split(strings.Split(status.String(), "\n")[5], "|")
+		face("status", strings.TrimSpace(cells[7]), c.user()+left)
+		if err := text.List(list, &alone, text.Options{Width: 300}); err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(list.String(), " "+c.user()+" "); c.user() != "" && !has || strings.Contains(list.String(), fmt.Sprint(g.Processes[0].PID)) != (c.user()+c.left != "") {
+			t.Errorf("%s: list says\n%s", c.name, list)
+		}
+		face("list, of a stuck GPU", regexp.MustCompile(`belongs to pid \d+ \((.*)\), which`).ReplaceAllString(regexp.MustCompile(`belongs to pid .*, which`).FindString(list.String()), "$1"), c.left)
+		for _, name := range []string{c.person, c.p.User} {
+			if name == "" {
+				continue
+			}
+			_, shown := text.Shown(h, text.Options{User: name})
+			want := c.user() != "" && (c.person != "" || c.p.Container == "") || c.left == name
+			if shown != want {
+				t.Errorf("%s: status --user %s shows it: %t", c.name, name, shown)
+			}
+		}
+
+		var agent struct {
+			GPUs []struct{ Users, PIDs string }
+		}
+		if err := json.Unmarshal([]byte(files["compat/gpu_status/"+c.host()+".json"]), &agent); err != nil {
+			t.Fatal(err)
+		}
+		short := c.person
+		if c.unknown != "" {
+			short = "?"
+		}
+		face("nvgpu's shape", agent.GPUs[0].Users, short)
+		var monitor struct {
+			Nodes []struct {
+				Hostname string
+				GPUs     []struct {
+					Users []struct{ Username string }
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(files["compat/get-status.json"]), &monitor); err != nil {
+			t.Fatal(err)
+		}
+		name := ""
+		for _, m := range monitor.Nodes {
+			if m.Hostname == c.host() && len(m.GPUs[0].Users) > 0 {
+				name = m.GPUs[0].Users[0].Username
+			}
+		}
+		face("gpu-cluster-monitor's shape", name, c.user())
+
+		who := ""
+		for _, j := range b.Jobs(booking.Booking{Host: c.host(), Target: booking.Target{All: true, Index: -1}}, func(string) bool { return false }) {
+			who += j.Who.String()
+		}
+		face("book", who, c.user())
+		remembered := ""
+		for key, memory := range seen.GPUs {
+			if strings.HasPrefix(key, c.host()+"/") {
+				remembered = strings.Join(memory.Users, " ")
+			}
+		}
+		face("an event", remembered, c.person)
+
+		sample := map[string]bool{}
+		for _, u := range snaps[c.host()].Sample().GPUs[0].Users {
+			sample[u.User] = true
+		}
+		delete(sample, "")
+		delete(sample, "ci") // a setting of the web host, which leaves it out of all sums
+		face("a sample of history", strings.Join(slices.Collect(maps.Keys(sample)), " "), c.person)
+	}
+
+	want := slices.Sorted(maps.Keys(people))
+	for name, got := range map[string][]string{
+		"the board":         whoMatches(files["api/v1/users.json"], `"name":"([^"]*)"`),
+		"the metrics":       whoMatches(files["metrics.txt"], `gpuboard_user_gpus_used\{user="([^"]*)"`),
+		"the list of pages": whoMatches(files["users/index.html"], `href="[^"]*users/[^"/]+/index\.html"[^>]*>([^<]*)</a>`),
+	} {
+		if !slices.Equal(got, want) {
+			t.Errorf("people of %s: %q, want %q", name, got, want)
+		}
+	}
+	calendars := 0
+	for path := range files {
+		if strings.HasPrefix(path, "users/") && strings.HasSuffix(path, ".ics") {
+			calendars++
+		}
+	}
+	if calendars != len(want) {
+		t.Errorf("%d calendars of people, want %d", calendars, len(want))
+	}
+}
+
+func hostNamed(b *board.Board, name string) *board.Host {
+	return &b.Hosts[slices.IndexFunc(b.Hosts, func(h board.Host) bool { return h.Name == name })]
+}
+
+func whoFiles(t *testing.T, b *board.Board) map[string]string {
+	t.Helper()
+	in := render.Input{Board: b, Site: render.Site{Lab: "Lab", Zone: time.UTC, Interval: 20 * time.Second, Compat: []string{"all"}}}
+	all := map[string]string{}
+	pages, err := page.Files(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := data.Files(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range slices.Concat(pages, docs) {
+		all[f.Path] = string(f.Content)
+	}
+	return all
+}
+
+// whoOnPage returns who is on the first GPU of a host's page.
+func whoOnPage(t *testing.T, content string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?s)<td class="w">(.*?)</td>`).FindStringSubmatch(content)
+	if m == nil {
+		t.Fatal("no row has who is on it")
+	}
+	before, _, _ := strings.Cut(m[1], "<details")
+	named := regexp.MustCompile(`(?s)<(?:b|a)[^>]*class="p"[^>]*>(.*?)</(?:b|a)>`).FindStringSubmatch(before)
+	if named == nil {
+		return ""
+	}
+	return html.UnescapeString(named[1])
+}
+
+// whoLines returns the people on the line of each host of the front page, and what the search finds a host's GPU by.
+func whoLines(t *testing.T, content string) (lines, search map[string]string) {
+	t.Helper()
+	lines, search = map[string]string{}, map[string]string{}
+	for _, m := range regexp.MustCompile(`(?s)<li id="([^"]*)"[^>]*class="host.*?<span class="us">([^<]*)<`).FindAllStringSubmatch(content, -1) {
+		lines[m[1]] = html.UnescapeString(strings.TrimSpace(m[2]))
+	}
+	var found struct {
+		Hosts []struct {
+			ID   string
+			GPUs [][]any
+		}
+	}
+	script := regexp.MustCompile(`(?s)<script id="_gpus"[^>]*>(.*?)</script>`).FindStringSubmatch(content)
+	if script == nil {
+		t.Fatal("the front page has nothing to search")
+	}
+	if err := json.Unmarshal([]byte(script[1]), &found); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range found.Hosts {
+		if len(h.GPUs[0]) > 3 {
+			search[h.ID] = h.GPUs[0][3].(string)
+		}
+	}
+	return lines, search
+}
+
+func whoMatches(content, expression string) []string {
+	var found []string
+	for _, m := range regexp.MustCompile(expression).FindAllStringSubmatch(content, -1) {
+		found = append(found, html.UnescapeString(m[1]))
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
