@@ -239,7 +239,7 @@ func (m *merger) past(g *GPU, host string) {
 func (m *merger) processes(g snapshot.GPU, procs []snapshot.Process) []Process {
 	var out []Process
 	for _, p := range procs {
-		bp := Process{Process: p, Person: m.personOn(m.person(p.Login()))}
+		bp := Process{Process: p, Person: m.personOn(m.Who(p.Login()))}
 		if p.UsedMemory != nil && g.MemoryTotal != nil && *g.MemoryTotal > 0 {
 			share := min(float64(*p.UsedMemory)/float64(*g.MemoryTotal), 1)
 			bp.Share = &share

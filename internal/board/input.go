@@ -2,6 +2,7 @@ package board
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"gpuboard/internal/booking"
@@ -35,15 +36,20 @@ type Input struct {
 	Demo     bool
 }
 
-// Who returns the person behind a login name; "" for a system or service account, which is nobody's.
+// Who returns the person behind a login name; "" for a system or service account, which is nobody's, and
+// for a name that ps has cut and Person does not know, because it may be that of several.
 func (in *Input) Who(login string) string {
-	switch {
-	case login == "" || snapshot.SystemAccount(login) || slices.Contains(in.Settings.ServiceAccounts, login):
+	if login == "" || snapshot.SystemAccount(login) || slices.Contains(in.Settings.ServiceAccounts, login) {
 		return ""
-	case in.Person == nil:
-		return login
 	}
-	return in.Person(login)
+	who := login
+	if in.Person != nil {
+		who = in.Person(login)
+	}
+	if who == login && strings.HasSuffix(login, "+") {
+		return ""
+	}
+	return who
 }
 
 // A Report is what one drop holds.

@@ -64,7 +64,6 @@ type merger struct {
 	recent *history.Recent
 	booked []booking.Booking             // all, for the cards that they mean
 	byHost map[string][]*booking.Booking // the same, by start
-	people map[string]string             // what Who answered; it may be slow
 	onHost map[string]bool               // the people of the host that is being made
 	more   bool                          // it has more than maxPeople
 	known  map[string][]Mark             // what is remembered of GPUs, by host, in order of index
@@ -75,7 +74,7 @@ type merger struct {
 }
 
 func newMerger(in Input) *merger {
-	m := &merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent, byHost: map[string][]*booking.Booking{}, people: map[string]string{},
+	m := &merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent, byHost: map[string][]*booking.Booking{},
 		known: map[string][]Mark{}, cards: map[string]map[string]*place{}, full: map[string]bool{},
 		next: Marks{GPUs: map[string]Mark{}, Bookings: map[string]string{}}}
 	m.Now = in.Now.Round(0) // the time of day, without the process's own monotonic reading
@@ -103,16 +102,6 @@ func newMerger(in Input) *merger {
 		slices.SortStableFunc(known, func(x, y Mark) int { return cmp.Compare(x.Card.Index, y.Card.Index) })
 	}
 	return m
-}
-
-// person is who is behind a Unix user; "" if that is nobody.
-func (m *merger) person(user string) string {
-	who, known := m.people[user]
-	if !known {
-		who = m.Who(user)
-		m.people[user] = who
-	}
-	return who
 }
 
 // host makes one card.

@@ -158,7 +158,7 @@ func (m *merger) users(hosts []Host) []User {
 		}
 	}
 	for _, past := range m.recent.Users {
-		if who := m.person(past.Name); who != "" {
+		if who := m.Who(past.Name); who != "" {
 			addMeans(user(who), past.Mean2h, past.Mean24h, past.Mean1w)
 		}
 	}

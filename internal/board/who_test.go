@@ -87,7 +87,9 @@ func TestWhoIsOnAGPU(t *testing.T) {
 	server.Program = "nvidia-cuda-mps-server"
 	zombie := proc("kai", snapshot.Compute, 5000)
 	zombie.Alive = new(false)
-	person := func(login string) string { return strings.TrimSuffix(login, "2") }
+	person := func(login string) string {
+		return strings.TrimSuffix(strings.Replace(login, "elonglon+", "elonglonger", 1), "2")
+	}
 	full := a100()
 	full.MemoryUsed = new(int64(9000))
 
@@ -100,6 +102,8 @@ func TestWhoIsOnAGPU(t *testing.T) {
 		{"people", []snapshot.Process{proc("kai", snapshot.Compute, 1), proc("ada", snapshot.ComputeGraphics, 2), proc("ada2", snapshot.Compute, 3)}, board.Busy, "ada kai", "", "", "ada2 ada kai"},
 		{"nobody", []snapshot.Process{proc("gdm", snapshot.Graphics, 100), server}, board.Free, "", "", "", ""},
 		{"somebody unknown", []snapshot.Process{proc("ada", snapshot.Compute, 1), root, root}, board.Busy, "ada", "unknown (root in container a1b2c3d4)", "", "root root ada"},
+		{"somebody whose name is cut", []snapshot.Process{proc("averyver+", snapshot.Compute, 1)}, board.Busy, "", "unknown (averyver+)", "", "averyver+"},
+		{"somebody whose cut name the aliases know", []snapshot.Process{proc("elonglon+", snapshot.Compute, 1)}, board.Busy, "elonglonger", "", "", "elonglon+"},
 		{"somebody who is gone", []snapshot.Process{zombie, gone(400), proc("gdm", snapshot.Graphics, 100)}, board.Stuck, "", "", "kai unknown", ""},
 		{"one alive beside one who is gone", []snapshot.Process{zombie, proc("ada", snapshot.Compute, 1)}, board.Busy, "ada", "", "", "ada"},
 	} {
