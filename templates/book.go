@@ -14,6 +14,7 @@ type BookPage struct {
 	Models       []string // to choose from
 	Offer        *BookOffer
 	Jobs         []BookJob    // of others, on what is to be booked
+	Over         string       // what a tick says: which jobs these are
 	Lines        []BookedLine // of what is to be booked; without, the user's own
 	Saved        []BookedLine // just now
 	Released     bool         // just now
@@ -34,7 +35,7 @@ type BookFields struct {
 	OneHost                    bool
 	Name, From, Until, Comment string
 	Sure                       string   // what was asked about
-	Over                       bool     // running jobs are agreed to
+	Over                       string   // the running jobs that are agreed to
 	IDs                        []string // of the bookings that are to be changed
 	End                        string   // the new one
 }

@@ -46,7 +46,7 @@ func jobsOn(h *Host, g *GPU, mine func(string) bool) []booking.Job {
 		if !known {
 			n = len(jobs)
 			at[who] = n
-			jobs = append(jobs, booking.Job{Place: place, Who: who, Program: p.Program})
+			jobs = append(jobs, booking.Job{Place: place, Who: who, Program: p.Program, PID: p.PID})
 		}
 		j := &jobs[n]
 		if p.UsedMemory != nil {

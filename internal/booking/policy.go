@@ -19,9 +19,10 @@ type Policy struct {
 	Written string
 	// Force overrides existing bookings, and allows changes of those of others.
 	Force bool
-	// OverRunning books what others are using. Running says what runs on the GPUs
-	// of a booking; nil if that is not known.
-	OverRunning bool
+	// OverRunning is the [Digest] of the jobs of others that the person agrees to book
+	// over; "" for none. Running says what runs on the GPUs of a booking; nil if that is
+	// not known.
+	OverRunning string
 	Running     func(Booking) []Job
 	Now         time.Time
 	Zone        *time.Location // of the times that people type
@@ -57,6 +58,8 @@ const (
 	BadBegin  Reason = "bad-begin"  // the beginning cannot be read, or is over
 	BadEnd    Reason = "bad-end"    // the end cannot be read, or cannot be chosen
 	Running   Reason = "running"    // others are using it: Jobs
+	// RunningChanged means that others are using it, and not those that the person agreed to: Jobs.
+	RunningChanged Reason = "running-changed"
 )
 
 // A Refusal is the error of a change that the policy does not allow.

@@ -192,28 +192,53 @@ func TestPolicyForOwnBookings(t *testing.T) {
 	}
 }
 
+// A yes to jobs is a yes to these jobs: the same ones may use more memory, and nobody else may run.
 func TestPolicyOverRunning(t *testing.T) {
-	bobs := []Job{{Place: "a:0", Who: snapshot.Owner{Person: "bob"}, Program: "python3"}}
+	start := at(t, "2026-11-20")
+	bob := Job{Place: "a:0", Who: snapshot.Owner{Person: "bob"}, Program: "python3", Since: start, Memory: 1000}
+	grown, later, other, unknown := bob, bob, bob, Job{Place: "a:1", Unknown: true}
+	grown.Program, grown.Memory = "train.py", 70000
+	later.Since = start.Add(time.Hour)
+	other.Place = "a:1"
+	nobody := bob
+	nobody.Who = snapshot.Owner{Account: "root"}
+	eve := bob
+	eve.Who = snapshot.Owner{Person: "eve"}
+	silent, next := Job{Place: "a:0", PID: 7}, Job{Place: "a:0", PID: 8}
+
 	for _, tc := range []struct {
-		name        string
-		running     []Job
-		over, force bool
-		refused     bool
+		name          string
+		shown, now    []Job // with the yes, and when it is booked
+		force, refuse bool
 	}{
 		{name: "idle"},
-		{name: "in use", running: bobs, refused: true},
-		{name: "in use, and agreed to", running: bobs, over: true},
-		{name: "in use, with force", running: bobs, force: true},
+		{name: "idle by now", shown: []Job{bob}},
+		{name: "in use", now: []Job{bob}, refuse: true},
+		{name: "in use, with force", now: []Job{bob}, force: true},
+		{name: "as shown", shown: []Job{bob, unknown}, now: []Job{unknown, bob}},
+		{name: "with more memory", shown: []Job{bob}, now: []Job{grown}},
+		{name: "a later job", shown: []Job{bob}, now: []Job{later}, refuse: true},
+		{name: "another GPU", shown: []Job{bob}, now: []Job{other}, refuse: true},
+		{name: "somebody else", shown: []Job{bob}, now: []Job{eve}, refuse: true},
+		{name: "somebody unknown", shown: []Job{bob}, now: []Job{nobody}, refuse: true},
+		{name: "a process without a start", shown: []Job{silent}, now: []Job{silent}},
+		{name: "another process without a start", shown: []Job{silent}, now: []Job{next}, refuse: true},
+		{name: "one more", shown: []Job{bob}, now: []Job{bob, unknown}, refuse: true},
+		{name: "one less", shown: []Job{bob, eve}, now: []Job{eve}, refuse: true},
 	} {
 		p := policyOf(t)
-		p.OverRunning, p.Force, p.Running = tc.over, tc.force, func(Booking) []Job { return tc.running }
+		p.OverRunning, p.Force, p.Running = Digest(tc.shown), tc.force, func(Booking) []Job { return tc.now }
 		c, err := p.Book(nil, Booking{Host: "a", From: p.Now, Until: at(t, "2026-11-21")})
 		var r *Refusal
-		if tc.refused {
-			if !errors.As(err, &r) || r.Reason != Running || len(r.Jobs) != 1 {
+		if tc.refuse {
+			want := Running
+			if tc.shown != nil {
+				want = RunningChanged
+			}
+			if !errors.As(err, &r) || r.Reason != want || len(r.Jobs) != len(tc.now) {
 				t.Errorf("%s: %v", tc.name, err)
 			}
-		} else if err != nil || len(c.Done) != 1 || len(c.Running) != len(tc.running) {
+		} else if err != nil || len(c.Done) != 1 || len(c.Running) != len(tc.now) {
 			t.Errorf("%s: %+v, %v", tc.name, c, err)
 		}
 	}

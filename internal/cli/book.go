@@ -27,7 +27,8 @@ type bookRequest struct {
 	gpus                  int
 	pick                  wanted
 	force, dryRun, asJSON bool
-	oneHost, overRunning  bool
+	oneHost               bool
+	overRunning           string // overNow, or which jobs: a booking.Digest
 	at                    string
 	// again is the command as it was typed without some flags and with more.
 	again func(without []string, more ...string) string
@@ -43,7 +44,8 @@ func (a *app) bookCommand() *cobra.Command {
 			"GPUs, on one host if possible.\n\n" +
 			"A GPU that somebody else has booked is refused; the message names the booking. --force books\n" +
 			"it all the same, and the file records that. A GPU that others are using now is refused, too;\n" +
-			"the message says who, since when and how much memory. --over-running books it all the same.\n" + exitStatus,
+			"the message says who, since when and how much memory, and its hint books it all the same, over\n" +
+			"these jobs and no others. --over-running alone books over those that run now.\n" + exitStatus,
 		Example: "  gpuboard book --gpus 1 --for 2h\n  gpuboard book gpu01:0,1 --for 2d6h --comment \"camera ready\"\n" +
 			"  gpuboard book gpu01 --from \"mon 08:00\" --until \"mon 18:00\" --kind maintenance\n" +
 			"  gpuboard book --gpus 2 --model a100 --min-memory 40G --until \"fri 18:00\"\n" +
@@ -62,7 +64,8 @@ func (a *app) bookCommand() *cobra.Command {
 			if err := e.readBoard(c.Context(), cfg, r.gpus > 0); err != nil {
 				return err
 			}
-			e.Force, e.OverRunning = r.force, r.overRunning
+			e.Force = r.force
+			e.look = func() error { return e.readBoard(c.Context(), cfg, true) }
 			r.again = func(without []string, more ...string) string {
 				return shell.Join(slices.Concat(commandLine(c, without...), more, args)...)
 			}
@@ -85,7 +88,8 @@ func (a *app) bookCommand() *cobra.Command {
 	c.Flags().StringVar(&r.pick.minMemory, "min-memory", "", "with --gpus: only GPUs with at least this `MEMORY`, such as 40G (as vendors count) or 40Gi")
 	c.Flags().BoolVar(&r.pick.MIG, "mig", false, "with --gpus: MIG slices, and not whole GPUs")
 	c.Flags().BoolVar(&r.oneHost, "same-host", false, "with --gpus: all of them on one host")
-	c.Flags().BoolVar(&r.overRunning, "over-running", false, "book GPUs that others are using now")
+	c.Flags().StringVar(&r.overRunning, "over-running", "", "book GPUs that others are using now; with `JOBS`, as a refusal has it, over these and no others")
+	c.Flags().Lookup("over-running").NoOptDefVal = overNow
 	c.Flags().BoolVar(&r.force, "force", false, "book despite other bookings, and GPUs that the board does not know")
 	c.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the change to the file without making it")
 	c.Flags().BoolVar(&r.asJSON, "json", false, "print JSON")
@@ -95,6 +99,9 @@ func (a *app) bookCommand() *cobra.Command {
 	c.ValidArgsFunction = a.completeHosts
 	return c
 }
+
+// overNow is --over-running without a value: whatever runs when the command looks.
+const overNow = "now"
 
 func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 	const which = "gpuboard book gpu01:0 --for 2d; or --gpus 2 to have free ones picked"
@@ -160,7 +167,19 @@ func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error 
 		}
 		e.unusable(wanted)
 	}
+	e.OverRunning = r.overRunning
+	if r.overRunning == overNow {
+		e.OverRunning = ""
+		if r.gpus == 0 {
+			e.OverRunning = booking.Digest(e.Jobs(wanted))
+		}
+	}
 	return e.finish(ctx, r, "booked", func(data []byte) (booking.Change, error) {
+		if e.OverRunning != "" { // what runs there may have changed while the lock was waited for
+			if err := e.look(); err != nil {
+				return booking.Change{}, err
+			}
+		}
 		list := wanted
 		if r.gpus > 0 {
 			if list, err = e.choose(data, r, one, wanted); err != nil {
@@ -300,8 +319,8 @@ func (e *editor) unusable(wanted []booking.Booking) {
 func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit func([]byte) (booking.Change, error)) error {
 	c, err := e.change(ctx, r.dryRun, edit)
 	var refusal *booking.Refusal
-	if errors.As(err, &refusal) && refusal.Reason == booking.Running {
-		return failure.New(failure.ExitError, errors.New(strings.Join(e.jobs(refusal.Jobs), "\n")), "ask who may be using it, or book it all the same: "+r.again(nil, "--over-running"))
+	if errors.As(err, &refusal) && len(refusal.Jobs) > 0 {
+		return e.inUse(r, refusal)
 	}
 	if err != nil {
 		return e.failed(err)
@@ -314,6 +333,25 @@ func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit f
 		fmt.Fprintf(e.app.stderr, "gpuboard: note: %s\n", failure.Printable(n))
 	}
 	return e.print(verb, c, r.asJSON, r.dryRun)
+}
+
+// inUse says what others run, and how to book over that and nothing else.
+func (e *editor) inUse(r *bookRequest, refusal *booking.Refusal) error {
+	if r.asJSON {
+		if err := e.print("refused", booking.Change{Running: refusal.Jobs}, true, r.dryRun); err != nil {
+			return err
+		}
+	}
+	lines := e.jobs(refusal.Jobs)
+	if refusal.Reason == booking.RunningChanged {
+		lines[0] = "who is using it has changed since you looked: " + lines[0]
+	}
+	again := r.again([]string{"over-running"}, "--over-running="+booking.Digest(refusal.Jobs))
+	return failure.New(
+		failure.ExitError,
+		errors.New(strings.Join(lines, "\n")),
+		"ask who may be using it, or book it all the same, over these jobs: "+again,
+	)
 }
 
 // onWebHost runs a command on the web host by ssh where booking.ssh names one, unless a
@@ -359,7 +397,7 @@ func commandLine(c *cobra.Command, without ...string) []string {
 		case slices.Contains(without, f.Name):
 		case f.Value.Type() == "bool" && f.Value.String() == "true":
 			words = append(words, "--"+f.Name)
-		case f.Value.Type() == "bool":
+		case f.Value.Type() == "bool" || f.NoOptDefVal != "":
 			words = append(words, "--"+f.Name+"="+f.Value.String())
 		default:
 			words = append(words, "--"+f.Name, f.Value.String())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/cli"
+	"gpuboard/internal/testenv/sitetest"
 )
 
 // A counter is a directory in which people book.
@@ -149,6 +151,67 @@ func onlyAdded(t *testing.T, before, after, but string) {
 			t.Fatalf("the line %q is gone from\n%s", line, after)
 		}
 		rest = rest[i+1:]
+	}
+}
+
+// A yes is for the jobs that were shown. What begins between the look and the change refuses it, for
+// people and for programs.
+func TestOverRunningIsForWhatWasShown(t *testing.T) {
+	first := sitetest.Site{Busy: []string{"gpu01:0"}}.Files(t)
+	second := sitetest.Site{Busy: []string{"gpu01:1"}}.Files(t)
+	var looks atomic.Int32
+	var changeAt int32 // at which look the jobs are others; 0 for never
+	site := sitetest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		files := first
+		if r.URL.Path == "/api/v1/board.json" {
+			if n := looks.Add(1); changeAt > 0 && n >= changeAt {
+				files = second
+			}
+		}
+		_, _ = w.Write(files[strings.TrimPrefix(r.URL.Path, "/")])
+	})
+	c := newCounter(t)
+	book := func(code int, changed int32, args ...string) (stdout, stderr string) {
+		looks.Store(0)
+		changeAt = changed
+		return c.run(code, append([]string{"book", "gpu01:0,1", "--for", "1d", "--site-url", site, "--now=2026-11-20T09:42:00Z"}, args...)...)
+	}
+
+	_, stderr := book(1, 0)
+	digest := regexp.MustCompile(`hint: .*: gpuboard book .* '?(--over-running=[0-9a-f]+)`).FindStringSubmatch(stderr)
+	if digest == nil || !strings.Contains(stderr, "gpu01:0 is in use by ann") {
+		t.Fatalf("no hint with what was shown: %s", stderr)
+	}
+
+	// The digest of the refusal, and whatever runs at the first look: both meet others under the lock.
+	for _, yes := range []string{digest[1], "--over-running"} {
+		_, stderr := book(1, 2, yes)
+		if !strings.Contains(stderr, "who is using it has changed since you looked: gpu01:1 is in use by ann") {
+			t.Errorf("%s: %s", yes, stderr)
+		}
+	}
+	if _, stderr := book(1, 1, digest[1]); !strings.Contains(stderr, "has changed since you looked") {
+		t.Errorf("others at the first look: %s", stderr)
+	}
+
+	// Programs are told the same, and pass it back.
+	stdout, _ := book(1, 0, "--json")
+	var refused struct {
+		Action      string
+		Running     []struct{ Place, User string }
+		OverRunning string `json:"over_running"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &refused); err != nil {
+		t.Fatalf("%v: %s", err, stdout)
+	}
+	if refused.Action != "refused" || len(refused.Running) != 1 || refused.Running[0].Place != "gpu01:0" || refused.Running[0].User != "ann" {
+		t.Errorf("refused as JSON: %s", stdout)
+	}
+	if _, err := os.Stat(c.file); !os.IsNotExist(err) {
+		t.Errorf("a refusal booked: %v", err)
+	}
+	if _, stderr := book(0, 0, "--over-running="+refused.OverRunning, "--json"); !strings.Contains(stderr, "note: gpu01:0 is in use by ann") {
+		t.Errorf("what it went over is not named: %s", stderr)
 	}
 }
 

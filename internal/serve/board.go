@@ -30,20 +30,20 @@ func onBoard(b *board.Board, host string, target booking.Target) bool {
 	return false
 }
 
-// readBoard reads the board and what bookings are checked against.
-func readBoard(root *os.Root) (*board.Board, booking.Fleet, error) {
+// readBoard reads the board.
+func readBoard(root *os.Root) (*board.Board, error) {
 	file, err := root.Open(boardPath)
 	if err != nil {
-		return nil, booking.Fleet{}, fmt.Errorf("opening the board: %w", err)
+		return nil, fmt.Errorf("opening the board: %w", err)
 	}
 	defer file.Close()
 	p, err := data.ReadPublished(file)
 	if err != nil {
-		return nil, booking.Fleet{}, err
+		return nil, err
 	}
 	if file, err := root.Open(bookingsPath); err == nil { // without it the numbers count that were written
 		defer file.Close()
 		p.Board.Bookings, _ = data.ReadBookings(file)
 	}
-	return p.Board, p.Board.Fleet(), nil
+	return p.Board, nil
 }

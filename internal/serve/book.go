@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -159,22 +160,23 @@ type visit struct {
 
 // visit reads what a request is about. It is nil if the board does not have such a place.
 func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
-	b, fleet, err := readBoard(d.server.root)
-	if err != nil {
-		return nil, err
-	}
 	aliases := d.Aliases()
 	me := aliases.Canonical(login)
-	v := &visit{board: b, query: q, pages: d.Pages.In(q.Get("lang")), Policy: booking.Policy{Login: me, Person: me, Now: d.Now(), Zone: d.Zone, FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits, Fleet: fleet}}
-	v.Running = func(of booking.Booking) []booking.Job { return b.Jobs(of, aliases.Mine(v.Person)) }
-	v.page = page.Book{User: me, ForOthers: d.ForOthers, Now: v.Now, Interval: d.Interval, Board: b, Mine: v.Mine}
+	v := &visit{query: q, pages: d.Pages.In(q.Get("lang"))}
+	v.Policy = booking.Policy{
+		Login: me, Person: me, Now: d.Now(), Zone: d.Zone, FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits,
+	}
+	v.page = page.Book{User: me, ForOthers: d.ForOthers, Now: v.Now, Interval: d.Interval, Mine: v.Mine}
+	if err := v.look(d.server.root); err != nil {
+		return nil, err
+	}
 	for _, text := range q["at"] {
 		host, targets, err := booking.ParsePlace(text)
 		if err != nil || len(v.page.At)+len(targets) > maxPlaces {
 			return nil, nil
 		}
 		for _, target := range targets {
-			if !onBoard(b, host, target) {
+			if !onBoard(v.board, host, target) {
 				return nil, nil
 			}
 			v.page.At = append(v.page.At, booking.Booking{Host: host, Target: target})
@@ -182,6 +184,17 @@ func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
 	}
 	d.fill(v, q)
 	return v, nil
+}
+
+// look reads the board as it is now.
+func (v *visit) look(root *os.Root) error {
+	b, err := readBoard(root)
+	if err != nil {
+		return err
+	}
+	v.board, v.page.Board, v.Fleet = b, b, b.Fleet()
+	v.Running = func(of booking.Booking) []booking.Job { return b.Jobs(of, v.Aliases.Mine(v.Person)) }
+	return nil
 }
 
 // fill fills in the fields.
@@ -193,13 +206,16 @@ func (d *bookingForm) fill(v *visit, q url.Values) {
 	}
 	f.From, f.Until, f.Comment = q.Get("from"), q.Get("until"), q.Get("comment")
 	f.GPUs, f.Model, f.Memory, f.OneHost = q.Get("gpus"), q.Get("model"), q.Get("memory"), q.Get("one-host") != ""
-	f.Sure, f.Over, f.IDs, f.End = q.Get("sure"), q.Get("over") != "", q["id"], q.Get("end")
+	f.Sure, f.Over, f.IDs, f.End = q.Get("sure"), q.Get("over"), q["id"], q.Get("end")
 }
 
 // show shows the form as it was filled in, with the bookings as they are now.
 func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
-	v.Person = v.Login
 	p := &v.page
+	v.Person = v.Aliases.Canonical(p.Fields.Name) // whose own jobs are nothing to ask about
+	p.Jobs = v.Jobs(p.At)
+	v.Person = v.Login
+
 	cal := d.File.Load(booking.Options{Aliases: v.Aliases, Now: v.Now})
 	for _, at := range p.At {
 		at.From = v.Now
@@ -208,7 +224,6 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 				p.Standing = append(p.Standing, b)
 			}
 		}
-		p.Jobs = append(p.Jobs, v.Running(at)...)
 	}
 	for _, b := range cal.Bookings {
 		if b.OverAt(v.Now) || !v.Mine(b) {
@@ -344,7 +359,13 @@ func (d *bookingForm) edit(v *visit, action string) (func([]byte) (booking.Chang
 		return func(data []byte) (booking.Change, error) { return v.Release(data, f.IDs...) }, nil
 	case action == "book" && len(v.page.At) > 0:
 		wanted, err := d.wanted(v)
-		return func(data []byte) (booking.Change, error) { return v.Book(data, wanted...) }, err
+		return func(data []byte) (booking.Change, error) {
+			// What runs there may have changed while the lock was waited for.
+			if err := v.look(d.server.root); err != nil {
+				return booking.Change{}, err
+			}
+			return v.Book(data, wanted...)
+		}, err
 	}
 	return nil, &refusal{status: http.StatusBadRequest, say: "invalid", detail: "the form does not say what to do"}
 }

@@ -59,6 +59,8 @@ func policyRefusal(p *booking.Refusal, endField string) *refusal {
 		return &refusal{status: http.StatusUnprocessableEntity, say: "limit", detail: p.Error(), field: endField}
 	case booking.Running:
 		return &refusal{status: http.StatusConflict, say: "running", field: "over"}
+	case booking.RunningChanged:
+		return &refusal{status: http.StatusConflict, say: "running-changed", field: "over"}
 	case booking.BadBegin:
 		return &refusal{status: http.StatusUnprocessableEntity, say: "time", detail: p.Error(), field: "from"}
 	case booking.BadEnd:

@@ -1,7 +1,9 @@
 package serve_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/booking"
 	"gpuboard/internal/serve"
 )
 
@@ -142,6 +145,102 @@ func TestNotFreeMeanwhile(t *testing.T) {
 	}
 }
 
+// ticked returns what the tick of a form says to the jobs that it lists.
+func ticked(t *testing.T, page string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(page, `name="over"`)
+	m := regexp.MustCompile(`^\s*value="([^"]+)"`).FindStringSubmatch(rest)
+	if m == nil {
+		t.Fatalf("there is nothing to tick:\n%s", page)
+	}
+	return m[1]
+}
+
+// TestAYesIsToWhatWasShown: mira has ended, and eve has begun on the other GPU: nobody has agreed to
+// that. The new list is shown without a tick, and a yes to it books.
+func TestAYesIsToWhatWasShown(t *testing.T) {
+	board := func(gpu int, who, since string, mib int) string {
+		busy := fmt.Sprintf(`"state": "busy", "processes": [{"gpu": %d, "pid": 7, "type": "C", "user": "%s", "person": "%s", "program": "train.py", "started_at": "%s", "used_memory_mib": %d, "alive": true}]`,
+			gpu, who, who, since, mib)
+		states := []string{`"state": "free"`, `"state": "free"`}
+		states[gpu] = busy
+		return `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "hosts": [{"name": "atlas", "title": "", "gpus": [
+			{"index": 0, "uuid": null, "name": "H100", "memory_total_mib": 81559, ` + states[0] + `},
+			{"index": 1, "uuid": null, "name": "H100", "memory_total_mib": 81559, ` + states[1] + `}]}]}`
+	}
+	const at = "/book/?at=atlas:0&at=atlas:1"
+	var locked func()
+	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
+		o.Booking.ForOthers = true
+		o.Booking.File = &lockedFile{o.Booking.File, func() {
+			if locked != nil {
+				locked()
+			}
+		}}
+	})
+	show := func(board string) {
+		c.write(filepath.Join(filepath.Dir(filepath.Dir(c.comments)), "site", "api", "v1", "board.json"), board)
+	}
+
+	show(board(0, "mira", "2026-11-20T08:00:00Z", 1000))
+	yes := ticked(t, c.open("eva", at).Body.String())
+	for _, now := range []string{
+		board(1, "eve", "2026-11-20T09:59:00Z", 70000),
+		board(0, "eve", "2026-11-20T08:00:00Z", 1000),
+		board(0, "mira", "2026-11-20T09:59:00Z", 1000),
+		board(1, "mira", "2026-11-20T08:00:00Z", 1000),
+	} {
+		show(now)
+		w := c.post("eva", at, "action", "book", "until", "1d", "over", yes)
+		page := w.Body.String()
+		if w.Code != 409 || c.file() != "" || !strings.Contains(page, "who is using it has changed") || strings.Contains(page, "checked") {
+			t.Errorf("%s\nbooked over what was not shown: %d\n%s", now, w.Code, page)
+		}
+		if again := ticked(t, page); again == yes {
+			t.Error("the new list has the tick of the old one")
+		}
+	}
+
+	// It begins while the lock is waited for.
+	show(board(0, "mira", "2026-11-20T08:00:00Z", 1000))
+	locked = func() { show(board(1, "eve", "2026-11-20T09:59:00Z", 70000)) }
+	w := c.post("eva", at, "action", "book", "until", "1d", "over", yes)
+	if w.Code != 409 || c.file() != "" || !strings.Contains(w.Body.String(), "eve") {
+		t.Errorf("begun under the lock: %d\n%s", w.Code, w.Body)
+	}
+	locked = nil
+
+	// Memory changes all the time, and is no news.
+	yes = ticked(t, w.Body.String())
+	show(board(1, "eve", "2026-11-20T09:59:00Z", 71000))
+	if w := c.post("eva", at, "action", "book", "until", "1d", "over", yes); w.Code != 303 || len(c.bookings()) != 2 {
+		t.Errorf("a yes to what was shown: %d\n%s", w.Code, w.Body)
+	}
+
+	// For somebody else: their own jobs are not asked about, as they are not when it is booked.
+	show(board(0, "mira", "2026-11-20T08:00:00Z", 1000))
+	c.write(c.comments, "{}")
+	if page := c.open("eva", at+"&name=mira").Body.String(); strings.Contains(page, `name="over"`) {
+		t.Errorf("mira is asked about her own job:\n%s", page)
+	}
+	if w := c.post("eva", at, "action", "book", "until", "1d", "name", "mira"); w.Code != 303 {
+		t.Errorf("over her own job: %d\n%s", w.Code, w.Body)
+	}
+}
+
+// A lockedFile calls begin when the lock is held, before the change is made.
+type lockedFile struct {
+	serve.File
+	begin func()
+}
+
+func (f *lockedFile) Update(ctx context.Context, by booking.By, change func([]byte) ([]byte, error)) error {
+	return f.File.Update(ctx, by, func(data []byte) ([]byte, error) {
+		f.begin()
+		return change(data)
+	})
+}
+
 // TestOverRunning: who uses what is to be booked is named, and a tick is wanted.
 func TestOverRunning(t *testing.T) {
 	for _, at := range []string{"atlas:2", "atlas", "ceres:1"} {
@@ -159,7 +258,11 @@ func TestOverRunning(t *testing.T) {
 		if w.Code != 409 || c.file() != "" || !strings.Contains(w.Body.String(), "tick the box") || !strings.Contains(w.Body.String(), `value="typed"`) {
 			t.Errorf("%s: without a tick: %d\n%s", at, w.Code, w.Body)
 		}
-		if w := c.post("eva", "/book/?at="+at, "action", "book", "until", "1d", "over", "yes"); w.Code != 303 {
+		// What nobody was shown is not agreed to.
+		if w := c.post("eva", "/book/?at="+at, "action", "book", "until", "1d", "over", "yes"); w.Code != 409 || c.file() != "" {
+			t.Errorf("%s: with a tick beside no list: %d\n%s", at, w.Code, w.Body)
+		}
+		if w := c.post("eva", "/book/?at="+at, "action", "book", "until", "1d", "over", ticked(t, page)); w.Code != 303 {
 			t.Errorf("%s: with it: %d\n%s", at, w.Code, w.Body)
 		}
 	}

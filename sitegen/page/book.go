@@ -126,6 +126,7 @@ func (p *BookPages) Book(b Book) ([]byte, error) {
 	if asked, err := time.Parse(time.RFC3339, b.Fields.Sure); err == nil && b.Say == "sure" {
 		d.Asked = p.words.near(asked, b.Now)
 	}
+	d.Over = booking.Digest(b.Jobs)
 	for _, j := range b.Jobs {
 		job := templates.BookJob{Where: j.Place, Who: p.words.owner(j.Who), Program: render.Clean(j.Program), Since: p.words.near(j.Since, b.Now), Unknown: j.Unknown}
 		if j.Memory > 0 {
