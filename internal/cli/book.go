@@ -17,6 +17,7 @@ import (
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/shell"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/text"
 )
 
@@ -229,10 +230,7 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 		}
 	}
 	slices.SortStableFunc(list, func(a, b booking.Booking) int { return cmp.Compare(a.Host, b.Host) })
-	if len(e.Fleet.Hosts) == 0 && e.board != nil && r.gpus == 0 {
-		e.note("the board has no host yet, so it is not known whether these GPUs exist or are in use: gpuboard generate makes a new one")
-	}
-	if len(e.Fleet.Hosts) == 0 || e.Force {
+	if e.board == nil || e.Force {
 		return list, nil
 	}
 	problems := booking.Check(&booking.Calendar{Bookings: list}, e.Fleet, e.Now)
@@ -240,8 +238,18 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 		return list, nil
 	}
 	first := problems[0]
+	undiscovered := slices.IndexFunc(e.board.Problems, func(p snapshot.Problem) bool {
+		return strings.HasPrefix(p.Code, "discovery:") || p.Code == "bad:unreadable" && p.Host == "" // the drops
+	})
+	if undiscovered >= 0 {
+		err := fmt.Errorf("%s, or is not known now: %s", first.Message, e.board.Problems[undiscovered].Message)
+		return nil, failure.New(failure.ExitTryAgain, err, "--force books it all the same")
+	}
 	hint := "gpuboard status lists what there is; --force books it all the same"
-	if len(args) > 1 && args[0] != first.Host && strings.Trim(first.Host, "0123456789") == "" {
+	switch {
+	case len(e.Fleet.Hosts) == 0:
+		hint = "gpuboard generate reads which hosts there are; --force books it all the same"
+	case len(args) > 1 && args[0] != first.Host && strings.Trim(first.Host, "0123456789") == "":
 		hint = "a GPU is written behind its host and a colon: gpuboard book " + args[0] + ":" + first.Host
 	}
 	return nil, failure.New(failure.ExitUsage, errors.New(first.Message), hint)

@@ -18,6 +18,7 @@ import (
 	"gpuboard/internal/booking"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
+	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/source"
 )
@@ -76,20 +77,32 @@ func (a *app) bookingName(cfg *config.Config) string {
 	return a.unixUser()
 }
 
-func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
+// bookingsFile is comments.json of the board on this machine. It may be missing, and is not made here.
+func bookingsFile(cfg *config.Config) (string, error) {
+	const hint = "on the web host: --data DIR, --comments FILE or --config FILE; on other machines: ssh WEBHOST gpuboard book …, or set booking.ssh in gpuboard.yml"
 	path, err := cfg.LocalComments()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil && failure.Explain(err).Exit == failure.ExitTryAgain: // a disk that fails
+		return "", fmt.Errorf("looking for the bookings: %w", err)
+	case err != nil || !info.IsDir():
+		return "", failure.Usage(hint, "there are no bookings here: no directory %s", dir)
+	case cfg.String("comments") == "" && !source.IsData(cfg, dir):
+		return "", failure.Usage(hint, "there are no bookings here: %s has neither drop/ nor comments.json, so it is not the data directory of a board", dir)
+	}
+	return path, nil
+}
+
+func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
+	path, err := bookingsFile(cfg)
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Dir(path)
-	info, err := os.Stat(dir)
-	if err != nil && failure.Explain(err).Exit == failure.ExitTryAgain { // a disk that fails
-		return nil, fmt.Errorf("looking for the bookings: %w", err)
-	}
-	if err != nil || !info.IsDir() {
-		return nil, failure.Usage("on the web host: --data DIR or --comments FILE; on other machines: ssh WEBHOST gpuboard book …, or set booking.ssh in gpuboard.yml",
-			"there are no bookings here: no directory %s", dir)
-	}
 	e.file = booking.Open(path, e.FileZone.Location)
 	if data := cfg.String("data"); config.IsDir(data) && !config.IsFile(filepath.Join(dir, "aliases.csv")) {
 		dir = data
@@ -101,7 +114,12 @@ func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
 
 // readBoard reads the board, against which bookings are checked. Without required it may fail.
 func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required bool) error {
-	s, err := source.Open(e.app.source(cfg), "")
+	o := e.app.source(cfg)
+	o.Now = func() time.Time { return e.Now }
+	s, err := source.Open(o, "")
+	if err != nil && cfg.String("site_url") == "" && cfg.String("comments") == "" {
+		s, err = source.Open(o, cfg.String("data")) // where bookings are, and no node has pushed yet
+	}
 	if err == nil {
 		e.board, err = s.WithBookings(ctx)
 	}
@@ -109,6 +127,12 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 	switch {
 	case err == nil:
 		e.Fleet = e.board.Fleet()
+		listed, _ := inventory.List(cfg.Hosts)
+		for _, h := range listed {
+			if _, known := e.Fleet.Hosts[h.Name]; !known {
+				e.Fleet.Hosts[h.Name] = booking.KnownHost{} // the board is older than the list
+			}
+		}
 		mine := e.Aliases.Mine(e.Person)
 		e.Running = func(b booking.Booking) []booking.Job { return e.board.Jobs(b, mine) }
 	case required:

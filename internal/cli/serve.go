@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -102,12 +101,9 @@ func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := cfg.LocalComments()
+	path, err := bookingsFile(cfg)
 	if err != nil {
 		return nil, err
-	}
-	if dir := filepath.Dir(path); !config.IsDir(dir) {
-		return nil, failure.Usage("name another with --data or --comments", "there is no directory %s for the bookings", dir)
 	}
 	pages, err := page.NewBookPages(render.Site{Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(), Version: version()}, sitegen.OwnLook(cfg.String("templates")))
 	if err != nil {

@@ -240,6 +240,7 @@ func (v *waiter) never(b *board.Board) error {
 	})
 	switch {
 	case all < v.wanted.limit:
+		v.app.missingHosts(b, v.wanted.Hosts)
 		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: the board has %d", v.goal(), all), beside)
 	case v.oneHost && most < v.wanted.limit:
 		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: no host has more than %d", v.goal(), most), "")

@@ -65,6 +65,12 @@ func Load(from Sources) (*Config, error) {
 			c.Set(k.Name, v, "--"+k.Flag())
 		}
 	}
+	if c.Given("hosts") && !c.InFile("hosts") {
+		c.Hosts = nil // a flag or a variable names them anew
+		for _, name := range c.List("hosts") {
+			c.Hosts = append(c.Hosts, inventory.Entry{Name: name})
+		}
+	}
 	return c, nil
 }
 

@@ -26,6 +26,12 @@ type manual struct {
 // oneBooking has the id that pages show.
 const oneBooking = `{"gpu02": {"7": {"id": "mjqxg3di", "name": "eva", "date": "2099-01-01 12:00"}}}`
 
+// bookedHere is a booking on the node where commands are typed.
+const bookedHere = `{
+	"gpu01": {"7": {"name": "eva", "date": "2099-01-01 12:00"}},
+	"gpu02": {"6": {"name": "mira", "date": "2099-01-01 12:00"}, "7": {"id": "mjqxg3di", "name": "eva", "date": "2099-01-01 12:00"}}
+}`
+
 func manuals() map[string]manual {
 	board := manual{setup: (*sandbox).board}
 	return map[string]manual{
@@ -33,8 +39,12 @@ func manuals() map[string]manual {
 		"docs/consul.md":          {by: "TestRealConsul"},
 		"deploy/consul/README.md": {by: "TestRealConsul"},
 		"docs/api.md":             board,
-		"docs/finding-gpus.md":    board,
-		"docs/metrics.md":         {setup: func(s *sandbox) { s.board(); s.write("var/lib/node_exporter/README", "") }},
+		"docs/finding-gpus.md": {setup: (*sandbox).board, before: func(s *sandbox, command string) {
+			if strings.Contains(command, "--booked-only") {
+				s.write("srv/gpuboard/data/comments.json", bookedHere)
+			}
+		}},
+		"docs/metrics.md": {setup: func(s *sandbox) { s.board(); s.write("var/lib/node_exporter/README", "") }},
 		"docs/notify.md": {setup: func(s *sandbox) {
 			s.board()
 			s.hook()
@@ -51,6 +61,8 @@ func manuals() map[string]manual {
 		"docs/configuration.md": board,
 		"docs/commands.md": {setup: (*sandbox).board, before: func(s *sandbox, command string) {
 			switch {
+			case strings.Contains(command, "--booked-only"):
+				s.write("srv/gpuboard/data/comments.json", bookedHere)
 			case command == "gpuboard publish":
 				s.env = append(s.env, "GPUBOARD_TO=file://"+s.path("srv/gpuboard/data"))
 			case strings.HasPrefix(command, "gpuboard receive"):

@@ -50,6 +50,9 @@ func makingABooking(t *testing.T, program, dir string, choose func(faulttest.Cal
 	data := filepath.Join(dir, "data")
 	file := filepath.Join(data, "comments.json")
 	putFile(t, file, []byte(people), 0o664)
+	if err := os.MkdirAll(filepath.Join(data, "drop", "atlas"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	args := func(gpu, name string) []string {
 		return append([]string{"book", "atlas:" + gpu, "--until", "2099-02-02 12:00", "--name", name, "--timezone", "UTC"}, where...)
 	}
@@ -82,7 +85,7 @@ func makingABooking(t *testing.T, program, dir string, choose func(faulttest.Cal
 		entries, err := os.ReadDir(data)
 		for _, e := range entries {
 			switch name := e.Name(); {
-			case name == "comments.json", name == ".comments.json.lock", name == ".comments.json.previous", name == ".comments.json.last-good", name == "bookings.log":
+			case name == "drop", name == "comments.json", name == ".comments.json.lock", name == ".comments.json.previous", name == ".comments.json.last-good", name == "bookings.log":
 			default:
 				t.Errorf("%s: left behind: %s", said, e.Name())
 			}
@@ -121,7 +124,7 @@ func TestOrderOfABookingsSystemCalls(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(dir, "data")); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
+			if err := os.MkdirAll(filepath.Join(dir, "data", "drop", "atlas"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}

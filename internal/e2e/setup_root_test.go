@@ -58,7 +58,7 @@ func TestRootSetsUpAWebHost(t *testing.T) {
 		{"bookings"},
 	} {
 		c := exec.Command(program, append(args, "--config", filepath.Join(web, "gpuboard.yml"))...)
-		c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent"}
+		c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GPUBOARD_HOSTS=gpu01"}
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		out, err := c.CombinedOutput()
 		if err != nil {

@@ -21,6 +21,13 @@ import (
 	"gpuboard/sitegen"
 )
 
+// IsData reports whether a directory is the data directory of a board: nodes push into it, or bookings
+// lie there. One that only happens to be called data is none.
+func IsData(cfg *config.Config, dir string) bool {
+	return config.IsDir(filepath.Join(dir, "drop")) || config.IsFile(filepath.Join(dir, "comments.json")) ||
+		sitegen.LegacyDir(cfg.String("legacy"), dir) != ""
+}
+
 // mergeData makes a board of a data directory as generate would, as far as that
 // is possible without what the generator remembers: no history, no Consul.
 func (s *Source) mergeData(ctx context.Context) (*board.Board, error) {
@@ -34,10 +41,7 @@ func (s *Source) mergeData(ctx context.Context) (*board.Board, error) {
 		Now: now, Interval: cfg.Duration("interval"), Hosts: hosts.Hosts, Reports: map[string]board.Report{},
 		Person: aliases.Canonical, Settings: cfg.Board(), Problems: append(hosts.Problems, problems...),
 	}
-	comments := cfg.String("comments")
-	if comments == "" {
-		comments = filepath.Join(dir, "comments.json")
-	}
+	comments := cmp.Or(cfg.String("comments"), filepath.Join(dir, "comments.json"))
 	in.Calendar = booking.Open(comments, cfg.BookingZone(true).Location).Load(booking.Options{Aliases: aliases, Now: now})
 	drops, err := spool.OpenDrops(dir)
 	if err != nil {

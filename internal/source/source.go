@@ -78,7 +78,7 @@ func Open(o Options, from string) (*Source, error) {
 	switch {
 	case config.IsFile(filepath.Join(from, boardFile)):
 		s.file = filepath.Join(from, boardFile)
-	case config.IsDir(filepath.Join(from, "drop")), config.IsFile(filepath.Join(from, "comments.json")):
+	case IsData(cfg, from):
 		s.data = from
 	case config.IsFile(from):
 		s.file = from

@@ -99,14 +99,7 @@ func bookCommand(cfg *config.Config, demo bool) string {
 
 // resolver makes the inventory of the configured sources.
 func resolver(cfg *config.Config) (func(context.Context, time.Time) inventory.Inventory, error) {
-	entries := cfg.Hosts
-	if !cfg.InFile("hosts") {
-		entries = nil // a flag or a variable names them anew
-		for _, name := range cfg.List("hosts") {
-			entries = append(entries, inventory.Entry{Name: name})
-		}
-	}
-	listed, problems := inventory.List(entries)
+	listed, problems := inventory.List(cfg.Hosts)
 	for _, p := range problems {
 		return nil, failure.Usage("", "hosts from %s: %s", cfg.Origin("hosts"), p.Message)
 	}
