@@ -77,6 +77,10 @@ func misunderstood(root *cobra.Command, args []string, err error) error {
 			err = fmt.Errorf("--%s: %q is not %s", flag.GetFlag().Name, flag.GetValue(), kind)
 		}
 	}
+	given := c.Flags().Args()
+	if refused := c.ValidateArgs(given); refused != nil && refused.Error() == err.Error() && c.HasExample() {
+		err = wrongWords(c, given)
+	}
 	near := ""
 	if flag, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var known []string
@@ -86,6 +90,19 @@ func misunderstood(root *cobra.Command, args []string, err error) error {
 		}
 	}
 	return failure.Usage("type it as: "+c.UseLine()+"; see "+c.CommandPath()+" --help", "%w%s", err, near)
+}
+
+// wrongWords says in what the words of a command are too few or too many.
+func wrongWords(c *cobra.Command, given []string) error {
+	name, takes, some := strings.Cut(c.Use, " ")
+	needed := len(strings.Fields(takes))
+	switch {
+	case !some:
+		return fmt.Errorf("%s takes flags alone, and not %q", name, given[0])
+	case len(given) < needed:
+		return fmt.Errorf("%s needs %s", name, takes)
+	}
+	return fmt.Errorf("%s takes %s: %q is too much", name, takes, given[needed])
 }
 
 func (a *app) report(err error) int {

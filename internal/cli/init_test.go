@@ -216,7 +216,7 @@ func TestInitRefuses(t *testing.T) {
 		{[]string{"init", "node", b.path("x"), "--to", "web:/srv"}, "sftp://web/srv"},
 		{[]string{"init", "web", b.path("x"), "--to", "sftp://a@b"}, "does not push"},
 		{[]string{"init", "web", b.path("file")}, "directory"},
-		{[]string{"init", "web"}, "accepts 2"},
+		{[]string{"init", "web"}, "init needs web|node DIR"},
 	} {
 		if _, errs, code := b.run(test.args...); code != failure.ExitUsage || !strings.Contains(errs, test.want) {
 			t.Errorf("%v: exit %d\n%s", test.args, code, errs)
