@@ -47,6 +47,10 @@ func (m *merger) covering(host string, g *GPU) []*booking.Booking {
 	return selected(m.byHost[host], func(b *booking.Booking) bool { return g.CoveredBy(b.Target) })
 }
 
+func sortByStart(list []*booking.Booking) {
+	slices.SortStableFunc(list, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
+}
+
 func selected(list []*booking.Booking, keep func(*booking.Booking) bool) (out []*booking.Booking) {
 	for _, b := range list {
 		if keep(b) {

@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gpuboard/internal/booking"
@@ -38,6 +39,7 @@ func (m *merger) follow(h *Host, places []place) {
 		}
 	}
 	m.cards[h.Name] = rows
+	m.followRepeated(h.Name, places)
 	for _, b := range m.byHost[h.Name] {
 		if !byNumber(b) {
 			continue
@@ -56,6 +58,21 @@ func (m *merger) follow(h *Host, places []place) {
 			m.moved = append(m.moved, movedProblem(m.Calendar.File, b, p))
 		}
 	}
+}
+
+// followRepeated lets a booking of a UUID that several GPUs have hold each of them.
+func (m *merger) followRepeated(host string, places []place) {
+	list := m.byHost[host]
+	for i := range places {
+		for _, b := range list {
+			if slices.Contains(places[i].repeated, b.Target.UUID) {
+				held := *b
+				held.Target = booking.Target{Index: places[i].gpu.Index}
+				m.byHost[host] = append(m.byHost[host], &held)
+			}
+		}
+	}
+	sortByStart(m.byHost[host])
 }
 
 func movedProblem(file string, b *booking.Booking, p *place) snapshot.Problem {

@@ -90,7 +90,7 @@ func newMerger(in Input) *merger {
 		m.byHost[b.Host] = append(m.byHost[b.Host], b)
 	}
 	for _, list := range m.byHost {
-		slices.SortStableFunc(list, func(x, y *booking.Booking) int { return x.From.Compare(y.From) })
+		sortByStart(list)
 	}
 	for _, key := range slices.Sorted(maps.Keys(in.Marks.GPUs)) {
 		if mark := in.Marks.GPUs[key]; mark.Card != nil {
@@ -168,6 +168,7 @@ func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot) {
 	if snap.GPUsComplete {
 		h.missing(inv, places)
 	}
+	h.repeated(places)
 	if m.more {
 		h.problem("host:limit", "more than "+itoa(maxPeople)+" users have processes here; the others count as unknown users")
 	}

@@ -77,6 +77,8 @@ type place struct {
 	listed bool  // the driver lists it
 	known  *Mark // what is remembered of it; nil for nothing
 	lost   time.Time
+	// repeated are the UUIDs of it and its slices that others have, too; they are not in gpu.
+	repeated []string
 }
 
 // missing reports whether the driver answered in full and did not list it.
@@ -95,6 +97,7 @@ func (m *merger) places(inv inventory.Host, snap *snapshot.Snapshot) []place {
 	}
 	known := m.known[inv.Name]
 	rows, taken := pair(snap.GPUs, known)
+	nameByIndex(rows, snap.RepeatedUUIDs())
 	var kept, lost []place
 	for i := range known {
 		k := &known[i]
@@ -168,6 +171,24 @@ func pair(listed []snapshot.GPU, known []Mark) (rows []place, taken []bool) {
 		}
 	}
 	return rows, taken
+}
+
+// nameByIndex takes away the UUIDs that name several GPUs or slices, so that indices name these.
+func nameByIndex(rows []place, repeated map[string]bool) {
+	for i := range rows {
+		p := &rows[i]
+		p.gpu.MIGDevices = slices.Clone(p.gpu.MIGDevices)
+		uuids := []*string{&p.gpu.UUID}
+		for j := range p.gpu.MIGDevices {
+			uuids = append(uuids, &p.gpu.MIGDevices[j].UUID)
+		}
+		for _, uuid := range uuids {
+			if repeated[*uuid] {
+				p.repeated = append(p.repeated, *uuid)
+				*uuid = ""
+			}
+		}
+	}
 }
 
 // sameBus compares bus addresses, of which some drivers write the domain in four digits and others in eight.
@@ -289,6 +310,20 @@ func (m *merger) recall(h *Host, g *GPU, p *place) Mark {
 		g.Last = mark.Last
 	}
 	return mark
+}
+
+// repeated says which GPUs have UUIDs that others have, too.
+func (h *Host) repeated(places []place) {
+	const most = 8
+	var named []string
+	for i := range places {
+		for _, uuid := range places[i].repeated {
+			named = append(named, fmt.Sprintf("GPU %d (%s)", places[i].gpu.Index, uuid))
+		}
+	}
+	if len(named) > 0 {
+		h.problem("gpu:same-uuid", "several GPUs or slices have the same UUID and are named by index: "+strings.Join(named[:min(len(named), most)], ", "))
+	}
 }
 
 // missing says which GPUs a full answer lacks.

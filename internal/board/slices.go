@@ -68,7 +68,9 @@ func (h *Host) Unread() *snapshot.Problem {
 			return nil
 		}
 	}
-	of := func(p snapshot.Problem) bool { return strings.HasPrefix(p.Code, "smi:") || strings.HasPrefix(p.Code, "gpu:") }
+	of := func(p snapshot.Problem) bool {
+		return strings.HasPrefix(p.Code, "smi:") || strings.HasPrefix(p.Code, "gpu:")
+	}
 	if i := slices.IndexFunc(h.Problems, of); i >= 0 {
 		return &h.Problems[i]
 	}

@@ -22,6 +22,25 @@ func (s *Snapshot) ProcessesKnownOf(g *GPU) bool {
 	return s.ProcessesKnown() && g.ProcessesUnknown == ""
 }
 
+// RepeatedUUIDs returns the UUIDs that several GPUs or MIG devices have. They name none of
+// them, neither to CUDA nor in a booking nor over time.
+func (s *Snapshot) RepeatedUUIDs() map[string]bool {
+	seen, repeated := map[string]bool{}, map[string]bool{}
+	see := func(uuid string) {
+		if uuid != "" && seen[uuid] {
+			repeated[uuid] = true
+		}
+		seen[uuid] = true
+	}
+	for i := range s.GPUs {
+		see(s.GPUs[i].UUID)
+		for _, d := range s.GPUs[i].MIGDevices {
+			see(d.UUID)
+		}
+	}
+	return repeated
+}
+
 // Sample returns the compact record of s: its GPUs, and after them as many of their MIG
 // devices as fit into [MaxGPUs]. Users counts processes that compute (see [Process.Computes] and
 // [Process.Login]), and dead ones as those of an unknown user, because what they hold is not free; a
@@ -32,10 +51,14 @@ func (s *Snapshot) Sample() Sample {
 		return sample
 	}
 	sample.GPUs = make([]GPUSample, len(s.GPUs))
+	repeated := s.RepeatedUUIDs()
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		sample.GPUs[i] = GPUSample{Index: g.Index, UUID: g.UUID, Utilization: g.UtilizationGPU, MemoryUsed: g.MemoryUsed,
 			Temperature: g.Temperature, Users: s.usersOf(g, -1)}
+		if repeated[g.UUID] {
+			sample.GPUs[i].UUID = ""
+		}
 		if g.PowerDraw != nil {
 			sample.GPUs[i].Power = new(math.Round(*g.PowerDraw*10) / 10) // the resolution of the file
 		}
@@ -43,7 +66,7 @@ func (s *Snapshot) Sample() Sample {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		for k, d := range g.MIGDevices {
-			if IsSlice(d.UUID) && d.MemoryUsed != nil && len(sample.GPUs) < MaxGPUs {
+			if IsSlice(d.UUID) && !repeated[d.UUID] && d.MemoryUsed != nil && len(sample.GPUs) < MaxGPUs {
 				sample.GPUs = append(sample.GPUs, GPUSample{Index: g.Index, UUID: d.UUID, MemoryUsed: d.MemoryUsed, Users: s.usersOf(g, k)})
 			}
 		}

@@ -15,7 +15,7 @@ func partitioned() *Snapshot {
 			{Index: 1, UUID: "MIG-b", GPUInstanceID: ptr(2), ComputeInstanceID: ptr(0)},
 			{Index: 2, UUID: "MIG-c", GPUInstanceID: ptr(3), ComputeInstanceID: ptr(0), MemoryUsed: ptr(int64(12))},
 			{Index: 3, GPUInstanceID: ptr(4), ComputeInstanceID: ptr(0), MemoryUsed: ptr(int64(12))},
-			{Index: 4, UUID: "GPU-0", GPUInstanceID: ptr(5), ComputeInstanceID: ptr(0), MemoryUsed: ptr(int64(12))},
+			{Index: 4, UUID: "GPU-9", GPUInstanceID: ptr(5), ComputeInstanceID: ptr(0), MemoryUsed: ptr(int64(12))},
 		}},
 	}, Processes: []Process{
 		{GPU: 1, User: "bob", Type: Compute, UsedMemory: ptr(int64(200)), GPUInstanceID: ptr(1), ComputeInstanceID: ptr(0)},
