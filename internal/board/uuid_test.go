@@ -109,7 +109,7 @@ func TestTwoSlicesOfOneUUID(t *testing.T) {
 	}
 	b, marks := scene{gpu: g}.merge()
 	var open []string
-	for _, u := range (&board.Request{}).Choose(b, func(string) bool { return false }) {
+	for _, u := range (&board.Request{MIG: true}).Choose(b, func(string) bool { return false }) {
 		open = append(open, u.GPU.UUID)
 	}
 	if got := strings.Join(open, ","); got != "MIG-2" || len(marks.GPUs) != 4 {
