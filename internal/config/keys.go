@@ -34,7 +34,7 @@ func Keys() []Key {
 		{"legacy_zone", "", zone, "ZONE", "time ZONE of those nodes (default: the site's)"},
 		{"aliases", "", text, "FILE", "FILE with other names of people (default: aliases.csv in the data directory)"},
 		{"templates", "", text, "DIR", "DIR with the site's own words, style and HTML"},
-		{"interval", "20s", duration, "DURATION", "DURATION between two generations with --watch; by it, pages decide whether they are out of date"},
+		{"interval", "20s", duration, "DURATION", "DURATION between two generations, also of those that cron or a timer starts; by it, pages decide whether they are out of date"},
 		{"hosts_from", "", list, "SOURCES", "SOURCES of the list of hosts: consul, list, drops (default: drops, and those that are configured)"},
 		{"hosts", "", list, "NAMES", "NAMES of the hosts that should exist (in the file also with title, group, owner, note, gpus, address)"},
 		{"accept_shrink", "false", Boolean, "", "accept a list of hosts that is much shorter than the last one; an empty list is never accepted"},

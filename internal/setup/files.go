@@ -35,9 +35,9 @@ func (in *installation) files() (map[string]string, error) {
 	files := map[string]string{configFile: config.Sample(in.Side == Node, in.settings, in.Getenv, more)}
 	if in.Side == Web {
 		files[in.comments()] = sampleComments
-		files["setup/cron"] = in.crontab("The web host: one generation per minute; it prints nothing on success.", "* * * * *", "generate") +
+		files["setup/cron"] = in.crontab("The web host: one generation per minute; it prints nothing on success.", "* * * * *", "generate --interval 1m") +
 			"# Remove the # to keep the built-in SFTP server and web server running:\n" +
-			in.keepRunning("receive --listen :2222") + in.keepRunning("serve --listen :8080")
+			in.keepRunning("receive --listen :2222") + in.keepRunning("serve --listen :8080 --interval 1m")
 		if in.inMemory() {
 			files[siteTmpfiles] = fmt.Sprintf("# The site lies in memory. This makes its directory at every start of the machine.\n"+
 				"d %s 0755 %[2]s %[3]s -\nd %s 0755 %[2]s %[3]s -\n", path.Dir(SiteInMemory), in.User, in.Group, SiteInMemory)

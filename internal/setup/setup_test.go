@@ -163,3 +163,22 @@ func TestImportDoesNotChangeAConfiguration(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// TestGenerationsByCronSayTheirInterval: whatever starts one generation a minute says so, because
+// pages decide by the interval whether they are out of date.
+func TestGenerationsByCronSayTheirInterval(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := initialise(t, Options{Side: Web, Dir: dir, Host: "web", User: "eva"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"setup/cron":   read(t, dir, "setup/cron"),
+		"cron.example": read(t, "../../cron.example"),
+		"the playbook": read(t, "../../deploy/ansible/tasks/web.yml"),
+		"the unit":     read(t, dir, "setup/systemd/gpuboard-generate.service"),
+	} {
+		if !strings.Contains(text, "gpuboard generate --interval 1m") || strings.Count(text, "gpuboard generate") != 1 {
+			t.Errorf("%s generates once a minute, and pages believe that it is another interval:\n%s", name, text)
+		}
+	}
+}
