@@ -12,6 +12,16 @@ import (
 // maxStates bounds a file whose lists are to be cut.
 const maxStates = 64 << 20
 
+func (s *server) readStates(name string) (hosts map[string]map[string]json.RawMessage, err error) {
+	f, _, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	err = json.NewDecoder(io.LimitReader(f, maxStates)).Decode(&hosts)
+	return hosts, err
+}
+
 // states answers states/…?fetch_num=N with the newest N points of each host, if asked.
 func (s *server) states(w http.ResponseWriter, r *http.Request, name string) bool {
 	if path.Base(name) != "index.json" || !strings.HasPrefix(name, "states/") || !r.URL.Query().Has("fetch_num") {
@@ -22,16 +32,16 @@ func (s *server) states(w http.ResponseWriter, r *http.Request, name string) boo
 		http.Error(w, "fetch_num is a number from 1 on", http.StatusBadRequest)
 		return true
 	}
-	f, _, err := s.open(name)
+	hosts, err := s.readStates(name)
 	if err != nil {
-		return false // which says so as for every file
+		return false // the file is sent as it is, or said to be missing
 	}
-	defer f.Close()
-	hosts := map[string]map[string]json.RawMessage{}
-	if json.NewDecoder(io.LimitReader(f, maxStates)).Decode(&hosts) != nil {
-		return false
-	}
-	for _, host := range hosts {
+	for name, host := range hosts {
+		if n > 1 {
+			if all, err := s.readStates("states/" + name + "/samples.json"); err == nil && all[name] != nil {
+				host, hosts[name] = all[name], all[name]
+			}
+		}
 		var points []json.RawMessage
 		if json.Unmarshal(host["data"], &points) != nil || len(points) <= n {
 			continue

@@ -7,8 +7,10 @@ import (
 )
 
 func TestFetchNum(t *testing.T) {
-	all := `{"a":{"data":[{"timestamp":1},{"timestamp":2},{"timestamp":3}],"ip_address":"10.0.0.1","status":"running"},"b":{"data":[],"ip_address":null,"status":"down"}}`
-	_, h := site(t, map[string]string{"index.html": "x", "states/index.json": all, "states/a/index.json": all, "states/odd/index.json": "[1"})
+	const rest = `{"timestamp":3}],"ip_address":"10.0.0.1","status":"running"},"b":{"data":[],"ip_address":null,"status":"down"}}`
+	newest, all := `{"a":{"data":[`+rest, `{"a":{"data":[{"timestamp":1},{"timestamp":2},`+rest
+	_, h := site(t, map[string]string{"index.html": "x", "states/index.json": newest, "states/a/index.json": newest, "states/a/samples.json": all,
+		"states/b/samples.json": "[1", "states/odd/index.json": "[1"})
 	for _, c := range []struct {
 		target string
 		code   int
@@ -18,7 +20,9 @@ func TestFetchNum(t *testing.T) {
 		{"/states/?fetch_num=2", 200, 2, 2},
 		{"/states/a/?fetch_num=1", 200, 3, 1},
 		{"/states/index.json?fetch_num=99", 200, 1, 3},
-		{"/states/", 200, 1, 3},
+		{"/states/", 200, 3, 1},
+		{"/states/a/", 200, 3, 1},
+		{"/states/a/?fetch_num=3", 200, 1, 3},
 		{"/states/?fetch_num=0", 400, 0, 0},
 		{"/states/?fetch_num=-1", 400, 0, 0},
 		{"/states/?fetch_num=all", 400, 0, 0},

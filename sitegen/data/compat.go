@@ -17,8 +17,10 @@ import (
 //
 //	vesta                states/index.json             all hosts, every value a string
 //	                     states/<h>/index.json         the same of one host
+//	                     states/<h>/samples.json       and of its last quarter of an hour
 //	gpu-cluster-monitor  compat/get-status.json        {"Nodes": […]}, numbers as numbers
-//	nvgpu                compat/gpu_status/<h>.json    one agent: {"hostname", "gpus": […]}
+//	nvgpu                compat/gpu_status/<h>.json    one agent: {"hostname", "gpus": […]}; a
+//	                                                   master asks gpu_status/<h> for gpu_status
 //	                     compat/cluster_status.json    a list of those
 //	                     compat/gpu_info.json          by host, the list of that system's library
 //
@@ -48,13 +50,19 @@ func newCompat(in render.Input) *compat {
 // the same time.
 func (c *compat) host(i int, h *board.Host) (files []render.File) {
 	if c.vesta {
-		c.states[i] = members(encode(object{{h.Name, vestaHost(h, c.zone, c.samples[h.Name])}}))
+		c.states[i] = members(encode(object{{h.Name, vestaHost(h, c.zone, nil)}}))
 		files = append(files, render.NewFile("states/"+h.Name+"/index.json", joined("{", c.states[i:i+1], "", "}\n")))
+		if samples := c.samples[h.Name]; len(samples) > 0 {
+			all := encode(object{{h.Name, vestaHost(h, c.zone, samples)}})
+			files = append(files, render.NewFile("states/"+h.Name+"/samples.json", append(all, '\n')))
+		}
 	}
 	if c.nvgpu {
 		c.info[i] = members(encode(object{{h.Name, nvgpuInfo(h)}}))
 		c.agents[i] = encode(nvgpuAgent(h, c.now))
-		files = append(files, routed("gpu_status/"+h.Name, joined("", c.agents[i:i+1], "", "\n"))...)
+		agent := joined("", c.agents[i:i+1], "", "\n")
+		files = append(files, routed("gpu_status/"+h.Name, agent)...)
+		files = append(files, render.NewFile("gpu_status/"+h.Name+"/gpu_status/index.json", agent))
 	}
 	if c.monitor {
 		c.nodes[i] = encode(monitorNode(h, c.zone))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/render"
 )
@@ -94,6 +95,29 @@ func TestStatesShape(t *testing.T) {
 	}
 }
 
+// TestStatesHaveTheNewestSample: a client that takes the first of the data, or draws all of it,
+// gets what the older server gave without fetch_num.
+func TestStatesHaveTheNewestSample(t *testing.T) {
+	in := boardtest.Lab()
+	atlas := in.Board.Hosts[0]
+	earlier := snapshot.Sample{At: atlas.SnapshotAt.Add(-20 * time.Second), GPUs: []snapshot.GPUSample{{Index: atlas.GPUs[0].Index, UUID: atlas.GPUs[0].UUID, Utilization: new(12)}}}
+	in.Samples = map[string][]snapshot.Sample{atlas.Name: {earlier}}
+	files := apiData(t, in)
+	for path, want := range map[string][]float64{
+		"states/index.json":                      {20261120104158},
+		"states/" + atlas.Name + "/index.json":   {20261120104158},
+		"states/" + atlas.Name + "/samples.json": {20261120104138, 20261120104158},
+	} {
+		var got []float64
+		for _, point := range compatRead(t, files[path]).(map[string]any)[atlas.Name].(map[string]any)["data"].([]any) {
+			got = append(got, point.(map[string]any)["timestamp"].(float64))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has the samples of %.0f, want %.0f", path, got, want)
+		}
+	}
+}
+
 func TestGetStatusShape(t *testing.T) {
 	doc := compatRead(t, apiData(t, boardtest.Lab())["compat/get-status.json"]).(map[string]any)
 	nodes := doc["Nodes"].([]any)
@@ -126,6 +150,12 @@ func TestAgentShape(t *testing.T) {
 	}
 	if !slices.ContainsFunc(gpus, func(g any) bool { return g.(map[string]any)["is_available"] == true }) {
 		t.Error("nothing is available")
+	}
+	// A master has the addresses of agents, and asks each for gpu_status below it.
+	for host, content := range map[string][]byte{"atlas": files["compat/gpu_status/atlas.json"], "europa": files["compat/gpu_status/europa.json"]} {
+		if got := files["gpu_status/"+host+"/gpu_status/index.json"]; len(got) == 0 || string(got) != string(content) {
+			t.Errorf("the agent of %s answers a master\n%s\nwant\n%s", host, got, content)
+		}
 	}
 	stuck := compatRead(t, files["compat/gpu_status/europa.json"]).(map[string]any)["gpus"].([]any)[1].(map[string]any)
 	if stuck["users"] != "" || stuck["is_available"] != false {
@@ -191,7 +221,7 @@ func TestCompatNamesTheSystems(t *testing.T) {
 	files := map[string][]string{
 		"vesta": {"states/boreas/index.json", "states/index.json"},
 		"nvgpu": {"compat/cluster_status.json", "compat/gpu_info.json", "compat/gpu_status/boreas.json",
-			"cluster_status/index.json", "gpu_status/boreas/index.json", "gpu_status/index.json"},
+			"cluster_status/index.json", "gpu_status/boreas/gpu_status/index.json", "gpu_status/boreas/index.json", "gpu_status/index.json"},
 		"gpu-cluster-monitor": {"compat/get-status.json", "get-status/index.json"},
 	}
 	for _, want := range [][]string{nil, {"vesta"}, {"nvgpu"}, {"gpu-cluster-monitor"}, {"nvgpu", "vesta"}, {"all"}} {

@@ -9,8 +9,8 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// A vestaDoc is one host in states/index.json. Data ascends: the samples of the last
-// quarter of an hour, without processes, and at the end the newest snapshot.
+// A vestaDoc is one host in states/index.json. Data is the newest snapshot; in
+// samples.json, those of the last quarter of an hour come before it, without processes.
 type vestaDoc struct {
 	Data    []vestaPoint `json:"data"`
 	Address known        `json:"ip_address"`

@@ -90,7 +90,7 @@ func TestStatesHoldSamples(t *testing.T) {
 			GPUs      map[string]map[string]any `json:"gpu_data"`
 		}
 	}
-	if err := json.Unmarshal(apiData(t, in)["states/index.json"], &states); err != nil {
+	if err := json.Unmarshal(apiData(t, in)["states/atlas/samples.json"], &states); err != nil {
 		t.Fatal(err)
 	}
 	data := states["atlas"].Data
