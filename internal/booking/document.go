@@ -18,7 +18,7 @@ import (
 const bom = "\xef\xbb\xbf"
 
 // maxValues bounds the memory that a hostile file can ask for; [MaxFileBytes] of short bookings have fewer.
-const maxValues = 900_000
+const maxValues = 500_000
 
 // A document is a file as characters, and as a tree of JSON values. A file whose bytes are
 // valid UTF-8 is UTF-8. Any other is Windows-1252, which is Latin-1 with printable

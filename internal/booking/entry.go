@@ -129,7 +129,7 @@ func (r *reading) entryFields(s slot, entry *hujson.Object) map[string]*hujson.V
 			r.hostProblem("booking:field", name, s, fmt.Sprintf("%s is read as %q: write it so, in small letters", quote(written), keys[i]))
 		}
 	}
-	value := make(map[string]*hujson.Value, len(entry.Members))
+	value := map[string]*hujson.Value{}
 	for key, i := range r.lastOf(entry, keys, "field", "only the last one counts") {
 		value[key] = &entry.Members[i].Value
 	}

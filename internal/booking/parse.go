@@ -182,7 +182,7 @@ func text(v *hujson.Value) string {
 // JSON reader, and reports the earlier ones. Of a host or GPU that is there twice all
 // entries count.
 func (r *reading) lastOf(object *hujson.Object, keys []string, what, hint string) map[string]int {
-	last := make(map[string]int, len(keys))
+	last := map[string]int{}
 	for i, key := range keys {
 		if key == "" {
 			continue

@@ -3,11 +3,13 @@ package booking
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/costtest"
 	"gpuboard/internal/testenv/need"
 )
 
@@ -314,6 +316,13 @@ func TestHostileFiles(t *testing.T) {
 			t.Errorf("%d bookings, problems:\n%s", len(c.Bookings), problems(c.Problems))
 		}
 	})
+	t.Run("too many values", func(t *testing.T) {
+		c := Parse("c", []byte(`{"a":[`+strings.Repeat("0,", maxValues+1)+`0]}`), zone, Options{})
+		if !c.Broken || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Message, "too many values") {
+			t.Errorf("problems:\n%s", problems(c.Problems))
+		}
+		costtest.Check(t, 2*maxValues, 16, func() { Parse("c", []byte(`{"a":[`+strings.Repeat("0,", maxValues+1)+`0]}`), zone, Options{}) })
+	})
 	t.Run("a long comment", func(t *testing.T) {
 		c := Parse("c", []byte(`{"a":[{"name":"x","comment":"`+strings.Repeat("é", 1<<20)+`"}]}`), zone, Options{})
 		if len(c.Bookings) != 1 || len(c.Bookings[0].Comment) > MaxCommentBytes || len(c.Problems) != 1 || c.Problems[0].Code != "booking:toolong" {
@@ -366,8 +375,18 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("\xef\xbb\xbf{'a': [{name: x, // c\n}, /* d */ ]"))
 	f.Add([]byte(`{"a": [{"name": "x", {"name": “y”}], "b": [}`))
 	zone := paris(f)
+	for _, list := range slices.Concat(costtest.Lists(`{"a":`, "}"), costtest.Lists(`{"a":{"*":`, "}}"), costtest.Lists(`{"a":[`, "]}")) {
+		f.Add(list)
+	}
+	for _, member := range []string{`"a":{}`, `"":1`, `"a":[]`} {
+		many := strings.Repeat(member+",", 4000) + member
+		f.Add([]byte("{" + many + "}"))
+		f.Add([]byte(`{"a":{` + many + "}}"))
+		f.Add([]byte(`{"a":{"0":{` + many + "}}}"))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := read("comments.json", data, zone, Options{})
+		var r *reading
+		costtest.Check(t, len(data), 320, func() { r = read("comments.json", data, zone, Options{}) })
 		lines := strings.Count(string(data), "\n") + 1
 		for _, p := range r.cal.Problems {
 			if p.Line > lines || p.Line < 0 || p.Col < 0 || p.Code == "" || p.Message == "" {

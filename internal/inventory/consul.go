@@ -1,10 +1,12 @@
 package inventory
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -317,13 +319,22 @@ type consulError struct {
 func (e *consulError) Error() string { return e.text }
 func (e *consulError) Unwrap() error { return e.err }
 
-// bounded is a transport that limits the size of answers.
+// bounded is a transport that limits the size of answers, and what decoding them costs.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.next.RoundTrip(r)
-	if err == nil {
-		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswerBytes)
+	if err != nil {
+		return nil, err
 	}
-	return resp, err
+	defer resp.Body.Close()
+	data, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxAnswerBytes))
+	if err == nil {
+		err = snapshot.Bounded(data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(data))
+	return resp, nil
 }

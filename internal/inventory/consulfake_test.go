@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/costtest"
 	"gpuboard/internal/testenv/need"
 )
 
@@ -178,6 +179,19 @@ func TestConsulNamesTooMany(t *testing.T) {
 	}
 }
 
+// TestConsulAnswersAreBounded: an answer of nothing but {} is refused before it is decoded.
+func TestConsulAnswersAreBounded(t *testing.T) {
+	noEnvironment(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `[{"Node":{"Node":"gpu01"},"Service":{"ID":"gpuboard"},"Checks":[{}`+strings.Repeat(",{}", 10_000)+`]}]`)
+	}))
+	defer server.Close()
+	_, err := newConsul(t, ConsulOptions{Address: server.URL, Timeout: need.Patience}).Query(t.Context())
+	if snapshot.CodeOf(err) != snapshot.BadTooLarge {
+		t.Errorf("10,001 checks of one host: %v", err)
+	}
+}
+
 func FuzzConsulAnswer(f *testing.F) {
 	f.Add(`[{"Node":{"Node":"GPU01","Datacenter":"dc1","Meta":{"rack":"r"}},"Service":{"ID":"gpuboard","Tags":["a",""],"Meta":{"gpus":"8",
 		"ssh_host":"::1","ssh_port":"2222","maintenance":"why","title":"<b>\u202e"}},"Checks":[null,{"CheckID":"_node_maintenance","Notes":"n"},
@@ -185,9 +199,19 @@ func FuzzConsulAnswer(f *testing.F) {
 	f.Add(`[]`)
 	f.Add(`null`)
 	f.Add(`[null]`)
+	for _, list := range slices.Concat(costtest.Lists("", ""), costtest.Lists(`[{"Node":{"Node":"gpu01"},"Service":{"ID":"gpuboard"},"Checks":`, "}]")) {
+		f.Add(string(list))
+	}
 	f.Fuzz(func(t *testing.T, data string) {
 		var entries []*api.ServiceEntry
-		if json.Unmarshal([]byte(data), &entries) != nil {
+		var err error
+		// A value of the wrong type costs most, because encoding/json goes on behind it.
+		costtest.Check(t, len(data), 320, func() {
+			if err = snapshot.Bounded([]byte(data)); err == nil {
+				err = json.Unmarshal([]byte(data), &entries)
+			}
+		})
+		if err != nil {
 			return
 		}
 		whole, err := wholeEntries(entries)

@@ -182,6 +182,9 @@ func (d *dir) hosts() (Data, map[string]string) {
 	}
 	var listed map[string]any
 	if err == nil {
+		err = snapshot.Bounded(raw)
+	}
+	if err == nil {
 		err = json.Unmarshal(raw, &listed)
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/costtest"
 	"gpuboard/internal/testenv/need"
 )
 
@@ -330,9 +331,17 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(files[0], files[1], files[2], files[3], files[4])
 	}
+	for _, list := range costtest.Lists(`{"5":`, "}\n") {
+		f.Add(seed[gpusFile], seed[processesFile], list, []byte{}, []byte{})
+	}
 	zone := paris(f)
 	f.Fuzz(func(t *testing.T, gpus, processes, users, status, local []byte) {
-		s, problems := parse("gpu01", map[string][]byte{gpusFile: gpus, processesFile: processes, usersFile: users, statusFile: status, cpusFile: local, disksFile: status, localFile: local}, zone, now, now)
+		var s *snapshot.Snapshot
+		var problems []snapshot.Problem
+		size := len(gpus) + len(processes) + len(users) + 2*len(status) + 2*len(local)
+		costtest.Check(t, size, 128, func() {
+			s, problems = parse("gpu01", map[string][]byte{gpusFile: gpus, processesFile: processes, usersFile: users, statusFile: status, cpusFile: local, disksFile: status, localFile: local}, zone, now, now)
+		})
 		if (s == nil) == (len(problems) == 0) {
 			t.Fatalf("a snapshot %v and %d problems", s != nil, len(problems))
 		}

@@ -83,6 +83,11 @@ func TestInitPutsTheSiteOnTmpfs(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, "site")); err == nil {
 		t.Error("a second directory for the site was made")
 	}
+	for _, name := range []string{"generate", "watch", "serve", "receive"} {
+		if unit := read(t, dir, "setup/systemd/gpuboard-"+name+".service"); !strings.Contains(unit, "\nMemoryMax=1G\n") {
+			t.Errorf("gpuboard-%s may take all memory of the machine", name)
+		}
+	}
 	// Each step makes what the next one needs, and none leaves a file of root's behind.
 	order := []string{"useradd", "systemd-tmpfiles --create", "chown -R gpuboard:gpuboard", "runuser -u gpuboard -- /usr/bin/gpuboard generate", "crontab -u gpuboard -", "runuser -u gpuboard -- /usr/bin/gpuboard doctor"}
 	rest := said

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -19,6 +20,7 @@ import (
 	"gpuboard/internal/demo"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/internal/testenv/costtest"
 	"gpuboard/sitegen/render"
 	"gpuboard/sitegen/text"
 )
@@ -227,8 +229,24 @@ func FuzzReadBoard(f *testing.F) {
 	doc := published(f, boardtest.Lab(), "api/v1/board.json")
 	f.Add(doc)
 	f.Add([]byte(`{"schema_version":1,"generated_at":"2026-11-20T09:42:10Z","hosts":[{"name":"a","gpus":[{"index":3,"state":"free"}]}]}`))
+	const head, host = `{"schema_version":1,"generated_at":"2026-11-20T09:42:10Z","hosts":`, `[{"name":"a","title":"a"}]`
+	for _, list := range slices.Concat(costtest.Lists(head, "}"), costtest.Lists(head+host+`,"problems":`, "}")) {
+		f.Add(list)
+	}
+	for _, name := range []string{"gpus", "problems", "tags"} {
+		for _, list := range costtest.Lists(head+`[{"name":"a","`+name+`":`, "}]}") {
+			f.Add(list)
+		}
+	}
+	for _, name := range []string{"mig_devices", "processes", "other_bookings"} {
+		for _, list := range costtest.Lists(head+`[{"name":"a","gpus":[{"index":0,"`+name+`":`, "}]}]}") {
+			f.Add(list)
+		}
+	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		p, err := ReadPublished(bytes.NewReader(doc))
+		var p *Published
+		var err error
+		costtest.Check(t, len(doc), 128, func() { p, err = ReadPublished(bytes.NewReader(doc)) })
 		if err != nil {
 			if p != nil || !errors.Is(err, ErrNotBoard) && !errors.Is(err, ErrSchema) {
 				t.Fatalf("%v, %v", p, err)
