@@ -106,7 +106,7 @@ func (s *suite) run() error {
 	}
 	s.program = program
 	parts := []part{
-		{"C1 L1", (*suite).oneShot}, {"C2 C3", (*suite).loop}, {"P1 P2", (*suite).pushes},
+		{"C1 L1", (*suite).oneShot}, {"C2 C3", (*suite).loop}, {"P1 P2 P3", (*suite).pushes},
 		{"G1 G5", (*suite).cycles}, {"G2 G4", (*suite).processes}, {"G3", (*suite).growth}, {"G6", (*suite).worst},
 		{"W1", (*suite).weights}, {"W1", (*suite).browsed}, {"S1", (*suite).views},
 		{"H1", (*suite).historyBytes}, {"H2", (*suite).historyIngest}, {"H3", (*suite).historyCharts},

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +53,9 @@ func (s *suite) pushes() error {
 		plain := sshtest.Start(h, sshtest.Options{}) // scp asks for more than a node may
 		scp := s.scp(plain, sshtest.NewProxy(h, plain.Addr), bundle)
 		if err := s.kept(o, proxy, server, one(bundle), scp); err != nil {
+			return err
+		}
+		if err := s.received(h, f.names[0], o, server, one(bundle)); err != nil {
 			return err
 		}
 		return s.fresh(o, proxy, server, one(bundle), scp)
@@ -146,6 +151,70 @@ func (s *suite) kept(o publisher.Options, proxy *sshtest.Proxy, server *sshtest.
 	s.add(row{id: "P1", what: "a push of 8 GPUs over a kept connection, on the server", unit: "ms", values: ms, target: 0.5, least: true, rivals: []rival{{"scp of the same bytes", scp.ms, 21}}})
 	s.add(row{id: "P1", what: "its round trips", unit: "", values: turns, target: 6, besides: []beside{{"scp", scp.turns}}})
 	s.add(row{id: "P1", what: "its bytes up", unit: "KiB", values: up, target: 4, besides: []beside{{"scp", scp.up}}})
+	return nil
+}
+
+// received compares the built-in server with sshd, in turns: what a push over a kept
+// connection costs each.
+func (s *suite) received(h *harness, host string, o publisher.Options, server *sshtest.Server, bundle one) error {
+	keys, state := h.TempDir(), h.TempDir()
+	sshtest.WriteKey(h, filepath.Join(keys, host), "ed25519", "")
+	port := sshtest.FreePort(h)
+	cmd := exec.Command(s.program, "receive", "--data", h.TempDir(), "--state", state, "--keys", keys, "--listen", fmt.Sprintf("127.0.0.1:%d", port))
+	said, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	lines := bufio.NewScanner(said)
+	known := ""
+	for known == "" && lines.Scan() { // echo 'NAMES KEY' >> …
+		if words := strings.Split(lines.Text(), "'"); len(words) == 3 {
+			known = words[1]
+		}
+	}
+	hosts := filepath.Join(state, "known_hosts")
+	if err := os.WriteFile(hosts, []byte(known+"\n"), 0o600); err != nil {
+		return err
+	}
+	ours := o
+	ours.Identity, ours.KnownHosts, ours.StateDir = []string{filepath.Join(keys, host)}, []string{hosts}, filepath.Join(state, "pushes")
+	if ours.Target, err = publisher.ParseTarget(fmt.Sprintf("sftp://%s@127.0.0.1:%d/", o.Target.User, port)); err != nil {
+		return err
+	}
+	sides := []struct {
+		o    publisher.Options
+		pids func() []int
+		ms   []float64
+	}{{o: ours, pids: func() []int { return []int{cmd.Process.Pid} }}, {o: o, pids: server.Sessions}}
+	const each = 50
+	for range 1 + s.times(8) {
+		for i := range sides {
+			side := &sides[i]
+			p, err := publisher.New(side.o)
+			if err != nil {
+				return err
+			}
+			var before time.Duration
+			for n := range 3 + each {
+				if n == 3 {
+					before = spent(side.pids()...)
+				}
+				if _, err := p.Publish(context.Background(), bundle); err != nil {
+					p.Close()
+					return err
+				}
+			}
+			side.ms = append(side.ms, float64((spent(side.pids()...)-before).Microseconds())/1000/each)
+			p.Close()
+		}
+	}
+	s.add(row{id: "P3", what: "the same push, gpuboard receive", unit: "ms", values: sides[0].ms, target: slices.Min(sides[1].ms), least: true,
+		besides: []beside{{"sshd, in turns", slices.Min(sides[1].ms)}, {"memory, MiB", float64(peak(cmd.Process.Pid)) / (1 << 20)}}})
 	return nil
 }
 
