@@ -178,6 +178,15 @@ func TestMaskedBookingsAndProblems(t *testing.T) {
 	if list := b.Mask(masked).Bookings; len(list) != 1 || list[0].Host != "gpu01" || list[0].Name != masked.Name("eva") || !list[0].From.Equal(now) || list[0].Comment != "" {
 		t.Errorf("bookings %+v, want the one of a host of the board", list)
 	}
+	// The id of a booking is made of its name, so that nobody may compare it with a guess.
+	b.Hosts[0].GPUs = []board.GPU{{Booking: &b.Bookings[1], Next: &b.Bookings[1], Others: b.Bookings[1:]}}
+	hidden := b.Mask(masked)
+	gpu := hidden.Hosts[0].GPUs[0]
+	for _, booking := range []board.Booking{*gpu.Booking, *gpu.Next, gpu.Others[0], hidden.Bookings[0]} {
+		if booking.ID != masked.BookingID("1") {
+			t.Errorf("a masked booking has the id %q", booking.ID)
+		}
+	}
 	if p := b.Mask(board.Privacy{Programs: board.ProgramsHidden}).Problems[0]; p != known {
 		t.Errorf("with people shown: %+v", p)
 	}
