@@ -3,6 +3,7 @@ package booking
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,8 +21,7 @@ const (
 	lockSuffix     = ".lock"
 	previousSuffix = ".previous"  // the content before the last change
 	lastGoodSuffix = ".last-good" // the last content without an error of syntax
-	emptySuffix    = ".empty-"    // an empty file that has no name yet, see File.createEmpty
-	newSuffix      = ".new"       // a file that is being written
+	newSuffix      = ".new-"      // a file that is being written, see File.stage
 	exchangeSuffix = ".exchange-" // a complete file, see File.replace
 )
 
@@ -39,16 +39,18 @@ func (f *File) ownership() (fs.FileInfo, error) {
 	return info, err
 }
 
-// stage writes and syncs a file with the owner, group and mode of comments.json, whatever the umask.
-func (f *File) stage(path string, data []byte) (err error) {
+// stage writes and syncs a file with the owner, group and mode of comments.json, whatever
+// the umask. Its name is a new one, because a lock that was replaced keeps nobody away.
+func (f *File) stage(data []byte) (path string, err error) {
 	owner, err := f.ownership()
 	if err != nil {
-		return err
+		return "", err
 	}
+	path = f.beside(newSuffix + rand.Text())
 	f.step("stage")
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() {
 		if err != nil {
@@ -62,7 +64,20 @@ func (f *File) stage(path string, data []byte) (err error) {
 	if err == nil {
 		err = file.Sync()
 	}
-	return errors.Join(err, file.Close())
+	return path, errors.Join(err, file.Close())
+}
+
+// stageAs writes a file beside the bookings as stage does, in the place of any that has its name.
+func (f *File) stageAs(path string, data []byte, at time.Time) error {
+	staged, err := f.stage(data)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(touch(staged, at), os.Rename(staged, path)); err != nil {
+		_ = os.Remove(staged)
+		return err
+	}
+	return nil
 }
 
 // setOwnership copies mode, group and owner from another file, the last two as far as is allowed.
@@ -84,11 +99,12 @@ func setOwnership(file *os.File, like fs.FileInfo) error {
 	return file.Chmod(mode) // last, because a change of owner may clear bits
 }
 
-// linkNew gives a staged file a second name. The error is ErrChanged if that name exists.
+// linkNew gives a staged file a second name. The error is ErrChanged if that name exists,
+// or if another program, under another lock, has removed the staged file.
 func (f *File) linkNew(staged, path string) error {
 	f.step("link")
 	err := os.Link(staged, path)
-	if errors.Is(err, fs.ErrExist) {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 		return ErrChanged
 	}
 	if errors.Is(err, unix.EPERM) || errors.Is(err, errors.ErrUnsupported) { // no hard links here
@@ -143,11 +159,7 @@ func (f *File) archive(old []Booking) error {
 	case len(next) > MaxFileBytes:
 		return fmt.Errorf("writing %s: it would grow beyond %d KiB: give it another name first", archiveName, MaxFileBytes>>10)
 	}
-	if err := f.stage(f.beside(newSuffix), next); err != nil {
-		return fmt.Errorf("writing %s: %w", archiveName, err)
-	}
-	if err := os.Rename(f.beside(newSuffix), path); err != nil {
-		_ = os.Remove(f.beside(newSuffix))
+	if err := f.stageAs(path, next, time.Time{}); err != nil {
 		return fmt.Errorf("writing %s: %w", archiveName, err)
 	}
 	return f.syncDir()

@@ -101,12 +101,12 @@ const updateBudget = 20 * time.Second
 // other effects. After an error the file is unchanged, unless the error is about
 // recording the change or making it durable.
 func (f *File) Update(ctx context.Context, by By, edit func(data []byte) ([]byte, error)) error {
-	return f.locked(ctx, func(ctx context.Context, log *os.File) error { return f.update(ctx, log, by, edit) })
+	return f.locked(ctx, func(ctx context.Context, lock, log *os.File) error { return f.update(ctx, lock, log, by, edit) })
 }
 
 // RecordReleases records a release of bookings that have vanished from the file.
 func (f *File) RecordReleases(ctx context.Context, by By, vanished []Entry) error {
-	return f.locked(ctx, func(_ context.Context, log *os.File) error {
+	return f.locked(ctx, func(_ context.Context, _, log *os.File) error {
 		var entries []Entry
 		for _, e := range vanished {
 			e.At, e.By, e.Action, e.Was = by.At.UTC().Truncate(time.Second), by.Name, Released, ""
@@ -119,15 +119,25 @@ func (f *File) RecordReleases(ctx context.Context, by By, vanished []Entry) erro
 	})
 }
 
-// locked calls do while it holds the lock and the record of changes is open.
-func (f *File) locked(ctx context.Context, do func(ctx context.Context, log *os.File) error) error {
+// locked calls do while it holds the lock and the record of changes is open, and again
+// if do returns that the lock was lost.
+func (f *File) locked(ctx context.Context, do func(ctx context.Context, lock, log *os.File) error) error {
 	ctx, cancel := context.WithTimeout(ctx, updateBudget)
 	defer cancel()
-	unlock, err := f.lock(ctx)
+	for {
+		err := f.lockedOnce(ctx, do)
+		if !errors.Is(err, errLockLost) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (f *File) lockedOnce(ctx context.Context, do func(ctx context.Context, lock, log *os.File) error) error {
+	lock, err := f.lock(ctx)
 	if err != nil {
 		return fmt.Errorf("locking the bookings: %w", err)
 	}
-	defer unlock()
+	defer atomicfile.Unlock(lock)
 	if err := f.recover(); err != nil {
 		return fmt.Errorf("looking for what an interrupted change left: %w", err)
 	}
@@ -136,10 +146,10 @@ func (f *File) locked(ctx context.Context, do func(ctx context.Context, log *os.
 		return fmt.Errorf("opening the record of bookings: %w", err)
 	}
 	defer log.Close()
-	return do(ctx, log)
+	return do(ctx, lock, log)
 }
 
-func (f *File) update(ctx context.Context, log *os.File, by By, edit func(data []byte) ([]byte, error)) error {
+func (f *File) update(ctx context.Context, lock, log *os.File, by By, edit func(data []byte) ([]byte, error)) error {
 	for try := 0; ; try++ {
 		data, err := f.readSaved(ctx)
 		if err != nil {
@@ -155,7 +165,7 @@ func (f *File) update(ctx context.Context, log *os.File, by By, edit func(data [
 		if data != nil && bytes.Equal(next, data) {
 			return nil
 		}
-		err = f.replace(data, next)
+		err = f.replace(lock, data, next)
 		if errors.Is(err, ErrChanged) && try < 20 && ctx.Err() == nil {
 			continue
 		}
@@ -201,16 +211,22 @@ func (f *File) readSaved(ctx context.Context) ([]byte, error) {
 }
 
 // replace writes next in the place of what was read, nil for no file. If the file is
-// another one by then, it is left as it is, and the error wraps ErrChanged.
-func (f *File) replace(read, next []byte) error {
-	if err := f.stage(f.beside(newSuffix), next); err != nil {
+// another one by then, it is left as it is, and the error wraps ErrChanged. If the lock
+// is lost by then, the error wraps errLockLost.
+func (f *File) replace(lock *os.File, read, next []byte) error {
+	written, err := f.stage(next)
+	if err != nil {
 		return err
 	}
 	// The name says what the file replaces, and by what. That is enough for recover.
 	staged := f.beside(exchangeSuffix + fingerprint(read) + "." + fingerprint(next))
 	f.step("name")
-	if err := os.Rename(f.beside(newSuffix), staged); err != nil {
-		_ = os.Remove(f.beside(newSuffix))
+	if err := os.Rename(written, staged); err != nil {
+		_ = os.Remove(written)
+		return errors.Join(err, stillLocked(lock))
+	}
+	if err := stillLocked(lock); err != nil {
+		_ = os.Remove(staged)
 		return err
 	}
 	if read == nil {
@@ -290,15 +306,12 @@ func (f *File) replaceUnexchanged(staged string, read []byte) (err error) {
 
 // recover completes or undoes the change of a program that was killed. The caller holds the lock.
 func (f *File) recover() error {
-	if err := os.Remove(f.beside(newSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	entries, err := os.ReadDir(filepath.Dir(f.path))
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(f.beside(emptySuffix))) {
+		if strings.HasPrefix(e.Name(), filepath.Base(f.beside(newSuffix))) {
 			_ = os.Remove(filepath.Join(filepath.Dir(f.path), e.Name()))
 		}
 		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(f.beside(exchangeSuffix)))

@@ -3,6 +3,7 @@ package booking
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,14 +288,13 @@ func TestRecover(t *testing.T) {
 		want         string
 		previous     string
 	}{
-		{"half written", old, map[string]string{newSuffix: `{"a": [{"na`}, old, ""},
+		{"half written", old, map[string]string{newSuffix + "ABC": `{"a": [{"na`}, old, ""},
 		{"not exchanged", old, map[string]string{left: new}, old, ""},
 		{"exchanged", new, map[string]string{left: old}, new, old},
 		{"exchanged for a person's save", new, map[string]string{left: byHand}, byHand, ""},
 		{"and put back", byHand, map[string]string{left: new}, byHand, ""},
 		{"saved since", byHand, map[string]string{left: old}, byHand, old},
 		{"not yet replaced where nothing can be exchanged", old, map[string]string{left: new, previousSuffix: old}, old, old},
-		{"a lock that was not named yet", old, map[string]string{emptySuffix + "ABC": ""}, old, ""},
 	} {
 		f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
 		write(tc.stands)(t, f.path)
@@ -414,7 +415,7 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 // A lock file that somebody removed holds nobody off, so it does not count.
 func TestLockThatWasRemoved(t *testing.T) {
 	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
-	unlock, err := f.lock(context.Background())
+	lock, err := f.lock(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,9 +425,105 @@ func TestLockThatWasRemoved(t *testing.T) {
 	}
 	defer old.Close()
 	remove(t, f.beside(lockSuffix))
-	unlock()
+	if err := atomicfile.Unlock(lock); err != nil {
+		t.Fatal(err)
+	}
 	if held, err := atomicfile.TryLock(old); held || err != nil {
 		t.Errorf("a lock that was removed counts: %v, %v", held, err)
+	}
+}
+
+// replaceLock puts a new file in the place of the lock, as a program that restores a directory does.
+func replaceLock(t *testing.T, f *File) {
+	t.Helper()
+	fresh := f.path + ".fresh" + rand.Text()
+	write("")(t, fresh)
+	if err := os.Rename(fresh, f.beside(lockSuffix)); err != nil {
+		t.Error(err)
+	}
+}
+
+// At each step of a change the lock is replaced, and somebody else changes the file under the new one.
+func TestLockReplacedAtAnyStep(t *testing.T) {
+	for _, before := range []string{"", `{"a": [{"name": "x"}]}`} {
+		for at, done := 0, false; !done; at++ {
+			file := filepath.Join(t.TempDir(), "comments.json")
+			if before != "" {
+				write(before)(t, file)
+			}
+			f, other := Open(file, nil), Open(file, nil)
+			n, where := 0, ""
+			f.step = func(what string) {
+				if n++; n != at+1 {
+					return
+				}
+				where = what
+				replaceLock(t, f)
+				if err := other.Update(t.Context(), testBy, addProgram); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			err := f.Update(t.Context(), testBy, func(data []byte) ([]byte, error) {
+				next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Name: "first"})
+				return next, err
+			})
+			if done = where == ""; done {
+				if n < 8 {
+					t.Errorf("only %d steps", n)
+				}
+				continue
+			}
+			data, readErr := os.ReadFile(file)
+			if err != nil || readErr != nil || strings.Count(string(data), `"first"`) != 1 || strings.Count(string(data), `"program"`) != 1 {
+				t.Errorf("replaced at step %d (%s): %v, %v\n%s", at, where, err, readErr, data)
+			}
+		}
+	}
+}
+
+// Several writers, each of which replaces the lock now and then while it or another holds it.
+func TestLockReplacedUnderWriters(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "comments.json")
+	var wg sync.WaitGroup
+	var steps atomic.Int64
+	acknowledged := make([][]string, 4)
+	for i := range acknowledged {
+		f := Open(file, nil)
+		f.step = func(string) {
+			if steps.Add(1)%11 == 0 {
+				replaceLock(t, f)
+				time.Sleep(2 * lockPause) // so that another takes the new one
+			}
+		}
+		wg.Go(func() {
+			for k := range 12 {
+				comment := fmt.Sprintf("%d-%d", i, k)
+				err := keepTrying(f, func(data []byte) ([]byte, error) {
+					next, _, err := Add(data, In(time.UTC), Booking{Host: "a", Name: "x", Comment: comment})
+					return next, err
+				})
+				if err == nil {
+					acknowledged[i] = append(acknowledged[i], comment)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, comments := range acknowledged {
+		for _, comment := range comments {
+			n++
+			if strings.Count(string(data), `"`+comment+`"`) != 1 {
+				t.Errorf("the booking %s was acknowledged, and is there %d times", comment, strings.Count(string(data), `"`+comment+`"`))
+			}
+		}
+	}
+	if n < 12 {
+		t.Errorf("only %d bookings were acknowledged", n)
 	}
 }
 

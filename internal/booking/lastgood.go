@@ -174,31 +174,24 @@ func (f *File) keepGood(data []byte, at time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	unlock, err := f.lock(ctx)
+	lock, err := f.lock(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer atomicfile.Unlock(lock)
+	if err := f.recover(); err != nil {
+		return err
+	}
 	if now, err := f.Read(); err != nil || !bytes.Equal(now, data) {
 		return err // the program that changed the file has kept a copy
 	}
-	_ = os.Remove(f.beside(newSuffix)) // left by a program that was killed
 	return f.writeGood(data, at)
 }
 
 // writeGood writes the copy of keepGood. The caller holds the lock.
 func (f *File) writeGood(data []byte, at time.Time) error {
-	path := f.beside(lastGoodSuffix)
-	staged := f.beside(newSuffix)
 	f.step("keep")
-	if err := f.stage(staged, data); err != nil {
-		return err
-	}
-	if err := errors.Join(touch(staged, at), os.Rename(staged, path)); err != nil {
-		_ = os.Remove(staged)
-		return err
-	}
-	return nil
+	return f.stageAs(f.beside(lastGoodSuffix), data, at)
 }
 
 // touch sets the modification time of a file, unless that belongs to somebody else.

@@ -2,7 +2,6 @@ package booking
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,18 +16,18 @@ import (
 const lockPause = 20 * time.Millisecond
 
 // lock waits for flock(2) on the lock file until ctx ends; the error then wraps
-// [ErrLocked]. The kernel releases it when the process dies.
-func (f *File) lock(ctx context.Context) (unlock func(), err error) {
+// [ErrLocked]. [atomicfile.Unlock] releases it, and so does the end of the process.
+func (f *File) lock(ctx context.Context) (*os.File, error) {
 	for {
-		file, err := f.openLock()
+		lock, err := f.openLock()
 		if err != nil {
 			return nil, err
 		}
-		held, err := atomicfile.TryLock(file)
+		held, err := atomicfile.TryLock(lock)
 		if held {
-			return func() { _ = atomicfile.Unlock(file) }, nil
+			return lock, nil
 		}
-		file.Close()
+		lock.Close()
 		if err != nil {
 			return nil, err
 		}
@@ -36,6 +35,18 @@ func (f *File) lock(ctx context.Context) (unlock func(), err error) {
 			return nil, fmt.Errorf("%w: %s", ErrLocked, f.beside(lockSuffix))
 		}
 	}
+}
+
+// errLockLost says that the lock file is another one now, so that others may have a lock, too.
+var errLockLost = fmt.Errorf("%w: the lock file was replaced meanwhile", ErrLocked)
+
+// stillLocked returns an error that wraps errLockLost if a lock counts no more.
+func stillLocked(lock *os.File) error {
+	held, err := atomicfile.TryLock(lock)
+	if held {
+		return nil
+	}
+	return errors.Join(errLockLost, err)
 }
 
 // openLock opens the lock file and creates it if necessary.
@@ -77,13 +88,13 @@ func singleName(info fs.FileInfo) bool {
 
 // createEmpty creates an empty file that has its mode before its name, so that others can open it at once.
 func (f *File) createEmpty(path string) error {
-	staged := f.beside(emptySuffix + rand.Text())
-	if err := f.stage(staged, nil); err != nil {
+	staged, err := f.stage(nil)
+	if err != nil {
 		return err
 	}
-	err := f.linkNew(staged, path)
-	if errors.Is(err, ErrChanged) || errors.Is(err, fs.ErrNotExist) {
-		err = nil // another process has created it, and may have removed the staged file
+	err = f.linkNew(staged, path)
+	if errors.Is(err, ErrChanged) {
+		err = nil // another process has created it
 	}
 	if removeErr := os.Remove(staged); err == nil && !errors.Is(removeErr, fs.ErrNotExist) {
 		err = removeErr

@@ -216,7 +216,7 @@ func TestLockAppearsWhole(t *testing.T) {
 		if what == "link" {
 			staged++
 			for name, info := range modes(t, filepath.Dir(f.path)) {
-				if strings.Contains(name, emptySuffix) && info.Mode().Perm() != 0o664 {
+				if strings.Contains(name, newSuffix) && info.Mode().Perm() != 0o664 {
 					t.Errorf("%s has mode %v", name, info.Mode())
 				}
 			}

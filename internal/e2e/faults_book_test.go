@@ -140,10 +140,15 @@ func TestOrderOfABookingsSystemCalls(t *testing.T) {
 			}
 			return -1
 		}
-		content := filepath.Join(filepath.Dir(file), ".comments.json.new")
-		written := find(-1, func(c string) bool { return strings.HasPrefix(c, "write ") && strings.Contains(c, content) })
-		synced := find(written, func(c string) bool { return strings.HasPrefix(c, "fsync ") && strings.Contains(c, content) })
+		content := filepath.Join(filepath.Dir(file), ".comments.json.new-")
 		placed := find(-1, func(c string) bool { return strings.HasPrefix(c, named) && strings.HasSuffix(c, file) })
+		written := -1
+		for i, c := range r.Calls[:max(0, placed)] { // the empty files of the lock and of the record come before it
+			if strings.HasPrefix(c.String(), "write ") && strings.Contains(c.String(), content) {
+				written = i
+			}
+		}
+		synced := find(written, func(c string) bool { return strings.HasPrefix(c, "fsync ") && strings.Contains(c, content) })
 		dirSynced := find(placed, func(c string) bool { return c == "fsync "+filepath.Dir(file) || c == "fsync "+filepath.Dir(file)+"/" })
 		if written < 0 || synced < written || placed < synced || dirSynced < placed {
 			t.Errorf("from %d bytes: written %d, synced %d, named %d, directory synced %d in\n%v", len(before), written, synced, placed, dirSynced, r.Calls)
