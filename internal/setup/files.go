@@ -29,12 +29,14 @@ func (in *installation) files() (map[string]string, error) {
 		replace["nginx"] = strings.NewReplacer("HOST_NAME", in.Host, "SITE_DIR", in.settings["site"], "/srv/gpuboard", in.Dir)
 		more = webSample
 		if in.imported != nil {
-			more = in.imported.config(filepath.Base(in.From)) + shortNamesSample
+			more = in.imported.config(filepath.Base(in.From))
 		}
 	}
 	files := map[string]string{configFile: config.Sample(in.Side == Node, in.settings, in.Getenv, more)}
 	if in.Side == Web {
-		files[in.comments()] = sampleComments
+		if c := in.comments(); c != "" {
+			files[c] = sampleComments
+		}
 		files["setup/cron"] = in.crontab("The web host: one generation per minute; it prints nothing on success.", "* * * * *", "generate --interval 1m") +
 			"# Remove the # to keep the built-in SFTP server and web server running:\n" +
 			in.keepRunning("receive --listen :2222") + in.keepRunning("serve --listen :8080 --interval 1m")
@@ -101,7 +103,7 @@ func (in *installation) unit(text string) string {
 			}
 		case "StateDirectory":
 			line = "ReadWritePaths=" + in.Dir
-			for _, name := range []string{"spool", "state", "data"} {
+			for _, name := range []string{"spool", "state", "data", "legacy"} {
 				if dir := in.settings[name]; dir != "" && !strings.HasPrefix(dir, in.Dir+"/") {
 					line += " -" + dir
 				}

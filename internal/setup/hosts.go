@@ -3,31 +3,32 @@ package setup
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
+	"gpuboard/internal/shell"
 	"gpuboard/internal/snapshot"
 )
 
-// A hostList is what another board's list of hosts says: its page, a list of names, or
-// what its server answers.
+// A hostList is what another board's list of hosts says: its page, its configuration, a
+// list of names, or what its server answers.
 type hostList struct {
-	hosts    []host
-	unnamed  []string // addresses whose names are not known
-	titles   map[string]string
-	refused  []string // with the reason
-	zone     string   // in which its page read the times of bookings, "" if it is not known
-	zoneFrom string   // how that is known
-	compat   string   // the system whose files may still be read by programs, for the setting compat
+	hosts   []host
+	unnamed []string // addresses whose names are not known
+	refused []string // with the reason
+	compat  string   // the system whose files may still be read by programs, for the setting compat
+	page
 }
 
 type host struct {
@@ -45,32 +46,49 @@ func readHosts(path string) (*hostList, error) {
 		return nil, failure.Usage("", "%s: %d bytes are too many for a list of hosts", path, len(data))
 	}
 	l := &hostList{}
-	switch text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))); {
-	case isPHP(text):
-		l.php(text)
-	case len(text) > 0 && (text[0] == '{' || text[0] == '[' && json.Valid(text)):
-		err = l.json(text)
-	default:
-		for line := range strings.Lines(string(text)) {
-			line, _, _ = strings.Cut(line, "#")
-			if fields := strings.Fields(line); len(fields) == 1 {
-				l.add(fields[0], "", 0)
-			} else if len(fields) > 1 {
-				l.refused = append(l.refused, snapshot.Text(line, 80)+": one name on a line")
-			}
+	text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
+	for _, format := range []struct {
+		sign string // in files of this format, and not in those of a later one
+		read func(*hostList, []byte) error
+	}{
+		{`<\?php`, (*hostList).php},
+		{`^(\{|\[\s*\{)`, (*hostList).json},
+		{`(?m)^\s*AGENTS\s*=`, (*hostList).agents},
+		{`(?m)^\s*\[[^\[\]\s]+\]\s*(#.*)?$`, (*hostList).ini},
+		{`(?m)^[\w.-]+:(\s|$)`, (*hostList).yaml},
+		{``, (*hostList).names},
+	} {
+		if regexp.MustCompile(format.sign).Match(text) {
+			err = format.read(l, text)
+			break
 		}
+	}
+	if several := (*severalGroups)(nil); errors.As(err, &several) {
+		return nil, failure.Usage(shell.Join("ansible", "-i", path, several.first, "--list-hosts")+" | sed 1d > names.txt    (then --from names.txt)", "%s: %w", path, err)
 	}
 	if err != nil {
 		return nil, failure.Usage("", "reading the older board's hosts: %s: %w", path, err)
 	}
-	l.besidePage(path)
+	l.readPage(path)
 	if filepath.Base(path) == "hosts.txt" && l.zone == "" { // beside a PHP page it is another system's
 		l.compat = "gpu-cluster-monitor"
 	}
 	if len(l.hosts)+len(l.unnamed) == 0 && !isPHP(data) {
-		return nil, failure.Usage("a list with a name on each line, index.php, hosts.json, or what its server answers for /states/, /get-status or /cluster_status", "%s names no host", path)
+		return nil, failure.Usage("a list with a name on each line, index.php, hosts.json, config.yml, an Ansible inventory, nvgpu_master.cfg, or what its server answers for /states/, /get-status or /cluster_status", "%s names no host", path)
 	}
 	return l, nil
+}
+
+func (l *hostList) names(text []byte) error {
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		if fields := strings.Fields(line); len(fields) == 1 {
+			l.add(fields[0], "", 0)
+		} else if len(fields) > 1 {
+			l.refused = append(l.refused, snapshot.Text(line, 80)+": one name on a line")
+		}
+	}
+	return nil
 }
 
 // add takes one host by name, address or URL. A node calls itself by its short
@@ -194,6 +212,13 @@ func (l *hostList) config(from string) string {
 	}
 	for _, address := range l.unnamed {
 		fmt.Fprintf(&b, "# What does this node call itself (hostname -s)?\n#  - name: NAME\n#    address: %s\n", address)
+	}
+	if len(l.shortNames) == 0 {
+		return b.String() + shortNamesSample
+	}
+	b.WriteString("\n# Short names of GPUs, by the driver's names.\nshort_names:\n")
+	for _, name := range slices.Sorted(maps.Keys(l.shortNames)) {
+		fmt.Fprintf(&b, "  %s: %s\n", config.Quote(name), config.Quote(l.shortNames[name]))
 	}
 	return b.String()
 }

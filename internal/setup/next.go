@@ -72,11 +72,15 @@ func (in *installation) nextOnNode(step func(string, ...string), own func(...str
 func (in *installation) byPackage() bool { return in.root && in.Packaged && in.Dir == "/etc/gpuboard" }
 
 func (in *installation) nextOnWebHost(step func(string, ...string), own func(...string)) {
-	bookings := in.path(usualComments)
-	if c := in.comments(); c != usualComments { // else all of data/ would go with it
-		bookings = in.path(path.Dir(c))
+	names := []string{in.path("state"), in.settings["site"]}
+	switch c := in.comments(); c {
+	case "":
+	case usualComments: // without all of data/
+		names = append(names, in.path(c))
+	default:
+		names = append(names, in.path(path.Dir(c)))
 	}
-	own(bookings, in.path("state"), in.settings["site"])
+	own(names...)
 	step("the first, empty site", in.run("generate -v"))
 	receive := []string{in.run("receive --listen :2222") + " &"}
 	if in.root {

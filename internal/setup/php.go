@@ -9,24 +9,42 @@ import (
 	"time"
 
 	"gpuboard/internal/config"
+	"gpuboard/internal/legacy"
+	"gpuboard/internal/snapshot"
 )
+
+// A page is what the source of the older GPU Monitor's page says beside the hosts.
+type page struct {
+	zone       string // in which it reads the times of bookings, "" without a page
+	zoneFrom   string // how that is known
+	titles     map[string]string
+	shortNames map[string]string
+	data       string // its directory of data, "" if it is not on this machine
+}
 
 func isPHP(text []byte) bool { return bytes.Contains(text, []byte("<?php")) }
 
-// php reads hosts, titles and the time zone out of the older GPU Monitor's page.
-func (l *hostList) php(text []byte) {
-	list := regexp.MustCompile(`(?s)\$HOSTS\s*=\s*(?:array\s*\(|\[)(.*?)[)\]]\s*;`)
-	pair := regexp.MustCompile(`["']([^"'\n]+)["']\s*=>\s*["']([^"'\n]*)["']`)
-	zone := regexp.MustCompile(`(?m)^[^/#\n]*?(?:date_default_timezone_set\s*\(\s*|ini_set\s*\(\s*["']date\.timezone["']\s*,\s*)["']([^"'\n]+)["']`)
-	l.titles = map[string]string{}
-	if m := list.FindSubmatch(text); m != nil {
-		for _, p := range pair.FindAllSubmatch(m[1], -1) {
-			before := len(l.hosts)
-			l.add(string(p[1]), "", 0)
-			if title := strings.TrimSpace(string(p[2])); len(l.hosts) > before && title != l.hosts[before].name {
-				l.titles[l.hosts[before].name] = title
-			}
+// php reads hosts, titles, short names and the time zone out of the older GPU Monitor's page.
+func (l *hostList) php(text []byte) error {
+	text = regexp.MustCompile(`(?m)^\s*(//|#).*$`).ReplaceAll(text, nil)
+	pairs := func(variable string) [][][]byte {
+		list := regexp.MustCompile(`(?s)\$` + variable + `\s*=\s*(?:array\s*\(|\[)(.*?)[)\]]\s*;`).FindSubmatch(text)
+		if list == nil {
+			return nil
 		}
+		return regexp.MustCompile(`["']([^"'\n]+)["']\s*=>\s*["']([^"'\n]*)["']`).FindAllSubmatch(list[1], -1)
+	}
+	zone := regexp.MustCompile(`(?m)^[^/#\n]*?(?:date_default_timezone_set\s*\(\s*|ini_set\s*\(\s*["']date\.timezone["']\s*,\s*)["']([^"'\n]+)["']`)
+	l.titles, l.shortNames = map[string]string{}, map[string]string{}
+	for _, p := range pairs("HOSTS") {
+		before := len(l.hosts)
+		l.add(string(p[1]), "", 0)
+		if title := strings.TrimSpace(string(p[2])); len(l.hosts) > before && title != l.hosts[before].name {
+			l.titles[l.hosts[before].name] = title
+		}
+	}
+	for _, p := range pairs("SHORT_GPU_NAMES") {
+		l.shortNames[snapshot.Text(string(p[1]), snapshot.MaxNameBytes)] = snapshot.Text(string(p[2]), snapshot.MaxNameBytes)
 	}
 	l.zone, l.zoneFrom = "UTC", "it sets none, which is PHP's UTC unless date.timezone in php.ini says otherwise"
 	if m := zone.FindSubmatch(text); m != nil {
@@ -34,18 +52,22 @@ func (l *hostList) php(text []byte) {
 			l.zone, l.zoneFrom = string(m[1]), "its source says so"
 		}
 	}
+	return nil
 }
 
-// besidePage looks for the time zone in the page's source beside a list of hosts.
-func (l *hostList) besidePage(path string) {
-	if l.zone != "" {
-		return
+// readPage reads the page beside a list of hosts, and finds its data.
+func (l *hostList) readPage(path string) {
+	dir := filepath.Dir(path)
+	if l.zone == "" {
+		text, err := os.ReadFile(filepath.Join(dir, "index.php"))
+		if err != nil || len(text) > config.MaxBytes || !isPHP(text) {
+			return
+		}
+		beside := &hostList{}
+		_ = beside.php(text) // which has no error
+		l.page = beside.page
 	}
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "index.php"))
-	if err != nil || len(text) > config.MaxBytes || !isPHP(text) {
-		return
+	if data, err := filepath.Abs(filepath.Join(dir, "data")); err == nil && legacy.Found(data) {
+		l.data = data
 	}
-	page := &hostList{}
-	page.php(text)
-	l.zone, l.zoneFrom = page.zone, page.zoneFrom
 }

@@ -2,6 +2,7 @@
 package setup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -218,7 +219,11 @@ func (in *installation) decided() map[string]string {
 	if in.Site != "" {
 		set["site"] = in.Site
 	}
-	if c := in.comments(); c != usualComments {
+	switch c := in.comments(); c {
+	case usualComments:
+	case "":
+		set["comments"] = filepath.Join(in.imported.data, "comments.json")
+	default:
 		set["comments"] = in.path(c)
 	}
 	// The zone is written down so that the times in the bookings mean the same
@@ -227,7 +232,7 @@ func (in *installation) decided() map[string]string {
 		set["timezone"] = zone
 	}
 	if l := in.imported; l != nil {
-		for name, value := range map[string]string{"booking.timezone": l.zone, "compat": l.compat} {
+		for name, value := range map[string]string{"booking.timezone": l.zone, "compat": l.compat, "legacy": l.data} {
 			if value != "" {
 				set[name] = value
 			}
@@ -249,12 +254,17 @@ const usualComments = "data/comments.json"
 // comments is where the bookings lie. Whoever books must be able to write the
 // directory, and sshd wants every directory above a node's drop to be root's. So
 // where root sets up a web host for another account, the bookings get a directory
-// of their own, unless there are bookings already.
+// of their own, unless there are bookings already. It is "" where they stay with the
+// older page.
 func (in *installation) comments() string {
-	if _, err := os.Lstat(in.path(usualComments)); err == nil || !in.root {
-		return usualComments
+	_, err := os.Lstat(in.path(usualComments))
+	switch {
+	case err != nil && in.imported != nil && in.imported.data != "":
+		return ""
+	case err != nil && in.root:
+		return "bookings/comments.json"
 	}
-	return "bookings/comments.json"
+	return usualComments
 }
 
 func (in *installation) sayImported() {
@@ -269,7 +279,11 @@ func (in *installation) sayImported() {
 	if l.zone != "" {
 		fmt.Fprintf(in.Out, "the old page reads the times of bookings in %s (%s), and so does this one: booking.timezone in %s\n", l.zone, l.zoneFrom, in.path(configFile))
 	}
-	if isPHP := l.titles != nil; isPHP {
+	if l.data != "" {
+		fmt.Fprintf(in.Out, "the old page's data is read in %s; bookings are in %s, and who books must be able to write there\n",
+			l.data, cmp.Or(in.settings["comments"], in.path(usualComments)))
+	}
+	if l.zone != "" {
 		fmt.Fprintln(in.Out, "as long as people look at the old page: it shows one booking for a GPU, by its number, from now on; not bookings that begin later, of a whole host (*) or by UUID")
 	}
 	for _, reason := range l.refused {
