@@ -93,6 +93,8 @@ func configError(code, hint string, err error) *Error {
 	return &Error{Code: code, permanent: true, hint: hint, Err: err}
 }
 
+const noSFTPHint = "on the server, look at sshd's log; a chroot directory and all its parents must belong to root and not be writable by group or others, and Subsystem sftp must be set"
+
 // transportError classifies an error of connecting, logging in or waiting for a
 // reply. c is nil before there is a connection.
 func (p *Publisher) transportError(ctx context.Context, c *connection, doing string, err error) *Error {
@@ -121,9 +123,11 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 		return configError(CodeAlgorithm, "compare with: sftp -vv "+p.sftpArgs()+"  (a server that offers only SHA-1 signatures needs an update)", wrapped)
 	case strings.Contains(text, "unable to authenticate"):
 		return configError(CodeAuth, "bring this node's public key to the web host: as /etc/ssh/gpudrop/ACCOUNT where sshd takes snapshots, as HOST.pub in the directory of keys where gpuboard receive does; then try: sftp "+p.sftpArgs(), wrapped)
+	case strings.Contains(text, "in response to channel open: <nil>"): // cut; or sshd that refuses its chroot, which every retry would repeat
+		return &Error{Code: CodeNoSFTP, hint: noSFTPHint, Err: fmt.Errorf("%s: the connection ended while the session opened", doing)}
 	case errors.As(err, &open), strings.Contains(text, "in response to channel open"),
 		strings.Contains(text, "subsystem request failed"):
-		return configError(CodeNoSFTP, "on the server, look at sshd's log; a chroot directory and all its parents must belong to root and not be writable by group or others, and Subsystem sftp must be set", wrapped)
+		return configError(CodeNoSFTP, noSFTPHint, wrapped)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, sftp.ErrSSHFxConnectionLost), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), strings.Contains(text, "EOF"),

@@ -1,0 +1,96 @@
+package publisher
+
+import (
+	"crypto/ed25519"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// TestCutWhileTheChannelOpens: a line that breaks after the login, before there is a session, may
+// work at the next push. A server that refuses the session answers so every time.
+func TestCutWhileTheChannelOpens(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer    func(net.Conn, ssh.NewChannel)
+		temporary bool
+	}{
+		"cut":     {func(line net.Conn, _ ssh.NewChannel) { line.Close() }, true},
+		"refused": {func(_ net.Conn, asked ssh.NewChannel) { _ = asked.Reject(ssh.Prohibited, "no sessions") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := answersChannels(t, c.answer)
+			o.Budget = 5 * time.Second
+			e := refused(t, open(t, o), newMemorySpool(LatestName), CodeNoSFTP)
+			if e.Temporary() != c.temporary || !strings.Contains(e.Hint(), "sshd's log") {
+				t.Errorf("temporary is %v: %v, hint %s", e.Temporary(), e, e.Hint())
+			}
+		})
+	}
+}
+
+// answersChannels is how to reach a server that lets everybody in, and answers in this way
+// when a channel is to be opened.
+func answersChannels(t *testing.T, answer func(net.Conn, ssh.NewChannel)) Options {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	config := &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, nil }}
+	config.AddHostKey(signer)
+	go func() {
+		for {
+			line, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer line.Close()
+				_, channels, requests, err := ssh.NewServerConn(line, config)
+				if err != nil {
+					return
+				}
+				go ssh.DiscardRequests(requests)
+				for asked := range channels {
+					answer(line, asked)
+				}
+			}()
+		}
+	}()
+	port := listener.Addr().(*net.TCPAddr).Port
+	dir := t.TempDir()
+	identity, known := filepath.Join(dir, "key"), filepath.Join(dir, "known_hosts")
+	for path, text := range map[string]string{
+		identity: string(pem.EncodeToMemory(block)),
+		known:    fmt.Sprintf("[127.0.0.1]:%d %s", port, ssh.MarshalAuthorizedKey(key)),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Options{Target: Target{Scheme: "sftp", User: "n", Host: "127.0.0.1", Port: port}, Identity: []string{identity}, KnownHosts: []string{known}, StateDir: dir}
+}
