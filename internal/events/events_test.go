@@ -293,3 +293,19 @@ func TestEventLogIsBounded(t *testing.T) {
 		t.Errorf("%d events, from %s to %s", len(log), log[0].ID, log[len(log)-1].ID)
 	}
 }
+
+// A GPU that somebody unknown had last was not freed by the person before them.
+func TestUnknownUsersAreNotNamed(t *testing.T) {
+	var memory Memory
+	var found []Event
+	for _, s := range []step{
+		{0, state(board.Busy, "mira"), ""}, {time.Minute, state(board.Busy, ""), ""}, {9 * time.Hour, nil, ""}, {10 * time.Hour, nil, ""},
+	} {
+		var happened []Event
+		happened, memory = Diff(memory, scene(start.Add(s.after), s.change))
+		found = append(found, happened...)
+	}
+	if len(found) != 1 || found[0].Kind != GPUFreed || len(found[0].Users) > 0 || strings.Contains(found[0].Summary, "used by") {
+		t.Errorf("events %+v, want one of a GPU that nobody known has freed", found)
+	}
+}

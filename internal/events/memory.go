@@ -133,7 +133,9 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 				is.UsedSince = g.Since
 			}
 		}
-		is.Users = named(g.Users(), is.Users)
+		if owners := g.Owners(); len(owners) > 0 {
+			is.Users = named(board.PeopleOf(owners), nil)
+		}
 	case g.State == board.Free && !is.UsedSince.IsZero():
 		if h.SnapshotAt.Sub(is.Since) < FreeAfter {
 			break
