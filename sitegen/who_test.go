@@ -177,6 +177,10 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		}
 		face("the host's page", whoOnPage(t, files["hosts/"+c.host()+"/index.html"]), c.user())
 		face("the host's page, of a stuck GPU", regexp.MustCompile(`left by [^<]*`).FindString(files["hosts/"+c.host()+"/index.html"]), left)
+		now := regexp.MustCompile(`(?s)<a href="../hosts/` + c.host() + `/[^>]*>[^<]*</a></th>\s*<td>(.*?)</td>`).FindStringSubmatch(files["history/index.html"])
+		if (now != nil) != (c.left != "") || now != nil && whoNamed(now[1]) != c.left {
+			t.Errorf("%s: the page of the past has %q, want %q", c.name, now, c.left)
+		}
 		face("a line of the front page", front[c.host()], c.user())
 		face("the search", strings.TrimSuffix(search[c.host()], " "+c.p.Program), c.user())
 
@@ -285,7 +289,7 @@ func hostNamed(b *board.Board, name string) *board.Host {
 
 func whoFiles(t *testing.T, b *board.Board) map[string]string {
 	t.Helper()
-	in := render.Input{Board: b, Site: render.Site{Lab: "Lab", Zone: time.UTC, Interval: 20 * time.Second, Compat: []string{"all"}}}
+	in := render.Input{Board: b, History: &render.History{Fleet: &render.FleetPast{}}, Site: render.Site{Lab: "Lab", Zone: time.UTC, Interval: 20 * time.Second, Compat: []string{"all"}}}
 	all := map[string]string{}
 	pages, err := page.Files(in, nil)
 	if err != nil {
@@ -309,7 +313,12 @@ func whoOnPage(t *testing.T, content string) string {
 		t.Fatal("no row has who is on it")
 	}
 	before, _, _ := strings.Cut(m[1], "<details")
-	named := regexp.MustCompile(`(?s)<(?:b|a)[^>]*class="p"[^>]*>(.*?)</(?:b|a)>`).FindStringSubmatch(before)
+	return whoNamed(before)
+}
+
+// whoNamed returns the first person or unknown user that is named.
+func whoNamed(content string) string {
+	named := regexp.MustCompile(`(?s)<(?:b|a)[^>]*class="p"[^>]*>(.*?)</(?:b|a)>`).FindStringSubmatch(content)
 	if named == nil {
 		return ""
 	}

@@ -70,8 +70,10 @@ func (g *GPU) Left() []snapshot.Owner {
 
 func ownersOf(list []*Process) []snapshot.Owner {
 	var owners []snapshot.Owner
+	seen := map[snapshot.Owner]bool{}
 	for _, p := range list {
-		if o := p.Owner(); !slices.Contains(owners, o) {
+		if o := p.Owner(); !seen[o] {
+			seen[o] = true
 			owners = append(owners, o)
 		}
 	}

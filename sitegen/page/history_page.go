@@ -268,7 +268,7 @@ func (v *view) nowRows(p *templates.HistoryPage) {
 				row.Memory = v.words.quantity(v.words.gib(*g.MemoryUsed), "gib")
 			}
 			named := func(owners ...snapshot.Owner) {
-				for _, o := range owners {
+				for _, o := range owners[:min(len(owners), maxNames)] {
 					row.Who = append(row.Who, v.owner(o, "../"))
 				}
 			}

@@ -66,7 +66,7 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 	}
 	if left := g.Left(); len(left) > 0 {
 		var names []string
-		for _, owner := range left {
+		for _, owner := range left[:min(len(left), maxNames)] {
 			names = append(names, v.words.owner(owner))
 		}
 		r.Reason += " · " + v.words.T("row.left", strings.Join(names, ", "))
