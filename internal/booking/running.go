@@ -13,13 +13,13 @@ import (
 
 // A Job is what somebody runs on a GPU that another person wants to book.
 type Job struct {
-	Place   string // as [ParsePlace] reads it
-	Who     snapshot.Owner
-	Program string
-	PID     int       // of one of its processes; 0 if that is not known
-	Since   time.Time // zero if that is not known
-	Memory  int64     // MiB; 0 if that is not known
-	Unknown bool      // whether the GPU is in use at all is not known
+	Place   string         `json:"place"` // as [ParsePlace] reads it
+	Who     snapshot.Owner `json:"user"`
+	Program string         `json:"program,omitempty"`
+	PID     int            `json:"pid,omitempty"`             // of one of its processes; 0 if that is not known
+	Since   time.Time      `json:"since,omitzero"`            // zero if that is not known
+	Memory  int64          `json:"used_memory_mib,omitempty"` // 0 if that is not known
+	Unknown bool           `json:"unknown,omitempty"`         // whether the GPU is in use at all is not known
 }
 
 // Digest identifies jobs by their places, who runs them and since when: who agrees to these has agreed

@@ -46,7 +46,6 @@ func (a *app) availableCommand() *cobra.Command {
 			}
 			mine := aliases.Mine(w.user)
 			open := w.Choose(b, mine)
-			beside := w.slicesBeside(func(r *board.Request) int { return len(r.Choose(b, mine)) })
 			enough := len(open) >= max(w.limit, 1)
 			if w.limit > 0 && len(open) > w.limit {
 				open = open[:w.limit]
@@ -59,8 +58,10 @@ func (a *app) availableCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("writing the answer: %w", err)
 			}
-			if beside != "" && (w.limit == 0 || !enough) {
-				fmt.Fprintf(a.stderr, "gpuboard: %s\n", beside)
+			slices := w.Request
+			slices.MIG = true
+			if n := len(slices.Choose(b, mine)); n > 0 && !w.MIG && (w.limit == 0 || !enough) {
+				fmt.Fprintf(a.stderr, "gpuboard: %s can be had with --mig\n", counted(n, "MIG slice"))
 			}
 			if enough {
 				a.warnOfBookings(open, mine, look)
@@ -106,21 +107,6 @@ func (w *wanted) count(n int) string {
 	return counted(n, "GPU")
 }
 
-// slicesBeside says how many slices there are beside the whole GPUs that are wanted, as count counts
-// them; "" for none.
-func (w *wanted) slicesBeside(count func(*board.Request) int) string {
-	if w.Slices() {
-		return ""
-	}
-	r := w.Request
-	r.MIG = true
-	n := count(&r)
-	if n == 0 {
-		return ""
-	}
-	return counted(n, "MIG slice") + " can be had with --mig"
-}
-
 // flags declares what available and wait have in common.
 func (w *wanted) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&w.MIG, "mig", false, "MIG slices, and not whole GPUs")
@@ -130,7 +116,26 @@ func (w *wanted) flags(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("order", cobra.FixedCompletions([]string{"index", "memory", "power"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (w *wanted) check(c *cobra.Command, shapes ...string) (err error) {
+// hint is where else there may be something, if there are too few GPUs.
+func (w *wanted) hint() string {
+	if w.Slices() {
+		return ""
+	}
+	return "gpuboard status shows what there is; MIG slices count with --mig"
+}
+
+// readMemory reads --min-memory.
+func (w *wanted) readMemory() (err error) {
+	if w.minMemory == "" {
+		return nil
+	}
+	if w.Memory, err = board.ParseMemory(w.minMemory); err != nil {
+		return failure.Usage("for instance --min-memory 40G", "--min-memory: %w", err)
+	}
+	return nil
+}
+
+func (w *wanted) check(c *cobra.Command, shapes ...string) error {
 	if !slices.Contains(shapes, w.shape) {
 		return failure.Usage("", "--format: %q is none of %s", w.shape, strings.Join(shapes, ", "))
 	}
@@ -140,10 +145,8 @@ func (w *wanted) check(c *cobra.Command, shapes ...string) (err error) {
 	if f := c.Flags().Lookup("limit"); f != nil && f.Changed && w.limit < 1 {
 		return failure.Usage("", "--limit: at least 1, not %d", w.limit)
 	}
-	if w.minMemory != "" {
-		if w.Memory, err = board.ParseMemory(w.minMemory); err != nil {
-			return failure.Usage("for instance --min-memory 40G", "--min-memory: %w", err)
-		}
+	if err := w.readMemory(); err != nil {
+		return err
 	}
 	if w.maxUsed != "" {
 		percent, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(w.maxUsed, "%")), 64)

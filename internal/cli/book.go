@@ -104,7 +104,7 @@ func (a *app) bookCommand() *cobra.Command {
 // overNow is --over-running without a value: whatever runs when the command looks.
 const overNow = "now"
 
-func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
+func (r *bookRequest) check(c *cobra.Command, args []string) error {
 	const which = "gpuboard book gpu01:0 --for 2d; or --gpus 2 to have free ones picked"
 	picking := c.Flags().Changed("gpus")
 	switch {
@@ -131,12 +131,7 @@ func (r *bookRequest) check(c *cobra.Command, args []string) (err error) {
 			return failure.Usage("a moment goes with --until", "--for: %w", err)
 		}
 	}
-	if r.pick.minMemory != "" {
-		if r.pick.Memory, err = board.ParseMemory(r.pick.minMemory); err != nil {
-			return failure.Usage("for instance --min-memory 40G", "--min-memory: %w", err)
-		}
-	}
-	return nil
+	return r.pick.readMemory()
 }
 
 const placeForm = "write gpu01:0, gpu01:0,1, gpu01:0-3, gpu01:GPU-…, gpu01:MIG-…, or gpu01 for the whole host"
@@ -163,17 +158,13 @@ func (e *editor) book(ctx context.Context, r *bookRequest, args []string) error 
 		return err
 	}
 	if e.board != nil && !one.From.After(e.Now) {
-		if age := e.Now.Sub(e.board.GeneratedAt); age > staleBoard {
-			e.note("the board was made " + booking.Length(age) + " ago: what it calls free may be in use by now")
+		if e.board.Late(e.Now) {
+			e.note("the board was made " + board.Span(e.board.Age(e.Now)) + " ago: what it calls free may be in use by now")
 		}
 		e.unusable(wanted)
 	}
-	e.OverRunning = r.overRunning
-	if r.overRunning == overNow {
-		e.OverRunning = ""
-		if r.gpus == 0 {
-			e.OverRunning = booking.Digest(e.Jobs(wanted))
-		}
+	if e.OverRunning = r.overRunning; r.overRunning == overNow {
+		e.OverRunning = booking.Digest(e.Jobs(wanted))
 	}
 	return e.finish(ctx, r, "booked", func(data []byte) (booking.Change, error) {
 		if e.OverRunning != "" { // what runs there may have changed while the lock was waited for
@@ -255,26 +246,15 @@ func (e *editor) wanted(r *bookRequest, one booking.Booking, args []string) ([]b
 	return nil, failure.New(failure.ExitUsage, errors.New(first.Message), hint)
 }
 
-// staleBoard is the age from which on a board may not know what is in use.
-const staleBoard = 10 * time.Minute
-
 // choose picks free GPUs that nobody has booked until the end.
 func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts []booking.Booking) ([]booking.Booking, error) {
 	wish := board.Wish{Request: r.pick.Request, GPUs: r.gpus, OneHost: r.oneHost, From: one.From, Until: one.Until}
 	for _, b := range hosts {
 		wish.Hosts = append(wish.Hosts, b.Host)
 	}
-	cal := e.Read(data)
-	offer := wish.Offer(e.board, cal, e.Now)
+	offer := wish.Offer(e.board, e.Read(data), e.Now)
 	if offer.Units == nil {
 		err := fmt.Errorf("%s can be booked; you want %d, and there are %d of this kind", r.pick.count(offer.Open), r.gpus, offer.Fit)
-		beside := r.pick.slicesBeside(func(kind *board.Request) int {
-			wish.MIG = kind.MIG
-			return wish.Offer(e.board, cal, e.Now).Open
-		})
-		if beside != "" {
-			err = fmt.Errorf("%w; %s", err, beside)
-		}
 		return nil, failure.New(failure.ExitNoMatch, err, e.nextHint(r, one, offer.Next))
 	}
 
@@ -291,7 +271,7 @@ func (e *editor) choose(data []byte, r *bookRequest, one booking.Booking, hosts 
 // nextHint is the command that books as much from a later moment on; zero if that is not known.
 func (e *editor) nextHint(r *bookRequest, one booking.Booking, next time.Time) string {
 	if next.IsZero() {
-		return "gpuboard status shows who has them and until when"
+		return r.pick.hint()
 	}
 	replaced, more := []string{"from"}, []string{"--from", e.typed(next)}
 	if r.until != "" && !one.Until.IsZero() {

@@ -305,11 +305,11 @@ func (e *editor) print(verb string, c booking.Change, asJSON, dry bool) error {
 			DryRun   bool           `json:"dry_run"`
 			Bookings []booking.JSON `json:"bookings"`
 			Over     []booking.JSON `json:"over"`
-			Running  []runningJSON  `json:"running"`
+			Running  []booking.Job  `json:"running"`
 			// OverRunning is what --over-running takes for these jobs.
 			OverRunning string `json:"over_running,omitempty"`
 			Diff        string `json:"diff,omitempty"`
-		}{1, verb, dry, toJSON(c.Done), toJSON(c.Over), runningToJSON(c.Running), booking.Digest(c.Running), ""}
+		}{1, verb, dry, toJSON(c.Done), toJSON(c.Over), append([]booking.Job{}, c.Running...), booking.Digest(c.Running), ""}
 		if dry {
 			doc.Diff = diffLines(c.Before, c.After)
 		}
@@ -383,24 +383,6 @@ func toJSON(bookings []booking.Booking) []booking.JSON {
 	list := make([]booking.JSON, 0, len(bookings))
 	for _, b := range bookings {
 		list = append(list, b.JSON())
-	}
-	return list
-}
-
-// runningJSON is a job of somebody else on a GPU that is to be booked. What is not known is left out.
-type runningJSON struct {
-	Place   string    `json:"place"`
-	User    string    `json:"user"`
-	Program string    `json:"program,omitempty"`
-	Since   time.Time `json:"since,omitzero"`
-	Memory  int64     `json:"used_memory_mib,omitempty"`
-	Unknown bool      `json:"unknown,omitempty"` // whether the GPU is in use at all is not known
-}
-
-func runningToJSON(jobs []booking.Job) []runningJSON {
-	list := make([]runningJSON, 0, len(jobs))
-	for _, j := range jobs {
-		list = append(list, runningJSON{j.Place, j.Who.String(), j.Program, j.Since, j.Memory, j.Unknown})
 	}
 	return list
 }

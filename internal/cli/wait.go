@@ -235,15 +235,12 @@ func (v *waiter) never(b *board.Board) error {
 		}
 		all, most = all+here, max(most, here)
 	}
-	beside := v.wanted.slicesBeside(func(r *board.Request) int {
-		return len(r.List(b, func(*board.Host, *board.GPU) bool { return true }))
-	})
 	switch {
 	case all < v.wanted.limit:
 		v.app.missingHosts(b, v.wanted.Hosts)
-		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: the board has %d", v.goal(), all), beside)
+		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: the board has %d", v.goal(), all), v.wanted.hint())
 	case v.oneHost && most < v.wanted.limit:
-		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: no host has more than %d", v.goal(), most), "")
+		return failure.New(failure.ExitNoMatch, fmt.Errorf("there will never be %s: no host has more than %d", v.goal(), most), v.wanted.hint())
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"gpuboard/internal/board"
-	"gpuboard/internal/booking"
 	"gpuboard/sitegen/data"
 )
 
@@ -14,21 +13,6 @@ const (
 	boardPath    = "api/v1/board.json"
 	bookingsPath = "api/v1/bookings.json"
 )
-
-// onBoard reports whether a board has what a target names.
-func onBoard(b *board.Board, host string, target booking.Target) bool {
-	for i := range b.Hosts {
-		if h := &b.Hosts[i]; h.Name == host {
-			for g := range h.Rows() {
-				if target.Covers(g.Index, booking.CanonicalUUID(g.UUID)) && (g.Slice == nil || target.UUID != "") {
-					return true
-				}
-			}
-			return target.All
-		}
-	}
-	return false
-}
 
 // readBoard reads the board.
 func readBoard(root *os.Root) (*board.Board, error) {

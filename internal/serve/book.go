@@ -176,11 +176,11 @@ func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
 			return nil, nil
 		}
 		for _, target := range targets {
-			if !onBoard(v.board, host, target) {
-				return nil, nil
-			}
 			v.page.At = append(v.page.At, booking.Booking{Host: host, Target: target})
 		}
+	}
+	if len(booking.Check(&booking.Calendar{Bookings: v.page.At}, v.Fleet, v.Now)) > 0 {
+		return nil, nil
 	}
 	d.fill(v, q)
 	return v, nil

@@ -31,6 +31,9 @@ func (o Owner) String() string {
 	return "unknown (" + known + ")"
 }
 
+// MarshalText is String, for JSON.
+func (o Owner) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
 // servicePrograms hold GPUs on behalf of others: CUDA MPS and DCGM.
 func servicePrograms() []string {
 	return []string{"nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nv-hostengine"}
