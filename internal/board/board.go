@@ -152,7 +152,9 @@ type GPU struct {
 	// plain from the row (lost, stuck, unknown, maintenance). A code, not a sentence.
 	Reason string
 	// Missing is true for a row that stands for a GPU that should be there.
-	Missing   bool
+	Missing bool
+	// CountedAt is the host that has listed the same card since; "" if it counts here.
+	CountedAt string
 	Processes []Process
 	// Booking is the one in force, Next the one after it or the next to come.
 	Booking *Booking

@@ -28,6 +28,7 @@ const (
 	ReasonMemory      = "memory"      // memory in use, and by whom is not known
 	ReasonUnreadable  = "unreadable"  // there is not enough to tell
 	ReasonNoSlices    = "no-slices"   // MIG is on, and no instance exists
+	ReasonElsewhere   = "elsewhere"   // another host lists the same card, and it counts there
 	ReasonShared      = "shared"      // whose the memory is cannot be told: another instance has it, too
 )
 

@@ -137,7 +137,7 @@ func (m *masker) gpu(g GPU) GPU {
 	out := g
 	if m.MasksPeople() {
 		out = GPU{
-			GPU: m.device(g.GPU), ShortName: g.ShortName, State: g.State, Reason: g.Reason, Missing: g.Missing,
+			GPU: m.device(g.GPU), ShortName: g.ShortName, State: g.State, Reason: g.Reason, Missing: g.Missing, CountedAt: g.CountedAt,
 			Since: g.Since, IdleSince: g.IdleSince, NoShow: g.NoShow, FreeFrom: g.FreeFrom, FreeUntil: g.FreeUntil,
 			Utilization: g.Utilization, Slice: g.Slice,
 		}

@@ -23,9 +23,11 @@ func Merge(in Input) (*Board, Marks) {
 	m := newMerger(in)
 	var hosts []Host
 	for _, inv := range in.Hosts {
-		h := m.host(inv)
-		m.remember(&h)
-		hosts = append(hosts, h)
+		hosts = append(hosts, m.host(inv))
+	}
+	m.countOnce(hosts)
+	for i := range hosts {
+		m.remember(&hosts[i])
 	}
 	m.keepCards()
 	slices.SortStableFunc(hosts, func(x, y Host) int {

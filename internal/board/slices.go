@@ -40,11 +40,12 @@ func (h *Host) Rows() iter.Seq[*GPU] {
 	}
 }
 
-// Units yields what people can have: every GPU, or its slices where it is partitioned.
+// Units yields what people can have: every GPU, or its slices where it is partitioned, but none that
+// counts at another host.
 func (h *Host) Units() iter.Seq[*GPU] {
 	return func(yield func(*GPU) bool) {
 		for g := range h.Rows() {
-			if len(g.Slices) == 0 && !yield(g) {
+			if len(g.Slices) == 0 && g.CountedAt == "" && !yield(g) {
 				return
 			}
 		}

@@ -116,3 +116,157 @@ func TestTwoSlicesOfOneUUID(t *testing.T) {
 		t.Errorf("handed out are %q, remembered %v", got, marks.GPUs)
 	}
 }
+
+// hostWith is a host as it was some time ago, with cards by their letters.
+func hostWith(name string, age time.Duration, cards string) (inventory.Host, board.Report) {
+	s := &snapshot.Snapshot{Host: name, CollectedAt: snapshot.TimeOf(now.Add(-age)), IntervalSeconds: 20, Processes: []snapshot.Process{}, GPUsComplete: true}
+	for i, letter := range cards {
+		s.GPUs = append(s.GPUs, card(letter, letter, i))
+	}
+	return inventory.Host{Name: name}, board.Report{Snapshot: s}
+}
+
+// faces are what several places say of one board: each row, the counts, what is handed out.
+func faces(b *board.Board) string {
+	var words []string
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		for g := range h.Rows() {
+			word := h.Name + ":" + g.Label() + " " + string(g.State)
+			if g.CountedAt != "" {
+				word += " at " + g.CountedAt
+			}
+			words = append(words, word)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestOneCardUnderTwoHosts: it counts once, where it is listed now or was listed last, and both hosts say so.
+func TestOneCardUnderTwoHosts(t *testing.T) {
+	type at struct {
+		host  string
+		age   time.Duration
+		cards string
+	}
+	for _, c := range []struct {
+		name  string
+		hosts []at
+		want  string
+		gpus  int
+		free  int
+	}{
+		{"a migration", []at{{"a", time.Hour, "AB"}, {"b", time.Second, "A"}}, "a:0 unknown at b, a:1 unknown, b:0 free", 2, 1},
+		{"back again", []at{{"a", time.Second, "AB"}, {"b", time.Hour, "A"}}, "a:0 free, a:1 free, b:0 unknown at a", 2, 2},
+		{"a clone", []at{{"a", 5 * time.Second, "A"}, {"b", time.Second, "A"}}, "a:0 unknown at b, b:0 free", 1, 1},
+		{"both silent", []at{{"a", time.Hour, "A"}, {"b", 2 * time.Hour, "A"}}, "a:0 unknown, b:0 unknown at a", 1, 0},
+		{"three", []at{{"a", 9 * time.Second, "A"}, {"b", time.Second, "A"}, {"c", 5 * time.Second, "A"}}, "a:0 unknown at b, b:0 free, c:0 unknown at b", 1, 1},
+		{"others", []at{{"a", time.Second, "AB"}, {"b", time.Second, "CD"}}, "a:0 free, a:1 free, b:0 free, b:1 free", 4, 4},
+	} {
+		in := board.Input{Now: now, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{}}
+		for _, h := range c.hosts {
+			inv, report := hostWith(h.host, h.age, h.cards)
+			in.Hosts, in.Reports[h.host] = append(in.Hosts, inv), report
+		}
+		b, marks := board.Merge(in)
+		if got := faces(b); got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.name, got, c.want)
+		}
+		offered := 0
+		for _, u := range (&board.Request{}).Choose(b, func(string) bool { return true }) {
+			if u.GPU.State == board.Free {
+				offered++
+			}
+		}
+		models, states := 0, 0
+		for _, m := range b.Models {
+			models += m.Total
+		}
+		for _, n := range b.Totals.ByState {
+			states += n
+		}
+		if b.Totals.GPUs != c.gpus || models != c.gpus || states != c.gpus || b.Totals.Free() != c.free || len(b.FreeNow) != c.free || offered != c.free {
+			t.Errorf("%s: %d GPUs, %d by model, %d by state; %d free, %d listed, %d offered; want %d and %d",
+				c.name, b.Totals.GPUs, models, states, b.Totals.Free(), len(b.FreeNow), offered, c.gpus, c.free)
+		}
+		// Each host of a pair names the other.
+		for i := range b.Hosts {
+			for _, g := range b.Hosts[i].GPUs {
+				if g.CountedAt == "" {
+					continue
+				}
+				said := 0
+				for _, p := range b.Problems {
+					from, to := b.Hosts[i].Name, g.CountedAt
+					if p.Code == "gpu:elsewhere" && (p.Host == from && strings.Contains(p.Message, "counted at "+to) || p.Host == to && strings.Contains(p.Message, "listed by "+from)) {
+						said++
+					}
+				}
+				if said != 2 || g.Reason != board.ReasonElsewhere {
+					t.Errorf("%s: %s for %q, and %v", c.name, g.Label(), g.Reason, b.Problems)
+				}
+			}
+		}
+		// The next generation says the same, whichever of two that live pushed last.
+		in.Marks = marks
+		for host, r := range in.Reports {
+			if age := now.Sub(r.Snapshot.CollectedAt.Time); age < time.Minute {
+				_, in.Reports[host] = hostWith(host, 10*time.Second-age, strings.Repeat("A", min(1, len(r.Snapshot.GPUs))))
+			}
+		}
+		if c.name == "a clone" || c.name == "three" {
+			if b, _ := board.Merge(in); faces(b) != c.want {
+				t.Errorf("%s, later: %s\nwant %s", c.name, faces(b), c.want)
+			}
+		}
+	}
+}
+
+// TestACardThatAHostNoLongerLists: it is not lost there, but counts where it is listed now.
+func TestACardThatAHostNoLongerLists(t *testing.T) {
+	inv, report := hostWith("a", time.Minute, "AB")
+	first := board.Input{Now: now.Add(-time.Minute), Hosts: []inventory.Host{inv}, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{"a": report}}
+	_, marks := board.Merge(first)
+	in := board.Input{Now: now, Hosts: []inventory.Host{inv}, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{}, Marks: marks}
+	_, in.Reports["a"] = hostWith("a", 0, "A")
+	inv, in.Reports["b"] = hostWith("b", 10*time.Second, "B")
+	in.Hosts = append(in.Hosts, inv)
+	b, _ := board.Merge(in)
+	if got, want := faces(b), "a:0 free, a:1 unknown at b, b:0 free"; got != want || b.Totals.GPUs != 2 {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestSlicesUnderTwoHosts: a container that has one slice takes no other away, and a card
+// counts in slices or whole, not both.
+func TestSlicesUnderTwoHosts(t *testing.T) {
+	slices := func(uuids ...string) (list []snapshot.MIGDevice) {
+		for i, uuid := range uuids {
+			list = append(list, snapshot.MIGDevice{Index: i, GPUInstanceID: new(i), ComputeInstanceID: new(0), UUID: uuid,
+				MemoryTotal: new(int64(4864)), MemoryUsed: new(int64(12))})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		a, b []snapshot.MIGDevice
+		want string
+	}{
+		{slices("MIG-1", "MIG-2"), slices("MIG-2"), "a:0 unknown, a:0:0 free, a:0:1 unknown at b, b:0 free, b:0:0 free"},
+		{slices("MIG-1", "MIG-2"), nil, "a:0 unknown, a:0:0 unknown at b, a:0:1 unknown at b, b:0 free"},
+		{nil, slices("MIG-1", "MIG-2"), "a:0 unknown at b, b:0 free, b:0:0 free, b:0:1 free"},
+	} {
+		in := board.Input{Now: now, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{}}
+		for name, devices := range map[string][]snapshot.MIGDevice{"a": c.a, "b": c.b} {
+			age := time.Second
+			if name == "a" {
+				age = 5 * time.Second
+			}
+			inv, report := hostWith(name, age, "A")
+			report.Snapshot.GPUs[0].MIGDevices = devices
+			in.Hosts, in.Reports[name] = append(in.Hosts, inv), report
+		}
+		if b, _ := board.Merge(in); faces(b) != c.want {
+			t.Errorf("%s\nwant %s", faces(b), c.want)
+		}
+	}
+}

@@ -61,6 +61,7 @@ type (
 	}
 	// A rowDoc is who has a GPU or slice, and since and until when.
 	rowDoc struct {
+		CountedAt        known        `json:"counted_at,omitempty"`
 		Users            []safe       `json:"users"`
 		Unknown          []safe       `json:"unknown_users"`
 		Left             []safe       `json:"left"`
@@ -133,7 +134,7 @@ func namesOf(owners []snapshot.Owner) []string {
 
 func rowOf(g *board.GPU, snapshotAt time.Time) rowDoc {
 	doc := rowDoc{
-		Users: safes(g.Users()), Unknown: safes(namesOf(g.Unknown())), Left: safes(namesOf(g.Left())),
+		CountedAt: known(g.CountedAt), Users: safes(g.Users()), Unknown: safes(namesOf(g.Unknown())), Left: safes(namesOf(g.Left())),
 		ProcessesUnknown: known(g.ProcessesUnknown), Booking: bookingOf(g.Booking), Next: bookingOf(g.Next),
 		Since: moment{g.Since}, IdleSince: moment{g.IdleSince}, IdleFor: idleFor(g, snapshotAt), NoShow: g.NoShow,
 		FreeFrom: moment{g.FreeFrom}, FreeUntil: moment{g.FreeUntil}, Last: lastOf(g.Last),

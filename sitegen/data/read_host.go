@@ -49,6 +49,7 @@ type (
 		State     string        `json:"state"`
 		Reason    string        `json:"reason"`
 		Missing   bool          `json:"missing"`
+		CountedAt string        `json:"counted_at"`
 		Processes []readProcess `json:"processes"`
 		Booking   *bookingDoc   `json:"booking"`
 		Next      *bookingDoc   `json:"next_booking"`
@@ -163,6 +164,7 @@ func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
 // fill sets what a GPU or slice is to people.
 func (r *readRow) fill(g *board.GPU, left *int, generatedAt time.Time) {
 	g.ShortName, g.State, g.Reason, g.Missing = readName(r.ShortName), readState(r.State), readName(r.Reason), r.Missing
+	g.CountedAt = readName(r.CountedAt)
 	g.Since, g.NoShow, g.FreeFrom, g.FreeUntil = readable(r.Since), r.NoShow, readable(r.FreeFrom), readable(r.FreeUntil)
 	g.Processes = r.processes(g, left)
 	if at := readable(r.IdleSince); !at.IsZero() && at.Before(generatedAt) {

@@ -109,6 +109,36 @@ func TestAHostReadBackIsTheSame(t *testing.T) {
 	}
 }
 
+// TestAGPUThatCountsElsewhere: files and those who read them name the host, and count the GPU there alone.
+func TestAGPUThatCountsElsewhere(t *testing.T) {
+	in := boardtest.Lab()
+	in.Board.Count()
+	before := in.Board.Totals.GPUs
+	g := &in.Board.Hosts[0].GPUs[0]
+	g.State, g.Reason, g.CountedAt = board.Unknown, board.ReasonElsewhere, "boreas"
+	in.Board.Count()
+	p, err := ReadPublished(bytes.NewReader(published(t, in, "api/v1/board.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Board.Count()
+	masked := in.Board.Mask(board.Privacy{Users: board.UsersNone})
+	for name, b := range map[string]*board.Board{"made": in.Board, "read": p.Board, "masked": masked} {
+		row := &b.Hosts[0].GPUs[0]
+		if row.CountedAt != "boreas" || b.Totals.GPUs != before-1 {
+			t.Errorf("%s: counted at %q, %d GPUs of %d", name, row.CountedAt, b.Totals.GPUs, before)
+		}
+		if got, want := text.Why(b, row, text.Options{}), "unknown: same card as on boreas, and counted there"; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, problem := range schemaErrors(t, published(t, in, "api/v1/schema/board.json"), published(t, in, "api/v1/board.json")) {
+		if strings.Contains(problem, "counted_at") {
+			t.Error(problem)
+		}
+	}
+}
+
 // Counting anew gives what the merge counted.
 func TestCountAgreesWithTheMerge(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 42, 10, 0, time.UTC)

@@ -398,6 +398,23 @@ func TestHostOfUnknownGPUs(t *testing.T) {
 	}
 }
 
+// A GPU that counts at another host names that host, on its row and where its host has no other.
+func TestRowNamesTheHostWhereTheCardCounts(t *testing.T) {
+	said := snapshot.Problem{Code: "gpu:elsewhere", Message: "GPU 0: counted at b"}
+	row := board.GPU{State: board.Unknown, Reason: board.ReasonElsewhere, CountedAt: "b"}
+	b := &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{
+		{Name: "a", State: board.Up, SnapshotAt: boardtest.Now, Problems: []snapshot.Problem{said}, GPUs: []board.GPU{row}},
+		{Name: "b", State: board.Up, SnapshotAt: boardtest.Now, GPUs: []board.GPU{{State: board.Free}}},
+	}}
+	b.Count()
+	got := textOf(find(parse(t, boardtest.FileOf(t, pages(t, render.Input{Board: b}), "index.html")), "main"))
+	for _, want := range []string{"1 of 1 GPU free", "same card as on b, and counted there", "also listed by another host"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+}
+
 // A host of which nothing can be read says why on its line; one whose news is old says that.
 func TestUnreadHostSaysWhy(t *testing.T) {
 	driver := snapshot.Problem{Code: "smi:driver-not-loaded", Message: "the NVIDIA driver is not loaded"}

@@ -64,6 +64,9 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 	if g.Reason != "" && r.Slices == "" {
 		r.Reason = v.words.or("reason."+g.Reason, render.Clean(g.Reason))
 	}
+	if g.CountedAt != "" {
+		r.Reason = v.words.T("reason."+g.Reason, render.Clean(g.CountedAt))
+	}
 	if left := g.Left(); len(left) > 0 {
 		var names []string
 		for _, owner := range left[:min(len(left), maxNames)] {

@@ -173,6 +173,9 @@ func mixed(h *board.Host) bool {
 // unitsOf counts what a host has.
 func unitsOf(h *board.Host) (u templates.Units) {
 	for g := range h.Rows() {
+		if g.CountedAt != "" {
+			continue
+		}
 		free := 0
 		if g.State == board.Free && len(g.Slices) == 0 {
 			free = 1

@@ -259,7 +259,7 @@ func (t *textPage) why(g *board.GPU) string {
 	case board.Lost, board.Unknown:
 		reason := t.safe(g.HealthReason)
 		if reason == "" {
-			reason = listReason(g.Reason)
+			reason = strings.Replace(listReason(g.Reason), "%s", t.safe(g.CountedAt), 1)
 		}
 		return s + ": " + reason
 	case board.Drained:
