@@ -5,6 +5,7 @@
 //	GPUBOARD_FAKE_SMI         the file to write on standard output
 //	GPUBOARD_FAKE_SMI_LIST    the file to write for -L; without it, -L fails
 //	GPUBOARD_FAKE_SMI_PIDS    "123,456": what @PID1@, @PID2@, … become
+//	GPUBOARD_FAKE_SMI_CARDS   a hexadecimal digit in each UUID, for cards of another host
 //	GPUBOARD_FAKE_SMI_STDERR  text for standard error
 //	GPUBOARD_FAKE_SMI_EXIT    exit status
 //	GPUBOARD_FAKE_SMI_DELAY   how long to wait before the first byte (Go duration)
@@ -60,7 +61,11 @@ func Play(prefix, file string, args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintln(stderr, err)
 			return 98
 		}
-		fmt.Fprint(stdout, fill(string(text), option("PIDS")))
+		out := fill(string(text), option("PIDS"))
+		if cards := option("CARDS"); cards != "" {
+			out = strings.ReplaceAll(out, "GPU-0", "GPU-"+cards)
+		}
+		fmt.Fprint(stdout, out)
 	} else if slices.Contains(args, "-L") {
 		return 6
 	}
