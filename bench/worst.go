@@ -89,11 +89,11 @@ func everything(s *snapshot.Snapshot) {
 	s.GPUs = nil
 	for i := range snapshot.MaxGPUs {
 		g := gpu
-		g.Index, g.UUID, g.Name = i, long(i, 64), long(i, 64)
+		g.Index, g.UUID, g.Name = i, "GPU-"+s.Host+long(i, 50), long(i, 64)
 		g.Health, g.HealthReason = snapshot.HealthError, long(i, snapshot.MaxTextBytes)
 		g.MIGDevices = nil
 		for j := range snapshot.MaxMIGDevices {
-			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: j, UUID: long(i*100+j, 64), Profile: "1g.10gb", MemoryTotal: new(int64(10000)), MemoryUsed: new(int64(1))})
+			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: j, UUID: "MIG-" + s.Host + long(i*100+j, 50), Profile: "1g.10gb", MemoryTotal: new(int64(10000)), MemoryUsed: new(int64(1))})
 		}
 		s.GPUs = append(s.GPUs, g)
 	}

@@ -106,7 +106,9 @@ func newSandbox(t *testing.T, program string) *sandbox {
 		s.must(os.Symlink(filepath.Join(repo, name), s.path("work/"+name)))
 	}
 	s.must(os.Symlink(program, s.path("work/gpuboard")))
-	s.shim("nvidia-smi", "exec cat "+filepath.Join(repo, "collector/nvidiasmi/testdata/idle-8x-a100-550.xml"))
+	capture := filepath.Join(repo, "collector/nvidiasmi/testdata/idle-8x-a100-550.xml")
+	// The second node has cards of its own.
+	s.shim("nvidia-smi", `case "$GPUBOARD_SPOOL" in *-gpu02) exec sed s/GPU-0/GPU-2/ `+capture+`;; esac; exec cat `+capture)
 	s.shim("sudo", `[ "$1" = -u ] && shift 2; exec "$@"`)
 	s.shim("crontab", `case $1 in -l) cat $HOME/crontab 2>/dev/null;; -e) exec ${EDITOR:-true} $HOME/crontab;; -) cat > $HOME/crontab;; *) exit 2;; esac`)
 	s.shim("python", `[ -n "$CUDA_VISIBLE_DEVICES" ] || { echo "no GPU was handed in" >&2; exit 9; }`)
