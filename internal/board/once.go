@@ -1,42 +1,37 @@
 package board
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
-// A sighting is where and when a card was listed.
+// A sighting is a card on a host.
 type sighting struct {
-	host        *Host
-	first, last time.Time // when the host's driver listed it
-	live        bool      // it is listed now
-	sliced      bool
+	host *Host
+	*place
 }
 
-// newer reports whether a card counts at s and not at o: where it is listed now, else where it was
-// listed last. Of two hosts that both list it, that is the one where it appeared later, so that it
-// does not change with each snapshot.
+// times reports whether the host lists the card now, and when it did first and last.
+func (s sighting) times() (live bool, first, last time.Time) {
+	live, first, last = s.listed && s.host.fresh(), s.host.SnapshotAt, s.host.SnapshotAt
+	if s.known != nil {
+		first = s.known.First
+	}
+	if s.known != nil && !s.listed {
+		last = s.known.lastAt()
+	}
+	return live, first, last
+}
+
+// newer reports whether the card counts at s and not at o: where it is listed now, else where it was listed
+// last. Of two that both list it, that is the one where it appeared later, which stays with each snapshot.
 func (s sighting) newer(o sighting) bool {
+	live, first, last := s.times()
+	otherLive, otherFirst, otherLast := o.times()
 	switch {
-	case o.host == nil:
-		return true
-	case s.live != o.live:
-		return s.live
-	case s.live && !s.first.Equal(o.first):
-		return s.first.After(o.first)
+	case live != otherLive:
+		return live
+	case live && !first.Equal(otherFirst):
+		return first.After(otherFirst)
 	}
-	return s.last.After(o.last)
-}
-
-func (p *place) sighting(h *Host) sighting {
-	s := sighting{host: h, first: h.SnapshotAt, last: h.SnapshotAt, live: p.listed && h.fresh(), sliced: len(p.gpu.MIGDevices) > 0}
-	if p.known != nil {
-		s.first = p.known.First
-	}
-	if p.known != nil && !p.listed {
-		s.last = p.known.lastAt()
-	}
-	return s
+	return last.After(otherLast)
 }
 
 // countOnce leaves each card that several hosts list, after a migration or a clone, to the newest of them.
@@ -44,57 +39,39 @@ func (m *merger) countOnce(hosts []Host) {
 	newest := map[string]sighting{}
 	for i := range hosts {
 		for uuid, p := range m.cards[hosts[i].Name] {
-			if s := p.sighting(&hosts[i]); s.newer(newest[uuid]) {
+			if s := (sighting{&hosts[i], p}); newest[uuid].host == nil || s.newer(newest[uuid]) {
 				newest[uuid] = s
 			}
 		}
 	}
 
+	said := map[[2]*Host]bool{}
 	for i := range hosts {
-		h := &hosts[i]
-		left := map[*Host][]string{}
-		for g := range h.Units() {
+		h, whole := &hosts[i], &GPU{}
+		for g := range h.Rows() {
 			at := newest[g.UUID]
-			if g.Slice != nil {
-				// Another host may have one slice of a card, or all of it.
-				if whole := newest[g.Slice.GPUUUID]; whole.host != nil && !whole.sliced {
-					at = whole
-				}
+			if g.Slice == nil {
+				whole = g
+			} else if of := newest[g.Slice.GPUUUID]; of.host != nil && len(of.gpu.MIGDevices) == 0 {
+				at = of // which has all of the card
 			}
-			if at.host != nil && at.host != h {
-				left[at.host] = append(left[at.host], g.Label())
-				g.leave(at.host.Name)
+			if len(g.Slices) > 0 || at.host == nil || at.host == h {
+				continue
 			}
-		}
-		if len(left) > 0 {
-			h.sayLeft(hosts, left)
+			whole.leave("")
+			g.leave(at.host.Name)
+			if pair := [2]*Host{h, at.host}; !said[pair] {
+				said[pair] = true
+				h.problem("gpu:elsewhere", "GPU "+g.Label()+", and each other one whose row says so, is counted at "+
+					at.host.Name+", where the same UUID was listed last")
+				at.host.problem("gpu:elsewhere", "GPUs with the same UUIDs are also listed by "+h.Name+", and counted here")
+			}
 		}
 	}
 }
 
-// leave makes a row one that counts at another host.
+// leave makes a row one that counts at another host; without one, that of a GPU some of whose slices do.
 func (g *GPU) leave(host string) {
 	g.State, g.Reason, g.CountedAt = Unknown, ReasonElsewhere, host
 	g.Since, g.IdleSince, g.FreeFrom, g.FreeUntil = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-}
-
-// sayLeft names the cards that count at other hosts, on both.
-func (h *Host) sayLeft(hosts []Host, left map[*Host][]string) {
-	const most = 8
-	for i := range h.GPUs {
-		g := &h.GPUs[i]
-		for j := range g.Slices {
-			if g.Slices[j].CountedAt != "" {
-				g.leave("")
-			}
-		}
-	}
-	for i := range hosts {
-		other := &hosts[i]
-		if labels := left[other]; len(labels) > 0 {
-			list := "GPU " + strings.Join(labels[:min(len(labels), most)], ", ")
-			h.problem("gpu:elsewhere", list+": counted at "+other.Name+", where the same UUID was listed last")
-			other.problem("gpu:elsewhere", "also listed by "+h.Name+" ("+list+"), and counted here")
-		}
-	}
 }
