@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +105,30 @@ func BenchmarkDecodeBundle(b *testing.B) {
 	for b.Loop() {
 		if _, err := DecodeBundle(bytes.NewReader(data)); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkBundleHost(b *testing.B) {
+	data, err := EncodeBundle(fleetBundle(8, 45))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if BundleHost(bytes.NewReader(data)) == "" {
+			b.Fatal("no bundle")
+		}
+	}
+}
+
+func TestBootIDs(t *testing.T) {
+	for id, want := range map[string]bool{
+		"": false, "b": true, "aAzZ09-": true, strings.Repeat("b", 64): true, strings.Repeat("b", 65): false,
+		"a b": false, "../b": false, "a_b": false, "\u00e9": false, "@": false, "[": false, "`": false, "{": false, "/": false, ":": false,
+	} {
+		if ValidBoot(id) != want {
+			t.Errorf("a boot id %q: %v", id, !want)
 		}
 	}
 }
