@@ -182,9 +182,6 @@ func (d *dir) hosts() (Data, map[string]string) {
 	}
 	var listed map[string]any
 	if err == nil {
-		err = snapshot.Bounded(raw)
-	}
-	if err == nil {
 		err = json.Unmarshal(raw, &listed)
 	}
 	if err != nil {

@@ -63,12 +63,8 @@ func ReadPublished(r io.Reader) (*Published, error) {
 		b.Interval = every
 	}
 	seen := map[string]bool{}
-	for _, text := range doc.Hosts {
-		var read readHost
-		if err := jsonv2.Unmarshal(text, &read, lenient); err != nil {
-			return nil, fmt.Errorf("reading the board: %w", notBoard(err))
-		}
-		h, ok := read.host(b.GeneratedAt)
+	for i := range doc.Hosts {
+		h, ok := doc.Hosts[i].host(b.GeneratedAt)
 		if !ok || seen[h.Name] {
 			continue // a name that is none, or that another host has: nothing of it can be shown
 		}
@@ -156,10 +152,10 @@ func readJSON(r io.Reader, doc any, schema *int) error {
 	if len(data) > MaxBoardBytes {
 		return fmt.Errorf("%w: it is larger than %d MiB", ErrNotBoard, MaxBoardBytes>>20)
 	}
-	if err := snapshot.Bounded(data); err != nil {
-		return notBoard(err)
+	lenient := jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.RejectUnknownMembers(false))
+	if err = snapshot.Bounded(data); err == nil {
+		err = jsonv2.Unmarshal(data, doc, lenient)
 	}
-	err = jsonv2.Unmarshal(data, doc, lenient)
 	if err != nil {
 		// A newer number explains why it does not fit.
 		var head struct {
@@ -168,7 +164,7 @@ func readJSON(r io.Reader, doc any, schema *int) error {
 		if jsonv2.Unmarshal(data, &head, lenient) == nil && head.Schema > SchemaVersion {
 			return fmt.Errorf("%w (it has schema %d, and this one reads %d)", ErrSchema, head.Schema, SchemaVersion)
 		}
-		return notBoard(err)
+		return fmt.Errorf("%w: %s", ErrNotBoard, snapshot.Text(err.Error(), snapshot.MaxTextBytes))
 	}
 	switch {
 	case *schema > SchemaVersion:
@@ -177,14 +173,6 @@ func readJSON(r io.Reader, doc any, schema *int) error {
 		return fmt.Errorf("%w: it does not say its schema_version", ErrNotBoard)
 	}
 	return nil
-}
-
-// lenient are the options for reading what another version may have written.
-var lenient = jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.RejectUnknownMembers(false))
-
-// notBoard is ErrNotBoard, and why.
-func notBoard(err error) error {
-	return fmt.Errorf("%w: %s", ErrNotBoard, snapshot.Text(err.Error(), snapshot.MaxTextBytes))
 }
 
 // readHex keeps the name of a generation if it looks like one.

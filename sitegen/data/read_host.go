@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
@@ -15,17 +13,17 @@ import (
 // snapshot and in the API, so those types serve for both.
 type (
 	readDocument struct {
-		Schema             int              `json:"schema_version"`
-		Generation         string           `json:"generation"`
-		GeneratedAt        time.Time        `json:"generated_at"`
-		Next               time.Time        `json:"next_generation_expected_at"`
-		Title              string           `json:"title"`
-		Lab                string           `json:"lab"`
-		Demo               bool             `json:"demo"`
-		InventoryAsOf      time.Time        `json:"inventory_as_of"`
-		BookingsStaleSince time.Time        `json:"bookings_stale_since"`
-		Problems           []problemDoc     `json:"problems"`
-		Hosts              []jsontext.Value `json:"hosts"` // each a readHost
+		Schema             int          `json:"schema_version"`
+		Generation         string       `json:"generation"`
+		GeneratedAt        time.Time    `json:"generated_at"`
+		Next               time.Time    `json:"next_generation_expected_at"`
+		Title              string       `json:"title"`
+		Lab                string       `json:"lab"`
+		Demo               bool         `json:"demo"`
+		InventoryAsOf      time.Time    `json:"inventory_as_of"`
+		BookingsStaleSince time.Time    `json:"bookings_stale_since"`
+		Problems           []problemDoc `json:"problems"`
+		Hosts              []readHost   `json:"hosts"`
 	}
 	readHost struct {
 		hostHead
