@@ -75,3 +75,32 @@ func TestNothingUsedIsAReading(t *testing.T) {
 		t.Errorf("kept are %v and %v: %v", s.Node.Disks, s.Node.DiskUsers, found)
 	}
 }
+
+// TestEveryReadingOfANodeHasBounds: no number of a node is believed that is far out of its range.
+func TestEveryReadingOfANodeHasBounds(t *testing.T) {
+	for _, sign := range []int64{1, -1} {
+		var s Snapshot
+		node := reflect.ValueOf(&s.Node).Elem()
+		numbers := 0
+		for i := range node.NumField() {
+			if field := node.Field(i); field.Kind() == reflect.Pointer {
+				number := reflect.New(field.Type().Elem())
+				if number.Elem().CanFloat() {
+					number.Elem().SetFloat(float64(sign) * 1e300)
+				} else {
+					number.Elem().SetInt(sign * (1<<63 - 1))
+				}
+				field.Set(number)
+				numbers++
+			}
+		}
+		if found := s.Validate(); len(found) != numbers || numbers < 7 {
+			t.Errorf("%d of %d numbers were out of range: %v", len(found), numbers, found)
+		}
+		for i := range node.NumField() {
+			if field := node.Field(i); field.Kind() == reflect.Pointer && !field.IsNil() {
+				t.Errorf("%s is believed to be %v", node.Type().Field(i).Name, field.Elem())
+			}
+		}
+	}
+}
