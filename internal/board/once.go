@@ -21,15 +21,17 @@ func (s sighting) times() (live bool, first, last time.Time) {
 }
 
 // newer reports whether the card counts at s and not at o: where it is listed now, else where it was listed
-// last. Of two that both list it, that is the one where it appeared later, which stays with each snapshot.
+// last. A host that goes on listing a card keeps it, so no other host can take it away by naming its UUID.
 func (s sighting) newer(o sighting) bool {
 	live, first, last := s.times()
 	otherLive, otherFirst, otherLast := o.times()
 	switch {
 	case live != otherLive:
 		return live
-	case live && !first.Equal(otherFirst):
-		return first.After(otherFirst)
+	case live && first.After(otherFirst):
+		return !otherLast.After(first)
+	case live && otherFirst.After(first):
+		return last.After(otherFirst)
 	}
 	return last.After(otherLast)
 }

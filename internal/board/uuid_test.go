@@ -222,6 +222,24 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 	}
 }
 
+// TestAHostKeepsTheCardsThatItGoesOnListing: another host cannot take them away by naming their UUIDs.
+func TestAHostKeepsTheCardsThatItGoesOnListing(t *testing.T) {
+	owner, _ := hostWith("owner", 0, "A")
+	other, _ := hostWith("other", 0, "A")
+	in := board.Input{Now: now, Hosts: []inventory.Host{owner}, Calendar: &booking.Calendar{}, Reports: map[string]board.Report{}}
+	for round, want := range []string{"owner:0 free", "other:0 unknown at owner, owner:0 free", "other:0 unknown at owner, owner:0 free"} {
+		in.Now = now.Add(time.Duration(round) * 20 * time.Second)
+		_, in.Reports["owner"] = hostWith("owner", now.Sub(in.Now), "A")
+		_, in.Reports["other"] = hostWith("other", now.Sub(in.Now)+time.Second, "A")
+		var b *board.Board
+		b, in.Marks = board.Merge(in)
+		if got := faces(b); got != want {
+			t.Errorf("generation %d: %s, want %s", round, got, want)
+		}
+		in.Hosts = []inventory.Host{owner, other}
+	}
+}
+
 // TestACardThatAHostNoLongerLists: it is not lost there, but counts where it is listed now.
 func TestACardThatAHostNoLongerLists(t *testing.T) {
 	inv, report := hostWith("a", time.Minute, "AB")

@@ -122,7 +122,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 		return is // the other events are those of its slices
 	}
 	if g.State == board.Stuck && known && was.State != board.Stuck {
-		say(GPUStuck, was.Since, named(board.PeopleOf(g.Left()), was.Users), "holds memory that no living process owns")
+		say(GPUStuck, was.Since, named(board.PeopleOf(g.Left()), nil), "holds memory that no living process owns")
 	}
 
 	switch {
