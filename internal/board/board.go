@@ -6,6 +6,7 @@ package board
 import (
 	"time"
 
+	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
 )
 
@@ -226,6 +227,9 @@ type Booking struct {
 	File      string
 	Line, Col int
 }
+
+// ByPerson reports whether it is known who has booked: an entry that cannot be read is nobody's.
+func (b *Booking) ByPerson() bool { return b.Name != booking.Unreadable }
 
 // A User is one person over all hosts, now.
 type User struct {

@@ -138,12 +138,7 @@ func (m *merger) state(g *GPU, active []*booking.Booking) (State, string) {
 	if state, reason := healthy(g); state != "" {
 		return state, reason
 	}
-	var holders []string
-	for _, b := range active {
-		if b.Kind != booking.Maintenance {
-			holders = append(holders, b.Name)
-		}
-	}
+	holders := selected(active, func(b *booking.Booking) bool { return b.Kind != booking.Maintenance })
 	used, unused := Busy, Free
 	if len(holders) > 0 {
 		used, unused = InUse, Booked
@@ -151,7 +146,10 @@ func (m *merger) state(g *GPU, active []*booking.Booking) (State, string) {
 	switch {
 	case len(g.Computing()) > 0:
 		for _, person := range g.Users() {
-			if len(holders) > 0 && !slices.ContainsFunc(holders, func(holder string) bool { return strings.EqualFold(holder, person) }) {
+			mayHold := func(b *booking.Booking) bool {
+				return b.Name == booking.Unreadable || strings.EqualFold(b.Name, person)
+			}
+			if len(holders) > 0 && !slices.ContainsFunc(holders, mayHold) {
 				return Contested, ""
 			}
 		}

@@ -254,7 +254,7 @@ func (m *merger) remember(h *Host) {
 		}
 		g.Since = mark.Since
 		m.next.GPUs[key] = mark
-		if g.State == Booked && g.Booking != nil && len(g.Slices) == 0 {
+		if g.State == Booked && g.Booking != nil && g.Booking.ByPerson() && len(g.Slices) == 0 {
 			// Idle for as long as it was seen so, or as history knows; not for as
 			// long as nobody looked.
 			idle := latest(earliest(mark.Seen, mark.Since), g.Booking.From)

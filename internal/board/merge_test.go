@@ -158,6 +158,9 @@ func TestStateOfOneGPU(t *testing.T) {
 		{"a booking by UUID of another card", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{UUID: "GPU-2", Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Free, ""},
 		{"a booking by this UUID", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{UUID: "GPU-1", Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Booked, ""},
 		{"the whole host", scene{gpu: a100(), booked: []booking.Booking{{Host: "gpu01", Target: booking.Target{All: true, Index: -1}, Name: "eva", Kind: booking.Reserved}}}, board.Booked, ""},
+		{"a booking that cannot be read", scene{gpu: a100(), booked: []booking.Booking{by(booking.Unreadable, booking.Reserved)}}, board.Booked, ""},
+		{"a booking that cannot be read may be the user's", scene{gpu: used(9000), booked: []booking.Booking{by("eva", booking.Reserved), by(booking.Unreadable, booking.Reserved)},
+			procs: []snapshot.Process{proc("lea", snapshot.Compute, 9000)}}, board.InUse, ""},
 		{"Consul's maintenance mode", scene{gpu: a100(), inv: inventory.Host{Check: inventory.Maintenance}}, board.Drained, board.ReasonHost},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

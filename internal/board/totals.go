@@ -178,7 +178,7 @@ func bookers(g *GPU) []string {
 	}
 	seen := map[string]bool{}
 	for _, b := range append([]Booking{*g.Booking}, g.Others...) {
-		if key := strings.ToLower(b.Name); b.Kind != string(booking.Maintenance) && !seen[key] {
+		if key := strings.ToLower(b.Name); b.ByPerson() && b.Kind != string(booking.Maintenance) && !seen[key] {
 			seen[key] = true
 			names = append(names, b.Name)
 		}

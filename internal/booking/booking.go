@@ -20,7 +20,8 @@ const (
 
 // A Booking is one entry of comments.json.
 type Booking struct {
-	// ID is that of the entry, or one derived from host, target, name, from and until.
+	// ID is that of the entry. One without, or with that of another, has one derived from host,
+	// target, name, from and until.
 	ID      string
 	Host    string // as snapshot.ParseHost returns it
 	Target  Target
@@ -34,6 +35,8 @@ type Booking struct {
 	Forced  bool   // made although somebody else had a booking
 	Line    int    // of the entry in the file, from 1
 	Col     int
+
+	shared string // the id in the file, if it is that of several bookings
 }
 
 // ActiveAt reports whether the booking is in force at t: From is part of it, Until is

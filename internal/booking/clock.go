@@ -54,6 +54,9 @@ func moments(d date, w wall, zone *time.Location) []time.Time {
 // later one and a beginning the earlier one, so that no booking is shortened, and the
 // note says so. abbreviation, if not "", chooses between them.
 func resolve(d date, w wall, zone *time.Location, abbreviation string, end bool) (t time.Time, note string, err error) {
+	if w.hour == 24 {
+		d, w = d.plus(1), wall{}
+	}
 	found := moments(d, w, zone)
 	if abbreviation != "" {
 		for _, t := range found {

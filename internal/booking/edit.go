@@ -67,6 +67,11 @@ func addOne(data []byte, zone Zone, b Booking) ([]byte, Booking, error) {
 	if _, taken := r.ids[b.ID]; taken && b.ID != "" {
 		return nil, b, fmt.Errorf("%w: the id %s is taken", ErrInvalid, quote(b.ID))
 	}
+	if b.ID == "" {
+		written := b
+		written.Written = b.Name
+		b.ID = r.newID(written)
+	}
 	if err := r.add(b); err != nil {
 		return nil, b, err
 	}
@@ -110,7 +115,7 @@ func overError(b Booking, zone *time.Location) error {
 
 // content is the booking without the fields that change when other entries do.
 func (b Booking) content() Booking {
-	b.Line, b.Col, b.ID = 0, 0, ""
+	b.Line, b.Col, b.ID, b.shared = 0, 0, "", ""
 	b.From, b.Until = b.From.UTC(), b.Until.UTC()
 	return b
 }
@@ -155,23 +160,22 @@ func valid(b *Booking) error {
 }
 
 // Extend moves the end of the booking with this ID; a zero until means open-ended. It
-// returns the new content of the file and the booking as it reads there. The error for
-// a booking that was over at now is [ErrOver]. An ID that is not written in the file is
-// derived from the entry, so it changes with the end.
+// returns the new content of the file and the booking as it reads there, with its ID. The error
+// for a booking that was over at now is [ErrOver].
 func Extend(data []byte, zone Zone, id string, until, now time.Time) ([]byte, Booking, error) {
 	return changeEnd(data, zone, id, until, now, "extending")
 }
 
 // Release ends the booking with this ID at a time. A booking that has begun keeps its
-// entry, with the new end. One that has not begun is removed, and returned as it was.
-// The error for one that is over is [ErrOver].
+// entry, with the new end. One that has not begun, or cannot be read, is removed, and returned as
+// it was. The error for one that is over is [ErrOver].
 func Release(data []byte, zone Zone, id string, at time.Time) ([]byte, Booking, error) {
 	r, f, err := lookup(data, zone, id)
 	if err != nil {
 		return nil, Booking{}, fmt.Errorf("releasing %s: %w", quote(id), err)
 	}
 	at = at.Truncate(time.Second)
-	if f.From.IsZero() || f.From.Before(at) {
+	if f.Name != Unreadable && (f.From.IsZero() || f.From.Before(at)) {
 		return changeEnd(data, zone, id, at, at, "releasing")
 	}
 	r.remove(map[*hujson.Value]bool{f.entry: true})
@@ -190,22 +194,30 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 	if err != nil {
 		return fail(err)
 	}
-	if f.OverAt(now) {
+	switch {
+	case f.OverAt(now):
 		return fail(overError(f.Booking, r.zone))
+	case f.Name == Unreadable:
+		return fail(fmt.Errorf("%w: correct line %d, column %d of the file first", ErrInvalid, f.Line, f.Col))
 	}
 	want := f.Booking
 	want.Until = until
 	if err := valid(&want); err != nil {
 		return fail(err)
 	}
-	r.setDate(f.entry, want.Until)
+	date := ""
+	if !want.Until.IsZero() {
+		date = r.stamp(want.Until, true)
+	}
+	r.set(f.entry, "date", date)
+	r.set(f.entry, "id", f.ID)
 	next, err := r.pack()
 	if err != nil {
 		return fail(err)
 	}
 	after := read(r.name, next, r.zone, r.opts)
 	for _, b := range after.cal.Bookings {
-		if b.Line == f.Line && b.Col == f.Col && b.Until.Equal(want.Until) {
+		if b.ID == f.ID && b.Until.Equal(want.Until) {
 			return next, b, nil
 		}
 	}
@@ -267,11 +279,19 @@ func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
 	if err != nil {
 		return nil, found{}, err
 	}
-	i, ok := r.ids[id]
-	if !ok {
+	named := r.cal.Named(id)
+	if len(named) == 0 {
 		return nil, found{}, ErrNotFound
 	}
-	return r, r.found[i], nil
+	f := r.found[r.ids[named[0].ID]]
+	if !slices.ContainsFunc(r.found, func(other found) bool { return other.entry == f.entry && other.Target != f.Target }) {
+		return r, f, nil
+	}
+	r.split(f.entry)
+	if data, err = r.pack(); err != nil {
+		return nil, found{}, err
+	}
+	return lookup(data, zone, f.ID)
 }
 
 // pack returns the changed file, and checks that it is well-formed.

@@ -44,107 +44,123 @@ func nearestField(key string) string {
 	return spelling.Nearest(key, fields(), 2)
 }
 
-// entry reads one entry into r.found.
+// entry reads one entry into r.found. One that says when, but not who, is that of [Unreadable].
 func (r *reading) entry(s slot, entry *hujson.Value) {
-	value := r.entryFields(s, entry.Value.(*hujson.Object))
-	field := func(name string, limit int) (string, bool) {
-		v := value[name]
-		switch {
-		case v == nil || v.Value.Kind() == 'n':
-			return "", true
-		case v.Value.Kind() != '"':
-			r.hostProblem("booking:type", v, s, fmt.Sprintf("%s has to be a text in double quotes", quote(name)))
-			return "", false
-		}
-		str := strings.TrimSpace(text(v))
-		if len(str) > limit {
-			r.hostProblem("booking:toolong", v, s, fmt.Sprintf("%s is %d bytes long, and only %d are kept: shorten it", quote(name), len(str), limit))
-		}
-		return snapshot.Text(str, limit), true
+	object := entry.Value.(*hujson.Object)
+	if blankEntry(object) {
+		return // a GPU that nobody has booked
 	}
+	value := r.entryFields(object)
 	b := Booking{Host: s.host, Target: s.target, Kind: Reserved}
-	name, nameOK := field("name", MaxNameBytes)
-	if !nameOK {
-		return
+	b.From, b.Until = r.moment(s, value["from"], false), r.moment(s, value["date"], true)
+	nameless := trimmed(value["name"]) == "" && !strings.EqualFold(trimmed(value["kind"]), string(Maintenance))
+	said := !nameless // whether a message says what the entry holds without a name
+	report := func(code string, v *hujson.Value, message string) {
+		if !said && !b.OverAt(r.opts.Now) {
+			message += held(s)
+		}
+		said = true
+		r.hostProblem(code, v, s, message)
 	}
-	date, _ := field("date", MaxNameBytes)
-	from, _ := field("from", MaxNameBytes)
-	b.Comment, _ = field("comment", MaxCommentBytes)
-	b.By, _ = field("by", MaxNameBytes)
-	b.ID, _ = field("id", MaxIDBytes)
-	kind, _ := field("kind", MaxNameBytes)
-	switch strings.ToLower(kind) {
+	field := func(name string, limit int) string {
+		v := value[name]
+		switch str := trimmed(v); {
+		case v == nil || v.Value.Kind() == 'n':
+			return ""
+		case v.Value.Kind() != '"':
+			report("booking:type", v, fmt.Sprintf("%s has to be a text in double quotes", quote(name)))
+			return ""
+		case len(str) > limit:
+			report("booking:toolong", v, fmt.Sprintf("%s is %d bytes long, and only %d are kept: shorten it", quote(name), len(str), limit))
+			fallthrough
+		default:
+			return snapshot.Text(str, limit)
+		}
+	}
+	for i := range object.Members {
+		name := &object.Members[i].Name
+		written := text(name)
+		switch field := entryField(written); field {
+		case written:
+		case "":
+			hint := fmt.Sprintf("the field %s is unknown, and does not count", quote(written))
+			if near := nearestField(written); near != "" {
+				hint += fmt.Sprintf(": did you mean %q?", near)
+			}
+			report("booking:field", name, hint)
+		default:
+			r.hostProblem("booking:field", name, s, fmt.Sprintf("%s is read as %q: write it so, in small letters", quote(written), field))
+		}
+	}
+	if b.Written = field("name", MaxNameBytes); nameless {
+		b.Written = Unreadable
+	}
+	switch kind := field("kind", MaxNameBytes); strings.ToLower(kind) {
 	case "", string(Reserved):
 	case string(Maintenance):
 		b.Kind = Maintenance
 	default:
-		r.hostProblem("booking:kind", value["kind"], s, fmt.Sprintf("the kind %s is unknown, and counts as a booking: write \"booking\" or \"maintenance\"", quote(kind)))
+		report("booking:kind", value["kind"], fmt.Sprintf("the kind %s is unknown, and counts as a booking: write \"booking\" or \"maintenance\"", quote(kind)))
 	}
+	if !said {
+		report("booking:name", entry, `the entry does not say who: add "name", or write {} for no booking`)
+	}
+	b.Comment, b.By, b.ID = field("comment", MaxCommentBytes), field("by", MaxNameBytes), field("id", MaxIDBytes)
 	if v := value["forced"]; v != nil {
 		kind := v.Value.Kind()
 		if b.Forced = kind == 't'; !strings.ContainsRune("tfn", rune(kind)) {
 			r.hostProblem("booking:type", v, s, `"forced" is true or false`)
 		}
 	}
-	if name == "" && date == "" && from == "" && b.Kind == Reserved {
-		return // an empty entry: a GPU that nobody has booked
-	}
-	if name == "" && b.Kind == Reserved {
-		r.hostProblem("booking:name", entry, s, `the entry says when, but not who: add "name", or write {} for no booking`)
-		return
-	}
-	b.From = r.moment(s, value["from"], from, false)
-	b.Until = r.moment(s, value["date"], date, true)
 	if !b.Until.IsZero() && !b.From.Before(b.Until) {
-		r.hostProblem("booking:order", value["date"], s, fmt.Sprintf("the booking ends (%s) before it begins (%s): correct one of the two", date, from))
-		return
+		r.hostProblem("booking:order", value["date"], s, fmt.Sprintf("the booking ends (%s) before it begins (%s): correct one of the two%s",
+			trimmed(value["date"]), trimmed(value["from"]), held(s)))
+		b.From, b.Until = time.Time{}, time.Time{}
+		b.disown()
 	}
-	if len(r.found) >= MaxBookings {
-		if !r.full {
-			r.full = true
-			r.hostProblem("booking:toomany", entry, s, fmt.Sprintf("the file holds more than %d bookings, and those from here on do not count: move old ones into another file", MaxBookings))
-		}
-		return
-	}
-	b.Written, b.Name = name, r.opts.Aliases.Canonical(name)
-	b.Line, b.Col = r.doc.position(entry.StartOffset)
-	r.found = append(r.found, found{b, entry})
+	b.Name = r.opts.Aliases.Canonical(b.Written)
+	r.append(b, entry)
 }
 
-// entryFields maps the known fields to their values, and reports the others.
-func (r *reading) entryFields(s slot, entry *hujson.Object) map[string]*hujson.Value {
+// blankEntry reports whether an entry has no field with something in it.
+func blankEntry(object *hujson.Object) bool {
+	return !slices.ContainsFunc(object.Members, func(m hujson.ObjectMember) bool {
+		return entryField(text(&m.Name)) == "" || trimmed(&m.Value) != "" || !strings.ContainsRune(`"nf`, rune(m.Value.Value.Kind()))
+	})
+}
+
+// trimmed is what a string of the file stands for, without white space around it.
+func trimmed(v *hujson.Value) string { return strings.TrimSpace(text(v)) }
+
+// entryFields maps the known fields to their values. Of two ends nobody knows which is meant.
+func (r *reading) entryFields(entry *hujson.Object) map[string]*hujson.Value {
 	keys := make([]string, len(entry.Members))
 	for i := range entry.Members {
-		name := &entry.Members[i].Name
-		written := text(name)
-		keys[i] = entryField(written)
-		switch {
-		case keys[i] == "":
-			hint := fmt.Sprintf("the field %s is unknown, and does not count", quote(written))
-			if near := nearestField(written); near != "" {
-				hint += fmt.Sprintf(": did you mean %q?", near)
-			}
-			r.hostProblem("booking:field", name, s, hint)
-		case keys[i] != written:
-			r.hostProblem("booking:field", name, s, fmt.Sprintf("%s is read as %q: write it so, in small letters", quote(written), keys[i]))
-		}
+		keys[i] = entryField(text(&entry.Members[i].Name))
 	}
 	value := map[string]*hujson.Value{}
-	for key, i := range r.lastOf(entry, keys, "field", "only the last one counts") {
-		value[key] = &entry.Members[i].Value
+	for key, i := range r.lastOf(entry, keys, "field", "delete one of the two; until then, of two times none counts") {
+		if once := slices.Index(keys, key) == i; once || key != "date" && key != "from" {
+			value[key] = &entry.Members[i].Value
+		}
 	}
 	return value
 }
 
 // moment reads a time of an entry. An empty one is the zero time: no beginning or no end.
 // So is one that cannot be read: somebody wants the GPU, and nobody knows from or until when.
-func (r *reading) moment(s slot, v *hujson.Value, text string, end bool) time.Time {
-	if text == "" {
+func (r *reading) moment(s slot, v *hujson.Value, end bool) time.Time {
+	text := trimmed(v)
+	if v == nil || v.Value.Kind() == 'n' || v.Value.Kind() == '"' && text == "" {
 		return time.Time{}
 	}
 	effect := "; until it is corrected, the booking counts as begun"
 	if end {
 		effect = "; until it is corrected, the booking has no end"
+	}
+	if v.Value.Kind() != '"' {
+		r.hostProblem("booking:type", v, s, "a time has to be a text in double quotes"+effect)
+		return time.Time{}
 	}
 	t, note, err := parseAbsolute(text, r.zone, end)
 	switch {
@@ -154,6 +170,12 @@ func (r *reading) moment(s slot, v *hujson.Value, text string, end bool) time.Ti
 		r.hostProblem("booking:date", v, s, err.Error()+effect)
 	case note != "":
 		r.hostProblem("booking:ambiguous", v, s, note)
+	case end:
+		if late := latestMeant(text, t); late.After(t) && late.After(r.opts.Now) {
+			r.hostProblem("booking:date", v, s, fmt.Sprintf("%s may have lost a digit, so the booking counts until %s: write every month, day and hour with two digits, as in \"2026-12-01 08:00\"",
+				quote(text), late.In(r.zone).Format("2006-01-02 15:04")))
+			return late
+		}
 	}
 	return t
 }

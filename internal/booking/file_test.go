@@ -561,7 +561,7 @@ func TestDeleteVersusExtend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Extend(released, In(zone), id, at(t, "2026-12-03"), now); !errors.Is(err, ErrNotFound) {
+	if _, _, err := Extend(released, In(zone), id, at(t, "2026-12-03"), now); !errors.Is(err, ErrOver) {
 		t.Errorf("a released booking came back: %v", err)
 	}
 }

@@ -149,6 +149,14 @@ func (r *reading) add(b Booking) error {
 	}
 	st := r.style(host)
 	entry := r.entryText(b, st)
+	if booksHost(host) {
+		all := Target{All: true, Index: -1}
+		name := hujson.Value{Value: hujson.Literal(jsonText(all.String()))}
+		object := &hujson.Object{Members: []hujson.ObjectMember{{Name: name, Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: host.Value}}}}
+		object.Members[0].Name.StartOffset, object.Members[0].Value.StartOffset = host.StartOffset, host.StartOffset
+		host.Value = object
+		r.slots[slot{b.Host, all}] = &object.Members[0].Value
+	}
 	if v := r.slots[slot{b.Host, b.Target}]; v != nil {
 		return r.addToSlot(v, st, b.Target, entry)
 	}

@@ -10,37 +10,45 @@ import (
 	"time"
 )
 
+// clockForm is a time of day: "18:00", "18h30" or "18h".
+const clockForm = `(\d{1,2})(?:[:h](\d{2})|h)`
+
 const forms = `write "2026-11-20 18:00", "20.11.2026 18:00", "fri 18:00", "18:00" or "2d 6h"`
 
 var (
-	isoTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(\d{4})-(\d{1,2})-(\d{1,2})(?:(?: +|T)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
-	})
-	dotTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(\d{1,2})\.(\d{1,2})\.(\d{4})(?: +(\d{1,2}):(\d{2})(?::(\d{2}))?)?$`)
+	// A date in one of four forms, with or without a time of day, which may have a zone.
+	absoluteTime = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:(\d{4})-(\d{1,2})-(\d{1,2})|(\d{1,2})\.(\d{1,2})\.(\d{4})|(\d{1,2}) +([A-Za-z]{3,9}) +(\d{4})|([A-Za-z]{3,9}) +(\d{1,2}),? +(\d{4}))` +
+			`(?:(?: +|T)` + clockForm + `(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
 	})
 	dayTime  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+)(?: +(.+))?$`) })
-	clock    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{1,2}):(\d{2})$`) })
+	clock    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + clockForm + `$`) })
 	spanTime = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^\+? *(?:(\d{1,5}) *(?:w|weeks?) *)?(?:(\d{1,5}) *(?:d|days?) *)?(?:(\d{1,5}) *(?:h|hours?) *)?(?:(\d{1,5}) *(?:m|min|minutes?))?$`)
 	})
 	slashes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+/\d+(/\d+)?\b`) })
 )
 
-// parseAbsolute reads a date: YYYY-MM-DD or D.M.YYYY, with or without a time, which may
-// have a zone. A day alone is its end if end is true, else its beginning. The note is
-// not "" if the time was ambiguous.
+// parseAbsolute reads a date: YYYY-MM-DD, D.M.YYYY, "30 November 2026" or "November 30 2026", with
+// or without a time, which may have a zone. A day alone is its end if end is true, else its
+// beginning. An end may be "never", which is the zero time. The note is not "" if the time was
+// ambiguous.
 func parseAbsolute(s string, zone *time.Location, end bool) (t time.Time, note string, err error) {
 	s = strings.TrimSpace(s)
-	var year, month, day, rest = "", "", "", []string(nil)
-	if m := isoTime().FindStringSubmatch(s); m != nil {
-		year, month, day, rest = m[1], m[2], m[3], m[4:]
-	} else if m := dotTime().FindStringSubmatch(s); m != nil {
-		year, month, day, rest = m[3], m[2], m[1], append(m[4:], "")
-	} else {
+	if end && strings.EqualFold(s, "never") {
+		return time.Time{}, "", nil
+	}
+	m := absoluteTime().FindStringSubmatch(s)
+	if m == nil {
 		return time.Time{}, "", notATime(s, "write \"2026-11-20 18:00\" or \"20.11.2026 18:00\"")
 	}
-	d := date{atoi(year), time.Month(atoi(month)), atoi(day)}
+	d := date{atoi(m[1] + m[6] + m[9] + m[12]), time.Month(atoi(m[2] + m[5])), atoi(m[3] + m[4] + m[7] + m[11])}
+	if word := m[8] + m[10]; word != "" {
+		if d.month = month(word); d.month == 0 {
+			return time.Time{}, "", notUnderstood(s)
+		}
+	}
+	rest := m[13:]
 	switch {
 	case d.year < MinYear || d.year > MaxYear:
 		return time.Time{}, "", fmt.Errorf("%s: the year has to be from %d to %d; leave the end out for a booking that does not end", quote(s), MinYear, MaxYear)
@@ -78,8 +86,8 @@ func parseAbsolute(s string, zone *time.Location, end bool) (t time.Time, note s
 }
 
 func (w wall) valid(s string) error {
-	if w.hour == 24 && w.min == 0 && w.sec == 0 {
-		return fmt.Errorf("%s: write 24:00 as 00:00 of the next day", quote(s))
+	if w == (wall{hour: 24}) {
+		return nil // the end of the day
 	}
 	if w.hour > 23 || w.min > 59 || w.sec > 59 {
 		return fmt.Errorf("%s: there is no time of day %s", quote(s), w)
@@ -106,14 +114,40 @@ func atoi(s string) int {
 	return n
 }
 
-// absolute reports whether a text has the form of a date.
-func absolute(s string) bool { return isoTime().MatchString(s) || dotTime().MatchString(s) }
+// absolute reports whether a text has the form of a date, or is "never".
+func absolute(s string) bool { return absoluteTime().MatchString(s) || strings.EqualFold(s, "never") }
+
+// latestMeant is the latest end that a date in the file may mean: in the form YYYY-MM-DD HH:MM, a
+// number of one digit may have lost the other one.
+func latestMeant(s string, end time.Time) time.Time {
+	m := absoluteTime().FindStringSubmatch(s)
+	switch {
+	case m == nil || m[1] == "": // in other forms, one digit is usual
+	case len(m[2]) == 1:
+		return end.AddDate(1, 0, 0)
+	case len(m[3]) == 1:
+		return end.AddDate(0, 0, 31)
+	case len(m[13]) == 1:
+		return end.AddDate(0, 0, 1)
+	}
+	return end
+}
 
 // relative reports whether a text would be a time if one knew when it was written.
 func relative(s string) bool {
 	any := time.Unix(0, 0)
 	_, _, err := parseMoment(s, any, any, time.UTC, false)
 	return err == nil && !absolute(strings.TrimSpace(s))
+}
+
+// month is the month with this name, which may be cut; 0 for none.
+func month(s string) time.Month {
+	for m := time.January; m <= time.December; m++ {
+		if strings.HasPrefix(strings.ToLower(m.String()), strings.ToLower(s)) {
+			return m
+		}
+	}
+	return 0
 }
 
 func weekday(s string) (time.Weekday, bool) {
@@ -136,14 +170,15 @@ func ParseMoment(s string, now time.Time, zone *time.Location) (t time.Time, not
 // ParseUntil reads the end of a period that begins at from. It reads what [ParseMoment]
 // reads, but a day alone means its end, and a length of time counts from the beginning,
 // in days of the calendar. A weekday or a time alone is the next one after the
-// beginning. An end that is not after from, or not after now, is refused.
+// beginning. The end "never" is the zero time. Any other that is not after from, or not after now,
+// is refused.
 func ParseUntil(s string, from, now time.Time, zone *time.Location) (t time.Time, note string, err error) {
 	if from.IsZero() {
 		from = now
 	}
 	if days, rest, spanErr := parseSpan(s); spanErr == nil {
 		t = after(from, days, rest, zone)
-	} else if t, note, err = parseMoment(s, later(from, now), now, zone, true); err != nil {
+	} else if t, note, err = parseMoment(s, later(from, now), now, zone, true); err != nil || t.IsZero() {
 		return time.Time{}, "", err
 	}
 	switch {

@@ -29,6 +29,21 @@ func TestMoments(t *testing.T) {
 		{"2026-12-01 18:00 PST", "!the zone is CET", "!the zone is CET"},
 		{"1.12.2026", "2026-12-01 00:00", "2026-12-02 00:00"},
 		{"01.12.2026 8:05", "2026-12-01 08:05", "2026-12-01 08:05"},
+		{"30 November 2026", "2026-11-30 00:00", "2026-12-01 00:00"},
+		{"30 nov 2026 18:00", "2026-11-30 18:00", "2026-11-30 18:00"},
+		{"Nov 30, 2026 18h", "2026-11-30 18:00", "2026-11-30 18:00"},
+		{"November 30 2026", "2026-11-30 00:00", "2026-12-01 00:00"},
+		{"30 Novembre 2026", "!is not a date", "!is not a date"},
+		{"31 November 2026", "!November has 30", "!November has 30"},
+		{"2026-12-01 18h", "2026-12-01 18:00", "2026-12-01 18:00"},
+		{"2026-12-01 18h30", "2026-12-01 18:30", "2026-12-01 18:30"},
+		{"1.12.2026 18h", "2026-12-01 18:00", "2026-12-01 18:00"},
+		{"2026-12-01 24:00", "2026-12-02 00:00", "2026-12-02 00:00"},
+		{"2026-12-31T24:00:00Z", "2027-01-01 01:00", "2027-01-01 01:00"},
+		{"24:00", "2026-11-21 00:00", "2026-11-21 00:00"},
+		{"fri 24:00", "2026-11-21 00:00", "2026-11-21 00:00"},
+		{"fri 18h", "2026-11-20 18:00", "2026-11-20 18:00"},
+		{"18h", "2026-11-21 04:30", "2026-11-21 04:30"}, // a length of time
 		{"today", friday, "2026-11-21 00:00"},
 		{"tomorrow", "2026-11-21 00:00", "2026-11-22 00:00"},
 		{"Tomorrow 18:00", "2026-11-21 18:00", "2026-11-21 18:00"},
@@ -59,7 +74,7 @@ func TestMoments(t *testing.T) {
 		{"2026-02-30 10:00", "!February has 28", "!February has 28"},
 		{"2026-13-01", "!no month 13", "!no month 13"},
 		{"2026-12-01 25:00", "!time of day", "!time of day"},
-		{"2026-12-01 24:00", "!next day", "!next day"},
+		{"2026-12-01 24:01", "!time of day", "!time of day"},
 		{"25:61", "!time of day", "!time of day"},
 		{"9999-12-31", "!year", "!year"},
 		{"2026-12-01 18:00 +25:00", "!no offset", "!no offset"},
@@ -84,6 +99,19 @@ func TestMoments(t *testing.T) {
 		check("from", tc.moment, m, err)
 		u, _, err := ParseUntil(tc.in, time.Time{}, now, zone)
 		check("until", tc.until, u, err)
+	}
+}
+
+// "never" is an end, for the commands and in the file.
+func TestNever(t *testing.T) {
+	for _, s := range []string{"never", " Never "} {
+		end, note, err := ParseUntil(s, time.Time{}, at(t, friday), paris(t))
+		if !end.IsZero() || note != "" || err != nil {
+			t.Errorf("%q: %v, %q, %v", s, end, note, err)
+		}
+	}
+	if _, _, err := ParseMoment("never", at(t, friday), paris(t)); err == nil || !strings.Contains(err.Error(), "is not a date") {
+		t.Errorf("as a beginning: %v", err)
 	}
 }
 
@@ -240,7 +268,7 @@ func FuzzMoment(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, unix int64) {
 		now := time.Unix(unix&(1<<32-1), 0)
 		if m, _, err := ParseMoment(s, now, zone); err == nil {
-			if !isoTime().MatchString(strings.TrimSpace(s)) && !dotTime().MatchString(strings.TrimSpace(s)) && m.Before(now) {
+			if !absolute(strings.TrimSpace(s)) && m.Before(now) {
 				t.Errorf("%q said at %v means %v", s, now, m)
 			}
 		}

@@ -8,12 +8,12 @@ import (
 )
 
 // overlaps reports bookings of different people for the same GPU at the same time.
-// Forced bookings, maintenance and bookings that are over at Options.Now are left
-// out. A UUID and an index are compared by [Check].
+// Forced bookings, maintenance, what cannot be read and bookings that are over at Options.Now
+// are left out. A UUID and an index are compared by [Check].
 func (r *reading) overlaps() {
 	var list []*Booking
 	for i := range r.cal.Bookings {
-		if b := &r.cal.Bookings[i]; b.Kind == Reserved && !b.Forced && (r.opts.Now.IsZero() || !b.OverAt(r.opts.Now)) {
+		if b := &r.cal.Bookings[i]; b.Kind == Reserved && b.Name != Unreadable && !b.Forced && (r.opts.Now.IsZero() || !b.OverAt(r.opts.Now)) {
 			list = append(list, b)
 		}
 	}

@@ -29,6 +29,10 @@ const (
 	MaxYear         = 2199
 )
 
+// Unreadable is the name in a booking that cannot be read in full. It holds what it may mean, a
+// GPU or its whole host, until somebody corrects it.
+const Unreadable = "?"
+
 // Options are optional facts for the reader of the file.
 type Options struct {
 	// Aliases map the written names to canonical ones.
@@ -73,6 +77,7 @@ type reading struct {
 	hosts map[string]*hujson.Value // the value that counts for a host
 	slots map[slot]*hujson.Value   // the value that counts for a target
 	ids   map[string]int           // by ID: index in found
+	same  map[string]int           // by derived ID: how many bookings have it
 	full  bool                     // there are more bookings than are read
 	more  bool                     // there are more problems than are reported
 }
@@ -80,7 +85,7 @@ type reading struct {
 func read(name string, data []byte, zone *time.Location, opts Options) *reading {
 	r := &reading{
 		name: filepath.Base(name), zone: zone, opts: opts, cal: &Calendar{},
-		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{}, ids: map[string]int{},
+		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{}, ids: map[string]int{}, same: map[string]int{},
 	}
 	if r.zone == nil {
 		r.zone = time.UTC
@@ -105,6 +110,9 @@ func read(name string, data []byte, zone *time.Location, opts Options) *reading 
 	}
 	r.document()
 	r.finish()
+	if r.cal.Broken {
+		r.cal.Problems = []snapshot.Problem{r.broken} // others may be its consequences
+	}
 	return r
 }
 
@@ -172,6 +180,9 @@ func (r *reading) document() {
 
 // text is what a string of the file stands for; "" for other values.
 func text(v *hujson.Value) string {
+	if v == nil {
+		return ""
+	}
 	if literal, ok := v.Value.(hujson.Literal); ok && literal.Kind() == '"' {
 		return literal.String()
 	}
@@ -199,51 +210,94 @@ func (r *reading) lastOf(object *hujson.Object, keys []string, what, hint string
 
 // host reads the value of a host.
 func (r *reading) host(host string, v *hujson.Value) {
-	none := slot{host, Target{Index: -1}}
+	whole := slot{host, Target{All: true, Index: -1}}
 	switch value := v.Value.(type) {
 	case *hujson.Array:
 		for i := range value.Elements {
 			if i >= snapshot.MaxGPUs {
-				r.hostProblem("booking:gpu", &value.Elements[i], none, fmt.Sprintf("a host has at most %d GPUs: this element and those after it do not count", snapshot.MaxGPUs))
+				r.hostProblem("booking:gpu", &value.Elements[i], whole, fmt.Sprintf("a host has at most %d GPUs: this element and those after it do not count", snapshot.MaxGPUs))
 				return
 			}
-			r.slot(slot{host, Target{Index: i}}, &value.Elements[i])
+			one := slot{host, Target{Index: i}}
+			r.slots[one] = &value.Elements[i]
+			r.slot(one, &value.Elements[i])
 		}
 	case *hujson.Object:
-		r.dictionary(host, value)
+		if booksHost(v) {
+			r.entry(whole, v)
+		} else {
+			r.dictionary(whole, value)
+		}
 	default:
 		if value.Kind() != 'n' {
-			r.hostProblem("booking:type", v, none, fmt.Sprintf(`the value of the host %s has to be a list [ … ] or a dictionary { "0": … }`, quote(host)))
+			r.unreadable("booking:type", v, whole, fmt.Sprintf(`the value of the host %s has to be a list [ … ] or a dictionary { "0": … }`, quote(host)))
 		}
 	}
 }
 
-func (r *reading) dictionary(host string, object *hujson.Object) {
+// booksHost reports whether the value of a host is an entry, which is for the whole host.
+func booksHost(v *hujson.Value) bool {
+	object, ok := v.Value.(*hujson.Object)
+	return ok && isEntry(v) && !slices.ContainsFunc(object.Members, func(m hujson.ObjectMember) bool {
+		_, err := parseTargets(text(&m.Name))
+		return err == nil
+	})
+}
+
+// dictionary reads the GPUs of a host. The bookings of a key that names no GPU hold what it may mean.
+func (r *reading) dictionary(whole slot, object *hujson.Object) {
 	keys := make([]string, len(object.Members))
-	targets := make([]Target, len(object.Members))
 	for i := range object.Members {
-		name := &object.Members[i].Name
-		target, hint := ParseTarget(text(name))
-		if hint != "" {
-			if entryField(text(name)) != "" {
-				hint = fmt.Sprintf(`the GPU is missing: write { "0": { %s: … } } for GPU 0, or "*" for the whole host`, quote(text(name)))
-			}
-			r.hostProblem("booking:gpu", name, slot{host, Target{Index: -1}}, hint)
+		name, v := &object.Members[i].Name, &object.Members[i].Value
+		key := text(name)
+		targets, err := parseTargets(key)
+		if err == nil && strings.TrimSpace(key) != key {
+			err = fmt.Errorf("write %s, without spaces", quote(strings.TrimSpace(key)))
+		}
+		first := len(r.found)
+		if err == nil {
+			keys[i] = fmt.Sprint(targets)
+			r.targets(whole.host, targets, v)
 			continue
 		}
-		targets[i], keys[i] = target, target.String()
+		s := slot{whole.host, mayMean(key)}
+		if kind := v.Value.Kind(); kind == '{' || kind == '[' {
+			r.slot(s, v)
+		} else if kind != 'n' {
+			r.append(Booking{Host: s.host, Target: s.target, Kind: Reserved}, v)
+		}
+		for i := range r.found[first:] {
+			r.found[first+i].disown()
+		}
+		message := err.Error()
+		if entryField(key) != "" {
+			message = fmt.Sprintf(`the GPU is missing: write { "0": { %s: … } } for GPU 0, or "*" for the whole host`, quote(key))
+		}
+		if slices.ContainsFunc(r.found[first:], func(f found) bool { return !f.OverAt(r.opts.Now) }) {
+			message += held(s)
+		}
+		r.hostProblem("booking:gpu", name, s, message)
 	}
 	r.lastOf(object, keys, "GPU", "other programs see only the last one, so make them one list [ … ] of entries")
-	for i := range object.Members {
-		if keys[i] != "" {
-			r.slot(slot{host, targets[i]}, &object.Members[i].Value)
+}
+
+// targets reads the value of a key, which is for one or more GPUs.
+func (r *reading) targets(host string, targets []Target, v *hujson.Value) {
+	if len(targets) == 1 {
+		r.slots[slot{host, targets[0]}] = v
+	}
+	first := len(r.found)
+	r.slot(slot{host, targets[0]}, v)
+	for _, f := range r.found[first:] {
+		for _, target := range targets[1:] {
+			f.Target = target
+			r.append(f.Booking, f.entry)
 		}
 	}
 }
 
 // slot reads one entry, or a list of them.
 func (r *reading) slot(s slot, v *hujson.Value) {
-	r.slots[s] = v
 	switch value := v.Value.(type) {
 	case *hujson.Object:
 		r.entry(s, v)
@@ -254,13 +308,45 @@ func (r *reading) slot(s slot, v *hujson.Value) {
 				r.entry(s, element)
 			case 'n':
 			default:
-				r.hostProblem("booking:type", element, s, `a calendar is a list of entries: { "name": …, "date": … }`)
+				r.unreadable("booking:type", element, s, `a calendar is a list of entries: { "name": …, "date": … }`)
 			}
 		}
 	default:
 		if value.Kind() != 'n' {
-			r.hostProblem("booking:type", v, s, `here has to be an entry { "name": …, "date": …, "comment": … }, a list of them, or {} for none`)
+			r.unreadable("booking:type", v, s, `here has to be an entry { "name": …, "date": …, "comment": … }, a list of them, or {} for none`)
 		}
+	}
+}
+
+// unreadable reports a value that is no entry, and holds what it may mean.
+func (r *reading) unreadable(code string, v *hujson.Value, s slot, message string) {
+	r.hostProblem(code, v, s, message+held(s))
+	r.append(Booking{Host: s.host, Target: s.target, Kind: Reserved, Name: Unreadable, Written: Unreadable}, v)
+}
+
+// disown leaves open who has booked. The person who is named may still release it.
+func (b *Booking) disown() {
+	if b.By == "" && b.Written != Unreadable {
+		b.By = b.Written
+	}
+	b.Name, b.Written = Unreadable, Unreadable
+}
+
+// held says what is booked until a mistake is corrected.
+func held(s slot) string {
+	return "; until it is corrected, " + thing(s.host, s.target) + " counts as booked by \"" + Unreadable + "\""
+}
+
+// append adds a booking and its entry, up to the bound.
+func (r *reading) append(b Booking, entry *hujson.Value) {
+	if len(r.found) < MaxBookings {
+		b.Line, b.Col = r.doc.position(entry.StartOffset)
+		r.found = append(r.found, found{b, entry})
+		return
+	}
+	if !r.full {
+		r.full = true
+		r.hostProblem("booking:toomany", entry, slot{b.Host, b.Target}, fmt.Sprintf("the file holds more than %d bookings, and those from here on do not count: move old ones into another file", MaxBookings))
 	}
 }
 
@@ -270,34 +356,32 @@ func (r *reading) finish() {
 		return cmp.Or(strings.Compare(a.Host, b.Host), compareTargets(a.Target, b.Target), a.From.Compare(b.From))
 	})
 	for i := range r.found {
-		b := &r.found[i].Booking
-		if b.ID == "" {
-			continue
-		}
-		if first, taken := r.ids[b.ID]; taken {
-			other := r.found[first].Booking
-			r.hostProblem("booking:id", r.found[i].entry, slot{b.Host, b.Target},
-				fmt.Sprintf("the id %s is also that of the entry in line %d: delete one of the two ids", quote(b.ID), other.Line))
-			b.ID = ""
-			continue
-		}
-		r.ids[b.ID] = i
-	}
-	same := map[string]int{} // the number of equal entries so far
-	for i := range r.found {
-		b := &r.found[i].Booking
-		if b.ID != "" {
-			continue
-		}
-		derived := derivedID(*b)
-		b.ID = derived
-		for taken := true; taken; {
-			if same[derived]++; same[derived] > 1 {
-				b.ID = derived + "-" + strconv.Itoa(same[derived])
+		f := &r.found[i]
+		first, taken := r.ids[f.ID]
+		switch other := &r.found[first]; {
+		case f.ID == "":
+		case !taken:
+			r.ids[f.ID] = i
+		default:
+			if f.entry != other.entry {
+				r.hostProblem("booking:id", f.entry, slot{f.Host, f.Target},
+					fmt.Sprintf("the id %s is also that of the entry in line %d: delete one of the two ids", quote(f.ID), other.Line))
 			}
-			_, taken = r.ids[b.ID]
+			f.shared, other.shared = f.ID, f.ID
 		}
-		r.ids[b.ID] = i
+	}
+	for i := range r.found {
+		f := &r.found[i]
+		if f.shared != "" {
+			delete(r.ids, f.shared)
+			f.ID = ""
+		}
+	}
+	for i := range r.found {
+		if b := &r.found[i].Booking; b.ID == "" {
+			b.ID = r.newID(*b)
+			r.ids[b.ID] = i
+		}
 	}
 	r.cal.Bookings = make([]Booking, len(r.found))
 	for i, f := range r.found {
@@ -310,6 +394,29 @@ func (r *reading) finish() {
 	if r.more {
 		r.cal.Problems = append(r.cal.Problems, snapshot.Problem{Code: "booking:toomany", File: r.name, Message: "more problems are not listed: mend these first"})
 	}
+}
+
+// newID is the derived ID of a booking. Those of equal entries are numbered.
+func (r *reading) newID(b Booking) string {
+	derived := derivedID(b)
+	id := derived
+	for taken := true; taken; {
+		if r.same[derived]++; r.same[derived] > 1 {
+			id = derived + "-" + strconv.Itoa(r.same[derived])
+		}
+		_, taken = r.ids[id]
+	}
+	return id
+}
+
+// Named returns the bookings that an ID means: one, all of an entry for several GPUs, or several
+// that have the same id in the file. An ID that was printed before the entry got another one counts.
+func (c *Calendar) Named(id string) []Booking {
+	named := selected(c.Bookings, func(b Booking) bool { return b.ID == id })
+	if len(named) == 0 && id != "" {
+		named = selected(c.Bookings, func(b Booking) bool { return b.shared == id || derivedID(b) == id })
+	}
+	return named
 }
 
 // derivedID makes an ID of the content of an entry, wherever it moves in the file.

@@ -59,13 +59,13 @@ func TestMine(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	c := Parse("c", []byte(`{"a": {
 		"0": [{"name": "x", "date": "2026-12-01 10:00", "id": "x0"}, {"name": "me", "from": "2026-12-02", "id": "me0"}],
-		"GPU-aa": {"name": "y", "from": "2026-12-01 10:00", "date": "2026-12-05", "id": "ya"},
+		"GPU-000000aa-0000-4000-8000-000000000000": {"name": "y", "from": "2026-12-01 10:00", "date": "2026-12-05", "id": "ya"},
 		"*": {"kind": "maintenance", "from": "2027-01-01", "date": "2027-01-01", "id": "m"}},
 		"b": [{"name": "z"}]}`), paris(t), Options{})
 	if c.Broken || len(c.Bookings) != 5 {
 		t.Fatalf("problems:\n%s", problems(c.Problems))
 	}
-	fleet := Fleet{Hosts: map[string]KnownHost{"a": {UUIDs: map[string]int{"GPU-aa": 1}}},
+	fleet := Fleet{Hosts: map[string]KnownHost{"a": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 1}}},
 		Cards: map[string]int{"a/x0": 5}} // its GPU was number 0 when it was booked
 	for _, tc := range []struct {
 		name   string
@@ -95,14 +95,14 @@ func TestConflicts(t *testing.T) {
 // TestSlicesDoNotConflict: two slices of one GPU are two things, and the GPU is
 // both of them.
 func TestSlicesDoNotConflict(t *testing.T) {
-	c := Parse("c", []byte(`{"a": {"MIG-1": {"name": "x", "id": "slice"}, "GPU-aa": {"name": "y", "id": "gpu"}, "2": {"name": "z", "id": "other"}}}`), paris(t), Options{})
-	fleet := Fleet{Hosts: map[string]KnownHost{"a": {UUIDs: map[string]int{"GPU-aa": 1, "MIG-1": 1, "MIG-2": 1}}}}
+	c := Parse("c", []byte(`{"a": {"MIG-00000001-0000-4000-8000-000000000000": {"name": "x", "id": "slice"}, "GPU-000000aa-0000-4000-8000-000000000000": {"name": "y", "id": "gpu"}, "2": {"name": "z", "id": "other"}}}`), paris(t), Options{})
+	fleet := Fleet{Hosts: map[string]KnownHost{"a": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 1, "MIG-00000001-0000-4000-8000-000000000000": 1, "MIG-00000002-0000-4000-8000-000000000000": 1}}}}
 	for _, tc := range []struct {
 		wanted Target
 		want   string
 	}{
-		{Target{UUID: "MIG-1", Index: -1}, "slice gpu"}, {Target{UUID: "MIG-2", Index: -1}, "gpu"},
-		{Target{Index: 1}, "slice gpu"}, {Target{UUID: "GPU-aa", Index: -1}, "slice gpu"}, {Target{Index: 2}, "other"},
+		{Target{UUID: "MIG-00000001-0000-4000-8000-000000000000", Index: -1}, "slice gpu"}, {Target{UUID: "MIG-00000002-0000-4000-8000-000000000000", Index: -1}, "gpu"},
+		{Target{Index: 1}, "slice gpu"}, {Target{UUID: "GPU-000000aa-0000-4000-8000-000000000000", Index: -1}, "slice gpu"}, {Target{Index: 2}, "other"},
 	} {
 		var ids []string
 		for _, b := range Conflicts(c, Booking{Host: "a", Target: tc.wanted, Name: "new"}, Others, fleet) {
@@ -154,13 +154,13 @@ func TestLimits(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	c := Parse("comments.json", []byte(`{"gpu01": [{}, {"name": "x"}, {"name": "y", "date": "2018-01-01"}], "gpu02.example.org": [{"name": "x"}],
-		"gpu04": [{"name": "x"}], "gpu03": {"GPU-aa": {"name": "x"}, "GPU-bb": {"name": "x"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`), paris(t), Options{})
-	found := Check(c, Fleet{Hosts: map[string]KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8}, "gpu03": {UUIDs: map[string]int{"GPU-aa": 0}}, "gpu05": {}}}, at(t, friday))
+		"gpu04": [{"name": "x"}], "gpu03": {"GPU-000000aa-0000-4000-8000-000000000000": {"name": "x"}, "GPU-000000bb-0000-4000-8000-000000000000": {"name": "x"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`), paris(t), Options{})
+	found := Check(c, Fleet{Hosts: map[string]KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8}, "gpu03": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 0}}, "gpu05": {}}}, at(t, friday))
 	got := problems(found)
 	want := []string{
 		`1:16 booking:unknown-gpu "x" books GPU 1 of "gpu01", which has 1, counted from 0`,
 		`1:91 booking:unknown-host "x" books the host "gpu02.example.org", which does not exist: did you mean "gpu02"?`,
-		`2:74 booking:unknown-gpu "x" books GPU-bb, which is not in "gpu03": it may have been moved or replaced`,
+		`2:142 booking:unknown-gpu "x" books GPU-000000bb-0000-4000-8000-000000000000, which is not in "gpu03": it may have been moved or replaced`,
 		`2:13 booking:unknown-host "x" books the host "gpu04", which does not exist: did you mean "gpu01"?`,
 	}
 	for _, w := range want {

@@ -53,6 +53,7 @@ const (
 	Already   Reason = "already"    // the person has booked the same for that time: Bookings
 	NotYours  Reason = "not-yours"  // Bookings belong to somebody else
 	NoBooking Reason = "no-booking" // nothing has that name; Bookings are the person's on that host
+	Ambiguous Reason = "ambiguous"  // Bookings have the same id in the file
 	BadPlace  Reason = "bad-place"  // what is to be changed is neither an ID nor a place
 	OverLimit Reason = "over-limit" // a limit is exceeded
 	BadBegin  Reason = "bad-begin"  // the beginning cannot be read, or is over
@@ -109,9 +110,6 @@ func (p *Policy) Times(from, until string) (begin, end time.Time, notes []string
 }
 
 func (p *Policy) end(text string, from time.Time) (end time.Time, note string, err error) {
-	if text == "never" {
-		return time.Time{}, "", nil
-	}
 	if end, note, err = ParseUntil(text, from, p.Now, p.Zone); err != nil {
 		return end, "", &Refusal{Reason: BadEnd, Err: p.otherYear(text, err)}
 	}
@@ -282,15 +280,19 @@ func (p *Policy) Release(data []byte, which ...string) (Change, error) {
 // NotYours, NoBooking or BadPlace.
 func (p *Policy) Find(cal *Calendar, name string, wholeHost bool) ([]Booking, error) {
 	notYours := func(b Booking) error { return refuse(NotYours, []Booking{b}, "is booked by") }
-	if i := slices.IndexFunc(cal.Bookings, func(b Booking) bool { return b.ID == name }); i >= 0 {
-		b := cal.Bookings[i]
+	named := cal.Named(name)
+	for _, b := range named {
 		switch {
+		case b.Line != named[0].Line || b.Col != named[0].Col:
+			return nil, ambiguous(name, named)
 		case !p.Mine(b) && !p.Force:
 			return nil, notYours(b)
 		case b.OverAt(p.Now):
 			return nil, overError(b, p.Zone)
 		}
-		return []Booking{b}, nil
+	}
+	if len(named) > 0 {
+		return named, nil
 	}
 	host, targets, err := ParsePlace(name)
 	if err != nil {
@@ -320,6 +322,15 @@ func (p *Policy) Find(cal *Calendar, name string, wholeHost bool) ([]Booking, er
 		}
 	}
 	return found, nil
+}
+
+// ambiguous is the error of an id that several entries have, with the IDs to choose from.
+func ambiguous(id string, named []Booking) error {
+	var which []string
+	for _, b := range named {
+		which = append(which, fmt.Sprintf("%s for %s (line %d) is %s", b.Place(), b.Name, b.Line, b.ID))
+	}
+	return &Refusal{Reason: Ambiguous, Bookings: named, Err: fmt.Errorf("several bookings have the id %s: %s", quote(id), strings.Join(which, "; "))}
 }
 
 // current returns the bookings in force; if there are none, the next one on each GPU.

@@ -58,7 +58,7 @@ func TestPolicy(t *testing.T) {
 		{name: "somebody else's, with force", change: book("a", Reserved, gpu(0)), force: true, over: "bob0"},
 		{name: "one of two is taken", change: book("a", Reserved, gpu(7), gpu(0)), reason: Taken},
 		{name: "the same once more", change: book("a", Reserved, gpu(1)), reason: Already},
-		{name: "by the UUID of the same GPU", change: book("a", Reserved, Target{UUID: "GPU-1", Index: -1}), reason: Already},
+		{name: "by the UUID of the same GPU", change: book("a", Reserved, Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: -1}), reason: Already},
 		{name: "a GPU of one's own host", change: book("b", Reserved, gpu(0))},
 		{name: "under maintenance", change: book("a", Reserved, gpu(2)), reason: Taken},
 		{name: "maintenance over bookings", change: book("a", Maintenance, all), over: "bob0 ops2 kai3"},
@@ -77,7 +77,7 @@ func TestPolicy(t *testing.T) {
 		{name: "a release of what is no place", change: release("a:x"), reason: BadPlace},
 	} {
 		p := &Policy{Login: "ada", Person: "ada", Force: tc.force, Now: now, Zone: paris(t), FileZone: In(paris(t)), Limits: Limits{MaxGPUs: 5},
-			Fleet: Fleet{Hosts: map[string]KnownHost{"a": {GPUs: 8, UUIDs: map[string]int{"GPU-1": 1}}}}}
+			Fleet: Fleet{Hosts: map[string]KnownHost{"a": {GPUs: 8, UUIDs: map[string]int{"GPU-00000001-0000-4000-8000-000000000000": 1}}}}}
 		c, err := tc.change(p, file)
 		var r *Refusal
 		if tc.reason != "" {
@@ -189,6 +189,111 @@ func TestPolicyForOwnBookings(t *testing.T) {
 	c, err := p.Book(file, Booking{Host: "a", Target: Target{Index: 2}, From: p.Now, Until: at(t, "2026-11-21"), Kind: Maintenance})
 	if err != nil || c.Done[0].Kind != Maintenance {
 		t.Errorf("maintenance of a GPU that one has booked: %+v, %v", c.Done, err)
+	}
+}
+
+// An ID that a command printed names the booking until it is over, also one that was written by hand.
+func TestIDsStay(t *testing.T) {
+	p := policyOf(t)
+	booked, err := p.Book(nil, Booking{Host: "a", Target: Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byHand := []byte(`{"a": {"1": {"name": "ada", "date": "2026-11-25 10:00"}, "2": {"name": "ada", "date": "2026-11-25 10:00"}}}`)
+	for what, file := range map[string][]byte{"booked": booked.After, "by hand": byHand} {
+		id := p.Read(file).Bookings[0].ID
+		for range 2 {
+			extended, _, err := p.Extend(file, id, "1d")
+			if err != nil || extended.Done[0].ID != id || !strings.Contains(string(extended.After), `"id": "`+id+`"`) {
+				t.Fatalf("%s: extending %s: %+v, %v", what, id, extended.Done, err)
+			}
+			file = extended.After
+		}
+		released, err := p.Release(file, id)
+		if err != nil || released.Done[0].ID != id || released.Freed[0].ID != id {
+			t.Fatalf("%s: releasing %s: %+v, %v", what, id, released, err)
+		}
+		if _, err := p.Release(released.After, id); !errors.Is(err, ErrOver) {
+			t.Errorf("%s: releasing %s twice: %v", what, id, err)
+		}
+		again, err := p.Book(released.After, Booking{Host: "a", Target: Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
+		if err != nil || again.Done[0].ID == id {
+			t.Errorf("%s: the same booking once more: %+v, %v", what, again.Done, err)
+		}
+	}
+}
+
+func TestAnIDOfTwoBookings(t *testing.T) {
+	file := []byte("{\"a\": [{\"name\": \"ada\", \"id\": \"i\"},\n{\"name\": \"ada\", \"id\": \"i\"}]}")
+	p := policyOf(t)
+	cal := p.Read(file)
+	if len(cal.Bookings) != 2 || len(cal.Problems) != 1 || cal.Problems[0].Code != "booking:id" {
+		t.Fatalf("%+v, problems %s", cal.Bookings, problems(cal.Problems))
+	}
+	var r *Refusal
+	first, second := cal.Bookings[0].ID, cal.Bookings[1].ID
+	_, err := p.Release(file, "i")
+	if !errors.As(err, &r) || r.Reason != Ambiguous || !strings.Contains(err.Error(), "a:0 for ada (line 1) is "+first) || !strings.Contains(err.Error(), "a:1 for ada (line 2) is "+second) {
+		t.Errorf("releasing the id of both: %v", err)
+	}
+	for gpu, id := range map[int]string{0: first, 1: second} {
+		c, err := p.Release(file, id)
+		if err != nil || c.Done[0].Target.Index != gpu {
+			t.Fatalf("releasing %s: %+v, %v", id, c.Done, err)
+		}
+		file = c.After
+	}
+}
+
+// The commands change one GPU of an entry that is for several.
+func TestEntriesForSeveralGPUs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file, which string
+		left        string
+	}{
+		"one of two":                  {`{"a": {"0,1": {"name": "ada", "date": "2026-11-25 10:00"}}}`, "a:1", "a/0 ada 2026-11-25 10:00"},
+		"one of a range":              {`{"a": {"0-2": [{"name": "ada"}, {"name": "ada", "from": "2026-12-01", "id": "i"}]}}`, "a:1", "a/0 ada; a/0 ada; a/1 ada; a/2 ada; a/2 ada"},
+		"all":                         {`{"a": {"0,1": {"name": "ada", "id": "i"}}}`, "i", ""},
+		"all by their places":         {`{"a": {"0,1": {"name": "ada", "id": "i"}}}`, "a:0,1", ""},
+		"the host":                    {`{"a": {"name": "ada"}}`, "a", ""},
+		"what cannot be read":         {`{"a": [{"name": "bob"}, "ada"]}`, "a:1", "a/0 bob"},
+		"a host that cannot be read":  {`{"a": "ada"}`, "a", ""},
+		"a time that cannot be meant": {`{"a": [{"name": "ada", "from": "2026-12-02", "date": "2026-12-01"}]}`, "a:0", ""},
+	} {
+		p := policyOf(t)
+		p.Force = strings.Contains(name, "read")
+		c, err := p.Release([]byte(tc.file), tc.which)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var left []string
+		for _, b := range p.Read(c.After).Bookings {
+			if b.OverAt(p.Now) {
+				continue
+			}
+			s := b.Host + "/" + b.Target.String() + " " + b.Name
+			if !b.Until.IsZero() {
+				s += b.Until.In(paris(t)).Format(" 2006-01-02 15:04")
+			}
+			left = append(left, s)
+		}
+		if got := strings.Join(left, "; "); got != tc.left {
+			t.Errorf("%s: left %q, want %q\n%s", name, got, tc.left, c.After)
+		}
+	}
+	p := policyOf(t)
+	if _, _, err := p.Extend([]byte(`{"a": [{"name": "ada", "from": "2026-12-02", "date": "2026-12-01"}]}`), "a:0", "2026-12-24"); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "line 1, column 8") {
+		t.Errorf("extending what cannot be read: %v", err)
+	}
+	for file, want := range map[string]string{
+		`{"a": {"name": "bob", "date": "2026-11-19 10:00"}}`:          "a/* bob",
+		`{"a": {"0,1": {"name": "bob", "date": "2026-11-19 10:00"}}}`: "a/0 bob; a/1 bob",
+	} {
+		c, err := p.Book([]byte(file), Booking{Host: "a", Target: Target{Index: 1}, Until: at(t, "2026-11-25 10:00")})
+		if err != nil || !strings.Contains(string(c.After), `"name": "bob", "date": "2026-11-19 10:00"`) || p.Read(c.After).Problems != nil {
+			t.Errorf("booking beside %s, which is over: %v\n%s", want, err, c.After)
+		}
 	}
 }
 

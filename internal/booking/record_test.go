@@ -173,20 +173,21 @@ func TestChangedByHandIsNotVanished(t *testing.T) {
 		file string
 		gone bool
 	}{
-		"shorter":        {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 11:00"}]}`, false},
-		"over":           {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 10:05"}]}`, false},
-		"longer":         {`{"a": [{"name": "ada", "date": "2026-12-20 11:00"}]}`, false},
-		"open":           {`{"a": [{"name": "Ada"}]}`, false},
-		"by UUID":        {`{"a": {"GPU-1": {"name": "ada"}}}`, false},
-		"the whole host": {`{"a": {"*": {"name": "ada"}}}`, false},
-		"another name":   {`{"a": [{"name": "countess"}]}`, false},
-		"another GPU":    {`{"a": {"1": {"name": "ada"}}}`, true},
-		"another person": {`{"a": [{"name": "bob"}]}`, true},
-		"another host":   {`{"b": [{"name": "ada"}]}`, true},
-		"another time":   {`{"a": [{"name": "ada", "from": "2027-01-01", "date": "2027-01-02"}]}`, true},
-		"maintenance":    {`{"a": [{"name": "ada", "kind": "maintenance"}]}`, true},
-		"an older one":   {`{"a": [{"name": "ada", "from": "2026-11-20 08:00", "date": "2026-11-20 10:10"}]}`, true},
-		"none":           {`{}`, true},
+		"shorter":                   {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 11:00"}]}`, false},
+		"over":                      {`{"a": [{"name": "ada", "from": "2026-11-20 10:00", "date": "2026-11-20 10:05"}]}`, false},
+		"longer":                    {`{"a": [{"name": "ada", "date": "2026-12-20 11:00"}]}`, false},
+		"open":                      {`{"a": [{"name": "Ada"}]}`, false},
+		"so that it cannot be read": {`{"a": [{"nme": "ada", "date": "2026-11-21 10:00"}]}`, false},
+		"by UUID":                   {`{"a": {"GPU-00000001-0000-4000-8000-000000000000": {"name": "ada"}}}`, false},
+		"the whole host":            {`{"a": {"*": {"name": "ada"}}}`, false},
+		"another name":              {`{"a": [{"name": "countess"}]}`, false},
+		"another GPU":               {`{"a": {"1": {"name": "ada"}}}`, true},
+		"another person":            {`{"a": [{"name": "bob"}]}`, true},
+		"another host":              {`{"b": [{"name": "ada"}]}`, true},
+		"another time":              {`{"a": [{"name": "ada", "from": "2027-01-01", "date": "2027-01-02"}]}`, true},
+		"maintenance":               {`{"a": [{"name": "ada", "kind": "maintenance"}]}`, true},
+		"an older one":              {`{"a": [{"name": "ada", "from": "2026-11-20 08:00", "date": "2026-11-20 10:10"}]}`, true},
+		"none":                      {`{}`, true},
 	} {
 		r := newRecordTest(t)
 		r.now = r.now.Add(-2 * time.Hour)
@@ -291,7 +292,7 @@ func TestNoChangeWithoutARecord(t *testing.T) {
 func TestVanishedNamesTheGPU(t *testing.T) {
 	r := newRecordTest(t)
 	write("{}")(t, r.f.path)
-	for _, target := range []Target{{All: true, Index: -1}, {UUID: "GPU-ab", Index: -1}, {Index: 2}} {
+	for _, target := range []Target{{All: true, Index: -1}, {UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1}, {Index: 2}} {
 		r.change("ada", func(data []byte) ([]byte, error) {
 			next, _, err := Add(data, In(nil), Booking{Host: "a", Target: target, Name: "ada"})
 			return next, err

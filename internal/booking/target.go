@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuboard/internal/snapshot"
 )
@@ -55,15 +57,12 @@ func ParseTarget(key string) (target Target, hint string) {
 	return none, fmt.Sprintf(`%s names no GPU: write its index ("0"), its UUID ("GPU-…" or "MIG-…") or "*" for the whole host`, quote(key))
 }
 
-func isUUID(key string) bool {
-	if len(key) < 5 || len(key) > 100 {
-		return false
-	}
-	if prefix := strings.ToUpper(key[:4]); prefix != "GPU-" && prefix != "MIG-" {
-		return false
-	}
-	return strings.Trim(strings.ToLower(key[4:]), "0123456789abcdefghijklmnopqrstuvwxyz-/") == ""
-}
+// uuidForm is that of nvidia-smi. Older drivers name a MIG slice by the UUID of its GPU and two numbers.
+var uuidForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?i:(GPU|MIG|MIG-GPU)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/\d+/\d+)?)$`)
+})
+
+func isUUID(key string) bool { return uuidForm().MatchString(key) }
 
 // CanonicalUUID writes a UUID as nvidia-smi does: prefixes in capitals, the rest in small letters.
 func CanonicalUUID(key string) string {
@@ -97,6 +96,46 @@ func compareTargets(a, b Target) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 }
 
+// mayMean is the GPU that a key names which [ParseTarget] refuses, such as "gpu0", and else the whole host.
+func mayMean(key string) Target {
+	number := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(key)), "gpu")
+	if number = strings.TrimLeft(number, " :#_-"); digits(number) {
+		if index, err := strconv.Atoi(number); err == nil && index < snapshot.MaxGPUs {
+			return Target{Index: index}
+		}
+	}
+	return Target{All: true, Index: -1}
+}
+
+// parseTargets reads GPU[,GPU…]. A GPU is an index, a range of indices such as 0-3, a UUID, or "*".
+func parseTargets(text string) (targets []Target, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		keys := []string{word}
+		if first, last, ok := strings.Cut(word, "-"); ok && digits(first) && digits(last) {
+			from, err1 := strconv.Atoi(first)
+			to, err2 := strconv.Atoi(last)
+			if err1 != nil || err2 != nil || from > to || to >= snapshot.MaxGPUs {
+				return nil, fmt.Errorf("%s is no range of GPUs", quote(word))
+			}
+			keys = nil
+			for i := from; i <= to; i++ {
+				keys = append(keys, strconv.Itoa(i))
+			}
+		}
+		for _, key := range keys {
+			target, hint := ParseTarget(key)
+			if hint != "" {
+				return nil, errors.New(hint)
+			}
+			if !slices.Contains(targets, target) {
+				targets = append(targets, target)
+			}
+		}
+	}
+	return targets, nil
+}
+
 // ParsePlace reads HOST[:GPU[,GPU…]]. A GPU is an index, a range of indices such as
 // 0-3, a UUID, or "*". A host alone is the whole host.
 func ParsePlace(text string) (host string, targets []Target, err error) {
@@ -107,31 +146,8 @@ func ParsePlace(text string) (host string, targets []Target, err error) {
 	if !some {
 		return host, []Target{{All: true, Index: -1}}, nil
 	}
-	for word := range strings.SplitSeq(gpus, ",") {
-		word = strings.TrimSpace(word)
-		keys := []string{word}
-		if first, last, ok := strings.Cut(word, "-"); ok && digits(first) && digits(last) {
-			from, err1 := strconv.Atoi(first)
-			to, err2 := strconv.Atoi(last)
-			if err1 != nil || err2 != nil || from > to || to >= snapshot.MaxGPUs {
-				return "", nil, fmt.Errorf("%q is no range of GPUs", word)
-			}
-			keys = nil
-			for i := from; i <= to; i++ {
-				keys = append(keys, strconv.Itoa(i))
-			}
-		}
-		for _, key := range keys {
-			target, hint := ParseTarget(key)
-			if hint != "" {
-				return "", nil, errors.New(hint)
-			}
-			if !slices.Contains(targets, target) {
-				targets = append(targets, target)
-			}
-		}
-	}
-	return host, targets, nil
+	targets, err = parseTargets(gpus)
+	return host, targets, err
 }
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -18,7 +18,7 @@ func TestParsePlace(t *testing.T) {
 		"a.example:2":   "a.example 2",
 		"gpu01: 0 , 1 ": "gpu01 0 1",
 		"gpu01:GPU-3F1C7A52-90ab-4cde-8123-456789abcdef": "gpu01 GPU-3f1c7a52-90ab-4cde-8123-456789abcdef",
-		"gpu01:GPU-12345678":                             "gpu01 GPU-12345678",
+		"gpu01:GPU-12345678":                             "", // a part of one
 		"gpu01:":                                         "",
 		"gpu01:0,":                                       "",
 		"gpu01:3-1":                                      "",
@@ -77,10 +77,10 @@ func TestTargetCovers(t *testing.T) {
 		uuid   string
 		want   bool
 	}{
-		{Target{All: true, Index: -1}, 3, "GPU-1", true},
-		{Target{UUID: "GPU-1", Index: -1}, 3, "GPU-1", true},
-		{Target{UUID: "GPU-1", Index: 3}, 3, "GPU-2", false},
-		{Target{Index: 3}, 3, "GPU-1", true},
+		{Target{All: true, Index: -1}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
+		{Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: -1}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
+		{Target{UUID: "GPU-00000001-0000-4000-8000-000000000000", Index: 3}, 3, "GPU-2", false},
+		{Target{Index: 3}, 3, "GPU-00000001-0000-4000-8000-000000000000", true},
 		{Target{Index: 3}, 2, "", false},
 	} {
 		if got := tt.target.Covers(tt.index, tt.uuid); got != tt.want {

@@ -2,8 +2,8 @@ package booking
 
 import (
 	"bytes"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/tailscale/hujson"
 )
@@ -113,20 +113,51 @@ func cutLine(extra string) (line, rest string, ok bool) {
 	return "", "", false
 }
 
-// setDate gives an entry another end.
-func (r *reading) setDate(entry *hujson.Value, until time.Time) {
-	date := `""`
-	if !until.IsZero() {
-		date = jsonText(r.stamp(until, true))
-	}
+// set gives a field of an entry another value.
+func (r *reading) set(entry *hujson.Value, field, value string) {
+	literal := hujson.Literal(jsonText(value))
 	members := entry.Value.(*hujson.Object).Members
 	for i := len(members) - 1; i >= 0; i-- {
-		if entryField(text(&members[i].Name)) == "date" {
-			members[i].Value.Value = hujson.Literal(date)
+		if entryField(text(&members[i].Name)) == field {
+			members[i].Value.Value = literal
 			return
 		}
 	}
-	r.insert(entry, r.style(entry), "date", date)
+	r.insert(entry, r.style(entry), field, string(literal))
+}
+
+// split gives each GPU of a key such as "0,1" a member of its own, as [Add] writes them.
+func (r *reading) split(entry *hujson.Value) {
+	hosts := r.doc.root.Value.(*hujson.Object).Members
+	for i := range hosts {
+		host, ok := hosts[i].Value.Value.(*hujson.Object)
+		if !ok {
+			continue
+		}
+		for j := range host.Members {
+			for below := range host.Members[j].Value.All() {
+				if below == entry {
+					host.Members = slices.Replace(host.Members, j, j+1, r.copies(host.Members[j])...)
+					return
+				}
+			}
+		}
+	}
+}
+
+// copies are a member for each GPU of its key.
+func (r *reading) copies(member hujson.ObjectMember) (list []hujson.ObjectMember) {
+	targets, _ := parseTargets(text(&member.Name))
+	before := member.Name.BeforeExtra
+	indent, first := r.indent(member.Name.StartOffset)
+	for _, target := range targets {
+		name := hujson.Value{BeforeExtra: before, Value: hujson.Literal(jsonText(target.String())), AfterExtra: member.Name.AfterExtra}
+		list = append(list, hujson.ObjectMember{Name: name, Value: member.Value.Clone()})
+		if before = hujson.Extra(" "); first {
+			before = hujson.Extra("\n" + indent)
+		}
+	}
+	return list
 }
 
 // remove takes entries out of the file. An entry that is a GPU's only one leaves an
@@ -142,6 +173,9 @@ func (r *reading) remove(gone map[*hujson.Value]bool) {
 	}
 	hosts := r.doc.root.Value.(*hujson.Object).Members
 	for i := range hosts {
+		if gone[&hosts[i].Value] {
+			hosts[i].Value.Value = &hujson.Object{}
+		}
 		switch host := hosts[i].Value.Value.(type) {
 		case *hujson.Array:
 			for i := range host.Elements {

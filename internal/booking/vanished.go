@@ -49,6 +49,7 @@ func Vanished(record []Entry, cal *Calendar, opts Options) []Entry {
 			continue
 		}
 		there := held[place{b.Host, b.Kind, strings.ToLower(opts.Aliases.Canonical(b.Name))}]
+		there = slices.Concat(there, held[place{b.Host, Reserved, Unreadable}]) // which may be this one
 		if !slices.ContainsFunc(there, func(have Booking) bool {
 			// An index and a UUID may be the same GPU.
 			sameTarget := have.Target == b.Target || have.Target.All || b.Target.All || (have.Target.UUID == "") != (b.Target.UUID == "")

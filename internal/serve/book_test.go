@@ -73,39 +73,39 @@ func TestTheFormIsRecorded(t *testing.T) {
 func TestBookASlice(t *testing.T) {
 	c := newCounter(t)
 	home := c.open("eva", "/book/").Body.String()
-	if !strings.Contains(home, `href="?at=ceres%3AMIG-0a"`) || !strings.Contains(home, "2:0 free") || strings.Contains(home, "2:2") || strings.Contains(home, `href="?at=ceres%3A2"`) {
+	if !strings.Contains(home, `href="?at=ceres%3AMIG-0000000a-0000-4000-8000-000000000000"`) || !strings.Contains(home, "2:0 free") || strings.Contains(home, "2:2") || strings.Contains(home, `href="?at=ceres%3A2"`) {
 		t.Errorf("the list of what can be booked:\n%s", home)
 	}
-	if w := c.open("eva", "/book/?at=ceres:MIG-0a"); w.Code != 200 || !strings.Contains(w.Body.String(), "A100 MIG 1g.5gb") || !strings.Contains(w.Body.String(), "There is no booking.") {
+	if w := c.open("eva", "/book/?at=ceres:MIG-0000000a-0000-4000-8000-000000000000"); w.Code != 200 || !strings.Contains(w.Body.String(), "A100 MIG 1g.5gb") || !strings.Contains(w.Body.String(), "There is no booking.") {
 		t.Fatalf("the form: %d\n%s", w.Code, w.Body)
 	}
 	for gpu, code := range map[string]int{
-		"MIG-GPU-2/7/0": 200, // old drivers' UUIDs contain slashes
-		"MIG-0b":        200, // as the command: one of the slices has no known UUID
-		"2:0":           404,
+		"MIG-GPU-00000002-0000-4000-8000-000000000000/7/0": 200, // old drivers' UUIDs contain slashes
+		"MIG-0000000b-0000-4000-8000-000000000000":         200, // as the command: one of the slices has no known UUID
+		"2:0": 404,
 	} {
 		if w := c.open("eva", "/book/?at=ceres:"+gpu); w.Code != code {
 			t.Errorf("%s: %d", gpu, w.Code)
 		}
 	}
-	if w := c.post("eva", "/book/?at=ceres:MIG-0a", "action", "book", "until", "2d"); w.Code != 303 {
+	if w := c.post("eva", "/book/?at=ceres:MIG-0000000a-0000-4000-8000-000000000000", "action", "book", "until", "2d"); w.Code != 303 {
 		t.Fatalf("saving: %d\n%s", w.Code, w.Body)
 	}
 	all := c.bookings()
-	if len(all) != 1 || all[0].Target != (booking.Target{UUID: "MIG-0a", Index: -1}) {
+	if len(all) != 1 || all[0].Target != (booking.Target{UUID: "MIG-0000000a-0000-4000-8000-000000000000", Index: -1}) {
 		t.Fatalf("saved %+v", all)
 	}
 	if w := c.post("mira", "/book/?at=ceres:2", "action", "book", "until", "2d"); w.Code != 409 {
 		t.Errorf("the whole GPU over a slice of it: %d", w.Code)
 	}
-	if body := c.open("eva", "/book/").Body.String(); !strings.Contains(body, `<a href="?at=ceres%3AMIG-0a">`) {
+	if body := c.open("eva", "/book/").Body.String(); !strings.Contains(body, `<a href="?at=ceres%3AMIG-0000000a-0000-4000-8000-000000000000">`) {
 		t.Errorf("her own bookings:\n%s", body)
 	}
 }
 
 func TestConflictKeepsWhatWasTyped(t *testing.T) {
 	c := newCounter(t)
-	c.write(c.comments, `{"atlas": {"GPU-00000000-AAAA": {"name": "mira", "date": "2026-11-22 18:00", "comment": "<b>mine</b>"}}} // by hand`)
+	c.write(c.comments, `{"atlas": {"GPU-00000000-AAAA-4000-8000-000000000000": {"name": "mira", "date": "2026-11-22 18:00", "comment": "<b>mine</b>"}}} // by hand`)
 	before := c.file()
 	w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "3d", "comment", `typed "this"`)
 	body := w.Body.String()

@@ -21,12 +21,12 @@ import (
 
 const boardJSON = `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "hosts": [
 	{"name": "atlas", "title": "Atlas", "gpus": [
-		{"index": 0, "uuid": "GPU-00000000-aaaa", "name": "H100", "state": "free"},
+		{"index": 0, "uuid": "GPU-00000000-aaaa-4000-8000-000000000000", "name": "H100", "state": "free"},
 		{"index": 1, "uuid": "GPU-11111111-bbbb", "name": null, "state": "stuck"}]},
 	{"name": "ceres", "title": "", "gpus": [
 		{"index": 2, "uuid": "GPU-22222222-cccc", "name": "A100", "state": "busy", "mig_devices": [
-			{"index": 0, "uuid": "MIG-0a", "name": "A100 MIG 1g.5gb", "profile": "1g.5gb", "state": "free"},
-			{"index": 1, "uuid": "MIG-GPU-2/7/0", "name": null, "state": "free"},
+			{"index": 0, "uuid": "MIG-0000000a-0000-4000-8000-000000000000", "name": "A100 MIG 1g.5gb", "profile": "1g.5gb", "state": "free"},
+			{"index": 1, "uuid": "MIG-GPU-00000002-0000-4000-8000-000000000000/7/0", "name": null, "state": "free"},
 			{"index": 2, "uuid": null, "name": null, "state": "free"}]}]},
 	{"name": "dione", "title": "", "gpus": []}]}`
 

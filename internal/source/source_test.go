@@ -42,7 +42,7 @@ func TestNoRedirectWithoutEncryption(t *testing.T) {
 
 // The bookings of a node come from its site, and what is wrong with that is said.
 func TestANodeAsksItsSiteForBookings(t *testing.T) {
-	files := sitetest.Site{Comments: `{"gpu01": {"*": {"name": "eva", "date": "2026-11-21 10:00"}, "1": {"name": "ops", "date": "2026-11-22 10:00", "kind": "maintenance"}}, "gpu02": {"GPU-gpu02-0": {"name": "bob", "date": "2026-11-21 10:00"}}}`}.Files(t)
+	files := sitetest.Site{Comments: `{"gpu01": {"*": {"name": "eva", "date": "2026-11-21 10:00"}, "1": {"name": "ops", "date": "2026-11-22 10:00", "kind": "maintenance"}}, "gpu02": {"GPU-00000002-0000-4000-8000-000000000000": {"name": "bob", "date": "2026-11-21 10:00"}}}`}.Files(t)
 	site := sitetest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		content, ok := files[strings.TrimPrefix(r.URL.Path, "/")]
 		if !ok {
@@ -58,8 +58,8 @@ func TestANodeAsksItsSiteForBookings(t *testing.T) {
 		problem    string
 	}{
 		{site, "gpu01", 0, "* eva booking, 1 ops maintenance", ""},
-		{site, "gpu02", 15 * time.Minute, "GPU-gpu02-0 bob booking", ""},
-		{site, "gpu02", 16 * time.Minute, "GPU-gpu02-0 bob booking", "site:stale"},
+		{site, "gpu02", 15 * time.Minute, "GPU-00000002-0000-4000-8000-000000000000 bob booking", ""},
+		{site, "gpu02", 16 * time.Minute, "GPU-00000002-0000-4000-8000-000000000000 bob booking", "site:stale"},
 		{site, "gpu03", 0, "", "site:unknown-host"},
 		{broken, "gpu01", 0, "", "site:unreachable"},
 		{"gpu.example.org", "gpu01", 0, "", "site:unreachable"},

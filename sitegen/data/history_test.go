@@ -127,7 +127,7 @@ func TestPastOfSlices(t *testing.T) {
 	}
 	found := 0
 	for _, g := range api.Spans[0].GPUs {
-		if g.Key == "MIG-1" && g.GPU != nil && *g.GPU == 2 && g.Slice != nil && *g.Slice == 1 || g.Key == ceres.GPUs[2].UUID && g.GPU != nil && g.Slice == nil {
+		if g.Key == "MIG-00000001-0000-4000-8000-000000000000" && g.GPU != nil && *g.GPU == 2 && g.Slice != nil && *g.Slice == 1 || g.Key == ceres.GPUs[2].UUID && g.GPU != nil && g.Slice == nil {
 			found++
 		}
 	}

@@ -356,7 +356,7 @@ func TestRows(t *testing.T) {
 		"atlas-4":      {"free", "from Sat 18:00 eva"},
 		"atlas-7":      {"busy", "sam jupyter", "idle 19 h"},
 		"ceres-2":      {"1 of 3 free", "20.8 / 40 GiB", "book ceres:2 "},
-		"ceres-2_mig0": {"2:0", "busy", "3g.20gb", "14.7 / 20 GiB", "kai serve", "book ceres:MIG-0 "},
+		"ceres-2_mig0": {"2:0", "busy", "3g.20gb", "14.7 / 20 GiB", "kai serve", "book ceres:MIG-00000000-0000-4000-8000-000000000000 "},
 		"ceres-2_mig2": {"2:2", "free", "1g.5gb"},
 		"dione-0":      {"open-ended"},
 		"europa-1":     {"stuck", "no running process owns this memory", "48112", "this process has ended", "kill 48130 48131"},

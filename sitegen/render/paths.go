@@ -64,7 +64,7 @@ func People(b *board.Board) map[string]string {
 	bookers := map[string]int{} // by host
 	for i := range b.Bookings {
 		bk := &b.Bookings[i]
-		if bk.Name != "" && people[bk.Name] == "" && bookers[bk.Host] < maxBookers {
+		if bk.Name != "" && bk.ByPerson() && people[bk.Name] == "" && bookers[bk.Host] < maxBookers {
 			people[bk.Name] = UserPath(bk.Name)
 			bookers[bk.Host]++
 		}

@@ -35,7 +35,7 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 	for i := range b.Bookings {
 		bk := &b.Bookings[i]
 		host, past := hosts[bk.Host], h.Hosts[bk.Host]
-		if host == nil || past == nil || bk.Kind == "maintenance" {
+		if host == nil || past == nil || bk.Kind == "maintenance" || !bk.ByPerson() {
 			continue
 		}
 		if counted[bk.Host]++; counted[bk.Host] > MaxListed {

@@ -148,7 +148,7 @@ func Lab() render.Input {
 	Process(g, 9002, "noor", "batch.py", 6000, At(0, -2, 0))
 	g.Processes[0].GPUInstanceID, g.Processes[1].GPUInstanceID = new(1), new(2)
 	for i, profile := range []string{"3g.20gb", "2g.10gb", "1g.5gb"} {
-		s := board.NewSlice(g, &snapshot.MIGDevice{Index: i, GPUInstanceID: new(i + 1), ComputeInstanceID: new(0), Profile: profile, UUID: fmt.Sprintf("MIG-%d", i), MemoryTotal: new(int64(20096 >> i)), MemoryUsed: new(int64(12))})
+		s := board.NewSlice(g, &snapshot.MIGDevice{Index: i, GPUInstanceID: new(i + 1), ComputeInstanceID: new(0), Profile: profile, UUID: fmt.Sprintf("MIG-%08d-0000-4000-8000-000000000000", i), MemoryTotal: new(int64(20096 >> i)), MemoryUsed: new(int64(12))})
 		if s.State = board.Free; i < 2 {
 			s.State, s.MemoryUsed, s.Since = board.Busy, new(*g.Processes[i].UsedMemory+12), g.Processes[i].StartedAt.Time
 			p := g.Processes[i]
