@@ -284,11 +284,20 @@ func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
 		return nil, found{}, ErrNotFound
 	}
 	f := r.found[r.ids[named[0].ID]]
-	if !slices.ContainsFunc(r.found, func(other found) bool { return other.entry == f.entry && other.Target != f.Target }) {
+	var all []Booking // those of the entry, whose key may be for several GPUs
+	for _, other := range r.found {
+		if other.entry == f.entry {
+			all = append(all, other.Booking)
+		}
+	}
+	if len(all) == 1 {
 		return r, f, nil
 	}
-	r.split(f.entry)
-	if data, err = r.pack(); err != nil {
+	r.remove(map[*hujson.Value]bool{f.entry: true})
+	if data, err = r.pack(); err == nil {
+		data, _, err = Add(data, zone, all...)
+	}
+	if err != nil {
 		return nil, found{}, err
 	}
 	return lookup(data, zone, f.ID)

@@ -2,7 +2,6 @@ package booking
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -124,40 +123,6 @@ func (r *reading) set(entry *hujson.Value, field, value string) {
 		}
 	}
 	r.insert(entry, r.style(entry), field, string(literal))
-}
-
-// split gives each GPU of a key such as "0,1" a member of its own, as [Add] writes them.
-func (r *reading) split(entry *hujson.Value) {
-	hosts := r.doc.root.Value.(*hujson.Object).Members
-	for i := range hosts {
-		host, ok := hosts[i].Value.Value.(*hujson.Object)
-		if !ok {
-			continue
-		}
-		for j := range host.Members {
-			for below := range host.Members[j].Value.All() {
-				if below == entry {
-					host.Members = slices.Replace(host.Members, j, j+1, r.copies(host.Members[j])...)
-					return
-				}
-			}
-		}
-	}
-}
-
-// copies are a member for each GPU of its key.
-func (r *reading) copies(member hujson.ObjectMember) (list []hujson.ObjectMember) {
-	targets, _ := parseTargets(text(&member.Name))
-	before := member.Name.BeforeExtra
-	indent, first := r.indent(member.Name.StartOffset)
-	for _, target := range targets {
-		name := hujson.Value{BeforeExtra: before, Value: hujson.Literal(jsonText(target.String())), AfterExtra: member.Name.AfterExtra}
-		list = append(list, hujson.ObjectMember{Name: name, Value: member.Value.Clone()})
-		if before = hujson.Extra(" "); first {
-			before = hujson.Extra("\n" + indent)
-		}
-	}
-	return list
 }
 
 // remove takes entries out of the file. An entry that is a GPU's only one leaves an
