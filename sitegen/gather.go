@@ -46,7 +46,7 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	aliases, problems := g.aliases()
 	in.Problems = append(in.Problems, problems...)
 	in.Person = aliases.Canonical
-	in.Calendar, err = booking.Load(g.opt.Comments, g.opt.State, g.opt.BookingZone, booking.Options{Aliases: aliases, Now: now})
+	in.Calendar, err = booking.Load(g.opt.Comments, g.opt.State, g.opt.BookingZone, booking.Options{Aliases: aliases, Now: now, DayStarts: g.opt.DayStarts})
 	if err != nil {
 		in.Problems = append(in.Problems, snapshot.Problem{Code: "state:unwritable", Message: err.Error()})
 	}

@@ -68,6 +68,8 @@ type Options struct {
 	LegacyZone *time.Location
 	// BookingZone is where the times in comments.json are; nil for the site's zone.
 	BookingZone *time.Location
+	// DayStarts is that of [booking.Options].
+	DayStarts bool
 	// Announcer carries out what happened; nil for a feed and nothing else.
 	Announcer Announcer
 	// Pretend is for a generation at a moment that is not now: it finds no

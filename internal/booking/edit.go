@@ -35,6 +35,8 @@ type Zone struct {
 	// Offsets adds its offset to each time that is written, for programs that do not
 	// know the zone of the file.
 	Offsets bool
+	// DayStarts is that of [Options].
+	DayStarts bool
 }
 
 // In returns the Zone of times without offsets.
@@ -251,7 +253,7 @@ func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Bookin
 
 // editable reads a file for a change. One with an error of syntax is refused.
 func editable(data []byte, zone Zone) (*reading, error) {
-	r := read("comments.json", data, zone.Location, Options{})
+	r := read("comments.json", data, zone.Location, Options{DayStarts: zone.DayStarts})
 	if r.doc != nil && r.doc.root == nil && !r.cal.Broken {
 		// Nothing in it, or comments alone.
 		before := r.doc.text
@@ -265,7 +267,7 @@ func editable(data []byte, zone Zone) (*reading, error) {
 		if strings.Contains(before, "\r\n") {
 			after = strings.ReplaceAll(after, "\n", "\r\n")
 		}
-		r = read("comments.json", append(bytes.Clone(data), after...), zone.Location, Options{})
+		r = read("comments.json", append(bytes.Clone(data), after...), zone.Location, Options{DayStarts: zone.DayStarts})
 	}
 	if r.cal.Broken {
 		return nil, fmt.Errorf("%w: %s: %s", ErrBroken, r.broken.Where(), r.broken.Message)

@@ -163,6 +163,9 @@ func (r *reading) moment(s slot, v *hujson.Value, end bool) time.Time {
 		return time.Time{}
 	}
 	t, note, err := parseAbsolute(text, r.zone, end)
+	if _, _, timed := parseAbsolute(text+" 00:00", r.zone, end); end && r.opts.DayStarts && timed == nil {
+		t, note, err = parseAbsolute(text, r.zone, false)
+	}
 	switch {
 	case err != nil && relative(text):
 		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"%s", quote(text), effect))

@@ -39,6 +39,9 @@ type Options struct {
 	Aliases Aliases
 	// Now, if not zero, leaves overlaps that are over by then out of the problems.
 	Now time.Time
+	// DayStarts ends a booking by date alone when that day begins, as the older GPU Monitor's
+	// page did.
+	DayStarts bool
 }
 
 // Parse reads comments.json. The file's name goes into the problems; zone is that of

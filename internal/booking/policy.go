@@ -81,7 +81,7 @@ func refuse(reason Reason, bookings []Booking, what string) *Refusal {
 
 // Read returns the bookings of a file's content, with the names of this policy.
 func (p *Policy) Read(data []byte) *Calendar {
-	return Parse("comments.json", data, p.FileZone.Location, Options{Aliases: p.Aliases, Now: p.Now})
+	return Parse("comments.json", data, p.FileZone.Location, Options{Aliases: p.Aliases, Now: p.Now, DayStarts: p.FileZone.DayStarts})
 }
 
 // Mine reports whether a booking is the person's own, or made by them for somebody else.

@@ -26,7 +26,7 @@ import (
 // bookingKeys are the settings of everything that changes bookings.
 func bookingKeys() []string {
 	return []string{"data", "site", "comments", "aliases", "timezone", "site_url", "site_timeout",
-		"booking.name", "booking.ssh", "booking.timezone", "booking.default_duration", "booking.max_duration", "booking.max_gpus"}
+		"booking.name", "booking.ssh", "booking.timezone", "booking.end_of_day", "booking.default_duration", "booking.max_duration", "booking.max_gpus"}
 }
 
 // An editor reads and changes the bookings for one person.
@@ -146,7 +146,7 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 
 func (e *editor) by() booking.By { return booking.By{Name: e.Login, At: e.Now} }
 
-func (e *editor) options() booking.Options { return booking.Options{Aliases: e.Aliases, Now: e.Now} }
+func (e *editor) options() booking.Options { return booking.Options{Aliases: e.Aliases, Now: e.Now, DayStarts: e.FileZone.DayStarts} }
 
 func (e *editor) when(b booking.Booking) string {
 	return booking.Describe(b.From, b.Until, e.Now, e.Zone)

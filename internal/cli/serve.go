@@ -49,7 +49,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return a.listenAndServe(c.Context(), cfg.String("listen"), h)
 		}),
 	}
-	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "language", "languages", "timezone", "booking.timezone", "title", "lab",
+	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "title", "lab",
 		"password", "private", "auth_header", "trusted_proxy", "booking.form", "booking.for_others", "booking.max_duration", "booking.max_gpus")
 	// In the file "booking" is a section, so the setting has a longer name.
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {

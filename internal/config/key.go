@@ -177,7 +177,7 @@ func WebKeys() []string {
 		"data", "site", "state", "comments", "aliases", "templates", "interval", "hosts_from", "hosts", "accept_shrink",
 		"consul.enabled", "consul.service", "consul.tags", "consul.filter", "consul.datacenters", "consul.node_meta",
 		"consul.leader", "consul.leader_key",
-		"title", "lab", "language", "languages", "timezone", "booking.timezone", "base_url", "compat", "users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
+		"title", "lab", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "base_url", "compat", "users", "commands", "public_out", "public_users", "public_commands", "no_help", "public_help",
 		"stale_after", "down_after", "clock_tolerance", "free_memory_mib", "free_memory_percent", "no_show_after", "show_expired", "service_accounts",
 		"legacy", "legacy_zone", "idle_window", "idle_percent", "no_history", "history.raw", "history.five_minutes", "history.hourly",
 		"energy.price_per_kwh", "energy.currency", "energy.co2_grams_per_kwh",

@@ -54,6 +54,7 @@ func Keys() []Key {
 		{"booking.name", "", text, "NAME", "NAME to book under (default: your login name)"},
 		{"booking.ssh", "", text, "HOST", "web HOST, or user@HOST, on which book, release and bookings run by ssh"},
 		{"booking.timezone", "", zone, "ZONE", "ZONE of the times in comments.json (default: timezone, else the web host's)"},
+		{"booking.end_of_day", "true", Boolean, "", "a date alone ends a booking in comments.json at the end of that day (false: at its beginning, as on the older GPU Monitor's page)"},
 		{"booking.default_duration", "1d", text, "LENGTH", "LENGTH of a booking without --for or --until, such as 1d or 8h; none: one of them is required"},
 		{"booking.max_duration", "", text, "LENGTH", "maximum LENGTH of one booking, such as 7d"},
 		{"booking.max_gpus", "", number, "NUMBER", "maximum NUMBER of GPUs that one person may book at the same time"},

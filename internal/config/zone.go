@@ -41,13 +41,16 @@ func (c *Config) zone(name string, otherwise *time.Location) *time.Location {
 // the times that they write carry an offset, so that everybody reads the same
 // instant. mine says that the settings are one person's and not the site's.
 func (c *Config) BookingZone(mine bool) booking.Zone {
-	if c.String("booking.timezone") != "" {
-		return booking.Zone{Location: c.zone("booking.timezone", time.UTC)}
+	zone := booking.Zone{DayStarts: !c.Bool("booking.end_of_day")}
+	switch {
+	case c.String("booking.timezone") != "":
+		zone.Location = c.zone("booking.timezone", time.UTC)
+	case c.String("timezone") != "":
+		zone.Location, zone.Offsets = c.Zone(), mine && !c.InFile("timezone")
+	default:
+		zone.Location, zone.Offsets = MachineZone(), true
 	}
-	if c.String("timezone") != "" {
-		return booking.Zone{Location: c.Zone(), Offsets: mine && !c.InFile("timezone")}
-	}
-	return booking.Zone{Location: MachineZone(), Offsets: true}
+	return zone
 }
 
 // MachineZone returns the zone of this machine, whatever TZ says for the user who

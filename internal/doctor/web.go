@@ -150,8 +150,9 @@ func (d *examination) bookings(data, state string) {
 	if _, err := os.Stat(dir); err != nil {
 		return // said as the data directory that is missing
 	}
-	file := booking.Open(path, d.Config.BookingZone(false).Location)
-	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.Node.Now()})
+	zone := d.Config.BookingZone(false)
+	file := booking.Open(path, zone.Location)
+	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.Node.Now(), DayStarts: zone.DayStarts})
 	if held, err := file.Read(); held == nil && err == nil && !calendar.Broken {
 		d.note("booking:none", "gpuboard init web DIR writes an example", "there is no %s, and no booking", path)
 		return

@@ -216,7 +216,7 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	p.Jobs = v.Jobs(p.At)
 	v.Person = v.Login
 
-	cal := d.File.Load(booking.Options{Aliases: v.Aliases, Now: v.Now})
+	cal := d.File.Load(booking.Options{Aliases: v.Aliases, Now: v.Now, DayStarts: v.FileZone.DayStarts})
 	for _, at := range p.At {
 		at.From = v.Now
 		for _, b := range booking.Conflicts(cal, at, booking.Everybody, v.Fleet) {

@@ -42,7 +42,8 @@ func (s *Source) mergeData(ctx context.Context) (*board.Board, error) {
 		Person: aliases.Canonical, Settings: cfg.Board(), Problems: append(hosts.Problems, problems...),
 	}
 	comments := cmp.Or(cfg.String("comments"), filepath.Join(dir, "comments.json"))
-	in.Calendar = booking.Open(comments, cfg.BookingZone(true).Location).Load(booking.Options{Aliases: aliases, Now: now})
+	zone := cfg.BookingZone(true)
+	in.Calendar = booking.Open(comments, zone.Location).Load(booking.Options{Aliases: aliases, Now: now, DayStarts: zone.DayStarts})
 	drops, err := spool.OpenDrops(dir)
 	if err != nil {
 		return nil, failure.New(failure.ExitError, fmt.Errorf("opening the drops: %w", err), "")

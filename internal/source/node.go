@@ -45,7 +45,7 @@ func ThisNode(ctx context.Context, o Options, n node.Node) (*board.Board, bookin
 	var maintenance bool
 	var asked sync.WaitGroup
 	asked.Go(func() {
-		in.Calendar, maintenance, problems = bookingsHere(ctx, o, host, data, booking.Options{Aliases: aliases, Now: o.Now().UTC()}, cfg.BookingZone(true).Location)
+		in.Calendar, maintenance, problems = bookingsHere(ctx, o, host, data, booking.Options{Aliases: aliases, Now: o.Now().UTC(), DayStarts: cfg.BookingZone(true).DayStarts}, cfg.BookingZone(true).Location)
 	})
 	snap, err := n.Collect(ctx)
 	asked.Wait()

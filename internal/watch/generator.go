@@ -72,7 +72,7 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"), Privacy: cfg.Privacy(), Public: cfg.String("public_out"), PublicPrivacy: cfg.PublicPrivacy(),
 		OpenHistory: openHistory(cfg, now), IdleWindow: cfg.Duration("idle_window"), IdlePercent: cfg.Number("idle_percent"),
 		Data: cfg.String("data"), Site: cfg.String("site"), State: cfg.String("state"),
-		Comments: comments, BookingZone: cfg.BookingZone(false).Location, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
+		Comments: comments, BookingZone: cfg.BookingZone(false).Location, DayStarts: cfg.BookingZone(false).DayStarts, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
 		Inventory: resolve,
 		Settings:  cfg.Board(),
 		About: render.Site{
