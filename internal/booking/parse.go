@@ -267,10 +267,13 @@ func (r *reading) dictionary(whole slot, object *hujson.Object) {
 		if kind := v.Value.Kind(); kind == '{' || kind == '[' {
 			r.slot(s, v)
 		} else if kind != 'n' {
-			r.append(Booking{Host: s.host, Target: s.target, Kind: Reserved}, v)
+			r.hold(s, v)
 		}
 		for i := range r.found[first:] {
 			r.found[first+i].disown()
+		}
+		if r.more {
+			continue // its message would not be kept
 		}
 		message := err.Error()
 		if entryField(key) != "" {
@@ -323,8 +326,18 @@ func (r *reading) slot(s slot, v *hujson.Value) {
 
 // unreadable reports a value that is no entry, and holds what it may mean.
 func (r *reading) unreadable(code string, v *hujson.Value, s slot, message string) {
-	r.hostProblem(code, v, s, message+held(s))
-	r.append(Booking{Host: s.host, Target: s.target, Kind: Reserved, Name: Unreadable, Written: Unreadable}, v)
+	r.hold(s, v)
+	if !r.more {
+		r.hostProblem(code, v, s, message+held(s))
+	}
+}
+
+// hold books for [Unreadable], once for any number of mistakes after each other.
+func (r *reading) hold(s slot, v *hujson.Value) {
+	b := Booking{Host: s.host, Target: s.target, Kind: Reserved, Name: Unreadable, Written: Unreadable}
+	if n := len(r.found); n == 0 || r.found[n-1].content() != b.content() {
+		r.append(b, v)
+	}
 }
 
 // disown leaves open who has booked. The person who is named may still release it.

@@ -288,6 +288,17 @@ func TestProblemNamesHostAndGPU(t *testing.T) {
 	}
 }
 
+// With DayStarts, dates alone mean what the older page made of them.
+func TestDatesOfTheOlderPage(t *testing.T) {
+	in := []byte(`{"a": [{"name": "x", "date": "2026-11-30"}, {"name": "x", "date": "30 November 2026"}, {"name": "x", "date": "2026-11-30 18:00"},
+		{"name": "x", "date": "never"}, {"name": "x", "from": "2026-11-30"}]}`)
+	c := Parse("c", in, paris(t), Options{DayStarts: true})
+	want := "a/0 x -..2026-11-30T00:00\na/1 x -..2026-11-30T00:00\na/2 x -..2026-11-30T18:00\na/3 x -..-\na/4 x 2026-11-30T00:00..-"
+	if got := briefs(c, paris(t)); got != want || c.Problems != nil {
+		t.Errorf("got\n%s\nwant\n%s\n%s", got, want, problems(c.Problems))
+	}
+}
+
 func TestOverlapsThatAreOverAreNoProblem(t *testing.T) {
 	in := []byte(`{"a": [[{"name": "x", "date": "2026-12-02"}, {"name": "y", "date": "2026-12-03"}]]}`)
 	now := time.Date(2026, 12, 3, 0, 0, 0, 0, paris(t))

@@ -237,6 +237,9 @@ func (in *installation) decided() map[string]string {
 				set[name] = value
 			}
 		}
+		if l.zone != "" { // the older page's bookings
+			set["booking.end_of_day"] = "false"
+		}
 	}
 	return set
 }
