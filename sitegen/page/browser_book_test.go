@@ -132,6 +132,16 @@ func diskSite(t *testing.T, in render.Input) string {
 func TestSeveralFromDisk(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Minute)
 	in := fleet(now)
+	parted := board.GPU{GPU: snapshot.GPU{Index: 4, Name: "NVIDIA H100"}, ShortName: "H100", State: board.Busy}
+	for i := range 3 {
+		memory := int64(9856)
+		parted.Slices = append(parted.Slices, board.GPU{
+			GPU:       snapshot.GPU{Index: 4, UUID: fmt.Sprint("MIG-", i), Name: "NVIDIA H100 MIG 1g.10gb", MemoryTotal: &memory},
+			ShortName: "H100 1g.10gb", State: board.Free, Slice: &board.Slice{Index: i, Profile: "1g.10gb"},
+		})
+	}
+	in.Board.Hosts[0].GPUs = append(in.Board.Hosts[0].GPUs, parted)
+	in.Board.Models = append(in.Board.Models, board.Model{Name: "H100 1g.10gb"})
 	tab := browser.Start(t, 1000, 900)
 	if _, err := chromedp.Call(tab.Ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"}); err != nil {
 		t.Fatal(err)
@@ -157,6 +167,7 @@ func TestSeveralFromDisk(t *testing.T) {
 	}{
 		{1, "2h", false, "", ""}, {2, "2h", false, "H100", ""}, {3, "2h", false, "H100", ""}, {2, "6h", true, "H100", ""}, {2, "6h", false, "H100", "40G"},
 		{4, "1h", false, "H100", ""}, {4, "2h", false, "H100", "80G"}, {5, "1h", false, "H100", ""}, {6, "1h", false, "H100", ""}, {30, "1h", false, "", ""}, {2, "1h", false, "", "20Gi"}, {2, "1h", false, "A10", "40G"},
+		{3, "1h", false, "H100 1g.10gb", ""}, {4, "1h", false, "H100 1g.10gb", ""}, // the others take no slice
 	} {
 		w := board.Wish{GPUs: tt.gpus, OneHost: tt.one, From: now}
 		w.Model = tt.model
