@@ -86,3 +86,43 @@ func TestADiskThatFailsIsReported(t *testing.T) {
 		})
 	}
 }
+
+// closedFile says whether it was closed.
+type closedFile struct {
+	file
+	closed *bool
+}
+
+func (f closedFile) Close() error {
+	*f.closed = true
+	return f.file.Close()
+}
+
+// TestAnUnfinishedUploadIsClosed: a connection that ends in the middle costs no descriptor.
+func TestAnUnfinishedUploadIsClosed(t *testing.T) {
+	drops, contents, err := openDrops(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer drops.Close()
+	drop, err := openDrop(drops, contents, "gpu01", DefaultLimits(), testClock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := false
+	drop.create = func(root *os.Root, name string) (file, error) {
+		f, err := createFile(root, name)
+		return closedFile{f, &closed}, err
+	}
+	request := sftp.NewRequest("Open", ".tmp-1")
+	request.Flags = 0x2 | 0x8 | 0x20 // to write a new file: SSH_FXF_WRITE, CREAT and EXCL
+	if _, err := drop.Filewrite(request); err != nil {
+		t.Fatal(err)
+	}
+	if drop.close(); !closed {
+		t.Error("the file stays open")
+	}
+	if _, err := drop.Filewrite(request); err == nil {
+		t.Error("a session that has ended takes another file")
+	}
+}
