@@ -40,6 +40,7 @@ func TestPasswordFiles(t *testing.T) {
 		"DES":          {"mira:rqXexS6ZhobKA\n", "users:1: the password of mira is not kept as bcrypt"},
 		"plain":        {"mira:hunter2\n", "users:1: the password of mira is not kept as bcrypt"},
 		"cut short":    {"mira:$2y$05$abc\n", "users:1: the password of mira is not kept as bcrypt"},
+		"too long":     {strings.TrimSpace(good) + "x\n", "users:1: the password of eva is not kept as bcrypt"},
 		"twice":        {good + good, "users:2: eva stands here a second time"},
 		"no colon":     {"mira\n", "users:1: this is no NAME:HASH"},
 		"a blank name": {" mira:" + hashed(t, "x") + "\n", "no NAME:HASH"},

@@ -1,8 +1,12 @@
 package serve
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -76,4 +80,35 @@ func FuzzPasswords(f *testing.F) {
 			t.Errorf("%d lines make %d people, and nothing is wrong", used, len(hashes))
 		}
 	})
+}
+
+// TestABrokenPasswordFileIsSaidOnce: it is read for each login, and the log has it once.
+func TestABrokenPasswordFileIsSaidOnce(t *testing.T) {
+	hash, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "users")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := "eva:" + string(hash) + "\n"
+	write(good)
+	var log bytes.Buffer
+	p, err := openPasswords(path, time.Now, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{good + "mira\n", good + "mira\n", good, good + "mira\n"} {
+		write(text)
+		if c, _ := p.find("eva", "x"); !c.real {
+			t.Errorf("with %q nobody knows eva", text)
+		}
+	}
+	if n := strings.Count(log.String(), "reading the passwords again"); n != 2 {
+		t.Errorf("it is said %d times, want once for each time that it broke:\n%s", n, &log)
+	}
 }

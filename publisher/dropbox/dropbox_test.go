@@ -321,7 +321,18 @@ func TestSizesAndCounts(t *testing.T) {
 	if err := c.PosixRename(".tmp-2", spool.LatestName); err == nil {
 		t.Error("a file with a refused write was renamed into place")
 	}
-	for _, temp := range []string{".tmp-1", ".tmp-2"} {
+	half, err := c.OpenFile(".tmp-2b", os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := half.WriteAt(make([]byte, 500), 500); err != nil {
+		t.Errorf("the second half of as much as there may be: %v", err)
+	}
+	if _, err := half.WriteAt(make([]byte, 501), 500); err == nil {
+		t.Error("a second half over the limit was taken")
+	}
+	half.Close()
+	for _, temp := range []string{".tmp-1", ".tmp-2", ".tmp-2b"} {
 		if err := c.Remove(temp); err != nil {
 			t.Errorf("removing %s: %v", temp, err)
 		}
