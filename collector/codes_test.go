@@ -53,7 +53,7 @@ func TestAHostThatCannotBeReadInTime(t *testing.T) {
 	}
 	var many []snapshot.Problem
 	for n := range 200 {
-		many = append(many, snapshot.Problem{Code: "host:disks", Message: strconv.Itoa(n)})
+		many = append(many, snapshot.Problem{Code: "host:partial", Message: strconv.Itoa(n)})
 	}
 	if kept := limitProblems(many); kept[len(kept)-1].Code != "host:limit" {
 		t.Errorf("the last of too many is %+v", kept[len(kept)-1])

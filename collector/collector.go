@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -206,13 +205,13 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	}
 	program, err := resolve(c.opts.NvidiaSMI)
 	if err != nil {
-		add(missing("smi", "nvidia-smi", err, "install the NVIDIA driver, or name the program with --nvidia-smi"))
+		add(missing("smi:missing", "nvidia-smi", err, "install the NVIDIA driver, or name the program with --nvidia-smi"))
 		return
 	}
 	r := execute(ctx, program, nvidiasmi.Args(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes+1)
 	if r.err != nil {
 		if ctx.Err() == nil {
-			add(missing("smi", "nvidia-smi", r.err, "see --nvidia-smi"))
+			add(missing("smi:missing", "nvidia-smi", r.err, "see --nvidia-smi"))
 		}
 		c.noteHung(s, r)
 		return
@@ -262,11 +261,7 @@ func explain(r run, reading nvidiasmi.Reading, budget time.Duration) []snapshot.
 		"nvidia-smi did not write XML: "+text, snapshot.MaxTextBytes)}}
 }
 
-func missing(area, name string, err error, hint string) snapshot.Problem {
-	code := area + ":missing"
-	if errors.Is(err, os.ErrPermission) {
-		code = area + ":permission"
-	}
+func missing(code, name string, err error, hint string) snapshot.Problem {
 	return snapshot.Problem{Code: code, Message: snapshot.Text(
 		fmt.Sprintf("%s cannot be started: %v: %s", name, err, hint), snapshot.MaxTextBytes)}
 }
@@ -341,7 +336,7 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 	add := func(p ...snapshot.Problem) { s.Errors = append(s.Errors, p...) }
 	program, err := resolve(c.opts.PS)
 	if err != nil {
-		add(missing("ps", "ps", err, "install procps, or name the program with --ps"))
+		add(missing("ps:missing", "ps", err, "install procps, or name the program with --ps"))
 		return
 	}
 	psStarted := c.opts.Now()
@@ -367,7 +362,7 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 	case r.err != nil && ctx.Err() != nil:
 		return
 	case r.err != nil:
-		add(missing("ps", "ps", r.err, "see --ps"))
+		add(missing("ps:missing", "ps", r.err, "see --ps"))
 		return
 	case r.timedOut:
 		add(snapshot.Problem{Code: "ps:timeout", Message: fmt.Sprintf(

@@ -303,7 +303,7 @@ func TestMissingPrograms(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for program, want := range map[string]string{"/does/not/exist": "smi:missing", "no-such-program-at-all": "smi:missing", plain: "smi:permission"} {
+	for program, want := range map[string]string{"/does/not/exist": "smi:missing", "no-such-program-at-all": "smi:missing", plain: "smi:missing"} {
 		s := collect(t, patient(Options{NvidiaSMI: program}))
 		if problems(s) != want || s.GPUs != nil {
 			t.Errorf("%s: %s, %v", program, problems(s), s.GPUs)

@@ -67,7 +67,9 @@ func (b bundle) encoded() ([]byte, error) {
 	if b.raw != nil {
 		return b.raw, nil
 	}
-	return snapshot.EncodeBundle(&snapshot.Bundle{Host: b.Host, BootID: b.BootID, Snapshot: b.Snapshot})
+	s := *b.Snapshot
+	s.Errors = nil // our own words about the files of the older scripts, which would be read back as the node's
+	return snapshot.EncodeBundle(&snapshot.Bundle{Host: b.Host, BootID: b.BootID, Snapshot: &s})
 }
 
 // seen is when a snapshot was first seen here, by our own clock.
@@ -194,6 +196,7 @@ func (m *memory) loadOld() {
 			return
 		}
 		if b, err := snapshot.DecodeBundle(bytes.NewReader(raw)); err == nil {
+			b.Quote()
 			b.Samples = nil // history has them
 			m.old[name] = bundle{b, raw}
 		}

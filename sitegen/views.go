@@ -51,7 +51,7 @@ func newViews(o *Options) ([]*view, error) {
 		if within(o.Data, v.dir) {
 			return nil, fmt.Errorf("the site %s must lie outside the data directory %s, which nodes and people write to", v.dir, o.Data)
 		}
-		v.privacy.Salt, v.privacy.KnownCode = salt, page.KnownCode
+		v.privacy.Salt = salt
 		if err := atomicfile.MkdirAll(v.dir, 0o755); err != nil {
 			return nil, fmt.Errorf("making the site directory: %w", err)
 		}

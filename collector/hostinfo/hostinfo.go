@@ -81,7 +81,7 @@ func Read(roots Roots) Info {
 
 func (r *reader) problem(what, message string) {
 	r.info.Problems = append(r.info.Problems, snapshot.Problem{
-		Code:    "host:" + strings.ReplaceAll(what, " ", "-"),
+		Code:    "host:partial",
 		Message: snapshot.Text("the node's "+what+" cannot be read: "+message, snapshot.MaxTextBytes),
 	})
 }

@@ -1,6 +1,7 @@
 package nvidiasmi
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -85,27 +86,34 @@ var integrated = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b(GB10|Orin|Thor|Xavier|Jetson|Tegra)\b|\(nvgpu\)`)
 })
 
-// gpu converts an element to a GPU.
-func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
-	name := func(path string) string {
-		if s := b.leaves[path]; !isAbsent(s) {
-			return snapshot.Text(s, snapshot.MaxNameBytes)
-		}
+// word returns a text of this shape, and "" for any other.
+func (p *parser) word(gpu int, shape, path, s string) string {
+	switch {
+	case isAbsent(s):
+		return ""
+	case !snapshot.Fits(shape, s):
+		p.unknownToken(gpu, path, s)
 		return ""
 	}
+	return s
+}
+
+// gpu converts an element to a GPU.
+func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
+	text := func(shape, path string) string { return p.word(index, shape, path, b.leaves[path]) }
 	g := snapshot.GPU{
-		Index: index, UUID: name("uuid"), PCIBusID: name("pci/pci_bus_id"), Name: name("product_name"),
+		Index: index, UUID: text("uuid", "uuid"), PCIBusID: text("pci_bus_id", "pci/pci_bus_id"), Name: text("name", "product_name"),
 		UtilizationGPU:    p.integer(index, b, "utilization/gpu_util", 0, maxPercent),
 		UtilizationMemory: p.integer(index, b, "utilization/memory_util", 0, maxPercent),
 		Temperature:       p.integer(index, b, "temperature/gpu_temp", minCelsius, maxCelsius),
 		ClockSM:           p.integer(index, b, "clocks/sm_clock", 0, maxMHz),
 		ClockMemory:       p.integer(index, b, "clocks/mem_clock", 0, maxMHz),
-		ThrottleReasons:   p.throttle(b),
+		ThrottleReasons:   p.throttle(index, b),
 		MIGMode:           p.mode(index, "mig_mode/current_mig", b),
 		Health:            snapshot.HealthOK,
 	}
 	if g.PCIBusID == "" {
-		g.PCIBusID = snapshot.Text(b.id, snapshot.MaxNameBytes)
+		g.PCIBusID = p.word(index, "pci_bus_id", "id", b.id)
 	}
 	g.Fan = p.integer(index, b, "fan_speed", 0, maxFan)
 	g.PCIeWidth = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/current_link_width", 0, maxLanes)
@@ -125,21 +133,22 @@ func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 	g.RetiredPages = sum[int](p, index, b, maxPages, "retired_pages/multiple_single_bit_retirement/retired_count",
 		"retired_pages/double_bit_retirement/retired_count")
 	g.RemappedRows = p.remapped(index, b)
-	g.Fabric = p.fabric(b)
+	g.Fabric = p.fabric(index, b)
 	p.health(&g, b)
 	p.migDevices(&g, b)
 	return g
 }
 
 // fabric returns the place of the GPU in the NVLink fabric; nil in machines without one.
-func (p *parser) fabric(b *gpuElement) *snapshot.Fabric {
-	text := func(name string) string {
-		if s := b.leaves["fabric/"+name]; !isAbsent(s) && !strings.EqualFold(s, "NotSupported") {
-			return snapshot.Text(s, snapshot.MaxProgramBytes)
+func (p *parser) fabric(gpu int, b *gpuElement) *snapshot.Fabric {
+	text := func(shape, name string) string {
+		if s := b.leaves["fabric/"+name]; !strings.EqualFold(s, "NotSupported") {
+			return p.word(gpu, shape, "fabric/"+name, s)
 		}
 		return ""
 	}
-	f := snapshot.Fabric{State: text("state"), Status: text("status"), CliqueID: instance(b.leaves["fabric/cliqueId"]), ClusterUUID: text("clusterUuid")}
+	f := snapshot.Fabric{State: text("fabric", "state"), Status: text("fabric", "status"),
+		CliqueID: instance(b.leaves["fabric/cliqueId"]), ClusterUUID: text("uuid", "clusterUuid")}
 	if f.State == "" {
 		return nil
 	}
@@ -178,21 +187,18 @@ func frameBuffer(leaves map[string]string, name string) string {
 
 func (p *parser) pstate(g *snapshot.GPU, b *gpuElement) {
 	for _, path := range []string{"performance_state", "gpu_power_readings/power_state", "power_readings/power_state"} {
-		switch s := b.leaves[path]; {
-		case pstate().MatchString(s):
-			g.PState = s
+		if g.PState = p.word(g.Index, "pstate", path, b.leaves[path]); g.PState != "" {
 			return
-		case !isAbsent(s):
-			p.unknownToken(g.Index, path, s)
 		}
 	}
 }
 
-func (p *parser) throttle(b *gpuElement) []string {
+func (p *parser) throttle(gpu int, b *gpuElement) []string {
 	var active []string
 	for _, reason := range b.throttle {
-		if len(active) < snapshot.MaxTextBytes/16 && !slices.Contains(active, reason) {
-			active = append(active, snapshot.Text(reason, snapshot.MaxNameBytes))
+		reason = cmp.Or(p.word(gpu, "throttle reason", "clocks_event_reasons", reason), "unknown")
+		if !slices.Contains(active, reason) {
+			active = append(active, reason)
 		}
 	}
 	return active
@@ -291,9 +297,7 @@ func (p *parser) migDevices(g *snapshot.GPU, b *gpuElement) {
 		if n := instance(m["index"]); n != nil {
 			d.Index = *n
 		}
-		if !isAbsent(m["uuid"]) {
-			d.UUID = snapshot.Text(m["uuid"], snapshot.MaxNameBytes)
-		}
+		d.UUID = p.word(g.Index, "uuid", "mig_device/uuid", m["uuid"])
 		g.MIGDevices = append(g.MIGDevices, d)
 	}
 }

@@ -41,7 +41,7 @@ func (p *parser) health(g *snapshot.GPU, b *gpuElement) {
 		markLost(g, b.lost)
 		p.problem("gpu:lost", fmt.Sprintf("the driver has lost GPU %d (%s): %s; the node may have to be rebooted", g.Index, g.PCIBusID, b.lost), &g.Index)
 	case b.fault != "" && !b.unreliable:
-		g.Health, g.HealthReason = snapshot.HealthError, snapshot.Text(b.fault, snapshot.MaxTextBytes)
+		g.Health, g.HealthReason = snapshot.HealthError, words(b.fault)
 		p.problem("gpu:error", fmt.Sprintf("the driver reports an error for GPU %d (%s): %s", g.Index, g.PCIBusID, b.fault), &g.Index)
 	case b.unreliable:
 		clearReadings(g)
@@ -100,9 +100,17 @@ func memoryErrors(g *snapshot.GPU, b *gpuElement) (uncorrected int64, pending st
 
 // markLost marks a GPU as lost and removes its readings, which are old then.
 func markLost(g *snapshot.GPU, reason string) {
-	g.Health, g.HealthReason = snapshot.HealthLost, snapshot.Text(reason, snapshot.MaxTextBytes)
+	g.Health, g.HealthReason = snapshot.HealthLost, words(reason)
 	clearReadings(g)
-	g.ProcessesUnknown = snapshot.Text(reason, snapshot.MaxNameBytes)
+	g.ProcessesUnknown = g.HealthReason
+}
+
+// words returns the driver's words, or "unknown" where they do not look like those of a driver.
+func words(s string) string {
+	if s = snapshot.Text(s, snapshot.MaxNameBytes-len("…")); snapshot.Fits("reason", s) {
+		return s
+	}
+	return "unknown"
 }
 
 // clearReadings removes the live readings.

@@ -42,10 +42,11 @@ func ParseList(out []byte) []Listed {
 		if m := listGPU().FindStringSubmatch(line); m != nil {
 			gpu, _ = strconv.Atoi(m[1])
 			uuid = m[2]
-		} else if m := listMIG().FindStringSubmatch(line); m != nil && gpu >= 0 && len(list) < snapshot.MaxGPUs*snapshot.MaxMIGDevices {
+		} else if m := listMIG().FindStringSubmatch(line); m != nil && gpu >= 0 && len(list) < snapshot.MaxGPUs*snapshot.MaxMIGDevices &&
+			snapshot.Fits("profile", m[1]) && snapshot.Fits("uuid", m[3]) {
 			device, _ := strconv.Atoi(m[2])
 			list = append(list, Listed{GPU: gpu, GPUUUID: uuid, Device: device,
-				Profile: snapshot.Text(m[1], snapshot.MaxNameBytes), UUID: snapshot.Text(m[3], snapshot.MaxNameBytes)})
+				Profile: m[1], UUID: m[3]})
 		}
 	}
 	return list

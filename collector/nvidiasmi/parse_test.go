@@ -330,7 +330,7 @@ func TestLimits(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("<nvidia_smi_log>")
 	for i := range 65 {
-		fmt.Fprintf(&b, `<gpu id="00000000:%02X:00.0"><uuid>%s</uuid><mig_devices>%s</mig_devices><processes>`, i, strings.Repeat("u", 9000),
+		fmt.Fprintf(&b, `<gpu id="00000000:%02X:00.0"><uuid>%s</uuid><mig_devices>%s</mig_devices><processes>`, i, strings.Repeat("a", 40),
 			strings.Repeat("<mig_device><index>0</index></mig_device>", 20))
 		for pid := range 100 {
 			fmt.Fprintf(&b, "<process_info><gpu_instance_id>1</gpu_instance_id><pid>%d</pid><process_name>%s</process_name></process_info>", pid+1, strings.Repeat("p", 2000))

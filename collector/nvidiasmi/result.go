@@ -70,10 +70,10 @@ func (p *parser) result() Reading {
 
 // version returns "" for what some drivers write in place of a version.
 func version(s string) string {
-	if isAbsent(s) || strings.Contains(s, "eprecated") {
-		return ""
+	if snapshot.Fits("version", s) {
+		return s
 	}
-	return s
+	return ""
 }
 
 // handleLines removes the lines about GPUs without a handle from the notes.
@@ -184,7 +184,7 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 	default:
 		return hasList
 	}
-	g.ProcessesUnknown = snapshot.Text(why, snapshot.MaxNameBytes)
+	g.ProcessesUnknown = words(why)
 	if g.Health == snapshot.HealthOK {
 		p.problem(snapshot.CodeProcesses, fmt.Sprintf("nvidia-smi does not list all processes of GPU %d (%s): its users are unknown",
 			g.Index, g.ProcessesUnknown), &g.Index)
@@ -192,12 +192,9 @@ func (p *parser) processes(r *Reading, g *snapshot.GPU, b *gpuElement) (hasList 
 	return hasList
 }
 
-// letters are those of a process type. Unknown ones (MPS has M and M+C) count as computing.
-var letters = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z](?:\+[A-Z]){0,3}$`) })
-
 func processType(s string) snapshot.ProcessType {
-	if !letters().MatchString(s) {
-		return ""
+	if !snapshot.Fits("process type", s) {
+		return snapshot.UnknownType
 	}
 	return snapshot.ProcessType(s)
 }

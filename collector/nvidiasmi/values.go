@@ -3,10 +3,8 @@ package nvidiasmi
 import (
 	"errors"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gpuboard/collector/ps"
 )
@@ -98,9 +96,6 @@ func mebibytes(v float64, unit string) (float64, bool) {
 	}
 	return 0, false
 }
-
-// pstate matches performance states such as P0. NVML counts to P15, and P32 for unknown.
-var pstate = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^P(?:[12]?[0-9]|3[0-2])$`) })
 
 // normalBusID returns one spelling of a PCI address: old drivers write 4 digits for the
 // domain and newer ones 8, in upper or lower case.

@@ -38,7 +38,7 @@ func TestHostCarriesInventoryAndSnapshot(t *testing.T) {
 		Tags: []string{"a100"}, State: board.Up, Check: "warning", SnapshotAt: collected.Time, GoneSince: now.Add(-time.Hour), Interval: 20 * time.Second,
 		Problems: []snapshot.Problem{
 			{Code: "drop:damaged", Message: "latest.json.gz is cut"},
-			{Code: "consul:warning", Message: "disk at 93 %", Host: "gpu01"},
+			{Code: "consul:warning", Message: `Consul says: "disk at 93 %"`, Host: "gpu01"},
 			{Code: "ps:failed", Message: "ps did not answer"},
 		},
 		Driver: "570.86", CUDA: "12.8", Node: node, Free: 1,

@@ -42,9 +42,6 @@ type Privacy struct {
 	// Salt makes the names of UsersHash this site's own. Without it, whoever
 	// has a list of names can find out whose they are.
 	Salt []byte
-	// KnownCode reports whether a problem's code is one of the program's own, which
-	// a masked site may show; nil for all codes. A node can send any text as a code.
-	KnownCode func(code string) bool
 }
 
 // MasksPeople reports whether people are not named in full.
@@ -250,9 +247,6 @@ func (p Privacy) hash(s string) string {
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// UnknownCode is the code of a problem whose own code is not published.
-const UnknownCode = "host:masked"
-
 // problems keeps code and place of each problem: messages quote files, paths and people.
 func (m *masker) problems(list []snapshot.Problem) []snapshot.Problem {
 	if !m.MasksPeople() {
@@ -260,9 +254,6 @@ func (m *masker) problems(list []snapshot.Problem) []snapshot.Problem {
 	}
 	out := make([]snapshot.Problem, len(list))
 	for i, p := range list {
-		if m.KnownCode != nil && !m.KnownCode(p.Code) {
-			p.Code = UnknownCode
-		}
 		out[i] = snapshot.Problem{Code: p.Code, Message: p.Code, GPU: p.GPU}
 		if m.hosts[p.Host] {
 			out[i].Host = p.Host

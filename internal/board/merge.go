@@ -124,7 +124,7 @@ func (m *merger) host(inv inventory.Host) Host {
 	snap := report.Snapshot
 	h.State = m.hostState(&h, inv, report)
 	if inv.CheckOutput != "" && inv.Check != inventory.Passing {
-		h.problem("consul:"+string(inv.Check), inv.CheckOutput)
+		h.problem("consul:"+string(inv.Check), snapshot.Says("Consul", inv.CheckOutput))
 	}
 	if snap == nil {
 		snap = &snapshot.Snapshot{} // it says nothing

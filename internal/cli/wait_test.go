@@ -89,7 +89,7 @@ func TestWaitEnds(t *testing.T) {
 		{[]string{"--host", "gpu01"}, 0, "gpu01:1\n", ""},
 		{[]string{"--gpus", "2"}, 0, "gpu01:1,gpu02:0\n", ""},
 		{[]string{"--gpus", "2", "--order", "memory", "--json"}, 0, "", ""},
-		{[]string{"--gpus", "1", "--min-memory", "40G", "--format", "uuids"}, 0, "GPU-gpu01-1\n", "on gpu01"},
+		{[]string{"--gpus", "1", "--min-memory", "40G", "--format", "uuids"}, 0, "GPU-6770753031-1\n", "on gpu01"},
 		{[]string{"--gpus", "1", "--format", "env", "--model", "3090"}, 0, "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0\n", "on gpu02"},
 		{[]string{"--gpus", "2", "--same-host", "--timeout", "250ms"}, failure.ExitNoMatch, "", "error: no 2 GPUs on one host within 250ms"},
 		{[]string{"--gpus", "2", "--model", "a100", "--timeout", "250ms"}, failure.ExitNoMatch, "", "waiting for 2 GPUs like a100; 1 can be used (gpu01:1)"},

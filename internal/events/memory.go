@@ -113,6 +113,8 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 			}
 		case why == "":
 			why = "the driver reports an error"
+		default:
+			why = snapshot.Says("the driver", why)
 		}
 		say(GPULost, was.Since, named(g.Users(), was.Users), "is lost: "+why)
 	case g.State != board.Lost && lost:

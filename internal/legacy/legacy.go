@@ -226,7 +226,7 @@ func parse(host string, files map[string][]byte, zone *time.Location, now, writt
 	}
 	s := &snapshot.Snapshot{
 		Schema: snapshot.Schema, Host: host, BootID: "legacy", Seq: uint64(at.UnixMilli()), CollectedAt: snapshot.TimeOf(at),
-		Collector: "older scripts", IntervalSeconds: int(interval / time.Second), GPUs: gpus, GPUsComplete: all,
+		Collector: "older-scripts", IntervalSeconds: int(interval / time.Second), GPUs: gpus, GPUsComplete: all,
 	}
 	s.Node = r.node(files)
 	s.Processes = r.processes(files, s)

@@ -24,6 +24,44 @@ const (
 	BadRepeated = "bad:repeated" // the same GPU twice; the first counts
 )
 
+// unknownCode is for a problem whose code no collector of this version has.
+const unknownCode = "host:unknown-code"
+
+// Says quotes the words of a node, or of a program that is not ours, so that nobody takes
+// them for ours.
+func Says(who, words string) string { return who + " says: " + quote(words) }
+
+// Quote limits the problems of a bundle that came from a node to what a node may say: that
+// something of its own is not well, in its own words.
+func (b *Bundle) Quote() {
+	for i, p := range b.Snapshot.Errors {
+		said := Problem{Code: p.Code, Message: Says(b.Host, p.Message), Host: b.Host}
+		if !collected(p.Code) {
+			said.Code, said.Message = unknownCode, Says(b.Host, p.Code+": "+p.Message)
+		}
+		if p.GPU != nil && *p.GPU >= 0 && *p.GPU <= maxIndex {
+			said.GPU = p.GPU
+		}
+		b.Snapshot.Errors[i] = said
+	}
+}
+
+// collected reports whether a collector has problems with this code.
+func collected(code string) bool {
+	switch code {
+	case "gpu:ecc", "gpu:error", "gpu:fabric", "gpu:fan", "gpu:hung", "gpu:lost", "gpu:xid",
+		"host:limit", "host:partial", "host:timeout", "loop:slow", BadRange, BadRepeated, BadTooMany,
+		"ps:failed", "ps:hidden", "ps:limit", "ps:missing", "ps:namespace", "ps:parse", "ps:timeout",
+		"smi:blocked", "smi:driver-mismatch", "smi:driver-not-loaded", "smi:empty", "smi:failed", "smi:function-missing",
+		"smi:inforom", "smi:interrupt", "smi:killed", "smi:limit", "smi:malformed", "smi:mig-list", "smi:missing",
+		"smi:no-devices", "smi:no-gpus", "smi:no-library", "smi:nvml", "smi:nvml-unknown", "smi:parse", "smi:permission",
+		"smi:power-cable", "smi:process-name", CodeProcesses, "smi:range", "smi:timeout", "smi:truncated",
+		"smi:unknown-token", "smi:unsupported", "smi:usage", "smi:warning":
+		return true
+	}
+	return false
+}
+
 // A DecodeError says why a file was refused.
 type DecodeError struct {
 	Code string // one of the Bad constants

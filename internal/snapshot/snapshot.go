@@ -186,6 +186,7 @@ const (
 	Compute         ProcessType = "C"
 	Graphics        ProcessType = "G"
 	ComputeGraphics ProcessType = "C+G"
+	UnknownType     ProcessType = "?"
 )
 
 // A Process is one process on one GPU. A process on two GPUs is two of these.
@@ -224,7 +225,7 @@ type Child struct {
 
 // A Problem is one thing that could not be read, reached or believed. Code is
 // stable and meant for programs ("smi:timeout"); Message is for people. The
-// other fields say where, as far as that is known.
+// other fields say where, as far as that is known, and never come from a node.
 type Problem struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`

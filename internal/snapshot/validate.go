@@ -31,10 +31,10 @@ const (
 // impossible readings unknown. It returns what it has changed. It does not change Schema,
 // Host, BootID, Seq and CollectedAt.
 func (s *Snapshot) Validate() []Problem {
-	v := &validator{}
-	text(&s.Collector, MaxNameBytes)
-	text(&s.DriverVersion, MaxNameBytes)
-	text(&s.CUDAVersion, MaxNameBytes)
+	v := &validator{odd: map[string]bool{}}
+	v.shape(&s.Collector, "collector")
+	v.shape(&s.DriverVersion, "version")
+	v.shape(&s.CUDAVersion, "version")
 	if s.IntervalSeconds < 0 || s.IntervalSeconds > 7*24*3600 {
 		v.add(BadRange, "interval_seconds is %d", s.IntervalSeconds)
 		s.IntervalSeconds = 0
@@ -52,12 +52,8 @@ func (s *Snapshot) Validate() []Problem {
 	v.processes(s)
 	s.Errors = limit(v, s.Errors, MaxErrors, "errors")
 	for i := range s.Errors {
-		e := &s.Errors[i]
-		text(&e.Code, MaxProgramBytes)
-		text(&e.Message, MaxTextBytes)
-		text(&e.File, MaxNameBytes)
-		text(&e.Host, MaxNameBytes)
-		e.Line, e.Col = max(e.Line, 0), max(e.Col, 0)
+		text(&s.Errors[i].Code, MaxProgramBytes)
+		text(&s.Errors[i].Message, MaxTextBytes)
 	}
 	if v.more > 0 {
 		v.found = append(v.found, Problem{Code: BadTooMany, Message: fmt.Sprintf("problems: +%d more", v.more)})
@@ -65,8 +61,10 @@ func (s *Snapshot) Validate() []Problem {
 	return v.found
 }
 
-// validator collects problems; gpu is the index of the current device.
+// validator collects problems; gpu is the index of the current device, and odd the kinds
+// of texts of which one did not have its shape.
 type validator struct {
+	odd   map[string]bool
 	found []Problem
 	more  int
 	gpu   *int
@@ -122,12 +120,12 @@ func (v *validator) node(n *Node) {
 	within(v, &n.Load5, 0, maxLoad, "load5")
 	within(v, &n.Load15, 0, maxLoad, "load15")
 	v.memory(&n.MemoryTotal, &n.MemoryUsed)
-	text(&n.Kernel, MaxNameBytes)
-	text(&n.OS, MaxNameBytes)
+	v.shape(&n.Kernel, "kernel")
+	v.shape(&n.OS, "os")
 	n.Disks = keep(limit(v, n.Disks, MaxDisks, "disks"), func(d *Disk) bool {
 		text(&d.Mount, MaxNameBytes)
 		if d.Total < 0 || d.Total > maxMiB || d.Used < 0 || d.Used > d.Total {
-			v.add(BadRange, "disk %s is %d of %d MiB full", d.Mount, d.Used, d.Total)
+			v.add(BadRange, "disk %s is %d of %d MiB full", quote(d.Mount), d.Used, d.Total)
 			return false
 		}
 		return true
@@ -136,7 +134,7 @@ func (v *validator) node(n *Node) {
 		text(&u.Path, MaxNameBytes)
 		text(&u.User, MaxNameBytes)
 		if u.Used < 0 || u.Used > maxMiB {
-			v.add(BadRange, "%s keeps %d MiB in %s", u.User, u.Used, u.Path)
+			v.add(BadRange, "%s keeps %d MiB in %s", quote(u.User), u.Used, quote(u.Path))
 			return false
 		}
 		return true
@@ -144,11 +142,8 @@ func (v *validator) node(n *Node) {
 	n.Interfaces = limit(v, n.Interfaces, MaxInterfaces, "interfaces")
 	for i := range n.Interfaces {
 		face := &n.Interfaces[i]
-		text(&face.Name, MaxProgramBytes)
-		face.Addrs = limit(v, face.Addrs, MaxAddrs, "addrs")
-		for j := range face.Addrs {
-			text(&face.Addrs[j], MaxProgramBytes)
-		}
+		v.shape(&face.Name, "interface")
+		face.Addrs = keep(limit(v, face.Addrs, MaxAddrs, "addrs"), func(s *string) bool { return v.shape(s, "address") })
 	}
 }
 
@@ -184,13 +179,15 @@ func (v *validator) unique(gpus []GPU) []GPU {
 }
 
 func (v *validator) device(g *GPU) {
-	text(&g.UUID, MaxNameBytes)
-	text(&g.PCIBusID, MaxProgramBytes)
-	text(&g.Name, MaxNameBytes)
-	text(&g.PState, MaxProgramBytes)
-	text(&g.MIGMode, MaxProgramBytes)
-	text(&g.HealthReason, MaxTextBytes)
-	text(&g.ProcessesUnknown, MaxNameBytes)
+	v.shape(&g.UUID, "uuid")
+	v.shape(&g.PCIBusID, "pci_bus_id")
+	v.shape(&g.Name, "name")
+	v.shape(&g.PState, "pstate")
+	v.shape(&g.MIGMode, "mig_mode")
+	v.shape(&g.HealthReason, "reason")
+	if !v.shape(&g.ProcessesUnknown, "reason") {
+		g.ProcessesUnknown = "unknown" // "" would mean that they are known
+	}
 	if g.MemoryTotal != nil && *g.MemoryTotal == 0 {
 		g.MemoryFree = nil
 	}
@@ -213,7 +210,9 @@ func (v *validator) device(g *GPU) {
 	within(v, &g.RetiredPages, 0, maxIndex, "retired_pages")
 	g.ThrottleReasons = limit(v, g.ThrottleReasons, MaxErrors, "throttle_reasons")
 	for i := range g.ThrottleReasons {
-		text(&g.ThrottleReasons[i], MaxProgramBytes)
+		if !v.shape(&g.ThrottleReasons[i], "throttle reason") {
+			g.ThrottleReasons[i] = "unknown"
+		}
 	}
 	if e := g.ECC; e != nil {
 		if e.Mode != "enabled" && e.Mode != "disabled" {
@@ -229,23 +228,23 @@ func (v *validator) device(g *GPU) {
 		within(v, &r.Uncorrectable, 0, maxIndex, "remapped_rows uncorrectable")
 	}
 	if f := g.Fabric; f != nil {
-		text(&f.State, MaxProgramBytes)
-		text(&f.Status, MaxProgramBytes)
-		text(&f.ClusterUUID, MaxProgramBytes)
+		v.shape(&f.State, "fabric")
+		v.shape(&f.Status, "fabric")
+		v.shape(&f.ClusterUUID, "uuid")
 		within(v, &f.CliqueID, 0, 1<<32-1, "fabric clique_id")
 	}
 	g.MIGDevices = limit(v, g.MIGDevices, MaxMIGDevices, "mig_devices")
 	for i := range g.MIGDevices {
 		m := &g.MIGDevices[i]
-		text(&m.UUID, MaxNameBytes)
-		text(&m.Profile, MaxProgramBytes)
+		v.shape(&m.UUID, "uuid")
+		v.shape(&m.Profile, "profile")
 		v.memory(&m.MemoryTotal, &m.MemoryUsed)
 	}
 	switch g.Health {
 	case HealthOK, HealthLost, HealthError, HealthUnknown:
 	default:
 		if g.Health != "" {
-			v.add(BadRange, "health is %q", Text(string(g.Health), MaxProgramBytes))
+			v.add(BadRange, "health is %s", quote(string(g.Health)))
 		}
 		g.Health = HealthUnknown
 	}
@@ -307,11 +306,13 @@ func (v *validator) process(p *Process) bool {
 		v.add(BadRange, "a process has pid %d on GPU %d", p.PID, p.GPU)
 		return false
 	}
-	text(&p.GPUUUID, MaxNameBytes)
+	v.shape(&p.GPUUUID, "uuid")
 	text(&p.User, MaxNameBytes)
 	text(&p.Program, MaxProgramBytes)
-	text(&p.Container, MaxProgramBytes)
-	p.Type = ProcessType(Text(string(p.Type), MaxProgramBytes))
+	v.shape(&p.Container, "container")
+	if !v.shape((*string)(&p.Type), "process type") {
+		p.Type = UnknownType
+	}
 	within(v, &p.UID, 0, 1<<32-1, "uid")
 	within(v, &p.UsedMemory, 0, maxMiB, "used_memory_mib")
 	p.Children = limit(v, p.Children, MaxChildren, "children")

@@ -189,6 +189,7 @@ func latestIn(dir *os.Root, host string) (*snapshot.Bundle, []byte, error) {
 	if bundle.Host != host {
 		return nil, nil, foreign(host, bundle.Host)
 	}
+	bundle.Quote()
 	return bundle, raw, nil
 }
 

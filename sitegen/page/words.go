@@ -112,12 +112,6 @@ func (w *words) float(v float64, decimals int) string {
 	return strings.Replace(strconv.FormatFloat(v, 'f', decimals, 64), ".", w.decimal, 1)
 }
 
-// KnownCode reports whether pages have a sentence for the code of a problem.
-func KnownCode(code string) bool {
-	_, ok := render.EnglishWords()["code."+code]
-	return ok
-}
-
 var scriptWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'\{\{t "([^"]*)"\}\}'`) })
 
 // fillScript puts the words in the place of every '{{t "…"}}' of the script.

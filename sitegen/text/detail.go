@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
 
@@ -153,7 +154,7 @@ func (t *textPage) bar(put func(color, s string), g *board.GPU, inner int) {
 func (t *textPage) detailState(g *board.GPU) string {
 	s := t.stateWords(g)
 	if g.State == board.Lost && g.HealthReason != "" {
-		s += ": " + t.safe(g.HealthReason)
+		s += ": " + t.safe(snapshot.Says("the driver", g.HealthReason))
 	} else if g.Reason != "" {
 		s += " (" + t.safe(g.Reason) + ")"
 	}

@@ -257,9 +257,9 @@ func (t *textPage) why(g *board.GPU) string {
 	case board.Stuck:
 		s += ": " + t.stuck(g)
 	case board.Lost, board.Unknown:
-		reason := t.safe(g.HealthReason)
-		if reason == "" {
-			reason = strings.Replace(listReason(g.Reason), "%s", t.safe(g.CountedAt), 1)
+		reason := strings.Replace(listReason(g.Reason), "%s", t.safe(g.CountedAt), 1)
+		if g.HealthReason != "" {
+			reason = t.safe(snapshot.Says("the driver", g.HealthReason))
 		}
 		return s + ": " + reason
 	case board.Drained:

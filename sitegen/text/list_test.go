@@ -125,7 +125,7 @@ func TestReasonInTheList(t *testing.T) {
 		{"contested", board.GPU{State: board.Contested, Processes: []board.Process{ann}, Booking: eva}, "contested: ann (train.py); booked by eva until 11:42 (sweep)"},
 		{"stuck", board.GPU{State: board.Stuck, Processes: []board.Process{gone}}, "stuck: its memory belongs to pid 9305 (unknown), which has ended; stop what it left running: 9400 (bob)"},
 		{"stuck without a process", board.GPU{State: board.Stuck}, "stuck: memory in use, but no process is listed"},
-		{"lost", board.GPU{State: board.Lost, GPU: snapshot.GPU{HealthReason: "GPU is lost"}}, "lost: GPU is lost"},
+		{"lost", board.GPU{State: board.Lost, GPU: snapshot.GPU{HealthReason: "GPU is lost"}}, `lost: the driver says: "GPU is lost"`},
 		{"missing", board.GPU{State: board.Lost, Reason: board.ReasonMissing}, "lost: the driver does not list it"},
 		{"unknown", board.GPU{State: board.Unknown, Reason: "new-reason"}, "unknown: new-reason"},
 		{"drained", board.GPU{State: board.Drained, Booking: eva}, "maintenance; booked by eva until 11:42 (sweep)"},
