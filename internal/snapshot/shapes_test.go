@@ -64,7 +64,7 @@ func holding(v reflect.Value, place, text string, found map[string]bool) {
 func TestEveryTextHasAShape(t *testing.T) {
 	var s Snapshot
 	fill(reflect.ValueOf(&s).Elem(), evilWords)
-	s.GPUs[0].XID = nil
+	s.GPUs[0].XID, s.Processes[0].Alive = nil, nil
 	problems := s.Validate()
 	found := map[string]bool{}
 	holding(reflect.ValueOf(s), "", evilWords, found)
@@ -74,7 +74,7 @@ func TestEveryTextHasAShape(t *testing.T) {
 		t.Errorf("free texts are\n%v, want\n%v", got, free)
 	}
 	g, p := s.GPUs[0], s.Processes[0]
-	if g.ProcessesUnknown != "unknown" || g.ThrottleReasons[0] != "unknown" || p.Type != UnknownType || !p.Type.Computes() || g.Health != HealthUnknown {
+	if g.ProcessesUnknown != "unknown" || g.ThrottleReasons[0] != "unknown" || p.Type != UnknownType || !p.Computes() || g.Health != HealthUnknown {
 		t.Errorf("unknown is %q, %q, %q, %q", g.ProcessesUnknown, g.ThrottleReasons, p.Type, g.Health)
 	}
 	kinds := map[string]int{}
