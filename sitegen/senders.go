@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
@@ -35,6 +36,9 @@ const (
 	maxOwn     = 4              // addresses, and GPUs, of a sender
 	sendersFor = 24 * time.Hour // how long one that was replaced is remembered
 	twinsFor   = time.Hour      // how long after the last turn two senders are named
+	// firstNumber is the first second of 2020. A collector gives at most one number a second, so
+	// a larger number than the seconds since then is none of its numbers.
+	firstNumber = 1577836800
 )
 
 func senderOf(b *snapshot.Bundle, now time.Time) sender {
@@ -74,6 +78,10 @@ func (s sender) bundle() *snapshot.Bundle {
 func (m *memory) accept(host string, b *snapshot.Bundle, now, limit time.Time) (replay *snapshot.Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if b.Snapshot.Seq > uint64(max(0, now.Unix()-firstNumber)) {
+		return &snapshot.Problem{Code: snapshot.BadParse, Message: fmt.Sprintf(
+			"the snapshot's number is %d, more than one for each second since 2020", b.Snapshot.Seq)}
+	}
 	known := m.Senders[host]
 	s := senderOf(b, now)
 	var old sender
@@ -93,8 +101,8 @@ func (m *memory) accept(host string, b *snapshot.Bundle, now, limit time.Time) (
 	}
 	if older {
 		replay = &snapshot.Problem{Code: "host:replayed", Message: fmt.Sprintf(
-			"its drop holds an older snapshot than the one that is shown: number %d of boot %s, collected at %s; known is number %d of boot %s, collected at %s",
-			s.Seq, shortBoot(s.Boot), s.Collected.Format(time.RFC3339), known[0].Seq, shortBoot(known[0].Boot), known[0].Collected.Format(time.RFC3339))}
+			"its drop holds an older snapshot than the one that is shown: number %d of boot %s, collected at %s; known is number %d of boot %s, collected at %s; if the older one is right, as after a backup was put back: gpuboard accept %s",
+			s.Seq, shortBoot(s.Boot), s.Collected.Format(time.RFC3339), known[0].Seq, shortBoot(known[0].Boot), known[0].Collected.Format(time.RFC3339), host)}
 		if s.Seq <= old.Seq {
 			return replay
 		}
@@ -121,6 +129,27 @@ func (m *memory) accept(host string, b *snapshot.Bundle, now, limit time.Time) (
 	}
 	m.Senders[host] = all[:min(len(all), maxSenders)]
 	return replay
+}
+
+// Accept forgets who sent as a host, so that the next generation shows what lies in its
+// drop, however old that is. It reports whether anything was known. The error wraps
+// [ErrLocked] while a generation runs.
+func Accept(state, host string) (known bool, err error) {
+	g := &Generator{opt: Options{State: state}}
+	lock, err := g.lock()
+	if err != nil {
+		return false, err
+	}
+	defer atomicfile.Unlock(lock)
+	m := g.recall()
+	if len(m.problems) > 0 {
+		return false, fmt.Errorf("reading the state: %s", m.problems[0].Message)
+	}
+	if known = len(m.Senders[host]) > 0; !known {
+		return false, nil
+	}
+	delete(m.Senders, host)
+	return true, g.writeMemory(m)
 }
 
 // twins names the machines that send snapshots under the name of one host in

@@ -1,6 +1,7 @@
 package sitegen_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -180,5 +181,65 @@ func TestReplayWithoutLastGood(t *testing.T) {
 	r := l.generate(start.Add(20 * time.Second))
 	if h := hostOf(r.Board, "atlas"); h.Driver != "1.1" || codeOf(ordered(r, "atlas")) != "host:replayed" {
 		t.Errorf("driver %q, problems %+v", h.Driver, h.Problems)
+	}
+}
+
+// TestImpossibleNumber: a number that no collector can have reached does not stop the host.
+func TestImpossibleNumber(t *testing.T) {
+	l := newLab(t)
+	l.hosts = []string{"atlas"}
+	l.send(pushed{boot: firstBoot, seq: 12})
+	l.generate(start)
+	for i, p := range []pushed{{seq: 1e14, shown: 12, code: "bad:parse"}, {seq: 13, shown: 13}, {seq: uint64(start.Unix()), shown: 13, code: "bad:parse"}, {seq: 14, shown: 14}} {
+		at := time.Duration(i+1) * 20 * time.Second
+		p.boot, p.at = firstBoot, at
+		l.send(p)
+		h := hostOf(l.generate(start.Add(at)).Board, "atlas")
+		code := ""
+		for _, problem := range h.Problems {
+			code += problem.Code
+		}
+		if want := string(rune('0'+p.shown/10)) + "." + string(rune('0'+p.shown%10)); h.Driver != want || code != p.code {
+			t.Errorf("after number %d: snapshot %s, want %s; problems %+v, want %q", p.seq, h.Driver, want, h.Problems, p.code)
+		}
+	}
+}
+
+// TestAcceptedHost: a machine was put back to an image of the same boot, and stays a replay until
+// the command that the problem names is run.
+func TestAcceptedHost(t *testing.T) {
+	l := newLab(t)
+	l.hosts = []string{"atlas", "boreas"}
+	l.send(pushed{boot: firstBoot, seq: 90})
+	l.generate(start)
+	var p *snapshot.Problem
+	for i := range 3 {
+		l.send(pushed{boot: firstBoot, seq: uint64(20 + i), at: time.Duration(i) * 20 * time.Second})
+		p = ordered(l.generate(start.Add(time.Duration(i+1)*20*time.Second)), "atlas")
+	}
+	if codeOf(p) != "host:replayed" || !strings.HasSuffix(p.Message, ": gpuboard accept atlas") {
+		t.Fatalf("the problem is %+v", p)
+	}
+	before, err := os.ReadFile(l.path("state/memory.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known, err := sitegen.Accept(l.path("state"), "nobody"); known || err != nil {
+		t.Errorf("a host that nobody knows: %v, %v", known, err)
+	}
+	if known, err := sitegen.Accept(l.path("state"), "atlas"); !known || err != nil {
+		t.Fatalf("accepting: %v, %v", known, err)
+	}
+	after, err := os.ReadFile(l.path("state/memory.json"))
+	if err != nil || !strings.Contains(string(before), `"boreas":[`) || !strings.Contains(string(after), `"boreas":[`) {
+		t.Errorf("what is known of others is gone, %v", err)
+	}
+	r := l.generate(start.Add(time.Minute + time.Second))
+	if h := hostOf(r.Board, "atlas"); h.Driver != "2.2" || ordered(r, "atlas") != nil {
+		t.Errorf("the board shows %s: %+v", h.Driver, h.Problems)
+	}
+	l.write("state/memory.json", "{")
+	if _, err := sitegen.Accept(l.path("state"), "atlas"); err == nil {
+		t.Error("a state that cannot be read was replaced")
 	}
 }

@@ -149,12 +149,9 @@ func within(dir, path string) bool {
 // is not well is in the report's board. After an error from writing the site or the
 // state, a part of the new files may be in place; any other error changes nothing.
 func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error) {
-	lock, err := atomicfile.Lock(filepath.Join(g.opt.State, "generate.lock"), 0o600)
-	if errors.Is(err, atomicfile.ErrLocked) {
-		return Report{}, ErrLocked
-	}
+	lock, err := g.lock()
 	if err != nil {
-		return Report{}, fmt.Errorf("taking the lock: %w", err)
+		return Report{}, err
 	}
 	defer atomicfile.Unlock(lock)
 
@@ -183,6 +180,18 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	}
 	g.announce(ctx, b, now)
 	return report, nil
+}
+
+// lock makes this process the only one that changes the state directory.
+func (g *Generator) lock() (*os.File, error) {
+	lock, err := atomicfile.Lock(filepath.Join(g.opt.State, "generate.lock"), 0o600)
+	if errors.Is(err, atomicfile.ErrLocked) {
+		return nil, ErrLocked
+	}
+	if err != nil {
+		return nil, fmt.Errorf("taking the lock: %w", err)
+	}
+	return lock, nil
 }
 
 // Close gives up what the generator keeps from one generation to the next. It

@@ -165,6 +165,7 @@ func reasons() [][2]string {
 		{"sudo -u gpuboard gpuboard doctor", "TestAnsible makes that account"},
 		{"a2enmod", "it would change this machine's Apache; TestWebServers starts one with these modules"},
 		{"caddy hash-password", "it asks a terminal; TestWebServers has a password"},
+		{"gpuboard accept", "TestAcceptedHost in sitegen and accept.txtar do it; nothing was replayed here"},
 		{"gpuboard deregister", "TestRealConsul does it; there is no Consul here"},
 		{"gpuboard register", "TestRealConsul does it; there is no Consul here"},
 		{"gpu-check.sh", "it is the older board's own"},
