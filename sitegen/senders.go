@@ -36,9 +36,6 @@ const (
 	maxOwn     = 4              // addresses, and GPUs, of a sender
 	sendersFor = 24 * time.Hour // how long one that was replaced is remembered
 	twinsFor   = time.Hour      // how long after the last turn two senders are named
-	// firstNumber is the first second of 2020. A collector gives at most one number a second, so
-	// a larger number than the seconds since then is none of its numbers.
-	firstNumber = 1577836800
 )
 
 func senderOf(b *snapshot.Bundle, now time.Time) sender {
@@ -78,9 +75,9 @@ func (s sender) bundle() *snapshot.Bundle {
 func (m *memory) accept(host string, b *snapshot.Bundle, now, limit time.Time) (replay *snapshot.Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if b.Snapshot.Seq > uint64(max(0, now.Unix()-firstNumber)) {
+	if b.Snapshot.Seq > uint64(max(0, now.Unix())) { // a collector gives at most one number a second
 		return &snapshot.Problem{Code: snapshot.BadParse, Message: fmt.Sprintf(
-			"the snapshot's number is %d, more than one for each second since 2020", b.Snapshot.Seq)}
+			"the snapshot's number is %d, more than one for each second since 1970", b.Snapshot.Seq)}
 	}
 	known := m.Senders[host]
 	s := senderOf(b, now)

@@ -190,7 +190,7 @@ func TestImpossibleNumber(t *testing.T) {
 	l.hosts = []string{"atlas"}
 	l.send(pushed{boot: firstBoot, seq: 12})
 	l.generate(start)
-	for i, p := range []pushed{{seq: 1e14, shown: 12, code: "bad:parse"}, {seq: 13, shown: 13}, {seq: uint64(start.Unix()), shown: 13, code: "bad:parse"}, {seq: 14, shown: 14}} {
+	for i, p := range []pushed{{seq: 1e14, shown: 12, code: "bad:parse"}, {seq: 13, shown: 13}, {seq: uint64(start.Unix()) + 1000, shown: 13, code: "bad:parse"}, {seq: 14, shown: 14}} {
 		at := time.Duration(i+1) * 20 * time.Second
 		p.boot, p.at = firstBoot, at
 		l.send(p)
