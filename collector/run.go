@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -131,7 +132,8 @@ func programDirs() []string {
 }
 
 // resolve returns the absolute path of a program. A name with a slash is a path. Others
-// are searched in PATH and then in programDirs, and never in the working directory.
+// are searched in PATH and then in programDirs, and never in the working directory or in a
+// directory that others than root and this account can write.
 func resolve(name string) (string, error) {
 	if strings.ContainsRune(name, '/') {
 		full, err := filepath.Abs(name)
@@ -143,16 +145,38 @@ func resolve(name string) (string, error) {
 		}
 		return full, nil
 	}
-	if full, err := exec.LookPath(name); err == nil && filepath.IsAbs(full) {
-		return full, nil
-	}
-	for _, dir := range programDirs() {
+	skipped := ""
+	for _, dir := range slices.Concat(filepath.SplitList(os.Getenv("PATH")), programDirs()) {
 		full := filepath.Join(dir, name)
-		if _, err := exec.LookPath(full); err == nil {
+		if _, err := exec.LookPath(full); err != nil || !filepath.IsAbs(dir) {
+			continue
+		}
+		if safe(dir) {
 			return full, nil
 		}
+		skipped += fmt.Sprintf("; %s is skipped, because others can replace it", full)
 	}
-	return "", fmt.Errorf("finding %s: not in PATH and not in %s", name, strings.Join(programDirs(), ", "))
+	return "", fmt.Errorf("finding %s: not in PATH and not in %s%s", name, strings.Join(programDirs(), ", "), skipped)
+}
+
+// safe reports whether only root and this account can replace a program in a directory.
+func safe(dir string) bool {
+	dir, err := filepath.EvalSymlinks(dir)
+	for ; err == nil; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return false
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		shared := info.Mode().Perm()&0o022 != 0 && info.Mode()&os.ModeSticky == 0
+		if !ok || shared || stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
+			return false
+		}
+		if dir == filepath.Dir(dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // environment returns the environment of programs: PATH, and LD_LIBRARY_PATH, which

@@ -200,3 +200,39 @@ func TestParseStat(t *testing.T) {
 		}
 	}
 }
+
+// TestProgramsOfOthers: a directory that other accounts can write, or one below such a directory,
+// gives no program that is looked for by name; a path is the operator's own choice.
+func TestProgramsOfOthers(t *testing.T) {
+	const name = "gpuboard-test-program"
+	for mode, found := range map[os.FileMode]bool{0o755: true, 0o700: true, 0o775: false, 0o757: false, 0o777 | os.ModeSticky: true} {
+		above := t.TempDir()
+		dir := filepath.Join(above, "bin")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(above, mode); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", "relative:"+dir)
+		got, err := resolve(name)
+		if found && (got != path || err != nil) || !found && (err == nil || !strings.Contains(err.Error(), path+" is skipped, because others can replace it")) {
+			t.Errorf("below a directory of mode %v: %q, %v", mode, got, err)
+		}
+		if got, err := resolve(path); got != path || err != nil {
+			t.Errorf("by its path: %q, %v", got, err)
+		}
+		if os.Geteuid() == 0 && found {
+			if err := os.Chown(above, 4242, -1); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := resolve(name); err == nil {
+				t.Errorf("below a directory of another account: %q", got)
+			}
+		}
+	}
+}

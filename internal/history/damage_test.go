@@ -388,3 +388,20 @@ func truncate(t *testing.T, path string, size int64) {
 		t.Fatal(err)
 	}
 }
+
+// TestAnEmptiedHistoryIsSaid: a file without a byte, such as a full disk leaves, is not a new history.
+func TestAnEmptiedHistoryIsSaid(t *testing.T) {
+	path, now := filled(t)
+	for _, left := range []string{"-wal", "-shm"} {
+		os.Remove(path + left)
+	}
+	truncate(t, path, 0)
+	s := openAt(t, path, now, Options{})
+	if got := codes(s, now); got != "history:rebuilt" {
+		t.Errorf("problems are %q", got)
+	}
+	fresh := openAt(t, filepath.Join(t.TempDir(), "history.db"), now, Options{})
+	if got := codes(fresh, now); got != "" {
+		t.Errorf("a new one has the problems %q", got)
+	}
+}

@@ -164,9 +164,11 @@ func (s *Store) dsn() string {
 }
 
 func (s *Store) connect(ctx context.Context, now time.Time) error {
-	if info, err := os.Lstat(s.path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", s.path)
+	info, err := os.Lstat(s.path)
+	if err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file: move it away", s.path)
 	}
+	emptied := err == nil && info.Size() == 0
 	db, err := sql.Open("sqlite", s.dsn())
 	if err != nil {
 		return err
@@ -185,7 +187,7 @@ func (s *Store) connect(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("sqlite has %s %s, and %s is needed", pragma, got, want)
 		}
 	}
-	if err := s.prepare(ctx, now); err != nil {
+	if err := s.prepare(ctx, now, emptied); err != nil {
 		return err
 	}
 	return s.inView(ctx, func(querier) error { return nil })
@@ -194,9 +196,9 @@ func (s *Store) connect(ctx context.Context, now time.Time) error {
 // smallPages is the size up to which a database is checked at every start: 8 MiB.
 const smallPages = 2048
 
-// prepare makes the tables of a new database, and checks an old one: at most
+// prepare makes the tables of a new database, which begins anew if its file was emptied, and checks an old one: at most
 // once a day when it is large, because a check reads all of it.
-func (s *Store) prepare(ctx context.Context, now time.Time) error {
+func (s *Store) prepare(ctx context.Context, now time.Time, emptied bool) error {
 	var version, pages int64
 	if err := s.db.QueryRowContext(ctx, "pragma user_version").Scan(&version); err != nil {
 		return err
@@ -222,6 +224,11 @@ func (s *Store) prepare(ctx context.Context, now time.Time) error {
 		}
 		if err := setMeta(ctx, tx, "checked_at", now.UnixMilli()); err != nil {
 			return err
+		}
+		if emptied {
+			if err := setMeta(ctx, tx, "rebuilt_at", now.UnixMilli()); err != nil {
+				return err
+			}
 		}
 		return tx.Commit()
 	}
@@ -385,7 +392,7 @@ func (s *Store) Problems(now time.Time) []snapshot.Problem {
 	var out []snapshot.Problem
 	if d := now.Sub(s.rebuilt); !s.rebuilt.IsZero() && d < 24*time.Hour {
 		out = append(out, snapshot.Problem{Code: "history:rebuilt", File: filepath.Base(s.path),
-			Message: "history was damaged and begins anew at " + s.rebuilt.Format(time.RFC3339) + "; the damaged file lies beside it"})
+			Message: "history was damaged or emptied, and begins anew at " + s.rebuilt.Format(time.RFC3339) + "; a damaged file lies beside it"})
 	}
 	if s.full {
 		out = append(out, snapshot.Problem{Code: "history:nospace", File: filepath.Base(s.path),

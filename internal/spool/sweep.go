@@ -50,7 +50,7 @@ func (d *Drops) Usage(host string, now time.Time) (Usage, error) {
 }
 
 // Sweep removes what does not belong into the drop of a host: files with other names ten
-// minutes after they were written, or at once if the drop exceeds its limits; files that are too large for a
+// minutes after they were written, or all but the newest at once if the drop exceeds its limits; files that are too large for a
 // reader; hour files that are expired or too many, oldest first; empty directories. It
 // reads two thousand entries, so a larger drop takes several calls. It follows no symlinks
 // and enters no directory but "in".
@@ -139,8 +139,9 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 			young = append(young, info)
 		}
 	}
-	if l.OverLimit() {
-		excess = append(excess, young...)
+	if l.OverLimit() && len(young) > 0 {
+		slices.SortFunc(young, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+		excess = append(excess, young[:len(young)-1]...) // the newest may be an upload that goes on
 	}
 	// The oldest hour files are removed, as in a node's own spool. Names begin with the hour.
 	slices.Reverse(hours)

@@ -196,20 +196,20 @@ func TestSweepBoundsADrop(t *testing.T) {
 		}
 	})
 	t.Run("many of no use", func(t *testing.T) {
-		// New ones go at once here: they are more than a drop may hold.
+		// New ones go at once here, except the newest: they are more than a drop may hold.
 		s := newSweeping(t, "gpu01")
 		s.write("gpu01/"+LatestName, 10)
 		for n := range maxSwept + 500 {
 			s.write(fmt.Sprint("gpu01/x", n), 0)
 		}
 		l := s.sweep("gpu01", s.now)
-		if !l.More || !l.OverLimit() || l.Files != maxSwept || l.Removed < maxSwept-1 {
+		if !l.More || !l.OverLimit() || l.Files != maxSwept || l.Removed < maxSwept-2 {
 			t.Errorf("%+v", l)
 		}
 		if l := s.sweep("gpu01", s.now); l.More || !l.OverLimit() || l.Removed < 500-1 {
 			t.Errorf("the second time: %+v", l)
 		}
-		s.want("gpu01", LatestName)
+		s.want("gpu01", LatestName, fmt.Sprint("x", maxSwept+499))
 	})
 	t.Run("a length that is no size", func(t *testing.T) {
 		s := newSweeping(t, "gpu01")
@@ -297,5 +297,49 @@ func TestLimitsOfADrop(t *testing.T) {
 		if !u.OverLimit() {
 			t.Errorf("%+v does not exceed the limits", u)
 		}
+	}
+}
+
+// TestUploadInAFullDrop: where a drop holds too much, the newest unfinished file stays, because a push
+// may be writing it, and so does what was pushed.
+func TestUploadInAFullDrop(t *testing.T) {
+	now := time.Now()
+	dir := t.TempDir()
+	drop := filepath.Join(dir, "drop", "gpu01")
+	if err := os.MkdirAll(drop, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range snapshot.MaxDropEntries + 10 {
+		path := filepath.Join(drop, fmt.Sprintf("a%04d", i))
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, now, now.Add(-time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bundle, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: "gpu01", BootID: "b", Snapshot: &snapshot.Snapshot{Seq: 1, CollectedAt: snapshot.TimeOf(now)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{LatestName, ".tmp-latest.json.gz-upload"} {
+		if err := os.WriteFile(filepath.Join(drop, name), bundle, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drops, err := OpenDrops(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _, err := drops.Latest("gpu01"); err != nil || b.Snapshot.Seq != 1 {
+		t.Errorf("the bundle of a full drop: %v", err)
+	}
+	l, err := drops.Sweep("gpu01", now, now)
+	if err != nil || l.Removed != snapshot.MaxDropEntries+10 {
+		t.Errorf("swept %+v, %v", l, err)
+	}
+	entries, err := os.ReadDir(drop)
+	if err != nil || len(entries) != 2 || entries[0].Name() != ".tmp-latest.json.gz-upload" || entries[1].Name() != LatestName {
+		t.Errorf("what stays is %v, %v", entries, err)
 	}
 }
