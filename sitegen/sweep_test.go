@@ -50,11 +50,11 @@ func TestADropThatIsFilledIsSwept(t *testing.T) {
 	l.fill(400, 1000)
 	r := l.generate(start)
 	want := []snapshot.Problem{{Code: "drop:full", Host: l.hosts[0],
-		Message: "drop/" + l.hosts[0] + " contains 401 files and 1 MiB; the limit is 320 files and 72 MiB; 400 files with 1 MiB were removed"}}
+		Message: "drop/" + l.hosts[0] + " contains 401 files and 1 MiB; the limit is 320 files and 72 MiB; 399 files with 1 MiB were removed"}}
 	if got := dropProblems(r); !slices.Equal(got, want) {
 		t.Errorf("problems %+v\nwant %+v", got, want)
 	}
-	if n := l.dropSize(); n != 1 {
+	if n := l.dropSize(); n != 2 { // the newest may be an upload that goes on
 		t.Errorf("the drop holds %d files", n)
 	}
 	if r := l.generate(start); len(dropProblems(r)) != 0 || hostOf(r.Board, l.hosts[0]).State != "up" {
@@ -75,7 +75,7 @@ func TestALargeDropIsSweptInSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := l.dropSize(); n != 1 {
+	if n := l.dropSize(); n != 2 { // the newest may be an upload that goes on
 		t.Errorf("the drop holds %d files", n)
 	}
 }

@@ -251,5 +251,5 @@ func wrap(doing, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s: %w", doing, name, err)
+	return &fs.PathError{Op: doing, Path: name, Err: err}
 }

@@ -70,7 +70,8 @@ func openLock(path string, create int, perm fs.FileMode) (*os.File, error) {
 }
 
 func notALock(path string, info fs.FileInfo) error {
-	return fmt.Errorf("opening the lock %s: %w: it is a %s; look who put it there, and remove it", path, ErrNotRegular, Kind(info.Mode()))
+	return &fs.PathError{Op: "opening the lock", Path: path,
+		Err: fmt.Errorf("%w: it is a %s; look who put it there, and remove it", ErrNotRegular, Kind(info.Mode()))}
 }
 
 // TryLock takes the lock of an open file and reports whether it holds it now. The
