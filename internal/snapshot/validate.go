@@ -52,8 +52,11 @@ func (s *Snapshot) Validate() []Problem {
 	v.processes(s)
 	s.Errors = limit(v, s.Errors, MaxErrors, "errors")
 	for i := range s.Errors {
-		text(&s.Errors[i].Code, MaxProgramBytes)
-		text(&s.Errors[i].Message, MaxTextBytes)
+		e := &s.Errors[i]
+		text(&e.Code, MaxProgramBytes)
+		text(&e.Message, MaxTextBytes)
+		text(&e.File, MaxNameBytes)
+		text(&e.Host, MaxNameBytes)
 	}
 	if v.more > 0 {
 		v.found = append(v.found, Problem{Code: BadTooMany, Message: fmt.Sprintf("problems: +%d more", v.more)})
