@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/shell"
 )
 
 // The errors of changing bookings where others change them too.
@@ -29,6 +30,7 @@ var (
 // owner, group and mode. It is safe for use by several goroutines.
 type File struct {
 	path  string // without symbolic links
+	link  string // the path that was named, if that is a symbolic link
 	zone  *time.Location
 	state string // where a generator keeps its copy of the last good content; "" for nowhere
 
@@ -44,8 +46,20 @@ func Open(path string, zone *time.Location) *File {
 	if zone == nil {
 		zone = time.UTC
 	}
+	f := &File{path: path, zone: zone, exchange: exchange, step: func(string) {}}
+	if _, err := os.Readlink(path); err == nil {
+		f.link = path
+	}
 	// A link must stay one, so the file that it leads to is replaced.
-	return &File{path: withoutLinks(path), zone: zone, exchange: exchange, step: func(string) {}}
+	f.path = withoutLinks(path)
+	return f
+}
+
+// WithCopy names the directory where a generator keeps its copy of the last good
+// content; "" for none. It returns the same File.
+func (f *File) WithCopy(state string) *File {
+	f.state = state
+	return f
 }
 
 // withoutLinks resolves symbolic links, also those to a file that does not exist yet.
@@ -66,10 +80,18 @@ func withoutLinks(path string) string {
 	return path
 }
 
-// Read returns the content: nil if the file does not exist, and not nil if it is empty.
+// Read returns the content: nil if the file does not exist, and not nil if it is empty. A
+// symbolic link that leads nowhere is a [*RestorableError]: the bookings are where nobody
+// can read them now.
 func (f *File) Read() ([]byte, error) {
 	data, _, err := readRegular(f.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && f.link != "":
+		return nil, &RestorableError{
+			Err:  fmt.Errorf("%w: the file is a link to another one that is not there", ErrBroken),
+			Hint: "mount the file system that " + shell.Quote(f.link) + " leads to; " + anew(f.link),
+		}
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	}
 	return data, err
@@ -170,7 +192,7 @@ func (f *File) update(ctx context.Context, lock, log *os.File, by By, edit func(
 			continue
 		}
 		if err == nil {
-			_ = f.writeGood(next, time.Time{}) // if it fails, the next generation does it
+			_ = f.writeGood(next, time.Time{}) // if it fails, the next generation does it, or says why not
 			if err := record(log, f.changes(by, data, next)); err != nil {
 				return fmt.Errorf("recording a change that was made: %w", err)
 			}
@@ -195,13 +217,13 @@ func (f *File) readSaved(ctx context.Context) ([]byte, error) {
 	for try := 0; ; try++ {
 		f.step("read")
 		data, err := f.Read()
-		if err != nil {
+		if len(data) > MaxFileBytes {
+			err = fmt.Errorf("the file is larger than %d KiB", MaxFileBytes>>10)
+		}
+		if err != nil && (!errors.Is(err, ErrBroken) || try == savingTries) {
 			return nil, fmt.Errorf("reading the bookings: %w", err)
 		}
-		if len(data) > MaxFileBytes {
-			return nil, fmt.Errorf("reading the bookings: the file is larger than %d KiB", MaxFileBytes>>10)
-		}
-		if len(data) > 0 || data == nil && f.Intact(nil) == nil || try == savingTries {
+		if err == nil && (len(data) > 0 || data == nil && f.Intact(nil) == nil || try == savingTries) {
 			return data, nil
 		}
 		if err := sleep(ctx, savingPause); err != nil {

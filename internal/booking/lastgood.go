@@ -8,7 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/shell"
@@ -20,25 +24,29 @@ const LastGoodName = "comments.last-good.json"
 
 // Load reads comments.json at path for the board. If the file is good, it keeps copies:
 // beside the file, if it has the rights, and in the directory stateDir; "" for none.
+// If the one beside cannot be kept for another reason, that is a problem of the calendar.
 //
 // If the file has an error of syntax, cannot be read, or is empty or missing although
 // there were bookings, the calendar has the bookings of the newest copy instead. The
-// calendar is never nil. The error is only about the copies.
+// calendar is never nil. The error is only about the copy in stateDir.
 func Load(path, stateDir string, zone *time.Location, opts Options) (*Calendar, error) {
-	f := Open(path, zone)
-	f.state = stateDir
+	f := Open(path, zone).WithCopy(stateDir)
 	data, cal := f.load(opts)
 	if cal.Broken || data == nil {
 		return cal, nil
 	}
 	// The commands use the copy beside the file. This process may have no rights to
-	// write there, so it has a copy of its own.
-	_ = f.keepGood(data, opts.Now)
+	// write there, so it has a copy of its own. Who holds the lock keeps one, too.
+	err := f.keepGood(data, opts.Now)
+	if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EROFS) && !errors.Is(err, ErrLocked) {
+		cal.Problems = append(cal.Problems, snapshot.Problem{Code: "booking:unkept", File: cal.File,
+			Message: snapshot.Text("the last good bookings cannot be kept beside the file: "+reason(err), snapshot.MaxTextBytes)})
+	}
 	if stateDir == "" {
 		return cal, nil
 	}
 	copied := filepath.Join(stateDir, LastGoodName)
-	_, err := atomicfile.Write(copied, data, 0o600)
+	_, err = atomicfile.Write(copied, data, 0o600)
 	if err == nil {
 		err = touch(copied, opts.Now)
 	}
@@ -64,9 +72,9 @@ func (f *File) load(opts Options) ([]byte, *Calendar) {
 
 // read reads the file, or the last good content instead.
 func (f *File) read(opts Options) ([]byte, *Calendar) {
-	data, _, err := readRegular(f.path)
-	if errors.Is(err, fs.ErrNotExist) && isDir(filepath.Dir(f.path)) {
-		data, err = nil, nil
+	data, err := f.Read()
+	if data == nil && err == nil && !isDir(filepath.Dir(f.path)) {
+		err = unix.ENOENT
 	}
 	var cal *Calendar
 	switch {
@@ -77,6 +85,11 @@ func (f *File) read(opts Options) ([]byte, *Calendar) {
 		cal = &Calendar{File: filepath.Base(f.path)}
 	default:
 		cal = Parse(f.path, data, f.zone, opts)
+		if f.foreign() {
+			for i := range cal.Problems {
+				cal.Problems[i].Message = notQuoted
+			}
+		}
 	}
 	if !cal.Broken && !blank(data) {
 		return data, cal
@@ -127,24 +140,39 @@ func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
 // copy of the last good content, the error is a [*RestorableError]. nil data is a file
 // that does not exist.
 func (f *File) Intact(data []byte) error {
-	path, good, _ := f.lastGood()
 	var err error
-	if !blank(data) {
-		_, err = editable(data, Zone{})
-	} else if n := len(Parse(f.path, good, nil, Options{}).Bookings); n > 0 {
+	gone := blank(data)
+	if !gone {
+		if _, err = editable(data, Zone{}); err == nil {
+			return nil
+		}
+		if f.foreign() {
+			err = fmt.Errorf("%w: %s", ErrBroken, notQuoted)
+		}
+	}
+	path, good, _ := f.lastGood()
+	if gone {
+		n := len(Parse(f.path, good, nil, Options{}).Bookings)
+		if n == 0 {
+			return nil
+		}
 		err = fmt.Errorf("%w: %s", ErrBroken, f.emptied(path, data, n).Message)
 	}
-	if err == nil || good == nil {
+	if good == nil {
 		return err
 	}
-	return &RestorableError{Err: err, Restore: shell.Join("cp", path, f.path), Anew: "echo '{}' > " + shell.Quote(f.path)}
+	return &RestorableError{Err: err, Hint: "correct it by hand, or restore the last good version: " + shell.Join("cp", path, f.path) + "; " + anew(f.path)}
 }
 
-// A RestorableError is about a file that one of two commands repairs.
+// anew is the part of a hint that says how to write a file without bookings.
+func anew(path string) string {
+	return "or begin without bookings: echo '{}' > " + shell.Quote(path)
+}
+
+// A RestorableError is about a file that one of the commands in the hint repairs.
 type RestorableError struct {
-	Err     error
-	Restore string // restores the last good content
-	Anew    string // writes a file without bookings
+	Err  error
+	Hint string
 }
 
 func (e *RestorableError) Error() string { return e.Err.Error() }
@@ -210,10 +238,35 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
+// notQuoted stands in the place of what is wrong in the file of somebody else.
+const notQuoted = "the file is wrong here; what it says is not shown, because it is a link to a file of another account"
+
+// foreign reports whether the file is a link to one of an account other than the link's,
+// which may not be able to read it. Links of root and of this account are trusted.
+func (f *File) foreign() bool {
+	if f.link == "" {
+		return false
+	}
+	link, err := os.Lstat(f.link)
+	file, fileErr := os.Stat(f.path)
+	if err != nil || fileErr != nil {
+		return true
+	}
+	by, ok := link.Sys().(*syscall.Stat_t)
+	of, also := file.Sys().(*syscall.Stat_t)
+	return !ok || !also || by.Uid != 0 && by.Uid != uint32(os.Geteuid()) && by.Uid != of.Uid
+}
+
 // reason is an error without the path, which the problem has already.
 func reason(err error) string {
 	var pathError *fs.PathError
+	var linkError *os.LinkError
+	var restorable *RestorableError
 	switch {
+	case errors.As(err, &restorable):
+		return strings.TrimPrefix(err.Error(), ErrBroken.Error()+": ")
+	case errors.As(err, &linkError):
+		return linkError.Err.Error()
 	case errors.As(err, &pathError):
 		return pathError.Err.Error()
 	case errors.Is(err, atomicfile.ErrNotRegular):

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/need"
 )
 
 func TestLoad(t *testing.T) {
@@ -70,8 +73,12 @@ func TestLoad(t *testing.T) {
 					}
 				}
 				now := at(t, "2026-11-20 10:30")
-				if _, err := Load(file, state, zone, Options{Now: now}); err != nil {
+				was, err := Load(file, state, zone, Options{Now: now})
+				if err != nil {
 					t.Fatal(err)
+				}
+				if unkept := len(was.Problems) == 1 && was.Problems[0].Code == "booking:unkept"; unkept != (copies == "state alone") || !unkept && len(was.Problems) > 0 {
+					t.Errorf("problems:\n%s", problems(was.Problems))
 				}
 				if copies == "beside alone" {
 					state = t.TempDir()
@@ -84,6 +91,7 @@ func TestLoad(t *testing.T) {
 				if got := briefs(c, zone); got != tc.want {
 					t.Errorf("got\n%s\nwant\n%s", got, tc.want)
 				}
+				c.Problems = slices.DeleteFunc(c.Problems, func(p snapshot.Problem) bool { return p.Code == "booking:unkept" })
 				if tc.code == "" && (len(c.Problems) > 0 || c.Broken) || tc.code != "" && (len(c.Problems) == 0 || c.Problems[0].Code != tc.code || !c.Broken) {
 					t.Errorf("broken %v, problems:\n%s", c.Broken, problems(c.Problems))
 				}
@@ -108,6 +116,115 @@ func remove(t *testing.T, file string) {
 	t.Helper()
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A link to a file system that is away: what is mounted there again has the bookings, so nothing is changed.
+func TestLinkThatLeadsNowhere(t *testing.T) {
+	const good = `{"a": [{"name": "x"}]}`
+	for _, missing := range []string{"the file", "its directory"} {
+		for _, copied := range []bool{true, false} {
+			dir, state := t.TempDir(), t.TempDir()
+			mounted, link := filepath.Join(dir, "nfs"), filepath.Join(dir, "data", "comments.json")
+			if err := errors.Join(os.Mkdir(mounted, 0o755), os.Mkdir(filepath.Dir(link), 0o755), os.Symlink("../nfs/real.json", link)); err != nil {
+				t.Fatal(err)
+			}
+			write(good)(t, link)
+			if copied {
+				if _, err := Load(link, state, time.UTC, Options{Now: at(t, friday)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Rename(mounted, mounted+".away"); err != nil {
+				t.Fatal(err)
+			}
+			if missing == "the file" {
+				if err := os.Mkdir(mounted, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := Open(link, time.UTC)
+			err := f.Update(t.Context(), testBy, addProgram)
+			if _, there := os.Lstat(f.path); err == nil || there == nil {
+				t.Errorf("without %s: %v, and the file is there: %v", missing, err, there == nil)
+			}
+			var restorable *RestorableError
+			if _, err := f.Read(); !errors.As(err, &restorable) || !errors.Is(err, ErrBroken) ||
+				!strings.Contains(restorable.Hint, "mount ") || !strings.HasSuffix(restorable.Hint, "echo '{}' > "+link) {
+				t.Errorf("without %s: %v", missing, err)
+			}
+			cal, err := Load(link, state, time.UTC, Options{Now: at(t, friday)})
+			if err != nil || !cal.Broken || cal.Problems[0].Code != "booking:unreadable" || strings.Contains(cal.Problems[0].Message, dir) || len(cal.Bookings) == 1 != copied {
+				t.Errorf("without %s, copied %v: %v, %+v", missing, copied, err, cal)
+			}
+		}
+	}
+	// What the hint says to type begins anew.
+	link := filepath.Join(t.TempDir(), "comments.json")
+	if err := os.Symlink("real.json", link); err != nil {
+		t.Fatal(err)
+	}
+	write("{}")(t, link)
+	if err := Open(link, time.UTC).Update(t.Context(), testBy, addProgram); err != nil {
+		t.Error(err)
+	}
+}
+
+// A directory whose file system is away is empty: only the generator's copy knows of the bookings.
+func TestEmptyDirectoryAndTheGeneratorsCopy(t *testing.T) {
+	file, state := filepath.Join(t.TempDir(), "data", "comments.json"), t.TempDir()
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(`{"a": [{"name": "x"}]}`)(t, file)
+	if _, err := Load(file, state, time.UTC, Options{Now: at(t, friday)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.RemoveAll(filepath.Dir(file)), os.Mkdir(filepath.Dir(file), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	err := Open(file, time.UTC).WithCopy(state).Update(t.Context(), testBy, addProgram)
+	var restorable *RestorableError
+	if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint, "cp "+filepath.Join(state, LastGoodName)+" "+file+"; ") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Lstat(file); err == nil {
+		t.Error("the file was made")
+	}
+}
+
+// Somebody who may write in the directory cannot read another account's file by the board's messages.
+func TestFileOfSomebodyElseIsNotQuoted(t *testing.T) {
+	need.Root(t)
+	const secret = "hunter2"
+	for content, code := range map[string]string{
+		`{"` + secret + `": 1}`:      "booking:type",
+		`password = ` + secret:       "booking:syntax",
+		`{"a": {"` + secret + `"} }`: "booking:syntax",
+	} {
+		for _, tc := range []struct {
+			linkOf, fileOf int
+			quoted         bool
+		}{{54001, 54002, false}, {54001, 0, false}, {54001, 54001, true}, {0, 54002, true}} {
+			dir := t.TempDir()
+			link, file := filepath.Join(dir, "comments.json"), filepath.Join(dir, "elsewhere")
+			write(content)(t, file)
+			if err := errors.Join(os.Symlink(file, link), os.Lchown(link, tc.linkOf, -1), os.Chown(file, tc.fileOf, -1)); err != nil {
+				t.Fatal(err)
+			}
+			// The account of the test is root, whose own links are trusted, and so are those of nobody else.
+			cal, err := Load(link, "", time.UTC, Options{Now: at(t, friday)})
+			if err != nil || len(cal.Problems) == 0 || cal.Problems[0].Code != code || cal.Problems[0].Line != 1 {
+				t.Fatalf("%s: %v, %+v", content, err, cal)
+			}
+			said := problems(cal.Problems)
+			if err := Open(link, time.UTC).Intact([]byte(content)); err != nil {
+				said += err.Error()
+			}
+			if strings.Contains(said, secret) && !tc.quoted || strings.Contains(said, notQuoted) == tc.quoted {
+				t.Errorf("a link of %d to a file of %d: %s", tc.linkOf, tc.fileOf, said)
+			}
+		}
 	}
 }
 
@@ -268,7 +385,7 @@ func TestUpdateLeavesWhatIsBrokenAlone(t *testing.T) {
 			}
 			var restorable *RestorableError
 			restore := f.beside(lastGoodSuffix) + " " + f.path
-			if !errors.As(err, &restorable) || restorable.Restore != "cp "+restore || strings.Contains(err.Error(), filepath.Dir(f.path)) {
+			if !errors.As(err, &restorable) || !strings.Contains(restorable.Hint, ": cp "+restore+"; ") || strings.Contains(err.Error(), filepath.Dir(f.path)) {
 				t.Errorf("%s: %v does not say how to restore it", name, err)
 			}
 			after, _ := os.ReadFile(f.path)

@@ -103,7 +103,7 @@ func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
 		return nil, err
 	}
 	dir := filepath.Dir(path)
-	e.file = booking.Open(path, e.FileZone.Location)
+	e.file = cfg.Bookings(path)
 	if data := cfg.String("data"); config.IsDir(data) && !config.IsFile(filepath.Join(dir, "aliases.csv")) {
 		dir = data
 	}
@@ -195,7 +195,7 @@ func (e *editor) failed(err error) error {
 	case errors.As(err, &refusal):
 		return e.refused(refusal)
 	case errors.As(err, &restorable):
-		return failure.New(failure.ExitError, err, "correct it by hand, or restore the last good version: "+restorable.Restore+"; or begin without bookings: "+restorable.Anew)
+		return failure.New(failure.ExitError, err, restorable.Hint)
 	case errors.Is(err, booking.ErrBroken):
 		return failure.New(failure.ExitError, err, "gpuboard bookings lists the errors with line and column")
 	case errors.Is(err, booking.ErrLocked):

@@ -26,6 +26,18 @@ func (c *Config) LocalComments() (string, error) {
 	return path, nil
 }
 
+// Bookings returns the file of bookings at a path. If it is empty or gone, the copy that the
+// generator keeps in its state directory tells what was in it, unless flags name other
+// bookings than the generator's.
+func (c *Config) Bookings(path string) *booking.File {
+	f := booking.Open(path, c.BookingZone(false).Location)
+	flag := func(name string) bool { return strings.HasPrefix(c.Origin(name), "--") }
+	if (flag("data") || flag("comments")) && !flag("state") {
+		return f
+	}
+	return f.WithCopy(c.String("state"))
+}
+
 // AliasesPath returns the path of aliases.csv on the web host.
 func (c *Config) AliasesPath() string { return c.AliasesIn(c.String("data")) }
 

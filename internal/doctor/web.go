@@ -150,9 +150,8 @@ func (d *examination) bookings(data, state string) {
 	if _, err := os.Stat(dir); err != nil {
 		return // said as the data directory that is missing
 	}
-	zone := d.Config.BookingZone(false)
-	file := booking.Open(path, zone.Location)
-	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.Node.Now(), DayStarts: zone.DayStarts})
+	file := d.Config.Bookings(path)
+	calendar := file.Load(booking.Options{Aliases: aliases, Now: d.Node.Now(), DayStarts: d.Config.BookingZone(false).DayStarts})
 	if held, err := file.Read(); held == nil && err == nil && !calendar.Broken {
 		d.note("booking:none", "gpuboard init web DIR writes an example", "there is no %s, and no booking", path)
 		return

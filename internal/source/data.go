@@ -42,8 +42,7 @@ func (s *Source) mergeData(ctx context.Context) (*board.Board, error) {
 		Person: aliases.Canonical, Settings: cfg.Board(), Problems: append(hosts.Problems, problems...),
 	}
 	comments := cmp.Or(cfg.String("comments"), filepath.Join(dir, "comments.json"))
-	zone := cfg.BookingZone(true)
-	in.Calendar = booking.Open(comments, zone.Location).Load(booking.Options{Aliases: aliases, Now: now, DayStarts: zone.DayStarts})
+	in.Calendar = cfg.Bookings(comments).Load(booking.Options{Aliases: aliases, Now: now, DayStarts: cfg.BookingZone(true).DayStarts})
 	drops, err := spool.OpenDrops(dir)
 	if err != nil {
 		return nil, failure.New(failure.ExitError, fmt.Errorf("opening the drops: %w", err), "")
