@@ -12,6 +12,8 @@ type UserPage struct {
 	Use       []Window // of this person alone: the first of Users
 	Costs     Costs
 	Bookings  []*Booking
+	// BookingsMore is how many others there are.
+	BookingsMore int
 }
 
 // A Hold is a GPU that a person uses or has reserved.

@@ -2,6 +2,7 @@ package board
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"gpuboard/internal/booking"
@@ -9,11 +10,42 @@ import (
 )
 
 // maxOthers is how many further bookings in force one GPU lists; each of a whole host is on all its GPUs.
-const maxOthers = 64
+const maxOthers = 16
 
-// book sets the bookings of a row, and from or until when the GPU is free. active are those in force.
-func (m *merger) book(g *GPU, host string, active []*booking.Booking) {
-	for _, b := range active {
+// A schedule is the bookings of one GPU or slice, each list by start.
+type schedule struct {
+	all, active, coming []*booking.Booking
+	freeFrom            time.Time // the end of those that are in force and of those that follow them
+}
+
+// schedule looks up the bookings of a GPU or slice: of the host, of the card by number or by
+// UUID, and of the card of a slice. Rows with the same bookings share one.
+func (m *merger) schedule(g *GPU) *schedule {
+	places := []string{"*", itoa(g.Index), g.UUID}
+	if g.Slice != nil && g.Slice.GPUUUID != g.UUID {
+		places = append(places, g.Slice.GPUUUID)
+	}
+	places = slices.DeleteFunc(places, func(place string) bool { return len(m.here[place]) == 0 })
+	key := strings.Join(places, " ")
+	if s := m.schedules[key]; s != nil {
+		return s
+	}
+	s := &schedule{}
+	for _, place := range places {
+		s.all = append(s.all, m.here[place]...)
+	}
+	sortByStart(s.all)
+	s.active = selected(s.all, func(b *booking.Booking) bool { return b.ActiveAt(m.Now) })
+	s.coming = selected(s.all, func(b *booking.Booking) bool { return b.From.After(m.Now) })
+	s.freeFrom = freeFrom(slices.Concat(s.active, s.coming))
+	m.schedules[key] = s
+	return s
+}
+
+// book sets the bookings of a row, and from or until when the GPU is free.
+func (m *merger) book(g *GPU) {
+	s := m.schedule(g)
+	for _, b := range s.active {
 		if len(g.Others) == maxOthers && b.Kind != booking.Maintenance {
 			g.MoreOthers++
 			continue
@@ -29,22 +61,16 @@ func (m *merger) book(g *GPU, host string, active []*booking.Booking) {
 			g.Booking = &shown
 		}
 	}
-	coming := selected(m.covering(host, g), func(b *booking.Booking) bool { return b.From.After(m.Now) })
-	if len(coming) > 0 {
-		next := m.shown(coming[0])
+	if len(s.coming) > 0 {
+		next := m.shown(s.coming[0])
 		g.Next = &next
 		if g.State == Free {
-			g.FreeUntil = coming[0].From
+			g.FreeUntil = next.From
 		}
 	}
 	if g.Booking != nil && g.State != Free {
-		g.FreeFrom = freeFrom(append(active, coming...))
+		g.FreeFrom = s.freeFrom
 	}
-}
-
-// covering returns the bookings of a host that are for a GPU or slice, by start.
-func (m *merger) covering(host string, g *GPU) []*booking.Booking {
-	return selected(m.byHost[host], func(b *booking.Booking) bool { return g.CoveredBy(b.Target) })
 }
 
 func sortByStart(list []*booking.Booking) {

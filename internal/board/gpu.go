@@ -42,7 +42,7 @@ func (m *merger) row(h *Host, g GPU, procs []snapshot.Process) GPU {
 	if !h.fresh() {
 		at = h.SnapshotAt
 	}
-	state, reason := m.state(&g, m.active(h.Name, &g, at))
+	state, reason := m.state(&g, m.active(&g, at))
 	if !h.fresh() {
 		g.Last = &LastSeen{State: state, Users: g.Users(), At: h.SnapshotAt}
 		g.forget()
@@ -53,8 +53,7 @@ func (m *merger) row(h *Host, g GPU, procs []snapshot.Process) GPU {
 // decided gives a row its state, which is another one if the GPU is taken out of use or
 // the host's news is old, and what follows from it.
 func (m *merger) decided(h *Host, g GPU, state State, reason string) GPU {
-	active := m.active(h.Name, &g, m.Now)
-	drained, drainReason := drained(h, active)
+	drained, drainReason := drained(h, m.schedule(&g).active)
 	switch {
 	case drained:
 		g.State, g.Reason = Drained, drainReason
@@ -63,7 +62,7 @@ func (m *merger) decided(h *Host, g GPU, state State, reason string) GPU {
 	default:
 		g.State, g.Reason = state, reason
 	}
-	m.book(&g, h.Name, active)
+	m.book(&g)
 	m.past(&g, h.Name)
 	return g
 }
@@ -200,9 +199,13 @@ func drained(h *Host, active []*booking.Booking) (bool, string) {
 	return false, ""
 }
 
-// active returns the bookings in force for one GPU, by start.
-func (m *merger) active(host string, g *GPU, at time.Time) []*booking.Booking {
-	return selected(m.covering(host, g), func(b *booking.Booking) bool { return b.ActiveAt(at) })
+// active returns the bookings in force for one GPU at a time, by start.
+func (m *merger) active(g *GPU, at time.Time) []*booking.Booking {
+	s := m.schedule(g)
+	if at.Equal(m.Now) {
+		return s.active
+	}
+	return selected(s.all, func(b *booking.Booking) bool { return b.ActiveAt(at) })
 }
 
 // past sets what history and the processes tell about time.

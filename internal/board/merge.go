@@ -73,6 +73,9 @@ type merger struct {
 	full   map[string]bool               // hosts whose driver answered in full
 	moved  []snapshot.Problem
 	next   Marks
+
+	here      map[string][]*booking.Booking // the bookings of the host that is being made, by what they are for
+	schedules map[string]*schedule          // what schedule answered for it
 }
 
 func newMerger(in Input) *merger {

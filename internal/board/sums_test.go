@@ -142,34 +142,34 @@ func TestBookersOfAHostAreBounded(t *testing.T) {
 	all.Target = booking.Target{All: true, Index: -1}
 	calendar := &booking.Calendar{Bookings: []booking.Booking{all}}
 	snap := &snapshot.Snapshot{CollectedAt: snapshot.Time{Time: now}}
-	for i := range 5 {
+	for i := range 20 {
 		g := a100()
 		g.Index, g.UUID = i, fmt.Sprint("GPU-", i)
 		snap.GPUs = append(snap.GPUs, g)
-		for j := range 64 {
+		for j := range 16 {
 			b := by(fmt.Sprint("u", i, "-", j), booking.Reserved)
 			b.Target.Index = i
 			calendar.Bookings = append(calendar.Bookings, b)
 		}
 	}
 	b, _ := board.Merge(board.Input{Now: now, Hosts: []inventory.Host{{Name: "gpu01"}}, Calendar: calendar, Reports: map[string]board.Report{"gpu01": {Snapshot: snap}}})
-	if len(b.Users) != 256 || b.Users[0].Name != "eva" || b.Users[0].Reserved != 5 {
+	if len(b.Users) != 256 || b.Users[0].Name != "eva" || b.Users[0].Reserved != 20 {
 		t.Errorf("%d people are named, the first is %+v", len(b.Users), b.Users[0])
 	}
 }
 
-// A GPU lists 65 bookings in force and counts the others, but maintenance is never left out.
+// A GPU lists 17 bookings in force and counts the others, but maintenance is never left out.
 func TestBookingsOfAGPUAreBounded(t *testing.T) {
 	var s scene
 	s.gpu = a100()
-	for i := range 70 {
+	for i := range 22 {
 		s.booked = append(s.booked, by(fmt.Sprint("u", i), booking.Reserved))
 	}
-	if _, g := s.row(t); g.Booking.Name != "u0" || len(g.Others) != 64 || g.MoreOthers != 5 {
+	if _, g := s.row(t); g.Booking.Name != "u0" || len(g.Others) != 16 || g.MoreOthers != 5 {
 		t.Errorf("booked by %s, %d others, and %d more", g.Booking.Name, len(g.Others), g.MoreOthers)
 	}
 	s.booked = append(s.booked, by("ops", booking.Maintenance))
-	if _, g := s.row(t); g.State != board.Drained || g.Booking.Name != "ops" || len(g.Others) != 65 || g.MoreOthers != 5 {
+	if _, g := s.row(t); g.State != board.Drained || g.Booking.Name != "ops" || len(g.Others) != 17 || g.MoreOthers != 5 {
 		t.Errorf("%s, booked by %s, %d others, and %d more", g.State, g.Booking.Name, len(g.Others), g.MoreOthers)
 	}
 }

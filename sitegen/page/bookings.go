@@ -148,7 +148,7 @@ const (
 	timelineDays = 7
 	timelineRow  = 26 // pixels
 	timelineRows = 200
-	timelineBars = 128 // in one row
+	timelineBars = 32 // in one row
 )
 
 // A target is what a row of the timeline shows: a host, a GPU or a slice.

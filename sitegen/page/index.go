@@ -27,7 +27,7 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 		Frame: v.frame("index", "index.html", b.GeneratedAt, v.interval()),
 		Free:  b.Totals.Free(), GPUs: b.Totals.GPUs, HeldIdle: b.Totals.HeldIdle,
 		LostGPUs: b.Totals.ByState[board.Lost], FreeModels: v.freeModels(b.Models),
-		Rowed: len(b.Hosts) <= rowHosts, Few: len(b.Hosts) <= fewHosts, Map: len(b.Hosts) <= denseHosts, Search: v.search(),
+		Rowed: v.rowed, Few: len(b.Hosts) <= fewHosts, Map: len(b.Hosts) <= denseHosts, Search: v.search(),
 		AsOf: v.words.near(b.InventoryAsOf, b.GeneratedAt), BookingsOf: v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 	}
 	p.Blind = p.GPUs > 0 && b.Totals.ByState[board.Unknown] == p.GPUs

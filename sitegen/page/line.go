@@ -22,7 +22,7 @@ const (
 // lineOf is a host's line on the front page, with its rows if there are few hosts.
 func (v *view) lineOf(h *board.Host) *templates.Card {
 	d := line
-	if len(v.in.Board.Hosts) <= rowHosts {
+	if v.rowed {
 		d = usual
 	}
 	c := v.card(h, d, v.ref(h), "")
@@ -209,7 +209,7 @@ func (v *view) users(g *board.GPU) string {
 // rowHref leads to a GPU's row: on the front page if that has rows, else on the host's page.
 func (v *view) rowHref(host string, gpu int, slice *int) string {
 	anchor := "#" + v.rowID(host, gpu, slice)
-	if len(v.in.Board.Hosts) <= rowHosts {
+	if v.rowed {
 		return anchor
 	}
 	return "hosts/" + host + "/index.html" + anchor

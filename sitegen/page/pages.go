@@ -108,9 +108,15 @@ func newView(in render.Input, looks []*look) *view {
 		in: in, look: looks[0], first: true, hosts: map[string]*board.Host{}, people: render.People(in.Board), generation: in.GenerationID(),
 		booked: bookedByHost(in.Board),
 	}
+	v.standing = standingAt(v.booked)
+	rows := 0
 	for i := range in.Board.Hosts {
 		v.hosts[in.Board.Hosts[i].Name] = &in.Board.Hosts[i]
+		for range in.Board.Hosts[i].Rows() {
+			rows++
+		}
 	}
+	v.rowed = len(in.Board.Hosts) <= rowHosts && rows <= frontRows
 	for i, l := range looks {
 		language := templates.Language{Code: l.lang, Name: l.words.T("language")}
 		if i > 0 {

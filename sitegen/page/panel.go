@@ -18,7 +18,7 @@ import (
 const endsSoon = time.Hour
 
 // maxAlso is how many further bookings in force a row names.
-const maxAlso = 8
+const maxAlso = 3
 
 // bookings fills in the reservation: the one in force, its trouble, and the next.
 func (v *view) bookings(r *templates.Row, g *board.GPU, ref time.Time, root string) {
@@ -61,9 +61,7 @@ func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *t
 	}
 	p := v.howToBook(h.Name, target.String(), ref, root)
 	for _, b := range v.due(h, g) {
-		if len(p.Due) < maxDue {
-			p.Due = append(p.Due, templates.Due{Name: render.Clean(b.Name), From: iso(b.From), Until: iso(b.Until)})
-		}
+		p.Due = append(p.Due, templates.Due{Name: render.Clean(b.Name), From: iso(b.From), Until: iso(b.Until)})
 	}
 	return p
 }
@@ -163,9 +161,66 @@ func (v *view) dueOn(h *board.Host, g *board.GPU) (due [][3]any) {
 	return due
 }
 
-// due are the bookings of a GPU that are not over, by start.
+// due are the bookings of a GPU that are not over, by start. If there are more than a page
+// has room for, the last one stands for all others, from the first of them until all are over.
 func (v *view) due(h *board.Host, g *board.GPU) []*board.Booking {
-	return slices.DeleteFunc(slices.Clone(v.booked[h.Name]), func(b *board.Booking) bool { return b.Expired || !render.Covers(b, g) })
+	most := min(max(4, hostDue/max(1, h.CountUnits())), maxDue)
+	var due []*board.Booking
+	places := []place{{host: h.Name, gpu: -1}, {host: h.Name, gpu: g.Index}, {host: h.Name, gpu: -1, uuid: g.UUID}}
+	if g.UUID == "" {
+		places = places[:2]
+	}
+	for _, at := range places {
+		due = append(due, v.standing[at]...)
+	}
+	slices.SortStableFunc(due, func(x, y *board.Booking) int { return x.From.Compare(y.From) })
+	return folded(due, most)
+}
+
+// folded keeps the first bookings of a list by start; one more stands for the rest of them.
+func folded(list []*board.Booking, most int) []*board.Booking {
+	if len(list) <= most {
+		return list
+	}
+	rest := board.Booking{Name: "…", From: list[most].From, Until: list[most].Until}
+	for _, b := range list[most:] {
+		if b.Until.IsZero() || rest.Until.IsZero() {
+			rest.Until = time.Time{}
+		} else if b.Until.After(rest.Until) {
+			rest.Until = b.Until
+		}
+	}
+	return append(list[:most:most], &rest)
+}
+
+// A place is what a booking is for: a GPU with its slices, or else what has the UUID, or else
+// the host.
+type place struct {
+	host, uuid string
+	gpu        int // -1 for none
+}
+
+// standingAt returns the bookings that are not over, by what they are for and by start.
+func standingAt(booked map[string][]*board.Booking) map[place][]*board.Booking {
+	standing := map[place][]*board.Booking{}
+	for host, list := range booked {
+		for _, b := range list {
+			at := place{host: host, gpu: -1}
+			switch {
+			case b.Expired:
+				continue
+			case b.Slice != nil, len(b.GPUs) == 0:
+				at.uuid = b.UUID
+			default:
+				at.gpu = b.GPUs[0]
+			}
+			standing[at] = append(standing[at], b)
+		}
+	}
+	for at, list := range standing {
+		standing[at] = folded(list, maxDue)
+	}
+	return standing
 }
 
 // bookAt is the address of the form for a place.
@@ -185,5 +240,9 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// maxDue is how many bookings one GPU's panel knows. Who books is told of all.
-const maxDue = 64
+// maxDue is how many bookings a page knows of one GPU, and hostDue of one host. Who books is
+// told of all.
+const (
+	maxDue  = 64
+	hostDue = 2048
+)

@@ -73,6 +73,9 @@ func peopleOn(g *board.GPU) []string {
 	return people
 }
 
+// maxOwnBookings is how many bookings a person's page lists. The calendar beside it has all.
+const maxOwnBookings = 200
+
 // userPages renders the page of everybody who is named anywhere, by path.
 func (v *view) userPages(out *render.Sink) error {
 	b := v.in.Board
@@ -80,10 +83,10 @@ func (v *view) userPages(out *render.Sink) error {
 	for i := range b.Users {
 		users[b.Users[i].Name] = &b.Users[i]
 	}
-	bookings := map[string][]*templates.Booking{}
+	bookings := map[string][]*board.Booking{}
 	for i := range b.Bookings {
-		name := b.Bookings[i].Name
-		bookings[name] = append(bookings[name], v.booking(&b.Bookings[i], b.GeneratedAt, "../../"))
+		bk := &b.Bookings[i]
+		bookings[bk.Name] = append(bookings[bk.Name], bk)
 	}
 	var uses map[string][]templates.Window
 	if v.in.History != nil {
@@ -93,7 +96,15 @@ func (v *view) userPages(out *render.Sink) error {
 	names := slices.SortedFunc(maps.Keys(v.people), func(x, y string) int { return strings.Compare(v.people[x], v.people[y]) })
 	for _, name := range names {
 		p := v.userPage(name, users[name], held[name])
-		p.Bookings, p.Use = bookings[name], uses[name]
+		p.Use = uses[name]
+		list := bookings[name]
+		if p.BookingsMore = len(list) - maxOwnBookings; p.BookingsMore > 0 {
+			v.sortByWeek(list)
+			list = list[:maxOwnBookings]
+		}
+		for _, bk := range list {
+			p.Bookings = append(p.Bookings, v.booking(bk, b.GeneratedAt, "../../"))
+		}
 		file, err := newFile(p.Frame, templates.User(p))
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
@@ -70,6 +71,39 @@ func TestPeoplePageIsBounded(t *testing.T) {
 	page := fileAt(pages(t, in), "users/index.html")
 	if !bytes.Contains(page, []byte("+7 more")) || !bytes.Contains(page, []byte("guest0999")) || bytes.Contains(page, []byte("guest1000")) {
 		t.Errorf("the page of all people has %d bytes and no end after %d", len(page), maxPeople)
+	}
+}
+
+// A GPU's panel knows the next bookings of it, and one stands for all others until they are over.
+func TestBookingsThatAPageKnowsAreBounded(t *testing.T) {
+	in := boardtest.Big(1)
+	h := &in.Board.Hosts[0]
+	for i := range maxDue + 30 {
+		in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked(h.Name, []int{0}, "mira", boardtest.At(i+10, 0, 0), boardtest.At(i+11, 0, 0), ""))
+	}
+	in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked(h.Name, nil, "lea", boardtest.At(300, 0, 0), time.Time{}, ""))
+	v := newView(in, []*look{{}})
+	due := v.due(h, &h.GPUs[0])
+	if len(due) != maxDue+1 || due[maxDue-1].Name == "…" || due[maxDue].Name != "…" || due[maxDue].From.After(boardtest.At(10+maxDue, 0, 0)) || !due[maxDue].Until.IsZero() {
+		t.Errorf("%d bookings, the last one %+v", len(due), due[len(due)-1])
+	}
+	if due := v.due(h, &h.GPUs[7]); due[len(due)-1].Name != "lea" {
+		t.Errorf("the host's booking is not on GPU 7: %+v", due)
+	}
+	if few, all := folded(due, maxDue+1), folded(due, 2); len(few) != maxDue+1 || len(all) != 3 || !all[2].From.Equal(due[2].From) {
+		t.Errorf("%d and %d", len(few), len(all))
+	}
+}
+
+// The page of a person lists the bookings that come next, and counts the others.
+func TestBookingsOfAPersonAreBounded(t *testing.T) {
+	in := boardtest.Lab()
+	for i := range maxOwnBookings + 7 {
+		in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked("europa", []int{0}, "zoe", boardtest.At(i, 0, 0), boardtest.At(i+1, 0, 0), ""))
+	}
+	page := string(fileAt(pages(t, in), "users/zoe/index.html"))
+	if n := strings.Count(page, `<tr`); n > maxOwnBookings+10 || !strings.Contains(page, `<a href="../../bookings/index.html">+7 more</a>`) {
+		t.Errorf("%d rows, and no link to the others", n)
 	}
 }
 

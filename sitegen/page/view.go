@@ -17,6 +17,8 @@ const (
 	// rowHosts is up to how many hosts the front page has the rows of their GPUs. Of
 	// more it has a line each, below which the script puts the rows of the host's own page.
 	rowHosts = 12
+	// frontRows is up to how many rows of GPUs and slices that has.
+	frontRows = 512
 	// fewHosts is up to how many hosts two lines side by side still leave all of them in
 	// view at 1920 x 1080, notices and groups included. Each has room for its users' names.
 	fewHosts = 32
@@ -34,7 +36,9 @@ type view struct {
 	hosts     map[string]*board.Host
 	people    map[string]string           // name → directory below users/
 	booked    map[string][]*board.Booking // of each host, by start
+	standing  map[place][]*board.Booking  // of these, those that are not over
 	help      *help                       // nil where the site has no documentation
+	rowed     bool                        // the front page has the rows of GPUs
 	// generation is Generation of the board.
 	generation string
 }

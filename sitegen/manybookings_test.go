@@ -1,0 +1,104 @@
+package sitegen
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"gpuboard/internal/board"
+	"gpuboard/internal/booking"
+	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/page"
+	"gpuboard/sitegen/render"
+)
+
+// sliced is a snapshot of 64 GPUs with 1,024 slices.
+func sliced() *snapshot.Snapshot {
+	s := crowd(1)
+	g := s.GPUs[0]
+	g.MIGMode, s.GPUs = "Enabled", nil
+	for i := range snapshot.MaxGPUs {
+		g.Index, g.UUID, g.MIGDevices = i, fmt.Sprintf("GPU-%032d", i), nil
+		for j := range 16 {
+			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: j, UUID: fmt.Sprintf("MIG-%032d", 16*i+j), Profile: "1g.10gb", MemoryTotal: new(int64(10000)), MemoryUsed: new(int64(1))})
+		}
+		s.GPUs = append(s.GPUs, g)
+	}
+	return s
+}
+
+// manyBookings is the input of a merge of two hosts with 20,000 bookings of what a function
+// names; each comes after the last one of its place.
+func manyBookings(place func(i int) booking.Target, begun bool) board.Input {
+	cal := &booking.Calendar{File: "comments.json"}
+	for i := range 20_000 {
+		from := boardtest.Now.Add(time.Duration(i) * time.Minute)
+		if begun {
+			from = boardtest.Now.Add(-time.Hour)
+		}
+		cal.Bookings = append(cal.Bookings, booking.Booking{ID: fmt.Sprintf("id%07d", i), Host: fmt.Sprint("gpu0", 1+i%2), Name: fmt.Sprintf("name%05d", i), Written: fmt.Sprintf("name%05d", i),
+			From: from, Until: from.Add(48 * time.Hour), Target: place(i / 2), Line: i, Col: 3, Kind: booking.Reserved, Comment: "a job"})
+	}
+	in := board.Input{Now: boardtest.Now, Calendar: cal, Reports: map[string]board.Report{}}
+	for _, name := range []string{"gpu01", "gpu02"} {
+		s := sliced()
+		s.Host = name
+		in.Hosts = append(in.Hosts, inventory.Host{Name: name})
+		in.Reports[name] = board.Report{Snapshot: s}
+	}
+	return in
+}
+
+func bookedPlaces() map[string]func(i int) booking.Target {
+	return map[string]func(i int) booking.Target{
+		"slices": func(i int) booking.Target {
+			return booking.Target{UUID: fmt.Sprintf("MIG-%032d", i%1024), Index: -1}
+		},
+		"GPUs":  func(i int) booking.Target { return booking.Target{Index: i % 64} },
+		"hosts": func(int) booking.Target { return booking.Target{All: true, Index: -1} },
+	}
+}
+
+// The front page and the page of a host have a bounded size, whatever is booked: they list the
+// next bookings, and one that stands for the others.
+func TestPagesOfManyBookingsAreBounded(t *testing.T) {
+	for name, place := range bookedPlaces() {
+		for _, begun := range []bool{false, true} {
+			b, _ := board.Merge(manyBookings(place, begun))
+			size := map[string]int{}
+			in := render.Input{Board: b, Site: render.Site{Zone: time.UTC}, Emit: func(f render.File) error {
+				size[f.Path] = len(f.Content)
+				return nil
+			}}
+			if _, err := page.Files(in, nil); err != nil {
+				t.Fatal(err)
+			}
+			for path, most := range map[string]int{"index.html": 400 << 10, "hosts/gpu01/index.html": 2400 << 10, "book/index.html": 600 << 10, "bookings/index.html": 1500 << 10} {
+				if size[path] == 0 || size[path] > most {
+					t.Errorf("%s booked, begun %v: %s has %d KiB, and %d are the most", name, begun, path, size[path]>>10, most>>10)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkManyBookings(b *testing.B) {
+	for name, place := range bookedPlaces() {
+		in := manyBookings(place, true)
+		b.Run("merge/"+name, func(b *testing.B) {
+			for b.Loop() {
+				board.Merge(in)
+			}
+		})
+		made, _ := board.Merge(in)
+		b.Run("pages/"+name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := page.Files(render.Input{Board: made, Site: render.Site{Zone: time.UTC}, Emit: func(render.File) error { return nil }}, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
