@@ -40,7 +40,10 @@ func span(from, until time.Time) string {
 	for !from.AddDate(0, 0, days+1).After(until) {
 		days++
 	}
-	return twoUnits(days, until.Sub(from.AddDate(0, 0, days)))
+	if days > 0 { // adding no day could choose the other one of two equal times of a change of clocks
+		from = from.AddDate(0, 0, days)
+	}
+	return twoUnits(days, until.Sub(from))
 }
 
 // Length writes a duration in its two largest units, without its sign: "2 d 6 h", "less than 1 min".

@@ -68,3 +68,15 @@ func TestArchivedIsAppendOnly(t *testing.T) {
 		t.Errorf("%v:\n%s", err, torn)
 	}
 }
+
+// At a change of clocks the same time of day comes twice, and a length is the true one.
+func TestLengthOverAChangeOfClocks(t *testing.T) {
+	zone := paris(t)
+	first := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC).In(zone) // 02:30 +02:00, and an hour later 02:30 +01:00
+	for hours, want := range map[int]string{0: "1 h", 1: "1 h"} {
+		from := first.Add(time.Duration(hours) * time.Hour)
+		if got := span(from, from.Add(time.Hour)); got != want {
+			t.Errorf("from %v: %s, want %s", from, got, want)
+		}
+	}
+}
