@@ -2,6 +2,7 @@ package setup
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/goccy/go-yaml"
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
@@ -54,7 +57,7 @@ func readHosts(path string) (*hostList, error) {
 		{`<\?php`, (*hostList).php},
 		{`^(\{|\[\s*\{)`, (*hostList).json},
 		{`(?m)^\s*AGENTS\s*=`, (*hostList).agents},
-		{`(?m)^\s*\[[^\[\]\s]+\]\s*(#.*)?$`, (*hostList).ini},
+		{`(?m)^\s*\[[^\[\]\s]+\]\s*(#.*)?$|^\s+(hosts|children):\s*(\{|#|$)`, (*hostList).inventory},
 		{`(?m)^[\w.-]+:(\s|$)`, (*hostList).yaml},
 		{``, (*hostList).names},
 	} {
@@ -63,8 +66,8 @@ func readHosts(path string) (*hostList, error) {
 			break
 		}
 	}
-	if several := (*severalGroups)(nil); errors.As(err, &several) {
-		return nil, failure.Usage(shell.Join("ansible", "-i", path, several.first, "--list-hosts")+" | sed 1d > names.txt    (then --from names.txt)", "%s: %w", path, err)
+	if group := (ansibleGroup)(""); errors.As(err, &group) {
+		return nil, failure.Usage(shell.Join("ansible", "-i", path, string(group), "--list-hosts")+" | sed 1d > names.txt    (then --from names.txt)", "%s is %w", path, err)
 	}
 	if err != nil {
 		return nil, failure.Usage("", "reading the older board's hosts: %s: %w", path, err)
@@ -74,7 +77,7 @@ func readHosts(path string) (*hostList, error) {
 		l.compat = "gpu-cluster-monitor"
 	}
 	if len(l.hosts)+len(l.unnamed) == 0 && !isPHP(data) {
-		return nil, failure.Usage("a list with a name on each line, index.php, hosts.json, config.yml, an Ansible inventory, nvgpu_master.cfg, or what its server answers for /states/, /get-status or /cluster_status", "%s names no host", path)
+		return nil, failure.Usage("a list with a name on each line, index.php, hosts.json, config.yml, nvgpu_master.cfg, or what its server answers for /states/, /get-status or /cluster_status", "%s names no host", path)
 	}
 	return l, nil
 }
@@ -87,6 +90,50 @@ func (l *hostList) names(text []byte) error {
 		} else if len(fields) > 1 {
 			l.refused = append(l.refused, snapshot.Text(line, 80)+": one name on a line")
 		}
+	}
+	return nil
+}
+
+// ansibleGroup is the error of an Ansible inventory: a group of it that may have the GPUs.
+type ansibleGroup string
+
+func (ansibleGroup) Error() string {
+	return "an Ansible inventory, of which Ansible itself knows the hosts"
+}
+
+// inventory refuses an Ansible inventory by name.
+func (*hostList) inventory(text []byte) error {
+	return ansibleGroup(cmp.Or(string(regexp.MustCompile(`rpcservers|gpunodes`).Find(text)), "all"))
+}
+
+// yaml reads a configuration with a list of hosts.
+func (l *hostList) yaml(text []byte) error {
+	var top struct {
+		Hosts []string `yaml:"hosts"`
+	}
+	if err := yaml.Unmarshal(text, &top); err != nil {
+		return err
+	}
+	for _, name := range top.Hosts {
+		l.add(name, "", 0)
+	}
+	return nil
+}
+
+// agents reads nvgpu_master.cfg, a Python list of addresses.
+func (l *hostList) agents(text []byte) error {
+	l.compat = "nvgpu"
+	text = regexp.MustCompile(`#.*`).ReplaceAll(text, nil)
+	list := regexp.MustCompile(`AGENTS\s*=\s*\[([^\]]*)`).FindSubmatch(text)
+	if list == nil {
+		return nil
+	}
+	for _, quoted := range regexp.MustCompile(`["']([^"'\n]+)["']`).FindAllSubmatch(list[1], -1) {
+		if agent := string(quoted[1]); agent != "self" {
+			l.add(agent, "", 0)
+			continue
+		}
+		l.refused = append(l.refused, "self, the machine of the master: add its name to hosts if it has GPUs")
 	}
 	return nil
 }
