@@ -41,17 +41,10 @@ func chartPeriods() [4]time.Duration {
 
 // charts is what this process remembers of the past between generations.
 type charts struct {
-	drawn map[string]drawnCharts // by host
+	drawn map[string]time.Time   // by host, when its charts were last drawn
 	hosts map[string]*hostCharts // of a site with few hosts
 	days  map[int64]*dayPast     // by Unix seconds of their beginning
 	fleet *fleetFile
-}
-
-// drawnCharts says when charts of a host were last drawn, and the coverage of
-// the one of a day.
-type drawnCharts struct {
-	At       time.Time
-	Coverage float64
 }
 
 // hostCharts are the charts of one host, and when each was made.
@@ -67,7 +60,7 @@ func (g *Generator) pageHistory(ctx context.Context, now time.Time, b *board.Boa
 		return nil, nil
 	}
 	if g.charts == nil {
-		g.charts = &charts{drawn: map[string]drawnCharts{}, hosts: map[string]*hostCharts{}, days: map[int64]*dayPast{}}
+		g.charts = &charts{drawn: map[string]time.Time{}, hosts: map[string]*hostCharts{}, days: map[int64]*dayPast{}}
 		if !g.readPast(drawnName, &g.charts.drawn) {
 			clear(g.charts.drawn)
 		}
@@ -145,7 +138,7 @@ func (g *Generator) renewCharts(ctx context.Context, now time.Time, b *board.Boa
 	for i := range b.Hosts {
 		name := b.Hosts[i].Name
 		here[name] = true
-		if at := drawn[name].At; at.IsZero() || dropPeriod(name, at) != dropPeriod(name, now) {
+		if at := drawn[name]; at.IsZero() || dropPeriod(name, at) != dropPeriod(name, now) {
 			due = append(due, name)
 		}
 	}
@@ -158,7 +151,7 @@ func (g *Generator) renewCharts(ctx context.Context, now time.Time, b *board.Boa
 			}
 		}
 	}
-	slices.SortStableFunc(due, func(x, y string) int { return drawn[x].At.Compare(drawn[y].At) })
+	slices.SortStableFunc(due, func(x, y string) int { return drawn[x].Compare(drawn[y]) })
 	// So that a thousand hosts, which all have no charts after a start, do not
 	// make one generation as long as hundreds.
 	due = due[:min(len(due), 8+len(b.Hosts)/64)]
@@ -171,7 +164,7 @@ func (g *Generator) renewCharts(ctx context.Context, now time.Time, b *board.Boa
 			g.charts.hosts[name] = next
 		}
 		past.Hosts[name] = next.Past
-		drawn[name] = drawnCharts{now, next.Past.Spans[0].Coverage}
+		drawn[name] = now
 		if err := addPast(batch, fmt.Sprintf(chartsName, name), next); err != nil {
 			return err
 		}

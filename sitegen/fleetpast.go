@@ -210,7 +210,8 @@ func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, pe
 	if err != nil {
 		return nil, err
 	}
-	past.Spans[0] = render.FleetSpan{At: at, Steps: last.Steps, Free: last.Free, Coverage: g.chartCoverage(b)}
+	today := []*dayPast{{Start: at[0], Hosts: last.Hosts}}
+	past.Spans[0] = render.FleetSpan{At: at, Steps: last.Steps, Free: last.Free, Coverage: coverageOf(today, at[0], end, b)}
 
 	zone := g.opt.About.Zone
 	all := history.Days(now.In(zone).AddDate(0, 0, -364), now, zone)
@@ -229,20 +230,6 @@ func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, pe
 	}
 	past.Heat = heat(days, all[ago(30)], now, g.opt.About.Zone)
 	return past, nil
-}
-
-// chartCoverage is that of the last day, as the charts of the hosts have it.
-func (g *Generator) chartCoverage(b *board.Board) float64 {
-	sum, n := 0.0, 0
-	for i := range b.Hosts {
-		if c, ok := g.charts.drawn[b.Hosts[i].Name]; ok {
-			sum, n = sum+c.Coverage, n+1
-		}
-	}
-	if n == 0 {
-		return 0
-	}
-	return sum / float64(n)
 }
 
 // foldDays makes steps of so many hours, which begin anew at every midnight. A
