@@ -194,7 +194,7 @@ func TestANodeIsQuoted(t *testing.T) {
 	l.hosts = []string{"gpu02", "evil"}
 	send := func(host string, change func(*snapshot.Snapshot)) {
 		t.Helper()
-		s := *l.fleet.Snapshot("atlas", start)
+		s := *l.fleet.Snapshot(map[string]string{"gpu02": "boreas", "evil": "atlas"}[host], start)
 		s.Host, s.Errors = host, nil
 		change(&s)
 		raw, err := snapshot.EncodeBundle(&snapshot.Bundle{Host: host, BootID: s.BootID, Snapshot: &s, Samples: []snapshot.Sample{s.Sample()}})
