@@ -63,6 +63,8 @@ func manuals() map[string]manual {
 			switch {
 			case strings.Contains(command, "--booked-only"):
 				s.write("srv/gpuboard/data/comments.json", bookedHere)
+			case strings.HasPrefix(command, "gpuboard book gpu01:0,1"): // which the example before it may have picked
+				s.write("srv/gpuboard/data/comments.json", oneBooking)
 			case command == "gpuboard publish":
 				s.env = append(s.env, "GPUBOARD_TO=file://"+s.path("srv/gpuboard/data"))
 			case strings.HasPrefix(command, "gpuboard receive"):

@@ -10,18 +10,22 @@ const spanPattern = new RegExp(
   "^\\+?\\s*" + spanUnits.map((unit) => "(?:(\\d{1,5}) *(?:" + unit + ") *)?").join("") + "$",
 );
 
-// 2026-11-29 18:00:30 +01:00, of which only the date is required.
-const isoPattern = new RegExp(
-  "^(?<year>\\d{4})-(?<month>\\d\\d?)-(?<day>\\d\\d?)" +
-    "(?:(?: +|T)(?<hour>\\d\\d?):(?<minute>\\d\\d)(?::(?<second>\\d\\d)(?:\\.\\d{1,9})?)?" +
-    "(?: ?(?<zone>Z|UTC|[+-]\\d\\d:?\\d\\d))?)?$",
-);
+// A time of day: 18:00, 18h30 or 18h.
+const clockForm = "(?<hour>\\d\\d?)(?:[:h](?<minute>\\d\\d)|h)";
+const clockPattern = new RegExp("^" + clockForm + "$");
 
-// 29.11.2026 18:00:30
-const dottedPattern = new RegExp(
-  "^(?<day>\\d\\d?)\\.(?<month>\\d\\d?)\\.(?<year>\\d{4})" +
-    "(?: +(?<hour>\\d\\d?):(?<minute>\\d\\d)(?::(?<second>\\d\\d))?)?$",
-);
+// A date: 2026-11-29, 29.11.2026, 29 November 2026 or Nov 29, 2026. It may have a time, which may
+// have a zone.
+const datePatterns = [
+  "(?<year>\\d{4})-(?<month>\\d\\d?)-(?<day>\\d\\d?)",
+  "(?<day>\\d\\d?)\\.(?<month>\\d\\d?)\\.(?<year>\\d{4})",
+  "(?<day>\\d\\d?) +(?<month>[A-Za-z]{3,9}) +(?<year>\\d{4})",
+  "(?<month>[A-Za-z]{3,9}) +(?<day>\\d\\d?),? +(?<year>\\d{4})",
+].map((form) => new RegExp(
+  "^" + form + "(?:(?: +|T)" + clockForm + "(?::(?<second>\\d\\d)(?:\\.\\d{1,9})?)?" +
+    "(?: ?(?<zone>Z|UTC|[+-]\\d\\d:?\\d\\d))?)?$",
+));
+const months = "january february march april may june july august september october november december".split(" ");
 
 // weekdayOf returns the number of a weekday by its name or the first three letters, or -1.
 function weekdayOf(word) {
@@ -32,18 +36,22 @@ function addDays(date, days) {
   return new Date(date.getFullYear(), date.getMonth(), date.getDate() + days);
 }
 
-// readTime reads a time of day as hours and minutes.
+// readTime reads a time of day as hours and minutes. 24:00 is the end of the day.
 function readTime(text) {
   if (text === "noon") {
     return [12, 0];
   }
-  const match = /^(\d\d?):(\d\d)$/.exec(text);
-  return match && match[1] < 24 && match[2] < 60 ? [Number(match[1]), Number(match[2])] : null;
+  const { hour, minute = "0" } = clockPattern.exec(text)?.groups ?? {};
+  const exists = (hour < 24 && minute < 60) || (hour === "24" && Number(minute) === 0);
+  return exists ? [Number(hour), Number(minute)] : null;
 }
 
 // atTime is the moment of a day at which clocks show a time. Where they show it twice, an end
 // is the later one.
 function atTime(day, [hours, minutes], isEnd) {
+  if (hours === 24) {
+    return atTime(addDays(day, 1), [0, 0], isEnd);
+  }
   const first = new Date(day.getFullYear(), day.getMonth(), day.getDate(), hours, minutes);
   const second = new Date(first.getTime() + hourLength);
   const shown = (moment) => moment.getHours() === hours && moment.getMinutes() === minutes;
@@ -70,13 +78,16 @@ function addSpan(moment, span) {
   return new Date(date.getTime() + span.ms);
 }
 
+// partsOf returns the parts of a date by name, and undefined for any other text.
+function partsOf(text) {
+  return datePatterns.map((pattern) => pattern.exec(text)?.groups).find((parts) => parts);
+}
+
 // readDate reads a moment that means the same whenever it is read.
-function readDate(text, isEnd) {
-  const parts = (isoPattern.exec(text) ?? dottedPattern.exec(text))?.groups;
-  if (!parts) {
-    return null;
-  }
-  const { year, month, day, hour, minute, second, zone } = parts;
+function readDate(parts, isEnd) {
+  const { year, day, hour, minute = "00", second, zone } = parts;
+  const named = months.findIndex((name) => name.startsWith(parts.month.toLowerCase()));
+  const month = named < 0 ? Number(parts.month) : named + 1;
   const date = new Date(year, month - 1, day);
   const time = hour ? readTime(hour + ":" + minute) : null;
   const ms = 1000 * (second ?? 0);
@@ -107,8 +118,9 @@ function offsetOf(zone) {
 // readMoment reads a moment. A weekday or a time alone is the next one after begin.
 function readMoment(text, begin, now, isEnd) {
   const trimmed = text.trim();
-  if (/^\d+[-.]\d+[-.]\d/.test(trimmed)) {
-    return readDate(trimmed, isEnd);
+  const parts = partsOf(trimmed);
+  if (parts) {
+    return readDate(parts, isEnd);
   }
   const lower = trimmed.toLowerCase();
   if (lower === "now") {
@@ -160,7 +172,7 @@ function readFrom(text, now) {
 
 // readUntil reads an end, which is after its beginning. What never ends ends at Infinity.
 function readUntil(text, from, now) {
-  if (text.trim() === "never") {
+  if (text.trim().toLowerCase() === "never") {
     return Infinity;
   }
   const span = readSpan(text);
