@@ -29,7 +29,6 @@ type words struct {
 	decimal  string   // mark before decimals
 	weekdays []string // from Sunday
 	months   []string // from January
-	dates    map[string]pattern
 	zone     *time.Location
 }
 
@@ -75,13 +74,10 @@ func readWords(own fs.FS, lang string, zone *time.Location) (*words, error) {
 	if len(w.weekdays) != 7 || len(w.months) != 12 {
 		return nil, fmt.Errorf("reading %s: there are %d weekdays and %d months", name, len(w.weekdays), len(w.months))
 	}
-	w.dates = make(map[string]pattern, len(dateNames))
 	for _, date := range dateNames {
-		p, err := parsePattern(w.list[date])
-		if err != nil {
+		if _, err := w.fill(w.list[date], time.Time{}); err != nil {
 			return nil, fmt.Errorf("reading %s: %q: %w", name, date, err)
 		}
-		w.dates[date] = p
 	}
 	w.Words = templates.NewWords(w.list, func(n int) string { return pluralForm(tag, n) }, prose)
 	return w, nil
@@ -213,41 +209,37 @@ func (w *words) date(l time.Time) string { return w.time("date.day", l) }
 
 // time writes a time, already in the zone, as one of dateNames says.
 func (w *words) time(name string, l time.Time) string {
-	var b []byte
-	for _, part := range w.dates[name] {
-		b = part(b, w, l)
-	}
-	return string(b)
+	text, _ := w.fill(w.list[name], l) // checked when it was read
+	return string(text)
 }
 
-// A pattern is a text with named places, such as "{weekday} {time}". Each part appends itself.
-type pattern []func(b []byte, w *words, l time.Time) []byte
-
-// places are the names in a pattern.
-func places() map[string]func(b []byte, w *words, l time.Time) []byte {
-	return map[string]func(b []byte, w *words, l time.Time) []byte{
-		"weekday": func(b []byte, w *words, l time.Time) []byte { return append(b, w.weekdays[l.Weekday()]...) },
-		"day":     func(b []byte, _ *words, l time.Time) []byte { return strconv.AppendInt(b, int64(l.Day()), 10) },
-		"month":   func(b []byte, w *words, l time.Time) []byte { return append(b, w.months[l.Month()-1]...) },
-		"year":    func(b []byte, _ *words, l time.Time) []byte { return strconv.AppendInt(b, int64(l.Year()), 10) },
-		"time":    func(b []byte, _ *words, l time.Time) []byte { return l.AppendFormat(b, "15:04") },
-		"seconds": func(b []byte, _ *words, l time.Time) []byte { return l.AppendFormat(b, "05") },
-		"zone":    func(b []byte, _ *words, l time.Time) []byte { return l.AppendFormat(b, "MST") },
-	}
-}
-
-func parsePattern(s string) (p pattern, err error) {
+// fill puts a time into the places of a pattern such as "{weekday} {time}".
+func (w *words) fill(pattern string, l time.Time) (b []byte, err error) {
 	for {
-		text, rest, found := strings.Cut(s, "{")
-		p = append(p, func(b []byte, _ *words, _ time.Time) []byte { return append(b, text...) })
+		text, rest, found := strings.Cut(pattern, "{")
+		b = append(b, text...)
 		if !found {
-			return p, nil
+			return b, nil
 		}
-		name, after, closed := strings.Cut(rest, "}")
-		place := places()[name]
-		if place == nil || !closed {
+		place, after, _ := strings.Cut(rest, "}")
+		switch place {
+		case "weekday":
+			b = append(b, w.weekdays[l.Weekday()]...)
+		case "day":
+			b = strconv.AppendInt(b, int64(l.Day()), 10)
+		case "month":
+			b = append(b, w.months[l.Month()-1]...)
+		case "year":
+			b = strconv.AppendInt(b, int64(l.Year()), 10)
+		case "time":
+			b = l.AppendFormat(b, "15:04")
+		case "seconds":
+			b = l.AppendFormat(b, "05")
+		case "zone":
+			b = l.AppendFormat(b, "MST")
+		default:
 			return nil, fmt.Errorf("{%s is none of {weekday} {day} {month} {year} {time} {seconds} {zone}", rest)
 		}
-		p, s = append(p, place), after
+		pattern = after
 	}
 }
