@@ -102,20 +102,23 @@ func totalsOf(t *board.Totals) totalsDoc {
 	return doc
 }
 
+// boardHead is the board without its hosts.
+type boardHead struct {
+	header
+	Title              safe         `json:"title"`
+	Lab                known        `json:"lab"`
+	Demo               bool         `json:"demo"`
+	InventoryAsOf      moment       `json:"inventory_as_of"`
+	BookingsStaleSince moment       `json:"bookings_stale_since"`
+	Totals             totalsDoc    `json:"totals"`
+	Models             []modelDoc   `json:"models"`
+	Problems           []problemDoc `json:"problems"`
+}
+
 // boardFile is the whole board, one host a line.
 func boardFile(in render.Input, hosts [][]byte) []byte {
 	b := in.Board
-	head := encode(&struct {
-		header
-		Title              safe         `json:"title"`
-		Lab                known        `json:"lab"`
-		Demo               bool         `json:"demo"`
-		InventoryAsOf      moment       `json:"inventory_as_of"`
-		BookingsStaleSince moment       `json:"bookings_stale_since"`
-		Totals             totalsDoc    `json:"totals"`
-		Models             []modelDoc   `json:"models"`
-		Problems           []problemDoc `json:"problems"`
-	}{
+	head := encode(&boardHead{
 		headerOf(in), safe(cmp.Or(in.Site.Title, "GPU board")), known(in.Site.Lab), b.Demo, moment{b.InventoryAsOf}, moment{b.BookingsStaleSince},
 		totalsOf(&b.Totals), modelsOf(b.Models), problemsOf(b.Problems),
 	})

@@ -45,7 +45,7 @@ type Published struct {
 // nobody knows. The error wraps [ErrSchema], [ErrNotBoard] or the reader's own.
 func ReadPublished(r io.Reader) (*Published, error) {
 	var doc readDocument
-	if err := readJSON(r, &doc, &doc.Schema); err != nil {
+	if err := readJSON(r, &doc, &doc.SchemaVersion); err != nil {
 		return nil, fmt.Errorf("reading the board: %w", err)
 	}
 	switch {
@@ -55,11 +55,11 @@ func ReadPublished(r io.Reader) (*Published, error) {
 		return nil, fmt.Errorf("reading the board: %w: it has %d hosts, and %d are the most", ErrNotBoard, len(doc.Hosts), MaxBoardHosts)
 	}
 	b := &board.Board{
-		GeneratedAt: doc.GeneratedAt, InventoryAsOf: readable(doc.InventoryAsOf),
-		BookingsStaleSince: readable(doc.BookingsStaleSince), Demo: doc.Demo,
+		GeneratedAt: doc.GeneratedAt.Time, InventoryAsOf: readable(doc.InventoryAsOf.Time),
+		BookingsStaleSince: readable(doc.BookingsStaleSince.Time), Demo: doc.Demo,
 		Problems: readProblems(doc.Problems),
 	}
-	if every := doc.Next.Sub(doc.GeneratedAt); !doc.Next.IsZero() && every > 0 && every < 7*24*time.Hour {
+	if every := doc.NextExpectedAt.Sub(doc.GeneratedAt.Time); !doc.NextExpectedAt.IsZero() && every > 0 && every < 7*24*time.Hour {
 		b.Interval = every
 	}
 	seen := map[string]bool{}
@@ -72,7 +72,7 @@ func ReadPublished(r io.Reader) (*Published, error) {
 		b.Hosts = append(b.Hosts, h)
 	}
 	b.Count()
-	return &Published{Board: b, Title: snapshot.Text(doc.Title, render.MaxText), Lab: snapshot.Text(doc.Lab, render.MaxText), Generation: readHex(doc.Generation)}, nil
+	return &Published{Board: b, Title: snapshot.Text(string(doc.Title), render.MaxText), Lab: snapshot.Text(string(doc.Lab), render.MaxText), Generation: readHex(string(doc.Generation))}, nil
 }
 
 // ReadHost reads api/v1/hosts/<host>.json: one host, and all bookings for it

@@ -13,17 +13,9 @@ import (
 // snapshot and in the API, so those types serve for both.
 type (
 	readDocument struct {
-		Schema             int          `json:"schema_version"`
-		Generation         string       `json:"generation"`
-		GeneratedAt        time.Time    `json:"generated_at"`
-		Next               time.Time    `json:"next_generation_expected_at"`
-		Title              string       `json:"title"`
-		Lab                string       `json:"lab"`
-		Demo               bool         `json:"demo"`
-		InventoryAsOf      time.Time    `json:"inventory_as_of"`
-		BookingsStaleSince time.Time    `json:"bookings_stale_since"`
-		Problems           []problemDoc `json:"problems"`
-		Hosts              []readHost   `json:"hosts"`
+		boardHead
+		Totals any        `json:"totals"` // counted anew
+		Hosts  []readHost `json:"hosts"`
 	}
 	readHost struct {
 		hostHead
@@ -39,25 +31,15 @@ type (
 	readSlice struct {
 		snapshot.MIGDevice
 		readRow
-		ProcessesUnknown string `json:"processes_unknown"`
 	}
 	// readRow is what GPUs and slices have in common.
 	readRow struct {
+		rowDoc
 		ShortName string        `json:"short_name"`
 		State     string        `json:"state"`
 		Reason    string        `json:"reason"`
 		Missing   bool          `json:"missing"`
-		CountedAt string        `json:"counted_at"`
 		Processes []readProcess `json:"processes"`
-		Booking   *bookingDoc   `json:"booking"`
-		Next      *bookingDoc   `json:"next_booking"`
-		Others    []bookingDoc  `json:"other_bookings"`
-		Since     time.Time     `json:"since"`
-		IdleSince time.Time     `json:"idle_since"`
-		NoShow    bool          `json:"no_show"`
-		FreeFrom  time.Time     `json:"free_from"`
-		FreeUntil time.Time     `json:"free_until"`
-		Last      *lastDoc      `json:"last_seen"`
 	}
 	readProcess struct {
 		snapshot.Process
@@ -163,9 +145,9 @@ func (r *readRow) processes(g *board.GPU, left *int) []board.Process {
 func (r *readRow) fill(g *board.GPU, left *int, generatedAt time.Time) {
 	g.ShortName, g.State, g.Reason, g.Missing = readName(r.ShortName), readState(r.State), readName(r.Reason), r.Missing
 	g.CountedAt = readName(r.CountedAt)
-	g.Since, g.NoShow, g.FreeFrom, g.FreeUntil = readable(r.Since), r.NoShow, readable(r.FreeFrom), readable(r.FreeUntil)
+	g.Since, g.NoShow, g.FreeFrom, g.FreeUntil = readable(r.Since.Time), r.NoShow, readable(r.FreeFrom.Time), readable(r.FreeUntil.Time)
 	g.Processes = r.processes(g, left)
-	if at := readable(r.IdleSince); !at.IsZero() && at.Before(generatedAt) {
+	if at := readable(r.IdleSince.Time); !at.IsZero() && at.Before(generatedAt) {
 		g.IdleSince = at
 	}
 	if r.Booking != nil {
