@@ -87,11 +87,8 @@ func modelsOf(b *board.Board) func(history.Key) string {
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
 		for j := range h.GPUs {
-			key := h.GPUs[j].UUID
-			if key == "" {
-				key = history.IndexKey(h.GPUs[j].Index)
-			}
-			models[history.Key{Host: h.Name, GPU: key}] = h.GPUs[j].ShortName
+			g := &h.GPUs[j]
+			models[history.Key{Host: h.Name, GPU: render.PastKey(g)}] = g.ShortName
 		}
 	}
 	return func(k history.Key) string { return models[k] }
@@ -164,7 +161,7 @@ func (d *dayPast) due(now time.Time) bool {
 
 func (g *Generator) loadDay(start, end time.Time) *dayPast {
 	d := &dayPast{}
-	if !g.readPast(dayFile(start), d) || !d.Start.Equal(start) || !d.End.Equal(end) || len(d.Hours) != hoursIn(start, end) {
+	if !g.readPast(dayFile(start), d) || !d.Start.Equal(start) || !d.End.Equal(end) || len(d.Hours) != len(hoursOf(start, end))-1 {
 		return nil
 	}
 	for _, free := range d.Free {
@@ -173,10 +170,6 @@ func (g *Generator) loadDay(start, end time.Time) *dayPast {
 		}
 	}
 	return d
-}
-
-func hoursIn(start, end time.Time) int {
-	return int((end.Sub(start) + time.Hour - 1) / time.Hour)
 }
 
 // hoursOf are the bounds of the hours of a day; the last is short where a zone

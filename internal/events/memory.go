@@ -26,7 +26,7 @@ type Memory struct {
 	Schema   int                      `json:"schema"`
 	At       time.Time                `json:"at"`
 	Hosts    map[string]HostMemory    `json:"hosts"`
-	GPUs     map[string]GPUMemory     `json:"gpus"` // by host/uuid, or host/#index
+	GPUs     map[string]GPUMemory     `json:"gpus"` // by [board.MarkKey]
 	Bookings map[string]BookingMemory `json:"bookings"`
 }
 
@@ -53,13 +53,6 @@ type BookingMemory struct {
 	NoShow bool      `json:"no_show,omitempty"`
 }
 
-func gpuKey(host string, g *board.GPU) string {
-	if g.UUID != "" {
-		return host + "/" + snapshot.Text(g.UUID, maxName)
-	}
-	return host + "/#" + g.Label()
-}
-
 // used reports whether a GPU in this state is in use, or blocked.
 func used(s board.State) bool {
 	return s == board.Busy || s == board.InUse || s == board.Contested || s == board.Stuck
@@ -73,7 +66,7 @@ func (d *diff) gpus(h *board.Host) {
 		if g.Missing && g.Last == nil {
 			continue // an expected GPU that was never seen
 		}
-		key := gpuKey(h.Name, g)
+		key := board.MarkKey(h.Name, g)
 		if seen[key] {
 			continue
 		}
@@ -156,14 +149,10 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 	return is
 }
 
-// named returns the people in a list, made safe; before if there are none.
+// named returns the first people in a list; before if there are none.
 func named(people, before []string) []string {
-	var list []string
-	for _, who := range people[:min(len(people), maxUsers)] {
-		list = append(list, snapshot.Text(who, maxName))
-	}
-	if len(list) == 0 {
+	if len(people) == 0 {
 		return before
 	}
-	return list
+	return people[:min(len(people), maxUsers)]
 }
