@@ -2,17 +2,13 @@ package sitegen
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
 
-	"gpuboard/internal/atomicfile"
 	"gpuboard/sitegen/render"
 )
 
@@ -84,27 +80,4 @@ func (c *compressor) gzip(f *render.File) ([]byte, error) {
 // gzipPath is where the compressed copy of a file lies.
 func (v *view) gzipPath(name string) string {
 	return filepath.Join(v.dir, filepath.FromSlash(name)+".gz")
-}
-
-// gzipIsCurrent reports whether the compressed copy on disk is one of this
-// content, by the checksum and the length at the end of it (RFC 1952, 2.3.1). Web
-// servers never compare the two.
-func (v *view) gzipIsCurrent(f *render.File) bool {
-	if info, err := os.Lstat(filepath.Join(v.dir, filepath.FromSlash(f.Path))); err != nil || info.Size() != int64(len(f.Content)) {
-		return false
-	}
-	file, info, err := atomicfile.Open(v.gzipPath(f.Path))
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	if info.Size() < 18 {
-		return false
-	}
-	var end [8]byte
-	if _, err := file.ReadAt(end[:], info.Size()-8); err != nil {
-		return false
-	}
-	sum, length := binary.LittleEndian.Uint32(end[:4]), binary.LittleEndian.Uint32(end[4:])
-	return sum == crc32.ChecksumIEEE(f.Content) && length == uint32(len(f.Content))
 }

@@ -79,7 +79,7 @@ func (w *siteWriter) stage(f *render.File) (err error) {
 	}
 	compressed := hasGzip(f.Path, len(f.Content))
 	var packed []byte // nil for one that stays as it is, or none
-	if compressed && !w.v.gzipIsCurrent(f) {
+	if compressed {
 		c, ok := w.v.compressors.Get().(*compressor)
 		if !ok {
 			c = &compressor{writers: map[int]*gzip.Writer{}}
