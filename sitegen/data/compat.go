@@ -93,13 +93,6 @@ func routed(route string, content []byte) []render.File {
 	return []render.File{render.NewFile("compat/"+route+".json", content), render.NewFile(route+"/index.json", content)}
 }
 
-func compatZone(zone *time.Location) *time.Location {
-	if zone == nil {
-		return time.UTC
-	}
-	return zone
-}
-
 // A monitorDoc is one element of compat/get-status.json.
 type monitorDoc struct {
 	Hostname   safe         `json:"hostname"`
@@ -131,7 +124,7 @@ type monitorUser struct {
 func monitorNode(h *board.Host, zone *time.Location) monitorDoc {
 	doc := monitorDoc{Hostname: safe(h.Name), Status: h.State == board.Up || h.State == board.Maintenance}
 	if !h.SnapshotAt.IsZero() {
-		doc.LastUpdate = known(h.SnapshotAt.In(compatZone(zone)).Format("2006-01-02T15:04:05.000000"))
+		doc.LastUpdate = known(h.SnapshotAt.In(zone).Format("2006-01-02T15:04:05.000000"))
 	}
 	for nic, address := range addresses(h) {
 		doc.IPs = append(doc.IPs, [2]safe{safe(nic), safe(address)})

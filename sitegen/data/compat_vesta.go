@@ -72,7 +72,6 @@ func vestaHost(h *board.Host, zone *time.Location, samples []snapshot.Sample) ve
 	if h.SnapshotAt.IsZero() {
 		return doc
 	}
-	zone = compatZone(zone)
 	for i := range samples {
 		if s := &samples[i]; s.At.Before(h.SnapshotAt) {
 			doc.Data = append(doc.Data, vestaSample(h, s, s.At.In(zone)))

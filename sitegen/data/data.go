@@ -4,7 +4,6 @@ package data
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 
 	"gpuboard/internal/board"
@@ -20,6 +19,7 @@ const SchemaVersion = 1
 // equal inputs give equal bytes in equal order. The files of a host do not
 // depend on when they were generated, so a host without news is not rewritten.
 func Files(in render.Input) ([]render.File, error) {
+	in.Site = in.Site.WithDefaults()
 	out := &render.Sink{Emit: in.Emit}
 	shapes := newCompat(in)
 	hosts, err := hostFiles(in, shapes, out)
@@ -119,7 +119,7 @@ type boardHead struct {
 func boardFile(in render.Input, hosts [][]byte) []byte {
 	b := in.Board
 	head := encode(&boardHead{
-		headerOf(in), safe(cmp.Or(in.Site.Title, "GPU board")), known(in.Site.Lab), b.Demo, moment{b.InventoryAsOf}, moment{b.BookingsStaleSince},
+		headerOf(in), safe(in.Site.Title), known(in.Site.Lab), b.Demo, moment{b.InventoryAsOf}, moment{b.BookingsStaleSince},
 		totalsOf(&b.Totals), modelsOf(b.Models), problemsOf(b.Problems),
 	})
 	head = append(head[:len(head)-1], `,"hosts":[`...)

@@ -50,7 +50,7 @@ type feedLink struct {
 // and at no other time, so most generations do not write it. Links are relative
 // where the site's address is not configured.
 func Feed(in render.Input, log []events.Event) (render.File, error) {
-	title := cmp.Or(in.Site.Title, "GPU board")
+	title := in.Site.WithDefaults().Title
 	if in.Site.Lab != "" {
 		title += ", " + in.Site.Lab
 	}

@@ -140,7 +140,7 @@ type pastHeader struct {
 }
 
 func pastHeaderOf(in render.Input, f *render.FleetPast) pastHeader {
-	h := pastHeader{SchemaVersion: SchemaVersion, AsOf: moment{f.AsOf}, KnownSince: moment{f.Since}, Timezone: safe(compatZone(in.Site.Zone).String())}
+	h := pastHeader{SchemaVersion: SchemaVersion, AsOf: moment{f.AsOf}, KnownSince: moment{f.Since}, Timezone: safe(in.Site.Zone.String())}
 	energy := in.Site.Energy
 	h.Energy.Currency = known(energy.Currency)
 	if energy.Price > 0 {

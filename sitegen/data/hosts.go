@@ -19,7 +19,7 @@ func hostFiles(in render.Input, shapes *compat, out *render.Sink) ([][]byte, err
 	err := render.InParallel(len(hosts), func(i int) error {
 		h := &hosts[i]
 		fields[i] = hostFields(h)
-		calendar, err := icsCalendar(icsTitle(in)+": "+h.Name, bookings[h.Name], in.Board.GeneratedAt)
+		calendar, err := icsCalendar(in.Site.Title+": "+h.Name, bookings[h.Name], in.Board.GeneratedAt)
 		if err != nil {
 			return fmt.Errorf("writing the calendar of %s: %w", h.Name, err)
 		}

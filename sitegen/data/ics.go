@@ -2,7 +2,6 @@ package data
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +21,7 @@ import (
 // subscribing to it works before the first.
 func icsShared(in render.Input) ([]render.File, error) {
 	b := in.Board
-	title := icsTitle(in)
+	title := in.Site.Title
 	people, byUser := render.People(b), map[string][]*board.Booking{}
 	all := make([]*board.Booking, len(b.Bookings))
 	for i := range b.Bookings {
@@ -50,8 +49,6 @@ func icsShared(in render.Input) ([]render.File, error) {
 	}
 	return files, nil
 }
-
-func icsTitle(in render.Input) string { return cmp.Or(in.Site.Title, "GPU board") }
 
 // icsCalendar writes bookings as events. UIDs and stamps come from the booking
 // alone: an unchanged booking is an unchanged event, and one that is extended

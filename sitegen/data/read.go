@@ -126,7 +126,7 @@ func (p *Published) JSON() []byte {
 		hosts[i] = hostFields(&b.Hosts[i])
 	}
 	// The digest is over more than was read back, so the site's own stands.
-	in := render.Input{Board: b, Site: render.Site{Title: p.Title, Lab: p.Lab}, Generation: p.Generation}
+	in := render.Input{Board: b, Site: render.Site{Title: p.Title, Lab: p.Lab}.WithDefaults(), Generation: p.Generation}
 	return boardFile(in, hosts)
 }
 
