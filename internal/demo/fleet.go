@@ -80,26 +80,17 @@ type fault struct {
 	errors int64
 }
 
-func h100() card {
-	return card{"NVIDIA H100 80GB HBM3", 81559, 700, 72, 31, 66, 1980, 2619, true, true, false, false}
-}
-func a100() card {
-	return card{"NVIDIA A100-SXM4-40GB", 40960, 400, 54, 32, 68, 1410, 1215, true, true, false, false}
-}
-func a6000() card {
-	return card{"NVIDIA RTX A6000", 49140, 300, 22, 34, 79, 1800, 7600, true, false, true, false}
-}
-func rtx4090() card {
-	return card{"NVIDIA GeForce RTX 4090", 24564, 450, 19, 33, 71, 2520, 10251, false, false, true, false}
-}
-func rtx3090() card {
-	return card{"NVIDIA GeForce RTX 3090", 24576, 350, 24, 35, 76, 1695, 9501, false, false, true, false}
-}
-func l40s() card {
-	return card{"NVIDIA L40S", 46068, 350, 34, 33, 70, 2520, 9001, true, false, false, false}
-}
-func gb10() card {
-	return card{"NVIDIA GB10", 122502, 100, 4.6, 37, 74, 2418, 0, false, false, false, true}
+// model is the card of a name.
+func model(name string) card {
+	return map[string]card{
+		"h100":    {"NVIDIA H100 80GB HBM3", 81559, 700, 72, 31, 66, 1980, 2619, true, true, false, false},
+		"a100":    {"NVIDIA A100-SXM4-40GB", 40960, 400, 54, 32, 68, 1410, 1215, true, true, false, false},
+		"a6000":   {"NVIDIA RTX A6000", 49140, 300, 22, 34, 79, 1800, 7600, true, false, true, false},
+		"rtx4090": {"NVIDIA GeForce RTX 4090", 24564, 450, 19, 33, 71, 2520, 10251, false, false, true, false},
+		"rtx3090": {"NVIDIA GeForce RTX 3090", 24576, 350, 24, 35, 76, 1695, 9501, false, false, true, false},
+		"l40s":    {"NVIDIA L40S", 46068, 350, 34, 33, 70, 2520, 9001, true, false, false, false},
+		"gb10":    {"NVIDIA GB10", 122502, 100, 4.6, 37, 74, 2418, 0, false, false, false, true},
+	}[name]
 }
 
 // An instance is one MIG slice of a card.
@@ -127,15 +118,15 @@ func (s span) overlaps(o span) bool {
 // [Fleet.Comments]. Before start there are weeks of history.
 func New(seed int64, start time.Time) *Fleet {
 	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
-	f.add(Host{Name: "atlas", Group: "Room 1", Owner: "vision", Note: "GPUs 0-3 are for deadlines"}, 8, h100(), 128, "580.82.07", "13.0")
-	f.add(Host{Name: "boreas", Group: "Room 1", Owner: "vision"}, 4, a100(), 64, "570.172.08", "12.8")
-	f.add(Host{Name: "ceres", Group: "Room 1", Owner: "language", Note: "GPU 2 is cut into MIG instances"}, 4, a100(), 64, "570.172.08", "12.8")
-	f.add(Host{Name: "dione", Group: "Room 2", Owner: "language"}, 8, a6000(), 96, "575.64.03", "12.9")
-	f.add(Host{Name: "europa", Group: "Room 2", Owner: "robotics"}, 4, a100(), 64, "570.172.08", "12.8")
-	f.add(Host{Name: "fornax", Group: "Room 2", Owner: "robotics"}, 4, rtx4090(), 32, "580.82.07", "13.0")
-	f.add(Host{Name: "gaia", Group: "Room 2", Note: "the old one below the window"}, 2, rtx3090(), 24, "550.163.01", "12.4")
-	f.add(Host{Name: "helios", Group: "Room 2", Owner: "robotics", Note: "the GPU works in the node's own memory"}, 1, gb10(), 20, "580.95.05", "13.0")
-	f.add(Host{Name: "iris", Group: "Room 2", Owner: "language"}, 2, l40s(), 64, "580.82.07", "13.0")
+	f.add(Host{Name: "atlas", Group: "Room 1", Owner: "vision", Note: "GPUs 0-3 are for deadlines"}, 8, model("h100"), 128, "580.82.07", "13.0")
+	f.add(Host{Name: "boreas", Group: "Room 1", Owner: "vision"}, 4, model("a100"), 64, "570.172.08", "12.8")
+	f.add(Host{Name: "ceres", Group: "Room 1", Owner: "language", Note: "GPU 2 is cut into MIG instances"}, 4, model("a100"), 64, "570.172.08", "12.8")
+	f.add(Host{Name: "dione", Group: "Room 2", Owner: "language"}, 8, model("a6000"), 96, "575.64.03", "12.9")
+	f.add(Host{Name: "europa", Group: "Room 2", Owner: "robotics"}, 4, model("a100"), 64, "570.172.08", "12.8")
+	f.add(Host{Name: "fornax", Group: "Room 2", Owner: "robotics"}, 4, model("rtx4090"), 32, "580.82.07", "13.0")
+	f.add(Host{Name: "gaia", Group: "Room 2", Note: "the old one below the window"}, 2, model("rtx3090"), 24, "550.163.01", "12.4")
+	f.add(Host{Name: "helios", Group: "Room 2", Owner: "robotics", Note: "the GPU works in the node's own memory"}, 1, model("gb10"), 20, "580.95.05", "13.0")
+	f.add(Host{Name: "iris", Group: "Room 2", Owner: "language"}, 2, model("l40s"), 64, "580.82.07", "13.0")
 	f.addScenario()
 	return f
 }
@@ -143,7 +134,7 @@ func New(seed int64, start time.Time) *Fleet {
 // NewLarge returns a fleet of hosts with 8 GPUs each and without faults, for benchmarks.
 func NewLarge(seed int64, start time.Time, hosts int) *Fleet {
 	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
-	cards := []card{h100(), a100(), a6000(), rtx4090()}
+	cards := []card{model("h100"), model("a100"), model("a6000"), model("rtx4090")}
 	for i := range hosts {
 		f.add(Host{Name: fmt.Sprintf("gpu%04d", i), Group: fmt.Sprintf("Rack %d", i/20+1)}, 8, cards[i%len(cards)], 128, "580.82.07", "13.0")
 	}
@@ -236,5 +227,3 @@ func uuid(prefix string, seed uint64) string {
 	a, b := mix(seed, 11), mix(seed, 12)
 	return fmt.Sprintf("%s-%08x-%04x-4%03x-%04x-%012x", prefix, uint32(a), uint16(a>>32), uint16(a>>48)&0xfff, uint16(b>>48)&0x3fff|0x8000, b&0xffffffffffff)
 }
-
-func ptr[T any](v T) *T { return &v }

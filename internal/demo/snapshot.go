@@ -71,7 +71,7 @@ func share(s *snapshot.Snapshot) {
 			*s.Node.MemoryUsed += *p.UsedMemory
 		}
 		total, used := *s.Node.MemoryTotal, *s.Node.MemoryUsed
-		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = ptr(total), ptr(used), ptr(total-used)
+		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = new(total), new(used), new(total-used)
 	}
 }
 
@@ -103,12 +103,12 @@ func (m *machine) node(n *snapshot.Node, at, boot time.Time, work float64) {
 		noise := unit(m.seed, uint64(at.UnixMilli())) - 0.5
 		return math.Round(100*max(0.05, work*5+2+wave(21, 37*time.Minute)+calm*noise)) / 100
 	}
-	n.UptimeSeconds = ptr(int64(at.Sub(boot)/time.Second) + 60)
-	n.Cores = ptr(m.cores)
-	n.Load1, n.Load5, n.Load15 = ptr(load(3)), ptr(load(1)), ptr(load(0.3))
-	n.MemoryTotal = ptr(m.memory)
+	n.UptimeSeconds = new(int64(at.Sub(boot)/time.Second) + 60)
+	n.Cores = new(m.cores)
+	n.Load1, n.Load5, n.Load15 = new(load(3)), new(load(1)), new(load(0.3))
+	n.MemoryTotal = new(m.memory)
 	part := min(0.95, 0.12+0.08*work+0.05*wave(22, 5*time.Hour))
-	n.MemoryUsed = ptr(int64(part * float64(m.memory)))
+	n.MemoryUsed = new(int64(part * float64(m.memory)))
 	scratch := min(0.97, 0.3+0.6*unit(m.seed, 23)+0.05*wave(24, 11*24*time.Hour))
 	n.Disks = []snapshot.Disk{
 		{Mount: "/", Total: 937_000, Used: int64(937_000 * (0.25 + 0.3*unit(m.seed, 25)))},
@@ -161,8 +161,8 @@ func (d *device) read(s *snapshot.Snapshot, at, boot time.Time) float64 {
 	d.trouble(s, &g, at, boot)
 	for i, in := range d.mig {
 		g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{
-			Index: i, GPUInstanceID: ptr(in.gi), ComputeInstanceID: ptr(in.ci), UUID: in.uuid, Profile: in.profile,
-			MemoryTotal: ptr(in.memory), MemoryUsed: ptr(slices[i] + sliceOwn),
+			Index: i, GPUInstanceID: new(in.gi), ComputeInstanceID: new(in.ci), UUID: in.uuid, Profile: in.profile,
+			MemoryTotal: new(in.memory), MemoryUsed: new(slices[i] + sliceOwn),
 		})
 	}
 	s.GPUs = append(s.GPUs, g)
@@ -180,8 +180,8 @@ func (d *device) trouble(s *snapshot.Snapshot, g *snapshot.GPU, at, boot time.Ti
 	}
 	g.XID = &snapshot.XID{Code: f.xid, At: snapshot.TimeOf(f.at)}
 	if f.errors > 0 {
-		g.ECC.UncorrectedVolatile, g.ECC.UncorrectedAggregate = ptr(f.errors), ptr(f.errors)
-		s.Errors = append(s.Errors, snapshot.Problem{Code: "gpu:ecc", GPU: ptr(d.index), Message: fmt.Sprintf(
+		g.ECC.UncorrectedVolatile, g.ECC.UncorrectedAggregate = new(f.errors), new(f.errors)
+		s.Errors = append(s.Errors, snapshot.Problem{Code: "gpu:ecc", GPU: new(d.index), Message: fmt.Sprintf(
 			"the memory of GPU %d (%s) has had %d uncorrectable errors since the last reset: see `dmesg | grep -i xid`, and reset the GPU when nobody uses it",
 			d.index, d.bus, f.errors)})
 	}
@@ -192,35 +192,35 @@ func (d *device) readings(g *snapshot.GPU, at time.Time, used int64, util, therm
 	noise := unit(d.slots[0].seed, uint64(at.UnixMilli())+7)
 	g.MemoryShared = d.shared
 	if !d.shared { // else the node tells
-		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = ptr(d.memory), ptr(used), ptr(d.memory-used)
+		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = new(d.memory), new(used), new(d.memory-used)
 	}
 	if d.mig == nil { // the driver has no utilization of a card that is cut up
-		g.UtilizationGPU = ptr(int(util))
-		g.UtilizationMemory = ptr(int(util * 0.55))
+		g.UtilizationGPU = new(int(util))
+		g.UtilizationMemory = new(int(util * 0.55))
 	}
-	g.Temperature = ptr(d.cool + int(float64(d.hot-d.cool)*thermalLoad/100+2*noise))
-	g.PowerDraw = ptr(math.Round(100*min(d.watts, d.idle+(d.watts*0.97-d.idle)*math.Pow(util/100, 0.85)*(0.94+0.06*noise)+noise)) / 100)
-	g.PowerLimit = ptr(d.watts)
-	g.ClockSM, g.ClockMemory, g.PState = ptr(210), ptr(405), "P8"
+	g.Temperature = new(d.cool + int(float64(d.hot-d.cool)*thermalLoad/100+2*noise))
+	g.PowerDraw = new(math.Round(100*min(d.watts, d.idle+(d.watts*0.97-d.idle)*math.Pow(util/100, 0.85)*(0.94+0.06*noise)+noise)) / 100)
+	g.PowerLimit = new(d.watts)
+	g.ClockSM, g.ClockMemory, g.PState = new(210), new(405), "P8"
 	if util > 0 || used > 1000 {
-		g.ClockSM, g.ClockMemory, g.PState = ptr(d.sm-15*int(4*noise)), ptr(d.mem), "P0"
+		g.ClockSM, g.ClockMemory, g.PState = new(d.sm-15*int(4*noise)), new(d.mem), "P0"
 	}
 	if util > 98 && *g.PowerDraw > 0.95*d.watts {
 		g.ThrottleReasons = []string{"sw_power_cap"}
 	}
-	g.PCIeWidth, g.PCIeWidthMax = ptr(16), ptr(16)
+	g.PCIeWidth, g.PCIeWidthMax = new(16), new(16)
 	if d.shared { // the driver tells less of it
-		g.UtilizationMemory, g.PowerLimit, g.ClockMemory, g.PCIeWidth, g.PCIeWidthMax = ptr(0), nil, nil, nil, nil
+		g.UtilizationMemory, g.PowerLimit, g.ClockMemory, g.PCIeWidth, g.PCIeWidthMax = new(0), nil, nil, nil, nil
 	}
 	if d.fan {
-		g.Fan = ptr(30 + int(thermalLoad*0.5))
+		g.Fan = new(30 + int(thermalLoad*0.5))
 	}
 	if d.ecc {
-		g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: ptr(int64(0)), UncorrectedVolatile: ptr(int64(0)), CorrectedAggregate: ptr(int64(mix(d.slots[0].seed, 8) % 4)), UncorrectedAggregate: ptr(int64(0))}
-		g.RemappedRows = &snapshot.Remapped{Correctable: ptr(0), Uncorrectable: ptr(0), Pending: ptr(false), Failure: ptr(false)}
+		g.ECC = &snapshot.ECC{Mode: "enabled", CorrectedVolatile: new(int64(0)), UncorrectedVolatile: new(int64(0)), CorrectedAggregate: new(int64(mix(d.slots[0].seed, 8) % 4)), UncorrectedAggregate: new(int64(0))}
+		g.RemappedRows = &snapshot.Remapped{Correctable: new(0), Uncorrectable: new(0), Pending: new(false), Failure: new(false)}
 	}
 	if strings.Contains(d.name, "HBM") { // on a board with switches
-		g.Fabric = &snapshot.Fabric{State: "Completed", Status: "Success", CliqueID: ptr(0)}
+		g.Fabric = &snapshot.Fabric{State: "Completed", Status: "Success", CliqueID: new(0)}
 	}
 	if d.card.mig {
 		g.MIGMode = "disabled"
@@ -246,18 +246,18 @@ func (d *device) process(j *job, l *slot, at time.Time) snapshot.Process {
 	started, pid := j.run(at)
 	p := snapshot.Process{
 		GPU: d.index, GPUUUID: d.uuid, PID: pid, Type: snapshot.Compute,
-		UsedMemory: ptr(j.memory), Alive: ptr(true), Container: j.container,
+		UsedMemory: new(j.memory), Alive: new(true), Container: j.container,
 	}
 	if d.mig != nil {
 		in := d.mig[l.instance]
-		p.GPUInstanceID, p.ComputeInstanceID = ptr(in.gi), ptr(in.ci)
+		p.GPUInstanceID, p.ComputeInstanceID = new(in.gi), new(in.ci)
 	}
 	if j.workload == dead {
-		p.Alive = ptr(false)
+		p.Alive = new(false)
 		p.Children = []snapshot.Child{{PID: pid + 17, User: "kai", Program: "python3"}}
 		return p
 	}
-	p.User, p.UID, p.Program, p.StartedAt = j.user, ptr(uid(j.user)), j.program, ptr(snapshot.TimeOf(started))
+	p.User, p.UID, p.Program, p.StartedAt = j.user, new(uid(j.user)), j.program, new(snapshot.TimeOf(started))
 	return p
 }
 
@@ -270,8 +270,8 @@ func (d *device) displayProcesses(s *snapshot.Snapshot, at time.Time) int64 {
 	}{{"Xorg", 148}, {"gnome-shell", 84}} {
 		total += p.memory
 		s.Processes = append(s.Processes, snapshot.Process{
-			GPU: d.index, GPUUUID: d.uuid, PID: 1863 + 140*i, Type: snapshot.Graphics, User: "root", UID: ptr(int64(0)),
-			Program: p.program, UsedMemory: ptr(p.memory), Alive: ptr(true), StartedAt: ptr(snapshot.TimeOf(at.Truncate(24 * time.Hour).Add(-72 * time.Hour))),
+			GPU: d.index, GPUUUID: d.uuid, PID: 1863 + 140*i, Type: snapshot.Graphics, User: "root", UID: new(int64(0)),
+			Program: p.program, UsedMemory: new(p.memory), Alive: new(true), StartedAt: new(snapshot.TimeOf(at.Truncate(24 * time.Hour).Add(-72 * time.Hour))),
 		})
 	}
 	return total
