@@ -15,7 +15,6 @@ import (
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
-	"gpuboard/internal/booking"
 	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
@@ -268,17 +267,6 @@ func (g *Generator) readChart(ctx context.Context, host string, from time.Time, 
 		}
 	}
 	return span, nil
-}
-
-// teams are the members of each team; what is wrong with the file is said
-// where the aliases in it are read.
-func (g *Generator) teams() map[string][]string {
-	data, err := atomicfile.Read(g.opt.Aliases, 1<<20)
-	if err != nil {
-		return nil
-	}
-	teams, _ := booking.ParseTeams(data)
-	return teams
 }
 
 // sweepPast removes days that no chart reaches any more.

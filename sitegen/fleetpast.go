@@ -217,7 +217,7 @@ func (g *Generator) sumUp(ctx context.Context, now time.Time, b *board.Board, pe
 		past.Spans[i+1] = foldDays(days, all[from:], first, now, span.hours)
 		past.Spans[i+1].Coverage = coverageOf(days, all[ago(span.days)], now, b)
 	}
-	teams := g.teams()
+	_, teams, _ := g.people() // what is wrong with them is said where bookings are read
 	for i, n := range []int{1, 7, 30, 365} {
 		past.Windows[i] = window(days, all[ago(n)], now, b, person, teams)
 	}

@@ -43,7 +43,7 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 		in.InventoryAsOf = inv.AsOf
 	}
 
-	aliases, problems := g.aliases()
+	aliases, _, problems := g.people()
 	in.Problems = append(in.Problems, problems...)
 	in.Person = aliases.Canonical
 	in.Calendar, err = booking.Load(g.opt.Comments, g.opt.State, g.opt.BookingZone, booking.Options{Aliases: aliases, Now: now, DayStarts: g.opt.DayStarts})

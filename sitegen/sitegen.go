@@ -215,16 +215,16 @@ func (g *Generator) markdown(name string, b *board.Board) string {
 	return string(data)
 }
 
-// aliases reads which names mean the same person.
-func (g *Generator) aliases() (booking.Aliases, []snapshot.Problem) {
-	data, err := atomicfile.Read(g.opt.Aliases, 1<<20)
+// people reads which names mean the same person, and the members of each team.
+func (g *Generator) people() (booking.Aliases, map[string][]string, []snapshot.Problem) {
+	data, err := atomicfile.Read(g.opt.Aliases, booking.MaxAliasBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, []snapshot.Problem{{Code: "aliases:unreadable", File: "aliases.csv", Message: err.Error()}}
+		return nil, nil, []snapshot.Problem{{Code: "aliases:unreadable", File: "aliases.csv", Message: err.Error()}}
 	}
 	aliases, problems := booking.ParseAliases(data)
-	_, more := booking.ParseTeams(data)
-	return aliases, append(problems, more...)
+	teams, more := booking.ParseTeams(data)
+	return aliases, teams, append(problems, more...)
 }
