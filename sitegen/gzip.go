@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -75,9 +74,4 @@ func (c *compressor) gzip(f *render.File) ([]byte, error) {
 		return nil, fmt.Errorf("compressing %s: %w", f.Path, err)
 	}
 	return c.buf.Bytes(), nil
-}
-
-// gzipPath is where the compressed copy of a file lies.
-func (v *view) gzipPath(name string) string {
-	return filepath.Join(v.dir, filepath.FromSlash(name)+".gz")
 }

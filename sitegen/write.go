@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -77,9 +75,8 @@ func (w *siteWriter) stage(f *render.File) (err error) {
 		w.keep(f.Path)
 		return nil
 	}
-	compressed := hasGzip(f.Path, len(f.Content))
-	var packed []byte // nil for one that stays as it is, or none
-	if compressed {
+	var packed []byte // nil where there is no compressed copy
+	if hasGzip(f.Path, len(f.Content)) {
 		c, ok := w.v.compressors.Get().(*compressor)
 		if !ok {
 			c = &compressor{writers: map[int]*gzip.Writer{}}
@@ -92,15 +89,15 @@ func (w *siteWriter) stage(f *render.File) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.files = append(w.files, f.Path)
-	if compressed {
+	switch {
+	case packed != nil:
 		w.files = append(w.files, f.Path+".gz")
-	} else if err := w.removeGzip(f.Path); err != nil {
-		return err
+		err = w.batch.Add(f.Path+".gz", packed, 0o644)
+	case mayHaveGzip(f.Path): // web servers would send an old copy, whatever it holds
+		err = w.remove(f.Path + ".gz")
 	}
-	if packed != nil {
-		if err := w.batch.Add(f.Path+".gz", packed, 0o644); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	return w.batch.Add(f.Path, f.Content, 0o644)
 }
@@ -114,18 +111,6 @@ func (w *siteWriter) keep(name string) {
 			w.files = append(w.files, name)
 		}
 	}
-}
-
-// removeGzip removes a compressed copy that a file no longer has: web servers would
-// send it, whatever it holds.
-func (w *siteWriter) removeGzip(name string) error {
-	if !mayHaveGzip(name) {
-		return nil
-	}
-	if _, err := os.Lstat(w.v.gzipPath(name)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return w.remove(name + ".gz")
 }
 
 // abort gives up what is not visible yet, which after commit is nothing.

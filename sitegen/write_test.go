@@ -138,7 +138,7 @@ func TestStaleCompressedCopiesAreRemoved(t *testing.T) {
 	file := render.File{Path: "a.json", Content: []byte("{}")}
 	writeSite(t, v, time.Now(), file)
 	for range 2 {
-		if err := os.WriteFile(v.gzipPath(file.Path), []byte("an old one"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(v.dir, file.Path+".gz"), []byte("an old one"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		writeSite(t, v, time.Now(), file)
@@ -217,7 +217,7 @@ func wantGzip(t *testing.T, v *view, name string, want bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compressed, err := os.ReadFile(v.gzipPath(name))
+	compressed, err := os.ReadFile(filepath.Join(v.dir, name+".gz"))
 	switch {
 	case (err == nil) != want:
 		t.Errorf("%s has %d bytes, and a compressed copy: %t (%v)", name, len(content), err == nil, err)
