@@ -4,6 +4,7 @@
 package board
 
 import (
+	"slices"
 	"time"
 
 	"gpuboard/internal/booking"
@@ -226,6 +227,14 @@ type Booking struct {
 	// Where it stands: the file, and the entry's line and column, from 1.
 	File      string
 	Line, Col int
+}
+
+// Covers reports whether a booking of a GPU's host is for this GPU or slice.
+func (b *Booking) Covers(g *GPU) bool {
+	if b.UUID != "" {
+		return g.CoveredBy(booking.Target{UUID: b.UUID, Index: -1})
+	}
+	return len(b.GPUs) == 0 || slices.Contains(b.GPUs, g.Index)
 }
 
 // ByPerson reports whether it is known who has booked: an entry that cannot be read is nobody's.

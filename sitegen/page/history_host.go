@@ -45,7 +45,7 @@ func (v *view) past(h *board.Host, known *render.HostPast, table bool) *template
 			first := &row.Charts[render.PastUtilization]
 			row.Mean = first.Mean
 			if !row.Slice && i < 2 {
-				first.Booked = bookedPath(v.booked[h.Name], g.Index, span, n)
+				first.Booked = bookedPath(v.booked[h.Name], g, span, n)
 			}
 			if known {
 				row.Held = v.words.digits(meanOf(past.Values(render.PastHeld)))
@@ -140,11 +140,11 @@ func (v *view) lines(at func(i int) time.Time, columns [][]float64, round func(f
 const maxBoxes = 256
 
 // bookedPath draws the first spans in which a GPU was booked. Bookings of slices are not drawn.
-func bookedPath(booked []*board.Booking, gpu int, span *render.PastSpan, n int) string {
+func bookedPath(booked []*board.Booking, g *board.GPU, span *render.PastSpan, n int) string {
 	var out []byte
 	drawn := 0
 	for _, b := range booked {
-		if b.Slice != nil || len(b.GPUs) > 0 && !slices.Contains(b.GPUs, gpu) {
+		if !b.Covers(g) {
 			continue
 		}
 		x, end := 0.0, float64(n)

@@ -108,7 +108,6 @@ func newView(in render.Input, looks []*look) *view {
 		in: in, look: looks[0], first: true, hosts: map[string]*board.Host{}, people: render.People(in.Board), generation: in.GenerationID(),
 		booked: bookedByHost(in.Board),
 	}
-	v.standing = standingAt(v.booked)
 	rows := 0
 	for i := range in.Board.Hosts {
 		v.hosts[in.Board.Hosts[i].Name] = &in.Board.Hosts[i]

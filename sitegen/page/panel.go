@@ -166,61 +166,24 @@ func (v *view) dueOn(h *board.Host, g *board.GPU) (due [][3]any) {
 func (v *view) due(h *board.Host, g *board.GPU) []*board.Booking {
 	most := min(max(4, hostDue/max(1, h.CountUnits())), maxDue)
 	var due []*board.Booking
-	places := []place{{host: h.Name, gpu: -1}, {host: h.Name, gpu: g.Index}, {host: h.Name, gpu: -1, uuid: g.UUID}}
-	if g.UUID == "" {
-		places = places[:2]
-	}
-	for _, at := range places {
-		due = append(due, v.standing[at]...)
-	}
-	slices.SortStableFunc(due, func(x, y *board.Booking) int { return x.From.Compare(y.From) })
-	return folded(due, most)
-}
-
-// folded keeps the first bookings of a list by start; one more stands for the rest of them.
-func folded(list []*board.Booking, most int) []*board.Booking {
-	if len(list) <= most {
-		return list
-	}
-	rest := board.Booking{Name: "…", From: list[most].From, Until: list[most].Until}
-	for _, b := range list[most:] {
-		if b.Until.IsZero() || rest.Until.IsZero() {
+	var rest *board.Booking
+	for _, b := range v.booked[h.Name] {
+		switch {
+		case b.Expired || !b.Covers(g):
+		case len(due) < most:
+			due = append(due, b)
+		case rest == nil:
+			rest = &board.Booking{Name: "…", From: b.From, Until: b.Until}
+		case b.Until.IsZero() || rest.Until.IsZero():
 			rest.Until = time.Time{}
-		} else if b.Until.After(rest.Until) {
+		case b.Until.After(rest.Until):
 			rest.Until = b.Until
 		}
 	}
-	return append(list[:most:most], &rest)
-}
-
-// A place is what a booking is for: a GPU with its slices, or else what has the UUID, or else
-// the host.
-type place struct {
-	host, uuid string
-	gpu        int // -1 for none
-}
-
-// standingAt returns the bookings that are not over, by what they are for and by start.
-func standingAt(booked map[string][]*board.Booking) map[place][]*board.Booking {
-	standing := map[place][]*board.Booking{}
-	for host, list := range booked {
-		for _, b := range list {
-			at := place{host: host, gpu: -1}
-			switch {
-			case b.Expired:
-				continue
-			case b.Slice != nil, len(b.GPUs) == 0:
-				at.uuid = b.UUID
-			default:
-				at.gpu = b.GPUs[0]
-			}
-			standing[at] = append(standing[at], b)
-		}
+	if rest != nil {
+		due = append(due, rest)
 	}
-	for at, list := range standing {
-		standing[at] = folded(list, maxDue)
-	}
-	return standing
+	return due
 }
 
 // bookAt is the address of the form for a place.

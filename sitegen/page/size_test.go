@@ -82,16 +82,13 @@ func TestBookingsThatAPageKnowsAreBounded(t *testing.T) {
 		in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked(h.Name, []int{0}, "mira", boardtest.At(i+10, 0, 0), boardtest.At(i+11, 0, 0), ""))
 	}
 	in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked(h.Name, nil, "lea", boardtest.At(300, 0, 0), time.Time{}, ""))
-	v := newView(in, []*look{{}})
+	v := newView(in, []*look{{words: &words{}}})
 	due := v.due(h, &h.GPUs[0])
 	if len(due) != maxDue+1 || due[maxDue-1].Name == "…" || due[maxDue].Name != "…" || due[maxDue].From.After(boardtest.At(10+maxDue, 0, 0)) || !due[maxDue].Until.IsZero() {
 		t.Errorf("%d bookings, the last one %+v", len(due), due[len(due)-1])
 	}
 	if due := v.due(h, &h.GPUs[7]); due[len(due)-1].Name != "lea" {
 		t.Errorf("the host's booking is not on GPU 7: %+v", due)
-	}
-	if few, all := folded(due, maxDue+1), folded(due, 2); len(few) != maxDue+1 || len(all) != 3 || !all[2].From.Equal(due[2].From) {
-		t.Errorf("%d and %d", len(few), len(all))
 	}
 }
 

@@ -36,7 +36,6 @@ type view struct {
 	hosts     map[string]*board.Host
 	people    map[string]string           // name → directory below users/
 	booked    map[string][]*board.Booking // of each host, by start
-	standing  map[place][]*board.Booking  // of these, those that are not over
 	help      *help                       // nil where the site has no documentation
 	rowed     bool                        // the front page has the rows of GPUs
 	// generation is Generation of the board.

@@ -43,7 +43,7 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 		}
 		span := &past.Spans[1]
 		for g := range host.Units() {
-			if !Covers(bk, g) {
+			if !bk.Covers(g) {
 				continue
 			}
 			u := UnusedBooking{Booking: bk, GPU: g}
@@ -88,15 +88,4 @@ func (u *UnusedBooking) count(held []int16, step, start, stop time.Duration) {
 			u.Spare += length * time.Duration(100-min(100, held[k])) / 100
 		}
 	}
-}
-
-// Covers reports whether a booking of a GPU's host is for this GPU or slice.
-func Covers(b *board.Booking, g *board.GPU) bool {
-	switch {
-	case b.Slice != nil:
-		return b.UUID == g.UUID
-	case b.UUID != "" && len(b.GPUs) == 0: // of what is not there
-		return b.UUID == g.UUID
-	}
-	return len(b.GPUs) == 0 || slices.Contains(b.GPUs, g.Index)
 }
