@@ -22,7 +22,11 @@ func Files(in render.Input) ([]render.File, error) {
 	in.Site = in.Site.WithDefaults()
 	out := &render.Sink{Emit: in.Emit}
 	shapes := newCompat(in)
-	hosts, err := hostFiles(in, shapes, out)
+	cals, err := newCalendars(in)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := hostFiles(in, shapes, cals, out)
 	if err != nil {
 		return nil, err
 	}
@@ -43,11 +47,11 @@ func Files(in render.Input) ([]render.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	calendars, err := icsShared(in)
+	shared, err := cals.shared(in.Board)
 	if err != nil {
 		return nil, err
 	}
-	for _, more := range [][]render.File{schemas, calendars, badgeFiles(in), shapes.files()} {
+	for _, more := range [][]render.File{schemas, shared, badgeFiles(in), shapes.files()} {
 		if err := out.Put(more...); err != nil {
 			return nil, err
 		}

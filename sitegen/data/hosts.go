@@ -1,15 +1,13 @@
 package data
 
 import (
-	"fmt"
-
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
 )
 
 // hostFiles puts the files of every host into out, several hosts at a time. It
 // returns the members of each in board.json, in the board's order.
-func hostFiles(in render.Input, shapes *compat, out *render.Sink) ([][]byte, error) {
+func hostFiles(in render.Input, shapes *compat, cals *calendars, out *render.Sink) ([][]byte, error) {
 	hosts, bookings := in.Board.Hosts, map[string][]*board.Booking{}
 	for i := range in.Board.Bookings {
 		b := &in.Board.Bookings[i]
@@ -19,13 +17,13 @@ func hostFiles(in render.Input, shapes *compat, out *render.Sink) ([][]byte, err
 	err := render.InParallel(len(hosts), func(i int) error {
 		h := &hosts[i]
 		fields[i] = hostFields(h)
-		calendar, err := icsCalendar(in.Site.Title+": "+h.Name, bookings[h.Name], in.Board.GeneratedAt)
+		calendar, err := cals.file("hosts/"+h.Name+".ics", h.Name, bookings[h.Name])
 		if err != nil {
-			return fmt.Errorf("writing the calendar of %s: %w", h.Name, err)
+			return err
 		}
 		return out.Put(append(shapes.host(i, h),
 			render.NewFile("api/v1/hosts/"+h.Name+".json", hostFile(h, fields[i], bookings[h.Name])),
-			render.NewFile("hosts/"+h.Name+".ics", calendar))...)
+			calendar)...)
 	})
 	return fields, err
 }

@@ -3,6 +3,7 @@ package data
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,12 +17,58 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-// icsShared are the calendars of all bookings and of each person who uses or has
-// booked anything, as [People] says. A calendar without bookings is published all the same, so that
-// subscribing to it works before the first.
-func icsShared(in render.Input) ([]render.File, error) {
+// calendars writes calendars of bookings. A booking stands in several of them, as one event that is
+// written once.
+type calendars struct {
+	title  string
+	events map[*board.Booking]icsEvent
+}
+
+// An icsEvent is the event of a booking as it stands in files.
+type icsEvent []byte
+
+// UnknownPropertiesIANAProperties implements ics.Component.
+func (icsEvent) UnknownPropertiesIANAProperties() []ics.IANAProperty { return nil }
+
+// SubComponents implements ics.Component.
+func (icsEvent) SubComponents() []ics.Component { return nil }
+
+// SerializeTo implements ics.Component.
+func (e icsEvent) SerializeTo(w io.Writer, _ *ics.SerializationConfiguration) error {
+	_, err := w.Write(e)
+	return err
+}
+
+// newCalendars writes the events of a board's bookings. UIDs and stamps come from the booking
+// alone: an unchanged booking is an unchanged event, and one that is extended
+// stays the same event in whoever's calendar it is.
+func newCalendars(in render.Input) (*calendars, error) {
 	b := in.Board
-	title := in.Site.Title
+	c := &calendars{title: in.Site.Title, events: make(map[*board.Booking]icsEvent, len(b.Bookings))}
+	seen := map[string]int{}
+	var out bytes.Buffer
+	for i := range b.Bookings {
+		bk := &b.Bookings[i]
+		uid := icsID(bk.ID)
+		seen[uid]++
+		if n := seen[uid]; n > 1 {
+			uid += "-" + strconv.Itoa(n)
+		}
+		out.Reset()
+		e := ics.NewEvent(uid + "@gpuboard")
+		fillEvent(e, bk, b.GeneratedAt)
+		if err := e.SerializeTo(&out, &ics.SerializationConfiguration{MaxLength: 75, PropertyMaxLength: 75, NewLine: "\r\n"}); err != nil {
+			return nil, fmt.Errorf("writing the event of booking %s: %w", bk.ID, err)
+		}
+		c.events[bk] = bytes.Clone(out.Bytes())
+	}
+	return c, nil
+}
+
+// shared are the calendars of all bookings and of each person who uses or has
+// booked anything, as [render.People] says. A calendar without bookings is published all the same, so that
+// subscribing to it works before the first.
+func (c *calendars) shared(b *board.Board) ([]render.File, error) {
 	people, byUser := render.People(b), map[string][]*board.Booking{}
 	all := make([]*board.Booking, len(b.Bookings))
 	for i := range b.Bookings {
@@ -30,48 +77,31 @@ func icsShared(in render.Input) ([]render.File, error) {
 		byUser[bk.Name] = append(byUser[bk.Name], bk)
 	}
 
-	files := make([]render.File, 0, len(people)+1)
-	add := func(path, name string, bookings []*board.Booking) error {
-		content, err := icsCalendar(name, bookings, b.GeneratedAt)
-		if err != nil {
-			return fmt.Errorf("writing %s: %w", path, err)
-		}
-		files = append(files, render.NewFile(path, content))
-		return nil
-	}
-	if err := add("bookings.ics", title+": bookings", all); err != nil {
-		return nil, err
-	}
+	file, err := c.file("bookings.ics", "bookings", all)
+	files := []render.File{file}
 	for _, name := range slices.Sorted(maps.Keys(people)) {
-		if err := add("users/"+people[name]+".ics", title+": "+name, byUser[name]); err != nil {
-			return nil, err
+		if err == nil {
+			file, err = c.file("users/"+people[name]+".ics", name, byUser[name])
+			files = append(files, file)
 		}
 	}
-	return files, nil
+	return files, err
 }
 
-// icsCalendar writes bookings as events. UIDs and stamps come from the booking
-// alone: an unchanged booking is an unchanged event, and one that is extended
-// stays the same event in whoever's calendar it is.
-func icsCalendar(name string, bookings []*board.Booking, now time.Time) ([]byte, error) {
+// file is the calendar of some of the board's bookings.
+func (c *calendars) file(path, of string, bookings []*board.Booking) (render.File, error) {
 	cal := ics.NewCalendarFor("gpuboard")
 	cal.SetMethod(ics.MethodPublish)
-	cal.SetXWRCalName(snapshot.Text(name, snapshot.MaxTextBytes))
+	cal.SetXWRCalName(snapshot.Text(c.title+": "+of, snapshot.MaxTextBytes))
 	cal.SetXPublishedTTL("PT15M")
-	seen := map[string]int{}
 	for _, b := range bookings {
-		uid := icsID(b.ID)
-		seen[uid]++
-		if n := seen[uid]; n > 1 {
-			uid += "-" + strconv.Itoa(n)
-		}
-		icsEvent(cal.AddEvent(uid+"@gpuboard"), b, now)
+		cal.Components = append(cal.Components, c.events[b])
 	}
 	var buf bytes.Buffer
 	if err := cal.SerializeTo(&buf, ics.WithNewLineWindows); err != nil {
-		return nil, err
+		return render.File{}, fmt.Errorf("writing %s: %w", path, err)
 	}
-	return buf.Bytes(), nil
+	return render.NewFile(path, buf.Bytes()), nil
 }
 
 // icsID keeps of an id what needs no escaping in any reader.
@@ -84,11 +114,11 @@ func icsID(id string) string {
 	}, id)
 }
 
-// icsEvent fills one event. A booking may lack its start or its end, and a
+// fillEvent fills one event. A booking may lack its start or its end, and a
 // calendar has no word for either: without a start the event begins with the
 // day of generation (or of the booking's end, when that is over), and without
 // an end it is a whole day that repeats for ever.
-func icsEvent(e *ics.VEvent, b *board.Booking, now time.Time) {
+func fillEvent(e *ics.VEvent, b *board.Booking, now time.Time) {
 	e.SetSummary(icsSummary(b))
 	stamp := b.From
 	if stamp.IsZero() {

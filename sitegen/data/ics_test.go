@@ -10,6 +10,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
+	"gpuboard/sitegen/render"
 )
 
 func icsParse(t testing.TB, content []byte) map[string]*ics.VEvent {
@@ -105,7 +106,7 @@ func TestCalendarWithoutStartOrEnd(t *testing.T) {
 		{"no end", board.Booking{ID: "a", From: boardtest.Now}, boardtest.Now.Truncate(24 * time.Hour), "20261120T094210Z"},
 		{"neither", board.Booking{ID: "a"}, boardtest.Now.Truncate(24 * time.Hour), "20000101T000000Z"},
 	} {
-		content, err := icsCalendar("x", []*board.Booking{&c.booking}, boardtest.Now)
+		content, err := calendarOf(boardtest.Now, c.booking)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,12 +127,23 @@ func TestCalendarIdentity(t *testing.T) {
 	b := board.Booking{ID: "x y;z", Host: "atlas", From: boardtest.Now, Until: boardtest.Now.Add(time.Hour)}
 	longer := b
 	longer.Until = b.Until.Add(time.Hour)
-	one, err1 := icsCalendar("x", []*board.Booking{&b}, boardtest.Now)
-	two, err2 := icsCalendar("x", []*board.Booking{&longer, &b}, boardtest.Now.Add(time.Minute))
+	one, err1 := calendarOf(boardtest.Now, b)
+	two, err2 := calendarOf(boardtest.Now.Add(time.Minute), longer, b)
 	if err1 != nil || err2 != nil {
 		t.Fatal(err1, err2)
 	}
 	if icsParse(t, one)["x-y-z@gpuboard"] == nil || icsParse(t, two)["x-y-z@gpuboard"] == nil || len(icsParse(t, two)) != 2 {
 		t.Errorf("events:\n%s\n%s", one, two)
 	}
+}
+
+// calendarOf is the calendar of all bookings of a board.
+func calendarOf(now time.Time, bookings ...board.Booking) ([]byte, error) {
+	b := &board.Board{GeneratedAt: now, Bookings: bookings}
+	cals, err := newCalendars(render.Input{Board: b})
+	if err != nil {
+		return nil, err
+	}
+	files, err := cals.shared(b)
+	return files[0].Content, err
 }
