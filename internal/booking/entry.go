@@ -163,8 +163,10 @@ func (r *reading) moment(s slot, v *hujson.Value, end bool) time.Time {
 		return time.Time{}
 	}
 	t, note, err := parseAbsolute(text, r.zone, end)
-	if _, _, timed := parseAbsolute(text+" 00:00", r.zone, end); end && r.opts.DayStarts && timed == nil {
-		t, note, err = parseAbsolute(text, r.zone, false)
+	if end && r.opts.DayStarts {
+		if _, _, timed := parseAbsolute(text+" 00:00", r.zone, end); timed == nil {
+			t, note, err = parseAbsolute(text, r.zone, false)
+		}
 	}
 	switch {
 	case err != nil && relative(text):
