@@ -131,6 +131,16 @@ func (m *merger) bookings() []Booking {
 	return list
 }
 
+// BookingsByHost returns the bookings of each host, in the order of the board.
+func (b *Board) BookingsByHost() map[string][]*Booking {
+	booked := map[string][]*Booking{}
+	for i := range b.Bookings {
+		bk := &b.Bookings[i]
+		booked[bk.Host] = append(booked[bk.Host], bk)
+	}
+	return booked
+}
+
 // strayBookings are the problems of bookings for no host or GPU on the board. All are
 // accepted for a host whose driver did not answer in full.
 func (m *merger) strayBookings(b *Board) []snapshot.Problem {
@@ -141,4 +151,29 @@ func (m *merger) strayBookings(b *Board) []snapshot.Problem {
 		}
 	}
 	return booking.Check(&booking.Calendar{File: m.Calendar.File, Bookings: m.booked}, fleet, m.Now)
+}
+
+// Fleet is what bookings are checked against: the hosts of a board with their
+// GPUs, and the number that the GPU of each of its bookings has now.
+func (b *Board) Fleet() booking.Fleet {
+	f := booking.Fleet{Hosts: map[string]booking.KnownHost{}, Cards: map[string]int{}}
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		known := booking.KnownHost{UUIDs: map[string]int{}}
+		for g := range h.Rows() {
+			known.GPUs = max(known.GPUs, g.Index+1)
+			if g.UUID != "" {
+				known.UUIDs[booking.CanonicalUUID(g.UUID)] = g.Index
+			} else if g.Slice != nil {
+				known.Incomplete = true
+			}
+		}
+		f.Hosts[h.Name] = known
+	}
+	for i := range b.Bookings {
+		if bk := &b.Bookings[i]; bk.ID != "" && len(bk.GPUs) == 1 {
+			f.Cards[bk.Host+"/"+bk.ID] = bk.GPUs[0]
+		}
+	}
+	return f
 }

@@ -137,24 +137,12 @@ func unused(g *GPU) int64 {
 
 // OpenTo reports whether somebody may use a GPU now: it is free, or booked by them alone and not in use.
 func OpenTo(g *GPU, mine func(string) bool) bool {
-	switch g.State {
-	case Free:
-		return true
-	case Booked:
-		return bookedBy(g, mine)
-	}
-	return false
+	return g.State == Free || g.State == Booked && bookedBy(g, mine)
 }
 
 // sharedWith reports whether a GPU may be shared with those who use it: nobody else has booked it.
 func sharedWith(g *GPU, mine func(string) bool) bool {
-	switch g.State {
-	case Free, Busy:
-		return true
-	case Booked, InUse:
-		return bookedBy(g, mine)
-	}
-	return false
+	return g.State == Busy || g.State == InUse && bookedBy(g, mine) || OpenTo(g, mine)
 }
 
 // bookedBy reports whether somebody, and nobody else, has booked a GPU.

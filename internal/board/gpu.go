@@ -53,10 +53,10 @@ func (m *merger) row(h *Host, g GPU, procs []snapshot.Process) GPU {
 // decided gives a row its state, which is another one if the GPU is taken out of use or
 // the host's news is old, and what follows from it.
 func (m *merger) decided(h *Host, g GPU, state State, reason string) GPU {
-	drained, drainReason := drained(h, m.schedule(&g).active)
+	drained := drained(h, m.schedule(&g).active)
 	switch {
-	case drained:
-		g.State, g.Reason = Drained, drainReason
+	case drained != "":
+		g.State, g.Reason = Drained, drained
 	case !h.fresh():
 		g.State, g.Reason = Unknown, ReasonStale
 	default:
@@ -186,17 +186,15 @@ func healthy(g *GPU) (State, string) {
 	return "", ""
 }
 
-// drained reports whether a GPU with these bookings in force is taken out of use, and why.
-func drained(h *Host, active []*booking.Booking) (bool, string) {
-	if h.State == Maintenance {
-		return true, ReasonHost
+// drained says why a GPU with these bookings in force is taken out of use; "" for one that is not.
+func drained(h *Host, active []*booking.Booking) string {
+	switch {
+	case h.State == Maintenance:
+		return ReasonHost
+	case slices.ContainsFunc(active, func(b *booking.Booking) bool { return b.Kind == booking.Maintenance }):
+		return ReasonBooking
 	}
-	for _, b := range active {
-		if b.Kind == booking.Maintenance {
-			return true, ReasonBooking
-		}
-	}
-	return false, ""
+	return ""
 }
 
 // active returns the bookings in force for one GPU at a time, by start.
@@ -242,9 +240,8 @@ func (m *merger) processes(g snapshot.GPU, procs []snapshot.Process) []Process {
 	var out []Process
 	for _, p := range procs {
 		bp := Process{Process: p, Person: m.personOn(m.Who(p.Login()))}
-		if p.UsedMemory != nil && g.MemoryTotal != nil && *g.MemoryTotal > 0 {
-			share := min(float64(*p.UsedMemory)/float64(*g.MemoryTotal), 1)
-			bp.Share = &share
+		if p.UsedMemory != nil && orZero(g.MemoryTotal) > 0 {
+			bp.Share = new(min(float64(*p.UsedMemory)/float64(*g.MemoryTotal), 1))
 		}
 		out = append(out, bp)
 	}

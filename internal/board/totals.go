@@ -148,7 +148,7 @@ func (m *merger) users(hosts []Host) []User {
 	for i := range hosts {
 		h, booked := &hosts[i], map[string]bool{} // the first maxPeople of them
 		for g := range h.Units() {
-			for _, name := range bookers(g) {
+			for _, name := range g.Bookers() {
 				if booked[name] || len(booked) < maxPeople {
 					booked[name] = true
 					user(name).Reserved++
@@ -170,8 +170,8 @@ func (m *merger) users(hosts []Host) []User {
 	return list
 }
 
-// bookers are the people whose bookings are in force on a GPU, each once.
-func bookers(g *GPU) []string {
+// Bookers are the people whose bookings are in force on the GPU, each once.
+func (g *GPU) Bookers() []string {
 	var names []string
 	if g.Booking == nil {
 		return nil

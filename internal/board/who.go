@@ -3,6 +3,7 @@ package board
 import (
 	"slices"
 
+	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
 )
 
@@ -24,11 +25,12 @@ func (p *Process) Of(named func(string) bool) bool {
 }
 
 // Computing returns the processes that use the GPU, in the order of Processes.
-func (g *GPU) Computing() []*Process {
-	var list []*Process
+func (g *GPU) Computing() []*Process { return g.which((*Process).Computes) }
+
+func (g *GPU) which(which func(*Process) bool) (list []*Process) {
 	for i := range g.Processes {
-		if p := &g.Processes[i]; p.Computes() {
-			list = append(list, p)
+		if which(&g.Processes[i]) {
+			list = append(list, &g.Processes[i])
 		}
 	}
 	return list
@@ -59,13 +61,10 @@ func (g *GPU) Unknown() []snapshot.Owner {
 
 // Left returns whose dead processes hold the memory of a GPU that is stuck. They do not use it any more.
 func (g *GPU) Left() []snapshot.Owner {
-	var gone []*Process
-	for i := range g.Processes {
-		if p := &g.Processes[i]; g.State == Stuck && p.Dead() {
-			gone = append(gone, p)
-		}
+	if g.State != Stuck {
+		return nil
 	}
-	return ownersOf(gone)
+	return ownersOf(g.which((*Process).Dead))
 }
 
 func ownersOf(list []*Process) []snapshot.Owner {
@@ -78,4 +77,61 @@ func ownersOf(list []*Process) []snapshot.Owner {
 		}
 	}
 	return owners
+}
+
+// Jobs returns what others run on the GPUs of a booking, one for each person and
+// GPU. Mine reports whether a name is that of the person who books. A GPU of which
+// nobody knows whether it is in use counts, too.
+func (b *Board) Jobs(of booking.Booking, mine func(string) bool) []booking.Job {
+	var jobs []booking.Job
+	for i := range b.Hosts {
+		h := &b.Hosts[i]
+		if h.Name != of.Host {
+			continue
+		}
+		for g := range h.Units() {
+			if g.CoveredBy(of.Target) {
+				jobs = append(jobs, jobsOn(h, g, mine)...)
+			}
+		}
+	}
+	return jobs
+}
+
+func jobsOn(h *Host, g *GPU, mine func(string) bool) []booking.Job {
+	place := Unit{h, g}.String()
+	switch g.State {
+	case Unknown:
+		return []booking.Job{{Place: place, Unknown: true}}
+	case Busy, InUse, Contested:
+	default:
+		return nil
+	}
+	var jobs []booking.Job
+	own := false
+	at := map[snapshot.Owner]int{}
+	for _, p := range g.Computing() {
+		if p.Of(mine) {
+			own = true
+			continue
+		}
+		who := p.Owner()
+		n, known := at[who]
+		if !known {
+			n = len(jobs)
+			at[who] = n
+			jobs = append(jobs, booking.Job{Place: place, Who: who, Program: p.Program, PID: p.PID})
+		}
+		j := &jobs[n]
+		if p.UsedMemory != nil {
+			j.Memory += *p.UsedMemory
+		}
+		if p.StartedAt != nil && (j.Since.IsZero() || p.StartedAt.Before(j.Since)) {
+			j.Since = p.StartedAt.Time
+		}
+	}
+	if len(jobs) == 0 && !own && !(g.State == InUse && g.Booking != nil && mine(g.Booking.Name)) {
+		jobs = append(jobs, booking.Job{Place: place})
+	}
+	return jobs
 }

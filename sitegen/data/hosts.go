@@ -1,18 +1,13 @@
 package data
 
 import (
-	"gpuboard/internal/board"
 	"gpuboard/sitegen/render"
 )
 
 // hostFiles puts the files of every host into out, several hosts at a time. It
 // returns the members of each in board.json, in the board's order.
 func hostFiles(in render.Input, shapes *compat, cals *calendars, out *render.Sink) ([][]byte, error) {
-	hosts, bookings := in.Board.Hosts, map[string][]*board.Booking{}
-	for i := range in.Board.Bookings {
-		b := &in.Board.Bookings[i]
-		bookings[b.Host] = append(bookings[b.Host], b)
-	}
+	hosts, bookings := in.Board.Hosts, in.Board.BookingsByHost()
 	fields := make([][]byte, len(hosts))
 	err := render.InParallel(len(hosts), func(i int) error {
 		h := &hosts[i]

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -164,18 +163,6 @@ func bookedPath(booked []*board.Booking, g *board.GPU, span *render.PastSpan, n 
 		}
 	}
 	return string(out)
-}
-
-// bookedByHost returns the bookings of each host, by start.
-func bookedByHost(b *board.Board) map[string][]*board.Booking {
-	booked := map[string][]*board.Booking{}
-	for i := range b.Bookings {
-		booked[b.Bookings[i].Host] = append(booked[b.Bookings[i].Host], &b.Bookings[i])
-	}
-	for _, list := range booked {
-		slices.SortStableFunc(list, func(x, y *board.Booking) int { return cmp.Or(x.From.Compare(y.From), cmp.Compare(x.ID, y.ID)) })
-	}
-	return booked
 }
 
 // hostCharts are a host's charts: of a day for its own page if there is room, all for the page beside it.

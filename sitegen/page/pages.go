@@ -106,7 +106,7 @@ func (v *view) pages(out *render.Sink) error {
 func newView(in render.Input, looks []*look) *view {
 	v := &view{
 		in: in, look: looks[0], first: true, hosts: map[string]*board.Host{}, people: render.People(in.Board), generation: in.GenerationID(),
-		booked: bookedByHost(in.Board),
+		booked: in.Board.BookingsByHost(),
 	}
 	rows := 0
 	for i := range in.Board.Hosts {

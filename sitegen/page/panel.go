@@ -37,21 +37,12 @@ func (v *view) bookings(r *templates.Row, g *board.GPU, ref time.Time, root stri
 		r.Also = append(r.Also, v.booking(&g.Others[i], ref, root))
 	}
 	if g.State == board.Contested {
-		var others []string
-		for _, person := range g.Users() {
-			if !holds(g, person) {
-				others = append(others, person)
-			}
-		}
+		bookers := g.Bookers()
+		others := slices.DeleteFunc(g.Users(), func(person string) bool {
+			return slices.ContainsFunc(bookers, func(booker string) bool { return strings.EqualFold(booker, person) })
+		})
 		r.Not = render.Clean(strings.Join(others, ", "))
 	}
-}
-
-func holds(g *board.GPU, person string) bool {
-	if g.Booking != nil && strings.EqualFold(g.Booking.Name, person) {
-		return true
-	}
-	return slices.ContainsFunc(g.Others, func(b board.Booking) bool { return strings.EqualFold(b.Name, person) })
 }
 
 func (v *view) panel(h *board.Host, g *board.GPU, ref time.Time, root string) *templates.Panel {
@@ -149,14 +140,8 @@ func (v *view) bookable() templates.Bookable {
 
 // dueOn are the bookings of a GPU that are not over: from when, until when, whose.
 func (v *view) dueOn(h *board.Host, g *board.GPU) (due [][3]any) {
-	seconds := func(t time.Time) int64 {
-		if t.IsZero() {
-			return 0
-		}
-		return t.Unix()
-	}
 	for _, b := range v.due(h, g) {
-		due = append(due, [3]any{seconds(b.From), seconds(b.Until), render.Clean(b.Name)})
+		due = append(due, [3]any{max(0, b.From.Unix()), max(0, b.Until.Unix()), render.Clean(b.Name)})
 	}
 	return due
 }

@@ -65,10 +65,10 @@ func TestPanelsKnowAllBookings(t *testing.T) {
 	in := render.Input{Board: &board.Board{GeneratedAt: now, Hosts: []board.Host{{Name: "atlas", State: board.Up, SnapshotAt: now, GPUs: []board.GPU{{State: board.Free}, {State: board.Free}}}}}}
 	in.Board.Hosts[0].GPUs[1].Index, in.Board.Hosts[0].GPUs[1].UUID = 1, "GPU-1"
 	in.Board.Bookings = []board.Booking{
+		{ID: "d", Host: "atlas", GPUs: []int{1}, UUID: "GPU-1", Name: "sam", Until: at(3), Active: true},
 		{ID: "a", Host: "atlas", GPUs: []int{0}, Name: "eva", From: at(-2), Until: at(-1), Expired: true},
 		{ID: "b", Host: "atlas", GPUs: []int{0}, Name: "mira", From: at(5), Until: at(6)},
 		{ID: "c", Host: "atlas", Name: `k"ai`, From: at(7)},
-		{ID: "d", Host: "atlas", GPUs: []int{1}, UUID: "GPU-1", Name: "sam", Until: at(3), Active: true},
 		{ID: "e", Host: "other", GPUs: []int{0}, Name: "tom", From: at(1), Until: at(2)},
 	}
 	due := func(f render.File) string {

@@ -3,10 +3,14 @@
 package render
 
 import (
+	"context"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
@@ -125,4 +129,18 @@ func (s *Sink) Put(files ...File) error {
 func (s *Sink) Sorted() []File {
 	slices.SortFunc(s.Files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
 	return s.Files
+}
+
+// InParallel calls do for every number below n, as many at a time as there are
+// processors. After an error it calls no more, and returns the first.
+func InParallel(n int, do func(i int) error) error {
+	workers, failed := errgroup.WithContext(context.Background())
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		if failed.Err() != nil {
+			break
+		}
+		workers.Go(func() error { return do(i) })
+	}
+	return workers.Wait()
 }

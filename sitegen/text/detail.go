@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
@@ -21,8 +22,9 @@ func (t *textPage) box() textBox {
 	return textBox{"┌", "┐", "└", "┘", "─", "│", "├──", "└──"}
 }
 
-// detail is every host with a box for each GPU and its processes as a tree.
-func (t *textPage) detail() {
+// detail is every host with a box for each GPU and its processes as a tree. boxes are those of all
+// hosts where these are written already.
+func (t *textPage) detail(boxes [][]byte) {
 	t.headline()
 	any := false
 	for i := range t.b.Hosts {
@@ -32,13 +34,12 @@ func (t *textPage) detail() {
 			continue
 		}
 		any = true
-		t.detailHost(h)
-		for _, g := range gpus {
-			if g.Slice == nil { // those stand in the box of their GPU
-				t.detailGPU(h, g)
-			}
+		if boxes != nil {
+			t.buf.Write(boxes[i])
+		} else {
+			t.detailHost(h, gpus)
 		}
-		t.rule()
+		t.line("", strings.Repeat("_", t.width))
 	}
 	if !any {
 		t.line("", nothing)
@@ -49,10 +50,7 @@ func (t *textPage) detail() {
 // nothing stands for hosts where there are none.
 const nothing = "nothing to show"
 
-// rule ends a host.
-func (t *textPage) rule() { t.line("", strings.Repeat("_", t.width)) }
-
-func (t *textPage) detailHost(h *board.Host) {
+func (t *textPage) detailHost(h *board.Host, gpus []*board.GPU) {
 	t.buf.WriteByte('\n')
 	head := "### " + t.safe(h.Name)
 	if h.Address != "" && h.Address != h.Name {
@@ -83,6 +81,11 @@ func (t *textPage) detailHost(h *board.Host) {
 		t.line("33", "  ! "+t.safe(h.Problems[i].Message))
 	}
 	t.line("", strings.Repeat("-", t.width))
+	for _, g := range gpus {
+		if g.Slice == nil { // those stand in the box of their GPU
+			t.detailGPU(h, g)
+		}
+	}
 }
 
 // detailGPU is one box.
@@ -197,4 +200,21 @@ func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inne
 			put("", "      child "+strconv.Itoa(c.PID)+" "+t.safe(cmp.Or(c.User, "?"))+" "+t.safe(c.Program))
 		}
 	}
+}
+
+// textHost is the view for curl of one host: a headline, and a box for each GPU.
+// Like everything that belongs to one host it does not say when it was generated:
+// times are those of the host's own snapshot, so a host without news is not rewritten.
+// headline is the length of the headline.
+func textHost(h *board.Host, zone *time.Location) (content []byte, headline int) {
+	t := newTextPage(&board.Board{GeneratedAt: h.SnapshotAt}, Options{Detail: true, Zone: zone})
+	text := fmt.Sprintf("%s: %d of %d GPUs free", t.safe(h.Name), h.Free, h.CountUnits())
+	if silence := t.silence(h); silence != "" {
+		text += ", " + silence
+	}
+	t.line("", text)
+	headline = t.buf.Len()
+	gpus, _ := t.hostShown(h)
+	t.detailHost(h, gpus)
+	return t.buf.Bytes(), headline
 }

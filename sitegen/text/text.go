@@ -35,15 +35,15 @@ type Options struct {
 // say, whatever the board holds, and no byte of it is a control character but
 // the line feeds and, with Color, the colours. It returns the writer's error.
 func Status(w io.Writer, b *board.Board, opt Options) error {
-	_, err := w.Write(statusText(b, opt))
+	_, err := w.Write(statusText(b, opt, nil))
 	return err
 }
 
-// statusText is the same in memory.
-func statusText(b *board.Board, opt Options) []byte {
+// statusText is the same in memory; boxes as [textPage.detail] takes them.
+func statusText(b *board.Board, opt Options, boxes [][]byte) []byte {
 	t := newTextPage(b, opt)
 	if opt.Detail {
-		t.detail()
+		t.detail(boxes)
 	} else {
 		t.table()
 	}
@@ -66,9 +66,9 @@ func Files(in render.Input) ([]render.File, error) {
 		return nil, err
 	}
 	err = out.Put(
-		render.NewFile("detail.txt", detailOf(in.Board, zone, boxes)),
-		render.NewFile("status.txt", statusText(in.Board, Options{ASCII: true, Zone: zone})),
-		render.NewFile("status.ansi", statusText(in.Board, Options{Color: true, Zone: zone})),
+		render.NewFile("detail.txt", statusText(in.Board, Options{Detail: true, Zone: zone}, boxes)),
+		render.NewFile("status.txt", statusText(in.Board, Options{ASCII: true, Zone: zone}, nil)),
+		render.NewFile("status.ansi", statusText(in.Board, Options{Color: true, Zone: zone}, nil)),
 	)
 	return out.Sorted(), err
 }
