@@ -1,6 +1,7 @@
 package booking
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 
@@ -186,10 +188,14 @@ func text(v *hujson.Value) string {
 	if v == nil {
 		return ""
 	}
-	if literal, ok := v.Value.(hujson.Literal); ok && literal.Kind() == '"' {
-		return literal.String()
+	literal, ok := v.Value.(hujson.Literal)
+	switch {
+	case !ok || literal.Kind() != '"':
+		return ""
+	case utf8.Valid(literal) && bytes.IndexByte(literal, '\\') < 0: // there is nothing to decode
+		return string(literal[1 : len(literal)-1])
 	}
-	return ""
+	return literal.String()
 }
 
 // lastOf returns which member is the last for each key, the one that counts for every

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tailscale/hujson"
+
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/costtest"
 	"gpuboard/internal/testenv/need"
@@ -451,6 +453,16 @@ func TestToUTF8(t *testing.T) {
 		got, err := ToUTF8([]byte(in))
 		if (err != nil) != (want == "!") || err == nil && string(got) != want {
 			t.Errorf("%q: %q, %v", in, got, err)
+		}
+	}
+}
+
+// Texts are decoded as JSON says, with and without escapes.
+func TestTextsAreDecoded(t *testing.T) {
+	for _, literal := range []string{`""`, `"mira"`, `"Jürgen"`, `"a\"b"`, `"\u00e4"`, "\"\xff\"", `"a\\"`} {
+		v := hujson.Value{Value: hujson.Literal(literal)}
+		if got, want := text(&v), hujson.Literal(literal).String(); got != want {
+			t.Errorf("%s is %q, want %q", literal, got, want)
 		}
 	}
 }
