@@ -48,6 +48,47 @@ func TestLeftoversAreSwept(t *testing.T) {
 	}
 }
 
+// TestLeftoversOfAKilledGenerationGoAtTheNextStart: however young they are, and although
+// leftovers were looked for just now.
+func TestLeftoversOfAKilledGenerationGoAtTheNextStart(t *testing.T) {
+	l := newLab(t)
+	l.generate(start)
+	const tail = "-AAAAAAAAAAAAAAAAAAAAAAAAAA"
+	left := []string{"state/.tmp-memory.json" + tail, "site/hosts/.tmp-index.html" + tail}
+	stay := []string{"site/.tmp-notes", "site/.htaccess", "state/mine"}
+
+	// The page cannot be replaced, so this generation stops where a kill would.
+	l.block("index.html")
+	g, err := sitegen.New(l.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Generate(context.Background(), start); err == nil {
+		t.Fatal("the generation worked")
+	}
+	l.free("index.html")
+	for _, name := range append(slices.Clone(left), stay...) {
+		l.write(name, "half")
+	}
+	l.generate(start)
+	for _, name := range left {
+		if _, err := os.Lstat(l.path(name)); err == nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	for _, name := range stay {
+		if _, err := os.Lstat(l.path(name)); err != nil {
+			t.Error(err)
+		}
+	}
+
+	l.write(left[0], "half") // by a program that works now
+	l.generate(start)
+	if _, err := os.Lstat(l.path(left[0])); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLeftoversAreLookedForEachFiveMinutes: by one process or by many, whatever the
 // clock did.
 func TestLeftoversAreLookedForEachFiveMinutes(t *testing.T) {

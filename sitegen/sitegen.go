@@ -155,6 +155,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	}
 	defer atomicfile.Unlock(lock)
 
+	interrupted := begin(lock)
 	now = now.Round(0) // what is remembered is of the clock on the wall, as in a file
 	mem := g.recall()
 	unopened := g.openHistory(ctx, now)
@@ -165,7 +166,7 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	b, marks := board.Merge(in)
 	happened := g.news(b, now)
 	past, problems := g.pageHistory(ctx, now, b, in.Who)
-	b.Problems = slices.Concat(b.Problems, unopened, problems, g.sweep(now))
+	b.Problems = slices.Concat(b.Problems, unopened, problems, g.sweep(now, interrupted))
 	report, err := g.publish(b, in.Recent, past, mem.samples(), happened.Log)
 	if err != nil {
 		return Report{}, err
@@ -179,7 +180,16 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 		return report, err
 	}
 	g.announce(ctx, b, now)
+	_ = lock.Truncate(0) // it ended; else the next one only sweeps more
 	return report, nil
+}
+
+// begin marks in the lock file that a generation is in progress, and reports whether the
+// last one did not end.
+func begin(lock *os.File) (interrupted bool) {
+	info, err := lock.Stat()
+	_, _ = lock.WriteAt([]byte("in progress\n"), 0)
+	return err == nil && info.Size() > 0
 }
 
 // lock makes this process the only one that changes the state directory.

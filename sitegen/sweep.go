@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,8 +18,10 @@ const (
 	// sweepEvery is how often leftovers are looked for: a walk through all
 	// directories is an eighth of what a generation of a small fleet costs.
 	sweepEvery = 5 * time.Minute
-	// leftAfter is the age from which an unfinished file belongs to nobody.
+	// leftAfter is the age from which an unfinished file belongs to nobody. After a
+	// generation that did not end, they all do, of any age.
 	leftAfter = 10 * time.Minute
+	anyAge    = math.MinInt64
 	// sweptFile is written after a sweep that left nothing to do or to say.
 	sweptFile = ".swept"
 )
@@ -26,10 +29,13 @@ const (
 // sweep removes the unfinished files that a killed generator left in the sites
 // and in the state directory, and what does not belong in the drops. What cannot
 // be removed is a problem on the board.
-func (g *Generator) sweep(now time.Time) (problems []snapshot.Problem) {
+func (g *Generator) sweep(now time.Time, interrupted bool) (problems []snapshot.Problem) {
 	clock := time.Now() // now may be pretended
 	mark := filepath.Join(g.opt.State, sweptFile)
-	if info, err := os.Lstat(mark); err == nil {
+	left := time.Duration(leftAfter)
+	if interrupted {
+		left = anyAge
+	} else if info, err := os.Lstat(mark); err == nil {
 		if age := clock.Sub(info.ModTime()); age >= 0 && age < sweepEvery {
 			return nil
 		}
@@ -39,7 +45,7 @@ func (g *Generator) sweep(now time.Time) (problems []snapshot.Problem) {
 		dirs = append(dirs, v.dir)
 	}
 	for _, dir := range dirs {
-		if _, err := atomicfile.Sweep(dir, leftAfter, now); err != nil {
+		if _, err := atomicfile.Sweep(dir, left, now); err != nil {
 			problems = append(problems, snapshot.Problem{Code: "state:leftovers", File: filepath.Base(dir), Message: err.Error()})
 		}
 	}
