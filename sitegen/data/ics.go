@@ -46,6 +46,7 @@ func newCalendars(in render.Input) (*calendars, error) {
 	b := in.Board
 	c := &calendars{title: in.Site.Title, events: make(map[*board.Booking]icsEvent, len(b.Bookings))}
 	seen := map[string]int{}
+	lines := &ics.SerializationConfiguration{MaxLength: 75, PropertyMaxLength: 75, NewLine: "\r\n"}
 	var out bytes.Buffer
 	for i := range b.Bookings {
 		bk := &b.Bookings[i]
@@ -57,7 +58,7 @@ func newCalendars(in render.Input) (*calendars, error) {
 		out.Reset()
 		e := ics.NewEvent(uid + "@gpuboard")
 		fillEvent(e, bk, b.GeneratedAt)
-		if err := e.SerializeTo(&out, &ics.SerializationConfiguration{MaxLength: 75, PropertyMaxLength: 75, NewLine: "\r\n"}); err != nil {
+		if err := e.SerializeTo(&out, lines); err != nil {
 			return nil, fmt.Errorf("writing the event of booking %s: %w", bk.ID, err)
 		}
 		c.events[bk] = bytes.Clone(out.Bytes())

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
@@ -214,5 +216,19 @@ func TestPastOfSlices(t *testing.T) {
 	all := string(boardtest.FileOf(t, pages(t, in), "hosts/ceres/history/index.html").Content)
 	if !strings.Contains(all, `<th scope="col" class="n">2</th>`) || strings.Contains(all, `<th scope="col" class="n">2:1</th>`) {
 		t.Error("the values of utilization have a column of a slice")
+	}
+}
+
+// The chart of a GPU shows the bookings of it and of its host, and none of a card that the host has not.
+func TestChartShowsBookingsOfTheGPU(t *testing.T) {
+	g := &board.GPU{GPU: snapshot.GPU{Index: 1, UUID: "GPU-1"}}
+	span := &render.PastSpan{From: boardtest.Now, Step: time.Hour}
+	for b, want := range map[*board.Booking]bool{
+		{}: true, {GPUs: []int{1}}: true, {GPUs: []int{1}, UUID: "GPU-1"}: true,
+		{GPUs: []int{0}}: false, {UUID: "GPU-9"}: false, {GPUs: []int{1}, UUID: "MIG-1", Slice: new(0)}: false,
+	} {
+		if drawn := bookedPath([]*board.Booking{b}, g, span, 24) != ""; drawn != want {
+			t.Errorf("%+v is drawn: %v", b, drawn)
+		}
 	}
 }
