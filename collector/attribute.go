@@ -80,48 +80,35 @@ func (a attribution) process(p *snapshot.Process, entry *ps.Process) {
 		// A zombie has an owner, and a parent that can reap it.
 		p.Alive, p.User, p.UID = &alive, entry.User, &entry.UID
 	default:
-		switch a.startedLater(entry) {
-		case yes:
-			p.Alive = &alive // the pid was reused
-		case no:
-			alive = true
-			p.Alive, p.User, p.UID = &alive, entry.User, &entry.UID
+		later, known := a.startedLater(entry)
+		if !known {
+			return // until the next reading
+		}
+		alive = !later // else the pid was reused
+		p.Alive = &alive
+		if alive {
+			p.User, p.UID = entry.User, &entry.UID
 			p.StartedAt = a.startedAt(entry)
 		}
-		// Otherwise it is not known until the next reading.
 	}
 }
-
-type answer int
-
-const (
-	no answer = iota
-	yes
-	unsure
-)
 
 // startedLater reports whether a process started after nvidia-smi was run, so that its
 // pid belonged to another process then. If the whole seconds of ps do not decide, the
 // exact start does.
-func (a attribution) startedLater(entry *ps.Process) answer {
+func (a attribution) startedLater(entry *ps.Process) (later, known bool) {
 	latest, ok := a.latestStart(entry)
-	earliest := latest.Add(-time.Second)
 	if ok && !latest.After(a.smiStarted) {
-		return no
+		return false, true
 	}
 	if a.began != nil {
 		if at, ok := a.began(entry.PID); ok {
 			// Both clocks have a resolution of 10 ms; a start in the same tick counts as before.
-			if at.After(a.smiStarted.Add(20 * time.Millisecond)) {
-				return yes
-			}
-			return no
+			return at.After(a.smiStarted.Add(20 * time.Millisecond)), true
 		}
 	}
-	if ok && earliest.After(a.smiStarted) {
-		return yes
-	}
-	return unsure
+	later = ok && latest.Add(-time.Second).After(a.smiStarted)
+	return later, later
 }
 
 // latestStart returns the latest time at which a process can have started according to

@@ -9,6 +9,7 @@ package collector
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -77,24 +78,17 @@ type Collector struct {
 
 // New returns a Collector.
 func New(opts Options) *Collector {
-	set(&opts.NvidiaSMI, "nvidia-smi")
-	set(&opts.PS, "ps")
-	set(&opts.ProcRoot, "/proc")
-	set(&opts.EtcRoot, "/etc")
-	set(&opts.Kmsg, "/dev/kmsg")
-	set(&opts.SMIBudget, DefaultSMIBudget)
-	set(&opts.PSBudget, DefaultPSBudget)
+	opts.NvidiaSMI = cmp.Or(opts.NvidiaSMI, "nvidia-smi")
+	opts.PS = cmp.Or(opts.PS, "ps")
+	opts.ProcRoot = cmp.Or(opts.ProcRoot, "/proc")
+	opts.EtcRoot = cmp.Or(opts.EtcRoot, "/etc")
+	opts.Kmsg = cmp.Or(opts.Kmsg, "/dev/kmsg")
+	opts.SMIBudget = cmp.Or(opts.SMIBudget, DefaultSMIBudget)
+	opts.PSBudget = cmp.Or(opts.PSBudget, DefaultPSBudget)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	return &Collector{opts: opts, xids: kernellog.Log{}}
-}
-
-func set[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Collect reads the node. Seq stays 0; the spool sets it. The only error is that of ctx,
@@ -137,8 +131,7 @@ func shareNodeMemory(s *snapshot.Snapshot) {
 			continue
 		}
 		total, used := *n.MemoryTotal, *n.MemoryUsed
-		free := total - used
-		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = &total, &used, &free
+		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = new(total), new(used), new(total-used)
 	}
 }
 
@@ -271,7 +264,7 @@ func (c *Collector) noteHung(s *snapshot.Snapshot, r run) {
 	if r.hung == 0 {
 		return
 	}
-	_, started, _ := procStat(c.opts.ProcRoot, r.hung)
+	_, started, _ := ProcStat(c.opts.ProcRoot, r.hung)
 	h := hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.ProcRoot), Since: c.opts.Now().UTC().Format(time.RFC3339)}
 	c.stuck = &h
 	message := fmt.Sprintf("nvidia-smi (pid %d) did not answer within %s and cannot be ended: the driver is stuck; see `dmesg`, and reboot the node", r.hung, c.opts.SMIBudget)
@@ -415,12 +408,7 @@ func allAlive(list []snapshot.Process, table []ps.Process) bool {
 	for _, p := range table {
 		alive[p.PID] = !p.Zombie()
 	}
-	for _, p := range list {
-		if !alive[p.PID] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(list, func(p snapshot.Process) bool { return !alive[p.PID] })
 }
 
 // began returns a function that returns the exact start of a process.
@@ -430,7 +418,7 @@ func (c *Collector) began(now time.Time) func(int) (time.Time, bool) {
 		return nil
 	}
 	return func(pid int) (time.Time, bool) {
-		_, ticks, ok := procStat(c.opts.ProcRoot, pid)
+		_, ticks, ok := ProcStat(c.opts.ProcRoot, pid)
 		if !ok || ticks > 1<<50 {
 			return time.Time{}, false
 		}

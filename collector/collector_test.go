@@ -133,7 +133,7 @@ func zombie(t *testing.T) int {
 	}
 	t.Cleanup(func() { _ = cmd.Wait() })
 	for {
-		if state, _, ok := procStat("/proc", cmd.Process.Pid); ok && state == 'Z' {
+		if state, _, ok := ProcStat("/proc", cmd.Process.Pid); ok && state == 'Z' {
 			return cmd.Process.Pid
 		}
 	}

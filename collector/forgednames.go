@@ -28,10 +28,9 @@ func checkForgedNames(procRoot string, s *snapshot.Snapshot) {
 			if g.Index != p.GPU || g.ProcessesUnknown != "" {
 				continue
 			}
-			index := g.Index
 			g.ProcessesUnknown = "the name of a process holds a part of nvidia-smi's output"
-			s.Errors = append(s.Errors, snapshot.Problem{Code: "smi:process-name", GPU: &index,
-				Message: fmt.Sprintf("pid %d on GPU %d is named like a part of nvidia-smi's output: its other processes are unknown", p.PID, index)})
+			s.Errors = append(s.Errors, snapshot.Problem{Code: "smi:process-name", GPU: new(g.Index),
+				Message: fmt.Sprintf("pid %d on GPU %d is named like a part of nvidia-smi's output: its other processes are unknown", p.PID, g.Index)})
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (h hungProcess) alive(procRoot, bootID string) bool {
 	if h.BootID != "" && bootID != "" && h.BootID != bootID {
 		return false
 	}
-	state, started, ok := procStat(procRoot, h.PID)
+	state, started, ok := ProcStat(procRoot, h.PID)
 	return ok && state != 'Z' && state != 'X' && (h.Started == 0 || started == h.Started)
 }
 
@@ -66,8 +66,8 @@ func exists(pid int) bool {
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// procStat reads the state and the start, in clock ticks since the boot, of a process.
-func procStat(procRoot string, pid int) (state byte, started uint64, ok bool) {
+// ProcStat reads the state and the start, in clock ticks since the boot, of a process.
+func ProcStat(procRoot string, pid int) (state byte, started uint64, ok bool) {
 	text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0, 0, false

@@ -71,8 +71,7 @@ func execute(ctx context.Context, program string, args, env []string, budget tim
 		// A grandchild kept the output open. The group still exists, so its id is not reused.
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
-	var status *exec.ExitError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*exec.ExitError](err); ok {
 		r.exit = status.ExitCode()
 		if ws, ok := status.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 			r.exit = -int(ws.Signal())

@@ -162,7 +162,7 @@ func TestAProgramThatCannotBeEndedIsNotStartedAgain(t *testing.T) {
 func TestWrongRecordOfAHungProgramIsIgnored(t *testing.T) {
 	t.Setenv("GPUBOARD_FAKE_SMI", capturePath(t, "idle-8x-a100-550.xml"))
 	smi := fake(t, "nvidia-smi")
-	_, started, ok := procStat("/proc", os.Getpid())
+	_, started, ok := ProcStat("/proc", os.Getpid())
 	if !ok {
 		need.Skip(t, "no /proc")
 	}

@@ -123,8 +123,7 @@ func (c *Collector) addXIDs(s *snapshot.Snapshot, found []kernellog.Event) {
 		p := snapshot.Problem{Code: "gpu:xid", Message: fmt.Sprintf("the driver reported XID %d for the GPU at PCI %s at %s",
 			last.Fatal.Code, bus, last.Fatal.At.UTC().Format(time.RFC3339))}
 		if g := listed[bus]; g != nil {
-			index := g.Index
-			p.GPU = &index
+			p.GPU = new(g.Index)
 		}
 		s.Errors = append(s.Errors, p)
 	}

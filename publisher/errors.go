@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,8 +83,7 @@ func (e *Error) Temporary() bool { return !e.permanent }
 
 // Code is the reason code of err, or empty when it carries none.
 func Code(err error) string {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return ""
@@ -98,8 +98,7 @@ const noSFTPHint = "on the server, look at sshd's log; a chroot directory and al
 // transportError classifies an error of connecting, logging in or waiting for a
 // reply. c is nil before there is a connection.
 func (p *Publisher) transportError(ctx context.Context, c *connection, doing string, err error) *Error {
-	var typed *Error
-	if errors.As(err, &typed) {
+	if typed, ok := errors.AsType[*Error](err); ok {
 		return typed
 	}
 	wrapped := fmt.Errorf("%s: %w", doing, err)
@@ -139,15 +138,14 @@ func (p *Publisher) transportError(ctx context.Context, c *connection, doing str
 }
 
 func isTimeout(err error) bool {
-	var n net.Error
-	return errors.As(err, &n) && n.Timeout() // so are os.ErrDeadlineExceeded and context.DeadlineExceeded
+	n, ok := errors.AsType[net.Error](err)
+	return ok && n.Timeout() // so are os.ErrDeadlineExceeded and context.DeadlineExceeded
 }
 
 // answered reports whether err is the server's answer to a request, so that the
 // connection itself works.
 func answered(err error) bool {
-	var s *sftp.StatusError
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*sftp.StatusError](err); ok {
 		return s.FxCode() != sftp.ErrSSHFxConnectionLost && s.FxCode() != sftp.ErrSSHFxNoConnection
 	}
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)
@@ -156,10 +154,7 @@ func answered(err error) bool {
 // remoteError classifies the server's answer to one request.
 func (p *Publisher) remoteError(step, name string, err error) *Error {
 	wrapped := fmt.Errorf("%s %s: %w", step, name, err)
-	dir := p.opts.Target.Dir
-	if dir == "" {
-		dir = "the account's start directory"
-	}
+	dir := cmp.Or(p.opts.Target.Dir, "the account's start directory")
 	var s *sftp.StatusError
 	switch {
 	case errors.Is(err, os.ErrNotExist) && step == stepRename:

@@ -115,8 +115,7 @@ func readKey(name string) (ssh.Signer, ssh.PublicKey, *Error) {
 		return nil, public, configError(CodeKeyUnreadable, "name the private key: --identity FILE", fmt.Errorf("reading key: %w", err))
 	}
 	signer, err := ssh.ParsePrivateKey(raw)
-	var locked *ssh.PassphraseMissingError
-	if errors.As(err, &locked) {
+	if locked, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
 		if locked.PublicKey != nil {
 			public = locked.PublicKey
 		}

@@ -8,6 +8,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,18 +125,10 @@ func New(o Options) (*Publisher, error) {
 	default:
 		return nil, configError(CodeTarget, "write --to sftp://user@host/dir or file:///dir", fmt.Errorf("publishing: unknown scheme %q", o.Target.Scheme))
 	}
-	if o.Budget <= 0 {
-		o.Budget = DefaultBudget
-	}
-	if o.Backlog <= 0 {
-		o.Backlog = DefaultBacklog
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.retryCap <= 0 {
-		o.retryCap = retryCap
-	}
+	o.Budget = cmp.Or(max(o.Budget, 0), DefaultBudget)
+	o.Backlog = cmp.Or(max(o.Backlog, 0), DefaultBacklog)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.retryCap = cmp.Or(o.retryCap, retryCap)
 	if o.clock == nil {
 		o.clock = time.Now
 	}
@@ -216,8 +209,7 @@ func (p *Publisher) Publish(ctx context.Context, src Source) (Report, error) {
 // withTarget puts the target into the message and keeps the code.
 func (p *Publisher) withTarget(err error) error {
 	outer := Error{Code: CodeSpool}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		outer = *e
 	}
 	outer.Err = fmt.Errorf("publishing to %s: %w", p.target, err)
@@ -240,8 +232,7 @@ func (p *Publisher) push(ctx context.Context, left *queue, r *Report) error {
 		if last == nil || !timeIsUp(ctx) {
 			last = err
 		}
-		var e *Error
-		if errors.As(err, &e) && e.retry {
+		if e, ok := errors.AsType[*Error](err); ok && e.retry {
 			return struct{}{}, err
 		}
 		return struct{}{}, backoff.Permanent(err)

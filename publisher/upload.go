@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -41,8 +42,7 @@ func (p *Publisher) put(ctx context.Context, c *connection, name string, data []
 	if !answered(err) {
 		return failed
 	}
-	var e *Error
-	if errors.As(failed, &e) && e.Code == CodeRemoteFailure && c.statvfs {
+	if e, ok := errors.AsType[*Error](failed); ok && e.Code == CodeRemoteFailure && c.statvfs {
 		c.setDeadline(end, p.opts.Budget/2)
 		p.explain(c, e, len(data))
 	}
@@ -95,11 +95,7 @@ const writePiece = 32 << 10
 // explain finds the cause of a bare "failure" on a server that answers statvfs. It
 // is called before the temporary file is removed, while the disk is still full.
 func (p *Publisher) explain(c *connection, failed *Error, size int) {
-	dir := p.opts.Target.Dir
-	if dir == "" {
-		dir = "."
-	}
-	vfs, err := c.sftp.StatVFS(dir)
+	vfs, err := c.sftp.StatVFS(cmp.Or(p.opts.Target.Dir, "."))
 	if err != nil {
 		return
 	}

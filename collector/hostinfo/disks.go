@@ -61,15 +61,10 @@ func parseMounts(b []byte) []mount {
 
 // hidden reports whether a mount is not meant for users' files.
 func hidden(point string) bool {
-	if strings.Contains(point, "/containers/storage/") || strings.Contains(point, "/kubelet/pods/") {
-		return true
-	}
-	for _, prefix := range []string{"/snap/", "/var/snap/", "/var/lib/snapd/", "/var/lib/docker/", "/run/", "/proc/", "/sys/", "/dev/", "/boot", "/etc/"} {
-		if strings.HasPrefix(point, prefix) {
-			return true
-		}
-	}
-	return false
+	prefixes := []string{"/snap/", "/var/snap/", "/var/lib/snapd/", "/var/lib/docker/", "/run/", "/proc/", "/sys/",
+		"/dev/", "/boot", "/etc/"}
+	return strings.Contains(point, "/containers/storage/") || strings.Contains(point, "/kubelet/pods/") ||
+		slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(point, prefix) })
 }
 
 // octal decodes the kernel's escapes of blanks and backslashes in paths, such as \040.

@@ -6,9 +6,11 @@ package hostinfo
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,12 +46,8 @@ type reader struct {
 // Read reads everything. It depends on the local kernel only: it uses no file system on
 // which another machine could make it block.
 func Read(roots Roots) Info {
-	if roots.Proc == "" {
-		roots.Proc = "/proc"
-	}
-	if roots.Etc == "" {
-		roots.Etc = "/etc"
-	}
+	roots.Proc = cmp.Or(roots.Proc, "/proc")
+	roots.Etc = cmp.Or(roots.Etc, "/etc")
 	if roots.Usage == nil {
 		roots.Usage = statfs
 	}
@@ -114,8 +112,7 @@ func parseUptime(b []byte) (*int64, bool) {
 	if !ok || v > 1e10 {
 		return nil, false
 	}
-	seconds := int64(v)
-	return &seconds, true
+	return new(int64(v)), true
 }
 
 // parseLoad reads "0.42 0.50 0.61 2/345 6789".
@@ -156,8 +153,7 @@ func parseMemory(b []byte) (total, used *int64, ok bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	mib := all >> 10
-	total = &mib
+	total = new(all >> 10)
 	available, hasAvailable := kib["MemAvailable"]
 	if free, hasFree := kib["MemFree"]; !hasAvailable && hasFree {
 		available, hasAvailable = free+kib["Buffers"]+kib["Cached"], true
@@ -165,8 +161,7 @@ func parseMemory(b []byte) (total, used *int64, ok bool) {
 	if !hasAvailable || available > all {
 		return total, nil, true
 	}
-	taken := (all - available) >> 10
-	return total, &taken, true
+	return total, new((all - available) >> 10), true
 }
 
 // parseCores counts the online processors in /proc/stat.
@@ -193,10 +188,7 @@ func parseOSRelease(b []byte) string {
 		}
 		values[name] = strings.Trim(value, "'")
 	}
-	name := values["PRETTY_NAME"]
-	if name == "" {
-		name = strings.TrimSpace(values["NAME"] + " " + values["VERSION"])
-	}
+	name := cmp.Or(values["PRETTY_NAME"], strings.TrimSpace(values["NAME"]+" "+values["VERSION"]))
 	return snapshot.Text(name, snapshot.MaxNameBytes)
 }
 
@@ -231,12 +223,9 @@ func (r *reader) interfaces() {
 // virtual reports whether an interface belongs to containers or virtual machines. A node
 // may have hundreds of them, and cannot be reached there.
 func virtual(name string) bool {
-	for _, prefix := range []string{"docker", "veth", "br-", "virbr", "vnet", "cni", "flannel", "cali", "lxc", "lxdbr", "podman", "tap", "kube-", "nodelocaldns"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	prefixes := []string{"docker", "veth", "br-", "virbr", "vnet", "cni", "flannel", "cali", "lxc", "lxdbr", "podman",
+		"tap", "kube-", "nodelocaldns"}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 func addresses(i *net.Interface) []string {

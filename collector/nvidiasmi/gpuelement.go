@@ -12,8 +12,8 @@ type gpuElement struct {
 	throttle  []string            // reasons that are active
 	procs     []map[string]string // leaves of each process
 	migs      []map[string]string // leaves of each MIG device
-	inProc    bool
-	inMIG     bool
+	inProc    bool                // the last process that began is among procs
+	inMIG     bool                // the last MIG device that began is among migs
 	moreProcs int
 	// processes is the text in place of a list of processes. listed is true after the
 	// start of the element.
@@ -89,16 +89,6 @@ func (b *gpuElement) begin(path []byte) {
 	}
 }
 
-// end is called at the end of an element.
-func (b *gpuElement) end(path []byte) {
-	switch string(path) {
-	case "processes/process_info":
-		b.inProc = false
-	case "mig_devices/mig_device":
-		b.inMIG = false
-	}
-}
-
 // leaf stores the text of an element without children.
 func (b *gpuElement) leaf(path, text []byte) {
 	if rest, ok := bytes.CutPrefix(path, []byte("processes")); ok && (len(rest) == 0 || rest[0] == '/') {
@@ -110,7 +100,7 @@ func (b *gpuElement) leaf(path, text []byte) {
 		return
 	}
 	if name, ok := bytes.CutPrefix(path, []byte("mig_devices/mig_device/")); ok {
-		if b.inMIG && wantedOfMIG(name) {
+		if b.inMIG {
 			b.migs[len(b.migs)-1][string(name)] = unescape(text)
 		}
 		return
@@ -168,15 +158,6 @@ func (b *gpuElement) processLeaf(rest, text []byte) {
 func wantedOfProcess(leaf []byte) bool {
 	switch string(leaf) {
 	case "pid", "type", "process_name", "used_memory", "gpu_instance_id", "compute_instance_id":
-		return true
-	}
-	return false
-}
-
-func wantedOfMIG(leaf []byte) bool {
-	switch string(leaf) {
-	case "index", "uuid", "gpu_instance_id", "compute_instance_id", "fb_memory_usage/total", "fb_memory_usage/used",
-		"shared_fb_memory_usage/total", "shared_fb_memory_usage/used":
 		return true
 	}
 	return false

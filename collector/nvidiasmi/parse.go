@@ -323,7 +323,6 @@ func (p *parser) close(t token) {
 		if !f.parent {
 			p.cur.leaf(p.path, p.text(f, t))
 		}
-		p.cur.end(p.path)
 		p.path = p.path[:f.path]
 	}
 }

@@ -1,17 +1,16 @@
 package node
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"gpuboard/collector"
 )
 
 // maxLogBytes is the size from which the log is renamed when a loop starts.
@@ -49,19 +48,13 @@ func start(flags []string, logPath string) (pid int, logged int64, err error) {
 	return pid, logged, nil
 }
 
-// stat returns the fields of /proc/PID/stat behind the name: field 3 of proc(5) is the first.
-func stat(pid int) ([]string, error) {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	return strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:])), err
-}
-
 // startTime is when a process began, in ticks since boot; "" where there is no /proc.
 func startTime(pid int) string {
-	fields, _ := stat(pid)
-	if len(fields) < 20 {
+	_, started, ok := collector.ProcStat("/proc", pid)
+	if !ok {
 		return ""
 	}
-	return fields[19]
+	return strconv.FormatUint(started, 10)
 }
 
 // alive reports whether a process exists and is not a zombie.
@@ -69,8 +62,8 @@ func alive(pid int) bool {
 	if pid <= 1 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
 	}
-	fields, err := stat(pid)
-	return !errors.Is(err, fs.ErrNotExist) && (len(fields) == 0 || fields[0] != "Z")
+	state, _, ok := collector.ProcStat("/proc", pid)
+	return !ok || state != 'Z'
 }
 
 // unit is the systemd unit whose main process this one is; "" for none. A loop that check started

@@ -240,11 +240,10 @@ func (l *hostList) json(text []byte) error {
 func (l *hostList) config(from string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n# Hosts, from %s. More can be said of each:\n#    title: Vision box\n#    group: rack 4\n#    owner: vision\n#    note: no overnight jobs\n", snapshot.Text(from, 80))
-	if len(l.hosts) > 0 {
-		b.WriteString("hosts:\n")
-	} else {
-		b.WriteString("#hosts:\n")
+	if len(l.hosts) == 0 {
+		b.WriteString("#")
 	}
+	b.WriteString("hosts:\n")
 	for _, h := range l.hosts {
 		fmt.Fprintf(&b, "  - name: %s\n", config.Quote(h.name))
 		if title := l.titles[h.name]; title != "" {

@@ -80,8 +80,7 @@ func (v *validator) add(code, format string, args ...any) {
 	}
 	p := Problem{Code: code, Message: fmt.Sprintf(format, args...)}
 	if v.gpu != nil {
-		index := *v.gpu
-		p.GPU = &index
+		p.GPU = new(*v.gpu)
 	}
 	v.found = append(v.found, p)
 }

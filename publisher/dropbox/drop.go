@@ -134,12 +134,9 @@ func (s *session) Filecmd(r *sftp.Request) error {
 	if u := s.temps[name]; u != nil && !u.isClosed() {
 		return sftp.ErrSSHFxFailure // the SFTP library keeps its handle
 	}
-	err := s.root.Remove(name)
-	if err == nil {
-		delete(s.temps, name)
-	}
-	switch {
+	switch err := s.root.Remove(name); {
 	case err == nil:
+		delete(s.temps, name)
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return os.ErrNotExist
@@ -256,11 +253,7 @@ func (u *upload) Close() error {
 		return nil
 	}
 	u.closed = true
-	err := u.file.Sync()
-	if closeErr := u.file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil || u.failed {
+	if err := errors.Join(u.file.Sync(), u.file.Close()); err != nil || u.failed {
 		return sftp.ErrSSHFxFailure
 	}
 	u.whole = true

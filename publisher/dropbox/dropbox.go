@@ -8,6 +8,7 @@
 package dropbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,17 +101,11 @@ func Serve(ctx context.Context, o Options) error {
 }
 
 func newServer(o Options) (*server, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Listen = cmp.Or(o.Listen, "127.0.0.1:2222")
+	o.Limits = cmp.Or(o.Limits, DefaultLimits())
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:2222"
-	}
-	if o.Limits == (Limits{}) {
-		o.Limits = DefaultLimits()
 	}
 	s := &server{opts: o, log: o.Log}
 	s.limiter = newLimiter(o.Limits, o.Now)
