@@ -30,7 +30,8 @@ func checkForgedNames(procRoot string, s *snapshot.Snapshot) {
 			}
 			g.ProcessesUnknown = "the name of a process holds a part of nvidia-smi's output"
 			s.Errors = append(s.Errors, snapshot.Problem{Code: "smi:process-name", GPU: new(g.Index),
-				Message: fmt.Sprintf("pid %d on GPU %d is named like a part of nvidia-smi's output: its other processes are unknown", p.PID, g.Index)})
+				Message: fmt.Sprintf("pid %d on GPU %d is named like a part of nvidia-smi's output: its other processes are unknown",
+					p.PID, g.Index)})
 		}
 	}
 }

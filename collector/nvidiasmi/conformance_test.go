@@ -356,7 +356,7 @@ func checkSane(t *testing.T, r Reading) {
 		inside("total", g.MemoryTotal, 0, maxMemory)
 		inside("utilization", g.UtilizationGPU, 0, 100)
 		inside("memory utilization", g.UtilizationMemory, 0, 100)
-		inside("fan", g.Fan, 0, maxFan)
+		inside("fan", g.Fan, 0, snapshot.MaxFan)
 		inside("temperature", g.Temperature, minCelsius, maxCelsius)
 		inside("power", g.PowerDraw, 0, maxWatts)
 		inside("limit", g.PowerLimit, 0, maxWatts)

@@ -12,16 +12,14 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// Limits of values. A value outside them is shown as unknown, and reported.
+// Limits of values, narrower than those of package snapshot. A value outside them is shown
+// as unknown, and reported.
 const (
 	maxMemory  = 1 << 24 // MiB: 16 TiB
 	maxCelsius = 250
 	minCelsius = -60
 	maxWatts   = 20000
 	maxMHz     = 20000
-	maxPercent = 100
-	maxLanes   = 64  // twice the maximum of PCIe
-	maxFan     = 250 // percent of the rated speed, which a fan may exceed
 	maxCount   = 1 << 50
 	maxPages   = 1 << 19
 	maxPID     = 1 << 30
@@ -103,8 +101,8 @@ func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 	text := func(shape, path string) string { return p.word(index, shape, path, b.leaves[path]) }
 	g := snapshot.GPU{
 		Index: index, UUID: text("uuid", "uuid"), PCIBusID: text("pci_bus_id", "pci/pci_bus_id"), Name: text("name", "product_name"),
-		UtilizationGPU:    p.integer(index, b, "utilization/gpu_util", 0, maxPercent),
-		UtilizationMemory: p.integer(index, b, "utilization/memory_util", 0, maxPercent),
+		UtilizationGPU:    p.integer(index, b, "utilization/gpu_util", 0, snapshot.MaxPercent),
+		UtilizationMemory: p.integer(index, b, "utilization/memory_util", 0, snapshot.MaxPercent),
 		Temperature:       p.integer(index, b, "temperature/gpu_temp", minCelsius, maxCelsius),
 		ClockSM:           p.integer(index, b, "clocks/sm_clock", 0, maxMHz),
 		ClockMemory:       p.integer(index, b, "clocks/mem_clock", 0, maxMHz),
@@ -115,9 +113,9 @@ func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 	if g.PCIBusID == "" {
 		g.PCIBusID = p.word(index, "pci_bus_id", "id", b.id)
 	}
-	g.Fan = p.integer(index, b, "fan_speed", 0, maxFan)
-	g.PCIeWidth = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/current_link_width", 0, maxLanes)
-	g.PCIeWidthMax = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/max_link_width", 0, maxLanes)
+	g.Fan = p.integer(index, b, "fan_speed", 0, snapshot.MaxFan)
+	g.PCIeWidth = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/current_link_width", 0, snapshot.MaxLanes)
+	g.PCIeWidthMax = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/max_link_width", 0, snapshot.MaxLanes)
 	p.memory(&g, b)
 	g.MemoryShared = integrated().MatchString(g.Name)
 	// From driver 535 the element is gpu_power_readings. From 570 there is an average and

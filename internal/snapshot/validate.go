@@ -10,9 +10,9 @@ import (
 const (
 	maxIndex   = 1 << 20
 	maxMiB     = 1 << 32 // 4 PiB
-	maxPercent = 100
-	maxLanes   = 64  // twice the maximum of PCIe
-	maxFan     = 250 // fans may be driven beyond their rating
+	MaxPercent = 100
+	MaxLanes   = 64  // twice the maximum of PCIe
+	MaxFan     = 250 // fans may be driven beyond their rating
 	minCelsius = -100
 	maxCelsius = 300
 	maxWatts   = 100_000
@@ -199,14 +199,14 @@ func (v *validator) device(g *GPU) {
 		v.add(BadRange, "memory_free_mib is %d of %d", *g.MemoryFree, *g.MemoryTotal)
 		g.MemoryFree = nil
 	}
-	within(v, &g.UtilizationGPU, 0, maxPercent, "utilization_gpu_percent")
-	within(v, &g.UtilizationMemory, 0, maxPercent, "utilization_memory_percent")
+	within(v, &g.UtilizationGPU, 0, MaxPercent, "utilization_gpu_percent")
+	within(v, &g.UtilizationMemory, 0, MaxPercent, "utilization_memory_percent")
 	within(v, &g.Temperature, minCelsius, maxCelsius, "temperature_celsius")
 	within(v, &g.PowerDraw, 0, maxWatts, "power_draw_watts")
 	within(v, &g.PowerLimit, 0, maxWatts, "power_limit_watts")
-	within(v, &g.Fan, 0, maxFan, "fan_percent")
-	within(v, &g.PCIeWidth, 0, maxLanes, "pcie_width")
-	within(v, &g.PCIeWidthMax, 0, maxLanes, "pcie_width_max")
+	within(v, &g.Fan, 0, MaxFan, "fan_percent")
+	within(v, &g.PCIeWidth, 0, MaxLanes, "pcie_width")
+	within(v, &g.PCIeWidthMax, 0, MaxLanes, "pcie_width_max")
 	within(v, &g.ClockSM, 0, maxMHz, "clock_sm_mhz")
 	within(v, &g.ClockMemory, 0, maxMHz, "clock_memory_mhz")
 	within(v, &g.RetiredPages, 0, maxIndex, "retired_pages")
