@@ -202,6 +202,11 @@ func TestSweepBoundsADrop(t *testing.T) {
 		for n := range maxSwept + 500 {
 			s.write(fmt.Sprint("gpu01/x", n), 0)
 		}
+		// Several have one time: the kernel's clock for files has a resolution of milliseconds.
+		newest, later := filepath.Join(s.data, "drop", "gpu01", fmt.Sprint("x", maxSwept+499)), time.Now().Add(time.Second)
+		if err := os.Chtimes(newest, later, later); err != nil {
+			t.Fatal(err)
+		}
 		l := s.sweep("gpu01", s.now)
 		if !l.More || !l.OverLimit() || l.Files != maxSwept || l.Removed < maxSwept-2 {
 			t.Errorf("%+v", l)
