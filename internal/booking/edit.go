@@ -47,27 +47,28 @@ func In(zone *time.Location) Zone { return Zone{Location: zone} }
 // ends included. Line, Col and Written are ignored. Conflicts are not looked for; see
 // [Conflicts].
 func Add(data []byte, zone Zone, bookings ...Booking) ([]byte, []Booking, error) {
+	r, err := editable(data, zone)
 	out := make([]Booking, 0, len(bookings))
 	for _, b := range bookings {
-		next, added, err := addOne(data, zone, b)
+		if err == nil {
+			data, r, b, err = r.addOne(b)
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("adding a booking: %w", err)
 		}
-		data, out = next, append(out, added)
+		out = append(out, b)
 	}
 	return data, out, nil
 }
 
-func addOne(data []byte, zone Zone, b Booking) ([]byte, Booking, error) {
+// addOne returns the new content, how it reads, and the booking in it.
+func (r *reading) addOne(b Booking) ([]byte, *reading, Booking, error) {
+	fail := func(err error) ([]byte, *reading, Booking, error) { return nil, nil, b, err }
 	if err := valid(&b); err != nil {
-		return nil, b, err
-	}
-	r, err := editable(data, zone)
-	if err != nil {
-		return nil, b, err
+		return fail(err)
 	}
 	if _, taken := r.ids[b.ID]; taken && b.ID != "" {
-		return nil, b, fmt.Errorf("%w: the id %s is taken", ErrInvalid, quote(b.ID))
+		return fail(fmt.Errorf("%w: the id %s is taken", ErrInvalid, quote(b.ID)))
 	}
 	if b.ID == "" {
 		written := b
@@ -75,17 +76,17 @@ func addOne(data []byte, zone Zone, b Booking) ([]byte, Booking, error) {
 		b.ID = r.newID(written)
 	}
 	if err := r.add(b); err != nil {
-		return nil, b, err
+		return fail(err)
 	}
-	next, err := r.pack()
+	next, after, err := r.pack()
 	if err != nil {
-		return nil, b, err
+		return fail(err)
 	}
-	added, removed := difference(r.cal.Bookings, read(r.name, next, r.zone, r.opts).cal.Bookings)
+	added, removed := difference(r.cal.Bookings, after.cal.Bookings)
 	if len(added) != 1 || len(removed) != 0 {
-		return nil, b, errReadBack
+		return fail(errReadBack)
 	}
-	return next, added[0], nil
+	return next, after, added[0], nil
 }
 
 // difference returns the bookings that a change added and removed; of equal ones the last.
@@ -181,7 +182,7 @@ func Release(data []byte, zone Zone, id string, at time.Time) ([]byte, Booking, 
 		return changeEnd(data, zone, id, at, at, "releasing")
 	}
 	r.remove(map[*hujson.Value]bool{f.entry: true})
-	next, err := r.pack()
+	next, _, err := r.pack()
 	if err != nil {
 		return nil, Booking{}, fmt.Errorf("releasing %s: %w", quote(id), err)
 	}
@@ -213,11 +214,10 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 	}
 	r.set(f.entry, "date", date)
 	r.set(f.entry, "id", f.ID)
-	next, err := r.pack()
+	next, after, err := r.pack()
 	if err != nil {
 		return fail(err)
 	}
-	after := read(r.name, next, r.zone, r.opts)
 	for _, b := range after.cal.Bookings {
 		if b.ID == f.ID && b.Until.Equal(want.Until) {
 			return next, b, nil
@@ -244,7 +244,7 @@ func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Bookin
 		return data, nil, nil
 	}
 	r.remove(gone)
-	next, err := r.pack()
+	next, _, err := r.pack()
 	if err != nil {
 		return nil, nil, fmt.Errorf("pruning bookings: %w", err)
 	}
@@ -270,10 +270,15 @@ func editable(data []byte, zone Zone) (*reading, error) {
 		r = read("comments.json", append(bytes.Clone(data), after...), zone.Location, Options{DayStarts: zone.DayStarts})
 	}
 	if r.cal.Broken {
-		return nil, fmt.Errorf("%w: %s: %s", ErrBroken, r.broken.Where(), r.broken.Message)
+		return nil, r.refused()
 	}
 	r.offsets = zone.Offsets
 	return r, nil
+}
+
+// refused is the error of a change to a broken file.
+func (r *reading) refused() error {
+	return fmt.Errorf("%w: %s: %s", ErrBroken, r.broken.Where(), r.broken.Message)
 }
 
 func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
@@ -296,7 +301,7 @@ func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
 		return r, f, nil
 	}
 	r.remove(map[*hujson.Value]bool{f.entry: true})
-	if data, err = r.pack(); err == nil {
+	if data, _, err = r.pack(); err == nil {
 		data, _, err = Add(data, zone, all...)
 	}
 	if err != nil {
@@ -305,21 +310,19 @@ func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
 	return lookup(data, zone, f.ID)
 }
 
-// pack returns the changed file, and checks that it is well-formed.
-func (r *reading) pack() ([]byte, error) {
+// pack returns the changed file and how it reads, and checks that it is well-formed.
+func (r *reading) pack() ([]byte, *reading, error) {
 	out, err := r.doc.pack()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(out) > MaxFileBytes {
-		return nil, fmt.Errorf("%w: the file would grow beyond %d KiB: prune old bookings first", ErrInvalid, MaxFileBytes>>10)
+		return nil, nil, fmt.Errorf("%w: the file would grow beyond %d KiB: prune old bookings first", ErrInvalid, MaxFileBytes>>10)
 	}
-	changed, err := decode(out)
-	if err == nil {
-		err = changed.parse()
+	after := read(r.name, out, r.zone, r.opts)
+	if after.cal.Broken {
+		return nil, nil, fmt.Errorf("checking the changed file: %s: %s", after.broken.Where(), after.broken.Message)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("checking the changed file: %w", err)
-	}
-	return out, nil
+	after.offsets = r.offsets
+	return out, after, nil
 }

@@ -140,15 +140,14 @@ func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
 // copy of the last good content, the error is a [*RestorableError]. nil data is a file
 // that does not exist.
 func (f *File) Intact(data []byte) error {
-	var err error
-	gone := blank(data)
-	if !gone {
-		if _, err = editable(data, Zone{}); err == nil {
-			return nil
-		}
-		if f.foreign() {
-			err = fmt.Errorf("%w: %s", ErrBroken, notQuoted)
-		}
+	r := read("comments.json", data, nil, Options{})
+	gone := r.doc != nil && r.doc.root == nil && !r.cal.Broken
+	if !gone && !r.cal.Broken {
+		return nil
+	}
+	err := r.refused()
+	if f.foreign() {
+		err = fmt.Errorf("%w: %s", ErrBroken, notQuoted)
 	}
 	path, good, _ := f.lastGood()
 	if gone {

@@ -88,7 +88,8 @@ func (e Entry) Booking() (b Booking, ok bool) {
 
 // changes returns the entries for a change of the file, but none for what went into the archive.
 func (f *File) changes(by By, before, after []byte) []Entry {
-	added, removed := difference(f.parse(before, Options{}).Bookings, f.parse(after, Options{}).Bookings)
+	read := func(data []byte) []Booking { return Parse(f.path, data, f.zone, Options{}).Bookings }
+	added, removed := difference(read(before), read(after))
 	var entries []Entry
 	for _, b := range added {
 		i := slices.IndexFunc(removed, func(r Booking) bool {
@@ -111,13 +112,6 @@ func (f *File) changes(by By, before, after []byte) []Entry {
 		}
 	}
 	return entries
-}
-
-func (f *File) parse(data []byte, opts Options) *Calendar {
-	if blank(data) {
-		return &Calendar{}
-	}
-	return Parse(f.path, data, f.zone, opts)
 }
 
 // openRecord opens the record to append to it, and renames a full one. The caller holds the lock.
