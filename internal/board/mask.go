@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"gpuboard/internal/booking"
 	"gpuboard/internal/snapshot"
 )
 
@@ -80,7 +81,7 @@ func (b *Board) Mask(p Privacy) *Board {
 // Name is how a person is called.
 func (p Privacy) Name(s string) string {
 	switch {
-	case s == "" || !p.MasksPeople():
+	case s == "" || s == booking.Unreadable || !p.MasksPeople():
 		return s
 	case p.Users == UsersInitials:
 		return initials(s)

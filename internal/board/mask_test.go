@@ -177,6 +177,9 @@ func TestMaskedBookingsAndProblems(t *testing.T) {
 	if list := b.Mask(masked).Bookings; len(list) != 1 || list[0].Host != "gpu01" || list[0].Name != masked.Name("eva") || !list[0].From.Equal(now) || list[0].Comment != "" {
 		t.Errorf("bookings %+v, want the one of a host of the board", list)
 	}
+	if name := masked.Name("?"); name != "?" {
+		t.Errorf("a booking that cannot be read is by %q", name)
+	}
 	// The id of a booking is made of its name, so that nobody may compare it with a guess.
 	b.Hosts[0].GPUs = []board.GPU{{Booking: &b.Bookings[1], Next: &b.Bookings[1], Others: b.Bookings[1:]}}
 	hidden := b.Mask(masked)

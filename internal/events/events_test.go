@@ -309,3 +309,16 @@ func TestUnknownUsersAreNotNamed(t *testing.T) {
 		t.Errorf("events %+v, want one of a GPU that nobody known has freed", found)
 	}
 }
+
+// A booking that cannot be read is nobody's, so there is nobody to tell.
+func TestBookingsThatCannotBeReadAreNoEvents(t *testing.T) {
+	for name, want := range map[string]int{"mira": 1, "?": 0} {
+		booked := func(b *board.Board, _ *board.Host, _ *board.GPU) {
+			b.Bookings = []board.Booking{{ID: "b1", Host: "atlas", GPUs: []int{0}, Name: name, From: start.Add(time.Second)}}
+		}
+		_, memory := Diff(Memory{}, scene(start, nil))
+		if found, _ := Diff(memory, scene(start.Add(time.Minute), booked)); len(found) != want {
+			t.Errorf("a booking of %q begins: %+v", name, found)
+		}
+	}
+}
