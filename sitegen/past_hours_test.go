@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/board"
+	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
@@ -70,5 +72,35 @@ func TestHoursOfFormerHostsAreForgotten(t *testing.T) {
 	}
 	if again := g.recall().Hours; len(again) != 1 || again["here"] == nil {
 		t.Errorf("remembered are %v", again)
+	}
+}
+
+// When a snapshot was first seen outlives the process: a host whose clock is wrong is old by it alone.
+func TestWhatWasSeenIsRemembered(t *testing.T) {
+	g, now := &Generator{opt: Options{State: t.TempDir()}}, time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	s := &snapshot.Snapshot{Host: "gpu01", Seq: 7, BootID: "aaaaaaaa-1111-4222-8333-444455556666"}
+	mem := g.recall()
+	mem.see("gpu01", &snapshot.Snapshot{Host: "gpu01", Seq: 6, BootID: s.BootID}, now.Add(-time.Minute))
+	mem.see("gpu01", s, now)
+	mem.keep("gpu01", &snapshot.Bundle{Host: "gpu01", BootID: s.BootID, Snapshot: s}, nil)
+	if err := g.remember(mem, now); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.recall().see("gpu01", s, now.Add(time.Hour)); !got.Equal(now) {
+		t.Errorf("it was first seen at %v, want %v", got, now)
+	}
+}
+
+// Days of a window are added up.
+func TestHoursOfDaysAreAddedUp(t *testing.T) {
+	from := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
+	var days []*dayPast
+	for i := range 3 {
+		day := history.HostTotal{Host: "gpu01", FreeHours: float64(i + 1), KnownHours: float64(10 * (i + 1))}
+		days = append(days, &dayPast{Start: from.AddDate(0, 0, i-1), Hosts: []history.HostTotal{day}})
+	}
+	w := window(days, from, from.AddDate(0, 0, 2), &board.Board{}, func(name string) string { return name }, nil)
+	if len(w.Hosts) != 1 || w.Hosts[0].FreeHours != 2+3 || w.Hosts[0].KnownHours != 20+30 {
+		t.Errorf("%+v, want 5 free of 50 known hours", w.Hosts)
 	}
 }

@@ -313,7 +313,7 @@ func TestSavingIsLimited(t *testing.T) {
 		}
 	}
 	w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "comment", "kept")
-	if w.Code != 429 || w.Header().Get("Retry-After") != "6" || c.file() != "" || !strings.Contains(w.Body.String(), `value="kept"`) {
+	if w.Code != 429 || w.Header().Get("Retry-After") != "6" || c.file() != "" || !strings.Contains(w.Body.String(), `value="kept"`) || !strings.Contains(w.Body.String(), "too many attempts") {
 		t.Errorf("one too many: %d, Retry-After %q\n%s", w.Code, w.Header().Get("Retry-After"), c.file())
 	}
 	if w := c.post("mira", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 429 {

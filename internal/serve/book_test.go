@@ -378,3 +378,33 @@ func TestTheFormSpeaksALanguage(t *testing.T) {
 		t.Errorf("in a language that the site has not:\n%s", body)
 	}
 }
+
+// TestTheFieldOfAMistakeIsMarked: an end that cannot be read is that of the field it was typed into.
+func TestTheFieldOfAMistakeIsMarked(t *testing.T) {
+	c := newCounter(t)
+	marked := func(page string) string {
+		m := regexp.MustCompile(`<input[^>]*name="([a-z]+)"[^>]*aria-invalid="true"`).FindStringSubmatch(page)
+		if m == nil {
+			return ""
+		}
+		return m[1]
+	}
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "2026/11/22"); w.Code != 422 || marked(w.Body.String()) != "until" {
+		t.Errorf("%d, marked is %q", w.Code, marked(w.Body.String()))
+	}
+	c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d")
+	w := c.post("eva", "/book/?at=atlas:0", "action", "extend", "id", c.bookings()[0].ID, "end", "2026/11/22")
+	if got := marked(w.Body.String()); w.Code != 422 || got == "until" {
+		t.Errorf("%d, marked is %q, and the end of the other form was not sent", w.Code, got)
+	}
+}
+
+// TestABookingWithoutAnEndIsExtended: the way back is the word for no end.
+func TestABookingWithoutAnEndIsExtended(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, `{"atlas": {"0": {"name": "eva", "date": "never", "id": "open"}}}`)
+	w := c.post("eva", "/book/?at=atlas:0", "action", "extend", "id", "open", "end", "2026-12-01")
+	if to := w.Header().Get("Location"); w.Code != 303 || !strings.Contains(to, "end=never") {
+		t.Errorf("%d %q\n%s", w.Code, to, w.Body)
+	}
+}

@@ -176,8 +176,30 @@ func TestABrokenFileIsLeftAlone(t *testing.T) {
 	if err := os.Mkdir(c.comments, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if w := c.open("mira", "/book/?at=atlas:0"); !strings.Contains(w.Body.String(), "bookings file has an error") || strings.Contains(w.Body.String(), filepath.Dir(c.comments)) {
-		t.Errorf("%d %s, want it to be said without a path of ours", w.Code, w.Body)
+	w = c.open("mira", "/book/?at=atlas:0")
+	body := w.Body.String()
+	if !strings.Contains(body, "bookings file has an error") || strings.Contains(body, filepath.Dir(c.comments)) {
+		t.Errorf("%d %s, want it to be said without a path of ours", w.Code, body)
+	}
+	if !strings.Contains(body, "the bookings cannot be read") || strings.Contains(body, "comments.json: the bookings cannot be read") {
+		t.Errorf("%s, want the problem without a place, as it has no line", body)
+	}
+}
+
+// TestADamagedBoard: the form cannot say what can be booked.
+func TestADamagedBoard(t *testing.T) {
+	for _, damaged := range []string{"", "{", `{"schema_version": 1, "hosts": 7}`} {
+		c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
+			if err := os.WriteFile(filepath.Join(o.Site, "api", "v1", "board.json"), []byte(damaged), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if w := c.open("eva", "/book/"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "there is no board yet") {
+			t.Errorf("the form over the board %q: %d\n%s", damaged, w.Code, w.Body)
+		}
+		if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != http.StatusServiceUnavailable || c.file() != "" {
+			t.Errorf("booking over the board %q: %d, the file is %q", damaged, w.Code, c.file())
+		}
 	}
 }
 

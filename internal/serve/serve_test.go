@@ -59,8 +59,10 @@ func TestWhatIsServed(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "passwd.txt")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"empty", "odd/index.html"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, tt := range []struct {
 		target string
@@ -89,6 +91,7 @@ func TestWhatIsServed(t *testing.T) {
 		{"/states/nobody/?term=true", 404, ""},
 		{"/nothing", 404, ""},
 		{"/empty/", 404, ""},
+		{"/odd/", 404, ""},
 		{"/hosts/", 404, ""},
 		{"/.tmp-index.html-1", 404, ""},
 		{"/secret.key", 404, ""},

@@ -117,6 +117,9 @@ func TestBookSeveral(t *testing.T) {
 			t.Errorf("%s %s: %d\n%s", tt.field, tt.value, code, page)
 		}
 	}
+	if code, page := ask("gpus", "256", "until", "1d"); code != 200 || strings.Contains(page, "Enter how many GPUs, ") {
+		t.Errorf("as many as may be asked for: %d\n%s", code, page)
+	}
 	if _, page := ask("gpus", "1", "memory", "40", "until", "1d"); !strings.Contains(page, "<h2 id=\"_offer\">atlas 0</h2>") {
 		t.Errorf("with 40 GB:\n%s", page)
 	}
@@ -330,6 +333,29 @@ func TestFieldsFromTheAddress(t *testing.T) {
 		}
 		if len(c.bookings()) > 0 {
 			t.Fatal("looking at the form booked")
+		}
+	}
+}
+
+// TestAsManyPlacesAsMayBe: a form is of 256 GPUs at most.
+func TestAsManyPlacesAsMayBe(t *testing.T) {
+	var hosts []string
+	for i := range 257 {
+		hosts = append(hosts, fmt.Sprintf(`{"name": "gpu%d", "gpus": [{"index": 0, "uuid": "GPU-%08d", "name": "H100", "state": "free"}]}`, i, i))
+	}
+	all := `{"schema_version": 1, "generated_at": "2026-11-20T09:59:40Z", "hosts": [` + strings.Join(hosts, ",") + `]}`
+	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
+		if err := os.WriteFile(filepath.Join(o.Site, "api", "v1", "board.json"), []byte(all), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for n, code := range map[int]int{256: 200, 257: 404} {
+		places := url.Values{}
+		for i := range n {
+			places.Add("at", fmt.Sprintf("gpu%d:0", i))
+		}
+		if w := c.open("eva", "/book/?"+places.Encode()); w.Code != code {
+			t.Errorf("%d GPUs: %d, want %d", n, w.Code, code)
 		}
 	}
 }

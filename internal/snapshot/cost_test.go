@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestListsOfNothing: what is small to send and large to keep is refused before it is read.
@@ -17,6 +18,9 @@ func TestListsOfNothing(t *testing.T) {
 	}
 	if err := Bounded([]byte(`{"n":"` + strings.Repeat("{null", 1000) + `","columns":[[null` + strings.Repeat(",null", 1000) + `]]}`)); err != nil {
 		t.Errorf("a text and a column: %v", err)
+	}
+	if err := Bounded([]byte(`{"n":"\"` + strings.Repeat("{null", 1000) + `"}`)); err != nil {
+		t.Errorf("a text that begins with a quote: %v", err)
 	}
 }
 
@@ -45,5 +49,14 @@ func TestAllThatANodeMayHaveIsRead(t *testing.T) {
 	}
 	if got, err := DecodeBundle(bytes.NewReader(data)); err != nil || len(got.Snapshot.Processes) != MaxProcesses {
 		t.Errorf("a full node is refused: %v", err)
+	}
+}
+
+// TestASampleWithoutATimeIsNotWritten: a reader would refuse all of the file.
+func TestASampleWithoutATimeIsNotWritten(t *testing.T) {
+	b := fleetBundle(1, 2)
+	b.Samples[1].At = time.Time{}
+	if data, err := EncodeSamples(b.Samples); err == nil {
+		t.Errorf("%s", data)
 	}
 }

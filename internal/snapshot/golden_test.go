@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 )
@@ -133,6 +134,36 @@ func TestParseHost(t *testing.T) {
 	for _, in := range []string{"", ".", "..", "a..b", "a.", ".a", "-a", "a-", "a_b", "a/b", `a\b`, "a b", "a\x00", "ä", "x.json", "x.HTML", "x.gz", "x.ics", "x.txt", "a\n", "\u212a", "gpu\u017f"} {
 		if got, err := ParseHost(in); err == nil {
 			t.Errorf("ParseHost(%q) = %q, want an error", in, got)
+		}
+	}
+}
+
+// TestShortHours: an hour of one sample is read; one of none, or with an empty line at its end, is refused.
+func TestShortHours(t *testing.T) {
+	b := fleetBundle(1, 1)
+	data, err := EncodeHour(&Hour{Host: b.Host, BootID: b.BootID, Start: time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC), Samples: b.Samples})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := DecodeHour(bytes.NewReader(data)); err != nil || len(h.Samples) != 1 {
+		t.Errorf("one sample: %v", err)
+	}
+	head, lines, _ := bytes.Cut(unzipped(t, data), []byte("\n"))
+	forgeHour := func(count string, content []byte) []byte {
+		forged := bytes.Replace(head, []byte(checksum(lines)), []byte(checksum(content)), 1)
+		forged = bytes.Replace(forged, []byte(`"count":1`), []byte(`"count":`+count), 1)
+		return zipped(slices.Concat(forged, []byte("\n"), content))
+	}
+	if _, err := DecodeHour(bytes.NewReader(forgeHour("1", lines))); err != nil {
+		t.Fatalf("the same anew: %v", err)
+	}
+	for name, forged := range map[string][]byte{
+		"no samples":         forgeHour("0", []byte("[]\n")),
+		"an empty line":      forgeHour("1", slices.Concat(lines, []byte("\n"))),
+		"one byte of a line": forgeHour("1", slices.Concat(lines, []byte("["))),
+	} {
+		if _, err := DecodeHour(bytes.NewReader(forged)); CodeOf(err) != BadParse {
+			t.Errorf("%s: %v, want %s", name, err, BadParse)
 		}
 	}
 }
