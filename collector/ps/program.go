@@ -71,7 +71,7 @@ func FirstWord(title string) string {
 	return safe(base(word))
 }
 
-// wordEnd returns the end of the first word of a title: white space, a control character, or
+// wordEnd returns the end of the first word of a title: white space, a character that is not seen, or
 // a sign after which programs write what they work on. Two colons are part of a name: ray::train.
 func wordEnd(line string) int {
 	for i := 0; i < len(line); {
@@ -79,7 +79,7 @@ func wordEnd(line string) int {
 		switch {
 		case strings.HasPrefix(line[i:], "::"):
 			size = 2
-		case unicode.IsSpace(r), unicode.IsControl(r), strings.ContainsRune(`:(,;|#[{"'`, r):
+		case unicode.IsSpace(r), !unicode.IsGraphic(r), strings.ContainsRune(":(,;|#[{\"'`", r):
 			return i
 		}
 		i += size

@@ -163,7 +163,8 @@ func TestTitleInArgv0(t *testing.T) {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
-	ends := ",;|#[{\"'( \t\n\v\f\r\x01\x1b\x1c\x7f\u0085\u00a0\u1680\u2003\u2028\u202f\u205f\u3000"
+	ends := ",;|#[{\"'`( \t\n\v\f\r\x01\x1b\x1c\x7f\u0085\u00a0\u1680\u2003\u2028\u202f\u205f\u3000" +
+		"\u00ad\u180e\u200b\u200e\u2060\ufeff"
 	for _, end := range ends {
 		line := "trainer" + string(end) + "CANARY"
 		if got := Program(cmdline(line)); got != "trainer" {
