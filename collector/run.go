@@ -150,7 +150,7 @@ func resolve(name string) (string, error) {
 		if _, err := exec.LookPath(full); err != nil || !filepath.IsAbs(dir) {
 			continue
 		}
-		if safe(dir) {
+		if safe(dir) && safe(full) {
 			return full, nil
 		}
 		skipped += fmt.Sprintf("; %s is skipped, because others can replace it", full)
@@ -158,11 +158,12 @@ func resolve(name string) (string, error) {
 	return "", fmt.Errorf("finding %s: not in PATH and not in %s%s", name, strings.Join(programDirs(), ", "), skipped)
 }
 
-// safe reports whether only root and this account can replace a program in a directory.
-func safe(dir string) bool {
-	dir, err := filepath.EvalSymlinks(dir)
-	for ; err == nil; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
+// safe reports whether only root and this account can replace a program or a directory, with all directories
+// above. In a sticky directory, such as /tmp, others can add files but not replace those of root.
+func safe(path string) bool {
+	path, err := filepath.EvalSymlinks(path)
+	for ; err == nil; path = filepath.Dir(path) {
+		info, err := os.Stat(path)
 		if err != nil {
 			return false
 		}
@@ -171,7 +172,7 @@ func safe(dir string) bool {
 		if !ok || shared || stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
 			return false
 		}
-		if dir == filepath.Dir(dir) {
+		if path == filepath.Dir(path) {
 			return true
 		}
 	}

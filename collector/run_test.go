@@ -3,6 +3,7 @@ package collector
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -234,5 +235,58 @@ func TestProgramsOfOthers(t *testing.T) {
 				t.Errorf("below a directory of another account: %q", got)
 			}
 		}
+	}
+}
+
+// TestAProgramThatOthersCanReplace: it is not looked for by name, whatever its directory is.
+func TestAProgramThatOthersCanReplace(t *testing.T) {
+	const name = "gpuboard-test-program"
+	write := func(dir string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := func(target string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	open := t.TempDir()
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		path  string
+		found bool
+	}{
+		"a file that others can write":     {write(t.TempDir(), 0o757), false},
+		"a link to a file of this account": {link(write(t.TempDir(), 0o755)), true},
+		"a link to what others can write":  {link(write(t.TempDir(), 0o775)), false},
+		"a link to where others can write": {link(write(open, 0o755)), false},
+	} {
+		t.Setenv("PATH", filepath.Dir(c.path))
+		if got, err := resolve(name); (err == nil) != c.found || c.found && got != c.path {
+			t.Errorf("%s: %q, %v", what, got, err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+
+	shared := t.TempDir()
+	path := write(shared, 0o755)
+	if err := errors.Join(os.Chown(path, 4242, -1), os.Chmod(shared, 0o777|os.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", shared)
+	if got, err := resolve(name); err == nil {
+		t.Errorf("another account's file in a sticky directory: %q", got)
 	}
 }
