@@ -123,7 +123,7 @@ func clearReadings(g *snapshot.GPU) {
 // recoveryAction matches what nvidia-smi and NVML call the actions after which a GPU can
 // be used again: Reset, GPU Reset, NODE_REBOOT, Drain P2P, Drain and Reset.
 var recoveryAction = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)^(?:drain[ _](?:p2p[ _])?and[ _])?(?:(?:gpu|bus|node|system)[ _])*(?:reset|reboot)(?:[ _]bus)?$|^drain[ _]p2p$`)
+	return regexp.MustCompile(`(?i)^(?:drain[ _](?:p2p[ _])?and[ _])?(?:(?:gpu|bus|node|system)[ _])*(?:reset|reboot)(?:[ _]bus)?(?:[ _]required)?$|^drain[ _]p2p$`)
 })
 
 var (

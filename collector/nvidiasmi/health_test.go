@@ -40,6 +40,7 @@ func TestMemoryErrors(t *testing.T) {
 		{"a page alone", ecc(0, 0, "") + page, snapshot.HealthOK, "", ""},
 		{"errors, and a repair", ecc(1, 1, "<channel_repair_pending>Yes</channel_repair_pending>"), snapshot.HealthError, "gpu:error", "1 uncorrectable memory errors, and a repair waits for the next reset"},
 		{"errors, and an action", ecc(1, 1, "") + "<gpu_recovery_action>Reset</gpu_recovery_action>", snapshot.HealthError, "gpu:error", "recovery action: Reset"},
+		{"an action, in other words", "<gpu_recovery_action>Reset Required</gpu_recovery_action>", snapshot.HealthError, "gpu:error", "recovery action: Reset Required"},
 		{"an action that nobody knows", "<gpu_recovery_action>Observe</gpu_recovery_action>", snapshot.HealthOK, "smi:unknown-token", ""},
 		{"the fan", "<fan_speed>ERR!</fan_speed>", snapshot.HealthOK, "gpu:fan", ""},
 		{"the fan, in other words", "<fan_speed>[Unknown Error]</fan_speed>", snapshot.HealthOK, "gpu:fan", ""},
