@@ -146,7 +146,7 @@ func (b *Board) BookingsByHost() map[string][]*Booking {
 func (m *merger) strayBookings(b *Board) []snapshot.Problem {
 	fleet := b.Fleet()
 	for name := range fleet.Hosts {
-		if !m.full[name] {
+		if snap := m.listed[name].snap; snap == nil || !snap.GPUsComplete {
 			fleet.Hosts[name] = booking.KnownHost{}
 		}
 	}

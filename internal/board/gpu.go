@@ -2,6 +2,7 @@ package board
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -122,6 +123,13 @@ func (m *merger) use(g *GPU) use {
 	return u
 }
 
+// superchip matches GPUs that have memory of their own and can use that of their Grace processor as well.
+var superchip = regexp.MustCompile(`(?i)\bG[BH][2-9]00\b`)
+
+// usesNodeMemory reports whether what a program holds may be in the memory of the node, so that little
+// memory in use proves nothing.
+func usesNodeMemory(g *GPU) bool { return g.MemoryShared || superchip.MatchString(g.Name) }
+
 // readable reports whether readings of memory can be true.
 func readable(used, total *int64) bool {
 	return used != nil && total != nil && *used >= 0 && *used <= *total && *total > 0
@@ -157,7 +165,7 @@ func (m *merger) state(g *GPU, active []*booking.Booking) (State, string) {
 		return Stuck, ReasonDead
 	case u.large && u.known && !u.owned && !u.busy:
 		return Stuck, ReasonUnowned
-	case u.small && (u.known || u.idle && !g.MemoryShared):
+	case u.small && (u.known || u.idle && !usesNodeMemory(g)):
 		return unused, ""
 	case u.busy:
 		return used, ReasonUtilization

@@ -58,11 +58,6 @@ func (m *merger) follow(h *Host, places []place) {
 			m.moved = append(m.moved, movedProblem(m.Calendar.File, b, p))
 		}
 	}
-	m.here, m.schedules = map[string][]*booking.Booking{}, map[string]*schedule{}
-	for _, b := range m.byHost[h.Name] {
-		place := b.Target.String()
-		m.here[place] = append(m.here[place], b)
-	}
 }
 
 // followRepeated lets a booking of a UUID that several GPUs have hold each of them.

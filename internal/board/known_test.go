@@ -86,6 +86,8 @@ func (f facts) gpu() snapshot.GPU {
 		g.MemoryShared, g.MemoryUsed = true, new(int64(20000))
 	case "the node's, unknown":
 		g.MemoryShared, g.MemoryUsed, g.MemoryTotal = true, nil, nil
+	case "small, beside the node's":
+		g.Name = "NVIDIA GH200 480GB"
 	}
 	if g.UtilizationGPU = nil; f.utilization >= 0 {
 		g.UtilizationGPU = new(f.utilization)
@@ -101,7 +103,8 @@ func allFacts(f func(facts)) {
 			for _, bookMaint := range bools {
 				for _, health := range []snapshot.Health{snapshot.HealthOK, snapshot.HealthLost, snapshot.HealthError, snapshot.HealthUnknown, ""} {
 					for _, booker := range []string{"", "eva"} {
-						for _, memory := range []string{"unknown", "small", "large", "negative", "beyond the total", "of nothing", "without a total", "the node's", "the node's, unknown"} {
+						for _, memory := range []string{"unknown", "small", "large", "negative", "beyond the total", "of nothing", "without a total", "the node's", "the node's, unknown",
+							"small, beside the node's"} {
 							for procs := range casts() {
 								for _, utilization := range []int{-1, 0, 4, 5, 96} {
 									f(facts{fresh, invMaint, bookMaint, health, booker, memory, procs, utilization})
@@ -129,7 +132,7 @@ func TestEveryCombination(t *testing.T) {
 		return slices.ContainsFunc(known[f.procs].users, func(u string) bool { return u != "" && u != f.booker })
 	}
 	// "Where memory is the node's own, processes must be known."
-	ofNode := map[string]bool{"the node's": true, "the node's, unknown": true}
+	ofNode := map[string]bool{"the node's": true, "the node's, unknown": true, "small, beside the node's": true}
 	// "memory known and small, and either its processes are known and none computes,
 	// or its utilization is known and below 5 %"
 	notUsed := func(f facts) bool {

@@ -21,11 +21,16 @@ import (
 // The second result is what to hand to the next call as Input.Marks.
 func Merge(in Input) (*Board, Marks) {
 	m := newMerger(in)
-	var hosts []Host
-	for _, inv := range in.Hosts {
-		hosts = append(hosts, m.host(inv))
+	hosts := make([]Host, len(in.Hosts))
+	for i, inv := range in.Hosts {
+		hosts[i] = m.host(inv)
 	}
-	m.countOnce(hosts)
+	newest := m.newest(hosts)
+	m.shareBookings(newest)
+	for i, inv := range in.Hosts {
+		m.rows(&hosts[i], inv)
+	}
+	m.countOnce(hosts, newest)
 	for i := range hosts {
 		m.remember(&hosts[i])
 	}
@@ -70,7 +75,7 @@ type merger struct {
 	more   bool                          // it has more than maxPeople
 	known  map[string][]Mark             // what is remembered of GPUs, by host, in order of index
 	cards  map[string]map[string]*place  // by host and UUID, of slices too
-	full   map[string]bool               // hosts whose driver answered in full
+	listed map[string]listing            // by host; none for one of which nothing is known
 	moved  []snapshot.Problem
 	next   Marks
 
@@ -80,7 +85,7 @@ type merger struct {
 
 func newMerger(in Input) *merger {
 	m := &merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent, byHost: map[string][]*booking.Booking{},
-		known: map[string][]Mark{}, cards: map[string]map[string]*place{}, full: map[string]bool{},
+		known: map[string][]Mark{}, cards: map[string]map[string]*place{}, listed: map[string]listing{},
 		next: Marks{GPUs: map[string]Mark{}, Bookings: map[string]string{}}}
 	m.Now = in.Now.Round(0) // the time of day, without the process's own monotonic reading
 	if m.Calendar == nil {
@@ -109,7 +114,13 @@ func newMerger(in Input) *merger {
 	return m
 }
 
-// host makes one card.
+// A listing is what is known of a host's GPUs.
+type listing struct {
+	snap   *snapshot.Snapshot
+	places []place
+}
+
+// host makes one card without its rows, and finds the places of these.
 func (m *merger) host(inv inventory.Host) Host {
 	h := Host{
 		Name: inv.Name, Title: inv.Title, Group: inv.Group, Owner: inv.Owner, Note: inv.Note,
@@ -140,25 +151,34 @@ func (m *merger) host(inv inventory.Host) Host {
 	h.Driver, h.CUDA = snap.DriverVersion, snap.CUDAVersion
 	h.Problems = append(h.Problems, snap.Errors...)
 
-	m.onHost, m.more = map[string]bool{}, false
 	if h.fresh() {
 		h.Node = snap.Node
 	}
 	if h.State != Never {
-		m.rows(&h, inv, snap)
+		places := m.places(inv, snap)
+		m.listed[h.Name] = listing{snap, places}
+		m.follow(&h, places)
 	}
 	return h
 }
 
 // rows makes the rows of a host, and says what is missing.
-func (m *merger) rows(h *Host, inv inventory.Host, snap *snapshot.Snapshot) {
+func (m *merger) rows(h *Host, inv inventory.Host) {
+	snap, places := m.listed[h.Name].snap, m.listed[h.Name].places
+	if snap == nil {
+		return
+	}
+	m.onHost, m.more = map[string]bool{}, false
+	m.here, m.schedules = map[string][]*booking.Booking{}, map[string]*schedule{}
+	for _, b := range m.byHost[h.Name] {
+		place := b.Target.String()
+		m.here[place] = append(m.here[place], b)
+	}
+
 	procs := map[int][]snapshot.Process{}
 	for _, p := range snap.Processes {
 		procs[p.GPU] = append(procs[p.GPU], p)
 	}
-	places := m.places(inv, snap)
-	m.full[h.Name] = snap.GPUsComplete
-	m.follow(h, places)
 	for i := range places {
 		p := &places[i]
 		var g GPU

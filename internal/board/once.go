@@ -1,6 +1,12 @@
 package board
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"gpuboard/internal/booking"
+)
 
 // A sighting is a card on a host.
 type sighting struct {
@@ -36,8 +42,9 @@ func (s sighting) newer(o sighting) bool {
 	return last.After(otherLast)
 }
 
-// countOnce leaves each card that several hosts list, after a migration or a clone, to the newest of them.
-func (m *merger) countOnce(hosts []Host) {
+// newest finds the host at which each card counts, by UUID, where several hosts list it after a migration or
+// a clone.
+func (m *merger) newest(hosts []Host) map[string]sighting {
 	newest := map[string]sighting{}
 	for i := range hosts {
 		for uuid, p := range m.cards[hosts[i].Name] {
@@ -46,7 +53,54 @@ func (m *merger) countOnce(hosts []Host) {
 			}
 		}
 	}
+	return newest
+}
 
+// shareBookings lets the bookings of a card under the name of another host hold it where it counts.
+func (m *merger) shareBookings(newest map[string]sighting) {
+	for _, host := range slices.Sorted(maps.Keys(m.cards)) {
+		left := map[string]*place{}
+		for uuid, p := range m.cards[host] {
+			if newest[uuid].host.Name != host {
+				left[uuid] = p
+			}
+		}
+		if len(left) == 0 {
+			continue
+		}
+
+		for _, b := range m.byHost[host] {
+			for _, uuid := range leftOf(b, left) {
+				to := newest[uuid].host.Name
+				held := *b
+				held.Target = booking.Target{UUID: uuid, Index: -1}
+				m.byHost[to] = append(m.byHost[to], &held)
+				sortByStart(m.byHost[to])
+			}
+		}
+	}
+}
+
+// leftOf returns which of the cards that a host has left to others a booking holds. Maintenance of the whole
+// host is not the card's.
+func leftOf(b *booking.Booking, left map[string]*place) (uuids []string) {
+	switch {
+	case !b.Target.All:
+		if left[b.Target.UUID] != nil {
+			uuids = append(uuids, b.Target.UUID)
+		}
+	case b.Kind != booking.Maintenance:
+		for uuid, p := range left {
+			if p.gpu.UUID == uuid {
+				uuids = append(uuids, uuid)
+			}
+		}
+	}
+	return uuids
+}
+
+// countOnce leaves each card to the host at which it counts.
+func (m *merger) countOnce(hosts []Host, newest map[string]sighting) {
 	said := map[[2]*Host]bool{}
 	for i := range hosts {
 		h, whole := &hosts[i], &GPU{}

@@ -135,6 +135,8 @@ func faces(b *board.Board) string {
 			word := h.Name + ":" + g.Label() + " " + string(g.State)
 			if g.CountedAt != "" {
 				word += " at " + g.CountedAt
+			} else if g.Booking != nil && g.State != board.Unknown {
+				word += " by " + g.Booking.Name
 			}
 			words = append(words, word)
 		}
@@ -218,6 +220,49 @@ func TestOneCardUnderTwoHosts(t *testing.T) {
 			if b, _ := board.Merge(in); faces(b) != c.want {
 				t.Errorf("%s, later: %s\nwant %s", c.name, faces(b), c.want)
 			}
+		}
+	}
+}
+
+// TestBookingsOfACardUnderTwoHosts: a card is held by the bookings under each of its names.
+func TestBookingsOfACardUnderTwoHosts(t *testing.T) {
+	gpu := func(uuid string, index int) booking.Target { return booking.Target{UUID: uuid, Index: index} }
+	for _, c := range []struct {
+		host   string
+		target booking.Target
+		kind   booking.Kind
+		want   string
+	}{
+		{"old", gpu("", 0), booking.Reserved, "new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
+		{"old", gpu("GPU-A", -1), booking.Reserved, "new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
+		{"old", gpu("", 1), booking.Reserved, "new:0 free, new:1 free, old:0 unknown at new, old:1 unknown"},
+		{"old", booking.Target{All: true}, booking.Reserved, "new:0 free, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
+		{"old", gpu("", 0), booking.Maintenance, "new:0 free, new:1 maintenance by eva, old:0 unknown at new, old:1 unknown"},
+		{"old", booking.Target{All: true}, booking.Maintenance, "new:0 free, new:1 free, old:0 unknown at new, old:1 maintenance by eva"},
+		{"new", gpu("", 0), booking.Reserved, "new:0 booked by eva, new:1 free, old:0 unknown at new, old:1 unknown"},
+		{"new", booking.Target{All: true}, booking.Reserved, "new:0 booked by eva, new:1 booked by eva, old:0 unknown at new, old:1 unknown"},
+	} {
+		bk := by("eva", c.kind)
+		bk.Host, bk.Target = c.host, c.target
+		in := board.Input{Now: now, Calendar: &booking.Calendar{Bookings: []booking.Booking{bk}}, Reports: map[string]board.Report{}}
+		for host, age := range map[string]time.Duration{"old": time.Hour, "new": time.Second} {
+			inv, report := hostWith(host, age, map[string]string{"old": "AB", "new": "CA"}[host])
+			in.Hosts, in.Reports[host] = append(in.Hosts, inv), report
+		}
+		b, _ := board.Merge(in)
+		held := 0
+		for i := range b.Hosts {
+			for g := range b.Hosts[i].Units() {
+				held += len(g.Bookers())
+			}
+		}
+		reserved := 0
+		for _, u := range b.Users {
+			reserved += u.Reserved
+		}
+		if got := faces(b); got != c.want || reserved != held || len(b.Bookings) != 1 {
+			t.Errorf("booked %s of %s for %s: %s\nwant %s; %d reserved, %d held, %d bookings",
+				c.target, c.host, c.kind, got, c.want, reserved, held, len(b.Bookings))
 		}
 	}
 }
