@@ -29,6 +29,7 @@ import (
 type whoCase struct {
 	name    string
 	p       snapshot.Process
+	hidden  bool  // the driver does not tell its processes
 	used    int64 // MiB
 	state   board.State
 	person  string // who uses it
@@ -53,29 +54,34 @@ func whoCases() []whoCase {
 		return with(p, func(p *snapshot.Process) { p.Container = "a1b2c3d4" })
 	}
 	gone := func(p snapshot.Process) snapshot.Process {
-		return with(p, func(p *snapshot.Process) { p.Alive = new(false) })
+		return with(p, func(p *snapshot.Process) {
+			p.Alive = new(false)
+			p.Children = []snapshot.Child{{PID: 71, User: "root"}, {PID: 72, User: "100998"}, {PID: 73, User: "lea"}}
+		})
 	}
 	return []whoCase{
-		{"compute", of("ada", 1001), full, board.Busy, "ada", "", ""},
-		{"both", with(of("bea", 1002), func(p *snapshot.Process) { p.Type = snapshot.ComputeGraphics }), full, board.Busy, "bea", "", ""},
-		{"a type of tomorrow", with(of("cem", 1003), func(p *snapshot.Process) { p.Type = "M" }), full, board.Busy, "cem", "", ""},
-		{"digits", of("20210015", 5012), full, board.Busy, "20210015", "", ""},
-		{"a person in a container", in(of("dora", 1004)), full, board.Busy, "dora", "", ""},
-		{"graphics", with(of("gdm", 120), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), 300, board.Free, "", "", ""},
-		{"graphics of a person", with(of("eva", 1005), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), 300, board.Free, "", "", ""},
-		{"mps", with(root, func(p *snapshot.Process) { p.Program = "nvidia-cuda-mps-server" }), 30, board.Free, "", "", ""},
-		{"dcgm", with(of("fay", 1006), func(p *snapshot.Process) { p.Program = "nv-hostengine" }), 30, board.Free, "", "", ""},
-		{"dead", gone(snapshot.Process{Type: snapshot.Compute, Program: "python3"}), full, board.Stuck, "", "", "unknown"},
-		{"zombie", gone(of("kai", 1007)), full, board.Stuck, "", "", "kai"},
-		{"zombie of root", gone(root), full, board.Stuck, "", "", "unknown (root)"},
-		{"root", root, full, board.Busy, "", "unknown (root)", ""},
-		{"root in a container", in(root), full, board.Busy, "", "unknown (root in container a1b2c3d4)", ""},
-		{"a mapped uid", in(of("100999", 100999)), full, board.Busy, "", "unknown (uid 100999 in container a1b2c3d4)", ""},
-		{"a bare uid", of("100999", 100999), full, board.Busy, "", "unknown (uid 100999)", ""},
-		{"a service account", of("ci", 1500), full, board.Busy, "", "unknown (ci)", ""},
-		{"a system account", of("munge", 998), full, board.Busy, "", "unknown (munge)", ""},
-		{"an older drop", snapshot.Process{User: "root", Type: snapshot.Compute, Program: "python3"}, full, board.Busy, "", "unknown (root)", ""},
-		{"nothing known", snapshot.Process{Type: snapshot.Compute}, full, board.Busy, "", "unknown", ""},
+		{name: "compute", p: of("ada", 1001), used: full, state: board.Busy, person: "ada"},
+		{name: "both", p: with(of("bea", 1002), func(p *snapshot.Process) { p.Type = snapshot.ComputeGraphics }), used: full, state: board.Busy, person: "bea"},
+		{name: "a type of tomorrow", p: with(of("cem", 1003), func(p *snapshot.Process) { p.Type = "M" }), used: full, state: board.Busy, person: "cem"},
+		{name: "digits", p: of("20210015", 5012), used: full, state: board.Busy, person: "20210015"},
+		{name: "a person in a container", p: in(of("dora", 1004)), used: full, state: board.Busy, person: "dora"},
+		{name: "graphics", p: with(of("gdm", 120), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), used: 300, state: board.Free},
+		{name: "graphics of a person", p: with(of("eva", 1005), func(p *snapshot.Process) { p.Type, p.Program = snapshot.Graphics, "Xorg" }), used: 300, state: board.Free},
+		{name: "mps", p: with(root, func(p *snapshot.Process) { p.Program = "nvidia-cuda-mps-server" }), used: 30, state: board.Free},
+		{name: "dcgm", p: with(of("fay", 1006), func(p *snapshot.Process) { p.Program = "nv-hostengine" }), used: 30, state: board.Free},
+		{name: "dead", p: gone(snapshot.Process{Type: snapshot.Compute, Program: "python3"}), used: full, state: board.Stuck, left: "unknown"},
+		{name: "zombie", p: gone(of("kai", 1007)), used: full, state: board.Stuck, left: "kai"},
+		{name: "zombie of root", p: gone(root), used: full, state: board.Stuck, left: "unknown (root)"},
+		{name: "root", p: root, used: full, state: board.Busy, unknown: "unknown (root)"},
+		{name: "root in a container", p: in(root), used: full, state: board.Busy, unknown: "unknown (root in container a1b2c3d4)"},
+		{name: "a mapped uid", p: in(of("100999", 100999)), used: full, state: board.Busy, unknown: "unknown (uid 100999 in container a1b2c3d4)"},
+		{name: "a bare uid", p: of("100999", 100999), used: full, state: board.Busy, unknown: "unknown (uid 100999)"},
+		{name: "a service account", p: of("ci", 1500), used: full, state: board.Busy, unknown: "unknown (ci)"},
+		{name: "a system account", p: of("munge", 998), used: full, state: board.Busy, unknown: "unknown (munge)"},
+		{name: "an older drop", p: snapshot.Process{User: "root", Type: snapshot.Compute, Program: "python3"}, used: full, state: board.Busy, unknown: "unknown (root)"},
+		{name: "nothing known", p: snapshot.Process{Type: snapshot.Compute}, used: full, state: board.Busy, unknown: "unknown"},
+		{name: "a name that ps has cut", p: of("averyver+", 1010), used: full, state: board.Busy, unknown: "unknown (averyver+)"},
+		{name: "processes not told", hidden: true, used: full, state: board.Busy, unknown: "unknown"},
 	}
 }
 
@@ -95,6 +101,9 @@ func whoBoard(cases []whoCase, now time.Time) (*board.Board, map[string]*snapsho
 		snap := &snapshot.Snapshot{
 			Host: c.host(), CollectedAt: snapshot.Time{Time: now}, IntervalSeconds: 20, GPUsComplete: true, Processes: []snapshot.Process{p},
 			GPUs: []snapshot.GPU{{UUID: fmt.Sprintf("GPU-%d", i), Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(c.used), UtilizationGPU: new(0)}},
+		}
+		if c.hidden {
+			snap.Processes, snap.GPUs[0].ProcessesUnknown = []snapshot.Process{}, "N/A"
 		}
 		snaps[c.host()] = snap
 		in.Hosts = append(in.Hosts, inventory.Host{Name: c.host()})
@@ -175,14 +184,38 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		if left != "" {
 			left = "left by " + left
 		}
-		face("the host's page", whoOnPage(t, files["hosts/"+c.host()+"/index.html"]), c.user())
-		face("the host's page, of a stuck GPU", regexp.MustCompile(`left by [^<]*`).FindString(files["hosts/"+c.host()+"/index.html"]), left)
+		content := files["hosts/"+c.host()+"/index.html"]
+		if onPage := whoOnPage(t, content); !c.hidden {
+			face("the host's page", onPage, c.user())
+		} else if onPage != "" || !strings.Contains(content, "user unknown") {
+			t.Errorf("%s: the host's page says %q, and not that the user is unknown", c.name, onPage)
+		}
+		face("the host's page, of a stuck GPU", regexp.MustCompile(`left by [^<]*`).FindString(content), left)
 		now := regexp.MustCompile(`(?s)<a href="../hosts/` + c.host() + `/[^>]*>[^<]*</a></th>\s*<td>(.*?)</td>`).FindStringSubmatch(files["history/index.html"])
 		if (now != nil) != (c.left != "") || now != nil && whoNamed(now[1]) != c.left {
 			t.Errorf("%s: the page of the past has %q, want %q", c.name, now, c.left)
 		}
 		face("a line of the front page", front[c.host()], c.user())
 		face("the search", strings.TrimSuffix(search[c.host()], " "+c.p.Program), c.user())
+
+		pid := fmt.Sprint(4000 + slices.IndexFunc(cases, func(of whoCase) bool { return of.name == c.name }))
+		if who := c.user() + c.left; who != "" && !c.hidden {
+			detail := &bytes.Buffer{}
+			if err := text.Status(detail, b, text.Options{Width: 300, Detail: true, Hosts: []string{c.host()}}); err != nil {
+				t.Fatal(err)
+			}
+			if !regexp.MustCompile(pid + " " + regexp.QuoteMeta(who) + "( \\(gone\\))?  ").Match(detail.Bytes()) {
+				t.Errorf("%s: the process in detail is not that of %s:\n%s", c.name, who, detail)
+			}
+			face("vesta's shape", regexp.MustCompile(`"user":"([^"]*)"`).FindStringSubmatch(files["states/"+c.host()+"/index.json"])[1], who)
+			for _, child := range []string{"unknown (root)", "unknown (uid 100998)", "lea"} {
+				for name, said := range map[string]string{"detail": detail.String(), "the host's page": content} {
+					if c.left != "" && !strings.Contains(said, child) {
+						t.Errorf("%s: %s does not name the child of %s", c.name, name, child)
+					}
+				}
+			}
+		}
 
 		status, list := &bytes.Buffer{}, &bytes.Buffer{}
 		alone := *b
@@ -195,7 +228,7 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 		if err := text.List(list, &alone, text.Options{Width: 300}); err != nil {
 			t.Fatal(err)
 		}
-		if has := strings.Contains(list.String(), " "+c.user()+" "); c.user() != "" && !has || strings.Contains(list.String(), fmt.Sprint(g.Processes[0].PID)) != (c.user()+c.left != "") {
+		if has := slices.Contains(regexp.MustCompile(` {2,}|\n`).Split(list.String(), -1), c.user()); c.user() != "" && !has || strings.Contains(list.String(), pid) != (c.user()+c.left != "" && !c.hidden) {
 			t.Errorf("%s: list says\n%s", c.name, list)
 		}
 		face("list, of a stuck GPU", regexp.MustCompile(`belongs to pid \d+ \((.*)\), which`).ReplaceAllString(regexp.MustCompile(`belongs to pid .*, which`).FindString(list.String()), "$1"), c.left)
@@ -204,7 +237,8 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 				continue
 			}
 			_, shown := text.Shown(h, text.Options{User: name})
-			want := c.user() != "" && (c.person != "" || c.p.Container == "") || c.left == name
+			named := c.p.Container == "" && !c.p.BareUID()
+			want := c.user() != "" && (c.person != "" || named) || c.left == name
 			if shown != want {
 				t.Errorf("%s: status --user %s shows it: %t", c.name, name, shown)
 			}
@@ -217,8 +251,8 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		short := c.person
-		if c.unknown != "" {
-			short = "?"
+		if c.unknown != "" && !c.hidden {
+			short = "?" // for each process
 		}
 		face("nvgpu's shape", agent.GPUs[0].Users, short)
 		var monitor struct {
@@ -238,7 +272,9 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 				name = m.GPUs[0].Users[0].Username
 			}
 		}
-		face("gpu-cluster-monitor's shape", name, c.user())
+		if !c.hidden { // its users are those of processes
+			face("gpu-cluster-monitor's shape", name, c.user())
+		}
 
 		who := ""
 		for _, j := range b.Jobs(booking.Booking{Host: c.host(), Target: booking.Target{All: true, Index: -1}}, func(string) bool { return false }) {
@@ -258,7 +294,9 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 			sample[u.User] = true
 		}
 		delete(sample, "")
-		delete(sample, "ci") // a setting of the web host, which leaves it out of all sums
+		for _, nobodys := range []string{"ci", "averyver+"} { // the web host leaves them out of all sums
+			delete(sample, nobodys)
+		}
 		face("a sample of history", strings.Join(slices.Collect(maps.Keys(sample)), " "), c.person)
 	}
 

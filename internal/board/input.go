@@ -39,17 +39,18 @@ type Input struct {
 // Who returns the person behind a login name; "" for a system or service account, which is nobody's, and
 // for a name that ps has cut and Person does not know, because it may be that of several.
 func (in *Input) Who(login string) string {
-	if login == "" || snapshot.SystemAccount(login) || slices.Contains(in.Settings.ServiceAccounts, login) {
-		return ""
-	}
 	who := login
 	if in.Person != nil {
 		who = in.Person(login)
 	}
-	if who == login && strings.HasSuffix(login, "+") {
+	if in.nobodys(login) || in.nobodys(who) || who == login && strings.HasSuffix(login, "+") {
 		return ""
 	}
 	return who
+}
+
+func (in *Input) nobodys(account string) bool {
+	return snapshot.SystemAccount(account) || slices.Contains(in.Settings.ServiceAccounts, account)
 }
 
 // A Report is what one drop holds.

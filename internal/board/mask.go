@@ -191,7 +191,10 @@ func (m *masker) process(p Process) Process {
 	}
 	out.Children = make([]snapshot.Child, len(p.Children))
 	for i, c := range p.Children {
-		out.Children[i] = snapshot.Child{PID: c.PID, User: m.Name(c.User), Program: c.Program}
+		if m.MasksPeople() {
+			c.User = m.Name(c.Owner().Person)
+		}
+		out.Children[i] = c
 	}
 	if m.Programs == ProgramsHidden {
 		if !p.Service() { // which nobody runs for themselves

@@ -95,8 +95,10 @@ func newMerger(in Input) *merger {
 		m.recent = &history.Recent{}
 	}
 	m.booked = slices.Clone(m.Calendar.Bookings)
+	logins := m.logins()
 	for i := range m.booked {
 		b := &m.booked[i]
+		b.Name = cmp.Or(logins[strings.ToLower(b.Name)], b.Name)
 		m.byHost[b.Host] = append(m.byHost[b.Host], b)
 	}
 	for _, list := range m.byHost {
@@ -112,6 +114,25 @@ func newMerger(in Input) *merger {
 		slices.SortStableFunc(known, func(x, y Mark) int { return cmp.Compare(x.Card.Index, y.Card.Index) })
 	}
 	return m
+}
+
+// logins returns the people who have processes, by name in small letters. Whoever types a booking may write
+// the name in other letters, and each person has one name on a board.
+func (m *merger) logins() map[string]string {
+	logins := map[string]string{}
+	for _, report := range m.Reports {
+		if report.Snapshot == nil {
+			continue
+		}
+		for i := range report.Snapshot.Processes {
+			person := m.Who(report.Snapshot.Processes[i].Login())
+			key := strings.ToLower(person)
+			if known := logins[key]; known == "" || person < known {
+				logins[key] = person
+			}
+		}
+	}
+	return logins
 }
 
 // A listing is what is known of a host's GPUs.

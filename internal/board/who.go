@@ -16,9 +16,9 @@ func (p *Process) Owner() snapshot.Owner {
 }
 
 // Of reports whether the process is somebody's who has this name. An unknown user has that of the
-// account, unless the account is a container's.
+// account, unless the account is a container's or has no name.
 func (p *Process) Of(named func(string) bool) bool {
-	if p.Person == "" && p.Container != "" {
+	if p.Person == "" && (p.Container != "" || p.BareUID()) {
 		return false
 	}
 	return p.Person != "" && named(p.Person) || p.User != "" && named(p.User)
@@ -36,8 +36,26 @@ func (g *GPU) which(which func(*Process) bool) (list []*Process) {
 	return list
 }
 
-// Owners returns whose the processes that use the GPU are, each once: people and unknown users.
-func (g *GPU) Owners() []snapshot.Owner { return ownersOf(g.Computing()) }
+// Programs returns the names of the programs that use the GPU, each once, in the order of Processes.
+func (g *GPU) Programs() []string {
+	var names []string
+	for _, p := range g.Computing() {
+		if p.Program != "" && !slices.Contains(names, p.Program) {
+			names = append(names, p.Program)
+		}
+	}
+	return names
+}
+
+// Owners returns whose the processes that use the GPU are, each once: people and unknown users. Somebody
+// uses a GPU that is in use, also where no process is known.
+func (g *GPU) Owners() []snapshot.Owner {
+	owners := ownersOf(g.Computing())
+	if len(owners) == 0 && len(g.Slices) == 0 && (g.State == Busy || g.State == InUse) {
+		return []snapshot.Owner{{}}
+	}
+	return owners
+}
 
 // Users returns the people who use the GPU, in order of name.
 func (g *GPU) Users() []string { return PeopleOf(g.Owners()) }

@@ -127,21 +127,23 @@ func TestWhoIsOnAGPU(t *testing.T) {
 // Accounts that are nobody's have no sums of the past either.
 func TestNoPastOfUnknownUsers(t *testing.T) {
 	recent := &history.Recent{}
-	for _, name := range []string{"", "root", "ci", "ada"} {
+	for _, name := range []string{"", "root", "ci", "runner", "ada"} {
 		recent.Users = append(recent.Users, history.User{Name: name, Mean2h: new(1.0)})
 	}
-	b, _ := scene{gpu: a100(), recent: recent, setting: board.Settings{ServiceAccounts: []string{"ci"}}}.merge()
+	person := func(login string) string { return strings.Replace(login, "runner", "ci", 1) }
+	b, _ := scene{gpu: a100(), recent: recent, person: person, setting: board.Settings{ServiceAccounts: []string{"ci"}}}.merge()
 	if len(b.Users) != 1 || b.Users[0].Name != "ada" {
 		t.Errorf("people %+v, want ada alone", b.Users)
 	}
 }
 
-// A service account may book, and its own process is no reason to ask it.
-func TestJobsOfAServiceAccount(t *testing.T) {
+// A service account may book, and its own process is no reason to ask it. A person whose login name is digits
+// is asked about a process of that uid.
+func TestJobsOfUnknownUsers(t *testing.T) {
 	container := proc("root", snapshot.Compute, 700)
 	container.Container = "a1b2c3d4"
 	set := board.Settings{ServiceAccounts: []string{"ci"}}
-	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("ci", snapshot.Compute, 500), container}, setting: set}.merge()
+	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("ci", snapshot.Compute, 500), container, proc("100999", snapshot.Compute, 400)}, setting: set}.merge()
 	jobs := func(login string) (who []string) {
 		at := booking.Booking{Host: "gpu01", Target: booking.Target{All: true, Index: -1}}
 		for _, j := range b.Jobs(at, func(name string) bool { return name == login }) {
@@ -149,10 +151,33 @@ func TestJobsOfAServiceAccount(t *testing.T) {
 		}
 		return who
 	}
-	root, ci := "unknown (root in container a1b2c3d4)", "unknown (ci)"
-	for login, want := range map[string][]string{"ada": {root, ci}, "ci": {root}, "root": {root, ci}} {
+	root, ci, bare := "unknown (root in container a1b2c3d4)", "unknown (ci)", "unknown (uid 100999)"
+	for login, want := range map[string][]string{"ada": {root, ci, bare}, "ci": {root, bare}, "root": {root, ci, bare}, "100999": {root, ci, bare}} {
 		if got := jobs(login); !slices.Equal(got, want) {
 			t.Errorf("%s would book over %q, want %q", login, got, want)
 		}
+	}
+}
+
+// A booking may write a login name in other letters. It is one person all the same.
+func TestOnePersonHasOneName(t *testing.T) {
+	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("mira", snapshot.Compute, 3000)}, booked: []booking.Booking{by("MIRA", "")}}.merge()
+	g := &b.Hosts[0].GPUs[0]
+	if g.State != board.InUse || g.Booking.Name != "mira" || b.Bookings[0].Name != "mira" {
+		t.Errorf("%s, booked by %s and %s, want mira", g.State, g.Booking.Name, b.Bookings[0].Name)
+	}
+	if len(b.Users) != 1 || b.Users[0].Name != "mira" || b.Users[0].Reserved != 1 || b.Users[0].Used != 1 {
+		t.Errorf("people %+v, want mira alone", b.Users)
+	}
+}
+
+// Who is unknown does not become a person by a masked name.
+func TestMaskedChildren(t *testing.T) {
+	dead := gone(3000)
+	dead.Children = []snapshot.Child{{PID: 71, User: "root"}, {PID: 72, User: "100999"}, {PID: 73, User: "lea"}}
+	b, _ := scene{gpu: a100(), procs: []snapshot.Process{dead}}.merge()
+	masked := b.Mask(board.Privacy{Users: board.UsersHash}).Hosts[0].GPUs[0].Processes[0].Children
+	if masked[0].User != "" || masked[1].User != "" || !strings.HasPrefix(masked[2].User, "user-") {
+		t.Errorf("children of %+v, want nobody, nobody and a person", masked)
 	}
 }

@@ -52,7 +52,7 @@ func (p *Process) Computes() bool { return p.Type != Graphics && !p.Dead() && !p
 // Login returns the login name of the ordinary account that owns the process, and "" where that is
 // not known for certain: for root, system accounts, and a uid without a name, in a container or not.
 func (p *Process) Login() string {
-	if p.bareUID() || SystemAccount(p.User) || p.UID != nil && systemUID(*p.UID) {
+	if p.BareUID() || SystemAccount(p.User) || p.UID != nil && systemUID(*p.UID) {
 		return ""
 	}
 	return p.User
@@ -62,7 +62,7 @@ func (p *Process) Login() string {
 func (p *Process) Unknown() Owner {
 	o := Owner{Account: p.User, Container: p.Container}
 	switch {
-	case p.bareUID():
+	case p.BareUID():
 		o.Account = "uid " + p.User
 	case p.User == "" && p.UID != nil:
 		o.Account = "uid " + strconv.FormatInt(*p.UID, 10)
@@ -70,9 +70,18 @@ func (p *Process) Unknown() Owner {
 	return o
 }
 
-// bareUID reports whether User is no name but the uid. Digits may also be a login name: then the uid is
+// Owner returns whose the process is, as far as its account tells.
+func (c *Child) Owner() Owner {
+	p := Process{User: c.User}
+	if login := p.Login(); login != "" {
+		return Owner{Person: login}
+	}
+	return p.Unknown()
+}
+
+// BareUID reports whether User is no name but the uid. Digits may also be a login name: then the uid is
 // another number. Without a uid they count as one, because nobody is named on a guess.
-func (p *Process) bareUID() bool {
+func (p *Process) BareUID() bool {
 	if p.UID != nil {
 		return p.User == strconv.FormatInt(*p.UID, 10)
 	}

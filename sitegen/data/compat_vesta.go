@@ -103,7 +103,7 @@ func vestaNow(g *board.GPU, at time.Time) vestaGPU {
 	}
 	for i := range g.Processes {
 		p := &g.Processes[i]
-		doc.Processes = append(doc.Processes, vestaProcess{safe(p.Program), strconv.Itoa(p.PID), decimalOf(p.UsedMemory), safe(p.User)})
+		doc.Processes = append(doc.Processes, vestaProcess{safe(p.Program), strconv.Itoa(p.PID), decimalOf(p.UsedMemory), safe(p.Owner().String())})
 	}
 	return doc
 }

@@ -193,12 +193,16 @@ func (v *view) searchGPU(g *board.GPU, state, model int) templates.SearchGPU {
 // users are the people on a GPU and their programs, as words to search for.
 func (v *view) users(g *board.GPU) string {
 	var words []string
-	for _, p := range g.Computing() {
-		for _, word := range []string{v.owner(p.Owner(), "").Name, render.Clean(p.Program)} {
-			if word != "" && len(words) < maxNames && !slices.Contains(words, word) {
-				words = append(words, word)
-			}
+	add := func(word string) {
+		if word != "" && len(words) < 2*maxNames && !slices.Contains(words, word) {
+			words = append(words, word)
 		}
+	}
+	for _, owner := range g.Owners() {
+		add(v.words.owner(owner))
+	}
+	for _, program := range g.Programs() {
+		add(render.Clean(program))
 	}
 	if g.IdleFor(v.in.Board.GeneratedAt) > 0 {
 		words = append(words, v.words.T("search.idle"))

@@ -67,8 +67,10 @@ func (v *view) holdings() map[string]*holdings {
 // peopleOn lists who uses a GPU or has booked it.
 func peopleOn(g *board.GPU) []string {
 	people := g.Users()
-	if g.Booking != nil && !slices.Contains(people, g.Booking.Name) {
-		people = append(people, g.Booking.Name)
+	for _, name := range g.Bookers() {
+		if !slices.Contains(people, name) {
+			people = append(people, name)
+		}
 	}
 	return people
 }

@@ -183,7 +183,7 @@ func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inne
 		}
 		gone := p.Dead()
 		program := t.safe(cmp.Or(p.Program, "?"))
-		user := t.safe(cmp.Or(p.Person, p.User, "?"))
+		user := t.safe(p.Owner().String())
 		if gone {
 			user += " (gone)"
 		}
@@ -197,7 +197,7 @@ func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inne
 		}
 		put(color, row)
 		for _, c := range p.Children {
-			put("", "      child "+strconv.Itoa(c.PID)+" "+t.safe(cmp.Or(c.User, "?"))+" "+t.safe(c.Program))
+			put("", "      child "+strconv.Itoa(c.PID)+" "+t.safe(c.Owner().String())+" "+t.safe(c.Program))
 		}
 	}
 }

@@ -306,7 +306,7 @@ func (t *textPage) stuck(g *board.GPU) string {
 		}
 		gone = append(gone, strconv.Itoa(p.PID)+" ("+t.safe(p.Owner().String())+")")
 		for _, c := range p.Children {
-			children = append(children, strconv.Itoa(c.PID)+" ("+t.safe(cmp.Or(c.User, "?"))+")")
+			children = append(children, strconv.Itoa(c.PID)+" ("+t.safe(c.Owner().String())+")")
 		}
 	}
 	s := listReason(board.ReasonUnowned)

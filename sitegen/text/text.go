@@ -281,17 +281,12 @@ func (t *textPage) silence(h *board.Host) string {
 	return s + ", last news " + h.SnapshotAt.In(t.opt.Zone).Format("2006-01-02 15:04 MST")
 }
 
-// people are the users of a GPU, or who left the memory of one that is stuck. Somebody uses one that is
-// in use, also where nobody knows who.
+// people are the users of a GPU, or who left the memory of one that is stuck.
 func (t *textPage) people(g *board.GPU) string {
 	if left := g.Left(); len(left) > 0 {
 		return "left by " + t.owners(left)
 	}
-	users := g.Owners()
-	if len(users) == 0 && len(g.Slices) == 0 && (g.State == board.Busy || g.State == board.InUse) {
-		users = []snapshot.Owner{{}}
-	}
-	return t.owners(users)
+	return t.owners(g.Owners())
 }
 
 func (t *textPage) owners(list []snapshot.Owner) string {
