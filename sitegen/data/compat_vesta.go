@@ -47,10 +47,7 @@ type vestaProcess struct {
 type decimal string
 
 func decimalOf[N int | int64](v *N) *decimal {
-	if v == nil {
-		return nil
-	}
-	return new(decimal(strconv.FormatInt(int64(*v), 10)))
+	return orNull(v, func(v *N) decimal { return decimal(strconv.FormatInt(int64(*v), 10)) })
 }
 
 const vestaTime = "2006/01/02 15:04:05.000"

@@ -39,31 +39,17 @@ func csvPtr(v *float64) string {
 	return csvNumber(*v)
 }
 
-// A csvFile is lines with CRLF at their ends (RFC 4180).
-type csvFile struct {
-	buf bytes.Buffer
-	w   *csv.Writer
-}
-
-func newCSV(heads ...string) *csvFile {
-	f := &csvFile{}
-	f.w = csv.NewWriter(&f.buf)
-	f.w.UseCRLF = true
-	f.line(heads...)
-	return f
-}
-
-// line adds a line; a buffer in memory cannot fail.
-func (f *csvFile) line(cells ...string) { _ = f.w.Write(cells) }
-
-func (f *csvFile) end() []byte {
-	f.w.Flush()
-	return f.buf.Bytes()
+// csvFile is lines with CRLF at their ends (RFC 4180).
+func csvFile(lines [][]string) []byte {
+	var buf bytes.Buffer
+	w := csv.NewWriter(&buf)
+	w.UseCRLF = true
+	_ = w.WriteAll(lines) // a buffer in memory cannot fail
+	return buf.Bytes()
 }
 
 func csvWindow(name string, w *render.Window) []string {
-	const layout = "2006-01-02T15:04:05Z"
-	return []string{name, w.From.UTC().Format(layout), w.To.UTC().Format(layout)}
+	return []string{name, csvTime(w.From), csvTime(w.To)}
 }
 
 func csvUse(in render.Input, u render.Use) []string {
@@ -74,7 +60,7 @@ func csvUse(in render.Input, u render.Use) []string {
 // csvUsers is api/v1/history/users.csv: a line for each person and team in
 // each window.
 func csvUsers(in render.Input, f *render.FleetPast) []byte {
-	out := newCSV("window", "from", "until", "coverage", "kind", "name", "gpu_hours", "utilization_percent", "idle_hours", "energy_kwh", "cost", "co2_kg")
+	lines := [][]string{{"window", "from", "until", "coverage", "kind", "name", "gpu_hours", "utilization_percent", "idle_hours", "energy_kwh", "cost", "co2_kg"}}
 	for i := range f.Windows {
 		w := &f.Windows[i]
 		for _, list := range []struct {
@@ -83,55 +69,48 @@ func csvUsers(in render.Input, f *render.FleetPast) []byte {
 		}{{"user", w.Users}, {"team", w.Teams}} {
 			for _, u := range list.of {
 				line := append(csvWindow(render.WindowNames()[i], w), csvNumber(w.Coverage), list.kind, csvText(u.Name))
-				out.line(append(line, csvUse(in, u.Use)...)...)
+				lines = append(lines, append(line, csvUse(in, u.Use)...))
 			}
 		}
 	}
-	return out.end()
+	return csvFile(lines)
 }
 
 // csvHosts is api/v1/history/hosts.csv.
 func csvHosts(in render.Input, f *render.FleetPast) []byte {
-	out := newCSV("window", "from", "until", "coverage", "name", "gpu_hours", "utilization_percent", "idle_hours", "energy_kwh", "cost", "co2_kg", "free_hours", "known_gpu_hours")
+	lines := [][]string{{"window", "from", "until", "coverage", "name", "gpu_hours", "utilization_percent", "idle_hours", "energy_kwh", "cost", "co2_kg", "free_hours", "known_gpu_hours"}}
 	for i := range f.Windows {
 		w := &f.Windows[i]
 		for _, h := range w.Hosts {
 			line := append(csvWindow(render.WindowNames()[i], w), csvNumber(h.Coverage), csvText(h.Name))
-			out.line(append(append(line, csvUse(in, h.Use)...), csvNumber(h.FreeHours), csvNumber(h.KnownHours))...)
+			line = append(line, csvUse(in, h.Use)...)
+			lines = append(lines, append(line, csvNumber(h.FreeHours), csvNumber(h.KnownHours)))
 		}
 	}
-	return out.end()
+	return csvFile(lines)
 }
 
 // WriteCSV writes one line for each GPU, or for each of its slices where it is
 // partitioned, and one for each host without any.
 // Unknown is an empty cell.
 func WriteCSV(w io.Writer, b *board.Board) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"host", "group", "host_state", "snapshot_at", "gpu", "uuid", "model", "state", "utilization_gpu_percent",
+	lines := [][]string{{"host", "group", "host_state", "snapshot_at", "gpu", "uuid", "model", "state", "utilization_gpu_percent",
 		"memory_used_mib", "memory_total_mib", "temperature_celsius", "power_draw_watts", "users", "programs", "since", "idle_for_seconds",
-		"booked_by", "booked_until", "free_from", "free_until", "unknown_users", "left"})
+		"booked_by", "booked_until", "free_from", "free_until", "unknown_users", "left"}}
 	for i := range b.Hosts {
 		h := &b.Hosts[i]
 		head := []string{csvText(h.Name), csvText(h.Group), string(h.State), csvTime(h.SnapshotAt)}
 		if len(h.GPUs) == 0 {
-			_ = out.Write(append(head, make([]string, 19)...))
+			lines = append(lines, append(head, make([]string, 19)...))
 		}
 		for g := range h.Units() {
-			_ = out.Write(append(slices.Clone(head), csvGPU(g, b.GeneratedAt)...))
+			lines = append(lines, append(slices.Clone(head), csvGPU(g, b.GeneratedAt)...))
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return csv.NewWriter(w).WriteAll(lines)
 }
 
 func csvGPU(g *board.GPU, now time.Time) []string {
-	var programs []string
-	for _, p := range g.Computing() {
-		if p.Program != "" && !slices.Contains(programs, p.Program) {
-			programs = append(programs, p.Program)
-		}
-	}
 	idle, bookedBy, bookedUntil, watts := "", "", "", ""
 	if d := g.IdleFor(now); d > 0 {
 		idle = strconv.FormatInt(int64(d/time.Second), 10)
@@ -143,7 +122,7 @@ func csvGPU(g *board.GPU, now time.Time) []string {
 		watts = strconv.FormatFloat(*g.PowerDraw, 'f', 1, 64)
 	}
 	return []string{g.Label(), csvText(g.UUID), csvText(g.Name), string(g.State), csvWhole(g.UtilizationGPU),
-		csvWhole(g.MemoryUsed), csvWhole(g.MemoryTotal), csvWhole(g.Temperature), watts, csvText(strings.Join(g.Users(), " ")), csvText(strings.Join(programs, " ")),
+		csvWhole(g.MemoryUsed), csvWhole(g.MemoryTotal), csvWhole(g.Temperature), watts, csvText(strings.Join(g.Users(), " ")), csvText(strings.Join(g.Programs(), " ")),
 		csvTime(g.Since), idle, bookedBy, bookedUntil, csvTime(g.FreeFrom), csvTime(g.FreeUntil),
 		csvText(strings.Join(namesOf(g.Unknown()), "; ")), csvText(strings.Join(namesOf(g.Left()), "; "))}
 }

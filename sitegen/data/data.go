@@ -4,9 +4,12 @@ package data
 
 import (
 	"bytes"
+	"embed"
+	"fmt"
 	"slices"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
 
@@ -124,7 +127,7 @@ func boardFile(in render.Input, hosts [][]byte) []byte {
 	b := in.Board
 	head := encode(&boardHead{
 		headerOf(in), safe(in.Site.Title), known(in.Site.Lab), b.Demo, moment{b.InventoryAsOf}, moment{b.BookingsStaleSince},
-		totalsOf(&b.Totals), modelsOf(b.Models), problemsOf(b.Problems),
+		totalsOf(&b.Totals), docsOf(b.Models, modelOf), docsOf(b.Problems, problemOf),
 	})
 	head = append(head[:len(head)-1], `,"hosts":[`...)
 	if len(hosts) == 0 {
@@ -136,4 +139,26 @@ func boardFile(in render.Input, hosts [][]byte) []byte {
 // joined is a file of values that are encoded already.
 func joined(start string, values [][]byte, between, end string) []byte {
 	return slices.Concat([]byte(start), bytes.Join(values, []byte(between)), []byte(end))
+}
+
+//go:embed schema/*.json
+var apiSchemaFS embed.FS
+
+// apiSchemas are the JSON Schemas (draft 2020-12) of the files beside them.
+// They name what is always there; a file may have more. Beside them stands the
+// schema of what a node sends.
+func apiSchemas() ([]render.File, error) {
+	entries, err := apiSchemaFS.ReadDir("schema")
+	if err != nil {
+		return nil, fmt.Errorf("listing the schemas: %w", err)
+	}
+	var files []render.File
+	for _, entry := range entries {
+		content, err := apiSchemaFS.ReadFile("schema/" + entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading schema %s: %w", entry.Name(), err)
+		}
+		files = append(files, render.NewFile("api/v1/schema/"+entry.Name(), content))
+	}
+	return append(files, render.NewFile("api/v1/schema/snapshot.json", snapshot.SchemaJSON())), nil
 }

@@ -73,11 +73,11 @@ func Feed(in render.Input, log []events.Event) (render.File, error) {
 			Updated: feedTime(e.At), Category: feedCategory{Term: string(e.Kind)},
 			Summary: snapshot.Text(e.Summary+" ("+e.At.UTC().Format("2006-01-02 15:04:05 UTC")+")", snapshot.MaxTextBytes),
 		}
+		page := cmp.Or(base, "index.html")
 		if host, err := snapshot.ParseHost(e.Host); err == nil && e.Kind != events.HostGone {
-			entry.Links = []feedLink{{"alternate", base + "hosts/" + host + "/"}}
-		} else {
-			entry.Links = []feedLink{{"alternate", cmp.Or(base, "index.html")}}
+			page = base + "hosts/" + host + "/"
 		}
+		entry.Links = []feedLink{{"alternate", page}}
 		doc.Entries = append(doc.Entries, entry)
 	}
 	body, err := xml.MarshalIndent(doc, "", " ")

@@ -103,56 +103,45 @@ type (
 func gpuOf(g *board.GPU, snapshotAt time.Time) gpuDoc {
 	doc := gpuDoc{
 		Index: g.Index, UUID: known(g.UUID), PCIBusID: known(g.PCIBusID), Name: known(g.Name), ShortName: known(g.ShortName),
-		State: safe(g.State), Reason: known(g.Reason), Missing: g.Missing, Health: known(g.Health), HealthReason: known(g.HealthReason), XID: xidOf(g.XID),
+		State: safe(g.State), Reason: known(g.Reason), Missing: g.Missing, Health: known(g.Health), HealthReason: known(g.HealthReason), XID: orNull(g.XID, xidOf),
 		MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, MemoryFree: g.MemoryFree, MemoryShared: g.MemoryShared,
 		UtilizationGPU: g.UtilizationGPU, UtilizationMemory: g.UtilizationMemory, Temperature: g.Temperature,
 		PowerDraw: (*reading)(g.PowerDraw), PowerLimit: (*reading)(g.PowerLimit), Fan: g.Fan, PCIeWidth: g.PCIeWidth, PCIeWidthMax: g.PCIeWidthMax,
 		ClockSM: g.ClockSM, ClockMemory: g.ClockMemory, PState: known(g.PState), ThrottleReasons: safes(g.ThrottleReasons),
-		Fabric: fabricOf(g.Fabric), ECC: eccOf(g.ECC), RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows, MIGMode: known(g.MIGMode),
+		Fabric: orNull(g.Fabric, fabricOf), ECC: orNull(g.ECC, eccOf), RetiredPages: g.RetiredPages, RemappedRows: g.RemappedRows, MIGMode: known(g.MIGMode),
 		rowDoc: rowOf(g, snapshotAt),
 	}
-	for i := range g.Slices {
-		s := &g.Slices[i]
-		doc.MIGDevices = append(doc.MIGDevices, sliceDoc{
+	doc.MIGDevices = docsOf(g.Slices, func(s *board.GPU) sliceDoc {
+		return sliceDoc{
 			Index: s.Slice.Index, GPUInstanceID: s.Slice.GPUInstanceID, ComputeInstanceID: s.Slice.ComputeInstanceID,
 			UUID: known(s.UUID), Profile: known(s.Slice.Profile), Name: known(s.Name), ShortName: known(s.ShortName),
 			State: safe(s.State), Reason: known(s.Reason), MemoryTotal: s.MemoryTotal, MemoryUsed: s.MemoryUsed,
 			rowDoc: rowOf(s, snapshotAt),
-		})
-	}
+		}
+	})
 	return doc
 }
 
 // namesOf names people and unknown users, as text does.
 func namesOf(owners []snapshot.Owner) []string {
-	var names []string
-	for _, o := range owners {
-		names = append(names, o.String())
-	}
-	return names
+	return docsOf(owners, func(o *snapshot.Owner) string { return o.String() })
 }
 
 func rowOf(g *board.GPU, snapshotAt time.Time) rowDoc {
-	doc := rowDoc{
+	return rowDoc{
 		CountedAt: known(g.CountedAt), Users: safes(g.Users()), Unknown: safes(namesOf(g.Unknown())), Left: safes(namesOf(g.Left())),
-		ProcessesUnknown: known(g.ProcessesUnknown), Booking: bookingOf(g.Booking), Next: bookingOf(g.Next),
+		ProcessesUnknown: known(g.ProcessesUnknown), Booking: orNull(g.Booking, bookingOf), Next: orNull(g.Next, bookingOf), Others: docsOf(g.Others, bookingOf),
 		Since: moment{g.Since}, IdleSince: moment{g.IdleSince}, IdleFor: idleFor(g, snapshotAt), NoShow: g.NoShow,
-		FreeFrom: moment{g.FreeFrom}, FreeUntil: moment{g.FreeUntil}, Last: lastOf(g.Last),
+		FreeFrom: moment{g.FreeFrom}, FreeUntil: moment{g.FreeUntil}, Last: orNull(g.Last, lastOf),
+		Processes: docsOf(g.Processes, processOf),
 	}
-	for i := range g.Others {
-		doc.Others = append(doc.Others, *bookingOf(&g.Others[i]))
+}
+
+func processOf(p *board.Process) processDoc {
+	return processDoc{
+		PID: p.PID, User: known(p.User), Person: known(p.Person), Program: known(p.Program), UsedMemory: p.UsedMemory, Share: (*reading)(p.Share),
+		StartedAt: momentOf(p.StartedAt), Type: known(p.Type), Alive: p.Alive, Container: known(p.Container),
+		GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
+		Children: docsOf(p.Children, func(c *snapshot.Child) childDoc { return childDoc{c.PID, known(c.User), known(c.Program)} }),
 	}
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		process := processDoc{
-			PID: p.PID, User: known(p.User), Person: known(p.Person), Program: known(p.Program), UsedMemory: p.UsedMemory, Share: (*reading)(p.Share),
-			StartedAt: momentOf(p.StartedAt), Type: known(p.Type), Alive: p.Alive, Container: known(p.Container),
-			GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
-		}
-		for _, c := range p.Children {
-			process.Children = append(process.Children, childDoc{c.PID, known(c.User), known(c.Program)})
-		}
-		doc.Processes = append(doc.Processes, process)
-	}
-	return doc
 }

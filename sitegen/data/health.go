@@ -33,7 +33,7 @@ func healthFile(in render.Input) []byte {
 		BookingsOver       []over       `json:"bookings_over"`
 	}{
 		header: headerOf(in), Status: "ok", InventoryAsOf: moment{b.InventoryAsOf}, BookingsStaleSince: moment{b.BookingsStaleSince},
-		ProblemCount: len(problems), Problems: problemsOf(problems),
+		ProblemCount: len(problems), Problems: docsOf(problems, problemOf),
 	}
 	if len(problems) > 0 {
 		doc.Status = "degraded"

@@ -192,14 +192,9 @@ func usersPastFile(in render.Input, f *render.FleetPast) []byte {
 		pastHeader
 		Windows []window `json:"windows"`
 	}{pastHeader: pastHeaderOf(in, f)}
-	list := func(from []render.UserPast) (users []user) {
-		for _, u := range from {
-			users = append(users, user{known(u.Name), useOf(in, u.Use)})
-		}
-		return users
-	}
+	of := func(u *render.UserPast) user { return user{known(u.Name), useOf(in, u.Use)} }
 	for i := range f.Windows {
-		doc.Windows = append(doc.Windows, window{windowHeadOf(f, i), list(f.Windows[i].Users), list(f.Windows[i].Teams)})
+		doc.Windows = append(doc.Windows, window{windowHeadOf(f, i), docsOf(f.Windows[i].Users, of), docsOf(f.Windows[i].Teams, of)})
 	}
 	return encodeFile(&doc)
 }
@@ -220,12 +215,11 @@ func hostsPastFile(in render.Input, f *render.FleetPast) []byte {
 		pastHeader
 		Windows []window `json:"windows"`
 	}{pastHeader: pastHeaderOf(in, f)}
+	of := func(h *render.PastHost) host {
+		return host{safe(h.Name), useOf(in, h.Use), reading(h.FreeHours), reading(h.KnownHours), reading(h.Coverage)}
+	}
 	for i := range f.Windows {
-		w := window{windowHead: windowHeadOf(f, i)}
-		for _, h := range f.Windows[i].Hosts {
-			w.Hosts = append(w.Hosts, host{safe(h.Name), useOf(in, h.Use), reading(h.FreeHours), reading(h.KnownHours), reading(h.Coverage)})
-		}
-		doc.Windows = append(doc.Windows, w)
+		doc.Windows = append(doc.Windows, window{windowHeadOf(f, i), docsOf(f.Windows[i].Hosts, of)})
 	}
 	return encodeFile(&doc)
 }
@@ -279,9 +273,7 @@ func fleetPastFile(in render.Input, f *render.FleetPast) []byte {
 	for i := range f.Spans {
 		s := &f.Spans[i]
 		span := fleetSpan{Name: render.SpanNames()[i], Coverage: reading(s.Coverage)}
-		for _, t := range s.At {
-			span.Bounds = append(span.Bounds, moment{t})
-		}
+		span.Bounds = docsOf(s.At, func(t *time.Time) moment { return moment{*t} })
 		for _, step := range s.Steps {
 			span.Reported = append(span.Reported, (*reading)(step.Reported))
 			span.Held = append(span.Held, (*reading)(step.Held))
@@ -290,11 +282,8 @@ func fleetPastFile(in render.Input, f *render.FleetPast) []byte {
 			span.Watts = append(span.Watts, (*reading)(step.Watts))
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Free)) {
-			model := freeModel{Name: safe(name)}
-			for _, v := range s.Free[name] {
-				model.NotHeld = append(model.NotHeld, (*reading)(v))
-			}
-			span.Models = append(span.Models, model)
+			notHeld := docsOf(s.Free[name], func(v **float64) *reading { return (*reading)(*v) })
+			span.Models = append(span.Models, freeModel{safe(name), notHeld})
 		}
 		doc.Spans = append(doc.Spans, span)
 	}
@@ -308,11 +297,11 @@ func fleetPastFile(in render.Input, f *render.FleetPast) []byte {
 	if f.AsOf.Before(b.GeneratedAt) {
 		b.GeneratedAt = f.AsOf
 	}
-	for _, u := range render.UnusedBookings(&b, in.History) {
-		doc.Unused = append(doc.Unused, unusedDoc{
+	doc.Unused = docsOf(render.UnusedBookings(&b, in.History), func(u *render.UnusedBooking) unusedDoc {
+		return unusedDoc{
 			safe(u.Booking.Host), u.GPU.Index, u.GPU.SliceIndex(), safe(u.Booking.Name), moment{u.Booking.From}, moment{u.Booking.Until},
 			reading(u.Past.Hours()), reading(u.Known.Hours()), reading(u.Spare.Hours()),
-		})
-	}
+		}
+	})
 	return encodeFile(&doc)
 }

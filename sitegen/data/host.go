@@ -81,6 +81,25 @@ type (
 	}
 )
 
+// hostFiles puts the files of every host into out, several hosts at a time. It
+// returns the members of each in board.json, in the board's order.
+func hostFiles(in render.Input, shapes *compat, cals *calendars, out *render.Sink) ([][]byte, error) {
+	hosts, bookings := in.Board.Hosts, in.Board.BookingsByHost()
+	fields := make([][]byte, len(hosts))
+	err := render.InParallel(len(hosts), func(i int) error {
+		h := &hosts[i]
+		fields[i] = hostFields(h)
+		calendar, err := cals.file("hosts/"+h.Name+".ics", h.Name, bookings[h.Name])
+		if err != nil {
+			return err
+		}
+		return out.Put(append(shapes.host(i, h),
+			render.NewFile("api/v1/hosts/"+h.Name+".json", hostFile(h, fields[i], bookings[h.Name])),
+			calendar)...)
+	})
+	return fields, err
+}
+
 // hostFields are the members of one host, so that the same bytes stand in
 // board.json and in the host's own file. Nothing in them depends on when the site
 // was generated: a time span is that of the snapshot.
@@ -91,20 +110,11 @@ func hostFields(h *board.Host) []byte {
 		Node: nodeDoc{
 			Uptime: n.UptimeSeconds, Cores: n.Cores, Load1: (*reading)(n.Load1), Load5: (*reading)(n.Load5), Load15: (*reading)(n.Load15),
 			MemoryTotal: n.MemoryTotal, MemoryUsed: n.MemoryUsed, OS: known(n.OS), Kernel: known(n.Kernel),
+			Disks:      docsOf(n.Disks, func(d *snapshot.Disk) diskDoc { return diskDoc{safe(d.Mount), d.Total, d.Used} }),
+			DiskUsers:  docsOf(n.DiskUsers, func(u *snapshot.DiskUser) diskUserDoc { return diskUserDoc{safe(u.Path), safe(u.User), u.Used} }),
+			Interfaces: docsOf(n.Interfaces, func(i *snapshot.Interface) interfaceDoc { return interfaceDoc{safe(i.Name), safes(i.Addrs)} }),
 		},
-		GPUs: make([]gpuDoc, len(h.GPUs)),
-	}
-	for _, d := range n.Disks {
-		doc.Node.Disks = append(doc.Node.Disks, diskDoc{safe(d.Mount), d.Total, d.Used})
-	}
-	for _, u := range n.DiskUsers {
-		doc.Node.DiskUsers = append(doc.Node.DiskUsers, diskUserDoc{safe(u.Path), safe(u.User), u.Used})
-	}
-	for _, i := range n.Interfaces {
-		doc.Node.Interfaces = append(doc.Node.Interfaces, interfaceDoc{safe(i.Name), safes(i.Addrs)})
-	}
-	for i := range h.GPUs {
-		doc.GPUs[i] = gpuOf(&h.GPUs[i], h.SnapshotAt)
+		GPUs: docsOf(h.GPUs, func(g *board.GPU) gpuDoc { return gpuOf(g, h.SnapshotAt) }),
 	}
 	return members(encode(&doc))
 }
@@ -114,7 +124,7 @@ func headOf(h *board.Host) hostHead {
 		Name: safe(h.Name), Title: known(h.Title), Group: known(h.Group), Owner: known(h.Owner), Note: known(h.Note),
 		Address: known(h.Address), Datacenter: known(h.Datacenter), Tags: safes(h.Tags), State: safe(h.State), Check: known(h.Check),
 		SnapshotAt: moment{h.SnapshotAt}, ClockOffset: reading(h.ClockOffset.Seconds()), GoneSince: moment{h.GoneSince},
-		Driver: known(h.Driver), CUDA: known(h.CUDA), Free: h.Free, Models: modelsOf(h.Models), Problems: problemsOf(h.Problems),
+		Driver: known(h.Driver), CUDA: known(h.CUDA), Free: h.Free, Models: docsOf(h.Models, modelOf), Problems: docsOf(h.Problems, problemOf),
 	}
 	if h.Interval > 0 {
 		head.Interval = new(int64(h.Interval.Seconds()))
@@ -122,20 +132,12 @@ func headOf(h *board.Host) hostHead {
 	return head
 }
 
-func modelsOf(models []board.Model) []modelDoc {
-	docs := make([]modelDoc, len(models))
-	for i, m := range models {
-		docs[i] = modelDoc{safe(m.Name), known(m.FullName), m.MemoryTotal, m.Total, m.Free}
-	}
-	return docs
+func modelOf(m *board.Model) modelDoc {
+	return modelDoc{safe(m.Name), known(m.FullName), m.MemoryTotal, m.Total, m.Free}
 }
 
-func problemsOf(problems []snapshot.Problem) []problemDoc {
-	docs := make([]problemDoc, len(problems))
-	for i, p := range problems {
-		docs[i] = problemDoc{safe(p.Code), safe(p.Message), known(p.Where()), known(p.Host), p.GPU}
-	}
-	return docs
+func problemOf(p *snapshot.Problem) problemDoc {
+	return problemDoc{safe(p.Code), safe(p.Message), known(p.Where()), known(p.Host), p.GPU}
 }
 
 // hostFile is one host with what only its own page shows.
@@ -178,12 +180,8 @@ type bookingDoc struct {
 	Slice   *int   `json:"mig_device"`
 }
 
-// bookingOf is nil for nil.
-func bookingOf(b *board.Booking) *bookingDoc {
-	if b == nil {
-		return nil
-	}
-	return &bookingDoc{
+func bookingOf(b *board.Booking) bookingDoc {
+	return bookingDoc{
 		ID: safe(b.ID), Host: safe(b.Host), GPUs: b.GPUs, UUID: known(b.UUID), Name: safe(b.Name), From: moment{b.From}, Until: moment{b.Until},
 		Comment: safe(b.Comment), Kind: safe(b.Kind), By: known(b.By), Active: b.Active, Expired: b.Expired, Forced: b.Forced, Slice: b.Slice,
 	}
@@ -192,7 +190,7 @@ func bookingOf(b *board.Booking) *bookingDoc {
 func bookingsOf(list []*board.Booking) []bookingDoc {
 	docs := make([]bookingDoc, len(list))
 	for i, b := range list {
-		docs[i] = *bookingOf(b)
+		docs[i] = bookingOf(b)
 	}
 	return docs
 }
@@ -208,10 +206,7 @@ func hostsFile(in render.Input) []byte {
 		header
 		Hosts []host `json:"hosts"`
 	}{header: headerOf(in)}
-	for i := range in.Board.Hosts {
-		h := &in.Board.Hosts[i]
-		doc.Hosts = append(doc.Hosts, host{headOf(h), h.CountUnits(), "hosts/" + h.Name + ".json"})
-	}
+	doc.Hosts = docsOf(in.Board.Hosts, func(h *board.Host) host { return host{headOf(h), h.CountUnits(), "hosts/" + h.Name + ".json"} })
 	return encodeFile(&doc)
 }
 
@@ -242,32 +237,37 @@ type (
 	}
 )
 
-func xidOf(x *snapshot.XID) *xidDoc {
-	if x == nil {
+// orNull is the document of what is known, and nil for nil.
+func orNull[T, D any](v *T, doc func(*T) D) *D {
+	if v == nil {
 		return nil
 	}
-	return &xidDoc{x.Code, moment{x.At.Time}, safe(render.EnglishXID(x.Code))}
+	return new(doc(v))
 }
 
-func eccOf(e *snapshot.ECC) *eccDoc {
-	if e == nil {
-		return nil
+// docsOf are the documents of a list.
+func docsOf[T, D any](list []T, doc func(*T) D) []D {
+	docs := make([]D, len(list))
+	for i := range list {
+		docs[i] = doc(&list[i])
 	}
-	return &eccDoc{known(e.Mode), e.CorrectedVolatile, e.UncorrectedVolatile, e.CorrectedAggregate, e.UncorrectedAggregate}
+	return docs
 }
 
-func fabricOf(f *snapshot.Fabric) *fabricDoc {
-	if f == nil {
-		return nil
-	}
-	return &fabricDoc{known(f.State), known(f.Status), f.CliqueID, known(f.ClusterUUID)}
+func xidOf(x *snapshot.XID) xidDoc {
+	return xidDoc{x.Code, moment{x.At.Time}, safe(render.EnglishXID(x.Code))}
 }
 
-func lastOf(l *board.LastSeen) *lastDoc {
-	if l == nil {
-		return nil
-	}
-	return &lastDoc{safe(l.State), safes(l.Users), moment{l.At}}
+func eccOf(e *snapshot.ECC) eccDoc {
+	return eccDoc{known(e.Mode), e.CorrectedVolatile, e.UncorrectedVolatile, e.CorrectedAggregate, e.UncorrectedAggregate}
+}
+
+func fabricOf(f *snapshot.Fabric) fabricDoc {
+	return fabricDoc{known(f.State), known(f.Status), f.CliqueID, known(f.ClusterUUID)}
+}
+
+func lastOf(l *board.LastSeen) lastDoc {
+	return lastDoc{safe(l.State), safes(l.Users), moment{l.At}}
 }
 
 // momentOf is null for nil.

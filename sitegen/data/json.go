@@ -50,11 +50,7 @@ func (s known) MarshalJSONTo(enc *jsontext.Encoder) error {
 }
 
 func safes(list []string) []safe {
-	out := make([]safe, len(list))
-	for i, s := range list {
-		out[i] = safe(s)
-	}
-	return out
+	return docsOf(list, func(s *string) safe { return safe(*s) })
 }
 
 // A reading is a number with at most three decimals: no reading is better than

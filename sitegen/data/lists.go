@@ -21,11 +21,8 @@ type freeDoc struct {
 	By     known  `json:"held_by"`
 }
 
-func freeOf(f *board.FreeGPU) *freeDoc {
-	if f == nil {
-		return nil
-	}
-	return &freeDoc{safe(f.Host), known(f.Title), f.GPU, f.Slice, known(f.UUID), safe(f.Model), f.Memory, moment{f.From}, moment{f.Until}, known(f.By)}
+func freeOf(f *board.FreeGPU) freeDoc {
+	return freeDoc{safe(f.Host), known(f.Title), f.GPU, f.Slice, known(f.UUID), safe(f.Model), f.Memory, moment{f.From}, moment{f.Until}, known(f.By)}
 }
 
 func freeFile(in render.Input) []byte {
@@ -37,10 +34,8 @@ func freeFile(in render.Input) []byte {
 		Models   []modelDoc `json:"models"`
 		FreeNow  []freeDoc  `json:"free_now"`
 		NextFree *freeDoc   `json:"next_free"`
-	}{header: headerOf(in), Free: b.Totals.Free(), GPUs: b.Totals.GPUs, Models: modelsOf(b.Models), NextFree: freeOf(b.NextFree)}
-	for i := range b.FreeNow {
-		doc.FreeNow = append(doc.FreeNow, *freeOf(&b.FreeNow[i]))
-	}
+	}{header: headerOf(in), Free: b.Totals.Free(), GPUs: b.Totals.GPUs, Models: docsOf(b.Models, modelOf),
+		FreeNow: docsOf(b.FreeNow, freeOf), NextFree: orNull(b.NextFree, freeOf)}
 	return encodeFile(&doc)
 }
 
@@ -65,17 +60,13 @@ func usersFile(in render.Input) []byte {
 		header
 		Users []user `json:"users"`
 	}{header: headerOf(in)}
-	for i := range in.Board.Users {
-		u := &in.Board.Users[i]
-		one := user{
+	doc.Users = docsOf(in.Board.Users, func(u *board.User) user {
+		return user{
 			Name: safe(u.Name), Reserved: u.Reserved, Used: reading(u.Used), Memory: u.Memory, Processes: u.Processes, IdleGPUs: u.IdleGPUs,
 			Mean2h: (*reading)(u.Mean2h), Mean24h: (*reading)(u.Mean24h), Mean1w: (*reading)(u.Mean1w),
+			Where: docsOf(u.Where, func(w *board.UserHost) place { return place{safe(w.Host), w.GPUs} }),
 		}
-		for _, w := range u.Where {
-			one.Where = append(one.Where, place{safe(w.Host), w.GPUs})
-		}
-		doc.Users = append(doc.Users, one)
-	}
+	})
 	return encodeFile(&doc)
 }
 
@@ -86,16 +77,13 @@ func bookingsFile(in render.Input) []byte {
 		StaleSince moment       `json:"stale_since"`
 		Bookings   []bookingDoc `json:"bookings"`
 		Problems   []problemDoc `json:"problems"`
-	}{header: headerOf(in), StaleSince: moment{b.BookingsStaleSince}}
-	for i := range b.Bookings {
-		doc.Bookings = append(doc.Bookings, *bookingOf(&b.Bookings[i]))
-	}
+	}{header: headerOf(in), StaleSince: moment{b.BookingsStaleSince}, Bookings: docsOf(b.Bookings, bookingOf)}
 	var problems []snapshot.Problem
 	for _, p := range b.Problems {
 		if strings.HasPrefix(p.Code, "booking:") {
 			problems = append(problems, p)
 		}
 	}
-	doc.Problems = problemsOf(problems)
+	doc.Problems = docsOf(problems, problemOf)
 	return encodeFile(&doc)
 }

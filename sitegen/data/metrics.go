@@ -214,18 +214,12 @@ const bytesPerMiB = 1 << 20
 
 // scaled is a reading times factor; nil for nil.
 func scaled[N int | int64](v *N, factor float64) *float64 {
-	if v == nil {
-		return nil
-	}
-	return new(float64(*v) * factor)
+	return orNull(v, func(v *N) float64 { return float64(*v) * factor })
 }
 
 // ratio is a reading in percent as a number from 0 to 1; nil for nil.
 func ratio(percent *int) *float64 {
-	if percent == nil {
-		return nil
-	}
-	return new(float64(*percent) / 100)
+	return orNull(percent, func(v *int) float64 { return float64(*v) / 100 })
 }
 
 func metricsRound(v float64) float64 { return float64(int64(v*10000+0.5)) / 10000 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -90,15 +91,9 @@ func ReadHost(r io.Reader) (*board.Host, []board.Booking, error) {
 	if !ok {
 		return nil, nil, fmt.Errorf("reading the host: %w: it names no host", ErrNotBoard)
 	}
-	var bookings []board.Booking
-	for i := range doc.Bookings {
-		if len(bookings) < maxProblems {
-			bookings = append(bookings, doc.Bookings[i].booking())
-		}
-	}
 	b := &board.Board{Hosts: []board.Host{h}}
 	b.Count()
-	return &b.Hosts[0], bookings, nil
+	return &b.Hosts[0], readBookings(doc.Bookings, maxBookings), nil
 }
 
 // ReadBookings reads api/v1/bookings.json.
@@ -110,11 +105,11 @@ func ReadBookings(r io.Reader) ([]board.Booking, error) {
 	if err := readJSON(r, &doc, &doc.Schema); err != nil {
 		return nil, fmt.Errorf("reading the bookings: %w", err)
 	}
-	var list []board.Booking
-	for i := range doc.Bookings[:min(len(doc.Bookings), maxBookings)] {
-		list = append(list, doc.Bookings[i].booking())
-	}
-	return list, nil
+	return readBookings(doc.Bookings, maxBookings), nil
+}
+
+func readBookings(docs []bookingDoc, most int) []board.Booking {
+	return docsOf(docs[:min(len(docs), most)], (*bookingDoc).booking)
 }
 
 // JSON writes the board in the shape of api/v1/board.json again. What was read
@@ -177,12 +172,7 @@ func readJSON(r io.Reader, doc any, schema *int) error {
 
 // readHex keeps the name of a generation if it looks like one.
 func readHex(s string) string {
-	for _, r := range s {
-		if !(r >= '0' && r <= '9' || r >= 'a' && r <= 'f') {
-			return ""
-		}
-	}
-	if len(s) > 64 {
+	if len(s) > 64 || strings.Trim(s, "0123456789abcdef") != "" {
 		return ""
 	}
 	return s

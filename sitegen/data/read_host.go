@@ -150,15 +150,8 @@ func (r *readRow) fill(g *board.GPU, left *int, generatedAt time.Time) {
 	if at := readable(r.IdleSince.Time); !at.IsZero() && at.Before(generatedAt) {
 		g.IdleSince = at
 	}
-	if r.Booking != nil {
-		g.Booking = new(r.Booking.booking())
-	}
-	if r.Next != nil {
-		g.Next = new(r.Next.booking())
-	}
-	for i := range r.Others[:min(len(r.Others), snapshot.MaxErrors)] {
-		g.Others = append(g.Others, r.Others[i].booking())
-	}
+	g.Booking, g.Next = orNull(r.Booking, (*bookingDoc).booking), orNull(r.Next, (*bookingDoc).booking)
+	g.Others = readBookings(r.Others, snapshot.MaxErrors)
 	if r.Last != nil {
 		g.Last = &board.LastSeen{State: readState(r.Last.State), At: readable(r.Last.At.Time)}
 		for _, u := range r.Last.Users[:min(len(r.Last.Users), snapshot.MaxErrors)] {
