@@ -103,10 +103,6 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 	title = textCut(title, inner-1, t.more)
 	t.buf.WriteString("  " + b.topLeft + title + strings.Repeat(b.across, max(0, inner-render.TextWidth(title))) + b.topRight + "\n")
 
-	degree := "°C"
-	if t.opt.ASCII {
-		degree = "C"
-	}
 	free := g.MemoryFree
 	if free == nil && g.MemoryUsed != nil && g.MemoryTotal != nil {
 		left := *g.MemoryTotal - *g.MemoryUsed
@@ -114,10 +110,10 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 	}
 	put("", fmt.Sprintf(" %18s  %16s  %12s  %11s", "memory used", "memory available", "gpu volatile", "temperature"))
 	put("", " "+strings.Join([]string{
-		textRight(t.number64(g.MemoryUsed, 0)+" / "+t.number64(g.MemoryTotal, 0)+"MiB", 18, t.more),
-		textRight(t.number64(free, 0)+"MiB", 16, t.more),
-		textRight(t.number(g.UtilizationGPU)+"%", 12, t.more),
-		textRight(t.number(g.Temperature)+degree, 11, t.more),
+		textRight(number(t, g.MemoryUsed)+" / "+number(t, g.MemoryTotal)+"MiB", 18, t.more),
+		textRight(number(t, free)+"MiB", 16, t.more),
+		textRight(number(t, g.UtilizationGPU)+"%", 12, t.more),
+		textRight(number(t, g.Temperature)+t.degree, 11, t.more),
 	}, "  "))
 	put("", "")
 	t.bar(put, g, inner)
@@ -130,7 +126,7 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 	}
 	for i := range g.Slices {
 		m := &g.Slices[i]
-		row := fmt.Sprintf("  %s %s  %s / %sMiB  ", m.Label(), cmp.Or(t.safe(m.Slice.Profile), "MIG"), t.number64(m.MemoryUsed, 0), t.number64(m.MemoryTotal, 0)) + t.detailState(m)
+		row := fmt.Sprintf("  %s %s  %s / %sMiB  ", m.Label(), cmp.Or(t.safe(m.Slice.Profile), "MIG"), number(t, m.MemoryUsed), number(t, m.MemoryTotal)) + t.detailState(m)
 		if r := t.reservation(m); r != "" {
 			row += "; booking: " + r
 		}
@@ -187,7 +183,7 @@ func (t *textPage) tree(put func(color, s string), g *board.GPU, b textBox, inne
 		if gone {
 			user += " (gone)"
 		}
-		memory := t.number64(p.UsedMemory, 0) + "MiB"
+		memory := number(t, p.UsedMemory) + "MiB"
 		room := inner - 2 - 3 - 1 - 1 - 8 - 1 - 10 - 1
 		row := "  " + twig + " " + textPad(program, room*3/5, t.more) + " " + textRight(strconv.Itoa(p.PID), 8, t.more) +
 			" " + textPad(user, room-room*3/5-1, t.more) + " " + textRight(memory, 10, t.more)

@@ -195,15 +195,15 @@ func (t *textPage) listCells(g *board.GPU, wide bool) []string {
 	switch g.State {
 	case board.Busy, board.InUse, board.Contested:
 		if !g.Since.IsZero() {
-			since = Ago(t.b.GeneratedAt.Sub(g.Since))
+			since = ago(t.b.GeneratedAt.Sub(g.Since))
 			if !wide {
-				since = short(t.b.GeneratedAt.Sub(g.Since))
+				since = cmp.Or(inUnits(t.b.GeneratedAt.Sub(g.Since), true), "now")
 			}
 		}
 	}
 	return []string{
 		g.Label(), status, t.safe(cmp.Or(g.ShortName, g.Name)),
-		t.number(g.UtilizationGPU) + " %", t.listMemory(g.MemoryUsed, g.MemoryTotal), t.number(g.Temperature), t.number(g.ClockSM),
+		number(t, g.UtilizationGPU) + " %", t.listMemory(g.MemoryUsed, g.MemoryTotal), number(t, g.Temperature), number(t, g.ClockSM),
 		users, since, t.listPIDs(g), t.programs(g),
 	}
 }
@@ -249,7 +249,7 @@ func (t *textPage) why(g *board.GPU) string {
 			s += " (" + programs + ")"
 		}
 		if !g.Since.IsZero() {
-			s += ", for " + Span(t.b.GeneratedAt.Sub(g.Since))
+			s += ", for " + cmp.Or(inUnits(t.b.GeneratedAt.Sub(g.Since), false), "a moment")
 		}
 		if g.Reason == board.ReasonUtilization || g.Reason == board.ReasonMemory {
 			s += ": " + listReason(g.Reason)
@@ -327,46 +327,32 @@ func listReason(code string) string {
 	return snapshot.Text(cmp.Or(code, "nothing is known about it"), snapshot.MaxNameBytes)
 }
 
-// Ago says in words how long something has been: "2 days ago", rounded down.
-func Ago(d time.Duration) string {
-	for _, u := range agoUnits() {
-		if n := int(d / u.size); n == 1 {
-			return "1 " + u.name + " ago"
-		} else if n > 1 {
-			return fmt.Sprintf("%d %ss ago", n, u.name)
+// inUnits is a length of time in its largest unit, rounded down: "2 days", or "2 d" where there is little
+// room; "" for less than a second.
+func inUnits(d time.Duration, short bool) string {
+	const day = 24 * time.Hour
+	for _, unit := range []struct {
+		size        time.Duration
+		name, short string
+	}{{365 * day, "year", "y"}, {day, "day", "d"}, {time.Hour, "hour", "h"}, {time.Minute, "minute", "min"}, {time.Second, "second", "s"}} {
+		switch n := int(d / unit.size); {
+		case n > 0 && short:
+			return strconv.Itoa(n) + " " + unit.short
+		case n == 1:
+			return "1 " + unit.name
+		case n > 1:
+			return fmt.Sprintf("%d %ss", n, unit.name)
 		}
+	}
+	return ""
+}
+
+// ago says how long something has been: "2 days ago".
+func ago(d time.Duration) string {
+	if words := inUnits(d, false); words != "" {
+		return words + " ago"
 	}
 	return "just now"
-}
-
-// Span is a length of time in its largest unit, rounded down: "2 days".
-func Span(d time.Duration) string {
-	if s, ok := strings.CutSuffix(Ago(d), " ago"); ok {
-		return s
-	}
-	return "a moment"
-}
-
-// short is "2 d", for where there is little room.
-func short(d time.Duration) string {
-	for _, u := range agoUnits() {
-		if n := int(d / u.size); n > 0 {
-			return strconv.Itoa(n) + " " + u.short
-		}
-	}
-	return "now"
-}
-
-type agoUnit struct {
-	size        time.Duration
-	name, short string
-}
-
-func agoUnits() []agoUnit {
-	const day = 24 * time.Hour
-	return []agoUnit{
-		{365 * day, "year", "y"}, {day, "day", "d"}, {time.Hour, "hour", "h"}, {time.Minute, "minute", "min"}, {time.Second, "second", "s"},
-	}
 }
 
 // Shown returns the GPUs and slices of a host that the filters of the options let

@@ -143,12 +143,12 @@ func TestAgo(t *testing.T) {
 		time.Minute: "1 minute ago", 119 * time.Minute: "1 hour ago", 47 * time.Hour: "1 day ago", 48 * time.Hour: "2 days ago",
 		364 * 24 * time.Hour: "364 days ago", 800 * 24 * time.Hour: "2 years ago",
 	} {
-		if got := Ago(d); got != want {
+		if got := ago(d); got != want {
 			t.Errorf("%s: %q, want %q", d, got, want)
 		}
 	}
-	if Span(90*time.Minute) != "1 hour" || Span(0) != "a moment" || short(50*time.Hour) != "2 d" || short(0) != "now" {
-		t.Errorf("%q, %q, %q, %q", Span(90*time.Minute), Span(0), short(50*time.Hour), short(0))
+	if long, short := inUnits(90*time.Minute, false), inUnits(50*time.Hour, true); long != "1 hour" || short != "2 d" || inUnits(0, true) != "" {
+		t.Errorf("%q, %q, %q", long, short, inUnits(0, true))
 	}
 }
 

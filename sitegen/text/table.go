@@ -3,7 +3,6 @@ package text
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -161,16 +160,12 @@ func (t *textPage) hostRow(cols []textColumn, name, text string) {
 }
 
 func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
-	degree := " " + "°C"
-	if t.opt.ASCII {
-		degree = " C"
-	}
 	cells := []string{
 		host,
 		t.gpuName(g),
-		t.number64(g.MemoryUsed, t.digits) + " / " + t.number64(g.MemoryTotal, t.digits),
-		t.number(g.UtilizationGPU) + " %",
-		t.number(g.Temperature) + degree,
+		textRight(number(t, g.MemoryUsed), t.digits, t.more) + " / " + textRight(number(t, g.MemoryTotal), t.digits, t.more),
+		number(t, g.UtilizationGPU) + " %",
+		number(t, g.Temperature) + " " + t.degree,
 	}
 	color := textColor(g.State)
 	if t.width < textWide {
@@ -192,19 +187,12 @@ func (t *textPage) gpuRow(cols []textColumn, host string, g *board.GPU) {
 	t.row(cols, append(cells, " "+state, " "+who, since, " "+programs, " "+t.reservation(g)), color)
 }
 
-func (t *textPage) number(v *int) string {
+// number writes a reading, or a dash where it is not known.
+func number[N int | int64](t *textPage, v *N) string {
 	if v == nil {
 		return t.dash
 	}
-	return strconv.Itoa(*v)
-}
-
-func (t *textPage) number64(v *int64, n int) string {
-	s := t.dash
-	if v != nil {
-		s = strconv.FormatInt(*v, 10)
-	}
-	return strings.Repeat(" ", max(0, n-render.TextWidth(s))) + s
+	return strconv.FormatInt(int64(*v), 10)
 }
 
 // stateWords is the state with the one thing that matters most beside it.
@@ -250,16 +238,8 @@ func slicesFree(g *board.GPU) string {
 	return fmt.Sprintf("slices: %d/%d free", g.FreeSlices(), len(g.Slices))
 }
 
-// programs are the names of what runs, each once, in order.
-func (t *textPage) programs(g *board.GPU) string {
-	var names []string
-	for _, p := range g.Computing() {
-		if name := t.safe(p.Program); name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ",")
-}
+// programs are the names of what runs.
+func (t *textPage) programs(g *board.GPU) string { return t.safe(strings.Join(g.Programs(), ",")) }
 
 // reservation is the booking in force, or the next one.
 func (t *textPage) reservation(g *board.GPU) string {

@@ -81,12 +81,14 @@ type textPage struct {
 	width int
 	more  string // marks what was cut
 	dash  string // stands for what is not known
+	// degree is the unit of temperatures.
+	degree string
 	// digits is how many the largest number of MiB has, and five at least.
 	digits int
 }
 
 func newTextPage(b *board.Board, opt Options) *textPage {
-	t := &textPage{b: b, opt: opt, width: max(opt.Width, 60), more: "…", dash: "–", digits: 5}
+	t := &textPage{b: b, opt: opt, width: max(opt.Width, 60), more: "…", dash: "–", degree: "°C", digits: 5}
 	for i := range b.Hosts {
 		for j := range b.Hosts[i].GPUs {
 			if m := b.Hosts[i].GPUs[j].MemoryTotal; m != nil && *m > 99999 {
@@ -99,7 +101,7 @@ func newTextPage(b *board.Board, opt Options) *textPage {
 	}
 	t.buf.Grow(1 << 10)
 	if opt.ASCII {
-		t.more, t.dash = "~", "-"
+		t.more, t.dash, t.degree = "~", "-", "C"
 	}
 	if t.opt.Zone == nil {
 		t.opt.Zone = time.UTC
