@@ -85,9 +85,9 @@ func whoCases() []whoCase {
 	}
 }
 
-// whoBoard merges one host for each case; nobody has booked anything.
-func whoBoard(cases []whoCase, now time.Time) (*board.Board, map[string]*snapshot.Snapshot) {
-	in := board.Input{Now: now, Interval: 20 * time.Second, Reports: map[string]board.Report{}, Settings: board.Settings{ServiceAccounts: []string{"ci"}}}
+// whoBoard merges one host for each case.
+func whoBoard(cases []whoCase, now time.Time, booked ...booking.Booking) (*board.Board, map[string]*snapshot.Snapshot) {
+	in := board.Input{Calendar: &booking.Calendar{Bookings: booked}, Now: now, Interval: 20 * time.Second, Reports: map[string]board.Report{}, Settings: board.Settings{ServiceAccounts: []string{"ci"}}}
 	snaps := map[string]*snapshot.Snapshot{}
 	for i, c := range cases {
 		p := c.p
@@ -318,6 +318,64 @@ func TestEveryFaceNamesTheSame(t *testing.T) {
 	}
 	if calendars != len(want) {
 		t.Errorf("%d calendars of people, want %d", calendars, len(want))
+	}
+}
+
+// Where lea has booked everything, only a person who is known contests it, and every face says so.
+func TestEveryFaceNamesTheSameWhereSomebodyHasBooked(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 42, 0, 0, time.UTC)
+	cases := whoCases()
+	by := func(name, host string, kind booking.Kind) booking.Booking {
+		return booking.Booking{
+			ID: name + host, Host: host, Name: name, Kind: kind, Target: booking.Target{All: true, Index: -1},
+			From: now.Add(-2 * time.Hour), Until: now.Add(time.Hour),
+		}
+	}
+	booked := []booking.Booking{by("second", "graphics", booking.Reserved), by("admin", "maintained", booking.Maintenance)}
+	for _, c := range cases {
+		booked = append(booked, by("LEA", c.host(), booking.Reserved))
+	}
+	free := snapshot.Process{User: "lea", UID: new(int64(1020)), Type: snapshot.Graphics, Program: "Xorg"}
+	cases = append(cases, whoCase{name: "maintained", p: free, used: 30, state: board.Drained})
+	b, _ := whoBoard(cases, now, booked...)
+	files := whoFiles(t, b)
+	for _, c := range cases {
+		want := c.state
+		switch {
+		case want == board.Free:
+			want = board.Booked
+		case c.person != "":
+			want = board.Contested
+		case want == board.Busy:
+			want = board.InUse
+		}
+		status := &bytes.Buffer{}
+		if err := text.Status(status, b, text.Options{Width: 300, Hosts: []string{c.host()}}); err != nil {
+			t.Fatal(err)
+		}
+		agent := files["compat/gpu_status/"+c.host()+".json"]
+		for face, says := range map[string]bool{
+			"the API":         strings.Contains(files["api/v1/hosts/"+c.host()+".json"], `"state":"`+string(want)+`","reason"`),
+			"the metrics":     strings.Contains(files["metrics.txt"], `gpuboard_gpu_state{host="`+c.host()+`",gpu="0",state="`+string(want)+`"} 1`),
+			"the host's page": strings.Contains(files["hosts/"+c.host()+"/index.html"], `class="r `+string(want)),
+			"status":          strings.Contains(status.String(), "| "+string(want)+" "),
+			"nvgpu's shape":   strings.Contains(agent, `"is_available":false`),
+		} {
+			if !says {
+				t.Errorf("%s: %s does not say %s", c.name, face, want)
+			}
+		}
+	}
+	for _, u := range b.Users {
+		if u.Name == "lea" && u.Reserved != len(cases)-1 || u.Name == "LEA" {
+			t.Errorf("%s has booked %d GPUs, want %d of lea", u.Name, u.Reserved, len(cases)-1)
+		}
+	}
+	for name, held := range map[string]int{"lea": len(cases) - 1, "second": 1, "admin": 0} {
+		page := files["users/"+name+"/index.html"]
+		if rows := strings.Count(page, `<th scope="row" class="i wide">`); page == "" || rows != held {
+			t.Errorf("the page of %s has %d GPUs, want %d", name, rows, held)
+		}
 	}
 }
 
