@@ -29,6 +29,9 @@ func (a *app) acceptCommand() *cobra.Command {
 				return failure.Usage("gpuboard accept HOST", "%v", err)
 			}
 			state := cfg.String("state")
+			if !config.IsDir(state) {
+				return failure.Usage("on the web host: --state DIR or --config FILE", "accepting %s: there is no directory %s", host, state)
+			}
 			if err := a.refuseRoot(state); err != nil {
 				return err
 			}

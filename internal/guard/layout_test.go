@@ -71,7 +71,7 @@ var doors = map[string][]string{
 	"github.com/cenkalti/backoff/v5":     {"publisher"},
 	"github.com/fsnotify/fsnotify":       {"internal/watch"},
 	"github.com/go-json-experiment/json": {"internal/snapshot", "sitegen", "sitegen/data"},
-	"github.com/goccy/go-yaml":           {"internal/config", "internal/setup"},
+	"github.com/goccy/go-yaml":           {"internal/config"},
 	"github.com/hashicorp/consul/api":    {"internal/inventory"},
 	"github.com/klauspost/compress":      {"internal/history", "internal/snapshot", "sitegen"},
 	"github.com/pkg/sftp":                {"publisher", "publisher/dropbox"},

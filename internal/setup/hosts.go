@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -14,8 +15,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
@@ -39,14 +38,25 @@ type host struct {
 	gpus          int
 }
 
-// readHosts reads such a list in any of its forms.
-func readHosts(path string) (*hostList, error) {
-	data, err := os.ReadFile(path)
+// readBounded reads a file or a pipe that is small enough for a list of hosts.
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, config.MaxBytes+1))
+	if err == nil && len(data) > config.MaxBytes {
+		err = fmt.Errorf("%s has more than %d bytes", path, config.MaxBytes)
+	}
+	return data, err
+}
+
+// readHosts reads such a list in any of its forms. dir is the directory to set up, for a hint.
+func readHosts(path, dir string) (*hostList, error) {
+	data, err := readBounded(path)
 	if err != nil {
 		return nil, failure.Usage("", "reading the older board's hosts: %w", err)
-	}
-	if len(data) > config.MaxBytes {
-		return nil, failure.Usage("", "%s: %d bytes are too many for a list of hosts", path, len(data))
 	}
 	l := &hostList{}
 	text := bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
@@ -55,9 +65,10 @@ func readHosts(path string) (*hostList, error) {
 		read func(*hostList, []byte) error
 	}{
 		{`<\?php`, (*hostList).php},
+		{`^\{\s*"(_meta|all)":\s*\{`, (*hostList).inventory},
 		{`^(\{|\[\s*\{)`, (*hostList).json},
 		{`(?m)^\s*AGENTS\s*=`, (*hostList).agents},
-		{`(?m)^\s*\[[^\[\]\s]+\]\s*(#.*)?$|^\s+(hosts|children):\s*(\{|#|$)`, (*hostList).inventory},
+		{`(?m)^\s*\[[^\[\]\s]+\]\s*(#.*)?$|^\s+(hosts|children):\s*(\{|#|$)|^all:|\bansible_\w+\s*[:=]`, (*hostList).inventory},
 		{`(?m)^[\w.-]+:(\s|$)`, (*hostList).yaml},
 		{``, (*hostList).names},
 	} {
@@ -67,7 +78,9 @@ func readHosts(path string) (*hostList, error) {
 		}
 	}
 	if group := (ansibleGroup)(""); errors.As(err, &group) {
-		return nil, failure.Usage(shell.Join("ansible", "-i", path, string(group), "--list-hosts")+" | sed 1d > names.txt    (then --from names.txt)", "%s is %w", path, err)
+		hint := shell.Join("ansible", "-i", path, string(group), "--list-hosts") + " | sed 1d > names.txt && " +
+			shell.Join("gpuboard", "init", Web, dir, "--from", "names.txt")
+		return nil, failure.Usage(hint, "%s is %w", path, err)
 	}
 	if err != nil {
 		return nil, failure.Usage("", "reading the older board's hosts: %s: %w", path, err)
@@ -77,6 +90,9 @@ func readHosts(path string) (*hostList, error) {
 		l.compat = "gpu-cluster-monitor"
 	}
 	if len(l.hosts)+len(l.unnamed) == 0 && !isPHP(data) {
+		if len(l.refused) > 0 {
+			return nil, failure.Usage("", "%s names no host; left out: %s", path, l.refused[0])
+		}
 		return nil, failure.Usage("a list with a name on each line, index.php, hosts.json, config.yml, nvgpu_master.cfg, or what its server answers for /states/, /get-status or /cluster_status", "%s names no host", path)
 	}
 	return l, nil
@@ -106,16 +122,29 @@ func (*hostList) inventory(text []byte) error {
 	return ansibleGroup(cmp.Or(string(regexp.MustCompile(`rpcservers|gpunodes`).Find(text)), "all"))
 }
 
-// yaml reads a configuration with a list of hosts.
+// yamlHosts is the list hosts of a configuration in YAML: the rest of its line, and the lines below
+// it that are no key of their own.
+var yamlHosts = regexp.MustCompile(`(?m)^hosts:(.*(?:\n(?:[ \t\r#-].*)?)*)`)
+
+// yaml reads a configuration with a list of hosts. It looks for that list alone, since a parser of YAML
+// takes gigabytes of memory for a small file that is deep enough.
 func (l *hostList) yaml(text []byte) error {
-	var top struct {
-		Hosts []string `yaml:"hosts"`
+	found := yamlHosts.FindSubmatch(text)
+	if found == nil {
+		return nil
 	}
-	if err := yaml.Unmarshal(text, &top); err != nil {
-		return err
+	list := regexp.MustCompile(`(?m)(^|\s)#.*$`).ReplaceAllString(string(found[1]), "")
+	list = strings.TrimSpace(list)
+	separator := "\n"
+	if inOneLine, ok := strings.CutPrefix(list, "["); ok {
+		list, _, _ = strings.Cut(inOneLine, "]")
+		separator = ","
 	}
-	for _, name := range top.Hosts {
-		l.add(name, "", 0)
+	for item := range strings.SplitSeq(list, separator) {
+		item = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(item), "-"))
+		if item != "" {
+			l.add(strings.Trim(item, `"'`), "", 0)
+		}
 	}
 	return nil
 }

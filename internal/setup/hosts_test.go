@@ -9,6 +9,7 @@ import (
 
 	"gpuboard/internal/failure"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/costtest"
 )
 
 func olderOf(t testing.TB, text string) (*hostList, error) {
@@ -17,11 +18,11 @@ func olderOf(t testing.TB, text string) (*hostList, error) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return readHosts(path)
+	return readHosts(path, "board")
 }
 
 func TestHostsOfAnotherBoard(t *testing.T) {
-	if _, err := readHosts(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := readHosts(filepath.Join(t.TempDir(), "none"), "board"); err == nil {
 		t.Error("a file that is not there passes")
 	}
 	for name, text := range map[string]string{
@@ -50,6 +51,8 @@ func TestHostsOfAnotherBoard(t *testing.T) {
 			[]host{{"gpu01", "", 1}}, []string{"10.0.0.9"}, 0, "nvgpu"},
 		{"config.yml", "# ours\nweb_port: 8042\nrpc_timeout: 2\nhosts:\n  - gpu01\n  - gpu02.lab.example # new\n  - 10.0.0.3\n",
 			[]host{{"gpu01", "", 0}, {"gpu02", "gpu02.lab.example", 0}}, []string{"10.0.0.3"}, 0, ""},
+		{"config.yml of another editor", "hosts:   # all\r\n\r\n- \"gpu01\"\r\n# - gpu02\r\n- 'gpu03'\r\n- {name: gpu04}\r\nweb_port: 1\r\n  - gpu05\r\n",
+			[]host{{"gpu01", "", 0}, {"gpu03", "", 0}}, nil, 1, ""},
 		{"config.yml in one line", "hosts: [gpu01, gpu02]\n", []host{{"gpu01", "", 0}, {"gpu02", "", 0}}, nil, 0, ""},
 		{"nvgpu_master.cfg", "AGENTS = [\n  'self', # node01\n  'http://node02:1080',\n  # 'http://node03:1080', ] is away\n  \"http://10.0.0.4:1080\",\n]\n",
 			[]host{{"node02", "", 0}}, []string{"10.0.0.4"}, 1, "nvgpu"},
@@ -65,18 +68,44 @@ func TestHostsOfAnotherBoard(t *testing.T) {
 	}
 }
 
+// TestHostileListsCostLittle: lists that nest, or that mean each other, cost memory by their length.
+func TestHostileListsCostLittle(t *testing.T) {
+	aliases := "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nhosts: [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
+	for _, text := range []string{
+		"hosts: " + strings.Repeat("[", 10_000), "hosts:\n" + strings.Repeat("  - [", 5_000), "hosts: " + strings.Repeat("{a: ", 5_000),
+		strings.Repeat("# nothing\n", 2_000) + aliases,
+	} {
+		path := filepath.Join(t.TempDir(), "list")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		costtest.Check(t, len(text), 128, func() {
+			if l, err := readHosts(path, "board"); err == nil && len(l.hosts) > 0 {
+				t.Errorf("%.40q: %+v", text, l.hosts)
+			}
+		})
+	}
+	if l, err := readHosts("/dev/zero", "board"); err == nil {
+		t.Errorf("/dev/zero: %+v", l)
+	}
+}
+
 // TestInventoriesThatAreRefused: which hosts an Ansible inventory has is for Ansible to say.
 // It answers with the command in the hint.
 func TestInventoriesThatAreRefused(t *testing.T) {
 	const refused = "is an Ansible inventory"
 	for text, want := range map[string][2]string{
-		"[lab]\ngpu01\n[web]\nserver\n":                                    {refused, " all --list-hosts | sed 1d > names.txt"},
+		"[lab]\ngpu01\n[web]\nserver\n":                                    {refused, " all --list-hosts | sed 1d > names.txt && gpuboard init web board --from names.txt"},
 		"[web]\nserver\n\n[rpcservers]\ngpu01 ansible_host=10.0.0.1\n":     {refused, " rpcservers --list-hosts | sed 1d > names.txt"},
 		"[gpunodes]  # all of them\ngpu[01:16]\n":                          {refused, " gpunodes --list-hosts | sed 1d"},
 		"all:\n  children:\n    gpunodes:\n      hosts:\n        gpu01:\n": {refused, " gpunodes --list-hosts"},
 		"a:\n  hosts: {gpu01: {ansible_host: 10.0.0.1}}\n":                 {refused, " all --list-hosts"},
 		"version: '3'\nservices:\n  web:\n    image: nginx\n":              {"names no host", "config.yml, nvgpu_master.cfg"},
-		"AGENTS = ['self']\n":                                              {"names no host", "nvgpu_master.cfg"},
+		"all: {hosts: {gpu01: {}, gpu02: {}}}\n":                           {refused, " all --list-hosts"},
+		"gpu01 ansible_host=10.0.0.1\n":                                    {refused, " all --list-hosts"},
+		`{"_meta": {"hostvars": {}}, "all": {"children": ["gpunodes"]}}`:   {refused, " gpunodes --list-hosts"},
+		"AGENTS = ['self']\n":                                              {"names no host; left out: self, the machine of the master", ""},
+		"gpu 01\n":                                                         {"names no host; left out: gpu 01: one name on a line", ""},
 	} {
 		l, err := olderOf(t, text)
 		if err == nil {

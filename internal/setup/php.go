@@ -2,13 +2,11 @@ package setup
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
-	"gpuboard/internal/config"
 	"gpuboard/internal/legacy"
 	"gpuboard/internal/snapshot"
 )
@@ -59,8 +57,8 @@ func (l *hostList) php(text []byte) error {
 func (l *hostList) readPage(path string) {
 	dir := filepath.Dir(path)
 	if l.zone == "" {
-		text, err := os.ReadFile(filepath.Join(dir, "index.php"))
-		if err != nil || len(text) > config.MaxBytes || !isPHP(text) {
+		text, err := readBounded(filepath.Join(dir, "index.php"))
+		if err != nil || !isPHP(text) {
 			return
 		}
 		beside := &hostList{}

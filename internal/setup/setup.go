@@ -145,7 +145,7 @@ func newInstallation(o Options) (*installation, error) {
 		return nil, failure.Usage("name this "+machine+" with --host NAME", "%w", err)
 	}
 	if o.From != "" {
-		if in.imported, err = readHosts(o.From); err != nil {
+		if in.imported, err = readHosts(o.From, o.Dir); err != nil {
 			return nil, err
 		}
 	}
