@@ -147,7 +147,10 @@ func sharedWith(g *GPU, mine func(string) bool) bool {
 
 // bookedBy reports whether somebody, and nobody else, has booked a GPU.
 func bookedBy(g *GPU, mine func(string) bool) bool {
-	return g.Booking != nil && mine(g.Booking.Name) && g.MoreOthers == 0 && !slices.ContainsFunc(g.Others, func(b Booking) bool { return !mine(b.Name) })
+	if g.Booking == nil || !g.Booking.ByPerson() || g.MoreOthers > 0 {
+		return false
+	}
+	return mine(g.Booking.Name) && !slices.ContainsFunc(g.Others, func(b Booking) bool { return !mine(b.Name) })
 }
 
 // DeviceID is the UUID, which CUDA knows whatever its order, or the index if the UUID is not safe in a shell.

@@ -171,6 +171,14 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", tt.request, got, tt.want)
 		}
 	}
+
+	// A booking that cannot be read is nobody's, whatever somebody calls themselves.
+	unread := gpu(6, 10, 300)
+	unread.State, unread.Booking = Booked, &Booking{Name: booking.Unreadable}
+	b.Hosts[0].GPUs = []GPU{unread}
+	if got := (&Request{}).Choose(b, booking.Aliases(nil).Mine(booking.Unreadable)); len(got) > 0 && got[0].Host.Name == "a" {
+		t.Errorf("what a booking that cannot be read holds is given to %q", booking.Unreadable)
+	}
 }
 
 func TestPick(t *testing.T) {

@@ -39,6 +39,7 @@ func (a *app) bookCommand() *cobra.Command {
 	var r bookRequest
 	c := &cobra.Command{
 		Use: "book [HOST[:GPU[,GPU]]…]", Short: "book GPUs, or extend a booking", GroupID: groupUse,
+		SuggestFor: []string{"extend", "reserve"},
 		Long: "book adds a booking to comments.json on the web host; the rest of the file stays as it is.\n" +
 			"On other machines, set booking.ssh: book then runs on the web host by ssh. HOST alone books\n" +
 			"the whole host. GPU is an index, a range such as 0-3, or a UUID. With --gpus it chooses free\n" +

@@ -14,6 +14,7 @@ func (a *app) releaseCommand() *cobra.Command {
 	var force, dryRun, asJSON bool
 	c := &cobra.Command{
 		Use: "release WHICH…", Short: "end bookings now", GroupID: groupUse, Args: cobra.MinimumNArgs(1),
+		SuggestFor: []string{"cancel", "unbook"},
 		Long: "release ends your bookings. WHICH is an ID as \"gpuboard bookings\" prints it, HOST:GPU, or\n" +
 			"HOST: the booking of the whole host, or else all your bookings there. A current booking\n" +
 			"stays in the file with its new end; an upcoming one is removed. If none is current, the next\n" +
