@@ -98,7 +98,9 @@ func newMerger(in Input) *merger {
 	logins := m.logins()
 	for i := range m.booked {
 		b := &m.booked[i]
-		b.Name = cmp.Or(logins[strings.ToLower(b.Name)], b.Name)
+		if known := logins[strings.ToLower(b.Name)]; len(known) > 0 && !slices.Contains(known, b.Name) {
+			b.Name = slices.Min(known)
+		}
 		m.byHost[b.Host] = append(m.byHost[b.Host], b)
 	}
 	for _, list := range m.byHost {
@@ -118,8 +120,8 @@ func newMerger(in Input) *merger {
 
 // logins returns the people who have processes, by name in small letters. Whoever types a booking may write
 // the name in other letters, and each person has one name on a board.
-func (m *merger) logins() map[string]string {
-	logins := map[string]string{}
+func (m *merger) logins() map[string][]string {
+	logins := map[string][]string{}
 	for _, report := range m.Reports {
 		if report.Snapshot == nil {
 			continue
@@ -127,8 +129,8 @@ func (m *merger) logins() map[string]string {
 		for i := range report.Snapshot.Processes {
 			person := m.Who(report.Snapshot.Processes[i].Login())
 			key := strings.ToLower(person)
-			if known := logins[key]; known == "" || person < known {
-				logins[key] = person
+			if person != "" && !slices.Contains(logins[key], person) {
+				logins[key] = append(logins[key], person)
 			}
 		}
 	}

@@ -159,15 +159,21 @@ func TestJobsOfUnknownUsers(t *testing.T) {
 	}
 }
 
-// A booking may write a login name in other letters. It is one person all the same.
+// A booking may write a login name in other letters. It is one person all the same, unless both are people.
 func TestOnePersonHasOneName(t *testing.T) {
-	b, _ := scene{gpu: a100(), procs: []snapshot.Process{proc("mira", snapshot.Compute, 3000)}, booked: []booking.Booking{by("MIRA", "")}}.merge()
+	mira, other := proc("mira", snapshot.Compute, 3000), proc("MIRA", snapshot.Compute, 3000)
+	b, _ := scene{gpu: a100(), procs: []snapshot.Process{mira}, booked: []booking.Booking{by("MIRA", "")}}.merge()
 	g := &b.Hosts[0].GPUs[0]
 	if g.State != board.InUse || g.Booking.Name != "mira" || b.Bookings[0].Name != "mira" {
 		t.Errorf("%s, booked by %s and %s, want mira", g.State, g.Booking.Name, b.Bookings[0].Name)
 	}
 	if len(b.Users) != 1 || b.Users[0].Name != "mira" || b.Users[0].Reserved != 1 || b.Users[0].Used != 1 {
 		t.Errorf("people %+v, want mira alone", b.Users)
+	}
+
+	b, _ = scene{gpu: a100(), procs: []snapshot.Process{mira, other}, booked: []booking.Booking{by("mira", "")}}.merge()
+	if name := b.Bookings[0].Name; name != "mira" {
+		t.Errorf("booked by %s, because of the process of another account, want mira", name)
 	}
 }
 
