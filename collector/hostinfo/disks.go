@@ -108,10 +108,7 @@ func (r *reader) disks(mounts []mount) {
 	if failed > 0 {
 		r.problem("disks", fmt.Sprintf("%d of them: %s", failed, first))
 	}
-	if more > 0 {
-		r.info.Problems = append(r.info.Problems, snapshot.Problem{Code: "host:limit",
-			Message: fmt.Sprintf("+%d more disks; %d is the most", more, snapshot.MaxDisks)})
-	}
+	r.limit("disks", more, snapshot.MaxDisks)
 }
 
 // statfs returns MiB. As in df, blocks reserved for root are neither used nor free.

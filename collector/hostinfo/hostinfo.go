@@ -84,6 +84,14 @@ func (r *reader) problem(what, message string) {
 	})
 }
 
+// limit reports how many there are beyond the limit, if any.
+func (r *reader) limit(what string, more, most int) {
+	if more > 0 {
+		r.info.Problems = append(r.info.Problems, snapshot.Problem{Code: "host:limit",
+			Message: fmt.Sprintf("+%d more %s; %d is the most", more, what, most)})
+	}
+}
+
 func (r *reader) file(what, name string, parse func([]byte) bool) {
 	r.read(what, filepath.Join(r.roots.Proc, name), parse)
 }
@@ -214,10 +222,7 @@ func (r *reader) interfaces() {
 		r.info.Node.Interfaces = append(r.info.Node.Interfaces,
 			snapshot.Interface{Name: snapshot.Text(i.Name, snapshot.MaxNameBytes), Addrs: addrs})
 	}
-	if more > 0 {
-		r.info.Problems = append(r.info.Problems, snapshot.Problem{Code: "host:limit",
-			Message: fmt.Sprintf("+%d more interfaces; %d is the most", more, snapshot.MaxInterfaces)})
-	}
+	r.limit("interfaces", more, snapshot.MaxInterfaces)
 }
 
 // virtual reports whether an interface belongs to containers or virtual machines. A node

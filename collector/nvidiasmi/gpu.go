@@ -116,7 +116,7 @@ func (p *parser) gpu(index int, b *gpuElement) snapshot.GPU {
 	g.Fan = p.integer(index, b, "fan_speed", 0, snapshot.MaxFan)
 	g.PCIeWidth = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/current_link_width", 0, snapshot.MaxLanes)
 	g.PCIeWidthMax = p.integer(index, b, "pci/pci_gpu_link_info/link_widths/max_link_width", 0, snapshot.MaxLanes)
-	p.memory(&g, b)
+	g.MemoryTotal, g.MemoryUsed, g.MemoryFree = p.memory(index, "", b.leaves)
 	g.MemoryShared = integrated().MatchString(g.Name)
 	// From driver 535 the element is gpu_power_readings. From 570 there is an average and
 	// an instant value, and either may be N/A.
@@ -156,31 +156,31 @@ func (p *parser) fabric(gpu int, b *gpuElement) *snapshot.Fabric {
 	return &f
 }
 
-func (p *parser) memory(g *snapshot.GPU, b *gpuElement) {
+// memory reads the amounts of memory of a GPU or MIG device, in MiB. What cannot be is nil.
+func (p *parser) memory(gpu int, of string, leaves map[string]string) (total, used, free *int64) {
 	read := func(name string) *int64 {
-		path := "fb_memory_usage/" + name
-		return reading[int64](p, g.Index, path, frameBuffer(b.leaves, name), 0, maxMemory)
+		text := leaves["fb_memory_usage/"+name]
+		if isAbsent(text) {
+			text = leaves["shared_fb_memory_usage/"+name] // of MIG devices, since 610
+		}
+		return reading[int64](p, gpu, of+"fb_memory_usage/"+name, text, 0, maxMemory)
 	}
-	g.MemoryTotal, g.MemoryUsed, g.MemoryFree = read("total"), read("used"), read("free")
-	if g.MemoryTotal != nil && *g.MemoryTotal == 0 {
-		p.problemOnce("range memory total", "smi:range", "nvidia-smi says that a GPU has no memory; shown as not known", g.Index)
-		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = nil, nil, nil
+	total, used, free = read("total"), read("used"), read("free")
+	if total == nil {
+		return total, used, free
 	}
-	for name, part := range map[string]**int64{"used": &g.MemoryUsed, "free": &g.MemoryFree} {
-		if *part != nil && g.MemoryTotal != nil && **part > *g.MemoryTotal {
+	if *total == 0 {
+		p.problemOnce("range memory total", "smi:range", "nvidia-smi says that a GPU has no memory; shown as not known", gpu)
+		return nil, nil, nil
+	}
+	for name, part := range map[string]**int64{"used": &used, "free": &free} {
+		if *part != nil && **part > *total {
 			p.problemOnce("range memory "+name, "smi:range", fmt.Sprintf("nvidia-smi says that %d MiB of memory are %s, of %d in all; shown as unknown",
-				**part, name, *g.MemoryTotal), g.Index)
+				**part, name, *total), gpu)
 			*part = nil
 		}
 	}
-}
-
-// frameBuffer is the text of an amount of memory, which 610 calls shared in a MIG device.
-func frameBuffer(leaves map[string]string, name string) string {
-	if text := leaves["fb_memory_usage/"+name]; !isAbsent(text) {
-		return text
-	}
-	return leaves["shared_fb_memory_usage/"+name]
+	return total, used, free
 }
 
 func (p *parser) pstate(g *snapshot.GPU, b *gpuElement) {
@@ -283,15 +283,8 @@ func (p *parser) migDevices(g *snapshot.GPU, b *gpuElement) {
 			p.problemOnce("mig limit", "smi:limit", fmt.Sprintf("+%d more MIG devices on GPU %d", len(b.migs)-i, g.Index), g.Index)
 			return
 		}
-		d := snapshot.MIGDevice{
-			Index: i, GPUInstanceID: instance(m["gpu_instance_id"]), ComputeInstanceID: instance(m["compute_instance_id"]),
-			MemoryTotal: reading[int64](p, g.Index, "mig_device/fb_memory_usage/total", frameBuffer(m, "total"), 0, maxMemory),
-			MemoryUsed:  reading[int64](p, g.Index, "mig_device/fb_memory_usage/used", frameBuffer(m, "used"), 0, maxMemory),
-		}
-		if d.MemoryTotal != nil && d.MemoryUsed != nil && *d.MemoryUsed > *d.MemoryTotal {
-			p.problemOnce("range mig", "smi:range", "nvidia-smi says that a MIG device uses more memory than it has; shown as not known", g.Index)
-			d.MemoryUsed = nil
-		}
+		d := snapshot.MIGDevice{Index: i, GPUInstanceID: instance(m["gpu_instance_id"]), ComputeInstanceID: instance(m["compute_instance_id"])}
+		d.MemoryTotal, d.MemoryUsed, _ = p.memory(g.Index, "mig_device/", m)
 		if n := instance(m["index"]); n != nil {
 			d.Index = *n
 		}

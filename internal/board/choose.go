@@ -72,12 +72,9 @@ func (r *Request) Fits(h *Host, g *GPU) bool {
 // List returns the GPUs and slices of the kind that is wanted that are open.
 func (r *Request) List(b *Board, open func(*Host, *GPU) bool) []Unit {
 	var list []Unit
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		for g := range h.Units() {
-			if r.Fits(h, g) && open(h, g) {
-				list = append(list, Unit{h, g})
-			}
+	for h, g := range units(b.Hosts) {
+		if r.Fits(h, g) && open(h, g) {
+			list = append(list, Unit{h, g})
 		}
 	}
 	return list

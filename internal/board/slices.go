@@ -52,6 +52,19 @@ func (h *Host) Units() iter.Seq[*GPU] {
 	}
 }
 
+// units yields what people can have on all hosts.
+func units(hosts []Host) iter.Seq2[*Host, *GPU] {
+	return func(yield func(*Host, *GPU) bool) {
+		for i := range hosts {
+			for g := range hosts[i].Units() {
+				if !yield(&hosts[i], g) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // CountUnits is how many GPUs and slices people can have, whatever their state.
 func (h *Host) CountUnits() int {
 	n := 0

@@ -11,31 +11,23 @@ import (
 // Count sets the totals, the models and what is free, after hosts were made, read or changed.
 func (b *Board) Count() {
 	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		h.Free = 0
-		for g := range h.Units() {
-			if g.State == Free {
-				h.Free++
-			}
-		}
-		h.Models = models(b.Hosts[i : i+1])
+		here := b.Hosts[i : i+1]
+		here[0].Free, here[0].Models = totals(here).Free(), models(here)
 	}
 	b.Totals, b.Models = totals(b.Hosts), models(b.Hosts)
 	b.FreeNow, b.NextFree = freeNow(b.Hosts), nextFree(b.Hosts)
 }
 
 func totals(hosts []Host) Totals {
-	t := Totals{ByState: map[State]int{}, ByHost: map[HostState]int{}}
+	t := Totals{Hosts: len(hosts), ByState: map[State]int{}, ByHost: map[HostState]int{}}
 	for i := range hosts {
-		h := &hosts[i]
-		t.Hosts++
-		t.ByHost[h.State]++
-		for g := range h.Units() {
-			t.GPUs++
-			t.ByState[g.State]++
-			if !g.IdleSince.IsZero() {
-				t.HeldIdle++
-			}
+		t.ByHost[hosts[i].State]++
+	}
+	for _, g := range units(hosts) {
+		t.GPUs++
+		t.ByState[g.State]++
+		if !g.IdleSince.IsZero() {
+			t.HeldIdle++
 		}
 	}
 	return t
@@ -49,24 +41,22 @@ func models(hosts []Host) []Model {
 	}
 	found := map[key]*Model{}
 	sizes := map[string][]int64{} // by name, those that are told
-	for i := range hosts {
-		for g := range hosts[i].Units() {
-			if g.Name == "" && g.UUID == "" && g.PCIBusID == "" {
-				continue // expected, and nothing is known of it
+	for _, g := range units(hosts) {
+		if g.Name == "" && g.UUID == "" && g.PCIBusID == "" {
+			continue // expected, and nothing is known of it
+		}
+		k := key{g.Name, orZero(g.MemoryTotal)}
+		model := found[k]
+		if model == nil {
+			model = &Model{Name: g.ShortName, FullName: g.Name, MemoryTotal: g.MemoryTotal}
+			found[k] = model
+			if k.memory > 0 {
+				sizes[k.name] = append(sizes[k.name], k.memory)
 			}
-			k := key{g.Name, orZero(g.MemoryTotal)}
-			model := found[k]
-			if model == nil {
-				model = &Model{Name: g.ShortName, FullName: g.Name, MemoryTotal: g.MemoryTotal}
-				found[k] = model
-				if k.memory > 0 {
-					sizes[k.name] = append(sizes[k.name], k.memory)
-				}
-			}
-			model.Total++
-			if g.State == Free {
-				model.Free++
-			}
+		}
+		model.Total++
+		if g.State == Free {
+			model.Free++
 		}
 	}
 	list := make([]Model, 0, len(found))
@@ -98,13 +88,11 @@ func orZero[T any](p *T) (v T) {
 // freeNow lists the free GPUs, largest memory first, then model, host and index.
 func freeNow(hosts []Host) []FreeGPU {
 	var list []FreeGPU
-	for i := range hosts {
-		for g := range hosts[i].Units() {
-			if g.State == Free {
-				f := NewFreeGPU(&hosts[i], g)
-				f.Until = g.FreeUntil
-				list = append(list, f)
-			}
+	for h, g := range units(hosts) {
+		if g.State == Free {
+			f := NewFreeGPU(h, g)
+			f.Until = g.FreeUntil
+			list = append(list, f)
 		}
 	}
 	slices.SortStableFunc(list, func(x, y FreeGPU) int {
@@ -117,18 +105,16 @@ func freeNow(hosts []Host) []FreeGPU {
 // nobody knows when that job ends.
 func nextFree(hosts []Host) *FreeGPU {
 	var next *FreeGPU
-	for i := range hosts {
-		for g := range hosts[i].Units() {
-			if g.State != Booked && g.State != InUse {
-				continue
-			}
-			if g.Booking == nil || g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.From) {
-				continue
-			}
-			f := NewFreeGPU(&hosts[i], g)
-			f.From, f.By = g.FreeFrom, g.Booking.Name
-			next = &f
+	for h, g := range units(hosts) {
+		if g.State != Booked && g.State != InUse {
+			continue
 		}
+		if g.Booking == nil || g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.From) {
+			continue
+		}
+		f := NewFreeGPU(h, g)
+		f.From, f.By = g.FreeFrom, g.Booking.Name
+		next = &f
 	}
 	return next
 }

@@ -102,15 +102,9 @@ func ownersOf(list []*Process) []snapshot.Owner {
 // nobody knows whether it is in use counts, too.
 func (b *Board) Jobs(of booking.Booking, mine func(string) bool) []booking.Job {
 	var jobs []booking.Job
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		if h.Name != of.Host {
-			continue
-		}
-		for g := range h.Units() {
-			if g.CoveredBy(of.Target) {
-				jobs = append(jobs, jobsOn(h, g, mine)...)
-			}
+	for h, g := range units(b.Hosts) {
+		if h.Name == of.Host && g.CoveredBy(of.Target) {
+			jobs = append(jobs, jobsOn(h, g, mine)...)
 		}
 	}
 	return jobs
