@@ -104,7 +104,7 @@ func TestReasonInTheList(t *testing.T) {
 	b := &board.Board{GeneratedAt: boardtest.Now}
 	dead, alive := false, true
 	ann := board.Process{Process: snapshot.Process{PID: 7, User: "ann", Program: "train.py", Type: snapshot.Compute, Alive: &alive}, Person: "ann"}
-	gone := board.Process{Process: snapshot.Process{PID: 9305, Type: snapshot.Compute, Alive: &dead, Children: []snapshot.Child{{PID: 9400, User: "bob"}}}}
+	gone := board.Process{Process: snapshot.Process{PID: 9305, Type: snapshot.Compute, Alive: &dead, Children: []snapshot.Child{{PID: 9400, User: "bob"}, {PID: 9401, User: "root"}}}}
 	eva := boardtest.Booked("gpu01", []int{0}, "eva", boardtest.At(0, -1, 0), boardtest.At(0, 2, 0), "sweep")
 	for _, c := range []struct {
 		name string
@@ -123,7 +123,7 @@ func TestReasonInTheList(t *testing.T) {
 		{"booked", board.GPU{State: board.Booked, Booking: eva}, "booked by eva until 11:42 (sweep)"},
 		{"booked for ever", board.GPU{State: board.Booked, Booking: boardtest.Booked("gpu01", nil, "eva", time.Time{}, time.Time{}, "")}, "booked by eva with no end"},
 		{"contested", board.GPU{State: board.Contested, Processes: []board.Process{ann}, Booking: eva}, "contested: ann (train.py); booked by eva until 11:42 (sweep)"},
-		{"stuck", board.GPU{State: board.Stuck, Processes: []board.Process{gone}}, "stuck: its memory belongs to pid 9305 (unknown), which has ended; stop what it left running: 9400 (bob)"},
+		{"stuck", board.GPU{State: board.Stuck, Processes: []board.Process{gone}}, "stuck: its memory belongs to pid 9305 (unknown), which has ended; stop what it left running: 9400 (bob), 9401 (unknown (root))"},
 		{"stuck without a process", board.GPU{State: board.Stuck}, "stuck: memory in use, but no process is listed"},
 		{"lost", board.GPU{State: board.Lost, GPU: snapshot.GPU{HealthReason: "GPU is lost"}}, `lost: the driver says: "GPU is lost"`},
 		{"missing", board.GPU{State: board.Lost, Reason: board.ReasonMissing}, "lost: the driver does not list it"},
