@@ -2,7 +2,6 @@ package serve
 
 import (
 	"fmt"
-	"os"
 
 	"gpuboard/internal/board"
 	"gpuboard/sitegen/data"
@@ -15,8 +14,8 @@ const (
 )
 
 // readBoard reads the board.
-func readBoard(root *os.Root) (*board.Board, error) {
-	file, err := root.Open(boardPath)
+func (s *server) readBoard() (*board.Board, error) {
+	file, _, err := s.open(boardPath)
 	if err != nil {
 		return nil, fmt.Errorf("opening the board: %w", err)
 	}
@@ -25,7 +24,7 @@ func readBoard(root *os.Root) (*board.Board, error) {
 	if err != nil {
 		return nil, err
 	}
-	if file, err := root.Open(bookingsPath); err == nil { // without it the numbers count that were written
+	if file, _, err := s.open(bookingsPath); err == nil { // without it the numbers count that were written
 		defer file.Close()
 		p.Board.Bookings, _ = data.ReadBookings(file)
 	}

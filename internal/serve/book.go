@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -167,7 +166,7 @@ func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
 		Login: me, Person: me, Now: d.Now(), Zone: d.Zone, FileZone: d.FileZone, Aliases: aliases, Limits: d.Limits,
 	}
 	v.page = page.Book{User: me, ForOthers: d.ForOthers, Now: v.Now, Interval: d.Interval, Mine: v.Mine}
-	if err := v.look(d.server.root); err != nil {
+	if err := v.look(d.server); err != nil {
 		return nil, err
 	}
 	for _, text := range q["at"] {
@@ -187,8 +186,8 @@ func (d *bookingForm) visit(login string, q url.Values) (*visit, error) {
 }
 
 // look reads the board as it is now.
-func (v *visit) look(root *os.Root) error {
-	b, err := readBoard(root)
+func (v *visit) look(s *server) error {
+	b, err := s.readBoard()
 	if err != nil {
 		return err
 	}
@@ -361,7 +360,7 @@ func (d *bookingForm) edit(v *visit, action string) (func([]byte) (booking.Chang
 		wanted, err := d.wanted(v)
 		return func(data []byte) (booking.Change, error) {
 			// What runs there may have changed while the lock was waited for.
-			if err := v.look(d.server.root); err != nil {
+			if err := v.look(d.server); err != nil {
 				return booking.Change{}, err
 			}
 			return v.Book(data, wanted...)

@@ -15,6 +15,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -235,7 +236,7 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 func (s *server) open(name string) (*os.File, fs.FileInfo, error) {
-	f, err := s.root.Open(name)
+	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would block
 	if err != nil {
 		return nil, nil, err
 	}

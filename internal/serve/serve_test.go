@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -107,6 +108,32 @@ func TestWhatIsServed(t *testing.T) {
 		if strings.Contains(w.Body.String(), "root:") {
 			t.Errorf("%s shows /etc/passwd", tt.target)
 		}
+	}
+}
+
+// TestWhatIsNoFile: what is not a regular file is not sent, and nobody waits for it.
+func TestWhatIsNoFile(t *testing.T) {
+	dir, h := site(t, plain)
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.txt"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "status.txt.gz"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if w := get(h, "/pipe.txt"); w.Code != http.StatusNotFound {
+			t.Errorf("a FIFO: %d %q", w.Code, w.Body)
+		}
+		if w := get(h, "/status.txt", "Accept-Encoding", "gzip"); w.Code != http.StatusOK || w.Body.String() != "the text" {
+			t.Errorf("a text beside a directory of the name of its twin: %d %q", w.Code, w.Body)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(need.Patience):
+		t.Fatal("a request waits for a FIFO")
 	}
 }
 

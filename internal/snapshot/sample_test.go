@@ -83,3 +83,40 @@ func TestSampleOfManySlices(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestMIGDeviceOf(t *testing.T) {
+	device := func(ids ...int) MIGDevice { // of the GPU instance and the compute instance, as far as they are known
+		d := MIGDevice{}
+		if len(ids) > 0 {
+			d.GPUInstanceID = ptr(ids[0])
+		}
+		if len(ids) > 1 {
+			d.ComputeInstanceID = ptr(ids[1])
+		}
+		return d
+	}
+	for _, tt := range []struct {
+		name    string
+		devices []MIGDevice
+		process MIGDevice // its instances
+		want    int
+	}{
+		{"the one of its instances", []MIGDevice{device(1, 0), device(2, 0), device(3, 0)}, device(2, 0), 1},
+		{"another compute instance", []MIGDevice{device(1, 0), device(2, 0)}, device(2, 1), -1},
+		{"a process without instances", []MIGDevice{device(1, 0)}, device(), -1},
+		{"no device", nil, device(1, 0), -1},
+		{"a compute instance that is not known, and one device", []MIGDevice{device(1, 0), device(2, 0)}, device(2), 1},
+		{"a compute instance that is not known, and two devices", []MIGDevice{device(2, 0), device(2, 1)}, device(2), -1},
+		{"a device without instances, alone", []MIGDevice{device()}, device(1, 0), 0},
+		{"two devices without instances", []MIGDevice{device(), device()}, device(1, 0), -1},
+		{"a device without instances before the one", []MIGDevice{device(), device(1, 0)}, device(1, 0), 1},
+		{"a device without instances after the one", []MIGDevice{device(1, 0), device()}, device(1, 0), 0},
+		{"two without instances beside the one", []MIGDevice{device(), device(1, 0), device()}, device(1, 0), 1},
+		{"a driver that repeats itself", []MIGDevice{device(1, 0), device(1, 0)}, device(1, 0), -1},
+	} {
+		p := Process{GPUInstanceID: tt.process.GPUInstanceID, ComputeInstanceID: tt.process.ComputeInstanceID}
+		if got := MIGDeviceOf(tt.devices, &p); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
