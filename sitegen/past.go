@@ -40,33 +40,69 @@ func (g *Generator) ingest(ctx context.Context, now time.Time, hosts []string, m
 	if g.opt.History == nil || g.drops == nil {
 		return nil, nil
 	}
-	var batches []history.Batch
-	var problems []snapshot.Problem
-	taken := map[string][]string{} // by host, the names of hours among the batches
+	in := intake{history: g.opt.History, mem: mem}
 	for _, host := range hosts {
 		if b := mem.good[host]; b.Bundle != nil && len(b.Samples) > 0 {
-			batches = append(batches, history.Batch{Host: host, Boot: b.BootID, Samples: b.Samples})
-		}
-		more, names, bad := g.finishedHours(host, now, mem)
-		batches = append(batches, more...)
-		problems = append(problems, bad...)
-		taken[host] = names
-	}
-	problems = append(problems, g.opt.History.Problems(now)...)
-	if _, err := g.opt.History.IngestAll(ctx, now, batches); err != nil {
-		problems = append(problems, snapshot.Problem{Code: historyCode(err), Message: err.Error()})
-	} else {
-		for host, names := range taken {
-			for _, name := range names {
-				mem.Hours[host].Taken[name] = true
-			}
+			in.batches = append(in.batches, history.Batch{Host: host, Boot: b.BootID, Samples: b.Samples})
 		}
 	}
+	problems := g.opt.History.Problems(now)
+	for _, host := range hosts {
+		problems = append(problems, g.finishedHours(host, now, mem, func(name string, hour *snapshot.Hour) {
+			in.add(ctx, now, host, name, hour)
+		})...)
+	}
+	in.give(ctx, now)
+	problems = append(problems, in.problems...)
 	recent, err := g.opt.History.Recent(ctx, now, g.opt.IdleWindow, g.opt.IdlePercent)
 	if err != nil {
 		problems = append(problems, snapshot.Problem{Code: "history:unreadable", Message: err.Error()})
 	}
 	return recent, problems
+}
+
+// maxReadings is how many readings of finished hours are in memory at once. A node can pack a
+// quarter of a million of them, which are 40 MB, into a file of 3 KB.
+const maxReadings = 1 << 19
+
+// An intake gives samples to history, those of many finished hours in several calls.
+type intake struct {
+	history  *history.Store
+	mem      *memory
+	batches  []history.Batch
+	hours    []hourName // among the batches, or without content
+	readings int        // of them
+	problems []snapshot.Problem
+}
+
+// hourName is the file of a finished hour.
+type hourName struct{ host, name string }
+
+// add takes a finished hour; nil is one without content.
+func (in *intake) add(ctx context.Context, now time.Time, host, name string, hour *snapshot.Hour) {
+	in.hours = append(in.hours, hourName{host, name})
+	if hour == nil {
+		return
+	}
+	in.batches = append(in.batches, history.Batch{Host: host, Boot: hour.BootID, Samples: hour.Samples})
+	for i := range hour.Samples {
+		in.readings += len(hour.Samples[i].GPUs)
+	}
+	if in.readings >= maxReadings {
+		in.give(ctx, now)
+	}
+}
+
+// give hands over what there is, and remembers the hours that history has taken in.
+func (in *intake) give(ctx context.Context, now time.Time) {
+	if _, err := in.history.IngestAll(ctx, now, in.batches); err != nil {
+		in.problems = []snapshot.Problem{{Code: historyCode(err), Message: err.Error()}}
+	} else {
+		for _, h := range in.hours {
+			in.mem.Hours[h.host].Taken[h.name] = true
+		}
+	}
+	in.batches, in.hours, in.readings = nil, nil, 0
 }
 
 func historyCode(err error) string {
@@ -80,17 +116,17 @@ func historyCode(err error) string {
 	}
 }
 
-// finishedHours reads the hour files of a host that history has not taken in
+// finishedHours passes on the hour files of a host that history has not taken in
 // yet, once in each of its periods. The content of a file never changes, so one
-// that is invalid is reported once and counts as taken in.
-func (g *Generator) finishedHours(host string, now time.Time, mem *memory) (batches []history.Batch, names []string, problems []snapshot.Problem) {
+// that is invalid is reported once and counts as taken in, with nil for its content.
+func (g *Generator) finishedHours(host string, now time.Time, mem *memory, take func(name string, hour *snapshot.Hour)) (problems []snapshot.Problem) {
 	h := mem.Hours[host]
 	if h == nil {
 		h = &hours{Taken: map[string]bool{}}
 		mem.Hours[host] = h
 	}
 	if dropPeriod(host, now) == dropPeriod(host, h.Looked) {
-		return nil, nil, nil
+		return nil
 	}
 	h.Looked = now
 	files, _ := g.drops.Hours(host) // files that are no hour files are ignored
@@ -109,17 +145,15 @@ func (g *Generator) finishedHours(host string, now time.Time, mem *memory) (batc
 			if spool.Passing(err) {
 				continue
 			}
-		default:
-			batches = append(batches, history.Batch{Host: host, Boot: hour.BootID, Samples: hour.Samples})
 		}
-		names = append(names, f.Name)
+		take(f.Name, hour)
 	}
 	for name := range h.Taken {
 		if !there[name] {
 			delete(h.Taken, name) // gone from the drop, by its age
 		}
 	}
-	return batches, names, problems
+	return problems
 }
 
 // dropPeriod numbers the spans of lookEvery, shifted for each host so that not all

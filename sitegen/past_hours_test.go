@@ -51,14 +51,37 @@ func TestFinishedHourThatCannotBeReadYet(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		batches, names, problems := g.finishedHours("gpu01", now, mem)
-		if len(batches) != want.batches || len(names) != want.taken || len(problems) != want.problems {
-			t.Errorf("%v: %d hours, taken %q, problems %v; want %+v", now, len(batches), names, problems, want)
-		}
-		for _, name := range names {
+		batches, taken := 0, 0
+		problems := g.finishedHours("gpu01", now, mem, func(name string, hour *snapshot.Hour) {
+			if taken++; hour != nil {
+				batches++
+			}
 			mem.Hours["gpu01"].Taken[name] = true
+		})
+		if batches != want.batches || taken != want.taken || len(problems) != want.problems {
+			t.Errorf("%v: %d hours, %d taken, problems %v; want %+v", now, batches, taken, problems, want)
 		}
 		now = now.Add(lookEvery)
+	}
+}
+
+// TestManyFinishedHours: history gets them before too many are in memory.
+func TestManyFinishedHours(t *testing.T) {
+	mem := &memory{Hours: map[string]*hours{"gpu01": {Taken: map[string]bool{}}}}
+	in := intake{mem: mem}
+	hour := &snapshot.Hour{Samples: make([]snapshot.Sample, snapshot.MaxSamples)}
+	for i := range hour.Samples {
+		hour.Samples[i].GPUs = make([]snapshot.GPUSample, snapshot.MaxGPUs)
+	}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, name := range []string{"1", "2", "3", "4", "5"} {
+		in.add(t.Context(), now, "gpu01", name, hour)
+		if waiting := len(in.batches); waiting*snapshot.MaxSamples*snapshot.MaxGPUs >= maxReadings {
+			t.Fatalf("%d hours wait", waiting)
+		}
+	}
+	if taken := mem.Hours["gpu01"].Taken; len(taken) != 4 || taken["5"] {
+		t.Errorf("taken in: %v", taken)
 	}
 }
 

@@ -29,7 +29,11 @@ const (
 	MaxDatacenters = 64
 
 	maxAnswerBytes = 32 << 20
-	maxLastContact = time.Minute // an answer from a server that has not heard of its leader for longer is reported
+	minObjectBytes = 64            // those of Consul have more than 90, on average
+	maxObjects     = 40 * MaxHosts // and an entry has some 15
+	minValueBytes  = 3             // of any kind; encoding/json goes on behind those of the wrong type
+	fewValues      = 64            // in an answer of any length
+	maxLastContact = time.Minute   // an answer from a server that has not heard of its leader for longer is reported
 	allDatacenters = "*"
 )
 
@@ -330,11 +334,22 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer resp.Body.Close()
 	data, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxAnswerBytes))
 	if err == nil {
-		err = snapshot.Bounded(data)
+		err = tooCostly(data)
 	}
 	if err != nil {
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(data))
 	return resp, nil
+}
+
+// tooCostly refuses an answer that could cost far more memory than its length.
+func tooCostly(data []byte) error {
+	if err := snapshot.Bounded(data, minObjectBytes, maxObjects); err != nil {
+		return err
+	}
+	if bytes.Count(data, []byte{','}) > fewValues+len(data)/minValueBytes {
+		return errors.New("the answer has too many values")
+	}
+	return nil
 }

@@ -190,6 +190,9 @@ func TestConsulAnswersAreBounded(t *testing.T) {
 	if snapshot.CodeOf(err) != snapshot.BadTooLarge {
 		t.Errorf("10,001 checks of one host: %v", err)
 	}
+	if err := tooCostly([]byte("[0" + strings.Repeat(",0", 1000) + "]")); err == nil {
+		t.Error("1,001 numbers in the place of services")
+	}
 }
 
 func FuzzConsulAnswer(f *testing.F) {
@@ -207,7 +210,7 @@ func FuzzConsulAnswer(f *testing.F) {
 		var err error
 		// A value of the wrong type costs most, because encoding/json goes on behind it.
 		costtest.Check(t, len(data), 320, func() {
-			if err = snapshot.Bounded([]byte(data)); err == nil {
+			if err = tooCostly([]byte(data)); err == nil {
 				err = json.Unmarshal([]byte(data), &entries)
 			}
 		})

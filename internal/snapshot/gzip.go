@@ -81,15 +81,20 @@ const fewObjects = 64
 
 // Bounded refuses the JSON value at the start of data if decoding it could cost far more
 // memory than its length: a list of {} or null can become a hundred times as long. It is
-// called before a document from elsewhere is decoded.
-func Bounded(data []byte) error {
-	_, err := document(data)
+// called before a document from elsewhere is decoded. An object or null has at least so many
+// bytes, on average, and there are at most so many of them.
+func Bounded(data []byte, bytesEach, most int) error {
+	_, err := bounded(data, bytesEach, most)
 	return err
 }
 
-// document does what [Bounded] does, and returns the end of the value. It looks at brackets,
-// quotes and nulls only. It also refuses values that are nested too deeply for the decoder.
-func document(data []byte) (end int, err error) {
+// document does what [Bounded] does for a file of a node, and returns the end of the value.
+func document(data []byte) (end int, err error) { return bounded(data, MinObjectBytes, MaxObjects) }
+
+// bounded looks at brackets, quotes and nulls only. It also refuses values that are nested too
+// deeply for the decoder.
+func bounded(data []byte, bytesEach, most int) (end int, err error) {
+	most = min(most, fewObjects+len(data)/bytesEach)
 	depth, objects := 0, 0
 	lists := uint64(0) // a bit for each open bracket, the innermost first: 1 is [
 	for i := 0; i < len(data); i++ {
@@ -120,8 +125,8 @@ func document(data []byte) (end int, err error) {
 			}
 			lists >>= 1
 		}
-		if objects > fewObjects+len(data)/MinObjectBytes {
-			return 0, refuse(BadTooLarge, "more than %d objects in %d bytes", objects-1, len(data))
+		if objects > most {
+			return 0, refuse(BadTooLarge, "more than %d objects in %d bytes", most, len(data))
 		}
 	}
 	return len(data), nil

@@ -213,7 +213,7 @@ func TestTooManyIsCut(t *testing.T) {
 	}
 	s.GPUs[1].Index = 0
 	found := s.Validate()
-	if len(s.GPUs) != MaxGPUs-1 || len(s.Processes) != MaxProcesses {
+	if len(s.GPUs) != MaxGPUs-1 || len(s.Processes) != MaxProcesses || cap(s.GPUs) > 2*MaxGPUs {
 		t.Errorf("%d GPUs and %d processes are left", len(s.GPUs), len(s.Processes))
 	}
 	text := fmt.Sprint(found)

@@ -7,7 +7,8 @@ const (
 	MaxFileBytes    = 1 << 20 // a file in a drop, compressed
 	MaxDecodedBytes = 4 << 20 // the same, decompressed
 	MaxDepth        = 32      // nesting of JSON
-	MinObjectBytes  = 16      // per object or null, on average over a document; those of a node have more than 100
+	MinObjectBytes  = 32      // per object or null, on average over a file; those of a node have more than 100
+	MaxObjects      = 1 << 15 // per file, or line of an hour file
 	MaxGPUs         = 64      // per host
 	MaxProcesses    = 4096    // per host
 	MaxMIGDevices   = 16      // per GPU; NVIDIA's own limit is 7

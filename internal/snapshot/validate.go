@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -87,13 +88,14 @@ func (v *validator) add(code, format string, args ...any) {
 
 func text(s *string, max int) { *s = Text(*s, max) }
 
-// limit cuts a list to its limit and reports how much was left out.
+// limit cuts a list to its limit and reports how much was left out. What was left out does not
+// stay in memory with the rest.
 func limit[T any](v *validator, list []T, max int, what string) []T {
 	if len(list) <= max {
 		return list
 	}
 	v.add(BadTooMany, "%s: +%d more", what, len(list)-max)
-	return list[:max]
+	return slices.Clone(list[:max])
 }
 
 // keep returns the elements that are valid, in place.

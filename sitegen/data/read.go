@@ -20,8 +20,11 @@ import (
 const (
 	MaxBoardBytes = 64 << 20 // 1,000 hosts of 8 GPUs are some 10 MB
 	MaxBoardHosts = 10_000
-	maxProblems   = 10_000
-	maxBookings   = 20_000
+
+	minObjectBytes = 48      // those of a board have more than 80, on average
+	maxObjects     = 400_000 // 40 for each host
+	maxProblems    = 10_000
+	maxBookings    = 20_000
 )
 
 // The errors of reading what a site publishes.
@@ -148,7 +151,7 @@ func readJSON(r io.Reader, doc any, schema *int) error {
 		return fmt.Errorf("%w: it is larger than %d MiB", ErrNotBoard, MaxBoardBytes>>20)
 	}
 	lenient := jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.RejectUnknownMembers(false))
-	if err = snapshot.Bounded(data); err == nil {
+	if err = snapshot.Bounded(data, minObjectBytes, maxObjects); err == nil {
 		err = jsonv2.Unmarshal(data, doc, lenient)
 	}
 	if err != nil {

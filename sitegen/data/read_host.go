@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
@@ -14,8 +16,8 @@ import (
 type (
 	readDocument struct {
 		boardHead
-		Totals any        `json:"totals"` // counted anew
-		Hosts  []readHost `json:"hosts"`
+		Totals jsontext.Value `json:"totals"` // counted anew
+		Hosts  []readHost     `json:"hosts"`
 	}
 	readHost struct {
 		hostHead
