@@ -46,14 +46,15 @@ func nearestField(key string) string {
 
 // entry reads one entry into r.found. One that says when, but not who, is that of [Unreadable].
 func (r *reading) entry(s slot, entry *hujson.Value) {
-	object := entry.Value.(*hujson.Object)
-	if blankEntry(object) {
+	if blankEntry(entry) {
 		return // a GPU that nobody has booked
 	}
+	object := entry.Value.(*hujson.Object)
 	value := r.entryFields(object)
 	b := Booking{Host: s.host, Target: s.target, Kind: Reserved}
 	b.From, b.Until = r.moment(s, value["from"], false), r.moment(s, value["date"], true)
-	nameless := trimmed(value["name"]) == "" && !strings.EqualFold(trimmed(value["kind"]), string(Maintenance))
+	name := trimmed(value["name"])
+	nameless := (name == "" || name == Unreadable) && !strings.EqualFold(trimmed(value["kind"]), string(Maintenance))
 	said := !nameless // whether a message says what the entry holds without a name
 	report := func(code string, v *hujson.Value, message string) {
 		if !said && !b.OverAt(r.opts.Now) {
@@ -78,8 +79,8 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 		}
 	}
 	for i := range object.Members {
-		name := &object.Members[i].Name
-		written := text(name)
+		key := &object.Members[i].Name
+		written := text(key)
 		switch field := entryField(written); field {
 		case written:
 		case "":
@@ -87,9 +88,9 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 			if near := nearestField(written); near != "" {
 				hint += fmt.Sprintf(": did you mean %q?", near)
 			}
-			report("booking:field", name, hint)
+			report("booking:field", key, hint)
 		default:
-			r.hostProblem("booking:field", name, s, fmt.Sprintf("%s is read as %q: write it so, in small letters", quote(written), field))
+			r.hostProblem("booking:field", key, s, fmt.Sprintf("%s is read as %q: write it so, in small letters", quote(written), field))
 		}
 	}
 	if b.Written = field("name", MaxNameBytes); nameless {
@@ -122,8 +123,12 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 	r.append(b, entry)
 }
 
-// blankEntry reports whether an entry has no field with something in it.
-func blankEntry(object *hujson.Object) bool {
+// blankEntry reports whether a value books nothing: null, or an entry that has no field with something in it.
+func blankEntry(v *hujson.Value) bool {
+	object, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return v.Value.Kind() == 'n'
+	}
 	return !slices.ContainsFunc(object.Members, func(m hujson.ObjectMember) bool {
 		return entryField(text(&m.Name)) == "" || trimmed(&m.Value) != "" || !strings.ContainsRune(`"nf`, rune(m.Value.Value.Kind()))
 	})

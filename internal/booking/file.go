@@ -88,8 +88,9 @@ func (f *File) Read() ([]byte, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && f.link != "":
 		return nil, &RestorableError{
-			Err:  fmt.Errorf("%w: the file is a link to another one that is not there", ErrBroken),
-			Hint: "mount the file system that " + shell.Quote(f.link) + " leads to; " + anew(f.link),
+			Err: fmt.Errorf("%w: the file is a link to another one that is not there", ErrBroken),
+			Hint: "mount the file system that " + shell.Quote(f.link) + " leads to; or begin without bookings: " +
+				shell.Join("rm", f.link) + " && echo '{}' > " + shell.Quote(f.link),
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -146,12 +147,27 @@ func (f *File) RecordReleases(ctx context.Context, by By, vanished []Entry) erro
 func (f *File) locked(ctx context.Context, do func(ctx context.Context, lock, log *os.File) error) error {
 	ctx, cancel := context.WithTimeout(ctx, updateBudget)
 	defer cancel()
+	if err := f.present(ctx); err != nil {
+		return err
+	}
 	for {
 		err := f.lockedOnce(ctx, do)
 		if !errors.Is(err, errLockLost) || ctx.Err() != nil {
 			return err
 		}
 	}
+}
+
+// present returns an error if the bookings are away, so that nothing is left in their place.
+func (f *File) present(ctx context.Context) error {
+	if _, err := os.Stat(f.path); err == nil {
+		return nil
+	}
+	data, err := f.readSaved(ctx)
+	if err != nil {
+		return err
+	}
+	return f.Intact(data)
 }
 
 func (f *File) lockedOnce(ctx context.Context, do func(ctx context.Context, lock, log *os.File) error) error {
@@ -333,38 +349,42 @@ func (f *File) recover() error {
 		return err
 	}
 	for _, e := range entries {
+		left := filepath.Join(filepath.Dir(f.path), e.Name())
 		if strings.HasPrefix(e.Name(), filepath.Base(f.beside(newSuffix))) {
-			_ = os.Remove(filepath.Join(filepath.Dir(f.path), e.Name()))
+			_ = os.Remove(left)
 		}
 		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(f.beside(exchangeSuffix)))
 		was, put, named := strings.Cut(rest, ".")
 		if !ok || !named {
 			continue
 		}
-		left := filepath.Join(filepath.Dir(f.path), e.Name())
-		data, _, err := readRegular(left)
-		if err != nil {
-			return err
-		}
-		now, err := f.Read()
-		if err != nil {
-			return err
-		}
-		switch is := fingerprint(data); {
-		case is == put || bytes.Equal(data, now):
-			// The files were not exchanged, or exchanged twice.
-			err = os.Remove(left)
-		case is != was && fingerprint(now) == put:
-			// A save that came before the exchange; the change was not confirmed to anybody.
-			err = os.Rename(left, f.path)
-		default:
-			err = os.Rename(left, f.beside(previousSuffix))
-		}
-		if err != nil {
+		// It may be gone: whoever had a lock that was replaced has completed the change.
+		if err := f.recoverOne(left, was, put); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
+}
+
+// recoverOne does it for one file, whose name says what it was to replace, and by what.
+func (f *File) recoverOne(left, was, put string) error {
+	data, _, err := readRegular(left)
+	if err != nil {
+		return err
+	}
+	now, err := f.Read()
+	if err != nil {
+		return err
+	}
+	switch is := fingerprint(data); {
+	case is == put || bytes.Equal(data, now):
+		// The files were not exchanged, or exchanged twice.
+		return os.Remove(left)
+	case is != was && fingerprint(now) == put:
+		// A save that came before the exchange; the change was not confirmed to anybody.
+		return os.Rename(left, f.path)
+	}
+	return os.Rename(left, f.beside(previousSuffix))
 }
 
 // fingerprint is short enough for the name of a file.

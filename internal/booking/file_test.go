@@ -319,6 +319,19 @@ func TestRecover(t *testing.T) {
 }
 
 // Somebody who copies a file into place over a network empties it first.
+// Whoever had a lock that was replaced may complete the change while the next one looks at it.
+func TestRecoverWhatIsGoneMeanwhile(t *testing.T) {
+	f := Open(filepath.Join(t.TempDir(), "comments.json"), nil)
+	write("{}")(t, f.path)
+	left := exchangeSuffix + fingerprint([]byte("{}")) + "." + fingerprint(nil)
+	if err := os.Symlink("gone", f.beside(left)); err != nil { // listed, and not there when it is read
+		t.Fatal(err)
+	}
+	if err := f.Update(t.Context(), testBy, addProgram); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUpdateWaitsForASave(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "comments.json")
 	write("")(t, file)

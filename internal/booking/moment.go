@@ -18,7 +18,7 @@ const forms = `write "2026-11-20 18:00", "20.11.2026 18:00", "fri 18:00", "18:00
 var (
 	// A date in one of four forms, with or without a time of day, which may have a zone.
 	absoluteTime = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:(\d{4})-(\d{1,2})-(\d{1,2})|(\d{1,2})\.(\d{1,2})\.(\d{4})|(\d{1,2}) +([A-Za-z]{3,9}) +(\d{4})|([A-Za-z]{3,9}) +(\d{1,2}),? +(\d{4}))` +
+		return regexp.MustCompile(`^(?:(\d{4})-(\d{1,2})-(\d{1,2})|(\d{1,2})\.(\d{1,2})\.(\d{4})|(\d{1,2})\.? +([A-Za-z]{3,9}) +(\d{4})|([A-Za-z]{3,9}) +(\d{1,2}),? +(\d{4}))` +
 			`(?:(?: +|T)` + clockForm + `(?::(\d{2})(?:\.\d{1,9})?)?(?: ?(Z|[+-]\d{2}:?\d{2}|[A-Z][A-Z0-9+-]{1,5}))?)?$`)
 	})
 	dayTime  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z]+)(?: +(.+))?$`) })

@@ -256,6 +256,7 @@ func booksHost(v *hujson.Value) bool {
 // dictionary reads the GPUs of a host. The bookings of a key that names no GPU hold what it may mean.
 func (r *reading) dictionary(whole slot, object *hujson.Object) {
 	keys := make([]string, len(object.Members))
+	stray := false // whether a message says that fields of an entry stand where GPUs have to
 	for i := range object.Members {
 		name, v := &object.Members[i].Name, &object.Members[i].Value
 		key := text(name)
@@ -265,24 +266,27 @@ func (r *reading) dictionary(whole slot, object *hujson.Object) {
 		}
 		first := len(r.found)
 		if err == nil {
-			keys[i] = fmt.Sprint(targets)
+			keys[i] = strings.Join(strings.Fields(strings.Trim(fmt.Sprint(targets), "[]")), ",")
 			r.targets(whole.host, targets, v)
 			continue
 		}
 		s := slot{whole.host, mayMean(key)}
-		if kind := v.Value.Kind(); kind == '{' || kind == '[' {
+		switch {
+		case v.Value.Kind() == '[' || isEntry(v):
 			r.slot(s, v)
-		} else if kind != 'n' {
+		case !blankEntry(v):
 			r.hold(s, v)
 		}
 		for i := range r.found[first:] {
 			r.found[first+i].disown()
 		}
-		if r.more {
-			continue // its message would not be kept
+		field := entryField(key) != ""
+		if r.more || field && stray {
+			continue // its message would not be kept, or one says it for all fields
 		}
 		message := err.Error()
-		if entryField(key) != "" {
+		if field {
+			stray = true
 			message = fmt.Sprintf(`the GPU is missing: write { "0": { %s: … } } for GPU 0, or "*" for the whole host`, quote(key))
 		}
 		if slices.ContainsFunc(r.found[first:], func(f found) bool { return !f.OverAt(r.opts.Now) }) {

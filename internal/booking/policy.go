@@ -142,6 +142,9 @@ func (p *Policy) newEnd(text string, b Booking) (end time.Time, note string, err
 
 // Book adds bookings, all or none. One that would begin before now begins now.
 func (p *Policy) Book(data []byte, wanted ...Booking) (Change, error) {
+	if p.Person == Unreadable {
+		return Change{}, fmt.Errorf("%w: %s is no name: it stands for an entry that cannot be read", ErrInvalid, quote(p.Person))
+	}
 	cal := p.Read(data)
 	var others, own []Booking
 	wanted = slices.Clone(wanted)

@@ -96,6 +96,13 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+func TestNobodyBooks(t *testing.T) {
+	p := Policy{Login: "ada", Person: Unreadable, Now: at(t, friday), Zone: paris(t), FileZone: In(paris(t))}
+	if _, err := p.Book(nil, gpu("a", 0, "", time.Time{})); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `"?" is no name`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestPolicyNames(t *testing.T) {
 	p := &Policy{Login: "ada", Person: "bob", Written: "bob.unix", Now: at(t, friday), Zone: time.UTC}
 	wanted := Booking{Host: "a", Target: Target{Index: 0}, Until: at(t, friday).Add(time.Hour), Kind: Reserved}

@@ -116,7 +116,7 @@ func parseTargets(text string) (targets []Target, err error) {
 			from, err1 := strconv.Atoi(first)
 			to, err2 := strconv.Atoi(last)
 			if err1 != nil || err2 != nil || from > to || to >= snapshot.MaxGPUs {
-				return nil, fmt.Errorf("%s is no range of GPUs", quote(word))
+				return nil, fmt.Errorf(`%s is no range of GPUs: write the lowest and the highest index, as in "0-3", below %d`, quote(word), snapshot.MaxGPUs)
 			}
 			keys = nil
 			for i := from; i <= to; i++ {
@@ -132,6 +132,9 @@ func parseTargets(text string) (targets []Target, err error) {
 				targets = append(targets, target)
 			}
 		}
+	}
+	if all := slices.IndexFunc(targets, func(t Target) bool { return t.All }); all >= 0 {
+		return targets[all : all+1], nil // the others are part of it
 	}
 	return targets, nil
 }
