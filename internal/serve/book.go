@@ -19,8 +19,8 @@ import (
 
 // BookingOptions are what the booking form needs to know.
 type BookingOptions struct {
-	// File is comments.json.
-	File File
+	// File opens comments.json, which may be a link that leads elsewhere by the next request.
+	File func() File
 	// Zone is the one that people mean when they write a time.
 	Zone *time.Location
 	// FileZone is the one of the times in the file.
@@ -208,6 +208,11 @@ func (d *bookingForm) fill(v *visit, q url.Values) {
 	f.Sure, f.Over, f.IDs, f.End = q.Get("sure"), q.Get("over"), q["id"], q.Get("end")
 }
 
+// calendar reads the bookings.
+func (d *bookingForm) calendar(v *visit) *booking.Calendar {
+	return d.File().Load(booking.Options{Aliases: v.Aliases, Now: v.Now, DayStarts: v.FileZone.DayStarts})
+}
+
 // show shows the form as it was filled in, with the bookings as they are now.
 func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	p := &v.page
@@ -215,7 +220,7 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	p.Jobs = v.Jobs(p.At)
 	v.Person = v.Login
 
-	cal := d.File.Load(booking.Options{Aliases: v.Aliases, Now: v.Now, DayStarts: v.FileZone.DayStarts})
+	cal := d.calendar(v)
 	for _, at := range p.At {
 		at.From = v.Now
 		for _, b := range booking.Conflicts(cal, at, booking.Everybody, v.Fleet) {
@@ -244,8 +249,8 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 			status = why.status
 		}
 	}
-	if cal.Broken && p.Say == "" {
-		p.Say, p.Detail = "broken", mistakeIn(cal)
+	if cal.Broken && (p.Say == "" || p.Say == "broken") {
+		p.Say, p.Detail = "broken", mistake(cal)
 	}
 	body, err := v.pages.Book(v.page)
 	if err != nil {
@@ -287,7 +292,7 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	edit, err := d.edit(v, action)
 	if err == nil {
 		// A client that disconnects meanwhile still wants it saved.
-		err = d.File.Update(context.WithoutCancel(r.Context()), booking.By{Name: v.Login, At: d.Now()}, func(data []byte) ([]byte, error) {
+		err = d.File().Update(context.WithoutCancel(r.Context()), booking.By{Name: v.Login, At: d.Now()}, func(data []byte) ([]byte, error) {
 			v.Now = d.Now()
 			done, err = edit(data)
 			return done.After, err
@@ -295,9 +300,13 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 	if err != nil {
 		why, ok := refused(err, endField(action))
-		if !ok {
+		if !ok && !d.calendar(v).Broken {
 			d.fail(w, "saving a booking", err)
 			return
+		}
+		if !ok { // the file is away, or is no file
+			d.server.Log.Error("saving a booking", "error", err)
+			why = &refusal{status: http.StatusConflict, say: "broken"}
 		}
 		v.refuse(why)
 		if why.status == http.StatusServiceUnavailable {

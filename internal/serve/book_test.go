@@ -2,9 +2,11 @@ package serve_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -315,8 +317,8 @@ func (e *edited) Update(ctx context.Context, by booking.By, change func([]byte) 
 func TestAnEditByHandAtTheSameMoment(t *testing.T) {
 	e := &edited{}
 	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
-		e.File = o.Booking.File
-		o.Booking.File = e
+		e.File = o.Booking.File()
+		o.Booking.File = func() serve.File { return e }
 	})
 	c.write(c.comments, "{}")
 	e.edit = func() { c.write(c.comments, `{"dione": [{"name": "kai", "date": "2026-12-01"}]} // by hand`) }
@@ -331,6 +333,53 @@ func TestAnEditByHandAtTheSameMoment(t *testing.T) {
 	e.edit = func() { c.write(c.comments, `{"atlas": [{"name": "kai", "date": "2026-12-01"}]} // by hand`) }
 	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 409 || len(c.bookings()) != 1 {
 		t.Errorf("%d\n%s", w.Code, c.file())
+	}
+}
+
+// Where the bookings are away, or are no file, the form says so, whether it is opened or sent.
+func TestBookingsThatAreAway(t *testing.T) {
+	for name, remove := range map[string]func(file string) error{
+		"a directory in its place":          func(file string) error { return os.Mkdir(file, 0o755) },
+		"a link to a directory":             func(file string) error { return os.Symlink(filepath.Dir(file), file) },
+		"a link to a place that is away":    func(file string) error { return os.Symlink("/nonexistent/away/comments.json", file) },
+		"its directory is away":             func(file string) error { return os.Rename(filepath.Dir(file), filepath.Dir(file)+".away") },
+		"a list in the place of the object": func(file string) error { return os.WriteFile(file, []byte(`[{"atlas": []}]`), 0o644) },
+	} {
+		c := newCounter(t)
+		c.write(c.comments, "{}")
+		if err := errors.Join(os.Remove(c.comments), remove(c.comments)); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range []*httptest.ResponseRecorder{c.open("eva", "/book/?at=atlas:0"), c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d")} {
+			page := w.Body.String()
+			if w.Code >= 500 || !strings.Contains(page, "Bookings cannot be saved") || !strings.Contains(page, "the bookings cannot be read: ") && !strings.Contains(page, "the bookings are an object") {
+				t.Errorf("%s: %d\n%s", name, w.Code, page)
+			}
+		}
+	}
+}
+
+// A link that leads to another file counts at once, as it does for the generator.
+func TestLinkThatLeadsElsewhere(t *testing.T) {
+	c := newCounter(t)
+	other := c.comments + ".other"
+	c.write(c.comments+".first", "{}")
+	c.write(other, "{}")
+	link := func(to string) {
+		if err := errors.Join(os.Symlink(to, c.comments+".link"), os.Rename(c.comments+".link", c.comments)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link(c.comments + ".first")
+	if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	link(other)
+	if w := c.post("eva", "/book/?at=atlas:1", "action", "book", "until", "1d"); w.Code != 303 {
+		t.Fatalf("%d\n%s", w.Code, w.Body)
+	}
+	if data, err := os.ReadFile(other); err != nil || !strings.Contains(string(data), `"eva"`) {
+		t.Errorf("the booking is not in the file that the link leads to: %s, %v", data, err)
 	}
 }
 

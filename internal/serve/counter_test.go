@@ -84,7 +84,7 @@ func newCounter(t *testing.T, settings ...setting) *counter {
 	}
 	aliases := booking.Aliases{"login7": "tomas", "tomas": "tomas"}
 	o := serve.Options{Site: filepath.Join(dir, "site"), Booking: &serve.BookingOptions{
-		File: booking.Open(c.comments, time.UTC), Zone: time.UTC, FileZone: booking.In(time.UTC), Pages: pages, Now: c.now, Interval: 20 * time.Second,
+		File: func() serve.File { return booking.Open(c.comments, time.UTC) }, Zone: time.UTC, FileZone: booking.In(time.UTC), Pages: pages, Now: c.now, Interval: 20 * time.Second,
 		Aliases: func() booking.Aliases { return aliases },
 	}}
 	auth := serve.AuthOptions{Passwords: users, Now: c.now}

@@ -3,7 +3,6 @@ package serve
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"gpuboard/internal/booking"
 )
@@ -30,7 +29,7 @@ func refused(err error, endField string) (*refusal, bool) {
 	case errors.As(err, &policy):
 		r = policyRefusal(policy, endField)
 	case errors.Is(err, booking.ErrBroken):
-		r = &refusal{status: http.StatusConflict, say: "broken", detail: mistake(err)}
+		r = &refusal{status: http.StatusConflict, say: "broken"}
 	case errors.Is(err, booking.ErrNotFound):
 		r = &refusal{status: http.StatusConflict, say: "gone"}
 	case errors.Is(err, booking.ErrOver):
@@ -69,25 +68,11 @@ func policyRefusal(p *booking.Refusal, endField string) *refusal {
 	return &refusal{status: http.StatusConflict, say: "gone"}
 }
 
-// mistakeIn is the first problem that keeps bookings from being changed.
-func mistakeIn(cal *booking.Calendar) string {
-	for _, p := range cal.Problems {
-		switch p.Code {
-		case "booking:syntax", "booking:encoding", "booking:emptied", "booking:unreadable", "booking:toolarge":
-			if where := p.Where(); p.Line > 0 {
-				return where + ": " + p.Message
-			}
-			return p.Message
-		}
+// mistake is what keeps bookings from being changed, and where in the file it is.
+func mistake(broken *booking.Calendar) string {
+	p := broken.Problems[0]
+	if p.Line > 0 {
+		return p.Where() + ": " + p.Message
 	}
-	return ""
-}
-
-// mistake is what ErrBroken says beyond itself: where the mistake is.
-func mistake(err error) string {
-	_, where, found := strings.Cut(err.Error(), booking.ErrBroken.Error()+": ")
-	if !found {
-		return err.Error()
-	}
-	return where
+	return p.Message
 }

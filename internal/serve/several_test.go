@@ -175,11 +175,14 @@ func TestAYesIsToWhatWasShown(t *testing.T) {
 	var locked func()
 	c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
 		o.Booking.ForOthers = true
-		o.Booking.File = &lockedFile{o.Booking.File, func() {
-			if locked != nil {
-				locked()
-			}
-		}}
+		file := o.Booking.File
+		o.Booking.File = func() serve.File {
+			return &lockedFile{file(), func() {
+				if locked != nil {
+					locked()
+				}
+			}}
+		}
 	})
 	show := func(board string) {
 		c.write(filepath.Join(filepath.Dir(filepath.Dir(c.comments)), "site", "api", "v1", "board.json"), board)
