@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -39,7 +40,7 @@ func (m *merger) follow(h *Host, places []place) {
 		}
 	}
 	m.cards[h.Name] = rows
-	m.followRepeated(h.Name, places)
+	m.followUnclear(h.Name, places)
 	for _, b := range m.byHost[h.Name] {
 		if !byNumber(b) {
 			continue
@@ -60,16 +61,28 @@ func (m *merger) follow(h *Host, places []place) {
 	}
 }
 
-// followRepeated lets a booking of a UUID that several GPUs have hold each of them.
-func (m *merger) followRepeated(host string, places []place) {
-	list := m.byHost[host]
-	for i := range places {
-		for _, b := range list {
+// followUnclear lets a booking of a UUID that several GPUs have hold each of them, and one of a UUID
+// with a wrong letter the GPU that it may mean, for nobody.
+func (m *merger) followUnclear(host string, places []place) {
+	rows := m.cards[host]
+	for _, b := range m.byHost[host] {
+		if b.Target.UUID == "" || rows[b.Target.UUID] != nil {
+			continue
+		}
+		repeated := false
+		for i := range places {
 			if slices.Contains(places[i].repeated, b.Target.UUID) {
 				held := *b
 				held.Target = booking.Target{Index: places[i].gpu.Index}
 				m.byHost[host] = append(m.byHost[host], &held)
+				repeated = true
 			}
+		}
+		if near := booking.NearUUID(b.Target.UUID, maps.Keys(rows)); near != "" && !repeated {
+			held := *b
+			held.Target.UUID = near
+			held.Disown()
+			m.byHost[host] = append(m.byHost[host], &held)
 		}
 	}
 	sortByStart(m.byHost[host])

@@ -2,6 +2,7 @@ package booking
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -38,7 +39,10 @@ func (f Fleet) Index(b Booking) (index int, ok bool) {
 	case b.Target.All:
 		return 0, false
 	case b.Target.UUID != "":
-		index, ok = f.Hosts[b.Host].UUIDs[b.Target.UUID]
+		known := f.Hosts[b.Host].UUIDs
+		if index, ok = known[b.Target.UUID]; !ok {
+			index, ok = known[NearUUID(b.Target.UUID, maps.Keys(known))]
+		}
 		return index, ok
 	}
 	if index, ok = f.Cards[b.Host+"/"+b.ID]; ok {
@@ -71,7 +75,12 @@ func Check(cal *Calendar, fleet Fleet, now time.Time) []snapshot.Problem {
 				continue
 			}
 			p.Code = "booking:unknown-gpu"
-			p.Message = fmt.Sprintf("%s books %s, which is not in %s: it may have been moved or replaced", quote(b.Written), b.Target.UUID, quote(b.Host))
+			p.Message = fmt.Sprintf("%s books %s, which is not in %s: ", quote(b.Written), b.Target.UUID, quote(b.Host))
+			if near := NearUUID(b.Target.UUID, maps.Keys(host.UUIDs)); near != "" {
+				p.Message += "write " + near + held(slot{b.Host, Target{UUID: near, Index: -1}})
+			} else {
+				p.Message += "it may have been moved or replaced"
+			}
 		default:
 			if host.GPUs == 0 || b.Target.Index < host.GPUs {
 				continue
@@ -86,6 +95,22 @@ func Check(cal *Calendar, fleet Fleet, now time.Time) []snapshot.Problem {
 		}
 	}
 	return problems
+}
+
+// NearUUID is the UUID of a GPU that one wrong letter makes into this one, which no GPU has; "" for none.
+func NearUUID(written string, known iter.Seq[string]) (near string) {
+	for uuid := range known {
+		different := 0
+		for i := 0; i < len(uuid) && len(uuid) == len(written) && different < 2; i++ {
+			if uuid[i] != written[i] {
+				different++
+			}
+		}
+		if different == 1 && (near == "" || uuid < near) {
+			near = uuid
+		}
+	}
+	return near
 }
 
 // similarHost looks for a host with another domain or a slightly different name.

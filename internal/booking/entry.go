@@ -117,7 +117,7 @@ func (r *reading) entry(s slot, entry *hujson.Value) {
 		r.hostProblem("booking:order", value["date"], s, fmt.Sprintf("the booking ends (%s) before it begins (%s): correct one of the two%s",
 			trimmed(value["date"]), trimmed(value["from"]), held(s)))
 		b.From, b.Until = time.Time{}, time.Time{}
-		b.disown()
+		b.Disown()
 	}
 	b.Name = r.opts.Aliases.Canonical(b.Written)
 	r.append(b, entry)

@@ -278,7 +278,7 @@ func (r *reading) dictionary(whole slot, object *hujson.Object) {
 			r.hold(s, v)
 		}
 		for i := range r.found[first:] {
-			r.found[first+i].disown()
+			r.found[first+i].Disown()
 		}
 		field := entryField(key) != ""
 		if r.more || field && stray {
@@ -350,8 +350,8 @@ func (r *reading) hold(s slot, v *hujson.Value) {
 	}
 }
 
-// disown leaves open who has booked. The person who is named may still release it.
-func (b *Booking) disown() {
+// Disown leaves open who has booked. The person who is named may still release it.
+func (b *Booking) Disown() {
 	if b.By == "" && b.Written != Unreadable {
 		b.By = b.Written
 	}

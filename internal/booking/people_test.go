@@ -78,6 +78,7 @@ func TestConflicts(t *testing.T) {
 		{"a second inside", Booking{Host: "a", Target: Target{Index: 5}, Name: "new", From: at(t, "2026-12-01 09:59:59"), Until: at(t, "2026-12-02")}, "x0"},
 		{"one's own", Booking{Host: "a", Target: Target{Index: 0}, Name: "ME", From: at(t, "2026-12-03"), Until: at(t, "2026-12-09")}, ""},
 		{"UUID and index", Booking{Host: "a", Target: Target{Index: 1}, Name: "new", Until: at(t, "2026-12-02")}, "ya"},
+		{"UUID with a wrong letter", Booking{Host: "a", Target: Target{UUID: "GPU-000000ab-0000-4000-8000-000000000000", Index: -1}, Name: "new", Until: at(t, "2026-12-02")}, "ya"},
 		{"another GPU", Booking{Host: "a", Target: Target{Index: 2}, Name: "new", Until: at(t, "2026-12-02")}, ""},
 		{"whole host, for ever", Booking{Host: "a", Target: Target{All: true}, Name: "new"}, "x0 ya me0 m"},
 		{"maintenance, even one's own time", Booking{Host: "a", Target: Target{Index: 7}, Name: "me", From: at(t, "2027-01-01 12:00"), Until: at(t, "2027-02-01")}, "m"},
@@ -155,13 +156,14 @@ func TestLimits(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	c := Parse("comments.json", []byte(`{"gpu01": [{}, {"name": "x"}, {"name": "y", "date": "2018-01-01"}], "gpu02.example.org": [{"name": "x"}],
-		"gpu04": [{"name": "x"}], "gpu03": {"GPU-000000aa-0000-4000-8000-000000000000": {"name": "x"}, "GPU-000000bb-0000-4000-8000-000000000000": {"name": "x"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`), paris(t), Options{})
+		"gpu04": [{"name": "x"}], "gpu03": {"GPU-000000aa-0000-4000-8000-000000000000": {"name": "x"}, "GPU-000000bb-0000-4000-8000-000000000000": {"name": "x"}, "GPU-000000ab-0000-4000-8000-000000000000": {"name": "y"}, "*": {"name": "x"}}, "gpu05": {"63": {"name": "x"}}}`), paris(t), Options{})
 	found := Check(c, Fleet{Hosts: map[string]KnownHost{"gpu01": {GPUs: 1}, "gpu02": {GPUs: 8}, "gpu03": {UUIDs: map[string]int{"GPU-000000aa-0000-4000-8000-000000000000": 0}}, "gpu05": {}}}, at(t, friday))
 	got := problems(found)
 	want := []string{
 		`1:16 booking:unknown-gpu "x" books GPU 1 of "gpu01", which has 1, counted from 0`,
 		`1:91 booking:unknown-host "x" books the host "gpu02.example.org", which does not exist: did you mean "gpu02"?`,
 		`2:142 booking:unknown-gpu "x" books GPU-000000bb-0000-4000-8000-000000000000, which is not in "gpu03": it may have been moved or replaced`,
+		`2:201 booking:unknown-gpu "y" books GPU-000000ab-0000-4000-8000-000000000000, which is not in "gpu03": write GPU-000000aa-0000-4000-8000-000000000000; until it is corrected, the GPU GPU-000000aa-0000-4000-8000-000000000000 of gpu03 counts as booked by "?"`,
 		`2:13 booking:unknown-host "x" books the host "gpu04", which does not exist: did you mean "gpu01"?`,
 	}
 	for _, w := range want {
