@@ -2,6 +2,7 @@ package sitegen
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,33 @@ func TestPagesOfManyBookingsAreBounded(t *testing.T) {
 					t.Errorf("%s booked, begun %v: %s has %d KiB, and %d are the most", name, begun, path, size[path]>>10, most>>10)
 				}
 			}
+		}
+	}
+}
+
+// What a row shows of the bookings in force is bounded for each GPU and for each host, also where
+// they are maintenance or have long comments: a small comments.json does not make a large site.
+func TestBookingsInForceAreBounded(t *testing.T) {
+	for _, kind := range []booking.Kind{booking.Reserved, booking.Maintenance} {
+		in := manyBookings(bookedPlaces()["hosts"], true)
+		in.Calendar.Bookings = in.Calendar.Bookings[:200]
+		for i := range in.Calendar.Bookings {
+			b := &in.Calendar.Bookings[i]
+			b.Kind, b.Comment = kind, strings.Repeat("c", booking.MaxCommentBytes)
+		}
+		b, _ := board.Merge(in)
+		for g := range b.Hosts[0].Rows() {
+			if len(g.Others) != 1 || g.MoreOthers != 98 {
+				t.Fatalf("%s: of 100 bookings, a row lists one, %d others, and counts %d", kind, len(g.Others), g.MoreOthers)
+			}
+		}
+		in.Reports["gpu02"].Snapshot.GPUs = in.Reports["gpu02"].Snapshot.GPUs[:1]
+		b, _ = board.Merge(in)
+		if g := &b.Hosts[1].GPUs[0]; len(g.Others) != 16 || g.MoreOthers != 83 {
+			t.Errorf("%s: of 100 bookings, the GPU of a small host lists one, %d others, and counts %d", kind, len(g.Others), g.MoreOthers)
+		}
+		if _, bytes := sizeOfSite(t, render.Input{Board: b, Site: render.Site{Zone: time.UTC}}); bytes > 24<<20 {
+			t.Errorf("%s: 400 KiB of bookings make a site of %d MiB", kind, bytes>>20)
 		}
 	}
 }

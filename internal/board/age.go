@@ -44,8 +44,10 @@ func (b *Board) Expire() {
 				g.Last = &LastSeen{State: g.State, Users: g.Users(), At: h.SnapshotAt}
 			}
 			g.forget()
-			*g = GPU{GPU: g.GPU, ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: Unknown, Reason: ReasonStale,
-				Booking: g.Booking, Next: g.Next, Others: g.Others, Last: g.Last}
+			*g = GPU{
+				GPU: g.GPU, ShortName: g.ShortName, Slices: g.Slices, Slice: g.Slice, State: Unknown, Reason: ReasonStale,
+				Booking: g.Booking, Next: g.Next, Others: g.Others, MoreOthers: g.MoreOthers, Last: g.Last,
+			}
 		}
 	}
 	b.Count()

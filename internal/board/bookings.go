@@ -10,12 +10,23 @@ import (
 )
 
 // maxOthers is how many further bookings in force one GPU lists; each of a whole host is on all its GPUs.
-const maxOthers = 16
+// hostOthers is how many the rows of a host list together, unless each lists one.
+const (
+	maxOthers  = 16
+	hostOthers = 512
+)
 
-// A schedule is the bookings of one GPU or slice, each list by start.
+// A schedule is the bookings of one GPU or slice, each list by start, and what a row shows of them.
 type schedule struct {
 	all, active, coming []*booking.Booking
 	freeFrom            time.Time // the end of those that are in force and of those that follow them
+
+	at      time.Time          // when these are in force, which is earlier than now for a silent host:
+	holders []*booking.Booking // those for work, not maintenance
+
+	booking, next *Booking
+	others        []Booking
+	more          int // in force, and not shown
 }
 
 // schedule looks up the bookings of a GPU or slice: of the host, of the card by number or by
@@ -38,35 +49,39 @@ func (m *merger) schedule(g *GPU) *schedule {
 	s.active = selected(s.all, func(b *booking.Booking) bool { return b.ActiveAt(m.Now) })
 	s.coming = selected(s.all, func(b *booking.Booking) bool { return b.From.After(m.Now) })
 	s.freeFrom = freeFrom(slices.Concat(s.active, s.coming))
+	s.at, s.holders = m.Now, selected(s.active, forWork)
+	m.show(s)
 	m.schedules[key] = s
 	return s
+}
+
+func forWork(b *booking.Booking) bool { return b.Kind != booking.Maintenance }
+
+// show chooses what a row shows of its bookings: of those in force one, before others the first
+// maintenance, and a bounded number of the others.
+func (m *merger) show(s *schedule) {
+	first := max(0, slices.IndexFunc(s.active, func(b *booking.Booking) bool { return !forWork(b) }))
+	for i, b := range s.active {
+		switch {
+		case i == first:
+			s.booking = new(m.shown(b))
+		case len(s.others) < m.mostOthers:
+			s.others = append(s.others, m.shown(b))
+		default:
+			s.more++
+		}
+	}
+	if len(s.coming) > 0 {
+		s.next = new(m.shown(s.coming[0]))
+	}
 }
 
 // book sets the bookings of a row, and from or until when the GPU is free.
 func (m *merger) book(g *GPU) {
 	s := m.schedule(g)
-	for _, b := range s.active {
-		if len(g.Others) == maxOthers && b.Kind != booking.Maintenance {
-			g.MoreOthers++
-			continue
-		}
-		shown := m.shown(b)
-		switch {
-		case g.Booking == nil:
-			g.Booking = &shown
-		case g.Booking.Kind == string(booking.Maintenance) || b.Kind != booking.Maintenance:
-			g.Others = append(g.Others, shown)
-		default: // maintenance comes first
-			g.Others = append(g.Others, *g.Booking)
-			g.Booking = &shown
-		}
-	}
-	if len(s.coming) > 0 {
-		next := m.shown(s.coming[0])
-		g.Next = &next
-		if g.State == Free {
-			g.FreeUntil = next.From
-		}
+	g.Booking, g.Next, g.Others, g.MoreOthers = s.booking, s.next, s.others, s.more
+	if g.Next != nil && g.State == Free {
+		g.FreeUntil = g.Next.From
 	}
 	if g.Booking != nil && g.State != Free {
 		g.FreeFrom = s.freeFrom
@@ -131,11 +146,19 @@ func (m *merger) bookings() []Booking {
 	return list
 }
 
+// AllBookings returns the bookings of the board, in its order.
+func (b *Board) AllBookings() []*Booking {
+	all := make([]*Booking, len(b.Bookings))
+	for i := range b.Bookings {
+		all[i] = &b.Bookings[i]
+	}
+	return all
+}
+
 // BookingsByHost returns the bookings of each host, in the order of the board.
 func (b *Board) BookingsByHost() map[string][]*Booking {
 	booked := map[string][]*Booking{}
-	for i := range b.Bookings {
-		bk := &b.Bookings[i]
+	for _, bk := range b.AllBookings() {
 		booked[bk.Host] = append(booked[bk.Host], bk)
 	}
 	return booked

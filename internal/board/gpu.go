@@ -43,7 +43,7 @@ func (m *merger) row(h *Host, g GPU, procs []snapshot.Process) GPU {
 	if !h.fresh() {
 		at = h.SnapshotAt
 	}
-	state, reason := m.state(&g, m.active(&g, at))
+	state, reason := m.state(&g, m.holders(&g, at))
 	if !h.fresh() {
 		g.Last = &LastSeen{State: state, Users: g.Users(), At: h.SnapshotAt}
 		g.forget()
@@ -54,7 +54,7 @@ func (m *merger) row(h *Host, g GPU, procs []snapshot.Process) GPU {
 // decided gives a row its state, which is another one if the GPU is taken out of use or
 // the host's news is old, and what follows from it.
 func (m *merger) decided(h *Host, g GPU, state State, reason string) GPU {
-	drained := drained(h, m.schedule(&g).active)
+	drained := drained(h, m.schedule(&g).booking)
 	switch {
 	case drained != "":
 		g.State, g.Reason = Drained, drained
@@ -135,17 +135,16 @@ func readable(used, total *int64) bool {
 	return used != nil && total != nil && *used >= 0 && *used <= *total && *total > 0
 }
 
-// state decides what a GPU is from its readings and the bookings in force.
+// state decides what a GPU is from its readings and the bookings for work that are in force.
 // Staleness and maintenance are decided by the caller.
 //
 // What is not known is never free and never stuck. A sign of use is use by
 // somebody unknown, and where somebody has booked, that may be them.
-func (m *merger) state(g *GPU, active []*booking.Booking) (State, string) {
+func (m *merger) state(g *GPU, holders []*booking.Booking) (State, string) {
 	u := m.use(g)
 	if state, reason := healthy(g); state != "" {
 		return state, reason
 	}
-	holders := selected(active, func(b *booking.Booking) bool { return b.Kind != booking.Maintenance })
 	used, unused := Busy, Free
 	if len(holders) > 0 {
 		used, unused = InUse, Booked
@@ -194,24 +193,26 @@ func healthy(g *GPU) (State, string) {
 	return "", ""
 }
 
-// drained says why a GPU with these bookings in force is taken out of use; "" for one that is not.
-func drained(h *Host, active []*booking.Booking) string {
+// drained says why a GPU with this booking in force is taken out of use; "" for one that is not.
+func drained(h *Host, shown *Booking) string {
 	switch {
 	case h.State == Maintenance:
 		return ReasonHost
-	case slices.ContainsFunc(active, func(b *booking.Booking) bool { return b.Kind == booking.Maintenance }):
+	case shown != nil && shown.Kind == string(booking.Maintenance):
 		return ReasonBooking
 	}
 	return ""
 }
 
-// active returns the bookings in force for one GPU at a time, by start.
-func (m *merger) active(g *GPU, at time.Time) []*booking.Booking {
+// holders returns the bookings for work that are in force for one GPU at a time, by start. The
+// time is the same for all rows of a host.
+func (m *merger) holders(g *GPU, at time.Time) []*booking.Booking {
 	s := m.schedule(g)
-	if at.Equal(m.Now) {
-		return s.active
+	if !at.Equal(s.at) {
+		s.at = at
+		s.holders = selected(s.all, func(b *booking.Booking) bool { return b.ActiveAt(at) && forWork(b) })
 	}
-	return selected(s.all, func(b *booking.Booking) bool { return b.ActiveAt(at) })
+	return s.holders
 }
 
 // past sets what history and the processes tell about time.

@@ -79,8 +79,10 @@ type merger struct {
 	moved  []snapshot.Problem
 	next   Marks
 
-	here      map[string][]*booking.Booking // the bookings of the host that is being made, by what they are for
-	schedules map[string]*schedule          // what schedule answered for it
+	// Of the host that is being made:
+	here       map[string][]*booking.Booking // its bookings, by what they are for
+	schedules  map[string]*schedule          // what schedule answered
+	mostOthers int                           // how many further bookings a row of it lists
 }
 
 func newMerger(in Input) *merger {
@@ -197,6 +199,11 @@ func (m *merger) rows(h *Host, inv inventory.Host) {
 		place := b.Target.String()
 		m.here[place] = append(m.here[place], b)
 	}
+	n := len(places)
+	for i := range places {
+		n += len(places[i].gpu.MIGDevices)
+	}
+	m.mostOthers = min(maxOthers, max(1, hostOthers/max(1, n)))
 
 	procs := map[int][]snapshot.Process{}
 	for _, p := range snap.Processes {

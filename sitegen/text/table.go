@@ -251,8 +251,8 @@ func (t *textPage) reservation(g *board.GPU) string {
 		if !b.Until.IsZero() {
 			s += " until " + t.moment(b.Until)
 		}
-		if len(g.Others) > 0 {
-			s += fmt.Sprintf(" (+%d)", len(g.Others))
+		if others := len(g.Others) + g.MoreOthers; others > 0 {
+			s += fmt.Sprintf(" (+%d)", others)
 		}
 		if b.Comment != "" {
 			s += ": " + t.safe(b.Comment)
