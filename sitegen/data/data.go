@@ -25,11 +25,11 @@ func Files(in render.Input) ([]render.File, error) {
 	in.Site = in.Site.WithDefaults()
 	out := &render.Sink{Emit: in.Emit}
 	shapes := newCompat(in)
-	cals, err := newCalendars(in)
+	texts, err := newBookingTexts(in)
 	if err != nil {
 		return nil, err
 	}
-	hosts, err := hostFiles(in, shapes, cals, out)
+	hosts, err := hostFiles(in, shapes, texts, out)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func Files(in render.Input) ([]render.File, error) {
 		render.NewFile("api/v1/free.json", freeFile(in)),
 		render.NewFile("api/v1/hosts.json", hostsFile(in)),
 		render.NewFile("api/v1/users.json", usersFile(in)),
-		render.NewFile("api/v1/bookings.json", bookingsFile(in)),
+		render.NewFile("api/v1/bookings.json", bookingsFile(in, texts)),
 		render.NewFile("health.json", healthFile(in)),
 		render.NewFile("metrics.txt", metricsFile(in)),
 	)
@@ -50,7 +50,7 @@ func Files(in render.Input) ([]render.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	shared, err := cals.shared(in.Board)
+	shared, err := texts.shared(in.Board)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -83,18 +84,18 @@ type (
 
 // hostFiles puts the files of every host into out, several hosts at a time. It
 // returns the members of each in board.json, in the board's order.
-func hostFiles(in render.Input, shapes *compat, cals *calendars, out *render.Sink) ([][]byte, error) {
+func hostFiles(in render.Input, shapes *compat, texts *bookingTexts, out *render.Sink) ([][]byte, error) {
 	hosts, bookings := in.Board.Hosts, in.Board.BookingsByHost()
 	fields := make([][]byte, len(hosts))
 	err := render.InParallel(len(hosts), func(i int) error {
 		h := &hosts[i]
 		fields[i] = hostFields(h)
-		calendar, err := cals.file("hosts/"+h.Name+".ics", h.Name, bookings[h.Name])
+		calendar, err := texts.file("hosts/"+h.Name+".ics", h.Name, bookings[h.Name])
 		if err != nil {
 			return err
 		}
 		return out.Put(append(shapes.host(i, h),
-			render.NewFile("api/v1/hosts/"+h.Name+".json", hostFile(h, fields[i], bookings[h.Name])),
+			render.NewFile("api/v1/hosts/"+h.Name+".json", hostFile(h, fields[i], texts.list(bookings[h.Name]))),
 			calendar)...)
 	})
 	return fields, err
@@ -140,9 +141,10 @@ func problemOf(p *snapshot.Problem) problemDoc {
 	return problemDoc{safe(p.Code), safe(p.Message), known(p.Where()), known(p.Host), p.GPU}
 }
 
-// hostFile is one host with what only its own page shows.
-func hostFile(h *board.Host, fields []byte, bookings []*board.Booking) []byte {
-	b := fmt.Appendf(nil, `{"schema_version":%d,%s,"bookings":%s,"utilization_24h_percent":[`, SchemaVersion, fields, encode(bookingsOf(bookings)))
+// hostFile is one host with what only its own page shows. bookings is an array.
+func hostFile(h *board.Host, fields, bookings []byte) []byte {
+	start := fmt.Sprintf(`{"schema_version":%d,`, SchemaVersion)
+	b := slices.Concat([]byte(start), fields, []byte(`,"bookings":`), bookings, []byte(`,"utilization_24h_percent":[`))
 	for i := range h.GPUs {
 		if i > 0 {
 			b = append(b, ',')
@@ -185,14 +187,6 @@ func bookingOf(b *board.Booking) bookingDoc {
 		ID: safe(b.ID), Host: safe(b.Host), GPUs: b.GPUs, UUID: known(b.UUID), Name: safe(b.Name), From: moment{b.From}, Until: moment{b.Until},
 		Comment: safe(b.Comment), Kind: safe(b.Kind), By: known(b.By), Active: b.Active, Expired: b.Expired, Forced: b.Forced, Slice: b.Slice,
 	}
-}
-
-func bookingsOf(list []*board.Booking) []bookingDoc {
-	docs := make([]bookingDoc, len(list))
-	for i, b := range list {
-		docs[i] = bookingOf(b)
-	}
-	return docs
 }
 
 // hostsFile is the list of hosts without their GPUs: the small file to poll.

@@ -17,11 +17,12 @@ import (
 	"gpuboard/sitegen/render"
 )
 
-// calendars writes calendars of bookings. A booking stands in several of them, as one event that is
-// written once.
-type calendars struct {
-	title  string
+// bookingTexts are the bookings of a board as they stand in files. A booking stands in several
+// calendars and in several documents, and is written once for all of them.
+type bookingTexts struct {
+	title  string // of the site
 	events map[*board.Booking]icsEvent
+	docs   map[*board.Booking][]byte
 }
 
 // An icsEvent is the event of a booking as it stands in files.
@@ -39,12 +40,14 @@ func (e icsEvent) SerializeTo(w io.Writer, _ *ics.SerializationConfiguration) er
 	return err
 }
 
-// newCalendars writes the events of a board's bookings. UIDs and stamps come from the booking
+// newBookingTexts writes the events and documents of a board's bookings. UIDs and stamps come from the booking
 // alone: an unchanged booking is an unchanged event, and one that is extended
 // stays the same event in whoever's calendar it is.
-func newCalendars(in render.Input) (*calendars, error) {
+func newBookingTexts(in render.Input) (*bookingTexts, error) {
 	b := in.Board
-	c := &calendars{title: in.Site.Title, events: make(map[*board.Booking]icsEvent, len(b.Bookings))}
+	t := &bookingTexts{title: in.Site.Title}
+	t.events = make(map[*board.Booking]icsEvent, len(b.Bookings))
+	t.docs = make(map[*board.Booking][]byte, len(b.Bookings))
 	seen := map[string]int{}
 	lines := &ics.SerializationConfiguration{MaxLength: 75, PropertyMaxLength: 75, NewLine: "\r\n"}
 	var out bytes.Buffer
@@ -61,28 +64,27 @@ func newCalendars(in render.Input) (*calendars, error) {
 		if err := e.SerializeTo(&out, lines); err != nil {
 			return nil, fmt.Errorf("writing the event of booking %s: %w", bk.ID, err)
 		}
-		c.events[bk] = bytes.Clone(out.Bytes())
+		t.events[bk] = bytes.Clone(out.Bytes())
+		t.docs[bk] = encode(bookingOf(bk))
 	}
-	return c, nil
+	return t, nil
 }
 
 // shared are the calendars of all bookings and of each person who uses or has
 // booked anything, as [render.People] says. A calendar without bookings is published all the same, so that
 // subscribing to it works before the first.
-func (c *calendars) shared(b *board.Board) ([]render.File, error) {
+func (t *bookingTexts) shared(b *board.Board) ([]render.File, error) {
 	people, byUser := render.People(b), map[string][]*board.Booking{}
-	all := make([]*board.Booking, len(b.Bookings))
-	for i := range b.Bookings {
-		bk := &b.Bookings[i]
-		all[i] = bk
+	all := b.AllBookings()
+	for _, bk := range all {
 		byUser[bk.Name] = append(byUser[bk.Name], bk)
 	}
 
-	file, err := c.file("bookings.ics", "bookings", all)
+	file, err := t.file("bookings.ics", "bookings", all)
 	files := []render.File{file}
 	for _, name := range slices.Sorted(maps.Keys(people)) {
 		if err == nil {
-			file, err = c.file("users/"+people[name]+".ics", name, byUser[name])
+			file, err = t.file("users/"+people[name]+".ics", name, byUser[name])
 			files = append(files, file)
 		}
 	}
@@ -90,13 +92,13 @@ func (c *calendars) shared(b *board.Board) ([]render.File, error) {
 }
 
 // file is the calendar of some of the board's bookings.
-func (c *calendars) file(path, of string, bookings []*board.Booking) (render.File, error) {
+func (t *bookingTexts) file(path, of string, bookings []*board.Booking) (render.File, error) {
 	cal := ics.NewCalendarFor("gpuboard")
 	cal.SetMethod(ics.MethodPublish)
-	cal.SetXWRCalName(snapshot.Text(c.title+": "+of, snapshot.MaxTextBytes))
+	cal.SetXWRCalName(snapshot.Text(t.title+": "+of, snapshot.MaxTextBytes))
 	cal.SetXPublishedTTL("PT15M")
 	for _, b := range bookings {
-		cal.Components = append(cal.Components, c.events[b])
+		cal.Components = append(cal.Components, t.events[b])
 	}
 	var buf bytes.Buffer
 	if err := cal.SerializeTo(&buf, ics.WithNewLineWindows); err != nil {

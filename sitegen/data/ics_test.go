@@ -140,7 +140,7 @@ func TestCalendarIdentity(t *testing.T) {
 // calendarOf is the calendar of all bookings of a board.
 func calendarOf(now time.Time, bookings ...board.Booking) ([]byte, error) {
 	b := &board.Board{GeneratedAt: now, Bookings: bookings}
-	cals, err := newCalendars(render.Input{Board: b})
+	cals, err := newBookingTexts(render.Input{Board: b})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"slices"
 	"strings"
 
 	"gpuboard/internal/board"
@@ -70,20 +71,27 @@ func usersFile(in render.Input) []byte {
 	return encodeFile(&doc)
 }
 
-func bookingsFile(in render.Input) []byte {
+func bookingsFile(in render.Input, texts *bookingTexts) []byte {
 	b := in.Board
-	doc := struct {
+	head := struct {
 		header
-		StaleSince moment       `json:"stale_since"`
-		Bookings   []bookingDoc `json:"bookings"`
-		Problems   []problemDoc `json:"problems"`
-	}{header: headerOf(in), StaleSince: moment{b.BookingsStaleSince}, Bookings: docsOf(b.Bookings, bookingOf)}
+		StaleSince moment `json:"stale_since"`
+	}{headerOf(in), moment{b.BookingsStaleSince}}
 	var problems []snapshot.Problem
 	for _, p := range b.Problems {
 		if strings.HasPrefix(p.Code, "booking:") {
 			problems = append(problems, p)
 		}
 	}
-	doc.Problems = docsOf(problems, problemOf)
-	return encodeFile(&doc)
+	return slices.Concat([]byte("{"), members(encode(&head)), []byte(`,"bookings":`), texts.list(b.AllBookings()),
+		[]byte(`,"problems":`), encode(docsOf(problems, problemOf)), []byte("}\n"))
+}
+
+// list is an array of bookings.
+func (t *bookingTexts) list(bookings []*board.Booking) []byte {
+	docs := make([][]byte, len(bookings))
+	for i, b := range bookings {
+		docs[i] = t.docs[b]
+	}
+	return joined("[", docs, ",", "]")
 }

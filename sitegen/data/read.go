@@ -131,13 +131,11 @@ func (p *Published) JSON() []byte {
 // HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,
 // with those of the board's bookings that are for it.
 func HostJSON(b *board.Board, h *board.Host) []byte {
-	var bookings []*board.Booking
-	for i := range b.Bookings {
-		if b.Bookings[i].Host == h.Name {
-			bookings = append(bookings, &b.Bookings[i])
-		}
+	var bookings []bookingDoc
+	for _, bk := range b.BookingsByHost()[h.Name] {
+		bookings = append(bookings, bookingOf(bk))
 	}
-	return hostFile(h, hostFields(h), bookings)
+	return hostFile(h, hostFields(h), encode(bookings))
 }
 
 // readJSON reads one of these files: unknown fields pass, names match by
