@@ -148,6 +148,17 @@ func TestManyBookingsAreBounded(t *testing.T) {
 	}
 }
 
+// People who have booked have a page up to a number for the whole fleet, however many hosts it has.
+func TestPeopleOfManyBookingsAreBounded(t *testing.T) {
+	b := &board.Board{}
+	for i := range 20_000 {
+		b.Bookings = append(b.Bookings, board.Booking{Host: fmt.Sprint("gpu", i%100), Name: fmt.Sprint("name", i)})
+	}
+	if n := len(render.People(b)); n != 1024 {
+		t.Errorf("%d people have a page", n)
+	}
+}
+
 // Sizes are rounded up, and the largest ones stay positive.
 func TestMebibytes(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 MiB", 1: "1 MiB", 1 << 20: "1 MiB", 1<<20 + 1: "2 MiB", math.MaxInt64: "8796093022208 MiB"} {

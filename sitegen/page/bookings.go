@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 	"gpuboard/templates"
 )
@@ -148,7 +149,9 @@ const (
 	timelineDays = 7
 	timelineRow  = 26 // pixels
 	timelineRows = 200
-	timelineBars = 32 // in one row
+	timelineBars = 32   // in one row
+	allBars      = 1200 // in all rows, unless each has four
+	barComment   = 80   // bytes of a comment
 )
 
 // A target is what a row of the timeline shows: a host, a GPU or a slice.
@@ -191,6 +194,7 @@ func (v *view) timeline() *templates.Timeline {
 	for m := firstMidnight(from, v.words.zone); m.Before(to); m = m.AddDate(0, 0, 1) {
 		t.Days = append(t.Days, templates.Tick{X: percent(part(m, from, to)), Text: v.words.date(m), Short: v.words.weekdays[m.Weekday()]})
 	}
+	most := min(timelineBars, max(4, allBars/min(len(targets), timelineRows)))
 	for i, k := range targets {
 		if i == timelineRows {
 			t.More = len(targets) - timelineRows
@@ -198,9 +202,9 @@ func (v *view) timeline() *templates.Timeline {
 		}
 		list := booked[k]
 		slices.SortStableFunc(list, func(x, y *board.Booking) int { return x.From.Compare(y.From) })
-		if len(list) > timelineBars {
-			t.MoreBars += len(list) - timelineBars
-			list = list[:timelineBars]
+		if len(list) > most {
+			t.MoreBars += len(list) - most
+			list = list[:most]
 		}
 		t.Rows = append(t.Rows, v.lane(k, list, from, to))
 	}
@@ -272,7 +276,7 @@ func (v *view) barTitle(b *board.Booking) string {
 		title += " " + m.Text
 	}
 	if b.Comment != "" {
-		title += ": " + render.Clean(b.Comment)
+		title += ": " + snapshot.Text(b.Comment, barComment)
 	}
 	return title
 }

@@ -92,6 +92,24 @@ func TestBookingsThatAPageKnowsAreBounded(t *testing.T) {
 	}
 }
 
+// The picture of the next days has a bounded number of bars, with a bounded text each.
+func TestPictureOfBookingsIsBounded(t *testing.T) {
+	in := boardtest.Big(100)
+	for i := range 20_000 {
+		host, from := in.Board.Hosts[i%100].Name, boardtest.At(0, i/800, 0)
+		in.Board.Bookings = append(in.Board.Bookings, *boardtest.Booked(host, []int{i / 100 % 8}, "mira", from, from.Add(time.Hour), strings.Repeat("c", 2000)))
+	}
+	page := fileAt(pages(t, in), "bookings/index.html")
+	bars := bytes.Count(page, []byte(`<rect y="`))
+	if bars < timelineRows || bars > allBars || !bytes.Contains(page, []byte("bookings do not fit here")) {
+		t.Errorf("the picture has %d bars", bars)
+	}
+	if len(page) > 1100<<10 {
+		t.Errorf("its page has %d KiB", len(page)>>10)
+	}
+	t.Logf("%d bars, %d KiB", bars, len(page)>>10)
+}
+
 // The page of a person lists the bookings that come next, and counts the others.
 func TestBookingsOfAPersonAreBounded(t *testing.T) {
 	in := boardtest.Lab()

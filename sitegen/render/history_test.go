@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -53,5 +54,27 @@ func TestUnusedBookings(t *testing.T) {
 	u := list[0]
 	if u.Past != 24*time.Hour || u.Known != 22*time.Hour || (u.Spare-(last-2*time.Hour)*3/4).Abs() > time.Minute {
 		t.Errorf("%v booked, %v known, %v unused; the quarter is used of %v", u.Past, u.Known, u.Spare, last)
+	}
+}
+
+// A host with a thousand slices has the first of its bookings compared with them, not each with each.
+func TestUnusedBookingsOfManySlicesAreBounded(t *testing.T) {
+	b := &board.Board{GeneratedAt: boardtest.Now, Hosts: []board.Host{{Name: "atlas", GPUs: make([]board.GPU, 1000)}}}
+	span := render.PastSpan{From: boardtest.Now.Add(-7 * 24 * time.Hour), Step: 2 * time.Hour, GPUs: map[string]render.PastGPU{}}
+	past := &render.History{Hosts: map[string]*render.HostPast{"atlas": {}}}
+	for i := range b.Hosts[0].GPUs {
+		g := &b.Hosts[0].GPUs[i]
+		g.Index, g.UUID = i, fmt.Sprint("GPU-", i)
+		var gpu render.PastGPU
+		gpu[render.PastHeld] = make([]int16, render.PastSteps()[1])
+		span.GPUs[render.PastKey(g)] = gpu
+	}
+	past.Hosts["atlas"].Spans[1] = span
+	for i := range 400 { // those that come later were unused for longer
+		b.Bookings = append(b.Bookings, *boardtest.Booked("atlas", nil, fmt.Sprint("name", i), boardtest.Now.Add(-time.Duration(i+1)*10*time.Minute), time.Time{}, ""))
+	}
+	list := render.UnusedBookings(b, past)
+	if len(list) != 512 || list[0].Booking.Name != "name4" || list[0].Spare != 50*time.Minute {
+		t.Errorf("%d are listed, the first of %s", len(list), list[0].Booking.Name)
 	}
 }

@@ -49,8 +49,12 @@ func fileLike(name string) bool {
 // MaxListed is how many bookings of one host are listed.
 const MaxListed = 512
 
-// maxBookers is how many of those who have booked a host have a page because of it.
-const maxBookers = 256
+// maxBookers is how many of those who have booked a host have a page because of it, and
+// allBookers how many people have a page because of bookings alone.
+const (
+	maxBookers = 256
+	allBookers = 1024
+)
 
 // People are those who have a page and a calendar, with their paths below
 // users/: everybody among the board's users, and in the first bookings of each host.
@@ -61,12 +65,16 @@ func People(b *board.Board) map[string]string {
 			people[name] = UserPath(name)
 		}
 	}
-	bookers := map[string]int{} // by host
+	bookers, all := map[string]int{}, 0 // by host, and together
 	for i := range b.Bookings {
 		bk := &b.Bookings[i]
+		if all == allBookers {
+			break
+		}
 		if bk.Name != "" && bk.ByPerson() && people[bk.Name] == "" && bookers[bk.Host] < maxBookers {
 			people[bk.Name] = UserPath(bk.Name)
 			bookers[bk.Host]++
+			all++
 		}
 	}
 	return people

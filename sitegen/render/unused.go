@@ -17,8 +17,12 @@ type UnusedBooking struct {
 	Known, Spare time.Duration // of that: known, and not held
 }
 
-// maxUnused is how many bookings that were not used are listed.
-const maxUnused = 512
+// maxUnused is how many bookings that were not used are listed, and maxCompared how many GPUs and
+// slices of one host are compared with a booking.
+const (
+	maxUnused   = 512
+	maxCompared = 8 * MaxListed
+)
 
 // UnusedBookings compares bookings that have begun with what their GPUs did in
 // the last seven days, the most unused time first, of the first bookings of each host.
@@ -30,7 +34,7 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 	for i := range b.Hosts {
 		hosts[b.Hosts[i].Name] = &b.Hosts[i]
 	}
-	counted := map[string]int{} // by host
+	counted, compared := map[string]int{}, map[string]int{} // by host
 	var out []UnusedBooking
 	for i := range b.Bookings {
 		bk := &b.Bookings[i]
@@ -43,9 +47,13 @@ func UnusedBookings(b *board.Board, h *History) []UnusedBooking {
 		}
 		span := &past.Spans[1]
 		for g := range host.Units() {
+			if compared[bk.Host] == maxCompared {
+				break
+			}
 			if !bk.Covers(g) {
 				continue
 			}
+			compared[bk.Host]++
 			u := UnusedBooking{Booking: bk, GPU: g}
 			gpu, seen := span.GPUs[PastKey(g)]
 			// All of it counted from the beginning of the chart.
