@@ -390,3 +390,43 @@ func TestLateSamplesReachTheirDay(t *testing.T) {
 		l.near(fmt.Sprint("all of the day, ", after, " after it"), users.Windows[1].Users[0].GPUHours, 24, 0.1)
 	}
 }
+
+// TestNoRankingOfUnknownUsers has a node that names whoever it finds. What is nobody's is summed up without a name.
+func TestNoRankingOfUnknownUsers(t *testing.T) {
+	t.Parallel()
+	day := time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
+	end := day.Add(6 * time.Hour)
+	l := newPastLab(t, "UTC", day, end, "gaia")
+	batch := history.Batch{Host: "gaia", Boot: l.boot}
+	for at := day; at.Before(end); at = at.Add(2 * time.Minute) {
+		l.seq++
+		sample := snapshot.Sample{Seq: l.seq, At: at}
+		for i, user := range []string{"ada", "ci", "averyver+", "root", ""} {
+			memory := int64(20000)
+			sample.GPUs = append(sample.GPUs, snapshot.GPUSample{
+				Index: i, UUID: fmt.Sprint("GPU-", i), MemoryUsed: &memory, Users: []snapshot.UserMemory{{User: user, Memory: memory}},
+			})
+		}
+		batch.Samples = append(batch.Samples, sample)
+	}
+	if _, err := l.store.IngestAll(t.Context(), end, []history.Batch{batch}); err != nil {
+		t.Fatal(err)
+	}
+	l.generate(l.generator(), end)
+	var users windowsJSON
+	l.read("api/v1/history/users.json", &users)
+	hours := map[string]float64{}
+	for _, u := range users.Windows[1].Users {
+		hours[u.Name] = u.GPUHours
+	}
+	if len(hours) != 2 {
+		t.Errorf("users of the week: %v, want ada and nobody", hours)
+	}
+	l.near("GPU-hours of ada", hours["ada"], 6, 0.1)
+	l.near("GPU-hours of unknown users", hours[""], 24, 0.4)
+	var now struct{ Users []struct{ Name string } }
+	l.read("api/v1/users.json", &now)
+	if len(now.Users) != 1 || now.Users[0].Name != "ada" {
+		t.Errorf("people with a past: %+v, want ada", now.Users)
+	}
+}

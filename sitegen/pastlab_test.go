@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/demo"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
@@ -70,7 +71,8 @@ func (l *pastLab) generator() *sitegen.Generator {
 		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {
 			return inventory.Inventory{Hosts: l.hosts, AsOf: now}
 		},
-		About: render.Site{Zone: l.zone, Interval: 20 * time.Second, Energy: render.Energy{Price: 0.25, Currency: "EUR", CO2Grams: 60}},
+		Settings: board.Settings{ServiceAccounts: []string{"ci"}},
+		About:    render.Site{Zone: l.zone, Interval: 20 * time.Second, Energy: render.Energy{Price: 0.25, Currency: "EUR", CO2Grams: 60}},
 	})
 	if err != nil {
 		l.t.Fatal(err)
