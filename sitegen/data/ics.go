@@ -97,11 +97,13 @@ func (t *bookingTexts) file(path, of string, bookings []*board.Booking) (render.
 	cal.SetMethod(ics.MethodPublish)
 	cal.SetXWRCalName(snapshot.Text(t.title+": "+of, snapshot.MaxTextBytes))
 	cal.SetXPublishedTTL("PT15M")
+	size := 512 // of the head
 	for _, b := range bookings {
 		cal.Components = append(cal.Components, t.events[b])
+		size += len(t.events[b])
 	}
-	var buf bytes.Buffer
-	if err := cal.SerializeTo(&buf, ics.WithNewLineWindows); err != nil {
+	buf := bytes.NewBuffer(make([]byte, 0, size))
+	if err := cal.SerializeTo(buf, ics.WithNewLineWindows); err != nil {
 		return render.File{}, fmt.Errorf("writing %s: %w", path, err)
 	}
 	return render.NewFile(path, buf.Bytes()), nil

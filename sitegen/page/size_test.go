@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuboard/internal/board"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 )
 
@@ -89,6 +90,20 @@ func TestBookingsThatAPageKnowsAreBounded(t *testing.T) {
 	}
 	if due := v.due(h, &h.GPUs[7]); due[len(due)-1].Name != "lea" {
 		t.Errorf("the host's booking is not on GPU 7: %+v", due)
+	}
+}
+
+// Few problems of bookings are open above the list; many of them are behind their number.
+func TestManyProblemsOfBookingsAreClosed(t *testing.T) {
+	for n, want := range map[int]string{12: `<details class="banner" open>`, 13: `<details class="banner">`} {
+		in := boardtest.Lab()
+		in.Board.Problems = nil
+		for i := range n {
+			in.Board.Problems = append(in.Board.Problems, snapshot.Problem{Code: "booking:overlap", File: "comments.json", Line: i + 1, Message: "two have booked it"})
+		}
+		if page := fileAt(pages(t, in), "bookings/index.html"); !bytes.Contains(page, []byte(want)) {
+			t.Errorf("%d problems: the page lacks %s", n, want)
+		}
 	}
 }
 
