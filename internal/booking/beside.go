@@ -120,26 +120,16 @@ func (f *File) linkNew(staged, path string) error {
 // returns them with the name of the archive. They are in the archive before they leave
 // the file, so an interrupted run loses none, and the next run completes it.
 func (f *File) Prune(ctx context.Context, by By, end time.Time) (moved []Booking, into string, err error) {
-	nothing := errors.New("no booking is over")
-	err = f.Update(ctx, by, func(data []byte) ([]byte, error) {
-		moved = nil
-		next, old, err := prune(data, f.zone, end)
-		if err != nil {
-			return nil, err
+	err = f.Update(ctx, by, func(data []byte) (next []byte, err error) {
+		if next, moved, err = prune(data, f.zone, end); err == nil {
+			err = f.archive(moved)
 		}
-		if len(old) == 0 {
-			return nil, nothing
-		}
-		if err := f.archive(old); err != nil {
-			return nil, err
-		}
-		moved = old
-		return next, nil
+		return next, err
 	})
-	if errors.Is(err, nothing) {
-		err = nil
+	if err != nil {
+		return nil, archiveName, err
 	}
-	return moved, archiveName, err
+	return moved, archiveName, nil
 }
 
 // archiveName is the archive beside comments.json.

@@ -254,8 +254,7 @@ func prune(data []byte, zone *time.Location, before time.Time) ([]byte, []Bookin
 // editable reads a file for a change. One with an error of syntax is refused.
 func editable(data []byte, zone Zone) (*reading, error) {
 	r := read("comments.json", data, zone.Location, Options{DayStarts: zone.DayStarts})
-	if r.doc != nil && r.doc.root == nil && !r.cal.Broken {
-		// Nothing in it, or comments alone.
+	if r.blank() {
 		before := r.doc.text
 		after := "{\n}\n"
 		if strings.TrimSpace(before) == "" {
@@ -267,7 +266,7 @@ func editable(data []byte, zone Zone) (*reading, error) {
 		if strings.Contains(before, "\r\n") {
 			after = strings.ReplaceAll(after, "\n", "\r\n")
 		}
-		r = read("comments.json", append(bytes.Clone(data), after...), zone.Location, Options{DayStarts: zone.DayStarts})
+		r = read(r.name, append(bytes.Clone(data), after...), r.zone, r.opts)
 	}
 	if r.cal.Broken {
 		return nil, r.refused()

@@ -200,7 +200,7 @@ func (f *File) update(ctx context.Context, lock, log *os.File, by By, edit func(
 		if err != nil {
 			return err
 		}
-		if data != nil && bytes.Equal(next, data) {
+		if bytes.Equal(next, data) && (data == nil) == (next == nil) {
 			return nil
 		}
 		err = f.replace(lock, data, next)

@@ -76,22 +76,18 @@ func (f *File) read(opts Options) ([]byte, *Calendar) {
 	if data == nil && err == nil && !isDir(filepath.Dir(f.path)) {
 		err = unix.ENOENT
 	}
-	var cal *Calendar
-	switch {
-	case err != nil:
-		cal = &Calendar{File: filepath.Base(f.path), Broken: true, Problems: []snapshot.Problem{{
-			Code: "booking:unreadable", File: filepath.Base(f.path), Message: snapshot.Text("the bookings cannot be read: "+reason(err), snapshot.MaxTextBytes)}}}
-	case data == nil:
-		cal = &Calendar{File: filepath.Base(f.path)}
-	default:
-		cal = Parse(f.path, data, f.zone, opts)
-		if f.foreign() {
-			for i := range cal.Problems {
-				cal.Problems[i].Message = notQuoted
-			}
+	r := read(f.path, data, f.zone, opts)
+	cal := r.cal
+	if err != nil {
+		cal.Broken = true
+		cal.Problems = []snapshot.Problem{{Code: "booking:unreadable", File: cal.File,
+			Message: snapshot.Text("the bookings cannot be read: "+reason(err), snapshot.MaxTextBytes)}}
+	} else if len(cal.Problems) > 0 && f.foreign() {
+		for i := range cal.Problems {
+			cal.Problems[i].Message = notQuoted
 		}
 	}
-	if !cal.Broken && !blank(data) {
+	if !cal.Broken && !r.blank() {
 		return data, cal
 	}
 	path, good, at := f.lastGood()
@@ -111,12 +107,6 @@ func (f *File) read(opts Options) ([]byte, *Calendar) {
 		cal.Bookings[i].Line, cal.Bookings[i].Col = 0, 0 // they are not those of the present file
 	}
 	return data, cal
-}
-
-// blank reports whether a file has only white space and comments, or does not exist.
-func blank(data []byte) bool {
-	d, err := decode(data)
-	return err == nil && d.parse() == nil && d.root == nil
 }
 
 // emptied is the problem of a file that had bookings and has none. It is public, so it names no directory.
@@ -141,7 +131,7 @@ func (f *File) emptied(good string, data []byte, n int) snapshot.Problem {
 // that does not exist.
 func (f *File) Intact(data []byte) error {
 	r := read("comments.json", data, nil, Options{})
-	gone := r.doc != nil && r.doc.root == nil && !r.cal.Broken
+	gone := r.blank()
 	if !gone && !r.cal.Broken {
 		return nil
 	}

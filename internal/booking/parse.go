@@ -121,6 +121,9 @@ func read(name string, data []byte, zone *time.Location, opts Options) *reading 
 	return r
 }
 
+// blank reports whether the file has only white space and comments, or does not exist.
+func (r *reading) blank() bool { return !r.cal.Broken && r.doc.root == nil }
+
 // fail reports the problem for which the calendar is broken.
 func (r *reading) fail(code string, off int, message string) {
 	r.cal.Broken = true

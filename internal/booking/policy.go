@@ -79,9 +79,14 @@ func refuse(reason Reason, bookings []Booking, what string) *Refusal {
 	return &Refusal{Reason: reason, Bookings: bookings, Err: fmt.Errorf("%s %s %s", bookings[0].Place(), what, bookings[0].Name)}
 }
 
+// Options are those with which the bookings are read for this policy.
+func (p *Policy) Options() Options {
+	return Options{Aliases: p.Aliases, Now: p.Now, DayStarts: p.FileZone.DayStarts}
+}
+
 // Read returns the bookings of a file's content, with the names of this policy.
 func (p *Policy) Read(data []byte) *Calendar {
-	return Parse("comments.json", data, p.FileZone.Location, Options{Aliases: p.Aliases, Now: p.Now, DayStarts: p.FileZone.DayStarts})
+	return Parse("comments.json", data, p.FileZone.Location, p.Options())
 }
 
 // Mine reports whether a booking is the person's own, or made by them for somebody else.

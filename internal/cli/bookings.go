@@ -60,7 +60,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 			if log {
 				return e.log()
 			}
-			cal := e.file.Load(e.options())
+			cal := e.file.Load(e.Options())
 			if err := e.readBoard(c.Context(), cfg, false); err != nil {
 				return err
 			}

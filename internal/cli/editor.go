@@ -147,10 +147,6 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 
 func (e *editor) by() booking.By { return booking.By{Name: e.Login, At: e.Now} }
 
-func (e *editor) options() booking.Options {
-	return booking.Options{Aliases: e.Aliases, Now: e.Now, DayStarts: e.FileZone.DayStarts}
-}
-
 func (e *editor) when(b booking.Booking) string {
 	return booking.Describe(b.From, b.Until, e.Now, e.Zone)
 }

@@ -58,7 +58,7 @@ func (a *app) releaseCommand() *cobra.Command {
 
 // vanished takes the IDs of bookings that vanished from the file out of the arguments.
 func (e *editor) vanished(args []string) (rest []string, entries []booking.Entry) {
-	all := booking.Vanished(e.file.Record(), e.file.Load(e.options()), e.options())
+	all := booking.Vanished(e.file.Record(), e.file.Load(e.Options()), e.Options())
 	for _, arg := range args {
 		i := slices.IndexFunc(all, func(entry booking.Entry) bool {
 			b, _ := entry.Booking()

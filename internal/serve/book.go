@@ -208,11 +208,6 @@ func (d *bookingForm) fill(v *visit, q url.Values) {
 	f.Sure, f.Over, f.IDs, f.End = q.Get("sure"), q.Get("over"), q["id"], q.Get("end")
 }
 
-// calendar reads the bookings.
-func (d *bookingForm) calendar(v *visit) *booking.Calendar {
-	return d.File().Load(booking.Options{Aliases: v.Aliases, Now: v.Now, DayStarts: v.FileZone.DayStarts})
-}
-
 // show shows the form as it was filled in, with the bookings as they are now.
 func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	p := &v.page
@@ -220,7 +215,7 @@ func (d *bookingForm) show(w http.ResponseWriter, v *visit, status int) {
 	p.Jobs = v.Jobs(p.At)
 	v.Person = v.Login
 
-	cal := d.calendar(v)
+	cal := d.File().Load(v.Options())
 	for _, at := range p.At {
 		at.From = v.Now
 		for _, b := range booking.Conflicts(cal, at, booking.Everybody, v.Fleet) {
@@ -300,7 +295,7 @@ func (d *bookingForm) post(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 	if err != nil {
 		why, ok := refused(err, endField(action))
-		if !ok && !d.calendar(v).Broken {
+		if !ok && !d.File().Load(v.Options()).Broken {
 			d.fail(w, "saving a booking", err)
 			return
 		}
