@@ -8,7 +8,7 @@ import (
 	"io/fs"
 )
 
-//go:embed consul/*.json nginx/*.conf sshd/*.conf sshd/*.sh systemd/*.service systemd/*.timer
+//go:embed sample consul/*.json nginx/*.conf sshd/*.conf sshd/*.sh systemd/*.service systemd/*.timer
 var embedded embed.FS
 
 // Files returns what init makes use of, by folder.

@@ -40,7 +40,7 @@ func newLab(t *testing.T) *lab {
 	for _, h := range l.fleet.Hosts() {
 		l.hosts = append(l.hosts, h.Name)
 	}
-	l.write("data/comments.json", string(l.fleet.Comments(start)))
+	l.write("data/comments.json", string(l.fleet.Files(start)["comments.json"]))
 	l.push(start, l.hosts...)
 	return l
 }

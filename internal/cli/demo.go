@@ -99,11 +99,7 @@ func (a *app) demo(ctx context.Context, cfg *config.Config, l net.Listener) (err
 	if _, err := dropbox.GenerateKey(filepath.Join(dir, "keys", fleet.Hosts()[0].Name)); err != nil {
 		return err
 	}
-	files := map[string][]byte{"comments.json": fleet.Comments(now), "aliases.csv": fleet.Aliases(), "notice.md": fleet.Notice()}
-	for host, note := range fleet.HostNotes() {
-		files[filepath.Join("hosts", host+".md")] = note
-	}
-	for name, content := range files {
+	for name, content := range fleet.Files(now) {
 		if _, err := atomicfile.Write(filepath.Join(dir, "data", name), content, 0o644); err != nil {
 			return err
 		}

@@ -214,7 +214,7 @@ func TestSceneShowsWhatTheDemoPromises(t *testing.T) {
 		ceres := f.Snapshot("ceres", at)
 		if g := ceres.GPUs[2]; g.MIGMode != "enabled" || len(g.MIGDevices) != 4 || ceres.GPUs[0].MIGMode != "disabled" {
 			t.Errorf("ceres 2 is not cut up, or GPU 0 is: %+v", g)
-		} else if !bytes.Contains(f.Comments(at), []byte(`"`+g.MIGDevices[1].UUID+`"`)) || *g.MIGDevices[1].MemoryUsed > 100 || *g.MIGDevices[3].MemoryUsed > 100 {
+		} else if !bytes.Contains(f.Files(at)["comments.json"], []byte(`"`+g.MIGDevices[1].UUID+`"`)) || *g.MIGDevices[1].MemoryUsed > 100 || *g.MIGDevices[3].MemoryUsed > 100 {
 			t.Error("the second instance is not booked, or it or the fourth is in use")
 		}
 		if !slices.ContainsFunc(ceres.Processes, func(p snapshot.Process) bool {
@@ -363,14 +363,16 @@ func TestTheFleetIsAsBusyAsALab(t *testing.T) {
 
 func TestCommentsMoveByWholeDays(t *testing.T) {
 	f := New(1, start)
-	if !bytes.Equal(f.Comments(start), f.Comments(start.Add(23*time.Hour))) || bytes.Equal(f.Comments(start), f.Comments(start.Add(25*time.Hour))) {
+	if !bytes.Equal(f.Files(start)["comments.json"], f.Files(start.Add(23 * time.Hour))["comments.json"]) || bytes.Equal(f.Files(start)["comments.json"], f.Files(start.Add(25 * time.Hour))["comments.json"]) {
 		t.Error("the bookings move at the wrong time")
 	}
-	if s := string(f.Comments(start)); !strings.Contains(s, `"date": "2026-11-22 15:00Z", "comment": "camera ready"`) || strings.Contains(s, "%!") {
+	if s := string(f.Files(start)["comments.json"]); !strings.Contains(s, `"date": "2026-11-22 15:00Z", "comment": "camera ready"`) || strings.Contains(s, "slice}") {
 		t.Errorf("comments:\n%s", s)
 	}
-	if len(f.Aliases()) == 0 || len(f.Notice()) == 0 || len(f.HostNotes()) == 0 {
-		t.Error("a file is empty")
+	for name, content := range f.Files(start) {
+		if len(content) == 0 || bytes.ContainsAny(content, "{}") && name != "comments.json" {
+			t.Errorf("%s:\n%s", name, content)
+		}
 	}
 }
 

@@ -115,7 +115,7 @@ func (s span) overlaps(o span) bool {
 // New returns the fleet of the demonstration: nine hosts of a small lab. start is when
 // somebody opens the page. Then, and later whenever one host is silent (see
 // [Fleet.Silent]), there is at least one GPU in every state of a board, together with
-// [Fleet.Comments]. Before start there are weeks of history.
+// [Fleet.Files]. Before start there are weeks of history.
 func New(seed int64, start time.Time) *Fleet {
 	f := &Fleet{seed: uint64(seed), start: start.UTC().Truncate(time.Minute)}
 	f.add(Host{Name: "atlas", Group: "Room 1", Owner: "vision", Note: "GPUs 0-3 are for deadlines"}, 8, model("h100"), 128, "580.82.07", "13.0")

@@ -9,7 +9,7 @@ import (
 func container(seed uint64) string { return fmt.Sprintf("%012x", mix(seed, 10)&0xffffffffffff) }
 
 // addScenario plans what the demonstration shows around its start; the rest is random.
-// Together with the bookings of [Fleet.Comments] there is a GPU in every state.
+// Together with the bookings of [Fleet.Files] there is a GPU in every state.
 func (f *Fleet) addScenario() {
 	const h = time.Hour
 	// on runs a job on a GPU from an offset to the start, without end.

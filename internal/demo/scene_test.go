@@ -15,13 +15,13 @@ import (
 // of that and of what the one before it remembers.
 func merge(t *testing.T, f *demo.Fleet, at time.Time, before board.Marks) (*board.Board, board.Marks) {
 	t.Helper()
-	aliases, problems := booking.ParseAliases(f.Aliases())
+	aliases, problems := booking.ParseAliases(f.Files(at)["aliases.csv"])
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	in := board.Input{
 		Now: at, Interval: time.Minute, Demo: true, Marks: before, Person: aliases.Canonical, Reports: map[string]board.Report{},
-		Calendar: booking.Parse("comments.json", f.Comments(at), time.UTC, booking.Options{Aliases: aliases, Now: at}),
+		Calendar: booking.Parse("comments.json", f.Files(at)["comments.json"], time.UTC, booking.Options{Aliases: aliases, Now: at}),
 	}
 	for _, h := range f.Hosts() {
 		in.Hosts = append(in.Hosts, inventory.Host{Name: h.Name, Group: h.Group, Owner: h.Owner, Note: h.Note, ExpectedGPUs: h.GPUs})

@@ -251,8 +251,8 @@ func demoSite(t *testing.T) string {
 		write("drop/"+h.Name+"/latest.json.gz", raw)
 	}
 	store := demoPast(t, filepath.Join(dir, "state"), fleet, now)
-	write("comments.json", fleet.Comments(now))
-	write("notice.md", fleet.Notice())
+	write("comments.json", fleet.Files(now)["comments.json"])
+	write("notice.md", fleet.Files(now)["notice.md"])
 	g, err := sitegen.New(sitegen.Options{
 		Data: filepath.Join(dir, "data"), Site: filepath.Join(dir, "site"), State: filepath.Join(dir, "state"), Demo: true, History: store,
 		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {

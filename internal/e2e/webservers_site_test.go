@@ -44,7 +44,7 @@ func newWebSite(t testing.TB, change ...func(*sitegen.Options)) *webSite {
 	for _, h := range s.fleet.Hosts() {
 		hosts = append(hosts, inventory.Host{Name: h.Name, Group: h.Group})
 	}
-	s.write(filepath.Join(s.data, "comments.json"), s.fleet.Comments(webStart))
+	s.write(filepath.Join(s.data, "comments.json"), s.fleet.Files(webStart)["comments.json"])
 	o := sitegen.Options{
 		Data: s.data, Site: s.dir, State: filepath.Join(root, "state"),
 		Inventory: func(_ context.Context, now time.Time) inventory.Inventory {

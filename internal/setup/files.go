@@ -27,7 +27,7 @@ func (in *installation) files() (map[string]string, error) {
 		units = []string{"gpuboard-watch.service", "gpuboard-generate.service", "gpuboard-generate.timer", "gpuboard-receive.service", "gpuboard-serve.service"}
 		replace["sshd"] = strings.NewReplacer("/srv/gpuboard", in.Dir, "web.example", in.Host)
 		replace["nginx"] = strings.NewReplacer("HOST_NAME", in.Host, "SITE_DIR", in.settings["site"], "/srv/gpuboard", in.Dir)
-		more = webSample
+		more = builtIn("sample/hosts.yml") + builtIn("sample/short_names.yml")
 		if in.imported != nil {
 			more = in.imported.config(filepath.Base(in.From))
 		}
@@ -35,9 +35,9 @@ func (in *installation) files() (map[string]string, error) {
 	files := map[string]string{configFile: config.Sample(in.Side == Node, in.settings, in.Getenv, more)}
 	if in.Side == Web {
 		if c := in.comments(); c != "" {
-			files[c] = sampleComments
+			files[c] = builtIn("sample/comments.json")
 		}
-		files["setup/cron"] = in.crontab("The web host: one generation per minute; it prints nothing on success.", "* * * * *", "generate --interval 1m") +
+		files["setup/cron"] = in.crontab("The web host: one generation per minute; it prints nothing on success.", "generate --interval 1m") +
 			"# Remove the # to keep the built-in SFTP server and web server running:\n" +
 			in.keepRunning("receive --listen :2222") + in.keepRunning("serve --listen :8080 --interval 1m")
 		if in.inMemory() {
@@ -50,7 +50,7 @@ func (in *installation) files() (map[string]string, error) {
 			return nil, err
 		}
 		files["setup/consul/gpuboard.json"] = service
-		files["setup/cron"] = in.crontab("A GPU node: start the loop when it is not running.", "* * * * *", "check "+in.Host) // says what it did
+		files["setup/cron"] = in.crontab("A GPU node: start the loop when it is not running.", "check "+in.Host) // says what it did
 	}
 	for folder, replacer := range replace {
 		entries, err := fs.ReadDir(deploy.Files(), folder)
@@ -61,11 +61,7 @@ func (in *installation) files() (map[string]string, error) {
 			if folder == "systemd" && !slices.Contains(units, entry.Name()) {
 				continue
 			}
-			text, err := fs.ReadFile(deploy.Files(), path.Join(folder, entry.Name()))
-			if err != nil {
-				return nil, fmt.Errorf("reading what is built in: %w", err)
-			}
-			content := replacer.Replace(string(text))
+			content := replacer.Replace(builtIn(path.Join(folder, entry.Name())))
 			if folder == "systemd" {
 				content = in.unit(content)
 			}
@@ -75,12 +71,19 @@ func (in *installation) files() (map[string]string, error) {
 	return files, nil
 }
 
-func (in *installation) crontab(what, when, command string) string {
+// builtIn returns a file of deploy/. That it is there is tested with every file that init writes.
+func builtIn(name string) string {
+	text, _ := fs.ReadFile(deploy.Files(), name)
+	return string(text)
+}
+
+// crontab is a line that runs a command each minute, with how to add it.
+func (in *installation) crontab(what, command string) string {
 	quiet := ""
 	if in.Side == Node {
 		quiet = " >/dev/null"
 	}
-	return fmt.Sprintf("# %s Add it with\n#   %s\n%s %s %s --config %s%s\n", what, in.addCrontab(), when, in.Program, command, in.path(configFile), quiet)
+	return fmt.Sprintf("# %s Add it with\n#   %s\n* * * * * %s %s --config %s%s\n", what, in.addCrontab(), in.Program, command, in.path(configFile), quiet)
 }
 
 // keepRunning is a line of a crontab that starts a server unless it runs already.
@@ -140,14 +143,10 @@ func hiddenHome(path string) string {
 
 // consulService is the service file for a node that does not register itself.
 func (in *installation) consulService() (string, error) {
-	text, err := fs.ReadFile(deploy.Files(), "consul/gpuboard.json")
-	if err != nil {
-		return "", fmt.Errorf("reading what is built in: %w", err)
-	}
 	var file struct {
 		Service map[string]any `json:"service"`
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
+	if err := json.Unmarshal([]byte(builtIn("consul/gpuboard.json")), &file); err != nil {
 		return "", fmt.Errorf("reading what is built in: %w", err)
 	}
 	delete(file.Service, "tags") // somebody else's
@@ -155,35 +154,3 @@ func (in *installation) consulService() (string, error) {
 	filled, err := json.MarshalIndent(file, "", "  ")
 	return string(filled) + "\n", err
 }
-
-const webSample = `
-# Hosts with more than a name, instead of the line above:
-#hosts:
-#  - name: gpu01
-#    title: Vision box
-#    group: rack 4
-#    owner: vision
-#    note: no overnight jobs
-#    gpus: 8
-#    address: gpu01.example.org
-#  - gpu02
-` + shortNamesSample
-
-const shortNamesSample = `
-# Short names of GPUs, by the driver's names.
-#short_names:
-#  NVIDIA A100-SXM4-80GB: A100
-`
-
-const sampleComments = `// Who has booked which GPU, until when. Change it with any editor, or with
-// "gpuboard book". Comments like this one are allowed, and so is a comma after
-// the last element. For instance, by the index of the GPU:
-//
-//   "gpu01": {
-//     "0": { "name": "ada", "date": "2026-12-01 18:00", "comment": "training run 7" },
-//     "*": { "name": "admins", "kind": "maintenance", "from": "2027-01-11 09:00", "date": "2027-01-11 17:00" },
-//   },
-//   "gpu02": [ { "name": "grace", "date": "2026-11-30" }, {}, {} ]   // a list: GPU 0, GPU 1, …
-{
-}
-`

@@ -289,7 +289,7 @@ func (l *hostList) config(from string) string {
 		fmt.Fprintf(&b, "# What does this node call itself (hostname -s)?\n#  - name: NAME\n#    address: %s\n", address)
 	}
 	if len(l.shortNames) == 0 {
-		return b.String() + shortNamesSample
+		return b.String() + builtIn("sample/short_names.yml")
 	}
 	b.WriteString("\n# Short names of GPUs, by the driver's names.\nshort_names:\n")
 	for _, name := range slices.Sorted(maps.Keys(l.shortNames)) {

@@ -48,7 +48,7 @@ func TestInitForOneUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := read(t, dir, configFile)
-	if read(t, dir, usualComments) != sampleComments || strings.Contains(config, "\ncomments:") || !strings.Contains(config, "\nsite: "+dir+"/site\n") {
+	if read(t, dir, usualComments) != builtIn("sample/comments.json") || strings.Contains(config, "\ncomments:") || !strings.Contains(config, "\nsite: "+dir+"/site\n") {
 		t.Errorf("bookings or site lie elsewhere:\n%s", config)
 	}
 	for _, word := range []string{"chown", "runuser", "tmpfiles", "crontab -u"} {
