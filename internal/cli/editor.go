@@ -86,12 +86,13 @@ func bookingsFile(cfg *config.Config) (string, error) {
 	}
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
+	configured := cfg.Given("data") || cfg.Given("comments") || cfg.Given("state")
 	switch {
 	case err != nil && failure.Explain(err).Exit == failure.ExitTryAgain: // a disk that fails
 		return "", fmt.Errorf("looking for the bookings: %w", err)
 	case err != nil || !info.IsDir():
 		return "", failure.Usage(hint, "there are no bookings here: no directory %s", dir)
-	case cfg.Bookings(path).Intact(nil) != nil: // the board remembers bookings, and says itself that the file is gone
+	case configured && cfg.Bookings(path).Intact(nil) != nil: // the board remembers bookings, and says itself that the file is gone
 	case cfg.String("comments") == "" && !source.IsData(cfg, dir):
 		return "", failure.Usage(hint, "there are no bookings here: %s has neither drop/ nor comments.json, so it is not the data directory of a board", dir)
 	}

@@ -28,8 +28,8 @@ func ThisNode(ctx context.Context, o Options, n node.Node) (*board.Board, bookin
 		return nil, nil, err
 	}
 	data := ""
-	if dir := cfg.String("data"); cfg.Given("data") || IsData(cfg, dir) {
-		data = dir
+	if dir := cfg.String("data"); cfg.Given("data") || config.IsDir(filepath.Join(dir, "drop")) {
+		data = dir // a directory that happens to be called data is not ours
 	}
 	aliases, problems := Aliases(cfg, data)
 	in := board.Input{Settings: cfg.Board(), Person: aliases.Canonical, Problems: problems}

@@ -64,7 +64,7 @@ func Open(o Options, from string) (*Source, error) {
 	case from != "":
 	case config.IsFile(filepath.Join(site, boardFile)):
 		from = site
-	case IsData(cfg, data) || cfg.Given("data") && config.IsDir(data):
+	case config.IsDir(filepath.Join(data, "drop")) || cfg.Given("data") && config.IsDir(data):
 		from = data
 	case cfg.String("base_url") != "":
 		from = cfg.String("base_url")
