@@ -332,6 +332,14 @@ func latest(a, b time.Time) time.Time {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
+// Count writes a number of things: "1 host", "2 hosts".
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return itoa(n) + " " + what
+}
+
 // Span writes a duration in its two largest units: "2 h 30 min", "3 d 4 h", "45 s".
 func Span(d time.Duration) string {
 	d = d.Round(time.Second)

@@ -61,7 +61,7 @@ func (a *app) availableCommand() *cobra.Command {
 			slices := w.Request
 			slices.MIG = true
 			if n := len(slices.Choose(b, mine)); n > 0 && !w.MIG && (w.limit == 0 || !enough) {
-				fmt.Fprintf(a.stderr, "gpuboard: %s can be had with --mig\n", counted(n, "MIG slice"))
+				fmt.Fprintf(a.stderr, "gpuboard: %s can be had with --mig\n", board.Count(n, "MIG slice"))
 			}
 			if enough {
 				a.warnOfBookings(open, mine, look)
@@ -102,9 +102,9 @@ type wanted struct {
 // count is so many of what is wanted, in words.
 func (w *wanted) count(n int) string {
 	if w.Slices() {
-		return counted(n, "MIG slice")
+		return board.Count(n, "MIG slice")
 	}
-	return counted(n, "GPU")
+	return board.Count(n, "GPU")
 }
 
 // flags declares what available and wait have in common.
@@ -219,13 +219,6 @@ func others(b *board.Board, open []board.Unit) (list []*board.GPU) {
 		}
 	}
 	return list
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }
 
 // availableJSON prints the answer for programs: what was chosen and all others.

@@ -21,7 +21,6 @@ import (
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/config"
 	"gpuboard/internal/demo"
-	"gpuboard/internal/failure"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/serve"
@@ -43,12 +42,12 @@ func (a *app) demoCommand() *cobra.Command {
 			"cluster. Ctrl-C ends the demo and removes its files.\n" + exitStatus,
 		Example: "  gpuboard demo\n  gpuboard demo --listen 127.0.0.1:9000",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
-			l, err := net.Listen("tcp", cfg.String("listen"))
+			l, err := listen(cfg.String("listen"))
 			if err != nil && !cfg.Given("listen") {
-				l, err = net.Listen("tcp", "127.0.0.1:0") // the usual port is taken
+				l, err = listen("127.0.0.1:0") // the usual port is taken
 			}
 			if err != nil {
-				return failure.Because("listen:address", failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), listenHint(cfg.String("listen"))))
+				return err
 			}
 			defer l.Close()
 			// A closed terminal ends it as Ctrl-C does.

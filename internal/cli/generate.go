@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/watch"
@@ -99,5 +100,5 @@ func (a *app) pretended(at string) (func() time.Time, error) {
 
 func (a *app) sayDone(report sitegen.Report) {
 	fmt.Fprintf(a.stderr, "gpuboard: %s, %d of %s free; %d files written, %d unchanged, %d removed\n",
-		counted(report.Board.Totals.Hosts, "host"), report.Board.Totals.Free(), counted(report.Board.Totals.GPUs, "GPU"), report.Written, report.Same, report.Removed)
+		board.Count(report.Board.Totals.Hosts, "host"), report.Board.Totals.Free(), board.Count(report.Board.Totals.GPUs, "GPU"), report.Written, report.Same, report.Removed)
 }

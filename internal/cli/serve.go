@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -46,7 +44,12 @@ func (a *app) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.listenAndServe(c.Context(), cfg.String("listen"), h)
+			l, err := listen(cfg.String("listen"))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stderr, "gpuboard: serving http://%s/\n", l.Addr())
+			return serve.Run(c.Context(), l, h)
 		}),
 	}
 	a.flags(c, "site", "listen", "data", "comments", "aliases", "templates", "interval", "language", "languages", "timezone", "booking.timezone", "booking.end_of_day", "title", "lab",
@@ -133,13 +136,14 @@ func loopback(listen string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-func (a *app) listenAndServe(ctx context.Context, addr string, h http.Handler) error {
+// listen listens on an address for a web server.
+func listen(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return failure.Because("listen:address", failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), listenHint(addr)))
+		err = failure.New(failure.ExitError, fmt.Errorf("listening: %w", err), listenHint(addr))
+		return nil, failure.Because("listen:address", err)
 	}
-	fmt.Fprintf(a.stderr, "gpuboard: serving http://%s/\n", l.Addr())
-	return serve.Run(ctx, l, h)
+	return l, nil
 }
 
 // listenHint is what to do where an address cannot be listened on.

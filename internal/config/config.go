@@ -139,12 +139,9 @@ func (c *Config) Board() board.Settings {
 	}
 }
 
-// Privacy returns what the site shows of people and their processes.
-func (c *Config) Privacy() board.Privacy {
-	return board.Privacy{Users: board.UserPrivacy(c.String("users")), Programs: board.ProgramPrivacy(c.String("commands"))}
-}
-
-// PublicPrivacy returns what the public site shows of them.
-func (c *Config) PublicPrivacy() board.Privacy {
-	return board.Privacy{Users: board.UserPrivacy(c.String("public_users")), Programs: board.ProgramPrivacy(c.String("public_commands"))}
+// Privacy returns what a site shows of people and their processes. The settings of the public
+// site have the prefix "public_".
+func (c *Config) Privacy(prefix string) board.Privacy {
+	users, programs := c.String(prefix+"users"), c.String(prefix+"commands")
+	return board.Privacy{Users: board.UserPrivacy(users), Programs: board.ProgramPrivacy(programs)}
 }

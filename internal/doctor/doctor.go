@@ -183,14 +183,6 @@ func (d *examination) bad(code, mend, format string, args ...any) {
 	d.add(Bad, code, mend, format, args...)
 }
 
-// count is a number of things: "1 host", "2 hosts".
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
 // own is a command of this program with the configuration that doctor was given.
 func (d *examination) own(command string) string {
 	if d.ConfigFlag != "" {

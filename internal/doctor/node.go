@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gpuboard/internal/atomicfile"
+	"gpuboard/internal/board"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/node"
@@ -47,7 +48,7 @@ func (d *examination) node(ctx context.Context) {
 	}
 	if url != "" {
 		sent := d.Node.Now()
-		if resp, err := get(ctx, url, nil); err != nil {
+		if resp, err := get(ctx, url, ""); err != nil {
 			d.note("clock:unknown", "", "the clock cannot be compared: %v", err)
 		} else {
 			resp.Body.Close()
@@ -93,7 +94,7 @@ func (d *examination) readings(ctx context.Context, host string) {
 		if every > 0 && took > every/2 {
 			d.bad("smi:slow", "nvidia-smi -pm 1    (keeps the driver loaded), or set every: to more", "reading this node takes %v; its interval is %v", took.Round(time.Millisecond), every)
 		} else {
-			d.ok("smi:ok", "nvidia-smi shows %s with driver %s, in %v", count(len(snap.GPUs), "GPU"), snap.DriverVersion, took.Round(time.Millisecond))
+			d.ok("smi:ok", "nvidia-smi shows %s with driver %s, in %v", board.Count(len(snap.GPUs), "GPU"), snap.DriverVersion, took.Round(time.Millisecond))
 		}
 	}
 	// Without a process on a GPU there was nothing to ask ps about.
@@ -320,7 +321,7 @@ func (d *examination) registered(ctx context.Context, host string) {
 		}
 		return
 	}
-	d.bad("register:missing", d.own("register"), "Consul knows %s, and %s is not among them", count(len(answer.Hosts), "host"), host)
+	d.bad("register:missing", d.own("register"), "Consul knows %s, and %s is not among them", board.Count(len(answer.Hosts), "host"), host)
 }
 
 // askConsul asks which hosts there are, and tells when that does not work.
@@ -345,20 +346,17 @@ func (d *examination) askConsul(ctx context.Context) (inventory.Answer, bool) {
 	return answer, true
 }
 
-// get asks a web server, for at most ten seconds.
-func get(ctx context.Context, url string, header map[string]string) (*http.Response, error) {
+// get asks a web server, for at most ten seconds. encoding is what it may compress by, "" for nothing.
+func get(ctx context.Context, url, encoding string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", url, err)
 	}
-	for k, v := range header {
-		req.Header.Set(k, v)
+	if encoding != "" {
+		req.Header.Set("Accept-Encoding", encoding)
 	}
 	// Compression is the caller's business: what came over the wire is looked at.
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	return resp, nil
+	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: transport}
+	return client.Do(req)
 }

@@ -214,37 +214,22 @@ func (l *hostList) has(name string) bool {
 //	{HOST: ADDRESS} or {HOST: {"ip_address": …, "data": [{"gpu_data": {"gpu:0": …}}]}}
 //	{"Nodes": [{"hostname": …, "ips": [[interface, address]], "gpus": […]}]}, and that list alone
 func (l *hostList) json(text []byte) error {
-	type node struct {
-		Hostname string            `json:"hostname"`
-		IPs      [][]string        `json:"ips"`
-		GPUs     []json.RawMessage `json:"gpus"`
-	}
-	var nodes []node
-	if text[0] == '[' {
-		l.compat = "nvgpu"
-		if err := json.Unmarshal(text, &nodes); err != nil {
-			return err
-		}
-	}
 	var members map[string]json.RawMessage
+	list := json.RawMessage(text)
 	if text[0] == '{' {
 		if err := json.Unmarshal(text, &members); err != nil {
 			return err
 		}
-		if list, ok := members["Nodes"]; ok {
-			if err := json.Unmarshal(list, &nodes); err != nil {
-				return err
-			}
-			members, l.compat = nil, "gpu-cluster-monitor"
-		}
+		list = members["Nodes"]
 	}
-	for _, n := range nodes {
-		address := ""
-		if len(n.IPs) > 0 && len(n.IPs[0]) == 2 {
-			address = n.IPs[0][1]
+	if list != nil {
+		l.compat = "nvgpu"
+		if members != nil {
+			l.compat = "gpu-cluster-monitor"
 		}
-		l.add(n.Hostname, address, len(n.GPUs))
+		return l.nodes(list)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		var address string
 		var state struct {
@@ -261,6 +246,26 @@ func (l *hostList) json(text []byte) error {
 			}
 		}
 		l.add(name, address, gpus)
+	}
+	return nil
+}
+
+// nodes reads a list of what nodes say of themselves.
+func (l *hostList) nodes(text []byte) error {
+	var nodes []struct {
+		Hostname string            `json:"hostname"`
+		IPs      [][]string        `json:"ips"`
+		GPUs     []json.RawMessage `json:"gpus"`
+	}
+	if err := json.Unmarshal(text, &nodes); err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		address := ""
+		if len(n.IPs) > 0 && len(n.IPs[0]) == 2 {
+			address = n.IPs[0][1]
+		}
+		l.add(n.Hostname, address, len(n.GPUs))
 	}
 	return nil
 }

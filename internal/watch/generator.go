@@ -69,7 +69,7 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 	}
 	g, err := sitegen.New(sitegen.Options{
 		Announcer: hooks, Pretend: cfg.Pretend, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
-		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"), Privacy: cfg.Privacy(), Public: cfg.String("public_out"), PublicPrivacy: cfg.PublicPrivacy(),
+		NoHelp: cfg.Bool("no_help"), PublicHelp: cfg.Bool("public_help"), Privacy: cfg.Privacy(""), Public: cfg.String("public_out"), PublicPrivacy: cfg.Privacy("public_"),
 		OpenHistory: openHistory(cfg, now), IdleWindow: cfg.Duration("idle_window"), IdlePercent: cfg.Number("idle_percent"),
 		Data: cfg.String("data"), Site: cfg.String("site"), State: cfg.String("state"),
 		Comments: comments, BookingZone: cfg.BookingZone(false).Location, DayStarts: cfg.BookingZone(false).DayStarts, Aliases: cfg.AliasesPath(), Templates: cfg.String("templates"),
