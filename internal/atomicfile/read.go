@@ -2,12 +2,16 @@ package atomicfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"gpuboard/internal/shell"
 )
 
 // Open opens a regular file for reading. Anything else is an error that wraps
@@ -19,7 +23,7 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("reading %s: %w: it is a %s", path, ErrNotRegular, Kind(info.Mode()))
+		err = &fs.PathError{Op: "reading", Path: path, Err: fmt.Errorf("%w: it is a %s", ErrNotRegular, Kind(info.Mode()))}
 	}
 	if err != nil {
 		f.Close()
@@ -42,4 +46,14 @@ func Read(path string, limit int64) ([]byte, error) {
 	out.Grow(int(info.Size()) + bytes.MinRead)
 	_, err = out.ReadFrom(io.LimitReader(f, limit))
 	return out.Bytes(), err
+}
+
+// SetAside returns the command that moves away what lies in the place of a regular file, "" for
+// another error. No program of ours does it, because it may be somebody's.
+func SetAside(err error) string {
+	file, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(err, ErrNotRegular) || !filepath.IsAbs(file.Path) {
+		return ""
+	}
+	return "mv -T " + shell.Quote(file.Path) + " " + shell.Quote(file.Path+".aside")
 }

@@ -21,7 +21,7 @@ var rooms = map[string][]string{
 	".":                   {"internal/cli"},
 	"internal/cli":        {"*"},
 	"internal/snapshot":   {},
-	"internal/atomicfile": {},
+	"internal/atomicfile": {"internal/shell"},
 	"collector":           {"internal/atomicfile", "internal/snapshot", "collector/nvidiasmi", "collector/ps", "collector/hostinfo", "collector/kernellog"},
 	"collector/nvidiasmi": {"internal/snapshot", "collector/ps"},
 	"collector/ps":        {"internal/snapshot"},

@@ -51,8 +51,7 @@ func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 	var inv Inventory
 	last, err := readState(r.StateFile, now)
 	if err != nil {
-		inv.Problems = append(inv.Problems, snapshot.Problem{Code: "discovery:state",
-			Message: snapshot.Text(fmt.Sprintf("the last known hosts cannot be read: %v", err), snapshot.MaxTextBytes)})
+		inv.Problems = append(inv.Problems, stateProblem("the last known hosts cannot be read", err))
 	}
 	next := maps.Clone(last)
 	parts := [][]Host{r.List}
@@ -83,10 +82,17 @@ func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 	}
 	inv.Hosts = merge(parts...)
 	if err := r.remember(last, next); err != nil {
-		inv.Problems = append(inv.Problems, snapshot.Problem{Code: "discovery:state",
-			Message: snapshot.Text(fmt.Sprintf("the list of hosts cannot be saved: %v", err), snapshot.MaxTextBytes)})
+		inv.Problems = append(inv.Problems, stateProblem("the list of hosts cannot be saved", err))
 	}
 	return inv
+}
+
+func stateProblem(what string, err error) snapshot.Problem {
+	message := fmt.Sprintf("%s: %v", what, err)
+	if command := atomicfile.SetAside(err); command != "" {
+		message += "; move it away: " + command
+	}
+	return snapshot.Problem{Code: "discovery:state", Message: snapshot.Text(message, snapshot.MaxTextBytes)}
 }
 
 func (r *Resolver) remember(last, next state) error {

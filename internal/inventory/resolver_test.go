@@ -287,7 +287,8 @@ func TestResolverStateFile(t *testing.T) {
 			need.Skip(t, err.Error())
 		}
 		k := &Resolver{StateFile: file, Consul: fails(errOut)}
-		if inv := k.Resolve(t.Context(), t0); !slices.Contains(codes(inv.Problems), "discovery:state") {
+		if inv := k.Resolve(t.Context(), t0); !slices.Contains(codes(inv.Problems), "discovery:state") ||
+			!strings.HasSuffix(inv.Problems[0].Message, "mv -T "+file+" "+file+".aside") {
 			t.Errorf("%+v", inv)
 		}
 	})

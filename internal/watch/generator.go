@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/config"
 	"gpuboard/internal/failure"
 	"gpuboard/internal/history"
@@ -83,7 +85,8 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 		Demo: demo,
 	})
 	if err != nil {
-		return nil, failure.Because("site:failed", failure.New(failure.ExitUsage, err, "other directories: --site DIR, --data DIR, --state DIR; gpuboard doctor web shows those in force"))
+		hint := cmp.Or(atomicfile.SetAside(err), "other directories: --site DIR, --data DIR, --state DIR; gpuboard doctor web shows those in force")
+		return nil, failure.Because("site:failed", failure.New(failure.ExitUsage, err, hint))
 	}
 	return g, nil
 }

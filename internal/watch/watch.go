@@ -49,11 +49,7 @@ func Generate(ctx context.Context, g *sitegen.Generator, at time.Time) (sitegen.
 		}
 		err = &failure.Error{Exit: failure.ExitError, Code: "file:permission", Err: err, Hint: hint}
 	case errors.Is(err, atomicfile.ErrNotRegular): // it stays there until somebody removes it
-		hint := ""
-		if file := (*fs.PathError)(nil); errors.As(err, &file) && filepath.IsAbs(file.Path) {
-			hint = "mv -T " + shell.Quote(file.Path) + " " + shell.Quote(file.Path+".aside")
-		}
-		err = &failure.Error{Exit: failure.ExitError, Code: "file:kind", Err: err, Hint: hint}
+		err = &failure.Error{Exit: failure.ExitError, Code: "file:kind", Err: err, Hint: atomicfile.SetAside(err)}
 	default:
 		err = &failure.Error{Exit: failure.ExitTryAgain, Code: "site:failed", Err: err, Hint: "the site is as it was before"}
 	}
