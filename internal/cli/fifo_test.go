@@ -147,7 +147,8 @@ func TestNoHiddenCharacters(t *testing.T) {
 
 // TestAStateFileOfAnotherKind: the hint is a command that mends it.
 func TestAStateFileOfAnotherKind(t *testing.T) {
-	for _, name := range []string{"memory.json", "generate.lock", "manifest.json"} {
+	for name, exit := range map[string]int{"memory.json": failure.ExitError, "generate.lock": failure.ExitError,
+		"manifest.json": failure.ExitError, "salt": failure.ExitUsage} {
 		for kind, put := range map[string]func(path string) error{
 			"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 			"FIFO":      func(path string) error { return unix.Mkfifo(path, 0o600) },
@@ -158,14 +159,14 @@ func TestAStateFileOfAnotherKind(t *testing.T) {
 			b.must(put(b.path("state/" + name)))
 			stderr, code := b.ends(name, b.generate()...)
 			_, hint, ok := strings.Cut(stderr, "gpuboard: hint: ")
-			if code != failure.ExitError || !ok || !strings.Contains(stderr, kind) {
+			if code != exit || !ok || !strings.Contains(stderr, kind) {
 				t.Errorf("%s is a %s: %d, %s", name, kind, code, stderr)
 				continue
 			}
 			if out, err := exec.Command("sh", "-c", hint).CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v: %s", hint, err, out)
 			}
-			if _, stderr, code := b.run(b.generate()...); code == failure.ExitError {
+			if _, stderr, code := b.run(b.generate()...); code == exit {
 				t.Errorf("%s after %s: %s", name, hint, stderr)
 			}
 		}
