@@ -30,6 +30,9 @@ func TestBook(t *testing.T) {
 	if p := w.Header().Get("Content-Security-Policy"); !strings.Contains(p, "form-action 'self'") || strings.Contains(p, "script") || strings.Contains(p, "unsafe") {
 		t.Errorf("its policy is %q", p)
 	}
+	if got := w.Header().Get("Cache-Control"); got != "no-store" {
+		t.Errorf("a page with a login has Cache-Control %q", got)
+	}
 	if got := w.Header().Get("Referrer-Policy"); got != "same-origin" {
 		t.Errorf("with Referrer-Policy %q browsers send Origin: null", got)
 	}
@@ -455,5 +458,49 @@ func TestABookingWithoutAnEndIsExtended(t *testing.T) {
 	w := c.post("eva", "/book/?at=atlas:0", "action", "extend", "id", "open", "end", "2026-12-01")
 	if to := w.Header().Get("Location"); w.Code != 303 || !strings.Contains(to, "end=never") {
 		t.Errorf("%d %q\n%s", w.Code, to, w.Body)
+	}
+}
+
+// An unwritable file is one of which changes end with an error.
+type unwritable struct {
+	serve.File
+	err error
+}
+
+func (u *unwritable) Update(context.Context, booking.By, func([]byte) ([]byte, error)) error {
+	return u.err
+}
+
+// TestWhyNothingWasSaved: what may pass is to be tried again, what was typed is marked, and
+// what is wrong with the server is said in the log alone.
+func TestWhyNothingWasSaved(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err         error
+		code        int
+		retry, says string
+	}{
+		"another change":  {err: booking.ErrLocked, code: 503, retry: "1", says: "Try again."},
+		"no such sign":    {err: &booking.EncodingError{Rune: '猫'}, code: 422, says: "Windows-1252"},
+		"a broken server": {err: errors.New("reading /srv/secret"), code: 500, says: "nothing is known to be saved"},
+	} {
+		c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.File = &unwritable{o.Booking.File, tt.err} })
+		w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "comment", "猫")
+		if body := w.Body.String(); w.Code != tt.code || w.Header().Get("Retry-After") != tt.retry || !strings.Contains(body, tt.says) || strings.Contains(body, "secret") {
+			t.Errorf("%s: %d, Retry-After %q\n%s", name, w.Code, w.Header().Get("Retry-After"), body)
+		}
+	}
+}
+
+// TestABookingOfTwoPlacesStandsOnce: a booking of a host is one, however many of its GPUs are
+// asked for, and each other one is listed, too.
+func TestABookingOfTwoPlacesStandsOnce(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, `{"atlas": {"*": {"id": "whole", "name": "mira", "date": "2026-11-22 18:00", "comment": "of the host"},
+		"1": {"id": "one", "name": "kai", "from": "2026-11-23", "date": "2026-11-24 18:00", "comment": "of the GPU"}}}`)
+	body := c.open("eva", "/book/?at=atlas:0,1").Body.String()
+	for _, want := range []string{"of the host", "of the GPU"} {
+		if n := strings.Count(body, want); n != 1 {
+			t.Errorf("the booking %s is listed %d times:\n%s", want, n, body)
+		}
 	}
 }

@@ -139,6 +139,9 @@ func TestPathsOfTheForm(t *testing.T) {
 	if err := json.Unmarshal(c.do(httptest.NewRequest(http.MethodGet, "/book/capabilities.json", nil)).Body.Bytes(), &able); err != nil || !able.Booking {
 		t.Errorf("capabilities: %v, %v", able, err)
 	}
+	if w := c.do(httptest.NewRequest(http.MethodPost, "/book/capabilities.json", nil)); w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("capabilities are posted: %d", w.Code)
+	}
 	css := regexp.MustCompile(`href="(assets/board\.[0-9a-f]+\.css)"`).FindStringSubmatch(c.open("eva", "/book/?at=atlas:0").Body.String())
 	if css == nil {
 		t.Fatal("the form has no style")

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,7 +19,7 @@ import (
 func TestLimiterForgetsStrangers(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	l := newLimiter(func() time.Time { return now }, 2, time.Minute)
-	for i := range 3 * maxKeys {
+	for i := range 2*maxKeys + maxKeys/2 {
 		l.take(fmt.Sprint("stranger", i))
 	}
 	if len(l.used) > maxKeys {
@@ -53,6 +55,25 @@ func TestLimiterKeyOfAnAddress(t *testing.T) {
 	}
 	if addressKey(netip.Addr{}) == "" {
 		t.Error("no address has no key")
+	}
+}
+
+func TestClientBehindProxies(t *testing.T) {
+	a := &Auth{AuthOptions: AuthOptions{Proxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}}}
+	for _, tt := range []struct{ remote, forwarded, want string }{
+		{"192.0.2.1:9", "203.0.113.5", "192.0.2.1"}, // no proxy: what it says does not count
+		{"198.51.100.1:9", "", "198.51.100.1"},
+		{"198.51.100.1:9", "203.0.113.5", "203.0.113.5"},
+		{"198.51.100.1:9", "10.0.0.1, 203.0.113.5, 198.51.100.2", "203.0.113.5"},
+		{"198.51.100.1:9", "203.0.113.5, unknown", "198.51.100.1"},
+		{"198.51.100.1:9", "unknown, 203.0.113.5", "203.0.113.5"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = tt.remote
+		r.Header.Set("X-Forwarded-For", tt.forwarded)
+		if got := a.client(r); got.String() != tt.want {
+			t.Errorf("%s for %q: %s, want %s", tt.remote, tt.forwarded, got, tt.want)
+		}
 	}
 }
 

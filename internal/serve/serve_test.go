@@ -172,6 +172,9 @@ func TestRedirectIsRelative(t *testing.T) {
 	if got := get(h, "/hosts/atlas?x=1").Header().Get("Location"); got != "atlas/?x=1" {
 		t.Errorf("Location %q; an absolute one breaks behind a proxy", got)
 	}
+	if got := get(h, "/hosts/atlas").Header().Get("Location"); got != "atlas/" {
+		t.Errorf("Location %q without a query", got)
+	}
 	// //host would be another site.
 	if got := get(h, "//evil.example/").Header().Get("Location"); got != "" {
 		t.Errorf("Location %q", got)

@@ -230,36 +230,42 @@ func TestANodeCanDoNothingElse(t *testing.T) {
 	}
 	const create = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	for what, try := range map[string]func() error{
-		"read own file":          func() error { return openWith(spool.LatestName, os.O_RDONLY) },
-		"read a sibling's":       func() error { return openWith("../gpu02/"+spool.LatestName, os.O_RDONLY) },
-		"open the final name":    func() error { return openWith(spool.LatestName, create) },
-		"truncate the final":     func() error { return openWith(spool.LatestName, os.O_WRONLY|os.O_TRUNC) },
-		"create without excl":    func() error { return openWith(".tmp-9", os.O_WRONLY|os.O_CREATE) },
-		"append":                 func() error { return openWith(".tmp-9", create|os.O_APPEND) },
-		"create and read":        func() error { return openWith(".tmp-9", os.O_RDWR|os.O_CREATE|os.O_EXCL) },
-		"create in a sibling's":  func() error { return openWith("../gpu02/.tmp-9", create) },
-		"create in a sibling /":  func() error { return openWith("/gpu02/.tmp-9", create) },
-		"create a page":          func() error { return openWith("index.html", create) },
-		"create .htaccess":       func() error { return openWith(".htaccess", create) },
-		"rename to a page":       func() error { return put(c, ".tmp-a", "index.html", nil) },
-		"rename to a sibling":    func() error { return put(c, ".tmp-b", "../gpu02/"+spool.LatestName, nil) },
-		"rename to a bad hour":   func() error { return put(c, ".tmp-c", "hour-20261399T05-b1.jsonl.gz", nil) },
-		"rename to a far hour":   func() error { return put(c, ".tmp-d", "hour-20301120T05-b1.jsonl.gz", nil) },
-		"rename to an old hour":  func() error { return put(c, ".tmp-d2", "hour-20261101T05-b1.jsonl.gz", nil) },
-		"rename the final away":  func() error { return c.PosixRename(spool.LatestName, ".tmp-e") },
-		"rename what is not":     func() error { return c.PosixRename(".tmp-f", spool.LatestName) },
-		"plain rename":           func() error { return c.Rename(spool.LatestName, ".tmp-g") },
-		"remove the final":       func() error { return c.Remove(spool.LatestName) },
-		"remove a sibling's":     func() error { return c.Remove("../gpu02/" + spool.LatestName) },
-		"list":                   func() error { _, err := c.ReadDir("."); return err },
-		"stat":                   func() error { _, err := c.Stat(spool.LatestName); return err },
-		"lstat":                  func() error { _, err := c.Lstat(spool.LatestName); return err },
-		"symbolic link":          func() error { return c.Symlink("/etc/passwd", ".tmp-h") },
-		"hard link":              func() error { return c.Link(spool.LatestName, ".tmp-i") },
-		"read link":              func() error { _, err := c.ReadLink(spool.LatestName); return err },
-		"make a directory":       func() error { return c.Mkdir("sub") },
-		"remove a directory":     func() error { return c.RemoveDirectory(".") },
-		"change the mode":        func() error { return c.Chmod(spool.LatestName, 0o777) },
+		"read own file":         func() error { return openWith(spool.LatestName, os.O_RDONLY) },
+		"read a sibling's":      func() error { return openWith("../gpu02/"+spool.LatestName, os.O_RDONLY) },
+		"open the final name":   func() error { return openWith(spool.LatestName, create) },
+		"truncate the final":    func() error { return openWith(spool.LatestName, os.O_WRONLY|os.O_TRUNC) },
+		"create without excl":   func() error { return openWith(".tmp-9", os.O_WRONLY|os.O_CREATE) },
+		"append":                func() error { return openWith(".tmp-9", create|os.O_APPEND) },
+		"create and read":       func() error { return openWith(".tmp-9", os.O_RDWR|os.O_CREATE|os.O_EXCL) },
+		"create in a sibling's": func() error { return openWith("../gpu02/.tmp-9", create) },
+		"create in a sibling /": func() error { return openWith("/gpu02/.tmp-9", create) },
+		"create a page":         func() error { return openWith("index.html", create) },
+		"create .htaccess":      func() error { return openWith(".htaccess", create) },
+		"rename to a page":      func() error { return put(c, ".tmp-a", "index.html", nil) },
+		"rename to a sibling":   func() error { return put(c, ".tmp-b", "../gpu02/"+spool.LatestName, nil) },
+		"rename to a bad hour":  func() error { return put(c, ".tmp-c", "hour-20261399T05-b1.jsonl.gz", nil) },
+		"rename to a far hour":  func() error { return put(c, ".tmp-d", "hour-20301120T05-b1.jsonl.gz", nil) },
+		"rename to an old hour": func() error { return put(c, ".tmp-d2", "hour-20261101T05-b1.jsonl.gz", nil) },
+		"rename the final away": func() error { return c.PosixRename(spool.LatestName, ".tmp-e") },
+		"rename what is not":    func() error { return c.PosixRename(".tmp-f", spool.LatestName) },
+		"plain rename":          func() error { return c.Rename(spool.LatestName, ".tmp-g") },
+		"remove the final":      func() error { return c.Remove(spool.LatestName) },
+		"remove a sibling's":    func() error { return c.Remove("../gpu02/" + spool.LatestName) },
+		"list":                  func() error { _, err := c.ReadDir("."); return err },
+		"stat":                  func() error { _, err := c.Stat(spool.LatestName); return err },
+		"lstat":                 func() error { _, err := c.Lstat(spool.LatestName); return err },
+		"symbolic link":         func() error { return c.Symlink("/etc/passwd", ".tmp-h") },
+		"hard link":             func() error { return c.Link(spool.LatestName, ".tmp-i") },
+		"read link":             func() error { _, err := c.ReadLink(spool.LatestName); return err },
+		"make a directory":      func() error { return c.Mkdir("sub") },
+		"remove a directory":    func() error { return c.RemoveDirectory(".") },
+		"change the mode":       func() error { return c.Chmod(spool.LatestName, 0o777) },
+		"change an upload's mode": func() error {
+			if err := openWith(".tmp-j", create); err != nil {
+				t.Error(err)
+			}
+			return c.Chmod(".tmp-j", 0o777)
+		},
 		"change the time":        func() error { return c.Chtimes(spool.LatestName, testNow, testNow) },
 		"change the length":      func() error { return c.Truncate(spool.LatestName, 1<<40) },
 		"ask about free space":   func() error { _, err := c.StatVFS("."); return err },
@@ -281,6 +287,9 @@ func TestANodeCanDoNothingElse(t *testing.T) {
 	other, err := b.login(t, "gpu01")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := other.Dial("tcp", b.addr); err == nil {
+		t.Error("a port was forwarded")
 	}
 	session, err := other.NewSession()
 	if err != nil {
@@ -401,11 +410,12 @@ func TestABundleOfAnotherHostIsRefused(t *testing.T) {
 
 // TestHoursOfTheFuture: a node's clock may be a day and two hours ahead, as by a wrong zone.
 func TestHoursOfTheFuture(t *testing.T) {
-	b := start(t, Limits{}, "gpu01")
+	now := testNow.Truncate(time.Hour)
+	b := startAt(t, Limits{}, func() time.Time { return now }, "gpu01")
 	c := b.open(t, "gpu01")
 	for name, want := range map[string]bool{"hour-20261121T08-b1.jsonl.gz": true, "hour-20261121T09-b1.jsonl.gz": false} {
 		if err := put(c, ".tmp-"+name, name, []byte("hour")); (err == nil) != want {
-			t.Errorf("%s at %s: %v", name, testNow, err)
+			t.Errorf("%s at %s: %v", name, now, err)
 		}
 	}
 }

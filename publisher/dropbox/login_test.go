@@ -1,8 +1,12 @@
 package dropbox
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -121,6 +125,82 @@ func TestAuthorizedKeys(t *testing.T) {
 	now = now.Add(reloadAfter)
 	if host, ok := known.host(keys["a"]); ok {
 		t.Errorf("a removed key still stands for %s", host)
+	}
+}
+
+// TestManyKeys: what is left out of a directory with too many keys is said.
+func TestManyKeys(t *testing.T) {
+	dir := t.TempDir()
+	const inFile = 150
+	for first := 0; first <= maxHosts; first += inFile {
+		var lines []byte
+		for i := first; i <= min(maxHosts, first+inFile-1); i++ {
+			raw := make([]byte, ed25519.PublicKeySize)
+			binary.BigEndian.PutUint32(raw, uint32(i))
+			key, err := ssh.NewPublicKey(ed25519.PublicKey(raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, ssh.MarshalAuthorizedKey(key)...)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("gpu%05d.pub", first)), lines, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hosts, problems := (&authorizedKeys{dir: dir}).load()
+	if len(hosts) != maxHosts || len(problems) != 1 || !strings.Contains(problems[0].Error(), "more than 10000 keys") {
+		t.Errorf("%d keys, problems %v", len(hosts), problems)
+	}
+}
+
+// metadata is what is known of a login before it succeeds.
+type metadata struct{ ssh.ConnMetadata }
+
+func (metadata) RemoteAddr() net.Addr { return address("192.0.2.7:5") }
+
+// TestARefusedKeyIsLogged: the operator sees who tried, and can add the key.
+func TestARefusedKeyIsLogged(t *testing.T) {
+	signer, err := hostKey(filepath.Join(t.TempDir(), "host_key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s := &server{log: slog.New(slog.NewTextHandler(&log, nil)), keys: &authorizedKeys{now: testClock, read: testNow}}
+	if _, err := s.serverConfig(signer).PublicKeyCallback(metadata{}, signer.PublicKey()); !errors.Is(err, errKey) {
+		t.Errorf("an unknown key: %v", err)
+	}
+	if said := log.String(); !strings.Contains(said, "192.0.2.7") || !strings.Contains(said, ssh.FingerprintSHA256(signer.PublicKey())) {
+		t.Errorf("the log has %q", said)
+	}
+}
+
+// deadlines is a connection that notes its deadlines.
+type deadlines struct {
+	net.Conn
+	read, write time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
+func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
+func (d *deadlines) Read(b []byte) (int, error)         { return len(b), nil }
+func (d *deadlines) Write(b []byte) (int, error)        { return len(b), nil }
+
+// TestDeadlines: each read and each write after the login has a deadline of its own. During
+// the login the one for all of it stays.
+func TestDeadlines(t *testing.T) {
+	raw := &deadlines{}
+	conn := &timeoutConn{Conn: raw}
+	for _, idle := range []time.Duration{0, time.Hour} {
+		conn.idle.Store(int64(idle))
+		before := time.Now()
+		conn.Read(make([]byte, 1))
+		conn.Write(make([]byte, 1))
+		if set := !raw.read.Before(before.Add(time.Hour)); set != (idle > 0) {
+			t.Errorf("idle for at most %v: a read ends at %v", idle, raw.read)
+		}
+		if set := !raw.write.Before(before.Add(writeTimeout)); set != (idle > 0) {
+			t.Errorf("idle for at most %v: a write ends at %v", idle, raw.write)
+		}
 	}
 }
 
