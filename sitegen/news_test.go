@@ -16,6 +16,7 @@ import (
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/events"
+	"gpuboard/internal/history"
 	"gpuboard/internal/notify"
 	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen"
@@ -170,14 +171,27 @@ func TestGenerationWithNowNotifiesNobody(t *testing.T) {
 	c := &crier{trouble: []snapshot.Problem{{Code: "notify:failing"}}}
 	o := l.options()
 	o.Announcer = c
+	var err error
+	if o.History, err = history.Open(t.Context(), l.path("history.db"), start, history.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer o.History.Close()
 	l.once(o, start)
-	l.copy("state/events.json", "before.json")
+	remembered := []string{"state/events.json", "state/past/drawn.json"}
+	for _, name := range remembered {
+		l.copy(name, "before/"+name)
+	}
 	o.Pretend = true
 	r := l.once(o, start.Add(30*24*time.Hour))
-	before, _ := os.ReadFile(l.path("before.json"))
-	after, err := os.ReadFile(l.path("state/events.json"))
-	if err != nil || string(before) != string(after) || len(c.accepted) != 0 || len(l.feed().Entries) != 0 {
-		t.Errorf("%d events; the memory changed: %v", len(c.accepted), string(before) != string(after))
+	for _, name := range remembered {
+		before, _ := os.ReadFile(l.path("before/" + name))
+		after, err := os.ReadFile(l.path(name))
+		if err != nil || string(before) != string(after) {
+			t.Errorf("%s changed, %v:\n%s\n%s", name, err, before, after)
+		}
+	}
+	if len(c.accepted) != 0 || len(l.feed().Entries) != 0 {
+		t.Errorf("%d events", len(c.accepted))
 	}
 	if slices.ContainsFunc(r.Board.Problems, func(p snapshot.Problem) bool { return p.Code == "notify:failing" }) {
 		t.Error("something was delivered")

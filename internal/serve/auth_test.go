@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -284,6 +285,23 @@ func TestUserNameFromProxyHeader(t *testing.T) {
 	r.SetBasicAuth("eva", "eva's")
 	if w := c.do(r); w.Code != 200 || !strings.Contains(w.Body.String(), ">eva<") || strings.Contains(w.Body.String(), ">mira<") {
 		t.Errorf("mira by header, eva by password: %d\n%s", w.Code, w.Body)
+	}
+}
+
+// TestARightPasswordCountsForNoName: wrong ones are limited by name, from wherever they come.
+func TestARightPasswordCountsForNoName(t *testing.T) {
+	c := newCounter(t)
+	for i, want := range append(slices.Repeat([]int{401}, 29), 200, 401, 429) {
+		password := fmt.Sprint("guess", i)
+		if want == 200 {
+			password = "eva's"
+		}
+		r := httptest.NewRequest(http.MethodGet, "/book/", nil)
+		r.SetBasicAuth("eva", password)
+		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", i)
+		if w := c.do(r); w.Code != want {
+			t.Errorf("login %d: %d, want %d", i, w.Code, want)
+		}
 	}
 }
 

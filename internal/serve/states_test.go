@@ -36,6 +36,9 @@ func TestFetchNum(t *testing.T) {
 		if c.code != http.StatusOK {
 			continue
 		}
+		if got := w.Header().Get("Cache-Control"); got != "no-cache" {
+			t.Errorf("%s: Cache-Control %q", c.target, got)
+		}
 		var got map[string]struct {
 			Data   []struct{ Timestamp int }
 			Status string

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +29,34 @@ type box struct {
 	addr, data, keys string
 	host             ssh.PublicKey
 	stop             func() error
+	log              *log
+}
+
+// A log is what the server has logged so far.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// has waits until the log has a line with all these words.
+func (l *log) has(t *testing.T, words ...string) {
+	t.Helper()
+	eventually(t, strings.Join(words, " ")+" in the log", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for line := range strings.Lines(l.text.String()) {
+			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 var testNow = time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
@@ -39,7 +70,7 @@ func start(t *testing.T, limits Limits, hosts ...string) *box {
 
 func startAt(t *testing.T, limits Limits, now func() time.Time, hosts ...string) *box {
 	t.Helper()
-	b := &box{data: t.TempDir(), keys: t.TempDir()}
+	b := &box{data: t.TempDir(), keys: t.TempDir(), log: &log{}}
 	for _, host := range hosts {
 		sshtest.WriteKey(t, filepath.Join(b.keys, host), "ed25519", "")
 	}
@@ -49,7 +80,7 @@ func startAt(t *testing.T, limits Limits, now func() time.Time, hosts ...string)
 	go func() {
 		done <- Serve(ctx, Options{
 			Data: b.data, Keys: b.keys, HostKey: filepath.Join(b.data, "host_key"), Listen: "127.0.0.1:0", Limits: withDefaults(limits),
-			Now: now,
+			Now: now, Log: slog.New(slog.NewTextHandler(b.log, nil)),
 			OnListen: func(addr net.Addr, key, _ string) {
 				b.addr = addr.String()
 				b.host, _, _, _, _ = ssh.ParseAuthorizedKey([]byte(key))
@@ -485,6 +516,7 @@ func TestASymlinkedDropIsRefused(t *testing.T) {
 	if err == nil {
 		t.Error("gpu01 was let into the drop of gpu02")
 	}
+	b.log.has(t, "ERROR", "opening the drop", "gpu01 is not a directory of its own")
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
