@@ -29,11 +29,9 @@ const (
 	MaxDatacenters = 64
 
 	maxAnswerBytes = 32 << 20
-	minObjectBytes = 64            // those of Consul have more than 90, on average
-	maxObjects     = 40 * MaxHosts // and an entry has some 15
-	minValueBytes  = 3             // of any kind; encoding/json goes on behind those of the wrong type
-	fewValues      = 64            // in an answer of any length
-	maxLastContact = time.Minute   // an answer from a server that has not heard of its leader for longer is reported
+	minValueBytes  = 3           // of any kind; encoding/json goes on behind those of the wrong type
+	fewValues      = 64          // in an answer of any length
+	maxLastContact = time.Minute // an answer from a server that has not heard of its leader for longer is reported
 	allDatacenters = "*"
 )
 
@@ -345,7 +343,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // tooCostly refuses an answer that could cost far more memory than its length.
 func tooCostly(data []byte) error {
-	if err := snapshot.Bounded(data, minObjectBytes, maxObjects); err != nil {
+	// An object of Consul has more than 90 bytes on average, and an entry some 15 objects.
+	bounds := snapshot.Bounds{Few: 64, EachBytes: 64, Most: 40 * MaxHosts}
+	if err := bounds.Check(data); err != nil {
 		return err
 	}
 	if bytes.Count(data, []byte{','}) > fewValues+len(data)/minValueBytes {

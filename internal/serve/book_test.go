@@ -483,7 +483,10 @@ func TestWhyNothingWasSaved(t *testing.T) {
 		"no such sign":    {err: &booking.EncodingError{Rune: '猫'}, code: 422, says: "Windows-1252"},
 		"a broken server": {err: errors.New("reading /srv/secret"), code: 500, says: "nothing is known to be saved"},
 	} {
-		c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) { o.Booking.File = &unwritable{o.Booking.File, tt.err} })
+		c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
+			file := &unwritable{o.Booking.File(), tt.err}
+			o.Booking.File = func() serve.File { return file }
+		})
 		w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "comment", "猫")
 		if body := w.Body.String(); w.Code != tt.code || w.Header().Get("Retry-After") != tt.retry || !strings.Contains(body, tt.says) || strings.Contains(body, "secret") {
 			t.Errorf("%s: %d, Retry-After %q\n%s", name, w.Code, w.Header().Get("Retry-After"), body)

@@ -14,7 +14,7 @@ const maxSeq = 1e14
 // are counted in bad. Samples whose users did not change share one slice, which is
 // read-only.
 func DecodeSamples(data []byte) (samples []Sample, bad int, err error) {
-	if _, err := document(data); err != nil {
+	if _, err := ofNode().document(data); err != nil {
 		return nil, 0, err
 	}
 	return decodeBlocks(nil, data)

@@ -112,7 +112,7 @@ func DecodeBundle(r io.Reader) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	end, err := document(data)
+	end, err := ofNode().document(data)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func DecodeHour(r io.Reader) (*Hour, error) {
 		return nil, err
 	}
 	first, lines, ok := bytes.Cut(data, []byte{'\n'})
-	if _, err := document(first); err != nil {
+	if _, err := ofNode().document(first); err != nil {
 		return nil, err
 	}
 	var head hourHeader
@@ -211,7 +211,7 @@ func DecodeHour(r io.Reader) (*Hour, error) {
 		if line, lines, ok = bytes.Cut(lines, []byte{'\n'}); !ok {
 			return nil, refuse(BadParse, "the last line has no end")
 		}
-		if _, err := document(line); err != nil {
+		if _, err := ofNode().document(line); err != nil {
 			return nil, err
 		}
 		if h.Samples, _, err = decodeBlocks(h.Samples, line); err != nil {

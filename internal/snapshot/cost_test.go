@@ -17,13 +17,13 @@ func TestListsOfNothing(t *testing.T) {
 		}
 	}
 	padded := "[{}" + strings.Repeat(",{}"+strings.Repeat(" ", MinObjectBytes), MaxObjects) + "]"
-	if _, err := document([]byte(padded)); CodeOf(err) != BadTooLarge {
+	if _, err := ofNode().document([]byte(padded)); CodeOf(err) != BadTooLarge {
 		t.Errorf("%d objects far apart: %v", MaxObjects+1, err)
 	}
-	if err := Bounded([]byte(`{"n":"`+strings.Repeat("{null", 1000)+`","columns":[[null`+strings.Repeat(",null", 1000)+`]]}`), MinObjectBytes, MaxObjects); err != nil {
+	if err := ofNode().Check([]byte(`{"n":"` + strings.Repeat("{null", 1000) + `","columns":[[null` + strings.Repeat(",null", 1000) + `]]}`)); err != nil {
 		t.Errorf("a text and a column: %v", err)
 	}
-	if err := Bounded([]byte(`{"n":"\"`+strings.Repeat("{null", 1000)+`"}`), MinObjectBytes, MaxObjects); err != nil {
+	if err := ofNode().Check([]byte(`{"n":"\"` + strings.Repeat("{null", 1000) + `"}`)); err != nil {
 		t.Errorf("a text that begins with a quote: %v", err)
 	}
 }

@@ -76,25 +76,25 @@ func noEOF(err error) error {
 	return err
 }
 
-// fewObjects is how many objects a document of any length may have.
-const fewObjects = 64
+// Bounds limit how many objects and nulls a document of elsewhere may have: Few in one of any
+// length, one more for each EachBytes, and Most at the most.
+type Bounds struct{ Few, EachBytes, Most int }
 
-// Bounded refuses the JSON value at the start of data if decoding it could cost far more
-// memory than its length: a list of {} or null can become a hundred times as long. It is
-// called before a document from elsewhere is decoded. An object or null has at least so many
-// bytes, on average, and there are at most so many of them.
-func Bounded(data []byte, bytesEach, most int) error {
-	_, err := bounded(data, bytesEach, most)
+// ofNode are the bounds of a file of a node.
+func ofNode() Bounds { return Bounds{fewObjects, MinObjectBytes, MaxObjects} }
+
+// Check refuses the JSON value at the start of data if decoding it could cost far more memory
+// than its length: a list of {} or null can become a hundred times as long. It is called before
+// a document from elsewhere is decoded. It also refuses values that are nested too deeply.
+func (b Bounds) Check(data []byte) error {
+	_, err := b.document(data)
 	return err
 }
 
-// document does what [Bounded] does for a file of a node, and returns the end of the value.
-func document(data []byte) (end int, err error) { return bounded(data, MinObjectBytes, MaxObjects) }
-
-// bounded looks at brackets, quotes and nulls only. It also refuses values that are nested too
-// deeply for the decoder.
-func bounded(data []byte, bytesEach, most int) (end int, err error) {
-	most = min(most, fewObjects+len(data)/bytesEach)
+// document does what Check does, and returns the end of the value. It looks at brackets, quotes
+// and nulls only.
+func (b Bounds) document(data []byte) (end int, err error) {
+	most := min(b.Most, b.Few+len(data)/b.EachBytes)
 	depth, objects := 0, 0
 	lists := uint64(0) // a bit for each open bracket, the innermost first: 1 is [
 	for i := 0; i < len(data); i++ {

@@ -9,6 +9,7 @@ const (
 	MaxDepth        = 32      // nesting of JSON
 	MinObjectBytes  = 32      // per object or null, on average over a file; those of a node have more than 100
 	MaxObjects      = 1 << 15 // per file, or line of an hour file
+	fewObjects      = 64      // in a file of any length
 	MaxGPUs         = 64      // per host
 	MaxProcesses    = 4096    // per host
 	MaxMIGDevices   = 16      // per GPU; NVIDIA's own limit is 7

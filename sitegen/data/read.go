@@ -21,10 +21,13 @@ const (
 	MaxBoardBytes = 64 << 20 // 1,000 hosts of 8 GPUs are some 10 MB
 	MaxBoardHosts = 10_000
 
+	maxProblems = 10_000
+	maxBookings = 20_000
+
+	// The steps of a GPU in the file of its host are all null at first.
+	fewObjects     = 64 + 100*snapshot.MaxGPUs
 	minObjectBytes = 48      // those of a board have more than 80, on average
 	maxObjects     = 400_000 // 40 for each host
-	maxProblems    = 10_000
-	maxBookings    = 20_000
 )
 
 // The errors of reading what a site publishes.
@@ -149,7 +152,7 @@ func readJSON(r io.Reader, doc any, schema *int) error {
 		return fmt.Errorf("%w: it is larger than %d MiB", ErrNotBoard, MaxBoardBytes>>20)
 	}
 	lenient := jsonv2.JoinOptions(jsontext.AllowInvalidUTF8(true), jsonv2.RejectUnknownMembers(false))
-	if err = snapshot.Bounded(data, minObjectBytes, maxObjects); err == nil {
+	if err = (snapshot.Bounds{Few: fewObjects, EachBytes: minObjectBytes, Most: maxObjects}).Check(data); err == nil {
 		err = jsonv2.Unmarshal(data, doc, lenient)
 	}
 	if err != nil {

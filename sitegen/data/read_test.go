@@ -19,6 +19,7 @@ import (
 	"gpuboard/internal/booking"
 	"gpuboard/internal/demo"
 	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/internal/testenv/costtest"
 	"gpuboard/sitegen/render"
@@ -319,5 +320,20 @@ func BenchmarkReadBoard(b *testing.B) {
 		if _, err := ReadPublished(bytes.NewReader(doc)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// The steps of a GPU without history are all null: many values in few bytes.
+func TestHostWithoutHistoryIsRead(t *testing.T) {
+	h := board.Host{Name: "gpu01", State: board.Up}
+	for i := range snapshot.MaxGPUs {
+		g := board.GPU{State: board.Free, Utilization: make([]*float64, 96)}
+		g.Index = i
+		h.GPUs = append(h.GPUs, g)
+	}
+	doc := HostJSON(&board.Board{Hosts: []board.Host{h}}, &h)
+	read, _, err := ReadHost(bytes.NewReader(doc))
+	if err != nil || len(read.GPUs) != snapshot.MaxGPUs {
+		t.Fatalf("%v, from %d bytes", err, len(doc))
 	}
 }
