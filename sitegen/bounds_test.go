@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -201,5 +203,26 @@ func TestReplayOfAnotherBoot(t *testing.T) {
 				t.Errorf("%s: push %d: %+v, want a replay: %v", test.name, i, problem, p.replay)
 			}
 		}
+	}
+}
+
+// TestSaltOfNames: names that stand for people stay the same, and change only where the salt is none.
+func TestSaltOfNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "salt")
+	first, err := siteSalt(path)
+	if err != nil || len(first) != 32 {
+		t.Fatalf("%d bytes, %v", len(first), err)
+	}
+	if again, err := siteSalt(path); err != nil || string(again) != string(first) {
+		t.Errorf("another salt the second time, %v", err)
+	}
+	if err := os.WriteFile(path, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if fresh, err := siteSalt(path); err != nil || len(fresh) != 32 {
+		t.Errorf("over a salt that is too short: %d bytes, %v", len(fresh), err)
+	}
+	if salt, err := siteSalt(t.TempDir()); err == nil {
+		t.Errorf("a directory is the salt %q", salt)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
+	"gpuboard/sitegen/render"
 )
 
 // A finished hour that cannot be read at the moment is read later; one with invalid
@@ -119,11 +120,33 @@ func TestHoursOfDaysAreAddedUp(t *testing.T) {
 	from := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
 	var days []*dayPast
 	for i := range 3 {
-		day := history.HostTotal{Host: "gpu01", FreeHours: float64(i + 1), KnownHours: float64(10 * (i + 1))}
+		day := history.HostTotal{Host: "gpu01", FreeHours: float64(i + 1), KnownHours: float64(10 * (i + 1)), Covered: 12 * 3600}
 		days = append(days, &dayPast{Start: from.AddDate(0, 0, i-1), Hosts: []history.HostTotal{day}})
 	}
-	w := window(days, from, from.AddDate(0, 0, 2), &board.Board{}, func(name string) string { return name }, nil)
+	b := &board.Board{Hosts: []board.Host{{Name: "gpu02"}}} // which has sent nothing yet; gpu01 is gone
+	w := window(days, from, from.AddDate(0, 0, 2), b, func(name string) string { return name }, nil)
 	if len(w.Hosts) != 1 || w.Hosts[0].FreeHours != 2+3 || w.Hosts[0].KnownHours != 20+30 {
 		t.Errorf("%+v, want 5 free of 50 known hours", w.Hosts)
+	}
+	if w.Coverage != 0.25 || w.Hosts[0].Coverage != 0.5 {
+		t.Errorf("seen are %v of all and %v of gpu01, want a quarter and half", w.Coverage, w.Hosts[0].Coverage)
+	}
+}
+
+// TestChartsThatCannotBeRead: it is said once, and what was drawn before stays.
+func TestChartsThatCannotBeRead(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	store, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), now, history.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}}}
+	b := &board.Board{Hosts: []board.Host{{Name: "gpu01"}}}
+	_, problems := g.pageHistory(t.Context(), now, b, func(name string) string { return name })
+	if len(problems) != 1 || problems[0].Code != "history:unreadable" {
+		t.Errorf("problems %+v", problems)
 	}
 }

@@ -54,7 +54,7 @@ func NewAuth(o AuthOptions) (*Auth, error) {
 	}
 	if o.Passwords != "" {
 		var err error
-		if a.passwords, err = openPasswords(o.Passwords, o.Now, o.Log); err != nil {
+		if a.passwords, err = openPasswords(o.Passwords, o.Log); err != nil {
 			return nil, fmt.Errorf("setting up the login: %w", err)
 		}
 	}
@@ -130,8 +130,8 @@ func (a *Auth) login(r *http.Request) (string, *denial) {
 	if !given || !goodName(name) {
 		return "", denied
 	}
-	c, recently := a.passwords.find(name, password)
-	if recently {
+	c, before := a.passwords.find(name, password)
+	if before {
 		return name, nil
 	}
 	// Counted before it is tried, so that a thousand at once are not let in.

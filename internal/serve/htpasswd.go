@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -27,7 +26,6 @@ const (
 // It is read for each login.
 type passwords struct {
 	path string
-	now  func() time.Time
 	log  *slog.Logger
 	// bcrypt takes long, and strangers ask for it.
 	queue   *queue
@@ -35,18 +33,15 @@ type passwords struct {
 
 	mu      sync.Mutex
 	trouble string // with the file, as it was logged last
-	// seen has the right passwords, because a browser sends one with every request.
-	seen map[[32]byte]time.Time
+	// seen has the passwords that were right for a hash, because a browser sends one with every request.
+	seen map[[32]byte]bool
 }
 
-const (
-	seenFor = 10 * time.Minute
-	maxSeen = 1000
-)
+const maxSeen = 1000
 
 // openPasswords reads a password file. A line that cannot be used is an error.
-func openPasswords(path string, now func() time.Time, log *slog.Logger) (*passwords, error) {
-	p := &passwords{path: path, now: now, log: log, queue: newQueue(), compare: bcrypt.CompareHashAndPassword, seen: map[[32]byte]time.Time{}}
+func openPasswords(path string, log *slog.Logger) (*passwords, error) {
+	p := &passwords{path: path, log: log, queue: newQueue(), compare: bcrypt.CompareHashAndPassword, seen: map[[32]byte]bool{}}
 	hashes, err := p.read()
 	if err != nil {
 		return nil, err
@@ -111,8 +106,8 @@ type candidate struct {
 	mark [32]byte
 }
 
-// find returns the hash for a name, and whether this password was right recently.
-func (p *passwords) find(name, password string) (c candidate, recently bool) {
+// find returns the hash for a name, and whether this password was right for it before.
+func (p *passwords) find(name, password string) (c candidate, before bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	hashes, err := p.read()
@@ -126,8 +121,7 @@ func (p *passwords) find(name, password string) (c candidate, recently bool) {
 		}
 	}
 	c.mark = sha256.Sum256([]byte(name + "\x00" + c.hash + "\x00" + password))
-	until, seen := p.seen[c.mark]
-	return c, seen && c.real && p.now().Before(until)
+	return c, c.real && p.seen[c.mark]
 }
 
 // matches compares a password. It returns an error if ctx ends before that begins.
@@ -146,7 +140,7 @@ func (p *passwords) matches(ctx context.Context, c candidate, password, address 
 	if len(p.seen) >= maxSeen {
 		clear(p.seen)
 	}
-	p.seen[c.mark] = p.now().Add(seenFor)
+	p.seen[c.mark] = true
 	return true, nil
 }
 

@@ -64,10 +64,8 @@ func (l *limiter) forget() {
 // addressKey is what counts as one client: an IPv4 address, or an IPv6 network.
 func addressKey(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
-	if a.Is6() {
-		if p, err := a.Prefix(64); err == nil {
-			return p.String()
-		}
+	if network, err := a.Prefix(64); err == nil { // an IPv4 address has no prefix of that length
+		return network.String()
 	}
 	return a.String()
 }

@@ -119,7 +119,7 @@ func TestABrokenPasswordFileIsSaidOnce(t *testing.T) {
 	good := "eva:" + string(hash) + "\n"
 	write(good)
 	var log bytes.Buffer
-	p, err := openPasswords(path, time.Now, slog.New(slog.NewTextHandler(&log, nil)))
+	p, err := openPasswords(path, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -326,6 +326,12 @@ func TestANodeCanDoNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := session.RequestSubsystem("sftp-server"); err == nil {
+		t.Error("another subsystem was started")
+	}
+	if err := session.Start("sftp"); err == nil {
+		t.Error("a command of the name of the subsystem ran")
+	}
 	if out, err := session.Output("id"); err == nil {
 		t.Errorf("a command ran: %s", out)
 	}

@@ -195,6 +195,31 @@ func TestConnectionsAreCounted(t *testing.T) {
 	}
 }
 
+// TestSessionsOfAHostAreCounted: one that ends makes room for one.
+func TestSessionsOfAHostAreCounted(t *testing.T) {
+	d := newTestLimiter(Limits{PerHost: 2})
+	var leave []func()
+	for n, want := range []bool{true, true, false, true, false} {
+		if n == 3 {
+			leave[0]()
+			leave = leave[1:]
+		}
+		left, ok := d.acceptHost("gpu01")
+		if ok != want {
+			t.Errorf("session %d: %v", n, ok)
+		}
+		if ok {
+			leave = append(leave, left)
+		}
+	}
+	for _, end := range leave {
+		end()
+	}
+	if len(d.hosts) != 0 {
+		t.Errorf("all have left, and %v are counted", d.hosts)
+	}
+}
+
 func TestSources(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
