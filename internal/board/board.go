@@ -134,8 +134,8 @@ type Host struct {
 	// Models sums the card's GPUs up: "8 × H100 80 GB".
 	Models []Model
 
-	// dataFresh tells, for a host in maintenance, whether its news is.
-	dataFresh bool
+	// fresh tells a merge whether the last snapshot speaks about now.
+	fresh bool
 }
 
 // A GPU is one row: a GPU, or one slice of a GPU that is partitioned (MIG).

@@ -16,14 +16,12 @@ const (
 	hostOthers = 512
 )
 
-// A schedule is the bookings of one GPU or slice, each list by start, and what a row shows of them.
+// A schedule is what the bookings of one GPU or slice mean for its row.
 type schedule struct {
-	all, active, coming []*booking.Booking
-	freeFrom            time.Time // the end of those that are in force and of those that follow them
+	holders  []*booking.Booking // those for work, not maintenance, that were in force at the time of the readings
+	freeFrom time.Time          // the end of those that are in force now and of those that follow them
 
-	at      time.Time          // when these are in force, which is earlier than now for a silent host:
-	holders []*booking.Booking // those for work, not maintenance
-
+	// What the row shows:
 	booking, next *Booking
 	others        []Booking
 	more          int // in force, and not shown
@@ -41,27 +39,32 @@ func (m *merger) schedule(g *GPU) *schedule {
 	if s := m.schedules[key]; s != nil {
 		return s
 	}
-	s := &schedule{}
+	var all []*booking.Booking
 	for _, place := range places {
-		s.all = append(s.all, m.here[place]...)
+		all = append(all, m.here[place]...)
 	}
-	sortByStart(s.all)
-	s.active = selected(s.all, func(b *booking.Booking) bool { return b.ActiveAt(m.Now) })
-	s.coming = selected(s.all, func(b *booking.Booking) bool { return b.From.After(m.Now) })
-	s.freeFrom = freeFrom(slices.Concat(s.active, s.coming))
-	s.at, s.holders = m.Now, selected(s.active, forWork)
-	m.show(s)
+	sortByStart(all)
+	active := selected(all, func(b *booking.Booking) bool { return b.ActiveAt(m.Now) })
+	coming := selected(all, func(b *booking.Booking) bool { return b.From.After(m.Now) })
+	s := &schedule{
+		holders:  selected(all, func(b *booking.Booking) bool { return b.ActiveAt(m.at) && forWork(b) }),
+		freeFrom: freeFrom(slices.Concat(active, coming)),
+	}
+	if len(coming) > 0 {
+		s.next = new(m.shown(coming[0]))
+	}
+	m.show(s, active)
 	m.schedules[key] = s
 	return s
 }
 
 func forWork(b *booking.Booking) bool { return b.Kind != booking.Maintenance }
 
-// show chooses what a row shows of its bookings: of those in force one, before others the first
+// show chooses what a row shows of the bookings in force: one, before others the first
 // maintenance, and a bounded number of the others.
-func (m *merger) show(s *schedule) {
-	first := max(0, slices.IndexFunc(s.active, func(b *booking.Booking) bool { return !forWork(b) }))
-	for i, b := range s.active {
+func (m *merger) show(s *schedule, active []*booking.Booking) {
+	first := max(0, slices.IndexFunc(active, func(b *booking.Booking) bool { return !forWork(b) }))
+	for i, b := range active {
 		switch {
 		case i == first:
 			s.booking = new(m.shown(b))
@@ -71,14 +74,10 @@ func (m *merger) show(s *schedule) {
 			s.more++
 		}
 	}
-	if len(s.coming) > 0 {
-		s.next = new(m.shown(s.coming[0]))
-	}
 }
 
 // book sets the bookings of a row, and from or until when the GPU is free.
-func (m *merger) book(g *GPU) {
-	s := m.schedule(g)
+func (g *GPU) book(s *schedule) {
 	g.Booking, g.Next, g.Others, g.MoreOthers = s.booking, s.next, s.others, s.more
 	if g.Next != nil && g.State == Free {
 		g.FreeUntil = g.Next.From
@@ -118,13 +117,23 @@ func freeFrom(chain []*booking.Booking) time.Time {
 
 func (m *merger) shown(b *booking.Booking) Booking {
 	s := Booking{
-		ID: b.ID, Host: b.Host, GPUs: m.indices(b), Slice: m.slice(b), Name: b.Name, From: b.From, Until: b.Until,
+		ID: b.ID, Host: b.Host, Name: b.Name, From: b.From, Until: b.Until,
 		Comment: b.Comment, Kind: string(b.Kind), By: b.By, Forced: b.Forced, File: m.Calendar.File, Line: b.Line, Col: b.Col,
 		Active:  b.ActiveAt(m.Now),
 		Expired: b.OverAt(m.Now),
 	}
 	if !byNumber(b) {
 		s.UUID = b.Target.UUID
+	}
+	switch p := m.facts(b.Host).cards[b.Target.UUID]; {
+	case p != nil:
+		s.GPUs = []int{p.gpu.Index}
+		of := func(d snapshot.MIGDevice) bool { return d.UUID == b.Target.UUID }
+		if i := slices.IndexFunc(p.gpu.MIGDevices, of); i >= 0 {
+			s.Slice = new(p.gpu.MIGDevices[i].Index)
+		}
+	case byNumber(b):
+		s.GPUs = []int{b.Target.Index}
 	}
 	return s
 }
@@ -169,7 +178,7 @@ func (b *Board) BookingsByHost() map[string][]*Booking {
 func (m *merger) strayBookings(b *Board) []snapshot.Problem {
 	fleet := b.Fleet()
 	for name := range fleet.Hosts {
-		if snap := m.listed[name].snap; snap == nil || !snap.GPUsComplete {
+		if snap := m.facts(name).snap; snap == nil || !snap.GPUsComplete {
 			fleet.Hosts[name] = booking.KnownHost{}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/history"
@@ -39,12 +38,8 @@ const busyUtilization = 5
 // row makes one row of g, which has its readings and its names.
 func (m *merger) row(h *Host, g GPU, procs []snapshot.Process) GPU {
 	g.Processes = m.processes(g.GPU, procs)
-	at := m.Now
-	if !h.fresh() {
-		at = h.SnapshotAt
-	}
-	state, reason := m.state(&g, m.holders(&g, at))
-	if !h.fresh() {
+	state, reason := m.state(&g, m.schedule(&g).holders)
+	if !h.fresh {
 		g.Last = &LastSeen{State: state, Users: g.Users(), At: h.SnapshotAt}
 		g.forget()
 	}
@@ -54,16 +49,18 @@ func (m *merger) row(h *Host, g GPU, procs []snapshot.Process) GPU {
 // decided gives a row its state, which is another one if the GPU is taken out of use or
 // the host's news is old, and what follows from it.
 func (m *merger) decided(h *Host, g GPU, state State, reason string) GPU {
-	drained := drained(h, m.schedule(&g).booking)
+	s := m.schedule(&g)
 	switch {
-	case drained != "":
-		g.State, g.Reason = Drained, drained
-	case !h.fresh():
+	case h.State == Maintenance:
+		g.State, g.Reason = Drained, ReasonHost
+	case s.booking != nil && s.booking.Kind == string(booking.Maintenance):
+		g.State, g.Reason = Drained, ReasonBooking
+	case !h.fresh:
 		g.State, g.Reason = Unknown, ReasonStale
 	default:
 		g.State, g.Reason = state, reason
 	}
-	m.book(&g)
+	g.book(s)
 	m.past(&g, h.Name)
 	return g
 }
@@ -191,28 +188,6 @@ func healthy(g *GPU) (State, string) {
 		return Lost, ReasonECC
 	}
 	return "", ""
-}
-
-// drained says why a GPU with this booking in force is taken out of use; "" for one that is not.
-func drained(h *Host, shown *Booking) string {
-	switch {
-	case h.State == Maintenance:
-		return ReasonHost
-	case shown != nil && shown.Kind == string(booking.Maintenance):
-		return ReasonBooking
-	}
-	return ""
-}
-
-// holders returns the bookings for work that are in force for one GPU at a time, by start. The
-// time is the same for all rows of a host.
-func (m *merger) holders(g *GPU, at time.Time) []*booking.Booking {
-	s := m.schedule(g)
-	if !at.Equal(s.at) {
-		s.at = at
-		s.holders = selected(s.all, func(b *booking.Booking) bool { return b.ActiveAt(at) && forWork(b) })
-	}
-	return s.holders
 }
 
 // past sets what history and the processes tell about time.

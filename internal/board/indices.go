@@ -21,33 +21,28 @@ func byNumber(b *booking.Booking) bool { return !b.Target.All && b.Target.Index 
 // follow finds the card that each booking by number means: the one that had the
 // number when the booking was first seen. Numbers change when a GPU is gone and
 // those behind it move up. Where the card has left the board, the number counts.
-func (m *merger) follow(h *Host, places []place) {
-	rows := map[string]*place{}
+func (m *merger) follow(of *hostFacts) {
+	of.cards = map[string]*place{}
 	numbers := map[int]string{}
-	for i := range places {
-		p := &places[i]
-		for j := range p.gpu.MIGDevices {
-			if uuid := p.gpu.MIGDevices[j].UUID; uuid != "" {
-				rows[uuid] = p
+	for i := range of.places {
+		p := &of.places[i]
+		for _, uuid := range p.uuids() {
+			if *uuid != "" {
+				of.cards[*uuid] = p
 			}
 		}
-		if p.gpu.UUID == "" {
-			continue
-		}
-		rows[p.gpu.UUID] = p
-		if p.sure() {
+		if p.sure() && p.gpu.UUID != "" {
 			numbers[p.gpu.Index] = p.gpu.UUID
 		}
 	}
-	m.cards[h.Name] = rows
-	m.followUnclear(h.Name, places)
-	for _, b := range m.byHost[h.Name] {
+	of.followUnclear()
+	for _, b := range of.booked {
 		if !byNumber(b) {
 			continue
 		}
 		key := bookingKey(b)
 		uuid := m.Marks.Bookings[key]
-		if rows[uuid] == nil {
+		if of.cards[uuid] == nil {
 			uuid = numbers[b.Target.Index]
 		}
 		if uuid == "" || m.outdated(b) {
@@ -55,7 +50,7 @@ func (m *merger) follow(h *Host, places []place) {
 		}
 		b.Target.UUID = uuid
 		m.next.Bookings[key] = uuid
-		if p := rows[uuid]; p.gpu.Index != b.Target.Index && !b.OverAt(m.Now) {
+		if p := of.cards[uuid]; p.gpu.Index != b.Target.Index && !b.OverAt(m.Now) {
 			m.moved = append(m.moved, movedProblem(m.Calendar.File, b, p))
 		}
 	}
@@ -63,29 +58,30 @@ func (m *merger) follow(h *Host, places []place) {
 
 // followUnclear lets a booking of a UUID that several GPUs have hold each of them, and one of a UUID
 // with a wrong letter the GPU that it may mean, for nobody.
-func (m *merger) followUnclear(host string, places []place) {
-	rows := m.cards[host]
-	for _, b := range m.byHost[host] {
-		if b.Target.UUID == "" || rows[b.Target.UUID] != nil {
+func (of *hostFacts) followUnclear() {
+	for _, b := range of.booked {
+		if b.Target.UUID == "" || of.cards[b.Target.UUID] != nil {
 			continue
 		}
 		repeated := false
-		for i := range places {
-			if slices.Contains(places[i].repeated, b.Target.UUID) {
-				held := *b
-				held.Target = booking.Target{Index: places[i].gpu.Index}
-				m.byHost[host] = append(m.byHost[host], &held)
+		for i := range of.places {
+			if p := &of.places[i]; slices.Contains(p.repeated, b.Target.UUID) {
+				of.hold(b, booking.Target{Index: p.gpu.Index})
 				repeated = true
 			}
 		}
-		if near := booking.NearUUID(b.Target.UUID, maps.Keys(rows)); near != "" && !repeated {
-			held := *b
-			held.Target.UUID = near
-			held.Disown()
-			m.byHost[host] = append(m.byHost[host], &held)
+		if near := booking.NearUUID(b.Target.UUID, maps.Keys(of.cards)); near != "" && !repeated {
+			of.hold(b, booking.Target{UUID: near, Index: b.Target.Index}).Disown()
 		}
 	}
-	sortByStart(m.byHost[host])
+}
+
+// hold lets a booking hold one more card, and returns it as it does.
+func (of *hostFacts) hold(b *booking.Booking, card booking.Target) *booking.Booking {
+	held := *b
+	held.Target = card
+	of.booked = append(of.booked, &held)
+	return &held
 }
 
 func movedProblem(file string, b *booking.Booking, p *place) snapshot.Problem {
@@ -115,27 +111,4 @@ func (m *merger) keepCards() {
 			m.next.Bookings[key] = uuid
 		}
 	}
-}
-
-// indices are the numbers of the GPUs that a booking is for; none for all.
-func (m *merger) indices(b *booking.Booking) []int {
-	if p := m.cards[b.Host][b.Target.UUID]; p != nil {
-		return []int{p.gpu.Index}
-	}
-	if byNumber(b) {
-		return []int{b.Target.Index}
-	}
-	return nil
-}
-
-// slice is which slice of its GPU a booking is for; nil for all of it.
-func (m *merger) slice(b *booking.Booking) *int {
-	if p := m.cards[b.Host][b.Target.UUID]; p != nil {
-		for i := range p.gpu.MIGDevices {
-			if d := &p.gpu.MIGDevices[i]; d.UUID == b.Target.UUID {
-				return new(d.Index)
-			}
-		}
-	}
-	return nil
 }

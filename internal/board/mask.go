@@ -120,7 +120,7 @@ func (m *masker) host(h Host) Host {
 				UptimeSeconds: n.UptimeSeconds, Cores: n.Cores, Load1: n.Load1, Load5: n.Load5, Load15: n.Load15,
 				MemoryTotal: n.MemoryTotal, MemoryUsed: n.MemoryUsed,
 			},
-			Free: h.Free, Models: h.Models, dataFresh: h.dataFresh,
+			Free: h.Free, Models: h.Models,
 		}
 	}
 	out.Problems = m.problems(h.Problems)

@@ -23,7 +23,7 @@ func Merge(in Input) (*Board, Marks) {
 	m := newMerger(in)
 	hosts := make([]Host, len(in.Hosts))
 	for i, inv := range in.Hosts {
-		hosts[i] = m.host(inv)
+		m.host(&hosts[i], inv)
 	}
 	newest := m.newest(hosts)
 	m.shareBookings(newest)
@@ -69,25 +69,39 @@ type merger struct {
 	Input
 	set    Settings
 	recent *history.Recent
-	booked []booking.Booking             // all, for the cards that they mean
-	byHost map[string][]*booking.Booking // the same, by start
-	onHost map[string]bool               // the people of the host that is being made
-	more   bool                          // it has more than maxPeople
-	known  map[string][]Mark             // what is remembered of GPUs, by host, in order of index
-	cards  map[string]map[string]*place  // by host and UUID, of slices too
-	listed map[string]listing            // by host; none for one of which nothing is known
+	booked []booking.Booking // all, for the cards that they mean
+	hosts  map[string]*hostFacts
 	moved  []snapshot.Problem
 	next   Marks
 
 	// Of the host that is being made:
+	at         time.Time                     // of its readings: now, or earlier for a silent host
+	people     map[string]bool               // who has processes there
+	more       bool                          // they are more than maxPeople
 	here       map[string][]*booking.Booking // its bookings, by what they are for
 	schedules  map[string]*schedule          // what schedule answered
 	mostOthers int                           // how many further bookings a row of it lists
 }
 
+// A hostFacts is what the rows of one host are made from.
+type hostFacts struct {
+	known  []Mark             // what is remembered of its GPUs, in order of index
+	booked []*booking.Booking // those that hold something of it
+	snap   *snapshot.Snapshot // nil for a host of which nothing is known
+	places []place
+	cards  map[string]*place // by UUID, of slices too
+}
+
+// facts returns those of one host.
+func (m *merger) facts(host string) *hostFacts {
+	if m.hosts[host] == nil {
+		m.hosts[host] = &hostFacts{}
+	}
+	return m.hosts[host]
+}
+
 func newMerger(in Input) *merger {
-	m := &merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent, byHost: map[string][]*booking.Booking{},
-		known: map[string][]Mark{}, cards: map[string]map[string]*place{}, listed: map[string]listing{},
+	m := &merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent, hosts: map[string]*hostFacts{},
 		next: Marks{GPUs: map[string]Mark{}, Bookings: map[string]string{}}}
 	m.Now = in.Now.Round(0) // the time of day, without the process's own monotonic reading
 	if m.Calendar == nil {
@@ -103,19 +117,19 @@ func newMerger(in Input) *merger {
 		if known := logins[strings.ToLower(b.Name)]; len(known) > 0 && !slices.Contains(known, b.Name) {
 			b.Name = slices.Min(known)
 		}
-		m.byHost[b.Host] = append(m.byHost[b.Host], b)
-	}
-	for _, list := range m.byHost {
-		sortByStart(list)
+		of := m.facts(b.Host)
+		of.booked = append(of.booked, b)
 	}
 	for _, key := range slices.Sorted(maps.Keys(in.Marks.GPUs)) {
 		if mark := in.Marks.GPUs[key]; mark.Card != nil {
 			host, _, _ := strings.Cut(key, "/") // no host name holds a slash
-			m.known[host] = append(m.known[host], mark)
+			of := m.facts(host)
+			of.known = append(of.known, mark)
 		}
 	}
-	for _, known := range m.known {
-		slices.SortStableFunc(known, func(x, y Mark) int { return cmp.Compare(x.Card.Index, y.Card.Index) })
+	for _, of := range m.hosts {
+		sortByStart(of.booked)
+		slices.SortStableFunc(of.known, func(x, y Mark) int { return cmp.Compare(x.Card.Index, y.Card.Index) })
 	}
 	return m
 }
@@ -139,35 +153,30 @@ func (m *merger) logins() map[string][]string {
 	return logins
 }
 
-// A listing is what is known of a host's GPUs.
-type listing struct {
-	snap   *snapshot.Snapshot
-	places []place
-}
-
 // host makes one card without its rows, and finds the places of these.
-func (m *merger) host(inv inventory.Host) Host {
-	h := Host{
+func (m *merger) host(h *Host, inv inventory.Host) {
+	*h = Host{
 		Name: inv.Name, Title: inv.Title, Group: inv.Group, Owner: inv.Owner, Note: inv.Note,
-		Address: inv.Address, Datacenter: inv.Datacenter, Tags: inv.Tags,
+		Address: cmp.Or(inv.Address, inv.Name), Datacenter: inv.Datacenter, Tags: inv.Tags,
 		Check: string(inv.Check), GoneSince: inv.GoneSince,
-	}
-	if h.Address == "" {
-		h.Address = h.Name
 	}
 	if inv.MaintenanceReason != "" {
 		h.Note = strings.TrimSuffix(inv.MaintenanceReason+" · "+h.Note, " · ")
 	}
-	report := m.Reports[inv.Name]
+	report, of := m.Reports[inv.Name], m.facts(inv.Name)
 	h.Problems = slices.Clone(report.Problems)
 	snap := report.Snapshot
-	h.State = m.hostState(&h, inv, report)
+	h.State = m.newsState(h, inv, report)
+	h.fresh = h.State == Up
+	if inv.Maintenance || inv.Check == inventory.Maintenance {
+		h.State = Maintenance
+	}
 	if inv.CheckOutput != "" && inv.Check != inventory.Passing {
 		h.problem("consul:"+string(inv.Check), snapshot.Says("Consul", inv.CheckOutput))
 	}
 	if snap == nil {
 		snap = &snapshot.Snapshot{} // it says nothing
-		for _, k := range m.known[h.Name] {
+		for _, k := range of.known {
 			snap.CollectedAt.Time = latest(snap.CollectedAt.Time, k.lastAt())
 		}
 	}
@@ -176,32 +185,35 @@ func (m *merger) host(inv inventory.Host) Host {
 	h.Driver, h.CUDA = snap.DriverVersion, snap.CUDAVersion
 	h.Problems = append(h.Problems, snap.Errors...)
 
-	if h.fresh() {
+	if h.fresh {
 		h.Node = snap.Node
 	}
 	if h.State != Never {
-		places := m.places(inv, snap)
-		m.listed[h.Name] = listing{snap, places}
-		m.follow(&h, places)
+		of.snap, of.places = snap, m.places(h, inv, snap)
+		m.follow(of)
 	}
-	return h
 }
 
 // rows makes the rows of a host, and says what is missing.
 func (m *merger) rows(h *Host, inv inventory.Host) {
-	snap, places := m.listed[h.Name].snap, m.listed[h.Name].places
+	of := m.facts(h.Name)
+	snap, places := of.snap, of.places
 	if snap == nil {
 		return
 	}
-	m.onHost, m.more = map[string]bool{}, false
+	m.at = m.Now
+	if !h.fresh {
+		m.at = h.SnapshotAt
+	}
+	m.people, m.more = map[string]bool{}, false
 	m.here, m.schedules = map[string][]*booking.Booking{}, map[string]*schedule{}
-	for _, b := range m.byHost[h.Name] {
+	for _, b := range of.booked {
 		place := b.Target.String()
 		m.here[place] = append(m.here[place], b)
 	}
-	n := len(places)
+	n := 0
 	for i := range places {
-		n += len(places[i].gpu.MIGDevices)
+		n += len(places[i].uuids())
 	}
 	m.mostOthers = min(maxOthers, max(1, hostOthers/max(1, n)))
 
@@ -234,34 +246,20 @@ const maxPeople = 256
 
 // personOn returns the person, "" for one too many on the host.
 func (m *merger) personOn(person string) string {
-	if person != "" && !m.onHost[person] {
-		if len(m.onHost) == maxPeople {
+	if person != "" && !m.people[person] {
+		if len(m.people) == maxPeople {
 			m.more = true
 			return ""
 		}
-		m.onHost[person] = true
+		m.people[person] = true
 	}
 	return person
 }
 
-// fresh reports whether the host's last snapshot speaks about now.
-func (h *Host) fresh() bool {
-	return h.State == Up || h.State == Maintenance && h.dataFresh
-}
-
-// hostState decides how a host's news arrives, and says what is wrong with its clock.
-func (m *merger) hostState(h *Host, inv inventory.Host, r Report) HostState {
-	state := m.newsState(h, inv, r)
-	h.dataFresh = state == Up
-	if inv.Maintenance || inv.Check == inventory.Maintenance {
-		return Maintenance
-	}
-	return state
-}
-
+// newsState decides how a host's news arrives, and says what is wrong with its clock.
 func (m *merger) newsState(h *Host, inv inventory.Host, r Report) HostState {
 	if r.Snapshot == nil {
-		if inv.Check == inventory.Critical || len(m.known[inv.Name]) > 0 {
+		if inv.Check == inventory.Critical || len(m.facts(inv.Name).known) > 0 {
 			return Down
 		}
 		return Never

@@ -8,28 +8,22 @@ import (
 	"gpuboard/internal/booking"
 )
 
-// A sighting is a card on a host.
-type sighting struct {
-	host *Host
-	*place
-}
-
 // times reports whether the host lists the card now, and when it did first and last.
-func (s sighting) times() (live bool, first, last time.Time) {
-	live, first, last = s.listed && s.host.fresh(), s.host.SnapshotAt, s.host.SnapshotAt
-	if s.known != nil {
-		first = s.known.First
+func (p *place) times() (live bool, first, last time.Time) {
+	live, first, last = p.listed && p.host.fresh, p.host.SnapshotAt, p.host.SnapshotAt
+	if p.known != nil {
+		first = p.known.First
 	}
-	if s.known != nil && !s.listed {
-		last = s.known.lastAt()
+	if p.known != nil && !p.listed {
+		last = p.known.lastAt()
 	}
 	return live, first, last
 }
 
-// newer reports whether the card counts at s and not at o: where it is listed now, else where it was listed
+// newer reports whether the card counts at p and not at o: where it is listed now, else where it was listed
 // last. A host that goes on listing a card keeps it, so no other host can take it away by naming its UUID.
-func (s sighting) newer(o sighting) bool {
-	live, first, last := s.times()
+func (p *place) newer(o *place) bool {
+	live, first, last := p.times()
 	otherLive, otherFirst, otherLast := o.times()
 	switch {
 	case live != otherLive:
@@ -42,14 +36,14 @@ func (s sighting) newer(o sighting) bool {
 	return last.After(otherLast)
 }
 
-// newest finds the host at which each card counts, by UUID, where several hosts list it after a migration or
+// newest finds the place at which each card counts, by UUID, where several hosts list it after a migration or
 // a clone.
-func (m *merger) newest(hosts []Host) map[string]sighting {
-	newest := map[string]sighting{}
+func (m *merger) newest(hosts []Host) map[string]*place {
+	newest := map[string]*place{}
 	for i := range hosts {
-		for uuid, p := range m.cards[hosts[i].Name] {
-			if s := (sighting{&hosts[i], p}); newest[uuid].host == nil || s.newer(newest[uuid]) {
-				newest[uuid] = s
+		for uuid, p := range m.facts(hosts[i].Name).cards {
+			if newest[uuid] == nil || p.newer(newest[uuid]) {
+				newest[uuid] = p
 			}
 		}
 	}
@@ -57,50 +51,27 @@ func (m *merger) newest(hosts []Host) map[string]sighting {
 }
 
 // shareBookings lets the bookings of a card under the name of another host hold it where it counts.
-func (m *merger) shareBookings(newest map[string]sighting) {
-	for _, host := range slices.Sorted(maps.Keys(m.cards)) {
-		left := map[string]*place{}
-		for uuid, p := range m.cards[host] {
-			if newest[uuid].host.Name != host {
-				left[uuid] = p
+func (m *merger) shareBookings(newest map[string]*place) {
+	for _, host := range slices.Sorted(maps.Keys(m.hosts)) {
+		of := m.hosts[host]
+		for uuid, p := range of.cards {
+			at := newest[uuid].host.Name
+			if at == host {
+				continue
 			}
-		}
-		if len(left) == 0 {
-			continue
-		}
-
-		for _, b := range m.byHost[host] {
-			for _, uuid := range leftOf(b, left) {
-				to := newest[uuid].host.Name
-				held := *b
-				held.Target = booking.Target{UUID: uuid, Index: -1}
-				m.byHost[to] = append(m.byHost[to], &held)
-				sortByStart(m.byHost[to])
+			for _, b := range of.booked {
+				// Maintenance of the whole host is not the card's.
+				whole := b.Target.All && forWork(b) && p.gpu.UUID == uuid
+				if whole || b.Target.UUID == uuid {
+					m.hosts[at].hold(b, booking.Target{UUID: uuid, Index: -1})
+				}
 			}
 		}
 	}
-}
-
-// leftOf returns which of the cards that a host has left to others a booking holds. Maintenance of the whole
-// host is not the card's.
-func leftOf(b *booking.Booking, left map[string]*place) (uuids []string) {
-	switch {
-	case !b.Target.All:
-		if left[b.Target.UUID] != nil {
-			uuids = append(uuids, b.Target.UUID)
-		}
-	case b.Kind != booking.Maintenance:
-		for uuid, p := range left {
-			if p.gpu.UUID == uuid {
-				uuids = append(uuids, uuid)
-			}
-		}
-	}
-	return uuids
 }
 
 // countOnce leaves each card to the host at which it counts.
-func (m *merger) countOnce(hosts []Host, newest map[string]sighting) {
+func (m *merger) countOnce(hosts []Host, newest map[string]*place) {
 	said := map[[2]*Host]bool{}
 	for i := range hosts {
 		h, whole := &hosts[i], &GPU{}
@@ -108,10 +79,10 @@ func (m *merger) countOnce(hosts []Host, newest map[string]sighting) {
 			at := newest[g.UUID]
 			if g.Slice == nil {
 				whole = g
-			} else if of := newest[g.Slice.GPUUUID]; of.host != nil && len(of.gpu.MIGDevices) == 0 {
+			} else if of := newest[g.Slice.GPUUUID]; of != nil && len(of.gpu.MIGDevices) == 0 {
 				at = of // which has all of the card
 			}
-			if len(g.Slices) > 0 || at.host == nil || at.host == h {
+			if len(g.Slices) > 0 || at == nil || at.host == h {
 				continue
 			}
 			whole.leave("")

@@ -73,6 +73,7 @@ func gpuKey(g *GPU) string {
 // A place is one row before its state is decided. A place that is not listed
 // stands for a GPU that was known, or that the inventory expects.
 type place struct {
+	host   *Host
 	gpu    snapshot.GPU
 	listed bool  // the driver lists it
 	known  *Mark // what is remembered of it; nil for nothing
@@ -84,18 +85,27 @@ type place struct {
 // missing reports whether the driver answered in full and did not list it.
 func (p *place) missing() bool { return !p.lost.IsZero() }
 
+// uuids are the UUIDs of the GPU and of its slices, so that they can be changed.
+func (p *place) uuids() []*string {
+	uuids := []*string{&p.gpu.UUID}
+	for i := range p.gpu.MIGDevices {
+		uuids = append(uuids, &p.gpu.MIGDevices[i].UUID)
+	}
+	return uuids
+}
+
 // sure reports whether the number of the row is the one that the driver gave.
 func (p *place) sure() bool { return p.listed || p.known != nil && p.known.Card.Index == p.gpu.Index }
 
 // places lists the rows of a host by index: what the driver lists, what it is
 // known to have besides, and what the inventory expects. They are never more
 // than [snapshot.MaxGPUs].
-func (m *merger) places(inv inventory.Host, snap *snapshot.Snapshot) []place {
-	at := snap.CollectedAt.Time
-	if at.After(m.Now) {
-		at = m.Now // a clock that is ahead
+func (m *merger) places(h *Host, inv inventory.Host, snap *snapshot.Snapshot) []place {
+	var lostNow time.Time // since when a GPU is lost that was not before
+	if snap.GPUsComplete {
+		lostNow = earliest(snap.CollectedAt.Time, m.Now) // a clock may be ahead
 	}
-	known := m.known[inv.Name]
+	known := m.facts(h.Name).known
 	rows, taken := pair(snap.GPUs, known)
 	nameByIndex(rows, snap.RepeatedUUIDs())
 	var kept, lost []place
@@ -104,10 +114,7 @@ func (m *merger) places(inv inventory.Host, snap *snapshot.Snapshot) []place {
 		if taken[i] {
 			continue
 		}
-		p := place{gpu: k.Card.gpu(), known: k, lost: k.Lost}
-		if p.lost.IsZero() && snap.GPUsComplete {
-			p.lost = at
-		}
+		p := place{gpu: k.Card.gpu(), known: k, lost: cmp.Or(k.Lost, lostNow)}
 		switch {
 		case !p.missing():
 			kept = append(kept, p)
@@ -125,14 +132,13 @@ func (m *merger) places(inv inventory.Host, snap *snapshot.Snapshot) []place {
 	lost = newest(lost, room)
 	rows = append(rows, lost...)
 	for len(rows) < min(inv.ExpectedGPUs, snapshot.MaxGPUs) {
-		p := place{gpu: snapshot.GPU{Index: -1, Health: snapshot.HealthUnknown}}
-		if snap.GPUsComplete {
-			p.lost = at
-		}
-		rows = append(rows, p)
+		rows = append(rows, place{gpu: snapshot.GPU{Index: -1, Health: snapshot.HealthUnknown}, lost: lostNow})
 	}
 	number(rows)
 	slices.SortStableFunc(rows, func(x, y place) int { return cmp.Compare(x.gpu.Index, y.gpu.Index) })
+	for i := range rows {
+		rows[i].host = h
+	}
 	return rows
 }
 
@@ -178,11 +184,7 @@ func nameByIndex(rows []place, repeated map[string]bool) {
 	for i := range rows {
 		p := &rows[i]
 		p.gpu.MIGDevices = slices.Clone(p.gpu.MIGDevices)
-		uuids := []*string{&p.gpu.UUID}
-		for j := range p.gpu.MIGDevices {
-			uuids = append(uuids, &p.gpu.MIGDevices[j].UUID)
-		}
-		for _, uuid := range uuids {
+		for _, uuid := range p.uuids() {
 			if repeated[*uuid] {
 				p.repeated = append(p.repeated, *uuid)
 				*uuid = ""
@@ -220,23 +222,17 @@ func newest(rows []place, most int) []place {
 }
 
 // number gives each unlisted row its former index if that is not taken, else the first that is not.
+// The listed rows come first, and keep theirs.
 func number(rows []place) {
 	used := map[int]bool{}
-	for i := range rows {
-		if rows[i].listed {
-			used[rows[i].gpu.Index] = true
-		}
-	}
 	var others []*place
 	for i := range rows {
 		p := &rows[i]
-		switch {
-		case p.listed:
-		case p.gpu.Index >= 0 && !used[p.gpu.Index]:
-			used[p.gpu.Index] = true
-		default:
+		if !p.listed && (p.gpu.Index < 0 || used[p.gpu.Index]) {
 			others = append(others, p)
+			continue
 		}
+		used[p.gpu.Index] = true
 	}
 	next := 0
 	for _, p := range others {
@@ -265,26 +261,20 @@ func (c *Card) gpu() snapshot.GPU {
 func (m *merger) absent(h *Host, p *place) GPU {
 	g := GPU{GPU: p.gpu, ShortName: m.shortName(p.gpu.Name), Missing: p.missing()}
 	g.MIGDevices = nil
+	state, reason := Unknown, ReasonUnasked
 	if g.Missing {
 		g.Health = snapshot.HealthLost
+		state, reason = Lost, ReasonMissing
 	}
 	for i := range p.gpu.MIGDevices {
 		s := NewSlice(&g, &p.gpu.MIGDevices[i])
 		s.Missing = g.Missing
-		g.Slices = append(g.Slices, m.gone(h, s))
+		g.Slices = append(g.Slices, m.decided(h, s, state, reason))
 	}
 	if p.known != nil {
 		g.Last = p.known.Last
 	}
-	return m.gone(h, g)
-}
-
-// gone gives the row of a GPU or slice that the driver does not list its state.
-func (m *merger) gone(h *Host, g GPU) GPU {
-	if g.Missing {
-		return m.decided(h, g, Lost, ReasonMissing)
-	}
-	return m.decided(h, g, Unknown, ReasonUnasked)
+	return m.decided(h, g, state, reason)
 }
 
 // recall adds to a listed row what was last known, and returns what to remember of the row.
