@@ -170,12 +170,12 @@ func gpuNamedIn(line string, gpus []snapshot.GPU) *snapshot.GPU {
 		return nil
 	}
 	line = strings.TrimSpace(line)
-	id := normalBusID(busAddress().FindString(line))
+	id := snapshot.BusID(busAddress().FindString(line))
 	number := gpuNumber().FindStringSubmatch(line)
 	for i := range gpus {
 		g := &gpus[i]
 		switch {
-		case id != "" && normalBusID(g.PCIBusID) == id, g.UUID != "" && strings.Contains(line, g.UUID):
+		case id != "" && snapshot.BusID(g.PCIBusID) == id, g.UUID != "" && strings.Contains(line, g.UUID):
 			return g
 		case id == "" && number != nil && number[1] == strconv.Itoa(g.Index):
 			return g

@@ -25,7 +25,6 @@ var (
 	handleLine = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)unable to (?:determine|detect) the device handle for gpu\s*(?:(\d{1,3})\s*:\s*)?([0-9a-f]{1,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-9a-f])\s*:\s*(.*)$`)
 	})
-	noDevices  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^no devices were found`) })
 	busAddress = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]`)
 	})
@@ -41,7 +40,7 @@ func (p *parser) result() Reading {
 	rest := p.handleLines(notes)
 	slots := p.slots()
 	r := Reading{Driver: p.driver, CUDA: p.cuda, Notes: strings.Join(rest, "\n")}
-	none := p.closed && p.attached == "0" || p.in == nil && slices.ContainsFunc(rest, noDevices().MatchString)
+	none := p.closed && p.attached == "0" || p.in == nil && slices.ContainsFunc(rest, noDevices)
 	if len(slots) > 0 || none {
 		r.GPUs, r.Processes = []snapshot.GPU{}, []snapshot.Process{}
 	}
@@ -68,6 +67,11 @@ func (p *parser) result() Reading {
 	return r
 }
 
+// noDevices reports whether a line says that the driver finds no GPU.
+func noDevices(line string) bool {
+	return strings.HasPrefix(strings.ToLower(line), "no devices were found")
+}
+
 // version returns "" for what some drivers write in place of a version.
 func version(s string) string {
 	if snapshot.Fits("version", s) {
@@ -89,7 +93,7 @@ func (p *parser) handleLines(notes []string) []string {
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			h.index = n
 		}
-		same := func(other handle) bool { return normalBusID(other.busID) == normalBusID(h.busID) }
+		same := func(other handle) bool { return snapshot.BusID(other.busID) == snapshot.BusID(h.busID) }
 		if !slices.ContainsFunc(p.handles, same) && len(p.handles) < snapshot.MaxGPUs {
 			p.handles = append(p.handles, h)
 		}
@@ -99,7 +103,7 @@ func (p *parser) handleLines(notes []string) []string {
 
 // busID returns the address of a GPU in one spelling.
 func (b *gpuElement) busID() string {
-	return normalBusID(cmp.Or(b.id, b.leaves["pci/pci_bus_id"]))
+	return snapshot.BusID(cmp.Or(b.id, b.leaves["pci/pci_bus_id"]))
 }
 
 // slots merges the GPUs that have an element with those that have only an error line, so
@@ -278,7 +282,7 @@ func (p *parser) dropForged() (genuine bool) {
 	if tooMany() {
 		seen := map[string]bool{}
 		p.elements = slices.DeleteFunc(kept, func(b *gpuElement) bool {
-			id := normalBusID(b.id)
+			id := snapshot.BusID(b.id)
 			twice := seen[id]
 			seen[id] = true
 			return twice
@@ -298,7 +302,7 @@ func (p *parser) warning(line string, gpus []snapshot.GPU) {
 	var gpu *int
 	if id := busAddress().FindString(line); id != "" {
 		for i := range gpus {
-			if normalBusID(gpus[i].PCIBusID) == normalBusID(id) {
+			if snapshot.BusID(gpus[i].PCIBusID) == snapshot.BusID(id) {
 				gpu = &gpus[i].Index
 			}
 		}

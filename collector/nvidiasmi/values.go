@@ -97,20 +97,6 @@ func mebibytes(v float64, unit string) (float64, bool) {
 	return 0, false
 }
 
-// normalBusID returns one spelling of a PCI address: old drivers write 4 digits for the
-// domain and newer ones 8, in upper or lower case.
-func normalBusID(s string) string {
-	s = strings.ToLower(strings.TrimSpace(s))
-	domain, rest, ok := strings.Cut(s, ":")
-	if !ok {
-		return s
-	}
-	for len(domain) < 8 {
-		domain = "0" + domain
-	}
-	return domain + ":" + rest
-}
-
 // BaseName returns the base name of the program in a process_name, which is the path of
 // the program with some drivers and the whole command line with others. Only the first
 // word is used, because arguments may be secret. A name that contains XML is refused.

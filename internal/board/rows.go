@@ -193,11 +193,7 @@ func nameByIndex(rows []place, repeated map[string]bool) {
 	}
 }
 
-// sameBus compares bus addresses, of which some drivers write the domain in four digits and others in eight.
-func sameBus(x, y string) bool {
-	plain := func(s string) string { return strings.TrimLeft(strings.ToLower(s), "0") }
-	return x != "" && y != "" && plain(x) == plain(y)
-}
+func sameBus(x, y string) bool { return x != "" && snapshot.BusID(x) == snapshot.BusID(y) }
 
 // replaced reports whether another card was put in the place of one that is
 // gone: the driver lists as many as there were when it was last seen, and one

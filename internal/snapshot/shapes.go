@@ -34,6 +34,17 @@ var shapes = sync.OnceValue(func() map[string]*regexp.Regexp {
 // Fits reports whether a text of a node looks like what it is, by the name of the shape.
 func Fits(shape, s string) bool { return shapes()[shape].MatchString(s) }
 
+// BusID is one spelling of a PCI address: some drivers write the domain in four digits and others in
+// eight, in upper or lower case.
+func BusID(address string) string {
+	address = strings.ToLower(strings.TrimSpace(address))
+	domain, _, found := strings.Cut(address, ":")
+	if !found || len(domain) >= 8 {
+		return address
+	}
+	return strings.Repeat("0", 8-len(domain)) + address
+}
+
 // shape makes a text unknown that does not look like what it is, and reports the first of each kind.
 func (v *validator) shape(s *string, kind string) bool {
 	if *s == "" || Fits(kind, *s) {
