@@ -81,7 +81,6 @@ func New(opts Options) *Collector {
 	opts.NvidiaSMI = cmp.Or(opts.NvidiaSMI, "nvidia-smi")
 	opts.PS = cmp.Or(opts.PS, "ps")
 	opts.ProcRoot = cmp.Or(opts.ProcRoot, "/proc")
-	opts.EtcRoot = cmp.Or(opts.EtcRoot, "/etc")
 	opts.Kmsg = cmp.Or(opts.Kmsg, "/dev/kmsg")
 	opts.SMIBudget = cmp.Or(opts.SMIBudget, DefaultSMIBudget)
 	opts.PSBudget = cmp.Or(opts.PSBudget, DefaultPSBudget)
@@ -130,8 +129,8 @@ func shareNodeMemory(s *snapshot.Snapshot) {
 		if !g.MemoryShared || g.Health == snapshot.HealthLost || g.MemoryTotal != nil || g.MemoryUsed != nil || n.MemoryTotal == nil || n.MemoryUsed == nil {
 			continue
 		}
-		total, used := *n.MemoryTotal, *n.MemoryUsed
-		g.MemoryTotal, g.MemoryUsed, g.MemoryFree = new(total), new(used), new(total-used)
+		g.MemoryTotal, g.MemoryUsed = new(*n.MemoryTotal), new(*n.MemoryUsed)
+		g.MemoryFree = new(*n.MemoryTotal - *n.MemoryUsed)
 	}
 }
 
@@ -154,6 +153,12 @@ func limitProblems(all []snapshot.Problem) []snapshot.Problem {
 		kept = append(kept[:snapshot.MaxErrors-1], snapshot.Problem{Code: "host:limit", Message: fmt.Sprintf("+%d more problems", more)})
 	}
 	return kept
+}
+
+// report adds a problem to a snapshot.
+func report(s *snapshot.Snapshot, code, format string, args ...any) {
+	message := snapshot.Text(fmt.Sprintf(format, args...), snapshot.MaxTextBytes)
+	s.Errors = append(s.Errors, snapshot.Problem{Code: code, Message: message})
 }
 
 func (c *Collector) startHost() chan hostinfo.Info {
@@ -180,8 +185,7 @@ func (c *Collector) finishHost(ctx context.Context, s *snapshot.Snapshot, about 
 		s.Errors = append(s.Errors, info.Problems...)
 	case <-timer.C:
 		c.waiting = about
-		s.Errors = append(s.Errors, snapshot.Problem{Code: "host:timeout",
-			Message: fmt.Sprintf("the node's own state could not be read within %s: does one of its disks hang?", hostBudget)})
+		report(s, "host:timeout", "the node's own state could not be read within %s: does one of its disks hang?", hostBudget)
 	case <-ctx.Done():
 		c.waiting = about
 	}
@@ -189,22 +193,20 @@ func (c *Collector) finishHost(ctx context.Context, s *snapshot.Snapshot, about 
 
 // gpus runs nvidia-smi and adds its output to the snapshot.
 func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
-	add := func(p ...snapshot.Problem) { s.Errors = append(s.Errors, p...) }
 	if h := c.stillHung(); h != nil {
-		add(snapshot.Problem{Code: "gpu:hung", Message: fmt.Sprintf(
-			"nvidia-smi (pid %d) has hung since %s and cannot be ended; another one is not started before it is gone. The driver is stuck: see `dmesg`, and reboot the node",
-			h.PID, h.Since)})
+		report(s, "gpu:hung", "nvidia-smi (pid %d) has hung since %s and cannot be ended; "+
+			"another one is not started before it is gone. The driver is stuck: see `dmesg`, and reboot the node", h.PID, h.Since)
 		return
 	}
 	program, err := resolve(c.opts.NvidiaSMI)
 	if err != nil {
-		add(missing("smi:missing", "nvidia-smi", err, "install the NVIDIA driver, or name the program with --nvidia-smi"))
+		report(s, "smi:missing", "nvidia-smi cannot be started: %v: install the NVIDIA driver, or name the program with --nvidia-smi", err)
 		return
 	}
 	r := execute(ctx, program, nvidiasmi.Args(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes+1)
 	if r.err != nil {
 		if ctx.Err() == nil {
-			add(missing("smi:missing", "nvidia-smi", r.err, "see --nvidia-smi"))
+			report(s, "smi:missing", "nvidia-smi cannot be started: %v: see --nvidia-smi", r.err)
 		}
 		c.noteHung(s, r)
 		return
@@ -214,8 +216,8 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	s.GPUsComplete = reading.Complete && !r.cut && !r.timedOut && r.hung == 0
 	s.DriverVersion, s.CUDAVersion = reading.Driver, reading.CUDA
 	s.GPUs, s.Processes = reading.GPUs, reading.Processes
-	add(explain(r, reading, c.opts.SMIBudget)...)
-	add(reading.Problems...)
+	c.explain(s, r, reading)
+	s.Errors = append(s.Errors, reading.Problems...)
 	c.noteHung(s, r)
 	if r.hung == 0 && !r.timedOut {
 		c.labelMIG(ctx, program, s)
@@ -225,38 +227,29 @@ func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	}
 }
 
-// explain returns why nvidia-smi failed.
-func explain(r run, reading nvidiasmi.Reading, budget time.Duration) []snapshot.Problem {
-	text := reading.Notes
+// explain reports why nvidia-smi failed.
+func (c *Collector) explain(s *snapshot.Snapshot, r run, reading nvidiasmi.Reading) {
 	switch {
 	case r.hung != 0:
-		return nil // noteHung says so
+		return // noteHung says so
 	case r.timedOut:
-		return []snapshot.Problem{{Code: "smi:timeout", Message: fmt.Sprintf(
-			"nvidia-smi did not answer within %s and was ended: enable persistence mode (`nvidia-smi -pm 1`), and see `dmesg`", budget)}}
+		report(s, "smi:timeout", "nvidia-smi did not answer within %s and was ended: "+
+			"enable persistence mode (`nvidia-smi -pm 1`), and see `dmesg`", c.opts.SMIBudget)
+		return
 	case r.exit != 0 || len(reading.GPUs) == 0:
-		if p, ok := nvidiasmi.Explain(r.exit, text); ok {
-			return []snapshot.Problem{p}
+		if p, ok := nvidiasmi.Explain(r.exit, reading.Notes); ok {
+			s.Errors = append(s.Errors, p)
+			return
 		}
 	}
-	if reading.GPUs != nil {
-		return nil
+	said := func(p snapshot.Problem) bool { return p.Code == "smi:truncated" || p.Code == "smi:no-gpus" }
+	switch {
+	case reading.GPUs != nil:
+	case len(bytes.TrimSpace(r.stdout)) == 0:
+		report(s, "smi:empty", "nvidia-smi wrote nothing")
+	case !slices.ContainsFunc(reading.Problems, said):
+		report(s, "smi:parse", "nvidia-smi did not write XML: %s", reading.Notes)
 	}
-	if len(bytes.TrimSpace(r.stdout)) == 0 {
-		return []snapshot.Problem{{Code: "smi:empty", Message: "nvidia-smi wrote nothing"}}
-	}
-	for _, p := range reading.Problems {
-		if p.Code == "smi:truncated" || p.Code == "smi:no-gpus" {
-			return nil
-		}
-	}
-	return []snapshot.Problem{{Code: "smi:parse", Message: snapshot.Text(
-		"nvidia-smi did not write XML: "+text, snapshot.MaxTextBytes)}}
-}
-
-func missing(code, name string, err error, hint string) snapshot.Problem {
-	return snapshot.Problem{Code: code, Message: snapshot.Text(
-		fmt.Sprintf("%s cannot be started: %v: %s", name, err, hint), snapshot.MaxTextBytes)}
 }
 
 // noteHung records an nvidia-smi that could not be killed.
@@ -267,29 +260,24 @@ func (c *Collector) noteHung(s *snapshot.Snapshot, r run) {
 	_, started, _ := ProcStat(c.opts.ProcRoot, r.hung)
 	h := hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.ProcRoot), Since: c.opts.Now().UTC().Format(time.RFC3339)}
 	c.stuck = &h
-	message := fmt.Sprintf("nvidia-smi (pid %d) did not answer within %s and cannot be ended: the driver is stuck; see `dmesg`, and reboot the node", r.hung, c.opts.SMIBudget)
+	unnoted := ""
 	if err := writeHung(c.opts.StateFile, h); err != nil {
-		message += " (" + err.Error() + ")"
+		unnoted = " (" + err.Error() + ")"
 	}
-	s.Errors = append(s.Errors, snapshot.Problem{Code: "gpu:hung", Message: snapshot.Text(message, snapshot.MaxTextBytes)})
+	report(s, "gpu:hung", "nvidia-smi (pid %d) did not answer within %s and cannot be ended: the driver is stuck; "+
+		"see `dmesg`, and reboot the node%s", r.hung, c.opts.SMIBudget, unnoted)
 }
 
 // stillHung returns the program that hangs, if it still exists.
 func (c *Collector) stillHung() *hungProcess {
-	h := c.stuck
-	if h == nil {
-		h = readHung(c.opts.StateFile)
+	if c.stuck == nil {
+		c.stuck = readHung(c.opts.StateFile)
 	}
-	if h == nil {
-		return nil
+	if c.stuck != nil && !c.stuck.alive(c.opts.ProcRoot) {
+		c.stuck = nil
+		_ = os.Remove(c.opts.StateFile)
 	}
-	if h.alive(c.opts.ProcRoot, bootID(c.opts.ProcRoot)) {
-		c.stuck = h
-		return h
-	}
-	c.stuck = nil
-	_ = os.Remove(c.opts.StateFile)
-	return nil
+	return c.stuck
 }
 
 // labelMIG adds the UUIDs and profiles of MIG devices, which are not in the XML. It runs
@@ -299,17 +287,17 @@ func (c *Collector) labelMIG(ctx context.Context, program string, s *snapshot.Sn
 		return
 	}
 	key := layout(s.GPUs)
-	if key != c.migKey || !nvidiasmi.Label(s.GPUs, c.mig) {
-		r := execute(ctx, program, nvidiasmi.ListArgs(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes)
-		list := nvidiasmi.ParseList(r.stdout)
-		c.noteHung(s, r)
-		if nvidiasmi.Label(s.GPUs, list) {
-			c.mig, c.migKey = list, key
-			return
-		}
-		s.Errors = append(s.Errors, snapshot.Problem{Code: "smi:mig-list", Message: snapshot.Text(fmt.Sprintf(
-			"`nvidia-smi -L` (exit status %d) does not name every MIG device; their UUIDs are not known", r.exit), snapshot.MaxTextBytes)})
+	if key == c.migKey && nvidiasmi.Label(s.GPUs, c.mig) {
+		return
 	}
+	r := execute(ctx, program, nvidiasmi.ListArgs(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes)
+	list := nvidiasmi.ParseList(r.stdout)
+	c.noteHung(s, r)
+	if nvidiasmi.Label(s.GPUs, list) {
+		c.mig, c.migKey = list, key
+		return
+	}
+	report(s, "smi:mig-list", "`nvidia-smi -L` (exit status %d) does not name every MIG device; their UUIDs are not known", r.exit)
 }
 
 // layout returns what differs between two layouts of MIG devices.
@@ -326,64 +314,64 @@ func layout(gpus []snapshot.GPU) string {
 
 // addOwners runs ps and adds its output to the processes of the snapshot.
 func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStarted time.Time) {
-	add := func(p ...snapshot.Problem) { s.Errors = append(s.Errors, p...) }
 	program, err := resolve(c.opts.PS)
 	if err != nil {
-		add(missing("ps:missing", "ps", err, "install procps, or name the program with --ps"))
+		report(s, "ps:missing", "ps cannot be started: %v: install procps, or name the program with --ps", err)
 		return
 	}
-	psStarted := c.opts.Now()
-	up, _ := bootClock()
+	var psStarted time.Time
+	var up time.Duration
 	var table []ps.Process
 	var problems []snapshot.Problem
 	var r run
+	list := func(args []string) {
+		psStarted = c.opts.Now()
+		up, _ = bootClock()
+		r = execute(ctx, program, args, environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
+		table, problems = ps.Parse(r.stdout)
+	}
 	// If all processes are alive, listing just these is enough. To find the children of
 	// a process that is gone, the whole table is needed.
 	if pids := pidsOf(s.Processes); !c.wholeTable && !c.noQuick && len(pids) <= maxQuickPIDs {
-		r = execute(ctx, program, ps.ArgsOf(pids), environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
-		table, problems = ps.Parse(r.stdout)
+		list(ps.ArgsOf(pids))
 		c.noQuick = r.exit != 0 && len(r.stderr) > 0
 	}
 	if r.err == nil && !r.timedOut && !(r.exit == 0 && len(problems) == 0 && allAlive(s.Processes, table)) {
-		psStarted = c.opts.Now()
-		up, _ = bootClock()
-		r = execute(ctx, program, ps.Args(), environment(ps.Env()...), c.opts.PSBudget, ps.MaxOutputBytes+1)
-		table, problems = ps.Parse(r.stdout)
+		list(ps.Args())
 		c.wholeTable = !allAlive(s.Processes, table)
 	}
 	switch {
 	case r.err != nil && ctx.Err() != nil:
 		return
 	case r.err != nil:
-		add(missing("ps:missing", "ps", r.err, "see --ps"))
+		report(s, "ps:missing", "ps cannot be started: %v: see --ps", r.err)
 		return
 	case r.timedOut:
-		add(snapshot.Problem{Code: "ps:timeout", Message: fmt.Sprintf(
-			"ps did not answer within %s and was ended; who owns the processes is not known", c.opts.PSBudget)})
+		report(s, "ps:timeout", "ps did not answer within %s and was ended; who owns the processes is not known", c.opts.PSBudget)
 		return
 	}
-	add(problems...)
+	s.Errors = append(s.Errors, problems...)
 	if len(table) == 0 || r.exit != 0 {
 		line, _, _ := bytes.Cut(bytes.TrimSpace(r.stderr), []byte{'\n'})
-		add(snapshot.Problem{Code: "ps:failed", Message: snapshot.Text(fmt.Sprintf(
-			"ps failed (exit status %d); who owns the processes is not known: %s", r.exit, line), snapshot.MaxTextBytes)})
+		report(s, "ps:failed", "ps failed (exit status %d); who owns the processes is not known: %s", r.exit, line)
 		return
 	}
-	there, hidden := exists, snapshot.Problem{Code: "ps:hidden",
-		Message: "ps does not show %d processes that exist: /proc is mounted with hidepid; put this account into the group of its gid= option"}
-	if inContainer(c.opts.ProcRoot) {
+	there, contained := exists, inContainer(c.opts.ProcRoot)
+	if contained {
 		// The pids are those of the host; here they are unused or belong to others.
 		there = func(int) bool { return true }
-		hidden = snapshot.Problem{Code: "ps:namespace",
-			Message: "ps does not show %d processes that nvidia-smi lists: this collector runs in a container; give it the host's pids (docker run --pid=host)"}
 	}
 	unseen := attribution{
 		table: table, partial: len(problems) > 0, smiStarted: smiStarted, psStarted: psStarted,
 		exists: there, began: c.began(c.opts.Now()), known: c.known,
 	}.apply(s.Processes)
-	if unseen > 0 {
-		hidden.Message = fmt.Sprintf(hidden.Message, unseen)
-		add(hidden)
+	switch {
+	case unseen > 0 && contained:
+		report(s, "ps:namespace", "ps does not show %d processes that nvidia-smi lists: "+
+			"this collector runs in a container; give it the host's pids (docker run --pid=host)", unseen)
+	case unseen > 0:
+		report(s, "ps:hidden", "ps does not show %d processes that exist: "+
+			"/proc is mounted with hidepid; put this account into the group of its gid= option", unseen)
 	}
 	programs(c.opts.ProcRoot, s.Processes, up)
 	containers(c.opts.ProcRoot, s.Processes)

@@ -52,8 +52,9 @@ func writeHung(file string, h hungProcess) error {
 }
 
 // alive reports whether this process still exists.
-func (h hungProcess) alive(procRoot, bootID string) bool {
-	if h.BootID != "" && bootID != "" && h.BootID != bootID {
+func (h hungProcess) alive(procRoot string) bool {
+	boot := bootID(procRoot)
+	if h.BootID != "" && boot != "" && h.BootID != boot {
 		return false
 	}
 	state, started, ok := ProcStat(procRoot, h.PID)

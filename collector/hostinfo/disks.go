@@ -67,24 +67,10 @@ func hidden(point string) bool {
 		slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(point, prefix) })
 }
 
-// octal decodes the kernel's escapes of blanks and backslashes in paths, such as \040.
+// octal decodes the characters that the kernel escapes in paths.
 func octal(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) && digit(s[i+1]) && digit(s[i+2]) && digit(s[i+3]) {
-			b.WriteByte((s[i+1]-'0')<<6 | (s[i+2]-'0')<<3 | (s[i+3] - '0'))
-			i += 3
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	return strings.NewReplacer(`\011`, "\t", `\012`, "\n", `\040`, " ", `\043`, "#", `\134`, `\`).Replace(s)
 }
-
-func digit(c byte) bool { return c >= '0' && c <= '7' }
 
 func (r *reader) disks(mounts []mount) {
 	more, failed, first := 0, 0, ""

@@ -150,15 +150,7 @@ func (b *gpuElement) processLeaf(rest, text []byte) {
 		}
 		return
 	}
-	if b.inProc && wantedOfProcess(name) {
+	if b.inProc {
 		b.procs[len(b.procs)-1][string(name)] = unescape(text)
 	}
-}
-
-func wantedOfProcess(leaf []byte) bool {
-	switch string(leaf) {
-	case "pid", "type", "process_name", "used_memory", "gpu_instance_id", "compute_instance_id":
-		return true
-	}
-	return false
 }

@@ -78,7 +78,8 @@ type frame struct {
 	name    []byte
 	content int // offset of its content
 	parent  bool
-	path    int // length of the path before it
+	// before and after are the lengths of the path without it and with it.
+	before, after int
 }
 
 type parser struct {
@@ -202,7 +203,7 @@ func (p *parser) open(t token) {
 		p.path = append(p.path, t.name...)
 		p.cur.begin(p.path)
 	}
-	p.stack = append(p.stack, frame{name: t.name, content: p.scan.pos, path: before})
+	p.stack = append(p.stack, frame{name: t.name, content: p.scan.pos, before: before, after: len(p.path)})
 }
 
 func (p *parser) openGPU(t token) {
@@ -319,20 +320,12 @@ func (p *parser) close(t token) {
 	case string(f.name) == "gpu":
 		p.endGPU()
 	default:
-		p.path = p.path[:pathEnd(f, len(f.name))]
+		p.path = p.path[:f.after]
 		if !f.parent {
 			p.cur.leaf(p.path, p.text(f, t))
 		}
-		p.path = p.path[:f.path]
+		p.path = p.path[:f.before]
 	}
-}
-
-// pathEnd returns the length of the path up to and including an element.
-func pathEnd(f frame, name int) int {
-	if f.path == 0 {
-		return name
-	}
-	return f.path + 1 + name
 }
 
 func (p *parser) text(f frame, t token) []byte {
