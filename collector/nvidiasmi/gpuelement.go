@@ -22,7 +22,7 @@ type gpuElement struct {
 	damaged    bool   // the XML of this GPU is malformed
 	unreliable bool   // its readings may be those of another GPU
 	forged     bool   // the name of a process contains XML
-	childHash  uint64 // hash of the names of its children before the processes
+	children   []byte // names of its children before the processes
 	// lost and fault are texts of the driver, from any leaf.
 	lost, fault string
 }
@@ -58,16 +58,12 @@ func wanted(path []byte) bool {
 		bytes.HasPrefix(path, []byte("ecc_errors/volatile/")) || bytes.HasPrefix(path, []byte("ecc_errors/aggregate/"))
 }
 
-// child adds the name of a child element to the hash. All GPUs of a document have the
-// same hash, because one driver wrote them.
+// child notes the name of a child element. All GPUs of a document have the same
+// children, because one driver wrote them.
 func (b *gpuElement) child(name []byte) {
-	if b.listed {
-		return
+	if !b.listed {
+		b.children = append(append(b.children, name...), ' ')
 	}
-	for _, c := range name {
-		b.childHash = (b.childHash ^ uint64(c)) * 1099511628211 // as FNV does
-	}
-	b.childHash = (b.childHash ^ ' ') * 1099511628211
 }
 
 // begin is called at the start of an element.

@@ -138,12 +138,13 @@ var (
 // the bus: the one that the text beside the XML names, or, without a name, any of them.
 // Other statuses are problems, see [Explain].
 func (r *Reading) End(exit int) {
-	answered := exit == 0 || exit == 6 && len(r.GPUs) == 0
 	switch exit {
-	case 8, 10, 14, 15: // power cables, an interrupt, an infoROM, one that fell off the bus
-		answered = true
+	case 0, 8, 10, 14, 15: // power cables, an interrupt, an infoROM, one that fell off the bus
+	case 6:
+		r.Complete = r.Complete && len(r.GPUs) == 0
+	default:
+		r.Complete = false
 	}
-	r.Complete = r.Complete && answered
 	if exit != 15 {
 		return
 	}

@@ -1,6 +1,7 @@
 package nvidiasmi
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"regexp"
@@ -254,7 +255,7 @@ func (p *parser) count() (attached int, ok bool) {
 // A name can add GPUs and cannot remove any, because every <gpu> tag is found whatever
 // precedes it. So the GPUs up to the first one with a process are genuine. If there are
 // more GPUs than are attached, those whose child elements differ from the first one's
-// are removed. If there are still too many, they cannot be hasList apart: each bus address
+// are removed. If there are still too many, they cannot be told apart: each bus address
 // is shown once, without readings.
 func (p *parser) dropForged() (genuine bool) {
 	attached, counted := p.count()
@@ -270,7 +271,7 @@ func (p *parser) dropForged() (genuine bool) {
 	}
 	var kept []*gpuElement
 	for i, b := range p.elements {
-		foreign := i >= sure && b.childHash != p.elements[0].childHash && !p.elements[0].unreliable
+		foreign := i >= sure && !bytes.Equal(b.children, p.elements[0].children) && !p.elements[0].unreliable
 		if foreign && (tooMany() || !counted && attempt) {
 			kept[len(kept)-1].forged = true // its process has the forged name
 			continue

@@ -211,8 +211,7 @@ func (m *masker) bookingAt(b *Booking) *Booking {
 	if b == nil {
 		return nil
 	}
-	masked := m.booking(*b)
-	return &masked
+	return new(m.booking(*b))
 }
 
 func (m *masker) bookings(list []Booking) []Booking {

@@ -30,8 +30,8 @@ func Merge(in Input) (*Board, Marks) {
 	for i, inv := range in.Hosts {
 		m.rows(&hosts[i], inv)
 	}
-	m.countOnce(hosts, newest)
 	for i := range hosts {
+		hosts[i].countOnce(newest)
 		m.remember(&hosts[i])
 	}
 	m.keepCards()

@@ -70,29 +70,27 @@ func (m *merger) shareBookings(newest map[string]*place) {
 	}
 }
 
-// countOnce leaves each card to the host at which it counts.
-func (m *merger) countOnce(hosts []Host, newest map[string]*place) {
-	said := map[[2]*Host]bool{}
-	for i := range hosts {
-		h, whole := &hosts[i], &GPU{}
-		for g := range h.Rows() {
-			at := newest[g.UUID]
-			if g.Slice == nil {
-				whole = g
-			} else if of := newest[g.Slice.GPUUUID]; of != nil && len(of.gpu.MIGDevices) == 0 {
-				at = of // which has all of the card
-			}
-			if len(g.Slices) > 0 || at == nil || at.host == h {
-				continue
-			}
-			whole.leave("")
-			g.leave(at.host.Name)
-			if pair := [2]*Host{h, at.host}; !said[pair] {
-				said[pair] = true
-				h.problem("gpu:elsewhere", "GPU "+g.Label()+", and each other one whose row says so, is counted at "+
-					at.host.Name+", where the same UUID was listed last")
-				at.host.problem("gpu:elsewhere", "GPUs with the same UUIDs are also listed by "+h.Name+", and counted here")
-			}
+// countOnce leaves each card of a host to the one at which it counts.
+func (h *Host) countOnce(newest map[string]*place) {
+	said := map[*Host]bool{}
+	whole := &GPU{}
+	for g := range h.Rows() {
+		at := newest[g.UUID]
+		if g.Slice == nil {
+			whole = g
+		} else if of := newest[g.Slice.GPUUUID]; of != nil && len(of.gpu.MIGDevices) == 0 {
+			at = of // which has all of the card
+		}
+		if len(g.Slices) > 0 || at == nil || at.host == h {
+			continue
+		}
+		whole.leave("")
+		g.leave(at.host.Name)
+		if !said[at.host] {
+			said[at.host] = true
+			h.problem("gpu:elsewhere", "GPU "+g.Label()+", and each other one whose row says so, is counted at "+
+				at.host.Name+", where the same UUID was listed last")
+			at.host.problem("gpu:elsewhere", "GPUs with the same UUIDs are also listed by "+h.Name+", and counted here")
 		}
 	}
 }

@@ -239,8 +239,7 @@ func (d *diff) noShows() {
 			}
 			is.NoShow = true
 			d.next.Bookings[g.Booking.ID] = is
-			index := g.Index
-			d.emit(Event{Kind: BookingNoShow, Host: h.Name, GPU: &index, Booking: g.Booking.ID, Users: []string{g.Booking.Name},
+			d.emit(Event{Kind: BookingNoShow, Host: h.Name, GPU: new(g.Index), Booking: g.Booking.ID, Users: []string{g.Booking.Name},
 				Summary: name(h, g) + " is booked by " + g.Booking.Name + " and not in use"}, g.Booking.From)
 		}
 	}

@@ -85,13 +85,12 @@ func (d *diff) gpus(h *board.Host) {
 
 // gpu compares one GPU of a host that has sent a snapshot.
 func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMemory {
-	index := g.Index
-	is := GPUMemory{Index: index, State: g.State, Since: h.SnapshotAt, UsedSince: was.UsedSince, Users: was.Users}
+	is := GPUMemory{Index: g.Index, State: g.State, Since: h.SnapshotAt, UsedSince: was.UsedSince, Users: was.Users}
 	if known && was.State == g.State {
 		is.Since = was.Since
 	}
 	say := func(kind Kind, cause time.Time, users []string, summary string) {
-		d.emit(Event{Kind: kind, Host: h.Name, GPU: &index, UUID: g.UUID, At: h.SnapshotAt, Users: users,
+		d.emit(Event{Kind: kind, Host: h.Name, GPU: new(g.Index), UUID: g.UUID, At: h.SnapshotAt, Users: users,
 			Summary: name(h, g) + " " + summary}, cause)
 	}
 	lost := known && was.State == board.Lost
@@ -101,7 +100,7 @@ func (d *diff) gpu(h *board.Host, g *board.GPU, was GPUMemory, known bool) GPUMe
 		switch {
 		case g.Missing:
 			why = "the driver does not list it any more"
-			if was.Index != index {
+			if was.Index != g.Index {
 				why += " (it was number " + strconv.Itoa(was.Index) + ")"
 			}
 		case why == "":
