@@ -194,13 +194,14 @@ func (c *Collector) finishHost(ctx context.Context, s *snapshot.Snapshot, about 
 // gpus runs nvidia-smi and adds its output to the snapshot.
 func (c *Collector) gpus(ctx context.Context, s *snapshot.Snapshot) {
 	if h := c.stillHung(); h != nil {
-		report(s, "gpu:hung", "nvidia-smi (pid %d) has hung since %s and cannot be ended; "+
-			"another one is not started before it is gone. The driver is stuck: see `dmesg`, and reboot the node", h.PID, h.Since)
+		report(s, "gpu:hung", "nvidia-smi (pid %d) has hung since %s and cannot be ended; another one is not started "+
+			"before it is gone. The driver is stuck: see `dmesg`, and reboot the node", h.PID, h.Since)
 		return
 	}
 	program, err := resolve(c.opts.NvidiaSMI)
 	if err != nil {
-		report(s, "smi:missing", "nvidia-smi cannot be started: %v: install the NVIDIA driver, or name the program with --nvidia-smi", err)
+		report(s, "smi:missing", "nvidia-smi cannot be started: %v: "+
+			"install the NVIDIA driver, or name the program with --nvidia-smi", err)
 		return
 	}
 	r := execute(ctx, program, nvidiasmi.Args(), environment("LC_ALL=C"), c.opts.SMIBudget, nvidiasmi.MaxOutputBytes+1)
@@ -297,7 +298,8 @@ func (c *Collector) labelMIG(ctx context.Context, program string, s *snapshot.Sn
 		c.mig, c.migKey = list, key
 		return
 	}
-	report(s, "smi:mig-list", "`nvidia-smi -L` (exit status %d) does not name every MIG device; their UUIDs are not known", r.exit)
+	report(s, "smi:mig-list", "`nvidia-smi -L` (exit status %d) does not name every MIG device; "+
+		"their UUIDs are not known", r.exit)
 }
 
 // layout returns what differs between two layouts of MIG devices.
@@ -347,7 +349,8 @@ func (c *Collector) addOwners(ctx context.Context, s *snapshot.Snapshot, smiStar
 		report(s, "ps:missing", "ps cannot be started: %v: see --ps", r.err)
 		return
 	case r.timedOut:
-		report(s, "ps:timeout", "ps did not answer within %s and was ended; who owns the processes is not known", c.opts.PSBudget)
+		report(s, "ps:timeout", "ps did not answer within %s and was ended; "+
+			"who owns the processes is not known", c.opts.PSBudget)
 		return
 	}
 	s.Errors = append(s.Errors, problems...)
