@@ -42,6 +42,19 @@ func (m Metric) fields() metricFields {
 	}[m]
 }
 
+// A cell is the sum of a metric in one step, and the seconds for which it is known.
+type cell struct{ sum, known float64 }
+
+// addTo adds what a row of a GPU has of the metric to the cells of the steps.
+func (m Metric) addTo(cells []cell, row *frameRow, parts []slotPart) {
+	f := m.fields()
+	for _, p := range parts {
+		c := &cells[p.step]
+		c.sum += row.at(f.sum, p.slot) * p.part
+		c.known += row.at(f.known, p.slot) * p.part
+	}
+}
+
 // HostMeans is several metrics of every GPU of a host between any instants
 // ([Steps]): by [Key].GPU, a list for each metric, with a mean for each step, and
 // NaN where too little is known ([enough]). Steps from a multiple of five minutes to
@@ -54,7 +67,6 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 	if s == nil || err != nil {
 		return out, 0, err
 	}
-	type cell struct{ sum, known float64 }
 	all := map[uint32][][]cell{} // by GPU and metric, a cell for each step
 	want := wanted{kindHost: 1 << hCover}
 	for _, m := range metrics {
@@ -84,12 +96,7 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 						all[row.id] = cells
 					}
 					for m, metric := range metrics {
-						f := metric.fields()
-						for _, p := range parts {
-							c := &cells[m][p.step]
-							c.sum += row.at(f.sum, p.slot) * p.part
-							c.known += row.at(f.known, p.slot) * p.part
-						}
+						metric.addTo(cells[m], row, parts)
 					}
 				}
 			}

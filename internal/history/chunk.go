@@ -154,7 +154,7 @@ func (c *chunkReader) heads(data []byte) []reading {
 		r.at, r.boot, r.seq = last.at+step+any(), last.boot+uint64(any()), last.seq+uint64(any())
 		if i > 0 {
 			step = r.at - last.at
-			if !before(&last, r) {
+			if inOrder(last, *r) >= 0 {
 				c.err = fmt.Errorf("%w: samples out of order", errBlob)
 			}
 		}

@@ -95,7 +95,7 @@ func FuzzChunk(f *testing.F) {
 			return
 		}
 		for i := range rs {
-			if i > 0 && !before(&rs[i-1], &rs[i]) {
+			if i > 0 && inOrder(rs[i-1], rs[i]) >= 0 {
 				t.Fatal("out of order")
 			}
 			for _, g := range rs[i].gpus {

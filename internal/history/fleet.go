@@ -112,7 +112,7 @@ type fleetSums struct {
 type hostSums struct {
 	host  *host
 	steps []stepSums
-	gpus  map[uint32][]heldSums
+	gpus  map[uint32][]cell // how long each was held
 	users map[uint32]*userSum
 }
 
@@ -121,9 +121,6 @@ type stepSums struct {
 	host [hFields]float64
 	gpus [gFields]float64
 }
-
-// heldSums are the seconds in which a GPU was held, and of which that is known.
-type heldSums struct{ held, known float64 }
 
 type userSum [uFields]float64
 
@@ -147,7 +144,7 @@ func plusAll(to, from []float64) {
 func (f *fleetSums) add(h *host, t table) {
 	sums := f.hosts[h]
 	if sums == nil {
-		sums = &hostSums{host: h, steps: make([]stepSums, len(f.bounds)-1), gpus: map[uint32][]heldSums{}, users: map[uint32]*userSum{}}
+		sums = &hostSums{host: h, steps: make([]stepSums, len(f.bounds)-1), gpus: map[uint32][]cell{}, users: map[uint32]*userSum{}}
 		f.hosts[h] = sums
 	}
 	parts := t.parts(f.bounds)
@@ -157,7 +154,10 @@ func (f *fleetSums) add(h *host, t table) {
 			if h.isSlice(r.id) {
 				continue
 			}
-			sums.addHeld(r, parts)
+			if sums.gpus[r.id] == nil {
+				sums.gpus[r.id] = make([]cell, len(sums.steps))
+			}
+			Held.addTo(sums.gpus[r.id], r, parts)
 		}
 		if r.kind == kindUser && sums.users[r.id] == nil {
 			sums.users[r.id] = &userSum{}
@@ -179,17 +179,6 @@ func (f *fleetSums) add(h *host, t table) {
 				}
 			}
 		}
-	}
-}
-
-func (s *hostSums) addHeld(r *frameRow, parts []slotPart) {
-	if s.gpus[r.id] == nil {
-		s.gpus[r.id] = make([]heldSums, len(s.steps))
-	}
-	for _, p := range parts {
-		c := &s.gpus[r.id][p.step]
-		c.held += r.at(gHeld, p.slot) * p.part
-		c.known += r.at(gProcKnown, p.slot) * p.part
 	}
 }
 
@@ -233,7 +222,7 @@ func (f *fleetSums) free(hosts []*hostSums, class func(Key) string) map[string][
 			}
 			for i, c := range h.gpus[id] {
 				if enough(c.known, f.bounds[i+1]-f.bounds[i]) {
-					plus(&out[name][i], 1-min(c.held/c.known, 1))
+					plus(&out[name][i], 1-min(c.sum/c.known, 1))
 				}
 			}
 		}

@@ -98,7 +98,7 @@ func (s *Store) flush(ctx context.Context, tx *sql.Tx, h *host) error {
 	}
 	h.flushed, h.firstRow, h.firstAt, h.urgent = s.epoch+1, 0, 0, false
 	h.marks.forgetBefore(h.lastAt - s.opts.Raw.Milliseconds() - 2*hourMS)
-	h.trim(keepInMemory)
+	h.trim()
 	_, err := tx.ExecContext(ctx, "update host set flushed=?, last_at=?, marks=? where id=?", h.flushed, h.lastAt, h.marks.encode(), h.id)
 	return err
 }

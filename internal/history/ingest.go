@@ -1,11 +1,12 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/binary"
 	"fmt"
-	"sort"
+	"slices"
 	"time"
 
 	"gpuboard/internal/snapshot"
@@ -173,7 +174,7 @@ func (s *Store) accept(ctx context.Context, tx *sql.Tx, now time.Time, row int64
 			continue
 		}
 		c.Accepted += len(fresh)
-		sort.Slice(fresh, func(i, j int) bool { return before(&fresh[i], &fresh[j]) })
+		slices.SortFunc(fresh, inOrder)
 		h.urgent = h.urgent || h.lastAt != 0 && fresh[0].at < h.lastAt-keepInMemory
 		for _, r := range fresh {
 			r.row = row
@@ -250,11 +251,8 @@ func (s *Store) due(now time.Time) []*host {
 			wait = append(wait, h)
 		}
 	}
-	sort.Slice(wait, func(i, j int) bool {
-		if wait[i].firstRow != wait[j].firstRow {
-			return wait[i].firstRow < wait[j].firstRow
-		}
-		return wait[i].id < wait[j].id
+	slices.SortFunc(wait, func(a, b *host) int {
+		return cmp.Or(cmp.Compare(a.firstRow, b.firstRow), cmp.Compare(a.id, b.id))
 	})
 	return append(at, wait[:min(len(wait), 8+len(s.hosts)/30)]...)
 }

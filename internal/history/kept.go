@@ -40,7 +40,7 @@ func (h *host) take(r reading) {
 	h.lastAt = max(h.lastAt, r.at)
 	h.reopen(r.at) // it may be late
 	i := len(h.recent)
-	for i > 0 && before(&r, &h.recent[i-1]) {
+	for i > 0 && inOrder(r, h.recent[i-1]) < 0 {
 		i--
 	}
 	h.recent = slices.Insert(h.recent, i, r)
@@ -166,9 +166,9 @@ func (h *host) unflushed() []reading {
 	return out
 }
 
-// trim forgets flushed readings older than keep ms before the newest.
-func (h *host) trim(keep int64) {
-	cut := h.lastAt - keep
+// trim forgets flushed readings that are older than what memory keeps, of those that are sealed: few others are so old.
+func (h *host) trim() {
+	cut := h.lastAt - keepInMemory
 	n := 0
 	for n < len(h.sealed) && h.sealed[n].last < cut && h.sealed[n].row <= h.flushed {
 		h.memFrom = max(h.memFrom, h.sealed[n].last+1)
@@ -176,16 +176,5 @@ func (h *host) trim(keep int64) {
 	}
 	if n > 0 {
 		h.sealed = append([]sealed(nil), h.sealed[n:]...)
-	}
-	if len(h.sealed) > 0 {
-		return
-	}
-	n = 0
-	for n < len(h.recent) && h.recent[n].at < cut && h.recent[n].row <= h.flushed {
-		h.memFrom = max(h.memFrom, h.recent[n].at+1)
-		n++
-	}
-	if n > 0 {
-		h.recent = append([]reading(nil), h.recent[n:]...)
 	}
 }

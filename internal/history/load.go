@@ -79,7 +79,7 @@ func (s *Store) read(ctx context.Context, q querier, epoch int64) error {
 		return fmt.Errorf("reading the journal: %w", err)
 	}
 	for _, h := range s.hosts {
-		h.trim(keepInMemory)
+		h.trim()
 		h.seal() // what had to be sorted in
 	}
 	s.loaded = true

@@ -53,17 +53,10 @@ const (
 	maxPower       = 1 << 20 // W
 )
 
-func before(a, b *reading) bool {
-	if a.at != b.at {
-		return a.at < b.at
-	}
-	if a.boot != b.boot {
-		return a.boot < b.boot
-	}
-	return a.seq < b.seq
+// inOrder compares two samples, which are the same at 0.
+func inOrder(a, b reading) int {
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.boot, b.boot), cmp.Compare(a.seq, b.seq))
 }
-
-func same(a, b *reading) bool { return a.at == b.at && a.boot == b.boot && a.seq == b.seq }
 
 func bootHash(boot string) uint64 {
 	h := fnv.New64a()
@@ -73,30 +66,9 @@ func bootHash(boot string) uint64 {
 
 // merge returns the union of two sorted lists; of a pair that is the same, a's.
 func merge(a, b []reading) []reading {
-	if len(a) == 0 {
-		return b
-	}
-	if len(b) == 0 {
-		return a
-	}
-	if before(&a[len(a)-1], &b[0]) {
-		return append(a[:len(a):len(a)], b...)
-	}
-	out := make([]reading, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		switch {
-		case same(&a[0], &b[0]):
-			out = append(out, a[0])
-			a, b = a[1:], b[1:]
-		case before(&a[0], &b[0]):
-			out = append(out, a[0])
-			a = a[1:]
-		default:
-			out = append(out, b[0])
-			b = b[1:]
-		}
-	}
-	return append(append(out, a...), b...)
+	all := slices.Concat(a, b)
+	slices.SortStableFunc(all, inOrder)
+	return slices.CompactFunc(all, func(x, y reading) bool { return inOrder(x, y) == 0 })
 }
 
 // between returns the part of a sorted list with from <= at < to.

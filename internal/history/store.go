@@ -107,24 +107,17 @@ func Open(ctx context.Context, path string, now time.Time, opts Options) (*Store
 		return nil, fmt.Errorf("opening history: %w", err)
 	}
 	s := &Store{path: path, opts: opts.withDefaults(), pack: pack}
-	err = s.connect(ctx, now)
+	err = s.connect(ctx, now, false)
 	if damaged(err) { // a read that failed looks like damage, too: look again
-		if s.db != nil {
-			s.db.Close() // it failed already
-			s.db = nil
-		}
-		err = s.connect(ctx, now)
+		err = s.connect(ctx, now, false)
 	}
 	if damaged(err) {
 		err = s.rebuild(ctx, now)
 	}
+	if noSpace(err) {
+		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
 	if err != nil {
-		if s.db != nil {
-			s.db.Close()
-		}
-		if noSpace(err) {
-			err = fmt.Errorf("%w: %w", ErrNoSpace, err)
-		}
 		return nil, fmt.Errorf("opening history %s: %w", path, err)
 	}
 	return s, nil
@@ -163,12 +156,13 @@ func (s *Store) dsn() string {
 	return (&url.URL{Scheme: "file", Path: s.path, RawQuery: q.Encode()}).String()
 }
 
-func (s *Store) connect(ctx context.Context, now time.Time) error {
+// connect opens the database and reads it into memory. anew says that it begins after another one was lost.
+func (s *Store) connect(ctx context.Context, now time.Time, anew bool) error {
 	info, err := os.Lstat(s.path)
 	if err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file: move it away", s.path)
 	}
-	emptied := err == nil && info.Size() == 0
+	anew = anew || err == nil && info.Size() == 0
 	db, err := sql.Open("sqlite", s.dsn())
 	if err != nil {
 		return err
@@ -176,18 +170,28 @@ func (s *Store) connect(ctx context.Context, now time.Time) error {
 	// One connection: the store is one writer anyway, and reads are short.
 	db.SetMaxOpenConns(1)
 	s.db = db
+	if err := s.checked(ctx, now, anew); err != nil {
+		db.Close() // it failed already
+		s.db = nil
+		return err
+	}
+	return nil
+}
+
+// checked looks whether the database can be worked with, and reads it.
+func (s *Store) checked(ctx context.Context, now time.Time, anew bool) error {
 	for pragma, want := range map[string]string{
 		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000", "auto_vacuum": "2",
 	} {
 		var got string
-		if err := db.QueryRowContext(ctx, "pragma "+pragma).Scan(&got); err != nil {
+		if err := s.db.QueryRowContext(ctx, "pragma "+pragma).Scan(&got); err != nil {
 			return fmt.Errorf("asking for %s: %w", pragma, err)
 		}
 		if got != want {
 			return fmt.Errorf("sqlite has %s %s, and %s is needed", pragma, got, want)
 		}
 	}
-	if err := s.prepare(ctx, now, emptied); err != nil {
+	if err := s.prepare(ctx, now, anew); err != nil {
 		return err
 	}
 	return s.inView(ctx, func(querier) error { return nil })
@@ -196,9 +200,8 @@ func (s *Store) connect(ctx context.Context, now time.Time) error {
 // smallPages is the size up to which a database is checked at every start: 8 MiB.
 const smallPages = 2048
 
-// prepare makes the tables of a new database, which begins anew if its file was emptied, and checks an old one: at most
-// once a day when it is large, because a check reads all of it.
-func (s *Store) prepare(ctx context.Context, now time.Time, emptied bool) error {
+// prepare makes the tables of a new database, and checks an old one: at most once a day when it is large, because a check reads all of it.
+func (s *Store) prepare(ctx context.Context, now time.Time, anew bool) error {
 	var version, pages int64
 	if err := s.db.QueryRowContext(ctx, "pragma user_version").Scan(&version); err != nil {
 		return err
@@ -225,7 +228,7 @@ func (s *Store) prepare(ctx context.Context, now time.Time, emptied bool) error 
 		if err := setMeta(ctx, tx, "checked_at", now.UnixMilli()); err != nil {
 			return err
 		}
-		if emptied {
+		if anew {
 			if err := setMeta(ctx, tx, "rebuilt_at", now.UnixMilli()); err != nil {
 				return err
 			}
@@ -331,14 +334,7 @@ func (s *Store) rebuild(ctx context.Context, now time.Time) error {
 	s.sweepAside()
 	s.forget()
 	s.full = false
-	if err := s.connect(ctx, now); err != nil {
-		return err
-	}
-	if err := setMeta(ctx, s.db, "rebuilt_at", now.UnixMilli()); err != nil {
-		return err
-	}
-	s.rebuilt = time.UnixMilli(now.UnixMilli()).UTC()
-	return nil
+	return s.connect(ctx, now, true)
 }
 
 // sweepAside keeps the newest two damaged databases; a disk that keeps damaging
@@ -390,17 +386,17 @@ func (s *Store) Problems(now time.Time) []snapshot.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []snapshot.Problem
+	problem := func(code, message string) {
+		out = append(out, snapshot.Problem{Code: code, File: filepath.Base(s.path), Message: message})
+	}
 	if d := now.Sub(s.rebuilt); !s.rebuilt.IsZero() && d < 24*time.Hour {
-		out = append(out, snapshot.Problem{Code: "history:rebuilt", File: filepath.Base(s.path),
-			Message: "history was damaged or emptied, and begins anew at " + s.rebuilt.Format(time.RFC3339) + "; a damaged file lies beside it"})
+		problem("history:rebuilt", "history was damaged or emptied, and begins anew at "+s.rebuilt.Format(time.RFC3339)+"; a damaged file lies beside it")
 	}
 	if s.full {
-		out = append(out, snapshot.Problem{Code: "history:nospace", File: filepath.Base(s.path),
-			Message: "there is no space for new history; what is shown of the past ends where it filled up"})
+		problem("history:nospace", "there is no space for new history; what is shown of the past ends where it filled up")
 	}
 	if s.badBlobs > 0 {
-		out = append(out, snapshot.Problem{Code: "history:record", File: filepath.Base(s.path),
-			Message: fmt.Sprintf("%d damaged records of history are passed over", s.badBlobs)})
+		problem("history:record", fmt.Sprintf("%d damaged records of history are passed over", s.badBlobs))
 	}
 	return out
 }

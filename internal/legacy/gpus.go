@@ -41,26 +41,19 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 		at  time.Time
 	}
 	newest := map[int]seen{}
-	var bad []int
 	usable := 0
-	for i, line := range lines(data) {
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		f := fields(line, 2, 6)
+	complete := r.table(gpusFile, data, 2, 6, func(f []string) bool {
 		if f == nil {
-			bad = append(bad, i+1)
-			continue
+			return false
 		}
 		index, err := strconv.Atoi(f[0])
 		at, ok := r.local(stampLayout, f[8])
 		if err != nil || index < 0 || index > 1<<16 || !ok || grouped(f[2]) {
-			bad = append(bad, i+1)
-			continue
+			return false
 		}
 		usable++
 		if old, known := newest[index]; known && old.at.After(at) {
-			continue
+			return true
 		}
 		g := snapshot.GPU{Index: index, UUID: text(f[1]), Name: text(f[2]),
 			MemoryUsed: reading[int64](f[3]), MemoryTotal: reading[int64](f[4]), UtilizationGPU: reading[int](f[5]), UtilizationMemory: reading[int](f[6]), Temperature: reading[int](f[7])}
@@ -75,8 +68,8 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 		if at.After(last) {
 			last = at
 		}
-	}
-	r.unusable(gpusFile, bad)
+		return true
+	})
 	gpus = []snapshot.GPU{}
 	for _, s := range newest {
 		if last.Sub(s.at) <= together {
@@ -88,7 +81,7 @@ func (r *reader) gpus(data []byte) (gpus []snapshot.GPU, all bool, last time.Tim
 	if usable == tailGPUs && full {
 		r.problem("legacy:cut", gpusFile, 0, "the older scripts keep 20 lines, and all are of different GPUs: there may be more GPUs than these")
 	}
-	return gpus, usable == tailGPUs && len(bad) == 0 && !full, last
+	return gpus, usable == tailGPUs && complete && !full, last
 }
 
 // grouped reports whether a name has a number after a comma. Then numbers are written like

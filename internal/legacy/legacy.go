@@ -270,6 +270,20 @@ func (r *reader) problem(code, file string, line int, message string) {
 	r.problems = append(r.problems, p)
 }
 
+// table reads a file of nvidia-smi's CSV, whose lines have so many fields before and after a name. use takes
+// the fields of a line, nil where they cannot be told apart, and reports whether they are valid. complete
+// means that all lines are.
+func (r *reader) table(file string, data []byte, first, last int, use func(f []string) bool) (complete bool) {
+	var bad []int
+	for i, line := range lines(data) {
+		if strings.TrimSpace(line) != "" && !use(fields(line, first, last)) {
+			bad = append(bad, i+1)
+		}
+	}
+	r.unusable(file, bad)
+	return len(bad) == 0
+}
+
 // unusable reports the invalid lines of a file in one problem.
 func (r *reader) unusable(file string, lines []int) {
 	if len(lines) > 0 {

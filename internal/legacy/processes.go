@@ -48,37 +48,30 @@ func (r *reader) processes(files map[string][]byte, s *snapshot.Snapshot) []snap
 		p  snapshot.Process
 	}
 	var rows []row
-	var bad []int
 	var newest time.Time
-	for i, line := range lines(raw) {
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		f := fields(line, 3, 1)
+	r.table(processesFile, raw, 3, 1, func(f []string) bool {
 		if f == nil {
-			bad = append(bad, i+1)
 			hide(s, "")
-			continue
+			return false
 		}
 		at, ok := r.local(stampLayout, f[0])
 		pid, err := strconv.Atoi(f[4])
 		if !ok || err != nil || pid <= 0 || pid > 1<<30 {
-			bad = append(bad, i+1)
 			if !ok || s.CollectedAt.Sub(at) <= processAge {
 				hide(s, f[1])
 			}
-			continue
+			return false
 		}
 		gpu, known := index[f[1]]
 		if !known {
-			continue // the GPU is gone, or its line is missing
+			return true // the GPU is gone, or its line is missing
 		}
 		if at.After(newest) {
 			newest = at
 		}
 		rows = append(rows, row{at, snapshot.Process{GPU: gpu, GPUUUID: f[1], PID: pid, Type: snapshot.Compute, Program: program(f[3]), UsedMemory: reading[int64](f[2])}})
-	}
-	r.unusable(processesFile, bad)
+		return true
+	})
 	slices.SortStableFunc(rows, func(a, b row) int { return b.at.Compare(a.at) })
 	type key struct{ gpu, pid int }
 	taken := map[key]bool{}
