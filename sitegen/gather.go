@@ -58,9 +58,6 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	older, problems := g.older(now)
 	in.Problems = append(in.Problems, problems...)
 	in.Reports = g.reports(ctx, names, now, mem, older)
-	recent, problems := g.ingest(ctx, now, names, mem)
-	in.Recent = recent
-	in.Problems = append(in.Problems, problems...)
 	return in, ctx.Err()
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 )
@@ -34,22 +35,22 @@ func (g *Generator) openHistory(ctx context.Context, now time.Time) []snapshot.P
 	return nil
 }
 
-// ingest gives history what arrived and asks it what the board shows. History may
-// be missing, new or damaged: the board of now does not depend on it.
-func (g *Generator) ingest(ctx context.Context, now time.Time, hosts []string, mem *memory) (*history.Recent, []snapshot.Problem) {
+// ingest gives history what arrived and asks it what the board shows. elsewhere is the GPUs of each host
+// that count at another one. History may be missing, new or damaged: the board of now does not depend on it.
+func (g *Generator) ingest(ctx context.Context, now time.Time, hosts []inventory.Host, elsewhere map[string]map[string]bool, mem *memory) (*history.Recent, []snapshot.Problem) {
 	if g.opt.History == nil || g.drops == nil {
 		return nil, nil
 	}
-	in := intake{history: g.opt.History, mem: mem}
-	for _, host := range hosts {
-		if b := mem.good[host]; b.Bundle != nil && len(b.Samples) > 0 {
-			in.batches = append(in.batches, history.Batch{Host: host, Boot: b.BootID, Samples: b.Samples})
+	in := intake{history: g.opt.History, mem: mem, elsewhere: elsewhere}
+	for _, h := range hosts {
+		if b := mem.good[h.Name]; b.Bundle != nil && len(b.Samples) > 0 {
+			in.batch(h.Name, b.BootID, b.Samples)
 		}
 	}
 	problems := g.opt.History.Problems(now)
-	for _, host := range hosts {
-		problems = append(problems, g.finishedHours(host, now, mem, func(name string, hour *snapshot.Hour) {
-			in.add(ctx, now, host, name, hour)
+	for _, h := range hosts {
+		problems = append(problems, g.finishedHours(h.Name, now, mem, func(name string, hour *snapshot.Hour) {
+			in.add(ctx, now, h.Name, name, hour)
 		})...)
 	}
 	in.give(ctx, now)
@@ -67,12 +68,17 @@ const maxReadings = 1 << 19
 
 // An intake gives samples to history, those of many finished hours in several calls.
 type intake struct {
-	history  *history.Store
-	mem      *memory
-	batches  []history.Batch
-	hours    []hourName // among the batches, or without content
-	readings int        // of them
-	problems []snapshot.Problem
+	history   *history.Store
+	mem       *memory
+	elsewhere map[string]map[string]bool
+	batches   []history.Batch
+	hours     []hourName // among the batches, or without content
+	readings  int        // of them
+	problems  []snapshot.Problem
+}
+
+func (in *intake) batch(host, boot string, samples []snapshot.Sample) {
+	in.batches = append(in.batches, history.Batch{Host: host, Boot: boot, Samples: samples, Elsewhere: in.elsewhere[host]})
 }
 
 // hourName is the file of a finished hour.
@@ -84,7 +90,7 @@ func (in *intake) add(ctx context.Context, now time.Time, host, name string, hou
 	if hour == nil {
 		return
 	}
-	in.batches = append(in.batches, history.Batch{Host: host, Boot: hour.BootID, Samples: hour.Samples})
+	in.batch(host, hour.BootID, hour.Samples)
 	for i := range hour.Samples {
 		in.readings += len(hour.Samples[i].GPUs)
 	}

@@ -3,6 +3,7 @@ package sitegen_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -213,5 +214,95 @@ type fleetJSON struct {
 		Weekday, Hour int
 		Known         float64 `json:"known_gpu_hours"`
 		Held          *float64
+	}
+}
+
+// TestPastCountsACardOnce: a card that two hosts list is one card in history, too; and what a host did with a
+// card that it no longer has stays its own.
+func TestPastCountsACardOnce(t *testing.T) {
+	t.Parallel()
+	need.Time(t, "it makes a hundred generations")
+	const minutes = 60
+	always := func(int) bool { return true }
+	first := func(minute int) bool { return minute < minutes/2 }
+	second := func(minute int) bool { return !first(minute) }
+	for _, test := range []struct {
+		name  string
+		lists map[string]func(minute int) bool
+		// late are the minutes that gpu01 delivers in a file of its hour at the end, when gpu02 has the card.
+		late   func(minute int) bool
+		silent bool // gpu01 says nothing while it has no card
+		sliced bool // each host has a slice of its own
+		hours  float64
+	}{
+		{name: "two hosts from the beginning", lists: map[string]func(int) bool{"gpu01": always, "gpu02": always}, hours: 1},
+		{name: "a clone that comes later", lists: map[string]func(int) bool{"gpu01": always, "gpu02": second}, hours: 1},
+		{name: "a clone that goes on", lists: map[string]func(int) bool{"gpu01": first, "gpu02": always}, hours: 1},
+		{name: "a card that moves", lists: map[string]func(int) bool{"gpu01": first, "gpu02": second}, hours: 1},
+		{name: "one that moves while its host is cut off", lists: map[string]func(int) bool{"gpu01": first, "gpu02": second},
+			late: func(minute int) bool { return minute >= 10 && minute < minutes/2 }, hours: 1},
+		{name: "one that moves when its host is switched off", lists: map[string]func(int) bool{"gpu01": first, "gpu02": second}, silent: true,
+			late: func(minute int) bool { return minute >= 10 && minute < minutes/2-1 }, hours: 1},
+		{name: "slices of one card", lists: map[string]func(int) bool{"gpu01": always, "gpu02": always}, sliced: true, hours: 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			from := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+			l := newPastLab(t, "UTC", from, from, "gpu01", "gpu02")
+			g := l.generator()
+			samples := map[string][]snapshot.Sample{}
+			var late []snapshot.Sample
+			for minute := range minutes {
+				at := from.Add(time.Duration(minute) * time.Minute)
+				for i, h := range l.hosts {
+					has := test.lists[h.Name](minute)
+					if test.silent && i == 0 && !has {
+						continue
+					}
+					snap := &snapshot.Snapshot{Schema: snapshot.Schema, Host: h.Name, BootID: l.boot, Seq: uint64(minute + 1), CollectedAt: snapshot.TimeOf(at.Add(time.Duration(i) * time.Second)),
+						IntervalSeconds: 60, GPUs: []snapshot.GPU{}, GPUsComplete: true, Processes: []snapshot.Process{}}
+					if has {
+						card := snapshot.GPU{UUID: "GPU-A", Name: "NVIDIA A100", Health: snapshot.HealthOK, MemoryTotal: new(int64(40960)), MemoryUsed: new(int64(20000)), UtilizationGPU: new(90)}
+						if test.sliced {
+							card.MIGMode = "Enabled"
+							card.MIGDevices = []snapshot.MIGDevice{{UUID: "MIG-" + h.Name, Profile: "3g.20gb"}}
+						}
+						snap.GPUs = append(snap.GPUs, card)
+						snap.Processes = append(snap.Processes, snapshot.Process{GPUUUID: "GPU-A", PID: 77, Type: snapshot.Compute, User: "kai", UID: new(int64(1001)),
+							Program: "python3", UsedMemory: new(int64(20000)), Alive: new(true)})
+					}
+					if i == 0 && test.late != nil && test.late(minute) {
+						late = append(late, snap.Sample())
+						continue
+					}
+					samples[h.Name] = append(samples[h.Name], snap.Sample())
+					l.push(h.Name, samples[h.Name][max(0, len(samples[h.Name])-15):], snap)
+				}
+				if minute%5 == 0 || minute == minutes/2 {
+					l.generate(g, at.Add(2*time.Second))
+				}
+			}
+			if late != nil {
+				raw, err := snapshot.EncodeHour(&snapshot.Hour{Host: "gpu01", BootID: l.boot, Start: from, Samples: late})
+				l.write(fmt.Sprintf("data/drop/gpu01/hour-%s-%s.jsonl.gz", from.Format("20060102T15"), l.boot[:8]), raw, err)
+			}
+			end := from.Add(minutes * time.Minute)
+			l.generate(g, end)
+			l.generate(g, end.Add(11*time.Minute)) // the turn of every host's hours has come
+
+			var users, hosts windowsJSON
+			l.read("api/v1/history/users.json", &users)
+			l.read("api/v1/history/hosts.json", &hosts)
+			sum := func(list []useJSON) (hours float64) {
+				for _, u := range list {
+					hours += u.GPUHours
+				}
+				return hours
+			}
+			// What one generation learned late, and what the last sample stands for.
+			const slack = 0.12
+			l.near("the GPU hours of people", sum(users.Windows[0].Users), test.hours, slack)
+			l.near("the GPU hours of hosts", sum(hosts.Windows[0].Hosts), test.hours, slack)
+		})
 	}
 }

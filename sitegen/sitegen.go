@@ -163,11 +163,17 @@ func (g *Generator) Generate(ctx context.Context, now time.Time) (Report, error)
 	if err != nil {
 		return Report{}, err
 	}
-	b, marks := board.Merge(in)
+	draft := board.NewDraft(in)
+	recent, lost := g.ingest(ctx, now, in.Hosts, draft.Elsewhere(), mem)
+	if err := ctx.Err(); err != nil {
+		return Report{}, err
+	}
+	b, marks := draft.Board(recent)
+	b.Problems = append(b.Problems, lost...)
 	happened := g.news(b, now)
 	past, problems := g.pageHistory(ctx, now, b, in.Who)
 	b.Problems = slices.Concat(b.Problems, unopened, problems, g.sweep(now, interrupted))
-	report, err := g.publish(b, in.Recent, past, mem.samples(), happened.Log)
+	report, err := g.publish(b, recent, past, mem.samples(), happened.Log)
 	if err != nil {
 		return Report{}, err
 	}

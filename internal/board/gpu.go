@@ -192,7 +192,7 @@ func healthy(g *GPU) (State, string) {
 
 // past sets what history and the processes tell about time.
 func (m *merger) past(g *GPU, host string) {
-	recent := m.recent.GPUs[history.Key{Host: host, GPU: gpuKey(g)}]
+	recent := m.Recent.GPUs[history.Key{Host: host, GPU: gpuKey(g)}]
 	g.Utilization = recent.Utilization
 	switch g.State {
 	case InUse, Busy, Contested:

@@ -19,19 +19,36 @@ import (
 // degrades itself and nothing else.
 //
 // The second result is what to hand to the next call as Input.Marks.
-func Merge(in Input) (*Board, Marks) {
+func Merge(in Input) (*Board, Marks) { return NewDraft(in).Board(in.Recent) }
+
+// A Draft is a board without its rows: the hosts, and where each card counts. History is told of that
+// before it answers what the rows show.
+type Draft struct {
+	m      *merger
+	hosts  []Host
+	newest map[string]*place
+}
+
+// NewDraft begins a merge.
+func NewDraft(in Input) *Draft {
 	m := newMerger(in)
 	hosts := make([]Host, len(in.Hosts))
 	for i, inv := range in.Hosts {
 		m.host(&hosts[i], inv)
 	}
-	newest := m.newest(hosts)
-	m.shareBookings(newest)
-	for i, inv := range in.Hosts {
+	return &Draft{m, hosts, m.newest(hosts)}
+}
+
+// Board ends the merge, once, with the recent past; nil for none.
+func (d *Draft) Board(recent *history.Recent) (*Board, Marks) {
+	m, hosts := d.m, d.hosts
+	m.Recent = cmp.Or(recent, &history.Recent{})
+	m.shareBookings(d.newest)
+	for i, inv := range m.Hosts {
 		m.rows(&hosts[i], inv)
 	}
 	for i := range hosts {
-		hosts[i].countOnce(newest)
+		d.countOnce(&hosts[i])
 		m.remember(&hosts[i])
 	}
 	m.keepCards()
@@ -68,7 +85,6 @@ func Merge(in Input) (*Board, Marks) {
 type merger struct {
 	Input
 	set    Settings
-	recent *history.Recent
 	booked []booking.Booking // all, for the cards that they mean
 	hosts  map[string]*hostFacts
 	moved  []snapshot.Problem
@@ -101,14 +117,11 @@ func (m *merger) facts(host string) *hostFacts {
 }
 
 func newMerger(in Input) *merger {
-	m := &merger{Input: in, set: in.Settings.withDefaults(), recent: in.Recent, hosts: map[string]*hostFacts{},
+	m := &merger{Input: in, set: in.Settings.withDefaults(), hosts: map[string]*hostFacts{},
 		next: Marks{GPUs: map[string]Mark{}, Bookings: map[string]string{}}}
 	m.Now = in.Now.Round(0) // the time of day, without the process's own monotonic reading
 	if m.Calendar == nil {
 		m.Calendar = &booking.Calendar{}
-	}
-	if m.recent == nil {
-		m.recent = &history.Recent{}
 	}
 	m.booked = slices.Clone(m.Calendar.Bookings)
 	logins := m.logins()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gpuboard/internal/booking"
+	"gpuboard/internal/snapshot"
 )
 
 // times reports whether the host lists the card now, and when it did first and last.
@@ -70,17 +71,62 @@ func (m *merger) shareBookings(newest map[string]*place) {
 	}
 }
 
+// countsAt finds where a card counts, or a slice of the card of; nil where nothing is known of it.
+func (d *Draft) countsAt(uuid, of string) *place {
+	if whole := d.newest[of]; whole != nil && len(whole.gpu.MIGDevices) == 0 {
+		return whole // which has all of the card
+	}
+	return d.newest[uuid]
+}
+
+// Elsewhere returns the UUIDs of the cards that each host lists now and that count at another host, so that
+// what they do is added up once. What a host sends later of a card that it had before still counts.
+func (d *Draft) Elsewhere() map[string]map[string]bool {
+	elsewhere := map[string]map[string]bool{}
+	for i := range d.hosts {
+		h := &d.hosts[i]
+		if !h.fresh {
+			continue
+		}
+		for _, p := range d.m.facts(h.Name).places {
+			if !p.listed || !d.leaves(h, &p.gpu) {
+				continue
+			}
+			if elsewhere[h.Name] == nil {
+				elsewhere[h.Name] = map[string]bool{}
+			}
+			elsewhere[h.Name][p.gpu.UUID] = true
+		}
+	}
+	return elsewhere
+}
+
+// leaves reports whether a card counts at another host; a partitioned one when all of its slices do.
+func (d *Draft) leaves(h *Host, card *snapshot.GPU) bool {
+	other := func(uuid, of string) bool {
+		at := d.countsAt(uuid, of)
+		return at != nil && at.host != h
+	}
+	for _, slice := range card.MIGDevices {
+		if !other(slice.UUID, card.UUID) {
+			return false
+		}
+	}
+	return len(card.MIGDevices) > 0 || other(card.UUID, "")
+}
+
 // countOnce leaves each card of a host to the one at which it counts.
-func (h *Host) countOnce(newest map[string]*place) {
+func (d *Draft) countOnce(h *Host) {
 	said := map[*Host]bool{}
 	whole := &GPU{}
 	for g := range h.Rows() {
-		at := newest[g.UUID]
+		of := ""
 		if g.Slice == nil {
 			whole = g
-		} else if of := newest[g.Slice.GPUUUID]; of != nil && len(of.gpu.MIGDevices) == 0 {
-			at = of // which has all of the card
+		} else {
+			of = g.Slice.GPUUUID
 		}
+		at := d.countsAt(g.UUID, of)
 		if len(g.Slices) > 0 || at == nil || at.host == h {
 			continue
 		}

@@ -143,7 +143,7 @@ func (m *merger) users(hosts []Host) []User {
 			addUse(user, h.Name, g)
 		}
 	}
-	for _, past := range m.recent.Users {
+	for _, past := range m.Recent.Users {
 		if who := m.Who(past.Name); who != "" {
 			addMeans(user(who), past.Mean2h, past.Mean24h, past.Mean1w)
 		}

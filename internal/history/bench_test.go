@@ -99,7 +99,7 @@ func fill(b testing.TB, s *Store, host int, from time.Time, length, every time.D
 			seq++
 			samples = append(samples, noisy(r, host, seq, at))
 		}
-		if _, err := s.IngestAll(context.Background(), at, []Batch{{fmt.Sprintf("gpu%04d", host), from.String(), samples}}); err != nil {
+		if _, err := s.IngestAll(context.Background(), at, []Batch{{fmt.Sprintf("gpu%04d", host), from.String(), samples, nil}}); err != nil {
 			b.Fatal(err)
 		}
 	}

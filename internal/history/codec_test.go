@@ -39,7 +39,7 @@ func randomReadings(r *rand.Rand, n int) []reading {
 			}
 			s.GPUs = append(s.GPUs, gs)
 		}
-		rs = append(rs, h.read(uint64(r.IntN(2)), &s))
+		rs = append(rs, h.read(uint64(r.IntN(2)), &s, nil))
 	}
 	return rs
 }
@@ -71,7 +71,7 @@ func TestAnHourFitsIntoHalfAPage(t *testing.T) {
 	var rs []reading
 	for i := range 180 {
 		s := noisy(r, 0, uint64(i), t0.Add(time.Duration(i)*20*time.Second))
-		rs = append(rs, h.read(1, &s))
+		rs = append(rs, h.read(1, &s, nil))
 	}
 	pack, err := newPacker()
 	if err != nil {
@@ -258,7 +258,7 @@ func TestImpossibleValuesAreUnknown(t *testing.T) {
 		{Index: 0, Utilization: ptr(1)},
 		{Index: 1, UUID: "GPU-\x1b[31m"},
 	}}
-	r := h.read(1, &s)
+	r := h.read(1, &s, nil)
 	want := []gpuReading{
 		{gpu: 0, values: [sFields]int32{none, none, none, none}, users: []userMemory{{1, 7}, {2, maxMemory}}},
 		{gpu: 1, values: [sFields]int32{none, none, none, none}},

@@ -163,7 +163,7 @@ func TestDamageThatAQueryMeetsIsSetAsideByTheNextIngest(t *testing.T) {
 		t.Fatal("nobody notices")
 	}
 	sample := []snapshot.Sample{{Seq: 1, At: now}}
-	if _, err := s.IngestAll(ctx, now, []Batch{{"gpu1", "x", sample}}); !errors.Is(err, ErrRebuilt) {
+	if _, err := s.IngestAll(ctx, now, []Batch{{"gpu1", "x", sample, nil}}); !errors.Is(err, ErrRebuilt) {
 		t.Fatalf("the error is %v", err)
 	}
 	if n := ingest(t, s, now, "gpu1", "x", sample); n != 1 {
@@ -191,7 +191,7 @@ func TestNoSpace(t *testing.T) {
 			at, seq = at.Add(20*time.Second), seq+1
 			batch = append(batch, noisy(r, 0, seq, at))
 		}
-		c, err := s.IngestAll(ctx, at, []Batch{{"gpu1", "boot", batch}})
+		c, err := s.IngestAll(ctx, at, []Batch{{"gpu1", "boot", batch, nil}})
 		switch {
 		case errors.Is(err, ErrNoSpace) && c.Accepted == 0:
 			full, refused = full+1, batch
@@ -271,7 +271,7 @@ func killTick(seq uint64) []Batch {
 	var bs []Batch
 	for h := range 8 {
 		r := rand.New(rand.NewPCG(seq, uint64(h)))
-		bs = append(bs, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, killTime(seq))}})
+		bs = append(bs, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, killTime(seq))}, nil})
 	}
 	return bs
 }

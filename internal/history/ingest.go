@@ -36,6 +36,8 @@ type Batch struct {
 	Host    string
 	Boot    string
 	Samples []snapshot.Sample
+	// Elsewhere is the GPUs, by UUID, that count at another host: here they are left out.
+	Elsewhere map[string]bool
 }
 
 // Counts says what became of the samples of a call.
@@ -167,7 +169,7 @@ func (s *Store) accept(ctx context.Context, tx *sql.Tx, now time.Time, row int64
 				c.Duplicate++
 			default:
 				h.marks.add(boot, sample.Seq, at)
-				fresh = append(fresh, h.read(boot, sample))
+				fresh = append(fresh, h.read(boot, sample, b.Elsewhere))
 			}
 		}
 		if len(fresh) == 0 {

@@ -125,7 +125,7 @@ func TestAnswersDependOnTheSetOfSamplesAlone(t *testing.T) {
 				}
 				var bs []Batch
 				for _, p := range ps[:n] {
-					bs = append(bs, Batch{p.host, p.boot, []snapshot.Sample{p.s}})
+					bs = append(bs, Batch{p.host, p.boot, []snapshot.Sample{p.s}, nil})
 				}
 				ps = ps[n:]
 				if _, err := s.IngestAll(ctx, clock, bs); err != nil {
@@ -206,7 +206,7 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 			seq++
 			for h := range 3 {
 				r := rand.New(rand.NewPCG(seq, uint64(h)))
-				all = append(all, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}})
+				all = append(all, Batch{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}, nil})
 			}
 		}
 		if _, err := s.IngestAll(ctx, at, all); err != nil {
@@ -243,7 +243,7 @@ func TestSizeOfAYearStaysTheSame(t *testing.T) {
 	for at := end; at.Before(end.Add(60 * day)); at = at.Add(6 * time.Hour) {
 		seq++
 		r := rand.New(rand.NewPCG(seq, 9))
-		if _, err := s.IngestAll(ctx, at, []Batch{{"gpu0", "boot", []snapshot.Sample{noisy(r, 0, seq, at)}}}); err != nil {
+		if _, err := s.IngestAll(ctx, at, []Batch{{"gpu0", "boot", []snapshot.Sample{noisy(r, 0, seq, at)}, nil}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -80,8 +80,8 @@ func between(rs []reading, from, to int64) []reading {
 
 // read makes a reading of a sample. Values that cannot be (105 %, a negative
 // memory) become unknown. GPUs and users that the host's dictionary has no room
-// for are left out, or become the nameless user.
-func (h *host) read(boot uint64, s *snapshot.Sample) reading {
+// for are left out, or become the nameless user. GPUs that count elsewhere are left out, too.
+func (h *host) read(boot uint64, s *snapshot.Sample, elsewhere map[string]bool) reading {
 	r := reading{at: s.At.UnixMilli(), boot: boot, seq: s.Seq}
 	n := min(len(s.GPUs), snapshot.MaxGPUs)
 	r.gpus = make([]gpuReading, 0, n)
@@ -92,6 +92,9 @@ func (h *host) read(boot uint64, s *snapshot.Sample) reading {
 	slab := make([]userMemory, 0, total)
 	for i := range s.GPUs[:n] {
 		g := &s.GPUs[i]
+		if elsewhere[g.UUID] {
+			continue
+		}
 		id, ok := h.gpus.id(gpuName(g))
 		if !ok {
 			continue

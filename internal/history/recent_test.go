@@ -54,7 +54,7 @@ func TestRecentEqualsANewStore(t *testing.T) {
 				}
 				samples = append(samples, s)
 			}
-			if _, err := warm.IngestAll(ctx, at, []Batch{{"gpu01", "boot", samples}}); err != nil {
+			if _, err := warm.IngestAll(ctx, at, []Batch{{"gpu01", "boot", samples, nil}}); err != nil {
 				t.Fatal(err)
 			}
 			at = at.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "then")) * time.Second)
@@ -142,7 +142,7 @@ func TestRecentPeopleOfOneHost(t *testing.T) {
 		}
 		samples = append(samples, one)
 	}
-	if _, err := s.IngestAll(ctx, at, []Batch{{"gpu01", "boot", samples}}); err != nil {
+	if _, err := s.IngestAll(ctx, at, []Batch{{"gpu01", "boot", samples, nil}}); err != nil {
 		t.Fatal(err)
 	}
 	recent, err := s.Recent(ctx, at, 10*time.Minute, 20)

@@ -48,7 +48,7 @@ func TestConcurrentIngestAndQueries(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(h), 1))
 			for seq := range uint64(60) {
 				at := t0.Add(time.Duration(seq) * time.Minute)
-				if _, err := s.IngestAll(ctx, at, []Batch{{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}}}); err != nil {
+				if _, err := s.IngestAll(ctx, at, []Batch{{fmt.Sprintf("gpu%d", h), "boot", []snapshot.Sample{noisy(r, h, seq, at)}, nil}}); err != nil {
 					t.Error(err)
 				}
 				if _, err := s.Recent(ctx, at, 30*time.Minute, 5); err != nil {
@@ -105,7 +105,7 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	if _, err := s.Recent(ctx, t0, time.Hour, 5); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
-	if _, err := s.IngestAll(ctx, t0, []Batch{{"gpu1", "b", []snapshot.Sample{{At: t0}}}}); !errors.Is(err, errClosed) {
+	if _, err := s.IngestAll(ctx, t0, []Batch{{"gpu1", "b", []snapshot.Sample{{At: t0}}, nil}}); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {

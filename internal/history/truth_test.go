@@ -14,7 +14,7 @@ import (
 
 func ingest(t testing.TB, s *Store, now time.Time, host, boot string, samples []snapshot.Sample) int {
 	t.Helper()
-	c, err := s.IngestAll(context.Background(), now, []Batch{{host, boot, samples}})
+	c, err := s.IngestAll(context.Background(), now, []Batch{{host, boot, samples, nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,9 +246,9 @@ func TestTimesThatCannotBe(t *testing.T) {
 		return snapshot.Sample{Seq: uint64(d/time.Second) + 1<<40, At: t0.Add(d), GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: ptr(50)}}}
 	}
 	c, err := s.IngestAll(ctx, t0, []Batch{
-		{"gpu1", "b", []snapshot.Sample{at(0), at(0), at(4 * time.Minute), at(6 * time.Minute), at(time.Hour), at(-47 * time.Hour), at(-49 * time.Hour)}},
-		{"gpu1", "b", []snapshot.Sample{{Seq: 1, At: time.Unix(0, 0)}, {Seq: 2, At: time.Date(292277026596, 1, 1, 0, 0, 0, 0, time.UTC)}, {Seq: 3}}},
-		{"../etc", "b", []snapshot.Sample{at(0)}},
+		{"gpu1", "b", []snapshot.Sample{at(0), at(0), at(4 * time.Minute), at(6 * time.Minute), at(time.Hour), at(-47 * time.Hour), at(-49 * time.Hour)}, nil},
+		{"gpu1", "b", []snapshot.Sample{{Seq: 1, At: time.Unix(0, 0)}, {Seq: 2, At: time.Date(292277026596, 1, 1, 0, 0, 0, 0, time.UTC)}, {Seq: 3}}, nil},
+		{"../etc", "b", []snapshot.Sample{at(0)}, nil},
 	})
 	if err != nil {
 		t.Fatal(err)
