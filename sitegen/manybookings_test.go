@@ -16,49 +16,51 @@ import (
 )
 
 // sliced is a snapshot of 64 GPUs with 1,024 slices.
-func sliced() *snapshot.Snapshot {
+func sliced(host string) *snapshot.Snapshot {
 	s := crowd(1)
 	g := s.GPUs[0]
+	s.Host = host
 	g.MIGMode, s.GPUs = "Enabled", nil
 	for i := range snapshot.MaxGPUs {
-		g.Index, g.UUID, g.MIGDevices = i, fmt.Sprintf("GPU-%032d", i), nil
+		g.Index, g.UUID, g.MIGDevices = i, fmt.Sprintf("GPU-%s-%032d", host, i), nil
 		for j := range 16 {
-			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: j, UUID: fmt.Sprintf("MIG-%032d", 16*i+j), Profile: "1g.10gb", MemoryTotal: new(int64(10000)), MemoryUsed: new(int64(1))})
+			g.MIGDevices = append(g.MIGDevices, snapshot.MIGDevice{Index: j, UUID: sliceUUID(host, 16*i+j), Profile: "1g.10gb", MemoryTotal: new(int64(10000)), MemoryUsed: new(int64(1))})
 		}
 		s.GPUs = append(s.GPUs, g)
 	}
 	return s
 }
 
+func sliceUUID(host string, i int) string { return fmt.Sprintf("MIG-%s-%032d", host, i) }
+
 // manyBookings is the input of a merge of two hosts with 20,000 bookings of what a function
 // names; each comes after the last one of its place.
-func manyBookings(place func(i int) booking.Target, begun bool) board.Input {
+func manyBookings(place func(host string, i int) booking.Target, begun bool) board.Input {
 	cal := &booking.Calendar{File: "comments.json"}
 	for i := range 20_000 {
 		from := boardtest.Now.Add(time.Duration(i) * time.Minute)
 		if begun {
 			from = boardtest.Now.Add(-time.Hour)
 		}
-		cal.Bookings = append(cal.Bookings, booking.Booking{ID: fmt.Sprintf("id%07d", i), Host: fmt.Sprint("gpu0", 1+i%2), Name: fmt.Sprintf("name%05d", i), Written: fmt.Sprintf("name%05d", i),
-			From: from, Until: from.Add(48 * time.Hour), Target: place(i / 2), Line: i, Col: 3, Kind: booking.Reserved, Comment: "a job"})
+		host := fmt.Sprint("gpu0", 1+i%2)
+		cal.Bookings = append(cal.Bookings, booking.Booking{ID: fmt.Sprintf("id%07d", i), Host: host, Name: fmt.Sprintf("name%05d", i), Written: fmt.Sprintf("name%05d", i),
+			From: from, Until: from.Add(48 * time.Hour), Target: place(host, i/2), Line: i, Col: 3, Kind: booking.Reserved, Comment: "a job"})
 	}
 	in := board.Input{Now: boardtest.Now, Calendar: cal, Reports: map[string]board.Report{}}
 	for _, name := range []string{"gpu01", "gpu02"} {
-		s := sliced()
-		s.Host = name
 		in.Hosts = append(in.Hosts, inventory.Host{Name: name})
-		in.Reports[name] = board.Report{Snapshot: s}
+		in.Reports[name] = board.Report{Snapshot: sliced(name)}
 	}
 	return in
 }
 
-func bookedPlaces() map[string]func(i int) booking.Target {
-	return map[string]func(i int) booking.Target{
-		"slices": func(i int) booking.Target {
-			return booking.Target{UUID: fmt.Sprintf("MIG-%032d", i%1024), Index: -1}
+func bookedPlaces() map[string]func(host string, i int) booking.Target {
+	return map[string]func(host string, i int) booking.Target{
+		"slices": func(host string, i int) booking.Target {
+			return booking.Target{UUID: sliceUUID(host, i%1024), Index: -1}
 		},
-		"GPUs":  func(i int) booking.Target { return booking.Target{Index: i % 64} },
-		"hosts": func(int) booking.Target { return booking.Target{All: true, Index: -1} },
+		"GPUs":  func(_ string, i int) booking.Target { return booking.Target{Index: i % 64} },
+		"hosts": func(string, int) booking.Target { return booking.Target{All: true, Index: -1} },
 	}
 }
 
