@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode"
@@ -209,6 +210,16 @@ func TestLoggedErrorsEndWithTheirCode(t *testing.T) {
 			b.must(os.Mkdir(b.path("spool"), 0o700))
 			b.mount("spool", "mode=700,size=4k")
 			return []string{"collect", "--host", "gpu01", "--nvidia-smi", b.path("nvidia-smi"), "--spool", b.path("spool")}
+		}},
+		{"file:mount", failure.ExitUsage, func(b *bed) []string {
+			need.Root(b.t)
+			b.must(os.MkdirAll(b.path("data/drop"), 0o755))
+			b.write("data/comments.json", "{}")
+			if err := syscall.Mount(b.path("data/comments.json"), b.path("data/comments.json"), "", syscall.MS_BIND, ""); err != nil {
+				need.Skip(b.t, "no file can be mounted here: "+err.Error())
+			}
+			b.t.Cleanup(func() { _ = syscall.Unmount(b.path("data/comments.json"), syscall.MNT_DETACH) })
+			return []string{"book", "gpu01:0", "--data", b.path("data"), "--name", "ada", "--for", "2h", "--force"}
 		}},
 		{"data:missing", failure.ExitUsage, func(b *bed) []string { return b.generate() }},
 		{"data:unreadable", failure.ExitUsage, func(b *bed) []string {

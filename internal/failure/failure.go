@@ -3,6 +3,7 @@
 package failure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func Explain(err error) *Error {
 	}
 	for _, c := range causes() {
 		if c.hint != "" && errors.Is(err, c.is) && (e.Exit != ExitTryAgain || e.Hint == "") {
-			return &Error{Exit: ExitTryAgain, Code: e.Code, Err: e.Err, Hint: c.hint}
+			return &Error{Exit: cmp.Or(c.exit, ExitTryAgain), Code: e.Code, Err: e.Err, Hint: c.hint}
 		}
 	}
 	return e
@@ -102,25 +103,28 @@ type cause struct {
 	is   error
 	code string
 	hint string // for a disk that is full, fails or is read-only: the same command may work later
+	exit int    // with a hint, where it will not
 }
 
 func causes() []cause {
 	const full, failing = "look at: df -h; df -i; quota", "the disk or the file server fails; look at: dmesg"
+	const mounted = "a file that is mounted by itself, as into a container, cannot be replaced; mount the directory that holds it; look at: findmnt"
 	return []cause{
-		{spool.ErrLocked, "loop:busy", ""},
-		{spool.ErrNotPrivate, "spool:not-private", ""},
-		{syscall.ENOSPC, "disk:space", full},
-		{syscall.EDQUOT, "disk:quota", full},
-		{syscall.EROFS, "disk:readonly", "the file system is mounted read-only, as after an error of the disk; look at: mount; dmesg"},
-		{syscall.EIO, "disk:io", failing},
-		{syscall.ESTALE, "disk:io", failing},
-		{syscall.EMFILE, "limits:files", ""},
-		{syscall.ENFILE, "limits:files", ""},
-		{syscall.ENOMEM, "limits:memory", ""},
-		{atomicfile.ErrNotRegular, "file:kind", ""},
-		{syscall.EADDRINUSE, "listen:in-use", ""},
-		{syscall.EADDRNOTAVAIL, "listen:address", ""},
-		{fs.ErrPermission, "file:permission", ""},
+		{is: spool.ErrLocked, code: "loop:busy"},
+		{is: spool.ErrNotPrivate, code: "spool:not-private"},
+		{is: syscall.ENOSPC, code: "disk:space", hint: full},
+		{is: syscall.EDQUOT, code: "disk:quota", hint: full},
+		{is: syscall.EROFS, code: "disk:readonly", hint: "the file system is mounted read-only, as after an error of the disk; look at: mount; dmesg"},
+		{is: syscall.EBUSY, code: "file:mount", hint: mounted, exit: ExitUsage},
+		{is: syscall.EIO, code: "disk:io", hint: failing},
+		{is: syscall.ESTALE, code: "disk:io", hint: failing},
+		{is: syscall.EMFILE, code: "limits:files"},
+		{is: syscall.ENFILE, code: "limits:files"},
+		{is: syscall.ENOMEM, code: "limits:memory"},
+		{is: atomicfile.ErrNotRegular, code: "file:kind"},
+		{is: syscall.EADDRINUSE, code: "listen:in-use"},
+		{is: syscall.EADDRNOTAVAIL, code: "listen:address"},
+		{is: fs.ErrPermission, code: "file:permission"},
 	}
 }
 

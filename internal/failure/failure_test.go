@@ -31,6 +31,7 @@ func TestCodeOf(t *testing.T) {
 		{failure.Because("site:failed", again(fmt.Errorf("writing: %w", path(syscall.ENOSPC)))), "disk:space"},
 		{path(syscall.EDQUOT), "disk:quota"},
 		{path(syscall.EROFS), "disk:readonly"},
+		{path(syscall.EBUSY), "file:mount"},
 		{path(syscall.EIO), "disk:io"},
 		{path(syscall.EACCES), "file:permission"},
 		{path(syscall.EMFILE), "limits:files"},
