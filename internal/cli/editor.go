@@ -125,7 +125,6 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 	if err == nil {
 		e.board, err = s.WithBookings(ctx)
 	}
-	var f *failure.Error
 	switch {
 	case err == nil:
 		e.Fleet = e.board.Fleet()
@@ -139,7 +138,6 @@ func (e *editor) readBoard(ctx context.Context, cfg *config.Config, required boo
 		e.Running = func(b booking.Booking) []booking.Job { return e.board.Jobs(b, mine) }
 	case required:
 		return err
-	case errors.As(err, &f) && f.Exit == failure.ExitUsage && cfg.String("site_url") == "":
 	default:
 		fmt.Fprintf(e.app.stderr, "gpuboard: the board cannot be read, so it is not checked whether the GPUs exist: %s\n", failure.Printable(err.Error()))
 	}
