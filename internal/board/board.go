@@ -52,9 +52,9 @@ type Board struct {
 	Hosts       []Host        // in stable order: by group, then name
 	Totals      Totals
 	Models      []Model // by free count, then name
-	FreeNow     []FreeGPU
+	FreeNow     []Unit  // those of Hosts that are free, the largest memory first
 	// NextFree is the booked or held GPU that comes free first by its booking; nil for none.
-	NextFree *FreeGPU
+	NextFree *Unit
 	Users    []User
 	Bookings []Booking // all that are still shown, by start
 	Problems []snapshot.Problem
@@ -87,23 +87,6 @@ type Model struct {
 	MemoryTotal *int64 // MiB
 	Total       int
 	Free        int
-}
-
-// A FreeGPU is one line of "free now".
-type FreeGPU struct {
-	Host   string
-	Title  string
-	GPU    int
-	Slice  *int   // which of the GPU's MIG slices; nil for the GPU itself
-	UUID   string // of the GPU or the slice
-	Model  string
-	Memory *int64
-	// Until is when the next booking begins; zero when none is known.
-	Until time.Time
-	// From is when it comes free; zero for now.
-	From time.Time
-	// By is who holds it until then; "" for a free one.
-	By string
 }
 
 // A Host is one card.

@@ -44,7 +44,7 @@ func (r *Request) LittleUsed(g *GPU) bool {
 	return readable(g.MemoryUsed, g.MemoryTotal) && 100*float64(*g.MemoryUsed)/float64(*g.MemoryTotal) <= *r.MaxUsed
 }
 
-// A Unit is a GPU or a slice of one, with its host.
+// A Unit is a GPU or a slice of one on a board, with its host.
 type Unit struct {
 	Host *Host
 	GPU  *GPU

@@ -70,11 +70,7 @@ func (b *Board) Mask(p Privacy) *Board {
 	out.Users = m.users(b.Users)
 	out.Bookings = m.bookings(b.Bookings)
 	out.Problems = m.problems(b.Problems)
-	if b.NextFree != nil {
-		next := *b.NextFree
-		next.By = m.Name(next.By)
-		out.NextFree = &next
-	}
+	out.FreeNow, out.NextFree = freeNow(out.Hosts), nextFree(out.Hosts)
 	return &out
 }
 

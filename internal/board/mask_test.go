@@ -46,7 +46,8 @@ func secretive(t *testing.T) *board.Board {
 	b.Hosts[0].Node.Interfaces = []snapshot.Interface{{Name: "eno1", Addrs: []string{"10.0.0.1-secret"}}}
 	b.Hosts[0].Node.DiskUsers = []snapshot.DiskUser{{Path: "/home", User: "disk-secret"}}
 	unused, _ := (scene{gpu: a100(), booked: []booking.Booking{other}}).merge()
-	if b.NextFree = unused.NextFree; b.NextFree == nil {
+	b.Hosts = append(b.Hosts, unused.Hosts...)
+	if b.Count(); b.NextFree == nil {
 		t.Fatal("the scene has nothing that comes free")
 	}
 	return b

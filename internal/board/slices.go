@@ -97,9 +97,6 @@ func (h *Host) Unread() *snapshot.Problem {
 // Label is the name of a row on its host: "2", or "2:0" for slice 0 of GPU 2, as NVIDIA's tools write it.
 func (g *GPU) Label() string { return label(g.Index, g.SliceIndex()) }
 
-// Label is how the GPU is called on its host, as [GPU.Label] has it.
-func (f *FreeGPU) Label() string { return label(f.GPU, f.Slice) }
-
 // Labels are what is booked of the host, as [GPU.Label] has it; nil for all of it,
 // or where the UUID that is booked is not there.
 func (b *Booking) Labels() []string {
@@ -139,11 +136,6 @@ func (g *GPU) Target() (booking.Target, bool) {
 		return booking.Target{Index: g.Index}, true
 	}
 	return booking.Target{UUID: g.UUID, Index: -1}, g.UUID != ""
-}
-
-// NewFreeGPU names a GPU or slice of a host.
-func NewFreeGPU(h *Host, g *GPU) FreeGPU {
-	return FreeGPU{Host: h.Name, Title: h.Title, GPU: g.Index, Slice: g.SliceIndex(), UUID: g.UUID, Model: g.ShortName, Memory: g.MemoryTotal}
 }
 
 // FreeSlices is how many of the GPU's slices are free.

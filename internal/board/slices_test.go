@@ -187,10 +187,10 @@ func TestSlicesAreCounted(t *testing.T) {
 	if len(b.Models) != 1 || b.Models[0].Name != "A100-SXM4-40GB 2g.10gb" || b.Models[0].Total != 3 || b.Models[0].Free != 1 || *b.Models[0].MemoryTotal != 9984 {
 		t.Errorf("models %+v", b.Models)
 	}
-	if len(b.FreeNow) != 1 || b.FreeNow[0].UUID != "MIG-1" || b.FreeNow[0].Label() != "0:1" || !b.FreeNow[0].Until.IsZero() || b.FreeNow[0].Model != "A100-SXM4-40GB 2g.10gb" {
+	if len(b.FreeNow) != 1 || b.FreeNow[0].GPU.UUID != "MIG-1" || b.FreeNow[0].GPU.Label() != "0:1" || !b.FreeNow[0].GPU.FreeUntil.IsZero() || b.FreeNow[0].GPU.ShortName != "A100-SXM4-40GB 2g.10gb" {
 		t.Errorf("free now %+v", b.FreeNow)
 	}
-	if b.NextFree == nil || b.NextFree.UUID != "MIG-2" || b.NextFree.By != "eva" {
+	if b.NextFree == nil || b.NextFree.GPU.UUID != "MIG-2" || b.NextFree.GPU.Booking.Name != "eva" {
 		t.Errorf("next free %+v", b.NextFree)
 	}
 	for _, u := range b.Users {

@@ -54,7 +54,7 @@ func TestFreeFromAndUntil(t *testing.T) {
 				t.Errorf("free from %v until %v, want %v and %v", g.FreeFrom, g.FreeUntil, tt.from, tt.until)
 			}
 			b, _ := scene{gpu: a100(), booked: tt.booked}.merge()
-			if len(b.FreeNow) == 1 != (g.State == board.Free) || len(b.FreeNow) == 1 && !b.FreeNow[0].Until.Equal(tt.until) {
+			if len(b.FreeNow) == 1 != (g.State == board.Free) || len(b.FreeNow) == 1 && !b.FreeNow[0].GPU.FreeUntil.Equal(tt.until) {
 				t.Errorf("free now %+v", b.FreeNow)
 			}
 			if (g.Next != nil) != tt.next {
@@ -354,12 +354,12 @@ func TestFreeNowAndNextFree(t *testing.T) {
 	b.Count()
 	got := ""
 	for _, f := range b.FreeNow {
-		got += fmt.Sprint(" ", f.Model, ":", f.GPU)
+		got += fmt.Sprint(" ", f.GPU.ShortName, ":", f.GPU.Index)
 	}
 	if got != " A40:2 L40:1 T4:0" {
 		t.Errorf("free now%s", got)
 	}
-	if n := b.NextFree; n == nil || n.GPU != 15 || n.By != "by15" || !n.From.Equal(now.Add(4*time.Hour)) {
+	if n := b.NextFree; n == nil || n.GPU.Index != 15 || n.GPU.Booking.Name != "by15" || !n.GPU.FreeFrom.Equal(now.Add(4*time.Hour)) {
 		t.Errorf("next free %+v", n)
 	}
 }

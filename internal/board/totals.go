@@ -86,35 +86,31 @@ func orZero[T any](p *T) (v T) {
 }
 
 // freeNow lists the free GPUs, largest memory first, then model, host and index.
-func freeNow(hosts []Host) []FreeGPU {
-	var list []FreeGPU
+func freeNow(hosts []Host) []Unit {
+	var list []Unit
 	for h, g := range units(hosts) {
 		if g.State == Free {
-			f := NewFreeGPU(h, g)
-			f.Until = g.FreeUntil
-			list = append(list, f)
+			list = append(list, Unit{h, g})
 		}
 	}
-	slices.SortStableFunc(list, func(x, y FreeGPU) int {
-		return cmp.Or(cmp.Compare(orZero(y.Memory), orZero(x.Memory)), NaturalCompare(x.Model, y.Model))
+	slices.SortStableFunc(list, func(x, y Unit) int {
+		return cmp.Or(cmp.Compare(orZero(y.GPU.MemoryTotal), orZero(x.GPU.MemoryTotal)), NaturalCompare(x.GPU.ShortName, y.GPU.ShortName))
 	})
 	return list
 }
 
 // nextFree is the GPU whose bookings end first. One that somebody else uses does not count:
 // nobody knows when that job ends.
-func nextFree(hosts []Host) *FreeGPU {
-	var next *FreeGPU
+func nextFree(hosts []Host) *Unit {
+	var next *Unit
 	for h, g := range units(hosts) {
 		if g.State != Booked && g.State != InUse {
 			continue
 		}
-		if g.Booking == nil || g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.From) {
+		if g.Booking == nil || g.FreeFrom.IsZero() || next != nil && !g.FreeFrom.Before(next.GPU.FreeFrom) {
 			continue
 		}
-		f := NewFreeGPU(h, g)
-		f.From, f.By = g.FreeFrom, g.Booking.Name
-		next = &f
+		next = &Unit{h, g}
 	}
 	return next
 }

@@ -22,8 +22,16 @@ type freeDoc struct {
 	By     known  `json:"held_by"`
 }
 
-func freeOf(f *board.FreeGPU) freeDoc {
-	return freeDoc{safe(f.Host), known(f.Title), f.GPU, f.Slice, known(f.UUID), safe(f.Model), f.Memory, moment{f.From}, moment{f.Until}, known(f.By)}
+func freeOf(u *board.Unit) freeDoc {
+	g := u.GPU
+	doc := freeDoc{
+		Host: safe(u.Host.Name), Title: known(u.Host.Title), GPU: g.Index, Slice: g.SliceIndex(), UUID: known(g.UUID),
+		Model: safe(g.ShortName), Memory: g.MemoryTotal, From: moment{g.FreeFrom}, Until: moment{g.FreeUntil},
+	}
+	if g.Booking != nil {
+		doc.By = known(g.Booking.Name)
+	}
+	return doc
 }
 
 func freeFile(in render.Input) []byte {

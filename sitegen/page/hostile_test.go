@@ -119,12 +119,6 @@ func poison(in render.Input, x string) render.Input {
 	for i := range b.Models {
 		b.Models[i].Name, b.Models[i].FullName = fmt.Sprint(x, i), x
 	}
-	for i := range b.FreeNow {
-		b.FreeNow[i].Title, b.FreeNow[i].Model = x, x
-	}
-	if b.NextFree != nil {
-		b.NextFree.By, b.NextFree.Model = x, x
-	}
 	for i := range b.Bookings {
 		booking(&b.Bookings[i])
 	}

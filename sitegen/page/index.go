@@ -36,10 +36,11 @@ func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) 
 	} else if p.Free == 0 {
 		p.Icon = p.Files + "favicon-none.svg"
 	}
-	if f := b.NextFree; f != nil {
+	if next := b.NextFree; next != nil {
+		host, g := next.Host.Name, next.GPU
 		p.Next = &templates.Next{
-			Where: f.Host + " " + f.Label(), Href: v.rowHref(f.Host, f.GPU, f.Slice),
-			By: render.Clean(f.By), At: v.words.near(f.From, b.GeneratedAt),
+			Where: host + " " + g.Label(), Href: v.rowHref(host, g),
+			By: render.Clean(g.Booking.Name), At: v.words.near(g.FreeFrom, b.GeneratedAt),
 		}
 	}
 	var err error
@@ -100,26 +101,26 @@ func (v *view) freeModels(models []board.Model) []templates.FreeModel {
 }
 
 // freeNow puts the free GPUs of one host, model and end together.
-func (v *view) freeNow(free []board.FreeGPU) []templates.FreeCard {
+func (v *view) freeNow(free []board.Unit) []templates.FreeCard {
 	type key struct {
 		host, model string
 		until       time.Time
 	}
 	index, gpus := map[key]int{}, [][]string{}
 	var cards []templates.FreeCard
-	for i := range free {
-		f := &free[i]
-		k := key{f.Host, v.words.model(f.Model, f.Memory), f.Until}
+	for _, u := range free {
+		g := u.GPU
+		k := key{u.Host.Name, v.words.model(g.ShortName, g.MemoryTotal), g.FreeUntil}
 		i, ok := index[k]
 		if !ok {
 			i = len(cards)
 			index[k], gpus = i, append(gpus, nil)
 			cards = append(cards, templates.FreeCard{
-				Where: cmp.Or(render.Clean(f.Title), f.Host), Model: k.model,
-				Until: v.words.near(f.Until, v.in.Board.GeneratedAt),
+				Where: title(u.Host), Model: k.model,
+				Until: v.words.near(g.FreeUntil, v.in.Board.GeneratedAt),
 			})
 		}
-		gpus[i] = append(gpus[i], f.Label())
+		gpus[i] = append(gpus[i], g.Label())
 		cards[i].Count++
 	}
 	for i := range cards {

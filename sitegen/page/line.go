@@ -211,8 +211,8 @@ func (v *view) users(g *board.GPU) string {
 }
 
 // rowHref leads to a GPU's row: on the front page if that has rows, else on the host's page.
-func (v *view) rowHref(host string, gpu int, slice *int) string {
-	anchor := "#" + v.rowID(host, gpu, slice)
+func (v *view) rowHref(host string, g *board.GPU) string {
+	anchor := "#" + v.gpuID(host, g)
 	if v.rowed {
 		return anchor
 	}

@@ -177,8 +177,8 @@ func (t *textPage) headline() {
 	if t.b.Demo {
 		stamp += " (demo)"
 	}
-	if f := t.b.NextFree; f != nil && !f.From.IsZero() {
-		stamp += fmt.Sprintf("; next: %s %s at %s", t.safe(f.Host), f.Label(), t.moment(f.From))
+	if next := t.b.NextFree; next != nil {
+		stamp += fmt.Sprintf("; next: %s %s at %s", t.safe(next.Host.Name), next.GPU.Label(), t.moment(next.GPU.FreeFrom))
 	}
 	t.line("2", stamp)
 }

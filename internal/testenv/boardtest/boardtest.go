@@ -269,9 +269,7 @@ func Finish(b *board.Board) {
 			if g.State == board.Free {
 				h.Free++
 				b.Models[k].Free++
-				f := board.NewFreeGPU(h, g)
-				f.Until = g.FreeUntil
-				b.FreeNow = append(b.FreeNow, f)
+				b.FreeNow = append(b.FreeNow, board.Unit{Host: h, GPU: g})
 			}
 			if !g.IdleSince.IsZero() && g.Booking == nil {
 				b.Totals.HeldIdle++
@@ -287,8 +285,8 @@ func Finish(b *board.Board) {
 					seen[key] = true
 					b.Bookings = append(b.Bookings, *bk)
 				}
-				if from := g.FreeFrom; bk.Active && !from.IsZero() && (b.NextFree == nil || from.Before(b.NextFree.From)) {
-					b.NextFree = &board.FreeGPU{Host: h.Name, GPU: g.Index, Model: g.ShortName, From: from, By: bk.Name}
+				if from := g.FreeFrom; bk.Active && !from.IsZero() && (b.NextFree == nil || from.Before(b.NextFree.GPU.FreeFrom)) {
+					b.NextFree = &board.Unit{Host: h, GPU: g}
 				}
 			}
 			for _, p := range g.Processes {
