@@ -297,8 +297,7 @@ func mean(list []*float64) *float64 {
 	if n == 0 {
 		return nil
 	}
-	sum /= float64(n)
-	return &sum
+	return new(sum / float64(n))
 }
 
 // window adds days up from a midnight on.
@@ -396,12 +395,10 @@ func heat(days []*dayPast, from, now time.Time, zone *time.Location) (cells [7][
 		for h, s := range sums[d] {
 			cells[d][h].KnownHours = s.known
 			if s.known > 0 {
-				v := 100 * s.held / s.known
-				cells[d][h].Held = &v
+				cells[d][h].Held = new(100 * s.held / s.known)
 			}
 			if s.utilKnown > 0 {
-				v := s.util / s.utilKnown
-				cells[d][h].Utilization = &v
+				cells[d][h].Utilization = new(s.util / s.utilKnown)
 			}
 		}
 	}

@@ -30,8 +30,7 @@ func (u Use) Add(v Use) Use {
 	}
 	out := Use{GPUHours: u.GPUHours + v.GPUHours, IdleHours: u.IdleHours + v.IdleHours, EnergyKWh: u.EnergyKWh + v.EnergyKWh}
 	if hours > 0 {
-		mean := sum / hours
-		out.Utilization = &mean
+		out.Utilization = new(sum / hours)
 	}
 	return out
 }
@@ -127,8 +126,7 @@ type userSum [uFields]float64
 func (u *userSum) usage() Use {
 	out := Use{GPUHours: u[uHeld] / 36000, IdleHours: u[uIdle] / 36000, EnergyKWh: u[uEnergy] / 3.6e6}
 	if u[uHeld] > 0 {
-		v := min(u[uUtil]*10/u[uHeld], 100)
-		out.Utilization = &v
+		out.Utilization = new(min(u[uUtil]*10/u[uHeld], 100))
 	}
 	return out
 }

@@ -11,12 +11,9 @@ import (
 	"time"
 )
 
-// Sparks are [SparkSteps] steps of SparkStep, on the clock's quarters of an
-// hour; the last one holds the present and is still growing.
-const (
-	SparkSteps = 96
-	SparkStep  = 15 * time.Minute
-)
+// SparkSteps is how many steps a spark has: the clock's quarters of an hour. The
+// last one holds the present and is still growing.
+const SparkSteps = 96
 
 // minKnown is the part of a window that has to be known of a host before its
 // mean is believed.

@@ -118,16 +118,6 @@ func PastKey(g *board.GPU) string {
 	return history.IndexKey(g.Index)
 }
 
-// KnownAt reports whether anything is known of a step.
-func (g PastGPU) KnownAt(step int) bool {
-	for _, list := range g {
-		if list[step] != PastUnknown {
-			return true
-		}
-	}
-	return false
-}
-
 // A FleetPast is the past of the fleet.
 type FleetPast struct {
 	AsOf time.Time
@@ -197,12 +187,10 @@ type Energy struct {
 // is not told.
 func (x Energy) Of(kwh float64) (cost, co2 *float64) {
 	if x.Price > 0 {
-		v := kwh * x.Price
-		cost = &v
+		cost = new(kwh * x.Price)
 	}
 	if x.CO2Grams > 0 {
-		v := kwh * x.CO2Grams / 1000
-		co2 = &v
+		co2 = new(kwh * x.CO2Grams / 1000)
 	}
 	return cost, co2
 }

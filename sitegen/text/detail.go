@@ -105,8 +105,7 @@ func (t *textPage) detailGPU(h *board.Host, g *board.GPU) {
 
 	free := g.MemoryFree
 	if free == nil && g.MemoryUsed != nil && g.MemoryTotal != nil {
-		left := *g.MemoryTotal - *g.MemoryUsed
-		free = &left
+		free = new(*g.MemoryTotal - *g.MemoryUsed)
 	}
 	put("", fmt.Sprintf(" %18s  %16s  %12s  %11s", "memory used", "memory available", "gpu volatile", "temperature"))
 	put("", " "+strings.Join([]string{
