@@ -2,6 +2,7 @@ package sitegen
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -78,21 +79,16 @@ func boardOf(s *snapshot.Snapshot) render.Input {
 // sizeOfSite is how many files a board makes, and their bytes.
 func sizeOfSite(t *testing.T, in render.Input) (files, bytes int) {
 	t.Helper()
-	in.Emit = func(f render.File) error {
-		files++
+	list, err := boardtest.Files(in, func(in render.Input) error {
+		return errors.Join(page.Files(in, nil), data.Files(in), text.Files(in))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range list {
 		bytes += len(f.Content)
-		return nil
 	}
-	if _, err := page.Files(in, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := data.Files(in); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := text.Files(in); err != nil {
-		t.Fatal(err)
-	}
-	return files, bytes
+	return len(list), bytes
 }
 
 // What one node can make a generation write grows no faster than what the node

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"gpuboard/internal/board"
 	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/data"
@@ -18,30 +16,13 @@ import (
 	"gpuboard/sitegen/text"
 )
 
-// Files that are handed out one by one are those of a call that returns them, each
-// once, and an error ends it.
+// Each file is handed out once, and an error ends it.
 func TestEmit(t *testing.T) {
 	in := boardtest.Big(30)
-	want := map[string][]byte{}
-	renderers := []func(render.Input) ([]render.File, error){
-		func(in render.Input) ([]render.File, error) { return page.Files(in, nil) }, data.Files, text.Files,
-	}
-	for _, files := range renderers {
-		list, err := files(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range list {
-			want[f.Path] = f.Content
-		}
-	}
 	run := func(emit func(render.File) error) error {
 		in.Emit = emit
-		for _, files := range renderers {
-			if list, err := files(in); err != nil || len(list) > 0 {
-				if len(list) > 0 {
-					t.Errorf("%d files are returned, too", len(list))
-				}
+		for _, files := range []func(render.Input) error{func(in render.Input) error { return page.Files(in, nil) }, data.Files, text.Files} {
+			if err := files(in); err != nil {
 				return err
 			}
 		}
@@ -60,11 +41,8 @@ func TestEmit(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("what is handed out differs (-returned +handed out):\n%s", d)
-	}
 	full := errors.New("the disk is full")
-	for _, at := range []int{0, len(want) / 3, len(want) - 1} {
+	for _, at := range []int{0, len(got) / 3, len(got) - 1} {
 		n := 0
 		err := run(func(render.File) error {
 			mu.Lock()

@@ -70,13 +70,14 @@ func TestPagesOfManyBookingsAreBounded(t *testing.T) {
 	for name, place := range bookedPlaces() {
 		for _, begun := range []bool{false, true} {
 			b, _ := board.Merge(manyBookings(place, begun))
-			size := map[string]int{}
-			in := render.Input{Board: b, Site: render.Site{Zone: time.UTC}, Emit: func(f render.File) error {
-				size[f.Path] = len(f.Content)
-				return nil
-			}}
-			if _, err := page.Files(in, nil); err != nil {
+			in := render.Input{Board: b, Site: render.Site{Zone: time.UTC}}
+			files, err := boardtest.Files(in, func(in render.Input) error { return page.Files(in, nil) })
+			if err != nil {
 				t.Fatal(err)
+			}
+			size := map[string]int{}
+			for _, f := range files {
+				size[f.Path] = len(f.Content)
 			}
 			for path, most := range map[string]int{"index.html": 400 << 10, "hosts/gpu01/index.html": 2400 << 10, "book/index.html": 600 << 10, "bookings/index.html": 1500 << 10} {
 				if size[path] == 0 || size[path] > most {
@@ -125,7 +126,7 @@ func BenchmarkManyBookings(b *testing.B) {
 		made, _ := board.Merge(in)
 		b.Run("pages/"+name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := page.Files(render.Input{Board: made, Site: render.Site{Zone: time.UTC}, Emit: func(render.File) error { return nil }}, nil); err != nil {
+				if err := page.Files(render.Input{Board: made, Site: render.Site{Zone: time.UTC}}, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -159,13 +159,13 @@ func OwnLook(dir string) fs.FS {
 // render makes every file.
 func (g *Generator) render(in render.Input, log []events.Event) error {
 	in.Generation = render.Generation(in.Board)
-	if _, err := page.Files(in, OwnLook(g.opt.Templates)); err != nil {
+	if err := page.Files(in, OwnLook(g.opt.Templates)); err != nil {
 		return fmt.Errorf("rendering the pages: %w", err)
 	}
-	if _, err := data.Files(in); err != nil {
+	if err := data.Files(in); err != nil {
 		return fmt.Errorf("rendering the data files: %w", err)
 	}
-	if _, err := text.Files(in); err != nil {
+	if err := text.Files(in); err != nil {
 		return fmt.Errorf("rendering the texts: %w", err)
 	}
 	feed, err := data.Feed(in, log)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	"gpuboard/internal/events"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/page"
 	"gpuboard/sitegen/render"
@@ -387,15 +389,11 @@ func whoFiles(t *testing.T, b *board.Board) map[string]string {
 	t.Helper()
 	in := render.Input{Board: b, History: &render.History{Fleet: &render.FleetPast{}}, Site: render.Site{Lab: "Lab", Zone: time.UTC, Interval: 20 * time.Second, Compat: []string{"all"}}}
 	all := map[string]string{}
-	pages, err := page.Files(in, nil)
+	files, err := boardtest.Files(in, func(in render.Input) error { return errors.Join(page.Files(in, nil), data.Files(in)) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs, err := data.Files(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range slices.Concat(pages, docs) {
+	for _, f := range files {
 		all[f.Path] = string(f.Content)
 	}
 	return all

@@ -160,16 +160,13 @@ func (e *editor) published(path string, list []booking.Booking, problems []snaps
 		}
 		b.Bookings = append(b.Bookings, shown)
 	}
-	files, err := data.Files(render.Input{Board: b, Site: render.Site{Zone: e.Zone, Version: version()}})
-	if err != nil {
+	return data.Files(render.Input{Board: b, Site: render.Site{Zone: e.Zone, Version: version()}, Emit: func(f render.File) error {
+		if f.Path != path {
+			return nil
+		}
+		_, err := e.app.stdout.Write(f.Content)
 		return err
-	}
-	i := slices.IndexFunc(files, func(f render.File) bool { return f.Path == path })
-	if i < 0 {
-		return fmt.Errorf("there is no %s", path)
-	}
-	_, err = e.app.stdout.Write(files[i].Content)
-	return err
+	}})
 }
 
 // table prints the bookings for people, with the comment last.

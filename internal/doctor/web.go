@@ -279,7 +279,7 @@ func (d *examination) overlay() {
 	}
 	empty, _ := board.Merge(board.Input{Now: d.Node.Now().UTC()})
 	in := render.Input{Board: empty, Site: render.Site{Languages: d.Config.Languages(), Zone: d.Config.Zone(), Version: d.Node.Version}}
-	if _, err := page.Files(in, sitegen.OwnLook(dir)); err != nil {
+	if err := page.Files(in, sitegen.OwnLook(dir)); err != nil {
 		d.bad("templates:parse", "edit "+shell.Quote(dir), "%v", err)
 		return
 	}

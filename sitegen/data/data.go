@@ -19,22 +19,21 @@ const SchemaVersion = 1
 
 // Files renders everything for programs: JSON, metrics, calendars, badges and the
 // shapes of the systems that gpuboard replaces. It is pure:
-// equal inputs give equal bytes in equal order. The files of a host do not
+// equal inputs give equal bytes. The files of a host do not
 // depend on when they were generated, so a host without news is not rewritten.
-func Files(in render.Input) ([]render.File, error) {
+func Files(in render.Input) error {
 	in.Site = in.Site.WithDefaults()
-	out := &render.Sink{Emit: in.Emit}
 	shapes := newCompat(in)
 	texts, err := newBookingTexts(in)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	hosts, err := hostFiles(in, shapes, texts, out)
+	hosts, err := hostFiles(in, shapes, texts)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// Each is handed on before the next is made, so that few are in memory.
-	err = out.Put(
+	err = in.Put(
 		render.NewFile("api/v1/board.json", boardFile(in, hosts)),
 		render.NewFile("api/v1/free.json", freeFile(in)),
 		render.NewFile("api/v1/hosts.json", hostsFile(in)),
@@ -44,25 +43,22 @@ func Files(in render.Input) ([]render.File, error) {
 		render.NewFile("metrics.txt", metricsFile(in)),
 	)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	schemas, err := apiSchemas()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	shared, err := texts.shared(in.Board)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, more := range [][]render.File{schemas, shared, badgeFiles(in), shapes.files()} {
-		if err := out.Put(more...); err != nil {
-			return nil, err
+		if err := in.Put(more...); err != nil {
+			return err
 		}
 	}
-	if err := historyFiles(in, out); err != nil {
-		return nil, err
-	}
-	return out.Sorted(), nil
+	return historyFiles(in)
 }
 
 // A header starts a file that belongs to one generation. The next generation is

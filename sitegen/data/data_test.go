@@ -21,7 +21,7 @@ import (
 // apiData renders the files of an input by path, and fails on duplicates.
 func apiData(t testing.TB, in render.Input) map[string][]byte {
 	t.Helper()
-	files, err := Files(in)
+	files, err := boardtest.Files(in, Files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,12 +217,12 @@ func TestHostFilesDoNotDependOnTheGeneration(t *testing.T) {
 }
 
 func TestDataIsDeterministic(t *testing.T) {
-	want, err := Files(boardtest.Lab())
+	want, err := boardtest.Files(boardtest.Lab(), Files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
-		got, err := Files(boardtest.Lab())
+		got, err := boardtest.Files(boardtest.Lab(), Files)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +306,7 @@ func BenchmarkData(b *testing.B) {
 			b.ReportAllocs()
 			var size int64
 			for b.Loop() {
-				files, err := Files(in)
+				files, err := boardtest.Files(in, Files)
 				if err != nil {
 					b.Fatal(err)
 				}

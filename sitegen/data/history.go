@@ -19,9 +19,7 @@ import (
 //	api/v1/hosts/<h>/history.json       the charts of a host
 //
 // Coverage stands beside everything that was added up, from 0 to 1.
-//
-// They go into out, each host's as it is made.
-func historyFiles(in render.Input, out *render.Sink) error {
+func historyFiles(in render.Input) error {
 	if in.History == nil {
 		return nil
 	}
@@ -34,7 +32,7 @@ func historyFiles(in render.Input, out *render.Sink) error {
 		} else if !file.Kept {
 			continue
 		}
-		if err := out.Put(file); err != nil {
+		if err := in.Put(file); err != nil {
 			return err
 		}
 	}
@@ -42,7 +40,7 @@ func historyFiles(in render.Input, out *render.Sink) error {
 	if f == nil {
 		return nil
 	}
-	return out.Put(
+	return in.Put(
 		render.NewFile("api/v1/history/users.json", usersPastFile(in, f)),
 		render.NewFile("api/v1/history/hosts.json", hostsPastFile(in, f)),
 		render.NewFile("api/v1/history/users.csv", csvUsers(in, f)),

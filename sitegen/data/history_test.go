@@ -27,7 +27,7 @@ func TestFormulasInCSV(t *testing.T) {
 	}
 	in := boardtest.Remembered(boardtest.Lab())
 	in.History.Fleet.Windows[1].Users[0].Name = "=HYPERLINK(\"http://x\")\r\n,\"y"
-	data, err := Files(in)
+	data, err := boardtest.Files(in, Files)
 	if err != nil {
 		t.Fatal(err)
 	}

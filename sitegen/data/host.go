@@ -82,9 +82,9 @@ type (
 	}
 )
 
-// hostFiles puts the files of every host into out, several hosts at a time. It
+// hostFiles hands on the files of every host, several hosts at a time. It
 // returns the members of each in board.json, in the board's order.
-func hostFiles(in render.Input, shapes *compat, texts *bookingTexts, out *render.Sink) ([][]byte, error) {
+func hostFiles(in render.Input, shapes *compat, texts *bookingTexts) ([][]byte, error) {
 	hosts, bookings := in.Board.Hosts, in.Board.BookingsByHost()
 	fields := make([][]byte, len(hosts))
 	err := render.InParallel(len(hosts), func(i int) error {
@@ -94,7 +94,7 @@ func hostFiles(in render.Input, shapes *compat, texts *bookingTexts, out *render
 		if err != nil {
 			return err
 		}
-		return out.Put(append(shapes.host(i, h),
+		return in.Put(append(shapes.host(i, h),
 			render.NewFile("api/v1/hosts/"+h.Name+".json", hostFile(h, fields[i], texts.list(bookings[h.Name]))),
 			calendar)...)
 	})

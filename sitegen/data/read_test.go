@@ -39,7 +39,7 @@ func statusText(t testing.TB, b *board.Board, opt text.Options) string {
 // published is board.json of an input.
 func published(t testing.TB, in render.Input, path string) []byte {
 	t.Helper()
-	files, err := Files(in)
+	files, err := boardtest.Files(in, Files)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func TestBrowserReadsEveryPart(t *testing.T) {
 // of a site in another language, and looks for a word that is not of that.
 func TestBrowserSpeaksTheSitesLanguage(t *testing.T) {
 	own, dir := foreignLook(t), t.TempDir()
-	files, err := Files(foreignFleets(t)["rich"], own)
+	files, err := siteFiles(foreignFleets(t)["rich"], own)
 	if err != nil {
 		t.Fatal(err)
 	}

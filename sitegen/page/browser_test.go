@@ -1,6 +1,7 @@
 package page
 
 import (
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,12 +22,17 @@ import (
 // pages are all files by path, the front page last.
 func pages(t testing.TB, in render.Input) []render.File {
 	t.Helper()
-	files, err := Files(in, nil)
+	files, err := siteFiles(in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(files, func(x, y render.File) int { return strings.Compare(lastly(x.Path), lastly(y.Path)) })
 	return files
+}
+
+// siteFiles are the files of a site with a look of its own.
+func siteFiles(in render.Input, own fs.FS) ([]render.File, error) {
+	return boardtest.Files(in, func(in render.Input) error { return Files(in, own) })
 }
 
 // lastly is a path by which the front page comes after all others.

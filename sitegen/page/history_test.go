@@ -156,7 +156,7 @@ func TestHostileNamesInThePast(t *testing.T) {
 		if got := shape(parse(t, f)); got != harmless {
 			t.Errorf("%.60q changes the page: %s", x, firstDifference(got, harmless))
 		}
-		files, err := data.Files(in)
+		files, err := boardtest.Files(in, data.Files)
 		if err != nil {
 			t.Fatal(err)
 		}

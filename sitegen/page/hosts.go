@@ -31,7 +31,7 @@ func newFile(f templates.Frame, page templ.Component) (render.File, error) {
 }
 
 // renderHosts renders the pages of every host in parallel, and returns their cards in order.
-func (v *view) renderHosts(out *render.Sink) ([]*templates.Card, error) {
+func (v *view) renderHosts() ([]*templates.Card, error) {
 	hosts := v.in.Board.Hosts
 	cards := make([]*templates.Card, len(hosts))
 	err := render.InParallel(len(hosts), func(i int) error {
@@ -40,7 +40,7 @@ func (v *view) renderHosts(out *render.Sink) ([]*templates.Card, error) {
 		if err != nil {
 			return err
 		}
-		return out.Put(files...)
+		return v.in.Put(files...)
 	})
 	return cards, err
 }

@@ -134,7 +134,7 @@ func TestEveryLanguageIsWhole(t *testing.T) {
 func TestOwnLanguageFromOneFile(t *testing.T) {
 	in := boardtest.Lab()
 	in.Site.Languages = []string{"cs"}
-	if _, err := Files(in, nil); err == nil || !strings.Contains(err.Error(), "words/cs.json") {
+	if err := Files(in, nil); err == nil || !strings.Contains(err.Error(), "words/cs.json") {
 		t.Errorf("words that are not there are reported as %v", err)
 	}
 	czech := own(wordsFile("cs"), `{"language": "Čeština", "free": "volná", "gpu.one": "%d karta", "gpu.few": "%d karty", "gpu.other": "%d karet", "free.gpu.other": "%d z %d karet volných", "date.week": "{time} {weekday}"}`)
@@ -150,7 +150,7 @@ func TestOwnLanguageFromOneFile(t *testing.T) {
 	if got := w.float(21.5, 1) + w.Count(2, "host"); got != "21,52 hosts" {
 		t.Errorf("a number, and what is not translated: %q", got)
 	}
-	files, err := Files(in, czech)
+	files, err := siteFiles(in, czech)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestOwnLanguageFromOneFile(t *testing.T) {
 	}
 	for _, lang := range []string{"../cs", "c s", ""} {
 		in.Site.Languages = []string{lang}
-		if _, err := Files(in, czech); err == nil {
+		if err := Files(in, czech); err == nil {
 			t.Errorf("%q is a language", lang)
 		}
 	}
@@ -172,7 +172,7 @@ func TestOwnLanguageFromOneFile(t *testing.T) {
 func bilingual(t *testing.T, in render.Input) (files []render.File) {
 	t.Helper()
 	in.Site.Languages = []string{"en", "eo"}
-	files, err := Files(in, own(wordsFile("eo"), `{"language": "Esperanto", "free": "libera", "book.title": "Rezervi", "nav.gpus": "Procesoroj"}`))
+	files, err := siteFiles(in, own(wordsFile("eo"), `{"language": "Esperanto", "free": "libera", "book.title": "Rezervi", "nav.gpus": "Procesoroj"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

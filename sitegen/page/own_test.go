@@ -19,7 +19,7 @@ func own(files ...string) fstest.MapFS {
 
 // TestOwnLook: words, style, pictures and HTML of a site's own are on its pages.
 func TestOwnLook(t *testing.T) {
-	files, err := Files(boardtest.Lab(), own(
+	files, err := siteFiles(boardtest.Lab(), own(
 		wordsFile("en"), `{"free": "frei"}`,
 		"site.css", ".top{color:teal}",
 		"favicon.svg", "<svg/>",
@@ -74,7 +74,7 @@ func TestOwnLookIsRefused(t *testing.T) {
 		{own("site.css", strings.Repeat(" ", maxOwn+1)), []string{"site.css", "1048576"}},
 		{own("banner.html/x", ""), []string{"banner.html"}},
 	} {
-		_, err := Files(boardtest.Lab(), c.files)
+		err := Files(boardtest.Lab(), c.files)
 		for _, want := range c.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("the error is %v, and should name %s", err, want)

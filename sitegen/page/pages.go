@@ -17,63 +17,54 @@ import (
 	"gpuboard/templates"
 )
 
-// Files renders everything that a browser shows, in the order in which it should be
-// published: what a page refers to before the page, index.html last. own is the directory
-// of the site's own look, nil for none. A host's page depends on that host alone, so it
-// stays the same while there is no news.
-func Files(in render.Input, own fs.FS) ([]render.File, error) {
+// Files renders everything that a browser shows. own is the directory of the site's own
+// look, nil for none. A host's page depends on that host alone, so it stays the same while
+// there is no news.
+func Files(in render.Input, own fs.FS) error {
 	in.Site = in.Site.WithDefaults()
 	looks := make([]*look, len(in.Site.Languages))
 	for i, lang := range in.Site.Languages {
 		var err error
 		if looks[i], err = readLook(own, in.Site, lang); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	v := newView(in, looks)
-	out := &render.Sink{Emit: in.Emit}
-	if err := out.Put(append(slices.Clip(v.look.files), render.NewFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
-		return nil, err
+	if err := in.Put(append(slices.Clip(v.look.files), render.NewFile("book/capabilities.json", []byte(capabilities)))...); err != nil {
+		return err
 	}
 	if v.in.Help {
 		var err error
 		if v.help, err = v.makeHelp(docs.Files(), docs.Pages()); err != nil {
-			return nil, fmt.Errorf("rendering the help: %w", err)
+			return fmt.Errorf("rendering the help: %w", err)
 		}
-		if err := out.Put(v.help.files...); err != nil {
-			return nil, err
+		if err := in.Put(v.help.files...); err != nil {
+			return err
 		}
 	}
-	for i, l := range slices.Backward(looks) { // the front page at the root comes last
+	for i, l := range looks {
 		v.look, v.first = l, i == 0
-		if err := v.pages(out); err != nil {
-			return nil, err
+		if err := v.pages(); err != nil {
+			return err
 		}
 	}
-	return out.Files, nil
+	return nil
 }
 
 // pages renders all pages in one language.
-func (v *view) pages(out *render.Sink) error {
-	if err := out.Put(v.scripts...); err != nil {
+func (v *view) pages() error {
+	if err := v.in.Put(v.scripts...); err != nil {
 		return err
 	}
-	cards, err := v.renderHosts(out)
+	cards, err := v.renderHosts()
 	if err != nil {
 		return err
 	}
-	if err := v.userPages(out); err != nil {
+	if err := v.userPages(); err != nil {
 		return err
 	}
-	put := func(f templates.Frame, page templ.Component) error {
-		file, err := newFile(f, page)
-		if err != nil {
-			return err
-		}
-		return out.Put(file)
-	}
 	for _, p := range v.bookingsPages() {
-		if err := put(p.Frame, templates.Bookings(p)); err != nil {
+		if err := v.put(p.Frame, templates.Bookings(p)); err != nil {
 			return err
 		}
 	}
@@ -95,11 +86,20 @@ func (v *view) pages(out *render.Sink) error {
 		{kiosk.Frame, templates.Kiosk(&kiosk)},
 		{index.Frame, templates.Index(index)},
 	} {
-		if err := put(p.frame, p.page); err != nil {
+		if err := v.put(p.frame, p.page); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// put renders a page and hands it on.
+func (v *view) put(f templates.Frame, page templ.Component) error {
+	file, err := newFile(f, page)
+	if err != nil {
+		return err
+	}
+	return v.in.Put(file)
 }
 
 // newView is the view in the first language, which every site has.

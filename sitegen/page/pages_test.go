@@ -92,11 +92,11 @@ func wholeSite(t *testing.T, in render.Input) {
 		}
 		have[f.Path] = map[string]bool{}
 	}
-	programs, err := data.Files(in)
+	programs, err := boardtest.Files(in, data.Files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts, err := text.Files(in)
+	texts, err := boardtest.Files(in, text.Files)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func peopleOn(g *board.GPU) []string {
 const maxOwnBookings = 200
 
 // userPages renders the page of everybody who is named anywhere, by path.
-func (v *view) userPages(out *render.Sink) error {
+func (v *view) userPages() error {
 	b := v.in.Board
 	users := make(map[string]*board.User, len(b.Users))
 	for i := range b.Users {
@@ -107,11 +107,7 @@ func (v *view) userPages(out *render.Sink) error {
 		for _, bk := range list {
 			p.Bookings = append(p.Bookings, v.booking(bk, b.GeneratedAt, "../../"))
 		}
-		file, err := newFile(p.Frame, templates.User(p))
-		if err != nil {
-			return err
-		}
-		if err := out.Put(file); err != nil {
+		if err := v.put(p.Frame, templates.User(p)); err != nil {
 			return err
 		}
 	}

@@ -158,7 +158,7 @@ func BenchmarkPages(b *testing.B) {
 		in := boardtest.Big(hosts)
 		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Files(in, nil); err != nil {
+				if err := Files(in, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -184,7 +184,7 @@ func TestWordsStandInTheirListAlone(t *testing.T) {
 	latinScript(t, own)
 	kinds := map[string]bool{}
 	for name, in := range foreignFleets(t) {
-		files, err := Files(in, own)
+		files, err := siteFiles(in, own)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,8 +6,6 @@ import (
 	"context"
 	"runtime"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,8 +34,8 @@ type Input struct {
 	// Help puts the documentation into the site, below help/.
 	Help bool
 	// Emit takes each file as soon as it is rendered, so that a site need not be in
-	// memory; several goroutines call it at a time. Nothing is returned then but the
-	// error of Emit. Nil returns all files.
+	// memory; several goroutines call it at a time, and its error ends the rendering.
+	// Nil drops all files.
 	Emit func(File) error
 }
 
@@ -100,35 +98,17 @@ type File struct {
 // NewFile is a file with this content.
 func NewFile(path string, content []byte) File { return File{Path: path, Content: content} }
 
-// A Sink takes files as they are rendered.
-type Sink struct {
-	Emit func(File) error // nil to collect them
-
-	mu    sync.Mutex
-	Files []File // without Emit, in no order
-}
-
-// Put hands files on; an error of Emit is returned. It may be called by several
-// goroutines.
-func (s *Sink) Put(files ...File) error {
-	if s.Emit == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.Files = append(s.Files, files...)
+// Put hands files on. It may be called by several goroutines.
+func (in *Input) Put(files ...File) error {
+	if in.Emit == nil {
 		return nil
 	}
 	for _, f := range files {
-		if err := s.Emit(f); err != nil {
+		if err := in.Emit(f); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// Sorted returns the files that were collected, by path.
-func (s *Sink) Sorted() []File {
-	slices.SortFunc(s.Files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
-	return s.Files
 }
 
 // InParallel calls do for every number below n, as many at a time as there are

@@ -13,7 +13,7 @@ import (
 
 // textHosts are the texts of all hosts by path.
 func textHosts(in render.Input) map[string]string {
-	files, err := Files(in)
+	files, err := boardtest.Files(in, Files)
 	if err != nil {
 		panic(err)
 	}
@@ -90,7 +90,7 @@ func TestTextOfAHostThatNeverCame(t *testing.T) {
 // but our colours.
 func TestHostileTextReachesNoFile(t *testing.T) {
 	in := boardtest.Hostile(boardtest.Lab(), boardtest.Evil)
-	files, err := Files(in)
+	files, err := boardtest.Files(in, Files)
 	if err != nil || len(files) < len(in.Board.Hosts) {
 		t.Fatal(len(files), err)
 	}

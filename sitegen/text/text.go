@@ -52,25 +52,23 @@ func statusText(b *board.Board, opt Options, boxes [][]byte) []byte {
 
 // Files renders the views for curl: of all hosts as a table, in ASCII and in
 // colour, and with a box for each GPU; and a text of each host.
-func Files(in render.Input) ([]render.File, error) {
+func Files(in render.Input) error {
 	zone := in.Site.Zone
-	out := &render.Sink{Emit: in.Emit}
 	hosts := in.Board.Hosts
 	boxes := make([][]byte, len(hosts))
 	err := render.InParallel(len(hosts), func(i int) error {
 		content, headline := textHost(&hosts[i], zone)
 		boxes[i] = content[headline:]
-		return out.Put(render.NewFile("hosts/"+hosts[i].Name+"/status.txt", content))
+		return in.Put(render.NewFile("hosts/"+hosts[i].Name+"/status.txt", content))
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = out.Put(
+	return in.Put(
 		render.NewFile("detail.txt", statusText(in.Board, Options{Detail: true, Zone: zone}, boxes)),
 		render.NewFile("status.txt", statusText(in.Board, Options{ASCII: true, Zone: zone}, nil)),
 		render.NewFile("status.ansi", statusText(in.Board, Options{Color: true, Zone: zone}, nil)),
 	)
-	return out.Sorted(), err
 }
 
 // A textPage is one text being written.

@@ -4,6 +4,9 @@ package boardtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -372,6 +375,21 @@ func Stale() render.Input {
 func forget(g *board.GPU) {
 	g.MemoryUsed, g.MemoryFree, g.UtilizationGPU, g.Temperature, g.PowerDraw = nil, nil, nil, nil, nil
 	g.Processes, g.Utilization, g.IdleSince, g.NoShow, g.FreeFrom = nil, nil, time.Time{}, false, time.Time{}
+}
+
+// Files are those that a package makes of an input, by path.
+func Files(in render.Input, of func(render.Input) error) ([]render.File, error) {
+	var mu sync.Mutex
+	var files []render.File
+	in.Emit = func(f render.File) error {
+		mu.Lock()
+		defer mu.Unlock()
+		files = append(files, f)
+		return nil
+	}
+	err := of(in)
+	slices.SortFunc(files, func(x, y render.File) int { return strings.Compare(x.Path, y.Path) })
+	return files, err
 }
 
 // FileOf is the file with a path.

@@ -16,6 +16,7 @@ import (
 	"gpuboard/internal/booking"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
+	"gpuboard/internal/testenv/boardtest"
 	"gpuboard/sitegen/data"
 	"gpuboard/sitegen/render"
 )
@@ -67,7 +68,7 @@ func (s Site) Files(t testing.TB) map[string][]byte {
 		in.Reports[h.name] = board.Report{Snapshot: snap}
 	}
 	b, _ := board.Merge(in)
-	files, err := data.Files(render.Input{Board: b, Site: render.Site{Title: "test", Interval: in.Interval}})
+	files, err := boardtest.Files(render.Input{Board: b, Site: render.Site{Title: "test", Interval: in.Interval}}, data.Files)
 	if err != nil {
 		t.Fatal(err)
 	}
