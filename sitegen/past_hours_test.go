@@ -68,13 +68,18 @@ func TestFinishedHourThatCannotBeReadYet(t *testing.T) {
 
 // TestManyFinishedHours: history gets them before too many are in memory.
 func TestManyFinishedHours(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	store, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), now, history.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
 	mem := &memory{Hours: map[string]*hours{"gpu01": {Taken: map[string]bool{}}}}
-	in := intake{mem: mem}
+	in := intake{history: store, mem: mem}
 	hour := &snapshot.Hour{Samples: make([]snapshot.Sample, snapshot.MaxSamples)}
 	for i := range hour.Samples {
 		hour.Samples[i].GPUs = make([]snapshot.GPUSample, snapshot.MaxGPUs)
 	}
-	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, name := range []string{"1", "2", "3", "4", "5"} {
 		in.add(t.Context(), now, "gpu01", name, hour)
 		if waiting := len(in.batches); waiting*snapshot.MaxSamples*snapshot.MaxGPUs >= maxReadings {

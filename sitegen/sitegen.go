@@ -213,7 +213,12 @@ func (g *Generator) lock() (*os.File, error) {
 // Close gives up what the generator keeps from one generation to the next. It
 // closes the history that the generator opened, so that all of it lies in one
 // file, and the next process has no journal to read.
-func (g *Generator) Close() error { return g.opened.Close() }
+func (g *Generator) Close() error {
+	if g.opened == nil {
+		return nil
+	}
+	return g.opened.Close()
+}
 
 // maxMarkdownBytes bounds a notice or a note on a host.
 const maxMarkdownBytes = 64 << 10

@@ -64,7 +64,7 @@ func (m Metric) addTo(cells []cell, row *frameRow, parts []slotPart) {
 func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metrics ...Metric) (means map[string][][]float64, coverage float64, err error) {
 	out := map[string][][]float64{}
 	bs, err := bounds(at)
-	if s == nil || err != nil {
+	if err != nil {
 		return out, 0, err
 	}
 	all := map[uint32][][]cell{} // by GPU and metric, a cell for each step
@@ -124,9 +124,6 @@ func (s *Store) HostMeans(ctx context.Context, name string, at []time.Time, metr
 // nothing is.
 func (s *Store) Oldest(ctx context.Context) (time.Time, error) {
 	var oldest time.Time
-	if s == nil {
-		return oldest, nil
-	}
 	err := s.view(ctx, "its beginning", func(q querier) error {
 		first, last, err := keptDays(ctx, q)
 		if err != nil {

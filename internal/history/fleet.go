@@ -80,7 +80,7 @@ type Fleet struct {
 // class "" are in no class.
 func (s *Store) Fleet(ctx context.Context, at []time.Time, class func(Key) string) (Fleet, error) {
 	bs, err := bounds(at)
-	if s == nil || err != nil {
+	if err != nil {
 		return Fleet{}, err
 	}
 	sums := fleetSums{bounds: bs, hosts: map[*host]*hostSums{}}

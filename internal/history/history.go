@@ -10,8 +10,7 @@
 //
 // Times are UTC; a day of a zone is between two instants ([Days]), so it may
 // have 23 or 25 hours. Losing the history never harms the live board: a damaged
-// file is set aside, a full disk is a problem in [Store.Problems], and a nil
-// *Store or *Recent knows nothing.
+// file is set aside, and a full disk is a problem in [Store.Problems].
 package history
 
 import (

@@ -58,9 +58,6 @@ type Counts struct {
 // Totals depend on the set of samples alone, not on the order, the batches or
 // the repetitions in which they came.
 func (s *Store) IngestAll(ctx context.Context, now time.Time, batches []Batch) (Counts, error) {
-	if s == nil {
-		return Counts{}, nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db == nil {

@@ -53,21 +53,16 @@ func eachRow(ctx context.Context, q querier, visit func(*sql.Rows) error, query 
 func (s *Store) read(ctx context.Context, q querier, epoch int64) error {
 	s.hosts, s.byID = map[string]*host{}, map[int64]*host{}
 	s.lastAt, s.epoch, s.badBlobs = 0, epoch, 0
-	var err error
-	if s.pruned, err = getMeta(ctx, q, "pruned_hour"); err != nil {
-		return err
-	}
-	rebuilt, err := getMeta(ctx, q, "rebuilt_at")
-	if err != nil {
-		return err
+	var rebuilt, memFrom int64
+	for key, value := range map[string]*int64{"pruned_hour": &s.pruned, "rebuilt_at": &rebuilt, "journal_from": &memFrom} {
+		var err error
+		if *value, err = getMeta(ctx, q, key); err != nil {
+			return err
+		}
 	}
 	s.rebuilt = time.Time{}
 	if rebuilt != 0 {
 		s.rebuilt = time.UnixMilli(rebuilt).UTC()
-	}
-	memFrom, err := getMeta(ctx, q, "journal_from")
-	if err != nil {
-		return err
 	}
 	if err := s.readHosts(ctx, q, memFrom); err != nil {
 		return fmt.Errorf("reading hosts: %w", err)

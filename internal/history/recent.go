@@ -30,12 +30,9 @@ const minKnown = 0.1
 // average of the same length that such tables often show, but depends on
 // nothing older, and on no order. Processes without a known owner count for nobody.
 //
-// idleThreshold is in %. On a nil store the result is empty, never nil.
+// idleThreshold is in %.
 func (s *Store) Recent(ctx context.Context, now time.Time, idleWindow time.Duration, idleThreshold float64) (*Recent, error) {
 	out := &Recent{GPUs: map[Key]GPU{}}
-	if s == nil {
-		return out, nil
-	}
 	err := s.view(ctx, "the board", func(q querier) error {
 		var means []hostMeans
 		for part := range slices.Chunk(s.allHosts(), weeksAtOnce) {

@@ -67,8 +67,7 @@ func (o Options) withDefaults() Options {
 
 // A Store is the history of a fleet in one SQLite file (schema.sql). It may be
 // used from several goroutines; one process at a time should ingest, though
-// others may read. A nil *Store is a history that knows nothing: every query
-// answers so, and IngestAll takes nothing.
+// others may read.
 type Store struct {
 	path string
 	opts Options
@@ -125,9 +124,6 @@ func Open(ctx context.Context, path string, now time.Time, opts Options) (*Store
 
 // Close closes the database. Nothing waits in memory for it.
 func (s *Store) Close() error {
-	if s == nil {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db == nil {
@@ -380,9 +376,6 @@ func (s *Store) handleError(ctx context.Context, now time.Time, err error) error
 // a day after it began anew, history:nospace while it cannot grow, and
 // history:record when records were damaged and passed over.
 func (s *Store) Problems(now time.Time) []snapshot.Problem {
-	if s == nil {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []snapshot.Problem

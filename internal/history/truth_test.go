@@ -303,24 +303,3 @@ func TestClockOfTheNodeStepsAndBoots(t *testing.T) {
 		t.Error(first, second)
 	}
 }
-
-func TestNilStoreKnowsNothing(t *testing.T) {
-	ctx := context.Background()
-	var s *Store
-	r, err := s.Recent(ctx, t0, time.Hour, 5)
-	if err != nil || r == nil || r.GPUs == nil || r.FreeMean2h != nil {
-		t.Fatal(r, err)
-	}
-	if n := ingest(t, s, t0, "gpu1", "b", []snapshot.Sample{{At: t0}}); n != 0 {
-		t.Error(n)
-	}
-	if us, err := userTotalsOf(s, t0, t0.Add(time.Hour)); us != nil || err != nil {
-		t.Error(us, err)
-	}
-	if vs, cover := meansOf(t, s, "gpu1", "GPU-1", Power, t0, t0.Add(time.Hour)); vs != nil || cover != 0 {
-		t.Error(vs, cover)
-	}
-	if s.Problems(t0) != nil || s.Close() != nil {
-		t.Error("a history that is not there has problems")
-	}
-}
