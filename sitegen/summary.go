@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +24,11 @@ const (
 // message: what is free, who uses most, what is not well, what happened.
 func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 	t := b.Totals
-	first := fmt.Sprintf("%d of %s free on %s", t.Free(), count(t.GPUs, "GPU is", "GPUs are"), count(t.Hosts, "host", "hosts"))
+	are := "are"
+	if t.GPUs == 1 {
+		are = "is"
+	}
+	first := fmt.Sprintf("%d of %s %s free on %s", t.Free(), board.Count(t.GPUs, "GPU"), are, board.Count(t.Hosts, "host"))
 	for _, s := range []board.State{board.Booked, board.Stuck, board.Lost} {
 		if n := t.ByState[s]; n > 0 {
 			first += fmt.Sprintf(", %d %s", n, s)
@@ -71,7 +74,7 @@ func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 		case h.State == board.Down || h.State == board.Never:
 			ill = append(ill, h.Name+" has sent nothing yet")
 		case lost > 0:
-			ill = append(ill, h.Name+" has lost "+count(lost, "GPU", "GPUs"))
+			ill = append(ill, h.Name+" has lost "+board.Count(lost, "GPU"))
 		}
 	}
 	add("Free now", free, summaryHosts, "; ")
@@ -98,11 +101,4 @@ func summary(b *board.Board, log []events.Event, zone *time.Location) string {
 		lines[i] = snapshot.Text(lines[i], 2*snapshot.MaxTextBytes)
 	}
 	return strings.Join(lines, "\n")
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
 }

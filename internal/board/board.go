@@ -45,6 +45,9 @@ const (
 	Maintenance HostState = "maintenance"
 )
 
+// HostStates returns the five states in the order in which files list them.
+func HostStates() []HostState { return []HostState{Up, Stale, Down, Never, Maintenance} }
+
 // A Board is everything that one generation shows.
 type Board struct {
 	GeneratedAt time.Time

@@ -155,20 +155,21 @@ func (m *merger) bookings() []Booking {
 	return list
 }
 
-// AllBookings returns the bookings of the board, in its order.
-func (b *Board) AllBookings() []*Booking {
-	all := make([]*Booking, len(b.Bookings))
-	for i := range b.Bookings {
-		all[i] = &b.Bookings[i]
-	}
-	return all
-}
-
 // BookingsByHost returns the bookings of each host, in the order of the board.
 func (b *Board) BookingsByHost() map[string][]*Booking {
+	return b.bookingsBy(func(bk *Booking) string { return bk.Host })
+}
+
+// BookingsByName returns the bookings of each person, in the order of the board.
+func (b *Board) BookingsByName() map[string][]*Booking {
+	return b.bookingsBy(func(bk *Booking) string { return bk.Name })
+}
+
+func (b *Board) bookingsBy(key func(*Booking) string) map[string][]*Booking {
 	booked := map[string][]*Booking{}
-	for _, bk := range b.AllBookings() {
-		booked[bk.Host] = append(booked[bk.Host], bk)
+	for i := range b.Bookings {
+		of := key(&b.Bookings[i])
+		booked[of] = append(booked[of], &b.Bookings[i])
 	}
 	return booked
 }

@@ -63,16 +63,19 @@ func (r *Request) Fits(h *Host, g *GPU) bool {
 	if r.Slices() != (g.Slice != nil) || len(r.Hosts) > 0 && !slices.Contains(r.Hosts, h.Name) {
 		return false
 	}
-	if r.Model != "" && !strings.Contains(strings.ToLower(g.Name), strings.ToLower(r.Model)) && !strings.Contains(strings.ToLower(g.ShortName), strings.ToLower(r.Model)) {
-		return false
-	}
-	return r.Memory <= 0 || g.MemoryTotal != nil && *g.MemoryTotal >= r.Memory
+	return g.IsModel(r.Model) && (r.Memory <= 0 || g.MemoryTotal != nil && *g.MemoryTotal >= r.Memory)
+}
+
+// IsModel reports whether a GPU's name contains part, in any case.
+func (g *GPU) IsModel(part string) bool {
+	part = strings.ToLower(part)
+	return part == "" || strings.Contains(strings.ToLower(g.Name), part) || strings.Contains(strings.ToLower(g.ShortName), part)
 }
 
 // List returns the GPUs and slices of the kind that is wanted that are open.
 func (r *Request) List(b *Board, open func(*Host, *GPU) bool) []Unit {
 	var list []Unit
-	for h, g := range units(b.Hosts) {
+	for h, g := range b.Units() {
 		if r.Fits(h, g) && open(h, g) {
 			list = append(list, Unit{h, g})
 		}

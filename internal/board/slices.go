@@ -52,6 +52,9 @@ func (h *Host) Units() iter.Seq[*GPU] {
 	}
 }
 
+// Units yields what people can have on the hosts of the board, in their order.
+func (b *Board) Units() iter.Seq2[*Host, *GPU] { return units(b.Hosts) }
+
 // units yields what people can have on all hosts.
 func units(hosts []Host) iter.Seq2[*Host, *GPU] {
 	return func(yield func(*Host, *GPU) bool) {
@@ -158,14 +161,7 @@ func (g *GPU) OwnState() bool {
 func (g *GPU) Unplaced() []Process {
 	type place struct{ pid, gpu, compute int }
 	of := func(p *Process) place {
-		at := place{p.PID, -1, -1}
-		if p.GPUInstanceID != nil {
-			at.gpu = *p.GPUInstanceID
-		}
-		if p.ComputeInstanceID != nil {
-			at.compute = *p.ComputeInstanceID
-		}
-		return at
+		return place{p.PID, *cmp.Or(p.GPUInstanceID, new(-1)), *cmp.Or(p.ComputeInstanceID, new(-1))}
 	}
 	placed := map[place]bool{}
 	for i := range g.Slices {

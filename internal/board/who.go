@@ -102,7 +102,7 @@ func ownersOf(list []*Process) []snapshot.Owner {
 // nobody knows whether it is in use counts, too.
 func (b *Board) Jobs(of booking.Booking, mine func(string) bool) []booking.Job {
 	var jobs []booking.Job
-	for h, g := range units(b.Hosts) {
+	for h, g := range b.Units() {
 		if h.Name == of.Host && g.CoveredBy(of.Target) {
 			jobs = append(jobs, jobsOn(h, g, mine)...)
 		}
@@ -135,9 +135,7 @@ func jobsOn(h *Host, g *GPU, mine func(string) bool) []booking.Job {
 			jobs = append(jobs, booking.Job{Place: place, Who: who, Program: p.Program, PID: p.PID})
 		}
 		j := &jobs[n]
-		if p.UsedMemory != nil {
-			j.Memory += *p.UsedMemory
-		}
+		j.Memory += orZero(p.UsedMemory)
 		if p.StartedAt != nil && (j.Since.IsZero() || p.StartedAt.Before(j.Since)) {
 			j.Since = p.StartedAt.Time
 		}

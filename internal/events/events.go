@@ -92,12 +92,10 @@ func Diff(prev Memory, now *board.Board) ([]Event, Memory) {
 func Keep(log, fresh []Event) []Event {
 	seen := make(map[string]bool, len(log)+len(fresh))
 	kept := make([]Event, 0, len(log)+len(fresh))
-	for _, list := range [][]Event{log, fresh} {
-		for _, e := range list {
-			if !seen[e.ID] {
-				seen[e.ID] = true
-				kept = append(kept, e)
-			}
+	for _, e := range slices.Concat(log, fresh) {
+		if !seen[e.ID] {
+			seen[e.ID] = true
+			kept = append(kept, e)
 		}
 	}
 	slices.SortStableFunc(kept, func(a, b Event) int { return a.At.Compare(b.At) })
@@ -127,10 +125,7 @@ func (d *diff) emit(e Event, cause time.Time) {
 		place += "/" + strconv.Itoa(*e.GPU)
 	}
 	e.ID = snapshot.Text(string(e.Kind)+"/"+place+"/"+stamp(cause), maxText)
-	if e.At.IsZero() {
-		e.At = d.now.GeneratedAt
-	}
-	e.At = e.At.UTC()
+	e.At = cmp.Or(e.At, d.now.GeneratedAt).UTC()
 	e.Summary = snapshot.Text(e.Summary, maxText)
 	users := make([]string, len(e.Users))
 	for i, who := range e.Users {
@@ -227,21 +222,18 @@ func (d *diff) bookings() {
 
 // noShows emits one event for each booking that has begun and is not used.
 func (d *diff) noShows() {
-	for i := range d.now.Hosts {
-		h := &d.now.Hosts[i]
-		for g := range h.Units() {
-			if !g.NoShow || g.Booking == nil {
-				continue
-			}
-			is, known := d.next.Bookings[g.Booking.ID]
-			if !known || is.NoShow {
-				continue
-			}
-			is.NoShow = true
-			d.next.Bookings[g.Booking.ID] = is
-			d.emit(Event{Kind: BookingNoShow, Host: h.Name, GPU: new(g.Index), Booking: g.Booking.ID, Users: []string{g.Booking.Name},
-				Summary: name(h, g) + " is booked by " + g.Booking.Name + " and not in use"}, g.Booking.From)
+	for h, g := range d.now.Units() {
+		if !g.NoShow || g.Booking == nil {
+			continue
 		}
+		is, known := d.next.Bookings[g.Booking.ID]
+		if !known || is.NoShow {
+			continue
+		}
+		is.NoShow = true
+		d.next.Bookings[g.Booking.ID] = is
+		d.emit(Event{Kind: BookingNoShow, Host: h.Name, GPU: new(g.Index), Booking: g.Booking.ID, Users: []string{g.Booking.Name},
+			Summary: name(h, g) + " is booked by " + g.Booking.Name + " and not in use"}, g.Booking.From)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
@@ -22,7 +21,7 @@ func badgeFiles(in render.Input) []render.File {
 	total, free := byModel(b)
 	taken := map[string]bool{"": true}
 	for _, name := range slices.Sorted(maps.Keys(total)) {
-		slug := badgeSlug(name)
+		slug := render.Slug(name, 48)
 		if taken[slug] {
 			continue
 		}
@@ -40,23 +39,6 @@ func byModel(b *board.Board) (total, free map[string]int) {
 		free[b.Models[i].Name] += b.Models[i].Free
 	}
 	return total, free
-}
-
-// badgeSlug is the model as a file name: lower case, what is not a letter or a
-// digit a single hyphen.
-func badgeSlug(name string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(name) {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			b.WriteRune(r)
-		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
-			b.WriteByte('-')
-		}
-		if b.Len() >= 48 {
-			break
-		}
-	}
-	return strings.Trim(b.String(), "-")
 }
 
 func badge(label string, free, total int) []byte {

@@ -75,12 +75,8 @@ type header struct {
 func headerOf(in render.Input) header {
 	b := in.Board
 	h := header{SchemaVersion: SchemaVersion, Generation: safe(in.GenerationID()), GeneratedAt: moment{b.GeneratedAt}, GeneratedAtUnix: b.GeneratedAt.Unix()}
-	every := b.Interval
-	if every <= 0 {
-		every = in.Site.Interval
-	}
-	if every > 0 {
-		h.NextExpectedAt = moment{b.GeneratedAt.Add(every)}
+	if b.Interval > 0 {
+		h.NextExpectedAt = moment{b.GeneratedAt.Add(b.Interval)}
 	}
 	return h
 }
@@ -99,7 +95,7 @@ func totalsOf(t *board.Totals) totalsDoc {
 	for _, s := range board.States() {
 		doc.ByState = append(doc.ByState, member{string(s), t.ByState[s]})
 	}
-	for _, s := range []board.HostState{board.Up, board.Stale, board.Down, board.Never, board.Maintenance} {
+	for _, s := range board.HostStates() {
 		doc.ByHostState = append(doc.ByHostState, member{string(s), t.ByHost[s]})
 	}
 	return doc

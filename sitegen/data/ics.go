@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -21,6 +22,7 @@ import (
 // calendars and in several documents, and is written once for all of them.
 type bookingTexts struct {
 	title  string // of the site
+	all    []*board.Booking
 	events map[*board.Booking]icsEvent
 	docs   map[*board.Booking][]byte
 }
@@ -64,6 +66,7 @@ func newBookingTexts(in render.Input) (*bookingTexts, error) {
 		if err := e.SerializeTo(&out, lines); err != nil {
 			return nil, fmt.Errorf("writing the event of booking %s: %w", bk.ID, err)
 		}
+		t.all = append(t.all, bk)
 		t.events[bk] = bytes.Clone(out.Bytes())
 		t.docs[bk] = encode(bookingOf(bk))
 	}
@@ -74,13 +77,8 @@ func newBookingTexts(in render.Input) (*bookingTexts, error) {
 // booked anything, as [render.People] says. A calendar without bookings is published all the same, so that
 // subscribing to it works before the first.
 func (t *bookingTexts) shared(b *board.Board) ([]render.File, error) {
-	people, byUser := render.People(b), map[string][]*board.Booking{}
-	all := b.AllBookings()
-	for _, bk := range all {
-		byUser[bk.Name] = append(byUser[bk.Name], bk)
-	}
-
-	file, err := t.file("bookings.ics", "bookings", all)
+	people, byUser := render.People(b), b.BookingsByName()
+	file, err := t.file("bookings.ics", "bookings", t.all)
 	files := []render.File{file}
 	for _, name := range slices.Sorted(maps.Keys(people)) {
 		if err == nil {
@@ -125,14 +123,7 @@ func icsID(id string) string {
 // an end it is a whole day that repeats for ever.
 func fillEvent(e *ics.VEvent, b *board.Booking, now time.Time) {
 	e.SetSummary(icsSummary(b))
-	stamp := b.From
-	if stamp.IsZero() {
-		stamp = b.Until
-	}
-	if stamp.IsZero() {
-		stamp = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	}
-	e.SetDtStampTime(stamp)
+	e.SetDtStampTime(cmp.Or(b.From, b.Until, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))
 
 	start := b.From
 	if start.IsZero() {

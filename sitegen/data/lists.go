@@ -91,7 +91,7 @@ func bookingsFile(in render.Input, texts *bookingTexts) []byte {
 			problems = append(problems, p)
 		}
 	}
-	return slices.Concat([]byte("{"), members(encode(&head)), []byte(`,"bookings":`), texts.list(b.AllBookings()),
+	return slices.Concat([]byte("{"), members(encode(&head)), []byte(`,"bookings":`), texts.list(texts.all),
 		[]byte(`,"problems":`), encode(docsOf(problems, problemOf)), []byte("}\n"))
 }
 

@@ -87,7 +87,7 @@ func (m metricsSet) totals(b *board.Board) {
 	for _, s := range board.States() {
 		m.add("gpuboard_gpus", "GPUs in each state.", float64(b.Totals.ByState[s]), "state", string(s))
 	}
-	for _, s := range []board.HostState{board.Up, board.Stale, board.Down, board.Never, board.Maintenance} {
+	for _, s := range board.HostStates() {
 		m.add("gpuboard_hosts", "Hosts in each state.", float64(b.Totals.ByHost[s]), "state", string(s))
 	}
 	m.add("gpuboard_gpus_held_idle", "GPUs that are held and idle.", float64(b.Totals.HeldIdle))

@@ -65,9 +65,7 @@ func (r *readHost) host(generatedAt time.Time) (board.Host, bool) {
 	for _, tag := range r.Tags[:min(len(r.Tags), snapshot.MaxErrors)] {
 		h.Tags = append(h.Tags, readName(tag))
 	}
-	switch h.State {
-	case board.Up, board.Stale, board.Down, board.Never, board.Maintenance:
-	default:
+	if !slices.Contains(board.HostStates(), h.State) {
 		h.State = board.Stale // a word that nobody knows says nothing about now
 	}
 	if r.ClockOffset > -1e9 && r.ClockOffset < 1e9 {

@@ -54,7 +54,7 @@ func (v *view) bookingsPages() []*templates.BookingsPage {
 			root = "../../"
 		}
 		p := &templates.BookingsPage{
-			Frame:    v.frame("bookings", bookingsPath(i), b.GeneratedAt, v.interval()),
+			Frame:    v.frame("bookings", bookingsPath(i), b.GeneratedAt, v.in.Board.Every()),
 			Since:    v.words.near(b.BookingsStaleSince, b.GeneratedAt),
 			Comments: render.Clean(v.in.Site.CommentsPath),
 			More:     more,
@@ -177,10 +177,7 @@ func (v *view) timeline() *templates.Timeline {
 			gpus = []int{-1}
 		}
 		for _, gpu := range gpus {
-			k := target{bk.Host, gpu, -1}
-			if bk.Slice != nil {
-				k.mig = *bk.Slice
-			}
+			k := target{bk.Host, gpu, *cmp.Or(bk.Slice, new(-1))}
 			booked[k] = append(booked[k], bk)
 		}
 	}

@@ -20,7 +20,7 @@ type help struct {
 // makeHelp renders the documentation as pages of the site.
 func (v *view) makeHelp(files fs.FS, pages []docs.Page) (*help, error) {
 	made := &help{codes: map[string]string{}}
-	index := &templates.HelpIndexPage{Frame: v.frame("help", "help/index.html", time.Time{}, v.interval())}
+	index := &templates.HelpIndexPage{Frame: v.frame("help", "help/index.html", time.Time{}, v.in.Board.Every())}
 	titles := map[string]string{}
 	sources := make([][]byte, len(pages))
 	for i, p := range pages {
@@ -37,7 +37,7 @@ func (v *view) makeHelp(files fs.FS, pages []docs.Page) (*help, error) {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		path := "help/" + p.Name + "/index.html"
-		frame := v.frame("help", path, time.Time{}, v.interval())
+		frame := v.frame("help", path, time.Time{}, v.in.Board.Every())
 		file, err := newFile(frame, templates.Help(&templates.HelpPage{Frame: frame, Heading: doc.Heading, Contents: doc.Contents, Body: doc.Body}))
 		if err != nil {
 			return nil, err

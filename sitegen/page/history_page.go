@@ -21,7 +21,7 @@ const (
 )
 
 func (v *view) historyPage() *templates.HistoryPage {
-	p := &templates.HistoryPage{Frame: v.frame("history", "history/index.html", time.Time{}, v.interval())}
+	p := &templates.HistoryPage{Frame: v.frame("history", "history/index.html", time.Time{}, v.in.Board.Every())}
 	h := v.in.History
 	if h == nil {
 		return p
@@ -195,16 +195,16 @@ func shareOf(hours, known float64) string {
 
 // use is one line of who used how much; most is what the longest bar stands for.
 func (v *view) use(name string, u render.Use, known, most float64) templates.Use {
-	e := v.in.Site.Energy
 	out := templates.Use{Name: render.Clean(name), Share: shareOf(u.GPUHours, known), Hours: v.words.digits(u.GPUHours), Idle: v.words.digits(u.IdleHours), Energy: v.words.digits(u.EnergyKWh), Util: "–"}
 	if u.Utilization != nil {
 		out.Util = v.words.quantity(v.words.digits(math.Round(*u.Utilization)), "percent")
 	}
-	if e.Price > 0 {
-		out.Cost = v.words.float(u.EnergyKWh*e.Price, 2)
+	cost, co2 := v.in.Site.Energy.Of(u.EnergyKWh)
+	if cost != nil {
+		out.Cost = v.words.float(*cost, 2)
 	}
-	if e.CO2Grams > 0 {
-		out.CO2 = v.words.digits(u.EnergyKWh * e.CO2Grams / 1000)
+	if co2 != nil {
+		out.CO2 = v.words.digits(*co2)
 	}
 	if most > 0 {
 		out.Width = percent(u.GPUHours / most)
@@ -256,43 +256,40 @@ func (v *view) nowRows(p *templates.HistoryPage) {
 	}
 	var idle, noShow, stuck []found
 	b := v.in.Board
-	for i := range b.Hosts {
-		h := &b.Hosts[i]
-		for g := range h.Units() {
-			heldIdle := !g.IdleSince.IsZero() && (g.State == board.Busy || g.State == board.InUse || g.State == board.Contested)
-			if g.State != board.Stuck && !(g.NoShow && g.Booking != nil) && !heldIdle {
-				continue
+	for h, g := range b.Units() {
+		heldIdle := !g.IdleSince.IsZero() && (g.State == board.Busy || g.State == board.InUse || g.State == board.Contested)
+		if g.State != board.Stuck && !(g.NoShow && g.Booking != nil) && !heldIdle {
+			continue
+		}
+		row := templates.NowRow{Where: h.Name + " " + g.Label(), Href: "../hosts/" + h.Name + "/index.html#" + v.gpuID(h.Name, g)}
+		if g.MemoryUsed != nil {
+			row.Memory = v.words.quantity(v.words.gib(*g.MemoryUsed), "gib")
+		}
+		named := func(owners ...snapshot.Owner) {
+			for _, o := range owners[:min(len(owners), maxNames)] {
+				row.Who = append(row.Who, v.owner(o, "../"))
 			}
-			row := templates.NowRow{Where: h.Name + " " + g.Label(), Href: "../hosts/" + h.Name + "/index.html#" + v.gpuID(h.Name, g)}
-			if g.MemoryUsed != nil {
-				row.Memory = v.words.quantity(v.words.gib(*g.MemoryUsed), "gib")
+		}
+		row.Since = v.words.near(g.Since, b.GeneratedAt)
+		switch {
+		case g.State == board.Stuck:
+			named(g.Left()...)
+			stuck = append(stuck, found{row, b.GeneratedAt.Sub(g.Since)})
+		case g.NoShow && g.Booking != nil:
+			named(snapshot.Owner{Person: g.Booking.Name})
+			spare := g.IdleFor(b.GeneratedAt)
+			if spare == 0 && !g.Since.IsZero() {
+				spare = b.GeneratedAt.Sub(g.Since)
 			}
-			named := func(owners ...snapshot.Owner) {
-				for _, o := range owners[:min(len(owners), maxNames)] {
-					row.Who = append(row.Who, v.owner(o, "../"))
-				}
-			}
-			row.Since = v.words.near(g.Since, b.GeneratedAt)
-			switch {
-			case g.State == board.Stuck:
-				named(g.Left()...)
-				stuck = append(stuck, found{row, b.GeneratedAt.Sub(g.Since)})
-			case g.NoShow && g.Booking != nil:
-				named(snapshot.Owner{Person: g.Booking.Name})
-				spare := g.IdleFor(b.GeneratedAt)
-				if spare == 0 && !g.Since.IsZero() {
-					spare = b.GeneratedAt.Sub(g.Since)
-				}
-				if spare > 0 {
-					row.For = v.words.length(spare)
-				}
-				noShow = append(noShow, found{row, spare})
-			default:
-				named(g.Owners()...)
-				spare := g.IdleFor(b.GeneratedAt)
+			if spare > 0 {
 				row.For = v.words.length(spare)
-				idle = append(idle, found{row, spare})
 			}
+			noShow = append(noShow, found{row, spare})
+		default:
+			named(g.Owners()...)
+			spare := g.IdleFor(b.GeneratedAt)
+			row.For = v.words.length(spare)
+			idle = append(idle, found{row, spare})
 		}
 	}
 	list := func(from []found) (rows []templates.NowRow) {

@@ -75,7 +75,7 @@ func (v *view) hostFiles(h *board.Host) ([]render.File, error) {
 func (v *view) hostPage(h *board.Host) (*templates.HostPage, error) {
 	const root = "../../"
 	p := &templates.HostPage{
-		Frame:    v.frame("host", "hosts/"+h.Name+"/index.html", h.SnapshotAt, max(h.Interval, v.in.Site.Interval, v.in.Board.Interval)),
+		Frame:    v.frame("host", "hosts/"+h.Name+"/index.html", h.SnapshotAt, max(h.Interval, v.in.Board.Every())),
 		Card:     v.card(h, whole, v.ref(h), root),
 		Calendar: v.files(root) + "hosts/" + h.Name + ".ics",
 		JSON:     v.files(root) + "api/v1/hosts/" + h.Name + ".json",

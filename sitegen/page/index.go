@@ -24,7 +24,7 @@ const (
 func (v *view) indexPage(cards []*templates.Card) (*templates.IndexPage, error) {
 	b := v.in.Board
 	p := &templates.IndexPage{
-		Frame: v.frame("index", "index.html", b.GeneratedAt, v.interval()),
+		Frame: v.frame("index", "index.html", b.GeneratedAt, v.in.Board.Every()),
 		Free:  b.Totals.Free(), GPUs: b.Totals.GPUs, HeldIdle: b.Totals.HeldIdle,
 		LostGPUs: b.Totals.ByState[board.Lost], FreeModels: v.freeModels(b.Models),
 		Rowed: v.rowed, Few: len(b.Hosts) <= fewHosts, Map: len(b.Hosts) <= denseHosts, Search: v.search(),

@@ -3,7 +3,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -21,7 +20,7 @@ import (
 // look, nil for none. A host's page depends on that host alone, so it stays the same while
 // there is no news.
 func Files(in render.Input, own fs.FS) error {
-	in.Site = in.Site.WithDefaults()
+	in.Site, in.Generation = in.Site.WithDefaults(), in.GenerationID()
 	looks := make([]*look, len(in.Site.Languages))
 	for i, lang := range in.Site.Languages {
 		var err error
@@ -73,8 +72,8 @@ func (v *view) pages() error {
 		return err
 	}
 	about, book, history, kiosk := v.aboutPage(), v.bookPlainPage(), v.historyPage(), *index
-	kiosk.Frame = v.frame("kiosk", "kiosk/index.html", v.in.Board.GeneratedAt, v.interval())
-	people := &templates.PeoplePage{Frame: v.frame("people", "users/index.html", v.in.Board.GeneratedAt, v.interval()), People: v.ask(maxPeople, "../")}
+	kiosk.Frame = v.frame("kiosk", "kiosk/index.html", v.in.Board.GeneratedAt, v.in.Board.Every())
+	people := &templates.PeoplePage{Frame: v.frame("people", "users/index.html", v.in.Board.GeneratedAt, v.in.Board.Every()), People: v.ask(maxPeople, "../")}
 	for _, p := range []struct {
 		frame templates.Frame
 		page  templ.Component
@@ -105,7 +104,7 @@ func (v *view) put(f templates.Frame, page templ.Component) error {
 // newView is the view in the first language, which every site has.
 func newView(in render.Input, looks []*look) *view {
 	v := &view{
-		in: in, look: looks[0], first: true, hosts: map[string]*board.Host{}, people: render.People(in.Board), generation: in.GenerationID(),
+		in: in, look: looks[0], first: true, hosts: map[string]*board.Host{}, people: render.People(in.Board),
 		booked: in.Board.BookingsByHost(),
 	}
 	rows := 0
@@ -134,7 +133,7 @@ func (v *view) aboutPage() *templates.AboutPage {
 		host = v.in.Board.Hosts[0].Name
 	}
 	return &templates.AboutPage{
-		Frame:    v.frame("about", "about/index.html", time.Time{}, v.interval()),
+		Frame:    v.frame("about", "about/index.html", time.Time{}, v.in.Board.Every()),
 		Comments: render.Clean(v.in.Site.CommentsPath),
 		Command:  render.Clean(v.in.Site.BookCommand) + " book " + host + `:0 --for 8h --comment "camera ready"`,
 		Sample:   fmt.Sprintf(bookingSample, host),
@@ -148,7 +147,3 @@ const bookingSample = `{
     "3": { "name": "eva", "from": "2030-05-01 09:00", "date": "2030-05-03 18:00" }
   }
 }`
-
-func (v *view) interval() time.Duration {
-	return cmp.Or(max(0, v.in.Board.Interval), max(0, v.in.Site.Interval), time.Minute)
-}

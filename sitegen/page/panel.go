@@ -77,7 +77,7 @@ func (v *view) bookPlainPage() *templates.BookPlainPage {
 			gpu = strconv.Itoa(hosts[0].GPUs[0].Index)
 		}
 	}
-	f := v.frame("about", "book/index.html", time.Time{}, v.interval())
+	f := v.frame("about", "book/index.html", time.Time{}, v.in.Board.Every())
 	f.JS = append(f.JS, f.Files+v.js["book"], f.Files+v.js["several"])
 	return &templates.BookPlainPage{
 		Frame:    f,

@@ -31,33 +31,30 @@ func (v *view) holdings() map[string]*holdings {
 		all[name] = &holdings{}
 	}
 	now := v.in.Board.GeneratedAt
-	for i := range v.in.Board.Hosts {
-		h := &v.in.Board.Hosts[i]
-		for g := range h.Units() {
-			people := peopleOn(g)
-			if len(people) == 0 {
+	for h, g := range v.in.Board.Units() {
+		people := peopleOn(g)
+		if len(people) == 0 {
+			continue
+		}
+		row := v.row(h, g, true, brief, now, root)
+		for _, name := range people {
+			u := all[name]
+			if u == nil {
 				continue
 			}
-			row := v.row(h, g, true, brief, now, root)
-			for _, name := range people {
-				u := all[name]
-				if u == nil {
-					continue
+			if len(u.held) == maxHolds {
+				u.more++
+				continue
+			}
+			held := templates.Hold{Where: h.Name + " " + row.Index, Href: root + "hosts/" + h.Name + "/index.html#" + row.ID, Row: &row}
+			for _, p := range g.Computing() {
+				if p.Person == name {
+					held.Mine = append(held.Mine, v.process(p, now, rowSays{}))
 				}
-				if len(u.held) == maxHolds {
-					u.more++
-					continue
-				}
-				held := templates.Hold{Where: h.Name + " " + row.Index, Href: root + "hosts/" + h.Name + "/index.html#" + row.ID, Row: &row}
-				for _, p := range g.Computing() {
-					if p.Person == name {
-						held.Mine = append(held.Mine, v.process(p, now, rowSays{}))
-					}
-				}
-				u.held = append(u.held, held)
-				if h.SnapshotAt.After(u.newest) {
-					u.newest = h.SnapshotAt
-				}
+			}
+			u.held = append(u.held, held)
+			if h.SnapshotAt.After(u.newest) {
+				u.newest = h.SnapshotAt
 			}
 		}
 	}
@@ -85,11 +82,7 @@ func (v *view) userPages() error {
 	for i := range b.Users {
 		users[b.Users[i].Name] = &b.Users[i]
 	}
-	bookings := map[string][]*board.Booking{}
-	for i := range b.Bookings {
-		bk := &b.Bookings[i]
-		bookings[bk.Name] = append(bookings[bk.Name], bk)
-	}
+	bookings := b.BookingsByName()
 	var uses map[string][]templates.Window
 	if v.in.History != nil {
 		uses = v.pastUse(v.in.History.Fleet)
@@ -117,7 +110,7 @@ func (v *view) userPages() error {
 // userPage is the page of one person; user is nil for somebody who holds nothing.
 func (v *view) userPage(name string, user *board.User, held *holdings) *templates.UserPage {
 	p := &templates.UserPage{
-		Frame: v.frame("user", "users/"+v.people[name]+"/index.html", time.Time{}, v.interval()), Name: render.Clean(name), Calendar: v.files("../../") + "users/" + v.people[name] + ".ics",
+		Frame: v.frame("user", "users/"+v.people[name]+"/index.html", time.Time{}, v.in.Board.Every()), Name: render.Clean(name), Calendar: v.files("../../") + "users/" + v.people[name] + ".ics",
 		Holds: held.held, HoldsMore: held.more,
 	}
 	if user != nil {

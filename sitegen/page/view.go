@@ -38,8 +38,6 @@ type view struct {
 	booked    map[string][]*board.Booking // of each host, by start
 	help      *help                       // nil where the site has no documentation
 	rowed     bool                        // the front page has the rows of GPUs
-	// generation is Generation of the board.
-	generation string
 }
 
 // frame is what a page of a kind has around its content. path is where it lies among
@@ -58,7 +56,7 @@ func (v *view) frame(kind, path string, built time.Time, interval time.Duration)
 	}
 	switch kind {
 	case "index", "people", "bookings", "kiosk":
-		f.Generation = v.generation
+		f.Generation = v.in.Generation
 	}
 	if kind == "help" { // the documentation is in one language
 		f.Languages = nil
@@ -99,10 +97,7 @@ func (v *view) scriptPaths(kind, files string) []string {
 
 // ref is a host's own time, so that its card stays the same while there is no news of it.
 func (v *view) ref(h *board.Host) time.Time {
-	if h.SnapshotAt.IsZero() {
-		return v.in.Board.GeneratedAt
-	}
-	return h.SnapshotAt
+	return cmp.Or(h.SnapshotAt, v.in.Board.GeneratedAt)
 }
 
 // glyphStep is how many pixels a sign takes in the strip of all GPUs.
@@ -194,15 +189,8 @@ func unitsOf(h *board.Host) (u templates.Units) {
 
 // shellWord reports whether a foreign string may stand in a line that people copy into a shell.
 func shellWord(s string) bool {
-	if s == "" || s[0] == '-' {
-		return false
-	}
-	for _, r := range s {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_:@", r)) {
-			return false
-		}
-	}
-	return len(s) <= 253
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:@"
+	return s != "" && s[0] != '-' && len(s) <= 253 && strings.Trim(s, plain) == ""
 }
 
 // problem makes one line of the error banner. h is the host that it is about, or nil.

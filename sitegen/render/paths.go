@@ -22,9 +22,16 @@ func UserPath(name string) string {
 	if plainUser().MatchString(name) && !fileLike(name) {
 		return name
 	}
+	sum := sha256.Sum256([]byte(name))
+	return Slug(name, 32) + "~" + hex.EncodeToString(sum[:6])
+}
+
+// Slug is a name as a part of a path, at most so many characters long: letters and
+// digits in lower case, with a single hyphen for what stands between them.
+func Slug(name string, most int) string {
 	var slug strings.Builder
 	for _, r := range strings.ToLower(name) {
-		if slug.Len() == 32 {
+		if slug.Len() == most {
 			break
 		}
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -33,8 +40,7 @@ func UserPath(name string) string {
 			slug.WriteByte('-')
 		}
 	}
-	sum := sha256.Sum256([]byte(name))
-	return strings.TrimSuffix(slug.String(), "-") + "~" + hex.EncodeToString(sum[:6])
+	return strings.TrimSuffix(slug.String(), "-")
 }
 
 func fileLike(name string) bool {

@@ -26,21 +26,14 @@ func (t *textPage) box() textBox {
 // hosts where these are written already.
 func (t *textPage) detail(boxes [][]byte) {
 	t.headline()
-	any := false
-	for i := range t.b.Hosts {
-		h := &t.b.Hosts[i]
-		gpus, shown := t.hostShown(h)
-		if !shown {
-			continue
-		}
-		any = true
+	any := t.eachShown(func(i int, h *board.Host, gpus []*board.GPU) {
 		if boxes != nil {
 			t.buf.Write(boxes[i])
 		} else {
 			t.detailHost(h, gpus)
 		}
 		t.line("", strings.Repeat("_", t.width))
-	}
+	})
 	if !any {
 		t.line("", nothing)
 	}

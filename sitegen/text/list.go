@@ -41,18 +41,16 @@ func List(w io.Writer, b *board.Board, opt Options) error {
 			n++
 		}
 	}
-	for i := range b.Hosts {
-		for g := range b.Hosts[i].Units() {
-			why := t.why(g)
-			switch g.State {
-			case board.Busy: // the table has it all
-				why = ""
-			case board.InUse:
-				why = t.booked(g)
-			}
-			if why != "" {
-				t.wrapped("gpu " + g.Label() + ": " + why)
-			}
+	for _, g := range b.Units() {
+		why := t.why(g)
+		switch g.State {
+		case board.Busy: // the table has it all
+			why = ""
+		case board.InUse:
+			why = t.booked(g)
+		}
+		if why != "" {
+			t.wrapped("gpu " + g.Label() + ": " + why)
 		}
 	}
 	_, err := w.Write(t.buf.Bytes())

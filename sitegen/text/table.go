@@ -78,16 +78,7 @@ func (t *textPage) table() {
 	}
 	t.buf.WriteString("|\n")
 	t.tableRule(cols)
-	any := false
-	for i := range t.b.Hosts {
-		h := &t.b.Hosts[i]
-		gpus, shown := t.hostShown(h)
-		if !shown {
-			continue
-		}
-		any = true
-		t.tableHost(cols, h, gpus)
-	}
+	any := t.eachShown(func(_ int, h *board.Host, gpus []*board.GPU) { t.tableHost(cols, h, gpus) })
 	if !any {
 		t.hostRow(cols, t.dash, nothing)
 	}
@@ -123,13 +114,10 @@ func (t *textPage) countGPUs(gpus []*board.GPU) string {
 			n++
 		}
 	}
-	switch n {
-	case 0:
+	if n == 0 {
 		return ""
-	case 1:
-		return " (1 GPU)"
 	}
-	return fmt.Sprintf(" (%d GPUs)", n)
+	return " (" + board.Count(n, "GPU") + ")"
 }
 
 func (t *textPage) tableRule(cols []textColumn) {

@@ -3,6 +3,7 @@ package text
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -86,7 +87,8 @@ type textPage struct {
 }
 
 func newTextPage(b *board.Board, opt Options) *textPage {
-	t := &textPage{b: b, opt: opt, width: max(opt.Width, 60), more: "…", dash: "–", degree: "°C", digits: 5}
+	t := &textPage{b: b, opt: opt, width: max(cmp.Or(opt.Width, 80), 60), more: "…", dash: "–", degree: "°C", digits: 5}
+	t.opt.Zone = cmp.Or(opt.Zone, time.UTC)
 	for i := range b.Hosts {
 		for j := range b.Hosts[i].GPUs {
 			if m := b.Hosts[i].GPUs[j].MemoryTotal; m != nil && *m > 99999 {
@@ -94,15 +96,9 @@ func newTextPage(b *board.Board, opt Options) *textPage {
 			}
 		}
 	}
-	if opt.Width == 0 {
-		t.width = 80
-	}
 	t.buf.Grow(1 << 10)
 	if opt.ASCII {
 		t.more, t.dash, t.degree = "~", "-", "C"
-	}
-	if t.opt.Zone == nil {
-		t.opt.Zone = time.UTC
 	}
 	return t
 }
@@ -217,10 +213,7 @@ func (t *textPage) notes() {
 // shows reports whether the filters let a GPU through.
 func (t *textPage) shows(g *board.GPU) bool {
 	o := &t.opt
-	if o.Free && g.State != board.Free {
-		return false
-	}
-	if model := strings.ToLower(o.Model); !strings.Contains(strings.ToLower(g.Name), model) && !strings.Contains(strings.ToLower(g.ShortName), model) {
+	if o.Free && g.State != board.Free || !g.IsModel(o.Model) {
 		return false
 	}
 	if o.User == "" {
@@ -262,6 +255,19 @@ func (t *textPage) hostShown(h *board.Host) (gpus []*board.GPU, shown bool) {
 	}
 	filtered := o.Free || o.Model != "" || o.User != ""
 	return gpus, len(gpus) > 0 || !filtered
+}
+
+// eachShown visits the hosts that are shown with their places on the board, and reports
+// whether there are any.
+func (t *textPage) eachShown(visit func(i int, h *board.Host, gpus []*board.GPU)) (any bool) {
+	for i := range t.b.Hosts {
+		h := &t.b.Hosts[i]
+		if gpus, shown := t.hostShown(h); shown {
+			any = true
+			visit(i, h, gpus)
+		}
+	}
+	return any
 }
 
 // silence says in words how long nothing came from a host; "" for one that is up.
