@@ -33,11 +33,7 @@ func (g *Generator) older(now time.Time) (map[string]legacy.Host, []snapshot.Pro
 	if dir == "" {
 		return nil, nil
 	}
-	zone := g.opt.LegacyZone
-	if zone == nil {
-		zone = g.opt.About.Zone
-	}
-	data, err := legacy.Read(dir, now, zone)
+	data, err := legacy.Read(dir, now, g.opt.LegacyZone)
 	if err != nil {
 		return nil, []snapshot.Problem{{Code: "legacy:unreadable", Message: snapshot.Text(err.Error(), snapshot.MaxTextBytes)}}
 	}

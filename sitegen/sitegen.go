@@ -4,6 +4,7 @@
 package sitegen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,12 +121,8 @@ func New(o Options) (*Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Comments == "" {
-		o.Comments = filepath.Join(o.Data, "comments.json")
-	}
-	if o.Aliases == "" {
-		o.Aliases = filepath.Join(o.Data, "aliases.csv")
-	}
+	o.Comments = cmp.Or(o.Comments, filepath.Join(o.Data, "comments.json"))
+	o.Aliases = cmp.Or(o.Aliases, filepath.Join(o.Data, "aliases.csv"))
 	if o.IdleWindow <= 0 {
 		o.IdleWindow = 30 * time.Minute
 	}
@@ -133,9 +130,8 @@ func New(o Options) (*Generator, error) {
 		o.IdlePercent = 5
 	}
 	o.About = o.About.WithDefaults()
-	if o.BookingZone == nil {
-		o.BookingZone = o.About.Zone
-	}
+	o.BookingZone = cmp.Or(o.BookingZone, o.About.Zone)
+	o.LegacyZone = cmp.Or(o.LegacyZone, o.About.Zone)
 	return &Generator{opt: o, drops: o.Drops, views: views}, nil
 }
 

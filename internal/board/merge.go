@@ -383,10 +383,7 @@ func NaturalCompare(a, b string) int {
 		dx, dy := digits(x), digits(y)
 		if dx > 0 && dy > 0 {
 			nx, ny := strings.TrimLeft(x[:dx], "0"), strings.TrimLeft(y[:dy], "0")
-			if len(nx) != len(ny) {
-				return len(nx) - len(ny)
-			}
-			if c := strings.Compare(nx, ny); c != 0 {
+			if c := cmp.Or(len(nx)-len(ny), strings.Compare(nx, ny)); c != 0 {
 				return c
 			}
 			x, y = x[dx:], y[dy:]
@@ -397,10 +394,7 @@ func NaturalCompare(a, b string) int {
 		}
 		x, y = x[1:], y[1:]
 	}
-	if c := len(x) - len(y); c != 0 {
-		return c
-	}
-	return strings.Compare(a, b)
+	return cmp.Or(len(x)-len(y), strings.Compare(a, b))
 }
 
 func digits(s string) int {

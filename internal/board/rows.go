@@ -284,9 +284,7 @@ func (m *merger) recall(h *Host, g *GPU, p *place) Mark {
 		return mark
 	}
 	mark.Card = cardOf(&p.gpu)
-	if mark.First.IsZero() {
-		mark.First = h.SnapshotAt
-	}
+	mark.First = cmp.Or(mark.First, h.SnapshotAt)
 	switch {
 	case g.Last != nil && g.Last.State != Unknown:
 		mark.Last = g.Last

@@ -21,9 +21,8 @@ func fields(line string, first, last int) []string {
 	if len(all) < first+1+last {
 		return nil
 	}
-	middle := strings.Join(all[first:len(all)-last], ",")
-	out := append(slices.Clone(all[:first]), middle)
-	out = append(out, all[len(all)-last:]...)
+	end := len(all) - last
+	out := slices.Concat(all[:first], []string{strings.Join(all[first:end], ",")}, all[end:])
 	for i := range out {
 		out[i] = strings.TrimSpace(out[i])
 	}

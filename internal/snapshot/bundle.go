@@ -245,9 +245,8 @@ func identity(schema int, host, boot string) (string, string, error) {
 
 // ValidBoot reports whether s may be a boot id: 1 to 64 letters, digits and hyphens.
 func ValidBoot(s string) bool {
-	return len(s) > 0 && len(s) <= 64 && strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-')
-	}) < 0
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
+	return len(s) > 0 && len(s) <= 64 && strings.Trim(s, plain) == ""
 }
 
 // parseError returns the error for a document that cannot be parsed. A newer schema

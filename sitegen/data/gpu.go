@@ -85,7 +85,7 @@ type (
 		Program           known      `json:"program"`
 		UsedMemory        *int64     `json:"used_memory_mib"`
 		Share             *reading   `json:"share"`
-		StartedAt         moment     `json:"started_at"`
+		StartedAt         *moment    `json:"started_at"`
 		Type              known      `json:"type"`
 		Alive             *bool      `json:"alive"`
 		Container         known      `json:"container"`
@@ -140,7 +140,7 @@ func rowOf(g *board.GPU, snapshotAt time.Time) rowDoc {
 func processOf(p *board.Process) processDoc {
 	return processDoc{
 		PID: p.PID, User: known(p.User), Person: known(p.Person), Program: known(p.Program), UsedMemory: p.UsedMemory, Share: (*reading)(p.Share),
-		StartedAt: momentOf(p.StartedAt), Type: known(p.Type), Alive: p.Alive, Container: known(p.Container),
+		StartedAt: orNull(p.StartedAt, momentOf), Type: known(p.Type), Alive: p.Alive, Container: known(p.Container),
 		GPUInstanceID: p.GPUInstanceID, ComputeInstanceID: p.ComputeInstanceID,
 		Children: docsOf(p.Children, func(c *snapshot.Child) childDoc { return childDoc{c.PID, known(c.User), known(c.Program)} }),
 	}

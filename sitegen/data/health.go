@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -73,9 +74,7 @@ func healthProblems(in render.Input) []snapshot.Problem {
 	}
 	for i := range b.Hosts {
 		for _, p := range b.Hosts[i].Problems {
-			if p.Host == "" {
-				p.Host = b.Hosts[i].Name
-			}
+			p.Host = cmp.Or(p.Host, b.Hosts[i].Name)
 			add(p)
 		}
 	}

@@ -264,13 +264,7 @@ func lastOf(l *board.LastSeen) lastDoc {
 	return lastDoc{safe(l.State), safes(l.Users), moment{l.At}}
 }
 
-// momentOf is null for nil.
-func momentOf(t *snapshot.Time) moment {
-	if t == nil {
-		return moment{}
-	}
-	return moment{t.Time}
-}
+func momentOf(t *snapshot.Time) moment { return moment{t.Time} }
 
 // idleFor is how long a GPU was idle at the time of the snapshot, nil where that is
 // not known.

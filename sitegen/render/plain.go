@@ -1,6 +1,7 @@
 package render
 
 import (
+	"strings"
 	"unicode"
 
 	"golang.org/x/text/width"
@@ -17,12 +18,7 @@ func Clean(s string) string { return snapshot.Text(s, snapshot.MaxTextBytes) }
 
 // PlainASCII reports whether a text is printable ASCII.
 func PlainASCII(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < 0x20 || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return strings.IndexFunc(s, func(r rune) bool { return r < 0x20 || r >= 0x7f }) < 0
 }
 
 // RuneWidth is how many terminal cells a character takes: two for wide East

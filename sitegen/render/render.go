@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -69,21 +70,13 @@ func (s *Site) Replaces(system string) bool {
 
 // WithDefaults fills what the configuration left out.
 func (s Site) WithDefaults() Site {
-	if s.Title == "" {
-		s.Title = "GPU board"
-	}
 	if len(s.Languages) == 0 {
 		s.Languages = []string{"en"}
 	}
-	if s.Zone == nil {
-		s.Zone = time.UTC
-	}
-	if s.BookCommand == "" {
-		s.BookCommand = "gpuboard"
-	}
-	if s.CommentsPath == "" {
-		s.CommentsPath = "comments.json"
-	}
+	s.Title = cmp.Or(s.Title, "GPU board")
+	s.Zone = cmp.Or(s.Zone, time.UTC)
+	s.BookCommand = cmp.Or(s.BookCommand, "gpuboard")
+	s.CommentsPath = cmp.Or(s.CommentsPath, "comments.json")
 	return s
 }
 
