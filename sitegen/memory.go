@@ -212,11 +212,15 @@ func (g *Generator) writeMemory(m *memory) error {
 			return nil
 		}
 	}
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
+	return writeState(path, m)
+}
+
+// writeState replaces a file of the state directory.
+func writeState(path string, what any) error {
+	data, err := json.Marshal(what)
+	if err == nil {
+		_, err = atomicfile.Write(path, data, 0o600)
 	}
-	_, err = atomicfile.Write(path, data, 0o600)
 	return err
 }
 

@@ -81,11 +81,7 @@ func (g *Generator) rememberNews(n *news) error {
 	if n.kept {
 		return nil
 	}
-	data, err := json.Marshal(n)
-	if err != nil {
-		return fmt.Errorf("remembering what happened: %w", err)
-	}
-	if _, err := atomicfile.Write(filepath.Join(g.opt.State, newsFile), data, 0o600); err != nil {
+	if err := writeState(filepath.Join(g.opt.State, newsFile), n); err != nil {
 		return fmt.Errorf("remembering what happened: %w", err)
 	}
 	return nil

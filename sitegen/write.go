@@ -234,11 +234,7 @@ func (v *view) readManifest() manifest {
 }
 
 func (v *view) writeManifest(m manifest) error {
-	data, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("writing the manifest: %w", err)
-	}
-	if _, err := atomicfile.Write(v.manifest, data, 0o600); err != nil {
+	if err := writeState(v.manifest, m); err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	return nil
