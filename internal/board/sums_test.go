@@ -273,6 +273,18 @@ func TestLostCardIsNoModelOfItsOwn(t *testing.T) {
 	}
 }
 
+// Drivers report the memory of one model differently by some MiB.
+func TestMemoryOfOneModelIsRounded(t *testing.T) {
+	gpu := func(mib int64) board.GPU {
+		return board.GPU{State: board.Free, ShortName: "A100", GPU: snapshot.GPU{Name: "A100", MemoryTotal: &mib}}
+	}
+	b := board.Board{Hosts: []board.Host{{GPUs: []board.GPU{gpu(40960), gpu(40536)}}, {GPUs: []board.GPU{gpu(40537), gpu(81920)}}}}
+	b.Count()
+	if m := b.Models; len(m) != 2 || m[0].Free != 3 || m[1].Free != 1 {
+		t.Errorf("models %+v, want three cards of 40 GiB and one of 80", m)
+	}
+}
+
 // Models with most free GPUs come first, then those with the most memory.
 func TestModelsAreSorted(t *testing.T) {
 	gpu := func(name string, gib int64, state board.State) board.GPU {

@@ -2,6 +2,7 @@ package board
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -33,25 +34,31 @@ func totals(hosts []Host) Totals {
 	return t
 }
 
+// WholeGiB is a memory size as cards are sold; 0 when it is not known. What one model reports differs by some MiB
+// from driver to driver.
+func WholeGiB(mib *int64) int {
+	return int(math.Round(float64(orZero(mib)) / 1024))
+}
+
 // models counts GPUs by name and memory; those with most free come first.
 func models(hosts []Host) []Model {
 	type key struct {
-		name   string
-		memory int64
+		name string
+		gib  int
 	}
 	found := map[key]*Model{}
-	sizes := map[string][]int64{} // by name, those that are told
+	sizes := map[string][]int{} // by name, those that are told
 	for _, g := range units(hosts) {
 		if g.Name == "" && g.UUID == "" && g.PCIBusID == "" {
 			continue // expected, and nothing is known of it
 		}
-		k := key{g.Name, orZero(g.MemoryTotal)}
+		k := key{g.Name, WholeGiB(g.MemoryTotal)}
 		model := found[k]
 		if model == nil {
 			model = &Model{Name: g.ShortName, FullName: g.Name, MemoryTotal: g.MemoryTotal}
 			found[k] = model
-			if k.memory > 0 {
-				sizes[k.name] = append(sizes[k.name], k.memory)
+			if k.gib > 0 {
+				sizes[k.name] = append(sizes[k.name], k.gib)
 			}
 		}
 		model.Total++
@@ -61,7 +68,7 @@ func models(hosts []Host) []Model {
 	}
 	list := make([]Model, 0, len(found))
 	for k, model := range found {
-		if same := sizes[k.name]; k.memory == 0 && len(same) == 1 {
+		if same := sizes[k.name]; k.gib == 0 && len(same) == 1 {
 			// A lost card tells no memory. It is one of those, not a kind of its own.
 			found[key{k.name, same[0]}].Total += model.Total
 			found[key{k.name, same[0]}].Free += model.Free

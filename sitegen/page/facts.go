@@ -146,7 +146,7 @@ func (w *words) model(short string, memory *int64) string {
 	if memory == nil || migProfile().MatchString(name) && !strings.HasSuffix(name, " MIG") { // which tells the memory
 		return name
 	}
-	return strings.TrimSpace(name + " " + w.quantity(strconv.Itoa(wholeGiB(memory)), "gb"))
+	return strings.TrimSpace(name + " " + w.quantity(strconv.Itoa(board.WholeGiB(memory)), "gb"))
 }
 
 func family(short string) string {

@@ -125,7 +125,7 @@ func (v *view) group(p *templates.IndexPage, cards []*templates.Card) {
 func addModels(sum, more []board.Model) []board.Model {
 	for _, m := range more {
 		i := slices.IndexFunc(sum, func(s board.Model) bool {
-			return s.Name == m.Name && wholeGiB(s.MemoryTotal) == wholeGiB(m.MemoryTotal)
+			return s.Name == m.Name && board.WholeGiB(s.MemoryTotal) == board.WholeGiB(m.MemoryTotal)
 		})
 		if i < 0 {
 			sum = append(sum, m)
@@ -163,7 +163,7 @@ func (v *view) search() templates.Search {
 		}
 		found := templates.SearchHost{ID: h.Name, Words: render.Clean(strings.Join(words, " ")), GPUs: []templates.SearchGPU{}}
 		for g := range h.Units() {
-			model := templates.SearchModel{v.words.model(g.ShortName, g.MemoryTotal), wholeGiB(g.MemoryTotal)}
+			model := templates.SearchModel{v.words.model(g.ShortName, g.MemoryTotal), board.WholeGiB(g.MemoryTotal)}
 			place, known := models[model]
 			if !known {
 				place = len(s.Models)

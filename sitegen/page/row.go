@@ -114,7 +114,7 @@ func (v *view) row(h *board.Host, g *board.GPU, named bool, d detail, ref time.T
 // readings fills in the numbers and their charts.
 func (v *view) readings(r *templates.Row, g *board.GPU, d detail) {
 	if g.MemoryTotal != nil {
-		r.Total = strconv.Itoa(wholeGiB(g.MemoryTotal))
+		r.Total = strconv.Itoa(board.WholeGiB(g.MemoryTotal))
 	}
 	if g.MemoryUsed != nil {
 		r.Used = v.words.gib(*g.MemoryUsed)
@@ -177,14 +177,6 @@ func (v *view) memoryBar(g *board.GPU, share float64) ([]templates.Segment, stri
 		bars[last].Shade = "c" // the system itself and other programs use the node's memory
 	}
 	return bars, text
-}
-
-// wholeGiB is a memory size as cards are sold; 0 when it is not known.
-func wholeGiB(mib *int64) int {
-	if mib == nil {
-		return 0
-	}
-	return int(math.Round(float64(*mib) / 1024))
 }
 
 // gib says MiB in GiB, with one decimal.
