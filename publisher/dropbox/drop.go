@@ -66,7 +66,10 @@ func (s *session) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, u := range s.temps {
-		u.abandon()
+		if !u.closed {
+			u.closed = true
+			u.file.Close()
+		}
 		s.root.Remove(name)
 	}
 	s.temps = nil
@@ -117,7 +120,7 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	if err != nil {
 		return nil, sftp.ErrSSHFxFailure // without path and errno, which are not the client's business
 	}
-	u := &upload{file: f, limit: min(s.limits.FileBytes, s.limits.DropBytes-use.Bytes+use.RemovedBytes)}
+	u := &upload{mu: &s.mu, file: f, limit: min(s.limits.FileBytes, s.limits.DropBytes-use.Bytes+use.RemovedBytes)}
 	s.temps[name] = u
 	return u, nil
 }
@@ -131,7 +134,7 @@ func (s *session) Filecmd(r *sftp.Request) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u := s.temps[name]; u != nil && !u.isClosed() {
+	if u := s.temps[name]; u != nil && !u.closed {
 		return sftp.ErrSSHFxFailure // the SFTP library keeps its handle
 	}
 	switch err := s.root.Remove(name); {
@@ -159,7 +162,7 @@ func (s *session) PosixRename(r *sftp.Request) error {
 	if u == nil {
 		return os.ErrNotExist
 	}
-	if !u.finished() {
+	if !u.closed || u.failed {
 		return sftp.ErrSSHFxFailure
 	}
 	if to == spool.LatestName {
@@ -215,12 +218,11 @@ func createFile(root *os.Root, name string) (file, error) {
 
 // upload is a temporary file that is being written.
 type upload struct {
-	mu     sync.Mutex
+	mu     *sync.Mutex // that of the session
 	file   file
 	limit  int64
-	failed bool
+	failed bool // it is not whole, and never will be
 	closed bool
-	whole  bool // closed without an error
 }
 
 var errTooLarge = errors.New("the file is too large")
@@ -253,10 +255,12 @@ func (u *upload) Close() error {
 		return nil
 	}
 	u.closed = true
-	if err := errors.Join(u.file.Sync(), u.file.Close()); err != nil || u.failed {
+	if errors.Join(u.file.Sync(), u.file.Close()) != nil {
+		u.failed = true
+	}
+	if u.failed {
 		return sftp.ErrSSHFxFailure
 	}
-	u.whole = true
 	return nil
 }
 
@@ -265,25 +269,4 @@ func (u *upload) TransferError(error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.failed = true
-}
-
-func (u *upload) abandon() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.closed {
-		u.closed = true
-		u.file.Close()
-	}
-}
-
-func (u *upload) isClosed() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.closed
-}
-
-func (u *upload) finished() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.whole && !u.failed
 }
