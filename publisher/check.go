@@ -27,9 +27,8 @@ func CheckAccess(ctx context.Context, o Options, connected func()) error {
 	connected()
 	stop := context.AfterFunc(ctx, func() { c.base.Close() })
 	defer stop()
-	end, _ := ctx.Deadline()
 	step := stepOpen
-	begin := func(next string) { step = next; c.setDeadline(end, p.opts.Budget/2) }
+	begin := func(next string) { step = next; p.setDeadline(ctx, c) }
 	err = p.writeTemp(c, c.temp, []byte("gpuboard doctor\n"), begin)
 	if err != nil {
 		_ = p.unlink(ctx, c, c.temp)

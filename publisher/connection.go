@@ -189,8 +189,7 @@ func (p *Publisher) handshake(conn net.Conn, hop settings, keys *hostKeys, ids *
 	if err == nil {
 		return ssh.NewClient(client, channels, requests), nil
 	}
-	var algorithm *ssh.AlgorithmNegotiationError
-	if errors.As(err, &algorithm) && algorithm.What == "host key" && modern(algorithm.RequestedAlgorithms) {
+	if algorithm, ok := errors.AsType[*ssh.AlgorithmNegotiationError](err); ok && algorithm.What == "host key" && modern(algorithm.RequestedAlgorithms) {
 		return nil, configError(CodeHostUnknown, keys.scanCommand(hop),
 			fmt.Errorf("checking the host key of %s: the server has no key of the kind that known_hosts holds: %w", hop.addr(), err))
 	}
@@ -218,11 +217,11 @@ func (c *connection) close() {
 	}
 }
 
-// setDeadline bounds the next request by a share of the budget, so that time is
-// left to dial again when a kept connection has died.
-func (c *connection) setDeadline(end time.Time, share time.Duration) {
-	deadline := time.Now().Add(share)
-	if end.Before(deadline) {
+// setDeadline bounds the next request by half of the budget, so that time is left to
+// dial again when a kept connection has died, and by the end of ctx.
+func (p *Publisher) setDeadline(ctx context.Context, c *connection) {
+	deadline := time.Now().Add(p.opts.Budget / 2)
+	if end, _ := ctx.Deadline(); end.Before(deadline) {
 		deadline = end
 	}
 	c.base.SetDeadline(deadline)

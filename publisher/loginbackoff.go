@@ -23,11 +23,9 @@ type loginBackoff struct {
 
 // record takes the result of an attempt to connect.
 func (b *loginBackoff) record(err error, now time.Time) {
-	var e *Error
-	switch {
-	case err == nil:
+	if err == nil {
 		*b = loginBackoff{}
-	case errors.As(err, &e) && e.loginRefused:
+	} else if e, ok := errors.AsType[*Error](err); ok && e.loginRefused {
 		b.pause = min(max(2*b.pause, firstLoginPause), maxLoginPause)
 		b.refused, b.until = e, now.Add(b.pause)
 	}

@@ -254,16 +254,20 @@ func timeIsUp(ctx context.Context) bool {
 }
 
 func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
-	c := p.conn
-	if c == nil {
-		var err error
-		c, err = p.dial(ctx)
+	kept := p.conn != nil
+	if !kept {
+		c, err := p.dial(ctx)
 		p.backoff.record(err, p.opts.clock())
 		if err != nil {
 			return err
 		}
 		r.Dialed++
 		p.conn = c
+	}
+	c := p.conn
+	stop := context.AfterFunc(ctx, func() { c.base.Close() })
+	defer stop()
+	if !kept {
 		if err := p.removeStale(ctx, c); err != nil {
 			return err
 		}
@@ -273,9 +277,7 @@ func (p *Publisher) attempt(ctx context.Context, left *queue, r *Report) error {
 	}
 	err := left.drain(ctx, func(name string, data []byte) error { return p.put(ctx, c, name, data) })
 	if err == nil {
-		stop := context.AfterFunc(ctx, func() { c.base.Close() })
 		err = p.removeExpired(left.src, func(name string) error { return p.unlink(ctx, c, name) })
-		stop()
 	}
 	if !c.tempLeft {
 		p.records.remove(c.temp)

@@ -23,11 +23,8 @@ const (
 // error: a server whose disk is full fails the write, and then syncs, closes and
 // renames the incomplete file without complaint.
 func (p *Publisher) put(ctx context.Context, c *connection, name string, data []byte) error {
-	end, _ := ctx.Deadline()
-	stop := context.AfterFunc(ctx, func() { c.base.Close() })
-	defer stop()
 	step := stepOpen
-	begin := func(next string) { step = next; c.setDeadline(end, p.opts.Budget/2) }
+	begin := func(next string) { step = next; p.setDeadline(ctx, c) }
 	c.tempLeft = true
 	err := p.writeTemp(c, c.temp, data, begin)
 	if err == nil {
@@ -43,7 +40,7 @@ func (p *Publisher) put(ctx context.Context, c *connection, name string, data []
 		return failed
 	}
 	if e, ok := errors.AsType[*Error](failed); ok && e.Code == CodeRemoteFailure && c.statvfs {
-		c.setDeadline(end, p.opts.Budget/2)
+		p.setDeadline(ctx, c)
 		p.explain(c, e, len(data))
 	}
 	c.tempLeft = p.unlink(ctx, c, c.temp) != nil
@@ -112,8 +109,7 @@ func (p *Publisher) explain(c *connection, failed *Error, size int) {
 // unlink removes a file on the server. The error is one of the connection: a server
 // that has no such file, or that lets nobody remove it, is not asked again.
 func (p *Publisher) unlink(ctx context.Context, c *connection, name string) error {
-	end, _ := ctx.Deadline()
-	c.setDeadline(end, p.opts.Budget/2)
+	p.setDeadline(ctx, c)
 	if err := c.sftp.Remove(p.opts.Target.in(name)); err != nil && !answered(err) {
 		return p.transportError(ctx, c, "removing "+name, err)
 	}
@@ -122,8 +118,6 @@ func (p *Publisher) unlink(ctx context.Context, c *connection, name string) erro
 
 // removeStale removes the temporary files of uploads that did not finish.
 func (p *Publisher) removeStale(ctx context.Context, c *connection) error {
-	stop := context.AfterFunc(ctx, func() { c.base.Close() })
-	defer stop()
 	for _, temp := range p.records.abandoned(time.Now()) {
 		if err := p.unlink(ctx, c, temp); err != nil {
 			return err

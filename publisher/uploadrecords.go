@@ -30,11 +30,7 @@ const (
 	maxRemovals  = 16 // temporary files removed in one push
 )
 
-func newTempName() string {
-	var b [10]byte
-	rand.Read(b[:]) // never fails, by contract of crypto/rand
-	return tempPrefix + hex.EncodeToString(b[:])
-}
+func newTempName() string { return tempPrefix + rand.Text() }
 
 // uploadRecords are the records of uploads to one target.
 type uploadRecords struct {
