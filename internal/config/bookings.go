@@ -11,10 +11,7 @@ import (
 
 // CommentsPath returns the path of comments.json.
 func (c *Config) CommentsPath() string {
-	if path := c.String("comments"); path != "" {
-		return path
-	}
-	return filepath.Join(c.String("data"), "comments.json")
+	return cmp.Or(c.String("comments"), filepath.Join(c.String("data"), "comments.json"))
 }
 
 // LocalComments returns CommentsPath, and refuses a URL.

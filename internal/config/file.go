@@ -84,8 +84,7 @@ func (c *Config) parse(path string, data []byte) error {
 	f := file{c}
 	parsed, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		var syntax yaml.Error
-		if errors.As(err, &syntax) && syntax.GetToken() != nil {
+		if syntax, ok := errors.AsType[yaml.Error](err); ok && syntax.GetToken() != nil {
 			return f.errorAt(syntax.GetToken(), "%s", syntax.GetMessage())
 		}
 		return errorf("%s:1:1: %s", path, snapshot.Text(err.Error(), maxMessage))
@@ -118,19 +117,15 @@ type fields map[string]func(*ast.MappingValueNode) error
 // mapping reads the lines of a mapping, and returns where each was. noun says what
 // an unknown name is not ("a hook has no"), and prefix is the section's.
 func (f *file) mapping(node ast.Node, shape, noun, prefix string, known fields) (map[string]*token.Token, error) {
-	var lines []*ast.MappingValueNode
-	switch n := node.(type) {
-	case *ast.NullNode:
+	if _, empty := node.(*ast.NullNode); empty {
 		return nil, nil
-	case *ast.MappingNode:
-		lines = n.Values
-	case *ast.MappingValueNode:
-		lines = []*ast.MappingValueNode{n}
-	default:
+	}
+	lines, ok := node.(*ast.MappingNode)
+	if !ok {
 		return nil, f.errorAt(node.GetToken(), "%s lines of the form key: value", shape)
 	}
 	seen := map[string]*token.Token{}
-	for _, line := range lines {
+	for _, line := range lines.Values {
 		at := line.Key.GetToken()
 		name := prefix + strings.ReplaceAll(at.Value, "-", "_")
 		if seen[name] != nil {
@@ -261,16 +256,11 @@ func (f *file) intoNumber(to *int, least, most int, what string) func(*ast.Mappi
 
 // shortNames reads short_names: names of GPUs, and what the pages call them.
 func (f *file) shortNames(line *ast.MappingValueNode) error {
-	var lines []*ast.MappingValueNode
-	switch n := line.Value.(type) {
-	case *ast.MappingNode:
-		lines = n.Values
-	case *ast.MappingValueNode:
-		lines = []*ast.MappingValueNode{n}
-	default:
+	names, ok := line.Value.(*ast.MappingNode)
+	if !ok {
 		return f.errorAt(line.Value.GetToken(), "short_names takes lines of the form NVIDIA's name: yours")
 	}
-	for _, l := range lines {
+	for _, l := range names.Values {
 		f.ShortNames[l.Key.GetToken().Value] = l.Value.GetToken().Value
 	}
 	return nil

@@ -140,9 +140,6 @@ func firstKey(item ast.Node) *token.Token {
 	if m, ok := item.(*ast.MappingNode); ok && len(m.Values) > 0 {
 		return m.Values[0].Key.GetToken()
 	}
-	if m, ok := item.(*ast.MappingValueNode); ok {
-		return m.Key.GetToken()
-	}
 	return item.GetToken()
 }
 
