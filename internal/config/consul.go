@@ -14,6 +14,8 @@ func (c *Config) Consul() (inventory.ConsulOptions, error) {
 		Service: c.String("consul.service"),
 		Tags:    c.List("consul.tags"),
 		Filter:  c.String("consul.filter"),
+
+		NodeMeta: map[string]string{},
 	}
 	for _, dc := range c.List("consul.datacenters") {
 		if dc == "all" {
@@ -25,9 +27,6 @@ func (c *Config) Consul() (inventory.ConsulOptions, error) {
 		k, v, ok := strings.Cut(pair, "=")
 		if !ok {
 			return o, errorf("consul.node_meta from %s: %q is not KEY=VALUE", c.Origin("consul.node_meta"), pair)
-		}
-		if o.NodeMeta == nil {
-			o.NodeMeta = map[string]string{}
 		}
 		o.NodeMeta[k] = v
 	}

@@ -62,12 +62,8 @@ type Consul struct {
 // NewConsul checks the options and does not connect. A token or TLS file that cannot
 // be read is no error here, because it may appear later; until then queries fail.
 func NewConsul(o ConsulOptions) (*Consul, error) {
-	if o.Service == "" {
-		o.Service = DefaultService
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
+	o.Service = cmp.Or(o.Service, DefaultService)
+	o.Timeout = cmp.Or(max(o.Timeout, 0), DefaultTimeout)
 	if o.Service == "." || o.Service == ".." || strings.ContainsAny(o.Service, "/?#%\\") || snapshot.Text(o.Service, 128) != o.Service {
 		return nil, fmt.Errorf("reading the Consul options: %q is not a name for a service", o.Service)
 	}
@@ -115,52 +111,49 @@ func (c *Consul) Query(ctx context.Context) (Answer, error) {
 	wg.Wait()
 
 	a := Answer{Missing: map[string]string{}}
-	var parts []part
 	var first error
-	for i, r := range replies {
-		what := "asking Consul"
-		if names[i] != "" {
-			what = "asking Consul about datacenter " + snapshot.Text(names[i], 64)
-		}
+	for _, r := range replies {
 		if r.err != nil {
-			err := hide.wrap(what, r.err)
-			a.Missing[names[i]] = err.Error()
-			if first == nil {
-				first = err
-			}
+			err := hide.wrap("asking Consul"+r.about(), r.err)
+			a.Missing[r.datacenter] = err.Error()
+			first = cmp.Or(first, err)
 			continue
 		}
-		parts = append(parts, part{datacenter: names[i], entries: r.entries})
-		a.Problems = append(a.Problems, r.problems(names[i])...)
+		a.Problems = append(a.Problems, r.problems()...)
 	}
-	if len(parts) == 0 {
+	if len(a.Missing) == len(replies) {
 		return Answer{}, first
 	}
-	hosts, problems := hostsOf(parts)
+	hosts, problems := hostsOf(replies)
 	a.Hosts, a.Problems = hosts, append(a.Problems, problems...)
 	return a, nil
 }
 
 // A reply is the answer of one datacenter.
 type reply struct {
-	entries []*api.ServiceEntry
-	meta    *api.QueryMeta
-	err     error
+	datacenter string // "" for the agent's own
+	entries    []*api.ServiceEntry
+	meta       *api.QueryMeta
+	err        error
 }
 
-func (r reply) problems(datacenter string) []snapshot.Problem {
-	where := ""
-	if datacenter != "" {
-		where = " about datacenter " + snapshot.Text(datacenter, 64)
+// about names the datacenter in a message.
+func (r reply) about() string {
+	if r.datacenter == "" {
+		return ""
 	}
+	return " about datacenter " + snapshot.Text(r.datacenter, 64)
+}
+
+func (r reply) problems() []snapshot.Problem {
 	var out []snapshot.Problem
 	if r.meta.LastContact > maxLastContact {
 		out = append(out, snapshot.Problem{Code: "discovery:stale-read", Message: fmt.Sprintf(
-			"Consul's answer%s is old: the server that gave it last heard of its leader %s ago", where, r.meta.LastContact.Round(time.Second))})
+			"Consul's answer%s is old: the server that gave it last heard of its leader %s ago", r.about(), r.meta.LastContact.Round(time.Second))})
 	}
 	if r.meta.ResultsFilteredByACLs {
 		out = append(out, snapshot.Problem{Code: "discovery:filtered", Message: fmt.Sprintf(
-			"Consul left hosts out of its answer%s, because the token may not read them", where)})
+			"Consul left hosts out of its answer%s, because the token may not read them", r.about())})
 	}
 	return out
 }
@@ -176,14 +169,12 @@ func (c *Consul) service(ctx context.Context, client *api.Client, datacenter str
 		NodeMeta:   c.opts.NodeMeta,
 	}
 	// passingOnly would hide the failing hosts, which people look for.
-	entries, meta, err := client.Health().ServiceMultipleTags(c.opts.Service, c.opts.Tags, false, q.WithContext(ctx))
-	if err != nil {
-		return reply{err: err}
+	r := reply{datacenter: datacenter}
+	r.entries, r.meta, r.err = client.Health().ServiceMultipleTags(c.opts.Service, c.opts.Tags, false, q.WithContext(ctx))
+	if r.err == nil {
+		r.entries, r.err = wholeEntries(r.entries)
 	}
-	if entries, err = wholeEntries(entries); err != nil {
-		return reply{err: err}
-	}
-	return reply{entries: entries, meta: meta}
+	return r
 }
 
 // wholeEntries leaves out entries without a node or a service. Consul writes [] for no

@@ -221,7 +221,7 @@ func FuzzConsulAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		hosts, problems := hostsOf([]part{{"dc1", whole}})
+		hosts, problems := hostsOf([]reply{{datacenter: "dc1", entries: whole}})
 		if len(whole) > 0 && len(hosts)+len(problems) == 0 {
 			t.Fatal("entries, and neither a host nor a word about them")
 		}

@@ -14,22 +14,16 @@ import (
 	"gpuboard/internal/snapshot"
 )
 
-// A part is the entries of one datacenter.
-type part struct {
-	datacenter string
-	entries    []*api.ServiceEntry
-}
-
 // hostsOf returns the hosts of Consul's entries. Every text in them is untrusted,
 // names included: whoever may register a service chooses them.
-func hostsOf(parts []part) ([]Host, []snapshot.Problem) {
+func hostsOf(replies []reply) ([]Host, []snapshot.Problem) {
 	var c collection
-	for _, p := range parts {
-		slices.SortStableFunc(p.entries, func(a, b *api.ServiceEntry) int {
+	for _, r := range replies {
+		slices.SortStableFunc(r.entries, func(a, b *api.ServiceEntry) int {
 			return cmp.Or(cmp.Compare(aliased(a), aliased(b)), strings.Compare(a.Node.Node, b.Node.Node), strings.Compare(a.Service.ID, b.Service.ID))
 		})
-		for _, e := range p.entries {
-			datacenter := cmp.Or(e.Node.Datacenter, p.datacenter)
+		for _, e := range r.entries {
+			datacenter := cmp.Or(e.Node.Datacenter, r.datacenter)
 			where := fmt.Sprintf("Consul node %s in %s", quote(e.Node.Node), quote(datacenter))
 			name, err := snapshot.ParseHost(entryName(e))
 			if err != nil {

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,10 +189,7 @@ func (c *Consul) registration(reg Registration) (*api.AgentServiceRegistration, 
 	if len(tags) < len(reg.Tags) {
 		cut("%d tags are left out: they are empty, double, or more than %d", len(reg.Tags)-len(tags), MaxTags)
 	}
-	ttl := reg.TTL
-	if ttl <= 0 {
-		ttl = DefaultTTL
-	}
+	ttl := cmp.Or(max(reg.TTL, 0), DefaultTTL)
 	return &api.AgentServiceRegistration{
 		ID: c.opts.Service, Name: c.opts.Service, Tags: tags, Meta: meta,
 		// Without DeregisterCriticalServiceAfter, so that a dead host stays on the board.

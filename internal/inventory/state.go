@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,14 +104,12 @@ func notAfter(t, now time.Time) time.Time {
 }
 
 func (s state) encode() ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(stateFile{Schema: stateSchema, Sources: s}); err != nil {
+	data, err := json.Marshal(stateFile{Schema: stateSchema, Sources: s})
+	if err == nil && len(data) > maxStateBytes {
+		err = fmt.Errorf("%d bytes, and %d is the most", len(data), maxStateBytes)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("writing the state: %w", err)
 	}
-	if b.Len() > maxStateBytes {
-		return nil, fmt.Errorf("writing the state: %d bytes, and %d is the most", b.Len(), maxStateBytes)
-	}
-	return b.Bytes(), nil
+	return data, nil
 }
