@@ -9,6 +9,7 @@ package atomicfile
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -50,10 +51,7 @@ func write(path string, data []byte, perm fs.FileMode, durable bool) (changed bo
 	if name == "" || name == "." || name == ".." {
 		return false, fmt.Errorf("writing %q: no file is named", path)
 	}
-	if dir == "" {
-		dir = "."
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := os.OpenRoot(cmp.Or(dir, "."))
 	if err != nil {
 		return false, fmt.Errorf("writing %s: %w", path, err)
 	}

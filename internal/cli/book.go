@@ -197,8 +197,7 @@ func (e *editor) extend(ctx context.Context, r *bookRequest) error {
 
 // aboutEnd names the flag that an end was read from.
 func aboutEnd(err error, flag string) error {
-	var r *booking.Refusal
-	if errors.As(err, &r) && r.Reason == booking.BadEnd {
+	if r, ok := errors.AsType[*booking.Refusal](err); ok && r.Reason == booking.BadEnd {
 		return failure.Usage("", "%s: %w", flag, r.Err)
 	}
 	return err
@@ -307,8 +306,7 @@ func (e *editor) unusable(wanted []booking.Booking) {
 // finish makes a change, or with --dry-run shows it, and says what came of it.
 func (e *editor) finish(ctx context.Context, r *bookRequest, verb string, edit func([]byte) (booking.Change, error)) error {
 	c, err := e.change(ctx, r.dryRun, edit)
-	var refusal *booking.Refusal
-	if errors.As(err, &refusal) && len(refusal.Jobs) > 0 {
+	if refusal, ok := errors.AsType[*booking.Refusal](err); ok && len(refusal.Jobs) > 0 {
 		return e.inUse(r, refusal)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -24,10 +25,7 @@ func (a *app) receiveCommand() *cobra.Command {
 		Example: "  gpuboard receive --listen 127.0.0.1:2222\n  gpuboard receive --data /srv/gpuboard/data --keys keys --listen :2222",
 		RunE: a.configured(func(c *cobra.Command, cfg *config.Config, _ []string) error {
 			keys := cfg.KeysDir()
-			hostKey := cfg.String("host_key")
-			if hostKey == "" {
-				hostKey = filepath.Join(cfg.String("state"), "receive_host_key")
-			}
+			hostKey := cmp.Or(cfg.String("host_key"), filepath.Join(cfg.String("state"), "receive_host_key"))
 			if err := os.MkdirAll(filepath.Dir(hostKey), 0o700); err != nil {
 				return failure.Because("state:unwritable", failure.New(failure.ExitUsage, fmt.Errorf("creating a directory for the host key: %w", err), "name a file of your own with --host-key FILE, or a directory with --state DIR"))
 			}

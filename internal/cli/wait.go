@@ -151,8 +151,7 @@ func (v *waiter) run(ctx context.Context, cfg *config.Config, timeout time.Durat
 		case err != nil && waiting.Err() != nil:
 			return nil, v.over(ctx, timeout)
 		case err != nil:
-			var f *failure.Error
-			if first && errors.As(err, &f) && f.Exit == failure.ExitUsage {
+			if f, ok := errors.AsType[*failure.Error](err); first && ok && f.Exit == failure.ExitUsage {
 				return nil, err // waiting does not mend this
 			}
 			v.say(err.Error())
@@ -341,8 +340,7 @@ func (v *waiter) book(ctx context.Context, b *board.Board, open []board.Unit) er
 	}
 	return e.finish(ctx, &bookRequest{}, "booked", func(data []byte) (booking.Change, error) {
 		c, err := e.Book(data, wanted...)
-		var r *booking.Refusal
-		if errors.As(err, &r) && (r.Reason == booking.Taken || r.Reason == booking.Already) {
+		if r, ok := errors.AsType[*booking.Refusal](err); ok && (r.Reason == booking.Taken || r.Reason == booking.Already) {
 			err = fmt.Errorf("%s was %w", r.Bookings[0].Place(), errTaken)
 		}
 		return c, err

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -159,10 +160,7 @@ func (d *examination) dropNews(all *spool.Drops, host, drop string) {
 		d.bad("drop:unreadable", "chgrp -R gpuboard "+shell.Quote(drop)+" && usermod -aG gpuboard "+d.me(), "the data of %s cannot be read: %v", host, err)
 		return
 	case err != nil:
-		code := snapshot.CodeOf(err)
-		if code == "" {
-			code = "bad:unreadable"
-		}
+		code := cmp.Or(snapshot.CodeOf(err), "bad:unreadable")
 		mend := "gpuboard doctor node    (on " + host + ")"
 		if code == snapshot.BadForeign {
 			mend = "gpuboard doctor node    (on the node that the message names: it needs a key, and a to:, of its own)"
@@ -172,10 +170,8 @@ func (d *examination) dropNews(all *spool.Drops, host, drop string) {
 	}
 	now := d.Node.Now()
 	age := now.Sub(bundle.Snapshot.CollectedAt.Time)
-	limit := d.Config.Duration("stale_after")
-	if limit == 0 {
-		limit = max(3*time.Duration(bundle.Snapshot.IntervalSeconds)*time.Second, time.Minute)
-	}
+	usual := max(3*time.Duration(bundle.Snapshot.IntervalSeconds)*time.Second, time.Minute)
+	limit := cmp.Or(d.Config.Duration("stale_after"), usual)
 	setClock := "timedatectl set-ntp true    (on " + host + ")"
 	switch tolerance := d.Config.Duration("clock_tolerance"); {
 	case age < -tolerance:

@@ -147,10 +147,7 @@ func (d *examination) hiddenProcesses() {
 
 // me is this user, as usermod and chown take it.
 func (d *examination) me() string {
-	if name := d.Node.Getenv("USER"); name != "" {
-		return name
-	}
-	return strconv.Itoa(d.euid)
+	return cmp.Or(d.Node.Getenv("USER"), strconv.Itoa(d.euid))
 }
 
 func (d *examination) spool() {
@@ -277,18 +274,8 @@ func (d *examination) drop(ctx context.Context, host string) bool {
 
 // complain tells of an error of a room, with its own code and hint if it has them.
 func (d *examination) complain(err error, code, mend string) {
-	if c := publisher.Code(err); c != "" {
-		code = c
-	}
-	if hint := failure.Explain(err).Hint; hint != "" {
-		mend = hint
-	}
-	if code == publisher.CodeRemoteDenied {
-		mend = "on the server, make the drop writable by the node's account and allow it open, close, write, fsync, posix-rename, remove and realpath"
-	}
-	if code == publisher.CodeRemoteDir {
-		mend = "on the server, make the directory that to: names, writable by the node's account"
-	}
+	code = cmp.Or(publisher.Code(err), code)
+	mend = cmp.Or(failure.Explain(err).Hint, mend)
 	if names := d.Config.List("identity"); errors.Is(err, fs.ErrNotExist) && code == publisher.CodeKeyUnreadable && len(names) == 1 {
 		mend = "ssh-keygen -q -t ed25519 -N '' -f " + shell.Quote(names[0]) + "    (and bring " + names[0] + ".pub to the web host)"
 	}
@@ -333,10 +320,7 @@ func (d *examination) askConsul(ctx context.Context) (inventory.Answer, bool) {
 	}
 	answer, err := c.Query(ctx)
 	if err != nil {
-		mend := "consul members; env | grep ^CONSUL_"
-		if hint := failure.Explain(err).Hint; hint != "" {
-			mend = hint
-		}
+		mend := cmp.Or(failure.Explain(err).Hint, "consul members; env | grep ^CONSUL_")
 		d.bad("discovery:unreachable", mend, "Consul does not answer: %v", err)
 		return answer, false
 	}

@@ -132,8 +132,7 @@ func (q *queue) failed(err error, now time.Time) {
 	}
 	q.Tries++
 	q.Refused = false
-	var r *refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*refusal](err); ok {
 		q.Refused = r.permanent
 		pause = min(max(pause, r.after), maxPause)
 	}

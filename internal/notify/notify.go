@@ -116,9 +116,7 @@ type Notifier struct {
 
 // New checks what the configuration did not. The error names the hook and never its URL.
 func New(o Options) (*Notifier, error) {
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
+	o.Zone = cmp.Or(o.Zone, time.UTC)
 	c := &Notifier{opt: o, client: newClient()}
 	c.opt.Hooks = slices.Clone(o.Hooks)
 	for i := range c.opt.Hooks {

@@ -71,9 +71,7 @@ type bookingForm struct {
 }
 
 func newBookingForm(o BookingOptions, s *server) *bookingForm {
-	if o.BodyTimeout <= 0 {
-		o.BodyTimeout = 5 * time.Second
-	}
+	o.BodyTimeout = cmp.Or(max(o.BodyTimeout, 0), 5*time.Second)
 	if o.Aliases == nil {
 		o.Aliases = func() booking.Aliases { return nil }
 	}

@@ -115,9 +115,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if name == "" {
-		name = "."
-	}
+	name = cmp.Or(name, ".")
 	if info, err := s.root.Stat(name); err == nil && info.IsDir() {
 		if !strings.HasSuffix(r.URL.Path, "/") {
 			// Relative, so that it holds behind any proxy and under any path.

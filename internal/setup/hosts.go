@@ -188,9 +188,7 @@ func (l *hostList) add(where, address string, gpus int) {
 		return
 	}
 	if short, _, long := strings.Cut(name, "."); long {
-		if address == "" {
-			address = name
-		}
+		address = cmp.Or(address, name)
 		if !l.has(short) {
 			name = short
 		}

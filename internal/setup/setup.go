@@ -121,9 +121,7 @@ func newInstallation(o Options) (*installation, error) {
 		if o.From != "" {
 			return nil, failure.Usage("gpuboard init web DIR --from FILE", "a node has no list of hosts: --from is for the web host")
 		}
-		if in.Host == "" {
-			in.Host = config.ShortHostname()
-		}
+		in.Host = cmp.Or(in.Host, config.ShortHostname())
 		if o.To != "" {
 			if _, err := publisher.ParseTarget(o.To); err != nil {
 				return nil, err
@@ -207,18 +205,14 @@ func (in *installation) write(name, content string) error {
 func (in *installation) decided() map[string]string {
 	if in.Side == Node {
 		set := map[string]string{"host": in.Host, "spool": in.path("spool"), "identity": in.path("id_ed25519"), "known_hosts": in.path("known_hosts")}
-		if in.To != "" {
-			set["to"] = in.To
-		}
+		maps.Copy(set, in.asked)
 		return set
 	}
 	set := map[string]string{"data": in.path("data"), "site": in.path("site"), "state": in.path("state")}
 	if in.root && in.Systemd {
 		set["site"] = SiteInMemory
 	}
-	if in.Site != "" {
-		set["site"] = in.Site
-	}
+	maps.Copy(set, in.asked)
 	switch c := in.comments(); c {
 	case usualComments:
 	case "":

@@ -76,8 +76,7 @@ func (notThere) Is(target error) bool { return target == fs.ErrNotExist }
 // asking makes an error of a failed request without what the library puts in
 // front, which repeats the address.
 func (s *Source) asking(at *url.URL, err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		if wrapped.Timeout() {
 			return fmt.Errorf("asking %s: no answer within %s", at.Redacted(), s.cfg.Duration("site_timeout"))
 		}

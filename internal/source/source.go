@@ -3,6 +3,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -56,9 +57,7 @@ type Source struct {
 func Open(o Options, from string) (*Source, error) {
 	cfg := o.Config
 	s := &Source{opt: o, cfg: cfg}
-	if from == "" {
-		from = cfg.String("site_url")
-	}
+	from = cmp.Or(from, cfg.String("site_url"))
 	site, data := cfg.String("site"), cfg.String("data")
 	switch {
 	case from != "":
