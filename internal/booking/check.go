@@ -85,10 +85,9 @@ func Check(cal *Calendar, fleet Fleet, now time.Time) []snapshot.Problem {
 			if host.GPUs == 0 || b.Target.Index < host.GPUs {
 				continue
 			}
-			index := b.Target.Index
-			p.GPU = &index
+			p.GPU = new(b.Target.Index)
 			p.Code = "booking:unknown-gpu"
-			p.Message = fmt.Sprintf("%s books GPU %d of %s, which has %d, counted from 0", quote(b.Written), index, quote(b.Host), host.GPUs)
+			p.Message = fmt.Sprintf("%s books GPU %d of %s, which has %d, counted from 0", quote(b.Written), b.Target.Index, quote(b.Host), host.GPUs)
 		}
 		if problems = append(problems, p); len(problems) == MaxProblems {
 			break

@@ -2,6 +2,7 @@ package booking
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -130,9 +131,7 @@ func valid(b *Booking) error {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	b.Host = host
-	if b.Kind == "" {
-		b.Kind = Reserved
-	}
+	b.Kind = cmp.Or(b.Kind, Reserved)
 	t := b.Target
 	if !t.All && t.UUID == "" && (t.Index < 0 || t.Index >= snapshot.MaxGPUs) || t.UUID != "" && !isUUID(t.UUID) {
 		return fmt.Errorf("%w: %s names no GPU", ErrInvalid, quote(t.String()))
@@ -208,11 +207,7 @@ func changeEnd(data []byte, zone Zone, id string, until, now time.Time, doing st
 	if err := valid(&want); err != nil {
 		return fail(err)
 	}
-	date := ""
-	if !want.Until.IsZero() {
-		date = r.stamp(want.Until, true)
-	}
-	r.set(f.entry, "date", date)
+	r.set(f.entry, "date", r.stamp(want.Until, true))
 	r.set(f.entry, "id", f.ID)
 	next, after, err := r.pack()
 	if err != nil {

@@ -2,6 +2,7 @@ package booking
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -43,10 +44,7 @@ type File struct {
 // Open returns the File at a path. The file may be missing, its directory must exist.
 // zone is that of the times in it, nil for UTC.
 func Open(path string, zone *time.Location) *File {
-	if zone == nil {
-		zone = time.UTC
-	}
-	f := &File{path: path, zone: zone, exchange: exchange, step: func(string) {}}
+	f := &File{path: path, zone: cmp.Or(zone, time.UTC), exchange: exchange, step: func(string) {}}
 	if _, err := os.Readlink(path); err == nil {
 		f.link = path
 	}
@@ -108,9 +106,6 @@ func readRegular(path string) ([]byte, fs.FileInfo, error) {
 	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
 	if err != nil {
 		return nil, nil, err
-	}
-	if data == nil {
-		data = []byte{}
 	}
 	return data, info, nil
 }
@@ -400,12 +395,10 @@ func (f *File) syncDir() error { return atomicfile.SyncDir(filepath.Dir(f.path))
 
 // sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

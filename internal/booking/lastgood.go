@@ -150,12 +150,8 @@ func (f *File) Intact(data []byte) error {
 	if good == nil {
 		return err
 	}
-	return &RestorableError{Err: err, Hint: "correct it by hand, or restore the last good version: " + shell.Join("cp", path, f.path) + "; " + anew(f.path)}
-}
-
-// anew is the part of a hint that says how to write a file without bookings.
-func anew(path string) string {
-	return "or begin without bookings: echo '{}' > " + shell.Quote(path)
+	return &RestorableError{Err: err, Hint: "correct it by hand, or restore the last good version: " + shell.Join("cp", path, f.path) +
+		"; or begin without bookings: echo '{}' > " + shell.Quote(f.path)}
 }
 
 // A RestorableError is about a file that one of the commands in the hint repairs.

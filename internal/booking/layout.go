@@ -1,7 +1,6 @@
 package booking
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -68,20 +67,16 @@ func (r *reading) indent(off int) (indent string, first bool) {
 	return line[:len(line)-len(trimmed)], trimmed == ""
 }
 
-func jsonText(s string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		return `""` // a string always encodes
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
+// jsonText is a text in quotes. The String method of what it is made of takes them off again.
+func jsonText(s string) string { return string(hujson.String(s)) }
 
 // stamp writes a time so that it reads back as the same one: in the zone of the file,
 // and with its offset where that is not known to everybody, or where clocks show the
-// time twice.
+// time twice. It is "" for the zero time.
 func (r *reading) stamp(t time.Time, end bool) string {
+	if t.IsZero() {
+		return ""
+	}
 	t = t.In(r.zone)
 	layout := "2006-01-02 15:04"
 	if t.Second() != 0 {
@@ -100,19 +95,14 @@ func (r *reading) stamp(t time.Time, end bool) string {
 
 // entryText writes an entry, for [style.place].
 func (r *reading) entryText(b Booking, st style) string {
-	var fields []string
+	fields := []string{`"name": ` + jsonText(b.Name)}
 	add := func(key, value string) {
 		if value != "" {
 			fields = append(fields, jsonText(key)+": "+jsonText(value))
 		}
 	}
-	fields = append(fields, `"name": `+jsonText(b.Name))
-	if !b.From.IsZero() {
-		add("from", r.stamp(b.From, false))
-	}
-	if !b.Until.IsZero() {
-		add("date", r.stamp(b.Until, true))
-	}
+	add("from", r.stamp(b.From, false))
+	add("date", r.stamp(b.Until, true))
 	add("comment", b.Comment)
 	if b.Kind == Maintenance {
 		add("kind", string(b.Kind))
@@ -151,7 +141,7 @@ func (r *reading) add(b Booking) error {
 	entry := r.entryText(b, st)
 	if booksHost(host) {
 		all := Target{All: true, Index: -1}
-		name := hujson.Value{Value: hujson.Literal(jsonText(all.String()))}
+		name := hujson.Value{Value: hujson.String(all.String())}
 		object := &hujson.Object{Members: []hujson.ObjectMember{{Name: name, Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: host.Value}}}}
 		object.Members[0].Name.StartOffset, object.Members[0].Value.StartOffset = host.StartOffset, host.StartOffset
 		host.Value = object
@@ -188,7 +178,7 @@ func (r *reading) add(b Booking) error {
 func keyed(list *hujson.Array) *hujson.Object {
 	object := &hujson.Object{AfterExtra: list.AfterExtra}
 	for i, v := range list.Elements {
-		name := hujson.Value{BeforeExtra: v.BeforeExtra, Value: hujson.Literal(jsonText(strconv.Itoa(i))), StartOffset: v.StartOffset}
+		name := hujson.Value{BeforeExtra: v.BeforeExtra, Value: hujson.String(strconv.Itoa(i)), StartOffset: v.StartOffset}
 		v.BeforeExtra = hujson.Extra(" ")
 		object.Members = append(object.Members, hujson.ObjectMember{Name: name, Value: v})
 	}

@@ -89,11 +89,8 @@ type reading struct {
 
 func read(name string, data []byte, zone *time.Location, opts Options) *reading {
 	r := &reading{
-		name: filepath.Base(name), zone: zone, opts: opts, cal: &Calendar{},
+		name: filepath.Base(name), zone: cmp.Or(zone, time.UTC), opts: opts, cal: &Calendar{},
 		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{}, ids: map[string]int{}, same: map[string]int{},
-	}
-	if r.zone == nil {
-		r.zone = time.UTC
 	}
 	r.cal.File = r.name
 	if len(data) > MaxFileBytes {
@@ -106,8 +103,7 @@ func read(name string, data []byte, zone *time.Location, opts Options) *reading 
 		return r
 	}
 	r.doc = doc
-	var mistake *syntaxError
-	if errors.As(doc.parse(), &mistake) {
+	if mistake, ok := errors.AsType[*syntaxError](doc.parse()); ok {
 		r.fail("booking:syntax", mistake.off, mistake.message)
 	}
 	if doc.root == nil {
@@ -149,8 +145,7 @@ func (r *reading) hostProblem(code string, v *hujson.Value, s slot, message stri
 	p := r.problem(code, v.StartOffset, message)
 	p.Host = s.host
 	if s.target.Index >= 0 && !s.target.All && s.target.UUID == "" {
-		index := s.target.Index
-		p.GPU = &index
+		p.GPU = new(s.target.Index)
 	}
 }
 

@@ -66,7 +66,7 @@ func (r *reading) insert(v *hujson.Value, st style, key string, items ...string)
 		case *hujson.Array:
 			container.Elements = append(container.Elements, value)
 		case *hujson.Object:
-			name := hujson.Value{BeforeExtra: value.BeforeExtra, Value: hujson.Literal(jsonText(key))}
+			name := hujson.Value{BeforeExtra: value.BeforeExtra, Value: hujson.String(key)}
 			value.BeforeExtra = hujson.Extra(" ")
 			container.Members = append(container.Members, hujson.ObjectMember{Name: name, Value: value})
 		}
@@ -114,7 +114,7 @@ func cutLine(extra string) (line, rest string, ok bool) {
 
 // set gives a field of an entry another value.
 func (r *reading) set(entry *hujson.Value, field, value string) {
-	literal := hujson.Literal(jsonText(value))
+	literal := hujson.String(value)
 	members := entry.Value.(*hujson.Object).Members
 	for i := len(members) - 1; i >= 0; i-- {
 		if entryField(text(&members[i].Name)) == field {
