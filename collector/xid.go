@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -105,21 +106,20 @@ func (c *Collector) addXIDs(s *snapshot.Snapshot, found []kernellog.Event) {
 	c.xids.Add(found...)
 	listed := map[string]*snapshot.GPU{}
 	for i := range s.GPUs {
-		g := &s.GPUs[i]
-		bus, ok := kernellog.Bus(g.PCIBusID)
-		if last, known := c.xids[bus]; ok && known {
-			listed[bus] = g
-			g.XID = &snapshot.XID{Code: last.Code, At: snapshot.TimeOf(last.At.Truncate(time.Second))}
-		}
+		bus, _, _ := strings.Cut(snapshot.BusID(s.GPUs[i].PCIBusID), ".")
+		listed[bus] = &s.GPUs[i]
 	}
 	for _, bus := range slices.Sorted(maps.Keys(c.xids)) {
-		last := c.xids[bus]
+		last, g := c.xids[bus], listed[snapshot.BusID(bus)]
+		if g != nil {
+			g.XID = &snapshot.XID{Code: last.Code, At: snapshot.TimeOf(last.At.Truncate(time.Second))}
+		}
 		if last.Fatal == nil || s.CollectedAt.Sub(last.Fatal.At) > kernellog.FatalFor {
 			continue
 		}
 		p := snapshot.Problem{Code: "gpu:xid", Message: fmt.Sprintf("the driver reported XID %d for the GPU at PCI %s at %s",
 			last.Fatal.Code, bus, last.Fatal.At.UTC().Format(time.RFC3339))}
-		if g := listed[bus]; g != nil {
+		if g != nil {
 			p.GPU = new(g.Index)
 		}
 		s.Errors = append(s.Errors, p)

@@ -82,10 +82,22 @@ func TestTheLastErrorOfAGPU(t *testing.T) {
 	xid(2, 13)
 }
 
+// The kernel and nvidia-smi spell the address of one GPU differently.
+func TestAnErrorFindsItsGPU(t *testing.T) {
+	for kernel, driver := range map[string]string{"0000:91:00": "00000000:91:00.0", "10000:9B:00": "00010000:9b:00.0", "0001:a1:00": "0001:A1:00.0"} {
+		c := New(Options{})
+		s := &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(at(0)), GPUs: []snapshot.GPU{{PCIBusID: driver}}}
+		c.addXIDs(s, []kernellog.Event{{Bus: kernel, Code: 31, At: at(0)}})
+		if s.GPUs[0].XID == nil || s.GPUs[0].XID.Code != 31 {
+			t.Errorf("%s is not %s", kernel, driver)
+		}
+	}
+}
+
 // A day later the error is still there, and a problem no more.
 func TestAnErrorIsAProblemForADay(t *testing.T) {
 	c := New(Options{})
-	c.xids.Add(kernellog.Event{Bus: "0:01:00", Code: 79, At: at(0)})
+	c.xids.Add(kernellog.Event{Bus: "0000:01:00", Code: 79, At: at(0)})
 	for age, problem := range map[time.Duration]bool{23 * time.Hour: true, 25 * time.Hour: false} {
 		s := &snapshot.Snapshot{CollectedAt: snapshot.TimeOf(at(0).Add(age)), GPUs: []snapshot.GPU{{PCIBusID: "00000000:01:00.0"}, {PCIBusID: ""}}}
 		c.addXIDs(s, nil)

@@ -26,7 +26,7 @@ const (
 
 // An Event is one XID that the driver wrote about one GPU.
 type Event struct {
-	Bus  string // as [Bus] returns it
+	Bus  string // the PCI address as the kernel spells it, without a function
 	Code int
 	At   time.Time
 }
@@ -150,25 +150,9 @@ func parseMessage(text string) (Event, bool) {
 		return Event{}, false
 	}
 	code, err := strconv.Atoi(m[2])
-	bus, ok := Bus(m[1])
 	// 154 says which recovery is needed; None means that there is nothing to do.
-	if err != nil || !ok || code == 0 || code == recovery && strings.Contains(text, "to 0x0 (None)") {
+	if err != nil || code == 0 || code == recovery && strings.Contains(text, "to 0x0 (None)") {
 		return Event{}, false
 	}
-	return Event{Bus: bus, Code: code}, true
-}
-
-// Bus returns one spelling of a PCI address for nvidia-smi's "00000000:91:00.0" and the
-// kernel's "0000:91:00".
-func Bus(address string) (string, bool) {
-	parts := strings.Split(strings.ToLower(address), ":")
-	if len(parts) != 3 {
-		return "", false
-	}
-	parts[2], _, _ = strings.Cut(parts[2], ".")
-	domain, err := strconv.ParseUint(parts[0], 16, 32)
-	if err != nil {
-		return "", false
-	}
-	return strconv.FormatUint(domain, 16) + ":" + parts[1] + ":" + parts[2], true
+	return Event{Bus: m[1], Code: code}, true
 }
