@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"gpuboard/internal/atomicfile"
@@ -160,29 +161,22 @@ func (s *Spool) prune(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	var hours []fs.FileInfo
-	var total int64
+	var expired, hours []fs.FileInfo
 	for _, e := range entries {
 		hour, ok := HourOf(e.Name())
 		info, err := e.Info()
-		if !ok || err != nil {
-			continue
+		switch {
+		case !ok || err != nil:
+		case Expired(hour, now):
+			expired = append(expired, info)
+		default:
+			hours = append(hours, info)
 		}
-		if Expired(hour, now) {
-			if err := s.remove(e.Name()); err != nil {
-				return err
-			}
-			continue
-		}
-		hours = append(hours, info)
-		total += info.Size()
 	}
-	for len(hours) > 0 && (total > s.maxBytes || len(hours) > s.maxFiles) {
-		if err := s.remove(hours[0].Name()); err != nil {
+	for _, info := range append(expired, tooMany(hours, s.maxFiles, s.maxBytes)...) {
+		if err := s.remove(info.Name()); err != nil {
 			return err
 		}
-		total -= hours[0].Size()
-		hours = hours[1:]
 	}
 	return nil
 }
@@ -190,6 +184,17 @@ func (s *Spool) prune(now time.Time) error {
 func (s *Spool) remove(name string) error {
 	if err := os.Remove(s.path(name)); !notExist(err) {
 		return err
+	}
+	return nil
+}
+
+// tooMany returns the oldest of these hour files, oldest first, that exceed the limits.
+func tooMany(hours []fs.FileInfo, maxFiles int, maxBytes int64) []fs.FileInfo {
+	var size int64
+	for i, info := range slices.Backward(hours) {
+		if size += info.Size(); len(hours)-i > maxFiles || size > maxBytes {
+			return hours[:i+1]
+		}
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (s *Spool) Pending(target string) ([]File, error) {
 			pending = append(pending, File{Name: name})
 			continue
 		}
-		if f := (File{Name: name, Size: int64(len(data)), Digest: digest(data)}); f.Digest != sent {
+		if f := FileOf(name, data); f.Digest != sent {
 			pending = append(pending, f)
 		}
 	}

@@ -144,14 +144,7 @@ func (l *Usage) add(dir *os.Root, now, clock time.Time, remove bool) error {
 		excess = append(excess, young[:len(young)-1]...) // the newest may be an upload that goes on
 	}
 	// The oldest hour files are removed, as in a node's own spool. Names begin with the hour.
-	slices.Reverse(hours)
-	var size int64
-	for i, h := range hours {
-		if size += h.Size(); i >= defaultMaxFiles || size > defaultMaxBytes {
-			excess = append(excess, hours[i:]...)
-			break
-		}
-	}
+	excess = append(excess, tooMany(hours, defaultMaxFiles, defaultMaxBytes)...)
 	l.Stray += len(excess)
 	if !remove {
 		return nil
