@@ -72,21 +72,19 @@ func (a attribution) apply(list []snapshot.Process) (unseen int) {
 
 // process sets the fields of one process. entry is the line of ps for its pid.
 func (a attribution) process(p *snapshot.Process, entry *ps.Process) {
-	alive := false
 	switch {
 	case entry == nil:
-		p.Alive = &alive
+		p.Alive = new(false)
 	case entry.Zombie():
 		// A zombie has an owner, and a parent that can reap it.
-		p.Alive, p.User, p.UID = &alive, entry.User, &entry.UID
+		p.Alive, p.User, p.UID = new(false), entry.User, &entry.UID
 	default:
 		later, known := a.startedLater(entry)
 		if !known {
 			return // until the next reading
 		}
-		alive = !later // else the pid was reused
-		p.Alive = &alive
-		if alive {
+		p.Alive = new(!later) // else the pid was reused
+		if !later {
 			p.User, p.UID = entry.User, &entry.UID
 			p.StartedAt = a.startedAt(entry)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"gpuboard/internal/board"
@@ -34,9 +35,8 @@ type consulReporter struct {
 func (r *consulReporter) start() (stop func(error)) {
 	r.cycles = make(chan cycle, 1)
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var running sync.WaitGroup
+	running.Go(func() {
 		for {
 			select {
 			case c := <-r.cycles:
@@ -49,10 +49,10 @@ func (r *consulReporter) start() (stop func(error)) {
 				return
 			}
 		}
-	}()
+	})
 	return func(err error) {
 		cancel()
-		<-done
+		running.Wait()
 		why := "the collector was stopped"
 		if err != nil {
 			why = "the collector ended: " + err.Error()
