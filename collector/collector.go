@@ -259,10 +259,9 @@ func (c *Collector) noteHung(s *snapshot.Snapshot, r run) {
 		return
 	}
 	_, started, _ := ProcStat(c.opts.ProcRoot, r.hung)
-	h := hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.ProcRoot), Since: c.opts.Now().UTC().Format(time.RFC3339)}
-	c.stuck = &h
+	c.stuck = &hungProcess{PID: r.hung, Started: started, BootID: bootID(c.opts.ProcRoot), Since: c.opts.Now().UTC().Format(time.RFC3339)}
 	unnoted := ""
-	if err := writeHung(c.opts.StateFile, h); err != nil {
+	if err := writeHung(c.opts.StateFile, *c.stuck); err != nil {
 		unnoted = " (" + err.Error() + ")"
 	}
 	report(s, "gpu:hung", "nvidia-smi (pid %d) did not answer within %s and cannot be ended: the driver is stuck; "+

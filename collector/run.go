@@ -136,10 +136,10 @@ func programDirs() []string {
 func resolve(name string) (string, error) {
 	if strings.ContainsRune(name, '/') {
 		full, err := filepath.Abs(name)
-		if err != nil {
-			return "", fmt.Errorf("finding %s: %w", name, err)
+		if err == nil {
+			_, err = exec.LookPath(full)
 		}
-		if _, err := exec.LookPath(full); err != nil {
+		if err != nil {
 			return "", fmt.Errorf("finding %s: %w", name, err)
 		}
 		return full, nil

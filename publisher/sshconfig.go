@@ -140,8 +140,7 @@ func (p *Publisher) fill(values map[string][]string, alias, userName string, por
 		}
 		return s.expandAll(strings.Fields(defaults))
 	}
-	s.userKnown = known("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
-	s.userKnown = s.alsoInHome(s.userKnown)
+	s.userKnown = s.alsoInHome(known("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2"))
 	s.globalKnown = known("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
 	s.agent = s.agentSocket(values["identityagent"])
 	if len(p.opts.Identity) > 0 {

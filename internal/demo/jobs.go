@@ -103,12 +103,7 @@ func (l *slot) week(n int64) []job {
 }
 
 func (l *slot) planned(s span) bool {
-	for i := range l.plan {
-		if l.plan[i].overlaps(s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.plan, func(p planned) bool { return p.overlaps(s) })
 }
 
 func minutes(m float64) time.Duration { return time.Duration(m*60) * time.Second }

@@ -45,14 +45,12 @@ type Host struct {
 
 // clean makes every text of a host one safe line of bounded length.
 func (h *Host) clean() {
-	h.Title = line(h.Title, snapshot.MaxNameBytes)
-	h.Group = line(h.Group, snapshot.MaxNameBytes)
-	h.Owner = line(h.Owner, snapshot.MaxNameBytes)
-	h.Note = line(h.Note, snapshot.MaxTextBytes)
-	h.Address = line(h.Address, snapshot.MaxTextBytes)
-	h.Datacenter = line(h.Datacenter, snapshot.MaxNameBytes)
-	h.CheckOutput = line(h.CheckOutput, snapshot.MaxTextBytes)
-	h.MaintenanceReason = line(h.MaintenanceReason, snapshot.MaxTextBytes)
+	for _, name := range []*string{&h.Title, &h.Group, &h.Owner, &h.Datacenter} {
+		*name = line(*name, snapshot.MaxNameBytes)
+	}
+	for _, text := range []*string{&h.Note, &h.Address, &h.CheckOutput, &h.MaintenanceReason} {
+		*text = line(*text, snapshot.MaxTextBytes)
+	}
 	h.Tags = tagsOf(h.Tags)
 }
 

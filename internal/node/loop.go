@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,10 +109,8 @@ func (l *Loop) Once(ctx context.Context) (*snapshot.Snapshot, error) {
 			reportErr = &failure.Error{Exit: failure.ExitTryAgain, Err: fmt.Errorf("telling Consul: %w", err), Hint: failure.Explain(err).Hint}
 		}
 	}
-	for _, err := range []error{c.collectErr, c.pushErr, reportErr} {
-		if err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(c.collectErr, c.pushErr, reportErr); err != nil {
+		return nil, err
 	}
 	return c.snap, nil
 }

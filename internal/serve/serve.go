@@ -109,11 +109,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !allowed(w, r, http.MethodGet, http.MethodHead) {
 		return
 	}
-	for part := range strings.SplitSeq(name, "/") {
-		if strings.HasPrefix(part, ".") {
-			http.NotFound(w, r)
-			return
-		}
+	if strings.Contains("/"+name, "/.") {
+		http.NotFound(w, r)
+		return
 	}
 	name = cmp.Or(name, ".")
 	if info, err := s.root.Stat(name); err == nil && info.IsDir() {

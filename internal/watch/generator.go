@@ -65,9 +65,9 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 			hooks = announcer{n}
 		}
 	}
-	shown := comments
+	shown, command := comments, "gpuboard" // what people type before "book"
 	if demo {
-		shown = "comments.json"
+		shown, command = "comments.json", "GPUBOARD_CONFIG="+shell.Quote(cfg.Path)+" gpuboard"
 	}
 	g, err := sitegen.New(sitegen.Options{
 		Announcer: hooks, Pretend: cfg.Pretend, Legacy: cfg.String("legacy"), LegacyZone: cfg.LegacyZone(),
@@ -79,7 +79,7 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 		Settings:  cfg.Board(),
 		About: render.Site{
 			Title: cfg.String("title"), Lab: cfg.String("lab"), Languages: cfg.Languages(), Zone: cfg.Zone(), Version: version, BaseURL: cfg.String("base_url"),
-			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: shown, BookCommand: bookCommand(cfg, demo),
+			Compat: cfg.List("compat"), Interval: cfg.Duration("interval"), CommentsPath: shown, BookCommand: command,
 			Energy: render.Energy{Price: cfg.Number("energy.price_per_kwh"), Currency: cfg.String("energy.currency"), CO2Grams: cfg.Number("energy.co2_grams_per_kwh")},
 		},
 		Demo: demo,
@@ -89,15 +89,6 @@ func NewGenerator(cfg *config.Config, version string, now func() time.Time, demo
 		return nil, failure.Because("site:failed", failure.New(failure.ExitUsage, err, hint))
 	}
 	return g, nil
-}
-
-// bookCommand is what people type before "book". A demonstration has a configuration of
-// its own.
-func bookCommand(cfg *config.Config, demo bool) string {
-	if demo {
-		return "GPUBOARD_CONFIG=" + shell.Quote(cfg.Path) + " gpuboard"
-	}
-	return "gpuboard"
 }
 
 // resolver makes the inventory of the configured sources.
