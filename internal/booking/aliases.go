@@ -22,9 +22,6 @@ type Aliases map[string]string
 // name is returned as it is. Case is ignored, and so is a "+" at the end, with which ps
 // marks a name that it has cut.
 func (a Aliases) Canonical(name string) string {
-	if len(a) == 0 {
-		return name
-	}
 	if canonical, ok := a[foldName(name)]; ok {
 		return canonical
 	}

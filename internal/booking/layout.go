@@ -48,15 +48,7 @@ func (st style) place(value, indent string) hujson.Literal {
 // isEntry reports whether a value is an entry with something in it.
 func isEntry(v *hujson.Value) bool {
 	object, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return false
-	}
-	for i := range object.Members {
-		if entryField(text(&object.Members[i].Name)) != "" {
-			return true
-		}
-	}
-	return false
+	return ok && slices.ContainsFunc(object.Members, func(m hujson.ObjectMember) bool { return entryField(text(&m.Name)) != "" })
 }
 
 // indent returns the white space that begins the line of an offset, and whether nothing else precedes it.
