@@ -59,7 +59,7 @@ func (a *app) bookCommand() *cobra.Command {
 			if err := r.check(c, args); err != nil {
 				return err
 			}
-			e, err := a.editor(c, cfg, r.name, r.at)
+			e, err := a.editor(cfg, r.name, r.at)
 			if err != nil {
 				return err
 			}

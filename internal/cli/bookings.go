@@ -50,7 +50,7 @@ func (a *app) bookingsCommand() *cobra.Command {
 					return failure.Usage("", "--host: %w", err)
 				}
 			}
-			e, err := a.editor(c, cfg, name, at)
+			e, err := a.editor(cfg, name, at)
 			if err != nil {
 				return err
 			}

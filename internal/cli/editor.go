@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
-	"github.com/spf13/cobra"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
@@ -41,7 +40,7 @@ type editor struct {
 }
 
 // editor opens the bookings. name and at are those of --name and --now; both may be "".
-func (a *app) editor(c *cobra.Command, cfg *config.Config, name, at string) (*editor, error) {
+func (a *app) editor(cfg *config.Config, name, at string) (*editor, error) {
 	e := &editor{app: a, defaultLength: cfg.String("booking.default_duration")}
 	now, err := a.pretended(at)
 	if err != nil {
@@ -51,10 +50,17 @@ func (a *app) editor(c *cobra.Command, cfg *config.Config, name, at string) (*ed
 	if e.Limits, err = cfg.BookingLimits(); err != nil {
 		return nil, err
 	}
-	problems, err := e.open(cfg)
+	path, err := bookingsFile(cfg)
 	if err != nil {
 		return nil, err
 	}
+	e.file = cfg.Bookings(path)
+	dir := filepath.Dir(path)
+	if data := cfg.String("data"); config.IsDir(data) && !config.IsFile(filepath.Join(dir, "aliases.csv")) {
+		dir = data
+	}
+	var problems []snapshot.Problem
+	e.Aliases, problems = source.Aliases(cfg, dir)
 	for _, p := range problems {
 		a.complain(p)
 	}
@@ -97,21 +103,6 @@ func bookingsFile(cfg *config.Config) (string, error) {
 		return "", failure.Usage(hint, "there are no bookings here: %s has neither drop/ nor comments.json, so it is not the data directory of a board", dir)
 	}
 	return path, nil
-}
-
-func (e *editor) open(cfg *config.Config) ([]snapshot.Problem, error) {
-	path, err := bookingsFile(cfg)
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Dir(path)
-	e.file = cfg.Bookings(path)
-	if data := cfg.String("data"); config.IsDir(data) && !config.IsFile(filepath.Join(dir, "aliases.csv")) {
-		dir = data
-	}
-	var problems []snapshot.Problem
-	e.Aliases, problems = source.Aliases(cfg, dir)
-	return problems, nil
 }
 
 // readBoard reads the board, against which bookings are checked. Without required it may fail.

@@ -25,7 +25,7 @@ func (a *app) releaseCommand() *cobra.Command {
 			if done, err := a.onWebHost(c, cfg, args); done {
 				return err
 			}
-			e, err := a.editor(c, cfg, name, at)
+			e, err := a.editor(cfg, name, at)
 			if err != nil {
 				return err
 			}

@@ -119,9 +119,8 @@ func (a *app) bookingForm(cfg *config.Config) (*serve.BookingOptions, error) {
 		}
 		return known
 	}
-	in := cfg.BookingZone(false)
 	return &serve.BookingOptions{
-		File: func() serve.File { return cfg.Bookings(path) }, Zone: cfg.Zone(), FileZone: in, Aliases: aliases, Limits: limits,
+		File: func() serve.File { return cfg.Bookings(path) }, Zone: cfg.Zone(), FileZone: cfg.BookingZone(false), Aliases: aliases, Limits: limits,
 		ForOthers: cfg.Bool("booking.for_others"), Interval: cfg.Duration("interval"), Pages: pages, Now: a.now,
 	}, nil
 }

@@ -65,7 +65,7 @@ func (a *app) waitCommand() *cobra.Command {
 			// What is not a place in the whole cluster has to be on one host.
 			v := &waiter{app: a, source: s, wanted: &w, look: look, every: every, oneHost: oneHost || w.shape != "host:index"}
 			if c.Flags().Changed("book") {
-				if err := v.bookAfterWait(c, cfg, book); err != nil {
+				if err := v.bookAfterWait(cfg, book); err != nil {
 					return err
 				}
 			}
@@ -298,7 +298,7 @@ func pause(ctx context.Context, d time.Duration) error {
 var errTaken = errors.New("booked by somebody else since the board was made")
 
 // bookAfterWait prepares the booking, to report its errors before the waiting begins.
-func (v *waiter) bookAfterWait(c *cobra.Command, cfg *config.Config, length string) (err error) {
+func (v *waiter) bookAfterWait(cfg *config.Config, length string) (err error) {
 	if host := cfg.String("booking.ssh"); host != "" {
 		return failure.Usage("ssh "+shell.Quote(host)+" gpuboard wait --book "+shell.Quote(length), "wait --book needs the bookings on this machine, and booking.ssh says that they are on %s", snapshot.Text(host, 80))
 	}
@@ -308,7 +308,7 @@ func (v *waiter) bookAfterWait(c *cobra.Command, cfg *config.Config, length stri
 	v.length = length
 	quiet := *v.app
 	quiet.stdout = v.app.stderr
-	v.newEditor = func() (*editor, error) { return quiet.editor(c, cfg, v.wanted.user, "") }
+	v.newEditor = func() (*editor, error) { return quiet.editor(cfg, v.wanted.user, "") }
 	_, err = v.newEditor()
 	return err
 }
