@@ -53,7 +53,7 @@ type Options struct {
 	Keys string
 	// HostKey is the server's private key; it is made, with mode 0600, when it does not exist.
 	HostKey string
-	Listen  string // address
+	Listen  string // address; default 127.0.0.1:2222
 	Limits  Limits // the zero value: [DefaultLimits]
 	// OnListen is called once, when connections are accepted, with the server's
 	// public key as it stands in known_hosts, such as "ssh-ed25519 AAAA…", and its
@@ -102,6 +102,7 @@ func Serve(ctx context.Context, o Options) error {
 
 func newServer(o Options) (*server, error) {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Listen = cmp.Or(o.Listen, "127.0.0.1:2222")
 	o.Limits = cmp.Or(o.Limits, DefaultLimits())
 	if o.Now == nil {
 		o.Now = time.Now
