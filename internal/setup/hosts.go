@@ -26,16 +26,11 @@ import (
 // A hostList is what another board's list of hosts says: its page, its configuration, a
 // list of names, or what its server answers.
 type hostList struct {
-	hosts   []host
+	hosts   []inventory.Entry
 	unnamed []string // addresses whose names are not known
 	refused []string // with the reason
 	compat  string   // the system whose files may still be read by programs, for the setting compat
 	page
-}
-
-type host struct {
-	name, address string
-	gpus          int
 }
 
 // readBounded reads a file or a pipe that is small enough for a list of hosts.
@@ -199,12 +194,12 @@ func (l *hostList) add(where, address string, gpus int) {
 		}
 	}
 	if !l.has(name) && len(l.hosts) < inventory.MaxHosts {
-		l.hosts = append(l.hosts, host{name, address, max(0, min(gpus, snapshot.MaxGPUs))})
+		l.hosts = append(l.hosts, inventory.Entry{Name: name, Address: address, GPUs: max(0, min(gpus, snapshot.MaxGPUs))})
 	}
 }
 
 func (l *hostList) has(name string) bool {
-	return slices.ContainsFunc(l.hosts, func(h host) bool { return h.name == name })
+	return slices.ContainsFunc(l.hosts, func(h inventory.Entry) bool { return h.Name == name })
 }
 
 // json reads what servers answer, and hosts.json:
@@ -277,15 +272,15 @@ func (l *hostList) config(from string) string {
 	}
 	b.WriteString("hosts:\n")
 	for _, h := range l.hosts {
-		fmt.Fprintf(&b, "  - name: %s\n", config.Quote(h.name))
-		if title := l.titles[h.name]; title != "" {
+		fmt.Fprintf(&b, "  - name: %s\n", config.Quote(h.Name))
+		if title := l.titles[h.Name]; title != "" {
 			fmt.Fprintf(&b, "    title: %s\n", config.Quote(snapshot.Text(title, snapshot.MaxNameBytes)))
 		}
-		if h.address != "" {
-			fmt.Fprintf(&b, "    address: %s\n", config.Quote(h.address))
+		if h.Address != "" {
+			fmt.Fprintf(&b, "    address: %s\n", config.Quote(h.Address))
 		}
-		if h.gpus > 0 {
-			fmt.Fprintf(&b, "    gpus: %d\n", h.gpus)
+		if h.GPUs > 0 {
+			fmt.Fprintf(&b, "    gpus: %d\n", h.GPUs)
 		}
 	}
 	for _, address := range l.unnamed {

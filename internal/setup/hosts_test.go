@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gpuboard/internal/failure"
+	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/testenv/costtest"
 )
@@ -35,27 +36,27 @@ func TestHostsOfAnotherBoard(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, text string
-		hosts      []host
+		hosts      []inventory.Entry
 		unnamed    []string
 		refused    int
 		compat     string
 	}{
 		{"hosts.txt", "gpu01\n# an old one\n192.168.0.2\n\nhttp://gpu02.lab.example:8043/\nGPU03.lab.example  # of the lab\ngpu01\n../etc\ngpu03.other.example\n192.168.0.2\n",
-			[]host{{"gpu01", "", 0}, {"gpu02", "gpu02.lab.example", 0}, {"gpu03", "gpu03.lab.example", 0}, {"gpu03.other.example", "", 0}}, []string{"192.168.0.2"}, 1, ""},
-		{"hosts.json", `{"gpu01": "gpu01.lab.example", "gpu02": "gpu02"}`, []host{{"gpu01", "gpu01.lab.example", 0}, {"gpu02", "", 0}}, nil, 0, ""},
+			[]inventory.Entry{{Name: "gpu01"}, {Name: "gpu02", Address: "gpu02.lab.example"}, {Name: "gpu03", Address: "gpu03.lab.example"}, {Name: "gpu03.other.example"}}, []string{"192.168.0.2"}, 1, ""},
+		{"hosts.json", `{"gpu01": "gpu01.lab.example", "gpu02": "gpu02"}`, []inventory.Entry{{Name: "gpu01", Address: "gpu01.lab.example"}, {Name: "gpu02"}}, nil, 0, ""},
 		{"states", `{"gpu01": {"data": [{"gpu_data": {"gpu:0": {}}}, {"gpu_data": {"gpu:0": {}, "gpu:1": {}}}], "ip_address": "10.0.0.1"}, "gpu_02": {"data": []}}`,
-			[]host{{"gpu01", "10.0.0.1", 2}}, nil, 1, "vesta"},
+			[]inventory.Entry{{Name: "gpu01", Address: "10.0.0.1", GPUs: 2}}, nil, 1, "vesta"},
 		{"get-status", `{"Nodes": [{"hostname": "gpu01", "ips": [["eno1", "10.0.0.1"]], "gpus": [{}, {}, {}]}, {"hostname": "gpu02", "status": false, "gpus": []}]}`,
-			[]host{{"gpu01", "10.0.0.1", 3}, {"gpu02", "", 0}}, nil, 0, "gpu-cluster-monitor"},
+			[]inventory.Entry{{Name: "gpu01", Address: "10.0.0.1", GPUs: 3}, {Name: "gpu02"}}, nil, 0, "gpu-cluster-monitor"},
 		{"cluster_status", `[{"hostname": "gpu01", "gpus": [{}]}, {"hostname": "10.0.0.9", "error": "Connection timeout"}]`,
-			[]host{{"gpu01", "", 1}}, []string{"10.0.0.9"}, 0, "nvgpu"},
+			[]inventory.Entry{{Name: "gpu01", GPUs: 1}}, []string{"10.0.0.9"}, 0, "nvgpu"},
 		{"config.yml", "# ours\nweb_port: 8042\nrpc_timeout: 2\nhosts:\n  - gpu01\n  - gpu02.lab.example # new\n  - 10.0.0.3\n",
-			[]host{{"gpu01", "", 0}, {"gpu02", "gpu02.lab.example", 0}}, []string{"10.0.0.3"}, 0, ""},
+			[]inventory.Entry{{Name: "gpu01"}, {Name: "gpu02", Address: "gpu02.lab.example"}}, []string{"10.0.0.3"}, 0, ""},
 		{"config.yml of another editor", "hosts:   # all\r\n\r\n- \"gpu01\"\r\n# - gpu02\r\n- 'gpu03'\r\n- {name: gpu04}\r\nweb_port: 1\r\n  - gpu05\r\n",
-			[]host{{"gpu01", "", 0}, {"gpu03", "", 0}}, nil, 1, ""},
-		{"config.yml in one line", "hosts: [gpu01, gpu02]\n", []host{{"gpu01", "", 0}, {"gpu02", "", 0}}, nil, 0, ""},
+			[]inventory.Entry{{Name: "gpu01"}, {Name: "gpu03"}}, nil, 1, ""},
+		{"config.yml in one line", "hosts: [gpu01, gpu02]\n", []inventory.Entry{{Name: "gpu01"}, {Name: "gpu02"}}, nil, 0, ""},
 		{"nvgpu_master.cfg", "AGENTS = [\n  'self', # node01\n  'http://node02:1080',\n  # 'http://node03:1080', ] is away\n  \"http://10.0.0.4:1080\",\n]\n",
-			[]host{{"node02", "", 0}}, []string{"10.0.0.4"}, 1, "nvgpu"},
+			[]inventory.Entry{{Name: "node02"}}, []string{"10.0.0.4"}, 1, "nvgpu"},
 	} {
 		o, err := olderOf(t, c.text)
 		if err != nil {
@@ -145,7 +146,7 @@ func FuzzHostsOfAnotherBoard(f *testing.F) {
 			t.Fatalf("%q: %d hosts in, %d out", text, len(o.hosts), len(cfg.Hosts))
 		}
 		for i, h := range cfg.Hosts {
-			if name, err := snapshot.ParseHost(h.Name); err != nil || name != o.hosts[i].name {
+			if name, err := snapshot.ParseHost(h.Name); err != nil || name != o.hosts[i].Name {
 				t.Fatalf("%q: %q (%v)", text, h.Name, err)
 			}
 		}

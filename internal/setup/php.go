@@ -37,8 +37,8 @@ func (l *hostList) php(text []byte) error {
 	for _, p := range pairs("HOSTS") {
 		before := len(l.hosts)
 		l.add(string(p[1]), "", 0)
-		if title := strings.TrimSpace(string(p[2])); len(l.hosts) > before && title != l.hosts[before].name {
-			l.titles[l.hosts[before].name] = title
+		if title := strings.TrimSpace(string(p[2])); len(l.hosts) > before && title != l.hosts[before].Name {
+			l.titles[l.hosts[before].Name] = title
 		}
 	}
 	for _, p := range pairs("SHORT_GPU_NAMES") {
