@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,9 +57,8 @@ func (p *Publisher) route(ctx context.Context) ([]settings, error) {
 	route := []settings{last}
 	for jump := last.jump; jump != ""; {
 		// The list is walked from its end: the hop next to the target comes first.
-		hops := strings.Split(jump, ",")
-		for i := len(hops) - 1; i >= 0; i-- {
-			hop, err := parseHop(hops[i])
+		for _, name := range slices.Backward(strings.Split(jump, ",")) {
+			hop, err := parseHop(name)
 			if err != nil {
 				return nil, err
 			}

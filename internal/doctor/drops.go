@@ -71,7 +71,7 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 	if err != nil {
 		return
 	}
-	for {
+	for ; ; path = filepath.Dir(path) {
 		if info, err := os.Stat(path); err == nil && !said[path] {
 			if uid := ownerUID(info); uid != 0 {
 				said[path] = true
@@ -86,11 +86,9 @@ func (d *examination) dropModes(drop string, said map[string]bool) {
 				d.bad("drop:chroot-mode", mend, "%s has mode %04o: sshd refuses a chroot if group or others can write it or a parent", path, mode)
 			}
 		}
-		parent := filepath.Dir(path)
-		if parent == path {
+		if path == filepath.Dir(path) {
 			break
 		}
-		path = parent
 	}
 	account := d.account(drop)
 	makeIn := "install -d -m 2770 -o " + account + " -g gpuboard " + shell.Quote(in)

@@ -80,10 +80,7 @@ func (p *Pushes) Failure() string {
 
 // Age is the time since the last cycle, or since the start of the loop.
 func (b Heartbeat) Age(now time.Time) time.Duration {
-	if b.Beat.IsZero() {
-		return now.Sub(b.Started)
-	}
-	return now.Sub(b.Beat)
+	return now.Sub(cmp.Or(b.Beat, b.Started))
 }
 
 // Hangs reports whether the loop has missed so many cycles that its own watchdog, which ends it

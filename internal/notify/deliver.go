@@ -126,10 +126,7 @@ func (c *Notifier) next(h *Hook, q *queue, now time.Time) (message, int) {
 }
 
 func (q *queue) failed(err error, now time.Time) {
-	pause := maxPause
-	if q.Tries < 10 {
-		pause = min(firstPause<<q.Tries, maxPause)
-	}
+	pause := min(firstPause<<min(q.Tries, 10), maxPause)
 	q.Tries++
 	q.Refused = false
 	if r, ok := errors.AsType[*refusal](err); ok {
