@@ -107,6 +107,9 @@ func readRegular(path string) ([]byte, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if data == nil { // no data at all would mean that there is no file
+		data = []byte{}
+	}
 	return data, info, nil
 }
 
