@@ -59,7 +59,7 @@ func (r *reading) indent(off int) (indent string, first bool) {
 	return line[:len(line)-len(trimmed)], trimmed == ""
 }
 
-// jsonText is a text in quotes. The String method of what it is made of takes them off again.
+// jsonText is a text in quotes, as it stands in the file. (The literal's own String method returns it without them.)
 func jsonText(s string) string { return string(hujson.String(s)) }
 
 // stamp writes a time so that it reads back as the same one: in the zone of the file,
