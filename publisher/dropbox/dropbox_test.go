@@ -2,6 +2,7 @@ package dropbox
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -222,6 +223,58 @@ func TestSizesAndCounts(t *testing.T) {
 	}
 	if opened == 0 || opened > maxTemps {
 		t.Errorf("%d handles open at once, want at most %d", opened, maxTemps)
+	}
+}
+
+// TestDropsAreFilledToTheLimit: the last byte, the last file and the last upload at once are taken, and the next is
+// not. What the sweep removes makes room.
+func TestDropsAreFilledToTheLimit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limits Limits
+		sizes  []int // that are taken
+		next   int   // of an upload that is not, -1 for one that cannot be opened
+	}{
+		"bytes of a file":   {Limits{FileBytes: 100, DropBytes: 1000}, []int{100}, 101},
+		"bytes of the drop": {Limits{FileBytes: 100, DropBytes: 150}, []int{100}, 51},
+		"the last byte":     {Limits{FileBytes: 100, DropBytes: 150}, []int{100, 50}, -1},
+		"number of files":   {Limits{DropFiles: 2}, []int{1, 1}, -1},
+		"number of uploads": {Limits{}, make([]int, maxTemps), -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			drops, contents, err := openDrops(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer drops.Close()
+			drop, err := openDrop(drops, contents, "gpu01", withDefaults(tt.limits), testClock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer drop.close()
+			old, at := filepath.Join(data, "drop", "gpu01", ".tmp-old"), time.Now().Add(-time.Hour)
+			if err := errors.Join(os.WriteFile(old, make([]byte, 100), 0o644), os.Chtimes(old, at, at)); err != nil {
+				t.Fatal(err)
+			}
+			upload := func(name string, size int) error {
+				request := sftp.NewRequest("Open", name)
+				request.Flags = 0x2 | 0x8 | 0x20 // to write a new file: SSH_FXF_WRITE, CREAT and EXCL
+				f, err := drop.Filewrite(request)
+				if err != nil {
+					return err
+				}
+				_, err = f.WriteAt(make([]byte, size), 0)
+				return err
+			}
+			for i, size := range tt.sizes {
+				if err := upload(fmt.Sprint(".tmp-", i), size); err != nil {
+					t.Fatalf("upload %d of %d bytes: %v", i, size, err)
+				}
+			}
+			if err := upload(".tmp-more", max(tt.next, 0)); err == nil || (tt.next >= 0) != errors.Is(err, errTooLarge) {
+				t.Errorf("one more, of %d bytes: %v", tt.next, err)
+			}
+		})
 	}
 }
 
