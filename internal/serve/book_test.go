@@ -210,6 +210,11 @@ func TestExtendAndRelease(t *testing.T) {
 			t.Errorf("%s %s %q: what was typed is lost", tt.action, tt.id, tt.end)
 		}
 	}
+	for action, path := range map[string]string{"extend": "/book/?at=atlas:0", "release": "/book/?at=atlas:0", "book": "/book/"} {
+		if w := c.post("eva", path, "action", action, "end", "1d", "until", "1d"); w.Code != 400 {
+			t.Errorf("%s nothing: %d\n%s", action, w.Code, w.Body)
+		}
+	}
 }
 
 func TestNames(t *testing.T) {

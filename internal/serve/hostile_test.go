@@ -131,7 +131,7 @@ func TestPathsOfTheForm(t *testing.T) {
 		if w.Code != want {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
-		if l := w.Header().Get("Location"); l != "" && l != "book/" {
+		if l := w.Header().Get("Location"); l != map[int]string{301: "book/"}[want] {
 			t.Errorf("%s leads to %q", path, l)
 		}
 	}

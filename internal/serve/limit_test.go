@@ -20,10 +20,9 @@ func TestLimiterForgetsStrangers(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	l := newLimiter(func() time.Time { return now }, 2, time.Minute)
 	for i := range 2*maxKeys + maxKeys/2 {
-		l.take(fmt.Sprint("stranger", i))
-	}
-	if len(l.used) > maxKeys {
-		t.Errorf("%d keys are remembered, and %d is the most", len(l.used), maxKeys)
+		if l.take(fmt.Sprint("stranger", i)); len(l.used) > maxKeys {
+			t.Fatalf("%d keys are remembered, and %d is the most", len(l.used), maxKeys)
+		}
 	}
 	// Those who have done nothing for long go first.
 	now = now.Add(time.Hour)
@@ -101,6 +100,29 @@ func FuzzPasswords(f *testing.F) {
 			t.Errorf("%d lines make %d people, and nothing is wrong", used, len(hashes))
 		}
 	})
+}
+
+// TestRightPasswordsAreForgotten: those of many people, or of many files, do not fill the memory.
+func TestRightPasswordsAreForgotten(t *testing.T) {
+	p := &passwords{queue: newQueue(), compare: func(_, _ []byte) error { return nil }, seen: map[[32]byte]bool{}}
+	for i := range maxSeen + 1 {
+		c := candidate{real: true, mark: [32]byte{byte(i), byte(i >> 8)}}
+		if ok, err := p.matches(t.Context(), c, "", ""); !ok || err != nil || !p.seen[c.mark] || len(p.seen) > maxSeen {
+			t.Fatalf("password %d: %v, %v, and %d are remembered", i, ok, err, len(p.seen))
+		}
+	}
+}
+
+func TestNamesOfPeople(t *testing.T) {
+	for name, want := range map[string]bool{
+		strings.Repeat("x", maxUserBytes): true, strings.Repeat("x", maxUserBytes+1): false, "": false,
+		"Eva Müller": true, "eva ": false, "\teva": false, "e\xffva": false,
+		"e\x1fva": false, "e~va": true, "e\x7fva": false, "e\u0080va": false, "e\u009fva": false, "e\u00a0va": true,
+	} {
+		if got := goodName(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
 }
 
 // TestABrokenPasswordFileIsSaidOnce: it is read for each login, and the log has it once.

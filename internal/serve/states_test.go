@@ -28,6 +28,7 @@ func TestFetchNum(t *testing.T) {
 		{"/states/?fetch_num=all", 400, 0, 0},
 		{"/states/?fetch_num=99999999999999999999", 400, 0, 0},
 		{"/states/none/?fetch_num=2", 404, 0, 0},
+		{"/states/none/index.json?fetch_num=2", 404, 0, 0},
 	} {
 		w := get(h, c.target)
 		if w.Code != c.code {
