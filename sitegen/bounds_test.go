@@ -202,6 +202,50 @@ func TestReplayOfAnotherBoot(t *testing.T) {
 	}
 }
 
+// TestSendersAreRemembered: for a day after another one took their place, a few of a host, with their GPUs.
+func TestSendersAreRemembered(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC)
+	mem := &memory{Senders: map[string][]sender{"gpu01": {
+		{Boot: "shown", Seq: 1, Seen: now.Add(-2 * sendersFor)}, {Boot: "old", Seen: now.Add(-sendersFor)}, {Boot: "older", Seen: now.Add(-sendersFor - 1)}}}}
+	send := func(boot string, seq uint64, after time.Duration, gpus ...string) *snapshot.Problem {
+		s := &snapshot.Snapshot{BootID: boot, Seq: seq, CollectedAt: snapshot.TimeOf(now.Add(after))}
+		for _, uuid := range gpus {
+			s.GPUs = append(s.GPUs, snapshot.GPU{UUID: uuid})
+		}
+		return mem.accept("gpu01", &snapshot.Bundle{BootID: boot, Snapshot: s}, now.Add(after), now.Add(time.Hour))
+	}
+	if p := send("shown", 2, 0); p != nil || len(mem.Senders["gpu01"]) != 2 || mem.Senders["gpu01"][1].Boot != "old" {
+		t.Errorf("%+v, remembered are %+v", p, mem.Senders["gpu01"])
+	}
+	last := uint64(now.Unix())
+	if p := send("shown", last+1, 0); p == nil || p.Code != snapshot.BadParse {
+		t.Errorf("a number for the next second: %+v", p)
+	}
+	if p := send("shown", last, 0, "GPU-1"); p != nil {
+		t.Errorf("as many numbers as seconds: %+v", p)
+	}
+	// The driver does not answer, and then another container has another GPU.
+	if p := send("shown", last+1, time.Second); p != nil {
+		t.Errorf("without GPUs: %+v", p)
+	}
+	if p := send("shown", 1, 2*time.Second, "GPU-2"); p != nil {
+		t.Errorf("another machine of the same boot: %+v", p)
+	}
+	for i := range 2 * maxSenders {
+		if p := send(fmt.Sprint("boot", i), 1, time.Duration(3+i)*time.Second); p != nil {
+			t.Errorf("boot %d: %+v", i, p)
+		}
+	}
+	if n := len(mem.Senders["gpu01"]); n != maxSenders {
+		t.Errorf("%d senders are remembered", n)
+	}
+	// The one that is shown is remembered, however long it has been silent.
+	mem.Senders["gpu01"] = []sender{{Boot: "shown", Seq: 1, Collected: now, Seen: now.Add(-2 * sendersFor)}}
+	if p := send("before", 1, -time.Hour); p == nil || len(mem.Senders["gpu01"]) != 2 || mem.Senders["gpu01"][0].Boot != "shown" {
+		t.Errorf("an older snapshot of another machine: %+v, remembered are %+v", p, mem.Senders["gpu01"])
+	}
+}
+
 // TestSaltOfNames: names that stand for people stay the same, and change only where the salt is none.
 func TestSaltOfNames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "salt")

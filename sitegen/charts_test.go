@@ -1,6 +1,7 @@
 package sitegen
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"gpuboard/internal/history"
 	"gpuboard/sitegen/render"
 )
 
@@ -71,6 +74,100 @@ func TestChartsAreLoaded(t *testing.T) {
 	for n := 0; n < len(data); n += 1 + len(data)/16 {
 		if keepCharts(t, map[string][]byte{"atlas": data[:n]}).loadCharts("atlas").Past != nil {
 			t.Fatalf("the first %d bytes of %d pass for charts", n, len(data))
+		}
+	}
+}
+
+// TestDaysAreLoaded: as they were kept, and not where the zone or the file is another.
+func TestDaysAreLoaded(t *testing.T) {
+	g := keepCharts(t, nil)
+	start, end := time.Date(2026, 11, 18, 23, 0, 0, 0, time.UTC), time.Date(2026, 11, 19, 23, 0, 0, 0, time.UTC)
+	whole := dayPast{Start: start, End: end, Done: end.Add(lateBy), Hours: make([]render.FleetStep, 24), Free: map[string][]*float64{"H100": make([]*float64, 24)}}
+	for name, tt := range map[string]struct {
+		spoil func(d *dayPast)
+		want  bool
+	}{
+		"whole":             {func(*dayPast) {}, true},
+		"another beginning": {func(d *dayPast) { d.Start = start.Add(time.Hour) }, false},
+		"another end":       {func(d *dayPast) { d.End = end.Add(time.Hour) }, false},
+		"an hour less":      {func(d *dayPast) { d.Hours = d.Hours[1:] }, false},
+		"a model cut short": {func(d *dayPast) { d.Free = map[string][]*float64{"H100": make([]*float64, 23)} }, false},
+	} {
+		d := whole
+		tt.spoil(&d)
+		data, err := json.Marshal(d)
+		if err := errors.Join(err, os.WriteFile(filepath.Join(g.opt.State, dayFile(start)), data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		got := g.loadDay(start, end)
+		if (got != nil) != tt.want || got != nil && !cmp.Equal(*got, whole, cmpopts.EquateEmpty()) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestChartsThatAreNotDueStay: each but the first stays as it is for its period, unless little is known of it yet.
+func TestChartsThatAreNotDueStay(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	store, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), now, history.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	g := &Generator{opt: Options{History: store}}
+	lengths := render.PastLengths()
+	for i, period := range chartPeriods() {
+		for name, tt := range map[string]struct {
+			age, known time.Duration
+			stays      bool
+		}{
+			"of now":                  {0, 3 * period, i > 0},
+			"almost due":              {period - 1, 3 * period, i > 0},
+			"due":                     {period, 3 * period, false},
+			"of a clock that was set": {-1, 3 * period, false},
+			"with little in it":       {0, 2*period - time.Second, false},
+		} {
+			old := someCharts()
+			old.Done[i], old.Past.Spans[i].Coverage = now.Add(-tt.age), float64(tt.known)/float64(lengths[i])
+			next, err := g.readCharts(t.Context(), "atlas", now, old)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, same := now, cmp.Equal(next.Past.Spans[i], old.Past.Spans[i])
+			if tt.stays {
+				want = old.Done[i]
+			}
+			if same != tt.stays || !next.Done[i].Equal(want) {
+				t.Errorf("chart %d, %s: it is the same: %v; it was made at %s", i, name, same, next.Done[i])
+			}
+		}
+	}
+}
+
+// TestChartsAreInAllSites: one page that is missing, in one language of one site, is enough to draw the charts again.
+func TestChartsAreInAllSites(t *testing.T) {
+	g := &Generator{views: []*view{{dir: t.TempDir()}, {dir: t.TempDir()}}, opt: Options{About: render.Site{Languages: []string{"en", "de"}}}}
+	var pages []string
+	for _, v := range g.views {
+		pages = append(pages, filepath.Join(v.dir, "hosts/atlas/history/index.html"), filepath.Join(v.dir, "de/hosts/atlas/history/index.html"))
+	}
+	for _, page := range pages {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(page), 0o755), os.WriteFile(page, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, page := range pages {
+		if !g.haveCharts("atlas") {
+			t.Error("all are there, and said to be missing")
+		}
+		if err := os.Rename(page, page+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if g.haveCharts("atlas") {
+			t.Errorf("they are said to be there without %s", page)
+		}
+		if err := os.Rename(page+".away", page); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

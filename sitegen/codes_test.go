@@ -1,6 +1,8 @@
 package sitegen_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/booking"
 	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
@@ -58,6 +61,65 @@ func TestPanicHarmsOneHost(t *testing.T) {
 	}
 	if well < len(l.hosts)/2 {
 		t.Errorf("%d of %d hosts are well", well, len(l.hosts))
+	}
+}
+
+// ending drops end a generation while it looks for finished hours.
+type ending struct {
+	*spool.Drops
+	end func()
+}
+
+func (e ending) Hours(host string) ([]spool.HourFile, []snapshot.Problem) {
+	e.end()
+	return e.Drops.Hours(host)
+}
+
+// TestAGenerationThatIsEnded: what is left out for it is not published.
+func TestAGenerationThatIsEnded(t *testing.T) {
+	l := newLab(t)
+	o := l.options()
+	drops, err := spool.OpenDrops(l.path("data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.History, err = history.Open(t.Context(), l.path("history.db"), start, history.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer o.History.Close()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	o.Drops = ending{drops, end}
+	g, err := sitegen.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Generate(ctx, start); !errors.Is(err, context.Canceled) || len(l.site()) != 0 {
+		t.Errorf("%v, and %d files of the site", err, len(l.site()))
+	}
+}
+
+// TestStateThatCannotBeWritten: the site is there, and whoever runs gpuboard hears of it.
+func TestStateThatCannotBeWritten(t *testing.T) {
+	for _, name := range []string{"memory.json", "lastgood.tar", "events.json"} {
+		l := newLab(t)
+		l.write("state/"+name+"/x", "")
+		g, err := sitegen.New(l.options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Generate(t.Context(), start); err == nil || l.site()["index.html"] == "" {
+			t.Errorf("%s is a directory: %v, and %d files of the site", name, err, len(l.site()))
+		}
+	}
+}
+
+// TestBookingsThatCannotBeKept: they are shown, and it is said that there is no copy.
+func TestBookingsThatCannotBeKept(t *testing.T) {
+	l := newLab(t)
+	l.write("state/"+booking.LastGoodName+"/x", "")
+	if r := l.generate(start); !slices.Contains(codesOn(r), "state:unwritable") || len(r.Board.Bookings) == 0 {
+		t.Errorf("problems %v, %d bookings", codesOn(r), len(r.Board.Bookings))
 	}
 }
 

@@ -167,9 +167,7 @@ func (m *memory) lastGood(host string) *snapshot.Snapshot {
 func (m *memory) samples() map[string][]snapshot.Sample {
 	all := make(map[string][]snapshot.Sample, len(m.good))
 	for host, b := range m.good {
-		if b.Bundle != nil {
-			all[host] = b.Samples
-		}
+		all[host] = b.Samples
 	}
 	return all
 }

@@ -1,10 +1,13 @@
 package sitegen
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/history"
@@ -95,7 +98,7 @@ func TestManyFinishedHours(t *testing.T) {
 func TestHoursOfFormerHostsAreForgotten(t *testing.T) {
 	g, now := &Generator{opt: Options{State: t.TempDir()}}, time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	mem := g.recall()
-	mem.Hours["here"], mem.Hours["gone"] = &hours{Looked: now.Add(-lookEvery)}, &hours{Looked: now.Add(-forgetHours - time.Second)}
+	mem.Hours["here"], mem.Hours["gone"] = &hours{Looked: now.Add(-forgetHours)}, &hours{Looked: now.Add(-forgetHours - 1)}
 	if err := g.remember(mem, now); err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +138,72 @@ func TestHoursOfDaysAreAddedUp(t *testing.T) {
 	}
 	if w.Coverage != 0.25 || w.Hosts[0].Coverage != 0.5 {
 		t.Errorf("seen are %v of all and %v of gpu01, want a quarter and half", w.Coverage, w.Hosts[0].Coverage)
+	}
+}
+
+// TestCoverage: of all hosts, those that are expected and those that were there, since a moment.
+func TestCoverage(t *testing.T) {
+	from := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
+	day := func(start time.Time, seconds ...float64) *dayPast {
+		d := &dayPast{Start: start}
+		for i, s := range seconds {
+			d.Hosts = append(d.Hosts, history.HostTotal{Host: fmt.Sprint("gpu", i), Covered: s})
+		}
+		return d
+	}
+	for name, tt := range map[string]struct {
+		days   []*dayPast
+		hosts  []board.Host
+		length time.Duration
+		want   float64
+	}{
+		"one host":                  {[]*dayPast{day(from, 43200)}, nil, 24 * time.Hour, 0.5},
+		"two":                       {[]*dayPast{day(from, 43200, 0)}, nil, 24 * time.Hour, 0.25},
+		"one that sent nothing":     {[]*dayPast{day(from, 43200)}, []board.Host{{Name: "gpu0"}, {Name: "new"}}, 24 * time.Hour, 0.25},
+		"days before":               {[]*dayPast{day(from.Add(-1), 86400), day(from, 21600)}, nil, 24 * time.Hour, 0.25},
+		"more than there was":       {[]*dayPast{day(from, 86400)}, nil, 12 * time.Hour, 1},
+		"no host":                   {nil, nil, 24 * time.Hour, 0},
+		"no time":                   {[]*dayPast{day(from, 1)}, nil, 0, 0},
+		"a clock that was set back": {[]*dayPast{day(from, 1)}, nil, -time.Hour, 0},
+	} {
+		if got := coverageOf(tt.days, from, from.Add(tt.length), &board.Board{Hosts: tt.hosts}); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+func TestHoursOfADay(t *testing.T) {
+	start := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
+	for length, last := range map[time.Duration]time.Duration{24 * time.Hour: time.Hour, 23*time.Hour + 30*time.Minute: 30 * time.Minute, 25 * time.Hour: time.Hour} {
+		at := hoursOf(start, start.Add(length))
+		n := len(at) - 1
+		if !at[0].Equal(start) || !at[n].Equal(start.Add(length)) || at[n].Sub(at[n-1]) != last || at[1].Sub(at[0]) != time.Hour {
+			t.Errorf("a day of %v: %v", length, at)
+		}
+	}
+}
+
+// TestHeat: two Wednesdays, the second of which is not over, and one that is too long ago.
+func TestHeat(t *testing.T) {
+	from := time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC)
+	day := func(days int, held, free, utilization float64) *dayPast {
+		d := &dayPast{Start: from.AddDate(0, 0, days), End: from.AddDate(0, 0, days+1)}
+		for range 24 {
+			d.Hours = append(d.Hours, render.FleetStep{Reported: new(held + free), Held: &held, Free: &free, Utilization: &utilization})
+		}
+		d.Hours[7] = render.FleetStep{} // nobody has seen it
+		return d
+	}
+	days := []*dayPast{day(-7, 9, 9, 9), day(0, 3, 1, 50), day(7, 1, 1, 20)}
+	cells := heat(days, from, from.AddDate(0, 0, 7).Add(12*time.Hour), time.UTC)
+	both, one := render.HeatHour{KnownHours: 6, Held: new(100 * 4.0 / 6), Utilization: new(240.0 / 6)}, render.HeatHour{KnownHours: 4, Held: new(75.0), Utilization: new(50.0)}
+	for hour, want := range map[int]render.HeatHour{0: both, 7: {}, 11: both, 12: one, 23: one} {
+		if d := cmp.Diff(want, cells[time.Wednesday][hour]); d != "" {
+			t.Errorf("hour %d (-want +got):\n%s", hour, d)
+		}
+	}
+	if d := cmp.Diff(render.HeatHour{}, cells[time.Thursday][0]); d != "" {
+		t.Errorf("a day that nobody has seen (-want +got):\n%s", d)
 	}
 }
 

@@ -267,6 +267,23 @@ func TestGarbageKeepsLastGoodAcrossRestarts(t *testing.T) {
 	}
 }
 
+// TestSamplesOnTheSite: those of a host are there while its drop has them. History has those of the last good snapshot.
+func TestSamplesOnTheSite(t *testing.T) {
+	l := newLab(t)
+	of := func(at time.Time, host string) bool {
+		l.generate(at, func(o *sitegen.Options) { o.About.Compat = []string{"vesta"} })
+		_, there := l.site()["states/"+host+"/samples.json"]
+		return there
+	}
+	if !of(start, "atlas") {
+		t.Error("what atlas has sent is not there")
+	}
+	l.write("data/drop/atlas/latest.json.gz", "garbage")
+	if at := start.Add(10 * time.Second); of(at, "atlas") || !of(at, "boreas") {
+		t.Error("the samples of atlas are there without a drop, or those of boreas are not")
+	}
+}
+
 func TestFilesOfARemovedHostAreRemoved(t *testing.T) {
 	l := newLab(t)
 	l.generate(start)
