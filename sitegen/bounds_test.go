@@ -256,11 +256,13 @@ func TestSaltOfNames(t *testing.T) {
 	if again, err := siteSalt(path); err != nil || string(again) != string(first) {
 		t.Errorf("another salt the second time, %v", err)
 	}
-	if err := os.WriteFile(path, []byte("short"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if fresh, err := siteSalt(path); err != nil || len(fresh) != 32 {
-		t.Errorf("over a salt that is too short: %d bytes, %v", len(fresh), err)
+	for n, want := range map[int]int{0: 32, 15: 32, 16: 16, 64: 64} {
+		if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if salt, err := siteSalt(path); err != nil || len(salt) != want {
+			t.Errorf("over a salt of %d bytes: %d bytes, %v", n, len(salt), err)
+		}
 	}
 	if salt, err := siteSalt(t.TempDir()); err == nil {
 		t.Errorf("a directory is the salt %q", salt)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/history"
 	"gpuboard/sitegen/render"
 )
@@ -106,6 +108,31 @@ func TestDaysAreLoaded(t *testing.T) {
 	}
 }
 
+// TestOldDaysAreSwept: those that no chart reaches go, from memory and from the disk, and nothing else.
+func TestOldDaysAreSwept(t *testing.T) {
+	g := keepCharts(t, map[string][]byte{"atlas": nil})
+	before := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	g.charts = &charts{days: map[int64]*dayPast{}}
+	for _, start := range []time.Time{before.Add(-time.Hour), before} {
+		g.charts.days[start.Unix()] = &dayPast{}
+		if err := os.WriteFile(filepath.Join(g.opt.State, dayFile(start)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch, err := atomicfile.NewBatch(g.opt.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(g.sweepPast(before, batch), batch.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(g.opt.State, pastDir, "*"))
+	want := []string{filepath.Join(g.opt.State, dayFile(before)), filepath.Join(g.opt.State, fmt.Sprintf(chartsName, "atlas"))}
+	if err != nil || !slices.Equal(left, want) || len(g.charts.days) != 1 || g.charts.days[before.Unix()] == nil {
+		t.Errorf("left are %q and in memory %v, %v", left, g.charts.days, err)
+	}
+}
+
 // TestChartsThatAreNotDueStay: each but the first stays as it is for its period, unless little is known of it yet.
 func TestChartsThatAreNotDueStay(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -136,6 +163,14 @@ func TestChartsThatAreNotDueStay(t *testing.T) {
 			want, same := now, cmp.Equal(next.Past.Spans[i], old.Past.Spans[i])
 			if tt.stays {
 				want = old.Done[i]
+			}
+			step := lengths[i] / time.Duration(render.PastSteps()[i])
+			end := now.Truncate(step)
+			if i > 0 {
+				end = end.Add(step) // the one that has begun
+			}
+			if got := next.Past.Spans[i].From.Add(lengths[i]); !tt.stays && !got.Equal(end) {
+				t.Errorf("chart %d, %s: it ends at %s, want %s", i, name, got, end)
 			}
 			if same != tt.stays || !next.Done[i].Equal(want) {
 				t.Errorf("chart %d, %s: it is the same: %v; it was made at %s", i, name, same, next.Done[i])

@@ -12,6 +12,7 @@ import (
 
 	"gpuboard/internal/booking"
 	"gpuboard/internal/history"
+	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
 	"gpuboard/internal/spool"
 	"gpuboard/internal/testenv/need"
@@ -110,6 +111,21 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 		}
 		if _, err := g.Generate(t.Context(), start); err == nil || l.site()["index.html"] == "" {
 			t.Errorf("%s is a directory: %v, and %d files of the site", name, err, len(l.site()))
+		}
+	}
+}
+
+// TestOldInventory: it is said from when a list of hosts is that is older than a minute.
+func TestOldInventory(t *testing.T) {
+	l := newLab(t)
+	for age, old := range map[time.Duration]bool{0: false, time.Minute: false, time.Minute + 1: true} {
+		r := l.generate(start, func(o *sitegen.Options) {
+			o.Inventory = func(_ context.Context, now time.Time) inventory.Inventory {
+				return inventory.Inventory{Hosts: []inventory.Host{{Name: "atlas"}}, AsOf: now.Add(-age)}
+			}
+		})
+		if got := r.Board.InventoryAsOf; got.IsZero() == old || old && !got.Equal(start.Add(-age)) {
+			t.Errorf("%v old: as of %s", age, got)
 		}
 	}
 }

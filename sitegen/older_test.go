@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"gpuboard/internal/board"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
@@ -124,6 +126,29 @@ func TestATornOlderFileKeepsTheLastGood(t *testing.T) {
 	}
 	if h := hostOf(l.once(o, olderNow.Add(10*time.Minute)).Board, "atlas"); h.State != board.Stale {
 		t.Errorf("ten minutes later atlas is %s", h.State)
+	}
+}
+
+// TestHostsOfDrops: those with a drop, then those of the older scripts, each with what hosts.json says.
+func TestHostsOfDrops(t *testing.T) {
+	l, _ := olderLab(t)
+	l.write("data/hosts.json", `{"atlas": "atlas.lab.example", "borg": "borg.lab.example", "cygnus": "cygnus", "delta": "The big one"}`)
+	for _, name := range []string{"atlas", "zeta"} {
+		if err := os.MkdirAll(l.path("data/drop/"+name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for setting, want := range map[string][]inventory.Host{
+		"":               {{Name: "atlas", Address: "atlas.lab.example"}, {Name: "zeta"}, {Name: "borg", Address: "borg.lab.example"}, {Name: "cygnus"}, {Name: "delta", Title: "The big one"}},
+		sitegen.NoLegacy: {{Name: "atlas"}, {Name: "zeta"}},
+	} {
+		got, err := sitegen.DropHosts(l.path("data"), setting)
+		if d := cmp.Diff(want, got.Hosts); d != "" || err != nil {
+			t.Errorf("legacy %q: %v (-want +got):\n%s", setting, err, d)
+		}
+	}
+	if _, err := sitegen.DropHosts(l.path("data"), l.path("nowhere")); err == nil {
+		t.Error("there are hosts in a directory that is not there")
 	}
 }
 

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/history"
 	"gpuboard/internal/snapshot"
@@ -141,6 +144,26 @@ func TestHoursOfDaysAreAddedUp(t *testing.T) {
 	}
 }
 
+// TestWindow: hosts and teams are in order, and a team has what its members have.
+func TestWindow(t *testing.T) {
+	from := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
+	var hosts, people []string
+	d := &dayPast{Start: from}
+	for i := range 9 {
+		name := fmt.Sprint("x", 8-i)
+		d.Hosts = append(d.Hosts, history.HostTotal{Host: name})
+		d.Users = append(d.Users, history.UserTotal{Name: strings.ToUpper(name), Use: history.Use{GPUHours: 1}})
+		hosts, people = append(hosts, fmt.Sprint("x", i)), append(people, name)
+	}
+	w := window([]*dayPast{d}, from, from.AddDate(0, 0, 1), &board.Board{}, strings.ToLower, map[string][]string{"b": people, "a": people[:2], "c": nil})
+	if !slices.EqualFunc(w.Hosts, hosts, func(h render.PastHost, name string) bool { return h.Name == name }) {
+		t.Errorf("hosts %+v", w.Hosts)
+	}
+	if len(w.Users) != 9 || len(w.Teams) != 3 || w.Teams[0].Name != "a" || w.Teams[0].GPUHours != 2 || w.Teams[1].GPUHours != 9 || w.Teams[2].GPUHours != 0 {
+		t.Errorf("%d users, teams %+v", len(w.Users), w.Teams)
+	}
+}
+
 // TestCoverage: of all hosts, those that are expected and those that were there, since a moment.
 func TestCoverage(t *testing.T) {
 	from := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
@@ -168,6 +191,63 @@ func TestCoverage(t *testing.T) {
 	} {
 		if got := coverageOf(tt.days, from, from.Add(tt.length), &board.Board{Hosts: tt.hosts}); got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// TestDaysThatAreDue: a day is added up again while it may still change, each hour after it is over.
+func TestDaysThatAreDue(t *testing.T) {
+	end := time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		done, now time.Duration // after its end
+		want      bool
+	}{
+		"at the same time":                 {-time.Hour, -time.Hour, false},
+		"by a clock that was set back":     {-time.Hour, -time.Hour - 1, true},
+		"while it lasts":                   {-time.Hour, -time.Hour + 1, true},
+		"just before its end":              {-1, 0, true},
+		"within an hour":                   {0, time.Hour - 1, false},
+		"an hour later":                    {0, time.Hour, true},
+		"at the end of its time":           {lateBy - time.Minute, lateBy, false},
+		"for the last time":                {lateBy - time.Minute, lateBy + 1, true},
+		"when all has come":                {lateBy, lateBy + 99*time.Hour, false},
+		"all has come, and the clock went": {lateBy, -time.Hour, true},
+	} {
+		d := &dayPast{Start: end.AddDate(0, 0, -1), End: end, Done: end.Add(tt.done)}
+		if got := d.due(end.Add(tt.now)); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestManyHostsAreAddedUpDayByDay: one generation of a large site adds up one new day, and says that there are more.
+func TestManyHostsAreAddedUpDayByDay(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	store, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), now, history.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	sample := snapshot.Sample{Seq: 1, At: now.Add(-36 * time.Hour), GPUs: []snapshot.GPUSample{{UUID: "GPU-1", Utilization: new(50)}}}
+	if _, err := store.IngestAll(t.Context(), now, []history.Batch{{Host: "gpu01", Boot: "b", Samples: []snapshot.Sample{sample}}}); err != nil {
+		t.Fatal(err)
+	}
+	g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}}, charts: &charts{days: map[int64]*dayPast{}}}
+	batch, err := atomicfile.NewBatch(g.opt.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer batch.Abort()
+	b := &board.Board{Hosts: make([]board.Host, hostDays)}
+	for i, want := range []int{1, 2, 2} {
+		days, more, err := g.readDays(t.Context(), now.Add(time.Duration(i)*time.Second), b, batch)
+		if err != nil || len(days) != want || more != (want < 2) {
+			t.Errorf("generation %d: %d days, more to come: %v, %v", i, len(days), more, err)
+		}
+		for j := range days {
+			if start := now.Truncate(24*time.Hour).AddDate(0, 0, j+1-len(days)); !days[j].Start.Equal(start) {
+				t.Errorf("day %d begins at %s", j, days[j].Start)
+			}
 		}
 	}
 }

@@ -55,4 +55,7 @@ In the last 24 h: 2 gpu-lost`
 			t.Errorf("not safe to print: %q", line)
 		}
 	}
+	if got, want := summary(&board.Board{}, nil, time.UTC), "0 of 0 GPUs are free on 0 hosts"; got != want {
+		t.Errorf("of nothing: %q, want %q", got, want)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -35,6 +36,28 @@ func small(t *testing.T) (dir string, generator func(title string) *Generator) {
 			t.Fatal(err)
 		}
 		return g
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for _, tt := range []struct{ given, want Options }{
+		{Options{}, Options{Comments: in("data/comments.json"), Aliases: in("data/aliases.csv"), IdleWindow: 30 * time.Minute, IdlePercent: 5, BookingZone: time.UTC}},
+		{Options{Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local, Public: "public"},
+			Options{Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local, Public: in("public")}},
+	} {
+		o := tt.given
+		o.Data, o.Site, o.State, o.About.Zone = "data", "site", "state", time.UTC
+		g, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.want.Data, tt.want.Site, tt.want.State, tt.want.About = in("data"), in("site"), in("state"), g.opt.About
+		if !reflect.DeepEqual(g.opt, tt.want) {
+			t.Errorf("%+v, want %+v", g.opt, tt.want)
+		}
 	}
 }
 
@@ -187,6 +210,23 @@ func TestFilesComeAndGo(t *testing.T) {
 		listed := v.readManifest()
 		if !slices.Equal(have, want) || !slices.Equal(union(listed.Files, slices.Collect(maps.Keys(listed.Assets))), want) {
 			t.Errorf("generation %d: %q are there and %q listed, want %q", round, have, listed, want)
+		}
+	}
+}
+
+// TestAssetsStayForADay: pages that a browser has loaded go on asking for them.
+func TestAssetsStayForADay(t *testing.T) {
+	dir := t.TempDir()
+	v := &view{dir: filepath.Join(dir, "site"), manifest: filepath.Join(dir, "manifest.json")}
+	if err := os.Mkdir(v.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	writeSite(t, v, start, render.File{Path: "assets/x.1.js"})
+	for _, age := range []time.Duration{0, 24*time.Hour - 1, 24 * time.Hour} {
+		writeSite(t, v, start.Add(age), render.File{Path: "assets/x.2.js"})
+		if _, err := os.Stat(filepath.Join(v.dir, "assets/x.1.js")); (err == nil) != (age < 24*time.Hour) {
+			t.Errorf("%v after it was replaced: %v", age, err)
 		}
 	}
 }
