@@ -15,6 +15,7 @@ import (
 
 	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/history"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
 
@@ -130,6 +131,37 @@ func TestOldDaysAreSwept(t *testing.T) {
 	want := []string{filepath.Join(g.opt.State, dayFile(before)), filepath.Join(g.opt.State, fmt.Sprintf(chartsName, "atlas"))}
 	if err != nil || !slices.Equal(left, want) || len(g.charts.days) != 1 || g.charts.days[before.Unix()] == nil {
 		t.Errorf("left are %q and in memory %v, %v", left, g.charts.days, err)
+	}
+}
+
+// TestChartOfAHost: readings are whole numbers, memory those of its unit, and what does not fit is unknown.
+func TestChartOfAHost(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	store, err := history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), now, history.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	var samples []snapshot.Sample
+	for i := range 60 {
+		samples = append(samples, snapshot.Sample{Seq: uint64(i + 1), At: now.Add(time.Duration(i-60) * time.Minute), GPUs: []snapshot.GPUSample{
+			{UUID: "GPU-1", Utilization: new(50), MemoryUsed: new(int64(1000 * render.PastMemoryUnit)), Temperature: new(-5), Power: new(99000.0), Users: []snapshot.UserMemory{}}}})
+	}
+	if _, err := store.IngestAll(t.Context(), now, []history.Batch{{Host: "atlas", Boot: "b", Samples: samples}}); err != nil {
+		t.Fatal(err)
+	}
+	g := &Generator{opt: Options{History: store}}
+	span, err := g.readChart(t.Context(), "atlas", now.Add(-30*time.Minute), 10*time.Minute, 6, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const no = render.PastUnknown
+	want := render.PastGPU{}
+	for m, v := range map[int]int16{render.PastUtilization: 50, render.PastMemory: 1000, render.PastTemperature: -5, render.PastPower: no, render.PastHeld: 0} {
+		want[m] = []int16{v, v, v, no, no, no}
+	}
+	if d := cmp.Diff(map[string]render.PastGPU{"GPU-1": want}, span.GPUs); d != "" || span.Coverage != 1 {
+		t.Errorf("%v of it is known (-want +got):\n%s", span.Coverage, d)
 	}
 }
 

@@ -115,6 +115,24 @@ func TestStateThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// TestSiteThatCannotBeWritten: a directory in the place of a page, and a file in that of the site.
+func TestSiteThatCannotBeWritten(t *testing.T) {
+	l := newLab(t)
+	l.write("site/status.txt/x", "somebody else's")
+	g, err := sitegen.New(l.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Generate(t.Context(), start); err == nil {
+		t.Error("the generation is said to be written")
+	}
+	l = newLab(t)
+	l.write("site", "a file")
+	if _, err := sitegen.New(l.options()); err == nil {
+		t.Error("a file is the site")
+	}
+}
+
 // TestOldInventory: it is said from when a list of hosts is that is older than a minute.
 func TestOldInventory(t *testing.T) {
 	l := newLab(t)

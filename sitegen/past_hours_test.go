@@ -299,8 +299,14 @@ func TestChartsThatCannotBeRead(t *testing.T) {
 	}
 	g := &Generator{opt: Options{State: t.TempDir(), History: store, About: render.Site{Zone: time.UTC}}}
 	b := &board.Board{Hosts: []board.Host{{Name: "gpu01"}}}
-	_, problems := g.pageHistory(t.Context(), now, b, func(name string) string { return name })
-	if len(problems) != 1 || problems[0].Code != "history:unreadable" {
-		t.Errorf("problems %+v", problems)
+	for name, known := range map[string]*charts{
+		"all":    nil,
+		"charts": {drawn: map[string]time.Time{}, hosts: map[string]*hostCharts{}, fleet: &fleetFile{Done: now}},
+		"fleet":  {drawn: map[string]time.Time{"gpu01": now}, hosts: map[string]*hostCharts{}},
+	} {
+		g.charts = known
+		if _, problems := g.pageHistory(t.Context(), now, b, func(name string) string { return name }); len(problems) != 1 || problems[0].Code != "history:unreadable" {
+			t.Errorf("%s: problems %+v", name, problems)
+		}
 	}
 }
