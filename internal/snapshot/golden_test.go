@@ -161,6 +161,8 @@ func TestShortHours(t *testing.T) {
 		"no samples":         forgeHour("0", []byte("[]\n")),
 		"an empty line":      forgeHour("1", slices.Concat(lines, []byte("\n"))),
 		"one byte of a line": forgeHour("1", slices.Concat(lines, []byte("["))),
+		"a line cut short":   forgeHour("1", bytes.TrimSpace(lines)),
+		"a bad line before":  forgeHour("1", slices.Concat([]byte("[{}]\n"), lines)),
 	} {
 		if _, err := DecodeHour(bytes.NewReader(forged)); CodeOf(err) != BadParse {
 			t.Errorf("%s: %v, want %s", name, err, BadParse)

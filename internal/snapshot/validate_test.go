@@ -149,7 +149,11 @@ func TestBoundsOfSamples(t *testing.T) {
 			t.Errorf("a sample of %s: %v", at, err)
 		}
 	}
-	for seq, want := range map[string]string{"1": "", "100000000000000": "", "0": BadParse, "100000000000001": BadParse, "null": BadParse} {
+	for seq, want := range map[string]string{"1": "", "100000000000000": "", "0": BadParse, "100000000000001": BadParse} {
+		named := func(text string) string { return strings.NewReplacer(`seq":1`, `seq":`+seq).Replace(text) }
+		if _, err := DecodeBundle(bytes.NewReader(forge(named(forgedHead), named(forgedSnap), "[]"))); CodeOf(err) != want {
+			t.Errorf("a snapshot of number %s: %v", seq, err)
+		}
 		if _, _, err := DecodeSamples(fmt.Appendf(nil, `[{"seq":[%s],"at":[1763616000000]}]`, seq)); CodeOf(err) != want {
 			t.Errorf("a sample of number %s: %v", seq, err)
 		}
