@@ -30,6 +30,14 @@ func proxies(t *testing.T, list ...string) []netip.Prefix {
 	return p
 }
 
+func TestProxiesThatAreNone(t *testing.T) {
+	for _, text := range []string{"", "proxy", "10.0.0.0/33", "10.0.0", "::1/129"} {
+		if p, err := serve.ParseProxies([]string{"127.0.0.1", text}); err == nil {
+			t.Errorf("%q is %v", text, p)
+		}
+	}
+}
+
 func TestPasswordFiles(t *testing.T) {
 	good := "eva:" + hashed(t, "x") + "\n"
 	for name, tt := range map[string]struct{ content, want string }{

@@ -210,6 +210,9 @@ func TestExtendAndRelease(t *testing.T) {
 			t.Errorf("%s %s %q: what was typed is lost", tt.action, tt.id, tt.end)
 		}
 	}
+	if page := c.open("eva", "/book/?saved=a").Body.String(); strings.Contains(page, `value="a"`) || strings.Contains(page, "Saved.") {
+		t.Errorf("a booking that is over is listed:\n%s", page)
+	}
 	for action, path := range map[string]string{"extend": "/book/?at=atlas:0", "release": "/book/?at=atlas:0", "book": "/book/"} {
 		if w := c.post("eva", path, "action", action, "end", "1d", "until", "1d"); w.Code != 400 {
 			t.Errorf("%s nothing: %d\n%s", action, w.Code, w.Body)

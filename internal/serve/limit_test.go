@@ -113,6 +113,15 @@ func TestRightPasswordsAreForgotten(t *testing.T) {
 	}
 }
 
+func TestRetryAfterIsRoundedUp(t *testing.T) {
+	for wait, want := range map[time.Duration]string{1: "1", time.Second: "1", time.Second + 1: "2", 6 * time.Second: "6"} {
+		w := httptest.NewRecorder()
+		if later(w, wait); w.Header().Get("Retry-After") != want {
+			t.Errorf("%v: %q, want %q", wait, w.Header().Get("Retry-After"), want)
+		}
+	}
+}
+
 func TestNamesOfPeople(t *testing.T) {
 	for name, want := range map[string]bool{
 		strings.Repeat("x", maxUserBytes): true, strings.Repeat("x", maxUserBytes+1): false, "": false,

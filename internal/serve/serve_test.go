@@ -222,6 +222,7 @@ func TestHeaders(t *testing.T) {
 	w := get(h, "/")
 	for name, want := range map[string]string{
 		"Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache",
+		"Vary": "Accept-Encoding, User-Agent",
 	} {
 		if !strings.Contains(w.Header().Get(name), want) {
 			t.Errorf("%s is %q, want %q in it", name, w.Header().Get(name), want)

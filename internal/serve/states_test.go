@@ -52,6 +52,14 @@ func TestFetchNum(t *testing.T) {
 			t.Errorf("%s: %s", c.target, w.Body)
 		}
 	}
+	if w := get(h, "/states/?fetch_num=0"); w.Body.String() != "fetch_num is a number from 1 on\n" {
+		t.Errorf("no points: %s", w.Body)
+	}
+	for _, target := range []string{"/states/a/samples.json", "/index.html"} { // which have no lists to be cut
+		if w := get(h, target+"?fetch_num=1"); w.Body.String() != get(h, target).Body.String() {
+			t.Errorf("%s: %s", target, w.Body)
+		}
+	}
 	if w := get(h, "/states/odd/?fetch_num=1"); w.Code != 200 || w.Body.String() != "[1" {
 		t.Errorf("a file that is not as it should be is not sent as it is: %d %s", w.Code, w.Body)
 	}

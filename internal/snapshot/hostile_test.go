@@ -374,6 +374,12 @@ func TestTime(t *testing.T) {
 			t.Errorf("%s was read as %v", in, got)
 		}
 	}
+	for in, want := range map[string]bool{"1970-01-01T00:00:00Z": true, "2261-12-31T23:59:59.999Z": true, "2262-01-01T00:00:00Z": false} {
+		var got Time
+		if err := json.Unmarshal([]byte(`"`+in+`"`), &got); (err == nil) != want {
+			t.Errorf("%s was read as %v, %v", in, got, err)
+		}
+	}
 	var zero, back Time
 	data, err = json.Marshal(zero)
 	if err == nil {
