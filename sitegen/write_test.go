@@ -44,9 +44,9 @@ func TestDefaults(t *testing.T) {
 	t.Chdir(dir)
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for _, tt := range []struct{ given, want Options }{
-		{Options{}, Options{Comments: in("data/comments.json"), Aliases: in("data/aliases.csv"), IdleWindow: 30 * time.Minute, IdlePercent: 5, BookingZone: time.UTC}},
-		{Options{Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local, Public: "public"},
-			Options{Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local, Public: in("public")}},
+		{Options{}, Options{Comments: in("data/comments.json"), Aliases: in("data/aliases.csv"), IdleWindow: 30 * time.Minute, IdlePercent: 5, BookingZone: time.UTC, LegacyZone: time.UTC}},
+		{Options{Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local, LegacyZone: time.Local, Public: "public"},
+			Options{Comments: "c", Aliases: "a", IdleWindow: time.Hour, IdlePercent: 20, BookingZone: time.Local, LegacyZone: time.Local, Public: in("public")}},
 	} {
 		o := tt.given
 		o.Data, o.Site, o.State, o.About.Zone = "data", "site", "state", time.UTC
