@@ -163,7 +163,7 @@ func (p *Publisher) remoteError(step, name string, err error) *Error {
 	case strings.Contains(err.Error(), snapshot.BadForeign):
 		return configError(CodeRemoteDenied, "each node needs a key of its own: ssh-keygen -t ed25519 -N '' -C HOST -f HOST, and HOST.pub into keys/ on the web host", wrapped)
 	case errors.Is(err, os.ErrNotExist):
-		return configError(CodeRemoteDir, "create "+dir+" on the server, writable by the node's account", wrapped)
+		return configError(CodeRemoteDir, "create "+dir+", which to: names, on the server, writable by the node's account", wrapped)
 	case errors.Is(err, os.ErrPermission), errors.As(err, &s) && s.FxCode() == sftp.ErrSSHFxOpUnsupported:
 		return configError(CodeRemoteDenied, "on the server, make "+dir+" writable by the node's account and allow the requests open, close, write, fsync, posix-rename, remove, realpath", wrapped)
 	}
