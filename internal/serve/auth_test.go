@@ -402,3 +402,22 @@ func TestLargeAndSlowForms(t *testing.T) {
 		t.Errorf("a form that never ends: %d", resp.StatusCode)
 	}
 }
+
+// TestANameThatIsGuessedCountsForNoAddress: who asks from where others guess somebody's password is let in.
+func TestANameThatIsGuessedCountsForNoAddress(t *testing.T) {
+	c := newCounter(t)
+	for n := range 30 {
+		r := httptest.NewRequest(http.MethodGet, "/book/", nil)
+		r.SetBasicAuth("eva", "a guess")
+		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1234", 100+n)
+		c.do(r)
+	}
+	for n := range 12 { // more than one address may try
+		if w := c.open("eva", "/book/"); w.Code != 429 {
+			t.Fatalf("try %d of the name that was guessed: %d", n, w.Code)
+		}
+	}
+	if w := c.open("mira", "/book/"); w.Code != 200 {
+		t.Errorf("mira, from the same address: %d", w.Code)
+	}
+}

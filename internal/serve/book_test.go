@@ -213,6 +213,11 @@ func TestExtendAndRelease(t *testing.T) {
 	if page := c.open("eva", "/book/?saved=a").Body.String(); strings.Contains(page, `value="a"`) || strings.Contains(page, "Saved.") {
 		t.Errorf("a booking that is over is listed:\n%s", page)
 	}
+	for path, want := range map[string]bool{"/book/": false, "/book/?released=1": true} {
+		if page := c.open("eva", path).Body.String(); strings.Contains(page, "Released.") != want {
+			t.Errorf("%s says that a booking is released: %v\n%s", path, !want, page)
+		}
+	}
 	for action, path := range map[string]string{"extend": "/book/?at=atlas:0", "release": "/book/?at=atlas:0", "book": "/book/"} {
 		if w := c.post("eva", path, "action", action, "end", "1d", "until", "1d"); w.Code != 400 {
 			t.Errorf("%s nothing: %d\n%s", action, w.Code, w.Body)
@@ -377,6 +382,7 @@ func TestWhyNothingWasSaved(t *testing.T) {
 	}{
 		"another change":  {err: booking.ErrLocked, code: 503, retry: "1", says: "Try again."},
 		"no such sign":    {err: &booking.EncodingError{Rune: '猫'}, code: 422, says: "Windows-1252"},
+		"no booking":      {err: fmt.Errorf("%w: it names no GPU", booking.ErrInvalid), code: 422, says: "it names no GPU"},
 		"a broken server": {err: errors.New("reading /srv/secret"), code: 500, says: "nothing is known to be saved"},
 	} {
 		c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
@@ -387,6 +393,21 @@ func TestWhyNothingWasSaved(t *testing.T) {
 		if body := w.Body.String(); w.Code != tt.code || w.Header().Get("Retry-After") != tt.retry || !strings.Contains(body, tt.says) || strings.Contains(body, "secret") {
 			t.Errorf("%s: %d, Retry-After %q\n%s", name, w.Code, w.Header().Get("Retry-After"), body)
 		}
+	}
+}
+
+// TestOnesOwnBookingsAreListed: whosever are before and between them, and only where no place is asked for.
+func TestOnesOwnBookingsAreListed(t *testing.T) {
+	c := newCounter(t)
+	c.write(c.comments, `{"atlas": [{"id": "m", "name": "mira", "date": "2026-11-22 18:00"}, {"id": "a", "name": "eva", "date": "2026-11-22 18:00"}],
+		"ceres": {"2": [{"id": "k", "name": "kai", "date": "2026-11-22 18:00"}, {"id": "b", "name": "eva", "from": "2026-11-23", "date": "2026-11-24 18:00"}]}}`)
+	for path, want := range map[string]int{"/book/": 2, "/book/?at=atlas:0": 0} {
+		if body := c.open("eva", path).Body.String(); strings.Count(body, `value="release"`) != want {
+			t.Errorf("%s lists other than %d bookings to release:\n%s", path, want, body)
+		}
+	}
+	if body := c.open("eva", "/book/?saved=b").Body.String(); !strings.Contains(body, "Saved.") {
+		t.Errorf("a booking after somebody else's is not said to be saved:\n%s", body)
 	}
 }
 

@@ -67,7 +67,7 @@ func (d *bookingForm) offer(v *visit, cal *booking.Calendar) error {
 
 // body reads a form within its bounds of size and time.
 func (d *bookingForm) body(w http.ResponseWriter, r *http.Request) (url.Values, *denial) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
 		return nil, &denial{status: http.StatusUnsupportedMediaType, text: "a form is sent as application/x-www-form-urlencoded"}
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.BodyTimeout)) // a recorder in tests has none

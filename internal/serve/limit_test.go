@@ -159,6 +159,9 @@ func TestABrokenPasswordFileIsSaidOnce(t *testing.T) {
 		if c, _ := p.find("eva", "x"); !c.real {
 			t.Errorf("with %q nobody knows eva", text)
 		}
+		if c, _ := p.find("nobody", "x"); c.real || c.hash != string(hash) {
+			t.Errorf("with %q an unknown name is told from a known one by the time that it takes: %+v", text, c)
+		}
 	}
 	if n := strings.Count(log.String(), "reading the passwords again"); n != 2 {
 		t.Errorf("it is said %d times, want once for each time that it broke:\n%s", n, &log)

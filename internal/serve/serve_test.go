@@ -263,6 +263,20 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	if !strings.Contains(string(body), "the page") {
 		t.Errorf("body %q", body)
 	}
+	for length, want := range map[int]int{8 << 10: 200, 32 << 10: 431} {
+		r, err := http.NewRequest(http.MethodGet, "http://"+l.Addr().String()+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Long", strings.Repeat("x", length))
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != want {
+			t.Errorf("a header of %d bytes: %d, want %d", length, resp.StatusCode, want)
+		}
+	}
 	cancel()
 	select {
 	case err := <-done:
@@ -271,5 +285,46 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		}
 	case <-time.After(need.Patience):
 		t.Fatal("it goes on after its context has ended")
+	}
+}
+
+// TestRunDoesNotWaitForSlowReaders: they have some time after its context has ended.
+func TestRunDoesNotWaitForSlowReaders(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	release := make(chan struct{})
+	defer close(release)
+	done := make(chan error, 1)
+	go func() {
+		done <- serve.Run(ctx, l, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			cancel()
+			<-release
+		}))
+	}()
+	go func() {
+		if resp, err := http.Get("http://" + l.Addr().String() + "/"); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("an end beside a slow reader is %v", err)
+		}
+	case <-time.After(need.Patience):
+		t.Fatal("it waits for a slow reader")
+	}
+}
+
+// TestNobodyServesAPrivateSiteToAll: without anybody who can log in there is no such server.
+func TestNobodyServesAPrivateSiteToAll(t *testing.T) {
+	dir := t.TempDir()
+	for _, o := range []serve.Options{{Site: dir, Private: true}, {Site: dir, Booking: &serve.BookingOptions{}}} {
+		if _, err := serve.Handler(o); err == nil {
+			t.Errorf("%+v: nobody can log in, and that is fine", o)
+		}
 	}
 }

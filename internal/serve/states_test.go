@@ -37,8 +37,12 @@ func TestFetchNum(t *testing.T) {
 		if c.code != http.StatusOK {
 			continue
 		}
-		if got := w.Header().Get("Cache-Control"); got != "no-cache" {
+		head := w.Header()
+		if got := head.Get("Cache-Control"); got != "no-cache" {
 			t.Errorf("%s: Cache-Control %q", c.target, got)
+		}
+		if got := head.Get("Content-Type"); got != "application/json" {
+			t.Errorf("%s: Content-Type %q", c.target, got)
 		}
 		var got map[string]struct {
 			Data   []struct{ Timestamp int }

@@ -296,6 +296,7 @@ func TestHour(t *testing.T) {
 		{"another first number", zipped(bytes.Replace(doc, []byte(`"first_seq":100,`), []byte(`"first_seq":99,`), 1)), BadParse},
 		{"another last number", zipped(bytes.Replace(doc, []byte(`"last_seq":799,`), []byte(`"last_seq":800,`), 1)), BadParse},
 		{"no whole hour", zipped(bytes.Replace(doc, []byte(`05:00:00.000Z`), []byte(`05:00:01.000Z`), 1)), BadTime},
+		{"no hour", zipped(bytes.Replace(doc, []byte(`"hour":"2026-11-20T05:00:00.000Z",`), nil, 1)), BadTime},
 		{"a bundle", mustBundle(t), BadParse},
 	} {
 		if h, err := DecodeHour(bytes.NewReader(test.data)); h != nil || CodeOf(err) != test.code {

@@ -84,6 +84,43 @@ func TestSampleOfManySlices(t *testing.T) {
 	}
 }
 
+// A reading that cannot be is unknown, and those after it are what they are.
+func TestReadingsAfterOneThatCannotBe(t *testing.T) {
+	samples, bad, err := DecodeSamples([]byte(`[{"seq":[1,1,1],"at":[1763616000000,1000,1000],"gpus":[{"index":0}],"users":["eva"],"utilization_percent":[[10,1000,-950]],
+		"memory_used_mib":[[null,null,null]],"temperature_celsius":[[null,null,null]],"power_draw_dw":[[null,null,null]],"held":[[0,1,0,-5,1,1,0,99999999999]]}]`))
+	if err != nil || bad != 3 || len(samples) != 3 {
+		t.Fatalf("%d of %d samples' readings cannot be: %v", bad, len(samples), err)
+	}
+	want := []*int{ptr(10), nil, ptr(60)}
+	for i, s := range samples {
+		g := s.GPUs[0]
+		if diff := cmp.Diff(want[i], g.Utilization); diff != "" || len(g.Users) != 1 || g.Users[0] != (UserMemory{User: "eva"}) {
+			t.Errorf("sample %d: users %v, utilization (-want +got):\n%s", i, g.Users, diff)
+		}
+	}
+}
+
+// Numbers are written up to the largest that is read.
+func TestNumbersOfSamples(t *testing.T) {
+	at := fleetBundle(1, 1).Snapshot.CollectedAt.Time
+	for seq, want := range map[uint64]bool{1: true, maxSeq: true, maxSeq + 1: false} {
+		data, err := EncodeSamples([]Sample{{Seq: seq, At: at}})
+		if (err == nil) != want {
+			t.Errorf("number %d: %v", seq, err)
+		}
+		if err != nil {
+			continue
+		}
+		if again, _, err := DecodeSamples(data); err != nil || again[0].Seq != seq {
+			t.Errorf("number %d: read as %v, %v", seq, again, err)
+		}
+	}
+	// The sum of these is negative.
+	if _, _, err := DecodeSamples([]byte(`[{"seq":[5,9223372036854775807],"at":[1763616000000,1000]}]`)); CodeOf(err) != BadParse {
+		t.Errorf("numbers that overflow: %v", err)
+	}
+}
+
 func TestMIGDeviceOf(t *testing.T) {
 	device := func(ids ...int) MIGDevice { // of the GPU instance and the compute instance, as far as they are known
 		d := MIGDevice{}

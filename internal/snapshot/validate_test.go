@@ -160,6 +160,41 @@ func TestBoundsOfSamples(t *testing.T) {
 	}
 }
 
+// TestListsAreCut: of a list that is too long, the first ones are kept, and the rest is counted.
+func TestListsAreCut(t *testing.T) {
+	disk, user := Disk{Mount: "/", Total: 1}, DiskUser{Path: "/home", User: "eva"}
+	s := &Snapshot{Host: "gpu01", CollectedAt: TimeOf(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)), Errors: make([]Problem, MaxErrors+1),
+		Node: Node{Disks: slices.Repeat([]Disk{disk}, MaxDisks+1), DiskUsers: slices.Repeat([]DiskUser{user}, MaxDiskUsers+1),
+			Interfaces: slices.Repeat([]Interface{{Name: "eth0", Addrs: slices.Repeat([]string{"10.0.0.1"}, MaxAddrs+1)}}, MaxInterfaces+1)}}
+	for i := range MaxGPUs + 1 {
+		s.GPUs = append(s.GPUs, GPU{Index: i, Health: HealthOK})
+	}
+	s.GPUs[0].MIGDevices = make([]MIGDevice, MaxMIGDevices+1)
+	for i := range MaxProcesses + 1 {
+		s.Processes = append(s.Processes, Process{PID: 1 + i, GPU: 0})
+	}
+	s.Processes[0].Children = slices.Repeat([]Child{{PID: 9}}, MaxChildren+1)
+	said := map[string]int{}
+	for _, p := range s.Validate() {
+		if list, ok := strings.CutSuffix(p.Message, ": +1 more"); ok && p.Code == BadTooMany {
+			said[list]++
+		}
+	}
+	want := map[string]int{"gpus": 1, "errors": 1, "disks": 1, "disk_users": 1, "interfaces": 1, "addrs": MaxInterfaces, "mig_devices": 1, "processes": 1, "children": 1}
+	if !maps.Equal(said, want) {
+		t.Errorf("said %v, want %v", said, want)
+	}
+	for list, n := range map[string][2]int{
+		"gpus": {len(s.GPUs), MaxGPUs}, "errors": {len(s.Errors), MaxErrors}, "disks": {len(s.Node.Disks), MaxDisks}, "disk users": {len(s.Node.DiskUsers), MaxDiskUsers},
+		"interfaces": {len(s.Node.Interfaces), MaxInterfaces}, "addresses": {len(s.Node.Interfaces[0].Addrs), MaxAddrs},
+		"MIG devices": {len(s.GPUs[0].MIGDevices), MaxMIGDevices}, "processes": {len(s.Processes), MaxProcesses}, "children": {len(s.Processes[0].Children), MaxChildren},
+	} {
+		if n[0] != n[1] {
+			t.Errorf("%s: %d are kept, and %d is the most", list, n[0], n[1])
+		}
+	}
+}
+
 // TestDepth: as many brackets as there may be are read.
 func TestDepth(t *testing.T) {
 	for n, want := range map[int]string{MaxDepth: "", MaxDepth + 1: BadDepth} {
