@@ -126,8 +126,8 @@ func (a *Auth) identify(r *http.Request) (string, *denial) {
 // login checks name and password.
 func (a *Auth) login(r *http.Request) (string, *denial) {
 	denied := &denial{status: http.StatusUnauthorized, text: "a name and a password are needed here"}
-	name, password, given := r.BasicAuth()
-	if !given || !goodName(name) {
+	name, password, _ := r.BasicAuth()
+	if !goodName(name) {
 		return "", denied
 	}
 	c, before := a.passwords.find(name, password)

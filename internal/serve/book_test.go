@@ -1,9 +1,11 @@
 package serve_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -385,13 +387,18 @@ func TestWhyNothingWasSaved(t *testing.T) {
 		"no booking":      {err: fmt.Errorf("%w: it names no GPU", booking.ErrInvalid), code: 422, says: "it names no GPU"},
 		"a broken server": {err: errors.New("reading /srv/secret"), code: 500, says: "nothing is known to be saved"},
 	} {
+		var log bytes.Buffer
 		c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			file := &unwritable{o.Booking.File(), tt.err}
 			o.Booking.File = func() serve.File { return file }
 		})
 		w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "comment", "猫")
 		if body := w.Body.String(); w.Code != tt.code || w.Header().Get("Retry-After") != tt.retry || !strings.Contains(body, tt.says) || strings.Contains(body, "secret") {
 			t.Errorf("%s: %d, Retry-After %q\n%s", name, w.Code, w.Header().Get("Retry-After"), body)
+		}
+		if logged := strings.Contains(log.String(), tt.err.Error()); logged != (tt.code == 500) {
+			t.Errorf("%s: the log is\n%s", name, &log)
 		}
 	}
 }

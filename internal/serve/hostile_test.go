@@ -47,7 +47,7 @@ func TestForgedForms(t *testing.T) {
 		"no login": {code: 401, forge: set("Authorization", "")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := c.form("eva", "/book/?at=atlas:0", "action", "book", "until", "1d")
+			r := c.form("eva", "/book/?at=atlas:0", "action", "book", "until", "1d", "name", "mira")
 			tt.forge(r)
 			if w := c.do(r); w.Code != tt.code {
 				t.Errorf("%d, want %d", w.Code, tt.code)

@@ -2,7 +2,9 @@ package snapshot
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -100,6 +102,29 @@ func TestReadingsAfterOneThatCannotBe(t *testing.T) {
 	}
 }
 
+// Samples of other GPUs, in another order or not known, are read as they were written.
+func TestSamplesOfOtherGPUs(t *testing.T) {
+	at := fleetBundle(1, 1).Snapshot.CollectedAt.Time
+	var want []Sample
+	for i, gpus := range [][]GPUSample{
+		{{Index: 0, UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}}, {{Index: 0, UUID: "GPU-b"}, {Index: 1, UUID: "GPU-a"}}, {{Index: 0, UUID: "GPU-b"}},
+		{{Index: 3, UUID: "GPU-b"}}, {}, nil, {{Index: 3, UUID: "GPU-b"}},
+	} {
+		for g := range gpus {
+			gpus[g].MemoryUsed = ptr(int64(10*i + g))
+		}
+		want = append(want, Sample{Seq: uint64(i + 1), At: at.Add(time.Duration(i) * time.Second).UTC(), GPUs: gpus})
+	}
+	data, err := EncodeSamples(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, bad, err := DecodeSamples(data)
+	if diff := cmp.Diff(want, got); diff != "" || bad > 0 || err != nil {
+		t.Errorf("%d bad, %v (-want +got):\n%s", bad, err, diff)
+	}
+}
+
 // Numbers are written up to the largest that is read.
 func TestNumbersOfSamples(t *testing.T) {
 	at := fleetBundle(1, 1).Snapshot.CollectedAt.Time
@@ -114,6 +139,23 @@ func TestNumbersOfSamples(t *testing.T) {
 		if again, _, err := DecodeSamples(data); err != nil || again[0].Seq != seq {
 			t.Errorf("number %d: read as %v, %v", seq, again, err)
 		}
+	}
+	for index, want := range map[int]string{-1: BadParse, 0: "", maxIndex: "", maxIndex + 1: BadParse} {
+		block := strings.Replace(forgedBlock(""), `"index":0`, fmt.Sprintf(`"index":%d`, index), 1)
+		if _, _, err := DecodeSamples([]byte(block)); CodeOf(err) != want {
+			t.Errorf("a GPU of index %d: %v", index, err)
+		}
+	}
+	full := &Hour{Host: "gpu01", BootID: "b", Start: at.Truncate(time.Hour)}
+	for i := range MaxSamples {
+		full.Samples = append(full.Samples, Sample{Seq: uint64(i + 1), At: full.Start.Add(time.Duration(i) * 800 * time.Millisecond)})
+	}
+	if _, err := EncodeHour(full); err != nil {
+		t.Errorf("an hour of as many samples as there may be: %v", err)
+	}
+	full.Samples = append(full.Samples, Sample{Seq: MaxSamples + 1, At: full.Start.Add(time.Hour - 1)})
+	if _, err := EncodeHour(full); CodeOf(err) != BadTooMany {
+		t.Errorf("an hour of one more: %v", err)
 	}
 	// The sum of these is negative.
 	if _, _, err := DecodeSamples([]byte(`[{"seq":[5,9223372036854775807],"at":[1763616000000,1000]}]`)); CodeOf(err) != BadParse {
@@ -154,6 +196,17 @@ func TestMIGDeviceOf(t *testing.T) {
 		p := Process{GPUInstanceID: tt.process.GPUInstanceID, ComputeInstanceID: tt.process.ComputeInstanceID}
 		if got := MIGDeviceOf(tt.devices, &p); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestWhereAProblemIs(t *testing.T) {
+	for want, p := range map[string]Problem{
+		"comments.json:12:3": {File: "comments.json", Line: 12, Col: 3, Host: "gpu03"}, "comments.json": {File: "comments.json", Host: "gpu03", GPU: ptr(2)},
+		"gpu03 #2": {Host: "gpu03", GPU: ptr(2)}, "gpu03": {Host: "gpu03"}, "": {GPU: ptr(2)},
+	} {
+		if got := p.Where(); got != want {
+			t.Errorf("%+v is at %q, want %q", p, got, want)
 		}
 	}
 }
