@@ -24,6 +24,7 @@ func TestSummary(t *testing.T) {
 			{Name: "atlas", State: board.Up, GPUs: []board.GPU{gpu(0, board.Free), gpu(1, board.Lost), gpu(2, board.Free)}},
 			{Name: "borg", State: board.Down, SnapshotAt: at.Add(-48 * time.Hour)},
 			{Name: "new", State: board.Never},
+			{Name: "well", State: board.Up},
 		},
 		Totals: board.Totals{GPUs: 3, Hosts: 3, HeldIdle: 1, ByState: map[board.State]int{board.Free: 2, board.Lost: 1}},
 		Models: []board.Model{{Name: "A100", Total: 3, Free: 2}},

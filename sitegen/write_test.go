@@ -1,11 +1,13 @@
 package sitegen
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"gpuboard/internal/board"
 	"gpuboard/internal/inventory"
+	"gpuboard/internal/snapshot"
 	"gpuboard/sitegen/render"
 )
 
@@ -278,4 +282,42 @@ func unzip(t *testing.T, file []byte) []byte {
 		t.Fatal(err)
 	}
 	return out
+}
+
+func TestDegraded(t *testing.T) {
+	for _, test := range []struct {
+		report Report
+		want   bool
+	}{{Report{}, false}, {Report{Board: &board.Board{}}, false}, {Report{Board: &board.Board{Problems: []snapshot.Problem{{Code: "host:stale"}}}}, true}} {
+		if got := test.report.Degraded(); got != test.want {
+			t.Errorf("%+v: %v", test.report, got)
+		}
+	}
+}
+
+// What cannot be written down of one host is worth no other host's last good snapshot.
+func TestTheOtherHostsAreRemembered(t *testing.T) {
+	m := &memory{good: map[string]bundle{}}
+	for _, host := range []string{"gpu01", "gpu02", "gpu03"} {
+		s := &snapshot.Snapshot{Host: host, Seq: 1, CollectedAt: snapshot.TimeOf(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
+		if host == "gpu02" {
+			s.Node.Load1 = new(math.NaN())
+		}
+		m.good[host] = bundle{&snapshot.Bundle{Host: host, BootID: "b", Snapshot: s}, nil}
+	}
+	kept, err := m.goodTar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []string
+	for r := tar.NewReader(bytes.NewReader(kept)); ; {
+		head, err := r.Next()
+		if err != nil {
+			break
+		}
+		hosts = append(hosts, head.Name)
+	}
+	if want := []string{"gpu01/latest.json.gz", "gpu03/latest.json.gz"}; !slices.Equal(hosts, want) {
+		t.Errorf("%q are kept, want %q", hosts, want)
+	}
 }

@@ -41,21 +41,23 @@ func TestProxiesThatAreNone(t *testing.T) {
 func TestPasswordFiles(t *testing.T) {
 	good := "eva:" + hashed(t, "x") + "\n"
 	for name, tt := range map[string]struct{ content, want string }{
-		"fine":         {"# people\n\n" + good, ""},
-		"with CRLF":    {strings.ReplaceAll(good, "\n", "\r\n"), ""},
-		"empty":        {"# nobody\n", "it names nobody"},
-		"MD5":          {good + "mira:$apr1$n7XHBCBE$Vn1CmZbX4lHSbEfVUvBtk1\n", "users:2: the password of mira is not kept as bcrypt, the only kind that is safe: make it again with htpasswd -B"},
-		"SHA-1":        {"mira:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n", "users:1: the password of mira is not kept as bcrypt"},
-		"DES":          {"mira:rqXexS6ZhobKA\n", "users:1: the password of mira is not kept as bcrypt"},
-		"plain":        {"mira:hunter2\n", "users:1: the password of mira is not kept as bcrypt"},
-		"cut short":    {"mira:$2y$05$abc\n", "users:1: the password of mira is not kept as bcrypt"},
-		"too long":     {strings.TrimSpace(good) + "x\n", "users:1: the password of eva is not kept as bcrypt"},
-		"twice":        {good + good, "users:2: eva stands here a second time"},
-		"no colon":     {"mira\n", "users:1: this is no NAME:HASH"},
-		"a blank name": {" mira:" + hashed(t, "x") + "\n", "no NAME:HASH"},
-		"dear":         {strings.Replace(good, "$04$", "$15$", 1), ""},
-		"too dear":     {strings.Replace(good, "$04$", "$16$", 1), "has the cost 16"},
-		"huge":         {strings.Repeat("#", 2<<20), "are the most"},
+		"fine":              {"# people\n\n" + good, ""},
+		"with CRLF":         {strings.ReplaceAll(good, "\n", "\r\n"), ""},
+		"with a remark":     {strings.TrimSpace(good) + ":Eva\n", ""},
+		"empty":             {"# nobody\n", "it names nobody"},
+		"MD5":               {good + "mira:$apr1$n7XHBCBE$Vn1CmZbX4lHSbEfVUvBtk1\n", "users:2: the password of mira is not kept as bcrypt, the only kind that is safe: make it again with htpasswd -B"},
+		"SHA-1":             {"mira:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n", "users:1: the password of mira is not kept as bcrypt"},
+		"DES":               {"mira:rqXexS6ZhobKA\n", "users:1: the password of mira is not kept as bcrypt"},
+		"plain":             {"mira:hunter2\n", "users:1: the password of mira is not kept as bcrypt"},
+		"cut short":         {"mira:$2y$05$abc\n", "users:1: the password of mira is not kept as bcrypt"},
+		"too long":          {strings.TrimSpace(good) + "x\n", "users:1: the password of eva is not kept as bcrypt"},
+		"twice":             {good + good, "users:2: eva stands here a second time"},
+		"twice, and a line": {good + good + "mira\n", "users:3: this is no NAME:HASH"},
+		"no colon":          {"mira\n", "users:1: this is no NAME:HASH"},
+		"a blank name":      {" mira:" + hashed(t, "x") + "\n", "no NAME:HASH"},
+		"dear":              {strings.Replace(good, "$04$", "$15$", 1), ""},
+		"too dear":          {strings.Replace(good, "$04$", "$16$", 1), "has the cost 16"},
+		"huge":              {strings.Repeat("#", 2<<20), "are the most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "users")

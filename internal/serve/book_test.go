@@ -20,7 +20,7 @@ import (
 
 func TestBook(t *testing.T) {
 	c := newCounter(t)
-	if w := c.do(httptest.NewRequest(http.MethodGet, "/book/?at=atlas:0", nil)); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
+	if w := c.do(httptest.NewRequest(http.MethodGet, "/book/?at=atlas:0", nil)); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") || w.Header().Get("Retry-After") != "" {
 		t.Fatalf("without a login: %d %v", w.Code, w.Header())
 	}
 	w := c.open("eva", "/book/?at=atlas:0")
@@ -403,12 +403,22 @@ func TestWhyNothingWasSaved(t *testing.T) {
 	}
 }
 
+// TestTheFormHasItsStyle: also where the site has none, and without a login.
+func TestTheFormHasItsStyle(t *testing.T) {
+	c := newCounter(t)
+	asset := regexp.MustCompile(`assets/[\w.-]+\.css`).FindString(c.open("eva", "/book/").Body.String())
+	w := c.do(httptest.NewRequest(http.MethodGet, "/book/"+asset, nil))
+	if head := w.Header(); asset == "" || w.Code != 200 || !strings.HasPrefix(head.Get("Content-Type"), "text/css") || !strings.Contains(head.Get("Cache-Control"), "immutable") || !strings.Contains(w.Body.String(), "{") {
+		t.Errorf("%q: %d %v\n%s", asset, w.Code, head, w.Body)
+	}
+}
+
 // TestOnesOwnBookingsAreListed: whosever are before and between them, and only where no place is asked for.
 func TestOnesOwnBookingsAreListed(t *testing.T) {
 	c := newCounter(t)
 	c.write(c.comments, `{"atlas": [{"id": "m", "name": "mira", "date": "2026-11-22 18:00"}, {"id": "a", "name": "eva", "date": "2026-11-22 18:00"}],
 		"ceres": {"2": [{"id": "k", "name": "kai", "date": "2026-11-22 18:00"}, {"id": "b", "name": "eva", "from": "2026-11-23", "date": "2026-11-24 18:00"}]}}`)
-	for path, want := range map[string]int{"/book/": 2, "/book/?at=atlas:0": 0} {
+	for path, want := range map[string]int{"/book/": 2, "/book/?name=mira": 2, "/book/?at=atlas:0": 0} {
 		if body := c.open("eva", path).Body.String(); strings.Count(body, `value="release"`) != want {
 			t.Errorf("%s lists other than %d bookings to release:\n%s", path, want, body)
 		}

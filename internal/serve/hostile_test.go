@@ -1,8 +1,10 @@
 package serve_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -192,13 +194,18 @@ func TestABrokenFileIsLeftAlone(t *testing.T) {
 // TestADamagedBoard: the form cannot say what can be booked.
 func TestADamagedBoard(t *testing.T) {
 	for _, damaged := range []string{"", "{", `{"schema_version": 1, "hosts": 7}`} {
+		var log bytes.Buffer
 		c := newCounter(t, func(o *serve.Options, _ *serve.AuthOptions) {
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			if err := os.WriteFile(filepath.Join(o.Site, "api", "v1", "board.json"), []byte(damaged), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		})
 		if w := c.open("eva", "/book/"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "there is no board yet") {
 			t.Errorf("the form over the board %q: %d\n%s", damaged, w.Code, w.Body)
+		}
+		if !strings.Contains(log.String(), "reading the board") {
+			t.Errorf("the log says nothing of the board %q: %s", damaged, &log)
 		}
 		if w := c.post("eva", "/book/?at=atlas:0", "action", "book", "until", "1d"); w.Code != http.StatusServiceUnavailable || c.file() != "" {
 			t.Errorf("booking over the board %q: %d, the file is %q", damaged, w.Code, c.file())

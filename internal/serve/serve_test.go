@@ -1,10 +1,12 @@
 package serve_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -285,6 +287,22 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		}
 	case <-time.After(need.Patience):
 		t.Fatal("it goes on after its context has ended")
+	}
+}
+
+// TestWhatIsNotThereIsNotLogged: everybody may ask for anything.
+func TestWhatIsNotThereIsNotLogged(t *testing.T) {
+	dir, _ := site(t, plain)
+	var log bytes.Buffer
+	h, err := serve.Handler(serve.Options{Site: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := get(h, "/none.html"); w.Code != 404 || log.Len() > 0 {
+		t.Errorf("%d, and the log says: %s", w.Code, &log)
+	}
+	if w := get(h, "/"+strings.Repeat("x", 300)); w.Code != 404 || !strings.Contains(log.String(), "name too long") {
+		t.Errorf("what cannot be opened: %d, and the log says: %s", w.Code, &log)
 	}
 }
 

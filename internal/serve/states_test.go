@@ -3,6 +3,7 @@ package serve_test
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"testing"
 )
 
@@ -40,6 +41,9 @@ func TestFetchNum(t *testing.T) {
 		head := w.Header()
 		if got := head.Get("Cache-Control"); got != "no-cache" {
 			t.Errorf("%s: Cache-Control %q", c.target, got)
+		}
+		if got := head.Get("Content-Length"); got != strconv.Itoa(w.Body.Len()) {
+			t.Errorf("%s: Content-Length %s of %d bytes", c.target, got, w.Body.Len())
 		}
 		if got := head.Get("Content-Type"); got != "application/json" {
 			t.Errorf("%s: Content-Type %q", c.target, got)
