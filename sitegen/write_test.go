@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"math"
@@ -320,4 +321,20 @@ func TestTheOtherHostsAreRemembered(t *testing.T) {
 	if want := []string{"gpu01/latest.json.gz", "gpu03/latest.json.gz"}; !slices.Equal(hosts, want) {
 		t.Errorf("%q are kept, want %q", hosts, want)
 	}
+}
+
+func TestOneGeneratorAtATime(t *testing.T) {
+	g := &Generator{opt: Options{State: t.TempDir()}}
+	lock, err := g.lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.lock(); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second one gets %v", err)
+	}
+	lock.Close()
+	if lock, err = g.lock(); err != nil {
+		t.Fatalf("when the first has ended: %v", err)
+	}
+	lock.Close()
 }

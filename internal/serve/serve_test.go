@@ -301,7 +301,7 @@ func TestWhatIsNotThereIsNotLogged(t *testing.T) {
 	if w := get(h, "/none.html"); w.Code != 404 || log.Len() > 0 {
 		t.Errorf("%d, and the log says: %s", w.Code, &log)
 	}
-	if w := get(h, "/"+strings.Repeat("x", 300)); w.Code != 404 || !strings.Contains(log.String(), "name too long") {
+	if w := get(h, "/"+strings.Repeat("x", 300)+".html"); w.Code != 404 || !strings.Contains(log.String(), "name too long") {
 		t.Errorf("what cannot be opened: %d, and the log says: %s", w.Code, &log)
 	}
 }
