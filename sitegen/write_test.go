@@ -337,4 +337,8 @@ func TestOneGeneratorAtATime(t *testing.T) {
 		t.Fatalf("when the first has ended: %v", err)
 	}
 	lock.Close()
+	g.opt.State = filepath.Join(g.opt.State, "none")
+	if _, err := g.lock(); err == nil || errors.Is(err, ErrLocked) {
+		t.Errorf("without a state directory: %v", err)
+	}
 }

@@ -54,6 +54,7 @@ func TestPasswordFiles(t *testing.T) {
 		"twice":             {good + good, "users:2: eva stands here a second time"},
 		"twice, and a line": {good + good + "mira\n", "users:3: this is no NAME:HASH"},
 		"no colon":          {"mira\n", "users:1: this is no NAME:HASH"},
+		"two bad lines":     {"mira\nkai\n", "users:2: this is no NAME:HASH"},
 		"a blank name":      {" mira:" + hashed(t, "x") + "\n", "no NAME:HASH"},
 		"dear":              {strings.Replace(good, "$04$", "$15$", 1), ""},
 		"too dear":          {strings.Replace(good, "$04$", "$16$", 1), "has the cost 16"},

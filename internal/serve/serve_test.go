@@ -306,6 +306,25 @@ func TestWhatIsNotThereIsNotLogged(t *testing.T) {
 	}
 }
 
+// TestRunSaysWhyItCannotGoOn: nobody has asked it to end.
+func TestRunSaysWhyItCannotGoOn(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	done := make(chan error, 1)
+	go func() { done <- serve.Run(t.Context(), l, http.NotFoundHandler()) }()
+	select {
+	case err := <-done:
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(need.Patience):
+		t.Fatal("it waits for nothing")
+	}
+}
+
 // TestRunDoesNotWaitForSlowReaders: they have some time after its context has ended.
 func TestRunDoesNotWaitForSlowReaders(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
