@@ -149,3 +149,22 @@ func TestANodeSpeaksForItself(t *testing.T) {
 		t.Errorf("%d bytes: %s", len(m), m)
 	}
 }
+
+func TestBusID(t *testing.T) {
+	for address, want := range map[string]string{
+		"00000000:91:00.0": "00000000:91:00.0", "0000:91:00.0": "00000000:91:00.0", " 0000:9A:00 ": "00000000:9a:00", "1:2:3": "00000001:2:3", "none": "none", "": "",
+	} {
+		if got := BusID(address); got != want {
+			t.Errorf("%q is %q, want %q", address, got, want)
+		}
+	}
+}
+
+// A text that is as long as it may be, with its escapes, is whole.
+func TestTextOfExactLength(t *testing.T) {
+	for max, want := range map[int]string{6: `ab\x1b`, 7: `ab\x1b`, 5: "ab…"} {
+		if got := Text("ab\x1b", max); got != want {
+			t.Errorf("in %d bytes: %q, want %q", max, got, want)
+		}
+	}
+}
