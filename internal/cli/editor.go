@@ -98,8 +98,9 @@ func bookingsFile(cfg *config.Config) (string, error) {
 		return "", fmt.Errorf("looking for the bookings: %w", err)
 	case err != nil || !info.IsDir():
 		return "", failure.Usage(hint, "there are no bookings here: no directory %s", dir)
+	case cfg.String("comments") != "" || source.IsData(cfg, dir):
 	case configured && cfg.Bookings(path).Intact(nil) != nil: // the board remembers bookings, and says itself that the file is gone
-	case cfg.String("comments") == "" && !source.IsData(cfg, dir):
+	default:
 		return "", failure.Usage(hint, "there are no bookings here: %s has neither drop/ nor comments.json, so it is not the data directory of a board", dir)
 	}
 	return path, nil
