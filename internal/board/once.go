@@ -71,12 +71,16 @@ func (m *merger) shareBookings(newest map[string]*place) {
 	}
 }
 
-// countsAt finds where a card counts, or a slice of the card of; nil where nothing is known of it.
-func (d *Draft) countsAt(uuid, of string) *place {
+// elsewhere finds the other host at which a card of a host counts, or a slice of the card of; nil for none.
+func (d *Draft) elsewhere(h *Host, uuid, of string) *Host {
+	at := d.newest[uuid]
 	if whole := d.newest[of]; whole != nil && len(whole.gpu.MIGDevices) == 0 {
-		return whole // which has all of the card
+		at = whole // which has all of the card
 	}
-	return d.newest[uuid]
+	if at == nil || at.host == h {
+		return nil
+	}
+	return at.host
 }
 
 // Elsewhere returns the UUIDs of the cards that each host lists now and that count at another host, so that
@@ -103,16 +107,12 @@ func (d *Draft) Elsewhere() map[string]map[string]bool {
 
 // leaves reports whether a card counts at another host; a partitioned one when all of its slices do.
 func (d *Draft) leaves(h *Host, card *snapshot.GPU) bool {
-	other := func(uuid, of string) bool {
-		at := d.countsAt(uuid, of)
-		return at != nil && at.host != h
-	}
 	for _, slice := range card.MIGDevices {
-		if !other(slice.UUID, card.UUID) {
+		if d.elsewhere(h, slice.UUID, card.UUID) == nil {
 			return false
 		}
 	}
-	return len(card.MIGDevices) > 0 || other(card.UUID, "")
+	return len(card.MIGDevices) > 0 || d.elsewhere(h, card.UUID, "") != nil
 }
 
 // countOnce leaves each card of a host to the one at which it counts.
@@ -126,17 +126,17 @@ func (d *Draft) countOnce(h *Host) {
 		} else {
 			of = g.Slice.GPUUUID
 		}
-		at := d.countsAt(g.UUID, of)
-		if len(g.Slices) > 0 || at == nil || at.host == h {
+		at := d.elsewhere(h, g.UUID, of)
+		if len(g.Slices) > 0 || at == nil {
 			continue
 		}
 		whole.leave("")
-		g.leave(at.host.Name)
-		if !said[at.host] {
-			said[at.host] = true
+		g.leave(at.Name)
+		if !said[at] {
+			said[at] = true
 			h.problem("gpu:elsewhere", "GPU "+g.Label()+", and each other one whose row says so, is counted at "+
-				at.host.Name+", where the same UUID was listed last")
-			at.host.problem("gpu:elsewhere", "GPUs with the same UUIDs are also listed by "+h.Name+", and counted here")
+				at.Name+", where the same UUID was listed last")
+			at.problem("gpu:elsewhere", "GPUs with the same UUIDs are also listed by "+h.Name+", and counted here")
 		}
 	}
 }

@@ -103,7 +103,7 @@ type cause struct {
 	is   error
 	code string
 	hint string // for a disk that is full, fails or is read-only: the same command may work later
-	exit int    // with a hint, where it will not
+	exit int    // the exit status with this hint; 0 for ExitTryAgain
 }
 
 func causes() []cause {

@@ -46,7 +46,7 @@ func (s *server) states(w http.ResponseWriter, r *http.Request, name string) boo
 		if json.Unmarshal(host["data"], &points) != nil || len(points) <= n {
 			continue
 		}
-		host["data"], _ = json.Marshal(points[len(points)-n:]) // what was JSON always can be
+		host["data"], _ = json.Marshal(points[len(points)-n:]) // it was read as JSON, so it can be written
 	}
 	body, _ := json.Marshal(hosts)
 	h := w.Header()
