@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -140,18 +141,19 @@ func (m *merger) shown(b *booking.Booking) Booking {
 
 // bookings lists what the bookings page shows, by start.
 func (m *merger) bookings() []Booking {
-	var list []Booking
+	var current []*booking.Booking
 	for i := range m.booked {
 		if b := &m.booked[i]; !m.outdated(b) {
-			list = append(list, m.shown(b))
+			current = append(current, b)
 		}
 	}
-	slices.SortStableFunc(list, func(x, y Booking) int {
-		if c := x.From.Compare(y.From); c != 0 {
-			return c
-		}
-		return NaturalCompare(x.Host, y.Host)
+	slices.SortStableFunc(current, func(x, y *booking.Booking) int {
+		return cmp.Or(x.From.Compare(y.From), NaturalCompare(x.Host, y.Host))
 	})
+	list := make([]Booking, len(current))
+	for i, b := range current {
+		list[i] = m.shown(b)
+	}
 	return list
 }
 

@@ -275,14 +275,14 @@ func (r *reading) refused() error {
 	return fmt.Errorf("%w: %s: %s", ErrBroken, r.broken.Where(), r.broken.Message)
 }
 
-func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
+func lookup(data []byte, zone Zone, id string) (*reading, *found, error) {
 	r, err := editable(data, zone)
 	if err != nil {
-		return nil, found{}, err
+		return nil, nil, err
 	}
 	named := r.cal.Named(id)
 	if len(named) == 0 {
-		return nil, found{}, ErrNotFound
+		return nil, nil, ErrNotFound
 	}
 	f := r.found[r.ids[named[0].ID]]
 	var all []Booking // those of the entry, whose key may be for several GPUs
@@ -299,7 +299,7 @@ func lookup(data []byte, zone Zone, id string) (*reading, found, error) {
 		data, _, err = Add(data, zone, all...)
 	}
 	if err != nil {
-		return nil, found{}, err
+		return nil, nil, err
 	}
 	return lookup(data, zone, f.ID)
 }

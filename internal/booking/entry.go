@@ -143,9 +143,14 @@ func (r *reading) entryFields(entry *hujson.Object) map[string]*hujson.Value {
 	for i := range entry.Members {
 		keys[i] = entryField(text(&entry.Members[i].Name))
 	}
+	r.twice(entry, keys, "field", "delete one of the two; until then, of two times none counts")
 	value := map[string]*hujson.Value{}
-	for key, i := range r.lastOf(entry, keys, "field", "delete one of the two; until then, of two times none counts") {
-		if once := slices.Index(keys, key) == i; once || key != "date" && key != "from" {
+	for i, key := range keys {
+		switch again := slices.Index(keys, key) < i; {
+		case key == "":
+		case again && (key == "date" || key == "from"):
+			delete(value, key)
+		default:
 			value[key] = &entry.Members[i].Value
 		}
 	}
@@ -167,25 +172,50 @@ func (r *reading) moment(s slot, v *hujson.Value, end bool) time.Time {
 		r.hostProblem("booking:type", v, s, "a time has to be a text in double quotes"+effect)
 		return time.Time{}
 	}
-	t, note, err := parseAbsolute(text, r.zone, end)
-	if end && r.opts.DayStarts {
-		if _, _, timed := parseAbsolute(text+" 00:00", r.zone, end); timed == nil {
-			t, note, err = parseAbsolute(text, r.zone, false)
-		}
-	}
+	date := r.date(written{text, end})
 	switch {
-	case err != nil && relative(text):
+	case date.err != nil && relative(text):
 		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s is relative to the moment it was written, which the file does not know: write a date, as in \"2026-11-20 18:00\"%s", quote(text), effect))
-	case err != nil:
-		r.hostProblem("booking:date", v, s, err.Error()+effect)
-	case note != "":
-		r.hostProblem("booking:ambiguous", v, s, note)
-	case end:
-		if late := latestMeant(text, t); late.After(t) && late.After(r.opts.Now) {
-			r.hostProblem("booking:date", v, s, fmt.Sprintf("%s may have lost a digit, so the booking counts until %s: write every month, day and hour with two digits, as in \"2026-12-01 08:00\"",
-				quote(text), late.In(r.zone).Format("2006-01-02 15:04")))
-			return late
+	case date.err != nil:
+		r.hostProblem("booking:date", v, s, date.err.Error()+effect)
+	case date.note != "":
+		r.hostProblem("booking:ambiguous", v, s, date.note)
+	case date.latest.After(date.t) && date.latest.After(r.opts.Now):
+		r.hostProblem("booking:date", v, s, fmt.Sprintf("%s may have lost a digit, so the booking counts until %s: write every month, day and hour with two digits, as in \"2026-12-01 08:00\"",
+			quote(text), date.latest.In(r.zone).Format("2006-01-02 15:04")))
+		return date.latest
+	}
+	return date.t
+}
+
+// A written is a date as it stands in the file, for the beginning or the end of a booking.
+type written struct {
+	text string
+	end  bool
+}
+
+// A parsedDate is what [parseAbsolute] returns for a date, and for an end what [latestMeant] does.
+type parsedDate struct {
+	t, latest time.Time
+	note      string
+	err       error
+}
+
+// date parses a date, once for all entries that have it.
+func (r *reading) date(w written) parsedDate {
+	d, known := r.dates[w]
+	if known {
+		return d
+	}
+	d.t, d.note, d.err = parseAbsolute(w.text, r.zone, w.end)
+	if w.end && r.opts.DayStarts {
+		if _, _, timed := parseAbsolute(w.text+" 00:00", r.zone, true); timed == nil {
+			d.t, d.note, d.err = parseAbsolute(w.text, r.zone, false)
 		}
 	}
-	return t
+	if w.end && d.err == nil {
+		d.latest = latestMeant(w.text, d.t)
+	}
+	r.dates[w] = d
+	return d
 }

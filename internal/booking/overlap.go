@@ -71,6 +71,9 @@ func endsLater(a, b *Booking) bool {
 
 // overlap reports two bookings at the one that stands later in the file.
 func (r *reading) overlap(a, b *Booking) {
+	if r.more {
+		return // its message would not be kept
+	}
 	if b.Line < a.Line || b.Line == a.Line && b.Col < a.Col {
 		a, b = b, a
 	}

@@ -78,11 +78,12 @@ type reading struct {
 	// broken is the problem for which the calendar is broken.
 	broken snapshot.Problem
 
-	found []found
+	found []*found
 	hosts map[string]*hujson.Value // the value that counts for a host
 	slots map[slot]*hujson.Value   // the value that counts for a target
 	ids   map[string]int           // by ID: index in found
 	same  map[string]int           // by derived ID: how many bookings have it
+	dates map[written]parsedDate   // many bookings have the same
 	full  bool                     // there are more bookings than are read
 	more  bool                     // there are more problems than are reported
 }
@@ -90,7 +91,7 @@ type reading struct {
 func read(name string, data []byte, zone *time.Location, opts Options) *reading {
 	r := &reading{
 		name: filepath.Base(name), zone: cmp.Or(zone, time.UTC), opts: opts, cal: &Calendar{},
-		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{}, ids: map[string]int{}, same: map[string]int{},
+		hosts: map[string]*hujson.Value{}, slots: map[slot]*hujson.Value{}, dates: map[written]parsedDate{},
 	}
 	r.cal.File = r.name
 	if len(data) > MaxFileBytes {
@@ -172,7 +173,7 @@ func (r *reading) document() {
 		}
 		keys[i] = host
 	}
-	r.lastOf(object, keys, "host", "other programs see only the last one, so put them together")
+	r.twice(object, keys, "host", "other programs see only the last one, so put them together")
 	for i := range object.Members {
 		if keys[i] != "" {
 			r.hosts[keys[i]] = &object.Members[i].Value
@@ -196,23 +197,21 @@ func text(v *hujson.Value) string {
 	return literal.String()
 }
 
-// lastOf returns which member is the last for each key, the one that counts for every
-// JSON reader, and reports the earlier ones. Of a host or GPU that is there twice all
-// entries count.
-func (r *reading) lastOf(object *hujson.Object, keys []string, what, hint string) map[string]int {
+// twice reports the members whose key comes again: for other JSON readers the last one
+// counts. Of a host or GPU that is there twice all entries count.
+func (r *reading) twice(object *hujson.Object, keys []string, what, hint string) {
 	last := map[string]int{}
 	for i, key := range keys {
 		if key == "" {
 			continue
 		}
-		if first, twice := last[key]; twice {
+		if first, again := last[key]; again {
 			line, _ := r.doc.position(object.Members[i].Name.StartOffset)
 			r.problem("booking:duplicate", object.Members[first].Name.StartOffset,
 				fmt.Sprintf("the %s %s is here and again in line %d: %s", what, quote(key), line, hint))
 		}
 		last[key] = i
 	}
-	return last
 }
 
 // host reads the value of a host.
@@ -275,8 +274,8 @@ func (r *reading) dictionary(whole slot, object *hujson.Object) {
 		case !blankEntry(v):
 			r.hold(s, v)
 		}
-		for i := range r.found[first:] {
-			r.found[first+i].Disown()
+		for _, f := range r.found[first:] {
+			f.Disown()
 		}
 		field := entryField(key) != ""
 		if r.more || field && stray {
@@ -287,12 +286,12 @@ func (r *reading) dictionary(whole slot, object *hujson.Object) {
 			stray = true
 			message = fmt.Sprintf(`the GPU is missing: write { "0": { %s: … } } for GPU 0, or "*" for the whole host`, quote(key))
 		}
-		if slices.ContainsFunc(r.found[first:], func(f found) bool { return !f.OverAt(r.opts.Now) }) {
+		if slices.ContainsFunc(r.found[first:], func(f *found) bool { return !f.OverAt(r.opts.Now) }) {
 			message += held(s)
 		}
 		r.hostProblem("booking:gpu", name, s, message)
 	}
-	r.lastOf(object, keys, "GPU", "other programs see only the last one, so make them one list [ … ] of entries")
+	r.twice(object, keys, "GPU", "other programs see only the last one, so make them one list [ … ] of entries")
 }
 
 // targets reads the value of a key, which is for one or more GPUs.
@@ -304,8 +303,9 @@ func (r *reading) targets(host string, targets []Target, v *hujson.Value) {
 	r.slot(slot{host, targets[0]}, v)
 	for _, f := range r.found[first:] {
 		for _, target := range targets[1:] {
-			f.Target = target
-			r.append(f.Booking, f.entry)
+			b := f.Booking
+			b.Target = target
+			r.append(b, f.entry)
 		}
 	}
 }
@@ -365,7 +365,7 @@ func held(s slot) string {
 func (r *reading) append(b Booking, entry *hujson.Value) {
 	if len(r.found) < MaxBookings {
 		b.Line, b.Col = r.doc.position(entry.StartOffset)
-		r.found = append(r.found, found{b, entry})
+		r.found = append(r.found, &found{b, entry})
 		return
 	}
 	if !r.full {
@@ -376,13 +376,13 @@ func (r *reading) append(b Booking, entry *hujson.Value) {
 
 // finish sorts the bookings, derives missing IDs, and looks for overlaps.
 func (r *reading) finish() {
-	slices.SortStableFunc(r.found, func(a, b found) int {
+	slices.SortStableFunc(r.found, func(a, b *found) int {
 		return cmp.Or(strings.Compare(a.Host, b.Host), compareTargets(a.Target, b.Target), a.From.Compare(b.From))
 	})
-	for i := range r.found {
-		f := &r.found[i]
+	r.ids, r.same = make(map[string]int, len(r.found)), make(map[string]int, len(r.found))
+	for i, f := range r.found {
 		first, taken := r.ids[f.ID]
-		switch other := &r.found[first]; {
+		switch other := r.found[first]; {
 		case f.ID == "":
 		case !taken:
 			r.ids[f.ID] = i
@@ -394,17 +394,16 @@ func (r *reading) finish() {
 			f.shared, other.shared = f.ID, f.ID
 		}
 	}
-	for i := range r.found {
-		f := &r.found[i]
+	for _, f := range r.found {
 		if f.shared != "" {
 			delete(r.ids, f.shared)
 			f.ID = ""
 		}
 	}
-	for i := range r.found {
-		if b := &r.found[i].Booking; b.ID == "" {
-			b.ID = r.newID(*b)
-			r.ids[b.ID] = i
+	for i, f := range r.found {
+		if f.ID == "" {
+			f.ID = r.newID(f.Booking)
+			r.ids[f.ID] = i
 		}
 	}
 	r.cal.Bookings = make([]Booking, len(r.found))

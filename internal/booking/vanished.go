@@ -30,6 +30,9 @@ func Vanished(record []Entry, cal *Calendar, opts Options) []Entry {
 			order = append(order, e.ID)
 		}
 	}
+	if len(order) == 0 {
+		return nil
+	}
 	type place struct {
 		host string
 		kind Kind
