@@ -3,10 +3,8 @@
 package data
 
 import (
-	"bytes"
 	"embed"
 	"fmt"
-	"slices"
 
 	"gpuboard/internal/board"
 	"gpuboard/internal/snapshot"
@@ -128,9 +126,20 @@ func boardFile(in render.Input, hosts [][]byte) []byte {
 	return joined(string(head)+"\n{", hosts, "},\n{", "}\n]}\n")
 }
 
-// joined is a file of values that are encoded already.
+// joined is a file of values that are encoded already, made in one piece: they may be megabytes.
 func joined(start string, values [][]byte, between, end string) []byte {
-	return slices.Concat([]byte(start), bytes.Join(values, []byte(between)), []byte(end))
+	size := len(start) + len(values)*len(between) + len(end)
+	for _, v := range values {
+		size += len(v)
+	}
+	file := append(make([]byte, 0, size), start...)
+	for i, v := range values {
+		if i > 0 {
+			file = append(file, between...)
+		}
+		file = append(file, v...)
+	}
+	return append(file, end...)
 }
 
 //go:embed schema/*.json

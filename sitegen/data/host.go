@@ -2,7 +2,6 @@ package data
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -141,10 +140,9 @@ func problemOf(p *snapshot.Problem) problemDoc {
 	return problemDoc{safe(p.Code), safe(p.Message), known(p.Where()), known(p.Host), p.GPU}
 }
 
-// hostFile is one host with what only its own page shows. bookings is an array.
-func hostFile(h *board.Host, fields, bookings []byte) []byte {
-	start := fmt.Sprintf(`{"schema_version":%d,`, SchemaVersion)
-	b := slices.Concat([]byte(start), fields, []byte(`,"bookings":`), bookings, []byte(`,"utilization_24h_percent":[`))
+// hostFile is one host with what only its own page shows.
+func hostFile(h *board.Host, fields []byte, bookings [][]byte) []byte {
+	b := []byte(`],"utilization_24h_percent":[`)
 	for i := range h.GPUs {
 		if i > 0 {
 			b = append(b, ',')
@@ -162,7 +160,8 @@ func hostFile(h *board.Host, fields, bookings []byte) []byte {
 		}
 		b = append(b, "]}"...)
 	}
-	return append(b, "]}\n"...)
+	start := fmt.Sprintf(`{"schema_version":%d,%s,"bookings":[`, SchemaVersion, fields)
+	return joined(start, bookings, ",", string(b)+"]}\n")
 }
 
 type bookingDoc struct {

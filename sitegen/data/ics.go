@@ -21,10 +21,15 @@ import (
 // bookingTexts are the bookings of a board as they stand in files. A booking stands in several
 // calendars and in several documents, and is written once for all of them.
 type bookingTexts struct {
-	title  string // of the site
-	all    []*board.Booking
-	events map[*board.Booking]icsEvent
-	docs   map[*board.Booking][]byte
+	title string // of the site
+	all   []*board.Booking
+	of    map[*board.Booking]bookingText
+}
+
+// A bookingText is one of them: as an event, and as JSON.
+type bookingText struct {
+	event icsEvent
+	json  []byte
 }
 
 // An icsEvent is the event of a booking as it stands in files.
@@ -48,9 +53,9 @@ func (e icsEvent) SerializeTo(w io.Writer, _ *ics.SerializationConfiguration) er
 func newBookingTexts(in render.Input) (*bookingTexts, error) {
 	b := in.Board
 	t := &bookingTexts{title: in.Site.Title}
-	t.events = make(map[*board.Booking]icsEvent, len(b.Bookings))
-	t.docs = make(map[*board.Booking][]byte, len(b.Bookings))
-	seen := map[string]int{}
+	t.all = make([]*board.Booking, 0, len(b.Bookings))
+	t.of = make(map[*board.Booking]bookingText, len(b.Bookings))
+	seen := make(map[string]int, len(b.Bookings))
 	lines := &ics.SerializationConfiguration{MaxLength: 75, PropertyMaxLength: 75, NewLine: "\r\n"}
 	var out bytes.Buffer
 	for i := range b.Bookings {
@@ -62,13 +67,13 @@ func newBookingTexts(in render.Input) (*bookingTexts, error) {
 		}
 		out.Reset()
 		e := ics.NewEvent(uid + "@gpuboard")
+		e.Properties = slices.Grow(e.Properties, 9) // those of [fillEvent]
 		fillEvent(e, bk, b.GeneratedAt)
 		if err := e.SerializeTo(&out, lines); err != nil {
 			return nil, fmt.Errorf("writing the event of booking %s: %w", bk.ID, err)
 		}
 		t.all = append(t.all, bk)
-		t.events[bk] = bytes.Clone(out.Bytes())
-		t.docs[bk] = encode(bookingOf(bk))
+		t.of[bk] = bookingText{bytes.Clone(out.Bytes()), encode(new(bookingOf(bk)))}
 	}
 	return t, nil
 }
@@ -97,8 +102,9 @@ func (t *bookingTexts) file(path, of string, bookings []*board.Booking) (render.
 	cal.SetXPublishedTTL("PT15M")
 	size := 512 // of the head
 	for _, b := range bookings {
-		cal.Components = append(cal.Components, t.events[b])
-		size += len(t.events[b])
+		event := t.of[b].event
+		cal.Components = append(cal.Components, event)
+		size += len(event)
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, size))
 	if err := cal.SerializeTo(buf, ics.WithNewLineWindows); err != nil {

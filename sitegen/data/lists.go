@@ -1,7 +1,6 @@
 package data
 
 import (
-	"slices"
 	"strings"
 
 	"gpuboard/internal/board"
@@ -91,15 +90,15 @@ func bookingsFile(in render.Input, texts *bookingTexts) []byte {
 			problems = append(problems, p)
 		}
 	}
-	return slices.Concat([]byte("{"), members(encode(&head)), []byte(`,"bookings":`), texts.list(texts.all),
-		[]byte(`,"problems":`), encode(docsOf(problems, problemOf)), []byte("}\n"))
+	return joined("{"+string(members(encode(&head)))+`,"bookings":[`, texts.list(texts.all), ",",
+		`],"problems":`+string(encode(docsOf(problems, problemOf)))+"}\n")
 }
 
-// list is an array of bookings.
-func (t *bookingTexts) list(bookings []*board.Booking) []byte {
+// list are the elements of an array of bookings.
+func (t *bookingTexts) list(bookings []*board.Booking) [][]byte {
 	docs := make([][]byte, len(bookings))
 	for i, b := range bookings {
-		docs[i] = t.docs[b]
+		docs[i] = t.of[b].json
 	}
-	return joined("[", docs, ",", "]")
+	return docs
 }

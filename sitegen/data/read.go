@@ -134,11 +134,11 @@ func (p *Published) JSON() []byte {
 // HostJSON writes a host of a board in the shape of api/v1/hosts/<host>.json,
 // with those of the board's bookings that are for it.
 func HostJSON(b *board.Board, h *board.Host) []byte {
-	var bookings []bookingDoc
+	var bookings [][]byte
 	for _, bk := range b.BookingsByHost()[h.Name] {
-		bookings = append(bookings, bookingOf(bk))
+		bookings = append(bookings, encode(new(bookingOf(bk))))
 	}
-	return hostFile(h, hostFields(h), encode(bookings))
+	return hostFile(h, hostFields(h), bookings)
 }
 
 // readJSON reads one of these files: unknown fields pass, names match by
