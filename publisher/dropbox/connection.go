@@ -39,21 +39,33 @@ func (s *server) serverConfig(signer ssh.Signer) *ssh.ServerConfig {
 // too long. During the login, the deadline for the whole login applies instead.
 type timeoutConn struct {
 	net.Conn
-	idle atomic.Int64 // nanoseconds; zero: not logged in
+	idle        atomic.Int64 // nanoseconds; zero: not logged in
+	read, write deadline
 }
 
 func (c *timeoutConn) Read(b []byte) (int, error) {
 	if idle := c.idle.Load(); idle > 0 {
-		c.Conn.SetReadDeadline(time.Now().Add(time.Duration(idle)))
+		c.read.extend(time.Duration(idle), c.Conn.SetReadDeadline)
 	}
 	return c.Conn.Read(b)
 }
 
 func (c *timeoutConn) Write(b []byte) (int, error) {
 	if c.idle.Load() > 0 {
-		c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+		c.write.extend(writeTimeout, c.Conn.SetWriteDeadline)
 	}
 	return c.Conn.Write(b)
+}
+
+// A deadline of a connection costs more than a small packet, so it is set anew after an
+// eighth of its time.
+type deadline struct{ set time.Time }
+
+func (d *deadline) extend(timeout time.Duration, set func(time.Time) error) {
+	if now := time.Now(); now.Sub(d.set) > timeout/8 {
+		d.set = now
+		set(now.Add(timeout))
+	}
 }
 
 // handle serves one connection from login to end.

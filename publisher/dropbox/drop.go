@@ -23,6 +23,10 @@ const (
 	maxTemps   = 4              // at once in one session
 	maxHandles = 16             // opened and not closed, in one session
 	maxListed  = 4096           // directory entries looked at
+
+	// A session looks at what its drop holds before so many uploads. With two days of hour
+	// files, a look takes as long as all else of a push.
+	lookFiles = 32
 )
 
 var tempName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.tmp-[A-Za-z0-9._-]{1,120}$`) })
@@ -37,8 +41,11 @@ type session struct {
 	now    func() time.Time
 	create func(root *os.Root, name string) (file, error) // makes a file that is not there yet
 
-	mu    sync.Mutex
-	temps map[string]*upload // created in this session and not renamed yet
+	mu       sync.Mutex
+	temps    map[string]*upload // created in this session and not renamed yet
+	files    int                // how many it may upload until it looks at the drop again
+	bytes    int64              // of them together
+	verified bool               // it has brought a bundle of its own host
 }
 
 func openDrop(drops *os.Root, contents *spool.Drops, host string, limits Limits, now func() time.Time) (*session, error) {
@@ -112,17 +119,31 @@ func (s *session) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	if s.temps == nil || len(s.temps) >= maxTemps {
 		return nil, sftp.ErrSSHFxFailure
 	}
-	use, err := s.sweep()
-	if err != nil || use.More || use.Files-use.Removed >= s.limits.DropFiles || use.Bytes-use.RemovedBytes >= s.limits.DropBytes {
+	if !s.room() {
 		return nil, sftp.ErrSSHFxFailure
 	}
 	f, err := s.create(s.root, name)
 	if err != nil {
 		return nil, sftp.ErrSSHFxFailure // without path and errno, which are not the client's business
 	}
-	u := &upload{mu: &s.mu, file: f, limit: min(s.limits.FileBytes, s.limits.DropBytes-use.Bytes+use.RemovedBytes)}
+	s.files--
+	u := &upload{session: s, file: f, limit: min(s.limits.FileBytes, s.bytes)}
 	s.temps[name] = u
 	return u, nil
+}
+
+// room reports whether the drop has room for another file.
+func (s *session) room() bool {
+	if s.files > 0 && s.bytes >= s.limits.FileBytes {
+		return true
+	}
+	use, err := s.sweep()
+	if err != nil || use.More {
+		return false
+	}
+	s.files = min(lookFiles, s.limits.DropFiles-use.Files+use.Removed)
+	s.bytes = min(2*s.limits.FileBytes, s.limits.DropBytes-use.Bytes+use.RemovedBytes)
+	return s.files > 0 && s.bytes > 0
 }
 
 // Filecmd allows only the removal of temporary files that are not open, and of expired
@@ -148,8 +169,9 @@ func (s *session) Filecmd(r *sftp.Request) error {
 }
 
 // PosixRename renames a finished temporary file of this session into place. A file
-// is finished when it was closed without an error. A bundle of another host is refused,
-// because two nodes with one key would replace each other's.
+// is finished when it was closed without an error. A first bundle of another host is
+// refused, because two nodes with one key would replace each other's. The node removes
+// its own copy of an hour file that has arrived, so its name is made durable.
 func (s *session) PosixRename(r *sftp.Request) error {
 	from, ok := plain(r.Filepath)
 	to, ok2 := plain(r.Target)
@@ -165,10 +187,12 @@ func (s *session) PosixRename(r *sftp.Request) error {
 	if !u.closed || u.failed {
 		return sftp.ErrSSHFxFailure
 	}
-	if to == spool.LatestName {
-		if of := s.bundleHost(from); of != "" && of != s.host {
+	if to == spool.LatestName && !s.verified {
+		of := s.bundleHost(from)
+		if of != "" && of != s.host {
 			return fmt.Errorf("%s: this key is for %s, and the file is of %s", snapshot.BadForeign, s.host, of)
 		}
+		s.verified = of != ""
 	}
 	if err := s.root.Rename(from, to); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -178,6 +202,9 @@ func (s *session) PosixRename(r *sftp.Request) error {
 		return sftp.ErrSSHFxFailure
 	}
 	delete(s.temps, from)
+	if to == spool.LatestName {
+		return nil // a power cut may undo it, and the node's next one replaces either
+	}
 	dir, err := s.root.Open(".")
 	if err != nil {
 		return sftp.ErrSSHFxFailure
@@ -218,11 +245,12 @@ func createFile(root *os.Root, name string) (file, error) {
 
 // upload is a temporary file that is being written.
 type upload struct {
-	mu     *sync.Mutex // that of the session
-	file   file
-	limit  int64
-	failed bool // it is not whole, and never will be
-	closed bool
+	session *session
+	file    file
+	limit   int64
+	size    int64
+	failed  bool // it is not whole, and never will be
+	closed  bool
 }
 
 var errTooLarge = errors.New("the file is too large")
@@ -230,14 +258,18 @@ var errTooLarge = errors.New("the file is too large")
 // WriteAt checks the offset before it writes: one byte at 8 TiB would create a file
 // of that length.
 func (u *upload) WriteAt(b []byte, offset int64) (int, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.session.mu.Lock()
+	defer u.session.mu.Unlock()
 	if u.closed {
 		return 0, os.ErrClosed
 	}
 	if offset < 0 || offset > u.limit || int64(len(b)) > u.limit-offset {
 		u.failed = true
 		return 0, errTooLarge
+	}
+	if end := offset + int64(len(b)); end > u.size {
+		u.session.bytes -= end - u.size
+		u.size = end
 	}
 	n, err := u.file.WriteAt(b, offset)
 	if err != nil {
@@ -249,8 +281,8 @@ func (u *upload) WriteAt(b []byte, offset int64) (int, error) {
 
 // Close syncs the content to disk, so this server does not offer an fsync request.
 func (u *upload) Close() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.session.mu.Lock()
+	defer u.session.mu.Unlock()
 	if u.closed {
 		return nil
 	}
@@ -266,7 +298,7 @@ func (u *upload) Close() error {
 
 // TransferError marks an upload that a lost connection interrupted.
 func (u *upload) TransferError(error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.session.mu.Lock()
+	defer u.session.mu.Unlock()
 	u.failed = true
 }

@@ -278,6 +278,42 @@ func TestDropsAreFilledToTheLimit(t *testing.T) {
 	}
 }
 
+// TestADropIsLookedAtAgain: what others have put into it meanwhile counts when a session has used up
+// what it may upload until then.
+func TestADropIsLookedAtAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limits Limits
+		size   int // of each upload
+		taken  int // after the drop was filled by others
+	}{
+		"files": {Limits{DropFiles: 50}, 1, lookFiles - 1},
+		"bytes": {Limits{FileBytes: 100, DropBytes: 1000}, 60, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t, tt.limits, "gpu01")
+			c := b.open(t, "gpu01")
+			upload := func() error { return put(c, ".tmp-1", spool.LatestName, make([]byte, tt.size)) }
+			if err := upload(); err != nil {
+				t.Fatal(err)
+			}
+			for n := range 50 {
+				if err := os.WriteFile(filepath.Join(b.drop("gpu01"), fmt.Sprint(".tmp-other-", n)), make([]byte, 50), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			taken := 0
+			for range tt.taken + 1 {
+				if upload() == nil {
+					taken++
+				}
+			}
+			if taken != tt.taken {
+				t.Errorf("%d uploads were taken into a full drop, want %d until it is looked at again", taken, tt.taken)
+			}
+		})
+	}
+}
+
 // TestABundleOfAnotherHostIsRefused: two nodes with one key would replace each other's.
 func TestABundleOfAnotherHostIsRefused(t *testing.T) {
 	b := start(t, Limits{}, "gpu01", "gpu02")
@@ -289,12 +325,18 @@ func TestABundleOfAnotherHostIsRefused(t *testing.T) {
 		}
 		return data
 	}
-	c := b.open(t, "gpu01")
-	if err := put(c, ".tmp-1", spool.LatestName, bundle("gpu01")); err != nil {
+	if err := put(b.open(t, "gpu01"), ".tmp-1", spool.LatestName, bundle("gpu01")); err != nil {
 		t.Fatal(err)
 	}
-	if err := put(c, ".tmp-2", spool.LatestName, bundle("gpu02")); err == nil || !strings.Contains(err.Error(), "this key is for gpu01, and the file is of gpu02") {
-		t.Errorf("a bundle of gpu02 with the key of gpu01: %v", err)
+	other := b.open(t, "gpu01")
+	for range 2 {
+		err := put(other, ".tmp-2", spool.LatestName, bundle("gpu02"))
+		if err == nil || !strings.Contains(err.Error(), "this key is for gpu01, and the file is of gpu02") {
+			t.Errorf("a bundle of gpu02 with the key of gpu01: %v", err)
+		}
+		if err := other.Remove(".tmp-2"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got, err := os.ReadFile(filepath.Join(b.drop("gpu01"), spool.LatestName)); err != nil || !bytes.Equal(got, bundle("gpu01")) {
 		t.Errorf("the drop holds %d bytes (%v)", len(got), err)

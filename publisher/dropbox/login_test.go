@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gpuboard/internal/snapshot"
@@ -165,8 +166,8 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return ni
 func (d *deadlines) Read(b []byte) (int, error)         { return len(b), nil }
 func (d *deadlines) Write(b []byte) (int, error)        { return len(b), nil }
 
-// TestDeadlines: each read and each write after the login has a deadline of its own. During
-// the login the one for all of it stays.
+// TestDeadlines: reads and writes after the login have deadlines, which a busy connection never
+// meets. During the login the one for all of it stays.
 func TestDeadlines(t *testing.T) {
 	raw := &deadlines{}
 	conn := &timeoutConn{Conn: raw}
@@ -182,6 +183,21 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("idle for at most %v: a write ends at %v", idle, raw.write)
 		}
 	}
+	synctest.Test(t, func(t *testing.T) {
+		conn := &timeoutConn{Conn: raw}
+		conn.idle.Store(int64(time.Minute))
+		for range 100 {
+			conn.Read(make([]byte, 1))
+			conn.Write(make([]byte, 1))
+			if left := time.Until(raw.read); left < time.Minute*7/8 || left > time.Minute {
+				t.Fatalf("a read has %v of %v", left, time.Minute)
+			}
+			if left := time.Until(raw.write); left < writeTimeout*7/8 || left > writeTimeout {
+				t.Fatalf("a write has %v of %v", left, writeTimeout)
+			}
+			time.Sleep(time.Second)
+		}
+	})
 }
 
 func TestStartRefusals(t *testing.T) {
