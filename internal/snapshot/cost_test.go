@@ -16,9 +16,11 @@ func TestListsOfNothing(t *testing.T) {
 			t.Errorf("1,001 processes %s: %v", value, err)
 		}
 	}
-	padded := "[{}" + strings.Repeat(",{}"+strings.Repeat(" ", MinObjectBytes), MaxObjects) + "]"
-	if _, err := ofNode().document([]byte(padded)); CodeOf(err) != BadTooLarge {
-		t.Errorf("%d objects far apart: %v", MaxObjects+1, err)
+	for n, want := range map[int]string{32_768: "", 32_769: BadTooLarge} {
+		padded := "[{}" + strings.Repeat(",{}"+strings.Repeat(" ", MinObjectBytes), n-1) + "]"
+		if err := ofNode().Check([]byte(padded)); CodeOf(err) != want {
+			t.Errorf("%d objects far apart: %v", n, err)
+		}
 	}
 	if err := ofNode().Check([]byte(`{"n":"` + strings.Repeat("{null", 1000) + `","columns":[[null` + strings.Repeat(",null", 1000) + `]]}`)); err != nil {
 		t.Errorf("a text and a column: %v", err)

@@ -128,6 +128,29 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// TestAFileOfTheMostBytesIsRead: one more is refused.
+func TestAFileOfTheMostBytesIsRead(t *testing.T) {
+	for n, want := range map[int]string{MaxDecodedBytes: "", MaxDecodedBytes + 1: BadTooLarge} {
+		if data, err := expand(bytes.NewReader(zipped(make([]byte, n)))); CodeOf(err) != want || err == nil && len(data) != n {
+			t.Errorf("%d bytes: %d, %v", n, len(data), err)
+		}
+	}
+}
+
+// TestRefusalsSayWhatIsWrong: of a checksum as much as tells it from another.
+func TestRefusalsSayWhatIsWrong(t *testing.T) {
+	snap, other := forgedSnap, strings.Replace(forgedSnap, `"seq":1`, `"seq":2`, 1)
+	for want, data := range map[string][]byte{
+		"unexpected EOF": zipped(nil)[:5],
+		fmt.Sprintf("the checksum says %s..., the content %s...", checksum([]byte(snap), []byte("[]"))[:15], checksum([]byte(other), []byte("[]"))[:15]): zipped(
+			bytes.Replace(unzipped(t, forge(forgedHead, snap, "[]")), []byte(snap), []byte(other), 1)),
+	} {
+		if _, err := DecodeBundle(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 // A bundle that is cut anywhere is refused, never an empty or partial host.
 func TestTruncatedAnywhere(t *testing.T) {
 	data, err := EncodeBundle(fleetBundle(1, 3))
@@ -380,6 +403,9 @@ func TestTime(t *testing.T) {
 		if err := json.Unmarshal([]byte(`"`+in+`"`), &got); (err == nil) != want {
 			t.Errorf("%s was read as %v, %v", in, got, err)
 		}
+	}
+	if err := new(Time).UnmarshalJSON([]byte(`"`)); err == nil {
+		t.Error("a quote was read as a time")
 	}
 	var zero, back Time
 	data, err = json.Marshal(zero)

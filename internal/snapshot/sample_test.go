@@ -210,3 +210,12 @@ func TestWhereAProblemIs(t *testing.T) {
 		}
 	}
 }
+
+// TestTenths: a column holds tenths, and what no card can draw is not known.
+func TestTenths(t *testing.T) {
+	for value, want := range map[float64]int64{0.25: 3, 999_999_999: 9_999_999_990, 1e9: none, -1e9: none} {
+		if got := tenths(&value); got != want {
+			t.Errorf("%v W is %d, want %d", value, got, want)
+		}
+	}
+}
