@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/board"
 	"gpuboard/internal/booking"
 	"gpuboard/internal/legacy"
@@ -48,7 +49,7 @@ func (g *Generator) gather(ctx context.Context, now time.Time, mem *memory) (in 
 	in.Person = aliases.Canonical
 	in.Calendar, err = booking.Load(g.opt.Comments, g.opt.State, g.opt.BookingZone, booking.Options{Aliases: aliases, Now: now, DayStarts: g.opt.DayStarts})
 	if err != nil {
-		in.Problems = append(in.Problems, snapshot.Problem{Code: "state:unwritable", Message: err.Error()})
+		in.Problems = append(in.Problems, snapshot.Problem{Code: "state:unwritable", Message: atomicfile.WithCommand(err)})
 	}
 
 	names := make([]string, 0, len(in.Hosts))

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"time"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/history"
 	"gpuboard/internal/inventory"
 	"gpuboard/internal/snapshot"
@@ -29,7 +30,7 @@ func (g *Generator) openHistory(ctx context.Context, now time.Time) []snapshot.P
 	case errors.Is(err, history.ErrNoSpace):
 		return []snapshot.Problem{{Code: "history:nospace", Message: err.Error()}}
 	case err != nil:
-		return []snapshot.Problem{{Code: "history:unreadable", Message: err.Error()}}
+		return []snapshot.Problem{{Code: "history:unreadable", Message: atomicfile.WithCommand(err)}}
 	}
 	g.opt.History, g.opened = store, store
 	return nil

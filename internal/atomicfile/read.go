@@ -57,3 +57,11 @@ func SetAside(err error) string {
 	}
 	return "mv -T " + shell.Quote(file.Path) + " " + shell.Quote(file.Path+".aside")
 }
+
+// WithCommand is the text of an error, with the command of [SetAside] behind it.
+func WithCommand(err error) string {
+	if command := SetAside(err); command != "" {
+		return err.Error() + "; move it away: " + command
+	}
+	return err.Error()
+}

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"gpuboard/internal/atomicfile"
 	"gpuboard/internal/snapshot"
 )
 
@@ -156,7 +158,7 @@ func (s *Store) dsn() string {
 func (s *Store) connect(ctx context.Context, now time.Time, anew bool) error {
 	info, err := os.Lstat(s.path)
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file: move it away", s.path)
+		return &fs.PathError{Op: "opening", Path: s.path, Err: fmt.Errorf("%w: it is a %s", atomicfile.ErrNotRegular, atomicfile.Kind(info.Mode()))}
 	}
 	anew = anew || err == nil && info.Size() == 0
 	db, err := sql.Open("sqlite", s.dsn())

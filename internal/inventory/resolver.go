@@ -88,11 +88,7 @@ func (r *Resolver) Resolve(ctx context.Context, now time.Time) Inventory {
 }
 
 func stateProblem(what string, err error) snapshot.Problem {
-	message := fmt.Sprintf("%s: %v", what, err)
-	if command := atomicfile.SetAside(err); command != "" {
-		message += "; move it away: " + command
-	}
-	return snapshot.Problem{Code: "discovery:state", Message: snapshot.Text(message, snapshot.MaxTextBytes)}
+	return snapshot.Problem{Code: "discovery:state", Message: snapshot.Text(what+": "+atomicfile.WithCommand(err), snapshot.MaxTextBytes)}
 }
 
 func (r *Resolver) remember(last, next state) error {
